@@ -79,6 +79,19 @@ int tinyi_rd_count(tinyi_cursor *c, uint64_t least_bytes_each, size_t *count)
     return 1;
 }
 
+void tinyi_wr(tinyi_writer *w, uint64_t v, int bytes)
+{
+    int i;
+    for (i = 0; w->at && i < bytes; i++) w->at[w->n + (size_t)i] = (unsigned char)(v >> 8 * i);
+    w->n += (size_t)bytes;
+}
+
+void tinyi_wr_bytes(tinyi_writer *w, const void *bytes, size_t n)
+{
+    if (w->at && n) memcpy(w->at + w->n, bytes, n);
+    w->n += n;
+}
+
 const char *tinyi_show_bytes(const void *text, size_t n_text, char shown[TINYI_SHOW])
 {
     const unsigned char *p = (const unsigned char *)text;

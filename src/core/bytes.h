@@ -34,6 +34,11 @@ TINYI_FN int tinyi_rd_bytes(tinyi_cursor *c, size_t n, const unsigned char **p);
 TINYI_FN int tinyi_rd_count(tinyi_cursor *c, uint64_t least_bytes_each, size_t *count);     /* reads a u64 */
 TINYI_FN int tinyi_count_fits(const tinyi_cursor *c, uint64_t count, uint64_t least_bytes_each);
 
+/* Writing: counted with at NULL, then written into as many bytes. */
+typedef struct tinyi_writer { unsigned char *at; size_t n; } tinyi_writer;
+TINYI_FN void tinyi_wr(tinyi_writer *w, uint64_t v, int bytes);                     /* the lower bytes of v, little endian */
+TINYI_FN void tinyi_wr_bytes(tinyi_writer *w, const void *bytes, size_t n);
+
 /* a text from outside, fit for a sentence: shortened, and without control bytes */
 #define TINYI_SHOW 80
 TINYI_FN const char *tinyi_show_bytes(const void *text, size_t n, char shown[TINYI_SHOW]);

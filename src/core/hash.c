@@ -101,3 +101,18 @@ uint64_t tinyi_hash_of(const void *bytes, size_t n)
     tinyi_hash_add(&h, bytes, n);
     return tinyi_hash_value(&h);
 }
+
+uint32_t tinyi_crc32(uint32_t crc, const unsigned char *bytes, size_t n_bytes)
+{
+    uint32_t table[256], c;
+    size_t i;
+    int k;
+    for (i = 0; i < 256; i++) {
+        c = (uint32_t)i;
+        for (k = 0; k < 8; k++) c = c & 1 ? c >> 1 ^ 0xedb88320u : c >> 1;
+        table[i] = c;
+    }
+    crc = ~crc;
+    for (i = 0; i < n_bytes; i++) crc = crc >> 8 ^ table[(crc ^ bytes[i]) & 255];
+    return ~crc;
+}

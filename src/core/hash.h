@@ -16,5 +16,8 @@ TINYI_FN void tinyi_hash_add(tinyi_hash *h, const void *bytes, size_t n);      /
 TINYI_FN uint64_t tinyi_hash_value(const tinyi_hash *h);                       /* of all so far; more may follow */
 TINYI_FN uint64_t tinyi_hash_of(const void *bytes, size_t n);
 
+/* CRC-32 of the reflected polynomial edb88320, as zip, gzip and PNG have it: for formats that ask for it. Start with 0. */
+TINYI_FN uint32_t tinyi_crc32(uint32_t crc, const unsigned char *bytes, size_t n_bytes);
+
 TINYI_C_END
 #endif

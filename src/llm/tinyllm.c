@@ -27,4 +27,6 @@
 #include "llm/model/forward.c"
 #include "llm/model/seq.c"
 #include "llm/model/save.c"
+#include "llm/session/kvtables.c"
+#include "llm/session/kvsession.c"
 #endif

@@ -102,6 +102,8 @@
 #include "llm/sample/schema.h"
 #include "llm/session/session.h"
 #include "llm/session/beam.h"
+#include "llm/session/kvcodec.h"
+#include "llm/session/kvstream.h"
 #include "llm/train/story.h"
 #include "llm/train/trainer.h"
 #include "llm/train/judge.h"

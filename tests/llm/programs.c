@@ -401,7 +401,7 @@ static void test_stories(void)
 static void tidy(void)
 {
     static const char *const names[] = { "in", "out", "err", "not.gguf", "zero.gguf", "turn.gguf", "template", "bad.gguf.ckpt", "loop.gguf.ckpt", "not.state", "err2", "well",
-                                          "edges.tsv", "labels.txt", "splits.txt", "folds.txt", "meta.txt", "graph_of_node.txt", "graph_labels.txt", "m.json", "m.safetensors" };
+                                          "edges.tsv", "labels.txt", "splits.txt", "folds.txt", "meta.txt", "graph_of_node.txt", "graph_labels.txt", "m.json", "m.safetensors", "texts", "tables", "kept", "alone" };
     char path[300];
     size_t i;
     for (i = 0; i < T_COUNT(names); i++) {
@@ -493,6 +493,49 @@ static void test_vision(void)
     SAYS("2 seeds, 16 images");
 }
 
+/* tables, a text kept, what stands there, and a model that goes on */
+static void test_cache(void)
+{
+    static const char model[] = "examples/models/story-small.gguf";
+    if (!is_there()) return;
+    T_EQ_INT(run("", "cache --help"), 0);
+    SAYS("cache profile MODEL");
+    T_EQ_INT(run("", "cache"), 2);
+    T_EQ_INT(run("", "cache read x"), 2);
+    T_EQ_INT(run("", "cache save %s text", model), 2);
+    COMPLAINS("-o");
+    T_EQ_INT(run("", "cache save %s -o x", model), 2);
+    COMPLAINS("as many as it takes");
+    T_EQ_INT(run("", "cache save %s text -o x --level 5", model), 2);
+    COMPLAINS("--level: 5");
+    T_EQ_INT(run("", "cache info --no-such-option"), 2);
+    COMPLAINS("--no-such-option");
+    spill("texts", "one day , Ella was in the barn .\n\non a warm evening , Leo had three stones .\n");
+    T_EQ_INT(run("", "cache profile %s %s/texts -o %s/tables", model, folder, folder), 0);
+    SAYS("2 texts, ");
+    T_EQ_INT(run("", "cache save %s 'one day , Leo was in the' -o %s/kept --tables %s/tables --level 4 --chunk 3", model, folder, folder), 0);
+    SAYS("tokens in");
+    T_EQ_INT(run("", "cache info %s/kept", folder), 0);
+    SAYS("level 4");
+    SAYS("chunk 2: tokens 6 to");
+    T_EQ_INT(run("", "cache load %s %s/kept --tables %s/tables --n 8", model, folder, folder), 0);
+    T_TRUE(strlen(said) > 8);
+    COMPLAINS("tokens were loaded");
+    T_EQ_INT(run("", "cache save %s 'one day' -o %s/alone", model, folder), 0);
+    T_EQ_INT(run("", "cache load %s %s/alone --n 0", model, folder), 0);
+    T_EQ_INT(run("", "cache load %s %s/kept", model, folder), 1);
+    COMPLAINS("there are none");
+    T_EQ_INT(run("", "cache load examples/models/story-latent.gguf %s/kept --tables %s/tables", folder, folder), 1);
+    COMPLAINS("another model");
+    T_EQ_INT(run("", "cache load %s %s/texts", model, folder), 1);
+    COMPLAINS("this is no kept cache");
+    T_EQ_INT(run("", "cache profile %s %s/nothing -o %s/tables", model, folder, folder), 1);
+    COMPLAINS("nothing");
+    T_EQ_INT(run("", "cache stream --deadline 2 --traces 5"), 0);
+    SAYS("all that is left");
+    T_EQ_INT(run("", "cache stream --deadline 0"), 2);
+}
+
 int main(void)
 {
     T_RUN(test_usage);
@@ -507,6 +550,7 @@ int main(void)
     T_RUN(test_interrupted);
     T_RUN(test_strangers);
     T_RUN(test_stories);
+    T_RUN(test_cache);
     T_RUN(test_gnn_without_test_part);
     T_RUN(test_vision);
     tidy();

@@ -218,21 +218,6 @@ TINYI_FN tiny_status tinyi_inflate(tiny_ctx *ctx, const char *where, const unsig
     return TINY_OK;
 }
 
-TINYI_FN uint32_t tinyi_crc32(uint32_t crc, const unsigned char *bytes, size_t n_bytes)
-{
-    uint32_t table[256], c;
-    size_t i;
-    int k;
-    for (i = 0; i < 256; i++) {
-        c = (uint32_t)i;
-        for (k = 0; k < 8; k++) c = c & 1 ? c >> 1 ^ 0xedb88320u : c >> 1;
-        table[i] = c;
-    }
-    crc = ~crc;
-    for (i = 0; i < n_bytes; i++) crc = crc >> 8 ^ table[(crc ^ bytes[i]) & 255];
-    return ~crc;
-}
-
 /* the bytes of a member's head; 0: it ends before */
 static size_t tinyi_gzip_head(const unsigned char *p, size_t n)
 {

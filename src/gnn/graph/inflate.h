@@ -5,13 +5,13 @@
 #ifndef TINYI_INFLATE_H
 #define TINYI_INFLATE_H
 #include "core/ctx.h"
+#include "core/hash.h"
 TINYI_C_BEGIN
 
 /* A raw stream of RFC 1951. where: what is read, for the sentences. */
 TINYI_FN tiny_status tinyi_inflate(tiny_ctx *ctx, const char *where, const unsigned char *bytes, size_t n_bytes, size_t most, unsigned char **out, size_t *n_out, size_t *used);
 /* A whole gzip file (RFC 1952), also one of several members; sizes and check sums are compared. */
 TINYI_FN tiny_status tinyi_gunzip(tiny_ctx *ctx, const char *where, const unsigned char *bytes, size_t n_bytes, size_t most, unsigned char **out, size_t *n_out);
-TINYI_FN uint32_t tinyi_crc32(uint32_t crc, const unsigned char *bytes, size_t n_bytes);     /* start with 0 */
 
 TINYI_C_END
 #endif

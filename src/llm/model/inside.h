@@ -281,6 +281,10 @@ TINYI_FN void tinyi_lm_attached_free(tllm_state *s);
 /* what is merged and attached, in any order, by its numbers; 0: nothing */
 TINYI_FN uint64_t tinyi_lm_adapters_print(const tllm_state *s);
 TINYI_FN void tinyi_lm_hash_u64(tinyi_hash *h, uint64_t v);
+/* of the model and its adapters, as saved states carry it */
+TINYI_FN uint64_t tinyi_lm_fingerprint(const tllm_state *s);
+TINYI_FN int tinyi_lm_long_rope(const tllm_state *s);     /* its keys are turned as those of long contexts */
+TINYI_FN tiny_idx tinyi_lm_seq_room(const tllm_state *s, tiny_idx seq);
 /* Pages that were computed with other weights than those of the next call are not found by tllm_seq_share from here on. */
 TINYI_FN void tinyi_lm_pages_now(tllm_state *s);
 

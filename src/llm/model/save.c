@@ -32,7 +32,7 @@ TINYI_FN void tinyi_lm_hash_u64(tinyi_hash *h, uint64_t v)
 }
 
 /* names, types, shapes, and 64 bytes at four places of each tensor */
-static uint64_t tinyi_lm_fingerprint(const tllm_state *s)
+TINYI_FN uint64_t tinyi_lm_fingerprint(const tllm_state *s)
 {
     const tllm_model *m = s->m;
     const uint64_t adapters = tinyi_lm_adapters_print(s);
@@ -58,25 +58,18 @@ static uint64_t tinyi_lm_fingerprint(const tllm_state *s)
 
 /* ---- writing: counted with at NULL, then written --------------------------------------------------------------- */
 
-typedef struct tinyi_lm_out { unsigned char *at; size_t n; } tinyi_lm_out;
-static void tinyi_lm_put(tinyi_lm_out *o, uint64_t v, int bytes)
-{
-    int i;
-    for (i = 0; o->at && i < bytes; i++) o->at[o->n + (size_t)i] = (unsigned char)(v >> 8 * i);
-    o->n += (size_t)bytes;
-}
-static void tinyi_lm_put_floats(tinyi_lm_out *o, const float *x, tiny_idx n)
+static void tinyi_lm_put_floats(tinyi_writer *o, const float *x, tiny_idx n)
 {
     tiny_idx i;
     if (!o->at) { o->n += (size_t)n * 4; return; }
-    for (i = 0; i < n; i++) tinyi_lm_put(o, tinyi_f32_bits(x[i]), 4);
+    for (i = 0; i < n; i++) tinyi_wr(o, tinyi_f32_bits(x[i]), 4);
 }
-static void tinyi_lm_put_row(tinyi_lm_out *o, const tinyi_pool *p, const unsigned char *row)
+static void tinyi_lm_put_row(tinyi_writer *o, const tinyi_pool *p, const unsigned char *row)
 {
     tiny_idx i;
     if (!o->at) { o->n += p->row_bytes; return; }
     if (p->type->id == TLLM_FORMAT_F32) tinyi_lm_put_floats(o, (const float *)(const void *)row, p->d_part);
-    else if (p->type->id == TLLM_FORMAT_F16) for (i = 0; i < p->d_part; i++) tinyi_lm_put(o, ((const uint16_t *)(const void *)row)[i], 2);
+    else if (p->type->id == TLLM_FORMAT_F16) for (i = 0; i < p->d_part; i++) tinyi_wr(o, ((const uint16_t *)(const void *)row)[i], 2);
     else {
         memcpy(o->at + o->n, row, p->row_bytes);
         o->n += p->row_bytes;
@@ -89,14 +82,14 @@ static const tinyi_pool *tinyi_lm_pool_at(const tllm_state *s, tiny_idx layer, i
     return k == 0 ? &h->k : k == 1 ? &h->v : &h->index;
 }
 
-static void tinyi_lm_put_seq(tinyi_lm_out *o, const tllm_state *s, tiny_idx seq)
+static void tinyi_lm_put_seq(tinyi_writer *o, const tllm_state *s, tiny_idx seq)
 {
     const tiny_idx n = tllm_pages_length(&s->pages, seq);
     const int32_t *table = tllm_pages_table(&s->pages, seq);
     tiny_idx i, j, part;
     int k;
-    tinyi_lm_put(o, (uint64_t)n, 8);
-    for (j = 0; j < n; j++) tinyi_lm_put(o, (uint32_t)s->pos[seq * s->n_ctx + j], 4);
+    tinyi_wr(o, (uint64_t)n, 8);
+    for (j = 0; j < n; j++) tinyi_wr(o, (uint32_t)s->pos[seq * s->n_ctx + j], 4);
     tinyi_lm_put_floats(o, s->kept + seq * s->n_kept, s->n_kept);
     for (i = 0; i < s->m->n_layer; i++)
         for (k = 0; k < 3; k++) {
@@ -106,28 +99,28 @@ static void tinyi_lm_put_seq(tinyi_lm_out *o, const tllm_state *s, tiny_idx seq)
         }
 }
 
-static int tinyi_lm_long_rope(const tllm_state *s)
+TINYI_FN int tinyi_lm_long_rope(const tllm_state *s)
 {
     return s->m->n_rope > 0 && s->m->rope[0].freq_long && s->n_ctx > s->m->rope_original;
 }
 
-static void tinyi_lm_put_all(tinyi_lm_out *o, const tllm_state *s, tiny_idx seq, const int32_t *tokens, tiny_idx n_tokens)
+static void tinyi_lm_put_all(tinyi_writer *o, const tllm_state *s, tiny_idx seq, const int32_t *tokens, tiny_idx n_tokens)
 {
     const tiny_idx first = seq < 0 ? 0 : seq, end = seq < 0 ? s->n_seq : seq + 1;
     tiny_idx i;
-    for (i = 0; i < 8; i++) tinyi_lm_put(o, (unsigned char)tinyi_lm_save_magic[i], 1);
-    tinyi_lm_put(o, TINYI_LM_SAVE_VERSION, 4);
-    tinyi_lm_put(o, seq < 0, 4);
-    tinyi_lm_put(o, o->at ? tinyi_lm_fingerprint(s) : 0, 8);
-    tinyi_lm_put(o, (uint32_t)s->type_k->id, 4);
-    tinyi_lm_put(o, (uint32_t)s->type_v->id, 4);
-    tinyi_lm_put(o, (uint64_t)s->m->n_layer, 4);
-    tinyi_lm_put(o, (uint64_t)tinyi_lm_long_rope(s), 4);
-    tinyi_lm_put(o, (uint64_t)s->n_kept, 8);
-    tinyi_lm_put(o, (uint64_t)(end - first), 4);
-    tinyi_lm_put(o, (uint64_t)s->n_encoded, 4);
-    tinyi_lm_put(o, (uint64_t)n_tokens, 8);
-    for (i = 0; i < n_tokens; i++) tinyi_lm_put(o, (uint32_t)tokens[i], 4);
+    for (i = 0; i < 8; i++) tinyi_wr(o, (unsigned char)tinyi_lm_save_magic[i], 1);
+    tinyi_wr(o, TINYI_LM_SAVE_VERSION, 4);
+    tinyi_wr(o, seq < 0, 4);
+    tinyi_wr(o, o->at ? tinyi_lm_fingerprint(s) : 0, 8);
+    tinyi_wr(o, (uint32_t)s->type_k->id, 4);
+    tinyi_wr(o, (uint32_t)s->type_v->id, 4);
+    tinyi_wr(o, (uint64_t)s->m->n_layer, 4);
+    tinyi_wr(o, (uint64_t)tinyi_lm_long_rope(s), 4);
+    tinyi_wr(o, (uint64_t)s->n_kept, 8);
+    tinyi_wr(o, (uint64_t)(end - first), 4);
+    tinyi_wr(o, (uint64_t)s->n_encoded, 4);
+    tinyi_wr(o, (uint64_t)n_tokens, 8);
+    for (i = 0; i < n_tokens; i++) tinyi_wr(o, (uint32_t)tokens[i], 4);
     for (i = first; i < end; i++) tinyi_lm_put_seq(o, s, i);
     for (i = 0; i < s->m->n_layer && s->m->n_enc; i++) {
         const tinyi_lm_layer *l = &s->m->layer[i];
@@ -150,7 +143,7 @@ static tiny_status tinyi_lm_save_check(tllm_state *s, tiny_idx seq)
 
 TINY_API tiny_status tllm_state_pack(tllm_state *s, tiny_idx seq, const int32_t *tokens, tiny_idx n_tokens, void **bytes, size_t *n_bytes)
 {
-    tinyi_lm_out o;
+    tinyi_writer o;
     tiny_status st = tinyi_lm_save_check(s, seq);
     if (bytes) *bytes = NULL;
     if (st) return st;
@@ -162,7 +155,7 @@ TINY_API tiny_status tllm_state_pack(tllm_state *s, tiny_idx seq, const int32_t 
     if (!o.at) return tiny_ctx_status(s->ctx);
     o.n = 0;
     tinyi_lm_put_all(&o, s, seq, tokens, n_tokens);
-    tinyi_lm_put(&o, tinyi_hash_of(o.at, o.n), 8);
+    tinyi_wr(&o, tinyi_hash_of(o.at, o.n), 8);
     *bytes = o.at;
     return TINY_OK;
 }
@@ -219,6 +212,14 @@ static void tinyi_lm_get_seq(tinyi_cursor *c, tllm_state *s, tiny_idx seq)
         }
 }
 
+/* pages for a sequence that gives back its own first */
+TINYI_FN tiny_idx tinyi_lm_seq_room(const tllm_state *s, tiny_idx seq)
+{
+    tiny_idx room = s->pages.n_free, i;
+    for (i = 0; i * s->pages.block < tllm_pages_length(&s->pages, seq); i++) room += tllm_pages_holders(&s->pages, tllm_pages_table(&s->pages, seq)[i]) == 1;
+    return room;
+}
+
 #define TINYI_LM_REFUSE(status, ...) return tinyi_fail(s->ctx, status, __VA_ARGS__)
 
 /* Everything is looked at, nothing is touched; c stands behind the tokens afterwards. */
@@ -273,8 +274,7 @@ static tiny_status tinyi_lm_unpack_check(tllm_state *s, tiny_idx seq, const unsi
     }
     for (i = 0; i < s->m->n_layer && s->m->n_enc; i++) cross += (size_t)encoded * (size_t)(s->m->layer[i].n_kv * (s->m->layer[i].d_k + s->m->layer[i].d_v)) * 4;
     if (c.left != cross) TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state has %zu bytes behind its cells, not %zu", s->m->path, c.left, cross);
-    room = seq < 0 ? s->pages.n_block : s->pages.n_free;
-    for (i = 0; seq >= 0 && i * s->pages.block < tllm_pages_length(&s->pages, seq); i++) room += tllm_pages_holders(&s->pages, tllm_pages_table(&s->pages, seq)[i]) == 1;
+    room = seq < 0 ? s->pages.n_block : tinyi_lm_seq_room(s, seq);
     if (blocks > room) TINYI_LM_REFUSE(TINY_E_WORKSPACE, "%s: the saved state wants %td pages of %td tokens, there are %td", s->m->path, blocks, s->pages.block, room);
     *n_tokens = (tiny_idx)tokens;
     *n_encoded = (tiny_idx)encoded;

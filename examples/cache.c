@@ -1,0 +1,311 @@
+/* examples/cache.c - keys and values of a text in a file of few bits, and a model that goes on from it
+ *
+ *     cache profile MODEL.gguf TEXT.txt ... -o TABLES           once for a model: what its keys and values look like on texts
+ *     cache save MODEL.gguf "text" -o FILE --tables TABLES      reads the text, keeps what the model computed of it
+ *     cache load MODEL.gguf FILE --tables TABLES --n 40         goes on from there; nothing of the text is computed again
+ *     cache info FILE
+ *     cache stream --deadline 1                                 policies of sending a long cache over links whose speed changes
+ *
+ * Without --tables the file brings its own along, which makes a short one larger.                                          */
+#define TINYLLM_IMPLEMENTATION
+#include "tinyllm.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage[] =
+    "cache profile MODEL TEXT ... -o TABLES         tables from the lines of text files; a line is a text of its own\n"
+    "cache save MODEL TEXT -o FILE [--tables TABLES] [--level L] [--chunk N]\n"
+    "cache load MODEL FILE [--tables TABLES] [--n N]\n"
+    "cache info FILE ...\n"
+    "cache stream [--deadline S] [--tokens N] [--numbers N] [--recompute S] [--traces N] [--seed S]\n"
+    "  --level L        1 few bits, 2 without this, 3 more; 4: 8 bits, no differences\n"
+    "  --chunk N        tokens of a chunk; 1500 without this\n"
+    "  --n N            tokens to go on for; 64 without this\n"
+    "  --context N      tokens that there is room for; as the file says, at most 4096, without this\n"
+    "  --threads N      one per processor without this\n"
+    "  --deadline S     seconds to the first token; 1 without this\n"
+    "  --tokens N       of the text that is sent; 9000 without this, in chunks of 1500\n"
+    "  --numbers N      that a token has in the cache; 65536 without this (32 layers, 8 heads of 128)\n"
+    "  --recompute S    seconds to compute a chunk from its text; 0.9 without this\n"
+    "  --traces N       links, each with speeds between 0.1 and 10 Gbit/s; 20 without this\n";
+
+static int wrong(const char *what, const char *value)
+{
+    fprintf(stderr, "cache: %s: %s\ncache --help tells more\n", what, value ? value : "a value is missing");
+    return 2;
+}
+static int failed(tiny_ctx *ctx)
+{
+    fprintf(stderr, "cache: %s\n", tiny_ctx_message(ctx));
+    return 1;
+}
+
+typedef struct options {
+    const char *arg[64], *out, *tables;
+    int n_arg;
+    double level, chunk, n, context, threads, deadline, tokens, numbers, recompute, traces, seed;
+} options;
+
+static int read_options(int argc, char **argv, options *o)
+{
+    const struct { const char *name; double low, high, *to; } numbers[] = {
+        { "--level", 1, TLLM_KVCODEC_LEVELS, &o->level }, { "--chunk", 1, 1 << 20, &o->chunk }, { "--n", 0, 1e9, &o->n }, { "--context", 1, 1e9, &o->context },
+        { "--threads", 1, TINY_MAX_THREADS, &o->threads }, { "--deadline", 1e-6, 1e6, &o->deadline }, { "--tokens", 1, 1e6, &o->tokens }, { "--numbers", 1, 1e9, &o->numbers },
+        { "--recompute", 0, 1e6, &o->recompute }, { "--traces", 1, 1e6, &o->traces }, { "--seed", 0, 9e15, &o->seed },
+    };
+    int i;
+    for (i = 2; i < argc; i++) {
+        const char *a = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
+        size_t k;
+        for (k = 0; k < sizeof numbers / sizeof *numbers && strcmp(a, numbers[k].name) != 0; k++) {}
+        if (k < sizeof numbers / sizeof *numbers) {
+            char *end = NULL;
+            if (value) *numbers[k].to = strtod(value, &end);
+            if (!value || end == value || *end || !(*numbers[k].to >= numbers[k].low && *numbers[k].to <= numbers[k].high)) return wrong(a, value);
+            i++;
+        } else if (!strcmp(a, "-o") || !strcmp(a, "--tables")) {
+            if (!value) return wrong(a, value);
+            *(a[1] == 'o' ? &o->out : &o->tables) = value;
+            i++;
+        } else if (a[0] == '-' && a[1]) return wrong("unknown option", a);
+        else if (o->n_arg == 64) return wrong("too many arguments", a);
+        else o->arg[o->n_arg++] = a;
+    }
+    return 0;
+}
+
+static tiny_status open_session(tiny_ctx *ctx, const options *o, tllm_session **s)
+{
+    tllm_state_desc room;
+    memset(&room, 0, sizeof room);
+    room.n_ctx = (tiny_idx)o->context;
+    return tllm_session_open(ctx, o->arg[0], &room, s);
+}
+
+/* the tokens of a text as tllm_generate reads it, without an end behind it */
+static tiny_status read_text(tiny_ctx *ctx, tllm_session *s, const char *text, size_t n, size_t *held)
+{
+    tllm_tokens t;
+    tiny_status st;
+    memset(&t, 0, sizeof t);
+    st = tllm_encode(ctx, tllm_session_vocab(s), text, n, TLLM_ENCODE_ENDS, &t);
+    if (!st && t.n > 1 && tllm_vocab_adds_eos(tllm_session_vocab(s)) && tllm_vocab_is_end(tllm_session_vocab(s), t.id[t.n - 1])) t.n--;
+    if (!st && t.n > (size_t)tllm_session_context(s)) t.n = (size_t)tllm_session_context(s);
+    if (!st) st = tllm_session_set(s, t.id, t.n, NULL, NULL);
+    *held = t.n;
+    tllm_tokens_free(ctx, &t);
+    return st;
+}
+
+static int profile(tiny_ctx *ctx, const options *o)
+{
+    tllm_kvcodec_profile *p = NULL;
+    tllm_kvcodec_tables *t = NULL;
+    tllm_session *s = NULL;
+    size_t texts = 0, tokens = 0, n;
+    tiny_status st = open_session(ctx, o, &s);
+    int i;
+    if (!st) st = tllm_kvcodec_profile_of(s, &p);
+    for (i = 1; i < o->n_arg && !st; i++) {
+        tiny_file f;
+        size_t at, end;
+        st = tiny_file_open(ctx, o->arg[i], &f);
+        for (at = 0; !st && at < f.n_bytes; at = end + 1) {
+            for (end = at; end < f.n_bytes && f.bytes[end] != '\n'; end++) {}
+            if (end == at) continue;
+            st = read_text(ctx, s, (const char *)f.bytes + at, end - at, &n);
+            if (!st && n) st = tllm_kvcodec_profile_session(p, s);
+            texts++;
+            tokens += n;
+        }
+        if (f.bytes) tiny_file_close(ctx, &f);
+    }
+    if (!st) st = tllm_kvcodec_profile_tables(p, &t);
+    if (!st) st = tllm_kvcodec_tables_save(ctx, t, o->out);
+    if (!st) printf("%zu texts, %zu tokens: tables %016llx in %s\n", texts, tokens, (unsigned long long)tllm_kvcodec_tables_id(t), o->out);
+    tllm_kvcodec_profile_close(p);
+    tllm_kvcodec_tables_close(ctx, t);
+    tllm_session_close(s);
+    return st ? failed(ctx) : 0;
+}
+
+static int save(tiny_ctx *ctx, const options *o)
+{
+    tllm_kvcodec_tables *t = NULL;
+    tllm_kvcodec_desc d;
+    tllm_session *s = NULL;
+    size_t n = 0;
+    tiny_status st = open_session(ctx, o, &s);
+    memset(&d, 0, sizeof d);
+    d.level = (int)o->level;
+    d.n_token = (tiny_idx)o->chunk;
+    d.alone = !o->tables;
+    if (!st && o->tables) st = tllm_kvcodec_tables_load(ctx, o->tables, &t);
+    if (!st) st = read_text(ctx, s, o->arg[1], strlen(o->arg[1]), &n);
+    if (!st) st = tllm_kvcodec_save(s, t, &d, o->out);
+    tllm_kvcodec_tables_close(ctx, t);
+    tllm_session_close(s);
+    if (st) return failed(ctx);
+    printf("%zu tokens in %s\n", n, o->out);
+    return 0;
+}
+
+static int print(void *user, const char *text, size_t n)
+{
+    (void)user;
+    return fwrite(text, 1, n, stdout) != n || fflush(stdout);
+}
+
+static int load(tiny_ctx *ctx, const options *o)
+{
+    tllm_kvcodec_tables *t = NULL;
+    tllm_generate_desc how;
+    tllm_generate_result made;
+    tllm_session *s = NULL;
+    int32_t *token = NULL;
+    size_t n = 0;
+    tiny_status st = open_session(ctx, o, &s);
+    memset(&how, 0, sizeof how);
+    how.text = print;
+    how.n_most = (size_t)o->n;
+    if (!st && o->tables) st = tllm_kvcodec_tables_load(ctx, o->tables, &t);
+    if (!st) st = tllm_kvcodec_load(s, t, o->arg[1]);
+    if (!st) {
+        const int32_t *held = tllm_session_tokens(s, &n);
+        token = (int32_t *)malloc(n * sizeof *token);
+        if (!token) st = TINY_E_MEMORY;
+        else memcpy(token, held, n * sizeof *token);
+    }
+    if (!st && how.n_most) {
+        st = tllm_generate_tokens(s, token, n, &how, &made);
+        if (!st) printf("\n");
+    }
+    if (!st) fprintf(stderr, "%zu tokens were loaded%s\n", n, how.n_most ? ", the last of them computed again for what comes next" : "");
+    free(token);
+    tllm_kvcodec_tables_close(ctx, t);
+    tllm_session_close(s);
+    return st ? failed(ctx) : 0;
+}
+
+static int info(tiny_ctx *ctx, const options *o)
+{
+    int i, bad = 0;
+    tiny_idx k;
+    for (i = 0; i < o->n_arg; i++) {
+        tllm_kvcodec_file f;
+        double elements = 0;
+        if (tllm_kvcodec_file_open(ctx, o->arg[i], &f)) {
+            bad = failed(ctx);
+            continue;
+        }
+        for (k = 0; k < f.n_chunk; k++) elements += (double)f.chunk[k].n_element;
+        printf("%s: %td tokens, %td chunk%s, %zu bytes, %.3f bits an element (f16: 16)\n", o->arg[i], f.n_token, f.n_chunk, f.n_chunk == 1 ? "" : "s", f.n_bytes, 8.0 * (double)f.n_bytes / elements);
+        for (k = 0; k < f.n_chunk; k++) {
+            const tllm_kvcodec_about *a = &f.chunk[k];
+            printf("  chunk %lu: tokens %td to %td, level %d, %td layers, %zu bytes: scales %zu, lengths %zu, streams %zu, tables %zu%s %016llx\n", (unsigned long)a->chunk, a->first,
+                   a->first + a->n_token - 1, a->level, a->n_layer, a->n_bytes, a->scale_bytes, a->length_bytes, a->stream_bytes, a->table_bytes, a->alone ? " inside," : ", from outside,",
+                   (unsigned long long)a->tables);
+        }
+        tllm_kvcodec_file_close(ctx, &f);
+    }
+    return bad;
+}
+
+/* bits an element at the levels 1 to 4, as the synthetic cache of bench/llm/kvcodec.c needs them */
+static int stream(tiny_ctx *ctx, const options *o)
+{
+    static const double bits[TLLM_KVCODEC_LEVELS] = { 2.15, 2.54, 3.47, 6.25 };
+    static const struct { const char *name; tllm_kvstream_policy policy; int level; } way[] = {
+        { "all that is left", TLLM_KVSTREAM_REST, 0 }, { "a budget a chunk", TLLM_KVSTREAM_BUDGET, 0 }, { "level 1", TLLM_KVSTREAM_FIXED, 1 }, { "level 2", TLLM_KVSTREAM_FIXED, 2 },
+        { "level 3", TLLM_KVSTREAM_FIXED, 3 }, { "8 bits, coded", TLLM_KVSTREAM_FIXED, 4 }, { "text", TLLM_KVSTREAM_FIXED, 0 }
+    };
+    const int n = (int)((o->tokens + 1499) / 1500), traces = (int)o->traces;
+    double *trace = (double *)malloc((size_t)n * (3 + TLLM_KVCODEC_LEVELS) * sizeof *trace), *bytes = trace + n, *recompute = bytes + n * TLLM_KVCODEC_LEVELS;
+    int *choice = (int *)malloc((size_t)n * sizeof *choice), i, k, l, bad = 0;
+    size_t w;
+    if (!trace || !choice) {
+        fputs("cache: there is no memory for the traces\n", stderr);
+        free(trace);
+        free(choice);
+        return 1;
+    }
+    for (i = 0; i < n; i++) {
+        const double tokens = i < n - 1 ? 1500 : o->tokens - 1500.0 * (n - 1);
+        recompute[i] = o->recompute * tokens / 1500;
+        for (l = 0; l < TLLM_KVCODEC_LEVELS; l++) bytes[i * TLLM_KVCODEC_LEVELS + l] = tokens * o->numbers * bits[l] / 8;
+    }
+    printf("%d chunks, %.1f MB at level 2, %.1f MB at 8 bits; deadline %g s, %d links\n%-18s %8s %12s %10s %8s %14s\n", n, o->tokens * o->numbers * bits[1] / 8e6, o->tokens * o->numbers / 1e6,
+           o->deadline, traces, "policy", "missed", "mean seconds", "mean MB", "texts", "mean level");
+    for (w = 0; w < sizeof way / sizeof *way && !bad; w++) {
+        tiny_rng rng = tiny_rng_make((uint64_t)o->seed, 0);
+        tllm_kvstream_desc d;
+        tllm_kvstream_result r;
+        double seconds = 0, sent = 0, levels = 0;
+        long missed = 0, texts = 0;
+        memset(&d, 0, sizeof d);
+        d.n_chunk = n;
+        d.n_level = way[w].level == 4 ? 4 : 3;
+        d.bytes = bytes;
+        d.recompute = recompute;
+        d.deadline = o->deadline;
+        d.policy = way[w].policy;
+        d.level = way[w].level;
+        d.choice = choice;
+        for (k = 0; k < traces && !bad; k++) {
+            tllm_kvstream_trace(&rng, 0, 0, trace, n);
+            if (tllm_kvstream_plan(ctx, &d, trace, &r)) bad = failed(ctx);
+            missed += r.missed;
+            seconds += r.seconds / traces;
+            sent += r.bytes / traces;
+            texts += r.n_text;
+            for (i = 0; i < n; i++) levels += choice[i];
+        }
+        if (!bad) printf("%-18s %8ld %12.2f %10.1f %8ld %14.2f\n", way[w].name, missed, seconds, sent * 1e-6, texts, (double)n * traces > (double)texts ? levels / ((double)n * traces - (double)texts) : 0);
+    }
+    free(trace);
+    free(choice);
+    return bad;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct { const char *name; int (*run)(tiny_ctx *ctx, const options *o); int least, most, out; } verb[] = {
+        { "profile", profile, 2, 64, 1 }, { "save", save, 2, 2, 1 }, { "load", load, 2, 2, 0 }, { "info", info, 1, 64, 0 }, { "stream", stream, 0, 0, 0 }
+    };
+    tiny_ctx_desc desc;
+    tiny_ctx *ctx = NULL;
+    options o;
+    size_t v;
+    int bad;
+    if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) return fputs(usage, stdout) < 0;
+    for (v = 0; argc > 1 && v < sizeof verb / sizeof *verb && strcmp(argv[1], verb[v].name) != 0; v++) {}
+    if (argc < 2 || v == sizeof verb / sizeof *verb) {
+        fputs(usage, stderr);
+        return 2;
+    }
+    memset(&o, 0, sizeof o);
+    o.n = 64;
+    o.deadline = 1;
+    o.tokens = 9000;
+    o.numbers = 65536;
+    o.recompute = 0.9;
+    o.traces = 20;
+    bad = read_options(argc, argv, &o);
+    if (bad) return bad;
+    if (o.n_arg < verb[v].least || o.n_arg > verb[v].most) return wrong(argv[1], "its arguments are not as many as it takes");
+    if (verb[v].out && !o.out) return wrong("-o", NULL);
+    memset(&desc, 0, sizeof desc);
+    desc.n_threads = (int)o.threads;
+    if (tiny_ctx_open(&desc, &ctx)) {
+        fputs("cache: there is no memory for a context\n", stderr);
+        return 1;
+    }
+    bad = verb[v].run(ctx, &o);
+    tiny_ctx_close(ctx);
+    if (fflush(stdout) || ferror(stdout)) {
+        fputs("cache: standard output takes no more\n", stderr);
+        return 1;
+    }
+    return bad;
+}
