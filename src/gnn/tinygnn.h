@@ -85,6 +85,11 @@
 #include "gnn/layer/layer.h"
 #include "gnn/layer/net.h"
 #include "gnn/train/train.h"
+#include "gnn/quant/bits.h"
+#include "gnn/quant/a2q.h"
+#include "gnn/quant/a2q_net.h"
+#include "gnn/quant/packed.h"
+#include "gnn/quant/quant.h"
 #include "gnn/embed/fastrp.h"
 #include "gnn/train/data.h"
 #endif
