@@ -12,6 +12,7 @@
 #include "core/rng.h"
 #include "core/state.h"
 #include "math/elem.h"
+#include "math/ops.h"
 
 /* ---- what there is to quantize */
 
@@ -163,11 +164,147 @@ TINY_API tiny_status tgnn_a2q_net_open(tiny_ctx *ctx, const tgnn_net *net, const
     return st;
 }
 
+tiny_status tinyi_a2q_fits(tiny_ctx *ctx, const tgnn_net *net, const tgnn_a2q_net *q)
+{
+    int i, k, used = 0;
+    for (i = 0; i < q->n_maps; i++) {
+        const tiny_tensor *w = q->map[i].stage < net->n_stages ? &net->stage[q->map[i].stage].layer.w[q->map[i].weight] : NULL;
+        if (!w || !w->data || w->rank != 2 || w->dim[0] != q->map[i].n_out || w->dim[1] != q->map[i].n_in || !tiny_tensor_is_dense(w) ||
+            (q->map[i].sum_step != NULL) != tinyi_a2q_summed(net, &q->map[i]))
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "a2q: product %d is not one of this net: the steps were made for another", i + 1);
+    }
+    for (i = 0; i < net->n_stages; i++)
+        for (k = 0; k < 3; k += 2) used += k == 0 ? net->stage[i].kind != TGNN_STAGE_READOUT : tinyi_a2q_is(&net->stage[i], TGNN_LAYER_GIN);
+    if (used != q->n_maps) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a2q: the net has %d products, the steps were made for %d", used, q->n_maps);
+    return TINY_OK;
+}
+
 TINY_API void tgnn_a2q_net_close(tiny_ctx *ctx, tgnn_a2q_net *q)
 {
     if (!q) return;
     tiny_free(ctx, q->values);
     tiny_free(ctx, q);
+}
+
+/* ---- run in floats */
+
+tiny_status tinyi_a2q_matrix(tiny_ctx *ctx, tiny_idx rows, tiny_idx cols, tiny_tensor *t)
+{
+    size_t n;
+    if (!tinyi_size_mul((size_t)rows, (size_t)cols, &n)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "a2q: %td x %td numbers", rows, cols);
+    *t = tiny_tensor_2d(tinyi_alloc(ctx, n, sizeof(float)), TINY_F32, rows, cols);
+    return t->data ? TINY_OK : tiny_ctx_status(ctx);
+}
+
+typedef struct tinyi_a2q_run { tiny_ctx *ctx; const tgnn_net *net; const tgnn_a2q_net *q; } tinyi_a2q_run;
+
+/* z = quant(x) quant(W)' of map i */
+static tiny_status tinyi_a2q_run_product(tinyi_a2q_run *r, int i, const tiny_tensor *x, const tiny_tensor *z)
+{
+    const tgnn_a2q_map *m = &r->q->map[i];
+    const tiny_tensor *w = &r->net->stage[m->stage].layer.w[m->weight];
+    const tiny_tensor step = tiny_tensor_1d(m->step, TINY_F32, m->n_steps), bits = tiny_tensor_1d(m->bits, TINY_F32, m->n_steps), scale = tiny_tensor_1d(m->weight_step, TINY_F32, m->n_out);
+    tiny_tensor xq = *x, wq, index, turned;
+    tgnn_nearest nearest;
+    tgnn_a2q_params p;
+    void *group = NULL, *own = NULL;
+    tiny_status st;
+    memset(&p, 0, sizeof p);
+    memset(&nearest, 0, sizeof nearest);
+    st = tinyi_a2q_matrix(r->ctx, m->n_out, m->n_in, &wq);
+    if (!st && !m->raw && !r->q->n_nodes) {
+        group = tinyi_alloc(r->ctx, (size_t)x->dim[0], sizeof(int32_t));
+        st = group ? tgnn_nearest_make(r->ctx, m->step, m->bits, m->n_steps, r->q->desc.published, &nearest) : tiny_ctx_status(r->ctx);
+        if (!st) st = tgnn_nearest_assign(r->ctx, &nearest, x, (int32_t *)group);
+    }
+    if (!st && !m->raw) {
+        index = tiny_tensor_1d(group, TINY_I32, x->dim[0]);
+        st = tinyi_a2q_matrix(r->ctx, x->dim[0], m->n_in, &xq);
+        own = xq.data;
+        if (!st) st = tgnn_a2q(r->ctx, x, &step, &bits, group ? &index : NULL, &p, &xq);
+    }
+    p.bits = TGNN_A2Q_WEIGHT_BITS;
+    if (!st) st = tgnn_a2q(r->ctx, w, &scale, NULL, NULL, &p, &wq);
+    turned = tiny_tensor_swap(wq, 0, 1);
+    if (!st) st = tiny_matmul(r->ctx, &xq, &turned, NULL, TINY_ACT_NONE, z);
+    tiny_free(r->ctx, wq.data);
+    tiny_free(r->ctx, own);
+    tiny_free(r->ctx, group);
+    tgnn_nearest_free(r->ctx, &nearest);
+    return st;
+}
+
+/* y = sums of quant(z) along the edges, without the bias; z is used up */
+static tiny_status tinyi_a2q_run_sum(tinyi_a2q_run *r, const tgnn_graph *g, const tgnn_stage *s, const tgnn_a2q_map *m, const tiny_tensor *z, const tiny_tensor *y)
+{
+    const tiny_sparse *a = tgnn_graph_in(g);
+    const tiny_tensor offset = tiny_tensor_1d(a->offset, TINY_I64, a->n_rows + 1), col = tiny_tensor_1d(a->col, TINY_I32, (tiny_idx)a->n), step = tiny_tensor_1d(m->sum_step, TINY_F32, m->n_out);
+    const tgnn_layer *l = &s->layer;
+    tgnn_a2q_params p;
+    tiny_tensor root, zq;
+    tiny_status st = tinyi_a2q_matrix(r->ctx, a->n_rows, 1, &root);
+    memset(&p, 0, sizeof p);
+    p.by_column = 1;
+    p.bits = TGNN_A2Q_WEIGHT_BITS;
+    memset(&zq, 0, sizeof zq);
+    if (!st) tinyi_a2q_degrees(a, (float *)root.data);
+    root.dim[1] = m->n_out;
+    root.stride[1] = 0;
+    if (!st) st = tinyi_a2q_matrix(r->ctx, z->dim[0], m->n_out, &zq);
+    if (!st && l->kind == TGNN_LAYER_GCN) st = tiny_mul(r->ctx, z, &root, z);
+    if (!st) st = tgnn_a2q(r->ctx, z, &step, NULL, NULL, &p, &zq);
+    if (!st) st = tiny_spmm(r->ctx, &offset, &zq, &col, NULL, NULL, NULL, y);
+    if (!st && l->kind == TGNN_LAYER_GCN) st = tiny_mul(r->ctx, y, &root, y);
+    else if (!st) st = tiny_axpy(r->ctx, &zq, 1.0f + (l->w[4].data ? *(const float *)l->w[4].data : l->eps), y);
+    tiny_free(r->ctx, root.data);
+    tiny_free(r->ctx, zq.data);
+    return st;
+}
+
+static tiny_status tinyi_a2q_run_stage(void *arg, int i, const tgnn_graph *g, const tiny_tensor *x, const tiny_tensor *y)
+{
+    tinyi_a2q_run *r = (tinyi_a2q_run *)arg;
+    const tgnn_stage *s = &r->net->stage[i];
+    const int gin = tinyi_a2q_is(s, TGNN_LAYER_GIN);
+    const tgnn_a2q_map *m;
+    tiny_tensor z, h;
+    int k = 0;
+    tiny_status st;
+    memset(&z, 0, sizeof z);
+    memset(&h, 0, sizeof h);
+    while (r->q->map[k].stage != i) k++;
+    m = &r->q->map[k];
+    if (s->kind == TGNN_STAGE_LINEAR) {
+        st = tinyi_a2q_run_product(r, k, x, y);
+    } else {
+        st = tinyi_a2q_matrix(r->ctx, x->dim[0], m->n_out, &z);
+        if (!st && gin) st = tinyi_a2q_matrix(r->ctx, x->dim[0], m->n_out, &h);
+        if (!st) st = tinyi_a2q_run_product(r, k, x, &z);
+        if (!st) st = tinyi_a2q_run_sum(r, g, s, m, &z, gin ? &h : y);
+    }
+    if (!st && gin) {
+        if (s->layer.w[1].data) st = tiny_add(r->ctx, &h, &s->layer.w[1], &h);
+        if (!st) st = tiny_relu(r->ctx, &h, &h);
+        if (!st) st = tinyi_a2q_run_product(r, k + 1, &h, y);
+    }
+    if (!st && s->layer.w[gin ? 3 : 1].data) st = tiny_add(r->ctx, y, &s->layer.w[gin ? 3 : 1], y);
+    tiny_free(r->ctx, z.data);
+    tiny_free(r->ctx, h.data);
+    return st;
+}
+
+TINY_API tiny_status tgnn_a2q_net_run(tiny_ctx *ctx, const tgnn_net *net, const tgnn_a2q_net *q, const tgnn_net_input *in, const tiny_tensor *y, const tiny_tensor *before)
+{
+    tinyi_a2q_run r;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!net || !q) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a2q: there is no net, or there are no steps for it");
+    st = tinyi_a2q_fits(ctx, net, q);
+    if (st) return st;
+    r.ctx = ctx;
+    r.net = net;
+    r.q = q;
+    return tinyi_net_run_by(ctx, net, in, y, before, tinyi_a2q_run_stage, &r);
 }
 
 #ifndef TINY_NO_TRAIN
@@ -363,13 +500,11 @@ tiny_status tinyi_a2q_join(tgnn_a2q_net *q, tinyi_pass *p)
     const size_t m = (size_t)(q->desc.groups ? q->desc.groups : 1);
     tinyi_a2q_learn *l;
     int i;
+    tiny_status st;
     for (i = 0; i < p->net->n_stages; i++)
         if (p->norm[i][0].g.data) return tinyi_fail(p->ctx, TINY_E_UNSUPPORTED, "a2q: layer %d (%s): batch norms are not trained with quantization", i + 1, p->net->stage[i].name);
-    for (i = 0; i < q->n_maps; i++) {
-        const tiny_tensor *w = q->map[i].stage < p->net->n_stages ? &p->net->stage[q->map[i].stage].layer.w[q->map[i].weight] : NULL;
-        if (!w || !w->data || w->rank != 2 || w->dim[0] != q->map[i].n_out || w->dim[1] != q->map[i].n_in)
-            return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "a2q: product %d is not one of this net: the steps were made for another", i + 1);
-    }
+    st = tinyi_a2q_fits(p->ctx, p->net, q);
+    if (st) return st;
     l = (tinyi_a2q_learn *)tiny_alloc(p->ctx, sizeof *l);
     if (!l) return tiny_ctx_status(p->ctx);
     memset(l, 0, sizeof *l);

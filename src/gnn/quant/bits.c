@@ -36,8 +36,8 @@ static uint64_t tinyi_bits_spread(const tinyi_bits_way *w, uint64_t x)
 static uint64_t tinyi_bits_gather(const tinyi_bits_way *w, uint64_t x)
 {
     x &= w->each;
-    x = (x | x >> (8 - w->b)) & ((w->one << w->b) | w->one);
-    x = (x | x >> (16 - 2 * w->b)) & ((w->two << 2 * w->b) | w->two);
+    x = (x & w->one) | (x >> (8 - w->b) & w->one << w->b);
+    x = (x & w->two) | (x >> (16 - 2 * w->b) & w->two << 2 * w->b);
     return (x & w->four) | (x >> (32 - 4 * w->b) & w->four << 4 * w->b);
 }
 

@@ -107,7 +107,8 @@ TINY_API tiny_status tgnn_quant_make(tiny_ctx *ctx, const tgnn_net *net, const t
     n = (tgnn_quant *)tiny_alloc(ctx, sizeof *n);
     if (!n) return tiny_ctx_status(ctx);
     memset(n, 0, sizeof *n);
-    st = tinyi_quant_net(ctx, net, q, &n->net);
+    st = tinyi_a2q_fits(ctx, net, q);
+    if (!st) st = tinyi_quant_net(ctx, net, q, &n->net);
     if (!st) {
         n->q = (tgnn_a2q_net *)tiny_alloc(ctx, sizeof *n->q);
         if (!n->q) st = tiny_ctx_status(ctx);
@@ -118,14 +119,11 @@ TINY_API tiny_status tgnn_quant_make(tiny_ctx *ctx, const tgnn_net *net, const t
         n->q->n_nodes = q->n_nodes;
         st = tinyi_a2q_maps(ctx, net, q->map[0].raw, q->map[0].positive, n->q);
     }
-    if (!st && n->q->n_maps != q->n_maps) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "quant: the steps were made for another net");
     for (i = 0; !st && i < q->n_maps; i++) {
         const tgnn_a2q_map *m = &q->map[i];
-        const tiny_tensor *w = &net->stage[m->stage].layer.w[m->weight];
         char what[96];
         (void)snprintf(what, sizeof what, "layer %d (%s)", m->stage + 1, net->stage[m->stage].name);
-        if (!w->data || w->rank != 2 || w->dim[0] != m->n_out || w->dim[1] != m->n_in || !tiny_tensor_is_dense(w)) st = tinyi_fail(ctx, TINY_E_SHAPE, "quant: %s has no weights of %td x %td", what, m->n_out, m->n_in);
-        if (!st) st = tgnn_a2q_check(ctx, what, m->step, m->bits, m->n_steps);
+        st = tgnn_a2q_check(ctx, what, m->step, m->bits, m->n_steps);
         if (!st) st = tgnn_a2q_check(ctx, what, m->weight_step, NULL, m->n_out);
         if (!st) st = tgnn_a2q_check(ctx, what, m->sum_step, NULL, m->n_out);
     }
@@ -175,14 +173,6 @@ typedef struct tinyi_quant_run {
     const tgnn_quant *n;
     tgnn_quant_report *report;
 } tinyi_quant_run;
-
-static tiny_status tinyi_quant_floats(tiny_ctx *ctx, tiny_idx rows, tiny_idx cols, tiny_tensor *t)
-{
-    size_t n;
-    if (!tinyi_size_mul((size_t)rows, (size_t)cols, &n)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "quant: %td x %td numbers", rows, cols);
-    *t = tiny_tensor_2d(tinyi_alloc(ctx, n, sizeof(float)), TINY_F32, rows, cols);
-    return t->data ? TINY_OK : tiny_ctx_status(ctx);
-}
 
 /* z = x W of a map whose features are 0 or one number a row */
 static tiny_status tinyi_quant_raw(tinyi_quant_run *r, const tgnn_a2q_map *m, const tiny_tensor *x, const tiny_tensor *z)
@@ -272,11 +262,11 @@ static tiny_status tinyi_quant_step(void *arg, int i, const tgnn_graph *g, const
         st = tinyi_quant_product(r, k, x, y);
         return st || !s->layer.w[1].data ? st : tiny_add(r->ctx, y, &s->layer.w[1], y);
     }
-    st = tinyi_quant_floats(r->ctx, x->dim[0], m->n_out, &z);
+    st = tinyi_a2q_matrix(r->ctx, x->dim[0], m->n_out, &z);
     if (!st) st = tinyi_quant_product(r, k, x, &z);
     if (!st && s->layer.kind == TGNN_LAYER_GCN) st = tinyi_quant_sum(r, g, s, m, &z, y);
     else if (!st) {
-        st = tinyi_quant_floats(r->ctx, x->dim[0], m->n_out, &h);
+        st = tinyi_a2q_matrix(r->ctx, x->dim[0], m->n_out, &h);
         if (!st) st = tinyi_quant_sum(r, g, s, m, &z, &h);
         if (!st) st = tiny_relu(r->ctx, &h, &h);
         if (!st) st = tinyi_quant_product(r, k + 1, &h, y);
