@@ -55,7 +55,7 @@ typedef struct tinyi_a2q_op {
     const float *x, *step, *bits, *dy;
     const int32_t *index;
     float *y, *dstep, *dbits;
-    tiny_idx n, f, m, x_row, x_col, y_row, y_col, dy_row, dy_col;
+    tiny_idx n, f, m, x_row, x_col, y_row, y_col, dy_row, dy_col, dstep_each, dbits_each;
     tgnn_a2q_params p;
 } tinyi_a2q_op;
 
@@ -80,6 +80,8 @@ static tinyi_a2q_op tinyi_a2q_read(const tiny_op *op)
         a.dy_col = dy->stride[1];
         a.dstep = (float *)op->out[1]->data;
         a.dbits = (float *)op->out[2]->data;
+        a.dstep_each = op->out[1]->stride[0];
+        a.dbits_each = op->out[2]->stride[0];
     }
     if (y) {
         a.y = (float *)y->data;
@@ -153,8 +155,8 @@ static void tinyi_a2q_back_ref(const tiny_op *op)
                 tinyi_a2q_slopes(x, step, bits, limit, tinyi_a2q_flow(&a, i, j, step, limit), &da, &db);
                 a.y[i * a.y_row + j * a.y_col] = (x < 0.0f ? -x : x) / step <= limit ? a.dy[i * a.dy_row + j * a.dy_col] : 0.0f;
             }
-        a.dstep[k] = (float)(a.step[k] < 0.0f ? -da : da);
-        a.dbits[k] = (float)(a.bits && a.bits[k] < 0.0f ? -db : db);
+        a.dstep[k * a.dstep_each] = (float)(a.step[k] < 0.0f ? -da : da);
+        a.dbits[k * a.dbits_each] = (float)(a.bits && a.bits[k] < 0.0f ? -db : db);
     }
     for (i = 0; a.index && i < a.n; i++)    /* rows of no group */
         for (j = 0; tinyi_a2q_which(&a, i, 0) < 0 && j < a.f; j++) a.y[i * a.y_row + j * a.y_col] = 0.0f;
@@ -202,8 +204,8 @@ static void tinyi_a2q_row_back(const tinyi_a2q_op *a, tiny_idx i, double *sum)
 
 static void tinyi_a2q_sums(const tinyi_a2q_op *a, tiny_idx k, const double *sum)
 {
-    a->dstep[k] = (float)(a->step[k] < 0.0f ? -sum[0] : sum[0]);
-    a->dbits[k] = (float)(a->bits && a->bits[k] < 0.0f ? -sum[1] : sum[1]);
+    a->dstep[k * a->dstep_each] = (float)(a->step[k] < 0.0f ? -sum[0] : sum[0]);
+    a->dbits[k * a->dbits_each] = (float)(a->bits && a->bits[k] < 0.0f ? -sum[1] : sum[1]);
 }
 TINY_REF_END
 

@@ -107,6 +107,21 @@ void tinyi_a2q_degrees(const tiny_sparse *g, float *root)
     for (i = 0; i < g->n_rows; i++) root[i] = g->offset[i + 1] > g->offset[i] ? (float)(1.0 / tinyi_sqrt64((double)(g->offset[i + 1] - g->offset[i]))) : 0.0f;
 }
 
+/* a step for each output so that most weights are in range: twice their mean over sqrt(7) (S. Esser et al., LSQ, arXiv 1902.08153) */
+static void tinyi_a2q_start(const tgnn_a2q_map *m, const tiny_tensor *w)
+{
+    tiny_idx i, j;
+    for (i = 0; i < m->n_out; i++) {
+        double sum = 0.0;
+        for (j = 0; j < m->n_in; j++) {
+            const float v = ((const float *)w->data)[i * m->n_in + j];
+            sum += (double)(v < 0.0f ? -v : v);
+        }
+        sum *= 2.0 / 2.6457513110645907 / (double)m->n_in;
+        m->weight_step[i] = sum > 1e-4 ? (float)sum : 1e-4f;
+    }
+}
+
 /* |N(mean, deviation)|, never 0 */
 static void tinyi_a2q_draw(tiny_rng *rng, float *to, tiny_idx n, float mean, float deviation)
 {
@@ -149,6 +164,7 @@ TINY_API tiny_status tgnn_a2q_net_open(tiny_ctx *ctx, const tgnn_net *net, const
     st = tinyi_a2q_maps(ctx, net, raw, positive, q);
     if (!st && !q->n_maps) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "a2q: the net has no weights");
     if (!st) st = tinyi_a2q_room(ctx, net, q, desc->uniform ? 1 : desc->groups ? desc->groups : x->dim[0]);
+    if (!st) st = tinyi_a2q_fits(ctx, net, q);
     rng = tiny_rng_make(desc->seed, 0x613271);
     for (i = 0; !st && i < q->n_maps; i++) {
         tgnn_a2q_map *m = &q->map[i];
@@ -156,7 +172,8 @@ TINY_API tiny_status tgnn_a2q_net_open(tiny_ctx *ctx, const tgnn_net *net, const
         if (desc->groups && !desc->uniform) tinyi_a2q_draw(&rng, m->step, m->n_steps, 0.1f, 0.2f);
         else tinyi_a2q_draw(&rng, m->step, m->n_steps, 0.01f, 0.01f);
         for (k = 0; k < m->n_steps; k++) m->bits[k] = (float)first;
-        tinyi_a2q_draw(&rng, m->weight_step, m->n_out, 0.1f, 0.2f);
+        if (desc->drawn) tinyi_a2q_draw(&rng, m->weight_step, m->n_out, 0.1f, 0.2f);
+        else tinyi_a2q_start(m, &net->stage[m->stage].layer.w[m->weight]);
         if (m->sum_step) tinyi_a2q_draw(&rng, m->sum_step, m->n_out, 0.01f, 0.01f);
     }
     if (st) tgnn_a2q_net_close(ctx, q);

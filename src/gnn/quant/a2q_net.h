@@ -30,6 +30,7 @@ typedef struct tgnn_a2q_desc {              /* all zero: the paper's settings fo
     tiny_idx groups;                        /* steps for so many groups of rows, for graphs that come later; 0: for each node */
     int published;                          /* groups are found as the authors' program finds them: see tgnn_nearest */
     int uniform;                            /* one step and this many stored bits for all rows, which is what others do; 0: not */
+    int drawn;                              /* steps of weights start at |N(0.1, 0.2)| as the authors' do, not by the weights */
     int task;                               /* steps and bits of features learn from the loss, as classes of graphs want it */
     double lr_bits, lr_step, lr_weight, lr_sum;     /* 0: 0.1, 0.04 (features), 0.02 (weights), 0.008 (sums) */
     uint64_t seed;
