@@ -242,8 +242,8 @@ static tiny_status describe(job *j, tgnn_net **net)
     d.heads = (int)j->heads;
     d.depth = (int)j->depth;
     d.readout = j->graph_at != NULL;
-    d.rows = j->folder && !j->graph_at && !j->quantize;        /* 0 and 1 are whole numbers as they are */
-    d.dropout = (float)(j->dropout >= 0 ? j->dropout : j->links ? 0 : j->quantize && !j->graph_at ? 0.35 : gat ? 0.6 : 0.5);
+    d.rows = j->folder && !j->graph_at;
+    d.dropout = (float)(j->dropout >= 0 ? j->dropout : j->links ? 0 : gat ? 0.6 : 0.5);
     return tgnn_net_usual(j->ctx, &d, 0, net);
 }
 
@@ -330,7 +330,7 @@ static tiny_status train(job *j)
     how.epochs = j->epochs > 0 ? (int)j->epochs : j->graph_at ? 100 : gat ? 1000 : 200;
     how.patience = j->patience >= 0 ? (int)j->patience : gat && !j->graph_at ? 100 : 0;
     how.lr = j->lr > 0 ? j->lr : gat ? 0.005 : 0.01;
-    how.decay = j->decay >= 0 ? j->decay : j->graph_at || j->links ? 0 : j->quantize && j->folder ? 0.02 : 5e-4;
+    how.decay = j->decay >= 0 ? j->decay : j->graph_at || j->links ? 0 : 5e-4;
     how.decay_all = gat;
     how.batch_norm = j->graph_at != NULL && !j->quantize;
     how.halve_every = j->graph_at ? 50 : 0;

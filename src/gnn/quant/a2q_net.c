@@ -549,7 +549,7 @@ tiny_status tinyi_a2q_join(tgnn_a2q_net *q, tinyi_pass *p)
     l->guest.dense = !q->map[0].raw;
     l->guest.lr[2] = q->desc.lr_bits > 0.0 ? q->desc.lr_bits : 0.1;
     l->guest.lr[3] = q->desc.lr_step > 0.0 ? q->desc.lr_step : 0.04;
-    l->guest.lr[4] = q->desc.lr_weight > 0.0 ? q->desc.lr_weight : 0.02;
+    l->guest.lr[4] = q->desc.lr_weight > 0.0 ? q->desc.lr_weight : q->desc.drawn ? 0.02 : 0.002;
     l->guest.lr[5] = q->desc.lr_sum > 0.0 ? q->desc.lr_sum : 0.008;
     l->guest.stage = tinyi_a2q_stage;
     l->guest.before = tinyi_a2q_penalty;

@@ -22,7 +22,7 @@ TINYI_C_BEGIN
 #define TGNN_A2Q_MAPS (2 * TGNN_NET_MOST)
 #define TGNN_A2Q_WEIGHT_BITS 4
 
-typedef struct tgnn_a2q_desc {              /* all zero: the paper's settings for a GCN on Cora, but for the target */
+typedef struct tgnn_a2q_desc {              /* all zero: the paper's settings for a GCN on Cora, but for the target and the steps of weights */
     double bits;                            /* the target: of a stored feature on average, over all products; 0: 2 */
     double kilobytes;                       /* the target by memory instead; 0: by bits */
     double lambda;                          /* of the penalty lambda max(0, M - target)^2, M in kilobytes; 0: 2.5; below 0: none */
@@ -32,7 +32,7 @@ typedef struct tgnn_a2q_desc {              /* all zero: the paper's settings fo
     int uniform;                            /* one step and this many stored bits for all rows, which is what others do; 0: not */
     int drawn;                              /* steps of weights start at |N(0.1, 0.2)| as the authors' do, not by the weights */
     int task;                               /* steps and bits of features learn from the loss, as classes of graphs want it */
-    double lr_bits, lr_step, lr_weight, lr_sum;     /* 0: 0.1, 0.04 (features), 0.02 (weights), 0.008 (sums) */
+    double lr_bits, lr_step, lr_weight, lr_sum;     /* 0: 0.1, 0.04 (features), 0.002 (weights; drawn: 0.02), 0.008 (sums) */
     uint64_t seed;
 } tgnn_a2q_desc;
 

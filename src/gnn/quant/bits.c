@@ -4,6 +4,7 @@
  * Cost     9 operations on a word for eight numbers, in plain C: no table, no branch, the same on every processor.              */
 #include <string.h>
 #include "gnn/quant/bits.h"
+#include "core/target.h"
 
 TINY_API size_t tgnn_bits_bytes(size_t n, int bits)
 {
@@ -15,7 +16,7 @@ TINY_API size_t tgnn_bits_bytes(size_t n, int bits)
 /* masks of the lower parts of the fields at each step: 4 b bits of 64, 2 b of 32 twice, b of 16 four times; and b of 8 */
 typedef struct tinyi_bits_way { uint64_t four, two, one, each; int b; } tinyi_bits_way;
 
-static tinyi_bits_way tinyi_bits_plan(int b)
+TINYI_FORCE_INLINE tinyi_bits_way tinyi_bits_plan(int b)
 {
     tinyi_bits_way w;
     w.b = b;
@@ -26,14 +27,14 @@ static tinyi_bits_way tinyi_bits_plan(int b)
     return w;
 }
 
-static uint64_t tinyi_bits_spread(const tinyi_bits_way *w, uint64_t x)
+TINYI_FORCE_INLINE uint64_t tinyi_bits_spread(const tinyi_bits_way *w, uint64_t x)
 {
     x = (x & w->four) | (x & w->four << 4 * w->b) << (32 - 4 * w->b);
     x = (x & w->two) | (x & w->two << 2 * w->b) << (16 - 2 * w->b);
     return (x & w->one) | (x & w->one << w->b) << (8 - w->b);
 }
 
-static uint64_t tinyi_bits_gather(const tinyi_bits_way *w, uint64_t x)
+TINYI_FORCE_INLINE uint64_t tinyi_bits_gather(const tinyi_bits_way *w, uint64_t x)
 {
     x &= w->each;
     x = (x & w->one) | (x >> (8 - w->b) & w->one << w->b);
@@ -42,19 +43,36 @@ static uint64_t tinyi_bits_gather(const tinyi_bits_way *w, uint64_t x)
 }
 
 /* n bytes, the lowest first */
-static uint64_t tinyi_bits_get(const unsigned char *p, size_t n)
+TINYI_FORCE_INLINE uint64_t tinyi_bits_get(const unsigned char *p, size_t n)
 {
     uint64_t v = 0;
     size_t i;
+    TINYI_UNROLL
     for (i = 0; i < n; i++) v |= (uint64_t)p[i] << 8 * i;
     return v;
 }
 
-static void tinyi_bits_put(unsigned char *p, uint64_t v, size_t n)
+TINYI_FORCE_INLINE void tinyi_bits_put(unsigned char *p, uint64_t v, size_t n)
 {
     size_t i;
+    TINYI_UNROLL
     for (i = 0; i < n; i++) p[i] = (unsigned char)(v >> 8 * i);
 }
+
+/* whole eights with a width that the compiler knows */
+TINYI_FORCE_INLINE void tinyi_bits_pack_eights(unsigned char *to, const uint8_t *code, size_t n, int bits)
+{
+    const tinyi_bits_way w = tinyi_bits_plan(bits);
+    for (; n >= 8; n -= 8, code += 8, to += bits) tinyi_bits_put(to, tinyi_bits_gather(&w, tinyi_bits_get(code, 8)), (size_t)bits);
+}
+
+TINYI_FORCE_INLINE void tinyi_bits_unpack_eights(uint8_t *code, const unsigned char *from, size_t n, int bits)
+{
+    const tinyi_bits_way w = tinyi_bits_plan(bits);
+    for (; n >= 8; n -= 8, code += 8, from += bits) tinyi_bits_put(code, tinyi_bits_spread(&w, tinyi_bits_get(from, (size_t)bits)), 8);
+}
+
+#define TINYI_BITS_WIDTHS(W) W(1) W(2) W(3) W(4) W(5) W(6) W(7)
 
 TINY_API void tgnn_bits_pack(unsigned char *to, const uint8_t *code, size_t n, int bits)
 {
@@ -64,9 +82,14 @@ TINY_API void tgnn_bits_pack(unsigned char *to, const uint8_t *code, size_t n, i
         if (n) memcpy(to, code, n);
         return;
     }
+    switch (bits) {
+#define TINYI_BITS_CASE(b) case b: tinyi_bits_pack_eights(to, code, n, b); break;
+    TINYI_BITS_WIDTHS(TINYI_BITS_CASE)
+#undef TINYI_BITS_CASE
+    default: break;
+    }
     w = tinyi_bits_plan(bits);
-    for (; n >= 8; n -= 8, code += 8, to += bits) tinyi_bits_put(to, tinyi_bits_gather(&w, tinyi_bits_get(code, 8)), (size_t)bits);
-    if (n) tinyi_bits_put(to, tinyi_bits_gather(&w, tinyi_bits_get(code, n)), tgnn_bits_bytes(n, bits));
+    if (n % 8) tinyi_bits_put(to + n / 8 * (size_t)bits, tinyi_bits_gather(&w, tinyi_bits_get(code + n / 8 * 8, n % 8)), tgnn_bits_bytes(n % 8, bits));
 }
 
 TINY_API void tgnn_bits_unpack(uint8_t *code, const unsigned char *from, size_t n, int bits)
@@ -80,7 +103,12 @@ TINY_API void tgnn_bits_unpack(uint8_t *code, const unsigned char *from, size_t 
         if (n) memcpy(code, from, n);
         return;
     }
+    switch (bits) {
+#define TINYI_BITS_CASE(b) case b: tinyi_bits_unpack_eights(code, from, n, b); break;
+    TINYI_BITS_WIDTHS(TINYI_BITS_CASE)
+#undef TINYI_BITS_CASE
+    default: break;
+    }
     w = tinyi_bits_plan(bits);
-    for (; n >= 8; n -= 8, code += 8, from += bits) tinyi_bits_put(code, tinyi_bits_spread(&w, tinyi_bits_get(from, (size_t)bits)), 8);
-    if (n) tinyi_bits_put(code, tinyi_bits_spread(&w, tinyi_bits_get(from, tgnn_bits_bytes(n, bits))), n);
+    if (n % 8) tinyi_bits_put(code + n / 8 * 8, tinyi_bits_spread(&w, tinyi_bits_get(from + n / 8 * (size_t)bits, tgnn_bits_bytes(n % 8, bits))), n % 8);
 }

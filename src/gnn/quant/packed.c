@@ -1,12 +1,13 @@
 /* src/gnn/quant/packed.c - packed rows, their product with bytes, and sums of nibbles
  * Paper    Z. Zhu et al., A2Q (arXiv 2302.00193), section 3.1: X = diag(a) Xint, W = Wint diag(s), so XW is (Xint Wint) scaled by a_i s_j.
  * Method   Product: some thousand rows at a time are unpacked into bytes, which the house's int8 product takes with both scales. Sum: the
- *          numbers of 18 edges are added in bytes, eight in a 64-bit word, then spilled into 32 bits. Plain C, the same on all targets.
+ *          numbers of 18 edges are added in bytes, then in 32 bits (gnn/quant/nibble.simd.h).
  * Cost     product: the packed bytes, once more as bytes in the cache; sum: f / 2 bytes an edge, a quarter of an operation a number.
  * Error    the sums are exact; each number is scaled by two factors, rounded after each.                                           */
 #include <string.h>
 #include "gnn/quant/packed.h"
 #include "gnn/quant/bits.h"
+#include "gnn/quant/nibble.h"
 #include "gnn/graph/inside.h"
 #include "core/state.h"
 #include "core/target.h"
@@ -52,42 +53,35 @@ TINY_API void tgnn_packed_free(tiny_ctx *ctx, tgnn_packed *p)
 
 /* ---- packing */
 
-typedef struct tinyi_packing { const tgnn_packed *p; const tiny_tensor *x; tiny_idx blocks; } tinyi_packing;
+/* bytes of the codes of a block, to where floats may begin */
+static size_t tinyi_packed_dense(tiny_idx f) { return ((size_t)f * TINYI_PACKED_EIGHT + 63) / 64 * 64; }
 
-TINY_REF_BEGIN
-static void tinyi_packing_row(const tinyi_packing *g, tiny_idx row, uint8_t *code)
-{
-    const float *x = (const float *)g->x->data + row * g->x->stride[0], step = g->p->step[row];
-    const int limit = tgnn_a2q_limit(g->p->bits[row]), lift = g->p->positive ? 0 : limit;
-    const tiny_idx stride = g->x->stride[1];
-    tiny_idx j;
-    for (j = 0; j < g->p->f; j++) {
-        const float v = x[j * stride];
-        const int q = tinyi_a2q_code(v, step, (float)limit);
-        code[j] = (uint8_t)(lift + (v < 0.0f ? -q : q));
-    }
-}
-TINY_REF_END
+typedef struct tinyi_packing { const tgnn_packed *p; const tiny_tensor *x; tiny_idx blocks; } tinyi_packing;
 
 static void tinyi_packing_run(tiny_team *team, void *arg)
 {
     const tinyi_packing *g = (const tinyi_packing *)arg;
     const tiny_idx f = g->p->f;
+    const tinyi_nibble_kernels *kernels = tinyi_nibble_kernels_of(team->k);
     uint8_t *code = (uint8_t *)team->own;
+    float *dense = (float *)(void *)(code + tinyi_packed_dense(f));
     tiny_idx k, k1, i, j;
+    team->ran_on = kernels->from;
     while (tiny_take(team, g->blocks, 8, &k, &k1))
         for (; k < k1; k++) {
             const tinyi_packed_block b = tinyi_packed_find(g->p, k);
+            const int limit = tgnn_a2q_limit(b.bits), refused = g->p->positive ? TINYI_NIBBLE_NAN | TINYI_NIBBLE_BELOW : TINYI_NIBBLE_NAN;
             for (i = 0; i < b.n; i++) {
                 const tiny_idx row = (tiny_idx)g->p->order[b.from + i];
                 const float *x = (const float *)g->x->data + row * g->x->stride[0];
-                int bad = 0;
-                for (j = 0; j < f; j++) bad |= g->p->positive ? !(x[j * g->x->stride[1]] >= 0.0f) : x[j * g->x->stride[1]] != x[j * g->x->stride[1]];
-                if (bad) {
+                if (g->x->stride[1] != 1) {
+                    for (j = 0; j < f; j++) dense[j] = x[j * g->x->stride[1]];
+                    x = dense;
+                }
+                if (kernels->codes(code + i * f, x, (size_t)f, g->p->step[row], (float)limit, g->p->positive ? 0 : limit) & refused) {
                     tiny_team_fail(team, TINY_E_NUMERIC, g->p->positive ? "packed: a feature is NaN or below 0, where none should be below 0" : "packed: a feature is NaN");
                     return;
                 }
-                tinyi_packing_row(g, row, code + i * f);
             }
             tgnn_bits_pack(g->p->data + b.at, code, (size_t)(b.n * f), b.bits - g->p->positive);
         }
@@ -147,7 +141,7 @@ TINY_API tiny_status tgnn_packed_make(tiny_ctx *ctx, const tiny_tensor *x, const
     g.p = out;
     g.x = x;
     g.blocks = tinyi_packed_all(out);
-    if (!st) st = tiny_parallel_loose(ctx, 0, 0, (size_t)out->f * TINYI_PACKED_EIGHT, tinyi_packing_run, &g);
+    if (!st) st = tiny_parallel_loose(ctx, 0, 0, tinyi_packed_dense(out->f) + (size_t)out->f * sizeof(float), tinyi_packing_run, &g);
     if (st) tgnn_packed_free(ctx, out);
     return st;
 }
@@ -274,10 +268,8 @@ TINY_API tiny_status tgnn_packed_product(tiny_ctx *ctx, const tgnn_packed *p, co
 
 /* ---- nibbles */
 
-#define TINYI_NIBBLES UINT64_C(0x0f0f0f0f0f0f0f0f)
-#define TINYI_NIBBLES_ZERO UINT64_C(0x7777777777777777)
-#define TINYI_NIBBLES_DEEP 18               /* 18 times 14 is below 256 */
-#define TINYI_NIBBLES_WIDE 4                /* words that are summed side by side */
+#define TINYI_NIBBLES_ZERO 0x77             /* two numbers that are 0 */
+#define TINYI_NIBBLES_WIDE 16               /* groups of a row that are summed in one go */
 #if TINYI_GCC || TINYI_CLANG
 #define TINYI_NIBBLES_AHEAD(p) __builtin_prefetch(p)
 #else
@@ -286,7 +278,7 @@ TINY_API tiny_status tgnn_packed_product(tiny_ctx *ctx, const tgnn_packed *p, co
 
 TINY_API tiny_status tgnn_nibbles_make(tiny_ctx *ctx, tiny_idx n, tiny_idx f, tgnn_nibbles *t)
 {
-    size_t words, i;
+    size_t bytes;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!t) return tinyi_fail(ctx, TINY_E_ARGUMENT, "nibbles: there is no place for them");
@@ -294,77 +286,64 @@ TINY_API tiny_status tgnn_nibbles_make(tiny_ctx *ctx, tiny_idx n, tiny_idx f, tg
     if (n < 0 || f < 1 || f > 1 << 24) return tinyi_fail(ctx, TINY_E_SHAPE, "nibbles: %td rows of %td; a row has 1 to 2^24", n, f);
     t->n = n;
     t->f = f;
-    t->words = (f + 15) / 16;
-    if (!tinyi_size_mul((size_t)n, (size_t)t->words, &words)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "nibbles: %td rows of %td", n, f);
-    t->word = (uint64_t *)tinyi_alloc(ctx, words, sizeof *t->word);
-    if (!t->word) return tiny_ctx_status(ctx);
-    for (i = 0; i < words; i++) t->word[i] = TINYI_NIBBLES_ZERO;
+    t->groups = (f + 15) / 16;
+    if (!tinyi_size_mul((size_t)n, (size_t)t->groups * 8, &bytes)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "nibbles: %td rows of %td", n, f);
+    t->data = (unsigned char *)tiny_alloc(ctx, bytes);
+    if (!t->data) return tiny_ctx_status(ctx);
+    if (bytes) memset(t->data, TINYI_NIBBLES_ZERO, bytes);
     return TINY_OK;
 }
 
 TINY_API void tgnn_nibbles_free(tiny_ctx *ctx, tgnn_nibbles *t)
 {
     if (!t) return;
-    tiny_free(ctx, t->word);
+    tiny_free(ctx, t->data);
     memset(t, 0, sizeof *t);
 }
 
-static int tinyi_nibble_place(int i) { return i < 8 ? 8 * i : 8 * (i - 8) + 4; }      /* of number i of a word */
+static unsigned char *tinyi_nibbles_row(const tgnn_nibbles *t, tiny_idx row) { return t->data + row * t->groups * 8; }
+static int tinyi_nibbles_one(const unsigned char *row, tiny_idx j) { return (row[j / 16 * 8 + j % 8] >> (j % 16 < 8 ? 0 : 4) & 15) - 7; }
 
 TINY_API void tgnn_nibbles_put(const tgnn_nibbles *t, tiny_idx row, const int8_t *q)
 {
-    tiny_idx w;
-    int i;
-    for (w = 0; w < t->words; w++) {
-        uint64_t v = 0;
-        for (i = 0; i < 16; i++) v |= (uint64_t)((16 * w + i < t->f ? q[16 * w + i] + 7 : 7) & 15) << tinyi_nibble_place(i);
-        t->word[row * t->words + w] = v;
+    unsigned char *to = tinyi_nibbles_row(t, row);
+    tiny_idx j;
+    memset(to, TINYI_NIBBLES_ZERO, (size_t)t->groups * 8);
+    for (j = 0; j < t->f; j++) {
+        unsigned char *at = to + j / 16 * 8 + j % 8;
+        const int c = (q[j] + 7) & 15;
+        *at = (unsigned char)(j % 16 < 8 ? (*at & 0xf0) | c : (*at & 0x0f) | c << 4);
     }
 }
 
 TINY_API void tgnn_nibbles_get(const tgnn_nibbles *t, tiny_idx row, int8_t *q)
 {
     tiny_idx j;
-    for (j = 0; j < t->f; j++) q[j] = (int8_t)((int)(t->word[row * t->words + j / 16] >> tinyi_nibble_place((int)(j % 16)) & 15) - 7);
+    for (j = 0; j < t->f; j++) q[j] = (int8_t)tinyi_nibbles_one(tinyi_nibbles_row(t, row), j);
 }
 
 typedef struct tinyi_nibbling { const float *z, *factor, *step; const tgnn_nibbles *t; } tinyi_nibbling;
 
-TINY_REF_BEGIN
-static void tinyi_nibbles_row(const tinyi_nibbling *g, tiny_idx row)
-{
-    const tgnn_nibbles *t = g->t;
-    const float *z = g->z + row * t->f, factor = g->factor ? g->factor[row] : 1.0f;
-    tiny_idx w;
-    for (w = 0; w < t->words; w++) {
-        const int n = (int)TINYI_MIN(16, t->f - 16 * w);
-        int q[16], i;
-        uint64_t low = 0, high = 0;
-        for (i = 0; i < n; i++) {
-            const float v = z[16 * w + i] * factor;
-            const int c = tinyi_a2q_code(v, tinyi_a2q_step(g->step[16 * w + i]), 7.0f);
-            q[i] = v < 0.0f ? 7 - c : 7 + c;
-        }
-        for (; i < 16; i++) q[i] = 7;
-        for (i = 8; i-- > 0;) {
-            low = low << 8 | (uint64_t)q[i];
-            high = high << 8 | (uint64_t)q[i + 8];
-        }
-        t->word[row * t->words + w] = low | high << 4;
-    }
-}
-TINY_REF_END
-
 static void tinyi_nibbling_run(tiny_team *team, void *arg)
 {
     const tinyi_nibbling *g = (const tinyi_nibbling *)arg;
-    tiny_idx i, i1, j;
+    const tinyi_nibble_kernels *kernels = tinyi_nibble_kernels_of(team->k);
+    const tiny_idx f = g->t->f;
+    uint8_t *code = (uint8_t *)team->own;
+    tiny_idx i, i1, k;
+    memset(code, 7, (size_t)g->t->groups * 16);
+    team->ran_on = kernels->from;
     while (tiny_take(team, g->t->n, 64, &i, &i1))
         for (; i < i1; i++) {
-            int bad = 0;
-            for (j = 0; j < g->t->f; j++) bad |= g->z[i * g->t->f + j] != g->z[i * g->t->f + j];
-            if (bad) tiny_team_fail(team, TINY_E_NUMERIC, "nibbles: a number is NaN");
-            else tinyi_nibbles_row(g, i);
+            unsigned char *to = tinyi_nibbles_row(g->t, i);
+            if (kernels->columns(code, g->z + i * f, g->step, (size_t)f, g->factor ? g->factor[i] : 1.0f)) tiny_team_fail(team, TINY_E_NUMERIC, "nibbles: a number is NaN");
+            for (k = 0; k < g->t->groups; k++) {   /* bytes below 16: no bit goes from one to the next */
+                uint64_t low, high;
+                memcpy(&low, code + 16 * k, 8);
+                memcpy(&high, code + 16 * k + 8, 8);
+                low |= high << 4;
+                memcpy(to + 8 * k, &low, 8);
+            }
         }
 }
 
@@ -379,52 +358,22 @@ TINY_API tiny_status tgnn_nibbles_quantize(tiny_ctx *ctx, const tiny_tensor *z, 
     g.factor = factor;
     g.step = step;
     g.t = t;
-    return tiny_parallel_loose(ctx, 0, 0, 0, tinyi_nibbling_run, &g);
+    return tiny_parallel_loose(ctx, 0, 0, (size_t)t->groups * 16, tinyi_nibbling_run, &g);
 }
 
 /* ---- sums */
 
 typedef struct tinyi_nibble_sum { const tiny_sparse *a; const tgnn_nibbles *t; float own; const float *factor, *step, *bias; float *y; } tinyi_nibble_sum;
 
-TINYI_FORCE_INLINE void tinyi_nibbles_spill(int32_t *sum, uint64_t low, uint64_t high)
-{
-    int i;
-    for (i = 0; i < 8; i++) {
-        sum[i] += (int32_t)(low >> 8 * i & 255);
-        sum[8 + i] += (int32_t)(high >> 8 * i & 255);
-    }
-}
-
-/* n words, 4 or 1, from word w on, of the edges of a row */
-TINYI_FORCE_INLINE void tinyi_nibbles_add(const uint64_t *table, tiny_idx words, const int32_t *col, int64_t edges, int n, int32_t *sum)
-{
-    int64_t p = 0;
-    int k;
-    while (p < edges) {
-        const int64_t end = TINYI_MIN(edges, p + TINYI_NIBBLES_DEEP);
-        uint64_t low[TINYI_NIBBLES_WIDE] = { 0, 0, 0, 0 }, high[TINYI_NIBBLES_WIDE] = { 0, 0, 0, 0 };
-        for (; p < end; p++) {
-            const uint64_t *v = table + (tiny_idx)col[p] * words;
-            for (k = 0; k < n; k++) {
-                low[k] += v[k] & TINYI_NIBBLES;
-                high[k] += v[k] >> 4 & TINYI_NIBBLES;
-            }
-        }
-        for (k = 0; k < n; k++) tinyi_nibbles_spill(sum + 16 * k, low[k], high[k]);
-    }
-}
-
+/* own q is added before the steps: by loops, for the layers that want it */
 TINY_REF_BEGIN
-static void tinyi_nibbles_finish(const tinyi_nibble_sum *s, tiny_idx row, tiny_idx w, int n, int64_t edges, const int32_t *sum)
+static void tinyi_nibbles_own(const tinyi_nibble_sum *s, tiny_idx row, tiny_idx j, tiny_idx n, int64_t edges, const int32_t *sum)
 {
-    const tgnn_nibbles *t = s->t;
     const float factor = s->factor ? s->factor[row] : 1.0f;
-    tiny_idx j;
-    for (j = 16 * w; j < TINYI_MIN(16 * (w + n), t->f); j++) {
-        float v = (float)((int64_t)sum[j - 16 * w] - 7 * edges);
-        if (s->own != 0.0f) v += s->own * (float)((int)(t->word[row * t->words + j / 16] >> tinyi_nibble_place((int)(j % 16)) & 15) - 7);
-        v = v * tinyi_a2q_step(s->step[j]) * factor;
-        s->y[row * t->f + j] = s->bias ? v + s->bias[j] : v;
+    float *y = s->y + row * s->t->f;
+    for (n += j; j < n; j++, sum++) {
+        const float v = ((float)((int64_t)*sum - 7 * edges) + s->own * (float)tinyi_nibbles_one(tinyi_nibbles_row(s->t, row), j)) * tinyi_a2q_step(s->step[j]) * factor;
+        y[j] = s->bias ? v + s->bias[j] : v;
     }
 }
 TINY_REF_END
@@ -432,10 +381,13 @@ TINY_REF_END
 static void tinyi_nibble_sum_run(tiny_team *team, void *arg)
 {
     const tinyi_nibble_sum *s = (const tinyi_nibble_sum *)arg;
+    const tinyi_nibble_kernels *kernels = tinyi_nibble_kernels_of(team->k);
     const tgnn_nibbles *t = s->t;
+    const size_t row_bytes = (size_t)t->groups * 8;
     int32_t sum[16 * TINYI_NIBBLES_WIDE];
     tiny_idx r, r1, w;
     int64_t p, p0, p1;
+    team->ran_on = kernels->from;
     while (tiny_take(team, s->a->n_rows, 64, &r, &r1))
         for (; r < r1; r++) {
             int bad = 0;
@@ -447,14 +399,12 @@ static void tinyi_nibble_sum_run(tiny_team *team, void *arg)
             }
             if (r + 1 < r1)                 /* what the next row will want */
                 for (p = p1; p < TINYI_MIN(p1 + 16, s->a->n); p++)
-                    if ((tiny_idx)s->a->col[p] < t->n && s->a->col[p] >= 0) TINYI_NIBBLES_AHEAD(t->word + (tiny_idx)s->a->col[p] * t->words);
-            for (w = 0; w < t->words;) {
-                const int n = t->words - w >= TINYI_NIBBLES_WIDE ? TINYI_NIBBLES_WIDE : 1;
-                memset(sum, 0, sizeof sum);
-                if (n == 1) tinyi_nibbles_add(t->word + w, t->words, s->a->col + p0, p1 - p0, 1, sum);
-                else tinyi_nibbles_add(t->word + w, t->words, s->a->col + p0, p1 - p0, TINYI_NIBBLES_WIDE, sum);
-                tinyi_nibbles_finish(s, r, w, n, p1 - p0, sum);
-                w += n;
+                    if (s->a->col[p] >= 0 && (tiny_idx)s->a->col[p] < t->n) TINYI_NIBBLES_AHEAD(tinyi_nibbles_row(t, s->a->col[p]));
+            for (w = 0; w < t->groups; w += TINYI_NIBBLES_WIDE) {
+                const tiny_idx groups = TINYI_MIN(TINYI_NIBBLES_WIDE, t->groups - w), n = TINYI_MIN(16 * groups, t->f - 16 * w);
+                kernels->sums(sum, t->data + 8 * w, row_bytes, s->a->col + p0, p1 - p0, (size_t)groups);
+                if (s->own != 0.0f) tinyi_nibbles_own(s, r, 16 * w, n, p1 - p0, sum);
+                else kernels->finish(s->y + r * t->f + 16 * w, sum, (int32_t)(7 * (p1 - p0)), s->step + 16 * w, s->bias ? s->bias + 16 * w : NULL, (size_t)n, s->factor ? s->factor[r] : 1.0f);
             }
         }
 }

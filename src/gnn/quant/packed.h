@@ -30,9 +30,9 @@ TINY_API tiny_status tgnn_packed_get(tiny_ctx *ctx, const tgnn_packed *packed, c
 /* y[i][j] = step[i] scale[j] sum_k q[i][k] w[j][k]: w (n_out, f) i8, scale (n_out) f32, y (n, n_out) f32, dense. The sum is exact. */
 TINY_API tiny_status tgnn_packed_product(tiny_ctx *ctx, const tgnn_packed *packed, const tiny_tensor *w, const tiny_tensor *scale, const tiny_tensor *y);
 
-/* ---- rows of whole numbers -7 .. 7, 16 in a word, that are summed along edges: number i of a word's lower eight is its nibble 2 i, of
- * the upper eight nibble 2 i + 1, stored + 7. So a word and 15 in every byte are eight numbers, and 18 of them add up in bytes. */
-typedef struct tgnn_nibbles { tiny_idx n, f, words; uint64_t *word; } tgnn_nibbles;
+/* ---- rows of whole numbers -7 .. 7, stored + 7, 16 in a group of 8 bytes, that are summed along edges: byte i has number i in its lower
+ * half and number 8 + i in the upper, so that a vector of bytes and 15 in each are numbers side by side, and 18 of them add up in bytes. */
+typedef struct tgnn_nibbles { tiny_idx n, f, groups; unsigned char *data; } tgnn_nibbles;
 TINY_API tiny_status tgnn_nibbles_make(tiny_ctx *ctx, tiny_idx n, tiny_idx f, tgnn_nibbles *out);  /* all are 0 */
 TINY_API void tgnn_nibbles_free(tiny_ctx *ctx, tgnn_nibbles *nibbles);
 TINY_API void tgnn_nibbles_put(const tgnn_nibbles *t, tiny_idx row, const int8_t *q);
