@@ -148,7 +148,7 @@ TINY_API tiny_status tgnn_packed_make(tiny_ctx *ctx, const tiny_tensor *x, const
 
 /* ---- unpacking: rows in the order of their bits */
 
-typedef struct tinyi_unpacking { const tgnn_packed *p; tiny_idx k0, k1, from; int8_t *to; const tiny_tensor *y; float *z; tiny_idx n_z; } tinyi_unpacking;
+typedef struct tinyi_unpacking { const tgnn_packed *p; tiny_idx k0, k1, from; int8_t *to; const tiny_tensor *y; const float *scale; int32_t *z; tiny_idx n_z; } tinyi_unpacking;
 
 /* the block as signed bytes, b.n rows */
 static void tinyi_unpack_block(const tgnn_packed *p, const tinyi_packed_block *b, int8_t *to)
@@ -211,39 +211,43 @@ TINY_API tiny_status tgnn_packed_get(tiny_ctx *ctx, const tgnn_packed *p, const 
 
 /* ---- product */
 
+/* sums of a tile, in the order of their bits, to the rows of y */
 static void tinyi_packed_scatter(tiny_team *team, void *arg)
 {
     const tinyi_unpacking *u = (const tinyi_unpacking *)arg;
+    const tinyi_nibble_kernels *kernels = tinyi_nibble_kernels_of(team->k);
     const tiny_idx n = u->y->dim[1];
     tiny_idx i, i1;
     while (tiny_take(team, u->n_z, 64, &i, &i1))
-        for (; i < i1; i++) memcpy((float *)u->y->data + (tiny_idx)u->p->order[u->from + i] * n, u->z + i * n, (size_t)n * sizeof(float));
+        for (; i < i1; i++) {
+            const tiny_idx row = (tiny_idx)u->p->order[u->from + i];
+            kernels->finish((float *)u->y->data + row * n, u->z + i * n, 0, u->scale, NULL, (size_t)n, u->p->step[row]);
+        }
 }
 
 TINY_API tiny_status tgnn_packed_product(tiny_ctx *ctx, const tgnn_packed *p, const tiny_tensor *w, const tiny_tensor *scale, const tiny_tensor *y)
 {
     tinyi_unpacking u;
-    tiny_tensor a, turned, by_row, z;
-    float *step = NULL;
-    tiny_idx rows, i, blocks;
+    tiny_tensor a, turned, z;
+    tiny_idx rows, blocks;
     size_t room;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!p || !w || !scale || !y || tiny_tensor_check(w) || w->dtype != TINY_I8 || w->rank != 2 || w->dim[1] != p->f || tiny_tensor_check(scale) || scale->dtype != TINY_F32 || scale->rank != 1 ||
-        scale->dim[0] != w->dim[0] || tiny_tensor_check(y) || y->dtype != TINY_F32 || y->rank != 2 || !tiny_tensor_is_dense(y) || y->dim[0] != p->n || y->dim[1] != w->dim[0])
+        !tiny_tensor_is_dense(scale) || scale->dim[0] != w->dim[0] || tiny_tensor_check(y) || y->dtype != TINY_F32 || y->rank != 2 || !tiny_tensor_is_dense(y) || y->dim[0] != p->n || y->dim[1] != w->dim[0])
         return tinyi_fail(ctx, TINY_E_SHAPE, "packed: of %td x %td features, w must be i8 of rows of %td, scale f32 for each of them, and y f32 of %td rows, dense", p ? p->n : 0, p ? p->f : 0, p ? p->f : 0, p ? p->n : 0);
     if (!p->n || !w->dim[0]) return TINY_OK;
     memset(&u, 0, sizeof u);
     u.p = p;
     u.y = y;
+    u.scale = (const float *)scale->data;
     blocks = tinyi_packed_all(p);
     rows = (tiny_idx)(TINYI_PACKED_TILE / (size_t)(p->f + w->dim[0])) / TINYI_PACKED_EIGHT * TINYI_PACKED_EIGHT;
     rows = TINYI_MIN(TINYI_MAX(rows, 64), blocks * TINYI_PACKED_EIGHT);
     if (!tinyi_size_mul((size_t)rows, (size_t)w->dim[0], &room)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "packed: %td x %td numbers", rows, w->dim[0]);
     u.to = (int8_t *)tinyi_alloc(ctx, (size_t)rows, (size_t)p->f);
-    u.z = u.to ? (float *)tinyi_alloc(ctx, room, sizeof(float)) : NULL;
-    step = u.z ? (float *)tinyi_alloc(ctx, (size_t)rows, sizeof(float)) : NULL;
-    if (!step) st = tiny_ctx_status(ctx);
+    u.z = u.to ? (int32_t *)tinyi_alloc(ctx, room, sizeof *u.z) : NULL;
+    if (!u.z) st = tiny_ctx_status(ctx);
     turned = tiny_tensor_swap(*w, 0, 1);
     while (!st && u.k0 < blocks) {
         tinyi_packed_block last;
@@ -251,18 +255,15 @@ TINY_API tiny_status tgnn_packed_product(tiny_ctx *ctx, const tgnn_packed *p, co
         last = tinyi_packed_find(p, u.k1 - 1);
         u.from = tinyi_packed_find(p, u.k0).from;
         u.n_z = last.from + last.n - u.from;
-        for (i = 0; i < u.n_z; i++) step[i] = p->step[p->order[u.from + i]];
         a = tiny_tensor_2d(u.to, TINY_I8, u.n_z, p->f);
-        by_row = tiny_tensor_1d(step, TINY_F32, u.n_z);
-        z = tiny_tensor_2d(u.z, TINY_F32, u.n_z, w->dim[0]);
+        z = tiny_tensor_2d(u.z, TINY_I32, u.n_z, w->dim[0]);
         st = tiny_parallel_loose(ctx, 0, 0, 0, tinyi_unpack_tile, &u);
-        if (!st) st = tiny_matmul_i8(ctx, &a, &turned, &by_row, scale, NULL, TINY_ACT_NONE, &z);
+        if (!st) st = tiny_matmul_i8(ctx, &a, &turned, NULL, NULL, NULL, TINY_ACT_NONE, &z);
         if (!st) st = tiny_parallel_loose(ctx, 0, 0, 0, tinyi_packed_scatter, &u);
         u.k0 = u.k1;
     }
     tiny_free(ctx, u.to);
     tiny_free(ctx, u.z);
-    tiny_free(ctx, step);
     return st;
 }
 
