@@ -74,10 +74,5 @@ TINYI_FN tiny_status tinyi_a2q_matrix(tiny_ctx *ctx, tiny_idx rows, tiny_idx col
 /* 1 / sqrt(edges into each node), 0 where there are none */
 TINYI_FN void tinyi_a2q_degrees(const tiny_sparse *g, float *root);
 
-#ifndef TINY_NO_TRAIN
-struct tinyi_pass;
-TINYI_FN tiny_status tinyi_a2q_join(tgnn_a2q_net *q, struct tinyi_pass *pass);     /* until the pass is closed */
-#endif
-
 TINYI_C_END
 #endif

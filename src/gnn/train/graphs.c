@@ -7,7 +7,6 @@
 #include <string.h>
 #include "gnn/train/kit.h"
 #include "gnn/graph/inside.h"
-#include "gnn/quant/a2q_net.h"
 #include "core/state.h"
 
 #ifndef TINY_NO_TRAIN

@@ -4,7 +4,6 @@
 #include <string.h>
 #include "gnn/train/kit.h"
 #include "gnn/graph/inside.h"
-#include "gnn/quant/a2q_net.h"
 
 #ifndef TINY_NO_TRAIN
 
