@@ -528,7 +528,7 @@ tiny_status tinyi_a2q_join(tgnn_a2q_net *q, tinyi_pass *p)
     l->ctx = p->ctx;
     l->q = q;
     l->grads = (float *)tinyi_alloc(p->ctx, q->n_values, sizeof *l->grads);
-    l->count = l->grads ? (int64_t *)tinyi_alloc(p->ctx, m, TGNN_A2Q_MAPS * sizeof *l->count) : NULL;
+    l->count = l->grads ? (int64_t *)tinyi_alloc(p->ctx, m, (size_t)q->n_maps * sizeof *l->count) : NULL;
     l->room = l->count ? (uint64_t *)tinyi_alloc(p->ctx, m, 2 * sizeof *l->room) : NULL;
     l->nearest.limit = l->room ? (float *)tinyi_alloc(p->ctx, m, sizeof(float)) : NULL;
     l->nearest.group = l->nearest.limit ? (int32_t *)tinyi_alloc(p->ctx, m, sizeof(int32_t)) : NULL;
@@ -537,7 +537,7 @@ tiny_status tinyi_a2q_join(tgnn_a2q_net *q, tinyi_pass *p)
         return tiny_ctx_status(p->ctx);
     }
     memset(l->grads, 0, q->n_values * sizeof *l->grads);
-    memset(l->count, 0, m * TGNN_A2Q_MAPS * sizeof *l->count);
+    memset(l->count, 0, m * (size_t)q->n_maps * sizeof *l->count);
     for (i = 0; i < q->n_maps; i++) {
         const tgnn_a2q_map *map = &q->map[i];
         tinyi_a2q_param(p, l, "a2q.bits", q->desc.uniform ? NULL : map->bits, map->n_steps, 2);
