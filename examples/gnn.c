@@ -1,7 +1,8 @@
-/* examples/gnn.c - trains a graph network and runs it
+/* examples/gnn.c - trains a graph network, makes it small, and runs it
  *
  *     gnn train [FOLDER] --save m         classes of nodes; of graphs, where the folder has graphs, fold by fold; --links: links
- *     gnn infer --model m [FOLDER]        what it says, beside what is right
+ *     gnn quantize [FOLDER] --save m      the same with weights of 4 bits and features of as few as each node can do with (A2Q)
+ *     gnn infer --model m [FOLDER]        what it says, beside what is right; of a quantized net in whole numbers
  *
  * FOLDER holds edges.tsv, labels.txt, splits.txt, features.coo ... (docs/graphs.md). Without one a graph of 1500 nodes in 5 classes is
  * made; with --rings 200 rings with chords, few or many. --net takes the layers from a description (src/gnn/layer/net.h).                */
@@ -16,7 +17,8 @@ enum { MOST_EPOCHS = 4000, MOST_RUNS = 1000 };
 typedef struct job {
     const char *folder, *layers, *net, *save, *model, *svg, *curve, *out;
     double hidden, heads, depth, seeds, seed, epochs, patience, lr, decay, dropout, threads, split, folds;
-    int quiet, links, rings;
+    double bits, lambda, groups, uniform;   /* quantize */
+    int quiet, links, rings, quantize, task;
     tiny_ctx *ctx;
     tgnn_data d;
     tgnn_links pairs;
@@ -34,6 +36,11 @@ static int usage(FILE *to)
     fputs("usage: gnn train [FOLDER] [--links] [--rings] [--layers gcn|sage|gat|gatv2|gin|transformer] [--net FILE.json] [--hidden N] [--heads N]\n"
           "                 [--depth N] [--dropout P] [--epochs N] [--patience N] [--lr X] [--decay X] [--seeds N] [--seed N] [--folds N] [--split N]\n"
           "                 [--threads N] [--quiet] [--save MODEL] [--curve FILE.svg] [--svg FILE.svg]\n"
+          "       gnn quantize [FOLDER] [--rings] [--layers gcn|gin] [--net FILE.json] [--bits X] [--lambda X] [--groups N] [--uniform N] [--task]\n"
+          "                 [--hidden N] ... [--seeds N] [--save MODEL] and the other options of train\n"
+          "           --bits X     what a stored feature should take on average (2); --lambda X: how hard it is pressed (2.5): try some by --seeds\n"
+          "           --groups N   steps for N groups of nodes, for graphs that come later (1000 where there are many graphs); else for each node\n"
+          "           --uniform N  one step and N bits for all; --task: steps and bits learn from the loss: both to compare with\n"
           "       gnn infer --model MODEL [FOLDER] [--links] [--rings] [-o CLASSES.npy] [--svg FILE.svg] [--seed N] [--split N] [--threads N]\n", to);
     return to == stdout ? 0 : 2;
 }
@@ -136,8 +143,9 @@ static tiny_status draw(job *j, const char *path, const tiny_tensor *h)
 
 /* ---- what a net says: a row for each class there is, a column for each that it takes them for */
 
-static tiny_status report(job *j, const tgnn_net *net)
+static tiny_status report(job *j, const tgnn_net *net, const tgnn_quant *quant)
 {
+    tgnn_quant_report kept;
     const tiny_idx n = j->n, c = net->n_out, w = net->stage[net->n_stages - 1].n_in;
     float *y = (float *)tiny_alloc(j->ctx, (size_t)(n * (c + w)) * sizeof *y);
     int32_t *answer = (int32_t *)tiny_alloc(j->ctx, (size_t)(n + c * c) * sizeof *answer), *count = answer ? answer + n : NULL;
@@ -150,7 +158,13 @@ static tiny_status report(job *j, const tgnn_net *net)
     in.x = &j->d.x;
     in.graph_at = j->graph_at;
     in.n_graphs = j->d.n_graphs;
-    if (!st) st = tgnn_net_run(j->ctx, net, &in, &ty, &before);
+    if (!st) st = quant ? tgnn_quant_run(j->ctx, quant, &in, &ty, &before, &kept) : tgnn_net_run(j->ctx, net, &in, &ty, &before);
+    if (!st && quant) {
+        printf("weights: %.1f KB", (double)tgnn_quant_bytes(quant) / 1024);
+        if (kept.numbers) printf("; features: %.2f bits on average, %.2f KB packed, %.2f KB with their steps and bits, %.1f KB as floats", (double)kept.bits / (double)kept.numbers, (double)kept.bytes / 1024,
+                                 (double)(kept.bytes + kept.step_bytes) / 1024, (double)kept.numbers / 256);
+        putchar('\n');
+    }
     if (!st) st = tiny_argmax(j->ctx, &ty, NULL, &answers);
     if (!st && j->links && j->pairs.n[2]) st = tgnn_links_area(j->ctx, &ty, j->pairs.link[2], j->pairs.none[2], j->pairs.n[2], &area);
     if (!st && j->links && j->pairs.n[2]) printf("test part: area under the curve %.2f %%\n", 100 * area);
@@ -175,6 +189,24 @@ static tiny_status report(job *j, const tgnn_net *net)
 }
 
 /* ---- training */
+
+/* C. Spearman's: of the places in order, equal ones in the middle of their places */
+static double rank_correlation(const float *a, const float *b, tiny_idx n)
+{
+    double ab = 0, aa = 0, bb = 0;
+    tiny_idx i, k;
+    for (i = 0; i < n; i++) {
+        double ra = 0, rb = 0;
+        for (k = 0; k < n; k++) {
+            ra += (a[k] < a[i]) - (a[k] > a[i]);
+            rb += (b[k] < b[i]) - (b[k] > b[i]);
+        }
+        ab += ra * rb;
+        aa += ra * ra;
+        bb += rb * rb;
+    }
+    return aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : 0;
+}
 
 static int heard(void *user, const tgnn_epoch *e)
 {
@@ -215,6 +247,59 @@ static tiny_status describe(job *j, tgnn_net **net)
     return tgnn_net_usual(j->ctx, &d, 0, net);
 }
 
+/* steps and bits for the net; of all the graphs there are groups */
+static tiny_status steps_for(job *j, const tgnn_net *net, uint64_t seed, tgnn_a2q_net **out)
+{
+    tgnn_a2q_desc d = { 0 };
+    d.bits = j->bits;
+    d.lambda = j->lambda;
+    d.groups = (tiny_idx)(j->groups > 0 ? j->groups : j->graph_at ? 1000 : 0);
+    d.uniform = (int)j->uniform;
+    d.task = j->task || j->graph_at;
+    d.seed = seed;
+    return tgnn_a2q_net_open(j->ctx, net, &d, &j->d.x, out);
+}
+
+/* the classes of the packed net beside those of the same net in floats, and where the bits went */
+static tiny_status judge_small(job *j, const tgnn_net *net, const tgnn_a2q_net *q, const tgnn_quant *small)
+{
+    const size_t n = (size_t)(j->n * net->n_out);
+    float *y = (float *)tiny_alloc(j->ctx, (2 * n + 2 * (size_t)j->d.n_nodes) * sizeof *y), *degree = y ? y + 2 * n : NULL;
+    tiny_tensor a = tiny_tensor_2d(y, TINY_F32, j->n, net->n_out), b = tiny_tensor_2d(y ? y + n : NULL, TINY_F32, j->n, net->n_out);
+    tgnn_net_input in = { 0 };
+    tiny_idx i, k, same = 0, of[2];
+    tiny_status st = y ? TINY_OK : tiny_ctx_status(j->ctx);
+    int m, bits;
+    in.graph = j->d.graph;
+    in.x = &j->d.x;
+    in.graph_at = j->graph_at;
+    in.n_graphs = j->d.n_graphs;
+    if (!st) st = tgnn_a2q_net_run(j->ctx, net, q, &in, &a, NULL);
+    if (!st) st = tgnn_quant_run(j->ctx, small, &in, &b, NULL, NULL);
+    if (!st) st = tgnn_graph_degrees(j->ctx, j->d.graph, 0, 1, degree);
+    for (i = 0; !st && i < j->n; i++) {
+        for (m = 0; m < 2; m++)
+            for (k = 1, of[m] = 0; k < net->n_out; k++)
+                if (y[(size_t)m * n + (size_t)(i * net->n_out + k)] > y[(size_t)m * n + (size_t)(i * net->n_out + of[m])]) of[m] = k;
+        same += of[0] == of[1];
+    }
+    if (!st) printf("whole numbers give the class of the floats %td times of %td\n", same, j->n);
+    for (m = 0; !st && m < q->n_maps; m++) {
+        const tgnn_a2q_map *map = &q->map[m];
+        if (map->raw) continue;
+        printf("layer %d, %s of 1 to 8 bits:", map->stage + 1, q->n_nodes ? "nodes" : "groups");
+        for (bits = 1; bits <= TGNN_A2Q_BITS; bits++) {
+            for (i = k = 0; i < map->n_steps; i++) k += tgnn_a2q_round(map->bits[i]) == bits;
+            printf(" %td", k);
+        }
+        for (i = 0; q->n_nodes && i < map->n_steps; i++) degree[j->d.n_nodes + i] = (float)tgnn_a2q_round(map->bits[i]);
+        if (q->n_nodes) printf("%s; rank correlation with the edges into a node %.2f", map->positive ? " (the sign is not stored)" : "", rank_correlation(degree, degree + j->d.n_nodes, j->d.n_nodes));
+        putchar('\n');
+    }
+    tiny_free(j->ctx, y);
+    return st;
+}
+
 static tiny_status train_once(job *j, tgnn_net *net, const tgnn_train_desc *how, tgnn_epoch *e)
 {
     tgnn_nodes nodes = { 0 };
@@ -237,6 +322,8 @@ static tiny_status train(job *j)
     double sum = 0, squares = 0, least = 1e9, most = -1, best = -1, started;
     tgnn_train_desc how = { 0 };
     tgnn_net *net = NULL;
+    tgnn_a2q_net *steps = NULL;
+    tgnn_quant *small = NULL, *last = NULL;
     tgnn_epoch e;
     int k, top = 0;
     tiny_status st = describe(j, &net);
@@ -245,7 +332,7 @@ static tiny_status train(job *j)
     how.lr = j->lr > 0 ? j->lr : gat ? 0.005 : 0.01;
     how.decay = j->decay >= 0 ? j->decay : j->graph_at || j->links ? 0 : 5e-4;
     how.decay_all = gat;
-    how.batch_norm = j->graph_at != NULL;
+    how.batch_norm = j->graph_at != NULL && !j->quantize;
     how.halve_every = j->graph_at ? 50 : 0;
     how.callback = j->quiet ? NULL : heard;
     how.user = j;
@@ -253,6 +340,8 @@ static tiny_status train(job *j)
         how.seed = (uint64_t)j->seed + (uint64_t)j->run;
         started = (double)tiny_now_ns();
         st = tgnn_net_draw(j->ctx, net, how.seed);
+        if (!st && j->quantize) st = steps_for(j, net, how.seed, &steps);
+        how.a2q = steps;
         if (!st) st = train_once(j, net, &how, &e);
         if (st) break;
         printf("%s%s %d: %d epochs, ", j->quiet ? "" : "\r", j->graph_at ? "fold" : "seed", j->graph_at ? j->run + 1 : (int)how.seed, e.epoch);
@@ -263,20 +352,32 @@ static tiny_status train(job *j)
         squares += e.test * e.test;
         least = fmin(least, e.test);
         most = fmax(most, e.test);
-        if (j->save && (j->run == 0 || e.val > best)) st = tgnn_net_write(j->ctx, j->save, net);   /* the best of the validation part is kept; of folds the first */
+        if (j->quantize) {
+            st = tgnn_quant_make(j->ctx, net, steps, &last);
+            if (!st) st = judge_small(j, net, steps, last);
+            if (!small || e.val > best) {
+                tgnn_quant_free(j->ctx, small);
+                small = last;
+            } else tgnn_quant_free(j->ctx, last);
+            tgnn_a2q_net_close(j->ctx, steps);
+            steps = NULL;
+        } else if (j->save && (j->run == 0 || e.val > best)) st = tgnn_net_write(j->ctx, j->save, net);   /* the best of the validation part is kept; of folds the first */
         best = fmax(best, e.val);
     }
+    tgnn_a2q_net_close(j->ctx, steps);
+    if (!st && small && j->save) st = tgnn_quant_write(j->ctx, j->save, small);
     if (!st && runs > 1 && sum == sum) printf("test: mean %.2f %%, deviation %.2f, %.1f to %.1f, over %d %s\n", 100 * sum / runs, 100 * sqrt(fmax(0, (squares - sum * sum / runs) / (runs - 1))), 100 * least, 100 * most, runs, j->graph_at ? "folds" : "seeds");
     for (k = 1; k < how.epochs; k++)
         if (j->all_test[k] > j->all_test[top]) top = k;
     if (!st && j->graph_at && !j->quiet) printf("the epoch that is best over all folds, as papers choose it: %d, %.2f %%\n", top + 1, 100 * j->all_test[top] / runs);
     for (j->run = 0; j->graph_at && j->run < j->n; j->run++) j->part[j->run] = j->d.fold[j->run] == 1 ? 't' : 'r';
-    if (!st && j->save && runs > 1) {
+    if (!st && j->save && runs > 1 && !small) {
         tgnn_net_free(j->ctx, net);
         net = NULL;
         st = tgnn_net_read(j->ctx, j->save, &net);
     }
-    if (!st && (runs == 1 || j->save || !j->graph_at)) st = report(j, net);
+    if (!st && (runs == 1 || j->save || !j->graph_at)) st = report(j, small ? small->net : net, small);
+    tgnn_quant_free(j->ctx, small);
     if (!st && j->curve) st = draw(j, j->curve, NULL);
     tgnn_net_free(j->ctx, net);
     return st;
@@ -289,21 +390,24 @@ int main(int argc, char **argv)
         { "--layers", &j.layers, NULL, NULL }, { "--net", &j.net, NULL, NULL }, { "--save", &j.save, NULL, NULL }, { "--model", &j.model, NULL, NULL }, { "--svg", &j.svg, NULL, NULL }, { "--curve", &j.curve, NULL, NULL },
         { "-o", &j.out, NULL, NULL }, { "--hidden", NULL, &j.hidden, NULL }, { "--heads", NULL, &j.heads, NULL }, { "--depth", NULL, &j.depth, NULL }, { "--seeds", NULL, &j.seeds, NULL }, { "--seed", NULL, &j.seed, NULL },
         { "--epochs", NULL, &j.epochs, NULL }, { "--patience", NULL, &j.patience, NULL }, { "--lr", NULL, &j.lr, NULL }, { "--decay", NULL, &j.decay, NULL }, { "--dropout", NULL, &j.dropout, NULL }, { "--threads", NULL, &j.threads, NULL },
+        { "--bits", NULL, &j.bits, NULL }, { "--lambda", NULL, &j.lambda, NULL }, { "--groups", NULL, &j.groups, NULL }, { "--uniform", NULL, &j.uniform, NULL }, { "--task", NULL, NULL, &j.task },
         { "--split", NULL, &j.split, NULL }, { "--folds", NULL, &j.folds, NULL }, { "--quiet", NULL, NULL, &j.quiet }, { "--links", NULL, NULL, &j.links }, { "--rings", NULL, NULL, &j.rings } };
     const size_t n_options = sizeof option / sizeof *option;
     const int infer = argc > 1 && !strcmp(argv[1], "infer");
     tiny_ctx_desc desc = { 0 };
     tgnn_net *net = NULL;
+    tgnn_quant *small = NULL;
     tiny_status st;
     char *end;
     size_t k;
-    int i;
+    int i, is_small = 0;
     j.seeds = 1;
     j.folds = 10;
     j.patience = j.decay = j.dropout = -1;
     for (i = 1; i < argc; i++)
         if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) return usage(stdout);
-    if (argc < 2 || (!infer && strcmp(argv[1], "train"))) return usage(stderr);
+    j.quantize = argc > 1 && !strcmp(argv[1], "quantize");
+    if (argc < 2 || (!infer && !j.quantize && strcmp(argv[1], "train"))) return usage(stderr);
     for (i = 2; i < argc; i++) {
         for (k = 0; k < n_options && strcmp(argv[i], option[k].name); k++) {}
         if (k == n_options ? argv[i][0] == '-' || j.folder : !option[k].flag && ++i == argc) return usage(stderr);
@@ -316,6 +420,8 @@ int main(int argc, char **argv)
         }
     }
     if (j.layers && kind_of(j.layers) == TGNN_LAYER_COUNT) return usage(stderr);
+    if (!j.quantize && (j.bits > 0 || j.lambda > 0 || j.groups > 0 || j.uniform > 0 || j.task)) return usage(stderr);
+    if (j.quantize && (j.links || j.bits > 8 || j.uniform > 7)) return usage(stderr);
     if (infer ? !j.model : j.seeds < 1 || j.seeds > MOST_RUNS || j.folds < 1 || j.folds > 10 || j.dropout >= 1 || j.epochs > MOST_EPOCHS || j.depth > 20) return usage(stderr);
     desc.n_threads = j.threads > TINY_MAX_THREADS ? TINY_MAX_THREADS : (int)j.threads;
     if (tiny_ctx_open(&desc, &j.ctx)) {
@@ -325,10 +431,12 @@ int main(int argc, char **argv)
     st = load(&j, infer);
     if (!j.layers) j.layers = j.graph_at ? "gin" : "gcn";
     if (!st && !infer) st = train(&j);
-    if (!st && infer) st = tgnn_net_read(j.ctx, j.model, &net);
-    if (!st && infer) st = report(&j, net);
+    if (!st && infer) st = tgnn_quant_known(j.ctx, j.model, &is_small);
+    if (!st && infer) st = is_small ? tgnn_quant_read(j.ctx, j.model, &small) : tgnn_net_read(j.ctx, j.model, &net);
+    if (!st && infer) st = report(&j, is_small ? small->net : net, small);
     if (st && *tiny_ctx_message(j.ctx)) fprintf(stderr, "gnn: %s\n", tiny_ctx_message(j.ctx));
     tgnn_net_free(j.ctx, net);
+    tgnn_quant_free(j.ctx, small);
     tgnn_links_free(j.ctx, &j.pairs);
     tgnn_data_free(j.ctx, &j.d);
     tiny_free(j.ctx, j.graph_at);

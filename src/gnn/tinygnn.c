@@ -6,4 +6,5 @@
 #include "gnn/train/nodes.c"
 #include "gnn/train/graphs.c"
 #include "gnn/train/links.c"
+#include "gnn/quant/quant_file.c"
 #endif

@@ -60,11 +60,11 @@
  *     edges than that; networks from safetensors with a description in JSON (gnn/layer/net.h), weights of one layer from .npz.
  *
  * What is not there
- *     Quantization of graphs, graphs larger than memory, training of features of edges.
+ *     Graphs larger than memory, training of features of edges, quantization of attention.
  *
  * Changes
  *     0.1.0  core, math, the table of operations, accelerators, the conformance kit; graphs, operations along edges, ten layers, gradients along edges, FastRP, partitions, communities, halo lists, sampling;
- *            networks from PyTorch, training of nodes, links and graphs
+ *            networks from PyTorch, training of nodes, links and graphs; A2Q: nets of whole numbers, bits learnt for each node
  *
  * Licence
  *     MIT, at the end of this file.
@@ -85,6 +85,11 @@
 #include "gnn/layer/layer.h"
 #include "gnn/layer/net.h"
 #include "gnn/train/train.h"
+#include "gnn/quant/bits.h"
+#include "gnn/quant/a2q.h"
+#include "gnn/quant/a2q_net.h"
+#include "gnn/quant/packed.h"
+#include "gnn/quant/quant.h"
 #include "gnn/embed/fastrp.h"
 #include "gnn/train/data.h"
 #endif

@@ -1,8 +1,9 @@
 /* tests/fuzz/net.c - a description and weights from any bytes: two bytes say how long the description is, the rest are the weights; what
- * opens is run on a small graph where its rows are narrow */
+ * opens, as a net or as one of whole numbers, is run on a small graph where its rows are narrow */
 #define FUZZ_EXTRA ((size_t)2 << 20)        /* a net of 32 layers, and what runs of 4 nodes take */
 #include "tinygnn.h"
 #include <stdlib.h>
+#include <string.h>
 
 static void *fuzz_realloc(void *user, void *old, size_t old_bytes, size_t n_bytes);
 
@@ -17,6 +18,7 @@ static void target(tiny_ctx *engine, const uint8_t *data, size_t size)
     tiny_ctx *ctx;
     tgnn_graph *g;
     tgnn_net *net;
+    tgnn_quant *small;
     size_t n_json;
     int i;
     (void)engine;
@@ -56,6 +58,25 @@ static void target(tiny_ctx *engine, const uint8_t *data, size_t size)
             tgnn_graph_close(ctx, g);
         }
         tgnn_net_free(ctx, net);
+    }
+    if (tgnn_quant_read_memory(ctx, "fuzz", data + 2, n_json, data + 2 + n_json, size - 2 - n_json, &small)) {
+        if (small || !*tiny_ctx_message(ctx)) abort();
+    } else {
+        int narrow = small->net->n_in <= 64 && !small->q->n_nodes;
+        for (i = 0; i < small->net->n_stages; i++) narrow &= small->net->stage[i].n_out <= 64 && small->net->stage[i].hidden <= 64;
+        memset(&in, 0, sizeof in);
+        if (narrow && !tgnn_planted(ctx, 4, 2, 2.0, 0.5, 1, &g)) {
+            tx = tiny_tensor_2d(x, TINY_F32, 4, small->net->n_in);
+            ty = tiny_tensor_2d(tiny_alloc(ctx, (size_t)(4 * small->net->n_out) * sizeof(float)), TINY_F32, 4, small->net->n_out);
+            if (!ty.data) abort();
+            in.graph = g;
+            in.x = &tx;
+            for (i = 0; i < 4 * 64; i++) x[i] = (float)(i % 7);
+            (void)tgnn_quant_run(ctx, small, &in, &ty, NULL, NULL);
+            tiny_free(ctx, ty.data);
+            tgnn_graph_close(ctx, g);
+        }
+        tgnn_quant_free(ctx, small);
     }
     tiny_ctx_close(ctx);
 }

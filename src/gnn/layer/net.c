@@ -134,6 +134,8 @@ static const struct tinyi_net_member { const char *name; tinyi_json_type type; u
 };
 
 static const char *const tinyi_net_acts[TGNN_ACT_COUNT] = { "none", "relu", "elu", "tanh" };
+static const char *const tinyi_net_quants[TINYI_NET_QUANTS] = {
+    "a2q raw nodes", "a2q raw groups", "a2q raw published", "a2q positive nodes", "a2q positive groups", "a2q positive published", "a2q signed nodes", "a2q signed groups", "a2q signed published" };
 static const char *const tinyi_net_aggrs[] = { "sum", "mean", "max", "min", "add" };
 
 typedef struct tinyi_net_read {
@@ -320,7 +322,7 @@ tiny_status tinyi_net_describe(tiny_ctx *ctx, const char *path, const void *json
     tinyi_json_walk w;
     tinyi_json_item it;
     tinyi_net_read *r;
-    int format = 0, layers = 0, rows = 0;
+    int format = 0, layers = 0, rows = 0, quant = 0;
     tiny_status st = tinyi_json_begin(&w, ctx, path, "the description", json, n_json, TINYI_NET_MAX_JSON);
     if (st) return st;
     r = (tinyi_net_read *)tiny_alloc(ctx, sizeof *r);
@@ -340,6 +342,9 @@ tiny_status tinyi_net_describe(tiny_ctx *ctx, const char *path, const void *json
             } else if (tinyi_json_text_is(it.key, "rows") && !rows++) {
                 if (it.type != TINYI_JSON_BOOL) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: rows must be true or false", path);
                 net->rows = (int)it.i;
+            } else if (tinyi_json_text_is(it.key, "quant") && !quant++) {
+                for (net->quant = 1; net->quant <= TINYI_NET_QUANTS && !(it.type == TINYI_JSON_TEXT && tinyi_json_text_is(it.text, tinyi_net_quant_name(net->quant))); net->quant++) {}
+                if (net->quant > TINYI_NET_QUANTS) st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: quant must be \"a2q\", then raw, positive or signed, then nodes, groups or published", path);
             } else if (tinyi_json_text_is(it.key, "layers") && !layers++) {
                 if (it.type != TINYI_JSON_LIST) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: layers must be a list", path);
             } else st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s is no member of a description, or stands there twice", path, tinyi_show_bytes(it.key.at, it.key.n, shown));
@@ -360,6 +365,7 @@ tiny_status tinyi_net_describe(tiny_ctx *ctx, const char *path, const void *json
 
 const char *tinyi_net_act_name(int act) { return tinyi_net_acts[act]; }
 const char *tinyi_net_aggr_name(int aggr) { return tinyi_net_aggrs[aggr]; }
+const char *tinyi_net_quant_name(int quant) { return tinyi_net_quants[quant - 1]; }
 
 /* ---- running */
 
@@ -431,12 +437,14 @@ static tiny_status tinyi_net_act(tiny_ctx *ctx, int act, const tiny_tensor *y)
 }
 
 /* h[k] is what stage k is given; y what stage i makes */
-static tiny_status tinyi_net_step(tiny_ctx *ctx, const tgnn_net *net, int i, const tgnn_net_input *in, const tgnn_graph *g, const tiny_tensor *h, const tiny_tensor *y)
+static tiny_status tinyi_net_step(tiny_ctx *ctx, const tgnn_net *net, int i, const tgnn_net_input *in, const tgnn_graph *g, const tiny_tensor *h, const tiny_tensor *y,
+                                  tinyi_net_stage_fn by, void *arg)
 {
     const tgnn_stage *s = &net->stage[i];
     const tiny_tensor *x = &h[i];
     tiny_status st = TINY_OK;
-    if (s->kind == TGNN_STAGE_CONV) {
+    if (by && s->kind != TGNN_STAGE_READOUT) st = by(arg, i, g, x, y);
+    else if (s->kind == TGNN_STAGE_CONV) {
         if (s->edge && !in->e) return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: layer %d (%s) wants features of the edges", i + 1, s->name);
         if (s->edge && (in->e->rank != 2 || in->e->dim[1] != s->edge)) return tinyi_fail(ctx, TINY_E_SHAPE, "net: layer %d (%s) wants %td features of an edge", i + 1, s->name, s->edge);
         st = tgnn_layer_run(ctx, &s->layer, g, x, s->edge ? in->e : NULL, y, NULL);
@@ -462,6 +470,11 @@ static tiny_status tinyi_net_step(tiny_ctx *ctx, const tgnn_net *net, int i, con
 }
 
 TINY_API tiny_status tgnn_net_run(tiny_ctx *ctx, const tgnn_net *net, const tgnn_net_input *in, const tiny_tensor *y, const tiny_tensor *before)
+{
+    return tinyi_net_run_by(ctx, net, in, y, before, NULL, NULL);
+}
+
+tiny_status tinyi_net_run_by(tiny_ctx *ctx, const tgnn_net *net, const tgnn_net_input *in, const tiny_tensor *y, const tiny_tensor *before, tinyi_net_stage_fn by, void *arg)
 {
     tinyi_net_graphs graphs;
     tiny_tensor h[TGNN_NET_MOST + 1];
@@ -513,7 +526,7 @@ TINY_API tiny_status tgnn_net_run(tiny_ctx *ctx, const tgnn_net *net, const tgnn
                 h[i + 1] = tiny_tensor_2d(held[i + 1], TINY_F32, rows, s->n_out);
             }
         }
-        if (!st) st = tinyi_net_step(ctx, net, i, in, graphs.of[i], h, &h[i + 1]);
+        if (!st) st = tinyi_net_step(ctx, net, i, in, graphs.of[i], h, &h[i + 1], by, arg);
         if (!keep) {
             tiny_free(ctx, held[i]);
             held[i] = NULL;

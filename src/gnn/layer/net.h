@@ -56,6 +56,7 @@ typedef struct tgnn_net {
     int n_stages;
     tgnn_stage stage[TGNN_NET_MOST];
     int rows;                               /* rows of x are divided by their sums */
+    int quant;                              /* the description is that of a net of whole numbers: see gnn/quant/quant.h */
     tiny_idx n_in, n_out;
 } tgnn_net;
 
@@ -96,6 +97,10 @@ typedef struct tgnn_net_input {
 /* y (nodes, n_out), behind a readout (graphs, n_out). before: what the last layer is given (its n_in columns), or NULL: a picture of
  * the nodes is drawn from it. Two threads may run one net in two contexts. */
 TINY_API tiny_status tgnn_net_run(tiny_ctx *ctx, const tgnn_net *net, const tgnn_net_input *in, const tiny_tensor *y, const tiny_tensor *before);
+
+/* tgnn_net_run, with another way through convolutions and linear layers; their act follows, readouts are the net's own. by NULL: none. */
+typedef tiny_status (*tinyi_net_stage_fn)(void *arg, int i, const tgnn_graph *g, const tiny_tensor *x, const tiny_tensor *y);
+TINYI_FN tiny_status tinyi_net_run_by(tiny_ctx *ctx, const tgnn_net *net, const tgnn_net_input *in, const tiny_tensor *y, const tiny_tensor *before, tinyi_net_stage_fn by, void *arg);
 
 /* Weight i of a stage: its name in the layer, and what its shape must be. 0: the stage has no such weight. */
 typedef struct tinyi_net_weight { const char *name; int rank, optional; tiny_idx dim[3]; } tinyi_net_weight;

@@ -47,7 +47,7 @@ static const char *tinyi_net_shape_text(int rank, const uint64_t *dim, char text
     return text;
 }
 
-static tiny_status tinyi_net_weight_room(tiny_ctx *ctx, tgnn_layer *l, int i, const tinyi_net_weight *w)
+tiny_status tinyi_net_weight_room(tiny_ctx *ctx, tgnn_layer *l, int i, const tinyi_net_weight *w)
 {
     size_t n = 1;
     int k;
@@ -122,6 +122,7 @@ static tiny_status tinyi_net_begin(tiny_ctx *ctx, const char *name, const void *
     if (!net) return tiny_ctx_status(ctx);
     memset(net, 0, sizeof *net);
     st = tinyi_net_describe(ctx, name, json, n_json, net);
+    if (!st && net->quant) st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: the net is quantized: tgnn_quant_read reads it", name);
     if (st) tgnn_net_free(ctx, net);
     else *out = net;
     return st;
@@ -163,7 +164,7 @@ TINY_API tiny_status tgnn_net_read_memory(tiny_ctx *ctx, const char *name, const
 }
 
 /* path without its ending, and with another; one block of the context */
-static char *tinyi_net_path(tiny_ctx *ctx, const char *path, const char *ending)
+char *tinyi_net_path(tiny_ctx *ctx, const char *path, const char *ending)
 {
     static const char *const known[] = { ".safetensors", ".json" };
     size_t n = strlen(path), i;
@@ -354,7 +355,7 @@ static void tinyi_net_say_stage(tinyi_net_text *t, const tgnn_stage *s, int firs
     t->n += (size_t)snprintf(t->at + t->n, t->room - t->n, " }");
 }
 
-static void tinyi_net_put_le(unsigned char *to, uint64_t v, int n)
+void tinyi_net_put_le(unsigned char *to, uint64_t v, int n)
 {
     int k;
     for (k = 0; k < n; k++) to[k] = (unsigned char)(v >> 8 * k);
@@ -408,13 +409,32 @@ static tiny_status tinyi_net_pack(tiny_ctx *ctx, const tgnn_net *net, unsigned c
     return TINY_OK;
 }
 
+tiny_status tinyi_net_write_json(tiny_ctx *ctx, const char *path, const tgnn_net *net)
+{
+    tinyi_net_text t;
+    char *name;
+    int i;
+    tiny_status st;
+    t.room = 192 + (size_t)net->n_stages * TINYI_NET_STAGE_TEXT;
+    t.at = (char *)tiny_alloc(ctx, t.room);
+    if (!t.at) return tiny_ctx_status(ctx);
+    t.n = (size_t)snprintf(t.at, t.room, "{ \"format\": \"tgnn-net 1\",%s", net->rows ? "\n  \"rows\": true," : "");
+    if (net->quant) t.n += (size_t)snprintf(t.at + t.n, t.room - t.n, "\n  \"quant\": \"%s\",", tinyi_net_quant_name(net->quant));
+    t.n += (size_t)snprintf(t.at + t.n, t.room - t.n, "\n  \"layers\": [\n");
+    for (i = 0; i < net->n_stages; i++) tinyi_net_say_stage(&t, &net->stage[i], i == 0);
+    t.n += (size_t)snprintf(t.at + t.n, t.room - t.n, "\n  ] }\n");
+    name = tinyi_net_path(ctx, path, ".json");
+    st = name ? tiny_file_write(ctx, name, t.at, t.n) : tiny_ctx_status(ctx);
+    tiny_free(ctx, name);
+    tiny_free(ctx, t.at);
+    return st;
+}
+
 TINY_API tiny_status tgnn_net_write(tiny_ctx *ctx, const char *path, const tgnn_net *net)
 {
     char *name;
     unsigned char *bytes = NULL;
-    tinyi_net_text t;
     size_t n = 0;
-    int i;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!path || !net) return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: there is no path, or no net");
@@ -424,16 +444,5 @@ TINY_API tiny_status tgnn_net_write(tiny_ctx *ctx, const char *path, const tgnn_
     st = name ? tiny_file_write(ctx, name, bytes, n) : tiny_ctx_status(ctx);
     tiny_free(ctx, name);
     tiny_free(ctx, bytes);
-    if (st) return st;
-    t.room = 128 + (size_t)net->n_stages * TINYI_NET_STAGE_TEXT;
-    t.at = (char *)tiny_alloc(ctx, t.room);
-    if (!t.at) return tiny_ctx_status(ctx);
-    t.n = (size_t)snprintf(t.at, t.room, "{ \"format\": \"tgnn-net 1\",%s\n  \"layers\": [\n", net->rows ? "\n  \"rows\": true," : "");
-    for (i = 0; i < net->n_stages; i++) tinyi_net_say_stage(&t, &net->stage[i], i == 0);
-    t.n += (size_t)snprintf(t.at + t.n, t.room - t.n, "\n  ] }\n");
-    name = tinyi_net_path(ctx, path, ".json");
-    st = name ? tiny_file_write(ctx, name, t.at, t.n) : tiny_ctx_status(ctx);
-    tiny_free(ctx, name);
-    tiny_free(ctx, t.at);
-    return st;
+    return st ? st : tinyi_net_write_json(ctx, path, net);
 }

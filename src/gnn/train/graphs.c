@@ -243,6 +243,7 @@ TINY_API tiny_status tgnn_train_graphs(tiny_ctx *ctx, tgnn_net *net, const tgnn_
     t.order = t.train ? t.train + data->n_graphs : NULL;
     if (!st) st = tinyi_graph_room(&t);
     if (!st) st = tinyi_pass_open(ctx, net, desc->batch_norm, desc->seed, &t.pass);
+    if (!st && desc->a2q) st = tinyi_a2q_join(desc->a2q, t.pass);
     if (!st) st = tinyi_graph_largest(&t);
     if (!st) st = tinyi_pass_tape(t.pass, tinyi_graph_logits, &t, 1, &t.eyes);
     kit.ctx = ctx;

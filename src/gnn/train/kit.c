@@ -42,7 +42,9 @@ static tiny_status tinyi_kit_step(tinyi_kit *k, tiny_tape *tape, tiny_optim *opt
     tiny_tape_zero(tape);
     if (!tiny_tape_status(tape) && y.data) *loss += (double)*(const float *)y.data / (double)k->steps;
     st = tiny_tape_backward(tape, &y, NULL);
+    if (!st && k->pass->guest) *loss += k->pass->guest->before(k->pass->guest->arg) / (double)k->steps;
     if (!st) st = tiny_optim_step(opt, factor);
+    if (!st && k->pass->guest) k->pass->guest->after(k->pass->guest->arg);
     k->pass->train = 0;
     tiny_tape_release(tape, mark);
     return st;
@@ -58,7 +60,7 @@ tiny_status tinyi_kit_run(tinyi_kit *k, tgnn_epoch *last)
     tgnn_epoch e;
     float *best = NULL;
     double least = 0.0, loss = 0.0;             /* of the epoch whose weights are kept */
-    int epoch, step, since = 0, stop = 0;
+    int epoch, step, group, since = 0, stop = 0;
     tiny_status st;
     memset(&od, 0, sizeof od);
     memset(&e, 0, sizeof e);
@@ -67,6 +69,10 @@ tiny_status tinyi_kit_run(tinyi_kit *k, tgnn_epoch *last)
     od.group[0].lr = od.group[1].lr = d->lr > 0.0 ? d->lr : 0.01;
     od.group[0].decay = d->decay;
     od.group[1].decay = d->decay_all ? d->decay : 0.0;
+    for (group = 2; k->pass->guest && group < TINY_OPTIM_GROUPS; group++) {
+        od.group[group].kind = TINY_OPTIM_ADAM;
+        od.group[group].lr = k->pass->guest->lr[group];
+    }
     st = tiny_optim_open(k->ctx, k->pass->param, k->pass->n_params, &od, &opt);
     if (!st && d->patience) {
         best = (float *)tinyi_alloc(k->ctx, k->pass->n_values, sizeof *best);

@@ -222,6 +222,7 @@ TINY_API tiny_status tgnn_train_links(tiny_ctx *ctx, tgnn_net *net, const tgnn_l
     if (!desc) desc = &none;
     if (!data || !data->graph || !x || !data->link[0] || data->n[0] < 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: links of tgnn_links_split and x are needed");
     st = tinyi_kit_check(ctx, net, desc);
+    if (!st && desc->a2q) st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "train: nets that find links are not quantized");
     for (k = 0; !st && k < net->n_stages; k++)
         if (net->stage[k].kind == TGNN_STAGE_READOUT) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "train: a net with a readout answers for graphs, not for nodes");
     if (!st && desc->patience && !data->n[1]) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "train: patience %d without a link to validate on", desc->patience);

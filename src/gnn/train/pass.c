@@ -91,6 +91,7 @@ tiny_status tinyi_pass_open(tiny_ctx *ctx, tgnn_net *net, int norms, uint64_t se
 void tinyi_pass_close(tinyi_pass *p)
 {
     if (!p) return;
+    if (p->guest) p->guest->leave(p->guest->arg);
     tiny_free(p->ctx, p->grads);
     tiny_free(p->ctx, p->norms);
     tiny_free(p->ctx, p);
@@ -177,6 +178,7 @@ tiny_status tinyi_pass_input_open(tinyi_pass *p, const tgnn_graph *g, const int3
             in->x.data = in->owned;
         }
     }
+    sparse = sparse && !(p->guest && p->guest->dense);
     for (i = 0; !st && sparse && i < tiny_tensor_count(x); i++) n += ((const float *)in->x.data)[i] != 0.0f;
     if (!st && sparse && x->dim[1] >= 32 && n < tiny_tensor_count(x) / 8 && tinyi_pass_takes_sparse(p->net)) {
         memset(&d, 0, sizeof d);
@@ -200,17 +202,6 @@ void tinyi_pass_input_close(tinyi_pass *p, tinyi_pass_input *in)
 
 /* ---- what layers are made of */
 
-typedef struct tinyi_pass_at {              /* one stage of a run */
-    tiny_tape *t;
-    tinyi_pass *p;
-    const tinyi_pass_input *in;
-    const tgnn_stage *s;
-    const tgnn_layer *l;
-    tiny_tensor offset, col, value;         /* of the graph of the stage */
-    const tiny_tensor *x;                   /* NULL: the sparse rows of the input */
-    tiny_tensor s_offset, s_col, s_value;
-} tinyi_pass_at;
-
 static void tinyi_pass_mask(tiny_rng *r, float *m, size_t n, float drop)
 {
     const uint32_t below = (uint32_t)((double)drop * 65536.0 + 0.5);
@@ -232,7 +223,7 @@ static void tinyi_pass_mask(tiny_rng *r, float *m, size_t n, float drop)
     }
 }
 
-static tiny_tensor tinyi_pass_drop(tinyi_pass_at *a, const tiny_tensor *x, float drop)
+tiny_tensor tinyi_pass_drop(tinyi_pass_at *a, const tiny_tensor *x, float drop)
 {
     tiny_tensor m;
     if (!a->p->train || drop <= 0.0f) return *x;
@@ -244,7 +235,7 @@ static tiny_tensor tinyi_pass_drop(tinyi_pass_at *a, const tiny_tensor *x, float
 
 static tiny_tensor tinyi_pass_one(tinyi_pass_at *a, int kind, const tiny_tensor *x) { return tiny_tape_call(a->t, kind, x, NULL, NULL, NULL, NULL); }
 
-static tiny_tensor tinyi_pass_spmm(tinyi_pass_at *a, const tiny_tensor *x, const tiny_tensor *w, int reduce)
+tiny_tensor tinyi_pass_spmm(tinyi_pass_at *a, const tiny_tensor *x, const tiny_tensor *w, int reduce)
 {
     tiny_spmm_params q;
     memset(&q, 0, sizeof q);
@@ -254,22 +245,25 @@ static tiny_tensor tinyi_pass_spmm(tinyi_pass_at *a, const tiny_tensor *x, const
 
 static const tiny_tensor *tinyi_pass_weight(const tinyi_pass_at *a, int i) { return a->l->w[i].data ? &a->l->w[i] : NULL; }
 
-static tiny_tensor tinyi_pass_plus(tinyi_pass_at *a, const tiny_tensor *y, int i_bias)
+tiny_tensor tinyi_pass_plus(tinyi_pass_at *a, const tiny_tensor *y, int i_bias)
 {
     const tiny_tensor *b = i_bias < 0 ? NULL : tinyi_pass_weight(a, i_bias);
     return b ? tiny_tape_add(a->t, y, b) : *y;
 }
 
+tiny_tensor tinyi_pass_product(tinyi_pass_at *a, const tiny_tensor *x, const tiny_tensor *w)
+{
+    tiny_tensor turned;
+    if (x) return tiny_tape_linear(a->t, x, w, NULL, TINY_ACT_NONE);
+    turned = tiny_tensor_swap(*w, 0, 1);
+    turned = tinyi_pass_one(a, TINY_OP_COPY, &turned);
+    return tiny_tape_call(a->t, TINY_OP_SPMM, &a->s_offset, &turned, &a->s_col, &a->s_value, NULL);
+}
+
 /* x W' + b of weights i and i_bias (below 0: none) */
 static tiny_tensor tinyi_pass_linear(tinyi_pass_at *a, const tiny_tensor *x, int i, int i_bias)
 {
-    tiny_tensor y, w;
-    if (x) y = tiny_tape_linear(a->t, x, &a->l->w[i], NULL, TINY_ACT_NONE);
-    else {
-        w = tiny_tensor_swap(a->l->w[i], 0, 1);
-        w = tinyi_pass_one(a, TINY_OP_COPY, &w);
-        y = tiny_tape_call(a->t, TINY_OP_SPMM, &a->s_offset, &w, &a->s_col, &a->s_value, NULL);
-    }
+    const tiny_tensor y = tinyi_pass_product(a, x, &a->l->w[i]);
     return tinyi_pass_plus(a, &y, i_bias);
 }
 
@@ -561,14 +555,14 @@ tiny_tensor tinyi_pass_run(tiny_tape *t, tinyi_pass *p, const tinyi_pass_input *
             a.s_offset = tiny_tensor_1d(sx->offset, TINY_I64, sx->n_rows + 1);
             a.s_col = tiny_tensor_1d(sx->col, TINY_I32, (tiny_idx)sx->n);
             a.s_value = tiny_tensor_1d(drop ? in->kept : sx->value, TINY_F32, (tiny_idx)sx->n);
-        } else x = tinyi_pass_drop(&a, &h[i], a.s->dropout);
+        } else x = p->guest ? h[i] : tinyi_pass_drop(&a, &h[i], a.s->dropout);
         if (a.s->kind == TGNN_STAGE_CONV) {
             const tiny_sparse *g = tgnn_graph_in(in->graphs.of[i]);
             a.offset = tiny_tensor_1d(g->offset, TINY_I64, g->n_rows + 1);
             a.col = tiny_tensor_1d(g->col, TINY_I32, (tiny_idx)g->n);
             a.value = tiny_tensor_1d(g->value, TINY_F32, (tiny_idx)g->n);
-            h[i + 1] = tinyi_pass_layer(&a);
-        } else if (a.s->kind == TGNN_STAGE_LINEAR) h[i + 1] = tinyi_pass_linear(&a, &x, 0, 1);
+            h[i + 1] = p->guest ? p->guest->stage(&a, i) : tinyi_pass_layer(&a);
+        } else if (a.s->kind == TGNN_STAGE_LINEAR) h[i + 1] = p->guest ? p->guest->stage(&a, i) : tinyi_pass_linear(&a, &x, 0, 1);
         else h[i + 1] = tinyi_pass_readout(&a, h, i);
         h[i + 1] = tinyi_pass_act(&a, &h[i + 1]);
     }

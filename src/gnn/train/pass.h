@@ -12,8 +12,21 @@
 TINYI_C_BEGIN
 #ifndef TINY_NO_TRAIN
 
-#define TINYI_PASS_PARAMS (TGNN_NET_MOST * (TGNN_LAYER_WEIGHTS + 4))
+#define TINYI_PASS_PARAMS (TGNN_NET_MOST * (TGNN_LAYER_WEIGHTS + 4 + 8))   /* weights, norms, and what a quantizer learns */
 typedef struct tinyi_pass_norm { tiny_tensor g, b, mean, var; } tinyi_pass_norm;
+
+typedef struct tinyi_pass_at tinyi_pass_at;
+
+/* What takes the place of the layers (gnn/quant/a2q_net.h). Its parameters stand behind those of the pass, in groups from 2 on. */
+typedef struct tinyi_pass_guest {
+    void *arg;
+    int dense;                              /* sparse features are not asked for */
+    double lr[TINY_OPTIM_GROUPS];           /* of the groups; 0: none */
+    tiny_tensor (*stage)(tinyi_pass_at *a, int i);                  /* convolution or linear layer i without its act; a->x before dropout */
+    double (*before)(void *arg);            /* each step of the optimiser: adds to gradients, returns what the loss has more */
+    void (*after)(void *arg);
+    void (*leave)(void *arg);               /* the pass is closed */
+} tinyi_pass_guest;
 
 typedef struct tinyi_pass {
     tiny_ctx *ctx;
@@ -24,6 +37,7 @@ typedef struct tinyi_pass {
     tiny_rng rng;
     int train;                              /* dropout, and norms by the batch */
     float *grads, *norms;                   /* what we took */
+    const tinyi_pass_guest *guest;          /* NULL: none */
 } tinyi_pass;
 
 typedef struct tinyi_pass_input {
@@ -37,6 +51,17 @@ typedef struct tinyi_pass_input {
     tiny_idx n_graphs;
 } tinyi_pass_input;
 
+struct tinyi_pass_at {                      /* one stage of a run */
+    tiny_tape *t;
+    tinyi_pass *p;
+    const tinyi_pass_input *in;
+    const tgnn_stage *s;
+    const tgnn_layer *l;
+    tiny_tensor offset, col, value;         /* of the graph of the stage */
+    const tiny_tensor *x;                   /* NULL: the sparse rows of the input */
+    tiny_tensor s_offset, s_col, s_value;
+};
+
 /* Parameters are the weights of the net, in place; groups of the optimiser: 0 for the first layer, 1 for the others. norms: batch norms
  * in gin layers, which then must have their biases. */
 TINYI_FN tiny_status tinyi_pass_open(tiny_ctx *ctx, tgnn_net *net, int norms, uint64_t seed, tinyi_pass **out);
@@ -48,6 +73,16 @@ TINYI_FN void tinyi_pass_fold(tinyi_pass *p);                      /* the norms 
 /* x (nodes, n_in) stays the caller's; sparse: look whether it is worth it */
 TINYI_FN tiny_status tinyi_pass_input_open(tinyi_pass *p, const tgnn_graph *g, const int32_t *relation, const tiny_tensor *x, int sparse, tinyi_pass_input *out);
 TINYI_FN void tinyi_pass_input_close(tinyi_pass *p, tinyi_pass_input *in);
+
+/* steps and bits of gnn/quant/a2q_net.h as the guest of a pass, until it is closed */
+struct tgnn_a2q_net;
+TINYI_FN tiny_status tinyi_a2q_join(struct tgnn_a2q_net *q, tinyi_pass *p);
+
+/* for a guest: dropout of x; x W' of weight w (x NULL: of the sparse rows); y and bias i_bias (below 0: none); a sum along the edges */
+TINYI_FN tiny_tensor tinyi_pass_drop(tinyi_pass_at *a, const tiny_tensor *x, float drop);
+TINYI_FN tiny_tensor tinyi_pass_product(tinyi_pass_at *a, const tiny_tensor *x, const tiny_tensor *w);
+TINYI_FN tiny_tensor tinyi_pass_plus(tinyi_pass_at *a, const tiny_tensor *y, int i_bias);
+TINYI_FN tiny_tensor tinyi_pass_spmm(tinyi_pass_at *a, const tiny_tensor *x, const tiny_tensor *w, int reduce);
 
 TINYI_FN tiny_tensor tinyi_pass_run(tiny_tape *t, tinyi_pass *p, const tinyi_pass_input *in);
 /* A tape that what fn does just fits into; fn runs the pass and the loss, as it will. no_grad: for evaluation. */

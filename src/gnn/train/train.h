@@ -48,6 +48,7 @@ typedef struct tgnn_train_desc {            /* all zero: 200 epochs of Adam, 0.0
     int halve_every;                        /* epochs after which lr is halved, again and again; 0: never */
     int batch;                              /* graphs in a step; 0: 32 */
     int batch_norm;                         /* graphs: in gin layers; folded into the weights at the end */
+    struct tgnn_a2q_net *a2q;               /* steps and bits that are learnt with the weights (gnn/quant/a2q_net.h); NULL: none */
     int (*callback)(void *user, const tgnn_epoch *epoch);      /* after each epoch, which is then judged; nonzero ends the training; may be NULL */
     void *user;
 } tgnn_train_desc;
