@@ -213,7 +213,7 @@ static const char *b_machine(void)
     return name ? name : "a processor without a name";
 }
 
-#define B_SECTIONS(S) S(limits) S(door) S(elem) S(softmax) S(norm) S(matmul) S(matvec) S(matmul_i8) S(conv) S(layout) S(linalg) S(fft) S(attention) S(twist) S(edges) S(graph) S(a2q) S(train) S(token) S(format) S(sample) S(template) S(paged) S(latent) S(sparse) S(tree) S(gla) S(vision) S(fusemax) S(kvcodec) S(neighbour)
+#define B_SECTIONS(S) S(limits) S(door) S(elem) S(softmax) S(norm) S(matmul) S(matvec) S(matmul_i8) S(conv) S(layout) S(linalg) S(fft) S(attention) S(twist) S(edges) S(graph) S(a2q) S(train) S(token) S(format) S(sample) S(template) S(paged) S(latent) S(sparse) S(tree) S(gla) S(vision) S(fusemax) S(ladder) S(kvcodec) S(neighbour)
 #define B_DECLARE(name) void bench_##name(void);
 B_SECTIONS(B_DECLARE)
 

@@ -434,6 +434,40 @@ T_FN void t_close(tiny_ctx *ctx)
     if (t_now.ctx == ctx) t_now.ctx = NULL;
 }
 
+/* fn(0, arg) ... fn(world - 1, arg), each in a thread, all at the same time. The checks of T_ are not for them: they leave what they found in
+ * arg, and take contexts of t_rank_ctx. 0 and a skipped test where there are no threads. */
+typedef struct t_ranks_of { void (*fn)(int rank, void *arg); void *arg; int world, ran; } t_ranks_of;
+T_FN void t_ranks_team(tiny_team *team, void *p)
+{
+    t_ranks_of *r = (t_ranks_of *)p;
+    if (team->i == 0) r->ran = team->n == r->world;
+    if (team->n == r->world) r->fn(team->i, r->arg);
+}
+T_FN int t_ranks(int world, void (*fn)(int rank, void *arg), void *arg)
+{
+    tiny_ctx_desc desc = t_desc(TINY_TARGET_AUTO, world);
+    tiny_ctx *ctx = NULL;
+    t_ranks_of r;
+    memset(&r, 0, sizeof r);
+    r.fn = fn;
+    r.arg = arg;
+    r.world = world;
+    if (!tiny_ctx_open(&desc, &ctx)) (void)tiny_parallel(ctx, world, 0, 0, t_ranks_team, &r);
+    tiny_ctx_close(ctx);
+    if (!r.ran) t_skip("no threads for the ranks");
+    return r.ran;
+}
+T_FN tiny_ctx *t_rank_ctx(tiny_target target)
+{
+    tiny_ctx_desc desc;
+    tiny_ctx *ctx = NULL;
+    memset(&desc, 0, sizeof desc);
+    desc.target = target;
+    desc.n_threads = 1;
+    (void)tiny_ctx_open(&desc, &ctx);
+    return ctx;
+}
+
 /* the conformance kit over a row that the table does not hold */
 #ifndef TINY_NO_CONFORM
 T_FN void t_conform_row(void *user, const tiny_conform_row *row)

@@ -20,7 +20,10 @@ TINYI_C_BEGIN
     S(E_FORMAT, "the bytes are not what their format promises")                             \
     S(E_NUMERIC, "the numbers do not allow an answer")                                      \
     S(E_ACCEL, "the accelerator failed")                                                    \
-    S(E_VERSION, "the object was made by another version of this library")
+    S(E_VERSION, "the object was made by another version of this library")                  \
+    S(E_TIMEOUT, "another rank did not answer in time")                                     \
+    S(E_PEER, "another rank is gone")                                                       \
+    S(E_PROTOCOL, "another rank sent what was not awaited")
 
 #define TINYI_STATUS_ENUM(name, text) TINY_##name,
 typedef enum tiny_status { TINYI_STATUSES(TINYI_STATUS_ENUM) TINY_STATUS_COUNT } tiny_status;

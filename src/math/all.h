@@ -17,6 +17,8 @@
 #include "core/file.h"
 #include "core/checkpoint.h"
 #include "core/time.h"
+#include "core/net.h"
+#include "core/comm.h"
 #include "core/conform.h"
 #include "math/ops.h"
 #include "math/sparse.h"

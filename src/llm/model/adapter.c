@@ -646,6 +646,7 @@ static tiny_status tinyi_adapter_enter(tiny_ctx *ctx, const tllm_model *m, const
 {
     if (!a || a->magic != TINYI_ADAPTER_MAGIC) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there is no adapter", m->path);
     if (a->m != m) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the adapter was opened for another model (%s)", m->path, a->m->path);
+    if (m->world > 1) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: a model that is cut over %d ranks takes no adapter", m->path, m->world);
     if (!(weight - weight == 0.0f)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the weight of an adapter must be a finite number", m->path);
     return TINY_OK;
 }
@@ -856,7 +857,7 @@ TINY_API tiny_status tllm_adapter_merge(tiny_ctx *ctx, tllm_model *model, const 
         }
         w->t = &t[i];
         w->format = tllm_format_of(t[i].type);
-        w->row_bytes = (size_t)w->n_in * each;
+        w->row_bytes = w->row_step = (size_t)w->n_in * each;
         w->dtype = little ? (int)dtype : -1;
         w->turned = NULL;                   /* it was of the weights before */
     }

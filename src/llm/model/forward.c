@@ -29,6 +29,43 @@ static void tinyi_lm_feed(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, co
     else tinyi_lm_ffn_run(f, l, y, h);
 }
 
+/* ---- how a half reaches the stream ------------------------------------------------------------------------------ */
+
+TINYI_FN int tinyi_lm_can_ladder(const tllm_model *m, const tinyi_lm_layer *l)
+{
+    return m->block == TINYI_LM_PRE && m->arch->block == TINYI_LM_PRE && l->mix != TINYI_LM_NO_MIX && l->norm1 && l->norm2 && !l->cross && !m->n_ple && m->rescale <= 0 &&
+           !l->w[TINYI_T_LAYER_SCALE] && !(m->arch->ffn & (TINYI_LM_F_SIDE_BY_SIDE | TINYI_LM_F_ROUTER_EARLY)) && (l->ffn || m->arch->ffn & TINYI_LM_F_CHANNEL);
+}
+
+/* what becomes of the result of a half before it is added */
+static void tinyi_lm_settle(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int half, float *y)
+{
+    const tinyi_lm_w *post = half ? l->post2 : l->post1;
+    if (post) tinyi_lm_norm(f, post, y, y, f->n, f->m->n_embd);
+    tinyi_lm_scale(f, y, y, f->m->residual_scale, f->n * f->m->n_embd);
+}
+static tiny_status tinyi_lm_land(void *user, tiny_idx layer, int half, float *y)
+{
+    tinyi_lm_fwd *f = (tinyi_lm_fwd *)user;
+    tinyi_lm_settle(f, &f->m->layer[layer], half, y);
+    return f->st;
+}
+
+/* the place for the result of a half, x being what it reads */
+static float *tinyi_lm_enter_half(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int half, float *x, float *y)
+{
+    if (!f->ladder.y[0] || f->encoding) return y;
+    if (!f->st && !f->dry) f->st = tllm_ladder_enter(&f->ladder, l->route[half], half, x);
+    return f->ladder.y[half];
+}
+static void tinyi_lm_leave_half(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int half, float *x, float *y)
+{
+    if (!f->ladder.y[0] || f->encoding || f->dry) {
+        tinyi_lm_settle(f, l, half, y);
+        tinyi_lm_add(f, x, x, y, f->n * f->m->n_embd);
+    } else if (!f->st) f->st = tllm_ladder_leave(&f->ladder, l->route[half], half, l->i, x);
+}
+
 /* x (n, n_embd) through a layer */
 static void tinyi_lm_layer_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *x)
 {
@@ -73,26 +110,24 @@ static void tinyi_lm_layer_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
             tinyi_lm_copy(f, first, D, x, D, n, D);
             f->layer_in = first;
         }
+        y = tinyi_lm_enter_half(f, l, 0, x, y);
         if (l->norm1) tinyi_lm_norm(f, l->norm1, h, x, n, D);
         tinyi_lm_mix(f, l, y, l->norm1 ? h : x);
-        if (l->post1) tinyi_lm_norm(f, l->post1, y, y, n, D);
-        tinyi_lm_scale(f, y, y, m->residual_scale, n * D);
-        tinyi_lm_add(f, x, x, y, n * D);
+        tinyi_lm_leave_half(f, l, 0, x, y);
         if (l->cross) {
             tinyi_lm_norm(f, l->w[TINYI_T_CROSS_NORM], h, x, n, D);
             tinyi_lm_attn_cross(f, l, y, h);
             tinyi_lm_add(f, x, x, y, n * D);
         }
         if (a->ffn & TINYI_LM_F_CHANNEL || l->ffn) {
+            y = tinyi_lm_enter_half(f, l, 1, x, y);
             if (l->moe && a->ffn & TINYI_LM_F_SIDE_BY_SIDE) tinyi_lm_side_run(f, l, y, x);
             else {
                 /* stablelm without a norm of its own feeds the normed input of the layer to both */
                 if (l->norm2) tinyi_lm_norm(f, l->norm2, h, x, n, D);
                 tinyi_lm_feed(f, l, y, l->norm2 || a->attn & TINYI_LM_A_NO_FFN_NORM ? (l->norm2 ? h : x) : h);
             }
-            if (l->post2) tinyi_lm_norm(f, l->post2, y, y, n, D);
-            tinyi_lm_scale(f, y, y, m->residual_scale, n * D);
-            tinyi_lm_add(f, x, x, y, n * D);
+            tinyi_lm_leave_half(f, l, 1, x, y);
         }
     }
     if (l->w[TINYI_T_INP_GATE] && a->block != TINYI_LM_ALTUP) tinyi_lm_ple_add(f, l, x);
@@ -174,6 +209,15 @@ static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, const int32_t *want, 
     if (m->arch->mixer == TINYI_LM_RWKV7) f->first_v = tinyi_lm_take(f, n, D);
     if (m->n_ple > 0) tinyi_lm_ple_inputs(f);
     if (streams == 4) tinyi_lm_altup_start(f, x);
+    if (m->routes || f->s->comm) {
+        f->ladder.ctx = f->ctx;
+        f->ladder.comm = f->s->comm;
+        f->ladder.n = n * D;
+        f->ladder.y[0] = tinyi_lm_take(f, n, D);
+        f->ladder.y[1] = tinyi_lm_take(f, n, D);
+        f->ladder.land = tinyi_lm_land;
+        f->ladder.user = f;
+    }
     for (i = 0; i < n_layer && !f->st; i++) {
         if (f->ctx->desc.cancel && !f->dry && f->ctx->desc.cancel(f->ctx->desc.user)) {
             f->st = tinyi_fail(f->ctx, TINY_E_CANCELLED, "%s: stopped before layer %td of %td", m->path, i, n_layer);
@@ -183,6 +227,7 @@ static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, const int32_t *want, 
         else tinyi_lm_layer_run(f, &layer[i], x);
         tinyi_lm_steer(f, i, x);
     }
+    if (f->ladder.y[0] && !f->st && !f->dry) f->st = tllm_ladder_end(&f->ladder, x);
     if (streams == 4) tinyi_lm_altup_end(f, x);
     if (enc) {
         tinyi_lm_norm(f, m->enc_norm, x, x, n, D);
@@ -208,6 +253,10 @@ static tiny_status tinyi_lm_desc(tiny_ctx *ctx, const tllm_model *m, const tllm_
     memset(&d, 0, sizeof d);
     s->ctx = ctx;
     s->m = m;
+    s->comm = desc ? desc->comm : NULL;
+    if (tiny_comm_world(s->comm) != m->world || tiny_comm_rank(s->comm) != m->rank)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the model is cut for rank %d of %d, the comm is that of rank %d of %d", m->path, m->rank, m->world,
+                          tiny_comm_rank(s->comm), tiny_comm_world(s->comm));
     s->n_ctx = desc && desc->n_ctx ? desc->n_ctx : TINYI_MIN(m->n_context, 4096);
     s->n_batch = desc && desc->n_batch ? desc->n_batch : encoder ? s->n_ctx : TINYI_LM_BATCH;
     s->n_seq = desc && desc->n_seq ? desc->n_seq : 1;
@@ -217,6 +266,8 @@ static tiny_status tinyi_lm_desc(tiny_ctx *ctx, const tllm_model *m, const tllm_
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td sequences of %td tokens: at least 1, and at most %d tokens together", m->path, s->n_seq, s->n_ctx, TINYI_LM_MOST);
     if (encoder) s->n_batch = s->n_ctx;
     s->n_batch = TINYI_MIN(s->n_batch, s->n_seq * s->n_ctx);
+    if (s->comm && (size_t)s->n_batch > tiny_comm_most(s->comm) / (size_t)m->n_embd)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: pieces of %td tokens are sums of %td numbers each, the comm was opened for %zu", m->path, s->n_batch, m->n_embd, tiny_comm_most(s->comm));
     d.block = desc && desc->n_page ? desc->n_page : 16;
     d.n_seq = s->n_seq;
     d.n_most = s->n_ctx;
@@ -397,8 +448,16 @@ TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, con
     memset((unsigned char *)s + head, 0, s->cleared - head);
     (void)tinyi_lm_layout(s, (unsigned char *)s, &fixed);   /* the table of layers was cleared with the rest */
     tinyi_pages_reset(&s->pages);
-    *out = s;
-    return TINY_OK;
+    if (s->comm) {                          /* the same tensors, routes and pieces on all ranks, or none begins */
+        tinyi_hash h;
+        tinyi_hash_start(&h);
+        tinyi_lm_hash_u64(&h, tinyi_lm_model_print(model));
+        tinyi_lm_hash_u64(&h, (uint64_t)s->n_batch);
+        st = tiny_comm_agree(s->comm, "model, or the length of its pieces,", tinyi_hash_value(&h));
+    }
+    if (st) tiny_free(ctx, s);
+    else *out = s;
+    return st;
 }
 
 TINY_API void tllm_state_close(tiny_ctx *ctx, tllm_state *state)
@@ -557,7 +616,11 @@ static tiny_status tinyi_lm_batch(tllm_state *s, const tinyi_lm_source *q, float
         st = f.st;
         made += rows;
     }
-    if (st) { tinyi_lm_forget(s, 1); return st; }
+    if (st) {
+        tiny_comm_abort(s->comm);           /* the others wait for sums that this rank will not give; and nothing writes into scratch any more */
+        tinyi_lm_forget(s, 1);
+        return st;
+    }
     for (i = 0; i < s->n_seq; i++) s->mark[i].done = 0;
     for (i = 0; i < q->n && !s->m->recurrent; i++) {        /* what was told in order from position 0 on can be shared */
         const tllm_item x = tinyi_lm_item(q, i);

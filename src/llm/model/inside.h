@@ -7,6 +7,7 @@
 #include "llm/attention/position.h"
 #include "llm/attention/pages.h"
 #include "llm/model/arch.h"
+#include "llm/model/ladder.h"
 #include "llm/model/model.h"
 #include "llm/quant/format.h"
 #include "core/hash.h"
@@ -72,6 +73,7 @@ typedef struct tinyi_lm_w {
     tiny_idx n_in, n_out, n_mat;            /* n_mat matrices (experts, heads) of n_out rows of n_in */
     tiny_idx n_scale;
     size_t row_bytes;
+    size_t row_step;                        /* bytes from one row to the next: more than row_bytes where the columns are cut */
     int dtype;                              /* F32, F16, BF16 that a matrix product may read in place; else -1 */
     const void *turned;                     /* n_in rows of n_out numbers: the same column by column (tllm_model_sparse), or NULL */
     const tllm_format *turned_format;
@@ -90,6 +92,7 @@ typedef struct tinyi_lm_layer {
     int local;                              /* has a window */
     int rope;                               /* number of the rotation, or -1 */
     int cross;                              /* a decoder beside an encoder */
+    unsigned char route[2];                 /* tllm_route of both halves: mixer, network */
     tiny_idx n_head, n_kv, d_k, d_v, n_ff;
     tiny_idx window;                        /* keys that are seen, or size of a chunk; 0: all */
     tiny_idx kv_from;                       /* the layer whose keys and values are used */
@@ -107,6 +110,8 @@ struct tllm_model {
     struct tinyi_lm_block *blocks;          /* memory of weights and tables */
     tiny_idx n_layer, n_enc, n_embd, n_vocab, n_context, n_out, n_label;
     int output, pooling, first_token, recurrent;
+    int rank, world;                        /* which part of the heads and networks is here; world 1: all */
+    int routes;                             /* some half is not standard */
     uint64_t n_merged;                      /* adapters that were merged into the weights */
     uint64_t merged;                        /* which: their fingerprint; 0: none */
     int encoder;                            /* every token sees every token */
@@ -177,6 +182,11 @@ TINYI_FN int tinyi_lm_small(tinyi_lm_load *ld, const tinyi_lm_layer *l, tiny_idx
 TINYI_FN void tinyi_lm_disagree(tinyi_lm_load *ld, const tinyi_lm_layer *l, const char *what, tiny_idx a, tiny_idx b);
 TINYI_FN const tllm_gguf_tensor *tinyi_lm_find(tinyi_lm_load *ld, const tinyi_lm_layer *l, int t, const char *suffix);
 
+/* of architecture, vocabulary, tensors and routes: the same for all ranks of a model */
+TINYI_FN uint64_t tinyi_lm_model_print(const tllm_model *m);
+/* whether the halves of a layer can take other routes: the sum is all that joins them to the stream */
+TINYI_FN int tinyi_lm_can_ladder(const tllm_model *m, const tinyi_lm_layer *l);
+
 /* ---- states and the forward pass ----------------------------------------------------------------------------- */
 
 typedef struct tinyi_lm_held {              /* what a layer keeps */
@@ -212,6 +222,7 @@ struct tllm_state {
     uint64_t paged_with;                    /* tinyi_lm_weights_now of the pages that can be found */
     tllm_sparsity sparsity;                 /* of the steps so far */
     tllm_tree_plan *tree;                   /* NULL: no step was ever computed for sequences that share pages */
+    tiny_comm *comm;                        /* NULL: the only rank */
 };
 
 typedef struct tinyi_lm_fwd {
@@ -234,6 +245,7 @@ typedef struct tinyi_lm_fwd {
     float *ple;                             /* (n, n_layer, n_ple) */
     float *first_v;                         /* rwkv7: values of layer 0 */
     const float *layer_in;                  /* the stream before the layer */
+    tllm_ladder ladder;                     /* y NULL: one rank, and all routes standard */
     const tllm_tree_plan *tree;             /* of this piece, where its sequences share so many pages that reading them once pays; or NULL */
 } tinyi_lm_fwd;
 

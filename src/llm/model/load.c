@@ -288,7 +288,7 @@ static const tinyi_lm_w *tinyi_lm_matrix(tinyi_lm_load *ld, tinyi_lm_layer *l, i
                             found->name.at, found->bytes, n_out * w->n_mat, row);
         return NULL;
     }
-    w->row_bytes = row;
+    w->row_bytes = w->row_step = row;
     w->dtype = -1;
     if (tinyi_lm_little_endian()) {
         if (found->type == TLLM_FORMAT_F32 && !((uintptr_t)found->data & 3)) w->dtype = TINY_F32;

@@ -464,6 +464,12 @@ static void tinyi_lm_stack(tinyi_lm_load *ld, tinyi_lm_layer **out, tiny_idx n, 
         all[i].cross = cross;
         tinyi_lm_layer_numbers(ld, &all[i], all, score, n_own);
         tinyi_lm_layer_load(ld, &all[i]);
+        if (!ld->st && !m->n_enc && tinyi_lm_bool(ld, "ladder", i, 0)) {
+            all[i].route[0] = all[i].route[1] = TLLM_ROUTE_LADDER;
+            m->routes = 1;
+            if (!ld->st && !tinyi_lm_can_ladder(m, &all[i]))
+                ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: layer %td is a ladder layer, which those of %s with its tensors cannot be", m->path, i, m->arch->name);
+        }
     }
     ld->part = "";
 }
@@ -549,6 +555,7 @@ TINY_API tiny_status tllm_model_open(tiny_ctx *ctx, const tllm_gguf *file, tllm_
     if (!ld.m) return tiny_ctx_status(ctx);
     memset(ld.m, 0, sizeof *ld.m);
     ld.m->magic = TINYI_LM_MAGIC;
+    ld.m->world = 1;
     ld.m->file = file;
     ld.m->arch = arch;
     ld.m->path = path;
@@ -591,4 +598,6 @@ TINY_API void tllm_model_about(const tllm_model *m, tllm_about *about)
     about->is_recurrent = m->recurrent;
     about->first_token = m->first_token;
     about->n_params = m->n_params;
+    about->rank = m->rank;
+    about->world = m->world;
 }

@@ -18,6 +18,7 @@
 #ifndef TINYI_MODEL_H
 #define TINYI_MODEL_H
 #include "core/mem.h"
+#include "llm/model/ladder.h"
 #include "llm/file/gguf.h"
 TINYI_C_BEGIN
 
@@ -45,6 +46,7 @@ typedef struct tllm_about {
     int is_recurrent;                       /* some layers keep a state that cannot be cut back */
     int first_token;                        /* of a decoder beside an encoder; -1: none is named */
     double n_params;
+    int rank, world;                        /* of a model that is cut; 0 of 1: all of it is here */
 } tllm_about;
 
 /* file must stay open. Everything that the forward pass will read is checked here. On failure *out is NULL. */
@@ -60,6 +62,16 @@ TINY_API const char *tllm_arch_name(size_t i);
  * is in docs/attention.md). No state may be computing meanwhile. TINY_E_UNSUPPORTED: there is no such network in this model. */
 TINY_API tiny_status tllm_model_sparse(tiny_ctx *ctx, tllm_model *model, int format, size_t *bytes);
 
+/* ---- one model over several ranks (docs/ladder.md) ----
+ * Rank r of `world` keeps its share of the heads and of the columns of each network, as views of the file: nothing is copied, other ranks'
+ * weights are never read. Embedding, norms and output are everywhere. Attention of grouped heads with dense networks, the norm in front;
+ * everything else, and what does not divide (key heads, network, blocks of the format), is refused, and the model is as it was. No state may
+ * be open. Then tllm_state_desc.comm, and all ranks make the same calls with the same tokens: results are the same bits in each. */
+TINY_API tiny_status tllm_model_cut(tiny_ctx *ctx, tllm_model *model, int rank, int world);
+/* Other routes than the file says, a tllm_route for both halves of each layer: route (n_layer, 2), n = 2 n_layer. It gives another
+ * function of the same weights: see llm/model/ladder.h. No state may be open. */
+TINY_API tiny_status tllm_model_routes(tiny_ctx *ctx, tllm_model *model, const unsigned char *route, tiny_idx n);
+
 typedef struct tllm_state_desc {            /* all zero: the sensible default */
     tiny_idx n_ctx;                         /* tokens that a sequence may have; 0: as the file says, at most 4096 */
     tiny_idx n_batch;                       /* tokens computed at once; 0: 128, for encoders n_ctx */
@@ -67,6 +79,7 @@ typedef struct tllm_state_desc {            /* all zero: the sensible default */
     tiny_idx n_page;                        /* tokens of a page; 0: 16 */
     tiny_idx n_cells;                       /* tokens of all sequences together, shared ones counted once; 0: n_ctx for each */
     int type_k, type_v;                     /* how keys and values are kept: TLLM_FORMAT_F32 (0), F16, Q8_0 or Q4_0 */
+    tiny_comm *comm;                        /* of a cut model: n_most at least n_batch * n_embd. Opening then waits for all ranks. A call that fails gives the group up */
 } tllm_state_desc;
 
 /* desc may be NULL. What tllm_state_open takes: the block of the state, and the workspace of the context as far as it was smaller. */

@@ -10,7 +10,7 @@
  *          each layer the keys and values that the decoder looks at, f32
  *          end u64 checksum of all bytes before it (core/hash.h)
  * Numbers are compared with what the bytes could hold, and everything with the state, before anything is written: a refused file changes
- * nothing. The fingerprint covers the shape of the model, samples of its weights and of the adapters that are merged or attached when it is
+ * nothing. The fingerprint covers the shape of the model, its routes and the rank of a cut one, samples of its weights and of the adapters that are merged or attached when it is
  * saved, with their strength; not each number of them.                                                                 */
 #include "llm/model/inside.h"
 #include "core/bytes.h"
@@ -32,27 +32,41 @@ TINYI_FN void tinyi_lm_hash_u64(tinyi_hash *h, uint64_t v)
 }
 
 /* names, types, shapes, and 64 bytes at four places of each tensor */
-TINYI_FN uint64_t tinyi_lm_fingerprint(const tllm_state *s)
+static void tinyi_lm_print_to(tinyi_hash *h, const tllm_model *m)
 {
-    const tllm_model *m = s->m;
-    const uint64_t adapters = tinyi_lm_adapters_print(s);
-    tinyi_hash h;
     size_t i, k;
-    tinyi_hash_start(&h);
-    tinyi_hash_add(&h, m->arch->name, strlen(m->arch->name));
-    tinyi_lm_hash_u64(&h, (uint64_t)m->n_vocab);
+    tiny_idx l;
+    tinyi_hash_add(h, m->arch->name, strlen(m->arch->name));
+    tinyi_lm_hash_u64(h, (uint64_t)m->n_vocab);
     for (i = 0; i < tllm_gguf_n_tensors(m->file); i++) {
         const tllm_gguf_tensor *t = tllm_gguf_tensor_at(m->file, i);
         const size_t bytes = t->bytes;
-        tinyi_hash_add(&h, t->name.at, t->name.n);
-        tinyi_lm_hash_u64(&h, (uint64_t)t->type);
-        for (k = 0; k < (size_t)t->rank; k++) tinyi_lm_hash_u64(&h, t->dim[k]);
+        tinyi_hash_add(h, t->name.at, t->name.n);
+        tinyi_lm_hash_u64(h, (uint64_t)t->type);
+        for (k = 0; k < (size_t)t->rank; k++) tinyi_lm_hash_u64(h, t->dim[k]);
         for (k = 0; k < 4 && t->data; k++) {
             const size_t n = TINYI_MIN(bytes, 64), at = (bytes - n) / 3 * k;
-            tinyi_hash_add(&h, t->data + at, n);
+            tinyi_hash_add(h, t->data + at, n);
         }
     }
+    for (l = 0; l < m->n_layer && m->routes; l++) tinyi_hash_add(h, m->layer[l].route, 2);
+}
+TINYI_FN uint64_t tinyi_lm_model_print(const tllm_model *m)
+{
+    tinyi_hash h;
+    tinyi_hash_start(&h);
+    tinyi_lm_print_to(&h, m);
+    return tinyi_hash_value(&h);
+}
+
+TINYI_FN uint64_t tinyi_lm_fingerprint(const tllm_state *s)
+{
+    const uint64_t adapters = tinyi_lm_adapters_print(s);
+    tinyi_hash h;
+    tinyi_hash_start(&h);
+    tinyi_lm_print_to(&h, s->m);
     if (adapters) tinyi_lm_hash_u64(&h, adapters);
+    if (s->m->world > 1) tinyi_lm_hash_u64(&h, (uint64_t)s->m->rank << 32 | (uint64_t)s->m->world);
     return tinyi_hash_value(&h);
 }
 

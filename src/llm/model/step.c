@@ -182,19 +182,22 @@ typedef struct tinyi_lm_product {
 
 static const tiny_op *tinyi_lm_product_of(tinyi_lm_product *p, const tinyi_lm_w *w, tiny_idx mat, const float *bias, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n)
 {
-    void *at = (void *)(uintptr_t)(w->t->data + (size_t)mat * (size_t)w->n_out * w->row_bytes);
+    void *at = (void *)(uintptr_t)(w->t->data + (size_t)mat * (size_t)w->n_out * w->row_step);
     memset(&p->op, 0, sizeof p->op);
     p->x = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, n, w->n_in);
     p->x.stride[0] = ld_x;
     p->y = tiny_tensor_2d(y, TINY_F32, n, w->n_out);
     p->y.stride[0] = ld_y;
     if (w->dtype >= 0) {
-        p->w = tiny_tensor_swap(tiny_tensor_2d(at, (tiny_dtype)w->dtype, w->n_out, w->n_in), 0, 1);
+        p->w = tiny_tensor_2d(at, (tiny_dtype)w->dtype, w->n_out, w->n_in);
+        p->w.stride[0] = (tiny_idx)(w->row_step / tiny_dtype_bytes((tiny_dtype)w->dtype));
+        p->w = tiny_tensor_swap(p->w, 0, 1);
         p->plain.act = TINY_ACT_NONE;
         p->op.kind = TINY_OP_MATMUL;
         p->op.params = &p->plain;
     } else {
         p->w = tiny_tensor_2d(at, TINY_U8, w->n_out, (tiny_idx)w->row_bytes);
+        p->w.stride[0] = (tiny_idx)w->row_step;
         memset(&p->blocks, 0, sizeof p->blocks);
         p->blocks.format = w->format->id;
         p->op.row = tllm_matmul_row();

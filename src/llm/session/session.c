@@ -13,6 +13,7 @@ static double tinyi_session_clock(void) { return 1e-9 * (double)tiny_now_ns(); }
 static tiny_status tinyi_session_model(tllm_session *s, const tllm_state_desc *desc, tllm_state_desc *full)
 {
     tiny_status st = tllm_model_open(s->ctx, s->file, &s->model);
+    if (!st && desc && desc->comm) st = tllm_model_cut(s->ctx, s->model, tiny_comm_rank(desc->comm), tiny_comm_world(desc->comm));
     if (!st) st = tllm_vocab_open(s->ctx, s->file, &s->vocab);
     if (st) return st;
     tllm_model_about(s->model, &s->about);

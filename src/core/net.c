@@ -1,0 +1,281 @@
+/* src/core/net.c - messages between threads: a queue of bytes for each ordered pair of ranks, and a delay line
+ *
+ * Queue    a ring that one rank writes and one reads, each at its own pace; only the two counters are shared. A message is a head
+ *          (tag, bytes, when it arrives) and its bytes; a full ring takes the rest later, as a socket would.
+ * Delay    of a message of n bytes sent at t over a link of latency a and b seconds a byte: it leaves from max(t, link free) on,
+ *          the link is free n b later, it arrives a after that. Each direction of each pair is a link.
+ * Sleep    each rank has one place where its threads sleep, and a count of changes: a message came, there is room again, a rank
+ *          has closed. Who looked before the change does not fall asleep after it.                                      */
+#include "core/net.h"
+#include "core/state.h"
+#include "core/time.h"
+#include <stdio.h>
+#include <string.h>
+#if TINYI_HAVE_PTHREAD
+#include <sys/time.h>
+#endif
+
+#define TINYI_LINK_BYTES ((size_t)1 << 20)
+#define TINYI_LINK_MOST ((size_t)1 << 30)
+#define TINYI_NAP_NS 50000000u              /* longest sleep: the clock of the system's waiting may be set back meanwhile */
+
+typedef struct tinyi_link {                 /* from one rank to another */
+    unsigned char *ring;
+    tiny_idx head, tail;                    /* bytes that were ever written and read, modulo the size of a word */
+    tiny_idx starved;                       /* the sender found no room: to be told when there is some */
+    char pad[TINYI_ALIGN];
+    uint64_t free_at;                       /* the sender's: when the line can take the next message */
+} tinyi_link;
+typedef struct tinyi_link_head { uint64_t tag, n, at; } tinyi_link_head;
+
+typedef struct tinyi_local_rank {
+    tiny_net net;
+    tiny_local *local;
+    tiny_idx gone, changed;
+#if TINYI_HAVE_PTHREAD
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    int has_lock;
+#endif
+} tinyi_local_rank;
+
+struct tiny_local {
+    int world;
+    size_t bytes;                           /* of a ring: a power of two */
+    uint64_t latency_ns;
+    double ns_per_byte;
+    tinyi_local_rank *rank;
+    tinyi_link *link;                       /* (world, world): [from][to] */
+    tiny_net_count *count;
+    unsigned char *rings;
+};
+
+static uint64_t tinyi_local_changes(tiny_net *net) { return (uint64_t)(size_t)tinyi_atomic_get(&((tinyi_local_rank *)net)->changed); }
+
+static void tinyi_local_wake(tiny_net *net)
+{
+    tinyi_local_rank *r = (tinyi_local_rank *)net;
+#if TINYI_HAVE_PTHREAD
+    (void)pthread_mutex_lock(&r->lock);
+    (void)tinyi_atomic_add(&r->changed, 1);
+    (void)pthread_cond_broadcast(&r->wake);
+    (void)pthread_mutex_unlock(&r->lock);
+#else
+    (void)tinyi_atomic_add(&r->changed, 1);
+#endif
+}
+
+static void tinyi_local_pause(tiny_net *net, uint64_t seen, uint64_t until)
+{
+#if TINYI_HAVE_PTHREAD
+    tinyi_local_rank *r = (tinyi_local_rank *)net;
+    (void)pthread_mutex_lock(&r->lock);
+    while (tinyi_local_changes(net) == seen) {
+        const uint64_t now = tiny_now_ns();
+        struct timeval day;
+        struct timespec t;
+        uint64_t ns;
+        if (now >= until || gettimeofday(&day, NULL)) break;
+        ns = TINYI_MIN(until - now, TINYI_NAP_NS) + (uint64_t)day.tv_usec * 1000u;
+        t.tv_sec = day.tv_sec + (time_t)(ns / 1000000000u);
+        t.tv_nsec = (long)(ns % 1000000000u);
+        (void)pthread_cond_timedwait(&r->wake, &r->lock, &t);
+    }
+    (void)pthread_mutex_unlock(&r->lock);
+#else
+    if (tinyi_local_changes(net) == seen && tiny_now_ns() < until) tinyi_pause();
+#endif
+}
+
+static void tinyi_local_gone(tiny_net *net)
+{
+    tinyi_local_rank *r = (tinyi_local_rank *)net;
+    int i;
+    if (!tinyi_atomic_swap_if(&r->gone, 0, 1)) return;
+    for (i = 0; i < net->world; i++) tinyi_local_wake(&r->local->rank[i].net);
+}
+
+/* n bytes of a ring from counter at on */
+static void tinyi_link_copy(const tiny_local *l, unsigned char *ring, size_t at, unsigned char *data, size_t n, int put)
+{
+    const size_t i = at & (l->bytes - 1), first = TINYI_MIN(n, l->bytes - i);
+    if (!n) return;
+    if (put) {
+        memcpy(ring + i, data, first);
+        memcpy(ring, data + first, n - first);
+    } else {
+        memcpy(data, ring + i, first);
+        memcpy(data + first, ring, n - first);
+    }
+}
+
+static tiny_status tinyi_local_send(tiny_net *net, int to, tiny_message *m)
+{
+    tinyi_local_rank *me = (tinyi_local_rank *)net;
+    tiny_local *l = me->local;
+    tinyi_link *k = &l->link[net->rank * l->world + to];
+    int told = 0, some = 0;
+    if (tinyi_atomic_get(&l->rank[to].gone)) {
+        (void)snprintf(net->says, sizeof net->says, "rank %d is gone: rank %d cannot send to it", to, net->rank);
+        return TINY_E_PEER;
+    }
+    while (!m->whole) {
+        size_t head = (size_t)k->head, room = l->bytes - (head - (size_t)tinyi_atomic_get(&k->tail)), n;
+        if (room < (m->begun ? 1 : sizeof(tinyi_link_head))) {
+            if (told) break;
+            (void)tinyi_atomic_add(&k->starved, 1);     /* the flag first, then another look: either we see the room, or the reader the flag */
+            told = 1;
+            continue;
+        }
+        if (!m->begun) {
+            tinyi_link_head h;
+            h.tag = m->tag;
+            h.n = m->n;
+            h.at = net->virtual_clock ? m->at : l->latency_ns || l->ns_per_byte > 0.0 ? tiny_now_ns() : 0;
+            if (l->latency_ns || l->ns_per_byte > 0.0) {
+                k->free_at = TINYI_MAX(h.at, k->free_at) + (uint64_t)((double)m->n * l->ns_per_byte + 0.5);
+                h.at = k->free_at + l->latency_ns;
+            }
+            tinyi_link_copy(l, k->ring, head, (unsigned char *)&h, sizeof h, 1);
+            head += sizeof h;
+            room -= sizeof h;
+            m->begun = 1;
+        }
+        n = TINYI_MIN(room, m->n - m->done);
+        tinyi_link_copy(l, k->ring, head, (unsigned char *)m->data + m->done, n, 1);
+        m->done += n;
+        m->whole = m->done == m->n;
+        net->count[to].bytes_sent += n;
+        net->count[to].messages_sent += (uint64_t)m->whole;
+        tinyi_atomic_set(&k->head, (tiny_idx)(head + n));
+        told = 0;
+        some = 1;
+    }
+    if (some) tinyi_local_wake(&l->rank[to].net);
+    return TINY_OK;
+}
+
+static tiny_status tinyi_local_recv(tiny_net *net, int from, tiny_message *m)
+{
+    tinyi_local_rank *me = (tinyi_local_rank *)net;
+    tiny_local *l = me->local;
+    tinyi_link *k = &l->link[from * l->world + net->rank];
+    const int gone = tinyi_atomic_get(&l->rank[from].gone) != 0;        /* before the counter: what it sent last is seen */
+    size_t tail = (size_t)k->tail, here = (size_t)tinyi_atomic_get(&k->head) - tail, n;
+    if (!here && gone) {
+        (void)snprintf(net->says, sizeof net->says, "rank %d is gone: rank %d waits for %lu more bytes of it", from, net->rank, (unsigned long)(m->n - m->done));
+        return TINY_E_PEER;
+    }
+    if (!here) return TINY_OK;
+    if (!m->begun) {
+        tinyi_link_head h;                  /* written at once: it is there as a whole */
+        tinyi_link_copy(l, k->ring, tail, (unsigned char *)&h, sizeof h, 0);
+        if (h.tag != m->tag || h.n != m->n) {
+            (void)snprintf(net->says, sizeof net->says, "rank %d sent %lu bytes with tag %llx, rank %d awaits %lu with tag %llx", from, (unsigned long)h.n,
+                           (unsigned long long)h.tag, net->rank, (unsigned long)m->n, (unsigned long long)m->tag);
+            m->tag = h.tag;
+            return TINY_E_PROTOCOL;
+        }
+        m->at = h.at;
+        if (!net->virtual_clock && h.at && h.at > tiny_now_ns()) return TINY_OK;
+        m->begun = 1;
+        tail += sizeof h;
+        here -= sizeof h;
+    }
+    n = TINYI_MIN(here, m->n - m->done);
+    tinyi_link_copy(l, k->ring, tail, (unsigned char *)m->data + m->done, n, 0);
+    m->done += n;
+    m->whole = m->done == m->n;
+    net->count[from].bytes_received += n;
+    net->count[from].messages_received += (uint64_t)m->whole;
+    tinyi_atomic_set(&k->tail, (tiny_idx)(tail + n));
+    if (tinyi_atomic_add(&k->starved, 0)) {
+        tinyi_atomic_set(&k->starved, 0);
+        tinyi_local_wake(&l->rank[from].net);
+    }
+    return TINY_OK;
+}
+
+TINY_API void tiny_local_delay(tiny_local *l, uint64_t latency_ns, double bits_per_second)
+{
+    if (!l) return;
+    l->latency_ns = latency_ns;
+    l->ns_per_byte = bits_per_second > 0.0 ? 8e9 / bits_per_second : 0.0;
+}
+
+TINY_API tiny_status tiny_local_open(tiny_ctx *ctx, const tiny_local_desc *desc, tiny_local **out)
+{
+    const int world = desc && desc->world ? desc->world : 1;
+    size_t bytes = desc && desc->queue_bytes ? desc->queue_bytes : TINYI_LINK_BYTES, size = 2 * sizeof(tinyi_link_head), all;
+    tiny_status st = tinyi_ctx_check(ctx);
+    tiny_local *l;
+    int i, j;
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_local_open needs a place for the transport");
+    if (world < 1 || world > TINY_NET_RANKS) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%d ranks: 1 to %d are possible", world, TINY_NET_RANKS);
+    if (bytes > TINYI_LINK_MOST) return tinyi_fail(ctx, TINY_E_ARGUMENT, "queues of %zu bytes: %zu are the most", bytes, TINYI_LINK_MOST);
+    if (desc && !(desc->bits_per_second >= 0.0 && desc->bits_per_second <= 1e15))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "links of %g bits a second: 0 (no limit) to 1e15", desc->bits_per_second);
+    while (size < bytes || (size & (size - 1))) size += size & (~size + 1);     /* the next power of two */
+    if (!tinyi_size_mul(size, (size_t)world * (size_t)world, &all)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "queues of %zu bytes between %d ranks are more than this machine can address", size, world);
+    l = (tiny_local *)tinyi_alloc(ctx, 1, sizeof *l);
+    if (!l) return tiny_ctx_status(ctx);
+    memset(l, 0, sizeof *l);
+    l->world = world;
+    l->bytes = size;
+    if (desc) tiny_local_delay(l, desc->latency_ns, desc->bits_per_second);
+    l->rank = (tinyi_local_rank *)tinyi_alloc(ctx, (size_t)world, sizeof *l->rank);
+    if (l->rank) memset(l->rank, 0, (size_t)world * sizeof *l->rank);
+    l->link = (tinyi_link *)tinyi_alloc(ctx, (size_t)world * (size_t)world, sizeof *l->link);
+    if (l->link) memset(l->link, 0, (size_t)world * (size_t)world * sizeof *l->link);
+    l->count = (tiny_net_count *)tinyi_alloc(ctx, (size_t)world * (size_t)world, sizeof *l->count);
+    if (l->count) memset(l->count, 0, (size_t)world * (size_t)world * sizeof *l->count);
+    l->rings = world > 1 ? (unsigned char *)tinyi_alloc(ctx, (size_t)world * (size_t)world, size) : NULL;
+    if (!l->rank || !l->link || !l->count || (world > 1 && !l->rings)) {
+        tiny_local_close(ctx, l);
+        return TINY_E_MEMORY;
+    }
+    for (i = 0; i < world; i++) {
+        tinyi_local_rank *r = &l->rank[i];
+        r->local = l;
+        r->net.rank = i;
+        r->net.world = world;
+        r->net.virtual_clock = desc && desc->virtual_clock;
+        r->net.send = tinyi_local_send;
+        r->net.recv = tinyi_local_recv;
+        r->net.close = tinyi_local_gone;
+        r->net.changes = tinyi_local_changes;
+        r->net.pause = tinyi_local_pause;
+        r->net.wake = tinyi_local_wake;
+        r->net.count = l->count + i * world;
+        for (j = 0; l->rings && j < world; j++) l->link[i * world + j].ring = l->rings + ((size_t)i * (size_t)world + (size_t)j) * size;
+#if TINYI_HAVE_PTHREAD
+        (void)pthread_mutex_init(&r->lock, NULL);
+        (void)pthread_cond_init(&r->wake, NULL);
+        r->has_lock = 1;
+#endif
+    }
+    *out = l;
+    return TINY_OK;
+}
+
+TINY_API tiny_net *tiny_local_net(tiny_local *l, int rank) { return l && rank >= 0 && rank < l->world ? &l->rank[rank].net : NULL; }
+
+TINY_API void tiny_local_close(tiny_ctx *ctx, tiny_local *l)
+{
+#if TINYI_HAVE_PTHREAD
+    int i;
+    for (i = 0; l && l->rank && i < l->world; i++)
+        if (l->rank[i].has_lock) {
+            (void)pthread_cond_destroy(&l->rank[i].wake);
+            (void)pthread_mutex_destroy(&l->rank[i].lock);
+        }
+#endif
+    if (!l) return;
+    tiny_free(ctx, l->rank);
+    tiny_free(ctx, l->link);
+    tiny_free(ctx, l->count);
+    tiny_free(ctx, l->rings);
+    tiny_free(ctx, l);
+}

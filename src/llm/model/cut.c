@@ -1,0 +1,166 @@
+/* src/llm/model/cut.c - a rank's part of a model: rows and columns of the matrices that the file holds
+ * Method   M. Shoeybi et al., "Megatron-LM", 2019 (arXiv 1909.08053), 3: of W_q, W_k, W_v, gate and up the rows of the rank's heads and
+ *          neurons, of W_o and down the columns that meet them. So each half of a layer ends in one sum over ranks, and in none before.
+ * Views    rows lie together; columns are the same part of each row, which is whole blocks or refused. A bias behind the sum is added by
+ *          rank 0 alone. Fused matrices (q, k, v; gate and up) become views of their parts.
+ * Nothing is changed before everything was checked.                                                                      */
+#include "llm/model/inside.h"
+#include <string.h>
+
+typedef struct tinyi_lm_view { tinyi_lm_w w; tllm_gguf_tensor t; } tinyi_lm_view;
+#define TINYI_LM_VIEWS 8                    /* of a layer: q, k, v, out, sinks, gate, up, down */
+
+typedef struct tinyi_lm_cut { tiny_ctx *ctx; tllm_model *m; tinyi_lm_view *next; int rank, world; } tinyi_lm_cut;
+
+static tiny_status tinyi_lm_cut_not(const tinyi_lm_cut *c, const tinyi_lm_layer *l, const char *what)
+{
+    return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: layer %td has %s, which cannot be cut over ranks", c->m->path, l->i, what);
+}
+
+static tiny_status tinyi_lm_cut_columns(const tinyi_lm_cut *c, const tinyi_lm_layer *l, int t, const char *name)
+{
+    const tinyi_lm_w *w = l->w[t];
+    const tiny_idx n = w->n_in / c->world;
+    if (w->turned) return tinyi_lm_cut_not(c, l, "a network that is kept by columns too");
+    if (n % w->format->values)
+        return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: layer %td: %s in %d parts of %td columns: %s has blocks of %d", c->m->path, l->i, name, c->world, n, w->format->name,
+                          (int)w->format->values);
+    return TINY_OK;
+}
+
+static tiny_status tinyi_lm_cut_check(const tinyi_lm_cut *c, const tinyi_lm_layer *l)
+{
+    const tllm_model *m = c->m;
+    tiny_status st;
+    if (l->mix != TINYI_LM_ATTN || l->mix2 != TINYI_LM_NO_MIX) return tinyi_lm_cut_not(c, l, "a mixer other than attention");
+    if (m->encoder || !tinyi_lm_can_ladder(m, l)) return tinyi_lm_cut_not(c, l, "another order than norm, attention, norm, network");
+    if (l->moe || !l->ffn || l->i < m->n_sparse) return tinyi_lm_cut_not(c, l, "no dense network");
+    if (l->w[TINYI_T_ATTN_SUB_NORM] || l->w[TINYI_T_FFN_SUB_NORM] || (l->w[TINYI_T_ATTN_Q_NORM] && l->w[TINYI_T_ATTN_Q_NORM]->n_in != l->d_k) ||
+        (l->w[TINYI_T_ATTN_K_NORM] && l->w[TINYI_T_ATTN_K_NORM]->n_in != l->d_k)) return tinyi_lm_cut_not(c, l, "a norm over several heads or the whole network");
+    if (m->alibi > 0.0f || l->w[TINYI_T_ATTN_REL_B]) return tinyi_lm_cut_not(c, l, "a bias that each head has by itself");
+    if (l->n_kv % c->world || l->n_head % c->world)
+        return tinyi_fail(c->ctx, TINY_E_SHAPE, "%s: layer %td: %td heads and %td key heads cannot be divided by %d ranks", m->path, l->i, l->n_head, l->n_kv, c->world);
+    if (l->n_ff % c->world) return tinyi_fail(c->ctx, TINY_E_SHAPE, "%s: layer %td: a network of %td cannot be divided by %d ranks", m->path, l->i, l->n_ff, c->world);
+    st = tinyi_lm_cut_columns(c, l, TINYI_T_ATTN_OUT, "attn_output");
+    return st ? st : tinyi_lm_cut_columns(c, l, TINYI_T_FFN_DOWN, "ffn_down");
+}
+
+static tinyi_lm_w *tinyi_lm_view_of(tinyi_lm_cut *c, tinyi_lm_layer *l, int t, const tinyi_lm_w *from, size_t offset)
+{
+    tinyi_lm_view *v = c->next++;
+    v->w = *from;
+    v->t = *from->t;
+    v->t.data = from->t->data + offset;
+    v->w.t = &v->t;
+    l->w[t] = &v->w;
+    return &v->w;
+}
+/* of n rows from row0 on, the rank's share */
+static void tinyi_lm_cut_rows(tinyi_lm_cut *c, tinyi_lm_layer *l, int t, const tinyi_lm_w *from, tiny_idx row0, tiny_idx n)
+{
+    tinyi_lm_w *w;
+    if (!from) return;
+    row0 += n / c->world * c->rank;
+    w = tinyi_lm_view_of(c, l, t, from, (size_t)row0 * from->row_step);
+    w->n_out = n / c->world;
+    if (from->bias) w->bias = from->bias + row0;
+}
+static void tinyi_lm_cut_in(tinyi_lm_cut *c, tinyi_lm_layer *l, int t)
+{
+    const tinyi_lm_w *from = l->w[t];
+    const tiny_idx n = from->n_in / c->world;
+    tinyi_lm_w *w = tinyi_lm_view_of(c, l, t, from, tllm_format_bytes(from->format, (uint64_t)(n * c->rank)));
+    w->n_in = n;
+    w->row_bytes = tllm_format_bytes(from->format, (uint64_t)n);
+    if (c->rank) w->bias = NULL;
+}
+
+static void tinyi_lm_cut_layer(tinyi_lm_cut *c, tinyi_lm_layer *l)
+{
+    const tinyi_lm_w *all = l->w[TINYI_T_ATTN_QKV], *up = l->w[TINYI_T_FFN_UP];
+    const tiny_idx q = l->n_head * l->d_k, k = l->n_kv * l->d_k, v = l->n_kv * l->d_v;
+    if (all) {
+        tinyi_lm_cut_rows(c, l, TINYI_T_ATTN_Q, all, 0, q);
+        tinyi_lm_cut_rows(c, l, TINYI_T_ATTN_K, all, q, k);
+        tinyi_lm_cut_rows(c, l, TINYI_T_ATTN_V, all, q + k, v);
+        l->w[TINYI_T_ATTN_QKV] = NULL;
+    } else {
+        tinyi_lm_cut_rows(c, l, TINYI_T_ATTN_Q, l->w[TINYI_T_ATTN_Q], 0, l->w[TINYI_T_ATTN_Q]->n_out);     /* with gates twice as many */
+        tinyi_lm_cut_rows(c, l, TINYI_T_ATTN_K, l->w[TINYI_T_ATTN_K], 0, k);
+        tinyi_lm_cut_rows(c, l, TINYI_T_ATTN_V, l->w[TINYI_T_ATTN_V], 0, v);
+    }
+    tinyi_lm_cut_in(c, l, TINYI_T_ATTN_OUT);
+    if (l->w[TINYI_T_ATTN_SINKS]) {
+        tinyi_lm_w *w = tinyi_lm_view_of(c, l, TINYI_T_ATTN_SINKS, l->w[TINYI_T_ATTN_SINKS], 0);
+        w->v += l->n_head / c->world * c->rank;
+    }
+    if (up->n_out == 2 * l->n_ff) {
+        tinyi_lm_cut_rows(c, l, TINYI_T_FFN_GATE, up, 0, l->n_ff);
+        tinyi_lm_cut_rows(c, l, TINYI_T_FFN_UP, up, l->n_ff, l->n_ff);
+    } else {
+        tinyi_lm_cut_rows(c, l, TINYI_T_FFN_GATE, l->w[TINYI_T_FFN_GATE], 0, l->n_ff);
+        tinyi_lm_cut_rows(c, l, TINYI_T_FFN_UP, up, 0, l->n_ff);
+    }
+    tinyi_lm_cut_in(c, l, TINYI_T_FFN_DOWN);
+    l->n_head /= c->world;
+    l->n_kv /= c->world;
+    l->n_ff /= c->world;
+}
+
+TINY_API tiny_status tllm_model_cut(tiny_ctx *ctx, tllm_model *m, int rank, int world)
+{
+    tinyi_lm_cut c;
+    tinyi_lm_load ld;
+    tiny_idx i;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!m) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a model is cut over ranks, and there is none");
+    if (world < 1 || world > TINY_NET_RANKS || rank < 0 || rank >= world)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: rank %d of %d: ranks are 0 to one below their number, which is at most %d", m->path, rank, world, TINY_NET_RANKS);
+    if (m->world > 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the model is cut already, for rank %d of %d", m->path, m->rank, m->world);
+    if (world == 1) return TINY_OK;
+    if (m->n_merged) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: a model with merged adapters is not cut", m->path);
+    if (m->n_enc || !m->n_layer) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: models with an encoder are not cut over ranks", m->path);
+    memset(&c, 0, sizeof c);
+    c.ctx = ctx;
+    c.m = m;
+    c.rank = rank;
+    c.world = world;
+    for (i = 0; i < m->n_layer && !st; i++) st = tinyi_lm_cut_check(&c, &m->layer[i]);
+    if (st) return st;
+    memset(&ld, 0, sizeof ld);
+    ld.ctx = ctx;
+    ld.g = m->file;
+    ld.m = m;
+    c.next = (tinyi_lm_view *)tinyi_lm_keep(&ld, (size_t)m->n_layer * TINYI_LM_VIEWS, sizeof *c.next);
+    if (!c.next) return ld.st;
+    for (i = 0; i < m->n_layer; i++) tinyi_lm_cut_layer(&c, &m->layer[i]);
+    m->rank = rank;
+    m->world = world;
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_model_routes(tiny_ctx *ctx, tllm_model *m, const unsigned char *route, tiny_idx n)
+{
+    tiny_idx i;
+    int parted = 0, some = 0;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!m || !route) return tinyi_fail(ctx, TINY_E_ARGUMENT, "routes are those of a model, and there is none, or no routes");
+    if (n != 2 * m->n_layer) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td routes for the two halves of %td layers", m->path, n, m->n_layer);
+    for (i = 0; i < n; i++) {
+        const tinyi_lm_layer *l = &m->layer[i / 2];
+        const int apart = route[i] == TLLM_ROUTE_LOCAL || route[i] == TLLM_ROUTE_JOIN;
+        if (route[i] >= TLLM_ROUTES) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: route %d of layer %td: 0 to %d are possible", m->path, route[i], l->i, TLLM_ROUTES - 1);
+        if (route[i] && (m->n_enc || !tinyi_lm_can_ladder(m, l))) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: layer %td has another order than norm, attention, norm, network: standard is its only route", m->path, l->i);
+        if (apart && ((i % 2 ? l->post2 : l->post1) || m->residual_scale != 1.0f))
+            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: layer %td changes the sum before it is added: it cannot be local or join", m->path, l->i);
+        if (parted && !apart) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: layer %td is reached by ranks that have parted: a join comes first", m->path, l->i);
+        parted = route[i] == TLLM_ROUTE_JOIN ? 0 : parted | (route[i] == TLLM_ROUTE_LOCAL);
+        some |= route[i];
+    }
+    if (parted) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the last halves are local: without a join the ranks end with different numbers", m->path);
+    for (i = 0; i < n; i++) m->layer[i / 2].route[i % 2] = route[i];
+    m->routes = some != 0;
+    return TINY_OK;
+}
