@@ -2,7 +2,7 @@
  *
  * Rows of a are packed once for all threads (at most 8 MB of them at a time). A piece of work is a block of columns: who
  * takes it packs its part of b into memory of his own, at most what half of a second-level cache holds, and goes down the
- * rows of a with it, 128 rows at a time and 1024 bytes deep, so that a pair of panels stays in the first-level cache.   */
+ * rows of a with it, 128 rows at a time and 1024 bytes deep, so that a pair of panels (in the form of pairs: one) stays in the first-level cache. */
 #include <string.h>
 #include "core/target.h"
 #include "math/gemm_i8.h"
@@ -35,7 +35,10 @@ static tinyi_i8_sizes tinyi_i8_size(const tinyi_gemm *g, int bytes)
     tinyi_i8_sizes s;
     s.bytes = bytes;
     s.k64 = tinyi_gemm_up(g->k, 64);
-    s.a_row = bytes * s.k64 + 64;           /* rows a power of two apart would share a few cache sets */
+    /* Rows a power of two apart would share a few cache sets. In the form of pairs four rows of TINYI_I8_DEEP bytes and the
+     * next four lie in the first-level cache beside half of it filled with b: a row begins a quarter of a page after the last. */
+    s.a_row = bytes * s.k64 + 64;
+    if (bytes == 2 && s.a_row > TINYI_I8_DEEP + 64) s.a_row = tinyi_gemm_up(s.a_row - 1088, 2048) + 1088;
     s.rows = TINYI_I8_A_BYTES * bytes / s.a_row / TINYI_I8_DOWN * TINYI_I8_DOWN;
     s.rows = TINYI_MAX(s.rows, s.a_row > TINY_IDX_MAX / (2 * TINYI_I8_DOWN) ? 32 : TINYI_I8_DOWN);
     s.rows = TINYI_MIN(s.rows, tinyi_gemm_up(g->m, 32));
@@ -235,7 +238,7 @@ static void tinyi_i8_panels(tiny_team *team, const tinyi_gemm *g, int to_f32)
     t.row = (float *)(void *)(t.sums + TINYI_I8_DOWN * t.s.across);
     /* enough pieces for everybody: narrower blocks of columns first, then parts of the rows */
     across = t.s.across;
-    while (across > 64 && (g->n + across - 1) / across < 3 * team->n) across -= 32;
+    while (across > 64 && (g->n + across - 1) / across < 4 * team->n) across -= 32;
     parts = (g->n + across - 1) / across < 2 * team->n ? team->n : 1;
     t.k->gemm_i8_begin();
     for (t.base = 0; t.base < g->m; t.base += t.s.rows) {

@@ -110,8 +110,8 @@ static void TINY_FN(tinyi_gemm_i8_end)(void) {}
 #endif
 
 #define TINYI_I8_BEGIN(r)                                                                                                   \
-    v_i32 s##r = start_b ? vi_add(vi_load(start_b), vi_set(start_a[r])) : vi_load(t + r * t_row);                            \
-    v_i32 u##r = start_b ? vi_add(vi_load(start_b + V_LANES), vi_set(start_a[r])) : vi_load(t + r * t_row + V_LANES);
+    v_i32 s##r = start_b ? vi_add(vi_load(start_b), vi_set(start_a[r])) : vi_zero();                                         \
+    v_i32 u##r = start_b ? vi_add(vi_load(start_b + V_LANES), vi_set(start_a[r])) : vi_zero();
 #define TINYI_I8_ADD(r)                                                                                                     \
     {                                                                                                                       \
         v_i8 even = vb_set4(a + r * a_row + 4 * i), odd = vb_set4(a + r * a_row + 4 * i + TINYI_I8_BYTES);                  \
@@ -123,8 +123,16 @@ static void TINY_FN(tinyi_gemm_i8_end)(void) {}
         TINYI_I8_KEEP(u##r);                                                                                                \
     }
 #define TINYI_I8_END(r)                                                                                                     \
+    if (!start_b) {                                                                                                         \
+        s##r = vi_add(s##r, vi_load(t + r * t_row));                                                                        \
+        u##r = vi_add(u##r, vi_load(t + r * t_row + V_LANES));                                                              \
+    }                                                                                                                       \
     vi_store(t + r * t_row, s##r);                                                                                          \
     vi_store(t + r * t_row + V_LANES, u##r);
+
+/* y is wanted when the sums are done, the rows that follow then */
+#define TINYI_I8_FETCH_Y(r) TINYI_PREFETCH(t + r * t_row);
+#define TINYI_I8_FETCH_A(r) TINYI_PREFETCH(a + (4 + r) * a_row);
 
 /* Four rows by two vectors, t_row apart. */
 static void TINY_FN(tinyi_gemm_i8_block)(int32_t *t, ptrdiff_t t_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, size_t k,
@@ -132,12 +140,15 @@ static void TINY_FN(tinyi_gemm_i8_block)(int32_t *t, ptrdiff_t t_row, const uint
 {
     int i;
     TINYI_I8_EACH(TINYI_I8_BEGIN)
-    for (; k; k -= TINYI_I8_BYTES, a += 2 * TINYI_I8_BYTES)
+    TINYI_I8_EACH(TINYI_I8_FETCH_Y)
+    for (; k; k -= TINYI_I8_BYTES, a += 2 * TINYI_I8_BYTES) {
+        TINYI_I8_EACH(TINYI_I8_FETCH_A)
         TINYI_UNROLL for (i = 0; i < V_LANES; i++, b += 128) {
             const v_i8 even0 = vb_load(b), odd0 = vb_load(b + TINYI_I8_BYTES);
             const v_i8 even1 = vb_load(b + 2 * TINYI_I8_BYTES), odd1 = vb_load(b + 3 * TINYI_I8_BYTES);
             TINYI_I8_EACH(TINYI_I8_ADD)
         }
+    }
     TINYI_I8_EACH(TINYI_I8_END)
 }
 
@@ -202,6 +213,8 @@ static void TINY_FN(tinyi_gemm_i8_start)(int32_t *sums, int8_t *to, const int8_t
 #undef TINYI_I8_WIDE
 #undef TINYI_I8_KEEP
 #undef TINYI_I8_BEGIN
+#undef TINYI_I8_FETCH_Y
+#undef TINYI_I8_FETCH_A
 #undef TINYI_I8_ADD
 #undef TINYI_I8_END
 

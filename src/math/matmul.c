@@ -73,7 +73,7 @@ static tiny_status tinyi_matmul_i8_shape(tiny_ctx *ctx, const tiny_op *op, tiny_
     if (!scaled && (op->in[4] || tinyi_matmul_act(op)))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "matmul_i8: without scales y holds the integer sums, and there is neither bias nor activation");
     /* a view of stride 0 may be longer than any memory; 32 rows and 32 columns of it are packed */
-    if (a->rank >= 1 && a->dim[a->rank - 1] > TINY_IDX_MAX / 64 - 1024)
+    if (a->rank >= 1 && a->dim[a->rank - 1] > TINY_IDX_MAX / 64 - 2048)
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "matmul_i8: rows of %td numbers; a block of them is more than this machine can address", a->dim[a->rank - 1]);
     st = tinyi_matmul_dims(ctx, "matmul_i8", op, scaled ? TINY_F32 : TINY_I32, &want[0]);
     if (!st) st = tinyi_matmul_vector(ctx, "matmul_i8", "scale_a", op->in[2], TINY_F32, want[0].dim[want[0].rank - 2]);
