@@ -1,8 +1,9 @@
 /* src/math/gemm_i8.c - the int8 product: dots for a few rows, else packed blocks
  *
- * Rows of a are packed once for all threads (at most 8 MB of them at a time). A piece of work is a block of columns: who
- * takes it packs its part of b into memory of his own, at most what half of a second-level cache holds, and goes down the
- * rows of a with it, 128 rows at a time and 1024 bytes deep, so that a pair of panels (in the form of pairs: one) stays in the first-level cache. */
+ * Rows of a are packed once for all threads (at most 8 MB of them at a time, 16 as pairs). A piece of work is a block of
+ * columns: who takes it packs its part of b into memory of his own, at most what half of a second-level cache holds, and goes
+ * down the rows of a with it, 128 rows at a time and 1024 bytes deep, so that a pair of panels (as pairs: one of twice the
+ * bytes) stays in the first-level cache.                                                                                */
 #include <string.h>
 #include "core/target.h"
 #include "math/gemm_i8.h"
