@@ -17,6 +17,8 @@
  *   vi_                       32-bit integers, wrapping; vi_shl vi_shr (fills with 0) vi_sra (fills with the sign) by 0..31, the
  *                             same for all lanes; vi_load_i8, vi_load_u8: V_LANES bytes widened
  *   vb_                       bytes; vb_set4(p): the four bytes at p, again and again; vb_shr: each byte by 0..7, fills with 0; vb_table16(t, i): t[i] of 16 bytes, 0 <= i < 16
+ *   vw_                       (w128 and avx2 only) a v_i8 as 16-bit lanes; vw_even_ and vw_odd_: the bytes of even and odd places
+ *                             widened, on a big-endian machine the other way round; vw_dot: a[2j]*b[2j] + a[2j+1]*b[2j+1]
  *   v_dot_i8(acc,a,b)         acc[j] + a[4j]*b[4j] + ... + a[4j+3]*b[4j+3], signed bytes, exact
  *   v_dot_u8i8                a unsigned, b signed, exact
  *   v_dot_i8_b127             as v_dot_i8 where no byte of b is -128; v_dot_u7i8: as v_dot_u8i8 where a <= 127: two

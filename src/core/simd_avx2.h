@@ -162,6 +162,14 @@ TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 i)
     return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)t)), i);
 }
 
+/* ---- 16-bit lanes */
+TINYI_FORCE_INLINE v_i8 vw_even_i8(v_i8 a) { return _mm256_srai_epi16(_mm256_slli_epi16(a, 8), 8); }
+TINYI_FORCE_INLINE v_i8 vw_odd_i8(v_i8 a) { return _mm256_srai_epi16(a, 8); }
+TINYI_FORCE_INLINE v_i8 vw_even_u8(v_i8 a) { return _mm256_and_si256(a, _mm256_set1_epi16(0xff)); }
+TINYI_FORCE_INLINE v_i8 vw_odd_u8(v_i8 a) { return _mm256_srli_epi16(a, 8); }
+TINYI_FORCE_INLINE v_i8 vw_add(v_i8 a, v_i8 b) { return _mm256_add_epi16(a, b); }
+TINYI_FORCE_INLINE v_i32 vw_dot(v_i8 a, v_i8 b) { return _mm256_madd_epi16(a, b); }
+
 #if V_VNNI
 /* vpdpbusd wants a unsigned: a + 128 is, and 128 * b is taken back. A loop over several a with one b makes the latter once. */
 TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b) { return _mm256_dpbusd_avx_epi32(acc, a, b); }
@@ -180,15 +188,11 @@ TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return _mm256_d
 /* even and odd bytes as 16-bit lanes: pmaddwd adds bytes 4j and 4j+2, then 4j+1 and 4j+3, and nothing is shuffled */
 TINYI_FORCE_INLINE v_i32 v_dot_i8(v_i32 acc, v_i8 a, v_i8 b)
 {
-    const __m256i a0 = _mm256_srai_epi16(_mm256_slli_epi16(a, 8), 8), a1 = _mm256_srai_epi16(a, 8);
-    const __m256i b0 = _mm256_srai_epi16(_mm256_slli_epi16(b, 8), 8), b1 = _mm256_srai_epi16(b, 8);
-    return _mm256_add_epi32(_mm256_add_epi32(acc, _mm256_madd_epi16(a0, b0)), _mm256_madd_epi16(a1, b1));
+    return vi_add(vi_add(acc, vw_dot(vw_even_i8(a), vw_even_i8(b))), vw_dot(vw_odd_i8(a), vw_odd_i8(b)));
 }
 TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b)
 {
-    const __m256i a0 = _mm256_and_si256(a, _mm256_set1_epi16(0xff)), a1 = _mm256_srli_epi16(a, 8);
-    const __m256i b0 = _mm256_srai_epi16(_mm256_slli_epi16(b, 8), 8), b1 = _mm256_srai_epi16(b, 8);
-    return _mm256_add_epi32(_mm256_add_epi32(acc, _mm256_madd_epi16(a0, b0)), _mm256_madd_epi16(a1, b1));
+    return vi_add(vi_add(acc, vw_dot(vw_even_u8(a), vw_even_i8(b))), vw_dot(vw_odd_u8(a), vw_odd_i8(b)));
 }
 /* pmaddubsw adds two products in 16 bits: 2 * 128 * 127 and 2 * 127 * 128 still fit */
 TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b)

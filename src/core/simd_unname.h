@@ -89,6 +89,12 @@
 #undef vb_sub
 #undef vb_shr
 #undef vb_table16
+#undef vw_even_i8
+#undef vw_odd_i8
+#undef vw_even_u8
+#undef vw_odd_u8
+#undef vw_add
+#undef vw_dot
 #undef v_dot_i8
 #undef v_dot_u8i8
 #undef v_dot_i8_b127

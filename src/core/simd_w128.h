@@ -287,15 +287,22 @@ TINYI_FORCE_INLINE v_i8 vb_add(v_i8 a, v_i8 b) { return TINYI_W(add_epi8)(a, b);
 TINYI_FORCE_INLINE v_i8 vb_sub(v_i8 a, v_i8 b) { return TINYI_W(sub_epi8)(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n) { return vb_and(TINY_FN(tinyi_shr16)(a, n), vb_set((int8_t)(0xff >> n))); }
 TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 i) { return TINYI_W(shuffle_epi8)(vb_load(t), i); }
+
+/* ---- 16-bit lanes */
+TINYI_FORCE_INLINE v_i8 vw_even_i8(v_i8 a) { return TINY_FN(tinyi_even)(a); }
+TINYI_FORCE_INLINE v_i8 vw_odd_i8(v_i8 a) { return TINY_FN(tinyi_odd)(a); }
+TINYI_FORCE_INLINE v_i8 vw_even_u8(v_i8 a) { return vi_and(a, vi_set(0xff00ff)); }
+TINYI_FORCE_INLINE v_i8 vw_odd_u8(v_i8 a) { return TINY_FN(tinyi_shr16)(a, 8); }
+TINYI_FORCE_INLINE v_i8 vw_add(v_i8 a, v_i8 b) { return TINYI_W(add_epi16)(a, b); }
+TINYI_FORCE_INLINE v_i32 vw_dot(v_i8 a, v_i8 b) { return TINYI_W(madd_epi16)(a, b); }
+
 TINYI_FORCE_INLINE v_i32 v_dot_i8(v_i32 acc, v_i8 a, v_i8 b)
 {
-    acc = vi_add(acc, TINYI_W(madd_epi16)(TINY_FN(tinyi_even)(a), TINY_FN(tinyi_even)(b)));
-    return vi_add(acc, TINYI_W(madd_epi16)(TINY_FN(tinyi_odd)(a), TINY_FN(tinyi_odd)(b)));
+    return vi_add(vi_add(acc, vw_dot(vw_even_i8(a), vw_even_i8(b))), vw_dot(vw_odd_i8(a), vw_odd_i8(b)));
 }
 TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b)
 {
-    acc = vi_add(acc, TINYI_W(madd_epi16)(vi_and(a, vi_set(0xff00ff)), TINY_FN(tinyi_even)(b)));
-    return vi_add(acc, TINYI_W(madd_epi16)(TINY_FN(tinyi_shr16)(a, 8), TINY_FN(tinyi_odd)(b)));
+    return vi_add(vi_add(acc, vw_dot(vw_even_u8(a), vw_even_i8(b))), vw_dot(vw_odd_u8(a), vw_odd_i8(b)));
 }
 #if !TINYI_W128_SIMDE
 /* pmaddubsw adds two products in 16 bits: 2 * 128 * 127 and 2 * 127 * 128 still fit */

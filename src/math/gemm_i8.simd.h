@@ -16,7 +16,7 @@ static void TINY_FN(tinyi_gemm_i8_end)(void) { _tile_release(); }
 /* y (rows <= 32, columns <= 32) from two strips of 16 rows of a and two panels of b; every strip and panel is whole in
  * memory, what is beyond rows and columns is computed and thrown away. */
 static void TINY_FN(tinyi_gemm_i8_tile)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel,
-                                        size_t k, const int32_t *start, int rows, int columns)
+                                        size_t k, const int32_t *start_a, const int32_t *start_b, int rows, int columns)
 {
     int32_t edge[32 * 32];
     const int whole = rows == 32 && columns == 32;
@@ -24,11 +24,12 @@ static void TINY_FN(tinyi_gemm_i8_tile)(int32_t *y, ptrdiff_t y_row, const uint8
     const ptrdiff_t step = (whole ? y_row : 32) * 4, deep = 16 * a_row;
     const int low = rows > 16, wide = columns > 16;
     size_t i;
-    if (start) {                            /* stride 0: the same row 16 times */
-        TINYI_AMX_LOAD(0, start, 0);
-        TINYI_AMX_LOAD(1, start + (wide ? 16 : 0), 0);
-        TINYI_AMX_LOAD(2, start, 0);
-        TINYI_AMX_LOAD(3, start + (wide ? 16 : 0), 0);
+    (void)start_a;
+    if (start_b) {                          /* stride 0: the same row 16 times */
+        TINYI_AMX_LOAD(0, start_b, 0);
+        TINYI_AMX_LOAD(1, start_b + (wide ? 16 : 0), 0);
+        TINYI_AMX_LOAD(2, start_b, 0);
+        TINYI_AMX_LOAD(3, start_b + (wide ? 16 : 0), 0);
     } else {
         if (!whole) {
             int r, c;
@@ -88,6 +89,137 @@ static void TINY_FN(tinyi_use_gemm_i8)(tinyi_kernels *k)
 static void TINY_FN(tinyi_gemm_i8_begin)(void) {}
 static void TINY_FN(tinyi_gemm_i8_end)(void) {}
 
+#if V_W128 || (V_AVX2 && !V_VNNI)
+#define TINYI_I8_PAIRS 1
+#else
+#define TINYI_I8_PAIRS 0
+#endif
+
+#if TINYI_I8_PAIRS
+/* ---- the form of pairs, see gemm_i8.h
+ * The multiplier of 16-bit lanes is in two of four pipes of Zen 3, additions run in all: half of the products are additions. */
+#define TINYI_I8_EACH(R) R(0) R(1) R(2) R(3)
+#define TINYI_I8_BYTES (4 * V_LANES)        /* of a vector */
+#define TINYI_I8_WIDE (2 * V_LANES)         /* columns of a block */
+
+/* a sum stays in its register, and is not first added to the next product */
+#if TINYI_X86 && (TINYI_GCC || TINYI_CLANG)
+#define TINYI_I8_KEEP(v) __asm__("" : "+x"(v))
+#else
+#define TINYI_I8_KEEP(v) ((void)0)
+#endif
+
+#define TINYI_I8_BEGIN(r)                                                                                                   \
+    v_i32 s##r = start_b ? vi_add(vi_load(start_b), vi_set(start_a[r])) : vi_zero();                                         \
+    v_i32 u##r = start_b ? vi_add(vi_load(start_b + V_LANES), vi_set(start_a[r])) : vi_zero();
+#define TINYI_I8_ADD(r)                                                                                                     \
+    {                                                                                                                       \
+        v_i8 even = vb_set4(a + r * a_row + 4 * i), odd = vb_set4(a + r * a_row + 4 * i + TINYI_I8_BYTES);                  \
+        TINYI_I8_KEEP(even);                                                                                                \
+        TINYI_I8_KEEP(odd);                                                                                                 \
+        s##r = vi_add(s##r, vw_dot(vw_add(even, odd0), vw_add(odd, even0)));                                                \
+        TINYI_I8_KEEP(s##r);                                                                                                \
+        u##r = vi_add(u##r, vw_dot(vw_add(even, odd1), vw_add(odd, even1)));                                                \
+        TINYI_I8_KEEP(u##r);                                                                                                \
+    }
+#define TINYI_I8_END(r)                                                                                                     \
+    if (!start_b) {                                                                                                         \
+        s##r = vi_add(s##r, vi_load(t + r * t_row));                                                                        \
+        u##r = vi_add(u##r, vi_load(t + r * t_row + V_LANES));                                                              \
+    }                                                                                                                       \
+    vi_store(t + r * t_row, s##r);                                                                                          \
+    vi_store(t + r * t_row + V_LANES, u##r);
+
+/* y is wanted when the sums are done, the rows that follow then */
+#define TINYI_I8_FETCH_Y(r) TINYI_PREFETCH(t + r * t_row);
+#define TINYI_I8_FETCH_A(r) TINYI_PREFETCH(a + (4 + r) * a_row);
+
+/* Four rows by two vectors, t_row apart. */
+static void TINY_FN(tinyi_gemm_i8_block)(int32_t *t, ptrdiff_t t_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, size_t k,
+                                         const int32_t *start_a, const int32_t *start_b)
+{
+    int i;
+    TINYI_I8_EACH(TINYI_I8_BEGIN)
+    TINYI_I8_EACH(TINYI_I8_FETCH_Y)
+    for (; k; k -= TINYI_I8_BYTES, a += 2 * TINYI_I8_BYTES) {
+        TINYI_I8_EACH(TINYI_I8_FETCH_A)
+        TINYI_UNROLL for (i = 0; i < V_LANES; i++, b += 128) {
+            const v_i8 even0 = vb_load(b), odd0 = vb_load(b + TINYI_I8_BYTES);
+            const v_i8 even1 = vb_load(b + 2 * TINYI_I8_BYTES), odd1 = vb_load(b + 3 * TINYI_I8_BYTES);
+            TINYI_I8_EACH(TINYI_I8_ADD)
+        }
+    }
+    TINYI_I8_EACH(TINYI_I8_END)
+}
+
+/* the same where y has fewer rows or columns: what is beyond them is computed and thrown away */
+static void TINY_FN(tinyi_gemm_i8_edge)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, size_t k,
+                                        const int32_t *start_a, const int32_t *start_b, int rows, int columns)
+{
+    int32_t t[4 * TINYI_I8_WIDE] = { 0 };
+    int r, c;
+    for (r = 0; r < rows && !start_b; r++)
+        for (c = 0; c < columns; c++) t[r * TINYI_I8_WIDE + c] = y[r * y_row + c];
+    TINY_FN(tinyi_gemm_i8_block)(t, TINYI_I8_WIDE, a, a_row, b, k, start_a, start_b);
+    for (r = 0; r < rows; r++)
+        for (c = 0; c < columns; c++) y[r * y_row + c] = t[r * TINYI_I8_WIDE + c];
+}
+
+static void TINY_FN(tinyi_gemm_i8_tile)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel,
+                                        size_t k, const int32_t *start_a, const int32_t *start_b, int rows, int columns)
+{
+    int r, c;
+    (void)b_panel;                          /* one panel */
+    for (c = 0; c < columns; c += TINYI_I8_WIDE)
+        for (r = 0; r < rows; r += 4) {
+            int32_t *t = y + r * y_row + c;
+            const uint8_t *x = a + r * a_row;
+            const int32_t *s = start_b ? start_a + r : NULL, *v = start_b ? start_b + c : NULL;
+            if (rows - r >= 4 && columns - c >= TINYI_I8_WIDE) TINY_FN(tinyi_gemm_i8_block)(t, y_row, x, a_row, b + 8 * c, k, s, v);
+            else TINY_FN(tinyi_gemm_i8_edge)(t, y_row, x, a_row, b + 8 * c, k, s, v, TINYI_MIN(rows - r, 4), TINYI_MIN(columns - c, TINYI_I8_WIDE));
+        }
+}
+
+static int32_t TINY_FN(tinyi_gemm_i8_row)(uint8_t *to, const uint8_t *x, int is_signed, size_t n)
+{
+    v_i32 s = vi_zero();
+    size_t i;
+    for (i = 0; i < n; i += TINYI_I8_BYTES, to += 2 * TINYI_I8_BYTES) {
+        const v_i8 v = vb_load(x + i), even = is_signed ? vw_even_i8(v) : vw_even_u8(v), odd = is_signed ? vw_odd_i8(v) : vw_odd_u8(v);
+        vb_store(to, even);
+        vb_store(to + TINYI_I8_BYTES, odd);
+        s = vi_sub(s, vw_dot(even, odd));
+    }
+    return vi_sum(s);
+}
+
+static void TINY_FN(tinyi_gemm_i8_start)(int32_t *sums, int8_t *to, const int8_t *panel, size_t k)
+{
+    int j;
+    for (j = 0; j < 16; j += V_LANES) {
+        v_i32 s = vi_load(sums + j);
+        size_t i;
+        for (i = 0; i < k; i += 4) {
+            const v_i8 v = vb_load(panel + 16 * i + 4 * j), even = vw_even_i8(v), odd = vw_odd_i8(v);
+            vb_store(to + 32 * i + 8 * j, even);
+            vb_store(to + 32 * i + 8 * j + TINYI_I8_BYTES, odd);
+            s = vi_sub(s, vw_dot(even, odd));
+        }
+        vi_store(sums + j, s);
+    }
+}
+#undef TINYI_I8_EACH
+#undef TINYI_I8_BYTES
+#undef TINYI_I8_WIDE
+#undef TINYI_I8_KEEP
+#undef TINYI_I8_BEGIN
+#undef TINYI_I8_FETCH_Y
+#undef TINYI_I8_FETCH_A
+#undef TINYI_I8_ADD
+#undef TINYI_I8_END
+
+#else
+/* ---- the form of bytes */
 /* the matrix unit of ARM: in the one pass with SDOT, where the compiler has its words for a single function */
 #if V_NEON && V_DOTPROD && (defined __ARM_FEATURE_MATMUL_INT8 || (TINYI_ARM_ATTR && !TINYI_MSVC))
 #define TINYI_I8_MMLA 1
@@ -198,8 +330,9 @@ TINYI_ATTR_I8MM static void TINY_FN(tinyi_gemm_i8_four)(int32_t *y, ptrdiff_t y_
 }
 
 static void TINY_FN(tinyi_gemm_i8_tile_mmla)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel,
-                                             size_t k, const int32_t *start, int rows, int columns)
+                                             size_t k, const int32_t *start_a, const int32_t *start, int rows, int columns)
 {
+    (void)start_a;
     for (; columns > 0; columns -= 16, y += 16, b += b_panel, start = start ? start + 16 : NULL) {
         int r = 0;
         if (columns >= 16)
@@ -210,8 +343,9 @@ static void TINY_FN(tinyi_gemm_i8_tile_mmla)(int32_t *y, ptrdiff_t y_row, const 
 #endif
 
 static void TINY_FN(tinyi_gemm_i8_tile)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel,
-                                        size_t k, const int32_t *start, int rows, int columns)
+                                        size_t k, const int32_t *start_a, const int32_t *start, int rows, int columns)
 {
+    (void)start_a;
 #if V_AVX512
     if (columns == 32)
         for (; rows >= 12; rows -= 12, y += 12 * y_row, a += 12 * a_row) TINY_FN(tinyi_gemm_i8_pair)(y, y_row, a, a_row, b, b_panel, k, start);
@@ -222,17 +356,34 @@ static void TINY_FN(tinyi_gemm_i8_tile)(int32_t *y, ptrdiff_t y_row, const uint8
 #undef TINYI_I8_BLOCK
 #undef TINYI_I8_VECTORS
 
-/* sums[j] = -128 * the sum of row j of the panel */
-static void TINY_FN(tinyi_gemm_i8_start)(int32_t *sums, const int8_t *panel, size_t k)
+/* sums[j] += -128 * the sum of row j of the panel, which stays where it is */
+static void TINY_FN(tinyi_gemm_i8_start)(int32_t *sums, int8_t *to, const int8_t *panel, size_t k)
 {
     const v_i8 ones = vb_set(1);
     int v;
+    (void)to;
     for (v = 0; v < 16; v += V_LANES) {
         v_i32 s = vi_zero();
         size_t i;
         for (i = 0; i < k; i += 4) s = v_dot_u8i8(s, ones, vb_load(panel + 16 * i + 4 * v));
-        vi_store(sums + v, vi_sub(vi_zero(), vi_shl(s, 7)));
+        vi_store(sums + v, vi_sub(vi_load(sums + v), vi_shl(s, 7)));
     }
+}
+
+static int32_t TINY_FN(tinyi_gemm_i8_row)(uint8_t *to, const uint8_t *x, int is_signed, size_t n)
+{
+    const v_i8 lift = vb_set(is_signed ? -128 : 0);
+    size_t i;
+    for (i = 0; i < n; i += 4 * V_LANES) vb_store(to + i, vb_xor(vb_load(x + i), lift));
+    return 0;
+}
+#endif
+
+static void TINY_FN(tinyi_gemm_i8_shape)(tinyi_gemm_i8_shape *shape)
+{
+    shape->bytes = TINYI_I8_PAIRS ? 2 : 1;
+    shape->rows = TINYI_I8_PAIRS ? 128 : 32;
+    shape->columns = TINYI_I8_PAIRS ? 16 : 32;
 }
 
 /* groups of four rows of n bytes, row apart, to [n][4] */
@@ -325,12 +476,15 @@ static void TINY_FN(tinyi_use_gemm_i8)(tinyi_kernels *k)
     TINYI_USE(k, gemm_i8_begin);
     TINYI_USE(k, gemm_i8_end);
     TINYI_USE(k, gemm_i8_tile);
-#if TINYI_I8_MMLA
+#if !TINYI_I8_PAIRS && TINYI_I8_MMLA
     if (k->cpu & TINY_CPU_I8MM) k->gemm_i8_tile = TINY_FN(tinyi_gemm_i8_tile_mmla);
 #endif
+    TINYI_USE(k, gemm_i8_shape);
+    TINYI_USE(k, gemm_i8_row);
     TINYI_USE(k, gemm_i8_start);
     TINYI_USE(k, gemm_i8_weave);
     TINYI_USE(k, gemm_i8_dot);
 }
+#undef TINYI_I8_PAIRS
 #undef TINYI_I8_MMLA
 #endif

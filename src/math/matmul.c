@@ -73,7 +73,7 @@ static tiny_status tinyi_matmul_i8_shape(tiny_ctx *ctx, const tiny_op *op, tiny_
     if (!scaled && (op->in[4] || tinyi_matmul_act(op)))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "matmul_i8: without scales y holds the integer sums, and there is neither bias nor activation");
     /* a view of stride 0 may be longer than any memory; 32 rows and 32 columns of it are packed */
-    if (a->rank >= 1 && a->dim[a->rank - 1] > TINY_IDX_MAX / 64 - 1024)
+    if (a->rank >= 1 && a->dim[a->rank - 1] > TINY_IDX_MAX / 64 - 2048)
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "matmul_i8: rows of %td numbers; a block of them is more than this machine can address", a->dim[a->rank - 1]);
     st = tinyi_matmul_dims(ctx, "matmul_i8", op, scaled ? TINY_F32 : TINY_I32, &want[0]);
     if (!st) st = tinyi_matmul_vector(ctx, "matmul_i8", "scale_a", op->in[2], TINY_F32, want[0].dim[want[0].rank - 2]);
@@ -319,7 +319,7 @@ static void tinyi_matmul_i8_cases(tiny_case *c)
 #define TINYI_MATMUL_ENDS TINYI_K_binary_f32, TINYI_K_relu_f32, TINYI_K_relu2_f32, TINYI_K_silu_f32, TINYI_K_gelu_f32, TINYI_K_gelu_tanh_f32
 static const short tinyi_kernels_of_matmul[] = { TINYI_K_gemm_f32_tile, TINYI_K_gemm_f32_rows, TINYI_K_gemm_f32_pack, TINYI_K_gemm_f32_turn,
     TINYI_K_gemm_f32_shape, TINYI_K_gemv_dot, TINYI_K_gemv_axpy, TINYI_K_transpose_b4, TINYI_K_copy_rows, TINYI_K_f16_to_f32, TINYI_K_bf16_to_f32, TINYI_MATMUL_ENDS, -1 };
-static const short tinyi_kernels_of_matmul_i8[] = { TINYI_K_gemm_i8_tile, TINYI_K_gemm_i8_dot, TINYI_K_gemm_i8_start, TINYI_K_gemm_i8_weave, TINYI_K_gemm_i8_begin,
+static const short tinyi_kernels_of_matmul_i8[] = { TINYI_K_gemm_i8_tile, TINYI_K_gemm_i8_dot, TINYI_K_gemm_i8_shape, TINYI_K_gemm_i8_row, TINYI_K_gemm_i8_start, TINYI_K_gemm_i8_weave, TINYI_K_gemm_i8_begin,
     TINYI_K_gemm_i8_end, TINYI_K_transpose_b4, TINYI_K_copy_rows, TINYI_MATMUL_ENDS, -1 };
 
 TINYI_ROW tinyi_row_matmul = { "matmul", TINY_OP_MATMUL, 3, 2, 1, sizeof(tiny_matmul_params), TINY_OP_F64,

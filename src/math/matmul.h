@@ -28,6 +28,12 @@ typedef struct tinyi_gemm_shape {
     int kc, nc, mc;                         /* depth of a block, columns of a block, rows of a piece of work */
 } tinyi_gemm_shape;
 
+/* The same of the int8 product. */
+typedef struct tinyi_gemm_i8_shape {
+    int bytes;                              /* of a packed number: 1, or 2 in the form of pairs */
+    int rows, columns;                      /* of a tile at most: parts of 128, and 16 or 32 */
+} tinyi_gemm_i8_shape;
+
 /* What a tile asks the second-level cache to fetch while it computes: n cache lines from each of two addresses. */
 typedef struct tinyi_gemm_ahead { const unsigned char *a, *b; size_t n; } tinyi_gemm_ahead;
 
@@ -61,8 +67,10 @@ typedef struct tinyi_gemm_ahead { const unsigned char *a, *b; size_t n; } tinyi_
     K(gemv_pick, void, (float *y, const void *w, int dtype, ptrdiff_t w_k, const int32_t *list, const float *x, size_t k, size_t n)) \
     K(gemm_i8_begin, void, (void)) K(gemm_i8_end, void, (void))                                                             \
     K(gemm_i8_tile, void, (int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel, \
-                           size_t k, const int32_t *start, int rows, int columns))                                          \
-    K(gemm_i8_start, void, (int32_t *sums, const int8_t *panel, size_t k))                                                  \
+                           size_t k, const int32_t *start_a, const int32_t *start_b, int rows, int columns))                \
+    K(gemm_i8_shape, void, (tinyi_gemm_i8_shape *shape))                                                                    \
+    K(gemm_i8_row, int32_t, (uint8_t *to, const uint8_t *x, int is_signed, size_t n))                                       \
+    K(gemm_i8_start, void, (int32_t *sums, int8_t *to, const int8_t *panel, size_t k))                                                \
     K(gemm_i8_weave, void, (int8_t *to, const int8_t *x, ptrdiff_t row, size_t n))                                          \
     K(gemm_i8_dot, void, (int32_t *y, ptrdiff_t y_step, const int8_t *b, ptrdiff_t b_row, size_t n, const uint8_t *a, int a_signed, size_t k))
 
