@@ -1,182 +1,202 @@
 /* tinygnn.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
- *     182  the manual
- *     255  math/kernels.h
- *    6694  options and names
- *    7278  core/config.h
- *    7410  core/status.h
- *    7443  core/tensor.h
- *    7496  core/ctx.h
- *    7573  core/mem.h
- *    7614  core/thread.h
- *    7665  core/rng.h
- *    7691  core/op.h
- *    7786  core/record.h
- *    7808  core/accel.h
- *    7845  core/bytes.h
- *    7873  core/json.h
- *    7919  core/safetensors.h
- *    7963  core/file.h
- *    8007  core/checkpoint.h
- *    8106  core/time.h
- *    8116  core/conform.h
- *    8199  math/binary.h
- *    8240  math/elem.h
- *    8307  math/convert.h
- *    8348  math/reduce.h
- *    8395  math/softmax.h
- *    8446  math/norm.h
- *    8495  math/matmul.h
- *    8565  math/layout.h
- *    8618  math/conv.h
- *    8678  math/sort.h
- *    8739  math/linalg_lu.h
- *    8758  math/linalg_qr.h
- *    8776  math/linalg_eig.h
- *    8791  math/linalg_svd.h
- *    8806  math/linalg.h
- *    8870  math/fft.h
- *    8945  math/fwht.h
- *    8974  math/attention.h
- *    9039  math/gla.h
- *    9102  math/gla_grad.h
- *    9120  math/slope.h
- *    9147  math/loss.h
- *    9168  math/rope.h
- *    9189  math/patch.h
- *    9220  math/sparse.h
- *    9295  math/edges.h
- *    9380  math/ops.h
- *    9401  math/optim.h
- *    9516  math/tape.h
- *    9620  math/layer.h
- *    9665  math/train.h
- *    9719  math/all.h
- *    9725  the shared functions again, where the other header came first
- *   10226  gnn/graph/graph.h
- *   10315  gnn/graph/community.h
- *   10343  gnn/graph/partition.h
- *   10386  gnn/graph/halo.h
- *   10418  gnn/graph/sample.h
- *   10472  gnn/graph/npy.h
- *   10504  gnn/graph/read.h
- *   10547  gnn/layer/layer.h
- *   10622  gnn/layer/net.h
- *   10730  gnn/train/train.h
- *   10813  gnn/embed/fastrp.h
- *   10852  gnn/train/data.h
- *   10877  gnn/tinygnn.h
- *   10902  internal functions
- *   11003  core/status.c
- *   11013  core/atomic.h
- *   11065  core/state.h
- *   11161  core/tensor.c
- *   11331  core/cpu.h
- *   11365  core/ctx.c
- *   11605  core/mem.c
- *   11701  core/thread.c
- *   12177  core/rng.c
- *   12260  core/op.c
- *   12624  core/record.c
- *   12722  core/bytes.c
- *   12811  core/json.c
- *   13121  core/safetensors.c
- *   13336  core/file.c
- *   13581  core/hash.h
- *   13601  core/checkpoint.c
- *   14262  core/time.c
- *   14309  core/half.h
- *   14362  core/conform.c
- *   15121  math/grad.h
- *   15165  math/table.h
- *   15219  math/rows.h
- *   15284  math/walk.h
- *   15403  math/binary.c
- *   15694  math/elem.c
- *   16454  math/convert.c
- *   16929  math/reduce.c
- *   17447  math/softmax.c
- *   17813  math/norm.c
- *   18340  math/gemm.h
- *   18419  math/gemm_i8.h
- *   18435  math/matmul.c
- *   18795  math/layout.c
- *   19538  math/conv.c
- *   20065  math/sort.c
- *   20957  math/linalg_block.h
- *   21105  math/linalg_lu.c
- *   21453  math/linalg_qr.c
- *   21803  math/linalg_eig.c
- *   22314  math/linalg_svd.c
- *   22712  math/linalg.c
- *   22983  math/fft_way.h
- *   23052  math/fft.c
- *   23527  math/fwht.c
- *   23673  math/attention.c
- *   24052  math/gla.c
- *   24535  math/gla_grad.c
- *   24897  math/slope.c
- *   25081  math/loss.c
- *   25250  math/rope.c
- *   25393  math/patch.c
- *   25694  math/sparse_lines.h
- *   25722  math/sparse_forms.h
- *   25743  math/sparse.c
- *   26050  math/edges.c
- *   26933  math/ops.c
- *   26978  math/optim.c
- *   27601  math/tape.c
- *   28454  math/layer.c
- *   28918  math/train.c
- *   29113  math/edges_grad.c
- *   29584  math/normal.c
- *   29603  core/target.h
- *   29933  math/targets.c
- *   30062  math/all.c
- *   30066  core/cpu.c
- *   30280  core/hash.c
- *   30383  math/grad.c
- *   31163  math/matvec.h
- *   31174  math/gemm.c
- *   31758  math/gemm_i8.c
- *   31981  math/linalg_block.c
- *   32517  math/fft_way.c
- *   32932  math/sparse_lines.c
- *   33406  math/sparse_forms.c
- *   33612  math/matvec.c
- *   33664  the shared functions forwarded, where the other header has their bodies
- *   34160  internal functions of this header
- *   34170  gnn/graph/inside.h
- *   34197  gnn/graph/graph.c
- *   34864  gnn/graph/community.c
- *   35066  gnn/graph/coarsen.h
- *   35091  gnn/graph/refine.h
- *   35134  gnn/graph/partition.c
- *   35520  gnn/graph/halo.c
- *   35678  gnn/graph/sample.c
- *   36028  gnn/graph/inflate.h
- *   36045  gnn/graph/words.h
- *   36072  gnn/graph/npy.c
- *   36548  gnn/graph/read.c
- *   37249  gnn/layer/layer.c
- *   37770  gnn/layer/net_file.h
- *   37785  gnn/layer/net.c
- *   38304  gnn/embed/fastrp.c
- *   38675  gnn/train/data.c
- *   38869  gnn/graph/coarsen.c
- *   39269  gnn/graph/refine.c
- *   39637  gnn/graph/inflate.c
- *   39947  gnn/graph/words.c
- *   40094  gnn/layer/net_file.c
- *   40527  gnn/train/pass.h
- *   40584  gnn/train/pass.c
- *   41193  gnn/train/kit.h
- *   41222  gnn/train/kit.c
- *   41336  gnn/train/nodes.c
- *   41451  gnn/train/graphs.c
- *   41718  gnn/train/links.c
- *   41975  gnn/tinygnn.c
- *   41988  the licence
+ *     202  the manual
+ *     275  math/kernels.h
+ *    7075  gnn/quant/kernels.h
+ *    8684  options and names
+ *    9308  core/config.h
+ *    9440  core/status.h
+ *    9476  core/tensor.h
+ *    9529  core/ctx.h
+ *    9606  core/mem.h
+ *    9647  core/thread.h
+ *    9698  core/rng.h
+ *    9724  core/op.h
+ *    9819  core/record.h
+ *    9841  core/accel.h
+ *    9878  core/bytes.h
+ *    9909  core/json.h
+ *    9955  core/safetensors.h
+ *    9999  core/file.h
+ *   10043  core/checkpoint.h
+ *   10142  core/time.h
+ *   10152  core/net.h
+ *   10219  core/comm.h
+ *   10284  core/conform.h
+ *   10367  math/binary.h
+ *   10408  math/elem.h
+ *   10475  math/convert.h
+ *   10516  math/reduce.h
+ *   10563  math/softmax.h
+ *   10614  math/norm.h
+ *   10663  math/matmul.h
+ *   10741  math/layout.h
+ *   10794  math/conv.h
+ *   10854  math/sort.h
+ *   10915  math/linalg_lu.h
+ *   10934  math/linalg_qr.h
+ *   10952  math/linalg_eig.h
+ *   10967  math/linalg_svd.h
+ *   10982  math/linalg.h
+ *   11046  math/fft.h
+ *   11121  math/fwht.h
+ *   11150  math/attention.h
+ *   11221  math/gla.h
+ *   11284  math/gla_grad.h
+ *   11302  math/twist.h
+ *   11354  math/slope.h
+ *   11381  math/loss.h
+ *   11402  math/rope.h
+ *   11423  math/patch.h
+ *   11454  math/sparse.h
+ *   11529  math/edges.h
+ *   11614  math/ops.h
+ *   11635  math/optim.h
+ *   11750  math/tape.h
+ *   11854  math/layer.h
+ *   11899  math/train.h
+ *   11953  math/all.h
+ *   11959  the shared functions again, where the other header came first
+ *   12484  gnn/graph/graph.h
+ *   12573  gnn/graph/community.h
+ *   12601  gnn/graph/partition.h
+ *   12644  gnn/graph/halo.h
+ *   12676  gnn/graph/sample.h
+ *   12730  gnn/graph/npy.h
+ *   12762  gnn/graph/read.h
+ *   12805  gnn/layer/layer.h
+ *   12880  gnn/layer/net.h
+ *   12992  gnn/train/train.h
+ *   13076  gnn/quant/bits.h
+ *   13093  gnn/quant/a2q.h
+ *   13165  gnn/quant/a2q_net.h
+ *   13229  gnn/quant/packed.h
+ *   13276  gnn/quant/quant.h
+ *   13331  gnn/embed/fastrp.h
+ *   13370  gnn/train/data.h
+ *   13395  gnn/tinygnn.h
+ *   13420  internal functions
+ *   13525  core/status.c
+ *   13535  core/atomic.h
+ *   13587  core/state.h
+ *   13683  core/tensor.c
+ *   13853  core/cpu.h
+ *   13887  core/ctx.c
+ *   14127  core/mem.c
+ *   14223  core/thread.c
+ *   14699  core/rng.c
+ *   14782  core/op.c
+ *   15146  core/record.c
+ *   15244  core/bytes.c
+ *   15346  core/json.c
+ *   15656  core/safetensors.c
+ *   15871  core/file.c
+ *   16116  core/hash.h
+ *   16139  core/checkpoint.c
+ *   16800  core/time.c
+ *   16847  core/net.c
+ *   17126  core/comm.c
+ *   17622  core/half.h
+ *   17675  core/conform.c
+ *   18434  math/grad.h
+ *   18480  math/table.h
+ *   18534  math/rows.h
+ *   18599  math/walk.h
+ *   18718  math/binary.c
+ *   19009  math/elem.c
+ *   19769  math/convert.c
+ *   20244  math/reduce.c
+ *   20762  math/softmax.c
+ *   21128  math/norm.c
+ *   21655  math/gemm.h
+ *   21734  math/gemm_i8.h
+ *   21763  math/matmul.c
+ *   22123  math/layout.c
+ *   22866  math/conv.c
+ *   23393  math/sort.c
+ *   24285  math/linalg_block.h
+ *   24433  math/linalg_lu.c
+ *   24781  math/linalg_qr.c
+ *   25131  math/linalg_eig.c
+ *   25642  math/linalg_svd.c
+ *   26040  math/linalg.c
+ *   26311  math/fft_way.h
+ *   26380  math/fft.c
+ *   26855  math/fwht.c
+ *   27001  math/attention.c
+ *   27568  math/gla.c
+ *   28051  math/gla_grad.c
+ *   28413  math/twist.c
+ *   28762  math/slope.c
+ *   28946  math/loss.c
+ *   29115  math/rope.c
+ *   29258  math/patch.c
+ *   29559  math/sparse_lines.h
+ *   29587  math/sparse_forms.h
+ *   29608  math/sparse.c
+ *   29915  math/edges.c
+ *   30798  math/ops.c
+ *   30843  math/optim.c
+ *   31466  math/tape.c
+ *   32319  math/layer.c
+ *   32783  math/train.c
+ *   32978  math/edges_grad.c
+ *   33449  math/normal.c
+ *   33468  core/target.h
+ *   33798  math/targets.c
+ *   33927  math/all.c
+ *   33931  core/cpu.c
+ *   34145  core/hash.c
+ *   34263  math/grad.c
+ *   35054  math/matvec.h
+ *   35065  math/gemm.c
+ *   35649  math/gemm_i8.c
+ *   35920  math/linalg_block.c
+ *   36456  math/fft_way.c
+ *   36871  math/sparse_lines.c
+ *   37345  math/sparse_forms.c
+ *   37551  math/matvec.c
+ *   37603  the shared functions forwarded, where the other header has their bodies
+ *   38123  internal functions of this header
+ *   38149  gnn/graph/inside.h
+ *   38176  gnn/graph/graph.c
+ *   38843  gnn/graph/community.c
+ *   39045  gnn/graph/coarsen.h
+ *   39070  gnn/graph/refine.h
+ *   39113  gnn/graph/partition.c
+ *   39499  gnn/graph/halo.c
+ *   39657  gnn/graph/sample.c
+ *   40007  gnn/graph/inflate.h
+ *   40023  gnn/graph/words.h
+ *   40050  gnn/graph/npy.c
+ *   40526  gnn/graph/read.c
+ *   41227  gnn/layer/layer.c
+ *   41748  gnn/layer/net_file.h
+ *   41772  gnn/layer/net.c
+ *   42304  gnn/quant/bits.c
+ *   42417  gnn/quant/a2q.c
+ *   42881  gnn/train/pass.h
+ *   42973  gnn/quant/a2q_net.c
+ *   43528  gnn/quant/nibble.h
+ *   43552  gnn/quant/packed.c
+ *   43975  gnn/quant/quant.c
+ *   44264  gnn/embed/fastrp.c
+ *   44635  gnn/train/data.c
+ *   44829  gnn/graph/coarsen.c
+ *   45229  gnn/graph/refine.c
+ *   45597  gnn/graph/inflate.c
+ *   45892  gnn/graph/words.c
+ *   46039  gnn/layer/net_file.c
+ *   46481  gnn/train/pass.c
+ *   47084  gnn/quant/nibble.c
+ *   47157  gnn/train/kit.h
+ *   47186  gnn/train/kit.c
+ *   47306  gnn/train/nodes.c
+ *   47422  gnn/train/graphs.c
+ *   47690  gnn/train/links.c
+ *   47948  gnn/quant/quant_file.c
+ *   48291  gnn/tinygnn.c
+ *   48304  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -241,11 +261,11 @@
  *     edges than that; networks from safetensors with a description in JSON (gnn/layer/net.h), weights of one layer from .npz.
  *
  * What is not there
- *     Quantization of graphs, graphs larger than memory, training of features of edges.
+ *     Graphs larger than memory, training of features of edges, quantization of attention.
  *
  * Changes
  *     0.1.0  core, math, the table of operations, accelerators, the conformance kit; graphs, operations along edges, ten layers, gradients along edges, FastRP, partitions, communities, halo lists, sampling;
- *            networks from PyTorch, training of nodes, links and graphs
+ *            networks from PyTorch, training of nodes, links and graphs; A2Q: nets of whole numbers, bits learnt for each node
  *
  * Licence
  *     MIT, at the end of this file.
@@ -276,6 +296,8 @@
  *   vi_                       32-bit integers, wrapping; vi_shl vi_shr (fills with 0) vi_sra (fills with the sign) by 0..31, the
  *                             same for all lanes; vi_load_i8, vi_load_u8: V_LANES bytes widened
  *   vb_                       bytes; vb_set4(p): the four bytes at p, again and again; vb_shr: each byte by 0..7, fills with 0; vb_table16(t, i): t[i] of 16 bytes, 0 <= i < 16
+ *   vw_                       (w128 and avx2 only) a v_i8 as 16-bit lanes; vw_even_ and vw_odd_: the bytes of even and odd places
+ *                             widened, on a big-endian machine the other way round; vw_dot: a[2j]*b[2j] + a[2j+1]*b[2j+1]
  *   v_dot_i8(acc,a,b)         acc[j] + a[4j]*b[4j] + ... + a[4j+3]*b[4j+3], signed bytes, exact
  *   v_dot_u8i8                a unsigned, b signed, exact
  *   v_dot_i8_b127             as v_dot_i8 where no byte of b is -128; v_dot_u7i8: as v_dot_u8i8 where a <= 127: two
@@ -489,6 +511,12 @@
 #define vb_sub TINY_FN(tinyi_vb_sub)
 #define vb_shr TINY_FN(tinyi_vb_shr)
 #define vb_table16 TINY_FN(tinyi_vb_table16)
+#define vw_even_i8 TINY_FN(tinyi_vw_even_i8)
+#define vw_odd_i8 TINY_FN(tinyi_vw_odd_i8)
+#define vw_even_u8 TINY_FN(tinyi_vw_even_u8)
+#define vw_odd_u8 TINY_FN(tinyi_vw_odd_u8)
+#define vw_add TINY_FN(tinyi_vw_add)
+#define vw_dot TINY_FN(tinyi_vw_dot)
 #define v_dot_i8 TINY_FN(tinyi_v_dot_i8)
 #define v_dot_u8i8 TINY_FN(tinyi_v_dot_u8i8)
 #define v_dot_i8_b127 TINY_FN(tinyi_v_dot_i8_b127)
@@ -969,15 +997,22 @@ TINYI_FORCE_INLINE v_i8 vb_add(v_i8 a, v_i8 b) { return TINYI_W(add_epi8)(a, b);
 TINYI_FORCE_INLINE v_i8 vb_sub(v_i8 a, v_i8 b) { return TINYI_W(sub_epi8)(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n) { return vb_and(TINY_FN(tinyi_shr16)(a, n), vb_set((int8_t)(0xff >> n))); }
 TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 i) { return TINYI_W(shuffle_epi8)(vb_load(t), i); }
+
+/* ---- 16-bit lanes */
+TINYI_FORCE_INLINE v_i8 vw_even_i8(v_i8 a) { return TINY_FN(tinyi_even)(a); }
+TINYI_FORCE_INLINE v_i8 vw_odd_i8(v_i8 a) { return TINY_FN(tinyi_odd)(a); }
+TINYI_FORCE_INLINE v_i8 vw_even_u8(v_i8 a) { return vi_and(a, vi_set(0xff00ff)); }
+TINYI_FORCE_INLINE v_i8 vw_odd_u8(v_i8 a) { return TINY_FN(tinyi_shr16)(a, 8); }
+TINYI_FORCE_INLINE v_i8 vw_add(v_i8 a, v_i8 b) { return TINYI_W(add_epi16)(a, b); }
+TINYI_FORCE_INLINE v_i32 vw_dot(v_i8 a, v_i8 b) { return TINYI_W(madd_epi16)(a, b); }
+
 TINYI_FORCE_INLINE v_i32 v_dot_i8(v_i32 acc, v_i8 a, v_i8 b)
 {
-    acc = vi_add(acc, TINYI_W(madd_epi16)(TINY_FN(tinyi_even)(a), TINY_FN(tinyi_even)(b)));
-    return vi_add(acc, TINYI_W(madd_epi16)(TINY_FN(tinyi_odd)(a), TINY_FN(tinyi_odd)(b)));
+    return vi_add(vi_add(acc, vw_dot(vw_even_i8(a), vw_even_i8(b))), vw_dot(vw_odd_i8(a), vw_odd_i8(b)));
 }
 TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b)
 {
-    acc = vi_add(acc, TINYI_W(madd_epi16)(vi_and(a, vi_set(0xff00ff)), TINY_FN(tinyi_even)(b)));
-    return vi_add(acc, TINYI_W(madd_epi16)(TINY_FN(tinyi_shr16)(a, 8), TINY_FN(tinyi_odd)(b)));
+    return vi_add(vi_add(acc, vw_dot(vw_even_u8(a), vw_even_i8(b))), vw_dot(vw_odd_u8(a), vw_odd_i8(b)));
 }
 #if !TINYI_W128_SIMDE
 /* pmaddubsw adds two products in 16 bits: 2 * 128 * 127 and 2 * 127 * 128 still fit */
@@ -1378,6 +1413,14 @@ TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 i)
     return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)t)), i);
 }
 
+/* ---- 16-bit lanes */
+TINYI_FORCE_INLINE v_i8 vw_even_i8(v_i8 a) { return _mm256_srai_epi16(_mm256_slli_epi16(a, 8), 8); }
+TINYI_FORCE_INLINE v_i8 vw_odd_i8(v_i8 a) { return _mm256_srai_epi16(a, 8); }
+TINYI_FORCE_INLINE v_i8 vw_even_u8(v_i8 a) { return _mm256_and_si256(a, _mm256_set1_epi16(0xff)); }
+TINYI_FORCE_INLINE v_i8 vw_odd_u8(v_i8 a) { return _mm256_srli_epi16(a, 8); }
+TINYI_FORCE_INLINE v_i8 vw_add(v_i8 a, v_i8 b) { return _mm256_add_epi16(a, b); }
+TINYI_FORCE_INLINE v_i32 vw_dot(v_i8 a, v_i8 b) { return _mm256_madd_epi16(a, b); }
+
 #if V_VNNI
 /* vpdpbusd wants a unsigned: a + 128 is, and 128 * b is taken back. A loop over several a with one b makes the latter once. */
 TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b) { return _mm256_dpbusd_avx_epi32(acc, a, b); }
@@ -1396,15 +1439,11 @@ TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return _mm256_d
 /* even and odd bytes as 16-bit lanes: pmaddwd adds bytes 4j and 4j+2, then 4j+1 and 4j+3, and nothing is shuffled */
 TINYI_FORCE_INLINE v_i32 v_dot_i8(v_i32 acc, v_i8 a, v_i8 b)
 {
-    const __m256i a0 = _mm256_srai_epi16(_mm256_slli_epi16(a, 8), 8), a1 = _mm256_srai_epi16(a, 8);
-    const __m256i b0 = _mm256_srai_epi16(_mm256_slli_epi16(b, 8), 8), b1 = _mm256_srai_epi16(b, 8);
-    return _mm256_add_epi32(_mm256_add_epi32(acc, _mm256_madd_epi16(a0, b0)), _mm256_madd_epi16(a1, b1));
+    return vi_add(vi_add(acc, vw_dot(vw_even_i8(a), vw_even_i8(b))), vw_dot(vw_odd_i8(a), vw_odd_i8(b)));
 }
 TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b)
 {
-    const __m256i a0 = _mm256_and_si256(a, _mm256_set1_epi16(0xff)), a1 = _mm256_srli_epi16(a, 8);
-    const __m256i b0 = _mm256_srai_epi16(_mm256_slli_epi16(b, 8), 8), b1 = _mm256_srai_epi16(b, 8);
-    return _mm256_add_epi32(_mm256_add_epi32(acc, _mm256_madd_epi16(a0, b0)), _mm256_madd_epi16(a1, b1));
+    return vi_add(vi_add(acc, vw_dot(vw_even_u8(a), vw_even_i8(b))), vw_dot(vw_odd_u8(a), vw_odd_i8(b)));
 }
 /* pmaddubsw adds two products in 16 bits: 2 * 128 * 127 and 2 * 127 * 128 still fit */
 TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b)
@@ -3838,6 +3877,92 @@ static void TINY_FN(tinyi_attention_weights_f32)(float *s, tiny_idx ld, int n, f
     }
 }
 
+/* m = the largest score so far; a NaN is left to the sum */
+static void TINY_FN(tinyi_attention_peak_f32)(const float *s, tiny_idx ld, int n, float *m, int j0, int j1)
+{
+    int c, j;
+    for (j = j0; j < j1; j += V_LANES) {
+        const float *x = s + j;
+        v_f32 top = v_load(m + j), top1 = top;
+        for (c = 0; c + 2 <= n; c += 2) {
+            top = v_max(v_load(x + c * ld), top);
+            top1 = v_max(v_load(x + (c + 1) * ld), top1);
+        }
+        if (c < n) top = v_max(v_load(x + c * ld), top);
+        v_store(m + j, v_max(top1, top));
+    }
+}
+
+/* Scores become weights e under the last maximum m; their sum is added to l, that of those at most t to low_sum. */
+static void TINY_FN(tinyi_attention_level_f32)(float *s, tiny_idx ld, int n, const float *m, float *l, float *low_sum, float t, int j0, int j1)
+{
+    const v_f32 none = v_set(-INFINITY), vt = v_set(t);
+    int c, j;
+    for (j = j0; j < j1; j += V_LANES) {
+        const v_f32 top = v_load(m + j), to = v_select(v_eq(top, none), v_zero(), top);
+        v_f32 all = v_zero(), all1 = all, few = all, few1 = all;
+        float *x = s + j;
+        for (c = 0; c + 2 <= n; c += 2, x += 2 * ld) {
+            const v_f32 e = TINY_FN(tinyi_attention_exp)(v_sub(v_load(x), to)), e1 = TINY_FN(tinyi_attention_exp)(v_sub(v_load(x + ld), to));
+            v_store(x, e);
+            v_store(x + ld, e1);
+            all = v_add(all, e);
+            all1 = v_add(all1, e1);
+            few = v_add(few, v_select(v_le(e, vt), e, v_zero()));
+            few1 = v_add(few1, v_select(v_le(e1, vt), e1, v_zero()));
+        }
+        if (c < n) {
+            const v_f32 e = TINY_FN(tinyi_attention_exp)(v_sub(v_load(x), to));
+            v_store(x, e);
+            all = v_add(all, e);
+            few = v_add(few, v_select(v_le(e, vt), e, v_zero()));
+        }
+        v_store(l + j, v_add(v_load(l + j), v_add(all, all1)));
+        v_store(low_sum + j, v_add(v_load(low_sum + j), v_add(few, few1)));
+    }
+}
+
+/* e^2 of a trivial weight; below 2^-124 it counts as 0: the largest weight of a row is 1 */
+#define TINYI_ATT_SQUARE(e) v_select(v_lt(e, v_set(2.16840434e-19f)), v_zero(), v_mul(e, e))
+
+/* f e^2 where e <= t */
+static void TINY_FN(tinyi_attention_weigh_f32)(float *s, tiny_idx ld, int n, const float *f, float t, int j0, int j1)
+{
+    const v_f32 vt = v_set(t);
+    int c, j;
+    for (j = j0; j < j1; j += V_LANES) {
+        const v_f32 vf = v_load(f + j);
+        float *x = s + j;
+        for (c = 0; c < n; c++, x += ld) {
+            const v_f32 e = v_load(x);
+            v_store(x, v_select(v_le(e, vt), v_mul(vf, TINYI_ATT_SQUARE(e)), e));
+        }
+    }
+}
+
+/* e^2 stays in s where e <= t, else e goes to big; the other one gets 0. Whether there were weights of the first kind (1) and of the second (2). */
+static int TINY_FN(tinyi_attention_split_f32)(float *s, float *big, tiny_idx ld, int n, float t, int j0, int j1)
+{
+    const v_f32 vt = v_set(t);
+    int c, j, kinds = 0;
+    for (j = j0; j < j1; j += V_LANES) {
+        const v_mask there = v_first((size_t)TINYI_MIN(j1 - j, V_LANES));
+        v_mask trivial = v_lt(vt, v_zero()), other = trivial;           /* none: t is at least 0 */
+        float *x = s + j, *y = big + j;
+        for (c = 0; c < n; c++, x += ld, y += ld) {
+            const v_f32 e = v_load(x);
+            const v_mask low = v_le(e, vt);
+            v_store(x, v_select(low, TINYI_ATT_SQUARE(e), v_zero()));
+            v_store(y, v_select(low, v_zero(), e));
+            trivial = vm_or(trivial, vm_and(low, v_lt(v_zero(), e)));
+            other = vm_or(other, vm_not(low));
+        }
+        kinds |= (vm_any(vm_and(there, trivial)) ? 1 : 0) | (vm_any(vm_and(there, other)) ? 2 : 0);
+    }
+    return kinds;
+}
+#undef TINYI_ATT_SQUARE
+
 /* acc[j][i] = f[j] acc[j][i] + sum_c p[c][j] v[c][i] */
 #define TINYI_ATT_ADD(i) TINYI_GEMM_FMA(i, p[i], p)
 #define TINYI_ATT_STORE(i)                                                              \
@@ -3956,6 +4081,10 @@ static void TINY_FN(tinyi_use_attention)(tinyi_kernels *k)
     TINYI_USE(k, attention_scores_f32);
     TINYI_USE(k, attention_cap_f32);
     TINYI_USE(k, attention_weights_f32);
+    TINYI_USE(k, attention_peak_f32);
+    TINYI_USE(k, attention_level_f32);
+    TINYI_USE(k, attention_weigh_f32);
+    TINYI_USE(k, attention_split_f32);
     TINYI_USE(k, attention_mix_f32);
     TINYI_USE(k, attention_finite_f32);
 }
@@ -6010,6 +6139,99 @@ static void TINY_FN(tinyi_use_edges)(tinyi_kernels *k)
     TINYI_USE(k, edge_mix_f32);
 }
 
+/* src/math/twist.simd.h - rows of weights against a threshold (math/twist.h tells what each computes) */
+
+/* What is not trivial adds x - x: 0, or NaN where x is not finite. */
+#define TINYI_TWIST_TERM(x) v_select(v_le(x, vl), x, v_sub(x, x))
+static float TINY_FN(tinyi_twist_sum_f32)(const float *a, size_t n, float low)
+{
+    const v_f32 vl = v_set(low);
+    v_f32 s0 = v_zero(), s1 = s0, s2 = s0, s3 = s0;
+    size_t i = 0;
+    for (; i + 4 * V_LANES <= n; i += 4 * V_LANES) {
+        const v_f32 a0 = v_load(a + i), a1 = v_load(a + i + V_LANES), a2 = v_load(a + i + 2 * V_LANES), a3 = v_load(a + i + 3 * V_LANES);
+        s0 = v_add(s0, TINYI_TWIST_TERM(a0));
+        s1 = v_add(s1, TINYI_TWIST_TERM(a1));
+        s2 = v_add(s2, TINYI_TWIST_TERM(a2));
+        s3 = v_add(s3, TINYI_TWIST_TERM(a3));
+    }
+    for (; i < n; i += V_LANES) {           /* lanes behind the end are 0, and add 0 */
+        const v_f32 x = v_load_n(a + i, TINYI_MIN(n - i, (size_t)V_LANES));
+        s0 = v_add(s0, TINYI_TWIST_TERM(x));
+    }
+    return v_sum(v_add(v_add(s0, s1), v_add(s2, s3)));
+}
+#undef TINYI_TWIST_TERM
+
+/* a (a f): a^2 alone may be below the smallest number where f is large. y may be a: what the last whole vector covers is read before anything is
+ * written, and written over again by it (a masked store takes as long as ten plain ones on some processors). */
+#define TINYI_TWIST_NEW(x) v_select(v_le(x, vl), v_mul(x, v_mul(x, vf)), x)
+static void TINY_FN(tinyi_twist_write_f32)(float *y, const float *a, size_t n, float low, float f)
+{
+    const v_f32 vl = v_set(low), vf = v_set(f), last = n >= V_LANES ? v_load(a + n - V_LANES) : v_load_n(a, n);
+    size_t i = 0;
+    for (; i + 2 * V_LANES <= n; i += 2 * V_LANES) {
+        const v_f32 a0 = v_load(a + i), a1 = v_load(a + i + V_LANES);
+        v_store(y + i, TINYI_TWIST_NEW(a0));
+        v_store(y + i + V_LANES, TINYI_TWIST_NEW(a1));
+    }
+    if (n < V_LANES) v_store_n(y, TINYI_TWIST_NEW(last), n);
+    else {
+        if (i + V_LANES <= n) {
+            const v_f32 x = v_load(a + i);
+            v_store(y + i, TINYI_TWIST_NEW(x));
+        }
+        v_store(y + n - V_LANES, TINYI_TWIST_NEW(last));
+    }
+}
+#undef TINYI_TWIST_NEW
+
+static float TINY_FN(tinyi_twist_dot_f32)(const float *a, const float *g, size_t n, float low)
+{
+    const v_f32 vl = v_set(low);
+    v_f32 s0 = v_zero(), s1 = s0, s2 = s0, s3 = s0;
+    size_t i = 0;
+#define TINYI_TWIST_DOT(s, at)                                                          \
+    {                                                                                   \
+        const v_f32 x = v_load(a + (at)), u = v_mul(x, v_load(g + (at)));               \
+        s = v_select(v_le(x, vl), v_fma(x, u, s), s);                                   \
+    }
+    for (; i + 4 * V_LANES <= n; i += 4 * V_LANES) {
+        TINYI_TWIST_DOT(s0, i)
+        TINYI_TWIST_DOT(s1, i + V_LANES)
+        TINYI_TWIST_DOT(s2, i + 2 * V_LANES)
+        TINYI_TWIST_DOT(s3, i + 3 * V_LANES)
+    }
+#undef TINYI_TWIST_DOT
+    for (; i < n; i += V_LANES) {
+        const size_t r = TINYI_MIN(n - i, (size_t)V_LANES);
+        const v_f32 x = v_load_n(a + i, r), u = v_mul(x, v_load_n(g + i, r));
+        s0 = v_select(v_le(x, vl), v_fma(x, u, s0), s0);
+    }
+    return v_sum(v_add(v_add(s0, s1), v_add(s2, s3)));
+}
+
+static void TINY_FN(tinyi_twist_back_f32)(float *da, const float *a, const float *g, size_t n, float low, float f, float c)
+{
+    const v_f32 vl = v_set(low), vf = v_set(f), vc = v_set(c);
+    size_t i = 0;
+    for (; i < n; i += V_LANES) {
+        const size_t r = TINYI_MIN(n - i, (size_t)V_LANES);
+        const v_f32 x = r == V_LANES ? v_load(a + i) : v_load_n(a + i, r), u = r == V_LANES ? v_load(g + i) : v_load_n(g + i, r);
+        const v_f32 y = v_select(v_le(x, vl), v_sub(v_mul(v_mul(x, vf), u), vc), u);
+        if (r == V_LANES) v_store(da + i, y);
+        else v_store_n(da + i, y, r);
+    }
+}
+
+static void TINY_FN(tinyi_use_twist)(tinyi_kernels *k)
+{
+    TINYI_USE(k, twist_sum_f32);
+    TINYI_USE(k, twist_write_f32);
+    TINYI_USE(k, twist_dot_f32);
+    TINYI_USE(k, twist_back_f32);
+}
+
 #endif
 /* src/math/gla.simd.h - the steps of a gated state, and the scores of neighbours (math/gla.h tells what they compute)
  *
@@ -6217,7 +6439,7 @@ static void TINY_FN(tinyi_gemm_i8_end)(void) { _tile_release(); }
 /* y (rows <= 32, columns <= 32) from two strips of 16 rows of a and two panels of b; every strip and panel is whole in
  * memory, what is beyond rows and columns is computed and thrown away. */
 static void TINY_FN(tinyi_gemm_i8_tile)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel,
-                                        size_t k, const int32_t *start, int rows, int columns)
+                                        size_t k, const int32_t *start_a, const int32_t *start_b, int rows, int columns)
 {
     int32_t edge[32 * 32];
     const int whole = rows == 32 && columns == 32;
@@ -6225,11 +6447,12 @@ static void TINY_FN(tinyi_gemm_i8_tile)(int32_t *y, ptrdiff_t y_row, const uint8
     const ptrdiff_t step = (whole ? y_row : 32) * 4, deep = 16 * a_row;
     const int low = rows > 16, wide = columns > 16;
     size_t i;
-    if (start) {                            /* stride 0: the same row 16 times */
-        TINYI_AMX_LOAD(0, start, 0);
-        TINYI_AMX_LOAD(1, start + (wide ? 16 : 0), 0);
-        TINYI_AMX_LOAD(2, start, 0);
-        TINYI_AMX_LOAD(3, start + (wide ? 16 : 0), 0);
+    (void)start_a;
+    if (start_b) {                          /* stride 0: the same row 16 times */
+        TINYI_AMX_LOAD(0, start_b, 0);
+        TINYI_AMX_LOAD(1, start_b + (wide ? 16 : 0), 0);
+        TINYI_AMX_LOAD(2, start_b, 0);
+        TINYI_AMX_LOAD(3, start_b + (wide ? 16 : 0), 0);
     } else {
         if (!whole) {
             int r, c;
@@ -6289,6 +6512,137 @@ static void TINY_FN(tinyi_use_gemm_i8)(tinyi_kernels *k)
 static void TINY_FN(tinyi_gemm_i8_begin)(void) {}
 static void TINY_FN(tinyi_gemm_i8_end)(void) {}
 
+#if V_W128 || (V_AVX2 && !V_VNNI)
+#define TINYI_I8_PAIRS 1
+#else
+#define TINYI_I8_PAIRS 0
+#endif
+
+#if TINYI_I8_PAIRS
+/* ---- the form of pairs, see gemm_i8.h
+ * The multiplier of 16-bit lanes is in two of four pipes of Zen 3, additions run in all: half of the products are additions. */
+#define TINYI_I8_EACH(R) R(0) R(1) R(2) R(3)
+#define TINYI_I8_BYTES (4 * V_LANES)        /* of a vector */
+#define TINYI_I8_WIDE (2 * V_LANES)         /* columns of a block */
+
+/* a sum stays in its register, and is not first added to the next product */
+#if TINYI_X86 && (TINYI_GCC || TINYI_CLANG)
+#define TINYI_I8_KEEP(v) __asm__("" : "+x"(v))
+#else
+#define TINYI_I8_KEEP(v) ((void)0)
+#endif
+
+#define TINYI_I8_BEGIN(r)                                                                                                   \
+    v_i32 s##r = start_b ? vi_add(vi_load(start_b), vi_set(start_a[r])) : vi_zero();                                         \
+    v_i32 u##r = start_b ? vi_add(vi_load(start_b + V_LANES), vi_set(start_a[r])) : vi_zero();
+#define TINYI_I8_ADD(r)                                                                                                     \
+    {                                                                                                                       \
+        v_i8 even = vb_set4(a + r * a_row + 4 * i), odd = vb_set4(a + r * a_row + 4 * i + TINYI_I8_BYTES);                  \
+        TINYI_I8_KEEP(even);                                                                                                \
+        TINYI_I8_KEEP(odd);                                                                                                 \
+        s##r = vi_add(s##r, vw_dot(vw_add(even, odd0), vw_add(odd, even0)));                                                \
+        TINYI_I8_KEEP(s##r);                                                                                                \
+        u##r = vi_add(u##r, vw_dot(vw_add(even, odd1), vw_add(odd, even1)));                                                \
+        TINYI_I8_KEEP(u##r);                                                                                                \
+    }
+#define TINYI_I8_END(r)                                                                                                     \
+    if (!start_b) {                                                                                                         \
+        s##r = vi_add(s##r, vi_load(t + r * t_row));                                                                        \
+        u##r = vi_add(u##r, vi_load(t + r * t_row + V_LANES));                                                              \
+    }                                                                                                                       \
+    vi_store(t + r * t_row, s##r);                                                                                          \
+    vi_store(t + r * t_row + V_LANES, u##r);
+
+/* y is wanted when the sums are done, the rows that follow then */
+#define TINYI_I8_FETCH_Y(r) TINYI_PREFETCH(t + r * t_row);
+#define TINYI_I8_FETCH_A(r) TINYI_PREFETCH(a + (4 + r) * a_row);
+
+/* Four rows by two vectors, t_row apart. */
+static void TINY_FN(tinyi_gemm_i8_block)(int32_t *t, ptrdiff_t t_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, size_t k,
+                                         const int32_t *start_a, const int32_t *start_b)
+{
+    int i;
+    TINYI_I8_EACH(TINYI_I8_BEGIN)
+    TINYI_I8_EACH(TINYI_I8_FETCH_Y)
+    for (; k; k -= TINYI_I8_BYTES, a += 2 * TINYI_I8_BYTES) {
+        TINYI_I8_EACH(TINYI_I8_FETCH_A)
+        TINYI_UNROLL for (i = 0; i < V_LANES; i++, b += 128) {
+            const v_i8 even0 = vb_load(b), odd0 = vb_load(b + TINYI_I8_BYTES);
+            const v_i8 even1 = vb_load(b + 2 * TINYI_I8_BYTES), odd1 = vb_load(b + 3 * TINYI_I8_BYTES);
+            TINYI_I8_EACH(TINYI_I8_ADD)
+        }
+    }
+    TINYI_I8_EACH(TINYI_I8_END)
+}
+
+/* the same where y has fewer rows or columns: what is beyond them is computed and thrown away */
+static void TINY_FN(tinyi_gemm_i8_edge)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, size_t k,
+                                        const int32_t *start_a, const int32_t *start_b, int rows, int columns)
+{
+    int32_t t[4 * TINYI_I8_WIDE] = { 0 };
+    int r, c;
+    for (r = 0; r < rows && !start_b; r++)
+        for (c = 0; c < columns; c++) t[r * TINYI_I8_WIDE + c] = y[r * y_row + c];
+    TINY_FN(tinyi_gemm_i8_block)(t, TINYI_I8_WIDE, a, a_row, b, k, start_a, start_b);
+    for (r = 0; r < rows; r++)
+        for (c = 0; c < columns; c++) y[r * y_row + c] = t[r * TINYI_I8_WIDE + c];
+}
+
+static void TINY_FN(tinyi_gemm_i8_tile)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel,
+                                        size_t k, const int32_t *start_a, const int32_t *start_b, int rows, int columns)
+{
+    int r, c;
+    (void)b_panel;                          /* one panel */
+    for (c = 0; c < columns; c += TINYI_I8_WIDE)
+        for (r = 0; r < rows; r += 4) {
+            int32_t *t = y + r * y_row + c;
+            const uint8_t *x = a + r * a_row;
+            const int32_t *s = start_b ? start_a + r : NULL, *v = start_b ? start_b + c : NULL;
+            if (rows - r >= 4 && columns - c >= TINYI_I8_WIDE) TINY_FN(tinyi_gemm_i8_block)(t, y_row, x, a_row, b + 8 * c, k, s, v);
+            else TINY_FN(tinyi_gemm_i8_edge)(t, y_row, x, a_row, b + 8 * c, k, s, v, TINYI_MIN(rows - r, 4), TINYI_MIN(columns - c, TINYI_I8_WIDE));
+        }
+}
+
+static int32_t TINY_FN(tinyi_gemm_i8_row)(uint8_t *to, const uint8_t *x, int is_signed, size_t n)
+{
+    v_i32 s = vi_zero();
+    size_t i;
+    for (i = 0; i < n; i += TINYI_I8_BYTES, to += 2 * TINYI_I8_BYTES) {
+        const v_i8 v = vb_load(x + i), even = is_signed ? vw_even_i8(v) : vw_even_u8(v), odd = is_signed ? vw_odd_i8(v) : vw_odd_u8(v);
+        vb_store(to, even);
+        vb_store(to + TINYI_I8_BYTES, odd);
+        s = vi_sub(s, vw_dot(even, odd));
+    }
+    return vi_sum(s);
+}
+
+static void TINY_FN(tinyi_gemm_i8_start)(int32_t *sums, int8_t *to, const int8_t *panel, size_t k)
+{
+    int j;
+    for (j = 0; j < 16; j += V_LANES) {
+        v_i32 s = vi_load(sums + j);
+        size_t i;
+        for (i = 0; i < k; i += 4) {
+            const v_i8 v = vb_load(panel + 16 * i + 4 * j), even = vw_even_i8(v), odd = vw_odd_i8(v);
+            vb_store(to + 32 * i + 8 * j, even);
+            vb_store(to + 32 * i + 8 * j + TINYI_I8_BYTES, odd);
+            s = vi_sub(s, vw_dot(even, odd));
+        }
+        vi_store(sums + j, s);
+    }
+}
+#undef TINYI_I8_EACH
+#undef TINYI_I8_BYTES
+#undef TINYI_I8_WIDE
+#undef TINYI_I8_KEEP
+#undef TINYI_I8_BEGIN
+#undef TINYI_I8_FETCH_Y
+#undef TINYI_I8_FETCH_A
+#undef TINYI_I8_ADD
+#undef TINYI_I8_END
+
+#else
+/* ---- the form of bytes */
 /* the matrix unit of ARM: in the one pass with SDOT, where the compiler has its words for a single function */
 #if V_NEON && V_DOTPROD && (defined __ARM_FEATURE_MATMUL_INT8 || (TINYI_ARM_ATTR && !TINYI_MSVC))
 #define TINYI_I8_MMLA 1
@@ -6399,8 +6753,9 @@ TINYI_ATTR_I8MM static void TINY_FN(tinyi_gemm_i8_four)(int32_t *y, ptrdiff_t y_
 }
 
 static void TINY_FN(tinyi_gemm_i8_tile_mmla)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel,
-                                             size_t k, const int32_t *start, int rows, int columns)
+                                             size_t k, const int32_t *start_a, const int32_t *start, int rows, int columns)
 {
+    (void)start_a;
     for (; columns > 0; columns -= 16, y += 16, b += b_panel, start = start ? start + 16 : NULL) {
         int r = 0;
         if (columns >= 16)
@@ -6411,8 +6766,9 @@ static void TINY_FN(tinyi_gemm_i8_tile_mmla)(int32_t *y, ptrdiff_t y_row, const 
 #endif
 
 static void TINY_FN(tinyi_gemm_i8_tile)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel,
-                                        size_t k, const int32_t *start, int rows, int columns)
+                                        size_t k, const int32_t *start_a, const int32_t *start, int rows, int columns)
 {
+    (void)start_a;
 #if V_AVX512
     if (columns == 32)
         for (; rows >= 12; rows -= 12, y += 12 * y_row, a += 12 * a_row) TINY_FN(tinyi_gemm_i8_pair)(y, y_row, a, a_row, b, b_panel, k, start);
@@ -6423,17 +6779,34 @@ static void TINY_FN(tinyi_gemm_i8_tile)(int32_t *y, ptrdiff_t y_row, const uint8
 #undef TINYI_I8_BLOCK
 #undef TINYI_I8_VECTORS
 
-/* sums[j] = -128 * the sum of row j of the panel */
-static void TINY_FN(tinyi_gemm_i8_start)(int32_t *sums, const int8_t *panel, size_t k)
+/* sums[j] += -128 * the sum of row j of the panel, which stays where it is */
+static void TINY_FN(tinyi_gemm_i8_start)(int32_t *sums, int8_t *to, const int8_t *panel, size_t k)
 {
     const v_i8 ones = vb_set(1);
     int v;
+    (void)to;
     for (v = 0; v < 16; v += V_LANES) {
         v_i32 s = vi_zero();
         size_t i;
         for (i = 0; i < k; i += 4) s = v_dot_u8i8(s, ones, vb_load(panel + 16 * i + 4 * v));
-        vi_store(sums + v, vi_sub(vi_zero(), vi_shl(s, 7)));
+        vi_store(sums + v, vi_sub(vi_load(sums + v), vi_shl(s, 7)));
     }
+}
+
+static int32_t TINY_FN(tinyi_gemm_i8_row)(uint8_t *to, const uint8_t *x, int is_signed, size_t n)
+{
+    const v_i8 lift = vb_set(is_signed ? -128 : 0);
+    size_t i;
+    for (i = 0; i < n; i += 4 * V_LANES) vb_store(to + i, vb_xor(vb_load(x + i), lift));
+    return 0;
+}
+#endif
+
+static void TINY_FN(tinyi_gemm_i8_shape)(tinyi_gemm_i8_shape *shape)
+{
+    shape->bytes = TINYI_I8_PAIRS ? 2 : 1;
+    shape->rows = TINYI_I8_PAIRS ? 128 : 32;
+    shape->columns = TINYI_I8_PAIRS ? 16 : 32;
 }
 
 /* groups of four rows of n bytes, row apart, to [n][4] */
@@ -6526,13 +6899,16 @@ static void TINY_FN(tinyi_use_gemm_i8)(tinyi_kernels *k)
     TINYI_USE(k, gemm_i8_begin);
     TINYI_USE(k, gemm_i8_end);
     TINYI_USE(k, gemm_i8_tile);
-#if TINYI_I8_MMLA
+#if !TINYI_I8_PAIRS && TINYI_I8_MMLA
     if (k->cpu & TINY_CPU_I8MM) k->gemm_i8_tile = TINY_FN(tinyi_gemm_i8_tile_mmla);
 #endif
+    TINYI_USE(k, gemm_i8_shape);
+    TINYI_USE(k, gemm_i8_row);
     TINYI_USE(k, gemm_i8_start);
     TINYI_USE(k, gemm_i8_weave);
     TINYI_USE(k, gemm_i8_dot);
 }
+#undef TINYI_I8_PAIRS
 #undef TINYI_I8_MMLA
 #endif
 
@@ -6560,6 +6936,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
     TINY_FN(tinyi_use_fwht)(k);
     TINY_FN(tinyi_use_slope)(k);
     TINY_FN(tinyi_use_edges)(k);
+    TINY_FN(tinyi_use_twist)(k);
 #endif
     TINY_FN(tinyi_use_gla)(k);
 #endif
@@ -6656,6 +7033,1619 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #undef vb_sub
 #undef vb_shr
 #undef vb_table16
+#undef vw_even_i8
+#undef vw_odd_i8
+#undef vw_even_u8
+#undef vw_odd_u8
+#undef vw_add
+#undef vw_dot
+#undef v_dot_i8
+#undef v_dot_u8i8
+#undef v_dot_i8_b127
+#undef v_dot_u7i8
+#undef v_exp
+#undef v_ldexp
+#undef v_log
+#undef v_tanh
+#undef v_erf
+#undef v_sigmoid
+#undef v_sin
+#undef v_cos
+#undef v_rsqrt
+#undef v_silu
+#undef v_gelu
+#undef v_gelu_tanh
+#undef TINY_FN
+#undef TINYI_SUFFIX
+#undef TINYI_PASS_TARGET
+#undef V_LANES
+#undef V_SCALAR
+#undef V_W128
+#undef V_NEON
+#undef V_AVX2
+#undef V_AVX512
+#undef V_AMX
+#undef V_VNNI
+#undef V_DOTPROD
+#undef V_EXTRA
+#undef TINYI_SIMD_NEW
+#undef TINYI_W
+
+#endif
+#if TINYI_STITCH_PART == 2
+/* src/gnn/quant/kernels.h - the kernels of packed features for one target (included once per pass, see core/target.h) */
+/* src/core/simd.h - vectors of one target, in one vocabulary (included once per pass, see core/target.h)
+ *
+ * V_LANES floats or 32-bit integers a vector, 4 * V_LANES bytes. Macros of a pass, 0 or 1: V_SCALAR V_W128 V_NEON V_AVX2
+ * V_AVX512 V_AMX (with V_AVX512: an amx pass has the avx512 vectors), V_VNNI (v_dot is one instruction on x86),
+ * V_DOTPROD (the same on ARM), V_EXTRA (a second pass of avx2 or neon for one more instruction).
+ *
+ *   v_load v_store            any alignment; the _n forms touch the first n <= V_LANES lanes only, other lanes are read as 0
+ *   v_load_f16 v_load_bf16    16-bit floats; stores round to nearest, ties to even, NaN stays NaN (quiet), as core/half.h
+ *   v_fma(a,b,c)              a * b + c, rounded once or twice as the target can; v_fnma: c - a * b
+ *   v_min v_max               a < b ? a : b and a > b ? a : b: the second operand where one is NaN or both are zeros
+ *   v_round                   to nearest, ties to even; any size, and the sign of zero is kept, as in v_floor and v_trunc
+ *   v_sum v_hmax v_hmin       over the lanes, in any order; the last two want no NaN
+ *   v_lt v_le v_eq            false where one is NaN; v_ne: true there
+ *   v_select(m,a,b)           m ? a : b; v_first(n): the first n lanes
+ *   v_to_i32                  rounds to nearest even; any value without meaning outside of -2^31 <= x < 2^31
+ *   v_exp2i(n)                2^n for -126 <= n <= 127
+ *   vi_                       32-bit integers, wrapping; vi_shl vi_shr (fills with 0) vi_sra (fills with the sign) by 0..31, the
+ *                             same for all lanes; vi_load_i8, vi_load_u8: V_LANES bytes widened
+ *   vb_                       bytes; vb_set4(p): the four bytes at p, again and again; vb_shr: each byte by 0..7, fills with 0; vb_table16(t, i): t[i] of 16 bytes, 0 <= i < 16
+ *   vw_                       (w128 and avx2 only) a v_i8 as 16-bit lanes; vw_even_ and vw_odd_: the bytes of even and odd places
+ *                             widened, on a big-endian machine the other way round; vw_dot: a[2j]*b[2j] + a[2j+1]*b[2j+1]
+ *   v_dot_i8(acc,a,b)         acc[j] + a[4j]*b[4j] + ... + a[4j+3]*b[4j+3], signed bytes, exact
+ *   v_dot_u8i8                a unsigned, b signed, exact
+ *   v_dot_i8_b127             as v_dot_i8 where no byte of b is -128; v_dot_u7i8: as v_dot_u8i8 where a <= 127: two
+ *                             promises that make plain AVX2 twice as fast                                               */
+#ifndef TINYI_PASS
+#error "tiny: core/simd.h is included inside a pass, see core/target.h"
+#endif
+#if TINYI_PASS == TINYI_PASS_SCALAR
+#define TINYI_SUFFIX _scalar
+#define TINYI_PASS_TARGET TINY_TARGET_SCALAR
+#define V_LANES 1
+#define V_SCALAR 1
+#ifndef TINYI_SIMD_SCALAR                    /* once in a unit, though several passes may ask */
+#define TINYI_SIMD_SCALAR 1
+#define TINYI_SIMD_NEW 1
+#endif
+#elif TINYI_PASS == TINYI_PASS_W128
+#define TINYI_SUFFIX _w128
+#define TINYI_PASS_TARGET TINY_TARGET_W128
+#define V_LANES 4
+#define V_W128 1
+#ifndef TINYI_SIMD_W128
+#define TINYI_SIMD_W128 1
+#define TINYI_SIMD_NEW 1
+#endif
+#elif TINYI_PASS == TINYI_PASS_NEON
+#define TINYI_SUFFIX _neon
+#define TINYI_PASS_TARGET TINY_TARGET_NEON
+#define V_LANES 4
+#define V_NEON 1
+#ifdef __ARM_FEATURE_DOTPROD
+#define V_DOTPROD 1
+#endif
+#ifndef TINYI_SIMD_NEON
+#define TINYI_SIMD_NEON 1
+#define TINYI_SIMD_NEW 1
+#endif
+#elif TINYI_PASS == TINYI_PASS_NEONDOT
+#define TINYI_SUFFIX _neondot
+#define TINYI_PASS_TARGET TINY_TARGET_NEON
+#define V_LANES 4
+#define V_NEON 1
+#define V_DOTPROD 1
+#define V_EXTRA 1
+#ifndef TINYI_SIMD_NEONDOT
+#define TINYI_SIMD_NEONDOT 1
+#define TINYI_SIMD_NEW 1
+#endif
+#elif TINYI_PASS == TINYI_PASS_AVX2
+#define TINYI_SUFFIX _avx2
+#define TINYI_PASS_TARGET TINY_TARGET_AVX2
+#define V_LANES 8
+#define V_AVX2 1
+#ifndef TINYI_SIMD_AVX2
+#define TINYI_SIMD_AVX2 1
+#define TINYI_SIMD_NEW 1
+#endif
+#elif TINYI_PASS == TINYI_PASS_AVX2VNNI
+#define TINYI_SUFFIX _avx2vnni
+#define TINYI_PASS_TARGET TINY_TARGET_AVX2
+#define V_LANES 8
+#define V_AVX2 1
+#define V_VNNI 1
+#define V_EXTRA 1
+#ifndef TINYI_SIMD_AVX2VNNI
+#define TINYI_SIMD_AVX2VNNI 1
+#define TINYI_SIMD_NEW 1
+#endif
+#elif TINYI_PASS == TINYI_PASS_AVX512
+#define TINYI_SUFFIX _avx512
+#define TINYI_PASS_TARGET TINY_TARGET_AVX512
+#define V_LANES 16
+#define V_AVX512 1
+#define V_VNNI 1
+#ifndef TINYI_SIMD_AVX512
+#define TINYI_SIMD_AVX512 1
+#define TINYI_SIMD_NEW 1
+#endif
+#elif TINYI_PASS == TINYI_PASS_AMX
+#define TINYI_SUFFIX _amx
+#define TINYI_PASS_TARGET TINY_TARGET_AMX
+#define V_LANES 16
+#define V_AVX512 1
+#define V_VNNI 1
+#define V_AMX 1
+#ifndef TINYI_SIMD_AMX
+#define TINYI_SIMD_AMX 1
+#define TINYI_SIMD_NEW 1
+#endif
+#endif
+#ifndef V_SCALAR
+#define V_SCALAR 0
+#endif
+#ifndef V_W128
+#define V_W128 0
+#endif
+#ifndef V_NEON
+#define V_NEON 0
+#endif
+#ifndef V_AVX2
+#define V_AVX2 0
+#endif
+#ifndef V_AVX512
+#define V_AVX512 0
+#endif
+#ifndef V_AMX
+#define V_AMX 0
+#endif
+#ifndef V_VNNI
+#define V_VNNI 0
+#endif
+#ifndef V_DOTPROD
+#define V_DOTPROD 0
+#endif
+#ifndef V_EXTRA
+#define V_EXTRA 0
+#endif
+#ifndef TINYI_SIMD_NEW
+#define TINYI_SIMD_NEW 0
+#endif
+/* src/core/simd_names.h - short names of the v_ layer for the pass at hand; core/simd_unname.h takes them back */
+#undef TINY_FN
+#define TINY_FN(x) TINYI_CAT(x, TINYI_SUFFIX)
+#define v_f32 TINY_FN(tinyi_v_f32)
+#define v_i32 TINY_FN(tinyi_v_i32)
+#define v_mask TINY_FN(tinyi_v_mask)
+#define v_i8 TINY_FN(tinyi_v_i8)
+#define v_zero TINY_FN(tinyi_v_zero)
+#define v_set TINY_FN(tinyi_v_set)
+#define v_load TINY_FN(tinyi_v_load)
+#define v_store TINY_FN(tinyi_v_store)
+#define v_load_n TINY_FN(tinyi_v_load_n)
+#define v_store_n TINY_FN(tinyi_v_store_n)
+#define v_load_f16 TINY_FN(tinyi_v_load_f16)
+#define v_load_f16_n TINY_FN(tinyi_v_load_f16_n)
+#define v_store_f16 TINY_FN(tinyi_v_store_f16)
+#define v_store_f16_n TINY_FN(tinyi_v_store_f16_n)
+#define v_load_bf16 TINY_FN(tinyi_v_load_bf16)
+#define v_load_bf16_n TINY_FN(tinyi_v_load_bf16_n)
+#define v_store_bf16 TINY_FN(tinyi_v_store_bf16)
+#define v_store_bf16_n TINY_FN(tinyi_v_store_bf16_n)
+#define v_add TINY_FN(tinyi_v_add)
+#define v_sub TINY_FN(tinyi_v_sub)
+#define v_mul TINY_FN(tinyi_v_mul)
+#define v_div TINY_FN(tinyi_v_div)
+#define v_fma TINY_FN(tinyi_v_fma)
+#define v_fnma TINY_FN(tinyi_v_fnma)
+#define v_neg TINY_FN(tinyi_v_neg)
+#define v_abs TINY_FN(tinyi_v_abs)
+#define v_sqrt TINY_FN(tinyi_v_sqrt)
+#define v_min TINY_FN(tinyi_v_min)
+#define v_max TINY_FN(tinyi_v_max)
+#define v_round TINY_FN(tinyi_v_round)
+#define v_floor TINY_FN(tinyi_v_floor)
+#define v_trunc TINY_FN(tinyi_v_trunc)
+#define v_sum TINY_FN(tinyi_v_sum)
+#define v_hmax TINY_FN(tinyi_v_hmax)
+#define v_hmin TINY_FN(tinyi_v_hmin)
+#define v_lt TINY_FN(tinyi_v_lt)
+#define v_le TINY_FN(tinyi_v_le)
+#define v_eq TINY_FN(tinyi_v_eq)
+#define v_ne TINY_FN(tinyi_v_ne)
+#define v_isnan TINY_FN(tinyi_v_isnan)
+#define v_select TINY_FN(tinyi_v_select)
+#define vm_and TINY_FN(tinyi_vm_and)
+#define vm_or TINY_FN(tinyi_vm_or)
+#define vm_not TINY_FN(tinyi_vm_not)
+#define vm_any TINY_FN(tinyi_vm_any)
+#define vm_all TINY_FN(tinyi_vm_all)
+#define v_first TINY_FN(tinyi_v_first)
+#define v_to_i32 TINY_FN(tinyi_v_to_i32)
+#define v_from_i32 TINY_FN(tinyi_v_from_i32)
+#define v_bits TINY_FN(tinyi_v_bits)
+#define v_float TINY_FN(tinyi_v_float)
+#define v_exp2i TINY_FN(tinyi_v_exp2i)
+#define v_gather TINY_FN(tinyi_v_gather)
+#define vi_zero TINY_FN(tinyi_vi_zero)
+#define vi_set TINY_FN(tinyi_vi_set)
+#define vi_iota TINY_FN(tinyi_vi_iota)
+#define vi_load TINY_FN(tinyi_vi_load)
+#define vi_store TINY_FN(tinyi_vi_store)
+#define vi_load_n TINY_FN(tinyi_vi_load_n)
+#define vi_store_n TINY_FN(tinyi_vi_store_n)
+#define vi_load_i8 TINY_FN(tinyi_vi_load_i8)
+#define vi_load_u8 TINY_FN(tinyi_vi_load_u8)
+#define vi_add TINY_FN(tinyi_vi_add)
+#define vi_sub TINY_FN(tinyi_vi_sub)
+#define vi_mul TINY_FN(tinyi_vi_mul)
+#define vi_and TINY_FN(tinyi_vi_and)
+#define vi_or TINY_FN(tinyi_vi_or)
+#define vi_xor TINY_FN(tinyi_vi_xor)
+#define vi_shl TINY_FN(tinyi_vi_shl)
+#define vi_shr TINY_FN(tinyi_vi_shr)
+#define vi_sra TINY_FN(tinyi_vi_sra)
+#define vi_min TINY_FN(tinyi_vi_min)
+#define vi_max TINY_FN(tinyi_vi_max)
+#define vi_eq TINY_FN(tinyi_vi_eq)
+#define vi_gt TINY_FN(tinyi_vi_gt)
+#define vi_select TINY_FN(tinyi_vi_select)
+#define vi_sum TINY_FN(tinyi_vi_sum)
+#define vb_zero TINY_FN(tinyi_vb_zero)
+#define vb_set TINY_FN(tinyi_vb_set)
+#define vb_load TINY_FN(tinyi_vb_load)
+#define vb_set4 TINY_FN(tinyi_vb_set4)
+#define vb_load_n TINY_FN(tinyi_vb_load_n)
+#define vb_store TINY_FN(tinyi_vb_store)
+#define vb_and TINY_FN(tinyi_vb_and)
+#define vb_or TINY_FN(tinyi_vb_or)
+#define vb_xor TINY_FN(tinyi_vb_xor)
+#define vb_add TINY_FN(tinyi_vb_add)
+#define vb_sub TINY_FN(tinyi_vb_sub)
+#define vb_shr TINY_FN(tinyi_vb_shr)
+#define vb_table16 TINY_FN(tinyi_vb_table16)
+#define vw_even_i8 TINY_FN(tinyi_vw_even_i8)
+#define vw_odd_i8 TINY_FN(tinyi_vw_odd_i8)
+#define vw_even_u8 TINY_FN(tinyi_vw_even_u8)
+#define vw_odd_u8 TINY_FN(tinyi_vw_odd_u8)
+#define vw_add TINY_FN(tinyi_vw_add)
+#define vw_dot TINY_FN(tinyi_vw_dot)
+#define v_dot_i8 TINY_FN(tinyi_v_dot_i8)
+#define v_dot_u8i8 TINY_FN(tinyi_v_dot_u8i8)
+#define v_dot_i8_b127 TINY_FN(tinyi_v_dot_i8_b127)
+#define v_dot_u7i8 TINY_FN(tinyi_v_dot_u7i8)
+/* of math/elem.simd.h */
+#define v_exp TINY_FN(tinyi_v_exp)
+#define v_ldexp TINY_FN(tinyi_v_ldexp)
+#define v_log TINY_FN(tinyi_v_log)
+#define v_tanh TINY_FN(tinyi_v_tanh)
+#define v_erf TINY_FN(tinyi_v_erf)
+#define v_sigmoid TINY_FN(tinyi_v_sigmoid)
+#define v_sin TINY_FN(tinyi_v_sin)
+#define v_cos TINY_FN(tinyi_v_cos)
+#define v_rsqrt TINY_FN(tinyi_v_rsqrt)
+#define v_silu TINY_FN(tinyi_v_silu)
+#define v_gelu TINY_FN(tinyi_v_gelu)
+#define v_gelu_tanh TINY_FN(tinyi_v_gelu_tanh)
+
+#if V_SCALAR && TINYI_SIMD_NEW
+/* src/core/simd_scalar.h - the v_ layer in plain C: one lane, four bytes */
+typedef float v_f32;
+typedef int32_t v_i32;
+typedef int v_mask;
+typedef struct { uint8_t b[4]; } v_i8;      /* bytes; signed ones in two's complement */
+
+TINYI_FORCE_INLINE int32_t TINY_FN(tinyi_wrap)(uint32_t u)
+{
+    return u <= 0x7fffffffu ? (int32_t)u : (int32_t)(u - 0x7fffffffu - 1u) - 0x7fffffff - 1;
+}
+TINYI_FORCE_INLINE int32_t TINY_FN(tinyi_sbyte)(uint8_t b) { return (int32_t)b - ((b & 0x80) << 1); }
+
+/* ---- floats: make, load, store */
+TINYI_FORCE_INLINE v_mask v_first(size_t n) { return n > 0; }
+TINYI_FORCE_INLINE v_f32 v_zero(void) { return 0.0f; }
+TINYI_FORCE_INLINE v_f32 v_set(float x) { return x; }
+TINYI_FORCE_INLINE v_f32 v_load(const float *p) { return *p; }
+TINYI_FORCE_INLINE void v_store(float *p, v_f32 v) { *p = v; }
+TINYI_FORCE_INLINE v_f32 v_load_n(const float *p, size_t n) { return n ? *p : 0.0f; }
+TINYI_FORCE_INLINE void v_store_n(float *p, v_f32 v, size_t n) { if (n) *p = v; }
+TINYI_FORCE_INLINE v_f32 v_load_f16(const uint16_t *p) { return tinyi_f16_to_f32(*p); }
+TINYI_FORCE_INLINE v_f32 v_load_f16_n(const uint16_t *p, size_t n) { return n ? tinyi_f16_to_f32(*p) : 0.0f; }
+TINYI_FORCE_INLINE void v_store_f16(uint16_t *p, v_f32 v) { *p = tinyi_f32_to_f16(v); }
+TINYI_FORCE_INLINE void v_store_f16_n(uint16_t *p, v_f32 v, size_t n) { if (n) *p = tinyi_f32_to_f16(v); }
+TINYI_FORCE_INLINE v_f32 v_load_bf16(const uint16_t *p) { return tinyi_bf16_to_f32(*p); }
+TINYI_FORCE_INLINE v_f32 v_load_bf16_n(const uint16_t *p, size_t n) { return n ? tinyi_bf16_to_f32(*p) : 0.0f; }
+TINYI_FORCE_INLINE void v_store_bf16(uint16_t *p, v_f32 v) { *p = tinyi_f32_to_bf16(v); }
+TINYI_FORCE_INLINE void v_store_bf16_n(uint16_t *p, v_f32 v, size_t n) { if (n) *p = tinyi_f32_to_bf16(v); }
+
+/* ---- floats: arithmetic */
+TINYI_FORCE_INLINE v_f32 v_add(v_f32 a, v_f32 b) { return a + b; }
+TINYI_FORCE_INLINE v_f32 v_sub(v_f32 a, v_f32 b) { return a - b; }
+TINYI_FORCE_INLINE v_f32 v_mul(v_f32 a, v_f32 b) { return a * b; }
+TINYI_FORCE_INLINE v_f32 v_div(v_f32 a, v_f32 b) { return a / b; }
+#if defined __FP_FAST_FMAF && (TINYI_GCC || TINYI_CLANG)
+TINYI_FORCE_INLINE v_f32 v_fma(v_f32 a, v_f32 b, v_f32 c) { return __builtin_fmaf(a, b, c); }
+TINYI_FORCE_INLINE v_f32 v_fnma(v_f32 a, v_f32 b, v_f32 c) { return __builtin_fmaf(-a, b, c); }
+#else
+TINYI_FORCE_INLINE v_f32 v_fma(v_f32 a, v_f32 b, v_f32 c) { return a * b + c; }
+TINYI_FORCE_INLINE v_f32 v_fnma(v_f32 a, v_f32 b, v_f32 c) { return c - a * b; }
+#endif
+TINYI_FORCE_INLINE v_f32 v_neg(v_f32 a) { return tinyi_bits_f32(tinyi_f32_bits(a) ^ 0x80000000u); }
+TINYI_FORCE_INLINE v_f32 v_abs(v_f32 a) { return tinyi_bits_f32(tinyi_f32_bits(a) & 0x7fffffffu); }
+TINYI_FORCE_INLINE v_f32 v_sqrt(v_f32 a) { return tinyi_simd_sqrt(a); }
+TINYI_FORCE_INLINE v_mask v_isnan(v_f32 a) { return (tinyi_f32_bits(a) & 0x7fffffffu) > 0x7f800000u; }
+#ifdef TINYI_FAST_MATH_OFF                  /* gcc -ffast-math on x86: comparisons stay blind to NaN when all else is switched off */
+#define TINYI_ORDERED(a, b, holds) (!(v_isnan(a) | v_isnan(b)) & (holds))
+#else
+#define TINYI_ORDERED(a, b, holds) (holds)
+#endif
+TINYI_FORCE_INLINE v_f32 v_min(v_f32 a, v_f32 b) { return TINYI_ORDERED(a, b, a < b) ? a : b; }
+TINYI_FORCE_INLINE v_f32 v_max(v_f32 a, v_f32 b) { return TINYI_ORDERED(a, b, a > b) ? a : b; }
+/* From 2^23 on every float is whole; below it fits an int, and a minus its whole part is exact. */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_like)(float size, float sign)
+{
+    return tinyi_bits_f32((tinyi_f32_bits(size) & 0x7fffffffu) | (tinyi_f32_bits(sign) & 0x80000000u));
+}
+TINYI_FORCE_INLINE int32_t TINY_FN(tinyi_near)(float a)
+{
+    const int32_t i = (int32_t)a;
+    const float d = a - (float)i;
+    return i + (d > 0.5f || (d == 0.5f && (i & 1))) - (d < -0.5f || (d == -0.5f && (i & 1)));
+}
+TINYI_FORCE_INLINE v_f32 v_round(v_f32 a) { return v_abs(a) < 8388608.0f ? TINY_FN(tinyi_like)((float)TINY_FN(tinyi_near)(a), a) : a; }
+TINYI_FORCE_INLINE v_f32 v_trunc(v_f32 a) { return v_abs(a) < 8388608.0f ? TINY_FN(tinyi_like)((float)(int32_t)a, a) : a; }
+TINYI_FORCE_INLINE v_f32 v_floor(v_f32 a)
+{
+    const float t = v_trunc(a);
+    return t > a ? t - 1.0f : t;
+}
+TINYI_FORCE_INLINE float v_sum(v_f32 a) { return a; }
+TINYI_FORCE_INLINE float v_hmax(v_f32 a) { return a; }
+TINYI_FORCE_INLINE float v_hmin(v_f32 a) { return a; }
+
+/* ---- comparisons and masks */
+TINYI_FORCE_INLINE v_mask v_lt(v_f32 a, v_f32 b) { return TINYI_ORDERED(a, b, a < b); }
+TINYI_FORCE_INLINE v_mask v_le(v_f32 a, v_f32 b) { return TINYI_ORDERED(a, b, a <= b); }
+TINYI_FORCE_INLINE v_mask v_eq(v_f32 a, v_f32 b) { return TINYI_ORDERED(a, b, a == b); }
+TINYI_FORCE_INLINE v_mask v_ne(v_f32 a, v_f32 b) { return !v_eq(a, b); }
+TINYI_FORCE_INLINE v_f32 v_select(v_mask m, v_f32 a, v_f32 b) { return m ? a : b; }
+TINYI_FORCE_INLINE v_mask vm_and(v_mask a, v_mask b) { return a & b; }
+TINYI_FORCE_INLINE v_mask vm_or(v_mask a, v_mask b) { return a | b; }
+TINYI_FORCE_INLINE v_mask vm_not(v_mask a) { return !a; }
+TINYI_FORCE_INLINE int vm_any(v_mask a) { return a; }
+TINYI_FORCE_INLINE int vm_all(v_mask a) { return a; }
+
+/* ---- conversions */
+TINYI_FORCE_INLINE v_i32 v_to_i32(v_f32 a)
+{
+    if (v_abs(a) < 8388608.0f) return TINY_FN(tinyi_near)(a);
+    return a >= -2147483648.0f && a < 2147483648.0f ? (int32_t)a : -0x7fffffff - 1;
+}
+TINYI_FORCE_INLINE v_f32 v_from_i32(v_i32 a) { return (float)a; }
+TINYI_FORCE_INLINE v_i32 v_bits(v_f32 a) { return TINY_FN(tinyi_wrap)(tinyi_f32_bits(a)); }
+TINYI_FORCE_INLINE v_f32 v_float(v_i32 a) { return tinyi_bits_f32((uint32_t)a); }
+TINYI_FORCE_INLINE v_f32 v_exp2i(v_i32 n) { return tinyi_bits_f32((uint32_t)(n + 127) << 23); }
+TINYI_FORCE_INLINE v_f32 v_gather(const float *p, v_i32 i) { return p[i]; }
+
+/* ---- 32-bit integers */
+TINYI_FORCE_INLINE v_i32 vi_zero(void) { return 0; }
+TINYI_FORCE_INLINE v_i32 vi_set(int32_t x) { return x; }
+TINYI_FORCE_INLINE v_i32 vi_iota(void) { return 0; }
+TINYI_FORCE_INLINE v_i32 vi_load(const int32_t *p) { return *p; }
+TINYI_FORCE_INLINE void vi_store(int32_t *p, v_i32 v) { *p = v; }
+TINYI_FORCE_INLINE v_i32 vi_load_n(const int32_t *p, size_t n) { return n ? *p : 0; }
+TINYI_FORCE_INLINE void vi_store_n(int32_t *p, v_i32 v, size_t n) { if (n) *p = v; }
+TINYI_FORCE_INLINE v_i32 vi_load_i8(const int8_t *p) { return *p; }
+TINYI_FORCE_INLINE v_i32 vi_load_u8(const uint8_t *p) { return *p; }
+TINYI_FORCE_INLINE v_i32 vi_add(v_i32 a, v_i32 b) { return TINY_FN(tinyi_wrap)((uint32_t)a + (uint32_t)b); }
+TINYI_FORCE_INLINE v_i32 vi_sub(v_i32 a, v_i32 b) { return TINY_FN(tinyi_wrap)((uint32_t)a - (uint32_t)b); }
+TINYI_FORCE_INLINE v_i32 vi_mul(v_i32 a, v_i32 b) { return TINY_FN(tinyi_wrap)((uint32_t)a * (uint32_t)b); }
+TINYI_FORCE_INLINE v_i32 vi_and(v_i32 a, v_i32 b) { return a & b; }
+TINYI_FORCE_INLINE v_i32 vi_or(v_i32 a, v_i32 b) { return a | b; }
+TINYI_FORCE_INLINE v_i32 vi_xor(v_i32 a, v_i32 b) { return a ^ b; }
+TINYI_FORCE_INLINE v_i32 vi_shl(v_i32 a, int n) { return TINY_FN(tinyi_wrap)((uint32_t)a << n); }
+TINYI_FORCE_INLINE v_i32 vi_shr(v_i32 a, int n) { return TINY_FN(tinyi_wrap)((uint32_t)a >> n); }
+TINYI_FORCE_INLINE v_i32 vi_sra(v_i32 a, int n) { return a < 0 ? ~(~a >> n) : a >> n; }
+TINYI_FORCE_INLINE v_i32 vi_min(v_i32 a, v_i32 b) { return a < b ? a : b; }
+TINYI_FORCE_INLINE v_i32 vi_max(v_i32 a, v_i32 b) { return a > b ? a : b; }
+TINYI_FORCE_INLINE v_mask vi_eq(v_i32 a, v_i32 b) { return a == b; }
+TINYI_FORCE_INLINE v_mask vi_gt(v_i32 a, v_i32 b) { return a > b; }
+TINYI_FORCE_INLINE v_i32 vi_select(v_mask m, v_i32 a, v_i32 b) { return m ? a : b; }
+TINYI_FORCE_INLINE int32_t vi_sum(v_i32 a) { return a; }
+
+/* ---- bytes */
+TINYI_FORCE_INLINE v_i8 vb_load_n(const void *p, size_t n)
+{
+    const uint8_t *from = (const uint8_t *)p;
+    v_i8 r;
+    size_t i;
+    for (i = 0; i < 4; i++) r.b[i] = (uint8_t)(i < n ? from[i] : 0);
+    return r;
+}
+TINYI_FORCE_INLINE v_i8 vb_set(int8_t x)
+{
+    v_i8 r;
+    r.b[0] = r.b[1] = r.b[2] = r.b[3] = (uint8_t)x;
+    return r;
+}
+TINYI_FORCE_INLINE v_i8 vb_zero(void) { return vb_set(0); }
+TINYI_FORCE_INLINE v_i8 vb_load(const void *p) { v_i8 r; memcpy(r.b, p, 4); return r; }
+TINYI_FORCE_INLINE v_i8 vb_set4(const void *p) { return vb_load(p); }
+TINYI_FORCE_INLINE void vb_store(void *p, v_i8 v) { memcpy(p, v.b, 4); }
+#define TINYI_SIMD_BYTES(expr) v_i8 r; int i; for (i = 0; i < 4; i++) r.b[i] = (uint8_t)(expr); return r
+TINYI_FORCE_INLINE v_i8 vb_and(v_i8 a, v_i8 b) { TINYI_SIMD_BYTES(a.b[i] & b.b[i]); }
+TINYI_FORCE_INLINE v_i8 vb_or(v_i8 a, v_i8 b) { TINYI_SIMD_BYTES(a.b[i] | b.b[i]); }
+TINYI_FORCE_INLINE v_i8 vb_xor(v_i8 a, v_i8 b) { TINYI_SIMD_BYTES(a.b[i] ^ b.b[i]); }
+TINYI_FORCE_INLINE v_i8 vb_add(v_i8 a, v_i8 b) { TINYI_SIMD_BYTES(a.b[i] + b.b[i]); }
+TINYI_FORCE_INLINE v_i8 vb_sub(v_i8 a, v_i8 b) { TINYI_SIMD_BYTES(a.b[i] - b.b[i]); }
+TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n) { TINYI_SIMD_BYTES(a.b[i] >> n); }
+TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 k) { TINYI_SIMD_BYTES(((const uint8_t *)t)[k.b[i] & 15]); }
+#undef TINYI_SIMD_BYTES
+TINYI_FORCE_INLINE v_i32 v_dot_i8(v_i32 acc, v_i8 a, v_i8 b)
+{
+    int32_t s = 0;
+    int i;
+    for (i = 0; i < 4; i++) s += TINY_FN(tinyi_sbyte)(a.b[i]) * TINY_FN(tinyi_sbyte)(b.b[i]);
+    return vi_add(acc, s);
+}
+TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b)
+{
+    int32_t s = 0;
+    int i;
+    for (i = 0; i < 4; i++) s += (int32_t)a.b[i] * TINY_FN(tinyi_sbyte)(b.b[i]);
+    return vi_add(acc, s);
+}
+TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_i8(acc, a, b); }
+TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_u8i8(acc, a, b); }
+#undef TINYI_ORDERED
+
+#endif
+#if V_W128 && TINYI_SIMD_NEW
+/* src/core/simd_w128.h - the v_ layer in the words of SSE4.1, native on x86, SIMDe elsewhere; lanes are numbered as in memory,
+ * also on big-endian machines. On 32-bit ARM with NEON subnormal floats count as 0. */
+#if TINYI_W128_SIMDE
+#define TINYI_W(x) simde_mm_##x
+typedef simde__m128 v_f32;
+typedef simde__m128i v_i32;
+typedef simde__m128 v_mask;                 /* all bits of a lane or none */
+typedef simde__m128i v_i8;
+typedef simde__m128i TINY_FN(tinyi_bits128);
+#else
+#define TINYI_W(x) _mm_##x
+typedef __m128 v_f32;
+typedef __m128i v_i32;
+typedef __m128 v_mask;
+typedef __m128i v_i8;
+typedef __m128i TINY_FN(tinyi_bits128);
+#endif
+#define TINYI_W_FROM(p) ((const TINY_FN(tinyi_bits128) *)(const void *)(p))
+#define TINYI_W_TO(p) ((TINY_FN(tinyi_bits128) *)(void *)(p))
+
+/* ---- 32-bit integers */
+TINYI_FORCE_INLINE v_i32 vi_zero(void) { return TINYI_W(setzero_si128)(); }
+TINYI_FORCE_INLINE v_i32 vi_set(int32_t x) { return TINYI_W(set1_epi32)(x); }
+TINYI_FORCE_INLINE v_i32 vi_iota(void) { return TINYI_W(setr_epi32)(0, 1, 2, 3); }
+TINYI_FORCE_INLINE v_i32 vi_load(const int32_t *p) { return TINYI_W(loadu_si128)(TINYI_W_FROM(p)); }
+TINYI_FORCE_INLINE void vi_store(int32_t *p, v_i32 v) { TINYI_W(storeu_si128)(TINYI_W_TO(p), v); }
+/* two lanes if there are two, then one: no loop, no call */
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_lane)(const void *p) { int32_t t; memcpy(&t, p, 4); return TINYI_W(setr_epi32)(t, 0, 0, 0); }
+TINYI_FORCE_INLINE v_i32 vi_load_n(const int32_t *p, size_t n)
+{
+    if (n > 3) return vi_load(p);
+    if (n == 3) return TINYI_W(unpacklo_epi64)(TINYI_W(loadl_epi64)(TINYI_W_FROM(p)), TINY_FN(tinyi_lane)(p + 2));
+    if (n == 2) return TINYI_W(loadl_epi64)(TINYI_W_FROM(p));
+    return n ? TINY_FN(tinyi_lane)(p) : vi_zero();
+}
+TINYI_FORCE_INLINE void vi_store_n(int32_t *p, v_i32 v, size_t n)
+{
+    int32_t t;
+    if (n > 3) { vi_store(p, v); return; }
+    if (n > 1) {
+        TINYI_W(storel_epi64)(TINYI_W_TO(p), v);
+        if (n == 2) return;
+        v = TINYI_W(unpackhi_epi64)(v, v);
+        p += 2;
+    }
+    if (!n) return;
+    t = TINYI_W(cvtsi128_si32)(v);
+    memcpy(p, &t, 4);
+}
+TINYI_FORCE_INLINE v_i32 vi_load_i8(const int8_t *p) { int32_t t; memcpy(&t, p, 4); return TINYI_W(cvtepi8_epi32)(vi_set(t)); }
+TINYI_FORCE_INLINE v_i32 vi_load_u8(const uint8_t *p) { int32_t t; memcpy(&t, p, 4); return TINYI_W(cvtepu8_epi32)(vi_set(t)); }
+TINYI_FORCE_INLINE v_i32 vi_add(v_i32 a, v_i32 b) { return TINYI_W(add_epi32)(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_sub(v_i32 a, v_i32 b) { return TINYI_W(sub_epi32)(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_mul(v_i32 a, v_i32 b) { return TINYI_W(mullo_epi32)(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_and(v_i32 a, v_i32 b) { return TINYI_W(and_si128)(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_or(v_i32 a, v_i32 b) { return TINYI_W(or_si128)(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_xor(v_i32 a, v_i32 b) { return TINYI_W(xor_si128)(a, b); }
+#if TINYI_W128_SIMDE && (TINYI_GCC || TINYI_CLANG)     /* SIMDe wants a literal count; the compiler's own vectors do not */
+typedef int32_t TINY_FN(tinyi_s32) __attribute__((vector_size(16)));
+typedef uint32_t TINY_FN(tinyi_u32) __attribute__((vector_size(16)));
+typedef int16_t TINY_FN(tinyi_s16) __attribute__((vector_size(16)));
+typedef uint16_t TINY_FN(tinyi_u16) __attribute__((vector_size(16)));
+#define TINYI_W_SHIFT(type, how) TINY_FN(tinyi_##type) t; memcpy(&t, &a, 16); t = how; memcpy(&a, &t, 16); return a
+TINYI_FORCE_INLINE v_i32 vi_shl(v_i32 a, int n) { TINYI_W_SHIFT(u32, t << (uint32_t)n); }
+TINYI_FORCE_INLINE v_i32 vi_shr(v_i32 a, int n) { TINYI_W_SHIFT(u32, t >> (uint32_t)n); }
+TINYI_FORCE_INLINE v_i32 vi_sra(v_i32 a, int n) { TINYI_W_SHIFT(s32, t >> n); }
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_shr16)(v_i32 a, int n) { TINYI_W_SHIFT(u16, t >> (uint16_t)n); }
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_shl16)(v_i32 a, int n) { TINYI_W_SHIFT(u16, t << (uint16_t)n); }
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_odd)(v_i32 a) { TINYI_W_SHIFT(s16, t >> (int16_t)8); }
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_even)(v_i32 a) { return TINY_FN(tinyi_odd)(TINY_FN(tinyi_shl16)(a, 8)); }
+#undef TINYI_W_SHIFT
+#else
+TINYI_FORCE_INLINE v_i32 vi_shl(v_i32 a, int n) { return TINYI_W(slli_epi32)(a, n); }
+TINYI_FORCE_INLINE v_i32 vi_shr(v_i32 a, int n) { return TINYI_W(srli_epi32)(a, n); }
+TINYI_FORCE_INLINE v_i32 vi_sra(v_i32 a, int n) { return TINYI_W(srai_epi32)(a, n); }
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_shr16)(v_i32 a, int n) { return TINYI_W(srli_epi16)(a, n); }
+/* the bytes of even and odd places as 16-bit lanes; on a big-endian machine the other way round */
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_even)(v_i32 a) { return TINYI_W(srai_epi16)(TINYI_W(slli_epi16)(a, 8), 8); }
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_odd)(v_i32 a) { return TINYI_W(srai_epi16)(a, 8); }
+#endif
+TINYI_FORCE_INLINE v_i32 vi_min(v_i32 a, v_i32 b) { return TINYI_W(min_epi32)(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_max(v_i32 a, v_i32 b) { return TINYI_W(max_epi32)(a, b); }
+TINYI_FORCE_INLINE v_mask vi_eq(v_i32 a, v_i32 b) { return TINYI_W(castsi128_ps)(TINYI_W(cmpeq_epi32)(a, b)); }
+TINYI_FORCE_INLINE v_mask vi_gt(v_i32 a, v_i32 b) { return TINYI_W(castsi128_ps)(TINYI_W(cmpgt_epi32)(a, b)); }
+TINYI_FORCE_INLINE v_i32 vi_select(v_mask m, v_i32 a, v_i32 b) { return TINYI_W(blendv_epi8)(b, a, TINYI_W(castps_si128)(m)); }
+TINYI_FORCE_INLINE int32_t vi_sum(v_i32 a)
+{
+    int32_t t[4];
+    vi_store(t, a);
+    return (int32_t)(((uint32_t)t[0] + (uint32_t)t[1]) + ((uint32_t)t[2] + (uint32_t)t[3]));
+}
+
+/* ---- floats: make, load, store */
+TINYI_FORCE_INLINE v_mask v_first(size_t n) { return vi_gt(vi_set((int32_t)n), vi_iota()); }
+TINYI_FORCE_INLINE v_f32 v_zero(void) { return TINYI_W(setzero_ps)(); }
+TINYI_FORCE_INLINE v_f32 v_set(float x) { return TINYI_W(set1_ps)(x); }
+TINYI_FORCE_INLINE v_f32 v_load(const float *p) { return TINYI_W(loadu_ps)(p); }
+TINYI_FORCE_INLINE void v_store(float *p, v_f32 v) { TINYI_W(storeu_ps)(p, v); }
+TINYI_FORCE_INLINE v_f32 v_load_n(const float *p, size_t n) { return TINYI_W(castsi128_ps)(vi_load_n((const int32_t *)(const void *)p, n)); }
+TINYI_FORCE_INLINE void v_store_n(float *p, v_f32 v, size_t n) { vi_store_n((int32_t *)(void *)p, TINYI_W(castps_si128)(v), n); }
+TINYI_FORCE_INLINE v_i32 v_bits(v_f32 a) { return TINYI_W(castps_si128)(a); }
+TINYI_FORCE_INLINE v_f32 v_float(v_i32 a) { return TINYI_W(castsi128_ps)(a); }
+
+/* ---- floats: arithmetic */
+TINYI_FORCE_INLINE v_f32 v_add(v_f32 a, v_f32 b) { return TINYI_W(add_ps)(a, b); }
+TINYI_FORCE_INLINE v_f32 v_sub(v_f32 a, v_f32 b) { return TINYI_W(sub_ps)(a, b); }
+TINYI_FORCE_INLINE v_f32 v_mul(v_f32 a, v_f32 b) { return TINYI_W(mul_ps)(a, b); }
+TINYI_FORCE_INLINE v_f32 v_fma(v_f32 a, v_f32 b, v_f32 c) { return TINYI_W(add_ps)(TINYI_W(mul_ps)(a, b), c); }
+TINYI_FORCE_INLINE v_f32 v_fnma(v_f32 a, v_f32 b, v_f32 c) { return TINYI_W(sub_ps)(c, TINYI_W(mul_ps)(a, b)); }
+TINYI_FORCE_INLINE v_f32 v_neg(v_f32 a) { return v_float(vi_xor(v_bits(a), vi_set(-0x7fffffff - 1))); }
+TINYI_FORCE_INLINE v_f32 v_abs(v_f32 a) { return v_float(vi_and(v_bits(a), vi_set(0x7fffffff))); }
+TINYI_FORCE_INLINE v_f32 v_min(v_f32 a, v_f32 b) { return TINYI_W(min_ps)(a, b); }
+TINYI_FORCE_INLINE v_f32 v_max(v_f32 a, v_f32 b) { return TINYI_W(max_ps)(a, b); }
+TINYI_FORCE_INLINE v_f32 v_select(v_mask m, v_f32 a, v_f32 b) { return TINYI_W(blendv_ps)(b, a, m); }
+TINYI_FORCE_INLINE v_f32 v_from_i32(v_i32 a) { return TINYI_W(cvtepi32_ps)(a); }
+#if TINYI_W128_SIMDE && defined SIMDE_ARM_NEON_A32V7_NATIVE && !defined SIMDE_ARM_NEON_A64V8_NATIVE     /* SIMDe estimates there */
+TINYI_FORCE_INLINE v_f32 v_div(v_f32 a, v_f32 b)
+{
+    float x[4], y[4];
+    int i;
+    v_store(x, a);
+    v_store(y, b);
+    for (i = 0; i < 4; i++) x[i] /= y[i];
+    return v_load(x);
+}
+#else
+TINYI_FORCE_INLINE v_f32 v_div(v_f32 a, v_f32 b) { return TINYI_W(div_ps)(a, b); }
+#endif
+#if !TINYI_W128_SIMDE || defined SIMDE_X86_SSE_NATIVE || defined SIMDE_WASM_SIMD128_NATIVE || defined SIMDE_ARM_NEON_A64V8_NATIVE || \
+    defined SIMDE_POWER_ALTIVEC_P7_NATIVE || defined SIMDE_ZARCH_ZVECTOR_14_NATIVE
+TINYI_FORCE_INLINE v_f32 v_sqrt(v_f32 a) { return TINYI_W(sqrt_ps)(a); }
+#else
+TINYI_FORCE_INLINE v_f32 v_sqrt(v_f32 a)
+{
+    float x[4];
+    int i;
+    v_store(x, a);
+    for (i = 0; i < 4; i++) x[i] = tinyi_simd_sqrt(x[i]);
+    return v_load(x);
+}
+#endif
+#if !TINYI_W128_SIMDE || defined SIMDE_X86_SSE4_1_NATIVE
+TINYI_FORCE_INLINE v_f32 v_round(v_f32 a) { return TINYI_W(round_ps)(a, 0x08); }
+TINYI_FORCE_INLINE v_f32 v_floor(v_f32 a) { return TINYI_W(round_ps)(a, 0x09); }
+TINYI_FORCE_INLINE v_f32 v_trunc(v_f32 a) { return TINYI_W(round_ps)(a, 0x0b); }
+#elif defined SIMDE_WASM_SIMD128_NATIVE
+#define TINYI_W_WASM(how) simde__m128_private t = simde__m128_to_private(a); t.wasm_v128 = how(t.wasm_v128); return simde__m128_from_private(t)
+TINYI_FORCE_INLINE v_f32 v_round(v_f32 a) { TINYI_W_WASM(wasm_f32x4_nearest); }
+TINYI_FORCE_INLINE v_f32 v_floor(v_f32 a) { TINYI_W_WASM(wasm_f32x4_floor); }
+TINYI_FORCE_INLINE v_f32 v_trunc(v_f32 a) { TINYI_W_WASM(wasm_f32x4_trunc); }
+#undef TINYI_W_WASM
+#else                                       /* SIMDe calls the C library for these */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_whole)(v_f32 r, v_f32 a)     /* r with the sign of a; a itself from 2^23 on, and NaN */
+{
+    const v_i32 top = vi_set(-0x7fffffff - 1);
+    r = v_float(vi_or(vi_and(v_bits(a), top), TINYI_W(andnot_si128)(top, v_bits(r))));
+    return v_select(TINYI_W(cmplt_ps)(v_abs(a), v_set(8388608.0f)), r, a);
+}
+TINYI_FORCE_INLINE v_f32 v_round(v_f32 a)
+{
+    const v_f32 big = v_set(8388608.0f);    /* from here on the last bit of a float is 1 */
+    return TINY_FN(tinyi_whole)(v_sub(v_add(v_abs(a), big), big), a);
+}
+TINYI_FORCE_INLINE v_f32 v_trunc(v_f32 a)
+{
+    const v_f32 r = v_round(a), x = v_abs(r);
+    const v_f32 over = v_select(TINYI_W(cmpgt_ps)(x, v_abs(a)), v_set(1.0f), v_zero());
+    return TINY_FN(tinyi_whole)(v_sub(x, over), a);
+}
+TINYI_FORCE_INLINE v_f32 v_floor(v_f32 a)
+{
+    const v_f32 r = v_round(a);
+    return v_sub(r, v_select(TINYI_W(cmpgt_ps)(r, a), v_set(1.0f), v_zero()));
+}
+#endif
+#if !TINYI_W128_SIMDE || defined SIMDE_X86_SSE2_NATIVE
+TINYI_FORCE_INLINE v_i32 v_to_i32(v_f32 a) { return TINYI_W(cvtps_epi32)(a); }
+#else
+TINYI_FORCE_INLINE v_i32 v_to_i32(v_f32 a) { return TINYI_W(cvttps_epi32)(v_round(a)); }
+#endif
+TINYI_FORCE_INLINE float v_sum(v_f32 a)
+{
+    const v_f32 s = v_add(a, TINYI_W(movehl_ps)(a, a));
+    return TINYI_W(cvtss_f32)(v_add(s, TINYI_W(shuffle_ps)(s, s, 1)));
+}
+TINYI_FORCE_INLINE float v_hmax(v_f32 a)
+{
+    const v_f32 s = v_max(a, TINYI_W(movehl_ps)(a, a));
+    return TINYI_W(cvtss_f32)(v_max(s, TINYI_W(shuffle_ps)(s, s, 1)));
+}
+TINYI_FORCE_INLINE float v_hmin(v_f32 a)
+{
+    const v_f32 s = v_min(a, TINYI_W(movehl_ps)(a, a));
+    return TINYI_W(cvtss_f32)(v_min(s, TINYI_W(shuffle_ps)(s, s, 1)));
+}
+
+/* ---- comparisons and masks */
+TINYI_FORCE_INLINE v_mask v_lt(v_f32 a, v_f32 b) { return TINYI_W(cmplt_ps)(a, b); }
+TINYI_FORCE_INLINE v_mask v_le(v_f32 a, v_f32 b) { return TINYI_W(cmple_ps)(a, b); }
+TINYI_FORCE_INLINE v_mask v_eq(v_f32 a, v_f32 b) { return TINYI_W(cmpeq_ps)(a, b); }
+TINYI_FORCE_INLINE v_mask v_ne(v_f32 a, v_f32 b) { return TINYI_W(cmpneq_ps)(a, b); }
+TINYI_FORCE_INLINE v_mask v_isnan(v_f32 a) { return vi_gt(v_bits(v_abs(a)), vi_set(0x7f800000)); }
+TINYI_FORCE_INLINE v_mask vm_and(v_mask a, v_mask b) { return TINYI_W(and_ps)(a, b); }
+TINYI_FORCE_INLINE v_mask vm_or(v_mask a, v_mask b) { return TINYI_W(or_ps)(a, b); }
+TINYI_FORCE_INLINE v_mask vm_not(v_mask a) { return v_float(vi_xor(v_bits(a), vi_set(-1))); }
+TINYI_FORCE_INLINE int vm_any(v_mask a) { return TINYI_W(movemask_ps)(a) != 0; }
+TINYI_FORCE_INLINE int vm_all(v_mask a) { return TINYI_W(movemask_ps)(a) == 15; }
+
+/* ---- 16-bit floats, by integers as in core/half.h */
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_half_load_n)(const uint16_t *p, size_t n)
+{
+    uint16_t t[4] = { 0, 0, 0, 0 };
+    size_t i;
+    for (i = 0; i < n; i++) t[i] = p[i];
+    return TINYI_W(cvtepu16_epi32)(TINYI_W(loadl_epi64)(TINYI_W_FROM(t)));
+}
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_half_load)(const uint16_t *p) { return TINYI_W(cvtepu16_epi32)(TINYI_W(loadl_epi64)(TINYI_W_FROM(p))); }
+TINYI_FORCE_INLINE void TINY_FN(tinyi_half_store)(uint16_t *p, v_i32 h) { TINYI_W(storel_epi64)(TINYI_W_TO(p), TINYI_W(packus_epi32)(h, h)); }
+TINYI_FORCE_INLINE void TINY_FN(tinyi_half_store_n)(uint16_t *p, v_i32 h, size_t n)
+{
+    uint16_t t[4];
+    size_t i;
+    TINY_FN(tinyi_half_store)(t, h);
+    for (i = 0; i < n; i++) p[i] = t[i];
+}
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_f16_up)(v_i32 h)
+{
+    const v_i32 a = vi_shl(vi_and(h, vi_set(0x7fff)), 13), sign = vi_shl(vi_and(h, vi_set(0x8000)), 16);
+    const v_i32 low = v_bits(v_sub(v_float(vi_add(a, vi_set(0x38800000))), v_float(vi_set(0x38800000))));  /* 2^-14 (1 + f) - 2^-14 */
+    const v_i32 quiet = vi_and(v_bits(vi_gt(a, vi_set(0x0f800000))), vi_set(0x400000));
+    v_i32 r = vi_add(a, vi_set(0x38000000));
+    r = vi_select(vi_gt(a, vi_set(0x0f7fffff)), vi_or(vi_add(a, vi_set(0x70000000)), quiet), r);
+    r = vi_select(vi_gt(vi_set(0x00800000), a), low, r);
+    return v_float(vi_or(r, sign));
+}
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_f16_down)(v_f32 v)
+{
+    const v_i32 a = v_bits(v_abs(v)), sign = vi_and(vi_shr(v_bits(v), 16), vi_set(0x8000));
+    const v_i32 odd = vi_and(vi_shr(a, 13), vi_set(1));
+    const v_i32 low = vi_sub(v_bits(v_add(v_float(a), v_set(0.5f))), vi_set(0x3f000000));    /* the sum rounds to units of 2^-24 */
+    v_i32 r = vi_shr(vi_add(a, vi_add(odd, vi_set(0xfff - 0x38000000))), 13);
+    r = vi_select(vi_gt(vi_set(0x38800000), a), low, r);
+    r = vi_select(vi_gt(a, vi_set(0x477fffff)), vi_set(0x7c00), r);
+    r = vi_select(vi_gt(a, vi_set(0x7f800000)), vi_or(vi_set(0x7e00), vi_and(vi_shr(a, 13), vi_set(0x1ff))), r);
+    return vi_or(r, sign);
+}
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_bf16_down)(v_f32 v)
+{
+    const v_i32 u = v_bits(v), odd = vi_and(vi_shr(u, 16), vi_set(1));
+    const v_i32 r = vi_shr(vi_add(u, vi_add(odd, vi_set(0x7fff))), 16);
+    return vi_select(v_isnan(v), vi_or(vi_shr(u, 16), vi_set(0x40)), r);
+}
+TINYI_FORCE_INLINE v_f32 v_load_f16(const uint16_t *p) { return TINY_FN(tinyi_f16_up)(TINY_FN(tinyi_half_load)(p)); }
+TINYI_FORCE_INLINE v_f32 v_load_f16_n(const uint16_t *p, size_t n) { return TINY_FN(tinyi_f16_up)(TINY_FN(tinyi_half_load_n)(p, n)); }
+TINYI_FORCE_INLINE void v_store_f16(uint16_t *p, v_f32 v) { TINY_FN(tinyi_half_store)(p, TINY_FN(tinyi_f16_down)(v)); }
+TINYI_FORCE_INLINE void v_store_f16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_f16_down)(v), n); }
+TINYI_FORCE_INLINE v_f32 v_load_bf16(const uint16_t *p) { return v_float(vi_shl(TINY_FN(tinyi_half_load)(p), 16)); }
+TINYI_FORCE_INLINE v_f32 v_load_bf16_n(const uint16_t *p, size_t n) { return v_float(vi_shl(TINY_FN(tinyi_half_load_n)(p, n), 16)); }
+TINYI_FORCE_INLINE void v_store_bf16(uint16_t *p, v_f32 v) { TINY_FN(tinyi_half_store)(p, TINY_FN(tinyi_bf16_down)(v)); }
+TINYI_FORCE_INLINE void v_store_bf16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_bf16_down)(v), n); }
+
+TINYI_FORCE_INLINE v_f32 v_exp2i(v_i32 n) { return v_float(vi_shl(vi_add(n, vi_set(127)), 23)); }
+TINYI_FORCE_INLINE v_f32 v_gather(const float *p, v_i32 i)
+{
+    int32_t t[4];
+    vi_store(t, i);
+    return TINYI_W(setr_ps)(p[t[0]], p[t[1]], p[t[2]], p[t[3]]);
+}
+
+/* ---- bytes */
+TINYI_FORCE_INLINE v_i8 vb_zero(void) { return TINYI_W(setzero_si128)(); }
+TINYI_FORCE_INLINE v_i8 vb_set(int8_t x) { return TINYI_W(set1_epi8)(x); }
+TINYI_FORCE_INLINE v_i8 vb_load(const void *p) { return TINYI_W(loadu_si128)(TINYI_W_FROM(p)); }
+TINYI_FORCE_INLINE v_i8 vb_set4(const void *p) { int32_t x; memcpy(&x, p, 4); return vi_set(x); }
+TINYI_FORCE_INLINE void vb_store(void *p, v_i8 v) { TINYI_W(storeu_si128)(TINYI_W_TO(p), v); }
+TINYI_FORCE_INLINE v_i8 vb_load_n(const void *p, size_t n)
+{
+    unsigned char t[16];
+    memset(t, 0, sizeof t);
+    memcpy(t, p, n);
+    return vb_load(t);
+}
+TINYI_FORCE_INLINE v_i8 vb_and(v_i8 a, v_i8 b) { return TINYI_W(and_si128)(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_or(v_i8 a, v_i8 b) { return TINYI_W(or_si128)(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_xor(v_i8 a, v_i8 b) { return TINYI_W(xor_si128)(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_add(v_i8 a, v_i8 b) { return TINYI_W(add_epi8)(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_sub(v_i8 a, v_i8 b) { return TINYI_W(sub_epi8)(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n) { return vb_and(TINY_FN(tinyi_shr16)(a, n), vb_set((int8_t)(0xff >> n))); }
+TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 i) { return TINYI_W(shuffle_epi8)(vb_load(t), i); }
+
+/* ---- 16-bit lanes */
+TINYI_FORCE_INLINE v_i8 vw_even_i8(v_i8 a) { return TINY_FN(tinyi_even)(a); }
+TINYI_FORCE_INLINE v_i8 vw_odd_i8(v_i8 a) { return TINY_FN(tinyi_odd)(a); }
+TINYI_FORCE_INLINE v_i8 vw_even_u8(v_i8 a) { return vi_and(a, vi_set(0xff00ff)); }
+TINYI_FORCE_INLINE v_i8 vw_odd_u8(v_i8 a) { return TINY_FN(tinyi_shr16)(a, 8); }
+TINYI_FORCE_INLINE v_i8 vw_add(v_i8 a, v_i8 b) { return TINYI_W(add_epi16)(a, b); }
+TINYI_FORCE_INLINE v_i32 vw_dot(v_i8 a, v_i8 b) { return TINYI_W(madd_epi16)(a, b); }
+
+TINYI_FORCE_INLINE v_i32 v_dot_i8(v_i32 acc, v_i8 a, v_i8 b)
+{
+    return vi_add(vi_add(acc, vw_dot(vw_even_i8(a), vw_even_i8(b))), vw_dot(vw_odd_i8(a), vw_odd_i8(b)));
+}
+TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b)
+{
+    return vi_add(vi_add(acc, vw_dot(vw_even_u8(a), vw_even_i8(b))), vw_dot(vw_odd_u8(a), vw_odd_i8(b)));
+}
+#if !TINYI_W128_SIMDE
+/* pmaddubsw adds two products in 16 bits: 2 * 128 * 127 and 2 * 127 * 128 still fit */
+TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b)
+{
+    return vi_add(acc, TINYI_W(madd_epi16)(TINYI_W(maddubs_epi16)(a, b), TINYI_W(set1_epi16)(1)));
+}
+TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_u7i8(acc, TINYI_W(sign_epi8)(a, a), TINYI_W(sign_epi8)(b, a)); }
+#else
+TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_u8i8(acc, a, b); }
+TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_i8(acc, a, b); }
+#endif
+#undef TINYI_W_FROM
+#undef TINYI_W_TO
+
+#endif
+#if V_NEON && TINYI_SIMD_NEW
+/* src/core/simd_neon.h - the v_ layer in NEON of 64-bit ARM; v_dot with SDOT in the neondot pass */
+typedef float32x4_t v_f32;
+typedef int32x4_t v_i32;
+typedef uint32x4_t v_mask;                  /* all bits of a lane or none */
+typedef int8x16_t v_i8;
+
+/* ---- floats: make, load, store */
+TINYI_FORCE_INLINE v_i32 vi_iota(void)
+{
+    static const int32_t t[4] = { 0, 1, 2, 3 };
+    return vld1q_s32(t);
+}
+TINYI_FORCE_INLINE v_mask v_first(size_t n) { return vcgtq_s32(vdupq_n_s32((int32_t)n), vi_iota()); }
+TINYI_FORCE_INLINE v_f32 v_zero(void) { return vdupq_n_f32(0.0f); }
+TINYI_FORCE_INLINE v_f32 v_set(float x) { return vdupq_n_f32(x); }
+TINYI_FORCE_INLINE v_f32 v_load(const float *p) { return vld1q_f32(p); }
+TINYI_FORCE_INLINE void v_store(float *p, v_f32 v) { vst1q_f32(p, v); }
+/* two lanes if there are two, then one: no loop, no call */
+TINYI_FORCE_INLINE v_f32 v_load_n(const float *p, size_t n)
+{
+    if (n > 3) return vld1q_f32(p);
+    if (n == 3) return vld1q_lane_f32(p + 2, vcombine_f32(vld1_f32(p), vdup_n_f32(0.0f)), 2);
+    if (n == 2) return vcombine_f32(vld1_f32(p), vdup_n_f32(0.0f));
+    return n ? vld1q_lane_f32(p, vdupq_n_f32(0.0f), 0) : vdupq_n_f32(0.0f);
+}
+TINYI_FORCE_INLINE void v_store_n(float *p, v_f32 v, size_t n)
+{
+    if (n > 3) vst1q_f32(p, v);
+    else if (n > 1) {
+        vst1_f32(p, vget_low_f32(v));
+        if (n == 3) vst1q_lane_f32(p + 2, v, 2);
+    }
+    else if (n) vst1q_lane_f32(p, v, 0);
+}
+TINYI_FORCE_INLINE uint16x4_t TINY_FN(tinyi_half_load_n)(const uint16_t *p, size_t n)
+{
+    uint16_t t[4] = { 0, 0, 0, 0 };
+    size_t i;
+    for (i = 0; i < n; i++) t[i] = p[i];
+    return vld1_u16(t);
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_half_store_n)(uint16_t *p, uint16x4_t h, size_t n)
+{
+    uint16_t t[4];
+    size_t i;
+    vst1_u16(t, h);
+    for (i = 0; i < n; i++) p[i] = t[i];
+}
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_f16_up)(uint16x4_t h) { return vcvt_f32_f16(vreinterpret_f16_u16(h)); }
+TINYI_FORCE_INLINE uint16x4_t TINY_FN(tinyi_f16_down)(v_f32 v) { return vreinterpret_u16_f16(vcvt_f16_f32(v)); }
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_bf16_up)(uint16x4_t h) { return vreinterpretq_f32_u32(vshll_n_u16(h, 16)); }
+TINYI_FORCE_INLINE uint16x4_t TINY_FN(tinyi_bf16_down)(v_f32 v)
+{
+    const uint32x4_t u = vreinterpretq_u32_f32(v), top = vshrq_n_u32(u, 16);
+    const uint32x4_t r = vaddq_u32(u, vaddq_u32(vandq_u32(top, vdupq_n_u32(1)), vdupq_n_u32(0x7fff)));
+    return vmovn_u32(vbslq_u32(vceqq_f32(v, v), vshrq_n_u32(r, 16), vorrq_u32(top, vdupq_n_u32(0x40))));
+}
+TINYI_FORCE_INLINE v_f32 v_load_f16(const uint16_t *p) { return TINY_FN(tinyi_f16_up)(vld1_u16(p)); }
+TINYI_FORCE_INLINE v_f32 v_load_f16_n(const uint16_t *p, size_t n) { return TINY_FN(tinyi_f16_up)(TINY_FN(tinyi_half_load_n)(p, n)); }
+TINYI_FORCE_INLINE void v_store_f16(uint16_t *p, v_f32 v) { vst1_u16(p, TINY_FN(tinyi_f16_down)(v)); }
+TINYI_FORCE_INLINE void v_store_f16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_f16_down)(v), n); }
+TINYI_FORCE_INLINE v_f32 v_load_bf16(const uint16_t *p) { return TINY_FN(tinyi_bf16_up)(vld1_u16(p)); }
+TINYI_FORCE_INLINE v_f32 v_load_bf16_n(const uint16_t *p, size_t n) { return TINY_FN(tinyi_bf16_up)(TINY_FN(tinyi_half_load_n)(p, n)); }
+TINYI_FORCE_INLINE void v_store_bf16(uint16_t *p, v_f32 v) { vst1_u16(p, TINY_FN(tinyi_bf16_down)(v)); }
+TINYI_FORCE_INLINE void v_store_bf16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_bf16_down)(v), n); }
+
+/* ---- floats: arithmetic */
+TINYI_FORCE_INLINE v_f32 v_add(v_f32 a, v_f32 b) { return vaddq_f32(a, b); }
+TINYI_FORCE_INLINE v_f32 v_sub(v_f32 a, v_f32 b) { return vsubq_f32(a, b); }
+TINYI_FORCE_INLINE v_f32 v_mul(v_f32 a, v_f32 b) { return vmulq_f32(a, b); }
+TINYI_FORCE_INLINE v_f32 v_div(v_f32 a, v_f32 b) { return vdivq_f32(a, b); }
+TINYI_FORCE_INLINE v_f32 v_fma(v_f32 a, v_f32 b, v_f32 c) { return vfmaq_f32(c, a, b); }
+TINYI_FORCE_INLINE v_f32 v_fnma(v_f32 a, v_f32 b, v_f32 c) { return vfmsq_f32(c, a, b); }
+TINYI_FORCE_INLINE v_f32 v_neg(v_f32 a) { return vnegq_f32(a); }
+TINYI_FORCE_INLINE v_f32 v_abs(v_f32 a) { return vabsq_f32(a); }
+TINYI_FORCE_INLINE v_f32 v_sqrt(v_f32 a) { return vsqrtq_f32(a); }
+TINYI_FORCE_INLINE v_f32 v_min(v_f32 a, v_f32 b) { return vbslq_f32(vcltq_f32(a, b), a, b); }
+TINYI_FORCE_INLINE v_f32 v_max(v_f32 a, v_f32 b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
+TINYI_FORCE_INLINE v_f32 v_round(v_f32 a) { return vrndnq_f32(a); }
+TINYI_FORCE_INLINE v_f32 v_floor(v_f32 a) { return vrndmq_f32(a); }
+TINYI_FORCE_INLINE v_f32 v_trunc(v_f32 a) { return vrndq_f32(a); }
+TINYI_FORCE_INLINE float v_sum(v_f32 a) { return vaddvq_f32(a); }
+TINYI_FORCE_INLINE float v_hmax(v_f32 a) { return vmaxvq_f32(a); }
+TINYI_FORCE_INLINE float v_hmin(v_f32 a) { return vminvq_f32(a); }
+
+/* ---- comparisons and masks */
+TINYI_FORCE_INLINE v_mask v_lt(v_f32 a, v_f32 b) { return vcltq_f32(a, b); }
+TINYI_FORCE_INLINE v_mask v_le(v_f32 a, v_f32 b) { return vcleq_f32(a, b); }
+TINYI_FORCE_INLINE v_mask v_eq(v_f32 a, v_f32 b) { return vceqq_f32(a, b); }
+TINYI_FORCE_INLINE v_mask v_ne(v_f32 a, v_f32 b) { return vmvnq_u32(vceqq_f32(a, b)); }
+TINYI_FORCE_INLINE v_mask v_isnan(v_f32 a) { return vmvnq_u32(vceqq_f32(a, a)); }
+TINYI_FORCE_INLINE v_f32 v_select(v_mask m, v_f32 a, v_f32 b) { return vbslq_f32(m, a, b); }
+TINYI_FORCE_INLINE v_mask vm_and(v_mask a, v_mask b) { return vandq_u32(a, b); }
+TINYI_FORCE_INLINE v_mask vm_or(v_mask a, v_mask b) { return vorrq_u32(a, b); }
+TINYI_FORCE_INLINE v_mask vm_not(v_mask a) { return vmvnq_u32(a); }
+TINYI_FORCE_INLINE int vm_any(v_mask a) { return vmaxvq_u32(a) != 0; }
+TINYI_FORCE_INLINE int vm_all(v_mask a) { return vminvq_u32(a) != 0; }
+
+/* ---- conversions */
+TINYI_FORCE_INLINE v_i32 v_to_i32(v_f32 a) { return vcvtnq_s32_f32(a); }
+TINYI_FORCE_INLINE v_f32 v_from_i32(v_i32 a) { return vcvtq_f32_s32(a); }
+TINYI_FORCE_INLINE v_i32 v_bits(v_f32 a) { return vreinterpretq_s32_f32(a); }
+TINYI_FORCE_INLINE v_f32 v_float(v_i32 a) { return vreinterpretq_f32_s32(a); }
+TINYI_FORCE_INLINE v_f32 v_exp2i(v_i32 n) { return vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(n, vdupq_n_s32(127)), 23)); }
+TINYI_FORCE_INLINE v_f32 v_gather(const float *p, v_i32 i)
+{
+    float t[4];
+    t[0] = p[vgetq_lane_s32(i, 0)];
+    t[1] = p[vgetq_lane_s32(i, 1)];
+    t[2] = p[vgetq_lane_s32(i, 2)];
+    t[3] = p[vgetq_lane_s32(i, 3)];
+    return vld1q_f32(t);
+}
+
+/* ---- 32-bit integers */
+TINYI_FORCE_INLINE v_i32 vi_zero(void) { return vdupq_n_s32(0); }
+TINYI_FORCE_INLINE v_i32 vi_set(int32_t x) { return vdupq_n_s32(x); }
+TINYI_FORCE_INLINE v_i32 vi_load(const int32_t *p) { return vld1q_s32(p); }
+TINYI_FORCE_INLINE void vi_store(int32_t *p, v_i32 v) { vst1q_s32(p, v); }
+TINYI_FORCE_INLINE v_i32 vi_load_n(const int32_t *p, size_t n)
+{
+    if (n > 3) return vld1q_s32(p);
+    if (n == 3) return vld1q_lane_s32(p + 2, vcombine_s32(vld1_s32(p), vdup_n_s32(0)), 2);
+    if (n == 2) return vcombine_s32(vld1_s32(p), vdup_n_s32(0));
+    return n ? vld1q_lane_s32(p, vdupq_n_s32(0), 0) : vdupq_n_s32(0);
+}
+TINYI_FORCE_INLINE void vi_store_n(int32_t *p, v_i32 v, size_t n)
+{
+    if (n > 3) vst1q_s32(p, v);
+    else if (n > 1) {
+        vst1_s32(p, vget_low_s32(v));
+        if (n == 3) vst1q_lane_s32(p + 2, v, 2);
+    }
+    else if (n) vst1q_lane_s32(p, v, 0);
+}
+TINYI_FORCE_INLINE v_i32 vi_load_i8(const int8_t *p)
+{
+    uint32_t t;
+    memcpy(&t, p, 4);
+    return vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_u32(vdup_n_u32(t)))));
+}
+TINYI_FORCE_INLINE v_i32 vi_load_u8(const uint8_t *p)
+{
+    uint32_t t;
+    memcpy(&t, p, 4);
+    return vreinterpretq_s32_u32(vmovl_u16(vget_low_u16(vmovl_u8(vreinterpret_u8_u32(vdup_n_u32(t))))));
+}
+TINYI_FORCE_INLINE v_i32 vi_add(v_i32 a, v_i32 b) { return vaddq_s32(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_sub(v_i32 a, v_i32 b) { return vsubq_s32(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_mul(v_i32 a, v_i32 b) { return vmulq_s32(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_and(v_i32 a, v_i32 b) { return vandq_s32(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_or(v_i32 a, v_i32 b) { return vorrq_s32(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_xor(v_i32 a, v_i32 b) { return veorq_s32(a, b); }
+#if TINYI_GCC || TINYI_CLANG                /* the operator takes a variable at -O0 and becomes an immediate later */
+TINYI_FORCE_INLINE v_i32 vi_shl(v_i32 a, int n) { return vreinterpretq_s32_u32(vreinterpretq_u32_s32(a) << (uint32_t)n); }
+TINYI_FORCE_INLINE v_i32 vi_shr(v_i32 a, int n) { return vreinterpretq_s32_u32(vreinterpretq_u32_s32(a) >> (uint32_t)n); }
+TINYI_FORCE_INLINE v_i32 vi_sra(v_i32 a, int n) { return a >> n; }
+TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n) { return vreinterpretq_s8_u8(vreinterpretq_u8_s8(a) >> (uint8_t)n); }
+#else
+TINYI_FORCE_INLINE v_i32 vi_shl(v_i32 a, int n) { return vshlq_s32(a, vdupq_n_s32(n)); }
+TINYI_FORCE_INLINE v_i32 vi_shr(v_i32 a, int n) { return vreinterpretq_s32_u32(vshlq_u32(vreinterpretq_u32_s32(a), vdupq_n_s32(-n))); }
+TINYI_FORCE_INLINE v_i32 vi_sra(v_i32 a, int n) { return vshlq_s32(a, vdupq_n_s32(-n)); }
+TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n) { return vreinterpretq_s8_u8(vshlq_u8(vreinterpretq_u8_s8(a), vdupq_n_s8((int8_t)-n))); }
+#endif
+TINYI_FORCE_INLINE v_i32 vi_min(v_i32 a, v_i32 b) { return vminq_s32(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_max(v_i32 a, v_i32 b) { return vmaxq_s32(a, b); }
+TINYI_FORCE_INLINE v_mask vi_eq(v_i32 a, v_i32 b) { return vceqq_s32(a, b); }
+TINYI_FORCE_INLINE v_mask vi_gt(v_i32 a, v_i32 b) { return vcgtq_s32(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_select(v_mask m, v_i32 a, v_i32 b) { return vbslq_s32(m, a, b); }
+TINYI_FORCE_INLINE int32_t vi_sum(v_i32 a) { return vaddvq_s32(a); }
+
+/* ---- bytes */
+TINYI_FORCE_INLINE v_i8 vb_zero(void) { return vdupq_n_s8(0); }
+TINYI_FORCE_INLINE v_i8 vb_set(int8_t x) { return vdupq_n_s8(x); }
+TINYI_FORCE_INLINE v_i8 vb_load(const void *p) { return vld1q_s8((const int8_t *)p); }
+TINYI_FORCE_INLINE v_i8 vb_set4(const void *p) { int32_t x; memcpy(&x, p, 4); return vreinterpretq_s8_s32(vdupq_n_s32(x)); }
+TINYI_FORCE_INLINE void vb_store(void *p, v_i8 v) { vst1q_s8((int8_t *)p, v); }
+TINYI_FORCE_INLINE v_i8 vb_load_n(const void *p, size_t n)
+{
+    int8_t t[16];
+    memset(t, 0, sizeof t);
+    memcpy(t, p, n);
+    return vld1q_s8(t);
+}
+TINYI_FORCE_INLINE v_i8 vb_and(v_i8 a, v_i8 b) { return vandq_s8(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_or(v_i8 a, v_i8 b) { return vorrq_s8(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_xor(v_i8 a, v_i8 b) { return veorq_s8(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_add(v_i8 a, v_i8 b) { return vaddq_s8(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_sub(v_i8 a, v_i8 b) { return vsubq_s8(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 i) { return vqtbl1q_s8(vb_load(t), vreinterpretq_u8_s8(i)); }
+#if V_DOTPROD
+TINYI_FORCE_INLINE v_i32 v_dot_i8(v_i32 acc, v_i8 a, v_i8 b)
+{
+#if TINYI_DOT_ASM
+    __asm__("sdot %0.4s, %1.16b, %2.16b" : "+w"(acc) : "w"(a), "w"(b));
+    return acc;
+#else
+    return vdotq_s32(acc, a, b);
+#endif
+}
+#else
+TINYI_FORCE_INLINE v_i32 v_dot_i8(v_i32 acc, v_i8 a, v_i8 b)
+{
+    const int16x8_t lo = vmull_s8(vget_low_s8(a), vget_low_s8(b)), hi = vmull_high_s8(a, b);
+    /* neighbours, then neighbours of those: byte products 4j..4j+3 meet in lane j */
+    return vaddq_s32(acc, vpaddq_s32(vpaddlq_s16(lo), vpaddlq_s16(hi)));
+}
+#endif
+/* a unsigned is (a ^ 128) + 128 with the bracket signed; a sum of 128 * b takes part as another dot product */
+TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b)
+{
+    acc = v_dot_i8(acc, veorq_s8(a, vdupq_n_s8(-128)), b);
+    return vsubq_s32(acc, v_dot_i8(vdupq_n_s32(0), vdupq_n_s8(-128), b));
+}
+TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_i8(acc, a, b); }
+TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_i8(acc, a, b); }
+
+#endif
+#if V_AVX2 && TINYI_SIMD_NEW
+/* src/core/simd_avx2.h - the v_ layer in AVX2, FMA, F16C; v_dot with AVX-VNNI in the avx2vnni pass */
+typedef __m256 v_f32;
+typedef __m256i v_i32;
+typedef __m256 v_mask;                      /* all bits of a lane or none */
+typedef __m256i v_i8;
+
+/* ---- floats: make, load, store */
+TINYI_FORCE_INLINE v_mask v_first(size_t n)
+{
+    return _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)));
+}
+TINYI_FORCE_INLINE v_f32 v_zero(void) { return _mm256_setzero_ps(); }
+TINYI_FORCE_INLINE v_f32 v_set(float x) { return _mm256_set1_ps(x); }
+TINYI_FORCE_INLINE v_f32 v_load(const float *p) { return _mm256_loadu_ps(p); }
+TINYI_FORCE_INLINE void v_store(float *p, v_f32 v) { _mm256_storeu_ps(p, v); }
+TINYI_FORCE_INLINE v_f32 v_load_n(const float *p, size_t n) { return _mm256_maskload_ps(p, _mm256_castps_si256(v_first(n))); }
+TINYI_FORCE_INLINE void v_store_n(float *p, v_f32 v, size_t n) { _mm256_maskstore_ps(p, _mm256_castps_si256(v_first(n)), v); }
+
+TINYI_FORCE_INLINE __m128i TINY_FN(tinyi_half_load_n)(const uint16_t *p, size_t n)
+{
+    uint16_t t[8] = { 0, 0, 0, 0, 0, 0, 0, 0 };
+    size_t i;
+    for (i = 0; i < n; i++) t[i] = p[i];
+    return _mm_loadu_si128((const __m128i *)(const void *)t);
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_half_store_n)(uint16_t *p, __m128i h, size_t n)
+{
+    uint16_t t[8];
+    size_t i;
+    _mm_storeu_si128((__m128i *)(void *)t, h);
+    for (i = 0; i < n; i++) p[i] = t[i];
+}
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_bf16_up)(__m128i h)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
+}
+TINYI_FORCE_INLINE __m128i TINY_FN(tinyi_bf16_down)(v_f32 v)
+{
+    const __m256i u = _mm256_castps_si256(v);
+    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
+    const __m256i r = _mm256_srli_epi32(_mm256_add_epi32(u, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff))), 16);
+    const __m256i quiet = _mm256_or_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(0x40));
+    const __m256i w = _mm256_blendv_epi8(r, quiet, _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q)));
+    return _mm_packus_epi32(_mm256_castsi256_si128(w), _mm256_extracti128_si256(w, 1));
+}
+TINYI_FORCE_INLINE v_f32 v_load_f16(const uint16_t *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p)); }
+TINYI_FORCE_INLINE v_f32 v_load_f16_n(const uint16_t *p, size_t n) { return _mm256_cvtph_ps(TINY_FN(tinyi_half_load_n)(p, n)); }
+TINYI_FORCE_INLINE void v_store_f16(uint16_t *p, v_f32 v) { _mm_storeu_si128((__m128i *)(void *)p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT)); }
+TINYI_FORCE_INLINE void v_store_f16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(tinyi_half_store_n)(p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT), n); }
+TINYI_FORCE_INLINE v_f32 v_load_bf16(const uint16_t *p) { return TINY_FN(tinyi_bf16_up)(_mm_loadu_si128((const __m128i *)(const void *)p)); }
+TINYI_FORCE_INLINE v_f32 v_load_bf16_n(const uint16_t *p, size_t n) { return TINY_FN(tinyi_bf16_up)(TINY_FN(tinyi_half_load_n)(p, n)); }
+TINYI_FORCE_INLINE void v_store_bf16(uint16_t *p, v_f32 v) { _mm_storeu_si128((__m128i *)(void *)p, TINY_FN(tinyi_bf16_down)(v)); }
+TINYI_FORCE_INLINE void v_store_bf16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_bf16_down)(v), n); }
+
+/* ---- floats: arithmetic */
+TINYI_FORCE_INLINE v_f32 v_add(v_f32 a, v_f32 b) { return _mm256_add_ps(a, b); }
+TINYI_FORCE_INLINE v_f32 v_sub(v_f32 a, v_f32 b) { return _mm256_sub_ps(a, b); }
+TINYI_FORCE_INLINE v_f32 v_mul(v_f32 a, v_f32 b) { return _mm256_mul_ps(a, b); }
+TINYI_FORCE_INLINE v_f32 v_div(v_f32 a, v_f32 b) { return _mm256_div_ps(a, b); }
+TINYI_FORCE_INLINE v_f32 v_fma(v_f32 a, v_f32 b, v_f32 c) { return _mm256_fmadd_ps(a, b, c); }
+TINYI_FORCE_INLINE v_f32 v_fnma(v_f32 a, v_f32 b, v_f32 c) { return _mm256_fnmadd_ps(a, b, c); }
+TINYI_FORCE_INLINE v_f32 v_neg(v_f32 a) { return _mm256_xor_ps(a, _mm256_set1_ps(-0.0f)); }
+TINYI_FORCE_INLINE v_f32 v_abs(v_f32 a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
+TINYI_FORCE_INLINE v_f32 v_sqrt(v_f32 a) { return _mm256_sqrt_ps(a); }
+TINYI_FORCE_INLINE v_f32 v_min(v_f32 a, v_f32 b) { return _mm256_min_ps(a, b); }
+TINYI_FORCE_INLINE v_f32 v_max(v_f32 a, v_f32 b) { return _mm256_max_ps(a, b); }
+TINYI_FORCE_INLINE v_f32 v_round(v_f32 a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+TINYI_FORCE_INLINE v_f32 v_floor(v_f32 a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
+TINYI_FORCE_INLINE v_f32 v_trunc(v_f32 a) { return _mm256_round_ps(a, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC); }
+TINYI_FORCE_INLINE float v_sum(v_f32 a)
+{
+    __m128 s = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+TINYI_FORCE_INLINE float v_hmax(v_f32 a)
+{
+    __m128 s = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    s = _mm_max_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
+}
+TINYI_FORCE_INLINE float v_hmin(v_f32 a)
+{
+    __m128 s = _mm_min_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    s = _mm_min_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_min_ss(s, _mm_movehdup_ps(s)));
+}
+
+/* ---- comparisons and masks */
+TINYI_FORCE_INLINE v_mask v_lt(v_f32 a, v_f32 b) { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }
+TINYI_FORCE_INLINE v_mask v_le(v_f32 a, v_f32 b) { return _mm256_cmp_ps(a, b, _CMP_LE_OQ); }
+TINYI_FORCE_INLINE v_mask v_eq(v_f32 a, v_f32 b) { return _mm256_cmp_ps(a, b, _CMP_EQ_OQ); }
+TINYI_FORCE_INLINE v_mask v_ne(v_f32 a, v_f32 b) { return _mm256_cmp_ps(a, b, _CMP_NEQ_UQ); }
+TINYI_FORCE_INLINE v_mask v_isnan(v_f32 a) { return _mm256_cmp_ps(a, a, _CMP_UNORD_Q); }
+TINYI_FORCE_INLINE v_f32 v_select(v_mask m, v_f32 a, v_f32 b) { return _mm256_blendv_ps(b, a, m); }
+TINYI_FORCE_INLINE v_mask vm_and(v_mask a, v_mask b) { return _mm256_and_ps(a, b); }
+TINYI_FORCE_INLINE v_mask vm_or(v_mask a, v_mask b) { return _mm256_or_ps(a, b); }
+TINYI_FORCE_INLINE v_mask vm_not(v_mask a) { return _mm256_xor_ps(a, _mm256_castsi256_ps(_mm256_set1_epi32(-1))); }
+TINYI_FORCE_INLINE int vm_any(v_mask a) { return _mm256_movemask_ps(a) != 0; }
+TINYI_FORCE_INLINE int vm_all(v_mask a) { return _mm256_movemask_ps(a) == 0xff; }
+
+/* ---- conversions */
+TINYI_FORCE_INLINE v_i32 v_to_i32(v_f32 a) { return _mm256_cvtps_epi32(a); }
+TINYI_FORCE_INLINE v_f32 v_from_i32(v_i32 a) { return _mm256_cvtepi32_ps(a); }
+TINYI_FORCE_INLINE v_i32 v_bits(v_f32 a) { return _mm256_castps_si256(a); }
+TINYI_FORCE_INLINE v_f32 v_float(v_i32 a) { return _mm256_castsi256_ps(a); }
+TINYI_FORCE_INLINE v_f32 v_exp2i(v_i32 n) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23)); }
+TINYI_FORCE_INLINE v_f32 v_gather(const float *p, v_i32 i) { return _mm256_i32gather_ps(p, i, 4); }
+
+/* ---- 32-bit integers */
+TINYI_FORCE_INLINE v_i32 vi_zero(void) { return _mm256_setzero_si256(); }
+TINYI_FORCE_INLINE v_i32 vi_set(int32_t x) { return _mm256_set1_epi32(x); }
+TINYI_FORCE_INLINE v_i32 vi_iota(void) { return _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7); }
+TINYI_FORCE_INLINE v_i32 vi_load(const int32_t *p) { return _mm256_loadu_si256((const __m256i *)(const void *)p); }
+TINYI_FORCE_INLINE void vi_store(int32_t *p, v_i32 v) { _mm256_storeu_si256((__m256i *)(void *)p, v); }
+TINYI_FORCE_INLINE v_i32 vi_load_n(const int32_t *p, size_t n) { return _mm256_maskload_epi32((const int *)p, _mm256_castps_si256(v_first(n))); }
+TINYI_FORCE_INLINE void vi_store_n(int32_t *p, v_i32 v, size_t n) { _mm256_maskstore_epi32((int *)p, _mm256_castps_si256(v_first(n)), v); }
+TINYI_FORCE_INLINE v_i32 vi_load_i8(const int8_t *p) { return _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)); }
+TINYI_FORCE_INLINE v_i32 vi_load_u8(const uint8_t *p) { return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)); }
+TINYI_FORCE_INLINE v_i32 vi_add(v_i32 a, v_i32 b) { return _mm256_add_epi32(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_sub(v_i32 a, v_i32 b) { return _mm256_sub_epi32(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_mul(v_i32 a, v_i32 b) { return _mm256_mullo_epi32(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_and(v_i32 a, v_i32 b) { return _mm256_and_si256(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_or(v_i32 a, v_i32 b) { return _mm256_or_si256(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_xor(v_i32 a, v_i32 b) { return _mm256_xor_si256(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_shl(v_i32 a, int n) { return _mm256_slli_epi32(a, n); }
+TINYI_FORCE_INLINE v_i32 vi_shr(v_i32 a, int n) { return _mm256_srli_epi32(a, n); }
+TINYI_FORCE_INLINE v_i32 vi_sra(v_i32 a, int n) { return _mm256_srai_epi32(a, n); }
+TINYI_FORCE_INLINE v_i32 vi_min(v_i32 a, v_i32 b) { return _mm256_min_epi32(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_max(v_i32 a, v_i32 b) { return _mm256_max_epi32(a, b); }
+TINYI_FORCE_INLINE v_mask vi_eq(v_i32 a, v_i32 b) { return _mm256_castsi256_ps(_mm256_cmpeq_epi32(a, b)); }
+TINYI_FORCE_INLINE v_mask vi_gt(v_i32 a, v_i32 b) { return _mm256_castsi256_ps(_mm256_cmpgt_epi32(a, b)); }
+TINYI_FORCE_INLINE v_i32 vi_select(v_mask m, v_i32 a, v_i32 b) { return _mm256_blendv_epi8(b, a, _mm256_castps_si256(m)); }
+TINYI_FORCE_INLINE int32_t vi_sum(v_i32 a)
+{
+    __m128i s = _mm_add_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
+    s = _mm_add_epi32(s, _mm_unpackhi_epi64(s, s));
+    return _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 0x55)));
+}
+
+/* ---- bytes */
+TINYI_FORCE_INLINE v_i8 vb_zero(void) { return _mm256_setzero_si256(); }
+TINYI_FORCE_INLINE v_i8 vb_set(int8_t x) { return _mm256_set1_epi8(x); }
+TINYI_FORCE_INLINE v_i8 vb_load(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
+TINYI_FORCE_INLINE v_i8 vb_set4(const void *p) { int32_t x; memcpy(&x, p, 4); return vi_set(x); }
+TINYI_FORCE_INLINE void vb_store(void *p, v_i8 v) { _mm256_storeu_si256((__m256i *)p, v); }
+TINYI_FORCE_INLINE v_i8 vb_load_n(const void *p, size_t n)
+{
+    unsigned char t[32];
+    memset(t, 0, sizeof t);
+    memcpy(t, p, n);
+    return _mm256_loadu_si256((const __m256i *)(const void *)t);
+}
+TINYI_FORCE_INLINE v_i8 vb_and(v_i8 a, v_i8 b) { return _mm256_and_si256(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_or(v_i8 a, v_i8 b) { return _mm256_or_si256(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_xor(v_i8 a, v_i8 b) { return _mm256_xor_si256(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_add(v_i8 a, v_i8 b) { return _mm256_add_epi8(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_sub(v_i8 a, v_i8 b) { return _mm256_sub_epi8(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n) { return _mm256_and_si256(_mm256_srli_epi16(a, n), _mm256_set1_epi8((char)(0xff >> n))); }
+TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 i)
+{
+    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)t)), i);
+}
+
+/* ---- 16-bit lanes */
+TINYI_FORCE_INLINE v_i8 vw_even_i8(v_i8 a) { return _mm256_srai_epi16(_mm256_slli_epi16(a, 8), 8); }
+TINYI_FORCE_INLINE v_i8 vw_odd_i8(v_i8 a) { return _mm256_srai_epi16(a, 8); }
+TINYI_FORCE_INLINE v_i8 vw_even_u8(v_i8 a) { return _mm256_and_si256(a, _mm256_set1_epi16(0xff)); }
+TINYI_FORCE_INLINE v_i8 vw_odd_u8(v_i8 a) { return _mm256_srli_epi16(a, 8); }
+TINYI_FORCE_INLINE v_i8 vw_add(v_i8 a, v_i8 b) { return _mm256_add_epi16(a, b); }
+TINYI_FORCE_INLINE v_i32 vw_dot(v_i8 a, v_i8 b) { return _mm256_madd_epi16(a, b); }
+
+#if V_VNNI
+/* vpdpbusd wants a unsigned: a + 128 is, and 128 * b is taken back. A loop over several a with one b makes the latter once. */
+TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b) { return _mm256_dpbusd_avx_epi32(acc, a, b); }
+TINYI_FORCE_INLINE v_i32 v_dot_i8(v_i32 acc, v_i8 a, v_i8 b)
+{
+    const __m256i top = _mm256_set1_epi8((char)-128);
+    const __m256i back = _mm256_dpbusd_avx_epi32(_mm256_setzero_si256(), top, b);
+    return _mm256_sub_epi32(_mm256_dpbusd_avx_epi32(acc, _mm256_xor_si256(a, top), b), back);
+}
+TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b)
+{
+    return _mm256_dpbusd_avx_epi32(acc, _mm256_sign_epi8(a, a), _mm256_sign_epi8(b, a));
+}
+TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return _mm256_dpbusd_avx_epi32(acc, a, b); }
+#else
+/* even and odd bytes as 16-bit lanes: pmaddwd adds bytes 4j and 4j+2, then 4j+1 and 4j+3, and nothing is shuffled */
+TINYI_FORCE_INLINE v_i32 v_dot_i8(v_i32 acc, v_i8 a, v_i8 b)
+{
+    return vi_add(vi_add(acc, vw_dot(vw_even_i8(a), vw_even_i8(b))), vw_dot(vw_odd_i8(a), vw_odd_i8(b)));
+}
+TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b)
+{
+    return vi_add(vi_add(acc, vw_dot(vw_even_u8(a), vw_even_i8(b))), vw_dot(vw_odd_u8(a), vw_odd_i8(b)));
+}
+/* pmaddubsw adds two products in 16 bits: 2 * 128 * 127 and 2 * 127 * 128 still fit */
+TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b)
+{
+    return _mm256_add_epi32(acc, _mm256_madd_epi16(_mm256_maddubs_epi16(a, b), _mm256_set1_epi16(1)));
+}
+TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b)
+{
+    return v_dot_u7i8(acc, _mm256_sign_epi8(a, a), _mm256_sign_epi8(b, a));
+}
+#endif
+
+#endif
+#if V_AVX512 && TINYI_SIMD_NEW
+/* src/core/simd_avx512.h - the v_ layer in AVX-512 F, BW, DQ, VL and VNNI; for the avx512 and amx passes */
+typedef __m512 v_f32;
+typedef __m512i v_i32;
+typedef __mmask16 v_mask;
+typedef __m512i v_i8;
+
+/* ---- floats: make, load, store */
+TINYI_FORCE_INLINE v_mask v_first(size_t n) { return (__mmask16)((1u << n) - 1u); }
+TINYI_FORCE_INLINE v_f32 v_zero(void) { return _mm512_setzero_ps(); }
+TINYI_FORCE_INLINE v_f32 v_set(float x) { return _mm512_set1_ps(x); }
+TINYI_FORCE_INLINE v_f32 v_load(const float *p) { return _mm512_loadu_ps(p); }
+TINYI_FORCE_INLINE void v_store(float *p, v_f32 v) { _mm512_storeu_ps(p, v); }
+TINYI_FORCE_INLINE v_f32 v_load_n(const float *p, size_t n) { return _mm512_maskz_loadu_ps(v_first(n), p); }
+TINYI_FORCE_INLINE void v_store_n(float *p, v_f32 v, size_t n) { _mm512_mask_storeu_ps(p, v_first(n), v); }
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_bf16_up)(__m256i h)
+{
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
+}
+/* The conversion of AVX512_BF16 turns subnormals into zero; these keep them. */
+TINYI_FORCE_INLINE __m256i TINY_FN(tinyi_bf16_down)(v_f32 v)
+{
+    const __m512i u = _mm512_castps_si512(v), top = _mm512_srli_epi32(u, 16);
+    const __m512i odd = _mm512_and_si512(top, _mm512_set1_epi32(1));
+    const __m512i r = _mm512_srli_epi32(_mm512_add_epi32(u, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff))), 16);
+    const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+    return _mm512_cvtepi32_epi16(_mm512_mask_or_epi32(r, nan, top, _mm512_set1_epi32(0x40)));
+}
+TINYI_FORCE_INLINE v_f32 v_load_f16(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p)); }
+TINYI_FORCE_INLINE v_f32 v_load_f16_n(const uint16_t *p, size_t n) { return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(v_first(n), p)); }
+TINYI_FORCE_INLINE void v_store_f16(uint16_t *p, v_f32 v)
+{
+    _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+TINYI_FORCE_INLINE void v_store_f16_n(uint16_t *p, v_f32 v, size_t n)
+{
+    _mm256_mask_storeu_epi16(p, v_first(n), _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+TINYI_FORCE_INLINE v_f32 v_load_bf16(const uint16_t *p) { return TINY_FN(tinyi_bf16_up)(_mm256_loadu_si256((const __m256i *)(const void *)p)); }
+TINYI_FORCE_INLINE v_f32 v_load_bf16_n(const uint16_t *p, size_t n) { return TINY_FN(tinyi_bf16_up)(_mm256_maskz_loadu_epi16(v_first(n), p)); }
+TINYI_FORCE_INLINE void v_store_bf16(uint16_t *p, v_f32 v) { _mm256_storeu_si256((__m256i *)(void *)p, TINY_FN(tinyi_bf16_down)(v)); }
+TINYI_FORCE_INLINE void v_store_bf16_n(uint16_t *p, v_f32 v, size_t n) { _mm256_mask_storeu_epi16(p, v_first(n), TINY_FN(tinyi_bf16_down)(v)); }
+
+/* ---- floats: arithmetic */
+TINYI_FORCE_INLINE v_f32 v_add(v_f32 a, v_f32 b) { return _mm512_add_ps(a, b); }
+TINYI_FORCE_INLINE v_f32 v_sub(v_f32 a, v_f32 b) { return _mm512_sub_ps(a, b); }
+TINYI_FORCE_INLINE v_f32 v_mul(v_f32 a, v_f32 b) { return _mm512_mul_ps(a, b); }
+TINYI_FORCE_INLINE v_f32 v_div(v_f32 a, v_f32 b) { return _mm512_div_ps(a, b); }
+TINYI_FORCE_INLINE v_f32 v_fma(v_f32 a, v_f32 b, v_f32 c) { return _mm512_fmadd_ps(a, b, c); }
+TINYI_FORCE_INLINE v_f32 v_fnma(v_f32 a, v_f32 b, v_f32 c) { return _mm512_fnmadd_ps(a, b, c); }
+TINYI_FORCE_INLINE v_f32 v_neg(v_f32 a) { return _mm512_xor_ps(a, _mm512_set1_ps(-0.0f)); }
+TINYI_FORCE_INLINE v_f32 v_abs(v_f32 a) { return _mm512_andnot_ps(_mm512_set1_ps(-0.0f), a); }
+TINYI_FORCE_INLINE v_f32 v_sqrt(v_f32 a) { return _mm512_sqrt_ps(a); }
+TINYI_FORCE_INLINE v_f32 v_min(v_f32 a, v_f32 b) { return _mm512_min_ps(a, b); }
+TINYI_FORCE_INLINE v_f32 v_max(v_f32 a, v_f32 b) { return _mm512_max_ps(a, b); }
+TINYI_FORCE_INLINE v_f32 v_round(v_f32 a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+TINYI_FORCE_INLINE v_f32 v_floor(v_f32 a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
+TINYI_FORCE_INLINE v_f32 v_trunc(v_f32 a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC); }
+TINYI_FORCE_INLINE __m256 TINY_FN(tinyi_upper)(v_f32 a) { return _mm512_extractf32x8_ps(a, 1); }
+TINYI_FORCE_INLINE float v_sum(v_f32 a)
+{
+    const __m256 h = _mm256_add_ps(_mm512_castps512_ps256(a), TINY_FN(tinyi_upper)(a));
+    __m128 s = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+TINYI_FORCE_INLINE float v_hmax(v_f32 a)
+{
+    const __m256 h = _mm256_max_ps(_mm512_castps512_ps256(a), TINY_FN(tinyi_upper)(a));
+    __m128 s = _mm_max_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+    s = _mm_max_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
+}
+TINYI_FORCE_INLINE float v_hmin(v_f32 a)
+{
+    const __m256 h = _mm256_min_ps(_mm512_castps512_ps256(a), TINY_FN(tinyi_upper)(a));
+    __m128 s = _mm_min_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+    s = _mm_min_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_min_ss(s, _mm_movehdup_ps(s)));
+}
+
+/* ---- comparisons and masks */
+TINYI_FORCE_INLINE v_mask v_lt(v_f32 a, v_f32 b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
+TINYI_FORCE_INLINE v_mask v_le(v_f32 a, v_f32 b) { return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ); }
+TINYI_FORCE_INLINE v_mask v_eq(v_f32 a, v_f32 b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
+TINYI_FORCE_INLINE v_mask v_ne(v_f32 a, v_f32 b) { return _mm512_cmp_ps_mask(a, b, _CMP_NEQ_UQ); }
+TINYI_FORCE_INLINE v_mask v_isnan(v_f32 a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
+TINYI_FORCE_INLINE v_f32 v_select(v_mask m, v_f32 a, v_f32 b) { return _mm512_mask_blend_ps(m, b, a); }
+TINYI_FORCE_INLINE v_mask vm_and(v_mask a, v_mask b) { return (__mmask16)(a & b); }
+TINYI_FORCE_INLINE v_mask vm_or(v_mask a, v_mask b) { return (__mmask16)(a | b); }
+TINYI_FORCE_INLINE v_mask vm_not(v_mask a) { return (__mmask16)~a; }
+TINYI_FORCE_INLINE int vm_any(v_mask a) { return a != 0; }
+TINYI_FORCE_INLINE int vm_all(v_mask a) { return a == 0xffff; }
+
+/* ---- conversions */
+TINYI_FORCE_INLINE v_i32 v_to_i32(v_f32 a) { return _mm512_cvtps_epi32(a); }
+TINYI_FORCE_INLINE v_f32 v_from_i32(v_i32 a) { return _mm512_cvtepi32_ps(a); }
+TINYI_FORCE_INLINE v_i32 v_bits(v_f32 a) { return _mm512_castps_si512(a); }
+TINYI_FORCE_INLINE v_f32 v_float(v_i32 a) { return _mm512_castsi512_ps(a); }
+TINYI_FORCE_INLINE v_f32 v_exp2i(v_i32 n)
+{
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(n, _mm512_set1_epi32(127)), 23));
+}
+TINYI_FORCE_INLINE v_f32 v_gather(const float *p, v_i32 i) { return _mm512_i32gather_ps(i, p, 4); }
+
+/* ---- 32-bit integers */
+TINYI_FORCE_INLINE v_i32 vi_zero(void) { return _mm512_setzero_si512(); }
+TINYI_FORCE_INLINE v_i32 vi_set(int32_t x) { return _mm512_set1_epi32(x); }
+TINYI_FORCE_INLINE v_i32 vi_iota(void) { return _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15); }
+TINYI_FORCE_INLINE v_i32 vi_load(const int32_t *p) { return _mm512_loadu_si512(p); }
+TINYI_FORCE_INLINE void vi_store(int32_t *p, v_i32 v) { _mm512_storeu_si512(p, v); }
+TINYI_FORCE_INLINE v_i32 vi_load_n(const int32_t *p, size_t n) { return _mm512_maskz_loadu_epi32(v_first(n), p); }
+TINYI_FORCE_INLINE void vi_store_n(int32_t *p, v_i32 v, size_t n) { _mm512_mask_storeu_epi32(p, v_first(n), v); }
+TINYI_FORCE_INLINE v_i32 vi_load_i8(const int8_t *p) { return _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)); }
+TINYI_FORCE_INLINE v_i32 vi_load_u8(const uint8_t *p) { return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)); }
+TINYI_FORCE_INLINE v_i32 vi_add(v_i32 a, v_i32 b) { return _mm512_add_epi32(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_sub(v_i32 a, v_i32 b) { return _mm512_sub_epi32(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_mul(v_i32 a, v_i32 b) { return _mm512_mullo_epi32(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_and(v_i32 a, v_i32 b) { return _mm512_and_si512(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_or(v_i32 a, v_i32 b) { return _mm512_or_si512(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_xor(v_i32 a, v_i32 b) { return _mm512_xor_si512(a, b); }
+#if TINYI_GCC                               /* whose intrinsics want a literal count at -O0 */
+TINYI_FORCE_INLINE v_i32 vi_shl(v_i32 a, int n) { return (__m512i)((__v16su)a << n); }
+TINYI_FORCE_INLINE v_i32 vi_shr(v_i32 a, int n) { return (__m512i)((__v16su)a >> n); }
+TINYI_FORCE_INLINE v_i32 vi_sra(v_i32 a, int n) { return (__m512i)((__v16si)a >> n); }
+TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n) { return _mm512_and_si512((__m512i)((__v32hu)a >> n), _mm512_set1_epi8((char)(0xff >> n))); }
+#else
+TINYI_FORCE_INLINE v_i32 vi_shl(v_i32 a, int n) { return _mm512_slli_epi32(a, (unsigned)n); }
+TINYI_FORCE_INLINE v_i32 vi_shr(v_i32 a, int n) { return _mm512_srli_epi32(a, (unsigned)n); }
+TINYI_FORCE_INLINE v_i32 vi_sra(v_i32 a, int n) { return _mm512_srai_epi32(a, (unsigned)n); }
+TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n) { return _mm512_and_si512(_mm512_srli_epi16(a, (unsigned)n), _mm512_set1_epi8((char)(0xff >> n))); }
+#endif
+TINYI_FORCE_INLINE v_i32 vi_min(v_i32 a, v_i32 b) { return _mm512_min_epi32(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_max(v_i32 a, v_i32 b) { return _mm512_max_epi32(a, b); }
+TINYI_FORCE_INLINE v_mask vi_eq(v_i32 a, v_i32 b) { return _mm512_cmpeq_epi32_mask(a, b); }
+TINYI_FORCE_INLINE v_mask vi_gt(v_i32 a, v_i32 b) { return _mm512_cmpgt_epi32_mask(a, b); }
+TINYI_FORCE_INLINE v_i32 vi_select(v_mask m, v_i32 a, v_i32 b) { return _mm512_mask_blend_epi32(m, b, a); }
+TINYI_FORCE_INLINE int32_t vi_sum(v_i32 a)
+{
+    const __m256i h = _mm256_add_epi32(_mm512_castsi512_si256(a), _mm512_extracti64x4_epi64(a, 1));
+    __m128i s = _mm_add_epi32(_mm256_castsi256_si128(h), _mm256_extracti128_si256(h, 1));
+    s = _mm_add_epi32(s, _mm_unpackhi_epi64(s, s));
+    return _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 0x55)));
+}
+
+/* ---- bytes */
+TINYI_FORCE_INLINE v_i8 vb_zero(void) { return _mm512_setzero_si512(); }
+TINYI_FORCE_INLINE v_i8 vb_set(int8_t x) { return _mm512_set1_epi8(x); }
+TINYI_FORCE_INLINE v_i8 vb_load(const void *p) { return _mm512_loadu_si512(p); }
+TINYI_FORCE_INLINE v_i8 vb_set4(const void *p) { int32_t x; memcpy(&x, p, 4); return vi_set(x); }
+TINYI_FORCE_INLINE void vb_store(void *p, v_i8 v) { _mm512_storeu_si512(p, v); }
+TINYI_FORCE_INLINE v_i8 vb_load_n(const void *p, size_t n)
+{
+    return _mm512_maskz_loadu_epi8(n < 64 ? ((__mmask64)1 << n) - 1 : ~(__mmask64)0, p);
+}
+TINYI_FORCE_INLINE v_i8 vb_and(v_i8 a, v_i8 b) { return _mm512_and_si512(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_or(v_i8 a, v_i8 b) { return _mm512_or_si512(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_xor(v_i8 a, v_i8 b) { return _mm512_xor_si512(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_add(v_i8 a, v_i8 b) { return _mm512_add_epi8(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_sub(v_i8 a, v_i8 b) { return _mm512_sub_epi8(a, b); }
+TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 i)
+{
+    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)t)), i);
+}
+
+/* vpdpbusd wants a unsigned: a + 128 is, and 128 * b is taken back. A loop over several a with one b makes the latter once. */
+TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b) { return _mm512_dpbusd_epi32(acc, a, b); }
+TINYI_FORCE_INLINE v_i32 v_dot_i8(v_i32 acc, v_i8 a, v_i8 b)
+{
+    const __m512i top = _mm512_set1_epi8((char)-128);
+    const __m512i back = _mm512_dpbusd_epi32(_mm512_setzero_si512(), top, b);
+    return _mm512_sub_epi32(_mm512_dpbusd_epi32(acc, _mm512_xor_si512(a, top), b), back);
+}
+TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_i8(acc, a, b); }
+TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return _mm512_dpbusd_epi32(acc, a, b); }
+
+#endif
+
+/* src/gnn/quant/nibble.simd.h - codes and sums of nibbles, compiled once per target
+ *
+ * 18 rows of nibbles up to 14 add up in bytes (252); a vector of bytes and 15 in each are the lower numbers, shifted the upper ones. The
+ * byte sums then go to memory in the order of the features, and are added to 32 bits from there. */
+#define TINYI_NIBBLE_BYTES (4 * V_LANES)
+#define TINYI_NIBBLE_GROUPS (TINYI_NIBBLE_BYTES / 8)   /* of a vector; 0: it holds less than one */
+
+/* 16 numbers at a time: the store of a vector of 32-bit codes as bytes is a loop of constant length, which compilers know */
+TINYI_FORCE_INLINE int TINY_FN(tinyi_nibble_part)(uint8_t *code, const float *x, const float *step, size_t n, v_f32 all, v_f32 limit, v_f32 factor, int lift)
+{
+    int32_t t[16];
+    size_t i;
+    int bad = 0;
+    for (i = 0; i < n; i += V_LANES) {
+        const size_t m = n - i < V_LANES ? n - i : V_LANES;
+        const v_f32 v = v_mul(m < V_LANES ? v_load_n(x + i, m) : v_load(x + i), factor);
+        const v_f32 s = !step ? all : v_max(v_abs(m < V_LANES ? v_select(v_first(m), v_load_n(step + i, m), all) : v_load(step + i)), v_set(TGNN_A2Q_STEP));
+        const v_f32 z = v_div(v_abs(v), s), q = v_trunc(v_add(v_min(z, limit), v_set(0.5f)));
+        const v_i32 c = v_to_i32(q);
+        if (vm_any(v_isnan(v))) bad |= TINYI_NIBBLE_NAN;
+        if (vm_any(v_lt(v, v_zero()))) bad |= TINYI_NIBBLE_BELOW;
+        vi_store(t + i, vi_add(vi_set(lift), vi_select(v_lt(v, v_zero()), vi_sub(vi_zero(), c), c)));
+    }
+    if (n == 16)
+        for (i = 0; i < 16; i++) code[i] = (uint8_t)t[i];
+    else
+        for (i = 0; i < n; i++) code[i] = (uint8_t)t[i];
+    return bad;
+}
+
+static int TINY_FN(tinyi_nibble_codes)(uint8_t *code, const float *x, size_t n, float step, float limit, int lift)
+{
+    size_t i;
+    int bad = 0;
+    for (i = 0; i + 16 <= n; i += 16) bad |= TINY_FN(tinyi_nibble_part)(code + i, x + i, NULL, 16, v_set(step), v_set(limit), v_set(1.0f), lift);
+    if (i < n) bad |= TINY_FN(tinyi_nibble_part)(code + i, x + i, NULL, n - i, v_set(step), v_set(limit), v_set(1.0f), lift);
+    return bad;
+}
+
+static int TINY_FN(tinyi_nibble_columns)(uint8_t *code, const float *x, const float *step, size_t n, float factor)
+{
+    size_t i;
+    int bad = 0;
+    for (i = 0; i + 16 <= n; i += 16) bad |= TINY_FN(tinyi_nibble_part)(code + i, x + i, step + i, 16, v_set(1.0f), v_set(7.0f), v_set(factor), 7);
+    if (i < n) bad |= TINY_FN(tinyi_nibble_part)(code + i, x + i, step + i, n - i, v_set(1.0f), v_set(7.0f), v_set(factor), 7);
+    return bad & TINYI_NIBBLE_NAN;
+}
+
+/* 8 bytes at a time: what is left of a row, and where a vector is shorter */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_nibble_group)(int32_t *sum, const unsigned char *table, size_t row_bytes, const int32_t *col, int64_t edges)
+{
+    const uint64_t nibbles = UINT64_C(0x0f0f0f0f0f0f0f0f);
+    unsigned char room[16];
+    int64_t p = 0, end;
+    int i;
+    while (p < edges) {
+        uint64_t low = 0, high = 0, v;
+        for (end = edges - p < 18 ? edges : p + 18; p < end; p++) {
+            memcpy(&v, table + (size_t)col[p] * row_bytes, 8);
+            low += v & nibbles;
+            high += v >> 4 & nibbles;
+        }
+        memcpy(room, &low, 8);
+        memcpy(room + 8, &high, 8);
+        for (i = 0; i < 16; i++) sum[i] += room[i];
+    }
+}
+
+static void TINY_FN(tinyi_nibble_sums)(int32_t *sum, const unsigned char *table, size_t row_bytes, const int32_t *col, int64_t edges, size_t groups)
+{
+    size_t g = 0;
+    memset(sum, 0, groups * 16 * sizeof *sum);
+#if V_LANES > 1
+    for (; g + TINYI_NIBBLE_GROUPS <= groups; g += TINYI_NIBBLE_GROUPS) {
+        const v_i8 nibbles = vb_set(15);
+        unsigned char low_room[TINYI_NIBBLE_BYTES], high_room[TINYI_NIBBLE_BYTES], room[2 * TINYI_NIBBLE_BYTES];
+        int64_t p = 0, end;
+        while (p < edges) {
+            v_i8 low = vb_zero(), high = vb_zero();
+            size_t i;
+            for (end = edges - p < 18 ? edges : p + 18; p < end; p++) {
+                const v_i8 v = vb_load(table + (size_t)col[p] * row_bytes + 8 * g);
+                low = vb_add(low, vb_and(v, nibbles));
+                high = vb_add(high, vb_shr(v, 4));
+            }
+            vb_store(low_room, low);
+            vb_store(high_room, high);
+            for (i = 0; i < TINYI_NIBBLE_GROUPS; i++) {
+                memcpy(room + 16 * i, low_room + 8 * i, 8);
+                memcpy(room + 16 * i + 8, high_room + 8 * i, 8);
+            }
+            for (i = 0; i < 2 * TINYI_NIBBLE_BYTES; i += V_LANES) vi_store(sum + 16 * g + i, vi_add(vi_load(sum + 16 * g + i), vi_load_u8(room + i)));
+        }
+    }
+#endif
+    for (; g < groups; g++) TINY_FN(tinyi_nibble_group)(sum + 16 * g, table + 8 * g, row_bytes, col, edges);
+}
+
+static void TINY_FN(tinyi_nibble_finish)(float *y, const int32_t *sum, int32_t less, const float *step, const float *bias, size_t n, float factor)
+{
+    const v_f32 f = v_set(factor), least = v_set(TGNN_A2Q_STEP);
+    const v_i32 l = vi_set(less);
+    size_t i;
+    for (i = 0; i < n; i += V_LANES) {
+        const size_t m = n - i < V_LANES ? n - i : V_LANES;
+        const v_f32 s = v_max(v_abs(m < V_LANES ? v_load_n(step + i, m) : v_load(step + i)), least);
+        v_f32 v = v_mul(v_mul(v_from_i32(vi_sub(m < V_LANES ? vi_load_n(sum + i, m) : vi_load(sum + i), l)), s), f);
+        if (bias) v = v_add(v, m < V_LANES ? v_load_n(bias + i, m) : v_load(bias + i));
+        if (m < V_LANES) v_store_n(y + i, v, m);
+        else v_store(y + i, v);
+    }
+}
+
+static const tinyi_nibble_kernels TINY_FN(tinyi_nibble_table) = { TINYI_PASS_TARGET, TINY_FN(tinyi_nibble_codes), TINY_FN(tinyi_nibble_columns), TINY_FN(tinyi_nibble_sums), TINY_FN(tinyi_nibble_finish) };
+#undef TINYI_NIBBLE_BYTES
+#undef TINYI_NIBBLE_GROUPS
+
+/* src/core/simd_unname.h - ends a pass: nothing of the v_ layer stays visible */
+#undef v_f32
+#undef v_i32
+#undef v_mask
+#undef v_i8
+#undef v_zero
+#undef v_set
+#undef v_load
+#undef v_store
+#undef v_load_n
+#undef v_store_n
+#undef v_load_f16
+#undef v_load_f16_n
+#undef v_store_f16
+#undef v_store_f16_n
+#undef v_load_bf16
+#undef v_load_bf16_n
+#undef v_store_bf16
+#undef v_store_bf16_n
+#undef v_add
+#undef v_sub
+#undef v_mul
+#undef v_div
+#undef v_fma
+#undef v_fnma
+#undef v_neg
+#undef v_abs
+#undef v_sqrt
+#undef v_min
+#undef v_max
+#undef v_round
+#undef v_floor
+#undef v_trunc
+#undef v_sum
+#undef v_hmax
+#undef v_hmin
+#undef v_lt
+#undef v_le
+#undef v_eq
+#undef v_ne
+#undef v_isnan
+#undef v_select
+#undef vm_and
+#undef vm_or
+#undef vm_not
+#undef vm_any
+#undef vm_all
+#undef v_first
+#undef v_to_i32
+#undef v_from_i32
+#undef v_bits
+#undef v_float
+#undef v_exp2i
+#undef v_gather
+#undef vi_zero
+#undef vi_set
+#undef vi_iota
+#undef vi_load
+#undef vi_store
+#undef vi_load_n
+#undef vi_store_n
+#undef vi_load_i8
+#undef vi_load_u8
+#undef vi_add
+#undef vi_sub
+#undef vi_mul
+#undef vi_and
+#undef vi_or
+#undef vi_xor
+#undef vi_shl
+#undef vi_shr
+#undef vi_sra
+#undef vi_min
+#undef vi_max
+#undef vi_eq
+#undef vi_gt
+#undef vi_select
+#undef vi_sum
+#undef vb_zero
+#undef vb_set
+#undef vb_set4
+#undef vb_load
+#undef vb_load_n
+#undef vb_store
+#undef vb_and
+#undef vb_or
+#undef vb_xor
+#undef vb_add
+#undef vb_sub
+#undef vb_shr
+#undef vb_table16
+#undef vw_even_i8
+#undef vw_odd_i8
+#undef vw_even_u8
+#undef vw_odd_u8
+#undef vw_add
+#undef vw_dot
 #undef v_dot_i8
 #undef v_dot_u8i8
 #undef v_dot_i8_b127
@@ -6712,7 +8702,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x8ed90ac9
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x0182a600
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -6902,6 +8892,42 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define tiny_checkpoint_expect tinygnn_checkpoint_expect
 #undef tiny_now_ns
 #define tiny_now_ns tinygnn_now_ns
+#undef tiny_local_open
+#define tiny_local_open tinygnn_local_open
+#undef tiny_local_net
+#define tiny_local_net tinygnn_local_net
+#undef tiny_local_delay
+#define tiny_local_delay tinygnn_local_delay
+#undef tiny_local_close
+#define tiny_local_close tinygnn_local_close
+#undef tiny_comm_open
+#define tiny_comm_open tinygnn_comm_open
+#undef tiny_comm_close
+#define tiny_comm_close tinygnn_comm_close
+#undef tiny_comm_rank
+#define tiny_comm_rank tinygnn_comm_rank
+#undef tiny_comm_world
+#define tiny_comm_world tinygnn_comm_world
+#undef tiny_comm_most
+#define tiny_comm_most tinygnn_comm_most
+#undef tiny_comm_net
+#define tiny_comm_net tinygnn_comm_net
+#undef tiny_allreduce_start
+#define tiny_allreduce_start tinygnn_allreduce_start
+#undef tiny_allreduce_wait
+#define tiny_allreduce_wait tinygnn_allreduce_wait
+#undef tiny_allreduce
+#define tiny_allreduce tinygnn_allreduce
+#undef tiny_comm_agree
+#define tiny_comm_agree tinygnn_comm_agree
+#undef tiny_comm_abort
+#define tiny_comm_abort tinygnn_comm_abort
+#undef tiny_comm_waited
+#define tiny_comm_waited tinygnn_comm_waited
+#undef tiny_comm_spend
+#define tiny_comm_spend tinygnn_comm_spend
+#undef tiny_comm_clock
+#define tiny_comm_clock tinygnn_comm_clock
 #undef tiny_case_dim
 #define tiny_case_dim tinygnn_case_dim
 #undef tiny_case_pick
@@ -7094,6 +9120,10 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define tiny_gla tinygnn_gla
 #undef tiny_gla_backward
 #define tiny_gla_backward tinygnn_gla_backward
+#undef tiny_twist
+#define tiny_twist tinygnn_twist
+#undef tiny_twist_backward
+#define tiny_twist_backward tinygnn_twist_backward
 #undef tiny_slope
 #define tiny_slope tinygnn_slope
 #undef tiny_round
@@ -7273,7 +9303,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #endif
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0x8ed90ac9
+#define TINYI_SHARED_DECLARED 0x0182a600
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -7428,7 +9458,10 @@ TINYI_C_BEGIN
     S(E_FORMAT, "the bytes are not what their format promises")                             \
     S(E_NUMERIC, "the numbers do not allow an answer")                                      \
     S(E_ACCEL, "the accelerator failed")                                                    \
-    S(E_VERSION, "the object was made by another version of this library")
+    S(E_VERSION, "the object was made by another version of this library")                  \
+    S(E_TIMEOUT, "another rank did not answer in time")                                     \
+    S(E_PEER, "another rank is gone")                                                       \
+    S(E_PROTOCOL, "another rank sent what was not awaited")
 
 #define TINYI_STATUS_ENUM(name, text) TINY_##name,
 typedef enum tiny_status { TINYI_STATUSES(TINYI_STATUS_ENUM) TINY_STATUS_COUNT } tiny_status;
@@ -7864,6 +9897,9 @@ TINYI_INLINE tinyi_cursor tinyi_cursor_make(const void *bytes, size_t n)
     return c;
 }
 
+/* Writing: counted with at NULL, then written into as many bytes. */
+typedef struct tinyi_writer { unsigned char *at; size_t n; } tinyi_writer;
+
 /* a text from outside, fit for a sentence: shortened, and without control bytes */
 #define TINYI_SHOW 80
 
@@ -8109,6 +10145,138 @@ TINYI_C_END
 TINYI_C_BEGIN
 
 TINY_API uint64_t tiny_now_ns(void);        /* nanoseconds since some moment; 0 where there is no clock */
+
+TINYI_C_END
+#endif
+
+/* src/core/net.h - messages between ranks: one table of functions, whoever carries them
+ *
+ * A rank is one of `world` equal workers, each with a tiny_net of its own. A message has a tag and bytes; those from one rank to
+ * another arrive in the order in which they were sent. The functions of the table never wait: each call goes on with a message as
+ * far as it can, and pause sleeps until it can go further. So one thread can send and receive at the same time, and no two
+ * ranks block each other by both sending first. tiny_comm (core/comm.h) is the caller; a program rarely needs to be.
+ *
+ * The transport that stands here carries messages between the threads of one process:
+ *
+ *   tiny_local_desc d = { 0 };
+ *   d.world = 2; d.latency_ns = 1000000; d.bits_per_second = 1e8;       a delay line: each link as slow as a network
+ *   tiny_local_open(ctx, &d, &local);
+ *   tiny_net *net = tiny_local_net(local, rank);                        for the thread of that rank
+ *
+ * On a virtual clock nothing is delayed; what the delay line would have made of it is counted, the same in every run.      */
+#ifndef TINYI_NET_H
+#define TINYI_NET_H
+TINYI_C_BEGIN
+
+#define TINY_NET_RANKS 64                   /* at most */
+
+typedef struct tiny_message {               /* one on its way; all zero but for what the caller sets */
+    uint64_t tag;                           /* sent; awaited: another one is a failure, and stands here then */
+    void *data;
+    size_t n;                               /* bytes; awaited: exactly so many */
+    size_t done;                            /* of them, so far */
+    int begun, whole;                       /* whole: nothing is left to do */
+    uint64_t at;                            /* nanoseconds. To send on a virtual clock: when it leaves. Awaited: when it arrives, 0 while that is not known */
+} tiny_message;
+
+typedef struct tiny_net_count { uint64_t messages_sent, bytes_sent, messages_received, bytes_received; } tiny_net_count;
+
+typedef struct tiny_net tiny_net;
+struct tiny_net {
+    int rank, world;
+    int virtual_clock;
+    /* One thread at a time calls send, recv and close. A failure leaves its sentence in says; after it nothing but close is called. */
+    tiny_status (*send)(tiny_net *net, int to, tiny_message *m);
+    tiny_status (*recv)(tiny_net *net, int from, tiny_message *m);
+    /* From here on peers that wait for this rank are told so, once they have what was sent before. */
+    void (*close)(tiny_net *net);
+    /* Any threads: how often something has changed, and the sleep until it is no longer `seen`, or the clock (tiny_now_ns) says until. */
+    uint64_t (*changes)(tiny_net *net);
+    void (*pause)(tiny_net *net, uint64_t seen, uint64_t until);
+    void (*wake)(tiny_net *net);            /* counts as a change */
+    tiny_net_count *count;                  /* (world): with each peer */
+    char says[200];
+};
+
+typedef struct tiny_local tiny_local;
+typedef struct tiny_local_desc {            /* all zero: one rank */
+    int world;                              /* 0: 1 */
+    size_t queue_bytes;                     /* that may be on their way from one rank to another before the sender must wait; 0: 1 MiB */
+    uint64_t latency_ns;                    /* of each link, in each direction by itself */
+    double bits_per_second;                 /* 0: no limit */
+    int virtual_clock;
+} tiny_local_desc;
+
+TINY_API tiny_status tiny_local_open(tiny_ctx *ctx, const tiny_local_desc *desc, tiny_local **out);
+TINY_API tiny_net *tiny_local_net(tiny_local *local, int rank);    /* NULL: there is none */
+/* Another delay for what is sent from here on; while nobody sends. */
+TINY_API void tiny_local_delay(tiny_local *local, uint64_t latency_ns, double bits_per_second);
+TINY_API void tiny_local_close(tiny_ctx *ctx, tiny_local *local);  /* takes NULL; after all its ranks have come to an end */
+
+TINYI_C_END
+#endif
+
+/* src/core/comm.h - sums over all ranks that are computed while the caller computes something else
+ *
+ *   tiny_comm_desc d = { 0 };
+ *   d.net = net; d.n_most = 4096;                                       each rank: the same numbers, its own net
+ *   tiny_comm_open(ctx, &d, &comm);
+ *   tiny_allreduce_start(comm, x, n, tag, &handle);                     x (n) belongs to the sum from here on
+ *   ...                                                                 other work
+ *   tiny_allreduce_wait(comm, handle);                                  x holds the sum of all ranks, the same bits in each
+ *
+ * Every rank starts the same sums in the same order: the n-th of one meets the n-th of the others, and tag, a number below 256 that the
+ * caller chooses, must agree (as must n). Sums are taken in an order that the ranks' numbers alone decide, never in that of arrival.
+ *
+ * When a rank is gone, sends what is not awaited, or does not answer within the time-out of a wait, the whole group is given up: this
+ * call and every later one answers that failure, with its sentence, on every rank. No partial sum is ever handed out.
+ *
+ * One thread at a time calls these functions. A thread of the comm's own (where the library has threads at all: OpenMP or TINY_PTHREAD)
+ * moves messages on while the caller computes; without it they move during the calls, and the sums are the same.           */
+#ifndef TINYI_COMM_H
+#define TINYI_COMM_H
+TINYI_C_BEGIN
+
+#define TINY_COMM_FLIGHTS 8                 /* sums started and not waited for, at most */
+
+typedef enum tiny_comm_way {
+    TINY_COMM_AUTO,                         /* 2 ranks: direct; more: doubling up to n_short numbers, else the ring */
+    TINY_COMM_DIRECT,                       /* each rank sends its numbers to each other one: a latency, (p - 1) n numbers */
+    TINY_COMM_DOUBLING,                     /* partners at distances 1, 2, 4 ...: log2 p latencies, as many times n numbers */
+    TINY_COMM_RING,                         /* 2 (p - 1) latencies, 2 (p - 1) / p n numbers */
+    TINY_COMM_WAYS
+} tiny_comm_way;
+
+typedef struct tiny_comm tiny_comm;
+typedef struct tiny_comm_desc {             /* all zero but net: the sensible default */
+    tiny_net *net;                          /* this rank's; stays the caller's, but is closed by tiny_comm_close and by a failure */
+    size_t n_most;                          /* numbers of the longest sum; 0: 65536 */
+    int way;                                /* tiny_comm_way */
+    size_t n_short;                         /* 0: 8192 */
+    uint64_t timeout_ns;                    /* of a wait; 0: 10 s */
+    int no_thread;                          /* nonzero: messages move during the calls only */
+} tiny_comm_desc;
+
+TINY_API tiny_status tiny_comm_open(tiny_ctx *ctx, const tiny_comm_desc *desc, tiny_comm **out);
+TINY_API void tiny_comm_close(tiny_comm *comm);             /* takes NULL; before its context. What is in flight is given up. */
+TINY_API int tiny_comm_rank(const tiny_comm *comm);         /* 0 for NULL */
+TINY_API int tiny_comm_world(const tiny_comm *comm);        /* 1 for NULL */
+TINY_API size_t tiny_comm_most(const tiny_comm *comm);      /* numbers of the longest sum */
+TINY_API const tiny_net *tiny_comm_net(const tiny_comm *comm);      /* its counts, once nothing is in flight */
+
+TINY_API tiny_status tiny_allreduce_start(tiny_comm *comm, float *x, size_t n, unsigned tag, uint64_t *handle);
+TINY_API tiny_status tiny_allreduce_wait(tiny_comm *comm, uint64_t handle);     /* in any order, each once */
+TINY_API tiny_status tiny_allreduce(tiny_comm *comm, float *x, size_t n, unsigned tag);     /* start and wait */
+/* A number that must be the same on all ranks: what names it, "model". Refused on every rank where it is not. */
+TINY_API tiny_status tiny_comm_agree(tiny_comm *comm, const char *what, uint64_t value);
+/* This rank cannot go on: nothing of the caller's is touched any more, the others are told. NULL: nothing to do. */
+TINY_API void tiny_comm_abort(tiny_comm *comm);
+
+/* Nanoseconds that this rank has spent in waits; of real time. */
+TINY_API uint64_t tiny_comm_waited(const tiny_comm *comm);
+/* On a virtual clock: this rank has computed for ns; what its clock says. 0 on a real one. */
+TINY_API void tiny_comm_spend(tiny_comm *comm, uint64_t ns);
+TINY_API uint64_t tiny_comm_clock(const tiny_comm *comm);
 
 TINYI_C_END
 #endif
@@ -8521,6 +10689,12 @@ typedef struct tinyi_gemm_shape {
     int kc, nc, mc;                         /* depth of a block, columns of a block, rows of a piece of work */
 } tinyi_gemm_shape;
 
+/* The same of the int8 product. */
+typedef struct tinyi_gemm_i8_shape {
+    int bytes;                              /* of a packed number: 1, or 2 in the form of pairs */
+    int rows, columns;                      /* of a tile at most: parts of 128, and 16 or 32 */
+} tinyi_gemm_i8_shape;
+
 /* What a tile asks the second-level cache to fetch while it computes: n cache lines from each of two addresses. */
 typedef struct tinyi_gemm_ahead { const unsigned char *a, *b; size_t n; } tinyi_gemm_ahead;
 
@@ -8554,8 +10728,10 @@ typedef struct tinyi_gemm_ahead { const unsigned char *a, *b; size_t n; } tinyi_
     K(gemv_pick, void, (float *y, const void *w, int dtype, ptrdiff_t w_k, const int32_t *list, const float *x, size_t k, size_t n)) \
     K(gemm_i8_begin, void, (void)) K(gemm_i8_end, void, (void))                                                             \
     K(gemm_i8_tile, void, (int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel, \
-                           size_t k, const int32_t *start, int rows, int columns))                                          \
-    K(gemm_i8_start, void, (int32_t *sums, const int8_t *panel, size_t k))                                                  \
+                           size_t k, const int32_t *start_a, const int32_t *start_b, int rows, int columns))                \
+    K(gemm_i8_shape, void, (tinyi_gemm_i8_shape *shape))                                                                    \
+    K(gemm_i8_row, int32_t, (uint8_t *to, const uint8_t *x, int is_signed, size_t n))                                       \
+    K(gemm_i8_start, void, (int32_t *sums, int8_t *to, const int8_t *panel, size_t k))                                                \
     K(gemm_i8_weave, void, (int8_t *to, const int8_t *x, ptrdiff_t row, size_t n))                                          \
     K(gemm_i8_dot, void, (int32_t *y, ptrdiff_t y_step, const int8_t *b, ptrdiff_t b_row, size_t n, const uint8_t *a, int a_signed, size_t k))
 
@@ -8980,11 +11156,13 @@ typedef struct tiny_attention_params {
     float scale;                            /* 0: 1 / sqrt(d_head) */
     float softcap;                          /* > 0: s = softcap * tanh(s / softcap) */
     int causal;                             /* the last query sees all keys, each one before it one key less */
+    float twist_t, twist_s;                 /* twist_s not 0: weights of at most twist_t times their row's largest are suppressed (math/twist.h) */
 } tiny_attention_params;
 
 /* q (n_query, n_head, d), k (n_key, n_head_kv, d), v (n_key, n_head_kv, d_v), o (n_query, n_head, d_v), all f32.
  * n_head is a multiple of n_head_kv: query head h reads key head h / (n_head / n_head_kv).
- * bias: NULL, or (n_query, n_key) or (n_head, n_query, n_key), added to the scores; -inf hides a key. */
+ * bias: NULL, or (n_query, n_key) or (n_head, n_query, n_key), added to the scores; -inf hides a key.
+ * A fifth input of the operation, one number, stands for twist_s and takes a gradient: op.in[4], for those who train it on a tape. */
 TINY_API tiny_status tiny_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *bias,
                                     const tiny_attention_params *params, const tiny_tensor *o);
 
@@ -9030,6 +11208,10 @@ TINYI_INLINE size_t tinyi_att_tile_floats(size_t d, size_t d_v) { return TINYI_A
     K(attention_scores_f32, void, (float *s, tiny_idx ld, const float *k, tiny_idx ldk, int n, const float *q, tiny_idx ldq, int j0, int j1, tiny_idx d)) \
     K(attention_cap_f32, void, (float *s, tiny_idx ld, int n, int j0, int j1, float cap))                                         \
     K(attention_weights_f32, void, (float *s, tiny_idx ld, int n, float *m, float *l, float *f, int j0, int j1))                  \
+    K(attention_peak_f32, void, (const float *s, tiny_idx ld, int n, float *m, int j0, int j1))                                   \
+    K(attention_level_f32, void, (float *s, tiny_idx ld, int n, const float *m, float *l, float *low_sum, float t, int j0, int j1)) \
+    K(attention_weigh_f32, void, (float *s, tiny_idx ld, int n, const float *f, float t, int j0, int j1))                         \
+    K(attention_split_f32, int, (float *s, float *big, tiny_idx ld, int n, float t, int j0, int j1))                              \
     K(attention_mix_f32, void, (float *acc, tiny_idx d_v, const float *p, tiny_idx ld, const float *f, const float *v, tiny_idx ldv, int n, int n_row)) \
     K(attention_finite_f32, int, (const float *v, tiny_idx ldv, int n, tiny_idx d_v))
 
@@ -9113,6 +11295,58 @@ TINY_API tiny_status tiny_gla_backward(tiny_ctx *ctx, const tiny_tensor *state, 
 
 #endif
 #define TINYI_OPS_GLA_GRAD(ROW) ROW(GLA_BACKWARD, gla_backward)
+
+TINYI_C_END
+#endif
+
+/* src/math/twist.h - suppressing what many small attention weights add up to: TWIST, behind the softmax
+ *
+ *     tiny_twist_params p;
+ *     p.t = 0.1f;                                          what is at most a tenth of its row's largest weight is trivial
+ *     p.s = 0.5f;
+ *     tiny_softmax(ctx, &scores, NULL, &a);
+ *     tiny_twist(ctx, &a, NULL, &p, &a);                   a trivial weight becomes s a^2 / (sum of the trivial ones + 1e-6)
+ *
+ * The others stay, and a row is not divided by its new sum: it is less than 1. n equal trivial weights are divided by n / s.
+ * "Accumulated Trivial Attention Matters in Vision Transformers on Small Datasets", 2022 (arXiv 2210.12333). s = 0 switches it off: y = a.
+ *
+ * a (..., n) holds weights, at least 0. A row with a number that is not finite is NaN throughout. tiny_attention does the same without a
+ * matrix of weights: its params twist_t and twist_s.                                                                      */
+#ifndef TINYI_TWIST_H
+#define TINYI_TWIST_H
+TINYI_C_BEGIN
+
+typedef struct tiny_twist_params {
+    float t;                                /* at least 0; the authors took 0.1 (ViT) and 0.05 (PiT) */
+    float s;                                /* they began with 0.5 and trained it, one a layer, with a rate of its own (1e-3 to 7e-5) */
+} tiny_twist_params;
+
+#ifndef TINY_ONLY_MODELS
+/* s: a tensor of one number that stands for params.s and takes a gradient, or NULL. y may be exactly a. */
+TINY_API tiny_status tiny_twist(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *s, const tiny_twist_params *params, const tiny_tensor *y);
+/* The gradient, for those who have no tape: d_a as a; d_s (..., 1), a number for each row: dL/ds is their sum. Which weights are trivial
+ * counts as constant. Switched off, d_a is dy and d_s is 0. */
+TINY_API tiny_status tiny_twist_backward(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *dy, const tiny_tensor *s, const tiny_twist_params *params,
+                                         const tiny_tensor *d_a, const tiny_tensor *d_s);
+#endif
+
+/* for the operations that have such params */
+#define TINYI_TWIST_LEAST 1e-6              /* what the sum of the trivial weights has at least, so that nothing is divided by 0 */
+
+#define TINYI_OPS_TWIST(ROW) ROW(TWIST, twist) ROW(TWIST_BACKWARD, twist_backward)
+#ifndef TINY_ONLY_MODELS
+/* trivial: a[i] <= low
+ *   sum    of the trivial ones; not finite where some number is not
+ *   write  y = f a^2 where trivial, else a                     dot   sum g a^2 over the trivial ones
+ *   back   da = f a g - c where trivial, else g                                                                  */
+#define TINYI_KERNELS_TWIST(K)                                                                                          \
+    K(twist_sum_f32, float, (const float *a, size_t n, float low))                                                      \
+    K(twist_write_f32, void, (float *y, const float *a, size_t n, float low, float f))                                  \
+    K(twist_dot_f32, float, (const float *a, const float *g, size_t n, float low))                                      \
+    K(twist_back_f32, void, (float *da, const float *a, const float *g, size_t n, float low, float f, float c))
+#else
+#define TINYI_KERNELS_TWIST(K)
+#endif
 
 TINYI_C_END
 #endif
@@ -9388,7 +11622,7 @@ TINYI_C_BEGIN
     TINYI_OPS_SOFTMAX(ROW) TINYI_OPS_NORM(ROW) TINYI_OPS_MATMUL(ROW) TINYI_OPS_LAYOUT(ROW)              \
     TINYI_OPS_CONV(MORE) TINYI_OPS_SORT(ROW) TINYI_OPS_FFT(MORE) TINYI_OPS_FWHT(MORE) TINYI_OPS_ATTENTION(ROW) \
     TINYI_OPS_SLOPE(MORE) TINYI_OPS_LOSS(MORE) TINYI_OPS_ROPE(ROW) TINYI_OPS_PATCH(MORE) TINYI_OPS_EDGES(MORE) \
-    TINYI_OPS_GLA(ROW) TINYI_OPS_GLA_GRAD(MORE)
+    TINYI_OPS_GLA(ROW) TINYI_OPS_GLA_GRAD(MORE) TINYI_OPS_TWIST(MORE)
 #define TINYI_OPS(ROW) TINYI_OPS_OF(ROW, ROW)
 
 #define TINYI_ROW_KIND(KIND, name) TINY_OP_##KIND,
@@ -9815,6 +12049,24 @@ TINY_API tiny_status tinygnn_checkpoint_get_bytes(tiny_ctx *ctx, const tiny_chec
 TINY_API tiny_status tinygnn_checkpoint_get_tensor(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *into);
 TINY_API tiny_status tinygnn_checkpoint_expect(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *t);
 TINY_API uint64_t tinygnn_now_ns(void);
+TINY_API tiny_status tinygnn_local_open(tiny_ctx *ctx, const tiny_local_desc *desc, tiny_local **out);
+TINY_API tiny_net *tinygnn_local_net(tiny_local *local, int rank);
+TINY_API void tinygnn_local_delay(tiny_local *local, uint64_t latency_ns, double bits_per_second);
+TINY_API void tinygnn_local_close(tiny_ctx *ctx, tiny_local *local);
+TINY_API tiny_status tinygnn_comm_open(tiny_ctx *ctx, const tiny_comm_desc *desc, tiny_comm **out);
+TINY_API void tinygnn_comm_close(tiny_comm *comm);
+TINY_API int tinygnn_comm_rank(const tiny_comm *comm);
+TINY_API int tinygnn_comm_world(const tiny_comm *comm);
+TINY_API size_t tinygnn_comm_most(const tiny_comm *comm);
+TINY_API const tiny_net *tinygnn_comm_net(const tiny_comm *comm);
+TINY_API tiny_status tinygnn_allreduce_start(tiny_comm *comm, float *x, size_t n, unsigned tag, uint64_t *handle);
+TINY_API tiny_status tinygnn_allreduce_wait(tiny_comm *comm, uint64_t handle);
+TINY_API tiny_status tinygnn_allreduce(tiny_comm *comm, float *x, size_t n, unsigned tag);
+TINY_API tiny_status tinygnn_comm_agree(tiny_comm *comm, const char *what, uint64_t value);
+TINY_API void tinygnn_comm_abort(tiny_comm *comm);
+TINY_API uint64_t tinygnn_comm_waited(const tiny_comm *comm);
+TINY_API void tinygnn_comm_spend(tiny_comm *comm, uint64_t ns);
+TINY_API uint64_t tinygnn_comm_clock(const tiny_comm *comm);
 TINY_API tiny_idx tinygnn_case_dim(tiny_case *c, tiny_idx limit);
 TINY_API int tinygnn_case_pick(tiny_case *c, int n);
 #ifndef TINY_NO_CONFORM
@@ -9966,6 +12218,12 @@ TINY_API tiny_status tinygnn_attention(tiny_ctx *ctx, const tiny_tensor *q, cons
 TINY_API tiny_status tinygnn_gla(tiny_ctx *ctx, const tiny_tensor *state, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *g, const tiny_gla_params *params, const tiny_tensor *state_out, const tiny_tensor *o);
 #ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_gla_backward(tiny_ctx *ctx, const tiny_tensor *state, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *d_o, const tiny_tensor *g, const tiny_tensor *d_state_out, const tiny_gla_params *params, const tiny_tensor *d_qkg, const tiny_tensor *d_v, const tiny_tensor *d_state);
+#endif
+#ifndef TINY_ONLY_MODELS
+TINY_API tiny_status tinygnn_twist(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *s, const tiny_twist_params *params, const tiny_tensor *y);
+#endif
+#ifndef TINY_ONLY_MODELS
+TINY_API tiny_status tinygnn_twist_backward(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *dy, const tiny_tensor *s, const tiny_twist_params *params, const tiny_tensor *d_a, const tiny_tensor *d_s);
 #endif
 #ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_slope(tiny_ctx *ctx, int of, const tiny_tensor *x, const tiny_tensor *dy, const tiny_tensor *dx);
@@ -10676,6 +12934,7 @@ typedef struct tgnn_net {
     int n_stages;
     tgnn_stage stage[TGNN_NET_MOST];
     int rows;                               /* rows of x are divided by their sums */
+    int quant;                              /* the description is that of a net of whole numbers: see gnn/quant/quant.h */
     tiny_idx n_in, n_out;
 } tgnn_net;
 
@@ -10716,6 +12975,9 @@ typedef struct tgnn_net_input {
 /* y (nodes, n_out), behind a readout (graphs, n_out). before: what the last layer is given (its n_in columns), or NULL: a picture of
  * the nodes is drawn from it. Two threads may run one net in two contexts. */
 TINY_API tiny_status tgnn_net_run(tiny_ctx *ctx, const tgnn_net *net, const tgnn_net_input *in, const tiny_tensor *y, const tiny_tensor *before);
+
+/* tgnn_net_run, with another way through convolutions and linear layers; their act follows, readouts are the net's own. by NULL: none. */
+typedef tiny_status (*tinyi_net_stage_fn)(void *arg, int i, const tgnn_graph *g, const tiny_tensor *x, const tiny_tensor *y);
 
 /* Weight i of a stage: its name in the layer, and what its shape must be. 0: the stage has no such weight. */
 typedef struct tinyi_net_weight { const char *name; int rank, optional; tiny_idx dim[3]; } tinyi_net_weight;
@@ -10776,6 +13038,7 @@ typedef struct tgnn_train_desc {            /* all zero: 200 epochs of Adam, 0.0
     int halve_every;                        /* epochs after which lr is halved, again and again; 0: never */
     int batch;                              /* graphs in a step; 0: 32 */
     int batch_norm;                         /* graphs: in gin layers; folded into the weights at the end */
+    struct tgnn_a2q_net *a2q;               /* steps and bits that are learnt with the weights (gnn/quant/a2q_net.h); NULL: none */
     int (*callback)(void *user, const tgnn_epoch *epoch);      /* after each epoch, which is then judged; nonzero ends the training; may be NULL */
     void *user;
 } tgnn_train_desc;
@@ -10807,6 +13070,261 @@ TINY_API tiny_status tgnn_train_graphs(tiny_ctx *ctx, tgnn_net *net, const tgnn_
 TINY_API tiny_status tgnn_train_links(tiny_ctx *ctx, tgnn_net *net, const tgnn_links *data, const tiny_tensor *x, const tgnn_train_desc *desc, tgnn_epoch *last);
 
 #endif
+TINYI_C_END
+#endif
+
+/* src/gnn/quant/bits.h - whole numbers of 1 to 8 bits, one behind the other
+ *
+ * The lowest bit first: number i lies at the bits i * bits .. i * bits + bits - 1 of the stream, bit k of the stream at bit k % 8 of
+ * byte k / 8. The bits behind the last number are 0. Eight numbers are always as many bytes as one has bits.                     */
+#ifndef TINYI_GNN_BITS_H
+#define TINYI_GNN_BITS_H
+TINYI_C_BEGIN
+
+/* The bytes of n numbers; SIZE_MAX where that is no size, or bits are not 0 .. 8. Numbers of 0 bits take no byte and are 0. */
+TINY_API size_t tgnn_bits_bytes(size_t n, int bits);
+/* The lower `bits` bits of each code; what stands above them is left out. */
+TINY_API void tgnn_bits_pack(unsigned char *to, const uint8_t *code, size_t n, int bits);
+TINY_API void tgnn_bits_unpack(uint8_t *code, const unsigned char *from, size_t n, int bits);
+
+TINYI_C_END
+#endif
+
+/* src/gnn/quant/a2q.h - quantization of graph features whose step and number of bits are learnt, node by node
+ *
+ * A row (a node) has a step a > 0 and a real number b that stands for its bits:
+ *     Q = 2^(b - 1) - 1, b rounded;  z = min(|x| / a, Q);  q = sign(x) floor(z + 1/2);  xq = a q
+ * One bit gives Q = 0: the row is zeros. Of numbers that are never below 0 the sign is not stored: such a row takes b - 1 bits.
+ * |a| and |b| are used, a at least 1e-8, b from 1 to 8.
+ *
+ * The operation tgnn_a2q_row has a gradient. For x it is the straight-through one: dL/dxq where |x| <= a Q, else 0. For a and b it is the
+ * local one of the paper, whatever flows in: that of the node's own error E = mean_f |xq - x|,
+ *     dE/da = mean_f sgn(xq - x) (in range: q - x / a; clipped: Q sgn(x))
+ *     dE/db = mean_f sgn(xq - x) (in range: 0;         clipped: sgn(x) 2^(b - 1) ln 2 a)
+ * or, with task, the same with dL/dxq in the place of sgn(xq - x) / f: for weights, and for classes of graphs.                       */
+#ifndef TINYI_GNN_A2Q_H
+#define TINYI_GNN_A2Q_H
+TINYI_C_BEGIN
+
+#define TGNN_A2Q_BITS 8                     /* at most */
+#define TGNN_A2Q_STEP 1e-8f                 /* at least */
+
+typedef struct tgnn_a2q_params {
+    int by_column;                          /* a step for each column of x, not for each row */
+    int bits;                               /* of all, where there is no tensor of them */
+    int task;                               /* steps and bits learn from the loss, not from their own error */
+} tgnn_a2q_params;
+
+/* in: x (n, f); step (n), by column (f), with an index (any number of groups); bits of each step, or NULL; index (n) i32, the group of
+ * each row, or NULL. Out: xq (n, f). Everything but index is f32. */
+TINY_API const tiny_op_row *tgnn_a2q_row(void);
+/* in: the same, and dL/dxq. Out: dL/dx, and for each step and its bits the sums over what it scales. */
+TINY_API const tiny_op_row *tgnn_a2q_back_row(void);
+TINY_API tiny_status tgnn_a2q(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *step, const tiny_tensor *bits, const tiny_tensor *index, const tgnn_a2q_params *params,
+                              const tiny_tensor *xq);
+
+/* round(|b|), from 1 to 8; and 2^(b - 1) - 1 */
+TINY_API int tgnn_a2q_round(float bits);
+TINY_API int tgnn_a2q_limit(int bits);
+/* Steps that are not finite or 0, bits that are not finite or outside of 1 .. 8: the sentence names the first. what: "conv1" */
+TINY_API tiny_status tgnn_a2q_check(tiny_ctx *ctx, const char *what, const float *step, const float *bits, tiny_idx n);
+/* Kilobytes that n rows of f numbers take, by the paper's measure sum f |b| / 8192; positive: a bit less for each. With whole bits it is
+ * what tgnn_packed_rows takes, to the bit. */
+TINY_API double tgnn_a2q_kilobytes(const float *bits, tiny_idx n, tiny_idx f, int positive);
+
+/* ---- groups: for graphs that were not there when the steps were learnt (the paper's Nearest Neighbour Strategy)
+ *
+ * A row takes the group k whose largest number a_k (2^(b_k - 1) - 1) is nearest to the largest |x| of the row; of equal distances the
+ * lowest k. published: by a_k 2^(b_k - 1), as the authors' program has it. */
+typedef struct tgnn_nearest {
+    tiny_idx n, m;                          /* groups, and different limits among them */
+    float *limit;                           /* ascending */
+    int32_t *group;                         /* the lowest that has it */
+} tgnn_nearest;
+TINY_API tiny_status tgnn_nearest_make(tiny_ctx *ctx, const float *step, const float *bits, tiny_idx n, int published, tgnn_nearest *out);
+TINY_API void tgnn_nearest_free(tiny_ctx *ctx, tgnn_nearest *nearest);     /* takes one that could not be made */
+TINY_API int32_t tgnn_nearest_find(const tgnn_nearest *nearest, float largest);
+/* x (n, f) f32: the group of each row */
+TINY_API tiny_status tgnn_nearest_assign(tiny_ctx *ctx, const tgnn_nearest *nearest, const tiny_tensor *x, int32_t *group);
+
+/* For others in this house. */
+TINY_REF_BEGIN
+TINYI_INLINE float tinyi_a2q_step(float s) { const float a = s < 0.0f ? -s : s; return a > TGNN_A2Q_STEP ? a : TGNN_A2Q_STEP; }
+/* the code of x without its sign; x is no NaN */
+TINYI_INLINE int tinyi_a2q_code(float x, float step, float limit)
+{
+    const float z = (x < 0.0f ? -x : x) / step;
+    return (int)((z < limit ? z : limit) + 0.5f);
+}
+TINY_REF_END
+/* Fills the arrays of a tgnn_nearest that has room for n. */
+
+TINYI_C_END
+#endif
+
+/* src/gnn/quant/a2q_net.h - steps and bits for a net, learnt with its weights
+ *
+ *   tgnn_a2q_desc d = { 0 };
+ *   d.bits = 2.0;                                          of a feature, on average
+ *   tgnn_a2q_net_open(ctx, net, &d, &x, &q);
+ *   how.a2q = q;
+ *   tgnn_train_nodes(ctx, net, &data, &how, &last);        gnn/train/train.h; last.test: of the quantized net
+ *   tgnn_quant_make(ctx, net, q, &small);                  gnn/quant/packed.h: whole numbers only
+ *   tgnn_a2q_net_close(ctx, q);
+ *
+ * What is quantized: the features that go into each product with weights, with a step and bits for each node or group (features of the
+ * input that are 0 or one number a row are left alone: they are whole numbers already); the weights, 4 bits, a step for each output;
+ * and what is summed along edges, 4 bits, a step for each column. gcn layers multiply row j by 1 / sqrt(degree) before that, and row i
+ * after the sum, so that the sum is one of whole numbers; gin layers multiply before they sum, which is the same. Dropout comes after
+ * quantization. Kinds of layers: gcn, gin, linear, readout; weights of edges count 1.                                              */
+#ifndef TINYI_GNN_A2Q_NET_H
+#define TINYI_GNN_A2Q_NET_H
+TINYI_C_BEGIN
+
+#define TGNN_A2Q_MAPS (2 * TGNN_NET_MOST)
+#define TGNN_A2Q_WEIGHT_BITS 4
+
+typedef struct tgnn_a2q_desc {              /* all zero: the paper's settings for a GCN on Cora, but for the target and the steps of weights */
+    double bits;                            /* the target: of a stored feature on average, over all products; 0: 2 */
+    double kilobytes;                       /* the target by memory instead; 0: by bits */
+    double lambda;                          /* of the penalty lambda max(0, M - target)^2, M in kilobytes; 0: 2.5; below 0: none */
+    double first_bits;                      /* at the start; 0: 4, and 5 where features are not below 0 */
+    tiny_idx groups;                        /* steps for so many groups of rows, for graphs that come later; 0: for each node */
+    int published;                          /* groups are found as the authors' program finds them: see tgnn_nearest */
+    int uniform;                            /* one step and this many stored bits for all rows, which is what others do; 0: not */
+    int drawn;                              /* steps of weights start at |N(0.1, 0.2)| as the authors' do, not by the weights */
+    int task;                               /* steps and bits of features learn from the loss, as classes of graphs want it */
+    double lr_bits, lr_step, lr_weight, lr_sum;     /* 0: 0.1, 0.04 (features), 0.002 (weights; drawn: 0.02), 0.008 (sums) */
+    uint64_t seed;
+} tgnn_a2q_desc;
+
+typedef struct tgnn_a2q_map {               /* a product of features and weights */
+    int stage, weight;                      /* w[weight] of that stage of the net */
+    int raw;                                /* features are left alone */
+    int positive;                           /* they are never below 0: a bit less is stored */
+    tiny_idx n_in, n_out, n_steps;          /* steps: nodes or groups; raw: none */
+    float *step, *bits;                     /* of features, n_steps each */
+    float *weight_step, *sum_step;          /* n_out each; sum_step NULL: the product is not summed along edges */
+} tgnn_a2q_map;
+
+typedef struct tgnn_a2q_net {
+    tgnn_a2q_desc desc;
+    tiny_idx n_nodes;                       /* 0: groups */
+    int n_maps;
+    tgnn_a2q_map map[TGNN_A2Q_MAPS];
+    float *values;                          /* all steps and bits, one block */
+    size_t n_values;
+} tgnn_a2q_net;
+
+/* x (nodes, n_in): what the net will be trained on. */
+TINY_API tiny_status tgnn_a2q_net_open(tiny_ctx *ctx, const tgnn_net *net, const tgnn_a2q_desc *desc, const tiny_tensor *x, tgnn_a2q_net **out);
+TINY_API void tgnn_a2q_net_close(tiny_ctx *ctx, tgnn_a2q_net *q);      /* takes NULL */
+
+/* The net with everything quantized, in floats: what training judges, and what gnn/quant/quant.h must give in whole numbers. As tgnn_net_run. */
+TINY_API tiny_status tgnn_a2q_net_run(tiny_ctx *ctx, const tgnn_net *net, const tgnn_a2q_net *q, const tgnn_net_input *in, const tiny_tensor *y, const tiny_tensor *before);
+
+TINYI_C_END
+#endif
+
+/* src/gnn/quant/packed.h - rows of features in as many bits as each row has, and products and sums of whole numbers
+ *
+ * Rows of the same bits lie side by side, as one stream of numbers (gnn/quant/bits.h); streams begin at whole bytes. A number is
+ * stored as q + Q in b bits, where no feature is below 0 as q in b - 1 bits: such a row of one bit takes nothing.               */
+#ifndef TINYI_GNN_PACKED_H
+#define TINYI_GNN_PACKED_H
+TINYI_C_BEGIN
+
+typedef struct tgnn_packed {
+    tiny_idx n, f;
+    int positive;
+    uint8_t *bits;                          /* b of each row */
+    float *step;                            /* of each row */
+    uint32_t *order;                        /* rows by their bits; order[first[b]] .. order[first[b + 1] - 1] have b */
+    tiny_idx first[TGNN_A2Q_BITS + 2];
+    size_t at[TGNN_A2Q_BITS + 2];           /* where the stream of each begins */
+    unsigned char *data;
+    size_t n_bytes;
+    uint64_t n_bits;                        /* of the numbers: what is more in n_bytes fills up bytes */
+} tgnn_packed;
+
+/* x (n, f) f32. step, bits: m each; group (n): the one of each row, NULL: row i has number i. A NaN is refused, and with positive a number
+ * below 0. */
+TINY_API tiny_status tgnn_packed_make(tiny_ctx *ctx, const tiny_tensor *x, const float *step, const float *bits, tiny_idx m, const int32_t *group, int positive, tgnn_packed *out);
+TINY_API void tgnn_packed_free(tiny_ctx *ctx, tgnn_packed *packed);    /* takes one that could not be made */
+/* y (n, f) f32, dense: what tgnn_a2q gives, to the bit */
+TINY_API tiny_status tgnn_packed_get(tiny_ctx *ctx, const tgnn_packed *packed, const tiny_tensor *y);
+/* y[i][j] = step[i] scale[j] sum_k q[i][k] w[j][k]: w (n_out, f) i8, scale (n_out) f32, above 0, y (n, n_out) f32; both
+ * dense. The sum is exact. */
+TINY_API tiny_status tgnn_packed_product(tiny_ctx *ctx, const tgnn_packed *packed, const tiny_tensor *w, const tiny_tensor *scale, const tiny_tensor *y);
+
+/* ---- rows of whole numbers -7 .. 7, stored + 7, 16 in a group of 8 bytes, that are summed along edges: byte i has number i in its lower
+ * half and number 8 + i in the upper, so that a vector of bytes and 15 in each are numbers side by side, and 18 of them add up in bytes. */
+typedef struct tgnn_nibbles { tiny_idx n, f, groups; unsigned char *data; } tgnn_nibbles;
+TINY_API tiny_status tgnn_nibbles_make(tiny_ctx *ctx, tiny_idx n, tiny_idx f, tgnn_nibbles *out);  /* all are 0 */
+TINY_API void tgnn_nibbles_free(tiny_ctx *ctx, tgnn_nibbles *nibbles);
+TINY_API void tgnn_nibbles_put(const tgnn_nibbles *t, tiny_idx row, const int8_t *q);
+TINY_API void tgnn_nibbles_get(const tgnn_nibbles *t, tiny_idx row, int8_t *q);
+/* The codes of z (n, f) f32, dense, each row times factor (n, or NULL): steps by column, 4 bits, as tgnn_a2q rounds them. */
+TINY_API tiny_status tgnn_nibbles_quantize(tiny_ctx *ctx, const tiny_tensor *z, const float *factor, const float *step, const tgnn_nibbles *t);
+/* y[r][j] = factor[r] step[j] (sum over the edges p of row r of q[col[p]][j] + own q[r][j]) + bias[j]: a in CSR form, its values are not
+ * looked at; factor (rows), bias (f): or NULL. y (a's rows, f) f32, dense. Exact below 2^24. */
+TINY_API tiny_status tgnn_nibbles_sum(tiny_ctx *ctx, const tiny_sparse *a, const tgnn_nibbles *t, float own, const float *factor, const float *step, const float *bias, const tiny_tensor *y);
+
+TINYI_C_END
+#endif
+
+/* src/gnn/quant/quant.h - a net of whole numbers: weights of 4 bits, features of 1 to 8
+ *
+ *   tgnn_quant_make(ctx, net, q, &small);                  from what gnn/quant/a2q_net.h has learnt
+ *   tgnn_quant_write(ctx, "model.safetensors", small);     and model.json beside it
+ *   tgnn_quant_run(ctx, small, &in, &y, NULL, NULL);       the classes that the trained net gave
+ *
+ * Each product is one of bytes, each sum along edges one of nibbles; between them rows are scaled, and quantized again. Features go
+ * packed from layer to layer.
+ *
+ * The files are those of a net (gnn/layer/net.h), with "quant": "a2q INPUT STEPS" in the description: INPUT is raw (0 or one number a row),
+ * positive or signed, STEPS nodes, groups or published (groups as in tgnn_nearest). Instead of a matrix NAME (out, in) stand
+ *   NAME         U8 (out, (in + 1) / 2)     q + 7 of 4 bits, each row from its own byte on
+ *   NAME.scale   F32 (out)                  step of each row
+ *   NAME.step    F32 (nodes or groups)      of the features that go in, and
+ *   NAME.bits    U8, as many                their bits, 1 to 8; both are missing where the input is raw
+ *   NAME.sum     F32 (out)                  step of each column of the product, where it is summed along edges
+ * With STEPS nodes the files belong to the graph that they were trained on: another number of nodes is refused.                    */
+#ifndef TINYI_GNN_QUANT_H
+#define TINYI_GNN_QUANT_H
+TINYI_C_BEGIN
+
+typedef struct tgnn_quant {
+    tgnn_net *net;                          /* its layers; of the weights only biases and eps */
+    tgnn_a2q_net *q;                        /* steps and bits, whole */
+    int8_t *code[TGNN_A2Q_MAPS];            /* of each map, (n_out, n_in), -7 .. 7 */
+    tgnn_nibbles turned;                    /* code[0] by input, where the input is raw */
+} tgnn_quant;
+
+typedef struct tgnn_quant_report {          /* of the features that were packed in a run */
+    uint64_t numbers, bits;
+    size_t bytes, step_bytes;               /* with the bytes filled up; a step of 4 bytes and 1 of bits for each row */
+} tgnn_quant_report;
+
+TINY_API tiny_status tgnn_quant_make(tiny_ctx *ctx, const tgnn_net *net, const tgnn_a2q_net *q, tgnn_quant **out);
+TINY_API void tgnn_quant_free(tiny_ctx *ctx, tgnn_quant *quant);   /* takes NULL */
+/* As tgnn_net_run; report may be NULL. */
+TINY_API tiny_status tgnn_quant_run(tiny_ctx *ctx, const tgnn_quant *quant, const tgnn_net_input *in, const tiny_tensor *y, const tiny_tensor *before, tgnn_quant_report *report);
+/* Bytes of weights, steps and biases, as they are in the file. */
+TINY_API size_t tgnn_quant_bytes(const tgnn_quant *quant);
+
+/* Both files, each written as a whole or not at all. */
+TINY_API tiny_status tgnn_quant_write(tiny_ctx *ctx, const char *path, const tgnn_quant *quant);
+TINY_API tiny_status tgnn_quant_read(tiny_ctx *ctx, const char *path, tgnn_quant **out);
+TINY_API tiny_status tgnn_quant_read_memory(tiny_ctx *ctx, const char *name, const void *json, size_t n_json, const void *weights, size_t n_weights, tgnn_quant **out);
+/* Whether the description beside path is one of a quantized net. */
+TINY_API tiny_status tgnn_quant_known(tiny_ctx *ctx, const char *path, int *is);
+
+/* What the description says, as a number from 1 on (0: not quantized): 1 + 3 input + steps, in the order of the head. */
+enum { TINYI_QUANT_RAW, TINYI_QUANT_POSITIVE, TINYI_QUANT_SIGNED };
+enum { TINYI_QUANT_NODES, TINYI_QUANT_GROUPS, TINYI_QUANT_PUBLISHED };
+/* codes -> the form that a raw input wants */
+
 TINYI_C_END
 #endif
 
@@ -10893,7 +13411,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0010897
+#line 0013415
 #endif
 #define TINYI_GNN_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
@@ -10914,6 +13432,8 @@ TINYI_FN int tinyi_rd_bytes(tinyi_cursor *c, size_t n, const unsigned char **p);
  * element. 64-bit on purpose: a count is checked before it becomes a size_t. */
 TINYI_FN int tinyi_rd_count(tinyi_cursor *c, uint64_t least_bytes_each, size_t *count);     /* reads a u64 */
 TINYI_FN int tinyi_count_fits(const tinyi_cursor *c, uint64_t count, uint64_t least_bytes_each);
+TINYI_FN void tinyi_wr(tinyi_writer *w, uint64_t v, int bytes);                     /* the lower bytes of v, little endian */
+TINYI_FN void tinyi_wr_bytes(tinyi_writer *w, const void *bytes, size_t n);
 TINYI_FN const char *tinyi_show_bytes(const void *text, size_t n, char shown[TINYI_SHOW]);
 
 /* the sentence that says what stands at the cursor, and what should */
@@ -10998,6 +13518,8 @@ TINYI_FN double tinyi_gla_left(const tinyi_gla *a, tiny_idx t, tiny_idx h, tiny_
 TINYI_FN void tinyi_gla_table(tiny_case *c, int i_input, void *data);                   /* gates for generated cases */
 TINYI_FN const float *tinyi_gla_row(const tiny_tensor *x, tiny_idx t, tiny_idx h, tiny_idx j, tiny_idx n, float *room);
 TINYI_FN void tinyi_gla_leave(tiny_team *team, const tinyi_gla *a, tiny_idx t, tiny_idx h, float *e);    /* e = exp(min(g, 0)) of a token */
+TINYI_FN double tinyi_twist_s(float s, const tiny_tensor *given);
+TINYI_FN tiny_status tinyi_twist_check(tiny_ctx *ctx, const char *name, const tiny_op *op, float t, float s, const tiny_tensor *given);
 TINYI_C_END
 
 /* src/core/status.c */
@@ -12799,6 +15321,19 @@ int tinyi_rd_count(tinyi_cursor *c, uint64_t least_bytes_each, size_t *count)
     return 1;
 }
 
+void tinyi_wr(tinyi_writer *w, uint64_t v, int bytes)
+{
+    int i;
+    for (i = 0; w->at && i < bytes; i++) w->at[w->n + (size_t)i] = (unsigned char)(v >> 8 * i);
+    w->n += (size_t)bytes;
+}
+
+void tinyi_wr_bytes(tinyi_writer *w, const void *bytes, size_t n)
+{
+    if (w->at && n) memcpy(w->at + w->n, bytes, n);
+    w->n += n;
+}
+
 const char *tinyi_show_bytes(const void *text, size_t n_text, char shown[TINYI_SHOW])
 {
     const unsigned char *p = (const unsigned char *)text;
@@ -13595,6 +16130,9 @@ TINYI_FN void tinyi_hash_add(tinyi_hash *h, const void *bytes, size_t n);      /
 TINYI_FN uint64_t tinyi_hash_value(const tinyi_hash *h);                       /* of all so far; more may follow */
 TINYI_FN uint64_t tinyi_hash_of(const void *bytes, size_t n);
 
+/* CRC-32 of the reflected polynomial edb88320, as zip, gzip and PNG have it: for formats that ask for it. Start with 0. */
+TINYI_FN uint32_t tinyi_crc32(uint32_t crc, const unsigned char *bytes, size_t n_bytes);
+
 TINYI_C_END
 #endif
 
@@ -14304,6 +16842,781 @@ TINY_API uint64_t tiny_now_ns(void)
 #else
     return 0;
 #endif
+}
+
+/* src/core/net.c - messages between threads: a queue of bytes for each ordered pair of ranks, and a delay line
+ *
+ * Queue    a ring that one rank writes and one reads, each at its own pace; only the two counters are shared. A message is a head
+ *          (tag, bytes, when it arrives) and its bytes; a full ring takes the rest later, as a socket would.
+ * Delay    of a message of n bytes sent at t over a link of latency a and b seconds a byte: it leaves from max(t, link free) on,
+ *          the link is free n b later, it arrives a after that. Each direction of each pair is a link.
+ * Sleep    each rank has one place where its threads sleep, and a count of changes: a message came, there is room again, a rank
+ *          has closed. Who looked before the change does not fall asleep after it.                                      */
+#include <stdio.h>
+#include <string.h>
+#if TINYI_HAVE_PTHREAD
+#include <sys/time.h>
+#endif
+
+#define TINYI_LINK_BYTES ((size_t)1 << 20)
+#define TINYI_LINK_MOST ((size_t)1 << 30)
+#define TINYI_NAP_NS 50000000u              /* longest sleep: the clock of the system's waiting may be set back meanwhile */
+
+typedef struct tinyi_link {                 /* from one rank to another */
+    unsigned char *ring;
+    tiny_idx head, tail;                    /* bytes that were ever written and read, modulo the size of a word */
+    tiny_idx starved;                       /* the sender found no room: to be told when there is some */
+    char pad[TINYI_ALIGN];
+    uint64_t free_at;                       /* the sender's: when the line can take the next message */
+} tinyi_link;
+typedef struct tinyi_link_head { uint64_t tag, n, at; } tinyi_link_head;
+
+typedef struct tinyi_local_rank {
+    tiny_net net;
+    tiny_local *local;
+    tiny_idx gone, changed;
+#if TINYI_HAVE_PTHREAD
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    int has_lock;
+#endif
+} tinyi_local_rank;
+
+struct tiny_local {
+    int world;
+    size_t bytes;                           /* of a ring: a power of two */
+    uint64_t latency_ns;
+    double ns_per_byte;
+    tinyi_local_rank *rank;
+    tinyi_link *link;                       /* (world, world): [from][to] */
+    tiny_net_count *count;
+    unsigned char *rings;
+};
+
+static uint64_t tinyi_local_changes(tiny_net *net) { return (uint64_t)(size_t)tinyi_atomic_get(&((tinyi_local_rank *)net)->changed); }
+
+static void tinyi_local_wake(tiny_net *net)
+{
+    tinyi_local_rank *r = (tinyi_local_rank *)net;
+#if TINYI_HAVE_PTHREAD
+    (void)pthread_mutex_lock(&r->lock);
+    (void)tinyi_atomic_add(&r->changed, 1);
+    (void)pthread_cond_broadcast(&r->wake);
+    (void)pthread_mutex_unlock(&r->lock);
+#else
+    (void)tinyi_atomic_add(&r->changed, 1);
+#endif
+}
+
+static void tinyi_local_pause(tiny_net *net, uint64_t seen, uint64_t until)
+{
+#if TINYI_HAVE_PTHREAD
+    tinyi_local_rank *r = (tinyi_local_rank *)net;
+    (void)pthread_mutex_lock(&r->lock);
+    while (tinyi_local_changes(net) == seen) {
+        const uint64_t now = tiny_now_ns();
+        struct timeval day;
+        struct timespec t;
+        uint64_t ns;
+        if (now >= until || gettimeofday(&day, NULL)) break;
+        ns = TINYI_MIN(until - now, TINYI_NAP_NS) + (uint64_t)day.tv_usec * 1000u;
+        t.tv_sec = day.tv_sec + (time_t)(ns / 1000000000u);
+        t.tv_nsec = (long)(ns % 1000000000u);
+        (void)pthread_cond_timedwait(&r->wake, &r->lock, &t);
+    }
+    (void)pthread_mutex_unlock(&r->lock);
+#else
+    if (tinyi_local_changes(net) == seen && tiny_now_ns() < until) tinyi_pause();
+#endif
+}
+
+static void tinyi_local_gone(tiny_net *net)
+{
+    tinyi_local_rank *r = (tinyi_local_rank *)net;
+    int i;
+    if (!tinyi_atomic_swap_if(&r->gone, 0, 1)) return;
+    for (i = 0; i < net->world; i++) tinyi_local_wake(&r->local->rank[i].net);
+}
+
+/* n bytes of a ring from counter at on */
+static void tinyi_link_copy(const tiny_local *l, unsigned char *ring, size_t at, unsigned char *data, size_t n, int put)
+{
+    const size_t i = at & (l->bytes - 1), first = TINYI_MIN(n, l->bytes - i);
+    if (!n) return;
+    if (put) {
+        memcpy(ring + i, data, first);
+        memcpy(ring, data + first, n - first);
+    } else {
+        memcpy(data, ring + i, first);
+        memcpy(data + first, ring, n - first);
+    }
+}
+
+static tiny_status tinyi_local_send(tiny_net *net, int to, tiny_message *m)
+{
+    tinyi_local_rank *me = (tinyi_local_rank *)net;
+    tiny_local *l = me->local;
+    tinyi_link *k = &l->link[net->rank * l->world + to];
+    int told = 0, some = 0;
+    if (tinyi_atomic_get(&l->rank[to].gone)) {
+        (void)snprintf(net->says, sizeof net->says, "rank %d is gone: rank %d cannot send to it", to, net->rank);
+        return TINY_E_PEER;
+    }
+    while (!m->whole) {
+        size_t head = (size_t)k->head, room = l->bytes - (head - (size_t)tinyi_atomic_get(&k->tail)), n;
+        if (room < (m->begun ? 1 : sizeof(tinyi_link_head))) {
+            if (told) break;
+            (void)tinyi_atomic_add(&k->starved, 1);     /* the flag first, then another look: either we see the room, or the reader the flag */
+            told = 1;
+            continue;
+        }
+        if (!m->begun) {
+            tinyi_link_head h;
+            h.tag = m->tag;
+            h.n = m->n;
+            h.at = net->virtual_clock ? m->at : l->latency_ns || l->ns_per_byte > 0.0 ? tiny_now_ns() : 0;
+            if (l->latency_ns || l->ns_per_byte > 0.0) {
+                k->free_at = TINYI_MAX(h.at, k->free_at) + (uint64_t)((double)m->n * l->ns_per_byte + 0.5);
+                h.at = k->free_at + l->latency_ns;
+            }
+            tinyi_link_copy(l, k->ring, head, (unsigned char *)&h, sizeof h, 1);
+            head += sizeof h;
+            room -= sizeof h;
+            m->begun = 1;
+        }
+        n = TINYI_MIN(room, m->n - m->done);
+        tinyi_link_copy(l, k->ring, head, (unsigned char *)m->data + m->done, n, 1);
+        m->done += n;
+        m->whole = m->done == m->n;
+        net->count[to].bytes_sent += n;
+        net->count[to].messages_sent += (uint64_t)m->whole;
+        tinyi_atomic_set(&k->head, (tiny_idx)(head + n));
+        told = 0;
+        some = 1;
+    }
+    if (some) tinyi_local_wake(&l->rank[to].net);
+    return TINY_OK;
+}
+
+static tiny_status tinyi_local_recv(tiny_net *net, int from, tiny_message *m)
+{
+    tinyi_local_rank *me = (tinyi_local_rank *)net;
+    tiny_local *l = me->local;
+    tinyi_link *k = &l->link[from * l->world + net->rank];
+    const int gone = tinyi_atomic_get(&l->rank[from].gone) != 0;        /* before the counter: what it sent last is seen */
+    size_t tail = (size_t)k->tail, here = (size_t)tinyi_atomic_get(&k->head) - tail, n;
+    if (!here && gone) {
+        (void)snprintf(net->says, sizeof net->says, "rank %d is gone: rank %d waits for %lu more bytes of it", from, net->rank, (unsigned long)(m->n - m->done));
+        return TINY_E_PEER;
+    }
+    if (!here) return TINY_OK;
+    if (!m->begun) {
+        tinyi_link_head h;                  /* written at once: it is there as a whole */
+        tinyi_link_copy(l, k->ring, tail, (unsigned char *)&h, sizeof h, 0);
+        if (h.tag != m->tag || h.n != m->n) {
+            (void)snprintf(net->says, sizeof net->says, "rank %d sent %lu bytes with tag %llx, rank %d awaits %lu with tag %llx", from, (unsigned long)h.n,
+                           (unsigned long long)h.tag, net->rank, (unsigned long)m->n, (unsigned long long)m->tag);
+            m->tag = h.tag;
+            return TINY_E_PROTOCOL;
+        }
+        m->at = h.at;
+        if (!net->virtual_clock && h.at && h.at > tiny_now_ns()) return TINY_OK;
+        m->begun = 1;
+        tail += sizeof h;
+        here -= sizeof h;
+    }
+    n = TINYI_MIN(here, m->n - m->done);
+    tinyi_link_copy(l, k->ring, tail, (unsigned char *)m->data + m->done, n, 0);
+    m->done += n;
+    m->whole = m->done == m->n;
+    net->count[from].bytes_received += n;
+    net->count[from].messages_received += (uint64_t)m->whole;
+    tinyi_atomic_set(&k->tail, (tiny_idx)(tail + n));
+    if (tinyi_atomic_add(&k->starved, 0)) {
+        tinyi_atomic_set(&k->starved, 0);
+        tinyi_local_wake(&l->rank[from].net);
+    }
+    return TINY_OK;
+}
+
+TINY_API void tiny_local_delay(tiny_local *l, uint64_t latency_ns, double bits_per_second)
+{
+    if (!l) return;
+    l->latency_ns = latency_ns;
+    l->ns_per_byte = bits_per_second > 0.0 ? 8e9 / bits_per_second : 0.0;
+}
+
+TINY_API tiny_status tiny_local_open(tiny_ctx *ctx, const tiny_local_desc *desc, tiny_local **out)
+{
+    const int world = desc && desc->world ? desc->world : 1;
+    size_t bytes = desc && desc->queue_bytes ? desc->queue_bytes : TINYI_LINK_BYTES, size = 2 * sizeof(tinyi_link_head), all;
+    tiny_status st = tinyi_ctx_check(ctx);
+    tiny_local *l;
+    int i, j;
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_local_open needs a place for the transport");
+    if (world < 1 || world > TINY_NET_RANKS) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%d ranks: 1 to %d are possible", world, TINY_NET_RANKS);
+    if (bytes > TINYI_LINK_MOST) return tinyi_fail(ctx, TINY_E_ARGUMENT, "queues of %zu bytes: %zu are the most", bytes, TINYI_LINK_MOST);
+    if (desc && !(desc->bits_per_second >= 0.0 && desc->bits_per_second <= 1e15))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "links of %g bits a second: 0 (no limit) to 1e15", desc->bits_per_second);
+    while (size < bytes || (size & (size - 1))) size += size & (~size + 1);     /* the next power of two */
+    if (!tinyi_size_mul(size, (size_t)world * (size_t)world, &all)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "queues of %zu bytes between %d ranks are more than this machine can address", size, world);
+    l = (tiny_local *)tinyi_alloc(ctx, 1, sizeof *l);
+    if (!l) return tiny_ctx_status(ctx);
+    memset(l, 0, sizeof *l);
+    l->world = world;
+    l->bytes = size;
+    if (desc) tiny_local_delay(l, desc->latency_ns, desc->bits_per_second);
+    l->rank = (tinyi_local_rank *)tinyi_alloc(ctx, (size_t)world, sizeof *l->rank);
+    if (l->rank) memset(l->rank, 0, (size_t)world * sizeof *l->rank);
+    l->link = (tinyi_link *)tinyi_alloc(ctx, (size_t)world * (size_t)world, sizeof *l->link);
+    if (l->link) memset(l->link, 0, (size_t)world * (size_t)world * sizeof *l->link);
+    l->count = (tiny_net_count *)tinyi_alloc(ctx, (size_t)world * (size_t)world, sizeof *l->count);
+    if (l->count) memset(l->count, 0, (size_t)world * (size_t)world * sizeof *l->count);
+    l->rings = world > 1 ? (unsigned char *)tinyi_alloc(ctx, (size_t)world * (size_t)world, size) : NULL;
+    if (!l->rank || !l->link || !l->count || (world > 1 && !l->rings)) {
+        tiny_local_close(ctx, l);
+        return TINY_E_MEMORY;
+    }
+    for (i = 0; i < world; i++) {
+        tinyi_local_rank *r = &l->rank[i];
+        r->local = l;
+        r->net.rank = i;
+        r->net.world = world;
+        r->net.virtual_clock = desc && desc->virtual_clock;
+        r->net.send = tinyi_local_send;
+        r->net.recv = tinyi_local_recv;
+        r->net.close = tinyi_local_gone;
+        r->net.changes = tinyi_local_changes;
+        r->net.pause = tinyi_local_pause;
+        r->net.wake = tinyi_local_wake;
+        r->net.count = l->count + i * world;
+        for (j = 0; l->rings && j < world; j++) l->link[i * world + j].ring = l->rings + ((size_t)i * (size_t)world + (size_t)j) * size;
+#if TINYI_HAVE_PTHREAD
+        (void)pthread_mutex_init(&r->lock, NULL);
+        (void)pthread_cond_init(&r->wake, NULL);
+        r->has_lock = 1;
+#endif
+    }
+    *out = l;
+    return TINY_OK;
+}
+
+TINY_API tiny_net *tiny_local_net(tiny_local *l, int rank) { return l && rank >= 0 && rank < l->world ? &l->rank[rank].net : NULL; }
+
+TINY_API void tiny_local_close(tiny_ctx *ctx, tiny_local *l)
+{
+#if TINYI_HAVE_PTHREAD
+    int i;
+    for (i = 0; l && l->rank && i < l->world; i++)
+        if (l->rank[i].has_lock) {
+            (void)pthread_cond_destroy(&l->rank[i].wake);
+            (void)pthread_mutex_destroy(&l->rank[i].lock);
+        }
+#endif
+    if (!l) return;
+    tiny_free(ctx, l->rank);
+    tiny_free(ctx, l->link);
+    tiny_free(ctx, l->count);
+    tiny_free(ctx, l->rings);
+    tiny_free(ctx, l);
+}
+
+/* src/core/comm.c - all-reduce in flight
+ * Methods  textbook; R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective Communication Operations in MPICH", 2005, 4.
+ * Formula  x[i] = sum over the ranks of their x[i], float32, of p ranks:
+ *          direct    ((x_0 + x_1) + x_2) + ...
+ *          doubling  a balanced tree over neighbours; with p no power of two the first 2 (p - 2^k) ranks are paired before
+ *          ring      part c (of p) as ((x_c + x_(c+1)) + ...) modulo p, the same in all ranks because one rank computes it
+ * Engine   a sum is a list of steps, each a message to send, one to receive, or both, and what is done with the latter. progress()
+ *          takes the oldest sum as far as the messages allow; those behind it may only send what direct sums send, which is in
+ *          the order that the peer awaits. Whoever holds the lock may call it: the caller in start and wait, else the comm's thread.
+ * Thread   it sleeps while somebody waits (who waits does the work), and while all in flight are short direct sums that have been
+ *          sent: then nothing is gained before somebody waits.
+ * Clock    on a virtual clock a sum has a time of its own, that of its start, which messages move on as they arrive; a wait moves
+ *          the caller's. All of it follows from the program, not from who ran when.                                        */
+#include <stdio.h>
+#include <string.h>
+
+#define TINYI_COMM_SHORT 8192
+#define TINYI_COMM_QUIET 16384              /* numbers in flight that a peer can send without our taking them out */
+#define TINYI_COMM_SPIN_NS 60000u           /* a sleep ends that much late; who waits for a moment looks at the clock for so long before it */
+
+typedef struct tinyi_sum {
+    float *x;
+    size_t n;
+    uint64_t number, at;                    /* at: virtual clock */
+    unsigned tag;
+    int way, step, ready, done;             /* ready: the messages of the step are set up; done: waiting to be waited for */
+    int from;                               /* direct: whose numbers come next */
+    tiny_message *out;                      /* direct: (world) */
+    tiny_message send, recv;
+} tinyi_sum;
+
+typedef struct tinyi_comm_step {            /* to, from -1: none */
+    int to, from;
+    size_t to_at, to_n, from_at, from_n;
+    int how;                                /* 0: put it in its place; 1: theirs + mine; 2: mine + theirs */
+} tinyi_comm_step;
+
+struct tiny_comm {
+    tiny_ctx *ctx;
+    tiny_net *net;
+    size_t n_most, n_short;
+    int way, world, rank;
+    uint64_t timeout_ns, clock, waited_ns;
+    tinyi_sum sum[TINY_COMM_FLIGHTS];       /* number s stands at s % TINY_COMM_FLIGHTS */
+    uint64_t first, next;                   /* sums first .. next - 1 are unfinished */
+    unsigned char used[TINY_COMM_FLIGHTS];
+    float *got, *acc;                       /* (n_most): what comes, what is summed up; of the oldest sum */
+    tiny_message *out;                      /* (TINY_COMM_FLIGHTS, world) */
+    uint64_t look_at;                       /* when the next message will have arrived; 0: not known */
+    uint64_t last_end;                      /* virtual clock: when the last sum was done */
+    tiny_status failed;
+    char says[240];
+    int waiting, quit, has_thread;
+#if TINYI_HAVE_PTHREAD
+    pthread_mutex_t lock;
+    pthread_cond_t idle;
+    pthread_t thread;
+#endif
+};
+
+static void tinyi_comm_lock(tiny_comm *c)
+{
+#if TINYI_HAVE_PTHREAD
+    (void)pthread_mutex_lock(&c->lock);
+#else
+    (void)c;
+#endif
+}
+static void tinyi_comm_unlock(tiny_comm *c)
+{
+#if TINYI_HAVE_PTHREAD
+    (void)pthread_mutex_unlock(&c->lock);
+#else
+    (void)c;
+#endif
+}
+
+static void tinyi_comm_give_up(tiny_comm *c, tiny_status st, const char *says)
+{
+    if (c->failed) return;
+    c->failed = st;
+    (void)snprintf(c->says, sizeof c->says, "%s", says);
+    c->first = c->next;                     /* nobody touches their memory any more */
+    c->net->close(c->net);
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
+
+static void tinyi_comm_part(const tiny_comm *c, size_t n, int i, size_t *at, size_t *size)
+{
+    const size_t p = (size_t)c->world, k = (size_t)((i % c->world + c->world) % c->world), whole = n / p, more = n % p;
+    *at = k * whole + k * more / p;         /* floor(k n / p) without the product */
+    *size = (k + 1) * whole + (k + 1) * more / p - *at;
+}
+
+static int tinyi_comm_ring(const tiny_comm *c, const tinyi_sum *s, int i, tinyi_comm_step *t)
+{
+    const int p = c->world, r = c->rank;
+    if (i >= 2 * (p - 1)) return 0;
+    t->to = (r + 1) % p;
+    t->from = (r + p - 1) % p;
+    t->how = i < p - 1;
+    tinyi_comm_part(c, s->n, i < p - 1 ? r - i : r + 1 - (i - (p - 1)), &t->to_at, &t->to_n);
+    tinyi_comm_part(c, s->n, i < p - 1 ? r - i - 1 : r - (i - (p - 1)), &t->from_at, &t->from_n);
+    return 1;
+}
+
+/* Ranks below 2 m are paired, the odd one of a pair works for both; then q = 2^k ranks double. */
+static int tinyi_comm_doubling(const tiny_comm *c, const tinyi_sum *s, int i, tinyi_comm_step *t)
+{
+    const int p = c->world, r = c->rank;
+    int q = 1, m, k = 0, mine, other;
+    while (2 * q <= p) { q *= 2; k++; }
+    m = p - q;
+    t->to = t->from = -1;
+    t->to_n = t->from_n = s->n;
+    if (m && i == 0) {
+        if (r >= 2 * m) return 1;
+        if (r % 2) { t->from = r - 1; t->how = 1; }
+        else t->to = r + 1;
+        return 1;
+    }
+    i -= m > 0;
+    if (i < k) {
+        if (r < 2 * m && r % 2 == 0) return 1;
+        mine = r < 2 * m ? r / 2 : r - m;
+        other = mine ^ (1 << i);
+        t->to = t->from = other < m ? 2 * other + 1 : other + m;
+        t->how = other < mine ? 1 : 2;
+        return 1;
+    }
+    if (i > k || !m) return 0;
+    if (r >= 2 * m) return 1;
+    if (r % 2) t->to = r - 1;
+    else t->from = r + 1;
+    return 1;
+}
+
+TINY_REF_BEGIN
+static void tinyi_comm_add(float *y, const float *a, const float *b, size_t n)
+{
+    size_t i;
+    for (i = 0; i < n; i++) y[i] = a[i] + b[i];
+}
+TINY_REF_END
+
+static void tinyi_comm_message(tiny_message *m, const tinyi_sum *s, int step, float *x, size_t n)
+{
+    memset(m, 0, sizeof *m);
+    m->tag = s->number << 16 | (uint64_t)(unsigned)step << 8 | s->tag;
+    m->data = x;
+    m->n = n * sizeof *x;
+    m->at = s->at;
+}
+
+/* A step sum as far as it goes. 1: it is done. */
+static int tinyi_comm_steps(tiny_comm *c, tinyi_sum *s, tiny_status *st)
+{
+    for (;;) {
+        tinyi_comm_step t;
+        memset(&t, 0, sizeof t);
+        if (!(s->way == TINY_COMM_RING ? tinyi_comm_ring(c, s, s->step, &t) : tinyi_comm_doubling(c, s, s->step, &t))) return 1;
+        if (!s->ready) {
+            if (s->step == 0) s->at = TINYI_MAX(s->at, c->last_end);
+            tinyi_comm_message(&s->send, s, s->step, s->x + t.to_at, t.to_n);
+            tinyi_comm_message(&s->recv, s, s->step, t.how ? c->got : s->x + t.from_at, t.from_n);
+            s->recv.at = 0;
+            s->send.whole = t.to < 0;
+            s->recv.whole = t.from < 0;
+            s->ready = 1;
+        }
+        if (!s->send.whole && (*st = c->net->send(c->net, t.to, &s->send)) != TINY_OK) return 0;
+        if (!s->recv.whole && (*st = c->net->recv(c->net, t.from, &s->recv)) != TINY_OK) return 0;
+        if (!s->recv.whole && !s->recv.begun) c->look_at = s->recv.at;
+        if (!s->send.whole || !s->recv.whole) return 0;
+        if (t.from >= 0 && t.how == 1) tinyi_comm_add(s->x + t.from_at, c->got, s->x + t.from_at, t.from_n);
+        if (t.from >= 0 && t.how == 2) tinyi_comm_add(s->x + t.from_at, s->x + t.from_at, c->got, t.from_n);
+        if (t.from >= 0 && c->net->virtual_clock) s->at = TINYI_MAX(s->at, s->recv.at);
+        s->step++;
+        s->ready = 0;
+    }
+}
+
+/* What a direct sum sends. 1: all of it is sent. */
+static int tinyi_comm_sent(tiny_comm *c, tinyi_sum *s, tiny_status *st)
+{
+    int i, all = 1;
+    for (i = 0; i < c->world; i++) {
+        if (i == c->rank || s->out[i].whole) continue;
+        *st = c->net->send(c->net, i, &s->out[i]);
+        if (*st) return 0;
+        all &= s->out[i].whole;
+    }
+    return all;
+}
+
+/* The oldest, direct one. 1: it is done. */
+static int tinyi_comm_direct(tiny_comm *c, tinyi_sum *s, tiny_status *st)
+{
+    for (; s->from < c->world; s->from++, s->ready = 0) {
+        const int from = s->from;
+        if (from != c->rank) {
+            if (!s->ready) {
+                tinyi_comm_message(&s->recv, s, 0, from ? c->got : c->acc, s->n);
+                s->recv.at = 0;
+                s->ready = 1;
+            }
+            *st = c->net->recv(c->net, from, &s->recv);
+            if (*st) return 0;
+            if (!s->recv.whole) {
+                if (!s->recv.begun) c->look_at = s->recv.at;
+                return 0;
+            }
+            if (c->net->virtual_clock) s->at = TINYI_MAX(s->at, s->recv.at);
+            if (from) tinyi_comm_add(c->acc, c->acc, c->got, s->n);
+        } else if (from) tinyi_comm_add(c->acc, c->acc, s->x, s->n);
+        else memcpy(c->acc, s->x, s->n * sizeof *s->x);
+    }
+    if (!tinyi_comm_sent(c, s, st)) return 0;           /* x is still being read */
+    memcpy(s->x, c->acc, s->n * sizeof *s->x);
+    return 1;
+}
+
+/* As far as the messages allow; under the lock. 1: a sum was finished. */
+static int tinyi_comm_progress(tiny_comm *c)
+{
+    tiny_status st = TINY_OK;
+    uint64_t i;
+    int some = 0;
+    c->look_at = 0;
+    while (c->first != c->next && !c->failed) {
+        tinyi_sum *s = &c->sum[c->first % TINY_COMM_FLIGHTS];
+        int done;
+        for (i = c->first; i != c->next && !st; i++) {  /* sends, in order, up to the first that must wait for its turn */
+            tinyi_sum *next = &c->sum[i % TINY_COMM_FLIGHTS];
+            if (next->way != TINY_COMM_DIRECT || !tinyi_comm_sent(c, next, &st)) break;
+        }
+        done = st ? 0 : s->way == TINY_COMM_DIRECT ? tinyi_comm_direct(c, s, &st) : tinyi_comm_steps(c, s, &st);
+        if (st) {
+            tinyi_comm_give_up(c, st, c->net->says);
+            return 1;
+        }
+        if (!done) break;
+        s->done = 1;
+        c->last_end = s->at;
+        c->first++;
+        some = 1;
+    }
+    return some;
+}
+
+/* ---- the thread -------------------------------------------------------------------------------------------------- */
+
+#if TINYI_HAVE_HELPERS
+/* nothing is gained before somebody waits: under the lock */
+static int tinyi_comm_quiet(const tiny_comm *c)
+{
+    uint64_t i;
+    size_t n = 0;
+    int k;
+    if (c->waiting || c->failed) return 1;
+    for (i = c->first; i != c->next; i++) {
+        const tinyi_sum *s = &c->sum[i % TINY_COMM_FLIGHTS];
+        if (s->way != TINY_COMM_DIRECT) return 0;
+        for (k = 0; k < c->world; k++) if (k != c->rank && !s->out[k].whole) return 0;
+        n += s->n;
+    }
+    return n <= TINYI_COMM_QUIET;
+}
+
+static void *tinyi_comm_main(void *arg)
+{
+    tiny_comm *c = (tiny_comm *)arg;
+    tinyi_comm_lock(c);
+    while (!c->quit) {
+        const uint64_t seen = c->net->changes(c->net);
+        uint64_t until;
+        if (!tinyi_comm_quiet(c)) (void)tinyi_comm_progress(c);
+        if (tinyi_comm_quiet(c)) {
+            (void)pthread_cond_wait(&c->idle, &c->lock);
+            continue;
+        }
+        until = c->look_at ? c->look_at : UINT64_MAX;
+        tinyi_comm_unlock(c);
+        c->net->pause(c->net, seen, until);
+        tinyi_comm_lock(c);
+    }
+    tinyi_comm_unlock(c);
+    return NULL;
+}
+#endif
+
+/* there may be work for it: under the lock */
+static void tinyi_comm_call(tiny_comm *c)
+{
+#if TINYI_HAVE_HELPERS
+    if (c->has_thread && (c->quit || !tinyi_comm_quiet(c))) {
+        (void)pthread_cond_signal(&c->idle);
+        c->net->wake(c->net);
+    }
+#else
+    (void)c;
+#endif
+}
+
+/* ---- what is called ---------------------------------------------------------------------------------------------- */
+
+TINY_API tiny_status tiny_comm_open(tiny_ctx *ctx, const tiny_comm_desc *desc, tiny_comm **out)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    tiny_comm *c;
+    size_t i, all;
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!out || !desc || !desc->net) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_comm_open needs the net of a rank and a place for the comm");
+    if (desc->net->world < 1 || desc->net->world > TINY_NET_RANKS || desc->net->rank < 0 || desc->net->rank >= desc->net->world)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "rank %d of %d: ranks are 0 to one below their number, which is at most %d", desc->net->rank, desc->net->world, TINY_NET_RANKS);
+    if (desc->way < 0 || desc->way >= TINY_COMM_WAYS) return tinyi_fail(ctx, TINY_E_ARGUMENT, "way %d of summing is not one of the %d", desc->way, TINY_COMM_WAYS);
+    c = (tiny_comm *)tinyi_alloc(ctx, 1, sizeof *c);
+    if (!c) return tiny_ctx_status(ctx);
+    memset(c, 0, sizeof *c);
+    c->ctx = ctx;
+    c->net = desc->net;
+    c->world = desc->net->world;
+    c->rank = desc->net->rank;
+    c->n_most = desc->n_most ? desc->n_most : 65536;
+    c->n_short = desc->n_short ? desc->n_short : TINYI_COMM_SHORT;
+    c->way = desc->way;
+    c->timeout_ns = desc->timeout_ns ? desc->timeout_ns : UINT64_C(10000000000);
+    if (!tinyi_size_mul(c->n_most, 2 * sizeof *c->got, &all)) st = tinyi_fail(ctx, TINY_E_OVERFLOW, "sums of %zu numbers are more than this machine can address", c->n_most);
+    if (!st && !(c->got = (float *)tinyi_alloc(ctx, c->n_most, 2 * sizeof *c->got))) st = TINY_E_MEMORY;
+    if (!st && !(c->out = (tiny_message *)tinyi_alloc(ctx, (size_t)c->world * TINY_COMM_FLIGHTS, sizeof *c->out))) st = TINY_E_MEMORY;
+    if (st) {
+        tiny_free(ctx, c->got);
+        tiny_free(ctx, c);
+        return st;
+    }
+    c->acc = c->got + c->n_most;
+    for (i = 0; i < TINY_COMM_FLIGHTS; i++) c->sum[i].out = c->out + i * (size_t)c->world;
+#if TINYI_HAVE_PTHREAD
+    (void)pthread_mutex_init(&c->lock, NULL);
+    (void)pthread_cond_init(&c->idle, NULL);
+#endif
+#if TINYI_HAVE_HELPERS
+    /* without a thread messages move during the calls */
+    if (!desc->no_thread && c->world > 1) c->has_thread = pthread_create(&c->thread, NULL, tinyi_comm_main, c) == 0;
+#endif
+    *out = c;
+    return TINY_OK;
+}
+
+TINY_API void tiny_comm_close(tiny_comm *c)
+{
+    if (!c) return;
+    tinyi_comm_lock(c);
+    c->quit = 1;
+    if (c->first != c->next) tinyi_comm_give_up(c, TINY_E_PEER, "the comm was closed");
+    tinyi_comm_call(c);
+    tinyi_comm_unlock(c);
+#if TINYI_HAVE_HELPERS
+    if (c->has_thread) (void)pthread_join(c->thread, NULL);
+#endif
+    c->net->close(c->net);
+#if TINYI_HAVE_PTHREAD
+    (void)pthread_cond_destroy(&c->idle);
+    (void)pthread_mutex_destroy(&c->lock);
+#endif
+    tiny_free(c->ctx, c->out);
+    tiny_free(c->ctx, c->got);
+    tiny_free(c->ctx, c);
+}
+
+TINY_API int tiny_comm_rank(const tiny_comm *c) { return c ? c->rank : 0; }
+TINY_API int tiny_comm_world(const tiny_comm *c) { return c ? c->world : 1; }
+TINY_API size_t tiny_comm_most(const tiny_comm *c) { return c ? c->n_most : 0; }
+TINY_API const tiny_net *tiny_comm_net(const tiny_comm *c) { return c ? c->net : NULL; }
+TINY_API void tiny_comm_spend(tiny_comm *c, uint64_t ns) { if (c && c->net->virtual_clock) c->clock += ns; }
+TINY_API uint64_t tiny_comm_clock(const tiny_comm *c) { return c ? c->clock : 0; }
+TINY_API uint64_t tiny_comm_waited(const tiny_comm *c) { return c ? c->waited_ns : 0; }
+
+TINY_API void tiny_comm_abort(tiny_comm *c)
+{
+    char says[80];
+    if (!c) return;
+    (void)snprintf(says, sizeof says, "rank %d gave up", c->rank);
+    tinyi_comm_lock(c);
+    tinyi_comm_give_up(c, TINY_E_CANCELLED, says);
+    tinyi_comm_unlock(c);
+}
+
+TINY_API tiny_status tiny_allreduce_start(tiny_comm *c, float *x, size_t n, unsigned tag, uint64_t *handle)
+{
+    tiny_status st = TINY_OK;
+    tinyi_sum *s;
+    int i;
+    if (!c) return TINY_E_ARGUMENT;
+    if (!handle || (!x && n)) return tinyi_fail(c->ctx, TINY_E_ARGUMENT, "tiny_allreduce_start needs numbers and a place for the handle");
+    if (n > c->n_most) return tinyi_fail(c->ctx, TINY_E_ARGUMENT, "a sum of %zu numbers: this comm was opened for %zu", n, c->n_most);
+    if (tag > 255) return tinyi_fail(c->ctx, TINY_E_ARGUMENT, "tag %u: 0 to 255 are possible", tag);
+    tinyi_comm_lock(c);
+    s = &c->sum[c->next % TINY_COMM_FLIGHTS];
+    if (c->failed) st = tinyi_fail(c->ctx, c->failed, "%s", c->says);
+    else if (c->used[c->next % TINY_COMM_FLIGHTS]) st = tinyi_fail(c->ctx, TINY_E_ARGUMENT, "%d sums are in flight, as many as can be: wait for one", TINY_COMM_FLIGHTS);
+    else {
+        s->x = x;
+        s->n = n;
+        s->number = c->next;
+        s->tag = tag;
+        s->at = c->clock;
+        s->step = s->ready = s->done = s->from = 0;
+        s->way = c->way != TINY_COMM_AUTO ? c->way : c->world <= 2 ? TINY_COMM_DIRECT : n <= c->n_short ? TINY_COMM_DOUBLING : TINY_COMM_RING;
+        for (i = 0; i < c->world; i++) tinyi_comm_message(&s->out[i], s, 0, x, n);
+        c->used[c->next % TINY_COMM_FLIGHTS] = 1;
+        *handle = c->next++;
+        (void)tinyi_comm_progress(c);       /* sends, without waiting for a thread to wake */
+        tinyi_comm_call(c);
+    }
+    tinyi_comm_unlock(c);
+    return st;
+}
+
+TINY_API tiny_status tiny_allreduce_wait(tiny_comm *c, uint64_t handle)
+{
+    uint64_t start, end;
+    tiny_status st = TINY_OK;
+    tinyi_sum *s;
+    if (!c) return TINY_E_ARGUMENT;
+    s = &c->sum[handle % TINY_COMM_FLIGHTS];
+    start = tiny_now_ns();
+    end = start + c->timeout_ns;
+    tinyi_comm_lock(c);
+    if (!c->failed && (!c->used[handle % TINY_COMM_FLIGHTS] || s->number != handle)) {
+        st = tinyi_fail(c->ctx, TINY_E_ARGUMENT, "no sum with the handle %llu is in flight", (unsigned long long)handle);
+        tinyi_comm_unlock(c);
+        return st;
+    }
+    c->waiting = 1;
+    while (!c->failed && !s->done) {
+        const uint64_t seen = c->net->changes(c->net);
+        uint64_t now, until;
+        (void)tinyi_comm_progress(c);
+        if (c->failed || s->done) break;
+        now = tiny_now_ns();
+        if (now >= end) {
+            char says[160];
+            (void)snprintf(says, sizeof says, "rank %d waited %.3g s for sum %llu (tag %u) without an end", c->rank, 1e-9 * (double)c->timeout_ns, (unsigned long long)handle, s->tag);
+            tinyi_comm_give_up(c, TINY_E_TIMEOUT, says);
+            break;
+        }
+        until = c->look_at ? TINYI_MIN(end, c->look_at) : end;
+        tinyi_comm_unlock(c);
+        if (until == end || until > now + TINYI_COMM_SPIN_NS) c->net->pause(c->net, seen, until == end ? end : until - TINYI_COMM_SPIN_NS);
+        else tinyi_pause();
+        tinyi_comm_lock(c);
+    }
+    c->waiting = 0;
+    c->waited_ns += tiny_now_ns() - start;
+    if (c->failed) st = tinyi_fail(c->ctx, c->failed, "%s", c->says);
+    else {
+        c->used[handle % TINY_COMM_FLIGHTS] = 0;
+        if (c->net->virtual_clock) c->clock = TINYI_MAX(c->clock, s->at);
+        tinyi_comm_call(c);
+    }
+    tinyi_comm_unlock(c);
+    return st;
+}
+
+TINY_API tiny_status tiny_allreduce(tiny_comm *c, float *x, size_t n, unsigned tag)
+{
+    uint64_t handle = 0;
+    tiny_status st = tiny_allreduce_start(c, x, n, tag, &handle);
+    return st ? st : tiny_allreduce_wait(c, handle);
+}
+
+/* Pieces of 16 bits as floats: their sums are exact, and p times a rank's own in every rank only if all are the same. */
+TINY_API tiny_status tiny_comm_agree(tiny_comm *c, const char *what, uint64_t value)
+{
+    float x[4];
+    int i;
+    tiny_status st;
+    if (!c || !what) return TINY_E_ARGUMENT;
+    if (c->n_most < 4) return tinyi_fail(c->ctx, TINY_E_ARGUMENT, "a comm for sums of %zu numbers cannot compare anything: 4 are needed", c->n_most);
+    for (i = 0; i < 4; i++) x[i] = (float)(value >> 16 * i & 0xffff);
+    st = tiny_allreduce(c, x, 4, 255);
+    for (i = 0; i < 4 && !st; i++)
+        if (x[i] != (float)(value >> 16 * i & 0xffff) * (float)c->world) {
+            char says[160];
+            (void)snprintf(says, sizeof says, "the %s of rank %d is not that of all other ranks", what, c->rank);
+            tinyi_comm_lock(c);
+            tinyi_comm_give_up(c, TINY_E_PROTOCOL, says);
+            tinyi_comm_unlock(c);
+            st = tinyi_fail(c->ctx, TINY_E_PROTOCOL, "%s", says);
+        }
+    return st;
 }
 
 /* src/core/half.h - 16-bit floats, one value at a time
@@ -15126,7 +18439,7 @@ TINYI_C_BEGIN
 #define TINYI_GRADIENTS(G)                                                                                                      \
     G(binary) G(elem) G(glu) G(reduce) G(extreme) G(softmax) G(cross_entropy) G(norm) G(matmul) G(copy) G(gather) G(scatter_add) \
     G(rope) G(fwht) G(im2col) G(max_pool) G(avg_pool) G(conv) G(attention)                                                      \
-    G(spmm) G(sddmm) G(segment_softmax) G(edge_attention) G(gla)
+    G(spmm) G(sddmm) G(segment_softmax) G(edge_attention) G(gla) G(twist)
 
 #ifndef TINY_NO_TRAIN
 #ifdef TINYI_STITCHED
@@ -15150,6 +18463,8 @@ TINYI_FN tiny_status tinyi_grad_number(tiny_grad *g, tiny_dtype type, double x, 
 TINYI_FN tiny_status tinyi_grad_times(tiny_grad *g, const tiny_tensor *x, double factor, tiny_tensor *y);
 TINYI_FN tiny_status tinyi_grad_dense(tiny_grad *g, const tiny_tensor *x, tiny_tensor *y);
 TINYI_FN tiny_tensor tinyi_grad_as(const tiny_tensor *x, int rank, tiny_idx a, tiny_idx b, tiny_idx c, tiny_idx d);
+/* The gradient of twisted weights for those who make such weights: d_a, and d_s under the shape of s where s is given (math/twist.h). */
+TINYI_FN tiny_status tinyi_grad_twisted(tiny_grad *g, const tiny_tensor *a, const tiny_tensor *dy, const tiny_tensor *s, const tiny_twist_params *params, tiny_tensor *d_a, tiny_tensor *d_s);
 /* For gradients that go part by part. view: any view of an input. */
 TINYI_FN tiny_status tinyi_grad_put(tiny_grad *g, const tiny_tensor *view, const tiny_tensor *dx);      /* tiny_grad_add */
 TINYI_FN tiny_status tinyi_grad_make(tiny_grad *g, const tiny_tensor *view, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params); /* tiny_grad_give */
@@ -15173,7 +18488,7 @@ TINYI_C_BEGIN
     TINYI_KERNELS_SOFTMAX(K) TINYI_KERNELS_NORM(K) TINYI_KERNELS_MATMUL(K) TINYI_KERNELS_LAYOUT(K)      \
     TINYI_KERNELS_CONV(K) TINYI_KERNELS_SORT(K) TINYI_KERNELS_FFT(K) TINYI_KERNELS_FWHT(K) TINYI_KERNELS_ATTENTION(K)      \
     TINYI_KERNELS_LINALG(K) TINYI_KERNELS_SLOPE(K) TINYI_KERNELS_OPTIM(K) TINYI_KERNELS_EDGES(K)      \
-    TINYI_KERNELS_GLA(K)
+    TINYI_KERNELS_GLA(K) TINYI_KERNELS_TWIST(K)
 
 #define TINYI_SLOT_ENUM(name, type, params) TINYI_K_##name,
 enum { TINYI_KERNELS(TINYI_SLOT_ENUM) TINYI_K_COUNT };
@@ -18418,10 +21733,23 @@ TINYI_C_END
 
 /* src/math/gemm_i8.h - the int8 product as its driver and kernels see it
  *
- * Everything is packed into one form that the byte dot products and the tiles of AMX share:
- *   a   rows of unsigned bytes, k4 groups of four, k padded with zeros to 64; signed bytes are stored + 128
- *   b   panels of 16 rows: [k4][16][4] signed bytes, zeros where there is nothing
- *   start  for each row of b: 0, or -128 times its sum where a was stored + 128 (sums are exact modulo 2^32)          */
+ * Both factors are packed, k padded with zeros to 64, in one of two forms; the target says which (gemm_i8_shape). Sums are
+ * exact modulo 2^32 in both.
+ *   bytes  for the byte dot products and the tiles of AMX
+ *     a        rows of unsigned bytes; signed bytes are stored + 128
+ *     b        panels of 16 rows: [k/4][16][4] signed bytes, zeros where there is nothing
+ *     start_b  for each row of b: 0, or -128 times its sum where a was stored + 128
+ *   pairs  for targets that multiply 16-bit lanes, by S. Winograd, "A New Algorithm for Inner Product", IEEE Transactions on
+ *          Computers C-17 (1968): a0 b0 + a1 b1 = (a0 + b1)(a1 + b0) - a0 a1 - b0 b1, half of the products for two additions
+ *     a        rows of 16-bit numbers: of each 4 * V_LANES bytes those of even places, then those of odd places
+ *     b        panels of 16 rows: from [k/4][16][4] the same of each 4 * V_LANES bytes, [k/4][16 / V_LANES][2][2 * V_LANES]
+ *     start_a, start_b  for each row of a, of b: minus the sum of the products of its neighbours (even times odd place)
+ *
+ *   gemm_i8_row    packs n bytes of a row of a, n a multiple of 64; returns start_a
+ *   gemm_i8_start  adds to start_b for 16 rows of [k/4][16][4] bytes; pairs: and packs them
+ *   gemm_i8_weave  groups of four rows of n bytes to [n][4]
+ *   gemm_i8_tile   y = start_a + start_b + a b, or y += a b where both are NULL
+ *   gemm_i8_dot    a row of a as it lies times rows of b as they lie                                                      */
 #ifndef TINYI_GEMM_I8_H
 #define TINYI_GEMM_I8_H
 TINYI_C_BEGIN
@@ -18503,7 +21831,7 @@ static tiny_status tinyi_matmul_i8_shape(tiny_ctx *ctx, const tiny_op *op, tiny_
     if (!scaled && (op->in[4] || tinyi_matmul_act(op)))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "matmul_i8: without scales y holds the integer sums, and there is neither bias nor activation");
     /* a view of stride 0 may be longer than any memory; 32 rows and 32 columns of it are packed */
-    if (a->rank >= 1 && a->dim[a->rank - 1] > TINY_IDX_MAX / 64 - 1024)
+    if (a->rank >= 1 && a->dim[a->rank - 1] > TINY_IDX_MAX / 64 - 2048)
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "matmul_i8: rows of %td numbers; a block of them is more than this machine can address", a->dim[a->rank - 1]);
     st = tinyi_matmul_dims(ctx, "matmul_i8", op, scaled ? TINY_F32 : TINY_I32, &want[0]);
     if (!st) st = tinyi_matmul_vector(ctx, "matmul_i8", "scale_a", op->in[2], TINY_F32, want[0].dim[want[0].rank - 2]);
@@ -18749,7 +22077,7 @@ static void tinyi_matmul_i8_cases(tiny_case *c)
 #define TINYI_MATMUL_ENDS TINYI_K_binary_f32, TINYI_K_relu_f32, TINYI_K_relu2_f32, TINYI_K_silu_f32, TINYI_K_gelu_f32, TINYI_K_gelu_tanh_f32
 static const short tinyi_kernels_of_matmul[] = { TINYI_K_gemm_f32_tile, TINYI_K_gemm_f32_rows, TINYI_K_gemm_f32_pack, TINYI_K_gemm_f32_turn,
     TINYI_K_gemm_f32_shape, TINYI_K_gemv_dot, TINYI_K_gemv_axpy, TINYI_K_transpose_b4, TINYI_K_copy_rows, TINYI_K_f16_to_f32, TINYI_K_bf16_to_f32, TINYI_MATMUL_ENDS, -1 };
-static const short tinyi_kernels_of_matmul_i8[] = { TINYI_K_gemm_i8_tile, TINYI_K_gemm_i8_dot, TINYI_K_gemm_i8_start, TINYI_K_gemm_i8_weave, TINYI_K_gemm_i8_begin,
+static const short tinyi_kernels_of_matmul_i8[] = { TINYI_K_gemm_i8_tile, TINYI_K_gemm_i8_dot, TINYI_K_gemm_i8_shape, TINYI_K_gemm_i8_row, TINYI_K_gemm_i8_start, TINYI_K_gemm_i8_weave, TINYI_K_gemm_i8_begin,
     TINYI_K_gemm_i8_end, TINYI_K_transpose_b4, TINYI_K_copy_rows, TINYI_MATMUL_ENDS, -1 };
 
 TINYI_ROW tinyi_row_matmul = { "matmul", TINY_OP_MATMUL, 3, 2, 1, sizeof(tiny_matmul_params), TINY_OP_F64,
@@ -23675,9 +27003,13 @@ TINY_API tiny_status tiny_fwht(tiny_ctx *ctx, const tiny_tensor *x, const tiny_f
  *          2023 (arXiv 2305.13245); the tiles with a running maximum: T. Dao et al., 2022 (arXiv 2205.14135).
  * Formula  s[c] = scale * q . k[c];  s = softcap * tanh(s / softcap);  s += bias;  p = softmax(s over the keys it sees);
  *          o = sum_c p[c] v[c].  A query that sees no key gives zeros.
+ *          Twisted (math/twist.h): e[c] = exp(s[c] - m), l = sum e; trivial: e <= t, low_sum = their sum;
+ *          o = (sum of the others e v + s / (low_sum + 1e-6 l) sum of the trivial e^2 v) / l.  Two passes over the keys, for m and for the rest,
+ *          one over the values; where 512 KB hold the scores of all keys, the second pass does not need the keys.
  * Data     (token, head, d), any strides. One task is a tile of rows of one key head: the query heads that share it are rows
  *          of the same tile, so that keys and values are read once for the whole group.
- * Cost     2 n_query n_head n_key (d + d_v) flops (half of it when causal); a tile keeps 96 x (d + d_v + 67) floats.
+ * Cost     2 n_query n_head n_key (d + d_v) flops (half of it when causal); a tile keeps 96 x (d + d_v + 67) floats, a twisted one
+ *          131072 + 96 x (d_v + 1) more at most; up to 4096 keys it does the same products, beyond that both of them twice.
  * Error    a score is off by at most (d + 3) u sum|q||k| scale, a weight by twice that, relatively, the sums by n_key u.
  *          For unit variance and d <= 128 that is at most 2e-5 max|v| = 335 u max|v|; the generated cases have d <= 70 and
  *          outputs of at least a third of max|v|: k = 200 of the largest output.
@@ -23689,7 +27021,8 @@ typedef struct tinyi_att {
     float *o;
     tiny_idx n_query, n_head, n_key, n_kv, d, d_v, group;
     tiny_idx sq[3], sk[3], sv[3], sb[3], so[3];     /* bias: head, query, key */
-    float scale, softcap;
+    float scale, softcap, twist_t;
+    double twist_s;
     int causal;
     tiny_dtype type;                        /* f64 for the reference only: q, k, v, bias and o point to doubles then */
 } tinyi_att;
@@ -23712,6 +27045,8 @@ static void tinyi_att_read(const tiny_op *op, tinyi_att *a)
     a->scale = p && p->scale != 0.0f ? p->scale : (float)(1.0 / tinyi_sqrt64((double)(a->d ? a->d : 1)));
     a->softcap = p ? p->softcap : 0.0f;
     a->causal = p ? p->causal : 0;
+    a->twist_t = p ? p->twist_t : 0.0f;
+    a->twist_s = tinyi_twist_s(p ? p->twist_s : 0.0f, op->in[4]);
     a->type = q->dtype;
 }
 
@@ -23753,14 +27088,15 @@ static void tinyi_attention_ref(const tiny_op *op)
     for (t = 0; t < a.n_query; t++)
         for (h = 0; h < a.n_head; h++) {
             tiny_idx n = tinyi_att_sees(&a, t);
-            double m = -INFINITY, l = 0.0;
+            double m = -INFINITY, l = 0.0, low_sum = 0.0;
             for (c = 0; c < n; c++) {
                 double s = tinyi_att_score(&a, t, h, c);
                 if (s > m) m = s;
             }
             for (c = 0; c < n; c++) {
-                double s = tinyi_att_score(&a, t, h, c);
-                l += s == -INFINITY ? 0.0 : tinyi_exp64(s - m);
+                double s = tinyi_att_score(&a, t, h, c), p = s == -INFINITY ? 0.0 : tinyi_exp64(s - m);
+                l += p;
+                if (p <= (double)a.twist_t) low_sum += p;
             }
             for (i0 = 0; i0 < a.d_v; i0 += TINYI_ATT_REF) {
                 tiny_idx n_i = TINYI_MIN(a.d_v - i0, TINYI_ATT_REF);
@@ -23768,6 +27104,7 @@ static void tinyi_attention_ref(const tiny_op *op)
                 for (c = 0; c < n && l != 0.0; c++) {
                     const tiny_idx v = c * a.sv[0] + h / a.group * a.sv[1] + i0 * a.sv[2];
                     double s = tinyi_att_score(&a, t, h, c), p = s == -INFINITY ? 0.0 : tinyi_exp64(s - m);
+                    if (a.twist_s != 0.0 && p <= (double)a.twist_t) p = a.twist_s * p * p / (low_sum + TINYI_TWIST_LEAST * l);
                     for (i = 0; i < n_i && s != -INFINITY; i++) sum[i] += p * tinyi_real(a.v, a.type, v + i * a.sv[2]);
                 }
                 for (i = 0; i < n_i; i++) tinyi_att_put(&a, t * a.so[0] + h * a.so[1] + (i0 + i) * a.so[2], l != 0.0 ? sum[i] / l : 0.0);
@@ -23776,7 +27113,7 @@ static void tinyi_attention_ref(const tiny_op *op)
 }
 TINY_REF_END
 
-#define TINYI_ATT_LONG (TINY_IDX_MAX / 4 / (2 * (TINYI_ATT_ROWS + TINYI_ATT_KEYS) + 1) - 2 * TINYI_ATT_KEYS)    /* numbers of a head at most */
+#define TINYI_ATT_LONG (TINY_IDX_MAX / 4 / (3 * TINYI_ATT_ROWS + 2 * TINYI_ATT_KEYS + 1) - 2 * TINYI_ATT_KEYS)    /* numbers of a head at most */
 /* ---- the tile */
 
 TINYI_FN float *tinyi_att_tile_open(tinyi_att_tile *t, float *memory, tiny_idx d, tiny_idx d_v, int n_row)
@@ -23850,17 +27187,30 @@ static void tinyi_att_mix_seen(tinyi_att_tile *t, const float *const *v, tiny_id
 }
 TINY_REF_END
 
-TINYI_FN void tinyi_att_tile_absorb(tiny_team *team, tinyi_att_tile *t, const float *const *v, tiny_idx ldv, const int *end, int n_piece, int hides, int j0, int j1)
+/* some value is not finite */
+static int tinyi_att_odd(tiny_team *team, const tinyi_att_tile *t, const float *const *v, tiny_idx ldv, const int *end, int n_piece)
+{
+    const tinyi_fn_attention_finite_f32 finite = TINYI_K(team, attention_finite_f32);
+    int piece, at, odd = 0;
+    for (piece = at = 0; piece < n_piece && !odd; at = end[piece++]) odd = !finite(v[piece], ldv, end[piece] - at, t->d_v);
+    return odd;
+}
+
+/* hidden has a bit for each of TINYI_ATT_KEYS keys: its score or weight is x */
+static const uint64_t *tinyi_att_marks(const tinyi_att_tile *t, int n, float x, uint64_t *hidden, int j0, int j1)
+{
+    int c, j;
+    for (j = j0; j < j1; j++)
+        for (c = 0, hidden[j] = 0; c < n; c++) hidden[j] |= (uint64_t)(t->s[c * t->ld + j] == x) << c;
+    return hidden;
+}
+
+/* acc = f acc + the weights times the values; hidden: NULL, or keys that are left out one by one */
+static void tinyi_att_mix(tiny_team *team, tinyi_att_tile *t, const float *const *v, tiny_idx ldv, const int *end, int n_piece, const uint64_t *hidden, int j0, int j1)
 {
     const tinyi_fn_attention_mix_f32 mix = TINYI_K(team, attention_mix_f32);
-    const tinyi_fn_attention_finite_f32 finite = TINYI_K(team, attention_finite_f32);
-    uint64_t hidden[TINYI_ATT_ROWS];        /* a bit for each of TINYI_ATT_KEYS */
-    int piece, at, c, j, odd = 0;
-    for (piece = at = 0; piece < n_piece && hides && !odd; at = end[piece++]) odd = !finite(v[piece], ldv, end[piece] - at, t->d_v);
-    for (j = j0; j < j1 && odd; j++)
-        for (c = 0, hidden[j] = 0; c < end[n_piece - 1]; c++) hidden[j] |= (uint64_t)(t->s[c * t->ld + j] == -INFINITY) << c;
-    TINYI_K(team, attention_weights_f32)(t->s, t->ld, end[n_piece - 1], t->m, t->l, t->f, j0, j1);
-    if (odd) {
+    int piece, at, j;
+    if (hidden) {
         tinyi_att_mix_seen(t, v, ldv, end, n_piece, hidden, j0, j1);
         return;
     }
@@ -23868,6 +27218,14 @@ TINYI_FN void tinyi_att_tile_absorb(tiny_team *team, tinyi_att_tile *t, const fl
         mix(t->acc + j0 * t->d_v, t->d_v, t->s + at * t->ld + j0, t->ld, t->f + j0, v[piece], ldv, end[piece] - at, j1 - j0);
         for (j = j0; j < j1 && piece + 1 < n_piece; j++) t->f[j] = 1.0f;
     }
+}
+
+TINYI_FN void tinyi_att_tile_absorb(tiny_team *team, tinyi_att_tile *t, const float *const *v, tiny_idx ldv, const int *end, int n_piece, int hides, int j0, int j1)
+{
+    uint64_t room[TINYI_ATT_ROWS];
+    const uint64_t *hidden = hides && tinyi_att_odd(team, t, v, ldv, end, n_piece) ? tinyi_att_marks(t, end[n_piece - 1], -INFINITY, room, j0, j1) : NULL;
+    TINYI_K(team, attention_weights_f32)(t->s, t->ld, end[n_piece - 1], t->m, t->l, t->f, j0, j1);
+    tinyi_att_mix(team, t, v, ldv, end, n_piece, hidden, j0, j1);
 }
 
 TINY_REF_BEGIN
@@ -23886,13 +27244,25 @@ TINY_REF_END
 
 /* ---- fast */
 
+/* Of twisted weights scores are kept, 512 KB of a thread at most: those of all keys where that is enough, as it is up to 4096; else the last ones. */
+#define TINYI_ATT_KEPT (64 * TINYI_ATT_STEP * TINYI_ATT_KEYS)
+static tiny_idx tinyi_att_tiles(tiny_idx n_key) { return n_key / TINYI_ATT_KEYS + (n_key % TINYI_ATT_KEYS != 0); }
+static tiny_idx tinyi_att_kept(tiny_idx n_key)
+{
+    const tiny_idx each = TINYI_ATT_KEYS * TINYI_ATT_ROWS, most = TINYI_ATT_KEPT;
+    return tinyi_att_tiles(n_key) <= most / each ? tinyi_att_tiles(n_key) * each : most;
+}
+static int tinyi_att_keeps(tiny_idx n_key, tiny_idx ld) { return tinyi_att_tiles(n_key) <= TINYI_ATT_KEPT / (TINYI_ATT_KEYS * ld); }
+
 /* floats of workspace of one thread: a tile, and room for keys and values where they lie apart */
 static void tinyi_attention_work(const tiny_op *op, int n_threads, size_t *shared_bytes, size_t *own_bytes)
 {
+    const tiny_attention_params *p = (const tiny_attention_params *)op->params;
     size_t d = (size_t)op->in[0]->dim[2], d_v = (size_t)op->in[2]->dim[2];
     (void)n_threads;
     *shared_bytes = 0;
     *own_bytes = sizeof(float) * (tinyi_att_tile_floats(d, d_v) + TINYI_ATT_KEYS * (d + d_v));
+    if (op->in[4] || (p && p->twist_s != 0.0f)) *own_bytes += sizeof(float) * ((size_t)tinyi_att_kept(op->in[1]->dim[0]) + 16 + TINYI_ATT_ROWS * (d_v + 1));
 }
 
 /* a tile of keys or values as rows of d numbers one after the other; where they lie if that is so already, or near enough */
@@ -23925,45 +27295,166 @@ static int tinyi_att_hide(const tinyi_att *a, const tinyi_att_tile *x, tiny_idx 
     return hides;
 }
 
+typedef struct tinyi_att_task {             /* rows row0 .. row0 + n of a key head; they see the keys in front of most */
+    const tinyi_att *a;
+    tinyi_att_tile x;
+    tiny_idx kv, row0, most;
+    float *room_k, *room_v, *room_w;        /* for keys and values that lie apart, for twisted weights */
+    int n;
+} tinyi_att_task;
+
+/* The first row of the tile that sees keys from c0 on, about: those in front of it see none. */
+static int tinyi_att_from(const tinyi_att_task *t, tiny_idx c0)
+{
+    int j0 = 0;
+    while (j0 + TINYI_ATT_STEP < t->n && tinyi_att_sees(t->a, (t->row0 + j0 + TINYI_ATT_STEP - 1) / t->a->group) <= c0) j0 += TINYI_ATT_STEP;
+    return j0;
+}
+
+/* the scores of keys c0 .. c0 + n_c; whether some may be hidden */
+static int tinyi_att_meet(tiny_team *team, tinyi_att_task *t, tiny_idx c0, int n_c, int j0)
+{
+    const tinyi_att *a = t->a;
+    tiny_idx ldk;
+    const float *k = tinyi_att_rows(a->k + c0 * a->sk[0] + t->kv * a->sk[1], a->sk[0], a->sk[2], n_c, a->d, t->x.few, t->room_k, &ldk);
+    tinyi_att_tile_scores(team, &t->x, k, TINY_F32, ldk, 0, n_c, j0, t->n);
+    if (a->softcap > 0.0f) tinyi_att_tile_cap(team, &t->x, n_c, a->softcap, j0, t->n);
+    return tinyi_att_hide(a, &t->x, t->row0, t->kv, c0, n_c, j0, t->n);
+}
+
+static const float *tinyi_att_values(const tinyi_att_task *t, tiny_idx c0, int n_c, tiny_idx *ldv)
+{
+    const tinyi_att *a = t->a;
+    return tinyi_att_rows(a->v + c0 * a->sv[0] + t->kv * a->sv[1], a->sv[0], a->sv[2], n_c, a->d_v, t->x.few, t->room_v, ldv);
+}
+
+static float *tinyi_att_out(const tinyi_att_task *t, int j)
+{
+    return t->a->o + (t->row0 + j) / t->a->group * t->a->so[0] + (t->kv * t->a->group + (t->row0 + j) % t->a->group) * t->a->so[1];
+}
+
+static void tinyi_att_plain(tiny_team *team, tinyi_att_task *t)
+{
+    const tinyi_att *a = t->a;
+    tiny_idx c0, ldv, i;
+    int j;
+    for (c0 = 0; c0 < t->most; c0 += TINYI_ATT_KEYS) {
+        const int n_c = (int)TINYI_MIN(t->most - c0, TINYI_ATT_KEYS), j0 = tinyi_att_from(t, c0), hides = tinyi_att_meet(team, t, c0, n_c, j0);
+        const float *v = tinyi_att_values(t, c0, n_c, &ldv);
+        tinyi_att_tile_absorb(team, &t->x, &v, ldv, &n_c, 1, hides, j0, t->n);
+    }
+    for (j = 0; j < t->n; j++) {
+        const float inv = t->x.l[j] != 0.0f ? 1.0f / t->x.l[j] : 0.0f;
+        float *to = tinyi_att_out(t, j);
+        for (i = 0; i < a->d_v; i++) to[i * a->so[2]] = t->x.acc[j * a->d_v + i] * inv;
+    }
+}
+
+/* what e^2 of a trivial weight is multiplied by */
+static float tinyi_att_factor(const tinyi_att *a, float l, float low_sum)
+{
+    return l != 0.0f ? (float)a->twist_s / (low_sum + (float)TINYI_TWIST_LEAST * l) : 0.0f;
+}
+
+typedef struct tinyi_att_part { tiny_idx c0; int n, j0; } tinyi_att_part;
+
+/* the keys of a tile; its scores lie in kept, where those of a tile long before lay */
+static tinyi_att_part tinyi_att_at(tinyi_att_task *t, tiny_idx tile, float *kept)
+{
+    const tiny_idx slot = TINYI_ATT_KEYS * t->x.ld;
+    tinyi_att_part at;
+    at.c0 = tile * TINYI_ATT_KEYS;
+    at.n = (int)TINYI_MIN(t->most - at.c0, TINYI_ATT_KEYS);
+    at.j0 = tinyi_att_from(t, at.c0);
+    t->x.s = kept + tile % (TINYI_ATT_KEPT / slot) * slot;
+    return at;
+}
+
+/* Twisted weights want m and low_sum before the first value. Where the scores of all keys are kept, this is three looks at them, and one kind of weights;
+ * else those of the last tiles are kept, the others made again on the way back, and trivial weights summed beside the others: their
+ * factor is known at the end. */
+static void tinyi_att_twisted(tiny_team *team, tinyi_att_task *t)
+{
+    const tinyi_att *a = t->a;
+    const tiny_idx n_tile = tinyi_att_tiles(t->most), n_slot = TINYI_ATT_KEPT / (TINYI_ATT_KEYS * t->x.ld);
+    const int all = tinyi_att_keeps(t->most, t->x.ld);
+    float *kept = t->room_w, *low_sum = kept + tinyi_att_kept(a->n_key) + 16;
+    tinyi_att_tile big = t->x;              /* weights that are not trivial; s of the tile itself, its scores lie in kept */
+    uint64_t hidden[TINYI_ATT_ROWS];
+    tinyi_att_part at;
+    tiny_idx tile, ldv, i;
+    int j;
+    big.acc = low_sum + TINYI_ATT_ROWS;
+    if (t->x.few) memset(kept, 0, (size_t)(TINYI_MIN(n_tile, n_slot) * TINYI_ATT_KEYS * t->x.ld) * sizeof *kept);
+    for (j = 0; j < t->x.ld; j++) {
+        low_sum[j] = 0.0f;
+        t->x.f[j] = 1.0f;                   /* under the last maximum no sum is ever brought down */
+    }
+    for (tile = 0; tile < n_tile; tile++) {
+        at = tinyi_att_at(t, tile, kept);
+        (void)tinyi_att_meet(team, t, at.c0, at.n, at.j0);
+        TINYI_K(team, attention_peak_f32)(t->x.s, t->x.ld, at.n, t->x.m, at.j0, t->n);
+    }
+    for (tile = 0; all && tile < n_tile; tile++) {
+        at = tinyi_att_at(t, tile, kept);
+        TINYI_K(team, attention_level_f32)(t->x.s, t->x.ld, at.n, t->x.m, t->x.l, low_sum, a->twist_t, at.j0, t->n);
+    }
+    if (!all) memset(big.acc, 0, (size_t)(t->n * a->d_v) * sizeof *big.acc);
+    else for (j = 0; j < t->x.ld; j++) low_sum[j] = tinyi_att_factor(a, t->x.l[j], low_sum[j]);
+    for (tile = n_tile; tile-- > 0;) {
+        const float *v;
+        int kinds = 1, odd;                 /* a weight of 0 may not meet what is not finite */
+        at = tinyi_att_at(t, tile, kept);
+        v = tinyi_att_values(t, at.c0, at.n, &ldv);
+        odd = tinyi_att_odd(team, &t->x, &v, ldv, &at.n, 1);
+        if (tile + n_slot < n_tile) (void)tinyi_att_meet(team, t, at.c0, at.n, at.j0);
+        if (all) TINYI_K(team, attention_weigh_f32)(t->x.s, t->x.ld, at.n, low_sum, a->twist_t, at.j0, t->n);
+        else {
+            TINYI_K(team, attention_level_f32)(t->x.s, t->x.ld, at.n, t->x.m, t->x.l, low_sum, a->twist_t, at.j0, t->n);
+            kinds = TINYI_K(team, attention_split_f32)(t->x.s, big.s, t->x.ld, at.n, a->twist_t, at.j0, t->n);
+        }
+        if (kinds & 1) tinyi_att_mix(team, &t->x, &v, ldv, &at.n, 1, odd ? tinyi_att_marks(&t->x, at.n, 0.0f, hidden, at.j0, t->n) : NULL, at.j0, t->n);
+        if (kinds & 2) tinyi_att_mix(team, &big, &v, ldv, &at.n, 1, odd ? tinyi_att_marks(&big, at.n, 0.0f, hidden, at.j0, t->n) : NULL, at.j0, t->n);
+    }
+    for (j = 0; j < t->n; j++) {
+        const float inv = t->x.l[j] != 0.0f ? 1.0f / t->x.l[j] : 0.0f, f = all ? 0.0f : tinyi_att_factor(a, t->x.l[j], low_sum[j]);
+        const float *x = t->x.acc + j * a->d_v, *y = big.acc + j * a->d_v;
+        float *to = tinyi_att_out(t, j);
+        if (all) for (i = 0; i < a->d_v; i++) to[i * a->so[2]] = x[i] * inv;
+        else for (i = 0; i < a->d_v; i++) to[i * a->so[2]] = (y[i] + f * x[i]) * inv;
+    }
+}
+
 static void tinyi_attention_fast(tiny_team *team, const tiny_op *op)
 {
     tinyi_att a;
-    tinyi_att_tile x;
-    float *room_k, *room_v;
-    tiny_idx tiles, n_rows, most_rows = TINYI_ATT_ROWS, task, end, i, c0;
+    tinyi_att_task t;
+    tiny_idx tiles, n_rows, most_rows = TINYI_ATT_ROWS, task, end;
+    int j;
     tinyi_att_read(op, &a);
     (void)TINYI_K(team, attention_weights_f32);     /* thread 0 tells where it ran, with a task or without */
     n_rows = a.n_query * a.group;
     while (most_rows > TINYI_ATT_STEP && (n_rows + most_rows - 1) / most_rows * a.n_kv < 4 * team->n) most_rows -= TINYI_ATT_STEP;
+    if (a.twist_s != 0.0 && tinyi_att_keeps(a.n_key, TINYI_ATT_STEP))   /* fewer rows, so that no score is made twice */
+        while (!tinyi_att_keeps(a.n_key, most_rows)) most_rows -= TINYI_ATT_STEP;
     tiles = (n_rows + most_rows - 1) / most_rows;
+    t.a = &a;
     while (tiny_take(team, tiles * a.n_kv, 1, &task, &end)) for (; task < end; task++) {
         /* the last tiles first: when causal they are the longest */
-        const tiny_idx kv = task % a.n_kv, row0 = (tiles - 1 - task / a.n_kv) * most_rows;
-        const int n = (int)TINYI_MIN(n_rows - row0, most_rows);
-        const tiny_idx most = tinyi_att_sees(&a, (row0 + n - 1) / a.group);
-        int j, j0 = 0;
-        room_k = tinyi_att_tile_open(&x, (float *)team->own, a.d, a.d_v, n);
-        room_v = room_k + TINYI_ATT_KEYS * a.d;
-        tinyi_att_tile_begin(&x);
-        for (j = 0; j < n; j++)
-            tinyi_att_tile_query(&x, j, a.q + (row0 + j) / a.group * a.sq[0] + (kv * a.group + (row0 + j) % a.group) * a.sq[1], a.sq[2], a.scale);
-        for (c0 = 0; c0 < most; c0 += TINYI_ATT_KEYS) {
-            const int n_c = (int)TINYI_MIN(most - c0, TINYI_ATT_KEYS);
-            tiny_idx ldk, ldv;
-            const float *k = tinyi_att_rows(a.k + c0 * a.sk[0] + kv * a.sk[1], a.sk[0], a.sk[2], n_c, a.d, x.few, room_k, &ldk);
-            const float *v = tinyi_att_rows(a.v + c0 * a.sv[0] + kv * a.sv[1], a.sv[0], a.sv[2], n_c, a.d_v, x.few, room_v, &ldv);
-            /* rows that see none of these keys stand in front of the others */
-            while (j0 + TINYI_ATT_STEP < n && tinyi_att_sees(&a, (row0 + j0 + TINYI_ATT_STEP - 1) / a.group) <= c0) j0 += TINYI_ATT_STEP;
-            tinyi_att_tile_scores(team, &x, k, TINY_F32, ldk, 0, n_c, j0, n);
-            if (a.softcap > 0.0f) tinyi_att_tile_cap(team, &x, n_c, a.softcap, j0, n);
-            tinyi_att_tile_absorb(team, &x, &v, ldv, &n_c, 1, tinyi_att_hide(&a, &x, row0, kv, c0, n_c, j0, n), j0, n);
-        }
-        for (j = 0; j < n; j++) {
-            const tiny_idx t = (row0 + j) / a.group, h = kv * a.group + (row0 + j) % a.group;
-            const float inv = x.l[j] != 0.0f ? 1.0f / x.l[j] : 0.0f;
-            float *to = a.o + t * a.so[0] + h * a.so[1];
-            for (i = 0; i < a.d_v; i++) to[i * a.so[2]] = x.acc[j * a.d_v + i] * inv;
-        }
+        t.kv = task % a.n_kv;
+        t.row0 = (tiles - 1 - task / a.n_kv) * most_rows;
+        t.n = (int)TINYI_MIN(n_rows - t.row0, most_rows);
+        t.most = tinyi_att_sees(&a, (t.row0 + t.n - 1) / a.group);
+        t.room_k = tinyi_att_tile_open(&t.x, (float *)team->own, a.d, a.d_v, t.n);
+        t.room_v = t.room_k + TINYI_ATT_KEYS * a.d;
+        t.room_w = t.room_v + TINYI_ATT_KEYS * a.d_v;
+        tinyi_att_tile_begin(&t.x);
+        for (j = 0; j < t.n; j++)
+            tinyi_att_tile_query(&t.x, j, a.q + (t.row0 + j) / a.group * a.sq[0] + (t.kv * a.group + (t.row0 + j) % a.group) * a.sq[1], a.sq[2], a.scale);
+        if (a.twist_s != 0.0) {
+            if (!t.x.few) t.x.ld = most_rows;
+            tinyi_att_twisted(team, &t);
+        } else tinyi_att_plain(team, &t);
     }
 }
 
@@ -23989,6 +27480,10 @@ static tiny_status tinyi_attention_shape(tiny_ctx *ctx, const tiny_op *op, tiny_
                           q->dim[0], k->dim[0], q->dim[1]);
     if (p && (!(p->scale > -INFINITY && p->scale < INFINITY) || !(p->softcap >= 0.0f && p->softcap < INFINITY)))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "attention: scale %g and softcap %g must be finite, softcap not negative", (double)p->scale, (double)p->softcap);
+    if (p || op->in[4]) {
+        const tiny_status st = tinyi_twist_check(ctx, "attention", op, p ? p->twist_t : 0.0f, p ? p->twist_s : 0.0f, op->in[4]);
+        if (st) return st;
+    }
     dim[0] = q->dim[0]; dim[1] = q->dim[1]; dim[2] = v->dim[2];
     tinyi_want(want, q->dtype, 3, dim);
     return TINY_OK;
@@ -24001,8 +27496,17 @@ static void tinyi_attention_cost(const tiny_op *op, tiny_cost *c)
     c->bytes = 4.0 * ((double)q->dim[0] * (double)q->dim[1] * (double)(q->dim[2] + v->dim[2]) + (double)k->dim[0] * (double)k->dim[1] * (double)(q->dim[2] + v->dim[2]));
 }
 
+/* Scores on a grid of sixteenths, exact in every form: whether a weight is trivial may not hang on a rounding. */
+static void tinyi_attention_fill(tiny_case *c, int i_input, void *data)
+{
+    tiny_idx i, n = tiny_tensor_count(&c->in[i_input]);
+    for (i = 0; i < n; i++)
+        ((float *)data)[i] = i_input < 2 ? 0.5f * (float)(tiny_case_pick(c, 5) - 2) : tiny_case_pick(c, 8) ? (float)(tiny_case_pick(c, 33) - 16) / 16.0f : -INFINITY;
+}
+
 static void tinyi_attention_cases(tiny_case *c)
 {
+    static const float twist_t[] = { 0.1f, 0.05f, 0.3f, 1.0f };
     tiny_attention_params p;
     tiny_idx q[3], k[3], v[3], b[3];
     memset(&p, 0, sizeof p);
@@ -24024,14 +27528,26 @@ static void tinyi_attention_cases(tiny_case *c)
     case 1: c->in[3] = tiny_tensor_nd(NULL, TINY_F32, 2, b + 1); break;
     default: c->in[3].rank = -1;
     }
+    c->in[4].rank = -1;
+    if (tiny_case_pick(c, 3) == 0) {
+        p.scale = 0.25f;
+        p.twist_t = twist_t[tiny_case_pick(c, 4)];
+        p.twist_s = 0.25f * (float)(1 + tiny_case_pick(c, 8));
+        c->in[4].rank = tiny_case_pick(c, 3) - 1;
+        c->in[4].dim[0] = 1;
+        c->fill[4] = TINY_FILL_POSITIVE;
+        c->fill[0] = c->fill[1] = c->fill[3] = TINY_FILL_TABLE;
+        c->fill_table = tinyi_attention_fill;
+    }
     c->no_specials = 1;
     memcpy(c->params.bytes, &p, sizeof p);
 }
 
 static const short tinyi_attention_kernels[] = { TINYI_K_attention_scores_f32, TINYI_K_attention_cap_f32, TINYI_K_attention_weights_f32, TINYI_K_attention_mix_f32,
-                                                 TINYI_K_attention_finite_f32, TINYI_K_gemv_dot, -1 };
+                                                 TINYI_K_attention_finite_f32, TINYI_K_attention_peak_f32, TINYI_K_attention_level_f32,
+                                                 TINYI_K_attention_weigh_f32, TINYI_K_attention_split_f32, TINYI_K_gemv_dot, -1 };
 TINYI_ROW tinyi_row_attention = {
-    "attention", TINY_OP_ATTENTION, 4, 3, 1, sizeof(tiny_attention_params), TINY_OP_F64,
+    "attention", TINY_OP_ATTENTION, 5, 3, 1, sizeof(tiny_attention_params), TINY_OP_F64,
     tinyi_attention_shape, tinyi_attention_ref, tinyi_attention_fast, tinyi_attention_work, tinyi_attention_cost, tinyi_attention_cases,
     { TINY_BOUND_SCALE, 200.0, 0.0 }, NULL, TINYI_GRAD(tinyi_grad_attention), NULL, tinyi_attention_kernels,
     "o = softmax(scale q k^T + bias) v, grouped heads, causal or not"
@@ -24890,6 +28406,355 @@ tiny_status tinyi_grad_gla(tiny_grad *g, const tiny_op *op)
     if (!st && tiny_grad_wants(g, 3)) st = tiny_grad_add(g, 3, &dv);
     if (!st && op->in[4] && tiny_grad_wants(g, 4)) st = tiny_grad_add(g, 4, &each[2]);
     return st;
+}
+#endif
+#endif
+
+/* src/math/twist.c - suppressing accumulated trivial attention
+ * Paper    "Accumulated Trivial Attention Matters in Vision Transformers on Small Datasets", 2022 (arXiv 2210.12333), and its authors' code.
+ * Formula  m = max a; Tr = {i: a[i] <= t m}; D = sum_Tr a + 1e-6;  y[i] = s a[i]^2 / D in Tr, else a[i]. No row is divided by its sum again.
+ *          Back, which weights are trivial being constant: Q = sum_Tr g a^2;  da[i] = s (2 a[i] g[i] / D - Q / D^2) in Tr, else g[i];  ds = Q / D.
+ * Data     rows of any strides; t m is rounded as the weights are, so that f32 forms agree about who is trivial. A row that is not dense goes
+ *          through a buffer of its length. Rows are the tasks: a single long one is not shared.
+ * Cost     reads 3n and writes n; back reads 7n and writes n. A row of attention stays in the first cache meanwhile.
+ * Error    D as a sum of softmax: blocks of 4096 in float with four accumulators a lane, double above, (n/4 + 3) u with n <= 512. A trivial y is off by that
+ *          and 5 u relatively: NORM (8 + n/4) u.  Back: sum_Tr a da = s Q / D, so that s|Q| / D^2 <= max|da| and s 2a|g| / D <= 2 max|da|; Q is off
+ *          by (n/4 + 5) u D max(a|g|) <= (n/4 + 5) u D^2 max|da| / s. Together (3/4 (n/4 + 5) for the second term, 2 (n/4 + 8) for the first,
+ *          and 2 (n/4 + 3) for D^2): NORM (32 + 1.25 n) u. d_s = Q / D is one number a row and may cancel: the bound is meant for g of one sign, which
+ *          the generated cases have; tests/math/twist.c has both signs against double.
+ * Left out the transform with a threshold that is learned (the paper keeps t fixed).                                       */
+#include <string.h>
+
+TINYI_FN double tinyi_twist_s(float s, const tiny_tensor *given) { return given ? tinyi_real(given->data, given->dtype, 0) : (double)s; }
+
+TINYI_FN tiny_status tinyi_twist_check(tiny_ctx *ctx, const char *name, const tiny_op *op, float t, float s, const tiny_tensor *given)
+{
+    char text[96];
+    double x;
+    if (given && given->dtype != op->in[0]->dtype)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: s is %s, the weights %s", name, tiny_dtype_name(given->dtype), tiny_dtype_name(op->in[0]->dtype));
+    if (given && tiny_tensor_count(given) != 1) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: s is %s, it must be one number", name, tinyi_shape_text(given, text));
+    if (!(t >= 0.0f && t < INFINITY)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the threshold t is %g; it must be finite and at least 0", name, (double)t);
+    if (given && !op->out[0]) return TINY_OK;                   /* asked for shapes alone, there may be no data */
+    x = tinyi_twist_s(s, given);
+    if (!(x - x == 0.0)) return tinyi_fail(ctx, TINY_E_NUMERIC, "%s: the factor s is %g; it must be finite", name, x);
+    return TINY_OK;
+}
+
+#ifndef TINY_ONLY_MODELS
+
+#define TINYI_TWIST_BLOCK 4096              /* weights summed in float */
+
+typedef struct tinyi_twist {
+    double s;
+    float t;
+} tinyi_twist;
+
+/* given: the input that holds s */
+static tinyi_twist tinyi_twist_read(const tiny_op *op, int given)
+{
+    const tiny_twist_params *p = (const tiny_twist_params *)op->params;
+    tinyi_twist w;
+    w.t = p ? p->t : 0.0f;
+    w.s = tinyi_twist_s(p ? p->s : 0.0f, op->in[given]);
+    return w;
+}
+
+static tiny_status tinyi_twist_look(tiny_ctx *ctx, const char *name, const tiny_op *op, int given)
+{
+    const tiny_twist_params *p = (const tiny_twist_params *)op->params;
+    const tiny_tensor *a = op->in[0];
+    if (!tinyi_is_real(a)) return tinyi_fail(ctx, TINY_E_DTYPE, "%s: the weights must be f32 or f64, not %s", name, tiny_dtype_name(a->dtype));
+    if (a->rank < 1) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: the weights are a single number; they need an axis to go over", name);
+    return tinyi_twist_check(ctx, name, op, p ? p->t : 0.0f, p ? p->s : 0.0f, op->in[given]);
+}
+
+static tiny_status tinyi_twist_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tiny_status st = tinyi_twist_look(ctx, "twist", op, 1);
+    if (!st) tinyi_want(&want[0], op->in[0]->dtype, op->in[0]->rank, op->in[0]->dim);
+    return st;
+}
+
+static tiny_status tinyi_twist_backward_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tiny_tensor *a = op->in[0], *dy = op->in[1];
+    tiny_status st = tinyi_twist_look(ctx, "twist_backward", op, 2);
+    tiny_idx dim[TINY_MAX_RANK];
+    char ta[96], tg[96];
+    int i, same;
+    if (st) return st;
+    same = dy->dtype == a->dtype && dy->rank == a->rank;
+    for (i = 0; same && i < a->rank; i++) same = dy->dim[i] == a->dim[i];
+    if (!same) return tinyi_fail(ctx, TINY_E_SHAPE, "twist_backward: dy is %s, it must be as the weights: %s", tinyi_shape_text(dy, tg), tinyi_shape_text(a, ta));
+    tinyi_want(&want[0], a->dtype, a->rank, a->dim);
+    memcpy(dim, a->dim, sizeof dim);
+    dim[a->rank - 1] = 1;
+    tinyi_want(&want[1], a->dtype, a->rank, dim);
+    return TINY_OK;
+}
+
+static void tinyi_twist_cost(const tiny_op *op, tiny_cost *cost)
+{
+    const double n = (double)tiny_tensor_count(op->in[0]);
+    cost->flops = 6.0 * n;
+    cost->bytes = 8.0 * n;
+}
+static void tinyi_twist_backward_cost(const tiny_op *op, tiny_cost *cost)
+{
+    const double n = (double)tiny_tensor_count(op->in[0]);
+    cost->flops = 12.0 * n;
+    cost->bytes = 12.0 * n;
+}
+
+static double tinyi_twist_terms(const tiny_op *op)
+{
+    const tiny_idx n = tinyi_row_length(op->in[0]);
+    return (double)TINYI_MIN(n, TINYI_TWIST_BLOCK / 8);
+}
+
+/* ---- reference */
+
+TINY_REF_BEGIN
+/* largest trivial weight of a row, and D; 0: some number is not finite */
+static int tinyi_twist_ref_measure(const tiny_tensor *a, tiny_idx at, tiny_idx n, float t, double *low, double *d)
+{
+    const tiny_idx step = tinyi_row_step(a);
+    double m = -(double)INFINITY, x;
+    tiny_idx i;
+    for (i = 0; i < n; i++) {
+        x = tinyi_real(a->data, a->dtype, at + i * step);
+        if (!(x - x == 0.0)) return 0;
+        if (x > m) m = x;
+    }
+    *low = (double)t * m;
+    if (a->dtype == TINY_F32) *low = (double)(float)*low;
+    for (*d = 0.0, i = 0; i < n; i++) {
+        x = tinyi_real(a->data, a->dtype, at + i * step);
+        if (x <= *low) *d += x;
+    }
+    *d += TINYI_TWIST_LEAST;
+    return 1;
+}
+
+static void tinyi_twist_ref(const tiny_op *op)
+{
+    const tiny_tensor *a = op->in[0], *y = op->out[0];
+    const tinyi_twist w = tinyi_twist_read(op, 1);
+    const tiny_idx rows = tinyi_row_count(a), n = tinyi_row_length(a), a_step = tinyi_row_step(a), y_step = tinyi_row_step(y);
+    tiny_idx r, i;
+    for (r = 0; r < rows; r++) {
+        const tiny_idx at = tinyi_row_at(a, r), to = tinyi_row_at(y, r);
+        double low = 0.0, d = 1.0;
+        const int good = tinyi_twist_ref_measure(a, at, n, w.t, &low, &d);
+        for (i = 0; i < n; i++) {
+            const double x = tinyi_real(a->data, a->dtype, at + i * a_step);
+            tinyi_real_set(y->data, y->dtype, to + i * y_step, !good ? (double)INFINITY - (double)INFINITY : w.s == 0.0 || !(x <= low) ? x : w.s * x * x / d);
+        }
+    }
+}
+
+static void tinyi_twist_backward_ref(const tiny_op *op)
+{
+    const tiny_tensor *a = op->in[0], *g = op->in[1], *da = op->out[0], *ds = op->out[1];
+    const tinyi_twist w = tinyi_twist_read(op, 2);
+    const tiny_idx rows = tinyi_row_count(a), n = tinyi_row_length(a), a_step = tinyi_row_step(a), g_step = tinyi_row_step(g), d_step = tinyi_row_step(da);
+    tiny_idx r, i;
+    for (r = 0; r < rows; r++) {
+        const tiny_idx at = tinyi_row_at(a, r), from = tinyi_row_at(g, r), to = tinyi_row_at(da, r);
+        double low = 0.0, d = 1.0, q = 0.0;
+        const int good = tinyi_twist_ref_measure(a, at, n, w.t, &low, &d), on = w.s != 0.0;
+        for (i = 0; i < n; i++) {
+            const double x = tinyi_real(a->data, a->dtype, at + i * a_step), u = tinyi_real(g->data, g->dtype, from + i * g_step);
+            if (on && x <= low) q += u * x * x;
+        }
+        if (!good) q = (double)INFINITY - (double)INFINITY;
+        for (i = 0; i < n; i++) {
+            const double x = tinyi_real(a->data, a->dtype, at + i * a_step), u = tinyi_real(g->data, g->dtype, from + i * g_step);
+            tinyi_real_set(da->data, da->dtype, to + i * d_step, !good ? q : !on || !(x <= low) ? u : w.s * (2.0 * x * u / d - q / (d * d)));
+        }
+        tinyi_real_set(ds->data, ds->dtype, tinyi_row_at(ds, r), q / d);
+    }
+}
+TINY_REF_END
+
+/* ---- fast */
+
+/* the same as the reference's, of a dense row */
+static int tinyi_twist_measure(tiny_team *team, const float *a, tiny_idx n, float t, float *low, double *d)
+{
+    tiny_idx i;
+    *low = t * team->k->softmax_top_f32(a, (size_t)n, 1.0f);
+    for (*d = 0.0, i = 0; i < n; i += TINYI_TWIST_BLOCK) *d += (double)team->k->twist_sum_f32(a + i, (size_t)TINYI_MIN(n - i, TINYI_TWIST_BLOCK), *low);
+    if (!(*d - *d == 0.0)) return 0;
+    *d += TINYI_TWIST_LEAST;
+    return 1;
+}
+
+static void tinyi_twist_none(float *y, tiny_idx n)
+{
+    const float none = tinyi_round_f32((double)INFINITY - (double)INFINITY);
+    tiny_idx i;
+    for (i = 0; i < n; i++) y[i] = none;
+}
+
+/* a row where it lies, or gathered into room */
+static const float *tinyi_twist_row(const tiny_tensor *x, tiny_idx r, float *room)
+{
+    const tiny_idx step = tinyi_row_step(x);
+    const float *row = tinyi_row_f32(x, r);
+    if (step == 1) return row;
+    tinyi_row_gather(room, row, tinyi_row_length(x), step);
+    return room;
+}
+
+static void tinyi_twist_work(const tiny_op *op, int n_threads, size_t *shared, size_t *own)
+{
+    (void)n_threads;
+    (void)shared;
+    if (tinyi_row_step(op->in[0]) != 1 || tinyi_row_step(op->out[0]) != 1) *own = (size_t)tinyi_row_length(op->in[0]) * sizeof(float);
+}
+
+static void tinyi_twist_fast(tiny_team *team, const tiny_op *op)
+{
+    const tiny_tensor *a = op->in[0], *y = op->out[0];
+    const tinyi_twist w = tinyi_twist_read(op, 1);
+    const tiny_idx rows = tinyi_row_count(a), n = tinyi_row_length(a), y_step = tinyi_row_step(y);
+    const tinyi_fn_twist_write_f32 write = TINYI_K(team, twist_write_f32);
+    float *room = (float *)team->own, low;
+    tiny_idx r, end;
+    double d;
+    if (n == 0) return;
+    while (tiny_take(team, rows, TINYI_MAX(TINYI_TWIST_BLOCK / n, 1), &r, &end))
+        for (; r < end; r++) {
+            const float *x = tinyi_twist_row(a, r, room);
+            float *to = y_step == 1 ? tinyi_row_f32(y, r) : room;
+            if (!tinyi_twist_measure(team, x, n, w.t, &low, &d)) tinyi_twist_none(to, n);
+            else if (w.s != 0.0) write(to, x, (size_t)n, low, (float)(w.s / d));
+            else if (to != x) memcpy(to, x, (size_t)n * sizeof *x);
+            if (y_step != 1) tinyi_row_scatter(tinyi_row_f32(y, r), room, n, y_step);
+        }
+}
+
+static void tinyi_twist_backward_work(const tiny_op *op, int n_threads, size_t *shared, size_t *own)
+{
+    (void)n_threads;
+    (void)shared;
+    if (tinyi_row_step(op->in[0]) != 1 || tinyi_row_step(op->in[1]) != 1 || tinyi_row_step(op->out[0]) != 1)
+        *own = (size_t)tinyi_row_length(op->in[0]) * 2 * sizeof(float);         /* the result lies where the gradient lay */
+}
+
+static void tinyi_twist_backward_fast(tiny_team *team, const tiny_op *op)
+{
+    const tiny_tensor *a = op->in[0], *g = op->in[1], *da = op->out[0], *ds = op->out[1];
+    const tinyi_twist w = tinyi_twist_read(op, 2);
+    const tiny_idx rows = tinyi_row_count(a), n = tinyi_row_length(a), d_step = tinyi_row_step(da);
+    const tinyi_fn_twist_back_f32 back = TINYI_K(team, twist_back_f32);
+    float *room = (float *)team->own, low;
+    tiny_idx r, end, i;
+    double d, q;
+    while (tiny_take(team, rows, TINYI_MAX(TINYI_TWIST_BLOCK / TINYI_MAX(n, 1), 1), &r, &end))
+        for (; r < end; r++) {
+            const float *x = tinyi_twist_row(a, r, room), *u = tinyi_twist_row(g, r, room ? room + n : NULL);
+            float *to = d_step == 1 ? tinyi_row_f32(da, r) : room + n;
+            if (!tinyi_twist_measure(team, x, n, w.t, &low, &d)) {
+                tinyi_twist_none(to, n);
+                tinyi_twist_none(tinyi_row_f32(ds, r), 1);
+            } else {
+                for (q = 0.0, i = 0; i < n && w.s != 0.0; i += TINYI_TWIST_BLOCK) q += (double)team->k->twist_dot_f32(x + i, u + i, (size_t)TINYI_MIN(n - i, TINYI_TWIST_BLOCK), low);
+                if (w.s != 0.0) back(to, x, u, (size_t)n, low, (float)(2.0 * w.s / d), (float)(w.s * q / (d * d)));
+                else if (to != u) memcpy(to, u, (size_t)n * sizeof *u);
+                *tinyi_row_f32(ds, r) = (float)(q / d);
+            }
+            if (d_step != 1) tinyi_row_scatter(tinyi_row_f32(da, r), room + n, n, d_step);
+        }
+}
+
+/* ---- rows */
+
+static void tinyi_twist_cases(tiny_case *c)
+{
+    static const float t[] = { 0.05f, 0.1f, 0.3f, 0.7f, 1.0f, 1.5f, 0.0f };
+    const int rank = 1 + tiny_case_pick(c, 3);
+    tiny_twist_params p;
+    int i;
+    c->in[0].rank = rank;
+    for (i = 0; i < rank; i++) c->in[0].dim[i] = tiny_case_dim(c, i < rank - 1 ? 5 : tiny_case_pick(c, 4) ? 300 : 9000);
+    c->fill[0] = TINY_FILL_POSITIVE;
+    p.t = t[tiny_case_pick(c, 7)];
+    p.s = tiny_case_pick(c, 6) ? tiny_rng_normal(&c->rng) : 0.0f;
+    memcpy(c->params.bytes, &p, sizeof p);
+    c->in[1].rank = tiny_case_pick(c, 2) - 1;               /* s as a tensor, or not */
+    c->no_specials = c->no_denormals = 1;
+}
+static void tinyi_twist_backward_cases(tiny_case *c)
+{
+    tinyi_twist_cases(c);
+    c->in[2] = c->in[1];
+    c->in[1] = c->in[0];
+    c->fill[1] = TINY_FILL_POSITIVE;
+}
+
+static const short tinyi_twist_kernels[] = { TINYI_K_twist_write_f32, TINYI_K_twist_sum_f32, TINYI_K_softmax_top_f32, -1 };
+static const short tinyi_twist_backward_kernels[] = { TINYI_K_twist_back_f32, TINYI_K_twist_dot_f32, TINYI_K_twist_sum_f32, TINYI_K_softmax_top_f32, -1 };
+
+TINYI_ROW tinyi_row_twist = { "twist", TINY_OP_TWIST, 2, 1, 1, sizeof(tiny_twist_params), TINY_OP_INPLACE | TINY_OP_F64,
+    tinyi_twist_shape, tinyi_twist_ref, tinyi_twist_fast, tinyi_twist_work, tinyi_twist_cost, tinyi_twist_cases,
+    { TINY_BOUND_NORM, 8, 0.25 }, tinyi_twist_terms, TINYI_GRAD(tinyi_grad_twist), NULL, tinyi_twist_kernels,
+    "y = s a^2 / sum of the trivial where a <= t max a, else a" };
+TINYI_ROW tinyi_row_twist_backward = { "twist_backward", TINY_OP_TWIST_BACKWARD, 3, 2, 2, sizeof(tiny_twist_params), TINY_OP_F64,
+    tinyi_twist_backward_shape, tinyi_twist_backward_ref, tinyi_twist_backward_fast, tinyi_twist_backward_work, tinyi_twist_backward_cost, tinyi_twist_backward_cases,
+    { TINY_BOUND_NORM, 32, 1.25 }, tinyi_twist_terms, NULL, NULL, tinyi_twist_backward_kernels,
+    "da = s (2 a dy / D - Q / D^2) where a <= t max a, else dy; ds = Q / D; Q = sum dy a^2, D = sum a of these" };
+
+TINY_API tiny_status tiny_twist(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *s, const tiny_twist_params *params, const tiny_tensor *y)
+{
+    return tinyi_call(ctx, TINY_OP_TWIST, a, s, params, y);
+}
+
+TINY_API tiny_status tiny_twist_backward(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *dy, const tiny_tensor *s, const tiny_twist_params *params,
+                                         const tiny_tensor *d_a, const tiny_tensor *d_s)
+{
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    op.kind = TINY_OP_TWIST_BACKWARD;
+    op.in[0] = a; op.in[1] = dy; op.in[2] = s;
+    op.out[0] = d_a; op.out[1] = d_s;
+    op.params = params;
+    return tiny_run(ctx, &op);
+}
+
+#ifndef TINY_NO_TRAIN
+tiny_status tinyi_grad_twisted(tiny_grad *g, const tiny_tensor *a, const tiny_tensor *dy, const tiny_tensor *s, const tiny_twist_params *params, tiny_tensor *d_a, tiny_tensor *d_s)
+{
+    static const tiny_reduce_params all = { 0, 1, 0 };
+    tiny_idx dim[TINY_MAX_RANK];
+    tiny_tensor rows, sum;
+    tiny_op op;
+    tiny_status st = tiny_grad_new(g, a->dtype, a->rank, a->dim, d_a);
+    memcpy(dim, a->dim, sizeof dim);
+    dim[a->rank - 1] = 1;
+    if (!st) st = tiny_grad_new(g, a->dtype, a->rank, dim, &rows);
+    if (st) return st;
+    memset(&op, 0, sizeof op);
+    op.kind = TINY_OP_TWIST_BACKWARD;
+    op.in[0] = a; op.in[1] = dy; op.in[2] = s;
+    op.out[0] = d_a; op.out[1] = &rows;
+    op.params = params;
+    st = tiny_grad_op(g, &op);
+    if (st || !s) return st;
+    st = tiny_grad_run(g, TINY_OP_SUM, &rows, NULL, &all, &sum);
+    *d_s = *s;                              /* one number, under the shape that s has */
+    d_s->data = sum.data;
+    return st;
+}
+
+tiny_status tinyi_grad_twist(tiny_grad *g, const tiny_op *op)
+{
+    tiny_tensor da, ds;
+    tiny_status st = tinyi_grad_twisted(g, op->in[0], tiny_grad_of(g, 0), op->in[1], (const tiny_twist_params *)op->params, &da, &ds);
+    if (!st) st = tiny_grad_add(g, 0, &da);
+    return st || !op->in[1] ? st : tiny_grad_add(g, 1, &ds);
 }
 #endif
 #endif
@@ -30380,6 +34245,21 @@ uint64_t tinyi_hash_of(const void *bytes, size_t n)
     return tinyi_hash_value(&h);
 }
 
+uint32_t tinyi_crc32(uint32_t crc, const unsigned char *bytes, size_t n_bytes)
+{
+    uint32_t table[256], c;
+    size_t i;
+    int k;
+    for (i = 0; i < 256; i++) {
+        c = (uint32_t)i;
+        for (k = 0; k < 8; k++) c = c & 1 ? c >> 1 ^ 0xedb88320u : c >> 1;
+        table[i] = c;
+    }
+    crc = ~crc;
+    for (i = 0; i < n_bytes; i++) crc = crc >> 8 ^ table[(crc ^ bytes[i]) & 255];
+    return ~crc;
+}
+
 /* src/math/grad.c - the gradients of the rows of math, each by further rows
  * Formula  dy is dL/dy. What a row computes stands in its own file; here
  *          sum, mean         dx = dy repeated; / n                    dot           da = b dy, db = a dy
@@ -30388,7 +34268,8 @@ uint64_t tinyi_hash_of(const void *bytes, size_t n)
  *          norms             t = dy g, h the normed value, r its factor: dx = r (t - mean t - h mean(t h)), rms without mean t
  *          matmul            da = dz b', db = a' dz, dz = dy act'(a b + bias), which relu reads from its result
  *          convolution       by columns: dw = dz col', dx = col2im(w' dz), some images at a time
- *          attention         P anew for each key head: dv = P' do, dS = P (dP - sum dP P), dP = do v', dq = dS k s, dk = dS' q s
+ *          attention         P anew for each key head: dv = P' do, dS = P (dP - sum dP P), dP = do v', dq = dS k s, dk = dS' q s;
+ *                            twisted weights: dv of those, dP back through math/twist.c
  *          l2norm            dx = (dy - y sum dy y) / |x|, below eps dy / eps
  * Data     any strides; a factor that is no parameter of a row stands in a tensor of one number, so that f64 stays f64.   */
 #include <string.h>
@@ -31017,7 +34898,7 @@ tiny_status tinyi_grad_conv(tiny_grad *g, const tiny_op *op)
 
 /* ---- attention */
 
-typedef struct tinyi_grad_att { tiny_idx tq, heads, tk, kv, group, d, dv, es; double scale, cap; int causal; } tinyi_grad_att;
+typedef struct tinyi_grad_att { tiny_idx tq, heads, tk, kv, group, d, dv, es; double scale, cap; int causal, twists; tiny_twist_params twist; } tinyi_grad_att;
 
 /* the query heads of one key head: (group, tokens, d) */
 static tiny_tensor tinyi_grad_heads(const tinyi_grad_att *a, const tiny_tensor *x, tiny_idx kv)
@@ -31060,7 +34941,7 @@ static tiny_status tinyi_grad_attend(tiny_grad *g, const tiny_op *op, const tiny
     const tiny_idx rows = a->group * a->tq;
     const tiny_tensor *bias = op->in[3];
     tiny_tensor qh = tinyi_grad_heads(a, op->in[0], kv), oh = tinyi_grad_heads(a, tiny_grad_of(g, 0), kv), k = tinyi_grad_keys(a, op->in[1], kv), v = tinyi_grad_keys(a, op->in[2], kv);
-    tiny_tensor q, o, kt, vt, s, t, th, p, dp, ds, bh, u;
+    tiny_tensor q, o, kt, vt, s, t, th, p, twisted, dp, ds, bh, u;
     tiny_status st = tiny_grad_run(g, TINY_OP_COPY, &qh, NULL, NULL, &q);
     memset(&th, 0, sizeof th);
     if (!st) st = tiny_grad_run(g, TINY_OP_COPY, &oh, NULL, NULL, &o);
@@ -31094,12 +34975,19 @@ static tiny_status tinyi_grad_attend(tiny_grad *g, const tiny_op *op, const tiny
     }
     s = tinyi_grad_as(&s, 2, rows, a->tk, 1, 1);
     if (!st) st = tiny_grad_run(g, TINY_OP_SOFTMAX, &s, NULL, NULL, &p);
+    twisted = p;
+    if (!st && a->twists) st = tiny_grad_run(g, TINY_OP_TWIST, &p, op->in[4], &a->twist, &twisted);
     if (st) return st;
     if (tiny_grad_wants(g, 2)) {
-        tiny_tensor pt = tiny_tensor_swap(p, 0, 1);
+        tiny_tensor pt = tiny_tensor_swap(twisted, 0, 1);
         st = tinyi_grad_make(g, &v, TINY_OP_MATMUL, &pt, &o, NULL);
     }
     if (!st) st = tiny_grad_run(g, TINY_OP_MATMUL, &o, &vt, NULL, &dp);
+    if (!st && a->twists) {
+        st = tinyi_grad_twisted(g, &p, &dp, op->in[4], &a->twist, &t, &u);
+        dp = t;
+        if (!st && op->in[4]) st = tiny_grad_add(g, 4, &u);
+    }
     if (!st) st = tinyi_grad_rows(g, TINY_OP_DOT, &dp, &p, &t);
     if (!st) st = tiny_grad_run(g, TINY_OP_SUB, &dp, &t, NULL, &u);
     if (!st) st = tiny_grad_run(g, TINY_OP_MUL, &u, &p, NULL, &ds);
@@ -31149,6 +35037,9 @@ tiny_status tinyi_grad_attention(tiny_grad *g, const tiny_op *op)
     a.scale = (double)(p && p->scale != 0.0f ? p->scale : (float)(1.0 / tinyi_sqrt64((double)(a.d ? a.d : 1))));
     a.cap = p ? (double)p->softcap : 0.0;
     a.causal = p ? p->causal : 0;
+    a.twist.t = p ? p->twist_t : 0.0f;
+    a.twist.s = p ? p->twist_s : 0.0f;
+    a.twists = op->in[4] || a.twist.s != 0.0f;
     memset(&mask, 0, sizeof mask);
     if (a.causal) st = tinyi_grad_mask(g, &a, q->dtype, &mask);
     for (kv = 0; !st && kv < a.kv; kv++) {
@@ -31757,9 +35648,10 @@ TINYI_FN void tinyi_gemm_run_f32(tiny_team *team, const tinyi_gemm_plan *p)
 
 /* src/math/gemm_i8.c - the int8 product: dots for a few rows, else packed blocks
  *
- * Rows of a are packed once for all threads (at most 8 MB of them at a time). A piece of work is a block of columns: who
- * takes it packs its part of b into memory of his own, at most what half of a second-level cache holds, and goes down the
- * rows of a with it, 128 rows at a time and 1024 bytes deep, so that a pair of panels stays in the first-level cache.   */
+ * Rows of a are packed once for all threads (at most 8 MB of them at a time, 16 as pairs). A piece of work is a block of
+ * columns: who takes it packs its part of b into memory of his own, at most what half of a second-level cache holds, and goes
+ * down the rows of a with it, 128 rows at a time and 1024 bytes deep, so that a pair of panels (as pairs: one of twice the
+ * bytes) stays in the first-level cache.                                                                                */
 #include <string.h>
 
 #define TINYI_I8_DEEP 1024                  /* bytes of k in one go */
@@ -31769,28 +35661,47 @@ TINYI_FN void tinyi_gemm_run_f32(tiny_team *team, const tinyi_gemm_plan *p)
 #define TINYI_I8_B_BYTES ((tiny_idx)384 << 10)
 #define TINYI_I8_THIN 8                     /* rows up to which it is matrix times vectors */
 #define TINYI_I8_DOTS 256                   /* results of dots in one go */
+#define TINYI_I8_PART 256                   /* numbers of a row or panel that are packed by way of the stack */
+
+#if TINYI_HAVE_W128 || TINYI_HAVE_AVX2      /* the targets with the form of pairs */
+#define TINYI_I8_BYTES_MAX 2
+#else
+#define TINYI_I8_BYTES_MAX 1
+#endif
 
 typedef struct tinyi_i8_sizes {
-    tiny_idx k64, a_row;                    /* bytes of a padded row; of the step between rows */
+    tiny_idx bytes;                         /* of a packed number */
+    tiny_idx k64, a_row;                    /* numbers of a padded row; bytes of the step between rows */
     tiny_idx rows, across;                  /* of a packed at once, of b packed at once */
+    size_t shared, own;                     /* bytes */
 } tinyi_i8_sizes;
 
-static tinyi_i8_sizes tinyi_i8_size(const tinyi_gemm *g)
+static tinyi_i8_sizes tinyi_i8_size(const tinyi_gemm *g, int bytes)
 {
+    const tiny_idx unit = 32 / bytes;
     tinyi_i8_sizes s;
+    s.bytes = bytes;
     s.k64 = tinyi_gemm_up(g->k, 64);
-    s.a_row = s.k64 + 64;                   /* rows a power of two apart would share a few cache sets */
-    s.rows = TINYI_MAX(TINYI_I8_A_BYTES / s.a_row / TINYI_I8_DOWN * TINYI_I8_DOWN, TINYI_I8_DOWN);
+    /* Rows a power of two apart would share a few cache sets. In the form of pairs four rows of TINYI_I8_DEEP bytes and the
+     * next four lie in the first-level cache beside half of it filled with b: a row begins a quarter of a page after the last. */
+    s.a_row = bytes * s.k64 + 64;
+    if (bytes == 2 && s.a_row > TINYI_I8_DEEP + 64) s.a_row = tinyi_gemm_up(s.a_row - 1088, 2048) + 1088;
+    s.rows = TINYI_I8_A_BYTES * bytes / s.a_row / TINYI_I8_DOWN * TINYI_I8_DOWN;
+    s.rows = TINYI_MAX(s.rows, s.a_row > TINY_IDX_MAX / (2 * TINYI_I8_DOWN) ? 32 : TINYI_I8_DOWN);
     s.rows = TINYI_MIN(s.rows, tinyi_gemm_up(g->m, 32));
-    s.across = s.k64 ? TINYI_I8_B_BYTES / s.k64 / 32 * 32 : TINYI_I8_ACROSS;
-    s.across = TINYI_MIN(TINYI_MAX(s.across, 32), TINYI_I8_ACROSS);
-    s.across = TINYI_MIN(s.across, tinyi_gemm_up(g->n, 32));
+    s.across = s.k64 ? TINYI_I8_B_BYTES / (bytes * s.k64) / unit * unit : TINYI_I8_ACROSS;
+    s.across = TINYI_MIN(TINYI_MAX(s.across, unit), TINYI_I8_ACROSS);
+    s.across = TINYI_MIN(s.across, tinyi_gemm_up(g->n, unit));
+    /* rows of a, and what their sums begin with */
+    s.shared = (size_t)(s.rows * s.a_row + s.rows * 4);
+    /* panels of b, what their sums begin with, a block of sums, and one row as f32 */
+    s.own = (size_t)(s.across * s.k64 * bytes + s.across * 4 + TINYI_I8_DOWN * s.across * 4 + s.across * 4);
     return s;
 }
 
 TINYI_FN void tinyi_gemm_plan_i8(tinyi_gemm_plan *p, const tinyi_gemm *g)
 {
-    const tinyi_i8_sizes s = tinyi_i8_size(g);
+    const tinyi_i8_sizes one = tinyi_i8_size(g, 1), two = tinyi_i8_size(g, TINYI_I8_BYTES_MAX);
     memset(p, 0, sizeof *p);
     p->g = *g;
     if (g->m == 0 || g->n == 0 || g->batch[0] == 0 || g->batch[1] == 0) {
@@ -31801,9 +35712,8 @@ TINYI_FN void tinyi_gemm_plan_i8(tinyi_gemm_plan *p, const tinyi_gemm *g)
         p->own_bytes = p->gather ? (size_t)(g->m * g->k) : 0;
     } else {
         p->form = TINYI_GEMM_PANELS;
-        p->shared_bytes = (size_t)(s.rows * s.a_row);
-        /* panels of b, their starts, a block of sums, and one row as f32 */
-        p->own_bytes = (size_t)(s.across * s.k64 + s.across * 4 + TINYI_I8_DOWN * s.across * 4 + s.across * 4);
+        p->shared_bytes = TINYI_MAX(one.shared, two.shared);
+        p->own_bytes = TINYI_MAX(one.own, two.own);
     }
 }
 
@@ -31856,43 +35766,39 @@ static void tinyi_i8_dots(tiny_team *team, const tinyi_gemm *g, int to_f32, uint
 
 /* ---- packed */
 
-/* n bytes, each xor 128 */
-static void tinyi_i8_lift(uint8_t *to, const uint8_t *x, tiny_idx n)
-{
-    tiny_idx i = 0;
-    for (; i + 8 <= n; i += 8) {
-        uint64_t v;
-        memcpy(&v, x + i, 8);
-        v ^= UINT64_C(0x8080808080808080);
-        memcpy(to + i, &v, 8);
-    }
-    for (; i < n; i++) to[i] = (uint8_t)(x[i] ^ 0x80);
-}
-
-static void tinyi_i8_pack_row(uint8_t *to, const tinyi_gemm *g, tiny_idx row, tiny_idx k64)
+/* returns what the sums of the row begin with */
+static int32_t tinyi_i8_pack_row(const tinyi_kernels *k, uint8_t *to, const tinyi_gemm *g, const tinyi_i8_sizes *s, tiny_idx row)
 {
     const uint8_t *x = g->a.data + row * g->a.row;
-    const int lift = g->a.dtype == TINY_I8;
-    tiny_idx i;
+    const int is_signed = g->a.dtype == TINY_I8;
+    uint8_t t[TINYI_I8_PART];
+    uint32_t sum = 0;
+    tiny_idx i = 0, j;
     if (row >= g->m) {
-        memset(to, 0, (size_t)k64);
-        return;
+        memset(to, 0, (size_t)(s->k64 * s->bytes));
+        return 0;
     }
-    if (g->a.k == 1 && lift) tinyi_i8_lift(to, x, g->k);
-    else if (g->a.k == 1) memcpy(to, x, (size_t)g->k);
-    else
-        for (i = 0; i < g->k; i++) to[i] = (uint8_t)(x[i * g->a.k] ^ (lift ? 0x80 : 0));
-    memset(to + g->k, 0, (size_t)(k64 - g->k));
+    if (g->a.k == 1) {
+        i = g->k / 64 * 64;
+        sum = (uint32_t)k->gemm_i8_row(to, x, is_signed, (size_t)i);
+    }
+    while (i < s->k64) {
+        const tiny_idx n = TINYI_MIN(s->k64 - i, TINYI_I8_PART);
+        for (j = 0; j < n; j++) t[j] = i + j < g->k ? x[(i + j) * g->a.k] : 0;
+        sum += (uint32_t)k->gemm_i8_row(to + i * s->bytes, t, is_signed, (size_t)n);
+        i += n;
+    }
+    return (int32_t)sum;
 }
 
-/* columns j .. j + n (at most 16) as one panel */
-static void tinyi_i8_pack_panel(const tinyi_kernels *k, int8_t *to, const tinyi_gemm *g, tiny_idx j, tiny_idx n, tiny_idx k64)
+/* numbers i0 .. i0 + len of columns j .. j + n (at most 16), in groups of four; len is a multiple of 4 */
+static void tinyi_i8_pack_bytes(const tinyi_kernels *k, int8_t *to, const tinyi_gemm *g, tiny_idx j, tiny_idx n, tiny_idx i0, tiny_idx len)
 {
-    const int8_t *x = (const int8_t *)g->b.data + j * g->b.row;
-    const tiny_idx whole = g->k / 4 * 4;
+    const int8_t *x = (const int8_t *)g->b.data + j * g->b.row + i0 * g->b.k;
+    const tiny_idx there = TINYI_MIN(TINYI_MAX(g->k - i0, 0), len), whole = there / 4 * 4;
     tiny_idx i, c;
-    if (n < 16) memset(to, 0, (size_t)(16 * k64));
-    else memset(to + 16 * whole, 0, (size_t)(16 * (k64 - whole)));
+    if (n < 16) memset(to, 0, (size_t)(16 * len));
+    else memset(to + 16 * whole, 0, (size_t)(16 * (len - whole)));
     if (g->b.k == 1) k->transpose_b4((unsigned char *)to, 64, (const unsigned char *)x, g->b.row, (size_t)(whole / 4), (size_t)n);
     else if (g->b.row == 1)
         for (i = 0; i < whole; i += 4) k->gemm_i8_weave(to + 16 * i, x + i * g->b.k, g->b.k, (size_t)n);
@@ -31900,69 +35806,102 @@ static void tinyi_i8_pack_panel(const tinyi_kernels *k, int8_t *to, const tinyi_
         for (c = 0; c < n; c++)
             for (i = 0; i < whole; i++) to[16 * (i / 4 * 4) + 4 * c + i % 4] = x[c * g->b.row + i * g->b.k];
     for (c = 0; c < n; c++)
-        for (i = whole; i < g->k; i++) to[16 * whole + 4 * c + i % 4] = x[c * g->b.row + i * g->b.k];
+        for (i = whole; i < there; i++) to[16 * whole + 4 * c + i % 4] = x[c * g->b.row + i * g->b.k];
 }
 
-typedef struct tinyi_i8_own { int8_t *b; int32_t *start, *sums; float *row; } tinyi_i8_own;
-
-/* columns j0 .. j1 of rows r0 .. r1 (of the packed ones, which begin at row base of g) */
-static void tinyi_i8_piece(const tinyi_kernels *k, const tinyi_gemm *g, const tinyi_i8_sizes *s, int to_f32, const uint8_t *a, tiny_idx base,
-                           const tinyi_i8_own *own, tiny_idx j0, tiny_idx j1, tiny_idx r0, tiny_idx r1)
+/* columns j .. j + n (at most 16) as one panel, and what their sums begin with */
+static void tinyi_i8_pack_panel(const tinyi_kernels *k, int8_t *to, int32_t *start, const tinyi_gemm *g, const tinyi_i8_sizes *s, tiny_idx j, tiny_idx n)
 {
-    const int direct = !to_f32 && g->y_n == 1;
-    const tiny_idx panel = 16 * s->k64;
-    tiny_idx r, j, i, at;
-    for (j = j0; j < j1; j += 16) {
-        int8_t *b = own->b + (j - j0) / 16 * panel;
-        tinyi_i8_pack_panel(k, b, g, j, TINYI_MIN(j1 - j, 16), s->k64);
-        if (g->a.dtype == TINY_I8) k->gemm_i8_start(own->start + (j - j0), b, (size_t)s->k64);
-        else memset(own->start + (j - j0), 0, 16 * sizeof(int32_t));
+    memset(start, 0, 16 * sizeof *start);
+    if (s->bytes == 1) {
+        tinyi_i8_pack_bytes(k, to, g, j, n, 0, s->k64);
+        if (g->a.dtype == TINY_I8) k->gemm_i8_start(start, to, to, (size_t)s->k64);
+    } else {
+        int8_t t[16 * TINYI_I8_PART];
+        tiny_idx i;
+        for (i = 0; i < s->k64; i += TINYI_I8_PART) {
+            const tiny_idx len = TINYI_MIN(s->k64 - i, TINYI_I8_PART);
+            tinyi_i8_pack_bytes(k, t, g, j, n, i, len);
+            k->gemm_i8_start(start, to + 32 * i, t, (size_t)len);
+        }
     }
+}
+
+typedef struct tinyi_i8_job {
+    const tinyi_kernels *k;
+    const tinyi_gemm *g;
+    tinyi_i8_sizes s;
+    tinyi_gemm_i8_shape shape;
+    int to_f32;
+    uint8_t *a;                             /* for all: packed rows, which begin at row base of g, and their starts */
+    int32_t *start_a;
+    tiny_idx base;
+    int8_t *b;                              /* this thread's panels, starts, sums, and a row of floats */
+    int32_t *start_b, *sums;
+    float *row;
+} tinyi_i8_job;
+
+/* columns j0 .. j1 of packed rows r0 .. r1 */
+static void tinyi_i8_piece(const tinyi_i8_job *t, tiny_idx j0, tiny_idx j1, tiny_idx r0, tiny_idx r1)
+{
+    const tinyi_gemm *g = t->g;
+    const int direct = !t->to_f32 && g->y_n == 1;
+    const tiny_idx bytes = t->s.bytes, panel = 16 * t->s.k64 * bytes, down = t->shape.rows, wide = t->shape.columns;
+    tiny_idx r, j, i, at;
+    for (j = j0; j < j1; j += 16)
+        tinyi_i8_pack_panel(t->k, t->b + (j - j0) / 16 * panel, t->start_b + (j - j0), g, &t->s, j, TINYI_MIN(j1 - j, 16));
     for (r = r0; r < r1; r += TINYI_I8_DOWN) {
         const tiny_idx rows = TINYI_MIN(r1 - r, TINYI_I8_DOWN);
-        int32_t *y = direct ? (int32_t *)(void *)g->y + (base + r) * g->y_m + j0 : own->sums;
-        const tiny_idx y_row = direct ? g->y_m : s->across;
+        int32_t *y = direct ? (int32_t *)(void *)g->y + (t->base + r) * g->y_m + j0 : t->sums;
+        const tiny_idx y_row = direct ? g->y_m : t->s.across;
         at = 0;
         do {
-            const tiny_idx deep = TINYI_MIN(s->k64 - at, TINYI_I8_DEEP);
-            for (j = j0; j < j1; j += 32)
-                for (i = 0; i < rows; i += 32)
-                    k->gemm_i8_tile(y + i * y_row + (j - j0), y_row, a + (r + i) * s->a_row + at, s->a_row, own->b + (j - j0) / 16 * panel + 16 * at, panel,
-                                    (size_t)deep, at ? NULL : own->start + (j - j0), (int)TINYI_MIN(rows - i, 32), (int)TINYI_MIN(j1 - j, 32));
+            const tiny_idx deep = TINYI_MIN(t->s.k64 - at, TINYI_I8_DEEP / bytes);
+            for (j = j0; j < j1; j += wide)
+                for (i = 0; i < rows; i += down)
+                    t->k->gemm_i8_tile(y + i * y_row + (j - j0), y_row, t->a + (r + i) * t->s.a_row + at * bytes, t->s.a_row,
+                                       t->b + (j - j0) / 16 * panel + 16 * at * bytes, panel, (size_t)deep, at ? NULL : t->start_a + r + i,
+                                       at ? NULL : t->start_b + (j - j0), (int)TINYI_MIN(rows - i, down), (int)TINYI_MIN(j1 - j, wide));
             at += deep;
-        } while (at < s->k64);
-        if (!direct) tinyi_i8_put(k, g, to_f32, y, y_row, base + r, j0, rows, j1 - j0, own->row);
+        } while (at < t->s.k64);
+        if (!direct) tinyi_i8_put(t->k, g, t->to_f32, y, y_row, t->base + r, j0, rows, j1 - j0, t->row);
     }
 }
 
 static void tinyi_i8_panels(tiny_team *team, const tinyi_gemm *g, int to_f32)
 {
-    const tinyi_i8_sizes s = tinyi_i8_size(g);
-    uint8_t *a = (uint8_t *)team->shared;
-    tinyi_i8_own own;
-    tiny_idx base, r0, r1, q0, q1, across = s.across, parts;
-    own.b = (int8_t *)team->own;
-    own.start = (int32_t *)(void *)(own.b + s.across * s.k64);
-    own.sums = own.start + s.across;
-    own.row = (float *)(void *)(own.sums + TINYI_I8_DOWN * s.across);
+    tinyi_i8_job t;
+    tiny_idx r0, r1, q0, q1, across, parts;
+    t.k = team->k;
+    t.g = g;
+    t.to_f32 = to_f32;
+    t.k->gemm_i8_shape(&t.shape);
+    t.s = tinyi_i8_size(g, t.shape.bytes);
+    t.a = (uint8_t *)team->shared;
+    t.start_a = (int32_t *)(void *)(t.a + t.s.rows * t.s.a_row);
+    t.b = (int8_t *)team->own;
+    t.start_b = (int32_t *)(void *)(t.b + t.s.across * t.s.k64 * t.s.bytes);
+    t.sums = t.start_b + t.s.across;
+    t.row = (float *)(void *)(t.sums + TINYI_I8_DOWN * t.s.across);
     /* enough pieces for everybody: narrower blocks of columns first, then parts of the rows */
-    while (across > 64 && (g->n + across - 1) / across < 3 * team->n) across -= 32;
+    across = t.s.across;
+    while (across > 64 && (g->n + across - 1) / across < 4 * team->n) across -= 32;
     parts = (g->n + across - 1) / across < 2 * team->n ? team->n : 1;
-    team->k->gemm_i8_begin();
-    for (base = 0; base < g->m; base += s.rows) {
-        const tiny_idx rows = TINYI_MIN(g->m - base, s.rows), blocks = (g->n + across - 1) / across;
+    t.k->gemm_i8_begin();
+    for (t.base = 0; t.base < g->m; t.base += t.s.rows) {
+        const tiny_idx rows = TINYI_MIN(g->m - t.base, t.s.rows), blocks = (g->n + across - 1) / across;
         const tiny_idx part = tinyi_gemm_up((rows - 1) / parts + 1, 32);
         while (tiny_take(team, tinyi_gemm_up(rows, 32), 16, &r0, &r1))
-            for (; r0 < r1; r0++) tinyi_i8_pack_row(a + r0 * s.a_row, g, base + r0, s.k64);
+            for (; r0 < r1; r0++) t.start_a[r0] = tinyi_i8_pack_row(t.k, t.a + r0 * t.s.a_row, g, &t.s, t.base + r0);
         tiny_barrier(team);
         while (tiny_take(team, blocks * parts, 1, &q0, &q1))
             for (; q0 < q1; q0++) {
                 const tiny_idx j = q0 % blocks * across, r = q0 / blocks * part;
-                if (r < rows) tinyi_i8_piece(team->k, g, &s, to_f32, a, base, &own, j, TINYI_MIN(j + across, g->n), r, TINYI_MIN(r + part, rows));
+                if (r < rows) tinyi_i8_piece(&t, j, TINYI_MIN(j + across, g->n), r, TINYI_MIN(r + part, rows));
             }
         tiny_barrier(team);
     }
-    team->k->gemm_i8_end();
+    t.k->gemm_i8_end();
 }
 
 TINYI_FN void tinyi_gemm_run_i8(tiny_team *team, const tinyi_gemm_plan *p, int to_f32)
@@ -33753,6 +37692,24 @@ TINY_API tiny_status tinygnn_checkpoint_get_bytes(tiny_ctx *ctx, const tiny_chec
 TINY_API tiny_status tinygnn_checkpoint_get_tensor(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *into) { return tinyllm_checkpoint_get_tensor(ctx, c, name, into); }
 TINY_API tiny_status tinygnn_checkpoint_expect(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *t) { return tinyllm_checkpoint_expect(ctx, c, name, t); }
 TINY_API uint64_t tinygnn_now_ns(void) { return tinyllm_now_ns(); }
+TINY_API tiny_status tinygnn_local_open(tiny_ctx *ctx, const tiny_local_desc *desc, tiny_local **out) { return tinyllm_local_open(ctx, desc, out); }
+TINY_API tiny_net *tinygnn_local_net(tiny_local *local, int rank) { return tinyllm_local_net(local, rank); }
+TINY_API void tinygnn_local_delay(tiny_local *local, uint64_t latency_ns, double bits_per_second) { tinyllm_local_delay(local, latency_ns, bits_per_second); }
+TINY_API void tinygnn_local_close(tiny_ctx *ctx, tiny_local *local) { tinyllm_local_close(ctx, local); }
+TINY_API tiny_status tinygnn_comm_open(tiny_ctx *ctx, const tiny_comm_desc *desc, tiny_comm **out) { return tinyllm_comm_open(ctx, desc, out); }
+TINY_API void tinygnn_comm_close(tiny_comm *comm) { tinyllm_comm_close(comm); }
+TINY_API int tinygnn_comm_rank(const tiny_comm *comm) { return tinyllm_comm_rank(comm); }
+TINY_API int tinygnn_comm_world(const tiny_comm *comm) { return tinyllm_comm_world(comm); }
+TINY_API size_t tinygnn_comm_most(const tiny_comm *comm) { return tinyllm_comm_most(comm); }
+TINY_API const tiny_net *tinygnn_comm_net(const tiny_comm *comm) { return tinyllm_comm_net(comm); }
+TINY_API tiny_status tinygnn_allreduce_start(tiny_comm *comm, float *x, size_t n, unsigned tag, uint64_t *handle) { return tinyllm_allreduce_start(comm, x, n, tag, handle); }
+TINY_API tiny_status tinygnn_allreduce_wait(tiny_comm *comm, uint64_t handle) { return tinyllm_allreduce_wait(comm, handle); }
+TINY_API tiny_status tinygnn_allreduce(tiny_comm *comm, float *x, size_t n, unsigned tag) { return tinyllm_allreduce(comm, x, n, tag); }
+TINY_API tiny_status tinygnn_comm_agree(tiny_comm *comm, const char *what, uint64_t value) { return tinyllm_comm_agree(comm, what, value); }
+TINY_API void tinygnn_comm_abort(tiny_comm *comm) { tinyllm_comm_abort(comm); }
+TINY_API uint64_t tinygnn_comm_waited(const tiny_comm *comm) { return tinyllm_comm_waited(comm); }
+TINY_API void tinygnn_comm_spend(tiny_comm *comm, uint64_t ns) { tinyllm_comm_spend(comm, ns); }
+TINY_API uint64_t tinygnn_comm_clock(const tiny_comm *comm) { return tinyllm_comm_clock(comm); }
 TINY_API tiny_idx tinygnn_case_dim(tiny_case *c, tiny_idx limit) { return tinyllm_case_dim(c, limit); }
 TINY_API int tinygnn_case_pick(tiny_case *c, int n) { return tinyllm_case_pick(c, n); }
 #ifndef TINY_NO_CONFORM
@@ -33904,6 +37861,12 @@ TINY_API tiny_status tinygnn_attention(tiny_ctx *ctx, const tiny_tensor *q, cons
 TINY_API tiny_status tinygnn_gla(tiny_ctx *ctx, const tiny_tensor *state, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *g, const tiny_gla_params *params, const tiny_tensor *state_out, const tiny_tensor *o) { return tinyllm_gla(ctx, state, q, k, v, g, params, state_out, o); }
 #ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_gla_backward(tiny_ctx *ctx, const tiny_tensor *state, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *d_o, const tiny_tensor *g, const tiny_tensor *d_state_out, const tiny_gla_params *params, const tiny_tensor *d_qkg, const tiny_tensor *d_v, const tiny_tensor *d_state) { return tinyllm_gla_backward(ctx, state, q, k, v, d_o, g, d_state_out, params, d_qkg, d_v, d_state); }
+#endif
+#ifndef TINY_ONLY_MODELS
+TINY_API tiny_status tinygnn_twist(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *s, const tiny_twist_params *params, const tiny_tensor *y) { return tinyllm_twist(ctx, a, s, params, y); }
+#endif
+#ifndef TINY_ONLY_MODELS
+TINY_API tiny_status tinygnn_twist_backward(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *dy, const tiny_tensor *s, const tiny_twist_params *params, const tiny_tensor *d_a, const tiny_tensor *d_s) { return tinyllm_twist_backward(ctx, a, dy, s, params, d_a, d_s); }
 #endif
 #ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_slope(tiny_ctx *ctx, int of, const tiny_tensor *x, const tiny_tensor *dy, const tiny_tensor *dx) { return tinyllm_slope(ctx, of, x, dy, dx); }
@@ -34161,10 +38124,26 @@ TINYI_C_BEGIN
 /* the bytes of a member of a zip file, unpacked, in a block of the context; names of members end with a 0 */
 TINYI_FN tiny_status tinyi_zip_member(tiny_ctx *ctx, const char *path, const unsigned char *bytes, size_t n_bytes, const char *name, unsigned char **out, size_t *n_out);
 TINYI_FN int tinyi_zip_has(const unsigned char *bytes, size_t n_bytes, const char *name);
+TINYI_FN tiny_status tinyi_net_run_by(tiny_ctx *ctx, const tgnn_net *net, const tgnn_net_input *in, const tiny_tensor *y, const tiny_tensor *before, tinyi_net_stage_fn by, void *arg);
 TINYI_FN int tinyi_net_wants(const tgnn_stage *s, int i, tinyi_net_weight *w);
 TINYI_FN tiny_status tinyi_net_graphs_open(tiny_ctx *ctx, const tgnn_net *net, const tgnn_graph *g, const int32_t *relation, tinyi_net_graphs *out);
 TINYI_FN void tinyi_net_graphs_close(tiny_ctx *ctx, tinyi_net_graphs *g);
 TINYI_FN void tinyi_net_rows(const tiny_tensor *x, float *y);
+TINYI_FN void tinyi_nearest_fill(tgnn_nearest *to, const float *step, const float *bits, tiny_idx n, int published, uint64_t *room);
+
+/* The products of a net; raw, positive: of the features of the input. A layer of another kind is refused. */
+TINYI_FN tiny_status tinyi_a2q_maps(tiny_ctx *ctx, const tgnn_net *net, int raw, int positive, tgnn_a2q_net *q);
+/* The values of all maps in one block, n_steps for each that is not raw; cleared. */
+TINYI_FN tiny_status tinyi_a2q_room(tiny_ctx *ctx, const tgnn_net *net, tgnn_a2q_net *q, tiny_idx n_steps);
+/* Whether each row of x holds nothing but 0 and one number above it, which goes to factor (rows; may be NULL). positive: none is below 0. */
+TINYI_FN int tinyi_a2q_raw(const tiny_tensor *x, float *factor, int *positive);
+/* Whether the steps were made for this net. */
+TINYI_FN tiny_status tinyi_a2q_fits(tiny_ctx *ctx, const tgnn_net *net, const tgnn_a2q_net *q);
+/* A dense matrix of the context's memory. */
+TINYI_FN tiny_status tinyi_a2q_matrix(tiny_ctx *ctx, tiny_idx rows, tiny_idx cols, tiny_tensor *t);
+/* 1 / sqrt(edges into each node), 0 where there are none */
+TINYI_FN void tinyi_a2q_degrees(const tiny_sparse *g, float *root);
+TINYI_FN tiny_status tinyi_quant_turn(tiny_ctx *ctx, tgnn_quant *quant);
 TINYI_C_END
 
 /* src/gnn/graph/inside.h - what a graph is inside */
@@ -36037,7 +40016,6 @@ TINYI_C_BEGIN
 TINYI_FN tiny_status tinyi_inflate(tiny_ctx *ctx, const char *where, const unsigned char *bytes, size_t n_bytes, size_t most, unsigned char **out, size_t *n_out, size_t *used);
 /* A whole gzip file (RFC 1952), also one of several members; sizes and check sums are compared. */
 TINYI_FN tiny_status tinyi_gunzip(tiny_ctx *ctx, const char *where, const unsigned char *bytes, size_t n_bytes, size_t most, unsigned char **out, size_t *n_out);
-TINYI_FN uint32_t tinyi_crc32(uint32_t crc, const unsigned char *bytes, size_t n_bytes);     /* start with 0 */
 
 TINYI_C_END
 #endif
@@ -37773,11 +41751,20 @@ TINY_API tiny_status tgnn_layer_read(tiny_ctx *ctx, const char *path, const char
 TINYI_C_BEGIN
 
 #define TINYI_NET_MAX_JSON ((size_t)1 << 20)
+#define TINYI_NET_QUANTS 9                  /* net->quant is 1 to this, or 0 */
 
 /* The description into a net that is all zero: stages with every width, no weights. */
 TINYI_FN tiny_status tinyi_net_describe(tiny_ctx *ctx, const char *path, const void *json, size_t n_json, tgnn_net *net);
 TINYI_FN const char *tinyi_net_act_name(int act);
 TINYI_FN const char *tinyi_net_aggr_name(int aggr);
+TINYI_FN const char *tinyi_net_quant_name(int quant);
+
+/* room for a weight; path without its ending, and with another, one block of the context; a text that both have in a name of a tensor */
+TINYI_FN tiny_status tinyi_net_weight_room(tiny_ctx *ctx, tgnn_layer *l, int i, const tinyi_net_weight *w);
+TINYI_FN char *tinyi_net_path(tiny_ctx *ctx, const char *path, const char *ending);
+/* writes the description beside path */
+TINYI_FN tiny_status tinyi_net_write_json(tiny_ctx *ctx, const char *path, const tgnn_net *net);
+TINYI_FN void tinyi_net_put_le(unsigned char *to, uint64_t v, int n);
 
 TINYI_C_END
 #endif
@@ -37911,6 +41898,8 @@ static const struct tinyi_net_member { const char *name; tinyi_json_type type; u
 };
 
 static const char *const tinyi_net_acts[TGNN_ACT_COUNT] = { "none", "relu", "elu", "tanh" };
+static const char *const tinyi_net_quants[TINYI_NET_QUANTS] = {
+    "a2q raw nodes", "a2q raw groups", "a2q raw published", "a2q positive nodes", "a2q positive groups", "a2q positive published", "a2q signed nodes", "a2q signed groups", "a2q signed published" };
 static const char *const tinyi_net_aggrs[] = { "sum", "mean", "max", "min", "add" };
 
 typedef struct tinyi_net_read {
@@ -38097,7 +42086,7 @@ tiny_status tinyi_net_describe(tiny_ctx *ctx, const char *path, const void *json
     tinyi_json_walk w;
     tinyi_json_item it;
     tinyi_net_read *r;
-    int format = 0, layers = 0, rows = 0;
+    int format = 0, layers = 0, rows = 0, quant = 0;
     tiny_status st = tinyi_json_begin(&w, ctx, path, "the description", json, n_json, TINYI_NET_MAX_JSON);
     if (st) return st;
     r = (tinyi_net_read *)tiny_alloc(ctx, sizeof *r);
@@ -38117,6 +42106,9 @@ tiny_status tinyi_net_describe(tiny_ctx *ctx, const char *path, const void *json
             } else if (tinyi_json_text_is(it.key, "rows") && !rows++) {
                 if (it.type != TINYI_JSON_BOOL) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: rows must be true or false", path);
                 net->rows = (int)it.i;
+            } else if (tinyi_json_text_is(it.key, "quant") && !quant++) {
+                for (net->quant = 1; net->quant <= TINYI_NET_QUANTS && !(it.type == TINYI_JSON_TEXT && tinyi_json_text_is(it.text, tinyi_net_quant_name(net->quant))); net->quant++) {}
+                if (net->quant > TINYI_NET_QUANTS) st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: quant must be \"a2q\", then raw, positive or signed, then nodes, groups or published", path);
             } else if (tinyi_json_text_is(it.key, "layers") && !layers++) {
                 if (it.type != TINYI_JSON_LIST) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: layers must be a list", path);
             } else st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: %s is no member of a description, or stands there twice", path, tinyi_show_bytes(it.key.at, it.key.n, shown));
@@ -38137,6 +42129,7 @@ tiny_status tinyi_net_describe(tiny_ctx *ctx, const char *path, const void *json
 
 const char *tinyi_net_act_name(int act) { return tinyi_net_acts[act]; }
 const char *tinyi_net_aggr_name(int aggr) { return tinyi_net_aggrs[aggr]; }
+const char *tinyi_net_quant_name(int quant) { return tinyi_net_quants[quant - 1]; }
 
 /* ---- running */
 
@@ -38208,12 +42201,14 @@ static tiny_status tinyi_net_act(tiny_ctx *ctx, int act, const tiny_tensor *y)
 }
 
 /* h[k] is what stage k is given; y what stage i makes */
-static tiny_status tinyi_net_step(tiny_ctx *ctx, const tgnn_net *net, int i, const tgnn_net_input *in, const tgnn_graph *g, const tiny_tensor *h, const tiny_tensor *y)
+static tiny_status tinyi_net_step(tiny_ctx *ctx, const tgnn_net *net, int i, const tgnn_net_input *in, const tgnn_graph *g, const tiny_tensor *h, const tiny_tensor *y,
+                                  tinyi_net_stage_fn by, void *arg)
 {
     const tgnn_stage *s = &net->stage[i];
     const tiny_tensor *x = &h[i];
     tiny_status st = TINY_OK;
-    if (s->kind == TGNN_STAGE_CONV) {
+    if (by && s->kind != TGNN_STAGE_READOUT) st = by(arg, i, g, x, y);
+    else if (s->kind == TGNN_STAGE_CONV) {
         if (s->edge && !in->e) return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: layer %d (%s) wants features of the edges", i + 1, s->name);
         if (s->edge && (in->e->rank != 2 || in->e->dim[1] != s->edge)) return tinyi_fail(ctx, TINY_E_SHAPE, "net: layer %d (%s) wants %td features of an edge", i + 1, s->name, s->edge);
         st = tgnn_layer_run(ctx, &s->layer, g, x, s->edge ? in->e : NULL, y, NULL);
@@ -38239,6 +42234,11 @@ static tiny_status tinyi_net_step(tiny_ctx *ctx, const tgnn_net *net, int i, con
 }
 
 TINY_API tiny_status tgnn_net_run(tiny_ctx *ctx, const tgnn_net *net, const tgnn_net_input *in, const tiny_tensor *y, const tiny_tensor *before)
+{
+    return tinyi_net_run_by(ctx, net, in, y, before, NULL, NULL);
+}
+
+tiny_status tinyi_net_run_by(tiny_ctx *ctx, const tgnn_net *net, const tgnn_net_input *in, const tiny_tensor *y, const tiny_tensor *before, tinyi_net_stage_fn by, void *arg)
 {
     tinyi_net_graphs graphs;
     tiny_tensor h[TGNN_NET_MOST + 1];
@@ -38290,7 +42290,7 @@ TINY_API tiny_status tgnn_net_run(tiny_ctx *ctx, const tgnn_net *net, const tgnn
                 h[i + 1] = tiny_tensor_2d(held[i + 1], TINY_F32, rows, s->n_out);
             }
         }
-        if (!st) st = tinyi_net_step(ctx, net, i, in, graphs.of[i], h, &h[i + 1]);
+        if (!st) st = tinyi_net_step(ctx, net, i, in, graphs.of[i], h, &h[i + 1], by, arg);
         if (!keep) {
             tiny_free(ctx, held[i]);
             held[i] = NULL;
@@ -38299,6 +42299,1966 @@ TINY_API tiny_status tgnn_net_run(tiny_ctx *ctx, const tgnn_net *net, const tgnn
     for (i = 0; i <= TGNN_NET_MOST; i++) tiny_free(ctx, held[i]);
     tinyi_net_graphs_close(ctx, &graphs);
     return st;
+}
+
+/* src/gnn/quant/bits.c - numbers of a few bits, eight at a time
+ * Method   Eight numbers of b bits are one word of 8 b bits. It is spread in three steps, halves, quarters, single numbers: each moves
+ *          the upper part of every field to where the field of twice the width begins. Packing goes the same way back.
+ * Cost     9 operations on a word for eight numbers, in plain C: no table, no branch, the same on every processor.              */
+#include <string.h>
+
+TINY_API size_t tgnn_bits_bytes(size_t n, int bits)
+{
+    const size_t whole = n / 8, rest = n % 8;
+    if (bits < 0 || bits > 8 || (bits && whole > (SIZE_MAX - 8) / (size_t)bits)) return SIZE_MAX;
+    return whole * (size_t)bits + (rest * (size_t)bits + 7) / 8;
+}
+
+/* masks of the lower parts of the fields at each step: 4 b bits of 64, 2 b of 32 twice, b of 16 four times; and b of 8 */
+typedef struct tinyi_bits_way { uint64_t four, two, one, each; int b; } tinyi_bits_way;
+
+TINYI_FORCE_INLINE tinyi_bits_way tinyi_bits_plan(int b)
+{
+    tinyi_bits_way w;
+    w.b = b;
+    w.four = (UINT64_C(1) << 4 * b) - 1;
+    w.two = ((UINT64_C(1) << 2 * b) - 1) * UINT64_C(0x0000000100000001);
+    w.one = ((UINT64_C(1) << b) - 1) * UINT64_C(0x0001000100010001);
+    w.each = ((UINT64_C(1) << b) - 1) * UINT64_C(0x0101010101010101);
+    return w;
+}
+
+TINYI_FORCE_INLINE uint64_t tinyi_bits_spread(const tinyi_bits_way *w, uint64_t x)
+{
+    x = (x & w->four) | (x & w->four << 4 * w->b) << (32 - 4 * w->b);
+    x = (x & w->two) | (x & w->two << 2 * w->b) << (16 - 2 * w->b);
+    return (x & w->one) | (x & w->one << w->b) << (8 - w->b);
+}
+
+TINYI_FORCE_INLINE uint64_t tinyi_bits_gather(const tinyi_bits_way *w, uint64_t x)
+{
+    x &= w->each;
+    x = (x & w->one) | (x >> (8 - w->b) & w->one << w->b);
+    x = (x & w->two) | (x >> (16 - 2 * w->b) & w->two << 2 * w->b);
+    return (x & w->four) | (x >> (32 - 4 * w->b) & w->four << 4 * w->b);
+}
+
+/* n bytes, the lowest first */
+TINYI_FORCE_INLINE uint64_t tinyi_bits_get(const unsigned char *p, size_t n)
+{
+    uint64_t v = 0;
+    size_t i;
+    TINYI_UNROLL
+    for (i = 0; i < n; i++) v |= (uint64_t)p[i] << 8 * i;
+    return v;
+}
+
+TINYI_FORCE_INLINE void tinyi_bits_put(unsigned char *p, uint64_t v, size_t n)
+{
+    size_t i;
+    TINYI_UNROLL
+    for (i = 0; i < n; i++) p[i] = (unsigned char)(v >> 8 * i);
+}
+
+/* whole eights with a width that the compiler knows */
+TINYI_FORCE_INLINE void tinyi_bits_pack_eights(unsigned char *to, const uint8_t *code, size_t n, int bits)
+{
+    const tinyi_bits_way w = tinyi_bits_plan(bits);
+    for (; n >= 8; n -= 8, code += 8, to += bits) tinyi_bits_put(to, tinyi_bits_gather(&w, tinyi_bits_get(code, 8)), (size_t)bits);
+}
+
+TINYI_FORCE_INLINE void tinyi_bits_unpack_eights(uint8_t *code, const unsigned char *from, size_t n, int bits)
+{
+    const tinyi_bits_way w = tinyi_bits_plan(bits);
+    for (; n >= 8; n -= 8, code += 8, from += bits) tinyi_bits_put(code, tinyi_bits_spread(&w, tinyi_bits_get(from, (size_t)bits)), 8);
+}
+
+#define TINYI_BITS_WIDTHS(W) W(1) W(2) W(3) W(4) W(5) W(6) W(7)
+
+TINY_API void tgnn_bits_pack(unsigned char *to, const uint8_t *code, size_t n, int bits)
+{
+    tinyi_bits_way w;
+    if (bits < 1 || bits > 8) return;
+    if (bits == 8) {
+        if (n) memcpy(to, code, n);
+        return;
+    }
+    switch (bits) {
+#define TINYI_BITS_CASE(b) case b: tinyi_bits_pack_eights(to, code, n, b); break;
+    TINYI_BITS_WIDTHS(TINYI_BITS_CASE)
+#undef TINYI_BITS_CASE
+    default: break;
+    }
+    w = tinyi_bits_plan(bits);
+    if (n % 8) tinyi_bits_put(to + n / 8 * (size_t)bits, tinyi_bits_gather(&w, tinyi_bits_get(code + n / 8 * 8, n % 8)), tgnn_bits_bytes(n % 8, bits));
+}
+
+TINY_API void tgnn_bits_unpack(uint8_t *code, const unsigned char *from, size_t n, int bits)
+{
+    tinyi_bits_way w;
+    if (bits < 1 || bits > 8) {
+        if (n) memset(code, 0, n);
+        return;
+    }
+    if (bits == 8) {
+        if (n) memcpy(code, from, n);
+        return;
+    }
+    switch (bits) {
+#define TINYI_BITS_CASE(b) case b: tinyi_bits_unpack_eights(code, from, n, b); break;
+    TINYI_BITS_WIDTHS(TINYI_BITS_CASE)
+#undef TINYI_BITS_CASE
+    default: break;
+    }
+    w = tinyi_bits_plan(bits);
+    if (n % 8) tinyi_bits_put(code + n / 8 * 8, tinyi_bits_spread(&w, tinyi_bits_get(from + n / 8 * (size_t)bits, tgnn_bits_bytes(n % 8, bits))), n % 8);
+}
+
+/* src/gnn/quant/a2q.c - learnt steps and bits: the quantizer, its gradient, the nearest group
+ * Paper    Z. Zhu et al., "A2Q: Aggregation-Aware Quantization for Graph Neural Networks", ICLR 2023 (arXiv 2302.00193): eq. 1 (quantizer),
+ *          the local gradient of section 3.2, the memory penalty of section 3.3, the Nearest Neighbour Strategy (algorithm 1).
+ * Formula  see the head of a2q.h. Here z is the float nearest to |x| / a, and floor(z + 1/2) that of the float sum: a number within half
+ *          a unit of the last place of a tie may go either way. Bits are rounded half up.
+ * Fast     rows on all threads. Steps of columns and of groups are summed by one, in the order of the rows.
+ * Error    none: the same bits as the reference. Sums are in double, in the order of rows and columns, and rounded once.
+ * Left out bits above 8 (the authors' program has no upper end): codes are bytes.                                                    */
+#include <string.h>
+
+#define TINYI_A2Q_LN2 0.6931471805599453
+#define TINYI_A2Q_PIECE 4096                /* numbers that a thread takes at a time */
+
+enum { TINYI_A2Q_X, TINYI_A2Q_STEPS, TINYI_A2Q_BIT, TINYI_A2Q_INDEX, TINYI_A2Q_DY };
+
+TINY_REF_BEGIN
+TINY_API int tgnn_a2q_round(float bits)
+{
+    const float b = bits < 0.0f ? -bits : bits;
+    return b >= 1.0f ? b < (float)TGNN_A2Q_BITS ? (int)(b + 0.5f) : TGNN_A2Q_BITS : 1;     /* NaN: 1 */
+}
+TINY_REF_END
+
+TINY_API int tgnn_a2q_limit(int bits) { return bits < 1 ? 0 : (1 << (TINYI_MIN(bits, TGNN_A2Q_BITS) - 1)) - 1; }
+
+TINY_API tiny_status tgnn_a2q_check(tiny_ctx *ctx, const char *what, const float *step, const float *bits, tiny_idx n)
+{
+    tiny_idx i;
+    for (i = 0; step && i < n; i++)
+        if (!(step[i] - step[i] == 0.0f) || step[i] == 0.0f) return tinyi_fail(ctx, TINY_E_NUMERIC, "%s: step %td is %g; it must be finite and not 0", what, i, (double)step[i]);
+    for (i = 0; bits && i < n; i++)
+        if (!((bits[i] >= 1.0f && bits[i] <= 8.0f) || (bits[i] <= -1.0f && bits[i] >= -8.0f)))
+            return tinyi_fail(ctx, TINY_E_NUMERIC, "%s: %g bits at %td; there are 1 to %d", what, (double)bits[i], i, TGNN_A2Q_BITS);
+    return TINY_OK;
+}
+
+TINY_REF_BEGIN
+TINY_API double tgnn_a2q_kilobytes(const float *bits, tiny_idx n, tiny_idx f, int positive)
+{
+    double sum = 0.0;
+    tiny_idx i;
+    for (i = 0; i < n; i++) sum += (double)(bits[i] < 0.0f ? -bits[i] : bits[i]) - (positive ? 1.0 : 0.0);
+    return sum * (double)f / 8192.0;
+}
+TINY_REF_END
+
+/* ---- the operation */
+
+typedef struct tinyi_a2q_op {
+    const float *x, *step, *bits, *dy;
+    const int32_t *index;
+    float *y, *dstep, *dbits;
+    tiny_idx n, f, m, x_row, x_col, y_row, y_col, dy_row, dy_col, dstep_each, dbits_each;
+    tgnn_a2q_params p;
+} tinyi_a2q_op;
+
+static tinyi_a2q_op tinyi_a2q_read(const tiny_op *op)
+{
+    const tiny_tensor *x = op->in[TINYI_A2Q_X], *dy = op->in[TINYI_A2Q_DY], *y = op->out[0];
+    tinyi_a2q_op a;
+    memset(&a, 0, sizeof a);
+    if (op->params) a.p = *(const tgnn_a2q_params *)op->params;
+    a.x = (const float *)x->data;
+    a.step = (const float *)op->in[TINYI_A2Q_STEPS]->data;
+    a.bits = op->in[TINYI_A2Q_BIT] ? (const float *)op->in[TINYI_A2Q_BIT]->data : NULL;
+    a.index = op->in[TINYI_A2Q_INDEX] ? (const int32_t *)op->in[TINYI_A2Q_INDEX]->data : NULL;
+    a.n = x->dim[0];
+    a.f = x->dim[1];
+    a.m = op->in[TINYI_A2Q_STEPS]->dim[0];
+    a.x_row = x->stride[0];
+    a.x_col = x->stride[1];
+    if (dy) {
+        a.dy = (const float *)dy->data;
+        a.dy_row = dy->stride[0];
+        a.dy_col = dy->stride[1];
+        a.dstep = (float *)op->out[1]->data;
+        a.dbits = (float *)op->out[2]->data;
+        a.dstep_each = op->out[1]->stride[0];
+        a.dbits_each = op->out[2]->stride[0];
+    }
+    if (y) {
+        a.y = (float *)y->data;
+        a.y_row = y->stride[0];
+        a.y_col = y->stride[1];
+    }
+    return a;
+}
+
+/* the step of row i, column j; -1: the index names none */
+static tiny_idx tinyi_a2q_which(const tinyi_a2q_op *a, tiny_idx i, tiny_idx j)
+{
+    const tiny_idx k = a->p.by_column ? j : a->index ? (tiny_idx)a->index[i] : i;
+    return k >= 0 && k < a->m ? k : -1;
+}
+
+TINY_REF_BEGIN
+static int tinyi_a2q_bits_of(const tinyi_a2q_op *a, tiny_idx k) { return a->bits ? tgnn_a2q_round(a->bits[k]) : TINYI_MIN(TINYI_MAX(a->p.bits, 1), TGNN_A2Q_BITS); }
+static float tinyi_a2q_sign(float x) { return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : 0.0f; }
+
+static float tinyi_a2q_one(float x, float step, float limit)
+{
+    float q;
+    if (x != x) return x;
+    q = (float)tinyi_a2q_code(x, step, limit) * step;
+    return x < 0.0f ? -q : q;
+}
+
+/* what one number adds to the sums of its step and its bits */
+static void tinyi_a2q_slopes(float x, float step, int bits, float limit, double flow, double *da, double *db)
+{
+    const double s = (double)tinyi_a2q_sign(x);
+    if (x != x) return;
+    if ((x < 0.0f ? -x : x) / step <= limit) *da += flow * ((double)tinyi_a2q_code(x, step, limit) * s - (double)x / (double)step);
+    else {
+        *da += flow * s * (double)limit;
+        *db += flow * s * (double)(1 << (bits - 1)) * TINYI_A2Q_LN2 * (double)step;
+    }
+}
+
+static double tinyi_a2q_flow(const tinyi_a2q_op *a, tiny_idx i, tiny_idx j, float step, float limit)
+{
+    const float x = a->x[i * a->x_row + j * a->x_col];
+    if (a->p.task) return (double)a->dy[i * a->dy_row + j * a->dy_col];
+    return (double)tinyi_a2q_sign(tinyi_a2q_one(x, step, limit) - x) / (double)(a->p.by_column ? a->n : a->f);
+}
+
+static void tinyi_a2q_ref(const tiny_op *op)
+{
+    const tinyi_a2q_op a = tinyi_a2q_read(op);
+    tiny_idx i, j;
+    for (i = 0; i < a.n; i++)
+        for (j = 0; j < a.f; j++) {
+            const tiny_idx k = tinyi_a2q_which(&a, i, j);
+            a.y[i * a.y_row + j * a.y_col] = k < 0 ? 0.0f : tinyi_a2q_one(a.x[i * a.x_row + j * a.x_col], tinyi_a2q_step(a.step[k]), (float)tgnn_a2q_limit(tinyi_a2q_bits_of(&a, k)));
+        }
+}
+
+static void tinyi_a2q_back_ref(const tiny_op *op)
+{
+    const tinyi_a2q_op a = tinyi_a2q_read(op);
+    tiny_idx i, j, k;
+    for (k = 0; k < a.m; k++) {
+        const int bits = tinyi_a2q_bits_of(&a, k);
+        const float step = tinyi_a2q_step(a.step[k]), limit = (float)tgnn_a2q_limit(bits);
+        double da = 0.0, db = 0.0;
+        for (i = 0; i < a.n; i++)
+            for (j = 0; j < a.f; j++) {
+                const float x = a.x[i * a.x_row + j * a.x_col];
+                if (tinyi_a2q_which(&a, i, j) != k) continue;
+                tinyi_a2q_slopes(x, step, bits, limit, tinyi_a2q_flow(&a, i, j, step, limit), &da, &db);
+                a.y[i * a.y_row + j * a.y_col] = (x < 0.0f ? -x : x) / step <= limit ? a.dy[i * a.dy_row + j * a.dy_col] : 0.0f;
+            }
+        a.dstep[k * a.dstep_each] = (float)(a.step[k] < 0.0f ? -da : da);
+        a.dbits[k * a.dbits_each] = (float)(a.bits && a.bits[k] < 0.0f ? -db : db);
+    }
+    for (i = 0; a.index && i < a.n; i++)    /* rows of no group */
+        for (j = 0; tinyi_a2q_which(&a, i, 0) < 0 && j < a.f; j++) a.y[i * a.y_row + j * a.y_col] = 0.0f;
+}
+
+/* ---- fast: a row at a time */
+
+static void tinyi_a2q_row_of(const tinyi_a2q_op *a, tiny_idx i)
+{
+    const float *x = a->x + i * a->x_row;
+    float *y = a->y + i * a->y_row;
+    const tiny_idx k = a->p.by_column ? 0 : tinyi_a2q_which(a, i, 0);
+    tiny_idx j;
+    if (k < 0) {
+        for (j = 0; j < a->f; j++) y[j * a->y_col] = 0.0f;
+    } else if (a->p.by_column) {
+        for (j = 0; j < a->f; j++) y[j * a->y_col] = tinyi_a2q_one(x[j * a->x_col], tinyi_a2q_step(a->step[j]), (float)tgnn_a2q_limit(tinyi_a2q_bits_of(a, j)));
+    } else {
+        const float step = tinyi_a2q_step(a->step[k]), limit = (float)tgnn_a2q_limit(tinyi_a2q_bits_of(a, k));
+        for (j = 0; j < a->f; j++) y[j * a->y_col] = tinyi_a2q_one(x[j * a->x_col], step, limit);
+    }
+}
+
+/* dx of a row, and what it adds to the sums; by column to sum[2 j] and [2 j + 1], else to sum[0] and [1] */
+static void tinyi_a2q_row_back(const tinyi_a2q_op *a, tiny_idx i, double *sum)
+{
+    const tiny_idx row = a->p.by_column ? 0 : tinyi_a2q_which(a, i, 0);
+    tiny_idx j;
+    for (j = 0; j < a->f; j++) {
+        const tiny_idx k = a->p.by_column ? j : row;
+        const float x = a->x[i * a->x_row + j * a->x_col];
+        float *dx = a->y + i * a->y_row + j * a->y_col;
+        double *s = sum + (a->p.by_column ? 2 * j : 0);
+        float step, limit;
+        int bits;
+        *dx = 0.0f;
+        if (k < 0) continue;
+        bits = tinyi_a2q_bits_of(a, k);
+        step = tinyi_a2q_step(a->step[k]);
+        limit = (float)tgnn_a2q_limit(bits);
+        if ((x < 0.0f ? -x : x) / step <= limit) *dx = a->dy[i * a->dy_row + j * a->dy_col];
+        tinyi_a2q_slopes(x, step, bits, limit, tinyi_a2q_flow(a, i, j, step, limit), s, s + 1);
+    }
+}
+
+static void tinyi_a2q_sums(const tinyi_a2q_op *a, tiny_idx k, const double *sum)
+{
+    a->dstep[k * a->dstep_each] = (float)(a->step[k] < 0.0f ? -sum[0] : sum[0]);
+    a->dbits[k * a->dbits_each] = (float)(a->bits && a->bits[k] < 0.0f ? -sum[1] : sum[1]);
+}
+TINY_REF_END
+
+static tiny_idx tinyi_a2q_grain(const tinyi_a2q_op *a) { return 1 + TINYI_A2Q_PIECE / (a->f + 1); }
+
+static void tinyi_a2q_fast(tiny_team *team, const tiny_op *op)
+{
+    const tinyi_a2q_op a = tinyi_a2q_read(op);
+    tiny_idx i, i1;
+    while (tiny_take(team, a.n, tinyi_a2q_grain(&a), &i, &i1))
+        for (; i < i1; i++) {
+            if (a.index && tinyi_a2q_which(&a, i, 0) < 0) tiny_team_fail(team, TINY_E_ARGUMENT, "a2q: the index of a row names a group that is not there");
+            tinyi_a2q_row_of(&a, i);
+        }
+}
+
+static void tinyi_a2q_back_fast(tiny_team *team, const tiny_op *op)
+{
+    const tinyi_a2q_op a = tinyi_a2q_read(op);
+    double *sum = (double *)team->shared;
+    tiny_idx i, i1, k;
+    if (!a.p.by_column && !a.index) {
+        while (tiny_take(team, a.n, tinyi_a2q_grain(&a), &i, &i1))
+            for (; i < i1; i++) {
+                double own[2] = { 0.0, 0.0 };
+                tinyi_a2q_row_back(&a, i, own);
+                tinyi_a2q_sums(&a, i, own);
+            }
+        return;
+    }
+    if (team->i) return;
+    memset(sum, 0, (size_t)a.m * 2 * sizeof *sum);
+    for (i = 0; i < a.n; i++) {
+        k = a.p.by_column ? 0 : tinyi_a2q_which(&a, i, 0);
+        if (k < 0) tiny_team_fail(team, TINY_E_ARGUMENT, "a2q: the index of a row names a group that is not there");
+        tinyi_a2q_row_back(&a, i, sum + 2 * TINYI_MAX(k, 0));
+    }
+    for (k = 0; k < a.m; k++) tinyi_a2q_sums(&a, k, sum + 2 * k);
+}
+
+static void tinyi_a2q_back_work(const tiny_op *op, int n_threads, size_t *shared, size_t *own)
+{
+    (void)n_threads;
+    *own = 0;
+    *shared = (size_t)op->in[TINYI_A2Q_STEPS]->dim[0] * 2 * sizeof(double);
+}
+
+static tiny_status tinyi_a2q_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tiny_tensor *x = op->in[TINYI_A2Q_X], *step = op->in[TINYI_A2Q_STEPS], *bits = op->in[TINYI_A2Q_BIT], *index = op->in[TINYI_A2Q_INDEX], *dy = op->in[TINYI_A2Q_DY];
+    const tgnn_a2q_params *p = (const tgnn_a2q_params *)op->params;
+    const int by_column = p && p->by_column;
+    char text[96], text2[96];
+    if (x->dtype != TINY_F32 || x->rank != 2) return tinyi_fail(ctx, TINY_E_SHAPE, "a2q: x is %s, it must have 2 axes of f32", tinyi_shape_text(x, text));
+    if (step->dtype != TINY_F32 || step->rank != 1 || !tiny_tensor_is_dense(step) || (!index && step->dim[0] != x->dim[by_column ? 1 : 0]) || (index && step->dim[0] < 1))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "a2q: step is %s for x %s; it must be dense f32, one for each %s", tinyi_shape_text(step, text), tinyi_shape_text(x, text2),
+                          index ? "group" : by_column ? "column" : "row");
+    if (bits && (bits->dtype != TINY_F32 || bits->rank != 1 || !tiny_tensor_is_dense(bits) || bits->dim[0] != step->dim[0]))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "a2q: bits are %s, there are %td steps", tinyi_shape_text(bits, text), step->dim[0]);
+    if (!bits && (!p || p->bits < 1 || p->bits > TGNN_A2Q_BITS)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a2q: %d bits; there are 1 to %d", p ? p->bits : 0, TGNN_A2Q_BITS);
+    if (index && (by_column || index->dtype != TINY_I32 || index->rank != 1 || !tiny_tensor_is_dense(index) || index->dim[0] != x->dim[0]))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "a2q: the index is %s; it must be dense i32, one for each of %td rows, and never goes with columns", tinyi_shape_text(index, text), x->dim[0]);
+    tinyi_want(&want[0], TINY_F32, 2, x->dim);
+    if (!dy) return TINY_OK;
+    if (dy->dtype != TINY_F32 || dy->rank != 2 || dy->dim[0] != x->dim[0] || dy->dim[1] != x->dim[1])
+        return tinyi_fail(ctx, TINY_E_SHAPE, "a2q: the gradient is %s, x is %s", tinyi_shape_text(dy, text), tinyi_shape_text(x, text2));
+    tinyi_want(&want[1], TINY_F32, 1, step->dim);
+    tinyi_want(&want[2], TINY_F32, 1, step->dim);
+    return TINY_OK;
+}
+
+static void tinyi_a2q_cost(const tiny_op *op, tiny_cost *c)
+{
+    const double n = (double)tiny_tensor_count(op->in[0]);
+    c->flops = (op->in[TINYI_A2Q_DY] ? 12.0 : 5.0) * n;
+    c->bytes = (op->in[TINYI_A2Q_DY] ? 12.0 : 8.0) * n;
+}
+
+static void tinyi_a2q_case_fill(tiny_case *c, int i_input, void *data)
+{
+    tiny_idx i;
+    for (i = 0; i < c->in[i_input].dim[0]; i++)
+        if (i_input == TINYI_A2Q_STEPS) ((float *)data)[i] = (tiny_case_pick(c, 4) ? 0.02f : -0.2f) * (0.2f + tiny_rng_uniform(&c->rng));
+        else ((float *)data)[i] = (tiny_case_pick(c, 5) ? 9.0f : -8.0f) * tiny_rng_uniform(&c->rng);
+}
+
+static void tinyi_a2q_cases(tiny_case *c)
+{
+    tgnn_a2q_params p;
+    const int form = tiny_case_pick(c, 3), fixed = tiny_case_pick(c, 3) == 0;
+    tiny_idx dim[2], m;
+    memset(&p, 0, sizeof p);
+    dim[0] = tiny_case_dim(c, 120);
+    dim[1] = tiny_case_dim(c, 120);
+    m = form == 2 ? tiny_case_dim(c, 60) : dim[form];
+    p.by_column = form == 1;
+    p.bits = fixed ? 1 + tiny_case_pick(c, 8) : 0;
+    p.task = tiny_case_pick(c, 2);
+    c->in[TINYI_A2Q_X] = c->in[TINYI_A2Q_DY] = tiny_tensor_nd(NULL, TINY_F32, 2, dim);
+    c->in[TINYI_A2Q_STEPS] = c->in[TINYI_A2Q_BIT] = tiny_tensor_nd(NULL, TINY_F32, 1, &m);
+    c->in[TINYI_A2Q_INDEX] = tiny_tensor_nd(NULL, TINY_I32, 1, &dim[0]);
+    if (fixed) c->in[TINYI_A2Q_BIT].rank = -1;
+    if (form != 2) c->in[TINYI_A2Q_INDEX].rank = -1;
+    c->fill[TINYI_A2Q_STEPS] = c->fill[TINYI_A2Q_BIT] = TINY_FILL_TABLE;
+    c->fill[TINYI_A2Q_INDEX] = TINY_FILL_INDEX;
+    c->limit[TINYI_A2Q_INDEX] = m;
+    c->fill_table = tinyi_a2q_case_fill;
+    c->dense[TINYI_A2Q_STEPS] = c->dense[TINYI_A2Q_BIT] = c->dense[TINYI_A2Q_INDEX] = 1;
+    memcpy(c->params.bytes, &p, sizeof p);
+}
+
+static const short tinyi_a2q_kernels[] = { -1 };
+static const tiny_op_row tinyi_row_a2q_back = {
+    "a2q_back", 0, 5, 2, 3, sizeof(tgnn_a2q_params), TINY_OP_LOOSE,
+    tinyi_a2q_shape, tinyi_a2q_back_ref, tinyi_a2q_back_fast, tinyi_a2q_back_work, tinyi_a2q_cost, tinyi_a2q_cases,
+    { TINY_BOUND_EXACT, 0.0, 0.0 }, NULL, NULL, NULL, tinyi_a2q_kernels,
+    "the gradient of a2q: straight through for x, local or of the task for steps and bits"
+};
+
+#ifndef TINY_NO_TRAIN
+static tiny_status tinyi_a2q_grad(tiny_grad *g, const tiny_op *op)
+{
+    tiny_tensor want[TINY_OP_MAX_OUT], d[3];
+    tiny_op back = *op;
+    tiny_status st = TINY_OK;
+    int i;
+    memset(want, 0, sizeof want);
+    back.row = &tinyi_row_a2q_back;
+    back.kind = 0;
+    back.in[TINYI_A2Q_DY] = tiny_grad_of(g, 0);
+    if (!back.in[TINYI_A2Q_DY]) return TINY_OK;
+    for (i = 0; i < TINY_OP_MAX_OUT; i++) back.out[i] = NULL;
+    st = tiny_op_shape(tiny_grad_ctx(g), &back, want);
+    for (i = 0; !st && i < 3; i++) {
+        st = tiny_grad_new(g, TINY_F32, want[i].rank, want[i].dim, &d[i]);
+        back.out[i] = &d[i];
+    }
+    if (!st) st = tiny_grad_op(g, &back);
+    for (i = 0; !st && i < (op->in[TINYI_A2Q_BIT] ? 3 : 2); i++) st = tiny_grad_add(g, i, &d[i]);
+    return st;
+}
+#endif
+
+static const tiny_op_row tinyi_row_a2q = {
+    "a2q", 0, 4, 2, 1, sizeof(tgnn_a2q_params), TINY_OP_LOOSE,
+    tinyi_a2q_shape, tinyi_a2q_ref, tinyi_a2q_fast, NULL, tinyi_a2q_cost, tinyi_a2q_cases,
+    { TINY_BOUND_EXACT, 0.0, 0.0 }, NULL, TINYI_GRAD(tinyi_a2q_grad), NULL, tinyi_a2q_kernels,
+    "xq = a sign(x) floor(min(|x| / a, 2^(b - 1) - 1) + 1/2), a and b of each row, column or group"
+};
+TINY_API const tiny_op_row *tgnn_a2q_row(void) { return &tinyi_row_a2q; }
+TINY_API const tiny_op_row *tgnn_a2q_back_row(void) { return &tinyi_row_a2q_back; }
+
+TINY_API tiny_status tgnn_a2q(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *step, const tiny_tensor *bits, const tiny_tensor *index, const tgnn_a2q_params *params,
+                              const tiny_tensor *xq)
+{
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    op.row = &tinyi_row_a2q;
+    op.in[TINYI_A2Q_X] = x;
+    op.in[TINYI_A2Q_STEPS] = step;
+    op.in[TINYI_A2Q_BIT] = bits;
+    op.in[TINYI_A2Q_INDEX] = index;
+    op.out[0] = xq;
+    op.params = params;
+    return tiny_run(ctx, &op);
+}
+
+/* ---- groups */
+
+/* room: 2 n words */
+void tinyi_nearest_fill(tgnn_nearest *to, const float *step, const float *bits, tiny_idx n, int published, uint64_t *room)
+{
+    tiny_idx k;
+    to->n = n;
+    to->m = 0;
+    for (k = 0; k < n; k++) {               /* positive floats order as their bits do */
+        const int b = tgnn_a2q_round(bits[k]);
+        const float limit = tinyi_a2q_step(step[k]) * (float)(published ? 1 << (b - 1) : tgnn_a2q_limit(b));
+        uint32_t word;
+        memcpy(&word, &limit, sizeof word);
+        room[k] = (uint64_t)word << 32 | (uint64_t)k;
+    }
+    tinyi_sort_pairs(room, room + n, (size_t)n);
+    for (k = 0; k < n; k++) {
+        const uint32_t word = (uint32_t)(room[k] >> 32);
+        if (k && word == (uint32_t)(room[k - 1] >> 32)) continue;   /* stable: the first of equals is the lowest */
+        memcpy(&to->limit[to->m], &word, sizeof word);
+        to->group[to->m++] = (int32_t)(room[k] & 0xffffffffu);
+    }
+}
+
+TINY_API tiny_status tgnn_nearest_make(tiny_ctx *ctx, const float *step, const float *bits, tiny_idx n, int published, tgnn_nearest *out)
+{
+    uint64_t *room;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!out || !step || !bits) return tinyi_fail(ctx, TINY_E_ARGUMENT, "groups: there are no steps, no bits, or no place for the groups");
+    memset(out, 0, sizeof *out);
+    if (n < 1 || n > 0x7fffffff) return tinyi_fail(ctx, TINY_E_ARGUMENT, "groups: there are %td; at least one is wanted", n);
+    st = tgnn_a2q_check(ctx, "groups", step, bits, n);
+    if (st) return st;
+    room = (uint64_t *)tinyi_alloc(ctx, (size_t)n, 2 * sizeof *room);
+    out->limit = room ? (float *)tinyi_alloc(ctx, (size_t)n, sizeof *out->limit) : NULL;
+    out->group = out->limit ? (int32_t *)tinyi_alloc(ctx, (size_t)n, sizeof *out->group) : NULL;
+    if (!out->group) {
+        st = tiny_ctx_status(ctx);
+        tgnn_nearest_free(ctx, out);
+    } else tinyi_nearest_fill(out, step, bits, n, published, room);
+    tiny_free(ctx, room);
+    return st;
+}
+
+TINY_API void tgnn_nearest_free(tiny_ctx *ctx, tgnn_nearest *g)
+{
+    if (!g) return;
+    tiny_free(ctx, g->limit);
+    tiny_free(ctx, g->group);
+    memset(g, 0, sizeof *g);
+}
+
+TINY_REF_BEGIN
+TINY_API int32_t tgnn_nearest_find(const tgnn_nearest *g, float largest)
+{
+    tiny_idx low = 0, high = g->m - 1;      /* the answer is the first limit that is not below, or the one before it */
+    double above, below;
+    while (low < high) {
+        const tiny_idx mid = low + (high - low) / 2;
+        if (g->limit[mid] < largest) low = mid + 1;
+        else high = mid;
+    }
+    if (!low || !(g->limit[low] >= largest)) return g->group[low];
+    above = (double)g->limit[low] - (double)largest;
+    below = (double)largest - (double)g->limit[low - 1];
+    if (above == below) return TINYI_MIN(g->group[low], g->group[low - 1]);
+    return above < below ? g->group[low] : g->group[low - 1];
+}
+
+static float tinyi_nearest_largest(const tiny_tensor *x, tiny_idx i)
+{
+    const float *row = (const float *)x->data + i * x->stride[0];
+    float most = 0.0f;
+    tiny_idx j;
+    for (j = 0; j < x->dim[1]; j++) {
+        const float v = row[j * x->stride[1]], a = v < 0.0f ? -v : v;
+        if (a > most) most = a;
+    }
+    return most;
+}
+TINY_REF_END
+
+TINY_API tiny_status tgnn_nearest_assign(tiny_ctx *ctx, const tgnn_nearest *g, const tiny_tensor *x, int32_t *group)
+{
+    tiny_idx i;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!g || g->m < 1 || !x || !group || tiny_tensor_check(x) || x->dtype != TINY_F32 || x->rank != 2)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "groups: groups, x of two axes of f32, and a place for its groups are needed");
+    for (i = 0; i < x->dim[0]; i++) group[i] = tgnn_nearest_find(g, tinyi_nearest_largest(x, i));
+    return TINY_OK;
+}
+
+/* src/gnn/train/pass.h - a net on a tape: the same layers as gnn/layer/layer.c, made of operations that have gradients, with dropout and
+ * batch norms that only training knows
+ *
+ * Dropout: each number is 0 with probability p, else divided by 1 - p; the draws are 16 bits of Philox, so p is rounded to 1 / 65536.
+ * Sparse features are multiplied by the first weights as a sum along edges, and their zeros are never touched. Batch norms stand behind
+ * both Linear of each gin layer; tinyi_pass_fold puts them into its weights, so that what was trained is a plain net.               */
+#ifndef TINYI_GNN_PASS_H
+#define TINYI_GNN_PASS_H
+TINYI_C_BEGIN
+#ifndef TINY_NO_TRAIN
+
+#define TINYI_PASS_PARAMS (TGNN_NET_MOST * (TGNN_LAYER_WEIGHTS + 4 + 8))   /* weights, norms, and what a quantizer learns */
+typedef struct tinyi_pass_norm { tiny_tensor g, b, mean, var; } tinyi_pass_norm;
+
+typedef struct tinyi_pass_at tinyi_pass_at;
+
+/* What takes the place of the layers (gnn/quant/a2q_net.h). Its parameters stand behind those of the pass, in groups from 2 on. */
+typedef struct tinyi_pass_guest {
+    void *arg;
+    int dense;                              /* sparse features are not asked for */
+    double lr[TINY_OPTIM_GROUPS];           /* of the groups; 0: none */
+    tiny_tensor (*stage)(tinyi_pass_at *a, int i);                  /* convolution or linear layer i without its act; a->x before dropout */
+    double (*before)(void *arg);            /* each step of the optimiser: adds to gradients, returns what the loss has more */
+    void (*after)(void *arg);
+    void (*leave)(void *arg);               /* the pass is closed */
+} tinyi_pass_guest;
+
+typedef struct tinyi_pass {
+    tiny_ctx *ctx;
+    tgnn_net *net;
+    tiny_param param[TINYI_PASS_PARAMS];
+    size_t n_params, n_values;              /* n_values: floats of all parameters and running values */
+    tinyi_pass_norm norm[TGNN_NET_MOST][2]; /* data NULL: none */
+    tiny_rng rng;
+    int train;                              /* dropout, and norms by the batch */
+    float *grads, *norms;                   /* what we took */
+    const tinyi_pass_guest *guest;          /* NULL: none */
+} tinyi_pass;
+
+typedef struct tinyi_pass_input {
+    const tgnn_graph *graph;
+    tinyi_net_graphs graphs;
+    tiny_tensor x;                          /* dense, rows divided by their sums where the net says so */
+    float *owned;                           /* x, where it is ours */
+    tiny_sparse sparse;                     /* offset NULL: x is used as it is */
+    float *kept;                            /* its values after dropout */
+    const int64_t *graph_at;
+    tiny_idx n_graphs;
+} tinyi_pass_input;
+
+struct tinyi_pass_at {                      /* one stage of a run */
+    tiny_tape *t;
+    tinyi_pass *p;
+    const tinyi_pass_input *in;
+    const tgnn_stage *s;
+    const tgnn_layer *l;
+    tiny_tensor offset, col, value;         /* of the graph of the stage */
+    const tiny_tensor *x;                   /* NULL: the sparse rows of the input */
+    tiny_tensor s_offset, s_col, s_value;
+};
+
+/* Parameters are the weights of the net, in place; groups of the optimiser: 0 for the first layer, 1 for the others. norms: batch norms
+ * in gin layers, which then must have their biases. */
+TINYI_FN tiny_status tinyi_pass_open(tiny_ctx *ctx, tgnn_net *net, int norms, uint64_t seed, tinyi_pass **out);
+TINYI_FN void tinyi_pass_close(tinyi_pass *p);                     /* takes NULL */
+TINYI_FN void tinyi_pass_keep(const tinyi_pass *p, float *values); /* all that training changes, n_values numbers */
+TINYI_FN void tinyi_pass_back(tinyi_pass *p, const float *values);
+TINYI_FN void tinyi_pass_fold(tinyi_pass *p);                      /* the norms are gone afterwards: nothing more can be trained */
+
+/* x (nodes, n_in) stays the caller's; sparse: look whether it is worth it */
+TINYI_FN tiny_status tinyi_pass_input_open(tinyi_pass *p, const tgnn_graph *g, const int32_t *relation, const tiny_tensor *x, int sparse, tinyi_pass_input *out);
+TINYI_FN void tinyi_pass_input_close(tinyi_pass *p, tinyi_pass_input *in);
+
+/* steps and bits of gnn/quant/a2q_net.h as the guest of a pass, until it is closed */
+struct tgnn_a2q_net;
+TINYI_FN tiny_status tinyi_a2q_join(struct tgnn_a2q_net *q, tinyi_pass *p);
+
+/* for a guest: dropout of x; x W' of weight w (x NULL: of the sparse rows); y and bias i_bias (below 0: none); a sum along the edges */
+TINYI_FN tiny_tensor tinyi_pass_drop(tinyi_pass_at *a, const tiny_tensor *x, float drop);
+TINYI_FN tiny_tensor tinyi_pass_product(tinyi_pass_at *a, const tiny_tensor *x, const tiny_tensor *w);
+TINYI_FN tiny_tensor tinyi_pass_plus(tinyi_pass_at *a, const tiny_tensor *y, int i_bias);
+TINYI_FN tiny_tensor tinyi_pass_spmm(tinyi_pass_at *a, const tiny_tensor *x, const tiny_tensor *w, int reduce);
+
+TINYI_FN tiny_tensor tinyi_pass_run(tiny_tape *t, tinyi_pass *p, const tinyi_pass_input *in);
+/* A tape that what fn does just fits into; fn runs the pass and the loss, as it will. no_grad: for evaluation. */
+typedef tiny_tensor (*tinyi_pass_fn)(tiny_tape *t, void *user);
+TINYI_FN tiny_status tinyi_pass_tape(tinyi_pass *p, tinyi_pass_fn fn, void *user, int no_grad, tiny_tape **out);
+
+#endif
+TINYI_C_END
+#endif
+
+/* src/gnn/quant/a2q_net.c - steps and bits of a net as parameters of its training
+ * Paper    Z. Zhu et al., A2Q (arXiv 2302.00193), sections 3.1 to 3.3; the settings are those of the authors' program for a GCN on Cora.
+ * Method   The quantizers are operations on the tape of the pass. After the way back the penalty adds its slope to the bits,
+ *              d/db lambda max(0, M - T)^2 = 2 lambda (M - T) f / 8192 for each row,
+ *          Adam takes its step, and bits are brought back into 1 .. 8: a b that fell through 0 would come up again on the other side.
+ *          With groups M is that of the rows of the step, and T the same share of it: so many bits a number.
+ * Left out features of edges, attention; batch norms (they would have to be folded into steps).                                  */
+#include <string.h>
+
+/* ---- what there is to quantize */
+
+static int tinyi_a2q_is(const tgnn_stage *s, tgnn_layer_kind kind) { return s->kind == TGNN_STAGE_CONV && s->layer.kind == kind; }
+
+tiny_status tinyi_a2q_maps(tiny_ctx *ctx, const tgnn_net *net, int raw, int positive, tgnn_a2q_net *q)
+{
+    int i, k;
+    q->n_maps = 0;
+    for (i = 0; i < net->n_stages; i++) {
+        const tgnn_stage *s = &net->stage[i];
+        const int gin = tinyi_a2q_is(s, TGNN_LAYER_GIN);
+        if (s->kind == TGNN_STAGE_READOUT) {
+            raw = positive = 0;
+            continue;
+        }
+        if (s->kind == TGNN_STAGE_CONV && (!(gin || tinyi_a2q_is(s, TGNN_LAYER_GCN)) || s->layer.weighted))
+            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "a2q: layer %d (%s) is %s%s; gcn and gin without weights of edges, linear layers and readouts are quantized", i + 1, s->name,
+                              tgnn_layer_name(s->layer.kind), s->layer.weighted ? " with edge_weight" : "");
+        for (k = 0; k <= gin; k++) {
+            tgnn_a2q_map *m = &q->map[q->n_maps++];
+            memset(m, 0, sizeof *m);
+            m->stage = i;
+            m->weight = 2 * k;
+            m->raw = raw && !k;
+            m->positive = k || positive;
+            m->n_in = k ? s->hidden : s->n_in;
+            m->n_out = gin && !k ? s->hidden : s->out;
+        }
+        raw = 0;
+        positive = s->act == TGNN_ACT_RELU;
+    }
+    return TINY_OK;
+}
+
+/* whether the product of a map is summed along edges */
+static int tinyi_a2q_summed(const tgnn_net *net, const tgnn_a2q_map *m) { return net->stage[m->stage].kind == TGNN_STAGE_CONV && !m->weight; }
+
+tiny_status tinyi_a2q_room(tiny_ctx *ctx, const tgnn_net *net, tgnn_a2q_net *q, tiny_idx n_steps)
+{
+    float *at = NULL;
+    int i;
+    do {                                    /* counted, then handed out */
+        size_t n = 0;
+        for (i = 0; i < q->n_maps; i++) {
+            tgnn_a2q_map *m = &q->map[i];
+            const size_t rows = m->raw ? 0 : (size_t)n_steps, out = (size_t)m->n_out;
+            size_t all;
+            if (!tinyi_size_mul(rows, 2, &all) || !tinyi_size_add(all, 2 * out, &all) || !tinyi_size_add(n, all, &all))
+                return tinyi_fail(ctx, TINY_E_OVERFLOW, "a2q: %td steps of layer %d", n_steps, m->stage + 1);
+            if (at) {
+                m->n_steps = (tiny_idx)rows;
+                m->step = at + n;
+                m->bits = m->step + rows;
+                m->weight_step = m->bits + rows;
+                m->sum_step = tinyi_a2q_summed(net, m) ? m->weight_step + out : NULL;
+            }
+            n = all;
+        }
+        if (at) return TINY_OK;
+        q->n_values = n;
+        at = q->values = (float *)tinyi_alloc(ctx, n, sizeof(float));
+        if (at) memset(at, 0, n * sizeof(float));
+    } while (at);
+    return tiny_ctx_status(ctx);
+}
+
+TINY_REF_BEGIN
+int tinyi_a2q_raw(const tiny_tensor *x, float *factor, int *positive)
+{
+    tiny_idx i, j;
+    int raw = 1;
+    *positive = 1;
+    for (i = 0; i < x->dim[0]; i++) {
+        const float *row = (const float *)x->data + i * x->stride[0];
+        float is = 0.0f;
+        for (j = 0; j < x->dim[1]; j++) {
+            const float v = row[j * x->stride[1]];
+            if (!(v >= 0.0f)) *positive = 0;
+            if (v == 0.0f) continue;
+            if (is == 0.0f) is = v;
+            else if (v != is) raw = 0;
+        }
+        if (factor) factor[i] = is;
+    }
+    return raw && *positive;
+}
+
+void tinyi_a2q_degrees(const tiny_sparse *g, float *root)
+{
+    tiny_idx i;
+    for (i = 0; i < g->n_rows; i++) root[i] = g->offset[i + 1] > g->offset[i] ? (float)(1.0 / tinyi_sqrt64((double)(g->offset[i + 1] - g->offset[i]))) : 0.0f;
+}
+
+/* a step for each output so that most weights are in range: twice their mean over sqrt(7) (S. Esser et al., LSQ, arXiv 1902.08153) */
+static void tinyi_a2q_start(const tgnn_a2q_map *m, const tiny_tensor *w)
+{
+    tiny_idx i, j;
+    for (i = 0; i < m->n_out; i++) {
+        double sum = 0.0;
+        for (j = 0; j < m->n_in; j++) {
+            const float v = ((const float *)w->data)[i * m->n_in + j];
+            sum += (double)(v < 0.0f ? -v : v);
+        }
+        sum *= 2.0 / 2.6457513110645907 / (double)m->n_in;
+        m->weight_step[i] = sum > 1e-4 ? (float)sum : 1e-4f;
+    }
+}
+
+/* |N(mean, deviation)|, never 0 */
+static void tinyi_a2q_draw(tiny_rng *rng, float *to, tiny_idx n, float mean, float deviation)
+{
+    tiny_idx i;
+    for (i = 0; i < n; i++) {
+        const float v = mean + deviation * tiny_rng_normal(rng), a = v < 0.0f ? -v : v;
+        to[i] = a > 1e-4f ? a : 1e-4f;
+    }
+}
+TINY_REF_END
+
+TINY_API tiny_status tgnn_a2q_net_open(tiny_ctx *ctx, const tgnn_net *net, const tgnn_a2q_desc *desc, const tiny_tensor *x, tgnn_a2q_net **out)
+{
+    tgnn_a2q_desc none;
+    tgnn_a2q_net *q;
+    tiny_rng rng;
+    tiny_idx k;
+    int i, raw, positive;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
+    if (st) return st;
+    memset(&none, 0, sizeof none);
+    if (!desc) desc = &none;
+    if (!net || !x || !out || tiny_tensor_check(x) || x->dtype != TINY_F32 || x->rank != 2 || x->dim[1] != net->n_in || net->n_in < 1)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a2q: a net, its features (nodes, %td) f32, and a place for the steps are needed", net ? net->n_in : 0);
+    if (!(desc->bits >= 0.0 && desc->bits <= 8.0) || !(desc->kilobytes >= 0.0 && desc->kilobytes < 1e12) || !(desc->lambda > -1e12 && desc->lambda < 1e12) ||
+        !(desc->first_bits >= 0.0 && desc->first_bits <= 8.0) || desc->groups < 0 || desc->groups > 1 << 24 || desc->uniform < 0 || desc->uniform > 7)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a2q: %g bits, %g kilobytes, lambda %g, %g bits at first, %td groups, %d bits for all: bits are 0 to 8, of all 1 to 7, groups at most 2^24",
+                          desc->bits, desc->kilobytes, desc->lambda, desc->first_bits, desc->groups, desc->uniform);
+    if (!(desc->lr_bits >= 0.0 && desc->lr_bits < 1e6 && desc->lr_step >= 0.0 && desc->lr_step < 1e6 && desc->lr_weight >= 0.0 && desc->lr_weight < 1e6 && desc->lr_sum >= 0.0 && desc->lr_sum < 1e6))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a2q: lr %g, %g, %g, %g: none may be below 0", desc->lr_bits, desc->lr_step, desc->lr_weight, desc->lr_sum);
+    q = (tgnn_a2q_net *)tiny_alloc(ctx, sizeof *q);
+    if (!q) return tiny_ctx_status(ctx);
+    memset(q, 0, sizeof *q);
+    q->desc = *desc;
+    if (q->desc.bits == 0.0) q->desc.bits = 2.0;
+    if (q->desc.lambda == 0.0) q->desc.lambda = 2.5;
+    q->n_nodes = desc->groups || desc->uniform ? 0 : x->dim[0];
+    raw = tinyi_a2q_raw(x, NULL, &positive);
+    st = tinyi_a2q_maps(ctx, net, raw, positive, q);
+    if (!st && !q->n_maps) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "a2q: the net has no weights");
+    if (!st) st = tinyi_a2q_room(ctx, net, q, desc->uniform ? 1 : desc->groups ? desc->groups : x->dim[0]);
+    if (!st) st = tinyi_a2q_fits(ctx, net, q);
+    rng = tiny_rng_make(desc->seed, 0x613271);
+    for (i = 0; !st && i < q->n_maps; i++) {
+        tgnn_a2q_map *m = &q->map[i];
+        const double first = desc->uniform ? (double)(desc->uniform + m->positive) : desc->first_bits > 0.0 ? desc->first_bits : m->positive ? 5.0 : 4.0;
+        if (desc->groups && !desc->uniform) tinyi_a2q_draw(&rng, m->step, m->n_steps, 0.1f, 0.2f);
+        else tinyi_a2q_draw(&rng, m->step, m->n_steps, 0.01f, 0.01f);
+        for (k = 0; k < m->n_steps; k++) m->bits[k] = (float)first;
+        if (desc->drawn) tinyi_a2q_draw(&rng, m->weight_step, m->n_out, 0.1f, 0.2f);
+        else tinyi_a2q_start(m, &net->stage[m->stage].layer.w[m->weight]);
+        if (m->sum_step) tinyi_a2q_draw(&rng, m->sum_step, m->n_out, 0.01f, 0.01f);
+    }
+    if (st) tgnn_a2q_net_close(ctx, q);
+    else *out = q;
+    return st;
+}
+
+tiny_status tinyi_a2q_fits(tiny_ctx *ctx, const tgnn_net *net, const tgnn_a2q_net *q)
+{
+    int i, k, used = 0;
+    for (i = 0; i < q->n_maps; i++) {
+        const tiny_tensor *w = q->map[i].stage < net->n_stages ? &net->stage[q->map[i].stage].layer.w[q->map[i].weight] : NULL;
+        if (!w || !w->data || w->rank != 2 || w->dim[0] != q->map[i].n_out || w->dim[1] != q->map[i].n_in || !tiny_tensor_is_dense(w) ||
+            (q->map[i].sum_step != NULL) != tinyi_a2q_summed(net, &q->map[i]))
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "a2q: product %d is not one of this net: the steps were made for another", i + 1);
+    }
+    for (i = 0; i < net->n_stages; i++)
+        for (k = 0; k < 3; k += 2) used += k == 0 ? net->stage[i].kind != TGNN_STAGE_READOUT : tinyi_a2q_is(&net->stage[i], TGNN_LAYER_GIN);
+    if (used != q->n_maps) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a2q: the net has %d products, the steps were made for %d", used, q->n_maps);
+    return TINY_OK;
+}
+
+TINY_API void tgnn_a2q_net_close(tiny_ctx *ctx, tgnn_a2q_net *q)
+{
+    if (!q) return;
+    tiny_free(ctx, q->values);
+    tiny_free(ctx, q);
+}
+
+/* ---- run in floats */
+
+tiny_status tinyi_a2q_matrix(tiny_ctx *ctx, tiny_idx rows, tiny_idx cols, tiny_tensor *t)
+{
+    size_t n;
+    if (!tinyi_size_mul((size_t)rows, (size_t)cols, &n)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "a2q: %td x %td numbers", rows, cols);
+    *t = tiny_tensor_2d(tinyi_alloc(ctx, n, sizeof(float)), TINY_F32, rows, cols);
+    return t->data ? TINY_OK : tiny_ctx_status(ctx);
+}
+
+typedef struct tinyi_a2q_run { tiny_ctx *ctx; const tgnn_net *net; const tgnn_a2q_net *q; } tinyi_a2q_run;
+
+/* z = quant(x) quant(W)' of map i */
+static tiny_status tinyi_a2q_run_product(tinyi_a2q_run *r, int i, const tiny_tensor *x, const tiny_tensor *z)
+{
+    const tgnn_a2q_map *m = &r->q->map[i];
+    const tiny_tensor *w = &r->net->stage[m->stage].layer.w[m->weight];
+    const tiny_tensor step = tiny_tensor_1d(m->step, TINY_F32, m->n_steps), bits = tiny_tensor_1d(m->bits, TINY_F32, m->n_steps), scale = tiny_tensor_1d(m->weight_step, TINY_F32, m->n_out);
+    tiny_tensor xq = *x, wq, index, turned;
+    tgnn_nearest nearest;
+    tgnn_a2q_params p;
+    void *group = NULL, *own = NULL;
+    tiny_status st;
+    memset(&p, 0, sizeof p);
+    memset(&nearest, 0, sizeof nearest);
+    st = tinyi_a2q_matrix(r->ctx, m->n_out, m->n_in, &wq);
+    if (!st && !m->raw && !r->q->n_nodes) {
+        group = tinyi_alloc(r->ctx, (size_t)x->dim[0], sizeof(int32_t));
+        st = group ? tgnn_nearest_make(r->ctx, m->step, m->bits, m->n_steps, r->q->desc.published, &nearest) : tiny_ctx_status(r->ctx);
+        if (!st) st = tgnn_nearest_assign(r->ctx, &nearest, x, (int32_t *)group);
+    }
+    if (!st && !m->raw) {
+        index = tiny_tensor_1d(group, TINY_I32, x->dim[0]);
+        st = tinyi_a2q_matrix(r->ctx, x->dim[0], m->n_in, &xq);
+        own = xq.data;
+        if (!st) st = tgnn_a2q(r->ctx, x, &step, &bits, group ? &index : NULL, &p, &xq);
+    }
+    p.bits = TGNN_A2Q_WEIGHT_BITS;
+    if (!st) st = tgnn_a2q(r->ctx, w, &scale, NULL, NULL, &p, &wq);
+    turned = tiny_tensor_swap(wq, 0, 1);
+    if (!st) st = tiny_matmul(r->ctx, &xq, &turned, NULL, TINY_ACT_NONE, z);
+    tiny_free(r->ctx, wq.data);
+    tiny_free(r->ctx, own);
+    tiny_free(r->ctx, group);
+    tgnn_nearest_free(r->ctx, &nearest);
+    return st;
+}
+
+/* y = sums of quant(z) along the edges, without the bias; z is used up */
+static tiny_status tinyi_a2q_run_sum(tinyi_a2q_run *r, const tgnn_graph *g, const tgnn_stage *s, const tgnn_a2q_map *m, const tiny_tensor *z, const tiny_tensor *y)
+{
+    const tiny_sparse *a = tgnn_graph_in(g);
+    const tiny_tensor offset = tiny_tensor_1d(a->offset, TINY_I64, a->n_rows + 1), col = tiny_tensor_1d(a->col, TINY_I32, (tiny_idx)a->n), step = tiny_tensor_1d(m->sum_step, TINY_F32, m->n_out);
+    const tgnn_layer *l = &s->layer;
+    tgnn_a2q_params p;
+    tiny_tensor root, zq;
+    tiny_status st = tinyi_a2q_matrix(r->ctx, a->n_rows, 1, &root);
+    memset(&p, 0, sizeof p);
+    p.by_column = 1;
+    p.bits = TGNN_A2Q_WEIGHT_BITS;
+    memset(&zq, 0, sizeof zq);
+    if (!st) tinyi_a2q_degrees(a, (float *)root.data);
+    root.dim[1] = m->n_out;
+    root.stride[1] = 0;
+    if (!st) st = tinyi_a2q_matrix(r->ctx, z->dim[0], m->n_out, &zq);
+    if (!st && l->kind == TGNN_LAYER_GCN) st = tiny_mul(r->ctx, z, &root, z);
+    if (!st) st = tgnn_a2q(r->ctx, z, &step, NULL, NULL, &p, &zq);
+    if (!st) st = tiny_spmm(r->ctx, &offset, &zq, &col, NULL, NULL, NULL, y);
+    if (!st && l->kind == TGNN_LAYER_GCN) st = tiny_mul(r->ctx, y, &root, y);
+    else if (!st) st = tiny_axpy(r->ctx, &zq, 1.0f + (l->w[4].data ? *(const float *)l->w[4].data : l->eps), y);
+    tiny_free(r->ctx, root.data);
+    tiny_free(r->ctx, zq.data);
+    return st;
+}
+
+static tiny_status tinyi_a2q_run_stage(void *arg, int i, const tgnn_graph *g, const tiny_tensor *x, const tiny_tensor *y)
+{
+    tinyi_a2q_run *r = (tinyi_a2q_run *)arg;
+    const tgnn_stage *s = &r->net->stage[i];
+    const int gin = tinyi_a2q_is(s, TGNN_LAYER_GIN);
+    const tgnn_a2q_map *m;
+    tiny_tensor z, h;
+    int k = 0;
+    tiny_status st;
+    memset(&z, 0, sizeof z);
+    memset(&h, 0, sizeof h);
+    while (r->q->map[k].stage != i) k++;
+    m = &r->q->map[k];
+    if (s->kind == TGNN_STAGE_LINEAR) {
+        st = tinyi_a2q_run_product(r, k, x, y);
+    } else {
+        st = tinyi_a2q_matrix(r->ctx, x->dim[0], m->n_out, &z);
+        if (!st && gin) st = tinyi_a2q_matrix(r->ctx, x->dim[0], m->n_out, &h);
+        if (!st) st = tinyi_a2q_run_product(r, k, x, &z);
+        if (!st) st = tinyi_a2q_run_sum(r, g, s, m, &z, gin ? &h : y);
+    }
+    if (!st && gin) {
+        if (s->layer.w[1].data) st = tiny_add(r->ctx, &h, &s->layer.w[1], &h);
+        if (!st) st = tiny_relu(r->ctx, &h, &h);
+        if (!st) st = tinyi_a2q_run_product(r, k + 1, &h, y);
+    }
+    if (!st && s->layer.w[gin ? 3 : 1].data) st = tiny_add(r->ctx, y, &s->layer.w[gin ? 3 : 1], y);
+    tiny_free(r->ctx, z.data);
+    tiny_free(r->ctx, h.data);
+    return st;
+}
+
+TINY_API tiny_status tgnn_a2q_net_run(tiny_ctx *ctx, const tgnn_net *net, const tgnn_a2q_net *q, const tgnn_net_input *in, const tiny_tensor *y, const tiny_tensor *before)
+{
+    tinyi_a2q_run r;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!net || !q) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a2q: there is no net, or there are no steps for it");
+    st = tinyi_a2q_fits(ctx, net, q);
+    if (st) return st;
+    r.ctx = ctx;
+    r.net = net;
+    r.q = q;
+    return tinyi_net_run_by(ctx, net, in, y, before, tinyi_a2q_run_stage, &r);
+}
+
+#ifndef TINY_NO_TRAIN
+/* ---- training */
+
+typedef struct tinyi_a2q_learn {
+    tinyi_pass_guest guest;
+    tiny_ctx *ctx;
+    tgnn_a2q_net *q;
+    float *grads;                           /* n_values, as the values lie */
+    int64_t *count;                         /* groups: rows that took each, for each map */
+    tiny_idx rows[TGNN_A2Q_MAPS];           /* of the last run */
+    tgnn_nearest nearest;                   /* room for the groups of a map */
+    uint64_t *room;
+} tinyi_a2q_learn;
+
+static tiny_tensor tinyi_a2q_call(tinyi_pass_at *a, const tiny_tensor *x, float *step, tiny_idx n, float *bits, const tiny_tensor *index, const tgnn_a2q_params *p)
+{
+    const tiny_tensor s = tiny_tensor_1d(step, TINY_F32, n), b = tiny_tensor_1d(bits, TINY_F32, n);
+    tiny_tensor out[TINY_OP_MAX_OUT];
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    memset(out, 0, sizeof out);
+    op.row = tgnn_a2q_row();
+    op.in[0] = x;
+    op.in[1] = &s;
+    op.in[2] = bits ? &b : NULL;
+    op.in[3] = index;
+    op.params = p;
+    (void)tiny_tape_op(a->t, &op, out);
+    return out[0];
+}
+
+/* features of map i, quantized */
+static tiny_tensor tinyi_a2q_features(tinyi_pass_at *a, tinyi_a2q_learn *l, int i, const tiny_tensor *x)
+{
+    tgnn_a2q_map *m = &l->q->map[i];
+    int64_t *count = l->count + i * (l->q->desc.groups ? l->q->desc.groups : 1);
+    tiny_tensor index, none;
+    tgnn_a2q_params p;
+    tiny_idx k;
+    memset(&p, 0, sizeof p);
+    memset(&none, 0, sizeof none);
+    p.task = l->q->desc.task;
+    if (!x->data) return none;
+    l->rows[i] = x->dim[0];
+    if (l->q->n_nodes) return tinyi_a2q_call(a, x, m->step, m->n_steps, m->bits, NULL, &p);
+    index = tiny_tape_new(a->t, TINY_I32, 1, &x->dim[0]);
+    if (!index.data) return none;
+    if (!tiny_tape_dry(a->t)) {
+        int32_t *group = (int32_t *)index.data;
+        tinyi_nearest_fill(&l->nearest, m->step, m->bits, m->n_steps, l->q->desc.published, l->room);
+        (void)tgnn_nearest_assign(l->ctx, &l->nearest, x, group);
+        memset(count, 0, (size_t)m->n_steps * sizeof *count);
+        for (k = 0; k < x->dim[0]; k++) count[group[k]]++;
+    }
+    return tinyi_a2q_call(a, x, m->step, m->n_steps, m->bits, &index, &p);
+}
+
+static tiny_tensor tinyi_a2q_weights(tinyi_pass_at *a, const tgnn_a2q_map *m)
+{
+    tgnn_a2q_params p;
+    memset(&p, 0, sizeof p);
+    p.bits = TGNN_A2Q_WEIGHT_BITS;
+    p.task = 1;
+    return tinyi_a2q_call(a, &a->l->w[m->weight], m->weight_step, m->n_out, NULL, NULL, &p);
+}
+
+/* 1 / sqrt(edges into each node) as a column that is repeated for each feature */
+static tiny_tensor tinyi_a2q_roots(tinyi_pass_at *a, tiny_idx f)
+{
+    const tiny_sparse *g = tgnn_graph_in(a->in->graphs.of[a->s - a->p->net->stage]);
+    tiny_tensor d = tiny_tape_new(a->t, TINY_F32, 1, &g->n_rows), y;
+    memset(&y, 0, sizeof y);
+    if (!d.data) return y;
+    if (!tiny_tape_dry(a->t)) tinyi_a2q_degrees(g, (float *)d.data);
+    y = tiny_tensor_2d(d.data, TINY_F32, g->n_rows, f);
+    y.stride[0] = 1;
+    y.stride[1] = 0;
+    return y;
+}
+
+static tiny_tensor tinyi_a2q_product(tinyi_pass_at *a, tinyi_a2q_learn *l, int i, const tiny_tensor *x)
+{
+    const tgnn_a2q_map *m = &l->q->map[i];
+    const tiny_tensor w = tinyi_a2q_weights(a, m);
+    tiny_tensor q;
+    if (!x) return tinyi_pass_product(a, NULL, &w);
+    q = m->raw ? *x : tinyi_a2q_features(a, l, i, x);
+    if (!m->weight) q = tinyi_pass_drop(a, &q, a->s->dropout);
+    return tinyi_pass_product(a, &q, &w);
+}
+
+static tiny_tensor tinyi_a2q_stage(tinyi_pass_at *a, int i)
+{
+    tinyi_a2q_learn *l = (tinyi_a2q_learn *)a->p->guest->arg;
+    tgnn_a2q_params columns;
+    tiny_tensor z, y, root, own;
+    int k = 0;
+    while (k < l->q->n_maps - 1 && l->q->map[k].stage != i) k++;
+    z = tinyi_a2q_product(a, l, k, a->x);
+    if (a->s->kind == TGNN_STAGE_LINEAR) return tinyi_pass_plus(a, &z, 1);
+    memset(&columns, 0, sizeof columns);
+    columns.by_column = 1;
+    columns.bits = TGNN_A2Q_WEIGHT_BITS;
+    if (a->l->kind == TGNN_LAYER_GCN) {
+        root = tinyi_a2q_roots(a, l->q->map[k].n_out);
+        z = tiny_tape_mul(a->t, &z, &root);
+        z = tinyi_a2q_call(a, &z, l->q->map[k].sum_step, l->q->map[k].n_out, NULL, NULL, &columns);
+        y = tinyi_pass_spmm(a, &z, NULL, TINY_EDGE_SUM);
+        y = tiny_tape_mul(a->t, &y, &root);
+        return tinyi_pass_plus(a, &y, 1);
+    }
+    z = tinyi_a2q_call(a, &z, l->q->map[k].sum_step, l->q->map[k].n_out, NULL, NULL, &columns);
+    y = tinyi_pass_spmm(a, &z, NULL, TINY_EDGE_SUM);
+    own = tiny_tape_scale(a->t, &z, 1.0 + (double)(a->l->w[4].data ? *(const float *)a->l->w[4].data : a->l->eps), 0.0);
+    y = tiny_tape_add(a->t, &y, &own);
+    y = tinyi_pass_plus(a, &y, 1);
+    y = tiny_tape_call(a->t, TINY_OP_RELU, &y, NULL, NULL, NULL, NULL);
+    y = tinyi_a2q_product(a, l, k + 1, &y);
+    return tinyi_pass_plus(a, &y, 3);
+}
+
+TINY_REF_BEGIN
+static double tinyi_a2q_penalty(void *arg)
+{
+    tinyi_a2q_learn *l = (tinyi_a2q_learn *)arg;
+    tgnn_a2q_net *q = l->q;
+    double m = 0.0, target = 0.0, slope;
+    tiny_idx k;
+    int i;
+    if (q->desc.uniform || q->desc.lambda < 0.0) return 0.0;
+    for (i = 0; i < q->n_maps; i++) {
+        const tgnn_a2q_map *map = &q->map[i];
+        for (k = 0; k < map->n_steps; k++) {
+            const double stored = (double)(map->bits[k] < 0.0f ? -map->bits[k] : map->bits[k]) - (map->positive ? 1.0 : 0.0);
+            m += stored * (double)map->n_in / 8192.0 * (q->n_nodes ? 1.0 : (double)l->count[i * q->desc.groups + k]);
+        }
+        if (!map->raw) target += q->desc.bits * (double)map->n_in * (double)l->rows[i] / 8192.0;
+    }
+    if (q->desc.kilobytes > 0.0) target = q->desc.kilobytes;
+    if (m <= target) return 0.0;
+    for (i = 0; i < q->n_maps; i++) {
+        const tgnn_a2q_map *map = &q->map[i];
+        slope = 2.0 * q->desc.lambda * (m - target) * (double)map->n_in / 8192.0;
+        for (k = 0; k < map->n_steps; k++) {
+            float *g = l->grads + (map->bits + k - q->values);
+            const double rows = q->n_nodes ? 1.0 : (double)l->count[i * q->desc.groups + k];
+            *g = (float)((double)*g + (map->bits[k] < 0.0f ? -slope : slope) * rows);
+        }
+    }
+    return q->desc.lambda * (m - target) * (m - target);
+}
+
+static void tinyi_a2q_bring_back(void *arg)
+{
+    const tgnn_a2q_net *q = ((tinyi_a2q_learn *)arg)->q;
+    tiny_idx k;
+    int i;
+    for (i = 0; i < q->n_maps; i++)
+        for (k = 0; k < q->map[i].n_steps; k++) {
+            float *b = &q->map[i].bits[k];
+            *b = *b < 1.0f ? 1.0f : *b > (float)TGNN_A2Q_BITS ? (float)TGNN_A2Q_BITS : *b;
+        }
+}
+TINY_REF_END
+
+static void tinyi_a2q_leave(void *arg)
+{
+    tinyi_a2q_learn *l = (tinyi_a2q_learn *)arg;
+    tiny_ctx *ctx = l->ctx;
+    tiny_free(ctx, l->grads);
+    tiny_free(ctx, l->count);
+    tiny_free(ctx, l->room);
+    tgnn_nearest_free(ctx, &l->nearest);
+    tiny_free(ctx, l);
+}
+
+static void tinyi_a2q_param(tinyi_pass *p, tinyi_a2q_learn *l, const char *name, float *value, tiny_idx n, int group)
+{
+    tiny_param *q;
+    if (!value || !n) return;
+    q = &p->param[p->n_params++];
+    q->name = name;
+    q->value = tiny_tensor_1d(value, TINY_F32, n);
+    q->grad = tiny_tensor_1d(l->grads + (value - l->q->values), TINY_F32, n);
+    q->group = group;
+    p->n_values += (size_t)n;
+}
+
+tiny_status tinyi_a2q_join(tgnn_a2q_net *q, tinyi_pass *p)
+{
+    const size_t m = (size_t)(q->desc.groups ? q->desc.groups : 1);
+    tinyi_a2q_learn *l;
+    int i;
+    tiny_status st;
+    for (i = 0; i < p->net->n_stages; i++)
+        if (p->norm[i][0].g.data) return tinyi_fail(p->ctx, TINY_E_UNSUPPORTED, "a2q: layer %d (%s): batch norms are not trained with quantization", i + 1, p->net->stage[i].name);
+    st = tinyi_a2q_fits(p->ctx, p->net, q);
+    if (st) return st;
+    l = (tinyi_a2q_learn *)tiny_alloc(p->ctx, sizeof *l);
+    if (!l) return tiny_ctx_status(p->ctx);
+    memset(l, 0, sizeof *l);
+    l->ctx = p->ctx;
+    l->q = q;
+    l->grads = (float *)tinyi_alloc(p->ctx, q->n_values, sizeof *l->grads);
+    l->count = l->grads ? (int64_t *)tinyi_alloc(p->ctx, m, (size_t)q->n_maps * sizeof *l->count) : NULL;
+    l->room = l->count ? (uint64_t *)tinyi_alloc(p->ctx, m, 2 * sizeof *l->room) : NULL;
+    l->nearest.limit = l->room ? (float *)tinyi_alloc(p->ctx, m, sizeof(float)) : NULL;
+    l->nearest.group = l->nearest.limit ? (int32_t *)tinyi_alloc(p->ctx, m, sizeof(int32_t)) : NULL;
+    if (!l->nearest.group) {
+        tinyi_a2q_leave(l);
+        return tiny_ctx_status(p->ctx);
+    }
+    memset(l->grads, 0, q->n_values * sizeof *l->grads);
+    memset(l->count, 0, m * (size_t)q->n_maps * sizeof *l->count);
+    for (i = 0; i < q->n_maps; i++) {
+        const tgnn_a2q_map *map = &q->map[i];
+        tinyi_a2q_param(p, l, "a2q.bits", q->desc.uniform ? NULL : map->bits, map->n_steps, 2);
+        tinyi_a2q_param(p, l, "a2q.step", map->step, map->n_steps, 3);
+        tinyi_a2q_param(p, l, "a2q.weight_step", map->weight_step, map->n_out, 4);
+        tinyi_a2q_param(p, l, "a2q.sum_step", map->sum_step, map->n_out, 5);
+    }
+    l->guest.arg = l;
+    l->guest.dense = !q->map[0].raw;
+    l->guest.lr[2] = q->desc.lr_bits > 0.0 ? q->desc.lr_bits : 0.1;
+    l->guest.lr[3] = q->desc.lr_step > 0.0 ? q->desc.lr_step : 0.04;
+    l->guest.lr[4] = q->desc.lr_weight > 0.0 ? q->desc.lr_weight : q->desc.drawn ? 0.02 : 0.002;
+    l->guest.lr[5] = q->desc.lr_sum > 0.0 ? q->desc.lr_sum : 0.008;
+    l->guest.stage = tinyi_a2q_stage;
+    l->guest.before = tinyi_a2q_penalty;
+    l->guest.after = tinyi_a2q_bring_back;
+    l->guest.leave = tinyi_a2q_leave;
+    p->guest = &l->guest;
+    return TINY_OK;
+}
+#endif
+
+/* src/gnn/quant/nibble.h - the loops over codes, as packed.c calls them and each target has them */
+#ifndef TINYI_GNN_NIBBLE_H
+#define TINYI_GNN_NIBBLE_H
+TINYI_C_BEGIN
+
+enum { TINYI_NIBBLE_NAN = 1, TINYI_NIBBLE_BELOW = 2 };
+
+/* Codes as tinyi_a2q_code gives them. A group is 16 numbers, 8 bytes: byte i has number i in its lower half and number 8 + i in the upper.
+ *   codes    code[j] = lift + sign(x[j]) code of |x[j]|; returns whether x has a NaN, or a number below 0
+ *   columns  the same for x[j] factor with steps of their own, four bits and lift 7; returns whether x has a NaN
+ *   sums     sum[j] over the rows col[0] .. of `groups` groups of a table whose rows are row_bytes apart; codes are 0 .. 14
+ *   finish   y[j] = (sum[j] - less) step[j] factor, + bias[j] where there is one                                              */
+typedef struct tinyi_nibble_kernels {
+    tiny_target from;
+    int (*codes)(uint8_t *code, const float *x, size_t n, float step, float limit, int lift);
+    int (*columns)(uint8_t *code, const float *x, const float *step, size_t n, float factor);
+    void (*sums)(int32_t *sum, const unsigned char *table, size_t row_bytes, const int32_t *col, int64_t edges, size_t groups);
+    void (*finish)(float *y, const int32_t *sum, int32_t less, const float *step, const float *bias, size_t n, float factor);
+} tinyi_nibble_kernels;
+TINYI_FN const tinyi_nibble_kernels *tinyi_nibble_kernels_of(const tinyi_kernels *k);
+
+TINYI_C_END
+#endif
+
+/* src/gnn/quant/packed.c - packed rows, their product with bytes, and sums of nibbles
+ * Paper    Z. Zhu et al., A2Q (arXiv 2302.00193), section 3.1: X = diag(a) Xint, W = Wint diag(s), so XW is (Xint Wint) scaled by a_i s_j.
+ * Method   Product: some thousand rows at a time are unpacked into bytes, which the house's int8 product takes with both scales. Sum: the
+ *          numbers of 18 edges are added in bytes, then in 32 bits (gnn/quant/nibble.simd.h).
+ * Cost     product: the packed bytes, once more as bytes in the cache; sum: f / 2 bytes an edge, a quarter of an operation a number.
+ * Error    the sums are exact; each number is scaled by two factors, rounded after each.                                           */
+#include <string.h>
+
+#define TINYI_PACKED_EIGHT 8                /* rows of a block: any number of them is whole bytes */
+#define TINYI_PACKED_TILE ((size_t)1 << 19) /* bytes that are unpacked at once */
+
+/* ---- blocks of up to eight rows of one number of bits */
+
+typedef struct tinyi_packed_block { tiny_idx from, n; int bits; size_t at; } tinyi_packed_block;
+
+static tiny_idx tinyi_packed_blocks(const tgnn_packed *p, int bits) { return (p->first[bits + 1] - p->first[bits] + TINYI_PACKED_EIGHT - 1) / TINYI_PACKED_EIGHT; }
+
+static tinyi_packed_block tinyi_packed_find(const tgnn_packed *p, tiny_idx block)
+{
+    tinyi_packed_block b;
+    b.bits = 1;
+    for (; b.bits < TGNN_A2Q_BITS && block >= tinyi_packed_blocks(p, b.bits); b.bits++) block -= tinyi_packed_blocks(p, b.bits);
+    b.from = p->first[b.bits] + block * TINYI_PACKED_EIGHT;
+    b.n = TINYI_MIN(TINYI_PACKED_EIGHT, p->first[b.bits + 1] - b.from);
+    b.at = p->at[b.bits] + (size_t)block * (size_t)p->f * (size_t)(b.bits - p->positive);
+    return b;
+}
+
+static tiny_idx tinyi_packed_all(const tgnn_packed *p)
+{
+    tiny_idx n = 0;
+    int b;
+    for (b = 1; b <= TGNN_A2Q_BITS; b++) n += tinyi_packed_blocks(p, b);
+    return n;
+}
+
+TINY_API void tgnn_packed_free(tiny_ctx *ctx, tgnn_packed *p)
+{
+    if (!p) return;
+    tiny_free(ctx, p->bits);
+    tiny_free(ctx, p->step);
+    tiny_free(ctx, p->order);
+    tiny_free(ctx, p->data);
+    memset(p, 0, sizeof *p);
+}
+
+/* ---- packing */
+
+/* bytes of the codes of a block, to where floats may begin */
+static size_t tinyi_packed_dense(tiny_idx f) { return ((size_t)f * TINYI_PACKED_EIGHT + 63) / 64 * 64; }
+
+typedef struct tinyi_packing { const tgnn_packed *p; const tiny_tensor *x; tiny_idx blocks; } tinyi_packing;
+
+static void tinyi_packing_run(tiny_team *team, void *arg)
+{
+    const tinyi_packing *g = (const tinyi_packing *)arg;
+    const tiny_idx f = g->p->f;
+    const tinyi_nibble_kernels *kernels = tinyi_nibble_kernels_of(team->k);
+    uint8_t *code = (uint8_t *)team->own;
+    float *dense = (float *)(void *)(code + tinyi_packed_dense(f));
+    tiny_idx k, k1, i, j;
+    team->ran_on = kernels->from;
+    while (tiny_take(team, g->blocks, 8, &k, &k1))
+        for (; k < k1; k++) {
+            const tinyi_packed_block b = tinyi_packed_find(g->p, k);
+            const int limit = tgnn_a2q_limit(b.bits), refused = g->p->positive ? TINYI_NIBBLE_NAN | TINYI_NIBBLE_BELOW : TINYI_NIBBLE_NAN;
+            for (i = 0; i < b.n; i++) {
+                const tiny_idx row = (tiny_idx)g->p->order[b.from + i];
+                const float *x = (const float *)g->x->data + row * g->x->stride[0];
+                if (g->x->stride[1] != 1) {
+                    for (j = 0; j < f; j++) dense[j] = x[j * g->x->stride[1]];
+                    x = dense;
+                }
+                if (kernels->codes(code + i * f, x, (size_t)f, g->p->step[row], (float)limit, g->p->positive ? 0 : limit) & refused) {
+                    tiny_team_fail(team, TINY_E_NUMERIC, g->p->positive ? "packed: a feature is NaN or below 0, where none should be below 0" : "packed: a feature is NaN");
+                    return;
+                }
+            }
+            tgnn_bits_pack(g->p->data + b.at, code, (size_t)(b.n * f), b.bits - g->p->positive);
+        }
+}
+
+/* bits, steps, the order, and where the streams begin */
+static tiny_status tinyi_packed_plan(tiny_ctx *ctx, const float *step, const float *bits, tiny_idx m, const int32_t *group, tgnn_packed *p)
+{
+    tiny_idx i, next[TGNN_A2Q_BITS + 2];
+    size_t bytes = 0;
+    int b;
+    memset(next, 0, sizeof next);
+    for (i = 0; i < p->n; i++) {
+        const tiny_idx k = group ? (tiny_idx)group[i] : i;
+        if (k < 0 || k >= m) return tinyi_fail(ctx, TINY_E_ARGUMENT, "packed: row %td has the group %td, there are %td", i, k, m);
+        p->bits[i] = (uint8_t)tgnn_a2q_round(bits[k]);
+        p->step[i] = tinyi_a2q_step(step[k]);
+        next[p->bits[i] + 1]++;
+    }
+    for (b = 1; b <= TGNN_A2Q_BITS; b++) {
+        const size_t rows = (size_t)next[b + 1];
+        size_t numbers, all;
+        next[b + 1] += next[b];
+        p->first[b] = next[b];
+        p->at[b] = bytes;
+        if (!tinyi_size_mul(rows, (size_t)p->f, &numbers) || (all = tgnn_bits_bytes(numbers, b - p->positive)) == SIZE_MAX || !tinyi_size_add(bytes, all, &bytes))
+            return tinyi_fail(ctx, TINY_E_OVERFLOW, "packed: %td rows of %td numbers", p->n, p->f);
+        p->n_bits += (uint64_t)numbers * (uint64_t)(b - p->positive);
+    }
+    p->first[TGNN_A2Q_BITS + 1] = p->n;
+    p->at[TGNN_A2Q_BITS + 1] = p->n_bytes = bytes;
+    for (i = 0; i < p->n; i++) p->order[next[p->bits[i]]++] = (uint32_t)i;
+    return TINY_OK;
+}
+
+TINY_API tiny_status tgnn_packed_make(tiny_ctx *ctx, const tiny_tensor *x, const float *step, const float *bits, tiny_idx m, const int32_t *group, int positive, tgnn_packed *out)
+{
+    tinyi_packing g;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (out) memset(out, 0, sizeof *out);
+    if (st) return st;
+    if (!x || !step || !bits || !out || tiny_tensor_check(x) || x->dtype != TINY_F32 || x->rank != 2)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "packed: x of two axes of f32, steps, bits and a place for the rows are needed");
+    if (x->dim[1] < 1 || x->dim[0] > 0x7fffffff || x->dim[1] > 1 << 24) return tinyi_fail(ctx, TINY_E_SHAPE, "packed: %td rows of %td features; there must be 1 to 2^24, and below 2^31 rows", x->dim[0], x->dim[1]);
+    if (!group && m != x->dim[0]) return tinyi_fail(ctx, TINY_E_SHAPE, "packed: %td steps for %td rows", m, x->dim[0]);
+    st = tgnn_a2q_check(ctx, "packed", step, bits, m);
+    if (st) return st;
+    out->n = x->dim[0];
+    out->f = x->dim[1];
+    out->positive = positive != 0;
+    out->bits = (uint8_t *)tinyi_alloc(ctx, (size_t)out->n, 1);
+    out->step = out->bits ? (float *)tinyi_alloc(ctx, (size_t)out->n, sizeof(float)) : NULL;
+    out->order = out->step ? (uint32_t *)tinyi_alloc(ctx, (size_t)out->n, sizeof *out->order) : NULL;
+    st = out->order ? tinyi_packed_plan(ctx, step, bits, m, group, out) : tiny_ctx_status(ctx);
+    if (!st) out->data = (unsigned char *)tinyi_alloc(ctx, out->n_bytes, 1);
+    if (!st && !out->data) st = tiny_ctx_status(ctx);
+    g.p = out;
+    g.x = x;
+    g.blocks = tinyi_packed_all(out);
+    if (!st) st = tiny_parallel_loose(ctx, 0, 0, tinyi_packed_dense(out->f) + (size_t)out->f * sizeof(float), tinyi_packing_run, &g);
+    if (st) tgnn_packed_free(ctx, out);
+    return st;
+}
+
+/* ---- unpacking: rows in the order of their bits */
+
+typedef struct tinyi_unpacking { const tgnn_packed *p; tiny_idx k0, k1, from; int8_t *to; const tiny_tensor *y; const float *scale; int32_t *z; tiny_idx n_z; } tinyi_unpacking;
+
+/* the block as signed bytes, b.n rows */
+static void tinyi_unpack_block(const tgnn_packed *p, const tinyi_packed_block *b, int8_t *to)
+{
+    const int lift = p->positive ? 0 : tgnn_a2q_limit(b->bits);
+    const tiny_idx n = b->n * p->f;
+    tiny_idx i;
+    tgnn_bits_unpack((uint8_t *)to, p->data + b->at, (size_t)n, b->bits - p->positive);
+    if (!lift) return;
+    for (i = 0; i + 16 <= n; i += 16) {     /* of a known length: compilers make vectors of it */
+        int k;
+        for (k = 0; k < 16; k++) to[i + k] = (int8_t)(uint8_t)((uint8_t)to[i + k] - lift);
+    }
+    for (; i < n; i++) to[i] = (int8_t)(uint8_t)((uint8_t)to[i] - lift);
+}
+
+static void tinyi_unpack_tile(tiny_team *team, void *arg)
+{
+    const tinyi_unpacking *u = (const tinyi_unpacking *)arg;
+    tiny_idx k, k1;
+    while (tiny_take(team, u->k1 - u->k0, 8, &k, &k1))
+        for (; k < k1; k++) {
+            const tinyi_packed_block b = tinyi_packed_find(u->p, u->k0 + k);
+            tinyi_unpack_block(u->p, &b, u->to + (b.from - u->from) * u->p->f);
+        }
+}
+
+TINY_REF_BEGIN
+static void tinyi_unpack_floats(tiny_team *team, void *arg)
+{
+    const tinyi_unpacking *u = (const tinyi_unpacking *)arg;
+    const tiny_idx f = u->p->f;
+    int8_t *q = (int8_t *)team->own;
+    tiny_idx k, k1, i, j;
+    while (tiny_take(team, u->k1, 8, &k, &k1))
+        for (; k < k1; k++) {
+            const tinyi_packed_block b = tinyi_packed_find(u->p, k);
+            tinyi_unpack_block(u->p, &b, q);
+            for (i = 0; i < b.n; i++) {
+                const tiny_idx row = (tiny_idx)u->p->order[b.from + i];
+                for (j = 0; j < f; j++) ((float *)u->y->data)[row * f + j] = (float)q[i * f + j] * u->p->step[row];
+            }
+        }
+}
+TINY_REF_END
+
+TINY_API tiny_status tgnn_packed_get(tiny_ctx *ctx, const tgnn_packed *p, const tiny_tensor *y)
+{
+    tinyi_unpacking u;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!p || !y || tiny_tensor_check(y) || y->dtype != TINY_F32 || y->rank != 2 || !tiny_tensor_is_dense(y) || y->dim[0] != p->n || y->dim[1] != p->f)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "packed: y must be %td x %td f32, dense", p ? p->n : 0, p ? p->f : 0);
+    memset(&u, 0, sizeof u);
+    u.p = p;
+    u.k1 = tinyi_packed_all(p);
+    u.y = y;
+    return tiny_parallel_loose(ctx, 0, 0, (size_t)p->f * TINYI_PACKED_EIGHT, tinyi_unpack_floats, &u);
+}
+
+/* ---- product */
+
+/* sums of a tile, in the order of their bits, to the rows of y */
+static void tinyi_packed_scatter(tiny_team *team, void *arg)
+{
+    const tinyi_unpacking *u = (const tinyi_unpacking *)arg;
+    const tinyi_nibble_kernels *kernels = tinyi_nibble_kernels_of(team->k);
+    const tiny_idx n = u->y->dim[1];
+    tiny_idx i, i1;
+    while (tiny_take(team, u->n_z, 64, &i, &i1))
+        for (; i < i1; i++) {
+            const tiny_idx row = (tiny_idx)u->p->order[u->from + i];
+            kernels->finish((float *)u->y->data + row * n, u->z + i * n, 0, u->scale, NULL, (size_t)n, u->p->step[row]);
+        }
+}
+
+TINY_API tiny_status tgnn_packed_product(tiny_ctx *ctx, const tgnn_packed *p, const tiny_tensor *w, const tiny_tensor *scale, const tiny_tensor *y)
+{
+    tinyi_unpacking u;
+    tiny_tensor a, turned, z;
+    tiny_idx rows, blocks;
+    size_t room;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!p || !w || !scale || !y || tiny_tensor_check(w) || w->dtype != TINY_I8 || w->rank != 2 || w->dim[1] != p->f || tiny_tensor_check(scale) || scale->dtype != TINY_F32 || scale->rank != 1 ||
+        !tiny_tensor_is_dense(scale) || scale->dim[0] != w->dim[0] || tiny_tensor_check(y) || y->dtype != TINY_F32 || y->rank != 2 || !tiny_tensor_is_dense(y) || y->dim[0] != p->n || y->dim[1] != w->dim[0])
+        return tinyi_fail(ctx, TINY_E_SHAPE, "packed: of %td x %td features, w must be i8 of rows of %td, scale f32 for each of them, and y f32 of %td rows, dense", p ? p->n : 0, p ? p->f : 0, p ? p->f : 0, p ? p->n : 0);
+    if (!p->n || !w->dim[0]) return TINY_OK;
+    memset(&u, 0, sizeof u);
+    u.p = p;
+    u.y = y;
+    u.scale = (const float *)scale->data;
+    blocks = tinyi_packed_all(p);
+    rows = (tiny_idx)(TINYI_PACKED_TILE / (size_t)(p->f + w->dim[0])) / TINYI_PACKED_EIGHT * TINYI_PACKED_EIGHT;
+    rows = TINYI_MIN(TINYI_MAX(rows, 64), blocks * TINYI_PACKED_EIGHT);
+    if (!tinyi_size_mul((size_t)rows, (size_t)w->dim[0], &room)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "packed: %td x %td numbers", rows, w->dim[0]);
+    u.to = (int8_t *)tinyi_alloc(ctx, (size_t)rows, (size_t)p->f);
+    u.z = u.to ? (int32_t *)tinyi_alloc(ctx, room, sizeof *u.z) : NULL;
+    if (!u.z) st = tiny_ctx_status(ctx);
+    turned = tiny_tensor_swap(*w, 0, 1);
+    while (!st && u.k0 < blocks) {
+        tinyi_packed_block last;
+        u.k1 = TINYI_MIN(u.k0 + rows / TINYI_PACKED_EIGHT, blocks);
+        last = tinyi_packed_find(p, u.k1 - 1);
+        u.from = tinyi_packed_find(p, u.k0).from;
+        u.n_z = last.from + last.n - u.from;
+        a = tiny_tensor_2d(u.to, TINY_I8, u.n_z, p->f);
+        z = tiny_tensor_2d(u.z, TINY_I32, u.n_z, w->dim[0]);
+        st = tiny_parallel_loose(ctx, 0, 0, 0, tinyi_unpack_tile, &u);
+        if (!st) st = tiny_matmul_i8(ctx, &a, &turned, NULL, NULL, NULL, TINY_ACT_NONE, &z);
+        if (!st) st = tiny_parallel_loose(ctx, 0, 0, 0, tinyi_packed_scatter, &u);
+        u.k0 = u.k1;
+    }
+    tiny_free(ctx, u.to);
+    tiny_free(ctx, u.z);
+    return st;
+}
+
+/* ---- nibbles */
+
+#define TINYI_NIBBLES_ZERO 0x77             /* two numbers that are 0 */
+#define TINYI_NIBBLES_WIDE 16               /* groups of a row that are summed in one go */
+#if TINYI_GCC || TINYI_CLANG
+#define TINYI_NIBBLES_AHEAD(p) __builtin_prefetch(p)
+#else
+#define TINYI_NIBBLES_AHEAD(p) ((void)0)
+#endif
+
+TINY_API tiny_status tgnn_nibbles_make(tiny_ctx *ctx, tiny_idx n, tiny_idx f, tgnn_nibbles *t)
+{
+    size_t bytes;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!t) return tinyi_fail(ctx, TINY_E_ARGUMENT, "nibbles: there is no place for them");
+    memset(t, 0, sizeof *t);
+    if (n < 0 || f < 1 || f > 1 << 24) return tinyi_fail(ctx, TINY_E_SHAPE, "nibbles: %td rows of %td; a row has 1 to 2^24", n, f);
+    t->n = n;
+    t->f = f;
+    t->groups = (f + 15) / 16;
+    if (!tinyi_size_mul((size_t)n, (size_t)t->groups * 8, &bytes)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "nibbles: %td rows of %td", n, f);
+    t->data = (unsigned char *)tiny_alloc(ctx, bytes);
+    if (!t->data) return tiny_ctx_status(ctx);
+    if (bytes) memset(t->data, TINYI_NIBBLES_ZERO, bytes);
+    return TINY_OK;
+}
+
+TINY_API void tgnn_nibbles_free(tiny_ctx *ctx, tgnn_nibbles *t)
+{
+    if (!t) return;
+    tiny_free(ctx, t->data);
+    memset(t, 0, sizeof *t);
+}
+
+static unsigned char *tinyi_nibbles_row(const tgnn_nibbles *t, tiny_idx row) { return t->data + row * t->groups * 8; }
+static int tinyi_nibbles_one(const unsigned char *row, tiny_idx j) { return (row[j / 16 * 8 + j % 8] >> (j % 16 < 8 ? 0 : 4) & 15) - 7; }
+
+TINY_API void tgnn_nibbles_put(const tgnn_nibbles *t, tiny_idx row, const int8_t *q)
+{
+    unsigned char *to = tinyi_nibbles_row(t, row);
+    tiny_idx j;
+    memset(to, TINYI_NIBBLES_ZERO, (size_t)t->groups * 8);
+    for (j = 0; j < t->f; j++) {
+        unsigned char *at = to + j / 16 * 8 + j % 8;
+        const int c = (q[j] + 7) & 15;
+        *at = (unsigned char)(j % 16 < 8 ? (*at & 0xf0) | c : (*at & 0x0f) | c << 4);
+    }
+}
+
+TINY_API void tgnn_nibbles_get(const tgnn_nibbles *t, tiny_idx row, int8_t *q)
+{
+    tiny_idx j;
+    for (j = 0; j < t->f; j++) q[j] = (int8_t)tinyi_nibbles_one(tinyi_nibbles_row(t, row), j);
+}
+
+typedef struct tinyi_nibbling { const float *z, *factor, *step; const tgnn_nibbles *t; } tinyi_nibbling;
+
+static void tinyi_nibbling_run(tiny_team *team, void *arg)
+{
+    const tinyi_nibbling *g = (const tinyi_nibbling *)arg;
+    const tinyi_nibble_kernels *kernels = tinyi_nibble_kernels_of(team->k);
+    const tiny_idx f = g->t->f;
+    uint8_t *code = (uint8_t *)team->own;
+    tiny_idx i, i1, k;
+    memset(code, 7, (size_t)g->t->groups * 16);
+    team->ran_on = kernels->from;
+    while (tiny_take(team, g->t->n, 64, &i, &i1))
+        for (; i < i1; i++) {
+            unsigned char *to = tinyi_nibbles_row(g->t, i);
+            if (kernels->columns(code, g->z + i * f, g->step, (size_t)f, g->factor ? g->factor[i] : 1.0f)) tiny_team_fail(team, TINY_E_NUMERIC, "nibbles: a number is NaN");
+            for (k = 0; k < g->t->groups; k++) {   /* bytes below 16: no bit goes from one to the next */
+                uint64_t low, high;
+                memcpy(&low, code + 16 * k, 8);
+                memcpy(&high, code + 16 * k + 8, 8);
+                low |= high << 4;
+                memcpy(to + 8 * k, &low, 8);
+            }
+        }
+}
+
+TINY_API tiny_status tgnn_nibbles_quantize(tiny_ctx *ctx, const tiny_tensor *z, const float *factor, const float *step, const tgnn_nibbles *t)
+{
+    tinyi_nibbling g;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!z || !step || !t || tiny_tensor_check(z) || z->dtype != TINY_F32 || z->rank != 2 || !tiny_tensor_is_dense(z) || z->dim[0] != t->n || z->dim[1] != t->f)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "nibbles: z must be %td x %td f32, dense, and have steps", t ? t->n : 0, t ? t->f : 0);
+    g.z = (const float *)z->data;
+    g.factor = factor;
+    g.step = step;
+    g.t = t;
+    return tiny_parallel_loose(ctx, 0, 0, (size_t)t->groups * 16, tinyi_nibbling_run, &g);
+}
+
+/* ---- sums */
+
+typedef struct tinyi_nibble_sum { const tiny_sparse *a; const tgnn_nibbles *t; float own; const float *factor, *step, *bias; float *y; } tinyi_nibble_sum;
+
+/* own q is added before the steps: by loops, for the layers that want it */
+TINY_REF_BEGIN
+static void tinyi_nibbles_own(const tinyi_nibble_sum *s, tiny_idx row, tiny_idx j, tiny_idx n, int64_t edges, const int32_t *sum)
+{
+    const float factor = s->factor ? s->factor[row] : 1.0f;
+    float *y = s->y + row * s->t->f;
+    for (n += j; j < n; j++, sum++) {
+        const float v = ((float)((int64_t)*sum - 7 * edges) + s->own * (float)tinyi_nibbles_one(tinyi_nibbles_row(s->t, row), j)) * tinyi_a2q_step(s->step[j]) * factor;
+        y[j] = s->bias ? v + s->bias[j] : v;
+    }
+}
+TINY_REF_END
+
+static void tinyi_nibble_sum_run(tiny_team *team, void *arg)
+{
+    const tinyi_nibble_sum *s = (const tinyi_nibble_sum *)arg;
+    const tinyi_nibble_kernels *kernels = tinyi_nibble_kernels_of(team->k);
+    const tgnn_nibbles *t = s->t;
+    const size_t row_bytes = (size_t)t->groups * 8;
+    int32_t sum[16 * TINYI_NIBBLES_WIDE];
+    tiny_idx r, r1, w;
+    int64_t p, p0, p1;
+    team->ran_on = kernels->from;
+    while (tiny_take(team, s->a->n_rows, 64, &r, &r1))
+        for (; r < r1; r++) {
+            int bad = 0;
+            tinyi_row_range(s->a, r, &p0, &p1);
+            for (p = p0; p < p1; p++) bad |= s->a->col[p] < 0 || (tiny_idx)s->a->col[p] >= t->n;
+            if (bad) {
+                tiny_team_fail(team, TINY_E_FORMAT, "nibbles: an edge comes from a row that is not there");
+                return;
+            }
+            if (r + 1 < r1)                 /* what the next row will want */
+                for (p = p1; p < TINYI_MIN(p1 + 16, s->a->n); p++)
+                    if (s->a->col[p] >= 0 && (tiny_idx)s->a->col[p] < t->n) TINYI_NIBBLES_AHEAD(tinyi_nibbles_row(t, s->a->col[p]));
+            for (w = 0; w < t->groups; w += TINYI_NIBBLES_WIDE) {
+                const tiny_idx groups = TINYI_MIN(TINYI_NIBBLES_WIDE, t->groups - w), n = TINYI_MIN(16 * groups, t->f - 16 * w);
+                kernels->sums(sum, t->data + 8 * w, row_bytes, s->a->col + p0, p1 - p0, (size_t)groups);
+                if (s->own != 0.0f) tinyi_nibbles_own(s, r, 16 * w, n, p1 - p0, sum);
+                else kernels->finish(s->y + r * t->f + 16 * w, sum, (int32_t)(7 * (p1 - p0)), s->step + 16 * w, s->bias ? s->bias + 16 * w : NULL, (size_t)n, s->factor ? s->factor[r] : 1.0f);
+            }
+        }
+}
+
+TINY_API tiny_status tgnn_nibbles_sum(tiny_ctx *ctx, const tiny_sparse *a, const tgnn_nibbles *t, float own, const float *factor, const float *step, const float *bias, const tiny_tensor *y)
+{
+    tinyi_nibble_sum s;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!a || !t || !step || !y || a->form != TINY_CSR || a->n_cols > t->n || (own != 0.0f && a->n_rows > t->n) || tiny_tensor_check(y) || y->dtype != TINY_F32 || y->rank != 2 || !tiny_tensor_is_dense(y) ||
+        y->dim[0] != a->n_rows || y->dim[1] != t->f || a->n >= (int64_t)1 << 27)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "nibbles: a must be in CSR form with fewer than 2^27 edges, the table have a row for each of its columns, and y be f32 of its rows, dense");
+    s.a = a;
+    s.t = t;
+    s.own = own;
+    s.factor = factor;
+    s.step = step;
+    s.bias = bias;
+    s.y = (float *)y->data;
+    return tiny_parallel_loose(ctx, 0, 0, 0, tinyi_nibble_sum_run, &s);
+}
+
+/* src/gnn/quant/quant.c - a trained net made whole, and run
+ * Paper    Z. Zhu et al., A2Q (arXiv 2302.00193), section 3.1 and its appendix on integer arithmetic.
+ * Formula  gcn, D the edges into each node:  Z = a_i s_j (Xint Wint);  B = quant(D^-1/2 Z) by column, steps t_j;
+ *          Y = D^-1/2 t_j (A Bint) + bias. gin: B = quant(Z), Y = t_j (A Bint + (1 + eps) Bint) + bias, relu, and one more product.
+ * Error    the codes are those of the net on the tape, unless a number stands within a few units of the last place of a tie; where
+ *          they agree, 6 units of the last place in each layer.                                                                   */
+#include <stdio.h>
+#include <string.h>
+
+/* ---- made */
+
+TINY_API void tgnn_quant_free(tiny_ctx *ctx, tgnn_quant *n)
+{
+    int i;
+    if (!n) return;
+    tgnn_net_free(ctx, n->net);
+    tgnn_a2q_net_close(ctx, n->q);
+    for (i = 0; i < TGNN_A2Q_MAPS; i++) tiny_free(ctx, n->code[i]);
+    tgnn_nibbles_free(ctx, &n->turned);
+    tiny_free(ctx, n);
+}
+
+tiny_status tinyi_quant_turn(tiny_ctx *ctx, tgnn_quant *n)
+{
+    const tgnn_a2q_map *m = &n->q->map[0];
+    int8_t *row;
+    tiny_idx i, j;
+    tiny_status st;
+    if (!m->raw) return TINY_OK;
+    row = (int8_t *)tinyi_alloc(ctx, (size_t)m->n_out, 1);
+    if (!row) return tiny_ctx_status(ctx);
+    st = tgnn_nibbles_make(ctx, m->n_in, m->n_out, &n->turned);
+    for (i = 0; !st && i < m->n_in; i++) {
+        for (j = 0; j < m->n_out; j++) row[j] = n->code[0][j * m->n_in + i];
+        tgnn_nibbles_put(&n->turned, i, row);
+    }
+    tiny_free(ctx, row);
+    return st;
+}
+
+TINY_REF_BEGIN
+static void tinyi_quant_codes(const float *w, const float *step, tiny_idx n_out, tiny_idx n_in, int8_t *to)
+{
+    const float limit = (float)tgnn_a2q_limit(TGNN_A2Q_WEIGHT_BITS);
+    tiny_idx i, j;
+    for (i = 0; i < n_out; i++)
+        for (j = 0; j < n_in; j++) {
+            const float v = w[i * n_in + j];
+            const int c = tinyi_a2q_code(v, tinyi_a2q_step(step[i]), limit);
+            to[i * n_in + j] = (int8_t)(v < 0.0f ? -c : c);
+        }
+}
+
+/* steps above 0, whole bits */
+static void tinyi_quant_whole(float *step, float *bits, tiny_idx n)
+{
+    tiny_idx i;
+    for (i = 0; step && i < n; i++) step[i] = tinyi_a2q_step(step[i]);
+    for (i = 0; bits && i < n; i++) bits[i] = (float)tgnn_a2q_round(bits[i]);
+}
+TINY_REF_END
+
+/* of the net, all but the matrices that become codes */
+static tiny_status tinyi_quant_net(tiny_ctx *ctx, const tgnn_net *net, const tgnn_a2q_net *q, tgnn_net **out)
+{
+    int i, k;
+    tgnn_net *n = (tgnn_net *)tiny_alloc(ctx, sizeof *n);
+    *out = n;
+    if (!n) return tiny_ctx_status(ctx);
+    *n = *net;
+    for (i = 0; i < TGNN_NET_MOST; i++) {
+        memset(n->stage[i].layer.w, 0, sizeof n->stage[i].layer.w);
+        memset(n->stage[i].layer.owned, 0, sizeof n->stage[i].layer.owned);
+    }
+    for (i = 0; i < net->n_stages; i++)
+        for (k = 0; k < TGNN_LAYER_WEIGHTS; k++) {
+            const tiny_tensor *w = &net->stage[i].layer.w[k];
+            tgnn_layer *l = &n->stage[i].layer;
+            size_t bytes;
+            int m = 0;
+            while (m < q->n_maps && !(q->map[m].stage == i && q->map[m].weight == k)) m++;
+            if (!w->data || m < q->n_maps) continue;
+            if (!tiny_tensor_is_dense(w)) return tinyi_fail(ctx, TINY_E_SHAPE, "quant: weight %d of layer %d is not dense", k, i + 1);
+            bytes = (size_t)tiny_tensor_count(w) * sizeof(float);
+            l->owned[k] = tiny_alloc(ctx, bytes);
+            if (!l->owned[k]) return tiny_ctx_status(ctx);
+            memcpy(l->owned[k], w->data, bytes);
+            l->w[k] = *w;
+            l->w[k].data = l->owned[k];
+        }
+    return TINY_OK;
+}
+
+TINY_API tiny_status tgnn_quant_make(tiny_ctx *ctx, const tgnn_net *net, const tgnn_a2q_net *q, tgnn_quant **out)
+{
+    tgnn_quant *n;
+    int i;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!net || !q || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "quant: a net, its steps, and a place for what becomes of them are needed");
+    n = (tgnn_quant *)tiny_alloc(ctx, sizeof *n);
+    if (!n) return tiny_ctx_status(ctx);
+    memset(n, 0, sizeof *n);
+    st = tinyi_a2q_fits(ctx, net, q);
+    if (!st) st = tinyi_quant_net(ctx, net, q, &n->net);
+    if (!st) {
+        n->q = (tgnn_a2q_net *)tiny_alloc(ctx, sizeof *n->q);
+        if (!n->q) st = tiny_ctx_status(ctx);
+        else memset(n->q, 0, sizeof *n->q);
+    }
+    if (!st) {
+        n->q->desc = q->desc;
+        n->q->n_nodes = q->n_nodes;
+        st = tinyi_a2q_maps(ctx, net, q->map[0].raw, q->map[0].positive, n->q);
+    }
+    for (i = 0; !st && i < q->n_maps; i++) {
+        const tgnn_a2q_map *m = &q->map[i];
+        char what[96];
+        (void)snprintf(what, sizeof what, "layer %d (%s)", m->stage + 1, net->stage[m->stage].name);
+        st = tgnn_a2q_check(ctx, what, m->step, m->bits, m->n_steps);
+        if (!st) st = tgnn_a2q_check(ctx, what, m->weight_step, NULL, m->n_out);
+        if (!st) st = tgnn_a2q_check(ctx, what, m->sum_step, NULL, m->n_out);
+    }
+    if (!st) st = tinyi_a2q_room(ctx, net, n->q, q->n_nodes ? q->n_nodes : q->desc.uniform ? 1 : q->desc.groups);
+    if (!st) memcpy(n->q->values, q->values, q->n_values * sizeof(float));
+    for (i = 0; !st && i < q->n_maps; i++) {
+        tgnn_a2q_map *m = &n->q->map[i];
+        const float *w = (const float *)net->stage[m->stage].layer.w[m->weight].data;
+        tiny_idx k;
+        for (k = 0; !st && k < m->n_out * m->n_in; k++)
+            if (w[k] != w[k]) st = tinyi_fail(ctx, TINY_E_NUMERIC, "quant: layer %d (%s): weight %td is NaN", m->stage + 1, net->stage[m->stage].name, k);
+        tinyi_quant_whole(m->step, m->bits, m->n_steps);
+        tinyi_quant_whole(m->weight_step, NULL, m->n_out);
+        tinyi_quant_whole(m->sum_step, NULL, m->n_out);
+        n->code[i] = st ? NULL : (int8_t *)tinyi_alloc(ctx, (size_t)(m->n_out * m->n_in), 1);
+        if (!st && !n->code[i]) st = tiny_ctx_status(ctx);
+        if (!st) tinyi_quant_codes(w, m->weight_step, m->n_out, m->n_in, n->code[i]);
+    }
+    if (!st) {
+        const int input = q->map[0].raw ? TINYI_QUANT_RAW : q->map[0].positive ? TINYI_QUANT_POSITIVE : TINYI_QUANT_SIGNED;
+        n->net->quant = 1 + 3 * input + (q->n_nodes ? TINYI_QUANT_NODES : q->desc.published ? TINYI_QUANT_PUBLISHED : TINYI_QUANT_GROUPS);
+        st = tinyi_quant_turn(ctx, n);
+    }
+    if (st) tgnn_quant_free(ctx, n);
+    else *out = n;
+    return st;
+}
+
+TINY_API size_t tgnn_quant_bytes(const tgnn_quant *n)
+{
+    size_t bytes = 0;
+    int i, k;
+    for (i = 0; i < n->net->n_stages; i++)
+        for (k = 0; k < TGNN_LAYER_WEIGHTS; k++)
+            if (n->net->stage[i].layer.w[k].data) bytes += (size_t)tiny_tensor_count(&n->net->stage[i].layer.w[k]) * 4;
+    for (i = 0; i < n->q->n_maps; i++) {
+        const tgnn_a2q_map *m = &n->q->map[i];
+        bytes += (size_t)m->n_out * (size_t)((m->n_in + 1) / 2) + (size_t)m->n_out * (m->sum_step ? 8 : 4) + (size_t)m->n_steps * 5;
+    }
+    return bytes;
+}
+
+/* ---- run */
+
+typedef struct tinyi_quant_run {
+    tiny_ctx *ctx;
+    const tgnn_quant *n;
+    tgnn_quant_report *report;
+} tinyi_quant_run;
+
+/* z = x W of a map whose features are 0 or one number a row */
+static tiny_status tinyi_quant_raw(tinyi_quant_run *r, const tgnn_a2q_map *m, const tiny_tensor *x, const tiny_tensor *z)
+{
+    tiny_sparse_desc d;
+    tiny_sparse s;
+    float *factor = (float *)tinyi_alloc(r->ctx, (size_t)x->dim[0], sizeof *factor);
+    int positive;
+    tiny_status st = factor ? TINY_OK : tiny_ctx_status(r->ctx);
+    memset(&d, 0, sizeof d);
+    memset(&s, 0, sizeof s);
+    d.form = TINY_CSR;
+    if (!st && !tinyi_a2q_raw(x, factor, &positive))
+        st = tinyi_fail(r->ctx, TINY_E_ARGUMENT, "quant: the net was made for rows of x that hold 0 and one number above it; these hold others");
+    if (!st) st = tiny_sparse_from_dense(r->ctx, x, &d, &s);
+    if (!st) st = tgnn_nibbles_sum(r->ctx, &s, &r->n->turned, 0.0f, factor, m->weight_step, NULL, z);
+    tiny_sparse_free(r->ctx, &s);
+    tiny_free(r->ctx, factor);
+    return st;
+}
+
+static tiny_status tinyi_quant_product(tinyi_quant_run *r, int i, const tiny_tensor *x, const tiny_tensor *z)
+{
+    const tgnn_a2q_map *m = &r->n->q->map[i];
+    const tiny_tensor w = tiny_tensor_2d(r->n->code[i], TINY_I8, m->n_out, m->n_in), scale = tiny_tensor_1d(m->weight_step, TINY_F32, m->n_out);
+    tgnn_nearest nearest;
+    tgnn_packed packed;
+    int32_t *group = NULL;
+    tiny_status st = TINY_OK;
+    if (m->raw) return tinyi_quant_raw(r, m, x, z);
+    memset(&nearest, 0, sizeof nearest);
+    memset(&packed, 0, sizeof packed);
+    if (!r->n->q->n_nodes) {
+        st = tgnn_nearest_make(r->ctx, m->step, m->bits, m->n_steps, r->n->q->desc.published, &nearest);
+        if (!st) group = (int32_t *)tinyi_alloc(r->ctx, (size_t)x->dim[0], sizeof *group);
+        if (!st && !group) st = tiny_ctx_status(r->ctx);
+        if (!st) st = tgnn_nearest_assign(r->ctx, &nearest, x, group);
+    }
+    if (!st) st = tgnn_packed_make(r->ctx, x, m->step, m->bits, m->n_steps, group, m->positive, &packed);
+    if (!st) st = tgnn_packed_product(r->ctx, &packed, &w, &scale, z);
+    if (!st && r->report) {
+        r->report->numbers += (uint64_t)packed.n * (uint64_t)packed.f;
+        r->report->bits += packed.n_bits;
+        r->report->bytes += packed.n_bytes;
+        r->report->step_bytes += (size_t)packed.n * 5;
+    }
+    tgnn_packed_free(r->ctx, &packed);
+    tgnn_nearest_free(r->ctx, &nearest);
+    tiny_free(r->ctx, group);
+    return st;
+}
+
+/* y = sums of z along the edges, whole numbers, and the bias of the layer */
+static tiny_status tinyi_quant_sum(tinyi_quant_run *r, const tgnn_graph *g, const tgnn_stage *s, const tgnn_a2q_map *m, const tiny_tensor *z, const tiny_tensor *y)
+{
+    const tgnn_layer *l = &s->layer;
+    const tiny_sparse *a = tgnn_graph_in(g);
+    const int gin = l->kind == TGNN_LAYER_GIN;
+    tgnn_nibbles t;
+    float *root = NULL;
+    tiny_status st = tgnn_nibbles_make(r->ctx, z->dim[0], m->n_out, &t);
+    if (!st && !gin) {
+        root = (float *)tinyi_alloc(r->ctx, (size_t)a->n_rows, sizeof *root);
+        if (!root) st = tiny_ctx_status(r->ctx);
+        else tinyi_a2q_degrees(a, root);
+    }
+    if (!st) st = tgnn_nibbles_quantize(r->ctx, z, root, m->sum_step, &t);
+    if (!st) st = tgnn_nibbles_sum(r->ctx, a, &t, gin ? 1.0f + (l->w[4].data ? *(const float *)l->w[4].data : l->eps) : 0.0f, root, m->sum_step, (const float *)l->w[1].data, y);
+    tiny_free(r->ctx, root);
+    tgnn_nibbles_free(r->ctx, &t);
+    return st;
+}
+
+static tiny_status tinyi_quant_step(void *arg, int i, const tgnn_graph *g, const tiny_tensor *x, const tiny_tensor *y)
+{
+    tinyi_quant_run *r = (tinyi_quant_run *)arg;
+    const tgnn_stage *s = &r->n->net->stage[i];
+    const tgnn_a2q_map *m;
+    tiny_tensor z, h;
+    int k = 0;
+    tiny_status st;
+    memset(&z, 0, sizeof z);
+    memset(&h, 0, sizeof h);
+    while (r->n->q->map[k].stage != i) k++;
+    m = &r->n->q->map[k];
+    if (s->kind == TGNN_STAGE_LINEAR) {
+        st = tinyi_quant_product(r, k, x, y);
+        return st || !s->layer.w[1].data ? st : tiny_add(r->ctx, y, &s->layer.w[1], y);
+    }
+    st = tinyi_a2q_matrix(r->ctx, x->dim[0], m->n_out, &z);
+    if (!st) st = tinyi_quant_product(r, k, x, &z);
+    if (!st && s->layer.kind == TGNN_LAYER_GCN) st = tinyi_quant_sum(r, g, s, m, &z, y);
+    else if (!st) {
+        st = tinyi_a2q_matrix(r->ctx, x->dim[0], m->n_out, &h);
+        if (!st) st = tinyi_quant_sum(r, g, s, m, &z, &h);
+        if (!st) st = tiny_relu(r->ctx, &h, &h);
+        if (!st) st = tinyi_quant_product(r, k + 1, &h, y);
+        if (!st && s->layer.w[3].data) st = tiny_add(r->ctx, y, &s->layer.w[3], y);
+    }
+    tiny_free(r->ctx, z.data);
+    tiny_free(r->ctx, h.data);
+    return st;
+}
+
+TINY_API tiny_status tgnn_quant_run(tiny_ctx *ctx, const tgnn_quant *n, const tgnn_net_input *in, const tiny_tensor *y, const tiny_tensor *before, tgnn_quant_report *report)
+{
+    tinyi_quant_run r;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (report) memset(report, 0, sizeof *report);
+    if (st) return st;
+    if (!n || !in || !in->graph) return tinyi_fail(ctx, TINY_E_ARGUMENT, "quant: there is no net, or no graph");
+    if (n->q->n_nodes && n->q->n_nodes != tgnn_graph_nodes(in->graph))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "quant: the net has steps for each of %td nodes, the graph has %td; steps of groups fit any graph", n->q->n_nodes, tgnn_graph_nodes(in->graph));
+    r.ctx = ctx;
+    r.n = n;
+    r.report = report;
+    return tinyi_net_run_by(ctx, n->net, in, y, before, tinyi_quant_step, &r);
 }
 
 /* src/gnn/embed/fastrp.c - FastRP
@@ -39851,21 +45811,6 @@ TINYI_FN tiny_status tinyi_inflate(tiny_ctx *ctx, const char *where, const unsig
     return TINY_OK;
 }
 
-TINYI_FN uint32_t tinyi_crc32(uint32_t crc, const unsigned char *bytes, size_t n_bytes)
-{
-    uint32_t table[256], c;
-    size_t i;
-    int k;
-    for (i = 0; i < 256; i++) {
-        c = (uint32_t)i;
-        for (k = 0; k < 8; k++) c = c & 1 ? c >> 1 ^ 0xedb88320u : c >> 1;
-        table[i] = c;
-    }
-    crc = ~crc;
-    for (i = 0; i < n_bytes; i++) crc = crc >> 8 ^ table[(crc ^ bytes[i]) & 255];
-    return ~crc;
-}
-
 /* the bytes of a member's head; 0: it ends before */
 static size_t tinyi_gzip_head(const unsigned char *p, size_t n)
 {
@@ -40133,7 +46078,7 @@ static const char *tinyi_net_shape_text(int rank, const uint64_t *dim, char text
     return text;
 }
 
-static tiny_status tinyi_net_weight_room(tiny_ctx *ctx, tgnn_layer *l, int i, const tinyi_net_weight *w)
+tiny_status tinyi_net_weight_room(tiny_ctx *ctx, tgnn_layer *l, int i, const tinyi_net_weight *w)
 {
     size_t n = 1;
     int k;
@@ -40208,6 +46153,7 @@ static tiny_status tinyi_net_begin(tiny_ctx *ctx, const char *name, const void *
     if (!net) return tiny_ctx_status(ctx);
     memset(net, 0, sizeof *net);
     st = tinyi_net_describe(ctx, name, json, n_json, net);
+    if (!st && net->quant) st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: the net is quantized: tgnn_quant_read reads it", name);
     if (st) tgnn_net_free(ctx, net);
     else *out = net;
     return st;
@@ -40249,7 +46195,7 @@ TINY_API tiny_status tgnn_net_read_memory(tiny_ctx *ctx, const char *name, const
 }
 
 /* path without its ending, and with another; one block of the context */
-static char *tinyi_net_path(tiny_ctx *ctx, const char *path, const char *ending)
+char *tinyi_net_path(tiny_ctx *ctx, const char *path, const char *ending)
 {
     static const char *const known[] = { ".safetensors", ".json" };
     size_t n = strlen(path), i;
@@ -40440,7 +46386,7 @@ static void tinyi_net_say_stage(tinyi_net_text *t, const tgnn_stage *s, int firs
     t->n += (size_t)snprintf(t->at + t->n, t->room - t->n, " }");
 }
 
-static void tinyi_net_put_le(unsigned char *to, uint64_t v, int n)
+void tinyi_net_put_le(unsigned char *to, uint64_t v, int n)
 {
     int k;
     for (k = 0; k < n; k++) to[k] = (unsigned char)(v >> 8 * k);
@@ -40494,27 +46440,18 @@ static tiny_status tinyi_net_pack(tiny_ctx *ctx, const tgnn_net *net, unsigned c
     return TINY_OK;
 }
 
-TINY_API tiny_status tgnn_net_write(tiny_ctx *ctx, const char *path, const tgnn_net *net)
+tiny_status tinyi_net_write_json(tiny_ctx *ctx, const char *path, const tgnn_net *net)
 {
-    char *name;
-    unsigned char *bytes = NULL;
     tinyi_net_text t;
-    size_t n = 0;
+    char *name;
     int i;
-    tiny_status st = tinyi_ctx_check(ctx);
-    if (st) return st;
-    if (!path || !net) return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: there is no path, or no net");
-    st = tinyi_net_pack(ctx, net, &bytes, &n);
-    if (st) return st;
-    name = tinyi_net_path(ctx, path, ".safetensors");
-    st = name ? tiny_file_write(ctx, name, bytes, n) : tiny_ctx_status(ctx);
-    tiny_free(ctx, name);
-    tiny_free(ctx, bytes);
-    if (st) return st;
-    t.room = 128 + (size_t)net->n_stages * TINYI_NET_STAGE_TEXT;
+    tiny_status st;
+    t.room = 192 + (size_t)net->n_stages * TINYI_NET_STAGE_TEXT;
     t.at = (char *)tiny_alloc(ctx, t.room);
     if (!t.at) return tiny_ctx_status(ctx);
-    t.n = (size_t)snprintf(t.at, t.room, "{ \"format\": \"tgnn-net 1\",%s\n  \"layers\": [\n", net->rows ? "\n  \"rows\": true," : "");
+    t.n = (size_t)snprintf(t.at, t.room, "{ \"format\": \"tgnn-net 1\",%s", net->rows ? "\n  \"rows\": true," : "");
+    if (net->quant) t.n += (size_t)snprintf(t.at + t.n, t.room - t.n, "\n  \"quant\": \"%s\",", tinyi_net_quant_name(net->quant));
+    t.n += (size_t)snprintf(t.at + t.n, t.room - t.n, "\n  \"layers\": [\n");
     for (i = 0; i < net->n_stages; i++) tinyi_net_say_stage(&t, &net->stage[i], i == 0);
     t.n += (size_t)snprintf(t.at + t.n, t.room - t.n, "\n  ] }\n");
     name = tinyi_net_path(ctx, path, ".json");
@@ -40524,62 +46461,22 @@ TINY_API tiny_status tgnn_net_write(tiny_ctx *ctx, const char *path, const tgnn_
     return st;
 }
 
-/* src/gnn/train/pass.h - a net on a tape: the same layers as gnn/layer/layer.c, made of operations that have gradients, with dropout and
- * batch norms that only training knows
- *
- * Dropout: each number is 0 with probability p, else divided by 1 - p; the draws are 16 bits of Philox, so p is rounded to 1 / 65536.
- * Sparse features are multiplied by the first weights as a sum along edges, and their zeros are never touched. Batch norms stand behind
- * both Linear of each gin layer; tinyi_pass_fold puts them into its weights, so that what was trained is a plain net.               */
-#ifndef TINYI_GNN_PASS_H
-#define TINYI_GNN_PASS_H
-TINYI_C_BEGIN
-#ifndef TINY_NO_TRAIN
-
-#define TINYI_PASS_PARAMS (TGNN_NET_MOST * (TGNN_LAYER_WEIGHTS + 4))
-typedef struct tinyi_pass_norm { tiny_tensor g, b, mean, var; } tinyi_pass_norm;
-
-typedef struct tinyi_pass {
-    tiny_ctx *ctx;
-    tgnn_net *net;
-    tiny_param param[TINYI_PASS_PARAMS];
-    size_t n_params, n_values;              /* n_values: floats of all parameters and running values */
-    tinyi_pass_norm norm[TGNN_NET_MOST][2]; /* data NULL: none */
-    tiny_rng rng;
-    int train;                              /* dropout, and norms by the batch */
-    float *grads, *norms;                   /* what we took */
-} tinyi_pass;
-
-typedef struct tinyi_pass_input {
-    const tgnn_graph *graph;
-    tinyi_net_graphs graphs;
-    tiny_tensor x;                          /* dense, rows divided by their sums where the net says so */
-    float *owned;                           /* x, where it is ours */
-    tiny_sparse sparse;                     /* offset NULL: x is used as it is */
-    float *kept;                            /* its values after dropout */
-    const int64_t *graph_at;
-    tiny_idx n_graphs;
-} tinyi_pass_input;
-
-/* Parameters are the weights of the net, in place; groups of the optimiser: 0 for the first layer, 1 for the others. norms: batch norms
- * in gin layers, which then must have their biases. */
-TINYI_FN tiny_status tinyi_pass_open(tiny_ctx *ctx, tgnn_net *net, int norms, uint64_t seed, tinyi_pass **out);
-TINYI_FN void tinyi_pass_close(tinyi_pass *p);                     /* takes NULL */
-TINYI_FN void tinyi_pass_keep(const tinyi_pass *p, float *values); /* all that training changes, n_values numbers */
-TINYI_FN void tinyi_pass_back(tinyi_pass *p, const float *values);
-TINYI_FN void tinyi_pass_fold(tinyi_pass *p);                      /* the norms are gone afterwards: nothing more can be trained */
-
-/* x (nodes, n_in) stays the caller's; sparse: look whether it is worth it */
-TINYI_FN tiny_status tinyi_pass_input_open(tinyi_pass *p, const tgnn_graph *g, const int32_t *relation, const tiny_tensor *x, int sparse, tinyi_pass_input *out);
-TINYI_FN void tinyi_pass_input_close(tinyi_pass *p, tinyi_pass_input *in);
-
-TINYI_FN tiny_tensor tinyi_pass_run(tiny_tape *t, tinyi_pass *p, const tinyi_pass_input *in);
-/* A tape that what fn does just fits into; fn runs the pass and the loss, as it will. no_grad: for evaluation. */
-typedef tiny_tensor (*tinyi_pass_fn)(tiny_tape *t, void *user);
-TINYI_FN tiny_status tinyi_pass_tape(tinyi_pass *p, tinyi_pass_fn fn, void *user, int no_grad, tiny_tape **out);
-
-#endif
-TINYI_C_END
-#endif
+TINY_API tiny_status tgnn_net_write(tiny_ctx *ctx, const char *path, const tgnn_net *net)
+{
+    char *name;
+    unsigned char *bytes = NULL;
+    size_t n = 0;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!path || !net) return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: there is no path, or no net");
+    st = tinyi_net_pack(ctx, net, &bytes, &n);
+    if (st) return st;
+    name = tinyi_net_path(ctx, path, ".safetensors");
+    st = name ? tiny_file_write(ctx, name, bytes, n) : tiny_ctx_status(ctx);
+    tiny_free(ctx, name);
+    tiny_free(ctx, bytes);
+    return st ? st : tinyi_net_write_json(ctx, path, net);
+}
 
 /* src/gnn/train/pass.c - layers on a tape
  * Papers   the layers: see gnn/layer/layer.c. Dropout: N. Srivastava et al., JMLR 15, 2014; of attention as in P. Velickovic et al., 2018.
@@ -40671,6 +46568,7 @@ tiny_status tinyi_pass_open(tiny_ctx *ctx, tgnn_net *net, int norms, uint64_t se
 void tinyi_pass_close(tinyi_pass *p)
 {
     if (!p) return;
+    if (p->guest) p->guest->leave(p->guest->arg);
     tiny_free(p->ctx, p->grads);
     tiny_free(p->ctx, p->norms);
     tiny_free(p->ctx, p);
@@ -40757,6 +46655,7 @@ tiny_status tinyi_pass_input_open(tinyi_pass *p, const tgnn_graph *g, const int3
             in->x.data = in->owned;
         }
     }
+    sparse = sparse && !(p->guest && p->guest->dense);
     for (i = 0; !st && sparse && i < tiny_tensor_count(x); i++) n += ((const float *)in->x.data)[i] != 0.0f;
     if (!st && sparse && x->dim[1] >= 32 && n < tiny_tensor_count(x) / 8 && tinyi_pass_takes_sparse(p->net)) {
         memset(&d, 0, sizeof d);
@@ -40780,17 +46679,6 @@ void tinyi_pass_input_close(tinyi_pass *p, tinyi_pass_input *in)
 
 /* ---- what layers are made of */
 
-typedef struct tinyi_pass_at {              /* one stage of a run */
-    tiny_tape *t;
-    tinyi_pass *p;
-    const tinyi_pass_input *in;
-    const tgnn_stage *s;
-    const tgnn_layer *l;
-    tiny_tensor offset, col, value;         /* of the graph of the stage */
-    const tiny_tensor *x;                   /* NULL: the sparse rows of the input */
-    tiny_tensor s_offset, s_col, s_value;
-} tinyi_pass_at;
-
 static void tinyi_pass_mask(tiny_rng *r, float *m, size_t n, float drop)
 {
     const uint32_t below = (uint32_t)((double)drop * 65536.0 + 0.5);
@@ -40812,7 +46700,7 @@ static void tinyi_pass_mask(tiny_rng *r, float *m, size_t n, float drop)
     }
 }
 
-static tiny_tensor tinyi_pass_drop(tinyi_pass_at *a, const tiny_tensor *x, float drop)
+tiny_tensor tinyi_pass_drop(tinyi_pass_at *a, const tiny_tensor *x, float drop)
 {
     tiny_tensor m;
     if (!a->p->train || drop <= 0.0f) return *x;
@@ -40824,7 +46712,7 @@ static tiny_tensor tinyi_pass_drop(tinyi_pass_at *a, const tiny_tensor *x, float
 
 static tiny_tensor tinyi_pass_one(tinyi_pass_at *a, int kind, const tiny_tensor *x) { return tiny_tape_call(a->t, kind, x, NULL, NULL, NULL, NULL); }
 
-static tiny_tensor tinyi_pass_spmm(tinyi_pass_at *a, const tiny_tensor *x, const tiny_tensor *w, int reduce)
+tiny_tensor tinyi_pass_spmm(tinyi_pass_at *a, const tiny_tensor *x, const tiny_tensor *w, int reduce)
 {
     tiny_spmm_params q;
     memset(&q, 0, sizeof q);
@@ -40834,22 +46722,25 @@ static tiny_tensor tinyi_pass_spmm(tinyi_pass_at *a, const tiny_tensor *x, const
 
 static const tiny_tensor *tinyi_pass_weight(const tinyi_pass_at *a, int i) { return a->l->w[i].data ? &a->l->w[i] : NULL; }
 
-static tiny_tensor tinyi_pass_plus(tinyi_pass_at *a, const tiny_tensor *y, int i_bias)
+tiny_tensor tinyi_pass_plus(tinyi_pass_at *a, const tiny_tensor *y, int i_bias)
 {
     const tiny_tensor *b = i_bias < 0 ? NULL : tinyi_pass_weight(a, i_bias);
     return b ? tiny_tape_add(a->t, y, b) : *y;
 }
 
+tiny_tensor tinyi_pass_product(tinyi_pass_at *a, const tiny_tensor *x, const tiny_tensor *w)
+{
+    tiny_tensor turned;
+    if (x) return tiny_tape_linear(a->t, x, w, NULL, TINY_ACT_NONE);
+    turned = tiny_tensor_swap(*w, 0, 1);
+    turned = tinyi_pass_one(a, TINY_OP_COPY, &turned);
+    return tiny_tape_call(a->t, TINY_OP_SPMM, &a->s_offset, &turned, &a->s_col, &a->s_value, NULL);
+}
+
 /* x W' + b of weights i and i_bias (below 0: none) */
 static tiny_tensor tinyi_pass_linear(tinyi_pass_at *a, const tiny_tensor *x, int i, int i_bias)
 {
-    tiny_tensor y, w;
-    if (x) y = tiny_tape_linear(a->t, x, &a->l->w[i], NULL, TINY_ACT_NONE);
-    else {
-        w = tiny_tensor_swap(a->l->w[i], 0, 1);
-        w = tinyi_pass_one(a, TINY_OP_COPY, &w);
-        y = tiny_tape_call(a->t, TINY_OP_SPMM, &a->s_offset, &w, &a->s_col, &a->s_value, NULL);
-    }
+    const tiny_tensor y = tinyi_pass_product(a, x, &a->l->w[i]);
     return tinyi_pass_plus(a, &y, i_bias);
 }
 
@@ -41141,14 +47032,14 @@ tiny_tensor tinyi_pass_run(tiny_tape *t, tinyi_pass *p, const tinyi_pass_input *
             a.s_offset = tiny_tensor_1d(sx->offset, TINY_I64, sx->n_rows + 1);
             a.s_col = tiny_tensor_1d(sx->col, TINY_I32, (tiny_idx)sx->n);
             a.s_value = tiny_tensor_1d(drop ? in->kept : sx->value, TINY_F32, (tiny_idx)sx->n);
-        } else x = tinyi_pass_drop(&a, &h[i], a.s->dropout);
+        } else x = p->guest ? h[i] : tinyi_pass_drop(&a, &h[i], a.s->dropout);
         if (a.s->kind == TGNN_STAGE_CONV) {
             const tiny_sparse *g = tgnn_graph_in(in->graphs.of[i]);
             a.offset = tiny_tensor_1d(g->offset, TINY_I64, g->n_rows + 1);
             a.col = tiny_tensor_1d(g->col, TINY_I32, (tiny_idx)g->n);
             a.value = tiny_tensor_1d(g->value, TINY_F32, (tiny_idx)g->n);
-            h[i + 1] = tinyi_pass_layer(&a);
-        } else if (a.s->kind == TGNN_STAGE_LINEAR) h[i + 1] = tinyi_pass_linear(&a, &x, 0, 1);
+            h[i + 1] = p->guest ? p->guest->stage(&a, i) : tinyi_pass_layer(&a);
+        } else if (a.s->kind == TGNN_STAGE_LINEAR) h[i + 1] = p->guest ? p->guest->stage(&a, i) : tinyi_pass_linear(&a, &x, 0, 1);
         else h[i + 1] = tinyi_pass_readout(&a, h, i);
         h[i + 1] = tinyi_pass_act(&a, &h[i + 1]);
     }
@@ -41189,6 +47080,79 @@ tiny_status tinyi_pass_tape(tinyi_pass *p, tinyi_pass_fn fn, void *user, int no_
     return TINY_OK;
 }
 #endif
+
+/* src/gnn/quant/nibble.c - compiles the loops over codes once for each target, and chooses among them */
+#include <string.h>
+
+#if TINYI_HAVE_SCALAR
+#define TINYI_PASS TINYI_PASS_SCALAR
+TINYI_TARGET_BEGIN_SCALAR
+#define TINYI_STITCH_PART 2
+#include TINYGNN_FILE
+#undef TINYI_STITCH_PART
+TINYI_TARGET_END_SCALAR
+#undef TINYI_PASS
+#endif
+
+#if TINYI_HAVE_W128
+#define TINYI_PASS TINYI_PASS_W128
+TINYI_TARGET_BEGIN_W128
+#define TINYI_STITCH_PART 2
+#include TINYGNN_FILE
+#undef TINYI_STITCH_PART
+TINYI_TARGET_END_W128
+#undef TINYI_PASS
+#endif
+
+#if TINYI_HAVE_NEON
+#define TINYI_PASS TINYI_PASS_NEON
+TINYI_TARGET_BEGIN_NEON
+#define TINYI_STITCH_PART 2
+#include TINYGNN_FILE
+#undef TINYI_STITCH_PART
+TINYI_TARGET_END_NEON
+#undef TINYI_PASS
+#endif
+
+#if TINYI_HAVE_AVX2
+#define TINYI_PASS TINYI_PASS_AVX2
+TINYI_TARGET_BEGIN_AVX2
+#define TINYI_STITCH_PART 2
+#include TINYGNN_FILE
+#undef TINYI_STITCH_PART
+TINYI_TARGET_END_AVX2
+#undef TINYI_PASS
+#endif
+
+#if TINYI_HAVE_AVX512
+#define TINYI_PASS TINYI_PASS_AVX512
+TINYI_TARGET_BEGIN_AVX512
+#define TINYI_STITCH_PART 2
+#include TINYGNN_FILE
+#undef TINYI_STITCH_PART
+TINYI_TARGET_END_AVX512
+#undef TINYI_PASS
+#endif
+
+/* Every pass has an int8 product of its own: where that one comes from is the target of the context. */
+const tinyi_nibble_kernels *tinyi_nibble_kernels_of(const tinyi_kernels *k)
+{
+    switch ((tiny_target)k->from[TINYI_K_gemm_i8_tile]) {
+#if TINYI_HAVE_W128
+    case TINY_TARGET_W128: return &tinyi_nibble_table_w128;
+#endif
+#if TINYI_HAVE_NEON
+    case TINY_TARGET_NEON: return &tinyi_nibble_table_neon;
+#endif
+#if TINYI_HAVE_AVX2
+    case TINY_TARGET_AVX2: return &tinyi_nibble_table_avx2;
+#endif
+#if TINYI_HAVE_AVX512
+    case TINY_TARGET_AVX512: case TINY_TARGET_AMX: return &tinyi_nibble_table_avx512;
+#endif
+    default: return &tinyi_nibble_table_scalar;
+    }
+}
 
 /* src/gnn/train/kit.h - the loop that nodes, links and graphs have in common */
 #ifndef TINYI_GNN_KIT_H
@@ -41260,7 +47224,9 @@ static tiny_status tinyi_kit_step(tinyi_kit *k, tiny_tape *tape, tiny_optim *opt
     tiny_tape_zero(tape);
     if (!tiny_tape_status(tape) && y.data) *loss += (double)*(const float *)y.data / (double)k->steps;
     st = tiny_tape_backward(tape, &y, NULL);
+    if (!st && k->pass->guest) *loss += k->pass->guest->before(k->pass->guest->arg) / (double)k->steps;
     if (!st) st = tiny_optim_step(opt, factor);
+    if (!st && k->pass->guest) k->pass->guest->after(k->pass->guest->arg);
     k->pass->train = 0;
     tiny_tape_release(tape, mark);
     return st;
@@ -41276,7 +47242,7 @@ tiny_status tinyi_kit_run(tinyi_kit *k, tgnn_epoch *last)
     tgnn_epoch e;
     float *best = NULL;
     double least = 0.0, loss = 0.0;             /* of the epoch whose weights are kept */
-    int epoch, step, since = 0, stop = 0;
+    int epoch, step, group, since = 0, stop = 0;
     tiny_status st;
     memset(&od, 0, sizeof od);
     memset(&e, 0, sizeof e);
@@ -41285,6 +47251,10 @@ tiny_status tinyi_kit_run(tinyi_kit *k, tgnn_epoch *last)
     od.group[0].lr = od.group[1].lr = d->lr > 0.0 ? d->lr : 0.01;
     od.group[0].decay = d->decay;
     od.group[1].decay = d->decay_all ? d->decay : 0.0;
+    for (group = 2; k->pass->guest && group < TINY_OPTIM_GROUPS; group++) {
+        od.group[group].kind = TINY_OPTIM_ADAM;
+        od.group[group].lr = k->pass->guest->lr[group];
+    }
     st = tiny_optim_open(k->ctx, k->pass->param, k->pass->n_params, &od, &opt);
     if (!st && d->patience) {
         best = (float *)tinyi_alloc(k->ctx, k->pass->n_values, sizeof *best);
@@ -41430,6 +47400,7 @@ TINY_API tiny_status tgnn_train_nodes(tiny_ctx *ctx, tgnn_net *net, const tgnn_n
     if (!task.train) return tiny_ctx_status(ctx);
     st = tinyi_node_check(ctx, &task, net, desc);
     if (!st) st = tinyi_pass_open(ctx, net, desc->batch_norm, desc->seed, &task.pass);
+    if (!st && desc->a2q) st = tinyi_a2q_join(desc->a2q, task.pass);
     if (!st) st = tinyi_pass_input_open(task.pass, data->graph, data->relation, data->x, 1, &task.in);
     if (!st) st = tinyi_pass_tape(task.pass, tinyi_node_logits, &task, 1, &task.eyes);
     kit.ctx = ctx;
@@ -41690,6 +47661,7 @@ TINY_API tiny_status tgnn_train_graphs(tiny_ctx *ctx, tgnn_net *net, const tgnn_
     t.order = t.train ? t.train + data->n_graphs : NULL;
     if (!st) st = tinyi_graph_room(&t);
     if (!st) st = tinyi_pass_open(ctx, net, desc->batch_norm, desc->seed, &t.pass);
+    if (!st && desc->a2q) st = tinyi_a2q_join(desc->a2q, t.pass);
     if (!st) st = tinyi_graph_largest(&t);
     if (!st) st = tinyi_pass_tape(t.pass, tinyi_graph_logits, &t, 1, &t.eyes);
     kit.ctx = ctx;
@@ -41935,6 +47907,7 @@ TINY_API tiny_status tgnn_train_links(tiny_ctx *ctx, tgnn_net *net, const tgnn_l
     if (!desc) desc = &none;
     if (!data || !data->graph || !x || !data->link[0] || data->n[0] < 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: links of tgnn_links_split and x are needed");
     st = tinyi_kit_check(ctx, net, desc);
+    if (!st && desc->a2q) st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "train: nets that find links are not quantized");
     for (k = 0; !st && k < net->n_stages; k++)
         if (net->stage[k].kind == TGNN_STAGE_READOUT) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "train: a net with a readout answers for graphs, not for nodes");
     if (!st && desc->patience && !data->n[1]) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "train: patience %d without a link to validate on", desc->patience);
@@ -41971,6 +47944,349 @@ TINY_API tiny_status tgnn_train_links(tiny_ctx *ctx, tgnn_net *net, const tgnn_l
     return st;
 }
 #endif
+
+/* src/gnn/quant/quant_file.c - nets of whole numbers from files, and into them
+ *
+ * The file is walked once to note where each tensor lies, then everything is looked at together: which are missing, whether they say the
+ * same number of steps, whether two lie over one another. Only then memory is taken, for what the file really holds.              */
+#include <stdio.h>
+#include <string.h>
+
+/* what stands in a file for a map, behind the name of its matrix */
+enum { TINYI_QUANT_CODE, TINYI_QUANT_SCALE, TINYI_QUANT_STEP, TINYI_QUANT_BITS, TINYI_QUANT_SUM, TINYI_QUANT_PARTS };
+static const char *const tinyi_quant_ending[TINYI_QUANT_PARTS] = { "", ".scale", ".step", ".bits", ".sum" };
+
+enum { TINYI_QUANT_NAME = TGNN_NET_NAME + 40 };
+#define TINYI_QUANT_PLACES (TGNN_A2Q_MAPS * TINYI_QUANT_PARTS + TGNN_NET_MOST * TGNN_LAYER_WEIGHTS)
+
+/* a tensor that the file has, or should have */
+typedef struct tinyi_quant_place {
+    char name[TINYI_QUANT_NAME];
+    int byte;                               /* U8; else F32 */
+    int rank;
+    tiny_idx dim[3];                        /* below 0: as many as there are steps */
+    int optional;
+    int map, part;                          /* map -1: weight `part` of stage `stage` */
+    int stage;
+    const unsigned char *data;              /* in the file */
+    size_t bytes;
+} tinyi_quant_place;
+
+typedef struct tinyi_quant_places {
+    tiny_ctx *ctx;
+    const char *path;
+    tinyi_quant_place *at;
+    int n;
+    tiny_idx n_steps;                       /* 0: not known yet */
+    tiny_status st;
+} tinyi_quant_places;
+
+/* every tensor that a net of this description can have */
+static void tinyi_quant_list(const tgnn_net *net, const tgnn_a2q_net *q, tinyi_quant_places *p)
+{
+    tinyi_net_weight w;
+    int i, k, m;
+    for (i = 0; i < net->n_stages; i++)
+        for (k = 0; k < TGNN_LAYER_WEIGHTS; k++) {
+            tinyi_quant_place *t;
+            int part;
+            if (!tinyi_net_wants(&net->stage[i], k, &w)) continue;
+            for (m = 0; m < q->n_maps && !(q->map[m].stage == i && q->map[m].weight == k); m++) {}
+            for (part = 0; part < (m < q->n_maps ? TINYI_QUANT_PARTS : 1); part++) {
+                if (m < q->n_maps && ((q->map[m].raw && (part == TINYI_QUANT_STEP || part == TINYI_QUANT_BITS)) || (part == TINYI_QUANT_SUM && (net->stage[i].kind != TGNN_STAGE_CONV || k)))) continue;
+                t = &p->at[p->n++];
+                memset(t, 0, sizeof *t);
+                (void)snprintf(t->name, sizeof t->name, "%s.%s%s", net->stage[i].name, w.name, tinyi_quant_ending[part]);
+                t->stage = i;
+                t->part = m < q->n_maps ? part : k;
+                t->map = m < q->n_maps ? m : -1;
+                if (t->map < 0) {
+                    t->rank = w.rank;
+                    memcpy(t->dim, w.dim, sizeof t->dim);
+                    t->optional = w.optional;
+                    continue;
+                }
+                t->byte = part == TINYI_QUANT_CODE || part == TINYI_QUANT_BITS;
+                t->rank = part == TINYI_QUANT_CODE ? 2 : 1;
+                t->dim[0] = part == TINYI_QUANT_STEP || part == TINYI_QUANT_BITS ? -1 : q->map[m].n_out;
+                t->dim[1] = (q->map[m].n_in + 1) / 2;
+            }
+        }
+}
+
+/* ---- read */
+
+static void tinyi_quant_take(void *arg, const tinyi_st_tensor *t)
+{
+    tinyi_quant_places *p = (tinyi_quant_places *)arg;
+    tinyi_quant_place *at = NULL;
+    char shown[TINYI_SHOW];
+    int i, k, fits;
+    if (p->st) return;
+    (void)tinyi_show_bytes(t->name.at, t->name.n, shown);
+    for (i = 0; i < p->n && !at; i++)
+        if (tinyi_json_text_is(t->name, p->at[i].name)) at = &p->at[i];
+    if (!at) p->st = tinyi_fail(p->ctx, TINY_E_FORMAT, "%s: the tensor %s belongs to no layer of the description", p->path, shown);
+    else if (at->data) p->st = tinyi_fail(p->ctx, TINY_E_FORMAT, "%s: the tensor %s stands there twice", p->path, shown);
+    else if (t->type != (at->byte ? TINYI_ST_U8 : TINYI_ST_F32)) p->st = tinyi_fail(p->ctx, TINY_E_DTYPE, "%s: the tensor %s is not of type %s", p->path, shown, at->byte ? "U8" : "F32");
+    if (p->st) return;
+    fits = t->rank == at->rank || (at->map < 0 && at->rank == 1 && at->dim[0] == 1 && t->rank == 0);       /* eps may be of rank 0 */
+    for (k = 0; fits && k < t->rank; k++) {
+        if (at->dim[k] < 0 && !p->n_steps && t->dim[k] >= 1 && t->dim[k] <= 0x7fffffff) p->n_steps = (tiny_idx)t->dim[k];
+        fits = t->dim[k] == (uint64_t)(at->dim[k] < 0 ? p->n_steps : at->dim[k]) && t->dim[k] > 0;
+    }
+    if (!fits) {
+        p->st = tinyi_fail(p->ctx, TINY_E_SHAPE, "%s: the tensor %s has not the shape that the description and the other steps make it", p->path, shown);
+        return;
+    }
+    for (i = 0; i < p->n; i++)
+        if (p->at[i].data && t->data < p->at[i].data + p->at[i].bytes && p->at[i].data < t->data + t->bytes) p->st = tinyi_fail(p->ctx, TINY_E_FORMAT, "%s: the tensor %s lies over another one", p->path, shown);
+    at->data = t->data;
+    at->bytes = t->bytes;
+}
+
+static tiny_status tinyi_quant_floats_of(const tinyi_quant_places *p, const tinyi_quant_place *t, float *to, int above)
+{
+    tinyi_cursor c = tinyi_cursor_make(t->data, t->bytes);
+    size_t i;
+    for (i = 0; i < t->bytes / 4; i++) {
+        (void)tinyi_rd_f32(&c, &to[i]);
+        if (!(to[i] - to[i] == 0.0f) || (above && !(to[i] >= TGNN_A2Q_STEP)))
+            return tinyi_fail(p->ctx, TINY_E_NUMERIC, "%s: number %zu of the tensor %s is %g%s", p->path, i, t->name, (double)to[i], above ? "; a step is at least 1e-8" : "");
+    }
+    return TINY_OK;
+}
+
+static tiny_status tinyi_quant_fill(const tinyi_quant_places *p, tgnn_quant *n, const tinyi_quant_place *t)
+{
+    tgnn_a2q_map *m = t->map < 0 ? NULL : &n->q->map[t->map];
+    tinyi_net_weight w;
+    tiny_idx i, j;
+    tiny_status st;
+    if (!m) {
+        tgnn_layer *l = &n->net->stage[t->stage].layer;
+        (void)tinyi_net_wants(&n->net->stage[t->stage], t->part, &w);
+        st = tinyi_net_weight_room(p->ctx, l, t->part, &w);
+        return st ? st : tinyi_quant_floats_of(p, t, (float *)l->w[t->part].data, 0);
+    }
+    switch (t->part) {
+    case TINYI_QUANT_SCALE: return tinyi_quant_floats_of(p, t, m->weight_step, 1);
+    case TINYI_QUANT_STEP: return tinyi_quant_floats_of(p, t, m->step, 1);
+    case TINYI_QUANT_SUM: return tinyi_quant_floats_of(p, t, m->sum_step, 1);
+    case TINYI_QUANT_BITS:
+        for (i = 0; i < m->n_steps; i++) {
+            if (t->data[i] < 1 || t->data[i] > TGNN_A2Q_BITS) return tinyi_fail(p->ctx, TINY_E_FORMAT, "%s: number %td of the tensor %s is %d; there are 1 to %d bits", p->path, i, t->name, t->data[i], TGNN_A2Q_BITS);
+            m->bits[i] = (float)t->data[i];
+        }
+        return TINY_OK;
+    default: break;
+    }
+    n->code[t->map] = (int8_t *)tinyi_alloc(p->ctx, t->bytes, 2);           /* n_out (n_in + 1) / 2 bytes: twice that is enough */
+    if (!n->code[t->map]) return tiny_ctx_status(p->ctx);
+    for (i = 0; i < m->n_out; i++) {
+        int8_t *row = n->code[t->map] + i * m->n_in;
+        tgnn_bits_unpack((uint8_t *)row, t->data + i * t->dim[1], (size_t)m->n_in, TGNN_A2Q_WEIGHT_BITS);
+        for (j = 0; j < m->n_in; j++) {
+            if (row[j] > 14) return tinyi_fail(p->ctx, TINY_E_FORMAT, "%s: number %td of row %td of the tensor %s is 15; there are 0 to 14", p->path, j, i, t->name);
+            row[j] = (int8_t)(row[j] - 7);
+        }
+    }
+    return TINY_OK;
+}
+
+TINY_API tiny_status tgnn_quant_read_memory(tiny_ctx *ctx, const char *name, const void *json, size_t n_json, const void *weights, size_t n_weights, tgnn_quant **out)
+{
+    tinyi_quant_places p;
+    tinyi_st_sink sink;
+    tgnn_quant *n;
+    int i, input = 0, steps = 0;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!name || !json || !out || (!weights && n_weights)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "quant: there is no name, no description, no weights, or no place for the net");
+    memset(&p, 0, sizeof p);
+    p.ctx = ctx;
+    p.path = name;
+    n = (tgnn_quant *)tiny_alloc(ctx, sizeof *n);
+    if (!n) return tiny_ctx_status(ctx);
+    memset(n, 0, sizeof *n);
+    n->net = (tgnn_net *)tiny_alloc(ctx, sizeof *n->net);
+    if (n->net) memset(n->net, 0, sizeof *n->net);
+    n->q = n->net ? (tgnn_a2q_net *)tiny_alloc(ctx, sizeof *n->q) : NULL;
+    if (n->q) memset(n->q, 0, sizeof *n->q);
+    p.at = n->q ? (tinyi_quant_place *)tinyi_alloc(ctx, TINYI_QUANT_PLACES, sizeof *p.at) : NULL;
+    st = p.at ? tinyi_net_describe(ctx, name, json, n_json, n->net) : tiny_ctx_status(ctx);
+    if (!st && !n->net->quant) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the description has no \"quant\": this is no quantized net", name);
+    if (!st) {
+        input = (n->net->quant - 1) / 3;
+        steps = (n->net->quant - 1) % 3;
+        n->q->desc.published = steps == TINYI_QUANT_PUBLISHED;
+        st = tinyi_a2q_maps(ctx, n->net, input == TINYI_QUANT_RAW, input != TINYI_QUANT_SIGNED, n->q);
+    }
+    if (!st && !n->q->n_maps) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the description has no layer with weights", name);
+    if (!st) {
+        tinyi_quant_list(n->net, n->q, &p);
+        sink.arg = &p;
+        sink.meta = NULL;
+        sink.tensor = tinyi_quant_take;
+        st = tinyi_st_walk(ctx, name, weights, n_weights, &sink);
+    }
+    if (!st) st = p.st;
+    for (i = 0; !st && i < p.n; i++)
+        if (!p.at[i].data && !p.at[i].optional) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the tensor %s is missing", name, p.at[i].name);
+    if (!st && !p.n_steps && steps == TINYI_QUANT_NODES) steps = TINYI_QUANT_GROUPS;    /* raw input and one layer: no steps, any graph */
+    if (!st) st = tinyi_a2q_room(ctx, n->net, n->q, p.n_steps);
+    if (!st) {
+        n->q->n_nodes = steps == TINYI_QUANT_NODES ? p.n_steps : 0;
+        n->q->desc.groups = steps == TINYI_QUANT_NODES ? 0 : p.n_steps;
+    }
+    for (i = 0; !st && i < p.n; i++)
+        if (p.at[i].data) st = tinyi_quant_fill(&p, n, &p.at[i]);
+    if (!st) st = tinyi_quant_turn(ctx, n);
+    tiny_free(ctx, p.at);
+    if (st) tgnn_quant_free(ctx, n);
+    else *out = n;
+    return st;
+}
+
+static tiny_status tinyi_quant_open(tiny_ctx *ctx, const char *path, const char *ending, tiny_file *f)
+{
+    char *name = tinyi_net_path(ctx, path, ending);
+    const tiny_status st = name ? tiny_file_open(ctx, name, f) : tiny_ctx_status(ctx);
+    tiny_free(ctx, name);
+    return st;
+}
+
+TINY_API tiny_status tgnn_quant_read(tiny_ctx *ctx, const char *path, tgnn_quant **out)
+{
+    tiny_file a, b;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!path || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "quant: there is no path, or no place for the net");
+    memset(&a, 0, sizeof a);
+    memset(&b, 0, sizeof b);
+    st = tinyi_quant_open(ctx, path, ".json", &a);
+    if (!st) st = tinyi_quant_open(ctx, path, ".safetensors", &b);
+    if (!st) st = tgnn_quant_read_memory(ctx, path, a.bytes, a.n_bytes, b.bytes, b.n_bytes, out);
+    tiny_file_close(ctx, &a);
+    tiny_file_close(ctx, &b);
+    return st;
+}
+
+TINY_API tiny_status tgnn_quant_known(tiny_ctx *ctx, const char *path, int *is)
+{
+    tgnn_net *net;
+    tiny_file f;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (is) *is = 0;
+    if (st) return st;
+    if (!path || !is) return tinyi_fail(ctx, TINY_E_ARGUMENT, "quant: there is no path, or no place for the answer");
+    memset(&f, 0, sizeof f);
+    net = (tgnn_net *)tiny_alloc(ctx, sizeof *net);
+    if (!net) return tiny_ctx_status(ctx);
+    memset(net, 0, sizeof *net);
+    st = tinyi_quant_open(ctx, path, ".json", &f);
+    if (!st) st = tinyi_net_describe(ctx, path, f.bytes, f.n_bytes, net);
+    if (!st) *is = net->quant != 0;
+    tiny_file_close(ctx, &f);
+    tiny_free(ctx, net);
+    return st;
+}
+
+/* ---- written */
+
+static const float *tinyi_quant_source(const tgnn_quant *n, const tinyi_quant_place *t)
+{
+    const tgnn_a2q_map *m;
+    if (t->map < 0) return (const float *)n->net->stage[t->stage].layer.w[t->part].data;
+    m = &n->q->map[t->map];
+    return t->part == TINYI_QUANT_SCALE ? m->weight_step : t->part == TINYI_QUANT_SUM ? m->sum_step : t->part == TINYI_QUANT_STEP ? m->step : m->bits;
+}
+
+/* Sets the dims that the steps give, and the bytes; 0: the net has no such tensor. */
+static int tinyi_quant_measure(const tgnn_quant *n, tinyi_quant_place *t)
+{
+    int k;
+    if (t->map < 0 && !n->net->stage[t->stage].layer.w[t->part].data) return 0;
+    t->bytes = t->byte ? 1 : 4;
+    for (k = 0; k < t->rank; k++) {
+        if (t->dim[k] < 0) t->dim[k] = n->q->map[t->map].n_steps;
+        t->bytes *= (size_t)t->dim[k];
+    }
+    return 1;
+}
+
+static void tinyi_quant_emit(const tgnn_quant *n, const tinyi_quant_place *t, unsigned char *to, uint8_t *row)
+{
+    const float *from = tinyi_quant_source(n, t);
+    size_t i, j;
+    if (t->map >= 0 && t->part == TINYI_QUANT_CODE) {
+        const size_t n_in = (size_t)n->q->map[t->map].n_in;
+        for (i = 0; i < (size_t)t->dim[0]; i++) {
+            for (j = 0; j < n_in; j++) row[j] = (uint8_t)(n->code[t->map][i * n_in + j] + 7);
+            tgnn_bits_pack(to + i * (size_t)t->dim[1], row, n_in, TGNN_A2Q_WEIGHT_BITS);
+        }
+    } else if (t->byte)
+        for (i = 0; i < t->bytes; i++) to[i] = (unsigned char)from[i];
+    else
+        for (i = 0; i < t->bytes / 4; i++) {
+            uint32_t bits;
+            memcpy(&bits, from + i, 4);
+            tinyi_net_put_le(to + 4 * i, bits, 4);
+        }
+}
+
+TINY_API tiny_status tgnn_quant_write(tiny_ctx *ctx, const char *path, const tgnn_quant *n)
+{
+    enum { HEADER = TINYI_QUANT_NAME + 140 };   /* of a tensor */
+    tinyi_quant_places p;
+    unsigned char *bytes = NULL;
+    uint8_t *row = NULL;
+    char *text, *name;
+    size_t data = 0, at = 0, head = 1, room, wide = 1;
+    int i, k;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!path || !n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "quant: there is no path, or no net");
+    memset(&p, 0, sizeof p);
+    p.at = (tinyi_quant_place *)tinyi_alloc(ctx, TINYI_QUANT_PLACES, sizeof *p.at);
+    if (!p.at) return tiny_ctx_status(ctx);
+    tinyi_quant_list(n->net, n->q, &p);
+    for (i = k = 0; i < p.n; i++)
+        if (tinyi_quant_measure(n, &p.at[i])) {
+            data += p.at[i].bytes;
+            p.at[k++] = p.at[i];
+        }
+    p.n = k;
+    for (i = 0; i < n->q->n_maps; i++) wide = TINYI_MAX(wide, (size_t)n->q->map[i].n_in);
+    room = 64 + (size_t)p.n * HEADER;
+    bytes = (unsigned char *)tiny_alloc(ctx, 8 + room + data);
+    row = bytes ? (uint8_t *)tiny_alloc(ctx, wide) : NULL;
+    if (!row) st = tiny_ctx_status(ctx);
+    else {
+        text = (char *)bytes + 8;
+        text[0] = '{';
+        for (i = 0; i < p.n; i++) {
+            const tinyi_quant_place *t = &p.at[i];
+            head += (size_t)snprintf(text + head, room - head, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[", i ? "," : "", t->name, t->byte ? "U8" : "F32");
+            for (k = 0; k < t->rank; k++) head += (size_t)snprintf(text + head, room - head, k ? ",%td" : "%td", t->dim[k]);
+            head += (size_t)snprintf(text + head, room - head, "],\"data_offsets\":[%zu,%zu]}", at, at + t->bytes);
+            at += t->bytes;
+        }
+        text[head++] = '}';
+        while (head % 8) text[head++] = ' ';
+        tinyi_net_put_le(bytes, head, 8);
+        for (i = 0, at = 8 + head; i < p.n; at += p.at[i].bytes, i++) tinyi_quant_emit(n, &p.at[i], bytes + at, row);
+        name = tinyi_net_path(ctx, path, ".safetensors");
+        st = name ? tiny_file_write(ctx, name, bytes, at) : tiny_ctx_status(ctx);
+        tiny_free(ctx, name);
+    }
+    tiny_free(ctx, row);
+    tiny_free(ctx, bytes);
+    tiny_free(ctx, p.at);
+    return st ? st : tinyi_net_write_json(ctx, path, n->net);
+}
 
 /* src/gnn/tinygnn.c - for the stitched form, the bodies of src/gnn that have no header of their own */
 #ifdef TINYI_STITCHED

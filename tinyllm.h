@@ -1,267 +1,297 @@
 /* tinyllm.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
- *     267  the manual
- *     341  math/kernels.h
- *    6778  llm/quant/kernels.h
- *    9576  options and names
- *   10160  core/config.h
- *   10292  core/status.h
- *   10325  core/tensor.h
- *   10378  core/ctx.h
- *   10455  core/mem.h
- *   10496  core/thread.h
- *   10547  core/rng.h
- *   10573  core/op.h
- *   10668  core/record.h
- *   10690  core/accel.h
- *   10727  core/bytes.h
- *   10755  core/json.h
- *   10801  core/safetensors.h
- *   10845  core/file.h
- *   10889  core/checkpoint.h
- *   10988  core/time.h
- *   10998  core/conform.h
- *   11081  math/binary.h
- *   11122  math/elem.h
- *   11189  math/convert.h
- *   11230  math/reduce.h
- *   11277  math/softmax.h
- *   11328  math/norm.h
- *   11377  math/matmul.h
- *   11447  math/layout.h
- *   11500  math/conv.h
- *   11560  math/sort.h
- *   11621  math/linalg_lu.h
- *   11640  math/linalg_qr.h
- *   11658  math/linalg_eig.h
- *   11673  math/linalg_svd.h
- *   11688  math/linalg.h
- *   11752  math/fft.h
- *   11827  math/fwht.h
- *   11856  math/attention.h
- *   11921  math/gla.h
- *   11984  math/gla_grad.h
- *   12002  math/slope.h
- *   12029  math/loss.h
- *   12050  math/rope.h
- *   12071  math/patch.h
- *   12102  math/sparse.h
- *   12177  math/edges.h
- *   12262  math/ops.h
- *   12283  math/optim.h
- *   12398  math/tape.h
- *   12502  math/layer.h
- *   12547  math/train.h
- *   12601  math/all.h
- *   12607  the shared functions again, where the other header came first
- *   13108  llm/quant/format.h
- *   13199  llm/quant/matmul.h
- *   13228  llm/quant/sparse.h
- *   13280  llm/file/fd.h
- *   13292  llm/file/gguf.h
- *   13388  llm/file/gguf_write.h
- *   13444  llm/file/safetensors.h
- *   13463  llm/file/llama2c.h
- *   13482  llm/file/open.h
- *   13503  llm/token/unicode.h
- *   13530  llm/token/split.h
- *   13580  llm/token/vocab.h
- *   13701  llm/chat/template.h
- *   13769  llm/attention/pages.h
- *   13848  llm/attention/tree.h
- *   13950  llm/attention/paged.h
- *   14003  llm/attention/latent.h
- *   14050  llm/attention/position.h
- *   14089  llm/attention/gla.h
- *   14127  llm/attention/cascade.h
- *   14218  llm/attention/fusemax.h
- *   14290  llm/model/model.h
- *   14429  llm/model/adapter.h
- *   14479  llm/sample/sample.h
- *   14574  llm/sample/stop.h
- *   14601  llm/sample/pieces.h
- *   14626  llm/sample/grammar.h
- *   14681  llm/sample/schema.h
- *   14703  llm/session/session.h
- *   14804  llm/session/beam.h
- *   14850  llm/train/story.h
- *   14938  llm/train/trainer.h
- *   15030  llm/train/judge.h
- *   15076  llm/tinyllm.h
- *   15098  internal functions
- *   15199  core/status.c
- *   15209  core/atomic.h
- *   15261  core/state.h
- *   15357  core/tensor.c
- *   15527  core/cpu.h
- *   15561  core/ctx.c
- *   15801  core/mem.c
- *   15897  core/thread.c
- *   16373  core/rng.c
- *   16456  core/op.c
- *   16820  core/record.c
- *   16918  core/bytes.c
- *   17007  core/json.c
- *   17317  core/safetensors.c
- *   17532  core/file.c
- *   17777  core/hash.h
- *   17797  core/checkpoint.c
- *   18458  core/time.c
- *   18505  core/half.h
- *   18558  core/conform.c
- *   19317  math/grad.h
- *   19361  math/table.h
- *   19415  math/rows.h
- *   19480  math/walk.h
- *   19599  math/binary.c
- *   19890  math/elem.c
- *   20650  math/convert.c
- *   21125  math/reduce.c
- *   21643  math/softmax.c
- *   22009  math/norm.c
- *   22536  math/gemm.h
- *   22615  math/gemm_i8.h
- *   22631  math/matmul.c
- *   22991  math/layout.c
- *   23734  math/conv.c
- *   24261  math/sort.c
- *   25153  math/linalg_block.h
- *   25301  math/linalg_lu.c
- *   25649  math/linalg_qr.c
- *   25999  math/linalg_eig.c
- *   26510  math/linalg_svd.c
- *   26908  math/linalg.c
- *   27179  math/fft_way.h
- *   27248  math/fft.c
- *   27723  math/fwht.c
- *   27869  math/attention.c
- *   28248  math/gla.c
- *   28731  math/gla_grad.c
- *   29093  math/slope.c
- *   29277  math/loss.c
- *   29446  math/rope.c
- *   29589  math/patch.c
- *   29890  math/sparse_lines.h
- *   29918  math/sparse_forms.h
- *   29939  math/sparse.c
- *   30246  math/edges.c
- *   31129  math/ops.c
- *   31174  math/optim.c
- *   31797  math/tape.c
- *   32650  math/layer.c
- *   33114  math/train.c
- *   33309  math/edges_grad.c
- *   33780  math/normal.c
- *   33799  core/target.h
- *   34129  math/targets.c
- *   34258  math/all.c
- *   34262  core/cpu.c
- *   34476  core/hash.c
- *   34579  math/grad.c
- *   35359  math/matvec.h
- *   35370  math/gemm.c
- *   35954  math/gemm_i8.c
- *   36177  math/linalg_block.c
- *   36713  math/fft_way.c
- *   37128  math/sparse_lines.c
- *   37602  math/sparse_forms.c
- *   37808  math/matvec.c
- *   37860  the shared functions forwarded, where the other header has their bodies
- *   38356  internal functions of this header
- *   38389  llm/quant/blocks.h
- *   38454  llm/quant/direct.h
- *   38469  llm/quant/kformats.h
- *   38480  llm/quant/lattice.h
- *   38491  llm/quant/format.c
- *   38543  llm/quant/block.h
- *   38642  llm/quant/matmul.c
- *   39178  llm/quant/sparse.c
- *   39614  llm/file/fd.c
- *   39735  llm/file/store.h
- *   39819  llm/file/gguf.c
- *   40103  llm/file/gguf_write.c
- *   40732  llm/file/safetensors.c
- *   40864  llm/file/llama2c.c
- *   41144  llm/file/open.c
- *   41256  llm/token/unicode.c
- *   41741  llm/token/split.c
- *   42324  llm/token/parts.h
- *   42480  llm/token/vocab.c
- *   43267  llm/chat/value.h
- *   43384  llm/chat/compile.h
- *   43447  llm/chat/builtin.h
- *   43479  llm/chat/template.c
- *   44202  llm/attention/pages.c
- *   44501  llm/attention/tree.c
- *   45024  llm/attention/paged.c
- *   45803  llm/attention/latent.c
- *   46473  llm/attention/position.c
- *   46559  llm/attention/gla.c
- *   46700  llm/attention/cascade.c
- *   47320  llm/attention/fusemax.c
- *   48033  llm/model/arch.h
- *   48160  llm/model/inside.h
- *   48557  llm/model/model.c
- *   49151  llm/model/adapter.c
- *   50015  llm/sample/sample.c
- *   50762  llm/sample/stop.c
- *   50889  llm/sample/pieces.c
- *   51029  llm/sample/grammar_read.h
- *   51060  llm/sample/grammar.c
- *   51583  llm/sample/schema.c
- *   52014  llm/session/inside.h
- *   52036  llm/session/session.c
- *   52558  llm/session/beam.c
- *   52892  llm/train/story.c
- *   53624  llm/train/config.h
- *   53642  llm/train/decoder.h
- *   53696  llm/train/trainer.c
- *   54399  llm/train/judge.c
- *   54674  llm/quant/direct.c
- *   55196  llm/quant/kformats.c
- *   56029  llm/quant/lattice.c
- *   56702  llm/quant/block.c
- *   56845  llm/file/store.c
- *   57381  llm/token/parts.c
- *   57853  llm/chat/value.c
- *   58441  llm/chat/parse.h
- *   58516  llm/chat/compile.c
- *   59129  llm/chat/rows.h
- *   59181  llm/chat/text.h
- *   59218  llm/chat/builtin.c
- *   59604  llm/model/arch.c
- *   59787  llm/sample/grammar_read.c
- *   60372  llm/train/config.c
- *   60572  llm/train/decoder.c
- *   61321  llm/chat/text.c
- *   61679  llm/token/encode.c
- *   61907  llm/token/decode.c
- *   62086  llm/token/spm.c
- *   62186  llm/token/bpe.c
- *   62333  llm/token/wordpiece.c
- *   62413  llm/token/unigram.c
- *   62650  llm/token/rwkv.c
- *   62676  llm/chat/value_text.c
- *   62922  llm/chat/filters.c
- *   63332  llm/chat/methods.c
- *   63683  llm/chat/emit.c
- *   63776  llm/chat/words.c
- *   63950  llm/chat/expression.c
- *   64431  llm/model/load.c
- *   64768  llm/model/step.c
- *   65273  llm/model/attn.c
- *   65878  llm/model/mla.c
- *   66115  llm/model/delta.c
- *   66412  llm/model/ssm.c
- *   66783  llm/model/rwkv.c
- *   67318  llm/model/ffn.c
- *   67670  llm/model/sparse.c
- *   67781  llm/model/streams.c
- *   68030  llm/model/forward.c
- *   68684  llm/model/seq.c
- *   68888  llm/model/save.c
- *   69227  llm/tinyllm.c
- *   69240  the licence
+ *     297  the manual
+ *     371  math/kernels.h
+ *    7171  llm/quant/kernels.h
+ *    9994  options and names
+ *   10618  core/config.h
+ *   10750  core/status.h
+ *   10786  core/tensor.h
+ *   10839  core/ctx.h
+ *   10916  core/mem.h
+ *   10957  core/thread.h
+ *   11008  core/rng.h
+ *   11034  core/op.h
+ *   11129  core/record.h
+ *   11151  core/accel.h
+ *   11188  core/bytes.h
+ *   11219  core/json.h
+ *   11265  core/safetensors.h
+ *   11309  core/file.h
+ *   11353  core/checkpoint.h
+ *   11452  core/time.h
+ *   11462  core/net.h
+ *   11529  core/comm.h
+ *   11594  core/conform.h
+ *   11677  math/binary.h
+ *   11718  math/elem.h
+ *   11785  math/convert.h
+ *   11826  math/reduce.h
+ *   11873  math/softmax.h
+ *   11924  math/norm.h
+ *   11973  math/matmul.h
+ *   12051  math/layout.h
+ *   12104  math/conv.h
+ *   12164  math/sort.h
+ *   12225  math/linalg_lu.h
+ *   12244  math/linalg_qr.h
+ *   12262  math/linalg_eig.h
+ *   12277  math/linalg_svd.h
+ *   12292  math/linalg.h
+ *   12356  math/fft.h
+ *   12431  math/fwht.h
+ *   12460  math/attention.h
+ *   12531  math/gla.h
+ *   12594  math/gla_grad.h
+ *   12612  math/twist.h
+ *   12664  math/slope.h
+ *   12691  math/loss.h
+ *   12712  math/rope.h
+ *   12733  math/patch.h
+ *   12764  math/sparse.h
+ *   12839  math/edges.h
+ *   12924  math/ops.h
+ *   12945  math/optim.h
+ *   13060  math/tape.h
+ *   13164  math/layer.h
+ *   13209  math/train.h
+ *   13263  math/all.h
+ *   13269  the shared functions again, where the other header came first
+ *   13794  llm/quant/format.h
+ *   13885  llm/quant/matmul.h
+ *   13914  llm/quant/sparse.h
+ *   13966  llm/file/fd.h
+ *   13978  llm/file/gguf.h
+ *   14074  llm/file/gguf_write.h
+ *   14130  llm/file/safetensors.h
+ *   14149  llm/file/llama2c.h
+ *   14168  llm/file/open.h
+ *   14189  llm/token/unicode.h
+ *   14216  llm/token/split.h
+ *   14266  llm/token/vocab.h
+ *   14387  llm/chat/template.h
+ *   14455  llm/attention/pages.h
+ *   14534  llm/attention/tree.h
+ *   14636  llm/attention/paged.h
+ *   14689  llm/attention/latent.h
+ *   14736  llm/attention/position.h
+ *   14775  llm/attention/gla.h
+ *   14813  llm/attention/cascade.h
+ *   14904  llm/attention/fusemax.h
+ *   14976  llm/model/ladder.h
+ *   15026  llm/model/model.h
+ *   15177  llm/model/adapter.h
+ *   15227  llm/sample/sample.h
+ *   15322  llm/sample/stop.h
+ *   15349  llm/sample/pieces.h
+ *   15374  llm/sample/grammar.h
+ *   15429  llm/sample/schema.h
+ *   15451  llm/session/session.h
+ *   15552  llm/session/beam.h
+ *   15598  llm/session/kvcodec.h
+ *   15707  llm/session/kvstream.h
+ *   15771  llm/train/story.h
+ *   15859  llm/train/trainer.h
+ *   15951  llm/train/judge.h
+ *   15997  llm/vision/vit.h
+ *   16084  llm/vision/tome.h
+ *   16138  llm/vision/merge.h
+ *   16173  llm/vision/pyra.h
+ *   16212  llm/vision/sret.h
+ *   16273  llm/tinyllm.h
+ *   16295  internal functions
+ *   16400  core/status.c
+ *   16410  core/atomic.h
+ *   16462  core/state.h
+ *   16558  core/tensor.c
+ *   16728  core/cpu.h
+ *   16762  core/ctx.c
+ *   17002  core/mem.c
+ *   17098  core/thread.c
+ *   17574  core/rng.c
+ *   17657  core/op.c
+ *   18021  core/record.c
+ *   18119  core/bytes.c
+ *   18221  core/json.c
+ *   18531  core/safetensors.c
+ *   18746  core/file.c
+ *   18991  core/hash.h
+ *   19014  core/checkpoint.c
+ *   19675  core/time.c
+ *   19722  core/net.c
+ *   20001  core/comm.c
+ *   20497  core/half.h
+ *   20550  core/conform.c
+ *   21309  math/grad.h
+ *   21355  math/table.h
+ *   21409  math/rows.h
+ *   21474  math/walk.h
+ *   21593  math/binary.c
+ *   21884  math/elem.c
+ *   22644  math/convert.c
+ *   23119  math/reduce.c
+ *   23637  math/softmax.c
+ *   24003  math/norm.c
+ *   24530  math/gemm.h
+ *   24609  math/gemm_i8.h
+ *   24638  math/matmul.c
+ *   24998  math/layout.c
+ *   25741  math/conv.c
+ *   26268  math/sort.c
+ *   27160  math/linalg_block.h
+ *   27308  math/linalg_lu.c
+ *   27656  math/linalg_qr.c
+ *   28006  math/linalg_eig.c
+ *   28517  math/linalg_svd.c
+ *   28915  math/linalg.c
+ *   29186  math/fft_way.h
+ *   29255  math/fft.c
+ *   29730  math/fwht.c
+ *   29876  math/attention.c
+ *   30443  math/gla.c
+ *   30926  math/gla_grad.c
+ *   31288  math/twist.c
+ *   31637  math/slope.c
+ *   31821  math/loss.c
+ *   31990  math/rope.c
+ *   32133  math/patch.c
+ *   32434  math/sparse_lines.h
+ *   32462  math/sparse_forms.h
+ *   32483  math/sparse.c
+ *   32790  math/edges.c
+ *   33673  math/ops.c
+ *   33718  math/optim.c
+ *   34341  math/tape.c
+ *   35194  math/layer.c
+ *   35658  math/train.c
+ *   35853  math/edges_grad.c
+ *   36324  math/normal.c
+ *   36343  core/target.h
+ *   36673  math/targets.c
+ *   36802  math/all.c
+ *   36806  core/cpu.c
+ *   37020  core/hash.c
+ *   37138  math/grad.c
+ *   37929  math/matvec.h
+ *   37940  math/gemm.c
+ *   38524  math/gemm_i8.c
+ *   38795  math/linalg_block.c
+ *   39331  math/fft_way.c
+ *   39746  math/sparse_lines.c
+ *   40220  math/sparse_forms.c
+ *   40426  math/matvec.c
+ *   40478  the shared functions forwarded, where the other header has their bodies
+ *   40998  internal functions of this header
+ *   41034  llm/quant/blocks.h
+ *   41099  llm/quant/direct.h
+ *   41114  llm/quant/kformats.h
+ *   41125  llm/quant/lattice.h
+ *   41136  llm/quant/format.c
+ *   41188  llm/quant/block.h
+ *   41287  llm/quant/matmul.c
+ *   41823  llm/quant/sparse.c
+ *   42259  llm/file/fd.c
+ *   42380  llm/file/store.h
+ *   42464  llm/file/gguf.c
+ *   42748  llm/file/gguf_write.c
+ *   43377  llm/file/safetensors.c
+ *   43509  llm/file/llama2c.c
+ *   43789  llm/file/open.c
+ *   43901  llm/token/unicode.c
+ *   44386  llm/token/split.c
+ *   44969  llm/token/parts.h
+ *   45125  llm/token/vocab.c
+ *   45912  llm/chat/value.h
+ *   46029  llm/chat/compile.h
+ *   46092  llm/chat/builtin.h
+ *   46124  llm/chat/template.c
+ *   46847  llm/attention/pages.c
+ *   47146  llm/attention/tree.c
+ *   47669  llm/attention/paged.c
+ *   48448  llm/attention/latent.c
+ *   49118  llm/attention/position.c
+ *   49204  llm/attention/gla.c
+ *   49345  llm/attention/cascade.c
+ *   49965  llm/attention/fusemax.c
+ *   50678  llm/model/ladder.c
+ *   50751  llm/model/arch.h
+ *   50878  llm/model/inside.h
+ *   51290  llm/model/model.c
+ *   51893  llm/model/adapter.c
+ *   52758  llm/sample/sample.c
+ *   53505  llm/sample/stop.c
+ *   53632  llm/sample/pieces.c
+ *   53772  llm/sample/grammar_read.h
+ *   53803  llm/sample/grammar.c
+ *   54326  llm/sample/schema.c
+ *   54757  llm/session/inside.h
+ *   54779  llm/session/session.c
+ *   55302  llm/session/beam.c
+ *   55636  llm/session/arith.h
+ *   55685  llm/session/kvinside.h
+ *   55764  llm/session/kvcodec.c
+ *   56436  llm/session/kvstream.c
+ *   56584  llm/train/story.c
+ *   57316  llm/train/config.h
+ *   57334  llm/train/decoder.h
+ *   57388  llm/train/trainer.c
+ *   58091  llm/train/judge.c
+ *   58366  llm/vision/params.h
+ *   58406  llm/vision/vit.c
+ *   58787  llm/vision/tome.c
+ *   59136  llm/vision/merge.c
+ *   59837  llm/vision/pyra.c
+ *   60012  llm/vision/sret.c
+ *   60432  llm/quant/direct.c
+ *   60954  llm/quant/kformats.c
+ *   61787  llm/quant/lattice.c
+ *   62460  llm/quant/block.c
+ *   62603  llm/file/store.c
+ *   63139  llm/token/parts.c
+ *   63611  llm/chat/value.c
+ *   64199  llm/chat/parse.h
+ *   64274  llm/chat/compile.c
+ *   64887  llm/chat/rows.h
+ *   64939  llm/chat/text.h
+ *   64976  llm/chat/builtin.c
+ *   65362  llm/model/arch.c
+ *   65545  llm/sample/grammar_read.c
+ *   66130  llm/session/arith.c
+ *   66379  llm/train/config.c
+ *   66579  llm/train/decoder.c
+ *   67328  llm/vision/params.c
+ *   67404  llm/chat/text.c
+ *   67762  llm/token/encode.c
+ *   67990  llm/token/decode.c
+ *   68169  llm/token/spm.c
+ *   68269  llm/token/bpe.c
+ *   68416  llm/token/wordpiece.c
+ *   68496  llm/token/unigram.c
+ *   68733  llm/token/rwkv.c
+ *   68759  llm/chat/value_text.c
+ *   69005  llm/chat/filters.c
+ *   69415  llm/chat/methods.c
+ *   69766  llm/chat/emit.c
+ *   69859  llm/chat/words.c
+ *   70033  llm/chat/expression.c
+ *   70514  llm/model/load.c
+ *   70851  llm/model/step.c
+ *   71359  llm/model/attn.c
+ *   71964  llm/model/mla.c
+ *   72201  llm/model/delta.c
+ *   72498  llm/model/ssm.c
+ *   72869  llm/model/rwkv.c
+ *   73404  llm/model/ffn.c
+ *   73756  llm/model/sparse.c
+ *   73868  llm/model/cut.c
+ *   74034  llm/model/streams.c
+ *   74283  llm/model/forward.c
+ *   75000  llm/model/seq.c
+ *   75204  llm/model/save.c
+ *   75557  llm/session/kvtables.c
+ *   75985  llm/session/kvsession.c
+ *   76336  llm/tinyllm.c
+ *   76349  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -362,6 +392,8 @@
  *   vi_                       32-bit integers, wrapping; vi_shl vi_shr (fills with 0) vi_sra (fills with the sign) by 0..31, the
  *                             same for all lanes; vi_load_i8, vi_load_u8: V_LANES bytes widened
  *   vb_                       bytes; vb_set4(p): the four bytes at p, again and again; vb_shr: each byte by 0..7, fills with 0; vb_table16(t, i): t[i] of 16 bytes, 0 <= i < 16
+ *   vw_                       (w128 and avx2 only) a v_i8 as 16-bit lanes; vw_even_ and vw_odd_: the bytes of even and odd places
+ *                             widened, on a big-endian machine the other way round; vw_dot: a[2j]*b[2j] + a[2j+1]*b[2j+1]
  *   v_dot_i8(acc,a,b)         acc[j] + a[4j]*b[4j] + ... + a[4j+3]*b[4j+3], signed bytes, exact
  *   v_dot_u8i8                a unsigned, b signed, exact
  *   v_dot_i8_b127             as v_dot_i8 where no byte of b is -128; v_dot_u7i8: as v_dot_u8i8 where a <= 127: two
@@ -575,6 +607,12 @@
 #define vb_sub TINY_FN(tinyi_vb_sub)
 #define vb_shr TINY_FN(tinyi_vb_shr)
 #define vb_table16 TINY_FN(tinyi_vb_table16)
+#define vw_even_i8 TINY_FN(tinyi_vw_even_i8)
+#define vw_odd_i8 TINY_FN(tinyi_vw_odd_i8)
+#define vw_even_u8 TINY_FN(tinyi_vw_even_u8)
+#define vw_odd_u8 TINY_FN(tinyi_vw_odd_u8)
+#define vw_add TINY_FN(tinyi_vw_add)
+#define vw_dot TINY_FN(tinyi_vw_dot)
 #define v_dot_i8 TINY_FN(tinyi_v_dot_i8)
 #define v_dot_u8i8 TINY_FN(tinyi_v_dot_u8i8)
 #define v_dot_i8_b127 TINY_FN(tinyi_v_dot_i8_b127)
@@ -1055,15 +1093,22 @@ TINYI_FORCE_INLINE v_i8 vb_add(v_i8 a, v_i8 b) { return TINYI_W(add_epi8)(a, b);
 TINYI_FORCE_INLINE v_i8 vb_sub(v_i8 a, v_i8 b) { return TINYI_W(sub_epi8)(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n) { return vb_and(TINY_FN(tinyi_shr16)(a, n), vb_set((int8_t)(0xff >> n))); }
 TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 i) { return TINYI_W(shuffle_epi8)(vb_load(t), i); }
+
+/* ---- 16-bit lanes */
+TINYI_FORCE_INLINE v_i8 vw_even_i8(v_i8 a) { return TINY_FN(tinyi_even)(a); }
+TINYI_FORCE_INLINE v_i8 vw_odd_i8(v_i8 a) { return TINY_FN(tinyi_odd)(a); }
+TINYI_FORCE_INLINE v_i8 vw_even_u8(v_i8 a) { return vi_and(a, vi_set(0xff00ff)); }
+TINYI_FORCE_INLINE v_i8 vw_odd_u8(v_i8 a) { return TINY_FN(tinyi_shr16)(a, 8); }
+TINYI_FORCE_INLINE v_i8 vw_add(v_i8 a, v_i8 b) { return TINYI_W(add_epi16)(a, b); }
+TINYI_FORCE_INLINE v_i32 vw_dot(v_i8 a, v_i8 b) { return TINYI_W(madd_epi16)(a, b); }
+
 TINYI_FORCE_INLINE v_i32 v_dot_i8(v_i32 acc, v_i8 a, v_i8 b)
 {
-    acc = vi_add(acc, TINYI_W(madd_epi16)(TINY_FN(tinyi_even)(a), TINY_FN(tinyi_even)(b)));
-    return vi_add(acc, TINYI_W(madd_epi16)(TINY_FN(tinyi_odd)(a), TINY_FN(tinyi_odd)(b)));
+    return vi_add(vi_add(acc, vw_dot(vw_even_i8(a), vw_even_i8(b))), vw_dot(vw_odd_i8(a), vw_odd_i8(b)));
 }
 TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b)
 {
-    acc = vi_add(acc, TINYI_W(madd_epi16)(vi_and(a, vi_set(0xff00ff)), TINY_FN(tinyi_even)(b)));
-    return vi_add(acc, TINYI_W(madd_epi16)(TINY_FN(tinyi_shr16)(a, 8), TINY_FN(tinyi_odd)(b)));
+    return vi_add(vi_add(acc, vw_dot(vw_even_u8(a), vw_even_i8(b))), vw_dot(vw_odd_u8(a), vw_odd_i8(b)));
 }
 #if !TINYI_W128_SIMDE
 /* pmaddubsw adds two products in 16 bits: 2 * 128 * 127 and 2 * 127 * 128 still fit */
@@ -1464,6 +1509,14 @@ TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 i)
     return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)t)), i);
 }
 
+/* ---- 16-bit lanes */
+TINYI_FORCE_INLINE v_i8 vw_even_i8(v_i8 a) { return _mm256_srai_epi16(_mm256_slli_epi16(a, 8), 8); }
+TINYI_FORCE_INLINE v_i8 vw_odd_i8(v_i8 a) { return _mm256_srai_epi16(a, 8); }
+TINYI_FORCE_INLINE v_i8 vw_even_u8(v_i8 a) { return _mm256_and_si256(a, _mm256_set1_epi16(0xff)); }
+TINYI_FORCE_INLINE v_i8 vw_odd_u8(v_i8 a) { return _mm256_srli_epi16(a, 8); }
+TINYI_FORCE_INLINE v_i8 vw_add(v_i8 a, v_i8 b) { return _mm256_add_epi16(a, b); }
+TINYI_FORCE_INLINE v_i32 vw_dot(v_i8 a, v_i8 b) { return _mm256_madd_epi16(a, b); }
+
 #if V_VNNI
 /* vpdpbusd wants a unsigned: a + 128 is, and 128 * b is taken back. A loop over several a with one b makes the latter once. */
 TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b) { return _mm256_dpbusd_avx_epi32(acc, a, b); }
@@ -1482,15 +1535,11 @@ TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return _mm256_d
 /* even and odd bytes as 16-bit lanes: pmaddwd adds bytes 4j and 4j+2, then 4j+1 and 4j+3, and nothing is shuffled */
 TINYI_FORCE_INLINE v_i32 v_dot_i8(v_i32 acc, v_i8 a, v_i8 b)
 {
-    const __m256i a0 = _mm256_srai_epi16(_mm256_slli_epi16(a, 8), 8), a1 = _mm256_srai_epi16(a, 8);
-    const __m256i b0 = _mm256_srai_epi16(_mm256_slli_epi16(b, 8), 8), b1 = _mm256_srai_epi16(b, 8);
-    return _mm256_add_epi32(_mm256_add_epi32(acc, _mm256_madd_epi16(a0, b0)), _mm256_madd_epi16(a1, b1));
+    return vi_add(vi_add(acc, vw_dot(vw_even_i8(a), vw_even_i8(b))), vw_dot(vw_odd_i8(a), vw_odd_i8(b)));
 }
 TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b)
 {
-    const __m256i a0 = _mm256_and_si256(a, _mm256_set1_epi16(0xff)), a1 = _mm256_srli_epi16(a, 8);
-    const __m256i b0 = _mm256_srai_epi16(_mm256_slli_epi16(b, 8), 8), b1 = _mm256_srai_epi16(b, 8);
-    return _mm256_add_epi32(_mm256_add_epi32(acc, _mm256_madd_epi16(a0, b0)), _mm256_madd_epi16(a1, b1));
+    return vi_add(vi_add(acc, vw_dot(vw_even_u8(a), vw_even_i8(b))), vw_dot(vw_odd_u8(a), vw_odd_i8(b)));
 }
 /* pmaddubsw adds two products in 16 bits: 2 * 128 * 127 and 2 * 127 * 128 still fit */
 TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b)
@@ -3924,6 +3973,92 @@ static void TINY_FN(tinyi_attention_weights_f32)(float *s, tiny_idx ld, int n, f
     }
 }
 
+/* m = the largest score so far; a NaN is left to the sum */
+static void TINY_FN(tinyi_attention_peak_f32)(const float *s, tiny_idx ld, int n, float *m, int j0, int j1)
+{
+    int c, j;
+    for (j = j0; j < j1; j += V_LANES) {
+        const float *x = s + j;
+        v_f32 top = v_load(m + j), top1 = top;
+        for (c = 0; c + 2 <= n; c += 2) {
+            top = v_max(v_load(x + c * ld), top);
+            top1 = v_max(v_load(x + (c + 1) * ld), top1);
+        }
+        if (c < n) top = v_max(v_load(x + c * ld), top);
+        v_store(m + j, v_max(top1, top));
+    }
+}
+
+/* Scores become weights e under the last maximum m; their sum is added to l, that of those at most t to low_sum. */
+static void TINY_FN(tinyi_attention_level_f32)(float *s, tiny_idx ld, int n, const float *m, float *l, float *low_sum, float t, int j0, int j1)
+{
+    const v_f32 none = v_set(-INFINITY), vt = v_set(t);
+    int c, j;
+    for (j = j0; j < j1; j += V_LANES) {
+        const v_f32 top = v_load(m + j), to = v_select(v_eq(top, none), v_zero(), top);
+        v_f32 all = v_zero(), all1 = all, few = all, few1 = all;
+        float *x = s + j;
+        for (c = 0; c + 2 <= n; c += 2, x += 2 * ld) {
+            const v_f32 e = TINY_FN(tinyi_attention_exp)(v_sub(v_load(x), to)), e1 = TINY_FN(tinyi_attention_exp)(v_sub(v_load(x + ld), to));
+            v_store(x, e);
+            v_store(x + ld, e1);
+            all = v_add(all, e);
+            all1 = v_add(all1, e1);
+            few = v_add(few, v_select(v_le(e, vt), e, v_zero()));
+            few1 = v_add(few1, v_select(v_le(e1, vt), e1, v_zero()));
+        }
+        if (c < n) {
+            const v_f32 e = TINY_FN(tinyi_attention_exp)(v_sub(v_load(x), to));
+            v_store(x, e);
+            all = v_add(all, e);
+            few = v_add(few, v_select(v_le(e, vt), e, v_zero()));
+        }
+        v_store(l + j, v_add(v_load(l + j), v_add(all, all1)));
+        v_store(low_sum + j, v_add(v_load(low_sum + j), v_add(few, few1)));
+    }
+}
+
+/* e^2 of a trivial weight; below 2^-124 it counts as 0: the largest weight of a row is 1 */
+#define TINYI_ATT_SQUARE(e) v_select(v_lt(e, v_set(2.16840434e-19f)), v_zero(), v_mul(e, e))
+
+/* f e^2 where e <= t */
+static void TINY_FN(tinyi_attention_weigh_f32)(float *s, tiny_idx ld, int n, const float *f, float t, int j0, int j1)
+{
+    const v_f32 vt = v_set(t);
+    int c, j;
+    for (j = j0; j < j1; j += V_LANES) {
+        const v_f32 vf = v_load(f + j);
+        float *x = s + j;
+        for (c = 0; c < n; c++, x += ld) {
+            const v_f32 e = v_load(x);
+            v_store(x, v_select(v_le(e, vt), v_mul(vf, TINYI_ATT_SQUARE(e)), e));
+        }
+    }
+}
+
+/* e^2 stays in s where e <= t, else e goes to big; the other one gets 0. Whether there were weights of the first kind (1) and of the second (2). */
+static int TINY_FN(tinyi_attention_split_f32)(float *s, float *big, tiny_idx ld, int n, float t, int j0, int j1)
+{
+    const v_f32 vt = v_set(t);
+    int c, j, kinds = 0;
+    for (j = j0; j < j1; j += V_LANES) {
+        const v_mask there = v_first((size_t)TINYI_MIN(j1 - j, V_LANES));
+        v_mask trivial = v_lt(vt, v_zero()), other = trivial;           /* none: t is at least 0 */
+        float *x = s + j, *y = big + j;
+        for (c = 0; c < n; c++, x += ld, y += ld) {
+            const v_f32 e = v_load(x);
+            const v_mask low = v_le(e, vt);
+            v_store(x, v_select(low, TINYI_ATT_SQUARE(e), v_zero()));
+            v_store(y, v_select(low, v_zero(), e));
+            trivial = vm_or(trivial, vm_and(low, v_lt(v_zero(), e)));
+            other = vm_or(other, vm_not(low));
+        }
+        kinds |= (vm_any(vm_and(there, trivial)) ? 1 : 0) | (vm_any(vm_and(there, other)) ? 2 : 0);
+    }
+    return kinds;
+}
+#undef TINYI_ATT_SQUARE
+
 /* acc[j][i] = f[j] acc[j][i] + sum_c p[c][j] v[c][i] */
 #define TINYI_ATT_ADD(i) TINYI_GEMM_FMA(i, p[i], p)
 #define TINYI_ATT_STORE(i)                                                              \
@@ -4042,6 +4177,10 @@ static void TINY_FN(tinyi_use_attention)(tinyi_kernels *k)
     TINYI_USE(k, attention_scores_f32);
     TINYI_USE(k, attention_cap_f32);
     TINYI_USE(k, attention_weights_f32);
+    TINYI_USE(k, attention_peak_f32);
+    TINYI_USE(k, attention_level_f32);
+    TINYI_USE(k, attention_weigh_f32);
+    TINYI_USE(k, attention_split_f32);
     TINYI_USE(k, attention_mix_f32);
     TINYI_USE(k, attention_finite_f32);
 }
@@ -6096,6 +6235,99 @@ static void TINY_FN(tinyi_use_edges)(tinyi_kernels *k)
     TINYI_USE(k, edge_mix_f32);
 }
 
+/* src/math/twist.simd.h - rows of weights against a threshold (math/twist.h tells what each computes) */
+
+/* What is not trivial adds x - x: 0, or NaN where x is not finite. */
+#define TINYI_TWIST_TERM(x) v_select(v_le(x, vl), x, v_sub(x, x))
+static float TINY_FN(tinyi_twist_sum_f32)(const float *a, size_t n, float low)
+{
+    const v_f32 vl = v_set(low);
+    v_f32 s0 = v_zero(), s1 = s0, s2 = s0, s3 = s0;
+    size_t i = 0;
+    for (; i + 4 * V_LANES <= n; i += 4 * V_LANES) {
+        const v_f32 a0 = v_load(a + i), a1 = v_load(a + i + V_LANES), a2 = v_load(a + i + 2 * V_LANES), a3 = v_load(a + i + 3 * V_LANES);
+        s0 = v_add(s0, TINYI_TWIST_TERM(a0));
+        s1 = v_add(s1, TINYI_TWIST_TERM(a1));
+        s2 = v_add(s2, TINYI_TWIST_TERM(a2));
+        s3 = v_add(s3, TINYI_TWIST_TERM(a3));
+    }
+    for (; i < n; i += V_LANES) {           /* lanes behind the end are 0, and add 0 */
+        const v_f32 x = v_load_n(a + i, TINYI_MIN(n - i, (size_t)V_LANES));
+        s0 = v_add(s0, TINYI_TWIST_TERM(x));
+    }
+    return v_sum(v_add(v_add(s0, s1), v_add(s2, s3)));
+}
+#undef TINYI_TWIST_TERM
+
+/* a (a f): a^2 alone may be below the smallest number where f is large. y may be a: what the last whole vector covers is read before anything is
+ * written, and written over again by it (a masked store takes as long as ten plain ones on some processors). */
+#define TINYI_TWIST_NEW(x) v_select(v_le(x, vl), v_mul(x, v_mul(x, vf)), x)
+static void TINY_FN(tinyi_twist_write_f32)(float *y, const float *a, size_t n, float low, float f)
+{
+    const v_f32 vl = v_set(low), vf = v_set(f), last = n >= V_LANES ? v_load(a + n - V_LANES) : v_load_n(a, n);
+    size_t i = 0;
+    for (; i + 2 * V_LANES <= n; i += 2 * V_LANES) {
+        const v_f32 a0 = v_load(a + i), a1 = v_load(a + i + V_LANES);
+        v_store(y + i, TINYI_TWIST_NEW(a0));
+        v_store(y + i + V_LANES, TINYI_TWIST_NEW(a1));
+    }
+    if (n < V_LANES) v_store_n(y, TINYI_TWIST_NEW(last), n);
+    else {
+        if (i + V_LANES <= n) {
+            const v_f32 x = v_load(a + i);
+            v_store(y + i, TINYI_TWIST_NEW(x));
+        }
+        v_store(y + n - V_LANES, TINYI_TWIST_NEW(last));
+    }
+}
+#undef TINYI_TWIST_NEW
+
+static float TINY_FN(tinyi_twist_dot_f32)(const float *a, const float *g, size_t n, float low)
+{
+    const v_f32 vl = v_set(low);
+    v_f32 s0 = v_zero(), s1 = s0, s2 = s0, s3 = s0;
+    size_t i = 0;
+#define TINYI_TWIST_DOT(s, at)                                                          \
+    {                                                                                   \
+        const v_f32 x = v_load(a + (at)), u = v_mul(x, v_load(g + (at)));               \
+        s = v_select(v_le(x, vl), v_fma(x, u, s), s);                                   \
+    }
+    for (; i + 4 * V_LANES <= n; i += 4 * V_LANES) {
+        TINYI_TWIST_DOT(s0, i)
+        TINYI_TWIST_DOT(s1, i + V_LANES)
+        TINYI_TWIST_DOT(s2, i + 2 * V_LANES)
+        TINYI_TWIST_DOT(s3, i + 3 * V_LANES)
+    }
+#undef TINYI_TWIST_DOT
+    for (; i < n; i += V_LANES) {
+        const size_t r = TINYI_MIN(n - i, (size_t)V_LANES);
+        const v_f32 x = v_load_n(a + i, r), u = v_mul(x, v_load_n(g + i, r));
+        s0 = v_select(v_le(x, vl), v_fma(x, u, s0), s0);
+    }
+    return v_sum(v_add(v_add(s0, s1), v_add(s2, s3)));
+}
+
+static void TINY_FN(tinyi_twist_back_f32)(float *da, const float *a, const float *g, size_t n, float low, float f, float c)
+{
+    const v_f32 vl = v_set(low), vf = v_set(f), vc = v_set(c);
+    size_t i = 0;
+    for (; i < n; i += V_LANES) {
+        const size_t r = TINYI_MIN(n - i, (size_t)V_LANES);
+        const v_f32 x = r == V_LANES ? v_load(a + i) : v_load_n(a + i, r), u = r == V_LANES ? v_load(g + i) : v_load_n(g + i, r);
+        const v_f32 y = v_select(v_le(x, vl), v_sub(v_mul(v_mul(x, vf), u), vc), u);
+        if (r == V_LANES) v_store(da + i, y);
+        else v_store_n(da + i, y, r);
+    }
+}
+
+static void TINY_FN(tinyi_use_twist)(tinyi_kernels *k)
+{
+    TINYI_USE(k, twist_sum_f32);
+    TINYI_USE(k, twist_write_f32);
+    TINYI_USE(k, twist_dot_f32);
+    TINYI_USE(k, twist_back_f32);
+}
+
 #endif
 /* src/math/gla.simd.h - the steps of a gated state, and the scores of neighbours (math/gla.h tells what they compute)
  *
@@ -6303,7 +6535,7 @@ static void TINY_FN(tinyi_gemm_i8_end)(void) { _tile_release(); }
 /* y (rows <= 32, columns <= 32) from two strips of 16 rows of a and two panels of b; every strip and panel is whole in
  * memory, what is beyond rows and columns is computed and thrown away. */
 static void TINY_FN(tinyi_gemm_i8_tile)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel,
-                                        size_t k, const int32_t *start, int rows, int columns)
+                                        size_t k, const int32_t *start_a, const int32_t *start_b, int rows, int columns)
 {
     int32_t edge[32 * 32];
     const int whole = rows == 32 && columns == 32;
@@ -6311,11 +6543,12 @@ static void TINY_FN(tinyi_gemm_i8_tile)(int32_t *y, ptrdiff_t y_row, const uint8
     const ptrdiff_t step = (whole ? y_row : 32) * 4, deep = 16 * a_row;
     const int low = rows > 16, wide = columns > 16;
     size_t i;
-    if (start) {                            /* stride 0: the same row 16 times */
-        TINYI_AMX_LOAD(0, start, 0);
-        TINYI_AMX_LOAD(1, start + (wide ? 16 : 0), 0);
-        TINYI_AMX_LOAD(2, start, 0);
-        TINYI_AMX_LOAD(3, start + (wide ? 16 : 0), 0);
+    (void)start_a;
+    if (start_b) {                          /* stride 0: the same row 16 times */
+        TINYI_AMX_LOAD(0, start_b, 0);
+        TINYI_AMX_LOAD(1, start_b + (wide ? 16 : 0), 0);
+        TINYI_AMX_LOAD(2, start_b, 0);
+        TINYI_AMX_LOAD(3, start_b + (wide ? 16 : 0), 0);
     } else {
         if (!whole) {
             int r, c;
@@ -6375,6 +6608,137 @@ static void TINY_FN(tinyi_use_gemm_i8)(tinyi_kernels *k)
 static void TINY_FN(tinyi_gemm_i8_begin)(void) {}
 static void TINY_FN(tinyi_gemm_i8_end)(void) {}
 
+#if V_W128 || (V_AVX2 && !V_VNNI)
+#define TINYI_I8_PAIRS 1
+#else
+#define TINYI_I8_PAIRS 0
+#endif
+
+#if TINYI_I8_PAIRS
+/* ---- the form of pairs, see gemm_i8.h
+ * The multiplier of 16-bit lanes is in two of four pipes of Zen 3, additions run in all: half of the products are additions. */
+#define TINYI_I8_EACH(R) R(0) R(1) R(2) R(3)
+#define TINYI_I8_BYTES (4 * V_LANES)        /* of a vector */
+#define TINYI_I8_WIDE (2 * V_LANES)         /* columns of a block */
+
+/* a sum stays in its register, and is not first added to the next product */
+#if TINYI_X86 && (TINYI_GCC || TINYI_CLANG)
+#define TINYI_I8_KEEP(v) __asm__("" : "+x"(v))
+#else
+#define TINYI_I8_KEEP(v) ((void)0)
+#endif
+
+#define TINYI_I8_BEGIN(r)                                                                                                   \
+    v_i32 s##r = start_b ? vi_add(vi_load(start_b), vi_set(start_a[r])) : vi_zero();                                         \
+    v_i32 u##r = start_b ? vi_add(vi_load(start_b + V_LANES), vi_set(start_a[r])) : vi_zero();
+#define TINYI_I8_ADD(r)                                                                                                     \
+    {                                                                                                                       \
+        v_i8 even = vb_set4(a + r * a_row + 4 * i), odd = vb_set4(a + r * a_row + 4 * i + TINYI_I8_BYTES);                  \
+        TINYI_I8_KEEP(even);                                                                                                \
+        TINYI_I8_KEEP(odd);                                                                                                 \
+        s##r = vi_add(s##r, vw_dot(vw_add(even, odd0), vw_add(odd, even0)));                                                \
+        TINYI_I8_KEEP(s##r);                                                                                                \
+        u##r = vi_add(u##r, vw_dot(vw_add(even, odd1), vw_add(odd, even1)));                                                \
+        TINYI_I8_KEEP(u##r);                                                                                                \
+    }
+#define TINYI_I8_END(r)                                                                                                     \
+    if (!start_b) {                                                                                                         \
+        s##r = vi_add(s##r, vi_load(t + r * t_row));                                                                        \
+        u##r = vi_add(u##r, vi_load(t + r * t_row + V_LANES));                                                              \
+    }                                                                                                                       \
+    vi_store(t + r * t_row, s##r);                                                                                          \
+    vi_store(t + r * t_row + V_LANES, u##r);
+
+/* y is wanted when the sums are done, the rows that follow then */
+#define TINYI_I8_FETCH_Y(r) TINYI_PREFETCH(t + r * t_row);
+#define TINYI_I8_FETCH_A(r) TINYI_PREFETCH(a + (4 + r) * a_row);
+
+/* Four rows by two vectors, t_row apart. */
+static void TINY_FN(tinyi_gemm_i8_block)(int32_t *t, ptrdiff_t t_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, size_t k,
+                                         const int32_t *start_a, const int32_t *start_b)
+{
+    int i;
+    TINYI_I8_EACH(TINYI_I8_BEGIN)
+    TINYI_I8_EACH(TINYI_I8_FETCH_Y)
+    for (; k; k -= TINYI_I8_BYTES, a += 2 * TINYI_I8_BYTES) {
+        TINYI_I8_EACH(TINYI_I8_FETCH_A)
+        TINYI_UNROLL for (i = 0; i < V_LANES; i++, b += 128) {
+            const v_i8 even0 = vb_load(b), odd0 = vb_load(b + TINYI_I8_BYTES);
+            const v_i8 even1 = vb_load(b + 2 * TINYI_I8_BYTES), odd1 = vb_load(b + 3 * TINYI_I8_BYTES);
+            TINYI_I8_EACH(TINYI_I8_ADD)
+        }
+    }
+    TINYI_I8_EACH(TINYI_I8_END)
+}
+
+/* the same where y has fewer rows or columns: what is beyond them is computed and thrown away */
+static void TINY_FN(tinyi_gemm_i8_edge)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, size_t k,
+                                        const int32_t *start_a, const int32_t *start_b, int rows, int columns)
+{
+    int32_t t[4 * TINYI_I8_WIDE] = { 0 };
+    int r, c;
+    for (r = 0; r < rows && !start_b; r++)
+        for (c = 0; c < columns; c++) t[r * TINYI_I8_WIDE + c] = y[r * y_row + c];
+    TINY_FN(tinyi_gemm_i8_block)(t, TINYI_I8_WIDE, a, a_row, b, k, start_a, start_b);
+    for (r = 0; r < rows; r++)
+        for (c = 0; c < columns; c++) y[r * y_row + c] = t[r * TINYI_I8_WIDE + c];
+}
+
+static void TINY_FN(tinyi_gemm_i8_tile)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel,
+                                        size_t k, const int32_t *start_a, const int32_t *start_b, int rows, int columns)
+{
+    int r, c;
+    (void)b_panel;                          /* one panel */
+    for (c = 0; c < columns; c += TINYI_I8_WIDE)
+        for (r = 0; r < rows; r += 4) {
+            int32_t *t = y + r * y_row + c;
+            const uint8_t *x = a + r * a_row;
+            const int32_t *s = start_b ? start_a + r : NULL, *v = start_b ? start_b + c : NULL;
+            if (rows - r >= 4 && columns - c >= TINYI_I8_WIDE) TINY_FN(tinyi_gemm_i8_block)(t, y_row, x, a_row, b + 8 * c, k, s, v);
+            else TINY_FN(tinyi_gemm_i8_edge)(t, y_row, x, a_row, b + 8 * c, k, s, v, TINYI_MIN(rows - r, 4), TINYI_MIN(columns - c, TINYI_I8_WIDE));
+        }
+}
+
+static int32_t TINY_FN(tinyi_gemm_i8_row)(uint8_t *to, const uint8_t *x, int is_signed, size_t n)
+{
+    v_i32 s = vi_zero();
+    size_t i;
+    for (i = 0; i < n; i += TINYI_I8_BYTES, to += 2 * TINYI_I8_BYTES) {
+        const v_i8 v = vb_load(x + i), even = is_signed ? vw_even_i8(v) : vw_even_u8(v), odd = is_signed ? vw_odd_i8(v) : vw_odd_u8(v);
+        vb_store(to, even);
+        vb_store(to + TINYI_I8_BYTES, odd);
+        s = vi_sub(s, vw_dot(even, odd));
+    }
+    return vi_sum(s);
+}
+
+static void TINY_FN(tinyi_gemm_i8_start)(int32_t *sums, int8_t *to, const int8_t *panel, size_t k)
+{
+    int j;
+    for (j = 0; j < 16; j += V_LANES) {
+        v_i32 s = vi_load(sums + j);
+        size_t i;
+        for (i = 0; i < k; i += 4) {
+            const v_i8 v = vb_load(panel + 16 * i + 4 * j), even = vw_even_i8(v), odd = vw_odd_i8(v);
+            vb_store(to + 32 * i + 8 * j, even);
+            vb_store(to + 32 * i + 8 * j + TINYI_I8_BYTES, odd);
+            s = vi_sub(s, vw_dot(even, odd));
+        }
+        vi_store(sums + j, s);
+    }
+}
+#undef TINYI_I8_EACH
+#undef TINYI_I8_BYTES
+#undef TINYI_I8_WIDE
+#undef TINYI_I8_KEEP
+#undef TINYI_I8_BEGIN
+#undef TINYI_I8_FETCH_Y
+#undef TINYI_I8_FETCH_A
+#undef TINYI_I8_ADD
+#undef TINYI_I8_END
+
+#else
+/* ---- the form of bytes */
 /* the matrix unit of ARM: in the one pass with SDOT, where the compiler has its words for a single function */
 #if V_NEON && V_DOTPROD && (defined __ARM_FEATURE_MATMUL_INT8 || (TINYI_ARM_ATTR && !TINYI_MSVC))
 #define TINYI_I8_MMLA 1
@@ -6485,8 +6849,9 @@ TINYI_ATTR_I8MM static void TINY_FN(tinyi_gemm_i8_four)(int32_t *y, ptrdiff_t y_
 }
 
 static void TINY_FN(tinyi_gemm_i8_tile_mmla)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel,
-                                             size_t k, const int32_t *start, int rows, int columns)
+                                             size_t k, const int32_t *start_a, const int32_t *start, int rows, int columns)
 {
+    (void)start_a;
     for (; columns > 0; columns -= 16, y += 16, b += b_panel, start = start ? start + 16 : NULL) {
         int r = 0;
         if (columns >= 16)
@@ -6497,8 +6862,9 @@ static void TINY_FN(tinyi_gemm_i8_tile_mmla)(int32_t *y, ptrdiff_t y_row, const 
 #endif
 
 static void TINY_FN(tinyi_gemm_i8_tile)(int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel,
-                                        size_t k, const int32_t *start, int rows, int columns)
+                                        size_t k, const int32_t *start_a, const int32_t *start, int rows, int columns)
 {
+    (void)start_a;
 #if V_AVX512
     if (columns == 32)
         for (; rows >= 12; rows -= 12, y += 12 * y_row, a += 12 * a_row) TINY_FN(tinyi_gemm_i8_pair)(y, y_row, a, a_row, b, b_panel, k, start);
@@ -6509,17 +6875,34 @@ static void TINY_FN(tinyi_gemm_i8_tile)(int32_t *y, ptrdiff_t y_row, const uint8
 #undef TINYI_I8_BLOCK
 #undef TINYI_I8_VECTORS
 
-/* sums[j] = -128 * the sum of row j of the panel */
-static void TINY_FN(tinyi_gemm_i8_start)(int32_t *sums, const int8_t *panel, size_t k)
+/* sums[j] += -128 * the sum of row j of the panel, which stays where it is */
+static void TINY_FN(tinyi_gemm_i8_start)(int32_t *sums, int8_t *to, const int8_t *panel, size_t k)
 {
     const v_i8 ones = vb_set(1);
     int v;
+    (void)to;
     for (v = 0; v < 16; v += V_LANES) {
         v_i32 s = vi_zero();
         size_t i;
         for (i = 0; i < k; i += 4) s = v_dot_u8i8(s, ones, vb_load(panel + 16 * i + 4 * v));
-        vi_store(sums + v, vi_sub(vi_zero(), vi_shl(s, 7)));
+        vi_store(sums + v, vi_sub(vi_load(sums + v), vi_shl(s, 7)));
     }
+}
+
+static int32_t TINY_FN(tinyi_gemm_i8_row)(uint8_t *to, const uint8_t *x, int is_signed, size_t n)
+{
+    const v_i8 lift = vb_set(is_signed ? -128 : 0);
+    size_t i;
+    for (i = 0; i < n; i += 4 * V_LANES) vb_store(to + i, vb_xor(vb_load(x + i), lift));
+    return 0;
+}
+#endif
+
+static void TINY_FN(tinyi_gemm_i8_shape)(tinyi_gemm_i8_shape *shape)
+{
+    shape->bytes = TINYI_I8_PAIRS ? 2 : 1;
+    shape->rows = TINYI_I8_PAIRS ? 128 : 32;
+    shape->columns = TINYI_I8_PAIRS ? 16 : 32;
 }
 
 /* groups of four rows of n bytes, row apart, to [n][4] */
@@ -6612,13 +6995,16 @@ static void TINY_FN(tinyi_use_gemm_i8)(tinyi_kernels *k)
     TINYI_USE(k, gemm_i8_begin);
     TINYI_USE(k, gemm_i8_end);
     TINYI_USE(k, gemm_i8_tile);
-#if TINYI_I8_MMLA
+#if !TINYI_I8_PAIRS && TINYI_I8_MMLA
     if (k->cpu & TINY_CPU_I8MM) k->gemm_i8_tile = TINY_FN(tinyi_gemm_i8_tile_mmla);
 #endif
+    TINYI_USE(k, gemm_i8_shape);
+    TINYI_USE(k, gemm_i8_row);
     TINYI_USE(k, gemm_i8_start);
     TINYI_USE(k, gemm_i8_weave);
     TINYI_USE(k, gemm_i8_dot);
 }
+#undef TINYI_I8_PAIRS
 #undef TINYI_I8_MMLA
 #endif
 
@@ -6646,6 +7032,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
     TINY_FN(tinyi_use_fwht)(k);
     TINY_FN(tinyi_use_slope)(k);
     TINY_FN(tinyi_use_edges)(k);
+    TINY_FN(tinyi_use_twist)(k);
 #endif
     TINY_FN(tinyi_use_gla)(k);
 #endif
@@ -6742,6 +7129,12 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #undef vb_sub
 #undef vb_shr
 #undef vb_table16
+#undef vw_even_i8
+#undef vw_odd_i8
+#undef vw_even_u8
+#undef vw_odd_u8
+#undef vw_add
+#undef vw_dot
 #undef v_dot_i8
 #undef v_dot_u8i8
 #undef v_dot_i8_b127
@@ -6796,6 +7189,8 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
  *   vi_                       32-bit integers, wrapping; vi_shl vi_shr (fills with 0) vi_sra (fills with the sign) by 0..31, the
  *                             same for all lanes; vi_load_i8, vi_load_u8: V_LANES bytes widened
  *   vb_                       bytes; vb_set4(p): the four bytes at p, again and again; vb_shr: each byte by 0..7, fills with 0; vb_table16(t, i): t[i] of 16 bytes, 0 <= i < 16
+ *   vw_                       (w128 and avx2 only) a v_i8 as 16-bit lanes; vw_even_ and vw_odd_: the bytes of even and odd places
+ *                             widened, on a big-endian machine the other way round; vw_dot: a[2j]*b[2j] + a[2j+1]*b[2j+1]
  *   v_dot_i8(acc,a,b)         acc[j] + a[4j]*b[4j] + ... + a[4j+3]*b[4j+3], signed bytes, exact
  *   v_dot_u8i8                a unsigned, b signed, exact
  *   v_dot_i8_b127             as v_dot_i8 where no byte of b is -128; v_dot_u7i8: as v_dot_u8i8 where a <= 127: two
@@ -7009,6 +7404,12 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define vb_sub TINY_FN(tinyi_vb_sub)
 #define vb_shr TINY_FN(tinyi_vb_shr)
 #define vb_table16 TINY_FN(tinyi_vb_table16)
+#define vw_even_i8 TINY_FN(tinyi_vw_even_i8)
+#define vw_odd_i8 TINY_FN(tinyi_vw_odd_i8)
+#define vw_even_u8 TINY_FN(tinyi_vw_even_u8)
+#define vw_odd_u8 TINY_FN(tinyi_vw_odd_u8)
+#define vw_add TINY_FN(tinyi_vw_add)
+#define vw_dot TINY_FN(tinyi_vw_dot)
 #define v_dot_i8 TINY_FN(tinyi_v_dot_i8)
 #define v_dot_u8i8 TINY_FN(tinyi_v_dot_u8i8)
 #define v_dot_i8_b127 TINY_FN(tinyi_v_dot_i8_b127)
@@ -7489,15 +7890,22 @@ TINYI_FORCE_INLINE v_i8 vb_add(v_i8 a, v_i8 b) { return TINYI_W(add_epi8)(a, b);
 TINYI_FORCE_INLINE v_i8 vb_sub(v_i8 a, v_i8 b) { return TINYI_W(sub_epi8)(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n) { return vb_and(TINY_FN(tinyi_shr16)(a, n), vb_set((int8_t)(0xff >> n))); }
 TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 i) { return TINYI_W(shuffle_epi8)(vb_load(t), i); }
+
+/* ---- 16-bit lanes */
+TINYI_FORCE_INLINE v_i8 vw_even_i8(v_i8 a) { return TINY_FN(tinyi_even)(a); }
+TINYI_FORCE_INLINE v_i8 vw_odd_i8(v_i8 a) { return TINY_FN(tinyi_odd)(a); }
+TINYI_FORCE_INLINE v_i8 vw_even_u8(v_i8 a) { return vi_and(a, vi_set(0xff00ff)); }
+TINYI_FORCE_INLINE v_i8 vw_odd_u8(v_i8 a) { return TINY_FN(tinyi_shr16)(a, 8); }
+TINYI_FORCE_INLINE v_i8 vw_add(v_i8 a, v_i8 b) { return TINYI_W(add_epi16)(a, b); }
+TINYI_FORCE_INLINE v_i32 vw_dot(v_i8 a, v_i8 b) { return TINYI_W(madd_epi16)(a, b); }
+
 TINYI_FORCE_INLINE v_i32 v_dot_i8(v_i32 acc, v_i8 a, v_i8 b)
 {
-    acc = vi_add(acc, TINYI_W(madd_epi16)(TINY_FN(tinyi_even)(a), TINY_FN(tinyi_even)(b)));
-    return vi_add(acc, TINYI_W(madd_epi16)(TINY_FN(tinyi_odd)(a), TINY_FN(tinyi_odd)(b)));
+    return vi_add(vi_add(acc, vw_dot(vw_even_i8(a), vw_even_i8(b))), vw_dot(vw_odd_i8(a), vw_odd_i8(b)));
 }
 TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b)
 {
-    acc = vi_add(acc, TINYI_W(madd_epi16)(vi_and(a, vi_set(0xff00ff)), TINY_FN(tinyi_even)(b)));
-    return vi_add(acc, TINYI_W(madd_epi16)(TINY_FN(tinyi_shr16)(a, 8), TINY_FN(tinyi_odd)(b)));
+    return vi_add(vi_add(acc, vw_dot(vw_even_u8(a), vw_even_i8(b))), vw_dot(vw_odd_u8(a), vw_odd_i8(b)));
 }
 #if !TINYI_W128_SIMDE
 /* pmaddubsw adds two products in 16 bits: 2 * 128 * 127 and 2 * 127 * 128 still fit */
@@ -7898,6 +8306,14 @@ TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 i)
     return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)t)), i);
 }
 
+/* ---- 16-bit lanes */
+TINYI_FORCE_INLINE v_i8 vw_even_i8(v_i8 a) { return _mm256_srai_epi16(_mm256_slli_epi16(a, 8), 8); }
+TINYI_FORCE_INLINE v_i8 vw_odd_i8(v_i8 a) { return _mm256_srai_epi16(a, 8); }
+TINYI_FORCE_INLINE v_i8 vw_even_u8(v_i8 a) { return _mm256_and_si256(a, _mm256_set1_epi16(0xff)); }
+TINYI_FORCE_INLINE v_i8 vw_odd_u8(v_i8 a) { return _mm256_srli_epi16(a, 8); }
+TINYI_FORCE_INLINE v_i8 vw_add(v_i8 a, v_i8 b) { return _mm256_add_epi16(a, b); }
+TINYI_FORCE_INLINE v_i32 vw_dot(v_i8 a, v_i8 b) { return _mm256_madd_epi16(a, b); }
+
 #if V_VNNI
 /* vpdpbusd wants a unsigned: a + 128 is, and 128 * b is taken back. A loop over several a with one b makes the latter once. */
 TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b) { return _mm256_dpbusd_avx_epi32(acc, a, b); }
@@ -7916,15 +8332,11 @@ TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return _mm256_d
 /* even and odd bytes as 16-bit lanes: pmaddwd adds bytes 4j and 4j+2, then 4j+1 and 4j+3, and nothing is shuffled */
 TINYI_FORCE_INLINE v_i32 v_dot_i8(v_i32 acc, v_i8 a, v_i8 b)
 {
-    const __m256i a0 = _mm256_srai_epi16(_mm256_slli_epi16(a, 8), 8), a1 = _mm256_srai_epi16(a, 8);
-    const __m256i b0 = _mm256_srai_epi16(_mm256_slli_epi16(b, 8), 8), b1 = _mm256_srai_epi16(b, 8);
-    return _mm256_add_epi32(_mm256_add_epi32(acc, _mm256_madd_epi16(a0, b0)), _mm256_madd_epi16(a1, b1));
+    return vi_add(vi_add(acc, vw_dot(vw_even_i8(a), vw_even_i8(b))), vw_dot(vw_odd_i8(a), vw_odd_i8(b)));
 }
 TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b)
 {
-    const __m256i a0 = _mm256_and_si256(a, _mm256_set1_epi16(0xff)), a1 = _mm256_srli_epi16(a, 8);
-    const __m256i b0 = _mm256_srai_epi16(_mm256_slli_epi16(b, 8), 8), b1 = _mm256_srai_epi16(b, 8);
-    return _mm256_add_epi32(_mm256_add_epi32(acc, _mm256_madd_epi16(a0, b0)), _mm256_madd_epi16(a1, b1));
+    return vi_add(vi_add(acc, vw_dot(vw_even_u8(a), vw_even_i8(b))), vw_dot(vw_odd_u8(a), vw_odd_i8(b)));
 }
 /* pmaddubsw adds two products in 16 bits: 2 * 128 * 127 and 2 * 127 * 128 still fit */
 TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b)
@@ -9538,6 +9950,12 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
 #undef vb_sub
 #undef vb_shr
 #undef vb_table16
+#undef vw_even_i8
+#undef vw_odd_i8
+#undef vw_even_u8
+#undef vw_odd_u8
+#undef vw_add
+#undef vw_dot
 #undef v_dot_i8
 #undef v_dot_u8i8
 #undef v_dot_i8_b127
@@ -9594,7 +10012,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x8ed90ac9
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x0182a600
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -9784,6 +10202,42 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
 #define tiny_checkpoint_expect tinyllm_checkpoint_expect
 #undef tiny_now_ns
 #define tiny_now_ns tinyllm_now_ns
+#undef tiny_local_open
+#define tiny_local_open tinyllm_local_open
+#undef tiny_local_net
+#define tiny_local_net tinyllm_local_net
+#undef tiny_local_delay
+#define tiny_local_delay tinyllm_local_delay
+#undef tiny_local_close
+#define tiny_local_close tinyllm_local_close
+#undef tiny_comm_open
+#define tiny_comm_open tinyllm_comm_open
+#undef tiny_comm_close
+#define tiny_comm_close tinyllm_comm_close
+#undef tiny_comm_rank
+#define tiny_comm_rank tinyllm_comm_rank
+#undef tiny_comm_world
+#define tiny_comm_world tinyllm_comm_world
+#undef tiny_comm_most
+#define tiny_comm_most tinyllm_comm_most
+#undef tiny_comm_net
+#define tiny_comm_net tinyllm_comm_net
+#undef tiny_allreduce_start
+#define tiny_allreduce_start tinyllm_allreduce_start
+#undef tiny_allreduce_wait
+#define tiny_allreduce_wait tinyllm_allreduce_wait
+#undef tiny_allreduce
+#define tiny_allreduce tinyllm_allreduce
+#undef tiny_comm_agree
+#define tiny_comm_agree tinyllm_comm_agree
+#undef tiny_comm_abort
+#define tiny_comm_abort tinyllm_comm_abort
+#undef tiny_comm_waited
+#define tiny_comm_waited tinyllm_comm_waited
+#undef tiny_comm_spend
+#define tiny_comm_spend tinyllm_comm_spend
+#undef tiny_comm_clock
+#define tiny_comm_clock tinyllm_comm_clock
 #undef tiny_case_dim
 #define tiny_case_dim tinyllm_case_dim
 #undef tiny_case_pick
@@ -9976,6 +10430,10 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
 #define tiny_gla tinyllm_gla
 #undef tiny_gla_backward
 #define tiny_gla_backward tinyllm_gla_backward
+#undef tiny_twist
+#define tiny_twist tinyllm_twist
+#undef tiny_twist_backward
+#define tiny_twist_backward tinyllm_twist_backward
 #undef tiny_slope
 #define tiny_slope tinyllm_slope
 #undef tiny_round
@@ -10155,7 +10613,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
 #endif
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0x8ed90ac9
+#define TINYI_SHARED_DECLARED 0x0182a600
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -10310,7 +10768,10 @@ TINYI_C_BEGIN
     S(E_FORMAT, "the bytes are not what their format promises")                             \
     S(E_NUMERIC, "the numbers do not allow an answer")                                      \
     S(E_ACCEL, "the accelerator failed")                                                    \
-    S(E_VERSION, "the object was made by another version of this library")
+    S(E_VERSION, "the object was made by another version of this library")                  \
+    S(E_TIMEOUT, "another rank did not answer in time")                                     \
+    S(E_PEER, "another rank is gone")                                                       \
+    S(E_PROTOCOL, "another rank sent what was not awaited")
 
 #define TINYI_STATUS_ENUM(name, text) TINY_##name,
 typedef enum tiny_status { TINYI_STATUSES(TINYI_STATUS_ENUM) TINY_STATUS_COUNT } tiny_status;
@@ -10746,6 +11207,9 @@ TINYI_INLINE tinyi_cursor tinyi_cursor_make(const void *bytes, size_t n)
     return c;
 }
 
+/* Writing: counted with at NULL, then written into as many bytes. */
+typedef struct tinyi_writer { unsigned char *at; size_t n; } tinyi_writer;
+
 /* a text from outside, fit for a sentence: shortened, and without control bytes */
 #define TINYI_SHOW 80
 
@@ -10991,6 +11455,138 @@ TINYI_C_END
 TINYI_C_BEGIN
 
 TINY_API uint64_t tiny_now_ns(void);        /* nanoseconds since some moment; 0 where there is no clock */
+
+TINYI_C_END
+#endif
+
+/* src/core/net.h - messages between ranks: one table of functions, whoever carries them
+ *
+ * A rank is one of `world` equal workers, each with a tiny_net of its own. A message has a tag and bytes; those from one rank to
+ * another arrive in the order in which they were sent. The functions of the table never wait: each call goes on with a message as
+ * far as it can, and pause sleeps until it can go further. So one thread can send and receive at the same time, and no two
+ * ranks block each other by both sending first. tiny_comm (core/comm.h) is the caller; a program rarely needs to be.
+ *
+ * The transport that stands here carries messages between the threads of one process:
+ *
+ *   tiny_local_desc d = { 0 };
+ *   d.world = 2; d.latency_ns = 1000000; d.bits_per_second = 1e8;       a delay line: each link as slow as a network
+ *   tiny_local_open(ctx, &d, &local);
+ *   tiny_net *net = tiny_local_net(local, rank);                        for the thread of that rank
+ *
+ * On a virtual clock nothing is delayed; what the delay line would have made of it is counted, the same in every run.      */
+#ifndef TINYI_NET_H
+#define TINYI_NET_H
+TINYI_C_BEGIN
+
+#define TINY_NET_RANKS 64                   /* at most */
+
+typedef struct tiny_message {               /* one on its way; all zero but for what the caller sets */
+    uint64_t tag;                           /* sent; awaited: another one is a failure, and stands here then */
+    void *data;
+    size_t n;                               /* bytes; awaited: exactly so many */
+    size_t done;                            /* of them, so far */
+    int begun, whole;                       /* whole: nothing is left to do */
+    uint64_t at;                            /* nanoseconds. To send on a virtual clock: when it leaves. Awaited: when it arrives, 0 while that is not known */
+} tiny_message;
+
+typedef struct tiny_net_count { uint64_t messages_sent, bytes_sent, messages_received, bytes_received; } tiny_net_count;
+
+typedef struct tiny_net tiny_net;
+struct tiny_net {
+    int rank, world;
+    int virtual_clock;
+    /* One thread at a time calls send, recv and close. A failure leaves its sentence in says; after it nothing but close is called. */
+    tiny_status (*send)(tiny_net *net, int to, tiny_message *m);
+    tiny_status (*recv)(tiny_net *net, int from, tiny_message *m);
+    /* From here on peers that wait for this rank are told so, once they have what was sent before. */
+    void (*close)(tiny_net *net);
+    /* Any threads: how often something has changed, and the sleep until it is no longer `seen`, or the clock (tiny_now_ns) says until. */
+    uint64_t (*changes)(tiny_net *net);
+    void (*pause)(tiny_net *net, uint64_t seen, uint64_t until);
+    void (*wake)(tiny_net *net);            /* counts as a change */
+    tiny_net_count *count;                  /* (world): with each peer */
+    char says[200];
+};
+
+typedef struct tiny_local tiny_local;
+typedef struct tiny_local_desc {            /* all zero: one rank */
+    int world;                              /* 0: 1 */
+    size_t queue_bytes;                     /* that may be on their way from one rank to another before the sender must wait; 0: 1 MiB */
+    uint64_t latency_ns;                    /* of each link, in each direction by itself */
+    double bits_per_second;                 /* 0: no limit */
+    int virtual_clock;
+} tiny_local_desc;
+
+TINY_API tiny_status tiny_local_open(tiny_ctx *ctx, const tiny_local_desc *desc, tiny_local **out);
+TINY_API tiny_net *tiny_local_net(tiny_local *local, int rank);    /* NULL: there is none */
+/* Another delay for what is sent from here on; while nobody sends. */
+TINY_API void tiny_local_delay(tiny_local *local, uint64_t latency_ns, double bits_per_second);
+TINY_API void tiny_local_close(tiny_ctx *ctx, tiny_local *local);  /* takes NULL; after all its ranks have come to an end */
+
+TINYI_C_END
+#endif
+
+/* src/core/comm.h - sums over all ranks that are computed while the caller computes something else
+ *
+ *   tiny_comm_desc d = { 0 };
+ *   d.net = net; d.n_most = 4096;                                       each rank: the same numbers, its own net
+ *   tiny_comm_open(ctx, &d, &comm);
+ *   tiny_allreduce_start(comm, x, n, tag, &handle);                     x (n) belongs to the sum from here on
+ *   ...                                                                 other work
+ *   tiny_allreduce_wait(comm, handle);                                  x holds the sum of all ranks, the same bits in each
+ *
+ * Every rank starts the same sums in the same order: the n-th of one meets the n-th of the others, and tag, a number below 256 that the
+ * caller chooses, must agree (as must n). Sums are taken in an order that the ranks' numbers alone decide, never in that of arrival.
+ *
+ * When a rank is gone, sends what is not awaited, or does not answer within the time-out of a wait, the whole group is given up: this
+ * call and every later one answers that failure, with its sentence, on every rank. No partial sum is ever handed out.
+ *
+ * One thread at a time calls these functions. A thread of the comm's own (where the library has threads at all: OpenMP or TINY_PTHREAD)
+ * moves messages on while the caller computes; without it they move during the calls, and the sums are the same.           */
+#ifndef TINYI_COMM_H
+#define TINYI_COMM_H
+TINYI_C_BEGIN
+
+#define TINY_COMM_FLIGHTS 8                 /* sums started and not waited for, at most */
+
+typedef enum tiny_comm_way {
+    TINY_COMM_AUTO,                         /* 2 ranks: direct; more: doubling up to n_short numbers, else the ring */
+    TINY_COMM_DIRECT,                       /* each rank sends its numbers to each other one: a latency, (p - 1) n numbers */
+    TINY_COMM_DOUBLING,                     /* partners at distances 1, 2, 4 ...: log2 p latencies, as many times n numbers */
+    TINY_COMM_RING,                         /* 2 (p - 1) latencies, 2 (p - 1) / p n numbers */
+    TINY_COMM_WAYS
+} tiny_comm_way;
+
+typedef struct tiny_comm tiny_comm;
+typedef struct tiny_comm_desc {             /* all zero but net: the sensible default */
+    tiny_net *net;                          /* this rank's; stays the caller's, but is closed by tiny_comm_close and by a failure */
+    size_t n_most;                          /* numbers of the longest sum; 0: 65536 */
+    int way;                                /* tiny_comm_way */
+    size_t n_short;                         /* 0: 8192 */
+    uint64_t timeout_ns;                    /* of a wait; 0: 10 s */
+    int no_thread;                          /* nonzero: messages move during the calls only */
+} tiny_comm_desc;
+
+TINY_API tiny_status tiny_comm_open(tiny_ctx *ctx, const tiny_comm_desc *desc, tiny_comm **out);
+TINY_API void tiny_comm_close(tiny_comm *comm);             /* takes NULL; before its context. What is in flight is given up. */
+TINY_API int tiny_comm_rank(const tiny_comm *comm);         /* 0 for NULL */
+TINY_API int tiny_comm_world(const tiny_comm *comm);        /* 1 for NULL */
+TINY_API size_t tiny_comm_most(const tiny_comm *comm);      /* numbers of the longest sum */
+TINY_API const tiny_net *tiny_comm_net(const tiny_comm *comm);      /* its counts, once nothing is in flight */
+
+TINY_API tiny_status tiny_allreduce_start(tiny_comm *comm, float *x, size_t n, unsigned tag, uint64_t *handle);
+TINY_API tiny_status tiny_allreduce_wait(tiny_comm *comm, uint64_t handle);     /* in any order, each once */
+TINY_API tiny_status tiny_allreduce(tiny_comm *comm, float *x, size_t n, unsigned tag);     /* start and wait */
+/* A number that must be the same on all ranks: what names it, "model". Refused on every rank where it is not. */
+TINY_API tiny_status tiny_comm_agree(tiny_comm *comm, const char *what, uint64_t value);
+/* This rank cannot go on: nothing of the caller's is touched any more, the others are told. NULL: nothing to do. */
+TINY_API void tiny_comm_abort(tiny_comm *comm);
+
+/* Nanoseconds that this rank has spent in waits; of real time. */
+TINY_API uint64_t tiny_comm_waited(const tiny_comm *comm);
+/* On a virtual clock: this rank has computed for ns; what its clock says. 0 on a real one. */
+TINY_API void tiny_comm_spend(tiny_comm *comm, uint64_t ns);
+TINY_API uint64_t tiny_comm_clock(const tiny_comm *comm);
 
 TINYI_C_END
 #endif
@@ -11403,6 +11999,12 @@ typedef struct tinyi_gemm_shape {
     int kc, nc, mc;                         /* depth of a block, columns of a block, rows of a piece of work */
 } tinyi_gemm_shape;
 
+/* The same of the int8 product. */
+typedef struct tinyi_gemm_i8_shape {
+    int bytes;                              /* of a packed number: 1, or 2 in the form of pairs */
+    int rows, columns;                      /* of a tile at most: parts of 128, and 16 or 32 */
+} tinyi_gemm_i8_shape;
+
 /* What a tile asks the second-level cache to fetch while it computes: n cache lines from each of two addresses. */
 typedef struct tinyi_gemm_ahead { const unsigned char *a, *b; size_t n; } tinyi_gemm_ahead;
 
@@ -11436,8 +12038,10 @@ typedef struct tinyi_gemm_ahead { const unsigned char *a, *b; size_t n; } tinyi_
     K(gemv_pick, void, (float *y, const void *w, int dtype, ptrdiff_t w_k, const int32_t *list, const float *x, size_t k, size_t n)) \
     K(gemm_i8_begin, void, (void)) K(gemm_i8_end, void, (void))                                                             \
     K(gemm_i8_tile, void, (int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel, \
-                           size_t k, const int32_t *start, int rows, int columns))                                          \
-    K(gemm_i8_start, void, (int32_t *sums, const int8_t *panel, size_t k))                                                  \
+                           size_t k, const int32_t *start_a, const int32_t *start_b, int rows, int columns))                \
+    K(gemm_i8_shape, void, (tinyi_gemm_i8_shape *shape))                                                                    \
+    K(gemm_i8_row, int32_t, (uint8_t *to, const uint8_t *x, int is_signed, size_t n))                                       \
+    K(gemm_i8_start, void, (int32_t *sums, int8_t *to, const int8_t *panel, size_t k))                                                \
     K(gemm_i8_weave, void, (int8_t *to, const int8_t *x, ptrdiff_t row, size_t n))                                          \
     K(gemm_i8_dot, void, (int32_t *y, ptrdiff_t y_step, const int8_t *b, ptrdiff_t b_row, size_t n, const uint8_t *a, int a_signed, size_t k))
 
@@ -11862,11 +12466,13 @@ typedef struct tiny_attention_params {
     float scale;                            /* 0: 1 / sqrt(d_head) */
     float softcap;                          /* > 0: s = softcap * tanh(s / softcap) */
     int causal;                             /* the last query sees all keys, each one before it one key less */
+    float twist_t, twist_s;                 /* twist_s not 0: weights of at most twist_t times their row's largest are suppressed (math/twist.h) */
 } tiny_attention_params;
 
 /* q (n_query, n_head, d), k (n_key, n_head_kv, d), v (n_key, n_head_kv, d_v), o (n_query, n_head, d_v), all f32.
  * n_head is a multiple of n_head_kv: query head h reads key head h / (n_head / n_head_kv).
- * bias: NULL, or (n_query, n_key) or (n_head, n_query, n_key), added to the scores; -inf hides a key. */
+ * bias: NULL, or (n_query, n_key) or (n_head, n_query, n_key), added to the scores; -inf hides a key.
+ * A fifth input of the operation, one number, stands for twist_s and takes a gradient: op.in[4], for those who train it on a tape. */
 TINY_API tiny_status tiny_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *bias,
                                     const tiny_attention_params *params, const tiny_tensor *o);
 
@@ -11912,6 +12518,10 @@ TINYI_INLINE size_t tinyi_att_tile_floats(size_t d, size_t d_v) { return TINYI_A
     K(attention_scores_f32, void, (float *s, tiny_idx ld, const float *k, tiny_idx ldk, int n, const float *q, tiny_idx ldq, int j0, int j1, tiny_idx d)) \
     K(attention_cap_f32, void, (float *s, tiny_idx ld, int n, int j0, int j1, float cap))                                         \
     K(attention_weights_f32, void, (float *s, tiny_idx ld, int n, float *m, float *l, float *f, int j0, int j1))                  \
+    K(attention_peak_f32, void, (const float *s, tiny_idx ld, int n, float *m, int j0, int j1))                                   \
+    K(attention_level_f32, void, (float *s, tiny_idx ld, int n, const float *m, float *l, float *low_sum, float t, int j0, int j1)) \
+    K(attention_weigh_f32, void, (float *s, tiny_idx ld, int n, const float *f, float t, int j0, int j1))                         \
+    K(attention_split_f32, int, (float *s, float *big, tiny_idx ld, int n, float t, int j0, int j1))                              \
     K(attention_mix_f32, void, (float *acc, tiny_idx d_v, const float *p, tiny_idx ld, const float *f, const float *v, tiny_idx ldv, int n, int n_row)) \
     K(attention_finite_f32, int, (const float *v, tiny_idx ldv, int n, tiny_idx d_v))
 
@@ -11995,6 +12605,58 @@ TINY_API tiny_status tiny_gla_backward(tiny_ctx *ctx, const tiny_tensor *state, 
 
 #endif
 #define TINYI_OPS_GLA_GRAD(ROW) ROW(GLA_BACKWARD, gla_backward)
+
+TINYI_C_END
+#endif
+
+/* src/math/twist.h - suppressing what many small attention weights add up to: TWIST, behind the softmax
+ *
+ *     tiny_twist_params p;
+ *     p.t = 0.1f;                                          what is at most a tenth of its row's largest weight is trivial
+ *     p.s = 0.5f;
+ *     tiny_softmax(ctx, &scores, NULL, &a);
+ *     tiny_twist(ctx, &a, NULL, &p, &a);                   a trivial weight becomes s a^2 / (sum of the trivial ones + 1e-6)
+ *
+ * The others stay, and a row is not divided by its new sum: it is less than 1. n equal trivial weights are divided by n / s.
+ * "Accumulated Trivial Attention Matters in Vision Transformers on Small Datasets", 2022 (arXiv 2210.12333). s = 0 switches it off: y = a.
+ *
+ * a (..., n) holds weights, at least 0. A row with a number that is not finite is NaN throughout. tiny_attention does the same without a
+ * matrix of weights: its params twist_t and twist_s.                                                                      */
+#ifndef TINYI_TWIST_H
+#define TINYI_TWIST_H
+TINYI_C_BEGIN
+
+typedef struct tiny_twist_params {
+    float t;                                /* at least 0; the authors took 0.1 (ViT) and 0.05 (PiT) */
+    float s;                                /* they began with 0.5 and trained it, one a layer, with a rate of its own (1e-3 to 7e-5) */
+} tiny_twist_params;
+
+#ifndef TINY_ONLY_MODELS
+/* s: a tensor of one number that stands for params.s and takes a gradient, or NULL. y may be exactly a. */
+TINY_API tiny_status tiny_twist(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *s, const tiny_twist_params *params, const tiny_tensor *y);
+/* The gradient, for those who have no tape: d_a as a; d_s (..., 1), a number for each row: dL/ds is their sum. Which weights are trivial
+ * counts as constant. Switched off, d_a is dy and d_s is 0. */
+TINY_API tiny_status tiny_twist_backward(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *dy, const tiny_tensor *s, const tiny_twist_params *params,
+                                         const tiny_tensor *d_a, const tiny_tensor *d_s);
+#endif
+
+/* for the operations that have such params */
+#define TINYI_TWIST_LEAST 1e-6              /* what the sum of the trivial weights has at least, so that nothing is divided by 0 */
+
+#define TINYI_OPS_TWIST(ROW) ROW(TWIST, twist) ROW(TWIST_BACKWARD, twist_backward)
+#ifndef TINY_ONLY_MODELS
+/* trivial: a[i] <= low
+ *   sum    of the trivial ones; not finite where some number is not
+ *   write  y = f a^2 where trivial, else a                     dot   sum g a^2 over the trivial ones
+ *   back   da = f a g - c where trivial, else g                                                                  */
+#define TINYI_KERNELS_TWIST(K)                                                                                          \
+    K(twist_sum_f32, float, (const float *a, size_t n, float low))                                                      \
+    K(twist_write_f32, void, (float *y, const float *a, size_t n, float low, float f))                                  \
+    K(twist_dot_f32, float, (const float *a, const float *g, size_t n, float low))                                      \
+    K(twist_back_f32, void, (float *da, const float *a, const float *g, size_t n, float low, float f, float c))
+#else
+#define TINYI_KERNELS_TWIST(K)
+#endif
 
 TINYI_C_END
 #endif
@@ -12270,7 +12932,7 @@ TINYI_C_BEGIN
     TINYI_OPS_SOFTMAX(ROW) TINYI_OPS_NORM(ROW) TINYI_OPS_MATMUL(ROW) TINYI_OPS_LAYOUT(ROW)              \
     TINYI_OPS_CONV(MORE) TINYI_OPS_SORT(ROW) TINYI_OPS_FFT(MORE) TINYI_OPS_FWHT(MORE) TINYI_OPS_ATTENTION(ROW) \
     TINYI_OPS_SLOPE(MORE) TINYI_OPS_LOSS(MORE) TINYI_OPS_ROPE(ROW) TINYI_OPS_PATCH(MORE) TINYI_OPS_EDGES(MORE) \
-    TINYI_OPS_GLA(ROW) TINYI_OPS_GLA_GRAD(MORE)
+    TINYI_OPS_GLA(ROW) TINYI_OPS_GLA_GRAD(MORE) TINYI_OPS_TWIST(MORE)
 #define TINYI_OPS(ROW) TINYI_OPS_OF(ROW, ROW)
 
 #define TINYI_ROW_KIND(KIND, name) TINY_OP_##KIND,
@@ -12697,6 +13359,24 @@ TINY_API tiny_status tinyllm_checkpoint_get_bytes(tiny_ctx *ctx, const tiny_chec
 TINY_API tiny_status tinyllm_checkpoint_get_tensor(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *into);
 TINY_API tiny_status tinyllm_checkpoint_expect(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *t);
 TINY_API uint64_t tinyllm_now_ns(void);
+TINY_API tiny_status tinyllm_local_open(tiny_ctx *ctx, const tiny_local_desc *desc, tiny_local **out);
+TINY_API tiny_net *tinyllm_local_net(tiny_local *local, int rank);
+TINY_API void tinyllm_local_delay(tiny_local *local, uint64_t latency_ns, double bits_per_second);
+TINY_API void tinyllm_local_close(tiny_ctx *ctx, tiny_local *local);
+TINY_API tiny_status tinyllm_comm_open(tiny_ctx *ctx, const tiny_comm_desc *desc, tiny_comm **out);
+TINY_API void tinyllm_comm_close(tiny_comm *comm);
+TINY_API int tinyllm_comm_rank(const tiny_comm *comm);
+TINY_API int tinyllm_comm_world(const tiny_comm *comm);
+TINY_API size_t tinyllm_comm_most(const tiny_comm *comm);
+TINY_API const tiny_net *tinyllm_comm_net(const tiny_comm *comm);
+TINY_API tiny_status tinyllm_allreduce_start(tiny_comm *comm, float *x, size_t n, unsigned tag, uint64_t *handle);
+TINY_API tiny_status tinyllm_allreduce_wait(tiny_comm *comm, uint64_t handle);
+TINY_API tiny_status tinyllm_allreduce(tiny_comm *comm, float *x, size_t n, unsigned tag);
+TINY_API tiny_status tinyllm_comm_agree(tiny_comm *comm, const char *what, uint64_t value);
+TINY_API void tinyllm_comm_abort(tiny_comm *comm);
+TINY_API uint64_t tinyllm_comm_waited(const tiny_comm *comm);
+TINY_API void tinyllm_comm_spend(tiny_comm *comm, uint64_t ns);
+TINY_API uint64_t tinyllm_comm_clock(const tiny_comm *comm);
 TINY_API tiny_idx tinyllm_case_dim(tiny_case *c, tiny_idx limit);
 TINY_API int tinyllm_case_pick(tiny_case *c, int n);
 #ifndef TINY_NO_CONFORM
@@ -12848,6 +13528,12 @@ TINY_API tiny_status tinyllm_attention(tiny_ctx *ctx, const tiny_tensor *q, cons
 TINY_API tiny_status tinyllm_gla(tiny_ctx *ctx, const tiny_tensor *state, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *g, const tiny_gla_params *params, const tiny_tensor *state_out, const tiny_tensor *o);
 #ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_gla_backward(tiny_ctx *ctx, const tiny_tensor *state, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *d_o, const tiny_tensor *g, const tiny_tensor *d_state_out, const tiny_gla_params *params, const tiny_tensor *d_qkg, const tiny_tensor *d_v, const tiny_tensor *d_state);
+#endif
+#ifndef TINY_ONLY_MODELS
+TINY_API tiny_status tinyllm_twist(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *s, const tiny_twist_params *params, const tiny_tensor *y);
+#endif
+#ifndef TINY_ONLY_MODELS
+TINY_API tiny_status tinyllm_twist_backward(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *dy, const tiny_tensor *s, const tiny_twist_params *params, const tiny_tensor *d_a, const tiny_tensor *d_s);
 #endif
 #ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_slope(tiny_ctx *ctx, int of, const tiny_tensor *x, const tiny_tensor *dy, const tiny_tensor *dx);
@@ -14287,6 +14973,56 @@ TINY_API tiny_status tllm_fusemax_best(tiny_ctx *ctx, const tllm_machine *machin
 TINYI_C_END
 #endif
 
+/* src/llm/model/ladder.h - the order in which layers wait for their all-reduces
+ *
+ * A layer cut over ranks (tllm_model_cut) ends both of its halves, attention and network, with a sum over all ranks. What waits for that
+ * sum, and when, is the route of a half:
+ *
+ *   standard   x += sum(y): the next half waits for it. What transformers are trained with.
+ *   ladder     the sum is started, and added before the next half of the same kind: attention of layer l reads x without the network of
+ *              layer l - 1, whose sum travels meanwhile, the network reads x without the attention of its own layer
+ *   local      x += y, this rank's share alone: no sum, and the x of the ranks part
+ *   join       x = sum(y + x / ranks): the ranks have one x again ("desync" of the paper: one half in several joins)
+ *
+ * A half that is not ladder waits for all that travels, attention first. Each route is another function of the weights: a model must be
+ * trained or adapted for its routes, and gives other text with others. Files say it by ARCH.ladder, a truth value or one for each layer.
+ *
+ * Models do this inside tllm_forward. For own networks, with y[0], y[1] of n numbers:
+ *
+ *   tllm_ladder a = { 0 };
+ *   a.ctx = ctx; a.comm = comm; a.n = n; a.y[0] = ya; a.y[1] = yb;
+ *   for each layer l, for half 0 and 1:
+ *       tllm_ladder_enter(&a, route, half, x);         x is what this half reads; a.y[half] is free
+ *       ... this rank's share of half(x) into a.y[half] ...
+ *       tllm_ladder_leave(&a, route, half, l, x);
+ *   tllm_ladder_end(&a, x);                            nothing travels any more                                           */
+#ifndef TINYI_LADDER_H
+#define TINYI_LADDER_H
+TINYI_C_BEGIN
+
+typedef enum tllm_route { TLLM_ROUTE_STANDARD, TLLM_ROUTE_LADDER, TLLM_ROUTE_LOCAL, TLLM_ROUTE_JOIN, TLLM_ROUTES } tllm_route;
+
+typedef struct tllm_ladder {
+    tiny_ctx *ctx;
+    tiny_comm *comm;                        /* NULL: one rank */
+    tiny_idx n;                             /* numbers of x and of each y */
+    float *y[2];
+    /* what becomes of a sum before it is added, or NULL: y belongs to that half of that layer */
+    tiny_status (*land)(void *user, tiny_idx layer, int half, float *y);
+    void *user;
+    /* its own */
+    int flies[2];
+    tiny_idx layer[2];
+    uint64_t handle[2];
+} tllm_ladder;
+
+TINY_API tiny_status tllm_ladder_enter(tllm_ladder *a, int route, int half, float *x);
+TINY_API tiny_status tllm_ladder_leave(tllm_ladder *a, int route, int half, tiny_idx layer, float *x);
+TINY_API tiny_status tllm_ladder_end(tllm_ladder *a, float *x);
+
+TINYI_C_END
+#endif
+
 /* src/llm/model/model.h - models: tokens in, logits out
  *
  *   tllm_gguf *file;  tllm_model *model;  tllm_state *state;
@@ -14332,6 +15068,7 @@ typedef struct tllm_about {
     int is_recurrent;                       /* some layers keep a state that cannot be cut back */
     int first_token;                        /* of a decoder beside an encoder; -1: none is named */
     double n_params;
+    int rank, world;                        /* of a model that is cut; 0 of 1: all of it is here */
 } tllm_about;
 
 /* file must stay open. Everything that the forward pass will read is checked here. On failure *out is NULL. */
@@ -14347,6 +15084,16 @@ TINY_API const char *tllm_arch_name(size_t i);
  * is in docs/attention.md). No state may be computing meanwhile. TINY_E_UNSUPPORTED: there is no such network in this model. */
 TINY_API tiny_status tllm_model_sparse(tiny_ctx *ctx, tllm_model *model, int format, size_t *bytes);
 
+/* ---- one model over several ranks (docs/ladder.md) ----
+ * Rank r of `world` keeps its share of the heads and of the columns of each network, as views of the file: nothing is copied, other ranks'
+ * weights are never read. Embedding, norms and output are everywhere. Attention of grouped heads with dense networks, the norm in front;
+ * everything else, and what does not divide (key heads, network, blocks of the format), is refused, and the model is as it was. No state may
+ * be open. Then tllm_state_desc.comm, and all ranks make the same calls with the same tokens: results are the same bits in each. */
+TINY_API tiny_status tllm_model_cut(tiny_ctx *ctx, tllm_model *model, int rank, int world);
+/* Other routes than the file says, a tllm_route for both halves of each layer: route (n_layer, 2), n = 2 n_layer. It gives another
+ * function of the same weights: see llm/model/ladder.h. No state may be open. */
+TINY_API tiny_status tllm_model_routes(tiny_ctx *ctx, tllm_model *model, const unsigned char *route, tiny_idx n);
+
 typedef struct tllm_state_desc {            /* all zero: the sensible default */
     tiny_idx n_ctx;                         /* tokens that a sequence may have; 0: as the file says, at most 4096 */
     tiny_idx n_batch;                       /* tokens computed at once; 0: 128, for encoders n_ctx */
@@ -14354,6 +15101,7 @@ typedef struct tllm_state_desc {            /* all zero: the sensible default */
     tiny_idx n_page;                        /* tokens of a page; 0: 16 */
     tiny_idx n_cells;                       /* tokens of all sequences together, shared ones counted once; 0: n_ctx for each */
     int type_k, type_v;                     /* how keys and values are kept: TLLM_FORMAT_F32 (0), F16, Q8_0 or Q4_0 */
+    tiny_comm *comm;                        /* of a cut model: n_most at least n_batch * n_embd. Opening then waits for all ranks. A call that fails gives the group up */
 } tllm_state_desc;
 
 /* desc may be NULL. What tllm_state_open takes: the block of the state, and the workspace of the context as far as it was smaller. */
@@ -14847,6 +15595,179 @@ TINY_API tiny_status tllm_parallel(tllm_session *s, const int32_t *prompt, size_
 TINYI_C_END
 #endif
 
+/* src/llm/session/kvcodec.h - keys and values of a text in few bits: to keep them, or to send them
+ *
+ *   tllm_kvcodec_profile_open(ctx, &kv, NULL, &p);                  once for a model: what its keys and values look like
+ *   tllm_kvcodec_profile_add(p, &kv, 0, n_token);                   for some texts
+ *   tllm_kvcodec_profile_tables(p, &tables);                        to be kept: tllm_kvcodec_tables_save
+ *
+ *   tllm_kvcodec_encode(ctx, tables, &kv, &desc, &bytes, &n);       a chunk of tokens at a level
+ *   tllm_kvcodec_decode(ctx, tables, bytes, n, &kv);                its rows are written; chunks in any order, of any levels
+ *
+ *   tllm_kvcodec_save(session, tables, NULL, "talk.kv");            a session's text with its cache, and back
+ *   tllm_kvcodec_load(session, tables, "talk.kv");
+ *
+ * Levels: 1 few bits, 2 the default, 3 more; 4 every token by itself with 8 bits. What is decoded differs from what was encoded, by at most
+ * half a step of a row's largest number; the same bytes come from the same numbers on every machine and target.
+ *
+ * Keys and values are reached through two functions that read and write a row, so they may lie anywhere. Tables are read only: any
+ * number of contexts may use them. Everything else: one caller at a time. After a failure nothing was written, unless said otherwise. */
+#ifndef TINYI_KVCODEC_H
+#define TINYI_KVCODEC_H
+TINYI_C_BEGIN
+
+#define TLLM_KVCODEC_LEVELS 4
+enum { TLLM_KV_KEY, TLLM_KV_VALUE, TLLM_KV_INDEX, TLLM_KV_PARTS };      /* index: keys of an indexer, which few models have */
+
+typedef struct tllm_kv {
+    tiny_idx n_layer;
+    const int32_t *width;                   /* (n_layer, TLLM_KV_PARTS): numbers of a token's row; 0: the layer has none */
+    void (*read)(void *user, tiny_idx layer, int part, tiny_idx token, float *row);
+    void (*write)(void *user, tiny_idx layer, int part, tiny_idx token, const float *row);     /* both: from several threads, never for one row at once */
+    void *user;
+} tllm_kv;
+
+/* ---- tables: how often each symbol comes, for each layer and channel ---- */
+typedef struct tllm_kvcodec_tables tllm_kvcodec_tables;
+typedef struct tllm_kvcodec_profile tllm_kvcodec_profile;
+
+/* Steps that the differences of a layer are given at a level: those of the paper's released tables for 32 and 80 layers, else by thirds of
+ * the depth. A level without differences: 256. 0: there is no such level, layer or part. */
+TINY_API int tllm_kvcodec_bins(tiny_idx n_layer, tiny_idx layer, int part, int level);
+
+/* bins: (3, n_layer, TLLM_KV_PARTS) for the levels 1, 2, 3, each 4..256; NULL: tllm_kvcodec_bins. Only widths are read of kv. */
+TINY_API tiny_status tllm_kvcodec_profile_open(tiny_ctx *ctx, const tllm_kv *kv, const int32_t *bins, tllm_kvcodec_profile **out);
+TINY_API void tllm_kvcodec_profile_close(tllm_kvcodec_profile *p);         /* takes NULL; the context that opened it */
+/* Counts n tokens from number first on, at every level. */
+TINY_API tiny_status tllm_kvcodec_profile_add(tllm_kvcodec_profile *p, const tllm_kv *kv, tiny_idx first, tiny_idx n);
+TINY_API tiny_status tllm_kvcodec_profile_tables(const tllm_kvcodec_profile *p, tllm_kvcodec_tables **out);
+
+TINY_API tiny_status tllm_kvcodec_tables_open(tiny_ctx *ctx, const void *bytes, size_t n, tllm_kvcodec_tables **out);
+TINY_API tiny_status tllm_kvcodec_tables_pack(tiny_ctx *ctx, const tllm_kvcodec_tables *t, void **bytes, size_t *n);     /* for tiny_free */
+TINY_API tiny_status tllm_kvcodec_tables_load(tiny_ctx *ctx, const char *path, tllm_kvcodec_tables **out);
+TINY_API tiny_status tllm_kvcodec_tables_save(tiny_ctx *ctx, const tllm_kvcodec_tables *t, const char *path);
+TINY_API void tllm_kvcodec_tables_close(tiny_ctx *ctx, tllm_kvcodec_tables *t);    /* takes NULL */
+TINY_API uint64_t tllm_kvcodec_tables_id(const tllm_kvcodec_tables *t);            /* a hash of all that is in them */
+
+/* ---- chunks ---- */
+typedef struct tllm_kvcodec_desc {          /* all zero: level 2; of encode also: no tokens, which is refused */
+    int level;                              /* 1..4; 0: 2 */
+    tiny_idx first, n_token;                /* of the kv; tllm_kvcodec_save takes all, cut into chunks of n_token (0: 1500) */
+    uint32_t chunk;                         /* its number, as the caller likes; tllm_kvcodec_save counts them */
+    int alone;                              /* nonzero: tables of these very tokens go along, about as large again as a short chunk */
+} tllm_kvcodec_desc;
+
+typedef struct tllm_kvcodec_about {
+    int level, alone;
+    tiny_idx n_layer, first, n_token;
+    uint32_t chunk;
+    uint64_t tables;                        /* tllm_kvcodec_tables_id of those that it was coded with */
+    uint64_t n_element;                     /* numbers of all rows */
+    size_t n_bytes, table_bytes, scale_bytes, length_bytes, stream_bytes;   /* the whole; tables, scales, lengths and streams in it */
+} tllm_kvcodec_about;
+
+/* tables may be NULL for a chunk that is alone. *bytes: for tiny_free. Numbers that are not finite, or beyond 65504, are refused. */
+TINY_API tiny_status tllm_kvcodec_encode(tiny_ctx *ctx, const tllm_kvcodec_tables *tables, const tllm_kv *kv, const tllm_kvcodec_desc *desc, void **bytes, size_t *n);
+/* Checks everything that can be checked without tables. */
+TINY_API tiny_status tllm_kvcodec_tell(tiny_ctx *ctx, const void *bytes, size_t n, tllm_kvcodec_about *about);
+/* Writes the rows of the tokens that the chunk says; kv has room for them. */
+TINY_API tiny_status tllm_kvcodec_decode(tiny_ctx *ctx, const tllm_kvcodec_tables *tables, const void *bytes, size_t n, const tllm_kv *kv);
+
+/* ---- the coder by itself: one stream of n symbols under one model of 2..256 symbols ---- */
+/* cdf: n + 1 values, floor((65535 - n) cum_i / total) + i: a symbol that was never counted has a slot too. */
+TINY_API void tllm_kvcodec_cdf(uint16_t *cdf, const uint32_t *count, int n);
+/* At most 2 n + n / 1024 + 8 bytes, which is the room that is needed. */
+TINY_API tiny_status tllm_kvcodec_code(tiny_ctx *ctx, const uint16_t *cdf, int n_symbol, const unsigned char *symbol, size_t n, unsigned char *bytes, size_t *n_bytes);
+/* Any bytes give n symbols: who cut or changed them is for the caller to see. */
+TINY_API tiny_status tllm_kvcodec_uncode(tiny_ctx *ctx, const uint16_t *cdf, int n_symbol, const unsigned char *bytes, size_t n_bytes, unsigned char *symbol, size_t n);
+
+/* ---- sessions ---- */
+/* The text that a session holds and its cache in chunks, one file. For the same model and the same adapters; keys and values may be kept in
+ * another format there. Recurrent layers and encoders are refused. */
+TINY_API tiny_status tllm_kvcodec_save(tllm_session *s, const tllm_kvcodec_tables *tables, const tllm_kvcodec_desc *desc, const char *path);
+/* The session holds that text afterwards; refused files change nothing. */
+TINY_API tiny_status tllm_kvcodec_load(tllm_session *s, const tllm_kvcodec_tables *tables, const char *path);
+/* Counts what the session holds; without tokens, or with a model that has no such cache, a failure. */
+TINY_API tiny_status tllm_kvcodec_profile_session(tllm_kvcodec_profile *p, tllm_session *s);
+TINY_API tiny_status tllm_kvcodec_profile_of(tllm_session *s, tllm_kvcodec_profile **out);    /* opened for its model */
+
+typedef struct tllm_kvcodec_file {          /* what stands in a file of tllm_kvcodec_save */
+    tiny_idx n_token, n_chunk;
+    const int32_t *token;                   /* (n_token) */
+    const tllm_kvcodec_about *chunk;        /* (n_chunk) */
+    size_t n_bytes;
+    void *block;
+} tllm_kvcodec_file;
+TINY_API tiny_status tllm_kvcodec_file_open(tiny_ctx *ctx, const char *path, tllm_kvcodec_file *out);
+TINY_API void tllm_kvcodec_file_close(tiny_ctx *ctx, tllm_kvcodec_file *file);     /* takes one that failed to open */
+
+TINYI_C_END
+#endif
+
+/* src/llm/session/kvstream.h - which level each chunk of a cache is sent at, so that the first token comes in time
+ *
+ *   tllm_kvstream_desc d = { 0 };
+ *   d.n_chunk = n; d.bytes = bytes;                 (n, TLLM_KVCODEC_LEVELS) of each chunk at the levels 1, 2, ...
+ *   d.recompute = seconds;                          (n) to compute a chunk from its text
+ *   d.deadline = 2.0;
+ *   tllm_kvstream_run(ctx, &d, &transport, &result);        sends all, by a function of the caller
+ *   tllm_kvstream_plan(ctx, &d, bits_per_second, &result);  the same over a link that is only counted
+ *
+ * The controller knows the sizes, the time that went by, and how fast the last chunk came: nothing of what the link will do. Y. Liu et
+ * al., 2024 (arXiv 2310.07240), 5.3.                                                                                     */
+#ifndef TINYI_KVSTREAM_H
+#define TINYI_KVSTREAM_H
+TINYI_C_BEGIN
+
+#define TLLM_KVSTREAM_TEXT 0                /* a choice: a level, or the text, computed anew where it arrives */
+
+typedef enum tllm_kvstream_policy {
+    TLLM_KVSTREAM_REST,                     /* looks at all that is left: text if that makes it, else the best level that does, else the quicker of both */
+    TLLM_KVSTREAM_BUDGET,                   /* deadline / n_chunk for each: the best level that fits, else text (the released simulation) */
+    TLLM_KVSTREAM_FIXED                     /* always the level of the description, or text */
+} tllm_kvstream_policy;
+
+typedef struct tllm_kvstream_desc {
+    tiny_idx n_chunk;
+    int n_level;                            /* 1..TLLM_KVCODEC_LEVELS; 0: 3, the levels with differences */
+    const double *bytes;                    /* (n_chunk, TLLM_KVCODEC_LEVELS); rising with the level */
+    const double *recompute;                /* (n_chunk) seconds */
+    const double *decode;                   /* (n_chunk) seconds, hidden behind the transfer of the next one; NULL: none */
+    double deadline;                        /* seconds to the end of the last chunk */
+    double bits_per_second;                 /* that the link is believed to have before the first chunk; 0: not known */
+    tllm_kvstream_policy policy;
+    int level;                              /* of the first chunk where nothing is known (0: the middle one), and of the fixed policy */
+    int *choice;                            /* (n_chunk) out */
+    double *done;                           /* (n_chunk) out: when each had arrived, or was computed; may be NULL */
+} tllm_kvstream_desc;
+
+typedef struct tllm_kvstream_result {
+    double seconds;                         /* to the end of the last chunk, decoded */
+    double bytes;                           /* sent, without texts */
+    tiny_idx n_text;
+    int missed;                             /* the deadline */
+} tllm_kvstream_result;
+
+/* What to send next: chunk i, seconds since the start, and the speed of the link as known (0: not). For callers with a loop of their own. */
+TINY_API tiny_status tllm_kvstream_choose(tiny_ctx *ctx, const tllm_kvstream_desc *d, tiny_idx i, double elapsed, double bits_per_second, int *choice);
+
+/* Brings chunk i at the choice to its place: sends its bytes, or has it computed from its text. *bytes, *seconds: of the transfer; a text
+ * costs no bytes. Anything but TINY_OK ends the run. */
+typedef struct tllm_kvstream_transport {
+    tiny_status (*send)(void *user, tiny_idx i, int choice, double *bytes, double *seconds);
+    void *user;
+} tllm_kvstream_transport;
+TINY_API tiny_status tllm_kvstream_run(tiny_ctx *ctx, const tllm_kvstream_desc *d, const tllm_kvstream_transport *transport, tllm_kvstream_result *result);
+
+/* bits_per_second: (n_chunk) what the link has while each chunk is sent */
+TINY_API tiny_status tllm_kvstream_plan(tiny_ctx *ctx, const tllm_kvstream_desc *d, const double *bits_per_second, tllm_kvstream_result *result);
+
+/* A trace for tllm_kvstream_plan: each uniform between two speeds; 0, 0: 0.1 to 10 Gbit/s */
+TINY_API void tllm_kvstream_trace(tiny_rng *rng, double low, double high, double *bits_per_second, tiny_idx n);
+
+TINYI_C_END
+#endif
+
 /* src/llm/train/story.h - stories of a small language whose entropy is known exactly
  *
  *   tllm_story s = tllm_story_start(seed);
@@ -15073,6 +15994,282 @@ TINYI_C_END
 #endif
 #endif
 
+/* src/llm/vision/vit.h - a small vision transformer, on a tape: it computes, and is trained, by recorded operations
+ *
+ *     tllm_vit_desc d = { 0 };                            images of 32 x 32 x 3, pieces of 4 x 4, 64 numbers, 4 heads, 4 blocks, 10 classes
+ *     tllm_vit_open(ctx, &d, &vit);
+ *     tllm_vit_task task = { vit, &images, &labels };     images (n, channels, size, size) f32, labels (n) i32
+ *     train.params = tllm_vit_params(vit, &train.n_params);
+ *     train.model = tllm_vit_loss;  train.user = &task;   tiny_train: math/train.h
+ *     tiny_train(ctx, &train, NULL);
+ *     tllm_vit_right(ctx, &task, 0, n, &right);           how many of n images are told right
+ *
+ * Tokens are (token, image of the batch, number), so that the heads of all images of a batch are the heads of one attention, without
+ * a copy. Token 0 is the class token. Names of parameters are those of the timm library. Their group of the optimiser is 0 for
+ * matrices, and 1 for what is not to be decayed: norms, biases, the class token, positions.
+ *
+ * Other forms of a block come in through hooks: `mix` stands for softmax attention, `between` may change the tokens between attention
+ * and the wide layer (merging: llm/vision/tome.h). What they learn is theirs: a trainer takes tllm_vit_params and theirs in one list. */
+#ifndef TINYI_LLM_VIT_H
+#define TINYI_LLM_VIT_H
+TINYI_C_BEGIN
+#ifndef TINY_NO_TRAIN
+
+#define TLLM_VIT_BLOCKS 256                 /* at most */
+
+typedef struct tllm_vit_desc {              /* zero: the value in brackets */
+    tiny_idx image, patch, channels;        /* side of an image, of a piece that divides it, and colours [32, 4, 3] */
+    tiny_idx d, hidden;                     /* numbers of a token, of the wide layer [64, 4 d] */
+    tiny_idx n_head, n_block, n_class;      /* [4, 4, 10]; heads divide d */
+    double eps;                             /* of the norms [1e-6] */
+    uint64_t seed;                          /* of the first weights: uniform within sqrt(6 / (in + out)), positions and class token N(0, 0.02) */
+    tiny_dtype dtype;                       /* TINY_F64: to check gradients with; slow [TINY_F32] */
+} tllm_vit_desc;
+
+typedef struct tllm_vit tllm_vit;
+
+/* The weights of a block, views of parameters; matrices (out, in). */
+typedef struct tllm_vit_block {
+    tiny_tensor norm1_g, norm1_b, qkv_w, qkv_b, out_w, out_b;       /* qkv (3 d, d): q, k, v */
+    tiny_tensor norm2_g, norm2_b, up_w, up_b, down_w, down_b;
+    tiny_tensor c[4];                       /* (1) each: c0 x + c1 attention, c2 x + c3 wide; data NULL: 1 */
+} tllm_vit_block;
+
+typedef struct tllm_vit_at { tiny_idx i_block, batch, n_head; double eps; } tllm_vit_at;
+
+/* NULL: what a plain transformer does. A failure stays in the tape. */
+typedef struct tllm_vit_hooks {
+    void *user;
+    /* o of the shape of q; q, k, v (tokens, batch n_head, d / n_head), image by image */
+    tiny_tensor (*mix)(tiny_tape *tape, void *user, const tllm_vit_at *at, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v);
+    /* the tokens to go on with, at least the first one; x (tokens, batch, d), k as above */
+    tiny_tensor (*between)(tiny_tape *tape, void *user, const tllm_vit_at *at, const tiny_tensor *x, const tiny_tensor *k);
+} tllm_vit_hooks;
+
+TINY_API tiny_status tllm_vit_open(tiny_ctx *ctx, const tllm_vit_desc *desc, tllm_vit **out);
+TINY_API void tllm_vit_close(tllm_vit *vit);                /* takes NULL */
+TINY_API const tllm_vit_desc *tllm_vit_is(const tllm_vit *vit);     /* with the defaults put in */
+TINY_API const tiny_param *tllm_vit_params(const tllm_vit *vit, size_t *n);    /* n may be NULL */
+TINY_API const tiny_param *tllm_vit_param(const tllm_vit *vit, const char *name);  /* "blocks.0.attn.qkv.weight"; NULL: there is none */
+TINY_API tiny_idx tllm_vit_tokens(const tllm_vit *vit);     /* of an image, with the class token */
+
+/* Logits (n, n_class) of images (n, channels, size, size). hooks may be NULL. */
+TINY_API tiny_tensor tllm_vit_run(tiny_tape *tape, const tllm_vit *vit, const tiny_tensor *images, const tllm_vit_hooks *hooks);
+
+/* Parts of it, for other networks. x and the result (tokens, batch, d).
+ * attend   c0 x + c1 W_out mix(q, k, v) of the norm of x; keys, where given, takes k
+ * wide     c2 x + c3 W_down gelu(W_up norm(x))                                                                                  */
+TINY_API tiny_tensor tllm_vit_attend(tiny_tape *tape, const tllm_vit_block *block, const tllm_vit_at *at, const tiny_tensor *x, const tllm_vit_hooks *hooks, tiny_tensor *keys);
+TINY_API tiny_tensor tllm_vit_wide(tiny_tape *tape, const tllm_vit_block *block, const tllm_vit_at *at, const tiny_tensor *x);
+TINY_API const tllm_vit_block *tllm_vit_block_of(const tllm_vit *vit, tiny_idx i_block);  /* NULL: there is none */
+
+typedef struct tllm_vit_task {
+    const tllm_vit *vit;
+    const tiny_tensor *images, *labels;
+    const tllm_vit_hooks *hooks;            /* NULL: plain */
+    double smoothing;                       /* of the cross-entropy */
+    tiny_tensor (*other)(tiny_tape *tape, void *net, const tiny_tensor *images);    /* another network in its place (llm/vision/sret.h); NULL: vit */
+    void *net;
+} tllm_vit_task;
+
+/* A tiny_model_fn; user is a tllm_vit_task, or a struct that begins with one. */
+TINY_API tiny_tensor tllm_vit_loss(tiny_tape *tape, void *task, const uint32_t *sample, tiny_idx n);
+/* Of images first .. first + n, 64 at a time: those whose largest logit, the first of equals, stands at the label. */
+TINY_API tiny_status tllm_vit_right(tiny_ctx *ctx, const tllm_vit_task *task, tiny_idx first, tiny_idx n, tiny_idx *right);
+
+#endif
+TINYI_C_END
+#endif
+
+/* src/llm/vision/tome.h - merging tokens: which pairs, where everything goes, and the way back
+ *
+ *     r = tllm_tome_count(t, 16, TLLM_TOME_CLASS);                        no more than there are pairs
+ *     tllm_tome_match(ctx, &keys, batch, TLLM_TOME_CLASS, &match);        match: i32 (2 t + r, batch), keys (t, batch heads, d)
+ *     tllm_tome_merge(ctx, &x, &size, &match, NULL, &y);                  (llm/vision/pyra.h) y (t - r, batch, d)
+ *     tllm_tome_sizes(ctx, &size, &match, &next);                         how many tokens each one stands for
+ *     to = tllm_tome_part(&match, t, TLLM_TOME_TO);
+ *     tllm_tome_unmerge(ctx, &y, &to, &x);                                the merged value back to all it was made of
+ *
+ * D. Bolya et al., "Token Merging: Your ViT But Faster", 2022 (arXiv 2210.09461), as used by Y. Xiong et al., "PYRA", 2024 (arXiv 2403.09192).
+ * Tokens with even numbers are A, those with odd ones B. Each of A finds the most alike of B; the r best pairs merge into the one of B. Outputs
+ * are what is left of A, then all of B.                                                                                         */
+#ifndef TINYI_LLM_TOME_H
+#define TINYI_LLM_TOME_H
+TINYI_C_BEGIN
+
+enum {
+    TLLM_TOME_CLASS = 1,                    /* token 0 never merges into another one, and stays the first */
+    TLLM_TOME_DISTILL = 2                   /* nothing merges into token 1; it stays the second */
+};
+
+#define TLLM_TOME_TOKENS 32768              /* of an image at most */
+
+/* min(r, (t - tokens that the flags name) / 2), at least 0 */
+TINY_API tiny_idx tllm_tome_count(tiny_idx t, tiny_idx r, unsigned flags);
+
+/* Parts of a match, all i32 of images side by side: where each of t tokens goes; the token that an output of t - r comes from (others
+ * are merged into it); and the r pairs, the most alike first. */
+typedef enum tllm_tome_parts { TLLM_TOME_TO, TLLM_TOME_FROM, TLLM_TOME_SOURCE, TLLM_TOME_TARGET } tllm_tome_parts;
+TINY_API tiny_tensor tllm_tome_part(const tiny_tensor *match, tiny_idx t, tllm_tome_parts part);    /* data NULL: match is not (2 t + r, batch) */
+
+/* keys (t, batch heads, d) f32 or f64: tokens are as alike as the angle between the sums of their heads is small. A sum without
+ * a length, or whose length is no finite number, is alike to nothing: 0. Of equals the first. match must be dense; its shape says r. */
+TINY_API tiny_status tllm_tome_match(tiny_ctx *ctx, const tiny_tensor *keys, tiny_idx batch, unsigned flags, const tiny_tensor *match);
+
+/* next (t - r, batch): sums of size (t, batch); f32 or f64, dense */
+TINY_API tiny_status tllm_tome_sizes(tiny_ctx *ctx, const tiny_tensor *size, const tiny_tensor *match, const tiny_tensor *next);
+/* x[k] = y[to[k]] for each image; x (t, batch, d), y (fewer, batch, d), to (t, batch) i32: a part TO, or what track has joined */
+TINY_API tiny_status tllm_tome_unmerge(tiny_ctx *ctx, const tiny_tensor *y, const tiny_tensor *to, const tiny_tensor *x);
+/* Which output holds each token of the beginning: place (t at the beginning, batch) i32 dense; match NULL: each token itself, else one merge more. */
+TINY_API tiny_status tllm_tome_track(tiny_ctx *ctx, const tiny_tensor *place, const tiny_tensor *match, tiny_idx t);
+
+/* ---- how many in each block: the published schedules, for 197 tokens; and the one of a number r and an inflection f:
+ * (int)(low + step i), low = (int)(r (1 - f)), step = (2 r - 2 low) / (blocks - 1): f = 0 merges r everywhere, f > 0 more at the end */
+typedef enum tllm_tome_schedule { TLLM_TOME_BASE_LOW, TLLM_TOME_BASE_HIGH, TLLM_TOME_LARGE_LOW, TLLM_TOME_LARGE_HIGH, TLLM_TOME_SCHEDULES } tllm_tome_schedule;
+TINY_API const tiny_idx *tllm_tome_scheduled(tllm_tome_schedule schedule, tiny_idx *n_block);     /* NULL: there is none */
+TINY_API tiny_status tllm_tome_inflected(tiny_ctx *ctx, tiny_idx r, double f, tiny_idx n_block, tiny_idx *each);
+
+/* For merge and its gradient: the numbers of a match are looked at, fault has a sentence. */
+typedef struct tinyi_tome { tiny_idx t, r, batch; const int32_t *to, *from, *src, *dst; } tinyi_tome;
+
+TINYI_C_END
+#endif
+
+/* src/llm/vision/merge.h - tokens merged as a match says, plainly or with the weights of PYRA; and the gradient
+ *
+ *     tllm_tome_merge(ctx, &x, &size, &match, NULL, &y);                  x (t, batch, d), y (t - r, batch, d); match: llm/vision/tome.h
+ *
+ * Y. Xiong et al., "PYRA: Parallel Yielding Re-Activation for Training-Inference Efficient Task Adaptation", 2024 (arXiv 2403.09192). */
+#ifndef TINYI_LLM_MERGE_H
+#define TINYI_LLM_MERGE_H
+TINYI_C_BEGIN
+
+typedef struct tllm_pyra_weights {          /* all dense, of the type of x */
+    const tiny_tensor *pa, *pb;             /* (r), (d) */
+    const tiny_tensor *norm_g, *norm_b;     /* (d) */
+} tllm_pyra_weights;
+
+typedef struct tllm_merge_params { float eps; } tllm_merge_params;  /* of the norm; 0: 1e-5 */
+
+#define TLLM_PYRA_PAIRS 1024                /* of an image at most, with weights */
+
+/* y (t - r, batch, d) = sums of size x over what each output is made of, divided by the sums of size. x (t, batch, d), size (t, batch) dense,
+ * match (2 t + r, batch). With weights a source counts size x (1 + w1 w2): w1 (d) = 2 sigmoid(pa Z), w2 (r) = 2 sigmoid(Z pb) - 1, Z the norm
+ * of size x of source and target together. What nothing merges into is copied. w NULL: plain merging; pb = 0 gives the same bits. */
+TINY_API tiny_status tllm_tome_merge(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *size, const tiny_tensor *match, const tllm_pyra_weights *w, const tiny_tensor *y);
+/* The gradient, for those who have no tape: dx (t, batch, d), d_pa (r), d_pbn (3, d) of pb, norm_g, norm_b: zeros without weights. */
+TINY_API tiny_status tllm_tome_merge_backward(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *size, const tiny_tensor *match, const tllm_pyra_weights *w, const tiny_tensor *dy,
+                                              const tiny_tensor *dx, const tiny_tensor *d_pa, const tiny_tensor *d_pbn);
+/* Rows for the conformance kit: inputs x, size, match, pa, pb, norm_g, norm_b; backward has dy behind match. */
+TINY_API const tiny_op_row *tllm_tome_merge_row(void);
+TINY_API const tiny_op_row *tllm_tome_merge_backward_row(void);
+
+/* inputs of the first row; backward: dy in the place of pa, and the weights behind it */
+enum { TINYI_TMERGE_X, TINYI_TMERGE_SIZE, TINYI_TMERGE_MATCH, TINYI_TMERGE_W };
+
+TINYI_C_END
+#endif
+
+/* src/llm/vision/pyra.h - a vision transformer whose tokens merge from block to block, with re-activation
+ *
+ *     tllm_pyra_desc d = { 0 };
+ *     d.r = tllm_tome_scheduled(TLLM_TOME_BASE_HIGH, &d.n_block);         or an array of your own
+ *     tllm_pyra_open(ctx, vit, &d, &pyra);
+ *     logits = tllm_vit_run(tape, vit, &images, tllm_pyra_hooks(pyra));   or task.hooks = tllm_pyra_hooks(pyra) for training
+ *
+ * Between attention and the wide layer of each block r tokens merge into others (llm/vision/tome.h), and attention then adds the
+ * logarithm of the number of tokens that a key stands for. The weights of PYRA, r + 3 d a block (tllm_pyra_params, group 2 of
+ * the optimiser), begin so that nothing but merging happens. They belong to that r: another one is refused.
+ * Y. Xiong et al., "PYRA: Parallel Yielding Re-Activation for Training-Inference Efficient Task Adaptation", 2024 (arXiv 2403.09192). */
+#ifndef TINYI_LLM_PYRA_H
+#define TINYI_LLM_PYRA_H
+TINYI_C_BEGIN
+
+#ifndef TINY_NO_TRAIN
+typedef struct tllm_pyra tllm_pyra;
+
+typedef struct tllm_pyra_desc {
+    const tiny_idx *r;                      /* for each block; more than there are pairs counts as all of them */
+    tiny_idx n_block;                       /* numbers in r: as many as the network has blocks */
+    int plain;                              /* nonzero: merging only, no weights */
+    int unweighted;                         /* nonzero: attention does not know how many tokens a key stands for */
+    uint64_t seed;                          /* pa is uniform in (-1, 1), pb 0 */
+} tllm_pyra_desc;
+
+TINY_API tiny_status tllm_pyra_open(tiny_ctx *ctx, const tllm_vit *vit, const tllm_pyra_desc *desc, tllm_pyra **out);
+TINY_API void tllm_pyra_close(tllm_pyra *p);                /* takes NULL */
+/* For one run at a time: the sizes of tokens go from block to block in p. */
+TINY_API const tllm_vit_hooks *tllm_pyra_hooks(tllm_pyra *p);
+TINY_API const tiny_param *tllm_pyra_params(const tllm_pyra *p, size_t *n);    /* none of plain merging */
+TINY_API tiny_idx tllm_pyra_tokens(const tllm_pyra *p, tiny_idx i_block);      /* behind that block; those of the images for -1 */
+/* Of the last run, as long as its tape holds it: where each token of the images ended, (tokens, batch) i32; data NULL: nowhere yet. */
+TINY_API tiny_tensor tllm_pyra_place(const tllm_pyra *p);
+#endif
+
+TINYI_C_END
+#endif
+
+/* src/llm/vision/sret.h - a sliced recursive transformer: blocks that run more than once, attention inside slices of the tokens
+ *
+ *     tllm_sret_desc d = { 0 };                           images of 32 x 32 x 3: 64 tokens of 64 numbers, 2 blocks run twice, 4 slices and then 2
+ *     tllm_sret_open(ctx, &d, &sret);
+ *     task.other = tllm_sret_logits;  task.net = sret;    tllm_vit_task: the loss and the count of right answers are those of llm/vision/vit.h
+ *     tllm_sret_training(sret, 1);                        batch norms of the stem by the batch; 0 before it is judged
+ *
+ * A stage of depth L has R blocks, each of which runs L / R times in a row with the same weights; behind every run stands a small layer of its
+ * own (norm and two matrices) that is not shared. Attention sees N / G tokens that follow each other: G slices in the first run of a block,
+ * others in further ones, for which tokens are shuffled before and brought back after. Shuffles are functions of the seed, the layer and the
+ * run, the same in every call; or new ones in each call.
+ * Z. Shen, Z. Liu, E. Xing, "Sliced Recursive Transformer", ECCV 2022 (arXiv 2111.05297).                                            */
+#ifndef TINYI_LLM_SRET_H
+#define TINYI_LLM_SRET_H
+TINYI_C_BEGIN
+#ifndef TINY_NO_TRAIN
+
+#define TLLM_SRET_STAGES 4
+#define TLLM_SRET_DEPTH 64                  /* of a stage at most */
+
+typedef struct tllm_sret_stage {
+    tiny_idx n_head, depth, distinct;       /* depth is a multiple of distinct */
+    tiny_idx first, again;                  /* slices of the first run of a block, of further ones; they divide the tokens */
+} tllm_sret_stage;
+
+typedef struct tllm_sret_desc {             /* zero: the value in brackets */
+    tiny_idx image, channels, n_stem;       /* side, colours, convolutions of stride 2 before the first stage [32, 3, 2] */
+    tiny_idx d;                             /* numbers of a token in the first stage; each further stage has twice as many, and a quarter of the tokens [64] */
+    double ratio, nll_ratio;                /* of the wide layers, and of the small ones between runs [3.6, 1] */
+    tiny_idx n_stage;                       /* [one: 2 heads, depth 4, 2 distinct, 4 slices, then 2] */
+    tllm_sret_stage stage[TLLM_SRET_STAGES];
+    tiny_idx n_class;                       /* [10] */
+    double eps;                             /* of the norms [1e-6] */
+    uint64_t seed;
+    tiny_dtype dtype;                       /* TINY_F64: to check gradients with [TINY_F32] */
+    int fresh;                              /* nonzero: another shuffle in each call, as the authors' code */
+} tllm_sret_desc;
+
+typedef struct tllm_sret tllm_sret;
+
+TINY_API void tllm_sret_tiny(tllm_sret_desc *desc);         /* SReT-T of the paper: 224 x 224, 784, 196 and 49 tokens, 1000 classes */
+TINY_API tiny_status tllm_sret_open(tiny_ctx *ctx, const tllm_sret_desc *desc, tllm_sret **out);
+TINY_API void tllm_sret_close(tllm_sret *s);                /* takes NULL */
+TINY_API const tllm_sret_desc *tllm_sret_is(const tllm_sret *s);
+TINY_API const tiny_param *tllm_sret_params(const tllm_sret *s, size_t *n);
+TINY_API tiny_idx tllm_sret_tokens(const tllm_sret *s, tiny_idx i_stage);
+TINY_API void tllm_sret_training(tllm_sret *s, int on);
+
+/* Logits (n, n_class) of images (n, channels, size, size); net is a tllm_sret. */
+TINY_API tiny_tensor tllm_sret_logits(tiny_tape *tape, void *net, const tiny_tensor *images);
+/* One stage; x and the result (tokens, batch, numbers of the stage), of any number of tokens that its slices divide. */
+TINY_API tiny_tensor tllm_sret_stage_run(tiny_tape *tape, tllm_sret *s, tiny_idx i_stage, const tiny_tensor *x);
+
+/* Attention inside `slices` pieces of the tokens; q, k, v and the result (tokens, heads, numbers). order: NULL, or (tokens) i32 dense, a permutation by
+ * which tokens are taken into the slices; the result is in the old order. shuffled: it must be there, unless there is one slice. */
+TINY_API tiny_tensor tllm_sliced_attention(tiny_tape *tape, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, tiny_idx slices, int shuffled, const tiny_tensor *order);
+
+#endif
+TINYI_C_END
+#endif
+
 #ifndef TINYI_TINYLLM_H
 #define TINYI_TINYLLM_H
 #endif
@@ -15089,7 +16286,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0015093
+#line 0016290
 #endif
 #define TINYI_LLM_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
@@ -15110,6 +16307,8 @@ TINYI_FN int tinyi_rd_bytes(tinyi_cursor *c, size_t n, const unsigned char **p);
  * element. 64-bit on purpose: a count is checked before it becomes a size_t. */
 TINYI_FN int tinyi_rd_count(tinyi_cursor *c, uint64_t least_bytes_each, size_t *count);     /* reads a u64 */
 TINYI_FN int tinyi_count_fits(const tinyi_cursor *c, uint64_t count, uint64_t least_bytes_each);
+TINYI_FN void tinyi_wr(tinyi_writer *w, uint64_t v, int bytes);                     /* the lower bytes of v, little endian */
+TINYI_FN void tinyi_wr_bytes(tinyi_writer *w, const void *bytes, size_t n);
 TINYI_FN const char *tinyi_show_bytes(const void *text, size_t n, char shown[TINYI_SHOW]);
 
 /* the sentence that says what stands at the cursor, and what should */
@@ -15194,6 +16393,8 @@ TINYI_FN double tinyi_gla_left(const tinyi_gla *a, tiny_idx t, tiny_idx h, tiny_
 TINYI_FN void tinyi_gla_table(tiny_case *c, int i_input, void *data);                   /* gates for generated cases */
 TINYI_FN const float *tinyi_gla_row(const tiny_tensor *x, tiny_idx t, tiny_idx h, tiny_idx j, tiny_idx n, float *room);
 TINYI_FN void tinyi_gla_leave(tiny_team *team, const tinyi_gla *a, tiny_idx t, tiny_idx h, float *e);    /* e = exp(min(g, 0)) of a token */
+TINYI_FN double tinyi_twist_s(float s, const tiny_tensor *given);
+TINYI_FN tiny_status tinyi_twist_check(tiny_ctx *ctx, const char *name, const tiny_op *op, float t, float s, const tiny_tensor *given);
 TINYI_C_END
 
 /* src/core/status.c */
@@ -16995,6 +18196,19 @@ int tinyi_rd_count(tinyi_cursor *c, uint64_t least_bytes_each, size_t *count)
     return 1;
 }
 
+void tinyi_wr(tinyi_writer *w, uint64_t v, int bytes)
+{
+    int i;
+    for (i = 0; w->at && i < bytes; i++) w->at[w->n + (size_t)i] = (unsigned char)(v >> 8 * i);
+    w->n += (size_t)bytes;
+}
+
+void tinyi_wr_bytes(tinyi_writer *w, const void *bytes, size_t n)
+{
+    if (w->at && n) memcpy(w->at + w->n, bytes, n);
+    w->n += n;
+}
+
 const char *tinyi_show_bytes(const void *text, size_t n_text, char shown[TINYI_SHOW])
 {
     const unsigned char *p = (const unsigned char *)text;
@@ -17791,6 +19005,9 @@ TINYI_FN void tinyi_hash_add(tinyi_hash *h, const void *bytes, size_t n);      /
 TINYI_FN uint64_t tinyi_hash_value(const tinyi_hash *h);                       /* of all so far; more may follow */
 TINYI_FN uint64_t tinyi_hash_of(const void *bytes, size_t n);
 
+/* CRC-32 of the reflected polynomial edb88320, as zip, gzip and PNG have it: for formats that ask for it. Start with 0. */
+TINYI_FN uint32_t tinyi_crc32(uint32_t crc, const unsigned char *bytes, size_t n_bytes);
+
 TINYI_C_END
 #endif
 
@@ -18500,6 +19717,781 @@ TINY_API uint64_t tiny_now_ns(void)
 #else
     return 0;
 #endif
+}
+
+/* src/core/net.c - messages between threads: a queue of bytes for each ordered pair of ranks, and a delay line
+ *
+ * Queue    a ring that one rank writes and one reads, each at its own pace; only the two counters are shared. A message is a head
+ *          (tag, bytes, when it arrives) and its bytes; a full ring takes the rest later, as a socket would.
+ * Delay    of a message of n bytes sent at t over a link of latency a and b seconds a byte: it leaves from max(t, link free) on,
+ *          the link is free n b later, it arrives a after that. Each direction of each pair is a link.
+ * Sleep    each rank has one place where its threads sleep, and a count of changes: a message came, there is room again, a rank
+ *          has closed. Who looked before the change does not fall asleep after it.                                      */
+#include <stdio.h>
+#include <string.h>
+#if TINYI_HAVE_PTHREAD
+#include <sys/time.h>
+#endif
+
+#define TINYI_LINK_BYTES ((size_t)1 << 20)
+#define TINYI_LINK_MOST ((size_t)1 << 30)
+#define TINYI_NAP_NS 50000000u              /* longest sleep: the clock of the system's waiting may be set back meanwhile */
+
+typedef struct tinyi_link {                 /* from one rank to another */
+    unsigned char *ring;
+    tiny_idx head, tail;                    /* bytes that were ever written and read, modulo the size of a word */
+    tiny_idx starved;                       /* the sender found no room: to be told when there is some */
+    char pad[TINYI_ALIGN];
+    uint64_t free_at;                       /* the sender's: when the line can take the next message */
+} tinyi_link;
+typedef struct tinyi_link_head { uint64_t tag, n, at; } tinyi_link_head;
+
+typedef struct tinyi_local_rank {
+    tiny_net net;
+    tiny_local *local;
+    tiny_idx gone, changed;
+#if TINYI_HAVE_PTHREAD
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    int has_lock;
+#endif
+} tinyi_local_rank;
+
+struct tiny_local {
+    int world;
+    size_t bytes;                           /* of a ring: a power of two */
+    uint64_t latency_ns;
+    double ns_per_byte;
+    tinyi_local_rank *rank;
+    tinyi_link *link;                       /* (world, world): [from][to] */
+    tiny_net_count *count;
+    unsigned char *rings;
+};
+
+static uint64_t tinyi_local_changes(tiny_net *net) { return (uint64_t)(size_t)tinyi_atomic_get(&((tinyi_local_rank *)net)->changed); }
+
+static void tinyi_local_wake(tiny_net *net)
+{
+    tinyi_local_rank *r = (tinyi_local_rank *)net;
+#if TINYI_HAVE_PTHREAD
+    (void)pthread_mutex_lock(&r->lock);
+    (void)tinyi_atomic_add(&r->changed, 1);
+    (void)pthread_cond_broadcast(&r->wake);
+    (void)pthread_mutex_unlock(&r->lock);
+#else
+    (void)tinyi_atomic_add(&r->changed, 1);
+#endif
+}
+
+static void tinyi_local_pause(tiny_net *net, uint64_t seen, uint64_t until)
+{
+#if TINYI_HAVE_PTHREAD
+    tinyi_local_rank *r = (tinyi_local_rank *)net;
+    (void)pthread_mutex_lock(&r->lock);
+    while (tinyi_local_changes(net) == seen) {
+        const uint64_t now = tiny_now_ns();
+        struct timeval day;
+        struct timespec t;
+        uint64_t ns;
+        if (now >= until || gettimeofday(&day, NULL)) break;
+        ns = TINYI_MIN(until - now, TINYI_NAP_NS) + (uint64_t)day.tv_usec * 1000u;
+        t.tv_sec = day.tv_sec + (time_t)(ns / 1000000000u);
+        t.tv_nsec = (long)(ns % 1000000000u);
+        (void)pthread_cond_timedwait(&r->wake, &r->lock, &t);
+    }
+    (void)pthread_mutex_unlock(&r->lock);
+#else
+    if (tinyi_local_changes(net) == seen && tiny_now_ns() < until) tinyi_pause();
+#endif
+}
+
+static void tinyi_local_gone(tiny_net *net)
+{
+    tinyi_local_rank *r = (tinyi_local_rank *)net;
+    int i;
+    if (!tinyi_atomic_swap_if(&r->gone, 0, 1)) return;
+    for (i = 0; i < net->world; i++) tinyi_local_wake(&r->local->rank[i].net);
+}
+
+/* n bytes of a ring from counter at on */
+static void tinyi_link_copy(const tiny_local *l, unsigned char *ring, size_t at, unsigned char *data, size_t n, int put)
+{
+    const size_t i = at & (l->bytes - 1), first = TINYI_MIN(n, l->bytes - i);
+    if (!n) return;
+    if (put) {
+        memcpy(ring + i, data, first);
+        memcpy(ring, data + first, n - first);
+    } else {
+        memcpy(data, ring + i, first);
+        memcpy(data + first, ring, n - first);
+    }
+}
+
+static tiny_status tinyi_local_send(tiny_net *net, int to, tiny_message *m)
+{
+    tinyi_local_rank *me = (tinyi_local_rank *)net;
+    tiny_local *l = me->local;
+    tinyi_link *k = &l->link[net->rank * l->world + to];
+    int told = 0, some = 0;
+    if (tinyi_atomic_get(&l->rank[to].gone)) {
+        (void)snprintf(net->says, sizeof net->says, "rank %d is gone: rank %d cannot send to it", to, net->rank);
+        return TINY_E_PEER;
+    }
+    while (!m->whole) {
+        size_t head = (size_t)k->head, room = l->bytes - (head - (size_t)tinyi_atomic_get(&k->tail)), n;
+        if (room < (m->begun ? 1 : sizeof(tinyi_link_head))) {
+            if (told) break;
+            (void)tinyi_atomic_add(&k->starved, 1);     /* the flag first, then another look: either we see the room, or the reader the flag */
+            told = 1;
+            continue;
+        }
+        if (!m->begun) {
+            tinyi_link_head h;
+            h.tag = m->tag;
+            h.n = m->n;
+            h.at = net->virtual_clock ? m->at : l->latency_ns || l->ns_per_byte > 0.0 ? tiny_now_ns() : 0;
+            if (l->latency_ns || l->ns_per_byte > 0.0) {
+                k->free_at = TINYI_MAX(h.at, k->free_at) + (uint64_t)((double)m->n * l->ns_per_byte + 0.5);
+                h.at = k->free_at + l->latency_ns;
+            }
+            tinyi_link_copy(l, k->ring, head, (unsigned char *)&h, sizeof h, 1);
+            head += sizeof h;
+            room -= sizeof h;
+            m->begun = 1;
+        }
+        n = TINYI_MIN(room, m->n - m->done);
+        tinyi_link_copy(l, k->ring, head, (unsigned char *)m->data + m->done, n, 1);
+        m->done += n;
+        m->whole = m->done == m->n;
+        net->count[to].bytes_sent += n;
+        net->count[to].messages_sent += (uint64_t)m->whole;
+        tinyi_atomic_set(&k->head, (tiny_idx)(head + n));
+        told = 0;
+        some = 1;
+    }
+    if (some) tinyi_local_wake(&l->rank[to].net);
+    return TINY_OK;
+}
+
+static tiny_status tinyi_local_recv(tiny_net *net, int from, tiny_message *m)
+{
+    tinyi_local_rank *me = (tinyi_local_rank *)net;
+    tiny_local *l = me->local;
+    tinyi_link *k = &l->link[from * l->world + net->rank];
+    const int gone = tinyi_atomic_get(&l->rank[from].gone) != 0;        /* before the counter: what it sent last is seen */
+    size_t tail = (size_t)k->tail, here = (size_t)tinyi_atomic_get(&k->head) - tail, n;
+    if (!here && gone) {
+        (void)snprintf(net->says, sizeof net->says, "rank %d is gone: rank %d waits for %lu more bytes of it", from, net->rank, (unsigned long)(m->n - m->done));
+        return TINY_E_PEER;
+    }
+    if (!here) return TINY_OK;
+    if (!m->begun) {
+        tinyi_link_head h;                  /* written at once: it is there as a whole */
+        tinyi_link_copy(l, k->ring, tail, (unsigned char *)&h, sizeof h, 0);
+        if (h.tag != m->tag || h.n != m->n) {
+            (void)snprintf(net->says, sizeof net->says, "rank %d sent %lu bytes with tag %llx, rank %d awaits %lu with tag %llx", from, (unsigned long)h.n,
+                           (unsigned long long)h.tag, net->rank, (unsigned long)m->n, (unsigned long long)m->tag);
+            m->tag = h.tag;
+            return TINY_E_PROTOCOL;
+        }
+        m->at = h.at;
+        if (!net->virtual_clock && h.at && h.at > tiny_now_ns()) return TINY_OK;
+        m->begun = 1;
+        tail += sizeof h;
+        here -= sizeof h;
+    }
+    n = TINYI_MIN(here, m->n - m->done);
+    tinyi_link_copy(l, k->ring, tail, (unsigned char *)m->data + m->done, n, 0);
+    m->done += n;
+    m->whole = m->done == m->n;
+    net->count[from].bytes_received += n;
+    net->count[from].messages_received += (uint64_t)m->whole;
+    tinyi_atomic_set(&k->tail, (tiny_idx)(tail + n));
+    if (tinyi_atomic_add(&k->starved, 0)) {
+        tinyi_atomic_set(&k->starved, 0);
+        tinyi_local_wake(&l->rank[from].net);
+    }
+    return TINY_OK;
+}
+
+TINY_API void tiny_local_delay(tiny_local *l, uint64_t latency_ns, double bits_per_second)
+{
+    if (!l) return;
+    l->latency_ns = latency_ns;
+    l->ns_per_byte = bits_per_second > 0.0 ? 8e9 / bits_per_second : 0.0;
+}
+
+TINY_API tiny_status tiny_local_open(tiny_ctx *ctx, const tiny_local_desc *desc, tiny_local **out)
+{
+    const int world = desc && desc->world ? desc->world : 1;
+    size_t bytes = desc && desc->queue_bytes ? desc->queue_bytes : TINYI_LINK_BYTES, size = 2 * sizeof(tinyi_link_head), all;
+    tiny_status st = tinyi_ctx_check(ctx);
+    tiny_local *l;
+    int i, j;
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_local_open needs a place for the transport");
+    if (world < 1 || world > TINY_NET_RANKS) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%d ranks: 1 to %d are possible", world, TINY_NET_RANKS);
+    if (bytes > TINYI_LINK_MOST) return tinyi_fail(ctx, TINY_E_ARGUMENT, "queues of %zu bytes: %zu are the most", bytes, TINYI_LINK_MOST);
+    if (desc && !(desc->bits_per_second >= 0.0 && desc->bits_per_second <= 1e15))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "links of %g bits a second: 0 (no limit) to 1e15", desc->bits_per_second);
+    while (size < bytes || (size & (size - 1))) size += size & (~size + 1);     /* the next power of two */
+    if (!tinyi_size_mul(size, (size_t)world * (size_t)world, &all)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "queues of %zu bytes between %d ranks are more than this machine can address", size, world);
+    l = (tiny_local *)tinyi_alloc(ctx, 1, sizeof *l);
+    if (!l) return tiny_ctx_status(ctx);
+    memset(l, 0, sizeof *l);
+    l->world = world;
+    l->bytes = size;
+    if (desc) tiny_local_delay(l, desc->latency_ns, desc->bits_per_second);
+    l->rank = (tinyi_local_rank *)tinyi_alloc(ctx, (size_t)world, sizeof *l->rank);
+    if (l->rank) memset(l->rank, 0, (size_t)world * sizeof *l->rank);
+    l->link = (tinyi_link *)tinyi_alloc(ctx, (size_t)world * (size_t)world, sizeof *l->link);
+    if (l->link) memset(l->link, 0, (size_t)world * (size_t)world * sizeof *l->link);
+    l->count = (tiny_net_count *)tinyi_alloc(ctx, (size_t)world * (size_t)world, sizeof *l->count);
+    if (l->count) memset(l->count, 0, (size_t)world * (size_t)world * sizeof *l->count);
+    l->rings = world > 1 ? (unsigned char *)tinyi_alloc(ctx, (size_t)world * (size_t)world, size) : NULL;
+    if (!l->rank || !l->link || !l->count || (world > 1 && !l->rings)) {
+        tiny_local_close(ctx, l);
+        return TINY_E_MEMORY;
+    }
+    for (i = 0; i < world; i++) {
+        tinyi_local_rank *r = &l->rank[i];
+        r->local = l;
+        r->net.rank = i;
+        r->net.world = world;
+        r->net.virtual_clock = desc && desc->virtual_clock;
+        r->net.send = tinyi_local_send;
+        r->net.recv = tinyi_local_recv;
+        r->net.close = tinyi_local_gone;
+        r->net.changes = tinyi_local_changes;
+        r->net.pause = tinyi_local_pause;
+        r->net.wake = tinyi_local_wake;
+        r->net.count = l->count + i * world;
+        for (j = 0; l->rings && j < world; j++) l->link[i * world + j].ring = l->rings + ((size_t)i * (size_t)world + (size_t)j) * size;
+#if TINYI_HAVE_PTHREAD
+        (void)pthread_mutex_init(&r->lock, NULL);
+        (void)pthread_cond_init(&r->wake, NULL);
+        r->has_lock = 1;
+#endif
+    }
+    *out = l;
+    return TINY_OK;
+}
+
+TINY_API tiny_net *tiny_local_net(tiny_local *l, int rank) { return l && rank >= 0 && rank < l->world ? &l->rank[rank].net : NULL; }
+
+TINY_API void tiny_local_close(tiny_ctx *ctx, tiny_local *l)
+{
+#if TINYI_HAVE_PTHREAD
+    int i;
+    for (i = 0; l && l->rank && i < l->world; i++)
+        if (l->rank[i].has_lock) {
+            (void)pthread_cond_destroy(&l->rank[i].wake);
+            (void)pthread_mutex_destroy(&l->rank[i].lock);
+        }
+#endif
+    if (!l) return;
+    tiny_free(ctx, l->rank);
+    tiny_free(ctx, l->link);
+    tiny_free(ctx, l->count);
+    tiny_free(ctx, l->rings);
+    tiny_free(ctx, l);
+}
+
+/* src/core/comm.c - all-reduce in flight
+ * Methods  textbook; R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective Communication Operations in MPICH", 2005, 4.
+ * Formula  x[i] = sum over the ranks of their x[i], float32, of p ranks:
+ *          direct    ((x_0 + x_1) + x_2) + ...
+ *          doubling  a balanced tree over neighbours; with p no power of two the first 2 (p - 2^k) ranks are paired before
+ *          ring      part c (of p) as ((x_c + x_(c+1)) + ...) modulo p, the same in all ranks because one rank computes it
+ * Engine   a sum is a list of steps, each a message to send, one to receive, or both, and what is done with the latter. progress()
+ *          takes the oldest sum as far as the messages allow; those behind it may only send what direct sums send, which is in
+ *          the order that the peer awaits. Whoever holds the lock may call it: the caller in start and wait, else the comm's thread.
+ * Thread   it sleeps while somebody waits (who waits does the work), and while all in flight are short direct sums that have been
+ *          sent: then nothing is gained before somebody waits.
+ * Clock    on a virtual clock a sum has a time of its own, that of its start, which messages move on as they arrive; a wait moves
+ *          the caller's. All of it follows from the program, not from who ran when.                                        */
+#include <stdio.h>
+#include <string.h>
+
+#define TINYI_COMM_SHORT 8192
+#define TINYI_COMM_QUIET 16384              /* numbers in flight that a peer can send without our taking them out */
+#define TINYI_COMM_SPIN_NS 60000u           /* a sleep ends that much late; who waits for a moment looks at the clock for so long before it */
+
+typedef struct tinyi_sum {
+    float *x;
+    size_t n;
+    uint64_t number, at;                    /* at: virtual clock */
+    unsigned tag;
+    int way, step, ready, done;             /* ready: the messages of the step are set up; done: waiting to be waited for */
+    int from;                               /* direct: whose numbers come next */
+    tiny_message *out;                      /* direct: (world) */
+    tiny_message send, recv;
+} tinyi_sum;
+
+typedef struct tinyi_comm_step {            /* to, from -1: none */
+    int to, from;
+    size_t to_at, to_n, from_at, from_n;
+    int how;                                /* 0: put it in its place; 1: theirs + mine; 2: mine + theirs */
+} tinyi_comm_step;
+
+struct tiny_comm {
+    tiny_ctx *ctx;
+    tiny_net *net;
+    size_t n_most, n_short;
+    int way, world, rank;
+    uint64_t timeout_ns, clock, waited_ns;
+    tinyi_sum sum[TINY_COMM_FLIGHTS];       /* number s stands at s % TINY_COMM_FLIGHTS */
+    uint64_t first, next;                   /* sums first .. next - 1 are unfinished */
+    unsigned char used[TINY_COMM_FLIGHTS];
+    float *got, *acc;                       /* (n_most): what comes, what is summed up; of the oldest sum */
+    tiny_message *out;                      /* (TINY_COMM_FLIGHTS, world) */
+    uint64_t look_at;                       /* when the next message will have arrived; 0: not known */
+    uint64_t last_end;                      /* virtual clock: when the last sum was done */
+    tiny_status failed;
+    char says[240];
+    int waiting, quit, has_thread;
+#if TINYI_HAVE_PTHREAD
+    pthread_mutex_t lock;
+    pthread_cond_t idle;
+    pthread_t thread;
+#endif
+};
+
+static void tinyi_comm_lock(tiny_comm *c)
+{
+#if TINYI_HAVE_PTHREAD
+    (void)pthread_mutex_lock(&c->lock);
+#else
+    (void)c;
+#endif
+}
+static void tinyi_comm_unlock(tiny_comm *c)
+{
+#if TINYI_HAVE_PTHREAD
+    (void)pthread_mutex_unlock(&c->lock);
+#else
+    (void)c;
+#endif
+}
+
+static void tinyi_comm_give_up(tiny_comm *c, tiny_status st, const char *says)
+{
+    if (c->failed) return;
+    c->failed = st;
+    (void)snprintf(c->says, sizeof c->says, "%s", says);
+    c->first = c->next;                     /* nobody touches their memory any more */
+    c->net->close(c->net);
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
+
+static void tinyi_comm_part(const tiny_comm *c, size_t n, int i, size_t *at, size_t *size)
+{
+    const size_t p = (size_t)c->world, k = (size_t)((i % c->world + c->world) % c->world), whole = n / p, more = n % p;
+    *at = k * whole + k * more / p;         /* floor(k n / p) without the product */
+    *size = (k + 1) * whole + (k + 1) * more / p - *at;
+}
+
+static int tinyi_comm_ring(const tiny_comm *c, const tinyi_sum *s, int i, tinyi_comm_step *t)
+{
+    const int p = c->world, r = c->rank;
+    if (i >= 2 * (p - 1)) return 0;
+    t->to = (r + 1) % p;
+    t->from = (r + p - 1) % p;
+    t->how = i < p - 1;
+    tinyi_comm_part(c, s->n, i < p - 1 ? r - i : r + 1 - (i - (p - 1)), &t->to_at, &t->to_n);
+    tinyi_comm_part(c, s->n, i < p - 1 ? r - i - 1 : r - (i - (p - 1)), &t->from_at, &t->from_n);
+    return 1;
+}
+
+/* Ranks below 2 m are paired, the odd one of a pair works for both; then q = 2^k ranks double. */
+static int tinyi_comm_doubling(const tiny_comm *c, const tinyi_sum *s, int i, tinyi_comm_step *t)
+{
+    const int p = c->world, r = c->rank;
+    int q = 1, m, k = 0, mine, other;
+    while (2 * q <= p) { q *= 2; k++; }
+    m = p - q;
+    t->to = t->from = -1;
+    t->to_n = t->from_n = s->n;
+    if (m && i == 0) {
+        if (r >= 2 * m) return 1;
+        if (r % 2) { t->from = r - 1; t->how = 1; }
+        else t->to = r + 1;
+        return 1;
+    }
+    i -= m > 0;
+    if (i < k) {
+        if (r < 2 * m && r % 2 == 0) return 1;
+        mine = r < 2 * m ? r / 2 : r - m;
+        other = mine ^ (1 << i);
+        t->to = t->from = other < m ? 2 * other + 1 : other + m;
+        t->how = other < mine ? 1 : 2;
+        return 1;
+    }
+    if (i > k || !m) return 0;
+    if (r >= 2 * m) return 1;
+    if (r % 2) t->to = r - 1;
+    else t->from = r + 1;
+    return 1;
+}
+
+TINY_REF_BEGIN
+static void tinyi_comm_add(float *y, const float *a, const float *b, size_t n)
+{
+    size_t i;
+    for (i = 0; i < n; i++) y[i] = a[i] + b[i];
+}
+TINY_REF_END
+
+static void tinyi_comm_message(tiny_message *m, const tinyi_sum *s, int step, float *x, size_t n)
+{
+    memset(m, 0, sizeof *m);
+    m->tag = s->number << 16 | (uint64_t)(unsigned)step << 8 | s->tag;
+    m->data = x;
+    m->n = n * sizeof *x;
+    m->at = s->at;
+}
+
+/* A step sum as far as it goes. 1: it is done. */
+static int tinyi_comm_steps(tiny_comm *c, tinyi_sum *s, tiny_status *st)
+{
+    for (;;) {
+        tinyi_comm_step t;
+        memset(&t, 0, sizeof t);
+        if (!(s->way == TINY_COMM_RING ? tinyi_comm_ring(c, s, s->step, &t) : tinyi_comm_doubling(c, s, s->step, &t))) return 1;
+        if (!s->ready) {
+            if (s->step == 0) s->at = TINYI_MAX(s->at, c->last_end);
+            tinyi_comm_message(&s->send, s, s->step, s->x + t.to_at, t.to_n);
+            tinyi_comm_message(&s->recv, s, s->step, t.how ? c->got : s->x + t.from_at, t.from_n);
+            s->recv.at = 0;
+            s->send.whole = t.to < 0;
+            s->recv.whole = t.from < 0;
+            s->ready = 1;
+        }
+        if (!s->send.whole && (*st = c->net->send(c->net, t.to, &s->send)) != TINY_OK) return 0;
+        if (!s->recv.whole && (*st = c->net->recv(c->net, t.from, &s->recv)) != TINY_OK) return 0;
+        if (!s->recv.whole && !s->recv.begun) c->look_at = s->recv.at;
+        if (!s->send.whole || !s->recv.whole) return 0;
+        if (t.from >= 0 && t.how == 1) tinyi_comm_add(s->x + t.from_at, c->got, s->x + t.from_at, t.from_n);
+        if (t.from >= 0 && t.how == 2) tinyi_comm_add(s->x + t.from_at, s->x + t.from_at, c->got, t.from_n);
+        if (t.from >= 0 && c->net->virtual_clock) s->at = TINYI_MAX(s->at, s->recv.at);
+        s->step++;
+        s->ready = 0;
+    }
+}
+
+/* What a direct sum sends. 1: all of it is sent. */
+static int tinyi_comm_sent(tiny_comm *c, tinyi_sum *s, tiny_status *st)
+{
+    int i, all = 1;
+    for (i = 0; i < c->world; i++) {
+        if (i == c->rank || s->out[i].whole) continue;
+        *st = c->net->send(c->net, i, &s->out[i]);
+        if (*st) return 0;
+        all &= s->out[i].whole;
+    }
+    return all;
+}
+
+/* The oldest, direct one. 1: it is done. */
+static int tinyi_comm_direct(tiny_comm *c, tinyi_sum *s, tiny_status *st)
+{
+    for (; s->from < c->world; s->from++, s->ready = 0) {
+        const int from = s->from;
+        if (from != c->rank) {
+            if (!s->ready) {
+                tinyi_comm_message(&s->recv, s, 0, from ? c->got : c->acc, s->n);
+                s->recv.at = 0;
+                s->ready = 1;
+            }
+            *st = c->net->recv(c->net, from, &s->recv);
+            if (*st) return 0;
+            if (!s->recv.whole) {
+                if (!s->recv.begun) c->look_at = s->recv.at;
+                return 0;
+            }
+            if (c->net->virtual_clock) s->at = TINYI_MAX(s->at, s->recv.at);
+            if (from) tinyi_comm_add(c->acc, c->acc, c->got, s->n);
+        } else if (from) tinyi_comm_add(c->acc, c->acc, s->x, s->n);
+        else memcpy(c->acc, s->x, s->n * sizeof *s->x);
+    }
+    if (!tinyi_comm_sent(c, s, st)) return 0;           /* x is still being read */
+    memcpy(s->x, c->acc, s->n * sizeof *s->x);
+    return 1;
+}
+
+/* As far as the messages allow; under the lock. 1: a sum was finished. */
+static int tinyi_comm_progress(tiny_comm *c)
+{
+    tiny_status st = TINY_OK;
+    uint64_t i;
+    int some = 0;
+    c->look_at = 0;
+    while (c->first != c->next && !c->failed) {
+        tinyi_sum *s = &c->sum[c->first % TINY_COMM_FLIGHTS];
+        int done;
+        for (i = c->first; i != c->next && !st; i++) {  /* sends, in order, up to the first that must wait for its turn */
+            tinyi_sum *next = &c->sum[i % TINY_COMM_FLIGHTS];
+            if (next->way != TINY_COMM_DIRECT || !tinyi_comm_sent(c, next, &st)) break;
+        }
+        done = st ? 0 : s->way == TINY_COMM_DIRECT ? tinyi_comm_direct(c, s, &st) : tinyi_comm_steps(c, s, &st);
+        if (st) {
+            tinyi_comm_give_up(c, st, c->net->says);
+            return 1;
+        }
+        if (!done) break;
+        s->done = 1;
+        c->last_end = s->at;
+        c->first++;
+        some = 1;
+    }
+    return some;
+}
+
+/* ---- the thread -------------------------------------------------------------------------------------------------- */
+
+#if TINYI_HAVE_HELPERS
+/* nothing is gained before somebody waits: under the lock */
+static int tinyi_comm_quiet(const tiny_comm *c)
+{
+    uint64_t i;
+    size_t n = 0;
+    int k;
+    if (c->waiting || c->failed) return 1;
+    for (i = c->first; i != c->next; i++) {
+        const tinyi_sum *s = &c->sum[i % TINY_COMM_FLIGHTS];
+        if (s->way != TINY_COMM_DIRECT) return 0;
+        for (k = 0; k < c->world; k++) if (k != c->rank && !s->out[k].whole) return 0;
+        n += s->n;
+    }
+    return n <= TINYI_COMM_QUIET;
+}
+
+static void *tinyi_comm_main(void *arg)
+{
+    tiny_comm *c = (tiny_comm *)arg;
+    tinyi_comm_lock(c);
+    while (!c->quit) {
+        const uint64_t seen = c->net->changes(c->net);
+        uint64_t until;
+        if (!tinyi_comm_quiet(c)) (void)tinyi_comm_progress(c);
+        if (tinyi_comm_quiet(c)) {
+            (void)pthread_cond_wait(&c->idle, &c->lock);
+            continue;
+        }
+        until = c->look_at ? c->look_at : UINT64_MAX;
+        tinyi_comm_unlock(c);
+        c->net->pause(c->net, seen, until);
+        tinyi_comm_lock(c);
+    }
+    tinyi_comm_unlock(c);
+    return NULL;
+}
+#endif
+
+/* there may be work for it: under the lock */
+static void tinyi_comm_call(tiny_comm *c)
+{
+#if TINYI_HAVE_HELPERS
+    if (c->has_thread && (c->quit || !tinyi_comm_quiet(c))) {
+        (void)pthread_cond_signal(&c->idle);
+        c->net->wake(c->net);
+    }
+#else
+    (void)c;
+#endif
+}
+
+/* ---- what is called ---------------------------------------------------------------------------------------------- */
+
+TINY_API tiny_status tiny_comm_open(tiny_ctx *ctx, const tiny_comm_desc *desc, tiny_comm **out)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    tiny_comm *c;
+    size_t i, all;
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!out || !desc || !desc->net) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_comm_open needs the net of a rank and a place for the comm");
+    if (desc->net->world < 1 || desc->net->world > TINY_NET_RANKS || desc->net->rank < 0 || desc->net->rank >= desc->net->world)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "rank %d of %d: ranks are 0 to one below their number, which is at most %d", desc->net->rank, desc->net->world, TINY_NET_RANKS);
+    if (desc->way < 0 || desc->way >= TINY_COMM_WAYS) return tinyi_fail(ctx, TINY_E_ARGUMENT, "way %d of summing is not one of the %d", desc->way, TINY_COMM_WAYS);
+    c = (tiny_comm *)tinyi_alloc(ctx, 1, sizeof *c);
+    if (!c) return tiny_ctx_status(ctx);
+    memset(c, 0, sizeof *c);
+    c->ctx = ctx;
+    c->net = desc->net;
+    c->world = desc->net->world;
+    c->rank = desc->net->rank;
+    c->n_most = desc->n_most ? desc->n_most : 65536;
+    c->n_short = desc->n_short ? desc->n_short : TINYI_COMM_SHORT;
+    c->way = desc->way;
+    c->timeout_ns = desc->timeout_ns ? desc->timeout_ns : UINT64_C(10000000000);
+    if (!tinyi_size_mul(c->n_most, 2 * sizeof *c->got, &all)) st = tinyi_fail(ctx, TINY_E_OVERFLOW, "sums of %zu numbers are more than this machine can address", c->n_most);
+    if (!st && !(c->got = (float *)tinyi_alloc(ctx, c->n_most, 2 * sizeof *c->got))) st = TINY_E_MEMORY;
+    if (!st && !(c->out = (tiny_message *)tinyi_alloc(ctx, (size_t)c->world * TINY_COMM_FLIGHTS, sizeof *c->out))) st = TINY_E_MEMORY;
+    if (st) {
+        tiny_free(ctx, c->got);
+        tiny_free(ctx, c);
+        return st;
+    }
+    c->acc = c->got + c->n_most;
+    for (i = 0; i < TINY_COMM_FLIGHTS; i++) c->sum[i].out = c->out + i * (size_t)c->world;
+#if TINYI_HAVE_PTHREAD
+    (void)pthread_mutex_init(&c->lock, NULL);
+    (void)pthread_cond_init(&c->idle, NULL);
+#endif
+#if TINYI_HAVE_HELPERS
+    /* without a thread messages move during the calls */
+    if (!desc->no_thread && c->world > 1) c->has_thread = pthread_create(&c->thread, NULL, tinyi_comm_main, c) == 0;
+#endif
+    *out = c;
+    return TINY_OK;
+}
+
+TINY_API void tiny_comm_close(tiny_comm *c)
+{
+    if (!c) return;
+    tinyi_comm_lock(c);
+    c->quit = 1;
+    if (c->first != c->next) tinyi_comm_give_up(c, TINY_E_PEER, "the comm was closed");
+    tinyi_comm_call(c);
+    tinyi_comm_unlock(c);
+#if TINYI_HAVE_HELPERS
+    if (c->has_thread) (void)pthread_join(c->thread, NULL);
+#endif
+    c->net->close(c->net);
+#if TINYI_HAVE_PTHREAD
+    (void)pthread_cond_destroy(&c->idle);
+    (void)pthread_mutex_destroy(&c->lock);
+#endif
+    tiny_free(c->ctx, c->out);
+    tiny_free(c->ctx, c->got);
+    tiny_free(c->ctx, c);
+}
+
+TINY_API int tiny_comm_rank(const tiny_comm *c) { return c ? c->rank : 0; }
+TINY_API int tiny_comm_world(const tiny_comm *c) { return c ? c->world : 1; }
+TINY_API size_t tiny_comm_most(const tiny_comm *c) { return c ? c->n_most : 0; }
+TINY_API const tiny_net *tiny_comm_net(const tiny_comm *c) { return c ? c->net : NULL; }
+TINY_API void tiny_comm_spend(tiny_comm *c, uint64_t ns) { if (c && c->net->virtual_clock) c->clock += ns; }
+TINY_API uint64_t tiny_comm_clock(const tiny_comm *c) { return c ? c->clock : 0; }
+TINY_API uint64_t tiny_comm_waited(const tiny_comm *c) { return c ? c->waited_ns : 0; }
+
+TINY_API void tiny_comm_abort(tiny_comm *c)
+{
+    char says[80];
+    if (!c) return;
+    (void)snprintf(says, sizeof says, "rank %d gave up", c->rank);
+    tinyi_comm_lock(c);
+    tinyi_comm_give_up(c, TINY_E_CANCELLED, says);
+    tinyi_comm_unlock(c);
+}
+
+TINY_API tiny_status tiny_allreduce_start(tiny_comm *c, float *x, size_t n, unsigned tag, uint64_t *handle)
+{
+    tiny_status st = TINY_OK;
+    tinyi_sum *s;
+    int i;
+    if (!c) return TINY_E_ARGUMENT;
+    if (!handle || (!x && n)) return tinyi_fail(c->ctx, TINY_E_ARGUMENT, "tiny_allreduce_start needs numbers and a place for the handle");
+    if (n > c->n_most) return tinyi_fail(c->ctx, TINY_E_ARGUMENT, "a sum of %zu numbers: this comm was opened for %zu", n, c->n_most);
+    if (tag > 255) return tinyi_fail(c->ctx, TINY_E_ARGUMENT, "tag %u: 0 to 255 are possible", tag);
+    tinyi_comm_lock(c);
+    s = &c->sum[c->next % TINY_COMM_FLIGHTS];
+    if (c->failed) st = tinyi_fail(c->ctx, c->failed, "%s", c->says);
+    else if (c->used[c->next % TINY_COMM_FLIGHTS]) st = tinyi_fail(c->ctx, TINY_E_ARGUMENT, "%d sums are in flight, as many as can be: wait for one", TINY_COMM_FLIGHTS);
+    else {
+        s->x = x;
+        s->n = n;
+        s->number = c->next;
+        s->tag = tag;
+        s->at = c->clock;
+        s->step = s->ready = s->done = s->from = 0;
+        s->way = c->way != TINY_COMM_AUTO ? c->way : c->world <= 2 ? TINY_COMM_DIRECT : n <= c->n_short ? TINY_COMM_DOUBLING : TINY_COMM_RING;
+        for (i = 0; i < c->world; i++) tinyi_comm_message(&s->out[i], s, 0, x, n);
+        c->used[c->next % TINY_COMM_FLIGHTS] = 1;
+        *handle = c->next++;
+        (void)tinyi_comm_progress(c);       /* sends, without waiting for a thread to wake */
+        tinyi_comm_call(c);
+    }
+    tinyi_comm_unlock(c);
+    return st;
+}
+
+TINY_API tiny_status tiny_allreduce_wait(tiny_comm *c, uint64_t handle)
+{
+    uint64_t start, end;
+    tiny_status st = TINY_OK;
+    tinyi_sum *s;
+    if (!c) return TINY_E_ARGUMENT;
+    s = &c->sum[handle % TINY_COMM_FLIGHTS];
+    start = tiny_now_ns();
+    end = start + c->timeout_ns;
+    tinyi_comm_lock(c);
+    if (!c->failed && (!c->used[handle % TINY_COMM_FLIGHTS] || s->number != handle)) {
+        st = tinyi_fail(c->ctx, TINY_E_ARGUMENT, "no sum with the handle %llu is in flight", (unsigned long long)handle);
+        tinyi_comm_unlock(c);
+        return st;
+    }
+    c->waiting = 1;
+    while (!c->failed && !s->done) {
+        const uint64_t seen = c->net->changes(c->net);
+        uint64_t now, until;
+        (void)tinyi_comm_progress(c);
+        if (c->failed || s->done) break;
+        now = tiny_now_ns();
+        if (now >= end) {
+            char says[160];
+            (void)snprintf(says, sizeof says, "rank %d waited %.3g s for sum %llu (tag %u) without an end", c->rank, 1e-9 * (double)c->timeout_ns, (unsigned long long)handle, s->tag);
+            tinyi_comm_give_up(c, TINY_E_TIMEOUT, says);
+            break;
+        }
+        until = c->look_at ? TINYI_MIN(end, c->look_at) : end;
+        tinyi_comm_unlock(c);
+        if (until == end || until > now + TINYI_COMM_SPIN_NS) c->net->pause(c->net, seen, until == end ? end : until - TINYI_COMM_SPIN_NS);
+        else tinyi_pause();
+        tinyi_comm_lock(c);
+    }
+    c->waiting = 0;
+    c->waited_ns += tiny_now_ns() - start;
+    if (c->failed) st = tinyi_fail(c->ctx, c->failed, "%s", c->says);
+    else {
+        c->used[handle % TINY_COMM_FLIGHTS] = 0;
+        if (c->net->virtual_clock) c->clock = TINYI_MAX(c->clock, s->at);
+        tinyi_comm_call(c);
+    }
+    tinyi_comm_unlock(c);
+    return st;
+}
+
+TINY_API tiny_status tiny_allreduce(tiny_comm *c, float *x, size_t n, unsigned tag)
+{
+    uint64_t handle = 0;
+    tiny_status st = tiny_allreduce_start(c, x, n, tag, &handle);
+    return st ? st : tiny_allreduce_wait(c, handle);
+}
+
+/* Pieces of 16 bits as floats: their sums are exact, and p times a rank's own in every rank only if all are the same. */
+TINY_API tiny_status tiny_comm_agree(tiny_comm *c, const char *what, uint64_t value)
+{
+    float x[4];
+    int i;
+    tiny_status st;
+    if (!c || !what) return TINY_E_ARGUMENT;
+    if (c->n_most < 4) return tinyi_fail(c->ctx, TINY_E_ARGUMENT, "a comm for sums of %zu numbers cannot compare anything: 4 are needed", c->n_most);
+    for (i = 0; i < 4; i++) x[i] = (float)(value >> 16 * i & 0xffff);
+    st = tiny_allreduce(c, x, 4, 255);
+    for (i = 0; i < 4 && !st; i++)
+        if (x[i] != (float)(value >> 16 * i & 0xffff) * (float)c->world) {
+            char says[160];
+            (void)snprintf(says, sizeof says, "the %s of rank %d is not that of all other ranks", what, c->rank);
+            tinyi_comm_lock(c);
+            tinyi_comm_give_up(c, TINY_E_PROTOCOL, says);
+            tinyi_comm_unlock(c);
+            st = tinyi_fail(c->ctx, TINY_E_PROTOCOL, "%s", says);
+        }
+    return st;
 }
 
 /* src/core/half.h - 16-bit floats, one value at a time
@@ -19322,7 +21314,7 @@ TINYI_C_BEGIN
 #define TINYI_GRADIENTS(G)                                                                                                      \
     G(binary) G(elem) G(glu) G(reduce) G(extreme) G(softmax) G(cross_entropy) G(norm) G(matmul) G(copy) G(gather) G(scatter_add) \
     G(rope) G(fwht) G(im2col) G(max_pool) G(avg_pool) G(conv) G(attention)                                                      \
-    G(spmm) G(sddmm) G(segment_softmax) G(edge_attention) G(gla)
+    G(spmm) G(sddmm) G(segment_softmax) G(edge_attention) G(gla) G(twist)
 
 #ifndef TINY_NO_TRAIN
 #ifdef TINYI_STITCHED
@@ -19346,6 +21338,8 @@ TINYI_FN tiny_status tinyi_grad_number(tiny_grad *g, tiny_dtype type, double x, 
 TINYI_FN tiny_status tinyi_grad_times(tiny_grad *g, const tiny_tensor *x, double factor, tiny_tensor *y);
 TINYI_FN tiny_status tinyi_grad_dense(tiny_grad *g, const tiny_tensor *x, tiny_tensor *y);
 TINYI_FN tiny_tensor tinyi_grad_as(const tiny_tensor *x, int rank, tiny_idx a, tiny_idx b, tiny_idx c, tiny_idx d);
+/* The gradient of twisted weights for those who make such weights: d_a, and d_s under the shape of s where s is given (math/twist.h). */
+TINYI_FN tiny_status tinyi_grad_twisted(tiny_grad *g, const tiny_tensor *a, const tiny_tensor *dy, const tiny_tensor *s, const tiny_twist_params *params, tiny_tensor *d_a, tiny_tensor *d_s);
 /* For gradients that go part by part. view: any view of an input. */
 TINYI_FN tiny_status tinyi_grad_put(tiny_grad *g, const tiny_tensor *view, const tiny_tensor *dx);      /* tiny_grad_add */
 TINYI_FN tiny_status tinyi_grad_make(tiny_grad *g, const tiny_tensor *view, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params); /* tiny_grad_give */
@@ -19369,7 +21363,7 @@ TINYI_C_BEGIN
     TINYI_KERNELS_SOFTMAX(K) TINYI_KERNELS_NORM(K) TINYI_KERNELS_MATMUL(K) TINYI_KERNELS_LAYOUT(K)      \
     TINYI_KERNELS_CONV(K) TINYI_KERNELS_SORT(K) TINYI_KERNELS_FFT(K) TINYI_KERNELS_FWHT(K) TINYI_KERNELS_ATTENTION(K)      \
     TINYI_KERNELS_LINALG(K) TINYI_KERNELS_SLOPE(K) TINYI_KERNELS_OPTIM(K) TINYI_KERNELS_EDGES(K)      \
-    TINYI_KERNELS_GLA(K)
+    TINYI_KERNELS_GLA(K) TINYI_KERNELS_TWIST(K)
 
 #define TINYI_SLOT_ENUM(name, type, params) TINYI_K_##name,
 enum { TINYI_KERNELS(TINYI_SLOT_ENUM) TINYI_K_COUNT };
@@ -22614,10 +24608,23 @@ TINYI_C_END
 
 /* src/math/gemm_i8.h - the int8 product as its driver and kernels see it
  *
- * Everything is packed into one form that the byte dot products and the tiles of AMX share:
- *   a   rows of unsigned bytes, k4 groups of four, k padded with zeros to 64; signed bytes are stored + 128
- *   b   panels of 16 rows: [k4][16][4] signed bytes, zeros where there is nothing
- *   start  for each row of b: 0, or -128 times its sum where a was stored + 128 (sums are exact modulo 2^32)          */
+ * Both factors are packed, k padded with zeros to 64, in one of two forms; the target says which (gemm_i8_shape). Sums are
+ * exact modulo 2^32 in both.
+ *   bytes  for the byte dot products and the tiles of AMX
+ *     a        rows of unsigned bytes; signed bytes are stored + 128
+ *     b        panels of 16 rows: [k/4][16][4] signed bytes, zeros where there is nothing
+ *     start_b  for each row of b: 0, or -128 times its sum where a was stored + 128
+ *   pairs  for targets that multiply 16-bit lanes, by S. Winograd, "A New Algorithm for Inner Product", IEEE Transactions on
+ *          Computers C-17 (1968): a0 b0 + a1 b1 = (a0 + b1)(a1 + b0) - a0 a1 - b0 b1, half of the products for two additions
+ *     a        rows of 16-bit numbers: of each 4 * V_LANES bytes those of even places, then those of odd places
+ *     b        panels of 16 rows: from [k/4][16][4] the same of each 4 * V_LANES bytes, [k/4][16 / V_LANES][2][2 * V_LANES]
+ *     start_a, start_b  for each row of a, of b: minus the sum of the products of its neighbours (even times odd place)
+ *
+ *   gemm_i8_row    packs n bytes of a row of a, n a multiple of 64; returns start_a
+ *   gemm_i8_start  adds to start_b for 16 rows of [k/4][16][4] bytes; pairs: and packs them
+ *   gemm_i8_weave  groups of four rows of n bytes to [n][4]
+ *   gemm_i8_tile   y = start_a + start_b + a b, or y += a b where both are NULL
+ *   gemm_i8_dot    a row of a as it lies times rows of b as they lie                                                      */
 #ifndef TINYI_GEMM_I8_H
 #define TINYI_GEMM_I8_H
 TINYI_C_BEGIN
@@ -22699,7 +24706,7 @@ static tiny_status tinyi_matmul_i8_shape(tiny_ctx *ctx, const tiny_op *op, tiny_
     if (!scaled && (op->in[4] || tinyi_matmul_act(op)))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "matmul_i8: without scales y holds the integer sums, and there is neither bias nor activation");
     /* a view of stride 0 may be longer than any memory; 32 rows and 32 columns of it are packed */
-    if (a->rank >= 1 && a->dim[a->rank - 1] > TINY_IDX_MAX / 64 - 1024)
+    if (a->rank >= 1 && a->dim[a->rank - 1] > TINY_IDX_MAX / 64 - 2048)
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "matmul_i8: rows of %td numbers; a block of them is more than this machine can address", a->dim[a->rank - 1]);
     st = tinyi_matmul_dims(ctx, "matmul_i8", op, scaled ? TINY_F32 : TINY_I32, &want[0]);
     if (!st) st = tinyi_matmul_vector(ctx, "matmul_i8", "scale_a", op->in[2], TINY_F32, want[0].dim[want[0].rank - 2]);
@@ -22945,7 +24952,7 @@ static void tinyi_matmul_i8_cases(tiny_case *c)
 #define TINYI_MATMUL_ENDS TINYI_K_binary_f32, TINYI_K_relu_f32, TINYI_K_relu2_f32, TINYI_K_silu_f32, TINYI_K_gelu_f32, TINYI_K_gelu_tanh_f32
 static const short tinyi_kernels_of_matmul[] = { TINYI_K_gemm_f32_tile, TINYI_K_gemm_f32_rows, TINYI_K_gemm_f32_pack, TINYI_K_gemm_f32_turn,
     TINYI_K_gemm_f32_shape, TINYI_K_gemv_dot, TINYI_K_gemv_axpy, TINYI_K_transpose_b4, TINYI_K_copy_rows, TINYI_K_f16_to_f32, TINYI_K_bf16_to_f32, TINYI_MATMUL_ENDS, -1 };
-static const short tinyi_kernels_of_matmul_i8[] = { TINYI_K_gemm_i8_tile, TINYI_K_gemm_i8_dot, TINYI_K_gemm_i8_start, TINYI_K_gemm_i8_weave, TINYI_K_gemm_i8_begin,
+static const short tinyi_kernels_of_matmul_i8[] = { TINYI_K_gemm_i8_tile, TINYI_K_gemm_i8_dot, TINYI_K_gemm_i8_shape, TINYI_K_gemm_i8_row, TINYI_K_gemm_i8_start, TINYI_K_gemm_i8_weave, TINYI_K_gemm_i8_begin,
     TINYI_K_gemm_i8_end, TINYI_K_transpose_b4, TINYI_K_copy_rows, TINYI_MATMUL_ENDS, -1 };
 
 TINYI_ROW tinyi_row_matmul = { "matmul", TINY_OP_MATMUL, 3, 2, 1, sizeof(tiny_matmul_params), TINY_OP_F64,
@@ -27871,9 +29878,13 @@ TINY_API tiny_status tiny_fwht(tiny_ctx *ctx, const tiny_tensor *x, const tiny_f
  *          2023 (arXiv 2305.13245); the tiles with a running maximum: T. Dao et al., 2022 (arXiv 2205.14135).
  * Formula  s[c] = scale * q . k[c];  s = softcap * tanh(s / softcap);  s += bias;  p = softmax(s over the keys it sees);
  *          o = sum_c p[c] v[c].  A query that sees no key gives zeros.
+ *          Twisted (math/twist.h): e[c] = exp(s[c] - m), l = sum e; trivial: e <= t, low_sum = their sum;
+ *          o = (sum of the others e v + s / (low_sum + 1e-6 l) sum of the trivial e^2 v) / l.  Two passes over the keys, for m and for the rest,
+ *          one over the values; where 512 KB hold the scores of all keys, the second pass does not need the keys.
  * Data     (token, head, d), any strides. One task is a tile of rows of one key head: the query heads that share it are rows
  *          of the same tile, so that keys and values are read once for the whole group.
- * Cost     2 n_query n_head n_key (d + d_v) flops (half of it when causal); a tile keeps 96 x (d + d_v + 67) floats.
+ * Cost     2 n_query n_head n_key (d + d_v) flops (half of it when causal); a tile keeps 96 x (d + d_v + 67) floats, a twisted one
+ *          131072 + 96 x (d_v + 1) more at most; up to 4096 keys it does the same products, beyond that both of them twice.
  * Error    a score is off by at most (d + 3) u sum|q||k| scale, a weight by twice that, relatively, the sums by n_key u.
  *          For unit variance and d <= 128 that is at most 2e-5 max|v| = 335 u max|v|; the generated cases have d <= 70 and
  *          outputs of at least a third of max|v|: k = 200 of the largest output.
@@ -27885,7 +29896,8 @@ typedef struct tinyi_att {
     float *o;
     tiny_idx n_query, n_head, n_key, n_kv, d, d_v, group;
     tiny_idx sq[3], sk[3], sv[3], sb[3], so[3];     /* bias: head, query, key */
-    float scale, softcap;
+    float scale, softcap, twist_t;
+    double twist_s;
     int causal;
     tiny_dtype type;                        /* f64 for the reference only: q, k, v, bias and o point to doubles then */
 } tinyi_att;
@@ -27908,6 +29920,8 @@ static void tinyi_att_read(const tiny_op *op, tinyi_att *a)
     a->scale = p && p->scale != 0.0f ? p->scale : (float)(1.0 / tinyi_sqrt64((double)(a->d ? a->d : 1)));
     a->softcap = p ? p->softcap : 0.0f;
     a->causal = p ? p->causal : 0;
+    a->twist_t = p ? p->twist_t : 0.0f;
+    a->twist_s = tinyi_twist_s(p ? p->twist_s : 0.0f, op->in[4]);
     a->type = q->dtype;
 }
 
@@ -27949,14 +29963,15 @@ static void tinyi_attention_ref(const tiny_op *op)
     for (t = 0; t < a.n_query; t++)
         for (h = 0; h < a.n_head; h++) {
             tiny_idx n = tinyi_att_sees(&a, t);
-            double m = -INFINITY, l = 0.0;
+            double m = -INFINITY, l = 0.0, low_sum = 0.0;
             for (c = 0; c < n; c++) {
                 double s = tinyi_att_score(&a, t, h, c);
                 if (s > m) m = s;
             }
             for (c = 0; c < n; c++) {
-                double s = tinyi_att_score(&a, t, h, c);
-                l += s == -INFINITY ? 0.0 : tinyi_exp64(s - m);
+                double s = tinyi_att_score(&a, t, h, c), p = s == -INFINITY ? 0.0 : tinyi_exp64(s - m);
+                l += p;
+                if (p <= (double)a.twist_t) low_sum += p;
             }
             for (i0 = 0; i0 < a.d_v; i0 += TINYI_ATT_REF) {
                 tiny_idx n_i = TINYI_MIN(a.d_v - i0, TINYI_ATT_REF);
@@ -27964,6 +29979,7 @@ static void tinyi_attention_ref(const tiny_op *op)
                 for (c = 0; c < n && l != 0.0; c++) {
                     const tiny_idx v = c * a.sv[0] + h / a.group * a.sv[1] + i0 * a.sv[2];
                     double s = tinyi_att_score(&a, t, h, c), p = s == -INFINITY ? 0.0 : tinyi_exp64(s - m);
+                    if (a.twist_s != 0.0 && p <= (double)a.twist_t) p = a.twist_s * p * p / (low_sum + TINYI_TWIST_LEAST * l);
                     for (i = 0; i < n_i && s != -INFINITY; i++) sum[i] += p * tinyi_real(a.v, a.type, v + i * a.sv[2]);
                 }
                 for (i = 0; i < n_i; i++) tinyi_att_put(&a, t * a.so[0] + h * a.so[1] + (i0 + i) * a.so[2], l != 0.0 ? sum[i] / l : 0.0);
@@ -27972,7 +29988,7 @@ static void tinyi_attention_ref(const tiny_op *op)
 }
 TINY_REF_END
 
-#define TINYI_ATT_LONG (TINY_IDX_MAX / 4 / (2 * (TINYI_ATT_ROWS + TINYI_ATT_KEYS) + 1) - 2 * TINYI_ATT_KEYS)    /* numbers of a head at most */
+#define TINYI_ATT_LONG (TINY_IDX_MAX / 4 / (3 * TINYI_ATT_ROWS + 2 * TINYI_ATT_KEYS + 1) - 2 * TINYI_ATT_KEYS)    /* numbers of a head at most */
 /* ---- the tile */
 
 TINYI_FN float *tinyi_att_tile_open(tinyi_att_tile *t, float *memory, tiny_idx d, tiny_idx d_v, int n_row)
@@ -28046,17 +30062,30 @@ static void tinyi_att_mix_seen(tinyi_att_tile *t, const float *const *v, tiny_id
 }
 TINY_REF_END
 
-TINYI_FN void tinyi_att_tile_absorb(tiny_team *team, tinyi_att_tile *t, const float *const *v, tiny_idx ldv, const int *end, int n_piece, int hides, int j0, int j1)
+/* some value is not finite */
+static int tinyi_att_odd(tiny_team *team, const tinyi_att_tile *t, const float *const *v, tiny_idx ldv, const int *end, int n_piece)
+{
+    const tinyi_fn_attention_finite_f32 finite = TINYI_K(team, attention_finite_f32);
+    int piece, at, odd = 0;
+    for (piece = at = 0; piece < n_piece && !odd; at = end[piece++]) odd = !finite(v[piece], ldv, end[piece] - at, t->d_v);
+    return odd;
+}
+
+/* hidden has a bit for each of TINYI_ATT_KEYS keys: its score or weight is x */
+static const uint64_t *tinyi_att_marks(const tinyi_att_tile *t, int n, float x, uint64_t *hidden, int j0, int j1)
+{
+    int c, j;
+    for (j = j0; j < j1; j++)
+        for (c = 0, hidden[j] = 0; c < n; c++) hidden[j] |= (uint64_t)(t->s[c * t->ld + j] == x) << c;
+    return hidden;
+}
+
+/* acc = f acc + the weights times the values; hidden: NULL, or keys that are left out one by one */
+static void tinyi_att_mix(tiny_team *team, tinyi_att_tile *t, const float *const *v, tiny_idx ldv, const int *end, int n_piece, const uint64_t *hidden, int j0, int j1)
 {
     const tinyi_fn_attention_mix_f32 mix = TINYI_K(team, attention_mix_f32);
-    const tinyi_fn_attention_finite_f32 finite = TINYI_K(team, attention_finite_f32);
-    uint64_t hidden[TINYI_ATT_ROWS];        /* a bit for each of TINYI_ATT_KEYS */
-    int piece, at, c, j, odd = 0;
-    for (piece = at = 0; piece < n_piece && hides && !odd; at = end[piece++]) odd = !finite(v[piece], ldv, end[piece] - at, t->d_v);
-    for (j = j0; j < j1 && odd; j++)
-        for (c = 0, hidden[j] = 0; c < end[n_piece - 1]; c++) hidden[j] |= (uint64_t)(t->s[c * t->ld + j] == -INFINITY) << c;
-    TINYI_K(team, attention_weights_f32)(t->s, t->ld, end[n_piece - 1], t->m, t->l, t->f, j0, j1);
-    if (odd) {
+    int piece, at, j;
+    if (hidden) {
         tinyi_att_mix_seen(t, v, ldv, end, n_piece, hidden, j0, j1);
         return;
     }
@@ -28064,6 +30093,14 @@ TINYI_FN void tinyi_att_tile_absorb(tiny_team *team, tinyi_att_tile *t, const fl
         mix(t->acc + j0 * t->d_v, t->d_v, t->s + at * t->ld + j0, t->ld, t->f + j0, v[piece], ldv, end[piece] - at, j1 - j0);
         for (j = j0; j < j1 && piece + 1 < n_piece; j++) t->f[j] = 1.0f;
     }
+}
+
+TINYI_FN void tinyi_att_tile_absorb(tiny_team *team, tinyi_att_tile *t, const float *const *v, tiny_idx ldv, const int *end, int n_piece, int hides, int j0, int j1)
+{
+    uint64_t room[TINYI_ATT_ROWS];
+    const uint64_t *hidden = hides && tinyi_att_odd(team, t, v, ldv, end, n_piece) ? tinyi_att_marks(t, end[n_piece - 1], -INFINITY, room, j0, j1) : NULL;
+    TINYI_K(team, attention_weights_f32)(t->s, t->ld, end[n_piece - 1], t->m, t->l, t->f, j0, j1);
+    tinyi_att_mix(team, t, v, ldv, end, n_piece, hidden, j0, j1);
 }
 
 TINY_REF_BEGIN
@@ -28082,13 +30119,25 @@ TINY_REF_END
 
 /* ---- fast */
 
+/* Of twisted weights scores are kept, 512 KB of a thread at most: those of all keys where that is enough, as it is up to 4096; else the last ones. */
+#define TINYI_ATT_KEPT (64 * TINYI_ATT_STEP * TINYI_ATT_KEYS)
+static tiny_idx tinyi_att_tiles(tiny_idx n_key) { return n_key / TINYI_ATT_KEYS + (n_key % TINYI_ATT_KEYS != 0); }
+static tiny_idx tinyi_att_kept(tiny_idx n_key)
+{
+    const tiny_idx each = TINYI_ATT_KEYS * TINYI_ATT_ROWS, most = TINYI_ATT_KEPT;
+    return tinyi_att_tiles(n_key) <= most / each ? tinyi_att_tiles(n_key) * each : most;
+}
+static int tinyi_att_keeps(tiny_idx n_key, tiny_idx ld) { return tinyi_att_tiles(n_key) <= TINYI_ATT_KEPT / (TINYI_ATT_KEYS * ld); }
+
 /* floats of workspace of one thread: a tile, and room for keys and values where they lie apart */
 static void tinyi_attention_work(const tiny_op *op, int n_threads, size_t *shared_bytes, size_t *own_bytes)
 {
+    const tiny_attention_params *p = (const tiny_attention_params *)op->params;
     size_t d = (size_t)op->in[0]->dim[2], d_v = (size_t)op->in[2]->dim[2];
     (void)n_threads;
     *shared_bytes = 0;
     *own_bytes = sizeof(float) * (tinyi_att_tile_floats(d, d_v) + TINYI_ATT_KEYS * (d + d_v));
+    if (op->in[4] || (p && p->twist_s != 0.0f)) *own_bytes += sizeof(float) * ((size_t)tinyi_att_kept(op->in[1]->dim[0]) + 16 + TINYI_ATT_ROWS * (d_v + 1));
 }
 
 /* a tile of keys or values as rows of d numbers one after the other; where they lie if that is so already, or near enough */
@@ -28121,45 +30170,166 @@ static int tinyi_att_hide(const tinyi_att *a, const tinyi_att_tile *x, tiny_idx 
     return hides;
 }
 
+typedef struct tinyi_att_task {             /* rows row0 .. row0 + n of a key head; they see the keys in front of most */
+    const tinyi_att *a;
+    tinyi_att_tile x;
+    tiny_idx kv, row0, most;
+    float *room_k, *room_v, *room_w;        /* for keys and values that lie apart, for twisted weights */
+    int n;
+} tinyi_att_task;
+
+/* The first row of the tile that sees keys from c0 on, about: those in front of it see none. */
+static int tinyi_att_from(const tinyi_att_task *t, tiny_idx c0)
+{
+    int j0 = 0;
+    while (j0 + TINYI_ATT_STEP < t->n && tinyi_att_sees(t->a, (t->row0 + j0 + TINYI_ATT_STEP - 1) / t->a->group) <= c0) j0 += TINYI_ATT_STEP;
+    return j0;
+}
+
+/* the scores of keys c0 .. c0 + n_c; whether some may be hidden */
+static int tinyi_att_meet(tiny_team *team, tinyi_att_task *t, tiny_idx c0, int n_c, int j0)
+{
+    const tinyi_att *a = t->a;
+    tiny_idx ldk;
+    const float *k = tinyi_att_rows(a->k + c0 * a->sk[0] + t->kv * a->sk[1], a->sk[0], a->sk[2], n_c, a->d, t->x.few, t->room_k, &ldk);
+    tinyi_att_tile_scores(team, &t->x, k, TINY_F32, ldk, 0, n_c, j0, t->n);
+    if (a->softcap > 0.0f) tinyi_att_tile_cap(team, &t->x, n_c, a->softcap, j0, t->n);
+    return tinyi_att_hide(a, &t->x, t->row0, t->kv, c0, n_c, j0, t->n);
+}
+
+static const float *tinyi_att_values(const tinyi_att_task *t, tiny_idx c0, int n_c, tiny_idx *ldv)
+{
+    const tinyi_att *a = t->a;
+    return tinyi_att_rows(a->v + c0 * a->sv[0] + t->kv * a->sv[1], a->sv[0], a->sv[2], n_c, a->d_v, t->x.few, t->room_v, ldv);
+}
+
+static float *tinyi_att_out(const tinyi_att_task *t, int j)
+{
+    return t->a->o + (t->row0 + j) / t->a->group * t->a->so[0] + (t->kv * t->a->group + (t->row0 + j) % t->a->group) * t->a->so[1];
+}
+
+static void tinyi_att_plain(tiny_team *team, tinyi_att_task *t)
+{
+    const tinyi_att *a = t->a;
+    tiny_idx c0, ldv, i;
+    int j;
+    for (c0 = 0; c0 < t->most; c0 += TINYI_ATT_KEYS) {
+        const int n_c = (int)TINYI_MIN(t->most - c0, TINYI_ATT_KEYS), j0 = tinyi_att_from(t, c0), hides = tinyi_att_meet(team, t, c0, n_c, j0);
+        const float *v = tinyi_att_values(t, c0, n_c, &ldv);
+        tinyi_att_tile_absorb(team, &t->x, &v, ldv, &n_c, 1, hides, j0, t->n);
+    }
+    for (j = 0; j < t->n; j++) {
+        const float inv = t->x.l[j] != 0.0f ? 1.0f / t->x.l[j] : 0.0f;
+        float *to = tinyi_att_out(t, j);
+        for (i = 0; i < a->d_v; i++) to[i * a->so[2]] = t->x.acc[j * a->d_v + i] * inv;
+    }
+}
+
+/* what e^2 of a trivial weight is multiplied by */
+static float tinyi_att_factor(const tinyi_att *a, float l, float low_sum)
+{
+    return l != 0.0f ? (float)a->twist_s / (low_sum + (float)TINYI_TWIST_LEAST * l) : 0.0f;
+}
+
+typedef struct tinyi_att_part { tiny_idx c0; int n, j0; } tinyi_att_part;
+
+/* the keys of a tile; its scores lie in kept, where those of a tile long before lay */
+static tinyi_att_part tinyi_att_at(tinyi_att_task *t, tiny_idx tile, float *kept)
+{
+    const tiny_idx slot = TINYI_ATT_KEYS * t->x.ld;
+    tinyi_att_part at;
+    at.c0 = tile * TINYI_ATT_KEYS;
+    at.n = (int)TINYI_MIN(t->most - at.c0, TINYI_ATT_KEYS);
+    at.j0 = tinyi_att_from(t, at.c0);
+    t->x.s = kept + tile % (TINYI_ATT_KEPT / slot) * slot;
+    return at;
+}
+
+/* Twisted weights want m and low_sum before the first value. Where the scores of all keys are kept, this is three looks at them, and one kind of weights;
+ * else those of the last tiles are kept, the others made again on the way back, and trivial weights summed beside the others: their
+ * factor is known at the end. */
+static void tinyi_att_twisted(tiny_team *team, tinyi_att_task *t)
+{
+    const tinyi_att *a = t->a;
+    const tiny_idx n_tile = tinyi_att_tiles(t->most), n_slot = TINYI_ATT_KEPT / (TINYI_ATT_KEYS * t->x.ld);
+    const int all = tinyi_att_keeps(t->most, t->x.ld);
+    float *kept = t->room_w, *low_sum = kept + tinyi_att_kept(a->n_key) + 16;
+    tinyi_att_tile big = t->x;              /* weights that are not trivial; s of the tile itself, its scores lie in kept */
+    uint64_t hidden[TINYI_ATT_ROWS];
+    tinyi_att_part at;
+    tiny_idx tile, ldv, i;
+    int j;
+    big.acc = low_sum + TINYI_ATT_ROWS;
+    if (t->x.few) memset(kept, 0, (size_t)(TINYI_MIN(n_tile, n_slot) * TINYI_ATT_KEYS * t->x.ld) * sizeof *kept);
+    for (j = 0; j < t->x.ld; j++) {
+        low_sum[j] = 0.0f;
+        t->x.f[j] = 1.0f;                   /* under the last maximum no sum is ever brought down */
+    }
+    for (tile = 0; tile < n_tile; tile++) {
+        at = tinyi_att_at(t, tile, kept);
+        (void)tinyi_att_meet(team, t, at.c0, at.n, at.j0);
+        TINYI_K(team, attention_peak_f32)(t->x.s, t->x.ld, at.n, t->x.m, at.j0, t->n);
+    }
+    for (tile = 0; all && tile < n_tile; tile++) {
+        at = tinyi_att_at(t, tile, kept);
+        TINYI_K(team, attention_level_f32)(t->x.s, t->x.ld, at.n, t->x.m, t->x.l, low_sum, a->twist_t, at.j0, t->n);
+    }
+    if (!all) memset(big.acc, 0, (size_t)(t->n * a->d_v) * sizeof *big.acc);
+    else for (j = 0; j < t->x.ld; j++) low_sum[j] = tinyi_att_factor(a, t->x.l[j], low_sum[j]);
+    for (tile = n_tile; tile-- > 0;) {
+        const float *v;
+        int kinds = 1, odd;                 /* a weight of 0 may not meet what is not finite */
+        at = tinyi_att_at(t, tile, kept);
+        v = tinyi_att_values(t, at.c0, at.n, &ldv);
+        odd = tinyi_att_odd(team, &t->x, &v, ldv, &at.n, 1);
+        if (tile + n_slot < n_tile) (void)tinyi_att_meet(team, t, at.c0, at.n, at.j0);
+        if (all) TINYI_K(team, attention_weigh_f32)(t->x.s, t->x.ld, at.n, low_sum, a->twist_t, at.j0, t->n);
+        else {
+            TINYI_K(team, attention_level_f32)(t->x.s, t->x.ld, at.n, t->x.m, t->x.l, low_sum, a->twist_t, at.j0, t->n);
+            kinds = TINYI_K(team, attention_split_f32)(t->x.s, big.s, t->x.ld, at.n, a->twist_t, at.j0, t->n);
+        }
+        if (kinds & 1) tinyi_att_mix(team, &t->x, &v, ldv, &at.n, 1, odd ? tinyi_att_marks(&t->x, at.n, 0.0f, hidden, at.j0, t->n) : NULL, at.j0, t->n);
+        if (kinds & 2) tinyi_att_mix(team, &big, &v, ldv, &at.n, 1, odd ? tinyi_att_marks(&big, at.n, 0.0f, hidden, at.j0, t->n) : NULL, at.j0, t->n);
+    }
+    for (j = 0; j < t->n; j++) {
+        const float inv = t->x.l[j] != 0.0f ? 1.0f / t->x.l[j] : 0.0f, f = all ? 0.0f : tinyi_att_factor(a, t->x.l[j], low_sum[j]);
+        const float *x = t->x.acc + j * a->d_v, *y = big.acc + j * a->d_v;
+        float *to = tinyi_att_out(t, j);
+        if (all) for (i = 0; i < a->d_v; i++) to[i * a->so[2]] = x[i] * inv;
+        else for (i = 0; i < a->d_v; i++) to[i * a->so[2]] = (y[i] + f * x[i]) * inv;
+    }
+}
+
 static void tinyi_attention_fast(tiny_team *team, const tiny_op *op)
 {
     tinyi_att a;
-    tinyi_att_tile x;
-    float *room_k, *room_v;
-    tiny_idx tiles, n_rows, most_rows = TINYI_ATT_ROWS, task, end, i, c0;
+    tinyi_att_task t;
+    tiny_idx tiles, n_rows, most_rows = TINYI_ATT_ROWS, task, end;
+    int j;
     tinyi_att_read(op, &a);
     (void)TINYI_K(team, attention_weights_f32);     /* thread 0 tells where it ran, with a task or without */
     n_rows = a.n_query * a.group;
     while (most_rows > TINYI_ATT_STEP && (n_rows + most_rows - 1) / most_rows * a.n_kv < 4 * team->n) most_rows -= TINYI_ATT_STEP;
+    if (a.twist_s != 0.0 && tinyi_att_keeps(a.n_key, TINYI_ATT_STEP))   /* fewer rows, so that no score is made twice */
+        while (!tinyi_att_keeps(a.n_key, most_rows)) most_rows -= TINYI_ATT_STEP;
     tiles = (n_rows + most_rows - 1) / most_rows;
+    t.a = &a;
     while (tiny_take(team, tiles * a.n_kv, 1, &task, &end)) for (; task < end; task++) {
         /* the last tiles first: when causal they are the longest */
-        const tiny_idx kv = task % a.n_kv, row0 = (tiles - 1 - task / a.n_kv) * most_rows;
-        const int n = (int)TINYI_MIN(n_rows - row0, most_rows);
-        const tiny_idx most = tinyi_att_sees(&a, (row0 + n - 1) / a.group);
-        int j, j0 = 0;
-        room_k = tinyi_att_tile_open(&x, (float *)team->own, a.d, a.d_v, n);
-        room_v = room_k + TINYI_ATT_KEYS * a.d;
-        tinyi_att_tile_begin(&x);
-        for (j = 0; j < n; j++)
-            tinyi_att_tile_query(&x, j, a.q + (row0 + j) / a.group * a.sq[0] + (kv * a.group + (row0 + j) % a.group) * a.sq[1], a.sq[2], a.scale);
-        for (c0 = 0; c0 < most; c0 += TINYI_ATT_KEYS) {
-            const int n_c = (int)TINYI_MIN(most - c0, TINYI_ATT_KEYS);
-            tiny_idx ldk, ldv;
-            const float *k = tinyi_att_rows(a.k + c0 * a.sk[0] + kv * a.sk[1], a.sk[0], a.sk[2], n_c, a.d, x.few, room_k, &ldk);
-            const float *v = tinyi_att_rows(a.v + c0 * a.sv[0] + kv * a.sv[1], a.sv[0], a.sv[2], n_c, a.d_v, x.few, room_v, &ldv);
-            /* rows that see none of these keys stand in front of the others */
-            while (j0 + TINYI_ATT_STEP < n && tinyi_att_sees(&a, (row0 + j0 + TINYI_ATT_STEP - 1) / a.group) <= c0) j0 += TINYI_ATT_STEP;
-            tinyi_att_tile_scores(team, &x, k, TINY_F32, ldk, 0, n_c, j0, n);
-            if (a.softcap > 0.0f) tinyi_att_tile_cap(team, &x, n_c, a.softcap, j0, n);
-            tinyi_att_tile_absorb(team, &x, &v, ldv, &n_c, 1, tinyi_att_hide(&a, &x, row0, kv, c0, n_c, j0, n), j0, n);
-        }
-        for (j = 0; j < n; j++) {
-            const tiny_idx t = (row0 + j) / a.group, h = kv * a.group + (row0 + j) % a.group;
-            const float inv = x.l[j] != 0.0f ? 1.0f / x.l[j] : 0.0f;
-            float *to = a.o + t * a.so[0] + h * a.so[1];
-            for (i = 0; i < a.d_v; i++) to[i * a.so[2]] = x.acc[j * a.d_v + i] * inv;
-        }
+        t.kv = task % a.n_kv;
+        t.row0 = (tiles - 1 - task / a.n_kv) * most_rows;
+        t.n = (int)TINYI_MIN(n_rows - t.row0, most_rows);
+        t.most = tinyi_att_sees(&a, (t.row0 + t.n - 1) / a.group);
+        t.room_k = tinyi_att_tile_open(&t.x, (float *)team->own, a.d, a.d_v, t.n);
+        t.room_v = t.room_k + TINYI_ATT_KEYS * a.d;
+        t.room_w = t.room_v + TINYI_ATT_KEYS * a.d_v;
+        tinyi_att_tile_begin(&t.x);
+        for (j = 0; j < t.n; j++)
+            tinyi_att_tile_query(&t.x, j, a.q + (t.row0 + j) / a.group * a.sq[0] + (t.kv * a.group + (t.row0 + j) % a.group) * a.sq[1], a.sq[2], a.scale);
+        if (a.twist_s != 0.0) {
+            if (!t.x.few) t.x.ld = most_rows;
+            tinyi_att_twisted(team, &t);
+        } else tinyi_att_plain(team, &t);
     }
 }
 
@@ -28185,6 +30355,10 @@ static tiny_status tinyi_attention_shape(tiny_ctx *ctx, const tiny_op *op, tiny_
                           q->dim[0], k->dim[0], q->dim[1]);
     if (p && (!(p->scale > -INFINITY && p->scale < INFINITY) || !(p->softcap >= 0.0f && p->softcap < INFINITY)))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "attention: scale %g and softcap %g must be finite, softcap not negative", (double)p->scale, (double)p->softcap);
+    if (p || op->in[4]) {
+        const tiny_status st = tinyi_twist_check(ctx, "attention", op, p ? p->twist_t : 0.0f, p ? p->twist_s : 0.0f, op->in[4]);
+        if (st) return st;
+    }
     dim[0] = q->dim[0]; dim[1] = q->dim[1]; dim[2] = v->dim[2];
     tinyi_want(want, q->dtype, 3, dim);
     return TINY_OK;
@@ -28197,8 +30371,17 @@ static void tinyi_attention_cost(const tiny_op *op, tiny_cost *c)
     c->bytes = 4.0 * ((double)q->dim[0] * (double)q->dim[1] * (double)(q->dim[2] + v->dim[2]) + (double)k->dim[0] * (double)k->dim[1] * (double)(q->dim[2] + v->dim[2]));
 }
 
+/* Scores on a grid of sixteenths, exact in every form: whether a weight is trivial may not hang on a rounding. */
+static void tinyi_attention_fill(tiny_case *c, int i_input, void *data)
+{
+    tiny_idx i, n = tiny_tensor_count(&c->in[i_input]);
+    for (i = 0; i < n; i++)
+        ((float *)data)[i] = i_input < 2 ? 0.5f * (float)(tiny_case_pick(c, 5) - 2) : tiny_case_pick(c, 8) ? (float)(tiny_case_pick(c, 33) - 16) / 16.0f : -INFINITY;
+}
+
 static void tinyi_attention_cases(tiny_case *c)
 {
+    static const float twist_t[] = { 0.1f, 0.05f, 0.3f, 1.0f };
     tiny_attention_params p;
     tiny_idx q[3], k[3], v[3], b[3];
     memset(&p, 0, sizeof p);
@@ -28220,14 +30403,26 @@ static void tinyi_attention_cases(tiny_case *c)
     case 1: c->in[3] = tiny_tensor_nd(NULL, TINY_F32, 2, b + 1); break;
     default: c->in[3].rank = -1;
     }
+    c->in[4].rank = -1;
+    if (tiny_case_pick(c, 3) == 0) {
+        p.scale = 0.25f;
+        p.twist_t = twist_t[tiny_case_pick(c, 4)];
+        p.twist_s = 0.25f * (float)(1 + tiny_case_pick(c, 8));
+        c->in[4].rank = tiny_case_pick(c, 3) - 1;
+        c->in[4].dim[0] = 1;
+        c->fill[4] = TINY_FILL_POSITIVE;
+        c->fill[0] = c->fill[1] = c->fill[3] = TINY_FILL_TABLE;
+        c->fill_table = tinyi_attention_fill;
+    }
     c->no_specials = 1;
     memcpy(c->params.bytes, &p, sizeof p);
 }
 
 static const short tinyi_attention_kernels[] = { TINYI_K_attention_scores_f32, TINYI_K_attention_cap_f32, TINYI_K_attention_weights_f32, TINYI_K_attention_mix_f32,
-                                                 TINYI_K_attention_finite_f32, TINYI_K_gemv_dot, -1 };
+                                                 TINYI_K_attention_finite_f32, TINYI_K_attention_peak_f32, TINYI_K_attention_level_f32,
+                                                 TINYI_K_attention_weigh_f32, TINYI_K_attention_split_f32, TINYI_K_gemv_dot, -1 };
 TINYI_ROW tinyi_row_attention = {
-    "attention", TINY_OP_ATTENTION, 4, 3, 1, sizeof(tiny_attention_params), TINY_OP_F64,
+    "attention", TINY_OP_ATTENTION, 5, 3, 1, sizeof(tiny_attention_params), TINY_OP_F64,
     tinyi_attention_shape, tinyi_attention_ref, tinyi_attention_fast, tinyi_attention_work, tinyi_attention_cost, tinyi_attention_cases,
     { TINY_BOUND_SCALE, 200.0, 0.0 }, NULL, TINYI_GRAD(tinyi_grad_attention), NULL, tinyi_attention_kernels,
     "o = softmax(scale q k^T + bias) v, grouped heads, causal or not"
@@ -29086,6 +31281,355 @@ tiny_status tinyi_grad_gla(tiny_grad *g, const tiny_op *op)
     if (!st && tiny_grad_wants(g, 3)) st = tiny_grad_add(g, 3, &dv);
     if (!st && op->in[4] && tiny_grad_wants(g, 4)) st = tiny_grad_add(g, 4, &each[2]);
     return st;
+}
+#endif
+#endif
+
+/* src/math/twist.c - suppressing accumulated trivial attention
+ * Paper    "Accumulated Trivial Attention Matters in Vision Transformers on Small Datasets", 2022 (arXiv 2210.12333), and its authors' code.
+ * Formula  m = max a; Tr = {i: a[i] <= t m}; D = sum_Tr a + 1e-6;  y[i] = s a[i]^2 / D in Tr, else a[i]. No row is divided by its sum again.
+ *          Back, which weights are trivial being constant: Q = sum_Tr g a^2;  da[i] = s (2 a[i] g[i] / D - Q / D^2) in Tr, else g[i];  ds = Q / D.
+ * Data     rows of any strides; t m is rounded as the weights are, so that f32 forms agree about who is trivial. A row that is not dense goes
+ *          through a buffer of its length. Rows are the tasks: a single long one is not shared.
+ * Cost     reads 3n and writes n; back reads 7n and writes n. A row of attention stays in the first cache meanwhile.
+ * Error    D as a sum of softmax: blocks of 4096 in float with four accumulators a lane, double above, (n/4 + 3) u with n <= 512. A trivial y is off by that
+ *          and 5 u relatively: NORM (8 + n/4) u.  Back: sum_Tr a da = s Q / D, so that s|Q| / D^2 <= max|da| and s 2a|g| / D <= 2 max|da|; Q is off
+ *          by (n/4 + 5) u D max(a|g|) <= (n/4 + 5) u D^2 max|da| / s. Together (3/4 (n/4 + 5) for the second term, 2 (n/4 + 8) for the first,
+ *          and 2 (n/4 + 3) for D^2): NORM (32 + 1.25 n) u. d_s = Q / D is one number a row and may cancel: the bound is meant for g of one sign, which
+ *          the generated cases have; tests/math/twist.c has both signs against double.
+ * Left out the transform with a threshold that is learned (the paper keeps t fixed).                                       */
+#include <string.h>
+
+TINYI_FN double tinyi_twist_s(float s, const tiny_tensor *given) { return given ? tinyi_real(given->data, given->dtype, 0) : (double)s; }
+
+TINYI_FN tiny_status tinyi_twist_check(tiny_ctx *ctx, const char *name, const tiny_op *op, float t, float s, const tiny_tensor *given)
+{
+    char text[96];
+    double x;
+    if (given && given->dtype != op->in[0]->dtype)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: s is %s, the weights %s", name, tiny_dtype_name(given->dtype), tiny_dtype_name(op->in[0]->dtype));
+    if (given && tiny_tensor_count(given) != 1) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: s is %s, it must be one number", name, tinyi_shape_text(given, text));
+    if (!(t >= 0.0f && t < INFINITY)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the threshold t is %g; it must be finite and at least 0", name, (double)t);
+    if (given && !op->out[0]) return TINY_OK;                   /* asked for shapes alone, there may be no data */
+    x = tinyi_twist_s(s, given);
+    if (!(x - x == 0.0)) return tinyi_fail(ctx, TINY_E_NUMERIC, "%s: the factor s is %g; it must be finite", name, x);
+    return TINY_OK;
+}
+
+#ifndef TINY_ONLY_MODELS
+
+#define TINYI_TWIST_BLOCK 4096              /* weights summed in float */
+
+typedef struct tinyi_twist {
+    double s;
+    float t;
+} tinyi_twist;
+
+/* given: the input that holds s */
+static tinyi_twist tinyi_twist_read(const tiny_op *op, int given)
+{
+    const tiny_twist_params *p = (const tiny_twist_params *)op->params;
+    tinyi_twist w;
+    w.t = p ? p->t : 0.0f;
+    w.s = tinyi_twist_s(p ? p->s : 0.0f, op->in[given]);
+    return w;
+}
+
+static tiny_status tinyi_twist_look(tiny_ctx *ctx, const char *name, const tiny_op *op, int given)
+{
+    const tiny_twist_params *p = (const tiny_twist_params *)op->params;
+    const tiny_tensor *a = op->in[0];
+    if (!tinyi_is_real(a)) return tinyi_fail(ctx, TINY_E_DTYPE, "%s: the weights must be f32 or f64, not %s", name, tiny_dtype_name(a->dtype));
+    if (a->rank < 1) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: the weights are a single number; they need an axis to go over", name);
+    return tinyi_twist_check(ctx, name, op, p ? p->t : 0.0f, p ? p->s : 0.0f, op->in[given]);
+}
+
+static tiny_status tinyi_twist_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tiny_status st = tinyi_twist_look(ctx, "twist", op, 1);
+    if (!st) tinyi_want(&want[0], op->in[0]->dtype, op->in[0]->rank, op->in[0]->dim);
+    return st;
+}
+
+static tiny_status tinyi_twist_backward_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tiny_tensor *a = op->in[0], *dy = op->in[1];
+    tiny_status st = tinyi_twist_look(ctx, "twist_backward", op, 2);
+    tiny_idx dim[TINY_MAX_RANK];
+    char ta[96], tg[96];
+    int i, same;
+    if (st) return st;
+    same = dy->dtype == a->dtype && dy->rank == a->rank;
+    for (i = 0; same && i < a->rank; i++) same = dy->dim[i] == a->dim[i];
+    if (!same) return tinyi_fail(ctx, TINY_E_SHAPE, "twist_backward: dy is %s, it must be as the weights: %s", tinyi_shape_text(dy, tg), tinyi_shape_text(a, ta));
+    tinyi_want(&want[0], a->dtype, a->rank, a->dim);
+    memcpy(dim, a->dim, sizeof dim);
+    dim[a->rank - 1] = 1;
+    tinyi_want(&want[1], a->dtype, a->rank, dim);
+    return TINY_OK;
+}
+
+static void tinyi_twist_cost(const tiny_op *op, tiny_cost *cost)
+{
+    const double n = (double)tiny_tensor_count(op->in[0]);
+    cost->flops = 6.0 * n;
+    cost->bytes = 8.0 * n;
+}
+static void tinyi_twist_backward_cost(const tiny_op *op, tiny_cost *cost)
+{
+    const double n = (double)tiny_tensor_count(op->in[0]);
+    cost->flops = 12.0 * n;
+    cost->bytes = 12.0 * n;
+}
+
+static double tinyi_twist_terms(const tiny_op *op)
+{
+    const tiny_idx n = tinyi_row_length(op->in[0]);
+    return (double)TINYI_MIN(n, TINYI_TWIST_BLOCK / 8);
+}
+
+/* ---- reference */
+
+TINY_REF_BEGIN
+/* largest trivial weight of a row, and D; 0: some number is not finite */
+static int tinyi_twist_ref_measure(const tiny_tensor *a, tiny_idx at, tiny_idx n, float t, double *low, double *d)
+{
+    const tiny_idx step = tinyi_row_step(a);
+    double m = -(double)INFINITY, x;
+    tiny_idx i;
+    for (i = 0; i < n; i++) {
+        x = tinyi_real(a->data, a->dtype, at + i * step);
+        if (!(x - x == 0.0)) return 0;
+        if (x > m) m = x;
+    }
+    *low = (double)t * m;
+    if (a->dtype == TINY_F32) *low = (double)(float)*low;
+    for (*d = 0.0, i = 0; i < n; i++) {
+        x = tinyi_real(a->data, a->dtype, at + i * step);
+        if (x <= *low) *d += x;
+    }
+    *d += TINYI_TWIST_LEAST;
+    return 1;
+}
+
+static void tinyi_twist_ref(const tiny_op *op)
+{
+    const tiny_tensor *a = op->in[0], *y = op->out[0];
+    const tinyi_twist w = tinyi_twist_read(op, 1);
+    const tiny_idx rows = tinyi_row_count(a), n = tinyi_row_length(a), a_step = tinyi_row_step(a), y_step = tinyi_row_step(y);
+    tiny_idx r, i;
+    for (r = 0; r < rows; r++) {
+        const tiny_idx at = tinyi_row_at(a, r), to = tinyi_row_at(y, r);
+        double low = 0.0, d = 1.0;
+        const int good = tinyi_twist_ref_measure(a, at, n, w.t, &low, &d);
+        for (i = 0; i < n; i++) {
+            const double x = tinyi_real(a->data, a->dtype, at + i * a_step);
+            tinyi_real_set(y->data, y->dtype, to + i * y_step, !good ? (double)INFINITY - (double)INFINITY : w.s == 0.0 || !(x <= low) ? x : w.s * x * x / d);
+        }
+    }
+}
+
+static void tinyi_twist_backward_ref(const tiny_op *op)
+{
+    const tiny_tensor *a = op->in[0], *g = op->in[1], *da = op->out[0], *ds = op->out[1];
+    const tinyi_twist w = tinyi_twist_read(op, 2);
+    const tiny_idx rows = tinyi_row_count(a), n = tinyi_row_length(a), a_step = tinyi_row_step(a), g_step = tinyi_row_step(g), d_step = tinyi_row_step(da);
+    tiny_idx r, i;
+    for (r = 0; r < rows; r++) {
+        const tiny_idx at = tinyi_row_at(a, r), from = tinyi_row_at(g, r), to = tinyi_row_at(da, r);
+        double low = 0.0, d = 1.0, q = 0.0;
+        const int good = tinyi_twist_ref_measure(a, at, n, w.t, &low, &d), on = w.s != 0.0;
+        for (i = 0; i < n; i++) {
+            const double x = tinyi_real(a->data, a->dtype, at + i * a_step), u = tinyi_real(g->data, g->dtype, from + i * g_step);
+            if (on && x <= low) q += u * x * x;
+        }
+        if (!good) q = (double)INFINITY - (double)INFINITY;
+        for (i = 0; i < n; i++) {
+            const double x = tinyi_real(a->data, a->dtype, at + i * a_step), u = tinyi_real(g->data, g->dtype, from + i * g_step);
+            tinyi_real_set(da->data, da->dtype, to + i * d_step, !good ? q : !on || !(x <= low) ? u : w.s * (2.0 * x * u / d - q / (d * d)));
+        }
+        tinyi_real_set(ds->data, ds->dtype, tinyi_row_at(ds, r), q / d);
+    }
+}
+TINY_REF_END
+
+/* ---- fast */
+
+/* the same as the reference's, of a dense row */
+static int tinyi_twist_measure(tiny_team *team, const float *a, tiny_idx n, float t, float *low, double *d)
+{
+    tiny_idx i;
+    *low = t * team->k->softmax_top_f32(a, (size_t)n, 1.0f);
+    for (*d = 0.0, i = 0; i < n; i += TINYI_TWIST_BLOCK) *d += (double)team->k->twist_sum_f32(a + i, (size_t)TINYI_MIN(n - i, TINYI_TWIST_BLOCK), *low);
+    if (!(*d - *d == 0.0)) return 0;
+    *d += TINYI_TWIST_LEAST;
+    return 1;
+}
+
+static void tinyi_twist_none(float *y, tiny_idx n)
+{
+    const float none = tinyi_round_f32((double)INFINITY - (double)INFINITY);
+    tiny_idx i;
+    for (i = 0; i < n; i++) y[i] = none;
+}
+
+/* a row where it lies, or gathered into room */
+static const float *tinyi_twist_row(const tiny_tensor *x, tiny_idx r, float *room)
+{
+    const tiny_idx step = tinyi_row_step(x);
+    const float *row = tinyi_row_f32(x, r);
+    if (step == 1) return row;
+    tinyi_row_gather(room, row, tinyi_row_length(x), step);
+    return room;
+}
+
+static void tinyi_twist_work(const tiny_op *op, int n_threads, size_t *shared, size_t *own)
+{
+    (void)n_threads;
+    (void)shared;
+    if (tinyi_row_step(op->in[0]) != 1 || tinyi_row_step(op->out[0]) != 1) *own = (size_t)tinyi_row_length(op->in[0]) * sizeof(float);
+}
+
+static void tinyi_twist_fast(tiny_team *team, const tiny_op *op)
+{
+    const tiny_tensor *a = op->in[0], *y = op->out[0];
+    const tinyi_twist w = tinyi_twist_read(op, 1);
+    const tiny_idx rows = tinyi_row_count(a), n = tinyi_row_length(a), y_step = tinyi_row_step(y);
+    const tinyi_fn_twist_write_f32 write = TINYI_K(team, twist_write_f32);
+    float *room = (float *)team->own, low;
+    tiny_idx r, end;
+    double d;
+    if (n == 0) return;
+    while (tiny_take(team, rows, TINYI_MAX(TINYI_TWIST_BLOCK / n, 1), &r, &end))
+        for (; r < end; r++) {
+            const float *x = tinyi_twist_row(a, r, room);
+            float *to = y_step == 1 ? tinyi_row_f32(y, r) : room;
+            if (!tinyi_twist_measure(team, x, n, w.t, &low, &d)) tinyi_twist_none(to, n);
+            else if (w.s != 0.0) write(to, x, (size_t)n, low, (float)(w.s / d));
+            else if (to != x) memcpy(to, x, (size_t)n * sizeof *x);
+            if (y_step != 1) tinyi_row_scatter(tinyi_row_f32(y, r), room, n, y_step);
+        }
+}
+
+static void tinyi_twist_backward_work(const tiny_op *op, int n_threads, size_t *shared, size_t *own)
+{
+    (void)n_threads;
+    (void)shared;
+    if (tinyi_row_step(op->in[0]) != 1 || tinyi_row_step(op->in[1]) != 1 || tinyi_row_step(op->out[0]) != 1)
+        *own = (size_t)tinyi_row_length(op->in[0]) * 2 * sizeof(float);         /* the result lies where the gradient lay */
+}
+
+static void tinyi_twist_backward_fast(tiny_team *team, const tiny_op *op)
+{
+    const tiny_tensor *a = op->in[0], *g = op->in[1], *da = op->out[0], *ds = op->out[1];
+    const tinyi_twist w = tinyi_twist_read(op, 2);
+    const tiny_idx rows = tinyi_row_count(a), n = tinyi_row_length(a), d_step = tinyi_row_step(da);
+    const tinyi_fn_twist_back_f32 back = TINYI_K(team, twist_back_f32);
+    float *room = (float *)team->own, low;
+    tiny_idx r, end, i;
+    double d, q;
+    while (tiny_take(team, rows, TINYI_MAX(TINYI_TWIST_BLOCK / TINYI_MAX(n, 1), 1), &r, &end))
+        for (; r < end; r++) {
+            const float *x = tinyi_twist_row(a, r, room), *u = tinyi_twist_row(g, r, room ? room + n : NULL);
+            float *to = d_step == 1 ? tinyi_row_f32(da, r) : room + n;
+            if (!tinyi_twist_measure(team, x, n, w.t, &low, &d)) {
+                tinyi_twist_none(to, n);
+                tinyi_twist_none(tinyi_row_f32(ds, r), 1);
+            } else {
+                for (q = 0.0, i = 0; i < n && w.s != 0.0; i += TINYI_TWIST_BLOCK) q += (double)team->k->twist_dot_f32(x + i, u + i, (size_t)TINYI_MIN(n - i, TINYI_TWIST_BLOCK), low);
+                if (w.s != 0.0) back(to, x, u, (size_t)n, low, (float)(2.0 * w.s / d), (float)(w.s * q / (d * d)));
+                else if (to != u) memcpy(to, u, (size_t)n * sizeof *u);
+                *tinyi_row_f32(ds, r) = (float)(q / d);
+            }
+            if (d_step != 1) tinyi_row_scatter(tinyi_row_f32(da, r), room + n, n, d_step);
+        }
+}
+
+/* ---- rows */
+
+static void tinyi_twist_cases(tiny_case *c)
+{
+    static const float t[] = { 0.05f, 0.1f, 0.3f, 0.7f, 1.0f, 1.5f, 0.0f };
+    const int rank = 1 + tiny_case_pick(c, 3);
+    tiny_twist_params p;
+    int i;
+    c->in[0].rank = rank;
+    for (i = 0; i < rank; i++) c->in[0].dim[i] = tiny_case_dim(c, i < rank - 1 ? 5 : tiny_case_pick(c, 4) ? 300 : 9000);
+    c->fill[0] = TINY_FILL_POSITIVE;
+    p.t = t[tiny_case_pick(c, 7)];
+    p.s = tiny_case_pick(c, 6) ? tiny_rng_normal(&c->rng) : 0.0f;
+    memcpy(c->params.bytes, &p, sizeof p);
+    c->in[1].rank = tiny_case_pick(c, 2) - 1;               /* s as a tensor, or not */
+    c->no_specials = c->no_denormals = 1;
+}
+static void tinyi_twist_backward_cases(tiny_case *c)
+{
+    tinyi_twist_cases(c);
+    c->in[2] = c->in[1];
+    c->in[1] = c->in[0];
+    c->fill[1] = TINY_FILL_POSITIVE;
+}
+
+static const short tinyi_twist_kernels[] = { TINYI_K_twist_write_f32, TINYI_K_twist_sum_f32, TINYI_K_softmax_top_f32, -1 };
+static const short tinyi_twist_backward_kernels[] = { TINYI_K_twist_back_f32, TINYI_K_twist_dot_f32, TINYI_K_twist_sum_f32, TINYI_K_softmax_top_f32, -1 };
+
+TINYI_ROW tinyi_row_twist = { "twist", TINY_OP_TWIST, 2, 1, 1, sizeof(tiny_twist_params), TINY_OP_INPLACE | TINY_OP_F64,
+    tinyi_twist_shape, tinyi_twist_ref, tinyi_twist_fast, tinyi_twist_work, tinyi_twist_cost, tinyi_twist_cases,
+    { TINY_BOUND_NORM, 8, 0.25 }, tinyi_twist_terms, TINYI_GRAD(tinyi_grad_twist), NULL, tinyi_twist_kernels,
+    "y = s a^2 / sum of the trivial where a <= t max a, else a" };
+TINYI_ROW tinyi_row_twist_backward = { "twist_backward", TINY_OP_TWIST_BACKWARD, 3, 2, 2, sizeof(tiny_twist_params), TINY_OP_F64,
+    tinyi_twist_backward_shape, tinyi_twist_backward_ref, tinyi_twist_backward_fast, tinyi_twist_backward_work, tinyi_twist_backward_cost, tinyi_twist_backward_cases,
+    { TINY_BOUND_NORM, 32, 1.25 }, tinyi_twist_terms, NULL, NULL, tinyi_twist_backward_kernels,
+    "da = s (2 a dy / D - Q / D^2) where a <= t max a, else dy; ds = Q / D; Q = sum dy a^2, D = sum a of these" };
+
+TINY_API tiny_status tiny_twist(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *s, const tiny_twist_params *params, const tiny_tensor *y)
+{
+    return tinyi_call(ctx, TINY_OP_TWIST, a, s, params, y);
+}
+
+TINY_API tiny_status tiny_twist_backward(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *dy, const tiny_tensor *s, const tiny_twist_params *params,
+                                         const tiny_tensor *d_a, const tiny_tensor *d_s)
+{
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    op.kind = TINY_OP_TWIST_BACKWARD;
+    op.in[0] = a; op.in[1] = dy; op.in[2] = s;
+    op.out[0] = d_a; op.out[1] = d_s;
+    op.params = params;
+    return tiny_run(ctx, &op);
+}
+
+#ifndef TINY_NO_TRAIN
+tiny_status tinyi_grad_twisted(tiny_grad *g, const tiny_tensor *a, const tiny_tensor *dy, const tiny_tensor *s, const tiny_twist_params *params, tiny_tensor *d_a, tiny_tensor *d_s)
+{
+    static const tiny_reduce_params all = { 0, 1, 0 };
+    tiny_idx dim[TINY_MAX_RANK];
+    tiny_tensor rows, sum;
+    tiny_op op;
+    tiny_status st = tiny_grad_new(g, a->dtype, a->rank, a->dim, d_a);
+    memcpy(dim, a->dim, sizeof dim);
+    dim[a->rank - 1] = 1;
+    if (!st) st = tiny_grad_new(g, a->dtype, a->rank, dim, &rows);
+    if (st) return st;
+    memset(&op, 0, sizeof op);
+    op.kind = TINY_OP_TWIST_BACKWARD;
+    op.in[0] = a; op.in[1] = dy; op.in[2] = s;
+    op.out[0] = d_a; op.out[1] = &rows;
+    op.params = params;
+    st = tiny_grad_op(g, &op);
+    if (st || !s) return st;
+    st = tiny_grad_run(g, TINY_OP_SUM, &rows, NULL, &all, &sum);
+    *d_s = *s;                              /* one number, under the shape that s has */
+    d_s->data = sum.data;
+    return st;
+}
+
+tiny_status tinyi_grad_twist(tiny_grad *g, const tiny_op *op)
+{
+    tiny_tensor da, ds;
+    tiny_status st = tinyi_grad_twisted(g, op->in[0], tiny_grad_of(g, 0), op->in[1], (const tiny_twist_params *)op->params, &da, &ds);
+    if (!st) st = tiny_grad_add(g, 0, &da);
+    return st || !op->in[1] ? st : tiny_grad_add(g, 1, &ds);
 }
 #endif
 #endif
@@ -34576,6 +37120,21 @@ uint64_t tinyi_hash_of(const void *bytes, size_t n)
     return tinyi_hash_value(&h);
 }
 
+uint32_t tinyi_crc32(uint32_t crc, const unsigned char *bytes, size_t n_bytes)
+{
+    uint32_t table[256], c;
+    size_t i;
+    int k;
+    for (i = 0; i < 256; i++) {
+        c = (uint32_t)i;
+        for (k = 0; k < 8; k++) c = c & 1 ? c >> 1 ^ 0xedb88320u : c >> 1;
+        table[i] = c;
+    }
+    crc = ~crc;
+    for (i = 0; i < n_bytes; i++) crc = crc >> 8 ^ table[(crc ^ bytes[i]) & 255];
+    return ~crc;
+}
+
 /* src/math/grad.c - the gradients of the rows of math, each by further rows
  * Formula  dy is dL/dy. What a row computes stands in its own file; here
  *          sum, mean         dx = dy repeated; / n                    dot           da = b dy, db = a dy
@@ -34584,7 +37143,8 @@ uint64_t tinyi_hash_of(const void *bytes, size_t n)
  *          norms             t = dy g, h the normed value, r its factor: dx = r (t - mean t - h mean(t h)), rms without mean t
  *          matmul            da = dz b', db = a' dz, dz = dy act'(a b + bias), which relu reads from its result
  *          convolution       by columns: dw = dz col', dx = col2im(w' dz), some images at a time
- *          attention         P anew for each key head: dv = P' do, dS = P (dP - sum dP P), dP = do v', dq = dS k s, dk = dS' q s
+ *          attention         P anew for each key head: dv = P' do, dS = P (dP - sum dP P), dP = do v', dq = dS k s, dk = dS' q s;
+ *                            twisted weights: dv of those, dP back through math/twist.c
  *          l2norm            dx = (dy - y sum dy y) / |x|, below eps dy / eps
  * Data     any strides; a factor that is no parameter of a row stands in a tensor of one number, so that f64 stays f64.   */
 #include <string.h>
@@ -35213,7 +37773,7 @@ tiny_status tinyi_grad_conv(tiny_grad *g, const tiny_op *op)
 
 /* ---- attention */
 
-typedef struct tinyi_grad_att { tiny_idx tq, heads, tk, kv, group, d, dv, es; double scale, cap; int causal; } tinyi_grad_att;
+typedef struct tinyi_grad_att { tiny_idx tq, heads, tk, kv, group, d, dv, es; double scale, cap; int causal, twists; tiny_twist_params twist; } tinyi_grad_att;
 
 /* the query heads of one key head: (group, tokens, d) */
 static tiny_tensor tinyi_grad_heads(const tinyi_grad_att *a, const tiny_tensor *x, tiny_idx kv)
@@ -35256,7 +37816,7 @@ static tiny_status tinyi_grad_attend(tiny_grad *g, const tiny_op *op, const tiny
     const tiny_idx rows = a->group * a->tq;
     const tiny_tensor *bias = op->in[3];
     tiny_tensor qh = tinyi_grad_heads(a, op->in[0], kv), oh = tinyi_grad_heads(a, tiny_grad_of(g, 0), kv), k = tinyi_grad_keys(a, op->in[1], kv), v = tinyi_grad_keys(a, op->in[2], kv);
-    tiny_tensor q, o, kt, vt, s, t, th, p, dp, ds, bh, u;
+    tiny_tensor q, o, kt, vt, s, t, th, p, twisted, dp, ds, bh, u;
     tiny_status st = tiny_grad_run(g, TINY_OP_COPY, &qh, NULL, NULL, &q);
     memset(&th, 0, sizeof th);
     if (!st) st = tiny_grad_run(g, TINY_OP_COPY, &oh, NULL, NULL, &o);
@@ -35290,12 +37850,19 @@ static tiny_status tinyi_grad_attend(tiny_grad *g, const tiny_op *op, const tiny
     }
     s = tinyi_grad_as(&s, 2, rows, a->tk, 1, 1);
     if (!st) st = tiny_grad_run(g, TINY_OP_SOFTMAX, &s, NULL, NULL, &p);
+    twisted = p;
+    if (!st && a->twists) st = tiny_grad_run(g, TINY_OP_TWIST, &p, op->in[4], &a->twist, &twisted);
     if (st) return st;
     if (tiny_grad_wants(g, 2)) {
-        tiny_tensor pt = tiny_tensor_swap(p, 0, 1);
+        tiny_tensor pt = tiny_tensor_swap(twisted, 0, 1);
         st = tinyi_grad_make(g, &v, TINY_OP_MATMUL, &pt, &o, NULL);
     }
     if (!st) st = tiny_grad_run(g, TINY_OP_MATMUL, &o, &vt, NULL, &dp);
+    if (!st && a->twists) {
+        st = tinyi_grad_twisted(g, &p, &dp, op->in[4], &a->twist, &t, &u);
+        dp = t;
+        if (!st && op->in[4]) st = tiny_grad_add(g, 4, &u);
+    }
     if (!st) st = tinyi_grad_rows(g, TINY_OP_DOT, &dp, &p, &t);
     if (!st) st = tiny_grad_run(g, TINY_OP_SUB, &dp, &t, NULL, &u);
     if (!st) st = tiny_grad_run(g, TINY_OP_MUL, &u, &p, NULL, &ds);
@@ -35345,6 +37912,9 @@ tiny_status tinyi_grad_attention(tiny_grad *g, const tiny_op *op)
     a.scale = (double)(p && p->scale != 0.0f ? p->scale : (float)(1.0 / tinyi_sqrt64((double)(a.d ? a.d : 1))));
     a.cap = p ? (double)p->softcap : 0.0;
     a.causal = p ? p->causal : 0;
+    a.twist.t = p ? p->twist_t : 0.0f;
+    a.twist.s = p ? p->twist_s : 0.0f;
+    a.twists = op->in[4] || a.twist.s != 0.0f;
     memset(&mask, 0, sizeof mask);
     if (a.causal) st = tinyi_grad_mask(g, &a, q->dtype, &mask);
     for (kv = 0; !st && kv < a.kv; kv++) {
@@ -35953,9 +38523,10 @@ TINYI_FN void tinyi_gemm_run_f32(tiny_team *team, const tinyi_gemm_plan *p)
 
 /* src/math/gemm_i8.c - the int8 product: dots for a few rows, else packed blocks
  *
- * Rows of a are packed once for all threads (at most 8 MB of them at a time). A piece of work is a block of columns: who
- * takes it packs its part of b into memory of his own, at most what half of a second-level cache holds, and goes down the
- * rows of a with it, 128 rows at a time and 1024 bytes deep, so that a pair of panels stays in the first-level cache.   */
+ * Rows of a are packed once for all threads (at most 8 MB of them at a time, 16 as pairs). A piece of work is a block of
+ * columns: who takes it packs its part of b into memory of his own, at most what half of a second-level cache holds, and goes
+ * down the rows of a with it, 128 rows at a time and 1024 bytes deep, so that a pair of panels (as pairs: one of twice the
+ * bytes) stays in the first-level cache.                                                                                */
 #include <string.h>
 
 #define TINYI_I8_DEEP 1024                  /* bytes of k in one go */
@@ -35965,28 +38536,47 @@ TINYI_FN void tinyi_gemm_run_f32(tiny_team *team, const tinyi_gemm_plan *p)
 #define TINYI_I8_B_BYTES ((tiny_idx)384 << 10)
 #define TINYI_I8_THIN 8                     /* rows up to which it is matrix times vectors */
 #define TINYI_I8_DOTS 256                   /* results of dots in one go */
+#define TINYI_I8_PART 256                   /* numbers of a row or panel that are packed by way of the stack */
+
+#if TINYI_HAVE_W128 || TINYI_HAVE_AVX2      /* the targets with the form of pairs */
+#define TINYI_I8_BYTES_MAX 2
+#else
+#define TINYI_I8_BYTES_MAX 1
+#endif
 
 typedef struct tinyi_i8_sizes {
-    tiny_idx k64, a_row;                    /* bytes of a padded row; of the step between rows */
+    tiny_idx bytes;                         /* of a packed number */
+    tiny_idx k64, a_row;                    /* numbers of a padded row; bytes of the step between rows */
     tiny_idx rows, across;                  /* of a packed at once, of b packed at once */
+    size_t shared, own;                     /* bytes */
 } tinyi_i8_sizes;
 
-static tinyi_i8_sizes tinyi_i8_size(const tinyi_gemm *g)
+static tinyi_i8_sizes tinyi_i8_size(const tinyi_gemm *g, int bytes)
 {
+    const tiny_idx unit = 32 / bytes;
     tinyi_i8_sizes s;
+    s.bytes = bytes;
     s.k64 = tinyi_gemm_up(g->k, 64);
-    s.a_row = s.k64 + 64;                   /* rows a power of two apart would share a few cache sets */
-    s.rows = TINYI_MAX(TINYI_I8_A_BYTES / s.a_row / TINYI_I8_DOWN * TINYI_I8_DOWN, TINYI_I8_DOWN);
+    /* Rows a power of two apart would share a few cache sets. In the form of pairs four rows of TINYI_I8_DEEP bytes and the
+     * next four lie in the first-level cache beside half of it filled with b: a row begins a quarter of a page after the last. */
+    s.a_row = bytes * s.k64 + 64;
+    if (bytes == 2 && s.a_row > TINYI_I8_DEEP + 64) s.a_row = tinyi_gemm_up(s.a_row - 1088, 2048) + 1088;
+    s.rows = TINYI_I8_A_BYTES * bytes / s.a_row / TINYI_I8_DOWN * TINYI_I8_DOWN;
+    s.rows = TINYI_MAX(s.rows, s.a_row > TINY_IDX_MAX / (2 * TINYI_I8_DOWN) ? 32 : TINYI_I8_DOWN);
     s.rows = TINYI_MIN(s.rows, tinyi_gemm_up(g->m, 32));
-    s.across = s.k64 ? TINYI_I8_B_BYTES / s.k64 / 32 * 32 : TINYI_I8_ACROSS;
-    s.across = TINYI_MIN(TINYI_MAX(s.across, 32), TINYI_I8_ACROSS);
-    s.across = TINYI_MIN(s.across, tinyi_gemm_up(g->n, 32));
+    s.across = s.k64 ? TINYI_I8_B_BYTES / (bytes * s.k64) / unit * unit : TINYI_I8_ACROSS;
+    s.across = TINYI_MIN(TINYI_MAX(s.across, unit), TINYI_I8_ACROSS);
+    s.across = TINYI_MIN(s.across, tinyi_gemm_up(g->n, unit));
+    /* rows of a, and what their sums begin with */
+    s.shared = (size_t)(s.rows * s.a_row + s.rows * 4);
+    /* panels of b, what their sums begin with, a block of sums, and one row as f32 */
+    s.own = (size_t)(s.across * s.k64 * bytes + s.across * 4 + TINYI_I8_DOWN * s.across * 4 + s.across * 4);
     return s;
 }
 
 TINYI_FN void tinyi_gemm_plan_i8(tinyi_gemm_plan *p, const tinyi_gemm *g)
 {
-    const tinyi_i8_sizes s = tinyi_i8_size(g);
+    const tinyi_i8_sizes one = tinyi_i8_size(g, 1), two = tinyi_i8_size(g, TINYI_I8_BYTES_MAX);
     memset(p, 0, sizeof *p);
     p->g = *g;
     if (g->m == 0 || g->n == 0 || g->batch[0] == 0 || g->batch[1] == 0) {
@@ -35997,9 +38587,8 @@ TINYI_FN void tinyi_gemm_plan_i8(tinyi_gemm_plan *p, const tinyi_gemm *g)
         p->own_bytes = p->gather ? (size_t)(g->m * g->k) : 0;
     } else {
         p->form = TINYI_GEMM_PANELS;
-        p->shared_bytes = (size_t)(s.rows * s.a_row);
-        /* panels of b, their starts, a block of sums, and one row as f32 */
-        p->own_bytes = (size_t)(s.across * s.k64 + s.across * 4 + TINYI_I8_DOWN * s.across * 4 + s.across * 4);
+        p->shared_bytes = TINYI_MAX(one.shared, two.shared);
+        p->own_bytes = TINYI_MAX(one.own, two.own);
     }
 }
 
@@ -36052,43 +38641,39 @@ static void tinyi_i8_dots(tiny_team *team, const tinyi_gemm *g, int to_f32, uint
 
 /* ---- packed */
 
-/* n bytes, each xor 128 */
-static void tinyi_i8_lift(uint8_t *to, const uint8_t *x, tiny_idx n)
-{
-    tiny_idx i = 0;
-    for (; i + 8 <= n; i += 8) {
-        uint64_t v;
-        memcpy(&v, x + i, 8);
-        v ^= UINT64_C(0x8080808080808080);
-        memcpy(to + i, &v, 8);
-    }
-    for (; i < n; i++) to[i] = (uint8_t)(x[i] ^ 0x80);
-}
-
-static void tinyi_i8_pack_row(uint8_t *to, const tinyi_gemm *g, tiny_idx row, tiny_idx k64)
+/* returns what the sums of the row begin with */
+static int32_t tinyi_i8_pack_row(const tinyi_kernels *k, uint8_t *to, const tinyi_gemm *g, const tinyi_i8_sizes *s, tiny_idx row)
 {
     const uint8_t *x = g->a.data + row * g->a.row;
-    const int lift = g->a.dtype == TINY_I8;
-    tiny_idx i;
+    const int is_signed = g->a.dtype == TINY_I8;
+    uint8_t t[TINYI_I8_PART];
+    uint32_t sum = 0;
+    tiny_idx i = 0, j;
     if (row >= g->m) {
-        memset(to, 0, (size_t)k64);
-        return;
+        memset(to, 0, (size_t)(s->k64 * s->bytes));
+        return 0;
     }
-    if (g->a.k == 1 && lift) tinyi_i8_lift(to, x, g->k);
-    else if (g->a.k == 1) memcpy(to, x, (size_t)g->k);
-    else
-        for (i = 0; i < g->k; i++) to[i] = (uint8_t)(x[i * g->a.k] ^ (lift ? 0x80 : 0));
-    memset(to + g->k, 0, (size_t)(k64 - g->k));
+    if (g->a.k == 1) {
+        i = g->k / 64 * 64;
+        sum = (uint32_t)k->gemm_i8_row(to, x, is_signed, (size_t)i);
+    }
+    while (i < s->k64) {
+        const tiny_idx n = TINYI_MIN(s->k64 - i, TINYI_I8_PART);
+        for (j = 0; j < n; j++) t[j] = i + j < g->k ? x[(i + j) * g->a.k] : 0;
+        sum += (uint32_t)k->gemm_i8_row(to + i * s->bytes, t, is_signed, (size_t)n);
+        i += n;
+    }
+    return (int32_t)sum;
 }
 
-/* columns j .. j + n (at most 16) as one panel */
-static void tinyi_i8_pack_panel(const tinyi_kernels *k, int8_t *to, const tinyi_gemm *g, tiny_idx j, tiny_idx n, tiny_idx k64)
+/* numbers i0 .. i0 + len of columns j .. j + n (at most 16), in groups of four; len is a multiple of 4 */
+static void tinyi_i8_pack_bytes(const tinyi_kernels *k, int8_t *to, const tinyi_gemm *g, tiny_idx j, tiny_idx n, tiny_idx i0, tiny_idx len)
 {
-    const int8_t *x = (const int8_t *)g->b.data + j * g->b.row;
-    const tiny_idx whole = g->k / 4 * 4;
+    const int8_t *x = (const int8_t *)g->b.data + j * g->b.row + i0 * g->b.k;
+    const tiny_idx there = TINYI_MIN(TINYI_MAX(g->k - i0, 0), len), whole = there / 4 * 4;
     tiny_idx i, c;
-    if (n < 16) memset(to, 0, (size_t)(16 * k64));
-    else memset(to + 16 * whole, 0, (size_t)(16 * (k64 - whole)));
+    if (n < 16) memset(to, 0, (size_t)(16 * len));
+    else memset(to + 16 * whole, 0, (size_t)(16 * (len - whole)));
     if (g->b.k == 1) k->transpose_b4((unsigned char *)to, 64, (const unsigned char *)x, g->b.row, (size_t)(whole / 4), (size_t)n);
     else if (g->b.row == 1)
         for (i = 0; i < whole; i += 4) k->gemm_i8_weave(to + 16 * i, x + i * g->b.k, g->b.k, (size_t)n);
@@ -36096,69 +38681,102 @@ static void tinyi_i8_pack_panel(const tinyi_kernels *k, int8_t *to, const tinyi_
         for (c = 0; c < n; c++)
             for (i = 0; i < whole; i++) to[16 * (i / 4 * 4) + 4 * c + i % 4] = x[c * g->b.row + i * g->b.k];
     for (c = 0; c < n; c++)
-        for (i = whole; i < g->k; i++) to[16 * whole + 4 * c + i % 4] = x[c * g->b.row + i * g->b.k];
+        for (i = whole; i < there; i++) to[16 * whole + 4 * c + i % 4] = x[c * g->b.row + i * g->b.k];
 }
 
-typedef struct tinyi_i8_own { int8_t *b; int32_t *start, *sums; float *row; } tinyi_i8_own;
-
-/* columns j0 .. j1 of rows r0 .. r1 (of the packed ones, which begin at row base of g) */
-static void tinyi_i8_piece(const tinyi_kernels *k, const tinyi_gemm *g, const tinyi_i8_sizes *s, int to_f32, const uint8_t *a, tiny_idx base,
-                           const tinyi_i8_own *own, tiny_idx j0, tiny_idx j1, tiny_idx r0, tiny_idx r1)
+/* columns j .. j + n (at most 16) as one panel, and what their sums begin with */
+static void tinyi_i8_pack_panel(const tinyi_kernels *k, int8_t *to, int32_t *start, const tinyi_gemm *g, const tinyi_i8_sizes *s, tiny_idx j, tiny_idx n)
 {
-    const int direct = !to_f32 && g->y_n == 1;
-    const tiny_idx panel = 16 * s->k64;
-    tiny_idx r, j, i, at;
-    for (j = j0; j < j1; j += 16) {
-        int8_t *b = own->b + (j - j0) / 16 * panel;
-        tinyi_i8_pack_panel(k, b, g, j, TINYI_MIN(j1 - j, 16), s->k64);
-        if (g->a.dtype == TINY_I8) k->gemm_i8_start(own->start + (j - j0), b, (size_t)s->k64);
-        else memset(own->start + (j - j0), 0, 16 * sizeof(int32_t));
+    memset(start, 0, 16 * sizeof *start);
+    if (s->bytes == 1) {
+        tinyi_i8_pack_bytes(k, to, g, j, n, 0, s->k64);
+        if (g->a.dtype == TINY_I8) k->gemm_i8_start(start, to, to, (size_t)s->k64);
+    } else {
+        int8_t t[16 * TINYI_I8_PART];
+        tiny_idx i;
+        for (i = 0; i < s->k64; i += TINYI_I8_PART) {
+            const tiny_idx len = TINYI_MIN(s->k64 - i, TINYI_I8_PART);
+            tinyi_i8_pack_bytes(k, t, g, j, n, i, len);
+            k->gemm_i8_start(start, to + 32 * i, t, (size_t)len);
+        }
     }
+}
+
+typedef struct tinyi_i8_job {
+    const tinyi_kernels *k;
+    const tinyi_gemm *g;
+    tinyi_i8_sizes s;
+    tinyi_gemm_i8_shape shape;
+    int to_f32;
+    uint8_t *a;                             /* for all: packed rows, which begin at row base of g, and their starts */
+    int32_t *start_a;
+    tiny_idx base;
+    int8_t *b;                              /* this thread's panels, starts, sums, and a row of floats */
+    int32_t *start_b, *sums;
+    float *row;
+} tinyi_i8_job;
+
+/* columns j0 .. j1 of packed rows r0 .. r1 */
+static void tinyi_i8_piece(const tinyi_i8_job *t, tiny_idx j0, tiny_idx j1, tiny_idx r0, tiny_idx r1)
+{
+    const tinyi_gemm *g = t->g;
+    const int direct = !t->to_f32 && g->y_n == 1;
+    const tiny_idx bytes = t->s.bytes, panel = 16 * t->s.k64 * bytes, down = t->shape.rows, wide = t->shape.columns;
+    tiny_idx r, j, i, at;
+    for (j = j0; j < j1; j += 16)
+        tinyi_i8_pack_panel(t->k, t->b + (j - j0) / 16 * panel, t->start_b + (j - j0), g, &t->s, j, TINYI_MIN(j1 - j, 16));
     for (r = r0; r < r1; r += TINYI_I8_DOWN) {
         const tiny_idx rows = TINYI_MIN(r1 - r, TINYI_I8_DOWN);
-        int32_t *y = direct ? (int32_t *)(void *)g->y + (base + r) * g->y_m + j0 : own->sums;
-        const tiny_idx y_row = direct ? g->y_m : s->across;
+        int32_t *y = direct ? (int32_t *)(void *)g->y + (t->base + r) * g->y_m + j0 : t->sums;
+        const tiny_idx y_row = direct ? g->y_m : t->s.across;
         at = 0;
         do {
-            const tiny_idx deep = TINYI_MIN(s->k64 - at, TINYI_I8_DEEP);
-            for (j = j0; j < j1; j += 32)
-                for (i = 0; i < rows; i += 32)
-                    k->gemm_i8_tile(y + i * y_row + (j - j0), y_row, a + (r + i) * s->a_row + at, s->a_row, own->b + (j - j0) / 16 * panel + 16 * at, panel,
-                                    (size_t)deep, at ? NULL : own->start + (j - j0), (int)TINYI_MIN(rows - i, 32), (int)TINYI_MIN(j1 - j, 32));
+            const tiny_idx deep = TINYI_MIN(t->s.k64 - at, TINYI_I8_DEEP / bytes);
+            for (j = j0; j < j1; j += wide)
+                for (i = 0; i < rows; i += down)
+                    t->k->gemm_i8_tile(y + i * y_row + (j - j0), y_row, t->a + (r + i) * t->s.a_row + at * bytes, t->s.a_row,
+                                       t->b + (j - j0) / 16 * panel + 16 * at * bytes, panel, (size_t)deep, at ? NULL : t->start_a + r + i,
+                                       at ? NULL : t->start_b + (j - j0), (int)TINYI_MIN(rows - i, down), (int)TINYI_MIN(j1 - j, wide));
             at += deep;
-        } while (at < s->k64);
-        if (!direct) tinyi_i8_put(k, g, to_f32, y, y_row, base + r, j0, rows, j1 - j0, own->row);
+        } while (at < t->s.k64);
+        if (!direct) tinyi_i8_put(t->k, g, t->to_f32, y, y_row, t->base + r, j0, rows, j1 - j0, t->row);
     }
 }
 
 static void tinyi_i8_panels(tiny_team *team, const tinyi_gemm *g, int to_f32)
 {
-    const tinyi_i8_sizes s = tinyi_i8_size(g);
-    uint8_t *a = (uint8_t *)team->shared;
-    tinyi_i8_own own;
-    tiny_idx base, r0, r1, q0, q1, across = s.across, parts;
-    own.b = (int8_t *)team->own;
-    own.start = (int32_t *)(void *)(own.b + s.across * s.k64);
-    own.sums = own.start + s.across;
-    own.row = (float *)(void *)(own.sums + TINYI_I8_DOWN * s.across);
+    tinyi_i8_job t;
+    tiny_idx r0, r1, q0, q1, across, parts;
+    t.k = team->k;
+    t.g = g;
+    t.to_f32 = to_f32;
+    t.k->gemm_i8_shape(&t.shape);
+    t.s = tinyi_i8_size(g, t.shape.bytes);
+    t.a = (uint8_t *)team->shared;
+    t.start_a = (int32_t *)(void *)(t.a + t.s.rows * t.s.a_row);
+    t.b = (int8_t *)team->own;
+    t.start_b = (int32_t *)(void *)(t.b + t.s.across * t.s.k64 * t.s.bytes);
+    t.sums = t.start_b + t.s.across;
+    t.row = (float *)(void *)(t.sums + TINYI_I8_DOWN * t.s.across);
     /* enough pieces for everybody: narrower blocks of columns first, then parts of the rows */
-    while (across > 64 && (g->n + across - 1) / across < 3 * team->n) across -= 32;
+    across = t.s.across;
+    while (across > 64 && (g->n + across - 1) / across < 4 * team->n) across -= 32;
     parts = (g->n + across - 1) / across < 2 * team->n ? team->n : 1;
-    team->k->gemm_i8_begin();
-    for (base = 0; base < g->m; base += s.rows) {
-        const tiny_idx rows = TINYI_MIN(g->m - base, s.rows), blocks = (g->n + across - 1) / across;
+    t.k->gemm_i8_begin();
+    for (t.base = 0; t.base < g->m; t.base += t.s.rows) {
+        const tiny_idx rows = TINYI_MIN(g->m - t.base, t.s.rows), blocks = (g->n + across - 1) / across;
         const tiny_idx part = tinyi_gemm_up((rows - 1) / parts + 1, 32);
         while (tiny_take(team, tinyi_gemm_up(rows, 32), 16, &r0, &r1))
-            for (; r0 < r1; r0++) tinyi_i8_pack_row(a + r0 * s.a_row, g, base + r0, s.k64);
+            for (; r0 < r1; r0++) t.start_a[r0] = tinyi_i8_pack_row(t.k, t.a + r0 * t.s.a_row, g, &t.s, t.base + r0);
         tiny_barrier(team);
         while (tiny_take(team, blocks * parts, 1, &q0, &q1))
             for (; q0 < q1; q0++) {
                 const tiny_idx j = q0 % blocks * across, r = q0 / blocks * part;
-                if (r < rows) tinyi_i8_piece(team->k, g, &s, to_f32, a, base, &own, j, TINYI_MIN(j + across, g->n), r, TINYI_MIN(r + part, rows));
+                if (r < rows) tinyi_i8_piece(&t, j, TINYI_MIN(j + across, g->n), r, TINYI_MIN(r + part, rows));
             }
         tiny_barrier(team);
     }
-    team->k->gemm_i8_end();
+    t.k->gemm_i8_end();
 }
 
 TINYI_FN void tinyi_gemm_run_i8(tiny_team *team, const tinyi_gemm_plan *p, int to_f32)
@@ -37949,6 +40567,24 @@ TINY_API tiny_status tinyllm_checkpoint_get_bytes(tiny_ctx *ctx, const tiny_chec
 TINY_API tiny_status tinyllm_checkpoint_get_tensor(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *into) { return tinygnn_checkpoint_get_tensor(ctx, c, name, into); }
 TINY_API tiny_status tinyllm_checkpoint_expect(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *t) { return tinygnn_checkpoint_expect(ctx, c, name, t); }
 TINY_API uint64_t tinyllm_now_ns(void) { return tinygnn_now_ns(); }
+TINY_API tiny_status tinyllm_local_open(tiny_ctx *ctx, const tiny_local_desc *desc, tiny_local **out) { return tinygnn_local_open(ctx, desc, out); }
+TINY_API tiny_net *tinyllm_local_net(tiny_local *local, int rank) { return tinygnn_local_net(local, rank); }
+TINY_API void tinyllm_local_delay(tiny_local *local, uint64_t latency_ns, double bits_per_second) { tinygnn_local_delay(local, latency_ns, bits_per_second); }
+TINY_API void tinyllm_local_close(tiny_ctx *ctx, tiny_local *local) { tinygnn_local_close(ctx, local); }
+TINY_API tiny_status tinyllm_comm_open(tiny_ctx *ctx, const tiny_comm_desc *desc, tiny_comm **out) { return tinygnn_comm_open(ctx, desc, out); }
+TINY_API void tinyllm_comm_close(tiny_comm *comm) { tinygnn_comm_close(comm); }
+TINY_API int tinyllm_comm_rank(const tiny_comm *comm) { return tinygnn_comm_rank(comm); }
+TINY_API int tinyllm_comm_world(const tiny_comm *comm) { return tinygnn_comm_world(comm); }
+TINY_API size_t tinyllm_comm_most(const tiny_comm *comm) { return tinygnn_comm_most(comm); }
+TINY_API const tiny_net *tinyllm_comm_net(const tiny_comm *comm) { return tinygnn_comm_net(comm); }
+TINY_API tiny_status tinyllm_allreduce_start(tiny_comm *comm, float *x, size_t n, unsigned tag, uint64_t *handle) { return tinygnn_allreduce_start(comm, x, n, tag, handle); }
+TINY_API tiny_status tinyllm_allreduce_wait(tiny_comm *comm, uint64_t handle) { return tinygnn_allreduce_wait(comm, handle); }
+TINY_API tiny_status tinyllm_allreduce(tiny_comm *comm, float *x, size_t n, unsigned tag) { return tinygnn_allreduce(comm, x, n, tag); }
+TINY_API tiny_status tinyllm_comm_agree(tiny_comm *comm, const char *what, uint64_t value) { return tinygnn_comm_agree(comm, what, value); }
+TINY_API void tinyllm_comm_abort(tiny_comm *comm) { tinygnn_comm_abort(comm); }
+TINY_API uint64_t tinyllm_comm_waited(const tiny_comm *comm) { return tinygnn_comm_waited(comm); }
+TINY_API void tinyllm_comm_spend(tiny_comm *comm, uint64_t ns) { tinygnn_comm_spend(comm, ns); }
+TINY_API uint64_t tinyllm_comm_clock(const tiny_comm *comm) { return tinygnn_comm_clock(comm); }
 TINY_API tiny_idx tinyllm_case_dim(tiny_case *c, tiny_idx limit) { return tinygnn_case_dim(c, limit); }
 TINY_API int tinyllm_case_pick(tiny_case *c, int n) { return tinygnn_case_pick(c, n); }
 #ifndef TINY_NO_CONFORM
@@ -38100,6 +40736,12 @@ TINY_API tiny_status tinyllm_attention(tiny_ctx *ctx, const tiny_tensor *q, cons
 TINY_API tiny_status tinyllm_gla(tiny_ctx *ctx, const tiny_tensor *state, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *g, const tiny_gla_params *params, const tiny_tensor *state_out, const tiny_tensor *o) { return tinygnn_gla(ctx, state, q, k, v, g, params, state_out, o); }
 #ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_gla_backward(tiny_ctx *ctx, const tiny_tensor *state, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *d_o, const tiny_tensor *g, const tiny_tensor *d_state_out, const tiny_gla_params *params, const tiny_tensor *d_qkg, const tiny_tensor *d_v, const tiny_tensor *d_state) { return tinygnn_gla_backward(ctx, state, q, k, v, d_o, g, d_state_out, params, d_qkg, d_v, d_state); }
+#endif
+#ifndef TINY_ONLY_MODELS
+TINY_API tiny_status tinyllm_twist(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *s, const tiny_twist_params *params, const tiny_tensor *y) { return tinygnn_twist(ctx, a, s, params, y); }
+#endif
+#ifndef TINY_ONLY_MODELS
+TINY_API tiny_status tinyllm_twist_backward(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *dy, const tiny_tensor *s, const tiny_twist_params *params, const tiny_tensor *d_a, const tiny_tensor *d_s) { return tinygnn_twist_backward(ctx, a, dy, s, params, d_a, d_s); }
 #endif
 #ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinyllm_slope(tiny_ctx *ctx, int of, const tiny_tensor *x, const tiny_tensor *dy, const tiny_tensor *dx) { return tinygnn_slope(ctx, of, x, dy, dx); }
@@ -38384,6 +41026,9 @@ TINYI_FN double tinyi_cascade_points(const tllm_cascade *c, unsigned ranks);
 TINYI_FN size_t tinyi_pieces_filled(const tllm_pieces *p);
 TINYI_FN uint32_t tinyi_pieces_longest(const tllm_pieces *p);
 TINYI_FN tinyi_piece tinyi_pieces_at(const tllm_pieces *p, size_t i);
+TINYI_FN int tinyi_tome_read(const tiny_tensor *match, tiny_idx t, tiny_idx batch, tinyi_tome *m);        /* 0: not of this shape */
+TINYI_FN tiny_status tinyi_tome_check(tiny_ctx *ctx, const char *name, const tinyi_tome *m);
+TINYI_FN void tinyi_tmerge_op(tiny_op *op, int back, const tiny_tensor *x, const tiny_tensor *size, const tiny_tensor *match, const tllm_pyra_weights *w);
 TINYI_C_END
 
 /* src/llm/quant/blocks.h - what the packers of all formats share: bytes, roundings, and numbers made harmless */
@@ -48030,6 +50675,79 @@ TINY_API tiny_status tllm_fusemax_best(tiny_ctx *ctx, const tllm_machine *machin
     return found ? TINY_OK : last;
 }
 
+/* src/llm/model/ladder.c - which sums a half of a layer waits for
+ * Paper    M. Zhang et al., "Ladder-Residual: Parallelism-Aware Architecture for Accelerating Large Model Inference with Communication
+ *          Overlapping", ICML 2025 (arXiv 2501.06589); "local" and "join" are its desynchronised residual.
+ * Formula  standard  x += R(A_l(x)); x += R(M_l(x)), R the sum over ranks
+ *          ladder    a, b of layer l - 1 travel:  x += a; start a' = R(A_l(x)); x += b; start b' = R(M_l(x)); (a, b) = (a', b')
+ *          at the end, or in front of another route: x += a; x += b
+ * Cost     of a half, t the time of its arithmetic and c of its sum: standard t + c. Ladder max(t, c) where sums follow each other on
+ *          the line; sums that are in the air together (latency, direct way) max(t, (t + c) / 2).
+ * Left out nothing of the order; how models are trained for it is the trainer's.                                          */
+#include <string.h>
+
+static tiny_status tinyi_ladder_add(tllm_ladder *a, float *x, const float *y)
+{
+    tiny_tensor tx = tiny_tensor_1d(x, TINY_F32, a->n), ty = tiny_tensor_1d((void *)(uintptr_t)y, TINY_F32, a->n);
+    return tinyi_call(a->ctx, TINY_OP_ADD, &tx, &ty, NULL, &tx);
+}
+
+/* the sum of a half, that it started with handle, reaches x */
+static tiny_status tinyi_ladder_land(tllm_ladder *a, int half, float *x)
+{
+    tiny_status st = TINY_OK;
+    if (!a->flies[half]) return TINY_OK;
+    a->flies[half] = 0;
+    if (a->comm) st = tiny_allreduce_wait(a->comm, a->handle[half]);
+    if (!st && a->land) st = a->land(a->user, a->layer[half], half, a->y[half]);
+    return st ? st : tinyi_ladder_add(a, x, a->y[half]);
+}
+
+static tiny_status tinyi_ladder_start(tllm_ladder *a, int half, tiny_idx layer)
+{
+    a->flies[half] = 1;
+    a->layer[half] = layer;
+    /* tags of neighbours differ; that sums do not change places is told by their numbers */
+    return a->comm ? tiny_allreduce_start(a->comm, a->y[half], (size_t)a->n, (unsigned)(2 * layer + half) & 127, &a->handle[half]) : TINY_OK;
+}
+
+TINY_API tiny_status tllm_ladder_enter(tllm_ladder *a, int route, int half, float *x)
+{
+    tiny_status st;
+    if (!a) return TINY_E_ARGUMENT;
+    st = tinyi_ctx_check(a->ctx);
+    if (st) return st;
+    if (!x || !a->y[0] || !a->y[1] || a->n < 0 || half < 0 || half > 1 || route < 0 || route >= TLLM_ROUTES)
+        return tinyi_fail(a->ctx, TINY_E_ARGUMENT, "half %d of a layer on route %d: halves are 0 and 1, routes 0 to %d, and x and both y must be there", half, route, TLLM_ROUTES - 1);
+    if (route == TLLM_ROUTE_LADDER) return tinyi_ladder_land(a, half, x);
+    return tllm_ladder_end(a, x);
+}
+
+TINY_API tiny_status tllm_ladder_leave(tllm_ladder *a, int route, int half, tiny_idx layer, float *x)
+{
+    tiny_status st;
+    tiny_idx i;
+    if (!a) return TINY_E_ARGUMENT;
+    if (half < 0 || half > 1 || a->flies[half]) return tinyi_fail(a->ctx, TINY_E_ARGUMENT, "half %d of layer %td is left before it was entered", half, layer);
+    if (route == TLLM_ROUTE_LOCAL) return tinyi_ladder_add(a, x, a->y[half]);
+    if (route == TLLM_ROUTE_JOIN) {
+        const float part = 1.0f / (float)tiny_comm_world(a->comm);
+        for (i = 0; i < a->n; i++) a->y[half][i] += x[i] * part;
+        memset(x, 0, (size_t)a->n * sizeof *x);
+    }
+    st = tinyi_ladder_start(a, half, layer);
+    if (st || route == TLLM_ROUTE_LADDER) return st;
+    return tinyi_ladder_land(a, half, x);
+}
+
+TINY_API tiny_status tllm_ladder_end(tllm_ladder *a, float *x)
+{
+    tiny_status st;
+    if (!a) return TINY_E_ARGUMENT;
+    st = tinyi_ladder_land(a, 0, x);
+    return st ? st : tinyi_ladder_land(a, 1, x);
+}
+
 /* src/llm/model/arch.h - the architectures: one row each
  *
  * A row says which norm stands where, which mixer is in which layer, how positions are rotated, what the feed-forward
@@ -48222,6 +50940,7 @@ typedef struct tinyi_lm_w {
     tiny_idx n_in, n_out, n_mat;            /* n_mat matrices (experts, heads) of n_out rows of n_in */
     tiny_idx n_scale;
     size_t row_bytes;
+    size_t row_step;                        /* bytes from one row to the next: more than row_bytes where the columns are cut */
     int dtype;                              /* F32, F16, BF16 that a matrix product may read in place; else -1 */
     const void *turned;                     /* n_in rows of n_out numbers: the same column by column (tllm_model_sparse), or NULL */
     const tllm_format *turned_format;
@@ -48240,6 +50959,7 @@ typedef struct tinyi_lm_layer {
     int local;                              /* has a window */
     int rope;                               /* number of the rotation, or -1 */
     int cross;                              /* a decoder beside an encoder */
+    unsigned char route[2];                 /* tllm_route of both halves: mixer, network */
     tiny_idx n_head, n_kv, d_k, d_v, n_ff;
     tiny_idx window;                        /* keys that are seen, or size of a chunk; 0: all */
     tiny_idx kv_from;                       /* the layer whose keys and values are used */
@@ -48257,6 +50977,8 @@ struct tllm_model {
     struct tinyi_lm_block *blocks;          /* memory of weights and tables */
     tiny_idx n_layer, n_enc, n_embd, n_vocab, n_context, n_out, n_label;
     int output, pooling, first_token, recurrent;
+    int rank, world;                        /* which part of the heads and networks is here; world 1: all */
+    int routes;                             /* some half is not standard */
     uint64_t n_merged;                      /* adapters that were merged into the weights */
     uint64_t merged;                        /* which: their fingerprint; 0: none */
     int encoder;                            /* every token sees every token */
@@ -48327,6 +51049,11 @@ TINYI_FN int tinyi_lm_small(tinyi_lm_load *ld, const tinyi_lm_layer *l, tiny_idx
 TINYI_FN void tinyi_lm_disagree(tinyi_lm_load *ld, const tinyi_lm_layer *l, const char *what, tiny_idx a, tiny_idx b);
 TINYI_FN const tllm_gguf_tensor *tinyi_lm_find(tinyi_lm_load *ld, const tinyi_lm_layer *l, int t, const char *suffix);
 
+/* of architecture, vocabulary, tensors and routes: the same for all ranks of a model */
+TINYI_FN uint64_t tinyi_lm_model_print(const tllm_model *m);
+/* whether the halves of a layer can take other routes: the sum is all that joins them to the stream */
+TINYI_FN int tinyi_lm_can_ladder(const tllm_model *m, const tinyi_lm_layer *l);
+
 /* ---- states and the forward pass ----------------------------------------------------------------------------- */
 
 typedef struct tinyi_lm_held {              /* what a layer keeps */
@@ -48362,6 +51089,7 @@ struct tllm_state {
     uint64_t paged_with;                    /* tinyi_lm_weights_now of the pages that can be found */
     tllm_sparsity sparsity;                 /* of the steps so far */
     tllm_tree_plan *tree;                   /* NULL: no step was ever computed for sequences that share pages */
+    tiny_comm *comm;                        /* NULL: the only rank */
 };
 
 typedef struct tinyi_lm_fwd {
@@ -48384,6 +51112,7 @@ typedef struct tinyi_lm_fwd {
     float *ple;                             /* (n, n_layer, n_ple) */
     float *first_v;                         /* rwkv7: values of layer 0 */
     const float *layer_in;                  /* the stream before the layer */
+    tllm_ladder ladder;                     /* y NULL: one rank, and all routes standard */
     const tllm_tree_plan *tree;             /* of this piece, where its sequences share so many pages that reading them once pays; or NULL */
 } tinyi_lm_fwd;
 
@@ -48431,6 +51160,10 @@ TINYI_FN void tinyi_lm_attached_free(tllm_state *s);
 /* what is merged and attached, in any order, by its numbers; 0: nothing */
 TINYI_FN uint64_t tinyi_lm_adapters_print(const tllm_state *s);
 TINYI_FN void tinyi_lm_hash_u64(tinyi_hash *h, uint64_t v);
+/* of the model and its adapters, as saved states carry it */
+TINYI_FN uint64_t tinyi_lm_fingerprint(const tllm_state *s);
+TINYI_FN int tinyi_lm_long_rope(const tllm_state *s);     /* its keys are turned as those of long contexts */
+TINYI_FN tiny_idx tinyi_lm_seq_room(const tllm_state *s, tiny_idx seq);
 /* Pages that were computed with other weights than those of the next call are not found by tllm_seq_share from here on. */
 TINYI_FN void tinyi_lm_pages_now(tllm_state *s);
 
@@ -49019,6 +51752,12 @@ static void tinyi_lm_stack(tinyi_lm_load *ld, tinyi_lm_layer **out, tiny_idx n, 
         all[i].cross = cross;
         tinyi_lm_layer_numbers(ld, &all[i], all, score, n_own);
         tinyi_lm_layer_load(ld, &all[i]);
+        if (!ld->st && !m->n_enc && tinyi_lm_bool(ld, "ladder", i, 0)) {
+            all[i].route[0] = all[i].route[1] = TLLM_ROUTE_LADDER;
+            m->routes = 1;
+            if (!ld->st && !tinyi_lm_can_ladder(m, &all[i]))
+                ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: layer %td is a ladder layer, which those of %s with its tensors cannot be", m->path, i, m->arch->name);
+        }
     }
     ld->part = "";
 }
@@ -49104,6 +51843,7 @@ TINY_API tiny_status tllm_model_open(tiny_ctx *ctx, const tllm_gguf *file, tllm_
     if (!ld.m) return tiny_ctx_status(ctx);
     memset(ld.m, 0, sizeof *ld.m);
     ld.m->magic = TINYI_LM_MAGIC;
+    ld.m->world = 1;
     ld.m->file = file;
     ld.m->arch = arch;
     ld.m->path = path;
@@ -49146,6 +51886,8 @@ TINY_API void tllm_model_about(const tllm_model *m, tllm_about *about)
     about->is_recurrent = m->recurrent;
     about->first_token = m->first_token;
     about->n_params = m->n_params;
+    about->rank = m->rank;
+    about->world = m->world;
 }
 
 /* src/llm/model/adapter.c
@@ -49791,6 +52533,7 @@ static tiny_status tinyi_adapter_enter(tiny_ctx *ctx, const tllm_model *m, const
 {
     if (!a || a->magic != TINYI_ADAPTER_MAGIC) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: there is no adapter", m->path);
     if (a->m != m) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the adapter was opened for another model (%s)", m->path, a->m->path);
+    if (m->world > 1) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: a model that is cut over %d ranks takes no adapter", m->path, m->world);
     if (!(weight - weight == 0.0f)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the weight of an adapter must be a finite number", m->path);
     return TINY_OK;
 }
@@ -50001,7 +52744,7 @@ TINY_API tiny_status tllm_adapter_merge(tiny_ctx *ctx, tllm_model *model, const 
         }
         w->t = &t[i];
         w->format = tllm_format_of(t[i].type);
-        w->row_bytes = (size_t)w->n_in * each;
+        w->row_bytes = w->row_step = (size_t)w->n_in * each;
         w->dtype = little ? (int)dtype : -1;
         w->turned = NULL;                   /* it was of the weights before */
     }
@@ -52043,6 +54786,7 @@ static double tinyi_session_clock(void) { return 1e-9 * (double)tiny_now_ns(); }
 static tiny_status tinyi_session_model(tllm_session *s, const tllm_state_desc *desc, tllm_state_desc *full)
 {
     tiny_status st = tllm_model_open(s->ctx, s->file, &s->model);
+    if (!st && desc && desc->comm) st = tllm_model_cut(s->ctx, s->model, tiny_comm_rank(desc->comm), tiny_comm_world(desc->comm));
     if (!st) st = tllm_vocab_open(s->ctx, s->file, &s->vocab);
     if (st) return st;
     tllm_model_about(s->model, &s->about);
@@ -52887,6 +55631,954 @@ TINY_API tiny_status tllm_parallel(tllm_session *s, const int32_t *prompt, size_
     tllm_state_clear(s->state);
     s->n = 0;
     return st;
+}
+
+/* src/llm/session/arith.h - an arithmetic coder over static models: one stream of bits for the symbols of one source
+ *
+ * A model of n symbols is a table of n + 1 cumulative values of 16 bits, strictly increasing from 0 to 65535: symbol s has the slot from
+ * cdf[s] up to cdf[s + 1], the last one up to 65536. A stream may change its model from symbol to symbol; who reads it must know when. */
+#ifndef TINYI_ARITH_H
+#define TINYI_ARITH_H
+TINYI_C_BEGIN
+
+#define TINYI_ARITH_SYMBOLS 256             /* of a model, at most */
+
+/* cdf[i] = floor((65535 - n) cum_i / total) + i: every symbol has a slot, those that were never counted too. Nothing counted: equal
+ * slots. Counts sum to less than 2^48. */
+TINYI_FN void tinyi_arith_table(uint16_t *cdf, const uint32_t *count, int n);
+TINYI_FN int tinyi_arith_valid(const uint16_t *cdf, int n);
+
+/* ---- plain: the formula bit by bit ---- */
+/* Appends the bits of n symbols of one model to bytes that are all zero; at most room of them. Answers how many bytes they take, which
+ * is more than room where they did not fit. symbol[i * step] of model cdf[i % period == 0 ? 0 : 1]. */
+TINYI_FN size_t tinyi_arith_encode_ref(const uint16_t *const cdf[2], const int n_symbol[2], size_t period, const unsigned char *symbol, size_t step, size_t n,
+                                       unsigned char *bytes, size_t room);
+TINYI_FN void tinyi_arith_decode_ref(const uint16_t *const cdf[2], const int n_symbol[2], size_t period, unsigned char *symbol, size_t step, size_t n,
+                                     const unsigned char *bytes, size_t n_bytes);
+
+/* ---- fast: the same bits ---- */
+/* bytes that n symbols take at most: a symbol narrows the bounds to a part of 2^-16, less what rounding takes */
+TINYI_INLINE size_t tinyi_arith_most(size_t n) { return 2 * n + n / 1024 + 8; }
+TINYI_FN size_t tinyi_arith_encode(const uint16_t *const cdf[2], size_t period, const unsigned char *symbol, size_t step, size_t n, unsigned char *bytes);
+
+typedef struct tinyi_arith_model {
+    uint32_t slot[TINYI_ARITH_SYMBOLS + 1]; /* the table, and 65536 at its end */
+    unsigned char first[256];               /* the symbol in whose slot 256 j lies */
+} tinyi_arith_model;
+TINYI_FN void tinyi_arith_model_set(tinyi_arith_model *m, const uint16_t *cdf, int n);
+
+#define TINYI_ARITH_LANES 8                 /* streams that are read side by side: one's division hides behind the others' */
+typedef struct tinyi_arith_in {
+    const unsigned char *bytes;
+    size_t n_bytes;
+    const tinyi_arith_model *model[2];
+    uint32_t low, range, at;                /* range: high - low; at: value - low, never above range */
+    size_t bit;                             /* of the stream, the next one to come into value */
+} tinyi_arith_in;
+/* n symbols of each of n_in streams, n_in <= TINYI_ARITH_LANES: symbol[i * step + j] from in[j], whose bytes and models are set. Bits
+ * behind the end of a stream are zeros. Any bytes give symbols of the models. */
+TINYI_FN void tinyi_arith_decode(tinyi_arith_in *in, int n_in, size_t period, unsigned char *symbol, size_t step, size_t n);
+
+TINYI_C_END
+#endif
+
+/* src/llm/session/kvinside.h - what tables and chunks of a cache are inside */
+#ifndef TINYI_KVINSIDE_H
+#define TINYI_KVINSIDE_H
+TINYI_C_BEGIN
+
+#define TINYI_KVC_GROUP 10                  /* tokens of a group: an anchor, and those that are told by their difference to it */
+#define TINYI_KVC_CHUNK 1500
+#define TINYI_KVC_ANCHOR 256                /* steps of anchors */
+#define TINYI_KVC_PLAIN 4                   /* the level without differences */
+#define TINYI_KVC_MOST_LAYERS 4096
+#define TINYI_KVC_MOST_WIDTH (1 << 20)
+#define TINYI_KVC_MOST_TOKENS (1 << 20)     /* of a chunk */
+
+/* Which parts there are, and where what is kept of a channel lies. Kinds: 0 anchors, 1..3 differences of that level. */
+typedef struct tinyi_kvc_shape {
+    tiny_idx n_layer;
+    unsigned levels;                        /* bit l: differences of level l are there */
+    int32_t *width;                         /* (n_layer, TLLM_KV_PARTS) */
+    int32_t *bins;                          /* (4, n_layer, TLLM_KV_PARTS); kind 0: TINYI_KVC_ANCHOR */
+    size_t *at;                             /* the same: of the first channel of a part; each channel has bins + 1 values */
+    size_t n_value;                         /* of all kinds */
+} tinyi_kvc_shape;
+TINYI_INLINE size_t tinyi_kvc_part(const tinyi_kvc_shape *s, int kind, tiny_idx layer, int part) { return (size_t)((kind * s->n_layer + layer) * TLLM_KV_PARTS + part); }
+
+struct tllm_kvcodec_tables {
+    tinyi_kvc_shape shape;
+    uint16_t *cdf;                          /* (n_value) */
+    uint64_t id;
+};
+struct tllm_kvcodec_profile {
+    tiny_ctx *ctx;
+    tinyi_kvc_shape shape;
+    uint32_t *count;                        /* (n_value); the last of each channel stays 0 */
+    uint64_t n_token;
+};
+
+/* Checks widths and bins, takes one block for the shape and `each` bytes a value behind it; *values: that memory. */
+TINYI_FN tiny_status tinyi_kvc_shape_open(tiny_ctx *ctx, tiny_idx n_layer, const int32_t *width, const int32_t *bins, unsigned levels, size_t each, tinyi_kvc_shape *s, void **values);
+TINYI_FN tiny_status tinyi_kvc_tables_of(tiny_ctx *ctx, const tinyi_kvc_shape *shape, const uint32_t *count, tllm_kvcodec_tables **out);
+/* What pack writes, from the start of c on; c stands behind it afterwards. */
+TINYI_FN tiny_status tinyi_kvc_tables_read(tiny_ctx *ctx, const char *where, tinyi_cursor *c, tllm_kvcodec_tables **out);
+TINYI_FN tiny_status tinyi_kvc_width_check(tiny_ctx *ctx, const tinyi_kvc_shape *s, tiny_idx n_layer, const int32_t *width);
+TINYI_FN tiny_status tinyi_kvc_kv_check(tiny_ctx *ctx, const tllm_kv *kv);
+
+/* one part of a layer, on its way to symbols and streams or back */
+typedef struct tinyi_kvc_job {
+    const tllm_kv *kv;
+    tiny_idx layer, first, n;               /* tokens */
+    int part, plain;                        /* plain: the reference */
+    tiny_idx width;
+    size_t period;                          /* tokens of a group; 1: every token is an anchor */
+    int bins[2];                            /* of anchors, of differences */
+    const uint16_t *cdf[2];                 /* of the first channel of both; writing: NULL: no streams are wanted */
+    uint32_t *count[2];                     /* writing: the same, to be counted; or NULL */
+    unsigned char *symbol;                  /* (width / TINYI_ARITH_LANES, n, TINYI_ARITH_LANES): what a thread writes shares no cache line with others */
+    uint16_t *scale;                        /* (n) halves */
+    unsigned char *stream;                  /* writing: (width, room) */
+    size_t room;
+    size_t *length;                         /* writing: (width) bytes of each */
+    const unsigned char *bytes;             /* reading: the streams, one behind the other */
+    const size_t *place;                    /* reading: (width + 1) where each begins */
+} tinyi_kvc_job;
+TINYI_INLINE size_t tinyi_kvc_lanes(size_t width) { return (width + TINYI_ARITH_LANES - 1) / TINYI_ARITH_LANES * TINYI_ARITH_LANES; }
+TINYI_INLINE unsigned char *tinyi_kvc_symbol(const tinyi_kvc_job *j, tiny_idx c)    /* the first of channel c; the next one TINYI_ARITH_LANES further */
+{
+    return j->symbol + c / TINYI_ARITH_LANES * j->n * TINYI_ARITH_LANES + c % TINYI_ARITH_LANES;
+}
+TINYI_FN tiny_status tinyi_kvc_write_part(tiny_ctx *ctx, tinyi_kvc_job *job);
+TINYI_FN tiny_status tinyi_kvc_read_part(tiny_ctx *ctx, tinyi_kvc_job *job);
+TINYI_FN void tinyi_kvc_job_of(tinyi_kvc_job *job, const tinyi_kvc_shape *s, tiny_idx layer, int part, int level);
+/* counts n tokens at the levels of p and, with all, every token as an anchor; else the anchors of these levels' groups */
+TINYI_FN tiny_status tinyi_kvc_count(tllm_kvcodec_profile *p, const tllm_kv *kv, tiny_idx first, tiny_idx n, int all);
+
+/* All that decode looks at before it writes. */
+TINYI_FN tiny_status tinyi_kvc_check(tiny_ctx *ctx, const tllm_kvcodec_tables *tables, const void *bytes, size_t n, const tllm_kv *kv, tllm_kvcodec_about *about);
+
+TINYI_C_END
+#endif
+
+/* src/llm/session/kvcodec.c - CacheGen: keys and values as differences to anchors, quantized by rows, coded by channels
+ * Paper    Y. Liu et al., "CacheGen: KV cache compression and streaming for fast large language model serving", SIGCOMM 2024 (arXiv
+ *          2310.07240), 5.1 and 5.2.
+ * Formula  groups of 10 tokens, the first is the anchor. A row x (a token, a layer, keys or values) becomes q = round(x / s), s = mx / M,
+ *          M = bins / 2 - 1, x^ = q s; mx is the largest |x| as a half rounded up, so that nothing is cut off. Anchors: 256 bins of the row
+ *          itself; the others: bins of the level, of the difference to the DECODED anchor. Symbols q + M of a channel, token by token, are
+ *          one stream of llm/session/arith.h under the channel's own tables, one for anchors and one for differences.
+ * Layout   of a chunk, all little endian
+ *          0   8 bytes "tinykvch"; u32 version (1); u32 flags: 1 lengths have 32 bits, 2 tables are inside
+ *          16  u32 level; u32 number; u64 first token; u32 tokens; u32 layers
+ *          40  u64 id of the tables; u64 bytes of the tables inside; u32 width of each part of each layer
+ *          then the tables; a half for each part and token; the bytes of each stream, u16 or u32; the streams
+ *          end u32 CRC-32 of all bytes before it
+ * Cost     reading: a symbol one step of the coder, one product and one sum; threads take eight channels at a time, then tokens
+ * Error    |x - x^| <= s / 2 and 4 units of x: anchors directly, others on top of the decoded anchor. Every step is one correctly rounded
+ *          operation, so all targets write the same bytes and read the same numbers.
+ * Left out the choice of bins by width in the paper's units (0.5, 1, 1.5), which it does not define: bins are counts, as in its code. */
+#include <stdio.h>
+#include <string.h>
+
+#define TINYI_KVC_VERSION 1
+#define TINYI_KVC_HEAD 56
+#define TINYI_KVC_WIDE 1u
+#define TINYI_KVC_ALONE 2u
+static const char tinyi_kvc_magic[8] = { 't', 'i', 'n', 'y', 'k', 'v', 'c', 'h' };
+static const char *const tinyi_kvc_part_name[TLLM_KV_PARTS] = { "key", "value", "indexer key" };
+
+/* ---- rows ------------------------------------------------------------------------------------------------------- */
+
+TINY_REF_BEGIN
+/* the nearest integer, of two the even one; |x| < 2^22 */
+static float tinyi_kvc_nearest(float x)
+{
+    const float shift = 12582912.0f;        /* 1.5 * 2^23: its unit is 1 */
+    volatile float y = x + shift;
+    return y - shift;
+}
+static float tinyi_kvc_largest_ref(const float *x, tiny_idx n)
+{
+    float most = 0.0f;
+    tiny_idx i;
+    for (i = 0; i < n; i++) {
+        const float a = x[i] < 0.0f ? -x[i] : x[i];
+        if (!(a <= 3.402823466e38f)) return INFINITY;
+        if (a > most) most = a;
+    }
+    return most;
+}
+static void tinyi_kvc_quantize_ref(int8_t *q, const float *x, tiny_idx n, float step)
+{
+    tiny_idx i;
+    for (i = 0; i < n; i++) q[i] = (int8_t)tinyi_kvc_nearest(x[i] / step);
+}
+static void tinyi_kvc_dequantize_ref(float *y, const int8_t *q, tiny_idx n, float step)
+{
+    tiny_idx i;
+    for (i = 0; i < n; i++) y[i] = (float)q[i] * step;
+}
+static void tinyi_kvc_combine_ref(float *y, const float *a, const float *b, tiny_idx n, int minus)
+{
+    tiny_idx i;
+    for (i = 0; i < n; i++) y[i] = minus ? a[i] - b[i] : a[i] + b[i];
+}
+/* of a row whose largest number is scale (a half) at these bins */
+static float tinyi_kvc_step(uint16_t scale, int bins) { return tinyi_f16_to_f32(scale) / (float)(bins / 2 - 1); }
+TINY_REF_END
+
+/* infinite where a number is not finite */
+static float tinyi_kvc_largest(tiny_team *team, const float *x, tiny_idx n, int plain)
+{
+    float low, high;
+    if (plain) return tinyi_kvc_largest_ref(x, n);
+    if (!TINYI_K(team, attention_finite_f32)(x, n, 1, n)) return INFINITY;
+    high = TINYI_K(team, max_f32)(x, (size_t)n);
+    low = TINYI_K(team, min_f32)(x, (size_t)n);
+    high = high > -low ? high : -low;
+    return high > 0.0f ? high : 0.0f;       /* not -0 */
+}
+
+/* the least half that is not below x >= 0; infinite beyond 65504 */
+static uint16_t tinyi_kvc_half_up(float x)
+{
+    const uint16_t h = tinyi_f32_to_f16(x);
+    return (uint16_t)(h < 0x7c00u && tinyi_f16_to_f32(h) < x ? h + 1u : h);
+}
+
+static void tinyi_kvc_combine(tiny_team *team, float *y, const float *a, const float *b, tiny_idx n, int minus, int plain)
+{
+    if (plain) tinyi_kvc_combine_ref(y, a, b, n, minus);
+    else TINYI_K(team, binary_f32)(minus ? TINYI_BINARY_SUB : TINYI_BINARY_ADD, y, a, b, (size_t)n, 1, 1);
+}
+
+static void tinyi_kvc_dequantize(tiny_team *team, float *y, const int8_t *q, tiny_idx n, uint16_t scale, int bins, int plain)
+{
+    const float step = tinyi_kvc_step(scale, bins);
+    if (plain) tinyi_kvc_dequantize_ref(y, q, n, step);
+    else TINYI_K(team, dequantize_i8)(y, q, (size_t)n, step);
+}
+
+/* 0: the row cannot be told */
+static int tinyi_kvc_quantize(tiny_team *team, int8_t *q, const float *x, tiny_idx n, uint16_t *scale, int bins, int plain)
+{
+    const uint16_t h = tinyi_kvc_half_up(tinyi_kvc_largest(team, x, n, plain));
+    if (h >= 0x7c00u) return 0;
+    *scale = h;
+    if (!h) memset(q, 0, (size_t)n);
+    else if (plain) tinyi_kvc_quantize_ref(q, x, n, tinyi_kvc_step(h, bins));
+    else TINYI_K(team, quantize_i8)(q, x, (size_t)n, tinyi_kvc_step(h, bins));
+    return 1;
+}
+
+/* ---- parts ------------------------------------------------------------------------------------------------------ */
+
+TINYI_FN void tinyi_kvc_job_of(tinyi_kvc_job *j, const tinyi_kvc_shape *s, tiny_idx layer, int part, int level)
+{
+    j->layer = layer;
+    j->part = part;
+    j->width = s->width[tinyi_kvc_part(s, 0, layer, part)];
+    j->period = level == TINYI_KVC_PLAIN ? 1 : TINYI_KVC_GROUP;
+    j->bins[0] = TINYI_KVC_ANCHOR;
+    j->bins[1] = level == TINYI_KVC_PLAIN ? TINYI_KVC_ANCHOR : s->bins[tinyi_kvc_part(s, level, layer, part)];
+    j->cdf[0] = j->cdf[1] = NULL;
+    j->count[0] = j->count[1] = NULL;
+}
+
+/* the same, with tables */
+static void tinyi_kvc_job_tables(tinyi_kvc_job *j, const tllm_kvcodec_tables *t, tiny_idx layer, int part, int level)
+{
+    const tinyi_kvc_shape *s = &t->shape;
+    tinyi_kvc_job_of(j, s, layer, part, level);
+    j->cdf[0] = t->cdf + s->at[tinyi_kvc_part(s, 0, layer, part)];
+    j->cdf[1] = level == TINYI_KVC_PLAIN ? j->cdf[0] : t->cdf + s->at[tinyi_kvc_part(s, level, layer, part)];
+}
+
+/* the tables of a channel */
+static void tinyi_kvc_channel(const tinyi_kvc_job *j, tiny_idx c, const uint16_t *cdf[2])
+{
+    cdf[0] = j->cdf[0] + c * (j->bins[0] + 1);
+    cdf[1] = j->cdf[1] + c * (j->bins[1] + 1);
+}
+
+#define TINYI_KVC_ROUND(n) (((size_t)(n) + 15) & ~(size_t)15)      /* numbers of a row in a thread's memory */
+static size_t tinyi_kvc_own(const tinyi_kvc_job *j)
+{
+    const size_t rows = TINYI_KVC_ROUND(j->width) * (2 * sizeof(float) + 1);
+    return TINYI_MAX(rows, TINYI_ARITH_LANES * 2 * sizeof(tinyi_arith_model));
+}
+
+static void tinyi_kvc_group_in(tiny_team *team, const tinyi_kvc_job *j, tiny_idx t0, tiny_idx t1)
+{
+    float *x = (float *)team->own, *anchor = x + TINYI_KVC_ROUND(j->width);
+    int8_t *q = (int8_t *)(anchor + TINYI_KVC_ROUND(j->width));
+    tiny_idx t, c;
+    for (t = t0; t < t1; t++) {
+        const int rest = t % (tiny_idx)j->period != 0;
+        j->kv->read(j->kv->user, j->layer, j->part, j->first + t, x);
+        if (rest) tinyi_kvc_combine(team, x, x, anchor, j->width, 1, j->plain);
+        if (!tinyi_kvc_quantize(team, q, x, j->width, &j->scale[t], j->bins[rest], j->plain)) {
+            char says[160];
+            (void)snprintf(says, sizeof says, "cache codec: layer %td: the %s of token %td has a number that is not finite, or beyond 65504", j->layer, tinyi_kvc_part_name[j->part], j->first + t);
+            tiny_team_fail(team, TINY_E_NUMERIC, says);
+            memset(q, 0, (size_t)j->width);
+            j->scale[t] = 0;
+        }
+        for (c = 0; c < j->width; c++) tinyi_kvc_symbol(j, c)[t * TINYI_ARITH_LANES] = (unsigned char)(q[c] + j->bins[rest] / 2 - 1);
+        if (!rest && j->period > 1) tinyi_kvc_dequantize(team, anchor, q, j->width, j->scale[t], j->bins[0], j->plain);
+    }
+}
+
+static void tinyi_kvc_channel_in(const tinyi_kvc_job *j, tiny_idx c)
+{
+    const unsigned char *symbol = tinyi_kvc_symbol(j, c);
+    const uint16_t *cdf[2];
+    tiny_idx t;
+    if (j->cdf[0]) {
+        unsigned char *stream = j->stream + (size_t)c * j->room;
+        tinyi_kvc_channel(j, c, cdf);
+        if (j->plain) {
+            memset(stream, 0, j->room);
+            j->length[c] = tinyi_arith_encode_ref(cdf, j->bins, j->period, symbol, TINYI_ARITH_LANES, (size_t)j->n, stream, j->room);
+        } else j->length[c] = tinyi_arith_encode(cdf, j->period, symbol, TINYI_ARITH_LANES, (size_t)j->n, stream);
+    }
+    for (t = 0; t < j->n && (j->count[0] || j->count[1]); t++) {
+        const int rest = t % (tiny_idx)j->period != 0;
+        if (j->count[rest]) j->count[rest][c * (j->bins[rest] + 1) + symbol[t * TINYI_ARITH_LANES]]++;
+    }
+}
+
+static void tinyi_kvc_write_member(tiny_team *team, void *arg)
+{
+    tinyi_kvc_job *j = (tinyi_kvc_job *)arg;
+    tiny_idx i0, i1;
+    while (tiny_take(team, (j->n + TINYI_KVC_GROUP - 1) / TINYI_KVC_GROUP, 1, &i0, &i1))
+        tinyi_kvc_group_in(team, j, i0 * TINYI_KVC_GROUP, TINYI_MIN(i1 * TINYI_KVC_GROUP, j->n));
+    tiny_barrier(team);
+    while (tiny_take(team, j->width, TINYI_ARITH_LANES, &i0, &i1))
+        for (; i0 < i1; i0++) tinyi_kvc_channel_in(j, i0);
+}
+
+static void tinyi_kvc_group_out(tiny_team *team, const tinyi_kvc_job *j, tiny_idx t0, tiny_idx t1)
+{
+    float *x = (float *)team->own, *anchor = x + TINYI_KVC_ROUND(j->width);
+    int8_t *q = (int8_t *)(anchor + TINYI_KVC_ROUND(j->width));
+    tiny_idx t, c;
+    for (t = t0; t < t1; t++) {
+        const int rest = t % (tiny_idx)j->period != 0, m = j->bins[rest] / 2 - 1;
+        float *y = rest ? x : anchor;
+        for (c = 0; c < j->width; c++) q[c] = (int8_t)(TINYI_MIN((int)tinyi_kvc_symbol(j, c)[t * TINYI_ARITH_LANES], 2 * m) - m);      /* tables have one slot more than rows use */
+        tinyi_kvc_dequantize(team, y, q, j->width, j->scale[t], j->bins[rest], j->plain);
+        if (rest) tinyi_kvc_combine(team, x, x, anchor, j->width, 0, j->plain);
+        j->kv->write(j->kv->user, j->layer, j->part, j->first + t, y);
+    }
+}
+
+/* at most TINYI_ARITH_LANES channels from c on, side by side; model: two for each */
+static void tinyi_kvc_channels_out(const tinyi_kvc_job *j, tinyi_arith_model *model, tiny_idx c, tiny_idx n)
+{
+    tinyi_arith_in in[TINYI_ARITH_LANES];
+    const uint16_t *cdf[2];
+    tiny_idx i;
+    for (i = 0; i < n; i++, model += 2) {
+        in[i].bytes = j->bytes + j->place[c + i];
+        in[i].n_bytes = j->place[c + i + 1] - j->place[c + i];
+        in[i].model[0] = model;
+        in[i].model[1] = model + (j->period > 1);
+        tinyi_kvc_channel(j, c + i, cdf);
+        if (j->plain) tinyi_arith_decode_ref(cdf, j->bins, j->period, tinyi_kvc_symbol(j, c + i), TINYI_ARITH_LANES, (size_t)j->n, in[i].bytes, in[i].n_bytes);
+        else {
+            tinyi_arith_model_set(model, cdf[0], j->bins[0]);
+            if (j->period > 1) tinyi_arith_model_set(model + 1, cdf[1], j->bins[1]);
+        }
+    }
+    if (!j->plain) tinyi_arith_decode(in, (int)n, j->period, tinyi_kvc_symbol(j, c), TINYI_ARITH_LANES, (size_t)j->n);
+}
+
+static void tinyi_kvc_read_member(tiny_team *team, void *arg)
+{
+    const tinyi_kvc_job *j = (const tinyi_kvc_job *)arg;
+    const tiny_idx lanes = TINYI_ARITH_LANES;
+    tiny_idx i0, i1;
+    while (tiny_take(team, (j->width + lanes - 1) / lanes, 1, &i0, &i1))
+        for (; i0 < i1; i0++) tinyi_kvc_channels_out(j, (tinyi_arith_model *)team->own, i0 * lanes, TINYI_MIN(j->width - i0 * lanes, lanes));
+    tiny_barrier(team);
+    while (tiny_take(team, (j->n + TINYI_KVC_GROUP - 1) / TINYI_KVC_GROUP, 1, &i0, &i1))
+        tinyi_kvc_group_out(team, j, i0 * TINYI_KVC_GROUP, TINYI_MIN(i1 * TINYI_KVC_GROUP, j->n));
+}
+
+/* Small parts are not worth a region of many threads. */
+static tiny_status tinyi_kvc_run(tiny_ctx *ctx, tinyi_kvc_job *j, tiny_team_fn fn)
+{
+    j->plain = ctx->target == TINY_TARGET_REFERENCE;
+    return tiny_parallel(ctx, j->plain || j->n * j->width < 4096 ? 1 : ctx->n_threads, 0, tinyi_kvc_own(j), fn, j);
+}
+TINYI_FN tiny_status tinyi_kvc_write_part(tiny_ctx *ctx, tinyi_kvc_job *j) { return tinyi_kvc_run(ctx, j, tinyi_kvc_write_member); }
+TINYI_FN tiny_status tinyi_kvc_read_part(tiny_ctx *ctx, tinyi_kvc_job *j) { return tinyi_kvc_run(ctx, j, tinyi_kvc_read_member); }
+
+/* ---- chunks ----------------------------------------------------------------------------------------------------- */
+
+typedef struct tinyi_kvc_size { size_t n_part, n_stream, widest; } tinyi_kvc_size;
+static tinyi_kvc_size tinyi_kvc_size_of(const int32_t *width, tiny_idx n_layer)
+{
+    tinyi_kvc_size s;
+    tiny_idx i;
+    memset(&s, 0, sizeof s);
+    for (i = 0; i < n_layer * TLLM_KV_PARTS; i++) {
+        s.n_part += width[i] > 0;
+        s.n_stream += (size_t)width[i];
+        s.widest = TINYI_MAX(s.widest, (size_t)width[i]);
+    }
+    return s;
+}
+
+/* what encode holds besides its result; one block each */
+typedef struct tinyi_kvc_pen {
+    unsigned char *symbol, *stream;         /* of one part */
+    uint16_t *scale;                        /* (parts, tokens) */
+    size_t *length;                         /* (widest) */
+    uint32_t *lengths;                      /* (streams) */
+    size_t room;
+    tllm_bytes payload;
+} tinyi_kvc_pen;
+
+static tiny_status tinyi_kvc_pen_open(tiny_ctx *ctx, tinyi_kvc_pen *p, const tinyi_kvc_size *s, size_t n)
+{
+    size_t a, b, c;
+    memset(p, 0, sizeof *p);
+    p->room = tinyi_arith_most(n);
+    if (!tinyi_size_mul(tinyi_kvc_lanes(s->widest), n, &a) || !tinyi_size_mul(s->widest, p->room, &b) || !tinyi_size_mul(s->n_part, n, &c))
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "cache codec: %zu tokens with rows of %zu numbers are more than this machine can address", n, s->widest);
+    p->symbol = (unsigned char *)tiny_alloc(ctx, a);
+    p->stream = (unsigned char *)tiny_alloc(ctx, b);
+    p->scale = (uint16_t *)tinyi_alloc(ctx, c, sizeof *p->scale);
+    p->length = (size_t *)tinyi_alloc(ctx, s->widest, sizeof *p->length);
+    p->lengths = (uint32_t *)tinyi_alloc(ctx, s->n_stream, sizeof *p->lengths);
+    return p->symbol && p->stream && p->scale && p->length && p->lengths ? TINY_OK : tiny_ctx_status(ctx);
+}
+static void tinyi_kvc_pen_close(tiny_ctx *ctx, tinyi_kvc_pen *p)
+{
+    tiny_free(ctx, p->symbol);
+    tiny_free(ctx, p->stream);
+    tiny_free(ctx, p->scale);
+    tiny_free(ctx, p->length);
+    tiny_free(ctx, p->lengths);
+    tllm_bytes_free(ctx, &p->payload);
+}
+
+/* all parts to scales, lengths and payload; *wide: some length needs 32 bits */
+static tiny_status tinyi_kvc_streams(tiny_ctx *ctx, const tllm_kvcodec_tables *t, const tllm_kv *kv, const tllm_kvcodec_desc *d, int level, tinyi_kvc_pen *p, int *wide)
+{
+    size_t at_part = 0, at_stream = 0;
+    tinyi_kvc_job job;
+    tiny_status st = TINY_OK;
+    tiny_idx i, c;
+    memset(&job, 0, sizeof job);
+    job.kv = kv;
+    job.first = d->first;
+    job.n = d->n_token;
+    job.symbol = p->symbol;
+    job.stream = p->stream;
+    job.room = p->room;
+    job.length = p->length;
+    *wide = 0;
+    for (i = 0; i < kv->n_layer * TLLM_KV_PARTS && !st; i++) {
+        if (!kv->width[i]) continue;
+        tinyi_kvc_job_tables(&job, t, i / TLLM_KV_PARTS, (int)(i % TLLM_KV_PARTS), level);
+        job.scale = p->scale + at_part++ * (size_t)d->n_token;
+        st = tinyi_kvc_write_part(ctx, &job);
+        for (c = 0; c < job.width && !st; c++) {
+            const size_t n = p->length[c];
+            st = tinyi_bytes_reserve(ctx, &p->payload, n);
+            if (st) break;
+            memcpy(p->payload.at + p->payload.n, p->stream + (size_t)c * p->room, n);
+            p->payload.n += n;
+            p->lengths[at_stream++] = (uint32_t)n;
+            *wide |= n > 65535;
+        }
+    }
+    return st;
+}
+
+/* tables of these tokens alone, for one level */
+static tiny_status tinyi_kvc_tables_alone(tiny_ctx *ctx, const tllm_kvcodec_tables *like, const tllm_kv *kv, const tllm_kvcodec_desc *d, int level, tllm_kvcodec_tables **out)
+{
+    tllm_kvcodec_profile p;
+    void *count = NULL;
+    tiny_status st;
+    memset(&p, 0, sizeof p);
+    p.ctx = ctx;
+    st = tinyi_kvc_shape_open(ctx, kv->n_layer, kv->width, like ? like->shape.bins + kv->n_layer * TLLM_KV_PARTS : NULL, level < TINYI_KVC_PLAIN ? 1u << level : 0u,
+                              sizeof *p.count, &p.shape, &count);
+    p.count = (uint32_t *)count;
+    if (!st) st = tinyi_kvc_count(&p, kv, d->first, d->n_token, level == TINYI_KVC_PLAIN);
+    if (!st) st = tinyi_kvc_tables_of(ctx, &p.shape, p.count, out);
+    tiny_free(ctx, p.shape.at);
+    tiny_free(ctx, p.count);
+    return st;
+}
+
+static tiny_status tinyi_kvc_level_check(tiny_ctx *ctx, const tllm_kvcodec_tables *t, int level)
+{
+    if (level < TINYI_KVC_PLAIN && !(t->shape.levels >> level & 1)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: the tables have no level %d", level);
+    return TINY_OK;
+}
+
+static void tinyi_kvc_put(tinyi_writer *w, const tllm_kv *kv, const tllm_kvcodec_desc *d, int level, uint64_t id, const void *inside, size_t n_inside, const tinyi_kvc_pen *p,
+                          const tinyi_kvc_size *s, int wide)
+{
+    size_t i;
+    tinyi_wr_bytes(w, tinyi_kvc_magic, 8);
+    tinyi_wr(w, TINYI_KVC_VERSION, 4);
+    tinyi_wr(w, (wide ? TINYI_KVC_WIDE : 0u) | (n_inside ? TINYI_KVC_ALONE : 0u), 4);
+    tinyi_wr(w, (uint64_t)level, 4);
+    tinyi_wr(w, d->chunk, 4);
+    tinyi_wr(w, (uint64_t)d->first, 8);
+    tinyi_wr(w, (uint64_t)d->n_token, 4);
+    tinyi_wr(w, (uint64_t)kv->n_layer, 4);
+    tinyi_wr(w, id, 8);
+    tinyi_wr(w, n_inside, 8);
+    for (i = 0; i < (size_t)kv->n_layer * TLLM_KV_PARTS; i++) tinyi_wr(w, (uint32_t)kv->width[i], 4);
+    tinyi_wr_bytes(w, inside, n_inside);
+    for (i = 0; i < s->n_part * (size_t)d->n_token; i++) tinyi_wr(w, p->scale[i], 2);
+    for (i = 0; i < s->n_stream; i++) tinyi_wr(w, p->lengths[i], wide ? 4 : 2);
+    tinyi_wr_bytes(w, p->payload.at, p->payload.n);
+}
+
+TINY_API tiny_status tllm_kvcodec_encode(tiny_ctx *ctx, const tllm_kvcodec_tables *tables, const tllm_kv *kv, const tllm_kvcodec_desc *desc, void **bytes, size_t *n)
+{
+    tllm_kvcodec_tables *own = NULL;
+    tinyi_kvc_size size;
+    tinyi_kvc_pen pen;
+    tinyi_writer w;
+    void *inside = NULL;
+    size_t n_inside = 0;
+    int level, wide = 0;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!bytes || !n || !desc) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: a description, a place for the bytes and their count are needed");
+    *bytes = NULL;
+    *n = 0;
+    level = desc->level ? desc->level : 2;
+    st = tinyi_kvc_kv_check(ctx, kv);
+    if (st) return st;
+    if (level < 1 || level > TLLM_KVCODEC_LEVELS) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: level %d: they go from 1 to %d", desc->level, TLLM_KVCODEC_LEVELS);
+    if (desc->n_token < 1 || desc->n_token > TINYI_KVC_MOST_TOKENS || desc->first < 0 || desc->first > TINY_IDX_MAX - TINYI_KVC_MOST_TOKENS || !kv->read)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: %td tokens from number %td on, and a function that reads them: a chunk has 1 to %d", desc->n_token, desc->first, TINYI_KVC_MOST_TOKENS);
+    if (!tables && !desc->alone) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: a chunk that does not bring its tables along needs some");
+    if (tables) st = tinyi_kvc_width_check(ctx, &tables->shape, kv->n_layer, kv->width);
+    if (!st && tables) st = tinyi_kvc_level_check(ctx, tables, level);
+    if (st) return st;
+    size = tinyi_kvc_size_of(kv->width, kv->n_layer);
+    if (!size.n_part) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: no layer keeps anything");
+    if (desc->alone) {
+        st = tinyi_kvc_tables_alone(ctx, tables, kv, desc, level, &own);
+        if (!st) st = tllm_kvcodec_tables_pack(ctx, own, &inside, &n_inside);
+        tables = own;
+    }
+    memset(&pen, 0, sizeof pen);
+    if (!st) st = tinyi_kvc_pen_open(ctx, &pen, &size, (size_t)desc->n_token);
+    if (!st) st = tinyi_kvc_streams(ctx, tables, kv, desc, level, &pen, &wide);
+    memset(&w, 0, sizeof w);
+    if (!st) {
+        tinyi_kvc_put(&w, kv, desc, level, tables->id, inside, n_inside, &pen, &size, wide);
+        w.at = (unsigned char *)tiny_alloc(ctx, w.n + 4);
+        if (!w.at) st = tiny_ctx_status(ctx);
+    }
+    if (!st) {
+        w.n = 0;
+        tinyi_kvc_put(&w, kv, desc, level, tables->id, inside, n_inside, &pen, &size, wide);
+        tinyi_wr(&w, tinyi_crc32(0, w.at, w.n), 4);
+        *bytes = w.at;
+        *n = w.n;
+    }
+    tinyi_kvc_pen_close(ctx, &pen);
+    tllm_kvcodec_tables_close(ctx, own);
+    tiny_free(ctx, inside);
+    return st;
+}
+
+/* ---- reading ---------------------------------------------------------------------------------------------------- */
+
+typedef struct tinyi_kvc_open {             /* a chunk that was looked through: where its pieces lie */
+    tllm_kvcodec_about about;
+    tinyi_cursor width, tables, scale, length;
+    const unsigned char *stream;
+    int wide;
+} tinyi_kvc_open;
+
+#define TINYI_KVC_REFUSE(...) return tinyi_fail(ctx, TINY_E_FORMAT, __VA_ARGS__)
+
+/* the next length of a stream; that it is there was seen before */
+static uint32_t tinyi_kvc_length(tinyi_cursor *c, int wide)
+{
+    uint32_t v = 0;
+    uint16_t u = 0;
+    if (wide) (void)tinyi_rd_u32(c, &v);
+    else if (tinyi_rd_u16(c, &u)) v = u;
+    return v;
+}
+
+static tiny_status tinyi_kvc_look(tiny_ctx *ctx, const void *bytes, size_t n_bytes, tinyi_kvc_open *o)
+{
+    tinyi_cursor c = tinyi_cursor_make(bytes, n_bytes), at, end;
+    tllm_kvcodec_about *a = &o->about;
+    const unsigned char *p;
+    uint32_t version = 0, flags = 0, level = 0, tokens = 0, layers = 0, v = 0, sum = 0;
+    uint64_t first = 0, inside = 0, channels = 0, parts = 0, total = 0, need, i;
+    memset(o, 0, sizeof *o);
+    if (!bytes || n_bytes < TINYI_KVC_HEAD + 4 || !tinyi_rd_bytes(&c, 8, &p) || memcmp(p, tinyi_kvc_magic, 8)) TINYI_KVC_REFUSE("cache codec: %zu bytes that are no chunk", bytes ? n_bytes : 0);
+    (void)(tinyi_rd_u32(&c, &version) && tinyi_rd_u32(&c, &flags) && tinyi_rd_u32(&c, &level) && tinyi_rd_u32(&c, &a->chunk) && tinyi_rd_u64(&c, &first) &&
+           tinyi_rd_u32(&c, &tokens) && tinyi_rd_u32(&c, &layers) && tinyi_rd_u64(&c, &a->tables) && tinyi_rd_u64(&c, &inside));
+    if (version != TINYI_KVC_VERSION) TINYI_KVC_REFUSE("cache codec: a chunk of version %u, this header knows version %d", (unsigned)version, TINYI_KVC_VERSION);
+    end = tinyi_cursor_make((const unsigned char *)bytes + n_bytes - 4, 4);
+    (void)tinyi_rd_u32(&end, &sum);
+    if (sum != tinyi_crc32(0, (const unsigned char *)bytes, n_bytes - 4)) TINYI_KVC_REFUSE("cache codec: the chunk is damaged or cut: its CRC-32 does not agree");
+    c.left -= 4;
+    if (flags & ~(TINYI_KVC_WIDE | TINYI_KVC_ALONE)) TINYI_KVC_REFUSE("cache codec: a chunk with flags %x", (unsigned)flags);
+    if (level < 1 || level > TLLM_KVCODEC_LEVELS) TINYI_KVC_REFUSE("cache codec: a chunk of level %u: they go from 1 to %d", (unsigned)level, TLLM_KVCODEC_LEVELS);
+    if (tokens < 1 || tokens > TINYI_KVC_MOST_TOKENS || first > (uint64_t)(PTRDIFF_MAX / 2 - TINYI_KVC_MOST_TOKENS))
+        TINYI_KVC_REFUSE("cache codec: a chunk of %u tokens from number %llu on: it has 1 to %d", (unsigned)tokens, (unsigned long long)first, TINYI_KVC_MOST_TOKENS);
+    if (layers < 1 || layers > TINYI_KVC_MOST_LAYERS) TINYI_KVC_REFUSE("cache codec: a chunk of %u layers: it has 1 to %d", (unsigned)layers, TINYI_KVC_MOST_LAYERS);
+    o->width = c;
+    if (!tinyi_rd_bytes(&c, (size_t)layers * TLLM_KV_PARTS * 4, &p)) TINYI_KVC_REFUSE("cache codec: the chunk ends within its widths");
+    at = o->width;
+    for (i = 0; i < (uint64_t)layers * TLLM_KV_PARTS; i++) {
+        (void)tinyi_rd_u32(&at, &v);
+        if (v > TINYI_KVC_MOST_WIDTH) TINYI_KVC_REFUSE("cache codec: layer %u of the chunk has rows of %lu numbers", (unsigned)(i / TLLM_KV_PARTS), (unsigned long)v);
+        channels += v;
+        parts += v > 0;
+    }
+    if (inside > c.left || (inside > 0) != ((flags & TINYI_KVC_ALONE) != 0)) TINYI_KVC_REFUSE("cache codec: %llu bytes of tables in a chunk of %zu", (unsigned long long)inside, n_bytes);
+    o->tables = tinyi_cursor_make(c.at, (size_t)inside);
+    (void)tinyi_rd_bytes(&c, (size_t)inside, &p);
+    need = parts * tokens * 2;              /* below 2^14 2^20 2 */
+    if (!parts || !tinyi_count_fits(&c, need, 1)) TINYI_KVC_REFUSE("cache codec: the scales of %llu parts and %u tokens take more than the %zu bytes that are left", (unsigned long long)parts, (unsigned)tokens, c.left);
+    o->scale = c;
+    (void)tinyi_rd_bytes(&c, (size_t)need, &p);
+    o->wide = (flags & TINYI_KVC_WIDE) != 0;
+    if (!tinyi_count_fits(&c, channels, o->wide ? 4 : 2)) TINYI_KVC_REFUSE("cache codec: the lengths of %llu streams take more than the %zu bytes that are left", (unsigned long long)channels, c.left);
+    o->length = c;
+    (void)tinyi_rd_bytes(&c, (size_t)channels * (o->wide ? 4 : 2), &p);
+    o->stream = c.at;
+    at = o->length;
+    for (i = 0; i < channels; i++) total += tinyi_kvc_length(&at, o->wide);
+    if (total != c.left) TINYI_KVC_REFUSE("cache codec: the streams of a chunk take %llu bytes, there are %zu", (unsigned long long)total, c.left);
+    at = o->scale;
+    for (i = 0; i < need / 2; i++) {
+        uint16_t u = 0;
+        (void)tinyi_rd_u16(&at, &u);
+        if (u >= 0x7c00u) TINYI_KVC_REFUSE("cache codec: scale %llu of the chunk is %04x: no finite number above zero", (unsigned long long)i, u);
+    }
+    a->level = (int)level;
+    a->alone = inside > 0;
+    a->n_layer = (tiny_idx)layers;
+    a->first = (tiny_idx)first;
+    a->n_token = (tiny_idx)tokens;
+    a->n_element = channels * tokens;
+    a->n_bytes = n_bytes;
+    a->table_bytes = (size_t)inside;
+    a->scale_bytes = (size_t)need;
+    a->length_bytes = (size_t)channels * (o->wide ? 4 : 2);
+    a->stream_bytes = c.left;
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_kvcodec_tell(tiny_ctx *ctx, const void *bytes, size_t n, tllm_kvcodec_about *about)
+{
+    tinyi_kvc_open o;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!about) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: there is no place for what a chunk tells");
+    st = tinyi_kvc_look(ctx, bytes, n, &o);
+    *about = o.about;
+    return st;
+}
+
+/* the chunk against the tables and the place it is to be written to */
+static tiny_status tinyi_kvc_match(tiny_ctx *ctx, const tllm_kvcodec_tables *t, const tinyi_kvc_open *o, const tllm_kv *kv)
+{
+    tinyi_cursor c = o->width;
+    tiny_status st = tinyi_kvc_width_check(ctx, &t->shape, kv->n_layer, kv->width);
+    tiny_idx i;
+    if (st) return st;
+    if (o->about.n_layer != kv->n_layer) return tinyi_fail(ctx, TINY_E_SHAPE, "cache codec: a chunk of %td layers for a cache of %td", o->about.n_layer, kv->n_layer);
+    for (i = 0; i < kv->n_layer * TLLM_KV_PARTS; i++) {
+        uint32_t v = 0;
+        (void)tinyi_rd_u32(&c, &v);
+        if (v != (uint32_t)kv->width[i])
+            return tinyi_fail(ctx, TINY_E_SHAPE, "cache codec: layer %td of the chunk has a %s of %lu numbers, the cache %ld", i / TLLM_KV_PARTS, tinyi_kvc_part_name[i % TLLM_KV_PARTS], (unsigned long)v, (long)kv->width[i]);
+    }
+    if (t->id != o->about.tables)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: the chunk was coded with tables %016llx, these are %016llx", (unsigned long long)o->about.tables, (unsigned long long)t->id);
+    return tinyi_kvc_level_check(ctx, t, o->about.level);
+}
+
+/* Everything is looked at, nothing is touched; *own: tables that the chunk brought along, which become *tables. */
+static tiny_status tinyi_kvc_ready(tiny_ctx *ctx, const tllm_kvcodec_tables **tables, const void *bytes, size_t n, const tllm_kv *kv, tinyi_kvc_open *o, tllm_kvcodec_tables **own)
+{
+    tiny_status st = tinyi_kvc_kv_check(ctx, kv);
+    *own = NULL;
+    if (!st && !kv->write) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: there is no function that writes rows");
+    if (!st) st = tinyi_kvc_look(ctx, bytes, n, o);
+    if (st) return st;
+    if (o->about.alone) {
+        st = tinyi_kvc_tables_read(ctx, "cache codec", &o->tables, own);
+        if (!st && o->tables.left) st = tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: %zu bytes follow the tables in a chunk", o->tables.left);
+        *tables = *own;
+    } else if (!*tables) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: the chunk was coded with tables %016llx, and there are none", (unsigned long long)o->about.tables);
+    return st ? st : tinyi_kvc_match(ctx, *tables, o, kv);
+}
+
+TINYI_FN tiny_status tinyi_kvc_check(tiny_ctx *ctx, const tllm_kvcodec_tables *tables, const void *bytes, size_t n, const tllm_kv *kv, tllm_kvcodec_about *about)
+{
+    tllm_kvcodec_tables *own;
+    tinyi_kvc_open o;
+    const tiny_status st = tinyi_kvc_ready(ctx, &tables, bytes, n, kv, &o, &own);
+    if (!st) *about = o.about;
+    tllm_kvcodec_tables_close(ctx, own);
+    return st;
+}
+
+TINY_API tiny_status tllm_kvcodec_decode(tiny_ctx *ctx, const tllm_kvcodec_tables *tables, const void *bytes, size_t n, const tllm_kv *kv)
+{
+    tllm_kvcodec_tables *own = NULL;
+    tinyi_kvc_open o;
+    tinyi_kvc_job job;
+    size_t *place = NULL;
+    tiny_idx i, c;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    memset(&job, 0, sizeof job);
+    st = tinyi_kvc_ready(ctx, &tables, bytes, n, kv, &o, &own);
+    if (!st) {
+        const tinyi_kvc_size size = tinyi_kvc_size_of(kv->width, kv->n_layer);
+        job.symbol = (unsigned char *)tinyi_alloc(ctx, tinyi_kvc_lanes(size.widest), (size_t)o.about.n_token);
+        job.scale = (uint16_t *)tinyi_alloc(ctx, (size_t)o.about.n_token, sizeof *job.scale);
+        place = (size_t *)tinyi_alloc(ctx, size.widest + 1, sizeof *place);
+        if (!job.symbol || !job.scale || !place) st = tiny_ctx_status(ctx);
+        job.kv = kv;
+        job.first = o.about.first;
+        job.n = o.about.n_token;
+        job.bytes = o.stream;
+        job.place = place;
+    }
+    for (i = 0; !st && i < kv->n_layer * TLLM_KV_PARTS; i++) {
+        if (!kv->width[i]) continue;
+        tinyi_kvc_job_tables(&job, tables, i / TLLM_KV_PARTS, (int)(i % TLLM_KV_PARTS), o.about.level);
+        for (c = 0; c < job.n; c++) (void)tinyi_rd_u16(&o.scale, &job.scale[c]);
+        for (c = 0, place[0] = 0; c < job.width; c++) place[c + 1] = place[c] + tinyi_kvc_length(&o.length, o.wide);
+        st = tinyi_kvc_read_part(ctx, &job);
+        job.bytes += place[job.width];
+    }
+    tiny_free(ctx, job.symbol);
+    tiny_free(ctx, job.scale);
+    tiny_free(ctx, place);
+    tllm_kvcodec_tables_close(ctx, own);
+    return st;
+}
+
+/* ---- the coder by itself ---------------------------------------------------------------------------------------- */
+
+TINY_API void tllm_kvcodec_cdf(uint16_t *cdf, const uint32_t *count, int n) { tinyi_arith_table(cdf, count, n); }
+
+static tiny_status tinyi_kvc_coder_check(tiny_ctx *ctx, const uint16_t *cdf, int n_symbol, int given)
+{
+    const tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!cdf || !given) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: a table, symbols and bytes are needed");
+    if (n_symbol < 2 || !tinyi_arith_valid(cdf, n_symbol))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: the table of %d symbols does not rise from 0 to 65535: every symbol needs a slot", n_symbol);
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_kvcodec_code(tiny_ctx *ctx, const uint16_t *cdf, int n_symbol, const unsigned char *symbol, size_t n, unsigned char *bytes, size_t *n_bytes)
+{
+    const uint16_t *both[2];
+    int n_both[2];
+    size_t i;
+    tiny_status st = tinyi_kvc_coder_check(ctx, cdf, n_symbol, symbol && bytes && n_bytes);
+    if (st) return st;
+    for (i = 0; i < n; i++)
+        if (symbol[i] >= n_symbol) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: symbol %zu is %d, the table has %d", i, symbol[i], n_symbol);
+    both[0] = both[1] = cdf;
+    n_both[0] = n_both[1] = n_symbol;
+    if (ctx->target == TINY_TARGET_REFERENCE) {
+        memset(bytes, 0, tinyi_arith_most(n));
+        *n_bytes = tinyi_arith_encode_ref(both, n_both, 1, symbol, 1, n, bytes, tinyi_arith_most(n));
+    } else *n_bytes = tinyi_arith_encode(both, 1, symbol, 1, n, bytes);
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_kvcodec_uncode(tiny_ctx *ctx, const uint16_t *cdf, int n_symbol, const unsigned char *bytes, size_t n_bytes, unsigned char *symbol, size_t n)
+{
+    const uint16_t *both[2];
+    int n_both[2];
+    tiny_status st = tinyi_kvc_coder_check(ctx, cdf, n_symbol, symbol && bytes);
+    if (st) return st;
+    both[0] = both[1] = cdf;
+    n_both[0] = n_both[1] = n_symbol;
+    if (ctx->target == TINY_TARGET_REFERENCE) tinyi_arith_decode_ref(both, n_both, 1, symbol, 1, n, bytes, n_bytes);
+    else {
+        tinyi_arith_model model;
+        tinyi_arith_in in;
+        memset(&in, 0, sizeof in);
+        tinyi_arith_model_set(&model, cdf, n_symbol);
+        in.bytes = bytes;
+        in.n_bytes = n_bytes;
+        in.model[0] = in.model[1] = &model;
+        tinyi_arith_decode(&in, 1, 1, symbol, 1, n);
+    }
+    return TINY_OK;
+}
+
+/* src/llm/session/kvstream.c - the controller of CacheGen, and a link that is only counted
+ * Paper    Y. Liu et al., 2024 (arXiv 2310.07240), 5.3 and algorithm 1; the budget policy is that of the released simulation.
+ * Formula  REST, before chunk i, left = deadline - now, B the speed of the last chunk that was sent (first: believed, or the middle level):
+ *          recompute(i..end) <= left: text; else the best L with sum_{j >= i} size[j][L] / B <= left; else the quicker of the lowest level
+ *          and text. BUDGET: the best L with size[i][L] / B <= deadline / n, else text.
+ * Model    one after the other: a chunk that is sent takes size / B; one that is computed begins when all before it are decoded and takes its
+ *          seconds; a decode begins when its chunk is there and the one before is decoded, while the next is already sent.
+ * Property with B constant and believed, and decodes that take no time, REST meets the deadline whenever any choice of levels and texts
+ *          does: the quicker of both keeps the least time of the rest what it was, and the other two rules go on to fit.           */
+#include <math.h>                           /* INFINITY; no function of it is called */
+#include <string.h>
+
+static tiny_status tinyi_kvstream_check(tiny_ctx *ctx, const tllm_kvstream_desc *d, int *n_level)
+{
+    tiny_idx i;
+    int l;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!d || d->n_chunk < 1 || !d->bytes || !d->recompute) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: chunks, their sizes and the time to compute each are needed");
+    *n_level = d->n_level ? d->n_level : 3;
+    if (*n_level < 1 || *n_level > TLLM_KVCODEC_LEVELS || d->level < 0 || d->level > *n_level)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: level %d of %d: there are 1 to %d", d->level, *n_level, TLLM_KVCODEC_LEVELS);
+    if ((int)d->policy < 0 || d->policy > TLLM_KVSTREAM_FIXED) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: there is no policy %d", (int)d->policy);
+    if (!(d->deadline > 0) || !(d->deadline < INFINITY) || !(d->bits_per_second >= 0) || !(d->bits_per_second < INFINITY))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: a deadline of %g s over a link of %g bit/s", d->deadline, d->bits_per_second);
+    for (i = 0; i < d->n_chunk; i++) {
+        if (!(d->recompute[i] >= 0) || !(d->recompute[i] < INFINITY) || (d->decode && (!(d->decode[i] >= 0) || !(d->decode[i] < INFINITY))))
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: chunk %td takes %g s to compute and %g s to decode", i, d->recompute[i], d->decode ? d->decode[i] : 0);
+        for (l = 0; l < *n_level; l++)
+            if (!(d->bytes[i * TLLM_KVCODEC_LEVELS + l] > 0) || !(d->bytes[i * TLLM_KVCODEC_LEVELS + l] < INFINITY))
+                return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: chunk %td has %g bytes at level %d", i, d->bytes[i * TLLM_KVCODEC_LEVELS + l], l + 1);
+    }
+    return TINY_OK;
+}
+
+static double tinyi_kvstream_size(const tllm_kvstream_desc *d, tiny_idx i, int level) { return d->bytes[i * TLLM_KVCODEC_LEVELS + level - 1]; }
+
+static int tinyi_kvstream_rest(const tllm_kvstream_desc *d, tiny_idx i, double left, double speed, int n_level)
+{
+    double text = 0;
+    tiny_idx j;
+    int l;
+    for (j = i; j < d->n_chunk; j++) text += d->recompute[j];
+    if (text <= left) return TLLM_KVSTREAM_TEXT;
+    for (l = n_level; l >= 1; l--) {
+        double bytes = 0;
+        for (j = i; j < d->n_chunk; j++) bytes += tinyi_kvstream_size(d, j, l);
+        if (8 * bytes / speed <= left) return l;
+    }
+    return 8 * tinyi_kvstream_size(d, i, 1) / speed <= d->recompute[i] ? 1 : TLLM_KVSTREAM_TEXT;
+}
+
+static int tinyi_kvstream_next(const tllm_kvstream_desc *d, tiny_idx i, double elapsed, double speed, int n_level)
+{
+    int l;
+    if (d->policy == TLLM_KVSTREAM_FIXED) return d->level;
+    if (!(speed > 0)) return d->level ? d->level : (n_level + 1) / 2;
+    if (d->policy == TLLM_KVSTREAM_REST) return tinyi_kvstream_rest(d, i, d->deadline - elapsed, speed, n_level);
+    for (l = n_level; l >= 1; l--) if (8 * tinyi_kvstream_size(d, i, l) / speed <= d->deadline / (double)d->n_chunk) return l;
+    return TLLM_KVSTREAM_TEXT;
+}
+
+TINY_API tiny_status tllm_kvstream_choose(tiny_ctx *ctx, const tllm_kvstream_desc *d, tiny_idx i, double elapsed, double bits_per_second, int *choice)
+{
+    int n_level;
+    tiny_status st = tinyi_kvstream_check(ctx, d, &n_level);
+    if (st) return st;
+    if (!choice || i < 0 || i >= d->n_chunk || !(elapsed >= 0) || !(bits_per_second >= 0))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: chunk %td of %td after %g s over a link of %g bit/s, and a place for the choice", i, d->n_chunk, elapsed, bits_per_second);
+    *choice = tinyi_kvstream_next(d, i, elapsed, bits_per_second, n_level);
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_kvstream_run(tiny_ctx *ctx, const tllm_kvstream_desc *d, const tllm_kvstream_transport *transport, tllm_kvstream_result *result)
+{
+    double now = 0, decoded = 0, speed;
+    tllm_kvstream_result r;
+    tiny_idx i;
+    int n_level;
+    tiny_status st = tinyi_kvstream_check(ctx, d, &n_level);
+    if (st) return st;
+    if (!transport || !transport->send || !d->choice) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: a function that sends and a place for the choices are needed");
+    memset(&r, 0, sizeof r);
+    speed = d->bits_per_second;
+    for (i = 0; i < d->n_chunk; i++) {
+        double bytes = 0, seconds = 0;
+        d->choice[i] = tinyi_kvstream_next(d, i, now, speed, n_level);
+        st = transport->send(transport->user, i, d->choice[i], &bytes, &seconds);
+        if (st) return tinyi_fail(ctx, st, "cache stream: chunk %td of %td could not be brought", i, d->n_chunk);
+        if (!(seconds >= 0) || !(bytes >= 0)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: chunk %td was %g bytes in %g s", i, bytes, seconds);
+        if (d->choice[i] == TLLM_KVSTREAM_TEXT) {
+            now = decoded = TINYI_MAX(now, decoded) + seconds;
+            r.n_text++;
+        } else {
+            now += seconds;
+            decoded = TINYI_MAX(now, decoded) + (d->decode ? d->decode[i] : 0);
+            r.bytes += bytes;
+            if (seconds > 0 && bytes > 0) speed = 8 * bytes / seconds;
+        }
+        if (d->done) d->done[i] = decoded;
+    }
+    r.seconds = decoded;
+    r.missed = decoded > d->deadline;
+    if (result) *result = r;
+    return TINY_OK;
+}
+
+typedef struct tinyi_kvstream_link { const tllm_kvstream_desc *d; const double *bits_per_second; } tinyi_kvstream_link;
+static tiny_status tinyi_kvstream_count(void *user, tiny_idx i, int choice, double *bytes, double *seconds)
+{
+    const tinyi_kvstream_link *l = (const tinyi_kvstream_link *)user;
+    if (choice == TLLM_KVSTREAM_TEXT) {
+        *seconds = l->d->recompute[i];
+        return TINY_OK;
+    }
+    *bytes = tinyi_kvstream_size(l->d, i, choice);
+    *seconds = 8 * *bytes / l->bits_per_second[i];
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_kvstream_plan(tiny_ctx *ctx, const tllm_kvstream_desc *d, const double *bits_per_second, tllm_kvstream_result *result)
+{
+    tllm_kvstream_transport t;
+    tinyi_kvstream_link l;
+    tiny_idx i;
+    int n_level;
+    tiny_status st = tinyi_kvstream_check(ctx, d, &n_level);
+    if (st) return st;
+    if (!bits_per_second) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: there is no trace of the link");
+    for (i = 0; i < d->n_chunk; i++)
+        if (!(bits_per_second[i] > 0) || !(bits_per_second[i] < INFINITY)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache stream: the link has %g bit/s at chunk %td", bits_per_second[i], i);
+    l.d = d;
+    l.bits_per_second = bits_per_second;
+    t.send = tinyi_kvstream_count;
+    t.user = &l;
+    return tllm_kvstream_run(ctx, d, &t, result);
+}
+
+TINY_API void tllm_kvstream_trace(tiny_rng *rng, double low, double high, double *bits_per_second, tiny_idx n)
+{
+    tiny_idx i;
+    if (!(low > 0) && !(high > 0)) {
+        low = 0.1e9;
+        high = 10e9;
+    }
+    for (i = 0; i < n; i++) bits_per_second[i] = low + (high - low) * tiny_rng_uniform64(rng);
 }
 
 /* src/llm/train/story.c
@@ -54668,6 +58360,2072 @@ TINY_API tiny_status tllm_judge(tiny_ctx *ctx, const tllm_model *model, const tl
     tiny_free(ctx, j->logits);
     tiny_free(ctx, j);
     return st;
+}
+#endif
+
+/* src/llm/vision/params.h - the parameters of a network in one block of memory
+ *
+ * A network has one function that adds all its parameters in their order. It is called twice: the first time they are counted,
+ * the second time, after tinyi_params_place, each gets its place, its name and its first numbers.                           */
+#ifndef TINYI_LLM_VISION_PARAMS_H
+#define TINYI_LLM_VISION_PARAMS_H
+TINYI_C_BEGIN
+#ifndef TINY_NO_TRAIN
+
+typedef enum tinyi_first { TINYI_FIRST_ZERO, TINYI_FIRST_ONE, TINYI_FIRST_XAVIER, TINYI_FIRST_SMALL, TINYI_FIRST_UNIFORM } tinyi_first;     /* SMALL: N(0, 0.02), UNIFORM: -1 to 1 */
+
+typedef struct tinyi_params {
+    tiny_ctx *ctx;
+    tiny_dtype dtype;
+    tiny_param *param;
+    char (*name)[56];
+    void *numbers;                          /* values, then gradients; NULL while they are counted */
+    size_t n, at;                           /* parameters and numbers so far */
+    size_t half;                            /* numbers of all */
+    int fits;
+    tiny_rng rng;
+    tiny_status st;                         /* of the first numbers */
+} tinyi_params;
+
+TINYI_FN void tinyi_params_begin(tinyi_params *p, tiny_ctx *ctx, tiny_dtype dtype, tiny_rng rng);
+/* t gets its place, or nothing while they are counted. Dimensions of 0 to 4 axes. */
+TINYI_FN void tinyi_params_add(tinyi_params *p, tiny_tensor *t, tinyi_first first, int group, int rank, const tiny_idx *dim, const char *name, ...) TINYI_PRINTF(7, 8);
+TINYI_FN tiny_status tinyi_params_place(tinyi_params *p, const char *who);
+TINYI_FN void tinyi_params_free(tinyi_params *p);
+
+/* What networks have in common (vit.c); prefix: what stands before the names. */
+TINYI_FN void tinyi_vit_vector(tinyi_params *p, tiny_tensor *t, tinyi_first first, tiny_idx n, const char *prefix, const char *name);
+TINYI_FN void tinyi_vit_matrix(tinyi_params *p, tiny_tensor *t, tiny_idx rows, tiny_idx cols, const char *prefix, const char *name);
+TINYI_FN void tinyi_vit_lay_attention(tinyi_params *p, tllm_vit_block *k, tiny_idx d, const char *prefix);
+TINYI_FN void tinyi_vit_lay_wide(tinyi_params *p, tllm_vit_block *k, tiny_idx d, tiny_idx hidden, const char *prefix);
+
+#endif
+TINYI_C_END
+#endif
+
+/* src/llm/vision/vit.c - a small vision transformer
+ * Paper    A. Dosovitskiy et al., "An Image is Worth 16x16 Words", 2020 (arXiv 2010.11929), eq. 1 to 4; GELU in its erf form.
+ * Formula  z = [class; pieces E + e] + positions;  per block z += W_o att(q, k, v of norm z), z += W_2 gelu(W_1 norm z);
+ *          logits = W norm(z of the class token).
+ * Data     tokens (T, B, d) dense: seen as (T, B n_head, d / n_head) they are the heads of one attention over the whole batch.
+ * Cost     of a block and image, in multiply-adds: (4 d^2 + 2 d hidden) T + 2 T^2 d.
+ * Left out dropout, stochastic depth, a distillation token: what small networks here were trained without.                */
+#include <stdio.h>
+#include <string.h>
+
+#ifndef TINY_NO_TRAIN
+
+struct tllm_vit {
+    tiny_ctx *ctx;
+    tllm_vit_desc is;
+    tllm_vit_block *block;
+    tiny_tensor cls, pos, patch_w, patch_b, norm_g, norm_b, head_w, head_b;
+    tinyi_params p;
+};
+
+/* ---- its weights */
+
+TINYI_FN void tinyi_vit_vector(tinyi_params *p, tiny_tensor *t, tinyi_first first, tiny_idx n, const char *prefix, const char *name)
+{
+    tinyi_params_add(p, t, first, 1, 1, &n, "%s%s", prefix, name);
+}
+TINYI_FN void tinyi_vit_matrix(tinyi_params *p, tiny_tensor *t, tiny_idx rows, tiny_idx cols, const char *prefix, const char *name)
+{
+    tiny_idx dim[2];
+    dim[0] = rows; dim[1] = cols;
+    tinyi_params_add(p, t, TINYI_FIRST_XAVIER, 0, 2, dim, "%s%s", prefix, name);
+}
+
+TINYI_FN void tinyi_vit_lay_attention(tinyi_params *p, tllm_vit_block *k, tiny_idx d, const char *prefix)
+{
+    tinyi_vit_vector(p, &k->norm1_g, TINYI_FIRST_ONE, d, prefix, "norm1.weight");
+    tinyi_vit_vector(p, &k->norm1_b, TINYI_FIRST_ZERO, d, prefix, "norm1.bias");
+    tinyi_vit_matrix(p, &k->qkv_w, 3 * d, d, prefix, "attn.qkv.weight");
+    tinyi_vit_vector(p, &k->qkv_b, TINYI_FIRST_ZERO, 3 * d, prefix, "attn.qkv.bias");
+    tinyi_vit_matrix(p, &k->out_w, d, d, prefix, "attn.proj.weight");
+    tinyi_vit_vector(p, &k->out_b, TINYI_FIRST_ZERO, d, prefix, "attn.proj.bias");
+}
+
+TINYI_FN void tinyi_vit_lay_wide(tinyi_params *p, tllm_vit_block *k, tiny_idx d, tiny_idx hidden, const char *prefix)
+{
+    tinyi_vit_vector(p, &k->norm2_g, TINYI_FIRST_ONE, d, prefix, "norm2.weight");
+    tinyi_vit_vector(p, &k->norm2_b, TINYI_FIRST_ZERO, d, prefix, "norm2.bias");
+    tinyi_vit_matrix(p, &k->up_w, hidden, d, prefix, "mlp.fc1.weight");
+    tinyi_vit_vector(p, &k->up_b, TINYI_FIRST_ZERO, hidden, prefix, "mlp.fc1.bias");
+    tinyi_vit_matrix(p, &k->down_w, d, hidden, prefix, "mlp.fc2.weight");
+    tinyi_vit_vector(p, &k->down_b, TINYI_FIRST_ZERO, d, prefix, "mlp.fc2.bias");
+}
+
+static void tinyi_vit_lay(tllm_vit *v)
+{
+    const tllm_vit_desc *is = &v->is;
+    const tiny_idx d = is->d, side = is->image / is->patch;
+    tinyi_params *p = &v->p;
+    tiny_idx i, dim[4];
+    char prefix[32];
+    tinyi_params_add(p, &v->cls, TINYI_FIRST_SMALL, 1, 1, &d, "cls_token");
+    dim[0] = side * side + 1; dim[1] = d;
+    tinyi_params_add(p, &v->pos, TINYI_FIRST_SMALL, 1, 2, dim, "pos_embed");
+    dim[0] = d; dim[1] = is->channels; dim[2] = dim[3] = is->patch;
+    tinyi_params_add(p, &v->patch_w, TINYI_FIRST_XAVIER, 0, 4, dim, "patch_embed.proj.weight");
+    tinyi_vit_vector(p, &v->patch_b, TINYI_FIRST_ZERO, d, "", "patch_embed.proj.bias");
+    for (i = 0; i < is->n_block; i++) {
+        (void)snprintf(prefix, sizeof prefix, "blocks.%d.", (int)i);
+        tinyi_vit_lay_attention(p, &v->block[i], d, prefix);
+        tinyi_vit_lay_wide(p, &v->block[i], d, is->hidden, prefix);
+    }
+    tinyi_vit_vector(p, &v->norm_g, TINYI_FIRST_ONE, d, "", "norm.weight");
+    tinyi_vit_vector(p, &v->norm_b, TINYI_FIRST_ZERO, d, "", "norm.bias");
+    tinyi_vit_matrix(p, &v->head_w, is->n_class, d, "", "head.weight");
+    tinyi_vit_vector(p, &v->head_b, TINYI_FIRST_ZERO, is->n_class, "", "head.bias");
+}
+
+static tiny_status tinyi_vit_read(tiny_ctx *ctx, const tllm_vit_desc *desc, tllm_vit_desc *is)
+{
+    const tiny_idx most = 1 << 20;          /* of any size: what follows is counted with care, but these are factors */
+    memset(is, 0, sizeof *is);
+    if (desc) *is = *desc;
+    if (!is->image) is->image = 32;
+    if (!is->patch) is->patch = 4;
+    if (!is->channels) is->channels = 3;
+    if (!is->d) is->d = 64;
+    if (!is->n_head) is->n_head = 4;
+    if (!is->n_block) is->n_block = 4;
+    if (!is->n_class) is->n_class = 10;
+    if (is->eps == 0.0) is->eps = 1e-6;
+    if (is->image < 1 || is->image > 32767 || is->patch < 1 || is->patch > is->image || is->image % is->patch)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "vit: pieces of %td pixels do not divide an image of %td (at most 32767)", is->patch, is->image);
+    if (is->d < 1 || is->d > most || is->n_head < 1 || is->d % is->n_head) return tinyi_fail(ctx, TINY_E_ARGUMENT, "vit: %td heads do not divide %td numbers of a token", is->n_head, is->d);
+    if (!is->hidden) is->hidden = 4 * is->d;
+    if (is->channels < 1 || is->channels > most || is->hidden < 1 || is->hidden > 4 * most || is->n_class < 1 || is->n_class > most)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "vit: %td colours, %td hidden numbers, %td classes: each must be 1 to %td", is->channels, is->hidden, is->n_class, most);
+    if (is->n_block < 1 || is->n_block > TLLM_VIT_BLOCKS) return tinyi_fail(ctx, TINY_E_ARGUMENT, "vit: %td blocks, there may be 1 to %d", is->n_block, TLLM_VIT_BLOCKS);
+    if (!(is->eps > 0.0 && is->eps < 1.0)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "vit: eps %g of the norms is not between 0 and 1", is->eps);
+    if (is->dtype != TINY_F32 && is->dtype != TINY_F64) return tinyi_fail(ctx, TINY_E_DTYPE, "vit: weights must be f32 or f64");
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_vit_open(tiny_ctx *ctx, const tllm_vit_desc *desc, tllm_vit **out)
+{
+    tllm_vit_desc is;
+    tllm_vit *v;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "vit: there is no place for the result");
+    st = tinyi_vit_read(ctx, desc, &is);
+    if (st) return st;
+    v = (tllm_vit *)tiny_alloc(ctx, sizeof *v);
+    if (!v) return tiny_ctx_status(ctx);
+    memset(v, 0, sizeof *v);
+    v->ctx = ctx;
+    v->is = is;
+    tinyi_params_begin(&v->p, ctx, is.dtype, tiny_rng_make(is.seed, 0x766974));
+    v->block = (tllm_vit_block *)tinyi_alloc(ctx, (size_t)is.n_block, sizeof *v->block);
+    if (!v->block) st = tiny_ctx_status(ctx);
+    else {
+        memset(v->block, 0, (size_t)is.n_block * sizeof *v->block);
+        tinyi_vit_lay(v);
+        st = tinyi_params_place(&v->p, "vit");
+    }
+    if (!st) {
+        tinyi_vit_lay(v);
+        st = v->p.st;
+    }
+    if (st) tllm_vit_close(v);
+    else *out = v;
+    return st;
+}
+
+TINY_API void tllm_vit_close(tllm_vit *v)
+{
+    if (!v) return;
+    tinyi_params_free(&v->p);
+    tiny_free(v->ctx, v->block);
+    tiny_free(v->ctx, v);
+}
+
+TINY_API const tllm_vit_desc *tllm_vit_is(const tllm_vit *v) { return v ? &v->is : NULL; }
+TINY_API tiny_idx tllm_vit_tokens(const tllm_vit *v) { return v ? v->pos.dim[0] : 0; }
+TINY_API const tllm_vit_block *tllm_vit_block_of(const tllm_vit *v, tiny_idx i) { return v && i >= 0 && i < v->is.n_block ? &v->block[i] : NULL; }
+
+TINY_API const tiny_param *tllm_vit_params(const tllm_vit *v, size_t *n)
+{
+    if (n) *n = v ? v->p.n : 0;
+    return v ? v->p.param : NULL;
+}
+
+TINY_API const tiny_param *tllm_vit_param(const tllm_vit *v, const char *name)
+{
+    size_t i;
+    for (i = 0; v && name && i < v->p.n; i++)
+        if (!strcmp(v->p.param[i].name, name)) return &v->p.param[i];
+    return NULL;
+}
+
+/* ---- the way through */
+
+static tiny_tensor tinyi_vit_bad(tiny_tape *tape, const char *text)
+{
+    tiny_tensor none;
+    memset(&none, 0, sizeof none);
+    (void)tinyi_tape_refuse(tape, TINY_E_SHAPE, text);
+    return none;
+}
+
+static tiny_tensor tinyi_vit_as(tiny_tape *tape, const tiny_tensor *x, int rank, tiny_idx a, tiny_idx b, tiny_idx c)
+{
+    tiny_idx dim[3];
+    dim[0] = a; dim[1] = b; dim[2] = c;
+    return tiny_tape_reshape(tape, x, rank, dim);
+}
+
+static tiny_tensor tinyi_vit_norm(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *g, const tiny_tensor *b, double eps)
+{
+    tiny_norm_params p;
+    memset(&p, 0, sizeof p);
+    p.eps = (float)eps;
+    return tiny_tape_call(tape, TINY_OP_LAYERNORM, x, g, b, NULL, &p);
+}
+
+/* rows i of (3 d, ...) */
+static tiny_tensor tinyi_vit_third(const tiny_tensor *t, int i)
+{
+    tiny_tensor part = *t;
+    part.dim[0] /= 3;
+    part.data = (unsigned char *)t->data + (size_t)(i * part.dim[0] * t->stride[0]) * tiny_dtype_bytes(t->dtype);
+    return part;
+}
+
+/* c x + e y; a scalar without data is 1 */
+static tiny_tensor tinyi_vit_join(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *c, const tiny_tensor *y, const tiny_tensor *e)
+{
+    tiny_tensor a = *x, b = *y;
+    if (c->data) a = tiny_tape_mul(tape, x, c);
+    if (e->data) b = tiny_tape_mul(tape, y, e);
+    return tiny_tape_add(tape, &a, &b);
+}
+
+TINY_API tiny_tensor tllm_vit_attend(tiny_tape *tape, const tllm_vit_block *w, const tllm_vit_at *at, const tiny_tensor *x, const tllm_vit_hooks *hooks, tiny_tensor *keys)
+{
+    tiny_tensor y, part[3], o, none;
+    tiny_idx t, rows, d;
+    int i;
+    memset(&none, 0, sizeof none);
+    if (!tape || !w || !at || !x || tiny_tape_status(tape)) return none;
+    if (x->rank != 3 || x->dim[1] != at->batch || at->n_head < 1 || x->dim[2] % at->n_head) return tinyi_vit_bad(tape, "vit: x must be (tokens, batch, numbers of whole heads)");
+    t = x->dim[0];
+    d = x->dim[2];
+    rows = t * at->batch;
+    y = tinyi_vit_norm(tape, x, &w->norm1_g, &w->norm1_b, at->eps);
+    y = tinyi_vit_as(tape, &y, 2, rows, d, 1);
+    for (i = 0; i < 3; i++) {
+        const tiny_tensor m = tinyi_vit_third(&w->qkv_w, i), b = tinyi_vit_third(&w->qkv_b, i);
+        part[i] = tiny_tape_linear(tape, &y, &m, &b, TINY_ACT_NONE);
+        part[i] = tinyi_vit_as(tape, &part[i], 3, t, at->batch * at->n_head, d / at->n_head);
+    }
+    if (keys) *keys = part[1];
+    if (hooks && hooks->mix && !tiny_tape_status(tape)) o = hooks->mix(tape, hooks->user, at, &part[0], &part[1], &part[2]);
+    else o = tiny_tape_call(tape, TINY_OP_ATTENTION, &part[0], &part[1], &part[2], NULL, NULL);
+    o = tinyi_vit_as(tape, &o, 2, rows, d, 1);
+    o = tiny_tape_linear(tape, &o, &w->out_w, &w->out_b, TINY_ACT_NONE);
+    o = tinyi_vit_as(tape, &o, 3, t, at->batch, d);
+    return tinyi_vit_join(tape, x, &w->c[0], &o, &w->c[1]);
+}
+
+TINY_API tiny_tensor tllm_vit_wide(tiny_tape *tape, const tllm_vit_block *w, const tllm_vit_at *at, const tiny_tensor *x)
+{
+    tiny_tensor y, none;
+    memset(&none, 0, sizeof none);
+    if (!tape || !w || !at || !x || tiny_tape_status(tape)) return none;
+    if (x->rank != 3) return tinyi_vit_bad(tape, "vit: x must be (tokens, batch, numbers)");
+    y = tinyi_vit_norm(tape, x, &w->norm2_g, &w->norm2_b, at->eps);
+    y = tinyi_vit_as(tape, &y, 2, x->dim[0] * x->dim[1], x->dim[2], 1);
+    y = tiny_tape_linear(tape, &y, &w->up_w, &w->up_b, TINY_ACT_NONE);
+    y = tiny_tape_call(tape, TINY_OP_GELU, &y, NULL, NULL, NULL, NULL);     /* by itself: its slope does not need the product again */
+    y = tiny_tape_linear(tape, &y, &w->down_w, &w->down_b, TINY_ACT_NONE);
+    y = tinyi_vit_as(tape, &y, 3, x->dim[0], x->dim[1], x->dim[2]);
+    return tinyi_vit_join(tape, x, &w->c[2], &y, &w->c[3]);
+}
+
+/* tokens (T, B, d) of images: the class token, then the pieces row by row */
+static tiny_tensor tinyi_vit_embed(tiny_tape *tape, const tllm_vit *v, const tiny_tensor *images)
+{
+    const tllm_vit_desc *is = &v->is;
+    const tiny_idx batch = images->dim[0], pieces = v->pos.dim[0] - 1, n = is->channels * is->patch * is->patch;
+    tiny_patch_params p;
+    tiny_tensor x[2], w, pos = v->pos;
+    memset(&p, 0, sizeof p);
+    p.size[0] = p.size[1] = p.stride[0] = p.stride[1] = (int)is->patch;
+    x[1] = tiny_tape_call(tape, TINY_OP_IM2COL, images, NULL, NULL, NULL, &p);      /* (n, batch pieces) */
+    x[1] = tinyi_vit_as(tape, &x[1], 3, n, batch, pieces);
+    if (tiny_tape_status(tape)) return x[1];
+    x[1] = tiny_tensor_swap(x[1], 0, 2);
+    x[1] = tiny_tape_call(tape, TINY_OP_COPY, &x[1], NULL, NULL, NULL, NULL);
+    x[1] = tinyi_vit_as(tape, &x[1], 2, pieces * batch, n, 1);
+    w = tinyi_vit_as(tape, &v->patch_w, 2, is->d, n, 1);
+    x[1] = tiny_tape_linear(tape, &x[1], &w, &v->patch_b, TINY_ACT_NONE);
+    x[1] = tinyi_vit_as(tape, &x[1], 3, pieces, batch, is->d);
+    x[0] = v->cls;                          /* (1, B, d), the same for all images */
+    x[0].rank = 3;
+    x[0].dim[0] = 1; x[0].dim[1] = batch; x[0].dim[2] = is->d;
+    x[0].stride[0] = x[0].stride[1] = 0; x[0].stride[2] = 1;
+    if (tiny_tape_status(tape)) return x[1];
+    x[0] = tiny_tape_concat(tape, 2, x, 0);
+    pos.rank = 3;                           /* (T, 1, d) */
+    pos.dim[2] = is->d; pos.stride[2] = 1;
+    pos.dim[1] = 1; pos.stride[1] = 0;
+    return tiny_tape_add(tape, &x[0], &pos);
+}
+
+TINY_API tiny_tensor tllm_vit_run(tiny_tape *tape, const tllm_vit *v, const tiny_tensor *images, const tllm_vit_hooks *hooks)
+{
+    tiny_tensor x, keys;
+    tllm_vit_at at;
+    tiny_idx i;
+    memset(&x, 0, sizeof x);
+    if (!tape || tiny_tape_status(tape)) return x;
+    if (!v || !images || tiny_tensor_check(images) || images->rank != 4 || images->dim[0] < 1 || images->dim[1] != v->is.channels || images->dim[2] != v->is.image ||
+        images->dim[3] != v->is.image || images->dtype != v->is.dtype)
+        return tinyi_vit_bad(tape, "vit: images must be (at least 1, channels, size, size), of the type of the weights");
+    x = tinyi_vit_embed(tape, v, images);
+    memset(&at, 0, sizeof at);
+    at.batch = images->dim[0];
+    at.n_head = v->is.n_head;
+    at.eps = v->is.eps;
+    for (i = 0; i < v->is.n_block && !tiny_tape_status(tape); i++) {
+        at.i_block = i;
+        x = tllm_vit_attend(tape, &v->block[i], &at, &x, hooks, &keys);
+        if (hooks && hooks->between && !tiny_tape_status(tape)) x = hooks->between(tape, hooks->user, &at, &x, &keys);
+        if (!tiny_tape_status(tape) && (x.rank != 3 || x.dim[0] < 1 || x.dim[1] != at.batch || x.dim[2] != v->is.d))
+            return tinyi_vit_bad(tape, "vit: a hook must leave tokens (at least 1, batch, numbers)");
+        x = tllm_vit_wide(tape, &v->block[i], &at, &x);
+    }
+    if (tiny_tape_status(tape)) return x;
+    x.rank = 2;                             /* the class token of each image */
+    x.dim[0] = x.dim[1]; x.dim[1] = x.dim[2];
+    x.stride[0] = x.stride[1]; x.stride[1] = x.stride[2];
+    x = tinyi_vit_norm(tape, &x, &v->norm_g, &v->norm_b, v->is.eps);
+    return tiny_tape_linear(tape, &x, &v->head_w, &v->head_b, TINY_ACT_NONE);
+}
+
+/* ---- a task */
+
+static tiny_tensor tinyi_vit_logits(tiny_tape *tape, const tllm_vit_task *task, const tiny_tensor *x)
+{
+    return task->other ? task->other(tape, task->net, x) : tllm_vit_run(tape, task->vit, x, task->hooks);
+}
+
+TINY_API tiny_tensor tllm_vit_loss(tiny_tape *tape, void *user, const uint32_t *sample, tiny_idx n)
+{
+    const tllm_vit_task *task = (const tllm_vit_task *)user;
+    tiny_tensor x, label, y;
+    memset(&y, 0, sizeof y);
+    if (!task) return y;
+    x = tiny_tape_rows(tape, task->images, sample, n);
+    label = tiny_tape_rows(tape, task->labels, sample, n);
+    if (tiny_tape_status(tape)) return y;
+    y = tinyi_vit_logits(tape, task, &x);
+    return tiny_tape_cross_entropy(tape, &y, &label, task->smoothing);
+}
+
+#define TINYI_VIT_BATCH 64
+
+static void tinyi_vit_count(const tiny_tensor *logits, const int32_t *label, tiny_idx step, tiny_idx *right)
+{
+    tiny_idx i, k;
+    for (i = 0; i < logits->dim[0]; i++) {
+        const tiny_idx row = i * logits->stride[0];
+        tiny_idx best = 0;
+        for (k = 1; k < logits->dim[1]; k++)
+            if (tinyi_real(logits->data, logits->dtype, row + k) > tinyi_real(logits->data, logits->dtype, row + best)) best = k;
+        *right += best == (tiny_idx)label[i * step];
+    }
+}
+
+TINY_API tiny_status tllm_vit_right(tiny_ctx *ctx, const tllm_vit_task *task, tiny_idx first, tiny_idx n, tiny_idx *right)
+{
+    tiny_tape_desc td;
+    tiny_tape *tape = NULL;
+    tiny_tensor x, y;
+    tiny_idx i, sum = 0, batch = TINYI_MIN(n, TINYI_VIT_BATCH);
+    tiny_status st = tinyi_ctx_check(ctx);
+    int turn;
+    if (right) *right = 0;
+    if (st) return st;
+    if (!task || (!task->vit && !task->other) || !task->images || !task->labels || !right) return tinyi_fail(ctx, TINY_E_ARGUMENT, "vit: a network, images, labels and a place for the result are needed");
+    if (tiny_tensor_check(task->images) || task->images->rank != 4 || tiny_tensor_check(task->labels) || task->labels->rank != 1 || task->labels->dtype != TINY_I32 ||
+        task->labels->dim[0] != task->images->dim[0])
+        return tinyi_fail(ctx, TINY_E_SHAPE, "vit: there must be an i32 label for each image (n, channels, size, size)");
+    if (first < 0 || n < 0 || first > task->images->dim[0] || n > task->images->dim[0] - first)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "vit: images %td to %td of %td", first, first + n, task->images->dim[0]);
+    memset(&td, 0, sizeof td);
+    td.no_grad = 1;
+    for (turn = 0; !st && turn < 2 && n; turn++) {  /* how much memory, and then in earnest */
+        td.dry = !turn;
+        st = tiny_tape_open(ctx, &td, &tape);
+        for (i = 0; !st && i < n; i += batch) {
+            const tiny_tape_mark mark = tiny_tape_now(tape);
+            x = *task->images;
+            x.dim[0] = TINYI_MIN(batch, n - i);
+            x.data = (unsigned char *)x.data + (size_t)((first + i) * x.stride[0]) * tiny_dtype_bytes(x.dtype);
+            y = tinyi_vit_logits(tape, task, &x);
+            st = tiny_tape_status(tape);
+            if (!st && turn) tinyi_vit_count(&y, (const int32_t *)task->labels->data + (first + i) * task->labels->stride[0], task->labels->stride[0], &sum);
+            if (!turn) break;
+            tiny_tape_release(tape, mark);
+        }
+        td.bytes = tiny_tape_high(tape);
+        tiny_tape_close(tape);
+        tape = NULL;
+    }
+    if (!st) *right = sum;
+    return st;
+}
+#endif
+
+/* src/llm/vision/tome.c - merging tokens: matching, sizes, tracking, schedules
+ * Papers   D. Bolya et al., 2022 (arXiv 2210.09461), appendix D; schedules: Y. Xiong et al., 2024 (arXiv 2403.09192), the authors' code.
+ * Formula  m[t] = sum over heads of the keys of t (their mean has the same direction), u[t] = m[t] / |m[t]|;
+ *          score[a] = max over odd b of u[a] . u[b];  the r largest scores, the first of equals, are the pairs.
+ * Data     a match is one block of i32: t places, t - r origins, r sources and r targets for each image, images side by side.
+ * Cost     t^2 d / 4 multiply-adds an image, by dot products of rows: every pair by the same instructions, so that equal tokens are equal.
+ * Error    a score of the fast form is off by at most (d + 8) u: pairs whose scores are that near may be taken in the other order.
+ *          The order is a matter of these scores only: sorted stably as integers.
+ * Left out random partition of A and B, and matching by other metrics: the authors compare them and stay with this one.       */
+#include <string.h>
+
+TINY_API tiny_idx tllm_tome_count(tiny_idx t, tiny_idx r, unsigned flags)
+{
+    const tiny_idx kept = (flags & TLLM_TOME_CLASS ? 1 : 0) + (flags & TLLM_TOME_DISTILL ? 1 : 0);
+    if (flags & TLLM_TOME_DISTILL && t < 4) return 0;       /* token 1 is all of B */
+    return TINYI_MAX(0, TINYI_MIN(r, (t - kept) / 2));
+}
+
+TINYI_FN int tinyi_tome_read(const tiny_tensor *match, tiny_idx t, tiny_idx batch, tinyi_tome *m)
+{
+    if (t < 0 || t > TLLM_TOME_TOKENS || match->dtype != TINY_I32 || match->rank != 2 || match->dim[1] != batch || match->dim[0] < 2 * t || match->dim[0] > 2 * t + t / 2 || !tiny_tensor_is_dense(match)) return 0;
+    m->t = t;
+    m->batch = batch;
+    m->r = match->dim[0] - 2 * t;
+    m->to = (const int32_t *)match->data;
+    m->from = m->to ? m->to + t * batch : NULL;
+    m->src = m->to ? m->from + (t - m->r) * batch : NULL;
+    m->dst = m->to ? m->src + m->r * batch : NULL;
+    return 1;
+}
+
+TINYI_FN tiny_status tinyi_tome_check(tiny_ctx *ctx, const char *name, const tinyi_tome *m)
+{
+    const tiny_idx left = m->t - m->r, all = (2 * m->t + m->r) * m->batch;
+    tiny_idx i;
+    for (i = 0; i < all; i++) {
+        const tiny_idx most = i < m->t * m->batch ? left : m->t;
+        if (m->to[i] < 0 || m->to[i] >= most) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: number %td of the match is %ld, it must be below %td", name, i, (long)m->to[i], most);
+    }
+    for (i = 0; i < left * m->batch; i++)
+        if (m->to[m->from[i] * m->batch + i % m->batch] != i / m->batch)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: output %td of image %td comes from token %ld, which goes elsewhere", name, i / m->batch, i % m->batch, (long)m->from[i]);
+    for (i = 0; i < m->r * m->batch; i++)
+        if (m->to[m->src[i] * m->batch + i % m->batch] != m->to[m->dst[i] * m->batch + i % m->batch] || m->src[i] == m->dst[i])
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: pair %td of image %td, tokens %ld and %ld, does not meet", name, i / m->batch, i % m->batch, (long)m->src[i], (long)m->dst[i]);
+    return TINY_OK;
+}
+
+TINY_API tiny_tensor tllm_tome_part(const tiny_tensor *match, tiny_idx t, tllm_tome_parts part)
+{
+    tinyi_tome m;
+    tiny_tensor y;
+    memset(&y, 0, sizeof y);
+    if (!match || !tinyi_tome_read(match, t, match->rank == 2 ? match->dim[1] : 0, &m)) return y;
+    y = *match;
+    y.dim[0] = part == TLLM_TOME_TO ? t : part == TLLM_TOME_FROM ? t - m.r : m.r;
+    y.data = (int32_t *)match->data + (part == TLLM_TOME_TO ? 0 : part == TLLM_TOME_FROM ? t : part == TLLM_TOME_SOURCE ? 2 * t - m.r : 2 * t) * m.batch;
+    return y;
+}
+
+/* ---- matching */
+
+typedef struct tinyi_tome_job {
+    const tiny_tensor *keys;
+    tiny_idx t, r, batch, heads, d, n_a, n_b;
+    unsigned flags;
+    int plain;
+    int32_t *to, *from, *src, *dst;
+    float *unit;                            /* (batch, t, d) */
+    double *metric;                         /* reference: (t, d) of one image */
+    float *best;                            /* (batch, n_a) */
+    int32_t *with;                          /* (batch, n_a): which of B */
+    uint64_t *item;                         /* (batch, 2 n_a) */
+} tinyi_tome_job;
+
+static tiny_idx tinyi_tome_key(const tinyi_tome_job *j, tiny_idx t, tiny_idx b, tiny_idx head) { return t * j->keys->stride[0] + (b * j->heads + head) * j->keys->stride[1]; }
+
+TINY_REF_BEGIN
+static void tinyi_tome_scores_ref(const tinyi_tome_job *j, tiny_idx b)
+{
+    tiny_idx t, h, i, a, c;
+    for (t = 0; t < j->t; t++) {
+        double *m = j->metric + t * j->d, square = 0.0, r;
+        for (i = 0; i < j->d; i++) {
+            for (m[i] = 0.0, h = 0; h < j->heads; h++) m[i] += tinyi_real(j->keys->data, j->keys->dtype, tinyi_tome_key(j, t, b, h) + i * j->keys->stride[2]);
+            square += m[i] * m[i];
+        }
+        r = square > 0.0 && square < (double)INFINITY ? 1.0 / tinyi_sqrt64(square) : 0.0;
+        for (i = 0; i < j->d; i++) m[i] = r == 0.0 ? 0.0 : m[i] * r;
+    }
+    for (a = 0; a < j->n_a; a++) {
+        float *best = j->best + b * j->n_a + a;
+        *best = -INFINITY;
+        j->with[b * j->n_a + a] = 0;
+        if (!a && (j->flags & TLLM_TOME_CLASS)) continue;
+        for (c = j->flags & TLLM_TOME_DISTILL ? 1 : 0; c < j->n_b; c++) {
+            double s = 0.0;
+            for (i = 0; i < j->d; i++) s += j->metric[2 * a * j->d + i] * j->metric[(2 * c + 1) * j->d + i];
+            if (tinyi_round_f32(s) > *best) {
+                *best = tinyi_round_f32(s);
+                j->with[b * j->n_a + a] = (int32_t)c;
+            }
+        }
+    }
+}
+TINY_REF_END
+
+static void tinyi_tome_unit(tiny_team *team, const tinyi_tome_job *j, tiny_idx b, tiny_idx t)
+{
+    const tinyi_fn_axpy_f32 axpy = TINYI_K(team, axpy_f32);
+    const float *keys = (const float *)j->keys->data;
+    const tiny_idx step = j->d > 1 ? j->keys->stride[2] : 1;
+    float *m = j->unit + (b * j->t + t) * j->d, square;
+    tiny_idx h, i;
+    double r;
+    for (h = 0; h < j->heads; h++) {
+        const float *k = keys + tinyi_tome_key(j, t, b, h);
+        if (step != 1 && !h) tinyi_row_gather(m, k, j->d, step);
+        else if (step != 1) for (i = 0; i < j->d; i++) m[i] += k[i * step];
+        else if (!h) memcpy(m, k, (size_t)j->d * sizeof *m);
+        else axpy(m, k, (size_t)j->d, 1.0f);
+    }
+    square = TINYI_K(team, dot_f32)(m, m, (size_t)j->d);
+    r = (double)square;
+    if (!(square > 1e-30f && square < 1e30f))       /* in float it may be too long or too short */
+        for (r = 0.0, i = 0; i < j->d; i++) r += (double)m[i] * (double)m[i];
+    if (!(r > 0.0 && r < (double)INFINITY)) {
+        for (i = 0; i < j->d; i++) m[i] = 0.0f;
+        return;
+    }
+    r = 1.0 / tinyi_sqrt64(r);
+    if (r < 1e-30 || r > 1e30) for (i = 0; i < j->d; i++) m[i] = (float)((double)m[i] * r);
+    else TINYI_K(team, scale_f32)(m, m, (size_t)j->d, (float)r, 0.0f);
+}
+
+static void tinyi_tome_score(tiny_team *team, const tinyi_tome_job *j, tiny_idx b, tiny_idx a)
+{
+    const tinyi_fn_dot_f32 dot = TINYI_K(team, dot_f32);
+    const float *unit = j->unit + b * j->t * j->d, *of = unit + 2 * a * j->d;
+    float best = -INFINITY;
+    tiny_idx c, with = 0;
+    if (a || !(j->flags & TLLM_TOME_CLASS))
+        for (c = j->flags & TLLM_TOME_DISTILL ? 1 : 0; c < j->n_b; c++) {
+            const float s = dot(of, unit + (2 * c + 1) * j->d, (size_t)j->d);
+            if (s > best) {
+                best = s;
+                with = c;
+            }
+        }
+    j->best[b * j->n_a + a] = best;
+    j->with[b * j->n_a + a] = (int32_t)with;
+}
+
+static uint32_t tinyi_tome_sort_key(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, 4);
+    return ~tinyi_sort_key_f32(u);          /* the largest first */
+}
+
+/* out of the scores of an image: the pairs, and where everything goes */
+static void tinyi_tome_choose(const tinyi_tome_job *j, tiny_idx b)
+{
+    const tiny_idx n_left = j->n_a - j->r, batch = j->batch;
+    uint64_t *item = j->item + b * 2 * j->n_a;
+    tiny_idx k, a;
+    for (a = 0; a < j->n_a; a++) item[a] = (uint64_t)tinyi_tome_sort_key(j->best[b * j->n_a + a]) << 32 | (uint64_t)a;
+    tinyi_sort_pairs(item, item + j->n_a, (size_t)j->n_a);
+    if (j->flags & TLLM_TOME_CLASS) {       /* what is left, in the order that it had */
+        for (k = j->r; k < j->n_a; k++) item[k] = (item[k] & 0xffffffffu) << 32 | (item[k] & 0xffffffffu);
+        tinyi_sort_pairs(item + j->r, item + j->n_a, (size_t)n_left);
+    }
+    for (k = 0; k < n_left + j->n_b; k++) {
+        const int of_b = k >= n_left;
+        const tiny_idx token = of_b ? 2 * (k - n_left) + 1 : 2 * (tiny_idx)(item[j->r + k] & 0xffffffffu);
+        tiny_idx at = k;
+        if (j->flags & TLLM_TOME_DISTILL) at = k == n_left ? 1 : k && k < n_left ? k + 1 : k;
+        j->from[at * batch + b] = (int32_t)token;
+        j->to[token * batch + b] = (int32_t)at;
+    }
+    for (k = 0; k < j->r; k++) {
+        const tiny_idx source = (tiny_idx)(item[k] & 0xffffffffu), target = 2 * (tiny_idx)j->with[b * j->n_a + source] + 1;
+        j->src[k * batch + b] = (int32_t)(2 * source);
+        j->dst[k * batch + b] = (int32_t)target;
+        j->to[2 * source * batch + b] = j->to[target * batch + b];
+    }
+}
+
+static void tinyi_tome_team(tiny_team *team, void *arg)
+{
+    tinyi_tome_job *j = (tinyi_tome_job *)arg;
+    tiny_idx i, end;
+    if (!j->plain) {
+        (void)TINYI_K(team, dot_f32);       /* thread 0 tells where it ran, with a task or without */
+        while (tiny_take(team, j->batch * j->t, 32, &i, &end))
+            for (; i < end; i++) tinyi_tome_unit(team, j, i / j->t, i % j->t);
+        tiny_barrier(team);
+        while (tiny_take(team, j->batch * j->n_a, 8, &i, &end))
+            for (; i < end; i++) tinyi_tome_score(team, j, i / j->n_a, i % j->n_a);
+        tiny_barrier(team);
+    }
+    while (tiny_take(team, j->batch, 1, &i, &end)) for (; i < end; i++) tinyi_tome_choose(j, i);
+}
+
+TINY_API tiny_status tllm_tome_match(tiny_ctx *ctx, const tiny_tensor *keys, tiny_idx batch, unsigned flags, const tiny_tensor *match)
+{
+    tinyi_tome_job j;
+    tinyi_tome m;
+    size_t floats, scores, bytes;
+    unsigned char *room;
+    char have[96];
+    tiny_idx b;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!keys || !match || tiny_tensor_check(keys) || tiny_tensor_check(match)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tome: keys and a match are needed");
+    if (flags & ~3u) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tome: flags %u are unknown", flags);
+    if (keys->rank != 3 || !tinyi_is_real(keys) || batch < 1 || keys->dim[1] % batch || !keys->dim[1])
+        return tinyi_fail(ctx, TINY_E_SHAPE, "tome: keys are %s, they must be (tokens, %td images of some heads, numbers) of f32 or f64", tinyi_shape_text(keys, have), batch);
+    memset(&j, 0, sizeof j);
+    j.t = keys->dim[0];
+    if (j.t < 1 || j.t > TLLM_TOME_TOKENS) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tome: %td tokens, there may be 1 to %d", j.t, TLLM_TOME_TOKENS);
+    if (!tinyi_tome_read(match, j.t, batch, &m) || m.r > tllm_tome_count(j.t, m.r, flags))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "tome: the match is %s, it must be dense i32, %td x %td for r merges of at most %td", tinyi_shape_text(match, have), 2 * j.t, batch,
+                          tllm_tome_count(j.t, j.t, flags));
+    j.keys = keys;
+    j.r = m.r;
+    j.batch = batch;
+    j.heads = keys->dim[1] / batch;
+    j.d = keys->dim[2];
+    j.n_a = (j.t + 1) / 2;
+    j.n_b = j.t / 2;
+    j.flags = flags;
+    j.to = (int32_t *)match->data;
+    j.from = j.to + j.t * batch;
+    j.src = j.from + (j.t - j.r) * batch;
+    j.dst = j.src + j.r * batch;
+    j.plain = tiny_ctx_target(ctx) == TINY_TARGET_REFERENCE || keys->dtype == TINY_F64;
+    /* items, then scores, then the unit rows: each piece keeps the alignment of the next */
+    if (!tinyi_size_mul((size_t)batch, (size_t)j.n_a, &scores) || !tinyi_size_mul((size_t)j.t, (size_t)j.d, &floats) || (!j.plain && !tinyi_size_mul(floats, (size_t)batch, &floats)) ||
+        floats > SIZE_MAX / 32 || scores > SIZE_MAX / 64)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "tome: %td images of %td tokens of %td numbers are more than can be addressed", batch, j.t, j.d);
+    bytes = scores * (2 * sizeof(uint64_t) + sizeof(float) + sizeof(int32_t)) + floats * (j.plain ? sizeof(double) : sizeof(float));
+    room = (unsigned char *)tiny_alloc(ctx, bytes);
+    if (!room) return tiny_ctx_status(ctx);
+    j.item = (uint64_t *)(void *)room;
+    room += scores * 2 * sizeof(uint64_t);
+    j.best = (float *)(void *)room;
+    j.with = (int32_t *)(void *)(room + scores * sizeof(float));
+    room += scores * (sizeof(float) + sizeof(int32_t));
+    j.metric = (double *)(void *)room;
+    j.unit = (float *)(void *)room;
+    for (b = 0; b < batch && j.plain; b++) tinyi_tome_scores_ref(&j, b);
+    st = tiny_parallel_loose(ctx, j.plain ? 1 : 0, 0, 0, tinyi_tome_team, &j);
+    if (!st && j.plain) ctx->ran_on = TINY_TARGET_REFERENCE;
+    tiny_free(ctx, j.item);
+    return st;
+}
+
+/* ---- what follows a match */
+
+TINY_REF_BEGIN
+TINY_API tiny_status tllm_tome_sizes(tiny_ctx *ctx, const tiny_tensor *size, const tiny_tensor *match, const tiny_tensor *next)
+{
+    tinyi_tome m;
+    tiny_idx i;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!size || !match || !next || tiny_tensor_check(size) || tiny_tensor_check(match) || tiny_tensor_check(next)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tome: sizes before and after, and a match, are needed");
+    if (size->rank != 2 || !tinyi_is_real(size) || !tiny_tensor_is_dense(size) || !tinyi_tome_read(match, size->dim[0], size->dim[1], &m) || next->dtype != size->dtype || next->rank != 2 ||
+        !tiny_tensor_is_dense(next) || next->dim[0] != m.t - m.r || next->dim[1] != m.batch)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "tome: sizes must be dense (t, batch) and (t - r, batch) of one type, the match (2 t + r, batch)");
+    st = tinyi_tome_check(ctx, "tome", &m);
+    if (st) return st;
+    for (i = 0; i < (m.t - m.r) * m.batch; i++) tinyi_real_set(next->data, next->dtype, i, tinyi_real(size->data, size->dtype, m.from[i] * m.batch + i % m.batch));
+    for (i = 0; i < m.r * m.batch; i++) {
+        const tiny_idx to = m.to[m.src[i] * m.batch + i % m.batch] * m.batch + i % m.batch;
+        tinyi_real_set(next->data, next->dtype, to, tinyi_real(next->data, next->dtype, to) + tinyi_real(size->data, size->dtype, m.src[i] * m.batch + i % m.batch));
+    }
+    return TINY_OK;
+}
+TINY_REF_END
+
+TINY_API tiny_status tllm_tome_unmerge(tiny_ctx *ctx, const tiny_tensor *y, const tiny_tensor *to, const tiny_tensor *x)
+{
+    tiny_idx k, b;
+    size_t es;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!y || !to || !x || tiny_tensor_check(y) || tiny_tensor_check(to) || tiny_tensor_check(x)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tome: merged tokens, where each went, and a place for all are needed");
+    if (y->rank != 3 || x->rank != 3 || to->rank != 2 || to->dtype != TINY_I32 || x->dtype != y->dtype || x->dim[0] != to->dim[0] || x->dim[1] != to->dim[1] || y->dim[1] != x->dim[1] ||
+        x->dim[2] != y->dim[2] || !tiny_tensor_is_dense(x) || !tiny_tensor_is_dense(y) || !tiny_tensor_is_dense(to))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "tome: x must be (t, batch, d) and y (fewer, batch, d) of one type, to (t, batch) i32, all dense");
+    es = (size_t)x->dim[2] * tiny_dtype_bytes(x->dtype);
+    for (k = 0; k < x->dim[0] * x->dim[1]; k++) {
+        const int32_t at = ((const int32_t *)to->data)[k];
+        if (at < 0 || at >= y->dim[0]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tome: token %td went to %ld, there are %td", k / x->dim[1], (long)at, y->dim[0]);
+    }
+    for (k = 0; k < x->dim[0] && es; k++)
+        for (b = 0; b < x->dim[1]; b++)
+            memcpy((unsigned char *)x->data + (size_t)(k * x->dim[1] + b) * es, (const unsigned char *)y->data + (size_t)(((const int32_t *)to->data)[k * x->dim[1] + b] * x->dim[1] + b) * es, es);
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_tome_track(tiny_ctx *ctx, const tiny_tensor *place, const tiny_tensor *match, tiny_idx t)
+{
+    int32_t *at;
+    tinyi_tome m;
+    tiny_idx i, n;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!place || tiny_tensor_check(place) || place->dtype != TINY_I32 || place->rank != 2 || !tiny_tensor_is_dense(place) || place->dim[0] > TLLM_TOME_TOKENS)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "tome: places must be dense i32 (tokens, batch)");
+    if (match && (tiny_tensor_check(match) || !tinyi_tome_read(match, t, place->dim[1], &m))) return tinyi_fail(ctx, TINY_E_SHAPE, "tome: the match is not one of %td tokens of %td images", t, place->dim[1]);
+    at = (int32_t *)place->data;
+    n = tiny_tensor_count(place);
+    for (i = 0; i < n && match; i++)
+        if (at[i] < 0 || at[i] >= t) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tome: token %td stands at %ld of %td", i / m.batch, (long)at[i], t);
+    for (i = 0; i < n; i++) at[i] = match ? m.to[at[i] * m.batch + i % m.batch] : (int32_t)(i / place->dim[1]);
+    return TINY_OK;
+}
+
+/* ---- schedules */
+
+TINY_API const tiny_idx *tllm_tome_scheduled(tllm_tome_schedule schedule, tiny_idx *n_block)
+{
+    static const tiny_idx base_low[] = { 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 10 }, base_high[] = { 40, 34, 30, 24, 18, 14, 10, 8, 4, 4, 3, 3 };
+    static const tiny_idx large_low[] = { 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 6 };
+    static const tiny_idx large_high[] = { 20, 19, 18, 17, 15, 13, 13, 12, 10, 9, 8, 6, 6, 4, 4, 4, 3, 3, 2, 2, 1, 1, 1, 1 };
+    const int is = (int)schedule;
+    if (n_block) *n_block = is < 0 || is >= TLLM_TOME_SCHEDULES ? 0 : is < TLLM_TOME_LARGE_LOW ? 12 : 24;
+    return is == TLLM_TOME_BASE_LOW ? base_low : is == TLLM_TOME_BASE_HIGH ? base_high : is == TLLM_TOME_LARGE_LOW ? large_low : is == TLLM_TOME_LARGE_HIGH ? large_high : NULL;
+}
+
+TINY_REF_BEGIN
+TINY_API tiny_status tllm_tome_inflected(tiny_ctx *ctx, tiny_idx r, double f, tiny_idx n_block, tiny_idx *each)
+{
+    tiny_idx i, low;
+    double step;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (r < 0 || r > TLLM_TOME_TOKENS || !(f >= -1.0 && f <= 1.0) || n_block < 1 || !each)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "tome: %td merges in each of %td blocks with the inflection %g: it must be -1 to 1, and there must be blocks", r, n_block, f);
+    low = (tiny_idx)((double)r * (1.0 - f));
+    step = n_block > 1 ? (double)(2 * (r - low)) / (double)(n_block - 1) : 0.0;
+    for (i = 0; i < n_block; i++) each[i] = (tiny_idx)((double)low + step * (double)i);
+    return TINY_OK;
+}
+TINY_REF_END
+
+/* src/llm/vision/merge.c - merging with re-activation, and its gradient: two rows of operations
+ * Paper    Y. Xiong et al., 2024 (arXiv 2403.09192), the authors' code; merging: D. Bolya et al., 2022 (arXiv 2210.09461).
+ * Formula  of one image, pairs i = 1 .. r with tokens src_i and dst_i, s the sizes:
+ *            e_i = s x (src_i) + s x (dst_i);  h_i = (e_i - mean) / sqrt(var + eps);  Z_i = g h_i + b
+ *            w1 = 2 sigmoid(sum_i pa_i Z_i);  w2_i = 2 sigmoid(Z_i . pb) - 1
+ *            y[o] = (s x (from_o) + sum of s x (src_i) (1 + w1 w2_i) over i that go to o) / sum of s
+ *          back, G_i = dy[o] / sum of s, P_i = G_i s x (src_i):
+ *            dw1 = sum_i w2_i P_i, du = dw1 w1 (1 - w1 / 2);  dv_i = (P_i . w1) (1 - w2_i^2) / 2
+ *            d_pa_i = Z_i . du;  d_pb = sum dv_i Z_i;  dZ_i = pa_i du + dv_i pb;  dg = sum dZ_i h_i, db = sum dZ_i
+ *            dh = g dZ_i;  de_i = (dh - mean dh - h_i mean(dh h_i)) / sqrt(var + eps)
+ *            dx[src_i] = s (G_i (1 + w1 w2_i) + de_i);  dx[dst_i] += s de_i;  dx[from_o] += s G
+ *          The match has no gradient, sizes neither.
+ * Threads  the weights of an image are one task, then each output is one; back an image is one task. Sums over images go in their order.
+ * Cost     4 t d numbers moved, 10 r d flops for the weights, 30 r d back: thousandths of a block.
+ * Error    a sum of at most 20 terms of the cases is off by 20 u of its largest term. u_j, with |pa| <= 4 and |Z| <= 5, by (20 + 12) u sum |pa Z| < 1100 u in the
+ *          worst case and 100 u where signs mix; w1 by half of that, and it is multiplied by a w2 below 1 and a share of y: SCALE 400 u.
+ *          Back the same numbers are summed again over r and d: 2000 u of the largest number of each output.
+ * Left out gradients of sizes: they count tokens.                                                                            */
+#include <string.h>
+
+enum { TINYI_TMERGE_PA, TINYI_TMERGE_PB, TINYI_TMERGE_G, TINYI_TMERGE_B };
+
+typedef struct tinyi_tmerge {
+    const tiny_tensor *x, *size, *dy, *w[4];
+    tinyi_tome m;
+    tiny_idx t, r, batch, d;
+    double eps;
+    tiny_dtype type;
+} tinyi_tmerge;
+
+static int tinyi_tmerge_read(const tiny_op *op, int back, tinyi_tmerge *a)
+{
+    const tllm_merge_params *p = (const tllm_merge_params *)op->params;
+    int i;
+    a->x = op->in[TINYI_TMERGE_X];
+    a->size = op->in[TINYI_TMERGE_SIZE];
+    a->dy = back ? op->in[TINYI_TMERGE_W] : NULL;
+    for (i = 0; i < 4; i++) a->w[i] = op->in[TINYI_TMERGE_W + back + i];
+    a->t = a->x->dim[0];
+    a->batch = a->x->dim[1];
+    a->d = a->x->dim[2];
+    a->eps = p && p->eps > 0.0f ? (double)p->eps : 1e-5;
+    a->type = a->x->dtype;
+    if (!tinyi_tome_read(op->in[TINYI_TMERGE_MATCH], a->t, a->batch, &a->m)) return 0;
+    a->r = a->m.r;
+    return 1;
+}
+
+static tiny_status tinyi_tmerge_check(tiny_ctx *ctx, const tiny_op *op, int back, tinyi_tmerge *a)
+{
+    const char *name = back ? "merge_backward" : "merge";
+    const tiny_tensor *x = op->in[TINYI_TMERGE_X], *size = op->in[TINYI_TMERGE_SIZE], *match = op->in[TINYI_TMERGE_MATCH];
+    const tllm_merge_params *p = (const tllm_merge_params *)op->params;
+    char have[96], room[96];
+    size_t count;
+    int i, given = 0;
+    if (!tinyi_is_real(x) || x->rank != 3) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: x is %s, it must be (tokens, batch, numbers) of f32 or f64", name, tinyi_shape_text(x, have));
+    if (size->dtype != x->dtype || size->rank != 2 || size->dim[0] != x->dim[0] || size->dim[1] != x->dim[1] || !tiny_tensor_is_dense(size))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: sizes are %s, they must be dense (tokens, batch) of the type of x, %s", name, tinyi_shape_text(size, have), tinyi_shape_text(x, room));
+    if (!tinyi_tmerge_read(op, back, a))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: the match is %s, it must be dense i32, %td + r x %td, with r at most half of %td tokens (%d at most)", name, tinyi_shape_text(match, have),
+                          2 * x->dim[0], x->dim[1], x->dim[0], TLLM_TOME_TOKENS);
+    for (i = 0; i < 4; i++) given += a->w[i] != NULL;
+    if (given != 0 && given != 4) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: pa, pb, norm_g and norm_b go together", name);
+    for (i = 0; i < given; i++)
+        if (a->w[i]->dtype != x->dtype || a->w[i]->rank != 1 || a->w[i]->dim[0] != (i == TINYI_TMERGE_PA ? a->r : a->d) || !tiny_tensor_is_dense(a->w[i]))
+            return tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s is %s, it must be dense, %td numbers of the type of x%s", name, i == 0 ? "pa" : i == 1 ? "pb" : i == 2 ? "norm_g" : "norm_b",
+                              tinyi_shape_text(a->w[i], have), i == TINYI_TMERGE_PA ? a->r : a->d, i == TINYI_TMERGE_PA ? ": it was learnt for that many merges" : "");
+    if (given && a->r > TLLM_PYRA_PAIRS) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: %td pairs with weights, %d at most", name, a->r, TLLM_PYRA_PAIRS);
+    if (p && !(p->eps >= 0.0f && p->eps < 1.0f)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: eps %g is not between 0 and 1", name, (double)p->eps);
+    /* workspace: rows of d for each pair of an image, and some for each image; views of stride 0 may be longer than any memory */
+    if (!tinyi_size_mul((size_t)a->r + 16, (size_t)a->d + 16, &count) || !tinyi_size_mul(count, 4, &count) || !tinyi_size_add((size_t)a->d, (size_t)a->r + 16, &count) ||
+        !tinyi_size_mul(count, (size_t)a->batch, &count) || count > SIZE_MAX / 64)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %td images with rows of %td numbers are more than can be addressed", name, a->batch, a->d);
+    /* data, but it leads to memory; not there while only shapes are asked for */
+    return op->out[0] && match->data ? tinyi_tome_check(ctx, name, &a->m) : TINY_OK;
+}
+
+static tiny_status tinyi_tmerge_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    tinyi_tmerge a;
+    tiny_idx dim[3];
+    const tiny_status st = tinyi_tmerge_check(ctx, op, 0, &a);
+    if (st) return st;
+    dim[0] = a.t - a.r; dim[1] = a.batch; dim[2] = a.d;
+    tinyi_want(want, a.type, 3, dim);
+    return TINY_OK;
+}
+
+static tiny_status tinyi_tmerge_backward_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    tinyi_tmerge a;
+    tiny_idx dim[2];
+    char have[96];
+    const tiny_status st = tinyi_tmerge_check(ctx, op, 1, &a);
+    if (st) return st;
+    if (a.dy->dtype != a.type || a.dy->rank != 3 || a.dy->dim[0] != a.t - a.r || a.dy->dim[1] != a.batch || a.dy->dim[2] != a.d)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "merge_backward: dy is %s, it must be (%td, %td, %td) of the type of x", tinyi_shape_text(a.dy, have), a.t - a.r, a.batch, a.d);
+    dim[0] = 3; dim[1] = a.d;
+    tinyi_want(&want[0], a.type, 3, a.x->dim);
+    tinyi_want(&want[1], a.type, 1, &a.r);
+    tinyi_want(&want[2], a.type, 2, dim);
+    return TINY_OK;
+}
+
+/* ---- reference: every number out of the formula when it is asked for */
+
+TINY_REF_BEGIN
+static double tinyi_tmerge_at(const tiny_tensor *x, tiny_idx t, tiny_idx b, tiny_idx j) { return tinyi_real(x->data, x->dtype, t * x->stride[0] + b * x->stride[1] + j * x->stride[2]); }
+static double tinyi_tmerge_size(const tinyi_tmerge *a, tiny_idx t, tiny_idx b) { return tinyi_real(a->size->data, a->type, t * a->batch + b); }
+static double tinyi_tmerge_w(const tinyi_tmerge *a, int which, tiny_idx i) { return tinyi_real(a->w[which]->data, a->type, i); }
+static tiny_idx tinyi_tmerge_src(const tinyi_tmerge *a, tiny_idx i, tiny_idx b) { return a->m.src[i * a->batch + b]; }
+static tiny_idx tinyi_tmerge_dst(const tinyi_tmerge *a, tiny_idx i, tiny_idx b) { return a->m.dst[i * a->batch + b]; }
+static tiny_idx tinyi_tmerge_goes(const tinyi_tmerge *a, tiny_idx i, tiny_idx b) { return a->m.to[tinyi_tmerge_src(a, i, b) * a->batch + b]; }
+static double tinyi_tmerge_source(const tinyi_tmerge *a, tiny_idx i, tiny_idx b, tiny_idx j) { return tinyi_tmerge_size(a, tinyi_tmerge_src(a, i, b), b) * tinyi_tmerge_at(a->x, tinyi_tmerge_src(a, i, b), b, j); }
+/* the size of an output, and whether anything merges into it */
+static double tinyi_tmerge_sum(const tinyi_tmerge *a, tiny_idx o, tiny_idx b, int *merged)
+{
+    double s = tinyi_tmerge_size(a, a->m.from[o * a->batch + b], b);
+    tiny_idx i;
+    for (*merged = 0, i = 0; i < a->r; i++)
+        if (tinyi_tmerge_goes(a, i, b) == o) {
+            s += tinyi_tmerge_size(a, tinyi_tmerge_src(a, i, b), b);
+            *merged = 1;
+        }
+    return s;
+}
+
+typedef struct tinyi_tmerge_ref {            /* of one image */
+    const tinyi_tmerge *a;
+    tiny_idx b;
+    double mean[TLLM_PYRA_PAIRS], r[TLLM_PYRA_PAIRS], w2[TLLM_PYRA_PAIRS];
+} tinyi_tmerge_ref;
+
+static double tinyi_tmerge_e(const tinyi_tmerge *a, tiny_idx i, tiny_idx b, tiny_idx j)
+{
+    return tinyi_tmerge_source(a, i, b, j) + tinyi_tmerge_size(a, tinyi_tmerge_dst(a, i, b), b) * tinyi_tmerge_at(a->x, tinyi_tmerge_dst(a, i, b), b, j);
+}
+static double tinyi_tmerge_h(const tinyi_tmerge_ref *f, tiny_idx i, tiny_idx j) { return (tinyi_tmerge_e(f->a, i, f->b, j) - f->mean[i]) * f->r[i]; }
+static double tinyi_tmerge_z(const tinyi_tmerge_ref *f, tiny_idx i, tiny_idx j) { return tinyi_tmerge_w(f->a, TINYI_TMERGE_G, j) * tinyi_tmerge_h(f, i, j) + tinyi_tmerge_w(f->a, TINYI_TMERGE_B, j); }
+static double tinyi_tmerge_twice_sigmoid(double x) { return 2.0 / (1.0 + tinyi_exp64(-x)); }
+static double tinyi_tmerge_w1(const tinyi_tmerge_ref *f, tiny_idx j)
+{
+    double u = 0.0;
+    tiny_idx i;
+    for (i = 0; i < f->a->r; i++) u += tinyi_tmerge_w(f->a, TINYI_TMERGE_PA, i) * tinyi_tmerge_z(f, i, j);
+    return tinyi_tmerge_twice_sigmoid(u);
+}
+
+static void tinyi_tmerge_ref_open(tinyi_tmerge_ref *f, const tinyi_tmerge *a, tiny_idx b)
+{
+    tiny_idx i, j;
+    f->a = a;
+    f->b = b;
+    for (i = 0; i < a->r && a->w[0]; i++) {
+        double sum = 0.0, var = 0.0, v = 0.0;
+        for (j = 0; j < a->d; j++) sum += tinyi_tmerge_e(a, i, b, j);
+        f->mean[i] = sum / (double)TINYI_MAX(a->d, 1);
+        for (j = 0; j < a->d; j++) {
+            const double e = tinyi_tmerge_e(a, i, b, j) - f->mean[i];
+            var += e * e;
+        }
+        f->r[i] = 1.0 / tinyi_sqrt64(var / (double)TINYI_MAX(a->d, 1) + a->eps);
+        for (j = 0; j < a->d; j++) v += tinyi_tmerge_z(f, i, j) * tinyi_tmerge_w(a, TINYI_TMERGE_PB, j);
+        f->w2[i] = tinyi_tmerge_twice_sigmoid(v) - 1.0;
+    }
+}
+
+static void tinyi_tmerge_ref_run(const tiny_op *op)
+{
+    const tiny_tensor *y = op->out[0];
+    tinyi_tmerge_ref f;
+    tinyi_tmerge a;
+    tiny_idx b, o, i, j;
+    if (!tinyi_tmerge_read(op, 0, &a)) return;
+    for (b = 0; b < a.batch; b++) {
+        tinyi_tmerge_ref_open(&f, &a, b);
+        for (o = 0; o < a.t - a.r; o++) {
+            const tiny_idx from = a.m.from[o * a.batch + b];
+            int merged;
+            const double s = tinyi_tmerge_sum(&a, o, b, &merged);
+            for (j = 0; j < a.d; j++) {
+                double sum = tinyi_tmerge_size(&a, from, b) * tinyi_tmerge_at(a.x, from, b, j);
+                for (i = 0; i < a.r; i++)
+                    if (tinyi_tmerge_goes(&a, i, b) == o) sum += tinyi_tmerge_source(&a, i, b, j) * (a.w[0] ? 1.0 + tinyi_tmerge_w1(&f, j) * f.w2[i] : 1.0);
+                tinyi_real_set(y->data, a.type, o * y->stride[0] + b * y->stride[1] + j * y->stride[2], merged ? sum / s : tinyi_tmerge_at(a.x, from, b, j));
+            }
+        }
+    }
+}
+
+/* dL/d(size x (src_i)) that comes from y, before the weights */
+static double tinyi_tmerge_given(const tinyi_tmerge *a, tiny_idx i, tiny_idx b, tiny_idx j)
+{
+    const tiny_idx o = tinyi_tmerge_goes(a, i, b);
+    int merged;
+    return tinyi_tmerge_at(a->dy, o, b, j) / tinyi_tmerge_sum(a, o, b, &merged);
+}
+static double tinyi_tmerge_du(const tinyi_tmerge_ref *f, tiny_idx j)
+{
+    const double w1 = tinyi_tmerge_w1(f, j);
+    double sum = 0.0;
+    tiny_idx i;
+    for (i = 0; i < f->a->r; i++) sum += tinyi_tmerge_given(f->a, i, f->b, j) * tinyi_tmerge_source(f->a, i, f->b, j) * f->w2[i];
+    return sum * w1 * (1.0 - 0.5 * w1);
+}
+static void tinyi_tmerge_more(const tiny_tensor *y, tiny_idx at, double x) { tinyi_real_set(y->data, y->dtype, at, tinyi_real(y->data, y->dtype, at) + x); }
+static void tinyi_tmerge_clear(const tiny_tensor *y)
+{
+    tiny_idx i, j;
+    for (i = 0; i < tinyi_row_count(y); i++)
+        for (j = 0; j < tinyi_row_length(y); j++) tinyi_real_set(y->data, y->dtype, tinyi_row_at(y, i) + j * tinyi_row_step(y), 0.0);
+}
+
+/* Sums over images, and those into a target of several sources, are rounded at each addend. */
+static void tinyi_tmerge_ref_pair(const tinyi_tmerge_ref *f, const tiny_op *op, tiny_idx i)
+{
+    const tinyi_tmerge *a = f->a;
+    const tiny_tensor *dx = op->out[0], *dn = op->out[2];
+    const tiny_idx b = f->b, src = tinyi_tmerge_src(a, i, b) * dx->stride[0] + b * dx->stride[1], dst = tinyi_tmerge_dst(a, i, b) * dx->stride[0] + b * dx->stride[1];
+    const double s = tinyi_tmerge_size(a, tinyi_tmerge_src(a, i, b), b), s_dst = tinyi_tmerge_size(a, tinyi_tmerge_dst(a, i, b), b);
+    double dv = 0.0, d_pa = 0.0, mean = 0.0, slope = 0.0;
+    tiny_idx j;
+    for (j = 0; j < a->d; j++) dv += tinyi_tmerge_given(a, i, b, j) * tinyi_tmerge_source(a, i, b, j) * tinyi_tmerge_w1(f, j);
+    dv *= 0.5 * (1.0 - f->w2[i] * f->w2[i]);
+    for (j = 0; j < a->d; j++) {
+        const double du = tinyi_tmerge_du(f, j), z = tinyi_tmerge_z(f, i, j), h = tinyi_tmerge_h(f, i, j), dz = tinyi_tmerge_w(a, TINYI_TMERGE_PA, i) * du + dv * tinyi_tmerge_w(a, TINYI_TMERGE_PB, j);
+        d_pa += z * du;
+        tinyi_tmerge_more(dn, j * dn->stride[1], dv * z);
+        tinyi_tmerge_more(dn, dn->stride[0] + j * dn->stride[1], dz * h);
+        tinyi_tmerge_more(dn, 2 * dn->stride[0] + j * dn->stride[1], dz);
+        mean += tinyi_tmerge_w(a, TINYI_TMERGE_G, j) * dz;
+        slope += tinyi_tmerge_w(a, TINYI_TMERGE_G, j) * dz * h;
+    }
+    tinyi_tmerge_more(op->out[1], i * op->out[1]->stride[0], d_pa);
+    for (j = 0; j < a->d; j++) {
+        const double dz = tinyi_tmerge_w(a, TINYI_TMERGE_PA, i) * tinyi_tmerge_du(f, j) + dv * tinyi_tmerge_w(a, TINYI_TMERGE_PB, j);
+        const double de = f->r[i] * (tinyi_tmerge_w(a, TINYI_TMERGE_G, j) * dz - mean / (double)a->d - tinyi_tmerge_h(f, i, j) * slope / (double)a->d);
+        tinyi_real_set(dx->data, a->type, src + j * dx->stride[2], s * (tinyi_tmerge_given(a, i, b, j) * (1.0 + tinyi_tmerge_w1(f, j) * f->w2[i]) + de));
+        tinyi_tmerge_more(dx, dst + j * dx->stride[2], s_dst * de);
+    }
+}
+
+static void tinyi_tmerge_ref_back(const tiny_op *op)
+{
+    const tiny_tensor *dx = op->out[0];
+    tinyi_tmerge_ref f;
+    tinyi_tmerge a;
+    tiny_idx b, o, i, j;
+    if (!tinyi_tmerge_read(op, 1, &a)) return;
+    tinyi_tmerge_clear(op->out[1]);
+    tinyi_tmerge_clear(op->out[2]);
+    for (b = 0; b < a.batch; b++) {
+        tinyi_tmerge_ref_open(&f, &a, b);
+        for (o = 0; o < a.t - a.r; o++) {
+            const tiny_idx from = a.m.from[o * a.batch + b];
+            int merged;
+            const double s = tinyi_tmerge_sum(&a, o, b, &merged), share = merged ? tinyi_tmerge_size(&a, from, b) / s : 1.0;
+            for (j = 0; j < a.d; j++) tinyi_real_set(dx->data, a.type, from * dx->stride[0] + b * dx->stride[1] + j * dx->stride[2], share * tinyi_tmerge_at(a.dy, o, b, j));
+        }
+        for (i = 0; i < a.r; i++) {
+            const tiny_idx src = tinyi_tmerge_src(&a, i, b);
+            if (a.w[0]) tinyi_tmerge_ref_pair(&f, op, i);
+            else for (j = 0; j < a.d; j++)
+                tinyi_real_set(dx->data, a.type, src * dx->stride[0] + b * dx->stride[1] + j * dx->stride[2], tinyi_tmerge_size(&a, src, b) * tinyi_tmerge_given(&a, i, b, j));
+        }
+    }
+}
+TINY_REF_END
+
+/* ---- fast: rows of d numbers, with the kernels that the house has */
+
+typedef struct tinyi_tmerge_fast {
+    tinyi_tmerge a;
+    tinyi_fn_axpy_f32 axpy;
+    tinyi_fn_dot_f32 dot;
+    tinyi_fn_sum_f32 sum;
+    tinyi_fn_scale_f32 scale;
+    tinyi_fn_binary_f32 binary;
+    tinyi_fn_layernorm_f32 norm;
+    tinyi_fn_sigmoid_f32 sigmoid;
+    size_t n;
+    const float *pa, *pb, *g, *b;
+    float *row[6];                          /* of this thread */
+    float *h;                               /* (r, d) of this thread, backward */
+    float *w1, *w2;                         /* shared: (batch, d), (batch, r) */
+    float *sums;                            /* shared, backward: (batch, r + 3 d) */
+} tinyi_tmerge_fast;
+
+static size_t tinyi_tmerge_round(size_t n) { return (n + 15) / 16 * 16; }
+
+static void tinyi_tmerge_work_of(const tiny_op *op, int back, size_t *shared_bytes, size_t *own_bytes)
+{
+    tinyi_tmerge a;
+    size_t d, r;
+    *shared_bytes = *own_bytes = 0;
+    if (!tinyi_tmerge_read(op, back, &a)) return;
+    d = tinyi_tmerge_round((size_t)a.d);
+    r = (size_t)a.r;
+    *own_bytes = (6 * d + (back && a.w[0] ? r * d + r : 0)) * sizeof(float);
+    if (a.w[0]) *shared_bytes = ((size_t)a.batch * (d + r) + (back ? (size_t)a.batch * (r + 3 * d) : 0)) * sizeof(float);
+}
+static void tinyi_tmerge_work(const tiny_op *op, int n, size_t *shared_bytes, size_t *own_bytes) { (void)n; tinyi_tmerge_work_of(op, 0, shared_bytes, own_bytes); }
+static void tinyi_tmerge_backward_work(const tiny_op *op, int n, size_t *shared_bytes, size_t *own_bytes) { (void)n; tinyi_tmerge_work_of(op, 1, shared_bytes, own_bytes); }
+
+static int tinyi_tmerge_fast_open(tiny_team *team, const tiny_op *op, int back, tinyi_tmerge_fast *f)
+{
+    size_t d;
+    int i;
+    if (!tinyi_tmerge_read(op, back, &f->a)) return 0;
+    d = tinyi_tmerge_round((size_t)f->a.d);
+    f->n = (size_t)f->a.d;
+    f->dot = TINYI_K(team, dot_f32);
+    f->sum = TINYI_K(team, sum_f32);
+    f->scale = TINYI_K(team, scale_f32);
+    f->binary = TINYI_K(team, binary_f32);
+    f->norm = TINYI_K(team, layernorm_f32);
+    f->sigmoid = TINYI_K(team, sigmoid_f32);
+    f->axpy = TINYI_K(team, axpy_f32);
+    for (i = 0; i < 6; i++) f->row[i] = (float *)team->own + (size_t)i * d;
+    f->h = f->row[5] + d;
+    if (!f->a.w[0]) return 1;
+    f->pa = (const float *)f->a.w[TINYI_TMERGE_PA]->data;
+    f->pb = (const float *)f->a.w[TINYI_TMERGE_PB]->data;
+    f->g = (const float *)f->a.w[TINYI_TMERGE_G]->data;
+    f->b = (const float *)f->a.w[TINYI_TMERGE_B]->data;
+    f->w1 = (float *)team->shared;
+    f->w2 = f->w1 + (size_t)f->a.batch * d;
+    f->sums = f->w2 + f->a.batch * f->a.r;
+    return 1;
+}
+
+/* a row of x where it lies, or copied to room */
+static const float *tinyi_tmerge_row(const tiny_tensor *x, tiny_idx t, tiny_idx b, float *room)
+{
+    const float *at = (const float *)x->data + t * x->stride[0] + b * x->stride[1];
+    if (x->dim[2] <= 1 || x->stride[2] == 1) return at;
+    tinyi_row_gather(room, at, x->dim[2], x->stride[2]);
+    return room;
+}
+static void tinyi_tmerge_store(const tinyi_tmerge_fast *f, const tiny_tensor *y, tiny_idx t, tiny_idx b, const float *row)
+{
+    float *at = (float *)y->data + t * y->stride[0] + b * y->stride[1];
+    if (y->dim[2] <= 1 || y->stride[2] == 1) {
+        if (at != row) memcpy(at, row, f->n * sizeof *row);
+    } else tinyi_row_scatter(at, row, y->dim[2], y->stride[2]);
+}
+static float tinyi_tmerge_size_f32(const tinyi_tmerge *a, tiny_idx t, tiny_idx b) { return ((const float *)a->size->data)[t * a->batch + b]; }
+static float tinyi_tmerge_sum_f32(const tinyi_tmerge *a, tiny_idx o, tiny_idx b, int *merged)
+{
+    float s = tinyi_tmerge_size_f32(a, a->m.from[o * a->batch + b], b);
+    tiny_idx i;
+    for (*merged = 0, i = 0; i < a->r; i++)
+        if (tinyi_tmerge_goes(a, i, b) == o) {
+            s += tinyi_tmerge_size_f32(a, tinyi_tmerge_src(a, i, b), b);
+            *merged = 1;
+        }
+    return s;
+}
+
+/* e_i to row 0 */
+static void tinyi_tmerge_pair_row(const tinyi_tmerge_fast *f, tiny_idx i, tiny_idx b)
+{
+    const tinyi_tmerge *a = &f->a;
+    const tiny_idx src = tinyi_tmerge_src(a, i, b), dst = tinyi_tmerge_dst(a, i, b);
+    f->scale(f->row[0], tinyi_tmerge_row(a->x, src, b, f->row[5]), f->n, tinyi_tmerge_size_f32(a, src, b), 0.0f);
+    f->axpy(f->row[0], tinyi_tmerge_row(a->x, dst, b, f->row[5]), f->n, tinyi_tmerge_size_f32(a, dst, b));
+}
+
+/* w1 and w2 of an image; rows 0, 1 and 5 are used */
+static void tinyi_tmerge_weights(const tinyi_tmerge_fast *f, tiny_idx b)
+{
+    const tinyi_tmerge *a = &f->a;
+    float *w1 = f->w1 + (size_t)b * tinyi_tmerge_round(f->n), *w2 = f->w2 + b * a->r;
+    tiny_idx i;
+    memset(w1, 0, f->n * sizeof *w1);
+    for (i = 0; i < a->r && f->n; i++) {
+        tinyi_tmerge_pair_row(f, i, b);
+        f->norm(f->row[1], f->row[0], f->g, f->b, f->n, (float)a->eps);
+        f->axpy(w1, f->row[1], f->n, f->pa[i]);
+        w2[i] = 2.0f * tinyi_sigmoid_ref(f->dot(f->row[1], f->pb, f->n)) - 1.0f;
+    }
+    f->sigmoid(w1, w1, f->n);
+    f->scale(w1, w1, f->n, 2.0f, 0.0f);
+}
+
+static void tinyi_tmerge_output(const tinyi_tmerge_fast *f, const tiny_tensor *y, tiny_idx o, tiny_idx b)
+{
+    const tinyi_tmerge *a = &f->a;
+    const tiny_idx from = a->m.from[o * a->batch + b];
+    const float *x = tinyi_tmerge_row(a->x, from, b, f->row[5]);
+    tiny_idx i;
+    int merged;
+    const float s = tinyi_tmerge_sum_f32(a, o, b, &merged);
+    float *at = (float *)y->data + o * y->stride[0] + b * y->stride[1];
+    if (!merged) {
+        tinyi_tmerge_store(f, y, o, b, x);
+        return;
+    }
+    if (y->dim[2] > 1 && y->stride[2] != 1) at = f->row[0];
+    f->scale(at, x, f->n, tinyi_tmerge_size_f32(a, from, b), 0.0f);
+    for (i = 0; i < a->r; i++) {
+        const tiny_idx src = tinyi_tmerge_src(a, i, b);
+        const float *of = at;
+        if (tinyi_tmerge_goes(a, i, b) != o) continue;
+        of = tinyi_tmerge_row(a->x, src, b, f->row[5]);
+        if (a->w[0]) {
+            f->scale(f->row[1], f->w1 + (size_t)b * tinyi_tmerge_round(f->n), f->n, f->w2[b * a->r + i], 1.0f);
+            f->binary(TINYI_BINARY_MUL, f->row[1], f->row[1], of, f->n, 1, 1);
+            of = f->row[1];
+        }
+        f->axpy(at, of, f->n, tinyi_tmerge_size_f32(a, src, b));
+    }
+    f->binary(TINYI_BINARY_DIV, at, at, &s, f->n, 1, 0);
+    tinyi_tmerge_store(f, y, o, b, at);
+}
+
+static void tinyi_tmerge_fast_run(tiny_team *team, const tiny_op *op)
+{
+    tinyi_tmerge_fast f;
+    tiny_idx i, end;
+    if (!tinyi_tmerge_fast_open(team, op, 0, &f)) return;
+    if (f.a.w[0]) {
+        while (tiny_take(team, f.a.batch, 1, &i, &end)) for (; i < end; i++) tinyi_tmerge_weights(&f, i);
+        tiny_barrier(team);
+    }
+    while (tiny_take(team, (f.a.t - f.a.r) * f.a.batch, 16, &i, &end))
+        for (; i < end && f.n; i++) tinyi_tmerge_output(&f, op->out[0], i / f.a.batch, i % f.a.batch);
+}
+
+/* y[at of token t] += alpha row */
+static void tinyi_tmerge_to(const tinyi_tmerge_fast *f, const tiny_tensor *y, tiny_idx t, tiny_idx b, const float *row, float alpha)
+{
+    float *at = (float *)y->data + t * y->stride[0] + b * y->stride[1];
+    tiny_idx j;
+    if (y->dim[2] <= 1 || y->stride[2] == 1) f->axpy(at, row, f->n, alpha);
+    else for (j = 0; j < y->dim[2]; j++) at[j * y->stride[2]] += alpha * row[j];
+}
+
+/* G_i to row 2, P_i to row 3 */
+static void tinyi_tmerge_given_row(const tinyi_tmerge_fast *f, tiny_idx i, tiny_idx b)
+{
+    const tinyi_tmerge *a = &f->a;
+    const tiny_idx src = tinyi_tmerge_src(a, i, b), o = tinyi_tmerge_goes(a, i, b);
+    int merged;
+    const float s = tinyi_tmerge_sum_f32(a, o, b, &merged);
+    f->binary(TINYI_BINARY_DIV, f->row[2], tinyi_tmerge_row(a->dy, o, b, f->row[5]), &s, f->n, 1, 0);
+    f->scale(f->row[3], tinyi_tmerge_row(a->x, src, b, f->row[5]), f->n, tinyi_tmerge_size_f32(a, src, b), 0.0f);
+    f->binary(TINYI_BINARY_MUL, f->row[3], f->row[3], f->row[2], f->n, 1, 1);
+}
+
+/* 1 / sqrt(var + eps) of row 0 */
+TINY_REF_BEGIN
+static float tinyi_tmerge_spread(const tinyi_tmerge_fast *f)
+{
+    double sum = 0.0, var = 0.0;
+    size_t j;
+    for (j = 0; j < f->n; j++) sum += (double)f->row[0][j];
+    sum /= (double)f->n;
+    for (j = 0; j < f->n; j++) var += ((double)f->row[0][j] - sum) * ((double)f->row[0][j] - sum);
+    return (float)(1.0 / tinyi_sqrt64(var / (double)f->n + f->a.eps));
+}
+TINY_REF_END
+
+static void tinyi_tmerge_image_back(const tinyi_tmerge_fast *f, const tiny_op *op, tiny_idx b)
+{
+    const tinyi_tmerge *a = &f->a;
+    const size_t n = f->n, d = tinyi_tmerge_round(n);
+    const float *w1 = f->w1 + (size_t)b * d, *w2 = f->w2 + b * a->r;
+    float *d_pa = f->sums + (size_t)b * ((size_t)a->r + 3 * d), *d_pb = d_pa + a->r, *dg = d_pb + d, *db = dg + d, *spread = f->h + (size_t)a->r * d, *du = f->row[4], half = -0.5f;
+    tiny_idx i;
+    tinyi_tmerge_weights(f, b);
+    memset(d_pa, 0, ((size_t)a->r + 3 * d) * sizeof *d_pa);
+    memset(du, 0, n * sizeof *du);
+    for (i = 0; i < a->r; i++) {
+        tinyi_tmerge_pair_row(f, i, b);
+        f->norm(f->h + (size_t)i * d, f->row[0], NULL, NULL, n, (float)a->eps);
+        spread[i] = tinyi_tmerge_spread(f);
+        tinyi_tmerge_given_row(f, i, b);
+        f->axpy(du, f->row[3], n, w2[i]);
+    }
+    f->scale(f->row[0], w1, n, half, 1.0f);
+    f->binary(TINYI_BINARY_MUL, f->row[0], f->row[0], w1, n, 1, 1);
+    f->binary(TINYI_BINARY_MUL, du, du, f->row[0], n, 1, 1);
+    for (i = 0; i < a->r; i++) {
+        const float *h = f->h + (size_t)i * d;
+        const tiny_idx src = tinyi_tmerge_src(a, i, b), dst = tinyi_tmerge_dst(a, i, b);
+        const float s = tinyi_tmerge_size_f32(a, src, b);
+        float dv, mean, slope, *z = f->row[0], *dz = f->row[1], *de = f->row[3];
+        tinyi_tmerge_given_row(f, i, b);
+        dv = 0.5f * (1.0f - w2[i] * w2[i]) * f->dot(f->row[3], w1, n);
+        f->binary(TINYI_BINARY_MUL, z, h, f->g, n, 1, 1);
+        f->axpy(z, f->b, n, 1.0f);
+        d_pa[i] = f->dot(z, du, n);
+        f->axpy(d_pb, z, n, dv);
+        f->scale(dz, du, n, f->pa[i], 0.0f);
+        f->axpy(dz, f->pb, n, dv);
+        f->axpy(db, dz, n, 1.0f);
+        f->binary(TINYI_BINARY_MUL, z, dz, h, n, 1, 1);
+        f->axpy(dg, z, n, 1.0f);
+        f->binary(TINYI_BINARY_MUL, dz, dz, f->g, n, 1, 1);     /* dh */
+        mean = f->sum(dz, n) / (float)a->d;
+        slope = f->dot(dz, h, n) / (float)a->d;
+        f->scale(de, dz, n, spread[i], -spread[i] * mean);
+        f->axpy(de, h, n, -spread[i] * slope);
+        tinyi_tmerge_to(f, op->out[0], dst, b, de, tinyi_tmerge_size_f32(a, dst, b));
+        f->scale(z, w1, n, w2[i], 1.0f);
+        f->binary(TINYI_BINARY_MUL, z, z, f->row[2], n, 1, 1);
+        f->axpy(z, de, n, 1.0f);
+        f->scale(z, z, n, s, 0.0f);
+        tinyi_tmerge_store(f, op->out[0], src, b, z);
+    }
+}
+
+static void tinyi_tmerge_fast_back(tiny_team *team, const tiny_op *op)
+{
+    tinyi_tmerge_fast f;
+    tiny_idx i, end, b;
+    if (!tinyi_tmerge_fast_open(team, op, 1, &f)) return;
+    while (tiny_take(team, f.a.batch, 1, &b, &end))
+        for (; b < end && f.n; b++) {
+            for (i = 0; i < f.a.t - f.a.r; i++) {
+                const tiny_idx from = f.a.m.from[i * f.a.batch + b];
+                int merged;
+                const float s = tinyi_tmerge_sum_f32(&f.a, i, b, &merged);
+                f.scale(f.row[0], tinyi_tmerge_row(f.a.dy, i, b, f.row[5]), f.n, merged ? tinyi_tmerge_size_f32(&f.a, from, b) / s : 1.0f, 0.0f);
+                tinyi_tmerge_store(&f, op->out[0], from, b, f.row[0]);
+            }
+            if (f.a.w[0]) tinyi_tmerge_image_back(&f, op, b);
+            else for (i = 0; i < f.a.r; i++) {
+                tinyi_tmerge_given_row(&f, i, b);
+                f.scale(f.row[2], f.row[2], f.n, tinyi_tmerge_size_f32(&f.a, tinyi_tmerge_src(&f.a, i, b), b), 0.0f);
+                tinyi_tmerge_store(&f, op->out[0], tinyi_tmerge_src(&f.a, i, b), b, f.row[2]);
+            }
+        }
+    tiny_barrier(team);
+    if (team->i) return;
+    tinyi_tmerge_clear(op->out[1]);
+    tinyi_tmerge_clear(op->out[2]);
+    for (b = 0; b < f.a.batch && f.a.w[0] && f.n; b++) {
+        const size_t d = tinyi_tmerge_round(f.n);
+        const float *sums = f.sums + (size_t)b * ((size_t)f.a.r + 3 * d);
+        for (i = 0; i < f.a.r; i++) ((float *)op->out[1]->data)[i * op->out[1]->stride[0]] += sums[i];
+        for (i = 0; i < 3 * f.a.d; i++) ((float *)op->out[2]->data)[i / f.a.d * op->out[2]->stride[0] + i % f.a.d * op->out[2]->stride[1]] += sums[f.a.r + i / f.a.d * (tiny_idx)d + i % f.a.d];
+    }
+}
+
+static void tinyi_tmerge_cost(const tiny_op *op, tiny_cost *c)
+{
+    const double x = (double)tiny_tensor_count(op->in[0]);
+    c->flops = 2.0 * x;
+    c->bytes = 8.0 * x;
+}
+
+/* ---- cases: pairs of a random match */
+
+static void tinyi_tmerge_fill(tiny_case *c, int i_input, void *data)
+{
+    const tiny_idx t = c->in[0].dim[0], batch = c->in[0].dim[1], r = c->in[TINYI_TMERGE_MATCH].dim[0] - 2 * t;
+    int32_t *to = (int32_t *)data, *from = to + t * batch, *src = from + (t - r) * batch, *dst = src + r * batch;
+    tiny_idx b, i, k;
+    if (i_input == TINYI_TMERGE_SIZE) {
+        for (i = 0; i < t * batch; i++) ((float *)data)[i] = (float)(1 + tiny_case_pick(c, 4));
+        return;
+    }
+    for (b = 0; b < batch; b++) {           /* sources: the first r even tokens from a drawn one on; targets: any odd ones */
+        const tiny_idx first = r ? tiny_case_pick(c, (int)((t + 1) / 2 - r + 1)) : 0;
+        for (i = k = 0; i < t; i++)
+            if (i % 2 || i / 2 < first || i / 2 >= first + r) {
+                from[k * batch + b] = (int32_t)i;
+                to[i * batch + b] = (int32_t)k++;
+            }
+        for (i = 0; i < r; i++) {
+            src[i * batch + b] = (int32_t)(2 * (first + i));
+            dst[i * batch + b] = 2 * tiny_case_pick(c, (int)(t / 2)) + 1;
+            to[src[i * batch + b] * batch + b] = to[dst[i * batch + b] * batch + b];
+        }
+    }
+}
+
+static void tinyi_tmerge_cases_of(tiny_case *c, int back)
+{
+    tllm_merge_params p;
+    tiny_idx dim[3], m[2], r;
+    int i;
+    memset(&p, 0, sizeof p);
+    dim[0] = tiny_case_dim(c, 40);
+    dim[1] = 1 + tiny_case_pick(c, 3);
+    dim[2] = 1 + tiny_case_dim(c, 90);      /* one number alone is its own mean: what the norm divides then is rounding */
+    r = tiny_case_pick(c, (int)(dim[0] / 2) + 1);
+    m[0] = 2 * dim[0] + r; m[1] = dim[1];
+    c->in[TINYI_TMERGE_X] = tiny_tensor_nd(NULL, TINY_F32, 3, dim);
+    c->in[TINYI_TMERGE_SIZE] = tiny_tensor_nd(NULL, TINY_F32, 2, dim);
+    c->in[TINYI_TMERGE_MATCH] = tiny_tensor_nd(NULL, TINY_I32, 2, m);
+    c->fill[TINYI_TMERGE_SIZE] = c->fill[TINYI_TMERGE_MATCH] = TINY_FILL_TABLE;
+    c->dense[TINYI_TMERGE_SIZE] = c->dense[TINYI_TMERGE_MATCH] = 1;
+    c->fill_table = tinyi_tmerge_fill;
+    if (back) {
+        dim[0] -= r;
+        c->in[TINYI_TMERGE_W] = tiny_tensor_nd(NULL, TINY_F32, 3, dim);
+    }
+    for (i = 0; i < 4; i++) {
+        c->in[TINYI_TMERGE_W + back + i] = tiny_tensor_nd(NULL, TINY_F32, 1, i == TINYI_TMERGE_PA ? &r : &dim[2]);
+        c->dense[TINYI_TMERGE_W + back + i] = 1;
+        if (c->index % 4 == 3) c->in[TINYI_TMERGE_W + back + i].rank = -1;
+    }
+    if (tiny_case_pick(c, 3) == 0) p.eps = 1e-3f;
+    c->no_specials = c->no_denormals = 1;
+    memcpy(c->params.bytes, &p, sizeof p);
+}
+static void tinyi_tmerge_cases(tiny_case *c) { tinyi_tmerge_cases_of(c, 0); }
+static void tinyi_tmerge_backward_cases(tiny_case *c) { tinyi_tmerge_cases_of(c, 1); }
+
+#ifndef TINY_NO_TRAIN
+static tiny_status tinyi_grad_merge(tiny_grad *g, const tiny_op *op);
+#endif
+static const short tinyi_tmerge_kernels[] = { TINYI_K_axpy_f32, TINYI_K_scale_f32, TINYI_K_binary_f32, TINYI_K_layernorm_f32, TINYI_K_dot_f32, TINYI_K_sum_f32, TINYI_K_sigmoid_f32, -1 };
+static const tiny_op_row tinyi_row_merge = {
+    "tome_merge", 0, 7, 3, 1, sizeof(tllm_merge_params), TINY_OP_F64 | TINY_OP_LOOSE,
+    tinyi_tmerge_shape, tinyi_tmerge_ref_run, tinyi_tmerge_fast_run, tinyi_tmerge_work, tinyi_tmerge_cost, tinyi_tmerge_cases,
+    { TINY_BOUND_SCALE, 400.0, 0.0 }, NULL, TINYI_GRAD(tinyi_grad_merge), NULL, tinyi_tmerge_kernels,
+    "y = sums of size x over merged tokens / sums of size; sources times 1 + w1 w2 (PYRA)"
+};
+static const tiny_op_row tinyi_row_merge_backward = {
+    "tome_merge_backward", 0, 8, 4, 3, sizeof(tllm_merge_params), TINY_OP_F64 | TINY_OP_LOOSE,
+    tinyi_tmerge_backward_shape, tinyi_tmerge_ref_back, tinyi_tmerge_fast_back, tinyi_tmerge_backward_work, tinyi_tmerge_cost, tinyi_tmerge_backward_cases,
+    { TINY_BOUND_SCALE, 2000.0, 0.0 }, NULL, NULL, NULL, tinyi_tmerge_kernels,
+    "dx, d_pa and (d_pb, d_g, d_b) of tome_merge"
+};
+TINY_API const tiny_op_row *tllm_tome_merge_row(void) { return &tinyi_row_merge; }
+TINY_API const tiny_op_row *tllm_tome_merge_backward_row(void) { return &tinyi_row_merge_backward; }
+
+TINYI_FN void tinyi_tmerge_op(tiny_op *op, int back, const tiny_tensor *x, const tiny_tensor *size, const tiny_tensor *match, const tllm_pyra_weights *w)
+{
+    memset(op, 0, sizeof *op);
+    op->row = back ? &tinyi_row_merge_backward : &tinyi_row_merge;
+    op->in[TINYI_TMERGE_X] = x;
+    op->in[TINYI_TMERGE_SIZE] = size;
+    op->in[TINYI_TMERGE_MATCH] = match;
+    if (!w) return;
+    op->in[TINYI_TMERGE_W + back] = w->pa;
+    op->in[TINYI_TMERGE_W + back + 1] = w->pb;
+    op->in[TINYI_TMERGE_W + back + 2] = w->norm_g;
+    op->in[TINYI_TMERGE_W + back + 3] = w->norm_b;
+}
+
+TINY_API tiny_status tllm_tome_merge(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *size, const tiny_tensor *match, const tllm_pyra_weights *w, const tiny_tensor *y)
+{
+    tiny_op op;
+    tinyi_tmerge_op(&op, 0, x, size, match, w);
+    op.out[0] = y;
+    return tiny_run(ctx, &op);
+}
+
+TINY_API tiny_status tllm_tome_merge_backward(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *size, const tiny_tensor *match, const tllm_pyra_weights *w, const tiny_tensor *dy,
+                                              const tiny_tensor *dx, const tiny_tensor *d_pa, const tiny_tensor *d_pbn)
+{
+    tiny_op op;
+    tinyi_tmerge_op(&op, 1, x, size, match, w);
+    op.in[TINYI_TMERGE_W] = dy;
+    op.out[0] = dx;
+    op.out[1] = d_pa;
+    op.out[2] = d_pbn;
+    return tiny_run(ctx, &op);
+}
+
+#ifndef TINY_NO_TRAIN
+static tiny_status tinyi_grad_merge(tiny_grad *g, const tiny_op *op)
+{
+    tllm_pyra_weights w;
+    tiny_tensor dx, d_pa, rest, part;
+    tiny_idx dim[2];
+    tiny_op back;
+    int i;
+    tiny_status st = tiny_grad_new(g, op->in[0]->dtype, 3, op->in[0]->dim, &dx);
+    dim[0] = op->in[TINYI_TMERGE_MATCH]->dim[0] - 2 * op->in[0]->dim[0];
+    if (!st) st = tiny_grad_new(g, op->in[0]->dtype, 1, dim, &d_pa);
+    dim[0] = 3; dim[1] = op->in[0]->dim[2];
+    if (!st) st = tiny_grad_new(g, op->in[0]->dtype, 2, dim, &rest);
+    if (st) return st;
+    w.pa = op->in[TINYI_TMERGE_W];
+    w.pb = op->in[TINYI_TMERGE_W + 1];
+    w.norm_g = op->in[TINYI_TMERGE_W + 2];
+    w.norm_b = op->in[TINYI_TMERGE_W + 3];
+    tinyi_tmerge_op(&back, 1, op->in[0], op->in[1], op->in[2], &w);
+    back.params = op->params;
+    back.in[TINYI_TMERGE_W] = tiny_grad_of(g, 0);
+    back.out[0] = &dx;
+    back.out[1] = &d_pa;
+    back.out[2] = &rest;
+    st = tiny_grad_op(g, &back);
+    if (!st && tiny_grad_wants(g, TINYI_TMERGE_X)) st = tiny_grad_add(g, TINYI_TMERGE_X, &dx);
+    if (!st && w.pa && tiny_grad_wants(g, TINYI_TMERGE_W)) st = tiny_grad_add(g, TINYI_TMERGE_W, &d_pa);
+    for (i = 0; i < 3 && !st && w.pa; i++) {
+        part = tiny_tensor_1d((unsigned char *)rest.data + (size_t)(i * rest.stride[0]) * tiny_dtype_bytes(rest.dtype), rest.dtype, rest.dim[1]);
+        if (tiny_grad_wants(g, TINYI_TMERGE_W + 1 + i)) st = tiny_grad_add(g, TINYI_TMERGE_W + 1 + i, &part);
+    }
+    return st;
+}
+#endif
+
+/* src/llm/vision/pyra.c - the hooks of a vision transformer whose tokens merge
+ * Paper    Y. Xiong et al., 2024 (arXiv 2403.09192), the authors' code; the logarithm of sizes: D. Bolya et al., 2022, eq. 1.
+ * Formula  behind attention of block l: match of the keys, merge (llm/vision/merge.c), sizes summed; attention of later blocks has ln size added
+ *          to the scores of a key, once something has merged.
+ * Data     sizes, matches and places lie on the tape of the run.
+ * Left out LoRA on q, k and v, which the authors train beside it: what is frozen and what is not is the trainer's list of parameters. */
+#include <stdio.h>
+#include <string.h>
+
+#ifndef TINY_NO_TRAIN
+
+struct tllm_pyra {
+    tiny_ctx *ctx;
+    tllm_vit_hooks hooks;
+    tiny_idx t, n_block, d;
+    int plain, unweighted;
+    tiny_idx r[TLLM_VIT_BLOCKS];
+    tinyi_params p;
+    tiny_tensor w[TLLM_VIT_BLOCKS][4];      /* of a block; data NULL: none */
+    tiny_tensor size, place;                /* of the run that is under way */
+    int begun;                              /* some have merged: sizes differ */
+};
+
+static tiny_tensor tinyi_pyra_bad(tiny_tape *tape, tiny_status st, const char *text)
+{
+    tiny_tensor none;
+    memset(&none, 0, sizeof none);
+    (void)tinyi_tape_refuse(tape, st, text);
+    return none;
+}
+
+/* what the context says of st, said again by the tape: out of a copy, the sentence is written where it stands */
+static tiny_tensor tinyi_pyra_failed(tiny_tape *tape, const tllm_pyra *p, tiny_status st)
+{
+    char says[320];
+    (void)snprintf(says, sizeof says, "%.300s", tiny_ctx_message(p->ctx));
+    return tinyi_pyra_bad(tape, st, says);
+}
+
+static tiny_tensor tinyi_pyra_mix(tiny_tape *tape, void *user, const tllm_vit_at *at, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v)
+{
+    tllm_pyra *p = (tllm_pyra *)user;
+    tiny_tensor bias;
+    tiny_idx dim[2], h, t;
+    if (!at->i_block) p->begun = 0;
+    if (!p->begun || p->unweighted) return tiny_tape_call(tape, TINY_OP_ATTENTION, q, k, v, NULL, NULL);
+    dim[0] = q->dim[1];
+    dim[1] = k->dim[0];
+    bias = tiny_tape_new(tape, q->dtype, 2, dim);
+    if (!bias.data) return bias;
+    for (h = 0; h < dim[0] && !tiny_tape_dry(tape); h++)
+        for (t = 0; t < dim[1]; t++) tinyi_real_set(bias.data, bias.dtype, h * dim[1] + t, tinyi_log64(tinyi_real(p->size.data, p->size.dtype, t * at->batch + h / at->n_head)));
+    bias.rank = 3;                          /* the same for all queries */
+    bias.dim[1] = q->dim[0]; bias.dim[2] = dim[1];
+    bias.stride[1] = 0; bias.stride[2] = 1;
+    return tiny_tape_call(tape, TINY_OP_ATTENTION, q, k, v, &bias, NULL);
+}
+
+static tiny_tensor tinyi_pyra_between(tiny_tape *tape, void *user, const tllm_vit_at *at, const tiny_tensor *x, const tiny_tensor *k)
+{
+    tllm_pyra *p = (tllm_pyra *)user;
+    tiny_tensor match, next, y[TINY_OP_MAX_OUT];
+    tllm_pyra_weights w;
+    tiny_idx dim[2], i;
+    tiny_op op;
+    const int dry = tiny_tape_dry(tape);
+    const tiny_idx r = at->i_block < p->n_block ? p->r[at->i_block] : 0, t = x->dim[0];
+    tiny_status st = TINY_OK;
+    if (at->i_block >= p->n_block || t != tllm_pyra_tokens(p, at->i_block - 1)) return tinyi_pyra_bad(tape, TINY_E_SHAPE, "pyra: a block or a number of tokens that it was not opened for");
+    if (!at->i_block) {                     /* all stand for themselves */
+        dim[0] = t; dim[1] = at->batch;
+        p->size = tiny_tape_new(tape, x->dtype, 2, dim);
+        p->place = tiny_tape_new(tape, TINY_I32, 2, dim);
+        if (tiny_tape_status(tape)) return *x;
+        for (i = 0; i < t * at->batch && !dry; i++) tinyi_real_set(p->size.data, p->size.dtype, i, 1.0);
+        if (!dry) st = tllm_tome_track(p->ctx, &p->place, NULL, 0);
+    }
+    if (!r || st) return st ? tinyi_pyra_failed(tape, p, st) : *x;
+    dim[0] = 2 * t + r; dim[1] = at->batch;
+    match = tiny_tape_new(tape, TINY_I32, 2, dim);
+    dim[0] = t - r;
+    next = tiny_tape_new(tape, x->dtype, 2, dim);
+    if (tiny_tape_status(tape)) return *x;
+    if (!dry) st = tllm_tome_match(p->ctx, k, at->batch, TLLM_TOME_CLASS, &match);
+    if (!dry && !st) st = tllm_tome_sizes(p->ctx, &p->size, &match, &next);
+    if (!dry && !st) st = tllm_tome_track(p->ctx, &p->place, &match, t);
+    if (st) return tinyi_pyra_failed(tape, p, st);
+    w.pa = &p->w[at->i_block][0]; w.pb = &p->w[at->i_block][1]; w.norm_g = &p->w[at->i_block][2]; w.norm_b = &p->w[at->i_block][3];
+    tinyi_tmerge_op(&op, 0, x, &p->size, &match, w.pa->data ? &w : NULL);
+    if (tiny_tape_op(tape, &op, y)) return *x;
+    p->size = next;
+    p->begun = 1;
+    return y[0];
+}
+
+static void tinyi_pyra_lay(tllm_pyra *p)
+{
+    static const char *const name[4] = { "pa", "pb", "norm.weight", "norm.bias" };
+    static const tinyi_first first[4] = { TINYI_FIRST_UNIFORM, TINYI_FIRST_ZERO, TINYI_FIRST_ONE, TINYI_FIRST_ZERO };
+    tiny_idx i;
+    int k;
+    for (i = 0; i < p->n_block; i++)
+        for (k = 0; k < 4 && p->r[i] && !p->plain; k++) tinyi_params_add(&p->p, &p->w[i][k], first[k], 2, 1, k ? &p->d : &p->r[i], "pyra.%d.%s", (int)i, name[k]);
+}
+
+TINY_API tiny_status tllm_pyra_open(tiny_ctx *ctx, const tllm_vit *vit, const tllm_pyra_desc *desc, tllm_pyra **out)
+{
+    const tllm_vit_desc *is = tllm_vit_is(vit);
+    tllm_pyra *p;
+    tiny_idx i, t;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!out || !is || !desc || !desc->r) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pyra: a network, how many merge in each block, and a place for the result are needed");
+    if (desc->n_block != is->n_block) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pyra: numbers for %td blocks, the network has %td", desc->n_block, is->n_block);
+    t = tllm_vit_tokens(vit);
+    if (t > TLLM_TOME_TOKENS) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pyra: %td tokens, %d at most", t, TLLM_TOME_TOKENS);
+    for (i = 0; i < desc->n_block; i++)
+        if (desc->r[i] < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pyra: %td merges in block %td", desc->r[i], i);
+    p = (tllm_pyra *)tiny_alloc(ctx, sizeof *p);
+    if (!p) return tiny_ctx_status(ctx);
+    memset(p, 0, sizeof *p);
+    p->ctx = ctx;
+    p->hooks.user = p;
+    p->hooks.mix = tinyi_pyra_mix;
+    p->hooks.between = tinyi_pyra_between;
+    p->t = t;
+    p->n_block = is->n_block;
+    p->d = is->d;
+    p->plain = desc->plain;
+    p->unweighted = desc->unweighted;
+    for (i = 0; i < p->n_block; i++) {
+        p->r[i] = tllm_tome_count(t, desc->r[i], TLLM_TOME_CLASS);
+        t -= p->r[i];
+        if (!p->plain && p->r[i] > TLLM_PYRA_PAIRS) st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "pyra: %td merges with weights in block %td, %d at most", p->r[i], i, TLLM_PYRA_PAIRS);
+    }
+    tinyi_params_begin(&p->p, ctx, is->dtype, tiny_rng_make(desc->seed, 0x70797261));
+    tinyi_pyra_lay(p);
+    if (!st) st = tinyi_params_place(&p->p, "pyra");
+    if (!st) {
+        tinyi_pyra_lay(p);
+        st = p->p.st;
+    }
+    if (st) tllm_pyra_close(p);
+    else *out = p;
+    return st;
+}
+
+TINY_API void tllm_pyra_close(tllm_pyra *p)
+{
+    if (!p) return;
+    tinyi_params_free(&p->p);
+    tiny_free(p->ctx, p);
+}
+
+TINY_API const tllm_vit_hooks *tllm_pyra_hooks(tllm_pyra *p) { return p ? &p->hooks : NULL; }
+TINY_API tiny_tensor tllm_pyra_place(const tllm_pyra *p)
+{
+    tiny_tensor none;
+    memset(&none, 0, sizeof none);
+    return p ? p->place : none;
+}
+TINY_API const tiny_param *tllm_pyra_params(const tllm_pyra *p, size_t *n)
+{
+    if (n) *n = p ? p->p.n : 0;
+    return p ? p->p.param : NULL;
+}
+TINY_API tiny_idx tllm_pyra_tokens(const tllm_pyra *p, tiny_idx i_block)
+{
+    tiny_idx i, t = p ? p->t : 0;
+    for (i = 0; p && i <= i_block && i < p->n_block; i++) t -= p->r[i];
+    return t;
+}
+#endif
+
+/* src/llm/vision/sret.c - a sliced recursive transformer
+ * Paper    Z. Shen, Z. Liu, E. Xing, 2022 (arXiv 2111.05297), and the authors' code.
+ * Formula  stage: for r < R, for l < L / R: x = c0 x + c1 GSA(norm x), x = c2 x + c3 W2 gelu(W1 norm x) with block r; then with layer r L / R + l, its
+ *          own: x = c2 x + c3 W2 gelu(W1 norm x). All c are learnt and begin as 1. GSA: attention inside slices of N / G tokens.
+ *          network: stem of 3 x 3 convolutions of stride 2 with batch norm and ReLU, positions, stages, between them a depthwise 3 x 3 convolution
+ *          of stride 2 to twice the channels; mean of all tokens, norm, head.
+ * Data     tokens (N, B, d) as in llm/vision/vit.h: a slice of all images and heads is a view, and writes into a part of the result.
+ * Cost     of a run: (4 d^2 + 2 d hidden) N + 2 N^2 d / G multiply-adds an image, 2 d^2 nll_ratio N of the small layer.
+ * Left out training by a teacher's probabilities: tiny_tape_kl_distill does that for any network.                              */
+#include <stdio.h>
+#include <string.h>
+
+#ifndef TINY_NO_TRAIN
+
+#define TINYI_SRET_STEMS 8
+
+typedef struct tinyi_sret_stage {
+    tiny_idx d, side;
+    tllm_vit_block *block, *nll;            /* (distinct), (depth) */
+    tiny_tensor pool_w, pool_b;             /* behind it; data NULL: the last one */
+} tinyi_sret_stage;
+
+struct tllm_sret {
+    tiny_ctx *ctx;
+    tllm_sret_desc is;
+    tinyi_sret_stage stage[TLLM_SRET_STAGES];
+    tiny_tensor stem_w[TINYI_SRET_STEMS], stem_g[TINYI_SRET_STEMS], stem_b[TINYI_SRET_STEMS], mean[TINYI_SRET_STEMS], var[TINYI_SRET_STEMS];
+    tiny_tensor pos, norm_g, norm_b, head_w, head_b;
+    tinyi_params p;
+    tllm_vit_block *blocks;
+    void *running;
+    int training;
+    uint64_t calls;
+};
+
+static tiny_tensor tinyi_sret_bad(tiny_tape *tape, tiny_status st, const char *text)
+{
+    tiny_tensor none;
+    memset(&none, 0, sizeof none);
+    (void)tinyi_tape_refuse(tape, st, text);
+    return none;
+}
+
+static tiny_tensor tinyi_sret_as(tiny_tape *tape, const tiny_tensor *x, int rank, tiny_idx a, tiny_idx b, tiny_idx c, tiny_idx d)
+{
+    tiny_idx dim[4];
+    dim[0] = a; dim[1] = b; dim[2] = c; dim[3] = d;
+    return tiny_tape_reshape(tape, x, rank, dim);
+}
+
+/* ---- slices */
+
+static tiny_tensor tinyi_sret_slice(const tiny_tensor *x, tiny_idx i, tiny_idx n)
+{
+    tiny_tensor part = *x;
+    part.dim[0] = n;
+    part.data = (unsigned char *)x->data + (size_t)(i * n * x->stride[0]) * tiny_dtype_bytes(x->dtype);
+    return part;
+}
+
+/* 0 where order is no permutation */
+static int tinyi_sret_turn(const int32_t *order, tiny_idx n, int32_t *back)
+{
+    tiny_idx i;
+    for (i = 0; i < n; i++) back[i] = -1;
+    for (i = 0; i < n; i++) {
+        if (order[i] < 0 || order[i] >= n || back[order[i]] >= 0) return 0;
+        back[order[i]] = (int32_t)i;
+    }
+    return 1;
+}
+
+TINY_API tiny_tensor tllm_sliced_attention(tiny_tape *tape, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, tiny_idx slices, int shuffled, const tiny_tensor *order)
+{
+    tiny_tensor x[3], o, back, out[TINY_OP_MAX_OUT];
+    tiny_idx n, i;
+    int j;
+    memset(&o, 0, sizeof o);
+    memset(&back, 0, sizeof back);
+    if (!tape || tiny_tape_status(tape)) return o;
+    if (!q || !k || !v || q->rank != 3 || k->rank != 3 || v->rank != 3 || k->dim[0] != q->dim[0] || v->dim[0] != q->dim[0])
+        return tinyi_sret_bad(tape, TINY_E_SHAPE, "sliced attention: q, k and v must be (tokens, heads, numbers) of the same tokens");
+    n = q->dim[0];
+    if (slices < 1 || n % slices) return tinyi_sret_bad(tape, TINY_E_SHAPE, "sliced attention: the slices do not divide the tokens");
+    if (shuffled && slices > 1 && !order) return tinyi_sret_bad(tape, TINY_E_ARGUMENT, "sliced attention: a further run needs an order of the tokens");
+    if (order && (tiny_tensor_check(order) || order->dtype != TINY_I32 || order->rank != 1 || order->dim[0] != n || !tiny_tensor_is_dense(order)))
+        return tinyi_sret_bad(tape, TINY_E_SHAPE, "sliced attention: an order must be dense i32, one number for each token");
+    if (slices == 1) return tiny_tape_call(tape, TINY_OP_ATTENTION, q, k, v, NULL, NULL);
+    x[0] = *q; x[1] = *k; x[2] = *v;
+    if (order) {
+        back = tiny_tape_new(tape, TINY_I32, 1, &n);
+        if (!back.data) return o;
+        if (!tiny_tape_dry(tape) && !tinyi_sret_turn((const int32_t *)order->data, n, (int32_t *)back.data))
+            return tinyi_sret_bad(tape, TINY_E_ARGUMENT, "sliced attention: the order does not name each token once");
+        for (j = 0; j < 3; j++) x[j] = tiny_tape_call(tape, TINY_OP_GATHER, &x[j], order, NULL, NULL, NULL);
+        if (tiny_tape_status(tape)) return o;
+    }
+    {
+        tiny_idx dim[3];
+        dim[0] = n; dim[1] = q->dim[1]; dim[2] = v->dim[2];
+        o = tiny_tape_new(tape, q->dtype, 3, dim);
+    }
+    for (i = 0; i < slices && o.data; i++) {
+        tiny_tensor part[4];
+        tiny_op op;
+        for (j = 0; j < 3; j++) part[j] = tinyi_sret_slice(&x[j], i, n / slices);
+        part[3] = tinyi_sret_slice(&o, i, n / slices);
+        memset(&op, 0, sizeof op);
+        op.kind = TINY_OP_ATTENTION;
+        op.in[0] = &part[0]; op.in[1] = &part[1]; op.in[2] = &part[2];
+        op.out[0] = &part[3];
+        if (tiny_tape_op(tape, &op, out)) memset(&o, 0, sizeof o);
+    }
+    return order && o.data ? tiny_tape_call(tape, TINY_OP_GATHER, &o, &back, NULL, NULL, NULL) : o;
+}
+
+/* ---- weights */
+
+static void tinyi_sret_lay_small(tinyi_params *p, tllm_vit_block *k, tiny_idx d, tiny_idx hidden, const char *prefix)
+{
+    tinyi_vit_lay_wide(p, k, d, hidden, prefix);
+    tinyi_vit_vector(p, &k->c[2], TINYI_FIRST_ONE, 1, prefix, "scale.2");
+    tinyi_vit_vector(p, &k->c[3], TINYI_FIRST_ONE, 1, prefix, "scale.3");
+}
+
+static void tinyi_sret_lay(tllm_sret *s)
+{
+    const tllm_sret_desc *is = &s->is;
+    tinyi_params *p = &s->p;
+    tiny_idx dim[4], i, k, in = is->channels;
+    char prefix[48];
+    dim[2] = dim[3] = 3;
+    for (i = 0; i < is->n_stem; i++) {
+        dim[0] = i || is->n_stem == 1 ? is->d : is->d / 2;
+        dim[1] = in;
+        (void)snprintf(prefix, sizeof prefix, "stem.%d.", (int)i);
+        tinyi_params_add(p, &s->stem_w[i], TINYI_FIRST_XAVIER, 0, 4, dim, "%sweight", prefix);
+        tinyi_vit_vector(p, &s->stem_g[i], TINYI_FIRST_ONE, dim[0], prefix, "bn.weight");
+        tinyi_vit_vector(p, &s->stem_b[i], TINYI_FIRST_ZERO, dim[0], prefix, "bn.bias");
+        in = dim[0];
+    }
+    dim[0] = s->stage[0].side * s->stage[0].side;
+    dim[1] = is->d;
+    tinyi_params_add(p, &s->pos, TINYI_FIRST_SMALL, 1, 2, dim, "pos_embed");
+    for (i = 0; i < is->n_stage; i++) {
+        tinyi_sret_stage *t = &s->stage[i];
+        for (k = 0; k < is->stage[i].distinct; k++) {
+            (void)snprintf(prefix, sizeof prefix, "stages.%d.blocks.%d.", (int)i, (int)k);
+            tinyi_vit_lay_attention(p, &t->block[k], t->d, prefix);
+            tinyi_vit_vector(p, &t->block[k].c[0], TINYI_FIRST_ONE, 1, prefix, "scale.0");
+            tinyi_vit_vector(p, &t->block[k].c[1], TINYI_FIRST_ONE, 1, prefix, "scale.1");
+            tinyi_sret_lay_small(p, &t->block[k], t->d, (tiny_idx)(is->ratio * (double)t->d), prefix);
+        }
+        for (k = 0; k < is->stage[i].depth; k++) {
+            (void)snprintf(prefix, sizeof prefix, "stages.%d.nll.%d.", (int)i, (int)k);
+            tinyi_sret_lay_small(p, &t->nll[k], t->d, (tiny_idx)(is->nll_ratio * (double)t->d), prefix);
+        }
+        if (i + 1 == is->n_stage) break;
+        dim[0] = 2 * t->d; dim[1] = 1; dim[2] = dim[3] = 3;
+        (void)snprintf(prefix, sizeof prefix, "stages.%d.pool.", (int)i);
+        tinyi_params_add(p, &t->pool_w, TINYI_FIRST_XAVIER, 0, 4, dim, "%sweight", prefix);
+        tinyi_vit_vector(p, &t->pool_b, TINYI_FIRST_ZERO, dim[0], prefix, "bias");
+    }
+    in = s->stage[is->n_stage - 1].d;
+    tinyi_vit_vector(p, &s->norm_g, TINYI_FIRST_ONE, in, "", "norm.weight");
+    tinyi_vit_vector(p, &s->norm_b, TINYI_FIRST_ZERO, in, "", "norm.bias");
+    tinyi_vit_matrix(p, &s->head_w, is->n_class, in, "", "head.weight");
+    tinyi_vit_vector(p, &s->head_b, TINYI_FIRST_ZERO, is->n_class, "", "head.bias");
+}
+
+TINY_API void tllm_sret_tiny(tllm_sret_desc *d)
+{
+    static const tllm_sret_stage stage[3] = { { 2, 4, 2, 8, 2 }, { 4, 10, 5, 4, 1 }, { 8, 6, 3, 1, 1 } };
+    if (!d) return;
+    memset(d, 0, sizeof *d);
+    d->image = 224;
+    d->n_stem = 3;
+    d->d = 64;
+    d->ratio = 3.6;
+    d->nll_ratio = 1.0;
+    d->n_stage = 3;
+    memcpy(d->stage, stage, sizeof stage);
+    d->n_class = 1000;
+}
+
+static tiny_status tinyi_sret_read(tiny_ctx *ctx, const tllm_sret_desc *desc, tllm_sret *s)
+{
+    static const tllm_sret_stage plain = { 2, 4, 2, 4, 2 };
+    tllm_sret_desc *is = &s->is;
+    tiny_idx i, d, side;
+    if (desc) *is = *desc;
+    if (!is->image) is->image = 32;
+    if (!is->channels) is->channels = 3;
+    if (!is->n_stem) is->n_stem = 2;
+    if (!is->d) is->d = 64;
+    if (is->ratio == 0.0) is->ratio = 3.6;
+    if (is->nll_ratio == 0.0) is->nll_ratio = 1.0;
+    if (!is->n_stage) is->stage[is->n_stage++] = plain;
+    if (!is->n_class) is->n_class = 10;
+    if (is->eps == 0.0) is->eps = 1e-6;
+    if (is->image < 1 || is->image > 32767 || is->channels < 1 || is->channels > 65536 || is->n_stem < 1 || is->n_stem > TINYI_SRET_STEMS || is->n_class < 1 || is->n_class > 1 << 20)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sret: images of %td pixels and %td colours, %td convolutions (1 to %d), %td classes", is->image, is->channels, is->n_stem, TINYI_SRET_STEMS, is->n_class);
+    if (is->d < 2 || is->d % 2 || is->d > 65536 || !(is->ratio * (double)is->d >= 1.0 && is->ratio <= 64.0) || !(is->nll_ratio * (double)is->d >= 1.0 && is->nll_ratio <= 64.0) || !(is->eps > 0.0 && is->eps < 1.0))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "sret: %td numbers of a token (even, at most 65536), wide layers %g and %g times that (at most 64), eps %g", is->d, is->ratio, is->nll_ratio, is->eps);
+    if (is->n_stage < 1 || is->n_stage > TLLM_SRET_STAGES) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sret: %td stages, there may be 1 to %d", is->n_stage, TLLM_SRET_STAGES);
+    if (is->dtype != TINY_F32 && is->dtype != TINY_F64) return tinyi_fail(ctx, TINY_E_DTYPE, "sret: weights must be f32 or f64");
+    for (i = 0, side = is->image; i < is->n_stem; i++, side /= 2)
+        if (side % 2) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sret: %td pixels cannot be halved %td times", is->image, is->n_stem);
+    for (i = 0, d = is->d; i < is->n_stage; i++, d *= 2) {
+        const tllm_sret_stage *t = &is->stage[i];
+        if (t->depth < 1 || t->depth > TLLM_SRET_DEPTH || t->distinct < 1 || t->depth % t->distinct)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "sret: stage %td: a depth of %td (1 to %d) is not a multiple of %td blocks", i, t->depth, TLLM_SRET_DEPTH, t->distinct);
+        if (t->n_head < 1 || d % t->n_head) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sret: stage %td: %td heads do not divide %td numbers", i, t->n_head, d);
+        if (t->first < 1 || t->again < 1 || side * side % t->first || side * side % t->again)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "sret: stage %td: %td and %td slices do not divide %td tokens", i, t->first, t->again, side * side);
+        s->stage[i].d = d;
+        s->stage[i].side = side;
+        if (i + 1 < is->n_stage && side % 2) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sret: stage %td: %td x %td tokens cannot be halved", i, side, side);
+        side /= 2;
+    }
+    return TINY_OK;
+}
+
+/* blocks and small layers of all stages, and the running numbers of batch norms */
+static tiny_status tinyi_sret_take(tllm_sret *s)
+{
+    const tllm_sret_desc *is = &s->is;
+    const size_t es = tiny_dtype_bytes(is->dtype);
+    tiny_idx i, j, n = 0;
+    unsigned char *at;
+    for (i = 0; i < is->n_stage; i++) n += is->stage[i].distinct + is->stage[i].depth;
+    s->blocks = (tllm_vit_block *)tinyi_alloc(s->ctx, (size_t)n, sizeof *s->blocks);
+    if (s->blocks) s->running = tinyi_alloc(s->ctx, (size_t)(2 * is->n_stem * is->d), es);
+    if (!s->running) return tiny_ctx_status(s->ctx);
+    memset(s->blocks, 0, (size_t)n * sizeof *s->blocks);
+    for (i = n = 0; i < is->n_stage; i++) {
+        s->stage[i].block = s->blocks + n;
+        s->stage[i].nll = s->stage[i].block + is->stage[i].distinct;
+        n += is->stage[i].distinct + is->stage[i].depth;
+    }
+    for (i = 0, at = (unsigned char *)s->running; i < is->n_stem; i++, at += 2 * (size_t)is->d * es) {
+        const tiny_idx c = i || is->n_stem == 1 ? is->d : is->d / 2;
+        s->mean[i] = tiny_tensor_1d(at, is->dtype, c);
+        s->var[i] = tiny_tensor_1d(at + (size_t)is->d * es, is->dtype, c);
+        for (j = 0; j < c; j++) {
+            tinyi_real_set(s->mean[i].data, is->dtype, j, 0.0);
+            tinyi_real_set(s->var[i].data, is->dtype, j, 1.0);
+        }
+    }
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_sret_open(tiny_ctx *ctx, const tllm_sret_desc *desc, tllm_sret **out)
+{
+    tllm_sret *s;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sret: there is no place for the result");
+    s = (tllm_sret *)tiny_alloc(ctx, sizeof *s);
+    if (!s) return tiny_ctx_status(ctx);
+    memset(s, 0, sizeof *s);
+    s->ctx = ctx;
+    st = tinyi_sret_read(ctx, desc, s);
+    tinyi_params_begin(&s->p, ctx, s->is.dtype, tiny_rng_make(s->is.seed, 0x73726574));
+    if (!st) st = tinyi_sret_take(s);
+    if (!st) {
+        tinyi_sret_lay(s);
+        st = tinyi_params_place(&s->p, "sret");
+    }
+    if (!st) {
+        tinyi_sret_lay(s);
+        st = s->p.st;
+    }
+    if (st) tllm_sret_close(s);
+    else *out = s;
+    return st;
+}
+
+TINY_API void tllm_sret_close(tllm_sret *s)
+{
+    if (!s) return;
+    tinyi_params_free(&s->p);
+    tiny_free(s->ctx, s->running);
+    tiny_free(s->ctx, s->blocks);
+    tiny_free(s->ctx, s);
+}
+
+TINY_API const tllm_sret_desc *tllm_sret_is(const tllm_sret *s) { return s ? &s->is : NULL; }
+TINY_API tiny_idx tllm_sret_tokens(const tllm_sret *s, tiny_idx i) { return s && i >= 0 && i < s->is.n_stage ? s->stage[i].side * s->stage[i].side : 0; }
+TINY_API void tllm_sret_training(tllm_sret *s, int on) { if (s) s->training = on; }
+TINY_API const tiny_param *tllm_sret_params(const tllm_sret *s, size_t *n)
+{
+    if (n) *n = s ? s->p.n : 0;
+    return s ? s->p.param : NULL;
+}
+
+/* ---- the way through */
+
+typedef struct tinyi_sret_mix { tiny_idx slices; const tiny_tensor *order; } tinyi_sret_mix;
+
+static tiny_tensor tinyi_sret_mixed(tiny_tape *tape, void *user, const tllm_vit_at *at, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v)
+{
+    const tinyi_sret_mix *m = (const tinyi_sret_mix *)user;
+    (void)at;
+    return tllm_sliced_attention(tape, q, k, v, m->slices, m->order != NULL, m->order);
+}
+
+/* the order of run l of block r: drawn by number, so that it is the same whenever it is asked for */
+static tiny_tensor tinyi_sret_order(tiny_tape *tape, const tllm_sret *s, tiny_idx i_stage, tiny_idx r, tiny_idx l, tiny_idx n)
+{
+    tiny_tensor t = tiny_tape_new(tape, TINY_I32, 1, &n);
+    tiny_rng rng = tiny_rng_make(s->is.seed + (s->is.fresh ? s->calls * UINT64_C(0x9e3779b97f4a7c15) : 0), (uint64_t)i_stage << 32 | (uint64_t)r << 16 | (uint64_t)l);
+    if (t.data && !tiny_tape_dry(tape)) tiny_rng_permutation(&rng, (uint32_t *)t.data, (uint32_t)n);
+    return t;
+}
+
+TINY_API tiny_tensor tllm_sret_stage_run(tiny_tape *tape, tllm_sret *s, tiny_idx i_stage, const tiny_tensor *x)
+{
+    const tllm_sret_stage *is;
+    const tinyi_sret_stage *t;
+    tiny_tensor y, order;
+    tinyi_sret_mix mix;
+    tllm_vit_hooks hooks;
+    tllm_vit_at at;
+    tiny_idx r, l, loops;
+    memset(&y, 0, sizeof y);
+    if (!tape || !s || !x || tiny_tape_status(tape)) return y;
+    if (i_stage < 0 || i_stage >= s->is.n_stage || x->rank != 3 || x->dim[2] != s->stage[i_stage].d || x->dim[0] < 1 || x->dim[0] > 0x7fffffff)
+        return tinyi_sret_bad(tape, TINY_E_SHAPE, "sret: x must be (tokens, batch, numbers of the stage)");
+    is = &s->is.stage[i_stage];
+    t = &s->stage[i_stage];
+    memset(&hooks, 0, sizeof hooks);
+    memset(&at, 0, sizeof at);
+    hooks.user = &mix;
+    hooks.mix = tinyi_sret_mixed;
+    at.batch = x->dim[1];
+    at.n_head = is->n_head;
+    at.eps = s->is.eps;
+    loops = is->depth / is->distinct;
+    for (y = *x, r = 0; r < is->distinct && !tiny_tape_status(tape); r++)
+        for (l = 0; l < loops && !tiny_tape_status(tape); l++) {
+            at.i_block = r * loops + l;
+            mix.slices = l ? is->again : is->first;
+            mix.order = NULL;
+            if (l && mix.slices > 1) {
+                order = tinyi_sret_order(tape, s, i_stage, r, l, x->dim[0]);
+                mix.order = &order;
+            }
+            y = tllm_vit_attend(tape, &t->block[r], &at, &y, &hooks, NULL);
+            y = tllm_vit_wide(tape, &t->block[r], &at, &y);
+            y = tllm_vit_wide(tape, &t->nll[at.i_block], &at, &y);
+        }
+    return y;
+}
+
+/* (B, C, H, W) to (H W, B, C), and back */
+static tiny_tensor tinyi_sret_tokens_of(tiny_tape *tape, const tiny_tensor *x)
+{
+    tiny_tensor y = tinyi_sret_as(tape, x, 3, x->dim[0], x->dim[1], x->dim[2] * x->dim[3], 1);
+    if (tiny_tape_status(tape)) return y;
+    y = tiny_tensor_swap(tiny_tensor_swap(y, 0, 2), 1, 2);     /* (HW, C, B), (HW, B, C) */
+    return tiny_tape_call(tape, TINY_OP_COPY, &y, NULL, NULL, NULL, NULL);
+}
+static tiny_tensor tinyi_sret_image_of(tiny_tape *tape, const tiny_tensor *x, tiny_idx side)
+{
+    tiny_tensor y = tiny_tensor_swap(tiny_tensor_swap(*x, 1, 2), 0, 2);
+    y = tiny_tape_call(tape, TINY_OP_COPY, &y, NULL, NULL, NULL, NULL);
+    return tinyi_sret_as(tape, &y, 4, x->dim[1], x->dim[2], side, side);
+}
+
+TINY_API tiny_tensor tllm_sret_logits(tiny_tape *tape, void *net, const tiny_tensor *images)
+{
+    tllm_sret *s = (tllm_sret *)net;
+    tiny_batch_norm_params bn;
+    tiny_conv2d_params conv;
+    tiny_norm_params norm;
+    tiny_reduce_params mean;
+    tiny_tensor x, pos;
+    tiny_idx i;
+    memset(&x, 0, sizeof x);
+    if (!tape || tiny_tape_status(tape)) return x;
+    if (!s || !images || tiny_tensor_check(images) || images->rank != 4 || images->dim[0] < 1 || images->dim[1] != s->is.channels || images->dim[2] != s->is.image || images->dim[3] != s->is.image ||
+        images->dtype != s->is.dtype)
+        return tinyi_sret_bad(tape, TINY_E_SHAPE, "sret: images must be (at least 1, channels, size, size), of the type of the weights");
+    memset(&bn, 0, sizeof bn);
+    memset(&conv, 0, sizeof conv);
+    memset(&norm, 0, sizeof norm);
+    memset(&mean, 0, sizeof mean);
+    bn.train = s->training;
+    conv.stride[0] = conv.stride[1] = 2;
+    conv.pad[0] = conv.pad[1] = conv.pad[2] = conv.pad[3] = 1;
+    norm.eps = (float)s->is.eps;
+    mean.axis = 2;
+    for (x = *images, i = 0; i < s->is.n_stem && !tiny_tape_status(tape); i++) {
+        x = tiny_tape_call(tape, TINY_OP_CONV2D, &x, &s->stem_w[i], NULL, NULL, &conv);
+        x = tiny_tape_batch_norm(tape, &x, &s->stem_g[i], &s->stem_b[i], &s->mean[i], &s->var[i], &bn);
+        x = tiny_tape_call(tape, TINY_OP_RELU, &x, NULL, NULL, NULL, NULL);
+    }
+    if (!tiny_tape_status(tape)) x = tinyi_sret_tokens_of(tape, &x);
+    pos = s->pos;                           /* (N, 1, d) */
+    pos.rank = 3;
+    pos.dim[2] = s->is.d; pos.stride[2] = 1;
+    pos.dim[1] = 1; pos.stride[1] = 0;
+    x = tiny_tape_add(tape, &x, &pos);
+    for (i = 0; i < s->is.n_stage && !tiny_tape_status(tape); i++) {
+        x = tllm_sret_stage_run(tape, s, i, &x);
+        if (i + 1 == s->is.n_stage || tiny_tape_status(tape)) break;
+        x = tinyi_sret_image_of(tape, &x, s->stage[i].side);
+        conv.groups = (int)s->stage[i].d;
+        x = tiny_tape_call(tape, TINY_OP_CONV2D, &x, &s->stage[i].pool_w, &s->stage[i].pool_b, NULL, &conv);
+        if (!tiny_tape_status(tape)) x = tinyi_sret_tokens_of(tape, &x);
+    }
+    if (!tiny_tape_dry(tape)) s->calls++;
+    x = tiny_tape_call(tape, TINY_OP_MEAN, &x, NULL, NULL, NULL, &mean);
+    x = tiny_tape_call(tape, TINY_OP_LAYERNORM, &x, &s->norm_g, &s->norm_b, NULL, &norm);
+    return tiny_tape_linear(tape, &x, &s->head_w, &s->head_b, TINY_ACT_NONE);
 }
 #endif
 
@@ -60369,6 +66127,255 @@ TINY_API void tllm_grammar_close(tiny_ctx *ctx, tllm_grammar *g)
     tiny_free(ctx, g);
 }
 
+/* src/llm/session/arith.c - arithmetic coding with 32-bit bounds and 16-bit models
+ * Paper    I. Witten, R. Neal, J. Cleary, "Arithmetic coding for data compression", CACM 30(6), 1987; as the KV codec of CacheGen
+ *          (Y. Liu et al., 2024, arXiv 2310.07240) uses it: one static model a channel.
+ * Formula  span = high - low + 1; high = low - 1 + floor(span c_hi / 2^16); low += floor(span c_lo / 2^16). Then, while it can: both below
+ *          2^31: a 0 comes out; both above: a 1; low in the second and high in the third quarter: the bit is not known yet, only that the
+ *          next one will be its opposite (pending). Decoder: count = floor(((value - low + 1) 2^16 - 1) / span) lies in the slot of the
+ *          symbol.
+ * Fast     The shifts come in two runs: n1 equal leading bits of low and high, then n3 places where low has 1 and high 0. Both double
+ *          (range, value - low) alike, so the decoder keeps these two, counts zeros twice and shifts once. The symbol is found from a
+ *          table of the upper 8 bits of count; where slots end inside such a piece, by the next steps. Eight streams take turns.
+ * Cost     a symbol: one division 64/64 (decoder), three products, two counts of zeros; the plain form a loop over bits
+ * Error    none: the same bits and symbols as the plain form                                                                */
+#include <string.h>
+
+#define TINYI_ARITH_HALF 0x80000000u
+#define TINYI_ARITH_QUARTER 0x40000000u
+
+TINYI_FN void tinyi_arith_table(uint16_t *cdf, const uint32_t *count, int n)
+{
+    uint64_t total = 0, sum = 0;
+    int i;
+    for (i = 0; i < n; i++) total += count[i];
+    for (i = 0; i <= n; i++) {
+        cdf[i] = (uint16_t)((uint64_t)(65535 - n) * (total ? sum : (uint64_t)i) / (total ? total : (uint64_t)n) + (uint64_t)i);
+        if (i < n) sum += count[i];
+    }
+}
+
+TINYI_FN int tinyi_arith_valid(const uint16_t *cdf, int n)
+{
+    int i;
+    if (n < 1 || n > TINYI_ARITH_SYMBOLS || cdf[0] != 0 || cdf[n] != 65535) return 0;
+    for (i = 0; i < n; i++) if (cdf[i] >= cdf[i + 1]) return 0;
+    return 1;
+}
+
+/* ---- plain ------------------------------------------------------------------------------------------------------ */
+
+typedef struct tinyi_arith_bits { unsigned char *bytes; size_t room, n; } tinyi_arith_bits;     /* n: bits */
+static void tinyi_arith_bit(tinyi_arith_bits *b, int bit)
+{
+    if (bit && b->n / 8 < b->room) b->bytes[b->n / 8] |= (unsigned char)(0x80 >> b->n % 8);
+    b->n++;
+}
+static void tinyi_arith_emit(tinyi_arith_bits *b, int bit, size_t *pending)
+{
+    tinyi_arith_bit(b, bit);
+    for (; *pending; --*pending) tinyi_arith_bit(b, !bit);
+}
+
+TINYI_INLINE uint32_t tinyi_arith_hi(const uint16_t *cdf, int n, int s) { return s + 1 == n ? 65536u : cdf[s + 1]; }
+
+TINYI_FN size_t tinyi_arith_encode_ref(const uint16_t *const cdf[2], const int n_symbol[2], size_t period, const unsigned char *symbol, size_t step, size_t n,
+                                       unsigned char *bytes, size_t room)
+{
+    uint32_t low = 0, high = 0xffffffffu;
+    size_t pending = 0, i;
+    tinyi_arith_bits b;
+    b.bytes = bytes;
+    b.room = room;
+    b.n = 0;
+    for (i = 0; i < n; i++) {
+        const int m = i % period != 0, s = symbol[i * step];
+        const uint64_t span = (uint64_t)high - low + 1;
+        high = low - 1 + (uint32_t)(span * tinyi_arith_hi(cdf[m], n_symbol[m], s) >> 16);
+        low = low + (uint32_t)(span * cdf[m][s] >> 16);
+        for (;;) {
+            if (high < TINYI_ARITH_HALF) tinyi_arith_emit(&b, 0, &pending);
+            else if (low >= TINYI_ARITH_HALF) tinyi_arith_emit(&b, 1, &pending);
+            else if (low >= TINYI_ARITH_QUARTER && high < 3 * TINYI_ARITH_QUARTER) {
+                pending++;
+                low = low << 1 & 0x7fffffffu;
+                high = high << 1 | 0x80000001u;
+                continue;
+            } else break;
+            low <<= 1;
+            high = high << 1 | 1;
+        }
+    }
+    pending++;
+    tinyi_arith_emit(&b, low >= TINYI_ARITH_QUARTER, &pending);
+    return (b.n + 7) / 8;
+}
+
+static uint32_t tinyi_arith_next(const unsigned char *bytes, size_t n_bytes, size_t *bit)
+{
+    const size_t i = (*bit)++;
+    return i / 8 < n_bytes ? (uint32_t)bytes[i / 8] >> (7 - i % 8) & 1u : 0;
+}
+
+TINYI_FN void tinyi_arith_decode_ref(const uint16_t *const cdf[2], const int n_symbol[2], size_t period, unsigned char *symbol, size_t step, size_t n,
+                                     const unsigned char *bytes, size_t n_bytes)
+{
+    uint32_t low = 0, high = 0xffffffffu, value = 0;
+    size_t i, bit = 0;
+    while (bit < 32) value = value << 1 | tinyi_arith_next(bytes, n_bytes, &bit);
+    for (i = 0; i < n; i++) {
+        const int m = i % period != 0;
+        const uint64_t span = (uint64_t)high - low + 1, count = (((uint64_t)value - low + 1) * 65536 - 1) / span;
+        int s = 0;
+        while (tinyi_arith_hi(cdf[m], n_symbol[m], s) <= count) s++;
+        symbol[i * step] = (unsigned char)s;
+        high = low - 1 + (uint32_t)(span * tinyi_arith_hi(cdf[m], n_symbol[m], s) >> 16);
+        low = low + (uint32_t)(span * cdf[m][s] >> 16);
+        for (;;) {
+            if (high < TINYI_ARITH_HALF || low >= TINYI_ARITH_HALF) {
+                low <<= 1;
+                high = high << 1 | 1;
+                value <<= 1;
+            } else if (low >= TINYI_ARITH_QUARTER && high < 3 * TINYI_ARITH_QUARTER) {
+                low = low << 1 & 0x7fffffffu;
+                high = high << 1 | 0x80000001u;
+                value = (value - TINYI_ARITH_QUARTER) << 1;
+            } else break;
+            value |= tinyi_arith_next(bytes, n_bytes, &bit);
+        }
+    }
+}
+
+/* ---- fast ------------------------------------------------------------------------------------------------------- */
+
+/* leading zeros of x, which is not 0 */
+TINYI_FORCE_INLINE unsigned tinyi_arith_zeros(uint32_t x)
+{
+#if defined __GNUC__ || defined __clang__
+    return (unsigned)__builtin_clz(x);
+#else
+    unsigned n = 0;
+    if (!(x >> 16)) { n += 16; x <<= 16; }
+    if (!(x >> 24)) { n += 8; x <<= 8; }
+    if (!(x >> 28)) { n += 4; x <<= 4; }
+    if (!(x >> 30)) { n += 2; x <<= 2; }
+    return n + !(x >> 31);
+#endif
+}
+
+typedef struct tinyi_arith_out { unsigned char *at; uint64_t held; unsigned n_held; } tinyi_arith_out;  /* n_held < 8 bits wait, at the lower end */
+/* n <= 32 bits */
+TINYI_FORCE_INLINE void tinyi_arith_put(tinyi_arith_out *o, uint32_t bits, unsigned n)
+{
+    o->held = o->held << n | bits;
+    for (o->n_held += n; o->n_held >= 8; o->n_held -= 8) *o->at++ = (unsigned char)(o->held >> (o->n_held - 8));
+}
+static void tinyi_arith_put_pending(tinyi_arith_out *o, uint32_t bit, size_t *pending)
+{
+    tinyi_arith_put(o, bit, 1);
+    for (; *pending >= 32; *pending -= 32) tinyi_arith_put(o, bit - 1u, 32);
+    tinyi_arith_put(o, bit ? 0u : (uint32_t)(((uint64_t)1 << *pending) - 1), (unsigned)*pending);
+    *pending = 0;
+}
+
+TINYI_FN size_t tinyi_arith_encode(const uint16_t *const cdf[2], size_t period, const unsigned char *symbol, size_t step, size_t n, unsigned char *bytes)
+{
+    uint32_t low = 0, high = 0xffffffffu;
+    size_t pending = 0, i, turn = 0;
+    tinyi_arith_out o;
+    o.at = bytes;
+    o.held = 0;
+    o.n_held = 0;
+    for (i = 0; i < n; i++) {
+        const uint16_t *c = cdf[turn != 0] + symbol[i * step];
+        const uint64_t span = (uint64_t)high - low + 1;
+        const uint32_t top = c[1] == 65535 ? 65536u : c[1];         /* 65535 stands at the end of a table only */
+        unsigned n1, n3;
+        if (++turn == period) turn = 0;
+        high = low - 1 + (uint32_t)(span * top >> 16);
+        low = low + (uint32_t)(span * c[0] >> 16);
+        n1 = tinyi_arith_zeros(low ^ high);                         /* below 19: a slot is at least 2^-16 of more than 2^30 */
+        if (n1) {
+            tinyi_arith_put_pending(&o, low >> 31, &pending);
+            tinyi_arith_put(&o, (uint32_t)((uint64_t)(low << 1) >> (33 - n1)), n1 - 1);
+            low <<= n1;
+            high = ~(~high << n1);
+        }
+        n3 = tinyi_arith_zeros((~low | high) << 1);
+        pending += n3;
+        low = low << n3 & 0x7fffffffu;
+        high = ~(~high << n3) | 0x80000000u;
+    }
+    pending++;
+    tinyi_arith_put_pending(&o, low >= TINYI_ARITH_QUARTER, &pending);
+    if (o.n_held) tinyi_arith_put(&o, 0, 8 - o.n_held);
+    return (size_t)(o.at - bytes);
+}
+
+TINYI_FN void tinyi_arith_model_set(tinyi_arith_model *m, const uint16_t *cdf, int n)
+{
+    int s, j;
+    for (s = 0; s < n; s++) m->slot[s] = cdf[s];
+    m->slot[n] = 65536;
+    for (s = 0, j = 0; j < 256; j++) {
+        while (m->slot[s + 1] <= 256u * (unsigned)j) s++;
+        m->first[j] = (unsigned char)s;
+    }
+}
+
+/* the 57 or more bits of a stream from number bit on, at the upper end */
+TINYI_FORCE_INLINE uint64_t tinyi_arith_window(const tinyi_arith_in *in)
+{
+    const size_t at = in->bit >> 3;
+    uint64_t w = 0;
+    if (at + 8 <= in->n_bytes) {
+        const unsigned char *p = in->bytes + at;
+        w = (uint64_t)p[0] << 56 | (uint64_t)p[1] << 48 | (uint64_t)p[2] << 40 | (uint64_t)p[3] << 32 | (uint64_t)p[4] << 24 | (uint64_t)p[5] << 16 | (uint64_t)p[6] << 8 | p[7];
+    } else {
+        size_t i;
+        for (i = at; i < in->n_bytes; i++) w |= (uint64_t)in->bytes[i] << (56 - 8 * (i - at));
+    }
+    return w << (in->bit & 7);
+}
+
+TINYI_FORCE_INLINE unsigned char tinyi_arith_symbol(tinyi_arith_in *in, const tinyi_arith_model *m)
+{
+    const uint64_t span = (uint64_t)in->range + 1;
+    const uint32_t count = (uint32_t)((((uint64_t)in->at + 1) * 65536 - 1) / span);     /* at <= range: below 65536 */
+    uint32_t low, high, lo;
+    unsigned s = m->first[count >> 8], n1, n;
+    while (m->slot[s + 1] <= count) s++;
+    lo = (uint32_t)(span * m->slot[s] >> 16);
+    low = in->low + lo;
+    high = in->low + (uint32_t)(span * m->slot[s + 1] >> 16) - 1;
+    n1 = tinyi_arith_zeros(low ^ high);
+    n = n1 + tinyi_arith_zeros((~(low << n1) | ~(~high << n1)) << 1);
+    in->range = ~(~(high - low) << n);
+    in->low = low << n & 0x7fffffffu;
+    in->at = (in->at - lo) << n | (uint32_t)(tinyi_arith_window(in) >> 1 >> (63 - n));
+    in->bit += n;
+    return (unsigned char)s;
+}
+
+TINYI_FN void tinyi_arith_decode(tinyi_arith_in *in, int n_in, size_t period, unsigned char *symbol, size_t step, size_t n)
+{
+    size_t i, turn = 0;
+    int j;
+    for (j = 0; j < n_in; j++) {
+        in[j].low = 0;
+        in[j].range = 0xffffffffu;
+        in[j].bit = 0;
+        in[j].at = (uint32_t)(tinyi_arith_window(&in[j]) >> 32);
+        in[j].bit = 32;
+    }
+    for (i = 0; i < n; i++, symbol += step) {
+        const int m = turn != 0;
+        if (++turn == period) turn = 0;
+        if (n_in == TINYI_ARITH_LANES) for (j = 0; j < TINYI_ARITH_LANES; j++) symbol[j] = tinyi_arith_symbol(&in[j], in[j].model[m]);
+        else for (j = 0; j < n_in; j++) symbol[j] = tinyi_arith_symbol(&in[j], in[j].model[m]);
+    }
+}
+
 /* src/llm/train/config.c
  *
  * One table of keys serves the file that a user writes, the limits of a description that a program filled, and the comparison
@@ -61315,6 +67322,82 @@ TINYI_FN tiny_status tinyi_dec_lane(tiny_ctx *one, const tinyi_dec *m, const flo
     *nats = tinyi_dec_loss(&r, tokens, share);
     if (g) tinyi_dec_backward(&r, tokens);
     return r.st;
+}
+#endif
+
+/* src/llm/vision/params.c - the parameters of a network in one block of memory */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#ifndef TINY_NO_TRAIN
+
+TINYI_FN void tinyi_params_begin(tinyi_params *p, tiny_ctx *ctx, tiny_dtype dtype, tiny_rng rng)
+{
+    memset(p, 0, sizeof *p);
+    p->ctx = ctx;
+    p->dtype = dtype;
+    p->rng = rng;
+    p->fits = 1;
+}
+
+static tiny_status tinyi_params_fill(tinyi_params *p, const tiny_tensor *t, tinyi_first first)
+{
+    tiny_idx i;
+    switch (first) {
+    case TINYI_FIRST_XAVIER: return tiny_init_xavier(p->ctx, &p->rng, t);
+    case TINYI_FIRST_SMALL: return tiny_init_normal(p->ctx, &p->rng, t, 0.02);
+    case TINYI_FIRST_UNIFORM:
+        for (i = 0; i < tiny_tensor_count(t); i++) tinyi_real_set(t->data, t->dtype, i, 2.0 * tiny_rng_uniform64(&p->rng) - 1.0);
+        return TINY_OK;
+    default: return tiny_init_constant(p->ctx, t, first == TINYI_FIRST_ONE ? 1.0 : 0.0);
+    }
+}
+
+TINYI_FN void tinyi_params_add(tinyi_params *p, tiny_tensor *t, tinyi_first first, int group, int rank, const tiny_idx *dim, const char *name, ...)
+{
+    size_t count = 1;
+    int i;
+    for (i = 0; i < rank; i++) p->fits = p->fits && tinyi_size_mul(count, (size_t)dim[i], &count);
+    if (p->numbers) {
+        const size_t es = tiny_dtype_bytes(p->dtype);
+        tiny_param *q = &p->param[p->n];
+        va_list args;
+        va_start(args, name);
+        (void)vsnprintf(p->name[p->n], sizeof p->name[0], name, args);
+        va_end(args);
+        q->name = p->name[p->n];
+        q->value = q->grad = *t = tiny_tensor_nd((unsigned char *)p->numbers + p->at * es, p->dtype, rank, dim);
+        q->grad.data = (unsigned char *)p->numbers + (p->half + p->at) * es;
+        q->group = group;
+        if (!p->st) p->st = tinyi_params_fill(p, t, first);
+    }
+    p->fits = p->fits && tinyi_size_add(p->at, count, &p->at);
+    p->n++;
+}
+
+TINYI_FN tiny_status tinyi_params_place(tinyi_params *p, const char *who)
+{
+    const size_t es = tiny_dtype_bytes(p->dtype);
+    if (!p->fits || p->at > SIZE_MAX / 16) return tinyi_fail(p->ctx, TINY_E_OVERFLOW, "%s: the weights are more than can be addressed", who);
+    p->param = (tiny_param *)tinyi_alloc(p->ctx, p->n, sizeof *p->param);
+    if (p->param) p->name = (char (*)[56])tinyi_alloc(p->ctx, p->n, sizeof *p->name);
+    if (p->name) p->numbers = tinyi_alloc(p->ctx, 2 * p->at, es);
+    if (!p->numbers) return tiny_ctx_status(p->ctx);
+    memset(p->numbers, 0, 2 * p->at * es);
+    p->half = p->at;
+    p->n = p->at = 0;
+    return TINY_OK;
+}
+
+TINYI_FN void tinyi_params_free(tinyi_params *p)
+{
+    tiny_free(p->ctx, p->numbers);
+    tiny_free(p->ctx, p->name);
+    tiny_free(p->ctx, p->param);
+    p->numbers = NULL;
+    p->name = NULL;
+    p->param = NULL;
 }
 #endif
 
@@ -64717,7 +70800,7 @@ static const tinyi_lm_w *tinyi_lm_matrix(tinyi_lm_load *ld, tinyi_lm_layer *l, i
                             found->name.at, found->bytes, n_out * w->n_mat, row);
         return NULL;
     }
-    w->row_bytes = row;
+    w->row_bytes = w->row_step = row;
     w->dtype = -1;
     if (tinyi_lm_little_endian()) {
         if (found->type == TLLM_FORMAT_F32 && !((uintptr_t)found->data & 3)) w->dtype = TINY_F32;
@@ -64946,19 +71029,22 @@ typedef struct tinyi_lm_product {
 
 static const tiny_op *tinyi_lm_product_of(tinyi_lm_product *p, const tinyi_lm_w *w, tiny_idx mat, const float *bias, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n)
 {
-    void *at = (void *)(uintptr_t)(w->t->data + (size_t)mat * (size_t)w->n_out * w->row_bytes);
+    void *at = (void *)(uintptr_t)(w->t->data + (size_t)mat * (size_t)w->n_out * w->row_step);
     memset(&p->op, 0, sizeof p->op);
     p->x = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, n, w->n_in);
     p->x.stride[0] = ld_x;
     p->y = tiny_tensor_2d(y, TINY_F32, n, w->n_out);
     p->y.stride[0] = ld_y;
     if (w->dtype >= 0) {
-        p->w = tiny_tensor_swap(tiny_tensor_2d(at, (tiny_dtype)w->dtype, w->n_out, w->n_in), 0, 1);
+        p->w = tiny_tensor_2d(at, (tiny_dtype)w->dtype, w->n_out, w->n_in);
+        p->w.stride[0] = (tiny_idx)(w->row_step / tiny_dtype_bytes((tiny_dtype)w->dtype));
+        p->w = tiny_tensor_swap(p->w, 0, 1);
         p->plain.act = TINY_ACT_NONE;
         p->op.kind = TINY_OP_MATMUL;
         p->op.params = &p->plain;
     } else {
         p->w = tiny_tensor_2d(at, TINY_U8, w->n_out, (tiny_idx)w->row_bytes);
+        p->w.stride[0] = (tiny_idx)w->row_step;
         memset(&p->blocks, 0, sizeof p->blocks);
         p->blocks.format = w->format->id;
         p->op.row = tllm_matmul_row();
@@ -67687,6 +73773,7 @@ TINY_API tiny_status tllm_model_sparse(tiny_ctx *ctx, tllm_model *m, int format,
     if (bytes) *bytes = 0;
     if (st) return st;
     if (!m) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse networks are those of a model, and there is none");
+    if (m->world > 1) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: the networks of a model that is cut over %d ranks are not read by columns", m->path, m->world);
     memset(&ld, 0, sizeof ld);
     ld.ctx = ctx;
     ld.g = m->file;
@@ -67776,6 +73863,172 @@ TINYI_FN void tinyi_lm_down(tinyi_lm_fwd *f, const tinyi_lm_layer *l, const tiny
         }
     }
     f->used = used;
+}
+
+/* src/llm/model/cut.c - a rank's part of a model: rows and columns of the matrices that the file holds
+ * Method   M. Shoeybi et al., "Megatron-LM", 2019 (arXiv 1909.08053), 3: of W_q, W_k, W_v, gate and up the rows of the rank's heads and
+ *          neurons, of W_o and down the columns that meet them. So each half of a layer ends in one sum over ranks, and in none before.
+ * Views    rows lie together; columns are the same part of each row, which is whole blocks or refused. A bias behind the sum is added by
+ *          rank 0 alone. Fused matrices (q, k, v; gate and up) become views of their parts.
+ * Nothing is changed before everything was checked.                                                                      */
+#include <string.h>
+
+typedef struct tinyi_lm_view { tinyi_lm_w w; tllm_gguf_tensor t; } tinyi_lm_view;
+#define TINYI_LM_VIEWS 8                    /* of a layer: q, k, v, out, sinks, gate, up, down */
+
+typedef struct tinyi_lm_cut { tiny_ctx *ctx; tllm_model *m; tinyi_lm_view *next; int rank, world; } tinyi_lm_cut;
+
+static tiny_status tinyi_lm_cut_not(const tinyi_lm_cut *c, const tinyi_lm_layer *l, const char *what)
+{
+    return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: layer %td has %s, which cannot be cut over ranks", c->m->path, l->i, what);
+}
+
+static tiny_status tinyi_lm_cut_columns(const tinyi_lm_cut *c, const tinyi_lm_layer *l, int t, const char *name)
+{
+    const tinyi_lm_w *w = l->w[t];
+    const tiny_idx n = w->n_in / c->world;
+    if (w->turned) return tinyi_lm_cut_not(c, l, "a network that is kept by columns too");
+    if (n % w->format->values)
+        return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: layer %td: %s in %d parts of %td columns: %s has blocks of %d", c->m->path, l->i, name, c->world, n, w->format->name,
+                          (int)w->format->values);
+    return TINY_OK;
+}
+
+static tiny_status tinyi_lm_cut_check(const tinyi_lm_cut *c, const tinyi_lm_layer *l)
+{
+    const tllm_model *m = c->m;
+    tiny_status st;
+    if (l->mix != TINYI_LM_ATTN || l->mix2 != TINYI_LM_NO_MIX) return tinyi_lm_cut_not(c, l, "a mixer other than attention");
+    if (m->encoder || !tinyi_lm_can_ladder(m, l)) return tinyi_lm_cut_not(c, l, "another order than norm, attention, norm, network");
+    if (l->moe || !l->ffn || l->i < m->n_sparse) return tinyi_lm_cut_not(c, l, "no dense network");
+    if (l->w[TINYI_T_ATTN_SUB_NORM] || l->w[TINYI_T_FFN_SUB_NORM] || (l->w[TINYI_T_ATTN_Q_NORM] && l->w[TINYI_T_ATTN_Q_NORM]->n_in != l->d_k) ||
+        (l->w[TINYI_T_ATTN_K_NORM] && l->w[TINYI_T_ATTN_K_NORM]->n_in != l->d_k)) return tinyi_lm_cut_not(c, l, "a norm over several heads or the whole network");
+    if (m->alibi > 0.0f || l->w[TINYI_T_ATTN_REL_B]) return tinyi_lm_cut_not(c, l, "a bias that each head has by itself");
+    if (l->n_kv % c->world || l->n_head % c->world)
+        return tinyi_fail(c->ctx, TINY_E_SHAPE, "%s: layer %td: %td heads and %td key heads cannot be divided by %d ranks", m->path, l->i, l->n_head, l->n_kv, c->world);
+    if (l->n_ff % c->world) return tinyi_fail(c->ctx, TINY_E_SHAPE, "%s: layer %td: a network of %td cannot be divided by %d ranks", m->path, l->i, l->n_ff, c->world);
+    st = tinyi_lm_cut_columns(c, l, TINYI_T_ATTN_OUT, "attn_output");
+    return st ? st : tinyi_lm_cut_columns(c, l, TINYI_T_FFN_DOWN, "ffn_down");
+}
+
+static tinyi_lm_w *tinyi_lm_view_of(tinyi_lm_cut *c, tinyi_lm_layer *l, int t, const tinyi_lm_w *from, size_t offset)
+{
+    tinyi_lm_view *v = c->next++;
+    v->w = *from;
+    v->t = *from->t;
+    v->t.data = from->t->data + offset;
+    v->w.t = &v->t;
+    l->w[t] = &v->w;
+    return &v->w;
+}
+/* of n rows from row0 on, the rank's share */
+static void tinyi_lm_cut_rows(tinyi_lm_cut *c, tinyi_lm_layer *l, int t, const tinyi_lm_w *from, tiny_idx row0, tiny_idx n)
+{
+    tinyi_lm_w *w;
+    if (!from) return;
+    row0 += n / c->world * c->rank;
+    w = tinyi_lm_view_of(c, l, t, from, (size_t)row0 * from->row_step);
+    w->n_out = n / c->world;
+    if (from->bias) w->bias = from->bias + row0;
+}
+static void tinyi_lm_cut_in(tinyi_lm_cut *c, tinyi_lm_layer *l, int t)
+{
+    const tinyi_lm_w *from = l->w[t];
+    const tiny_idx n = from->n_in / c->world;
+    tinyi_lm_w *w = tinyi_lm_view_of(c, l, t, from, tllm_format_bytes(from->format, (uint64_t)(n * c->rank)));
+    w->n_in = n;
+    w->row_bytes = tllm_format_bytes(from->format, (uint64_t)n);
+    if (c->rank) w->bias = NULL;
+}
+
+static void tinyi_lm_cut_layer(tinyi_lm_cut *c, tinyi_lm_layer *l)
+{
+    const tinyi_lm_w *all = l->w[TINYI_T_ATTN_QKV], *up = l->w[TINYI_T_FFN_UP];
+    const tiny_idx q = l->n_head * l->d_k, k = l->n_kv * l->d_k, v = l->n_kv * l->d_v;
+    if (all) {
+        tinyi_lm_cut_rows(c, l, TINYI_T_ATTN_Q, all, 0, q);
+        tinyi_lm_cut_rows(c, l, TINYI_T_ATTN_K, all, q, k);
+        tinyi_lm_cut_rows(c, l, TINYI_T_ATTN_V, all, q + k, v);
+        l->w[TINYI_T_ATTN_QKV] = NULL;
+    } else {
+        tinyi_lm_cut_rows(c, l, TINYI_T_ATTN_Q, l->w[TINYI_T_ATTN_Q], 0, l->w[TINYI_T_ATTN_Q]->n_out);     /* with gates twice as many */
+        tinyi_lm_cut_rows(c, l, TINYI_T_ATTN_K, l->w[TINYI_T_ATTN_K], 0, k);
+        tinyi_lm_cut_rows(c, l, TINYI_T_ATTN_V, l->w[TINYI_T_ATTN_V], 0, v);
+    }
+    tinyi_lm_cut_in(c, l, TINYI_T_ATTN_OUT);
+    if (l->w[TINYI_T_ATTN_SINKS]) {
+        tinyi_lm_w *w = tinyi_lm_view_of(c, l, TINYI_T_ATTN_SINKS, l->w[TINYI_T_ATTN_SINKS], 0);
+        w->v += l->n_head / c->world * c->rank;
+    }
+    if (up->n_out == 2 * l->n_ff) {
+        tinyi_lm_cut_rows(c, l, TINYI_T_FFN_GATE, up, 0, l->n_ff);
+        tinyi_lm_cut_rows(c, l, TINYI_T_FFN_UP, up, l->n_ff, l->n_ff);
+    } else {
+        tinyi_lm_cut_rows(c, l, TINYI_T_FFN_GATE, l->w[TINYI_T_FFN_GATE], 0, l->n_ff);
+        tinyi_lm_cut_rows(c, l, TINYI_T_FFN_UP, up, 0, l->n_ff);
+    }
+    tinyi_lm_cut_in(c, l, TINYI_T_FFN_DOWN);
+    l->n_head /= c->world;
+    l->n_kv /= c->world;
+    l->n_ff /= c->world;
+}
+
+TINY_API tiny_status tllm_model_cut(tiny_ctx *ctx, tllm_model *m, int rank, int world)
+{
+    tinyi_lm_cut c;
+    tinyi_lm_load ld;
+    tiny_idx i;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!m) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a model is cut over ranks, and there is none");
+    if (world < 1 || world > TINY_NET_RANKS || rank < 0 || rank >= world)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: rank %d of %d: ranks are 0 to one below their number, which is at most %d", m->path, rank, world, TINY_NET_RANKS);
+    if (m->world > 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the model is cut already, for rank %d of %d", m->path, m->rank, m->world);
+    if (world == 1) return TINY_OK;
+    if (m->n_merged) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: a model with merged adapters is not cut", m->path);
+    if (m->n_enc || !m->n_layer) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: models with an encoder are not cut over ranks", m->path);
+    memset(&c, 0, sizeof c);
+    c.ctx = ctx;
+    c.m = m;
+    c.rank = rank;
+    c.world = world;
+    for (i = 0; i < m->n_layer && !st; i++) st = tinyi_lm_cut_check(&c, &m->layer[i]);
+    if (st) return st;
+    memset(&ld, 0, sizeof ld);
+    ld.ctx = ctx;
+    ld.g = m->file;
+    ld.m = m;
+    c.next = (tinyi_lm_view *)tinyi_lm_keep(&ld, (size_t)m->n_layer * TINYI_LM_VIEWS, sizeof *c.next);
+    if (!c.next) return ld.st;
+    for (i = 0; i < m->n_layer; i++) tinyi_lm_cut_layer(&c, &m->layer[i]);
+    m->rank = rank;
+    m->world = world;
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_model_routes(tiny_ctx *ctx, tllm_model *m, const unsigned char *route, tiny_idx n)
+{
+    tiny_idx i;
+    int parted = 0, some = 0;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!m || !route) return tinyi_fail(ctx, TINY_E_ARGUMENT, "routes are those of a model, and there is none, or no routes");
+    if (n != 2 * m->n_layer) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td routes for the two halves of %td layers", m->path, n, m->n_layer);
+    for (i = 0; i < n; i++) {
+        const tinyi_lm_layer *l = &m->layer[i / 2];
+        const int apart = route[i] == TLLM_ROUTE_LOCAL || route[i] == TLLM_ROUTE_JOIN;
+        if (route[i] >= TLLM_ROUTES) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: route %d of layer %td: 0 to %d are possible", m->path, route[i], l->i, TLLM_ROUTES - 1);
+        if (route[i] && (m->n_enc || !tinyi_lm_can_ladder(m, l))) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: layer %td has another order than norm, attention, norm, network: standard is its only route", m->path, l->i);
+        if (apart && ((i % 2 ? l->post2 : l->post1) || m->residual_scale != 1.0f))
+            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: layer %td changes the sum before it is added: it cannot be local or join", m->path, l->i);
+        if (parted && !apart) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: layer %td is reached by ranks that have parted: a join comes first", m->path, l->i);
+        parted = route[i] == TLLM_ROUTE_JOIN ? 0 : parted | (route[i] == TLLM_ROUTE_LOCAL);
+        some |= route[i];
+    }
+    if (parted) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the last halves are local: without a join the ranks end with different numbers", m->path);
+    for (i = 0; i < n; i++) m->layer[i / 2].route[i % 2] = route[i];
+    m->routes = some != 0;
+    return TINY_OK;
 }
 
 /* src/llm/model/streams.c - per-layer inputs (gemma3n, gemma4) and the four streams of gemma3n
@@ -68057,6 +74310,43 @@ static void tinyi_lm_feed(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, co
     else tinyi_lm_ffn_run(f, l, y, h);
 }
 
+/* ---- how a half reaches the stream ------------------------------------------------------------------------------ */
+
+TINYI_FN int tinyi_lm_can_ladder(const tllm_model *m, const tinyi_lm_layer *l)
+{
+    return m->block == TINYI_LM_PRE && m->arch->block == TINYI_LM_PRE && l->mix != TINYI_LM_NO_MIX && l->norm1 && l->norm2 && !l->cross && !m->n_ple && m->rescale <= 0 &&
+           !l->w[TINYI_T_LAYER_SCALE] && !(m->arch->ffn & (TINYI_LM_F_SIDE_BY_SIDE | TINYI_LM_F_ROUTER_EARLY)) && (l->ffn || m->arch->ffn & TINYI_LM_F_CHANNEL);
+}
+
+/* what becomes of the result of a half before it is added */
+static void tinyi_lm_settle(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int half, float *y)
+{
+    const tinyi_lm_w *post = half ? l->post2 : l->post1;
+    if (post) tinyi_lm_norm(f, post, y, y, f->n, f->m->n_embd);
+    tinyi_lm_scale(f, y, y, f->m->residual_scale, f->n * f->m->n_embd);
+}
+static tiny_status tinyi_lm_land(void *user, tiny_idx layer, int half, float *y)
+{
+    tinyi_lm_fwd *f = (tinyi_lm_fwd *)user;
+    tinyi_lm_settle(f, &f->m->layer[layer], half, y);
+    return f->st;
+}
+
+/* the place for the result of a half, x being what it reads */
+static float *tinyi_lm_enter_half(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int half, float *x, float *y)
+{
+    if (!f->ladder.y[0] || f->encoding) return y;
+    if (!f->st && !f->dry) f->st = tllm_ladder_enter(&f->ladder, l->route[half], half, x);
+    return f->ladder.y[half];
+}
+static void tinyi_lm_leave_half(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int half, float *x, float *y)
+{
+    if (!f->ladder.y[0] || f->encoding || f->dry) {
+        tinyi_lm_settle(f, l, half, y);
+        tinyi_lm_add(f, x, x, y, f->n * f->m->n_embd);
+    } else if (!f->st) f->st = tllm_ladder_leave(&f->ladder, l->route[half], half, l->i, x);
+}
+
 /* x (n, n_embd) through a layer */
 static void tinyi_lm_layer_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *x)
 {
@@ -68101,26 +74391,24 @@ static void tinyi_lm_layer_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
             tinyi_lm_copy(f, first, D, x, D, n, D);
             f->layer_in = first;
         }
+        y = tinyi_lm_enter_half(f, l, 0, x, y);
         if (l->norm1) tinyi_lm_norm(f, l->norm1, h, x, n, D);
         tinyi_lm_mix(f, l, y, l->norm1 ? h : x);
-        if (l->post1) tinyi_lm_norm(f, l->post1, y, y, n, D);
-        tinyi_lm_scale(f, y, y, m->residual_scale, n * D);
-        tinyi_lm_add(f, x, x, y, n * D);
+        tinyi_lm_leave_half(f, l, 0, x, y);
         if (l->cross) {
             tinyi_lm_norm(f, l->w[TINYI_T_CROSS_NORM], h, x, n, D);
             tinyi_lm_attn_cross(f, l, y, h);
             tinyi_lm_add(f, x, x, y, n * D);
         }
         if (a->ffn & TINYI_LM_F_CHANNEL || l->ffn) {
+            y = tinyi_lm_enter_half(f, l, 1, x, y);
             if (l->moe && a->ffn & TINYI_LM_F_SIDE_BY_SIDE) tinyi_lm_side_run(f, l, y, x);
             else {
                 /* stablelm without a norm of its own feeds the normed input of the layer to both */
                 if (l->norm2) tinyi_lm_norm(f, l->norm2, h, x, n, D);
                 tinyi_lm_feed(f, l, y, l->norm2 || a->attn & TINYI_LM_A_NO_FFN_NORM ? (l->norm2 ? h : x) : h);
             }
-            if (l->post2) tinyi_lm_norm(f, l->post2, y, y, n, D);
-            tinyi_lm_scale(f, y, y, m->residual_scale, n * D);
-            tinyi_lm_add(f, x, x, y, n * D);
+            tinyi_lm_leave_half(f, l, 1, x, y);
         }
     }
     if (l->w[TINYI_T_INP_GATE] && a->block != TINYI_LM_ALTUP) tinyi_lm_ple_add(f, l, x);
@@ -68202,6 +74490,15 @@ static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, const int32_t *want, 
     if (m->arch->mixer == TINYI_LM_RWKV7) f->first_v = tinyi_lm_take(f, n, D);
     if (m->n_ple > 0) tinyi_lm_ple_inputs(f);
     if (streams == 4) tinyi_lm_altup_start(f, x);
+    if (m->routes || f->s->comm) {
+        f->ladder.ctx = f->ctx;
+        f->ladder.comm = f->s->comm;
+        f->ladder.n = n * D;
+        f->ladder.y[0] = tinyi_lm_take(f, n, D);
+        f->ladder.y[1] = tinyi_lm_take(f, n, D);
+        f->ladder.land = tinyi_lm_land;
+        f->ladder.user = f;
+    }
     for (i = 0; i < n_layer && !f->st; i++) {
         if (f->ctx->desc.cancel && !f->dry && f->ctx->desc.cancel(f->ctx->desc.user)) {
             f->st = tinyi_fail(f->ctx, TINY_E_CANCELLED, "%s: stopped before layer %td of %td", m->path, i, n_layer);
@@ -68211,6 +74508,7 @@ static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, const int32_t *want, 
         else tinyi_lm_layer_run(f, &layer[i], x);
         tinyi_lm_steer(f, i, x);
     }
+    if (f->ladder.y[0] && !f->st && !f->dry) f->st = tllm_ladder_end(&f->ladder, x);
     if (streams == 4) tinyi_lm_altup_end(f, x);
     if (enc) {
         tinyi_lm_norm(f, m->enc_norm, x, x, n, D);
@@ -68236,6 +74534,10 @@ static tiny_status tinyi_lm_desc(tiny_ctx *ctx, const tllm_model *m, const tllm_
     memset(&d, 0, sizeof d);
     s->ctx = ctx;
     s->m = m;
+    s->comm = desc ? desc->comm : NULL;
+    if (tiny_comm_world(s->comm) != m->world || tiny_comm_rank(s->comm) != m->rank)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the model is cut for rank %d of %d, the comm is that of rank %d of %d", m->path, m->rank, m->world,
+                          tiny_comm_rank(s->comm), tiny_comm_world(s->comm));
     s->n_ctx = desc && desc->n_ctx ? desc->n_ctx : TINYI_MIN(m->n_context, 4096);
     s->n_batch = desc && desc->n_batch ? desc->n_batch : encoder ? s->n_ctx : TINYI_LM_BATCH;
     s->n_seq = desc && desc->n_seq ? desc->n_seq : 1;
@@ -68245,6 +74547,8 @@ static tiny_status tinyi_lm_desc(tiny_ctx *ctx, const tllm_model *m, const tllm_
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td sequences of %td tokens: at least 1, and at most %d tokens together", m->path, s->n_seq, s->n_ctx, TINYI_LM_MOST);
     if (encoder) s->n_batch = s->n_ctx;
     s->n_batch = TINYI_MIN(s->n_batch, s->n_seq * s->n_ctx);
+    if (s->comm && (size_t)s->n_batch > tiny_comm_most(s->comm) / (size_t)m->n_embd)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: pieces of %td tokens are sums of %td numbers each, the comm was opened for %zu", m->path, s->n_batch, m->n_embd, tiny_comm_most(s->comm));
     d.block = desc && desc->n_page ? desc->n_page : 16;
     d.n_seq = s->n_seq;
     d.n_most = s->n_ctx;
@@ -68425,8 +74729,16 @@ TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, con
     memset((unsigned char *)s + head, 0, s->cleared - head);
     (void)tinyi_lm_layout(s, (unsigned char *)s, &fixed);   /* the table of layers was cleared with the rest */
     tinyi_pages_reset(&s->pages);
-    *out = s;
-    return TINY_OK;
+    if (s->comm) {                          /* the same tensors, routes and pieces on all ranks, or none begins */
+        tinyi_hash h;
+        tinyi_hash_start(&h);
+        tinyi_lm_hash_u64(&h, tinyi_lm_model_print(model));
+        tinyi_lm_hash_u64(&h, (uint64_t)s->n_batch);
+        st = tiny_comm_agree(s->comm, "model, or the length of its pieces,", tinyi_hash_value(&h));
+    }
+    if (st) tiny_free(ctx, s);
+    else *out = s;
+    return st;
 }
 
 TINY_API void tllm_state_close(tiny_ctx *ctx, tllm_state *state)
@@ -68585,7 +74897,11 @@ static tiny_status tinyi_lm_batch(tllm_state *s, const tinyi_lm_source *q, float
         st = f.st;
         made += rows;
     }
-    if (st) { tinyi_lm_forget(s, 1); return st; }
+    if (st) {
+        tiny_comm_abort(s->comm);           /* the others wait for sums that this rank will not give; and nothing writes into scratch any more */
+        tinyi_lm_forget(s, 1);
+        return st;
+    }
     for (i = 0; i < s->n_seq; i++) s->mark[i].done = 0;
     for (i = 0; i < q->n && !s->m->recurrent; i++) {        /* what was told in order from position 0 on can be shared */
         const tllm_item x = tinyi_lm_item(q, i);
@@ -68897,7 +75213,7 @@ TINY_API tiny_status tllm_seq_share(tllm_state *s, tiny_idx seq, const int32_t *
  *          each layer the keys and values that the decoder looks at, f32
  *          end u64 checksum of all bytes before it (core/hash.h)
  * Numbers are compared with what the bytes could hold, and everything with the state, before anything is written: a refused file changes
- * nothing. The fingerprint covers the shape of the model, samples of its weights and of the adapters that are merged or attached when it is
+ * nothing. The fingerprint covers the shape of the model, its routes and the rank of a cut one, samples of its weights and of the adapters that are merged or attached when it is
  * saved, with their strength; not each number of them.                                                                 */
 #include <string.h>
 
@@ -68914,51 +75230,58 @@ TINYI_FN void tinyi_lm_hash_u64(tinyi_hash *h, uint64_t v)
 }
 
 /* names, types, shapes, and 64 bytes at four places of each tensor */
-static uint64_t tinyi_lm_fingerprint(const tllm_state *s)
+static void tinyi_lm_print_to(tinyi_hash *h, const tllm_model *m)
 {
-    const tllm_model *m = s->m;
-    const uint64_t adapters = tinyi_lm_adapters_print(s);
-    tinyi_hash h;
     size_t i, k;
-    tinyi_hash_start(&h);
-    tinyi_hash_add(&h, m->arch->name, strlen(m->arch->name));
-    tinyi_lm_hash_u64(&h, (uint64_t)m->n_vocab);
+    tiny_idx l;
+    tinyi_hash_add(h, m->arch->name, strlen(m->arch->name));
+    tinyi_lm_hash_u64(h, (uint64_t)m->n_vocab);
     for (i = 0; i < tllm_gguf_n_tensors(m->file); i++) {
         const tllm_gguf_tensor *t = tllm_gguf_tensor_at(m->file, i);
         const size_t bytes = t->bytes;
-        tinyi_hash_add(&h, t->name.at, t->name.n);
-        tinyi_lm_hash_u64(&h, (uint64_t)t->type);
-        for (k = 0; k < (size_t)t->rank; k++) tinyi_lm_hash_u64(&h, t->dim[k]);
+        tinyi_hash_add(h, t->name.at, t->name.n);
+        tinyi_lm_hash_u64(h, (uint64_t)t->type);
+        for (k = 0; k < (size_t)t->rank; k++) tinyi_lm_hash_u64(h, t->dim[k]);
         for (k = 0; k < 4 && t->data; k++) {
             const size_t n = TINYI_MIN(bytes, 64), at = (bytes - n) / 3 * k;
-            tinyi_hash_add(&h, t->data + at, n);
+            tinyi_hash_add(h, t->data + at, n);
         }
     }
+    for (l = 0; l < m->n_layer && m->routes; l++) tinyi_hash_add(h, m->layer[l].route, 2);
+}
+TINYI_FN uint64_t tinyi_lm_model_print(const tllm_model *m)
+{
+    tinyi_hash h;
+    tinyi_hash_start(&h);
+    tinyi_lm_print_to(&h, m);
+    return tinyi_hash_value(&h);
+}
+
+TINYI_FN uint64_t tinyi_lm_fingerprint(const tllm_state *s)
+{
+    const uint64_t adapters = tinyi_lm_adapters_print(s);
+    tinyi_hash h;
+    tinyi_hash_start(&h);
+    tinyi_lm_print_to(&h, s->m);
     if (adapters) tinyi_lm_hash_u64(&h, adapters);
+    if (s->m->world > 1) tinyi_lm_hash_u64(&h, (uint64_t)s->m->rank << 32 | (uint64_t)s->m->world);
     return tinyi_hash_value(&h);
 }
 
 /* ---- writing: counted with at NULL, then written --------------------------------------------------------------- */
 
-typedef struct tinyi_lm_out { unsigned char *at; size_t n; } tinyi_lm_out;
-static void tinyi_lm_put(tinyi_lm_out *o, uint64_t v, int bytes)
-{
-    int i;
-    for (i = 0; o->at && i < bytes; i++) o->at[o->n + (size_t)i] = (unsigned char)(v >> 8 * i);
-    o->n += (size_t)bytes;
-}
-static void tinyi_lm_put_floats(tinyi_lm_out *o, const float *x, tiny_idx n)
+static void tinyi_lm_put_floats(tinyi_writer *o, const float *x, tiny_idx n)
 {
     tiny_idx i;
     if (!o->at) { o->n += (size_t)n * 4; return; }
-    for (i = 0; i < n; i++) tinyi_lm_put(o, tinyi_f32_bits(x[i]), 4);
+    for (i = 0; i < n; i++) tinyi_wr(o, tinyi_f32_bits(x[i]), 4);
 }
-static void tinyi_lm_put_row(tinyi_lm_out *o, const tinyi_pool *p, const unsigned char *row)
+static void tinyi_lm_put_row(tinyi_writer *o, const tinyi_pool *p, const unsigned char *row)
 {
     tiny_idx i;
     if (!o->at) { o->n += p->row_bytes; return; }
     if (p->type->id == TLLM_FORMAT_F32) tinyi_lm_put_floats(o, (const float *)(const void *)row, p->d_part);
-    else if (p->type->id == TLLM_FORMAT_F16) for (i = 0; i < p->d_part; i++) tinyi_lm_put(o, ((const uint16_t *)(const void *)row)[i], 2);
+    else if (p->type->id == TLLM_FORMAT_F16) for (i = 0; i < p->d_part; i++) tinyi_wr(o, ((const uint16_t *)(const void *)row)[i], 2);
     else {
         memcpy(o->at + o->n, row, p->row_bytes);
         o->n += p->row_bytes;
@@ -68971,14 +75294,14 @@ static const tinyi_pool *tinyi_lm_pool_at(const tllm_state *s, tiny_idx layer, i
     return k == 0 ? &h->k : k == 1 ? &h->v : &h->index;
 }
 
-static void tinyi_lm_put_seq(tinyi_lm_out *o, const tllm_state *s, tiny_idx seq)
+static void tinyi_lm_put_seq(tinyi_writer *o, const tllm_state *s, tiny_idx seq)
 {
     const tiny_idx n = tllm_pages_length(&s->pages, seq);
     const int32_t *table = tllm_pages_table(&s->pages, seq);
     tiny_idx i, j, part;
     int k;
-    tinyi_lm_put(o, (uint64_t)n, 8);
-    for (j = 0; j < n; j++) tinyi_lm_put(o, (uint32_t)s->pos[seq * s->n_ctx + j], 4);
+    tinyi_wr(o, (uint64_t)n, 8);
+    for (j = 0; j < n; j++) tinyi_wr(o, (uint32_t)s->pos[seq * s->n_ctx + j], 4);
     tinyi_lm_put_floats(o, s->kept + seq * s->n_kept, s->n_kept);
     for (i = 0; i < s->m->n_layer; i++)
         for (k = 0; k < 3; k++) {
@@ -68988,28 +75311,28 @@ static void tinyi_lm_put_seq(tinyi_lm_out *o, const tllm_state *s, tiny_idx seq)
         }
 }
 
-static int tinyi_lm_long_rope(const tllm_state *s)
+TINYI_FN int tinyi_lm_long_rope(const tllm_state *s)
 {
     return s->m->n_rope > 0 && s->m->rope[0].freq_long && s->n_ctx > s->m->rope_original;
 }
 
-static void tinyi_lm_put_all(tinyi_lm_out *o, const tllm_state *s, tiny_idx seq, const int32_t *tokens, tiny_idx n_tokens)
+static void tinyi_lm_put_all(tinyi_writer *o, const tllm_state *s, tiny_idx seq, const int32_t *tokens, tiny_idx n_tokens)
 {
     const tiny_idx first = seq < 0 ? 0 : seq, end = seq < 0 ? s->n_seq : seq + 1;
     tiny_idx i;
-    for (i = 0; i < 8; i++) tinyi_lm_put(o, (unsigned char)tinyi_lm_save_magic[i], 1);
-    tinyi_lm_put(o, TINYI_LM_SAVE_VERSION, 4);
-    tinyi_lm_put(o, seq < 0, 4);
-    tinyi_lm_put(o, o->at ? tinyi_lm_fingerprint(s) : 0, 8);
-    tinyi_lm_put(o, (uint32_t)s->type_k->id, 4);
-    tinyi_lm_put(o, (uint32_t)s->type_v->id, 4);
-    tinyi_lm_put(o, (uint64_t)s->m->n_layer, 4);
-    tinyi_lm_put(o, (uint64_t)tinyi_lm_long_rope(s), 4);
-    tinyi_lm_put(o, (uint64_t)s->n_kept, 8);
-    tinyi_lm_put(o, (uint64_t)(end - first), 4);
-    tinyi_lm_put(o, (uint64_t)s->n_encoded, 4);
-    tinyi_lm_put(o, (uint64_t)n_tokens, 8);
-    for (i = 0; i < n_tokens; i++) tinyi_lm_put(o, (uint32_t)tokens[i], 4);
+    for (i = 0; i < 8; i++) tinyi_wr(o, (unsigned char)tinyi_lm_save_magic[i], 1);
+    tinyi_wr(o, TINYI_LM_SAVE_VERSION, 4);
+    tinyi_wr(o, seq < 0, 4);
+    tinyi_wr(o, o->at ? tinyi_lm_fingerprint(s) : 0, 8);
+    tinyi_wr(o, (uint32_t)s->type_k->id, 4);
+    tinyi_wr(o, (uint32_t)s->type_v->id, 4);
+    tinyi_wr(o, (uint64_t)s->m->n_layer, 4);
+    tinyi_wr(o, (uint64_t)tinyi_lm_long_rope(s), 4);
+    tinyi_wr(o, (uint64_t)s->n_kept, 8);
+    tinyi_wr(o, (uint64_t)(end - first), 4);
+    tinyi_wr(o, (uint64_t)s->n_encoded, 4);
+    tinyi_wr(o, (uint64_t)n_tokens, 8);
+    for (i = 0; i < n_tokens; i++) tinyi_wr(o, (uint32_t)tokens[i], 4);
     for (i = first; i < end; i++) tinyi_lm_put_seq(o, s, i);
     for (i = 0; i < s->m->n_layer && s->m->n_enc; i++) {
         const tinyi_lm_layer *l = &s->m->layer[i];
@@ -69032,7 +75355,7 @@ static tiny_status tinyi_lm_save_check(tllm_state *s, tiny_idx seq)
 
 TINY_API tiny_status tllm_state_pack(tllm_state *s, tiny_idx seq, const int32_t *tokens, tiny_idx n_tokens, void **bytes, size_t *n_bytes)
 {
-    tinyi_lm_out o;
+    tinyi_writer o;
     tiny_status st = tinyi_lm_save_check(s, seq);
     if (bytes) *bytes = NULL;
     if (st) return st;
@@ -69044,7 +75367,7 @@ TINY_API tiny_status tllm_state_pack(tllm_state *s, tiny_idx seq, const int32_t 
     if (!o.at) return tiny_ctx_status(s->ctx);
     o.n = 0;
     tinyi_lm_put_all(&o, s, seq, tokens, n_tokens);
-    tinyi_lm_put(&o, tinyi_hash_of(o.at, o.n), 8);
+    tinyi_wr(&o, tinyi_hash_of(o.at, o.n), 8);
     *bytes = o.at;
     return TINY_OK;
 }
@@ -69101,6 +75424,14 @@ static void tinyi_lm_get_seq(tinyi_cursor *c, tllm_state *s, tiny_idx seq)
         }
 }
 
+/* pages for a sequence that gives back its own first */
+TINYI_FN tiny_idx tinyi_lm_seq_room(const tllm_state *s, tiny_idx seq)
+{
+    tiny_idx room = s->pages.n_free, i;
+    for (i = 0; i * s->pages.block < tllm_pages_length(&s->pages, seq); i++) room += tllm_pages_holders(&s->pages, tllm_pages_table(&s->pages, seq)[i]) == 1;
+    return room;
+}
+
 #define TINYI_LM_REFUSE(status, ...) return tinyi_fail(s->ctx, status, __VA_ARGS__)
 
 /* Everything is looked at, nothing is touched; c stands behind the tokens afterwards. */
@@ -69155,8 +75486,7 @@ static tiny_status tinyi_lm_unpack_check(tllm_state *s, tiny_idx seq, const unsi
     }
     for (i = 0; i < s->m->n_layer && s->m->n_enc; i++) cross += (size_t)encoded * (size_t)(s->m->layer[i].n_kv * (s->m->layer[i].d_k + s->m->layer[i].d_v)) * 4;
     if (c.left != cross) TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state has %zu bytes behind its cells, not %zu", s->m->path, c.left, cross);
-    room = seq < 0 ? s->pages.n_block : s->pages.n_free;
-    for (i = 0; seq >= 0 && i * s->pages.block < tllm_pages_length(&s->pages, seq); i++) room += tllm_pages_holders(&s->pages, tllm_pages_table(&s->pages, seq)[i]) == 1;
+    room = seq < 0 ? s->pages.n_block : tinyi_lm_seq_room(s, seq);
     if (blocks > room) TINYI_LM_REFUSE(TINY_E_WORKSPACE, "%s: the saved state wants %td pages of %td tokens, there are %td", s->m->path, blocks, s->pages.block, room);
     *n_tokens = (tiny_idx)tokens;
     *n_encoded = (tiny_idx)encoded;
@@ -69222,6 +75552,785 @@ TINY_API tiny_status tllm_state_load(tllm_state *s, tiny_idx seq, const char *pa
     if (!st) st = tllm_state_unpack(s, seq, f.bytes, f.n_bytes, NULL, 0, NULL);
     tiny_file_close(s->ctx, &f);
     return st;
+}
+
+/* src/llm/session/kvtables.c - tables of a cache codec: counted, kept, read
+ *
+ * Layout   all little endian
+ *          0   8 bytes "tinykvta"; u32 version (1); u32 layers; u32 levels, bit l: differences of level l (1..3) are there
+ *          20  u32 width of each part of each layer; u16 steps for each level that is there, layer and part
+ *          then for each layer, part with a width, and channel: the anchors' table, and that of the differences for each level
+ *          a table: u8 lo, u8 hi, the first and the last symbol that was counted; u16 cdf[lo + 1] .. cdf[hi]. What lies outside follows
+ *          from the formula of llm/session/arith.h.
+ *          end u32 CRC-32 of all bytes before it
+ * The name of tables (their id) is the XXH64 of these bytes.                                                            */
+#include <string.h>
+
+#define TINYI_KVT_VERSION 1
+#define TINYI_KVT_HEAD 20
+static const char tinyi_kvt_magic[8] = { 't', 'i', 'n', 'y', 'k', 'v', 't', 'a' };
+
+TINY_API int tllm_kvcodec_bins(tiny_idx n_layer, tiny_idx layer, int part, int level)
+{
+    const int value = part == TLLM_KV_VALUE;
+    if (layer < 0 || layer >= n_layer || n_layer > TINYI_KVC_MOST_LAYERS || part < 0 || part >= TLLM_KV_PARTS || level < 1 || level > TLLM_KVCODEC_LEVELS) return 0;
+    if (level == TINYI_KVC_PLAIN) return TINYI_KVC_ANCHOR;
+    if (level == 3) return 32;
+    if (n_layer == 32 && value) return level == 1 ? (layer < 2 ? 16 : 12) : (layer < 2 ? 32 : 16);
+    if (n_layer == 32) return level == 1 ? (layer < 20 ? 16 : 12) : (layer < 10 ? 32 : 16);
+    if (n_layer == 80 && level == 2) return layer < (value ? 20 : 40) ? 32 : 16;
+    if (level == 2) return layer * 3 < n_layer ? 32 : 16;
+    return layer * 3 < (value ? n_layer : 2 * n_layer) ? 16 : 12;
+}
+
+/* ---- shapes ----------------------------------------------------------------------------------------------------- */
+
+static tiny_status tinyi_kvc_shape_check(tiny_ctx *ctx, tiny_idx n_layer, const int32_t *width)
+{
+    tiny_idx i;
+    if (n_layer < 1 || n_layer > TINYI_KVC_MOST_LAYERS || !width)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: %td layers: it takes 1 to %d, with their widths", n_layer, TINYI_KVC_MOST_LAYERS);
+    for (i = 0; i < n_layer * TLLM_KV_PARTS; i++)
+        if (width[i] < 0 || width[i] > TINYI_KVC_MOST_WIDTH)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: layer %td: a row of %ld numbers: 0 to %d it may have", i / TLLM_KV_PARTS, (long)width[i], TINYI_KVC_MOST_WIDTH);
+    return TINY_OK;
+}
+
+TINYI_FN tiny_status tinyi_kvc_kv_check(tiny_ctx *ctx, const tllm_kv *kv)
+{
+    if (!kv) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: there are no keys and values");
+    return tinyi_kvc_shape_check(ctx, kv->n_layer, kv->width);
+}
+
+TINYI_FN tiny_status tinyi_kvc_width_check(tiny_ctx *ctx, const tinyi_kvc_shape *s, tiny_idx n_layer, const int32_t *width)
+{
+    tiny_idx i;
+    if (s->n_layer != n_layer) return tinyi_fail(ctx, TINY_E_SHAPE, "cache codec: %td layers, the tables or the cache are for %td", n_layer, s->n_layer);
+    for (i = 0; i < n_layer * TLLM_KV_PARTS; i++)
+        if (s->width[i] != width[i])
+            return tinyi_fail(ctx, TINY_E_SHAPE, "cache codec: layer %td: a row of %ld numbers, the tables or the cache are for %ld", i / TLLM_KV_PARTS, (long)width[i], (long)s->width[i]);
+    return TINY_OK;
+}
+
+/* Fills at and n_value from the rest. 0: more than can be counted. */
+static int tinyi_kvc_shape_places(tinyi_kvc_shape *s)
+{
+    tiny_idx layer;
+    int kind, part;
+    s->n_value = 0;
+    for (kind = 0; kind < 4; kind++)
+        for (layer = 0; layer < s->n_layer; layer++)
+            for (part = 0; part < TLLM_KV_PARTS; part++) {
+                const size_t i = tinyi_kvc_part(s, kind, layer, part);
+                size_t n;
+                s->at[i] = s->n_value;
+                if (kind && !(s->levels >> kind & 1)) continue;
+                if (!tinyi_size_mul((size_t)s->width[tinyi_kvc_part(s, 0, layer, part)], (size_t)s->bins[i] + 1, &n) || !tinyi_size_add(s->n_value, n, &s->n_value)) return 0;
+            }
+    return 1;
+}
+
+TINYI_FN tiny_status tinyi_kvc_shape_open(tiny_ctx *ctx, tiny_idx n_layer, const int32_t *width, const int32_t *bins, unsigned levels, size_t each, tinyi_kvc_shape *s, void **values)
+{
+    const size_t n = (size_t)n_layer * TLLM_KV_PARTS;
+    tiny_status st = tinyi_kvc_shape_check(ctx, n_layer, width);
+    size_t bytes = 0;
+    tiny_idx i;
+    int kind;
+    memset(s, 0, sizeof *s);
+    *values = NULL;
+    if (st) return st;
+    s->n_layer = n_layer;
+    s->levels = levels & 14u;
+    s->at = (size_t *)tinyi_alloc(ctx, n, 4 * sizeof *s->at + 5 * sizeof *s->width);       /* the shape is small: 4096 layers make 600 KB */
+    if (!s->at) return tiny_ctx_status(ctx);
+    s->width = (int32_t *)(void *)(s->at + 4 * n);
+    s->bins = s->width + n;
+    memcpy(s->width, width, n * sizeof *width);
+    for (kind = 0; kind < 4; kind++)
+        for (i = 0; i < (tiny_idx)n; i++) {
+            const int32_t b = !kind ? TINYI_KVC_ANCHOR : bins ? bins[(kind - 1) * (tiny_idx)n + i] : tllm_kvcodec_bins(n_layer, i / TLLM_KV_PARTS, (int)(i % TLLM_KV_PARTS), kind);
+            s->bins[kind * (tiny_idx)n + i] = b;
+            if ((b < 4 || b > 256) && width[i] && (s->levels >> kind & 1))
+                st = tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: layer %td, level %d: %ld steps: 4 to 256 there may be", i / TLLM_KV_PARTS, kind, (long)b);
+        }
+    if (!st && (!tinyi_kvc_shape_places(s) || !tinyi_size_mul(s->n_value, each, &bytes)))
+        st = tinyi_fail(ctx, TINY_E_OVERFLOW, "cache codec: tables of %td layers are larger than this machine can address", n_layer);
+    if (!st) {
+        *values = tiny_alloc(ctx, bytes);
+        if (!*values) st = tiny_ctx_status(ctx);
+    }
+    if (st) {
+        tiny_free(ctx, s->at);
+        memset(s, 0, sizeof *s);
+    } else memset(*values, 0, bytes);
+    return st;
+}
+
+/* ---- profiles --------------------------------------------------------------------------------------------------- */
+
+TINY_API tiny_status tllm_kvcodec_profile_open(tiny_ctx *ctx, const tllm_kv *kv, const int32_t *bins, tllm_kvcodec_profile **out)
+{
+    tllm_kvcodec_profile *p;
+    void *count = NULL;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: there is no place for the profile");
+    *out = NULL;
+    st = tinyi_kvc_kv_check(ctx, kv);
+    if (st) return st;
+    p = (tllm_kvcodec_profile *)tiny_alloc(ctx, sizeof *p);
+    if (!p) return tiny_ctx_status(ctx);
+    memset(p, 0, sizeof *p);
+    p->ctx = ctx;
+    st = tinyi_kvc_shape_open(ctx, kv->n_layer, kv->width, bins, 14u, sizeof *p->count, &p->shape, &count);
+    p->count = (uint32_t *)count;
+    if (st) tllm_kvcodec_profile_close(p);
+    else *out = p;
+    return st;
+}
+
+TINY_API void tllm_kvcodec_profile_close(tllm_kvcodec_profile *p)
+{
+    if (!p) return;
+    tiny_free(p->ctx, p->shape.at);
+    tiny_free(p->ctx, p->count);
+    tiny_free(p->ctx, p);
+}
+
+TINYI_FN tiny_status tinyi_kvc_count(tllm_kvcodec_profile *p, const tllm_kv *kv, tiny_idx first, tiny_idx n, int all)
+{
+    const tinyi_kvc_shape *s = &p->shape;
+    tinyi_kvc_job job;
+    tiny_idx widest = 1, i;
+    size_t bytes;
+    int level;
+    tiny_status st = tinyi_kvc_kv_check(p->ctx, kv);
+    if (!st) st = tinyi_kvc_width_check(p->ctx, s, kv->n_layer, kv->width);
+    if (st) return st;
+    if (first < 0 || n < 1 || n > TINYI_KVC_MOST_TOKENS || !kv->read)
+        return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "cache codec: %td tokens from number %td on, and a function that reads them: 1 to %d at once", n, first, TINYI_KVC_MOST_TOKENS);
+    if (p->n_token + (uint64_t)n > UINT32_MAX) return tinyi_fail(p->ctx, TINY_E_OVERFLOW, "cache codec: a profile counts %lu tokens, no more", (unsigned long)UINT32_MAX);
+    for (i = 0; i < s->n_layer * TLLM_KV_PARTS; i++) widest = TINYI_MAX(widest, (tiny_idx)s->width[i]);
+    memset(&job, 0, sizeof job);
+    if (!tinyi_size_mul(tinyi_kvc_lanes((size_t)widest) + 2, (size_t)n, &bytes)) return tinyi_fail(p->ctx, TINY_E_OVERFLOW, "cache codec: %td tokens are more than this machine can address", n);
+    job.scale = (uint16_t *)tiny_alloc(p->ctx, bytes);
+    if (!job.scale) return tiny_ctx_status(p->ctx);
+    job.symbol = (unsigned char *)(job.scale + n);
+    job.kv = kv;
+    job.first = first;
+    job.n = n;
+    for (i = 0; i < s->n_layer * TLLM_KV_PARTS && !st; i++)
+        for (level = 1; level <= TINYI_KVC_PLAIN && s->width[i] && !st; level++) {
+            if (level < TINYI_KVC_PLAIN ? !(s->levels >> level & 1) : !all) continue;
+            tinyi_kvc_job_of(&job, s, i / TLLM_KV_PARTS, (int)(i % TLLM_KV_PARTS), level);
+            if (!all || level == TINYI_KVC_PLAIN) job.count[0] = p->count + s->at[i];
+            if (level < TINYI_KVC_PLAIN) job.count[1] = p->count + s->at[(size_t)level * (size_t)s->n_layer * TLLM_KV_PARTS + (size_t)i];
+            st = tinyi_kvc_write_part(p->ctx, &job);
+        }
+    tiny_free(p->ctx, job.scale);
+    if (!st) p->n_token += (uint64_t)n;
+    return st;
+}
+
+TINY_API tiny_status tllm_kvcodec_profile_add(tllm_kvcodec_profile *p, const tllm_kv *kv, tiny_idx first, tiny_idx n)
+{
+    return p ? tinyi_kvc_count(p, kv, first, n, 1) : TINY_E_ARGUMENT;
+}
+
+TINY_API tiny_status tllm_kvcodec_profile_tables(const tllm_kvcodec_profile *p, tllm_kvcodec_tables **out)
+{
+    if (!p) return TINY_E_ARGUMENT;
+    if (!out) return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "cache codec: there is no place for the tables");
+    *out = NULL;
+    if (!p->n_token) return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "cache codec: no token was counted: there is nothing to make tables of");
+    return tinyi_kvc_tables_of(p->ctx, &p->shape, p->count, out);
+}
+
+/* ---- tables ----------------------------------------------------------------------------------------------------- */
+
+static tiny_status tinyi_kvt_open(tiny_ctx *ctx, tiny_idx n_layer, const int32_t *width, const int32_t *bins, unsigned levels, tllm_kvcodec_tables **out)
+{
+    tllm_kvcodec_tables *t = (tllm_kvcodec_tables *)tiny_alloc(ctx, sizeof *t);
+    void *cdf = NULL;
+    tiny_status st;
+    *out = NULL;
+    if (!t) return tiny_ctx_status(ctx);
+    memset(t, 0, sizeof *t);
+    st = tinyi_kvc_shape_open(ctx, n_layer, width, bins, levels, sizeof *t->cdf, &t->shape, &cdf);
+    t->cdf = (uint16_t *)cdf;
+    if (st) tllm_kvcodec_tables_close(ctx, t);
+    else *out = t;
+    return st;
+}
+
+TINY_API void tllm_kvcodec_tables_close(tiny_ctx *ctx, tllm_kvcodec_tables *t)
+{
+    if (!t) return;
+    tiny_free(ctx, t->shape.at);
+    tiny_free(ctx, t->cdf);
+    tiny_free(ctx, t);
+}
+TINY_API uint64_t tllm_kvcodec_tables_id(const tllm_kvcodec_tables *t) { return t ? t->id : 0; }
+
+static void tinyi_kvt_write_table(tinyi_writer *w, const uint16_t *cdf, int n)
+{
+    int lo = 0, hi = n - 1, i;
+    while (lo < n - 1 && cdf[lo + 1] == lo + 1) lo++;
+    while (hi > lo && cdf[hi] == 65535 - n + hi) hi--;
+    tinyi_wr(w, (uint64_t)lo, 1);
+    tinyi_wr(w, (uint64_t)hi, 1);
+    for (i = lo + 1; i <= hi; i++) tinyi_wr(w, cdf[i], 2);
+}
+
+static void tinyi_kvt_write(tinyi_writer *w, const tllm_kvcodec_tables *t)
+{
+    const tinyi_kvc_shape *s = &t->shape;
+    const tiny_idx n = s->n_layer * TLLM_KV_PARTS;
+    tiny_idx i, c;
+    int kind;
+    tinyi_wr_bytes(w, tinyi_kvt_magic, 8);
+    tinyi_wr(w, TINYI_KVT_VERSION, 4);
+    tinyi_wr(w, (uint64_t)s->n_layer, 4);
+    tinyi_wr(w, s->levels, 4);
+    for (i = 0; i < n; i++) tinyi_wr(w, (uint32_t)s->width[i], 4);
+    for (kind = 1; kind < 4; kind++) for (i = 0; i < n && (s->levels >> kind & 1); i++) tinyi_wr(w, (uint32_t)s->bins[kind * n + i], 2);
+    for (i = 0; i < n; i++)
+        for (c = 0; c < s->width[i]; c++)
+            for (kind = 0; kind < 4; kind++) {
+                const tiny_idx at = kind * n + i;
+                if (!kind || (s->levels >> kind & 1)) tinyi_kvt_write_table(w, t->cdf + s->at[at] + (size_t)c * ((size_t)s->bins[at] + 1), s->bins[at]);
+            }
+}
+
+TINY_API tiny_status tllm_kvcodec_tables_pack(tiny_ctx *ctx, const tllm_kvcodec_tables *t, void **bytes, size_t *n)
+{
+    tinyi_writer w;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!bytes || !n || !t) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: tables, a place for their bytes and their count are needed");
+    *bytes = NULL;
+    *n = 0;
+    memset(&w, 0, sizeof w);
+    tinyi_kvt_write(&w, t);
+    w.at = (unsigned char *)tiny_alloc(ctx, w.n + 4);
+    if (!w.at) return tiny_ctx_status(ctx);
+    w.n = 0;
+    tinyi_kvt_write(&w, t);
+    tinyi_wr(&w, tinyi_crc32(0, w.at, w.n), 4);
+    *bytes = w.at;
+    *n = w.n;
+    return TINY_OK;
+}
+
+static tiny_status tinyi_kvt_name(tiny_ctx *ctx, tllm_kvcodec_tables *t)
+{
+    void *bytes;
+    size_t n;
+    tiny_status st = tllm_kvcodec_tables_pack(ctx, t, &bytes, &n);
+    if (st) return st;
+    t->id = tinyi_hash_of(bytes, n - 4);
+    tiny_free(ctx, bytes);
+    return TINY_OK;
+}
+
+TINYI_FN tiny_status tinyi_kvc_tables_of(tiny_ctx *ctx, const tinyi_kvc_shape *s, const uint32_t *count, tllm_kvcodec_tables **out)
+{
+    const tiny_idx n = s->n_layer * TLLM_KV_PARTS;
+    tllm_kvcodec_tables *t;
+    tiny_idx i, c;
+    int kind;
+    tiny_status st = tinyi_kvt_open(ctx, s->n_layer, s->width, s->bins + n, s->levels, &t);
+    if (st) return st;
+    for (kind = 0; kind < 4; kind++)
+        for (i = 0; i < n; i++)
+            for (c = 0; c < s->width[i] && (!kind || (s->levels >> kind & 1)); c++) {
+                const int bins = s->bins[kind * n + i];
+                const size_t at = s->at[kind * n + i] + (size_t)c * ((size_t)bins + 1);
+                tinyi_arith_table(t->cdf + at, count + at, bins);
+            }
+    st = tinyi_kvt_name(ctx, t);
+    if (st) tllm_kvcodec_tables_close(ctx, t);
+    else *out = t;
+    return st;
+}
+
+/* ---- reading: each count is compared with what the bytes could hold before memory is taken -------------------------- */
+
+#define TINYI_KVT_REFUSE(...) return tinyi_fail(ctx, TINY_E_FORMAT, __VA_ARGS__)
+
+static tiny_status tinyi_kvt_read_table(tiny_ctx *ctx, const char *where, tinyi_cursor *c, uint16_t *cdf, int n)
+{
+    uint8_t lo = 0, hi = 0;
+    int i;
+    if (!tinyi_rd_u8(c, &lo) || !tinyi_rd_u8(c, &hi) || lo > hi || hi >= n) TINYI_KVT_REFUSE("%s: a table from symbol %d to %d of %d", where, lo, hi, n);
+    for (i = 0; i <= lo; i++) cdf[i] = (uint16_t)i;
+    for (; i <= hi; i++) if (!tinyi_rd_u16(c, &cdf[i])) TINYI_KVT_REFUSE("%s: a table is cut", where);
+    for (; i <= n; i++) cdf[i] = (uint16_t)(65535 - n + i);
+    if (tinyi_arith_valid(cdf, n)) return TINY_OK;
+    for (i = lo; cdf[i] < cdf[i + 1]; i++) {}
+    TINYI_KVT_REFUSE("%s: a table does not rise from %d to %d at symbol %d: it has no slot", where, cdf[i], cdf[i + 1], i);
+}
+
+TINYI_FN tiny_status tinyi_kvc_tables_read(tiny_ctx *ctx, const char *where, tinyi_cursor *c, tllm_kvcodec_tables **out)
+{
+    const unsigned char *start = c->at, *magic, *skip;
+    tinyi_cursor body = *c, widths, steps[3];
+    tllm_kvcodec_tables *t = NULL;
+    uint32_t version = 0, n_layer = 0, levels = 0, v = 0, sum = 0;
+    uint64_t channels = 0, least;
+    size_t n, i, k, kinds = 1;
+    int32_t *dims;
+    tiny_status st;
+    *out = NULL;
+    if (body.left < TINYI_KVT_HEAD + 4 || !tinyi_rd_bytes(&body, 8, &magic) || memcmp(magic, tinyi_kvt_magic, 8)) TINYI_KVT_REFUSE("%s: these are no tables of a cache codec", where);
+    (void)(tinyi_rd_u32(&body, &version) && tinyi_rd_u32(&body, &n_layer) && tinyi_rd_u32(&body, &levels));
+    if (version != TINYI_KVT_VERSION) TINYI_KVT_REFUSE("%s: tables of version %u, this header knows version %d", where, (unsigned)version, TINYI_KVT_VERSION);
+    if (n_layer < 1 || n_layer > TINYI_KVC_MOST_LAYERS || (levels & ~14u)) TINYI_KVT_REFUSE("%s: tables of %u layers and levels %x", where, (unsigned)n_layer, (unsigned)levels);
+    n = (size_t)n_layer * TLLM_KV_PARTS;
+    widths = body;
+    for (k = 1; k < 4; k++) kinds += levels >> k & 1;
+    if (!tinyi_rd_bytes(&body, 4 * n, &skip)) TINYI_KVT_REFUSE("%s: the tables end within their widths", where);
+    for (k = 0; k < 3; k++) {
+        steps[k] = body;
+        if ((levels >> (k + 1) & 1) && !tinyi_rd_bytes(&body, 2 * n, &skip)) TINYI_KVT_REFUSE("%s: the tables end within their steps", where);
+    }
+    dims = (int32_t *)tinyi_alloc(ctx, 4 * n, sizeof *dims);
+    if (!dims) return tiny_ctx_status(ctx);
+    for (i = 0; i < n; i++) {
+        (void)tinyi_rd_u32(&widths, &v);
+        dims[i] = v > TINYI_KVC_MOST_WIDTH ? -1 : (int32_t)v;
+        channels += v;
+    }
+    for (k = 0; k < 3; k++)
+        for (i = 0; i < n; i++) {
+            uint16_t b = 4;
+            if (levels >> (k + 1) & 1) (void)tinyi_rd_u16(&steps[k], &b);
+            dims[(k + 1) * n + i] = b;
+        }
+    least = 2 * kinds;
+    if (!tinyi_count_fits(&body, channels, least)) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: tables of %llu channels cannot stand in %zu bytes", where, (unsigned long long)channels, body.left);
+    else st = tinyi_kvt_open(ctx, (tiny_idx)n_layer, dims, dims + n, levels, &t);
+    if (st == TINY_E_ARGUMENT) st = TINY_E_FORMAT;     /* the sentence stays */
+    for (i = 0; i < n && !st; i++) {
+        tiny_idx ch;
+        for (ch = 0; ch < t->shape.width[i] && !st; ch++)
+            for (k = 0; k < 4 && !st; k++) {
+                const int b = t->shape.bins[k * n + i];
+                if (!k || (levels >> k & 1)) st = tinyi_kvt_read_table(ctx, where, &body, t->cdf + t->shape.at[k * n + i] + (size_t)ch * ((size_t)b + 1), b);
+            }
+    }
+    tiny_free(ctx, dims);
+    if (!st) {
+        n = (size_t)(body.at - start);
+        if (!tinyi_rd_u32(&body, &sum) || sum != tinyi_crc32(0, start, n)) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the tables are damaged or cut: their CRC-32 does not agree", where);
+        else t->id = tinyi_hash_of(start, n);
+    }
+    if (st) tllm_kvcodec_tables_close(ctx, t);
+    else {
+        *c = body;
+        *out = t;
+    }
+    return st;
+}
+
+TINY_API tiny_status tllm_kvcodec_tables_open(tiny_ctx *ctx, const void *bytes, size_t n, tllm_kvcodec_tables **out)
+{
+    tinyi_cursor c;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!bytes || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: bytes of tables and a place for them are needed");
+    c = tinyi_cursor_make(bytes, n);
+    st = tinyi_kvc_tables_read(ctx, "cache codec", &c, out);
+    if (!st && c.left) {
+        st = tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: %zu bytes follow the tables", c.left);
+        tllm_kvcodec_tables_close(ctx, *out);
+        *out = NULL;
+    }
+    return st;
+}
+
+TINY_API tiny_status tllm_kvcodec_tables_load(tiny_ctx *ctx, const char *path, tllm_kvcodec_tables **out)
+{
+    tiny_file f;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!path || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: a path of tables and a place for them are needed");
+    *out = NULL;
+    st = tiny_file_copy(ctx, path, &f);
+    if (!st) {
+        tinyi_cursor c = tinyi_cursor_make(f.bytes, f.n_bytes);
+        st = tinyi_kvc_tables_read(ctx, path, &c, out);
+        if (!st && c.left) {
+            st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes follow the tables", path, c.left);
+            tllm_kvcodec_tables_close(ctx, *out);
+            *out = NULL;
+        }
+    }
+    tiny_file_close(ctx, &f);
+    return st;
+}
+
+TINY_API tiny_status tllm_kvcodec_tables_save(tiny_ctx *ctx, const tllm_kvcodec_tables *t, const char *path)
+{
+    void *bytes;
+    size_t n;
+    tiny_status st = tllm_kvcodec_tables_pack(ctx, t, &bytes, &n);
+    if (st) return st;
+    st = tiny_file_write(ctx, path, bytes, n);
+    tiny_free(ctx, bytes);
+    return st;
+}
+
+/* src/llm/session/kvsession.c - a session's text and cache in a file, in chunks of llm/session/kvcodec.c
+ *
+ * Layout   all little endian
+ *          0   8 bytes "tinykvse"; u32 version (1); u32 chunks; u64 fingerprint of the model; u64 tokens
+ *          32  u32 rope of long contexts (0, 1); u32 zero; i32 for each token; u64 bytes of each chunk; u32 CRC-32 of all before it
+ *          then the chunks, one behind the other, which cover the tokens in order
+ * Every chunk is looked through before the first is written.                                                            */
+#include <string.h>
+
+#define TINYI_KVS_VERSION 1
+#define TINYI_KVS_HEAD 40
+static const char tinyi_kvs_magic[8] = { 't', 'i', 'n', 'y', 'k', 'v', 's', 'e' };
+
+/* ---- a sequence of a state as keys and values ---------------------------------------------------------------------- */
+
+typedef struct tinyi_kvs_view { const tllm_state *state; tiny_idx seq; } tinyi_kvs_view;
+static const tinyi_pool *tinyi_kvs_pool(const tllm_state *s, tiny_idx layer, int part)
+{
+    const tinyi_lm_held *h = &s->held[layer];
+    return part == TLLM_KV_KEY ? &h->k : part == TLLM_KV_VALUE ? &h->v : &h->index;
+}
+static void tinyi_kvs_read(void *user, tiny_idx layer, int part, tiny_idx token, float *row)
+{
+    const tinyi_kvs_view *v = (const tinyi_kvs_view *)user;
+    const tinyi_pool *p = tinyi_kvs_pool(v->state, layer, part);
+    tinyi_pool_read(p, tllm_pages_table(&v->state->pages, v->seq)[token / p->block], token % p->block, row);
+}
+static void tinyi_kvs_write(void *user, tiny_idx layer, int part, tiny_idx token, const float *row)
+{
+    const tinyi_kvs_view *v = (const tinyi_kvs_view *)user;
+    const tinyi_pool *p = tinyi_kvs_pool(v->state, layer, part);
+    tinyi_pool_write(p, tllm_pages_table(&v->state->pages, v->seq)[token / p->block], token % p->block, row);
+}
+
+/* The widths are taken from the context's memory: tiny_free(ctx, width). */
+static tiny_status tinyi_kvs_view_of(tllm_session *s, tinyi_kvs_view *v, tllm_kv *kv, int32_t **width)
+{
+    const tllm_state *state = s->state;
+    const tiny_idx n = state->m->n_layer;
+    tiny_idx i;
+    *width = NULL;
+    if (s->about.is_encoder || s->about.has_decoder || state->m->recurrent || state->n_kept || n < 1)
+        return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: the cache codec takes keys and values of tokens; encoders and recurrent layers keep others", state->m->path);
+    *width = (int32_t *)tinyi_alloc(s->ctx, (size_t)n * TLLM_KV_PARTS, sizeof **width);
+    if (!*width) return tiny_ctx_status(s->ctx);
+    for (i = 0; i < n * TLLM_KV_PARTS; i++) {
+        const tinyi_pool *p = tinyi_kvs_pool(state, i / TLLM_KV_PARTS, (int)(i % TLLM_KV_PARTS));
+        (*width)[i] = p->type ? (int32_t)(p->n_part * p->d_part) : 0;
+    }
+    v->state = state;
+    v->seq = 0;
+    kv->n_layer = n;
+    kv->width = *width;
+    kv->read = tinyi_kvs_read;
+    kv->write = tinyi_kvs_write;
+    kv->user = v;
+    return TINY_OK;
+}
+
+/* what a session holds, if all of it is at positions 0, 1, ... */
+static tiny_status tinyi_kvs_held(const tllm_session *s)
+{
+    if (!s->n) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "cache codec: the session holds no tokens");
+    if ((tiny_idx)s->n != tllm_seq_length(s->state, 0) || (int64_t)s->n != tllm_seq_next(s->state, 0))
+        return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "cache codec: the session holds %zu tokens, its state %td up to position %lld: they must go together", s->n, tllm_seq_length(s->state, 0),
+                          (long long)tllm_seq_next(s->state, 0) - 1);
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_kvcodec_profile_of(tllm_session *s, tllm_kvcodec_profile **out)
+{
+    tinyi_kvs_view v;
+    tllm_kv kv;
+    int32_t *width;
+    tiny_status st;
+    if (!s) return TINY_E_ARGUMENT;
+    if (out) *out = NULL;
+    st = tinyi_kvs_view_of(s, &v, &kv, &width);
+    if (!st) st = tllm_kvcodec_profile_open(s->ctx, &kv, NULL, out);
+    tiny_free(s->ctx, width);
+    return st;
+}
+
+TINY_API tiny_status tllm_kvcodec_profile_session(tllm_kvcodec_profile *p, tllm_session *s)
+{
+    tinyi_kvs_view v;
+    tllm_kv kv;
+    int32_t *width;
+    size_t at, n;
+    tiny_status st;
+    if (!p || !s) return TINY_E_ARGUMENT;
+    st = tinyi_kvs_held(s);
+    if (st) return st;
+    st = tinyi_kvs_view_of(s, &v, &kv, &width);
+    for (at = 0; at < s->n && !st; at += n) {
+        n = TINYI_MIN(s->n - at, TINYI_KVC_CHUNK);
+        st = tllm_kvcodec_profile_add(p, &kv, (tiny_idx)at, (tiny_idx)n);
+    }
+    tiny_free(s->ctx, width);
+    return st;
+}
+
+/* ---- writing ---------------------------------------------------------------------------------------------------- */
+
+typedef struct tinyi_kvs_chunk { void *bytes; size_t n; } tinyi_kvs_chunk;
+
+static void tinyi_kvs_head(tinyi_writer *w, const tllm_session *s, const tinyi_kvs_chunk *c, size_t n_chunk)
+{
+    size_t i;
+    tinyi_wr_bytes(w, tinyi_kvs_magic, 8);
+    tinyi_wr(w, TINYI_KVS_VERSION, 4);
+    tinyi_wr(w, n_chunk, 4);
+    tinyi_wr(w, w->at ? tinyi_lm_fingerprint(s->state) : 0, 8);
+    tinyi_wr(w, s->n, 8);
+    tinyi_wr(w, (uint64_t)tinyi_lm_long_rope(s->state), 4);
+    tinyi_wr(w, 0, 4);
+    for (i = 0; i < s->n; i++) tinyi_wr(w, (uint32_t)s->token[i], 4);
+    for (i = 0; i < n_chunk; i++) tinyi_wr(w, c[i].n, 8);
+}
+
+static tiny_status tinyi_kvs_write_file(const tllm_session *s, const tinyi_kvs_chunk *c, size_t n_chunk, const char *path)
+{
+    tinyi_writer w;
+    tinyi_out out;
+    size_t i;
+    tiny_status st;
+    memset(&w, 0, sizeof w);
+    memset(&out, 0, sizeof out);
+    tinyi_kvs_head(&w, s, c, n_chunk);
+    w.at = (unsigned char *)tiny_alloc(s->ctx, w.n + 4);
+    if (!w.at) return tiny_ctx_status(s->ctx);
+    w.n = 0;
+    tinyi_kvs_head(&w, s, c, n_chunk);
+    tinyi_wr(&w, tinyi_crc32(0, w.at, w.n), 4);
+    st = tinyi_out_open(s->ctx, path, &out);
+    if (!st) st = tinyi_out_add(s->ctx, &out, w.at, w.n);
+    for (i = 0; i < n_chunk && !st; i++) st = tinyi_out_add(s->ctx, &out, c[i].bytes, c[i].n);
+    if (!st) st = tinyi_out_finish(s->ctx, &out);
+    else tinyi_out_abandon(s->ctx, &out);
+    tiny_free(s->ctx, w.at);
+    return st;
+}
+
+TINY_API tiny_status tllm_kvcodec_save(tllm_session *s, const tllm_kvcodec_tables *tables, const tllm_kvcodec_desc *desc, const char *path)
+{
+    tllm_kvcodec_desc d;
+    tinyi_kvs_chunk *c = NULL;
+    tinyi_kvs_view v;
+    tllm_kv kv;
+    int32_t *width = NULL;
+    size_t n_chunk = 0, i, each;
+    tiny_status st;
+    if (!s) return TINY_E_ARGUMENT;
+    memset(&d, 0, sizeof d);
+    if (desc) d = *desc;
+    if (!path) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "cache codec: there is no path");
+    if (d.first) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "cache codec: a session is kept from its first token on, not from number %td", d.first);
+    if (d.n_token < 0 || d.n_token > TINYI_KVC_MOST_TOKENS) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "cache codec: chunks of %td tokens: 1 to %d they may have", d.n_token, TINYI_KVC_MOST_TOKENS);
+    each = d.n_token ? (size_t)d.n_token : TINYI_KVC_CHUNK;
+    st = tinyi_kvs_held(s);
+    if (!st) st = tinyi_kvs_view_of(s, &v, &kv, &width);
+    if (!st) {
+        n_chunk = (s->n + each - 1) / each;
+        c = (tinyi_kvs_chunk *)tinyi_alloc(s->ctx, n_chunk, sizeof *c);
+        if (!c) st = tiny_ctx_status(s->ctx);
+        else memset(c, 0, n_chunk * sizeof *c);
+    }
+    for (i = 0; i < n_chunk && !st; i++) {
+        d.first = (tiny_idx)(i * each);
+        d.n_token = (tiny_idx)TINYI_MIN(s->n - i * each, each);
+        d.chunk = (uint32_t)i;
+        st = tllm_kvcodec_encode(s->ctx, tables, &kv, &d, &c[i].bytes, &c[i].n);
+    }
+    if (!st) st = tinyi_kvs_write_file(s, c, n_chunk, path);
+    for (i = 0; i < n_chunk && c; i++) tiny_free(s->ctx, c[i].bytes);
+    tiny_free(s->ctx, c);
+    tiny_free(s->ctx, width);
+    return st;
+}
+
+/* ---- reading ---------------------------------------------------------------------------------------------------- */
+
+typedef struct tinyi_kvs_file { uint64_t print; uint32_t rope; size_t n_token, n_chunk; tinyi_cursor token, size, chunk; } tinyi_kvs_file;
+
+#define TINYI_KVS_REFUSE(...) return tinyi_fail(ctx, TINY_E_FORMAT, __VA_ARGS__)
+
+static tiny_status tinyi_kvs_look(tiny_ctx *ctx, const char *path, const tiny_file *f, tinyi_kvs_file *o)
+{
+    tinyi_cursor c = tinyi_cursor_make(f->bytes, f->n_bytes), at;
+    const unsigned char *p;
+    uint32_t version = 0, n_chunk = 0, zero = 0, sum = 0;
+    uint64_t n_token = 0, size = 0, left;
+    size_t i;
+    memset(o, 0, sizeof *o);
+    if (f->n_bytes < TINYI_KVS_HEAD + 4 || !tinyi_rd_bytes(&c, 8, &p) || memcmp(p, tinyi_kvs_magic, 8)) TINYI_KVS_REFUSE("%s: this is no kept cache", path);
+    (void)(tinyi_rd_u32(&c, &version) && tinyi_rd_u32(&c, &n_chunk) && tinyi_rd_u64(&c, &o->print) && tinyi_rd_u64(&c, &n_token) && tinyi_rd_u32(&c, &o->rope) && tinyi_rd_u32(&c, &zero));
+    if (version != TINYI_KVS_VERSION) TINYI_KVS_REFUSE("%s: a kept cache of version %u, this header knows version %d", path, (unsigned)version, TINYI_KVS_VERSION);
+    if (!n_token || !tinyi_count_fits(&c, n_token, 4)) TINYI_KVS_REFUSE("%s: %llu tokens cannot stand in %zu bytes", path, (unsigned long long)n_token, c.left);
+    o->token = c;
+    (void)tinyi_rd_bytes(&c, (size_t)n_token * 4, &p);
+    if (!n_chunk || n_chunk > n_token || !tinyi_count_fits(&c, n_chunk, 8)) TINYI_KVS_REFUSE("%s: %u chunks of %llu tokens cannot stand in %zu bytes", path, (unsigned)n_chunk, (unsigned long long)n_token, c.left);
+    o->size = at = c;
+    (void)tinyi_rd_bytes(&c, (size_t)n_chunk * 8, &p);
+    i = (size_t)(c.at - f->bytes);
+    if (!tinyi_rd_u32(&c, &sum) || sum != tinyi_crc32(0, f->bytes, i)) TINYI_KVS_REFUSE("%s: the head of the kept cache is damaged or cut: its CRC-32 does not agree", path);
+    for (i = 0, left = c.left; i < n_chunk; i++, left -= size) {
+        (void)tinyi_rd_u64(&at, &size);
+        if (size > left) TINYI_KVS_REFUSE("%s: chunk %zu has %llu bytes, %llu are left", path, i, (unsigned long long)size, (unsigned long long)left);
+    }
+    if (left) TINYI_KVS_REFUSE("%s: %llu bytes follow the last chunk", path, (unsigned long long)left);
+    o->n_token = (size_t)n_token;
+    o->n_chunk = (size_t)n_chunk;
+    o->chunk = c;
+    return TINY_OK;
+}
+
+/* chunk i, and which place in the text it says it has */
+static tiny_status tinyi_kvs_next(tiny_ctx *ctx, const char *path, size_t i, size_t first, const tinyi_kvs_file *o, const tllm_kvcodec_about *a)
+{
+    if ((size_t)a->first == first && a->chunk == (uint32_t)i && (size_t)a->n_token <= o->n_token - first) return TINY_OK;
+    TINYI_KVS_REFUSE("%s: chunk %zu has number %lu and %td tokens from number %td on, it should begin with number %zu of %zu", path, i, (unsigned long)a->chunk, a->n_token, a->first, first, o->n_token);
+}
+
+static tiny_status tinyi_kvs_accept(tllm_session *s, const tllm_kvcodec_tables *tables, const char *path, const tinyi_kvs_file *o, const tllm_kv *kv)
+{
+    tiny_ctx *ctx = s->ctx;
+    const tllm_state *state = s->state;
+    tinyi_cursor token = o->token, size = o->size, chunk = o->chunk;
+    const tiny_idx blocks = ((tiny_idx)o->n_token + state->pages.block - 1) / state->pages.block;
+    tllm_kvcodec_about a;
+    const unsigned char *p = NULL;
+    uint64_t n = 0;
+    size_t i, first = 0;
+    if (o->print != tinyi_lm_fingerprint(state)) TINYI_KVS_REFUSE("%s: the kept cache belongs to another model, or to other adapters than those of now", path);
+    if (o->rope != (uint32_t)tinyi_lm_long_rope(state)) TINYI_KVS_REFUSE("%s: the kept cache turned its keys for %s contexts, this session has room for %td tokens", path, o->rope ? "long" : "short", s->n_ctx);
+    if (o->n_token > (size_t)s->n_ctx) return tinyi_fail(ctx, TINY_E_WORKSPACE, "%s: the kept cache has %zu tokens, this session has room for %td", path, o->n_token, s->n_ctx);
+    if (blocks > tinyi_lm_seq_room(state, 0))
+        return tinyi_fail(ctx, TINY_E_WORKSPACE, "%s: the kept cache wants %td pages of %td tokens, there are %td", path, blocks, state->pages.block, tinyi_lm_seq_room(state, 0));
+    for (i = 0; i < o->n_token; i++) {
+        uint32_t v = 0;
+        (void)tinyi_rd_u32(&token, &v);
+        if (v >= (uint32_t)s->about.n_vocab) TINYI_KVS_REFUSE("%s: token %zu is %lu, the vocabulary has %td", path, i, (unsigned long)v, s->about.n_vocab);
+        s->spare[i] = (int32_t)v;
+    }
+    for (i = 0; i < o->n_chunk; i++) {
+        tiny_status st;
+        (void)tinyi_rd_u64(&size, &n);
+        (void)tinyi_rd_bytes(&chunk, (size_t)n, &p);
+        st = tinyi_kvc_check(ctx, tables, p, (size_t)n, kv, &a);
+        if (!st) st = tinyi_kvs_next(ctx, path, i, first, o, &a);
+        if (st) return st;
+        first += (size_t)a.n_token;
+    }
+    if (first != o->n_token) TINYI_KVS_REFUSE("%s: the chunks have %zu tokens, the text %zu", path, first, o->n_token);
+    return TINY_OK;
+}
+
+TINY_API tiny_status tllm_kvcodec_load(tllm_session *s, const tllm_kvcodec_tables *tables, const char *path)
+{
+    tiny_file f;
+    tinyi_kvs_file o;
+    tinyi_kvs_view v;
+    tllm_page_copy copy;
+    tllm_kv kv;
+    int32_t *width = NULL;
+    size_t i;
+    tiny_status st;
+    if (!s) return TINY_E_ARGUMENT;
+    if (!path) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "cache codec: there is no path");
+    st = tiny_file_copy(s->ctx, path, &f);      /* what is read twice must not change in between */
+    if (!st) st = tinyi_kvs_look(s->ctx, path, &f, &o);
+    if (!st) st = tinyi_kvs_view_of(s, &v, &kv, &width);
+    if (!st) st = tinyi_kvs_accept(s, tables, path, &o, &kv);
+    if (!st) {
+        tllm_seq_clear(s->state, 0);
+        st = tllm_pages_append(&s->state->pages, 0, (tiny_idx)o.n_token, &copy);      /* that there is room was seen before */
+        for (i = 0; i < o.n_token && !st; i++) s->state->pos[i] = (int32_t)i;
+        for (i = 0; i < o.n_chunk && !st; i++) {
+            const unsigned char *p = NULL;
+            uint64_t n = 0;
+            (void)tinyi_rd_u64(&o.size, &n);
+            (void)tinyi_rd_bytes(&o.chunk, (size_t)n, &p);
+            st = tllm_kvcodec_decode(s->ctx, tables, p, (size_t)n, &kv);
+        }
+        if (st) tllm_seq_clear(s->state, 0);    /* there was no memory to go on */
+        else memcpy(s->token, s->spare, o.n_token * sizeof *s->token);
+        s->n = st ? 0 : o.n_token;
+    }
+    tiny_free(s->ctx, width);
+    tiny_file_close(s->ctx, &f);
+    return st;
+}
+
+/* ---- looking into a file without its model -------------------------------------------------------------------------- */
+
+TINY_API tiny_status tllm_kvcodec_file_open(tiny_ctx *ctx, const char *path, tllm_kvcodec_file *out)
+{
+    tiny_file f;
+    tinyi_kvs_file o;
+    tllm_kvcodec_about *about;
+    int32_t *token;
+    size_t i, first = 0;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!path || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: a path and a place for what stands there are needed");
+    memset(out, 0, sizeof *out);
+    st = tiny_file_copy(ctx, path, &f);
+    if (!st) st = tinyi_kvs_look(ctx, path, &f, &o);
+    if (!st) {
+        size_t a, b;
+        /* both were counted against the bytes of the file */
+        if (!tinyi_size_mul(o.n_chunk, sizeof *about, &a) || !tinyi_size_mul(o.n_token, sizeof *token, &b) || !tinyi_size_add(a, b, &a))
+            st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %zu chunks are more than this machine can address", path, o.n_chunk);
+        else if (!(out->block = tiny_alloc(ctx, a))) st = tiny_ctx_status(ctx);
+    }
+    if (!st) {
+        about = (tllm_kvcodec_about *)out->block;
+        token = (int32_t *)(void *)(about + o.n_chunk);
+        for (i = 0; i < o.n_token; i++) {
+            uint32_t v = 0;
+            (void)tinyi_rd_u32(&o.token, &v);
+            token[i] = (int32_t)(v & INT32_MAX);
+        }
+        for (i = 0; i < o.n_chunk && !st; i++) {
+            const unsigned char *p = NULL;
+            uint64_t n = 0;
+            (void)tinyi_rd_u64(&o.size, &n);
+            (void)tinyi_rd_bytes(&o.chunk, (size_t)n, &p);
+            st = tllm_kvcodec_tell(ctx, p, (size_t)n, &about[i]);
+            if (!st) st = tinyi_kvs_next(ctx, path, i, first, &o, &about[i]);
+            if (!st) first += (size_t)about[i].n_token;
+        }
+        if (!st && first != o.n_token) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the chunks have %zu tokens, the text %zu", path, first, o.n_token);
+        out->n_token = (tiny_idx)o.n_token;
+        out->n_chunk = (tiny_idx)o.n_chunk;
+        out->token = token;
+        out->chunk = about;
+        out->n_bytes = f.n_bytes;
+    }
+    tiny_file_close(ctx, &f);
+    if (st) tllm_kvcodec_file_close(ctx, out);
+    return st;
+}
+
+TINY_API void tllm_kvcodec_file_close(tiny_ctx *ctx, tllm_kvcodec_file *file)
+{
+    if (!file) return;
+    tiny_free(ctx, file->block);
+    memset(file, 0, sizeof *file);
 }
 
 /* src/llm/tinyllm.c - for the stitched form, the bodies of src/llm that have no header of their own */
