@@ -77,7 +77,7 @@ static void sum_rank(int rank, void *arg)
 static float in_order(const group *g, float *const *x, int i)
 {
     const int p = g->world;
-    float v[MOST], s;
+    float v[MOST] = { 0 }, s;
     int r, q = 1, m, k, c = 0;
     for (r = 0; r < p; r++) v[r] = x[r][i];
     if (g->way == TINY_COMM_DOUBLING) {
