@@ -96,107 +96,107 @@
  *   16800  core/time.c
  *   16847  core/net.c
  *   17126  core/comm.c
- *   17622  core/half.h
- *   17675  core/conform.c
- *   18434  math/grad.h
- *   18480  math/table.h
- *   18534  math/rows.h
- *   18599  math/walk.h
- *   18718  math/binary.c
- *   19009  math/elem.c
- *   19769  math/convert.c
- *   20244  math/reduce.c
- *   20762  math/softmax.c
- *   21128  math/norm.c
- *   21655  math/gemm.h
- *   21734  math/gemm_i8.h
- *   21763  math/matmul.c
- *   22123  math/layout.c
- *   22866  math/conv.c
- *   23393  math/sort.c
- *   24285  math/linalg_block.h
- *   24433  math/linalg_lu.c
- *   24781  math/linalg_qr.c
- *   25131  math/linalg_eig.c
- *   25642  math/linalg_svd.c
- *   26040  math/linalg.c
- *   26311  math/fft_way.h
- *   26380  math/fft.c
- *   26855  math/fwht.c
- *   27001  math/attention.c
- *   27568  math/gla.c
- *   28051  math/gla_grad.c
- *   28413  math/twist.c
- *   28762  math/slope.c
- *   28946  math/loss.c
- *   29115  math/rope.c
- *   29258  math/patch.c
- *   29559  math/sparse_lines.h
- *   29587  math/sparse_forms.h
- *   29608  math/sparse.c
- *   29915  math/edges.c
- *   30798  math/ops.c
- *   30843  math/optim.c
- *   31466  math/tape.c
- *   32319  math/layer.c
- *   32783  math/train.c
- *   32978  math/edges_grad.c
- *   33449  math/normal.c
- *   33468  core/target.h
- *   33798  math/targets.c
- *   33927  math/all.c
- *   33931  core/cpu.c
- *   34145  core/hash.c
- *   34263  math/grad.c
- *   35054  math/matvec.h
- *   35065  math/gemm.c
- *   35649  math/gemm_i8.c
- *   35920  math/linalg_block.c
- *   36456  math/fft_way.c
- *   36871  math/sparse_lines.c
- *   37345  math/sparse_forms.c
- *   37551  math/matvec.c
- *   37603  the shared functions forwarded, where the other header has their bodies
- *   38123  internal functions of this header
- *   38149  gnn/graph/inside.h
- *   38176  gnn/graph/graph.c
- *   38843  gnn/graph/community.c
- *   39045  gnn/graph/coarsen.h
- *   39070  gnn/graph/refine.h
- *   39113  gnn/graph/partition.c
- *   39499  gnn/graph/halo.c
- *   39657  gnn/graph/sample.c
- *   40007  gnn/graph/inflate.h
- *   40023  gnn/graph/words.h
- *   40050  gnn/graph/npy.c
- *   40526  gnn/graph/read.c
- *   41227  gnn/layer/layer.c
- *   41748  gnn/layer/net_file.h
- *   41772  gnn/layer/net.c
- *   42304  gnn/quant/bits.c
- *   42417  gnn/quant/a2q.c
- *   42881  gnn/train/pass.h
- *   42973  gnn/quant/a2q_net.c
- *   43528  gnn/quant/nibble.h
- *   43552  gnn/quant/packed.c
- *   43975  gnn/quant/quant.c
- *   44264  gnn/embed/fastrp.c
- *   44635  gnn/train/data.c
- *   44829  gnn/graph/coarsen.c
- *   45229  gnn/graph/refine.c
- *   45597  gnn/graph/inflate.c
- *   45892  gnn/graph/words.c
- *   46039  gnn/layer/net_file.c
- *   46481  gnn/train/pass.c
- *   47084  gnn/quant/nibble.c
- *   47157  gnn/train/kit.h
- *   47186  gnn/train/kit.c
- *   47306  gnn/train/nodes.c
- *   47422  gnn/train/graphs.c
- *   47690  gnn/train/links.c
- *   47948  gnn/quant/quant_file.c
- *   48291  gnn/tinygnn.c
- *   48304  the licence
+ *   17626  core/half.h
+ *   17679  core/conform.c
+ *   18438  math/grad.h
+ *   18484  math/table.h
+ *   18540  math/rows.h
+ *   18605  math/walk.h
+ *   18724  math/binary.c
+ *   19015  math/elem.c
+ *   19775  math/convert.c
+ *   20250  math/reduce.c
+ *   20768  math/softmax.c
+ *   21134  math/norm.c
+ *   21661  math/gemm.h
+ *   21740  math/gemm_i8.h
+ *   21769  math/matmul.c
+ *   22129  math/layout.c
+ *   22872  math/conv.c
+ *   23399  math/sort.c
+ *   24291  math/linalg_block.h
+ *   24439  math/linalg_lu.c
+ *   24787  math/linalg_qr.c
+ *   25137  math/linalg_eig.c
+ *   25648  math/linalg_svd.c
+ *   26046  math/linalg.c
+ *   26317  math/fft_way.h
+ *   26386  math/fft.c
+ *   26861  math/fwht.c
+ *   27007  math/attention.c
+ *   27574  math/gla.c
+ *   28057  math/gla_grad.c
+ *   28419  math/twist.c
+ *   28770  math/slope.c
+ *   28954  math/loss.c
+ *   29123  math/rope.c
+ *   29266  math/patch.c
+ *   29567  math/sparse_lines.h
+ *   29595  math/sparse_forms.h
+ *   29616  math/sparse.c
+ *   29923  math/edges.c
+ *   30806  math/ops.c
+ *   30851  math/optim.c
+ *   31474  math/tape.c
+ *   32327  math/layer.c
+ *   32791  math/train.c
+ *   32986  math/edges_grad.c
+ *   33457  math/normal.c
+ *   33476  core/target.h
+ *   33806  math/targets.c
+ *   33935  math/all.c
+ *   33939  core/cpu.c
+ *   34153  core/hash.c
+ *   34271  math/grad.c
+ *   35063  math/matvec.h
+ *   35074  math/gemm.c
+ *   35658  math/gemm_i8.c
+ *   35929  math/linalg_block.c
+ *   36465  math/fft_way.c
+ *   36880  math/sparse_lines.c
+ *   37354  math/sparse_forms.c
+ *   37560  math/matvec.c
+ *   37612  the shared functions forwarded, where the other header has their bodies
+ *   38132  internal functions of this header
+ *   38158  gnn/graph/inside.h
+ *   38185  gnn/graph/graph.c
+ *   38852  gnn/graph/community.c
+ *   39054  gnn/graph/coarsen.h
+ *   39079  gnn/graph/refine.h
+ *   39122  gnn/graph/partition.c
+ *   39508  gnn/graph/halo.c
+ *   39666  gnn/graph/sample.c
+ *   40016  gnn/graph/inflate.h
+ *   40032  gnn/graph/words.h
+ *   40059  gnn/graph/npy.c
+ *   40535  gnn/graph/read.c
+ *   41236  gnn/layer/layer.c
+ *   41757  gnn/layer/net_file.h
+ *   41781  gnn/layer/net.c
+ *   42313  gnn/quant/bits.c
+ *   42426  gnn/quant/a2q.c
+ *   42890  gnn/train/pass.h
+ *   42982  gnn/quant/a2q_net.c
+ *   43537  gnn/quant/nibble.h
+ *   43561  gnn/quant/packed.c
+ *   43984  gnn/quant/quant.c
+ *   44273  gnn/embed/fastrp.c
+ *   44644  gnn/train/data.c
+ *   44838  gnn/graph/coarsen.c
+ *   45238  gnn/graph/refine.c
+ *   45606  gnn/graph/inflate.c
+ *   45901  gnn/graph/words.c
+ *   46048  gnn/layer/net_file.c
+ *   46490  gnn/train/pass.c
+ *   47093  gnn/quant/nibble.c
+ *   47166  gnn/train/kit.h
+ *   47195  gnn/train/kit.c
+ *   47315  gnn/train/nodes.c
+ *   47431  gnn/train/graphs.c
+ *   47699  gnn/train/links.c
+ *   47957  gnn/quant/quant_file.c
+ *   48300  gnn/tinygnn.c
+ *   48313  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -9875,7 +9875,7 @@ TINY_API void tiny_accel_counts(const tiny_ctx *ctx, uint64_t *answered, uint64_
 TINYI_C_END
 #endif
 
-/* src/core/bytes.h - reading bytes that come from outside
+/* src/core/bytes.h - bytes that come from outside, and bytes for them
  *
  * A cursor knows how many bytes are left and never reads past them. Each
  * reader answers 1, or 0 and leaves the cursor as it was. Little endian on
@@ -13129,7 +13129,7 @@ TINY_API int tgnn_a2q_limit(int bits);
 /* Steps that are not finite or 0, bits that are not finite or outside of 1 .. 8: the sentence names the first. what: "conv1" */
 TINY_API tiny_status tgnn_a2q_check(tiny_ctx *ctx, const char *what, const float *step, const float *bits, tiny_idx n);
 /* Kilobytes that n rows of f numbers take, by the paper's measure sum f |b| / 8192; positive: a bit less for each. With whole bits it is
- * what tgnn_packed_rows takes, to the bit. */
+ * what tgnn_packed_make takes, to the bit. */
 TINY_API double tgnn_a2q_kilobytes(const float *bits, tiny_idx n, tiny_idx f, int positive);
 
 /* ---- groups: for graphs that were not there when the steps were learnt (the paper's Nearest Neighbour Strategy)
@@ -13169,7 +13169,7 @@ TINYI_C_END
  *   tgnn_a2q_net_open(ctx, net, &d, &x, &q);
  *   how.a2q = q;
  *   tgnn_train_nodes(ctx, net, &data, &how, &last);        gnn/train/train.h; last.test: of the quantized net
- *   tgnn_quant_make(ctx, net, q, &small);                  gnn/quant/packed.h: whole numbers only
+ *   tgnn_quant_make(ctx, net, q, &small);                  gnn/quant/quant.h: whole numbers only
  *   tgnn_a2q_net_close(ctx, q);
  *
  * What is quantized: the features that go into each product with weights, with a step and bits for each node or group (features of the
@@ -13251,10 +13251,10 @@ typedef struct tgnn_packed {
  * below 0. */
 TINY_API tiny_status tgnn_packed_make(tiny_ctx *ctx, const tiny_tensor *x, const float *step, const float *bits, tiny_idx m, const int32_t *group, int positive, tgnn_packed *out);
 TINY_API void tgnn_packed_free(tiny_ctx *ctx, tgnn_packed *packed);    /* takes one that could not be made */
-/* y (n, f) f32, dense: what tgnn_a2q gives, to the bit */
+/* y (n, f) f32, dense: what tgnn_a2q gives, but for the sign of 0 */
 TINY_API tiny_status tgnn_packed_get(tiny_ctx *ctx, const tgnn_packed *packed, const tiny_tensor *y);
 /* y[i][j] = step[i] scale[j] sum_k q[i][k] w[j][k]: w (n_out, f) i8, scale (n_out) f32, above 0, y (n, n_out) f32; both
- * dense. The sum is exact. */
+ * dense. The sum is exact for w of -7 .. 7, for any other w up to 2^17 features; above 2^24 it is rounded to a float. */
 TINY_API tiny_status tgnn_packed_product(tiny_ctx *ctx, const tgnn_packed *packed, const tiny_tensor *w, const tiny_tensor *scale, const tiny_tensor *y);
 
 /* ---- rows of whole numbers -7 .. 7, stored + 7, 16 in a group of 8 bytes, that are summed along edges: byte i has number i in its lower
@@ -16976,7 +16976,7 @@ static tiny_status tinyi_local_send(tiny_net *net, int to, tiny_message *m)
             h.n = m->n;
             h.at = net->virtual_clock ? m->at : l->latency_ns || l->ns_per_byte > 0.0 ? tiny_now_ns() : 0;
             if (l->latency_ns || l->ns_per_byte > 0.0) {
-                k->free_at = TINYI_MAX(h.at, k->free_at) + (uint64_t)((double)m->n * l->ns_per_byte + 0.5);
+                k->free_at = TINYI_MAX(h.at, k->free_at) + (uint64_t)TINYI_MIN((double)m->n * l->ns_per_byte + 0.5, 1e15);
                 h.at = k->free_at + l->latency_ns;
             }
             tinyi_link_copy(l, k->ring, head, (unsigned char *)&h, sizeof h, 1);
@@ -17042,7 +17042,7 @@ static tiny_status tinyi_local_recv(tiny_net *net, int from, tiny_message *m)
 TINY_API void tiny_local_delay(tiny_local *l, uint64_t latency_ns, double bits_per_second)
 {
     if (!l) return;
-    l->latency_ns = latency_ns;
+    l->latency_ns = TINYI_MIN(latency_ns, UINT64_C(1000000000000000));      /* eleven days */
     l->ns_per_byte = bits_per_second > 0.0 ? 8e9 / bits_per_second : 0.0;
 }
 
@@ -17552,7 +17552,7 @@ TINY_API tiny_status tiny_allreduce_wait(tiny_comm *c, uint64_t handle)
     if (!c) return TINY_E_ARGUMENT;
     s = &c->sum[handle % TINY_COMM_FLIGHTS];
     start = tiny_now_ns();
-    end = start + c->timeout_ns;
+    end = c->timeout_ns > UINT64_MAX - start ? UINT64_MAX : start + c->timeout_ns;
     tinyi_comm_lock(c);
     if (!c->failed && (!c->used[handle % TINY_COMM_FLIGHTS] || s->number != handle)) {
         st = tinyi_fail(c->ctx, TINY_E_ARGUMENT, "no sum with the handle %llu is in flight", (unsigned long long)handle);
@@ -17597,18 +17597,22 @@ TINY_API tiny_status tiny_allreduce(tiny_comm *c, float *x, size_t n, unsigned t
     return st ? st : tiny_allreduce_wait(c, handle);
 }
 
-/* Pieces of 16 bits as floats: their sums are exact, and p times a rank's own in every rank only if all are the same. */
+/* Bytes and their squares, whose sums are exact in floats: p times the sum of squares is the square of the sum only where all
+ * ranks have the same, and all of them see both. */
 TINY_API tiny_status tiny_comm_agree(tiny_comm *c, const char *what, uint64_t value)
 {
-    float x[4];
+    float x[16];
     int i;
     tiny_status st;
     if (!c || !what) return TINY_E_ARGUMENT;
-    if (c->n_most < 4) return tinyi_fail(c->ctx, TINY_E_ARGUMENT, "a comm for sums of %zu numbers cannot compare anything: 4 are needed", c->n_most);
-    for (i = 0; i < 4; i++) x[i] = (float)(value >> 16 * i & 0xffff);
-    st = tiny_allreduce(c, x, 4, 255);
-    for (i = 0; i < 4 && !st; i++)
-        if (x[i] != (float)(value >> 16 * i & 0xffff) * (float)c->world) {
+    if (c->n_most < 16) return tinyi_fail(c->ctx, TINY_E_ARGUMENT, "a comm for sums of %zu numbers cannot compare anything: 16 are needed", c->n_most);
+    for (i = 0; i < 8; i++) {
+        x[i] = (float)(value >> 8 * i & 0xff);
+        x[8 + i] = x[i] * x[i];
+    }
+    st = tiny_allreduce(c, x, 16, 255);
+    for (i = 0; i < 8 && !st; i++)
+        if ((double)c->world * (double)x[8 + i] != (double)x[i] * (double)x[i]) {
             char says[160];
             (void)snprintf(says, sizeof says, "the %s of rank %d is not that of all other ranks", what, c->rank);
             tinyi_comm_lock(c);
@@ -18506,6 +18510,8 @@ typedef struct tinyi_kernels {
     unsigned char from[TINYI_K_COUNT];      /* the target that each slot was taken from */
 } tinyi_kernels;
 #undef TINYI_SLOT_FIELD
+
+TINYI_FN tiny_idx tinyi_softmax_block(const tinyi_kernels *k);      /* values that may be summed in float */
 
 /* Each family's .c defines its rows as TINYI_ROW tinyi_row_name = { ... };  math/ops.c stands after them all. */
 #ifdef TINYI_STITCHED
@@ -21027,7 +21033,7 @@ static void tinyi_softmax_work(const tiny_op *op, int n_threads, size_t *shared,
 }
 
 /* Values summed in float: with four accumulators a lane none takes more than 128. */
-static tiny_idx tinyi_softmax_block(const tinyi_kernels *k)
+TINYI_FN tiny_idx tinyi_softmax_block(const tinyi_kernels *k)
 {
     switch (k->from[TINYI_K_softmax_sum_f32]) {
     case TINY_TARGET_SCALAR: return TINYI_SOFTMAX_BLOCK / 8;
@@ -28417,7 +28423,7 @@ tiny_status tinyi_grad_gla(tiny_grad *g, const tiny_op *op)
  * Data     rows of any strides; t m is rounded as the weights are, so that f32 forms agree about who is trivial. A row that is not dense goes
  *          through a buffer of its length. Rows are the tasks: a single long one is not shared.
  * Cost     reads 3n and writes n; back reads 7n and writes n. A row of attention stays in the first cache meanwhile.
- * Error    D as a sum of softmax: blocks of 4096 in float with four accumulators a lane, double above, (n/4 + 3) u with n <= 512. A trivial y is off by that
+ * Error    D as a sum of softmax: blocks of 4096 (fewer for narrow vectors) in float with four accumulators a lane, double above, (n/4 + 3) u with n <= 512. A trivial y is off by that
  *          and 5 u relatively: NORM (8 + n/4) u.  Back: sum_Tr a da = s Q / D, so that s|Q| / D^2 <= max|da| and s 2a|g| / D <= 2 max|da|; Q is off
  *          by (n/4 + 5) u D max(a|g|) <= (n/4 + 5) u D^2 max|da| / s. Together (3/4 (n/4 + 5) for the second term, 2 (n/4 + 8) for the first,
  *          and 2 (n/4 + 3) for D^2): NORM (32 + 1.25 n) u. d_s = Q / D is one number a row and may cancel: the bound is meant for g of one sign, which
@@ -28435,15 +28441,15 @@ TINYI_FN tiny_status tinyi_twist_check(tiny_ctx *ctx, const char *name, const ti
         return tinyi_fail(ctx, TINY_E_DTYPE, "%s: s is %s, the weights %s", name, tiny_dtype_name(given->dtype), tiny_dtype_name(op->in[0]->dtype));
     if (given && tiny_tensor_count(given) != 1) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: s is %s, it must be one number", name, tinyi_shape_text(given, text));
     if (!(t >= 0.0f && t < INFINITY)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the threshold t is %g; it must be finite and at least 0", name, (double)t);
-    if (given && !op->out[0]) return TINY_OK;                   /* asked for shapes alone, there may be no data */
+    if (given && (!op->out[0] || !given->data)) return TINY_OK; /* asked for shapes alone, there may be no data */
     x = tinyi_twist_s(s, given);
-    if (!(x - x == 0.0)) return tinyi_fail(ctx, TINY_E_NUMERIC, "%s: the factor s is %g; it must be finite", name, x);
+    if (!(x > -1e30 && x < 1e30)) return tinyi_fail(ctx, TINY_E_NUMERIC, "%s: the factor s is %g; it must be finite, and below 1e30", name, x);  /* s / 1e-6 is a float */
     return TINY_OK;
 }
 
 #ifndef TINY_ONLY_MODELS
 
-#define TINYI_TWIST_BLOCK 4096              /* weights summed in float */
+#define TINYI_TWIST_BLOCK 4096              /* weights of a task, and at most summed in float */
 
 typedef struct tinyi_twist {
     double s;
@@ -28583,9 +28589,10 @@ TINY_REF_END
 /* the same as the reference's, of a dense row */
 static int tinyi_twist_measure(tiny_team *team, const float *a, tiny_idx n, float t, float *low, double *d)
 {
+    const tiny_idx block = tinyi_softmax_block(team->k);
     tiny_idx i;
     *low = t * team->k->softmax_top_f32(a, (size_t)n, 1.0f);
-    for (*d = 0.0, i = 0; i < n; i += TINYI_TWIST_BLOCK) *d += (double)team->k->twist_sum_f32(a + i, (size_t)TINYI_MIN(n - i, TINYI_TWIST_BLOCK), *low);
+    for (*d = 0.0, i = 0; i < n; i += block) *d += (double)team->k->twist_sum_f32(a + i, (size_t)TINYI_MIN(n - i, block), *low);
     if (!(*d - *d == 0.0)) return 0;
     *d += TINYI_TWIST_LEAST;
     return 1;
@@ -28650,6 +28657,7 @@ static void tinyi_twist_backward_fast(tiny_team *team, const tiny_op *op)
     const tinyi_twist w = tinyi_twist_read(op, 2);
     const tiny_idx rows = tinyi_row_count(a), n = tinyi_row_length(a), d_step = tinyi_row_step(da);
     const tinyi_fn_twist_back_f32 back = TINYI_K(team, twist_back_f32);
+    const tiny_idx block = tinyi_softmax_block(team->k);
     float *room = (float *)team->own, low;
     tiny_idx r, end, i;
     double d, q;
@@ -28661,7 +28669,7 @@ static void tinyi_twist_backward_fast(tiny_team *team, const tiny_op *op)
                 tinyi_twist_none(to, n);
                 tinyi_twist_none(tinyi_row_f32(ds, r), 1);
             } else {
-                for (q = 0.0, i = 0; i < n && w.s != 0.0; i += TINYI_TWIST_BLOCK) q += (double)team->k->twist_dot_f32(x + i, u + i, (size_t)TINYI_MIN(n - i, TINYI_TWIST_BLOCK), low);
+                for (q = 0.0, i = 0; i < n && w.s != 0.0; i += block) q += (double)team->k->twist_dot_f32(x + i, u + i, (size_t)TINYI_MIN(n - i, block), low);
                 if (w.s != 0.0) back(to, x, u, (size_t)n, low, (float)(2.0 * w.s / d), (float)(w.s * q / (d * d)));
                 else if (to != u) memcpy(to, u, (size_t)n * sizeof *u);
                 *tinyi_row_f32(ds, r) = (float)(q / d);
@@ -34975,8 +34983,9 @@ static tiny_status tinyi_grad_attend(tiny_grad *g, const tiny_op *op, const tiny
     }
     s = tinyi_grad_as(&s, 2, rows, a->tk, 1, 1);
     if (!st) st = tiny_grad_run(g, TINY_OP_SOFTMAX, &s, NULL, NULL, &p);
+    if (st) return st;
     twisted = p;
-    if (!st && a->twists) st = tiny_grad_run(g, TINY_OP_TWIST, &p, op->in[4], &a->twist, &twisted);
+    if (a->twists) st = tiny_grad_run(g, TINY_OP_TWIST, &p, op->in[4], &a->twist, &twisted);
     if (st) return st;
     if (tiny_grad_wants(g, 2)) {
         tiny_tensor pt = tiny_tensor_swap(twisted, 0, 1);
@@ -43669,7 +43678,7 @@ TINY_API tiny_status tgnn_packed_make(tiny_ctx *ctx, const tiny_tensor *x, const
     if (st) return st;
     if (!x || !step || !bits || !out || tiny_tensor_check(x) || x->dtype != TINY_F32 || x->rank != 2)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "packed: x of two axes of f32, steps, bits and a place for the rows are needed");
-    if (x->dim[1] < 1 || x->dim[0] > 0x7fffffff || x->dim[1] > 1 << 24) return tinyi_fail(ctx, TINY_E_SHAPE, "packed: %td rows of %td features; there must be 1 to 2^24, and below 2^31 rows", x->dim[0], x->dim[1]);
+    if (x->dim[1] < 1 || x->dim[0] > 0x7fffffff || x->dim[1] > 1 << 21) return tinyi_fail(ctx, TINY_E_SHAPE, "packed: %td rows of %td features; there must be 1 to 2^21, and below 2^31 rows", x->dim[0], x->dim[1]);
     if (!group && m != x->dim[0]) return tinyi_fail(ctx, TINY_E_SHAPE, "packed: %td steps for %td rows", m, x->dim[0]);
     st = tgnn_a2q_check(ctx, "packed", step, bits, m);
     if (st) return st;

@@ -89,209 +89,209 @@
  *   15451  llm/session/session.h
  *   15552  llm/session/beam.h
  *   15598  llm/session/kvcodec.h
- *   15707  llm/session/kvstream.h
- *   15771  llm/train/story.h
- *   15859  llm/train/trainer.h
- *   15951  llm/train/judge.h
- *   15997  llm/vision/vit.h
- *   16084  llm/vision/tome.h
- *   16138  llm/vision/merge.h
- *   16173  llm/vision/pyra.h
- *   16212  llm/vision/sret.h
- *   16273  llm/tinyllm.h
- *   16295  internal functions
- *   16400  core/status.c
- *   16410  core/atomic.h
- *   16462  core/state.h
- *   16558  core/tensor.c
- *   16728  core/cpu.h
- *   16762  core/ctx.c
- *   17002  core/mem.c
- *   17098  core/thread.c
- *   17574  core/rng.c
- *   17657  core/op.c
- *   18021  core/record.c
- *   18119  core/bytes.c
- *   18221  core/json.c
- *   18531  core/safetensors.c
- *   18746  core/file.c
- *   18991  core/hash.h
- *   19014  core/checkpoint.c
- *   19675  core/time.c
- *   19722  core/net.c
- *   20001  core/comm.c
- *   20497  core/half.h
- *   20550  core/conform.c
- *   21309  math/grad.h
- *   21355  math/table.h
- *   21409  math/rows.h
- *   21474  math/walk.h
- *   21593  math/binary.c
- *   21884  math/elem.c
- *   22644  math/convert.c
- *   23119  math/reduce.c
- *   23637  math/softmax.c
- *   24003  math/norm.c
- *   24530  math/gemm.h
- *   24609  math/gemm_i8.h
- *   24638  math/matmul.c
- *   24998  math/layout.c
- *   25741  math/conv.c
- *   26268  math/sort.c
- *   27160  math/linalg_block.h
- *   27308  math/linalg_lu.c
- *   27656  math/linalg_qr.c
- *   28006  math/linalg_eig.c
- *   28517  math/linalg_svd.c
- *   28915  math/linalg.c
- *   29186  math/fft_way.h
- *   29255  math/fft.c
- *   29730  math/fwht.c
- *   29876  math/attention.c
- *   30443  math/gla.c
- *   30926  math/gla_grad.c
- *   31288  math/twist.c
- *   31637  math/slope.c
- *   31821  math/loss.c
- *   31990  math/rope.c
- *   32133  math/patch.c
- *   32434  math/sparse_lines.h
- *   32462  math/sparse_forms.h
- *   32483  math/sparse.c
- *   32790  math/edges.c
- *   33673  math/ops.c
- *   33718  math/optim.c
- *   34341  math/tape.c
- *   35194  math/layer.c
- *   35658  math/train.c
- *   35853  math/edges_grad.c
- *   36324  math/normal.c
- *   36343  core/target.h
- *   36673  math/targets.c
- *   36802  math/all.c
- *   36806  core/cpu.c
- *   37020  core/hash.c
- *   37138  math/grad.c
- *   37929  math/matvec.h
- *   37940  math/gemm.c
- *   38524  math/gemm_i8.c
- *   38795  math/linalg_block.c
- *   39331  math/fft_way.c
- *   39746  math/sparse_lines.c
- *   40220  math/sparse_forms.c
- *   40426  math/matvec.c
- *   40478  the shared functions forwarded, where the other header has their bodies
- *   40998  internal functions of this header
- *   41034  llm/quant/blocks.h
- *   41099  llm/quant/direct.h
- *   41114  llm/quant/kformats.h
- *   41125  llm/quant/lattice.h
- *   41136  llm/quant/format.c
- *   41188  llm/quant/block.h
- *   41287  llm/quant/matmul.c
- *   41823  llm/quant/sparse.c
- *   42259  llm/file/fd.c
- *   42380  llm/file/store.h
- *   42464  llm/file/gguf.c
- *   42748  llm/file/gguf_write.c
- *   43377  llm/file/safetensors.c
- *   43509  llm/file/llama2c.c
- *   43789  llm/file/open.c
- *   43901  llm/token/unicode.c
- *   44386  llm/token/split.c
- *   44969  llm/token/parts.h
- *   45125  llm/token/vocab.c
- *   45912  llm/chat/value.h
- *   46029  llm/chat/compile.h
- *   46092  llm/chat/builtin.h
- *   46124  llm/chat/template.c
- *   46847  llm/attention/pages.c
- *   47146  llm/attention/tree.c
- *   47669  llm/attention/paged.c
- *   48448  llm/attention/latent.c
- *   49118  llm/attention/position.c
- *   49204  llm/attention/gla.c
- *   49345  llm/attention/cascade.c
- *   49965  llm/attention/fusemax.c
- *   50678  llm/model/ladder.c
- *   50751  llm/model/arch.h
- *   50878  llm/model/inside.h
- *   51290  llm/model/model.c
- *   51893  llm/model/adapter.c
- *   52758  llm/sample/sample.c
- *   53505  llm/sample/stop.c
- *   53632  llm/sample/pieces.c
- *   53772  llm/sample/grammar_read.h
- *   53803  llm/sample/grammar.c
- *   54326  llm/sample/schema.c
- *   54757  llm/session/inside.h
- *   54779  llm/session/session.c
- *   55302  llm/session/beam.c
- *   55636  llm/session/arith.h
- *   55685  llm/session/kvinside.h
- *   55764  llm/session/kvcodec.c
- *   56436  llm/session/kvstream.c
- *   56584  llm/train/story.c
- *   57316  llm/train/config.h
- *   57334  llm/train/decoder.h
- *   57388  llm/train/trainer.c
- *   58091  llm/train/judge.c
- *   58366  llm/vision/params.h
- *   58406  llm/vision/vit.c
- *   58787  llm/vision/tome.c
- *   59136  llm/vision/merge.c
- *   59837  llm/vision/pyra.c
- *   60012  llm/vision/sret.c
- *   60432  llm/quant/direct.c
- *   60954  llm/quant/kformats.c
- *   61787  llm/quant/lattice.c
- *   62460  llm/quant/block.c
- *   62603  llm/file/store.c
- *   63139  llm/token/parts.c
- *   63611  llm/chat/value.c
- *   64199  llm/chat/parse.h
- *   64274  llm/chat/compile.c
- *   64887  llm/chat/rows.h
- *   64939  llm/chat/text.h
- *   64976  llm/chat/builtin.c
- *   65362  llm/model/arch.c
- *   65545  llm/sample/grammar_read.c
- *   66130  llm/session/arith.c
- *   66379  llm/train/config.c
- *   66579  llm/train/decoder.c
- *   67328  llm/vision/params.c
- *   67404  llm/chat/text.c
- *   67762  llm/token/encode.c
- *   67990  llm/token/decode.c
- *   68169  llm/token/spm.c
- *   68269  llm/token/bpe.c
- *   68416  llm/token/wordpiece.c
- *   68496  llm/token/unigram.c
- *   68733  llm/token/rwkv.c
- *   68759  llm/chat/value_text.c
- *   69005  llm/chat/filters.c
- *   69415  llm/chat/methods.c
- *   69766  llm/chat/emit.c
- *   69859  llm/chat/words.c
- *   70033  llm/chat/expression.c
- *   70514  llm/model/load.c
- *   70851  llm/model/step.c
- *   71359  llm/model/attn.c
- *   71964  llm/model/mla.c
- *   72201  llm/model/delta.c
- *   72498  llm/model/ssm.c
- *   72869  llm/model/rwkv.c
- *   73404  llm/model/ffn.c
- *   73756  llm/model/sparse.c
- *   73868  llm/model/cut.c
- *   74034  llm/model/streams.c
- *   74283  llm/model/forward.c
- *   75000  llm/model/seq.c
- *   75204  llm/model/save.c
- *   75557  llm/session/kvtables.c
- *   75985  llm/session/kvsession.c
- *   76336  llm/tinyllm.c
- *   76349  the licence
+ *   15709  llm/session/kvstream.h
+ *   15773  llm/train/story.h
+ *   15861  llm/train/trainer.h
+ *   15953  llm/train/judge.h
+ *   15999  llm/vision/vit.h
+ *   16086  llm/vision/tome.h
+ *   16140  llm/vision/merge.h
+ *   16175  llm/vision/pyra.h
+ *   16214  llm/vision/sret.h
+ *   16275  llm/tinyllm.h
+ *   16297  internal functions
+ *   16402  core/status.c
+ *   16412  core/atomic.h
+ *   16464  core/state.h
+ *   16560  core/tensor.c
+ *   16730  core/cpu.h
+ *   16764  core/ctx.c
+ *   17004  core/mem.c
+ *   17100  core/thread.c
+ *   17576  core/rng.c
+ *   17659  core/op.c
+ *   18023  core/record.c
+ *   18121  core/bytes.c
+ *   18223  core/json.c
+ *   18533  core/safetensors.c
+ *   18748  core/file.c
+ *   18993  core/hash.h
+ *   19016  core/checkpoint.c
+ *   19677  core/time.c
+ *   19724  core/net.c
+ *   20003  core/comm.c
+ *   20503  core/half.h
+ *   20556  core/conform.c
+ *   21315  math/grad.h
+ *   21361  math/table.h
+ *   21417  math/rows.h
+ *   21482  math/walk.h
+ *   21601  math/binary.c
+ *   21892  math/elem.c
+ *   22652  math/convert.c
+ *   23127  math/reduce.c
+ *   23645  math/softmax.c
+ *   24011  math/norm.c
+ *   24538  math/gemm.h
+ *   24617  math/gemm_i8.h
+ *   24646  math/matmul.c
+ *   25006  math/layout.c
+ *   25749  math/conv.c
+ *   26276  math/sort.c
+ *   27168  math/linalg_block.h
+ *   27316  math/linalg_lu.c
+ *   27664  math/linalg_qr.c
+ *   28014  math/linalg_eig.c
+ *   28525  math/linalg_svd.c
+ *   28923  math/linalg.c
+ *   29194  math/fft_way.h
+ *   29263  math/fft.c
+ *   29738  math/fwht.c
+ *   29884  math/attention.c
+ *   30451  math/gla.c
+ *   30934  math/gla_grad.c
+ *   31296  math/twist.c
+ *   31647  math/slope.c
+ *   31831  math/loss.c
+ *   32000  math/rope.c
+ *   32143  math/patch.c
+ *   32444  math/sparse_lines.h
+ *   32472  math/sparse_forms.h
+ *   32493  math/sparse.c
+ *   32800  math/edges.c
+ *   33683  math/ops.c
+ *   33728  math/optim.c
+ *   34351  math/tape.c
+ *   35204  math/layer.c
+ *   35668  math/train.c
+ *   35863  math/edges_grad.c
+ *   36334  math/normal.c
+ *   36353  core/target.h
+ *   36683  math/targets.c
+ *   36812  math/all.c
+ *   36816  core/cpu.c
+ *   37030  core/hash.c
+ *   37148  math/grad.c
+ *   37940  math/matvec.h
+ *   37951  math/gemm.c
+ *   38535  math/gemm_i8.c
+ *   38806  math/linalg_block.c
+ *   39342  math/fft_way.c
+ *   39757  math/sparse_lines.c
+ *   40231  math/sparse_forms.c
+ *   40437  math/matvec.c
+ *   40489  the shared functions forwarded, where the other header has their bodies
+ *   41009  internal functions of this header
+ *   41045  llm/quant/blocks.h
+ *   41110  llm/quant/direct.h
+ *   41125  llm/quant/kformats.h
+ *   41136  llm/quant/lattice.h
+ *   41147  llm/quant/format.c
+ *   41199  llm/quant/block.h
+ *   41298  llm/quant/matmul.c
+ *   41834  llm/quant/sparse.c
+ *   42270  llm/file/fd.c
+ *   42391  llm/file/store.h
+ *   42475  llm/file/gguf.c
+ *   42759  llm/file/gguf_write.c
+ *   43388  llm/file/safetensors.c
+ *   43520  llm/file/llama2c.c
+ *   43800  llm/file/open.c
+ *   43912  llm/token/unicode.c
+ *   44397  llm/token/split.c
+ *   44980  llm/token/parts.h
+ *   45136  llm/token/vocab.c
+ *   45923  llm/chat/value.h
+ *   46040  llm/chat/compile.h
+ *   46103  llm/chat/builtin.h
+ *   46135  llm/chat/template.c
+ *   46858  llm/attention/pages.c
+ *   47157  llm/attention/tree.c
+ *   47680  llm/attention/paged.c
+ *   48459  llm/attention/latent.c
+ *   49129  llm/attention/position.c
+ *   49215  llm/attention/gla.c
+ *   49356  llm/attention/cascade.c
+ *   49976  llm/attention/fusemax.c
+ *   50689  llm/model/ladder.c
+ *   50762  llm/model/arch.h
+ *   50889  llm/model/inside.h
+ *   51302  llm/model/model.c
+ *   51905  llm/model/adapter.c
+ *   52770  llm/sample/sample.c
+ *   53517  llm/sample/stop.c
+ *   53644  llm/sample/pieces.c
+ *   53784  llm/sample/grammar_read.h
+ *   53815  llm/sample/grammar.c
+ *   54338  llm/sample/schema.c
+ *   54769  llm/session/inside.h
+ *   54791  llm/session/session.c
+ *   55314  llm/session/beam.c
+ *   55648  llm/session/arith.h
+ *   55697  llm/session/kvinside.h
+ *   55776  llm/session/kvcodec.c
+ *   56453  llm/session/kvstream.c
+ *   56601  llm/train/story.c
+ *   57333  llm/train/config.h
+ *   57351  llm/train/decoder.h
+ *   57405  llm/train/trainer.c
+ *   58108  llm/train/judge.c
+ *   58383  llm/vision/params.h
+ *   58423  llm/vision/vit.c
+ *   58805  llm/vision/tome.c
+ *   59159  llm/vision/merge.c
+ *   59860  llm/vision/pyra.c
+ *   60035  llm/vision/sret.c
+ *   60455  llm/quant/direct.c
+ *   60977  llm/quant/kformats.c
+ *   61810  llm/quant/lattice.c
+ *   62483  llm/quant/block.c
+ *   62626  llm/file/store.c
+ *   63162  llm/token/parts.c
+ *   63634  llm/chat/value.c
+ *   64222  llm/chat/parse.h
+ *   64297  llm/chat/compile.c
+ *   64910  llm/chat/rows.h
+ *   64962  llm/chat/text.h
+ *   64999  llm/chat/builtin.c
+ *   65385  llm/model/arch.c
+ *   65568  llm/sample/grammar_read.c
+ *   66153  llm/session/arith.c
+ *   66402  llm/train/config.c
+ *   66602  llm/train/decoder.c
+ *   67351  llm/vision/params.c
+ *   67427  llm/chat/text.c
+ *   67785  llm/token/encode.c
+ *   68013  llm/token/decode.c
+ *   68192  llm/token/spm.c
+ *   68292  llm/token/bpe.c
+ *   68439  llm/token/wordpiece.c
+ *   68519  llm/token/unigram.c
+ *   68756  llm/token/rwkv.c
+ *   68782  llm/chat/value_text.c
+ *   69028  llm/chat/filters.c
+ *   69438  llm/chat/methods.c
+ *   69789  llm/chat/emit.c
+ *   69882  llm/chat/words.c
+ *   70056  llm/chat/expression.c
+ *   70537  llm/model/load.c
+ *   70874  llm/model/step.c
+ *   71382  llm/model/attn.c
+ *   71987  llm/model/mla.c
+ *   72224  llm/model/delta.c
+ *   72521  llm/model/ssm.c
+ *   72892  llm/model/rwkv.c
+ *   73427  llm/model/ffn.c
+ *   73779  llm/model/sparse.c
+ *   73891  llm/model/cut.c
+ *   74057  llm/model/streams.c
+ *   74306  llm/model/forward.c
+ *   75031  llm/model/seq.c
+ *   75235  llm/model/save.c
+ *   75588  llm/session/kvtables.c
+ *   76017  llm/session/kvsession.c
+ *   76366  llm/tinyllm.c
+ *   76379  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -11185,7 +11185,7 @@ TINY_API void tiny_accel_counts(const tiny_ctx *ctx, uint64_t *answered, uint64_
 TINYI_C_END
 #endif
 
-/* src/core/bytes.h - reading bytes that come from outside
+/* src/core/bytes.h - bytes that come from outside, and bytes for them
  *
  * A cursor knows how many bytes are left and never reads past them. Each
  * reader answers 1, or 0 and leaves the cursor as it was. Little endian on
@@ -15101,7 +15101,7 @@ typedef struct tllm_state_desc {            /* all zero: the sensible default */
     tiny_idx n_page;                        /* tokens of a page; 0: 16 */
     tiny_idx n_cells;                       /* tokens of all sequences together, shared ones counted once; 0: n_ctx for each */
     int type_k, type_v;                     /* how keys and values are kept: TLLM_FORMAT_F32 (0), F16, Q8_0 or Q4_0 */
-    tiny_comm *comm;                        /* of a cut model: n_most at least n_batch * n_embd. Opening then waits for all ranks. A call that fails gives the group up */
+    tiny_comm *comm;                        /* of a cut model: n_most at least n_batch * n_embd. Opening then waits for all ranks. A call that fails while it computes gives the group up */
 } tllm_state_desc;
 
 /* desc may be NULL. What tllm_state_open takes: the block of the state, and the workspace of the context as far as it was smaller. */
@@ -15625,6 +15625,7 @@ typedef struct tllm_kv {
     void (*read)(void *user, tiny_idx layer, int part, tiny_idx token, float *row);
     void (*write)(void *user, tiny_idx layer, int part, tiny_idx token, const float *row);     /* both: from several threads, never for one row at once */
     void *user;
+    tiny_idx n_token;                       /* that there is room for: decode refuses a chunk that goes beyond; 0: not said, then tllm_kvcodec_tell first */
 } tllm_kv;
 
 /* ---- tables: how often each symbol comes, for each layer and channel ---- */
@@ -15638,7 +15639,7 @@ TINY_API int tllm_kvcodec_bins(tiny_idx n_layer, tiny_idx layer, int part, int l
 /* bins: (3, n_layer, TLLM_KV_PARTS) for the levels 1, 2, 3, each 4..256; NULL: tllm_kvcodec_bins. Only widths are read of kv. */
 TINY_API tiny_status tllm_kvcodec_profile_open(tiny_ctx *ctx, const tllm_kv *kv, const int32_t *bins, tllm_kvcodec_profile **out);
 TINY_API void tllm_kvcodec_profile_close(tllm_kvcodec_profile *p);         /* takes NULL; the context that opened it */
-/* Counts n tokens from number first on, at every level. */
+/* Counts n tokens from number first on, at every level. After a failure a part of them may have been counted: close the profile. */
 TINY_API tiny_status tllm_kvcodec_profile_add(tllm_kvcodec_profile *p, const tllm_kv *kv, tiny_idx first, tiny_idx n);
 TINY_API tiny_status tllm_kvcodec_profile_tables(const tllm_kvcodec_profile *p, tllm_kvcodec_tables **out);
 
@@ -15666,15 +15667,16 @@ typedef struct tllm_kvcodec_about {
     size_t n_bytes, table_bytes, scale_bytes, length_bytes, stream_bytes;   /* the whole; tables, scales, lengths and streams in it */
 } tllm_kvcodec_about;
 
-/* tables may be NULL for a chunk that is alone. *bytes: for tiny_free. Numbers that are not finite, or beyond 65504, are refused. */
+/* tables may be NULL for a chunk that is alone. *bytes: for tiny_free. Numbers that are not finite, or beyond 65504, are refused;
+ * below level 4 also rows that are further than this from their anchor. */
 TINY_API tiny_status tllm_kvcodec_encode(tiny_ctx *ctx, const tllm_kvcodec_tables *tables, const tllm_kv *kv, const tllm_kvcodec_desc *desc, void **bytes, size_t *n);
 /* Checks everything that can be checked without tables. */
 TINY_API tiny_status tllm_kvcodec_tell(tiny_ctx *ctx, const void *bytes, size_t n, tllm_kvcodec_about *about);
-/* Writes the rows of the tokens that the chunk says; kv has room for them. */
+/* Writes the rows of the tokens that the chunk says; kv has room for them. Refused bytes write nothing; where memory ends midway, rows may have been written. */
 TINY_API tiny_status tllm_kvcodec_decode(tiny_ctx *ctx, const tllm_kvcodec_tables *tables, const void *bytes, size_t n, const tllm_kv *kv);
 
 /* ---- the coder by itself: one stream of n symbols under one model of 2..256 symbols ---- */
-/* cdf: n + 1 values, floor((65535 - n) cum_i / total) + i: a symbol that was never counted has a slot too. */
+/* cdf: n + 1 values, floor((65535 - n) cum_i / total) + i: a symbol that was never counted has a slot too. n outside 2..256: nothing is written. */
 TINY_API void tllm_kvcodec_cdf(uint16_t *cdf, const uint32_t *count, int n);
 /* At most 2 n + n / 1024 + 8 bytes, which is the room that is needed. */
 TINY_API tiny_status tllm_kvcodec_code(tiny_ctx *ctx, const uint16_t *cdf, int n_symbol, const unsigned char *symbol, size_t n, unsigned char *bytes, size_t *n_bytes);
@@ -15685,9 +15687,9 @@ TINY_API tiny_status tllm_kvcodec_uncode(tiny_ctx *ctx, const uint16_t *cdf, int
 /* The text that a session holds and its cache in chunks, one file. For the same model and the same adapters; keys and values may be kept in
  * another format there. Recurrent layers and encoders are refused. */
 TINY_API tiny_status tllm_kvcodec_save(tllm_session *s, const tllm_kvcodec_tables *tables, const tllm_kvcodec_desc *desc, const char *path);
-/* The session holds that text afterwards; refused files change nothing. */
+/* The session holds that text afterwards; refused files change nothing, and where memory ends midway it holds no text. */
 TINY_API tiny_status tllm_kvcodec_load(tllm_session *s, const tllm_kvcodec_tables *tables, const char *path);
-/* Counts what the session holds; without tokens, or with a model that has no such cache, a failure. */
+/* Counts what the session holds; without tokens, or with a model that has no such cache, a failure; as tllm_kvcodec_profile_add after one. */
 TINY_API tiny_status tllm_kvcodec_profile_session(tllm_kvcodec_profile *p, tllm_session *s);
 TINY_API tiny_status tllm_kvcodec_profile_of(tllm_session *s, tllm_kvcodec_profile **out);    /* opened for its model */
 
@@ -16085,7 +16087,7 @@ TINYI_C_END
  *
  *     r = tllm_tome_count(t, 16, TLLM_TOME_CLASS);                        no more than there are pairs
  *     tllm_tome_match(ctx, &keys, batch, TLLM_TOME_CLASS, &match);        match: i32 (2 t + r, batch), keys (t, batch heads, d)
- *     tllm_tome_merge(ctx, &x, &size, &match, NULL, &y);                  (llm/vision/pyra.h) y (t - r, batch, d)
+ *     tllm_tome_merge(ctx, &x, &size, &match, NULL, &y);                  (llm/vision/merge.h) y (t - r, batch, d)
  *     tllm_tome_sizes(ctx, &size, &match, &next);                         how many tokens each one stands for
  *     to = tllm_tome_part(&match, t, TLLM_TOME_TO);
  *     tllm_tome_unmerge(ctx, &y, &to, &x);                                the merged value back to all it was made of
@@ -16116,9 +16118,9 @@ TINY_API tiny_tensor tllm_tome_part(const tiny_tensor *match, tiny_idx t, tllm_t
  * a length, or whose length is no finite number, is alike to nothing: 0. Of equals the first. match must be dense; its shape says r. */
 TINY_API tiny_status tllm_tome_match(tiny_ctx *ctx, const tiny_tensor *keys, tiny_idx batch, unsigned flags, const tiny_tensor *match);
 
-/* next (t - r, batch): sums of size (t, batch); f32 or f64, dense */
+/* next (t - r, batch): sums of size (t, batch); f32 or f64, dense; next may not lie on size */
 TINY_API tiny_status tllm_tome_sizes(tiny_ctx *ctx, const tiny_tensor *size, const tiny_tensor *match, const tiny_tensor *next);
-/* x[k] = y[to[k]] for each image; x (t, batch, d), y (fewer, batch, d), to (t, batch) i32: a part TO, or what track has joined */
+/* x[k] = y[to[k]] for each image; x (t, batch, d), y (fewer, batch, d), to (t, batch) i32: a part TO, or what track has joined; x may not lie on y */
 TINY_API tiny_status tllm_tome_unmerge(tiny_ctx *ctx, const tiny_tensor *y, const tiny_tensor *to, const tiny_tensor *x);
 /* Which output holds each token of the beginning: place (t at the beginning, batch) i32 dense; match NULL: each token itself, else one merge more. */
 TINY_API tiny_status tllm_tome_track(tiny_ctx *ctx, const tiny_tensor *place, const tiny_tensor *match, tiny_idx t);
@@ -16286,7 +16288,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0016290
+#line 0016292
 #endif
 #define TINYI_LLM_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
@@ -19851,7 +19853,7 @@ static tiny_status tinyi_local_send(tiny_net *net, int to, tiny_message *m)
             h.n = m->n;
             h.at = net->virtual_clock ? m->at : l->latency_ns || l->ns_per_byte > 0.0 ? tiny_now_ns() : 0;
             if (l->latency_ns || l->ns_per_byte > 0.0) {
-                k->free_at = TINYI_MAX(h.at, k->free_at) + (uint64_t)((double)m->n * l->ns_per_byte + 0.5);
+                k->free_at = TINYI_MAX(h.at, k->free_at) + (uint64_t)TINYI_MIN((double)m->n * l->ns_per_byte + 0.5, 1e15);
                 h.at = k->free_at + l->latency_ns;
             }
             tinyi_link_copy(l, k->ring, head, (unsigned char *)&h, sizeof h, 1);
@@ -19917,7 +19919,7 @@ static tiny_status tinyi_local_recv(tiny_net *net, int from, tiny_message *m)
 TINY_API void tiny_local_delay(tiny_local *l, uint64_t latency_ns, double bits_per_second)
 {
     if (!l) return;
-    l->latency_ns = latency_ns;
+    l->latency_ns = TINYI_MIN(latency_ns, UINT64_C(1000000000000000));      /* eleven days */
     l->ns_per_byte = bits_per_second > 0.0 ? 8e9 / bits_per_second : 0.0;
 }
 
@@ -20427,7 +20429,7 @@ TINY_API tiny_status tiny_allreduce_wait(tiny_comm *c, uint64_t handle)
     if (!c) return TINY_E_ARGUMENT;
     s = &c->sum[handle % TINY_COMM_FLIGHTS];
     start = tiny_now_ns();
-    end = start + c->timeout_ns;
+    end = c->timeout_ns > UINT64_MAX - start ? UINT64_MAX : start + c->timeout_ns;
     tinyi_comm_lock(c);
     if (!c->failed && (!c->used[handle % TINY_COMM_FLIGHTS] || s->number != handle)) {
         st = tinyi_fail(c->ctx, TINY_E_ARGUMENT, "no sum with the handle %llu is in flight", (unsigned long long)handle);
@@ -20472,18 +20474,22 @@ TINY_API tiny_status tiny_allreduce(tiny_comm *c, float *x, size_t n, unsigned t
     return st ? st : tiny_allreduce_wait(c, handle);
 }
 
-/* Pieces of 16 bits as floats: their sums are exact, and p times a rank's own in every rank only if all are the same. */
+/* Bytes and their squares, whose sums are exact in floats: p times the sum of squares is the square of the sum only where all
+ * ranks have the same, and all of them see both. */
 TINY_API tiny_status tiny_comm_agree(tiny_comm *c, const char *what, uint64_t value)
 {
-    float x[4];
+    float x[16];
     int i;
     tiny_status st;
     if (!c || !what) return TINY_E_ARGUMENT;
-    if (c->n_most < 4) return tinyi_fail(c->ctx, TINY_E_ARGUMENT, "a comm for sums of %zu numbers cannot compare anything: 4 are needed", c->n_most);
-    for (i = 0; i < 4; i++) x[i] = (float)(value >> 16 * i & 0xffff);
-    st = tiny_allreduce(c, x, 4, 255);
-    for (i = 0; i < 4 && !st; i++)
-        if (x[i] != (float)(value >> 16 * i & 0xffff) * (float)c->world) {
+    if (c->n_most < 16) return tinyi_fail(c->ctx, TINY_E_ARGUMENT, "a comm for sums of %zu numbers cannot compare anything: 16 are needed", c->n_most);
+    for (i = 0; i < 8; i++) {
+        x[i] = (float)(value >> 8 * i & 0xff);
+        x[8 + i] = x[i] * x[i];
+    }
+    st = tiny_allreduce(c, x, 16, 255);
+    for (i = 0; i < 8 && !st; i++)
+        if ((double)c->world * (double)x[8 + i] != (double)x[i] * (double)x[i]) {
             char says[160];
             (void)snprintf(says, sizeof says, "the %s of rank %d is not that of all other ranks", what, c->rank);
             tinyi_comm_lock(c);
@@ -21381,6 +21387,8 @@ typedef struct tinyi_kernels {
     unsigned char from[TINYI_K_COUNT];      /* the target that each slot was taken from */
 } tinyi_kernels;
 #undef TINYI_SLOT_FIELD
+
+TINYI_FN tiny_idx tinyi_softmax_block(const tinyi_kernels *k);      /* values that may be summed in float */
 
 /* Each family's .c defines its rows as TINYI_ROW tinyi_row_name = { ... };  math/ops.c stands after them all. */
 #ifdef TINYI_STITCHED
@@ -23902,7 +23910,7 @@ static void tinyi_softmax_work(const tiny_op *op, int n_threads, size_t *shared,
 }
 
 /* Values summed in float: with four accumulators a lane none takes more than 128. */
-static tiny_idx tinyi_softmax_block(const tinyi_kernels *k)
+TINYI_FN tiny_idx tinyi_softmax_block(const tinyi_kernels *k)
 {
     switch (k->from[TINYI_K_softmax_sum_f32]) {
     case TINY_TARGET_SCALAR: return TINYI_SOFTMAX_BLOCK / 8;
@@ -31292,7 +31300,7 @@ tiny_status tinyi_grad_gla(tiny_grad *g, const tiny_op *op)
  * Data     rows of any strides; t m is rounded as the weights are, so that f32 forms agree about who is trivial. A row that is not dense goes
  *          through a buffer of its length. Rows are the tasks: a single long one is not shared.
  * Cost     reads 3n and writes n; back reads 7n and writes n. A row of attention stays in the first cache meanwhile.
- * Error    D as a sum of softmax: blocks of 4096 in float with four accumulators a lane, double above, (n/4 + 3) u with n <= 512. A trivial y is off by that
+ * Error    D as a sum of softmax: blocks of 4096 (fewer for narrow vectors) in float with four accumulators a lane, double above, (n/4 + 3) u with n <= 512. A trivial y is off by that
  *          and 5 u relatively: NORM (8 + n/4) u.  Back: sum_Tr a da = s Q / D, so that s|Q| / D^2 <= max|da| and s 2a|g| / D <= 2 max|da|; Q is off
  *          by (n/4 + 5) u D max(a|g|) <= (n/4 + 5) u D^2 max|da| / s. Together (3/4 (n/4 + 5) for the second term, 2 (n/4 + 8) for the first,
  *          and 2 (n/4 + 3) for D^2): NORM (32 + 1.25 n) u. d_s = Q / D is one number a row and may cancel: the bound is meant for g of one sign, which
@@ -31310,15 +31318,15 @@ TINYI_FN tiny_status tinyi_twist_check(tiny_ctx *ctx, const char *name, const ti
         return tinyi_fail(ctx, TINY_E_DTYPE, "%s: s is %s, the weights %s", name, tiny_dtype_name(given->dtype), tiny_dtype_name(op->in[0]->dtype));
     if (given && tiny_tensor_count(given) != 1) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: s is %s, it must be one number", name, tinyi_shape_text(given, text));
     if (!(t >= 0.0f && t < INFINITY)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the threshold t is %g; it must be finite and at least 0", name, (double)t);
-    if (given && !op->out[0]) return TINY_OK;                   /* asked for shapes alone, there may be no data */
+    if (given && (!op->out[0] || !given->data)) return TINY_OK; /* asked for shapes alone, there may be no data */
     x = tinyi_twist_s(s, given);
-    if (!(x - x == 0.0)) return tinyi_fail(ctx, TINY_E_NUMERIC, "%s: the factor s is %g; it must be finite", name, x);
+    if (!(x > -1e30 && x < 1e30)) return tinyi_fail(ctx, TINY_E_NUMERIC, "%s: the factor s is %g; it must be finite, and below 1e30", name, x);  /* s / 1e-6 is a float */
     return TINY_OK;
 }
 
 #ifndef TINY_ONLY_MODELS
 
-#define TINYI_TWIST_BLOCK 4096              /* weights summed in float */
+#define TINYI_TWIST_BLOCK 4096              /* weights of a task, and at most summed in float */
 
 typedef struct tinyi_twist {
     double s;
@@ -31458,9 +31466,10 @@ TINY_REF_END
 /* the same as the reference's, of a dense row */
 static int tinyi_twist_measure(tiny_team *team, const float *a, tiny_idx n, float t, float *low, double *d)
 {
+    const tiny_idx block = tinyi_softmax_block(team->k);
     tiny_idx i;
     *low = t * team->k->softmax_top_f32(a, (size_t)n, 1.0f);
-    for (*d = 0.0, i = 0; i < n; i += TINYI_TWIST_BLOCK) *d += (double)team->k->twist_sum_f32(a + i, (size_t)TINYI_MIN(n - i, TINYI_TWIST_BLOCK), *low);
+    for (*d = 0.0, i = 0; i < n; i += block) *d += (double)team->k->twist_sum_f32(a + i, (size_t)TINYI_MIN(n - i, block), *low);
     if (!(*d - *d == 0.0)) return 0;
     *d += TINYI_TWIST_LEAST;
     return 1;
@@ -31525,6 +31534,7 @@ static void tinyi_twist_backward_fast(tiny_team *team, const tiny_op *op)
     const tinyi_twist w = tinyi_twist_read(op, 2);
     const tiny_idx rows = tinyi_row_count(a), n = tinyi_row_length(a), d_step = tinyi_row_step(da);
     const tinyi_fn_twist_back_f32 back = TINYI_K(team, twist_back_f32);
+    const tiny_idx block = tinyi_softmax_block(team->k);
     float *room = (float *)team->own, low;
     tiny_idx r, end, i;
     double d, q;
@@ -31536,7 +31546,7 @@ static void tinyi_twist_backward_fast(tiny_team *team, const tiny_op *op)
                 tinyi_twist_none(to, n);
                 tinyi_twist_none(tinyi_row_f32(ds, r), 1);
             } else {
-                for (q = 0.0, i = 0; i < n && w.s != 0.0; i += TINYI_TWIST_BLOCK) q += (double)team->k->twist_dot_f32(x + i, u + i, (size_t)TINYI_MIN(n - i, TINYI_TWIST_BLOCK), low);
+                for (q = 0.0, i = 0; i < n && w.s != 0.0; i += block) q += (double)team->k->twist_dot_f32(x + i, u + i, (size_t)TINYI_MIN(n - i, block), low);
                 if (w.s != 0.0) back(to, x, u, (size_t)n, low, (float)(2.0 * w.s / d), (float)(w.s * q / (d * d)));
                 else if (to != u) memcpy(to, u, (size_t)n * sizeof *u);
                 *tinyi_row_f32(ds, r) = (float)(q / d);
@@ -37850,8 +37860,9 @@ static tiny_status tinyi_grad_attend(tiny_grad *g, const tiny_op *op, const tiny
     }
     s = tinyi_grad_as(&s, 2, rows, a->tk, 1, 1);
     if (!st) st = tiny_grad_run(g, TINY_OP_SOFTMAX, &s, NULL, NULL, &p);
+    if (st) return st;
     twisted = p;
-    if (!st && a->twists) st = tiny_grad_run(g, TINY_OP_TWIST, &p, op->in[4], &a->twist, &twisted);
+    if (a->twists) st = tiny_grad_run(g, TINY_OP_TWIST, &p, op->in[4], &a->twist, &twisted);
     if (st) return st;
     if (tiny_grad_wants(g, 2)) {
         tiny_tensor pt = tiny_tensor_swap(twisted, 0, 1);
@@ -51161,6 +51172,7 @@ TINYI_FN void tinyi_lm_attached_free(tllm_state *s);
 TINYI_FN uint64_t tinyi_lm_adapters_print(const tllm_state *s);
 TINYI_FN void tinyi_lm_hash_u64(tinyi_hash *h, uint64_t v);
 /* of the model and its adapters, as saved states carry it */
+TINYI_FN const tinyi_pool *tinyi_lm_pool_at(const tllm_state *s, tiny_idx layer, int k);     /* 0 keys, 1 values, 2 keys of an indexer */
 TINYI_FN uint64_t tinyi_lm_fingerprint(const tllm_state *s);
 TINYI_FN int tinyi_lm_long_rope(const tllm_state *s);     /* its keys are turned as those of long contexts */
 TINYI_FN tiny_idx tinyi_lm_seq_room(const tllm_state *s, tiny_idx seq);
@@ -51752,10 +51764,10 @@ static void tinyi_lm_stack(tinyi_lm_load *ld, tinyi_lm_layer **out, tiny_idx n, 
         all[i].cross = cross;
         tinyi_lm_layer_numbers(ld, &all[i], all, score, n_own);
         tinyi_lm_layer_load(ld, &all[i]);
-        if (!ld->st && !m->n_enc && tinyi_lm_bool(ld, "ladder", i, 0)) {
+        if (!ld->st && tinyi_lm_bool(ld, "ladder", i, 0)) {
             all[i].route[0] = all[i].route[1] = TLLM_ROUTE_LADDER;
             m->routes = 1;
-            if (!ld->st && !tinyi_lm_can_ladder(m, &all[i]))
+            if (!ld->st && (m->n_enc || !tinyi_lm_can_ladder(m, &all[i])))
                 ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: layer %td is a ladder layer, which those of %s with its tensors cannot be", m->path, i, m->arch->name);
         }
     }
@@ -55919,8 +55931,8 @@ static void tinyi_kvc_group_in(tiny_team *team, const tinyi_kvc_job *j, tiny_idx
         j->kv->read(j->kv->user, j->layer, j->part, j->first + t, x);
         if (rest) tinyi_kvc_combine(team, x, x, anchor, j->width, 1, j->plain);
         if (!tinyi_kvc_quantize(team, q, x, j->width, &j->scale[t], j->bins[rest], j->plain)) {
-            char says[160];
-            (void)snprintf(says, sizeof says, "cache codec: layer %td: the %s of token %td has a number that is not finite, or beyond 65504", j->layer, tinyi_kvc_part_name[j->part], j->first + t);
+            char says[200];
+            (void)snprintf(says, sizeof says, "cache codec: layer %td: the %s of token %td has a number that is not finite, or beyond 65504, or that far from its anchor", j->layer, tinyi_kvc_part_name[j->part], j->first + t);
             tiny_team_fail(team, TINY_E_NUMERIC, says);
             memset(q, 0, (size_t)j->width);
             j->scale[t] = 0;
@@ -55970,7 +55982,10 @@ static void tinyi_kvc_group_out(tiny_team *team, const tinyi_kvc_job *j, tiny_id
         float *y = rest ? x : anchor;
         for (c = 0; c < j->width; c++) q[c] = (int8_t)(TINYI_MIN((int)tinyi_kvc_symbol(j, c)[t * TINYI_ARITH_LANES], 2 * m) - m);      /* tables have one slot more than rows use */
         tinyi_kvc_dequantize(team, y, q, j->width, j->scale[t], j->bins[rest], j->plain);
-        if (rest) tinyi_kvc_combine(team, x, x, anchor, j->width, 0, j->plain);
+        if (rest) {
+            tinyi_kvc_combine(team, x, x, anchor, j->width, 0, j->plain);
+            for (c = 0; c < j->width; c++) x[c] = TINYI_MIN(TINYI_MAX(x[c], -65504.0f), 65504.0f);     /* so was every number that was told; a half holds no more */
+        }
         j->kv->write(j->kv->user, j->layer, j->part, j->first + t, y);
     }
 }
@@ -56156,15 +56171,15 @@ TINY_API tiny_status tllm_kvcodec_encode(tiny_ctx *ctx, const tllm_kvcodec_table
     size_t n_inside = 0;
     int level, wide = 0;
     tiny_status st = tinyi_ctx_check(ctx);
+    if (bytes) *bytes = NULL;
     if (st) return st;
     if (!bytes || !n || !desc) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: a description, a place for the bytes and their count are needed");
-    *bytes = NULL;
     *n = 0;
     level = desc->level ? desc->level : 2;
     st = tinyi_kvc_kv_check(ctx, kv);
     if (st) return st;
     if (level < 1 || level > TLLM_KVCODEC_LEVELS) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: level %d: they go from 1 to %d", desc->level, TLLM_KVCODEC_LEVELS);
-    if (desc->n_token < 1 || desc->n_token > TINYI_KVC_MOST_TOKENS || desc->first < 0 || desc->first > TINY_IDX_MAX - TINYI_KVC_MOST_TOKENS || !kv->read)
+    if (desc->n_token < 1 || desc->n_token > TINYI_KVC_MOST_TOKENS || desc->first < 0 || desc->first > TINY_IDX_MAX / 2 - TINYI_KVC_MOST_TOKENS || !kv->read)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: %td tokens from number %td on, and a function that reads them: a chunk has 1 to %d", desc->n_token, desc->first, TINYI_KVC_MOST_TOKENS);
     if (!tables && !desc->alone) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: a chunk that does not bring its tables along needs some");
     if (tables) st = tinyi_kvc_width_check(ctx, &tables->shape, kv->n_layer, kv->width);
@@ -56269,7 +56284,7 @@ static tiny_status tinyi_kvc_look(tiny_ctx *ctx, const void *bytes, size_t n_byt
     for (i = 0; i < need / 2; i++) {
         uint16_t u = 0;
         (void)tinyi_rd_u16(&at, &u);
-        if (u >= 0x7c00u) TINYI_KVC_REFUSE("cache codec: scale %llu of the chunk is %04x: no finite number above zero", (unsigned long long)i, u);
+        if (u >= 0x7c00u) TINYI_KVC_REFUSE("cache codec: scale %llu of the chunk is %04x: no finite number from zero on", (unsigned long long)i, u);
     }
     a->level = (int)level;
     a->alone = inside > 0;
@@ -56322,6 +56337,8 @@ static tiny_status tinyi_kvc_ready(tiny_ctx *ctx, const tllm_kvcodec_tables **ta
     *own = NULL;
     if (!st && !kv->write) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: there is no function that writes rows");
     if (!st) st = tinyi_kvc_look(ctx, bytes, n, o);
+    if (!st && kv->n_token && (o->about.first > kv->n_token || o->about.n_token > kv->n_token - o->about.first))
+        st = tinyi_fail(ctx, TINY_E_WORKSPACE, "cache codec: the chunk has %td tokens from number %td on, there is room for %td", o->about.n_token, o->about.first, kv->n_token);
     if (st) return st;
     if (o->about.alone) {
         st = tinyi_kvc_tables_read(ctx, "cache codec", &o->tables, own);
@@ -56381,7 +56398,7 @@ TINY_API tiny_status tllm_kvcodec_decode(tiny_ctx *ctx, const tllm_kvcodec_table
 
 /* ---- the coder by itself ---------------------------------------------------------------------------------------- */
 
-TINY_API void tllm_kvcodec_cdf(uint16_t *cdf, const uint32_t *count, int n) { tinyi_arith_table(cdf, count, n); }
+TINY_API void tllm_kvcodec_cdf(uint16_t *cdf, const uint32_t *count, int n) { if (cdf && count && n >= 2 && n <= TINYI_ARITH_SYMBOLS) tinyi_arith_table(cdf, count, n); }
 
 static tiny_status tinyi_kvc_coder_check(tiny_ctx *ctx, const uint16_t *cdf, int n_symbol, int given)
 {
@@ -58771,6 +58788,7 @@ TINY_API tiny_status tllm_vit_right(tiny_ctx *ctx, const tllm_vit_task *task, ti
             x.data = (unsigned char *)x.data + (size_t)((first + i) * x.stride[0]) * tiny_dtype_bytes(x.dtype);
             y = tinyi_vit_logits(tape, task, &x);
             st = tiny_tape_status(tape);
+            if (!st && (y.rank != 2 || y.dim[0] != x.dim[0])) st = tinyi_fail(ctx, TINY_E_SHAPE, "vit: a network must leave logits (images, classes)");
             if (!st && turn) tinyi_vit_count(&y, (const int32_t *)task->labels->data + (first + i) * task->labels->stride[0], task->labels->stride[0], &sum);
             if (!turn) break;
             tiny_tape_release(tape, mark);
@@ -58826,9 +58844,14 @@ TINYI_FN tiny_status tinyi_tome_check(tiny_ctx *ctx, const char *name, const tin
     for (i = 0; i < left * m->batch; i++)
         if (m->to[m->from[i] * m->batch + i % m->batch] != i / m->batch)
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: output %td of image %td comes from token %ld, which goes elsewhere", name, i / m->batch, i % m->batch, (long)m->from[i]);
-    for (i = 0; i < m->r * m->batch; i++)
-        if (m->to[m->src[i] * m->batch + i % m->batch] != m->to[m->dst[i] * m->batch + i % m->batch] || m->src[i] == m->dst[i])
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: pair %td of image %td, tokens %ld and %ld, does not meet", name, i / m->batch, i % m->batch, (long)m->src[i], (long)m->dst[i]);
+    for (i = 0; i < m->r * m->batch; i++) {
+        const tiny_idx b = i % m->batch;
+        tiny_idx k;
+        if (m->src[i] == m->dst[i] || m->from[m->to[m->src[i] * m->batch + b] * m->batch + b] != m->dst[i])
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: pair %td of image %td, tokens %ld and %ld, does not meet", name, i / m->batch, b, (long)m->src[i], (long)m->dst[i]);
+        for (k = b; k < i; k += m->batch)
+            if (m->src[k] == m->src[i]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: token %ld of image %td merges twice", name, (long)m->src[i], b);
+    }
     return TINY_OK;
 }
 
@@ -74719,9 +74742,12 @@ TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, con
     st = tinyi_lm_size(ctx, model, desc, &plan, &bytes);
     if (st) return st;
     s = (tllm_state *)tiny_alloc(ctx, bytes);
-    if (!s) return tiny_ctx_status(ctx);
-    st = tinyi_work_reserve(ctx, plan.work);
-    if (st) { tiny_free(ctx, s); return st; }
+    st = s ? tinyi_work_reserve(ctx, plan.work) : tiny_ctx_status(ctx);
+    if (st) {
+        if (plan.comm) tiny_comm_abort(plan.comm);      /* nobody waits for a rank that does not come */
+        tiny_free(ctx, s);
+        return st;
+    }
     *s = plan;
     s->magic = TINYI_LM_STATE_MAGIC;
     s->bytes = bytes;
@@ -74734,6 +74760,7 @@ TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, con
         tinyi_hash_start(&h);
         tinyi_lm_hash_u64(&h, tinyi_lm_model_print(model));
         tinyi_lm_hash_u64(&h, (uint64_t)s->n_batch);
+        tinyi_lm_hash_u64(&h, (uint64_t)tinyi_lm_long_rope(s));
         st = tiny_comm_agree(s->comm, "model, or the length of its pieces,", tinyi_hash_value(&h));
     }
     if (st) tiny_free(ctx, s);
@@ -74862,7 +74889,11 @@ static tiny_status tinyi_lm_batch(tllm_state *s, const tinyi_lm_source *q, float
         st = tllm_pages_append(&s->pages, i, s->mark[i].more, &copy);
         if (!st) tinyi_lm_page_copy(s, &copy);
     }
-    if (st) { tinyi_lm_forget(s, 0); return st; }
+    if (st) {
+        if (s->comm) tiny_comm_abort(s->comm);
+        tinyi_lm_forget(s, 0);
+        return st;
+    }
     for (i = 0; i < s->n_seq; i++) {
         s->mark[i].next = s->mark[i].length ? (int64_t)s->pos[i * s->n_ctx + s->mark[i].length - 1] + 1 : 0;
         s->mark[i].done = 0;
@@ -75213,8 +75244,8 @@ TINY_API tiny_status tllm_seq_share(tllm_state *s, tiny_idx seq, const int32_t *
  *          each layer the keys and values that the decoder looks at, f32
  *          end u64 checksum of all bytes before it (core/hash.h)
  * Numbers are compared with what the bytes could hold, and everything with the state, before anything is written: a refused file changes
- * nothing. The fingerprint covers the shape of the model, its routes and the rank of a cut one, samples of its weights and of the adapters that are merged or attached when it is
- * saved, with their strength; not each number of them.                                                                 */
+ * nothing. The fingerprint covers the shape of the model, its routes and the rank of a cut one, samples of its weights and of the
+ * adapters that are merged or attached when it is saved, with their strength; not each number of them.                                                                 */
 #include <string.h>
 
 #define TINYI_LM_SAVE_HEAD 64
@@ -75288,7 +75319,7 @@ static void tinyi_lm_put_row(tinyi_writer *o, const tinyi_pool *p, const unsigne
     }
 }
 
-static const tinyi_pool *tinyi_lm_pool_at(const tllm_state *s, tiny_idx layer, int k)
+TINYI_FN const tinyi_pool *tinyi_lm_pool_at(const tllm_state *s, tiny_idx layer, int k)
 {
     const tinyi_lm_held *h = &s->held[layer];
     return k == 0 ? &h->k : k == 1 ? &h->v : &h->index;
@@ -75674,9 +75705,9 @@ TINY_API tiny_status tllm_kvcodec_profile_open(tiny_ctx *ctx, const tllm_kv *kv,
     tllm_kvcodec_profile *p;
     void *count = NULL;
     tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
     if (st) return st;
     if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: there is no place for the profile");
-    *out = NULL;
     st = tinyi_kvc_kv_check(ctx, kv);
     if (st) return st;
     p = (tllm_kvcodec_profile *)tiny_alloc(ctx, sizeof *p);
@@ -75740,9 +75771,9 @@ TINY_API tiny_status tllm_kvcodec_profile_add(tllm_kvcodec_profile *p, const tll
 
 TINY_API tiny_status tllm_kvcodec_profile_tables(const tllm_kvcodec_profile *p, tllm_kvcodec_tables **out)
 {
+    if (out) *out = NULL;
     if (!p) return TINY_E_ARGUMENT;
     if (!out) return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "cache codec: there is no place for the tables");
-    *out = NULL;
     if (!p->n_token) return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "cache codec: no token was counted: there is nothing to make tables of");
     return tinyi_kvc_tables_of(p->ctx, &p->shape, p->count, out);
 }
@@ -75924,7 +75955,7 @@ TINYI_FN tiny_status tinyi_kvc_tables_read(tiny_ctx *ctx, const char *where, tin
     if (!st) {
         n = (size_t)(body.at - start);
         if (!tinyi_rd_u32(&body, &sum) || sum != tinyi_crc32(0, start, n)) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the tables are damaged or cut: their CRC-32 does not agree", where);
-        else t->id = tinyi_hash_of(start, n);
+        else st = tinyi_kvt_name(ctx, t);   /* of what they say, not of how it was written */
     }
     if (st) tllm_kvcodec_tables_close(ctx, t);
     else {
@@ -75938,6 +75969,7 @@ TINY_API tiny_status tllm_kvcodec_tables_open(tiny_ctx *ctx, const void *bytes, 
 {
     tinyi_cursor c;
     tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
     if (st) return st;
     if (!bytes || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: bytes of tables and a place for them are needed");
     c = tinyi_cursor_make(bytes, n);
@@ -75954,9 +75986,9 @@ TINY_API tiny_status tllm_kvcodec_tables_load(tiny_ctx *ctx, const char *path, t
 {
     tiny_file f;
     tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
     if (st) return st;
     if (!path || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: a path of tables and a place for them are needed");
-    *out = NULL;
     st = tiny_file_copy(ctx, path, &f);
     if (!st) {
         tinyi_cursor c = tinyi_cursor_make(f.bytes, f.n_bytes);
@@ -75998,21 +76030,16 @@ static const char tinyi_kvs_magic[8] = { 't', 'i', 'n', 'y', 'k', 'v', 's', 'e' 
 /* ---- a sequence of a state as keys and values ---------------------------------------------------------------------- */
 
 typedef struct tinyi_kvs_view { const tllm_state *state; tiny_idx seq; } tinyi_kvs_view;
-static const tinyi_pool *tinyi_kvs_pool(const tllm_state *s, tiny_idx layer, int part)
-{
-    const tinyi_lm_held *h = &s->held[layer];
-    return part == TLLM_KV_KEY ? &h->k : part == TLLM_KV_VALUE ? &h->v : &h->index;
-}
 static void tinyi_kvs_read(void *user, tiny_idx layer, int part, tiny_idx token, float *row)
 {
     const tinyi_kvs_view *v = (const tinyi_kvs_view *)user;
-    const tinyi_pool *p = tinyi_kvs_pool(v->state, layer, part);
+    const tinyi_pool *p = tinyi_lm_pool_at(v->state, layer, part);
     tinyi_pool_read(p, tllm_pages_table(&v->state->pages, v->seq)[token / p->block], token % p->block, row);
 }
 static void tinyi_kvs_write(void *user, tiny_idx layer, int part, tiny_idx token, const float *row)
 {
     const tinyi_kvs_view *v = (const tinyi_kvs_view *)user;
-    const tinyi_pool *p = tinyi_kvs_pool(v->state, layer, part);
+    const tinyi_pool *p = tinyi_lm_pool_at(v->state, layer, part);
     tinyi_pool_write(p, tllm_pages_table(&v->state->pages, v->seq)[token / p->block], token % p->block, row);
 }
 
@@ -76028,7 +76055,7 @@ static tiny_status tinyi_kvs_view_of(tllm_session *s, tinyi_kvs_view *v, tllm_kv
     *width = (int32_t *)tinyi_alloc(s->ctx, (size_t)n * TLLM_KV_PARTS, sizeof **width);
     if (!*width) return tiny_ctx_status(s->ctx);
     for (i = 0; i < n * TLLM_KV_PARTS; i++) {
-        const tinyi_pool *p = tinyi_kvs_pool(state, i / TLLM_KV_PARTS, (int)(i % TLLM_KV_PARTS));
+        const tinyi_pool *p = tinyi_lm_pool_at(state, i / TLLM_KV_PARTS, (int)(i % TLLM_KV_PARTS));
         (*width)[i] = p->type ? (int32_t)(p->n_part * p->d_part) : 0;
     }
     v->state = state;
@@ -76038,6 +76065,7 @@ static tiny_status tinyi_kvs_view_of(tllm_session *s, tinyi_kvs_view *v, tllm_kv
     kv->read = tinyi_kvs_read;
     kv->write = tinyi_kvs_write;
     kv->user = v;
+    kv->n_token = (tiny_idx)s->n_ctx;
     return TINY_OK;
 }
 
@@ -76187,6 +76215,7 @@ static tiny_status tinyi_kvs_look(tiny_ctx *ctx, const char *path, const tiny_fi
     (void)tinyi_rd_bytes(&c, (size_t)n_chunk * 8, &p);
     i = (size_t)(c.at - f->bytes);
     if (!tinyi_rd_u32(&c, &sum) || sum != tinyi_crc32(0, f->bytes, i)) TINYI_KVS_REFUSE("%s: the head of the kept cache is damaged or cut: its CRC-32 does not agree", path);
+    if (zero || o->rope > 1) TINYI_KVS_REFUSE("%s: a kept cache with %lx and %lx where 0, and 0 or 1, stand", path, (unsigned long)zero, (unsigned long)o->rope);
     for (i = 0, left = c.left; i < n_chunk; i++, left -= size) {
         (void)tinyi_rd_u64(&at, &size);
         if (size > left) TINYI_KVS_REFUSE("%s: chunk %zu has %llu bytes, %llu are left", path, i, (unsigned long long)size, (unsigned long long)left);
@@ -76285,9 +76314,9 @@ TINY_API tiny_status tllm_kvcodec_file_open(tiny_ctx *ctx, const char *path, tll
     int32_t *token;
     size_t i, first = 0;
     tiny_status st = tinyi_ctx_check(ctx);
+    if (out) memset(out, 0, sizeof *out);
     if (st) return st;
     if (!path || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: a path and a place for what stands there are needed");
-    memset(out, 0, sizeof *out);
     st = tiny_file_copy(ctx, path, &f);
     if (!st) st = tinyi_kvs_look(ctx, path, &f, &o);
     if (!st) {
@@ -76303,6 +76332,7 @@ TINY_API tiny_status tllm_kvcodec_file_open(tiny_ctx *ctx, const char *path, tll
         for (i = 0; i < o.n_token; i++) {
             uint32_t v = 0;
             (void)tinyi_rd_u32(&o.token, &v);
+            if (v > INT32_MAX && !st) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: token %zu is %lu: no token", path, i, (unsigned long)v);
             token[i] = (int32_t)(v & INT32_MAX);
         }
         for (i = 0; i < o.n_chunk && !st; i++) {

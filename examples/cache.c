@@ -28,7 +28,8 @@ static const char usage[] =
     "  --tokens N       of the text that is sent; 9000 without this, in chunks of 1500\n"
     "  --numbers N      that a token has in the cache; 65536 without this (32 layers, 8 heads of 128)\n"
     "  --recompute S    seconds to compute a chunk from its text; 0.9 without this\n"
-    "  --traces N       links, each with speeds between 0.1 and 10 Gbit/s; 20 without this\n";
+    "  --traces N       links, each with speeds between 0.1 and 10 Gbit/s; 20 without this\n"
+    "  --seed S         of these speeds; 1 without this\n";
 
 static int wrong(const char *what, const char *value)
 {
@@ -144,6 +145,7 @@ static int save(tiny_ctx *ctx, const options *o)
     if (!st && o->tables) st = tllm_kvcodec_tables_load(ctx, o->tables, &t);
     if (!st) st = read_text(ctx, s, o->arg[1], strlen(o->arg[1]), &n);
     if (!st) st = tllm_kvcodec_save(s, t, &d, o->out);
+    if (!st && n == (size_t)tllm_session_context(s)) fprintf(stderr, "cache: the context ends here, a longer text was cut: --context N makes room\n");
     tllm_kvcodec_tables_close(ctx, t);
     tllm_session_close(s);
     if (st) return failed(ctx);
@@ -173,7 +175,7 @@ static int load(tiny_ctx *ctx, const options *o)
     if (!st) st = tllm_kvcodec_load(s, t, o->arg[1]);
     if (!st) {
         const int32_t *held = tllm_session_tokens(s, &n);
-        token = (int32_t *)malloc(n * sizeof *token);
+        token = (int32_t *)tiny_alloc(ctx, n * sizeof *token);     /* which says what it could not give */
         if (!token) st = TINY_E_MEMORY;
         else memcpy(token, held, n * sizeof *token);
     }
@@ -182,7 +184,7 @@ static int load(tiny_ctx *ctx, const options *o)
         if (!st) printf("\n");
     }
     if (!st) fprintf(stderr, "%zu tokens were loaded%s\n", n, how.n_most ? ", the last of them computed again for what comes next" : "");
-    free(token);
+    tiny_free(ctx, token);
     tllm_kvcodec_tables_close(ctx, t);
     tllm_session_close(s);
     return st ? failed(ctx) : 0;

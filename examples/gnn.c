@@ -293,7 +293,7 @@ static tiny_status judge_small(job *j, const tgnn_net *net, const tgnn_a2q_net *
             printf(" %td", k);
         }
         for (i = 0; q->n_nodes && i < map->n_steps; i++) degree[j->d.n_nodes + i] = (float)tgnn_a2q_round(map->bits[i]);
-        if (q->n_nodes) printf("%s; rank correlation with the edges into a node %.2f", map->positive ? " (the sign is not stored)" : "", rank_correlation(degree, degree + j->d.n_nodes, j->d.n_nodes));
+        if (q->n_nodes && j->d.n_nodes <= 20000) printf("%s; rank correlation with the edges into a node %.2f", map->positive ? " (the sign is not stored)" : "", rank_correlation(degree, degree + j->d.n_nodes, j->d.n_nodes));
         putchar('\n');
     }
     tiny_free(j->ctx, y);

@@ -83,7 +83,11 @@ static void rank_main(tiny_team *team, void *arg)
     memset(&d, 0, sizeof d);
     cd.n_threads = 1;
     run.failed[team->i] = 1;
-    if (team->n != run.ranks || tiny_ctx_open(&cd, &ctx)) return;
+    if (team->n != run.ranks) {
+        fprintf(stderr, "ranks: %d of %d threads are there: build with -fopenmp, or with -DTINY_PTHREAD and -pthread\n", team->n, run.ranks);
+        return;
+    }
+    if (tiny_ctx_open(&cd, &ctx)) return;
     d.net = tiny_local_net(run.local, team->i);
     d.n_most = 1 << 20;
     st = tiny_comm_open(ctx, &d, &comm);

@@ -1,6 +1,6 @@
 /* bench/math/twist.c - suppressed trivial attention: what it costs behind a softmax over rows, and inside the tiles
  *
- * Scores of unit variance, t 0.1: about one weight in eight is not trivial among 2048, so that neither kind is rare. Rows: S = Q K^T, softmax, O = P V for a
+ * Scores of unit variance, t 0.1: about one weight in seven is not trivial among 2048, so that neither kind is rare. Rows: S = Q K^T, softmax, O = P V for a
  * head after the other, with our products, and the same with the row form between softmax and product: what a user would write. Tiles: tiny_attention
  * with and without its option. */
 #include "../bench.h"

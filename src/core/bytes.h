@@ -1,4 +1,4 @@
-/* src/core/bytes.h - reading bytes that come from outside
+/* src/core/bytes.h - bytes that come from outside, and bytes for them
  *
  * A cursor knows how many bytes are left and never reads past them. Each
  * reader answers 1, or 0 and leaves the cursor as it was. Little endian on

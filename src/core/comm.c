@@ -430,7 +430,7 @@ TINY_API tiny_status tiny_allreduce_wait(tiny_comm *c, uint64_t handle)
     if (!c) return TINY_E_ARGUMENT;
     s = &c->sum[handle % TINY_COMM_FLIGHTS];
     start = tiny_now_ns();
-    end = start + c->timeout_ns;
+    end = c->timeout_ns > UINT64_MAX - start ? UINT64_MAX : start + c->timeout_ns;
     tinyi_comm_lock(c);
     if (!c->failed && (!c->used[handle % TINY_COMM_FLIGHTS] || s->number != handle)) {
         st = tinyi_fail(c->ctx, TINY_E_ARGUMENT, "no sum with the handle %llu is in flight", (unsigned long long)handle);
@@ -475,18 +475,22 @@ TINY_API tiny_status tiny_allreduce(tiny_comm *c, float *x, size_t n, unsigned t
     return st ? st : tiny_allreduce_wait(c, handle);
 }
 
-/* Pieces of 16 bits as floats: their sums are exact, and p times a rank's own in every rank only if all are the same. */
+/* Bytes and their squares, whose sums are exact in floats: p times the sum of squares is the square of the sum only where all
+ * ranks have the same, and all of them see both. */
 TINY_API tiny_status tiny_comm_agree(tiny_comm *c, const char *what, uint64_t value)
 {
-    float x[4];
+    float x[16];
     int i;
     tiny_status st;
     if (!c || !what) return TINY_E_ARGUMENT;
-    if (c->n_most < 4) return tinyi_fail(c->ctx, TINY_E_ARGUMENT, "a comm for sums of %zu numbers cannot compare anything: 4 are needed", c->n_most);
-    for (i = 0; i < 4; i++) x[i] = (float)(value >> 16 * i & 0xffff);
-    st = tiny_allreduce(c, x, 4, 255);
-    for (i = 0; i < 4 && !st; i++)
-        if (x[i] != (float)(value >> 16 * i & 0xffff) * (float)c->world) {
+    if (c->n_most < 16) return tinyi_fail(c->ctx, TINY_E_ARGUMENT, "a comm for sums of %zu numbers cannot compare anything: 16 are needed", c->n_most);
+    for (i = 0; i < 8; i++) {
+        x[i] = (float)(value >> 8 * i & 0xff);
+        x[8 + i] = x[i] * x[i];
+    }
+    st = tiny_allreduce(c, x, 16, 255);
+    for (i = 0; i < 8 && !st; i++)
+        if ((double)c->world * (double)x[8 + i] != (double)x[i] * (double)x[i]) {
             char says[160];
             (void)snprintf(says, sizeof says, "the %s of rank %d is not that of all other ranks", what, c->rank);
             tinyi_comm_lock(c);

@@ -133,7 +133,7 @@ static tiny_status tinyi_local_send(tiny_net *net, int to, tiny_message *m)
             h.n = m->n;
             h.at = net->virtual_clock ? m->at : l->latency_ns || l->ns_per_byte > 0.0 ? tiny_now_ns() : 0;
             if (l->latency_ns || l->ns_per_byte > 0.0) {
-                k->free_at = TINYI_MAX(h.at, k->free_at) + (uint64_t)((double)m->n * l->ns_per_byte + 0.5);
+                k->free_at = TINYI_MAX(h.at, k->free_at) + (uint64_t)TINYI_MIN((double)m->n * l->ns_per_byte + 0.5, 1e15);
                 h.at = k->free_at + l->latency_ns;
             }
             tinyi_link_copy(l, k->ring, head, (unsigned char *)&h, sizeof h, 1);
@@ -199,7 +199,7 @@ static tiny_status tinyi_local_recv(tiny_net *net, int from, tiny_message *m)
 TINY_API void tiny_local_delay(tiny_local *l, uint64_t latency_ns, double bits_per_second)
 {
     if (!l) return;
-    l->latency_ns = latency_ns;
+    l->latency_ns = TINYI_MIN(latency_ns, UINT64_C(1000000000000000));      /* eleven days */
     l->ns_per_byte = bits_per_second > 0.0 ? 8e9 / bits_per_second : 0.0;
 }
 

@@ -718,8 +718,9 @@ static tiny_status tinyi_grad_attend(tiny_grad *g, const tiny_op *op, const tiny
     }
     s = tinyi_grad_as(&s, 2, rows, a->tk, 1, 1);
     if (!st) st = tiny_grad_run(g, TINY_OP_SOFTMAX, &s, NULL, NULL, &p);
+    if (st) return st;
     twisted = p;
-    if (!st && a->twists) st = tiny_grad_run(g, TINY_OP_TWIST, &p, op->in[4], &a->twist, &twisted);
+    if (a->twists) st = tiny_grad_run(g, TINY_OP_TWIST, &p, op->in[4], &a->twist, &twisted);
     if (st) return st;
     if (tiny_grad_wants(g, 2)) {
         tiny_tensor pt = tiny_tensor_swap(twisted, 0, 1);

@@ -270,7 +270,7 @@ static void tinyi_softmax_work(const tiny_op *op, int n_threads, size_t *shared,
 }
 
 /* Values summed in float: with four accumulators a lane none takes more than 128. */
-static tiny_idx tinyi_softmax_block(const tinyi_kernels *k)
+TINYI_FN tiny_idx tinyi_softmax_block(const tinyi_kernels *k)
 {
     switch (k->from[TINYI_K_softmax_sum_f32]) {
     case TINY_TARGET_SCALAR: return TINYI_SOFTMAX_BLOCK / 8;

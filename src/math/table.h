@@ -33,6 +33,8 @@ typedef struct tinyi_kernels {
 } tinyi_kernels;
 #undef TINYI_SLOT_FIELD
 
+TINYI_FN tiny_idx tinyi_softmax_block(const tinyi_kernels *k);      /* values that may be summed in float */
+
 /* Each family's .c defines its rows as TINYI_ROW tinyi_row_name = { ... };  math/ops.c stands after them all. */
 #ifdef TINYI_STITCHED
 #define TINYI_ROW static const tiny_op_row

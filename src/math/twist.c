@@ -5,7 +5,7 @@
  * Data     rows of any strides; t m is rounded as the weights are, so that f32 forms agree about who is trivial. A row that is not dense goes
  *          through a buffer of its length. Rows are the tasks: a single long one is not shared.
  * Cost     reads 3n and writes n; back reads 7n and writes n. A row of attention stays in the first cache meanwhile.
- * Error    D as a sum of softmax: blocks of 4096 in float with four accumulators a lane, double above, (n/4 + 3) u with n <= 512. A trivial y is off by that
+ * Error    D as a sum of softmax: blocks of 4096 (fewer for narrow vectors) in float with four accumulators a lane, double above, (n/4 + 3) u with n <= 512. A trivial y is off by that
  *          and 5 u relatively: NORM (8 + n/4) u.  Back: sum_Tr a da = s Q / D, so that s|Q| / D^2 <= max|da| and s 2a|g| / D <= 2 max|da|; Q is off
  *          by (n/4 + 5) u D max(a|g|) <= (n/4 + 5) u D^2 max|da| / s. Together (3/4 (n/4 + 5) for the second term, 2 (n/4 + 8) for the first,
  *          and 2 (n/4 + 3) for D^2): NORM (32 + 1.25 n) u. d_s = Q / D is one number a row and may cancel: the bound is meant for g of one sign, which
@@ -25,15 +25,15 @@ TINYI_FN tiny_status tinyi_twist_check(tiny_ctx *ctx, const char *name, const ti
         return tinyi_fail(ctx, TINY_E_DTYPE, "%s: s is %s, the weights %s", name, tiny_dtype_name(given->dtype), tiny_dtype_name(op->in[0]->dtype));
     if (given && tiny_tensor_count(given) != 1) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: s is %s, it must be one number", name, tinyi_shape_text(given, text));
     if (!(t >= 0.0f && t < INFINITY)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the threshold t is %g; it must be finite and at least 0", name, (double)t);
-    if (given && !op->out[0]) return TINY_OK;                   /* asked for shapes alone, there may be no data */
+    if (given && (!op->out[0] || !given->data)) return TINY_OK; /* asked for shapes alone, there may be no data */
     x = tinyi_twist_s(s, given);
-    if (!(x - x == 0.0)) return tinyi_fail(ctx, TINY_E_NUMERIC, "%s: the factor s is %g; it must be finite", name, x);
+    if (!(x > -1e30 && x < 1e30)) return tinyi_fail(ctx, TINY_E_NUMERIC, "%s: the factor s is %g; it must be finite, and below 1e30", name, x);  /* s / 1e-6 is a float */
     return TINY_OK;
 }
 
 #ifndef TINY_ONLY_MODELS
 
-#define TINYI_TWIST_BLOCK 4096              /* weights summed in float */
+#define TINYI_TWIST_BLOCK 4096              /* weights of a task, and at most summed in float */
 
 typedef struct tinyi_twist {
     double s;
@@ -173,9 +173,10 @@ TINY_REF_END
 /* the same as the reference's, of a dense row */
 static int tinyi_twist_measure(tiny_team *team, const float *a, tiny_idx n, float t, float *low, double *d)
 {
+    const tiny_idx block = tinyi_softmax_block(team->k);
     tiny_idx i;
     *low = t * team->k->softmax_top_f32(a, (size_t)n, 1.0f);
-    for (*d = 0.0, i = 0; i < n; i += TINYI_TWIST_BLOCK) *d += (double)team->k->twist_sum_f32(a + i, (size_t)TINYI_MIN(n - i, TINYI_TWIST_BLOCK), *low);
+    for (*d = 0.0, i = 0; i < n; i += block) *d += (double)team->k->twist_sum_f32(a + i, (size_t)TINYI_MIN(n - i, block), *low);
     if (!(*d - *d == 0.0)) return 0;
     *d += TINYI_TWIST_LEAST;
     return 1;
@@ -240,6 +241,7 @@ static void tinyi_twist_backward_fast(tiny_team *team, const tiny_op *op)
     const tinyi_twist w = tinyi_twist_read(op, 2);
     const tiny_idx rows = tinyi_row_count(a), n = tinyi_row_length(a), d_step = tinyi_row_step(da);
     const tinyi_fn_twist_back_f32 back = TINYI_K(team, twist_back_f32);
+    const tiny_idx block = tinyi_softmax_block(team->k);
     float *room = (float *)team->own, low;
     tiny_idx r, end, i;
     double d, q;
@@ -251,7 +253,7 @@ static void tinyi_twist_backward_fast(tiny_team *team, const tiny_op *op)
                 tinyi_twist_none(to, n);
                 tinyi_twist_none(tinyi_row_f32(ds, r), 1);
             } else {
-                for (q = 0.0, i = 0; i < n && w.s != 0.0; i += TINYI_TWIST_BLOCK) q += (double)team->k->twist_dot_f32(x + i, u + i, (size_t)TINYI_MIN(n - i, TINYI_TWIST_BLOCK), low);
+                for (q = 0.0, i = 0; i < n && w.s != 0.0; i += block) q += (double)team->k->twist_dot_f32(x + i, u + i, (size_t)TINYI_MIN(n - i, block), low);
                 if (w.s != 0.0) back(to, x, u, (size_t)n, low, (float)(2.0 * w.s / d), (float)(w.s * q / (d * d)));
                 else if (to != u) memcpy(to, u, (size_t)n * sizeof *u);
                 *tinyi_row_f32(ds, r) = (float)(q / d);

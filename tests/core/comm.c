@@ -400,6 +400,7 @@ static void differ_rank(int rank, void *arg)
     if (g->n == 0) g->st[rank] = tiny_allreduce(c, g->x[rank], 8, odd ? 5 : 4);
     if (g->n == 1) g->st[rank] = tiny_allreduce(c, g->x[rank], odd ? 9 : 8, 4);
     if (g->n == 2) g->st[rank] = tiny_comm_agree(c, "model", odd ? UINT64_C(1) << 63 : 0);
+    if (g->n == 4) g->st[rank] = tiny_comm_agree(c, "model", (uint64_t)rank + 1);     /* of three, one has the mean */
     if (g->n == 3) {
         if (odd) { tiny_comm_abort(c); tiny_comm_abort(NULL); }
         g->st[rank] = tiny_allreduce(c, g->x[rank], 8, 4);
@@ -412,7 +413,7 @@ static void test_differ(void)
 {
     int way, kind, r, world;
     for (way = TINY_COMM_DIRECT; way < TINY_COMM_WAYS; way++)
-        for (kind = 0; kind < 4; kind++)
+        for (kind = 0; kind < 5; kind++)
             for (world = 2; world < 4; world++) {
                 group g;
                 int protocol = 0;
@@ -426,10 +427,10 @@ static void test_differ(void)
                         printf("  way %d, kind %d, rank %d of %d: %s\n", way, kind, r, world, tiny_status_text(g.st[r]));
                     protocol += g.st[r] == TINY_E_PROTOCOL;
                     if (g.st[r] == TINY_E_PROTOCOL && kind < 2) T_TRUE(strstr(g.says[r], "awaits") != NULL);
-                    if (g.st[r] == TINY_E_PROTOCOL && kind == 2) T_TRUE(strstr(g.says[r], "the model of rank") != NULL);
+                    if (g.st[r] == TINY_E_PROTOCOL && (kind == 2 || kind == 4)) T_TRUE(strstr(g.says[r], "the model of rank") != NULL);
                 }
                 if (kind < 2) T_TRUE(protocol > 0);
-                if (kind == 2) T_EQ_INT(protocol, world);       /* every rank has the sums, none is told by another */
+                if (kind == 2 || kind == 4) T_EQ_INT(protocol, world);       /* every rank has the sums, none is told by another */
                 close_group(&g);
             }
 }
@@ -484,7 +485,7 @@ static void test_descriptions(void)
     T_TRUE(tiny_comm_rank(c) == 0 && tiny_comm_world(c) == 1 && tiny_comm_most(c) == 3 && tiny_comm_world(NULL) == 1 && tiny_comm_rank(NULL) == 0);
     T_OK(tiny_allreduce(c, x, 3, 9));
     T_CLOSE(x[2], 3.0, 0.0);
-    T_STATUS(tiny_comm_agree(c, "x", 1), TINY_E_ARGUMENT, "4 are needed");
+    T_STATUS(tiny_comm_agree(c, "x", 1), TINY_E_ARGUMENT, "16 are needed");
     T_EQ_INT(tiny_allreduce(NULL, x, 1, 0), TINY_E_ARGUMENT);
     T_EQ_INT(tiny_allreduce_wait(NULL, 0), TINY_E_ARGUMENT);
     tiny_comm_close(c);

@@ -471,6 +471,15 @@ static void test_gnn_without_test_part(void)
     COMPLAINS("folds count from 1");
 }
 
+static void test_needle(void)
+{
+    if (!is_there()) return;
+    T_EQ_INT(run("", "needle --seeds 0"), 2);
+    COMPLAINS("--epochs");
+    T_EQ_INT(run("", "needle --seeds 1 --epochs 1"), 0);
+    SAYS("twist - plain");
+}
+
 static void test_vision(void)
 {
     char picture[40];
@@ -553,6 +562,7 @@ int main(void)
     T_RUN(test_cache);
     T_RUN(test_gnn_without_test_part);
     T_RUN(test_vision);
+    T_RUN(test_needle);
     tidy();
     return t_done();
 }

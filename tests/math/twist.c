@@ -267,7 +267,7 @@ static void test_proof_5_identity(tiny_target target)
 /* n equal weights: trivial from t = 1 on, all of them, and then divided by n / s; so it is no choice of the k largest, in which k of n stay */
 static void test_proof_5_equal_weights(tiny_target target)
 {
-    static const tiny_idx length[] = { 1, 5, 64, 129 };
+    static const tiny_idx length[] = { 1, 5, 64, 129, 4096 };
     tiny_ctx *ctx = t_ctx(target, 1);
     size_t c;
     for (c = 0; c < T_COUNT(length); c++) {
@@ -278,7 +278,7 @@ static void test_proof_5_equal_weights(tiny_target target)
         T_OK(rows(ctx, a, y, 1, n, .999, .5));
         T_SAME(y, a, n);
         T_OK(rows(ctx, a, y, 1, n, 1, .5));
-        for (i = 0; i < n; i++) T_CLOSE(y[i], .5 / (double)n / (double)n / (1 + 1e-6), 1e-6 / (double)n / (double)n);
+        for (i = 0; i < n; i++) T_CLOSE(y[i], .5 / (double)n / (double)n / (1 + 1e-6), (n < 200 ? 1e-6 : .5 * 136 * 0x1p-24) / (double)n / (double)n);     /* the bound of the row */
     }
     t_close(ctx);
 }
@@ -548,7 +548,7 @@ static void test_tiny_sums(tiny_target target)
     t_close(ctx);
 }
 
-/* the workspace of the tiles knows nothing of how many keys there are */
+/* from 1345 keys on the workspace of the tiles does not grow */
 static void test_proof_5_no_long_buffer(void)
 {
     const tiny_op_row *row = tiny_op_row_of(TINY_OP_ATTENTION);

@@ -38,7 +38,7 @@ TINY_API int tgnn_a2q_limit(int bits);
 /* Steps that are not finite or 0, bits that are not finite or outside of 1 .. 8: the sentence names the first. what: "conv1" */
 TINY_API tiny_status tgnn_a2q_check(tiny_ctx *ctx, const char *what, const float *step, const float *bits, tiny_idx n);
 /* Kilobytes that n rows of f numbers take, by the paper's measure sum f |b| / 8192; positive: a bit less for each. With whole bits it is
- * what tgnn_packed_rows takes, to the bit. */
+ * what tgnn_packed_make takes, to the bit. */
 TINY_API double tgnn_a2q_kilobytes(const float *bits, tiny_idx n, tiny_idx f, int positive);
 
 /* ---- groups: for graphs that were not there when the steps were learnt (the paper's Nearest Neighbour Strategy)

@@ -5,7 +5,7 @@
  *   tgnn_a2q_net_open(ctx, net, &d, &x, &q);
  *   how.a2q = q;
  *   tgnn_train_nodes(ctx, net, &data, &how, &last);        gnn/train/train.h; last.test: of the quantized net
- *   tgnn_quant_make(ctx, net, q, &small);                  gnn/quant/packed.h: whole numbers only
+ *   tgnn_quant_make(ctx, net, q, &small);                  gnn/quant/quant.h: whole numbers only
  *   tgnn_a2q_net_close(ctx, q);
  *
  * What is quantized: the features that go into each product with weights, with a step and bits for each node or group (features of the

@@ -125,7 +125,7 @@ TINY_API tiny_status tgnn_packed_make(tiny_ctx *ctx, const tiny_tensor *x, const
     if (st) return st;
     if (!x || !step || !bits || !out || tiny_tensor_check(x) || x->dtype != TINY_F32 || x->rank != 2)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "packed: x of two axes of f32, steps, bits and a place for the rows are needed");
-    if (x->dim[1] < 1 || x->dim[0] > 0x7fffffff || x->dim[1] > 1 << 24) return tinyi_fail(ctx, TINY_E_SHAPE, "packed: %td rows of %td features; there must be 1 to 2^24, and below 2^31 rows", x->dim[0], x->dim[1]);
+    if (x->dim[1] < 1 || x->dim[0] > 0x7fffffff || x->dim[1] > 1 << 21) return tinyi_fail(ctx, TINY_E_SHAPE, "packed: %td rows of %td features; there must be 1 to 2^21, and below 2^31 rows", x->dim[0], x->dim[1]);
     if (!group && m != x->dim[0]) return tinyi_fail(ctx, TINY_E_SHAPE, "packed: %td steps for %td rows", m, x->dim[0]);
     st = tgnn_a2q_check(ctx, "packed", step, bits, m);
     if (st) return st;

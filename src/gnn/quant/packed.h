@@ -25,10 +25,10 @@ typedef struct tgnn_packed {
  * below 0. */
 TINY_API tiny_status tgnn_packed_make(tiny_ctx *ctx, const tiny_tensor *x, const float *step, const float *bits, tiny_idx m, const int32_t *group, int positive, tgnn_packed *out);
 TINY_API void tgnn_packed_free(tiny_ctx *ctx, tgnn_packed *packed);    /* takes one that could not be made */
-/* y (n, f) f32, dense: what tgnn_a2q gives, to the bit */
+/* y (n, f) f32, dense: what tgnn_a2q gives, but for the sign of 0 */
 TINY_API tiny_status tgnn_packed_get(tiny_ctx *ctx, const tgnn_packed *packed, const tiny_tensor *y);
 /* y[i][j] = step[i] scale[j] sum_k q[i][k] w[j][k]: w (n_out, f) i8, scale (n_out) f32, above 0, y (n, n_out) f32; both
- * dense. The sum is exact. */
+ * dense. The sum is exact for w of -7 .. 7, for any other w up to 2^17 features; above 2^24 it is rounded to a float. */
 TINY_API tiny_status tgnn_packed_product(tiny_ctx *ctx, const tgnn_packed *packed, const tiny_tensor *w, const tiny_tensor *scale, const tiny_tensor *y);
 
 /* ---- rows of whole numbers -7 .. 7, stored + 7, 16 in a group of 8 bytes, that are summed along edges: byte i has number i in its lower

@@ -438,9 +438,12 @@ TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, con
     st = tinyi_lm_size(ctx, model, desc, &plan, &bytes);
     if (st) return st;
     s = (tllm_state *)tiny_alloc(ctx, bytes);
-    if (!s) return tiny_ctx_status(ctx);
-    st = tinyi_work_reserve(ctx, plan.work);
-    if (st) { tiny_free(ctx, s); return st; }
+    st = s ? tinyi_work_reserve(ctx, plan.work) : tiny_ctx_status(ctx);
+    if (st) {
+        if (plan.comm) tiny_comm_abort(plan.comm);      /* nobody waits for a rank that does not come */
+        tiny_free(ctx, s);
+        return st;
+    }
     *s = plan;
     s->magic = TINYI_LM_STATE_MAGIC;
     s->bytes = bytes;
@@ -453,6 +456,7 @@ TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, con
         tinyi_hash_start(&h);
         tinyi_lm_hash_u64(&h, tinyi_lm_model_print(model));
         tinyi_lm_hash_u64(&h, (uint64_t)s->n_batch);
+        tinyi_lm_hash_u64(&h, (uint64_t)tinyi_lm_long_rope(s));
         st = tiny_comm_agree(s->comm, "model, or the length of its pieces,", tinyi_hash_value(&h));
     }
     if (st) tiny_free(ctx, s);
@@ -581,7 +585,11 @@ static tiny_status tinyi_lm_batch(tllm_state *s, const tinyi_lm_source *q, float
         st = tllm_pages_append(&s->pages, i, s->mark[i].more, &copy);
         if (!st) tinyi_lm_page_copy(s, &copy);
     }
-    if (st) { tinyi_lm_forget(s, 0); return st; }
+    if (st) {
+        if (s->comm) tiny_comm_abort(s->comm);
+        tinyi_lm_forget(s, 0);
+        return st;
+    }
     for (i = 0; i < s->n_seq; i++) {
         s->mark[i].next = s->mark[i].length ? (int64_t)s->pos[i * s->n_ctx + s->mark[i].length - 1] + 1 : 0;
         s->mark[i].done = 0;

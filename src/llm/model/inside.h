@@ -294,6 +294,7 @@ TINYI_FN void tinyi_lm_attached_free(tllm_state *s);
 TINYI_FN uint64_t tinyi_lm_adapters_print(const tllm_state *s);
 TINYI_FN void tinyi_lm_hash_u64(tinyi_hash *h, uint64_t v);
 /* of the model and its adapters, as saved states carry it */
+TINYI_FN const tinyi_pool *tinyi_lm_pool_at(const tllm_state *s, tiny_idx layer, int k);     /* 0 keys, 1 values, 2 keys of an indexer */
 TINYI_FN uint64_t tinyi_lm_fingerprint(const tllm_state *s);
 TINYI_FN int tinyi_lm_long_rope(const tllm_state *s);     /* its keys are turned as those of long contexts */
 TINYI_FN tiny_idx tinyi_lm_seq_room(const tllm_state *s, tiny_idx seq);

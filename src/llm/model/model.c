@@ -464,10 +464,10 @@ static void tinyi_lm_stack(tinyi_lm_load *ld, tinyi_lm_layer **out, tiny_idx n, 
         all[i].cross = cross;
         tinyi_lm_layer_numbers(ld, &all[i], all, score, n_own);
         tinyi_lm_layer_load(ld, &all[i]);
-        if (!ld->st && !m->n_enc && tinyi_lm_bool(ld, "ladder", i, 0)) {
+        if (!ld->st && tinyi_lm_bool(ld, "ladder", i, 0)) {
             all[i].route[0] = all[i].route[1] = TLLM_ROUTE_LADDER;
             m->routes = 1;
-            if (!ld->st && !tinyi_lm_can_ladder(m, &all[i]))
+            if (!ld->st && (m->n_enc || !tinyi_lm_can_ladder(m, &all[i])))
                 ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: layer %td is a ladder layer, which those of %s with its tensors cannot be", m->path, i, m->arch->name);
         }
     }

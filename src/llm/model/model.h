@@ -79,7 +79,7 @@ typedef struct tllm_state_desc {            /* all zero: the sensible default */
     tiny_idx n_page;                        /* tokens of a page; 0: 16 */
     tiny_idx n_cells;                       /* tokens of all sequences together, shared ones counted once; 0: n_ctx for each */
     int type_k, type_v;                     /* how keys and values are kept: TLLM_FORMAT_F32 (0), F16, Q8_0 or Q4_0 */
-    tiny_comm *comm;                        /* of a cut model: n_most at least n_batch * n_embd. Opening then waits for all ranks. A call that fails gives the group up */
+    tiny_comm *comm;                        /* of a cut model: n_most at least n_batch * n_embd. Opening then waits for all ranks. A call that fails while it computes gives the group up */
 } tllm_state_desc;
 
 /* desc may be NULL. What tllm_state_open takes: the block of the state, and the workspace of the context as far as it was smaller. */

@@ -10,8 +10,8 @@
  *          each layer the keys and values that the decoder looks at, f32
  *          end u64 checksum of all bytes before it (core/hash.h)
  * Numbers are compared with what the bytes could hold, and everything with the state, before anything is written: a refused file changes
- * nothing. The fingerprint covers the shape of the model, its routes and the rank of a cut one, samples of its weights and of the adapters that are merged or attached when it is
- * saved, with their strength; not each number of them.                                                                 */
+ * nothing. The fingerprint covers the shape of the model, its routes and the rank of a cut one, samples of its weights and of the
+ * adapters that are merged or attached when it is saved, with their strength; not each number of them.                                                                 */
 #include "llm/model/inside.h"
 #include "core/bytes.h"
 #include "core/file.h"
@@ -90,7 +90,7 @@ static void tinyi_lm_put_row(tinyi_writer *o, const tinyi_pool *p, const unsigne
     }
 }
 
-static const tinyi_pool *tinyi_lm_pool_at(const tllm_state *s, tiny_idx layer, int k)
+TINYI_FN const tinyi_pool *tinyi_lm_pool_at(const tllm_state *s, tiny_idx layer, int k)
 {
     const tinyi_lm_held *h = &s->held[layer];
     return k == 0 ? &h->k : k == 1 ? &h->v : &h->index;

@@ -161,8 +161,8 @@ static void tinyi_kvc_group_in(tiny_team *team, const tinyi_kvc_job *j, tiny_idx
         j->kv->read(j->kv->user, j->layer, j->part, j->first + t, x);
         if (rest) tinyi_kvc_combine(team, x, x, anchor, j->width, 1, j->plain);
         if (!tinyi_kvc_quantize(team, q, x, j->width, &j->scale[t], j->bins[rest], j->plain)) {
-            char says[160];
-            (void)snprintf(says, sizeof says, "cache codec: layer %td: the %s of token %td has a number that is not finite, or beyond 65504", j->layer, tinyi_kvc_part_name[j->part], j->first + t);
+            char says[200];
+            (void)snprintf(says, sizeof says, "cache codec: layer %td: the %s of token %td has a number that is not finite, or beyond 65504, or that far from its anchor", j->layer, tinyi_kvc_part_name[j->part], j->first + t);
             tiny_team_fail(team, TINY_E_NUMERIC, says);
             memset(q, 0, (size_t)j->width);
             j->scale[t] = 0;
@@ -212,7 +212,10 @@ static void tinyi_kvc_group_out(tiny_team *team, const tinyi_kvc_job *j, tiny_id
         float *y = rest ? x : anchor;
         for (c = 0; c < j->width; c++) q[c] = (int8_t)(TINYI_MIN((int)tinyi_kvc_symbol(j, c)[t * TINYI_ARITH_LANES], 2 * m) - m);      /* tables have one slot more than rows use */
         tinyi_kvc_dequantize(team, y, q, j->width, j->scale[t], j->bins[rest], j->plain);
-        if (rest) tinyi_kvc_combine(team, x, x, anchor, j->width, 0, j->plain);
+        if (rest) {
+            tinyi_kvc_combine(team, x, x, anchor, j->width, 0, j->plain);
+            for (c = 0; c < j->width; c++) x[c] = TINYI_MIN(TINYI_MAX(x[c], -65504.0f), 65504.0f);     /* so was every number that was told; a half holds no more */
+        }
         j->kv->write(j->kv->user, j->layer, j->part, j->first + t, y);
     }
 }
@@ -398,15 +401,15 @@ TINY_API tiny_status tllm_kvcodec_encode(tiny_ctx *ctx, const tllm_kvcodec_table
     size_t n_inside = 0;
     int level, wide = 0;
     tiny_status st = tinyi_ctx_check(ctx);
+    if (bytes) *bytes = NULL;
     if (st) return st;
     if (!bytes || !n || !desc) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: a description, a place for the bytes and their count are needed");
-    *bytes = NULL;
     *n = 0;
     level = desc->level ? desc->level : 2;
     st = tinyi_kvc_kv_check(ctx, kv);
     if (st) return st;
     if (level < 1 || level > TLLM_KVCODEC_LEVELS) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: level %d: they go from 1 to %d", desc->level, TLLM_KVCODEC_LEVELS);
-    if (desc->n_token < 1 || desc->n_token > TINYI_KVC_MOST_TOKENS || desc->first < 0 || desc->first > TINY_IDX_MAX - TINYI_KVC_MOST_TOKENS || !kv->read)
+    if (desc->n_token < 1 || desc->n_token > TINYI_KVC_MOST_TOKENS || desc->first < 0 || desc->first > TINY_IDX_MAX / 2 - TINYI_KVC_MOST_TOKENS || !kv->read)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: %td tokens from number %td on, and a function that reads them: a chunk has 1 to %d", desc->n_token, desc->first, TINYI_KVC_MOST_TOKENS);
     if (!tables && !desc->alone) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: a chunk that does not bring its tables along needs some");
     if (tables) st = tinyi_kvc_width_check(ctx, &tables->shape, kv->n_layer, kv->width);
@@ -511,7 +514,7 @@ static tiny_status tinyi_kvc_look(tiny_ctx *ctx, const void *bytes, size_t n_byt
     for (i = 0; i < need / 2; i++) {
         uint16_t u = 0;
         (void)tinyi_rd_u16(&at, &u);
-        if (u >= 0x7c00u) TINYI_KVC_REFUSE("cache codec: scale %llu of the chunk is %04x: no finite number above zero", (unsigned long long)i, u);
+        if (u >= 0x7c00u) TINYI_KVC_REFUSE("cache codec: scale %llu of the chunk is %04x: no finite number from zero on", (unsigned long long)i, u);
     }
     a->level = (int)level;
     a->alone = inside > 0;
@@ -564,6 +567,8 @@ static tiny_status tinyi_kvc_ready(tiny_ctx *ctx, const tllm_kvcodec_tables **ta
     *own = NULL;
     if (!st && !kv->write) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: there is no function that writes rows");
     if (!st) st = tinyi_kvc_look(ctx, bytes, n, o);
+    if (!st && kv->n_token && (o->about.first > kv->n_token || o->about.n_token > kv->n_token - o->about.first))
+        st = tinyi_fail(ctx, TINY_E_WORKSPACE, "cache codec: the chunk has %td tokens from number %td on, there is room for %td", o->about.n_token, o->about.first, kv->n_token);
     if (st) return st;
     if (o->about.alone) {
         st = tinyi_kvc_tables_read(ctx, "cache codec", &o->tables, own);
@@ -623,7 +628,7 @@ TINY_API tiny_status tllm_kvcodec_decode(tiny_ctx *ctx, const tllm_kvcodec_table
 
 /* ---- the coder by itself ---------------------------------------------------------------------------------------- */
 
-TINY_API void tllm_kvcodec_cdf(uint16_t *cdf, const uint32_t *count, int n) { tinyi_arith_table(cdf, count, n); }
+TINY_API void tllm_kvcodec_cdf(uint16_t *cdf, const uint32_t *count, int n) { if (cdf && count && n >= 2 && n <= TINYI_ARITH_SYMBOLS) tinyi_arith_table(cdf, count, n); }
 
 static tiny_status tinyi_kvc_coder_check(tiny_ctx *ctx, const uint16_t *cdf, int n_symbol, int given)
 {

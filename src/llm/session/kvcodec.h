@@ -29,6 +29,7 @@ typedef struct tllm_kv {
     void (*read)(void *user, tiny_idx layer, int part, tiny_idx token, float *row);
     void (*write)(void *user, tiny_idx layer, int part, tiny_idx token, const float *row);     /* both: from several threads, never for one row at once */
     void *user;
+    tiny_idx n_token;                       /* that there is room for: decode refuses a chunk that goes beyond; 0: not said, then tllm_kvcodec_tell first */
 } tllm_kv;
 
 /* ---- tables: how often each symbol comes, for each layer and channel ---- */
@@ -42,7 +43,7 @@ TINY_API int tllm_kvcodec_bins(tiny_idx n_layer, tiny_idx layer, int part, int l
 /* bins: (3, n_layer, TLLM_KV_PARTS) for the levels 1, 2, 3, each 4..256; NULL: tllm_kvcodec_bins. Only widths are read of kv. */
 TINY_API tiny_status tllm_kvcodec_profile_open(tiny_ctx *ctx, const tllm_kv *kv, const int32_t *bins, tllm_kvcodec_profile **out);
 TINY_API void tllm_kvcodec_profile_close(tllm_kvcodec_profile *p);         /* takes NULL; the context that opened it */
-/* Counts n tokens from number first on, at every level. */
+/* Counts n tokens from number first on, at every level. After a failure a part of them may have been counted: close the profile. */
 TINY_API tiny_status tllm_kvcodec_profile_add(tllm_kvcodec_profile *p, const tllm_kv *kv, tiny_idx first, tiny_idx n);
 TINY_API tiny_status tllm_kvcodec_profile_tables(const tllm_kvcodec_profile *p, tllm_kvcodec_tables **out);
 
@@ -70,15 +71,16 @@ typedef struct tllm_kvcodec_about {
     size_t n_bytes, table_bytes, scale_bytes, length_bytes, stream_bytes;   /* the whole; tables, scales, lengths and streams in it */
 } tllm_kvcodec_about;
 
-/* tables may be NULL for a chunk that is alone. *bytes: for tiny_free. Numbers that are not finite, or beyond 65504, are refused. */
+/* tables may be NULL for a chunk that is alone. *bytes: for tiny_free. Numbers that are not finite, or beyond 65504, are refused;
+ * below level 4 also rows that are further than this from their anchor. */
 TINY_API tiny_status tllm_kvcodec_encode(tiny_ctx *ctx, const tllm_kvcodec_tables *tables, const tllm_kv *kv, const tllm_kvcodec_desc *desc, void **bytes, size_t *n);
 /* Checks everything that can be checked without tables. */
 TINY_API tiny_status tllm_kvcodec_tell(tiny_ctx *ctx, const void *bytes, size_t n, tllm_kvcodec_about *about);
-/* Writes the rows of the tokens that the chunk says; kv has room for them. */
+/* Writes the rows of the tokens that the chunk says; kv has room for them. Refused bytes write nothing; where memory ends midway, rows may have been written. */
 TINY_API tiny_status tllm_kvcodec_decode(tiny_ctx *ctx, const tllm_kvcodec_tables *tables, const void *bytes, size_t n, const tllm_kv *kv);
 
 /* ---- the coder by itself: one stream of n symbols under one model of 2..256 symbols ---- */
-/* cdf: n + 1 values, floor((65535 - n) cum_i / total) + i: a symbol that was never counted has a slot too. */
+/* cdf: n + 1 values, floor((65535 - n) cum_i / total) + i: a symbol that was never counted has a slot too. n outside 2..256: nothing is written. */
 TINY_API void tllm_kvcodec_cdf(uint16_t *cdf, const uint32_t *count, int n);
 /* At most 2 n + n / 1024 + 8 bytes, which is the room that is needed. */
 TINY_API tiny_status tllm_kvcodec_code(tiny_ctx *ctx, const uint16_t *cdf, int n_symbol, const unsigned char *symbol, size_t n, unsigned char *bytes, size_t *n_bytes);
@@ -89,9 +91,9 @@ TINY_API tiny_status tllm_kvcodec_uncode(tiny_ctx *ctx, const uint16_t *cdf, int
 /* The text that a session holds and its cache in chunks, one file. For the same model and the same adapters; keys and values may be kept in
  * another format there. Recurrent layers and encoders are refused. */
 TINY_API tiny_status tllm_kvcodec_save(tllm_session *s, const tllm_kvcodec_tables *tables, const tllm_kvcodec_desc *desc, const char *path);
-/* The session holds that text afterwards; refused files change nothing. */
+/* The session holds that text afterwards; refused files change nothing, and where memory ends midway it holds no text. */
 TINY_API tiny_status tllm_kvcodec_load(tllm_session *s, const tllm_kvcodec_tables *tables, const char *path);
-/* Counts what the session holds; without tokens, or with a model that has no such cache, a failure. */
+/* Counts what the session holds; without tokens, or with a model that has no such cache, a failure; as tllm_kvcodec_profile_add after one. */
 TINY_API tiny_status tllm_kvcodec_profile_session(tllm_kvcodec_profile *p, tllm_session *s);
 TINY_API tiny_status tllm_kvcodec_profile_of(tllm_session *s, tllm_kvcodec_profile **out);    /* opened for its model */
 

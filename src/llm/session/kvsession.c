@@ -18,21 +18,16 @@ static const char tinyi_kvs_magic[8] = { 't', 'i', 'n', 'y', 'k', 'v', 's', 'e' 
 /* ---- a sequence of a state as keys and values ---------------------------------------------------------------------- */
 
 typedef struct tinyi_kvs_view { const tllm_state *state; tiny_idx seq; } tinyi_kvs_view;
-static const tinyi_pool *tinyi_kvs_pool(const tllm_state *s, tiny_idx layer, int part)
-{
-    const tinyi_lm_held *h = &s->held[layer];
-    return part == TLLM_KV_KEY ? &h->k : part == TLLM_KV_VALUE ? &h->v : &h->index;
-}
 static void tinyi_kvs_read(void *user, tiny_idx layer, int part, tiny_idx token, float *row)
 {
     const tinyi_kvs_view *v = (const tinyi_kvs_view *)user;
-    const tinyi_pool *p = tinyi_kvs_pool(v->state, layer, part);
+    const tinyi_pool *p = tinyi_lm_pool_at(v->state, layer, part);
     tinyi_pool_read(p, tllm_pages_table(&v->state->pages, v->seq)[token / p->block], token % p->block, row);
 }
 static void tinyi_kvs_write(void *user, tiny_idx layer, int part, tiny_idx token, const float *row)
 {
     const tinyi_kvs_view *v = (const tinyi_kvs_view *)user;
-    const tinyi_pool *p = tinyi_kvs_pool(v->state, layer, part);
+    const tinyi_pool *p = tinyi_lm_pool_at(v->state, layer, part);
     tinyi_pool_write(p, tllm_pages_table(&v->state->pages, v->seq)[token / p->block], token % p->block, row);
 }
 
@@ -48,7 +43,7 @@ static tiny_status tinyi_kvs_view_of(tllm_session *s, tinyi_kvs_view *v, tllm_kv
     *width = (int32_t *)tinyi_alloc(s->ctx, (size_t)n * TLLM_KV_PARTS, sizeof **width);
     if (!*width) return tiny_ctx_status(s->ctx);
     for (i = 0; i < n * TLLM_KV_PARTS; i++) {
-        const tinyi_pool *p = tinyi_kvs_pool(state, i / TLLM_KV_PARTS, (int)(i % TLLM_KV_PARTS));
+        const tinyi_pool *p = tinyi_lm_pool_at(state, i / TLLM_KV_PARTS, (int)(i % TLLM_KV_PARTS));
         (*width)[i] = p->type ? (int32_t)(p->n_part * p->d_part) : 0;
     }
     v->state = state;
@@ -58,6 +53,7 @@ static tiny_status tinyi_kvs_view_of(tllm_session *s, tinyi_kvs_view *v, tllm_kv
     kv->read = tinyi_kvs_read;
     kv->write = tinyi_kvs_write;
     kv->user = v;
+    kv->n_token = (tiny_idx)s->n_ctx;
     return TINY_OK;
 }
 
@@ -207,6 +203,7 @@ static tiny_status tinyi_kvs_look(tiny_ctx *ctx, const char *path, const tiny_fi
     (void)tinyi_rd_bytes(&c, (size_t)n_chunk * 8, &p);
     i = (size_t)(c.at - f->bytes);
     if (!tinyi_rd_u32(&c, &sum) || sum != tinyi_crc32(0, f->bytes, i)) TINYI_KVS_REFUSE("%s: the head of the kept cache is damaged or cut: its CRC-32 does not agree", path);
+    if (zero || o->rope > 1) TINYI_KVS_REFUSE("%s: a kept cache with %lx and %lx where 0, and 0 or 1, stand", path, (unsigned long)zero, (unsigned long)o->rope);
     for (i = 0, left = c.left; i < n_chunk; i++, left -= size) {
         (void)tinyi_rd_u64(&at, &size);
         if (size > left) TINYI_KVS_REFUSE("%s: chunk %zu has %llu bytes, %llu are left", path, i, (unsigned long long)size, (unsigned long long)left);
@@ -305,9 +302,9 @@ TINY_API tiny_status tllm_kvcodec_file_open(tiny_ctx *ctx, const char *path, tll
     int32_t *token;
     size_t i, first = 0;
     tiny_status st = tinyi_ctx_check(ctx);
+    if (out) memset(out, 0, sizeof *out);
     if (st) return st;
     if (!path || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: a path and a place for what stands there are needed");
-    memset(out, 0, sizeof *out);
     st = tiny_file_copy(ctx, path, &f);
     if (!st) st = tinyi_kvs_look(ctx, path, &f, &o);
     if (!st) {
@@ -323,6 +320,7 @@ TINY_API tiny_status tllm_kvcodec_file_open(tiny_ctx *ctx, const char *path, tll
         for (i = 0; i < o.n_token; i++) {
             uint32_t v = 0;
             (void)tinyi_rd_u32(&o.token, &v);
+            if (v > INT32_MAX && !st) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: token %zu is %lu: no token", path, i, (unsigned long)v);
             token[i] = (int32_t)(v & INT32_MAX);
         }
         for (i = 0; i < o.n_chunk && !st; i++) {

@@ -120,9 +120,9 @@ TINY_API tiny_status tllm_kvcodec_profile_open(tiny_ctx *ctx, const tllm_kv *kv,
     tllm_kvcodec_profile *p;
     void *count = NULL;
     tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
     if (st) return st;
     if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: there is no place for the profile");
-    *out = NULL;
     st = tinyi_kvc_kv_check(ctx, kv);
     if (st) return st;
     p = (tllm_kvcodec_profile *)tiny_alloc(ctx, sizeof *p);
@@ -186,9 +186,9 @@ TINY_API tiny_status tllm_kvcodec_profile_add(tllm_kvcodec_profile *p, const tll
 
 TINY_API tiny_status tllm_kvcodec_profile_tables(const tllm_kvcodec_profile *p, tllm_kvcodec_tables **out)
 {
+    if (out) *out = NULL;
     if (!p) return TINY_E_ARGUMENT;
     if (!out) return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "cache codec: there is no place for the tables");
-    *out = NULL;
     if (!p->n_token) return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "cache codec: no token was counted: there is nothing to make tables of");
     return tinyi_kvc_tables_of(p->ctx, &p->shape, p->count, out);
 }
@@ -370,7 +370,7 @@ TINYI_FN tiny_status tinyi_kvc_tables_read(tiny_ctx *ctx, const char *where, tin
     if (!st) {
         n = (size_t)(body.at - start);
         if (!tinyi_rd_u32(&body, &sum) || sum != tinyi_crc32(0, start, n)) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the tables are damaged or cut: their CRC-32 does not agree", where);
-        else t->id = tinyi_hash_of(start, n);
+        else st = tinyi_kvt_name(ctx, t);   /* of what they say, not of how it was written */
     }
     if (st) tllm_kvcodec_tables_close(ctx, t);
     else {
@@ -384,6 +384,7 @@ TINY_API tiny_status tllm_kvcodec_tables_open(tiny_ctx *ctx, const void *bytes, 
 {
     tinyi_cursor c;
     tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
     if (st) return st;
     if (!bytes || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: bytes of tables and a place for them are needed");
     c = tinyi_cursor_make(bytes, n);
@@ -400,9 +401,9 @@ TINY_API tiny_status tllm_kvcodec_tables_load(tiny_ctx *ctx, const char *path, t
 {
     tiny_file f;
     tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
     if (st) return st;
     if (!path || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: a path of tables and a place for them are needed");
-    *out = NULL;
     st = tiny_file_copy(ctx, path, &f);
     if (!st) {
         tinyi_cursor c = tinyi_cursor_make(f.bytes, f.n_bytes);

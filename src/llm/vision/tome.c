@@ -44,9 +44,14 @@ TINYI_FN tiny_status tinyi_tome_check(tiny_ctx *ctx, const char *name, const tin
     for (i = 0; i < left * m->batch; i++)
         if (m->to[m->from[i] * m->batch + i % m->batch] != i / m->batch)
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: output %td of image %td comes from token %ld, which goes elsewhere", name, i / m->batch, i % m->batch, (long)m->from[i]);
-    for (i = 0; i < m->r * m->batch; i++)
-        if (m->to[m->src[i] * m->batch + i % m->batch] != m->to[m->dst[i] * m->batch + i % m->batch] || m->src[i] == m->dst[i])
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: pair %td of image %td, tokens %ld and %ld, does not meet", name, i / m->batch, i % m->batch, (long)m->src[i], (long)m->dst[i]);
+    for (i = 0; i < m->r * m->batch; i++) {
+        const tiny_idx b = i % m->batch;
+        tiny_idx k;
+        if (m->src[i] == m->dst[i] || m->from[m->to[m->src[i] * m->batch + b] * m->batch + b] != m->dst[i])
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: pair %td of image %td, tokens %ld and %ld, does not meet", name, i / m->batch, b, (long)m->src[i], (long)m->dst[i]);
+        for (k = b; k < i; k += m->batch)
+            if (m->src[k] == m->src[i]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: token %ld of image %td merges twice", name, (long)m->src[i], b);
+    }
     return TINY_OK;
 }
 

@@ -2,7 +2,7 @@
  *
  *     r = tllm_tome_count(t, 16, TLLM_TOME_CLASS);                        no more than there are pairs
  *     tllm_tome_match(ctx, &keys, batch, TLLM_TOME_CLASS, &match);        match: i32 (2 t + r, batch), keys (t, batch heads, d)
- *     tllm_tome_merge(ctx, &x, &size, &match, NULL, &y);                  (llm/vision/pyra.h) y (t - r, batch, d)
+ *     tllm_tome_merge(ctx, &x, &size, &match, NULL, &y);                  (llm/vision/merge.h) y (t - r, batch, d)
  *     tllm_tome_sizes(ctx, &size, &match, &next);                         how many tokens each one stands for
  *     to = tllm_tome_part(&match, t, TLLM_TOME_TO);
  *     tllm_tome_unmerge(ctx, &y, &to, &x);                                the merged value back to all it was made of
@@ -34,9 +34,9 @@ TINY_API tiny_tensor tllm_tome_part(const tiny_tensor *match, tiny_idx t, tllm_t
  * a length, or whose length is no finite number, is alike to nothing: 0. Of equals the first. match must be dense; its shape says r. */
 TINY_API tiny_status tllm_tome_match(tiny_ctx *ctx, const tiny_tensor *keys, tiny_idx batch, unsigned flags, const tiny_tensor *match);
 
-/* next (t - r, batch): sums of size (t, batch); f32 or f64, dense */
+/* next (t - r, batch): sums of size (t, batch); f32 or f64, dense; next may not lie on size */
 TINY_API tiny_status tllm_tome_sizes(tiny_ctx *ctx, const tiny_tensor *size, const tiny_tensor *match, const tiny_tensor *next);
-/* x[k] = y[to[k]] for each image; x (t, batch, d), y (fewer, batch, d), to (t, batch) i32: a part TO, or what track has joined */
+/* x[k] = y[to[k]] for each image; x (t, batch, d), y (fewer, batch, d), to (t, batch) i32: a part TO, or what track has joined; x may not lie on y */
 TINY_API tiny_status tllm_tome_unmerge(tiny_ctx *ctx, const tiny_tensor *y, const tiny_tensor *to, const tiny_tensor *x);
 /* Which output holds each token of the beginning: place (t at the beginning, batch) i32 dense; match NULL: each token itself, else one merge more. */
 TINY_API tiny_status tllm_tome_track(tiny_ctx *ctx, const tiny_tensor *place, const tiny_tensor *match, tiny_idx t);

@@ -372,6 +372,7 @@ TINY_API tiny_status tllm_vit_right(tiny_ctx *ctx, const tllm_vit_task *task, ti
             x.data = (unsigned char *)x.data + (size_t)((first + i) * x.stride[0]) * tiny_dtype_bytes(x.dtype);
             y = tinyi_vit_logits(tape, task, &x);
             st = tiny_tape_status(tape);
+            if (!st && (y.rank != 2 || y.dim[0] != x.dim[0])) st = tinyi_fail(ctx, TINY_E_SHAPE, "vit: a network must leave logits (images, classes)");
             if (!st && turn) tinyi_vit_count(&y, (const int32_t *)task->labels->data + (first + i) * task->labels->stride[0], task->labels->stride[0], &sum);
             if (!turn) break;
             tiny_tape_release(tape, mark);

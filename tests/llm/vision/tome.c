@@ -295,6 +295,18 @@ static void test_bad(void)
     T_OK(tllm_tome_match(ctx, &keys, 1, 0, &match));
     m[11] = m[12];
     T_STATUS(tllm_tome_sizes(ctx, &sx, &match, &sn), TINY_E_ARGUMENT, "does not meet");
+    {                                       /* each pair meets, but token 2 goes in twice, and 3 nowhere */
+        static const int32_t lost[8] = { 0, 1, 2, 2, 0, 1, 2, 2 };
+        memcpy(m, lost, sizeof lost);
+        m[8] = 3;
+        match.dim[0] = 9;
+        sx.dim[0] = 4;
+        sn.dim[0] = 3;
+        T_STATUS(tllm_tome_sizes(ctx, &sx, &match, &sn), TINY_E_ARGUMENT, "does not meet");
+        match.dim[0] = 13;
+        sx.dim[0] = 6;
+        sn.dim[0] = 5;
+    }
     T_OK(tllm_tome_match(ctx, &keys, 1, 0, &match));
     at[3] = 6;
     T_STATUS(tllm_tome_track(ctx, &place, &match, 6), TINY_E_ARGUMENT, "token 3 stands at 6 of 6");
