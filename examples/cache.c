@@ -29,7 +29,7 @@ static const char usage[] =
     "  --numbers N      that a token has in the cache; 65536 without this (32 layers, 8 heads of 128)\n"
     "  --recompute S    seconds to compute a chunk from its text; 0.9 without this\n"
     "  --traces N       links, each with speeds between 0.1 and 10 Gbit/s; 20 without this\n"
-    "  --seed S         of these speeds; 1 without this\n";
+    "  --seed S         of these speeds; 0 without this\n";
 
 static int wrong(const char *what, const char *value)
 {
