@@ -50,6 +50,16 @@ void b_free(void *p)
     free(raw);
 }
 
+tiny_tensor b_head(const tiny_tensor *x, tiny_idx h)
+{
+    tiny_tensor t = *x;
+    t.data = (float *)x->data + h * x->stride[1];
+    t.rank = 2;
+    t.dim[1] = x->dim[2];
+    t.stride[1] = x->stride[2];
+    return t;
+}
+
 void b_shape(b_row *row, const char *format, ...)
 {
     va_list args;

@@ -45,6 +45,7 @@ void b_svg(const char *name, const char *title, const char *x_label, const char 
 tiny_ctx *b_ctx(tiny_target target, int threads);   /* never NULL: the bench ends with the sentence */
 void *b_alloc(size_t bytes);        /* 64-byte aligned, filled with small numbers as floats; never NULL */
 void b_free(void *p);               /* what b_alloc gave, or NULL */
+tiny_tensor b_head(const tiny_tensor *x, tiny_idx h);   /* (tokens, numbers) of head h of x (tokens, heads, numbers) */
 void b_must(tiny_ctx *ctx, tiny_status status);
 double b_now(void);                 /* seconds */
 

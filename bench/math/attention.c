@@ -13,15 +13,6 @@ static void ba_run(void *arg)
     ba_arg *a = (ba_arg *)arg;
     b_must(a->ctx, tiny_attention(a->ctx, &a->q, &a->k, &a->v, NULL, &a->p, &a->o));
 }
-static tiny_tensor ba_head(const tiny_tensor *x, tiny_idx h)
-{
-    tiny_tensor t = *x;
-    t.data = (float *)x->data + h * x->stride[1];
-    t.rank = 2;
-    t.dim[1] = x->dim[2];
-    t.stride[1] = x->stride[2];
-    return t;
-}
 static void ba_naive(void *arg)
 {
     ba_arg *a = (ba_arg *)arg;
@@ -29,7 +20,7 @@ static void ba_naive(void *arg)
     tiny_idx h;
     memset(&p, 0, sizeof p);
     for (h = 0; h < a->q.dim[1]; h++) {
-        tiny_tensor q = ba_head(&a->q, h), k = ba_head(&a->k, h), v = ba_head(&a->v, h), o = ba_head(&a->o, h), kt = tiny_tensor_swap(k, 0, 1);
+        tiny_tensor q = b_head(&a->q, h), k = b_head(&a->k, h), v = b_head(&a->v, h), o = b_head(&a->o, h), kt = tiny_tensor_swap(k, 0, 1);
         b_must(a->ctx, tiny_matmul(a->ctx, &q, &kt, NULL, TINY_ACT_NONE, &a->s));
         if (a->p.causal) b_must(a->ctx, tiny_add(a->ctx, &a->s, &a->mask, &a->s));
         p.scale = 1.0f / sqrtf((float)a->q.dim[2]);

@@ -14,15 +14,6 @@ static void bw_tiles(void *arg)
     bw_arg *a = (bw_arg *)arg;
     b_must(a->ctx, tiny_attention(a->ctx, &a->q, &a->k, &a->v, NULL, &a->p, &a->o));
 }
-static tiny_tensor bw_head(const tiny_tensor *x, tiny_idx h)
-{
-    tiny_tensor t = *x;
-    t.data = (float *)x->data + h * x->stride[1];
-    t.rank = 2;
-    t.dim[1] = x->dim[2];
-    t.stride[1] = x->stride[2];
-    return t;
-}
 static void bw_rows(void *arg)
 {
     bw_arg *a = (bw_arg *)arg;
@@ -31,7 +22,7 @@ static void bw_rows(void *arg)
     memset(&p, 0, sizeof p);
     p.scale = 1.0f / sqrtf((float)a->q.dim[2]);
     for (h = 0; h < a->q.dim[1]; h++) {
-        tiny_tensor q = bw_head(&a->q, h), k = bw_head(&a->k, h), v = bw_head(&a->v, h), o = bw_head(&a->o, h), kt = tiny_tensor_swap(k, 0, 1);
+        tiny_tensor q = b_head(&a->q, h), k = b_head(&a->k, h), v = b_head(&a->v, h), o = b_head(&a->o, h), kt = tiny_tensor_swap(k, 0, 1);
         b_must(a->ctx, tiny_matmul(a->ctx, &q, &kt, NULL, TINY_ACT_NONE, &a->s));
         b_must(a->ctx, tiny_softmax(a->ctx, &a->s, &p, &a->s));
         if (a->w.s != 0.0f) b_must(a->ctx, tiny_twist(a->ctx, &a->s, NULL, &a->w, &a->s));
