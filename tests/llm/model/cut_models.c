@@ -1,0 +1,150 @@
+/* tests/llm/model/cut_models.c - the models of ../shared/oracle/llm over 2 and 4 ranks: norms behind a half, fused matrices, windows, biases, norms of heads
+ *
+ * Truth    the same model whole, on one rank, which oracle.c holds against its golden numbers. A model is the same cut, or refused in a
+ *          sentence; those that must not be refused are named here.                                                          */
+#include "t.h"
+
+enum { TOKENS = 11, MOST = 4 };
+
+typedef struct run { const char *path; int world; tiny_local *local; tiny_idx n_out; float *logits[MOST]; tiny_status st[MOST]; char says[MOST][300]; } run;
+
+/* tokens of a text in two pieces: a prompt, and steps */
+static tiny_status forward(tllm_state *s, const tllm_about *about, float *logits)
+{
+    int32_t token[TOKENS];
+    tiny_status st;
+    int i;
+    for (i = 0; i < TOKENS; i++) token[i] = (int32_t)((i * 37 + 5) % about->n_vocab);
+    st = tllm_forward(s, token, TOKENS - 2, 0, TOKENS - 2, logits);
+    for (i = TOKENS - 2; i < TOKENS && !st; i++) st = tllm_forward(s, token + i, 1, i, 1, logits + i * about->n_out);
+    return st;
+}
+
+static void on_rank(int rank, void *arg)
+{
+    run *r = (run *)arg;
+    tiny_ctx *ctx = t_rank_ctx(TINY_TARGET_AUTO);
+    tllm_gguf *file = NULL;
+    tllm_model *model = NULL;
+    tllm_state *s = NULL;
+    tllm_state_desc d;
+    tiny_comm_desc cd;
+    tllm_about about;
+    tiny_status st = TINY_OK;
+    memset(&d, 0, sizeof d);
+    memset(&cd, 0, sizeof cd);
+    d.n_ctx = 32;
+    cd.timeout_ns = UINT64_C(600000000000);
+    cd.n_most = 1 << 16;
+    if (r->local) {
+        cd.net = tiny_local_net(r->local, rank);
+        st = tiny_comm_open(ctx, &cd, &d.comm);
+    }
+    if (!st) st = tllm_gguf_open(ctx, r->path, &file);
+    if (!st) st = tllm_model_open(ctx, file, &model);
+    if (!st) tllm_model_about(model, &about);
+    if (!st && r->world > 1) st = tllm_model_cut(ctx, model, rank, r->world);
+    if (!st) st = tllm_state_open(ctx, model, &d, &s);
+    if (!st) st = forward(s, &about, r->logits[rank]);
+    r->st[rank] = st;
+    (void)snprintf(r->says[rank], sizeof r->says[rank], "%s", tiny_ctx_message(ctx));
+    tllm_state_close(ctx, s);
+    tllm_model_close(ctx, model);
+    tllm_gguf_close(ctx, file);
+    tiny_comm_close(d.comm);
+    tiny_ctx_close(ctx);
+}
+
+/* 1: cut and the same. 0: refused, and said why, or wrong. */
+static int compare(const char *path, const char *name, const tllm_about *about, int world)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    const int n = TOKENS * (int)about->n_out;
+    tiny_local_desc line;
+    run whole, r;
+    double size = 0.0, off = 0.0;
+    int i, k, refused = 0;
+    memset(&whole, 0, sizeof whole);
+    memset(&line, 0, sizeof line);
+    whole.path = path;
+    whole.world = 1;
+    whole.logits[0] = t_guarded((size_t)n);
+    on_rank(0, &whole);
+    if (!T_EQ_INT(whole.st[0], TINY_OK)) { printf("  %s: %s\n", name, whole.says[0]); return 0; }
+    r = whole;
+    r.world = world;
+    for (i = 0; i < world; i++) r.logits[i] = t_guarded((size_t)n);
+    line.world = world;
+    line.queue_bytes = 1 << 18;
+    T_OK(tiny_local_open(ctx, &line, &r.local));
+    k = t_ranks(world, on_rank, &r);
+    tiny_local_close(ctx, r.local);
+    t_close(ctx);
+    if (!k) return 0;
+    for (i = 0; i < world; i++) refused += r.st[i] != TINY_OK;
+    if (refused) {
+        T_EQ_INT(refused, world);
+        for (i = 0; i < world; i++) if (!strstr(r.says[i], "cut over ranks") && !strstr(r.says[i], "divided by") && !strstr(r.says[i], " columns: ")) t_fail(__FILE__, __LINE__, "%s over %d ranks: %s", name, world, r.says[i]);
+        return 0;
+    }
+    for (k = 0; k < n; k++) size = fmax(size, fabs((double)whole.logits[0][k]));
+    for (i = 0; i < world; i++) {
+        T_SAME(r.logits[i], r.logits[0], n);
+        T_WALLS(r.logits[i], n);
+        for (k = 0; k < n; k++) { const double d = fabs((double)r.logits[i][k] - (double)whole.logits[0][k]); if (!(d <= off)) off = d; }
+    }
+    if (!T_CLOSE(off, 0.0, 5e-6 * (1.0 + size))) { printf("  %s over %d ranks\n", name, world); return 0; }
+    return 1;
+}
+
+static void test_models(void)
+{
+    static const char *const must[] = { "llama", "qwen2", "qwen3", "gemma2", "phi3", "seed_oss", "internlm2", "smollm3", "gpt2", "llama-bf16", "llama-f16" };
+    const char *index = t_shared("oracle/llm/index.tsv");
+    static char line[65536], last[80], cut[2][4000];
+    int n_models = 0, n_cut[2] = { 0, 0 }, world;
+    size_t k;
+    FILE *f = index ? fopen(index, "r") : NULL;
+    if (!f) return;
+    while (fgets(line, sizeof line, f)) {
+        char name[80], path[120];
+        const char *at;
+        tllm_gguf *g = NULL;
+        tllm_model *m = NULL;
+        tllm_about about;
+        tiny_ctx *ctx;
+        if (sscanf(line, "%79[^\t]", name) != 1 || !strcmp(name, "name") || !strcmp(name, last)) continue;
+        (void)snprintf(last, sizeof last, "%s", name);
+        (void)snprintf(path, sizeof path, "oracle/llm/%s.gguf", name);
+        at = t_shared(path);
+        if (!at) continue;
+        ctx = t_ctx(TINY_TARGET_AUTO, 1);
+        T_OK(tllm_gguf_open(ctx, at, &g));
+        T_OK(tllm_model_open(ctx, g, &m));
+        tllm_model_about(m, &about);
+        tllm_model_close(ctx, m);
+        tllm_gguf_close(ctx, g);
+        t_close(ctx);
+        if (about.is_encoder || about.has_decoder || about.output != TLLM_LOGITS) continue;
+        n_models++;
+        for (world = 2; world <= MOST; world += 2)
+            if (compare(at, name, &about, world) == 1) {
+                char *list = cut[world / 4];
+                n_cut[world / 4]++;
+                (void)snprintf(list + strlen(list), sizeof cut[0] - strlen(list), " %s ", name);
+            }
+    }
+    (void)fclose(f);
+    for (k = 0; k < T_COUNT(must); k++) {
+        char name[80];
+        (void)snprintf(name, sizeof name, " %s ", must[k]);
+        if (!strstr(cut[0], name)) t_fail(__FILE__, __LINE__, "%s is refused over 2 ranks", must[k]);
+    }
+    printf("  models: %d of %d over 2 ranks, %d over 4\n", n_cut[0], n_models, n_cut[1]);
+}
+
+int main(void)
+{
+    T_RUN(test_models);
+    return t_done();
+}
