@@ -153,6 +153,26 @@ static void test_generate(void)
     COMPLAINS("a second prompt");
 }
 
+/* --sparse: the same story from the columns of the neurons that fired; a network that is never silent is refused */
+static void test_sparse(void)
+{
+    static char whole[4000];
+    unsigned long long sparse = 0, all = 0;
+    double fired = 0.0;
+    const char *told;
+    if (!is_there()) return;
+    T_EQ_INT(run("", "generate examples/models/story-latent.gguf 'one day , Ella was in the' --n 30 --temp 0 --threads 1 --target reference"), 0);
+    (void)snprintf(whole, sizeof whole, "%.3999s", said);
+    T_EQ_INT(run("", "generate examples/models/story-latent.gguf 'one day , Ella was in the' --n 30 --temp 0 --threads 1 --target reference --sparse --stats"), 0);
+    T_EQ_TEXT(said, whole);
+    told = strstr(errors, "end: ");
+    told = told ? strchr(told, '\n') : NULL;
+    T_EQ_INT(told ? sscanf(told, " %lf of 100 neurons fired; %llu of %llu products", &fired, &sparse, &all) : 0, 3);
+    T_TRUE(fired > 1.0 && fired < 60.0 && sparse > 0 && sparse <= all);
+    T_EQ_INT(run("", "generate examples/models/story-small.gguf x --n 3 --sparse"), 1);
+    COMPLAINS("squared ReLU");
+}
+
 static void test_adapters(void)
 {
     const char *m = t_shared("oracle/llm/llama.gguf");
@@ -551,6 +571,7 @@ int main(void)
     T_RUN(test_missing);
     T_RUN(test_resume);
     T_RUN(test_generate);
+    T_RUN(test_sparse);
     T_RUN(test_adapters);
     T_RUN(test_perplexity);
     T_RUN(test_embed);
