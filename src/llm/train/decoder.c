@@ -607,8 +607,7 @@ static void tinyi_dec_target(const tinyi_dec_run *r, tllm_story *story, int *is_
     *is_story = *is_story && tllm_story_take(story, next, NULL, &tag);
     if (!r->m->exact || !*is_story) p[next] -= 1.0f;
     else for (i = 0; i < items.n; i++) p[items.token[i]] -= (float)items.weight[i] / (float)items.total;
-    if (*is_story && tag == TLLM_STORY_COUNT) weight *= r->m->stress;
-    if (*is_story && tag >= TLLM_STORY_PLACE && tag <= TLLM_STORY_COLOUR) weight *= r->m->stress > 1.0f ? 2.0f * r->m->stress : 1.0f;
+    if (*is_story && tag >= TLLM_STORY_PLACE && tag <= TLLM_STORY_COLOUR) weight *= r->m->stress;
     r->kernel->scale_f32(p, p, (size_t)r->m->vocab, weight, 0.0f);
 }
 

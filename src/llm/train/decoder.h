@@ -27,7 +27,7 @@ typedef struct tinyi_dec {
     float theta, eps;
     const float *turn;                      /* (context, d_turn / 2, 2) cosine and sine */
     int exact;                              /* the gradient asks for what may follow, as the grammar has it, not for what was drawn */
-    float stress;                           /* how many times a count weighs in the gradient; what is asked more seldom, twice that */
+    float stress;                           /* how many times a place, yes or no, comparison or colour weighs in the gradient */
 } tinyi_dec;
 
 /* Where a tensor lies among the weights: rows (out) of cols (in), or one row. */

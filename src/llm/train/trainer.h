@@ -44,7 +44,7 @@ typedef struct tllm_train_desc {            /* zero: the value in brackets */
     double clip;                            /* most length of all gradients together [1] */
     double spread;                          /* of the first numbers of the embedding [0.5]; the last norm starts at 1 / (spread sqrt(embedding)), at most 1 */
     int exact;                              /* 1: the gradient asks for all that the grammar lets follow, each with its probability; 0: for what was drawn [0] */
-    double stress;                          /* weight, in the gradient, of a count that must be known; twice that of place, yes or no, comparison, colour [1] */
+    double stress;                          /* weight, in the gradient, of what is seldom asked: place, yes or no, comparison, colour [1] */
     double rope_base, norm_eps;             /* [10000, 1e-5] */
     uint64_t seed;                          /* of the first weights and of the stories [1] */
 } tllm_train_desc;

@@ -72,7 +72,7 @@ static void twin_latent(const twin *m, double *const *w, double *x)
         for (i = 0; i < d; i++) x[t * d + i] += y[i];
     }
 }
-/* -ln p of what came; in exact training the mean of that over all that could have come, what is asked of a memory three times or six */
+/* -ln p of what came; in exact training the mean of that over all that could have come, what is seldom asked three times */
 static double twin_target(const twin *m, tllm_story *story, int32_t next, const double *p, double log_z)
 {
     tllm_story_items items;
@@ -82,7 +82,7 @@ static double twin_target(const twin *m, tllm_story *story, int32_t next, const 
     T_TRUE(tllm_story_take(story, next, NULL, &tag));
     if (!m->exact) return log_z - p[next];
     for (i = 0; i < items.n; i++) mean += (double)items.weight[i] / (double)items.total * (log_z - p[items.token[i]]);
-    return mean * (tag == TLLM_STORY_COUNT ? 3 : tag == TLLM_STORY_PLACE || tag == TLLM_STORY_YES || tag == TLLM_STORY_COMPARE || tag == TLLM_STORY_COLOUR ? 6 : 1);
+    return mean * (tag == TLLM_STORY_PLACE || tag == TLLM_STORY_YES || tag == TLLM_STORY_COMPARE || tag == TLLM_STORY_COLOUR ? 3 : 1);
 }
 
 /* its mean over the tokens of all sequences */
