@@ -94,23 +94,12 @@ TINY_API int tiny_tensor_is_dense(const tiny_tensor *t)
 
 tiny_status tinyi_tensor_reach(const tiny_tensor *t, uintptr_t *first, uintptr_t *end)
 {
-    size_t below = 0, above = 0, count = 1, wide = 0, bytes;
+    size_t below = 0, above = 0, count = 1, bytes;
     int i, empty = 0;
     if (!t || t->rank < 0 || t->rank > TINY_MAX_RANK) return TINY_E_ARGUMENT;
     bytes = tiny_dtype_bytes(t->dtype);
     if (!bytes) return TINY_E_DTYPE;
-    /* small ones, for the sake of the door: four numbers of a quarter of a size_t less two bits, times 8 bytes, always fit */
     for (i = 0; i < t->rank; i++) {
-        const size_t more = (size_t)t->dim[i] - 1, step = (size_t)t->stride[i];
-        wide |= more | step;                /* nothing, and less, is wide too */
-        above += more * step;
-    }
-    if (!(wide >> (2 * sizeof(size_t) - 2)) && t->data) {
-        *first = (uintptr_t)t->data;
-        *end = *first + (above + 1) * bytes;
-        return TINY_OK;
-    }
-    for (above = 0, i = 0; i < t->rank; i++) {
         if (t->dim[i] < 0) return TINY_E_SHAPE;
         if (t->dim[i] == 0) empty = 1;
     }
