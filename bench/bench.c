@@ -1,10 +1,11 @@
-/* bench/bench.c - the frame: turns, medians, tables, curves */
+/* bench/bench.c - the frame: turns, medians, tables, curves, the papers' headlines in two pages of docs/ */
 #include "bench.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 int b_quick, b_threads;
 static int b_keep;                          /* tables and curves go to docs/ */
@@ -142,7 +143,7 @@ void b_contest(const char *title, b_row *rows, int n_rows)
 
 void b_note(const char *format, ...)
 {
-    char text[256];
+    char text[800];
     va_list args;
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
@@ -156,6 +157,30 @@ void b_verdict(const char *what, double measured, const char *relation, double w
     int met = relation[0] == '>' ? measured >= wanted : measured <= wanted;
     b_note("%s: %.3g, wanted %s %.3g: %s", what, measured, relation, wanted, met ? "met" : "NOT MET");
     if (b_tsv) fprintf(b_tsv, "verdict\t%s\t\t\t\t%.4g\t%s\t%.4g\t%s\t\n", what, measured, relation, wanted, met ? "met" : "not met");
+}
+
+typedef struct b_line { const char *page, *headline; char measured[600], on[300]; int written; } b_line;
+static b_line b_lines[64];
+static int b_n_lines;
+
+void b_headline(const char *page, const char *headline, const char *on, const char *format, ...)
+{
+    b_line *l = &b_lines[b_n_lines];
+    va_list args;
+    if (b_n_lines == (int)(sizeof b_lines / sizeof *b_lines)) { fprintf(stderr, "bench: no place for the headline: %s\n", headline); exit(1); }
+    memset(l, 0, sizeof *l);
+    l->page = page;
+    l->headline = headline;
+    (void)snprintf(l->on, sizeof l->on, "%s", on);
+    va_start(args, format);
+    (void)vsnprintf(l->measured, sizeof l->measured, format, args);
+    va_end(args);
+    if (!*headline || !*l->on || !*l->measured || strchr(headline, '|') || strchr(l->on, '|') || strchr(l->measured, '|')) {
+        fprintf(stderr, "bench: a cell is empty, or has a bar in it: %s\n", headline);
+        exit(1);
+    }
+    b_n_lines++;
+    b_note("%s: %s", headline, l->measured);
 }
 
 /* A plain plot: frame, grid lines at powers, one polyline and one legend line a curve. */
@@ -223,6 +248,63 @@ static const char *b_machine(void)
     return name ? name : "a processor without a name";
 }
 
+static void b_line_write(FILE *f, b_line *l)
+{
+    const time_t now = time(NULL);
+    char day[16] = "";
+    const struct tm *t = gmtime(&now);
+    if (t) (void)strftime(day, sizeof day, "%Y-%m-%d", t);
+    fprintf(f, "| %s | %s | %s; `build/bench%s`, %d thread%s, %s, %s |\n", l->headline, l->measured, l->on, b_quick ? " --quick" : "", b_threads, b_threads > 1 ? "s" : "", b_machine(), day);
+    l->written = 1;
+}
+
+/* DIR/PAGE.md with the rows of this run between its two marks; written beside it and renamed */
+static void b_page(const char *dir, const char *page)
+{
+    static const char first[] = "<!-- rows: make bench -->", last[] = "<!-- end of rows -->";
+    char path[300], beside[320];
+    char *text = NULL, *at, *end;
+    size_t n = 0;
+    int inside = 0, closed = 0, i, ok, rows = 0;
+    FILE *f;
+    for (i = 0; i < b_n_lines; i++) rows += !strcmp(b_lines[i].page, page);
+    if (!rows) return;
+    (void)snprintf(path, sizeof path, "%s/%s.md", dir, page);
+    (void)snprintf(beside, sizeof beside, "%s.part", path);
+    f = fopen(path, "rb");
+    text = (char *)calloc(1, (size_t)1 << 20);
+    if (f && text) n = fread(text, 1, ((size_t)1 << 20) - 1, f);
+    if (f) (void)fclose(f);
+    if (!n || n == ((size_t)1 << 20) - 1 || !strstr(text, first) || !strstr(text, last)) {
+        printf("%s: no page with a place for headlines (%s ... %s)\n", path, first, last);
+        free(text);
+        return;
+    }
+    f = fopen(beside, "wb");
+    for (at = text; f && *at; at = end) {
+        end = strchr(at, '\n');
+        end = end ? end + 1 : at + strlen(at);
+        if (!closed && !strncmp(at, first, sizeof first - 1)) inside = 1;
+        if (inside && !strncmp(at, last, sizeof last - 1)) {        /* rows that the page did not have */
+            for (i = 0; i < b_n_lines; i++) if (!strcmp(b_lines[i].page, page) && !b_lines[i].written) b_line_write(f, &b_lines[i]);
+            inside = 0;
+            closed = 1;
+        }
+        for (i = 0; i < b_n_lines && inside; i++) {
+            const size_t m = strlen(b_lines[i].headline);
+            if (!strcmp(b_lines[i].page, page) && !strncmp(at, "| ", 2) && !strncmp(at + 2, b_lines[i].headline, m) && !strncmp(at + 2 + m, " |", 2)) break;
+        }
+        if (inside && i < b_n_lines) b_line_write(f, &b_lines[i]);
+        else (void)fwrite(at, 1, (size_t)(end - at), f);
+    }
+    ok = f && closed && !ferror(f);
+    if (f && fclose(f)) ok = 0;
+    ok = ok && !rename(beside, path);
+    if (!ok) (void)remove(beside);
+    printf(ok ? "%s: %d headlines\n" : "%s could not be written: %d headlines are only printed\n", path, rows);
+    free(text);
+}
+
 #define B_SECTIONS(S) S(limits) S(door) S(elem) S(softmax) S(norm) S(matmul) S(matvec) S(matmul_i8) S(conv) S(layout) S(linalg) S(fft) S(attention) S(twist) S(edges) S(graph) S(a2q) S(train) S(token) S(format) S(sample) S(template) S(paged) S(latent) S(sparse) S(tree) S(gla) S(vision) S(fusemax) S(ladder) S(kvcodec) S(neighbour)
 #define B_DECLARE(name) void bench_##name(void);
 B_SECTIONS(B_DECLARE)
@@ -234,7 +316,7 @@ static const struct { const char *name; void (*run)(void); } b_sections[] = {
 
 int main(int argc, char **argv)
 {
-    const char *only = NULL, *name = NULL;
+    const char *only = NULL, *name = NULL, *pages = NULL;
     char path[200];
     char report[256];
     tiny_ctx *ctx;
@@ -246,11 +328,13 @@ int main(int argc, char **argv)
         else if (!strcmp(argv[a], "--no-save")) keep = 0;
         else if (!strcmp(argv[a], "--only") && a + 1 < argc) only = argv[++a];
         else if (!strcmp(argv[a], "--keep") && a + 1 < argc) name = argv[++a];
+        else if (!strcmp(argv[a], "--pages") && a + 1 < argc) pages = argv[++a];
         else if (!strcmp(argv[a], "--threads") && a + 1 < argc) b_threads = atoi(argv[++a]);
         else {
-            printf("usage: build/bench [--quick] [--only SECTION] [--threads N] [--no-save | --keep NAME]\nsections:");
+            printf("usage: build/bench [--quick] [--only SECTION] [--threads N] [--no-save | --keep NAME] [--pages DIR]\nsections:");
             for (i = 0; i < sizeof b_sections / sizeof *b_sections; i++) printf(" %s", b_sections[i].name);
-            printf("\nA whole run writes docs/bench.tsv, docs/bench.md and docs/*.svg; a quick one, or one of a section, only with --keep NAME: docs/NAME.*.\n");
+            printf("\nA whole run writes docs/bench.tsv, docs/bench.md and docs/*.svg; a quick one, or one of a section, only with --keep NAME: docs/NAME.*.\n"
+                   "The papers' headlines go into attention.md and graphs.md of docs/ after a whole run, of DIR with --pages DIR.\n");
             return strcmp(argv[a], "--help") != 0;
         }
     }
@@ -262,6 +346,7 @@ int main(int argc, char **argv)
     tiny_ctx_close(ctx);
     if (!name && !only && !b_quick) name = "bench";
     b_keep = keep && name;
+    if (b_keep && !only && !b_quick && !pages) pages = "docs";
     if (b_keep) {
         (void)snprintf(path, sizeof path, "docs/%s.tsv", name);
         b_tsv = fopen(path, "w");
@@ -284,6 +369,10 @@ int main(int argc, char **argv)
     }
     if (b_tsv) (void)fclose(b_tsv);
     if (b_md) (void)fclose(b_md);
+    if (pages) {
+        b_page(pages, "attention");
+        b_page(pages, "graphs");
+    }
     if (!ran) printf("there is no section %s\n", only);
     return ran ? 0 : 1;
 }

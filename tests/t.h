@@ -87,6 +87,8 @@ static struct {
     tiny_target target;                     /* 0 when it runs once */
     int passed, failed, skipped;            /* tests */
     int checks_failed, was_skipped;         /* in this one */
+    const char *proof[24];                  /* what it shows, if it passes */
+    size_t n_proof;
     tiny_ctx *ctx;                          /* opened last */
     uint64_t rand_at;
     struct t_block *blocks;
@@ -166,6 +168,9 @@ T_FN int t_status(tiny_status got, tiny_status want, const char *part, const cha
 #define T_OK(call) T_STATUS(call, TINY_OK, NULL)
 #define T_RAN_ON(ctx, target) t_ran_on(ctx, target, __FILE__, __LINE__)
 #define T_SKIP(why) t_skip(why)
+/* The test has come to its end and shows an item of a Proof of the specifications, so many words of it: T_PROOF("attention 3", "KV bytes counted
+ * are N_tree"). One line of the source; tests/run.sh counts them for each entry, and none of a program with a failure. */
+#define T_PROOF(entry, item) t_proof(entry ": " item, __FILE__, __LINE__)
 
 T_FN void t_use(tiny_ctx *ctx) { t_now.ctx = ctx; }
 
@@ -180,6 +185,12 @@ T_FN void t_skip(const char *why)
 {
     printf("skipped: %s: %s\n", t_now.test ? t_now.test : "main", why);
     t_now.was_skipped = 1;
+}
+
+T_FN void t_proof(const char *what, const char *file, int line)
+{
+    if (t_now.n_proof == T_COUNT(t_now.proof)) t_fail(file, line, "too many proofs in a test");
+    else t_now.proof[t_now.n_proof++] = what;
 }
 
 /* ---- memory that lives as long as the test ------------------------------------------------------------------ */
@@ -528,16 +539,21 @@ T_FN void t_begin(const char *name, tiny_target target)
     t_now.test = name;
     t_now.target = target;
     t_now.checks_failed = t_now.was_skipped = 0;
+    t_now.n_proof = 0;
     t_now.rand_at = 0;
     memset(&t_alloc, 0, sizeof t_alloc);
 }
 T_FN void t_end(void)
 {
+    size_t i;
     if (t_alloc.live_blocks) t_fail(__FILE__, __LINE__, "%ld blocks, %lu bytes were never given back", t_alloc.live_blocks, (unsigned long)t_alloc.live_bytes);
     if (t_now.checks_failed > 8) printf("    and %d more\n", t_now.checks_failed - 8);
     if (t_now.checks_failed) t_now.failed++;
     else if (t_now.was_skipped) t_now.skipped++;
-    else t_now.passed++;
+    else {
+        t_now.passed++;
+        for (i = 0; i < t_now.n_proof; i++) printf("proof: %s [%s]\n", t_now.proof[i], t_now.target ? tiny_target_name(t_now.target) : "once");
+    }
     t_free_blocks();
     t_now.test = NULL;
     t_now.target = TINY_TARGET_AUTO;

@@ -4,6 +4,7 @@
  * the same tile; "tiny_attention" is what a user of the 1-pass cascade gets. One thread: rows of a panel and not threads are compared.  */
 #include "../bench.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { BF_DIM = 64, BF_QUERIES = 1024, BF_TILES = 20 };
@@ -71,7 +72,8 @@ void bench_fusemax(void)
     double model[BF_TILES], measured[BF_TILES];
     b_row r[BF_TILES];
     bf_arg a[BF_TILES];
-    tiny_idx len;
+    double times[2] = { 0, 0 }, best = 0, bytes[2] = { 0, 0 };
+    tiny_idx len, last = 0;
     int i;
     for (len = 1024; len <= (b_quick ? 1024 : 16384); len *= 4) {
         for (i = 0; i < 5; i++) {
@@ -91,6 +93,12 @@ void bench_fusemax(void)
         b_contest("FuseMax: passes over the keys, 64 queries x 128 keys a tile", r, 5);
         b_note("keeps near: 1-pass %zu KB, 2-pass %zu KB, deferred %zu KB, 3-pass %zu KB; beyond the buffer: %.0f, %.0f, %.0f, %.0f MB", n[0].live_bytes >> 10, n[1].live_bytes >> 10,
                n[2].live_bytes >> 10, n[3].live_bytes >> 10, r[0].bytes * 1e-6, r[1].bytes * 1e-6, r[2].bytes * 1e-6, r[3].bytes * 1e-6);
+        last = len;
+        times[0] = r[3].median_ns / r[0].median_ns;
+        times[1] = r[2].median_ns / r[0].median_ns;
+        best = fmin(r[3].median_ns, fmin(r[2].median_ns, r[1].median_ns)) / r[4].median_ns;
+        bytes[0] = r[3].bytes * 1e-6;
+        bytes[1] = r[0].bytes * 1e-6;
         b_verdict("3-pass / 1-pass, same steps", r[3].median_ns / r[0].median_ns, ">", len > 1024 ? 1.2 : 1.0);
         b_verdict("deferred division / 1-pass, same steps", r[2].median_ns / r[0].median_ns, ">", 1.0);
         b_verdict("best of 3 and 2 passes / tiny_attention", fmin(r[3].median_ns, fmin(r[2].median_ns, r[1].median_ns)) / r[4].median_ns, ">", 1.0);
@@ -109,6 +117,13 @@ void bench_fusemax(void)
     }
     b_contest("FuseMax: twenty tiles of the 1-pass cascade, 1024x1024 d64", r, BF_TILES);
     for (i = 0; i < BF_TILES; i++) measured[i] = r[i].median_ns;
+    {
+        char on[120];
+        (void)snprintf(on, sizeof on, "%d queries, %td keys of %d, one head, one thread; on the same steps; 1.2 to 2 was expected beyond the cache", BF_QUERIES, last, BF_DIM);
+        b_headline("attention", "FuseMax: attention 6.7 times faster than FLAT (on its accelerator)", on,
+                   "3-pass / 1-pass %.2f in time, deferred division / 1-pass %.2f, best of the others / tiny_attention %.2f; %.0f MB beyond the buffer by 3 passes, %.0f by one; the model's ranking of 20 tiles: Spearman %.2f", times[0],
+                   times[1], best, bytes[0], bytes[1], bf_spearman(model, measured, BF_TILES));
+    }
     b_verdict("Spearman: the model's ranking of tiles and the measured one", bf_spearman(model, measured, BF_TILES), ">", 0.7);
     tiny_ctx_close(ctx);
 }

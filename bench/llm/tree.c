@@ -51,6 +51,7 @@ void bench_tree(void)
     };
     tiny_ctx *ctx = b_ctx(TINY_TARGET_AUTO, b_threads);
     const char *target = tiny_target_name(tiny_op_target(ctx, TINY_OP_ATTENTION));
+    double fewer[5], faster[5];
     tiny_idx e;
     for (e = 0; e < (tiny_idx)(sizeof each / sizeof *each); e++) {
         const tiny_idx n_block = PROMPT / PAGE + LEAVES * (OWN / PAGE + 2), H = each[e].heads, n = each[e].n;
@@ -114,8 +115,14 @@ void bench_tree(void)
                100.0 * (1.0 - (double)c.n_tree / (double)c.n_path), c.n_part, c.n_pair - c.n_needed, c.n_pair);
         if (n == 20 && H == 8) b_verdict("b=20, prompt 4096: each leaf by itself / tree", r[1].median_ns / r[0].median_ns, ">", 2.0);
         if (!each[e].own) b_verdict("64 draft tokens, prompt 4096: one by one / tree", r[1].median_ns / r[0].median_ns, ">", 3.0);
+        fewer[e] = 100.0 * (1.0 - (double)c.n_tree / (double)c.n_path);
+        faster[e] = r[1].median_ns / r[0].median_ns;
         tllm_tree_plan_close(ctx, plan);
         tllm_pages_close(ctx, pages);
     }
+    b_headline("attention", "DeFT: 73 to 99 % fewer bytes of keys and values", "prompt of 4096, 100 tokens a leaf, 8 key heads of 64, f16 pages of 16; the counter is the cells of the tree",
+               "%.1f %% (8 leaves), %.1f %% (20), %.1f %% (50), %.1f %% (64 draft tokens)", fewer[0], fewer[1], fewer[2], fewer[4]);
+    b_headline("attention", "DeFT: attention up to 3.59 times faster", "against each leaf by itself on the same pages, blocks of 256", "8 leaves %.2f, 20 %.2f, 50 %.2f; 20 with groups of 4 heads %.2f; 64 draft tokens %.2f",
+               faster[0], faster[1], faster[2], faster[3], faster[4]);
     tiny_ctx_close(ctx);
 }

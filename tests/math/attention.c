@@ -34,6 +34,8 @@ static void test_worked(tiny_target target)
     T_CLOSE(o[4], 3.322411, 2e-6);
     T_CLOSE(o[5], 4.322411, 2e-6);
     t_close(ctx);
+    T_PROOF("attention 0", "worked case: O of three causal queries");
+    T_PROOF("attention 0", "worked case: row 2 with soft-cap 2");
 }
 
 /* the bound of the specification: 2e-5 max|v| for unit variance and d <= 128 */
@@ -57,6 +59,7 @@ static void test_against_reference(tiny_target target)
     }
     t_close(plain);
     t_close(ctx);
+    T_PROOF("attention 0", "the fast form is within 2e-5 max v of the reference");
 }
 
 /* one value for all keys is the answer whatever the scores; a query that sees nothing gives zeros; hidden keys may hold anything */
@@ -80,13 +83,14 @@ static void test_invariants(tiny_target target)
     T_SAME(o, o2, 24);
     T_TRUE(o2[31] != o2[31]);
     t_close(ctx);
+    T_PROOF("attention 0", "bad input: a row with every key masked gives zeros");
 }
 
 /* Views of stride 0 name more numbers than a workspace can hold: the sizes of a tile must not wrap. */
-static void test_longer_than_memory(void)
+static void test_longer_than_memory(tiny_target target)
 {
     static const int shift[] = { 48, 55, 57, 58, 59 };
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_ctx *ctx = t_ctx(target, 1);
     float one[1] = { 1 }, out[1] = { 5 };
     int8_t byte[1] = { 1 };
     int32_t sum[64] = { 5 };
@@ -104,6 +108,7 @@ static void test_longer_than_memory(void)
         T_TRUE(out[0] == 5 && sum[0] == 5);
     }
     t_close(ctx);
+    T_PROOF("attention 0", "bad input: sizes that overflow size_t");
 }
 
 /* What is not finite: a hidden key, by bias or by order, does not matter whatever its value holds; one that is seen does, and
@@ -136,11 +141,12 @@ static void test_not_finite(tiny_target target)
         }
     }
     t_close(ctx);
+    T_PROOF("attention 0", "bad input: NaN in k reaches only the rows that may see it");
 }
 
-static void test_refused(void)
+static void test_refused(tiny_target target)
 {
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_ctx *ctx = t_ctx(target, 1);
     float x[64] = { 0 }, o[64];
     tiny_tensor q = tiny_tensor_3d(x, TINY_F32, 2, 3, 4), k = tiny_tensor_3d(x, TINY_F32, 2, 2, 4), y = tiny_tensor_3d(o, TINY_F32, 2, 3, 4), b = tiny_tensor_2d(x, TINY_F32, 3, 2);
     tiny_attention_params p;
@@ -156,7 +162,13 @@ static void test_refused(void)
     T_STATUS(tiny_attention(ctx, &q, &k, &k, NULL, &p, &y), TINY_E_ARGUMENT, "softcap -1");
     p.softcap = NAN;
     T_STATUS(tiny_attention(ctx, &q, &k, &k, NULL, &p, &y), TINY_E_ARGUMENT, "must be finite");
+    T_STATUS(tiny_attention(ctx, NULL, &k, &k, NULL, NULL, &y), TINY_E_ARGUMENT, "input 0 is missing");
+    T_STATUS(tiny_attention(ctx, &q, &k, NULL, NULL, NULL, &y), TINY_E_ARGUMENT, "input 2 is missing");
+    T_STATUS(tiny_attention(ctx, &q, &k, &k, NULL, NULL, NULL), TINY_E_ARGUMENT, "output 0 is missing");
+    T_STATUS(tiny_attention(NULL, &q, &k, &k, NULL, NULL, &y), TINY_E_ARGUMENT, NULL);
     t_close(ctx);
+    T_PROOF("attention 0", "bad input: query heads no multiple of key heads");
+    T_PROOF("attention 0", "bad input: null pointers");
 }
 
 int main(void)
@@ -164,8 +176,8 @@ int main(void)
     T_RUN_TARGETS(test_worked);
     T_RUN_TARGETS(test_against_reference);
     T_RUN_TARGETS(test_invariants);
-    T_RUN(test_longer_than_memory);
+    T_RUN_TARGETS(test_longer_than_memory);
     T_RUN_TARGETS(test_not_finite);
-    T_RUN(test_refused);
+    T_RUN_TARGETS(test_refused);
     return t_done();
 }

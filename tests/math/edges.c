@@ -272,6 +272,148 @@ static void test_fused(tiny_target target)
     }
     (void)ones;
     t_close(ctx);
+    T_PROOF("graphs 0", "fused equals unfused attention");
+    T_PROOF("graphs 0", "softmax rows sum to 1");
+}
+
+/* The loops that the formulas are, in double, on rows of 0 to 60 edges: every kernel is within 4 deg eps of the sum of the sizes of what it adds. Scores
+ * of c numbers below 1 are off by c^2 eps, which weights feel twice. */
+static void test_triple_loop(tiny_target target)
+{
+    enum { N = 61, S = 50, MOST = 60 * N };
+    static const int widths[] = { 1, 5, 8, 16, 33, 64, 100 };
+    tiny_ctx *ctx = t_ctx(target, 2);
+    int64_t *off = (int64_t *)t_keep((N + 1) * 8), e;
+    int32_t *from = (int32_t *)t_keep(MOST * 4);
+    size_t c;
+    int i, j, k, m;
+    for (i = 0; i < N; i++) off[i + 1] = off[i] + (i % 7 == 3 ? 0 : i);
+    m = (int)off[N];
+    for (i = 0; i < m; i++) from[i] = (int32_t)t_rand_below(S);
+    for (c = 0; c < T_COUNT(widths); c++) {
+        const int f = widths[c];
+        float *x = t_rand((size_t)(S * f), -1, 1), *q = t_rand((size_t)(N * f), -1, 1), *w = t_rand((size_t)m, -1, 1), *y = t_guarded((size_t)(N * f)), *s = t_guarded((size_t)m), *a = t_guarded((size_t)m);
+        tiny_tensor offset = tiny_tensor_1d(off, TINY_I64, N + 1), col = tiny_tensor_1d(from, TINY_I32, m), tx = tiny_tensor_2d(x, TINY_F32, S, f), tq = tiny_tensor_2d(q, TINY_F32, N, f);
+        tiny_tensor tw = tiny_tensor_1d(w, TINY_F32, m), ty = tiny_tensor_2d(y, TINY_F32, N, f), ts = tiny_tensor_2d(s, TINY_F32, m, 1), ta = tiny_tensor_2d(a, TINY_F32, m, 1);
+        tiny_spmm_params p;
+        memset(&p, 0, sizeof p);
+        for (p.reduce = 0; p.reduce < 4; p.reduce++) {
+            T_OK(tiny_spmm(ctx, &offset, &tx, &col, &tw, NULL, &p, &ty));
+            T_RAN_ON(ctx, kernels_of(target));
+            for (i = 0; i < N; i++)
+                for (j = 0; j < f; j++) {
+                    const double deg = (double)(off[i + 1] - off[i]);
+                    double sum = 0.0, size = 0.0, best = p.reduce == TINY_EDGE_MAX ? -HUGE_VAL : HUGE_VAL;
+                    for (e = off[i]; e < off[i + 1]; e++) {
+                        const double one = (double)w[e] * (double)x[from[e] * f + j];
+                        sum += one;
+                        size += fabs(one);
+                        best = p.reduce == TINY_EDGE_MAX ? fmax(best, one) : fmin(best, one);
+                    }
+                    if (deg == 0.0) T_CLOSE(y[i * f + j], 0, 0);
+                    else if (p.reduce == TINY_EDGE_SUM) T_CLOSE(y[i * f + j], sum, 4 * deg * FLT_EPSILON * size);
+                    else if (p.reduce == TINY_EDGE_MEAN) T_CLOSE(y[i * f + j], sum / deg, 4 * deg * FLT_EPSILON * size / deg);
+                    else T_CLOSE(y[i * f + j], best, FLT_EPSILON * fabs(best));
+                }
+            T_WALLS(y, N * f);
+        }
+        T_OK(tiny_sddmm(ctx, &offset, &col, &tq, &tx, NULL, NULL, NULL, &ts));
+        T_OK(tiny_segment_softmax(ctx, &offset, &ts, &ta));
+        T_OK(tiny_edge_attention(ctx, &offset, &col, &tq, &tx, &tx, NULL, NULL, &ty));
+        for (i = 0; i < N; i++) {
+            const double deg = (double)(off[i + 1] - off[i]), off_by = (4 * deg + 2.0 * f * f + 16) * FLT_EPSILON;
+            double score[60], top = -HUGE_VAL, all = 0.0;
+            for (e = off[i]; e < off[i + 1]; e++) {
+                double sum = 0.0, size = 0.0;
+                for (j = 0; j < f; j++) {
+                    sum += (double)q[i * f + j] * (double)x[from[e] * f + j];
+                    size += fabs((double)q[i * f + j] * (double)x[from[e] * f + j]);
+                }
+                T_CLOSE(s[e], sum, 4.0 * f * FLT_EPSILON * size);
+                score[e - off[i]] = sum;
+                top = fmax(top, sum);
+            }
+            for (k = 0; k < (int)deg; k++) all += score[k] = exp(score[k] - top);
+            for (k = 0; k < (int)deg; k++) T_CLOSE(a[off[i] + k], score[k] / all, off_by * score[k] / all);
+            for (j = 0; j < f; j++) {
+                double sum = 0.0, size = 0.0;
+                for (k = 0; k < (int)deg; k++) {
+                    sum += score[k] / all * (double)x[from[off[i] + k] * f + j];
+                    size += score[k] / all * fabs((double)x[from[off[i] + k] * f + j]);
+                }
+                T_CLOSE(y[i * f + j], sum, off_by * size);
+            }
+        }
+        {                                   /* <A x, q> = <x, A' q> */
+            tiny_sparse at, turned;
+            tiny_sparse_desc d;
+            float *z = t_guarded((size_t)(S * f));
+            tiny_tensor tz = tiny_tensor_2d(z, TINY_F32, S, f);
+            double left = 0.0, right = 0.0, size = 0.0;
+            memset(&at, 0, sizeof at);
+            memset(&d, 0, sizeof d);
+            at.form = TINY_CSR;
+            at.n_rows = N;
+            at.n_cols = S;
+            at.n = m;
+            at.offset = off;
+            at.col = from;
+            at.value = w;
+            d.form = TINY_CSC;
+            if (T_OK(tiny_sparse_convert(ctx, &at, &d, &turned))) {
+                tiny_sparse back = turned;
+                back.form = TINY_CSR;
+                back.n_rows = S;
+                back.n_cols = N;
+                back.col = turned.row;
+                T_OK(tiny_spmm_csr(ctx, &at, &tx, TINY_EDGE_SUM, &ty));
+                T_OK(tiny_spmm_csr(ctx, &back, &tq, TINY_EDGE_SUM, &tz));
+                for (i = 0; i < N * f; i++) left += (double)y[i] * (double)q[i];
+                for (i = 0; i < S * f; i++) right += (double)x[i] * (double)z[i];
+                for (i = 0; i < N; i++)
+                    for (e = off[i]; e < off[i + 1]; e++)
+                        for (j = 0; j < f; j++) size += fabs((double)w[e] * (double)x[from[e] * f + j] * (double)q[i * f + j]);
+                T_CLOSE(left, right, 4 * 60 * FLT_EPSILON * size);
+                tiny_sparse_free(ctx, &turned);
+            }
+        }
+    }
+    t_close(ctx);
+    T_PROOF("graphs 0", "every fast kernel equals the triple loop to 4 deg eps");
+    T_PROOF("graphs 0", "<A x, y> = <x, A^T y>");
+}
+
+/* a weight that is NaN spoils its row, and no other; rows of loops only are what they weigh; rows without edges are 0 */
+static void test_odd_weights(tiny_target target)
+{
+    enum { N = 40, F = 19 };
+    tiny_ctx *ctx = t_ctx(target, 2);
+    int64_t off[N + 1];
+    int32_t from[N];
+    float w[N], *x = t_rand(N * F, -1, 1), *y = t_guarded(N * F);
+    tiny_tensor offset = tiny_tensor_1d(off, TINY_I64, N + 1), col = tiny_tensor_1d(from, TINY_I32, N), tx = tiny_tensor_2d(x, TINY_F32, N, F), tw = tiny_tensor_1d(w, TINY_F32, N), ty = tiny_tensor_2d(y, TINY_F32, N, F);
+    tiny_spmm_params p;
+    int i, j;
+    memset(&p, 0, sizeof p);
+    for (i = 0; i <= N; i++) off[i] = i;
+    for (i = 0; i < N; i++) { from[i] = (int32_t)i; w[i] = 0.25f * (float)(1 + i % 3); }
+    w[7] = NAN;
+    for (p.reduce = 0; p.reduce < 4; p.reduce++) {
+        T_OK(tiny_spmm(ctx, &offset, &tx, &col, &tw, NULL, &p, &ty));
+        for (i = 0; i < N; i++)
+            for (j = 0; j < F; j++) {
+                if (i == 7) T_TRUE(y[i * F + j] != y[i * F + j]);
+                else T_CLOSE(y[i * F + j], w[i] * x[i * F + j], 0);
+            }
+    }
+    for (i = 0; i <= N; i++) off[i] = i > 20 ? N : 0;       /* all edges go into row 20 */
+    w[7] = 1.0f;
+    for (p.reduce = 0; p.reduce < 4; p.reduce++) {
+        T_OK(tiny_spmm(ctx, &offset, &tx, &col, &tw, NULL, &p, &ty));
+        for (i = 0; i < N; i++) for (j = 0; j < F; j++) if (i != 20) T_CLOSE(y[i * F + j], 0, 0);
+    }
+    t_close(ctx);
+    T_PROOF("graphs 0", "bad input: NaN weights, self-loops only, isolated nodes");
 }
 
 /* Rows that overlap: from every second one on, all edges again. Each is refused, but the pieces of their hubs were counted before and
@@ -318,14 +460,14 @@ static void test_hubs_that_overlap(void)
     }
 }
 
-static void test_bad(void)
+static void test_bad(tiny_target target)
 {
     int64_t off[4] = { 0, 2, 1, 3 };
     int32_t from[3] = { 0, 1, 2 };
     float x[6] = { 0 }, y[9], w[4];
     int k;
     for (k = 0; k < 2; k++) {               /* the reference looks before, the fast form while it runs */
-        tiny_ctx *ctx = t_ctx(k ? TINY_TARGET_REFERENCE : TINY_TARGET_AUTO, 2);
+        tiny_ctx *ctx = t_ctx(k ? TINY_TARGET_REFERENCE : target, 2);
         tiny_tensor offset = tiny_tensor_1d(off, TINY_I64, 4), col = tiny_tensor_1d(from, TINY_I32, 3), tx = tiny_tensor_2d(x, TINY_F32, 2, 3), ty = tiny_tensor_2d(y, TINY_F32, 3, 3);
         tiny_tensor tw = tiny_tensor_1d(w, TINY_F32, 4), heads = tiny_tensor_2d(w, TINY_F32, 3, 1), ta = tiny_tensor_2d(y, TINY_F32, 3, 3), ts = tiny_tensor_2d(w, TINY_F32, 3, 1);
         tiny_sddmm_params p;
@@ -361,7 +503,7 @@ static void test_bad(void)
         t_close(ctx);
     }
     {                                       /* of nothing */
-        tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
+        tiny_ctx *ctx = t_ctx(target, 2);
         int64_t zero = 0;
         tiny_tensor offset = tiny_tensor_1d(&zero, TINY_I64, 1), col = tiny_tensor_1d(from, TINY_I32, 0), tx = tiny_tensor_2d(x, TINY_F32, 2, 3), ty = tiny_tensor_2d(y, TINY_F32, 0, 3);
         T_OK(tiny_spmm(ctx, &offset, &tx, &col, NULL, NULL, NULL, &ty));
@@ -374,6 +516,8 @@ static void test_bad(void)
         T_OK(tiny_spmm(ctx, &offset, &tx, &col, NULL, NULL, NULL, &ty));
         t_close(ctx);
     }
+    T_PROOF("graphs 0", "bad input: column out of range, rowptr not monotone or too long");
+    T_PROOF("graphs 0", "bad input: m = 0, n = 0, F = 0");
 }
 
 int main(void)
@@ -382,7 +526,9 @@ int main(void)
     T_RUN_TARGETS(test_by_hand);
     T_RUN_TARGETS(test_hub);
     T_RUN_TARGETS(test_fused);
+    T_RUN_TARGETS(test_triple_loop);
+    T_RUN_TARGETS(test_odd_weights);
     T_RUN(test_hubs_that_overlap);
-    T_RUN(test_bad);
+    T_RUN_TARGETS(test_bad);
     return t_done();
 }

@@ -167,9 +167,9 @@ static void make_spmm(problem *p, const graph *g, int reduce, int relu, int weig
     end(p, 2, g->n, heads * each);
 }
 
-static void test_spmm(void)
+static void test_spmm(tiny_target target)
 {
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_ctx *ctx = t_ctx(target, 1);
     int reduce, relu, weights, e, gathered;
     most = 0.0;
     cases = 0;
@@ -182,6 +182,7 @@ static void test_spmm(void)
     }
     printf("    %d cases, largest relative error %.2g\n", cases, most);
     t_close(ctx);
+    T_PROOF("graphs 0", "finite differences for every backward");
 }
 
 static void make_scores(problem *p, const graph *g, int kind, int mode, int e, tiny_idx heads, tiny_idx each, tiny_idx width)
@@ -201,9 +202,9 @@ static void make_scores(problem *p, const graph *g, int kind, int mode, int e, t
     end(p, 2, attention ? g->n : g->m, attention ? heads * width : heads);
 }
 
-static void test_scores(void)
+static void test_scores(tiny_target target)
 {
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_ctx *ctx = t_ctx(target, 1);
     int mode, e, heads;
     most = 0.0;
     cases = 0;
@@ -226,6 +227,7 @@ static void test_scores(void)
     }
     printf("    %d cases, largest relative error %.2g\n", cases, most);
     t_close(ctx);
+    T_PROOF("graphs 0", "finite differences for every backward");
 }
 
 /* only some of the inputs are asked for: the others' gradients stay as they were, the asked ones are the same */
@@ -323,6 +325,7 @@ static void test_fast(tiny_target target)
         }
         t_free_blocks();
     }
+    T_PROOF("graphs 0", "finite differences for every backward");
 }
 
 /* ---- by hand: y0 = 2 x1 + 3 x1, y2 = 5 x0 with dy = 1, 10, 100: dx0 = 500, dx1 = 5; dw = x1 1, x1 1, x0 100; max takes the second, 3 x1 */
@@ -454,7 +457,7 @@ static double loss(tiny_ctx *ctx, model f, net *s, int backward)
 static void check_layer(const char *name, model f, int n, int heads)
 {
     static int32_t labels[NODES] = { 0, -1, 2, 1, -1, 0, 1, 2, -1 };
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
+    tiny_ctx *ctx = t_ctx(t_now.target, 2);
     double worst = 0.0;
     net s;
     tiny_idx k;
@@ -494,11 +497,13 @@ static void check_layer(const char *name, model f, int n, int heads)
     t_close(ctx);
 }
 
-static void test_layers(void)
+static void test_layers(tiny_target target)
 {
     check_layer("gcn", gcn, 2, 1);
     check_layer("gat", gat, 4, HEADS);
     check_layer("deviation", variance, 2, 1);
+    (void)target;                           /* the helpers read t_now */
+    T_PROOF("graphs 0", "finite differences through GCN and GAT layers");
 }
 
 /* double goes the reference's way, which looks at all numbers before; types do not mix; nothing is asked of a graph without edges */
@@ -532,12 +537,12 @@ static void test_bad(void)
 
 int main(void)
 {
-    T_RUN(test_spmm);
-    T_RUN(test_scores);
+    T_RUN_TARGETS(test_spmm);
+    T_RUN_TARGETS(test_scores);
     T_RUN(test_some_inputs);
     T_RUN_TARGETS(test_fast);
     T_RUN(test_by_hand);
-    T_RUN(test_layers);
+    T_RUN_TARGETS(test_layers);
     T_RUN(test_bad);
     return t_done();
 }

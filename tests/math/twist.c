@@ -100,6 +100,8 @@ static void test_proof_5_worked(tiny_target target)
     T_OK(rows(ctx, a, a, 1, 8, .3, .5));    /* in place */
     T_SAME(a, y, 8);
     t_close(ctx);
+    T_PROOF("attention 5", "worked row: a', sums");
+    T_PROOF("attention 5", "worked row: da, ds");
 }
 
 /* dL/da and dL/ds of L = g . y by differences of five points, in double */
@@ -113,9 +115,9 @@ static double loss(tiny_ctx *ctx, double *a, double *s, double *y)
     for (i = 0; i < 8; i++) sum += worked_g[i] * y[i];
     return sum;
 }
-static void test_proof_5_differences(void)
+static void test_proof_5_differences(tiny_target target)
 {
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_ctx *ctx = t_ctx(target, 1);
     const tiny_twist_params p = with(.3, 7);
     const double h = 1e-4;
     double a[8], s[1] = { .5 }, y[8], g[8], da[8], ds[1];
@@ -135,6 +137,7 @@ static void test_proof_5_differences(void)
         T_CLOSE((f[0] - 8 * f[1] + 8 * f[2] - f[3]) / (12 * h), i < 8 ? da[i] : ds[0], 1e-11);
     }
     t_close(ctx);
+    T_PROOF("attention 5", "gradients match differences to 1e-11");
 }
 
 /* s on a tape: its gradient through the row, and through attention by tiles, against differences of the loss */
@@ -167,10 +170,10 @@ static double tape_loss(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *
     tiny_tape_close(tape);
     return value;
 }
-static void test_proof_5_gradient_of_s(void)
+static void test_proof_5_gradient_of_s(tiny_target target)
 {
     enum { T = 5, N = 12, H = 4, KV = 2, D = 3 };
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_ctx *ctx = t_ctx(target, 1);
     double q[T * H * D], k[N * KV * D], v[N * KV * D], g[T * H * D], weights[2 * N], gw[2 * N], value[1] = { .6 }, grad[1] = { 0 }, up_, down;
     tiny_tensor tq = tiny_tensor_3d(q, TINY_F64, T, H, D), tk = tiny_tensor_3d(k, TINY_F64, N, KV, D), tv = tiny_tensor_3d(v, TINY_F64, N, KV, D), tg = tiny_tensor_3d(g, TINY_F64, T, H, D);
     tiny_tensor tw = tiny_tensor_2d(weights, TINY_F64, 2, N), tgw = tiny_tensor_2d(gw, TINY_F64, 2, N);
@@ -197,6 +200,7 @@ static void test_proof_5_gradient_of_s(void)
             T_TRUE(fabs(grad[0]) > 1e-4);
         }
     t_close(ctx);
+    T_PROOF("attention 5", "gradient of s through rows and tiles");
 }
 
 /* ---- rows: what holds for all */
@@ -262,6 +266,7 @@ static void test_proof_5_identity(tiny_target target)
     T_OK(rows(ctx, a, y, 3, N, .5, .5));
     T_TRUE(y[5] == 0.0f);
     t_close(ctx);
+    T_PROOF("attention 5", "t below all ratios is the identity");
 }
 
 /* n equal weights: trivial from t = 1 on, all of them, and then divided by n / s; so it is no choice of the k largest, in which k of n stay */
@@ -281,6 +286,7 @@ static void test_proof_5_equal_weights(tiny_target target)
         for (i = 0; i < n; i++) T_CLOSE(y[i], .5 / (double)n / (double)n / (1 + 1e-6), (n < 200 ? 1e-6 : .5 * 136 * 0x1p-24) / (double)n / (double)n);     /* the bound of the row */
     }
     t_close(ctx);
+    T_PROOF("attention 5", "equal weights: trivial only from t = 1 on");
 }
 
 /* Of rows with the same weights in another order, the answers are in that order; a row sum is what the formula says, and not 1. */
@@ -310,6 +316,7 @@ static void test_proof_5_order_and_sum(tiny_target target)
     T_CLOSE(sum, want, 1e-6);
     T_TRUE(sum < .99);
     t_close(ctx);
+    T_PROOF("attention 5", "permutation equivariance, no renormalisation");
 }
 
 /* strides: columns of a matrix, and a result with gaps */
@@ -452,6 +459,7 @@ static void test_proof_5_tiles_are_rows(tiny_target target)
             T_WALLS(o, n);
             t_close(ctx);
         }
+    T_PROOF("attention 5", "tiled form equals row form to 1e-6");
 }
 
 /* equal weights by tiles: scores are all 0; from t = 1 on s / n times the mean of the values, below it the mean */
@@ -526,6 +534,7 @@ static void test_proof_5_tile_invariants(tiny_target target)
     T_OK(tiled(ctx, &y, ou));
     for (i = 0; i < T * H * DV; i++) if (!T_CLOSE(ou[i], om[i], 1e-6)) break;
     t_close(ctx);
+    T_PROOF("attention 5", "scaling v scales o");
 }
 
 /* Where the trivial weights sum to about 1e-6, the 1e-6 that is added counts: a lone a of 1e-6 becomes s a / 2, by rows and by tiles. */
@@ -604,6 +613,7 @@ static void test_odd_rows(tiny_target target)
     T_OK(back(ctx, one, one, out, ds, 1, 0, .5, .5));           /* nothing hangs on s */
     T_TRUE(ds[0] == 0.0f);
     t_close(ctx);
+    T_PROOF("attention 5", "bad input: NaN row, n = 0, one element");
 }
 
 /* a query that sees nothing: zeros; hidden keys may hold anything; what is seen and infinite comes through from both kinds of weights; a NaN in a
@@ -650,12 +660,13 @@ static void test_odd_tiles(tiny_target target)
     odd_tiles(ctx, 40, 70);
     odd_tiles(ctx, 40, 4200);               /* not all scores are kept */
     t_close(ctx);
+    T_PROOF("attention 5", "bad input: all-masked row gives zeros");
 }
 
 
-static void test_refused(void)
+static void test_refused(tiny_target target)
 {
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_ctx *ctx = t_ctx(target, 1);
     float x[12] = { .1f, .2f, .7f }, y[12], two[2] = { .5f, .5f }, nan1[1] = { NAN };
     double wide[1] = { .5 };
     tiny_tensor a = tiny_tensor_2d(x, TINY_F32, 1, 3), o = tiny_tensor_2d(y, TINY_F32, 1, 3), s2 = tiny_tensor_1d(two, TINY_F32, 2), sn = tiny_tensor_1d(nan1, TINY_F32, 1), s64 = tiny_tensor_1d(wide, TINY_F64, 1);
@@ -698,6 +709,7 @@ static void test_refused(void)
     op.in[4] = &sn;
     T_STATUS(tiny_run(ctx, &op), TINY_E_NUMERIC, "attention: the factor s is");
     t_close(ctx);
+    T_PROOF("attention 5", "bad input: t < 0, s NaN");
 }
 
 static void test_conformance(tiny_target target)
@@ -705,13 +717,14 @@ static void test_conformance(tiny_target target)
     t_conform(target, tiny_op_row_of(TINY_OP_TWIST), 200);
     t_conform(target, tiny_op_row_of(TINY_OP_TWIST_BACKWARD), 200);
     t_conform(target, tiny_op_row_of(TINY_OP_ATTENTION), 120);
+    T_PROOF("attention 5", "gradients match differences to 1e-11");
 }
 
 int main(void)
 {
     T_RUN_TARGETS(test_proof_5_worked);
-    T_RUN(test_proof_5_differences);
-    T_RUN(test_proof_5_gradient_of_s);
+    T_RUN_TARGETS(test_proof_5_differences);
+    T_RUN_TARGETS(test_proof_5_gradient_of_s);
     T_RUN_TARGETS(test_rows_against_double);
     T_RUN_TARGETS(test_proof_5_identity);
     T_RUN_TARGETS(test_proof_5_equal_weights);
@@ -724,7 +737,7 @@ int main(void)
     T_RUN(test_proof_5_no_long_buffer);
     T_RUN_TARGETS(test_odd_rows);
     T_RUN_TARGETS(test_odd_tiles);
-    T_RUN(test_refused);
+    T_RUN_TARGETS(test_refused);
     T_RUN_TARGETS(test_conformance);
     return t_done();
 }

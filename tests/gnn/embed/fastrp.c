@@ -81,10 +81,11 @@ static void test_oracle(tiny_target target)
     oracle(ctx, "medium/", 120, 1742, 16, &files);
     if (target == TINY_TARGET_SCALAR) printf("oracle/gnn/fastrp: %d of 8\n", files);
     t_close(ctx);
+    T_PROOF("graphs 7", "outputs of the published code");
 }
 
 /* a triangle and a pendant node, of the specification */
-static void test_worked(void)
+static void test_worked(tiny_target target)
 {
     static const int32_t src[4] = { 0, 1, 0, 2 }, dst[4] = { 1, 2, 2, 3 };
     static float r[8] = { 1, 0, 0, -1, 1, 1, 0, 1 };
@@ -93,7 +94,7 @@ static void test_worked(void)
     static const double sum[8] = { 1.403140, .293116, 1.454103, .267328, 1.345083, .660445, 1.277433, .736237 };
     int k, i;
     for (k = 0; k < 2; k++) {
-        tiny_ctx *ctx = t_ctx(k ? TINY_TARGET_REFERENCE : TINY_TARGET_AUTO, 1);
+        tiny_ctx *ctx = t_ctx(k ? TINY_TARGET_REFERENCE : target, 1);
         tgnn_graph *g = graph_of(ctx, 4, 4, src, dst, 1);
         tgnn_fastrp_desc f;
         float y[8];
@@ -117,6 +118,79 @@ static void test_worked(void)
         tgnn_graph_close(ctx, g);
         t_close(ctx);
     }
+    T_PROOF("graphs 7", "worked triangle: U_1, U_2, sum");
+}
+
+/* P^k L R / sqrt d with dense matrices in double, on a weighted graph of 40 nodes, one of them alone: each power by itself, and the sum of rows of length 1 */
+static void test_dense(tiny_target target)
+{
+    enum { N = 40, D = 24, M = 150 };
+    static const double beta[] = { 0.0, -0.5, 0.7 };
+    int32_t src[M], dst[M];
+    float w[M], r[N * D], y[N * D];
+    static double a[N][N], u[4][N][D];
+    double degree[N], all, sum, length;
+    tiny_tensor tr = tiny_tensor_2d(r, TINY_F32, N, D), ty = tiny_tensor_2d(y, TINY_F32, N, D);
+    tiny_ctx *ctx = t_ctx(target, 2);
+    tgnn_graph *g = NULL;
+    tgnn_edges e;
+    tgnn_graph_desc how;
+    size_t b;
+    int i, j, k, l;
+    memset(&e, 0, sizeof e);
+    memset(&how, 0, sizeof how);
+    memset(a, 0, sizeof a);
+    for (i = 0; i < M; i++) {
+        src[i] = (int32_t)t_rand_below(N - 1);
+        dst[i] = (int32_t)t_rand_below(N - 1);
+        w[i] = t_rand_float(0.2f, 2.0f);
+        a[dst[i]][src[i]] += (double)w[i];
+    }
+    for (i = 0; i < N * D; i++) r[i] = t_rand_float(-1, 1);
+    e.n_src = e.n_dst = N;
+    e.n = M;
+    e.src = src;
+    e.dst = dst;
+    e.weight = w;
+    T_OK(tgnn_graph_make(ctx, &e, &how, &g));
+    for (i = 0, all = 0; i < N; i++) {
+        for (degree[i] = 0, j = 0; j < N; j++) degree[i] += a[i][j];
+        all += degree[i];
+    }
+    for (b = 0; b < T_COUNT(beta); b++) {
+        tgnn_fastrp_desc f;
+        for (i = 0; i < N; i++) for (j = 0; j < D; j++) u[0][i][j] = degree[i] > 0 ? pow(degree[i] / all, beta[b]) * (double)r[i * D + j] / sqrt((double)D) : 0;
+        for (k = 1; k < 4; k++)
+            for (i = 0; i < N; i++)
+                for (j = 0; j < D; j++)
+                    for (u[k][i][j] = 0, l = 0; l < N && degree[i] > 0; l++) u[k][i][j] += a[i][l] / degree[i] * u[k - 1][l][j];
+        memset(&f, 0, sizeof f);
+        f.projection = &tr;
+        f.beta = beta[b];
+        f.n_weights = 3;
+        f.no_l2 = 1;
+        for (k = 1; k < 4; k++) {
+            memset(f.weight, 0, sizeof f.weight);
+            f.weight[k - 1] = 1;
+            T_OK(tgnn_fastrp(ctx, g, &f, &ty));
+            for (i = 0; i < N; i++) for (j = 0; j < D; j++) T_CLOSE(y[i * D + j], u[k][i][j], 2e-6 * (1 + pow(all, -beta[b])));
+        }
+        f.no_l2 = 0;
+        f.weight[0] = 0.5f;
+        f.weight[1] = 1;
+        T_OK(tgnn_fastrp(ctx, g, &f, &ty));
+        for (i = 0; i < N; i++)
+            for (j = 0; j < D; j++) {
+                for (sum = 0, k = 1; k < 4; k++) {
+                    for (length = 0, l = 0; l < D; l++) length += u[k][i][l] * u[k][i][l];
+                    if (length > 0) sum += (double)f.weight[k - 1] * u[k][i][j] / sqrt(length);
+                }
+                T_CLOSE(y[i * D + j], sum, 4e-6);
+            }
+    }
+    tgnn_graph_close(ctx, g);
+    t_close(ctx);
+    T_PROOF("graphs 7", "equals dense P^k L R on small graphs");
 }
 
 /* every thread count and every tile the same bits; near the reference in double; other numbers of nodes permute the rows */
@@ -133,8 +207,8 @@ static void test_same(tiny_target target)
     f.seed = 7;
     f.beta = 0.3;
     f.s = 3;
-    for (threads = 1; threads <= 4; threads *= 2)
-        for (tile = 0; tile <= 64; tile += 32) {
+    for (threads = 1; threads <= 8; threads *= 2)
+        for (tile = 0; tile <= 64; tile += 16) {
             tiny_ctx *ctx = t_ctx(target, threads);
             tgnn_graph *g;
             T_OK(tgnn_planted(ctx, N, 5, 9, 0.7, 3, &g));
@@ -171,6 +245,8 @@ static void test_same(tiny_target target)
         tgnn_graph_close(ctx, pg);
         t_close(ctx);
     }
+    T_PROOF("graphs 7", "same bits for 1 to 8 threads and any tile");
+    T_PROOF("graphs 7", "permuting ids and rows of R permutes the output");
 }
 
 /* rate 1 / s, balanced signs, ascending places; E[R R'] / d = I: a row times itself, and times the next */
@@ -204,12 +280,14 @@ static void test_random(void)
         T_CLOSE(own / (double)rows, 1, 5 * sqrt(s / 256 / (double)rows));
         T_CLOSE(other / (double)rows, 0, 5 / sqrt(256 * (double)rows));
     }
+    T_PROOF("graphs 7", "E[R R^T] / d = I within Monte-Carlo error");
+    T_PROOF("graphs 7", "nonzero rate 1 / s, signs balanced");
 }
 
-static void test_bad(void)
+static void test_bad(tiny_target target)
 {
     static const int32_t src[2] = { 0, 1 }, dst[2] = { 1, 0 };
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
+    tiny_ctx *ctx = t_ctx(target, 2);
     tgnn_graph *g = graph_of(ctx, 3, 2, src, dst, 0), *h;
     float y[12];
     tiny_tensor ty = tiny_tensor_2d(y, TINY_F32, 3, 4), small = tiny_tensor_2d(y, TINY_F32, 2, 4), none = tiny_tensor_2d(y, TINY_F32, 3, 0);
@@ -257,6 +335,8 @@ static void test_bad(void)
     for (i = 0; i < 12; i++) T_TRUE(y[i] == 0);
     tgnn_graph_close(ctx, g);
     t_close(ctx);
+    T_PROOF("graphs 7", "isolated node gives a zero row");
+    T_PROOF("graphs 7", "bad input: d = 0, negative q, s < 1, negative weights, all isolated");
 }
 
 static void test_no_memory(void)
@@ -283,10 +363,11 @@ static void test_no_memory(void)
 int main(void)
 {
     T_RUN_TARGETS(test_oracle);
-    T_RUN(test_worked);
+    T_RUN_TARGETS(test_worked);
+    T_RUN_TARGETS(test_dense);
     T_RUN_TARGETS(test_same);
     T_RUN(test_random);
-    T_RUN(test_bad);
+    T_RUN_TARGETS(test_bad);
     T_RUN(test_no_memory);
     return t_done();
 }

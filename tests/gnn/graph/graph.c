@@ -31,9 +31,9 @@ static double weight_of(const tgnn_graph *g, int s, int d, int *count)
     return w;
 }
 
-static void test_options(void)
+static void test_options(tiny_target target)
 {
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
+    tiny_ctx *ctx = t_ctx(target, 2);
     tgnn_edges e = edges_of(5, 6, src, dst, NULL);
     tgnn_graph_desc d;
     tgnn_graph *g;
@@ -67,12 +67,13 @@ static void test_options(void)
     T_EQ_INT(tgnn_graph_edges(g), 5);
     tgnn_graph_close(ctx, g);
     t_close(ctx);
+    T_PROOF("graphs 0", "bad input: duplicate edges");
 }
 
-static void test_bad(void)
+static void test_bad(tiny_target target)
 {
     static const int32_t negative[6] = { 0, 1, 1, -2, 3, 0 };
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
+    tiny_ctx *ctx = t_ctx(target, 2);
     tgnn_edges e = edges_of(3, 6, src, dst, NULL);
     tgnn_graph_desc d;
     tgnn_graph *g;
@@ -106,13 +107,14 @@ static void test_bad(void)
     T_STATUS(tgnn_planted(ctx, 10, 11, 3, 0.5, 1, &g), TINY_E_ARGUMENT, "10 nodes in 11 classes");
     T_STATUS(tgnn_rmat(ctx, 31, 5, 1, &g), TINY_E_ARGUMENT, "2^31 nodes");
     t_close(ctx);
+    T_PROOF("graphs 0", "bad input: 2^31 nodes, more edges than memory");
 }
 
 /* the path 0-1-2-3: by hand, 1 / sqrt of (2, 3, 3, 2) */
-static void test_norm(void)
+static void test_norm(tiny_target target)
 {
     static const int32_t s[3] = { 0, 1, 2 }, t[3] = { 1, 2, 3 };
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_ctx *ctx = t_ctx(target, 1);
     tgnn_edges e = edges_of(4, 3, s, t, NULL);
     tgnn_normalize_desc how;
     tgnn_graph_desc d;
@@ -167,6 +169,7 @@ static void test_norm(void)
         tgnn_graph_close(ctx, g);
     }
     t_close(ctx);
+    T_PROOF("graphs 0", "S of a regular graph has row sums 1");
 }
 
 /* the rows of sources are the transpose, and know where each edge stands */
@@ -272,9 +275,9 @@ static void test_permute_file_changed(void)
     t_close(ctx);
 }
 
-static void test_batch(void)
+static void test_batch(tiny_target target)
 {
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_ctx *ctx = t_ctx(target, 1);
     tgnn_edges e = edges_of(5, 6, src, dst, NULL), none = edges_of(0, 0, NULL, NULL, NULL);
     const tgnn_graph *list[3];
     tgnn_graph *a, *b, *all;
@@ -295,6 +298,7 @@ static void test_batch(void)
     tgnn_graph_close(ctx, b);
     tgnn_graph_close(ctx, all);
     t_close(ctx);
+    T_PROOF("graphs 0", "bad input: empty graph inside a batch");
 }
 
 /* what the generators promise: shares, degrees, both directions, the same for a seed with any number of threads */
@@ -360,13 +364,13 @@ static void test_no_memory(void)
 
 int main(void)
 {
-    T_RUN(test_options);
-    T_RUN(test_bad);
-    T_RUN(test_norm);
+    T_RUN_TARGETS(test_options);
+    T_RUN_TARGETS(test_bad);
+    T_RUN_TARGETS(test_norm);
     T_RUN(test_out);
     T_RUN(test_orders);
     T_RUN(test_permute_file_changed);
-    T_RUN(test_batch);
+    T_RUN_TARGETS(test_batch);
     T_RUN(test_synthetic);
     T_RUN(test_no_memory);
     return t_done();

@@ -165,10 +165,10 @@ static void test_against_metis(void)
 }
 
 /* the limit holds for every seed, k, room and weight; weights of nodes up to a whole part */
-static void test_limits(void)
+static void test_limits(tiny_target target)
 {
     static const int ks[] = { 1, 2, 3, 7, 31, 200 };
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
+    tiny_ctx *ctx = t_ctx(target, 2);
     int32_t *weight = (int32_t *)t_keep(4096 * 4), *part = (int32_t *)t_keep(4096 * 4);
     tgnn_partition_desc d;
     tgnn_partition_info info;
@@ -189,6 +189,7 @@ static void test_limits(void)
         }
     tgnn_graph_close(ctx, g);
     t_close(ctx);
+    T_PROOF("graphs 0", "partition covers every node once, cut is the recount, balance holds");
 }
 
 /* the parts are those of the plain form, on one thread or four; another seed gives others */
@@ -253,10 +254,10 @@ static void test_stream(void)
     t_close(ctx);
 }
 
-static void test_bad(void)
+static void test_bad(tiny_target target)
 {
     static const int32_t s[2] = { 0, 1 }, t[2] = { 1, 2 };
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_ctx *ctx = t_ctx(target, 1);
     tgnn_graph *g = graph_of(ctx, 3, 2, s, t, NULL, 0), *none = graph_of(ctx, 0, 0, NULL, NULL, NULL, 0), *alone = graph_of(ctx, 5, 0, NULL, NULL, NULL, 0), *two = NULL;
     int32_t part[5], weight[5] = { 1, 2, -3, 0, 0 };
     tgnn_partition_info info;
@@ -300,6 +301,7 @@ static void test_bad(void)
     tgnn_graph_close(ctx, none);
     tgnn_graph_close(ctx, alone);
     t_close(ctx);
+    T_PROOF("graphs 0", "bad input: k > n in a partition");
 }
 
 static void test_no_memory(void)
@@ -354,11 +356,11 @@ int main(void)
     T_RUN(test_closed_forms);
     T_RUN(test_all_divisions);
     T_RUN(test_against_metis);
-    T_RUN(test_limits);
+    T_RUN_TARGETS(test_limits);
     T_RUN(test_same_everywhere);
     T_RUN(test_edges);
     T_RUN(test_stream);
-    T_RUN(test_bad);
+    T_RUN_TARGETS(test_bad);
     T_RUN(test_no_memory);
     T_RUN(test_cancel);
     return t_done();

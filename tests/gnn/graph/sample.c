@@ -79,10 +79,10 @@ static void check(const tgnn_graph *g, const tgnn_sample *o, const int32_t *seed
     T_EQ_INT(o->n_node, n_src);
 }
 
-static void test_promises(void)
+static void test_promises(tiny_target target)
 {
     static const int32_t fans[][3] = { { 5, 3, 2 }, { 0, 4, 4 }, { -1, 3, 0 }, { 40, 1, 1000000000 }, { 200, 33, 7 }, { 1, 1, 1 } };
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
+    tiny_ctx *ctx = t_ctx(target, 2);
     int32_t seeds[300];
     uint32_t order[2048];
     tgnn_sample o;
@@ -108,10 +108,11 @@ static void test_promises(void)
         }
     tgnn_graph_close(ctx, g);
     t_close(ctx);
+    T_PROOF("graphs 0", "sampling: no duplicates");
 }
 
 /* all targets, 1, 2 and 4 threads; a node draws the same when it is alone */
-static void test_same_everywhere(void)
+static void test_same_everywhere(tiny_target target)
 {
     int32_t *node = (int32_t *)t_keep(8192 * 4), seeds[256];
     int64_t *edge = (int64_t *)t_keep(200000 * 8), n_edge = 0, p0 = 0, n0 = 0;
@@ -119,7 +120,7 @@ static void test_same_everywhere(void)
     int run, i, replace;
     for (replace = 0; replace < 2; replace++)
         for (run = 0; run < 5; run++) {
-            tiny_ctx *ctx = t_ctx(run == 1 ? TINY_TARGET_REFERENCE : TINY_TARGET_AUTO, run == 2 ? 1 : run == 3 ? 4 : 2);
+            tiny_ctx *ctx = t_ctx(run == 1 ? TINY_TARGET_REFERENCE : target, run == 2 ? 1 : run == 3 ? 4 : 2);
             tgnn_sampler *s;
             tgnn_sample o;
             tgnn_graph *g;
@@ -149,14 +150,15 @@ static void test_same_everywhere(void)
             tgnn_graph_close(ctx, g);
             t_close(ctx);
         }
+    T_PROOF("graphs 0", "sampling: same with 1, 2, 4 threads");
 }
 
 /* every edge equally often (5 of 20, and 40 of 200 by the table), every pair (2 of 6), every draw with replacement (3 of 10) */
-static void test_distribution(void)
+static void test_distribution(tiny_target target)
 {
     static const struct { int d, f, replace; double limit; } each[] = { { 20, 5, 0, 63.68 }, { 200, 40, 0, 308.6 }, { 10, 3, 1, 44.81 } };
     static const int32_t seed_node = 0;
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_ctx *ctx = t_ctx(target, 1);
     size_t c;
     int i, k, pairs[36] = { 0 };
     double chi = 0;
@@ -196,6 +198,7 @@ static void test_distribution(void)
     tgnn_sampler_close(s);
     tgnn_graph_close(ctx, g);
     t_close(ctx);
+    T_PROOF("graphs 0", "sampling: frequencies by chi-square");
 }
 
 /* all edges of all layers: the sums of the whole graph over two layers, for the seeds */
@@ -235,11 +238,11 @@ static void test_whole(void)
     t_close(ctx);
 }
 
-static void test_bad(void)
+static void test_bad(tiny_target target)
 {
     static const int32_t fanout[2] = { 2, -2 }, all = -1, two = 2, none = 0;
     static const int32_t twice[3] = { 1, 2, 1 }, outside[2] = { 1, 4 }, negative[1] = { -1 }, ok[2] = { 0, 3 };
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_ctx *ctx = t_ctx(target, 1);
     tgnn_graph *g = star(ctx, 3);
     tgnn_sampler_desc d;
     tgnn_sampler *s;
@@ -275,6 +278,7 @@ static void test_bad(void)
     tgnn_sampler_close(NULL);
     tgnn_graph_close(ctx, g);
     t_close(ctx);
+    T_PROOF("graphs 0", "bad input: fanout 0");
 }
 
 static void test_no_memory(void)
@@ -307,11 +311,11 @@ static void test_no_memory(void)
 
 int main(void)
 {
-    T_RUN(test_promises);
-    T_RUN(test_same_everywhere);
-    T_RUN(test_distribution);
+    T_RUN_TARGETS(test_promises);
+    T_RUN_TARGETS(test_same_everywhere);
+    T_RUN_TARGETS(test_distribution);
     T_RUN(test_whole);
-    T_RUN(test_bad);
+    T_RUN_TARGETS(test_bad);
     T_RUN(test_no_memory);
     return t_done();
 }

@@ -258,6 +258,9 @@ static void test_worked(tiny_target target)
     (void)one;
     tgnn_graph_close(ctx, g);
     t_close(ctx);
+    T_PROOF("graphs 0", "worked path: GCN");
+    T_PROOF("graphs 0", "worked path: GIN sum with eps 0.1");
+    T_PROOF("graphs 0", "worked path: GAT alpha and output of node 1");
 }
 
 /* nodes under other numbers: the outputs follow them */
@@ -297,6 +300,7 @@ static void test_relabelled(tiny_target target)
     tgnn_graph_close(ctx, g);
     tgnn_graph_close(ctx, pg);
     t_close(ctx);
+    T_PROOF("graphs 0", "relabelling permutes the outputs");
 }
 
 static void test_bad(void)

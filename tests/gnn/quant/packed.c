@@ -44,6 +44,8 @@ static void test_rows(tiny_target target)
                 tgnn_packed_free(ctx, &p);
             }
     t_close(ctx);
+    T_PROOF("graphs 1", "M matches the count of packed bits");
+    T_PROOF("graphs 1", "pack and unpack of rows is the identity");
 }
 
 /* sums of whole numbers are exact; each is scaled twice, and every target gives the same */

@@ -119,6 +119,7 @@ static void test_same(tiny_target target)
             tgnn_graph_close(ctx, b->g);
         }
     t_close(ctx);
+    T_PROOF("graphs 1", "integer path equals fake-quant path to 1e-5");
 }
 
 /* Two nodes, joined, with loops: degrees 2. x = (1, -0.5), (0.5, 2); a = 0.5, 1, b = 3, 2: q = (2, -1), (1, 1), on paper. W = (0.2, 0.4), steps
@@ -166,6 +167,7 @@ static void test_by_hand(tiny_target target)
     tgnn_net_free(ctx, net);
     tgnn_graph_close(ctx, g);
     t_close(ctx);
+    T_PROOF("graphs 1", "a net of two nodes, worked on paper");
 }
 
 /* the penalty moves the bits towards the target, and only then: without it they stay above; one step of Adam goes against its slope */

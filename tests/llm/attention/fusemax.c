@@ -17,9 +17,9 @@ static void sized(tiny_ctx *ctx, int which, tllm_cascade *c, tiny_idx n, tiny_id
     if (c->split[0] >= 0) T_OK(tllm_cascade_size(ctx, c, "m0", m0));
 }
 
-static void test_passes(void)
+static void test_passes(tiny_target target)
 {
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_ctx *ctx = t_ctx(target, 1);
     static const char *const three[6] = { "QK", "GM", "SN", "SD", "A", "AV" };
     static const int level[6] = { 1, 1, 2, 2, 3, 3 };
     tllm_cascade c;
@@ -53,12 +53,14 @@ static void test_passes(void)
     T_CLOSE(a.ops.divides, 65536, 0);
     T_CLOSE(a.ops.rescales, 266240, 0);
     t_close(ctx);
+    T_PROOF("attention 2", "levels and passes of the four cascades");
+    T_PROOF("attention 2", "divisions, exps and extra multiplies at E = F = 64, M = P = 1024");
 }
 
 /* the same cascades told otherwise, so that nothing can come from a table; and others */
-static void test_passes_are_derived(void)
+static void test_passes_are_derived(tiny_target target)
 {
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_ctx *ctx = t_ctx(target, 1);
     static const struct { const char *text; int passes; } more[] = {
         { "input X[i]\nS[] = sum i: X[i]\n", 1 },
         { "input X[i]\nM[] = sum i: X[i]\nD[i] = X[i] / M[]\n", 2 },                                                        /* to the sum 1 */
@@ -84,11 +86,12 @@ static void test_passes_are_derived(void)
     T_OK(tllm_cascade_analyse(ctx, &c, "i", &a));
     T_EQ_INT(level_of(&c, &a, "A"), 1);
     t_close(ctx);
+    T_PROOF("attention 2", "passes are derived: other cascades");
 }
 
-static void test_run_by_hand(void)
+static void test_run_by_hand(tiny_target target)
 {
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_ctx *ctx = t_ctx(target, 1);
     double x[5] = { 3, 1, 4, 1, 5 }, most[3], all[1], run[4], *data[TLLM_CASCADE_TENSORS] = { NULL };
     tllm_cascade_ops ops;
     tllm_cascade c;
@@ -106,11 +109,12 @@ static void test_run_by_hand(void)
     T_CLOSE(all[0], 14, 0);
     T_TRUE(ops.adds == 5 && ops.maxima == 5 + 3);
     t_close(ctx);
+    T_PROOF("attention 2", "bad input: M no multiple of M0, the last chunk short");
 }
 
-static void test_bad_descriptions(void)
+static void test_bad_descriptions(tiny_target target)
 {
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_ctx *ctx = t_ctx(target, 1);
     static const struct { const char *text; tiny_status st; const char *says; } bad[] = {
         { "", TINY_E_FORMAT, "no Einsum" },
         { "A[m] = B[m]\n", TINY_E_FORMAT, "line 1: unknown tensor B" },
@@ -157,6 +161,7 @@ static void test_bad_descriptions(void)
     T_STATUS(tllm_cascade_analyse(ctx, &c, "", &a), TINY_E_ARGUMENT, "no rank");
     T_STATUS(tllm_cascade_run(ctx, &c, data, NULL), TINY_E_ARGUMENT, "the input Q is missing");
     t_close(ctx);
+    T_PROOF("attention 2", "bad input: unknown tensor, rank missing, cyclic, zero sizes");
 }
 
 /* bytes of good descriptions changed, left out, doubled: refused with a sentence, or a cascade that can be analysed */
@@ -287,6 +292,8 @@ static void test_cascades(tiny_target target)
     }
     t_close(ref);
     t_close(ctx);
+    T_PROOF("attention 2", "counters of the executor equal the analytic counts");
+    T_PROOF("attention 2", "all cascades agree with double to 2e-5");
 }
 
 /* scores far apart and far from 0: only the maximum keeps exp in its range */
@@ -304,9 +311,9 @@ static void test_large_scores(tiny_target target)
     t_close(ctx);
 }
 
-static void test_counts_of_the_paper(void)
+static void test_counts_of_the_paper(tiny_target target)
 {
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_ctx *ctx = t_ctx(target, 1);
     tllm_fusemax_shape s = { 64, 64, 1024, 1024, 1 };
     tllm_fusemax_desc how = { 0, 0, 256, 0.0f, 0 };
     tllm_fusemax_counts n, more;
@@ -332,11 +339,12 @@ static void test_counts_of_the_paper(void)
         T_CLOSE(more.read_k, 16.0 * 2048 * 64, 0);  /* 512 KB of keys, once for each of 16 tiles of queries */
     }
     t_close(ctx);
+    T_PROOF("attention 2", "1-pass live bytes do not depend on M");
 }
 
-static void test_mapping_model(void)
+static void test_mapping_model(tiny_target target)
 {
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_ctx *ctx = t_ctx(target, 1);
     static const struct { tiny_idx n; double cycles, use; } worked[] = { { 1024, 2464, 0.890 }, { 4096, 36352, 0.965 }, { 16384, 569344, 0.986 } };
     tllm_fusemax_shape s = { 64, 64, 0, 0, 1 };
     tllm_machine cpu;
@@ -377,11 +385,12 @@ static void test_mapping_model(void)
     T_OK(tllm_fusemax_best(ctx, &cpu, &s, &p));
     T_EQ_INT(p.cascade, TLLM_FUSEMAX_1_PASS);
     t_close(ctx);
+    T_PROOF("attention 2", "model: cycles and 2-D use at 1024, 4096, 16384");
 }
 
-static void test_bad_input(void)
+static void test_bad_input(tiny_target target)
 {
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_ctx *ctx = t_ctx(target, 1);
     made d;
     tiny_tensor t;
     tllm_fusemax_desc how = { 0, 0, 0, 0.0f, 0 };
@@ -425,6 +434,7 @@ static void test_bad_input(void)
     T_STATUS(tllm_fusemax_model(ctx, &m, &s, &p), TINY_E_ARGUMENT, "above 0");
     T_TRUE(!tllm_fusemax_text(-1) && !tllm_fusemax_name(4));
     t_close(ctx);
+    T_PROOF("attention 2", "bad input: buffer too small for one tile");
 }
 
 static void test_memory(void)
@@ -449,14 +459,14 @@ static void test_memory(void)
 
 int main(void)
 {
-    T_RUN(test_passes);
-    T_RUN(test_passes_are_derived);
-    T_RUN(test_run_by_hand);
-    T_RUN(test_bad_descriptions);
+    T_RUN_TARGETS(test_passes);
+    T_RUN_TARGETS(test_passes_are_derived);
+    T_RUN_TARGETS(test_run_by_hand);
+    T_RUN_TARGETS(test_bad_descriptions);
     T_RUN(test_hostile_text);
-    T_RUN(test_counts_of_the_paper);
-    T_RUN(test_mapping_model);
-    T_RUN(test_bad_input);
+    T_RUN_TARGETS(test_counts_of_the_paper);
+    T_RUN_TARGETS(test_mapping_model);
+    T_RUN_TARGETS(test_bad_input);
     T_RUN(test_memory);
     T_RUN_TARGETS(test_cascades);
     T_RUN_TARGETS(test_large_scores);

@@ -112,6 +112,7 @@ static void test_proof_4_worked(tiny_target target)
         T_CLOSE(get(&a.to, 0), 4, 1e-6);
         t_close(a.ctx);
     }
+    T_PROOF("attention 4", "tiny case: o = 1, 2.5, 4");
 }
 
 /* T=37 K=8 V=6, chunks of 16 in parts of 4 */
@@ -139,6 +140,7 @@ static void test_proof_4_forms_agree(tiny_target target)
     T_CLOSE(get(&a.to, 3 * V + 2), -1.7109940460854316, 1e-14);
     T_CLOSE(get(&a.to, 7 * V + 5), 0.7346854206847426, 1e-14);
     t_close(ctx);
+    T_PROOF("attention 4", "three forms agree at T = 37: in double to 4e-15, chunks in float to 20 units");
 }
 
 /* What divides by e^b, be it for each chunk by itself, in float: passes where gates are mild, and is no number where they are strong. */
@@ -188,6 +190,7 @@ static void test_proof_4_strong_gates(tiny_target target)
     about(&a.o, &b.o, 40 * 6e-8);
     about(&a.to, &b.to, 40 * 6e-8);
     t_close(ctx);
+    T_PROOF("attention 4", "gates 20 times: parallel refused, chunked exact");
 }
 
 static void test_proof_4_no_gate_is_a_sum(tiny_target target)
@@ -214,6 +217,7 @@ static void test_proof_4_no_gate_is_a_sum(tiny_target target)
             }
         t_close(a.ctx);
     }
+    T_PROOF("attention 4", "g = 0 equals the cumulative sum of outer products");
 }
 
 /* -inf drops what was held, also what was not finite; nothing becomes NaN by 0 times infinity */
@@ -235,6 +239,7 @@ static void test_proof_4_reset(tiny_target target)
         about(&b.to, &a.to, 1e-5);
         t_close(a.ctx);
     }
+    T_PROOF("attention 4", "g = -inf resets a channel");
 }
 
 /* any cut, the state handed over: a prompt, single tokens, a prompt again; in place too */
@@ -270,6 +275,7 @@ static void test_proof_4_cuts(tiny_target target)
         }
         t_close(a.ctx);
     }
+    T_PROOF("attention 4", "splitting anywhere and passing the state changes nothing");
 }
 
 static void test_proof_4_lengths_and_chunks(tiny_target target)
@@ -292,6 +298,7 @@ static void test_proof_4_lengths_and_chunks(tiny_target target)
         }
     }
     t_close(ctx);
+    T_PROOF("attention 4", "T no multiple of C");
 }
 
 /* what a token is changed to, numbers that are none included, is never felt before it */
@@ -320,6 +327,7 @@ static void test_proof_4_causal(tiny_target target)
             T_TRUE(get(&a.o, 90 * 40) != get(&b.o, 90 * 40));
             t_close(a.ctx);
         }
+    T_PROOF("attention 4", "causality: o before a changed token is the same bits");
 }
 
 /* one gate for all channels of a head (as RetNet has them), and keys, values and gates of one head for three: views of stride 0 */
@@ -363,9 +371,9 @@ static tiny_status run_back(gla *a, back *b, int last)
 }
 
 /* numpy's figures; the identity of the paper, dg_t = sum_{r >= t} (q dq - k dk) + sum of the row of S_T dS_T; differences of the loss of fourth order */
-static void test_proof_4_gradient(void)
+static void test_proof_4_gradient(tiny_target target)
 {
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_ctx *ctx = t_ctx(target, 1);
     gla a = make(ctx, TINY_F64, T, 1, K, V, TINY_GLA_AUTO);
     back b = make_back(&a);
     tiny_tensor *x[5];
@@ -416,6 +424,7 @@ static void test_proof_4_gradient(void)
         T_CLOSE(got, want, 4e-10 * (1 + fabs(want)));
     }
     t_close(ctx);
+    T_PROOF("attention 4", "gradients match differences to 4e-10");
 }
 
 /* every target against the reference in double, gates of all strengths, blocks of states of all sizes; a small dg by itself, not beside large ones */
@@ -448,11 +457,12 @@ static void test_gradient_targets(tiny_target target)
     }
     t_close(plain);
     t_close(ctx);
+    T_PROOF("attention 4", "gradients match differences to 4e-10");
 }
 
-static void test_proof_4_bad_input(void)
+static void test_proof_4_bad_input(tiny_target target)
 {
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
+    tiny_ctx *ctx = t_ctx(target, 2);
     gla a = make(ctx, TINY_F32, 70, 2, 5, 6, TINY_GLA_AUTO), b;
     back x = make_back(&a);
     tiny_tensor wrong;
@@ -508,6 +518,7 @@ static void test_proof_4_bad_input(void)
     T_OK(run(&a));
     T_SAME((float *)a.to.data, (float *)a.state.data, 60);
     t_close(ctx);
+    T_PROOF("attention 4", "bad input: g > 0, NaN gate, T = 0, C no multiple of c, state null");
 }
 
 static void test_out_of_memory(void)
@@ -538,9 +549,9 @@ int main(void)
     T_RUN_TARGETS(test_proof_4_lengths_and_chunks);
     T_RUN_TARGETS(test_proof_4_causal);
     T_RUN_TARGETS(test_shared);
-    T_RUN(test_proof_4_gradient);
+    T_RUN_TARGETS(test_proof_4_gradient);
     T_RUN_TARGETS(test_gradient_targets);
-    T_RUN(test_proof_4_bad_input);
+    T_RUN_TARGETS(test_proof_4_bad_input);
     T_RUN(test_out_of_memory);
     return t_done();
 }

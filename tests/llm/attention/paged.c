@@ -221,6 +221,7 @@ static void test_order_does_not_matter(tiny_target target)
         t_free_blocks();
     }
     t_close(ctx);
+    T_PROOF("attention 0", "permuting blocks in the page table changes nothing");
 }
 
 /* Values that are a part of the keys; long sequences, few heads: the keys are split among threads. */
@@ -286,9 +287,9 @@ static void test_by_hand(tiny_target target)
     t_close(ctx);
 }
 
-static void test_bad_input(void)
+static void test_bad_input(tiny_target target)
 {
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_ctx *ctx = t_ctx(target, 1);
     made m;
     tllm_paged_params p;
     tiny_tensor t;
@@ -328,6 +329,7 @@ static void test_bad_input(void)
     T_STATUS(tllm_paged_attention(ctx, &m.q, &m.k, &m.v, &m.table, &m.rows, NULL, &t, NULL, &m.p, &m.o), TINY_E_SHAPE, "and the positions of the cells");
     T_STATUS(tllm_paged_attention(ctx, &m.q, NULL, &m.v, &m.table, &m.rows, NULL, NULL, NULL, &m.p, &m.o), TINY_E_ARGUMENT, "input 1 is missing");
     t_close(ctx);
+    T_PROOF("attention 0", "bad input: position beyond capacity, table id out of range");
 }
 
 /* Cells of neighbouring queries with a hole between them: the numbers of the pages in the hole are nobody's. The fast form walked the
@@ -440,6 +442,6 @@ int main(void)
     T_RUN_TARGETS(test_latent_and_long);
     T_RUN_TARGETS(test_rounded);
     T_RUN_TARGETS(test_conformance);
-    T_RUN(test_bad_input);
+    T_RUN_TARGETS(test_bad_input);
     return t_done();
 }

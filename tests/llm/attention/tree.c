@@ -36,11 +36,11 @@ static tiny_idx rows_of(const tllm_tree *tree, const tllm_pages *pages, int32_t 
 }
 
 /* root 6 cells; A 3, its children A1 and A2 1 each; B 2; blocks of 4 */
-static void test_proof_3_worked_tree(void)
+static void test_proof_3_worked_tree(tiny_target target)
 {
     static const uint64_t want[13] = { 7, 7, 7, 7, 7, 7, 3, 3, 3, 1, 2, 4, 1 };
     static const int32_t n_query[4] = { 3, 3, 3, 1 }, last[4] = { 4, 4, 4, 1 };
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_ctx *ctx = t_ctx(target, 1);
     tllm_pages *pages = open_pages(ctx, 40, 1, 4);
     tllm_tree *tree;
     tllm_tree_plan *plan;
@@ -50,6 +50,7 @@ static void test_proof_3_worked_tree(void)
     tiny_tensor tr = tiny_tensor_2d(rows, TINY_I32, 3, 4), tt;
     tllm_tree_counts c;
     const tllm_tree_item *item;
+    const tllm_tree_piece *piece;
     const uint64_t *mask;
     const int32_t *query;
     tiny_idx n, i;
@@ -72,7 +73,7 @@ static void test_proof_3_worked_tree(void)
     tt = tiny_tensor_2d((void *)(uintptr_t)tllm_pages_table(pages, 0), TINY_I32, 4, tllm_pages_table(pages, 1) - tllm_pages_table(pages, 0));
     T_OK(tllm_tree_plan_set(plan, &tr, &tt, 1));
     c = tllm_tree_plan_counts(plan);
-    item = tllm_tree_plan_items(plan, &n, NULL, &query, &mask);
+    item = tllm_tree_plan_items(plan, &n, &piece, &query, &mask);
     T_EQ_INT(n, 4);
     T_EQ_INT(c.n_tree, 13);
     T_EQ_INT(c.n_path, 28);
@@ -86,6 +87,38 @@ static void test_proof_3_worked_tree(void)
     if (n == 4) T_EQ_INT(query[item[3].query], 2);
     for (i = 0; i < 12; i++) T_EQ_INT(mask[i], want[i]);
     T_EQ_INT(mask[12], want[12]);
+    for (i = 0; i < 3 && n == 4; i++) {             /* partial results by blocks and masks, merged, against the path: a block's page is its place in the pool */
+        const int32_t *table = tllm_pages_table(pages, rows[4 * i]);
+        double own[2] = { 0, 0 }, m = -HUGE_VAL, merged[2] = { 0, 0 };
+        tiny_idx j, k, at;
+        for (j = 0; j < rows[4 * i + 2]; j++) {
+            const double w = exp(sin(1.7 * table[j]));
+            own[0] += w;
+            own[1] += w * cos(2.3 * table[j]);
+        }
+        for (k = 0; k < 4; k++) {                   /* a state each: largest score, sums under it */
+            double top = -HUGE_VAL, part[2] = { 0, 0 }, most;
+            int pass;
+            for (pass = 0; pass < 2; pass++) {
+                tiny_idx cell = 0, c2;
+                for (at = 0; at < item[k].n_piece; at++)
+                    for (c2 = 0; c2 < piece[item[k].piece + at].n; c2++, cell++) {
+                        const double slot = (double)piece[item[k].piece + at].page, score = sin(1.7 * slot);
+                        tiny_idx q2;
+                        for (q2 = 0; q2 < item[k].n_query; q2++)
+                            if (query[item[k].query + q2] == i && mask[item[k].mask + cell] >> q2 & 1) {
+                                if (!pass) top = fmax(top, score);
+                                else { part[0] += exp(score - top); part[1] += exp(score - top) * cos(2.3 * slot); }
+                            }
+                    }
+            }
+            if (top == -HUGE_VAL) continue;         /* no bit of this query: weight 0 */
+            most = fmax(m, top);
+            for (pass = 0; pass < 2; pass++) merged[pass] = (m > -HUGE_VAL ? merged[pass] * exp(m - most) : 0.0) + part[pass] * exp(top - most);
+            m = most;
+        }
+        T_CLOSE(merged[1] / merged[0], own[1] / own[0], 1e-15);
+    }
     /* a paused leaf has no row */
     tr.dim[0] = 2;
     T_OK(tllm_tree_plan_set(plan, &tr, &tt, 1));
@@ -95,6 +128,9 @@ static void test_proof_3_worked_tree(void)
     tllm_tree_close(ctx, tree);
     tllm_pages_close(ctx, pages);
     t_close(ctx);
+    T_PROOF("attention 3", "worked tree: stream, blocks, queries, masks");
+    T_PROOF("attention 3", "worked tree: merged outputs equal attention of each path to 1e-15");
+    T_PROOF("attention 3", "worked tree: N_tree 13, sum N_i 28, pairs 37 and 28");
 }
 
 /* ---- random trees ---- */
@@ -141,17 +177,19 @@ static void fell(tiny_ctx *ctx, grown *g)
 static tiny_tensor table_of(const tllm_pages *p, tiny_idx n_seq) { return tiny_tensor_2d((void *)(uintptr_t)tllm_pages_table(p, 0), TINY_I32, n_seq, tllm_pages_table(p, 1) - tllm_pages_table(p, 0)); }
 
 static const struct { tiny_idx len; int q, mode; } forms[] = {
-    { 128, 32, TLLM_TREE_FLAT }, { 1, 1, TLLM_TREE_FLAT }, { 7, 32, TLLM_TREE_FLAT }, { 128, 1, TLLM_TREE_FLAT }, { 7, 5, TLLM_TREE_BREADTH }, { 128, 64, TLLM_TREE_NODE }
+    { 128, 32, TLLM_TREE_FLAT }, { 1, 1, TLLM_TREE_FLAT }, { 7, 32, TLLM_TREE_FLAT }, { 128, 1, TLLM_TREE_FLAT }, { 7, 5, TLLM_TREE_BREADTH }, { 128, 64, TLLM_TREE_NODE },
+    { 1, 32, TLLM_TREE_FLAT }, { 7, 1, TLLM_TREE_FLAT }, { 128, 32, TLLM_TREE_BREADTH }
 };
 
 /* The plan carried out in double: partial results by items and masks, merged by query, are what each path gives by itself. */
-static void test_proof_3_plan_in_double(void)
+static void test_proof_3_plan_in_double(tiny_target target)
 {
     enum { D = 5 };
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_ctx *ctx = t_ctx(target, 1);
     grown g;
-    int round;
+    int round, other = 0;
     size_t form;
+    tiny_idx deep = 0;
     for (round = 0; round < 6; round++) {
         float *kv;
         grow(ctx, &g, MOST, 1, 40, round < 3 ? 300 : 12);
@@ -212,11 +250,16 @@ static void test_proof_3_plan_in_double(void)
             T_EQ_INT(c.n_needed, paths);
             T_EQ_INT(needed, paths);
             T_EQ_INT(c.n_pair, pairs);
+            if (form == 0) deep = c.n_pair;
+            if (form == 8) other += c.n_pair != deep;               /* the same cells in another order, the same answers above */
             tllm_tree_plan_close(ctx, plan);
         }
         fell(ctx, &g);
     }
+    T_TRUE(other > 0);
     t_close(ctx);
+    T_PROOF("attention 3", "breadth-first order changes nothing but the pair count");
+    T_PROOF("attention 3", "KV counted is N_tree exactly");
 }
 
 /* The operation with a plan against its reference, which knows none: pages of 1 and of 16, all forms, groups of heads, slopes and sinks. */
@@ -290,13 +333,17 @@ static void attention(tiny_target target, int rounds)
     t_close(ref);
     t_close(ctx);
 }
-static void test_proof_3_attention(tiny_target target) { attention(target, 4); }
+static void test_proof_3_attention(tiny_target target)
+{
+    attention(target, 4);
+    T_PROOF("attention 3", "equals attention of each leaf on random trees");
+}
 
 /* Random operations: leaves and cells are what a plain count says, and no page is lost. */
-static void test_proof_3_counts_conserved(void)
+static void test_proof_3_counts_conserved(tiny_target target)
 {
     enum { SEQS = 12, NODES = 400 };
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_ctx *ctx = t_ctx(target, 1);
     tllm_pages *pages = open_pages(ctx, 300, 1, SEQS);
     tllm_tree *tree;
     int32_t root, kids[8], up;
@@ -343,11 +390,13 @@ static void test_proof_3_counts_conserved(void)
     T_EQ_INT(tllm_pages_free(pages), 300);
     tllm_pages_close(ctx, pages);
     t_close(ctx);
+    T_PROOF("attention 3", "refs and free blocks conserved under random branch, append, cut");
+    T_PROOF("attention 3", "bad input: pool exhausted half-way through append changes nothing");
 }
 
-static void test_proof_3_bad_input(void)
+static void test_proof_3_bad_input(tiny_target target)
 {
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_ctx *ctx = t_ctx(target, 1);
     tllm_pages *pages = open_pages(ctx, 20, 4, 3);
     tllm_tree *tree, *other;
     tllm_tree_plan *plan;
@@ -391,6 +440,7 @@ static void test_proof_3_bad_input(void)
     tllm_tree_plan_close(ctx, plan);
     tllm_pages_close(ctx, pages);
     t_close(ctx);
+    T_PROOF("attention 3", "bad input: cut of an inner node, branch of a dead leaf, 65 queries of a mask");
 }
 
 /* ---- sessions ---- */
@@ -477,11 +527,11 @@ static void test_sessions_go_through_it(void)
 
 int main(void)
 {
-    T_RUN(test_proof_3_worked_tree);
-    T_RUN(test_proof_3_plan_in_double);
+    T_RUN_TARGETS(test_proof_3_worked_tree);
+    T_RUN_TARGETS(test_proof_3_plan_in_double);
     T_RUN_TARGETS(test_proof_3_attention);
-    T_RUN(test_proof_3_counts_conserved);
-    T_RUN(test_proof_3_bad_input);
+    T_RUN_TARGETS(test_proof_3_counts_conserved);
+    T_RUN_TARGETS(test_proof_3_bad_input);
     T_RUN(test_sessions_go_through_it);
     return t_done();
 }

@@ -12,6 +12,8 @@ enum { D = 64, H = 8, KV = 4, DK = 8, FF = 96, L = 4, V = 50, TOKENS = 9 };
 
 typedef struct weights {
     int fused;
+    float yarn;                             /* its factor, or 0 */
+    int ff;                                 /* 0: FF; or less */
     float embd[V * D], out_norm[D], out[V * D];
     struct { float n1[D], n2[D], q[H * DK * D], k[KV * DK * D], v[KV * DK * D], o[D * H * DK], bq[H * DK], bo[D], gate[FF * D], up[FF * D], down[D * FF]; } l[L];
 } weights;
@@ -45,7 +47,7 @@ static void fill(float *x, size_t n, float mean, float size)
 /* flags: one truth value for each layer, or NULL */
 static int make(made *b, weights *w, int format, const unsigned char *flags, size_t n_flags)
 {
-    const int fused = w->fused;             /* q, k, v in one matrix, gate and up too: they follow each other here as well */
+    const int ff = w->ff ? w->ff : FF, fused = w->fused;      /* q, k, v in one matrix, gate and up too: they follow each other here as well */
     tllm_writer_desc d;
     tiny_idx l;
     memset(&d, 0, sizeof d);
@@ -56,10 +58,15 @@ static int make(made *b, weights *w, int format, const unsigned char *flags, siz
     T_OK(tllm_writer_put_u32(b->ctx, b->w, "llama.embedding_length", D));
     T_OK(tllm_writer_put_u32(b->ctx, b->w, "llama.block_count", L));
     T_OK(tllm_writer_put_u32(b->ctx, b->w, "llama.context_length", 64));
-    T_OK(tllm_writer_put_u32(b->ctx, b->w, "llama.feed_forward_length", FF));
+    T_OK(tllm_writer_put_u32(b->ctx, b->w, "llama.feed_forward_length", (uint32_t)ff));
     T_OK(tllm_writer_put_u32(b->ctx, b->w, "llama.attention.head_count", H));
     T_OK(tllm_writer_put_u32(b->ctx, b->w, "llama.attention.head_count_kv", KV));
     T_OK(tllm_writer_put_f32(b->ctx, b->w, "llama.attention.layer_norm_rms_epsilon", 1e-5f));
+    if (w->yarn > 0.0f) {
+        T_OK(tllm_writer_put_text(b->ctx, b->w, "llama.rope.scaling.type", "yarn"));
+        T_OK(tllm_writer_put_f32(b->ctx, b->w, "llama.rope.scaling.factor", w->yarn));
+        T_OK(tllm_writer_put_u32(b->ctx, b->w, "llama.rope.scaling.original_context_length", 16));
+    }
     if (flags) T_OK(tllm_writer_put_array(b->ctx, b->w, "llama.ladder", TLLM_BOOL, flags, n_flags));
     fill(w->embd, V * D, 0.0f, 1.0f);
     fill(w->out_norm, D, 1.0f, 0.2f);
@@ -92,12 +99,12 @@ static int make(made *b, weights *w, int format, const unsigned char *flags, siz
         }
         put(b, format, l, "attn_output.weight", w->l[l].o, D, H * DK);
         put(b, format, l, "attn_output.bias", w->l[l].bo, 1, D);
-        if (fused) put(b, format, l, "ffn_up.weight", w->l[l].gate, 2 * FF, D);
+        if (fused) put(b, format, l, "ffn_up.weight", w->l[l].gate, 2 * ff, D);
         else {
-            put(b, format, l, "ffn_gate.weight", w->l[l].gate, FF, D);
-            put(b, format, l, "ffn_up.weight", w->l[l].up, FF, D);
+            put(b, format, l, "ffn_gate.weight", w->l[l].gate, ff, D);
+            put(b, format, l, "ffn_up.weight", w->l[l].up, ff, D);
         }
-        put(b, format, l, "ffn_down.weight", w->l[l].down, D, FF);
+        put(b, format, l, "ffn_down.weight", w->l[l].down, D, ff);
     }
     if (!T_OK(tllm_writer_finish(b->ctx, b->w))) return 0;
     b->at = tllm_writer_memory(b->w, &b->n);
@@ -212,7 +219,7 @@ typedef struct run {
 static void model_rank(int rank, void *arg)
 {
     run *r = (run *)arg;
-    tiny_ctx *ctx = t_rank_ctx(r->target);
+    tiny_ctx *ctx = t_rank_ctx(r->target ? r->target : t_now.target);
     tllm_gguf *file = NULL;
     tllm_model *model = NULL;
     tllm_state *s = NULL;
@@ -258,7 +265,7 @@ static void model_rank(int rank, void *arg)
 
 static int run_model(run *r, const tiny_local_desc *line)
 {
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_ctx *ctx = t_ctx(t_now.target, 1);
     tiny_local_desc d;
     int i, ok = 1;
     memset(&d, 0, sizeof d);
@@ -352,12 +359,80 @@ static void patterns(tiny_target target, int step, int fused)
     }
     unmake(&file);
 }
-static void test_models(tiny_target target) { patterns(target, target == TINY_TARGET_SCALAR ? 1 : 5, 0); }
+static void test_models(tiny_target target)
+{
+    patterns(target, target == TINY_TARGET_SCALAR ? 1 : 5, 0);
+    T_PROOF("attention 8", "ranks 1, 2, 4: the same to 1e-5, bit-identical across ranks");
+    T_PROOF("attention 8", "KV caches equal");
+    T_PROOF("attention 8", "border handling in every pattern of 4 layers");
+}
 static void test_reference(void) { patterns(TINY_TARGET_REFERENCE, 15, 0); }
 static void test_fused(void) { patterns(TINY_TARGET_AUTO, 5, 1); }
 
+/* a file that says of every layer that it is no ladder is the ordinary model, bit for bit, on one rank and on several */
+static void test_standard_flags(tiny_target target)
+{
+    static const unsigned char flags[L] = { 0 };
+    weights *w = (weights *)t_keep(sizeof *w);
+    made with, without;
+    int world, i;
+    if (!make(&with, w, TLLM_FORMAT_F32, flags, L)) return;
+    t_now.rand_at = 0;
+    if (!make(&without, w, TLLM_FORMAT_F32, NULL, 0)) return;
+    for (world = 1; world <= MOST; world *= 2) {
+        run a, b;
+        memset(&a, 0, sizeof a);
+        a.target = target;
+        a.world = world;
+        b = a;
+        a.file = &with;
+        b.file = &without;
+        if (!run_model(&a, NULL) || !run_model(&b, NULL) || !all_ok(&a) || !all_ok(&b)) break;
+        for (i = 0; i < world; i++) T_SAME(a.logits[i], b.logits[i], TOKENS * V);
+        forget(&a);
+        forget(&b);
+    }
+    unmake(&without);
+    unmake(&with);
+    T_PROOF("attention 8", "standard flag on all layers equals the ordinary model");
+}
+
+/* Keys of the first layer, which sees the same whatever the rotation: under YaRN each is 1 + 0.1 ln factor times as long as without. */
+static void test_yarn_lengths(tiny_target target)
+{
+    weights *w = (weights *)t_keep(sizeof *w);
+    made plain, yarn;
+    run a, b;
+    int t, h, i;
+    if (!make(&plain, w, TLLM_FORMAT_F32, NULL, 0)) return;
+    t_now.rand_at = 0;
+    w->yarn = 16.0f;
+    if (!make(&yarn, w, TLLM_FORMAT_F32, NULL, 0)) return;
+    memset(&a, 0, sizeof a);
+    a.target = target;
+    a.world = 1;
+    b = a;
+    a.file = &plain;
+    b.file = &yarn;
+    if (run_model(&a, NULL) && run_model(&b, NULL) && all_ok(&a) && all_ok(&b))
+        for (t = 0; t < TOKENS; t++)
+            for (h = 0; h < KV; h++) {
+                double was = 0.0, is = 0.0;
+                for (i = h * DK; i < (h + 1) * DK; i++) {
+                    was += (double)key_at(&a, 0, t, i) * (double)key_at(&a, 0, t, i);
+                    is += (double)key_at(&b, 0, t, i) * (double)key_at(&b, 0, t, i);
+                }
+                T_CLOSE(sqrt(is / was), 1.2772589, 1e-6);
+            }
+    forget(&a);
+    forget(&b);
+    unmake(&yarn);
+    unmake(&plain);
+    T_PROOF("attention 0", "YaRN: rotated keys are mscale times as long");
+}
+
 /* what the file says is what tllm_model_routes says; delays, waits without a thread, other ways of summing: the same bits, keys and values too */
-static void test_same_bits(void)
+static void test_same_bits(tiny_target target)
 {
     static const unsigned char flags[L] = { 1, 0, 1, 1 }, route[2 * L] = { 1, 1, 0, 0, 1, 1, 1, 1 };
     static const tiny_local_desc line[5] = { { 0, 0, 0, 0.0, 0 }, { 0, 0, 400000, 0.0, 0 }, { 0, 1024, 100000, 1e8, 0 }, { 0, 0, 5000000, 1e5, 1 }, { 0, 0, 0, 0.0, 0 } };
@@ -389,6 +464,9 @@ static void test_same_bits(void)
     }
     unmake(&without);
     unmake(&with);
+    T_PROOF("attention 8", "a delay never changes results");
+    T_PROOF("attention 8", "immediate waits equal async");
+    (void)target;                           /* the helpers read t_now */
 }
 
 /* weights in two bytes and in blocks: a cut row is a part of a row of the file */
@@ -517,7 +595,7 @@ static void dying_pause(tiny_net *net, uint64_t seen, uint64_t until) { ((dying 
 static void dying_wake(tiny_net *net) { ((dying *)net)->inner->wake(((dying *)net)->inner); }
 
 /* rank 1 dies at each of its messages in the middle of a pass, all routes ladder; nobody hangs, nobody gets numbers */
-static void test_death(void)
+static void test_death(tiny_target target)
 {
     static const unsigned char route[2 * L] = { 1, 1, 1, 1, 1, 1, 1, 1 };
     weights *w = (weights *)t_keep(sizeof *w);
@@ -535,7 +613,7 @@ static void test_death(void)
             memset(&bad, 0, sizeof bad);
             d.world = r.world = world;
             d.queue_bytes = 65536;
-            ctx = t_ctx(TINY_TARGET_AUTO, 1);
+            ctx = t_ctx(target, 1);
             T_OK(tiny_local_open(ctx, &d, &r.local));
             bad.inner = tiny_local_net(r.local, 1);
             bad.net = *bad.inner;
@@ -566,9 +644,10 @@ static void test_death(void)
             t_close(ctx);
         }
     unmake(&file);
+    T_PROOF("attention 8", "bad input: peer death in mid-layer, an error and no hang");
 }
 
-static void test_mismatch(void)
+static void test_mismatch(tiny_target target)
 {
     weights *w = (weights *)t_keep(sizeof *w);
     made file;
@@ -599,6 +678,16 @@ static void test_mismatch(void)
     for (i = 0; i < 3; i++) T_TRUE(r.st[i] == TINY_E_SHAPE && strstr(r.says[i], "layer 0: 8 heads and 4 key heads cannot be divided by 3 ranks"));
     forget(&r);
     unmake(&file);
+    w->ff = 90;
+    if (!make(&file, w, TLLM_FORMAT_F32, NULL, 0)) return;
+    r = base;
+    r.world = 4;
+    run_model(&r, NULL);
+    for (i = 0; i < 4; i++) T_TRUE(r.st[i] == TINY_E_SHAPE && strstr(r.says[i], "layer 0: a network of 90 cannot be divided by 4 ranks"));
+    forget(&r);
+    unmake(&file);
+    T_PROOF("attention 8", "bad input: rank mismatch, H or FFN not divisible");
+    (void)target;                           /* the helpers read t_now */
 }
 
 /* routes that differ between the ranks, found when the states open */
@@ -743,12 +832,14 @@ int main(void)
     T_RUN_TARGETS(test_models);
     T_RUN(test_reference);
     T_RUN(test_fused);
-    T_RUN(test_same_bits);
+    T_RUN_TARGETS(test_standard_flags);
+    T_RUN_TARGETS(test_yarn_lengths);
+    T_RUN_TARGETS(test_same_bits);
     T_RUN_TARGETS(test_formats);
     T_RUN(test_session);
     T_RUN(test_travel);
-    T_RUN(test_death);
-    T_RUN(test_mismatch);
+    T_RUN_TARGETS(test_death);
+    T_RUN_TARGETS(test_mismatch);
     T_RUN(test_differ);
     T_RUN(test_bad_calls);
     T_RUN(test_saved);

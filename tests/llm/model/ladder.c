@@ -29,7 +29,7 @@ static double share(int half, double x, int r, int world)
 static void toy_rank(int rank, void *arg)
 {
     toy *t = (toy *)arg;
-    tiny_ctx *ctx = t_rank_ctx(TINY_TARGET_AUTO);
+    tiny_ctx *ctx = t_rank_ctx(t_now.target);
     tiny_comm_desc d;
     tllm_ladder a;
     float x = (float)t->x0, y[2];
@@ -61,7 +61,7 @@ static void toy_rank(int rank, void *arg)
 
 static int run_toy(toy *t, const tiny_local_desc *line)
 {
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_ctx *ctx = t_ctx(t_now.target, 1);
     tiny_local_desc d;
     int ok = 1;
     memset(&d, 0, sizeof d);
@@ -106,7 +106,7 @@ static void plain_toy(const toy *t, double *x)
 }
 
 /* x = 10, two layers: standard 17.888, ladder 16.8 */
-static void test_worked(void)
+static void test_worked(tiny_target target)
 {
     static const unsigned char standard[4] = { 0, 0, 0, 0 }, ladder[4] = { 1, 1, 1, 1 };
     toy t;
@@ -122,10 +122,12 @@ static void test_worked(void)
         if (!run_toy(&t, NULL)) return;
         for (r = 0; r < t.world; r++) { T_EQ_INT(t.st[r], TINY_OK); T_CLOSE(t.x[r], 16.8, 4e-6); T_SAME(&t.x[r], &t.x[0], 1); }
     }
+    (void)target;                           /* the helpers read t_now */
+    T_PROOF("attention 8", "scalars: standard 17.888, ladder 16.8");
 }
 
 /* 4 layers, each half standard or ladder: 256 patterns; then all routes, in patterns where the ranks end together */
-static void test_patterns(void)
+static void test_patterns(tiny_target target)
 {
     toy t;
     unsigned char route[8];
@@ -165,6 +167,8 @@ static void test_patterns(void)
                 if (!c) T_CLOSE(t.x[0], x, 1e-5);
             }
         }
+    (void)target;                           /* the helpers read t_now */
+    T_PROOF("attention 8", "border handling in every pattern of 4 layers");
 }
 
 /* 8 layers on a virtual clock, t of arithmetic and c of a sum for each half. Standard: 16 (t + c). Ladder: what the recurrence below says, which
@@ -215,8 +219,8 @@ static void test_overlap(void)
 
 int main(void)
 {
-    T_RUN(test_worked);
-    T_RUN(test_patterns);
+    T_RUN_TARGETS(test_worked);
+    T_RUN_TARGETS(test_patterns);
     T_RUN(test_overlap);
     return t_done();
 }

@@ -48,6 +48,8 @@ static void test_by_hand(tiny_target target)
     T_OK(tllm_relu2_ffn(ctx, &f, x, 1, work, y, &stats));
     T_TRUE(y[0] == 5 && y[1] == 13 && stats.n_active == 2 && stats.sparse == 0);
     t_close(ctx);
+    T_PROOF("attention 7", "tiny FFN: h = 1 0 0 1, y = 5, 13");
+    T_PROOF("attention 7", "active list exact");
 }
 
 static void test_list(void)
@@ -59,6 +61,7 @@ static void test_list(void)
     T_EQ_INT(tllm_active_list(h, 2, 6, list), 3);           /* of either row */
     T_TRUE(list[0] == 1 && list[1] == 2 && list[2] == 4);
     T_EQ_INT(tllm_active_list(h, 0, 6, list), 0);
+    T_PROOF("attention 7", "active list exact");
 }
 
 /* any share of the rows, against the sum in double; the others hold NaN */
@@ -180,6 +183,8 @@ static void test_network(tiny_target target)
     }
     t_close(alone);
     t_close(ctx);
+    T_PROOF("attention 7", "sparse equals dense for any sparsity, 0 and 1 among them");
+    T_PROOF("attention 7", "bad input: NaN activation");
 }
 
 /* blocks: rows of neurons packed along what they write */
@@ -226,9 +231,9 @@ static void test_blocks(tiny_target target)
     t_close(ctx);
 }
 
-static void test_bad_input(void)
+static void test_bad_input(tiny_target target)
 {
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_ctx *ctx = t_ctx(target, 1);
     float *w = t_rand(64 * 96, -1, 1), *turned = t_guarded(64 * 96), *round = t_guarded(64 * 96), x[96] = { 0 }, y[96];
     int32_t list[3] = { 0, 5, 63 };
     int i;
@@ -285,7 +290,7 @@ static void test_bad_input(void)
     T_TRUE(tllm_relu2_ffn_work(&f, 3) == 0);
     t_close(ctx);
     T_EACH_ALLOCATION(
-        tiny_ctx_desc cd = t_desc(TINY_TARGET_AUTO, 2);
+        tiny_ctx_desc cd = t_desc(target, 2);
         ctx = NULL;
         if (!tiny_ctx_open(&cd, &ctx)) {
             tiny_status st = tllm_turn_rows(ctx, TLLM_FORMAT_F32, w, 64, 96, TLLM_FORMAT_F32, turned);
@@ -294,6 +299,7 @@ static void test_bad_input(void)
             T_TRUE(!st || st == TINY_E_MEMORY);
         }
         tiny_ctx_close(ctx);)
+    T_PROOF("attention 7", "bad input: W2 stored in the wrong order");
 }
 
 static void test_conformance(tiny_target target) { t_conform(target, tllm_mix_rows_row(), T_SLOW ? 12 : 48); }
@@ -315,6 +321,6 @@ int main(void)
     T_RUN_TARGETS(test_network);
     T_RUN_TARGETS(test_blocks);
     T_RUN_TARGETS(test_conformance);
-    T_RUN(test_bad_input);
+    T_RUN_TARGETS(test_bad_input);
     return t_done();
 }

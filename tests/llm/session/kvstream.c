@@ -35,9 +35,9 @@ static double uniform(const stream *s, tiny_idx i, int level, double speed)
 }
 
 /* At any chunk, time and speed: the choice that a search through all uniform ones makes. */
-static void test_best_level(void)
+static void test_best_level(tiny_target target)
 {
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_ctx *ctx = t_ctx(target, 1);
     int round, seen[6] = { 0 };
     for (round = 0; round < 3000; round++) {
         stream s;
@@ -66,12 +66,13 @@ static void test_best_level(void)
     }
     for (round = 0; round < 6; round++) T_TRUE(seen[round] > 20);      /* each way was taken */
     t_close(ctx);
+    T_PROOF("attention 10", "controller: constant B picks the level of a brute-force search");
 }
 
 /* With a constant link that is known, every deadline that some choice of levels and texts meets is met. */
-static void test_never_missed(void)
+static void test_never_missed(tiny_target target)
 {
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_ctx *ctx = t_ctx(target, 1);
     int round, feasible = 0, mixed = 0;
     for (round = 0; round < 3000; round++) {
         stream s;
@@ -100,6 +101,7 @@ static void test_never_missed(void)
     if (getenv("T_SAY")) printf("%d feasible, %d of them by no uniform choice\n", feasible, mixed);
     T_TRUE(feasible > 1000 && mixed > 60);
     t_close(ctx);
+    T_PROOF("attention 10", "controller: SLO never missed when a feasible schedule exists");
 }
 
 /* Three chunks of 1 Mbit, 2 Mbit and 4 Mbit at the levels; text takes 5 s. */
@@ -175,9 +177,9 @@ static void test_by_hand(void)
 }
 
 /* What the link does while a chunk is sent, and later, changes no choice up to that chunk. */
-static void test_no_future(void)
+static void test_no_future(tiny_target target)
 {
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_ctx *ctx = t_ctx(target, 1);
     int round;
     for (round = 0; round < 500; round++) {
         stream a, b;
@@ -201,6 +203,7 @@ static void test_no_future(void)
         T_SAME(a.choice, b.choice, from + 1);
     }
     t_close(ctx);
+    T_PROOF("attention 10", "controller does not know the future bandwidth");
 }
 
 /* 20 traces of 0.1 to 10 Gbit/s: a context of 9000 tokens of a 7 B model with 8 heads of keys (65536 numbers a token), at the bits that the
@@ -351,10 +354,10 @@ static void test_bad(void)
 
 int main(void)
 {
-    T_RUN(test_best_level);
-    T_RUN(test_never_missed);
+    T_RUN_TARGETS(test_best_level);
+    T_RUN_TARGETS(test_never_missed);
     T_RUN(test_by_hand);
-    T_RUN(test_no_future);
+    T_RUN_TARGETS(test_no_future);
     T_RUN(test_traces);
     T_RUN_TARGETS(test_transport);
     T_RUN(test_bad);

@@ -111,9 +111,9 @@ static void differences(set *s, int weights, double *at, const double *got, int 
     }
 }
 
-static void test_plain_and_gradient(void)
+static void test_plain_and_gradient(tiny_target target)
 {
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_ctx *ctx = t_ctx(target, 1);
     set *s = (set *)t_keep(sizeof *s);
     double want[(T - R) * B * D];
     int k, i;
@@ -131,6 +131,7 @@ static void test_plain_and_gradient(void)
         for (i = 0; i < 3; i++) differences(s, 1, s->w[1 + i], s->d_pbn + i * D, D);
     }
     t_close(ctx);
+    T_PROOF("attention 9", "gradient check");
 }
 
 /* pb = 0: not one bit differs from plain merging; no merge: x itself; equal tokens stay what they are */
@@ -171,17 +172,21 @@ static void test_same_bits(tiny_target target)
         T_SAME(back + i * DD, x + (((int32_t *)from.data)[i] * BB + i % BB) * DD, DD);
     }
     t_close(ctx);
+    T_PROOF("attention 9", "pb = 0 equals ToMe bit for bit");
+    T_PROOF("attention 9", "r = 0 is the identity");
+    T_PROOF("attention 9", "unmerge of merge of constant x is the identity");
 }
 
 static void test_conformance(tiny_target target)
 {
     t_conform(target, tllm_tome_merge_row(), T_SLOW ? 12 : 60);
     t_conform(target, tllm_tome_merge_backward_row(), T_SLOW ? 8 : 40);
+    T_PROOF("attention 9", "gradient check");
 }
 
-static void test_bad(void)
+static void test_bad(tiny_target target)
 {
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_ctx *ctx = t_ctx(target, 1);
     set *s = (set *)t_keep(sizeof *s);
     tiny_tensor wrong;
     tllm_pyra_weights w;
@@ -210,13 +215,14 @@ static void test_bad(void)
     s->m[0] = T;
     T_STATUS(tllm_tome_merge_backward(ctx, &s->tx, &s->ts, &s->tm, NULL, &s->tdy, &s->tdx, &s->tpa, &s->tpbn), TINY_E_ARGUMENT, "number 0 of the match is 17");
     t_close(ctx);
+    T_PROOF("attention 9", "bad input: r mismatch with pa");
 }
 
 int main(void)
 {
-    T_RUN(test_plain_and_gradient);
+    T_RUN_TARGETS(test_plain_and_gradient);
     T_RUN_TARGETS(test_same_bits);
     T_RUN_TARGETS(test_conformance);
-    T_RUN(test_bad);
+    T_RUN_TARGETS(test_bad);
     return t_done();
 }

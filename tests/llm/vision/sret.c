@@ -52,11 +52,15 @@ static void test_slices(tiny_target target)
     T_RAN_ON(ctx, target);
     tiny_tape_close(tape);
     t_close(ctx);
+    T_PROOF("attention 6", "G = 1 equals plain attention bit for bit");
+    T_PROOF("attention 6", "G = N gives the projected values");
+    T_PROOF("attention 6", "permutation followed by its inverse is identity");
+    T_PROOF("attention 6", "G > 1 with a permutation equals a block mask in permuted order");
 }
 
 static void refuse(const tiny_tensor *q, const tiny_tensor *k, tiny_idx slices, int shuffled, const tiny_tensor *order, tiny_status st, const char *says)
 {
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_ctx *ctx = t_ctx(t_now.target, 1);
     tiny_tape_desc td;
     tiny_tape *tape;
     tiny_tensor o;
@@ -175,9 +179,9 @@ static double loss_of(const tllm_sret *s, const uint32_t *order, const double *f
     return sum;
 }
 
-static void test_stage_and_gradient(void)
+static void test_stage_and_gradient(tiny_target target)
 {
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_ctx *ctx = t_ctx(target, 1);
     const tllm_sret_desc d = small_desc(TINY_F64);
     double *from = (double *)t_keep(N * IMAGES * D * 8), *by = (double *)t_keep(N * IMAGES * D * 8), want[N * IMAGES * D];
     tiny_tensor x = tiny_tensor_3d(from, TINY_F64, N, IMAGES, D), w = tiny_tensor_3d(by, TINY_F64, N, IMAGES, D), y, loss;
@@ -232,6 +236,9 @@ static void test_stage_and_gradient(void)
     T_EQ_INT(checked, 16 + LOOPS * 8);      /* a block once, and a small layer for each run */
     tllm_sret_close(s);
     t_close(ctx);
+    T_PROOF("attention 6", "gradient check through shared weights");
+    T_PROOF("attention 6", "parameter count: R blocks and L NLLs");
+    T_PROOF("attention 6", "loops share one weight copy");
 }
 
 /* ---- the network: its gradient with stem, pooling and head; the same call, the same numbers, unless fresh ones are asked for */
@@ -320,9 +327,9 @@ static void test_network(void)
 }
 
 /* SReT-T at 784, 196 and 49 tokens, matrices only, wide layers of 3.6 d as the paper counts them */
-static void test_figures(void)
+static void test_figures(tiny_target target)
 {
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_ctx *ctx = t_ctx(target, 1);
     double sliced = 0, whole = 0, once = 0, weights = 0, apart = 0, made = 0;
     tllm_sret_desc d;
     tllm_sret *s;
@@ -355,6 +362,8 @@ static void test_figures(void)
     T_TRUE(made <= weights);
     tllm_sret_close(s);
     t_close(ctx);
+    T_PROOF("attention 6", "SReT-T: 1268.2 M, 1015.0 M, 0.800, 569.9 M multiply-adds");
+    T_PROOF("attention 6", "SReT-T: 4.36 M parameters against 6.42 M");
 }
 
 static void test_learns(void)
@@ -402,14 +411,14 @@ static void test_learns(void)
 
 static void bad(const tllm_sret_desc *d, const char *says)
 {
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_ctx *ctx = t_ctx(t_now.target, 1);
     tllm_sret *s;
     T_STATUS(tllm_sret_open(ctx, d, &s), TINY_E_ARGUMENT, says);
     T_TRUE(!s);
     t_close(ctx);
 }
 
-static void test_bad(void)
+static void test_bad(tiny_target target)
 {
     float *x = t_rand(12 * 4, -1, 1);
     int32_t order[12] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10 };
@@ -434,6 +443,8 @@ static void test_bad(void)
     d = small_desc(TINY_F32); d.ratio = (double)NAN; bad(&d, "wide layers");
     d = small_desc(TINY_F32); d.d = 5; bad(&d, "5 numbers of a token");
     tllm_sret_close(NULL);
+    (void)target;                           /* the helpers read t_now */
+    T_PROOF("attention 6", "bad input: N % G, L % R, odd sizes after pooling, null permutation");
 }
 
 static void test_memory(void)
@@ -455,11 +466,11 @@ static void test_memory(void)
 int main(void)
 {
     T_RUN_TARGETS(test_slices);
-    T_RUN(test_stage_and_gradient);
+    T_RUN_TARGETS(test_stage_and_gradient);
     T_RUN(test_network);
-    T_RUN(test_figures);
+    T_RUN_TARGETS(test_figures);
     T_RUN(test_learns);
-    T_RUN(test_bad);
+    T_RUN_TARGETS(test_bad);
     T_RUN(test_memory);
     return t_done();
 }

@@ -41,6 +41,7 @@ static void test_by_hand(tiny_target target)
     T_OK(tllm_tome_unmerge(ctx, &out, &places, &all));
     for (i = 0; i < 12; i++) T_CLOSE(back[i], want[to[i / 2]][i % 2], 1e-7);
     t_close(ctx);
+    T_PROOF("attention 9", "worked tokens: scores, source 4, destination 5, result rows");
 }
 
 /* once more, as the text says it: best of B for each of A, sorted by score */
@@ -134,6 +135,7 @@ static void test_random(tiny_target target)
             check_match(ctx, tokens[i], 2, 1, (d > 2 ? d : 2), 3 - flags, (int)tllm_tome_count(tokens[i], 1, 3 - flags), 0);
         }
     t_close(ctx);
+    T_PROOF("attention 9", "class token never merged");
 }
 
 /* equal tokens: the first; tokens without a length, or of no finite one: 0 to all, and no NaN */
@@ -165,13 +167,14 @@ static void test_ties_and_odd(tiny_target target)
         T_EQ_INT(part(&match, 33, TLLM_TOME_SOURCE, 15, 0), 8);
     }
     t_close(ctx);
+    T_PROOF("attention 9", "bad input: zero-norm metric row, ties");
 }
 
 /* merge after merge: every token is counted once, and found again */
-static void test_chain(void)
+static void test_chain(tiny_target target)
 {
     enum { T = 37, B = 3, D = 5, BLOCKS = 6 };
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
+    tiny_ctx *ctx = t_ctx(target, 2);
     float *x = t_rand(T * B * D, -1, 1), *first = t_rand(T * B * D, 0, 0), *y = t_guarded(T * B * D), *size = t_rand(T * B, 1, 1), *next = t_guarded(T * B);
     int32_t *m = (int32_t *)t_keep(3 * T * B * 4), *at = (int32_t *)t_keep(T * B * 4);
     tiny_tensor place = tiny_tensor_2d(at, TINY_I32, T, B), match, sx, sn, tx, ty;
@@ -215,13 +218,15 @@ static void test_chain(void)
     }
     T_EQ_INT(t, 3);                         /* 37, 28, 19, 10, 6, 4, 3: nine, or all that there are */
     t_close(ctx);
+    T_PROOF("attention 9", "sum of sizes is t0");
+    T_PROOF("attention 9", "size-weighted sum of x conserved");
 }
 
-static void test_schedules(void)
+static void test_schedules(tiny_target target)
 {
     static const tiny_idx left[4] = { 11, 5, 7, 5 };
     static const double times[4] = { 2.02, 3.52, 1.99, 3.46 };
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_ctx *ctx = t_ctx(target, 1);
     tiny_idx each[12], n, i, t;
     int k;
     for (k = 0; k < TLLM_TOME_SCHEDULES; k++) {
@@ -262,6 +267,7 @@ static void test_schedules(void)
     T_EQ_INT(tllm_tome_count(3, 5, TLLM_TOME_DISTILL), 0);
     T_EQ_INT(tllm_tome_count(9, -1, 0), 0);
     t_close(ctx);
+    T_PROOF("attention 9", "bad input: r > half is clamped, t < 2");
 }
 
 static void test_bad(void)
@@ -339,8 +345,8 @@ int main(void)
     T_RUN_TARGETS(test_by_hand);
     T_RUN_TARGETS(test_random);
     T_RUN_TARGETS(test_ties_and_odd);
-    T_RUN(test_chain);
-    T_RUN(test_schedules);
+    T_RUN_TARGETS(test_chain);
+    T_RUN_TARGETS(test_schedules);
     T_RUN(test_bad);
     T_RUN(test_memory);
     return t_done();
