@@ -15,10 +15,11 @@
 
 enum { MOST_EPOCHS = 4000, MOST_RUNS = 1000 };
 typedef struct job {
-    const char *folder, *layers, *net, *save, *model, *svg, *curve, *out;
-    double hidden, heads, depth, seeds, seed, epochs, patience, lr, decay, dropout, threads, split, folds;
+    const char *folder, *layers, *net, *save, *model, *svg, *curve, *out, *log_path;
+    double hidden, heads, depth, seeds, seed, epochs, patience, lr, decay, dropout, threads, split, splits, folds, fold, batch, halve;
     double bits, lambda, groups, uniform;   /* quantize */
-    int quiet, links, rings, quantize, task;
+    int quiet, links, rings, quantize, task, area;
+    FILE *log;                              /* --log: a line an epoch */
     tiny_ctx *ctx;
     tgnn_data d;
     tgnn_links pairs;
@@ -34,8 +35,11 @@ typedef struct job {
 static int usage(FILE *to)
 {
     fputs("usage: gnn train [FOLDER] [--links] [--rings] [--layers gcn|sage|gat|gatv2|gin|transformer] [--net FILE.json] [--hidden N] [--heads N]\n"
-          "                 [--depth N] [--dropout P] [--epochs N] [--patience N] [--lr X] [--decay X] [--seeds N] [--seed N] [--folds N] [--split N]\n"
-          "                 [--threads N] [--quiet] [--save MODEL] [--curve FILE.svg] [--svg FILE.svg]\n"
+          "                 [--depth N] [--dropout P] [--epochs N] [--patience N] [--lr X] [--decay X] [--halve EPOCHS] [--batch N] [--area]\n"
+          "                 [--seeds N] [--seed N] [--split N] [--splits N] [--folds N] [--fold N]\n"
+          "                 [--threads N] [--quiet] [--save MODEL] [--log FILE.tsv] [--curve FILE.svg] [--svg FILE.svg]\n"
+          "           --splits N   N splits from --split on, each with a seed of its own; --fold N: this fold alone\n"
+          "           --area       two classes of nodes, judged by the area under the ROC curve; with --patience the best epoch of the validation part\n"
           "       gnn quantize [FOLDER] [--rings] [--layers gcn|gin] [--net FILE.json] [--bits X] [--lambda X] [--groups N] [--uniform N] [--task]\n"
           "                 [--hidden N] ... [--seeds N] [--save MODEL] and the other options of train\n"
           "           --bits X     what a stored feature should take on average (2); --lambda X: how hard it is pressed (2.5): try some by --seeds\n"
@@ -81,14 +85,15 @@ static tiny_status load(job *j, int infer)
     j->n_class = graphs ? j->d.n_graph_class : j->d.n_class;
     j->part = (char *)tiny_alloc(j->ctx, (size_t)j->n);
     if (!j->part) return tiny_ctx_status(j->ctx);
-    judged = !j->links && j->label && (graphs ? j->d.fold != NULL : j->d.split && j->split < (double)j->d.n_split);
+    judged = !j->links && j->label && (graphs ? j->d.fold != NULL : j->d.split && j->split + j->splits <= (double)j->d.n_split);
     if (!infer && !j->links && !judged) {
-        fprintf(stderr, "gnn: %s has no labels, no splits.txt or folds.txt, or no split %g\n", j->folder, j->split);
+        fprintf(stderr, "gnn: %s has no labels, no splits.txt or folds.txt, or no split %g\n", j->folder, j->split + j->splits - 1);
         return TINY_E_ARGUMENT;
     }
     if (!infer && graphs && j->folds > folds_of(j)) j->folds = folds_of(j);
+    if (!infer && graphs && j->fold > folds_of(j)) j->folds = 0;
     if (!infer && graphs && j->folds < 1) {
-        fprintf(stderr, "gnn: %s/folds.txt: folds count from 1 to 10 at most, and none of them is empty\n", j->folder);
+        fprintf(stderr, "gnn: %s/folds.txt: folds count from 1 to 10 at most, none of them is empty, and --fold names one of them\n", j->folder);
         return TINY_E_FORMAT;
     }
     for (i = 0; i < j->n; i++) j->part[i] = !judged ? '-' : graphs ? (j->d.fold[i] == 1 ? 't' : 'r') : j->d.split[i * j->d.n_split + (int)j->split];
@@ -218,6 +223,7 @@ static int heard(void *user, const tgnn_epoch *e)
         j->point[j->n_points++][2] = e->val_loss == e->val_loss ? (float)e->val_loss : 0;
     }
     j->all_test[e->epoch - 1] += e->test;
+    if (j->log) fprintf(j->log, "%d\t%d\t%.6f\t%.6f\t%.6f\t%.6f\n", j->run, e->epoch, e->loss, e->val_loss, e->val, e->test);
     if (e->epoch % 10 == 0) fprintf(stderr, "\rrun %d  epoch %4d  loss %.4f  %s %.1f %%   ", j->run, e->epoch, e->loss, j->graph_at ? "test" : "validation", 100 * shown);
     return 0;
 }
@@ -306,7 +312,8 @@ static tiny_status train_once(job *j, tgnn_net *net, const tgnn_train_desc *how,
     tgnn_graphs graphs = { 0 };
     tiny_idx i;
     if (j->links) return tgnn_train_links(j->ctx, net, &j->pairs, &j->d.x, how, e);
-    for (i = 0; j->graph_at && i < j->n; i++) j->part[i] = j->d.fold[i] < 0 ? '-' : j->d.fold[i] == j->run + 1 ? 't' : 'r';
+    for (i = 0; j->graph_at && i < j->n; i++) j->part[i] = j->d.fold[i] < 0 ? '-' : j->d.fold[i] == j->run + (j->fold > 0 ? (int)j->fold : 1) ? 't' : 'r';
+    for (i = 0; !j->graph_at && j->splits > 1 && i < j->n; i++) j->part[i] = j->d.split[i * j->d.n_split + (int)j->split + j->run];
     nodes.graph = graphs.graph = j->d.graph;
     nodes.x = graphs.x = &j->d.x;
     nodes.label = graphs.label = j->label;
@@ -318,7 +325,7 @@ static tiny_status train_once(job *j, tgnn_net *net, const tgnn_train_desc *how,
 
 static tiny_status train(job *j)
 {
-    const int gat = !strncmp(j->layers, "gat", 3), runs = (int)(j->graph_at ? j->folds : j->seeds);
+    const int gat = !strncmp(j->layers, "gat", 3), runs = (int)(j->graph_at ? j->fold > 0 ? 1 : j->folds : j->splits > 1 ? j->splits : j->seeds);
     double sum = 0, squares = 0, least = 1e9, most = -1, best = -1, started;
     tgnn_train_desc how = { 0 };
     tgnn_net *net = NULL;
@@ -333,7 +340,9 @@ static tiny_status train(job *j)
     how.decay = j->decay >= 0 ? j->decay : j->graph_at || j->links ? 0 : 5e-4;
     how.decay_all = gat;
     how.batch_norm = j->graph_at != NULL && !j->quantize;
-    how.halve_every = j->graph_at ? 50 : 0;
+    how.halve_every = j->halve >= 0 ? (int)j->halve : j->graph_at ? 50 : 0;
+    how.batch = (int)j->batch;
+    how.area = j->area;
     how.callback = j->quiet ? NULL : heard;
     how.user = j;
     for (j->run = 0; !st && j->run < runs; j->run++) {
@@ -344,7 +353,7 @@ static tiny_status train(job *j)
         how.a2q = steps;
         if (!st) st = train_once(j, net, &how, &e);
         if (st) break;
-        printf("%s%s %d: %d epochs, ", j->quiet ? "" : "\r", j->graph_at ? "fold" : "seed", j->graph_at ? j->run + 1 : (int)how.seed, e.epoch);
+        printf("%s%s %d: %d epochs, ", j->quiet ? "" : "\r", j->graph_at ? "fold" : j->splits > 1 ? "split" : "seed", j->graph_at ? j->run + (j->fold > 0 ? (int)j->fold : 1) : j->splits > 1 ? (int)j->split + j->run : (int)how.seed, e.epoch);
         if (!j->graph_at) printf("validation %.1f %%, ", 100 * e.val);
         printf("test %.1f %%, %.2f s\n", 100 * e.test, ((double)tiny_now_ns() - started) * 1e-9);
         (void)fflush(stdout);
@@ -366,11 +375,11 @@ static tiny_status train(job *j)
     }
     tgnn_a2q_net_close(j->ctx, steps);
     if (!st && small && j->save) st = tgnn_quant_write(j->ctx, j->save, small);
-    if (!st && runs > 1 && sum == sum) printf("test: mean %.2f %%, deviation %.2f, %.1f to %.1f, over %d %s\n", 100 * sum / runs, 100 * sqrt(fmax(0, (squares - sum * sum / runs) / (runs - 1))), 100 * least, 100 * most, runs, j->graph_at ? "folds" : "seeds");
+    if (!st && runs > 1 && sum == sum) printf("test: mean %.2f %%, deviation %.2f, %.1f to %.1f, over %d %s\n", 100 * sum / runs, 100 * sqrt(fmax(0, (squares - sum * sum / runs) / (runs - 1))), 100 * least, 100 * most, runs, j->graph_at ? "folds" : j->splits > 1 ? "splits" : "seeds");
     for (k = 1; k < how.epochs; k++)
         if (j->all_test[k] > j->all_test[top]) top = k;
-    if (!st && j->graph_at && !j->quiet) printf("the epoch that is best over all folds, as papers choose it: %d, %.2f %%\n", top + 1, 100 * j->all_test[top] / runs);
-    for (j->run = 0; j->graph_at && j->run < j->n; j->run++) j->part[j->run] = j->d.fold[j->run] == 1 ? 't' : 'r';
+    if (!st && j->graph_at && !j->quiet && runs > 1) printf("the epoch that is best over all folds, as papers choose it: %d, %.2f %%\n", top + 1, 100 * j->all_test[top] / runs);
+    for (j->run = 0; j->graph_at && j->run < j->n; j->run++) j->part[j->run] = j->d.fold[j->run] == (j->fold > 0 ? (int)j->fold : 1) ? 't' : 'r';
     if (!st && j->save && runs > 1 && !small) {
         tgnn_net_free(j->ctx, net);
         net = NULL;
@@ -388,7 +397,8 @@ int main(int argc, char **argv)
     static job j;
     const struct { const char *name, **text; double *number; int *flag; } option[] = {
         { "--layers", &j.layers, NULL, NULL }, { "--net", &j.net, NULL, NULL }, { "--save", &j.save, NULL, NULL }, { "--model", &j.model, NULL, NULL }, { "--svg", &j.svg, NULL, NULL }, { "--curve", &j.curve, NULL, NULL },
-        { "-o", &j.out, NULL, NULL }, { "--hidden", NULL, &j.hidden, NULL }, { "--heads", NULL, &j.heads, NULL }, { "--depth", NULL, &j.depth, NULL }, { "--seeds", NULL, &j.seeds, NULL }, { "--seed", NULL, &j.seed, NULL },
+        { "-o", &j.out, NULL, NULL }, { "--log", &j.log_path, NULL, NULL }, { "--batch", NULL, &j.batch, NULL }, { "--halve", NULL, &j.halve, NULL }, { "--fold", NULL, &j.fold, NULL },
+        { "--splits", NULL, &j.splits, NULL }, { "--area", NULL, NULL, &j.area }, { "--hidden", NULL, &j.hidden, NULL }, { "--heads", NULL, &j.heads, NULL }, { "--depth", NULL, &j.depth, NULL }, { "--seeds", NULL, &j.seeds, NULL }, { "--seed", NULL, &j.seed, NULL },
         { "--epochs", NULL, &j.epochs, NULL }, { "--patience", NULL, &j.patience, NULL }, { "--lr", NULL, &j.lr, NULL }, { "--decay", NULL, &j.decay, NULL }, { "--dropout", NULL, &j.dropout, NULL }, { "--threads", NULL, &j.threads, NULL },
         { "--bits", NULL, &j.bits, NULL }, { "--lambda", NULL, &j.lambda, NULL }, { "--groups", NULL, &j.groups, NULL }, { "--uniform", NULL, &j.uniform, NULL }, { "--task", NULL, NULL, &j.task },
         { "--split", NULL, &j.split, NULL }, { "--folds", NULL, &j.folds, NULL }, { "--quiet", NULL, NULL, &j.quiet }, { "--links", NULL, NULL, &j.links }, { "--rings", NULL, NULL, &j.rings } };
@@ -401,9 +411,9 @@ int main(int argc, char **argv)
     char *end;
     size_t k;
     int i, is_small = 0;
-    j.seeds = 1;
+    j.seeds = j.splits = 1;
     j.folds = 10;
-    j.patience = j.decay = j.dropout = -1;
+    j.halve = j.patience = j.decay = j.dropout = -1;
     for (i = 1; i < argc; i++)
         if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) return usage(stdout);
     j.quantize = argc > 1 && !strcmp(argv[1], "quantize");
@@ -422,18 +432,28 @@ int main(int argc, char **argv)
     if (j.layers && kind_of(j.layers) == TGNN_LAYER_COUNT) return usage(stderr);
     if (!j.quantize && (j.bits > 0 || j.lambda > 0 || j.groups > 0 || j.uniform > 0 || j.task)) return usage(stderr);
     if (j.quantize && (j.links || j.bits > 8 || j.uniform > 7)) return usage(stderr);
-    if (infer ? !j.model : j.seeds < 1 || j.seeds > MOST_RUNS || j.folds < 1 || j.folds > 10 || j.dropout >= 1 || j.epochs > MOST_EPOCHS || j.depth > 20) return usage(stderr);
+    if (infer ? !j.model : j.seeds < 1 || j.seeds > MOST_RUNS || j.folds < 1 || j.folds > 10 || j.fold > 10 || j.splits < 1 || (j.splits > 1 && j.seeds > 1) || j.batch > 256 || j.dropout >= 1 || j.epochs > MOST_EPOCHS || j.depth > 20) return usage(stderr);
     desc.n_threads = j.threads > TINY_MAX_THREADS ? TINY_MAX_THREADS : (int)j.threads;
     if (tiny_ctx_open(&desc, &j.ctx)) {
         fputs("gnn: no memory\n", stderr);
         return 1;
     }
     st = load(&j, infer);
+    if (!st && j.log_path) {
+        j.log = fopen(j.log_path, "w");
+        if (!j.log) fprintf(stderr, "gnn: %s cannot be written\n", j.log_path);
+        if (!j.log) st = TINY_E_IO;
+        else fputs("run\tepoch\tloss\tval_loss\tval\ttest\n", j.log);
+    }
     if (!j.layers) j.layers = j.graph_at ? "gin" : "gcn";
     if (!st && !infer) st = train(&j);
     if (!st && infer) st = tgnn_quant_known(j.ctx, j.model, &is_small);
     if (!st && infer) st = is_small ? tgnn_quant_read(j.ctx, j.model, &small) : tgnn_net_read(j.ctx, j.model, &net);
     if (!st && infer) st = report(&j, is_small ? small->net : net, small);
+    if (j.log && (ferror(j.log) | fclose(j.log)) && !st) {
+        fprintf(stderr, "gnn: %s could not be written\n", j.log_path);
+        st = TINY_E_IO;
+    }
     if (st && *tiny_ctx_message(j.ctx)) fprintf(stderr, "gnn: %s\n", tiny_ctx_message(j.ctx));
     tgnn_net_free(j.ctx, net);
     tgnn_quant_free(j.ctx, small);

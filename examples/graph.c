@@ -18,7 +18,8 @@
 static int usage(FILE *to)
 {
     fputs("usage: graph info FILE\n"
-          "       graph convert FILE OUT [--symmetrize] [--unique] [--loops]\n"
+          "       graph convert FILE OUT [--symmetrize] [--unique] [--loops] [--memory 64M [--nodes N]]\n"
+          "           --memory: an edge list (also gzip) or .npy larger than memory becomes a .tgraph in pieces, with so much of it\n"
           "       graph partition FILE K [PARTS.npy] [--imbalance 0.03] [--weights] [--stream] [--seed S]\n"
           "       graph reorder FILE OUT degree|bfs|rcm|community|K [--order ORDER.npy] [--seed S]\n"
           "       graph sample FILE OUT --fanout 15,10 [--seeds N | --nodes 3,17,5] [--replace] [--seed S]\n"
@@ -59,6 +60,15 @@ static int numbers(const char *text, int32_t *x, int room)
     return *text ? -1 : n;
 }
 
+/* 64M: bytes; 0: it is none */
+static size_t bytes_of(const char *text)
+{
+    char *end;
+    const double v = strtod(text, &end), times = *end == 'K' ? 1024 : *end == 'M' ? 1048576 : *end == 'G' ? 1073741824 : 1;
+    if (end == text || *(end + (times > 1)) || !(v * times >= 1 && v * times < 1e18) || v * times >= (double)SIZE_MAX) return 0;
+    return (size_t)(v * times);
+}
+
 static int ends(const char *text, const char *with)
 {
     size_t n = strlen(text), m = strlen(with);
@@ -91,6 +101,19 @@ static tiny_idx component(const tiny_sparse *a, const tiny_sparse *b, tiny_idx v
         }
     }
     return tail;
+}
+
+static tiny_status in_pieces(tiny_ctx *ctx, const char *in, const char *out, const tgnn_graph_desc *d, size_t memory)
+{
+    tgnn_convert_desc how = { 0 };
+    tgnn_convert_info done;
+    tiny_status st;
+    how.graph = *d;
+    how.memory = memory;
+    st = tgnn_graph_convert(ctx, in, out, &how, &done);
+    progress_end();
+    if (!st) printf("%s: %td nodes, %lld edges (%lld in the file, %lld sorted runs, %d merges before the last)\n", out, done.n_dst, (long long)done.n, (long long)done.n_given, (long long)done.n_runs, done.n_merges);
+    return st;
 }
 
 static tiny_status info(tiny_ctx *ctx, tgnn_graph *g)
@@ -147,7 +170,7 @@ static tiny_status write_numbers(tiny_ctx *ctx, const char *path, void *x, tiny_
     return st;
 }
 
-typedef struct options { tgnn_partition_desc p; int stream, replace, n_fanout, n_nodes; int32_t fanout[TGNN_SAMPLE_LAYERS], *nodes; tiny_idx seeds; uint64_t seed; } options;
+typedef struct options { size_t memory; tgnn_partition_desc p; int stream, replace, n_fanout, n_nodes; int32_t fanout[TGNN_SAMPLE_LAYERS], *nodes; tiny_idx seeds; uint64_t seed; } options;
 
 static tiny_status partition(tiny_ctx *ctx, tgnn_graph *g, int k, const options *o, const char *out)
 {
@@ -277,15 +300,16 @@ static int run(tiny_ctx *ctx, const char *what, const char *const *word, int n, 
     int c, k = word[1] ? atoi(word[1]) : 0, scale = 0;
     tiny_status st;
     for (c = 0; c < 6 && strcmp(what, commands[c]); c++) {}
-    if (c == 6 || n < least[c] || n > most[c] || (c == 2 && k < 1) || (c == 4 && !o->n_fanout)) return -1;
+    if (c == 6 || n < least[c] || n > most[c] || (c == 2 && k < 1) || (c == 4 && !o->n_fanout) || (o->memory && (c != 1 || ends(word[1], ".tsv") || ends(word[1], ".txt")))) return -1;
     if (c == 3 && strcmp(word[2], "degree") && strcmp(word[2], "bfs") && strcmp(word[2], "rcm") && strcmp(word[2], "community") && atoi(word[2]) < 1) return -1;
     if (c == 5 && strcmp(word[0], "planted") && strcmp(word[0], "rmat")) return -1;
     while (scale < 29 && (double)((tiny_idx)1 << scale) < make[0]) scale++;
-    if (c < 5) st = tgnn_graph_read(ctx, word[0], d, &g);
+    if (o->memory) st = in_pieces(ctx, word[0], word[1], d, o->memory);
+    else if (c < 5) st = tgnn_graph_read(ctx, word[0], d, &g);
     else if (!strcmp(word[0], "rmat")) st = tgnn_rmat(ctx, scale, (int64_t)(make[0] * make[1]), o->seed, &g);
     else st = tgnn_planted(ctx, (tiny_idx)make[0], (int)make[2], make[1], 0.8, o->seed, &g);
     if (!st && c == 0) st = info(ctx, g);
-    if (!st && (c == 1 || c == 5)) st = save(ctx, g, word[1]);
+    if (!st && !o->memory && (c == 1 || c == 5)) st = save(ctx, g, word[1]);
     if (!st && c == 2) st = partition(ctx, g, k, o, word[2]);
     if (!st && c == 3) st = reorder(ctx, g, word[1], word[2], o, order);
     if (!st && c == 4) st = sample(ctx, g, word[1], o);
@@ -314,6 +338,8 @@ int main(int argc, char **argv)
         double *number = !strcmp(argv[i], "--degree") ? &make[1] : !strcmp(argv[i], "--classes") ? &make[2] : !strcmp(argv[i], "--seed") ? &seed
                        : !strcmp(argv[i], "--seeds") ? &seeds : !strcmp(argv[i], "--imbalance") ? &o.p.imbalance : NULL;
         if (number && more) *number = atof(argv[++i]);
+        else if (!strcmp(argv[i], "--memory") && more) bad |= !(o.memory = bytes_of(argv[++i]));
+        else if (!strcmp(argv[i], "--nodes") && more && !strcmp(what, "convert")) bad |= numbers(argv[++i], nodes, 1) != 1 || (d.n_nodes = nodes[0]) < 1;
         else if (!strcmp(argv[i], "--nodes") && more && strcmp(what, "sample")) make[0] = atof(argv[++i]);
         else if (!strcmp(argv[i], "--nodes") && more) bad |= (o.n_nodes = numbers(argv[++i], nodes, MOST_SEEDS)) < 1;
         else if (!strcmp(argv[i], "--fanout") && more) bad |= (o.n_fanout = numbers(argv[++i], o.fanout, TGNN_SAMPLE_LAYERS)) < 1;

@@ -4,6 +4,7 @@
 #include <string.h>
 #ifndef TINY_NO_STDIO
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #endif
 #if !defined TINY_NO_STDIO && (defined __unix__ || defined __APPLE__) && !defined __EMSCRIPTEN__ && !defined __wasi__
@@ -64,6 +65,34 @@ void tinyi_out_abandon(tiny_ctx *ctx, tinyi_out *out)
 {
     (void)ctx;
     (void)out;
+}
+tiny_status tinyi_out_seek(tiny_ctx *ctx, tinyi_out *out, uint64_t at)
+{
+    (void)at;
+    return tinyi_out_add(ctx, out, NULL, 0);
+}
+tiny_status tinyi_in_open(tiny_ctx *ctx, const char *path, tinyi_in *in)
+{
+    memset(in, 0, sizeof *in);
+    return tinyi_file_none(ctx, path);
+}
+tiny_status tinyi_in_read(tiny_ctx *ctx, tinyi_in *in, void *bytes, size_t room, size_t *n)
+{
+    (void)bytes;
+    (void)room;
+    *n = 0;
+    return tinyi_file_none(ctx, in->path);
+}
+tiny_status tinyi_in_seek(tiny_ctx *ctx, tinyi_in *in, uint64_t at)
+{
+    (void)at;
+    return tinyi_file_none(ctx, in->path);
+}
+void tinyi_in_close(tinyi_in *in) { (void)in; }
+tiny_status tinyi_out_look(tiny_ctx *ctx, tinyi_out *out, tinyi_in *in)
+{
+    (void)out;
+    return tinyi_in_open(ctx, NULL, in);
 }
 #else
 
@@ -210,6 +239,67 @@ tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out)
     }
     tinyi_out_abandon(ctx, out);
     return st;
+}
+
+static int tinyi_file_seek(FILE *f, uint64_t at, int from)
+{
+#ifdef _WIN32
+    return at <= INT64_MAX && !_fseeki64(f, (__int64)at, from);
+#else
+    return at <= (uint64_t)LONG_MAX && !fseek(f, (long)at, from);
+#endif
+}
+
+/* where it stands; 0 also where that is not known */
+static uint64_t tinyi_file_tell(FILE *f)
+{
+#ifdef _WIN32
+    const __int64 at = _ftelli64(f);
+#else
+    const long at = ftell(f);
+#endif
+    return at > 0 ? (uint64_t)at : 0;
+}
+
+tiny_status tinyi_out_seek(tiny_ctx *ctx, tinyi_out *out, uint64_t at)
+{
+    if (out->special) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: it is no plain file, and cannot be written in pieces that are not in order", out->part);
+    if (!tinyi_file_seek((FILE *)out->file, at, SEEK_SET)) return tinyi_fail(ctx, TINY_E_IO, "%s: byte %llu cannot be reached", out->part, (unsigned long long)at);
+    return TINY_OK;
+}
+
+tiny_status tinyi_in_open(tiny_ctx *ctx, const char *path, tinyi_in *in)
+{
+    memset(in, 0, sizeof *in);
+    in->path = path;
+    in->file = fopen(path, "rb");
+    if (!in->file) return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened: %s", path, strerror(errno));
+    if (tinyi_file_special(path) || !tinyi_file_seek((FILE *)in->file, 0, SEEK_END)) return TINY_OK;
+    in->n_bytes = tinyi_file_tell((FILE *)in->file);
+    return tinyi_in_seek(ctx, in, 0);
+}
+
+tiny_status tinyi_in_read(tiny_ctx *ctx, tinyi_in *in, void *bytes, size_t room, size_t *n)
+{
+    *n = fread(bytes, 1, room, (FILE *)in->file);
+    return ferror((FILE *)in->file) ? tinyi_fail(ctx, TINY_E_IO, "%s: read error: %s", in->path, strerror(errno)) : TINY_OK;
+}
+
+tiny_status tinyi_in_seek(tiny_ctx *ctx, tinyi_in *in, uint64_t at)
+{
+    return tinyi_file_seek((FILE *)in->file, at, SEEK_SET) ? TINY_OK : tinyi_fail(ctx, TINY_E_IO, "%s: byte %llu cannot be reached", in->path, (unsigned long long)at);
+}
+
+void tinyi_in_close(tinyi_in *in)
+{
+    if (in->file) (void)fclose((FILE *)in->file);
+    memset(in, 0, sizeof *in);
+}
+
+tiny_status tinyi_out_look(tiny_ctx *ctx, tinyi_out *out, tinyi_in *in)
+{
+    memset(in, 0, sizeof *in);
+    return fflush((FILE *)out->file) ? tinyi_out_fail(ctx, out) : tinyi_in_open(ctx, out->part, in);
 }
 
 void tinyi_out_abandon(tiny_ctx *ctx, tinyi_out *out)

@@ -44,6 +44,20 @@ TINYI_FN tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *
 TINYI_FN tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *bytes, size_t n_bytes);
 TINYI_FN tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out);
 TINYI_FN void tinyi_out_abandon(tiny_ctx *ctx, tinyi_out *out);        /* removes the part */
+TINYI_FN tiny_status tinyi_out_seek(tiny_ctx *ctx, tinyi_out *out, uint64_t at);       /* what is added next stands there; devices and pipes are refused */
+
+/* A file in pieces, for what is larger than memory. All zero: nothing is open. */
+typedef struct tinyi_in {
+    const char *path;                       /* the caller's */
+    void *file;                             /* a FILE */
+    uint64_t n_bytes;                       /* its size; 0 for a pipe, which cannot be sought in either */
+} tinyi_in;
+TINYI_FN tiny_status tinyi_in_open(tiny_ctx *ctx, const char *path, tinyi_in *in);
+TINYI_FN tiny_status tinyi_in_read(tiny_ctx *ctx, tinyi_in *in, void *bytes, size_t room, size_t *n);  /* *n < room: it ends here */
+TINYI_FN tiny_status tinyi_in_seek(tiny_ctx *ctx, tinyi_in *in, uint64_t at);
+TINYI_FN void tinyi_in_close(tinyi_in *in);
+/* What was added so far, to be read while more is added. */
+TINYI_FN tiny_status tinyi_out_look(tiny_ctx *ctx, tinyi_out *out, tinyi_in *in);
 
 TINYI_C_END
 #endif

@@ -57,14 +57,14 @@
  *     Tensors have up to four dimensions, of f32, f16, bf16, f64 or integers, with any strides. Sizes are ptrdiff_t.
  *
  *     Graphs come from edge lists, Matrix Market, .npz, .npy and .tgraph files (gnn/graph/read.h), with up to 2^31 - 1 nodes and more
- *     edges than that; networks from safetensors with a description in JSON (gnn/layer/net.h), weights of one layer from .npz.
+ *     edges than that; edge lists larger than memory become .tgraph files in pieces (gnn/graph/stream.h); networks from safetensors with a description in JSON (gnn/layer/net.h), weights of one layer from .npz.
  *
  * What is not there
- *     Graphs larger than memory, training of features of edges, quantization of attention.
+ *     Training and sampling of graphs that do not fit into the address space, training of features of edges, quantization of attention.
  *
  * Changes
  *     0.1.0  core, math, the table of operations, accelerators, the conformance kit; graphs, operations along edges, ten layers, gradients along edges, FastRP, partitions, communities, halo lists, sampling;
- *            networks from PyTorch, training of nodes, links and graphs; A2Q: nets of whole numbers, bits learnt for each node
+ *            files of graphs larger than memory, networks from PyTorch, training of nodes, links and graphs; A2Q: nets of whole numbers, bits learnt for each node
  *
  * Licence
  *     MIT, at the end of this file.
@@ -82,6 +82,7 @@
 #include "gnn/graph/sample.h"
 #include "gnn/graph/npy.h"
 #include "gnn/graph/read.h"
+#include "gnn/graph/stream.h"
 #include "gnn/layer/layer.h"
 #include "gnn/layer/net.h"
 #include "gnn/train/train.h"

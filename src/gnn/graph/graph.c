@@ -120,6 +120,14 @@ static tiny_status tinyi_edges_look(tiny_ctx *ctx, const int32_t *x, int64_t n, 
     return TINY_OK;
 }
 
+tiny_status tinyi_graph_desc_check(tiny_ctx *ctx, const tgnn_graph_desc *d)
+{
+    if (d->n_nodes < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: %td nodes", d->n_nodes);
+    if (d->bipartite && (d->symmetrize || d->add_loops || d->drop_loops)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: two sets of nodes have no loops and no other direction");
+    if ((unsigned)d->duplicates > (unsigned)TINY_DUPLICATES_MAX) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: %d is no way to treat duplicates", (int)d->duplicates);
+    return TINY_OK;
+}
+
 TINY_API tiny_status tgnn_graph_make(tiny_ctx *ctx, const tgnn_edges *edges, const tgnn_graph_desc *desc, tgnn_graph **out)
 {
     static const tgnn_graph_desc none = { 0, TINY_DUPLICATES_KEEP, 0, 0, 0, 0 };
@@ -135,9 +143,9 @@ TINY_API tiny_status tgnn_graph_make(tiny_ctx *ctx, const tgnn_edges *edges, con
     *out = NULL;
     if (!edges || edges->n < 0 || (edges->n && (!edges->src || !edges->dst))) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there are no edges");
     if ((uint64_t)edges->n > (uint64_t)TINY_IDX_MAX / 64) return tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: %lld edges", (long long)edges->n);
-    if (d->n_nodes < 0 || edges->n_src < 0 || edges->n_dst < 0)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: %td nodes, %td sources, %td destinations", d->n_nodes, edges->n_src, edges->n_dst);
-    if (d->bipartite && (d->symmetrize || d->add_loops || d->drop_loops)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: two sets of nodes have no loops and no other direction");
+    if (edges->n_src < 0 || edges->n_dst < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: %td sources, %td destinations", edges->n_src, edges->n_dst);
+    st = tinyi_graph_desc_check(ctx, d);
+    if (st) return st;
     st = tinyi_edges_look(ctx, edges->src, edges->n, "source", &seen_src);
     if (!st) st = tinyi_edges_look(ctx, edges->dst, edges->n, "destination", &seen_dst);
     if (st) return st;

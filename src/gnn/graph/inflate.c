@@ -1,7 +1,8 @@
 /* src/gnn/graph/inflate.c - unpacking of DEFLATE streams
  * Papers   P. Deutsch, "DEFLATE Compressed Data Format Specification", RFC 1951, and "GZIP file format", RFC 1952, 1996.
  * Method   Canonical Huffman codes, decoded bit by bit from the counts of each length: no tables to build, 1 to 15 steps a symbol.
- *          Fast enough for a reader of files (about 100 MB/s); the memory is the output and 2 KB.
+ *          Fast enough for a reader of files (about 100 MB/s); the memory is the output and 2 KB. In pieces (a pipe) the output is a
+ *          window: when it is full it is handed on, and its last 32 KB, as far as a copy may reach back, move to its start.
  * Left out preset dictionaries: neither gzip nor zip has them.                                                              */
 #include <string.h>
 #include "gnn/graph/inflate.h"
@@ -12,25 +13,45 @@ typedef struct tinyi_flate {
     tiny_ctx *ctx;
     const char *where;
     const unsigned char *bytes;
-    size_t n_bytes, at, most;
+    size_t n_bytes, at;
+    uint64_t before;                        /* bytes of the pieces before this one */
     uint32_t hold;                          /* bits that were read and not yet used */
     int n_hold;
     unsigned char *out;
-    size_t n, room;
+    size_t n, room, told;                   /* told: bytes of out that the check sum has seen */
+    uint64_t most, total, member;           /* bytes that may be unpacked; that were handed on and left the window; of this member, as far as told */
+    uint32_t crc;
+    const tinyi_gunzip_pipe *pipe;          /* NULL: bytes and out are whole */
+    tiny_status st;                         /* of the pipe */
 } tinyi_flate;
+
+#define TINYI_FLATE_REACH 32768
 
 typedef struct tinyi_flate_code { short count[16], symbol[288]; } tinyi_flate_code;
 
 static tiny_status tinyi_flate_fail(const tinyi_flate *f, const char *what)
 {
-    return tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: packed byte %zu: %s", f->where, f->at, what);
+    if (f->st) return f->st;
+    return tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: packed byte %llu: %s", f->where, (unsigned long long)(f->before + f->at), what);
+}
+
+/* is there a packed byte at f->at? */
+static int tinyi_flate_more(tinyi_flate *f)
+{
+    if (f->at < f->n_bytes) return 1;
+    if (!f->pipe || f->st) return 0;
+    f->before += f->n_bytes;
+    f->at = f->n_bytes = 0;
+    f->st = f->pipe->more(f->pipe->arg, &f->bytes, &f->n_bytes);
+    if (f->st) f->n_bytes = 0;
+    return f->n_bytes > 0;
 }
 
 /* n <= 16 bits, the lowest first; 0: the stream has ended */
 static int tinyi_flate_bits(tinyi_flate *f, int n, uint32_t *v)
 {
     while (f->n_hold < n) {
-        if (f->at == f->n_bytes) return 0;
+        if (!tinyi_flate_more(f)) return 0;
         f->hold |= (uint32_t)f->bytes[f->at++] << f->n_hold;
         f->n_hold += 8;
     }
@@ -40,12 +61,31 @@ static int tinyi_flate_bits(tinyi_flate *f, int n, uint32_t *v)
     return 1;
 }
 
+static tiny_status tinyi_flate_tell(tinyi_flate *f)
+{
+    const size_t n = f->n - f->told;
+    if (n) f->crc = tinyi_crc32(f->crc, f->out + f->told, n);
+    f->member += n;
+    if (f->pipe && n && !f->st) f->st = f->pipe->take(f->pipe->arg, f->out + f->told, n);
+    f->told = f->n;
+    return f->st;
+}
+
+/* for n <= 258 bytes more, or the pieces of a stored block */
 static tiny_status tinyi_flate_room(tinyi_flate *f, size_t n)
 {
     size_t room = f->room;
     unsigned char *p;
     if (f->n + n <= f->room) return TINY_OK;
-    if (n > f->most || f->n > f->most - n) return tinyi_fail(f->ctx, TINY_E_OVERFLOW, "%s: it unpacks to more than the %zu bytes that are allowed", f->where, f->most);
+    if (f->total + f->n + n > f->most) return tinyi_fail(f->ctx, TINY_E_OVERFLOW, "%s: it unpacks to more than the %llu bytes that are allowed", f->where, (unsigned long long)f->most);
+    if (f->pipe) {
+        const tiny_status st = tinyi_flate_tell(f);
+        if (st) return st;
+        memmove(f->out, f->out + f->n - TINYI_FLATE_REACH, TINYI_FLATE_REACH);
+        f->total += f->n - TINYI_FLATE_REACH;
+        f->n = f->told = TINYI_FLATE_REACH;
+        return TINY_OK;
+    }
     while (room < f->n + n) room = room ? room > SIZE_MAX / 2 ? f->n + n : room * 2 : 4096;
     p = (unsigned char *)tiny_alloc(f->ctx, room);
     if (!p) return tiny_ctx_status(f->ctx);
@@ -114,7 +154,7 @@ static tiny_status tinyi_flate_block(tinyi_flate *f, const tinyi_flate_code *lit
         if (s < 0 || s > 29) return tinyi_flate_fail(f, "the stream ends, or a distance does not exist");
         if (!tinyi_flate_bits(f, dist_bits[s], &more)) return tinyi_flate_fail(f, "the stream ends");
         back = (size_t)dist_base[s] + more;
-        if (back > f->n) return tinyi_flate_fail(f, "a copy from before the start");
+        if (back > f->member + (f->n - f->told)) return tinyi_flate_fail(f, "a copy from before the start");
         if ((st = tinyi_flate_room(f, len)) != TINY_OK) return st;
         for (; len; len--, f->n++) f->out[f->n] = f->out[f->n - back];
     }
@@ -122,19 +162,23 @@ static tiny_status tinyi_flate_block(tinyi_flate *f, const tinyi_flate_code *lit
 
 static tiny_status tinyi_flate_stored(tinyi_flate *f)
 {
-    size_t len;
+    uint32_t len, not_len;
     tiny_status st;
     f->hold = 0;                            /* whole bytes only were read, and at most 7 bits are left of the last */
     f->n_hold = 0;
-    if (f->n_bytes - f->at < 4) return tinyi_flate_fail(f, "the stream ends");
-    len = (size_t)f->bytes[f->at] | (size_t)f->bytes[f->at + 1] << 8;
-    if ((len ^ 0xffff) != ((size_t)f->bytes[f->at + 2] | (size_t)f->bytes[f->at + 3] << 8)) return tinyi_flate_fail(f, "the two lengths of a stored block differ");
-    f->at += 4;
-    if (len > f->n_bytes - f->at) return tinyi_flate_fail(f, "a stored block is longer than the stream");
-    if ((st = tinyi_flate_room(f, len)) != TINY_OK) return st;
-    if (len) memcpy(f->out + f->n, f->bytes + f->at, len);
-    f->n += len;
-    f->at += len;
+    if (!tinyi_flate_bits(f, 16, &len) || !tinyi_flate_bits(f, 16, &not_len)) return tinyi_flate_fail(f, "the stream ends");
+    if ((len ^ 0xffff) != not_len) return tinyi_flate_fail(f, "the two lengths of a stored block differ");
+    while (len) {
+        size_t n;
+        if (!tinyi_flate_more(f) || (!f->pipe && len > f->n_bytes - f->at)) return tinyi_flate_fail(f, "a stored block is longer than the stream");
+        n = TINYI_MIN((size_t)len, f->n_bytes - f->at);
+        n = TINYI_MIN(n, 1024);             /* of a window at most what lies above the reach */
+        if ((st = tinyi_flate_room(f, n)) != TINY_OK) return st;
+        memcpy(f->out + f->n, f->bytes + f->at, n);
+        f->n += n;
+        f->at += n;
+        len -= (uint32_t)n;
+    }
     return TINY_OK;
 }
 
@@ -175,24 +219,21 @@ static tiny_status tinyi_flate_dynamic(tinyi_flate *f, tinyi_flate_code *lit, ti
     return TINY_OK;
 }
 
-TINYI_FN tiny_status tinyi_inflate(tiny_ctx *ctx, const char *where, const unsigned char *bytes, size_t n_bytes, size_t most, unsigned char **out, size_t *n_out, size_t *used)
+/* the blocks of one stream */
+static tiny_status tinyi_flate_stream(tinyi_flate *f)
 {
     tinyi_flate_code lit, dist;
-    tinyi_flate f;
     uint32_t last = 0, type = 0;
     tiny_status st = TINY_OK;
-    *out = NULL;
-    *n_out = 0;
-    memset(&f, 0, sizeof f);
-    f.ctx = ctx;
-    f.where = where;
-    f.bytes = bytes;
-    f.n_bytes = n_bytes;
-    f.most = most;
+    f->hold = 0;
+    f->n_hold = 0;
+    f->told = f->n;
+    f->member = 0;
+    f->crc = 0;
     while (!st && !last) {
-        if (!tinyi_flate_bits(&f, 1, &last) || !tinyi_flate_bits(&f, 2, &type)) st = tinyi_flate_fail(&f, "the stream ends");
-        else if (type == 0) st = tinyi_flate_stored(&f);
-        else if (type == 3) st = tinyi_flate_fail(&f, "a block of type 3");
+        if (!tinyi_flate_bits(f, 1, &last) || !tinyi_flate_bits(f, 2, &type)) st = tinyi_flate_fail(f, "the stream ends");
+        else if (type == 0) st = tinyi_flate_stored(f);
+        else if (type == 3) st = tinyi_flate_fail(f, "a block of type 3");
         else {
             if (type == 1) {
                 unsigned char length[288];
@@ -203,95 +244,100 @@ TINYI_FN tiny_status tinyi_inflate(tiny_ctx *ctx, const char *where, const unsig
                 (void)tinyi_flate_code_make(&lit, length, 288);
                 memset(length, 5, 30);
                 (void)tinyi_flate_code_make(&dist, length, 30);
-            } else st = tinyi_flate_dynamic(&f, &lit, &dist);
-            if (!st) st = tinyi_flate_block(&f, &lit, &dist);
+            } else st = tinyi_flate_dynamic(f, &lit, &dist);
+            if (!st) st = tinyi_flate_block(f, &lit, &dist);
         }
     }
-    if (!st && !f.out) st = tinyi_flate_room(&f, 1);    /* of nothing: still a block */
+    f->hold = 0;                            /* the bits that are left belong to its last byte */
+    f->n_hold = 0;
+    return st ? st : tinyi_flate_tell(f);
+}
+
+static tinyi_flate tinyi_flate_make(tiny_ctx *ctx, const char *where, uint64_t most)
+{
+    tinyi_flate f;
+    memset(&f, 0, sizeof f);
+    f.ctx = ctx;
+    f.where = where;
+    f.most = most;
+    return f;
+}
+
+/* a whole result, also of nothing; or what there is of it given back */
+static tiny_status tinyi_flate_whole(tinyi_flate *f, tiny_status st, unsigned char **out, size_t *n_out)
+{
+    *out = NULL;
+    *n_out = 0;
+    if (!st && !f->out) st = tinyi_flate_room(f, 1);
     if (st) {
-        tiny_free(ctx, f.out);
+        tiny_free(f->ctx, f->out);
         return st;
     }
-    *out = f.out;
-    *n_out = f.n;
-    if (used) *used = f.at;
+    *out = f->out;
+    *n_out = f->n;
     return TINY_OK;
 }
 
-/* the bytes of a member's head; 0: it ends before */
-static size_t tinyi_gzip_head(const unsigned char *p, size_t n)
+TINYI_FN tiny_status tinyi_inflate(tiny_ctx *ctx, const char *where, const unsigned char *bytes, size_t n_bytes, size_t most, unsigned char **out, size_t *n_out)
 {
-    size_t at = 10;
-    unsigned flags;
-    if (n < 10) return 0;
-    flags = p[3];
+    tinyi_flate f = tinyi_flate_make(ctx, where, most);
+    f.bytes = bytes;
+    f.n_bytes = n_bytes;
+    return tinyi_flate_whole(&f, tinyi_flate_stream(&f), out, n_out);
+}
+
+/* the head of a member; 0: it is none, or ends */
+static int tinyi_gzip_head(tinyi_flate *f)
+{
+    uint32_t magic, method, flags, v, n = 0;
+    int i;
+    if (!tinyi_flate_bits(f, 16, &magic) || magic != 0x8b1f || !tinyi_flate_bits(f, 8, &method) || method != 8 || !tinyi_flate_bits(f, 8, &flags) || flags & 0xe0) return 0;
+    for (i = 0; i < 6; i++)                 /* time, and what it was packed by */
+        if (!tinyi_flate_bits(f, 8, &v)) return 0;
     if (flags & 4) {
-        if (n - at < 2) return 0;
-        at += 2 + ((size_t)p[at] | (size_t)p[at + 1] << 8);
-        if (at > n) return 0;
+        if (!tinyi_flate_bits(f, 16, &n)) return 0;
+        for (; n; n--)
+            if (!tinyi_flate_bits(f, 8, &v)) return 0;
     }
-    if (flags & 8) {
-        while (at < n && p[at]) at++;
-        at++;
-    }
-    if (flags & 16) {
-        while (at < n && p[at]) at++;
-        at++;
-    }
-    if (flags & 2) at += 2;
-    return at > n ? 0 : at;
+    for (i = 8; i <= 16; i *= 2)            /* a name, a remark */
+        for (v = 1; flags & (uint32_t)i && v;)
+            if (!tinyi_flate_bits(f, 8, &v)) return 0;
+    return !(flags & 2) || tinyi_flate_bits(f, 16, &v);
+}
+
+static tiny_status tinyi_gzip_members(tinyi_flate *f)
+{
+    do {
+        const uint64_t at = f->before + f->at;
+        uint32_t v[4];
+        tiny_status st;
+        int i;
+        f->hold = 0;
+        f->n_hold = 0;
+        if (!tinyi_gzip_head(f)) return f->st ? f->st : tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: byte %llu is no head of gzip", f->where, (unsigned long long)at);
+        st = tinyi_flate_stream(f);
+        for (i = 0; !st && i < 4; i++)
+            if (!tinyi_flate_bits(f, 16, &v[i])) st = f->st ? f->st : tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: gzip ends before its check sum", f->where);
+        if (!st && ((v[0] | v[1] << 16) != f->crc || (v[2] | v[3] << 16) != (uint32_t)(f->member & 0xffffffffu)))
+            st = tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: the check sum or the size of gzip does not fit the %llu bytes that were unpacked", f->where, (unsigned long long)f->member);
+        if (st) return st;
+    } while (tinyi_flate_more(f));
+    return f->st;
 }
 
 TINYI_FN tiny_status tinyi_gunzip(tiny_ctx *ctx, const char *where, const unsigned char *bytes, size_t n_bytes, size_t most, unsigned char **out, size_t *n_out)
 {
-    unsigned char *all = NULL;
-    size_t n_all = 0, room = 0, at = 0;
-    *out = NULL;
-    *n_out = 0;
-    do {
-        unsigned char *part = NULL, *p;
-        size_t n_part = 0, used = 0, head = tinyi_gzip_head(bytes + at, n_bytes - at);
-        tinyi_cursor c;
-        uint32_t crc, size;
-        tiny_status st;
-        if (!head || bytes[at] != 0x1f || bytes[at + 1] != 0x8b || bytes[at + 2] != 8 || bytes[at + 3] & 0xe0) {
-            tiny_free(ctx, all);
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: byte %zu is no head of gzip", where, at);
-        }
-        at += head;
-        st = tinyi_inflate(ctx, where, bytes + at, n_bytes - at, most - n_all, &part, &n_part, &used);
-        at += used;
-        c = tinyi_cursor_make(bytes + at, n_bytes - at);
-        if (!st && (!tinyi_rd_u32(&c, &crc) || !tinyi_rd_u32(&c, &size))) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: gzip ends before its check sum", where);
-        if (!st && (crc != tinyi_crc32(0, part, n_part) || size != (uint32_t)(n_part & 0xffffffffu)))
-            st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the check sum or the size of gzip does not fit the %zu bytes that were unpacked", where, n_part);
-        at += 8;
-        if (!st && n_all) {
-            if (n_all + n_part > room) {    /* doubled: many small members stay linear */
-                const size_t want = n_all + n_part > SIZE_MAX / 2 ? n_all + n_part : 2 * (n_all + n_part);
-                p = (unsigned char *)tiny_alloc(ctx, want);
-                if (p) {
-                    memcpy(p, all, n_all);
-                    room = want;
-                } else st = tiny_ctx_status(ctx);
-                tiny_free(ctx, all);
-                all = p;
-            }
-            if (!st && n_part) memcpy(all + n_all, part, n_part);
-            tiny_free(ctx, part);
-        } else if (!st) {
-            tiny_free(ctx, all);            /* an empty member before */
-            all = part;
-            room = n_part;
-        } else {
-            tiny_free(ctx, part);
-            tiny_free(ctx, all);
-            return st;
-        }
-        if (st) return st;
-        n_all += n_part;
-    } while (at < n_bytes);
-    *out = all;
-    *n_out = n_all;
-    return TINY_OK;
+    tinyi_flate f = tinyi_flate_make(ctx, where, most);
+    f.bytes = bytes;
+    f.n_bytes = n_bytes;
+    return tinyi_flate_whole(&f, tinyi_gzip_members(&f), out, n_out);
+}
+
+TINYI_FN tiny_status tinyi_gunzip_by(tiny_ctx *ctx, const char *where, const tinyi_gunzip_pipe *pipe)
+{
+    tinyi_flate f = tinyi_flate_make(ctx, where, pipe->most);
+    f.pipe = pipe;
+    f.out = pipe->window;
+    f.room = pipe->n_window;
+    return tinyi_gzip_members(&f);
 }

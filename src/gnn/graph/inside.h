@@ -16,6 +16,9 @@ struct tgnn_graph {
 /* A graph around in, which passed tiny_sparse_check and whose arrays it takes over, also when this fails. */
 TINYI_FN tiny_status tinyi_graph_wrap(tiny_ctx *ctx, tiny_sparse *in, tgnn_graph **out);
 
+/* what a desc asks for can be done */
+TINYI_FN tiny_status tinyi_graph_desc_check(tiny_ctx *ctx, const tgnn_graph_desc *d);
+
 /* Row r of a matrix: p0 .. p1, also when its file changed since it was checked; columns outside are for the caller to see. */
 TINYI_INLINE void tinyi_row_range(const tiny_sparse *a, tiny_idx r, int64_t *p0, int64_t *p1)
 {

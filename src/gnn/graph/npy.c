@@ -140,7 +140,7 @@ TINYI_FN tiny_status tinyi_zip_member(tiny_ctx *ctx, const char *path, const uns
     } else if (e.method == 8) {
         most = n_bytes < (SIZE_MAX - TGNN_UNPACK_EXTRA) / TGNN_UNPACK_TIMES ? n_bytes * TGNN_UNPACK_TIMES + TGNN_UNPACK_EXTRA : SIZE_MAX;
         if (e.plain > most) return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %s unpacks to %llu bytes, %zu are allowed", path, name, (unsigned long long)e.plain, most);
-        st = tinyi_inflate(ctx, path, c.at, (size_t)e.packed, (size_t)e.plain, out, n_out, NULL);
+        st = tinyi_inflate(ctx, path, c.at, (size_t)e.packed, (size_t)e.plain, out, n_out);
         if (st) return st;
     } else return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: %s is packed by method %u, only 0 (stored) and 8 (deflate) are read", path, name, e.method);
     if (*n_out != e.plain || tinyi_crc32(0, *out, *n_out) != e.crc) {
@@ -152,8 +152,6 @@ TINYI_FN tiny_status tinyi_zip_member(tiny_ctx *ctx, const char *path, const uns
 }
 
 /* ---- npy */
-
-typedef struct tinyi_npy_head { char type; int size, big, fortran, rank; tiny_idx dim[TINY_MAX_RANK]; } tinyi_npy_head;
 
 static void tinyi_npy_space(tinyi_cursor *c)
 {
@@ -206,8 +204,8 @@ static const char *tinyi_npy_dict(tinyi_cursor *c, tinyi_npy_head *h)
                     v = v * 10 + (uint64_t)(*c->at - '0');
                 }
                 if (!digits) return "a shape that is no tuple of numbers";
-                if (h->rank == TINY_MAX_RANK) return "more than 4 dimensions";
-                h->dim[h->rank++] = (tiny_idx)v;
+                if (h->t.rank == TINY_MAX_RANK) return "more than 4 dimensions";
+                h->t.dim[h->t.rank++] = (tiny_idx)v;
                 if (!tinyi_npy_is(c, ",")) {
                     if (!tinyi_npy_is(c, ")")) return "a shape that is no tuple of numbers";
                     break;
@@ -248,16 +246,14 @@ static int tinyi_npy_number(const tinyi_npy_head *h, const unsigned char *from, 
     }
 }
 
-static tiny_status tinyi_npy_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, tgnn_array *out)
+tiny_status tinyi_npy_open(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, uint64_t n_file, tinyi_npy_head *h)
 {
     tinyi_cursor c = tinyi_cursor_make(bytes, n_bytes), head;
     const unsigned char *p;
     const char *wrong;
-    tinyi_npy_head h;
-    tiny_tensor t;
     tiny_dtype as = TINY_F32;
-    uint64_t count = 1, i;
-    size_t n_head, es;
+    uint64_t left;
+    size_t n_head;
     uint32_t n32;
     uint16_t n16;
     int a;
@@ -267,32 +263,54 @@ static tiny_status tinyi_npy_read(tiny_ctx *ctx, const char *name, const unsigne
     n_head = p[6] == 1 ? n16 : n32;
     if (!tinyi_rd_bytes(&c, n_head, &p)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: a head of %zu bytes, the file holds %zu more", name, n_head, c.left);
     head = tinyi_cursor_make(p, n_head);
-    wrong = tinyi_npy_dict(&head, &h);
+    wrong = tinyi_npy_dict(&head, h);
     if (wrong) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the head has %s", name, wrong);
-    if (!tinyi_npy_dtype(&h, &as))
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: numbers of type %c%d are not read", name, h.type > 0x20 && h.type < 0x7f ? h.type : '?', h.size);
-    for (a = 0; a < h.rank; a++) {
-        if (h.dim[a] && count > (uint64_t)TINY_IDX_MAX / 16 / (uint64_t)h.dim[a]) return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: its shape is larger than this machine can address", name);
-        count *= (uint64_t)h.dim[a];
+    if (!tinyi_npy_dtype(h, &as))
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: numbers of type %c%d are not read", name, h->type > 0x20 && h->type < 0x7f ? h->type : '?', h->size);
+    for (h->count = 1, a = 0; a < h->t.rank; a++) {
+        if (h->t.dim[a] && h->count > (uint64_t)TINY_IDX_MAX / 16 / (uint64_t)h->t.dim[a]) return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: its shape is larger than this machine can address", name);
+        h->count *= (uint64_t)h->t.dim[a];
     }
-    if (!tinyi_count_fits(&c, count, (uint64_t)h.size) || c.left != (size_t)count * (size_t)h.size)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %llu numbers of %d bytes, the file holds %zu bytes for them", name, (unsigned long long)count, h.size, c.left);
-    t = tiny_tensor_nd(NULL, as, h.rank, h.dim);
-    es = tiny_dtype_bytes(as);
-    t.data = tinyi_alloc(ctx, (size_t)count, es);
+    h->at = n_bytes - c.left;
+    left = n_file - h->at;
+    if (h->count > left / (uint64_t)h->size || left != h->count * (uint64_t)h->size)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %llu numbers of %d bytes, the file holds %llu bytes for them", name, (unsigned long long)h->count, h->size, (unsigned long long)left);
+    h->t = tiny_tensor_nd(NULL, as, h->t.rank, h->t.dim);
+    return TINY_OK;
+}
+
+tiny_status tinyi_npy_take(tiny_ctx *ctx, const char *name, const tinyi_npy_head *h, uint64_t i, const unsigned char *from, void *to)
+{
+    if (tinyi_npy_number(h, from, (unsigned char *)to, h->t.dtype)) return TINY_OK;
+    return tinyi_fail(ctx, TINY_E_FORMAT, "%s: number %llu is above 2^63", name, (unsigned long long)i);
+}
+
+static tiny_status tinyi_npy_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, tgnn_array *out)
+{
+    tinyi_npy_head h;
+    tiny_tensor t;
+    uint64_t i;
+    size_t es;
+    int a;
+    tiny_status st = tinyi_npy_open(ctx, name, bytes, n_bytes, n_bytes, &h);
+    if (st) return st;
+    t = h.t;
+    es = tiny_dtype_bytes(t.dtype);
+    t.data = tinyi_alloc(ctx, (size_t)h.count, es);
     if (!t.data) return tiny_ctx_status(ctx);
-    for (i = 0; i < count; i++) {
+    for (i = 0; i < h.count; i++) {
         tiny_idx at = (tiny_idx)i;
-        if (h.fortran && h.rank > 1) {      /* the first axis runs fastest in the file */
+        if (h.fortran && t.rank > 1) {      /* the first axis runs fastest in the file */
             uint64_t rest = i;
-            for (at = 0, a = 0; a < h.rank; a++) {
-                at += (tiny_idx)(rest % (uint64_t)h.dim[a]) * t.stride[a];
-                rest /= (uint64_t)h.dim[a];
+            for (at = 0, a = 0; a < t.rank; a++) {
+                at += (tiny_idx)(rest % (uint64_t)t.dim[a]) * t.stride[a];
+                rest /= (uint64_t)t.dim[a];
             }
         }
-        if (!tinyi_npy_number(&h, c.at + (size_t)i * (size_t)h.size, (unsigned char *)t.data + (size_t)at * es, as)) {
+        st = tinyi_npy_take(ctx, name, &h, i, bytes + h.at + (size_t)i * (size_t)h.size, (unsigned char *)t.data + (size_t)at * es);
+        if (st) {
             tiny_free(ctx, t.data);
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: number %llu is above 2^63", name, (unsigned long long)i);
+            return st;
         }
     }
     out->t = t;

@@ -18,6 +18,7 @@
 #include "gnn/graph/inflate.h"
 #include "gnn/graph/npy.h"
 #include "gnn/graph/words.h"
+#include "gnn/graph/form.h"
 #include "core/bytes.h"
 #include "core/half.h"
 
@@ -66,34 +67,21 @@ static tiny_status tinyi_read_finish(tiny_ctx *ctx, const char *name, tinyi_read
 static tiny_status tinyi_edge_list_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, tinyi_read_edges *r)
 {
     tinyi_text_file f = tinyi_text_make(ctx, name, bytes, n_bytes);
-    tinyi_word line, word;
+    tinyi_word line;
     int64_t v[2];
-    int k, weighted = -1;
-    size_t room = 0;
-    tiny_status st;
-    while (tinyi_text_line(&f, "#%", &line)) {
-        float w = 1.0f;
-        for (k = 0; k < 2; k++)
-            if (!tinyi_word_next(&line, &word) || !tinyi_word_int(word, &v[k]) || v[k] < 0 || v[k] > 0x7ffffffe) return tinyi_text_fail(&f, word, k ? "the number of the destination, 0 to 2147483646," : "the number of the source, 0 to 2147483646,");
-        k = tinyi_word_next(&line, &word);
-        if (weighted < 0) {                 /* the first edge says whether there are weights */
-            weighted = k;
-            f.line--;
-            f.at = line.at;
-            while (f.at > bytes && f.at[-1] != '\n') f.at--;
-            room = tinyi_text_lines(&f);
-            st = tinyi_read_take(ctx, r, room, weighted);
-            if (st) return st;
-            continue;
-        }
-        if (weighted && (!k || !tinyi_word_float(word, &w))) return tinyi_text_fail(&f, word, "a weight");
-        if ((!weighted && k) || tinyi_word_next(&line, &word)) return tinyi_text_fail(&f, word, "the end of the line");
+    int weighted = -1;
+    tiny_status st = TINY_OK;
+    while (!st && tinyi_text_line(&f, "#%", &line)) {
+        float w;
+        st = tinyi_text_edge(&f, line, &weighted, v, &w);
+        if (!st && !r->src) st = tinyi_read_take(ctx, r, tinyi_text_lines(&f) + 1, weighted);
+        if (st) break;
         r->src[r->e.n] = (int32_t)v[0];
         r->dst[r->e.n] = (int32_t)v[1];
         if (weighted) r->weight[r->e.n] = w;
         r->e.n++;
     }
-    return TINY_OK;
+    return st;
 }
 
 static tiny_status tinyi_market_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, tinyi_read_edges *r)
@@ -144,7 +132,7 @@ static tiny_status tinyi_market_read(tiny_ctx *ctx, const char *name, const unsi
 /* ---- arrays */
 
 /* number i of an integer array, as a node; 0: it is none */
-static int tinyi_read_node(const tiny_tensor *t, tiny_idx i, int32_t *v)
+int tinyi_read_node(const tiny_tensor *t, tiny_idx i, int32_t *v)
 {
     int64_t x;
     int32_t x4;
@@ -161,21 +149,30 @@ static int tinyi_read_node(const tiny_tensor *t, tiny_idx i, int32_t *v)
     return 1;
 }
 
+tiny_status tinyi_read_pairs_shape(tiny_ctx *ctx, const char *name, const tiny_tensor *t, tiny_idx *n, int *by_row)
+{
+    char text[96];
+    if (t->rank != 2 || (t->dim[0] != 2 && t->dim[1] != 2) || (t->dtype != TINY_I64 && t->dtype != TINY_I32 && t->dtype != TINY_I16 && t->dtype != TINY_U8))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: an array %s is no list of edges; it must be 2 x m or m x 2 integers", name, tinyi_shape_text(t, text));
+    *by_row = t->dim[1] == 2 && t->dim[0] != 2;     /* 2 x 2 is read as sources, then destinations */
+    *n = *by_row ? t->dim[0] : t->dim[1];
+    return TINY_OK;
+}
+
+tiny_status tinyi_read_pairs_fail(tiny_ctx *ctx, const char *name, tiny_idx i)
+{
+    return tinyi_fail(ctx, TINY_E_FORMAT, "%s: edge %td names a node below 0 or above 2147483646", name, i);
+}
+
 static tiny_status tinyi_read_pairs(tiny_ctx *ctx, const char *name, const tiny_tensor *t, tinyi_read_edges *r)
 {
     tiny_idx n, i;
     int by_row;
-    tiny_status st;
-    char text[96];
-    if (t->rank != 2 || (t->dim[0] != 2 && t->dim[1] != 2) || (t->dtype != TINY_I64 && t->dtype != TINY_I32 && t->dtype != TINY_I16 && t->dtype != TINY_U8))
-        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: an array %s is no list of edges; it must be 2 x m or m x 2 integers", name, tinyi_shape_text(t, text));
-    by_row = t->dim[1] == 2 && t->dim[0] != 2;      /* 2 x 2 is read as sources, then destinations */
-    n = by_row ? t->dim[0] : t->dim[1];
-    st = tinyi_read_take(ctx, r, (size_t)n, 0);
+    tiny_status st = tinyi_read_pairs_shape(ctx, name, t, &n, &by_row);
+    if (!st) st = tinyi_read_take(ctx, r, (size_t)n, 0);
     if (st) return st;
     for (i = 0; i < n; i++)
-        if (!tinyi_read_node(t, by_row ? 2 * i : i, &r->src[i]) || !tinyi_read_node(t, by_row ? 2 * i + 1 : n + i, &r->dst[i]))
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: edge %td names a node below 0 or above 2147483646", name, i);
+        if (!tinyi_read_node(t, by_row ? 2 * i : i, &r->src[i]) || !tinyi_read_node(t, by_row ? 2 * i + 1 : n + i, &r->dst[i])) return tinyi_read_pairs_fail(ctx, name, i);
     r->e.n = n;
     return TINY_OK;
 }
@@ -260,13 +257,9 @@ static tiny_status tinyi_scipy_read(tiny_ctx *ctx, const char *name, const unsig
 
 /* ---- ours */
 
-#define TINYI_TGRAPH_WEIGHTS 1u
-#define TINYI_TGRAPH_NUMBERS 2u
-
 static size_t tinyi_tgraph_up(size_t n) { return (n + 63) / 64 * 64; }
 
-/* where the parts begin, and the size of the file; 0: it does not fit this machine */
-static int tinyi_tgraph_plan(uint64_t n, uint64_t m, uint32_t flags, size_t part[4], size_t *total)
+int tinyi_tgraph_plan(uint64_t n, uint64_t m, uint32_t flags, size_t part[4], size_t *total)
 {
     if (n > 0x7fffffffu || n > (uint64_t)TINY_IDX_MAX / 64 || m > (uint64_t)TINY_IDX_MAX / 64) return 0;
     part[0] = 64;
@@ -275,6 +268,21 @@ static int tinyi_tgraph_plan(uint64_t n, uint64_t m, uint32_t flags, size_t part
     part[3] = flags & TINYI_TGRAPH_WEIGHTS ? tinyi_tgraph_up(part[2] + (size_t)m * 4) : part[2];
     *total = flags & TINYI_TGRAPH_NUMBERS ? tinyi_tgraph_up(part[3] + (size_t)m * 8) : part[3];
     return 1;
+}
+
+void tinyi_tgraph_head(unsigned char head[64], uint32_t flags, uint64_t n_dst, uint64_t n_src, uint64_t m, uint64_t total)
+{
+    tinyi_writer w;
+    memset(head, 0, 64);
+    w.at = head;
+    w.n = 0;
+    tinyi_wr_bytes(&w, "tgraph\r\n", 8);
+    tinyi_wr(&w, 1, 4);
+    tinyi_wr(&w, flags, 4);
+    tinyi_wr(&w, n_dst, 8);
+    tinyi_wr(&w, n_src, 8);
+    tinyi_wr(&w, m, 8);
+    tinyi_wr(&w, total, 8);
 }
 
 static int tinyi_little_endian(void)
@@ -396,12 +404,28 @@ static tiny_status tinyi_graph_again(tiny_ctx *ctx, const char *name, tgnn_graph
     return st;
 }
 
+tiny_status tinyi_read_far(tiny_ctx *ctx, const char *name, int32_t most, uint64_t n_bytes)
+{
+    if ((uint64_t)((int64_t)most + 1) <= (n_bytes + 4096) * 64) return TINY_OK;
+    return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: it names node %ld, in %llu bytes; say n_nodes if there are really so many", name, (long)most, (unsigned long long)n_bytes);
+}
+
+tinyi_form tinyi_read_form(const unsigned char *bytes, size_t n)
+{
+    if (n >= 8 && !memcmp(bytes, "tgraph\r\n", 8)) return TINYI_FORM_TGRAPH;
+    if (n >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b) return TINYI_FORM_GZIP;
+    if (n >= 6 && !memcmp(bytes, "\x93NUMPY", 6)) return TINYI_FORM_NPY;
+    if (n >= 6 && !memcmp(bytes, "PK\3\4", 4)) return TINYI_FORM_ZIP;
+    return n >= 14 && bytes[0] == '%' && bytes[1] == '%' ? TINYI_FORM_MARKET : TINYI_FORM_EDGES;
+}
+
 static tiny_status tinyi_graph_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, const tgnn_graph_desc *desc, tiny_file *keep, int depth, tgnn_graph **out)
 {
+    const tinyi_form form = tinyi_read_form(bytes, n_bytes);
     tinyi_read_edges r;
     tiny_status st;
     memset(&r, 0, sizeof r);
-    if (n_bytes >= 8 && !memcmp(bytes, "tgraph\r\n", 8)) {
+    if (form == TINYI_FORM_TGRAPH) {
         tgnn_graph *g;
         int asks = desc && (desc->n_nodes || desc->duplicates || desc->symmetrize || desc->drop_loops || desc->add_loops);
         st = tinyi_tgraph_read(ctx, name, bytes, n_bytes, asks ? NULL : keep, &g);
@@ -414,7 +438,7 @@ static tiny_status tinyi_graph_read(tiny_ctx *ctx, const char *name, const unsig
         tgnn_graph_close(ctx, g);
         return st;
     }
-    if (n_bytes >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b) {
+    if (form == TINYI_FORM_GZIP) {
         unsigned char *plain;
         size_t n, most = n_bytes < (SIZE_MAX - TGNN_UNPACK_EXTRA) / TGNN_UNPACK_TIMES ? n_bytes * TGNN_UNPACK_TIMES + TGNN_UNPACK_EXTRA : SIZE_MAX;
         if (depth) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: it was packed by gzip twice", name);
@@ -424,10 +448,10 @@ static tiny_status tinyi_graph_read(tiny_ctx *ctx, const char *name, const unsig
         tiny_free(ctx, plain);
         return st;
     }
-    if (n_bytes >= 6 && (!memcmp(bytes, "\x93NUMPY", 6) || !memcmp(bytes, "PK\3\4", 4))) {
+    if (form == TINYI_FORM_NPY || form == TINYI_FORM_ZIP) {
         tgnn_array a;
         const char *member = NULL;
-        int zip = bytes[0] == 'P';
+        int zip = form == TINYI_FORM_ZIP;
         if (zip && tinyi_zip_has(bytes, n_bytes, "edges.npy")) member = "edges";
         else if (zip && tinyi_zip_has(bytes, n_bytes, "edge_index.npy")) member = "edge_index";
         if (zip && !member && tinyi_zip_has(bytes, n_bytes, "format.npy")) st = tinyi_scipy_read(ctx, name, bytes, n_bytes, &r);
@@ -438,15 +462,14 @@ static tiny_status tinyi_graph_read(tiny_ctx *ctx, const char *name, const unsig
                 tgnn_array_free(ctx, &a);
             }
         }
-    } else if (n_bytes >= 14 && bytes[0] == '%' && bytes[1] == '%') st = tinyi_market_read(ctx, name, bytes, n_bytes, &r);
+    } else if (form == TINYI_FORM_MARKET) st = tinyi_market_read(ctx, name, bytes, n_bytes, &r);
     else st = tinyi_edge_list_read(ctx, name, bytes, n_bytes, &r);
     /* a single edge may name node 2147483646: the rows that it asks for are counted against the size of the file */
     if (!st && !(desc && desc->n_nodes) && !r.e.n_src) {
         int64_t i;
         int32_t most = -1;
         for (i = 0; i < r.e.n; i++) most = TINYI_MAX(most, TINYI_MAX(r.src[i], r.dst[i]));
-        if ((uint64_t)((int64_t)most + 1) > ((uint64_t)n_bytes + 4096) * 64)
-            st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: it names node %ld, in %zu bytes; say n_nodes if there are really so many", name, (long)most, n_bytes);
+        st = tinyi_read_far(ctx, name, most, n_bytes);
     }
     if (!st) st = tinyi_read_finish(ctx, name, &r, desc, out);
     tinyi_read_free(ctx, &r);
@@ -478,16 +501,11 @@ TINY_API tiny_status tgnn_graph_read(tiny_ctx *ctx, const char *path, const tgnn
 
 /* ---- writing */
 
-static void tinyi_put_le(unsigned char *to, uint64_t v, int n)
-{
-    int k;
-    for (k = 0; k < n; k++) to[k] = (unsigned char)(v >> 8 * k);
-}
-
 TINY_API tiny_status tgnn_graph_write(tiny_ctx *ctx, const char *path, const tgnn_graph *g)
 {
     unsigned char *bytes;
     const tiny_sparse *a;
+    tinyi_writer w;
     size_t part[4], total;
     uint32_t flags;
     int64_t p;
@@ -501,19 +519,13 @@ TINY_API tiny_status tgnn_graph_write(tiny_ctx *ctx, const char *path, const tgn
     bytes = (unsigned char *)tiny_alloc(ctx, total);
     if (!bytes) return tiny_ctx_status(ctx);
     memset(bytes, 0, total);
-    memcpy(bytes, "tgraph\r\n", 8);
-    tinyi_put_le(bytes + 8, 1, 4);
-    tinyi_put_le(bytes + 12, flags, 4);
-    tinyi_put_le(bytes + 16, (uint64_t)a->n_rows, 8);
-    tinyi_put_le(bytes + 24, (uint64_t)a->n_cols, 8);
-    tinyi_put_le(bytes + 32, (uint64_t)a->n, 8);
-    tinyi_put_le(bytes + 40, (uint64_t)total, 8);
-    for (r = 0; r <= a->n_rows; r++) tinyi_put_le(bytes + part[0] + (size_t)r * 8, (uint64_t)a->offset[r], 8);
-    for (p = 0; p < a->n; p++) {
-        tinyi_put_le(bytes + part[1] + (size_t)p * 4, (uint32_t)a->col[p], 4);
-        if (a->value) tinyi_put_le(bytes + part[2] + (size_t)p * 4, tinyi_f32_bits(a->value[p]), 4);
-        if (a->source) tinyi_put_le(bytes + part[3] + (size_t)p * 8, (uint64_t)a->source[p], 8);
-    }
+    tinyi_tgraph_head(bytes, flags, (uint64_t)a->n_rows, (uint64_t)a->n_cols, (uint64_t)a->n, (uint64_t)total);
+    w.n = 0;
+    w.at = bytes + part[0];
+    for (r = 0; r <= a->n_rows; r++) tinyi_wr(&w, (uint64_t)a->offset[r], 8);
+    for (w.at = bytes + part[1], w.n = 0, p = 0; p < a->n; p++) tinyi_wr(&w, (uint32_t)a->col[p], 4);
+    for (w.at = bytes + part[2], w.n = 0, p = 0; a->value && p < a->n; p++) tinyi_wr(&w, tinyi_f32_bits(a->value[p]), 4);
+    for (w.at = bytes + part[3], w.n = 0, p = 0; a->source && p < a->n; p++) tinyi_wr(&w, (uint64_t)a->source[p], 8);
     st = tiny_file_write(ctx, path, bytes, total);
     tiny_free(ctx, bytes);
     return st;

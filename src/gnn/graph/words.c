@@ -125,6 +125,21 @@ TINYI_FN int tinyi_word_float(tinyi_word w, float *v)
     return 1;
 }
 
+TINYI_FN tiny_status tinyi_text_edge(const tinyi_text_file *f, tinyi_word line, int *weighted, int64_t v[2], float *w)
+{
+    tinyi_word word;
+    int k;
+    *w = 1.0f;
+    for (k = 0; k < 2; k++)
+        if (!tinyi_word_next(&line, &word) || !tinyi_word_int(word, &v[k]) || v[k] < 0 || v[k] > 0x7ffffffe)
+            return tinyi_text_fail(f, word, k ? "the number of the destination, 0 to 2147483646," : "the number of the source, 0 to 2147483646,");
+    k = tinyi_word_next(&line, &word);
+    if (*weighted < 0) *weighted = k;
+    if (*weighted && (!k || !tinyi_word_float(word, w))) return tinyi_text_fail(f, word, "a weight");
+    if ((!*weighted && k) || tinyi_word_next(&line, &word)) return tinyi_text_fail(f, word, "the end of the line");
+    return TINY_OK;
+}
+
 TINYI_FN tiny_status tinyi_text_fail(const tinyi_text_file *f, tinyi_word word, const char *wanted)
 {
     char shown[41];

@@ -4,6 +4,10 @@
 #include "gnn/train/train.h"
 #include "gnn/train/pass.h"
 TINYI_C_BEGIN
+
+/* The area under the ROC curve: the first scores should be the larger ones. order: room for n numbers. NaN where one of the two kinds has none. */
+TINYI_FN tiny_status tinyi_area(tiny_ctx *ctx, const float *score, uint32_t *order, tiny_idx first, tiny_idx n, double *area);
+
 #ifndef TINY_NO_TRAIN
 
 typedef struct tinyi_kit {

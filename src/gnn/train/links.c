@@ -116,12 +116,27 @@ TINY_API tiny_status tgnn_links_split(tiny_ctx *ctx, const tgnn_graph *g, double
     return st;
 }
 
+tiny_status tinyi_area(tiny_ctx *ctx, const float *score, uint32_t *order, tiny_idx first, tiny_idx n, double *area)
+{
+    tiny_idx i, j, k;
+    double sum = 0.0;
+    tiny_status st = tiny_argsort_f32(ctx, score, order, (size_t)n, 0);
+    for (i = 0, k = 0; !st && i < n; i = j) {           /* k of the others lie below */
+        tiny_idx ours = 0;
+        for (j = i; j < n && score[order[j]] == score[order[i]]; j++) ours += (tiny_idx)order[j] < first;
+        if (j == i) return tinyi_fail(ctx, TINY_E_NUMERIC, "area: score %lu is not a number", (unsigned long)order[i]);
+        sum += (double)ours * ((double)k + 0.5 * (double)(j - i - ours));
+        k += j - i - ours;
+    }
+    if (!st) *area = sum / ((double)first * (double)(n - first));
+    return st;
+}
+
 TINY_API tiny_status tgnn_links_area(tiny_ctx *ctx, const tiny_tensor *z, const int32_t *link, const int32_t *none, tiny_idx n, double *area)
 {
     float *score;
     uint32_t *order;
-    tiny_idx i, j, k, f;
-    double sum = 0.0;
+    tiny_idx i, f;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!z || tiny_tensor_check(z) || z->dtype != TINY_F32 || z->rank != 2 || !link || !none || n < 1 || n > 0x3fffffff || !area)
@@ -139,14 +154,7 @@ TINY_API tiny_status tgnn_links_area(tiny_ctx *ctx, const tiny_tensor *z, const 
         score[i] = (float)s;
         if (!(s - s == 0.0)) st = tinyi_fail(ctx, TINY_E_NUMERIC, "links: the product of pair %td is not a finite number", i % n);
     }
-    if (!st) st = tiny_argsort_f32(ctx, score, order, (size_t)n * 2, 0);
-    for (i = 0, k = 0; !st && i < n * 2; i = j) {       /* k pairs that are none lie below */
-        tiny_idx links = 0;
-        for (j = i; j < n * 2 && score[order[j]] == score[order[i]]; j++) links += (tiny_idx)order[j] < n;
-        sum += (double)links * ((double)k + 0.5 * (double)(j - i - links));
-        k += j - i - links;
-    }
-    if (!st) *area = sum / ((double)n * (double)n);
+    if (!st) st = tinyi_area(ctx, score, order, n, n * 2, area);
     tiny_free(ctx, score);
     tiny_free(ctx, order);
     return st;

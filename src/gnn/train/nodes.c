@@ -12,6 +12,9 @@ typedef struct tinyi_node_task {
     tinyi_pass_input in;
     const tgnn_nodes *data;
     tiny_idx n, n_class;
+    tiny_ctx *ctx;
+    float *score;                           /* area: y[1] - y[0] of the nodes of a part, those of class 1 first; NULL: shares that are right */
+    uint32_t *order;
     int32_t *train;                         /* labels of the nodes to train on, -1 elsewhere */
     tiny_tape *eyes;                        /* without gradients */
 } tinyi_node_task;
@@ -30,6 +33,25 @@ static tiny_tensor tinyi_node_loss(tiny_tape *t, void *user)
     return tiny_tape_call(t, TINY_OP_CROSS_ENTROPY, &y, &label, NULL, NULL, &p);
 }
 
+static tiny_status tinyi_node_areas(tinyi_node_task *task, const tiny_tensor *y, tgnn_epoch *e)
+{
+    static const char part[3] = { 'r', 'v', 't' };
+    double *const to[3] = { &e->train, &e->val, &e->test };
+    tiny_idx i, n, first;
+    int k, label;
+    tiny_status st = TINY_OK;
+    for (k = 0; !st && k < 3; k++) {
+        for (n = first = 0, label = 1; label >= 0; label--) {
+            for (i = 0; i < task->n; i++)
+                if (tinyi_node_part(task->data, i) == part[k] && task->data->label[i] == label) task->score[n++] = ((const float *)y->data)[2 * i + 1] - ((const float *)y->data)[2 * i];
+            if (label) first = n;
+        }
+        st = tinyi_area(task->ctx, task->score, task->order, first, n, to[k]);
+    }
+    e->val_loss = 1.0 - e->val;
+    return st;
+}
+
 static tiny_status tinyi_node_judge(void *user, tgnn_epoch *e)
 {
     tinyi_node_task *task = (tinyi_node_task *)user;
@@ -38,6 +60,11 @@ static tiny_status tinyi_node_judge(void *user, tgnn_epoch *e)
     tiny_idx right[3] = { 0, 0, 0 }, all[3] = { 0, 0, 0 }, i;
     double loss = 0.0;
     tiny_status st = tiny_tape_status(task->eyes);
+    if (!st && task->score) {
+        st = tinyi_node_areas(task, &y, e);
+        tiny_tape_release(task->eyes, mark);
+        return st;
+    }
     for (i = 0; !st && i < task->n; i++) {
         const char part = tinyi_node_part(task->data, i);
         const int k = part == 'r' ? 0 : part == 'v' ? 1 : part == 't' ? 2 : -1;
@@ -72,6 +99,7 @@ static tiny_status tinyi_node_check(tiny_ctx *ctx, tinyi_node_task *t, const tgn
         val += part == 'v' && label >= 0;
     }
     if (!train) return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: no node of the training part has a label");
+    if (desc->area && t->n_class != 2) return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: the area under the ROC curve is that of two classes, the net has %td", t->n_class);
     if (desc->patience && !val) return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: patience %d without a node to validate on", desc->patience);
     return TINY_OK;
 }
@@ -95,7 +123,13 @@ TINY_API tiny_status tgnn_train_nodes(tiny_ctx *ctx, tgnn_net *net, const tgnn_n
     task.n_class = net->n_out;
     task.train = (int32_t *)tinyi_alloc(ctx, (size_t)task.n, sizeof *task.train);
     if (!task.train) return tiny_ctx_status(ctx);
+    task.ctx = ctx;
     st = tinyi_node_check(ctx, &task, net, desc);
+    if (!st && desc->area) {
+        task.score = (float *)tinyi_alloc(ctx, (size_t)task.n, sizeof *task.score);
+        task.order = task.score ? (uint32_t *)tinyi_alloc(ctx, (size_t)task.n, sizeof *task.order) : NULL;
+        if (!task.order) st = tiny_ctx_status(ctx);
+    }
     if (!st) st = tinyi_pass_open(ctx, net, desc->batch_norm, desc->seed, &task.pass);
     if (!st && desc->a2q) st = tinyi_a2q_join(desc->a2q, task.pass);
     if (!st) st = tinyi_pass_input_open(task.pass, data->graph, data->relation, data->x, 1, &task.in);
@@ -112,6 +146,8 @@ TINY_API tiny_status tgnn_train_nodes(tiny_ctx *ctx, tgnn_net *net, const tgnn_n
     if (task.pass) tinyi_pass_input_close(task.pass, &task.in);
     tinyi_pass_close(task.pass);
     tiny_free(ctx, task.train);
+    tiny_free(ctx, task.score);
+    tiny_free(ctx, task.order);
     return st;
 }
 #endif

@@ -47,6 +47,7 @@ typedef struct tgnn_train_desc {            /* all zero: 200 epochs of Adam, 0.0
     int decay_all;                          /* nonzero: of all weights */
     int halve_every;                        /* epochs after which lr is halved, again and again; 0: never */
     int batch;                              /* graphs in a step; 0: 32 */
+    int area;                               /* nodes of two classes: judged by the area under the ROC curve of class 1, as links are; see tgnn_train_nodes */
     int batch_norm;                         /* graphs: in gin layers; folded into the weights at the end */
     struct tgnn_a2q_net *a2q;               /* steps and bits that are learnt with the weights (gnn/quant/a2q_net.h); NULL: none */
     int (*callback)(void *user, const tgnn_epoch *epoch);      /* after each epoch, which is then judged; nonzero ends the training; may be NULL */
@@ -61,7 +62,8 @@ typedef struct tgnn_nodes {
     const char *split;                      /* r, v, t or - of node i at split[i * split_step] */
     tiny_idx split_step;                    /* 0: 1 */
 } tgnn_nodes;
-/* last: how it stands for the weights that the net then has; may be NULL. */
+/* last: how it stands for the weights that the net then has; may be NULL. With desc->area, train, val and test are areas and val_loss is
+ * 1 - val: with patience the weights of the epoch with the largest one come back. */
 TINY_API tiny_status tgnn_train_nodes(tiny_ctx *ctx, tgnn_net *net, const tgnn_nodes *data, const tgnn_train_desc *desc, tgnn_epoch *last);
 
 typedef struct tgnn_graphs {
