@@ -85,6 +85,7 @@
 #include "gnn/graph/stream.h"
 #include "gnn/layer/layer.h"
 #include "gnn/layer/net.h"
+#include "gnn/layer/pool.h"
 #include "gnn/train/train.h"
 #include "gnn/quant/bits.h"
 #include "gnn/quant/a2q.h"

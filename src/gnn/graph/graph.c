@@ -475,6 +475,51 @@ TINY_API tiny_status tgnn_graph_permute(tiny_ctx *ctx, const tgnn_graph *g, cons
     return st;
 }
 
+TINY_API tiny_status tgnn_graph_induced(tiny_ctx *ctx, const tgnn_graph *g, const int32_t *node, tiny_idx n, tgnn_graph **out)
+{
+    const tiny_sparse *a;
+    tinyi_edge_list l;
+    tgnn_edges e;
+    int32_t *place = NULL;
+    tiny_idx i;
+    int64_t p, end, room = 0;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!g || !out || n < 0 || (n && !node)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no graph, no list of nodes, or no place for the result");
+    *out = NULL;
+    a = &g->in;
+    if (a->n_rows != a->n_cols) return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations are not one set of nodes", a->n_cols, a->n_rows);
+    place = (int32_t *)tinyi_alloc(ctx, (size_t)a->n_rows, sizeof *place);
+    if (!place) return tiny_ctx_status(ctx);
+    for (i = 0; i < a->n_rows; i++) place[i] = -1;
+    for (i = 0; !st && i < n; i++) {
+        if (node[i] < 0 || node[i] >= a->n_rows || place[node[i]] >= 0)
+            st = tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: node[%td] is %ld: %s", i, (long)node[i], node[i] < 0 || node[i] >= a->n_rows ? "there is no such node" : "it was there before");
+        else {
+            place[node[i]] = (int32_t)i;
+            tinyi_row_range(a, node[i], &p, &end);
+            room += end - p;
+        }
+    }
+    if (!st) st = tinyi_edge_list_take(ctx, &l, room, a->value != NULL);
+    if (!st) {
+        for (i = 0; i < n; i++)
+            for (tinyi_row_range(a, node[i], &p, &end); p < end; p++) {
+                const int32_t s = a->col[p];
+                if (s >= 0 && s < a->n_cols && place[s] >= 0 && l.n < room) tinyi_edge_put(&l, place[s], (int32_t)i, a->value ? a->value[p] : 1.0f, a->source ? a->source[p] : p);
+            }
+        memset(&e, 0, sizeof e);
+        e.n = l.n;
+        e.src = l.src;
+        e.dst = l.dst;
+        e.weight = l.weight;
+        st = tinyi_graph_rows(ctx, &e, n, n, l.number, TINY_DUPLICATES_KEEP, out);
+        tinyi_edge_list_free(ctx, &l);
+    }
+    tiny_free(ctx, place);
+    return st;
+}
+
 /* neighbours of node v in both directions, one after the other */
 static int32_t tinyi_graph_neighbour(const tgnn_graph *g, tiny_idx v, int64_t i, int64_t n_in)
 {

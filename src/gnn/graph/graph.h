@@ -64,6 +64,10 @@ TINY_API tiny_status tgnn_graph_normalize(tiny_ctx *ctx, const tgnn_graph *g, co
 /* Node order[i] becomes node i, on both sides; order names every node once. Edge numbers stay those of the old graph's edges. */
 TINY_API tiny_status tgnn_graph_permute(tiny_ctx *ctx, const tgnn_graph *g, const uint32_t *order, tgnn_graph **out);
 
+/* The nodes node[0 .. n - 1], each named once, and the edges among them (the induced subgraph): node[i] becomes i. Edge numbers stay those of
+ * the old graph's edges. */
+TINY_API tiny_status tgnn_graph_induced(tiny_ctx *ctx, const tgnn_graph *g, const int32_t *node, tiny_idx n, tgnn_graph **out);
+
 /* An order of the nodes that brings neighbours together, or hubs to the front.
  *   DEGREE  most edges first
  *   BFS     breadth first from the node of least degree of each component
