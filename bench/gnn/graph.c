@@ -1,11 +1,12 @@
-/* bench/gnn/graph.c - parts, orders and samples of graphs
+/* bench/gnn/graph.c - parts, orders, samples and files of graphs
  *
  * Parts: against METIS_PartGraphKway (G. Karypis, V. Kumar; bench/peers/run.sh names its library), the same rows, its defaults; METIS has
  * one thread. The goal: at most a tenth more edges cut, in at most twice its time. A grid, planted classes, and a power-law graph.
  * Orders: communities found, nodes ordered by them, the graph and the features rewritten; then sums over the edges, 20 times, against 20
  * sums as the graph was. Planted classes of 1000 nodes, shuffled, 16 edges a node, 80 % of them inside.
  * Samples: 1024 seeds, fanouts 15, 10, 5, without replacement, on a power-law graph; the limit is what the same reads cost alone: one word
- * of the edges and one of a table of nodes for each edge, at random places that are known long before.                        */
+ * of the edges and one of a table of nodes for each edge, at random places that are known long before.
+ * Files: an edge list becomes a .tgraph file in bounded memory, against the same with the whole graph in memory.              */
 #include "../bench.h"
 #include "../peers/peers.h"
 #include "tinygnn.h"
@@ -313,6 +314,57 @@ static void bg_fastrp(tiny_ctx *ctx)
     b_free(a[0].y.data);
 }
 
+/* ---- files */
+
+typedef struct bg_file { tiny_ctx *ctx; size_t memory; tgnn_convert_info info; } bg_file;
+
+static void bg_file_run(void *arg)
+{
+    bg_file *a = (bg_file *)arg;
+    tgnn_convert_desc d = { 0 };
+    tgnn_graph *g;
+    d.memory = a->memory;
+    if (a->memory) b_must(a->ctx, tgnn_graph_convert(a->ctx, "b-graph.tsv", "b-graph.tgraph", &d, &a->info));
+    else {
+        b_must(a->ctx, tgnn_graph_read(a->ctx, "b-graph.tsv", NULL, &g));
+        b_must(a->ctx, tgnn_graph_write(a->ctx, "b-graph.tgraph", g));
+        tgnn_graph_close(a->ctx, g);
+    }
+}
+
+/* the memory of the whole graph against bounds of it: what an edge costs in pieces */
+static void bg_files(tiny_ctx *ctx)
+{
+    static const size_t memory[3] = { 0, (size_t)64 << 20, (size_t)4 << 20 };
+    static const char *const names[3] = { "edge list to .tgraph, whole", "in 64 MB", "in 4 MB" };
+    const int scale = b_quick ? 17 : 20;
+    bg_file a[3];
+    b_row rows[3];
+    tgnn_graph *g;
+    int i;
+    memset(a, 0, sizeof a);
+    memset(rows, 0, sizeof rows);
+    b_must(ctx, tgnn_rmat(ctx, scale, (int64_t)16 << scale, 1, &g));
+    b_must(ctx, tgnn_graph_write_text(ctx, "b-graph.tsv", g));
+    for (i = 0; i < 3; i++) {
+        a[i].ctx = ctx;
+        a[i].memory = memory[i];
+        rows[i].what = names[i];
+        rows[i].target = "ours";
+        rows[i].threads = 1;
+        rows[i].run = bg_file_run;
+        rows[i].arg = &a[i];
+        rows[i].flops = (double)tgnn_graph_edges(g);
+        b_shape(&rows[i], "%d k nodes, %lld M edges", 1 << scale >> 10, (long long)(tgnn_graph_edges(g) >> 20));
+    }
+    b_contest("Files of graphs larger than memory (Gop/s: edges)", rows, 3);
+    b_note("%lld and %lld runs, %d and %d merges before the last", (long long)a[1].info.n_runs, (long long)a[2].info.n_runs, a[1].info.n_merges, a[2].info.n_merges);
+    b_verdict("time in 64 MB against that of the whole graph", rows[1].median_ns / rows[0].median_ns, "<=", 2.0);
+    tgnn_graph_close(ctx, g);
+    (void)remove("b-graph.tsv");
+    (void)remove("b-graph.tgraph");
+}
+
 void bench_graph(void)
 {
     tiny_ctx_desc desc = { 0 };
@@ -323,5 +375,6 @@ void bench_graph(void)
     bg_reorder(ctx);
     bg_sampling(ctx);
     bg_fastrp(ctx);
+    bg_files(ctx);
     tiny_ctx_close(ctx);
 }

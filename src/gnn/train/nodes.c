@@ -86,7 +86,7 @@ static tiny_status tinyi_node_judge(void *user, tgnn_epoch *e)
 
 static tiny_status tinyi_node_check(tiny_ctx *ctx, tinyi_node_task *t, const tgnn_net *net, const tgnn_train_desc *desc)
 {
-    tiny_idx i, train = 0, val = 0;
+    tiny_idx i, train = 0, val = 0, ones = 0;
     int k;
     for (k = 0; k < net->n_stages; k++)
         if (net->stage[k].kind == TGNN_STAGE_READOUT) return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: a net with a readout answers for graphs, not for nodes");
@@ -97,9 +97,11 @@ static tiny_status tinyi_node_check(tiny_ctx *ctx, tinyi_node_task *t, const tgn
         t->train[i] = part == 'r' ? label : -1;
         train += t->train[i] >= 0;
         val += part == 'v' && label >= 0;
+        ones += part == 'v' && label == 1;
     }
     if (!train) return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: no node of the training part has a label");
     if (desc->area && t->n_class != 2) return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: the area under the ROC curve is that of two classes, the net has %td", t->n_class);
+    if (desc->area && desc->patience && val && (!ones || ones == val)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: patience %d, and all nodes to validate on are of one class", desc->patience);
     if (desc->patience && !val) return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: patience %d without a node to validate on", desc->patience);
     return TINY_OK;
 }

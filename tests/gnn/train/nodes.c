@@ -274,6 +274,71 @@ static void test_stopping(void)
     t_close(ctx);
 }
 
+/* the share of pairs of a 1 and a 0 in the right order, ties half, by the net as it is run */
+static double area_of(tiny_ctx *ctx, const tgnn_net *net, const bed *b, char part)
+{
+    float y[N * 2];
+    tiny_tensor ty = tiny_tensor_2d(y, TINY_F32, N, 2);
+    tgnn_net_input in;
+    double right = 0, pairs = 0;
+    int i, k;
+    memset(&in, 0, sizeof in);
+    in.graph = b->g;
+    in.x = &b->x;
+    if (!T_OK(tgnn_net_run(ctx, net, &in, &ty, NULL))) return 0;
+    for (i = 0; i < N; i++)
+        for (k = 0; k < N; k++) {
+            const float up = y[i * 2 + 1] - y[i * 2], down = y[k * 2 + 1] - y[k * 2];
+            if (b->split[i] != part || b->split[k] != part || b->label[i] != 1 || b->label[k] != 0) continue;
+            right += up > down ? 1 : up == down ? 0.5 : 0;
+            pairs++;
+        }
+    return right / pairs;
+}
+
+static void test_area(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
+    bed *b = make_bed(ctx);
+    tgnn_net *net = make_net(ctx, "{\"kind\":\"gcn\",\"name\":\"a\",\"in\":6,\"out\":8,\"act\":\"relu\"},{\"kind\":\"gcn\",\"name\":\"b\",\"out\":2}", 4);
+    tgnn_net *three = make_net(ctx, "{\"kind\":\"gcn\",\"name\":\"a\",\"in\":6,\"out\":3}", 1);
+    tgnn_train_desc how;
+    tgnn_epoch e;
+    course c;
+    int i;
+    for (i = 0; i < N; i++) b->label[i] = b->label[i] < 0 ? -1 : b->label[i] == 2;
+    memset(&how, 0, sizeof how);
+    memset(&c, 0, sizeof c);
+    how.area = 1;
+    how.epochs = 300;
+    how.patience = 25;
+    how.lr = 0.02;
+    how.callback = remember;
+    how.user = &c;
+    T_STATUS(tgnn_train_nodes(ctx, three, &b->nodes, &how, NULL), TINY_E_ARGUMENT, "that of two classes, the net has 3");
+    T_OK(tgnn_train_nodes(ctx, net, &b->nodes, &how, &e));
+    T_EQ_INT(e.epoch, c.best);              /* the epoch with the largest area of the validation part */
+    T_CLOSE(e.val_loss, c.least, 0);
+    T_CLOSE(e.val_loss, 1 - e.val, 0);
+    T_CLOSE(e.train, area_of(ctx, net, b, 'r'), 1e-12);
+    T_CLOSE(e.val, area_of(ctx, net, b, 'v'), 1e-12);
+    T_CLOSE(e.test, area_of(ctx, net, b, 't'), 1e-12);
+    T_TRUE(e.train > 0.5 && e.val > 0.5);
+    how.callback = NULL;
+    how.patience = 0;
+    how.epochs = 1;
+    for (i = 0; i < N; i++) if (b->split[i] == 't') b->label[i] = 0;
+    T_OK(tgnn_train_nodes(ctx, net, &b->nodes, &how, &e));
+    T_TRUE(e.test != e.test);               /* one class: there is no pair */
+    for (i = 0; i < N; i++) if (b->split[i] == 'v') b->label[i] = 1;
+    how.patience = 3;
+    T_STATUS(tgnn_train_nodes(ctx, net, &b->nodes, &how, NULL), TINY_E_ARGUMENT, "all nodes to validate on are of one class");
+    tgnn_net_free(ctx, net);
+    tgnn_net_free(ctx, three);
+    tgnn_graph_close(ctx, b->g);
+    t_close(ctx);
+}
+
 static void seeded(int threads, uint64_t seed, float *weights)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, threads);
@@ -430,6 +495,7 @@ int main(void)
     T_RUN(test_sparse);
     T_RUN(test_dropout);
     T_RUN(test_stopping);
+    T_RUN(test_area);
     T_RUN(test_seeds);
     T_RUN(test_bad);
     T_RUN(test_no_memory);
