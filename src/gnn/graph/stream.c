@@ -55,12 +55,13 @@ typedef struct tinyi_convert {
     /* the graph */
     tinyi_out out;
     uint64_t done, to_do;                   /* edges that merges have taken, for the progress */
+    double told;                            /* the last progress */
 } tinyi_convert;
 
 static tiny_status tinyi_convert_heard(tinyi_convert *c, double done)
 {
     const tiny_ctx_desc *d = &c->ctx->desc;
-    if (d->progress) d->progress(d->user, "convert", TINYI_MIN(done, 1.0));
+    if (d->progress && (done >= c->told + 0.001 || done >= 1.0)) d->progress(d->user, "convert", c->told = TINYI_MIN(done, 1.0));
     if (d->cancel && d->cancel(d->user)) return tinyi_fail(c->ctx, TINY_E_CANCELLED, "convert: the cancel callback asked to stop");
     return TINY_OK;
 }

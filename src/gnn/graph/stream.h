@@ -30,7 +30,7 @@ typedef struct tgnn_convert_info {
     int n_merges;                           /* times that all edges were read and written again, the last not counted */
 } tgnn_convert_info;
 
-/* desc and info may be NULL. Progress and cancel of the context are asked in every piece. */
+/* desc and info may be NULL. Progress of the context hears of every thousandth, cancel is asked in every piece. */
 TINY_API tiny_status tgnn_graph_convert(tiny_ctx *ctx, const char *in, const char *out, const tgnn_convert_desc *desc, tgnn_convert_info *info);
 
 TINYI_C_END
