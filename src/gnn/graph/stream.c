@@ -18,15 +18,15 @@
 #include "math/rows.h"
 #include "math/sort.h"
 
-#define TINYI_CONVERT_SLACK ((size_t)16 << 10)     /* names of files, and what the allocator adds */
-#define TINYI_CONVERT_LINE ((size_t)80 << 10)      /* the longest line, and the largest head of an array */
-#define TINYI_CONVERT_PACKED ((size_t)16 << 10)    /* gzip is read in such pieces */
-#define TINYI_CONVERT_BLOCK ((size_t)4 << 10)      /* of a run in a merge, at least */
+#define TINYI_BULK_SLACK ((size_t)16 << 10)     /* names of files, and what the allocator adds */
+#define TINYI_BULK_LINE ((size_t)80 << 10)      /* the longest line, and the largest head of an array */
+#define TINYI_BULK_PACKED ((size_t)16 << 10)    /* gzip is read in such pieces */
+#define TINYI_BULK_BLOCK ((size_t)4 << 10)      /* of a run in a merge, at least */
 
-typedef struct tinyi_convert_edge { uint64_t key; int64_t number; float weight; } tinyi_convert_edge;      /* key: destination, source */
-#define TINYI_CONVERT_BYTES(weighted) ((weighted) > 0 ? (size_t)20 : (size_t)16)       /* of an edge in a run */
+typedef struct tinyi_bulk_edge { uint64_t key; int64_t number; float weight; } tinyi_bulk_edge;      /* key: destination, source */
+#define TINYI_BULK_BYTES(weighted) ((weighted) > 0 ? (size_t)20 : (size_t)16)       /* of an edge in a run */
 
-typedef struct tinyi_convert {
+typedef struct tinyi_bulk {
     tiny_ctx *ctx;
     const char *name;
     tgnn_graph_desc d;
@@ -56,9 +56,9 @@ typedef struct tinyi_convert {
     tinyi_out out;
     uint64_t done, to_do;                   /* edges that merges have taken, for the progress */
     double told;                            /* the last progress */
-} tinyi_convert;
+} tinyi_bulk;
 
-static tiny_status tinyi_convert_heard(tinyi_convert *c, double done)
+static tiny_status tinyi_bulk_heard(tinyi_bulk *c, double done)
 {
     const tiny_ctx_desc *d = &c->ctx->desc;
     if (d->progress && (done >= c->told + 0.001 || done >= 1.0)) d->progress(d->user, "convert", c->told = TINYI_MIN(done, 1.0));
@@ -68,7 +68,7 @@ static tiny_status tinyi_convert_heard(tinyi_convert *c, double done)
 
 /* ---- runs */
 
-static void *tinyi_convert_part(unsigned char **at, size_t n, size_t bytes)
+static void *tinyi_bulk_part(unsigned char **at, size_t n, size_t bytes)
 {
     unsigned char *p = *at;
     *at = p + (n * bytes + 63) / 64 * 64;
@@ -76,35 +76,35 @@ static void *tinyi_convert_part(unsigned char **at, size_t n, size_t bytes)
 }
 
 /* the memory of a run: what text needs comes first */
-static void tinyi_convert_fill_room(tinyi_convert *c, int gzip)
+static void tinyi_bulk_fill_room(tinyi_bulk *c, int gzip)
 {
     unsigned char *at = c->room;
     size_t left;
-    c->room_line = TINYI_MAX(TINYI_CONVERT_LINE, TINYI_MIN(c->n_room / 16, (size_t)1 << 20));
-    c->line = (unsigned char *)tinyi_convert_part(&at, c->room_line, 1);
+    c->room_line = TINYI_MAX(TINYI_BULK_LINE, TINYI_MIN(c->n_room / 16, (size_t)1 << 20));
+    c->line = (unsigned char *)tinyi_bulk_part(&at, c->room_line, 1);
     if (gzip) {
-        c->window = (unsigned char *)tinyi_convert_part(&at, TINYI_GUNZIP_WINDOW, 1);
-        c->packed = (unsigned char *)tinyi_convert_part(&at, TINYI_CONVERT_PACKED, 1);
+        c->window = (unsigned char *)tinyi_bulk_part(&at, TINYI_GUNZIP_WINDOW, 1);
+        c->packed = (unsigned char *)tinyi_bulk_part(&at, TINYI_BULK_PACKED, 1);
     }
     left = c->n_room - (size_t)(at - c->room);
     c->most = TINYI_MIN((left - 6 * 64) / 36, (size_t)1 << 30);    /* 4 + 4 + 8 + 4 + 8 + 8 bytes; numbers within a run have 32 bits */
-    c->item = (uint64_t *)tinyi_convert_part(&at, c->most, 8);
-    c->scratch = (uint64_t *)tinyi_convert_part(&at, c->most, 8);
-    c->number = (int64_t *)tinyi_convert_part(&at, c->most, 8);
-    c->src = (uint32_t *)tinyi_convert_part(&at, c->most, 4);
-    c->dst = (uint32_t *)tinyi_convert_part(&at, c->most, 4);
-    c->weight = (float *)tinyi_convert_part(&at, c->most, 4);
+    c->item = (uint64_t *)tinyi_bulk_part(&at, c->most, 8);
+    c->scratch = (uint64_t *)tinyi_bulk_part(&at, c->most, 8);
+    c->number = (int64_t *)tinyi_bulk_part(&at, c->most, 8);
+    c->src = (uint32_t *)tinyi_bulk_part(&at, c->most, 4);
+    c->dst = (uint32_t *)tinyi_bulk_part(&at, c->most, 4);
+    c->weight = (float *)tinyi_bulk_part(&at, c->most, 4);
     c->length = (int64_t)c->most;
 }
 
-static void tinyi_convert_store(unsigned char *to, const tinyi_convert_edge *e, size_t bytes)
+static void tinyi_bulk_store(unsigned char *to, const tinyi_bulk_edge *e, size_t bytes)
 {
     memcpy(to, &e->key, 8);
     memcpy(to + 8, &e->number, 8);
     if (bytes > 16) memcpy(to + 16, &e->weight, 4);
 }
 
-static void tinyi_convert_load(const unsigned char *from, tinyi_convert_edge *e, size_t bytes)
+static void tinyi_bulk_load(const unsigned char *from, tinyi_bulk_edge *e, size_t bytes)
 {
     memcpy(&e->key, from, 8);
     memcpy(&e->number, from + 8, 8);
@@ -112,9 +112,9 @@ static void tinyi_convert_load(const unsigned char *from, tinyi_convert_edge *e,
     if (bytes > 16) memcpy(&e->weight, from + 16, 4);
 }
 
-static tiny_status tinyi_convert_spill(tinyi_convert *c)
+static tiny_status tinyi_bulk_spill(tinyi_bulk *c)
 {
-    const size_t bytes = TINYI_CONVERT_BYTES(c->weighted), fit = c->n * 8 / bytes;
+    const size_t bytes = TINYI_BULK_BYTES(c->weighted), fit = c->n * 8 / bytes;
     unsigned char *to = (unsigned char *)(void *)c->scratch;
     size_t i, k = 0;
     tiny_status st = TINY_OK;
@@ -128,14 +128,14 @@ static tiny_status tinyi_convert_spill(tinyi_convert *c)
     tinyi_sort_pairs(c->item, c->scratch, c->n);
     for (i = 0; !st && i < c->n; i++) {
         const uint32_t at = (uint32_t)(c->item[i] & 0xffffffffu);
-        tinyi_convert_edge e;
+        tinyi_bulk_edge e;
         e.key = (uint64_t)c->dst[at] << 32 | c->src[at];
         e.number = c->number[at];
         e.weight = c->weight[at];
-        if (fit) tinyi_convert_store(to + k++ * bytes, &e, bytes);
+        if (fit) tinyi_bulk_store(to + k++ * bytes, &e, bytes);
         else {                              /* a run of one or two edges */
             unsigned char one[20];
-            tinyi_convert_store(one, &e, bytes);
+            tinyi_bulk_store(one, &e, bytes);
             st = tinyi_out_add(c->ctx, &c->runs[0], one, bytes);
         }
         if (k && (k == fit || i + 1 == c->n)) {
@@ -149,16 +149,16 @@ static tiny_status tinyi_convert_spill(tinyi_convert *c)
     return st;
 }
 
-static tiny_status tinyi_convert_put(tinyi_convert *c, int32_t s, int32_t t, float w, int64_t number)
+static tiny_status tinyi_bulk_put(tinyi_bulk *c, int32_t s, int32_t t, float w, int64_t number)
 {
     c->src[c->n] = (uint32_t)s;
     c->dst[c->n] = (uint32_t)t;
     c->weight[c->n] = w;
     c->number[c->n++] = number;
-    return c->n == c->most ? tinyi_convert_spill(c) : TINY_OK;
+    return c->n == c->most ? tinyi_bulk_spill(c) : TINY_OK;
 }
 
-static tiny_status tinyi_convert_edge_in(tinyi_convert *c, int32_t s, int32_t t, float w)
+static tiny_status tinyi_bulk_edge_in(tinyi_bulk *c, int32_t s, int32_t t, float w)
 {
     const int64_t number = c->info.n_given++;
     tiny_status st = TINY_OK;
@@ -167,15 +167,15 @@ static tiny_status tinyi_convert_edge_in(tinyi_convert *c, int32_t s, int32_t t,
     c->seen[0] = TINYI_MAX(c->seen[0], (int64_t)s);
     c->seen[1] = TINYI_MAX(c->seen[1], (int64_t)t);
     if (s == t && c->d.drop_loops) return TINY_OK;
-    st = tinyi_convert_put(c, s, t, w, number);
-    if (!st && c->d.symmetrize && s != t) st = tinyi_convert_put(c, t, s, w, number);
+    st = tinyi_bulk_put(c, s, t, w, number);
+    if (!st && c->d.symmetrize && s != t) st = tinyi_bulk_put(c, t, s, w, number);
     return st;
 }
 
 /* ---- reading */
 
 /* the whole lines of what is there; at the end of the file the rest is one */
-static tiny_status tinyi_convert_lines(tinyi_convert *c, int last)
+static tiny_status tinyi_bulk_lines(tinyi_bulk *c, int last)
 {
     size_t n = c->n_line;
     tinyi_text_file f;
@@ -190,7 +190,7 @@ static tiny_status tinyi_convert_lines(tinyi_convert *c, int last)
         int64_t v[2];
         float w;
         st = tinyi_text_edge(&f, line, &c->weighted, v, &w);
-        if (!st) st = tinyi_convert_edge_in(c, (int32_t)v[0], (int32_t)v[1], w);
+        if (!st) st = tinyi_bulk_edge_in(c, (int32_t)v[0], (int32_t)v[1], w);
     }
     c->lines = f.line;
     c->n_line -= n;
@@ -198,9 +198,9 @@ static tiny_status tinyi_convert_lines(tinyi_convert *c, int last)
     return st;
 }
 
-static tiny_status tinyi_convert_read(tinyi_convert *c, void *to, size_t room, size_t *n)
+static tiny_status tinyi_bulk_read(tinyi_bulk *c, void *to, size_t room, size_t *n)
 {
-    tiny_status st = tinyi_convert_heard(c, c->in.n_bytes ? 0.5 * (double)c->n_in / (double)c->in.n_bytes : 0.0);
+    tiny_status st = tinyi_bulk_heard(c, c->in.n_bytes ? 0.5 * (double)c->n_in / (double)c->in.n_bytes : 0.0);
     *n = 0;
     if (!st) st = tinyi_in_read(c->ctx, &c->in, to, room, n);
     c->n_in += *n;
@@ -208,31 +208,31 @@ static tiny_status tinyi_convert_read(tinyi_convert *c, void *to, size_t room, s
 }
 
 /* n_line bytes of the text stand in line already */
-static tiny_status tinyi_convert_text(tinyi_convert *c)
+static tiny_status tinyi_bulk_text(tinyi_bulk *c)
 {
     size_t n = 1;
     tiny_status st;
     c->n_text = c->n_line;
-    st = tinyi_convert_lines(c, 0);         /* after which there is room for more */
+    st = tinyi_bulk_lines(c, 0);         /* after which there is room for more */
     while (!st && n) {
-        st = tinyi_convert_read(c, c->line + c->n_line, c->room_line - c->n_line, &n);
+        st = tinyi_bulk_read(c, c->line + c->n_line, c->room_line - c->n_line, &n);
         c->n_line += n;
         c->n_text += n;
-        if (!st) st = tinyi_convert_lines(c, !n);
+        if (!st) st = tinyi_bulk_lines(c, !n);
     }
     return st;
 }
 
-static tiny_status tinyi_convert_more(void *arg, const unsigned char **bytes, size_t *n)
+static tiny_status tinyi_bulk_more(void *arg, const unsigned char **bytes, size_t *n)
 {
-    tinyi_convert *c = (tinyi_convert *)arg;
+    tinyi_bulk *c = (tinyi_bulk *)arg;
     *bytes = c->packed;
-    return tinyi_convert_read(c, c->packed, TINYI_CONVERT_PACKED, n);
+    return tinyi_bulk_read(c, c->packed, TINYI_BULK_PACKED, n);
 }
 
-static tiny_status tinyi_convert_take(void *arg, const unsigned char *bytes, size_t n)
+static tiny_status tinyi_bulk_take(void *arg, const unsigned char *bytes, size_t n)
 {
-    tinyi_convert *c = (tinyi_convert *)arg;
+    tinyi_bulk *c = (tinyi_bulk *)arg;
     tiny_status st = TINY_OK;
     while (!st && n) {
         const size_t k = TINYI_MIN(n, c->room_line - c->n_line);
@@ -246,29 +246,29 @@ static tiny_status tinyi_convert_take(void *arg, const unsigned char *bytes, siz
             if (form != TINYI_FORM_EDGES) return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: of what gzip packs only edge lists are read in pieces", c->name);
         }
         c->n_text += k;
-        if (c->n_line == c->room_line) st = tinyi_convert_lines(c, 0);
+        if (c->n_line == c->room_line) st = tinyi_bulk_lines(c, 0);
     }
     return st;
 }
 
-static tiny_status tinyi_convert_gzip(tinyi_convert *c)
+static tiny_status tinyi_bulk_gzip(tinyi_bulk *c)
 {
     tinyi_gunzip_pipe p;
     tiny_status st = tinyi_in_seek(c->ctx, &c->in, 0);
     c->n_line = 0;
     c->n_in = 0;
-    p.more = tinyi_convert_more;
-    p.take = tinyi_convert_take;
+    p.more = tinyi_bulk_more;
+    p.take = tinyi_bulk_take;
     p.arg = c;
     p.window = c->window;
     p.n_window = TINYI_GUNZIP_WINDOW;
     p.most = c->in.n_bytes < (UINT64_MAX - TGNN_UNPACK_EXTRA) / TGNN_UNPACK_TIMES ? c->in.n_bytes * TGNN_UNPACK_TIMES + TGNN_UNPACK_EXTRA : UINT64_MAX;
     if (!st) st = tinyi_gunzip_by(c->ctx, c->name, &p);
-    return st ? st : tinyi_convert_lines(c, 1);
+    return st ? st : tinyi_bulk_lines(c, 1);
 }
 
 /* n_line bytes of the file stand in line */
-static tiny_status tinyi_convert_npy(tinyi_convert *c)
+static tiny_status tinyi_bulk_npy(tinyi_bulk *c)
 {
     tinyi_npy_head h;
     tiny_idx n, i, k, got;
@@ -286,7 +286,7 @@ static tiny_status tinyi_convert_npy(tinyi_convert *c)
         unsigned char *number = raw + room * 16;
         tiny_tensor t;
         got = TINYI_MIN((tiny_idx)room, n - i);
-        st = tinyi_convert_heard(c, 0.5 * (double)i / (double)n);
+        st = tinyi_bulk_heard(c, 0.5 * (double)i / (double)n);
         for (side = 0; !st && side < (pairs ? 1 : 2); side++) {
             const size_t want = (size_t)got * each * (pairs ? 2 : 1);
             size_t there = 0;
@@ -302,46 +302,47 @@ static tiny_status tinyi_convert_npy(tinyi_convert *c)
         for (k = 0; !st && k < got; k++) {
             int32_t v[2];
             if (!tinyi_read_node(&t, pairs ? 2 * k : k, &v[0]) || !tinyi_read_node(&t, pairs ? 2 * k + 1 : got + k, &v[1])) st = tinyi_read_pairs_fail(c->ctx, c->name, i + k);
-            else st = tinyi_convert_edge_in(c, v[0], v[1], 1.0f);
+            else st = tinyi_bulk_edge_in(c, v[0], v[1], 1.0f);
         }
     }
     c->n_text = c->in.n_bytes;
     return st;
 }
 
-static tiny_status tinyi_convert_edges(tinyi_convert *c)
+static tiny_status tinyi_bulk_edges(tinyi_bulk *c)
 {
     tinyi_form form;
     tiny_status st;
-    tinyi_convert_fill_room(c, 0);
-    st = tinyi_convert_read(c, c->line, TINYI_CONVERT_LINE, &c->n_line);
+    tinyi_bulk_fill_room(c, 0);
+    st = tinyi_bulk_read(c, c->line, TINYI_BULK_LINE, &c->n_line);
     if (st) return st;
     form = tinyi_read_form(c->line, c->n_line);
     if (form == TINYI_FORM_TGRAPH || form == TINYI_FORM_ZIP || form == TINYI_FORM_MARKET)
-        return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: %s is read as a whole; in pieces only edge lists and .npy are", c->name, form == TINYI_FORM_TGRAPH ? "a .tgraph file" : form == TINYI_FORM_ZIP ? "an .npz file" : "a Matrix Market file");
+        return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: %s is read as a whole; in pieces only edge lists and .npy are", c->name,
+                          form == TINYI_FORM_TGRAPH ? "a .tgraph file" : form == TINYI_FORM_ZIP ? "an .npz file" : "a Matrix Market file");
     if (form != TINYI_FORM_EDGES && !c->in.n_bytes)
         return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: arrays and packed texts are not read from a pipe", c->name);
     if (form == TINYI_FORM_GZIP) {
-        tinyi_convert_fill_room(c, 1);
-        st = tinyi_convert_gzip(c);
-    } else st = form == TINYI_FORM_NPY ? tinyi_convert_npy(c) : tinyi_convert_text(c);
+        tinyi_bulk_fill_room(c, 1);
+        st = tinyi_bulk_gzip(c);
+    } else st = form == TINYI_FORM_NPY ? tinyi_bulk_npy(c) : tinyi_bulk_text(c);
     if (!st && !c->d.n_nodes) st = tinyi_read_far(c->ctx, c->name, (int32_t)TINYI_MAX(c->seen[0], c->seen[1]), c->n_text);
-    return st ? st : tinyi_convert_spill(c);
+    return st ? st : tinyi_bulk_spill(c);
 }
 
 /* ---- merging */
 
-typedef struct tinyi_convert_run {          /* one of those that are merged */
+typedef struct tinyi_bulk_run {          /* one of those that are merged */
     int64_t next, end;                      /* edges of the file that are not in its block yet */
     unsigned char *block;
     size_t at, n;                           /* edges of the block: the first that is not taken, and how many there are */
-    tinyi_convert_edge e;                   /* the edge at at */
-} tinyi_convert_run;
+    tinyi_bulk_edge e;                   /* the edge at at */
+} tinyi_bulk_run;
 
 /* the next edge of the run; *there 0: it has ended */
-static tiny_status tinyi_convert_next(tinyi_convert *c, tinyi_convert_run *r, size_t fit, int *there)
+static tiny_status tinyi_bulk_next(tinyi_bulk *c, tinyi_bulk_run *r, size_t fit, int *there)
 {
-    const size_t bytes = TINYI_CONVERT_BYTES(c->weighted);
+    const size_t bytes = TINYI_BULK_BYTES(c->weighted);
     *there = 1;
     if (++r->at >= r->n) {
         size_t n = 0;
@@ -352,7 +353,7 @@ static tiny_status tinyi_convert_next(tinyi_convert *c, tinyi_convert_run *r, si
         }
         r->n = (size_t)TINYI_MIN((int64_t)fit, r->end - r->next);
         r->at = 0;
-        st = tinyi_convert_heard(c, 0.5 + 0.5 * (double)c->done / (double)(c->to_do ? c->to_do : 1));
+        st = tinyi_bulk_heard(c, 0.5 + 0.5 * (double)c->done / (double)(c->to_do ? c->to_do : 1));
         if (!st) st = tinyi_in_seek(c->ctx, &c->look, (uint64_t)r->next * bytes);
         if (!st) st = tinyi_in_read(c->ctx, &c->look, r->block, r->n * bytes, &n);
         if (!st && n != r->n * bytes) st = tinyi_fail(c->ctx, TINY_E_IO, "%s: it is shorter than what was written", c->look.path);
@@ -360,34 +361,34 @@ static tiny_status tinyi_convert_next(tinyi_convert *c, tinyi_convert_run *r, si
         c->done += (uint64_t)r->n;
         r->next += (int64_t)r->n;
     }
-    tinyi_convert_load(r->block + r->at * bytes, &r->e, bytes);
+    tinyi_bulk_load(r->block + r->at * bytes, &r->e, bytes);
     return TINY_OK;
 }
 
-static int tinyi_convert_before(const tinyi_convert_run *run, int32_t a, int32_t b) { return run[a].e.key != run[b].e.key ? run[a].e.key < run[b].e.key : a < b; }
+static int tinyi_bulk_before(const tinyi_bulk_run *run, int32_t a, int32_t b) { return run[a].e.key != run[b].e.key ? run[a].e.key < run[b].e.key : a < b; }
 
-static void tinyi_convert_sink(const tinyi_convert_run *run, int32_t *heap, int32_t n, int32_t i)
+static void tinyi_bulk_sink(const tinyi_bulk_run *run, int32_t *heap, int32_t n, int32_t i)
 {
     const int32_t moved = heap[i];
     for (;;) {
         int32_t k = 2 * i + 1;
         if (k >= n) break;
-        if (k + 1 < n && tinyi_convert_before(run, heap[k + 1], heap[k])) k++;
-        if (!tinyi_convert_before(run, heap[k], moved)) break;
+        if (k + 1 < n && tinyi_bulk_before(run, heap[k + 1], heap[k])) k++;
+        if (!tinyi_bulk_before(run, heap[k], moved)) break;
         heap[i] = heap[k];
         i = k;
     }
     heap[i] = moved;
 }
 
-typedef tiny_status (*tinyi_convert_fn)(tinyi_convert *c, void *arg, const tinyi_convert_edge *e);
+typedef tiny_status (*tinyi_bulk_fn)(tinyi_bulk *c, void *arg, const tinyi_bulk_edge *e);
 
 /* hands the edges of n runs from the first-th on to fn, in order; room: for the runs, the heap and the blocks */
-static tiny_status tinyi_convert_merge(tinyi_convert *c, int64_t first, int32_t n, unsigned char *room, size_t n_room, tinyi_convert_fn fn, void *arg)
+static tiny_status tinyi_bulk_merge(tinyi_bulk *c, int64_t first, int32_t n, unsigned char *room, size_t n_room, tinyi_bulk_fn fn, void *arg)
 {
-    const size_t bytes = TINYI_CONVERT_BYTES(c->weighted);
-    tinyi_convert_run *run = (tinyi_convert_run *)tinyi_convert_part(&room, (size_t)n, sizeof *run);
-    int32_t *heap = (int32_t *)tinyi_convert_part(&room, (size_t)n, sizeof *heap), i, left = 0;
+    const size_t bytes = TINYI_BULK_BYTES(c->weighted);
+    tinyi_bulk_run *run = (tinyi_bulk_run *)tinyi_bulk_part(&room, (size_t)n, sizeof *run);
+    int32_t *heap = (int32_t *)tinyi_bulk_part(&room, (size_t)n, sizeof *heap), i, left = 0;
     const size_t taken = ((size_t)n * sizeof *run + 63) / 64 * 64 + ((size_t)n * sizeof *heap + 63) / 64 * 64, block = (n_room - taken) / (size_t)n / 64 * 64;
     int there;
     tiny_status st = TINY_OK;
@@ -396,48 +397,48 @@ static tiny_status tinyi_convert_merge(tinyi_convert *c, int64_t first, int32_t 
         run[i].end = TINYI_MIN(run[i].next + c->length, c->n_edges);
         run[i].block = room + (size_t)i * block;
         run[i].at = run[i].n = 0;
-        st = tinyi_convert_next(c, &run[i], block / bytes, &there);
+        st = tinyi_bulk_next(c, &run[i], block / bytes, &there);
         if (!st && there) heap[left++] = i;
     }
-    for (i = left / 2; i-- > 0;) tinyi_convert_sink(run, heap, left, i);
+    for (i = left / 2; i-- > 0;) tinyi_bulk_sink(run, heap, left, i);
     while (!st && left) {
-        tinyi_convert_run *r = &run[heap[0]];
+        tinyi_bulk_run *r = &run[heap[0]];
         st = fn(c, arg, &r->e);
-        if (!st) st = tinyi_convert_next(c, r, block / bytes, &there);
+        if (!st) st = tinyi_bulk_next(c, r, block / bytes, &there);
         if (!st && !there) heap[0] = heap[--left];
-        if (!st && left) tinyi_convert_sink(run, heap, left, 0);
+        if (!st && left) tinyi_bulk_sink(run, heap, left, 0);
     }
     return st;
 }
 
-typedef struct tinyi_convert_again { unsigned char *at; size_t n, room; } tinyi_convert_again;
+typedef struct tinyi_bulk_again { unsigned char *at; size_t n, room; } tinyi_bulk_again;
 
-static tiny_status tinyi_convert_again_put(tinyi_convert *c, void *arg, const tinyi_convert_edge *e)
+static tiny_status tinyi_bulk_again_put(tinyi_bulk *c, void *arg, const tinyi_bulk_edge *e)
 {
-    const size_t bytes = TINYI_CONVERT_BYTES(c->weighted);
-    tinyi_convert_again *a = (tinyi_convert_again *)arg;
+    const size_t bytes = TINYI_BULK_BYTES(c->weighted);
+    tinyi_bulk_again *a = (tinyi_bulk_again *)arg;
     tiny_status st = TINY_OK;
     if (a->n + bytes > a->room) {
         st = tinyi_out_add(c->ctx, &c->runs[!c->at], a->at, a->n);
         a->n = 0;
     }
-    tinyi_convert_store(a->at + a->n, e, bytes);
+    tinyi_bulk_store(a->at + a->n, e, bytes);
     a->n += bytes;
     return st;
 }
 
 /* The rows as they are merged. Where only is set they are counted, not written. */
-typedef struct tinyi_convert_rows {
+typedef struct tinyi_bulk_rows {
     int only, pending, merged, weights;
-    tinyi_convert_edge e;                   /* pending: the edge that may still be added to */
+    tinyi_bulk_edge e;                   /* pending: the edge that may still be added to */
     double sum;
     int64_t many;                           /* edges at its place */
     int64_t row, m;                         /* rows that are closed, and edges written */
     int loop;                               /* the row has one, or its place is passed */
     struct { unsigned char *at; size_t n, room; uint64_t place; } part[4];     /* offsets, sources, weights, numbers on their way into the file */
-} tinyi_convert_rows;
+} tinyi_bulk_rows;
 
-static tiny_status tinyi_convert_flush(tinyi_convert *c, tinyi_convert_rows *w, int k)
+static tiny_status tinyi_bulk_flush(tinyi_bulk *c, tinyi_bulk_rows *w, int k)
 {
     tiny_status st = tinyi_out_seek(c->ctx, &c->out, w->part[k].place);
     if (!st) st = tinyi_out_add(c->ctx, &c->out, w->part[k].at, w->part[k].n);
@@ -446,12 +447,12 @@ static tiny_status tinyi_convert_flush(tinyi_convert *c, tinyi_convert_rows *w, 
     return st;
 }
 
-static tiny_status tinyi_convert_number(tinyi_convert *c, tinyi_convert_rows *w, int k, uint64_t v, int bytes)
+static tiny_status tinyi_bulk_number(tinyi_bulk *c, tinyi_bulk_rows *w, int k, uint64_t v, int bytes)
 {
     tinyi_writer to;
     tiny_status st = TINY_OK;
     if (w->only) return TINY_OK;
-    if (w->part[k].n + (size_t)bytes > w->part[k].room) st = tinyi_convert_flush(c, w, k);
+    if (w->part[k].n + (size_t)bytes > w->part[k].room) st = tinyi_bulk_flush(c, w, k);
     to.at = w->part[k].at + w->part[k].n;
     to.n = 0;
     tinyi_wr(&to, v, bytes);
@@ -459,53 +460,53 @@ static tiny_status tinyi_convert_number(tinyi_convert *c, tinyi_convert_rows *w,
     return st;
 }
 
-static tiny_status tinyi_convert_edge_out(tinyi_convert *c, tinyi_convert_rows *w, int32_t s, float weight, int64_t number)
+static tiny_status tinyi_bulk_edge_out(tinyi_bulk *c, tinyi_bulk_rows *w, int32_t s, float weight, int64_t number)
 {
-    tiny_status st = tinyi_convert_number(c, w, 1, (uint32_t)s, 4);
-    if (!st && w->weights) st = tinyi_convert_number(c, w, 2, tinyi_f32_bits(weight), 4);
-    if (!st) st = tinyi_convert_number(c, w, 3, (uint64_t)number, 8);
+    tiny_status st = tinyi_bulk_number(c, w, 1, (uint32_t)s, 4);
+    if (!st && w->weights) st = tinyi_bulk_number(c, w, 2, tinyi_f32_bits(weight), 4);
+    if (!st) st = tinyi_bulk_number(c, w, 3, (uint64_t)number, 8);
     w->m++;
     return st;
 }
 
 /* row w->row gets the loop that it lacks, once its place has come */
-static tiny_status tinyi_convert_loop(tinyi_convert *c, tinyi_convert_rows *w, int64_t up_to)
+static tiny_status tinyi_bulk_loop(tinyi_bulk *c, tinyi_bulk_rows *w, int64_t up_to)
 {
     if (!c->d.add_loops || w->loop || w->row > up_to) return TINY_OK;
     w->loop = 1;
-    return tinyi_convert_edge_out(c, w, (int32_t)w->row, 1.0f, -1);
+    return tinyi_bulk_edge_out(c, w, (int32_t)w->row, 1.0f, -1);
 }
 
 /* closes the rows before to */
-static tiny_status tinyi_convert_close(tinyi_convert *c, tinyi_convert_rows *w, int64_t to)
+static tiny_status tinyi_bulk_close(tinyi_bulk *c, tinyi_bulk_rows *w, int64_t to)
 {
     tiny_status st = TINY_OK;
     while (!st && w->row < to) {
-        st = tinyi_convert_loop(c, w, INT64_MAX);
+        st = tinyi_bulk_loop(c, w, INT64_MAX);
         w->row++;
         w->loop = 0;
-        if (!st) st = tinyi_convert_number(c, w, 0, (uint64_t)w->m, 8);
-        if (!st && w->row % 65536 == 0) st = tinyi_convert_heard(c, 0.5 + 0.5 * (double)c->done / (double)(c->to_do ? c->to_do : 1));
+        if (!st) st = tinyi_bulk_number(c, w, 0, (uint64_t)w->m, 8);
+        if (!st && w->row % 65536 == 0) st = tinyi_bulk_heard(c, 0.5 + 0.5 * (double)c->done / (double)(c->to_do ? c->to_do : 1));
     }
     return st;
 }
 
-static tiny_status tinyi_convert_settle(tinyi_convert *c, tinyi_convert_rows *w)
+static tiny_status tinyi_bulk_settle(tinyi_bulk *c, tinyi_bulk_rows *w)
 {
     const int64_t row = (int64_t)(w->e.key >> 32), s = (int64_t)(w->e.key & 0xffffffffu);
     tiny_status st;
     if (!w->pending) return TINY_OK;
     w->pending = 0;
     w->merged |= w->many > 1;
-    st = tinyi_convert_close(c, w, row);
+    st = tinyi_bulk_close(c, w, row);
     if (s == row) w->loop = 1;
-    if (!st) st = tinyi_convert_loop(c, w, s - 1);
-    return st ? st : tinyi_convert_edge_out(c, w, (int32_t)s, c->d.duplicates == TINY_DUPLICATES_SUM && w->many > 1 ? tinyi_round_f32(w->sum) : w->e.weight, w->e.number);
+    if (!st) st = tinyi_bulk_loop(c, w, s - 1);
+    return st ? st : tinyi_bulk_edge_out(c, w, (int32_t)s, c->d.duplicates == TINY_DUPLICATES_SUM && w->many > 1 ? tinyi_round_f32(w->sum) : w->e.weight, w->e.number);
 }
 
-static tiny_status tinyi_convert_row_put(tinyi_convert *c, void *arg, const tinyi_convert_edge *e)
+static tiny_status tinyi_bulk_row_put(tinyi_bulk *c, void *arg, const tinyi_bulk_edge *e)
 {
-    tinyi_convert_rows *w = (tinyi_convert_rows *)arg;
+    tinyi_bulk_rows *w = (tinyi_bulk_rows *)arg;
     tiny_status st;
     if (w->pending && w->e.key == e->key && c->d.duplicates != TINY_DUPLICATES_KEEP) {
         w->many++;
@@ -513,7 +514,7 @@ static tiny_status tinyi_convert_row_put(tinyi_convert *c, void *arg, const tiny
         if (c->d.duplicates == TINY_DUPLICATES_MAX && e->weight > w->e.weight) w->e = *e;
         return TINY_OK;
     }
-    st = tinyi_convert_settle(c, w);
+    st = tinyi_bulk_settle(c, w);
     w->pending = 1;
     w->e = *e;
     w->sum = (double)e->weight;
@@ -522,7 +523,7 @@ static tiny_status tinyi_convert_row_put(tinyi_convert *c, void *arg, const tiny
 }
 
 /* the rows of the runs that are left, written or counted */
-static tiny_status tinyi_convert_last(tinyi_convert *c, tinyi_convert_rows *w, int only)
+static tiny_status tinyi_bulk_last(tinyi_bulk *c, tinyi_bulk_rows *w, int only)
 {
     const size_t each = c->n_room / 4 / 4 / 64 * 64;       /* a quarter of the memory for the four parts */
     const int64_t n_runs = c->n_edges ? (c->n_edges + c->length - 1) / c->length : 0;
@@ -536,14 +537,14 @@ static tiny_status tinyi_convert_last(tinyi_convert *c, tinyi_convert_rows *w, i
         w->part[k].room = each;
         w->part[k].n = 0;
     }
-    st = tinyi_convert_number(c, w, 0, 0, 8);
-    if (!st && n_runs) st = tinyi_convert_merge(c, 0, (int32_t)n_runs, c->room + 4 * each, c->n_room - 4 * each, tinyi_convert_row_put, w);
-    if (!st) st = tinyi_convert_settle(c, w);
-    return st ? st : tinyi_convert_close(c, w, (int64_t)c->info.n_dst);
+    st = tinyi_bulk_number(c, w, 0, 0, 8);
+    if (!st && n_runs) st = tinyi_bulk_merge(c, 0, (int32_t)n_runs, c->room + 4 * each, c->n_room - 4 * each, tinyi_bulk_row_put, w);
+    if (!st) st = tinyi_bulk_settle(c, w);
+    return st ? st : tinyi_bulk_close(c, w, (int64_t)c->info.n_dst);
 }
 
 /* what is left in the parts, and zeros up to the next one */
-static tiny_status tinyi_convert_ends(tinyi_convert *c, tinyi_convert_rows *w, const size_t part[4], size_t total)
+static tiny_status tinyi_bulk_ends(tinyi_bulk *c, tinyi_bulk_rows *w, const size_t part[4], size_t total)
 {
     static const unsigned char zero[64] = { 0 };
     tiny_status st = TINY_OK;
@@ -551,18 +552,18 @@ static tiny_status tinyi_convert_ends(tinyi_convert *c, tinyi_convert_rows *w, c
     for (k = 0; !st && k < 4; k++) {
         const uint64_t end = k < 3 ? (uint64_t)part[k + 1] : (uint64_t)total;
         if (k == 2 && !w->weights) continue;
-        st = tinyi_convert_flush(c, w, k);
+        st = tinyi_bulk_flush(c, w, k);
         if (!st) st = tinyi_out_add(c->ctx, &c->out, zero, (size_t)(end - w->part[k].place));
     }
     return st;
 }
 
 /* the number of edges is known before the last merge only where each edge stays one */
-static int tinyi_convert_twice(const tinyi_convert *c) { return c->d.duplicates != TINY_DUPLICATES_KEEP || c->d.add_loops; }
+static int tinyi_bulk_twice(const tinyi_bulk *c) { return c->d.duplicates != TINY_DUPLICATES_KEEP || c->d.add_loops; }
 
-static tiny_status tinyi_convert_write(tinyi_convert *c, const char *out)
+static tiny_status tinyi_bulk_write(tinyi_bulk *c, const char *out)
 {
-    tinyi_convert_rows w;
+    tinyi_bulk_rows w;
     unsigned char head[64];
     size_t part[4], total;
     uint32_t flags;
@@ -571,7 +572,7 @@ static tiny_status tinyi_convert_write(tinyi_convert *c, const char *out)
     memset(&w, 0, sizeof w);
     w.weights = c->weighted > 0;
     w.m = c->n_edges;
-    if (tinyi_convert_twice(c)) st = tinyi_convert_last(c, &w, 1);
+    if (tinyi_bulk_twice(c)) st = tinyi_bulk_last(c, &w, 1);
     /* sums of ones are no news where nothing was added: as in whole graphs */
     w.weights |= c->d.duplicates == TINY_DUPLICATES_SUM && w.merged;
     c->info.n = w.m;
@@ -582,31 +583,31 @@ static tiny_status tinyi_convert_write(tinyi_convert *c, const char *out)
     tinyi_tgraph_head(head, flags, (uint64_t)c->info.n_dst, (uint64_t)c->info.n_src, (uint64_t)w.m, (uint64_t)total);
     st = tinyi_out_add(c->ctx, &c->out, head, sizeof head);
     for (k = 0; k < 4; k++) w.part[k].place = part[k];
-    if (!st) st = tinyi_convert_last(c, &w, 0);
-    if (!st) st = tinyi_convert_ends(c, &w, part, total);
-    if (!st) st = tinyi_convert_heard(c, 1.0);
+    if (!st) st = tinyi_bulk_last(c, &w, 0);
+    if (!st) st = tinyi_bulk_ends(c, &w, part, total);
+    if (!st) st = tinyi_bulk_heard(c, 1.0);
     if (!st) return tinyi_out_finish(c->ctx, &c->out);
     tinyi_out_abandon(c->ctx, &c->out);
     return st;
 }
 
 /* merges until one merge is left, then writes */
-static tiny_status tinyi_convert_runs(tinyi_convert *c, const char *out, char name[2][600])
+static tiny_status tinyi_bulk_runs(tinyi_bulk *c, const char *out, char name[2][600])
 {
-    const int64_t most = (int64_t)(c->n_room * 3 / 4 / (TINYI_CONVERT_BLOCK + 128));       /* of the runs in a merge */
-    int64_t levels = 1 + tinyi_convert_twice(c), n, i;
+    const int64_t most = (int64_t)(c->n_room * 3 / 4 / (TINYI_BULK_BLOCK + 128));       /* of the runs in a merge */
+    int64_t levels = 1 + tinyi_bulk_twice(c), n, i;
     tiny_status st = TINY_OK;
     for (n = (c->n_edges + c->length - 1) / c->length; n > most; n = (n + most - 1) / most) levels++;
     c->to_do = (uint64_t)c->n_edges * (uint64_t)levels;
     while (!st && (n = (c->n_edges + c->length - 1) / c->length) > most) {
-        tinyi_convert_again a;
+        tinyi_bulk_again a;
         a.at = c->room;
         a.room = c->n_room / 4;
         a.n = 0;
         st = tinyi_out_open(c->ctx, name[!c->at], &c->runs[!c->at]);
         if (!st) st = tinyi_out_look(c->ctx, &c->runs[c->at], &c->look);
         for (i = 0; !st && i < n; i += most)
-            st = tinyi_convert_merge(c, i, (int32_t)TINYI_MIN(most, n - i), c->room + (a.room + 63) / 64 * 64, c->n_room - (a.room + 63) / 64 * 64, tinyi_convert_again_put, &a);
+            st = tinyi_bulk_merge(c, i, (int32_t)TINYI_MIN(most, n - i), c->room + (a.room + 63) / 64 * 64, c->n_room - (a.room + 63) / 64 * 64, tinyi_bulk_again_put, &a);
         if (!st) st = tinyi_out_add(c->ctx, &c->runs[!c->at], a.at, a.n);
         tinyi_in_close(&c->look);
         if (st) return st;
@@ -616,14 +617,14 @@ static tiny_status tinyi_convert_runs(tinyi_convert *c, const char *out, char na
         c->info.n_merges++;
     }
     st = tinyi_out_look(c->ctx, &c->runs[c->at], &c->look);
-    if (!st) st = tinyi_convert_write(c, out);
+    if (!st) st = tinyi_bulk_write(c, out);
     tinyi_in_close(&c->look);
     return st;
 }
 
 TINY_API tiny_status tgnn_graph_convert(tiny_ctx *ctx, const char *in, const char *out, const tgnn_convert_desc *desc, tgnn_convert_info *info)
 {
-    tinyi_convert c;
+    tinyi_bulk c;
     size_t memory = desc && desc->memory ? desc->memory : TGNN_CONVERT_USUAL;
     char name[2][600];
     int k, n;
@@ -645,12 +646,12 @@ TINY_API tiny_status tgnn_graph_convert(tiny_ctx *ctx, const char *in, const cha
     c.seen[0] = c.seen[1] = -1;
     st = tinyi_in_open(ctx, in, &c.in);
     if (!st) {
-        c.n_room = memory - TINYI_CONVERT_SLACK;
+        c.n_room = memory - TINYI_BULK_SLACK;
         c.room = (unsigned char *)tiny_alloc(ctx, c.n_room);
         if (!c.room) st = tiny_ctx_status(ctx);
     }
     if (!st) st = tinyi_out_open(ctx, name[0], &c.runs[0]);
-    if (!st) st = tinyi_convert_edges(&c);
+    if (!st) st = tinyi_bulk_edges(&c);
     if (!st) {
         int64_t nodes[2];
         for (k = 0; k < 2; k++) nodes[k] = TINYI_MAX(c.d.bipartite ? c.seen[k] + 1 : TINYI_MAX(c.seen[0], c.seen[1]) + 1, (int64_t)c.d.n_nodes);
@@ -658,7 +659,7 @@ TINY_API tiny_status tgnn_graph_convert(tiny_ctx *ctx, const char *in, const cha
         c.info.n_dst = (tiny_idx)nodes[1];
         if (nodes[0] > 0x7fffffff || nodes[1] > 0x7fffffff) st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %lld nodes, a 32-bit number counts up to 2147483647", in, (long long)TINYI_MAX(nodes[0], nodes[1]));
     }
-    if (!st) st = tinyi_convert_runs(&c, out, name);
+    if (!st) st = tinyi_bulk_runs(&c, out, name);
     tinyi_in_close(&c.look);
     tinyi_in_close(&c.in);
     for (k = 0; k < 2; k++) tinyi_out_abandon(ctx, &c.runs[k]);
