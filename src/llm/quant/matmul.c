@@ -227,7 +227,7 @@ static void tinyi_blk_vectors(tiny_team *team, const tinyi_blk_plan *p, const ti
     int8_t *codes = (int8_t *)at;
     float *d = (float *)(void *)(at + count * 256), *sum = d + count * 16;
     tiny_idx i, r, q0, q1, grain;
-    const int few = kn->few[p->blk] && rows <= TINYI_BLK_FEW, paired = (few || rows == 1) && kn->traits[p->blk] & TINYI_BLK_PAIRED;
+    const int few = kn->few[p->blk] && (rows <= TINYI_BLK_FEW || !kn->dots), paired = (few || rows == 1) && kn->traits[p->blk] & TINYI_BLK_PAIRED;
     int strange = 0;
     tinyi_q8 x;
     if (alone)
@@ -246,7 +246,15 @@ static void tinyi_blk_vectors(tiny_team *team, const tinyi_blk_plan *p, const ti
     team->ran_on = kn->from;
     while (tiny_take(team, p->n_out, grain, &q0, &q1)) {
         if (rows == 1) kn->dot[p->blk](p->y + i0 * p->y_row + q0 * p->y_n, p->y_n, tinyi_blk_at(p, q0, 0), p->w_row, (size_t)(q1 - q0), &x, (size_t)p->k);
-        else if (few) kn->few[p->blk](p->y + i0 * p->y_row + q0 * p->y_n, p->y_n, p->y_row, tinyi_blk_at(p, q0, 0), p->w_row, (size_t)(q1 - q0), &x, (size_t)p->k, (size_t)rows);
+        else if (few)
+            for (i = 0; i < rows; i += TINYI_BLK_FEW) {
+                tinyi_q8 part = x;
+                part.code += i * p->blocks * 256;
+                part.d += i * p->blocks * 16;
+                part.sum += i * p->blocks * 16;
+                kn->few[p->blk](p->y + (i0 + i) * p->y_row + q0 * p->y_n, p->y_n, p->y_row, tinyi_blk_at(p, q0, 0), p->w_row, (size_t)(q1 - q0), &part, (size_t)p->k,
+                                (size_t)TINYI_MIN(rows - i, TINYI_BLK_FEW));
+            }
         else
             for (r = q0; r < q1; r++) {
                 kn->expand[p->blk](code, s, m, tinyi_blk_at(p, r, 0), (size_t)p->k, 2048);
