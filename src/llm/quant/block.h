@@ -53,6 +53,7 @@ typedef struct tinyi_q8 {
 
 typedef struct tinyi_blk_kernels {
     tiny_target from;
+    int twins;                                  /* `few` takes rows of activations in pairs: row i is quantized, paired, to 8 codes and 1 scale beyond where a pair begins if i is odd */
     unsigned char traits[TINYI_BLK_COUNT];      /* HAS_SIGN is what the target's codes have */
     /* n numbers, a multiple of 32, followed by zeros to whole 256; 0: one is infinite or not a number. paired: for `dot` of a format
      * whose traits say PAIRED. */

@@ -11,7 +11,7 @@
  * For each 256 activations: d holds 8 scales and 8 sums of codes of 32 numbers, sum those of 16 numbers, FINE order.
  *
  * One row of activations: two rows of weights share what is loaded of it. A few rows of activations: the codes of a half stay in
- * registers for all of them.                                                                                           */
+ * registers for all of them; with i8mm they are multiplied two by two.                                                                                           */
 
 #define TINYI_BLK_EACH(i, n) TINYI_UNROLL for (i = 0; i < (n); i++)
 
@@ -241,6 +241,102 @@ TINYI_QUAD_SCALES(MXFP4) { (void)m; TINY_FN(tinyi_quad_powers)(s, b, 17); return
 TINYI_QUAD_CODES(TQ2_0) { TINY_FN(tinyi_quad_twos)(c, b + 32 * h); }
 TINYI_QUAD_SCALES(TQ2_0) { (void)m; s[0] = s[1] = v_set_f16(b + 64); return -1.0f; }
 
+#if V_I8MM
+/* ---- products of pairs of rows: with i8mm, from two rows of activations on
+ *
+ * An instruction multiplies eight numbers of two rows of weights with eight of two rows of activations: a group of 32 is four of
+ * them, and no lane is folded into another. Activations lie in pairs: eight codes of one row, eight of the other; each scale and sum of one beside
+ * that of the other. A row without a partner has zeros beside it.                                                          */
+
+/* [a g][a g][b g][b g] for each lane g of the scales a and b of two rows */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_pair)(v_f32 *to, v_f32 a, v_f32 b)
+{
+    const v_f32 low = v_zip_low(a, b), high = v_zip_high(a, b);
+    to[0] = v_zip_low(low, low);
+    to[1] = v_zip_high(low, low);
+    to[2] = v_zip_low(high, high);
+    to[3] = v_zip_high(high, high);
+}
+/* Half h of a super-block of two rows of weights, pairs of eight codes in w, times two rows of activations. */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_quad_twin_step)(v_f32 acc, const v_i8 *w, const v_f32 *s, const v_f32 *m, float shared, const int8_t *q, const float *d, const float *sum, int h, int traits)
+{
+    const int fine = (traits & TINYI_BLK_FINE) != 0;
+    int g, i;
+    TINYI_BLK_EACH(g, 8) {
+        const int per = fine ? 2 : 4, at = fine ? g % 2 * 4 + g / 2 : g;        /* where a group stands among scales */
+        const v_f32 scale = v_twice(d + 8 * h + 2 * (fine ? g / 2 : g));
+        v_i32 t = vi_zero();
+        v_f32 f;
+        if (g >= 16 / per) break;
+        TINYI_BLK_EACH(i, 4) if (i < per) t = v_mmla_i8(t, w[per * g + i], vb_load(q + 16 * (per * g + i)));
+        f = v_from_i32(t);
+        if ((traits & TINYI_BLK_MINIMA) || shared != 0.0f) {
+            const v_f32 sums = v_twice(fine ? sum + 16 * h + 2 * at : d + 16 + 8 * h + 2 * g);
+            if (shared != 0.0f) f = v_fma(sums, v_set(shared), f);
+            if (traits & TINYI_BLK_MINIMA) {
+                acc = v_fma(scale, v_fma(s[at], f, v_mul(m[at], sums)), acc);
+                continue;
+            }
+        }
+        acc = v_fma(v_mul(s[at], scale), f, acc);
+    }
+    return acc;
+}
+
+#define TINYI_BLK_KERNELS(name, values, bytes, traits)                                                                                  \
+    static void TINY_FN(tinyi_quad_few_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n) \
+    {                                                                                                                                   \
+        size_t row;                                                                                                                     \
+        for (row = 0; row < n_row; row += 2, w += 2 * w_row, y += 2 * y_row) {                                                          \
+            unsigned char last[2][256 / (values) * (bytes)];                                                                            \
+            const unsigned char *b[2];                                                                                                  \
+            float acc[TINYI_BLK_FEW / 2][4];                                                                                            \
+            size_t at, r;                                                                                                               \
+            int h, i, j;                                                                                                                \
+            b[0] = w;                                                                                                                   \
+            b[1] = row + 1 < n_row ? w + w_row : w;                                                                                     \
+            for (r = 0; 2 * r < n; r++) v_store(acc[r], v_zero());                                                                      \
+            for (at = 0; at < k; at += 256) {                                                                                           \
+                v_f32 s[2][4], m[2][4];                                                                                                 \
+                float shared = 0.0f;                                                                                                    \
+                TINYI_BLK_EACH(j, 2) {                                                                                                  \
+                    if (k - at < 256) {                                                                                                 \
+                        memset(last[j], 0, sizeof last[j]);                                                                             \
+                        memcpy(last[j], b[j], (k - at) / (values) * (bytes));                                                           \
+                        b[j] = last[j];                                                                                                 \
+                    } else                                                                                                              \
+                        TINYI_BLK_EACH(i, (256 / (values) * (bytes) + 63) / 64) TINYI_BLK_AHEAD(b[j] + 2048 + 64 * i);                  \
+                    shared = TINY_FN(tinyi_quad_scales_##name)(s[j], m[j], b[j]);                                                       \
+                }                                                                                                                       \
+                TINYI_BLK_EACH(h, 2) {                                                                                                  \
+                    v_i8 c[2][8], both[16];                                                                                             \
+                    v_f32 scale[8], low[8];                                                                                             \
+                    TINYI_BLK_EACH(j, 2) TINY_FN(tinyi_quad_codes_##name)(c[j], b[j], h);                                               \
+                    TINYI_BLK_EACH(i, 8) {                                                                                              \
+                        both[2 * i] = vb_lows(c[0][i], c[1][i]);                                                                        \
+                        both[2 * i + 1] = vb_highs(c[0][i], c[1][i]);                                                                   \
+                    }                                                                                                                   \
+                    TINYI_BLK_EACH(i, (traits) & TINYI_BLK_FINE ? 2 : 1) {                                                              \
+                        const int of = (traits) & TINYI_BLK_FINE ? 2 * h + i : h;                                                       \
+                        TINY_FN(tinyi_quad_pair)(scale + 4 * i, s[0][of], s[1][of]);                                                    \
+                        if ((traits) & TINYI_BLK_MINIMA) TINY_FN(tinyi_quad_pair)(low + 4 * i, m[0][of], m[1][of]);                     \
+                    }                                                                                                                   \
+                    for (r = 0; 2 * r < n; r++) {                                                                                       \
+                        const size_t p = 2 * (r * 256 * x->blocks + at);                                                                \
+                        v_store(acc[r], TINY_FN(tinyi_quad_twin_step)(v_load(acc[r]), both, scale, low, shared, x->code + p + 256 * h, x->d + p / 16, x->sum + p / 16, h, (traits))); \
+                    }                                                                                                                   \
+                }                                                                                                                       \
+                TINYI_BLK_EACH(j, 2) b[j] += 256 / (values) * (bytes);                                                                  \
+            }                                                                                                                           \
+            for (r = 0; r < n; r++) {                                                                                                   \
+                y[(ptrdiff_t)r * y_x] = acc[r / 2][r % 2];                                                                              \
+                if (row + 1 < n_row) y[y_row + (ptrdiff_t)r * y_x] = acc[r / 2][2 + r % 2];                                             \
+            }                                                                                                                           \
+        }                                                                                                                               \
+    }
+TINYI_BLKS(TINYI_BLK_KERNELS)
+
+#else
 /* ---- products, and rows of weights expanded: codes in order, 16 scales and 16 offsets */
 
 #define TINYI_BLK_KERNELS(name, values, bytes, traits)                                                                                  \
@@ -374,65 +470,80 @@ static void TINY_FN(tinyi_quad_floats)(float *to, const unsigned char *code, con
             else v_store(to + 4 * i, v_fma(scale, v_from_i32(vi_load_u8(code + 4 * i)), offset));
     }
 }
+#endif
 
 /* ---- activations ------------------------------------------------------------------------------------------------------ */
 
+/* paired, with i8mm: this row is one of two; what is written lies as the head of the products of pairs says. */
 static int TINY_FN(tinyi_quad_quantize)(int8_t *code, float *d, float *sum, const float *x, size_t n, int paired)
 {
+    const int two = V_I8MM && paired ? 2 : 1;
     v_f32 odd = v_zero();
     size_t b;
     int g, i, j, l;
-    (void)paired;
-    for (b = 0; b < n; b += 256, code += 256, d += 16, sum += 16) {
-        const int groups = n - b < 256 ? (int)(n - b) / 32 : 8;
-        if (groups < 8) {
-            memset(code, 0, 256);
-            memset(d, 0, 16 * sizeof *d);
-            memset(sum, 0, 16 * sizeof *sum);
-        }
-        for (g = 0; g < groups; g++, x += 32) {
+    for (b = 0; b < n; b += 256, code += 256 * two, d += 16 * two, sum += 16 * two)
+        for (g = 0; g < 8; g++) {
+            const int at = g / 4 * 8 + g % 4;
             v_f32 v[8], top = v_zero();
             float most, up = 1.0f, inverse, total[2];
+            if (b + 32 * (size_t)g >= n) {
+                for (i = 0; i < 32; i++) code[two * (32 * g + i / 8 * 8) + i % 8] = 0;
+                d[two * g] = d[two * (8 + g)] = sum[two * at] = sum[two * (at + 4)] = 0.0f;
+                continue;
+            }
             TINYI_BLK_EACH(i, 8) {
                 v[i] = v_load(x + 4 * i);
                 odd = v_fma(v[i], v_zero(), odd);   /* infinities and what is not a number leave their trace */
                 top = v_max(v_abs(v[i]), top);
             }
+            x += 32;
             most = v_hmax(top);
             if (most < 1.262177448e-29f) up = 7.92281625e28f;       /* 2^-96: the inverse might overflow; 2^96 */
             inverse = most > 0.0f ? 127.0f / (most * up) : 0.0f;
-            d[g] = most * up / 127.0f * (up > 1.0f ? 1.262177448e-29f : 1.0f);
+            d[two * g] = most * up / 127.0f * (up > 1.0f ? 1.262177448e-29f : 1.0f);
             for (j = 0; j < 2; j++) {
                 v_i32 all = vi_zero();
                 TINYI_BLK_EACH(i, 4) {
                     const v_i32 q = v_to_i32(v_mul(v_mul(v[4 * j + i], v_set(up)), v_set(inverse)));
+                    int8_t *to = code + two * (32 * g + 16 * j + i / 2 * 8) + i % 2 * 4;
                     int32_t t[4];
                     all = vi_add(all, q);
                     vi_store(t, q);
-                    for (l = 0; l < 4; l++) code[32 * g + 16 * j + 4 * i + l] = (int8_t)t[l];
+                    for (l = 0; l < 4; l++) to[l] = (int8_t)t[l];
                 }
                 total[j] = (float)vi_sum(all);
             }
-            d[8 + g] = total[0] + total[1];
-            sum[g / 4 * 8 + g % 4] = total[0];
-            sum[g / 4 * 8 + g % 4 + 4] = total[1];
+            d[two * (8 + g)] = total[0] + total[1];
+            sum[two * at] = total[0];
+            sum[two * (at + 4)] = total[1];
         }
-    }
     return v_sum(odd) == 0.0f;
 }
 
-#define TINYI_BLK_TABLE_TRAITS(name, values, bytes, traits) (traits),
-#define TINYI_BLK_TABLE_DOT(name, values, bytes, traits) TINY_FN(tinyi_quad_dot_##name),
+#define TINYI_BLK_TABLE_TRAITS(name, values, bytes, traits) (traits) & ~TINYI_BLK_PAIRED,
 #define TINYI_BLK_TABLE_FEW(name, values, bytes, traits) TINY_FN(tinyi_quad_few_##name),
+#if V_I8MM && TINYI_HAVE_NEONDOT            /* one row of activations has nothing to gain */
+#define TINYI_BLK_TABLE_DOT(name, values, bytes, traits) tinyi_quad_dot_##name##_neondot,
+#define TINYI_BLK_TABLE_EXPAND(name, values, bytes, traits) tinyi_quad_expand_##name##_neondot,
+#define TINYI_QUAD_FLOATS tinyi_quad_floats_neondot
+#elif V_I8MM
+#define TINYI_BLK_TABLE_DOT(name, values, bytes, traits) tinyi_quad_dot_##name##_neon,
+#define TINYI_BLK_TABLE_EXPAND(name, values, bytes, traits) tinyi_quad_expand_##name##_neon,
+#define TINYI_QUAD_FLOATS tinyi_quad_floats_neon
+#else
+#define TINYI_BLK_TABLE_DOT(name, values, bytes, traits) TINY_FN(tinyi_quad_dot_##name),
 #define TINYI_BLK_TABLE_EXPAND(name, values, bytes, traits) TINY_FN(tinyi_quad_expand_##name),
+#define TINYI_QUAD_FLOATS TINY_FN(tinyi_quad_floats)
+#endif
 static const tinyi_blk_kernels TINY_FN(tinyi_quad_table) = {
-    TINYI_PASS_TARGET, { TINYI_BLKS(TINYI_BLK_TABLE_TRAITS) }, TINY_FN(tinyi_quad_quantize), { TINYI_BLKS(TINYI_BLK_TABLE_DOT) },
-    { TINYI_BLKS(TINYI_BLK_TABLE_EXPAND) }, NULL, TINY_FN(tinyi_quad_floats), { TINYI_BLKS(TINYI_BLK_TABLE_FEW) }, NULL, NULL, NULL, NULL
+    TINYI_PASS_TARGET, V_I8MM, { TINYI_BLKS(TINYI_BLK_TABLE_TRAITS) }, TINY_FN(tinyi_quad_quantize), { TINYI_BLKS(TINYI_BLK_TABLE_DOT) },
+    { TINYI_BLKS(TINYI_BLK_TABLE_EXPAND) }, NULL, TINYI_QUAD_FLOATS, { TINYI_BLKS(TINYI_BLK_TABLE_FEW) }, NULL, NULL, NULL, NULL
 };
 
 #undef TINYI_BLK_EACH
 #undef TINYI_QUAD_CODES
 #undef TINYI_QUAD_SCALES
+#undef TINYI_QUAD_FLOATS
 #undef TINYI_BLK_KERNELS
 #undef TINYI_BLK_TABLE_TRAITS
 #undef TINYI_BLK_TABLE_DOT
