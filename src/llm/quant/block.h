@@ -6,7 +6,7 @@
 #ifndef TINYI_BLOCK_H
 #define TINYI_BLOCK_H
 #include "math/table.h"
-#include "llm/quant/blocks.h"
+#include "llm/quant/lattice.h"
 TINYI_C_BEGIN
 
 /* what is true of the codes of a format; the rest of the number, divided by FITS: how many pairs of products with 7 bits a number of 16 bits
@@ -20,9 +20,11 @@ enum { TINYI_BLK_HAS_SIGN = 1, TINYI_BLK_FINE = 2, TINYI_BLK_PAIRED = 4, TINYI_B
     F(Q4_K, 256, 144, 8 * TINYI_BLK_FITS | TINYI_BLK_MINIMA) \
     F(Q6_K, 256, 210, 2 * TINYI_BLK_FITS | TINYI_BLK_FINE)
 #ifdef TINYLLM_FEW_FORMATS
-#define TINYI_BLKS(F) TINYI_BLKS_FEW(F)
+#define TINYI_BLKS_PLAIN(F) TINYI_BLKS_FEW(F)
+#define TINYI_BLKS_BOOKS(F)
+#define TINYI_BLK_ANY_BOOKS 0
 #else
-#define TINYI_BLKS(F) \
+#define TINYI_BLKS_PLAIN(F) \
     TINYI_BLKS_FEW(F) \
     F(Q4_1, 32, 20, 8 * TINYI_BLK_FITS | TINYI_BLK_PAIRED | TINYI_BLK_MINIMA) \
     F(Q5_0, 32, 22, 4 * TINYI_BLK_FITS | TINYI_BLK_PAIRED) \
@@ -33,8 +35,24 @@ enum { TINYI_BLK_HAS_SIGN = 1, TINYI_BLK_FINE = 2, TINYI_BLK_PAIRED = 4, TINYI_B
     F(IQ4_NL, 32, 18, TINYI_BLK_FITS | TINYI_BLK_PAIRED | TINYI_BLK_HAS_SIGN) \
     F(IQ4_XS, 256, 136, TINYI_BLK_FITS | TINYI_BLK_PAIRED | TINYI_BLK_HAS_SIGN) \
     F(MXFP4, 32, 17, 4 * TINYI_BLK_FITS | TINYI_BLK_PAIRED) \
-    F(TQ2_0, 256, 66, 8 * TINYI_BLK_FITS)
+    F(TQ2_0, 256, 66, 8 * TINYI_BLK_FITS) \
+    F(TQ1_0, 256, 54, 8 * TINYI_BLK_FITS)
+/* formats of code books: blocks are taken apart by plain C (lattice.h), once for all rows of activations, of which there are at most TINYI_BLK_FEW */
+#define TINYI_BLK_ANY_BOOKS 1
+#define TINYI_BLKS_BOOKS(F) \
+    F(IQ2_XXS, 256, 66, TINYI_BLK_BOOK) \
+    F(IQ2_XS, 256, 74, TINYI_BLK_BOOK) \
+    F(IQ2_S, 256, 82, TINYI_BLK_BOOK) \
+    F(IQ3_XXS, 256, 98, TINYI_BLK_BOOK) \
+    F(IQ3_S, 256, 110, TINYI_BLK_BOOK) \
+    F(IQ1_S, 256, 50, TINYI_BLK_BOOK) \
+    F(IQ1_M, 256, 56, TINYI_BLK_BOOK)
 #endif
+#define TINYI_BLK_BOOK (2 * TINYI_BLK_FITS | TINYI_BLK_HAS_SIGN | TINYI_BLK_FINE)
+#define TINYI_BLKS(F) TINYI_BLKS_PLAIN(F) TINYI_BLKS_BOOKS(F)
+#define TINYI_BLK_ONE(name, values, bytes, traits) + 1
+enum { TINYI_BLK_BOOKS = 0 TINYI_BLKS_PLAIN(TINYI_BLK_ONE) };      /* the first of them */
+#undef TINYI_BLK_ONE
 #define TINYI_BLK_ENUM(name, values, bytes, traits) TINYI_BLK_##name,
 enum { TINYI_BLKS(TINYI_BLK_ENUM) TINYI_BLK_COUNT };
 #undef TINYI_BLK_ENUM

@@ -2,6 +2,7 @@
  * Formula  y[i][r] = sum_k x[i][k] w[r][k] + bias[r], w[r][k] as the format's unpack gives it
  * Forms    VECTORS  few rows of x: quantized once to x' = d code, a scale d = max |x| / 127 for each 32 numbers; integer products
  *                   with the codes of w where they lie, s d (sum of code code') + m d (sum of code') for each group of 16
+ *                   (formats of code books: up to 8 rows, each block taken apart once for all of them)
  *          FLOATS   few rows of x with something infinite in them, or a format without integer kernels: rows of w as floats
  *          INTEGERS 8 or more rows of x, avx2: quantized as for VECTORS and laid side by side; rows of w are expanded to bytes, and both
  *                   are multiplied as integers, several times as fast as float32 there
@@ -153,6 +154,7 @@ static void tinyi_blk_plan_of(tinyi_blk_plan *p, const tiny_op *op)
     tiny_idx deep, high, few;
     p->f = tllm_format_of(tinyi_blk_format(op));
     p->blk = tinyi_blk_of(p->f->id);
+    if (p->blk >= TINYI_BLK_BOOKS && x->dim[0] > TINYI_BLK_FEW) p->blk = -1;
     p->x = (const float *)x->data;
     p->w = (const unsigned char *)w->data;
     p->y = (float *)y->data;
@@ -238,7 +240,7 @@ static void tinyi_blk_quantize(const tinyi_blk_plan *p, const tinyi_blk_kernels 
 static void tinyi_blk_vectors(tiny_team *team, const tinyi_blk_plan *p, const tinyi_blk_kernels *kn, unsigned char *shared, unsigned char *own, tiny_idx i0, tiny_idx i1)
 {
     const tiny_idx rows = i1 - i0;
-    const int few = kn->few[p->blk] && (kn->dots ? rows > 1 && rows <= TINYI_BLK_FEW : rows > 1), twins = few && kn->twins;
+    const int few = kn->few[p->blk] && (kn->dots ? rows > 1 && rows <= TINYI_BLK_FEW : rows > 1), twins = few && kn->twins && p->blk < TINYI_BLK_BOOKS;
     const int alone = tinyi_blk_alone(p, rows), paired = twins || ((few || rows == 1) && kn->traits[p->blk] & TINYI_BLK_PAIRED);
     const tiny_idx count = (twins ? rows + rows % 2 : rows) * p->blocks;
     unsigned char *at = alone ? own + p->own_x : shared, *flags = at + tinyi_blk_q8_bytes(p, rows), *code = own + p->own_x + p->own_codes;
@@ -461,7 +463,7 @@ static void tinyi_blk_fast(tiny_team *team, const tiny_op *op)
         p.x_k = 1;
         shared += p.dense;
     }
-    integers = p.blk >= 0 && p.k > 0 && kn->panel;
+    integers = p.blk >= 0 && p.blk < TINYI_BLK_BOOKS && p.k > 0 && kn->panel;
     team->k->gemm_f32_shape(&shape);
     if (tiles) in_panels = p.n >= TINYI_BLK_TILES ? p.n : 0;
     else if (integers) in_panels = p.n >= TINYI_BLK_GROUP ? p.n : 0;

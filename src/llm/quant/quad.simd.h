@@ -227,6 +227,42 @@ TINYI_QUAD_CODES(Q6_K)
     }
 }
 TINYI_QUAD_SCALES(Q6_K) { (void)m; TINY_FN(tinyi_quad_times)(s, v_set_f16(b + 208), TINY_FN(tinyi_quad_order)(b + 192)); return -32.0f; }
+/* TQ1_0: a byte is a fraction of 256; times 3, the digit is what goes over */
+TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_quad_digit)(v_i8 x)      /* 3 x / 4 without going over, then / 64 */
+{
+    const v_i8 half = vb_shr(x, 1);
+    return vb_shr(vb_add(vb_and(x, half), vb_shr(vb_xor(x, half), 1)), 6);
+}
+TINYI_QUAD_CODES(TQ1_0)
+{
+    unsigned char t[16];
+    v_i8 x[2];
+    int i, j;
+    if (h == 0) {                           /* five digits of 32 bytes, four of them here */
+        x[0] = vb_load(b);
+        x[1] = vb_load(b + 16);
+        TINYI_BLK_EACH(i, 8) {
+            c[i] = TINY_FN(tinyi_quad_digit)(x[i % 2]);
+            x[i % 2] = vb_add(x[i % 2], vb_add(x[i % 2], x[i % 2]));
+        }
+        return;
+    }
+    TINYI_BLK_EACH(i, 2) {                  /* the fifth: times 81 */
+        x[i] = vb_load(b + 16 * i);
+        x[i] = vb_add(x[i], vb_add(vb_shl(x[i], 4), vb_shl(x[i], 6)));
+        c[i] = TINY_FN(tinyi_quad_digit)(x[i]);
+    }
+    x[0] = vb_load(b + 32);
+    TINYI_BLK_EACH(i, 5) {
+        c[2 + i] = TINY_FN(tinyi_quad_digit)(x[0]);
+        x[0] = vb_add(x[0], vb_add(x[0], x[0]));
+    }
+    memcpy(t, b + 48, 4);                   /* four digits of four bytes */
+    for (i = 1; i < 4; i++)
+        for (j = 0; j < 4; j++) t[4 * i + j] = (unsigned char)(3 * t[4 * i + j - 4]);
+    c[7] = TINY_FN(tinyi_quad_digit)(vb_load(t));
+}
+TINYI_QUAD_SCALES(TQ1_0) { (void)m; s[0] = s[1] = v_set_f16(b + 52); return -1.0f; }
 TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_look_up)(v_i8 *c, const void *table)
 {
     int i;
@@ -334,7 +370,7 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_quad_twin_step)(v_f32 acc, const v_i8 *w,
             }                                                                                                                           \
         }                                                                                                                               \
     }
-TINYI_BLKS(TINYI_BLK_KERNELS)
+TINYI_BLKS_PLAIN(TINYI_BLK_KERNELS)
 
 #else
 /* ---- products, and rows of weights expanded: codes in order, 16 scales and 16 offsets */
@@ -457,7 +493,54 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_spread)(float *to, v_f32 s, int i, in
         if (fine) to[i / 2 * 8 + 2 * l + i % 2] = t[l];
         else to[8 * i + 2 * l] = to[8 * i + 2 * l + 1] = t[l];
 }
-TINYI_BLKS(TINYI_BLK_KERNELS)
+TINYI_BLKS_PLAIN(TINYI_BLK_KERNELS)
+
+/* ---- code books */
+
+#if TINYI_BLK_ANY_BOOKS
+static void TINY_FN(tinyi_quad_book)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n, tinyi_book_get get, size_t bytes)
+{
+    for (; n_row; n_row--, w += w_row, y += y_row) {
+        const unsigned char *b = w;
+        float acc[TINYI_BLK_FEW][4];
+        size_t at, r;
+        for (r = 0; r < n; r++) v_store(acc[r], v_zero());
+        for (at = 0; at < k; at += 256, b += bytes) {
+            tinyi_book t;
+            v_f32 s[4];
+            int h, i;
+            for (i = 0; i < (int)bytes; i += 64) TINYI_BLK_AHEAD(b + 2048 + i);
+            get(&t, b);
+            TINY_FN(tinyi_quad_times)(s, v_set(t.d), TINY_FN(tinyi_quad_order)(t.k));
+            TINYI_BLK_EACH(h, 2) {
+                v_i8 c[8];
+                TINYI_BLK_EACH(i, 8) {
+                    const v_i8 minus = vb_bits(t.sign + 16 * h + 2 * i);
+                    c[i] = vb_sub(vb_xor(vb_load(t.code + 128 * h + 16 * i), minus), minus);
+                }
+                for (r = 0; r < n; r++) {
+                    const size_t p = r * 256 * x->blocks + at;
+                    v_i8 part[8];
+                    TINYI_BLK_EACH(i, 8) part[i] = vb_load(x->code + p + 128 * h + 16 * i);
+                    v_store(acc[r], TINY_FN(tinyi_quad_step)(v_load(acc[r]), c, part, s, s, 0.0f, x->d + p / 16, x->sum + p / 16, h, TINYI_BLK_BOOK));
+                }
+            }
+        }
+        for (r = 0; r < n; r++) y[(ptrdiff_t)r * y_x] = v_sum(v_load(acc[r]));
+    }
+}
+#define TINYI_BLK_WITH_BOOK(name, values, bytes, traits)                                                                                \
+    static void TINY_FN(tinyi_quad_dot_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k) \
+    {                                                                                                                                   \
+        TINY_FN(tinyi_quad_book)(y, y_row, 0, w, w_row, n_row, x, k, 1, tinyi_book_##name, bytes);                                      \
+    }                                                                                                                                   \
+    static void TINY_FN(tinyi_quad_few_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n) \
+    {                                                                                                                                   \
+        TINY_FN(tinyi_quad_book)(y, y_row, y_x, w, w_row, n_row, x, k, n, tinyi_book_##name, bytes);                                    \
+    }
+TINYI_BLKS_BOOKS(TINYI_BLK_WITH_BOOK)
+#undef TINYI_BLK_WITH_BOOK
+#endif
 
 static void TINY_FN(tinyi_quad_floats)(float *to, const unsigned char *code, const float *s, const float *m, int is_signed, size_t blocks)
 {
@@ -522,22 +605,26 @@ static int TINY_FN(tinyi_quad_quantize)(int8_t *code, float *d, float *sum, cons
 
 #define TINYI_BLK_TABLE_TRAITS(name, values, bytes, traits) (traits) & ~TINYI_BLK_PAIRED,
 #define TINYI_BLK_TABLE_FEW(name, values, bytes, traits) TINY_FN(tinyi_quad_few_##name),
+#define TINYI_BLK_TABLE_BOOK(name, values, bytes, traits) NULL,        /* nothing expands these */
 #if V_I8MM && TINYI_HAVE_NEONDOT            /* one row of activations has nothing to gain */
 #define TINYI_BLK_TABLE_DOT(name, values, bytes, traits) tinyi_quad_dot_##name##_neondot,
 #define TINYI_BLK_TABLE_EXPAND(name, values, bytes, traits) tinyi_quad_expand_##name##_neondot,
+#define TINYI_BLK_TABLE_BOOK_FEW(name, values, bytes, traits) tinyi_quad_few_##name##_neondot,
 #define TINYI_QUAD_FLOATS tinyi_quad_floats_neondot
 #elif V_I8MM
 #define TINYI_BLK_TABLE_DOT(name, values, bytes, traits) tinyi_quad_dot_##name##_neon,
 #define TINYI_BLK_TABLE_EXPAND(name, values, bytes, traits) tinyi_quad_expand_##name##_neon,
+#define TINYI_BLK_TABLE_BOOK_FEW(name, values, bytes, traits) tinyi_quad_few_##name##_neon,
 #define TINYI_QUAD_FLOATS tinyi_quad_floats_neon
 #else
 #define TINYI_BLK_TABLE_DOT(name, values, bytes, traits) TINY_FN(tinyi_quad_dot_##name),
 #define TINYI_BLK_TABLE_EXPAND(name, values, bytes, traits) TINY_FN(tinyi_quad_expand_##name),
+#define TINYI_BLK_TABLE_BOOK_FEW(name, values, bytes, traits) TINY_FN(tinyi_quad_few_##name),
 #define TINYI_QUAD_FLOATS TINY_FN(tinyi_quad_floats)
 #endif
 static const tinyi_blk_kernels TINY_FN(tinyi_quad_table) = {
     TINYI_PASS_TARGET, V_I8MM, { TINYI_BLKS(TINYI_BLK_TABLE_TRAITS) }, TINY_FN(tinyi_quad_quantize), { TINYI_BLKS(TINYI_BLK_TABLE_DOT) },
-    { TINYI_BLKS(TINYI_BLK_TABLE_EXPAND) }, NULL, TINYI_QUAD_FLOATS, { TINYI_BLKS(TINYI_BLK_TABLE_FEW) }, NULL, NULL, NULL, NULL
+    { TINYI_BLKS_PLAIN(TINYI_BLK_TABLE_EXPAND) TINYI_BLKS_BOOKS(TINYI_BLK_TABLE_BOOK) }, NULL, TINYI_QUAD_FLOATS, { TINYI_BLKS_PLAIN(TINYI_BLK_TABLE_FEW) TINYI_BLKS_BOOKS(TINYI_BLK_TABLE_BOOK_FEW) }, NULL, NULL, NULL, NULL
 };
 
 #undef TINYI_BLK_EACH
@@ -547,5 +634,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_quad_table) = {
 #undef TINYI_BLK_KERNELS
 #undef TINYI_BLK_TABLE_TRAITS
 #undef TINYI_BLK_TABLE_DOT
+#undef TINYI_BLK_TABLE_BOOK
+#undef TINYI_BLK_TABLE_BOOK_FEW
 #undef TINYI_BLK_TABLE_FEW
 #undef TINYI_BLK_TABLE_EXPAND

@@ -3,12 +3,15 @@
 #include "t.h"
 
 static const char *const formats[] = { "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4", "TQ2_0",
-    "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ1_S", "IQ1_M", "TQ1_0", "NVFP4", "Q1_0", "Q2_0", "F16" };
-#define N_INTEGER 14                        /* the first ones have integer kernels */
+    "TQ1_0", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ1_S", "IQ1_M", "NVFP4", "Q1_0", "Q2_0", "F16" };
+#define N_INTEGER 22                        /* the first ones have integer kernels, */
+#define FIRST_BOOK 15                       /* and those from here on for up to 8 rows of activations */
 
-/* where the halves lie that scale a block; -1: none; MXFP4 has a power of two */
+/* where the halves lie that scale a block; -1: none; MXFP4 has a power of two; -2: see below */
 static const int scale_at[N_INTEGER][2] = { { 0, -1 }, { 0, -1 }, { 0, 2 }, { 0, -1 }, { 0, 2 }, { 80, 82 }, { 108, -1 }, { 0, 2 }, { 0, 2 }, { 208, -1 }, { 0, -1 }, { 0, -1 },
-    { -1, -1 }, { 64, -1 } };
+    { -1, -1 }, { 64, -1 }, { 52, -1 }, { 0, -1 }, { 0, -1 }, { 0, -1 }, { 0, -1 }, { 0, -1 }, { 0, -1 }, { -2, -1 } };
+/* the four high halves of bytes that IQ1_M keeps its scale in, lowest first */
+static const int scale_of_iq1m[4] = { 49, 51, 53, 55 };
 
 static uint32_t drawn = 1;
 static unsigned draw(void) { drawn = drawn * 1664525u + 1013904223u; return drawn >> 16; }
@@ -37,7 +40,11 @@ static unsigned char *weights(const tllm_format *f, tiny_idx n_out, tiny_idx k, 
                 p[scale_at[at][j]] = (unsigned char)h;
                 p[scale_at[at][j] + 1] = (unsigned char)(h >> 8);
             }
-        if (scale_at[at][0] < 0) p[0] = (unsigned char)(ones ? 128 : 110 + draw() % 12);
+        if (scale_at[at][0] == -2) {
+            const unsigned h = ones ? 0x3c00u : 0x1000u | (draw() & 0x8fffu);
+            for (j = 0; j < 4; j++) p[scale_of_iq1m[j]] = (unsigned char)((p[scale_of_iq1m[j]] & 15) | (h >> 4 * j & 15) << 4);
+        }
+        if (scale_at[at][0] == -1) p[0] = (unsigned char)(ones ? 128 : 110 + draw() % 12);
     }
     return w;
 }
@@ -66,6 +73,7 @@ static tiny_target meant(tiny_target target, int i_format, tiny_idx n)
 static double bound_of(tiny_target target, int i_format, tiny_idx n)
 {
     if (target == TINY_TARGET_AMX && meant(target, i_format, n) == TINY_TARGET_AMX) return 131400.0;
+    if (i_format >= FIRST_BOOK && n > 8) return 4.0;
     return i_format < N_INTEGER && (target == TINY_TARGET_AVX2 || n < 32 || n % 32) ? 66100.0 : 4.0;     /* avx2: integers for any number of rows */
 }
 
@@ -169,6 +177,7 @@ static void test_largest(tiny_target target)
         tiny_idx q;
         for (q = 0; q < OUT * row; q++) {
             const int at = (int)(q % f->bytes), *s = scale_at[i / 6];
+            if (s[0] == -2) { w[q] = at % 2 && at > 48 ? (unsigned char)((w[q] & 0xf0) | (fill[i / 2 % 3] & 15)) : fill[i / 2 % 3]; continue; }
             if (s[0] < 0 ? at > 0 : at != s[0] && at != s[0] + 1 && (s[1] < 0 || (at != s[1] && at != s[1] + 1))) w[q] = fill[i / 2 % 3];
         }
         for (q = 0; q < MOST * K; q++) x[q] = i % 2 ? -1.0f : 1.0f;
