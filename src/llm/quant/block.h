@@ -57,8 +57,8 @@ enum { TINYI_BLK_BOOKS = 0 TINYI_BLKS_PLAIN(TINYI_BLK_ONE) };      /* the first 
 enum { TINYI_BLKS(TINYI_BLK_ENUM) TINYI_BLK_COUNT };
 #undef TINYI_BLK_ENUM
 
-/* Rows of activations in 8 bits: for each 256 numbers 256 codes, 16 scales (two of each) and 16 sums of codes times scale; avx2 has
- * them otherwise, see tree.simd.h. */
+/* Rows of activations in 8 bits: for each 256 numbers 256 codes, 16 scales (two of each) and 16 sums of codes times scale; avx2, neon and
+ * w128 have them otherwise, see tree.simd.h and quad.simd.h. */
 #define TINYI_BLK_PANEL 384
 #define TINYI_BLK_FEW 8                     /* rows of x that `few` takes; up to which a format without integer kernels is not worth a panel */
 #define TINYI_BLK_REST 3                    /* rows of x beyond whole groups of 8 that are cheaper one by one */
@@ -78,14 +78,14 @@ typedef struct tinyi_blk_kernels {
     int (*quantize)(int8_t *code, float *d, float *sum, const float *x, size_t n, int paired);
     /* y[r * y_row] = row r of w times one row of x */
     void (*dot[TINYI_BLK_COUNT])(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k);
-    /* k numbers to codes, s and m, whole super-blocks; what lies `ahead` bytes further is asked from memory */
+    /* k numbers to codes, s and m, whole super-blocks; what lies `ahead` bytes further is asked from memory. NULL for code books where there is `few` */
     void (*expand[TINYI_BLK_COUNT])(unsigned char *code, float *s, float *m, const unsigned char *w, size_t k, ptrdiff_t ahead);
     /* one expanded row times n rows of x: y[i * y_step]; NULL where there is `few` */
     void (*dots)(float *y, ptrdiff_t y_step, const unsigned char *code, const float *s, const float *m, int traits, const tinyi_q8 *x, size_t n);
     /* an expanded row as floats; NULL where there is `panel` */
     void (*floats)(float *to, const unsigned char *code, const float *s, const float *m, int is_signed, size_t blocks);
     /* y[r * y_row + i * y_x] = row r of w times row i of 2 to TINYI_BLK_FEW rows of x, each block unpacked once for all of them; paired as for
-     * `dot`; NULL: there is `dots` */
+     * `dot`, or `twins`; NULL: there is `dots` */
     void (*few[TINYI_BLK_COUNT])(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n);
     /* many rows of x as integers, or NULL: up to 8 of them side by side, TINYI_BLK_PANEL bytes for each 32 numbers; `block` and `group`
      * bytes from one 256, one 32 to the next */

@@ -1,4 +1,4 @@
-/* src/llm/quant/block.simd.h - the kernels of block formats, one text for all targets but avx2 (tree.simd.h)
+/* src/llm/quant/block.simd.h - the kernels of block formats, one text for scalar and avx512 (the others: tree.simd.h, quad.simd.h)
  *
  * A super-block of 256 numbers is unpacked to TINYI_BLK_N vectors of codes in their natural order and TINYI_BLK_S vectors of
  * 16 scales and 16 offsets. Codes times activations are summed by the byte dot instruction, four products a lane; lanes of a
@@ -31,15 +31,6 @@ TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_blk_two)(const unsigned char *p0, int shif
 }
 /* bits to the left, where none of a byte reaches the next one */
 TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_blk_up)(v_i8 a, int n) { return _mm512_slli_epi16(a, (unsigned)n); }
-#elif V_NEON
-TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_blk_up)(v_i8 a, int n) { return vshlq_s8(a, vdupq_n_s8((int8_t)n)); }
-#elif V_W128
-TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_blk_up)(v_i8 a, int n)
-{
-    int i;
-    for (i = 0; i < n; i++) a = vb_add(a, a);
-    return a;
-}
 #else
 TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_blk_up)(v_i8 a, int n)
 {
