@@ -12,6 +12,7 @@
  * Cost     about 400 additions a value
  * Left out finding the entry that is nearest for all trial scales at once                                                 */
 #include "llm/quant/lattice.h"
+#include "core/target.h"
 
 static const char tinyi_lattice_iq2xxs[] =    /* 256 */
     "###%#'#)#+#-#/#5#7#;#=#\?#A#G#M#Q#S#Y#[#a#m$$$&$,$0$>$\\$h%#%%%7%[&$&&&,&6&8&>&@&D&P&Z&\\&b&n'#'%')'5'C'W'Y'c(*"
@@ -688,15 +689,17 @@ static const unsigned char tinyi_book_halves1[2][81 * 4] = { TINYI_B3(249, 1, 9)
 static const unsigned char tinyi_book_halves3xxs[64 * 2] = TINYI_B8(4, 12, 20, 28, 36, 44, 52, 62);
 static const unsigned char tinyi_book_halves3s[64 * 2] = TINYI_B8(1, 3, 5, 7, 9, 11, 13, 15);
 
-TINYI_INLINE void tinyi_book_eight(unsigned char *to, const unsigned char *halves, const char *entry)
+/* where the half of a character stands; unsigned, so that a load adds up all of it */
+#define TINYI_BOOK_HALF(halves, size, c) (&(halves)[(size_t)(size) * (unsigned char)(c) - 35 * (size_t)(size)])
+TINYI_FORCE_INLINE void tinyi_book_eight(unsigned char *to, const unsigned char *halves, const char *entry)
 {
-    memcpy(to, halves + 4 * (entry[1] - 35), 4);
-    memcpy(to + 4, halves + 4 * (entry[0] - 35), 4);
+    memcpy(to, TINYI_BOOK_HALF(halves, 4, entry[1]), 4);
+    memcpy(to + 4, TINYI_BOOK_HALF(halves, 4, entry[0]), 4);
 }
-TINYI_INLINE void tinyi_book_four(unsigned char *to, const unsigned char *halves, const char *entry)
+TINYI_FORCE_INLINE void tinyi_book_four(unsigned char *to, const unsigned char *halves, const char *entry)
 {
-    memcpy(to, halves + 2 * (entry[1] - 35), 2);
-    memcpy(to + 2, halves + 2 * (entry[0] - 35), 2);
+    memcpy(to, TINYI_BOOK_HALF(halves, 2, entry[1]), 2);
+    memcpy(to + 2, TINYI_BOOK_HALF(halves, 2, entry[0]), 2);
 }
 /* four times 7 bits, each with the eighth that makes their number even */
 TINYI_INLINE void tinyi_book_signs(unsigned char *to, uint32_t word)
@@ -716,6 +719,9 @@ TINYI_INLINE void tinyi_book_scales(unsigned char *k, const unsigned char *b)
     }
 }
 
+/* an entry of the two strings of IQ1: a 0 ends the first one */
+TINYI_FORCE_INLINE const char *tinyi_book_entry1(unsigned i) { return tinyi_lattice_iq1[0] + 2 * (size_t)i + (i >> 10); }
+
 TINYI_FN void tinyi_book_IQ2_XXS(tinyi_book *to, const unsigned char *b)
 {
     int g, l;
@@ -725,7 +731,7 @@ TINYI_FN void tinyi_book_IQ2_XXS(tinyi_book *to, const unsigned char *b)
         const uint32_t word = tinyi_q_u32(at + 4);
         to->k[2 * g] = to->k[2 * g + 1] = (unsigned char)(2 * (word >> 28) + 1);
         tinyi_book_signs(to->sign + 4 * g, word);
-        for (l = 0; l < 4; l++) tinyi_book_eight(to->code + 32 * g + 8 * l, tinyi_book_halves2, tinyi_lattice_iq2xxs + 2 * at[l]);
+        TINYI_UNROLL for (l = 0; l < 4; l++) tinyi_book_eight(to->code + 32 * g + 8 * l, tinyi_book_halves2, tinyi_lattice_iq2xxs + 2 * (size_t)at[l]);
     }
 }
 TINYI_FN void tinyi_book_IQ2_XS(tinyi_book *to, const unsigned char *b)
@@ -735,21 +741,25 @@ TINYI_FN void tinyi_book_IQ2_XS(tinyi_book *to, const unsigned char *b)
     tinyi_book_scales(to->k, b + 66);
     for (v = 0; v < 32; v += 4) {
         uint32_t signs = 0;
-        for (l = 0; l < 4; l++) {
+        TINYI_UNROLL for (l = 0; l < 4; l++) {
             const unsigned word = tinyi_q_u16(b + 2 + 2 * (v + l));
             signs |= (uint32_t)(word >> 9) << 7 * l;
-            tinyi_book_eight(to->code + 8 * (v + l), tinyi_book_halves2, tinyi_lattice_iq2xs + 2 * (word & 511));
+            tinyi_book_eight(to->code + 8 * (v + l), tinyi_book_halves2, tinyi_lattice_iq2xs + 2 * (size_t)(word & 511));
         }
         tinyi_book_signs(to->sign + v, signs);
     }
 }
 TINYI_FN void tinyi_book_IQ2_S(tinyi_book *to, const unsigned char *b)
 {
-    int v;
+    int v, l;
     to->d = tinyi_q_half(b) * 0.125f;
     tinyi_book_scales(to->k, b + 74);
     memcpy(to->sign, b + 34, 32);
-    for (v = 0; v < 32; v++) tinyi_book_eight(to->code + 8 * v, tinyi_book_halves2, tinyi_lattice_iq2s + 2 * (b[2 + v] | (b[66 + v / 4] >> v % 4 * 2 & 3) << 8));
+    for (v = 0; v < 32; v += 4) {
+        const unsigned high = b[66 + v / 4];
+        TINYI_UNROLL for (l = 0; l < 4; l++)
+            tinyi_book_eight(to->code + 8 * (v + l), tinyi_book_halves2, tinyi_lattice_iq2s + 2 * (size_t)(b[2 + v + l] | (high << (8 - 2 * l) & 0x300)));
+    }
 }
 TINYI_FN void tinyi_book_IQ3_XXS(tinyi_book *to, const unsigned char *b)
 {
@@ -760,16 +770,20 @@ TINYI_FN void tinyi_book_IQ3_XXS(tinyi_book *to, const unsigned char *b)
         const uint32_t word = tinyi_q_u32(b + 66 + 4 * g);
         to->k[2 * g] = to->k[2 * g + 1] = (unsigned char)(2 * (word >> 28) + 1);
         tinyi_book_signs(to->sign + 4 * g, word);
-        for (l = 0; l < 8; l++) tinyi_book_four(to->code + 32 * g + 4 * l, tinyi_book_halves3xxs, tinyi_lattice_iq3xxs + 2 * at[l]);
+        TINYI_UNROLL for (l = 0; l < 8; l++) tinyi_book_four(to->code + 32 * g + 4 * l, tinyi_book_halves3xxs, tinyi_lattice_iq3xxs + 2 * (size_t)at[l]);
     }
 }
 TINYI_FN void tinyi_book_IQ3_S(tinyi_book *to, const unsigned char *b)
 {
-    int v, g;
+    int v, g, l;
     to->d = tinyi_q_half(b);
     for (g = 0; g < 8; g++) to->k[2 * g] = to->k[2 * g + 1] = (unsigned char)(2 * (b[106 + g / 2] >> g % 2 * 4 & 15) + 1);
     memcpy(to->sign, b + 74, 32);
-    for (v = 0; v < 64; v++) tinyi_book_four(to->code + 4 * v, tinyi_book_halves3s, tinyi_lattice_iq3s + 2 * (b[2 + v] | (b[66 + v / 8] >> v % 8 & 1) << 8));
+    for (v = 0; v < 64; v += 8) {
+        const unsigned high = b[66 + v / 8];
+        TINYI_UNROLL for (l = 0; l < 8; l++)
+            tinyi_book_four(to->code + 4 * (v + l), tinyi_book_halves3s, tinyi_lattice_iq3s + 2 * (size_t)(b[2 + v + l] | (high << (8 - l) & 0x100)));
+    }
 }
 TINYI_FN void tinyi_book_IQ1_S(tinyi_book *to, const unsigned char *b)
 {
@@ -779,8 +793,8 @@ TINYI_FN void tinyi_book_IQ1_S(tinyi_book *to, const unsigned char *b)
     for (g = 0; g < 8; g++) {
         const int word = tinyi_q_u16(b + 34 + 2 * g);
         to->k[2 * g] = to->k[2 * g + 1] = (unsigned char)(2 * (word >> 12 & 7) + 1);
-        for (l = 0; l < 4; l++)
-            tinyi_book_eight(to->code + 32 * g + 8 * l, tinyi_book_halves1[word >> 15], tinyi_lattice_entry(&tinyi_lattice_of_iq1s, b[2 + 4 * g + l] | (word >> 3 * l & 7) << 8));
+        TINYI_UNROLL for (l = 0; l < 4; l++)
+            tinyi_book_eight(to->code + 32 * g + 8 * l, tinyi_book_halves1[word >> 15], tinyi_book_entry1((unsigned)(b[2 + 4 * g + l] | (word >> 3 * l & 7) << 8)));
     }
 }
 TINYI_FN void tinyi_book_IQ1_M(tinyi_book *to, const unsigned char *b)
@@ -789,8 +803,9 @@ TINYI_FN void tinyi_book_IQ1_M(tinyi_book *to, const unsigned char *b)
     to->d = tinyi_f16_to_f32((uint16_t)(b[49] >> 4 | (b[51] & 0xf0) | (b[53] & 0xf0) << 4 | (b[55] & 0xf0) << 8)) * 0.125f;
     memset(to->sign, 0, sizeof to->sign);
     for (v = 0; v < 16; v++) to->k[v] = (unsigned char)(2 * (tinyi_q_u16(b + 48 + v / 4 * 2) >> v % 4 * 3 & 7) + 1);
-    for (v = 0; v < 32; v++) {
-        const int high = b[32 + v / 2] >> v % 2 * 4;
-        tinyi_book_eight(to->code + 8 * v, tinyi_book_halves1[high >> 3 & 1], tinyi_lattice_entry(&tinyi_lattice_of_iq1m, b[v] | (high & 7) << 8));
+    for (v = 0; v < 32; v += 2) {
+        const unsigned high = b[32 + v / 2];
+        tinyi_book_eight(to->code + 8 * v, tinyi_book_halves1[high >> 3 & 1], tinyi_book_entry1(b[v] | (high & 7) << 8));
+        tinyi_book_eight(to->code + 8 * v + 8, tinyi_book_halves1[high >> 7], tinyi_book_entry1(b[v + 1] | (high & 0x70) << 4));
     }
 }

@@ -206,6 +206,51 @@ static void test_largest(tiny_target target)
     t_close(ctx);
 }
 
+/* Blocks whose scale is 0 are nothing, whatever their codes are, beside blocks that are something. */
+static void test_scale_of_zero(tiny_target target)
+{
+    static const tiny_idx rows[] = { 1, 2, 5, 9 };
+    enum { OUT = 3, K = 512, MOST = 9 };
+    tiny_ctx *ctx = t_ctx(target, 1);
+    int i, j, l;
+    for (i = 0; i < N_INTEGER; i++) {
+        const tllm_format *f = tllm_format_by_name(formats[i]);
+        const tiny_idx row = (tiny_idx)tllm_format_bytes(f, K), half = row / 2 / f->bytes;
+        unsigned char *w = weights(f, OUT, K, 1);
+        float x[MOST * K], y[MOST * OUT], want[MOST * OUT];
+        tiny_idx q, b;
+        if (scale_at[i][0] == -1) { t_free_blocks(); continue; }        /* powers of two: there is no 0 */
+        for (q = 0; q < OUT; q++)
+            for (b = 0; b < half; b++) {
+                unsigned char *p = w + q * row + b * f->bytes;
+                for (j = 0; j < 2; j++) if (scale_at[i][j] >= 0) p[scale_at[i][j]] = p[scale_at[i][j] + 1] = 0;
+                for (j = 0; j < 4 && scale_at[i][0] == -2; j++) p[scale_of_iq1m[j]] &= 15;
+            }
+        for (q = 0; q < MOST * K; q++) x[q] = (float)((int)(draw() % 255) - 127);
+        for (q = 0; q < MOST; q++) for (b = 0; b < K; b += 32) x[q * K + b] = 127.0f;     /* 8 bits hold them exactly */
+        for (j = 0; j < (int)T_COUNT(rows); j++) {
+            tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, rows[j], K), tw = tiny_tensor_2d(w, TINY_U8, OUT, row), ty = tiny_tensor_2d(want, TINY_F32, rows[j], OUT);
+            tiny_tensor half_w = tiny_tensor_2d(w, TINY_U8, OUT, row / 2), half_x = tiny_tensor_2d(x, TINY_F32, rows[j], K / 2), other_w = half_w, other_x = half_x;
+            if (target == TINY_TARGET_AMX && rows[j] > 8) continue;
+            ty.data = y;
+            half_w.stride[0] = other_w.stride[0] = row;
+            half_x.stride[0] = other_x.stride[0] = K;
+            T_OK(tllm_matmul(ctx, &half_x, f->id, &half_w, NULL, &ty));
+            for (l = 0; l < rows[j] * OUT; l++) if (!T_TRUE(y[l] == 0.0f)) { printf("  %s, %d rows: %g\n", f->name, (int)rows[j], (double)y[l]); break; }
+            other_w.data = w + row / 2;
+            other_x.data = x + K / 2;
+            ty.data = want;
+            T_OK(tllm_matmul(ctx, &other_x, f->id, &other_w, NULL, &ty));
+            ty.data = y;
+            T_OK(tllm_matmul(ctx, &tx, f->id, &tw, NULL, &ty));
+            for (l = 0; l < rows[j] * OUT; l++)
+                if (!T_CLOSE(y[l], want[l], 1e-4 * fabs((double)want[l]) + 1e-2)) { printf("  %s, %d rows\n", f->name, (int)rows[j]); break; }
+        }
+        t_free_blocks();
+    }
+    t_close(ctx);
+}
+
 /* by hand: one block of Q4_0 with scale 2 and codes 9, so that each weight is 2; 32 ones give 64 */
 static void test_by_hand(tiny_target target)
 {
@@ -366,6 +411,7 @@ int main(void)
     T_RUN_TARGETS(test_one_strange_row);
     T_RUN_TARGETS(test_integers);
     T_RUN_TARGETS(test_largest);
+    T_RUN_TARGETS(test_scale_of_zero);
     T_RUN_TARGETS(test_against_reference);
     T_RUN_TARGETS(test_conformance);
     T_RUN(test_refused_and_recorded);
