@@ -301,11 +301,10 @@ TINYI_FORCE_INLINE v_i8 vb_shl(v_i8 a, int n) { return vb_and(TINY_FN(tinyi_shl1
 TINYI_FORCE_INLINE v_i8 vb_merge(v_i8 a, v_i8 b, v_i8 m) { return vb_or(a, vb_and(b, m)); }
 TINYI_FORCE_INLINE v_i8 vb_bits(const void *p)
 {
-    static const unsigned char bit[16] = { 1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128 };
-    unsigned char t[16];
-    memset(t, *(const unsigned char *)p, 8);
-    memset(t + 8, ((const unsigned char *)p)[1], 8);
-    return TINYI_W(cmpeq_epi8)(vb_and(vb_load(t), vb_load(bit)), vb_load(bit));
+    static const unsigned char bit[16] = { 1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128 }, which[16] = { 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1 };
+    int32_t t = 0;
+    memcpy(&t, p, 2);                       /* the order in memory, on every machine */
+    return TINYI_W(cmpeq_epi8)(vb_and(TINYI_W(shuffle_epi8)(vi_set(t), vb_load(which)), vb_load(bit)), vb_load(bit));
 }
 TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 i) { return TINYI_W(shuffle_epi8)(vb_load(t), i); }
 

@@ -10,8 +10,8 @@
  *
  * For each 256 activations: d holds 8 scales and 8 sums of codes of 32 numbers, sum those of 16 numbers, FINE order.
  *
- * One row of activations: two rows of weights share what is loaded of it. A few rows of activations: the codes of a half stay in
- * registers for all of them; with i8mm they are multiplied two by two.                                                                                           */
+ * One row of activations: two rows of weights share what is loaded of it (neon). A few rows of activations: the codes of a half stay in
+ * registers for all of them; with i8mm they are multiplied two by two.                                                   */
 
 #define TINYI_BLK_EACH(i, n) TINYI_UNROLL for (i = 0; i < (n); i++)
 
@@ -376,54 +376,6 @@ TINYI_BLKS_PLAIN(TINYI_BLK_KERNELS)
 /* ---- products, and rows of weights expanded: codes in order, 16 scales and 16 offsets */
 
 #define TINYI_BLK_KERNELS(name, values, bytes, traits)                                                                                  \
-    /* `high` rows of weights, 1 or 2, times one row of activations */                                                                  \
-    TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_rows_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, const tinyi_q8 *x, size_t k, int high) \
-    {                                                                                                                                   \
-        unsigned char last[2][256 / (values) * (bytes)];                                                                                \
-        const unsigned char *b[2];                                                                                                      \
-        const int8_t *q = x->code;                                                                                                      \
-        const float *d = x->d, *sum = x->sum;                                                                                           \
-        v_f32 acc[2][2];                                                                                                                \
-        size_t left = k;                                                                                                                \
-        int h, r, i;                                                                                                                    \
-        TINYI_BLK_EACH(r, high) {                                                                                                       \
-            b[r] = w + r * w_row;                                                                                                       \
-            acc[r][0] = acc[r][1] = v_zero();                                                                                           \
-        }                                                                                                                               \
-        while (left) {                                                                                                                  \
-            v_f32 s[2][4], m[2][4];                                                                                                     \
-            float shared = 0.0f;                                                                                                        \
-            TINYI_BLK_EACH(r, high) {                                                                                                   \
-                if (left < 256) {                                                                                                       \
-                    memset(last[r], 0, sizeof last[r]);                                                                                 \
-                    memcpy(last[r], b[r], left / (values) * (bytes));                                                                   \
-                    b[r] = last[r];                                                                                                     \
-                } else                                                                                                                  \
-                    TINYI_BLK_EACH(i, (256 / (values) * (bytes) + 63) / 64) TINYI_BLK_AHEAD(b[r] + 2048 + 64 * i);                      \
-                shared = TINY_FN(tinyi_quad_scales_##name)(s[r], m[r], b[r]);                                                           \
-            }                                                                                                                           \
-            TINYI_BLK_EACH(h, 2) {                                                                                                      \
-                v_i8 part[8];                                                                                                           \
-                TINYI_BLK_EACH(i, 8) part[i] = vb_load(q + 128 * h + 16 * i);                                                           \
-                TINYI_BLK_EACH(r, high) {                                                                                               \
-                    v_i8 c[8];                                                                                                          \
-                    TINY_FN(tinyi_quad_codes_##name)(c, b[r], h);                                                                       \
-                    acc[r][h] = TINY_FN(tinyi_quad_step)(acc[r][h], c, part, s[r], m[r], shared, d, sum, h, (traits));                  \
-                }                                                                                                                       \
-            }                                                                                                                           \
-            left = left < 256 ? 0 : left - 256;                                                                                         \
-            TINYI_BLK_EACH(r, high) b[r] += 256 / (values) * (bytes);                                                                   \
-            q += 256;                                                                                                                   \
-            d += 16;                                                                                                                    \
-            sum += 16;                                                                                                                  \
-        }                                                                                                                               \
-        TINYI_BLK_EACH(r, high) y[r * y_row] = v_sum(v_add(acc[r][0], acc[r][1]));                                                      \
-    }                                                                                                                                   \
-    static void TINY_FN(tinyi_quad_dot_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k) \
-    {                                                                                                                                   \
-        for (; n_row > 1; n_row -= 2, w += 2 * w_row, y += 2 * y_row) TINY_FN(tinyi_quad_rows_##name)(y, y_row, w, w_row, x, k, 2);     \
-        if (n_row) TINY_FN(tinyi_quad_rows_##name)(y, y_row, w, w_row, x, k, 1);                                                        \
-    }                                                                                                                                   \
     static void TINY_FN(tinyi_quad_few_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n) \
     {                                                                                                                                   \
         for (; n_row; n_row--, w += w_row, y += y_row) {                                                                                \
@@ -494,6 +446,71 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_spread)(float *to, v_f32 s, int i, in
         else to[8 * i + 2 * l] = to[8 * i + 2 * l + 1] = t[l];
 }
 TINYI_BLKS_PLAIN(TINYI_BLK_KERNELS)
+
+#if V_W128                                  /* two rows of weights at a time gain less there than they cost in compiling */
+#define TINYI_BLK_DOTS(name, values, bytes, traits)                                                                                     \
+    static void TINY_FN(tinyi_quad_dot_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k) \
+    {                                                                                                                                   \
+        TINY_FN(tinyi_quad_few_##name)(y, y_row, 0, w, w_row, n_row, x, k, 1);                                                          \
+    }
+#else
+#define TINYI_BLK_DOTS(name, values, bytes, traits)                                                                                     \
+    /* two rows of weights times one row of activations */                                                                              \
+    TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_two_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, const tinyi_q8 *x, size_t k)\
+    {                                                                                                                                   \
+        unsigned char last[2][256 / (values) * (bytes)];                                                                                \
+        const unsigned char *b[2];                                                                                                      \
+        const int8_t *q = x->code;                                                                                                      \
+        const float *d = x->d, *sum = x->sum;                                                                                           \
+        v_f32 acc[2][2];                                                                                                                \
+        size_t left = k;                                                                                                                \
+        int h, r, i;                                                                                                                    \
+        TINYI_BLK_EACH(r, 2) {                                                                                                          \
+            b[r] = w + r * w_row;                                                                                                       \
+            acc[r][0] = acc[r][1] = v_zero();                                                                                           \
+        }                                                                                                                               \
+        while (left) {                                                                                                                  \
+            v_f32 s[2][4], m[2][4];                                                                                                     \
+            float shared = 0.0f;                                                                                                        \
+            TINYI_BLK_EACH(r, 2) {                                                                                                      \
+                if (left < 256) {                                                                                                       \
+                    memset(last[r], 0, sizeof last[r]);                                                                                 \
+                    memcpy(last[r], b[r], left / (values) * (bytes));                                                                   \
+                    b[r] = last[r];                                                                                                     \
+                } else                                                                                                                  \
+                    TINYI_BLK_EACH(i, (256 / (values) * (bytes) + 63) / 64) TINYI_BLK_AHEAD(b[r] + 2048 + 64 * i);                      \
+                shared = TINY_FN(tinyi_quad_scales_##name)(s[r], m[r], b[r]);                                                           \
+            }                                                                                                                           \
+            TINYI_BLK_EACH(h, 2) {                                                                                                      \
+                v_i8 part[8];                                                                                                           \
+                TINYI_BLK_EACH(i, 8) part[i] = vb_load(q + 128 * h + 16 * i);                                                           \
+                TINYI_BLK_EACH(r, 2) {                                                                                                  \
+                    v_i8 c[8];                                                                                                          \
+                    TINY_FN(tinyi_quad_codes_##name)(c, b[r], h);                                                                       \
+                    acc[r][h] = TINY_FN(tinyi_quad_step)(acc[r][h], c, part, s[r], m[r], shared, d, sum, h, (traits));                  \
+                }                                                                                                                       \
+            }                                                                                                                           \
+            left = left < 256 ? 0 : left - 256;                                                                                         \
+            TINYI_BLK_EACH(r, 2) b[r] += 256 / (values) * (bytes);                                                                      \
+            q += 256;                                                                                                                   \
+            d += 16;                                                                                                                    \
+            sum += 16;                                                                                                                  \
+        }                                                                                                                               \
+        TINYI_BLK_EACH(r, 2) y[r * y_row] = v_sum(v_add(acc[r][0], acc[r][1]));                                                         \
+    }                                                                                                                                   \
+    static void TINY_FN(tinyi_quad_dot_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k) \
+    {                                                                                                                                   \
+        while (n_row) {                                                                                                                 \
+            const ptrdiff_t high = n_row > 1 ? 2 : 1;     /* the last of an odd number is its own partner */                            \
+            TINY_FN(tinyi_quad_two_##name)(y, high > 1 ? y_row : 0, w, high > 1 ? w_row : 0, x, k);                                     \
+            n_row -= (size_t)high;                                                                                                      \
+            w += high * w_row;                                                                                                          \
+            y += high * y_row;                                                                                                          \
+        }                                                                                                                               \
+    }
+#endif
+TINYI_BLKS_PLAIN(TINYI_BLK_DOTS)
+#undef TINYI_BLK_DOTS
 
 /* ---- code books */
 
