@@ -2,7 +2,7 @@
  *
  * V_LANES floats or 32-bit integers a vector, 4 * V_LANES bytes. Macros of a pass, 0 or 1: V_SCALAR V_W128 V_NEON V_AVX2
  * V_AVX512 V_AMX (with V_AVX512: an amx pass has the avx512 vectors), V_VNNI (v_dot is one instruction on x86),
- * V_DOTPROD (the same on ARM), V_EXTRA (a second pass of avx2 or neon for one more instruction).
+ * V_DOTPROD (the same on ARM), V_I8MM (ARM multiplies two rows by two), V_EXTRA (a second pass of avx2 or neon for one more instruction).
  *
  *   v_load v_store            any alignment; the _n forms touch the first n <= V_LANES lanes only, other lanes are read as 0
  *   v_load_f16 v_load_bf16    16-bit floats; stores round to nearest, ties to even, NaN stays NaN (quiet), as core/half.h
@@ -17,6 +17,11 @@
  *   vi_                       32-bit integers, wrapping; vi_shl vi_shr (fills with 0) vi_sra (fills with the sign) by 0..31, the
  *                             same for all lanes; vi_load_i8, vi_load_u8: V_LANES bytes widened
  *   vb_                       bytes; vb_set4(p): the four bytes at p, again and again; vb_shr: each byte by 0..7, fills with 0; vb_table16(t, i): t[i] of 16 bytes, 0 <= i < 16
+ *   of four lanes (w128 and neon) only: vi_pairs(a, b): a0+a1 a2+a3 b0+b1 b2+b3; v_load_f16_each(p, step): four halves, step bytes apart (8 bytes at p are
+ *                             read); v_set_f16(p): the half at p in all lanes; vb_shl: each byte by 0..7; vb_merge(a, b, m): the bits of b where m has them, where a has none, and those of a elsewhere;
+ *                             vb_bits(p): bit j of the two bytes at p as all bits of byte j
+ *   neon only: v_zip_low(a, b): a0 b0 a1 b1, v_zip_high: a2 b2 a3 b3; v_twice(p): p0 p1 p0 p1; vb_lows(a, b), vb_highs(a, b): the lower or upper halves side by
+ *                             side; v_mmla_i8(acc, a, b), V_I8MM: acc + the products of rows a0..7, a8..15 with rows b0..7, b8..15: a0b0 a0b8 a8b0 a8b8
  *   vw_                       (w128 and avx2 only) a v_i8 as 16-bit lanes; vw_even_ and vw_odd_: the bytes of even and odd places
  *                             widened, on a big-endian machine the other way round; vw_dot: a[2j]*b[2j] + a[2j+1]*b[2j+1]
  *   v_dot_i8(acc,a,b)         acc[j] + a[4j]*b[4j] + ... + a[4j+3]*b[4j+3], signed bytes, exact
@@ -65,6 +70,18 @@
 #define V_EXTRA 1
 #ifndef TINYI_SIMD_NEONDOT
 #define TINYI_SIMD_NEONDOT 1
+#define TINYI_SIMD_NEW 1
+#endif
+#elif TINYI_PASS == TINYI_PASS_NEONMM
+#define TINYI_SUFFIX _neonmm
+#define TINYI_PASS_TARGET TINY_TARGET_NEON
+#define V_LANES 4
+#define V_NEON 1
+#define V_DOTPROD 1
+#define V_I8MM 1
+#define V_EXTRA 1
+#ifndef TINYI_SIMD_NEONMM
+#define TINYI_SIMD_NEONMM 1
 #define TINYI_SIMD_NEW 1
 #endif
 #elif TINYI_PASS == TINYI_PASS_AVX2
@@ -132,6 +149,9 @@
 #endif
 #ifndef V_DOTPROD
 #define V_DOTPROD 0
+#endif
+#ifndef V_I8MM
+#define V_I8MM 0
 #endif
 #ifndef V_EXTRA
 #define V_EXTRA 0

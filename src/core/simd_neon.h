@@ -59,6 +59,15 @@ TINYI_FORCE_INLINE v_f32 v_load_f16(const uint16_t *p) { return TINY_FN(tinyi_f1
 TINYI_FORCE_INLINE v_f32 v_load_f16_n(const uint16_t *p, size_t n) { return TINY_FN(tinyi_f16_up)(TINY_FN(tinyi_half_load_n)(p, n)); }
 TINYI_FORCE_INLINE void v_store_f16(uint16_t *p, v_f32 v) { vst1_u16(p, TINY_FN(tinyi_f16_down)(v)); }
 TINYI_FORCE_INLINE void v_store_f16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_f16_down)(v), n); }
+TINYI_FORCE_INLINE v_f32 v_load_f16_each(const void *p, ptrdiff_t step)
+{
+    const unsigned char *at = (const unsigned char *)p;
+    uint16x4_t h = vreinterpret_u16_u8(vld1_u8(at));
+    h = vld1_lane_u16((const uint16_t *)(const void *)(at += step), h, 1);
+    h = vld1_lane_u16((const uint16_t *)(const void *)(at += step), h, 2);
+    return TINY_FN(tinyi_f16_up)(vld1_lane_u16((const uint16_t *)(const void *)(at + step), h, 3));
+}
+TINYI_FORCE_INLINE v_f32 v_set_f16(const void *p) { return TINY_FN(tinyi_f16_up)(vld1_dup_u16((const uint16_t *)p)); }
 TINYI_FORCE_INLINE v_f32 v_load_bf16(const uint16_t *p) { return TINY_FN(tinyi_bf16_up)(vld1_u16(p)); }
 TINYI_FORCE_INLINE v_f32 v_load_bf16_n(const uint16_t *p, size_t n) { return TINY_FN(tinyi_bf16_up)(TINY_FN(tinyi_half_load_n)(p, n)); }
 TINYI_FORCE_INLINE void v_store_bf16(uint16_t *p, v_f32 v) { vst1_u16(p, TINY_FN(tinyi_bf16_down)(v)); }
@@ -156,11 +165,13 @@ TINYI_FORCE_INLINE v_i32 vi_shl(v_i32 a, int n) { return vreinterpretq_s32_u32(v
 TINYI_FORCE_INLINE v_i32 vi_shr(v_i32 a, int n) { return vreinterpretq_s32_u32(vreinterpretq_u32_s32(a) >> (uint32_t)n); }
 TINYI_FORCE_INLINE v_i32 vi_sra(v_i32 a, int n) { return a >> n; }
 TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n) { return vreinterpretq_s8_u8(vreinterpretq_u8_s8(a) >> (uint8_t)n); }
+TINYI_FORCE_INLINE v_i8 vb_shl(v_i8 a, int n) { return vreinterpretq_s8_u8(vreinterpretq_u8_s8(a) << (uint8_t)n); }
 #else
 TINYI_FORCE_INLINE v_i32 vi_shl(v_i32 a, int n) { return vshlq_s32(a, vdupq_n_s32(n)); }
 TINYI_FORCE_INLINE v_i32 vi_shr(v_i32 a, int n) { return vreinterpretq_s32_u32(vshlq_u32(vreinterpretq_u32_s32(a), vdupq_n_s32(-n))); }
 TINYI_FORCE_INLINE v_i32 vi_sra(v_i32 a, int n) { return vshlq_s32(a, vdupq_n_s32(-n)); }
 TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n) { return vreinterpretq_s8_u8(vshlq_u8(vreinterpretq_u8_s8(a), vdupq_n_s8((int8_t)-n))); }
+TINYI_FORCE_INLINE v_i8 vb_shl(v_i8 a, int n) { return vshlq_s8(a, vdupq_n_s8((int8_t)n)); }
 #endif
 TINYI_FORCE_INLINE v_i32 vi_min(v_i32 a, v_i32 b) { return vminq_s32(a, b); }
 TINYI_FORCE_INLINE v_i32 vi_max(v_i32 a, v_i32 b) { return vmaxq_s32(a, b); }
@@ -168,6 +179,7 @@ TINYI_FORCE_INLINE v_mask vi_eq(v_i32 a, v_i32 b) { return vceqq_s32(a, b); }
 TINYI_FORCE_INLINE v_mask vi_gt(v_i32 a, v_i32 b) { return vcgtq_s32(a, b); }
 TINYI_FORCE_INLINE v_i32 vi_select(v_mask m, v_i32 a, v_i32 b) { return vbslq_s32(m, a, b); }
 TINYI_FORCE_INLINE int32_t vi_sum(v_i32 a) { return vaddvq_s32(a); }
+TINYI_FORCE_INLINE v_i32 vi_pairs(v_i32 a, v_i32 b) { return vpaddq_s32(a, b); }
 
 /* ---- bytes */
 TINYI_FORCE_INLINE v_i8 vb_zero(void) { return vdupq_n_s8(0); }
@@ -188,6 +200,13 @@ TINYI_FORCE_INLINE v_i8 vb_xor(v_i8 a, v_i8 b) { return veorq_s8(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_add(v_i8 a, v_i8 b) { return vaddq_s8(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_sub(v_i8 a, v_i8 b) { return vsubq_s8(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 i) { return vqtbl1q_s8(vb_load(t), vreinterpretq_u8_s8(i)); }
+TINYI_FORCE_INLINE v_i8 vb_merge(v_i8 a, v_i8 b, v_i8 m) { return vbslq_s8(vreinterpretq_u8_s8(m), b, a); }
+TINYI_FORCE_INLINE v_i8 vb_bits(const void *p)
+{
+    static const uint8_t bit[16] = { 1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128 };
+    const uint8_t *at = (const uint8_t *)p;
+    return vreinterpretq_s8_u8(vtstq_u8(vcombine_u8(vld1_dup_u8(at), vld1_dup_u8(at + 1)), vld1q_u8(bit)));
+}
 #if V_DOTPROD
 TINYI_FORCE_INLINE v_i32 v_dot_i8(v_i32 acc, v_i8 a, v_i8 b)
 {
@@ -214,3 +233,21 @@ TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b)
 }
 TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_i8(acc, a, b); }
 TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_i8(acc, a, b); }
+
+/* ---- products of pairs of rows */
+TINYI_FORCE_INLINE v_i8 vb_lows(v_i8 a, v_i8 b) { return vcombine_s8(vget_low_s8(a), vget_low_s8(b)); }
+TINYI_FORCE_INLINE v_i8 vb_highs(v_i8 a, v_i8 b) { return vcombine_s8(vget_high_s8(a), vget_high_s8(b)); }
+TINYI_FORCE_INLINE v_f32 v_zip_low(v_f32 a, v_f32 b) { return vzip1q_f32(a, b); }
+TINYI_FORCE_INLINE v_f32 v_zip_high(v_f32 a, v_f32 b) { return vzip2q_f32(a, b); }
+TINYI_FORCE_INLINE v_f32 v_twice(const float *p) { const float32x2_t t = vld1_f32(p); return vcombine_f32(t, t); }
+#if V_I8MM
+TINYI_FORCE_INLINE v_i32 v_mmla_i8(v_i32 acc, v_i8 a, v_i8 b)
+{
+#if TINYI_MMLA_ASM
+    __asm__("smmla %0.4s, %1.16b, %2.16b" : "+w"(acc) : "w"(a), "w"(b));
+    return acc;
+#else
+    return vmmlaq_s32(acc, a, b);
+#endif
+}
+#endif

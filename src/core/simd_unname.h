@@ -8,9 +8,12 @@
 #undef v_load
 #undef v_store
 #undef v_load_n
+#undef v_twice
 #undef v_store_n
 #undef v_load_f16
 #undef v_load_f16_n
+#undef v_load_f16_each
+#undef v_set_f16
 #undef v_store_f16
 #undef v_store_f16_n
 #undef v_load_bf16
@@ -52,6 +55,8 @@
 #undef v_float
 #undef v_exp2i
 #undef v_gather
+#undef v_zip_low
+#undef v_zip_high
 #undef vi_zero
 #undef vi_set
 #undef vi_iota
@@ -76,6 +81,7 @@
 #undef vi_gt
 #undef vi_select
 #undef vi_sum
+#undef vi_pairs
 #undef vb_zero
 #undef vb_set
 #undef vb_set4
@@ -88,6 +94,11 @@
 #undef vb_add
 #undef vb_sub
 #undef vb_shr
+#undef vb_shl
+#undef vb_merge
+#undef vb_bits
+#undef vb_lows
+#undef vb_highs
 #undef vb_table16
 #undef vw_even_i8
 #undef vw_odd_i8
@@ -99,6 +110,7 @@
 #undef v_dot_u8i8
 #undef v_dot_i8_b127
 #undef v_dot_u7i8
+#undef v_mmla_i8
 #undef v_exp
 #undef v_ldexp
 #undef v_log
@@ -123,6 +135,7 @@
 #undef V_AMX
 #undef V_VNNI
 #undef V_DOTPROD
+#undef V_I8MM
 #undef V_EXTRA
 #undef TINYI_SIMD_NEW
 #undef TINYI_W

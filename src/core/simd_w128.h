@@ -74,10 +74,12 @@ TINYI_FORCE_INLINE v_i32 vi_shl(v_i32 a, int n) { return TINYI_W(slli_epi32)(a, 
 TINYI_FORCE_INLINE v_i32 vi_shr(v_i32 a, int n) { return TINYI_W(srli_epi32)(a, n); }
 TINYI_FORCE_INLINE v_i32 vi_sra(v_i32 a, int n) { return TINYI_W(srai_epi32)(a, n); }
 TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_shr16)(v_i32 a, int n) { return TINYI_W(srli_epi16)(a, n); }
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_shl16)(v_i32 a, int n) { return TINYI_W(slli_epi16)(a, n); }
 /* the bytes of even and odd places as 16-bit lanes; on a big-endian machine the other way round */
 TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_even)(v_i32 a) { return TINYI_W(srai_epi16)(TINYI_W(slli_epi16)(a, 8), 8); }
 TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_odd)(v_i32 a) { return TINYI_W(srai_epi16)(a, 8); }
 #endif
+TINYI_FORCE_INLINE v_i32 vi_pairs(v_i32 a, v_i32 b) { return TINYI_W(hadd_epi32)(a, b); }
 TINYI_FORCE_INLINE v_i32 vi_min(v_i32 a, v_i32 b) { return TINYI_W(min_epi32)(a, b); }
 TINYI_FORCE_INLINE v_i32 vi_max(v_i32 a, v_i32 b) { return TINYI_W(max_epi32)(a, b); }
 TINYI_FORCE_INLINE v_mask vi_eq(v_i32 a, v_i32 b) { return TINYI_W(castsi128_ps)(TINYI_W(cmpeq_epi32)(a, b)); }
@@ -251,6 +253,15 @@ TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_bf16_down)(v_f32 v)
     return vi_select(v_isnan(v), vi_or(vi_shr(u, 16), vi_set(0x40)), r);
 }
 TINYI_FORCE_INLINE v_f32 v_load_f16(const uint16_t *p) { return TINY_FN(tinyi_f16_up)(TINY_FN(tinyi_half_load)(p)); }
+TINYI_FORCE_INLINE v_f32 v_load_f16_each(const void *p, ptrdiff_t step)
+{
+    const unsigned char *at = (const unsigned char *)p;
+    uint16_t t[4];
+    int i;
+    for (i = 0; i < 4; i++, at += step) t[i] = (uint16_t)(at[0] | at[1] << 8);
+    return v_load_f16(t);
+}
+TINYI_FORCE_INLINE v_f32 v_set_f16(const void *p) { return v_set(tinyi_f16_to_f32((uint16_t)(*(const unsigned char *)p | ((const unsigned char *)p)[1] << 8))); }
 TINYI_FORCE_INLINE v_f32 v_load_f16_n(const uint16_t *p, size_t n) { return TINY_FN(tinyi_f16_up)(TINY_FN(tinyi_half_load_n)(p, n)); }
 TINYI_FORCE_INLINE void v_store_f16(uint16_t *p, v_f32 v) { TINY_FN(tinyi_half_store)(p, TINY_FN(tinyi_f16_down)(v)); }
 TINYI_FORCE_INLINE void v_store_f16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_f16_down)(v), n); }
@@ -286,6 +297,15 @@ TINYI_FORCE_INLINE v_i8 vb_xor(v_i8 a, v_i8 b) { return TINYI_W(xor_si128)(a, b)
 TINYI_FORCE_INLINE v_i8 vb_add(v_i8 a, v_i8 b) { return TINYI_W(add_epi8)(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_sub(v_i8 a, v_i8 b) { return TINYI_W(sub_epi8)(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n) { return vb_and(TINY_FN(tinyi_shr16)(a, n), vb_set((int8_t)(0xff >> n))); }
+TINYI_FORCE_INLINE v_i8 vb_shl(v_i8 a, int n) { return vb_and(TINY_FN(tinyi_shl16)(a, n), vb_set((int8_t)(0xff << n & 0xff))); }
+TINYI_FORCE_INLINE v_i8 vb_merge(v_i8 a, v_i8 b, v_i8 m) { return vb_or(a, vb_and(b, m)); }
+TINYI_FORCE_INLINE v_i8 vb_bits(const void *p)
+{
+    static const unsigned char bit[16] = { 1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128 }, which[16] = { 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1 };
+    int32_t t = 0;
+    memcpy(&t, p, 2);                       /* the order in memory, on every machine */
+    return TINYI_W(cmpeq_epi8)(vb_and(TINYI_W(shuffle_epi8)(vi_set(t), vb_load(which)), vb_load(bit)), vb_load(bit));
+}
 TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 i) { return TINYI_W(shuffle_epi8)(vb_load(t), i); }
 
 /* ---- 16-bit lanes */

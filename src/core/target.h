@@ -15,13 +15,14 @@
  *   W128       4      x86: SSE4.1; elsewhere SIMDe                 w128
  *   NEON       4      aarch64                                      neon
  *   NEONDOT    4      aarch64 with dotprod                         neon
+ *   NEONMM     4      aarch64 with dotprod and i8mm                neon
  *   AVX2       8      AVX2, FMA, F16C                              avx2
  *   AVX2VNNI   8      the same and AVX-VNNI                        avx2
  *   AVX512     16     AVX-512 F, BW, DQ, VL, CD and VNNI           avx512
  *   AMX        16     the same and VBMI, BF16, AMX tile/int8/bf16  amx
  *
  * A processor with AVX-512 but without its VNNI (Skylake-X) takes avx2: one case less for every kernel. NEONDOT and AVX2VNNI
- * compile only the kernels that gain from a faster v_dot.
+ * compile only the kernels that gain from a faster v_dot, NEONMM those that multiply pairs of rows.
  * In a pass the compiler may not fuse v_mul with v_add, and -ffast-math is off, so that both compilers give the same bits. */
 #ifndef TINYI_TARGET_H
 #define TINYI_TARGET_H
@@ -35,6 +36,7 @@
 #define TINYI_PASS_AVX2VNNI 6
 #define TINYI_PASS_AVX512 7
 #define TINYI_PASS_AMX 8
+#define TINYI_PASS_NEONMM 9
 
 #if defined __x86_64__ || defined _M_X64 || defined __i386__ || defined _M_IX86
 #define TINYI_X86 1
@@ -112,6 +114,9 @@
 #else
 #define TINYI_HAVE_NEONDOT 1
 #endif
+#if TINYI_GCC >= 10 || TINYI_CLANG >= 12
+#define TINYI_HAVE_NEONMM 1
+#endif
 #else
 #define TINYI_HAVE_NEON 0
 #define TINYI_HAVE_NEONDOT 0
@@ -132,6 +137,10 @@
 #pragma message("tiny: SIMDe is not on the include path, the w128 target is left out")
 #endif
 #endif
+#endif
+
+#ifndef TINYI_HAVE_NEONMM
+#define TINYI_HAVE_NEONMM 0
 #endif
 
 /* what the user leaves out, for a quicker compile and a smaller program; a target that stands on another goes with it */
@@ -292,6 +301,9 @@ TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return tinyi_simd_sqrt_bits(
 #define TINYI_DOT_ASM 0
 #define TINYI_TARGET_BEGIN_NEONDOT TINYI_TARGET_PUSH("arch=armv8.2-a+dotprod")
 #define TINYI_TARGET_END_NEONDOT TINYI_TARGET_END
+#define TINYI_MMLA_ASM 0
+#define TINYI_TARGET_BEGIN_NEONMM TINYI_TARGET_PUSH("arch=armv8.2-a+dotprod+i8mm")
+#define TINYI_TARGET_END_NEONMM TINYI_TARGET_END
 #define TINYI_ATTR_DOTPROD TINYI_ATTR("arch=armv8.2-a+dotprod")
 #define TINYI_ATTR_I8MM TINYI_ATTR("arch=armv8.2-a+dotprod+i8mm")
 #else
@@ -301,6 +313,13 @@ TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return tinyi_simd_sqrt_bits(
 #else
 #define TINYI_DOT_ASM 0
 #endif
+#if TINYI_CLANG && !defined __ARM_FEATURE_MATMUL_INT8
+#define TINYI_MMLA_ASM 1
+#else
+#define TINYI_MMLA_ASM 0
+#endif
+#define TINYI_TARGET_BEGIN_NEONMM TINYI_TARGET_PUSH("dotprod,i8mm")
+#define TINYI_TARGET_END_NEONMM TINYI_TARGET_END
 #if TINYI_MSVC
 #define TINYI_TARGET_BEGIN_NEONDOT TINYI_TARGET_BEGIN_SCALAR
 #define TINYI_TARGET_END_NEONDOT TINYI_TARGET_END_SCALAR

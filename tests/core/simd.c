@@ -14,7 +14,8 @@ enum { OP_ADD, OP_SUB, OP_MUL, OP_DIV, OP_FMA, OP_FNMA, OP_NEG, OP_ABS, OP_SQRT,
        OP_DOT_I8, OP_DOT_U8I8, OP_DOT_I8_B127, OP_DOT_U7I8, OP_BAND, OP_BOR, OP_BXOR, OP_BADD, OP_BSUB, OP_BSHR,
        OP_BTABLE, OP_SUM, OP_HMAX, OP_HMIN, OP_ISUM, OP_ANY, OP_ALL, OP_MAND, OP_MOR, OP_MNOT, OP_FIRST, OP_LOAD_N,
        OP_STORE_N, OP_ILOAD_N, OP_ISTORE_N, OP_LOAD_F16_N, OP_LOAD_BF16_N, OP_STORE_F16_N, OP_STORE_BF16_N,
-       OP_BLOAD_N, OP_SETS, OP_COUNT };
+       OP_BLOAD_N, OP_SETS, OP_PAIRS, OP_F16_EACH, OP_F16_SET, OP_BSHL, OP_MERGE, OP_BBITS, OP_ZIP_LOW, OP_ZIP_HIGH, OP_TWICE, OP_LOWS,
+       OP_HIGHS, OP_MMLA, OP_COUNT };
 
 static const char *const op_name[OP_COUNT] = { "v_add", "v_sub", "v_mul", "v_div", "v_fma", "v_fnma", "v_neg", "v_abs", "v_sqrt", "v_min", "v_max", "v_round",
     "v_floor", "v_trunc", "v_lt", "v_le", "v_eq", "v_ne", "v_isnan", "v_select", "v_to_i32", "v_from_i32", "v_bits", "v_float", "v_exp2i", "v_gather",
@@ -22,7 +23,8 @@ static const char *const op_name[OP_COUNT] = { "v_add", "v_sub", "v_mul", "v_div
     "v_load_f16", "v_load_bf16", "v_store_f16", "v_store_bf16", "vi_load_i8", "vi_load_u8", "v_dot_i8", "v_dot_u8i8", "v_dot_i8_b127", "v_dot_u7i8",
     "vb_and", "vb_or", "vb_xor", "vb_add", "vb_sub", "vb_shr", "vb_table16", "v_sum", "v_hmax", "v_hmin", "vi_sum", "vm_any", "vm_all", "vm_and", "vm_or",
     "vm_not", "v_first", "v_load_n", "v_store_n", "vi_load_n", "vi_store_n", "v_load_f16_n", "v_load_bf16_n", "v_store_f16_n", "v_store_bf16_n",
-    "vb_load_n", "set, zero, iota" };
+    "vb_load_n", "set, zero, iota", "vi_pairs", "v_load_f16_each", "v_set_f16", "vb_shl", "vb_merge", "vb_bits", "v_zip_low", "v_zip_high", "v_twice", "vb_lows",
+    "vb_highs", "v_mmla_i8" };
 
 typedef struct pass {
     const char *name;
@@ -51,6 +53,7 @@ TINYI_TARGET_END_W128
 #define T_PASS neon
 #define TINYI_PASS TINYI_PASS_NEON
 #define T_LANES 4
+#define T_NEON 1
 TINYI_TARGET_BEGIN_NEON
 #include "simd.c"
 TINYI_TARGET_END_NEON
@@ -59,9 +62,19 @@ TINYI_TARGET_END_NEON
 #define T_PASS neondot
 #define TINYI_PASS TINYI_PASS_NEONDOT
 #define T_LANES 4
+#define T_NEON 1
 TINYI_TARGET_BEGIN_NEONDOT
 #include "simd.c"
 TINYI_TARGET_END_NEONDOT
+#endif
+#if TINYI_HAVE_NEONMM
+#define T_PASS neonmm
+#define TINYI_PASS TINYI_PASS_NEONMM
+#define T_LANES 4
+#define T_NEON 2
+TINYI_TARGET_BEGIN_NEONMM
+#include "simd.c"
+TINYI_TARGET_END_NEONMM
 #endif
 #if TINYI_HAVE_AVX2
 #define T_PASS avx2
@@ -133,6 +146,9 @@ static const pass passes[] = {
 #endif
 #if TINYI_HAVE_NEONDOT
     { "neondot", 4, TINY_CPU_NEON | TINY_CPU_DOTPROD, apply_neondot },
+#endif
+#if TINYI_HAVE_NEONMM
+    { "neonmm", 4, TINY_CPU_NEON | TINY_CPU_DOTPROD | TINY_CPU_I8MM, apply_neonmm },
 #endif
 #if TINYI_HAVE_AVX2
     { "avx2", 8, TINY_CPU_AVX2, apply_avx2 },
@@ -552,6 +568,65 @@ static void test_across_lanes(void)
     }
 }
 
+/* what only targets of four lanes have: the bytes of every vector are known beforehand */
+static void test_four_lanes(void)
+{
+    const pass *p;
+    for EACH_PASS(p) {
+        const int neon = !strncmp(p->name, "neon", 4);
+        int round, n, j, l;
+        if (p->lanes != 4) continue;
+        for (round = 0; round < 400; round++) {
+            unsigned char a[64], b[16], m[16], y[16];
+            uint32_t ia[4], ib[4], ic[4], got[4];
+            const size_t step = 2 + t_rand_below(16);
+            const int shift = round & 7;
+            uint16_t h;
+            for (n = 0; n < 64; n++) a[n] = (unsigned char)t_rand_below(256);
+            for (n = 1; n < 64; n += 2) if ((a[n] & 0x7c) == 0x7c) a[n] ^= 0x40;       /* halves that are numbers, at even steps */
+            for (n = 0; n < 16; n++) { b[n] = (unsigned char)t_rand_below(256); m[n] = (unsigned char)t_rand_below(256); }
+            memcpy(ia, a, 16);
+            memcpy(ib, b, 16);
+            p->apply(OP_PAIRS, got, a, b, b, 0);
+            T_TRUE(got[0] == ia[0] + ia[1] && got[1] == ia[2] + ia[3] && got[2] == ib[0] + ib[1] && got[3] == ib[2] + ib[3]);
+            p->apply(OP_F16_EACH, got, a, b, b, step & ~(size_t)1);
+            for (l = 0; l < 4; l++) {
+                h = (uint16_t)(a[(step & ~(size_t)1) * (size_t)l] | a[(step & ~(size_t)1) * (size_t)l + 1] << 8);
+                T_TRUE(got[l] == bits(tinyi_f16_to_f32(h)));
+            }
+            p->apply(OP_F16_SET, got, a, b, b, 0);
+            for (l = 0; l < 4; l++) T_TRUE(got[l] == bits(tinyi_f16_to_f32((uint16_t)(a[0] | a[1] << 8))));
+            p->apply(OP_BSHL, y, a, b, b, (size_t)shift);
+            for (n = 0; n < 16; n++) T_EQ_INT(y[n], a[n] << shift & 255);
+            for (n = 0; n < 16; n++) y[n] = a[n] & (unsigned char)~m[n];
+            p->apply(OP_MERGE, y, y, b, m, 0);
+            for (n = 0; n < 16; n++) T_EQ_INT(y[n], (a[n] & ~m[n]) | (b[n] & m[n]));
+            p->apply(OP_BBITS, y, a + 1, b, b, 0);
+            for (n = 0; n < 16; n++) T_EQ_INT(y[n], a[1 + n / 8] >> n % 8 & 1 ? 255 : 0);
+            if (!neon) continue;
+            p->apply(OP_ZIP_LOW, got, a, b, b, 0);
+            T_TRUE(got[0] == ia[0] && got[1] == ib[0] && got[2] == ia[1] && got[3] == ib[1]);
+            p->apply(OP_ZIP_HIGH, got, a, b, b, 0);
+            T_TRUE(got[0] == ia[2] && got[1] == ib[2] && got[2] == ia[3] && got[3] == ib[3]);
+            p->apply(OP_TWICE, got, a, b, b, 0);
+            T_TRUE(got[0] == ia[0] && got[1] == ia[1] && got[2] == ia[0] && got[3] == ia[1]);
+            p->apply(OP_LOWS, y, a, b, b, 0);
+            T_TRUE(!memcmp(y, a, 8) && !memcmp(y + 8, b, 8));
+            p->apply(OP_HIGHS, y, a, b, b, 0);
+            T_TRUE(!memcmp(y, a + 8, 8) && !memcmp(y + 8, b + 8, 8));
+            if (strcmp(p->name, "neonmm")) continue;
+            if (round < 4) for (n = 0; n < 16; n++) { a[n] = round & 1 ? 0x80 : 0x7f; b[n] = round & 2 ? 0x80 : 0x7f; }
+            memcpy(ic, m, 16);
+            p->apply(OP_MMLA, got, ic, a, b, 0);
+            for (l = 0; l < 4; l++) {
+                uint32_t want = ic[l];
+                for (j = 0; j < 8; j++) want += (uint32_t)(signed_byte(a[l / 2 * 8 + j]) * signed_byte(b[l % 2 * 8 + j]));
+                T_TRUE(got[l] == want);
+            }
+        }
+    }
+}
+
 /* the first n lanes only: one value past them would fault, the ones after in y stay */
 static void test_tails(void)
 {
@@ -674,6 +749,7 @@ int main(void)
     T_RUN(test_halves);
     T_RUN(test_bytes);
     T_RUN(test_across_lanes);
+    T_RUN(test_four_lanes);
     T_RUN(test_tails);
     T_RUN(test_amx_tiles_see_what_was_written);
     T_RUN(test_sqrt_without_an_instruction);
@@ -791,6 +867,24 @@ static void P2(apply_, T_PASS)(int op, void *y, const void *a, const void *b, co
         P(vi_store)(iy, P(vi_add)(r, P(vi_select)(P(vm_and)(set, P(v_first)(1)), one, P(vi_select)(P(v_first)(1), none, one))));
         break;
     }
+#if T_LANES == 4
+    case OP_PAIRS: INTS(P(vi_pairs)(IA, IB));
+    case OP_F16_EACH: FLOATS(P(v_load_f16_each)(a, (ptrdiff_t)n));
+    case OP_F16_SET: FLOATS(P(v_set_f16)(a));
+    case OP_BSHL: P(vb_store)(y, P(vb_shl)(P(vb_load)(a), (int)n)); break;
+    case OP_MERGE: P(vb_store)(y, P(vb_merge)(P(vb_load)(a), P(vb_load)(b), P(vb_load)(c))); break;
+    case OP_BBITS: P(vb_store)(y, P(vb_bits)(a)); break;
+#endif
+#ifdef T_NEON
+    case OP_ZIP_LOW: FLOATS(P(v_zip_low)(FA, FB));
+    case OP_ZIP_HIGH: FLOATS(P(v_zip_high)(FA, FB));
+    case OP_TWICE: FLOATS(P(v_twice)(fa));
+    case OP_LOWS: P(vb_store)(y, P(vb_lows)(P(vb_load)(a), P(vb_load)(b))); break;
+    case OP_HIGHS: P(vb_store)(y, P(vb_highs)(P(vb_load)(a), P(vb_load)(b))); break;
+#if T_NEON == 2
+    case OP_MMLA: INTS(P(v_mmla_i8)(IA, P(vb_load)(b), P(vb_load)(c)));
+#endif
+#endif
     default: break;
     }
     (void)ib;
@@ -812,4 +906,5 @@ static void P2(apply_, T_PASS)(int op, void *y, const void *a, const void *b, co
 #undef TINYI_PASS
 #undef T_PASS
 #undef T_LANES
+#undef T_NEON
 #endif

@@ -49,6 +49,14 @@ TINYI_TARGET_END_NEONDOT
 #undef TINYI_PASS
 #endif
 
+#if TINYI_HAVE_NEONMM
+#define TINYI_PASS TINYI_PASS_NEONMM
+TINYI_TARGET_BEGIN_NEONMM
+#include "llm/quant/kernels.h"
+TINYI_TARGET_END_NEONMM
+#undef TINYI_PASS
+#endif
+
 #if TINYI_HAVE_AVX2
 #define TINYI_PASS TINYI_PASS_AVX2
 TINYI_TARGET_BEGIN_AVX2
@@ -86,12 +94,17 @@ TINYI_FN const tinyi_blk_kernels *tinyi_blk_kernels_of(const tinyi_kernels *k)
 {
     switch ((tiny_target)k->from[TINYI_K_gemm_i8_tile]) {
 #if TINYI_HAVE_W128
-    case TINY_TARGET_W128: return &tinyi_blk_table_w128;
+    case TINY_TARGET_W128: return &tinyi_quad_table_w128;
+#endif
+#if TINYI_HAVE_NEON
+    case TINY_TARGET_NEON:
+#if TINYI_HAVE_NEONMM
+        if ((k->cpu & TINY_CPU_DOTPROD) && (k->cpu & TINY_CPU_I8MM)) return &tinyi_quad_table_neonmm;
 #endif
 #if TINYI_HAVE_NEONDOT
-    case TINY_TARGET_NEON: return k->cpu & TINY_CPU_DOTPROD ? &tinyi_blk_table_neondot : &tinyi_blk_table_neon;
-#elif TINYI_HAVE_NEON
-    case TINY_TARGET_NEON: return &tinyi_blk_table_neon;
+        if (k->cpu & TINY_CPU_DOTPROD) return &tinyi_quad_table_neondot;
+#endif
+        return &tinyi_quad_table_neon;
 #endif
 #if TINYI_HAVE_AVX2VNNI
     case TINY_TARGET_AVX2: return k->cpu & TINY_CPU_AVXVNNI ? &tinyi_tree_table_avx2vnni : &tinyi_tree_table_avx2;

@@ -6,7 +6,7 @@
 #ifndef TINYI_BLOCK_H
 #define TINYI_BLOCK_H
 #include "math/table.h"
-#include "llm/quant/blocks.h"
+#include "llm/quant/lattice.h"
 TINYI_C_BEGIN
 
 /* what is true of the codes of a format; the rest of the number, divided by FITS: how many pairs of products with 7 bits a number of 16 bits
@@ -20,9 +20,11 @@ enum { TINYI_BLK_HAS_SIGN = 1, TINYI_BLK_FINE = 2, TINYI_BLK_PAIRED = 4, TINYI_B
     F(Q4_K, 256, 144, 8 * TINYI_BLK_FITS | TINYI_BLK_MINIMA) \
     F(Q6_K, 256, 210, 2 * TINYI_BLK_FITS | TINYI_BLK_FINE)
 #ifdef TINYLLM_FEW_FORMATS
-#define TINYI_BLKS(F) TINYI_BLKS_FEW(F)
+#define TINYI_BLKS_PLAIN(F) TINYI_BLKS_FEW(F)
+#define TINYI_BLKS_BOOKS(F)
+#define TINYI_BLK_ANY_BOOKS 0
 #else
-#define TINYI_BLKS(F) \
+#define TINYI_BLKS_PLAIN(F) \
     TINYI_BLKS_FEW(F) \
     F(Q4_1, 32, 20, 8 * TINYI_BLK_FITS | TINYI_BLK_PAIRED | TINYI_BLK_MINIMA) \
     F(Q5_0, 32, 22, 4 * TINYI_BLK_FITS | TINYI_BLK_PAIRED) \
@@ -33,14 +35,30 @@ enum { TINYI_BLK_HAS_SIGN = 1, TINYI_BLK_FINE = 2, TINYI_BLK_PAIRED = 4, TINYI_B
     F(IQ4_NL, 32, 18, TINYI_BLK_FITS | TINYI_BLK_PAIRED | TINYI_BLK_HAS_SIGN) \
     F(IQ4_XS, 256, 136, TINYI_BLK_FITS | TINYI_BLK_PAIRED | TINYI_BLK_HAS_SIGN) \
     F(MXFP4, 32, 17, 4 * TINYI_BLK_FITS | TINYI_BLK_PAIRED) \
-    F(TQ2_0, 256, 66, 8 * TINYI_BLK_FITS)
+    F(TQ2_0, 256, 66, 8 * TINYI_BLK_FITS) \
+    F(TQ1_0, 256, 54, 8 * TINYI_BLK_FITS)
+/* formats of code books: blocks are taken apart by plain C (lattice.h), once for all rows of activations, of which there are at most TINYI_BLK_FEW */
+#define TINYI_BLK_ANY_BOOKS 1
+#define TINYI_BLKS_BOOKS(F) \
+    F(IQ2_XXS, 256, 66, TINYI_BLK_BOOK) \
+    F(IQ2_XS, 256, 74, TINYI_BLK_BOOK) \
+    F(IQ2_S, 256, 82, TINYI_BLK_BOOK) \
+    F(IQ3_XXS, 256, 98, TINYI_BLK_BOOK) \
+    F(IQ3_S, 256, 110, TINYI_BLK_BOOK) \
+    F(IQ1_S, 256, 50, TINYI_BLK_BOOK) \
+    F(IQ1_M, 256, 56, TINYI_BLK_BOOK)
 #endif
+#define TINYI_BLK_BOOK (2 * TINYI_BLK_FITS | TINYI_BLK_HAS_SIGN | TINYI_BLK_FINE)
+#define TINYI_BLKS(F) TINYI_BLKS_PLAIN(F) TINYI_BLKS_BOOKS(F)
+#define TINYI_BLK_ONE(name, values, bytes, traits) + 1
+enum { TINYI_BLK_BOOKS = 0 TINYI_BLKS_PLAIN(TINYI_BLK_ONE) };      /* the first of them */
+#undef TINYI_BLK_ONE
 #define TINYI_BLK_ENUM(name, values, bytes, traits) TINYI_BLK_##name,
 enum { TINYI_BLKS(TINYI_BLK_ENUM) TINYI_BLK_COUNT };
 #undef TINYI_BLK_ENUM
 
-/* Rows of activations in 8 bits: for each 256 numbers 256 codes, 16 scales (two of each) and 16 sums of codes times scale; avx2 has
- * them otherwise, see tree.simd.h. */
+/* Rows of activations in 8 bits: for each 256 numbers 256 codes, 16 scales (two of each) and 16 sums of codes times scale; avx2, neon and
+ * w128 have them otherwise, see tree.simd.h and quad.simd.h. */
 #define TINYI_BLK_PANEL 384
 #define TINYI_BLK_FEW 8                     /* rows of x that `few` takes; up to which a format without integer kernels is not worth a panel */
 #define TINYI_BLK_REST 3                    /* rows of x beyond whole groups of 8 that are cheaper one by one */
@@ -53,20 +71,21 @@ typedef struct tinyi_q8 {
 
 typedef struct tinyi_blk_kernels {
     tiny_target from;
+    int twins;                                  /* `few` takes rows of activations in pairs: row i is quantized, paired, to 8 codes and 1 scale beyond where a pair begins if i is odd */
     unsigned char traits[TINYI_BLK_COUNT];      /* HAS_SIGN is what the target's codes have */
     /* n numbers, a multiple of 32, followed by zeros to whole 256; 0: one is infinite or not a number. paired: for `dot` of a format
      * whose traits say PAIRED. */
     int (*quantize)(int8_t *code, float *d, float *sum, const float *x, size_t n, int paired);
     /* y[r * y_row] = row r of w times one row of x */
     void (*dot[TINYI_BLK_COUNT])(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k);
-    /* k numbers to codes, s and m, whole super-blocks; what lies `ahead` bytes further is asked from memory */
+    /* k numbers to codes, s and m, whole super-blocks; what lies `ahead` bytes further is asked from memory. NULL for code books where there is `few` */
     void (*expand[TINYI_BLK_COUNT])(unsigned char *code, float *s, float *m, const unsigned char *w, size_t k, ptrdiff_t ahead);
     /* one expanded row times n rows of x: y[i * y_step]; NULL where there is `few` */
     void (*dots)(float *y, ptrdiff_t y_step, const unsigned char *code, const float *s, const float *m, int traits, const tinyi_q8 *x, size_t n);
     /* an expanded row as floats; NULL where there is `panel` */
     void (*floats)(float *to, const unsigned char *code, const float *s, const float *m, int is_signed, size_t blocks);
     /* y[r * y_row + i * y_x] = row r of w times row i of 2 to TINYI_BLK_FEW rows of x, each block unpacked once for all of them; paired as for
-     * `dot`; NULL: there is `dots` */
+     * `dot`, or `twins`; NULL: there is `dots` */
     void (*few[TINYI_BLK_COUNT])(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n);
     /* many rows of x as integers, or NULL: up to 8 of them side by side, TINYI_BLK_PANEL bytes for each 32 numbers; `block` and `group`
      * bytes from one 256, one 32 to the next */

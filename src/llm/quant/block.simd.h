@@ -1,4 +1,4 @@
-/* src/llm/quant/block.simd.h - the kernels of block formats, one text for all targets but avx2 (tree.simd.h)
+/* src/llm/quant/block.simd.h - the kernels of block formats, one text for scalar and avx512 (the others: tree.simd.h, quad.simd.h)
  *
  * A super-block of 256 numbers is unpacked to TINYI_BLK_N vectors of codes in their natural order and TINYI_BLK_S vectors of
  * 16 scales and 16 offsets. Codes times activations are summed by the byte dot instruction, four products a lane; lanes of a
@@ -31,15 +31,6 @@ TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_blk_two)(const unsigned char *p0, int shif
 }
 /* bits to the left, where none of a byte reaches the next one */
 TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_blk_up)(v_i8 a, int n) { return _mm512_slli_epi16(a, (unsigned)n); }
-#elif V_NEON
-TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_blk_up)(v_i8 a, int n) { return vshlq_s8(a, vdupq_n_s8((int8_t)n)); }
-#elif V_W128
-TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_blk_up)(v_i8 a, int n)
-{
-    int i;
-    for (i = 0; i < n; i++) a = vb_add(a, a);
-    return a;
-}
 #else
 TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_blk_up)(v_i8 a, int n)
 {
@@ -391,6 +382,43 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_get_TQ2_0)(v_i8 *c, v_f32 *s, v_f32 *m
     TINY_FN(tinyi_blk_offset)(m, s, -1.0f);
 }
 
+/* TQ1_0: a byte is a fraction of 256; times 3, the digit is what goes over */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_get_TQ1_0)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    unsigned char t[256];
+    int i, j;
+    for (i = 0; i < 52; i++) {
+        const int step = i < 32 ? 32 : i < 48 ? 16 : 4, first = i < 32 ? i : i < 48 ? 128 + i : 192 + i;
+        unsigned left = b[i];
+        for (j = 0; j < (i < 48 ? 5 : 4); j++, left &= 255) {
+            left *= 3;
+            t[first + j * step] = (unsigned char)(left >> 8);
+        }
+    }
+    TINYI_BLK_EACH(i, TINYI_BLK_N) c[i] = vb_load(t + 4 * V_LANES * i);
+    TINYI_BLK_EACH(i, TINYI_BLK_S) s[i] = v_set(TINY_FN(tinyi_blk_half)(b + 52));
+    TINY_FN(tinyi_blk_offset)(m, s, -1.0f);
+}
+/* code books; with an offset of 128 or with their sign */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_book)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b, tinyi_book_get get)
+{
+    tinyi_book t;
+    int i;
+    get(&t, b);
+#if V_AVX512
+    TINYI_BLK_EACH(i, TINYI_BLK_N) {
+        const v_i8 x = vb_load(t.code + 64 * i);
+        const uint64_t minus = (uint64_t)tinyi_q_u32(t.sign + 8 * i + 4) << 32 | tinyi_q_u32(t.sign + 8 * i);
+        c[i] = vb_xor(_mm512_mask_sub_epi8(x, (__mmask64)minus, _mm512_setzero_si512(), x), vb_set(TINYI_BLK_SIGNED ? 0 : -128));
+    }
+#else
+    for (i = 0; i < 256; i++) if (t.sign[i / 8] >> i % 8 & 1) t.code[i] = (unsigned char)(256 - t.code[i]);
+    TINYI_BLK_EACH(i, TINYI_BLK_N) c[i] = vb_load(t.code + 4 * V_LANES * i);
+#endif
+    TINY_FN(tinyi_blk_times_u8)(s, t.d, t.k);
+    TINY_FN(tinyi_blk_offset)(m, s, TINYI_BLK_SIGNED ? 0.0f : -128.0f);
+}
+
 /* ---- products ------------------------------------------------------------------------------------------------------- */
 
 /* scales of the lanes of vector i, from 16 floats in memory or, where one vector holds them, in a register */
@@ -481,7 +509,54 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_step)(v_f32 *acc, v_f32 *off, const v_
             }                                                                                                                           \
         }                                                                                                                               \
     }
-TINYI_BLKS(TINYI_BLK_KERNELS)
+TINYI_BLKS_PLAIN(TINYI_BLK_KERNELS)
+
+#if TINYI_BLK_ANY_BOOKS
+static void TINY_FN(tinyi_blk_book_dot)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, tinyi_book_get get, size_t bytes)
+{
+    for (; n_row; n_row--, w += w_row, y += y_row) {
+        const unsigned char *b = w;
+        v_f32 acc[2], off = v_zero();
+        size_t at;
+        acc[0] = acc[1] = v_zero();
+        for (at = 0; at < k; at += 256, b += bytes) {
+            v_i8 c[TINYI_BLK_N];
+            v_f32 s[TINYI_BLK_S], m[TINYI_BLK_S];
+            size_t i;
+            for (i = 0; i < bytes; i += 64) TINYI_BLK_AHEAD(b + 2048 + i);
+            TINY_FN(tinyi_blk_book)(c, s, m, b, get);
+            TINY_FN(tinyi_blk_step)(acc, &off, c, s, m, x->code + at, x->d + at / 16, x->sum + at / 16, TINYI_BLK_SIGNED);
+        }
+        *y = v_sum(v_add(v_add(acc[0], acc[1]), off));
+    }
+}
+static void TINY_FN(tinyi_blk_book_expand)(unsigned char *code, float *s16, float *m16, const unsigned char *w, size_t k, tinyi_book_get get, size_t bytes)
+{
+    for (; k; k -= 256, w += bytes, code += 256, s16 += 16, m16 += 16) {
+        v_i8 c[TINYI_BLK_N];
+        v_f32 s[TINYI_BLK_S], m[TINYI_BLK_S];
+        int i;
+        TINY_FN(tinyi_blk_book)(c, s, m, w, get);
+        TINYI_BLK_EACH(i, TINYI_BLK_N) vb_store(code + 4 * V_LANES * i, c[i]);
+        TINYI_BLK_EACH(i, TINYI_BLK_S) {
+            v_store(s16 + i * V_LANES, s[i]);
+            v_store(m16 + i * V_LANES, m[i]);
+        }
+    }
+}
+#define TINYI_BLK_WITH_BOOK(name, values, bytes, traits)                                                                                \
+    static void TINY_FN(tinyi_blk_dot_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k) \
+    {                                                                                                                                   \
+        TINY_FN(tinyi_blk_book_dot)(y, y_row, w, w_row, n_row, x, k, tinyi_book_##name, bytes);                                         \
+    }                                                                                                                                   \
+    static void TINY_FN(tinyi_blk_expand_##name)(unsigned char *code, float *s16, float *m16, const unsigned char *w, size_t k, ptrdiff_t ahead) \
+    {                                                                                                                                   \
+        (void)ahead;                                                                                                                    \
+        TINY_FN(tinyi_blk_book_expand)(code, s16, m16, w, k, tinyi_book_##name, bytes);                                                 \
+    }
+TINYI_BLKS_BOOKS(TINYI_BLK_WITH_BOOK)
+#undef TINYI_BLK_WITH_BOOK
+#endif
 
 /* R rows of activations and one expanded row of weights */
 #define TINYI_BLK_DOTS(R)                                                                                                               \
@@ -604,7 +679,7 @@ static int TINY_FN(tinyi_blk_quantize)(int8_t *code, float *d, float *sum, const
 #define TINYI_BLK_TABLE_DOT(name, values, bytes, traits) TINY_FN(tinyi_blk_dot_##name),
 #define TINYI_BLK_TABLE_EXPAND(name, values, bytes, traits) TINY_FN(tinyi_blk_expand_##name),
 static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
-    TINYI_PASS_TARGET, { TINYI_BLKS(TINYI_BLK_TABLE_TRAITS) }, TINY_FN(tinyi_blk_quantize), { TINYI_BLKS(TINYI_BLK_TABLE_DOT) },
+    TINYI_PASS_TARGET, 0, { TINYI_BLKS(TINYI_BLK_TABLE_TRAITS) }, TINY_FN(tinyi_blk_quantize), { TINYI_BLKS(TINYI_BLK_TABLE_DOT) },
     { TINYI_BLKS(TINYI_BLK_TABLE_EXPAND) }, TINY_FN(tinyi_blk_dots), TINY_FN(tinyi_blk_floats), { NULL }, NULL, NULL, NULL, NULL
 };
 

@@ -4,6 +4,8 @@
 #include "llm/quant/tile.simd.h"
 #elif V_AVX2
 #include "llm/quant/tree.simd.h"
+#elif V_NEON || V_W128
+#include "llm/quant/quad.simd.h"
 #else
 #include "llm/quant/block.simd.h"
 #endif

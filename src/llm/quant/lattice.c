@@ -12,6 +12,7 @@
  * Cost     about 400 additions a value
  * Left out finding the entry that is nearest for all trial scales at once                                                 */
 #include "llm/quant/lattice.h"
+#include "core/target.h"
 
 static const char tinyi_lattice_iq2xxs[] =    /* 256 */
     "###%#'#)#+#-#/#5#7#;#=#\?#A#G#M#Q#S#Y#[#a#m$$$&$,$0$>$\\$h%#%%%7%[&$&&&,&6&8&>&@&D&P&Z&\\&b&n'#'%')'5'C'W'Y'c(*"
@@ -671,3 +672,140 @@ TINYI_FN void tinyi_pack_IQ1_M(const float *x, void *q, size_t n, const float *i
 }
 
 TINY_REF_END
+
+/* ---- taken apart for products -------------------------------------------------------------------------------------- */
+
+/* the bytes of every half, half after half: four digits in base 3, or two in base 8, the first one lowest */
+#define TINYI_B3_1(a, b, c, y, z, w) a, y, z, w, b, y, z, w, c, y, z, w
+#define TINYI_B3_2(a, b, c, z, w) TINYI_B3_1(a, b, c, a, z, w), TINYI_B3_1(a, b, c, b, z, w), TINYI_B3_1(a, b, c, c, z, w)
+#define TINYI_B3_3(a, b, c, w) TINYI_B3_2(a, b, c, a, w), TINYI_B3_2(a, b, c, b, w), TINYI_B3_2(a, b, c, c, w)
+#define TINYI_B3(a, b, c) { TINYI_B3_3(a, b, c, a), TINYI_B3_3(a, b, c, b), TINYI_B3_3(a, b, c, c) }
+static const unsigned char tinyi_book_halves2[81 * 4] = TINYI_B3(8, 25, 43);
+static const unsigned char tinyi_book_halves1[2][81 * 4] = { TINYI_B3(249, 1, 9), TINYI_B3(247, 255, 7) };   /* eight times -1, 0, 1, and 1 more or less */
+#define TINYI_B8_1(z, a, b, c, d, e, f, g, h) a, z, b, z, c, z, d, z, e, z, f, z, g, z, h, z
+#define TINYI_B8(a, b, c, d, e, f, g, h) { TINYI_B8_1(a, a, b, c, d, e, f, g, h), TINYI_B8_1(b, a, b, c, d, e, f, g, h), TINYI_B8_1(c, a, b, c, d, e, f, g, h), \
+    TINYI_B8_1(d, a, b, c, d, e, f, g, h), TINYI_B8_1(e, a, b, c, d, e, f, g, h), TINYI_B8_1(f, a, b, c, d, e, f, g, h), TINYI_B8_1(g, a, b, c, d, e, f, g, h), \
+    TINYI_B8_1(h, a, b, c, d, e, f, g, h) }
+static const unsigned char tinyi_book_halves3xxs[64 * 2] = TINYI_B8(4, 12, 20, 28, 36, 44, 52, 62);
+static const unsigned char tinyi_book_halves3s[64 * 2] = TINYI_B8(1, 3, 5, 7, 9, 11, 13, 15);
+
+/* where the half of a character stands; unsigned, so that a load adds up all of it */
+#define TINYI_BOOK_HALF(halves, size, c) (&(halves)[(size_t)(size) * (unsigned char)(c) - 35 * (size_t)(size)])
+TINYI_FORCE_INLINE void tinyi_book_eight(unsigned char *to, const unsigned char *halves, const char *entry)
+{
+    memcpy(to, TINYI_BOOK_HALF(halves, 4, entry[1]), 4);
+    memcpy(to + 4, TINYI_BOOK_HALF(halves, 4, entry[0]), 4);
+}
+TINYI_FORCE_INLINE void tinyi_book_four(unsigned char *to, const unsigned char *halves, const char *entry)
+{
+    memcpy(to, TINYI_BOOK_HALF(halves, 2, entry[1]), 2);
+    memcpy(to + 2, TINYI_BOOK_HALF(halves, 2, entry[0]), 2);
+}
+/* four times 7 bits, each with the eighth that makes their number even */
+TINYI_INLINE void tinyi_book_signs(unsigned char *to, uint32_t word)
+{
+    uint32_t x = (word & 0x7fu) | (word & 0x3f80u) << 1 | (word & 0x1fc000u) << 2 | (word & 0xfe00000u) << 3, p = x ^ x >> 4;
+    p ^= p >> 2;
+    x |= ((p ^ p >> 1) & 0x01010101u) << 7;
+    tinyi_q_put32(to, x);
+}
+/* 16 scales of four bits in 8 bytes */
+TINYI_INLINE void tinyi_book_scales(unsigned char *k, const unsigned char *b)
+{
+    int i;
+    for (i = 0; i < 8; i++) {
+        k[2 * i] = (unsigned char)(2 * (b[i] & 15) + 1);
+        k[2 * i + 1] = (unsigned char)(2 * (b[i] >> 4) + 1);
+    }
+}
+
+/* an entry of the two strings of IQ1: a 0 ends the first one */
+TINYI_FORCE_INLINE const char *tinyi_book_entry1(unsigned i) { return tinyi_lattice_iq1[0] + 2 * (size_t)i + (i >> 10); }
+
+TINYI_FN void tinyi_book_IQ2_XXS(tinyi_book *to, const unsigned char *b)
+{
+    int g, l;
+    to->d = tinyi_q_half(b) * 0.125f;
+    for (g = 0; g < 8; g++) {
+        const unsigned char *at = b + 2 + 8 * g;
+        const uint32_t word = tinyi_q_u32(at + 4);
+        to->k[2 * g] = to->k[2 * g + 1] = (unsigned char)(2 * (word >> 28) + 1);
+        tinyi_book_signs(to->sign + 4 * g, word);
+        TINYI_UNROLL for (l = 0; l < 4; l++) tinyi_book_eight(to->code + 32 * g + 8 * l, tinyi_book_halves2, tinyi_lattice_iq2xxs + 2 * (size_t)at[l]);
+    }
+}
+TINYI_FN void tinyi_book_IQ2_XS(tinyi_book *to, const unsigned char *b)
+{
+    int v, l;
+    to->d = tinyi_q_half(b) * 0.125f;
+    tinyi_book_scales(to->k, b + 66);
+    for (v = 0; v < 32; v += 4) {
+        uint32_t signs = 0;
+        TINYI_UNROLL for (l = 0; l < 4; l++) {
+            const unsigned word = tinyi_q_u16(b + 2 + 2 * (v + l));
+            signs |= (uint32_t)(word >> 9) << 7 * l;
+            tinyi_book_eight(to->code + 8 * (v + l), tinyi_book_halves2, tinyi_lattice_iq2xs + 2 * (size_t)(word & 511));
+        }
+        tinyi_book_signs(to->sign + v, signs);
+    }
+}
+TINYI_FN void tinyi_book_IQ2_S(tinyi_book *to, const unsigned char *b)
+{
+    int v, l;
+    to->d = tinyi_q_half(b) * 0.125f;
+    tinyi_book_scales(to->k, b + 74);
+    memcpy(to->sign, b + 34, 32);
+    for (v = 0; v < 32; v += 4) {
+        const unsigned high = b[66 + v / 4];
+        TINYI_UNROLL for (l = 0; l < 4; l++)
+            tinyi_book_eight(to->code + 8 * (v + l), tinyi_book_halves2, tinyi_lattice_iq2s + 2 * (size_t)(b[2 + v + l] | (high << (8 - 2 * l) & 0x300)));
+    }
+}
+TINYI_FN void tinyi_book_IQ3_XXS(tinyi_book *to, const unsigned char *b)
+{
+    int g, l;
+    to->d = tinyi_q_half(b) * 0.25f;
+    for (g = 0; g < 8; g++) {
+        const unsigned char *at = b + 2 + 8 * g;
+        const uint32_t word = tinyi_q_u32(b + 66 + 4 * g);
+        to->k[2 * g] = to->k[2 * g + 1] = (unsigned char)(2 * (word >> 28) + 1);
+        tinyi_book_signs(to->sign + 4 * g, word);
+        TINYI_UNROLL for (l = 0; l < 8; l++) tinyi_book_four(to->code + 32 * g + 4 * l, tinyi_book_halves3xxs, tinyi_lattice_iq3xxs + 2 * (size_t)at[l]);
+    }
+}
+TINYI_FN void tinyi_book_IQ3_S(tinyi_book *to, const unsigned char *b)
+{
+    int v, g, l;
+    to->d = tinyi_q_half(b);
+    for (g = 0; g < 8; g++) to->k[2 * g] = to->k[2 * g + 1] = (unsigned char)(2 * (b[106 + g / 2] >> g % 2 * 4 & 15) + 1);
+    memcpy(to->sign, b + 74, 32);
+    for (v = 0; v < 64; v += 8) {
+        const unsigned high = b[66 + v / 8];
+        TINYI_UNROLL for (l = 0; l < 8; l++)
+            tinyi_book_four(to->code + 4 * (v + l), tinyi_book_halves3s, tinyi_lattice_iq3s + 2 * (size_t)(b[2 + v + l] | (high << (8 - l) & 0x100)));
+    }
+}
+TINYI_FN void tinyi_book_IQ1_S(tinyi_book *to, const unsigned char *b)
+{
+    int g, l;
+    to->d = tinyi_q_half(b) * 0.125f;
+    memset(to->sign, 0, sizeof to->sign);
+    for (g = 0; g < 8; g++) {
+        const int word = tinyi_q_u16(b + 34 + 2 * g);
+        to->k[2 * g] = to->k[2 * g + 1] = (unsigned char)(2 * (word >> 12 & 7) + 1);
+        TINYI_UNROLL for (l = 0; l < 4; l++)
+            tinyi_book_eight(to->code + 32 * g + 8 * l, tinyi_book_halves1[word >> 15], tinyi_book_entry1((unsigned)(b[2 + 4 * g + l] | (word >> 3 * l & 7) << 8)));
+    }
+}
+TINYI_FN void tinyi_book_IQ1_M(tinyi_book *to, const unsigned char *b)
+{
+    int v;
+    to->d = tinyi_f16_to_f32((uint16_t)(b[49] >> 4 | (b[51] & 0xf0) | (b[53] & 0xf0) << 4 | (b[55] & 0xf0) << 8)) * 0.125f;
+    memset(to->sign, 0, sizeof to->sign);
+    for (v = 0; v < 16; v++) to->k[v] = (unsigned char)(2 * (tinyi_q_u16(b + 48 + v / 4 * 2) >> v % 4 * 3 & 7) + 1);
+    for (v = 0; v < 32; v += 2) {
+        const unsigned high = b[32 + v / 2];
+        tinyi_book_eight(to->code + 8 * v, tinyi_book_halves1[high >> 3 & 1], tinyi_book_entry1(b[v] | (high & 7) << 8));
+        tinyi_book_eight(to->code + 8 * v + 8, tinyi_book_halves1[high >> 7], tinyi_book_entry1(b[v + 1] | (high & 0x70) << 4));
+    }
+}

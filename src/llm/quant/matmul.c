@@ -2,6 +2,7 @@
  * Formula  y[i][r] = sum_k x[i][k] w[r][k] + bias[r], w[r][k] as the format's unpack gives it
  * Forms    VECTORS  few rows of x: quantized once to x' = d code, a scale d = max |x| / 127 for each 32 numbers; integer products
  *                   with the codes of w where they lie, s d (sum of code code') + m d (sum of code') for each group of 16
+ *                   (formats of code books: up to 8 rows, each block taken apart once for all of them)
  *          FLOATS   few rows of x with something infinite in them, or a format without integer kernels: rows of w as floats
  *          INTEGERS 8 or more rows of x, avx2: quantized as for VECTORS and laid side by side; rows of w are expanded to bytes, and both
  *                   are multiplied as integers, several times as fast as float32 there
@@ -143,7 +144,8 @@ typedef struct tinyi_blk_plan {
 } tinyi_blk_plan;
 
 static size_t tinyi_blk_up(size_t n) { return (n + TINYI_ALIGN - 1) & ~(size_t)(TINYI_ALIGN - 1); }
-static size_t tinyi_blk_q8_bytes(const tinyi_blk_plan *p, tiny_idx rows) { return tinyi_blk_up((size_t)(rows * p->blocks) * (256 + 2 * 16 * sizeof(float))); }
+/* an odd number of rows has room for one more: pairs of them are quantized side by side */
+static size_t tinyi_blk_q8_bytes(const tinyi_blk_plan *p, tiny_idx rows) { return tinyi_blk_up((size_t)((rows > 1 ? rows + rows % 2 : rows) * p->blocks) * (256 + 2 * 16 * sizeof(float))); }
 static int tinyi_blk_alone(const tinyi_blk_plan *p, tiny_idx rows) { return rows * p->blocks <= 64; }    /* every thread quantizes for itself: cheaper than to wait */
 
 static void tinyi_blk_plan_of(tinyi_blk_plan *p, const tiny_op *op)
@@ -152,6 +154,7 @@ static void tinyi_blk_plan_of(tinyi_blk_plan *p, const tiny_op *op)
     tiny_idx deep, high, few;
     p->f = tllm_format_of(tinyi_blk_format(op));
     p->blk = tinyi_blk_of(p->f->id);
+    if (p->blk >= TINYI_BLK_BOOKS && x->dim[0] > TINYI_BLK_FEW) p->blk = -1;
     p->x = (const float *)x->data;
     p->w = (const unsigned char *)w->data;
     p->y = (float *)y->data;
@@ -217,24 +220,39 @@ static void tinyi_blk_as_floats(tiny_team *team, const tinyi_blk_plan *p, float 
     }
 }
 
+/* Rows q0..q1 of `rows` that begin with row i0 of x */
+static void tinyi_blk_quantize(const tinyi_blk_plan *p, const tinyi_blk_kernels *kn, int8_t *codes, float *d, float *sum, unsigned char *flags, tiny_idx i0, tiny_idx rows, tiny_idx q0, tiny_idx q1,
+                               int twins, int paired)
+{
+    tiny_idx i;
+    for (i = q0; i < q1; i++) {
+        const tiny_idx low = twins ? i & 1 : 0, at = (i - low) * p->blocks;
+        if (twins && low == 0 && i + 1 == rows) {       /* nobody is beside it */
+            memset(codes + 256 * at, 0, (size_t)p->blocks * 512);
+            memset(d + 16 * at, 0, (size_t)p->blocks * 32 * sizeof *d);
+            memset(sum + 16 * at, 0, (size_t)p->blocks * 32 * sizeof *sum);
+        }
+        flags[i] = (unsigned char)kn->quantize(codes + 256 * at + 8 * low, d + 16 * at + low, sum + 16 * at + low, p->x + (i0 + i) * p->x_row, (size_t)p->k, paired);
+    }
+}
+
 /* VECTORS: rows i0..i1 of x. q: codes in own or shared memory, flags behind them. */
 static void tinyi_blk_vectors(tiny_team *team, const tinyi_blk_plan *p, const tinyi_blk_kernels *kn, unsigned char *shared, unsigned char *own, tiny_idx i0, tiny_idx i1)
 {
-    const tiny_idx rows = i1 - i0, count = rows * p->blocks;
-    const int alone = tinyi_blk_alone(p, rows);
+    const tiny_idx rows = i1 - i0;
+    const int few = kn->few[p->blk] && (kn->dots ? rows > 1 && rows <= TINYI_BLK_FEW : rows > 1), twins = few && kn->twins && p->blk < TINYI_BLK_BOOKS;
+    const int alone = tinyi_blk_alone(p, rows), paired = twins || ((few || rows == 1) && kn->traits[p->blk] & TINYI_BLK_PAIRED);
+    const tiny_idx count = (twins ? rows + rows % 2 : rows) * p->blocks;
     unsigned char *at = alone ? own + p->own_x : shared, *flags = at + tinyi_blk_q8_bytes(p, rows), *code = own + p->own_x + p->own_codes;
     float *s = (float *)(void *)(code + p->blocks * 256), *m = s + p->blocks * 16, *tile = (float *)(void *)own;
     int8_t *codes = (int8_t *)at;
     float *d = (float *)(void *)(at + count * 256), *sum = d + count * 16;
     tiny_idx i, r, q0, q1, grain;
-    const int few = kn->few[p->blk] && rows <= TINYI_BLK_FEW, paired = (few || rows == 1) && kn->traits[p->blk] & TINYI_BLK_PAIRED;
     int strange = 0;
     tinyi_q8 x;
-    if (alone)
-        for (i = 0; i < rows; i++) flags[i] = (unsigned char)kn->quantize(codes + i * p->blocks * 256, d + i * p->blocks * 16, sum + i * p->blocks * 16, p->x + (i0 + i) * p->x_row, (size_t)p->k, paired);
+    if (alone) tinyi_blk_quantize(p, kn, codes, d, sum, flags, i0, rows, 0, rows, twins, paired);
     else {
-        while (tiny_take(team, rows, 1, &q0, &q1))
-            for (i = q0; i < q1; i++) flags[i] = (unsigned char)kn->quantize(codes + i * p->blocks * 256, d + i * p->blocks * 16, sum + i * p->blocks * 16, p->x + (i0 + i) * p->x_row, (size_t)p->k, paired);
+        while (tiny_take(team, rows, 1, &q0, &q1)) tinyi_blk_quantize(p, kn, codes, d, sum, flags, i0, rows, q0, q1, twins, paired);
         tiny_barrier(team);
     }
     for (i = 0; i < rows; i++) strange |= !flags[i];
@@ -246,7 +264,15 @@ static void tinyi_blk_vectors(tiny_team *team, const tinyi_blk_plan *p, const ti
     team->ran_on = kn->from;
     while (tiny_take(team, p->n_out, grain, &q0, &q1)) {
         if (rows == 1) kn->dot[p->blk](p->y + i0 * p->y_row + q0 * p->y_n, p->y_n, tinyi_blk_at(p, q0, 0), p->w_row, (size_t)(q1 - q0), &x, (size_t)p->k);
-        else if (few) kn->few[p->blk](p->y + i0 * p->y_row + q0 * p->y_n, p->y_n, p->y_row, tinyi_blk_at(p, q0, 0), p->w_row, (size_t)(q1 - q0), &x, (size_t)p->k, (size_t)rows);
+        else if (few)
+            for (i = 0; i < rows; i += TINYI_BLK_FEW) {
+                tinyi_q8 part = x;
+                part.code += i * p->blocks * 256;
+                part.d += i * p->blocks * 16;
+                part.sum += i * p->blocks * 16;
+                kn->few[p->blk](p->y + (i0 + i) * p->y_row + q0 * p->y_n, p->y_n, p->y_row, tinyi_blk_at(p, q0, 0), p->w_row, (size_t)(q1 - q0), &part, (size_t)p->k,
+                                (size_t)TINYI_MIN(rows - i, TINYI_BLK_FEW));
+            }
         else
             for (r = q0; r < q1; r++) {
                 kn->expand[p->blk](code, s, m, tinyi_blk_at(p, r, 0), (size_t)p->k, 2048);
@@ -437,7 +463,7 @@ static void tinyi_blk_fast(tiny_team *team, const tiny_op *op)
         p.x_k = 1;
         shared += p.dense;
     }
-    integers = p.blk >= 0 && p.k > 0 && kn->panel;
+    integers = p.blk >= 0 && p.blk < TINYI_BLK_BOOKS && p.k > 0 && kn->panel;
     team->k->gemm_f32_shape(&shape);
     if (tiles) in_panels = p.n >= TINYI_BLK_TILES ? p.n : 0;
     else if (integers) in_panels = p.n >= TINYI_BLK_GROUP ? p.n : 0;

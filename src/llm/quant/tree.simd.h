@@ -314,6 +314,37 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_TQ2_0)(v_i8 *c, v_f32 *s, v_f32 
     return -1.0f;
 }
 
+/* TQ1_0: a byte is a fraction of 256; times 3, the digit is what goes over: 3 x / 4 without going over, then / 64 */
+TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_tree_digit)(v_i8 x)
+{
+    const v_i8 half = vb_shr(x, 1);
+    return vb_and(_mm256_srli_epi16(vb_add(vb_and(x, half), vb_shr(vb_xor(x, half), 1)), 6), vb_set(3));
+}
+TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_TQ1_0)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    unsigned char t[16];
+    v_i8 x = TINYI_BLK_256(b);
+    __m128i y = TINYI_BLK_128(b + 32);
+    int i, j;
+    (void)m;
+    TINYI_BLK_EACH(i, 5) {                  /* five digits of 32 bytes */
+        c[i] = TINY_FN(tinyi_tree_digit)(x);
+        x = vb_add(x, vb_add(x, x));
+    }
+    TINYI_BLK_EACH(i, 3) {                  /* five of 16, and four of four */
+        const __m128i thrice = _mm_add_epi8(y, _mm_add_epi8(y, y));
+        c[5 + i] = _mm256_inserti128_si256(_mm256_castsi128_si256(y), thrice, 1);
+        y = _mm_add_epi8(thrice, _mm_add_epi8(thrice, thrice));
+    }
+    memcpy(t, b + 48, 4);
+    for (i = 1; i < 4; i++)
+        for (j = 0; j < 4; j++) t[4 * i + j] = (unsigned char)(3 * t[4 * i + j - 4]);
+    c[7] = _mm256_inserti128_si256(c[7], TINYI_BLK_128(t), 1);
+    TINYI_BLK_EACH(i, 3) c[5 + i] = TINY_FN(tinyi_tree_digit)(c[5 + i]);
+    s[0] = v_set(TINY_FN(tinyi_tree_half)(b + 52));
+    return -1.0f;
+}
+
 /* ---- one row of activations, and rows of weights expanded: codes in order, 16 scales and 16 offsets, 8 of them used where groups are coarse */
 
 #define TINYI_BLK_KERNELS(name, values, bytes, traits)                                                                                  \
@@ -386,7 +417,51 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_put)(unsigned char *code, int i, v_i8
     _mm_storeu_si128((__m128i *)(void *)(code + i / 2 * 32 + i % 2 * 16), _mm256_castsi256_si128(c));
     _mm_storeu_si128((__m128i *)(void *)(code + i / 2 * 32 + i % 2 * 16 + 128), _mm256_extracti128_si256(c, 1));
 }
-TINYI_BLKS(TINYI_BLK_KERNELS)
+TINYI_BLKS_PLAIN(TINYI_BLK_KERNELS)
+
+#if TINYI_BLK_ANY_BOOKS
+static void TINY_FN(tinyi_tree_book)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n, tinyi_book_get get, size_t bytes)
+{
+    const __m256i pick = _mm256_set_epi64x(0x0303030303030303, 0x0202020202020202, 0x0101010101010101, 0), bit = _mm256_set1_epi64x((long long)0x8040201008040201u);
+    const float shared = V_VNNI ? -128.0f : 0.0f;
+    for (; n_row; n_row--, w += w_row, y += y_row) {
+        const unsigned char *b = w;
+        v_f32 acc[TINYI_BLK_FEW][2];
+        size_t at, r;
+        for (r = 0; r < n; r++) acc[r][0] = acc[r][1] = v_zero();
+        for (at = 0; at < k; at += 256, b += bytes) {
+            tinyi_book t;
+            v_i8 c[8];
+            v_f32 s[2];
+            int i;
+            for (i = 0; i < (int)bytes; i += 64) TINYI_BLK_AHEAD(b + 2048 + i);
+            get(&t, b);
+            TINYI_BLK_EACH(i, 8) {
+                const __m256i minus = _mm256_cmpeq_epi8(vb_and(_mm256_shuffle_epi8(_mm256_set1_epi32((int)tinyi_q_u32(t.sign + 4 * i)), pick), bit), bit);
+                c[i] = vb_sub(vb_xor(vb_load(t.code + 32 * i), minus), minus);
+                if (V_VNNI) c[i] = vb_xor(c[i], vb_set(-128));
+            }
+            TINY_FN(tinyi_tree_times)(s, v_set(t.d), TINY_FN(tinyi_tree_order)(TINYI_BLK_128(t.k)));
+            for (r = 0; r < n; r++) {
+                const size_t p = r * 256 * x->blocks + at;
+                TINY_FN(tinyi_tree_step)(acc[r], c, s, s, shared, x->code + p, x->d + p / 16, x->sum + p / 16, TINYI_BLK_BOOK, 0);
+            }
+        }
+        for (r = 0; r < n; r++) y[(ptrdiff_t)r * y_x] = v_sum(v_add(acc[r][0], acc[r][1]));
+    }
+}
+#define TINYI_BLK_WITH_BOOK(name, values, bytes, traits)                                                                                \
+    static void TINY_FN(tinyi_tree_dot_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k) \
+    {                                                                                                                                   \
+        TINY_FN(tinyi_tree_book)(y, y_row, 0, w, w_row, n_row, x, k, 1, tinyi_book_##name, bytes);                                      \
+    }                                                                                                                                   \
+    static void TINY_FN(tinyi_tree_few_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n) \
+    {                                                                                                                                   \
+        TINY_FN(tinyi_tree_book)(y, y_row, y_x, w, w_row, n_row, x, k, n, tinyi_book_##name, bytes);                                    \
+    }
+TINYI_BLKS_BOOKS(TINYI_BLK_WITH_BOOK)
+#undef TINYI_BLK_WITH_BOOK
+#endif
 
 /* an expanded row is used by formats of one kind alike: what fits is what the largest codes of the kind need */
 #define TINYI_TREE_SMALL (8 * TINYI_BLK_FITS | TINYI_BLK_MINIMA)
@@ -590,9 +665,10 @@ static int TINY_FN(tinyi_tree_quantize)(int8_t *code, float *d, float *sum, cons
 #define TINYI_BLK_TABLE_DOT(name, values, bytes, traits) TINY_FN(tinyi_tree_dot_##name),
 #define TINYI_BLK_TABLE_FEW(name, values, bytes, traits) TINY_FN(tinyi_tree_few_##name),
 #define TINYI_BLK_TABLE_EXPAND(name, values, bytes, traits) TINY_FN(tinyi_tree_expand_##name),
+#define TINYI_BLK_TABLE_BOOK(name, values, bytes, traits) NULL,        /* nothing expands these */
 static const tinyi_blk_kernels TINY_FN(tinyi_tree_table) = {
-    TINYI_PASS_TARGET, { TINYI_BLKS(TINYI_BLK_TABLE_TRAITS) }, TINY_FN(tinyi_tree_quantize), { TINYI_BLKS(TINYI_BLK_TABLE_DOT) },
-    { TINYI_BLKS(TINYI_BLK_TABLE_EXPAND) }, NULL, NULL, { TINYI_BLKS(TINYI_BLK_TABLE_FEW) },
+    TINYI_PASS_TARGET, 0, { TINYI_BLKS(TINYI_BLK_TABLE_TRAITS) }, TINY_FN(tinyi_tree_quantize), { TINYI_BLKS(TINYI_BLK_TABLE_DOT) },
+    { TINYI_BLKS_PLAIN(TINYI_BLK_TABLE_EXPAND) TINYI_BLKS_BOOKS(TINYI_BLK_TABLE_BOOK) }, NULL, NULL, { TINYI_BLKS(TINYI_BLK_TABLE_FEW) },
     TINY_FN(tinyi_tree_turn), TINY_FN(tinyi_tree_all), TINY_FN(tinyi_tree_rest), TINY_FN(tinyi_tree_total)
 };
 
@@ -604,6 +680,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_tree_table) = {
 #undef TINYI_BLK_TABLE_DOT
 #undef TINYI_BLK_TABLE_FEW
 #undef TINYI_BLK_TABLE_EXPAND
+#undef TINYI_BLK_TABLE_BOOK
 #undef TINYI_TREE_FIT
 #undef TINYI_TREE_SIGNED
 #undef TINYI_TREE_IN_ORDER
