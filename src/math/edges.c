@@ -8,7 +8,8 @@
  *          the pieces: the bits of the result do not depend on the threads, and no thread waits for one with a hub. Softmax and attention
  *          take a row as a whole.
  * Cost     spmm reads a row of x an edge: 4 f bytes, at random places; the features of a row stay in registers (8 vectors at a time) and
- *          its lines are fetched 16 edges ahead. attention reads each row of b and of v once and writes nothing of the size of the edges.
+ *          its lines are fetched 12 to 32 edges ahead, which is what such reads alone take. attention reads each row of b and of v once, 64
+ *          edges at a time: scores, then weights, then values, while a near cache still has them; nothing of the size of the edges is written.
  * Error    spmm: one rounding an edge in float, n edges: LINEAR (n + 5) u with the sum of e, the product and the division of a mean.
  *          sddmm: f / lanes terms a lane, then the lanes: LINEAR (f + 6) u. softmax: as in math/softmax.c, SCALE (10 + n) u. attention: a
  *          score off by (f + 6) u of its absolute sum D moves its weight by that factor; the cases keep D below 6: SCALE (60 + 8 f + n) u.
@@ -22,6 +23,8 @@
 #ifndef TINY_ONLY_MODELS
 #define TINYI_EDGE_PIECES 256
 #define TINYI_EDGE_GRAIN 4096               /* edges + rows of a piece at least */
+#define TINYI_EDGE_NEAR 1048576.0           /* bytes of a table that a second-level cache keeps */
+#define TINYI_EDGE_RUN 2048                 /* edges whose columns are checked before the kernel takes their rows: they stay in the first cache */
 
 /* ---- what every operation here has: offsets, columns, sizes */
 
@@ -115,6 +118,17 @@ static tiny_status tinyi_edge_shapes(tiny_ctx *ctx, const tiny_op *op, const cha
     return TINY_OK;
 }
 
+/* Where the kernels find the rows of x. Narrow rows are asked for longer before: the memory answers as many lines at once as it can, and by then
+ * the row at hand must be done. Measured with rows of 64 bytes, 256 and 1024: 32, 16 and 12. */
+static void tinyi_edge_rows(tinyi_edges *j, const tiny_tensor *x)
+{
+    j->x = (const float *)x->data;
+    j->x_row = x->stride[0];
+    j->f = (size_t)x->dim[1];
+    j->ahead = j->f <= 16 ? 32 : j->f <= 128 ? 16 : 12;
+    j->askew = (uintptr_t)x->data % 64 != 0 || x->stride[0] % 16 != 0;
+}
+
 /* f64 where the table that the edges point into is f64: the reference alone takes it, for gradients that are checked */
 static tiny_status tinyi_edge_float(tiny_ctx *ctx, const char *name, const char *which, const tiny_tensor *t, tiny_dtype table)
 {
@@ -132,6 +146,25 @@ static double tinyi_edge_longest(const tiny_op *op)
     tiny_idx r;
     for (r = 0; r + 1 < op->in[0]->dim[0]; r++) most = TINYI_MAX(most, offset[r + 1] - offset[r]);
     return (double)most;
+}
+
+static tiny_status tinyi_edge_call(tiny_ctx *ctx, int kind, const tiny_tensor *const in[6], const void *params, const tiny_tensor *out)
+{
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    op.kind = kind;
+    memcpy(op.in, in, 6 * sizeof *in);
+    op.out[0] = out;
+    op.params = params;
+    return tiny_run(ctx, &op);
+}
+
+/* Bytes that m edges fetch of a table of n rows: one that stays in a near cache is read once. It is also what decides whether a small graph is
+ * worth a second thread. */
+static double tinyi_edge_bytes(double m, tiny_idx n, tiny_idx f)
+{
+    const double table = 4.0 * (double)n * (double)f, all = 4.0 * m * (double)f;
+    return table <= TINYI_EDGE_NEAR && table < all ? table : all;
 }
 
 /* ---- spmm */
@@ -173,22 +206,17 @@ static void tinyi_spmm_read(const tiny_op *op, tinyi_spmm_op *s)
     const tiny_spmm_params *p = tinyi_spmm_params_of(op);
     tinyi_edge_read(&s->o, op->in[0], col, col ? col->dim[0] : x->dim[0], x->dim[0]);
     memset(&s->j, 0, sizeof s->j);
-    s->x = x;
-    s->y = op->out[0];
-    s->w = w;
-    s->e = e;
+    s->x = x, s->w = w, s->e = e, s->y = op->out[0];
     s->reduce = p->reduce;
     s->j.col = s->o.col;
     s->j.m = s->o.m;
-    s->j.x = (const float *)x->data;
-    s->j.x_row = x->stride[0];
-    s->j.f = (size_t)x->dim[1];
+    tinyi_edge_rows(&s->j, x);
     s->j.heads = w && w->rank == 2 ? (size_t)w->dim[1] : 1;
     s->j.w = w ? (const float *)w->data : NULL;
     s->j.e = e ? (const float *)e->data : NULL;
     s->j.reduce = p->reduce;
     s->j.relu = p->relu != 0;
-    s->plain = s->j.heads == 1 && !e && !s->j.relu && p->reduce < TINY_EDGE_MAX;
+    s->plain = !e && !s->j.relu && p->reduce < TINY_EDGE_MAX;
 }
 
 TINY_REF_BEGIN
@@ -238,15 +266,35 @@ static void tinyi_spmm_work(const tiny_op *op, int n_threads, size_t *shared, si
     if (tinyi_spmm_dense(&s) && s.o.m > 2 * s.o.grain) *shared = (size_t)s.o.pieces * sizeof(tiny_idx) + tinyi_spmm_slots(&s) * s.j.f * sizeof(float) + 64;
 }
 
+/* one row, or a part of a hub; a mean is still to be divided */
 static void tinyi_spmm_part(const tiny_team *team, const tinyi_spmm_op *s, float *y, int64_t p0, int64_t p1)
 {
-    if (s->plain || p0 == p1) team->k->spmm_f32(y, &s->j, p0, p1);
-    else team->k->spmm_any_f32(y, &s->j, p0, p1);
+    tinyi_edges j = s->j;
+    int64_t at[2];
+    at[0] = p0;
+    at[1] = p1;
+    if (s->reduce == TINY_EDGE_MEAN) j.reduce = TINY_EDGE_SUM;
+    if (s->plain || p0 == p1) team->k->spmm_f32(y, 0, &j, at, 1);
+    else team->k->spmm_any_f32(y, &j, p0, p1);
 }
 
 static void tinyi_spmm_mean(const tiny_team *team, const tinyi_spmm_op *s, float *y, int64_t n)
 {
     if (s->reduce == TINY_EDGE_MEAN && n > 1) team->k->scale_f32(y, y, s->j.f, 1.0f / (float)n, 0.0f);
+}
+
+/* How many rows from r on the kernel takes at once: none is a hub, and nothing is wrong with them. 0: row r is for itself. */
+static tiny_idx tinyi_spmm_run(const tinyi_spmm_op *s, tiny_idx r, tiny_idx r1)
+{
+    const int64_t *offset = s->o.offset, p0 = offset[r], most = TINYI_MIN(s->o.m, p0 > s->o.m ? 0 : p0 + TINYI_EDGE_RUN);
+    uint32_t bad = 0;
+    tiny_idx i = r;
+    int64_t p;
+    if (!s->plain || p0 < 0 || (r == 0 && p0 != 0)) return 0;
+    while (i < r1 && offset[i + 1] >= offset[i] && offset[i + 1] <= most) i++;
+    if (i == s->o.n && i > r && offset[i] != s->o.m) i--;
+    for (p = p0; s->o.col && p < offset[i]; p++) bad |= (uint32_t)((uint32_t)s->o.col[p] >= (uint32_t)s->o.n_x);
+    return bad ? 0 : i - r;
 }
 
 /* y = y + or max or min part, by the rule of the operation */
@@ -277,17 +325,21 @@ static void tinyi_spmm_fast(tiny_team *team, const tiny_op *op)
     slot = (float *)team->shared;
     hub = (tiny_idx *)(void *)((unsigned char *)team->shared + (hubs ? (tinyi_spmm_slots(&s) * s.j.f * sizeof(float) + 63) / 64 * 64 : 0));
     if (hubs) {                             /* also for pieces that a cancel leaves out */
+        tinyi_team_late(team);              /* a helper that is woken for this call comes after the barrier, and is needed then */
         for (k = 0; team->i == 0 && k < s.o.pieces; k++) hub[k] = -1;
         tiny_barrier(team);
     }
     while (tiny_take(team, s.o.pieces, 1, &k, &k1))
-        for (; k < k1; k++) {
+        for (; k < k1; k++)
             for (r = tinyi_edge_first(&s.o, k), r1 = tinyi_edge_first(&s.o, k + 1); r < r1; r++) {
+                const tiny_idx run = dense ? tinyi_spmm_run(&s, r, r1) : 0;
                 const int64_t p0 = s.o.offset[r], p1 = s.o.offset[r + 1];
                 float *y = (float *)s.y->data + r * s.y->stride[0];
-                if (tinyi_edge_refused(team, &s.o, r, "spmm")) {
-                    tiny_idx f;
-                    for (f = 0; f < s.y->dim[1]; f++) y[f * s.y->stride[1]] = 0.0f;
+                if (run > 0) {
+                    team->k->spmm_f32(y, s.y->stride[0], &s.j, s.o.offset + r, run);
+                    r += run - 1;
+                } else if (tinyi_edge_refused(team, &s.o, r, "spmm")) {
+                    for (t = 0; t < s.y->dim[1]; t++) y[t * s.y->stride[1]] = 0.0f;
                 } else if (!dense) tinyi_spmm_row(&s, r);
                 else if (hubs && p1 - p0 > 2 * s.o.grain) hub[k] = r;
                 else {
@@ -295,7 +347,6 @@ static void tinyi_spmm_fast(tiny_team *team, const tiny_op *op)
                     tinyi_spmm_mean(team, &s, y, p1 - p0);
                 }
             }
-        }
     if (!hubs) return;
     tiny_barrier(team);
     for (k = 0; k < s.o.pieces; k++)
@@ -339,7 +390,8 @@ static void tinyi_spmm_cost(const tiny_op *op, tiny_cost *cost)
     m = (double)s.o.m;
     f = (double)s.j.f;
     cost->flops = m * f * (s.j.w ? 2.0 : 1.0);
-    cost->bytes = m * (4.0 * f * (s.j.e ? 2.0 : 1.0) + (s.o.col ? 4.0 : 0.0) + (s.j.w ? 4.0 * (double)s.j.heads : 0.0)) + (double)s.o.n * (8.0 + 4.0 * f);
+    cost->bytes = tinyi_edge_bytes(m, s.o.n_x, s.x->dim[1]) + m * (4.0 * f * (s.j.e ? 1.0 : 0.0) + (s.o.col ? 4.0 : 0.0) + (s.j.w ? 4.0 * (double)s.j.heads : 0.0)) +
+                  (double)s.o.n * (8.0 + 4.0 * f);
 }
 
 static double tinyi_spmm_terms(const tiny_op *op) { return tinyi_edge_longest(op); }
@@ -355,12 +407,10 @@ static void tinyi_edge_fill(tiny_case *c, int i_input, void *data)
     for (r = 1; r < n; r++)
         offset[r] = hub ? (r <= n / 2 ? (int64_t)tiny_rng_below(&c->rng, m / 4 + 1) : (int64_t)(m - tiny_rng_below(&c->rng, m / 4 + 1))) : (int64_t)tiny_rng_below(&c->rng, m + 1);
     for (r = 2; r < n; r++) {               /* few enough for insertion */
-        tiny_idx k;
-        for (k = r; k > 1 && offset[k - 1] > offset[k]; k--) {
-            int64_t t = offset[k];
-            offset[k] = offset[k - 1];
-            offset[k - 1] = t;
-        }
+        const int64_t at = offset[r];
+        tiny_idx k = r;
+        for (; k > 1 && offset[k - 1] > at; k--) offset[k] = offset[k - 1];
+        offset[k] = at;
     }
     offset[0] = 0;
 }
@@ -413,28 +463,18 @@ TINYI_ROW tinyi_row_spmm = { "spmm", TINY_OP_SPMM, 5, 2, 1, sizeof(tiny_spmm_par
 TINY_API tiny_status tiny_spmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *w, const tiny_tensor *e,
                                const tiny_spmm_params *params, const tiny_tensor *y)
 {
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    op.kind = TINY_OP_SPMM;
-    op.in[0] = offset;
-    op.in[TINYI_SPMM_X] = x;
-    op.in[TINYI_SPMM_COL] = col;
-    op.in[TINYI_SPMM_W] = w;
-    op.in[TINYI_SPMM_E] = e;
-    op.out[0] = y;
-    op.params = params;
-    return tiny_run(ctx, &op);
+    const tiny_tensor *const in[6] = { offset, x, col, w, e, NULL };
+    return tinyi_edge_call(ctx, TINY_OP_SPMM, in, params, y);
 }
 
 TINY_API tiny_status tiny_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *x, tiny_edge_reduce reduce, const tiny_tensor *y)
 {
     tiny_tensor offset, col, w;
-    tiny_spmm_params p;
+    tiny_spmm_params p = { 0, 0 };
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!a || a->form != TINY_CSR || !a->offset) return tinyi_fail(ctx, TINY_E_ARGUMENT, "spmm: the matrix must be in CSR form");
     if (x && x->rank == 2 && x->dim[0] != a->n_cols) return tinyi_fail(ctx, TINY_E_SHAPE, "spmm: the matrix has %td columns, x %td rows", a->n_cols, x->dim[0]);
-    memset(&p, 0, sizeof p);
     p.reduce = (int)reduce;
     offset = tiny_tensor_1d(a->offset, TINY_I64, a->n_rows + 1);
     col = tiny_tensor_1d(a->col, TINY_I32, (tiny_idx)a->n);
@@ -493,15 +533,10 @@ static void tinyi_sddmm_read(const tiny_op *op, const tiny_tensor *a, const tiny
     tiny_sddmm_params p = tinyi_sddmm_params_of(op);
     memset(s, 0, sizeof *s);
     tinyi_edge_read(&s->o, op->in[0], op->in[1], op->in[1]->dim[0], b->dim[0]);
-    s->a = a;
-    s->b = b;
-    s->att = att;
-    s->e = e;
+    s->a = a, s->b = b, s->att = att, s->e = e;
     s->j.col = s->o.col;
     s->j.m = s->o.m;
-    s->j.x = (const float *)b->data;
-    s->j.x_row = b->stride[0];
-    s->j.f = (size_t)b->dim[1];
+    tinyi_edge_rows(&s->j, b);
     s->j.heads = (size_t)p.heads;
     s->j.att = att ? (const float *)att->data : NULL;
     s->j.e = e ? (const float *)e->data : NULL;
@@ -581,7 +616,7 @@ static void tinyi_sddmm_cost(const tiny_op *op, tiny_cost *cost)
 {
     double m = (double)op->in[1]->dim[0], f = (double)op->in[2]->dim[1];
     cost->flops = 2.0 * m * f;
-    cost->bytes = m * (4.0 * f + 4.0 + 4.0) + 4.0 * f * (double)op->in[2]->dim[0];
+    cost->bytes = tinyi_edge_bytes(m, op->in[TINYI_SDDMM_B]->dim[0], op->in[TINYI_SDDMM_B]->dim[1]) + 8.0 * m + 4.0 * f * (double)op->in[2]->dim[0];
 }
 
 static double tinyi_sddmm_terms(const tiny_op *op) { return (double)op->in[TINYI_SDDMM_A]->dim[1]; }
@@ -627,18 +662,8 @@ TINYI_ROW tinyi_row_sddmm = { "sddmm", TINY_OP_SDDMM, 6, 4, 1, sizeof(tiny_sddmm
 TINY_API tiny_status tiny_sddmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att,
                                 const tiny_tensor *e, const tiny_sddmm_params *params, const tiny_tensor *s)
 {
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    op.kind = TINY_OP_SDDMM;
-    op.in[0] = offset;
-    op.in[TINYI_SDDMM_COL] = col;
-    op.in[TINYI_SDDMM_A] = a;
-    op.in[TINYI_SDDMM_B] = b;
-    op.in[TINYI_SDDMM_ATT] = att;
-    op.in[TINYI_SDDMM_E] = e;
-    op.out[0] = s;
-    op.params = params;
-    return tiny_run(ctx, &op);
+    const tiny_tensor *const in[6] = { offset, col, a, b, att, e };
+    return tinyi_edge_call(ctx, TINY_OP_SDDMM, in, params, s);
 }
 
 /* ---- segment softmax */
@@ -786,56 +811,55 @@ static void tinyi_edge_attention_work(const tiny_op *op, int n_threads, size_t *
 {
     (void)n_threads;
     (void)shared;
-    *own = ((size_t)TINYI_EDGE_CHUNK + 2) * (size_t)tinyi_sddmm_params_of(op).heads * sizeof(float);
+    *own = (TINYI_EDGE_SCORES(tinyi_sddmm_params_of(op).heads) + TINYI_EDGE_STATE(tinyi_sddmm_params_of(op).heads)) * sizeof(float);
 }
 
 static void tinyi_edge_attention_fast(tiny_team *team, const tiny_op *op)
 {
     const tinyi_fn_edge_mix_f32 mix = TINYI_K(team, edge_mix_f32);
     const tiny_tensor *v = op->in[TINYI_EDGE_ATT_V], *y = op->out[0];
-    float *score = (float *)team->own, *max, *sum;
+    float *score = (float *)team->own, *state;
     tinyi_sddmm_op s;
     tinyi_edges values;
-    tiny_idx k, k1, r, r1, h;
+    tiny_idx k, k1, r, r1;
     int dense;
     tinyi_sddmm_read(op, op->in[TINYI_EDGE_ATT_A], op->in[TINYI_EDGE_ATT_B], op->in[TINYI_EDGE_ATT_ATT], NULL, &s);
     if (s.o.n == 0) {
         if (s.o.m && team->i == 0) tiny_team_fail(team, TINY_E_ARGUMENT, "edge_attention: there are edges, but no rows");
         return;
     }
-    max = score + (size_t)TINYI_EDGE_CHUNK * s.j.heads;
-    sum = max + s.j.heads;
+    state = score + TINYI_EDGE_SCORES(s.j.heads);
     values = s.j;
-    values.x = (const float *)v->data;
-    values.x_row = v->stride[0];
-    values.f = (size_t)v->dim[1];
+    tinyi_edge_rows(&values, v);
+    s.j.ahead = TINYI_MIN(s.j.ahead, values.ahead);
+    if (values.x != s.j.x || values.x_row != s.j.x_row || values.f > s.j.f) {
+        s.j.then = values.x;                /* fetched with the rows of the scores */
+        s.j.then_row = values.x_row;
+        s.j.then_f = values.f;
+    }
     dense = s.dense && values.f > 0 && (v->stride[1] == 1 || v->dim[1] == 1) && (y->stride[1] == 1 || y->dim[1] == 1);
     while (tiny_take(team, s.o.pieces, 1, &k, &k1))
         for (; k < k1; k++)
             for (r = tinyi_edge_first(&s.o, k), r1 = tinyi_edge_first(&s.o, k + 1); r < r1; r++) {
                 const float *a = (const float *)s.a->data + r * s.a->stride[0];
                 float *to = (float *)y->data + r * y->stride[0];
+                const int64_t end = s.o.offset[r + 1];
+                const int refused = tinyi_edge_refused(team, &s.o, r, "edge_attention");
                 int64_t p, p1;
-                size_t f, each;
-                int refused = tinyi_edge_refused(team, &s.o, r, "edge_attention");
-                for (f = 0; f < values.f; f++) to[(tiny_idx)f * y->stride[1]] = 0.0f;
-                if (refused) continue;
+                size_t f;
+                if (refused || s.o.offset[r] == end) {
+                    for (f = 0; f < values.f; f++) to[(tiny_idx)f * y->stride[1]] = 0.0f;
+                    continue;
+                }
                 if (!dense) {
                     tinyi_edge_attention_row(&s, v, y, r);
                     continue;
                 }
-                for (h = 0; h < (tiny_idx)s.j.heads; h++) {
-                    max[h] = -INFINITY;
-                    sum[h] = 0.0f;
-                }
-                for (p = s.o.offset[r]; p < s.o.offset[r + 1]; p = p1) {
-                    p1 = TINYI_MIN(p + TINYI_EDGE_CHUNK, s.o.offset[r + 1]);
+                for (p = s.o.offset[r]; p < end; p = p1) {
+                    p1 = TINYI_MIN(p + TINYI_EDGE_CHUNK, end);
                     team->k->sddmm_f32(score, &s.j, a, p, p1);
-                    mix(to, max, sum, score, &values, p, p1);
+                    mix(to, state, score, &values, p, p1, p == s.o.offset[r], p1 == end);
                 }
-                each = values.f / s.j.heads;
-                for (h = 0; s.o.offset[r] < s.o.offset[r + 1] && h < (tiny_idx)s.j.heads; h++)
-                    for (f = 0; f < each; f++) to[(size_t)h * each + f] /= sum[h];
             }
 }
 
@@ -843,7 +867,7 @@ static void tinyi_edge_attention_cost(const tiny_op *op, tiny_cost *cost)
 {
     double m = (double)op->in[1]->dim[0], f = (double)op->in[TINYI_EDGE_ATT_B]->dim[1], g = (double)op->in[TINYI_EDGE_ATT_V]->dim[1];
     cost->flops = m * (2.0 * f + 2.0 * g + 20.0 * (double)tinyi_sddmm_params_of(op).heads);
-    cost->bytes = m * (4.0 * f + 4.0 * g + 4.0) + (double)op->out[0]->dim[0] * 4.0 * (f + g);
+    cost->bytes = tinyi_edge_bytes(m, op->in[TINYI_EDGE_ATT_B]->dim[0], op->in[TINYI_EDGE_ATT_B]->dim[1] + op->in[TINYI_EDGE_ATT_V]->dim[1]) + 4.0 * m + (double)op->out[0]->dim[0] * 4.0 * (f + g);
 }
 
 static double tinyi_edge_attention_terms(const tiny_op *op) { return tinyi_edge_longest(op) + 8.0 * (double)op->in[TINYI_EDGE_ATT_A]->dim[1]; }
@@ -868,18 +892,8 @@ TINYI_ROW tinyi_row_edge_attention = { "edge_attention", TINY_OP_EDGE_ATTENTION,
 TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *v,
                                          const tiny_tensor *att, const tiny_sddmm_params *params, const tiny_tensor *y)
 {
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    op.kind = TINY_OP_EDGE_ATTENTION;
-    op.in[0] = offset;
-    op.in[1] = col;
-    op.in[TINYI_EDGE_ATT_A] = a;
-    op.in[TINYI_EDGE_ATT_B] = b;
-    op.in[TINYI_EDGE_ATT_V] = v;
-    op.in[TINYI_EDGE_ATT_ATT] = att;
-    op.out[0] = y;
-    op.params = params;
-    return tiny_run(ctx, &op);
+    const tiny_tensor *const in[6] = { offset, col, a, b, v, att };
+    return tinyi_edge_call(ctx, TINY_OP_EDGE_ATTENTION, in, params, y);
 }
 
 #endif

@@ -56,9 +56,11 @@ enum { TINYI_EDGE_ATT_A = 2, TINYI_EDGE_ATT_B, TINYI_EDGE_ATT_V, TINYI_EDGE_ATT_
 /* What the kernels get of an operation; rows are dense along their features. */
 typedef struct tinyi_edges {
     const int32_t *col;                     /* NULL: p itself */
-    int64_t m;                              /* edges of the whole matrix: how far ahead may be looked */
-    const float *x;                         /* rows of sources */
-    ptrdiff_t x_row;
+    int64_t m, ahead;                       /* edges of the whole matrix; how many before its use a row is fetched */
+    const float *x, *then;                  /* rows of sources; rows that are wanted after the scores, NULL: none */
+    ptrdiff_t x_row, then_row;
+    size_t then_f;
+    int askew;                              /* rows of x do not begin where lines of the cache do */
     size_t f, heads;
     const float *w, *e, *att;
     int reduce, relu, add;
@@ -66,18 +68,22 @@ typedef struct tinyi_edges {
 } tinyi_edges;
 
 #define TINYI_EDGE_CHUNK 64                 /* edges whose scores are held at once */
+#define TINYI_EDGE_LANES 16                 /* of the widest target: buffers have so much room behind their ends */
+#define TINYI_EDGE_SCORES(heads) (TINYI_EDGE_CHUNK * (size_t)(heads) + TINYI_EDGE_LANES)
+#define TINYI_EDGE_STATE(heads) ((3 + TINYI_EDGE_CHUNK) * ((size_t)(heads) + TINYI_EDGE_LANES))
 #ifndef TINY_ONLY_MODELS
 #define TINYI_KERNELS_EDGES(K)                                                                                          \
-    /* y[f] = sum over edges p0 .. p1 of w[p] x[col[p]]; w one number an edge, or none */                               \
-    K(spmm_f32, void, (float *y, const tinyi_edges *j, int64_t p0, int64_t p1))                                         \
+    /* n rows of y: sum, or mean, over edges offset[i] .. offset[i + 1] of w[p] x[col[p]]; without e, relu, max and min */ \
+    K(spmm_f32, void, (float *y, ptrdiff_t y_row, const tinyi_edges *j, const int64_t *offset, tiny_idx n))             \
     /* the same with everything else there is, but without the division of a mean; p0 < p1 */                           \
     K(spmm_any_f32, void, (float *y, const tinyi_edges *j, int64_t p0, int64_t p1))                                     \
     /* s[(p - p0) heads + h] */                                                                                         \
     K(sddmm_f32, void, (float *s, const tinyi_edges *j, const float *a, int64_t p0, int64_t p1))                        \
     /* n edges of one row; p may be s */                                                                                \
     K(segment_softmax_f32, void, (float *p, const float *s, size_t n, size_t heads))                                    \
-    /* y *= exp(max - max'), y += sum exp(s - max') x[col], sum likewise; s is overwritten; max -inf, sum 0 at first */ \
-    K(edge_mix_f32, void, (float *y, float *max, float *sum, float *s, const tinyi_edges *j, int64_t p0, int64_t p1))
+    /* y = keep y + sum exp(s - max) x[col], max and keep as in softmax by chunks: first and last chunk of a row, the last  \
+     * divides by the sum; s: TINYI_EDGE_SCORES(heads) floats, overwritten; state: TINYI_EDGE_STATE(heads) */                                   \
+    K(edge_mix_f32, void, (float *y, float *state, float *s, const tinyi_edges *j, int64_t p0, int64_t p1, int first, int last))
 #else
 #define TINYI_KERNELS_EDGES(K)
 #endif

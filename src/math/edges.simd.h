@@ -1,59 +1,97 @@
 /* src/math/edges.simd.h - rows of features gathered, weighted and combined along edges */
 
-/* Rows lie anywhere: their lines are asked for so many edges before they are used. Chosen, not tuned. */
-#define TINYI_EDGE_AHEAD 16
-
 TINYI_FORCE_INLINE const float *TINY_FN(tinyi_edge_row)(const tinyi_edges *j, int64_t p) { return j->x + (ptrdiff_t)(j->col ? (int64_t)j->col[p] : p) * j->x_row; }
 
-TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_fetch)(const tinyi_edges *j, int64_t p, size_t f, size_t n)
+TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_lines)(const float *x, size_t n, int askew)
 {
     size_t i;
-    if (!j->col || p + TINYI_EDGE_AHEAD >= j->m) return;
-    for (i = 0; i < n; i += 16) TINYI_PREFETCH(j->x + (ptrdiff_t)j->col[p + TINYI_EDGE_AHEAD] * j->x_row + f + i);
+    for (i = 0; i < n; i += 16) TINYI_PREFETCH(x + i);
+    if (askew && n) TINYI_PREFETCH(x + n - 1);
 }
 
-/* R vectors of the row from feature f on */
-#define TINYI_SPMM_BLOCK(R)                                                                                 \
-    for (; f + R * V_LANES <= n; f += R * V_LANES) {                                                        \
-        v_f32 acc[R];                                                                                       \
-        TINYI_UNROLL for (r = 0; r < R; r++) acc[r] = v_zero();                                             \
-        if (w) for (p = p0; p < p1; p++) {                                                                  \
-            const float *x = TINY_FN(tinyi_edge_row)(j, p) + f;                                             \
-            const v_f32 wp = v_set(w[p]);                                                                   \
-            TINY_FN(tinyi_edge_fetch)(j, p, f, R * V_LANES);                                                \
-            TINYI_UNROLL for (r = 0; r < R; r++) acc[r] = v_fma(wp, v_load(x + r * V_LANES), acc[r]);       \
-        } else for (p = p0; p < p1; p++) {                                                                  \
-            const float *x = TINY_FN(tinyi_edge_row)(j, p) + f;                                             \
-            TINY_FN(tinyi_edge_fetch)(j, p, f, R * V_LANES);                                                \
-            TINYI_UNROLL for (r = 0; r < R; r++) acc[r] = v_add(acc[r], v_load(x + r * V_LANES));           \
-        }                                                                                                   \
-        TINYI_UNROLL for (r = 0; r < R; r++) v_store(y + f + r * V_LANES, acc[r]);                          \
+/* Rows lie anywhere: features f .. f + n of one are asked for j->ahead edges before they are used. */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_fetch)(const tinyi_edges *j, int64_t p, size_t f, size_t n)
+{
+    if (j->col && p + j->ahead < j->m) TINY_FN(tinyi_edge_lines)(j->x + (ptrdiff_t)j->col[p + j->ahead] * j->x_row + f, n, j->askew);
+}
+
+/* R vectors of a row from feature f on. One weight an edge serves them all, or (many) each vector has the one of its head. */
+#define TINYI_EDGE_HEAD(r) (many ? (f / V_LANES + (size_t)(r)) >> (many - 1) : head)
+#define TINYI_EDGE_BLOCK(R)                                                                                                                  \
+    for (; f + R * V_LANES <= end; f += R * V_LANES) {                                                                                       \
+        v_f32 acc[R];                                                                                                                        \
+        size_t of[R];                                                                                                                        \
+        TINYI_UNROLL for (r = 0; r < R; r++) of[r] = TINYI_EDGE_HEAD(r);                                                                     \
+        TINYI_UNROLL for (r = 0; r < R; r++) acc[r] = keep ? v_mul(v_load(y + f + r * V_LANES), v_set(keep[of[r]])) : v_zero();              \
+        if (!w) for (p = p0; p < p1; p++) {                                                                                                  \
+            const float *x = TINY_FN(tinyi_edge_row)(j, p) + f;                                                                              \
+            if (fetch) TINY_FN(tinyi_edge_fetch)(j, p, f, R * V_LANES);                                                                      \
+            TINYI_UNROLL for (r = 0; r < R; r++) acc[r] = v_add(acc[r], v_load(x + r * V_LANES));                                            \
+        } else for (p = p0, q = w; p < p1; p++, q += w_row) {                                                                                \
+            const float *x = TINY_FN(tinyi_edge_row)(j, p) + f;                                                                              \
+            if (fetch) TINY_FN(tinyi_edge_fetch)(j, p, f, R * V_LANES);                                                                      \
+            if (many) TINYI_UNROLL for (r = 0; r < R; r++) acc[r] = v_fma(v_set(q[of[r]]), v_load(x + r * V_LANES), acc[r]);                 \
+            else {                                                                                                                           \
+                const v_f32 one = v_set(q[head]);                                                                                            \
+                TINYI_UNROLL for (r = 0; r < R; r++) acc[r] = v_fma(one, v_load(x + r * V_LANES), acc[r]);                                   \
+            }                                                                                                                                \
+        }                                                                                                                                    \
+        TINYI_UNROLL for (r = 0; r < R; r++) v_store(y + f + r * V_LANES, v_mul(acc[r], v_set(times)));                                      \
     }
 
-static void TINY_FN(tinyi_spmm_f32)(float *y, const tinyi_edges *j, int64_t p0, int64_t p1)
+/* Features f .. end of one row: y = times (keep y + sum over its edges of w x). w: the weights of edge p0, w_row numbers an edge; NULL: ones.
+ * keep: a number a head; NULL: zeros. many, 0: all belong to head `head`; 1, 2: a head is one vector, or two. */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_sum)(float *y, const tinyi_edges *j, int64_t p0, int64_t p1, const float *w, size_t w_row, const float *keep, float times,
+                                                size_t head, size_t f, size_t end, int many, int fetch)
 {
-    const float *w = j->w;
-    const size_t n = j->f;
-    size_t f = 0;
+    const float *q;
     int64_t p;
     int r;
 #if !V_SCALAR
-    TINYI_SPMM_BLOCK(8)
+    TINYI_EDGE_BLOCK(8)
 #endif
-    TINYI_SPMM_BLOCK(4)
-    TINYI_SPMM_BLOCK(2)
-    TINYI_SPMM_BLOCK(1)
-    if (f < n) {
-        v_f32 acc = v_zero();
-        for (p = p0; p < p1; p++) {
-            v_f32 x = v_load_n(TINY_FN(tinyi_edge_row)(j, p) + f, n - f);
-            TINY_FN(tinyi_edge_fetch)(j, p, f, n - f);
-            acc = w ? v_fma(v_set(w[p]), x, acc) : v_add(acc, x);
+    TINYI_EDGE_BLOCK(4)
+    TINYI_EDGE_BLOCK(2)
+    TINYI_EDGE_BLOCK(1)
+    if (f < end) {                          /* of one head */
+        const size_t n = end - f;
+        v_f32 acc = keep ? v_mul(v_load_n(y + f, n), v_set(keep[head])) : v_zero();
+        for (p = p0, q = w; p < p1; p++) {
+            v_f32 x = v_load_n(TINY_FN(tinyi_edge_row)(j, p) + f, n);
+            if (fetch) TINY_FN(tinyi_edge_fetch)(j, p, f, n);
+            if (w) {
+                acc = v_fma(v_set(q[head]), x, acc);
+                q += w_row;
+            } else acc = v_add(acc, x);
         }
-        v_store_n(y + f, acc, n - f);
+        v_store_n(y + f, v_mul(acc, v_set(times)), n);
     }
 }
-#undef TINYI_SPMM_BLOCK
+#undef TINYI_EDGE_BLOCK
+#undef TINYI_EDGE_HEAD
+
+/* All features of a row whose edges have a weight for each head, w_row numbers apart. Heads of one or two vectors go together, so that an edge
+ * is looked at once for eight vectors. */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_heads)(float *y, const tinyi_edges *j, int64_t p0, int64_t p1, const float *w, size_t w_row, const float *keep, float times, int fetch)
+{
+    const size_t each = j->f / j->heads;
+    size_t h;
+    if (each == V_LANES) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, 0, 0, j->f, 1, fetch);
+    else if (each == 2 * V_LANES) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, 0, 0, j->f, 2, fetch);
+    else for (h = 0; h < j->heads; h++) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, h, h * each, (h + 1) * each, 0, fetch);
+}
+
+static void TINY_FN(tinyi_spmm_f32)(float *y, ptrdiff_t y_row, const tinyi_edges *j, const int64_t *offset, tiny_idx n)
+{
+    tiny_idx i;
+    for (i = 0; i < n; i++, y += y_row) {
+        const int64_t p0 = offset[i], p1 = offset[i + 1];
+        const float times = j->reduce == TINY_EDGE_MEAN && p1 > p0 ? 1.0f / (float)(p1 - p0) : 1.0f;
+        if (!j->w) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, NULL, 1, NULL, times, 0, 0, j->f, 0, 1);
+        else if (j->heads == 1) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, j->w + p0, 1, NULL, times, 0, 0, j->f, 0, 1);
+        else TINY_FN(tinyi_edge_heads)(y, j, p0, p1, j->w + (size_t)p0 * j->heads, j->heads, NULL, times, 1);
+    }
+}
 
 static void TINY_FN(tinyi_spmm_any_f32)(float *y, const tinyi_edges *j, int64_t p0, int64_t p1)
 {
@@ -82,15 +120,58 @@ static void TINY_FN(tinyi_spmm_any_f32)(float *y, const tinyi_edges *j, int64_t 
         }
 }
 
+/* the row of edge p + ahead, and where its values lie elsewhere, those too */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_fetch_both)(const tinyi_edges *j, int64_t p)
+{
+    if (!j->col || p + j->ahead >= j->m) return;
+    TINY_FN(tinyi_edge_lines)(j->x + (ptrdiff_t)j->col[p + j->ahead] * j->x_row, j->f, j->askew);
+    if (j->then) TINY_FN(tinyi_edge_lines)(j->then + (ptrdiff_t)j->col[p + j->ahead] * j->then_row, j->then_f, 1);
+}
+
+/* one vector of a score: sum + a t, or with add: sum + att leaky(a + t) */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_edge_term)(v_f32 sum, const tinyi_edges *j, const float *a, const float *b, size_t k, int add)
+{
+    v_f32 t = v_load(b + k), q = v_load(a + k);
+    if (!add) return v_fma(q, t, sum);
+    t = v_add(q, t);
+    return v_fma(v_load(j->att + k), v_select(v_le(t, v_zero()), v_mul(v_set(j->slope), t), t), sum);
+}
+
+/* scores of heads of whole vectors, without e */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_scores)(float *s, const tinyi_edges *j, const float *a, int64_t p0, int64_t p1, int add)
+{
+    const size_t each = j->f / j->heads;
+    int64_t p;
+    for (p = p0; p < p1; p++) {
+        const float *b = TINY_FN(tinyi_edge_row)(j, p);
+        size_t h, k = 0, end;
+        TINY_FN(tinyi_edge_fetch_both)(j, p);
+        for (h = 0, end = each; h < j->heads; h++, end += each) {
+            v_f32 s0 = v_zero(), s1 = v_zero();
+            for (; k + 2 * V_LANES <= end; k += 2 * V_LANES) {
+                s0 = TINY_FN(tinyi_edge_term)(s0, j, a, b, k, add);
+                s1 = TINY_FN(tinyi_edge_term)(s1, j, a, b, k + V_LANES, add);
+            }
+            for (; k < end; k += V_LANES) s0 = TINY_FN(tinyi_edge_term)(s0, j, a, b, k, add);
+            *s++ = v_sum(v_add(s0, s1)) * (add ? 1.0f : j->scale);
+        }
+    }
+}
+
 static void TINY_FN(tinyi_sddmm_f32)(float *s, const tinyi_edges *j, const float *a, int64_t p0, int64_t p1)
 {
     const size_t each = j->f / j->heads;
     const v_f32 slope = v_set(j->slope);
     size_t h, k;
     int64_t p;
+    if (!j->e && each % V_LANES == 0 && !(j->add && !j->att)) {
+        if (j->add) TINY_FN(tinyi_edge_scores)(s, j, a, p0, p1, 1);
+        else TINY_FN(tinyi_edge_scores)(s, j, a, p0, p1, 0);
+        return;
+    }
     for (p = p0; p < p1; p++, s += j->heads) {
         const float *b = TINY_FN(tinyi_edge_row)(j, p), *e = j->e ? j->e + (size_t)p * j->f : NULL;
-        TINY_FN(tinyi_edge_fetch)(j, p, 0, j->f);
+        TINY_FN(tinyi_edge_fetch_both)(j, p);
         if (j->add && !j->att) {
             for (k = 0; k < j->f; k += V_LANES) {
                 const size_t n = TINYI_MIN(j->f - k, (size_t)V_LANES);
@@ -164,37 +245,55 @@ static void TINY_FN(tinyi_segment_softmax_f32)(float *p, const float *s, size_t 
     }
 }
 
-static void TINY_FN(tinyi_edge_mix_f32)(float *y, float *max, float *sum, float *s, const tinyi_edges *j, int64_t p0, int64_t p1)
+/* One chunk of edges of a row: weights from scores, with the largest score and the sum that the chunks before left in state, then values.
+ * Vectors are stored whole, into room that the buffers have behind their ends: masked stores are slow on some processors. */
+static void TINY_FN(tinyi_edge_mix_f32)(float *y, float *state, float *s, const tinyi_edges *j, int64_t p0, int64_t p1, int first, int last)
 {
-    const size_t each = j->f / j->heads, n = (size_t)(p1 - p0);
-    size_t h, i, k;
-    for (h = 0; h < j->heads; h++) {
-        float top = max[h], part = 0.0f, scale;
-        float *ps = s + h;
-        for (i = 0; i < n; i++)
-            if (ps[i * j->heads] > top) top = ps[i * j->heads];
-        for (i = 0; i < n; i += V_LANES) {  /* gathered, so that heads do not matter to exp */
-            const size_t m = TINYI_MIN(n - i, (size_t)V_LANES);
-            float lane[V_LANES];
-            for (k = 0; k < m; k++) lane[k] = ps[(i + k) * j->heads];
-            v_store_n(lane, v_exp(v_sub(v_load_n(lane, m), v_set(top))), m);
-            for (k = 0; k < m; k++) {
-                ps[(i + k) * j->heads] = lane[k];
-                part += lane[k];
-            }
+    const size_t heads = j->heads, n = (size_t)(p1 - p0) * heads, room = (heads + V_LANES - 1) / V_LANES * V_LANES;
+    float *max = state, *sum = max + room, *keep = sum + room, *weight = keep + room, *w;
+    size_t h, i;
+    if (heads == 1) {                       /* the edges are the lanes; behind the last one -inf, whose weight is 0 */
+        v_f32 most = v_set(first ? -INFINITY : max[0]), part = v_zero(), shift;
+        float top, times = 1.0f;
+        v_store(s + n, v_set(-INFINITY));
+        for (i = 0; i < n; i += V_LANES) most = v_max(v_load(s + i), most);     /* a NaN is not the largest */
+        top = v_hmax(most);
+        shift = v_set(top == -INFINITY ? 0.0f : top);
+        for (i = 0; i < n; i += V_LANES) {
+            v_f32 e = v_exp(v_sub(v_load(s + i), shift));
+            v_store(s + i, e);
+            part = v_add(part, e);
         }
-        scale = max[h] == top ? 1.0f : max[h] == -INFINITY ? 0.0f : tinyi_exp_ref(max[h] - top);
-        sum[h] = sum[h] * scale + part;
-        max[h] = top;
-        for (k = 0; k < each; k += V_LANES) {
-            const size_t m = TINYI_MIN(each - k, (size_t)V_LANES), f = h * each + k;
-            v_f32 acc = v_mul(v_load_n(y + f, m), v_set(scale));
-            for (i = 0; i < n; i++) acc = v_fma(v_set(ps[i * j->heads]), v_load_n(TINY_FN(tinyi_edge_row)(j, p0 + (int64_t)i) + f, m), acc);
-            v_store_n(y + f, acc, m);
-        }
+        keep[0] = first || max[0] == -INFINITY ? 0.0f : max[0] == top ? 1.0f : tinyi_exp_ref(max[0] - top);
+        sum[0] = (first ? 0.0f : sum[0] * keep[0]) + v_sum(part);
+        max[0] = top;
+        if (last) times = 1.0f / sum[0];
+        TINY_FN(tinyi_edge_sum)(y, j, p0, p1, s, 1, first ? NULL : keep, times, 0, 0, j->f, 0, 0);
+        return;
     }
+    v_store(s + n, v_zero());
+    for (h = 0; h < heads; h += V_LANES) {  /* the heads are; lanes that are none of this group's are of no matter */
+        v_f32 old = first ? v_set(-INFINITY) : v_load(max + h), most = old, part = v_zero(), shift, factor;
+        for (i = h; i < n; i += heads) most = v_max(v_load(s + i), most);
+        shift = v_select(v_eq(most, v_set(-INFINITY)), v_zero(), most);
+        factor = v_exp(v_sub(old, shift));
+        for (i = h, w = weight + h; i < n; i += heads, w += room) {
+            v_f32 e = v_exp(v_sub(v_load(s + i), shift));
+            v_store(w, e);
+            part = v_add(part, e);
+        }
+        if (!first) part = v_fma(v_load(sum + h), factor, part);
+        v_store(max + h, most);
+        v_store(sum + h, part);
+        if (last) {
+            const v_f32 times = v_div(v_set(1.0f), part);
+            factor = v_mul(factor, times);
+            for (i = h, w = weight + h; i < n; i += heads, w += room) v_store(w, v_mul(v_load(w), times));
+        }
+        v_store(keep + h, factor);
+    }
+    TINY_FN(tinyi_edge_heads)(y, j, p0, p1, weight, room, first ? NULL : keep, 1.0f, 0);
 }
-#undef TINYI_EDGE_AHEAD
 
 static void TINY_FN(tinyi_use_edges)(tinyi_kernels *k)
 {
