@@ -416,6 +416,54 @@ static void test_odd_weights(tiny_target target)
     T_PROOF("graphs 0", "bad input: NaN weights, self-loops only, isolated nodes");
 }
 
+/* Heads of less than a vector, of one, two and many, and more heads than a vector has lanes; rows of a chunk of scores, and of one edge more or
+ * less; a first chunk whose scores are all -inf. All near the reference, walls around y. */
+static void test_widths(tiny_target target)
+{
+    static const int head[] = { 1, 2, 8, 17 }, width[] = { 1, 4, 8, 16, 20, 32, 67 };
+    static const int64_t off[] = { 0, 0, 1, 64, 128, 193, 393, 400 };
+    enum { N = 7, M = 400, X = 50 };
+    tiny_ctx *ctx = t_ctx(target, 2);
+    int32_t *from = (int32_t *)t_keep(M * 4);
+    int h, c, i, kind;
+    for (i = 0; i < M; i++) from[i] = i >= 193 && i < 257 ? X - 1 : (int32_t)t_rand_below(X - 1);
+    for (h = 0; h < (int)T_COUNT(head); h++)
+        for (c = 0; c < (int)T_COUNT(width); c++) {
+            const int f = head[h] * width[c];
+            float *x = t_rand((size_t)(X * f), -1, 1), *a = t_rand((size_t)(N * f), 0.1f, 1), *w = t_rand((size_t)(M * head[h]), -1, 1);
+            float *b = t_rand((size_t)(X * f), -1, 1), *got = t_guarded((size_t)(N * f)), *want = t_guarded((size_t)(N * f));
+            tiny_tensor offset = tiny_tensor_1d((int64_t *)(uintptr_t)off, TINY_I64, N + 1), col = tiny_tensor_1d(from, TINY_I32, M), tx = tiny_tensor_2d(x, TINY_F32, X, f);
+            tiny_tensor ta = tiny_tensor_2d(a, TINY_F32, N, f), tb = tiny_tensor_2d(b, TINY_F32, X, f), tw = tiny_tensor_2d(w, TINY_F32, M, head[h]), y;
+            for (i = 0; i < head[h]; i++) b[(X - 1) * f + i * width[c]] = -INFINITY;
+            for (kind = 0; kind < 3; kind++) {
+                tiny_spmm_params sum = { TINY_EDGE_SUM, 0 };
+                tiny_sddmm_params p;
+                tiny_op op;
+                memset(&op, 0, sizeof op);
+                memset(&p, 0, sizeof p);
+                p.heads = head[h];
+                p.scale = 1.0f / (float)width[c];
+                if (kind == 1) sum.reduce = TINY_EDGE_MEAN;
+                op.kind = kind < 2 ? TINY_OP_SPMM : TINY_OP_EDGE_ATTENTION;
+                op.in[0] = &offset;
+                op.in[1] = kind < 2 ? &tx : &col;
+                op.in[2] = kind < 2 ? &col : &ta;
+                op.in[3] = kind < 2 ? &tw : &tb;
+                op.in[4] = kind < 2 ? NULL : &tx;
+                op.params = kind < 2 ? (const void *)&sum : (const void *)&p;
+                op.out[0] = &y;
+                y = tiny_tensor_2d(want, TINY_F32, N, f);
+                T_OK(tiny_run_reference(ctx, &op));
+                y = tiny_tensor_2d(got, TINY_F32, N, f);
+                T_OK(tiny_run(ctx, &op));
+                T_RAN_ON(ctx, kernels_of(target));
+                for (i = 0; i < N * f; i++) T_CLOSE(got[i], want[i], kind == 2 ? 1e-5 : kind ? 2e-6 : 1e-4);
+                T_WALLS(got, (size_t)(N * f));
+            }
+        }
+    t_close(ctx);
+}
+
 /* Rows that overlap: from every second one on, all edges again. Each is refused, but the pieces of their hubs were counted before and
  * were more than the workspace has places for. A wall behind each block of memory shows who wrote over its end. */
 enum { WALL = 1 << 16 };
@@ -528,6 +576,7 @@ int main(void)
     T_RUN_TARGETS(test_fused);
     T_RUN_TARGETS(test_triple_loop);
     T_RUN_TARGETS(test_odd_weights);
+    T_RUN_TARGETS(test_widths);
     T_RUN(test_hubs_that_overlap);
     T_RUN_TARGETS(test_bad);
     return t_done();
