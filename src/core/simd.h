@@ -10,6 +10,7 @@
  *   v_min v_max               a < b ? a : b and a > b ? a : b: the second operand where one is NaN or both are zeros
  *   v_round                   to nearest, ties to even; any size, and the sign of zero is kept, as in v_floor and v_trunc
  *   v_sum v_hmax v_hmin       over the lanes, in any order; the last two want no NaN
+ *   v_sum4(y,a,b,c,d)        y[0] to y[3]: the sums over the lanes of a, b, c, d
  *   v_lt v_le v_eq            false where one is NaN; v_ne: true there
  *   v_select(m,a,b)           m ? a : b; v_first(n): the first n lanes
  *   v_to_i32                  rounds to nearest even; any value without meaning outside of -2^31 <= x < 2^31

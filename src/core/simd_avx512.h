@@ -63,6 +63,14 @@ TINYI_FORCE_INLINE float v_sum(v_f32 a)
     s = _mm_add_ps(s, _mm_movehl_ps(s, s));
     return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
 }
+TINYI_FORCE_INLINE void v_sum4(float *y, v_f32 a, v_f32 b, v_f32 c, v_f32 d)
+{
+    const __m512 s = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)), t = _mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
+    const __m512d u = _mm512_castps_pd(s), v = _mm512_castps_pd(t);
+    const __m512 w = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(u, v)), _mm512_castpd_ps(_mm512_unpackhi_pd(u, v)));
+    const __m256 h = _mm256_add_ps(_mm512_castps512_ps256(w), TINY_FN(tinyi_upper)(w));
+    _mm_storeu_ps(y, _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1)));
+}
 TINYI_FORCE_INLINE float v_hmax(v_f32 a)
 {
     const __m256 h = _mm256_max_ps(_mm512_castps512_ps256(a), TINY_FN(tinyi_upper)(a));

@@ -37,6 +37,7 @@
 #define v_floor TINY_FN(tinyi_v_floor)
 #define v_trunc TINY_FN(tinyi_v_trunc)
 #define v_sum TINY_FN(tinyi_v_sum)
+#define v_sum4 TINY_FN(tinyi_v_sum4)
 #define v_hmax TINY_FN(tinyi_v_hmax)
 #define v_hmin TINY_FN(tinyi_v_hmin)
 #define v_lt TINY_FN(tinyi_v_lt)

@@ -89,6 +89,7 @@ TINYI_FORCE_INLINE v_f32 v_round(v_f32 a) { return vrndnq_f32(a); }
 TINYI_FORCE_INLINE v_f32 v_floor(v_f32 a) { return vrndmq_f32(a); }
 TINYI_FORCE_INLINE v_f32 v_trunc(v_f32 a) { return vrndq_f32(a); }
 TINYI_FORCE_INLINE float v_sum(v_f32 a) { return vaddvq_f32(a); }
+TINYI_FORCE_INLINE void v_sum4(float *y, v_f32 a, v_f32 b, v_f32 c, v_f32 d) { vst1q_f32(y, vpaddq_f32(vpaddq_f32(a, b), vpaddq_f32(c, d))); }
 TINYI_FORCE_INLINE float v_hmax(v_f32 a) { return vmaxvq_f32(a); }
 TINYI_FORCE_INLINE float v_hmin(v_f32 a) { return vminvq_f32(a); }
 

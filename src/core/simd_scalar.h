@@ -69,6 +69,7 @@ TINYI_FORCE_INLINE v_f32 v_floor(v_f32 a)
     return t > a ? t - 1.0f : t;
 }
 TINYI_FORCE_INLINE float v_sum(v_f32 a) { return a; }
+TINYI_FORCE_INLINE void v_sum4(float *y, v_f32 a, v_f32 b, v_f32 c, v_f32 d) { y[0] = a; y[1] = b; y[2] = c; y[3] = d; }
 TINYI_FORCE_INLINE float v_hmax(v_f32 a) { return a; }
 TINYI_FORCE_INLINE float v_hmin(v_f32 a) { return a; }
 

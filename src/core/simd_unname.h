@@ -35,6 +35,7 @@
 #undef v_floor
 #undef v_trunc
 #undef v_sum
+#undef v_sum4
 #undef v_hmax
 #undef v_hmin
 #undef v_lt

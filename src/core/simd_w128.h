@@ -185,6 +185,11 @@ TINYI_FORCE_INLINE float v_sum(v_f32 a)
     const v_f32 s = v_add(a, TINYI_W(movehl_ps)(a, a));
     return TINYI_W(cvtss_f32)(v_add(s, TINYI_W(shuffle_ps)(s, s, 1)));
 }
+TINYI_FORCE_INLINE void v_sum4(float *y, v_f32 a, v_f32 b, v_f32 c, v_f32 d)
+{
+    const v_f32 s = v_add(TINYI_W(unpacklo_ps)(a, b), TINYI_W(unpackhi_ps)(a, b)), t = v_add(TINYI_W(unpacklo_ps)(c, d), TINYI_W(unpackhi_ps)(c, d));
+    v_store(y, v_add(TINYI_W(movelh_ps)(s, t), TINYI_W(movehl_ps)(t, s)));
+}
 TINYI_FORCE_INLINE float v_hmax(v_f32 a)
 {
     const v_f32 s = v_max(a, TINYI_W(movehl_ps)(a, a));

@@ -124,7 +124,7 @@ TINYI_FN float *tinyi_att_tile_open(tinyi_att_tile *t, float *memory, tiny_idx d
 {
     t->n = n_row;
     t->few = n_row <= TINYI_ATT_FEW;
-    t->ld = t->few ? TINYI_ATT_FEW_LD : TINYI_ATT_ROWS;
+    t->ld = n_row > TINYI_ATT_FEW ? TINYI_ATT_ROWS : n_row > 4 ? 8 : n_row > 2 ? 4 : n_row;    /* few: several keys make a vector */
     t->d = d;
     t->d_v = d_v;
     t->s = memory;                          /* aligned first */
@@ -139,7 +139,7 @@ TINYI_FN float *tinyi_att_tile_open(tinyi_att_tile *t, float *memory, tiny_idx d
 TINYI_FN void tinyi_att_tile_begin(tinyi_att_tile *t)
 {
     int j;
-    for (j = 0; j < t->ld; j++) {
+    for (j = 0; j < TINYI_MAX(t->ld, TINYI_ATT_FEW_LD); j++) {
         t->m[j] = -INFINITY;
         t->l[j] = 0.0f;
     }
@@ -160,13 +160,17 @@ TINYI_FN void tinyi_att_tile_query(tinyi_att_tile *t, int j, const float *q, tin
     else for (i = 0; i < t->d; i++) t->q[i * TINYI_ATT_ROWS + j] = q[i * step] * scale;
 }
 
-TINYI_FN void tinyi_att_tile_scores(tiny_team *team, tinyi_att_tile *t, const void *k, tiny_dtype dtype, tiny_idx ldk, int at, int n, int j0, int j1)
+TINYI_FN void tinyi_att_tile_dots(tiny_team *team, tinyi_att_tile *t, const tinyi_att_span *k, int n_k, int type, tiny_idx row)
 {
-    float *s = t->s + at * t->ld;
+    TINYI_K(team, attention_dot)(t->s, t->ld, k, n_k, type, row, t->q, t->n, t->d);
+}
+
+TINYI_FN void tinyi_att_tile_scores(tiny_team *team, tinyi_att_tile *t, const float *k, tiny_idx ldk, int n, int j0, int j1)
+{
     if (t->few) {
         const tinyi_fn_gemv_dot dot = TINYI_K(team, gemv_dot);
-        for (; j0 < j1; j0 += 4) dot(s + j0, t->ld, 1, k, (int)dtype, ldk, (size_t)n, t->q + j0 * t->d, t->d, TINYI_MIN(j1 - j0, 4), (size_t)t->d);
-    } else TINYI_K(team, attention_scores_f32)(s, t->ld, (const float *)k, ldk, n, t->q, TINYI_ATT_ROWS, j0, j1, t->d);
+        for (; j0 < j1; j0 += 4) dot(t->s + j0, t->ld, 1, k, (int)TINY_F32, ldk, (size_t)n, t->q + j0 * t->d, t->d, TINYI_MIN(j1 - j0, 4), (size_t)t->d);
+    } else TINYI_K(team, attention_scores_f32)(t->s, t->ld, k, ldk, n, t->q, TINYI_ATT_ROWS, j0, j1, t->d);
 }
 
 TINYI_FN void tinyi_att_tile_cap(tiny_team *team, tinyi_att_tile *t, int n, float cap, int j0, int j1)
@@ -176,28 +180,24 @@ TINYI_FN void tinyi_att_tile_cap(tiny_team *team, tinyi_att_tile *t, int n, floa
 
 /* 0 times what was never written may be NaN: where a tile has hidden keys and such values, its sums leave them out one by one. */
 TINY_REF_BEGIN
-static void tinyi_att_mix_seen(tinyi_att_tile *t, const float *const *v, tiny_idx ldv, const int *end, int n_piece, const uint64_t *hidden, int j0, int j1)
+static void tinyi_att_mix_seen(tinyi_att_tile *t, const float *v, tiny_idx ldv, int n, const uint64_t *hidden, int j0, int j1)
 {
     tiny_idx i;
-    int c, j, piece, from;
+    int c, j;
     for (j = j0; j < j1; j++)
         for (i = 0; i < t->d_v; i++) {
             float a = t->f[j] * t->acc[j * t->d_v + i];
-            for (piece = c = 0; piece < n_piece; piece++)
-                for (from = c; c < end[piece]; c++)
-                    if (!(hidden[j] >> c & 1)) a += t->s[c * t->ld + j] * v[piece][(c - from) * ldv + i];
+            for (c = 0; c < n; c++)
+                if (!(hidden[j] >> c & 1)) a += t->s[c * t->ld + j] * v[c * ldv + i];
             t->acc[j * t->d_v + i] = a;
         }
 }
 TINY_REF_END
 
 /* some value is not finite */
-static int tinyi_att_odd(tiny_team *team, const tinyi_att_tile *t, const float *const *v, tiny_idx ldv, const int *end, int n_piece)
+static int tinyi_att_odd(tiny_team *team, const tinyi_att_tile *t, const float *v, tiny_idx ldv, int n)
 {
-    const tinyi_fn_attention_finite_f32 finite = TINYI_K(team, attention_finite_f32);
-    int piece, at, odd = 0;
-    for (piece = at = 0; piece < n_piece && !odd; at = end[piece++]) odd = !finite(v[piece], ldv, end[piece] - at, t->d_v);
-    return odd;
+    return !TINYI_K(team, attention_finite_f32)(v, ldv, n, t->d_v);
 }
 
 /* hidden has a bit for each of TINYI_ATT_KEYS keys: its score or weight is x */
@@ -210,26 +210,27 @@ static const uint64_t *tinyi_att_marks(const tinyi_att_tile *t, int n, float x, 
 }
 
 /* acc = f acc + the weights times the values; hidden: NULL, or keys that are left out one by one */
-static void tinyi_att_mix(tiny_team *team, tinyi_att_tile *t, const float *const *v, tiny_idx ldv, const int *end, int n_piece, const uint64_t *hidden, int j0, int j1)
+static void tinyi_att_mix(tiny_team *team, tinyi_att_tile *t, const float *v, tiny_idx ldv, int n, const uint64_t *hidden, int j0, int j1)
 {
-    const tinyi_fn_attention_mix_f32 mix = TINYI_K(team, attention_mix_f32);
-    int piece, at, j;
-    if (hidden) {
-        tinyi_att_mix_seen(t, v, ldv, end, n_piece, hidden, j0, j1);
-        return;
-    }
-    for (piece = at = 0; piece < n_piece; at = end[piece++]) {
-        mix(t->acc + j0 * t->d_v, t->d_v, t->s + at * t->ld + j0, t->ld, t->f + j0, v[piece], ldv, end[piece] - at, j1 - j0);
-        for (j = j0; j < j1 && piece + 1 < n_piece; j++) t->f[j] = 1.0f;
-    }
+    if (hidden) tinyi_att_mix_seen(t, v, ldv, n, hidden, j0, j1);
+    else TINYI_K(team, attention_mix_f32)(t->acc + j0 * t->d_v, t->d_v, t->s + j0, t->ld, t->f + j0, v, ldv, n, j1 - j0);
 }
 
-TINYI_FN void tinyi_att_tile_absorb(tiny_team *team, tinyi_att_tile *t, const float *const *v, tiny_idx ldv, const int *end, int n_piece, int hides, int j0, int j1)
+TINYI_FN void tinyi_att_tile_absorb(tiny_team *team, tinyi_att_tile *t, const float *v, tiny_idx ldv, int n, int hides, int j0, int j1)
 {
     uint64_t room[TINYI_ATT_ROWS];
-    const uint64_t *hidden = hides && tinyi_att_odd(team, t, v, ldv, end, n_piece) ? tinyi_att_marks(t, end[n_piece - 1], -INFINITY, room, j0, j1) : NULL;
-    TINYI_K(team, attention_weights_f32)(t->s, t->ld, end[n_piece - 1], t->m, t->l, t->f, j0, j1);
-    tinyi_att_mix(team, t, v, ldv, end, n_piece, hidden, j0, j1);
+    const uint64_t *hidden = hides && tinyi_att_odd(team, t, v, ldv, n) ? tinyi_att_marks(t, n, -INFINITY, room, j0, j1) : NULL;
+    TINYI_K(team, attention_weights_f32)(t->s, t->ld, n, t->m, t->l, t->f, j0, j1);
+    tinyi_att_mix(team, t, v, ldv, n, hidden, j0, j1);
+}
+
+TINYI_FN void tinyi_att_tile_blend(tiny_team *team, tinyi_att_tile *t, const tinyi_att_span *v, int n_v, int type, tiny_idx row)
+{
+    tiny_idx n = 0;
+    int i;
+    for (i = 0; i < n_v; i++) n += v[i].n;
+    TINYI_K(team, attention_weights_f32)(t->s, t->ld, (int)n, t->m, t->l, t->f, 0, t->n);
+    TINYI_K(team, attention_blend)(t->acc, t->d_v, t->s, t->ld, t->f, v, n_v, type, row, t->n);
 }
 
 TINY_REF_BEGIN
@@ -321,7 +322,7 @@ static int tinyi_att_meet(tiny_team *team, tinyi_att_task *t, tiny_idx c0, int n
     const tinyi_att *a = t->a;
     tiny_idx ldk;
     const float *k = tinyi_att_rows(a->k + c0 * a->sk[0] + t->kv * a->sk[1], a->sk[0], a->sk[2], n_c, a->d, t->x.few, t->room_k, &ldk);
-    tinyi_att_tile_scores(team, &t->x, k, TINY_F32, ldk, 0, n_c, j0, t->n);
+    tinyi_att_tile_scores(team, &t->x, k, ldk, n_c, j0, t->n);
     if (a->softcap > 0.0f) tinyi_att_tile_cap(team, &t->x, n_c, a->softcap, j0, t->n);
     return tinyi_att_hide(a, &t->x, t->row0, t->kv, c0, n_c, j0, t->n);
 }
@@ -345,7 +346,7 @@ static void tinyi_att_plain(tiny_team *team, tinyi_att_task *t)
     for (c0 = 0; c0 < t->most; c0 += TINYI_ATT_KEYS) {
         const int n_c = (int)TINYI_MIN(t->most - c0, TINYI_ATT_KEYS), j0 = tinyi_att_from(t, c0), hides = tinyi_att_meet(team, t, c0, n_c, j0);
         const float *v = tinyi_att_values(t, c0, n_c, &ldv);
-        tinyi_att_tile_absorb(team, &t->x, &v, ldv, &n_c, 1, hides, j0, t->n);
+        tinyi_att_tile_absorb(team, &t->x, v, ldv, n_c, hides, j0, t->n);
     }
     for (j = 0; j < t->n; j++) {
         const float inv = t->x.l[j] != 0.0f ? 1.0f / t->x.l[j] : 0.0f;
@@ -410,15 +411,15 @@ static void tinyi_att_twisted(tiny_team *team, tinyi_att_task *t)
         int kinds = 1, odd;                 /* a weight of 0 may not meet what is not finite */
         at = tinyi_att_at(t, tile, kept);
         v = tinyi_att_values(t, at.c0, at.n, &ldv);
-        odd = tinyi_att_odd(team, &t->x, &v, ldv, &at.n, 1);
+        odd = tinyi_att_odd(team, &t->x, v, ldv, at.n);
         if (tile + n_slot < n_tile) (void)tinyi_att_meet(team, t, at.c0, at.n, at.j0);
         if (all) TINYI_K(team, attention_weigh_f32)(t->x.s, t->x.ld, at.n, low_sum, a->twist_t, at.j0, t->n);
         else {
             TINYI_K(team, attention_level_f32)(t->x.s, t->x.ld, at.n, t->x.m, t->x.l, low_sum, a->twist_t, at.j0, t->n);
             kinds = TINYI_K(team, attention_split_f32)(t->x.s, big.s, t->x.ld, at.n, a->twist_t, at.j0, t->n);
         }
-        if (kinds & 1) tinyi_att_mix(team, &t->x, &v, ldv, &at.n, 1, odd ? tinyi_att_marks(&t->x, at.n, 0.0f, hidden, at.j0, t->n) : NULL, at.j0, t->n);
-        if (kinds & 2) tinyi_att_mix(team, &big, &v, ldv, &at.n, 1, odd ? tinyi_att_marks(&big, at.n, 0.0f, hidden, at.j0, t->n) : NULL, at.j0, t->n);
+        if (kinds & 1) tinyi_att_mix(team, &t->x, v, ldv, at.n, odd ? tinyi_att_marks(&t->x, at.n, 0.0f, hidden, at.j0, t->n) : NULL, at.j0, t->n);
+        if (kinds & 2) tinyi_att_mix(team, &big, v, ldv, at.n, odd ? tinyi_att_marks(&big, at.n, 0.0f, hidden, at.j0, t->n) : NULL, at.j0, t->n);
     }
     for (j = 0; j < t->n; j++) {
         const float inv = t->x.l[j] != 0.0f ? 1.0f / t->x.l[j] : 0.0f, f = all ? 0.0f : tinyi_att_factor(a, t->x.l[j], low_sum[j]);
@@ -456,7 +457,7 @@ static void tinyi_attention_fast(tiny_team *team, const tiny_op *op)
         for (j = 0; j < t.n; j++)
             tinyi_att_tile_query(&t.x, j, a.q + (t.row0 + j) / a.group * a.sq[0] + (t.kv * a.group + (t.row0 + j) % a.group) * a.sq[1], a.sq[2], a.scale);
         if (a.twist_s != 0.0) {
-            if (!t.x.few) t.x.ld = most_rows;
+            t.x.ld = t.x.few ? TINYI_ATT_FEW_LD : most_rows;    /* its kernels want whole vectors of rows */
             tinyi_att_twisted(team, &t);
         } else tinyi_att_plain(team, &t);
     }

@@ -27,18 +27,30 @@ TINY_API tiny_status tiny_attention(tiny_ctx *ctx, const tiny_tensor *q, const t
  *   tinyi_att_tile_begin(&tile);                                       empty states
  *   tinyi_att_tile_query(&tile, j, q, step, scale);                    for each row
  *   for each TINYI_ATT_KEYS keys, of which the rows j0 <= j < j1 may see some:
- *       tinyi_att_tile_scores(team, &tile, k, dtype, ldk, at, n, j0, j1);       in one piece or several
+ *       tinyi_att_tile_scores(team, &tile, k, ldk, n, j0, j1);
  *       change scores in tile.s[c * tile.ld + j]: soft-cap, bias, and -inf where a key is hidden
- *       tinyi_att_tile_absorb(team, &tile, v, ldv, end, n_piece, hides, j0, j1);
+ *       tinyi_att_tile_absorb(team, &tile, v, ldv, n, hides, j0, j1);
  *   the states are in tile.m, tile.l, tile.acc; tinyi_att_merge joins those of several parts
  *
- * j0 is a multiple of TINYI_ATT_STEP, j1 too or the number of rows. Up to TINYI_ATT_FEW rows meet keys by dot products, as they lie and also in f16; more
- * rows by tiles of registers. Weights of hidden keys are exactly 0 and their values never matter, whatever they hold.      */
+ * j0 is a multiple of TINYI_ATT_STEP, j1 too or the number of rows. Up to TINYI_ATT_FEW rows meet keys by dot products; more rows by tiles of registers.
+ * Weights of hidden keys are exactly 0 and their values never matter, whatever they hold.
+ *
+ * Few rows take keys and values of pages where they lie, in spans and in the types below, each number once (math/attention_few.simd.h): tinyi_att_tile_dots
+ * is tinyi_att_tile_scores then, and tinyi_att_tile_blend is tinyi_att_tile_absorb where no key is hidden. Rows of them follow each other; keys
+ * that lie apart, as in a tensor of all heads, are better off with tinyi_att_tile_scores, which asks for the next rows wherever they begin. */
 #define TINYI_ATT_ROWS 96
 #define TINYI_ATT_KEYS 64
 #define TINYI_ATT_STEP 32
 #define TINYI_ATT_FEW 8
 #define TINYI_ATT_FEW_LD 16                 /* the longest vector */
+#define TINYI_ATT_BLOCKS 16                 /* of a row of TINYI_ATT_Q8, at most */
+
+enum { TINYI_ATT_F32, TINYI_ATT_F16, TINYI_ATT_Q8 };    /* numbers of a span; Q8: blocks of an f16, little-endian, and 32 signed bytes that it multiplies */
+
+typedef struct tinyi_att_span {             /* n rows that follow each other */
+    const void *at, *ahead;                 /* ahead: where n rows lie that are wanted next; NULL: nobody knows */
+    tiny_idx n;
+} tinyi_att_span;
 
 typedef struct tinyi_att_tile {
     float *q;                               /* few: (rows, d); else (d, TINYI_ATT_ROWS) */
@@ -54,11 +66,13 @@ TINYI_INLINE size_t tinyi_att_tile_floats(size_t d, size_t d_v) { return TINYI_A
 TINYI_FN float *tinyi_att_tile_open(tinyi_att_tile *t, float *memory, tiny_idx d, tiny_idx d_v, int n_row);
 TINYI_FN void tinyi_att_tile_begin(tinyi_att_tile *t);
 TINYI_FN void tinyi_att_tile_query(tinyi_att_tile *t, int j, const float *q, tiny_idx step, float scale);
-/* keys at .. at + n of the tile; f16 where the rows are few */
-TINYI_FN void tinyi_att_tile_scores(tiny_team *team, tinyi_att_tile *t, const void *k, tiny_dtype dtype, tiny_idx ldk, int at, int n, int j0, int j1);
+TINYI_FN void tinyi_att_tile_scores(tiny_team *team, tinyi_att_tile *t, const float *k, tiny_idx ldk, int n, int j0, int j1);
 TINYI_FN void tinyi_att_tile_cap(tiny_team *team, tinyi_att_tile *t, int n, float cap, int j0, int j1);
-/* piece i of the values is v[i], its keys end in front of end[i]; hides: some score may be -inf */
-TINYI_FN void tinyi_att_tile_absorb(tiny_team *team, tinyi_att_tile *t, const float *const *v, tiny_idx ldv, const int *end, int n_piece, int hides, int j0, int j1);
+/* hides: some score may be -inf */
+TINYI_FN void tinyi_att_tile_absorb(tiny_team *team, tinyi_att_tile *t, const float *v, tiny_idx ldv, int n, int hides, int j0, int j1);
+/* spans of TINYI_ATT_KEYS rows at most in all, row: bytes from one to the next */
+TINYI_FN void tinyi_att_tile_dots(tiny_team *team, tinyi_att_tile *t, const tinyi_att_span *k, int n_k, int type, tiny_idx row);
+TINYI_FN void tinyi_att_tile_blend(tiny_team *team, tinyi_att_tile *t, const tinyi_att_span *v, int n_v, int type, tiny_idx row);
 /* The merge rule: state (m, l, acc) takes in another one. The order of merges is the caller's, and decides the last bits. */
 TINYI_FN void tinyi_att_merge(float *m, float *l, float *acc, float m2, float l2, const float *acc2, tiny_idx d_v);
 
@@ -72,6 +86,8 @@ TINYI_FN void tinyi_att_merge(float *m, float *l, float *acc, float m2, float l2
     K(attention_weigh_f32, void, (float *s, tiny_idx ld, int n, const float *f, float t, int j0, int j1))                         \
     K(attention_split_f32, int, (float *s, float *big, tiny_idx ld, int n, float t, int j0, int j1))                              \
     K(attention_mix_f32, void, (float *acc, tiny_idx d_v, const float *p, tiny_idx ld, const float *f, const float *v, tiny_idx ldv, int n, int n_row)) \
+    K(attention_dot, void, (float *s, tiny_idx ld, const tinyi_att_span *x, int n_x, int type, tiny_idx row, const float *q, int n_row, tiny_idx d)) \
+    K(attention_blend, void, (float *acc, tiny_idx d_v, const float *p, tiny_idx ld, const float *f, const tinyi_att_span *x, int n_x, int type, tiny_idx row, int n_row)) \
     K(attention_finite_f32, int, (const float *v, tiny_idx ldv, int n, tiny_idx d_v))
 
 TINYI_C_END

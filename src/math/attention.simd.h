@@ -19,6 +19,10 @@ static void TINY_FN(tinyi_attention_cap_f32)(float *s, tiny_idx ld, int n, int j
 {
     const v_f32 c = v_set(cap), inv = v_set(1.0f / cap);
     int i, j;
+    if (ld < V_LANES) {                     /* as one row */
+        j1 = n * (int)ld;
+        n = 1;
+    }
     for (i = 0; i < n; i++, s += ld)
         for (j = j0; j < j1; j += V_LANES) v_store(s + j, v_mul(c, v_tanh(v_mul(v_load(s + j), inv))));
 }
@@ -32,12 +36,49 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_attention_exp)(v_f32 x)
     return v_select(low, v_zero(), v_float(vi_add(v_bits(p), vi_shl(v_bits(t), 23))));
 }
 
+/* The same where several keys of few rows make a vector: a lane is a row still, ld lanes further it is so again; ld is a power of two. */
+static void TINY_FN(tinyi_attention_weights_few)(float *s, int ld, int n, float *m, float *l, float *f)
+{
+    const int n_s = n * ld;
+    float t[V_LANES];
+    v_f32 top = v_set(-INFINITY), sum = v_zero(), to;
+    int i, j;
+    for (i = n_s; i % V_LANES; i++) s[i] = -INFINITY;
+    for (i = 0; i < n_s; i += V_LANES) top = v_max(v_load(s + i), top);
+    v_store(t, top);
+    for (j = 0; j < ld; j++) {
+        float x = m[j];
+        for (i = j; i < V_LANES; i += ld) x = t[i] > x ? t[i] : x;
+        f[j] = m[j];
+        m[j] = x;
+        for (i = j; i < V_LANES; i += ld) t[i] = x == -INFINITY ? 0.0f : x;
+    }
+    to = v_load(t);
+    for (i = 0; i < n_s; i += V_LANES) {
+        const v_f32 p = TINY_FN(tinyi_attention_exp)(v_sub(v_load(s + i), to));
+        v_store(s + i, p);
+        sum = v_add(sum, p);
+    }
+    for (j = 0; j < V_LANES; j++) t[j] = f[j & (ld - 1)];
+    v_store(t, TINY_FN(tinyi_attention_exp)(v_sub(v_load(t), to)));
+    for (j = 0; j < ld; j++) {
+        f[j] = t[j];
+        l[j] *= t[j];
+    }
+    v_store(t, sum);
+    for (j = 0; j < V_LANES; j++) l[j & (ld - 1)] += t[j];
+}
+
 /* Scores become weights under the running maximum m; l is their sum so far, f the factor for what was summed before. A row
  * all of whose keys are hidden keeps m = -inf; NaN in a score comes through to the sum. */
 static void TINY_FN(tinyi_attention_weights_f32)(float *s, tiny_idx ld, int n, float *m, float *l, float *f, int j0, int j1)
 {
     const v_f32 none = v_set(-INFINITY);
     int c, j;
+    if (ld < V_LANES) {
+        TINY_FN(tinyi_attention_weights_few)(s, (int)ld, n, m, l, f);
+        return;
+    }
     for (j = j0; j < j1; j += V_LANES) {
         const v_f32 before = v_load(m + j);
         v_f32 top = before, top1 = before, sum = v_zero(), sum1 = v_zero(), to, old;
@@ -265,19 +306,6 @@ static int TINY_FN(tinyi_attention_finite_f32)(const float *v, tiny_idx ldv, int
         }
     }
     return v_sum(odd) == 0.0f;
-}
-
-static void TINY_FN(tinyi_use_attention)(tinyi_kernels *k)
-{
-    TINYI_USE(k, attention_scores_f32);
-    TINYI_USE(k, attention_cap_f32);
-    TINYI_USE(k, attention_weights_f32);
-    TINYI_USE(k, attention_peak_f32);
-    TINYI_USE(k, attention_level_f32);
-    TINYI_USE(k, attention_weigh_f32);
-    TINYI_USE(k, attention_split_f32);
-    TINYI_USE(k, attention_mix_f32);
-    TINYI_USE(k, attention_finite_f32);
 }
 #undef TINYI_GEMM_PIN
 #undef TINYI_G2

@@ -15,6 +15,7 @@
 #include "math/sort.simd.h"
 #include "math/gemm_f32.simd.h"
 #include "math/attention.simd.h"
+#include "math/attention_few.simd.h"
 #include "math/gemv.simd.h"
 #include "math/optim.simd.h"
 #ifndef TINY_ONLY_MODELS

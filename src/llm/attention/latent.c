@@ -371,7 +371,7 @@ static void tinyi_latent_meet(tiny_team *team, const tinyi_latent *a, const floa
         int seen = 0;
         for (j = 0; j < n && !seen; j++) seen = a->rows[4 * (t0 + j) + 1] < c0 + c + keys && a->rows[4 * (t0 + j) + 2] > c0 + c;
         if (!seen) continue;
-        tinyi_att_tile_scores(team, &tile, rows, TINY_F32, wide, 0, keys, 0, n);
+        tinyi_att_tile_scores(team, &tile, rows, wide, keys, 0, n);
         for (j = hides = 0; j < n; j++) {
             const tiny_idx lo = a->rows[4 * (t0 + j) + 1], hi = a->rows[4 * (t0 + j) + 2];
             for (k = 0; k < keys; k++) {
@@ -381,7 +381,7 @@ static void tinyi_latent_meet(tiny_team *team, const tinyi_latent *a, const floa
                 hides = 1;
             }
         }
-        tinyi_att_tile_absorb(team, &tile, &v, wide, &keys, 1, hides, 0, n);
+        tinyi_att_tile_absorb(team, &tile, v, wide, keys, hides, 0, n);
     }
     for (j = 0; j < n; j++) {
         float *s = state + ((t0 + j) * a->n_head + h) * each;

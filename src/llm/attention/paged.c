@@ -4,8 +4,9 @@
  * Formula  s[j] = scale q . k[j]; s = softcap tanh(s / softcap); s -= slope (pos_q - pos_j); p = softmax(s and the sink);
  *          o = sum_j p[j] v[j] over the cells first <= j < last of the row
  * Fast     a task is a tile of rows of one sequence and one part: query heads of a group, and queries behind each other, read
- *          a page once. 64 keys at a time: few rows meet them one by one as they lie, many rows a transposed copy. Pages of
- *          blocks are unpacked into the thread's own memory, 64 rows at a time. Where there are fewer tasks than threads (one
+ *          a page once. 64 keys at a time: few rows take keys and values out of the pages as they lie, as f32, f16 or q8_0, each number once, and
+ *          ask for those of the next 64 (math/attention_few.simd.h); many rows, and other formats, meet floats that were unpacked into the
+ *          thread's own memory. Where there are fewer tasks than threads (one
  *          token, few heads) the keys are split too, and the states (m, l, acc) of the pieces are merged in order.
  *          With a plan (llm/attention/tree.h) a task is a block of the tree and one part; queries of all sequences that share it
  *          are rows of the same tile, masks hide what lies beside their paths.
@@ -18,6 +19,7 @@
 #include <string.h>
 
 #define TINYI_PAGED_PIECE 256               /* keys of a split at least */
+#define TINYI_PAGED_RUN 16                  /* cells of a piece at most: four pieces are four streams of memory */
 
 TINYI_FN tiny_idx tinyi_pool_parts(const tllm_format *type, tiny_idx n_kv, tiny_idx d)
 {
@@ -298,21 +300,46 @@ static void tinyi_paged_begin(const tinyi_paged *a, const tinyi_paged_memory *x,
     }
 }
 
-/* cnt rows of a page as floats: where they lie, or in room */
-static const float *tinyi_paged_floats(tiny_team *team, const tinyi_pool *p, const unsigned char *row, tiny_idx cnt, int in_place, float *room)
+/* the rows of some pieces as floats, one after the other */
+static const float *tinyi_paged_floats(tiny_team *team, const tinyi_pool *p, tiny_idx part, const tllm_tree_piece *piece, int n_piece, float *room)
 {
-    tiny_idx i, b;
-    if (p->type->id == TLLM_FORMAT_F32) {
-        if (in_place) return (const float *)(const void *)row;
-        memcpy(room, row, (size_t)(cnt * p->d_part) * sizeof *room);
-    } else if (p->type->id == TLLM_FORMAT_F16) TINYI_K(team, f16_to_f32)(room, (const uint16_t *)(const void *)row, (size_t)(cnt * p->d_part));
-    else if (p->type->id == TLLM_FORMAT_Q8_0) {
-        const tinyi_fn_dequantize_i8 unpack = TINYI_K(team, dequantize_i8);
-        const tiny_idx n = cnt * p->d_part / 32;
-        for (b = 0; b < n; b++, row += 34) unpack(room + 32 * b, (const int8_t *)row + 2, 32, tinyi_f16_to_f32((uint16_t)(row[0] | row[1] << 8)));
-    } else
-        for (i = 0; i < cnt; i++) p->type->unpack(row + (size_t)i * p->row_bytes, room + i * p->d_part, (size_t)p->d_part);
+    float *to = room;
+    tiny_idx i;
+    int k;
+    for (k = 0; k < n_piece; to += piece[k++].n * p->d_part) {
+        const unsigned char *row = tinyi_pool_row(p, piece[k].page, part, piece[k].in);
+        const tiny_idx n = piece[k].n * p->d_part;
+        if (p->type->id == TLLM_FORMAT_F32) memcpy(to, row, (size_t)n * sizeof *to);
+        else if (p->type->id == TLLM_FORMAT_F16) TINYI_K(team, f16_to_f32)(to, (const uint16_t *)(const void *)row, (size_t)n);
+        else if (p->type->id == TLLM_FORMAT_Q8_0) {
+            const tinyi_fn_dequantize_i8 unpack = TINYI_K(team, dequantize_i8);
+            for (i = 0; i < n; i += 32, row += 34) unpack(to + i, (const int8_t *)row + 2, 32, tinyi_f16_to_f32((uint16_t)(row[0] | row[1] << 8)));
+        } else
+            for (i = 0; i < piece[k].n; i++) p->type->unpack(row + (size_t)i * p->row_bytes, to + i * p->d_part, (size_t)p->d_part);
+    }
     return room;
+}
+
+/* As which type few rows take heads of d numbers from the pages as they lie; -1: as floats, by tinyi_paged_floats. So it is with formats that the kernels do not
+ * know, and with heads that share a block or are longer than the kernels' room for factors. Many rows want floats: each number is used so often that
+ * unpacking it once is cheaper. */
+static int tinyi_paged_type(const tinyi_pool *p, int n_row, tiny_idx d)
+{
+    if (n_row > TINYI_ATT_FEW) return -1;
+    if (p->type->id == TLLM_FORMAT_F32) return TINYI_ATT_F32;
+    if (p->type->id == TLLM_FORMAT_F16) return TINYI_ATT_F16;
+    return p->type->id == TLLM_FORMAT_Q8_0 && d % 32 == 0 && d <= 32 * TINYI_ATT_BLOCKS ? TINYI_ATT_Q8 : -1;
+}
+/* the rows of some pieces where they lie, from number d0 on, and where the rows of those lie that come next */
+static void tinyi_paged_spans(tinyi_att_span *s, const tinyi_pool *p, tiny_idx part, tiny_idx d0, const tllm_tree_piece *piece, int n_piece, const tllm_tree_piece *next, int n_next)
+{
+    const size_t in = (size_t)(d0 / p->type->values) * (size_t)p->type->bytes;
+    int i;
+    for (i = 0; i < n_piece; i++) {
+        s[i].at = tinyi_pool_row(p, piece[i].page, part, piece[i].in) + in;
+        s[i].ahead = i < n_next ? tinyi_pool_row(p, next[i].page, part, next[i].in) : NULL;
+        s[i].n = piece[i].n;
+    }
 }
 
 /* Slopes, and -inf where a key is hidden; whether one is. mask: a bit for each query of the tile and each key, in the order of the
@@ -347,27 +374,18 @@ static int tinyi_paged_hide(const tinyi_paged *a, const tinyi_paged_rows *r, con
     return hides;
 }
 
-/* The tile meets the keys of some pieces, n_c <= TINYI_ATT_KEYS in all. */
-static void tinyi_paged_meet(tiny_team *team, const tinyi_paged *a, const tinyi_paged_memory *x, const tinyi_paged_rows *r, const tllm_tree_piece *piece, int n_piece, const uint64_t *mask)
+/* The tile meets the keys of some pieces, n_c <= TINYI_ATT_KEYS in all; next: pieces that it meets afterwards, if it is known. */
+static void tinyi_paged_meet(tiny_team *team, const tinyi_paged *a, const tinyi_paged_memory *x, const tinyi_paged_rows *r, const tllm_tree_piece *piece, int n_piece,
+                             const tllm_tree_piece *next, int n_next, const uint64_t *mask)
 {
     const tinyi_pool *vp = a->v.type ? &a->v : &a->k;
-    const tiny_idx dk = a->k.d_part, dv = vp->d_part, step_v = a->v.type ? a->d_v : a->d;
-    const int few = r->n <= TINYI_ATT_FEW, half = few && a->k.type->id == TLLM_FORMAT_F16;
-    const void *k[TINYI_ATT_KEYS];
-    const float *v[TINYI_ATT_KEYS], *vg[TINYI_ATT_KEYS];
-    int end[TINYI_ATT_KEYS], n_c = 0, n_v, i, j0 = 0, j1 = r->n;
+    const tiny_idx step_v = a->v.type ? a->d_v : a->d;
+    const int type_k = tinyi_paged_type(&a->k, r->n, a->d), type_v = a->v.type || type_k >= 0 ? tinyi_paged_type(vp, r->n, a->d_v) : -1;
+    tinyi_att_span span[TINYI_ATT_KEYS];
+    const float *k, *v = NULL;
+    int n_c = 0, i, j0 = 0, j1 = r->n, hides;
     tiny_idx g;
-    for (i = 0; i < n_piece; n_c = end[i++]) {
-        const unsigned char *row = tinyi_pool_row(&a->k, piece[i].page, r->part, piece[i].in);
-        k[i] = half ? (const void *)row : (const void *)tinyi_paged_floats(team, &a->k, row, piece[i].n, few, x->k + n_c * dk);
-        v[i] = !a->v.type && !half ? (const float *)k[i] : tinyi_paged_floats(team, vp, tinyi_pool_row(vp, piece[i].page, r->part, piece[i].in), piece[i].n, few, a->v.type ? x->v + n_c * dv : x->k + n_c * dk);
-        end[i] = n_c + piece[i].n;
-    }
-    n_v = n_piece;
-    if (v[0] == (a->v.type ? x->v : x->k)) {            /* in room they follow each other */
-        end[0] = n_c;
-        n_v = 1;
-    }
+    for (i = 0; i < n_piece; i++) n_c += (int)piece[i].n;
     if (!mask) {
         const int32_t c0 = piece[0].cell, c1 = c0 + (int32_t)n_c;
         for (; j1 > j0 && (r->hi[j1 - 1] <= c0 || r->lo[j1 - 1] >= c1); j1--) { }
@@ -379,38 +397,53 @@ static void tinyi_paged_meet(tiny_team *team, const tinyi_paged *a, const tinyi_
         /* the weights of a whole vector of rows are made at once: rows beside it that see none of these keys hide them */
         j1 = TINYI_MIN((j1 + TINYI_ATT_STEP - 1) / TINYI_ATT_STEP * TINYI_ATT_STEP, r->n);
     }
+    k = type_k < 0 ? tinyi_paged_floats(team, &a->k, r->part, piece, n_piece, x->k) : NULL;
+    if (!a->v.type) v = k;
     for (g = 0; g < a->heads; g++) {
         tinyi_att_tile tile;
-        int at;
         tinyi_att_tile_open(&tile, x->tiles + (size_t)g * x->each, a->d, a->d_v, r->n);
-        if (!few) tinyi_att_tile_scores(team, &tile, (const float *)k[0] + g * a->d, TINY_F32, dk, 0, n_c, j0, j1);
-        else
-            for (i = at = 0; i < n_piece; at += (int)piece[i++].n)
-                tinyi_att_tile_scores(team, &tile, half ? (const void *)((const uint16_t *)k[i] + g * a->d) : (const void *)((const float *)k[i] + g * a->d), half ? TINY_F16 : TINY_F32, dk,
-                                      at, (int)piece[i].n, j0, j1);
+        if (k) tinyi_att_tile_scores(team, &tile, k + g * a->d, a->k.d_part, n_c, j0, j1);
+        else {                              /* the first head asks for the rows of all */
+            tinyi_paged_spans(span, &a->k, r->part, g * a->d, piece, n_piece, next, g ? 0 : n_next);
+            tinyi_att_tile_dots(team, &tile, span, n_piece, type_k, (tiny_idx)a->k.row_bytes);
+        }
         if (a->softcap > 0.0f) tinyi_att_tile_cap(team, &tile, n_c, a->softcap, j0, j1);
-        for (i = 0; i < n_v; i++) vg[i] = v[i] + g * step_v;
-        tinyi_att_tile_absorb(team, &tile, vg, dv, end, n_v, tinyi_paged_hide(a, r, &tile, g, piece, n_piece, n_c, mask, j0, j1), j0, j1);
+        hides = tinyi_paged_hide(a, r, &tile, g, piece, n_piece, n_c, mask, j0, j1);
+        if (type_v >= 0 && !hides) {
+            tinyi_paged_spans(span, vp, r->part, g * step_v, piece, n_piece, next, g || !a->v.type ? 0 : n_next);
+            tinyi_att_tile_blend(team, &tile, span, n_piece, type_v, (tiny_idx)vp->row_bytes);
+        } else {
+            if (!v) v = tinyi_paged_floats(team, vp, r->part, piece, n_piece, a->v.type ? x->v : x->k);
+            tinyi_att_tile_absorb(team, &tile, v + g * step_v, vp->d_part, n_c, hides, j0, j1);
+        }
     }
 }
 
-/* cells c0 .. c1 of one sequence */
+/* the pieces of cells c0 .. c1 of a sequence, TINYI_ATT_KEYS at most */
+static int tinyi_paged_pieces(tllm_tree_piece *piece, const int32_t *table, tiny_idx block, tiny_idx c0, tiny_idx c1)
+{
+    int n = 0;
+    for (; c0 < c1; c0 += piece[n++].n) {
+        piece[n].page = table[c0 / block];
+        piece[n].in = (int32_t)(c0 % block);
+        piece[n].n = (int32_t)TINYI_MIN(TINYI_MIN(block - piece[n].in, TINYI_PAGED_RUN), c1 - c0);
+        piece[n].cell = (int32_t)c0;
+    }
+    return n;
+}
+
+/* Cells c0 .. c1 of one sequence, TINYI_ATT_KEYS at a time, beginning where pages of a power of two do: then pieces and those that follow them are alike. */
 static void tinyi_paged_cells(tiny_team *team, const tinyi_paged *a, const tinyi_paged_memory *x, const tinyi_paged_rows *r, tiny_idx c0, tiny_idx c1)
 {
     const int32_t *table = a->table + a->rows[4 * r->query[0]] * a->n_table;
-    const tiny_idx block = a->k.block;
-    for (; c0 < c1; c0 += TINYI_ATT_KEYS) {
-        const tiny_idx n_c = TINYI_MIN(c1 - c0, TINYI_ATT_KEYS);
-        tllm_tree_piece piece[TINYI_ATT_KEYS];
-        tiny_idx at;
-        int n = 0;
-        for (at = 0; at < n_c; at += piece[n++].n) {
-            piece[n].page = table[(c0 + at) / block];
-            piece[n].in = (int32_t)((c0 + at) % block);
-            piece[n].n = (int32_t)TINYI_MIN(block - piece[n].in, n_c - at);
-            piece[n].cell = (int32_t)(c0 + at);
-        }
-        tinyi_paged_meet(team, a, x, r, piece, n, NULL);
+    tllm_tree_piece room[2][TINYI_ATT_KEYS];
+    tiny_idx end;
+    int turn = 0, n = 0, n_next;
+    for (; c0 < c1; c0 = end, n = n_next, turn = !turn) {
+        end = TINYI_MIN(c0 / TINYI_ATT_KEYS * TINYI_ATT_KEYS + TINYI_ATT_KEYS, c1);
+        if (!n) n = tinyi_paged_pieces(room[turn], table, a->k.block, c0, end);
+        n_next = tinyi_paged_pieces(room[!turn], table, a->k.block, end, TINYI_MIN(end + TINYI_ATT_KEYS, c1));
+        tinyi_paged_meet(team, a, x, r, room[turn], n, room[!turn], n_next, NULL);
     }
 }
 
@@ -464,7 +497,7 @@ static void tinyi_paged_tree(tiny_team *team, const tinyi_paged *a, const tllm_t
                         k++;
                     }
                 }
-                tinyi_paged_meet(team, a, &x, &r, piece, n, p->mask + item->mask + at);
+                tinyi_paged_meet(team, a, &x, &r, piece, n, NULL, 0, p->mask + item->mask + at);
                 at += TINYI_ATT_KEYS - room;
             }
             for (g = 0; g < a->heads; g++) {
@@ -758,7 +791,7 @@ static void tinyi_paged_cases(tiny_case *c)
     memcpy(c->params.bytes, &params, sizeof params);
 }
 
-static const short tinyi_paged_kernels[] = { TINYI_K_gemv_dot, TINYI_K_attention_scores_f32, TINYI_K_attention_weights_f32, TINYI_K_attention_mix_f32,
+static const short tinyi_paged_kernels[] = { TINYI_K_gemv_dot, TINYI_K_attention_dot, TINYI_K_attention_blend, TINYI_K_attention_scores_f32, TINYI_K_attention_weights_f32, TINYI_K_attention_mix_f32,
                                              TINYI_K_attention_cap_f32, TINYI_K_attention_finite_f32, TINYI_K_f16_to_f32, TINYI_K_dequantize_i8, -1 };
 static const tiny_op_row tinyi_row_paged_attention = {
     "paged_attention", 0, 8, 4, 1, sizeof(tllm_paged_params), 0,

@@ -10,7 +10,10 @@ typedef struct shape { int n_kv, group, d, d_v, block, format; } shape;
 static const shape shapes[] = {
     { 1, 1, 1, 1, 1, TLLM_FORMAT_F32 }, { 2, 1, 7, 5, 3, TLLM_FORMAT_F32 }, { 2, 4, 64, 64, 16, TLLM_FORMAT_F32 }, { 1, 8, 65, 33, 16, TLLM_FORMAT_F32 },
     { 3, 3, 128, 128, 16, TLLM_FORMAT_F32 }, { 1, 40, 24, 16, 5, TLLM_FORMAT_F32 }, { 2, 2, 17, 17, 70, TLLM_FORMAT_F32 }, { 2, 4, 40, 24, 16, TLLM_FORMAT_F16 },
-    { 2, 2, 64, 32, 16, TLLM_FORMAT_Q8_0 }, { 4, 2, 8, 8, 16, TLLM_FORMAT_Q8_0 }, { 4, 3, 16, 8, 7, TLLM_FORMAT_Q4_0 }, { 1, 2, 256, 256, 16, TLLM_FORMAT_Q4_0 }
+    { 2, 2, 64, 32, 16, TLLM_FORMAT_Q8_0 }, { 4, 2, 8, 8, 16, TLLM_FORMAT_Q8_0 }, { 4, 3, 16, 8, 7, TLLM_FORMAT_Q4_0 }, { 1, 2, 256, 256, 16, TLLM_FORMAT_Q4_0 },
+    /* one token of these has 1 to 8 rows, which read pages as they lie: more and fewer numbers than whole vectors, pages that are no part of 64 cells and larger ones */
+    { 2, 1, 128, 128, 16, TLLM_FORMAT_F16 }, { 1, 7, 64, 80, 16, TLLM_FORMAT_F16 }, { 2, 2, 36, 100, 11, TLLM_FORMAT_F16 }, { 2, 1, 96, 32, 16, TLLM_FORMAT_Q8_0 },
+    { 1, 4, 128, 128, 5, TLLM_FORMAT_Q8_0 }, { 1, 5, 64, 96, 64, TLLM_FORMAT_Q8_0 }, { 1, 6, 512, 544, 16, TLLM_FORMAT_Q8_0 }, { 2, 1, 31, 1, 100, TLLM_FORMAT_F32 }
 };
 
 typedef struct made {                       /* the same keys in pages and one after the other */
@@ -74,7 +77,7 @@ static void make(made *m, const shape *s, uint32_t order, int n_each)
             if (j % s->block == 0) table[i * TABLE + j / s->block] = free_page[--n_free];
             pos[i * TABLE * s->block + j] = (int32_t)(2 * j + i);
             for (part = 0; part < parts; part++) {
-                float x[512];
+                float x[576];
                 for (q = 0; q < heads * s->d; q++) x[q] = t_rand_float(-1.7f, 1.7f);
                 put(s, s->d, part, heads, k, table[i * TABLE + j / s->block], j % s->block, x, fk + (j * s->n_kv + part * heads) * s->d, s->n_kv);
                 for (q = 0; q < heads * s->d_v; q++) x[q] = t_rand_float(-1.7f, 1.7f);
