@@ -494,7 +494,7 @@ TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float 
                 out[n_w++] = v.p;
             }
         }
-        tinyi_lm_linears(f, n_w, w, out, h, n);
+        tinyi_lm_linears(f, n_w, w, 0, out, h, n);
         if (k.p && !l->w[TINYI_T_ATTN_V]) tinyi_lm_copy(f, v.p, nv, k.p, nk, n, nv);
         tinyi_lm_clamp(f, q.p, ld, ld);
         if (k.p) {

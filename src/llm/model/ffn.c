@@ -120,7 +120,7 @@ static void tinyi_lm_dense(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int gate, i
         u = tinyi_lm_take(f, n, ff);
         w[0] = l->w[gate]; y2[0] = g;
         w[1] = l->w[up]; y2[1] = u;
-        tinyi_lm_linears(f, 2, w, y2, h, n);
+        tinyi_lm_linears(f, 2, w, 0, y2, h, n);
         if (l->i < f->m->n_sparse && gate == TINYI_T_FFN_GATE) {
             tinyi_lm_sparse q;
             q.x = g;
@@ -266,8 +266,11 @@ static void tinyi_lm_experts(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y,
     tinyi_lm_each(f, n, 8, tinyi_lm_route_fn, &q);
     tinyi_lm_zero(f, y, n * D);
     if (f->dry) {                           /* what the largest share would take */
-        if (fused || gate_w) tinyi_lm_linear_at(f, fused ? fused : gate_w, 0, u, fused ? 2 * ff : ff, x, D, n);
-        if (up_w) tinyi_lm_linear_at(f, up_w, 0, g, ff, x, D, n);
+        const tinyi_lm_w *w[2];
+        float *to[2];
+        w[0] = fused ? fused : gate_w ? gate_w : up_w; to[0] = u;
+        w[1] = up_w; to[1] = g;
+        tinyi_lm_linears(f, gate_w && !fused ? 2 : 1, w, 0, to, x, n);
         tinyi_lm_linear_at(f, down_w, 0, o, D, g, ff, n);
     }
     if (f->st || f->dry) { f->used = used; return; }
@@ -291,8 +294,11 @@ static void tinyi_lm_experts(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y,
             tinyi_lm_halves(f, u, g, rows, ff);
             tinyi_lm_act(f, l, g, g, g + rows * ff, rows * ff);
         } else if (gate_w) {
-            tinyi_lm_linear_at(f, gate_w, e, g, ff, x, D, rows);
-            tinyi_lm_linear_at(f, up_w, e, u, ff, x, D, rows);
+            const tinyi_lm_w *w[2];
+            float *to[2];
+            w[0] = gate_w; to[0] = g;
+            w[1] = up_w; to[1] = u;
+            tinyi_lm_linears(f, 2, w, e, to, x, rows);
             tinyi_lm_act(f, l, g, g, u, rows * ff);
         } else {
             tinyi_lm_linear_at(f, up_w, e, g, ff, x, D, rows);

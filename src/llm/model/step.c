@@ -218,35 +218,41 @@ TINYI_FN void tinyi_lm_linear_at(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx 
 {
     const float *bias;
     tinyi_lm_product p;
+    const tiny_op *op;
     float scale;
     if (f->st || n <= 0) return;
     scale = !w->scale || w->t == NULL ? 1.0f : w->n_scale == w->n_mat ? w->scale[mat] : w->n_scale == 1 ? w->scale[0] : 1.0f;
     bias = w->bias ? w->bias + mat * w->n_out : NULL;
-    tinyi_lm_door(f, tinyi_lm_product_of(&p, w, mat, scale == 1.0f ? bias : NULL, y, ld_y, x, ld_x, n));
+    op = tinyi_lm_product_of(&p, w, mat, scale == 1.0f ? bias : NULL, y, ld_y, x, ld_x, n);
+    if (f->dry || w->dtype >= 0) tinyi_lm_door(f, op);
+    else f->st = tinyi_blk_products(f->ctx, &op, 1);
     if (f->dry) return;
     if (scale != 1.0f && !f->st) tinyi_lm_scale_rows(y, ld_y, bias, scale, n, w->n_out);
     tinyi_lm_adapt(f, w, mat, y, ld_y, x, ld_x, n);
 }
-TINYI_FN void tinyi_lm_linears(tinyi_lm_fwd *f, int n_w, const tinyi_lm_w *const *w, float *const *y, const float *x, tiny_idx n)
+TINYI_FN void tinyi_lm_linears(tinyi_lm_fwd *f, int n_w, const tinyi_lm_w *const *w, tiny_idx mat, float *const *y, const float *x, tiny_idx n)
 {
     tinyi_lm_product p[TINYI_LM_SHARED];
     const tiny_op *ops[TINYI_LM_SHARED] = { NULL };
     size_t shared = 0, own = 0;
-    int i, together = n_w <= TINYI_LM_SHARED;
+    int i, together = n_w <= TINYI_LM_SHARED, blocks = 1;
     if (f->st || n <= 0) return;
-    for (i = 0; i < n_w; i++) together &= !w[i]->scale;
-    if (!together || (f->dry && f->ctx->n_threads == 1)) {  /* one thread runs a list one by one */
-        for (i = 0; i < n_w; i++) tinyi_lm_linear(f, w[i], y[i], x, n);
+    for (i = 0; i < n_w; i++) {
+        together &= !w[i]->scale;
+        blocks &= w[i]->dtype < 0;
+    }
+    if (!together) {
+        for (i = 0; i < n_w; i++) tinyi_lm_linear_at(f, w[i], mat, y[i], w[i]->n_out, x, w[i]->n_in, n);
         return;
     }
-    for (i = 0; i < n_w; i++) ops[i] = tinyi_lm_product_of(&p[i], w[i], 0, w[i]->bias, y[i], w[i]->n_out, x, w[i]->n_in, n);
+    for (i = 0; i < n_w; i++) ops[i] = tinyi_lm_product_of(&p[i], w[i], mat, w[i]->bias ? w[i]->bias + mat * w[i]->n_out : NULL, y[i], w[i]->n_out, x, w[i]->n_in, n);
     if (f->dry) {                           /* a list takes the most shared memory of one product beside the most own memory of another */
         for (i = 0; i < n_w; i++) tinyi_lm_wants(f, ops[i], &shared, &own);
         tinyi_lm_own(f, shared, own);
         return;
     }
-    f->st = tinyi_ops_known(f->ctx, ops, (size_t)n_w);
-    for (i = 0; i < n_w; i++) tinyi_lm_adapt(f, w[i], 0, y[i], w[i]->n_out, x, w[i]->n_in, n);
+    f->st = blocks ? tinyi_blk_products(f->ctx, ops, (size_t)n_w) : tinyi_ops_known(f->ctx, ops, (size_t)n_w);
+    for (i = 0; i < n_w; i++) tinyi_lm_adapt(f, w[i], mat, y[i], w[i]->n_out, x, w[i]->n_in, n);
 }
 TINYI_FN void tinyi_lm_linear(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const float *x, tiny_idx n)
 {

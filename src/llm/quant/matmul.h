@@ -25,5 +25,8 @@ TINY_API tiny_status tllm_matmul(tiny_ctx *ctx, const tiny_tensor *x, int format
 /* Its row: for tiny_op.row, recordings, tiny_conform_desc.rows. */
 TINY_API const tiny_op_row *tllm_matmul_row(void);
 
+/* Up to three of these operations that read the same x, put together rightly by their caller: in one region, x quantized once. */
+TINYI_FN tiny_status tinyi_blk_products(tiny_ctx *ctx, const tiny_op *const *ops, size_t n);
+
 TINYI_C_END
 #endif
