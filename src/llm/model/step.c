@@ -83,17 +83,25 @@ TINYI_FN void tinyi_lm_door(tinyi_lm_fwd *f, const tiny_op *op)
     f->st = tinyi_op_known(f->ctx, op);
 }
 
+/* Field by field: clearing all of it at once is an instruction that takes as long as a small operation. */
+TINYI_FN void tinyi_lm_op_start(tiny_op *op, int kind, const tiny_op_row *row, const void *params)
+{
+    memset(op->in, 0, sizeof op->in);
+    memset(op->out, 0, sizeof op->out);
+    op->kind = kind;
+    op->row = row;
+    op->params = params;
+}
+
 static void tinyi_lm_op(tinyi_lm_fwd *f, int kind, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *c, const void *params, const tiny_tensor *y)
 {
     tiny_op op;
     if (f->st) return;
-    memset(&op, 0, sizeof op);
-    op.kind = kind;
+    tinyi_lm_op_start(&op, kind, NULL, params);
     op.in[0] = a;
     op.in[1] = b;
     op.in[2] = c;
     op.out[0] = y;
-    op.params = params;
     tinyi_lm_door(f, &op);
 }
 
@@ -183,7 +191,6 @@ typedef struct tinyi_lm_product {
 static const tiny_op *tinyi_lm_product_of(tinyi_lm_product *p, const tinyi_lm_w *w, tiny_idx mat, const float *bias, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n)
 {
     void *at = (void *)(uintptr_t)(w->t->data + (size_t)mat * (size_t)w->n_out * w->row_step);
-    memset(&p->op, 0, sizeof p->op);
     p->x = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, n, w->n_in);
     p->x.stride[0] = ld_x;
     p->y = tiny_tensor_2d(y, TINY_F32, n, w->n_out);
@@ -193,16 +200,13 @@ static const tiny_op *tinyi_lm_product_of(tinyi_lm_product *p, const tinyi_lm_w 
         p->w.stride[0] = (tiny_idx)(w->row_step / tiny_dtype_bytes((tiny_dtype)w->dtype));
         p->w = tiny_tensor_swap(p->w, 0, 1);
         p->plain.act = TINY_ACT_NONE;
-        p->op.kind = TINY_OP_MATMUL;
-        p->op.params = &p->plain;
+        tinyi_lm_op_start(&p->op, TINY_OP_MATMUL, NULL, &p->plain);
     } else {
         p->w = tiny_tensor_2d(at, TINY_U8, w->n_out, (tiny_idx)w->row_bytes);
         p->w.stride[0] = (tiny_idx)w->row_step;
         memset(&p->blocks, 0, sizeof p->blocks);
         p->blocks.format = w->format->id;
-        p->op.row = tllm_matmul_row();
-        p->op.kind = p->op.row->kind;
-        p->op.params = &p->blocks;
+        tinyi_lm_op_start(&p->op, tllm_matmul_row()->kind, tllm_matmul_row(), &p->blocks);
     }
     p->op.in[0] = &p->x;
     p->op.in[1] = &p->w;
@@ -461,21 +465,22 @@ static void tinyi_lm_rope_table_fn(const void *arg, tiny_idx i0, tiny_idx i1)
     tiny_idx i, j;
     for (i = i0; i < i1; i++)
         for (j = 0; j < q->half; j++) {
-            const double angle = (double)q->row[4 * i + 3] * q->freq[j];
-            q->c[i * q->half + j] = (float)(tinyi_cos64(angle) * (double)q->size);
-            q->s[i * q->half + j] = (float)(tinyi_sin64(angle) * (double)q->size);
+            double c, s;
+            tinyi_sincos64((double)q->row[4 * i + 3] * q->freq[j], &s, &c);
+            q->c[i * q->half + j] = (float)(c * (double)q->size);
+            q->s[i * q->half + j] = (float)(s * (double)q->size);
         }
 }
 static void tinyi_lm_rotate_fn(const void *arg, tiny_idx i0, tiny_idx i1)
 {
     const tinyi_lm_rope_arg *q = (const tinyi_lm_rope_arg *)arg;
-    const tiny_idx a_step = q->style == TINYI_LM_PAIRS ? 2 : 1, b_at = q->style == TINYI_LM_PAIRS ? 1 : q->half;
+    const tiny_idx half = q->half, a_step = q->style == TINYI_LM_PAIRS ? 2 : 1, b_at = q->style == TINYI_LM_PAIRS ? 1 : q->half;
     tiny_idx i, h, j;
     for (i = i0; i < i1; i++)
         for (h = 0; h < q->x.n_head; h++) {
             float *x = q->x.p + i * q->x.ld + h * q->x.head;
-            const float *c = q->c + i * q->half, *s = q->s + i * q->half;
-            for (j = 0; j < q->half; j++) {
+            const float *c = q->c + i * half, *s = q->s + i * half;
+            for (j = 0; j < half; j++) {
                 const float a = x[j * a_step], b = x[j * a_step + b_at];
                 x[j * a_step] = a * c[j] - b * s[j];
                 x[j * a_step + b_at] = a * s[j] + b * c[j];
