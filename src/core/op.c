@@ -229,6 +229,12 @@ static tiny_status tinyi_op_enter(tiny_ctx *ctx, const tiny_op *op, const tiny_o
     return tinyi_op_check(ctx, op, *row);
 }
 
+tiny_status tinyi_op_checked(tiny_ctx *ctx, const tiny_op *op)
+{
+    const tiny_op_row *row = NULL;
+    return tinyi_op_enter(ctx, op, &row);
+}
+
 TINY_API tiny_status tiny_run(tiny_ctx *ctx, const tiny_op *op)
 {
     const tiny_op_row *row = NULL;

@@ -36,6 +36,8 @@
 #define TINYI_BLK_DEEP 256                  /* most numbers of a row in a panel: 32 rows and as many columns lie in the first level */
 #define TINYI_BLK_GROUPS 16                 /* times 8 rows of x that an expanded block of INTEGERS meets: their sums lie in the first level */
 #define TINYI_BLK_TOKENS 512                /* rows of x that are packed at once */
+#define TINYI_BLK_MOST 131072               /* bytes of w that a thread takes at once, */
+#define TINYI_BLK_LEAST 4096                /* at most and at least */
 #define TINYI_BLK_TILE 16                   /* rows of w that are unpacked at once for FLOATS */
 
 static int tinyi_blk_format(const tiny_op *op) { return op->params ? ((const tllm_matmul_params *)op->params)->format : 0; }
@@ -278,6 +280,12 @@ static void tinyi_blk_quantize(const tinyi_blk_plan *p, const tinyi_blk_kernels 
         }
         flags[i] = (unsigned char)kn->quantize(codes + 256 * at + 8 * low, d + 16 * at + low, sum + 16 * at + low, p->x + (i0 + i) * p->x_row, (size_t)p->k, paired);
     }
+/* How many rows of w to take where `left` are: large pieces first, since each begins without what its predecessor has asked from memory, and
+ * small ones at the end, so that all come to it together. */
+static tiny_idx tinyi_blk_grain(const tinyi_blk_plan *p, tiny_idx left, int threads)
+{
+    const tiny_idx row = p->w_row > 0 ? p->w_row : 1;
+    return TINYI_MAX(TINYI_MIN(TINYI_BLK_MOST / row, left / (2 * threads)), TINYI_BLK_LEAST / row + 1);
 }
 
 /* VECTORS: rows i0..i1 of x. q: codes in own or shared memory, flags behind them. */
@@ -291,7 +299,7 @@ static void tinyi_blk_vectors(tiny_team *team, const tinyi_blk_set *set, const t
     float *s = (float *)(void *)(code + blocks * 256), *m = s + blocks * 16, *tile = (float *)(void *)own;
     int8_t *codes = (int8_t *)at;
     float *d = (float *)(void *)(at + count * 256), *sum = d + count * 16;
-    tiny_idx i, r, t0, t1, q0 = 0, q1 = rows, grain;
+    tiny_idx i, r, t0, t1, q0, q1;
     int strange = 0;
     tinyi_q8 x;
     if (alone) tinyi_blk_quantize(p, kn, codes, d, sum, flags, i0, rows, 0, rows, twins, way & TINYI_BLK_BY_PAIRED);
@@ -304,9 +312,8 @@ static void tinyi_blk_vectors(tiny_team *team, const tinyi_blk_set *set, const t
     x.d = d;
     x.sum = sum;
     x.blocks = (size_t)blocks;
-    grain = TINYI_MAX(TINYI_MIN((tiny_idx)65536 / (p->w_row > 0 ? p->w_row : 1), total / (8 * team->n)), 4);
     team->ran_on = kn->from;
-    while (tiny_take(team, total, grain, &t0, &t1))
+    for (t1 = 0; tiny_take(team, total, tinyi_blk_grain(set->p, total - t1, team->n), &t0, &t1);)
         while (t0 < t1) {
             p = tinyi_blk_next(set, 0, &t0, t1, &q0, &q1);
             if (rows == 1) kn->dot[p->blk](p->y + i0 * p->y_row + q0 * p->y_n, p->y_n, tinyi_blk_at(p, q0, 0), p->w_row, (size_t)(q1 - q0), &x, (size_t)p->k);
@@ -658,19 +665,48 @@ static const tiny_op_row tinyi_blk_row = { "matmul_blocks", 0, 3, 2, 1, sizeof(t
 
 TINY_API const tiny_op_row *tllm_matmul_row(void) { return &tinyi_blk_row; }
 
+static void tinyi_blk_op(tiny_op *op, tllm_matmul_params *p, const tiny_tensor *x, int format, const tiny_tensor *w, const tiny_tensor *bias, const tiny_tensor *y)
+{
+    memset(op, 0, sizeof *op);
+    memset(p, 0, sizeof *p);
+    p->format = format;
+    op->kind = tinyi_blk_row.kind;
+    op->row = &tinyi_blk_row;
+    op->in[0] = x;
+    op->in[1] = w;
+    op->in[2] = bias;
+    op->out[0] = y;
+    op->params = p;
+}
+
 TINY_API tiny_status tllm_matmul(tiny_ctx *ctx, const tiny_tensor *x, int format, const tiny_tensor *w, const tiny_tensor *bias, const tiny_tensor *y)
 {
     tllm_matmul_params p;
     tiny_op op;
-    memset(&op, 0, sizeof op);
-    memset(&p, 0, sizeof p);
-    p.format = format;
-    op.kind = tinyi_blk_row.kind;
-    op.row = &tinyi_blk_row;
-    op.in[0] = x;
-    op.in[1] = w;
-    op.in[2] = bias;
-    op.out[0] = y;
-    op.params = &p;
+    tinyi_blk_op(&op, &p, x, format, w, bias, y);
     return tiny_run(ctx, &op);
+}
+
+TINY_API tiny_status tllm_matmul_together(tiny_ctx *ctx, const tiny_tensor *x, int n, const int *format, const tiny_tensor *const *w, const tiny_tensor *const *bias,
+                                          const tiny_tensor *const *y)
+{
+    tllm_matmul_params p[TINYI_BLK_TOGETHER];
+    tiny_op op[TINYI_BLK_TOGETHER];
+    const tiny_op *ops[TINYI_BLK_TOGETHER];
+    uintptr_t first[TINYI_BLK_TOGETHER], end[TINYI_BLK_TOGETHER];
+    tiny_status st = tinyi_ctx_check(ctx);
+    int i, j;
+    if (st) return st;
+    if (n < 1 || n > TINYI_BLK_TOGETHER || !format || !w || !y)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "matmul_blocks: 1 to %d matrices together, with their formats and outputs, not %d", TINYI_BLK_TOGETHER, n);
+    for (i = 0; i < n; i++) {
+        tinyi_blk_op(&op[i], &p[i], x, format[i], w[i], bias ? bias[i] : NULL, y[i]);
+        ops[i] = &op[i];
+        st = tinyi_op_checked(ctx, ops[i]);
+        if (st) return st;
+        (void)tinyi_tensor_reach(y[i], &first[i], &end[i]);
+        for (j = 0; j < i; j++)
+            if (first[i] < end[j] && first[j] < end[i]) return tinyi_fail(ctx, TINY_E_ALIAS, "matmul_blocks: outputs %d and %d of products together overlap", j, i);
+    }
+    return tinyi_blk_products(ctx, ops, (size_t)n);
 }
