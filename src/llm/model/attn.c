@@ -569,8 +569,7 @@ TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float 
 TINYI_FN void tinyi_lm_attn_cross_keys(tinyi_lm_fwd *f, const tinyi_lm_layer *l, const float *encoded, tiny_idx n)
 {
     if (f->st || f->dry) return;
-    tinyi_lm_linear(f, l->w[TINYI_T_CROSS_K], f->s->held[l->i].cross_k, encoded, n);
-    tinyi_lm_linear(f, l->w[TINYI_T_CROSS_V], f->s->held[l->i].cross_v, encoded, n);
+    tinyi_lm_linear_both(f, l->w[TINYI_T_CROSS_K], f->s->held[l->i].cross_k, l->w[TINYI_T_CROSS_V], f->s->held[l->i].cross_v, 0, encoded, n);
 }
 
 TINYI_FN void tinyi_lm_attn_cross(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
