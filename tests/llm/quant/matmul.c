@@ -393,7 +393,7 @@ static void test_conformance(tiny_target target)
 static void together(tiny_ctx *ctx, int i_format, int other, tiny_idx n, tiny_idx k, int strange)
 {
     const tllm_format *f[3];
-    static const tiny_idx n_out[3] = { 67, 8, 133 };
+    static const tiny_idx n_out[3] = { 67, 8, 45 };
     float *x = t_rand((size_t)(n * k), -2.0f, 2.0f), *bias = t_rand(8, -1.0f, 1.0f), *alone[3], *y[3];
     tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, n, k), tw[3], ty[3], tb = tiny_tensor_1d(bias, TINY_F32, 8);
     const tiny_tensor *pw[3], *py[3], *pb[3] = { NULL, NULL, NULL };
@@ -426,10 +426,10 @@ static void test_together(tiny_target target)
     for (threads = 1; threads <= 2; threads++) {
         tiny_ctx *ctx = t_ctx(target, threads);
         for (i = 0; i < (int)T_COUNT(formats); i++)
-            for (j = 0; j < (int)T_COUNT(rows); j++) {
-                const int other = (i + j) % (int)T_COUNT(formats);
+            for (j = 0; j < (i < N_INTEGER ? (int)T_COUNT(rows) : threads == 2); j++) {      /* the others only go as a list, and are slow to pack */
+                const int other = (i + j) % N_INTEGER;
                 const int whole = tllm_format_by_name(formats[i])->values > 32 || tllm_format_by_name(formats[other])->values > 32;
-                together(ctx, i, j % 2 ? i : other, rows[j], whole ? 512 : 288, (i + j) % 3 == 0);
+                together(ctx, i, j % 2 && i < N_INTEGER ? i : other, rows[j], whole ? 512 : 288, (i + j) % 3 == 0);
             }
         t_close(ctx);
     }
