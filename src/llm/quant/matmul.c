@@ -280,6 +280,8 @@ static void tinyi_blk_quantize(const tinyi_blk_plan *p, const tinyi_blk_kernels 
         }
         flags[i] = (unsigned char)kn->quantize(codes + 256 * at + 8 * low, d + 16 * at + low, sum + 16 * at + low, p->x + (i0 + i) * p->x_row, (size_t)p->k, paired);
     }
+}
+
 /* How many rows of w to take where `left` are: large pieces first, since each begins without what its predecessor has asked from memory, and
  * small ones at the end, so that all come to it together. */
 static tiny_idx tinyi_blk_grain(const tinyi_blk_plan *p, tiny_idx left, int threads)
