@@ -1,9 +1,9 @@
 /* examples/bench-model.c - how fast is this model on this machine, and how far from what the machine can do?
  *
- *     bench-model MODEL.gguf [-p 512] [-n 64] [-t 1,2] [-r 3] [--target T] [--json]
+ *     bench-model MODEL.gguf [-p 512] [-n 64] [-t 1,2] [-r 3] [--batch 1,2,4,8,16,32,64] [--target T] [--json]
  *
- * For each number of threads: prompts of -p tokens, -n tokens one by one, both in turn, and batches. Each figure is the median of
- * -r rounds. Beside decode stands its share of the limit, which is the bandwidth of reading divided by the bytes of weights that
+ * For each number of threads: prompts of -p tokens, -n tokens one by one, and both in turn. Each figure is the median of
+ * -r rounds. With --batch, so many sequences decode together, -n tokens in all and at least four steps. Beside decode stands its share of the limit, which is the bandwidth of reading divided by the bytes of weights that
  * a token reads; beside prompts their share of the peak of float32. Both limits are measured in the same rounds, on as many
  * threads. (Tiles of bfloat16 are beyond the peak of float32: a share above 1 is no mistake.)                           */
 #define TINYLLM_IMPLEMENTATION
@@ -125,6 +125,59 @@ static tiny_status decode(tllm_state *state, int n, int64_t at, float *out)
     return st;
 }
 
+/* Sequences that decode together, in turns: each step reads the weights once for all of them. */
+enum { SIZES = 16, SEQUENCES = 256 };
+typedef struct batch { int n, steps; tllm_state *state; double rate[ROUNDS]; } batch;
+static tllm_item items[SEQUENCES];
+
+static tiny_status batch_steps(batch *b, int steps, tiny_idx vocab, float *out)
+{
+    tiny_status st = TINY_OK;
+    int i, j;
+    for (i = 0; i < b->n; i++) tllm_seq_clear(b->state, i);
+    for (i = 0; i < steps && !st; i++) {
+        for (j = 0; j < b->n; j++) {
+            items[j].token = (int32_t)((i + 31 * j) * 7919 % (int)vocab);
+            items[j].seq = j;
+            items[j].pos = -1;
+            items[j].want = 1;
+        }
+        st = tllm_forward_batch(b->state, items, b->n, out);
+    }
+    return st;
+}
+static tiny_status batches(tiny_ctx *ctx, const tllm_model *model, batch *b, int n_batch, int n, int rounds)
+{
+    tiny_status st = TINY_OK;
+    tllm_about about;
+    float *out = NULL;
+    int i, r;
+    tllm_model_about(model, &about);
+    for (i = r = 0; i < n_batch; i++) r = b[i].n > r ? b[i].n : r;
+    if (n_batch && !(out = (float *)malloc((size_t)r * (size_t)about.n_out * sizeof *out))) return TINY_E_MEMORY;
+    for (i = 0; i < n_batch && !st; i++) {
+        tllm_state_desc room;
+        memset(&room, 0, sizeof room);
+        b[i].steps = n / b[i].n > 4 ? n / b[i].n : 4;
+        room.n_ctx = b[i].steps;
+        room.n_seq = room.n_batch = b[i].n;
+        st = tllm_state_open(ctx, model, &room, &b[i].state);
+        if (!st) st = batch_steps(&b[i], 1, about.n_vocab, out);
+    }
+    for (r = 0; r < rounds; r++)
+        for (i = 0; i < n_batch && !st; i++) {
+            const double t = now();
+            st = batch_steps(&b[i], b[i].steps, about.n_vocab, out);
+            b[i].rate[r] = b[i].n * b[i].steps / (now() - t);
+        }
+    for (i = 0; i < n_batch; i++) {
+        tllm_state_close(ctx, b[i].state);
+        b[i].state = NULL;
+    }
+    free(out);
+    return st;
+}
+
 static int number(const char *s, int most)
 {
     char *end;
@@ -134,8 +187,9 @@ static int number(const char *s, int most)
 
 int main(int argc, char **argv)
 {
-    const char *path = NULL, *threads = "1,2", *target = NULL, *at;
-    int p = 512, n = 64, rounds = 3, json = 0, a, first = 1;
+    static batch size[SIZES];
+    const char *path = NULL, *threads = "1,2", *target = NULL, *sizes = NULL, *at;
+    int p = 512, n = 64, rounds = 3, json = 0, a, first = 1, n_size = 0, bad = 0;
     tiny_status st = TINY_OK;
     for (a = 1; a < argc; a++) {
         const char *v = a + 1 < argc ? argv[a + 1] : NULL;
@@ -143,13 +197,18 @@ int main(int argc, char **argv)
         else if (!strcmp(argv[a], "-n")) { n = number(v, 60000); a++; }
         else if (!strcmp(argv[a], "-r")) { rounds = number(v, ROUNDS); a++; }
         else if (!strcmp(argv[a], "-t")) { threads = v; a++; }
+        else if (!strcmp(argv[a], "--batch")) { sizes = v ? v : ""; a++; }
         else if (!strcmp(argv[a], "--target")) { target = v; a++; }
         else if (!strcmp(argv[a], "--json")) json = 1;
         else if (argv[a][0] != '-' && !path) path = argv[a];
         else path = NULL, a = argc;
     }
-    if (!path || p < 0 || n < 0 || p + n < 1 || p + n > 60000 || rounds < 1 || !threads || (target && tiny_target_by_name(target) == TINY_TARGET_COUNT))
-        return fputs("bench-model MODEL.gguf [-p 512] [-n 64] [-t 1,2] [-r 3] [--target T] [--json]\n", stderr), 2;
+    for (at = sizes; at && !bad; at = at[strcspn(at, ",")] ? at + strcspn(at, ",") + 1 : NULL) {
+        bad = n_size == SIZES || number(at, SEQUENCES) < 1;
+        if (!bad) size[n_size++].n = number(at, SEQUENCES);
+    }
+    if (bad || (n_size && n < 1) || !path || p < 0 || n < 0 || p + n < 1 || p + n > 60000 || rounds < 1 || !threads || (target && tiny_target_by_name(target) == TINY_TARGET_COUNT))
+        return fputs("bench-model MODEL.gguf [-p 512] [-n 64] [-t 1,2] [-r 3] [--batch 1,2,4,...] [--target T] [--json]\n", stderr), 2;
     for (at = threads; *at && !st; at += *at == ',') {
         tiny_ctx_desc desc;
         tiny_ctx *ctx = NULL;
@@ -218,6 +277,7 @@ int main(int argc, char **argv)
             if (!st && n) st = decode(state, n, p, out);
             f->mixed[r] = (p + n) / (now() - t);
         }
+        if (!st) st = batches(ctx, model, size, n_size, n, rounds);
         if (st) fprintf(stderr, "bench-model: %s\n", ctx && *tiny_ctx_message(ctx) ? tiny_ctx_message(ctx) : tiny_status_text(st));
         else {
             pp = median(f->prompt, rounds);
@@ -228,7 +288,7 @@ int main(int argc, char **argv)
             if (json)
                 printf("%s{\"model\":\"%s\",\"target\":\"%s\",\"threads\":%d,\"prompt_tokens\":%d,\"decode_tokens\":%d,\"rounds\":%d,\"prompt_per_s\":%.2f,\"decode_per_s\":%.2f,"
                        "\"mixed_per_s\":%.2f,\"read_GB_per_s\":%.2f,\"f32_GFLOP_per_s\":%.1f,\"weight_bytes_per_token\":%.0f,\"decode_share_of_read\":%.3f,"
-                       "\"prompt_share_of_f32_peak\":%.3f,\"load_s\":%.4f,\"resident_MB\":%.1f}",
+                       "\"prompt_share_of_f32_peak\":%.3f,\"load_s\":%.4f,\"resident_MB\":%.1f,\"batches\":[",
                        first ? "[" : ",\n", path, tiny_target_name(tiny_ctx_target(ctx)), desc.n_threads, p, n, rounds, pp, tg, mx, read / 1e9, peak / 1e9, bytes, tg * bytes / read,
                        pp * 2.0 * (about.n_params - rows) / peak, load, resident("VmRSS") / 1024 - 256);
             else {
@@ -237,6 +297,13 @@ int main(int argc, char **argv)
                 printf("%-7s %7d %10.1f %6.2f %10.2f %6.2f %10.1f %9.2f %10.1f %8.1f %9.1f\n", tiny_target_name(tiny_ctx_target(ctx)), desc.n_threads, pp, pp * 2.0 * (about.n_params - rows) / peak,
                        tg, tg * bytes / read, mx, read / 1e9, peak / 1e9, load * 1e3, resident("VmRSS") / 1024 - 256);
             }
+            for (a = 0; a < n_size; a++) {
+                const double rate = median(size[a].rate, rounds);
+                if (json) printf("%s{\"sequences\":%d,\"per_s\":%.2f}", a ? "," : "", size[a].n, rate);
+                else printf("%7d %s %d together: %.2f tokens/s, %.3f ms a token, %.2f times as fast as one by one\n", desc.n_threads, desc.n_threads == 1 ? "thread, " : "threads,", size[a].n,
+                            rate, 1e3 / rate, rate / tg);
+            }
+            if (json) printf("]}");
             (void)fflush(stdout);
             first = 0;
         }

@@ -124,16 +124,20 @@ static int tinyi_op_wide(const tiny_op *op, const tiny_op_row *row)
     return row->flags & TINY_OP_F64 && (op->in[0]->dtype == TINY_F64 || op->out[0]->dtype == TINY_F64);     /* in[0] may be offsets */
 }
 
+int tinyi_cost_threads(const tiny_ctx *ctx, const tiny_cost *c)
+{
+    /* threads that either would keep busy; products, since a division is a tenth of the door */
+    const double flops = c->flops * (1.0 / (TINYI_FLOPS_PER_US * TINYI_US_PER_THREAD)), bytes = c->bytes * (1.0 / (TINYI_BYTES_PER_US * TINYI_US_PER_THREAD));
+    const double n = flops > bytes ? flops : bytes;
+    return n >= ctx->n_threads ? ctx->n_threads : n < 2.0 ? 1 : (int)n;
+}
+
 static int tinyi_op_threads(const tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
 {
     tiny_cost c;
-    double flops, bytes, n;                 /* threads that either would keep busy; products, since a division is a tenth of the door */
     if (ctx->n_threads == 1) return 1;
     row->cost(op, &c);
-    flops = c.flops * (1.0 / (TINYI_FLOPS_PER_US * TINYI_US_PER_THREAD));
-    bytes = c.bytes * (1.0 / (TINYI_BYTES_PER_US * TINYI_US_PER_THREAD));
-    n = flops > bytes ? flops : bytes;
-    return n >= ctx->n_threads ? ctx->n_threads : n < 2.0 ? 1 : (int)n;
+    return tinyi_cost_threads(ctx, &c);
 }
 
 /* one row of a list, or the only one */
@@ -225,6 +229,12 @@ static tiny_status tinyi_op_enter(tiny_ctx *ctx, const tiny_op *op, const tiny_o
     return tinyi_op_check(ctx, op, *row);
 }
 
+tiny_status tinyi_op_checked(tiny_ctx *ctx, const tiny_op *op)
+{
+    const tiny_op_row *row = NULL;
+    return tinyi_op_enter(ctx, op, &row);
+}
+
 TINY_API tiny_status tiny_run(tiny_ctx *ctx, const tiny_op *op)
 {
     const tiny_op_row *row = NULL;
@@ -305,7 +315,7 @@ TINY_API tiny_status tiny_run_list(tiny_ctx *ctx, const tiny_op *const *ops, siz
 }
 
 /* somebody wants to see each operation; who wants to stop is asked by those who take pieces of it */
-static int tinyi_op_watched(const tiny_ctx *ctx) { return ctx->target == TINY_TARGET_REFERENCE || ctx->desc.accel || ctx->recording; }
+int tinyi_op_watched(const tiny_ctx *ctx) { return ctx->target == TINY_TARGET_REFERENCE || ctx->desc.accel || ctx->recording; }
 
 tiny_status tinyi_op_known(tiny_ctx *ctx, const tiny_op *op)
 {

@@ -71,6 +71,12 @@ TINYI_FN const tiny_op_row *tinyi_op_row(const tiny_op *op);    /* its own, or t
  * accelerators and recordings get the whole door. */
 TINYI_FN tiny_status tinyi_op_known(tiny_ctx *ctx, const tiny_op *op);
 TINYI_FN tiny_status tinyi_ops_known(tiny_ctx *ctx, const tiny_op *const *ops, size_t n);    /* in one region, as tiny_run_list */
+/* Somebody wants to see each operation as it is: the reference, an accelerator or a recording. */
+TINYI_FN int tinyi_op_watched(const tiny_ctx *ctx);
+/* how many threads a cost keeps busy */
+TINYI_FN int tinyi_cost_threads(const tiny_ctx *ctx, const tiny_cost *c);
+/* the checks of tiny_run alone */
+TINYI_FN tiny_status tinyi_op_checked(tiny_ctx *ctx, const tiny_op *op);
 /* A typed call: up to two inputs (NULL: not given), one output. */
 TINYI_FN tiny_status tinyi_call(tiny_ctx *ctx, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params, const tiny_tensor *y);
 /* for shape functions: want = dtype, rank, dims */

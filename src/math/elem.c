@@ -352,6 +352,18 @@ static double tinyi_elem_sin_quarter(double x, int quarters)
     return q & 2 ? -y : y;
 }
 
+TINYI_FN void tinyi_sincos64(double x, double *s, double *c)
+{
+    double r = x, l = 0.0;
+    int q = 0;
+    if (!(x - x == 0)) { *s = *c = tinyi_elem_nan64(); return; }
+    if (x > 0.7853981633974483 || x < -0.7853981633974483) q = tinyi_elem_reduce(x, &r, &l);
+    *s = q & 1 ? tinyi_elem_cos_near(r, l) : x == 0 ? x : tinyi_elem_sin_near(r, l);
+    *c = q & 1 ? tinyi_elem_sin_near(r, l) : tinyi_elem_cos_near(r, l);
+    if (q & 2) *s = -*s;
+    if ((q + 1) & 2) *c = -*c;
+}
+
 TINYI_FN double tinyi_sin64(double x) { return x == 0 ? x : tinyi_elem_sin_quarter(x, 0); }
 TINYI_FN double tinyi_cos64(double x) { return tinyi_elem_sin_quarter(x, 1); }
 

@@ -56,6 +56,7 @@ TINYI_FN void tinyi_exp64_below(double *y, const float *x, double top, size_t n)
 TINYI_FN double tinyi_log64(double x);
 TINYI_FN double tinyi_sin64(double x);          /* every finite x: the reduction is exact */
 TINYI_FN double tinyi_cos64(double x);
+TINYI_FN void tinyi_sincos64(double x, double *s, double *c);      /* both, the same bits, one reduction */
 TINYI_FN double tinyi_tanh64(double x);
 TINYI_FN double tinyi_erf64(double x);
 TINYI_FN double tinyi_sqrt64(double x);         /* tinyi_sqrt */

@@ -52,8 +52,8 @@ static void tinyi_rope_turn(const tiny_op *op, tiny_idx token, tiny_idx i, doubl
     double position = (double)token, angle;
     if (at) position = at->dtype == TINY_I64 ? (double)((const int64_t *)at->data)[token * at->stride[0]] : (double)((const int32_t *)at->data)[token * at->stride[0]];
     angle = position * scale * tinyi_exp64(-2.0 * (double)i / (double)tinyi_rope_n(op) * tinyi_log64(base));
-    *c = tinyi_cos64(angle);
-    *s = p->backward ? -tinyi_sin64(angle) : tinyi_sin64(angle);
+    tinyi_sincos64(angle, s, c);
+    if (p->backward) *s = -*s;
 }
 
 static void tinyi_rope_ref(const tiny_op *op)

@@ -238,6 +238,13 @@ static void test_doubles(void)
     /* the double nearest to a multiple of pi/2, by J.-M. Muller, "Elementary Functions" */
     T_CLOSE(tinyi_cos64(6381956970095103.0 * 0x1p797), -4.68716592425462761112e-19, 1e-33);
     T_CLOSE(tinyi_sin64(6381956970095103.0 * 0x1p797), 1.0, 0);
+    for (i = 0; i < 2000; i++) {        /* both at once: the same bits, signs of zero too */
+        static const double rare[] = { 0.0, -0.0, 0.7853981633974483, 0.7853981633974484, -1.5707963267948966, 1e22, 0x1p-1074, 6381956970095103.0 * 0x1p797, INFINITY, NAN };
+        const double x = i < 10 ? rare[i] : (i - 1000) * 0.37 * (i % 7 ? 1.0 : 1e6), one_s = tinyi_sin64(x), one_c = tinyi_cos64(x);
+        double both_s, both_c;
+        tinyi_sincos64(x, &both_s, &both_c);
+        if (!T_SAME(&both_s, &one_s, 1) || !T_SAME(&both_c, &one_c, 1)) break;
+    }
 }
 
 /* ---- special values */

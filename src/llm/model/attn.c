@@ -242,7 +242,7 @@ TINYI_FN void tinyi_lm_attention_held(tinyi_lm_fwd *f, const tinyi_lm_attend *a,
     else h = s->held[l->kv_from];
     if (a->relative || a->allow) { tinyi_lm_attention_laid(f, a, &h); return; }
     memset(&p, 0, sizeof p);
-    memset(&op, 0, sizeof op);
+    tinyi_lm_op_start(&op, tllm_paged_attention_row()->kind, tllm_paged_attention_row(), &p);
     if (a->window > 0) row = (int32_t *)(void *)tinyi_lm_take(f, f->n, 4);
     if (a->alibi > 0.0f) slope = tinyi_lm_take(f, 1, a->q.n_head);
     if (f->st) return;
@@ -276,7 +276,6 @@ TINYI_FN void tinyi_lm_attention_held(tinyi_lm_fwd *f, const tinyi_lm_attend *a,
     p.n_kv = a->n_kv;
     p.d_v = a->d_v;
     p.tree = row ? NULL : f->tree;          /* a window sees other cells than the plan */
-    op.row = tllm_paged_attention_row();
     op.in[0] = &q;
     op.in[1] = &k;
     op.in[2] = &table;
@@ -291,7 +290,6 @@ TINYI_FN void tinyi_lm_attention_held(tinyi_lm_fwd *f, const tinyi_lm_attend *a,
     }
     if (a->sinks) op.in[7] = &sinks;
     op.out[0] = &o;
-    op.params = &p;
     tinyi_lm_door(f, &op);
     f->used = used;
 }
@@ -494,7 +492,7 @@ TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float 
                 out[n_w++] = v.p;
             }
         }
-        tinyi_lm_linears(f, n_w, w, out, h, n);
+        tinyi_lm_linears(f, n_w, w, 0, out, h, n);
         if (k.p && !l->w[TINYI_T_ATTN_V]) tinyi_lm_copy(f, v.p, nv, k.p, nk, n, nv);
         tinyi_lm_clamp(f, q.p, ld, ld);
         if (k.p) {
@@ -571,8 +569,7 @@ TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float 
 TINYI_FN void tinyi_lm_attn_cross_keys(tinyi_lm_fwd *f, const tinyi_lm_layer *l, const float *encoded, tiny_idx n)
 {
     if (f->st || f->dry) return;
-    tinyi_lm_linear(f, l->w[TINYI_T_CROSS_K], f->s->held[l->i].cross_k, encoded, n);
-    tinyi_lm_linear(f, l->w[TINYI_T_CROSS_V], f->s->held[l->i].cross_v, encoded, n);
+    tinyi_lm_linear_both(f, l->w[TINYI_T_CROSS_K], f->s->held[l->i].cross_k, l->w[TINYI_T_CROSS_V], f->s->held[l->i].cross_v, 0, encoded, n);
 }
 
 TINYI_FN void tinyi_lm_attn_cross(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)

@@ -175,20 +175,14 @@ TINYI_FN void tinyi_lm_delta_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float
             tinyi_lm_copy(f, u + (2 * Hk + g * R) * S, C, all + g * step + 2 * S, Hk * step, n, R * S);
             tinyi_lm_copy(f, z + g * R * S, H * S, all + g * step + (2 + R) * S, Hk * step, n, R * S);
         }
-    } else {
-        tinyi_lm_linear(f, l->w[TINYI_T_ATTN_QKV], u, h, n);
-        tinyi_lm_linear(f, l->w[TINYI_T_ATTN_GATE], z, h, n);
-    }
+    } else tinyi_lm_linear_both(f, l->w[TINYI_T_ATTN_QKV], u, l->w[TINYI_T_ATTN_GATE], z, 0, h, n);
     if (l->w[TINYI_T_SSM_BA]) {             /* for each key head: R b, R a */
         tinyi_lm_linear(f, l->w[TINYI_T_SSM_BA], both, h, n);
         for (g = 0; g < Hk; g++) {
             tinyi_lm_copy(f, b + g * R, H, both + g * 2 * R, 2 * H, n, R);
             tinyi_lm_copy(f, a + g * R, H, both + g * 2 * R + R, 2 * H, n, R);
         }
-    } else {
-        tinyi_lm_linear(f, l->w[TINYI_T_SSM_BETA], b, h, n);
-        tinyi_lm_linear(f, l->w[TINYI_T_SSM_ALPHA], a, h, n);
-    }
+    } else tinyi_lm_linear_both(f, l->w[TINYI_T_SSM_BETA], b, l->w[TINYI_T_SSM_ALPHA], a, 0, h, n);
     tinyi_lm_conv(f, c, C, u, C, l->w[TINYI_T_SSM_CONV]->v, NULL, kept, K, C, 1);
     tinyi_lm_unit(f, c, C, Hk, S, (float)(1.0 / tinyi_sqrt64((double)S)));
     tinyi_lm_unit(f, c + Hk * S, C, Hk, S, 1.0f);

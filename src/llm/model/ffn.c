@@ -104,9 +104,8 @@ static void tinyi_lm_dense(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int gate, i
 {
     const size_t used = f->used;
     const tiny_idx n = f->n;
-    const tinyi_lm_w *w[2];
     tiny_idx ff;
-    float *u, *g, *y2[2];
+    float *u, *g;
     if (f->st) return;
     ff = l->w[down]->n_in;
     if (l->w[up]->n_out == 2 * ff) {
@@ -118,9 +117,7 @@ static void tinyi_lm_dense(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int gate, i
     } else if (l->w[gate]) {
         g = tinyi_lm_take(f, n, ff);
         u = tinyi_lm_take(f, n, ff);
-        w[0] = l->w[gate]; y2[0] = g;
-        w[1] = l->w[up]; y2[1] = u;
-        tinyi_lm_linears(f, 2, w, y2, h, n);
+        tinyi_lm_linear_both(f, l->w[gate], g, l->w[up], u, 0, h, n);
         if (l->i < f->m->n_sparse && gate == TINYI_T_FFN_GATE) {
             tinyi_lm_sparse q;
             q.x = g;
@@ -266,8 +263,8 @@ static void tinyi_lm_experts(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y,
     tinyi_lm_each(f, n, 8, tinyi_lm_route_fn, &q);
     tinyi_lm_zero(f, y, n * D);
     if (f->dry) {                           /* what the largest share would take */
-        if (fused || gate_w) tinyi_lm_linear_at(f, fused ? fused : gate_w, 0, u, fused ? 2 * ff : ff, x, D, n);
-        if (up_w) tinyi_lm_linear_at(f, up_w, 0, g, ff, x, D, n);
+        if (gate_w && !fused) tinyi_lm_linear_both(f, gate_w, g, up_w, u, 0, x, n);
+        else tinyi_lm_linear_at(f, fused ? fused : up_w, 0, u, fused ? 2 * ff : ff, x, D, n);
         tinyi_lm_linear_at(f, down_w, 0, o, D, g, ff, n);
     }
     if (f->st || f->dry) { f->used = used; return; }
@@ -291,8 +288,7 @@ static void tinyi_lm_experts(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y,
             tinyi_lm_halves(f, u, g, rows, ff);
             tinyi_lm_act(f, l, g, g, g + rows * ff, rows * ff);
         } else if (gate_w) {
-            tinyi_lm_linear_at(f, gate_w, e, g, ff, x, D, rows);
-            tinyi_lm_linear_at(f, up_w, e, u, ff, x, D, rows);
+            tinyi_lm_linear_both(f, gate_w, g, up_w, u, e, x, rows);
             tinyi_lm_act(f, l, g, g, u, rows * ff);
         } else {
             tinyi_lm_linear_at(f, up_w, e, g, ff, x, D, rows);

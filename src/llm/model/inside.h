@@ -255,12 +255,14 @@ TINYI_FN float *tinyi_lm_take(tinyi_lm_fwd *f, tiny_idx a, tiny_idx b);
 typedef void (*tinyi_lm_fn)(const void *arg, tiny_idx i0, tiny_idx i1);
 /* An operation through the door; in a dry pass, what it would take of the workspace. */
 TINYI_FN void tinyi_lm_door(tinyi_lm_fwd *f, const tiny_op *op);
+TINYI_FN void tinyi_lm_op_start(tiny_op *op, int kind, const tiny_op_row *row, const void *params);     /* no inputs, no outputs yet */
 TINYI_FN void tinyi_lm_each(tinyi_lm_fwd *f, tiny_idx n, tiny_idx grain, tinyi_lm_fn fn, const void *arg);
 
 /* y (n, n_out) = w x + bias, rows ld apart; mat: which matrix of w */
 TINYI_FN void tinyi_lm_linear(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const float *x, tiny_idx n);
-/* y[i] = w[i] x + bias of several, at most three, that read the same x: in one region of threads */
-TINYI_FN void tinyi_lm_linears(tinyi_lm_fwd *f, int n_w, const tinyi_lm_w *const *w, float *const *y, const float *x, tiny_idx n);
+/* y[i] = w[i] x + bias of several, at most three, that read the same dense x: in one region of threads, x quantized once */
+TINYI_FN void tinyi_lm_linears(tinyi_lm_fwd *f, int n_w, const tinyi_lm_w *const *w, tiny_idx mat, float *const *y, const float *x, tiny_idx n);
+TINYI_FN void tinyi_lm_linear_both(tinyi_lm_fwd *f, const tinyi_lm_w *w0, float *y0, const tinyi_lm_w *w1, float *y1, tiny_idx mat, const float *x, tiny_idx n);
 TINYI_FN void tinyi_lm_linear_at(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx mat, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n);
 /* y = x w[row0 .. row0 + rows]^T; turned: y (n, n_in) = x (n, rows) w[row0 .. row0 + rows]. Of w without its bias. */
 TINYI_FN void tinyi_lm_linear_part(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx row0, tiny_idx rows, int turned, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n);

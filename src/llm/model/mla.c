@@ -197,11 +197,10 @@ TINYI_FN void tinyi_lm_mla_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
     if (m->r_q > 0) {
         a = tinyi_lm_take(f, n, m->r_q);
         if (f->st) return;
-        tinyi_lm_linear(f, l->w[TINYI_T_ATTN_Q_A], a, h, n);
+        tinyi_lm_linear_both(f, l->w[TINYI_T_ATTN_Q_A], a, l->w[TINYI_T_ATTN_KV_A], kv, 0, h, n);
         tinyi_lm_norm(f, l->w[TINYI_T_ATTN_Q_A_NORM], a, a, n, m->r_q);
         tinyi_lm_linear(f, l->w[TINYI_T_ATTN_Q_B], q, a, n);
-    } else tinyi_lm_linear(f, l->w[TINYI_T_ATTN_Q], q, h, n);
-    tinyi_lm_linear(f, l->w[TINYI_T_ATTN_KV_A], kv, h, n);
+    } else tinyi_lm_linear_both(f, l->w[TINYI_T_ATTN_Q], q, l->w[TINYI_T_ATTN_KV_A], kv, 0, h, n);
     t = tiny_tensor_2d(kv, TINY_F32, n, r);
     t.stride[0] = ld;
     tinyi_lm_norm_view(f, TINY_OP_RMSNORM, l->w[TINYI_T_ATTN_KV_A_NORM]->v, NULL, m->eps, &t, &t);

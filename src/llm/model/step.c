@@ -83,17 +83,25 @@ TINYI_FN void tinyi_lm_door(tinyi_lm_fwd *f, const tiny_op *op)
     f->st = tinyi_op_known(f->ctx, op);
 }
 
+/* Field by field: clearing all of it at once is an instruction that takes as long as a small operation. */
+TINYI_FN void tinyi_lm_op_start(tiny_op *op, int kind, const tiny_op_row *row, const void *params)
+{
+    memset(op->in, 0, sizeof op->in);
+    memset(op->out, 0, sizeof op->out);
+    op->kind = kind;
+    op->row = row;
+    op->params = params;
+}
+
 static void tinyi_lm_op(tinyi_lm_fwd *f, int kind, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *c, const void *params, const tiny_tensor *y)
 {
     tiny_op op;
     if (f->st) return;
-    memset(&op, 0, sizeof op);
-    op.kind = kind;
+    tinyi_lm_op_start(&op, kind, NULL, params);
     op.in[0] = a;
     op.in[1] = b;
     op.in[2] = c;
     op.out[0] = y;
-    op.params = params;
     tinyi_lm_door(f, &op);
 }
 
@@ -183,7 +191,6 @@ typedef struct tinyi_lm_product {
 static const tiny_op *tinyi_lm_product_of(tinyi_lm_product *p, const tinyi_lm_w *w, tiny_idx mat, const float *bias, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n)
 {
     void *at = (void *)(uintptr_t)(w->t->data + (size_t)mat * (size_t)w->n_out * w->row_step);
-    memset(&p->op, 0, sizeof p->op);
     p->x = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, n, w->n_in);
     p->x.stride[0] = ld_x;
     p->y = tiny_tensor_2d(y, TINY_F32, n, w->n_out);
@@ -193,16 +200,13 @@ static const tiny_op *tinyi_lm_product_of(tinyi_lm_product *p, const tinyi_lm_w 
         p->w.stride[0] = (tiny_idx)(w->row_step / tiny_dtype_bytes((tiny_dtype)w->dtype));
         p->w = tiny_tensor_swap(p->w, 0, 1);
         p->plain.act = TINY_ACT_NONE;
-        p->op.kind = TINY_OP_MATMUL;
-        p->op.params = &p->plain;
+        tinyi_lm_op_start(&p->op, TINY_OP_MATMUL, NULL, &p->plain);
     } else {
         p->w = tiny_tensor_2d(at, TINY_U8, w->n_out, (tiny_idx)w->row_bytes);
         p->w.stride[0] = (tiny_idx)w->row_step;
         memset(&p->blocks, 0, sizeof p->blocks);
         p->blocks.format = w->format->id;
-        p->op.row = tllm_matmul_row();
-        p->op.kind = p->op.row->kind;
-        p->op.params = &p->blocks;
+        tinyi_lm_op_start(&p->op, tllm_matmul_row()->kind, tllm_matmul_row(), &p->blocks);
     }
     p->op.in[0] = &p->x;
     p->op.in[1] = &p->w;
@@ -218,35 +222,49 @@ TINYI_FN void tinyi_lm_linear_at(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx 
 {
     const float *bias;
     tinyi_lm_product p;
+    const tiny_op *op;
     float scale;
     if (f->st || n <= 0) return;
     scale = !w->scale || w->t == NULL ? 1.0f : w->n_scale == w->n_mat ? w->scale[mat] : w->n_scale == 1 ? w->scale[0] : 1.0f;
     bias = w->bias ? w->bias + mat * w->n_out : NULL;
-    tinyi_lm_door(f, tinyi_lm_product_of(&p, w, mat, scale == 1.0f ? bias : NULL, y, ld_y, x, ld_x, n));
+    op = tinyi_lm_product_of(&p, w, mat, scale == 1.0f ? bias : NULL, y, ld_y, x, ld_x, n);
+    if (f->dry || w->dtype >= 0) tinyi_lm_door(f, op);
+    else f->st = tinyi_blk_products(f->ctx, &op, 1);
     if (f->dry) return;
     if (scale != 1.0f && !f->st) tinyi_lm_scale_rows(y, ld_y, bias, scale, n, w->n_out);
     tinyi_lm_adapt(f, w, mat, y, ld_y, x, ld_x, n);
 }
-TINYI_FN void tinyi_lm_linears(tinyi_lm_fwd *f, int n_w, const tinyi_lm_w *const *w, float *const *y, const float *x, tiny_idx n)
+TINYI_FN void tinyi_lm_linears(tinyi_lm_fwd *f, int n_w, const tinyi_lm_w *const *w, tiny_idx mat, float *const *y, const float *x, tiny_idx n)
 {
     tinyi_lm_product p[TINYI_LM_SHARED];
     const tiny_op *ops[TINYI_LM_SHARED] = { NULL };
     size_t shared = 0, own = 0;
-    int i, together = n_w <= TINYI_LM_SHARED;
+    int i, together = n_w <= TINYI_LM_SHARED, blocks = 1;
     if (f->st || n <= 0) return;
-    for (i = 0; i < n_w; i++) together &= !w[i]->scale;
-    if (!together || (f->dry && f->ctx->n_threads == 1)) {  /* one thread runs a list one by one */
-        for (i = 0; i < n_w; i++) tinyi_lm_linear(f, w[i], y[i], x, n);
+    for (i = 0; i < n_w; i++) {
+        together &= !w[i]->scale;
+        blocks &= w[i]->dtype < 0;
+    }
+    if (!together) {
+        for (i = 0; i < n_w; i++) tinyi_lm_linear_at(f, w[i], mat, y[i], w[i]->n_out, x, w[i]->n_in, n);
         return;
     }
-    for (i = 0; i < n_w; i++) ops[i] = tinyi_lm_product_of(&p[i], w[i], 0, w[i]->bias, y[i], w[i]->n_out, x, w[i]->n_in, n);
+    for (i = 0; i < n_w; i++) ops[i] = tinyi_lm_product_of(&p[i], w[i], mat, w[i]->bias ? w[i]->bias + mat * w[i]->n_out : NULL, y[i], w[i]->n_out, x, w[i]->n_in, n);
     if (f->dry) {                           /* a list takes the most shared memory of one product beside the most own memory of another */
         for (i = 0; i < n_w; i++) tinyi_lm_wants(f, ops[i], &shared, &own);
         tinyi_lm_own(f, shared, own);
         return;
     }
-    f->st = tinyi_ops_known(f->ctx, ops, (size_t)n_w);
-    for (i = 0; i < n_w; i++) tinyi_lm_adapt(f, w[i], 0, y[i], w[i]->n_out, x, w[i]->n_in, n);
+    f->st = blocks ? tinyi_blk_products(f->ctx, ops, (size_t)n_w) : tinyi_ops_known(f->ctx, ops, (size_t)n_w);
+    for (i = 0; i < n_w; i++) tinyi_lm_adapt(f, w[i], mat, y[i], w[i]->n_out, x, w[i]->n_in, n);
+}
+TINYI_FN void tinyi_lm_linear_both(tinyi_lm_fwd *f, const tinyi_lm_w *w0, float *y0, const tinyi_lm_w *w1, float *y1, tiny_idx mat, const float *x, tiny_idx n)
+{
+    const tinyi_lm_w *w[2];
+    float *y[2];
+    w[0] = w0; y[0] = y0;
+    w[1] = w1; y[1] = y1;
+    tinyi_lm_linears(f, 2, w, mat, y, x, n);
 }
 TINYI_FN void tinyi_lm_linear(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const float *x, tiny_idx n)
 {
@@ -455,21 +473,22 @@ static void tinyi_lm_rope_table_fn(const void *arg, tiny_idx i0, tiny_idx i1)
     tiny_idx i, j;
     for (i = i0; i < i1; i++)
         for (j = 0; j < q->half; j++) {
-            const double angle = (double)q->row[4 * i + 3] * q->freq[j];
-            q->c[i * q->half + j] = (float)(tinyi_cos64(angle) * (double)q->size);
-            q->s[i * q->half + j] = (float)(tinyi_sin64(angle) * (double)q->size);
+            double c, s;
+            tinyi_sincos64((double)q->row[4 * i + 3] * q->freq[j], &s, &c);
+            q->c[i * q->half + j] = (float)(c * (double)q->size);
+            q->s[i * q->half + j] = (float)(s * (double)q->size);
         }
 }
 static void tinyi_lm_rotate_fn(const void *arg, tiny_idx i0, tiny_idx i1)
 {
     const tinyi_lm_rope_arg *q = (const tinyi_lm_rope_arg *)arg;
-    const tiny_idx a_step = q->style == TINYI_LM_PAIRS ? 2 : 1, b_at = q->style == TINYI_LM_PAIRS ? 1 : q->half;
+    const tiny_idx half = q->half, a_step = q->style == TINYI_LM_PAIRS ? 2 : 1, b_at = q->style == TINYI_LM_PAIRS ? 1 : q->half;
     tiny_idx i, h, j;
     for (i = i0; i < i1; i++)
         for (h = 0; h < q->x.n_head; h++) {
             float *x = q->x.p + i * q->x.ld + h * q->x.head;
-            const float *c = q->c + i * q->half, *s = q->s + i * q->half;
-            for (j = 0; j < q->half; j++) {
+            const float *c = q->c + i * half, *s = q->s + i * half;
+            for (j = 0; j < half; j++) {
                 const float a = x[j * a_step], b = x[j * a_step + b_at];
                 x[j * a_step] = a * c[j] - b * s[j];
                 x[j * a_step + b_at] = a * s[j] + b * c[j];

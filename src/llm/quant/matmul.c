@@ -20,7 +20,8 @@
  *          PANELS   the same; in bfloat16 both factors are off by 2^-8 of themselves at most: 2^-7 + 2^-16 of |x w|, less than
  *                   131400 u, which is k of the row. Tiles take denormal numbers for 0.
  *          MXFP4    an offset of 16 scales is used: a scale byte of 252 or more (2^124 in a product) overflows and gives NaN.
- * Left out  keeping quantized activations from one product to the next: they cost 0.015 of a batch of 16 and less of one row. */
+ * Together  up to three products of one x (queries, keys and values; gate and up) are one region of threads: x is quantized once, and
+ *           there is no barrier between them. Results have the same bits as one by one. */
 #include <string.h>
 #include "llm/quant/matmul.h"
 #include "llm/quant/block.h"
@@ -35,6 +36,8 @@
 #define TINYI_BLK_DEEP 256                  /* most numbers of a row in a panel: 32 rows and as many columns lie in the first level */
 #define TINYI_BLK_GROUPS 16                 /* times 8 rows of x that an expanded block of INTEGERS meets: their sums lie in the first level */
 #define TINYI_BLK_TOKENS 512                /* rows of x that are packed at once */
+#define TINYI_BLK_MOST 131072               /* bytes of w that a thread takes at once, */
+#define TINYI_BLK_LEAST 4096                /* at most and at least */
 #define TINYI_BLK_TILE 16                   /* rows of w that are unpacked at once for FLOATS */
 
 static int tinyi_blk_format(const tiny_op *op) { return op->params ? ((const tllm_matmul_params *)op->params)->format : 0; }
@@ -131,7 +134,7 @@ TINY_REF_END
 
 /* ---- fast */
 
-typedef struct tinyi_blk_plan {
+typedef struct tinyi_blk_plan {              /* of one product */
     const tllm_format *f;
     int blk;                                /* TINYI_BLK_..., or -1 */
     const float *x, *bias;
@@ -142,6 +145,11 @@ typedef struct tinyi_blk_plan {
     size_t dense, codes, flags, columns;    /* shared workspace: bytes of dense rows of x, of their codes, of their flags, of columns */
     size_t own_x, own_codes, own_row, own_panel, own_sums;  /* own: codes or halves of x, an expanded row, rows as floats, a panel, its sums */
 } tinyi_blk_plan;
+
+#define TINYI_BLK_TOGETHER 3
+/* Products of one x: its rows are quantized once, and rows of all matrices are shared out as if they were one. What p[0] says of x and
+ * of workspace holds for all. */
+typedef struct tinyi_blk_set { int n; tinyi_blk_plan p[TINYI_BLK_TOGETHER]; } tinyi_blk_set;
 
 static size_t tinyi_blk_up(size_t n) { return (n + TINYI_ALIGN - 1) & ~(size_t)(TINYI_ALIGN - 1); }
 /* an odd number of rows has room for one more: pairs of them are quantized side by side */
@@ -169,20 +177,29 @@ static void tinyi_blk_plan_of(tinyi_blk_plan *p, const tiny_op *op)
     p->y_row = y->stride[0];
     p->y_n = p->n_out > 1 ? y->stride[1] : 1;
     p->blocks = (p->k + 255) / 256;
-    p->tokens = TINYI_GEMM_SHARED / (p->blocks * 256 + 1) / 32 * 32;       /* 16 MB of floats */
-    p->tokens = TINYI_MAX(TINYI_MIN(TINYI_MIN(p->tokens, TINYI_BLK_TOKENS), tinyi_gemm_up(p->n, 32)), 32);
     few = TINYI_MIN(p->n, TINYI_BLK_MANY);
-    deep = TINYI_MIN(p->blocks * 256, TINYI_BLK_DEEP);
-    high = TINYI_MIN(tinyi_gemm_up(p->n_out, 32), TINYI_BLK_HIGH);
     p->dense = p->x_k == 1 ? 0 : tinyi_blk_up((size_t)(p->n * p->k) * sizeof(float));
     p->codes = tinyi_blk_q8_bytes(p, few);
     p->flags = tinyi_blk_up((size_t)few);
-    p->columns = p->n >= TINYI_BLK_GROUP ? (size_t)(p->tokens * p->blocks) * 256 * sizeof(float) : 0;
     p->own_codes = tinyi_blk_alone(p, few) ? p->codes + p->flags : tinyi_blk_up(64 * 384 + 64);
     p->own_row = tinyi_blk_q8_bytes(p, 1);
     p->own_x = tinyi_blk_up((size_t)(TINYI_BLK_TILE * (p->blocks * 256 + 32)) * sizeof(float));
-    p->own_panel = p->columns ? tinyi_blk_up((size_t)(high * (deep + 32)) * sizeof(float)) : 0;
-    p->own_sums = p->columns ? tinyi_blk_up((size_t)(high * (p->tokens + 8 * TINYI_BLK_REST + 16)) * sizeof(float)) : 0;
+    p->columns = p->own_panel = p->own_sums = 0;
+    p->tokens = 32;
+    if (p->n < TINYI_BLK_GROUP) return;     /* neither INTEGERS nor PANELS: a token of one sequence goes through here for each of its products */
+    p->tokens = TINYI_GEMM_SHARED / (p->blocks * 256 + 1) / 32 * 32;       /* 16 MB of floats */
+    p->tokens = TINYI_MAX(TINYI_MIN(TINYI_MIN(p->tokens, TINYI_BLK_TOKENS), tinyi_gemm_up(p->n, 32)), 32);
+    deep = TINYI_MIN(p->blocks * 256, TINYI_BLK_DEEP);
+    high = TINYI_MIN(tinyi_gemm_up(p->n_out, 32), TINYI_BLK_HIGH);
+    p->columns = (size_t)(p->tokens * p->blocks) * 256 * sizeof(float);
+    p->own_panel = tinyi_blk_up((size_t)(high * (deep + 32)) * sizeof(float));
+    p->own_sums = tinyi_blk_up((size_t)(high * (p->tokens + 8 * TINYI_BLK_REST + 16)) * sizeof(float));
+}
+
+static void tinyi_blk_room(const tinyi_blk_plan *p, size_t *shared, size_t *own)
+{
+    *shared = p->dense + TINYI_MAX(p->codes + p->flags, p->columns);
+    *own = p->own_x + p->own_codes + p->own_row + p->own_panel + p->own_sums;
 }
 
 static void tinyi_blk_work(const tiny_op *op, int n_threads, size_t *shared, size_t *own)
@@ -190,11 +207,31 @@ static void tinyi_blk_work(const tiny_op *op, int n_threads, size_t *shared, siz
     tinyi_blk_plan p;
     (void)n_threads;
     tinyi_blk_plan_of(&p, op);
-    *shared = p.dense + TINYI_MAX(p.codes + p.flags, p.columns);
-    *own = p.own_x + p.own_codes + p.own_row + p.own_panel + p.own_sums;
+    tinyi_blk_room(&p, shared, own);
 }
 
-static const unsigned char *tinyi_blk_at(const tinyi_blk_plan *p, tiny_idx row, tiny_idx k) { return p->w + row * p->w_row + k / p->f->values * p->f->bytes; }
+/* Rows of w are handed out by units of 2^unit rows; how many there are of all matrices. */
+static tiny_idx tinyi_blk_units(const tinyi_blk_plan *p, int unit) { return (p->n_out + ((tiny_idx)1 << unit) - 1) >> unit; }
+static tiny_idx tinyi_blk_units_all(const tinyi_blk_set *set, int unit)
+{
+    tiny_idx n = 0;
+    int i;
+    for (i = 0; i < set->n; i++) n += tinyi_blk_units(&set->p[i], unit);
+    return n;
+}
+/* The matrix that unit *t belongs to, and its units *q0 .. *q1, as many as lie before `end`; *t goes on behind them. */
+static const tinyi_blk_plan *tinyi_blk_next(const tinyi_blk_set *set, int unit, tiny_idx *t, tiny_idx end, tiny_idx *q0, tiny_idx *q1)
+{
+    const tinyi_blk_plan *p = set->p;
+    tiny_idx before = 0, n;
+    for (; (n = tinyi_blk_units(p, unit)) <= *t - before; p++) before += n;
+    *q0 = *t - before;
+    *q1 = TINYI_MIN(end - before, n);
+    *t = before + *q1;
+    return p;
+}
+
+static const unsigned char *tinyi_blk_at(const tinyi_blk_plan *p, tiny_idx row, tiny_idx k) { return p->w + row * p->w_row + (k ? k / p->f->values * p->f->bytes : 0); }
 static void tinyi_blk_bias(const tinyi_blk_plan *p, tiny_idx i, tiny_idx r0, tiny_idx r1)
 {
     float *y = p->y + i * p->y_row;
@@ -220,6 +257,15 @@ static void tinyi_blk_as_floats(tiny_team *team, const tinyi_blk_plan *p, float 
     }
 }
 
+/* how VECTORS lays rows of x and which kernel reads them */
+enum { TINYI_BLK_BY_FEW = 1, TINYI_BLK_BY_TWINS = 2, TINYI_BLK_BY_PAIRED = 4 };
+static int tinyi_blk_way(const tinyi_blk_kernels *kn, int blk, tiny_idx rows)
+{
+    const int few = kn->few[blk] && (kn->dots ? rows > 1 && rows <= TINYI_BLK_FEW : rows > 1), twins = few && kn->twins && blk < TINYI_BLK_BOOKS;
+    const int paired = twins || ((few || rows == 1) && kn->traits[blk] & TINYI_BLK_PAIRED);
+    return (few ? TINYI_BLK_BY_FEW : 0) | (twins ? TINYI_BLK_BY_TWINS : 0) | (paired ? TINYI_BLK_BY_PAIRED : 0);
+}
+
 /* Rows q0..q1 of `rows` that begin with row i0 of x */
 static void tinyi_blk_quantize(const tinyi_blk_plan *p, const tinyi_blk_kernels *kn, int8_t *codes, float *d, float *sum, unsigned char *flags, tiny_idx i0, tiny_idx rows, tiny_idx q0, tiny_idx q1,
                                int twins, int paired)
@@ -236,51 +282,60 @@ static void tinyi_blk_quantize(const tinyi_blk_plan *p, const tinyi_blk_kernels 
     }
 }
 
-/* VECTORS: rows i0..i1 of x. q: codes in own or shared memory, flags behind them. */
-static void tinyi_blk_vectors(tiny_team *team, const tinyi_blk_plan *p, const tinyi_blk_kernels *kn, unsigned char *shared, unsigned char *own, tiny_idx i0, tiny_idx i1)
+/* How many rows of w to take where `left` are: large pieces first, since each begins without what its predecessor has asked from memory, and
+ * small ones at the end, so that all come to it together. */
+static tiny_idx tinyi_blk_grain(const tinyi_blk_plan *p, tiny_idx left, int threads)
 {
-    const tiny_idx rows = i1 - i0;
-    const int few = kn->few[p->blk] && (kn->dots ? rows > 1 && rows <= TINYI_BLK_FEW : rows > 1), twins = few && kn->twins && p->blk < TINYI_BLK_BOOKS;
-    const int alone = tinyi_blk_alone(p, rows), paired = twins || ((few || rows == 1) && kn->traits[p->blk] & TINYI_BLK_PAIRED);
-    const tiny_idx count = (twins ? rows + rows % 2 : rows) * p->blocks;
+    const tiny_idx row = p->w_row > 0 ? p->w_row : 1;
+    return TINYI_MAX(TINYI_MIN(TINYI_BLK_MOST / row, left / (2 * threads)), TINYI_BLK_LEAST / row + 1);
+}
+
+/* VECTORS: rows i0..i1 of x. q: codes in own or shared memory, flags behind them. */
+static void tinyi_blk_vectors(tiny_team *team, const tinyi_blk_set *set, const tinyi_blk_kernels *kn, unsigned char *shared, unsigned char *own, tiny_idx i0, tiny_idx i1)
+{
+    const tinyi_blk_plan *p = set->p;
+    const tiny_idx rows = i1 - i0, blocks = p->blocks, total = tinyi_blk_units_all(set, 0);
+    const int way = tinyi_blk_way(kn, p->blk, rows), few = way & TINYI_BLK_BY_FEW, twins = way & TINYI_BLK_BY_TWINS, alone = tinyi_blk_alone(p, rows);
+    const tiny_idx count = (twins ? rows + rows % 2 : rows) * blocks;
     unsigned char *at = alone ? own + p->own_x : shared, *flags = at + tinyi_blk_q8_bytes(p, rows), *code = own + p->own_x + p->own_codes;
-    float *s = (float *)(void *)(code + p->blocks * 256), *m = s + p->blocks * 16, *tile = (float *)(void *)own;
+    float *s = (float *)(void *)(code + blocks * 256), *m = s + blocks * 16, *tile = (float *)(void *)own;
     int8_t *codes = (int8_t *)at;
     float *d = (float *)(void *)(at + count * 256), *sum = d + count * 16;
-    tiny_idx i, r, q0, q1, grain;
+    tiny_idx i, r, t0, t1, q0, q1;
     int strange = 0;
     tinyi_q8 x;
-    if (alone) tinyi_blk_quantize(p, kn, codes, d, sum, flags, i0, rows, 0, rows, twins, paired);
+    if (alone) tinyi_blk_quantize(p, kn, codes, d, sum, flags, i0, rows, 0, rows, twins, way & TINYI_BLK_BY_PAIRED);
     else {
-        while (tiny_take(team, rows, 1, &q0, &q1)) tinyi_blk_quantize(p, kn, codes, d, sum, flags, i0, rows, q0, q1, twins, paired);
+        while (tiny_take(team, rows, 1, &q0, &q1)) tinyi_blk_quantize(p, kn, codes, d, sum, flags, i0, rows, q0, q1, twins, way & TINYI_BLK_BY_PAIRED);
         tiny_barrier(team);
     }
     for (i = 0; i < rows; i++) strange |= !flags[i];
     x.code = codes;
     x.d = d;
     x.sum = sum;
-    x.blocks = (size_t)p->blocks;
-    grain = TINYI_MAX(TINYI_MIN((tiny_idx)65536 / (p->w_row > 0 ? p->w_row : 1), p->n_out / (8 * team->n)), 4);
+    x.blocks = (size_t)blocks;
     team->ran_on = kn->from;
-    while (tiny_take(team, p->n_out, grain, &q0, &q1)) {
-        if (rows == 1) kn->dot[p->blk](p->y + i0 * p->y_row + q0 * p->y_n, p->y_n, tinyi_blk_at(p, q0, 0), p->w_row, (size_t)(q1 - q0), &x, (size_t)p->k);
-        else if (few)
-            for (i = 0; i < rows; i += TINYI_BLK_FEW) {
-                tinyi_q8 part = x;
-                part.code += i * p->blocks * 256;
-                part.d += i * p->blocks * 16;
-                part.sum += i * p->blocks * 16;
-                kn->few[p->blk](p->y + (i0 + i) * p->y_row + q0 * p->y_n, p->y_n, p->y_row, tinyi_blk_at(p, q0, 0), p->w_row, (size_t)(q1 - q0), &part, (size_t)p->k,
-                                (size_t)TINYI_MIN(rows - i, TINYI_BLK_FEW));
-            }
-        else
-            for (r = q0; r < q1; r++) {
-                kn->expand[p->blk](code, s, m, tinyi_blk_at(p, r, 0), (size_t)p->k, 2048);
-                kn->dots(p->y + i0 * p->y_row + r * p->y_n, p->y_row, code, s, m, kn->traits[p->blk], &x, (size_t)rows);
-            }
-        for (i = i0; i < i1; i++) tinyi_blk_bias(p, i, q0, q1);
-        if (strange) tinyi_blk_as_floats(team, p, tile, flags, i0, i1, q0, q1);
-    }
+    for (t1 = 0; tiny_take(team, total, tinyi_blk_grain(set->p, total - t1, team->n), &t0, &t1);)
+        while (t0 < t1) {
+            p = tinyi_blk_next(set, 0, &t0, t1, &q0, &q1);
+            if (rows == 1) kn->dot[p->blk](p->y + i0 * p->y_row + q0 * p->y_n, p->y_n, tinyi_blk_at(p, q0, 0), p->w_row, (size_t)(q1 - q0), &x, (size_t)p->k);
+            else if (few)
+                for (i = 0; i < rows; i += TINYI_BLK_FEW) {
+                    tinyi_q8 part = x;
+                    part.code += i * blocks * 256;
+                    part.d += i * blocks * 16;
+                    part.sum += i * blocks * 16;
+                    kn->few[p->blk](p->y + (i0 + i) * p->y_row + q0 * p->y_n, p->y_n, p->y_row, tinyi_blk_at(p, q0, 0), p->w_row, (size_t)(q1 - q0), &part, (size_t)p->k,
+                                    (size_t)TINYI_MIN(rows - i, TINYI_BLK_FEW));
+                }
+            else
+                for (r = q0; r < q1; r++) {
+                    kn->expand[p->blk](code, s, m, tinyi_blk_at(p, r, 0), (size_t)p->k, 2048);
+                    kn->dots(p->y + i0 * p->y_row + r * p->y_n, p->y_row, code, s, m, kn->traits[p->blk], &x, (size_t)rows);
+                }
+            for (i = i0; p->bias && i < i1; i++) tinyi_blk_bias(p, i, q0, q1);
+            if (strange) tinyi_blk_as_floats(team, p, tile, flags, i0, i1, q0, q1);
+        }
 }
 
 /* One row of w, n numbers from k0 on, into a panel: floats, or halves where there are tiles. Beyond n: zeros to whole 32. */
@@ -383,15 +438,16 @@ static void tinyi_blk_panels(tiny_team *team, const tinyi_blk_plan *p, const tin
 }
 
 /* INTEGERS: rows i0..i1 of x, at most p->tokens of them; rows of w are expanded to bytes, a panel of them times a panel of x at a time */
-static void tinyi_blk_integers(tiny_team *team, const tinyi_blk_plan *p, const tinyi_blk_kernels *kn, unsigned char *shared, unsigned char *own, tiny_idx i0, tiny_idx i1)
+static void tinyi_blk_integers(tiny_team *team, const tinyi_blk_set *set, const tinyi_blk_kernels *kn, unsigned char *shared, unsigned char *own, tiny_idx i0, tiny_idx i1)
 {
+    const tinyi_blk_plan *p = set->p;
     const tiny_idx rows = i1 - i0, groups = rows > 8 && rows % 8 <= TINYI_BLK_REST ? rows / 8 : (rows + 7) / 8, rest = TINYI_MAX(rows - 8 * groups, 0);
     const tiny_idx x_group = groups * TINYI_BLK_PANEL, x_block = 8 * x_group;
     unsigned char *flags = shared + p->blocks * x_block, *panel = own + p->own_x + p->own_codes + p->own_row;
     unsigned char *last = flags + tinyi_blk_up((size_t)rows);
     float *sums = (float *)(void *)(panel + p->own_panel), *acc = sums + groups * TINYI_BLK_LOW * 8;
-    tiny_idx q0, q1, r0, r1, r, at, i, j, n, high = TINYI_BLK_LOW;
-    int strange = 0;
+    tiny_idx q0, q1, r0, r1, r, at, i, j, n, t0, t1, high;
+    int strange = 0, unit = 5;              /* TINYI_BLK_LOW rows, or fewer where there are few */
     tinyi_q8 x;
     x.blocks = (size_t)p->blocks;
     while (tiny_take(team, groups + (rest > 0), 1, &q0, &q1))
@@ -412,77 +468,140 @@ static void tinyi_blk_integers(tiny_team *team, const tinyi_blk_plan *p, const t
     x.code = (const int8_t *)last;
     x.d = (const float *)(const void *)(last + 8 * 256 * p->blocks);
     x.sum = x.d + 8 * 16 * p->blocks;
-    while (high > 8 && (p->n_out - 1) / high + 1 < 4 * team->n) high /= 2;
+    while (unit > 3 && tinyi_blk_units_all(set, unit) < 4 * team->n) unit--;
+    high = (tiny_idx)1 << unit;
     team->ran_on = kn->from;
-    while (tiny_take(team, (p->n_out - 1) / high + 1, 1, &q0, &q1))
-        for (; q0 < q1; q0++) {
-            r0 = q0 * high;
-            r1 = TINYI_MIN(r0 + high, p->n_out);
-            memset(sums, 0, (size_t)((groups + rest) * TINYI_BLK_LOW * 8) * sizeof *sums);
-            for (at = 0; at < p->blocks; at++) {
-                for (r = r0; r < r1; r++) {
-                    unsigned char *to = panel + (r - r0) * TINYI_BLK_PANEL;
-                    kn->expand[p->blk](to, (float *)(void *)(to + 256), (float *)(void *)(to + 320), tinyi_blk_at(p, r, 256 * at), (size_t)TINYI_MIN(p->k - 256 * at, 256),
-                                       (ptrdiff_t)(high * p->w_row));     /* the next panel travels meanwhile */
+    while (tiny_take(team, tinyi_blk_units_all(set, unit), 1, &t0, &t1))
+        while (t0 < t1) {
+            p = tinyi_blk_next(set, unit, &t0, t1, &q0, &q1);
+            for (; q0 < q1; q0++) {
+                r0 = q0 * high;
+                r1 = TINYI_MIN(r0 + high, p->n_out);
+                memset(sums, 0, (size_t)((groups + rest) * TINYI_BLK_LOW * 8) * sizeof *sums);
+                for (at = 0; at < p->blocks; at++) {
+                    for (r = r0; r < r1; r++) {
+                        unsigned char *to = panel + (r - r0) * TINYI_BLK_PANEL;
+                        kn->expand[p->blk](to, (float *)(void *)(to + 256), (float *)(void *)(to + 320), tinyi_blk_at(p, r, 256 * at), (size_t)TINYI_MIN(p->k - 256 * at, 256),
+                                           (ptrdiff_t)(high * p->w_row));     /* the next panel travels meanwhile */
+                    }
+                    if ((r1 - r0) % 8) memset(panel + (r1 - r0) * TINYI_BLK_PANEL, 0, (size_t)(8 - (r1 - r0) % 8) * TINYI_BLK_PANEL);      /* rows go in eights */
+                    for (j = 0; j < groups; j += TINYI_BLK_GROUPS)
+                        kn->panel(sums + j * TINYI_BLK_LOW * 8, panel, kn->traits[p->blk], (size_t)(r1 - r0 + 7) / 8 * 8, shared + at * x_block + j * TINYI_BLK_PANEL, x_group,
+                                  (size_t)TINYI_MIN(groups - j, TINYI_BLK_GROUPS));
+                    if (rest) kn->rest(acc, panel, kn->traits[p->blk], (size_t)(r1 - r0), &x, (size_t)at, (size_t)rest);
                 }
-                if ((r1 - r0) % 8) memset(panel + (r1 - r0) * TINYI_BLK_PANEL, 0, (size_t)(8 - (r1 - r0) % 8) * TINYI_BLK_PANEL);      /* rows go in eights */
-                for (j = 0; j < groups; j += TINYI_BLK_GROUPS)
-                    kn->panel(sums + j * TINYI_BLK_LOW * 8, panel, kn->traits[p->blk], (size_t)(r1 - r0 + 7) / 8 * 8, shared + at * x_block + j * TINYI_BLK_PANEL, x_group,
-                              (size_t)TINYI_MIN(groups - j, TINYI_BLK_GROUPS));
-                if (rest) kn->rest(acc, panel, kn->traits[p->blk], (size_t)(r1 - r0), &x, (size_t)at, (size_t)rest);
+                for (j = 0; j < groups; j++) tinyi_blk_give(team->k, p, sums + j * TINYI_BLK_LOW * 8, 8, i0 + 8 * j, TINYI_MIN(rows - 8 * j, 8), r0, r1);
+                if (rest) {                 /* totals as columns of 8, like those of a group */
+                    for (r = 0; r < r1 - r0; r++) kn->total(sums + 8 * r, acc + r * rest * 8, (size_t)rest);
+                    tinyi_blk_give(team->k, p, sums, 8, i0 + 8 * groups, rest, r0, r1);
+                }
+                if (strange) tinyi_blk_as_floats(team, p, (float *)(void *)own, flags, i0, i1, r0, r1);
             }
-            for (j = 0; j < groups; j++) tinyi_blk_give(team->k, p, sums + j * TINYI_BLK_LOW * 8, 8, i0 + 8 * j, TINYI_MIN(rows - 8 * j, 8), r0, r1);
-            if (rest) {                     /* totals as columns of 8, like those of a group */
-                for (r = 0; r < r1 - r0; r++) kn->total(sums + 8 * r, acc + r * rest * 8, (size_t)rest);
-                tinyi_blk_give(team->k, p, sums, 8, i0 + 8 * groups, rest, r0, r1);
-            }
-            if (strange) tinyi_blk_as_floats(team, p, (float *)(void *)own, flags, i0, i1, r0, r1);
         }
+}
+
+/* how many rows of x go as INTEGERS or PANELS */
+static int tinyi_blk_is_integers(const tinyi_blk_plan *p, const tinyi_blk_kernels *kn) { return p->blk >= 0 && p->blk < TINYI_BLK_BOOKS && p->k > 0 && kn->panel; }
+static const tinyi_blk_tiles *tinyi_blk_tiles_for(const tinyi_kernels *k, const tinyi_blk_plan *p)
+{
+    return p->f->flags & TLLM_FORMAT_PLAIN ? NULL : tinyi_blk_tiles_of(k);     /* bfloat16 only beside weights that were rounded more */
+}
+static tiny_idx tinyi_blk_in_panels(const tinyi_kernels *k, const tinyi_blk_plan *p, const tinyi_blk_kernels *kn)
+{
+    tinyi_gemm_shape shape;
+    if (p->n < TINYI_BLK_GROUP) return 0;
+    if (tinyi_blk_tiles_for(k, p)) return p->n >= TINYI_BLK_TILES ? p->n : 0;
+    if (tinyi_blk_is_integers(p, kn)) return p->n;
+    if (p->blk < 0) return p->n > TINYI_BLK_FEW ? p->n : 0;
+    k->gemm_f32_shape(&shape);
+    return p->n >= TINYI_BLK_MANY ? p->n / shape.nr * shape.nr : 0;
+}
+
+static void tinyi_blk_run(tiny_team *team, const tinyi_blk_set *set)
+{
+    const tinyi_blk_plan *p = set->p;
+    const tinyi_blk_kernels *kn = tinyi_blk_kernels_of(team->k);
+    unsigned char *shared = (unsigned char *)team->shared + p->dense, *own = (unsigned char *)team->own;
+    const tiny_idx in_panels = tinyi_blk_in_panels(team->k, p, kn);
+    tiny_idx i, q0, q1, grain;
+    int began = 0;
+    for (i = 0; i < in_panels; i += p->tokens, began = 1) {
+        if (began) tiny_barrier(team);      /* the columns are no longer read */
+        if (tinyi_blk_is_integers(p, kn) && !tinyi_blk_tiles_for(team->k, p)) tinyi_blk_integers(team, set, kn, shared, own, i, TINYI_MIN(i + p->tokens, in_panels));
+        else tinyi_blk_panels(team, p, kn, tinyi_blk_tiles_for(team->k, p), shared, own, i, TINYI_MIN(i + p->tokens, in_panels));
+    }
+    if (in_panels == p->n) return;
+    if (began) tiny_barrier(team);
+    if (p->blk >= 0) {
+        tinyi_blk_vectors(team, set, kn, shared, own, in_panels, p->n);
+        return;
+    }
+    (void)TINYI_K(team, gemv_dot);
+    grain = TINYI_MAX(TINYI_MIN(TINYI_BLK_TILE, p->n_out / (4 * team->n)), 4);
+    while (tiny_take(team, p->n_out, grain, &q0, &q1)) tinyi_blk_as_floats(team, p, (float *)(void *)own, NULL, in_panels, p->n, q0, q1);
 }
 
 static void tinyi_blk_fast(tiny_team *team, const tiny_op *op)
 {
-    const tinyi_blk_kernels *kn = tinyi_blk_kernels_of(team->k);
-    const tinyi_blk_tiles *tiles;
-    unsigned char *shared = (unsigned char *)team->shared, *own = (unsigned char *)team->own;
-    tinyi_blk_plan p;
-    tinyi_gemm_shape shape;
-    tiny_idx in_panels, i, q0, q1, grain;
-    int began = 0, integers;
-    tinyi_blk_plan_of(&p, op);
-    if (p.n == 0 || p.n_out == 0) return;
-    tiles = p.f->flags & TLLM_FORMAT_PLAIN ? NULL : tinyi_blk_tiles_of(team->k);       /* bfloat16 only beside weights that were rounded more */
-    if (p.x_k != 1) {                       /* dense rows of x for all that follows */
-        float *to = (float *)(void *)shared;
-        while (tiny_take(team, p.n, 1, &q0, &q1))
+    tinyi_blk_set set;
+    tinyi_blk_plan *p = set.p;
+    tiny_idx i, q0, q1;
+    set.n = 1;
+    tinyi_blk_plan_of(p, op);
+    if (p->n == 0 || p->n_out == 0) return;
+    if (p->x_k != 1) {                      /* dense rows of x for all that follows */
+        float *to = (float *)team->shared;
+        while (tiny_take(team, p->n, 1, &q0, &q1))
             for (; q0 < q1; q0++)
-                for (i = 0; i < p.k; i++) to[q0 * p.k + i] = p.x[q0 * p.x_row + i * p.x_k];
+                for (i = 0; i < p->k; i++) to[q0 * p->k + i] = p->x[q0 * p->x_row + i * p->x_k];
         tiny_barrier(team);
-        p.x = to;
-        p.x_row = p.k;
-        p.x_k = 1;
-        shared += p.dense;
+        p->x = to;
+        p->x_row = p->k;
+        p->x_k = 1;
     }
-    integers = p.blk >= 0 && p.blk < TINYI_BLK_BOOKS && p.k > 0 && kn->panel;
-    team->k->gemm_f32_shape(&shape);
-    if (tiles) in_panels = p.n >= TINYI_BLK_TILES ? p.n : 0;
-    else if (integers) in_panels = p.n >= TINYI_BLK_GROUP ? p.n : 0;
-    else if (p.blk >= 0) in_panels = p.n >= TINYI_BLK_MANY ? p.n / shape.nr * shape.nr : 0;
-    else in_panels = p.n > TINYI_BLK_FEW ? p.n : 0;
-    for (i = 0; i < in_panels; i += p.tokens, began = 1) {
-        if (began) tiny_barrier(team);      /* the columns are no longer read */
-        if (integers) tinyi_blk_integers(team, &p, kn, shared, own, i, TINYI_MIN(i + p.tokens, in_panels));
-        else tinyi_blk_panels(team, &p, kn, tiles, shared, own, i, TINYI_MIN(i + p.tokens, in_panels));
+    tinyi_blk_run(team, &set);
+}
+
+/* ---- several at once */
+
+static void tinyi_blk_member(tiny_team *team, void *arg) { tinyi_blk_run(team, (const tinyi_blk_set *)arg); }
+
+/* Serves what x becomes all matrices? VECTORS lays it in several ways, INTEGERS rows beyond whole groups otherwise for FINE formats. */
+static int tinyi_blk_alike(const tinyi_kernels *k, const tinyi_blk_set *set)
+{
+    const tinyi_blk_kernels *kn = tinyi_blk_kernels_of(k);
+    const tiny_idx in_panels = tinyi_blk_in_panels(k, set->p, kn);
+    int i;
+    if (set->n == 1) return 1;
+    for (i = 0; i < set->n; i++) {
+        const tinyi_blk_plan *p = &set->p[i];
+        if (p->blk < 0 || tinyi_blk_in_panels(k, p, kn) != in_panels || (in_panels && (!tinyi_blk_is_integers(p, kn) || tinyi_blk_tiles_for(k, p)))) return 0;
+        if (in_panels ? (kn->traits[p->blk] ^ kn->traits[set->p[0].blk]) & TINYI_BLK_FINE : tinyi_blk_way(kn, p->blk, p->n) != tinyi_blk_way(kn, set->p[0].blk, p->n)) return 0;
     }
-    if (in_panels == p.n) return;
-    if (began) tiny_barrier(team);
-    if (p.blk >= 0) {
-        tinyi_blk_vectors(team, &p, kn, shared, own, in_panels, p.n);
-        return;
+    return 1;
+}
+
+TINYI_FN tiny_status tinyi_blk_products(tiny_ctx *ctx, const tiny_op *const *ops, size_t n)
+{
+    size_t i, shared = 0, own = 0, s, o;
+    tiny_cost all = { 0, 0 }, one;
+    tinyi_blk_set set;
+    if (n > TINYI_BLK_TOGETHER || tinyi_op_watched(ctx)) return tinyi_ops_known(ctx, ops, n);
+    for (i = 0; i < n; i++) {
+        tinyi_blk_plan_of(&set.p[i], ops[i]);
+        if (set.p[i].n == 0 || set.p[i].n_out == 0 || set.p[i].x_k != 1) return tinyi_ops_known(ctx, ops, n);
+        tinyi_blk_room(&set.p[i], &s, &o);
+        shared = TINYI_MAX(shared, s);
+        own = TINYI_MAX(own, o);
+        set.p[0].own_panel = TINYI_MAX(set.p[0].own_panel, set.p[i].own_panel);
+        if (ctx->n_threads == 1) continue;
+        tinyi_blk_cost(ops[i], &one);
+        all.flops += one.flops;
+        all.bytes += one.bytes;
     }
-    (void)TINYI_K(team, gemv_dot);
-    grain = TINYI_MAX(TINYI_MIN(TINYI_BLK_TILE, p.n_out / (4 * team->n)), 4);
-    while (tiny_take(team, p.n_out, grain, &q0, &q1)) tinyi_blk_as_floats(team, &p, (float *)(void *)own, NULL, in_panels, p.n, q0, q1);
+    set.n = (int)n;
+    if (!tinyi_blk_alike(ctx->k, &set)) return tinyi_ops_known(ctx, ops, n);
+    return tiny_parallel_loose(ctx, tinyi_cost_threads(ctx, &all), shared, own, tinyi_blk_member, &set);
 }
 
 /* ---- row */
@@ -548,19 +667,48 @@ static const tiny_op_row tinyi_blk_row = { "matmul_blocks", 0, 3, 2, 1, sizeof(t
 
 TINY_API const tiny_op_row *tllm_matmul_row(void) { return &tinyi_blk_row; }
 
+static void tinyi_blk_op(tiny_op *op, tllm_matmul_params *p, const tiny_tensor *x, int format, const tiny_tensor *w, const tiny_tensor *bias, const tiny_tensor *y)
+{
+    memset(op, 0, sizeof *op);
+    memset(p, 0, sizeof *p);
+    p->format = format;
+    op->kind = tinyi_blk_row.kind;
+    op->row = &tinyi_blk_row;
+    op->in[0] = x;
+    op->in[1] = w;
+    op->in[2] = bias;
+    op->out[0] = y;
+    op->params = p;
+}
+
 TINY_API tiny_status tllm_matmul(tiny_ctx *ctx, const tiny_tensor *x, int format, const tiny_tensor *w, const tiny_tensor *bias, const tiny_tensor *y)
 {
     tllm_matmul_params p;
     tiny_op op;
-    memset(&op, 0, sizeof op);
-    memset(&p, 0, sizeof p);
-    p.format = format;
-    op.kind = tinyi_blk_row.kind;
-    op.row = &tinyi_blk_row;
-    op.in[0] = x;
-    op.in[1] = w;
-    op.in[2] = bias;
-    op.out[0] = y;
-    op.params = &p;
+    tinyi_blk_op(&op, &p, x, format, w, bias, y);
     return tiny_run(ctx, &op);
+}
+
+TINY_API tiny_status tllm_matmul_together(tiny_ctx *ctx, const tiny_tensor *x, int n, const int *format, const tiny_tensor *const *w, const tiny_tensor *const *bias,
+                                          const tiny_tensor *const *y)
+{
+    tllm_matmul_params p[TINYI_BLK_TOGETHER];
+    tiny_op op[TINYI_BLK_TOGETHER];
+    const tiny_op *ops[TINYI_BLK_TOGETHER];
+    uintptr_t first[TINYI_BLK_TOGETHER], end[TINYI_BLK_TOGETHER];
+    tiny_status st = tinyi_ctx_check(ctx);
+    int i, j;
+    if (st) return st;
+    if (n < 1 || n > TINYI_BLK_TOGETHER || !format || !w || !y)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "matmul_blocks: 1 to %d matrices together, with their formats and outputs, not %d", TINYI_BLK_TOGETHER, n);
+    for (i = 0; i < n; i++) {
+        tinyi_blk_op(&op[i], &p[i], x, format[i], w[i], bias ? bias[i] : NULL, y[i]);
+        ops[i] = &op[i];
+        st = tinyi_op_checked(ctx, ops[i]);
+        if (st) return st;
+        (void)tinyi_tensor_reach(y[i], &first[i], &end[i]);
+        for (j = 0; j < i; j++)
+            if (first[i] < end[j] && first[j] < end[i]) return tinyi_fail(ctx, TINY_E_ALIAS, "matmul_blocks: outputs %d and %d of products together overlap", j, i);
+    }
+    return tinyi_blk_products(ctx, ops, (size_t)n);
 }

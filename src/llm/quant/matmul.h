@@ -22,8 +22,15 @@ typedef struct tllm_matmul_params {
 
 /* x, bias (n_out numbers or NULL), y f32. */
 TINY_API tiny_status tllm_matmul(tiny_ctx *ctx, const tiny_tensor *x, int format, const tiny_tensor *w, const tiny_tensor *bias, const tiny_tensor *y);
+/* y[i] = x w[i]^T + bias[i] for 1 to 3 matrices that read the same x, such as queries, keys and values: the same bits as one by one, in one
+ * region of threads, x quantized once where the formats allow it. bias NULL: none has one. No two of y may overlap. */
+TINY_API tiny_status tllm_matmul_together(tiny_ctx *ctx, const tiny_tensor *x, int n, const int *format, const tiny_tensor *const *w, const tiny_tensor *const *bias,
+                                          const tiny_tensor *const *y);
 /* Its row: for tiny_op.row, recordings, tiny_conform_desc.rows. */
 TINY_API const tiny_op_row *tllm_matmul_row(void);
+
+/* the same for operations that their caller has put together rightly */
+TINYI_FN tiny_status tinyi_blk_products(tiny_ctx *ctx, const tiny_op *const *ops, size_t n);
 
 TINYI_C_END
 #endif

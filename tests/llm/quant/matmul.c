@@ -388,6 +388,93 @@ static void test_conformance(tiny_target target)
     t_close(ctx);
 }
 
+/* Products of one x together have the bits that they have one by one: every format beside itself and beside another, numbers of rows of all
+ * forms, a row with an infinity, a bias for one of them. */
+static void together(tiny_ctx *ctx, int i_format, int other, tiny_idx n, tiny_idx k, int strange)
+{
+    const tllm_format *f[3];
+    static const tiny_idx n_out[3] = { 67, 8, 45 };
+    float *x = t_rand((size_t)(n * k), -2.0f, 2.0f), *bias = t_rand(8, -1.0f, 1.0f), *alone[3], *y[3];
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, n, k), tw[3], ty[3], tb = tiny_tensor_1d(bias, TINY_F32, 8);
+    const tiny_tensor *pw[3], *py[3], *pb[3] = { NULL, NULL, NULL };
+    int i, format[3];
+    pb[1] = &tb;
+    if (strange) x[(n - 1) * k + 3] = INFINITY;
+    for (i = 0; i < 3; i++) {
+        f[i] = tllm_format_by_name(formats[i == 2 ? other : i_format]);
+        format[i] = f[i]->id;
+        tw[i] = tiny_tensor_2d(weights(f[i], n_out[i], k, 0), TINY_U8, n_out[i], (tiny_idx)tllm_format_bytes(f[i], (uint64_t)k));
+        alone[i] = (float *)t_keep((size_t)(n * n_out[i]) * sizeof(float));
+        y[i] = t_guarded((size_t)(n * n_out[i]));
+        ty[i] = tiny_tensor_2d(alone[i], TINY_F32, n, n_out[i]);
+        T_OK(tllm_matmul(ctx, &tx, format[i], &tw[i], pb[i], &ty[i]));
+        ty[i].data = y[i];
+        pw[i] = &tw[i];
+        py[i] = &ty[i];
+    }
+    T_OK(tllm_matmul_together(ctx, &tx, 3, format, pw, pb, py));
+    for (i = 0; i < 3; i++) {
+        if (!T_SAME(y[i], alone[i], n * n_out[i])) printf("  %s beside %s, %d rows, matrix %d\n", formats[i_format], formats[other], (int)n, i);
+        T_WALLS(y[i], (size_t)(n * n_out[i]));
+    }
+    t_free_blocks();
+}
+static void test_together(tiny_target target)
+{
+    static const tiny_idx rows[] = { 1, 2, 7, 8, 9, 12, 33 };
+    int threads, i, j;
+    for (threads = 1; threads <= 2; threads++) {
+        tiny_ctx *ctx = t_ctx(target, threads);
+        for (i = 0; i < (int)T_COUNT(formats); i++)
+            for (j = 0; j < (i < N_INTEGER ? (int)T_COUNT(rows) : threads == 2); j++) {      /* the others only go as a list, and are slow to pack */
+                const int other = (i + j) % N_INTEGER;
+                const int whole = tllm_format_by_name(formats[i])->values > 32 || tllm_format_by_name(formats[other])->values > 32;
+                together(ctx, i, j % 2 && i < N_INTEGER ? i : other, rows[j], whole ? 512 : 288, (i + j) % 3 == 0);
+            }
+        t_close(ctx);
+    }
+}
+
+/* a pool that only counts how often it is asked; the caller then does the work alone */
+static int asked;
+static int only_asked(void *user, int n, void (*task)(void *arg, int i), void *arg)
+{
+    (void)user; (void)n; (void)task; (void)arg;
+    asked++;
+    return 0;
+}
+static void test_one_region(void)
+{
+    tiny_ctx_desc d = t_desc(TINY_TARGET_AUTO, 2);
+    tiny_ctx *ctx = NULL;
+    static unsigned char w[3000 * 1152];
+    static float x[2048], out[3][3000], outs[3000];
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 1, 2048), tw = tiny_tensor_2d(w, TINY_U8, 3000, 1152), ty[3], shared;
+    const tiny_tensor *pw[3], *py[3];
+    int format[3], i;
+    d.pool.run = only_asked;
+    T_OK(tiny_ctx_open(&d, &ctx));
+    t_use(ctx);
+    for (i = 0; i < 3; i++) {
+        ty[i] = tiny_tensor_2d(out[i], TINY_F32, 1, 3000);
+        pw[i] = &tw;
+        py[i] = &ty[i];
+        format[i] = TLLM_FORMAT_Q4_0;
+    }
+    asked = 0;
+    T_STATUS(tllm_matmul_together(ctx, &tx, 3, format, pw, NULL, py), TINY_E_ARGUMENT, "did not");
+    T_EQ_INT(asked, 1);
+    T_STATUS(tllm_matmul_together(ctx, &tx, 0, format, pw, NULL, py), TINY_E_ARGUMENT, "1 to 3 matrices together");
+    T_STATUS(tllm_matmul_together(ctx, &tx, 4, format, pw, NULL, py), TINY_E_ARGUMENT, "1 to 3 matrices together");
+    T_STATUS(tllm_matmul_together(ctx, &tx, 3, NULL, pw, NULL, py), TINY_E_ARGUMENT, "1 to 3 matrices together");
+    shared = tiny_tensor_2d(out[1], TINY_F32, 1, 3000);
+    py[2] = &shared;
+    T_STATUS(tllm_matmul_together(ctx, &tx, 3, format, pw, NULL, py), TINY_E_ALIAS, "outputs 1 and 2 of products together overlap");
+    shared = tiny_tensor_2d(outs, TINY_F32, 1, 2999);
+    T_STATUS(tllm_matmul_together(ctx, &tx, 3, format, pw, NULL, py), TINY_E_SHAPE, "output 0 is 1x2999 f32, it must be 1x3000 f32");
+    tiny_ctx_close(ctx);
+}
+
 /* an allocator that fails: a status each time, and nothing is left over */
 static void test_memory(void)
 {
@@ -413,7 +500,9 @@ int main(void)
     T_RUN_TARGETS(test_largest);
     T_RUN_TARGETS(test_scale_of_zero);
     T_RUN_TARGETS(test_against_reference);
+    T_RUN_TARGETS(test_together);
     T_RUN_TARGETS(test_conformance);
+    T_RUN(test_one_region);
     T_RUN(test_refused_and_recorded);
     T_RUN(test_memory);
     return t_done();
