@@ -1,202 +1,207 @@
 /* tinygnn.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
- *     202  the manual
- *     275  math/kernels.h
- *    7075  gnn/quant/kernels.h
- *    8684  options and names
- *    9308  core/config.h
- *    9440  core/status.h
- *    9476  core/tensor.h
- *    9529  core/ctx.h
- *    9606  core/mem.h
- *    9647  core/thread.h
- *    9698  core/rng.h
- *    9724  core/op.h
- *    9819  core/record.h
- *    9841  core/accel.h
- *    9878  core/bytes.h
- *    9909  core/json.h
- *    9955  core/safetensors.h
- *    9999  core/file.h
- *   10043  core/checkpoint.h
- *   10142  core/time.h
- *   10152  core/net.h
- *   10219  core/comm.h
- *   10284  core/conform.h
- *   10367  math/binary.h
- *   10408  math/elem.h
- *   10475  math/convert.h
- *   10516  math/reduce.h
- *   10563  math/softmax.h
- *   10614  math/norm.h
- *   10663  math/matmul.h
- *   10741  math/layout.h
- *   10794  math/conv.h
- *   10854  math/sort.h
- *   10915  math/linalg_lu.h
- *   10934  math/linalg_qr.h
- *   10952  math/linalg_eig.h
- *   10967  math/linalg_svd.h
- *   10982  math/linalg.h
- *   11046  math/fft.h
- *   11121  math/fwht.h
- *   11150  math/attention.h
- *   11221  math/gla.h
- *   11284  math/gla_grad.h
- *   11302  math/twist.h
- *   11354  math/slope.h
- *   11381  math/loss.h
- *   11402  math/rope.h
- *   11423  math/patch.h
- *   11454  math/sparse.h
- *   11529  math/edges.h
- *   11614  math/ops.h
- *   11635  math/optim.h
- *   11750  math/tape.h
- *   11854  math/layer.h
- *   11899  math/train.h
- *   11953  math/all.h
- *   11959  the shared functions again, where the other header came first
- *   12484  gnn/graph/graph.h
- *   12573  gnn/graph/community.h
- *   12601  gnn/graph/partition.h
- *   12644  gnn/graph/halo.h
- *   12676  gnn/graph/sample.h
- *   12730  gnn/graph/npy.h
- *   12762  gnn/graph/read.h
- *   12805  gnn/layer/layer.h
- *   12880  gnn/layer/net.h
- *   12992  gnn/train/train.h
- *   13076  gnn/quant/bits.h
- *   13093  gnn/quant/a2q.h
- *   13165  gnn/quant/a2q_net.h
- *   13229  gnn/quant/packed.h
- *   13276  gnn/quant/quant.h
- *   13331  gnn/embed/fastrp.h
- *   13370  gnn/train/data.h
- *   13395  gnn/tinygnn.h
- *   13420  internal functions
- *   13525  core/status.c
- *   13535  core/atomic.h
- *   13587  core/state.h
- *   13683  core/tensor.c
- *   13853  core/cpu.h
- *   13887  core/ctx.c
- *   14127  core/mem.c
- *   14223  core/thread.c
- *   14699  core/rng.c
- *   14782  core/op.c
- *   15146  core/record.c
- *   15244  core/bytes.c
- *   15346  core/json.c
- *   15656  core/safetensors.c
- *   15871  core/file.c
- *   16116  core/hash.h
- *   16139  core/checkpoint.c
- *   16800  core/time.c
- *   16847  core/net.c
- *   17126  core/comm.c
- *   17626  core/half.h
- *   17679  core/conform.c
- *   18438  math/grad.h
- *   18484  math/table.h
- *   18540  math/rows.h
- *   18605  math/walk.h
- *   18724  math/binary.c
- *   19015  math/elem.c
- *   19775  math/convert.c
- *   20250  math/reduce.c
- *   20768  math/softmax.c
- *   21134  math/norm.c
- *   21661  math/gemm.h
- *   21740  math/gemm_i8.h
- *   21769  math/matmul.c
- *   22129  math/layout.c
- *   22872  math/conv.c
- *   23399  math/sort.c
- *   24291  math/linalg_block.h
- *   24439  math/linalg_lu.c
- *   24787  math/linalg_qr.c
- *   25137  math/linalg_eig.c
- *   25648  math/linalg_svd.c
- *   26046  math/linalg.c
- *   26317  math/fft_way.h
- *   26386  math/fft.c
- *   26861  math/fwht.c
- *   27007  math/attention.c
- *   27574  math/gla.c
- *   28057  math/gla_grad.c
- *   28419  math/twist.c
- *   28770  math/slope.c
- *   28954  math/loss.c
- *   29123  math/rope.c
- *   29266  math/patch.c
- *   29567  math/sparse_lines.h
- *   29595  math/sparse_forms.h
- *   29616  math/sparse.c
- *   29923  math/edges.c
- *   30806  math/ops.c
- *   30851  math/optim.c
- *   31474  math/tape.c
- *   32327  math/layer.c
- *   32791  math/train.c
- *   32986  math/edges_grad.c
- *   33457  math/normal.c
- *   33476  core/target.h
- *   33806  math/targets.c
- *   33935  math/all.c
- *   33939  core/cpu.c
- *   34153  core/hash.c
- *   34271  math/grad.c
- *   35063  math/matvec.h
- *   35074  math/gemm.c
- *   35658  math/gemm_i8.c
- *   35929  math/linalg_block.c
- *   36465  math/fft_way.c
- *   36880  math/sparse_lines.c
- *   37354  math/sparse_forms.c
- *   37560  math/matvec.c
- *   37612  the shared functions forwarded, where the other header has their bodies
- *   38132  internal functions of this header
- *   38158  gnn/graph/inside.h
- *   38185  gnn/graph/graph.c
- *   38852  gnn/graph/community.c
- *   39054  gnn/graph/coarsen.h
- *   39079  gnn/graph/refine.h
- *   39122  gnn/graph/partition.c
- *   39508  gnn/graph/halo.c
- *   39666  gnn/graph/sample.c
- *   40016  gnn/graph/inflate.h
- *   40032  gnn/graph/words.h
- *   40059  gnn/graph/npy.c
- *   40535  gnn/graph/read.c
- *   41236  gnn/layer/layer.c
- *   41757  gnn/layer/net_file.h
- *   41781  gnn/layer/net.c
- *   42313  gnn/quant/bits.c
- *   42426  gnn/quant/a2q.c
- *   42890  gnn/train/pass.h
- *   42982  gnn/quant/a2q_net.c
- *   43537  gnn/quant/nibble.h
- *   43561  gnn/quant/packed.c
- *   43984  gnn/quant/quant.c
- *   44273  gnn/embed/fastrp.c
- *   44644  gnn/train/data.c
- *   44838  gnn/graph/coarsen.c
- *   45238  gnn/graph/refine.c
- *   45606  gnn/graph/inflate.c
- *   45901  gnn/graph/words.c
- *   46048  gnn/layer/net_file.c
- *   46490  gnn/train/pass.c
- *   47093  gnn/quant/nibble.c
- *   47166  gnn/train/kit.h
- *   47195  gnn/train/kit.c
- *   47315  gnn/train/nodes.c
- *   47431  gnn/train/graphs.c
- *   47699  gnn/train/links.c
- *   47957  gnn/quant/quant_file.c
- *   48300  gnn/tinygnn.c
- *   48313  the licence
+ *     207  the manual
+ *     280  math/kernels.h
+ *    7669  gnn/quant/kernels.h
+ *    9405  options and names
+ *   10029  core/config.h
+ *   10161  core/status.h
+ *   10197  core/tensor.h
+ *   10250  core/ctx.h
+ *   10327  core/mem.h
+ *   10368  core/thread.h
+ *   10419  core/rng.h
+ *   10445  core/op.h
+ *   10540  core/record.h
+ *   10562  core/accel.h
+ *   10599  core/bytes.h
+ *   10630  core/json.h
+ *   10676  core/safetensors.h
+ *   10720  core/file.h
+ *   10772  core/checkpoint.h
+ *   10871  core/time.h
+ *   10881  core/net.h
+ *   10948  core/comm.h
+ *   11013  core/conform.h
+ *   11096  math/binary.h
+ *   11137  math/elem.h
+ *   11204  math/convert.h
+ *   11245  math/reduce.h
+ *   11292  math/softmax.h
+ *   11343  math/norm.h
+ *   11392  math/matmul.h
+ *   11470  math/layout.h
+ *   11523  math/conv.h
+ *   11583  math/sort.h
+ *   11644  math/linalg_lu.h
+ *   11663  math/linalg_qr.h
+ *   11681  math/linalg_eig.h
+ *   11696  math/linalg_svd.h
+ *   11711  math/linalg.h
+ *   11775  math/fft.h
+ *   11850  math/fwht.h
+ *   11879  math/attention.h
+ *   11964  math/gla.h
+ *   12027  math/gla_grad.h
+ *   12045  math/twist.h
+ *   12097  math/slope.h
+ *   12124  math/loss.h
+ *   12145  math/rope.h
+ *   12166  math/patch.h
+ *   12197  math/sparse.h
+ *   12272  math/edges.h
+ *   12363  math/ops.h
+ *   12384  math/optim.h
+ *   12499  math/tape.h
+ *   12603  math/layer.h
+ *   12648  math/train.h
+ *   12702  math/all.h
+ *   12708  the shared functions again, where the other header came first
+ *   13233  gnn/graph/graph.h
+ *   13326  gnn/graph/community.h
+ *   13354  gnn/graph/partition.h
+ *   13397  gnn/graph/halo.h
+ *   13429  gnn/graph/sample.h
+ *   13483  gnn/graph/npy.h
+ *   13525  gnn/graph/read.h
+ *   13568  gnn/graph/stream.h
+ *   13605  gnn/layer/layer.h
+ *   13680  gnn/layer/net.h
+ *   13792  gnn/layer/pool.h
+ *   13833  gnn/train/train.h
+ *   13919  gnn/quant/bits.h
+ *   13936  gnn/quant/a2q.h
+ *   14008  gnn/quant/a2q_net.h
+ *   14072  gnn/quant/packed.h
+ *   14119  gnn/quant/quant.h
+ *   14174  gnn/embed/fastrp.h
+ *   14213  gnn/train/data.h
+ *   14238  gnn/tinygnn.h
+ *   14263  internal functions
+ *   14377  core/status.c
+ *   14387  core/atomic.h
+ *   14439  core/state.h
+ *   14541  core/tensor.c
+ *   14700  core/cpu.h
+ *   14734  core/ctx.c
+ *   14974  core/mem.c
+ *   15070  core/thread.c
+ *   15546  core/rng.c
+ *   15629  core/op.c
+ *   16026  core/record.c
+ *   16124  core/bytes.c
+ *   16226  core/json.c
+ *   16536  core/safetensors.c
+ *   16751  core/file.c
+ *   17086  core/hash.h
+ *   17109  core/checkpoint.c
+ *   17770  core/time.c
+ *   17817  core/net.c
+ *   18096  core/comm.c
+ *   18596  core/half.h
+ *   18649  core/conform.c
+ *   19408  math/grad.h
+ *   19454  math/table.h
+ *   19510  math/rows.h
+ *   19575  math/walk.h
+ *   19694  math/binary.c
+ *   19985  math/elem.c
+ *   20757  math/convert.c
+ *   21232  math/reduce.c
+ *   21750  math/softmax.c
+ *   22116  math/norm.c
+ *   22643  math/gemm.h
+ *   22722  math/gemm_i8.h
+ *   22751  math/matmul.c
+ *   23111  math/layout.c
+ *   23854  math/conv.c
+ *   24381  math/sort.c
+ *   25273  math/linalg_block.h
+ *   25421  math/linalg_lu.c
+ *   25769  math/linalg_qr.c
+ *   26119  math/linalg_eig.c
+ *   26630  math/linalg_svd.c
+ *   27028  math/linalg.c
+ *   27299  math/fft_way.h
+ *   27368  math/fft.c
+ *   27843  math/fwht.c
+ *   27989  math/attention.c
+ *   28557  math/gla.c
+ *   29040  math/gla_grad.c
+ *   29402  math/twist.c
+ *   29753  math/slope.c
+ *   29937  math/loss.c
+ *   30106  math/rope.c
+ *   30249  math/patch.c
+ *   30550  math/sparse_lines.h
+ *   30578  math/sparse_forms.h
+ *   30599  math/sparse.c
+ *   30906  math/edges.c
+ *   31803  math/ops.c
+ *   31848  math/optim.c
+ *   32471  math/tape.c
+ *   33324  math/layer.c
+ *   33788  math/train.c
+ *   33983  math/edges_grad.c
+ *   34454  math/normal.c
+ *   34473  core/target.h
+ *   34822  math/targets.c
+ *   34951  math/all.c
+ *   34955  core/cpu.c
+ *   35169  core/hash.c
+ *   35287  math/grad.c
+ *   36079  math/matvec.h
+ *   36090  math/gemm.c
+ *   36674  math/gemm_i8.c
+ *   36945  math/linalg_block.c
+ *   37481  math/fft_way.c
+ *   37896  math/sparse_lines.c
+ *   38370  math/sparse_forms.c
+ *   38576  math/matvec.c
+ *   38628  the shared functions forwarded, where the other header has their bodies
+ *   39148  internal functions of this header
+ *   39176  gnn/graph/inside.h
+ *   39206  gnn/graph/graph.c
+ *   39926  gnn/graph/community.c
+ *   40128  gnn/graph/coarsen.h
+ *   40153  gnn/graph/refine.h
+ *   40196  gnn/graph/partition.c
+ *   40582  gnn/graph/halo.c
+ *   40740  gnn/graph/sample.c
+ *   41090  gnn/graph/inflate.h
+ *   41118  gnn/graph/words.h
+ *   41148  gnn/graph/npy.c
+ *   41642  gnn/graph/form.h
+ *   41667  gnn/graph/read.c
+ *   42379  gnn/graph/stream.c
+ *   43040  gnn/layer/layer.c
+ *   43561  gnn/layer/net_file.h
+ *   43585  gnn/layer/net.c
+ *   44117  gnn/layer/pool.c
+ *   44275  gnn/quant/bits.c
+ *   44388  gnn/quant/a2q.c
+ *   44852  gnn/train/pass.h
+ *   44944  gnn/quant/a2q_net.c
+ *   45499  gnn/quant/nibble.h
+ *   45523  gnn/quant/packed.c
+ *   45946  gnn/quant/quant.c
+ *   46235  gnn/embed/fastrp.c
+ *   46606  gnn/train/data.c
+ *   46800  gnn/graph/coarsen.c
+ *   47200  gnn/graph/refine.c
+ *   47568  gnn/graph/inflate.c
+ *   47909  gnn/graph/words.c
+ *   48071  gnn/layer/net_file.c
+ *   48513  gnn/train/pass.c
+ *   49116  gnn/quant/nibble.c
+ *   49189  gnn/train/kit.h
+ *   49222  gnn/train/kit.c
+ *   49342  gnn/train/nodes.c
+ *   49496  gnn/train/graphs.c
+ *   49764  gnn/train/links.c
+ *   50030  gnn/quant/quant_file.c
+ *   50373  gnn/tinygnn.c
+ *   50386  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -258,14 +263,14 @@
  *     Tensors have up to four dimensions, of f32, f16, bf16, f64 or integers, with any strides. Sizes are ptrdiff_t.
  *
  *     Graphs come from edge lists, Matrix Market, .npz, .npy and .tgraph files (gnn/graph/read.h), with up to 2^31 - 1 nodes and more
- *     edges than that; networks from safetensors with a description in JSON (gnn/layer/net.h), weights of one layer from .npz.
+ *     edges than that; edge lists larger than memory become .tgraph files in pieces (gnn/graph/stream.h); networks from safetensors with a description in JSON (gnn/layer/net.h), weights of one layer from .npz.
  *
  * What is not there
- *     Graphs larger than memory, training of features of edges, quantization of attention.
+ *     Training and sampling of graphs that do not fit into the address space, training of features of edges, quantization of attention.
  *
  * Changes
  *     0.1.0  core, math, the table of operations, accelerators, the conformance kit; graphs, operations along edges, ten layers, gradients along edges, FastRP, partitions, communities, halo lists, sampling;
- *            networks from PyTorch, training of nodes, links and graphs; A2Q: nets of whole numbers, bits learnt for each node
+ *            files of graphs larger than memory, networks from PyTorch, training of nodes, links and graphs; A2Q: nets of whole numbers, bits learnt for each node
  *
  * Licence
  *     MIT, at the end of this file.
@@ -281,7 +286,7 @@
  *
  * V_LANES floats or 32-bit integers a vector, 4 * V_LANES bytes. Macros of a pass, 0 or 1: V_SCALAR V_W128 V_NEON V_AVX2
  * V_AVX512 V_AMX (with V_AVX512: an amx pass has the avx512 vectors), V_VNNI (v_dot is one instruction on x86),
- * V_DOTPROD (the same on ARM), V_EXTRA (a second pass of avx2 or neon for one more instruction).
+ * V_DOTPROD (the same on ARM), V_I8MM (ARM multiplies two rows by two), V_EXTRA (a second pass of avx2 or neon for one more instruction).
  *
  *   v_load v_store            any alignment; the _n forms touch the first n <= V_LANES lanes only, other lanes are read as 0
  *   v_load_f16 v_load_bf16    16-bit floats; stores round to nearest, ties to even, NaN stays NaN (quiet), as core/half.h
@@ -289,6 +294,7 @@
  *   v_min v_max               a < b ? a : b and a > b ? a : b: the second operand where one is NaN or both are zeros
  *   v_round                   to nearest, ties to even; any size, and the sign of zero is kept, as in v_floor and v_trunc
  *   v_sum v_hmax v_hmin       over the lanes, in any order; the last two want no NaN
+ *   v_sum4(y,a,b,c,d)        y[0] to y[3]: the sums over the lanes of a, b, c, d
  *   v_lt v_le v_eq            false where one is NaN; v_ne: true there
  *   v_select(m,a,b)           m ? a : b; v_first(n): the first n lanes
  *   v_to_i32                  rounds to nearest even; any value without meaning outside of -2^31 <= x < 2^31
@@ -296,6 +302,11 @@
  *   vi_                       32-bit integers, wrapping; vi_shl vi_shr (fills with 0) vi_sra (fills with the sign) by 0..31, the
  *                             same for all lanes; vi_load_i8, vi_load_u8: V_LANES bytes widened
  *   vb_                       bytes; vb_set4(p): the four bytes at p, again and again; vb_shr: each byte by 0..7, fills with 0; vb_table16(t, i): t[i] of 16 bytes, 0 <= i < 16
+ *   of four lanes (w128 and neon) only: vi_pairs(a, b): a0+a1 a2+a3 b0+b1 b2+b3; v_load_f16_each(p, step): four halves, step bytes apart (8 bytes at p are
+ *                             read); v_set_f16(p): the half at p in all lanes; vb_shl: each byte by 0..7; vb_merge(a, b, m): the bits of b where m has them, where a has none, and those of a elsewhere;
+ *                             vb_bits(p): bit j of the two bytes at p as all bits of byte j
+ *   neon only: v_zip_low(a, b): a0 b0 a1 b1, v_zip_high: a2 b2 a3 b3; v_twice(p): p0 p1 p0 p1; vb_lows(a, b), vb_highs(a, b): the lower or upper halves side by
+ *                             side; v_mmla_i8(acc, a, b), V_I8MM: acc + the products of rows a0..7, a8..15 with rows b0..7, b8..15: a0b0 a0b8 a8b0 a8b8
  *   vw_                       (w128 and avx2 only) a v_i8 as 16-bit lanes; vw_even_ and vw_odd_: the bytes of even and odd places
  *                             widened, on a big-endian machine the other way round; vw_dot: a[2j]*b[2j] + a[2j+1]*b[2j+1]
  *   v_dot_i8(acc,a,b)         acc[j] + a[4j]*b[4j] + ... + a[4j+3]*b[4j+3], signed bytes, exact
@@ -344,6 +355,18 @@
 #define V_EXTRA 1
 #ifndef TINYI_SIMD_NEONDOT
 #define TINYI_SIMD_NEONDOT 1
+#define TINYI_SIMD_NEW 1
+#endif
+#elif TINYI_PASS == TINYI_PASS_NEONMM
+#define TINYI_SUFFIX _neonmm
+#define TINYI_PASS_TARGET TINY_TARGET_NEON
+#define V_LANES 4
+#define V_NEON 1
+#define V_DOTPROD 1
+#define V_I8MM 1
+#define V_EXTRA 1
+#ifndef TINYI_SIMD_NEONMM
+#define TINYI_SIMD_NEONMM 1
 #define TINYI_SIMD_NEW 1
 #endif
 #elif TINYI_PASS == TINYI_PASS_AVX2
@@ -412,6 +435,9 @@
 #ifndef V_DOTPROD
 #define V_DOTPROD 0
 #endif
+#ifndef V_I8MM
+#define V_I8MM 0
+#endif
 #ifndef V_EXTRA
 #define V_EXTRA 0
 #endif
@@ -430,9 +456,12 @@
 #define v_load TINY_FN(tinyi_v_load)
 #define v_store TINY_FN(tinyi_v_store)
 #define v_load_n TINY_FN(tinyi_v_load_n)
+#define v_twice TINY_FN(tinyi_v_twice)
 #define v_store_n TINY_FN(tinyi_v_store_n)
 #define v_load_f16 TINY_FN(tinyi_v_load_f16)
 #define v_load_f16_n TINY_FN(tinyi_v_load_f16_n)
+#define v_load_f16_each TINY_FN(tinyi_v_load_f16_each)
+#define v_set_f16 TINY_FN(tinyi_v_set_f16)
 #define v_store_f16 TINY_FN(tinyi_v_store_f16)
 #define v_store_f16_n TINY_FN(tinyi_v_store_f16_n)
 #define v_load_bf16 TINY_FN(tinyi_v_load_bf16)
@@ -454,6 +483,7 @@
 #define v_floor TINY_FN(tinyi_v_floor)
 #define v_trunc TINY_FN(tinyi_v_trunc)
 #define v_sum TINY_FN(tinyi_v_sum)
+#define v_sum4 TINY_FN(tinyi_v_sum4)
 #define v_hmax TINY_FN(tinyi_v_hmax)
 #define v_hmin TINY_FN(tinyi_v_hmin)
 #define v_lt TINY_FN(tinyi_v_lt)
@@ -474,6 +504,8 @@
 #define v_float TINY_FN(tinyi_v_float)
 #define v_exp2i TINY_FN(tinyi_v_exp2i)
 #define v_gather TINY_FN(tinyi_v_gather)
+#define v_zip_low TINY_FN(tinyi_v_zip_low)
+#define v_zip_high TINY_FN(tinyi_v_zip_high)
 #define vi_zero TINY_FN(tinyi_vi_zero)
 #define vi_set TINY_FN(tinyi_vi_set)
 #define vi_iota TINY_FN(tinyi_vi_iota)
@@ -498,6 +530,7 @@
 #define vi_gt TINY_FN(tinyi_vi_gt)
 #define vi_select TINY_FN(tinyi_vi_select)
 #define vi_sum TINY_FN(tinyi_vi_sum)
+#define vi_pairs TINY_FN(tinyi_vi_pairs)
 #define vb_zero TINY_FN(tinyi_vb_zero)
 #define vb_set TINY_FN(tinyi_vb_set)
 #define vb_load TINY_FN(tinyi_vb_load)
@@ -510,6 +543,11 @@
 #define vb_add TINY_FN(tinyi_vb_add)
 #define vb_sub TINY_FN(tinyi_vb_sub)
 #define vb_shr TINY_FN(tinyi_vb_shr)
+#define vb_shl TINY_FN(tinyi_vb_shl)
+#define vb_merge TINY_FN(tinyi_vb_merge)
+#define vb_bits TINY_FN(tinyi_vb_bits)
+#define vb_lows TINY_FN(tinyi_vb_lows)
+#define vb_highs TINY_FN(tinyi_vb_highs)
 #define vb_table16 TINY_FN(tinyi_vb_table16)
 #define vw_even_i8 TINY_FN(tinyi_vw_even_i8)
 #define vw_odd_i8 TINY_FN(tinyi_vw_odd_i8)
@@ -521,6 +559,7 @@
 #define v_dot_u8i8 TINY_FN(tinyi_v_dot_u8i8)
 #define v_dot_i8_b127 TINY_FN(tinyi_v_dot_i8_b127)
 #define v_dot_u7i8 TINY_FN(tinyi_v_dot_u7i8)
+#define v_mmla_i8 TINY_FN(tinyi_v_mmla_i8)
 /* of math/elem.simd.h */
 #define v_exp TINY_FN(tinyi_v_exp)
 #define v_ldexp TINY_FN(tinyi_v_ldexp)
@@ -607,6 +646,7 @@ TINYI_FORCE_INLINE v_f32 v_floor(v_f32 a)
     return t > a ? t - 1.0f : t;
 }
 TINYI_FORCE_INLINE float v_sum(v_f32 a) { return a; }
+TINYI_FORCE_INLINE void v_sum4(float *y, v_f32 a, v_f32 b, v_f32 c, v_f32 d) { y[0] = a; y[1] = b; y[2] = c; y[3] = d; }
 TINYI_FORCE_INLINE float v_hmax(v_f32 a) { return a; }
 TINYI_FORCE_INLINE float v_hmin(v_f32 a) { return a; }
 
@@ -784,10 +824,12 @@ TINYI_FORCE_INLINE v_i32 vi_shl(v_i32 a, int n) { return TINYI_W(slli_epi32)(a, 
 TINYI_FORCE_INLINE v_i32 vi_shr(v_i32 a, int n) { return TINYI_W(srli_epi32)(a, n); }
 TINYI_FORCE_INLINE v_i32 vi_sra(v_i32 a, int n) { return TINYI_W(srai_epi32)(a, n); }
 TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_shr16)(v_i32 a, int n) { return TINYI_W(srli_epi16)(a, n); }
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_shl16)(v_i32 a, int n) { return TINYI_W(slli_epi16)(a, n); }
 /* the bytes of even and odd places as 16-bit lanes; on a big-endian machine the other way round */
 TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_even)(v_i32 a) { return TINYI_W(srai_epi16)(TINYI_W(slli_epi16)(a, 8), 8); }
 TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_odd)(v_i32 a) { return TINYI_W(srai_epi16)(a, 8); }
 #endif
+TINYI_FORCE_INLINE v_i32 vi_pairs(v_i32 a, v_i32 b) { return TINYI_W(hadd_epi32)(a, b); }
 TINYI_FORCE_INLINE v_i32 vi_min(v_i32 a, v_i32 b) { return TINYI_W(min_epi32)(a, b); }
 TINYI_FORCE_INLINE v_i32 vi_max(v_i32 a, v_i32 b) { return TINYI_W(max_epi32)(a, b); }
 TINYI_FORCE_INLINE v_mask vi_eq(v_i32 a, v_i32 b) { return TINYI_W(castsi128_ps)(TINYI_W(cmpeq_epi32)(a, b)); }
@@ -893,6 +935,11 @@ TINYI_FORCE_INLINE float v_sum(v_f32 a)
     const v_f32 s = v_add(a, TINYI_W(movehl_ps)(a, a));
     return TINYI_W(cvtss_f32)(v_add(s, TINYI_W(shuffle_ps)(s, s, 1)));
 }
+TINYI_FORCE_INLINE void v_sum4(float *y, v_f32 a, v_f32 b, v_f32 c, v_f32 d)
+{
+    const v_f32 s = v_add(TINYI_W(unpacklo_ps)(a, b), TINYI_W(unpackhi_ps)(a, b)), t = v_add(TINYI_W(unpacklo_ps)(c, d), TINYI_W(unpackhi_ps)(c, d));
+    v_store(y, v_add(TINYI_W(movelh_ps)(s, t), TINYI_W(movehl_ps)(t, s)));
+}
 TINYI_FORCE_INLINE float v_hmax(v_f32 a)
 {
     const v_f32 s = v_max(a, TINYI_W(movehl_ps)(a, a));
@@ -961,6 +1008,15 @@ TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_bf16_down)(v_f32 v)
     return vi_select(v_isnan(v), vi_or(vi_shr(u, 16), vi_set(0x40)), r);
 }
 TINYI_FORCE_INLINE v_f32 v_load_f16(const uint16_t *p) { return TINY_FN(tinyi_f16_up)(TINY_FN(tinyi_half_load)(p)); }
+TINYI_FORCE_INLINE v_f32 v_load_f16_each(const void *p, ptrdiff_t step)
+{
+    const unsigned char *at = (const unsigned char *)p;
+    uint16_t t[4];
+    int i;
+    for (i = 0; i < 4; i++, at += step) t[i] = (uint16_t)(at[0] | at[1] << 8);
+    return v_load_f16(t);
+}
+TINYI_FORCE_INLINE v_f32 v_set_f16(const void *p) { return v_set(tinyi_f16_to_f32((uint16_t)(*(const unsigned char *)p | ((const unsigned char *)p)[1] << 8))); }
 TINYI_FORCE_INLINE v_f32 v_load_f16_n(const uint16_t *p, size_t n) { return TINY_FN(tinyi_f16_up)(TINY_FN(tinyi_half_load_n)(p, n)); }
 TINYI_FORCE_INLINE void v_store_f16(uint16_t *p, v_f32 v) { TINY_FN(tinyi_half_store)(p, TINY_FN(tinyi_f16_down)(v)); }
 TINYI_FORCE_INLINE void v_store_f16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_f16_down)(v), n); }
@@ -996,6 +1052,15 @@ TINYI_FORCE_INLINE v_i8 vb_xor(v_i8 a, v_i8 b) { return TINYI_W(xor_si128)(a, b)
 TINYI_FORCE_INLINE v_i8 vb_add(v_i8 a, v_i8 b) { return TINYI_W(add_epi8)(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_sub(v_i8 a, v_i8 b) { return TINYI_W(sub_epi8)(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n) { return vb_and(TINY_FN(tinyi_shr16)(a, n), vb_set((int8_t)(0xff >> n))); }
+TINYI_FORCE_INLINE v_i8 vb_shl(v_i8 a, int n) { return vb_and(TINY_FN(tinyi_shl16)(a, n), vb_set((int8_t)(0xff << n & 0xff))); }
+TINYI_FORCE_INLINE v_i8 vb_merge(v_i8 a, v_i8 b, v_i8 m) { return vb_or(a, vb_and(b, m)); }
+TINYI_FORCE_INLINE v_i8 vb_bits(const void *p)
+{
+    static const unsigned char bit[16] = { 1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128 }, which[16] = { 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1 };
+    int32_t t = 0;
+    memcpy(&t, p, 2);                       /* the order in memory, on every machine */
+    return TINYI_W(cmpeq_epi8)(vb_and(TINYI_W(shuffle_epi8)(vi_set(t), vb_load(which)), vb_load(bit)), vb_load(bit));
+}
 TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 i) { return TINYI_W(shuffle_epi8)(vb_load(t), i); }
 
 /* ---- 16-bit lanes */
@@ -1091,6 +1156,15 @@ TINYI_FORCE_INLINE v_f32 v_load_f16(const uint16_t *p) { return TINY_FN(tinyi_f1
 TINYI_FORCE_INLINE v_f32 v_load_f16_n(const uint16_t *p, size_t n) { return TINY_FN(tinyi_f16_up)(TINY_FN(tinyi_half_load_n)(p, n)); }
 TINYI_FORCE_INLINE void v_store_f16(uint16_t *p, v_f32 v) { vst1_u16(p, TINY_FN(tinyi_f16_down)(v)); }
 TINYI_FORCE_INLINE void v_store_f16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_f16_down)(v), n); }
+TINYI_FORCE_INLINE v_f32 v_load_f16_each(const void *p, ptrdiff_t step)
+{
+    const unsigned char *at = (const unsigned char *)p;
+    uint16x4_t h = vreinterpret_u16_u8(vld1_u8(at));
+    h = vld1_lane_u16((const uint16_t *)(const void *)(at += step), h, 1);
+    h = vld1_lane_u16((const uint16_t *)(const void *)(at += step), h, 2);
+    return TINY_FN(tinyi_f16_up)(vld1_lane_u16((const uint16_t *)(const void *)(at + step), h, 3));
+}
+TINYI_FORCE_INLINE v_f32 v_set_f16(const void *p) { return TINY_FN(tinyi_f16_up)(vld1_dup_u16((const uint16_t *)p)); }
 TINYI_FORCE_INLINE v_f32 v_load_bf16(const uint16_t *p) { return TINY_FN(tinyi_bf16_up)(vld1_u16(p)); }
 TINYI_FORCE_INLINE v_f32 v_load_bf16_n(const uint16_t *p, size_t n) { return TINY_FN(tinyi_bf16_up)(TINY_FN(tinyi_half_load_n)(p, n)); }
 TINYI_FORCE_INLINE void v_store_bf16(uint16_t *p, v_f32 v) { vst1_u16(p, TINY_FN(tinyi_bf16_down)(v)); }
@@ -1112,6 +1186,7 @@ TINYI_FORCE_INLINE v_f32 v_round(v_f32 a) { return vrndnq_f32(a); }
 TINYI_FORCE_INLINE v_f32 v_floor(v_f32 a) { return vrndmq_f32(a); }
 TINYI_FORCE_INLINE v_f32 v_trunc(v_f32 a) { return vrndq_f32(a); }
 TINYI_FORCE_INLINE float v_sum(v_f32 a) { return vaddvq_f32(a); }
+TINYI_FORCE_INLINE void v_sum4(float *y, v_f32 a, v_f32 b, v_f32 c, v_f32 d) { vst1q_f32(y, vpaddq_f32(vpaddq_f32(a, b), vpaddq_f32(c, d))); }
 TINYI_FORCE_INLINE float v_hmax(v_f32 a) { return vmaxvq_f32(a); }
 TINYI_FORCE_INLINE float v_hmin(v_f32 a) { return vminvq_f32(a); }
 
@@ -1188,11 +1263,13 @@ TINYI_FORCE_INLINE v_i32 vi_shl(v_i32 a, int n) { return vreinterpretq_s32_u32(v
 TINYI_FORCE_INLINE v_i32 vi_shr(v_i32 a, int n) { return vreinterpretq_s32_u32(vreinterpretq_u32_s32(a) >> (uint32_t)n); }
 TINYI_FORCE_INLINE v_i32 vi_sra(v_i32 a, int n) { return a >> n; }
 TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n) { return vreinterpretq_s8_u8(vreinterpretq_u8_s8(a) >> (uint8_t)n); }
+TINYI_FORCE_INLINE v_i8 vb_shl(v_i8 a, int n) { return vreinterpretq_s8_u8(vreinterpretq_u8_s8(a) << (uint8_t)n); }
 #else
 TINYI_FORCE_INLINE v_i32 vi_shl(v_i32 a, int n) { return vshlq_s32(a, vdupq_n_s32(n)); }
 TINYI_FORCE_INLINE v_i32 vi_shr(v_i32 a, int n) { return vreinterpretq_s32_u32(vshlq_u32(vreinterpretq_u32_s32(a), vdupq_n_s32(-n))); }
 TINYI_FORCE_INLINE v_i32 vi_sra(v_i32 a, int n) { return vshlq_s32(a, vdupq_n_s32(-n)); }
 TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n) { return vreinterpretq_s8_u8(vshlq_u8(vreinterpretq_u8_s8(a), vdupq_n_s8((int8_t)-n))); }
+TINYI_FORCE_INLINE v_i8 vb_shl(v_i8 a, int n) { return vshlq_s8(a, vdupq_n_s8((int8_t)n)); }
 #endif
 TINYI_FORCE_INLINE v_i32 vi_min(v_i32 a, v_i32 b) { return vminq_s32(a, b); }
 TINYI_FORCE_INLINE v_i32 vi_max(v_i32 a, v_i32 b) { return vmaxq_s32(a, b); }
@@ -1200,6 +1277,7 @@ TINYI_FORCE_INLINE v_mask vi_eq(v_i32 a, v_i32 b) { return vceqq_s32(a, b); }
 TINYI_FORCE_INLINE v_mask vi_gt(v_i32 a, v_i32 b) { return vcgtq_s32(a, b); }
 TINYI_FORCE_INLINE v_i32 vi_select(v_mask m, v_i32 a, v_i32 b) { return vbslq_s32(m, a, b); }
 TINYI_FORCE_INLINE int32_t vi_sum(v_i32 a) { return vaddvq_s32(a); }
+TINYI_FORCE_INLINE v_i32 vi_pairs(v_i32 a, v_i32 b) { return vpaddq_s32(a, b); }
 
 /* ---- bytes */
 TINYI_FORCE_INLINE v_i8 vb_zero(void) { return vdupq_n_s8(0); }
@@ -1220,6 +1298,13 @@ TINYI_FORCE_INLINE v_i8 vb_xor(v_i8 a, v_i8 b) { return veorq_s8(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_add(v_i8 a, v_i8 b) { return vaddq_s8(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_sub(v_i8 a, v_i8 b) { return vsubq_s8(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 i) { return vqtbl1q_s8(vb_load(t), vreinterpretq_u8_s8(i)); }
+TINYI_FORCE_INLINE v_i8 vb_merge(v_i8 a, v_i8 b, v_i8 m) { return vbslq_s8(vreinterpretq_u8_s8(m), b, a); }
+TINYI_FORCE_INLINE v_i8 vb_bits(const void *p)
+{
+    static const uint8_t bit[16] = { 1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128 };
+    const uint8_t *at = (const uint8_t *)p;
+    return vreinterpretq_s8_u8(vtstq_u8(vcombine_u8(vld1_dup_u8(at), vld1_dup_u8(at + 1)), vld1q_u8(bit)));
+}
 #if V_DOTPROD
 TINYI_FORCE_INLINE v_i32 v_dot_i8(v_i32 acc, v_i8 a, v_i8 b)
 {
@@ -1246,6 +1331,24 @@ TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b)
 }
 TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_i8(acc, a, b); }
 TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_i8(acc, a, b); }
+
+/* ---- products of pairs of rows */
+TINYI_FORCE_INLINE v_i8 vb_lows(v_i8 a, v_i8 b) { return vcombine_s8(vget_low_s8(a), vget_low_s8(b)); }
+TINYI_FORCE_INLINE v_i8 vb_highs(v_i8 a, v_i8 b) { return vcombine_s8(vget_high_s8(a), vget_high_s8(b)); }
+TINYI_FORCE_INLINE v_f32 v_zip_low(v_f32 a, v_f32 b) { return vzip1q_f32(a, b); }
+TINYI_FORCE_INLINE v_f32 v_zip_high(v_f32 a, v_f32 b) { return vzip2q_f32(a, b); }
+TINYI_FORCE_INLINE v_f32 v_twice(const float *p) { const float32x2_t t = vld1_f32(p); return vcombine_f32(t, t); }
+#if V_I8MM
+TINYI_FORCE_INLINE v_i32 v_mmla_i8(v_i32 acc, v_i8 a, v_i8 b)
+{
+#if TINYI_MMLA_ASM
+    __asm__("smmla %0.4s, %1.16b, %2.16b" : "+w"(acc) : "w"(a), "w"(b));
+    return acc;
+#else
+    return vmmlaq_s32(acc, a, b);
+#endif
+}
+#endif
 
 #endif
 #if V_AVX2 && TINYI_SIMD_NEW
@@ -1323,6 +1426,13 @@ TINYI_FORCE_INLINE float v_sum(v_f32 a)
     __m128 s = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
     s = _mm_add_ps(s, _mm_movehl_ps(s, s));
     return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+TINYI_FORCE_INLINE void v_sum4(float *y, v_f32 a, v_f32 b, v_f32 c, v_f32 d)
+{
+    const __m256 s = _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b)), t = _mm256_add_ps(_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
+    const __m256d u = _mm256_castps_pd(s), v = _mm256_castps_pd(t);
+    const __m256 w = _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(u, v)), _mm256_castpd_ps(_mm256_unpackhi_pd(u, v)));
+    _mm_storeu_ps(y, _mm_add_ps(_mm256_castps256_ps128(w), _mm256_extractf128_ps(w, 1)));
 }
 TINYI_FORCE_INLINE float v_hmax(v_f32 a)
 {
@@ -1522,6 +1632,14 @@ TINYI_FORCE_INLINE float v_sum(v_f32 a)
     __m128 s = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
     s = _mm_add_ps(s, _mm_movehl_ps(s, s));
     return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+TINYI_FORCE_INLINE void v_sum4(float *y, v_f32 a, v_f32 b, v_f32 c, v_f32 d)
+{
+    const __m512 s = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)), t = _mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
+    const __m512d u = _mm512_castps_pd(s), v = _mm512_castps_pd(t);
+    const __m512 w = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(u, v)), _mm512_castpd_ps(_mm512_unpackhi_pd(u, v)));
+    const __m256 h = _mm256_add_ps(_mm512_castps512_ps256(w), TINY_FN(tinyi_upper)(w));
+    _mm_storeu_ps(y, _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1)));
 }
 TINYI_FORCE_INLINE float v_hmax(v_f32 a)
 {
@@ -3828,6 +3946,10 @@ static void TINY_FN(tinyi_attention_cap_f32)(float *s, tiny_idx ld, int n, int j
 {
     const v_f32 c = v_set(cap), inv = v_set(1.0f / cap);
     int i, j;
+    if (ld < V_LANES) {                     /* as one row */
+        j1 = n * (int)ld;
+        n = 1;
+    }
     for (i = 0; i < n; i++, s += ld)
         for (j = j0; j < j1; j += V_LANES) v_store(s + j, v_mul(c, v_tanh(v_mul(v_load(s + j), inv))));
 }
@@ -3841,12 +3963,49 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_attention_exp)(v_f32 x)
     return v_select(low, v_zero(), v_float(vi_add(v_bits(p), vi_shl(v_bits(t), 23))));
 }
 
+/* The same where several keys of few rows make a vector: a lane is a row still, ld lanes further it is so again; ld is a power of two. */
+static void TINY_FN(tinyi_attention_weights_few)(float *s, int ld, int n, float *m, float *l, float *f)
+{
+    const int n_s = n * ld;
+    float t[V_LANES];
+    v_f32 top = v_set(-INFINITY), sum = v_zero(), to;
+    int i, j;
+    for (i = n_s; i % V_LANES; i++) s[i] = -INFINITY;
+    for (i = 0; i < n_s; i += V_LANES) top = v_max(v_load(s + i), top);
+    v_store(t, top);
+    for (j = 0; j < ld; j++) {
+        float x = m[j];
+        for (i = j; i < V_LANES; i += ld) x = t[i] > x ? t[i] : x;
+        f[j] = m[j];
+        m[j] = x;
+        for (i = j; i < V_LANES; i += ld) t[i] = x == -INFINITY ? 0.0f : x;
+    }
+    to = v_load(t);
+    for (i = 0; i < n_s; i += V_LANES) {
+        const v_f32 p = TINY_FN(tinyi_attention_exp)(v_sub(v_load(s + i), to));
+        v_store(s + i, p);
+        sum = v_add(sum, p);
+    }
+    for (j = 0; j < V_LANES; j++) t[j] = f[j & (ld - 1)];
+    v_store(t, TINY_FN(tinyi_attention_exp)(v_sub(v_load(t), to)));
+    for (j = 0; j < ld; j++) {
+        f[j] = t[j];
+        l[j] *= t[j];
+    }
+    v_store(t, sum);
+    for (j = 0; j < V_LANES; j++) l[j & (ld - 1)] += t[j];
+}
+
 /* Scores become weights under the running maximum m; l is their sum so far, f the factor for what was summed before. A row
  * all of whose keys are hidden keeps m = -inf; NaN in a score comes through to the sum. */
 static void TINY_FN(tinyi_attention_weights_f32)(float *s, tiny_idx ld, int n, float *m, float *l, float *f, int j0, int j1)
 {
     const v_f32 none = v_set(-INFINITY);
     int c, j;
+    if (ld < V_LANES) {
+        TINY_FN(tinyi_attention_weights_few)(s, (int)ld, n, m, l, f);
+        return;
+    }
     for (j = j0; j < j1; j += V_LANES) {
         const v_f32 before = v_load(m + j);
         v_f32 top = before, top1 = before, sum = v_zero(), sum1 = v_zero(), to, old;
@@ -4075,6 +4234,296 @@ static int TINY_FN(tinyi_attention_finite_f32)(const float *v, tiny_idx ldv, int
     }
     return v_sum(odd) == 0.0f;
 }
+#undef TINYI_GEMM_PIN
+#undef TINYI_G2
+#undef TINYI_G4
+#undef TINYI_G6
+#undef TINYI_G8
+#undef TINYI_G12
+#undef TINYI_GEMM_NR
+#undef TINYI_GEMM_MR
+#undef TINYI_GEMM_ZERO
+#undef TINYI_GEMM_FMA
+
+/* src/math/attention_few.simd.h - the steps of a tile of few rows: keys and values as they lie in memory, each read once
+ *
+ * One token has a handful of rows, the heads of a group, and its keys and values come from memory: so a number is used for all rows
+ * while it stands in a register. Types are told apart where a vector is loaded: f32, f16, and blocks of 34 bytes (an f16
+ * factor and 32 signed bytes), which become floats in registers. Eight sums are kept, which hides the latency of a multiply-add: 8
+ * keys for one row, 4 for two, 2 for four; of values 4 vectors for one row (two keys in turn) and for two, 2 for four. Rows that are
+ * not there repeat the last one; their sums are dropped.
+ *
+ * A processor follows a stream to the end of its page of memory at best, and the pages of a cache lie anywhere. So keys ask for the keys of
+ * the next tile, and values for its values: 2 to 32 KB ahead, some lines a step. Asked for a tile of the other kind ahead, half as far, some came late. */
+
+#define TINYI_FEW_ZERO v_f32 a0 = v_zero(), a1 = v_zero(), a2 = v_zero(), a3 = v_zero(), a4 = v_zero(), a5 = v_zero(), a6 = v_zero(), a7 = v_zero();
+
+/* a vector from number i of a row on; r: how many there are */
+#define TINYI_FEW_F32(w, i) v_load((const float *)(const void *)(w) + (i))
+#define TINYI_FEW_F16(w, i) v_load_f16((const uint16_t *)(const void *)(w) + (i))
+#define TINYI_FEW_Q8(w, i) v_from_i32(vi_load_i8((const int8_t *)(w) + (i)))
+#define TINYI_FEW_F32_N(w, i) v_load_n((const float *)(const void *)(w) + (i), r)
+#define TINYI_FEW_F16_N(w, i) v_load_f16_n((const uint16_t *)(const void *)(w) + (i), r)
+#define TINYI_FEW_Q8_N(w, i) TINYI_FEW_Q8(w, i)                /* blocks are whole vectors */
+/* times the factor of its block, where blocks have one */
+#define TINYI_FEW_TIMES(Q, x, g) ((Q) ? v_mul(x, g) : (x))
+/* the factors of the blocks up to that of number i push it back by so many bytes */
+#define TINYI_FEW_PUSH(Q, i) ((Q) ? (i) / 32 * 2 + 2 : 0)
+
+/* a vector that is used twice is loaded once */
+#if V_AVX512 && TINYI_GCC
+#define TINYI_FEW_PIN(x) __asm__("" : "+v"(x))
+#elif V_AVX2 && TINYI_GCC
+#define TINYI_FEW_PIN(x) __asm__("" : "+x"(x))
+#else
+#define TINYI_FEW_PIN(x) ((void)0)
+#endif
+
+/* Asks for bytes from .. to of what comes next, a line of each span in turn: four streams side by side are read half as fast again as one
+ * after the other (25 and 17 GB/s of a Zen 3 core, in pieces of 2 to 8 KB); where it ended. */
+TINYI_FORCE_INLINE tiny_idx TINY_FN(tinyi_attention_ask)(const tinyi_att_span *x, int n_x, tiny_idx from, tiny_idx to)
+{
+    int k;
+    for (; from < to; from += 64)
+        for (k = 0; k < n_x; k++)
+            if (x[k].ahead) TINYI_PREFETCH((const unsigned char *)x[k].ahead + from);
+    return from;
+}
+
+/* ---- keys: a[k R + j] is the sum of key k and row j */
+#define TINYI_FEW_Y(j) v_load(q##j + i)
+#define TINYI_FEW_Y_N(j) v_load_n(q##j + i, r)
+#define TINYI_FEW_KEYS1(Q, LOAD, Y)                                                                                                \
+    {                                                                                                                           \
+        const v_f32 t = Y(0);                                                                                                   \
+        a0 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w0, i + push), g0), t, a0); a1 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w1, i + push), g1), t, a1);                                   \
+        a2 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w2, i + push), g2), t, a2); a3 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w3, i + push), g3), t, a3);                                   \
+        a4 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w4, i + push), g4), t, a4); a5 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w5, i + push), g5), t, a5);                                   \
+        a6 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w6, i + push), g6), t, a6); a7 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w7, i + push), g7), t, a7);                                   \
+    }
+#define TINYI_FEW_KEYS2(Q, LOAD, Y)                                                                                                \
+    {                                                                                                                           \
+        const v_f32 t0 = Y(0), t1 = Y(1);                                                                                       \
+        v_f32 x = TINYI_FEW_TIMES(Q, LOAD(w0, i + push), g0); a0 = v_fma(x, t0, a0); a1 = v_fma(x, t1, a1);                                         \
+        x = TINYI_FEW_TIMES(Q, LOAD(w1, i + push), g1); a2 = v_fma(x, t0, a2); a3 = v_fma(x, t1, a3);                                               \
+        x = TINYI_FEW_TIMES(Q, LOAD(w2, i + push), g2); a4 = v_fma(x, t0, a4); a5 = v_fma(x, t1, a5);                                               \
+        x = TINYI_FEW_TIMES(Q, LOAD(w3, i + push), g3); a6 = v_fma(x, t0, a6); a7 = v_fma(x, t1, a7);                                               \
+    }
+#define TINYI_FEW_KEYS4(Q, LOAD, Y) \
+    { \
+        const v_f32 x0 = TINYI_FEW_TIMES(Q, LOAD(w0, i + push), g0), x1 = TINYI_FEW_TIMES(Q, LOAD(w1, i + push), g1); \
+        v_f32 t = Y(0); TINYI_FEW_PIN(t); a0 = v_fma(x0, t, a0); a4 = v_fma(x1, t, a4); \
+        t = Y(1); TINYI_FEW_PIN(t); a1 = v_fma(x0, t, a1); a5 = v_fma(x1, t, a5); \
+        t = Y(2); TINYI_FEW_PIN(t); a2 = v_fma(x0, t, a2); a6 = v_fma(x1, t, a6); \
+        t = Y(3); TINYI_FEW_PIN(t); a3 = v_fma(x0, t, a3); a7 = v_fma(x1, t, a7); \
+    }
+#define TINYI_FEW_AT(k) w##k = w + TINYI_MIN(k, left - 1) * row
+#define TINYI_FEW_AT1 const unsigned char *TINYI_FEW_AT(0), *TINYI_FEW_AT(1), *TINYI_FEW_AT(2), *TINYI_FEW_AT(3), \
+                                          *TINYI_FEW_AT(4), *TINYI_FEW_AT(5), *TINYI_FEW_AT(6), *TINYI_FEW_AT(7);
+#define TINYI_FEW_AT2 const unsigned char *TINYI_FEW_AT(0), *TINYI_FEW_AT(1), *TINYI_FEW_AT(2), *TINYI_FEW_AT(3);
+#define TINYI_FEW_AT4 const unsigned char *TINYI_FEW_AT(0), *TINYI_FEW_AT(1);
+#define TINYI_FEW_G(k) g##k = v_set(g[TINYI_MIN(k, left - 1) * n_factor])
+#define TINYI_FEW_G1 TINYI_FEW_G(0), TINYI_FEW_G(1), TINYI_FEW_G(2), TINYI_FEW_G(3), TINYI_FEW_G(4), TINYI_FEW_G(5), TINYI_FEW_G(6), TINYI_FEW_G(7)
+#define TINYI_FEW_G2 TINYI_FEW_G(0), TINYI_FEW_G(1), TINYI_FEW_G(2), TINYI_FEW_G(3)
+#define TINYI_FEW_G4 TINYI_FEW_G(0), TINYI_FEW_G(1)
+#define TINYI_FEW_UNUSED4 (void)g0; (void)g1;
+#define TINYI_FEW_UNUSED2 TINYI_FEW_UNUSED4 (void)g2; (void)g3;
+#define TINYI_FEW_UNUSED1 TINYI_FEW_UNUSED2 (void)g4; (void)g5; (void)g6; (void)g7;
+#define TINYI_FEW_DOT(R, name, Q, LOAD, LOAD_N) \
+    static void TINY_FN(name##R)(float *s, tiny_idx ld, const tinyi_att_span *span, int n_span, tiny_idx row, const float *factor, tiny_idx n_factor, \
+                                 const float *q, int n_row, tiny_idx d, tiny_idx ahead_row) \
+    { \
+        enum { N = 8 / R }; \
+        const float *q0 = q, *q1 = q + TINYI_MIN(1, n_row - 1) * d, *q2 = q + TINYI_MIN(2, n_row - 1) * d, *q3 = q + (n_row - 1) * d; \
+        const tiny_idx step = N * ahead_row / n_span + 1; \
+        tiny_idx asked = 0, ask = 0; \
+        int c, k, m; \
+        (void)q1; (void)q2; (void)q3; \
+        for (m = 0; m < n_span; s += span[m].n * ld, factor += span[m].n * n_factor, m++) { \
+            const unsigned char *w = (const unsigned char *)span[m].at; \
+            const int n = (int)span[m].n; \
+            for (c = 0; c < n; c += N, w += N * row) { \
+                const int left = n - c; \
+                const float *g = factor + c * n_factor; \
+                tiny_idx i = 0, end = (Q) ? 32 : d; \
+                TINYI_FEW_AT##R \
+                TINYI_FEW_ZERO \
+                if (ahead_row) asked = TINY_FN(tinyi_attention_ask)(span, n_span, asked, ask += step); \
+                for (; i < d; end += 32, g++) { \
+                    const tiny_idx push = TINYI_FEW_PUSH(Q, i); \
+                    const v_f32 TINYI_FEW_G##R; \
+                    TINYI_FEW_UNUSED##R \
+                    for (; i + V_LANES <= end; i += V_LANES) TINYI_FEW_KEYS##R(Q, LOAD, TINYI_FEW_Y) \
+                    if (!(Q)) { \
+                        const size_t r = (size_t)(d - i); \
+                        if (r) TINYI_FEW_KEYS##R(Q, LOAD_N, TINYI_FEW_Y_N) \
+                        break; \
+                    } \
+                } \
+                if (R == 4) { \
+                    v_sum4(s + c * ld, a0, a1, a2, a3); \
+                    if (left > 1) v_sum4(s + (c + 1) * ld, a4, a5, a6, a7); \
+                } else if (ld == R) {       /* in the places of keys that are not there: written later, or never read */ \
+                    v_sum4(s + c * R, a0, a1, a2, a3); \
+                    v_sum4(s + c * R + 4, a4, a5, a6, a7); \
+                } else { \
+                    float t[8]; \
+                    v_sum4(t, a0, a1, a2, a3); \
+                    v_sum4(t + 4, a4, a5, a6, a7); \
+                    for (k = 0; k < TINYI_MIN(N, left) * R; k++) s[(c + k / R) * ld + k % R] = t[k]; \
+                } \
+                (void)k; \
+            } \
+        } \
+    }
+
+/* ---- values: a[j 8 / R + w] is the sum of row j and vector w; of one row a4 to a7 are those of every other key */
+#define TINYI_FEW_VALUES(LOAD, A, B, C, D) \
+    { \
+        A = v_fma(LOAD(w, i + push0), t0, A); B = v_fma(LOAD(w, i + V_LANES + push0), t0, B); \
+        C = v_fma(LOAD(w, i + 2 * V_LANES + push1), t1, C); D = v_fma(LOAD(w, i + 3 * V_LANES + push1), t1, D); \
+    }
+#define TINYI_FEW_VALUES1(Q, LOAD) \
+    {                                       /* few rows: the factor goes to the weight */ \
+        const v_f32 t = v_set(p[0]), t0 = TINYI_FEW_TIMES(Q, t, g0), t1 = TINYI_FEW_TIMES(Q, t, g1); \
+        if (c & 1) TINYI_FEW_VALUES(LOAD, a4, a5, a6, a7) \
+        else TINYI_FEW_VALUES(LOAD, a0, a1, a2, a3) \
+    }
+#define TINYI_FEW_VALUES2(Q, LOAD) \
+    { \
+        const v_f32 t0 = v_set(p[0]), t1 = v_set(p[1]); \
+        v_f32 y0 = TINYI_FEW_TIMES(Q, t0, g0), y1 = TINYI_FEW_TIMES(Q, t1, g0), x; \
+        x = LOAD(w, i + push0); a0 = v_fma(x, y0, a0); a4 = v_fma(x, y1, a4); \
+        x = LOAD(w, i + V_LANES + push0); a1 = v_fma(x, y0, a1); a5 = v_fma(x, y1, a5); \
+        if ((Q) && 4 * V_LANES > 32) { \
+            y0 = v_mul(t0, g1); \
+            y1 = v_mul(t1, g1); \
+        } \
+        x = LOAD(w, i + 2 * V_LANES + push1); a2 = v_fma(x, y0, a2); a6 = v_fma(x, y1, a6); \
+        x = LOAD(w, i + 3 * V_LANES + push1); a3 = v_fma(x, y0, a3); a7 = v_fma(x, y1, a7); \
+    }
+#define TINYI_FEW_VALUES4(Q, LOAD) \
+    { \
+        const v_f32 x0 = TINYI_FEW_TIMES(Q, LOAD(w, i + push0), g0), x1 = TINYI_FEW_TIMES(Q, LOAD(w, i + V_LANES + push0), g0); \
+        v_f32 t = v_set(p[0]); a0 = v_fma(x0, t, a0); a1 = v_fma(x1, t, a1); \
+        t = v_set(p[1]); a2 = v_fma(x0, t, a2); a3 = v_fma(x1, t, a3); \
+        t = v_set(p[2]); a4 = v_fma(x0, t, a4); a5 = v_fma(x1, t, a5); \
+        t = v_set(p[3]); a6 = v_fma(x0, t, a6); a7 = v_fma(x1, t, a7); \
+    }
+/* one vector of up to four rows */
+#define TINYI_FEW_LAST(Q, LOAD) \
+    { \
+        const v_f32 x = TINYI_FEW_TIMES(Q, LOAD(w, i + push0), g0); \
+        a0 = v_fma(x, v_set(p[0]), a0); \
+        if (n_row > 1) a1 = v_fma(x, v_set(p[1]), a1); \
+        if (n_row > 2) a2 = v_fma(x, v_set(p[2]), a2); \
+        if (n_row > 3) a3 = v_fma(x, v_set(p[3]), a3); \
+    }
+#define TINYI_FEW_PUT(j, at, A) if ((j) < n_row) { float *y = acc + (j) * d_v + i + (at); v_store(y, v_fma(v_set(f[j]), v_load(y), A)); }
+#define TINYI_FEW_PUT_N(j, A) if ((j) < n_row) { float *y = acc + (j) * d_v + i; v_store_n(y, v_fma(v_set(f[j]), v_load_n(y, r), A), r); }
+#define TINYI_FEW_PUTS1 TINYI_FEW_PUT(0, 0, v_add(a0, a4)) TINYI_FEW_PUT(0, V_LANES, v_add(a1, a5)) \
+                        TINYI_FEW_PUT(0, 2 * V_LANES, v_add(a2, a6)) TINYI_FEW_PUT(0, 3 * V_LANES, v_add(a3, a7))
+#define TINYI_FEW_PUTS2 TINYI_FEW_PUT(0, 0, a0) TINYI_FEW_PUT(0, V_LANES, a1) TINYI_FEW_PUT(0, 2 * V_LANES, a2) TINYI_FEW_PUT(0, 3 * V_LANES, a3) \
+                        TINYI_FEW_PUT(1, 0, a4) TINYI_FEW_PUT(1, V_LANES, a5) TINYI_FEW_PUT(1, 2 * V_LANES, a6) TINYI_FEW_PUT(1, 3 * V_LANES, a7)
+#define TINYI_FEW_PUTS4 TINYI_FEW_PUT(0, 0, a0) TINYI_FEW_PUT(0, V_LANES, a1) TINYI_FEW_PUT(1, 0, a2) TINYI_FEW_PUT(1, V_LANES, a3) \
+                        TINYI_FEW_PUT(2, 0, a4) TINYI_FEW_PUT(2, V_LANES, a5) TINYI_FEW_PUT(3, 0, a6) TINYI_FEW_PUT(3, V_LANES, a7)
+#define TINYI_FEW_MIX(R, name, Q, LOAD, LOAD_N) \
+    static void TINY_FN(name##R)(float *acc, tiny_idx d_v, const float *p0, tiny_idx ld, const float *f, const tinyi_att_span *span, int n_span, tiny_idx row, \
+                                 const float *factor, tiny_idx n_factor, tiny_idx ahead_row, int n_row) \
+    { \
+        enum { WIDE = (R == 4 ? 2 : 4) * V_LANES }; \
+        const tiny_idx step = span[0].n * ahead_row / (TINYI_MAX(d_v / WIDE, 1) * n_span) + 1; \
+        tiny_idx i = 0, asked = 0, ask = 0; \
+        int k, c; \
+        for (; i + WIDE <= d_v; i += WIDE) { \
+            const tiny_idx push0 = TINYI_FEW_PUSH(Q, i), push1 = TINYI_FEW_PUSH(Q, i + 2 * V_LANES); \
+            const float *p = p0, *g = factor + ((Q) ? i / 32 : 0); \
+            TINYI_FEW_ZERO \
+            (void)push1; \
+            for (k = 0; k < n_span; k++) { \
+                const unsigned char *w = (const unsigned char *)span[k].at; \
+                if (ahead_row) asked = TINY_FN(tinyi_attention_ask)(span, n_span, asked, ask += step); \
+                for (c = 0; c < span[k].n; c++, w += row, p += ld, g += n_factor) { \
+                    const v_f32 g0 = v_set(*g), g1 = (Q) && WIDE > 32 ? v_set(g[1]) : g0; \
+                    (void)g0; \
+                    (void)g1; \
+                    TINYI_FEW_VALUES##R(Q, LOAD) \
+                } \
+            } \
+            TINYI_FEW_PUTS##R \
+        } \
+        for (; i < d_v; i += V_LANES) { \
+            const tiny_idx push0 = TINYI_FEW_PUSH(Q, i); \
+            const size_t r = (size_t)TINYI_MIN(d_v - i, V_LANES); \
+            const float *p = p0, *g = factor + ((Q) ? i / 32 : 0); \
+            v_f32 a0 = v_zero(), a1 = v_zero(), a2 = v_zero(), a3 = v_zero(); \
+            for (k = 0; k < n_span; k++) { \
+                const unsigned char *w = (const unsigned char *)span[k].at; \
+                for (c = 0; c < span[k].n; c++, w += row, p += ld, g += n_factor) { \
+                    const v_f32 g0 = v_set(*g); \
+                    (void)g0; \
+                    if (r == V_LANES) TINYI_FEW_LAST(Q, LOAD) \
+                    else TINYI_FEW_LAST(Q, LOAD_N) \
+                } \
+            } \
+            TINYI_FEW_PUT_N(0, a0) TINYI_FEW_PUT_N(1, a1) TINYI_FEW_PUT_N(2, a2) TINYI_FEW_PUT_N(3, a3) \
+        } \
+    }
+
+#define TINYI_FEW_TYPE(name, Q, LOAD)                                                                                           \
+    TINYI_FEW_DOT(1, tinyi_attention_dot_##name, Q, LOAD, LOAD##_N)                                                             \
+    TINYI_FEW_DOT(2, tinyi_attention_dot_##name, Q, LOAD, LOAD##_N)                                                             \
+    TINYI_FEW_DOT(4, tinyi_attention_dot_##name, Q, LOAD, LOAD##_N)                                                             \
+    TINYI_FEW_MIX(1, tinyi_attention_blend_##name, Q, LOAD, LOAD##_N)                                                             \
+    TINYI_FEW_MIX(2, tinyi_attention_blend_##name, Q, LOAD, LOAD##_N)                                                             \
+    TINYI_FEW_MIX(4, tinyi_attention_blend_##name, Q, LOAD, LOAD##_N)
+TINYI_FEW_TYPE(f32, 0, TINYI_FEW_F32)
+TINYI_FEW_TYPE(f16, 0, TINYI_FEW_F16)
+TINYI_FEW_TYPE(q8, 1, TINYI_FEW_Q8)
+
+/* the factors of blocks, a row after the other, as floats */
+static void TINY_FN(tinyi_attention_factors)(float *to, const tinyi_att_span *x, int n_x, tiny_idx row, tiny_idx n_block)
+{
+    uint16_t h[TINYI_ATT_KEYS * TINYI_ATT_BLOCKS + V_LANES];
+    tiny_idx n = 0, i, b;
+    int k, c;
+    for (k = 0; k < n_x; k++) {
+        const unsigned char *w = (const unsigned char *)x[k].at;
+        for (c = 0; c < x[k].n; c++, w += row)
+            for (b = 0; b < n_block; b++) h[n++] = (uint16_t)(w[34 * b] | w[34 * b + 1] << 8);
+    }
+    for (i = 0; i < V_LANES; i++) h[n + i] = 0;
+    for (i = 0; i < n; i += V_LANES) v_store(to + i, v_load_f16(h + i));
+}
+
+#define TINYI_FEW_PICK(form, R) (type == TINYI_ATT_F32 ? TINY_FN(tinyi_attention_##form##_f32##R) : type == TINYI_ATT_F16 ? TINY_FN(tinyi_attention_##form##_f16##R) : \
+                                 TINY_FN(tinyi_attention_##form##_q8##R))
+static void TINY_FN(tinyi_attention_dot)(float *s, tiny_idx ld, const tinyi_att_span *x, int n_x, int type, tiny_idx row, const float *q, int n_row, tiny_idx d)
+{
+    float room[TINYI_ATT_KEYS * TINYI_ATT_BLOCKS + V_LANES];
+    const tiny_idx n_factor = type == TINYI_ATT_Q8 ? d / 32 : 0;
+    int j;
+    room[0] = 0.0f;
+    if (n_factor) TINY_FN(tinyi_attention_factors)(room, x, n_x, row, n_factor);
+    for (j = 0; j < n_row; j += 4) {
+        const int r = TINYI_MIN(n_row - j, 4);
+        (r == 1 ? TINYI_FEW_PICK(dot, 1) : r == 2 ? TINYI_FEW_PICK(dot, 2) : TINYI_FEW_PICK(dot, 4))(s + j, ld, x, n_x, row, room, n_factor, q + j * d, r, d, j ? 0 : row);
+    }
+}
+
+static void TINY_FN(tinyi_attention_blend)(float *acc, tiny_idx d_v, const float *p, tiny_idx ld, const float *f, const tinyi_att_span *x, int n_x, int type, tiny_idx row, int n_row)
+{
+    float room[TINYI_ATT_KEYS * TINYI_ATT_BLOCKS + V_LANES];
+    const tiny_idx n_factor = type == TINYI_ATT_Q8 ? d_v / 32 : 0;
+    int j;
+    room[0] = 0.0f;
+    if (n_factor) TINY_FN(tinyi_attention_factors)(room, x, n_x, row, n_factor);
+    for (j = 0; j < n_row; j += 4) {
+        const int r = TINYI_MIN(n_row - j, 4);
+        (r == 1 ? TINYI_FEW_PICK(blend, 1) : r == 2 ? TINYI_FEW_PICK(blend, 2) : TINYI_FEW_PICK(blend, 4))
+            (acc + j * d_v, d_v, p + j, ld, f + j, x, n_x, row, room, n_factor, j ? 0 : row, r);
+    }
+}
 
 static void TINY_FN(tinyi_use_attention)(tinyi_kernels *k)
 {
@@ -4087,17 +4536,49 @@ static void TINY_FN(tinyi_use_attention)(tinyi_kernels *k)
     TINYI_USE(k, attention_split_f32);
     TINYI_USE(k, attention_mix_f32);
     TINYI_USE(k, attention_finite_f32);
+    TINYI_USE(k, attention_dot);
+    TINYI_USE(k, attention_blend);
 }
-#undef TINYI_GEMM_PIN
-#undef TINYI_G2
-#undef TINYI_G4
-#undef TINYI_G6
-#undef TINYI_G8
-#undef TINYI_G12
-#undef TINYI_GEMM_NR
-#undef TINYI_GEMM_MR
-#undef TINYI_GEMM_ZERO
-#undef TINYI_GEMM_FMA
+#undef TINYI_FEW_AT
+#undef TINYI_FEW_AT1
+#undef TINYI_FEW_AT2
+#undef TINYI_FEW_AT4
+#undef TINYI_FEW_DOT
+#undef TINYI_FEW_F16
+#undef TINYI_FEW_F16_N
+#undef TINYI_FEW_F32
+#undef TINYI_FEW_F32_N
+#undef TINYI_FEW_G
+#undef TINYI_FEW_G1
+#undef TINYI_FEW_G2
+#undef TINYI_FEW_G4
+#undef TINYI_FEW_KEYS1
+#undef TINYI_FEW_KEYS2
+#undef TINYI_FEW_KEYS4
+#undef TINYI_FEW_LAST
+#undef TINYI_FEW_MIX
+#undef TINYI_FEW_PICK
+#undef TINYI_FEW_PIN
+#undef TINYI_FEW_PUSH
+#undef TINYI_FEW_PUT
+#undef TINYI_FEW_PUTS1
+#undef TINYI_FEW_PUTS2
+#undef TINYI_FEW_PUTS4
+#undef TINYI_FEW_PUT_N
+#undef TINYI_FEW_Q8
+#undef TINYI_FEW_Q8_N
+#undef TINYI_FEW_TIMES
+#undef TINYI_FEW_TYPE
+#undef TINYI_FEW_UNUSED1
+#undef TINYI_FEW_UNUSED2
+#undef TINYI_FEW_UNUSED4
+#undef TINYI_FEW_VALUES
+#undef TINYI_FEW_VALUES1
+#undef TINYI_FEW_VALUES2
+#undef TINYI_FEW_VALUES4
+#undef TINYI_FEW_Y
+#undef TINYI_FEW_Y_N
+#undef TINYI_FEW_ZERO
 
 /* src/math/gemv.simd.h - a matrix times one to four vectors, read once at the speed of memory
  *
@@ -5934,60 +6415,98 @@ static void TINY_FN(tinyi_use_slope)(tinyi_kernels *k)
 
 /* src/math/edges.simd.h - rows of features gathered, weighted and combined along edges */
 
-/* Rows lie anywhere: their lines are asked for so many edges before they are used. Chosen, not tuned. */
-#define TINYI_EDGE_AHEAD 16
-
 TINYI_FORCE_INLINE const float *TINY_FN(tinyi_edge_row)(const tinyi_edges *j, int64_t p) { return j->x + (ptrdiff_t)(j->col ? (int64_t)j->col[p] : p) * j->x_row; }
 
-TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_fetch)(const tinyi_edges *j, int64_t p, size_t f, size_t n)
+TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_lines)(const float *x, size_t n, int askew)
 {
     size_t i;
-    if (!j->col || p + TINYI_EDGE_AHEAD >= j->m) return;
-    for (i = 0; i < n; i += 16) TINYI_PREFETCH(j->x + (ptrdiff_t)j->col[p + TINYI_EDGE_AHEAD] * j->x_row + f + i);
+    for (i = 0; i < n; i += 16) TINYI_PREFETCH(x + i);
+    if (askew && n) TINYI_PREFETCH(x + n - 1);
 }
 
-/* R vectors of the row from feature f on */
-#define TINYI_SPMM_BLOCK(R)                                                                                 \
-    for (; f + R * V_LANES <= n; f += R * V_LANES) {                                                        \
-        v_f32 acc[R];                                                                                       \
-        TINYI_UNROLL for (r = 0; r < R; r++) acc[r] = v_zero();                                             \
-        if (w) for (p = p0; p < p1; p++) {                                                                  \
-            const float *x = TINY_FN(tinyi_edge_row)(j, p) + f;                                             \
-            const v_f32 wp = v_set(w[p]);                                                                   \
-            TINY_FN(tinyi_edge_fetch)(j, p, f, R * V_LANES);                                                \
-            TINYI_UNROLL for (r = 0; r < R; r++) acc[r] = v_fma(wp, v_load(x + r * V_LANES), acc[r]);       \
-        } else for (p = p0; p < p1; p++) {                                                                  \
-            const float *x = TINY_FN(tinyi_edge_row)(j, p) + f;                                             \
-            TINY_FN(tinyi_edge_fetch)(j, p, f, R * V_LANES);                                                \
-            TINYI_UNROLL for (r = 0; r < R; r++) acc[r] = v_add(acc[r], v_load(x + r * V_LANES));           \
-        }                                                                                                   \
-        TINYI_UNROLL for (r = 0; r < R; r++) v_store(y + f + r * V_LANES, acc[r]);                          \
+/* Rows lie anywhere: features f .. f + n of one are asked for j->ahead edges before they are used. */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_fetch)(const tinyi_edges *j, int64_t p, size_t f, size_t n)
+{
+    if (j->col && p + j->ahead < j->m) TINY_FN(tinyi_edge_lines)(j->x + (ptrdiff_t)j->col[p + j->ahead] * j->x_row + f, n, j->askew);
+}
+
+/* R vectors of a row from feature f on. One weight an edge serves them all, or (many) each vector has the one of its head. */
+#define TINYI_EDGE_HEAD(r) (many ? (f / V_LANES + (size_t)(r)) >> (many - 1) : head)
+#define TINYI_EDGE_BLOCK(R)                                                                                                                  \
+    for (; f + R * V_LANES <= end; f += R * V_LANES) {                                                                                       \
+        v_f32 acc[R];                                                                                                                        \
+        size_t of[R];                                                                                                                        \
+        TINYI_UNROLL for (r = 0; r < R; r++) of[r] = TINYI_EDGE_HEAD(r);                                                                     \
+        TINYI_UNROLL for (r = 0; r < R; r++) acc[r] = keep ? v_mul(v_load(y + f + r * V_LANES), v_set(keep[of[r]])) : v_zero();              \
+        if (!w) for (p = p0; p < p1; p++) {                                                                                                  \
+            const float *x = TINY_FN(tinyi_edge_row)(j, p) + f;                                                                              \
+            if (fetch) TINY_FN(tinyi_edge_fetch)(j, p, f, R * V_LANES);                                                                      \
+            TINYI_UNROLL for (r = 0; r < R; r++) acc[r] = v_add(acc[r], v_load(x + r * V_LANES));                                            \
+        } else for (p = p0, q = w; p < p1; p++, q += w_row) {                                                                                \
+            const float *x = TINY_FN(tinyi_edge_row)(j, p) + f;                                                                              \
+            if (fetch) TINY_FN(tinyi_edge_fetch)(j, p, f, R * V_LANES);                                                                      \
+            if (many) TINYI_UNROLL for (r = 0; r < R; r++) acc[r] = v_fma(v_set(q[of[r]]), v_load(x + r * V_LANES), acc[r]);                 \
+            else {                                                                                                                           \
+                const v_f32 one = v_set(q[head]);                                                                                            \
+                TINYI_UNROLL for (r = 0; r < R; r++) acc[r] = v_fma(one, v_load(x + r * V_LANES), acc[r]);                                   \
+            }                                                                                                                                \
+        }                                                                                                                                    \
+        TINYI_UNROLL for (r = 0; r < R; r++) v_store(y + f + r * V_LANES, v_mul(acc[r], v_set(times)));                                      \
     }
 
-static void TINY_FN(tinyi_spmm_f32)(float *y, const tinyi_edges *j, int64_t p0, int64_t p1)
+/* Features f .. end of one row: y = times (keep y + sum over its edges of w x). w: the weights of edge p0, w_row numbers an edge; NULL: ones.
+ * keep: a number a head; NULL: zeros. many, 0: all belong to head `head`; 1, 2: a head is one vector, or two. */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_sum)(float *y, const tinyi_edges *j, int64_t p0, int64_t p1, const float *w, size_t w_row, const float *keep, float times,
+                                                size_t head, size_t f, size_t end, int many, int fetch)
 {
-    const float *w = j->w;
-    const size_t n = j->f;
-    size_t f = 0;
+    const float *q;
     int64_t p;
     int r;
 #if !V_SCALAR
-    TINYI_SPMM_BLOCK(8)
+    TINYI_EDGE_BLOCK(8)
 #endif
-    TINYI_SPMM_BLOCK(4)
-    TINYI_SPMM_BLOCK(2)
-    TINYI_SPMM_BLOCK(1)
-    if (f < n) {
-        v_f32 acc = v_zero();
-        for (p = p0; p < p1; p++) {
-            v_f32 x = v_load_n(TINY_FN(tinyi_edge_row)(j, p) + f, n - f);
-            TINY_FN(tinyi_edge_fetch)(j, p, f, n - f);
-            acc = w ? v_fma(v_set(w[p]), x, acc) : v_add(acc, x);
+    TINYI_EDGE_BLOCK(4)
+    TINYI_EDGE_BLOCK(2)
+    TINYI_EDGE_BLOCK(1)
+    if (f < end) {                          /* of one head */
+        const size_t n = end - f;
+        v_f32 acc = keep ? v_mul(v_load_n(y + f, n), v_set(keep[head])) : v_zero();
+        for (p = p0, q = w; p < p1; p++) {
+            v_f32 x = v_load_n(TINY_FN(tinyi_edge_row)(j, p) + f, n);
+            if (fetch) TINY_FN(tinyi_edge_fetch)(j, p, f, n);
+            if (w) {
+                acc = v_fma(v_set(q[head]), x, acc);
+                q += w_row;
+            } else acc = v_add(acc, x);
         }
-        v_store_n(y + f, acc, n - f);
+        v_store_n(y + f, v_mul(acc, v_set(times)), n);
     }
 }
-#undef TINYI_SPMM_BLOCK
+#undef TINYI_EDGE_BLOCK
+#undef TINYI_EDGE_HEAD
+
+/* All features of a row whose edges have a weight for each head, w_row numbers apart. Heads of one or two vectors go together, so that an edge
+ * is looked at once for eight vectors. */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_heads)(float *y, const tinyi_edges *j, int64_t p0, int64_t p1, const float *w, size_t w_row, const float *keep, float times, int fetch)
+{
+    const size_t each = j->f / j->heads;
+    size_t h;
+    if (each == V_LANES) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, 0, 0, j->f, 1, fetch);
+    else if (each == 2 * V_LANES) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, 0, 0, j->f, 2, fetch);
+    else for (h = 0; h < j->heads; h++) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, h, h * each, (h + 1) * each, 0, fetch);
+}
+
+static void TINY_FN(tinyi_spmm_f32)(float *y, ptrdiff_t y_row, const tinyi_edges *j, const int64_t *offset, tiny_idx n)
+{
+    tiny_idx i;
+    for (i = 0; i < n; i++, y += y_row) {
+        const int64_t p0 = offset[i], p1 = offset[i + 1];
+        const float times = j->reduce == TINY_EDGE_MEAN && p1 > p0 ? 1.0f / (float)(p1 - p0) : 1.0f;
+        if (!j->w) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, NULL, 1, NULL, times, 0, 0, j->f, 0, 1);
+        else if (j->heads == 1) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, j->w + p0, 1, NULL, times, 0, 0, j->f, 0, 1);
+        else TINY_FN(tinyi_edge_heads)(y, j, p0, p1, j->w + (size_t)p0 * j->heads, j->heads, NULL, times, 1);
+    }
+}
 
 static void TINY_FN(tinyi_spmm_any_f32)(float *y, const tinyi_edges *j, int64_t p0, int64_t p1)
 {
@@ -6016,15 +6535,58 @@ static void TINY_FN(tinyi_spmm_any_f32)(float *y, const tinyi_edges *j, int64_t 
         }
 }
 
+/* the row of edge p + ahead, and where its values lie elsewhere, those too */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_fetch_both)(const tinyi_edges *j, int64_t p)
+{
+    if (!j->col || p + j->ahead >= j->m) return;
+    TINY_FN(tinyi_edge_lines)(j->x + (ptrdiff_t)j->col[p + j->ahead] * j->x_row, j->f, j->askew);
+    if (j->then) TINY_FN(tinyi_edge_lines)(j->then + (ptrdiff_t)j->col[p + j->ahead] * j->then_row, j->then_f, 1);
+}
+
+/* one vector of a score: sum + a t, or with add: sum + att leaky(a + t) */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_edge_term)(v_f32 sum, const tinyi_edges *j, const float *a, const float *b, size_t k, int add)
+{
+    v_f32 t = v_load(b + k), q = v_load(a + k);
+    if (!add) return v_fma(q, t, sum);
+    t = v_add(q, t);
+    return v_fma(v_load(j->att + k), v_select(v_le(t, v_zero()), v_mul(v_set(j->slope), t), t), sum);
+}
+
+/* scores of heads of whole vectors, without e */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_scores)(float *s, const tinyi_edges *j, const float *a, int64_t p0, int64_t p1, int add)
+{
+    const size_t each = j->f / j->heads;
+    int64_t p;
+    for (p = p0; p < p1; p++) {
+        const float *b = TINY_FN(tinyi_edge_row)(j, p);
+        size_t h, k = 0, end;
+        TINY_FN(tinyi_edge_fetch_both)(j, p);
+        for (h = 0, end = each; h < j->heads; h++, end += each) {
+            v_f32 s0 = v_zero(), s1 = v_zero();
+            for (; k + 2 * V_LANES <= end; k += 2 * V_LANES) {
+                s0 = TINY_FN(tinyi_edge_term)(s0, j, a, b, k, add);
+                s1 = TINY_FN(tinyi_edge_term)(s1, j, a, b, k + V_LANES, add);
+            }
+            for (; k < end; k += V_LANES) s0 = TINY_FN(tinyi_edge_term)(s0, j, a, b, k, add);
+            *s++ = v_sum(v_add(s0, s1)) * (add ? 1.0f : j->scale);
+        }
+    }
+}
+
 static void TINY_FN(tinyi_sddmm_f32)(float *s, const tinyi_edges *j, const float *a, int64_t p0, int64_t p1)
 {
     const size_t each = j->f / j->heads;
     const v_f32 slope = v_set(j->slope);
     size_t h, k;
     int64_t p;
+    if (!j->e && each % V_LANES == 0 && !(j->add && !j->att)) {
+        if (j->add) TINY_FN(tinyi_edge_scores)(s, j, a, p0, p1, 1);
+        else TINY_FN(tinyi_edge_scores)(s, j, a, p0, p1, 0);
+        return;
+    }
     for (p = p0; p < p1; p++, s += j->heads) {
         const float *b = TINY_FN(tinyi_edge_row)(j, p), *e = j->e ? j->e + (size_t)p * j->f : NULL;
-        TINY_FN(tinyi_edge_fetch)(j, p, 0, j->f);
+        TINY_FN(tinyi_edge_fetch_both)(j, p);
         if (j->add && !j->att) {
             for (k = 0; k < j->f; k += V_LANES) {
                 const size_t n = TINYI_MIN(j->f - k, (size_t)V_LANES);
@@ -6098,37 +6660,55 @@ static void TINY_FN(tinyi_segment_softmax_f32)(float *p, const float *s, size_t 
     }
 }
 
-static void TINY_FN(tinyi_edge_mix_f32)(float *y, float *max, float *sum, float *s, const tinyi_edges *j, int64_t p0, int64_t p1)
+/* One chunk of edges of a row: weights from scores, with the largest score and the sum that the chunks before left in state, then values.
+ * Vectors are stored whole, into room that the buffers have behind their ends: masked stores are slow on some processors. */
+static void TINY_FN(tinyi_edge_mix_f32)(float *y, float *state, float *s, const tinyi_edges *j, int64_t p0, int64_t p1, int first, int last)
 {
-    const size_t each = j->f / j->heads, n = (size_t)(p1 - p0);
-    size_t h, i, k;
-    for (h = 0; h < j->heads; h++) {
-        float top = max[h], part = 0.0f, scale;
-        float *ps = s + h;
-        for (i = 0; i < n; i++)
-            if (ps[i * j->heads] > top) top = ps[i * j->heads];
-        for (i = 0; i < n; i += V_LANES) {  /* gathered, so that heads do not matter to exp */
-            const size_t m = TINYI_MIN(n - i, (size_t)V_LANES);
-            float lane[V_LANES];
-            for (k = 0; k < m; k++) lane[k] = ps[(i + k) * j->heads];
-            v_store_n(lane, v_exp(v_sub(v_load_n(lane, m), v_set(top))), m);
-            for (k = 0; k < m; k++) {
-                ps[(i + k) * j->heads] = lane[k];
-                part += lane[k];
-            }
+    const size_t heads = j->heads, n = (size_t)(p1 - p0) * heads, room = (heads + V_LANES - 1) / V_LANES * V_LANES;
+    float *max = state, *sum = max + room, *keep = sum + room, *weight = keep + room, *w;
+    size_t h, i;
+    if (heads == 1) {                       /* the edges are the lanes; behind the last one -inf, whose weight is 0 */
+        v_f32 most = v_set(first ? -INFINITY : max[0]), part = v_zero(), shift;
+        float top, times = 1.0f;
+        v_store(s + n, v_set(-INFINITY));
+        for (i = 0; i < n; i += V_LANES) most = v_max(v_load(s + i), most);     /* a NaN is not the largest */
+        top = v_hmax(most);
+        shift = v_set(top == -INFINITY ? 0.0f : top);
+        for (i = 0; i < n; i += V_LANES) {
+            v_f32 e = v_exp(v_sub(v_load(s + i), shift));
+            v_store(s + i, e);
+            part = v_add(part, e);
         }
-        scale = max[h] == top ? 1.0f : max[h] == -INFINITY ? 0.0f : tinyi_exp_ref(max[h] - top);
-        sum[h] = sum[h] * scale + part;
-        max[h] = top;
-        for (k = 0; k < each; k += V_LANES) {
-            const size_t m = TINYI_MIN(each - k, (size_t)V_LANES), f = h * each + k;
-            v_f32 acc = v_mul(v_load_n(y + f, m), v_set(scale));
-            for (i = 0; i < n; i++) acc = v_fma(v_set(ps[i * j->heads]), v_load_n(TINY_FN(tinyi_edge_row)(j, p0 + (int64_t)i) + f, m), acc);
-            v_store_n(y + f, acc, m);
-        }
+        keep[0] = first || max[0] == -INFINITY ? 0.0f : max[0] == top ? 1.0f : tinyi_exp_ref(max[0] - top);
+        sum[0] = (first ? 0.0f : sum[0] * keep[0]) + v_sum(part);
+        max[0] = top;
+        if (last) times = 1.0f / sum[0];
+        TINY_FN(tinyi_edge_sum)(y, j, p0, p1, s, 1, first ? NULL : keep, times, 0, 0, j->f, 0, 0);
+        return;
     }
+    v_store(s + n, v_zero());
+    for (h = 0; h < heads; h += V_LANES) {  /* the heads are; lanes that are none of this group's are of no matter */
+        v_f32 old = first ? v_set(-INFINITY) : v_load(max + h), most = old, part = v_zero(), shift, factor;
+        for (i = h; i < n; i += heads) most = v_max(v_load(s + i), most);
+        shift = v_select(v_eq(most, v_set(-INFINITY)), v_zero(), most);
+        factor = v_exp(v_sub(old, shift));
+        for (i = h, w = weight + h; i < n; i += heads, w += room) {
+            v_f32 e = v_exp(v_sub(v_load(s + i), shift));
+            v_store(w, e);
+            part = v_add(part, e);
+        }
+        if (!first) part = v_fma(v_load(sum + h), factor, part);
+        v_store(max + h, most);
+        v_store(sum + h, part);
+        if (last) {
+            const v_f32 times = v_div(v_set(1.0f), part);
+            factor = v_mul(factor, times);
+            for (i = h, w = weight + h; i < n; i += heads, w += room) v_store(w, v_mul(v_load(w), times));
+        }
+        v_store(keep + h, factor);
+    }
+    TINY_FN(tinyi_edge_heads)(y, j, p0, p1, weight, room, first ? NULL : keep, 1.0f, 0);
 }
-#undef TINYI_EDGE_AHEAD
 
 static void TINY_FN(tinyi_use_edges)(tinyi_kernels *k)
 {
@@ -6952,9 +7532,12 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #undef v_load
 #undef v_store
 #undef v_load_n
+#undef v_twice
 #undef v_store_n
 #undef v_load_f16
 #undef v_load_f16_n
+#undef v_load_f16_each
+#undef v_set_f16
 #undef v_store_f16
 #undef v_store_f16_n
 #undef v_load_bf16
@@ -6976,6 +7559,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #undef v_floor
 #undef v_trunc
 #undef v_sum
+#undef v_sum4
 #undef v_hmax
 #undef v_hmin
 #undef v_lt
@@ -6996,6 +7580,8 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #undef v_float
 #undef v_exp2i
 #undef v_gather
+#undef v_zip_low
+#undef v_zip_high
 #undef vi_zero
 #undef vi_set
 #undef vi_iota
@@ -7020,6 +7606,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #undef vi_gt
 #undef vi_select
 #undef vi_sum
+#undef vi_pairs
 #undef vb_zero
 #undef vb_set
 #undef vb_set4
@@ -7032,6 +7619,11 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #undef vb_add
 #undef vb_sub
 #undef vb_shr
+#undef vb_shl
+#undef vb_merge
+#undef vb_bits
+#undef vb_lows
+#undef vb_highs
 #undef vb_table16
 #undef vw_even_i8
 #undef vw_odd_i8
@@ -7043,6 +7635,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #undef v_dot_u8i8
 #undef v_dot_i8_b127
 #undef v_dot_u7i8
+#undef v_mmla_i8
 #undef v_exp
 #undef v_ldexp
 #undef v_log
@@ -7067,6 +7660,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #undef V_AMX
 #undef V_VNNI
 #undef V_DOTPROD
+#undef V_I8MM
 #undef V_EXTRA
 #undef TINYI_SIMD_NEW
 #undef TINYI_W
@@ -7078,7 +7672,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
  *
  * V_LANES floats or 32-bit integers a vector, 4 * V_LANES bytes. Macros of a pass, 0 or 1: V_SCALAR V_W128 V_NEON V_AVX2
  * V_AVX512 V_AMX (with V_AVX512: an amx pass has the avx512 vectors), V_VNNI (v_dot is one instruction on x86),
- * V_DOTPROD (the same on ARM), V_EXTRA (a second pass of avx2 or neon for one more instruction).
+ * V_DOTPROD (the same on ARM), V_I8MM (ARM multiplies two rows by two), V_EXTRA (a second pass of avx2 or neon for one more instruction).
  *
  *   v_load v_store            any alignment; the _n forms touch the first n <= V_LANES lanes only, other lanes are read as 0
  *   v_load_f16 v_load_bf16    16-bit floats; stores round to nearest, ties to even, NaN stays NaN (quiet), as core/half.h
@@ -7086,6 +7680,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
  *   v_min v_max               a < b ? a : b and a > b ? a : b: the second operand where one is NaN or both are zeros
  *   v_round                   to nearest, ties to even; any size, and the sign of zero is kept, as in v_floor and v_trunc
  *   v_sum v_hmax v_hmin       over the lanes, in any order; the last two want no NaN
+ *   v_sum4(y,a,b,c,d)        y[0] to y[3]: the sums over the lanes of a, b, c, d
  *   v_lt v_le v_eq            false where one is NaN; v_ne: true there
  *   v_select(m,a,b)           m ? a : b; v_first(n): the first n lanes
  *   v_to_i32                  rounds to nearest even; any value without meaning outside of -2^31 <= x < 2^31
@@ -7093,6 +7688,11 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
  *   vi_                       32-bit integers, wrapping; vi_shl vi_shr (fills with 0) vi_sra (fills with the sign) by 0..31, the
  *                             same for all lanes; vi_load_i8, vi_load_u8: V_LANES bytes widened
  *   vb_                       bytes; vb_set4(p): the four bytes at p, again and again; vb_shr: each byte by 0..7, fills with 0; vb_table16(t, i): t[i] of 16 bytes, 0 <= i < 16
+ *   of four lanes (w128 and neon) only: vi_pairs(a, b): a0+a1 a2+a3 b0+b1 b2+b3; v_load_f16_each(p, step): four halves, step bytes apart (8 bytes at p are
+ *                             read); v_set_f16(p): the half at p in all lanes; vb_shl: each byte by 0..7; vb_merge(a, b, m): the bits of b where m has them, where a has none, and those of a elsewhere;
+ *                             vb_bits(p): bit j of the two bytes at p as all bits of byte j
+ *   neon only: v_zip_low(a, b): a0 b0 a1 b1, v_zip_high: a2 b2 a3 b3; v_twice(p): p0 p1 p0 p1; vb_lows(a, b), vb_highs(a, b): the lower or upper halves side by
+ *                             side; v_mmla_i8(acc, a, b), V_I8MM: acc + the products of rows a0..7, a8..15 with rows b0..7, b8..15: a0b0 a0b8 a8b0 a8b8
  *   vw_                       (w128 and avx2 only) a v_i8 as 16-bit lanes; vw_even_ and vw_odd_: the bytes of even and odd places
  *                             widened, on a big-endian machine the other way round; vw_dot: a[2j]*b[2j] + a[2j+1]*b[2j+1]
  *   v_dot_i8(acc,a,b)         acc[j] + a[4j]*b[4j] + ... + a[4j+3]*b[4j+3], signed bytes, exact
@@ -7141,6 +7741,18 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define V_EXTRA 1
 #ifndef TINYI_SIMD_NEONDOT
 #define TINYI_SIMD_NEONDOT 1
+#define TINYI_SIMD_NEW 1
+#endif
+#elif TINYI_PASS == TINYI_PASS_NEONMM
+#define TINYI_SUFFIX _neonmm
+#define TINYI_PASS_TARGET TINY_TARGET_NEON
+#define V_LANES 4
+#define V_NEON 1
+#define V_DOTPROD 1
+#define V_I8MM 1
+#define V_EXTRA 1
+#ifndef TINYI_SIMD_NEONMM
+#define TINYI_SIMD_NEONMM 1
 #define TINYI_SIMD_NEW 1
 #endif
 #elif TINYI_PASS == TINYI_PASS_AVX2
@@ -7209,6 +7821,9 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #ifndef V_DOTPROD
 #define V_DOTPROD 0
 #endif
+#ifndef V_I8MM
+#define V_I8MM 0
+#endif
 #ifndef V_EXTRA
 #define V_EXTRA 0
 #endif
@@ -7227,9 +7842,12 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define v_load TINY_FN(tinyi_v_load)
 #define v_store TINY_FN(tinyi_v_store)
 #define v_load_n TINY_FN(tinyi_v_load_n)
+#define v_twice TINY_FN(tinyi_v_twice)
 #define v_store_n TINY_FN(tinyi_v_store_n)
 #define v_load_f16 TINY_FN(tinyi_v_load_f16)
 #define v_load_f16_n TINY_FN(tinyi_v_load_f16_n)
+#define v_load_f16_each TINY_FN(tinyi_v_load_f16_each)
+#define v_set_f16 TINY_FN(tinyi_v_set_f16)
 #define v_store_f16 TINY_FN(tinyi_v_store_f16)
 #define v_store_f16_n TINY_FN(tinyi_v_store_f16_n)
 #define v_load_bf16 TINY_FN(tinyi_v_load_bf16)
@@ -7251,6 +7869,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define v_floor TINY_FN(tinyi_v_floor)
 #define v_trunc TINY_FN(tinyi_v_trunc)
 #define v_sum TINY_FN(tinyi_v_sum)
+#define v_sum4 TINY_FN(tinyi_v_sum4)
 #define v_hmax TINY_FN(tinyi_v_hmax)
 #define v_hmin TINY_FN(tinyi_v_hmin)
 #define v_lt TINY_FN(tinyi_v_lt)
@@ -7271,6 +7890,8 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define v_float TINY_FN(tinyi_v_float)
 #define v_exp2i TINY_FN(tinyi_v_exp2i)
 #define v_gather TINY_FN(tinyi_v_gather)
+#define v_zip_low TINY_FN(tinyi_v_zip_low)
+#define v_zip_high TINY_FN(tinyi_v_zip_high)
 #define vi_zero TINY_FN(tinyi_vi_zero)
 #define vi_set TINY_FN(tinyi_vi_set)
 #define vi_iota TINY_FN(tinyi_vi_iota)
@@ -7295,6 +7916,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define vi_gt TINY_FN(tinyi_vi_gt)
 #define vi_select TINY_FN(tinyi_vi_select)
 #define vi_sum TINY_FN(tinyi_vi_sum)
+#define vi_pairs TINY_FN(tinyi_vi_pairs)
 #define vb_zero TINY_FN(tinyi_vb_zero)
 #define vb_set TINY_FN(tinyi_vb_set)
 #define vb_load TINY_FN(tinyi_vb_load)
@@ -7307,6 +7929,11 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define vb_add TINY_FN(tinyi_vb_add)
 #define vb_sub TINY_FN(tinyi_vb_sub)
 #define vb_shr TINY_FN(tinyi_vb_shr)
+#define vb_shl TINY_FN(tinyi_vb_shl)
+#define vb_merge TINY_FN(tinyi_vb_merge)
+#define vb_bits TINY_FN(tinyi_vb_bits)
+#define vb_lows TINY_FN(tinyi_vb_lows)
+#define vb_highs TINY_FN(tinyi_vb_highs)
 #define vb_table16 TINY_FN(tinyi_vb_table16)
 #define vw_even_i8 TINY_FN(tinyi_vw_even_i8)
 #define vw_odd_i8 TINY_FN(tinyi_vw_odd_i8)
@@ -7318,6 +7945,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define v_dot_u8i8 TINY_FN(tinyi_v_dot_u8i8)
 #define v_dot_i8_b127 TINY_FN(tinyi_v_dot_i8_b127)
 #define v_dot_u7i8 TINY_FN(tinyi_v_dot_u7i8)
+#define v_mmla_i8 TINY_FN(tinyi_v_mmla_i8)
 /* of math/elem.simd.h */
 #define v_exp TINY_FN(tinyi_v_exp)
 #define v_ldexp TINY_FN(tinyi_v_ldexp)
@@ -7404,6 +8032,7 @@ TINYI_FORCE_INLINE v_f32 v_floor(v_f32 a)
     return t > a ? t - 1.0f : t;
 }
 TINYI_FORCE_INLINE float v_sum(v_f32 a) { return a; }
+TINYI_FORCE_INLINE void v_sum4(float *y, v_f32 a, v_f32 b, v_f32 c, v_f32 d) { y[0] = a; y[1] = b; y[2] = c; y[3] = d; }
 TINYI_FORCE_INLINE float v_hmax(v_f32 a) { return a; }
 TINYI_FORCE_INLINE float v_hmin(v_f32 a) { return a; }
 
@@ -7581,10 +8210,12 @@ TINYI_FORCE_INLINE v_i32 vi_shl(v_i32 a, int n) { return TINYI_W(slli_epi32)(a, 
 TINYI_FORCE_INLINE v_i32 vi_shr(v_i32 a, int n) { return TINYI_W(srli_epi32)(a, n); }
 TINYI_FORCE_INLINE v_i32 vi_sra(v_i32 a, int n) { return TINYI_W(srai_epi32)(a, n); }
 TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_shr16)(v_i32 a, int n) { return TINYI_W(srli_epi16)(a, n); }
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_shl16)(v_i32 a, int n) { return TINYI_W(slli_epi16)(a, n); }
 /* the bytes of even and odd places as 16-bit lanes; on a big-endian machine the other way round */
 TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_even)(v_i32 a) { return TINYI_W(srai_epi16)(TINYI_W(slli_epi16)(a, 8), 8); }
 TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_odd)(v_i32 a) { return TINYI_W(srai_epi16)(a, 8); }
 #endif
+TINYI_FORCE_INLINE v_i32 vi_pairs(v_i32 a, v_i32 b) { return TINYI_W(hadd_epi32)(a, b); }
 TINYI_FORCE_INLINE v_i32 vi_min(v_i32 a, v_i32 b) { return TINYI_W(min_epi32)(a, b); }
 TINYI_FORCE_INLINE v_i32 vi_max(v_i32 a, v_i32 b) { return TINYI_W(max_epi32)(a, b); }
 TINYI_FORCE_INLINE v_mask vi_eq(v_i32 a, v_i32 b) { return TINYI_W(castsi128_ps)(TINYI_W(cmpeq_epi32)(a, b)); }
@@ -7690,6 +8321,11 @@ TINYI_FORCE_INLINE float v_sum(v_f32 a)
     const v_f32 s = v_add(a, TINYI_W(movehl_ps)(a, a));
     return TINYI_W(cvtss_f32)(v_add(s, TINYI_W(shuffle_ps)(s, s, 1)));
 }
+TINYI_FORCE_INLINE void v_sum4(float *y, v_f32 a, v_f32 b, v_f32 c, v_f32 d)
+{
+    const v_f32 s = v_add(TINYI_W(unpacklo_ps)(a, b), TINYI_W(unpackhi_ps)(a, b)), t = v_add(TINYI_W(unpacklo_ps)(c, d), TINYI_W(unpackhi_ps)(c, d));
+    v_store(y, v_add(TINYI_W(movelh_ps)(s, t), TINYI_W(movehl_ps)(t, s)));
+}
 TINYI_FORCE_INLINE float v_hmax(v_f32 a)
 {
     const v_f32 s = v_max(a, TINYI_W(movehl_ps)(a, a));
@@ -7758,6 +8394,15 @@ TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_bf16_down)(v_f32 v)
     return vi_select(v_isnan(v), vi_or(vi_shr(u, 16), vi_set(0x40)), r);
 }
 TINYI_FORCE_INLINE v_f32 v_load_f16(const uint16_t *p) { return TINY_FN(tinyi_f16_up)(TINY_FN(tinyi_half_load)(p)); }
+TINYI_FORCE_INLINE v_f32 v_load_f16_each(const void *p, ptrdiff_t step)
+{
+    const unsigned char *at = (const unsigned char *)p;
+    uint16_t t[4];
+    int i;
+    for (i = 0; i < 4; i++, at += step) t[i] = (uint16_t)(at[0] | at[1] << 8);
+    return v_load_f16(t);
+}
+TINYI_FORCE_INLINE v_f32 v_set_f16(const void *p) { return v_set(tinyi_f16_to_f32((uint16_t)(*(const unsigned char *)p | ((const unsigned char *)p)[1] << 8))); }
 TINYI_FORCE_INLINE v_f32 v_load_f16_n(const uint16_t *p, size_t n) { return TINY_FN(tinyi_f16_up)(TINY_FN(tinyi_half_load_n)(p, n)); }
 TINYI_FORCE_INLINE void v_store_f16(uint16_t *p, v_f32 v) { TINY_FN(tinyi_half_store)(p, TINY_FN(tinyi_f16_down)(v)); }
 TINYI_FORCE_INLINE void v_store_f16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_f16_down)(v), n); }
@@ -7793,6 +8438,15 @@ TINYI_FORCE_INLINE v_i8 vb_xor(v_i8 a, v_i8 b) { return TINYI_W(xor_si128)(a, b)
 TINYI_FORCE_INLINE v_i8 vb_add(v_i8 a, v_i8 b) { return TINYI_W(add_epi8)(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_sub(v_i8 a, v_i8 b) { return TINYI_W(sub_epi8)(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n) { return vb_and(TINY_FN(tinyi_shr16)(a, n), vb_set((int8_t)(0xff >> n))); }
+TINYI_FORCE_INLINE v_i8 vb_shl(v_i8 a, int n) { return vb_and(TINY_FN(tinyi_shl16)(a, n), vb_set((int8_t)(0xff << n & 0xff))); }
+TINYI_FORCE_INLINE v_i8 vb_merge(v_i8 a, v_i8 b, v_i8 m) { return vb_or(a, vb_and(b, m)); }
+TINYI_FORCE_INLINE v_i8 vb_bits(const void *p)
+{
+    static const unsigned char bit[16] = { 1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128 }, which[16] = { 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1 };
+    int32_t t = 0;
+    memcpy(&t, p, 2);                       /* the order in memory, on every machine */
+    return TINYI_W(cmpeq_epi8)(vb_and(TINYI_W(shuffle_epi8)(vi_set(t), vb_load(which)), vb_load(bit)), vb_load(bit));
+}
 TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 i) { return TINYI_W(shuffle_epi8)(vb_load(t), i); }
 
 /* ---- 16-bit lanes */
@@ -7888,6 +8542,15 @@ TINYI_FORCE_INLINE v_f32 v_load_f16(const uint16_t *p) { return TINY_FN(tinyi_f1
 TINYI_FORCE_INLINE v_f32 v_load_f16_n(const uint16_t *p, size_t n) { return TINY_FN(tinyi_f16_up)(TINY_FN(tinyi_half_load_n)(p, n)); }
 TINYI_FORCE_INLINE void v_store_f16(uint16_t *p, v_f32 v) { vst1_u16(p, TINY_FN(tinyi_f16_down)(v)); }
 TINYI_FORCE_INLINE void v_store_f16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_f16_down)(v), n); }
+TINYI_FORCE_INLINE v_f32 v_load_f16_each(const void *p, ptrdiff_t step)
+{
+    const unsigned char *at = (const unsigned char *)p;
+    uint16x4_t h = vreinterpret_u16_u8(vld1_u8(at));
+    h = vld1_lane_u16((const uint16_t *)(const void *)(at += step), h, 1);
+    h = vld1_lane_u16((const uint16_t *)(const void *)(at += step), h, 2);
+    return TINY_FN(tinyi_f16_up)(vld1_lane_u16((const uint16_t *)(const void *)(at + step), h, 3));
+}
+TINYI_FORCE_INLINE v_f32 v_set_f16(const void *p) { return TINY_FN(tinyi_f16_up)(vld1_dup_u16((const uint16_t *)p)); }
 TINYI_FORCE_INLINE v_f32 v_load_bf16(const uint16_t *p) { return TINY_FN(tinyi_bf16_up)(vld1_u16(p)); }
 TINYI_FORCE_INLINE v_f32 v_load_bf16_n(const uint16_t *p, size_t n) { return TINY_FN(tinyi_bf16_up)(TINY_FN(tinyi_half_load_n)(p, n)); }
 TINYI_FORCE_INLINE void v_store_bf16(uint16_t *p, v_f32 v) { vst1_u16(p, TINY_FN(tinyi_bf16_down)(v)); }
@@ -7909,6 +8572,7 @@ TINYI_FORCE_INLINE v_f32 v_round(v_f32 a) { return vrndnq_f32(a); }
 TINYI_FORCE_INLINE v_f32 v_floor(v_f32 a) { return vrndmq_f32(a); }
 TINYI_FORCE_INLINE v_f32 v_trunc(v_f32 a) { return vrndq_f32(a); }
 TINYI_FORCE_INLINE float v_sum(v_f32 a) { return vaddvq_f32(a); }
+TINYI_FORCE_INLINE void v_sum4(float *y, v_f32 a, v_f32 b, v_f32 c, v_f32 d) { vst1q_f32(y, vpaddq_f32(vpaddq_f32(a, b), vpaddq_f32(c, d))); }
 TINYI_FORCE_INLINE float v_hmax(v_f32 a) { return vmaxvq_f32(a); }
 TINYI_FORCE_INLINE float v_hmin(v_f32 a) { return vminvq_f32(a); }
 
@@ -7985,11 +8649,13 @@ TINYI_FORCE_INLINE v_i32 vi_shl(v_i32 a, int n) { return vreinterpretq_s32_u32(v
 TINYI_FORCE_INLINE v_i32 vi_shr(v_i32 a, int n) { return vreinterpretq_s32_u32(vreinterpretq_u32_s32(a) >> (uint32_t)n); }
 TINYI_FORCE_INLINE v_i32 vi_sra(v_i32 a, int n) { return a >> n; }
 TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n) { return vreinterpretq_s8_u8(vreinterpretq_u8_s8(a) >> (uint8_t)n); }
+TINYI_FORCE_INLINE v_i8 vb_shl(v_i8 a, int n) { return vreinterpretq_s8_u8(vreinterpretq_u8_s8(a) << (uint8_t)n); }
 #else
 TINYI_FORCE_INLINE v_i32 vi_shl(v_i32 a, int n) { return vshlq_s32(a, vdupq_n_s32(n)); }
 TINYI_FORCE_INLINE v_i32 vi_shr(v_i32 a, int n) { return vreinterpretq_s32_u32(vshlq_u32(vreinterpretq_u32_s32(a), vdupq_n_s32(-n))); }
 TINYI_FORCE_INLINE v_i32 vi_sra(v_i32 a, int n) { return vshlq_s32(a, vdupq_n_s32(-n)); }
 TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n) { return vreinterpretq_s8_u8(vshlq_u8(vreinterpretq_u8_s8(a), vdupq_n_s8((int8_t)-n))); }
+TINYI_FORCE_INLINE v_i8 vb_shl(v_i8 a, int n) { return vshlq_s8(a, vdupq_n_s8((int8_t)n)); }
 #endif
 TINYI_FORCE_INLINE v_i32 vi_min(v_i32 a, v_i32 b) { return vminq_s32(a, b); }
 TINYI_FORCE_INLINE v_i32 vi_max(v_i32 a, v_i32 b) { return vmaxq_s32(a, b); }
@@ -7997,6 +8663,7 @@ TINYI_FORCE_INLINE v_mask vi_eq(v_i32 a, v_i32 b) { return vceqq_s32(a, b); }
 TINYI_FORCE_INLINE v_mask vi_gt(v_i32 a, v_i32 b) { return vcgtq_s32(a, b); }
 TINYI_FORCE_INLINE v_i32 vi_select(v_mask m, v_i32 a, v_i32 b) { return vbslq_s32(m, a, b); }
 TINYI_FORCE_INLINE int32_t vi_sum(v_i32 a) { return vaddvq_s32(a); }
+TINYI_FORCE_INLINE v_i32 vi_pairs(v_i32 a, v_i32 b) { return vpaddq_s32(a, b); }
 
 /* ---- bytes */
 TINYI_FORCE_INLINE v_i8 vb_zero(void) { return vdupq_n_s8(0); }
@@ -8017,6 +8684,13 @@ TINYI_FORCE_INLINE v_i8 vb_xor(v_i8 a, v_i8 b) { return veorq_s8(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_add(v_i8 a, v_i8 b) { return vaddq_s8(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_sub(v_i8 a, v_i8 b) { return vsubq_s8(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 i) { return vqtbl1q_s8(vb_load(t), vreinterpretq_u8_s8(i)); }
+TINYI_FORCE_INLINE v_i8 vb_merge(v_i8 a, v_i8 b, v_i8 m) { return vbslq_s8(vreinterpretq_u8_s8(m), b, a); }
+TINYI_FORCE_INLINE v_i8 vb_bits(const void *p)
+{
+    static const uint8_t bit[16] = { 1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128 };
+    const uint8_t *at = (const uint8_t *)p;
+    return vreinterpretq_s8_u8(vtstq_u8(vcombine_u8(vld1_dup_u8(at), vld1_dup_u8(at + 1)), vld1q_u8(bit)));
+}
 #if V_DOTPROD
 TINYI_FORCE_INLINE v_i32 v_dot_i8(v_i32 acc, v_i8 a, v_i8 b)
 {
@@ -8043,6 +8717,24 @@ TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b)
 }
 TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_i8(acc, a, b); }
 TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_i8(acc, a, b); }
+
+/* ---- products of pairs of rows */
+TINYI_FORCE_INLINE v_i8 vb_lows(v_i8 a, v_i8 b) { return vcombine_s8(vget_low_s8(a), vget_low_s8(b)); }
+TINYI_FORCE_INLINE v_i8 vb_highs(v_i8 a, v_i8 b) { return vcombine_s8(vget_high_s8(a), vget_high_s8(b)); }
+TINYI_FORCE_INLINE v_f32 v_zip_low(v_f32 a, v_f32 b) { return vzip1q_f32(a, b); }
+TINYI_FORCE_INLINE v_f32 v_zip_high(v_f32 a, v_f32 b) { return vzip2q_f32(a, b); }
+TINYI_FORCE_INLINE v_f32 v_twice(const float *p) { const float32x2_t t = vld1_f32(p); return vcombine_f32(t, t); }
+#if V_I8MM
+TINYI_FORCE_INLINE v_i32 v_mmla_i8(v_i32 acc, v_i8 a, v_i8 b)
+{
+#if TINYI_MMLA_ASM
+    __asm__("smmla %0.4s, %1.16b, %2.16b" : "+w"(acc) : "w"(a), "w"(b));
+    return acc;
+#else
+    return vmmlaq_s32(acc, a, b);
+#endif
+}
+#endif
 
 #endif
 #if V_AVX2 && TINYI_SIMD_NEW
@@ -8120,6 +8812,13 @@ TINYI_FORCE_INLINE float v_sum(v_f32 a)
     __m128 s = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
     s = _mm_add_ps(s, _mm_movehl_ps(s, s));
     return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+TINYI_FORCE_INLINE void v_sum4(float *y, v_f32 a, v_f32 b, v_f32 c, v_f32 d)
+{
+    const __m256 s = _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b)), t = _mm256_add_ps(_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
+    const __m256d u = _mm256_castps_pd(s), v = _mm256_castps_pd(t);
+    const __m256 w = _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(u, v)), _mm256_castpd_ps(_mm256_unpackhi_pd(u, v)));
+    _mm_storeu_ps(y, _mm_add_ps(_mm256_castps256_ps128(w), _mm256_extractf128_ps(w, 1)));
 }
 TINYI_FORCE_INLINE float v_hmax(v_f32 a)
 {
@@ -8319,6 +9018,14 @@ TINYI_FORCE_INLINE float v_sum(v_f32 a)
     __m128 s = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
     s = _mm_add_ps(s, _mm_movehl_ps(s, s));
     return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+TINYI_FORCE_INLINE void v_sum4(float *y, v_f32 a, v_f32 b, v_f32 c, v_f32 d)
+{
+    const __m512 s = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)), t = _mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
+    const __m512d u = _mm512_castps_pd(s), v = _mm512_castps_pd(t);
+    const __m512 w = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(u, v)), _mm512_castpd_ps(_mm512_unpackhi_pd(u, v)));
+    const __m256 h = _mm256_add_ps(_mm512_castps512_ps256(w), TINY_FN(tinyi_upper)(w));
+    _mm_storeu_ps(y, _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1)));
 }
 TINYI_FORCE_INLINE float v_hmax(v_f32 a)
 {
@@ -8559,9 +9266,12 @@ static const tinyi_nibble_kernels TINY_FN(tinyi_nibble_table) = { TINYI_PASS_TAR
 #undef v_load
 #undef v_store
 #undef v_load_n
+#undef v_twice
 #undef v_store_n
 #undef v_load_f16
 #undef v_load_f16_n
+#undef v_load_f16_each
+#undef v_set_f16
 #undef v_store_f16
 #undef v_store_f16_n
 #undef v_load_bf16
@@ -8583,6 +9293,7 @@ static const tinyi_nibble_kernels TINY_FN(tinyi_nibble_table) = { TINYI_PASS_TAR
 #undef v_floor
 #undef v_trunc
 #undef v_sum
+#undef v_sum4
 #undef v_hmax
 #undef v_hmin
 #undef v_lt
@@ -8603,6 +9314,8 @@ static const tinyi_nibble_kernels TINY_FN(tinyi_nibble_table) = { TINYI_PASS_TAR
 #undef v_float
 #undef v_exp2i
 #undef v_gather
+#undef v_zip_low
+#undef v_zip_high
 #undef vi_zero
 #undef vi_set
 #undef vi_iota
@@ -8627,6 +9340,7 @@ static const tinyi_nibble_kernels TINY_FN(tinyi_nibble_table) = { TINYI_PASS_TAR
 #undef vi_gt
 #undef vi_select
 #undef vi_sum
+#undef vi_pairs
 #undef vb_zero
 #undef vb_set
 #undef vb_set4
@@ -8639,6 +9353,11 @@ static const tinyi_nibble_kernels TINY_FN(tinyi_nibble_table) = { TINYI_PASS_TAR
 #undef vb_add
 #undef vb_sub
 #undef vb_shr
+#undef vb_shl
+#undef vb_merge
+#undef vb_bits
+#undef vb_lows
+#undef vb_highs
 #undef vb_table16
 #undef vw_even_i8
 #undef vw_odd_i8
@@ -8650,6 +9369,7 @@ static const tinyi_nibble_kernels TINY_FN(tinyi_nibble_table) = { TINYI_PASS_TAR
 #undef v_dot_u8i8
 #undef v_dot_i8_b127
 #undef v_dot_u7i8
+#undef v_mmla_i8
 #undef v_exp
 #undef v_ldexp
 #undef v_log
@@ -8674,6 +9394,7 @@ static const tinyi_nibble_kernels TINY_FN(tinyi_nibble_table) = { TINYI_PASS_TAR
 #undef V_AMX
 #undef V_VNNI
 #undef V_DOTPROD
+#undef V_I8MM
 #undef V_EXTRA
 #undef TINYI_SIMD_NEW
 #undef TINYI_W
@@ -8702,7 +9423,7 @@ static const tinyi_nibble_kernels TINY_FN(tinyi_nibble_table) = { TINYI_PASS_TAR
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x0182a600
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x6a80ca27
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -9303,7 +10024,7 @@ static const tinyi_nibble_kernels TINY_FN(tinyi_nibble_table) = { TINYI_PASS_TAR
 #endif
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0x0182a600
+#define TINYI_SHARED_DECLARED 0x6a80ca27
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -10036,6 +10757,14 @@ typedef struct tinyi_out {
     void *file;                             /* a FILE */
     int special;                            /* a device or a pipe: written in its place */
 } tinyi_out;
+
+/* A file in pieces, for what is larger than memory. All zero: nothing is open. */
+typedef struct tinyi_in {
+    const char *path;                       /* the caller's */
+    void *file;                             /* a FILE */
+    uint64_t n_bytes;                       /* its size; 0 for a pipe, which cannot be sought in either */
+} tinyi_in;
+/* What was added so far, to be read while more is added. */
 
 TINYI_C_END
 #endif
@@ -11175,18 +11904,30 @@ TINY_API tiny_status tiny_attention(tiny_ctx *ctx, const tiny_tensor *q, const t
  *   tinyi_att_tile_begin(&tile);                                       empty states
  *   tinyi_att_tile_query(&tile, j, q, step, scale);                    for each row
  *   for each TINYI_ATT_KEYS keys, of which the rows j0 <= j < j1 may see some:
- *       tinyi_att_tile_scores(team, &tile, k, dtype, ldk, at, n, j0, j1);       in one piece or several
+ *       tinyi_att_tile_scores(team, &tile, k, ldk, n, j0, j1);
  *       change scores in tile.s[c * tile.ld + j]: soft-cap, bias, and -inf where a key is hidden
- *       tinyi_att_tile_absorb(team, &tile, v, ldv, end, n_piece, hides, j0, j1);
+ *       tinyi_att_tile_absorb(team, &tile, v, ldv, n, hides, j0, j1);
  *   the states are in tile.m, tile.l, tile.acc; tinyi_att_merge joins those of several parts
  *
- * j0 is a multiple of TINYI_ATT_STEP, j1 too or the number of rows. Up to TINYI_ATT_FEW rows meet keys by dot products, as they lie and also in f16; more
- * rows by tiles of registers. Weights of hidden keys are exactly 0 and their values never matter, whatever they hold.      */
+ * j0 is a multiple of TINYI_ATT_STEP, j1 too or the number of rows. Up to TINYI_ATT_FEW rows meet keys by dot products; more rows by tiles of registers.
+ * Weights of hidden keys are exactly 0 and their values never matter, whatever they hold.
+ *
+ * Few rows take keys and values of pages where they lie, in spans and in the types below, each number once (math/attention_few.simd.h): tinyi_att_tile_dots
+ * is tinyi_att_tile_scores then, and tinyi_att_tile_blend is tinyi_att_tile_absorb where no key is hidden. Rows of them follow each other; keys
+ * that lie apart, as in a tensor of all heads, are better off with tinyi_att_tile_scores, which asks for the next rows wherever they begin. */
 #define TINYI_ATT_ROWS 96
 #define TINYI_ATT_KEYS 64
 #define TINYI_ATT_STEP 32
 #define TINYI_ATT_FEW 8
 #define TINYI_ATT_FEW_LD 16                 /* the longest vector */
+#define TINYI_ATT_BLOCKS 16                 /* of a row of TINYI_ATT_Q8, at most */
+
+enum { TINYI_ATT_F32, TINYI_ATT_F16, TINYI_ATT_Q8 };    /* numbers of a span; Q8: blocks of an f16, little-endian, and 32 signed bytes that it multiplies */
+
+typedef struct tinyi_att_span {             /* n rows that follow each other */
+    const void *at, *ahead;                 /* ahead: where n rows lie that are wanted next; NULL: nobody knows */
+    tiny_idx n;
+} tinyi_att_span;
 
 typedef struct tinyi_att_tile {
     float *q;                               /* few: (rows, d); else (d, TINYI_ATT_ROWS) */
@@ -11199,8 +11940,8 @@ typedef struct tinyi_att_tile {
 
 TINYI_INLINE size_t tinyi_att_tile_floats(size_t d, size_t d_v) { return TINYI_ATT_ROWS * (d + d_v + TINYI_ATT_KEYS + 3) + 16; }
 /* the first float behind the tile */
-/* keys at .. at + n of the tile; f16 where the rows are few */
-/* piece i of the values is v[i], its keys end in front of end[i]; hides: some score may be -inf */
+/* hides: some score may be -inf */
+/* spans of TINYI_ATT_KEYS rows at most in all, row: bytes from one to the next */
 /* The merge rule: state (m, l, acc) takes in another one. The order of merges is the caller's, and decides the last bits. */
 
 #define TINYI_OPS_ATTENTION(ROW) ROW(ATTENTION, attention)
@@ -11213,6 +11954,8 @@ TINYI_INLINE size_t tinyi_att_tile_floats(size_t d, size_t d_v) { return TINYI_A
     K(attention_weigh_f32, void, (float *s, tiny_idx ld, int n, const float *f, float t, int j0, int j1))                         \
     K(attention_split_f32, int, (float *s, float *big, tiny_idx ld, int n, float t, int j0, int j1))                              \
     K(attention_mix_f32, void, (float *acc, tiny_idx d_v, const float *p, tiny_idx ld, const float *f, const float *v, tiny_idx ldv, int n, int n_row)) \
+    K(attention_dot, void, (float *s, tiny_idx ld, const tinyi_att_span *x, int n_x, int type, tiny_idx row, const float *q, int n_row, tiny_idx d)) \
+    K(attention_blend, void, (float *acc, tiny_idx d_v, const float *p, tiny_idx ld, const float *f, const tinyi_att_span *x, int n_x, int type, tiny_idx row, int n_row)) \
     K(attention_finite_f32, int, (const float *v, tiny_idx ldv, int n, tiny_idx d_v))
 
 TINYI_C_END
@@ -11582,9 +12325,11 @@ enum { TINYI_EDGE_ATT_A = 2, TINYI_EDGE_ATT_B, TINYI_EDGE_ATT_V, TINYI_EDGE_ATT_
 /* What the kernels get of an operation; rows are dense along their features. */
 typedef struct tinyi_edges {
     const int32_t *col;                     /* NULL: p itself */
-    int64_t m;                              /* edges of the whole matrix: how far ahead may be looked */
-    const float *x;                         /* rows of sources */
-    ptrdiff_t x_row;
+    int64_t m, ahead;                       /* edges of the whole matrix; how many before its use a row is fetched */
+    const float *x, *then;                  /* rows of sources; rows that are wanted after the scores, NULL: none */
+    ptrdiff_t x_row, then_row;
+    size_t then_f;
+    int askew;                              /* rows of x do not begin where lines of the cache do */
     size_t f, heads;
     const float *w, *e, *att;
     int reduce, relu, add;
@@ -11592,18 +12337,22 @@ typedef struct tinyi_edges {
 } tinyi_edges;
 
 #define TINYI_EDGE_CHUNK 64                 /* edges whose scores are held at once */
+#define TINYI_EDGE_LANES 16                 /* of the widest target: buffers have so much room behind their ends */
+#define TINYI_EDGE_SCORES(heads) (TINYI_EDGE_CHUNK * (size_t)(heads) + TINYI_EDGE_LANES)
+#define TINYI_EDGE_STATE(heads) ((3 + TINYI_EDGE_CHUNK) * ((size_t)(heads) + TINYI_EDGE_LANES))
 #ifndef TINY_ONLY_MODELS
 #define TINYI_KERNELS_EDGES(K)                                                                                          \
-    /* y[f] = sum over edges p0 .. p1 of w[p] x[col[p]]; w one number an edge, or none */                               \
-    K(spmm_f32, void, (float *y, const tinyi_edges *j, int64_t p0, int64_t p1))                                         \
+    /* n rows of y: sum, or mean, over edges offset[i] .. offset[i + 1] of w[p] x[col[p]]; without e, relu, max and min */ \
+    K(spmm_f32, void, (float *y, ptrdiff_t y_row, const tinyi_edges *j, const int64_t *offset, tiny_idx n))             \
     /* the same with everything else there is, but without the division of a mean; p0 < p1 */                           \
     K(spmm_any_f32, void, (float *y, const tinyi_edges *j, int64_t p0, int64_t p1))                                     \
     /* s[(p - p0) heads + h] */                                                                                         \
     K(sddmm_f32, void, (float *s, const tinyi_edges *j, const float *a, int64_t p0, int64_t p1))                        \
     /* n edges of one row; p may be s */                                                                                \
     K(segment_softmax_f32, void, (float *p, const float *s, size_t n, size_t heads))                                    \
-    /* y *= exp(max - max'), y += sum exp(s - max') x[col], sum likewise; s is overwritten; max -inf, sum 0 at first */ \
-    K(edge_mix_f32, void, (float *y, float *max, float *sum, float *s, const tinyi_edges *j, int64_t p0, int64_t p1))
+    /* y = keep y + sum exp(s - max) x[col], max and keep as in softmax by chunks: first and last chunk of a row, the last  \
+     * divides by the sum; s: TINYI_EDGE_SCORES(heads) floats, overwritten; state: TINYI_EDGE_STATE(heads) */                                   \
+    K(edge_mix_f32, void, (float *y, float *state, float *s, const tinyi_edges *j, int64_t p0, int64_t p1, int first, int last))
 #else
 #define TINYI_KERNELS_EDGES(K)
 #endif
@@ -12545,6 +13294,10 @@ TINY_API tiny_status tgnn_graph_normalize(tiny_ctx *ctx, const tgnn_graph *g, co
 /* Node order[i] becomes node i, on both sides; order names every node once. Edge numbers stay those of the old graph's edges. */
 TINY_API tiny_status tgnn_graph_permute(tiny_ctx *ctx, const tgnn_graph *g, const uint32_t *order, tgnn_graph **out);
 
+/* The nodes node[0 .. n - 1], each named once, and the edges among them (the induced subgraph): node[i] becomes i. Edge numbers stay those of
+ * the old graph's edges. */
+TINY_API tiny_status tgnn_graph_induced(tiny_ctx *ctx, const tgnn_graph *g, const int32_t *node, tiny_idx n, tgnn_graph **out);
+
 /* An order of the nodes that brings neighbours together, or hubs to the front.
  *   DEGREE  most edges first
  *   BFS     breadth first from the node of least degree of each component
@@ -12752,6 +13505,16 @@ TINY_API tiny_status tgnn_array_write(tiny_ctx *ctx, const char *path, const tin
 /* One integer a line (labels, graph numbers, orders); "-" and an empty list stand for -1. */
 TINY_API tiny_status tgnn_integers_read(tiny_ctx *ctx, const char *path, int32_t **out, tiny_idx *n);      /* tiny_free gives it back */
 
+/* The head of a .npy file: where its numbers begin, as what they are handed out, in which order they stand. */
+typedef struct tinyi_npy_head {
+    char type;                              /* as numpy names it: f, i, u, b */
+    int size, big, fortran;
+    tiny_tensor t;                          /* dtype and shape of the array; no data */
+    uint64_t at, count;                     /* of the numbers in the file */
+} tinyi_npy_head;
+/* bytes: n_bytes of the start of a file of n_file; the sentence names what is wrong */
+/* number i of the file, which lies at from, as one of ours */
+
 /* A file may unpack to so many times its size, and this. */
 #define TGNN_UNPACK_TIMES 64
 #define TGNN_UNPACK_EXTRA ((size_t)1 << 20)
@@ -12798,6 +13561,43 @@ typedef struct tgnn_data {
 } tgnn_data;
 TINY_API tiny_status tgnn_data_read(tiny_ctx *ctx, const char *folder, tgnn_data *out);
 TINY_API void tgnn_data_free(tiny_ctx *ctx, tgnn_data *data);      /* takes NULL */
+
+TINYI_C_END
+#endif
+
+/* src/gnn/graph/stream.h - a .tgraph file out of edges that are larger than memory
+ *
+ *   tgnn_convert_desc how = { 0 };
+ *   how.graph.symmetrize = 1;
+ *   how.memory = 64 << 20;
+ *   tgnn_graph_convert(ctx, "edges.tsv.gz", "edges.tgraph", &how, NULL);
+ *   tgnn_graph_read(ctx, "edges.tgraph", NULL, &g);            mapped: only what is used of it comes into memory
+ *
+ * Read are edge lists, also packed by gzip, and .npy arrays of edges, each once and in pieces; the bytes written are those that
+ * tgnn_graph_read and tgnn_graph_write give for the same desc. Other forms are refused: they are read as a whole. Beside the file stand
+ * OUT.part and, while edges are sorted, OUT.runs0.part and OUT.runs1.part: 16 bytes an edge (20 with weights), counted after symmetrize, in
+ * the second one only where one merge is not enough. None of them is left, whether it succeeds, fails or is cancelled. */
+#ifndef TINYI_GRAPH_STREAM_H
+#define TINYI_GRAPH_STREAM_H
+TINYI_C_BEGIN
+
+#define TGNN_CONVERT_LEAST ((size_t)256 << 10)
+#define TGNN_CONVERT_USUAL ((size_t)64 << 20)
+
+typedef struct tgnn_convert_desc {          /* all zero: the edges as they are, 64 MB */
+    tgnn_graph_desc graph;
+    size_t memory;                          /* of the context, at most, while it runs; 0: TGNN_CONVERT_USUAL; TGNN_CONVERT_LEAST at least */
+} tgnn_convert_desc;
+
+typedef struct tgnn_convert_info {
+    tiny_idx n_src, n_dst;
+    int64_t n_given, n;                     /* edges in the file, and in the graph */
+    int64_t n_runs;                         /* pieces that were sorted in memory */
+    int n_merges;                           /* times that all edges were read and written again, the last not counted */
+} tgnn_convert_info;
+
+/* desc and info may be NULL. Progress of the context hears of every thousandth, cancel is asked in every piece. */
+TINY_API tiny_status tgnn_graph_convert(tiny_ctx *ctx, const char *in, const char *out, const tgnn_convert_desc *desc, tgnn_convert_info *info);
 
 TINYI_C_END
 #endif
@@ -12989,6 +13789,47 @@ typedef struct tinyi_net_graphs { tgnn_graph *of[TGNN_NET_MOST]; int shared[TGNN
 TINYI_C_END
 #endif
 
+/* src/gnn/layer/pool.h - top-k pooling: each graph of a batch keeps its best nodes
+ *
+ *   tiny_tensor s = tiny_tensor_1d(room, TINY_F32, n);
+ *   tgnn_pool top;
+ *   tgnn_pool_score(ctx, &x, &p, &s);                              s = x p / |p|, with p what TopKPooling learns
+ *   tgnn_pool_make(ctx, g, graph_at, n_graphs, &s, 0.5, &top);     half of each graph, and the edges among what is left
+ *   tgnn_pool_run(ctx, &top, &x, &s, &y);                          y (top.n, features): rows that are kept, times tanh of their score
+ *   ... layers on top.graph with top.graph_at ...
+ *   tgnn_pool_free(ctx, &top);
+ *
+ * Graph U-Nets (H. Gao, S. Ji, 2019, arXiv 1905.05178, eq. 2); the numbers are those of TopKPooling in PyTorch Geometric with its defaults, p is
+ * its select.weight. Unpooling puts rows back: tiny_scatter_add with top.node. On a tape the same with gradients for x and p: scores by
+ * tgnn_tape_pool_score, then tgnn_pool_make, then tgnn_tape_pool; which nodes are kept has no gradient. */
+#ifndef TINYI_GNN_POOL_H
+#define TINYI_GNN_POOL_H
+TINYI_C_BEGIN
+
+typedef struct tgnn_pool {
+    tiny_idx n, n_graphs;                   /* nodes that are kept */
+    int32_t *node;                          /* their numbers before; of each graph the best first, of equal scores the lower number */
+    int64_t *graph_at;                      /* where each graph begins among them, n_graphs + 1 */
+    tgnn_graph *graph;                      /* node[i] is i; edge numbers stay those of the old graph */
+} tgnn_pool;
+
+/* score (nodes) f32, x (nodes, f), p of f numbers, not all 0. */
+TINY_API tiny_status tgnn_pool_score(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *p, const tiny_tensor *score);
+/* ratio: 0 < ratio < 1 keeps ceil(ratio * nodes) of each graph, in floats as PyTorch does; from 1 on that many nodes, or all there are.
+ * graph_at NULL: all are one graph. score: n numbers in any shape, none a NaN. */
+TINY_API tiny_status tgnn_pool_make(tiny_ctx *ctx, const tgnn_graph *g, const int64_t *graph_at, tiny_idx n_graphs, const tiny_tensor *score, double ratio, tgnn_pool *out);
+TINY_API tiny_status tgnn_pool_run(tiny_ctx *ctx, const tgnn_pool *pool, const tiny_tensor *x, const tiny_tensor *score, const tiny_tensor *y);
+TINY_API void tgnn_pool_free(tiny_ctx *ctx, tgnn_pool *pool);      /* takes NULL, and one that failed to be made */
+
+#ifndef TINY_NO_TRAIN
+/* p (1, f), as select.weight is; the score (nodes, 1). In a dry run any pool with the right n does. */
+TINY_API tiny_tensor tgnn_tape_pool_score(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *p);
+TINY_API tiny_tensor tgnn_tape_pool(tiny_tape *tape, const tgnn_pool *pool, const tiny_tensor *x, const tiny_tensor *score);
+#endif
+
+TINYI_C_END
+#endif
+
 /* src/gnn/train/train.h - trains nets on graphs: classes of nodes, links, classes of graphs
  *
  *   tgnn_nodes d = { 0 };
@@ -13037,6 +13878,7 @@ typedef struct tgnn_train_desc {            /* all zero: 200 epochs of Adam, 0.0
     int decay_all;                          /* nonzero: of all weights */
     int halve_every;                        /* epochs after which lr is halved, again and again; 0: never */
     int batch;                              /* graphs in a step; 0: 32 */
+    int area;                               /* nodes of two classes: judged by the area under the ROC curve of class 1, as links are; see tgnn_train_nodes */
     int batch_norm;                         /* graphs: in gin layers; folded into the weights at the end */
     struct tgnn_a2q_net *a2q;               /* steps and bits that are learnt with the weights (gnn/quant/a2q_net.h); NULL: none */
     int (*callback)(void *user, const tgnn_epoch *epoch);      /* after each epoch, which is then judged; nonzero ends the training; may be NULL */
@@ -13051,7 +13893,8 @@ typedef struct tgnn_nodes {
     const char *split;                      /* r, v, t or - of node i at split[i * split_step] */
     tiny_idx split_step;                    /* 0: 1 */
 } tgnn_nodes;
-/* last: how it stands for the weights that the net then has; may be NULL. */
+/* last: how it stands for the weights that the net then has; may be NULL. With desc->area, train, val and test are areas and val_loss is
+ * 1 - val: with patience the weights of the epoch with the largest one come back. */
 TINY_API tiny_status tgnn_train_nodes(tiny_ctx *ctx, tgnn_net *net, const tgnn_nodes *data, const tgnn_train_desc *desc, tgnn_epoch *last);
 
 typedef struct tgnn_graphs {
@@ -13411,7 +14254,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0013415
+#line 0014258
 #endif
 #define TINYI_GNN_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
@@ -13461,6 +14304,12 @@ TINYI_FN tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *
 TINYI_FN tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *bytes, size_t n_bytes);
 TINYI_FN tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out);
 TINYI_FN void tinyi_out_abandon(tiny_ctx *ctx, tinyi_out *out);        /* removes the part */
+TINYI_FN tiny_status tinyi_out_seek(tiny_ctx *ctx, tinyi_out *out, uint64_t at);       /* what is added next stands there; devices and pipes are refused */
+TINYI_FN tiny_status tinyi_in_open(tiny_ctx *ctx, const char *path, tinyi_in *in);
+TINYI_FN tiny_status tinyi_in_read(tiny_ctx *ctx, tinyi_in *in, void *bytes, size_t room, size_t *n);  /* *n < room: it ends here */
+TINYI_FN tiny_status tinyi_in_seek(tiny_ctx *ctx, tinyi_in *in, uint64_t at);
+TINYI_FN void tinyi_in_close(tinyi_in *in);
+TINYI_FN tiny_status tinyi_out_look(tiny_ctx *ctx, tinyi_out *out, tinyi_in *in);
 
 /* n values of size bytes from the order of memory into that of the file or back: turned or not */
 TINYI_FN void tinyi_ckpt_turn(unsigned char *to, const unsigned char *from, size_t n, size_t size, int turned);
@@ -13490,6 +14339,7 @@ TINYI_FN void tinyi_exp64_below(double *y, const float *x, double top, size_t n)
 TINYI_FN double tinyi_log64(double x);
 TINYI_FN double tinyi_sin64(double x);          /* every finite x: the reduction is exact */
 TINYI_FN double tinyi_cos64(double x);
+TINYI_FN void tinyi_sincos64(double x, double *s, double *c);      /* both, the same bits, one reduction */
 TINYI_FN double tinyi_tanh64(double x);
 TINYI_FN double tinyi_erf64(double x);
 TINYI_FN double tinyi_sqrt64(double x);         /* tinyi_sqrt */
@@ -13508,9 +14358,11 @@ TINYI_FN const uint64_t *tinyi_topk_row(void *own, const float *x, size_t n, siz
 TINYI_FN float *tinyi_att_tile_open(tinyi_att_tile *t, float *memory, tiny_idx d, tiny_idx d_v, int n_row);
 TINYI_FN void tinyi_att_tile_begin(tinyi_att_tile *t);
 TINYI_FN void tinyi_att_tile_query(tinyi_att_tile *t, int j, const float *q, tiny_idx step, float scale);
-TINYI_FN void tinyi_att_tile_scores(tiny_team *team, tinyi_att_tile *t, const void *k, tiny_dtype dtype, tiny_idx ldk, int at, int n, int j0, int j1);
+TINYI_FN void tinyi_att_tile_scores(tiny_team *team, tinyi_att_tile *t, const float *k, tiny_idx ldk, int n, int j0, int j1);
 TINYI_FN void tinyi_att_tile_cap(tiny_team *team, tinyi_att_tile *t, int n, float cap, int j0, int j1);
-TINYI_FN void tinyi_att_tile_absorb(tiny_team *team, tinyi_att_tile *t, const float *const *v, tiny_idx ldv, const int *end, int n_piece, int hides, int j0, int j1);
+TINYI_FN void tinyi_att_tile_absorb(tiny_team *team, tinyi_att_tile *t, const float *v, tiny_idx ldv, int n, int hides, int j0, int j1);
+TINYI_FN void tinyi_att_tile_dots(tiny_team *team, tinyi_att_tile *t, const tinyi_att_span *k, int n_k, int type, tiny_idx row);
+TINYI_FN void tinyi_att_tile_blend(tiny_team *team, tinyi_att_tile *t, const tinyi_att_span *v, int n_v, int type, tiny_idx row);
 TINYI_FN void tinyi_att_merge(float *m, float *l, float *acc, float m2, float l2, const float *acc2, tiny_idx d_v);
 TINYI_FN void tinyi_gla_read(const tiny_op *op, int g, tinyi_gla *a);                   /* g: which input holds the gates */
 TINYI_FN tiny_status tinyi_gla_check(tiny_ctx *ctx, const char *name, const tiny_op *op, int g, tinyi_gla *a);
@@ -13654,6 +14506,12 @@ TINYI_FN const tiny_op_row *tinyi_op_row(const tiny_op *op);    /* its own, or t
  * accelerators and recordings get the whole door. */
 TINYI_FN tiny_status tinyi_op_known(tiny_ctx *ctx, const tiny_op *op);
 TINYI_FN tiny_status tinyi_ops_known(tiny_ctx *ctx, const tiny_op *const *ops, size_t n);    /* in one region, as tiny_run_list */
+/* Somebody wants to see each operation as it is: the reference, an accelerator or a recording. */
+TINYI_FN int tinyi_op_watched(const tiny_ctx *ctx);
+/* how many threads a cost keeps busy */
+TINYI_FN int tinyi_cost_threads(const tiny_ctx *ctx, const tiny_cost *c);
+/* the checks of tiny_run alone */
+TINYI_FN tiny_status tinyi_op_checked(tiny_ctx *ctx, const tiny_op *op);
 /* A typed call: up to two inputs (NULL: not given), one output. */
 TINYI_FN tiny_status tinyi_call(tiny_ctx *ctx, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params, const tiny_tensor *y);
 /* for shape functions: want = dtype, rank, dims */
@@ -13775,23 +14633,12 @@ TINY_API int tiny_tensor_is_dense(const tiny_tensor *t)
 
 tiny_status tinyi_tensor_reach(const tiny_tensor *t, uintptr_t *first, uintptr_t *end)
 {
-    size_t below = 0, above = 0, count = 1, wide = 0, bytes;
+    size_t below = 0, above = 0, count = 1, bytes;
     int i, empty = 0;
     if (!t || t->rank < 0 || t->rank > TINY_MAX_RANK) return TINY_E_ARGUMENT;
     bytes = tiny_dtype_bytes(t->dtype);
     if (!bytes) return TINY_E_DTYPE;
-    /* small ones, for the sake of the door: four numbers of a quarter of a size_t less two bits, times 8 bytes, always fit */
     for (i = 0; i < t->rank; i++) {
-        const size_t more = (size_t)t->dim[i] - 1, step = (size_t)t->stride[i];
-        wide |= more | step;                /* nothing, and less, is wide too */
-        above += more * step;
-    }
-    if (!(wide >> (2 * sizeof(size_t) - 2)) && t->data) {
-        *first = (uintptr_t)t->data;
-        *end = *first + (above + 1) * bytes;
-        return TINY_OK;
-    }
-    for (above = 0, i = 0; i < t->rank; i++) {
         if (t->dim[i] < 0) return TINY_E_SHAPE;
         if (t->dim[i] == 0) empty = 1;
     }
@@ -14829,6 +15676,29 @@ static int tinyi_op_folds(const tiny_tensor *t)
     return 0;
 }
 
+/* tinyi_tensor_reach of what is small and steps forward, here for the sake of the door: four numbers of a quarter of a size_t less two
+ * bits, times 8 bytes, always fit; nothing, and less, is wide too. */
+static tiny_status tinyi_op_reach(const tiny_tensor *t, uintptr_t *first, uintptr_t *end)
+{
+    if ((unsigned)t->rank - 1 < TINY_MAX_RANK && t->data) {
+        const size_t bytes = tiny_dtype_bytes(t->dtype);
+        size_t wide = (size_t)t->dim[0] - 1, above = wide * (size_t)t->stride[0];
+        int i;
+        wide |= (size_t)t->stride[0];
+        for (i = 1; i < t->rank; i++) {
+            const size_t more = (size_t)t->dim[i] - 1, step = (size_t)t->stride[i];
+            wide |= more | step;
+            above += more * step;
+        }
+        if (!(wide >> (2 * sizeof(size_t) - 2)) && bytes) {
+            *first = (uintptr_t)t->data;
+            *end = *first + (above + 1) * bytes;
+            return TINY_OK;
+        }
+    }
+    return tinyi_tensor_reach(t, first, end);
+}
+
 static tiny_status tinyi_op_check(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
 {
     tiny_tensor want[TINY_OP_MAX_OUT];
@@ -14841,14 +15711,14 @@ static tiny_status tinyi_op_check(tiny_ctx *ctx, const tiny_op *op, const tiny_o
             if (i >= row->n_in_needed) continue;
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: input %d is missing", row->name, i);
         }
-        st = tinyi_tensor_reach(op->in[i], &in_first[i], &in_end[i]);
+        st = tinyi_op_reach(op->in[i], &in_first[i], &in_end[i]);
         if (st) return tinyi_fail(ctx, st, "%s: input %d: %s", row->name, i, tinyi_op_tensor_fault(st));
     }
     for (; i < TINY_OP_MAX_IN; i++)
         if (op->in[i]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: input %d is given, but it takes only %d", row->name, i, row->n_in);
     for (i = 0; i < row->n_out; i++) {
         if (!op->out[i]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: output %d is missing", row->name, i);
-        st = tinyi_tensor_reach(op->out[i], &out_first[i], &out_end[i]);
+        st = tinyi_op_reach(op->out[i], &out_first[i], &out_end[i]);
         if (st) return tinyi_fail(ctx, st, "%s: output %d: %s", row->name, i, tinyi_op_tensor_fault(st));
         want[i] = *op->out[i];
     }
@@ -14881,16 +15751,20 @@ static int tinyi_op_wide(const tiny_op *op, const tiny_op_row *row)
     return row->flags & TINY_OP_F64 && (op->in[0]->dtype == TINY_F64 || op->out[0]->dtype == TINY_F64);     /* in[0] may be offsets */
 }
 
+int tinyi_cost_threads(const tiny_ctx *ctx, const tiny_cost *c)
+{
+    /* threads that either would keep busy; products, since a division is a tenth of the door */
+    const double flops = c->flops * (1.0 / (TINYI_FLOPS_PER_US * TINYI_US_PER_THREAD)), bytes = c->bytes * (1.0 / (TINYI_BYTES_PER_US * TINYI_US_PER_THREAD));
+    const double n = flops > bytes ? flops : bytes;
+    return n >= ctx->n_threads ? ctx->n_threads : n < 2.0 ? 1 : (int)n;
+}
+
 static int tinyi_op_threads(const tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
 {
     tiny_cost c;
-    double flops, bytes, n;                 /* threads that either would keep busy; products, since a division is a tenth of the door */
     if (ctx->n_threads == 1) return 1;
     row->cost(op, &c);
-    flops = c.flops * (1.0 / (TINYI_FLOPS_PER_US * TINYI_US_PER_THREAD));
-    bytes = c.bytes * (1.0 / (TINYI_BYTES_PER_US * TINYI_US_PER_THREAD));
-    n = flops > bytes ? flops : bytes;
-    return n >= ctx->n_threads ? ctx->n_threads : n < 2.0 ? 1 : (int)n;
+    return tinyi_cost_threads(ctx, &c);
 }
 
 /* one row of a list, or the only one */
@@ -14982,6 +15856,12 @@ static tiny_status tinyi_op_enter(tiny_ctx *ctx, const tiny_op *op, const tiny_o
     return tinyi_op_check(ctx, op, *row);
 }
 
+tiny_status tinyi_op_checked(tiny_ctx *ctx, const tiny_op *op)
+{
+    const tiny_op_row *row = NULL;
+    return tinyi_op_enter(ctx, op, &row);
+}
+
 TINY_API tiny_status tiny_run(tiny_ctx *ctx, const tiny_op *op)
 {
     const tiny_op_row *row = NULL;
@@ -15062,7 +15942,7 @@ TINY_API tiny_status tiny_run_list(tiny_ctx *ctx, const tiny_op *const *ops, siz
 }
 
 /* somebody wants to see each operation; who wants to stop is asked by those who take pieces of it */
-static int tinyi_op_watched(const tiny_ctx *ctx) { return ctx->target == TINY_TARGET_REFERENCE || ctx->desc.accel || ctx->recording; }
+int tinyi_op_watched(const tiny_ctx *ctx) { return ctx->target == TINY_TARGET_REFERENCE || ctx->desc.accel || ctx->recording; }
 
 tiny_status tinyi_op_known(tiny_ctx *ctx, const tiny_op *op)
 {
@@ -15872,6 +16752,7 @@ tiny_status tinyi_st_walk(tiny_ctx *ctx, const char *path, const void *bytes, si
 #include <string.h>
 #ifndef TINY_NO_STDIO
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #endif
 #if !defined TINY_NO_STDIO && (defined __unix__ || defined __APPLE__) && !defined __EMSCRIPTEN__ && !defined __wasi__
@@ -15932,6 +16813,34 @@ void tinyi_out_abandon(tiny_ctx *ctx, tinyi_out *out)
 {
     (void)ctx;
     (void)out;
+}
+tiny_status tinyi_out_seek(tiny_ctx *ctx, tinyi_out *out, uint64_t at)
+{
+    (void)at;
+    return tinyi_out_add(ctx, out, NULL, 0);
+}
+tiny_status tinyi_in_open(tiny_ctx *ctx, const char *path, tinyi_in *in)
+{
+    memset(in, 0, sizeof *in);
+    return tinyi_file_none(ctx, path);
+}
+tiny_status tinyi_in_read(tiny_ctx *ctx, tinyi_in *in, void *bytes, size_t room, size_t *n)
+{
+    (void)bytes;
+    (void)room;
+    *n = 0;
+    return tinyi_file_none(ctx, in->path);
+}
+tiny_status tinyi_in_seek(tiny_ctx *ctx, tinyi_in *in, uint64_t at)
+{
+    (void)at;
+    return tinyi_file_none(ctx, in->path);
+}
+void tinyi_in_close(tinyi_in *in) { (void)in; }
+tiny_status tinyi_out_look(tiny_ctx *ctx, tinyi_out *out, tinyi_in *in)
+{
+    (void)out;
+    return tinyi_in_open(ctx, NULL, in);
 }
 #else
 
@@ -16078,6 +16987,67 @@ tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out)
     }
     tinyi_out_abandon(ctx, out);
     return st;
+}
+
+static int tinyi_file_seek(FILE *f, uint64_t at, int from)
+{
+#ifdef _WIN32
+    return at <= INT64_MAX && !_fseeki64(f, (__int64)at, from);
+#else
+    return at <= (uint64_t)LONG_MAX && !fseek(f, (long)at, from);
+#endif
+}
+
+/* where it stands; 0 also where that is not known */
+static uint64_t tinyi_file_tell(FILE *f)
+{
+#ifdef _WIN32
+    const __int64 at = _ftelli64(f);
+#else
+    const long at = ftell(f);
+#endif
+    return at > 0 ? (uint64_t)at : 0;
+}
+
+tiny_status tinyi_out_seek(tiny_ctx *ctx, tinyi_out *out, uint64_t at)
+{
+    if (out->special) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: it is no plain file, and cannot be written in pieces that are not in order", out->part);
+    if (!tinyi_file_seek((FILE *)out->file, at, SEEK_SET)) return tinyi_fail(ctx, TINY_E_IO, "%s: byte %llu cannot be reached", out->part, (unsigned long long)at);
+    return TINY_OK;
+}
+
+tiny_status tinyi_in_open(tiny_ctx *ctx, const char *path, tinyi_in *in)
+{
+    memset(in, 0, sizeof *in);
+    in->path = path;
+    in->file = fopen(path, "rb");
+    if (!in->file) return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened: %s", path, strerror(errno));
+    if (tinyi_file_special(path) || !tinyi_file_seek((FILE *)in->file, 0, SEEK_END)) return TINY_OK;
+    in->n_bytes = tinyi_file_tell((FILE *)in->file);
+    return tinyi_in_seek(ctx, in, 0);
+}
+
+tiny_status tinyi_in_read(tiny_ctx *ctx, tinyi_in *in, void *bytes, size_t room, size_t *n)
+{
+    *n = fread(bytes, 1, room, (FILE *)in->file);
+    return ferror((FILE *)in->file) ? tinyi_fail(ctx, TINY_E_IO, "%s: read error: %s", in->path, strerror(errno)) : TINY_OK;
+}
+
+tiny_status tinyi_in_seek(tiny_ctx *ctx, tinyi_in *in, uint64_t at)
+{
+    return tinyi_file_seek((FILE *)in->file, at, SEEK_SET) ? TINY_OK : tinyi_fail(ctx, TINY_E_IO, "%s: byte %llu cannot be reached", in->path, (unsigned long long)at);
+}
+
+void tinyi_in_close(tinyi_in *in)
+{
+    if (in->file) (void)fclose((FILE *)in->file);
+    memset(in, 0, sizeof *in);
+}
+
+tiny_status tinyi_out_look(tiny_ctx *ctx, tinyi_out *out, tinyi_in *in)
+{
+    memset(in, 0, sizeof *in);
+    return fflush((FILE *)out->file) ? tinyi_out_fail(ctx, out) : tinyi_in_open(ctx, out->part, in);
 }
 
 void tinyi_out_abandon(tiny_ctx *ctx, tinyi_out *out)
@@ -19360,6 +20330,18 @@ static double tinyi_elem_sin_quarter(double x, int quarters)
     if (x > 0.7853981633974483 || x < -0.7853981633974483) q += tinyi_elem_reduce(x, &r, &l);
     y = q & 1 ? tinyi_elem_cos_near(r, l) : tinyi_elem_sin_near(r, l);
     return q & 2 ? -y : y;
+}
+
+TINYI_FN void tinyi_sincos64(double x, double *s, double *c)
+{
+    double r = x, l = 0.0;
+    int q = 0;
+    if (!(x - x == 0)) { *s = *c = tinyi_elem_nan64(); return; }
+    if (x > 0.7853981633974483 || x < -0.7853981633974483) q = tinyi_elem_reduce(x, &r, &l);
+    *s = q & 1 ? tinyi_elem_cos_near(r, l) : x == 0 ? x : tinyi_elem_sin_near(r, l);
+    *c = q & 1 ? tinyi_elem_sin_near(r, l) : tinyi_elem_cos_near(r, l);
+    if (q & 2) *s = -*s;
+    if ((q + 1) & 2) *c = -*c;
 }
 
 TINYI_FN double tinyi_sin64(double x) { return x == 0 ? x : tinyi_elem_sin_quarter(x, 0); }
@@ -27126,7 +28108,7 @@ TINYI_FN float *tinyi_att_tile_open(tinyi_att_tile *t, float *memory, tiny_idx d
 {
     t->n = n_row;
     t->few = n_row <= TINYI_ATT_FEW;
-    t->ld = t->few ? TINYI_ATT_FEW_LD : TINYI_ATT_ROWS;
+    t->ld = n_row > TINYI_ATT_FEW ? TINYI_ATT_ROWS : n_row > 4 ? 8 : n_row > 2 ? 4 : n_row;    /* few: several keys make a vector */
     t->d = d;
     t->d_v = d_v;
     t->s = memory;                          /* aligned first */
@@ -27141,7 +28123,7 @@ TINYI_FN float *tinyi_att_tile_open(tinyi_att_tile *t, float *memory, tiny_idx d
 TINYI_FN void tinyi_att_tile_begin(tinyi_att_tile *t)
 {
     int j;
-    for (j = 0; j < t->ld; j++) {
+    for (j = 0; j < TINYI_MAX(t->ld, TINYI_ATT_FEW_LD); j++) {
         t->m[j] = -INFINITY;
         t->l[j] = 0.0f;
     }
@@ -27162,13 +28144,17 @@ TINYI_FN void tinyi_att_tile_query(tinyi_att_tile *t, int j, const float *q, tin
     else for (i = 0; i < t->d; i++) t->q[i * TINYI_ATT_ROWS + j] = q[i * step] * scale;
 }
 
-TINYI_FN void tinyi_att_tile_scores(tiny_team *team, tinyi_att_tile *t, const void *k, tiny_dtype dtype, tiny_idx ldk, int at, int n, int j0, int j1)
+TINYI_FN void tinyi_att_tile_dots(tiny_team *team, tinyi_att_tile *t, const tinyi_att_span *k, int n_k, int type, tiny_idx row)
 {
-    float *s = t->s + at * t->ld;
+    TINYI_K(team, attention_dot)(t->s, t->ld, k, n_k, type, row, t->q, t->n, t->d);
+}
+
+TINYI_FN void tinyi_att_tile_scores(tiny_team *team, tinyi_att_tile *t, const float *k, tiny_idx ldk, int n, int j0, int j1)
+{
     if (t->few) {
         const tinyi_fn_gemv_dot dot = TINYI_K(team, gemv_dot);
-        for (; j0 < j1; j0 += 4) dot(s + j0, t->ld, 1, k, (int)dtype, ldk, (size_t)n, t->q + j0 * t->d, t->d, TINYI_MIN(j1 - j0, 4), (size_t)t->d);
-    } else TINYI_K(team, attention_scores_f32)(s, t->ld, (const float *)k, ldk, n, t->q, TINYI_ATT_ROWS, j0, j1, t->d);
+        for (; j0 < j1; j0 += 4) dot(t->s + j0, t->ld, 1, k, (int)TINY_F32, ldk, (size_t)n, t->q + j0 * t->d, t->d, TINYI_MIN(j1 - j0, 4), (size_t)t->d);
+    } else TINYI_K(team, attention_scores_f32)(t->s, t->ld, k, ldk, n, t->q, TINYI_ATT_ROWS, j0, j1, t->d);
 }
 
 TINYI_FN void tinyi_att_tile_cap(tiny_team *team, tinyi_att_tile *t, int n, float cap, int j0, int j1)
@@ -27178,28 +28164,24 @@ TINYI_FN void tinyi_att_tile_cap(tiny_team *team, tinyi_att_tile *t, int n, floa
 
 /* 0 times what was never written may be NaN: where a tile has hidden keys and such values, its sums leave them out one by one. */
 TINY_REF_BEGIN
-static void tinyi_att_mix_seen(tinyi_att_tile *t, const float *const *v, tiny_idx ldv, const int *end, int n_piece, const uint64_t *hidden, int j0, int j1)
+static void tinyi_att_mix_seen(tinyi_att_tile *t, const float *v, tiny_idx ldv, int n, const uint64_t *hidden, int j0, int j1)
 {
     tiny_idx i;
-    int c, j, piece, from;
+    int c, j;
     for (j = j0; j < j1; j++)
         for (i = 0; i < t->d_v; i++) {
             float a = t->f[j] * t->acc[j * t->d_v + i];
-            for (piece = c = 0; piece < n_piece; piece++)
-                for (from = c; c < end[piece]; c++)
-                    if (!(hidden[j] >> c & 1)) a += t->s[c * t->ld + j] * v[piece][(c - from) * ldv + i];
+            for (c = 0; c < n; c++)
+                if (!(hidden[j] >> c & 1)) a += t->s[c * t->ld + j] * v[c * ldv + i];
             t->acc[j * t->d_v + i] = a;
         }
 }
 TINY_REF_END
 
 /* some value is not finite */
-static int tinyi_att_odd(tiny_team *team, const tinyi_att_tile *t, const float *const *v, tiny_idx ldv, const int *end, int n_piece)
+static int tinyi_att_odd(tiny_team *team, const tinyi_att_tile *t, const float *v, tiny_idx ldv, int n)
 {
-    const tinyi_fn_attention_finite_f32 finite = TINYI_K(team, attention_finite_f32);
-    int piece, at, odd = 0;
-    for (piece = at = 0; piece < n_piece && !odd; at = end[piece++]) odd = !finite(v[piece], ldv, end[piece] - at, t->d_v);
-    return odd;
+    return !TINYI_K(team, attention_finite_f32)(v, ldv, n, t->d_v);
 }
 
 /* hidden has a bit for each of TINYI_ATT_KEYS keys: its score or weight is x */
@@ -27212,26 +28194,27 @@ static const uint64_t *tinyi_att_marks(const tinyi_att_tile *t, int n, float x, 
 }
 
 /* acc = f acc + the weights times the values; hidden: NULL, or keys that are left out one by one */
-static void tinyi_att_mix(tiny_team *team, tinyi_att_tile *t, const float *const *v, tiny_idx ldv, const int *end, int n_piece, const uint64_t *hidden, int j0, int j1)
+static void tinyi_att_mix(tiny_team *team, tinyi_att_tile *t, const float *v, tiny_idx ldv, int n, const uint64_t *hidden, int j0, int j1)
 {
-    const tinyi_fn_attention_mix_f32 mix = TINYI_K(team, attention_mix_f32);
-    int piece, at, j;
-    if (hidden) {
-        tinyi_att_mix_seen(t, v, ldv, end, n_piece, hidden, j0, j1);
-        return;
-    }
-    for (piece = at = 0; piece < n_piece; at = end[piece++]) {
-        mix(t->acc + j0 * t->d_v, t->d_v, t->s + at * t->ld + j0, t->ld, t->f + j0, v[piece], ldv, end[piece] - at, j1 - j0);
-        for (j = j0; j < j1 && piece + 1 < n_piece; j++) t->f[j] = 1.0f;
-    }
+    if (hidden) tinyi_att_mix_seen(t, v, ldv, n, hidden, j0, j1);
+    else TINYI_K(team, attention_mix_f32)(t->acc + j0 * t->d_v, t->d_v, t->s + j0, t->ld, t->f + j0, v, ldv, n, j1 - j0);
 }
 
-TINYI_FN void tinyi_att_tile_absorb(tiny_team *team, tinyi_att_tile *t, const float *const *v, tiny_idx ldv, const int *end, int n_piece, int hides, int j0, int j1)
+TINYI_FN void tinyi_att_tile_absorb(tiny_team *team, tinyi_att_tile *t, const float *v, tiny_idx ldv, int n, int hides, int j0, int j1)
 {
     uint64_t room[TINYI_ATT_ROWS];
-    const uint64_t *hidden = hides && tinyi_att_odd(team, t, v, ldv, end, n_piece) ? tinyi_att_marks(t, end[n_piece - 1], -INFINITY, room, j0, j1) : NULL;
-    TINYI_K(team, attention_weights_f32)(t->s, t->ld, end[n_piece - 1], t->m, t->l, t->f, j0, j1);
-    tinyi_att_mix(team, t, v, ldv, end, n_piece, hidden, j0, j1);
+    const uint64_t *hidden = hides && tinyi_att_odd(team, t, v, ldv, n) ? tinyi_att_marks(t, n, -INFINITY, room, j0, j1) : NULL;
+    TINYI_K(team, attention_weights_f32)(t->s, t->ld, n, t->m, t->l, t->f, j0, j1);
+    tinyi_att_mix(team, t, v, ldv, n, hidden, j0, j1);
+}
+
+TINYI_FN void tinyi_att_tile_blend(tiny_team *team, tinyi_att_tile *t, const tinyi_att_span *v, int n_v, int type, tiny_idx row)
+{
+    tiny_idx n = 0;
+    int i;
+    for (i = 0; i < n_v; i++) n += v[i].n;
+    TINYI_K(team, attention_weights_f32)(t->s, t->ld, (int)n, t->m, t->l, t->f, 0, t->n);
+    TINYI_K(team, attention_blend)(t->acc, t->d_v, t->s, t->ld, t->f, v, n_v, type, row, t->n);
 }
 
 TINY_REF_BEGIN
@@ -27323,7 +28306,7 @@ static int tinyi_att_meet(tiny_team *team, tinyi_att_task *t, tiny_idx c0, int n
     const tinyi_att *a = t->a;
     tiny_idx ldk;
     const float *k = tinyi_att_rows(a->k + c0 * a->sk[0] + t->kv * a->sk[1], a->sk[0], a->sk[2], n_c, a->d, t->x.few, t->room_k, &ldk);
-    tinyi_att_tile_scores(team, &t->x, k, TINY_F32, ldk, 0, n_c, j0, t->n);
+    tinyi_att_tile_scores(team, &t->x, k, ldk, n_c, j0, t->n);
     if (a->softcap > 0.0f) tinyi_att_tile_cap(team, &t->x, n_c, a->softcap, j0, t->n);
     return tinyi_att_hide(a, &t->x, t->row0, t->kv, c0, n_c, j0, t->n);
 }
@@ -27347,7 +28330,7 @@ static void tinyi_att_plain(tiny_team *team, tinyi_att_task *t)
     for (c0 = 0; c0 < t->most; c0 += TINYI_ATT_KEYS) {
         const int n_c = (int)TINYI_MIN(t->most - c0, TINYI_ATT_KEYS), j0 = tinyi_att_from(t, c0), hides = tinyi_att_meet(team, t, c0, n_c, j0);
         const float *v = tinyi_att_values(t, c0, n_c, &ldv);
-        tinyi_att_tile_absorb(team, &t->x, &v, ldv, &n_c, 1, hides, j0, t->n);
+        tinyi_att_tile_absorb(team, &t->x, v, ldv, n_c, hides, j0, t->n);
     }
     for (j = 0; j < t->n; j++) {
         const float inv = t->x.l[j] != 0.0f ? 1.0f / t->x.l[j] : 0.0f;
@@ -27412,15 +28395,15 @@ static void tinyi_att_twisted(tiny_team *team, tinyi_att_task *t)
         int kinds = 1, odd;                 /* a weight of 0 may not meet what is not finite */
         at = tinyi_att_at(t, tile, kept);
         v = tinyi_att_values(t, at.c0, at.n, &ldv);
-        odd = tinyi_att_odd(team, &t->x, &v, ldv, &at.n, 1);
+        odd = tinyi_att_odd(team, &t->x, v, ldv, at.n);
         if (tile + n_slot < n_tile) (void)tinyi_att_meet(team, t, at.c0, at.n, at.j0);
         if (all) TINYI_K(team, attention_weigh_f32)(t->x.s, t->x.ld, at.n, low_sum, a->twist_t, at.j0, t->n);
         else {
             TINYI_K(team, attention_level_f32)(t->x.s, t->x.ld, at.n, t->x.m, t->x.l, low_sum, a->twist_t, at.j0, t->n);
             kinds = TINYI_K(team, attention_split_f32)(t->x.s, big.s, t->x.ld, at.n, a->twist_t, at.j0, t->n);
         }
-        if (kinds & 1) tinyi_att_mix(team, &t->x, &v, ldv, &at.n, 1, odd ? tinyi_att_marks(&t->x, at.n, 0.0f, hidden, at.j0, t->n) : NULL, at.j0, t->n);
-        if (kinds & 2) tinyi_att_mix(team, &big, &v, ldv, &at.n, 1, odd ? tinyi_att_marks(&big, at.n, 0.0f, hidden, at.j0, t->n) : NULL, at.j0, t->n);
+        if (kinds & 1) tinyi_att_mix(team, &t->x, v, ldv, at.n, odd ? tinyi_att_marks(&t->x, at.n, 0.0f, hidden, at.j0, t->n) : NULL, at.j0, t->n);
+        if (kinds & 2) tinyi_att_mix(team, &big, v, ldv, at.n, odd ? tinyi_att_marks(&big, at.n, 0.0f, hidden, at.j0, t->n) : NULL, at.j0, t->n);
     }
     for (j = 0; j < t->n; j++) {
         const float inv = t->x.l[j] != 0.0f ? 1.0f / t->x.l[j] : 0.0f, f = all ? 0.0f : tinyi_att_factor(a, t->x.l[j], low_sum[j]);
@@ -27458,7 +28441,7 @@ static void tinyi_attention_fast(tiny_team *team, const tiny_op *op)
         for (j = 0; j < t.n; j++)
             tinyi_att_tile_query(&t.x, j, a.q + (t.row0 + j) / a.group * a.sq[0] + (t.kv * a.group + (t.row0 + j) % a.group) * a.sq[1], a.sq[2], a.scale);
         if (a.twist_s != 0.0) {
-            if (!t.x.few) t.x.ld = most_rows;
+            t.x.ld = t.x.few ? TINYI_ATT_FEW_LD : most_rows;    /* its kernels want whole vectors of rows */
             tinyi_att_twisted(team, &t);
         } else tinyi_att_plain(team, &t);
     }
@@ -29170,8 +30153,8 @@ static void tinyi_rope_turn(const tiny_op *op, tiny_idx token, tiny_idx i, doubl
     double position = (double)token, angle;
     if (at) position = at->dtype == TINY_I64 ? (double)((const int64_t *)at->data)[token * at->stride[0]] : (double)((const int32_t *)at->data)[token * at->stride[0]];
     angle = position * scale * tinyi_exp64(-2.0 * (double)i / (double)tinyi_rope_n(op) * tinyi_log64(base));
-    *c = tinyi_cos64(angle);
-    *s = p->backward ? -tinyi_sin64(angle) : tinyi_sin64(angle);
+    tinyi_sincos64(angle, s, c);
+    if (p->backward) *s = -*s;
 }
 
 static void tinyi_rope_ref(const tiny_op *op)
@@ -29930,7 +30913,8 @@ TINY_API tiny_status tiny_sparse_to_dense(tiny_ctx *ctx, const tiny_sparse *a, c
  *          the pieces: the bits of the result do not depend on the threads, and no thread waits for one with a hub. Softmax and attention
  *          take a row as a whole.
  * Cost     spmm reads a row of x an edge: 4 f bytes, at random places; the features of a row stay in registers (8 vectors at a time) and
- *          its lines are fetched 16 edges ahead. attention reads each row of b and of v once and writes nothing of the size of the edges.
+ *          its lines are fetched 12 to 32 edges ahead, which is what such reads alone take. attention reads each row of b and of v once, 64
+ *          edges at a time: scores, then weights, then values, while a near cache still has them; nothing of the size of the edges is written.
  * Error    spmm: one rounding an edge in float, n edges: LINEAR (n + 5) u with the sum of e, the product and the division of a mean.
  *          sddmm: f / lanes terms a lane, then the lanes: LINEAR (f + 6) u. softmax: as in math/softmax.c, SCALE (10 + n) u. attention: a
  *          score off by (f + 6) u of its absolute sum D moves its weight by that factor; the cases keep D below 6: SCALE (60 + 8 f + n) u.
@@ -29941,6 +30925,8 @@ TINY_API tiny_status tiny_sparse_to_dense(tiny_ctx *ctx, const tiny_sparse *a, c
 #ifndef TINY_ONLY_MODELS
 #define TINYI_EDGE_PIECES 256
 #define TINYI_EDGE_GRAIN 4096               /* edges + rows of a piece at least */
+#define TINYI_EDGE_NEAR 1048576.0           /* bytes of a table that a second-level cache keeps */
+#define TINYI_EDGE_RUN 2048                 /* edges whose columns are checked before the kernel takes their rows: they stay in the first cache */
 
 /* ---- what every operation here has: offsets, columns, sizes */
 
@@ -30034,6 +31020,17 @@ static tiny_status tinyi_edge_shapes(tiny_ctx *ctx, const tiny_op *op, const cha
     return TINY_OK;
 }
 
+/* Where the kernels find the rows of x. Narrow rows are asked for longer before: the memory answers as many lines at once as it can, and by then
+ * the row at hand must be done. Measured with rows of 64 bytes, 256 and 1024: 32, 16 and 12. */
+static void tinyi_edge_rows(tinyi_edges *j, const tiny_tensor *x)
+{
+    j->x = (const float *)x->data;
+    j->x_row = x->stride[0];
+    j->f = (size_t)x->dim[1];
+    j->ahead = j->f <= 16 ? 32 : j->f <= 128 ? 16 : 12;
+    j->askew = (uintptr_t)x->data % 64 != 0 || x->stride[0] % 16 != 0;
+}
+
 /* f64 where the table that the edges point into is f64: the reference alone takes it, for gradients that are checked */
 static tiny_status tinyi_edge_float(tiny_ctx *ctx, const char *name, const char *which, const tiny_tensor *t, tiny_dtype table)
 {
@@ -30051,6 +31048,25 @@ static double tinyi_edge_longest(const tiny_op *op)
     tiny_idx r;
     for (r = 0; r + 1 < op->in[0]->dim[0]; r++) most = TINYI_MAX(most, offset[r + 1] - offset[r]);
     return (double)most;
+}
+
+static tiny_status tinyi_edge_call(tiny_ctx *ctx, int kind, const tiny_tensor *const in[6], const void *params, const tiny_tensor *out)
+{
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    op.kind = kind;
+    memcpy(op.in, in, 6 * sizeof *in);
+    op.out[0] = out;
+    op.params = params;
+    return tiny_run(ctx, &op);
+}
+
+/* Bytes that m edges fetch of a table of n rows: one that stays in a near cache is read once. It is also what decides whether a small graph is
+ * worth a second thread. */
+static double tinyi_edge_bytes(double m, tiny_idx n, tiny_idx f)
+{
+    const double table = 4.0 * (double)n * (double)f, all = 4.0 * m * (double)f;
+    return table <= TINYI_EDGE_NEAR && table < all ? table : all;
 }
 
 /* ---- spmm */
@@ -30092,22 +31108,17 @@ static void tinyi_spmm_read(const tiny_op *op, tinyi_spmm_op *s)
     const tiny_spmm_params *p = tinyi_spmm_params_of(op);
     tinyi_edge_read(&s->o, op->in[0], col, col ? col->dim[0] : x->dim[0], x->dim[0]);
     memset(&s->j, 0, sizeof s->j);
-    s->x = x;
-    s->y = op->out[0];
-    s->w = w;
-    s->e = e;
+    s->x = x, s->w = w, s->e = e, s->y = op->out[0];
     s->reduce = p->reduce;
     s->j.col = s->o.col;
     s->j.m = s->o.m;
-    s->j.x = (const float *)x->data;
-    s->j.x_row = x->stride[0];
-    s->j.f = (size_t)x->dim[1];
+    tinyi_edge_rows(&s->j, x);
     s->j.heads = w && w->rank == 2 ? (size_t)w->dim[1] : 1;
     s->j.w = w ? (const float *)w->data : NULL;
     s->j.e = e ? (const float *)e->data : NULL;
     s->j.reduce = p->reduce;
     s->j.relu = p->relu != 0;
-    s->plain = s->j.heads == 1 && !e && !s->j.relu && p->reduce < TINY_EDGE_MAX;
+    s->plain = !e && !s->j.relu && p->reduce < TINY_EDGE_MAX;
 }
 
 TINY_REF_BEGIN
@@ -30157,15 +31168,35 @@ static void tinyi_spmm_work(const tiny_op *op, int n_threads, size_t *shared, si
     if (tinyi_spmm_dense(&s) && s.o.m > 2 * s.o.grain) *shared = (size_t)s.o.pieces * sizeof(tiny_idx) + tinyi_spmm_slots(&s) * s.j.f * sizeof(float) + 64;
 }
 
+/* one row, or a part of a hub; a mean is still to be divided */
 static void tinyi_spmm_part(const tiny_team *team, const tinyi_spmm_op *s, float *y, int64_t p0, int64_t p1)
 {
-    if (s->plain || p0 == p1) team->k->spmm_f32(y, &s->j, p0, p1);
-    else team->k->spmm_any_f32(y, &s->j, p0, p1);
+    tinyi_edges j = s->j;
+    int64_t at[2];
+    at[0] = p0;
+    at[1] = p1;
+    if (s->reduce == TINY_EDGE_MEAN) j.reduce = TINY_EDGE_SUM;
+    if (s->plain || p0 == p1) team->k->spmm_f32(y, 0, &j, at, 1);
+    else team->k->spmm_any_f32(y, &j, p0, p1);
 }
 
 static void tinyi_spmm_mean(const tiny_team *team, const tinyi_spmm_op *s, float *y, int64_t n)
 {
     if (s->reduce == TINY_EDGE_MEAN && n > 1) team->k->scale_f32(y, y, s->j.f, 1.0f / (float)n, 0.0f);
+}
+
+/* How many rows from r on the kernel takes at once: none is a hub, and nothing is wrong with them. 0: row r is for itself. */
+static tiny_idx tinyi_spmm_run(const tinyi_spmm_op *s, tiny_idx r, tiny_idx r1)
+{
+    const int64_t *offset = s->o.offset, p0 = offset[r], most = TINYI_MIN(s->o.m, p0 > s->o.m ? 0 : p0 + TINYI_EDGE_RUN);
+    uint32_t bad = 0;
+    tiny_idx i = r;
+    int64_t p;
+    if (!s->plain || p0 < 0 || (r == 0 && p0 != 0)) return 0;
+    while (i < r1 && offset[i + 1] >= offset[i] && offset[i + 1] <= most) i++;
+    if (i == s->o.n && i > r && offset[i] != s->o.m) i--;
+    for (p = p0; s->o.col && p < offset[i]; p++) bad |= (uint32_t)((uint32_t)s->o.col[p] >= (uint32_t)s->o.n_x);
+    return bad ? 0 : i - r;
 }
 
 /* y = y + or max or min part, by the rule of the operation */
@@ -30196,17 +31227,21 @@ static void tinyi_spmm_fast(tiny_team *team, const tiny_op *op)
     slot = (float *)team->shared;
     hub = (tiny_idx *)(void *)((unsigned char *)team->shared + (hubs ? (tinyi_spmm_slots(&s) * s.j.f * sizeof(float) + 63) / 64 * 64 : 0));
     if (hubs) {                             /* also for pieces that a cancel leaves out */
+        tinyi_team_late(team);              /* a helper that is woken for this call comes after the barrier, and is needed then */
         for (k = 0; team->i == 0 && k < s.o.pieces; k++) hub[k] = -1;
         tiny_barrier(team);
     }
     while (tiny_take(team, s.o.pieces, 1, &k, &k1))
-        for (; k < k1; k++) {
+        for (; k < k1; k++)
             for (r = tinyi_edge_first(&s.o, k), r1 = tinyi_edge_first(&s.o, k + 1); r < r1; r++) {
+                const tiny_idx run = dense ? tinyi_spmm_run(&s, r, r1) : 0;
                 const int64_t p0 = s.o.offset[r], p1 = s.o.offset[r + 1];
                 float *y = (float *)s.y->data + r * s.y->stride[0];
-                if (tinyi_edge_refused(team, &s.o, r, "spmm")) {
-                    tiny_idx f;
-                    for (f = 0; f < s.y->dim[1]; f++) y[f * s.y->stride[1]] = 0.0f;
+                if (run > 0) {
+                    team->k->spmm_f32(y, s.y->stride[0], &s.j, s.o.offset + r, run);
+                    r += run - 1;
+                } else if (tinyi_edge_refused(team, &s.o, r, "spmm")) {
+                    for (t = 0; t < s.y->dim[1]; t++) y[t * s.y->stride[1]] = 0.0f;
                 } else if (!dense) tinyi_spmm_row(&s, r);
                 else if (hubs && p1 - p0 > 2 * s.o.grain) hub[k] = r;
                 else {
@@ -30214,7 +31249,6 @@ static void tinyi_spmm_fast(tiny_team *team, const tiny_op *op)
                     tinyi_spmm_mean(team, &s, y, p1 - p0);
                 }
             }
-        }
     if (!hubs) return;
     tiny_barrier(team);
     for (k = 0; k < s.o.pieces; k++)
@@ -30258,7 +31292,8 @@ static void tinyi_spmm_cost(const tiny_op *op, tiny_cost *cost)
     m = (double)s.o.m;
     f = (double)s.j.f;
     cost->flops = m * f * (s.j.w ? 2.0 : 1.0);
-    cost->bytes = m * (4.0 * f * (s.j.e ? 2.0 : 1.0) + (s.o.col ? 4.0 : 0.0) + (s.j.w ? 4.0 * (double)s.j.heads : 0.0)) + (double)s.o.n * (8.0 + 4.0 * f);
+    cost->bytes = tinyi_edge_bytes(m, s.o.n_x, s.x->dim[1]) + m * (4.0 * f * (s.j.e ? 1.0 : 0.0) + (s.o.col ? 4.0 : 0.0) + (s.j.w ? 4.0 * (double)s.j.heads : 0.0)) +
+                  (double)s.o.n * (8.0 + 4.0 * f);
 }
 
 static double tinyi_spmm_terms(const tiny_op *op) { return tinyi_edge_longest(op); }
@@ -30274,12 +31309,10 @@ static void tinyi_edge_fill(tiny_case *c, int i_input, void *data)
     for (r = 1; r < n; r++)
         offset[r] = hub ? (r <= n / 2 ? (int64_t)tiny_rng_below(&c->rng, m / 4 + 1) : (int64_t)(m - tiny_rng_below(&c->rng, m / 4 + 1))) : (int64_t)tiny_rng_below(&c->rng, m + 1);
     for (r = 2; r < n; r++) {               /* few enough for insertion */
-        tiny_idx k;
-        for (k = r; k > 1 && offset[k - 1] > offset[k]; k--) {
-            int64_t t = offset[k];
-            offset[k] = offset[k - 1];
-            offset[k - 1] = t;
-        }
+        const int64_t at = offset[r];
+        tiny_idx k = r;
+        for (; k > 1 && offset[k - 1] > at; k--) offset[k] = offset[k - 1];
+        offset[k] = at;
     }
     offset[0] = 0;
 }
@@ -30332,28 +31365,18 @@ TINYI_ROW tinyi_row_spmm = { "spmm", TINY_OP_SPMM, 5, 2, 1, sizeof(tiny_spmm_par
 TINY_API tiny_status tiny_spmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *w, const tiny_tensor *e,
                                const tiny_spmm_params *params, const tiny_tensor *y)
 {
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    op.kind = TINY_OP_SPMM;
-    op.in[0] = offset;
-    op.in[TINYI_SPMM_X] = x;
-    op.in[TINYI_SPMM_COL] = col;
-    op.in[TINYI_SPMM_W] = w;
-    op.in[TINYI_SPMM_E] = e;
-    op.out[0] = y;
-    op.params = params;
-    return tiny_run(ctx, &op);
+    const tiny_tensor *const in[6] = { offset, x, col, w, e, NULL };
+    return tinyi_edge_call(ctx, TINY_OP_SPMM, in, params, y);
 }
 
 TINY_API tiny_status tiny_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *x, tiny_edge_reduce reduce, const tiny_tensor *y)
 {
     tiny_tensor offset, col, w;
-    tiny_spmm_params p;
+    tiny_spmm_params p = { 0, 0 };
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!a || a->form != TINY_CSR || !a->offset) return tinyi_fail(ctx, TINY_E_ARGUMENT, "spmm: the matrix must be in CSR form");
     if (x && x->rank == 2 && x->dim[0] != a->n_cols) return tinyi_fail(ctx, TINY_E_SHAPE, "spmm: the matrix has %td columns, x %td rows", a->n_cols, x->dim[0]);
-    memset(&p, 0, sizeof p);
     p.reduce = (int)reduce;
     offset = tiny_tensor_1d(a->offset, TINY_I64, a->n_rows + 1);
     col = tiny_tensor_1d(a->col, TINY_I32, (tiny_idx)a->n);
@@ -30412,15 +31435,10 @@ static void tinyi_sddmm_read(const tiny_op *op, const tiny_tensor *a, const tiny
     tiny_sddmm_params p = tinyi_sddmm_params_of(op);
     memset(s, 0, sizeof *s);
     tinyi_edge_read(&s->o, op->in[0], op->in[1], op->in[1]->dim[0], b->dim[0]);
-    s->a = a;
-    s->b = b;
-    s->att = att;
-    s->e = e;
+    s->a = a, s->b = b, s->att = att, s->e = e;
     s->j.col = s->o.col;
     s->j.m = s->o.m;
-    s->j.x = (const float *)b->data;
-    s->j.x_row = b->stride[0];
-    s->j.f = (size_t)b->dim[1];
+    tinyi_edge_rows(&s->j, b);
     s->j.heads = (size_t)p.heads;
     s->j.att = att ? (const float *)att->data : NULL;
     s->j.e = e ? (const float *)e->data : NULL;
@@ -30500,7 +31518,7 @@ static void tinyi_sddmm_cost(const tiny_op *op, tiny_cost *cost)
 {
     double m = (double)op->in[1]->dim[0], f = (double)op->in[2]->dim[1];
     cost->flops = 2.0 * m * f;
-    cost->bytes = m * (4.0 * f + 4.0 + 4.0) + 4.0 * f * (double)op->in[2]->dim[0];
+    cost->bytes = tinyi_edge_bytes(m, op->in[TINYI_SDDMM_B]->dim[0], op->in[TINYI_SDDMM_B]->dim[1]) + 8.0 * m + 4.0 * f * (double)op->in[2]->dim[0];
 }
 
 static double tinyi_sddmm_terms(const tiny_op *op) { return (double)op->in[TINYI_SDDMM_A]->dim[1]; }
@@ -30546,18 +31564,8 @@ TINYI_ROW tinyi_row_sddmm = { "sddmm", TINY_OP_SDDMM, 6, 4, 1, sizeof(tiny_sddmm
 TINY_API tiny_status tiny_sddmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att,
                                 const tiny_tensor *e, const tiny_sddmm_params *params, const tiny_tensor *s)
 {
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    op.kind = TINY_OP_SDDMM;
-    op.in[0] = offset;
-    op.in[TINYI_SDDMM_COL] = col;
-    op.in[TINYI_SDDMM_A] = a;
-    op.in[TINYI_SDDMM_B] = b;
-    op.in[TINYI_SDDMM_ATT] = att;
-    op.in[TINYI_SDDMM_E] = e;
-    op.out[0] = s;
-    op.params = params;
-    return tiny_run(ctx, &op);
+    const tiny_tensor *const in[6] = { offset, col, a, b, att, e };
+    return tinyi_edge_call(ctx, TINY_OP_SDDMM, in, params, s);
 }
 
 /* ---- segment softmax */
@@ -30705,56 +31713,55 @@ static void tinyi_edge_attention_work(const tiny_op *op, int n_threads, size_t *
 {
     (void)n_threads;
     (void)shared;
-    *own = ((size_t)TINYI_EDGE_CHUNK + 2) * (size_t)tinyi_sddmm_params_of(op).heads * sizeof(float);
+    *own = (TINYI_EDGE_SCORES(tinyi_sddmm_params_of(op).heads) + TINYI_EDGE_STATE(tinyi_sddmm_params_of(op).heads)) * sizeof(float);
 }
 
 static void tinyi_edge_attention_fast(tiny_team *team, const tiny_op *op)
 {
     const tinyi_fn_edge_mix_f32 mix = TINYI_K(team, edge_mix_f32);
     const tiny_tensor *v = op->in[TINYI_EDGE_ATT_V], *y = op->out[0];
-    float *score = (float *)team->own, *max, *sum;
+    float *score = (float *)team->own, *state;
     tinyi_sddmm_op s;
     tinyi_edges values;
-    tiny_idx k, k1, r, r1, h;
+    tiny_idx k, k1, r, r1;
     int dense;
     tinyi_sddmm_read(op, op->in[TINYI_EDGE_ATT_A], op->in[TINYI_EDGE_ATT_B], op->in[TINYI_EDGE_ATT_ATT], NULL, &s);
     if (s.o.n == 0) {
         if (s.o.m && team->i == 0) tiny_team_fail(team, TINY_E_ARGUMENT, "edge_attention: there are edges, but no rows");
         return;
     }
-    max = score + (size_t)TINYI_EDGE_CHUNK * s.j.heads;
-    sum = max + s.j.heads;
+    state = score + TINYI_EDGE_SCORES(s.j.heads);
     values = s.j;
-    values.x = (const float *)v->data;
-    values.x_row = v->stride[0];
-    values.f = (size_t)v->dim[1];
+    tinyi_edge_rows(&values, v);
+    s.j.ahead = TINYI_MIN(s.j.ahead, values.ahead);
+    if (values.x != s.j.x || values.x_row != s.j.x_row || values.f > s.j.f) {
+        s.j.then = values.x;                /* fetched with the rows of the scores */
+        s.j.then_row = values.x_row;
+        s.j.then_f = values.f;
+    }
     dense = s.dense && values.f > 0 && (v->stride[1] == 1 || v->dim[1] == 1) && (y->stride[1] == 1 || y->dim[1] == 1);
     while (tiny_take(team, s.o.pieces, 1, &k, &k1))
         for (; k < k1; k++)
             for (r = tinyi_edge_first(&s.o, k), r1 = tinyi_edge_first(&s.o, k + 1); r < r1; r++) {
                 const float *a = (const float *)s.a->data + r * s.a->stride[0];
                 float *to = (float *)y->data + r * y->stride[0];
+                const int64_t end = s.o.offset[r + 1];
+                const int refused = tinyi_edge_refused(team, &s.o, r, "edge_attention");
                 int64_t p, p1;
-                size_t f, each;
-                int refused = tinyi_edge_refused(team, &s.o, r, "edge_attention");
-                for (f = 0; f < values.f; f++) to[(tiny_idx)f * y->stride[1]] = 0.0f;
-                if (refused) continue;
+                size_t f;
+                if (refused || s.o.offset[r] == end) {
+                    for (f = 0; f < values.f; f++) to[(tiny_idx)f * y->stride[1]] = 0.0f;
+                    continue;
+                }
                 if (!dense) {
                     tinyi_edge_attention_row(&s, v, y, r);
                     continue;
                 }
-                for (h = 0; h < (tiny_idx)s.j.heads; h++) {
-                    max[h] = -INFINITY;
-                    sum[h] = 0.0f;
-                }
-                for (p = s.o.offset[r]; p < s.o.offset[r + 1]; p = p1) {
-                    p1 = TINYI_MIN(p + TINYI_EDGE_CHUNK, s.o.offset[r + 1]);
+                for (p = s.o.offset[r]; p < end; p = p1) {
+                    p1 = TINYI_MIN(p + TINYI_EDGE_CHUNK, end);
                     team->k->sddmm_f32(score, &s.j, a, p, p1);
-                    mix(to, max, sum, score, &values, p, p1);
+                    mix(to, state, score, &values, p, p1, p == s.o.offset[r], p1 == end);
                 }
-                each = values.f / s.j.heads;
-                for (h = 0; s.o.offset[r] < s.o.offset[r + 1] && h < (tiny_idx)s.j.heads; h++)
-                    for (f = 0; f < each; f++) to[(size_t)h * each + f] /= sum[h];
             }
 }
 
@@ -30762,7 +31769,7 @@ static void tinyi_edge_attention_cost(const tiny_op *op, tiny_cost *cost)
 {
     double m = (double)op->in[1]->dim[0], f = (double)op->in[TINYI_EDGE_ATT_B]->dim[1], g = (double)op->in[TINYI_EDGE_ATT_V]->dim[1];
     cost->flops = m * (2.0 * f + 2.0 * g + 20.0 * (double)tinyi_sddmm_params_of(op).heads);
-    cost->bytes = m * (4.0 * f + 4.0 * g + 4.0) + (double)op->out[0]->dim[0] * 4.0 * (f + g);
+    cost->bytes = tinyi_edge_bytes(m, op->in[TINYI_EDGE_ATT_B]->dim[0], op->in[TINYI_EDGE_ATT_B]->dim[1] + op->in[TINYI_EDGE_ATT_V]->dim[1]) + 4.0 * m + (double)op->out[0]->dim[0] * 4.0 * (f + g);
 }
 
 static double tinyi_edge_attention_terms(const tiny_op *op) { return tinyi_edge_longest(op) + 8.0 * (double)op->in[TINYI_EDGE_ATT_A]->dim[1]; }
@@ -30787,18 +31794,8 @@ TINYI_ROW tinyi_row_edge_attention = { "edge_attention", TINY_OP_EDGE_ATTENTION,
 TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *v,
                                          const tiny_tensor *att, const tiny_sddmm_params *params, const tiny_tensor *y)
 {
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    op.kind = TINY_OP_EDGE_ATTENTION;
-    op.in[0] = offset;
-    op.in[1] = col;
-    op.in[TINYI_EDGE_ATT_A] = a;
-    op.in[TINYI_EDGE_ATT_B] = b;
-    op.in[TINYI_EDGE_ATT_V] = v;
-    op.in[TINYI_EDGE_ATT_ATT] = att;
-    op.out[0] = y;
-    op.params = params;
-    return tiny_run(ctx, &op);
+    const tiny_tensor *const in[6] = { offset, col, a, b, v, att };
+    return tinyi_edge_call(ctx, TINY_OP_EDGE_ATTENTION, in, params, y);
 }
 
 #endif
@@ -33490,13 +34487,14 @@ TINY_API void tiny_rng_fill_normal(tiny_rng *r, float *x, size_t n)
  *   W128       4      x86: SSE4.1; elsewhere SIMDe                 w128
  *   NEON       4      aarch64                                      neon
  *   NEONDOT    4      aarch64 with dotprod                         neon
+ *   NEONMM     4      aarch64 with dotprod and i8mm                neon
  *   AVX2       8      AVX2, FMA, F16C                              avx2
  *   AVX2VNNI   8      the same and AVX-VNNI                        avx2
  *   AVX512     16     AVX-512 F, BW, DQ, VL, CD and VNNI           avx512
  *   AMX        16     the same and VBMI, BF16, AMX tile/int8/bf16  amx
  *
  * A processor with AVX-512 but without its VNNI (Skylake-X) takes avx2: one case less for every kernel. NEONDOT and AVX2VNNI
- * compile only the kernels that gain from a faster v_dot.
+ * compile only the kernels that gain from a faster v_dot, NEONMM those that multiply pairs of rows.
  * In a pass the compiler may not fuse v_mul with v_add, and -ffast-math is off, so that both compilers give the same bits. */
 #ifndef TINYI_TARGET_H
 #define TINYI_TARGET_H
@@ -33509,6 +34507,7 @@ TINY_API void tiny_rng_fill_normal(tiny_rng *r, float *x, size_t n)
 #define TINYI_PASS_AVX2VNNI 6
 #define TINYI_PASS_AVX512 7
 #define TINYI_PASS_AMX 8
+#define TINYI_PASS_NEONMM 9
 
 #if defined __x86_64__ || defined _M_X64 || defined __i386__ || defined _M_IX86
 #define TINYI_X86 1
@@ -33586,6 +34585,9 @@ TINY_API void tiny_rng_fill_normal(tiny_rng *r, float *x, size_t n)
 #else
 #define TINYI_HAVE_NEONDOT 1
 #endif
+#if TINYI_GCC >= 10 || TINYI_CLANG >= 12
+#define TINYI_HAVE_NEONMM 1
+#endif
 #else
 #define TINYI_HAVE_NEON 0
 #define TINYI_HAVE_NEONDOT 0
@@ -33606,6 +34608,10 @@ TINY_API void tiny_rng_fill_normal(tiny_rng *r, float *x, size_t n)
 #pragma message("tiny: SIMDe is not on the include path, the w128 target is left out")
 #endif
 #endif
+#endif
+
+#ifndef TINYI_HAVE_NEONMM
+#define TINYI_HAVE_NEONMM 0
 #endif
 
 /* what the user leaves out, for a quicker compile and a smaller program; a target that stands on another goes with it */
@@ -33766,6 +34772,9 @@ TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return tinyi_simd_sqrt_bits(
 #define TINYI_DOT_ASM 0
 #define TINYI_TARGET_BEGIN_NEONDOT TINYI_TARGET_PUSH("arch=armv8.2-a+dotprod")
 #define TINYI_TARGET_END_NEONDOT TINYI_TARGET_END
+#define TINYI_MMLA_ASM 0
+#define TINYI_TARGET_BEGIN_NEONMM TINYI_TARGET_PUSH("arch=armv8.2-a+dotprod+i8mm")
+#define TINYI_TARGET_END_NEONMM TINYI_TARGET_END
 #define TINYI_ATTR_DOTPROD TINYI_ATTR("arch=armv8.2-a+dotprod")
 #define TINYI_ATTR_I8MM TINYI_ATTR("arch=armv8.2-a+dotprod+i8mm")
 #else
@@ -33775,6 +34784,13 @@ TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return tinyi_simd_sqrt_bits(
 #else
 #define TINYI_DOT_ASM 0
 #endif
+#if TINYI_CLANG && !defined __ARM_FEATURE_MATMUL_INT8
+#define TINYI_MMLA_ASM 1
+#else
+#define TINYI_MMLA_ASM 0
+#endif
+#define TINYI_TARGET_BEGIN_NEONMM TINYI_TARGET_PUSH("dotprod,i8mm")
+#define TINYI_TARGET_END_NEONMM TINYI_TARGET_END
 #if TINYI_MSVC
 #define TINYI_TARGET_BEGIN_NEONDOT TINYI_TARGET_BEGIN_SCALAR
 #define TINYI_TARGET_END_NEONDOT TINYI_TARGET_END_SCALAR
@@ -38133,6 +39149,8 @@ TINYI_C_BEGIN
 /* the bytes of a member of a zip file, unpacked, in a block of the context; names of members end with a 0 */
 TINYI_FN tiny_status tinyi_zip_member(tiny_ctx *ctx, const char *path, const unsigned char *bytes, size_t n_bytes, const char *name, unsigned char **out, size_t *n_out);
 TINYI_FN int tinyi_zip_has(const unsigned char *bytes, size_t n_bytes, const char *name);
+TINYI_FN tiny_status tinyi_npy_open(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, uint64_t n_file, tinyi_npy_head *h);
+TINYI_FN tiny_status tinyi_npy_take(tiny_ctx *ctx, const char *name, const tinyi_npy_head *h, uint64_t i, const unsigned char *from, void *to);
 TINYI_FN tiny_status tinyi_net_run_by(tiny_ctx *ctx, const tgnn_net *net, const tgnn_net_input *in, const tiny_tensor *y, const tiny_tensor *before, tinyi_net_stage_fn by, void *arg);
 TINYI_FN int tinyi_net_wants(const tgnn_stage *s, int i, tinyi_net_weight *w);
 TINYI_FN tiny_status tinyi_net_graphs_open(tiny_ctx *ctx, const tgnn_net *net, const tgnn_graph *g, const int32_t *relation, tinyi_net_graphs *out);
@@ -38170,6 +39188,9 @@ struct tgnn_graph {
 
 /* A graph around in, which passed tiny_sparse_check and whose arrays it takes over, also when this fails. */
 TINYI_FN tiny_status tinyi_graph_wrap(tiny_ctx *ctx, tiny_sparse *in, tgnn_graph **out);
+
+/* what a desc asks for can be done */
+TINYI_FN tiny_status tinyi_graph_desc_check(tiny_ctx *ctx, const tgnn_graph_desc *d);
 
 /* Row r of a matrix: p0 .. p1, also when its file changed since it was checked; columns outside are for the caller to see. */
 TINYI_INLINE void tinyi_row_range(const tiny_sparse *a, tiny_idx r, int64_t *p0, int64_t *p1)
@@ -38300,6 +39321,14 @@ static tiny_status tinyi_edges_look(tiny_ctx *ctx, const int32_t *x, int64_t n, 
     return TINY_OK;
 }
 
+tiny_status tinyi_graph_desc_check(tiny_ctx *ctx, const tgnn_graph_desc *d)
+{
+    if (d->n_nodes < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: %td nodes", d->n_nodes);
+    if (d->bipartite && (d->symmetrize || d->add_loops || d->drop_loops)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: two sets of nodes have no loops and no other direction");
+    if ((unsigned)d->duplicates > (unsigned)TINY_DUPLICATES_MAX) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: %d is no way to treat duplicates", (int)d->duplicates);
+    return TINY_OK;
+}
+
 TINY_API tiny_status tgnn_graph_make(tiny_ctx *ctx, const tgnn_edges *edges, const tgnn_graph_desc *desc, tgnn_graph **out)
 {
     static const tgnn_graph_desc none = { 0, TINY_DUPLICATES_KEEP, 0, 0, 0, 0 };
@@ -38315,9 +39344,9 @@ TINY_API tiny_status tgnn_graph_make(tiny_ctx *ctx, const tgnn_edges *edges, con
     *out = NULL;
     if (!edges || edges->n < 0 || (edges->n && (!edges->src || !edges->dst))) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there are no edges");
     if ((uint64_t)edges->n > (uint64_t)TINY_IDX_MAX / 64) return tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: %lld edges", (long long)edges->n);
-    if (d->n_nodes < 0 || edges->n_src < 0 || edges->n_dst < 0)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: %td nodes, %td sources, %td destinations", d->n_nodes, edges->n_src, edges->n_dst);
-    if (d->bipartite && (d->symmetrize || d->add_loops || d->drop_loops)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: two sets of nodes have no loops and no other direction");
+    if (edges->n_src < 0 || edges->n_dst < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: %td sources, %td destinations", edges->n_src, edges->n_dst);
+    st = tinyi_graph_desc_check(ctx, d);
+    if (st) return st;
     st = tinyi_edges_look(ctx, edges->src, edges->n, "source", &seen_src);
     if (!st) st = tinyi_edges_look(ctx, edges->dst, edges->n, "destination", &seen_dst);
     if (st) return st;
@@ -38644,6 +39673,51 @@ TINY_API tiny_status tgnn_graph_permute(tiny_ctx *ctx, const tgnn_graph *g, cons
     tiny_free(ctx, place);
     if (!st) return tinyi_graph_wrap(ctx, &b, out);
     tiny_sparse_free(ctx, &b);
+    return st;
+}
+
+TINY_API tiny_status tgnn_graph_induced(tiny_ctx *ctx, const tgnn_graph *g, const int32_t *node, tiny_idx n, tgnn_graph **out)
+{
+    const tiny_sparse *a;
+    tinyi_edge_list l;
+    tgnn_edges e;
+    int32_t *place = NULL;
+    tiny_idx i;
+    int64_t p, end, room = 0;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!g || !out || n < 0 || (n && !node)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no graph, no list of nodes, or no place for the result");
+    *out = NULL;
+    a = &g->in;
+    if (a->n_rows != a->n_cols) return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations are not one set of nodes", a->n_cols, a->n_rows);
+    place = (int32_t *)tinyi_alloc(ctx, (size_t)a->n_rows, sizeof *place);
+    if (!place) return tiny_ctx_status(ctx);
+    for (i = 0; i < a->n_rows; i++) place[i] = -1;
+    for (i = 0; !st && i < n; i++) {
+        if (node[i] < 0 || node[i] >= a->n_rows || place[node[i]] >= 0)
+            st = tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: node[%td] is %ld: %s", i, (long)node[i], node[i] < 0 || node[i] >= a->n_rows ? "there is no such node" : "it was there before");
+        else {
+            place[node[i]] = (int32_t)i;
+            tinyi_row_range(a, node[i], &p, &end);
+            room += end - p;
+        }
+    }
+    if (!st) st = tinyi_edge_list_take(ctx, &l, room, a->value != NULL);
+    if (!st) {
+        for (i = 0; i < n; i++)
+            for (tinyi_row_range(a, node[i], &p, &end); p < end; p++) {
+                const int32_t s = a->col[p];
+                if (s >= 0 && s < a->n_cols && place[s] >= 0 && l.n < room) tinyi_edge_put(&l, place[s], (int32_t)i, a->value ? a->value[p] : 1.0f, a->source ? a->source[p] : p);
+            }
+        memset(&e, 0, sizeof e);
+        e.n = l.n;
+        e.src = l.src;
+        e.dst = l.dst;
+        e.weight = l.weight;
+        st = tinyi_graph_rows(ctx, &e, n, n, l.number, TINY_DUPLICATES_KEEP, out);
+        tinyi_edge_list_free(ctx, &l);
+    }
+    tiny_free(ctx, place);
     return st;
 }
 
@@ -40016,15 +41090,27 @@ TINY_API tiny_status tgnn_sampler_draw(tgnn_sampler *s, uint64_t seed, const int
 /* src/gnn/graph/inflate.h - bytes that were packed by gzip or inside a zip file, without a library
  *
  * The result is a block of the context's memory: tiny_free gives it back. most: more bytes than that are refused, so that a
- * small file cannot fill the memory. *used, where it is not NULL, says how many packed bytes belonged to the stream. */
+ * small file cannot fill the memory. */
 #ifndef TINYI_INFLATE_H
 #define TINYI_INFLATE_H
 TINYI_C_BEGIN
 
 /* A raw stream of RFC 1951. where: what is read, for the sentences. */
-TINYI_FN tiny_status tinyi_inflate(tiny_ctx *ctx, const char *where, const unsigned char *bytes, size_t n_bytes, size_t most, unsigned char **out, size_t *n_out, size_t *used);
+TINYI_FN tiny_status tinyi_inflate(tiny_ctx *ctx, const char *where, const unsigned char *bytes, size_t n_bytes, size_t most, unsigned char **out, size_t *n_out);
 /* A whole gzip file (RFC 1952), also one of several members; sizes and check sums are compared. */
 TINYI_FN tiny_status tinyi_gunzip(tiny_ctx *ctx, const char *where, const unsigned char *bytes, size_t n_bytes, size_t most, unsigned char **out, size_t *n_out);
+
+/* The same from pieces and in pieces, in memory that does not grow. */
+typedef struct tinyi_gunzip_pipe {
+    tiny_status (*more)(void *arg, const unsigned char **bytes, size_t *n);    /* the next piece of the file; *n 0: it has ended */
+    tiny_status (*take)(void *arg, const unsigned char *bytes, size_t n);      /* what was unpacked */
+    void *arg;
+    unsigned char *window;                  /* of n_window bytes, TINYI_GUNZIP_WINDOW or more: what copies may reach back to, and what is not taken yet */
+    size_t n_window;
+    uint64_t most;
+} tinyi_gunzip_pipe;
+#define TINYI_GUNZIP_WINDOW 65536
+TINYI_FN tiny_status tinyi_gunzip_by(tiny_ctx *ctx, const char *where, const tinyi_gunzip_pipe *pipe);
 
 TINYI_C_END
 #endif
@@ -40048,6 +41134,9 @@ TINYI_FN int tinyi_word_is(tinyi_word w, const char *text);        /* without re
 /* 1: the whole word is such a number. The float is the double nearest to within 2 ulp, then rounded; inf and nan are read. */
 TINYI_FN int tinyi_word_int(tinyi_word w, int64_t *v);
 TINYI_FN int tinyi_word_float(tinyi_word w, float *v);
+/* A line of an edge list: v source and destination, *w the weight (1 where there are none). *weighted: -1 before the first edge, which says
+ * whether all of them have one. */
+TINYI_FN tiny_status tinyi_text_edge(const tinyi_text_file *f, tinyi_word line, int *weighted, int64_t v[2], float *w);
 /* file, line, word, and what should stand there */
 TINYI_FN tiny_status tinyi_text_fail(const tinyi_text_file *f, tinyi_word word, const char *wanted);
 /* lines that are left, at most, by their ends: for a first allocation */
@@ -40191,7 +41280,7 @@ TINYI_FN tiny_status tinyi_zip_member(tiny_ctx *ctx, const char *path, const uns
     } else if (e.method == 8) {
         most = n_bytes < (SIZE_MAX - TGNN_UNPACK_EXTRA) / TGNN_UNPACK_TIMES ? n_bytes * TGNN_UNPACK_TIMES + TGNN_UNPACK_EXTRA : SIZE_MAX;
         if (e.plain > most) return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %s unpacks to %llu bytes, %zu are allowed", path, name, (unsigned long long)e.plain, most);
-        st = tinyi_inflate(ctx, path, c.at, (size_t)e.packed, (size_t)e.plain, out, n_out, NULL);
+        st = tinyi_inflate(ctx, path, c.at, (size_t)e.packed, (size_t)e.plain, out, n_out);
         if (st) return st;
     } else return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: %s is packed by method %u, only 0 (stored) and 8 (deflate) are read", path, name, e.method);
     if (*n_out != e.plain || tinyi_crc32(0, *out, *n_out) != e.crc) {
@@ -40203,8 +41292,6 @@ TINYI_FN tiny_status tinyi_zip_member(tiny_ctx *ctx, const char *path, const uns
 }
 
 /* ---- npy */
-
-typedef struct tinyi_npy_head { char type; int size, big, fortran, rank; tiny_idx dim[TINY_MAX_RANK]; } tinyi_npy_head;
 
 static void tinyi_npy_space(tinyi_cursor *c)
 {
@@ -40257,8 +41344,8 @@ static const char *tinyi_npy_dict(tinyi_cursor *c, tinyi_npy_head *h)
                     v = v * 10 + (uint64_t)(*c->at - '0');
                 }
                 if (!digits) return "a shape that is no tuple of numbers";
-                if (h->rank == TINY_MAX_RANK) return "more than 4 dimensions";
-                h->dim[h->rank++] = (tiny_idx)v;
+                if (h->t.rank == TINY_MAX_RANK) return "more than 4 dimensions";
+                h->t.dim[h->t.rank++] = (tiny_idx)v;
                 if (!tinyi_npy_is(c, ",")) {
                     if (!tinyi_npy_is(c, ")")) return "a shape that is no tuple of numbers";
                     break;
@@ -40299,16 +41386,14 @@ static int tinyi_npy_number(const tinyi_npy_head *h, const unsigned char *from, 
     }
 }
 
-static tiny_status tinyi_npy_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, tgnn_array *out)
+tiny_status tinyi_npy_open(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, uint64_t n_file, tinyi_npy_head *h)
 {
     tinyi_cursor c = tinyi_cursor_make(bytes, n_bytes), head;
     const unsigned char *p;
     const char *wrong;
-    tinyi_npy_head h;
-    tiny_tensor t;
     tiny_dtype as = TINY_F32;
-    uint64_t count = 1, i;
-    size_t n_head, es;
+    uint64_t left;
+    size_t n_head;
     uint32_t n32;
     uint16_t n16;
     int a;
@@ -40318,32 +41403,54 @@ static tiny_status tinyi_npy_read(tiny_ctx *ctx, const char *name, const unsigne
     n_head = p[6] == 1 ? n16 : n32;
     if (!tinyi_rd_bytes(&c, n_head, &p)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: a head of %zu bytes, the file holds %zu more", name, n_head, c.left);
     head = tinyi_cursor_make(p, n_head);
-    wrong = tinyi_npy_dict(&head, &h);
+    wrong = tinyi_npy_dict(&head, h);
     if (wrong) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the head has %s", name, wrong);
-    if (!tinyi_npy_dtype(&h, &as))
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: numbers of type %c%d are not read", name, h.type > 0x20 && h.type < 0x7f ? h.type : '?', h.size);
-    for (a = 0; a < h.rank; a++) {
-        if (h.dim[a] && count > (uint64_t)TINY_IDX_MAX / 16 / (uint64_t)h.dim[a]) return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: its shape is larger than this machine can address", name);
-        count *= (uint64_t)h.dim[a];
+    if (!tinyi_npy_dtype(h, &as))
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: numbers of type %c%d are not read", name, h->type > 0x20 && h->type < 0x7f ? h->type : '?', h->size);
+    for (h->count = 1, a = 0; a < h->t.rank; a++) {
+        if (h->t.dim[a] && h->count > (uint64_t)TINY_IDX_MAX / 16 / (uint64_t)h->t.dim[a]) return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: its shape is larger than this machine can address", name);
+        h->count *= (uint64_t)h->t.dim[a];
     }
-    if (!tinyi_count_fits(&c, count, (uint64_t)h.size) || c.left != (size_t)count * (size_t)h.size)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %llu numbers of %d bytes, the file holds %zu bytes for them", name, (unsigned long long)count, h.size, c.left);
-    t = tiny_tensor_nd(NULL, as, h.rank, h.dim);
-    es = tiny_dtype_bytes(as);
-    t.data = tinyi_alloc(ctx, (size_t)count, es);
+    h->at = n_bytes - c.left;
+    left = n_file - h->at;
+    if (h->count > left / (uint64_t)h->size || left != h->count * (uint64_t)h->size)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %llu numbers of %d bytes, the file holds %llu bytes for them", name, (unsigned long long)h->count, h->size, (unsigned long long)left);
+    h->t = tiny_tensor_nd(NULL, as, h->t.rank, h->t.dim);
+    return TINY_OK;
+}
+
+tiny_status tinyi_npy_take(tiny_ctx *ctx, const char *name, const tinyi_npy_head *h, uint64_t i, const unsigned char *from, void *to)
+{
+    if (tinyi_npy_number(h, from, (unsigned char *)to, h->t.dtype)) return TINY_OK;
+    return tinyi_fail(ctx, TINY_E_FORMAT, "%s: number %llu is above 2^63", name, (unsigned long long)i);
+}
+
+static tiny_status tinyi_npy_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, tgnn_array *out)
+{
+    tinyi_npy_head h;
+    tiny_tensor t;
+    uint64_t i;
+    size_t es;
+    int a;
+    tiny_status st = tinyi_npy_open(ctx, name, bytes, n_bytes, n_bytes, &h);
+    if (st) return st;
+    t = h.t;
+    es = tiny_dtype_bytes(t.dtype);
+    t.data = tinyi_alloc(ctx, (size_t)h.count, es);
     if (!t.data) return tiny_ctx_status(ctx);
-    for (i = 0; i < count; i++) {
+    for (i = 0; i < h.count; i++) {
         tiny_idx at = (tiny_idx)i;
-        if (h.fortran && h.rank > 1) {      /* the first axis runs fastest in the file */
+        if (h.fortran && t.rank > 1) {      /* the first axis runs fastest in the file */
             uint64_t rest = i;
-            for (at = 0, a = 0; a < h.rank; a++) {
-                at += (tiny_idx)(rest % (uint64_t)h.dim[a]) * t.stride[a];
-                rest /= (uint64_t)h.dim[a];
+            for (at = 0, a = 0; a < t.rank; a++) {
+                at += (tiny_idx)(rest % (uint64_t)t.dim[a]) * t.stride[a];
+                rest /= (uint64_t)t.dim[a];
             }
         }
-        if (!tinyi_npy_number(&h, c.at + (size_t)i * (size_t)h.size, (unsigned char *)t.data + (size_t)at * es, as)) {
+        st = tinyi_npy_take(ctx, name, &h, i, bytes + h.at + (size_t)i * (size_t)h.size, (unsigned char *)t.data + (size_t)at * es);
+        if (st) {
             tiny_free(ctx, t.data);
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: number %llu is above 2^63", name, (unsigned long long)i);
+            return st;
         }
     }
     out->t = t;
@@ -40532,6 +41639,31 @@ TINY_API tiny_status tgnn_integers_read(tiny_ctx *ctx, const char *path, int32_t
     return TINY_OK;
 }
 
+/* src/gnn/graph/form.h - what the reader of whole files (read.c) and the one in pieces (stream.c) have in common */
+#ifndef TINYI_GRAPH_FORM_H
+#define TINYI_GRAPH_FORM_H
+TINYI_C_BEGIN
+
+typedef enum tinyi_form { TINYI_FORM_EDGES, TINYI_FORM_MARKET, TINYI_FORM_NPY, TINYI_FORM_ZIP, TINYI_FORM_GZIP, TINYI_FORM_TGRAPH } tinyi_form;
+TINYI_FN tinyi_form tinyi_read_form(const unsigned char *bytes, size_t n);     /* the first bytes, 14 of them where the file has so many */
+
+/* A single edge may name node 2147483646: the rows that it asks for are counted against the size of the file. */
+TINYI_FN tiny_status tinyi_read_far(tiny_ctx *ctx, const char *name, int32_t most, uint64_t n_bytes);
+
+/* An array as a list of n edges; by_row: (n, 2), else (2, n). Number i of one as a node; 0: it is none. */
+TINYI_FN tiny_status tinyi_read_pairs_shape(tiny_ctx *ctx, const char *name, const tiny_tensor *t, tiny_idx *n, int *by_row);
+TINYI_FN int tinyi_read_node(const tiny_tensor *t, tiny_idx i, int32_t *v);
+TINYI_FN tiny_status tinyi_read_pairs_fail(tiny_ctx *ctx, const char *name, tiny_idx i);       /* edge i names no node */
+
+/* .tgraph: where the parts begin, and the size of the file; 0: it does not fit this machine. Its first 64 bytes. */
+#define TINYI_TGRAPH_WEIGHTS 1u
+#define TINYI_TGRAPH_NUMBERS 2u
+TINYI_FN int tinyi_tgraph_plan(uint64_t n, uint64_t m, uint32_t flags, size_t part[4], size_t *total);
+TINYI_FN void tinyi_tgraph_head(unsigned char head[64], uint32_t flags, uint64_t n_dst, uint64_t n_src, uint64_t m, uint64_t total);
+
+TINYI_C_END
+#endif
+
 /* src/gnn/graph/read.c - the readers of graphs
  *
  * Formats  Matrix Market: R. Boisvert, R. Pozo, K. Remington, "The Matrix Market Exchange Formats", NISTIR 5935, 1996.
@@ -40593,34 +41725,21 @@ static tiny_status tinyi_read_finish(tiny_ctx *ctx, const char *name, tinyi_read
 static tiny_status tinyi_edge_list_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, tinyi_read_edges *r)
 {
     tinyi_text_file f = tinyi_text_make(ctx, name, bytes, n_bytes);
-    tinyi_word line, word;
+    tinyi_word line;
     int64_t v[2];
-    int k, weighted = -1;
-    size_t room = 0;
-    tiny_status st;
-    while (tinyi_text_line(&f, "#%", &line)) {
-        float w = 1.0f;
-        for (k = 0; k < 2; k++)
-            if (!tinyi_word_next(&line, &word) || !tinyi_word_int(word, &v[k]) || v[k] < 0 || v[k] > 0x7ffffffe) return tinyi_text_fail(&f, word, k ? "the number of the destination, 0 to 2147483646," : "the number of the source, 0 to 2147483646,");
-        k = tinyi_word_next(&line, &word);
-        if (weighted < 0) {                 /* the first edge says whether there are weights */
-            weighted = k;
-            f.line--;
-            f.at = line.at;
-            while (f.at > bytes && f.at[-1] != '\n') f.at--;
-            room = tinyi_text_lines(&f);
-            st = tinyi_read_take(ctx, r, room, weighted);
-            if (st) return st;
-            continue;
-        }
-        if (weighted && (!k || !tinyi_word_float(word, &w))) return tinyi_text_fail(&f, word, "a weight");
-        if ((!weighted && k) || tinyi_word_next(&line, &word)) return tinyi_text_fail(&f, word, "the end of the line");
+    int weighted = -1;
+    tiny_status st = TINY_OK;
+    while (!st && tinyi_text_line(&f, "#%", &line)) {
+        float w;
+        st = tinyi_text_edge(&f, line, &weighted, v, &w);
+        if (!st && !r->src) st = tinyi_read_take(ctx, r, tinyi_text_lines(&f) + 1, weighted);
+        if (st) break;
         r->src[r->e.n] = (int32_t)v[0];
         r->dst[r->e.n] = (int32_t)v[1];
         if (weighted) r->weight[r->e.n] = w;
         r->e.n++;
     }
-    return TINY_OK;
+    return st;
 }
 
 static tiny_status tinyi_market_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, tinyi_read_edges *r)
@@ -40671,7 +41790,7 @@ static tiny_status tinyi_market_read(tiny_ctx *ctx, const char *name, const unsi
 /* ---- arrays */
 
 /* number i of an integer array, as a node; 0: it is none */
-static int tinyi_read_node(const tiny_tensor *t, tiny_idx i, int32_t *v)
+int tinyi_read_node(const tiny_tensor *t, tiny_idx i, int32_t *v)
 {
     int64_t x;
     int32_t x4;
@@ -40688,21 +41807,30 @@ static int tinyi_read_node(const tiny_tensor *t, tiny_idx i, int32_t *v)
     return 1;
 }
 
+tiny_status tinyi_read_pairs_shape(tiny_ctx *ctx, const char *name, const tiny_tensor *t, tiny_idx *n, int *by_row)
+{
+    char text[96];
+    if (t->rank != 2 || (t->dim[0] != 2 && t->dim[1] != 2) || (t->dtype != TINY_I64 && t->dtype != TINY_I32 && t->dtype != TINY_I16 && t->dtype != TINY_U8))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: an array %s is no list of edges; it must be 2 x m or m x 2 integers", name, tinyi_shape_text(t, text));
+    *by_row = t->dim[1] == 2 && t->dim[0] != 2;     /* 2 x 2 is read as sources, then destinations */
+    *n = *by_row ? t->dim[0] : t->dim[1];
+    return TINY_OK;
+}
+
+tiny_status tinyi_read_pairs_fail(tiny_ctx *ctx, const char *name, tiny_idx i)
+{
+    return tinyi_fail(ctx, TINY_E_FORMAT, "%s: edge %td names a node below 0 or above 2147483646", name, i);
+}
+
 static tiny_status tinyi_read_pairs(tiny_ctx *ctx, const char *name, const tiny_tensor *t, tinyi_read_edges *r)
 {
     tiny_idx n, i;
     int by_row;
-    tiny_status st;
-    char text[96];
-    if (t->rank != 2 || (t->dim[0] != 2 && t->dim[1] != 2) || (t->dtype != TINY_I64 && t->dtype != TINY_I32 && t->dtype != TINY_I16 && t->dtype != TINY_U8))
-        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: an array %s is no list of edges; it must be 2 x m or m x 2 integers", name, tinyi_shape_text(t, text));
-    by_row = t->dim[1] == 2 && t->dim[0] != 2;      /* 2 x 2 is read as sources, then destinations */
-    n = by_row ? t->dim[0] : t->dim[1];
-    st = tinyi_read_take(ctx, r, (size_t)n, 0);
+    tiny_status st = tinyi_read_pairs_shape(ctx, name, t, &n, &by_row);
+    if (!st) st = tinyi_read_take(ctx, r, (size_t)n, 0);
     if (st) return st;
     for (i = 0; i < n; i++)
-        if (!tinyi_read_node(t, by_row ? 2 * i : i, &r->src[i]) || !tinyi_read_node(t, by_row ? 2 * i + 1 : n + i, &r->dst[i]))
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: edge %td names a node below 0 or above 2147483646", name, i);
+        if (!tinyi_read_node(t, by_row ? 2 * i : i, &r->src[i]) || !tinyi_read_node(t, by_row ? 2 * i + 1 : n + i, &r->dst[i])) return tinyi_read_pairs_fail(ctx, name, i);
     r->e.n = n;
     return TINY_OK;
 }
@@ -40787,13 +41915,9 @@ static tiny_status tinyi_scipy_read(tiny_ctx *ctx, const char *name, const unsig
 
 /* ---- ours */
 
-#define TINYI_TGRAPH_WEIGHTS 1u
-#define TINYI_TGRAPH_NUMBERS 2u
-
 static size_t tinyi_tgraph_up(size_t n) { return (n + 63) / 64 * 64; }
 
-/* where the parts begin, and the size of the file; 0: it does not fit this machine */
-static int tinyi_tgraph_plan(uint64_t n, uint64_t m, uint32_t flags, size_t part[4], size_t *total)
+int tinyi_tgraph_plan(uint64_t n, uint64_t m, uint32_t flags, size_t part[4], size_t *total)
 {
     if (n > 0x7fffffffu || n > (uint64_t)TINY_IDX_MAX / 64 || m > (uint64_t)TINY_IDX_MAX / 64) return 0;
     part[0] = 64;
@@ -40802,6 +41926,21 @@ static int tinyi_tgraph_plan(uint64_t n, uint64_t m, uint32_t flags, size_t part
     part[3] = flags & TINYI_TGRAPH_WEIGHTS ? tinyi_tgraph_up(part[2] + (size_t)m * 4) : part[2];
     *total = flags & TINYI_TGRAPH_NUMBERS ? tinyi_tgraph_up(part[3] + (size_t)m * 8) : part[3];
     return 1;
+}
+
+void tinyi_tgraph_head(unsigned char head[64], uint32_t flags, uint64_t n_dst, uint64_t n_src, uint64_t m, uint64_t total)
+{
+    tinyi_writer w;
+    memset(head, 0, 64);
+    w.at = head;
+    w.n = 0;
+    tinyi_wr_bytes(&w, "tgraph\r\n", 8);
+    tinyi_wr(&w, 1, 4);
+    tinyi_wr(&w, flags, 4);
+    tinyi_wr(&w, n_dst, 8);
+    tinyi_wr(&w, n_src, 8);
+    tinyi_wr(&w, m, 8);
+    tinyi_wr(&w, total, 8);
 }
 
 static int tinyi_little_endian(void)
@@ -40923,12 +42062,28 @@ static tiny_status tinyi_graph_again(tiny_ctx *ctx, const char *name, tgnn_graph
     return st;
 }
 
+tiny_status tinyi_read_far(tiny_ctx *ctx, const char *name, int32_t most, uint64_t n_bytes)
+{
+    if ((uint64_t)((int64_t)most + 1) <= (n_bytes + 4096) * 64) return TINY_OK;
+    return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: it names node %ld, in %llu bytes; say n_nodes if there are really so many", name, (long)most, (unsigned long long)n_bytes);
+}
+
+tinyi_form tinyi_read_form(const unsigned char *bytes, size_t n)
+{
+    if (n >= 8 && !memcmp(bytes, "tgraph\r\n", 8)) return TINYI_FORM_TGRAPH;
+    if (n >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b) return TINYI_FORM_GZIP;
+    if (n >= 6 && !memcmp(bytes, "\x93NUMPY", 6)) return TINYI_FORM_NPY;
+    if (n >= 6 && !memcmp(bytes, "PK\3\4", 4)) return TINYI_FORM_ZIP;
+    return n >= 14 && bytes[0] == '%' && bytes[1] == '%' ? TINYI_FORM_MARKET : TINYI_FORM_EDGES;
+}
+
 static tiny_status tinyi_graph_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, const tgnn_graph_desc *desc, tiny_file *keep, int depth, tgnn_graph **out)
 {
+    const tinyi_form form = tinyi_read_form(bytes, n_bytes);
     tinyi_read_edges r;
     tiny_status st;
     memset(&r, 0, sizeof r);
-    if (n_bytes >= 8 && !memcmp(bytes, "tgraph\r\n", 8)) {
+    if (form == TINYI_FORM_TGRAPH) {
         tgnn_graph *g;
         int asks = desc && (desc->n_nodes || desc->duplicates || desc->symmetrize || desc->drop_loops || desc->add_loops);
         st = tinyi_tgraph_read(ctx, name, bytes, n_bytes, asks ? NULL : keep, &g);
@@ -40941,7 +42096,7 @@ static tiny_status tinyi_graph_read(tiny_ctx *ctx, const char *name, const unsig
         tgnn_graph_close(ctx, g);
         return st;
     }
-    if (n_bytes >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b) {
+    if (form == TINYI_FORM_GZIP) {
         unsigned char *plain;
         size_t n, most = n_bytes < (SIZE_MAX - TGNN_UNPACK_EXTRA) / TGNN_UNPACK_TIMES ? n_bytes * TGNN_UNPACK_TIMES + TGNN_UNPACK_EXTRA : SIZE_MAX;
         if (depth) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: it was packed by gzip twice", name);
@@ -40951,10 +42106,10 @@ static tiny_status tinyi_graph_read(tiny_ctx *ctx, const char *name, const unsig
         tiny_free(ctx, plain);
         return st;
     }
-    if (n_bytes >= 6 && (!memcmp(bytes, "\x93NUMPY", 6) || !memcmp(bytes, "PK\3\4", 4))) {
+    if (form == TINYI_FORM_NPY || form == TINYI_FORM_ZIP) {
         tgnn_array a;
         const char *member = NULL;
-        int zip = bytes[0] == 'P';
+        int zip = form == TINYI_FORM_ZIP;
         if (zip && tinyi_zip_has(bytes, n_bytes, "edges.npy")) member = "edges";
         else if (zip && tinyi_zip_has(bytes, n_bytes, "edge_index.npy")) member = "edge_index";
         if (zip && !member && tinyi_zip_has(bytes, n_bytes, "format.npy")) st = tinyi_scipy_read(ctx, name, bytes, n_bytes, &r);
@@ -40965,15 +42120,14 @@ static tiny_status tinyi_graph_read(tiny_ctx *ctx, const char *name, const unsig
                 tgnn_array_free(ctx, &a);
             }
         }
-    } else if (n_bytes >= 14 && bytes[0] == '%' && bytes[1] == '%') st = tinyi_market_read(ctx, name, bytes, n_bytes, &r);
+    } else if (form == TINYI_FORM_MARKET) st = tinyi_market_read(ctx, name, bytes, n_bytes, &r);
     else st = tinyi_edge_list_read(ctx, name, bytes, n_bytes, &r);
     /* a single edge may name node 2147483646: the rows that it asks for are counted against the size of the file */
     if (!st && !(desc && desc->n_nodes) && !r.e.n_src) {
         int64_t i;
         int32_t most = -1;
         for (i = 0; i < r.e.n; i++) most = TINYI_MAX(most, TINYI_MAX(r.src[i], r.dst[i]));
-        if ((uint64_t)((int64_t)most + 1) > ((uint64_t)n_bytes + 4096) * 64)
-            st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: it names node %ld, in %zu bytes; say n_nodes if there are really so many", name, (long)most, n_bytes);
+        st = tinyi_read_far(ctx, name, most, n_bytes);
     }
     if (!st) st = tinyi_read_finish(ctx, name, &r, desc, out);
     tinyi_read_free(ctx, &r);
@@ -41005,16 +42159,11 @@ TINY_API tiny_status tgnn_graph_read(tiny_ctx *ctx, const char *path, const tgnn
 
 /* ---- writing */
 
-static void tinyi_put_le(unsigned char *to, uint64_t v, int n)
-{
-    int k;
-    for (k = 0; k < n; k++) to[k] = (unsigned char)(v >> 8 * k);
-}
-
 TINY_API tiny_status tgnn_graph_write(tiny_ctx *ctx, const char *path, const tgnn_graph *g)
 {
     unsigned char *bytes;
     const tiny_sparse *a;
+    tinyi_writer w;
     size_t part[4], total;
     uint32_t flags;
     int64_t p;
@@ -41028,19 +42177,13 @@ TINY_API tiny_status tgnn_graph_write(tiny_ctx *ctx, const char *path, const tgn
     bytes = (unsigned char *)tiny_alloc(ctx, total);
     if (!bytes) return tiny_ctx_status(ctx);
     memset(bytes, 0, total);
-    memcpy(bytes, "tgraph\r\n", 8);
-    tinyi_put_le(bytes + 8, 1, 4);
-    tinyi_put_le(bytes + 12, flags, 4);
-    tinyi_put_le(bytes + 16, (uint64_t)a->n_rows, 8);
-    tinyi_put_le(bytes + 24, (uint64_t)a->n_cols, 8);
-    tinyi_put_le(bytes + 32, (uint64_t)a->n, 8);
-    tinyi_put_le(bytes + 40, (uint64_t)total, 8);
-    for (r = 0; r <= a->n_rows; r++) tinyi_put_le(bytes + part[0] + (size_t)r * 8, (uint64_t)a->offset[r], 8);
-    for (p = 0; p < a->n; p++) {
-        tinyi_put_le(bytes + part[1] + (size_t)p * 4, (uint32_t)a->col[p], 4);
-        if (a->value) tinyi_put_le(bytes + part[2] + (size_t)p * 4, tinyi_f32_bits(a->value[p]), 4);
-        if (a->source) tinyi_put_le(bytes + part[3] + (size_t)p * 8, (uint64_t)a->source[p], 8);
-    }
+    tinyi_tgraph_head(bytes, flags, (uint64_t)a->n_rows, (uint64_t)a->n_cols, (uint64_t)a->n, (uint64_t)total);
+    w.n = 0;
+    w.at = bytes + part[0];
+    for (r = 0; r <= a->n_rows; r++) tinyi_wr(&w, (uint64_t)a->offset[r], 8);
+    for (w.at = bytes + part[1], w.n = 0, p = 0; p < a->n; p++) tinyi_wr(&w, (uint32_t)a->col[p], 4);
+    for (w.at = bytes + part[2], w.n = 0, p = 0; a->value && p < a->n; p++) tinyi_wr(&w, tinyi_f32_bits(a->value[p]), 4);
+    for (w.at = bytes + part[3], w.n = 0, p = 0; a->source && p < a->n; p++) tinyi_wr(&w, (uint64_t)a->source[p], 8);
     st = tiny_file_write(ctx, path, bytes, total);
     tiny_free(ctx, bytes);
     return st;
@@ -41231,6 +42374,667 @@ TINY_API void tgnn_data_free(tiny_ctx *ctx, tgnn_data *d)
     tiny_free(ctx, d->graph_label);
     tiny_free(ctx, d->fold);
     memset(d, 0, sizeof *d);
+}
+
+/* src/gnn/graph/stream.c - graphs larger than memory: sorted runs, and their merge
+ * Method   Edges are read once. What symmetrize and drop_loops make of each goes into a run; a full run is sorted by destination, then
+ *          source (two stable radix sorts of math/sort.h), and added to a file. Runs are merged by a heap of their first edges (D. Knuth,
+ *          TAOCP 3, 5.4.1), as many at a time as 4 KB each leave room for; the last merge writes the rows. Runs are in the order of the
+ *          input and equal edges take the earlier run, so edges at one place keep their order, as in the stable sort of whole graphs.
+ *          Where edges are merged or loops added, the last merge runs twice: the first one counts what the places of the file depend on.
+ * Cost     36 bytes an edge of a run; with r runs that are merged k at a time, the edges are written 1 + ceil(log_k r) times.
+ * Left out Matrix Market, .npz and packed arrays: they are read as a whole (tgnn_graph_read).                                         */
+#include <stdio.h>
+#include <string.h>
+
+#define TINYI_BULK_SLACK ((size_t)16 << 10)     /* names of files, and what the allocator adds */
+#define TINYI_BULK_LINE ((size_t)80 << 10)      /* the longest line, and the largest head of an array */
+#define TINYI_BULK_PACKED ((size_t)16 << 10)    /* gzip is read in such pieces */
+#define TINYI_BULK_BLOCK ((size_t)4 << 10)      /* of a run in a merge, at least */
+
+typedef struct tinyi_bulk_edge { uint64_t key; int64_t number; float weight; } tinyi_bulk_edge;      /* key: destination, source */
+#define TINYI_BULK_BYTES(weighted) ((weighted) > 0 ? (size_t)20 : (size_t)16)       /* of an edge in a run */
+
+typedef struct tinyi_bulk {
+    tiny_ctx *ctx;
+    const char *name;
+    tgnn_graph_desc d;
+    tgnn_convert_info info;
+    unsigned char *room;                    /* all the memory there is */
+    size_t n_room;
+    tinyi_in in;
+    uint64_t n_in, n_text;                  /* bytes read of the file, and of the text in it */
+    int weighted;                           /* -1: not known yet */
+    /* a run that is filled */
+    uint32_t *src, *dst;
+    int64_t *number;
+    float *weight;
+    uint64_t *item, *scratch;
+    size_t n, most;
+    int64_t seen[2];                        /* the largest source and destination */
+    /* text on its way */
+    unsigned char *line, *window, *packed;
+    size_t n_line, room_line;
+    int64_t lines;
+    /* runs: edge i stands in run i / length */
+    tinyi_out runs[2];
+    tinyi_in look;
+    int at;                                 /* which of the two */
+    int64_t n_edges, length;
+    /* the graph */
+    tinyi_out out;
+    uint64_t done, to_do;                   /* edges that merges have taken, for the progress */
+    double told;                            /* the last progress */
+} tinyi_bulk;
+
+static tiny_status tinyi_bulk_heard(tinyi_bulk *c, double done)
+{
+    const tiny_ctx_desc *d = &c->ctx->desc;
+    if (d->progress && (done >= c->told + 0.001 || done >= 1.0)) d->progress(d->user, "convert", c->told = TINYI_MIN(done, 1.0));
+    if (d->cancel && d->cancel(d->user)) return tinyi_fail(c->ctx, TINY_E_CANCELLED, "convert: the cancel callback asked to stop");
+    return TINY_OK;
+}
+
+/* ---- runs */
+
+static void *tinyi_bulk_part(unsigned char **at, size_t n, size_t bytes)
+{
+    unsigned char *p = *at;
+    *at = p + (n * bytes + 63) / 64 * 64;
+    return p;
+}
+
+/* the memory of a run: what text needs comes first */
+static void tinyi_bulk_fill_room(tinyi_bulk *c, int gzip)
+{
+    unsigned char *at = c->room;
+    size_t left;
+    c->room_line = TINYI_MAX(TINYI_BULK_LINE, TINYI_MIN(c->n_room / 16, (size_t)1 << 20));
+    c->line = (unsigned char *)tinyi_bulk_part(&at, c->room_line, 1);
+    if (gzip) {
+        c->window = (unsigned char *)tinyi_bulk_part(&at, TINYI_GUNZIP_WINDOW, 1);
+        c->packed = (unsigned char *)tinyi_bulk_part(&at, TINYI_BULK_PACKED, 1);
+    }
+    left = c->n_room - (size_t)(at - c->room);
+    c->most = TINYI_MIN((left - 6 * 64) / 36, (size_t)1 << 30);    /* 4 + 4 + 8 + 4 + 8 + 8 bytes; numbers within a run have 32 bits */
+    c->item = (uint64_t *)tinyi_bulk_part(&at, c->most, 8);
+    c->scratch = (uint64_t *)tinyi_bulk_part(&at, c->most, 8);
+    c->number = (int64_t *)tinyi_bulk_part(&at, c->most, 8);
+    c->src = (uint32_t *)tinyi_bulk_part(&at, c->most, 4);
+    c->dst = (uint32_t *)tinyi_bulk_part(&at, c->most, 4);
+    c->weight = (float *)tinyi_bulk_part(&at, c->most, 4);
+    c->length = (int64_t)c->most;
+}
+
+static void tinyi_bulk_store(unsigned char *to, const tinyi_bulk_edge *e, size_t bytes)
+{
+    memcpy(to, &e->key, 8);
+    memcpy(to + 8, &e->number, 8);
+    if (bytes > 16) memcpy(to + 16, &e->weight, 4);
+}
+
+static void tinyi_bulk_load(const unsigned char *from, tinyi_bulk_edge *e, size_t bytes)
+{
+    memcpy(&e->key, from, 8);
+    memcpy(&e->number, from + 8, 8);
+    e->weight = 1.0f;
+    if (bytes > 16) memcpy(&e->weight, from + 16, 4);
+}
+
+static tiny_status tinyi_bulk_spill(tinyi_bulk *c)
+{
+    const size_t bytes = TINYI_BULK_BYTES(c->weighted), fit = c->n * 8 / bytes;
+    unsigned char *to = (unsigned char *)(void *)c->scratch;
+    size_t i, k = 0;
+    tiny_status st = TINY_OK;
+    if (!c->n) return TINY_OK;
+    for (i = 0; i < c->n; i++) c->item[i] = (uint64_t)c->src[i] << 32 | (uint64_t)i;
+    tinyi_sort_pairs(c->item, c->scratch, c->n);
+    for (i = 0; i < c->n; i++) {
+        const uint32_t at = (uint32_t)(c->item[i] & 0xffffffffu);
+        c->item[i] = (uint64_t)c->dst[at] << 32 | (uint64_t)at;
+    }
+    tinyi_sort_pairs(c->item, c->scratch, c->n);
+    for (i = 0; !st && i < c->n; i++) {
+        const uint32_t at = (uint32_t)(c->item[i] & 0xffffffffu);
+        tinyi_bulk_edge e;
+        e.key = (uint64_t)c->dst[at] << 32 | c->src[at];
+        e.number = c->number[at];
+        e.weight = c->weight[at];
+        if (fit) tinyi_bulk_store(to + k++ * bytes, &e, bytes);
+        else {                              /* a run of one or two edges */
+            unsigned char one[20];
+            tinyi_bulk_store(one, &e, bytes);
+            st = tinyi_out_add(c->ctx, &c->runs[0], one, bytes);
+        }
+        if (k && (k == fit || i + 1 == c->n)) {
+            st = tinyi_out_add(c->ctx, &c->runs[0], to, k * bytes);
+            k = 0;
+        }
+    }
+    c->n_edges += (int64_t)c->n;
+    c->info.n_runs++;
+    c->n = 0;
+    return st;
+}
+
+static tiny_status tinyi_bulk_put(tinyi_bulk *c, int32_t s, int32_t t, float w, int64_t number)
+{
+    c->src[c->n] = (uint32_t)s;
+    c->dst[c->n] = (uint32_t)t;
+    c->weight[c->n] = w;
+    c->number[c->n++] = number;
+    return c->n == c->most ? tinyi_bulk_spill(c) : TINY_OK;
+}
+
+static tiny_status tinyi_bulk_edge_in(tinyi_bulk *c, int32_t s, int32_t t, float w)
+{
+    const int64_t number = c->info.n_given++;
+    tiny_status st = TINY_OK;
+    if ((uint64_t)number >= (uint64_t)TINY_IDX_MAX / 64) return tinyi_fail(c->ctx, TINY_E_OVERFLOW, "%s: %lld edges", c->name, (long long)c->info.n_given);
+    if (!(w - w == 0.0f)) return tinyi_fail(c->ctx, TINY_E_NUMERIC, "%s: edge %lld: its weight is not a finite number", c->name, (long long)number);
+    c->seen[0] = TINYI_MAX(c->seen[0], (int64_t)s);
+    c->seen[1] = TINYI_MAX(c->seen[1], (int64_t)t);
+    if (s == t && c->d.drop_loops) return TINY_OK;
+    st = tinyi_bulk_put(c, s, t, w, number);
+    if (!st && c->d.symmetrize && s != t) st = tinyi_bulk_put(c, t, s, w, number);
+    return st;
+}
+
+/* ---- reading */
+
+/* the whole lines of what is there; at the end of the file the rest is one */
+static tiny_status tinyi_bulk_lines(tinyi_bulk *c, int last)
+{
+    size_t n = c->n_line;
+    tinyi_text_file f;
+    tinyi_word line;
+    tiny_status st = TINY_OK;
+    while (!last && n && c->line[n - 1] != '\n') n--;
+    if (!n && c->n_line == c->room_line)
+        return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: line %lld has more than the %zu bytes that are read at once", c->name, (long long)c->lines + 1, c->room_line);
+    f = tinyi_text_make(c->ctx, c->name, c->line, n);
+    f.line = c->lines;
+    while (!st && tinyi_text_line(&f, "#%", &line)) {
+        int64_t v[2];
+        float w;
+        st = tinyi_text_edge(&f, line, &c->weighted, v, &w);
+        if (!st) st = tinyi_bulk_edge_in(c, (int32_t)v[0], (int32_t)v[1], w);
+    }
+    c->lines = f.line;
+    c->n_line -= n;
+    memmove(c->line, c->line + n, c->n_line);
+    return st;
+}
+
+static tiny_status tinyi_bulk_read(tinyi_bulk *c, void *to, size_t room, size_t *n)
+{
+    tiny_status st = tinyi_bulk_heard(c, c->in.n_bytes ? 0.5 * (double)c->n_in / (double)c->in.n_bytes : 0.0);
+    *n = 0;
+    if (!st) st = tinyi_in_read(c->ctx, &c->in, to, room, n);
+    c->n_in += *n;
+    return st;
+}
+
+/* n_line bytes of the text stand in line already */
+static tiny_status tinyi_bulk_text(tinyi_bulk *c)
+{
+    size_t n = 1;
+    tiny_status st;
+    c->n_text = c->n_line;
+    st = tinyi_bulk_lines(c, 0);         /* after which there is room for more */
+    while (!st && n) {
+        st = tinyi_bulk_read(c, c->line + c->n_line, c->room_line - c->n_line, &n);
+        c->n_line += n;
+        c->n_text += n;
+        if (!st) st = tinyi_bulk_lines(c, !n);
+    }
+    return st;
+}
+
+static tiny_status tinyi_bulk_more(void *arg, const unsigned char **bytes, size_t *n)
+{
+    tinyi_bulk *c = (tinyi_bulk *)arg;
+    *bytes = c->packed;
+    return tinyi_bulk_read(c, c->packed, TINYI_BULK_PACKED, n);
+}
+
+static tiny_status tinyi_bulk_take(void *arg, const unsigned char *bytes, size_t n)
+{
+    tinyi_bulk *c = (tinyi_bulk *)arg;
+    tiny_status st = TINY_OK;
+    while (!st && n) {
+        const size_t k = TINYI_MIN(n, c->room_line - c->n_line);
+        memcpy(c->line + c->n_line, bytes, k);
+        bytes += k;
+        n -= k;
+        c->n_line += k;
+        if (c->n_text < 14 && c->n_text + k >= 14) {       /* the first piece of a text that is not tiny has so many */
+            const tinyi_form form = tinyi_read_form(c->line, c->n_line);
+            if (form == TINYI_FORM_GZIP) return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: it was packed by gzip twice", c->name);
+            if (form != TINYI_FORM_EDGES) return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: of what gzip packs only edge lists are read in pieces", c->name);
+        }
+        c->n_text += k;
+        if (c->n_line == c->room_line) st = tinyi_bulk_lines(c, 0);
+    }
+    return st;
+}
+
+static tiny_status tinyi_bulk_gzip(tinyi_bulk *c)
+{
+    tinyi_gunzip_pipe p;
+    tiny_status st = tinyi_in_seek(c->ctx, &c->in, 0);
+    c->n_line = 0;
+    c->n_in = 0;
+    p.more = tinyi_bulk_more;
+    p.take = tinyi_bulk_take;
+    p.arg = c;
+    p.window = c->window;
+    p.n_window = TINYI_GUNZIP_WINDOW;
+    p.most = c->in.n_bytes < (UINT64_MAX - TGNN_UNPACK_EXTRA) / TGNN_UNPACK_TIMES ? c->in.n_bytes * TGNN_UNPACK_TIMES + TGNN_UNPACK_EXTRA : UINT64_MAX;
+    if (!st) st = tinyi_gunzip_by(c->ctx, c->name, &p);
+    return st ? st : tinyi_bulk_lines(c, 1);
+}
+
+/* n_line bytes of the file stand in line */
+static tiny_status tinyi_bulk_npy(tinyi_bulk *c)
+{
+    tinyi_npy_head h;
+    tiny_idx n, i, k, got;
+    int by_row, side, pairs;
+    size_t room, each;
+    unsigned char *raw = c->line;
+    tiny_status st = tinyi_npy_open(c->ctx, c->name, c->line, c->n_line, c->in.n_bytes, &h);
+    if (!st) st = tinyi_read_pairs_shape(c->ctx, c->name, &h.t, &n, &by_row);
+    if (st) return st;
+    c->weighted = 0;
+    pairs = by_row != h.fortran;            /* source and destination side by side, or all sources first */
+    each = (size_t)h.size;
+    room = c->room_line / 32;               /* edges of a piece: 16 bytes in the file at most, then 16 as they are handed out */
+    for (i = 0; !st && i < n; i += got) {
+        unsigned char *number = raw + room * 16;
+        tiny_tensor t;
+        got = TINYI_MIN((tiny_idx)room, n - i);
+        st = tinyi_bulk_heard(c, 0.5 * (double)i / (double)n);
+        for (side = 0; !st && side < (pairs ? 1 : 2); side++) {
+            const size_t want = (size_t)got * each * (pairs ? 2 : 1);
+            size_t there = 0;
+            st = tinyi_in_seek(c->ctx, &c->in, h.at + (pairs ? 2 * (uint64_t)i : (uint64_t)side * (uint64_t)n + (uint64_t)i) * each);
+            if (!st) st = tinyi_in_read(c->ctx, &c->in, raw + (size_t)side * (size_t)got * each, want, &there);
+            if (!st && there != want) st = tinyi_fail(c->ctx, TINY_E_IO, "%s: it ends while it is read", c->name);
+        }
+        for (k = 0; !st && k < 2 * got; k++) {
+            const uint64_t in_file = pairs ? 2 * (uint64_t)i + (uint64_t)k : (uint64_t)(k / got) * (uint64_t)n + (uint64_t)(i + k % got);
+            st = tinyi_npy_take(c->ctx, c->name, &h, in_file, raw + (size_t)k * each, number + (size_t)k * tiny_dtype_bytes(h.t.dtype));
+        }
+        t = tiny_tensor_1d(number, h.t.dtype, 2 * got);
+        for (k = 0; !st && k < got; k++) {
+            int32_t v[2];
+            if (!tinyi_read_node(&t, pairs ? 2 * k : k, &v[0]) || !tinyi_read_node(&t, pairs ? 2 * k + 1 : got + k, &v[1])) st = tinyi_read_pairs_fail(c->ctx, c->name, i + k);
+            else st = tinyi_bulk_edge_in(c, v[0], v[1], 1.0f);
+        }
+    }
+    c->n_text = c->in.n_bytes;
+    return st;
+}
+
+static tiny_status tinyi_bulk_edges(tinyi_bulk *c)
+{
+    tinyi_form form;
+    tiny_status st;
+    tinyi_bulk_fill_room(c, 0);
+    st = tinyi_bulk_read(c, c->line, TINYI_BULK_LINE, &c->n_line);
+    if (st) return st;
+    form = tinyi_read_form(c->line, c->n_line);
+    if (form == TINYI_FORM_TGRAPH || form == TINYI_FORM_ZIP || form == TINYI_FORM_MARKET)
+        return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: %s is read as a whole; in pieces only edge lists and .npy are", c->name,
+                          form == TINYI_FORM_TGRAPH ? "a .tgraph file" : form == TINYI_FORM_ZIP ? "an .npz file" : "a Matrix Market file");
+    if (form != TINYI_FORM_EDGES && !c->in.n_bytes)
+        return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: arrays and packed texts are not read from a pipe", c->name);
+    if (form == TINYI_FORM_GZIP) {
+        tinyi_bulk_fill_room(c, 1);
+        st = tinyi_bulk_gzip(c);
+    } else st = form == TINYI_FORM_NPY ? tinyi_bulk_npy(c) : tinyi_bulk_text(c);
+    if (!st && !c->d.n_nodes) st = tinyi_read_far(c->ctx, c->name, (int32_t)TINYI_MAX(c->seen[0], c->seen[1]), c->n_text);
+    return st ? st : tinyi_bulk_spill(c);
+}
+
+/* ---- merging */
+
+typedef struct tinyi_bulk_run {          /* one of those that are merged */
+    int64_t next, end;                      /* edges of the file that are not in its block yet */
+    unsigned char *block;
+    size_t at, n;                           /* edges of the block: the first that is not taken, and how many there are */
+    tinyi_bulk_edge e;                   /* the edge at at */
+} tinyi_bulk_run;
+
+/* the next edge of the run; *there 0: it has ended */
+static tiny_status tinyi_bulk_next(tinyi_bulk *c, tinyi_bulk_run *r, size_t fit, int *there)
+{
+    const size_t bytes = TINYI_BULK_BYTES(c->weighted);
+    *there = 1;
+    if (++r->at >= r->n) {
+        size_t n = 0;
+        tiny_status st;
+        if (r->next == r->end) {
+            *there = 0;
+            return TINY_OK;
+        }
+        r->n = (size_t)TINYI_MIN((int64_t)fit, r->end - r->next);
+        r->at = 0;
+        st = tinyi_bulk_heard(c, 0.5 + 0.5 * (double)c->done / (double)(c->to_do ? c->to_do : 1));
+        if (!st) st = tinyi_in_seek(c->ctx, &c->look, (uint64_t)r->next * bytes);
+        if (!st) st = tinyi_in_read(c->ctx, &c->look, r->block, r->n * bytes, &n);
+        if (!st && n != r->n * bytes) st = tinyi_fail(c->ctx, TINY_E_IO, "%s: it is shorter than what was written", c->look.path);
+        if (st) return st;
+        c->done += (uint64_t)r->n;
+        r->next += (int64_t)r->n;
+    }
+    tinyi_bulk_load(r->block + r->at * bytes, &r->e, bytes);
+    return TINY_OK;
+}
+
+static int tinyi_bulk_before(const tinyi_bulk_run *run, int32_t a, int32_t b) { return run[a].e.key != run[b].e.key ? run[a].e.key < run[b].e.key : a < b; }
+
+static void tinyi_bulk_sink(const tinyi_bulk_run *run, int32_t *heap, int32_t n, int32_t i)
+{
+    const int32_t moved = heap[i];
+    for (;;) {
+        int32_t k = 2 * i + 1;
+        if (k >= n) break;
+        if (k + 1 < n && tinyi_bulk_before(run, heap[k + 1], heap[k])) k++;
+        if (!tinyi_bulk_before(run, heap[k], moved)) break;
+        heap[i] = heap[k];
+        i = k;
+    }
+    heap[i] = moved;
+}
+
+typedef tiny_status (*tinyi_bulk_fn)(tinyi_bulk *c, void *arg, const tinyi_bulk_edge *e);
+
+/* hands the edges of n runs from the first-th on to fn, in order; room: for the runs, the heap and the blocks */
+static tiny_status tinyi_bulk_merge(tinyi_bulk *c, int64_t first, int32_t n, unsigned char *room, size_t n_room, tinyi_bulk_fn fn, void *arg)
+{
+    const size_t bytes = TINYI_BULK_BYTES(c->weighted);
+    tinyi_bulk_run *run = (tinyi_bulk_run *)tinyi_bulk_part(&room, (size_t)n, sizeof *run);
+    int32_t *heap = (int32_t *)tinyi_bulk_part(&room, (size_t)n, sizeof *heap), i, left = 0;
+    const size_t taken = ((size_t)n * sizeof *run + 63) / 64 * 64 + ((size_t)n * sizeof *heap + 63) / 64 * 64, block = (n_room - taken) / (size_t)n / 64 * 64;
+    int there;
+    tiny_status st = TINY_OK;
+    for (i = 0; !st && i < n; i++) {
+        run[i].next = (first + i) * c->length;
+        run[i].end = TINYI_MIN(run[i].next + c->length, c->n_edges);
+        run[i].block = room + (size_t)i * block;
+        run[i].at = run[i].n = 0;
+        st = tinyi_bulk_next(c, &run[i], block / bytes, &there);
+        if (!st && there) heap[left++] = i;
+    }
+    for (i = left / 2; i-- > 0;) tinyi_bulk_sink(run, heap, left, i);
+    while (!st && left) {
+        tinyi_bulk_run *r = &run[heap[0]];
+        st = fn(c, arg, &r->e);
+        if (!st) st = tinyi_bulk_next(c, r, block / bytes, &there);
+        if (!st && !there) heap[0] = heap[--left];
+        if (!st && left) tinyi_bulk_sink(run, heap, left, 0);
+    }
+    return st;
+}
+
+typedef struct tinyi_bulk_again { unsigned char *at; size_t n, room; } tinyi_bulk_again;
+
+static tiny_status tinyi_bulk_again_put(tinyi_bulk *c, void *arg, const tinyi_bulk_edge *e)
+{
+    const size_t bytes = TINYI_BULK_BYTES(c->weighted);
+    tinyi_bulk_again *a = (tinyi_bulk_again *)arg;
+    tiny_status st = TINY_OK;
+    if (a->n + bytes > a->room) {
+        st = tinyi_out_add(c->ctx, &c->runs[!c->at], a->at, a->n);
+        a->n = 0;
+    }
+    tinyi_bulk_store(a->at + a->n, e, bytes);
+    a->n += bytes;
+    return st;
+}
+
+/* The rows as they are merged. Where only is set they are counted, not written. */
+typedef struct tinyi_bulk_rows {
+    int only, pending, merged, weights;
+    tinyi_bulk_edge e;                   /* pending: the edge that may still be added to */
+    double sum;
+    int64_t many;                           /* edges at its place */
+    int64_t row, m;                         /* rows that are closed, and edges written */
+    int loop;                               /* the row has one, or its place is passed */
+    struct { unsigned char *at; size_t n, room; uint64_t place; } part[4];     /* offsets, sources, weights, numbers on their way into the file */
+} tinyi_bulk_rows;
+
+static tiny_status tinyi_bulk_flush(tinyi_bulk *c, tinyi_bulk_rows *w, int k)
+{
+    tiny_status st = tinyi_out_seek(c->ctx, &c->out, w->part[k].place);
+    if (!st) st = tinyi_out_add(c->ctx, &c->out, w->part[k].at, w->part[k].n);
+    w->part[k].place += w->part[k].n;
+    w->part[k].n = 0;
+    return st;
+}
+
+static tiny_status tinyi_bulk_number(tinyi_bulk *c, tinyi_bulk_rows *w, int k, uint64_t v, int bytes)
+{
+    tinyi_writer to;
+    tiny_status st = TINY_OK;
+    if (w->only) return TINY_OK;
+    if (w->part[k].n + (size_t)bytes > w->part[k].room) st = tinyi_bulk_flush(c, w, k);
+    to.at = w->part[k].at + w->part[k].n;
+    to.n = 0;
+    tinyi_wr(&to, v, bytes);
+    w->part[k].n += (size_t)bytes;
+    return st;
+}
+
+static tiny_status tinyi_bulk_edge_out(tinyi_bulk *c, tinyi_bulk_rows *w, int32_t s, float weight, int64_t number)
+{
+    tiny_status st = tinyi_bulk_number(c, w, 1, (uint32_t)s, 4);
+    if (!st && w->weights) st = tinyi_bulk_number(c, w, 2, tinyi_f32_bits(weight), 4);
+    if (!st) st = tinyi_bulk_number(c, w, 3, (uint64_t)number, 8);
+    w->m++;
+    return st;
+}
+
+/* row w->row gets the loop that it lacks, once its place has come */
+static tiny_status tinyi_bulk_loop(tinyi_bulk *c, tinyi_bulk_rows *w, int64_t up_to)
+{
+    if (!c->d.add_loops || w->loop || w->row > up_to) return TINY_OK;
+    w->loop = 1;
+    return tinyi_bulk_edge_out(c, w, (int32_t)w->row, 1.0f, -1);
+}
+
+/* closes the rows before to */
+static tiny_status tinyi_bulk_close(tinyi_bulk *c, tinyi_bulk_rows *w, int64_t to)
+{
+    tiny_status st = TINY_OK;
+    while (!st && w->row < to) {
+        st = tinyi_bulk_loop(c, w, INT64_MAX);
+        w->row++;
+        w->loop = 0;
+        if (!st) st = tinyi_bulk_number(c, w, 0, (uint64_t)w->m, 8);
+        if (!st && w->row % 65536 == 0) st = tinyi_bulk_heard(c, 0.5 + 0.5 * (double)c->done / (double)(c->to_do ? c->to_do : 1));
+    }
+    return st;
+}
+
+static tiny_status tinyi_bulk_settle(tinyi_bulk *c, tinyi_bulk_rows *w)
+{
+    const int64_t row = (int64_t)(w->e.key >> 32), s = (int64_t)(w->e.key & 0xffffffffu);
+    tiny_status st;
+    if (!w->pending) return TINY_OK;
+    w->pending = 0;
+    w->merged |= w->many > 1;
+    st = tinyi_bulk_close(c, w, row);
+    if (s == row) w->loop = 1;
+    if (!st) st = tinyi_bulk_loop(c, w, s - 1);
+    return st ? st : tinyi_bulk_edge_out(c, w, (int32_t)s, c->d.duplicates == TINY_DUPLICATES_SUM && w->many > 1 ? tinyi_round_f32(w->sum) : w->e.weight, w->e.number);
+}
+
+static tiny_status tinyi_bulk_row_put(tinyi_bulk *c, void *arg, const tinyi_bulk_edge *e)
+{
+    tinyi_bulk_rows *w = (tinyi_bulk_rows *)arg;
+    tiny_status st;
+    if (w->pending && w->e.key == e->key && c->d.duplicates != TINY_DUPLICATES_KEEP) {
+        w->many++;
+        w->sum += (double)e->weight;
+        if (c->d.duplicates == TINY_DUPLICATES_MAX && e->weight > w->e.weight) w->e = *e;
+        return TINY_OK;
+    }
+    st = tinyi_bulk_settle(c, w);
+    w->pending = 1;
+    w->e = *e;
+    w->sum = (double)e->weight;
+    w->many = 1;
+    return st;
+}
+
+/* the rows of the runs that are left, written or counted */
+static tiny_status tinyi_bulk_last(tinyi_bulk *c, tinyi_bulk_rows *w, int only)
+{
+    const size_t each = c->n_room / 4 / 4 / 64 * 64;       /* a quarter of the memory for the four parts */
+    const int64_t n_runs = c->n_edges ? (c->n_edges + c->length - 1) / c->length : 0;
+    tiny_status st = TINY_OK;
+    int k;
+    w->only = only;
+    w->pending = w->loop = 0;
+    w->row = w->m = 0;
+    for (k = 0; k < 4; k++) {
+        w->part[k].at = c->room + (size_t)k * each;
+        w->part[k].room = each;
+        w->part[k].n = 0;
+    }
+    st = tinyi_bulk_number(c, w, 0, 0, 8);
+    if (!st && n_runs) st = tinyi_bulk_merge(c, 0, (int32_t)n_runs, c->room + 4 * each, c->n_room - 4 * each, tinyi_bulk_row_put, w);
+    if (!st) st = tinyi_bulk_settle(c, w);
+    return st ? st : tinyi_bulk_close(c, w, (int64_t)c->info.n_dst);
+}
+
+/* what is left in the parts, and zeros up to the next one */
+static tiny_status tinyi_bulk_ends(tinyi_bulk *c, tinyi_bulk_rows *w, const size_t part[4], size_t total)
+{
+    static const unsigned char zero[64] = { 0 };
+    tiny_status st = TINY_OK;
+    int k;
+    for (k = 0; !st && k < 4; k++) {
+        const uint64_t end = k < 3 ? (uint64_t)part[k + 1] : (uint64_t)total;
+        if (k == 2 && !w->weights) continue;
+        st = tinyi_bulk_flush(c, w, k);
+        if (!st) st = tinyi_out_add(c->ctx, &c->out, zero, (size_t)(end - w->part[k].place));
+    }
+    return st;
+}
+
+/* the number of edges is known before the last merge only where each edge stays one */
+static int tinyi_bulk_twice(const tinyi_bulk *c) { return c->d.duplicates != TINY_DUPLICATES_KEEP || c->d.add_loops; }
+
+static tiny_status tinyi_bulk_write(tinyi_bulk *c, const char *out)
+{
+    tinyi_bulk_rows w;
+    unsigned char head[64];
+    size_t part[4], total;
+    uint32_t flags;
+    int k;
+    tiny_status st = TINY_OK;
+    memset(&w, 0, sizeof w);
+    w.weights = c->weighted > 0;
+    w.m = c->n_edges;
+    if (tinyi_bulk_twice(c)) st = tinyi_bulk_last(c, &w, 1);
+    /* sums of ones are no news where nothing was added: as in whole graphs */
+    w.weights |= c->d.duplicates == TINY_DUPLICATES_SUM && w.merged;
+    c->info.n = w.m;
+    flags = TINYI_TGRAPH_NUMBERS | (w.weights ? TINYI_TGRAPH_WEIGHTS : 0);
+    if (!st && !tinyi_tgraph_plan((uint64_t)c->info.n_dst, (uint64_t)w.m, flags, part, &total)) st = tinyi_fail(c->ctx, TINY_E_OVERFLOW, "graph: %lld edges are too many for a file", (long long)w.m);
+    if (!st) st = tinyi_out_open(c->ctx, out, &c->out);
+    if (st) return st;
+    tinyi_tgraph_head(head, flags, (uint64_t)c->info.n_dst, (uint64_t)c->info.n_src, (uint64_t)w.m, (uint64_t)total);
+    st = tinyi_out_add(c->ctx, &c->out, head, sizeof head);
+    for (k = 0; k < 4; k++) w.part[k].place = part[k];
+    if (!st) st = tinyi_bulk_last(c, &w, 0);
+    if (!st) st = tinyi_bulk_ends(c, &w, part, total);
+    if (!st) st = tinyi_bulk_heard(c, 1.0);
+    if (!st) return tinyi_out_finish(c->ctx, &c->out);
+    tinyi_out_abandon(c->ctx, &c->out);
+    return st;
+}
+
+/* merges until one merge is left, then writes */
+static tiny_status tinyi_bulk_runs(tinyi_bulk *c, const char *out, char name[2][600])
+{
+    const int64_t most = (int64_t)(c->n_room * 3 / 4 / (TINYI_BULK_BLOCK + 128));       /* of the runs in a merge */
+    int64_t levels = 1 + tinyi_bulk_twice(c), n, i;
+    tiny_status st = TINY_OK;
+    for (n = (c->n_edges + c->length - 1) / c->length; n > most; n = (n + most - 1) / most) levels++;
+    c->to_do = (uint64_t)c->n_edges * (uint64_t)levels;
+    while (!st && (n = (c->n_edges + c->length - 1) / c->length) > most) {
+        tinyi_bulk_again a;
+        a.at = c->room;
+        a.room = c->n_room / 4;
+        a.n = 0;
+        st = tinyi_out_open(c->ctx, name[!c->at], &c->runs[!c->at]);
+        if (!st) st = tinyi_out_look(c->ctx, &c->runs[c->at], &c->look);
+        for (i = 0; !st && i < n; i += most)
+            st = tinyi_bulk_merge(c, i, (int32_t)TINYI_MIN(most, n - i), c->room + (a.room + 63) / 64 * 64, c->n_room - (a.room + 63) / 64 * 64, tinyi_bulk_again_put, &a);
+        if (!st) st = tinyi_out_add(c->ctx, &c->runs[!c->at], a.at, a.n);
+        tinyi_in_close(&c->look);
+        if (st) return st;
+        tinyi_out_abandon(c->ctx, &c->runs[c->at]);
+        c->at = !c->at;
+        c->length *= most;
+        c->info.n_merges++;
+    }
+    st = tinyi_out_look(c->ctx, &c->runs[c->at], &c->look);
+    if (!st) st = tinyi_bulk_write(c, out);
+    tinyi_in_close(&c->look);
+    return st;
+}
+
+TINY_API tiny_status tgnn_graph_convert(tiny_ctx *ctx, const char *in, const char *out, const tgnn_convert_desc *desc, tgnn_convert_info *info)
+{
+    tinyi_bulk c;
+    size_t memory = desc && desc->memory ? desc->memory : TGNN_CONVERT_USUAL;
+    char name[2][600];
+    int k, n;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!in || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "convert: there is no file to read, or none to write");
+    if (memory < TGNN_CONVERT_LEAST) return tinyi_fail(ctx, TINY_E_ARGUMENT, "convert: a memory of %zu bytes; %zu are the least", memory, TGNN_CONVERT_LEAST);
+    memset(&c, 0, sizeof c);
+    c.ctx = ctx;
+    c.name = in;
+    if (desc) c.d = desc->graph;
+    st = tinyi_graph_desc_check(ctx, &c.d);
+    for (k = 0; !st && k < 2; k++) {
+        n = snprintf(name[k], sizeof name[k], "%s.runs%d", out, k);
+        if (n < 0 || (size_t)n >= sizeof name[k] - 8) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%.40s...: the path is too long", out);
+    }
+    if (st) return st;
+    c.weighted = -1;
+    c.seen[0] = c.seen[1] = -1;
+    st = tinyi_in_open(ctx, in, &c.in);
+    if (!st) {
+        c.n_room = memory - TINYI_BULK_SLACK;
+        c.room = (unsigned char *)tiny_alloc(ctx, c.n_room);
+        if (!c.room) st = tiny_ctx_status(ctx);
+    }
+    if (!st) st = tinyi_out_open(ctx, name[0], &c.runs[0]);
+    if (!st) st = tinyi_bulk_edges(&c);
+    if (!st) {
+        int64_t nodes[2];
+        for (k = 0; k < 2; k++) nodes[k] = TINYI_MAX(c.d.bipartite ? c.seen[k] + 1 : TINYI_MAX(c.seen[0], c.seen[1]) + 1, (int64_t)c.d.n_nodes);
+        c.info.n_src = (tiny_idx)nodes[0];
+        c.info.n_dst = (tiny_idx)nodes[1];
+        if (nodes[0] > 0x7fffffff || nodes[1] > 0x7fffffff) st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %lld nodes, a 32-bit number counts up to 2147483647", in, (long long)TINYI_MAX(nodes[0], nodes[1]));
+    }
+    if (!st) st = tinyi_bulk_runs(&c, out, name);
+    tinyi_in_close(&c.look);
+    tinyi_in_close(&c.in);
+    for (k = 0; k < 2; k++) tinyi_out_abandon(ctx, &c.runs[k]);
+    tiny_free(ctx, c.room);
+    if (!st && info) *info = c.info;
+    return st;
 }
 
 /* src/gnn/layer/layer.c - graph convolutions
@@ -42309,6 +44113,164 @@ tiny_status tinyi_net_run_by(tiny_ctx *ctx, const tgnn_net *net, const tgnn_net_
     tinyi_net_graphs_close(ctx, &graphs);
     return st;
 }
+
+/* src/gnn/layer/pool.c - top-k pooling
+ * Paper    H. Gao, S. Ji, "Graph U-Nets", 2019 (arXiv 1905.05178), eq. 2, with tanh for the sigmoid; C. Cangea et al., "Towards Sparse Hierarchical
+ *          Graph Classifiers", 2018 (arXiv 1811.01287): ceil(ratio n) nodes of each graph.
+ * Formula  s = X p / |p|; i = the ceil(r n_g) largest s of each graph g; Y = X[i] * tanh(s[i]); A' = A[i, i]
+ * Cost     sums and the rows that are kept are operations of the table; the choice is a radix sort of each graph, linear.
+ * Error    |p| is summed in double. The order is exact for the scores that are given.
+ * Left out the min_score and multiplier of PyG.                                                                           */
+#include <string.h>
+
+TINY_REF_BEGIN
+/* p / |p|; 0: |p| is 0 or no number */
+static int tinyi_pool_direction(const tiny_tensor *p, float *u)
+{
+    const tiny_idx f = tiny_tensor_count(p);
+    const float *v = (const float *)p->data;
+    double sum = 0.0;
+    tiny_idx i;
+    for (i = 0; i < f; i++) sum += (double)v[i] * (double)v[i];
+    if (!(sum > 0.0 && sum - sum == 0.0)) return 0;
+    sum = tinyi_sqrt64(sum);
+    for (i = 0; i < f; i++) u[i] = (float)((double)v[i] / sum);
+    return 1;
+}
+
+/* in floats, as PyTorch does: 0.1 of 30 nodes is 3, not 4 */
+static tiny_idx tinyi_pool_keeps(double ratio, tiny_idx n)
+{
+    volatile float k = (float)ratio * (float)n;            /* volatile: rounded to a float on every machine */
+    tiny_idx whole;
+    if (ratio >= 1.0) return ratio < (double)n ? (tiny_idx)ratio : n;
+    whole = (tiny_idx)k;
+    return TINYI_MIN(n, whole + ((float)whole < k));
+}
+TINY_REF_END
+
+TINY_API tiny_status tgnn_pool_score(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *p, const tiny_tensor *score)
+{
+    tiny_tensor column, y;
+    float *u;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!x || !p || !score || tiny_tensor_check(x) || tiny_tensor_check(p) || tiny_tensor_check(score) || x->rank != 2 || x->dtype != TINY_F32 || p->dtype != TINY_F32 || score->dtype != TINY_F32 ||
+        !tiny_tensor_is_dense(p) || !tiny_tensor_is_dense(score) || tiny_tensor_count(p) != x->dim[1] || tiny_tensor_count(score) != x->dim[0])
+        return tinyi_fail(ctx, TINY_E_SHAPE, "pool: x must be n x f, p f and the score n numbers, all f32, the last two dense");
+    u = (float *)tinyi_alloc(ctx, (size_t)x->dim[1], sizeof *u);
+    if (!u) return tiny_ctx_status(ctx);
+    column = tiny_tensor_2d(u, TINY_F32, x->dim[1], 1);
+    y = tiny_tensor_2d(score->data, TINY_F32, x->dim[0], 1);
+    if (!tinyi_pool_direction(p, u)) st = tinyi_fail(ctx, TINY_E_NUMERIC, "pool: p has no direction: its length is 0 or no number");
+    else st = tiny_matmul(ctx, x, &column, NULL, TINY_ACT_NONE, &y);
+    tiny_free(ctx, u);
+    return st;
+}
+
+TINY_API void tgnn_pool_free(tiny_ctx *ctx, tgnn_pool *pool)
+{
+    if (!pool) return;
+    tiny_free(ctx, pool->node);
+    tiny_free(ctx, pool->graph_at);
+    tgnn_graph_close(ctx, pool->graph);
+    memset(pool, 0, sizeof *pool);
+}
+
+/* the nodes of each graph by score; graph_at holds from, from + 1 ... */
+static tiny_status tinyi_pool_choose(tiny_ctx *ctx, const int64_t *from, const float *score, double ratio, tgnn_pool *out)
+{
+    tiny_idx longest = 0, g, i;
+    uint64_t *item;
+    for (g = 0; g < out->n_graphs; g++) longest = TINYI_MAX(longest, (tiny_idx)(from[g + 1] - from[g]));
+    item = (uint64_t *)tinyi_alloc(ctx, (size_t)longest, 2 * sizeof *item);
+    if (!item) return tiny_ctx_status(ctx);
+    for (g = 0; g < out->n_graphs; g++) {
+        const tiny_idx n = (tiny_idx)(from[g + 1] - from[g]), k = tinyi_pool_keeps(ratio, n);
+        for (i = 0; i < n; i++) item[i] = (uint64_t)~tinyi_sort_key_f32(tinyi_f32_bits(score[from[g] + i])) << 32 | (uint64_t)i;
+        tinyi_sort_pairs(item, item + longest, (size_t)n);
+        out->graph_at[g] = (int64_t)out->n;
+        for (i = 0; i < k; i++) out->node[out->n++] = (int32_t)(from[g] + (int64_t)(item[i] & 0xffffffffu));
+    }
+    out->graph_at[g] = (int64_t)out->n;
+    tiny_free(ctx, item);
+    return TINY_OK;
+}
+
+TINY_API tiny_status tgnn_pool_make(tiny_ctx *ctx, const tgnn_graph *g, const int64_t *graph_at, tiny_idx n_graphs, const tiny_tensor *score, double ratio, tgnn_pool *out)
+{
+    int64_t whole[2];
+    const tiny_idx n = tgnn_graph_nodes(g);
+    tiny_idx i;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pool: there is no place for what is kept");
+    memset(out, 0, sizeof *out);
+    if (!g || !score) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pool: there is no graph, or no score");
+    if (!(ratio > 0.0)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pool: a ratio of %g; it is a share of the nodes, or how many", ratio);
+    if (tiny_tensor_check(score) || score->dtype != TINY_F32 || !tiny_tensor_is_dense(score) || tiny_tensor_count(score) != n) return tinyi_fail(ctx, TINY_E_SHAPE, "pool: the score must be %td numbers, f32 and dense", n);
+    whole[0] = 0;
+    whole[1] = (int64_t)n;
+    if (!graph_at) {
+        graph_at = whole;
+        n_graphs = 1;
+    }
+    if (n_graphs < 0 || graph_at[0] != 0 || graph_at[n_graphs] != (int64_t)n) return tinyi_fail(ctx, TINY_E_FORMAT, "pool: graph_at must begin with 0 and end with the %td nodes", n);
+    for (i = 0; i < n_graphs; i++)
+        if (graph_at[i + 1] < graph_at[i] || graph_at[i + 1] > (int64_t)n) return tinyi_fail(ctx, TINY_E_FORMAT, "pool: graph %td is of the nodes %lld to %lld", i, (long long)graph_at[i], (long long)graph_at[i + 1]);
+    for (i = 0; i < n; i++)
+        if (((const float *)score->data)[i] != ((const float *)score->data)[i]) return tinyi_fail(ctx, TINY_E_NUMERIC, "pool: the score of node %td is not a number", i);
+    out->n_graphs = n_graphs;
+    out->node = (int32_t *)tinyi_alloc(ctx, (size_t)n, sizeof *out->node);
+    out->graph_at = out->node ? (int64_t *)tinyi_alloc(ctx, (size_t)n_graphs + 1, sizeof *out->graph_at) : NULL;
+    if (!out->graph_at) st = tiny_ctx_status(ctx);
+    if (!st) st = tinyi_pool_choose(ctx, graph_at, (const float *)score->data, ratio, out);
+    if (!st) st = tgnn_graph_induced(ctx, g, out->node, out->n, &out->graph);
+    if (st) tgnn_pool_free(ctx, out);
+    return st;
+}
+
+TINY_API tiny_status tgnn_pool_run(tiny_ctx *ctx, const tgnn_pool *pool, const tiny_tensor *x, const tiny_tensor *score, const tiny_tensor *y)
+{
+    tiny_tensor index, all, kept;
+    float *room;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!pool || !pool->graph || !x || !score || !y) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pool: there is no choice of nodes, no x, no score or no y");
+    if (tiny_tensor_check(score) || score->dtype != TINY_F32 || !tiny_tensor_is_dense(score) || tiny_tensor_check(x) || x->rank != 2 || tiny_tensor_count(score) != x->dim[0])
+        return tinyi_fail(ctx, TINY_E_SHAPE, "pool: the score must be f32, dense, a number for each row of x");
+    room = (float *)tinyi_alloc(ctx, (size_t)pool->n, sizeof *room);
+    if (!room) return tiny_ctx_status(ctx);
+    index = tiny_tensor_1d(pool->node, TINY_I32, pool->n);
+    all = tiny_tensor_2d(score->data, TINY_F32, x->dim[0], 1);
+    kept = tiny_tensor_2d(room, TINY_F32, pool->n, 1);
+    st = tiny_gather(ctx, &all, &index, &kept);
+    if (!st) st = tiny_tanh(ctx, &kept, &kept);
+    if (!st) st = tiny_gather(ctx, x, &index, y);
+    if (!st) st = tiny_mul(ctx, y, &kept, y);
+    tiny_free(ctx, room);
+    return st;
+}
+
+#ifndef TINY_NO_TRAIN
+TINY_API tiny_tensor tgnn_tape_pool_score(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *p)
+{
+    tiny_norm_params q;
+    tiny_tensor u;
+    memset(&q, 0, sizeof q);
+    q.eps = 1e-12f;
+    u = tiny_tape_call(tape, TINY_OP_L2NORM, p, NULL, NULL, NULL, &q);
+    return tiny_tape_linear(tape, x, &u, NULL, TINY_ACT_NONE);
+}
+
+TINY_API tiny_tensor tgnn_tape_pool(tiny_tape *tape, const tgnn_pool *pool, const tiny_tensor *x, const tiny_tensor *score)
+{
+    tiny_tensor index = tiny_tensor_1d(pool->node, TINY_I32, pool->n), rows = tiny_tape_call(tape, TINY_OP_GATHER, x, &index, NULL, NULL, NULL),
+                kept = tiny_tape_call(tape, TINY_OP_GATHER, score, &index, NULL, NULL, NULL);
+    kept = tiny_tape_call(tape, TINY_OP_TANH, &kept, NULL, NULL, NULL, NULL);
+    return tiny_tape_mul(tape, &rows, &kept);
+}
+#endif
 
 /* src/gnn/quant/bits.c - numbers of a few bits, eight at a time
  * Method   Eight numbers of b bits are one word of 8 b bits. It is spread in three steps, halves, quarters, single numbers: each moves
@@ -45606,7 +47568,8 @@ TINYI_FN void tinyi_cutter_grow(tinyi_cutter *c, tiny_rng *rng, int64_t target)
 /* src/gnn/graph/inflate.c - unpacking of DEFLATE streams
  * Papers   P. Deutsch, "DEFLATE Compressed Data Format Specification", RFC 1951, and "GZIP file format", RFC 1952, 1996.
  * Method   Canonical Huffman codes, decoded bit by bit from the counts of each length: no tables to build, 1 to 15 steps a symbol.
- *          Fast enough for a reader of files (about 100 MB/s); the memory is the output and 2 KB.
+ *          Fast enough for a reader of files (about 100 MB/s); the memory is the output and 2 KB. In pieces (a pipe) the output is a
+ *          window: when it is full it is handed on, and its last 32 KB, as far as a copy may reach back, move to its start.
  * Left out preset dictionaries: neither gzip nor zip has them.                                                              */
 #include <string.h>
 
@@ -45614,25 +47577,45 @@ typedef struct tinyi_flate {
     tiny_ctx *ctx;
     const char *where;
     const unsigned char *bytes;
-    size_t n_bytes, at, most;
+    size_t n_bytes, at;
+    uint64_t before;                        /* bytes of the pieces before this one */
     uint32_t hold;                          /* bits that were read and not yet used */
     int n_hold;
     unsigned char *out;
-    size_t n, room;
+    size_t n, room, told;                   /* told: bytes of out that the check sum has seen */
+    uint64_t most, total, member;           /* bytes that may be unpacked; that were handed on and left the window; of this member, as far as told */
+    uint32_t crc;
+    const tinyi_gunzip_pipe *pipe;          /* NULL: bytes and out are whole */
+    tiny_status st;                         /* of the pipe */
 } tinyi_flate;
+
+#define TINYI_FLATE_REACH 32768
 
 typedef struct tinyi_flate_code { short count[16], symbol[288]; } tinyi_flate_code;
 
 static tiny_status tinyi_flate_fail(const tinyi_flate *f, const char *what)
 {
-    return tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: packed byte %zu: %s", f->where, f->at, what);
+    if (f->st) return f->st;
+    return tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: packed byte %llu: %s", f->where, (unsigned long long)(f->before + f->at), what);
+}
+
+/* is there a packed byte at f->at? */
+static int tinyi_flate_more(tinyi_flate *f)
+{
+    if (f->at < f->n_bytes) return 1;
+    if (!f->pipe || f->st) return 0;
+    f->before += f->n_bytes;
+    f->at = f->n_bytes = 0;
+    f->st = f->pipe->more(f->pipe->arg, &f->bytes, &f->n_bytes);
+    if (f->st) f->n_bytes = 0;
+    return f->n_bytes > 0;
 }
 
 /* n <= 16 bits, the lowest first; 0: the stream has ended */
 static int tinyi_flate_bits(tinyi_flate *f, int n, uint32_t *v)
 {
     while (f->n_hold < n) {
-        if (f->at == f->n_bytes) return 0;
+        if (!tinyi_flate_more(f)) return 0;
         f->hold |= (uint32_t)f->bytes[f->at++] << f->n_hold;
         f->n_hold += 8;
     }
@@ -45642,12 +47625,31 @@ static int tinyi_flate_bits(tinyi_flate *f, int n, uint32_t *v)
     return 1;
 }
 
+static tiny_status tinyi_flate_tell(tinyi_flate *f)
+{
+    const size_t n = f->n - f->told;
+    if (n) f->crc = tinyi_crc32(f->crc, f->out + f->told, n);
+    f->member += n;
+    if (f->pipe && n && !f->st) f->st = f->pipe->take(f->pipe->arg, f->out + f->told, n);
+    f->told = f->n;
+    return f->st;
+}
+
+/* for n <= 258 bytes more, or the pieces of a stored block */
 static tiny_status tinyi_flate_room(tinyi_flate *f, size_t n)
 {
     size_t room = f->room;
     unsigned char *p;
     if (f->n + n <= f->room) return TINY_OK;
-    if (n > f->most || f->n > f->most - n) return tinyi_fail(f->ctx, TINY_E_OVERFLOW, "%s: it unpacks to more than the %zu bytes that are allowed", f->where, f->most);
+    if (f->total + f->n + n > f->most) return tinyi_fail(f->ctx, TINY_E_OVERFLOW, "%s: it unpacks to more than the %llu bytes that are allowed", f->where, (unsigned long long)f->most);
+    if (f->pipe) {
+        const tiny_status st = tinyi_flate_tell(f);
+        if (st) return st;
+        memmove(f->out, f->out + f->n - TINYI_FLATE_REACH, TINYI_FLATE_REACH);
+        f->total += f->n - TINYI_FLATE_REACH;
+        f->n = f->told = TINYI_FLATE_REACH;
+        return TINY_OK;
+    }
     while (room < f->n + n) room = room ? room > SIZE_MAX / 2 ? f->n + n : room * 2 : 4096;
     p = (unsigned char *)tiny_alloc(f->ctx, room);
     if (!p) return tiny_ctx_status(f->ctx);
@@ -45716,7 +47718,7 @@ static tiny_status tinyi_flate_block(tinyi_flate *f, const tinyi_flate_code *lit
         if (s < 0 || s > 29) return tinyi_flate_fail(f, "the stream ends, or a distance does not exist");
         if (!tinyi_flate_bits(f, dist_bits[s], &more)) return tinyi_flate_fail(f, "the stream ends");
         back = (size_t)dist_base[s] + more;
-        if (back > f->n) return tinyi_flate_fail(f, "a copy from before the start");
+        if (back > f->member + (f->n - f->told)) return tinyi_flate_fail(f, "a copy from before the start");
         if ((st = tinyi_flate_room(f, len)) != TINY_OK) return st;
         for (; len; len--, f->n++) f->out[f->n] = f->out[f->n - back];
     }
@@ -45724,19 +47726,23 @@ static tiny_status tinyi_flate_block(tinyi_flate *f, const tinyi_flate_code *lit
 
 static tiny_status tinyi_flate_stored(tinyi_flate *f)
 {
-    size_t len;
+    uint32_t len, not_len;
     tiny_status st;
     f->hold = 0;                            /* whole bytes only were read, and at most 7 bits are left of the last */
     f->n_hold = 0;
-    if (f->n_bytes - f->at < 4) return tinyi_flate_fail(f, "the stream ends");
-    len = (size_t)f->bytes[f->at] | (size_t)f->bytes[f->at + 1] << 8;
-    if ((len ^ 0xffff) != ((size_t)f->bytes[f->at + 2] | (size_t)f->bytes[f->at + 3] << 8)) return tinyi_flate_fail(f, "the two lengths of a stored block differ");
-    f->at += 4;
-    if (len > f->n_bytes - f->at) return tinyi_flate_fail(f, "a stored block is longer than the stream");
-    if ((st = tinyi_flate_room(f, len)) != TINY_OK) return st;
-    if (len) memcpy(f->out + f->n, f->bytes + f->at, len);
-    f->n += len;
-    f->at += len;
+    if (!tinyi_flate_bits(f, 16, &len) || !tinyi_flate_bits(f, 16, &not_len)) return tinyi_flate_fail(f, "the stream ends");
+    if ((len ^ 0xffff) != not_len) return tinyi_flate_fail(f, "the two lengths of a stored block differ");
+    while (len) {
+        size_t n;
+        if (!tinyi_flate_more(f) || (!f->pipe && len > f->n_bytes - f->at)) return tinyi_flate_fail(f, "a stored block is longer than the stream");
+        n = TINYI_MIN((size_t)len, f->n_bytes - f->at);
+        n = TINYI_MIN(n, 1024);             /* of a window at most what lies above the reach */
+        if ((st = tinyi_flate_room(f, n)) != TINY_OK) return st;
+        memcpy(f->out + f->n, f->bytes + f->at, n);
+        f->n += n;
+        f->at += n;
+        len -= (uint32_t)n;
+    }
     return TINY_OK;
 }
 
@@ -45777,24 +47783,21 @@ static tiny_status tinyi_flate_dynamic(tinyi_flate *f, tinyi_flate_code *lit, ti
     return TINY_OK;
 }
 
-TINYI_FN tiny_status tinyi_inflate(tiny_ctx *ctx, const char *where, const unsigned char *bytes, size_t n_bytes, size_t most, unsigned char **out, size_t *n_out, size_t *used)
+/* the blocks of one stream */
+static tiny_status tinyi_flate_stream(tinyi_flate *f)
 {
     tinyi_flate_code lit, dist;
-    tinyi_flate f;
     uint32_t last = 0, type = 0;
     tiny_status st = TINY_OK;
-    *out = NULL;
-    *n_out = 0;
-    memset(&f, 0, sizeof f);
-    f.ctx = ctx;
-    f.where = where;
-    f.bytes = bytes;
-    f.n_bytes = n_bytes;
-    f.most = most;
+    f->hold = 0;
+    f->n_hold = 0;
+    f->told = f->n;
+    f->member = 0;
+    f->crc = 0;
     while (!st && !last) {
-        if (!tinyi_flate_bits(&f, 1, &last) || !tinyi_flate_bits(&f, 2, &type)) st = tinyi_flate_fail(&f, "the stream ends");
-        else if (type == 0) st = tinyi_flate_stored(&f);
-        else if (type == 3) st = tinyi_flate_fail(&f, "a block of type 3");
+        if (!tinyi_flate_bits(f, 1, &last) || !tinyi_flate_bits(f, 2, &type)) st = tinyi_flate_fail(f, "the stream ends");
+        else if (type == 0) st = tinyi_flate_stored(f);
+        else if (type == 3) st = tinyi_flate_fail(f, "a block of type 3");
         else {
             if (type == 1) {
                 unsigned char length[288];
@@ -45805,97 +47808,102 @@ TINYI_FN tiny_status tinyi_inflate(tiny_ctx *ctx, const char *where, const unsig
                 (void)tinyi_flate_code_make(&lit, length, 288);
                 memset(length, 5, 30);
                 (void)tinyi_flate_code_make(&dist, length, 30);
-            } else st = tinyi_flate_dynamic(&f, &lit, &dist);
-            if (!st) st = tinyi_flate_block(&f, &lit, &dist);
+            } else st = tinyi_flate_dynamic(f, &lit, &dist);
+            if (!st) st = tinyi_flate_block(f, &lit, &dist);
         }
     }
-    if (!st && !f.out) st = tinyi_flate_room(&f, 1);    /* of nothing: still a block */
+    f->hold = 0;                            /* the bits that are left belong to its last byte */
+    f->n_hold = 0;
+    return st ? st : tinyi_flate_tell(f);
+}
+
+static tinyi_flate tinyi_flate_make(tiny_ctx *ctx, const char *where, uint64_t most)
+{
+    tinyi_flate f;
+    memset(&f, 0, sizeof f);
+    f.ctx = ctx;
+    f.where = where;
+    f.most = most;
+    return f;
+}
+
+/* a whole result, also of nothing; or what there is of it given back */
+static tiny_status tinyi_flate_whole(tinyi_flate *f, tiny_status st, unsigned char **out, size_t *n_out)
+{
+    *out = NULL;
+    *n_out = 0;
+    if (!st && !f->out) st = tinyi_flate_room(f, 1);
     if (st) {
-        tiny_free(ctx, f.out);
+        tiny_free(f->ctx, f->out);
         return st;
     }
-    *out = f.out;
-    *n_out = f.n;
-    if (used) *used = f.at;
+    *out = f->out;
+    *n_out = f->n;
     return TINY_OK;
 }
 
-/* the bytes of a member's head; 0: it ends before */
-static size_t tinyi_gzip_head(const unsigned char *p, size_t n)
+TINYI_FN tiny_status tinyi_inflate(tiny_ctx *ctx, const char *where, const unsigned char *bytes, size_t n_bytes, size_t most, unsigned char **out, size_t *n_out)
 {
-    size_t at = 10;
-    unsigned flags;
-    if (n < 10) return 0;
-    flags = p[3];
+    tinyi_flate f = tinyi_flate_make(ctx, where, most);
+    f.bytes = bytes;
+    f.n_bytes = n_bytes;
+    return tinyi_flate_whole(&f, tinyi_flate_stream(&f), out, n_out);
+}
+
+/* the head of a member; 0: it is none, or ends */
+static int tinyi_gzip_head(tinyi_flate *f)
+{
+    uint32_t magic, method, flags, v, n = 0;
+    int i;
+    if (!tinyi_flate_bits(f, 16, &magic) || magic != 0x8b1f || !tinyi_flate_bits(f, 8, &method) || method != 8 || !tinyi_flate_bits(f, 8, &flags) || flags & 0xe0) return 0;
+    for (i = 0; i < 6; i++)                 /* time, and what it was packed by */
+        if (!tinyi_flate_bits(f, 8, &v)) return 0;
     if (flags & 4) {
-        if (n - at < 2) return 0;
-        at += 2 + ((size_t)p[at] | (size_t)p[at + 1] << 8);
-        if (at > n) return 0;
+        if (!tinyi_flate_bits(f, 16, &n)) return 0;
+        for (; n; n--)
+            if (!tinyi_flate_bits(f, 8, &v)) return 0;
     }
-    if (flags & 8) {
-        while (at < n && p[at]) at++;
-        at++;
-    }
-    if (flags & 16) {
-        while (at < n && p[at]) at++;
-        at++;
-    }
-    if (flags & 2) at += 2;
-    return at > n ? 0 : at;
+    for (i = 8; i <= 16; i *= 2)            /* a name, a remark */
+        for (v = 1; flags & (uint32_t)i && v;)
+            if (!tinyi_flate_bits(f, 8, &v)) return 0;
+    return !(flags & 2) || tinyi_flate_bits(f, 16, &v);
+}
+
+static tiny_status tinyi_gzip_members(tinyi_flate *f)
+{
+    do {
+        const uint64_t at = f->before + f->at;
+        uint32_t v[4];
+        tiny_status st;
+        int i;
+        f->hold = 0;
+        f->n_hold = 0;
+        if (!tinyi_gzip_head(f)) return f->st ? f->st : tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: byte %llu is no head of gzip", f->where, (unsigned long long)at);
+        st = tinyi_flate_stream(f);
+        for (i = 0; !st && i < 4; i++)
+            if (!tinyi_flate_bits(f, 16, &v[i])) st = f->st ? f->st : tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: gzip ends before its check sum", f->where);
+        if (!st && ((v[0] | v[1] << 16) != f->crc || (v[2] | v[3] << 16) != (uint32_t)(f->member & 0xffffffffu)))
+            st = tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: the check sum or the size of gzip does not fit the %llu bytes that were unpacked", f->where, (unsigned long long)f->member);
+        if (st) return st;
+    } while (tinyi_flate_more(f));
+    return f->st;
 }
 
 TINYI_FN tiny_status tinyi_gunzip(tiny_ctx *ctx, const char *where, const unsigned char *bytes, size_t n_bytes, size_t most, unsigned char **out, size_t *n_out)
 {
-    unsigned char *all = NULL;
-    size_t n_all = 0, room = 0, at = 0;
-    *out = NULL;
-    *n_out = 0;
-    do {
-        unsigned char *part = NULL, *p;
-        size_t n_part = 0, used = 0, head = tinyi_gzip_head(bytes + at, n_bytes - at);
-        tinyi_cursor c;
-        uint32_t crc, size;
-        tiny_status st;
-        if (!head || bytes[at] != 0x1f || bytes[at + 1] != 0x8b || bytes[at + 2] != 8 || bytes[at + 3] & 0xe0) {
-            tiny_free(ctx, all);
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: byte %zu is no head of gzip", where, at);
-        }
-        at += head;
-        st = tinyi_inflate(ctx, where, bytes + at, n_bytes - at, most - n_all, &part, &n_part, &used);
-        at += used;
-        c = tinyi_cursor_make(bytes + at, n_bytes - at);
-        if (!st && (!tinyi_rd_u32(&c, &crc) || !tinyi_rd_u32(&c, &size))) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: gzip ends before its check sum", where);
-        if (!st && (crc != tinyi_crc32(0, part, n_part) || size != (uint32_t)(n_part & 0xffffffffu)))
-            st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the check sum or the size of gzip does not fit the %zu bytes that were unpacked", where, n_part);
-        at += 8;
-        if (!st && n_all) {
-            if (n_all + n_part > room) {    /* doubled: many small members stay linear */
-                const size_t want = n_all + n_part > SIZE_MAX / 2 ? n_all + n_part : 2 * (n_all + n_part);
-                p = (unsigned char *)tiny_alloc(ctx, want);
-                if (p) {
-                    memcpy(p, all, n_all);
-                    room = want;
-                } else st = tiny_ctx_status(ctx);
-                tiny_free(ctx, all);
-                all = p;
-            }
-            if (!st && n_part) memcpy(all + n_all, part, n_part);
-            tiny_free(ctx, part);
-        } else if (!st) {
-            tiny_free(ctx, all);            /* an empty member before */
-            all = part;
-            room = n_part;
-        } else {
-            tiny_free(ctx, part);
-            tiny_free(ctx, all);
-            return st;
-        }
-        if (st) return st;
-        n_all += n_part;
-    } while (at < n_bytes);
-    *out = all;
-    *n_out = n_all;
-    return TINY_OK;
+    tinyi_flate f = tinyi_flate_make(ctx, where, most);
+    f.bytes = bytes;
+    f.n_bytes = n_bytes;
+    return tinyi_flate_whole(&f, tinyi_gzip_members(&f), out, n_out);
+}
+
+TINYI_FN tiny_status tinyi_gunzip_by(tiny_ctx *ctx, const char *where, const tinyi_gunzip_pipe *pipe)
+{
+    tinyi_flate f = tinyi_flate_make(ctx, where, pipe->most);
+    f.pipe = pipe;
+    f.out = pipe->window;
+    f.room = pipe->n_window;
+    return tinyi_gzip_members(&f);
 }
 
 /* src/gnn/graph/words.c */
@@ -46021,6 +48029,21 @@ TINYI_FN int tinyi_word_float(tinyi_word w, float *v)
     *v = d > 3.4028235677973366e38 ? INFINITY : (float)d;      /* halfway from the largest float to the next */
     if (minus) *v = -*v;
     return 1;
+}
+
+TINYI_FN tiny_status tinyi_text_edge(const tinyi_text_file *f, tinyi_word line, int *weighted, int64_t v[2], float *w)
+{
+    tinyi_word word;
+    int k;
+    *w = 1.0f;
+    for (k = 0; k < 2; k++)
+        if (!tinyi_word_next(&line, &word) || !tinyi_word_int(word, &v[k]) || v[k] < 0 || v[k] > 0x7ffffffe)
+            return tinyi_text_fail(f, word, k ? "the number of the destination, 0 to 2147483646," : "the number of the source, 0 to 2147483646,");
+    k = tinyi_word_next(&line, &word);
+    if (*weighted < 0) *weighted = k;
+    if (*weighted && (!k || !tinyi_word_float(word, w))) return tinyi_text_fail(f, word, "a weight");
+    if ((!*weighted && k) || tinyi_word_next(&line, &word)) return tinyi_text_fail(f, word, "the end of the line");
+    return TINY_OK;
 }
 
 TINYI_FN tiny_status tinyi_text_fail(const tinyi_text_file *f, tinyi_word word, const char *wanted)
@@ -47167,6 +49190,10 @@ const tinyi_nibble_kernels *tinyi_nibble_kernels_of(const tinyi_kernels *k)
 #ifndef TINYI_GNN_KIT_H
 #define TINYI_GNN_KIT_H
 TINYI_C_BEGIN
+
+/* The area under the ROC curve: the first scores should be the larger ones. order: room for n numbers. NaN where one of the two kinds has none. */
+TINYI_FN tiny_status tinyi_area(tiny_ctx *ctx, const float *score, uint32_t *order, tiny_idx first, tiny_idx n, double *area);
+
 #ifndef TINY_NO_TRAIN
 
 typedef struct tinyi_kit {
@@ -47324,6 +49351,9 @@ typedef struct tinyi_node_task {
     tinyi_pass_input in;
     const tgnn_nodes *data;
     tiny_idx n, n_class;
+    tiny_ctx *ctx;
+    float *score;                           /* area: y[1] - y[0] of the nodes of a part, those of class 1 first; NULL: shares that are right */
+    uint32_t *order;
     int32_t *train;                         /* labels of the nodes to train on, -1 elsewhere */
     tiny_tape *eyes;                        /* without gradients */
 } tinyi_node_task;
@@ -47342,6 +49372,25 @@ static tiny_tensor tinyi_node_loss(tiny_tape *t, void *user)
     return tiny_tape_call(t, TINY_OP_CROSS_ENTROPY, &y, &label, NULL, NULL, &p);
 }
 
+static tiny_status tinyi_node_areas(tinyi_node_task *task, const tiny_tensor *y, tgnn_epoch *e)
+{
+    static const char part[3] = { 'r', 'v', 't' };
+    double *const to[3] = { &e->train, &e->val, &e->test };
+    tiny_idx i, n, first;
+    int k, label;
+    tiny_status st = TINY_OK;
+    for (k = 0; !st && k < 3; k++) {
+        for (n = first = 0, label = 1; label >= 0; label--) {
+            for (i = 0; i < task->n; i++)
+                if (tinyi_node_part(task->data, i) == part[k] && task->data->label[i] == label) task->score[n++] = ((const float *)y->data)[2 * i + 1] - ((const float *)y->data)[2 * i];
+            if (label) first = n;
+        }
+        st = tinyi_area(task->ctx, task->score, task->order, first, n, to[k]);
+    }
+    e->val_loss = 1.0 - e->val;
+    return st;
+}
+
 static tiny_status tinyi_node_judge(void *user, tgnn_epoch *e)
 {
     tinyi_node_task *task = (tinyi_node_task *)user;
@@ -47350,6 +49399,11 @@ static tiny_status tinyi_node_judge(void *user, tgnn_epoch *e)
     tiny_idx right[3] = { 0, 0, 0 }, all[3] = { 0, 0, 0 }, i;
     double loss = 0.0;
     tiny_status st = tiny_tape_status(task->eyes);
+    if (!st && task->score) {
+        st = tinyi_node_areas(task, &y, e);
+        tiny_tape_release(task->eyes, mark);
+        return st;
+    }
     for (i = 0; !st && i < task->n; i++) {
         const char part = tinyi_node_part(task->data, i);
         const int k = part == 'r' ? 0 : part == 'v' ? 1 : part == 't' ? 2 : -1;
@@ -47371,7 +49425,7 @@ static tiny_status tinyi_node_judge(void *user, tgnn_epoch *e)
 
 static tiny_status tinyi_node_check(tiny_ctx *ctx, tinyi_node_task *t, const tgnn_net *net, const tgnn_train_desc *desc)
 {
-    tiny_idx i, train = 0, val = 0;
+    tiny_idx i, train = 0, val = 0, ones = 0;
     int k;
     for (k = 0; k < net->n_stages; k++)
         if (net->stage[k].kind == TGNN_STAGE_READOUT) return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: a net with a readout answers for graphs, not for nodes");
@@ -47382,8 +49436,11 @@ static tiny_status tinyi_node_check(tiny_ctx *ctx, tinyi_node_task *t, const tgn
         t->train[i] = part == 'r' ? label : -1;
         train += t->train[i] >= 0;
         val += part == 'v' && label >= 0;
+        ones += part == 'v' && label == 1;
     }
     if (!train) return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: no node of the training part has a label");
+    if (desc->area && t->n_class != 2) return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: the area under the ROC curve is that of two classes, the net has %td", t->n_class);
+    if (desc->area && desc->patience && val && (!ones || ones == val)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: patience %d, and all nodes to validate on are of one class", desc->patience);
     if (desc->patience && !val) return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: patience %d without a node to validate on", desc->patience);
     return TINY_OK;
 }
@@ -47407,7 +49464,13 @@ TINY_API tiny_status tgnn_train_nodes(tiny_ctx *ctx, tgnn_net *net, const tgnn_n
     task.n_class = net->n_out;
     task.train = (int32_t *)tinyi_alloc(ctx, (size_t)task.n, sizeof *task.train);
     if (!task.train) return tiny_ctx_status(ctx);
+    task.ctx = ctx;
     st = tinyi_node_check(ctx, &task, net, desc);
+    if (!st && desc->area) {
+        task.score = (float *)tinyi_alloc(ctx, (size_t)task.n, sizeof *task.score);
+        task.order = task.score ? (uint32_t *)tinyi_alloc(ctx, (size_t)task.n, sizeof *task.order) : NULL;
+        if (!task.order) st = tiny_ctx_status(ctx);
+    }
     if (!st) st = tinyi_pass_open(ctx, net, desc->batch_norm, desc->seed, &task.pass);
     if (!st && desc->a2q) st = tinyi_a2q_join(desc->a2q, task.pass);
     if (!st) st = tinyi_pass_input_open(task.pass, data->graph, data->relation, data->x, 1, &task.in);
@@ -47424,6 +49487,8 @@ TINY_API tiny_status tgnn_train_nodes(tiny_ctx *ctx, tgnn_net *net, const tgnn_n
     if (task.pass) tinyi_pass_input_close(task.pass, &task.in);
     tinyi_pass_close(task.pass);
     tiny_free(ctx, task.train);
+    tiny_free(ctx, task.score);
+    tiny_free(ctx, task.order);
     return st;
 }
 #endif
@@ -47810,12 +49875,27 @@ TINY_API tiny_status tgnn_links_split(tiny_ctx *ctx, const tgnn_graph *g, double
     return st;
 }
 
+tiny_status tinyi_area(tiny_ctx *ctx, const float *score, uint32_t *order, tiny_idx first, tiny_idx n, double *area)
+{
+    tiny_idx i, j, k;
+    double sum = 0.0;
+    tiny_status st = tiny_argsort_f32(ctx, score, order, (size_t)n, 0);
+    for (i = 0, k = 0; !st && i < n; i = j) {           /* k of the others lie below */
+        tiny_idx ours = 0;
+        for (j = i; j < n && score[order[j]] == score[order[i]]; j++) ours += (tiny_idx)order[j] < first;
+        if (j == i) return tinyi_fail(ctx, TINY_E_NUMERIC, "area: score %lu is not a number", (unsigned long)order[i]);
+        sum += (double)ours * ((double)k + 0.5 * (double)(j - i - ours));
+        k += j - i - ours;
+    }
+    if (!st) *area = sum / ((double)first * (double)(n - first));
+    return st;
+}
+
 TINY_API tiny_status tgnn_links_area(tiny_ctx *ctx, const tiny_tensor *z, const int32_t *link, const int32_t *none, tiny_idx n, double *area)
 {
     float *score;
     uint32_t *order;
-    tiny_idx i, j, k, f;
-    double sum = 0.0;
+    tiny_idx i, f;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!z || tiny_tensor_check(z) || z->dtype != TINY_F32 || z->rank != 2 || !link || !none || n < 1 || n > 0x3fffffff || !area)
@@ -47833,14 +49913,7 @@ TINY_API tiny_status tgnn_links_area(tiny_ctx *ctx, const tiny_tensor *z, const 
         score[i] = (float)s;
         if (!(s - s == 0.0)) st = tinyi_fail(ctx, TINY_E_NUMERIC, "links: the product of pair %td is not a finite number", i % n);
     }
-    if (!st) st = tiny_argsort_f32(ctx, score, order, (size_t)n * 2, 0);
-    for (i = 0, k = 0; !st && i < n * 2; i = j) {       /* k pairs that are none lie below */
-        tiny_idx links = 0;
-        for (j = i; j < n * 2 && score[order[j]] == score[order[i]]; j++) links += (tiny_idx)order[j] < n;
-        sum += (double)links * ((double)k + 0.5 * (double)(j - i - links));
-        k += j - i - links;
-    }
-    if (!st) *area = sum / ((double)n * (double)n);
+    if (!st) st = tinyi_area(ctx, score, order, n, n * 2, area);
     tiny_free(ctx, score);
     tiny_free(ctx, order);
     return st;

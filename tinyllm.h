@@ -2,296 +2,296 @@
  *
  *     297  the manual
  *     371  math/kernels.h
- *    7171  llm/quant/kernels.h
- *    9994  options and names
- *   10618  core/config.h
- *   10750  core/status.h
- *   10786  core/tensor.h
- *   10839  core/ctx.h
- *   10916  core/mem.h
- *   10957  core/thread.h
- *   11008  core/rng.h
- *   11034  core/op.h
- *   11129  core/record.h
- *   11151  core/accel.h
- *   11188  core/bytes.h
- *   11219  core/json.h
- *   11265  core/safetensors.h
- *   11309  core/file.h
- *   11353  core/checkpoint.h
- *   11452  core/time.h
- *   11462  core/net.h
- *   11529  core/comm.h
- *   11594  core/conform.h
- *   11677  math/binary.h
- *   11718  math/elem.h
- *   11785  math/convert.h
- *   11826  math/reduce.h
- *   11873  math/softmax.h
- *   11924  math/norm.h
- *   11973  math/matmul.h
- *   12051  math/layout.h
- *   12104  math/conv.h
- *   12164  math/sort.h
- *   12225  math/linalg_lu.h
- *   12244  math/linalg_qr.h
- *   12262  math/linalg_eig.h
- *   12277  math/linalg_svd.h
- *   12292  math/linalg.h
- *   12356  math/fft.h
- *   12431  math/fwht.h
- *   12460  math/attention.h
- *   12531  math/gla.h
- *   12594  math/gla_grad.h
- *   12612  math/twist.h
- *   12664  math/slope.h
- *   12691  math/loss.h
- *   12712  math/rope.h
- *   12733  math/patch.h
- *   12764  math/sparse.h
- *   12839  math/edges.h
- *   12924  math/ops.h
- *   12945  math/optim.h
- *   13060  math/tape.h
- *   13164  math/layer.h
- *   13209  math/train.h
- *   13263  math/all.h
- *   13269  the shared functions again, where the other header came first
- *   13794  llm/quant/format.h
- *   13885  llm/quant/matmul.h
- *   13914  llm/quant/sparse.h
- *   13966  llm/file/fd.h
- *   13978  llm/file/gguf.h
- *   14074  llm/file/gguf_write.h
- *   14130  llm/file/safetensors.h
- *   14149  llm/file/llama2c.h
- *   14168  llm/file/open.h
- *   14189  llm/token/unicode.h
- *   14216  llm/token/split.h
- *   14266  llm/token/vocab.h
- *   14387  llm/chat/template.h
- *   14455  llm/attention/pages.h
- *   14534  llm/attention/tree.h
- *   14636  llm/attention/paged.h
- *   14689  llm/attention/latent.h
- *   14736  llm/attention/position.h
- *   14775  llm/attention/gla.h
- *   14813  llm/attention/cascade.h
- *   14904  llm/attention/fusemax.h
- *   14976  llm/model/ladder.h
- *   15026  llm/model/model.h
- *   15177  llm/model/adapter.h
- *   15227  llm/sample/sample.h
- *   15322  llm/sample/stop.h
- *   15349  llm/sample/pieces.h
- *   15374  llm/sample/grammar.h
- *   15429  llm/sample/schema.h
- *   15451  llm/session/session.h
- *   15552  llm/session/beam.h
- *   15598  llm/session/kvcodec.h
- *   15709  llm/session/kvstream.h
- *   15773  llm/train/story.h
- *   15861  llm/train/trainer.h
- *   15953  llm/train/judge.h
- *   15999  llm/vision/vit.h
- *   16086  llm/vision/tome.h
- *   16140  llm/vision/merge.h
- *   16175  llm/vision/pyra.h
- *   16214  llm/vision/sret.h
- *   16275  llm/tinyllm.h
- *   16297  internal functions
- *   16402  core/status.c
- *   16412  core/atomic.h
- *   16464  core/state.h
- *   16560  core/tensor.c
- *   16730  core/cpu.h
- *   16764  core/ctx.c
- *   17004  core/mem.c
- *   17100  core/thread.c
- *   17576  core/rng.c
- *   17659  core/op.c
- *   18023  core/record.c
- *   18121  core/bytes.c
- *   18223  core/json.c
- *   18533  core/safetensors.c
- *   18748  core/file.c
- *   18993  core/hash.h
- *   19016  core/checkpoint.c
- *   19677  core/time.c
- *   19724  core/net.c
- *   20003  core/comm.c
- *   20503  core/half.h
- *   20556  core/conform.c
- *   21315  math/grad.h
- *   21361  math/table.h
- *   21417  math/rows.h
- *   21482  math/walk.h
- *   21601  math/binary.c
- *   21892  math/elem.c
- *   22652  math/convert.c
- *   23127  math/reduce.c
- *   23645  math/softmax.c
- *   24011  math/norm.c
- *   24538  math/gemm.h
- *   24617  math/gemm_i8.h
- *   24646  math/matmul.c
- *   25006  math/layout.c
- *   25749  math/conv.c
- *   26276  math/sort.c
- *   27168  math/linalg_block.h
- *   27316  math/linalg_lu.c
- *   27664  math/linalg_qr.c
- *   28014  math/linalg_eig.c
- *   28525  math/linalg_svd.c
- *   28923  math/linalg.c
- *   29194  math/fft_way.h
- *   29263  math/fft.c
- *   29738  math/fwht.c
- *   29884  math/attention.c
- *   30451  math/gla.c
- *   30934  math/gla_grad.c
- *   31296  math/twist.c
- *   31647  math/slope.c
- *   31831  math/loss.c
- *   32000  math/rope.c
- *   32143  math/patch.c
- *   32444  math/sparse_lines.h
- *   32472  math/sparse_forms.h
- *   32493  math/sparse.c
- *   32800  math/edges.c
- *   33683  math/ops.c
- *   33728  math/optim.c
- *   34351  math/tape.c
- *   35204  math/layer.c
- *   35668  math/train.c
- *   35863  math/edges_grad.c
- *   36334  math/normal.c
- *   36353  core/target.h
- *   36683  math/targets.c
- *   36812  math/all.c
- *   36816  core/cpu.c
- *   37030  core/hash.c
- *   37148  math/grad.c
- *   37940  math/matvec.h
- *   37951  math/gemm.c
- *   38535  math/gemm_i8.c
- *   38806  math/linalg_block.c
- *   39342  math/fft_way.c
- *   39757  math/sparse_lines.c
- *   40231  math/sparse_forms.c
- *   40437  math/matvec.c
- *   40489  the shared functions forwarded, where the other header has their bodies
- *   41009  internal functions of this header
- *   41045  llm/quant/blocks.h
- *   41110  llm/quant/direct.h
- *   41125  llm/quant/kformats.h
- *   41136  llm/quant/lattice.h
- *   41147  llm/quant/format.c
- *   41199  llm/quant/block.h
- *   41298  llm/quant/matmul.c
- *   41834  llm/quant/sparse.c
- *   42270  llm/file/fd.c
- *   42391  llm/file/store.h
- *   42475  llm/file/gguf.c
- *   42759  llm/file/gguf_write.c
- *   43388  llm/file/safetensors.c
- *   43520  llm/file/llama2c.c
- *   43800  llm/file/open.c
- *   43912  llm/token/unicode.c
- *   44397  llm/token/split.c
- *   44980  llm/token/parts.h
- *   45136  llm/token/vocab.c
- *   45923  llm/chat/value.h
- *   46040  llm/chat/compile.h
- *   46103  llm/chat/builtin.h
- *   46135  llm/chat/template.c
- *   46858  llm/attention/pages.c
- *   47157  llm/attention/tree.c
- *   47680  llm/attention/paged.c
- *   48459  llm/attention/latent.c
- *   49129  llm/attention/position.c
- *   49215  llm/attention/gla.c
- *   49356  llm/attention/cascade.c
- *   49976  llm/attention/fusemax.c
- *   50689  llm/model/ladder.c
- *   50762  llm/model/arch.h
- *   50889  llm/model/inside.h
- *   51302  llm/model/model.c
- *   51905  llm/model/adapter.c
- *   52770  llm/sample/sample.c
- *   53517  llm/sample/stop.c
- *   53644  llm/sample/pieces.c
- *   53784  llm/sample/grammar_read.h
- *   53815  llm/sample/grammar.c
- *   54338  llm/sample/schema.c
- *   54769  llm/session/inside.h
- *   54791  llm/session/session.c
- *   55314  llm/session/beam.c
- *   55648  llm/session/arith.h
- *   55697  llm/session/kvinside.h
- *   55776  llm/session/kvcodec.c
- *   56453  llm/session/kvstream.c
- *   56601  llm/train/story.c
- *   57333  llm/train/config.h
- *   57351  llm/train/decoder.h
- *   57405  llm/train/trainer.c
- *   58108  llm/train/judge.c
- *   58383  llm/vision/params.h
- *   58423  llm/vision/vit.c
- *   58805  llm/vision/tome.c
- *   59159  llm/vision/merge.c
- *   59860  llm/vision/pyra.c
- *   60035  llm/vision/sret.c
- *   60455  llm/quant/direct.c
- *   60977  llm/quant/kformats.c
- *   61810  llm/quant/lattice.c
- *   62483  llm/quant/block.c
- *   62626  llm/file/store.c
- *   63162  llm/token/parts.c
- *   63634  llm/chat/value.c
- *   64222  llm/chat/parse.h
- *   64297  llm/chat/compile.c
- *   64910  llm/chat/rows.h
- *   64962  llm/chat/text.h
- *   64999  llm/chat/builtin.c
- *   65385  llm/model/arch.c
- *   65568  llm/sample/grammar_read.c
- *   66153  llm/session/arith.c
- *   66402  llm/train/config.c
- *   66602  llm/train/decoder.c
- *   67351  llm/vision/params.c
- *   67427  llm/chat/text.c
- *   67785  llm/token/encode.c
- *   68013  llm/token/decode.c
- *   68192  llm/token/spm.c
- *   68292  llm/token/bpe.c
- *   68439  llm/token/wordpiece.c
- *   68519  llm/token/unigram.c
- *   68756  llm/token/rwkv.c
- *   68782  llm/chat/value_text.c
- *   69028  llm/chat/filters.c
- *   69438  llm/chat/methods.c
- *   69789  llm/chat/emit.c
- *   69882  llm/chat/words.c
- *   70056  llm/chat/expression.c
- *   70537  llm/model/load.c
- *   70874  llm/model/step.c
- *   71382  llm/model/attn.c
- *   71987  llm/model/mla.c
- *   72224  llm/model/delta.c
- *   72521  llm/model/ssm.c
- *   72892  llm/model/rwkv.c
- *   73427  llm/model/ffn.c
- *   73779  llm/model/sparse.c
- *   73891  llm/model/cut.c
- *   74057  llm/model/streams.c
- *   74306  llm/model/forward.c
- *   75031  llm/model/seq.c
- *   75235  llm/model/save.c
- *   75588  llm/session/kvtables.c
- *   76017  llm/session/kvsession.c
- *   76366  llm/tinyllm.c
- *   76379  the licence
+ *    7760  llm/quant/kernels.h
+ *   11521  options and names
+ *   12145  core/config.h
+ *   12277  core/status.h
+ *   12313  core/tensor.h
+ *   12366  core/ctx.h
+ *   12443  core/mem.h
+ *   12484  core/thread.h
+ *   12535  core/rng.h
+ *   12561  core/op.h
+ *   12656  core/record.h
+ *   12678  core/accel.h
+ *   12715  core/bytes.h
+ *   12746  core/json.h
+ *   12792  core/safetensors.h
+ *   12836  core/file.h
+ *   12888  core/checkpoint.h
+ *   12987  core/time.h
+ *   12997  core/net.h
+ *   13064  core/comm.h
+ *   13129  core/conform.h
+ *   13212  math/binary.h
+ *   13253  math/elem.h
+ *   13320  math/convert.h
+ *   13361  math/reduce.h
+ *   13408  math/softmax.h
+ *   13459  math/norm.h
+ *   13508  math/matmul.h
+ *   13586  math/layout.h
+ *   13639  math/conv.h
+ *   13699  math/sort.h
+ *   13760  math/linalg_lu.h
+ *   13779  math/linalg_qr.h
+ *   13797  math/linalg_eig.h
+ *   13812  math/linalg_svd.h
+ *   13827  math/linalg.h
+ *   13891  math/fft.h
+ *   13966  math/fwht.h
+ *   13995  math/attention.h
+ *   14080  math/gla.h
+ *   14143  math/gla_grad.h
+ *   14161  math/twist.h
+ *   14213  math/slope.h
+ *   14240  math/loss.h
+ *   14261  math/rope.h
+ *   14282  math/patch.h
+ *   14313  math/sparse.h
+ *   14388  math/edges.h
+ *   14479  math/ops.h
+ *   14500  math/optim.h
+ *   14615  math/tape.h
+ *   14719  math/layer.h
+ *   14764  math/train.h
+ *   14818  math/all.h
+ *   14824  the shared functions again, where the other header came first
+ *   15349  llm/quant/format.h
+ *   15440  llm/quant/matmul.h
+ *   15473  llm/quant/sparse.h
+ *   15525  llm/file/fd.h
+ *   15537  llm/file/gguf.h
+ *   15633  llm/file/gguf_write.h
+ *   15689  llm/file/safetensors.h
+ *   15708  llm/file/llama2c.h
+ *   15727  llm/file/open.h
+ *   15748  llm/token/unicode.h
+ *   15775  llm/token/split.h
+ *   15825  llm/token/vocab.h
+ *   15946  llm/chat/template.h
+ *   16014  llm/attention/pages.h
+ *   16093  llm/attention/tree.h
+ *   16195  llm/attention/paged.h
+ *   16248  llm/attention/latent.h
+ *   16295  llm/attention/position.h
+ *   16334  llm/attention/gla.h
+ *   16372  llm/attention/cascade.h
+ *   16463  llm/attention/fusemax.h
+ *   16535  llm/model/ladder.h
+ *   16585  llm/model/model.h
+ *   16736  llm/model/adapter.h
+ *   16786  llm/sample/sample.h
+ *   16881  llm/sample/stop.h
+ *   16908  llm/sample/pieces.h
+ *   16933  llm/sample/grammar.h
+ *   16988  llm/sample/schema.h
+ *   17010  llm/session/session.h
+ *   17111  llm/session/beam.h
+ *   17157  llm/session/kvcodec.h
+ *   17268  llm/session/kvstream.h
+ *   17332  llm/train/story.h
+ *   17420  llm/train/trainer.h
+ *   17512  llm/train/judge.h
+ *   17558  llm/vision/vit.h
+ *   17645  llm/vision/tome.h
+ *   17699  llm/vision/merge.h
+ *   17734  llm/vision/pyra.h
+ *   17773  llm/vision/sret.h
+ *   17834  llm/tinyllm.h
+ *   17856  internal functions
+ *   17970  core/status.c
+ *   17980  core/atomic.h
+ *   18032  core/state.h
+ *   18134  core/tensor.c
+ *   18293  core/cpu.h
+ *   18327  core/ctx.c
+ *   18567  core/mem.c
+ *   18663  core/thread.c
+ *   19139  core/rng.c
+ *   19222  core/op.c
+ *   19619  core/record.c
+ *   19717  core/bytes.c
+ *   19819  core/json.c
+ *   20129  core/safetensors.c
+ *   20344  core/file.c
+ *   20679  core/hash.h
+ *   20702  core/checkpoint.c
+ *   21363  core/time.c
+ *   21410  core/net.c
+ *   21689  core/comm.c
+ *   22189  core/half.h
+ *   22242  core/conform.c
+ *   23001  math/grad.h
+ *   23047  math/table.h
+ *   23103  math/rows.h
+ *   23168  math/walk.h
+ *   23287  math/binary.c
+ *   23578  math/elem.c
+ *   24350  math/convert.c
+ *   24825  math/reduce.c
+ *   25343  math/softmax.c
+ *   25709  math/norm.c
+ *   26236  math/gemm.h
+ *   26315  math/gemm_i8.h
+ *   26344  math/matmul.c
+ *   26704  math/layout.c
+ *   27447  math/conv.c
+ *   27974  math/sort.c
+ *   28866  math/linalg_block.h
+ *   29014  math/linalg_lu.c
+ *   29362  math/linalg_qr.c
+ *   29712  math/linalg_eig.c
+ *   30223  math/linalg_svd.c
+ *   30621  math/linalg.c
+ *   30892  math/fft_way.h
+ *   30961  math/fft.c
+ *   31436  math/fwht.c
+ *   31582  math/attention.c
+ *   32150  math/gla.c
+ *   32633  math/gla_grad.c
+ *   32995  math/twist.c
+ *   33346  math/slope.c
+ *   33530  math/loss.c
+ *   33699  math/rope.c
+ *   33842  math/patch.c
+ *   34143  math/sparse_lines.h
+ *   34171  math/sparse_forms.h
+ *   34192  math/sparse.c
+ *   34499  math/edges.c
+ *   35396  math/ops.c
+ *   35441  math/optim.c
+ *   36064  math/tape.c
+ *   36917  math/layer.c
+ *   37381  math/train.c
+ *   37576  math/edges_grad.c
+ *   38047  math/normal.c
+ *   38066  core/target.h
+ *   38415  math/targets.c
+ *   38544  math/all.c
+ *   38548  core/cpu.c
+ *   38762  core/hash.c
+ *   38880  math/grad.c
+ *   39672  math/matvec.h
+ *   39683  math/gemm.c
+ *   40267  math/gemm_i8.c
+ *   40538  math/linalg_block.c
+ *   41074  math/fft_way.c
+ *   41489  math/sparse_lines.c
+ *   41963  math/sparse_forms.c
+ *   42169  math/matvec.c
+ *   42221  the shared functions forwarded, where the other header has their bodies
+ *   42741  internal functions of this header
+ *   42780  llm/quant/blocks.h
+ *   42845  llm/quant/direct.h
+ *   42860  llm/quant/kformats.h
+ *   42871  llm/quant/lattice.h
+ *   42897  llm/quant/format.c
+ *   42949  llm/quant/block.h
+ *   43067  llm/quant/matmul.c
+ *   43777  llm/quant/sparse.c
+ *   44213  llm/file/fd.c
+ *   44334  llm/file/store.h
+ *   44418  llm/file/gguf.c
+ *   44702  llm/file/gguf_write.c
+ *   45331  llm/file/safetensors.c
+ *   45463  llm/file/llama2c.c
+ *   45743  llm/file/open.c
+ *   45855  llm/token/unicode.c
+ *   46340  llm/token/split.c
+ *   46923  llm/token/parts.h
+ *   47079  llm/token/vocab.c
+ *   47866  llm/chat/value.h
+ *   47983  llm/chat/compile.h
+ *   48046  llm/chat/builtin.h
+ *   48078  llm/chat/template.c
+ *   48801  llm/attention/pages.c
+ *   49100  llm/attention/tree.c
+ *   49623  llm/attention/paged.c
+ *   50435  llm/attention/latent.c
+ *   51105  llm/attention/position.c
+ *   51191  llm/attention/gla.c
+ *   51332  llm/attention/cascade.c
+ *   51952  llm/attention/fusemax.c
+ *   52665  llm/model/ladder.c
+ *   52738  llm/model/arch.h
+ *   52865  llm/model/inside.h
+ *   53280  llm/model/model.c
+ *   53883  llm/model/adapter.c
+ *   54748  llm/sample/sample.c
+ *   55495  llm/sample/stop.c
+ *   55622  llm/sample/pieces.c
+ *   55762  llm/sample/grammar_read.h
+ *   55793  llm/sample/grammar.c
+ *   56316  llm/sample/schema.c
+ *   56747  llm/session/inside.h
+ *   56769  llm/session/session.c
+ *   57292  llm/session/beam.c
+ *   57626  llm/session/arith.h
+ *   57675  llm/session/kvinside.h
+ *   57754  llm/session/kvcodec.c
+ *   58431  llm/session/kvstream.c
+ *   58579  llm/train/story.c
+ *   59311  llm/train/config.h
+ *   59329  llm/train/decoder.h
+ *   59383  llm/train/trainer.c
+ *   60086  llm/train/judge.c
+ *   60361  llm/vision/params.h
+ *   60401  llm/vision/vit.c
+ *   60783  llm/vision/tome.c
+ *   61137  llm/vision/merge.c
+ *   61838  llm/vision/pyra.c
+ *   62013  llm/vision/sret.c
+ *   62433  llm/quant/direct.c
+ *   62955  llm/quant/kformats.c
+ *   63788  llm/quant/lattice.c
+ *   64598  llm/quant/block.c
+ *   64756  llm/file/store.c
+ *   65292  llm/token/parts.c
+ *   65764  llm/chat/value.c
+ *   66352  llm/chat/parse.h
+ *   66427  llm/chat/compile.c
+ *   67040  llm/chat/rows.h
+ *   67092  llm/chat/text.h
+ *   67129  llm/chat/builtin.c
+ *   67515  llm/model/arch.c
+ *   67698  llm/sample/grammar_read.c
+ *   68283  llm/session/arith.c
+ *   68532  llm/train/config.c
+ *   68732  llm/train/decoder.c
+ *   69480  llm/vision/params.c
+ *   69556  llm/chat/text.c
+ *   69914  llm/token/encode.c
+ *   70142  llm/token/decode.c
+ *   70321  llm/token/spm.c
+ *   70421  llm/token/bpe.c
+ *   70568  llm/token/wordpiece.c
+ *   70648  llm/token/unigram.c
+ *   70885  llm/token/rwkv.c
+ *   70911  llm/chat/value_text.c
+ *   71157  llm/chat/filters.c
+ *   71567  llm/chat/methods.c
+ *   71918  llm/chat/emit.c
+ *   72011  llm/chat/words.c
+ *   72185  llm/chat/expression.c
+ *   72666  llm/model/load.c
+ *   73003  llm/model/step.c
+ *   73530  llm/model/attn.c
+ *   74132  llm/model/mla.c
+ *   74368  llm/model/delta.c
+ *   74659  llm/model/ssm.c
+ *   75030  llm/model/rwkv.c
+ *   75565  llm/model/ffn.c
+ *   75913  llm/model/sparse.c
+ *   76025  llm/model/cut.c
+ *   76191  llm/model/streams.c
+ *   76440  llm/model/forward.c
+ *   77165  llm/model/seq.c
+ *   77369  llm/model/save.c
+ *   77722  llm/session/kvtables.c
+ *   78151  llm/session/kvsession.c
+ *   78500  llm/tinyllm.c
+ *   78513  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -377,7 +377,7 @@
  *
  * V_LANES floats or 32-bit integers a vector, 4 * V_LANES bytes. Macros of a pass, 0 or 1: V_SCALAR V_W128 V_NEON V_AVX2
  * V_AVX512 V_AMX (with V_AVX512: an amx pass has the avx512 vectors), V_VNNI (v_dot is one instruction on x86),
- * V_DOTPROD (the same on ARM), V_EXTRA (a second pass of avx2 or neon for one more instruction).
+ * V_DOTPROD (the same on ARM), V_I8MM (ARM multiplies two rows by two), V_EXTRA (a second pass of avx2 or neon for one more instruction).
  *
  *   v_load v_store            any alignment; the _n forms touch the first n <= V_LANES lanes only, other lanes are read as 0
  *   v_load_f16 v_load_bf16    16-bit floats; stores round to nearest, ties to even, NaN stays NaN (quiet), as core/half.h
@@ -385,6 +385,7 @@
  *   v_min v_max               a < b ? a : b and a > b ? a : b: the second operand where one is NaN or both are zeros
  *   v_round                   to nearest, ties to even; any size, and the sign of zero is kept, as in v_floor and v_trunc
  *   v_sum v_hmax v_hmin       over the lanes, in any order; the last two want no NaN
+ *   v_sum4(y,a,b,c,d)        y[0] to y[3]: the sums over the lanes of a, b, c, d
  *   v_lt v_le v_eq            false where one is NaN; v_ne: true there
  *   v_select(m,a,b)           m ? a : b; v_first(n): the first n lanes
  *   v_to_i32                  rounds to nearest even; any value without meaning outside of -2^31 <= x < 2^31
@@ -392,6 +393,11 @@
  *   vi_                       32-bit integers, wrapping; vi_shl vi_shr (fills with 0) vi_sra (fills with the sign) by 0..31, the
  *                             same for all lanes; vi_load_i8, vi_load_u8: V_LANES bytes widened
  *   vb_                       bytes; vb_set4(p): the four bytes at p, again and again; vb_shr: each byte by 0..7, fills with 0; vb_table16(t, i): t[i] of 16 bytes, 0 <= i < 16
+ *   of four lanes (w128 and neon) only: vi_pairs(a, b): a0+a1 a2+a3 b0+b1 b2+b3; v_load_f16_each(p, step): four halves, step bytes apart (8 bytes at p are
+ *                             read); v_set_f16(p): the half at p in all lanes; vb_shl: each byte by 0..7; vb_merge(a, b, m): the bits of b where m has them, where a has none, and those of a elsewhere;
+ *                             vb_bits(p): bit j of the two bytes at p as all bits of byte j
+ *   neon only: v_zip_low(a, b): a0 b0 a1 b1, v_zip_high: a2 b2 a3 b3; v_twice(p): p0 p1 p0 p1; vb_lows(a, b), vb_highs(a, b): the lower or upper halves side by
+ *                             side; v_mmla_i8(acc, a, b), V_I8MM: acc + the products of rows a0..7, a8..15 with rows b0..7, b8..15: a0b0 a0b8 a8b0 a8b8
  *   vw_                       (w128 and avx2 only) a v_i8 as 16-bit lanes; vw_even_ and vw_odd_: the bytes of even and odd places
  *                             widened, on a big-endian machine the other way round; vw_dot: a[2j]*b[2j] + a[2j+1]*b[2j+1]
  *   v_dot_i8(acc,a,b)         acc[j] + a[4j]*b[4j] + ... + a[4j+3]*b[4j+3], signed bytes, exact
@@ -440,6 +446,18 @@
 #define V_EXTRA 1
 #ifndef TINYI_SIMD_NEONDOT
 #define TINYI_SIMD_NEONDOT 1
+#define TINYI_SIMD_NEW 1
+#endif
+#elif TINYI_PASS == TINYI_PASS_NEONMM
+#define TINYI_SUFFIX _neonmm
+#define TINYI_PASS_TARGET TINY_TARGET_NEON
+#define V_LANES 4
+#define V_NEON 1
+#define V_DOTPROD 1
+#define V_I8MM 1
+#define V_EXTRA 1
+#ifndef TINYI_SIMD_NEONMM
+#define TINYI_SIMD_NEONMM 1
 #define TINYI_SIMD_NEW 1
 #endif
 #elif TINYI_PASS == TINYI_PASS_AVX2
@@ -508,6 +526,9 @@
 #ifndef V_DOTPROD
 #define V_DOTPROD 0
 #endif
+#ifndef V_I8MM
+#define V_I8MM 0
+#endif
 #ifndef V_EXTRA
 #define V_EXTRA 0
 #endif
@@ -526,9 +547,12 @@
 #define v_load TINY_FN(tinyi_v_load)
 #define v_store TINY_FN(tinyi_v_store)
 #define v_load_n TINY_FN(tinyi_v_load_n)
+#define v_twice TINY_FN(tinyi_v_twice)
 #define v_store_n TINY_FN(tinyi_v_store_n)
 #define v_load_f16 TINY_FN(tinyi_v_load_f16)
 #define v_load_f16_n TINY_FN(tinyi_v_load_f16_n)
+#define v_load_f16_each TINY_FN(tinyi_v_load_f16_each)
+#define v_set_f16 TINY_FN(tinyi_v_set_f16)
 #define v_store_f16 TINY_FN(tinyi_v_store_f16)
 #define v_store_f16_n TINY_FN(tinyi_v_store_f16_n)
 #define v_load_bf16 TINY_FN(tinyi_v_load_bf16)
@@ -550,6 +574,7 @@
 #define v_floor TINY_FN(tinyi_v_floor)
 #define v_trunc TINY_FN(tinyi_v_trunc)
 #define v_sum TINY_FN(tinyi_v_sum)
+#define v_sum4 TINY_FN(tinyi_v_sum4)
 #define v_hmax TINY_FN(tinyi_v_hmax)
 #define v_hmin TINY_FN(tinyi_v_hmin)
 #define v_lt TINY_FN(tinyi_v_lt)
@@ -570,6 +595,8 @@
 #define v_float TINY_FN(tinyi_v_float)
 #define v_exp2i TINY_FN(tinyi_v_exp2i)
 #define v_gather TINY_FN(tinyi_v_gather)
+#define v_zip_low TINY_FN(tinyi_v_zip_low)
+#define v_zip_high TINY_FN(tinyi_v_zip_high)
 #define vi_zero TINY_FN(tinyi_vi_zero)
 #define vi_set TINY_FN(tinyi_vi_set)
 #define vi_iota TINY_FN(tinyi_vi_iota)
@@ -594,6 +621,7 @@
 #define vi_gt TINY_FN(tinyi_vi_gt)
 #define vi_select TINY_FN(tinyi_vi_select)
 #define vi_sum TINY_FN(tinyi_vi_sum)
+#define vi_pairs TINY_FN(tinyi_vi_pairs)
 #define vb_zero TINY_FN(tinyi_vb_zero)
 #define vb_set TINY_FN(tinyi_vb_set)
 #define vb_load TINY_FN(tinyi_vb_load)
@@ -606,6 +634,11 @@
 #define vb_add TINY_FN(tinyi_vb_add)
 #define vb_sub TINY_FN(tinyi_vb_sub)
 #define vb_shr TINY_FN(tinyi_vb_shr)
+#define vb_shl TINY_FN(tinyi_vb_shl)
+#define vb_merge TINY_FN(tinyi_vb_merge)
+#define vb_bits TINY_FN(tinyi_vb_bits)
+#define vb_lows TINY_FN(tinyi_vb_lows)
+#define vb_highs TINY_FN(tinyi_vb_highs)
 #define vb_table16 TINY_FN(tinyi_vb_table16)
 #define vw_even_i8 TINY_FN(tinyi_vw_even_i8)
 #define vw_odd_i8 TINY_FN(tinyi_vw_odd_i8)
@@ -617,6 +650,7 @@
 #define v_dot_u8i8 TINY_FN(tinyi_v_dot_u8i8)
 #define v_dot_i8_b127 TINY_FN(tinyi_v_dot_i8_b127)
 #define v_dot_u7i8 TINY_FN(tinyi_v_dot_u7i8)
+#define v_mmla_i8 TINY_FN(tinyi_v_mmla_i8)
 /* of math/elem.simd.h */
 #define v_exp TINY_FN(tinyi_v_exp)
 #define v_ldexp TINY_FN(tinyi_v_ldexp)
@@ -703,6 +737,7 @@ TINYI_FORCE_INLINE v_f32 v_floor(v_f32 a)
     return t > a ? t - 1.0f : t;
 }
 TINYI_FORCE_INLINE float v_sum(v_f32 a) { return a; }
+TINYI_FORCE_INLINE void v_sum4(float *y, v_f32 a, v_f32 b, v_f32 c, v_f32 d) { y[0] = a; y[1] = b; y[2] = c; y[3] = d; }
 TINYI_FORCE_INLINE float v_hmax(v_f32 a) { return a; }
 TINYI_FORCE_INLINE float v_hmin(v_f32 a) { return a; }
 
@@ -880,10 +915,12 @@ TINYI_FORCE_INLINE v_i32 vi_shl(v_i32 a, int n) { return TINYI_W(slli_epi32)(a, 
 TINYI_FORCE_INLINE v_i32 vi_shr(v_i32 a, int n) { return TINYI_W(srli_epi32)(a, n); }
 TINYI_FORCE_INLINE v_i32 vi_sra(v_i32 a, int n) { return TINYI_W(srai_epi32)(a, n); }
 TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_shr16)(v_i32 a, int n) { return TINYI_W(srli_epi16)(a, n); }
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_shl16)(v_i32 a, int n) { return TINYI_W(slli_epi16)(a, n); }
 /* the bytes of even and odd places as 16-bit lanes; on a big-endian machine the other way round */
 TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_even)(v_i32 a) { return TINYI_W(srai_epi16)(TINYI_W(slli_epi16)(a, 8), 8); }
 TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_odd)(v_i32 a) { return TINYI_W(srai_epi16)(a, 8); }
 #endif
+TINYI_FORCE_INLINE v_i32 vi_pairs(v_i32 a, v_i32 b) { return TINYI_W(hadd_epi32)(a, b); }
 TINYI_FORCE_INLINE v_i32 vi_min(v_i32 a, v_i32 b) { return TINYI_W(min_epi32)(a, b); }
 TINYI_FORCE_INLINE v_i32 vi_max(v_i32 a, v_i32 b) { return TINYI_W(max_epi32)(a, b); }
 TINYI_FORCE_INLINE v_mask vi_eq(v_i32 a, v_i32 b) { return TINYI_W(castsi128_ps)(TINYI_W(cmpeq_epi32)(a, b)); }
@@ -989,6 +1026,11 @@ TINYI_FORCE_INLINE float v_sum(v_f32 a)
     const v_f32 s = v_add(a, TINYI_W(movehl_ps)(a, a));
     return TINYI_W(cvtss_f32)(v_add(s, TINYI_W(shuffle_ps)(s, s, 1)));
 }
+TINYI_FORCE_INLINE void v_sum4(float *y, v_f32 a, v_f32 b, v_f32 c, v_f32 d)
+{
+    const v_f32 s = v_add(TINYI_W(unpacklo_ps)(a, b), TINYI_W(unpackhi_ps)(a, b)), t = v_add(TINYI_W(unpacklo_ps)(c, d), TINYI_W(unpackhi_ps)(c, d));
+    v_store(y, v_add(TINYI_W(movelh_ps)(s, t), TINYI_W(movehl_ps)(t, s)));
+}
 TINYI_FORCE_INLINE float v_hmax(v_f32 a)
 {
     const v_f32 s = v_max(a, TINYI_W(movehl_ps)(a, a));
@@ -1057,6 +1099,15 @@ TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_bf16_down)(v_f32 v)
     return vi_select(v_isnan(v), vi_or(vi_shr(u, 16), vi_set(0x40)), r);
 }
 TINYI_FORCE_INLINE v_f32 v_load_f16(const uint16_t *p) { return TINY_FN(tinyi_f16_up)(TINY_FN(tinyi_half_load)(p)); }
+TINYI_FORCE_INLINE v_f32 v_load_f16_each(const void *p, ptrdiff_t step)
+{
+    const unsigned char *at = (const unsigned char *)p;
+    uint16_t t[4];
+    int i;
+    for (i = 0; i < 4; i++, at += step) t[i] = (uint16_t)(at[0] | at[1] << 8);
+    return v_load_f16(t);
+}
+TINYI_FORCE_INLINE v_f32 v_set_f16(const void *p) { return v_set(tinyi_f16_to_f32((uint16_t)(*(const unsigned char *)p | ((const unsigned char *)p)[1] << 8))); }
 TINYI_FORCE_INLINE v_f32 v_load_f16_n(const uint16_t *p, size_t n) { return TINY_FN(tinyi_f16_up)(TINY_FN(tinyi_half_load_n)(p, n)); }
 TINYI_FORCE_INLINE void v_store_f16(uint16_t *p, v_f32 v) { TINY_FN(tinyi_half_store)(p, TINY_FN(tinyi_f16_down)(v)); }
 TINYI_FORCE_INLINE void v_store_f16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_f16_down)(v), n); }
@@ -1092,6 +1143,15 @@ TINYI_FORCE_INLINE v_i8 vb_xor(v_i8 a, v_i8 b) { return TINYI_W(xor_si128)(a, b)
 TINYI_FORCE_INLINE v_i8 vb_add(v_i8 a, v_i8 b) { return TINYI_W(add_epi8)(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_sub(v_i8 a, v_i8 b) { return TINYI_W(sub_epi8)(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n) { return vb_and(TINY_FN(tinyi_shr16)(a, n), vb_set((int8_t)(0xff >> n))); }
+TINYI_FORCE_INLINE v_i8 vb_shl(v_i8 a, int n) { return vb_and(TINY_FN(tinyi_shl16)(a, n), vb_set((int8_t)(0xff << n & 0xff))); }
+TINYI_FORCE_INLINE v_i8 vb_merge(v_i8 a, v_i8 b, v_i8 m) { return vb_or(a, vb_and(b, m)); }
+TINYI_FORCE_INLINE v_i8 vb_bits(const void *p)
+{
+    static const unsigned char bit[16] = { 1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128 }, which[16] = { 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1 };
+    int32_t t = 0;
+    memcpy(&t, p, 2);                       /* the order in memory, on every machine */
+    return TINYI_W(cmpeq_epi8)(vb_and(TINYI_W(shuffle_epi8)(vi_set(t), vb_load(which)), vb_load(bit)), vb_load(bit));
+}
 TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 i) { return TINYI_W(shuffle_epi8)(vb_load(t), i); }
 
 /* ---- 16-bit lanes */
@@ -1187,6 +1247,15 @@ TINYI_FORCE_INLINE v_f32 v_load_f16(const uint16_t *p) { return TINY_FN(tinyi_f1
 TINYI_FORCE_INLINE v_f32 v_load_f16_n(const uint16_t *p, size_t n) { return TINY_FN(tinyi_f16_up)(TINY_FN(tinyi_half_load_n)(p, n)); }
 TINYI_FORCE_INLINE void v_store_f16(uint16_t *p, v_f32 v) { vst1_u16(p, TINY_FN(tinyi_f16_down)(v)); }
 TINYI_FORCE_INLINE void v_store_f16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_f16_down)(v), n); }
+TINYI_FORCE_INLINE v_f32 v_load_f16_each(const void *p, ptrdiff_t step)
+{
+    const unsigned char *at = (const unsigned char *)p;
+    uint16x4_t h = vreinterpret_u16_u8(vld1_u8(at));
+    h = vld1_lane_u16((const uint16_t *)(const void *)(at += step), h, 1);
+    h = vld1_lane_u16((const uint16_t *)(const void *)(at += step), h, 2);
+    return TINY_FN(tinyi_f16_up)(vld1_lane_u16((const uint16_t *)(const void *)(at + step), h, 3));
+}
+TINYI_FORCE_INLINE v_f32 v_set_f16(const void *p) { return TINY_FN(tinyi_f16_up)(vld1_dup_u16((const uint16_t *)p)); }
 TINYI_FORCE_INLINE v_f32 v_load_bf16(const uint16_t *p) { return TINY_FN(tinyi_bf16_up)(vld1_u16(p)); }
 TINYI_FORCE_INLINE v_f32 v_load_bf16_n(const uint16_t *p, size_t n) { return TINY_FN(tinyi_bf16_up)(TINY_FN(tinyi_half_load_n)(p, n)); }
 TINYI_FORCE_INLINE void v_store_bf16(uint16_t *p, v_f32 v) { vst1_u16(p, TINY_FN(tinyi_bf16_down)(v)); }
@@ -1208,6 +1277,7 @@ TINYI_FORCE_INLINE v_f32 v_round(v_f32 a) { return vrndnq_f32(a); }
 TINYI_FORCE_INLINE v_f32 v_floor(v_f32 a) { return vrndmq_f32(a); }
 TINYI_FORCE_INLINE v_f32 v_trunc(v_f32 a) { return vrndq_f32(a); }
 TINYI_FORCE_INLINE float v_sum(v_f32 a) { return vaddvq_f32(a); }
+TINYI_FORCE_INLINE void v_sum4(float *y, v_f32 a, v_f32 b, v_f32 c, v_f32 d) { vst1q_f32(y, vpaddq_f32(vpaddq_f32(a, b), vpaddq_f32(c, d))); }
 TINYI_FORCE_INLINE float v_hmax(v_f32 a) { return vmaxvq_f32(a); }
 TINYI_FORCE_INLINE float v_hmin(v_f32 a) { return vminvq_f32(a); }
 
@@ -1284,11 +1354,13 @@ TINYI_FORCE_INLINE v_i32 vi_shl(v_i32 a, int n) { return vreinterpretq_s32_u32(v
 TINYI_FORCE_INLINE v_i32 vi_shr(v_i32 a, int n) { return vreinterpretq_s32_u32(vreinterpretq_u32_s32(a) >> (uint32_t)n); }
 TINYI_FORCE_INLINE v_i32 vi_sra(v_i32 a, int n) { return a >> n; }
 TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n) { return vreinterpretq_s8_u8(vreinterpretq_u8_s8(a) >> (uint8_t)n); }
+TINYI_FORCE_INLINE v_i8 vb_shl(v_i8 a, int n) { return vreinterpretq_s8_u8(vreinterpretq_u8_s8(a) << (uint8_t)n); }
 #else
 TINYI_FORCE_INLINE v_i32 vi_shl(v_i32 a, int n) { return vshlq_s32(a, vdupq_n_s32(n)); }
 TINYI_FORCE_INLINE v_i32 vi_shr(v_i32 a, int n) { return vreinterpretq_s32_u32(vshlq_u32(vreinterpretq_u32_s32(a), vdupq_n_s32(-n))); }
 TINYI_FORCE_INLINE v_i32 vi_sra(v_i32 a, int n) { return vshlq_s32(a, vdupq_n_s32(-n)); }
 TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n) { return vreinterpretq_s8_u8(vshlq_u8(vreinterpretq_u8_s8(a), vdupq_n_s8((int8_t)-n))); }
+TINYI_FORCE_INLINE v_i8 vb_shl(v_i8 a, int n) { return vshlq_s8(a, vdupq_n_s8((int8_t)n)); }
 #endif
 TINYI_FORCE_INLINE v_i32 vi_min(v_i32 a, v_i32 b) { return vminq_s32(a, b); }
 TINYI_FORCE_INLINE v_i32 vi_max(v_i32 a, v_i32 b) { return vmaxq_s32(a, b); }
@@ -1296,6 +1368,7 @@ TINYI_FORCE_INLINE v_mask vi_eq(v_i32 a, v_i32 b) { return vceqq_s32(a, b); }
 TINYI_FORCE_INLINE v_mask vi_gt(v_i32 a, v_i32 b) { return vcgtq_s32(a, b); }
 TINYI_FORCE_INLINE v_i32 vi_select(v_mask m, v_i32 a, v_i32 b) { return vbslq_s32(m, a, b); }
 TINYI_FORCE_INLINE int32_t vi_sum(v_i32 a) { return vaddvq_s32(a); }
+TINYI_FORCE_INLINE v_i32 vi_pairs(v_i32 a, v_i32 b) { return vpaddq_s32(a, b); }
 
 /* ---- bytes */
 TINYI_FORCE_INLINE v_i8 vb_zero(void) { return vdupq_n_s8(0); }
@@ -1316,6 +1389,13 @@ TINYI_FORCE_INLINE v_i8 vb_xor(v_i8 a, v_i8 b) { return veorq_s8(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_add(v_i8 a, v_i8 b) { return vaddq_s8(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_sub(v_i8 a, v_i8 b) { return vsubq_s8(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 i) { return vqtbl1q_s8(vb_load(t), vreinterpretq_u8_s8(i)); }
+TINYI_FORCE_INLINE v_i8 vb_merge(v_i8 a, v_i8 b, v_i8 m) { return vbslq_s8(vreinterpretq_u8_s8(m), b, a); }
+TINYI_FORCE_INLINE v_i8 vb_bits(const void *p)
+{
+    static const uint8_t bit[16] = { 1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128 };
+    const uint8_t *at = (const uint8_t *)p;
+    return vreinterpretq_s8_u8(vtstq_u8(vcombine_u8(vld1_dup_u8(at), vld1_dup_u8(at + 1)), vld1q_u8(bit)));
+}
 #if V_DOTPROD
 TINYI_FORCE_INLINE v_i32 v_dot_i8(v_i32 acc, v_i8 a, v_i8 b)
 {
@@ -1342,6 +1422,24 @@ TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b)
 }
 TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_i8(acc, a, b); }
 TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_i8(acc, a, b); }
+
+/* ---- products of pairs of rows */
+TINYI_FORCE_INLINE v_i8 vb_lows(v_i8 a, v_i8 b) { return vcombine_s8(vget_low_s8(a), vget_low_s8(b)); }
+TINYI_FORCE_INLINE v_i8 vb_highs(v_i8 a, v_i8 b) { return vcombine_s8(vget_high_s8(a), vget_high_s8(b)); }
+TINYI_FORCE_INLINE v_f32 v_zip_low(v_f32 a, v_f32 b) { return vzip1q_f32(a, b); }
+TINYI_FORCE_INLINE v_f32 v_zip_high(v_f32 a, v_f32 b) { return vzip2q_f32(a, b); }
+TINYI_FORCE_INLINE v_f32 v_twice(const float *p) { const float32x2_t t = vld1_f32(p); return vcombine_f32(t, t); }
+#if V_I8MM
+TINYI_FORCE_INLINE v_i32 v_mmla_i8(v_i32 acc, v_i8 a, v_i8 b)
+{
+#if TINYI_MMLA_ASM
+    __asm__("smmla %0.4s, %1.16b, %2.16b" : "+w"(acc) : "w"(a), "w"(b));
+    return acc;
+#else
+    return vmmlaq_s32(acc, a, b);
+#endif
+}
+#endif
 
 #endif
 #if V_AVX2 && TINYI_SIMD_NEW
@@ -1419,6 +1517,13 @@ TINYI_FORCE_INLINE float v_sum(v_f32 a)
     __m128 s = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
     s = _mm_add_ps(s, _mm_movehl_ps(s, s));
     return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+TINYI_FORCE_INLINE void v_sum4(float *y, v_f32 a, v_f32 b, v_f32 c, v_f32 d)
+{
+    const __m256 s = _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b)), t = _mm256_add_ps(_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
+    const __m256d u = _mm256_castps_pd(s), v = _mm256_castps_pd(t);
+    const __m256 w = _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(u, v)), _mm256_castpd_ps(_mm256_unpackhi_pd(u, v)));
+    _mm_storeu_ps(y, _mm_add_ps(_mm256_castps256_ps128(w), _mm256_extractf128_ps(w, 1)));
 }
 TINYI_FORCE_INLINE float v_hmax(v_f32 a)
 {
@@ -1618,6 +1723,14 @@ TINYI_FORCE_INLINE float v_sum(v_f32 a)
     __m128 s = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
     s = _mm_add_ps(s, _mm_movehl_ps(s, s));
     return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+TINYI_FORCE_INLINE void v_sum4(float *y, v_f32 a, v_f32 b, v_f32 c, v_f32 d)
+{
+    const __m512 s = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)), t = _mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
+    const __m512d u = _mm512_castps_pd(s), v = _mm512_castps_pd(t);
+    const __m512 w = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(u, v)), _mm512_castpd_ps(_mm512_unpackhi_pd(u, v)));
+    const __m256 h = _mm256_add_ps(_mm512_castps512_ps256(w), TINY_FN(tinyi_upper)(w));
+    _mm_storeu_ps(y, _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1)));
 }
 TINYI_FORCE_INLINE float v_hmax(v_f32 a)
 {
@@ -3924,6 +4037,10 @@ static void TINY_FN(tinyi_attention_cap_f32)(float *s, tiny_idx ld, int n, int j
 {
     const v_f32 c = v_set(cap), inv = v_set(1.0f / cap);
     int i, j;
+    if (ld < V_LANES) {                     /* as one row */
+        j1 = n * (int)ld;
+        n = 1;
+    }
     for (i = 0; i < n; i++, s += ld)
         for (j = j0; j < j1; j += V_LANES) v_store(s + j, v_mul(c, v_tanh(v_mul(v_load(s + j), inv))));
 }
@@ -3937,12 +4054,49 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_attention_exp)(v_f32 x)
     return v_select(low, v_zero(), v_float(vi_add(v_bits(p), vi_shl(v_bits(t), 23))));
 }
 
+/* The same where several keys of few rows make a vector: a lane is a row still, ld lanes further it is so again; ld is a power of two. */
+static void TINY_FN(tinyi_attention_weights_few)(float *s, int ld, int n, float *m, float *l, float *f)
+{
+    const int n_s = n * ld;
+    float t[V_LANES];
+    v_f32 top = v_set(-INFINITY), sum = v_zero(), to;
+    int i, j;
+    for (i = n_s; i % V_LANES; i++) s[i] = -INFINITY;
+    for (i = 0; i < n_s; i += V_LANES) top = v_max(v_load(s + i), top);
+    v_store(t, top);
+    for (j = 0; j < ld; j++) {
+        float x = m[j];
+        for (i = j; i < V_LANES; i += ld) x = t[i] > x ? t[i] : x;
+        f[j] = m[j];
+        m[j] = x;
+        for (i = j; i < V_LANES; i += ld) t[i] = x == -INFINITY ? 0.0f : x;
+    }
+    to = v_load(t);
+    for (i = 0; i < n_s; i += V_LANES) {
+        const v_f32 p = TINY_FN(tinyi_attention_exp)(v_sub(v_load(s + i), to));
+        v_store(s + i, p);
+        sum = v_add(sum, p);
+    }
+    for (j = 0; j < V_LANES; j++) t[j] = f[j & (ld - 1)];
+    v_store(t, TINY_FN(tinyi_attention_exp)(v_sub(v_load(t), to)));
+    for (j = 0; j < ld; j++) {
+        f[j] = t[j];
+        l[j] *= t[j];
+    }
+    v_store(t, sum);
+    for (j = 0; j < V_LANES; j++) l[j & (ld - 1)] += t[j];
+}
+
 /* Scores become weights under the running maximum m; l is their sum so far, f the factor for what was summed before. A row
  * all of whose keys are hidden keeps m = -inf; NaN in a score comes through to the sum. */
 static void TINY_FN(tinyi_attention_weights_f32)(float *s, tiny_idx ld, int n, float *m, float *l, float *f, int j0, int j1)
 {
     const v_f32 none = v_set(-INFINITY);
     int c, j;
+    if (ld < V_LANES) {
+        TINY_FN(tinyi_attention_weights_few)(s, (int)ld, n, m, l, f);
+        return;
+    }
     for (j = j0; j < j1; j += V_LANES) {
         const v_f32 before = v_load(m + j);
         v_f32 top = before, top1 = before, sum = v_zero(), sum1 = v_zero(), to, old;
@@ -4171,6 +4325,296 @@ static int TINY_FN(tinyi_attention_finite_f32)(const float *v, tiny_idx ldv, int
     }
     return v_sum(odd) == 0.0f;
 }
+#undef TINYI_GEMM_PIN
+#undef TINYI_G2
+#undef TINYI_G4
+#undef TINYI_G6
+#undef TINYI_G8
+#undef TINYI_G12
+#undef TINYI_GEMM_NR
+#undef TINYI_GEMM_MR
+#undef TINYI_GEMM_ZERO
+#undef TINYI_GEMM_FMA
+
+/* src/math/attention_few.simd.h - the steps of a tile of few rows: keys and values as they lie in memory, each read once
+ *
+ * One token has a handful of rows, the heads of a group, and its keys and values come from memory: so a number is used for all rows
+ * while it stands in a register. Types are told apart where a vector is loaded: f32, f16, and blocks of 34 bytes (an f16
+ * factor and 32 signed bytes), which become floats in registers. Eight sums are kept, which hides the latency of a multiply-add: 8
+ * keys for one row, 4 for two, 2 for four; of values 4 vectors for one row (two keys in turn) and for two, 2 for four. Rows that are
+ * not there repeat the last one; their sums are dropped.
+ *
+ * A processor follows a stream to the end of its page of memory at best, and the pages of a cache lie anywhere. So keys ask for the keys of
+ * the next tile, and values for its values: 2 to 32 KB ahead, some lines a step. Asked for a tile of the other kind ahead, half as far, some came late. */
+
+#define TINYI_FEW_ZERO v_f32 a0 = v_zero(), a1 = v_zero(), a2 = v_zero(), a3 = v_zero(), a4 = v_zero(), a5 = v_zero(), a6 = v_zero(), a7 = v_zero();
+
+/* a vector from number i of a row on; r: how many there are */
+#define TINYI_FEW_F32(w, i) v_load((const float *)(const void *)(w) + (i))
+#define TINYI_FEW_F16(w, i) v_load_f16((const uint16_t *)(const void *)(w) + (i))
+#define TINYI_FEW_Q8(w, i) v_from_i32(vi_load_i8((const int8_t *)(w) + (i)))
+#define TINYI_FEW_F32_N(w, i) v_load_n((const float *)(const void *)(w) + (i), r)
+#define TINYI_FEW_F16_N(w, i) v_load_f16_n((const uint16_t *)(const void *)(w) + (i), r)
+#define TINYI_FEW_Q8_N(w, i) TINYI_FEW_Q8(w, i)                /* blocks are whole vectors */
+/* times the factor of its block, where blocks have one */
+#define TINYI_FEW_TIMES(Q, x, g) ((Q) ? v_mul(x, g) : (x))
+/* the factors of the blocks up to that of number i push it back by so many bytes */
+#define TINYI_FEW_PUSH(Q, i) ((Q) ? (i) / 32 * 2 + 2 : 0)
+
+/* a vector that is used twice is loaded once */
+#if V_AVX512 && TINYI_GCC
+#define TINYI_FEW_PIN(x) __asm__("" : "+v"(x))
+#elif V_AVX2 && TINYI_GCC
+#define TINYI_FEW_PIN(x) __asm__("" : "+x"(x))
+#else
+#define TINYI_FEW_PIN(x) ((void)0)
+#endif
+
+/* Asks for bytes from .. to of what comes next, a line of each span in turn: four streams side by side are read half as fast again as one
+ * after the other (25 and 17 GB/s of a Zen 3 core, in pieces of 2 to 8 KB); where it ended. */
+TINYI_FORCE_INLINE tiny_idx TINY_FN(tinyi_attention_ask)(const tinyi_att_span *x, int n_x, tiny_idx from, tiny_idx to)
+{
+    int k;
+    for (; from < to; from += 64)
+        for (k = 0; k < n_x; k++)
+            if (x[k].ahead) TINYI_PREFETCH((const unsigned char *)x[k].ahead + from);
+    return from;
+}
+
+/* ---- keys: a[k R + j] is the sum of key k and row j */
+#define TINYI_FEW_Y(j) v_load(q##j + i)
+#define TINYI_FEW_Y_N(j) v_load_n(q##j + i, r)
+#define TINYI_FEW_KEYS1(Q, LOAD, Y)                                                                                                \
+    {                                                                                                                           \
+        const v_f32 t = Y(0);                                                                                                   \
+        a0 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w0, i + push), g0), t, a0); a1 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w1, i + push), g1), t, a1);                                   \
+        a2 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w2, i + push), g2), t, a2); a3 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w3, i + push), g3), t, a3);                                   \
+        a4 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w4, i + push), g4), t, a4); a5 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w5, i + push), g5), t, a5);                                   \
+        a6 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w6, i + push), g6), t, a6); a7 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w7, i + push), g7), t, a7);                                   \
+    }
+#define TINYI_FEW_KEYS2(Q, LOAD, Y)                                                                                                \
+    {                                                                                                                           \
+        const v_f32 t0 = Y(0), t1 = Y(1);                                                                                       \
+        v_f32 x = TINYI_FEW_TIMES(Q, LOAD(w0, i + push), g0); a0 = v_fma(x, t0, a0); a1 = v_fma(x, t1, a1);                                         \
+        x = TINYI_FEW_TIMES(Q, LOAD(w1, i + push), g1); a2 = v_fma(x, t0, a2); a3 = v_fma(x, t1, a3);                                               \
+        x = TINYI_FEW_TIMES(Q, LOAD(w2, i + push), g2); a4 = v_fma(x, t0, a4); a5 = v_fma(x, t1, a5);                                               \
+        x = TINYI_FEW_TIMES(Q, LOAD(w3, i + push), g3); a6 = v_fma(x, t0, a6); a7 = v_fma(x, t1, a7);                                               \
+    }
+#define TINYI_FEW_KEYS4(Q, LOAD, Y) \
+    { \
+        const v_f32 x0 = TINYI_FEW_TIMES(Q, LOAD(w0, i + push), g0), x1 = TINYI_FEW_TIMES(Q, LOAD(w1, i + push), g1); \
+        v_f32 t = Y(0); TINYI_FEW_PIN(t); a0 = v_fma(x0, t, a0); a4 = v_fma(x1, t, a4); \
+        t = Y(1); TINYI_FEW_PIN(t); a1 = v_fma(x0, t, a1); a5 = v_fma(x1, t, a5); \
+        t = Y(2); TINYI_FEW_PIN(t); a2 = v_fma(x0, t, a2); a6 = v_fma(x1, t, a6); \
+        t = Y(3); TINYI_FEW_PIN(t); a3 = v_fma(x0, t, a3); a7 = v_fma(x1, t, a7); \
+    }
+#define TINYI_FEW_AT(k) w##k = w + TINYI_MIN(k, left - 1) * row
+#define TINYI_FEW_AT1 const unsigned char *TINYI_FEW_AT(0), *TINYI_FEW_AT(1), *TINYI_FEW_AT(2), *TINYI_FEW_AT(3), \
+                                          *TINYI_FEW_AT(4), *TINYI_FEW_AT(5), *TINYI_FEW_AT(6), *TINYI_FEW_AT(7);
+#define TINYI_FEW_AT2 const unsigned char *TINYI_FEW_AT(0), *TINYI_FEW_AT(1), *TINYI_FEW_AT(2), *TINYI_FEW_AT(3);
+#define TINYI_FEW_AT4 const unsigned char *TINYI_FEW_AT(0), *TINYI_FEW_AT(1);
+#define TINYI_FEW_G(k) g##k = v_set(g[TINYI_MIN(k, left - 1) * n_factor])
+#define TINYI_FEW_G1 TINYI_FEW_G(0), TINYI_FEW_G(1), TINYI_FEW_G(2), TINYI_FEW_G(3), TINYI_FEW_G(4), TINYI_FEW_G(5), TINYI_FEW_G(6), TINYI_FEW_G(7)
+#define TINYI_FEW_G2 TINYI_FEW_G(0), TINYI_FEW_G(1), TINYI_FEW_G(2), TINYI_FEW_G(3)
+#define TINYI_FEW_G4 TINYI_FEW_G(0), TINYI_FEW_G(1)
+#define TINYI_FEW_UNUSED4 (void)g0; (void)g1;
+#define TINYI_FEW_UNUSED2 TINYI_FEW_UNUSED4 (void)g2; (void)g3;
+#define TINYI_FEW_UNUSED1 TINYI_FEW_UNUSED2 (void)g4; (void)g5; (void)g6; (void)g7;
+#define TINYI_FEW_DOT(R, name, Q, LOAD, LOAD_N) \
+    static void TINY_FN(name##R)(float *s, tiny_idx ld, const tinyi_att_span *span, int n_span, tiny_idx row, const float *factor, tiny_idx n_factor, \
+                                 const float *q, int n_row, tiny_idx d, tiny_idx ahead_row) \
+    { \
+        enum { N = 8 / R }; \
+        const float *q0 = q, *q1 = q + TINYI_MIN(1, n_row - 1) * d, *q2 = q + TINYI_MIN(2, n_row - 1) * d, *q3 = q + (n_row - 1) * d; \
+        const tiny_idx step = N * ahead_row / n_span + 1; \
+        tiny_idx asked = 0, ask = 0; \
+        int c, k, m; \
+        (void)q1; (void)q2; (void)q3; \
+        for (m = 0; m < n_span; s += span[m].n * ld, factor += span[m].n * n_factor, m++) { \
+            const unsigned char *w = (const unsigned char *)span[m].at; \
+            const int n = (int)span[m].n; \
+            for (c = 0; c < n; c += N, w += N * row) { \
+                const int left = n - c; \
+                const float *g = factor + c * n_factor; \
+                tiny_idx i = 0, end = (Q) ? 32 : d; \
+                TINYI_FEW_AT##R \
+                TINYI_FEW_ZERO \
+                if (ahead_row) asked = TINY_FN(tinyi_attention_ask)(span, n_span, asked, ask += step); \
+                for (; i < d; end += 32, g++) { \
+                    const tiny_idx push = TINYI_FEW_PUSH(Q, i); \
+                    const v_f32 TINYI_FEW_G##R; \
+                    TINYI_FEW_UNUSED##R \
+                    for (; i + V_LANES <= end; i += V_LANES) TINYI_FEW_KEYS##R(Q, LOAD, TINYI_FEW_Y) \
+                    if (!(Q)) { \
+                        const size_t r = (size_t)(d - i); \
+                        if (r) TINYI_FEW_KEYS##R(Q, LOAD_N, TINYI_FEW_Y_N) \
+                        break; \
+                    } \
+                } \
+                if (R == 4) { \
+                    v_sum4(s + c * ld, a0, a1, a2, a3); \
+                    if (left > 1) v_sum4(s + (c + 1) * ld, a4, a5, a6, a7); \
+                } else if (ld == R) {       /* in the places of keys that are not there: written later, or never read */ \
+                    v_sum4(s + c * R, a0, a1, a2, a3); \
+                    v_sum4(s + c * R + 4, a4, a5, a6, a7); \
+                } else { \
+                    float t[8]; \
+                    v_sum4(t, a0, a1, a2, a3); \
+                    v_sum4(t + 4, a4, a5, a6, a7); \
+                    for (k = 0; k < TINYI_MIN(N, left) * R; k++) s[(c + k / R) * ld + k % R] = t[k]; \
+                } \
+                (void)k; \
+            } \
+        } \
+    }
+
+/* ---- values: a[j 8 / R + w] is the sum of row j and vector w; of one row a4 to a7 are those of every other key */
+#define TINYI_FEW_VALUES(LOAD, A, B, C, D) \
+    { \
+        A = v_fma(LOAD(w, i + push0), t0, A); B = v_fma(LOAD(w, i + V_LANES + push0), t0, B); \
+        C = v_fma(LOAD(w, i + 2 * V_LANES + push1), t1, C); D = v_fma(LOAD(w, i + 3 * V_LANES + push1), t1, D); \
+    }
+#define TINYI_FEW_VALUES1(Q, LOAD) \
+    {                                       /* few rows: the factor goes to the weight */ \
+        const v_f32 t = v_set(p[0]), t0 = TINYI_FEW_TIMES(Q, t, g0), t1 = TINYI_FEW_TIMES(Q, t, g1); \
+        if (c & 1) TINYI_FEW_VALUES(LOAD, a4, a5, a6, a7) \
+        else TINYI_FEW_VALUES(LOAD, a0, a1, a2, a3) \
+    }
+#define TINYI_FEW_VALUES2(Q, LOAD) \
+    { \
+        const v_f32 t0 = v_set(p[0]), t1 = v_set(p[1]); \
+        v_f32 y0 = TINYI_FEW_TIMES(Q, t0, g0), y1 = TINYI_FEW_TIMES(Q, t1, g0), x; \
+        x = LOAD(w, i + push0); a0 = v_fma(x, y0, a0); a4 = v_fma(x, y1, a4); \
+        x = LOAD(w, i + V_LANES + push0); a1 = v_fma(x, y0, a1); a5 = v_fma(x, y1, a5); \
+        if ((Q) && 4 * V_LANES > 32) { \
+            y0 = v_mul(t0, g1); \
+            y1 = v_mul(t1, g1); \
+        } \
+        x = LOAD(w, i + 2 * V_LANES + push1); a2 = v_fma(x, y0, a2); a6 = v_fma(x, y1, a6); \
+        x = LOAD(w, i + 3 * V_LANES + push1); a3 = v_fma(x, y0, a3); a7 = v_fma(x, y1, a7); \
+    }
+#define TINYI_FEW_VALUES4(Q, LOAD) \
+    { \
+        const v_f32 x0 = TINYI_FEW_TIMES(Q, LOAD(w, i + push0), g0), x1 = TINYI_FEW_TIMES(Q, LOAD(w, i + V_LANES + push0), g0); \
+        v_f32 t = v_set(p[0]); a0 = v_fma(x0, t, a0); a1 = v_fma(x1, t, a1); \
+        t = v_set(p[1]); a2 = v_fma(x0, t, a2); a3 = v_fma(x1, t, a3); \
+        t = v_set(p[2]); a4 = v_fma(x0, t, a4); a5 = v_fma(x1, t, a5); \
+        t = v_set(p[3]); a6 = v_fma(x0, t, a6); a7 = v_fma(x1, t, a7); \
+    }
+/* one vector of up to four rows */
+#define TINYI_FEW_LAST(Q, LOAD) \
+    { \
+        const v_f32 x = TINYI_FEW_TIMES(Q, LOAD(w, i + push0), g0); \
+        a0 = v_fma(x, v_set(p[0]), a0); \
+        if (n_row > 1) a1 = v_fma(x, v_set(p[1]), a1); \
+        if (n_row > 2) a2 = v_fma(x, v_set(p[2]), a2); \
+        if (n_row > 3) a3 = v_fma(x, v_set(p[3]), a3); \
+    }
+#define TINYI_FEW_PUT(j, at, A) if ((j) < n_row) { float *y = acc + (j) * d_v + i + (at); v_store(y, v_fma(v_set(f[j]), v_load(y), A)); }
+#define TINYI_FEW_PUT_N(j, A) if ((j) < n_row) { float *y = acc + (j) * d_v + i; v_store_n(y, v_fma(v_set(f[j]), v_load_n(y, r), A), r); }
+#define TINYI_FEW_PUTS1 TINYI_FEW_PUT(0, 0, v_add(a0, a4)) TINYI_FEW_PUT(0, V_LANES, v_add(a1, a5)) \
+                        TINYI_FEW_PUT(0, 2 * V_LANES, v_add(a2, a6)) TINYI_FEW_PUT(0, 3 * V_LANES, v_add(a3, a7))
+#define TINYI_FEW_PUTS2 TINYI_FEW_PUT(0, 0, a0) TINYI_FEW_PUT(0, V_LANES, a1) TINYI_FEW_PUT(0, 2 * V_LANES, a2) TINYI_FEW_PUT(0, 3 * V_LANES, a3) \
+                        TINYI_FEW_PUT(1, 0, a4) TINYI_FEW_PUT(1, V_LANES, a5) TINYI_FEW_PUT(1, 2 * V_LANES, a6) TINYI_FEW_PUT(1, 3 * V_LANES, a7)
+#define TINYI_FEW_PUTS4 TINYI_FEW_PUT(0, 0, a0) TINYI_FEW_PUT(0, V_LANES, a1) TINYI_FEW_PUT(1, 0, a2) TINYI_FEW_PUT(1, V_LANES, a3) \
+                        TINYI_FEW_PUT(2, 0, a4) TINYI_FEW_PUT(2, V_LANES, a5) TINYI_FEW_PUT(3, 0, a6) TINYI_FEW_PUT(3, V_LANES, a7)
+#define TINYI_FEW_MIX(R, name, Q, LOAD, LOAD_N) \
+    static void TINY_FN(name##R)(float *acc, tiny_idx d_v, const float *p0, tiny_idx ld, const float *f, const tinyi_att_span *span, int n_span, tiny_idx row, \
+                                 const float *factor, tiny_idx n_factor, tiny_idx ahead_row, int n_row) \
+    { \
+        enum { WIDE = (R == 4 ? 2 : 4) * V_LANES }; \
+        const tiny_idx step = span[0].n * ahead_row / (TINYI_MAX(d_v / WIDE, 1) * n_span) + 1; \
+        tiny_idx i = 0, asked = 0, ask = 0; \
+        int k, c; \
+        for (; i + WIDE <= d_v; i += WIDE) { \
+            const tiny_idx push0 = TINYI_FEW_PUSH(Q, i), push1 = TINYI_FEW_PUSH(Q, i + 2 * V_LANES); \
+            const float *p = p0, *g = factor + ((Q) ? i / 32 : 0); \
+            TINYI_FEW_ZERO \
+            (void)push1; \
+            for (k = 0; k < n_span; k++) { \
+                const unsigned char *w = (const unsigned char *)span[k].at; \
+                if (ahead_row) asked = TINY_FN(tinyi_attention_ask)(span, n_span, asked, ask += step); \
+                for (c = 0; c < span[k].n; c++, w += row, p += ld, g += n_factor) { \
+                    const v_f32 g0 = v_set(*g), g1 = (Q) && WIDE > 32 ? v_set(g[1]) : g0; \
+                    (void)g0; \
+                    (void)g1; \
+                    TINYI_FEW_VALUES##R(Q, LOAD) \
+                } \
+            } \
+            TINYI_FEW_PUTS##R \
+        } \
+        for (; i < d_v; i += V_LANES) { \
+            const tiny_idx push0 = TINYI_FEW_PUSH(Q, i); \
+            const size_t r = (size_t)TINYI_MIN(d_v - i, V_LANES); \
+            const float *p = p0, *g = factor + ((Q) ? i / 32 : 0); \
+            v_f32 a0 = v_zero(), a1 = v_zero(), a2 = v_zero(), a3 = v_zero(); \
+            for (k = 0; k < n_span; k++) { \
+                const unsigned char *w = (const unsigned char *)span[k].at; \
+                for (c = 0; c < span[k].n; c++, w += row, p += ld, g += n_factor) { \
+                    const v_f32 g0 = v_set(*g); \
+                    (void)g0; \
+                    if (r == V_LANES) TINYI_FEW_LAST(Q, LOAD) \
+                    else TINYI_FEW_LAST(Q, LOAD_N) \
+                } \
+            } \
+            TINYI_FEW_PUT_N(0, a0) TINYI_FEW_PUT_N(1, a1) TINYI_FEW_PUT_N(2, a2) TINYI_FEW_PUT_N(3, a3) \
+        } \
+    }
+
+#define TINYI_FEW_TYPE(name, Q, LOAD)                                                                                           \
+    TINYI_FEW_DOT(1, tinyi_attention_dot_##name, Q, LOAD, LOAD##_N)                                                             \
+    TINYI_FEW_DOT(2, tinyi_attention_dot_##name, Q, LOAD, LOAD##_N)                                                             \
+    TINYI_FEW_DOT(4, tinyi_attention_dot_##name, Q, LOAD, LOAD##_N)                                                             \
+    TINYI_FEW_MIX(1, tinyi_attention_blend_##name, Q, LOAD, LOAD##_N)                                                             \
+    TINYI_FEW_MIX(2, tinyi_attention_blend_##name, Q, LOAD, LOAD##_N)                                                             \
+    TINYI_FEW_MIX(4, tinyi_attention_blend_##name, Q, LOAD, LOAD##_N)
+TINYI_FEW_TYPE(f32, 0, TINYI_FEW_F32)
+TINYI_FEW_TYPE(f16, 0, TINYI_FEW_F16)
+TINYI_FEW_TYPE(q8, 1, TINYI_FEW_Q8)
+
+/* the factors of blocks, a row after the other, as floats */
+static void TINY_FN(tinyi_attention_factors)(float *to, const tinyi_att_span *x, int n_x, tiny_idx row, tiny_idx n_block)
+{
+    uint16_t h[TINYI_ATT_KEYS * TINYI_ATT_BLOCKS + V_LANES];
+    tiny_idx n = 0, i, b;
+    int k, c;
+    for (k = 0; k < n_x; k++) {
+        const unsigned char *w = (const unsigned char *)x[k].at;
+        for (c = 0; c < x[k].n; c++, w += row)
+            for (b = 0; b < n_block; b++) h[n++] = (uint16_t)(w[34 * b] | w[34 * b + 1] << 8);
+    }
+    for (i = 0; i < V_LANES; i++) h[n + i] = 0;
+    for (i = 0; i < n; i += V_LANES) v_store(to + i, v_load_f16(h + i));
+}
+
+#define TINYI_FEW_PICK(form, R) (type == TINYI_ATT_F32 ? TINY_FN(tinyi_attention_##form##_f32##R) : type == TINYI_ATT_F16 ? TINY_FN(tinyi_attention_##form##_f16##R) : \
+                                 TINY_FN(tinyi_attention_##form##_q8##R))
+static void TINY_FN(tinyi_attention_dot)(float *s, tiny_idx ld, const tinyi_att_span *x, int n_x, int type, tiny_idx row, const float *q, int n_row, tiny_idx d)
+{
+    float room[TINYI_ATT_KEYS * TINYI_ATT_BLOCKS + V_LANES];
+    const tiny_idx n_factor = type == TINYI_ATT_Q8 ? d / 32 : 0;
+    int j;
+    room[0] = 0.0f;
+    if (n_factor) TINY_FN(tinyi_attention_factors)(room, x, n_x, row, n_factor);
+    for (j = 0; j < n_row; j += 4) {
+        const int r = TINYI_MIN(n_row - j, 4);
+        (r == 1 ? TINYI_FEW_PICK(dot, 1) : r == 2 ? TINYI_FEW_PICK(dot, 2) : TINYI_FEW_PICK(dot, 4))(s + j, ld, x, n_x, row, room, n_factor, q + j * d, r, d, j ? 0 : row);
+    }
+}
+
+static void TINY_FN(tinyi_attention_blend)(float *acc, tiny_idx d_v, const float *p, tiny_idx ld, const float *f, const tinyi_att_span *x, int n_x, int type, tiny_idx row, int n_row)
+{
+    float room[TINYI_ATT_KEYS * TINYI_ATT_BLOCKS + V_LANES];
+    const tiny_idx n_factor = type == TINYI_ATT_Q8 ? d_v / 32 : 0;
+    int j;
+    room[0] = 0.0f;
+    if (n_factor) TINY_FN(tinyi_attention_factors)(room, x, n_x, row, n_factor);
+    for (j = 0; j < n_row; j += 4) {
+        const int r = TINYI_MIN(n_row - j, 4);
+        (r == 1 ? TINYI_FEW_PICK(blend, 1) : r == 2 ? TINYI_FEW_PICK(blend, 2) : TINYI_FEW_PICK(blend, 4))
+            (acc + j * d_v, d_v, p + j, ld, f + j, x, n_x, row, room, n_factor, j ? 0 : row, r);
+    }
+}
 
 static void TINY_FN(tinyi_use_attention)(tinyi_kernels *k)
 {
@@ -4183,17 +4627,49 @@ static void TINY_FN(tinyi_use_attention)(tinyi_kernels *k)
     TINYI_USE(k, attention_split_f32);
     TINYI_USE(k, attention_mix_f32);
     TINYI_USE(k, attention_finite_f32);
+    TINYI_USE(k, attention_dot);
+    TINYI_USE(k, attention_blend);
 }
-#undef TINYI_GEMM_PIN
-#undef TINYI_G2
-#undef TINYI_G4
-#undef TINYI_G6
-#undef TINYI_G8
-#undef TINYI_G12
-#undef TINYI_GEMM_NR
-#undef TINYI_GEMM_MR
-#undef TINYI_GEMM_ZERO
-#undef TINYI_GEMM_FMA
+#undef TINYI_FEW_AT
+#undef TINYI_FEW_AT1
+#undef TINYI_FEW_AT2
+#undef TINYI_FEW_AT4
+#undef TINYI_FEW_DOT
+#undef TINYI_FEW_F16
+#undef TINYI_FEW_F16_N
+#undef TINYI_FEW_F32
+#undef TINYI_FEW_F32_N
+#undef TINYI_FEW_G
+#undef TINYI_FEW_G1
+#undef TINYI_FEW_G2
+#undef TINYI_FEW_G4
+#undef TINYI_FEW_KEYS1
+#undef TINYI_FEW_KEYS2
+#undef TINYI_FEW_KEYS4
+#undef TINYI_FEW_LAST
+#undef TINYI_FEW_MIX
+#undef TINYI_FEW_PICK
+#undef TINYI_FEW_PIN
+#undef TINYI_FEW_PUSH
+#undef TINYI_FEW_PUT
+#undef TINYI_FEW_PUTS1
+#undef TINYI_FEW_PUTS2
+#undef TINYI_FEW_PUTS4
+#undef TINYI_FEW_PUT_N
+#undef TINYI_FEW_Q8
+#undef TINYI_FEW_Q8_N
+#undef TINYI_FEW_TIMES
+#undef TINYI_FEW_TYPE
+#undef TINYI_FEW_UNUSED1
+#undef TINYI_FEW_UNUSED2
+#undef TINYI_FEW_UNUSED4
+#undef TINYI_FEW_VALUES
+#undef TINYI_FEW_VALUES1
+#undef TINYI_FEW_VALUES2
+#undef TINYI_FEW_VALUES4
+#undef TINYI_FEW_Y
+#undef TINYI_FEW_Y_N
+#undef TINYI_FEW_ZERO
 
 /* src/math/gemv.simd.h - a matrix times one to four vectors, read once at the speed of memory
  *
@@ -6030,60 +6506,98 @@ static void TINY_FN(tinyi_use_slope)(tinyi_kernels *k)
 
 /* src/math/edges.simd.h - rows of features gathered, weighted and combined along edges */
 
-/* Rows lie anywhere: their lines are asked for so many edges before they are used. Chosen, not tuned. */
-#define TINYI_EDGE_AHEAD 16
-
 TINYI_FORCE_INLINE const float *TINY_FN(tinyi_edge_row)(const tinyi_edges *j, int64_t p) { return j->x + (ptrdiff_t)(j->col ? (int64_t)j->col[p] : p) * j->x_row; }
 
-TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_fetch)(const tinyi_edges *j, int64_t p, size_t f, size_t n)
+TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_lines)(const float *x, size_t n, int askew)
 {
     size_t i;
-    if (!j->col || p + TINYI_EDGE_AHEAD >= j->m) return;
-    for (i = 0; i < n; i += 16) TINYI_PREFETCH(j->x + (ptrdiff_t)j->col[p + TINYI_EDGE_AHEAD] * j->x_row + f + i);
+    for (i = 0; i < n; i += 16) TINYI_PREFETCH(x + i);
+    if (askew && n) TINYI_PREFETCH(x + n - 1);
 }
 
-/* R vectors of the row from feature f on */
-#define TINYI_SPMM_BLOCK(R)                                                                                 \
-    for (; f + R * V_LANES <= n; f += R * V_LANES) {                                                        \
-        v_f32 acc[R];                                                                                       \
-        TINYI_UNROLL for (r = 0; r < R; r++) acc[r] = v_zero();                                             \
-        if (w) for (p = p0; p < p1; p++) {                                                                  \
-            const float *x = TINY_FN(tinyi_edge_row)(j, p) + f;                                             \
-            const v_f32 wp = v_set(w[p]);                                                                   \
-            TINY_FN(tinyi_edge_fetch)(j, p, f, R * V_LANES);                                                \
-            TINYI_UNROLL for (r = 0; r < R; r++) acc[r] = v_fma(wp, v_load(x + r * V_LANES), acc[r]);       \
-        } else for (p = p0; p < p1; p++) {                                                                  \
-            const float *x = TINY_FN(tinyi_edge_row)(j, p) + f;                                             \
-            TINY_FN(tinyi_edge_fetch)(j, p, f, R * V_LANES);                                                \
-            TINYI_UNROLL for (r = 0; r < R; r++) acc[r] = v_add(acc[r], v_load(x + r * V_LANES));           \
-        }                                                                                                   \
-        TINYI_UNROLL for (r = 0; r < R; r++) v_store(y + f + r * V_LANES, acc[r]);                          \
+/* Rows lie anywhere: features f .. f + n of one are asked for j->ahead edges before they are used. */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_fetch)(const tinyi_edges *j, int64_t p, size_t f, size_t n)
+{
+    if (j->col && p + j->ahead < j->m) TINY_FN(tinyi_edge_lines)(j->x + (ptrdiff_t)j->col[p + j->ahead] * j->x_row + f, n, j->askew);
+}
+
+/* R vectors of a row from feature f on. One weight an edge serves them all, or (many) each vector has the one of its head. */
+#define TINYI_EDGE_HEAD(r) (many ? (f / V_LANES + (size_t)(r)) >> (many - 1) : head)
+#define TINYI_EDGE_BLOCK(R)                                                                                                                  \
+    for (; f + R * V_LANES <= end; f += R * V_LANES) {                                                                                       \
+        v_f32 acc[R];                                                                                                                        \
+        size_t of[R];                                                                                                                        \
+        TINYI_UNROLL for (r = 0; r < R; r++) of[r] = TINYI_EDGE_HEAD(r);                                                                     \
+        TINYI_UNROLL for (r = 0; r < R; r++) acc[r] = keep ? v_mul(v_load(y + f + r * V_LANES), v_set(keep[of[r]])) : v_zero();              \
+        if (!w) for (p = p0; p < p1; p++) {                                                                                                  \
+            const float *x = TINY_FN(tinyi_edge_row)(j, p) + f;                                                                              \
+            if (fetch) TINY_FN(tinyi_edge_fetch)(j, p, f, R * V_LANES);                                                                      \
+            TINYI_UNROLL for (r = 0; r < R; r++) acc[r] = v_add(acc[r], v_load(x + r * V_LANES));                                            \
+        } else for (p = p0, q = w; p < p1; p++, q += w_row) {                                                                                \
+            const float *x = TINY_FN(tinyi_edge_row)(j, p) + f;                                                                              \
+            if (fetch) TINY_FN(tinyi_edge_fetch)(j, p, f, R * V_LANES);                                                                      \
+            if (many) TINYI_UNROLL for (r = 0; r < R; r++) acc[r] = v_fma(v_set(q[of[r]]), v_load(x + r * V_LANES), acc[r]);                 \
+            else {                                                                                                                           \
+                const v_f32 one = v_set(q[head]);                                                                                            \
+                TINYI_UNROLL for (r = 0; r < R; r++) acc[r] = v_fma(one, v_load(x + r * V_LANES), acc[r]);                                   \
+            }                                                                                                                                \
+        }                                                                                                                                    \
+        TINYI_UNROLL for (r = 0; r < R; r++) v_store(y + f + r * V_LANES, v_mul(acc[r], v_set(times)));                                      \
     }
 
-static void TINY_FN(tinyi_spmm_f32)(float *y, const tinyi_edges *j, int64_t p0, int64_t p1)
+/* Features f .. end of one row: y = times (keep y + sum over its edges of w x). w: the weights of edge p0, w_row numbers an edge; NULL: ones.
+ * keep: a number a head; NULL: zeros. many, 0: all belong to head `head`; 1, 2: a head is one vector, or two. */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_sum)(float *y, const tinyi_edges *j, int64_t p0, int64_t p1, const float *w, size_t w_row, const float *keep, float times,
+                                                size_t head, size_t f, size_t end, int many, int fetch)
 {
-    const float *w = j->w;
-    const size_t n = j->f;
-    size_t f = 0;
+    const float *q;
     int64_t p;
     int r;
 #if !V_SCALAR
-    TINYI_SPMM_BLOCK(8)
+    TINYI_EDGE_BLOCK(8)
 #endif
-    TINYI_SPMM_BLOCK(4)
-    TINYI_SPMM_BLOCK(2)
-    TINYI_SPMM_BLOCK(1)
-    if (f < n) {
-        v_f32 acc = v_zero();
-        for (p = p0; p < p1; p++) {
-            v_f32 x = v_load_n(TINY_FN(tinyi_edge_row)(j, p) + f, n - f);
-            TINY_FN(tinyi_edge_fetch)(j, p, f, n - f);
-            acc = w ? v_fma(v_set(w[p]), x, acc) : v_add(acc, x);
+    TINYI_EDGE_BLOCK(4)
+    TINYI_EDGE_BLOCK(2)
+    TINYI_EDGE_BLOCK(1)
+    if (f < end) {                          /* of one head */
+        const size_t n = end - f;
+        v_f32 acc = keep ? v_mul(v_load_n(y + f, n), v_set(keep[head])) : v_zero();
+        for (p = p0, q = w; p < p1; p++) {
+            v_f32 x = v_load_n(TINY_FN(tinyi_edge_row)(j, p) + f, n);
+            if (fetch) TINY_FN(tinyi_edge_fetch)(j, p, f, n);
+            if (w) {
+                acc = v_fma(v_set(q[head]), x, acc);
+                q += w_row;
+            } else acc = v_add(acc, x);
         }
-        v_store_n(y + f, acc, n - f);
+        v_store_n(y + f, v_mul(acc, v_set(times)), n);
     }
 }
-#undef TINYI_SPMM_BLOCK
+#undef TINYI_EDGE_BLOCK
+#undef TINYI_EDGE_HEAD
+
+/* All features of a row whose edges have a weight for each head, w_row numbers apart. Heads of one or two vectors go together, so that an edge
+ * is looked at once for eight vectors. */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_heads)(float *y, const tinyi_edges *j, int64_t p0, int64_t p1, const float *w, size_t w_row, const float *keep, float times, int fetch)
+{
+    const size_t each = j->f / j->heads;
+    size_t h;
+    if (each == V_LANES) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, 0, 0, j->f, 1, fetch);
+    else if (each == 2 * V_LANES) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, 0, 0, j->f, 2, fetch);
+    else for (h = 0; h < j->heads; h++) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, h, h * each, (h + 1) * each, 0, fetch);
+}
+
+static void TINY_FN(tinyi_spmm_f32)(float *y, ptrdiff_t y_row, const tinyi_edges *j, const int64_t *offset, tiny_idx n)
+{
+    tiny_idx i;
+    for (i = 0; i < n; i++, y += y_row) {
+        const int64_t p0 = offset[i], p1 = offset[i + 1];
+        const float times = j->reduce == TINY_EDGE_MEAN && p1 > p0 ? 1.0f / (float)(p1 - p0) : 1.0f;
+        if (!j->w) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, NULL, 1, NULL, times, 0, 0, j->f, 0, 1);
+        else if (j->heads == 1) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, j->w + p0, 1, NULL, times, 0, 0, j->f, 0, 1);
+        else TINY_FN(tinyi_edge_heads)(y, j, p0, p1, j->w + (size_t)p0 * j->heads, j->heads, NULL, times, 1);
+    }
+}
 
 static void TINY_FN(tinyi_spmm_any_f32)(float *y, const tinyi_edges *j, int64_t p0, int64_t p1)
 {
@@ -6112,15 +6626,58 @@ static void TINY_FN(tinyi_spmm_any_f32)(float *y, const tinyi_edges *j, int64_t 
         }
 }
 
+/* the row of edge p + ahead, and where its values lie elsewhere, those too */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_fetch_both)(const tinyi_edges *j, int64_t p)
+{
+    if (!j->col || p + j->ahead >= j->m) return;
+    TINY_FN(tinyi_edge_lines)(j->x + (ptrdiff_t)j->col[p + j->ahead] * j->x_row, j->f, j->askew);
+    if (j->then) TINY_FN(tinyi_edge_lines)(j->then + (ptrdiff_t)j->col[p + j->ahead] * j->then_row, j->then_f, 1);
+}
+
+/* one vector of a score: sum + a t, or with add: sum + att leaky(a + t) */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_edge_term)(v_f32 sum, const tinyi_edges *j, const float *a, const float *b, size_t k, int add)
+{
+    v_f32 t = v_load(b + k), q = v_load(a + k);
+    if (!add) return v_fma(q, t, sum);
+    t = v_add(q, t);
+    return v_fma(v_load(j->att + k), v_select(v_le(t, v_zero()), v_mul(v_set(j->slope), t), t), sum);
+}
+
+/* scores of heads of whole vectors, without e */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_scores)(float *s, const tinyi_edges *j, const float *a, int64_t p0, int64_t p1, int add)
+{
+    const size_t each = j->f / j->heads;
+    int64_t p;
+    for (p = p0; p < p1; p++) {
+        const float *b = TINY_FN(tinyi_edge_row)(j, p);
+        size_t h, k = 0, end;
+        TINY_FN(tinyi_edge_fetch_both)(j, p);
+        for (h = 0, end = each; h < j->heads; h++, end += each) {
+            v_f32 s0 = v_zero(), s1 = v_zero();
+            for (; k + 2 * V_LANES <= end; k += 2 * V_LANES) {
+                s0 = TINY_FN(tinyi_edge_term)(s0, j, a, b, k, add);
+                s1 = TINY_FN(tinyi_edge_term)(s1, j, a, b, k + V_LANES, add);
+            }
+            for (; k < end; k += V_LANES) s0 = TINY_FN(tinyi_edge_term)(s0, j, a, b, k, add);
+            *s++ = v_sum(v_add(s0, s1)) * (add ? 1.0f : j->scale);
+        }
+    }
+}
+
 static void TINY_FN(tinyi_sddmm_f32)(float *s, const tinyi_edges *j, const float *a, int64_t p0, int64_t p1)
 {
     const size_t each = j->f / j->heads;
     const v_f32 slope = v_set(j->slope);
     size_t h, k;
     int64_t p;
+    if (!j->e && each % V_LANES == 0 && !(j->add && !j->att)) {
+        if (j->add) TINY_FN(tinyi_edge_scores)(s, j, a, p0, p1, 1);
+        else TINY_FN(tinyi_edge_scores)(s, j, a, p0, p1, 0);
+        return;
+    }
     for (p = p0; p < p1; p++, s += j->heads) {
         const float *b = TINY_FN(tinyi_edge_row)(j, p), *e = j->e ? j->e + (size_t)p * j->f : NULL;
-        TINY_FN(tinyi_edge_fetch)(j, p, 0, j->f);
+        TINY_FN(tinyi_edge_fetch_both)(j, p);
         if (j->add && !j->att) {
             for (k = 0; k < j->f; k += V_LANES) {
                 const size_t n = TINYI_MIN(j->f - k, (size_t)V_LANES);
@@ -6194,37 +6751,55 @@ static void TINY_FN(tinyi_segment_softmax_f32)(float *p, const float *s, size_t 
     }
 }
 
-static void TINY_FN(tinyi_edge_mix_f32)(float *y, float *max, float *sum, float *s, const tinyi_edges *j, int64_t p0, int64_t p1)
+/* One chunk of edges of a row: weights from scores, with the largest score and the sum that the chunks before left in state, then values.
+ * Vectors are stored whole, into room that the buffers have behind their ends: masked stores are slow on some processors. */
+static void TINY_FN(tinyi_edge_mix_f32)(float *y, float *state, float *s, const tinyi_edges *j, int64_t p0, int64_t p1, int first, int last)
 {
-    const size_t each = j->f / j->heads, n = (size_t)(p1 - p0);
-    size_t h, i, k;
-    for (h = 0; h < j->heads; h++) {
-        float top = max[h], part = 0.0f, scale;
-        float *ps = s + h;
-        for (i = 0; i < n; i++)
-            if (ps[i * j->heads] > top) top = ps[i * j->heads];
-        for (i = 0; i < n; i += V_LANES) {  /* gathered, so that heads do not matter to exp */
-            const size_t m = TINYI_MIN(n - i, (size_t)V_LANES);
-            float lane[V_LANES];
-            for (k = 0; k < m; k++) lane[k] = ps[(i + k) * j->heads];
-            v_store_n(lane, v_exp(v_sub(v_load_n(lane, m), v_set(top))), m);
-            for (k = 0; k < m; k++) {
-                ps[(i + k) * j->heads] = lane[k];
-                part += lane[k];
-            }
+    const size_t heads = j->heads, n = (size_t)(p1 - p0) * heads, room = (heads + V_LANES - 1) / V_LANES * V_LANES;
+    float *max = state, *sum = max + room, *keep = sum + room, *weight = keep + room, *w;
+    size_t h, i;
+    if (heads == 1) {                       /* the edges are the lanes; behind the last one -inf, whose weight is 0 */
+        v_f32 most = v_set(first ? -INFINITY : max[0]), part = v_zero(), shift;
+        float top, times = 1.0f;
+        v_store(s + n, v_set(-INFINITY));
+        for (i = 0; i < n; i += V_LANES) most = v_max(v_load(s + i), most);     /* a NaN is not the largest */
+        top = v_hmax(most);
+        shift = v_set(top == -INFINITY ? 0.0f : top);
+        for (i = 0; i < n; i += V_LANES) {
+            v_f32 e = v_exp(v_sub(v_load(s + i), shift));
+            v_store(s + i, e);
+            part = v_add(part, e);
         }
-        scale = max[h] == top ? 1.0f : max[h] == -INFINITY ? 0.0f : tinyi_exp_ref(max[h] - top);
-        sum[h] = sum[h] * scale + part;
-        max[h] = top;
-        for (k = 0; k < each; k += V_LANES) {
-            const size_t m = TINYI_MIN(each - k, (size_t)V_LANES), f = h * each + k;
-            v_f32 acc = v_mul(v_load_n(y + f, m), v_set(scale));
-            for (i = 0; i < n; i++) acc = v_fma(v_set(ps[i * j->heads]), v_load_n(TINY_FN(tinyi_edge_row)(j, p0 + (int64_t)i) + f, m), acc);
-            v_store_n(y + f, acc, m);
-        }
+        keep[0] = first || max[0] == -INFINITY ? 0.0f : max[0] == top ? 1.0f : tinyi_exp_ref(max[0] - top);
+        sum[0] = (first ? 0.0f : sum[0] * keep[0]) + v_sum(part);
+        max[0] = top;
+        if (last) times = 1.0f / sum[0];
+        TINY_FN(tinyi_edge_sum)(y, j, p0, p1, s, 1, first ? NULL : keep, times, 0, 0, j->f, 0, 0);
+        return;
     }
+    v_store(s + n, v_zero());
+    for (h = 0; h < heads; h += V_LANES) {  /* the heads are; lanes that are none of this group's are of no matter */
+        v_f32 old = first ? v_set(-INFINITY) : v_load(max + h), most = old, part = v_zero(), shift, factor;
+        for (i = h; i < n; i += heads) most = v_max(v_load(s + i), most);
+        shift = v_select(v_eq(most, v_set(-INFINITY)), v_zero(), most);
+        factor = v_exp(v_sub(old, shift));
+        for (i = h, w = weight + h; i < n; i += heads, w += room) {
+            v_f32 e = v_exp(v_sub(v_load(s + i), shift));
+            v_store(w, e);
+            part = v_add(part, e);
+        }
+        if (!first) part = v_fma(v_load(sum + h), factor, part);
+        v_store(max + h, most);
+        v_store(sum + h, part);
+        if (last) {
+            const v_f32 times = v_div(v_set(1.0f), part);
+            factor = v_mul(factor, times);
+            for (i = h, w = weight + h; i < n; i += heads, w += room) v_store(w, v_mul(v_load(w), times));
+        }
+        v_store(keep + h, factor);
+    }
+    TINY_FN(tinyi_edge_heads)(y, j, p0, p1, weight, room, first ? NULL : keep, 1.0f, 0);
 }
-#undef TINYI_EDGE_AHEAD
 
 static void TINY_FN(tinyi_use_edges)(tinyi_kernels *k)
 {
@@ -7048,9 +7623,12 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #undef v_load
 #undef v_store
 #undef v_load_n
+#undef v_twice
 #undef v_store_n
 #undef v_load_f16
 #undef v_load_f16_n
+#undef v_load_f16_each
+#undef v_set_f16
 #undef v_store_f16
 #undef v_store_f16_n
 #undef v_load_bf16
@@ -7072,6 +7650,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #undef v_floor
 #undef v_trunc
 #undef v_sum
+#undef v_sum4
 #undef v_hmax
 #undef v_hmin
 #undef v_lt
@@ -7092,6 +7671,8 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #undef v_float
 #undef v_exp2i
 #undef v_gather
+#undef v_zip_low
+#undef v_zip_high
 #undef vi_zero
 #undef vi_set
 #undef vi_iota
@@ -7116,6 +7697,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #undef vi_gt
 #undef vi_select
 #undef vi_sum
+#undef vi_pairs
 #undef vb_zero
 #undef vb_set
 #undef vb_set4
@@ -7128,6 +7710,11 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #undef vb_add
 #undef vb_sub
 #undef vb_shr
+#undef vb_shl
+#undef vb_merge
+#undef vb_bits
+#undef vb_lows
+#undef vb_highs
 #undef vb_table16
 #undef vw_even_i8
 #undef vw_odd_i8
@@ -7139,6 +7726,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #undef v_dot_u8i8
 #undef v_dot_i8_b127
 #undef v_dot_u7i8
+#undef v_mmla_i8
 #undef v_exp
 #undef v_ldexp
 #undef v_log
@@ -7163,6 +7751,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #undef V_AMX
 #undef V_VNNI
 #undef V_DOTPROD
+#undef V_I8MM
 #undef V_EXTRA
 #undef TINYI_SIMD_NEW
 #undef TINYI_W
@@ -7174,7 +7763,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
  *
  * V_LANES floats or 32-bit integers a vector, 4 * V_LANES bytes. Macros of a pass, 0 or 1: V_SCALAR V_W128 V_NEON V_AVX2
  * V_AVX512 V_AMX (with V_AVX512: an amx pass has the avx512 vectors), V_VNNI (v_dot is one instruction on x86),
- * V_DOTPROD (the same on ARM), V_EXTRA (a second pass of avx2 or neon for one more instruction).
+ * V_DOTPROD (the same on ARM), V_I8MM (ARM multiplies two rows by two), V_EXTRA (a second pass of avx2 or neon for one more instruction).
  *
  *   v_load v_store            any alignment; the _n forms touch the first n <= V_LANES lanes only, other lanes are read as 0
  *   v_load_f16 v_load_bf16    16-bit floats; stores round to nearest, ties to even, NaN stays NaN (quiet), as core/half.h
@@ -7182,6 +7771,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
  *   v_min v_max               a < b ? a : b and a > b ? a : b: the second operand where one is NaN or both are zeros
  *   v_round                   to nearest, ties to even; any size, and the sign of zero is kept, as in v_floor and v_trunc
  *   v_sum v_hmax v_hmin       over the lanes, in any order; the last two want no NaN
+ *   v_sum4(y,a,b,c,d)        y[0] to y[3]: the sums over the lanes of a, b, c, d
  *   v_lt v_le v_eq            false where one is NaN; v_ne: true there
  *   v_select(m,a,b)           m ? a : b; v_first(n): the first n lanes
  *   v_to_i32                  rounds to nearest even; any value without meaning outside of -2^31 <= x < 2^31
@@ -7189,6 +7779,11 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
  *   vi_                       32-bit integers, wrapping; vi_shl vi_shr (fills with 0) vi_sra (fills with the sign) by 0..31, the
  *                             same for all lanes; vi_load_i8, vi_load_u8: V_LANES bytes widened
  *   vb_                       bytes; vb_set4(p): the four bytes at p, again and again; vb_shr: each byte by 0..7, fills with 0; vb_table16(t, i): t[i] of 16 bytes, 0 <= i < 16
+ *   of four lanes (w128 and neon) only: vi_pairs(a, b): a0+a1 a2+a3 b0+b1 b2+b3; v_load_f16_each(p, step): four halves, step bytes apart (8 bytes at p are
+ *                             read); v_set_f16(p): the half at p in all lanes; vb_shl: each byte by 0..7; vb_merge(a, b, m): the bits of b where m has them, where a has none, and those of a elsewhere;
+ *                             vb_bits(p): bit j of the two bytes at p as all bits of byte j
+ *   neon only: v_zip_low(a, b): a0 b0 a1 b1, v_zip_high: a2 b2 a3 b3; v_twice(p): p0 p1 p0 p1; vb_lows(a, b), vb_highs(a, b): the lower or upper halves side by
+ *                             side; v_mmla_i8(acc, a, b), V_I8MM: acc + the products of rows a0..7, a8..15 with rows b0..7, b8..15: a0b0 a0b8 a8b0 a8b8
  *   vw_                       (w128 and avx2 only) a v_i8 as 16-bit lanes; vw_even_ and vw_odd_: the bytes of even and odd places
  *                             widened, on a big-endian machine the other way round; vw_dot: a[2j]*b[2j] + a[2j+1]*b[2j+1]
  *   v_dot_i8(acc,a,b)         acc[j] + a[4j]*b[4j] + ... + a[4j+3]*b[4j+3], signed bytes, exact
@@ -7237,6 +7832,18 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define V_EXTRA 1
 #ifndef TINYI_SIMD_NEONDOT
 #define TINYI_SIMD_NEONDOT 1
+#define TINYI_SIMD_NEW 1
+#endif
+#elif TINYI_PASS == TINYI_PASS_NEONMM
+#define TINYI_SUFFIX _neonmm
+#define TINYI_PASS_TARGET TINY_TARGET_NEON
+#define V_LANES 4
+#define V_NEON 1
+#define V_DOTPROD 1
+#define V_I8MM 1
+#define V_EXTRA 1
+#ifndef TINYI_SIMD_NEONMM
+#define TINYI_SIMD_NEONMM 1
 #define TINYI_SIMD_NEW 1
 #endif
 #elif TINYI_PASS == TINYI_PASS_AVX2
@@ -7305,6 +7912,9 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #ifndef V_DOTPROD
 #define V_DOTPROD 0
 #endif
+#ifndef V_I8MM
+#define V_I8MM 0
+#endif
 #ifndef V_EXTRA
 #define V_EXTRA 0
 #endif
@@ -7323,9 +7933,12 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define v_load TINY_FN(tinyi_v_load)
 #define v_store TINY_FN(tinyi_v_store)
 #define v_load_n TINY_FN(tinyi_v_load_n)
+#define v_twice TINY_FN(tinyi_v_twice)
 #define v_store_n TINY_FN(tinyi_v_store_n)
 #define v_load_f16 TINY_FN(tinyi_v_load_f16)
 #define v_load_f16_n TINY_FN(tinyi_v_load_f16_n)
+#define v_load_f16_each TINY_FN(tinyi_v_load_f16_each)
+#define v_set_f16 TINY_FN(tinyi_v_set_f16)
 #define v_store_f16 TINY_FN(tinyi_v_store_f16)
 #define v_store_f16_n TINY_FN(tinyi_v_store_f16_n)
 #define v_load_bf16 TINY_FN(tinyi_v_load_bf16)
@@ -7347,6 +7960,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define v_floor TINY_FN(tinyi_v_floor)
 #define v_trunc TINY_FN(tinyi_v_trunc)
 #define v_sum TINY_FN(tinyi_v_sum)
+#define v_sum4 TINY_FN(tinyi_v_sum4)
 #define v_hmax TINY_FN(tinyi_v_hmax)
 #define v_hmin TINY_FN(tinyi_v_hmin)
 #define v_lt TINY_FN(tinyi_v_lt)
@@ -7367,6 +7981,8 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define v_float TINY_FN(tinyi_v_float)
 #define v_exp2i TINY_FN(tinyi_v_exp2i)
 #define v_gather TINY_FN(tinyi_v_gather)
+#define v_zip_low TINY_FN(tinyi_v_zip_low)
+#define v_zip_high TINY_FN(tinyi_v_zip_high)
 #define vi_zero TINY_FN(tinyi_vi_zero)
 #define vi_set TINY_FN(tinyi_vi_set)
 #define vi_iota TINY_FN(tinyi_vi_iota)
@@ -7391,6 +8007,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define vi_gt TINY_FN(tinyi_vi_gt)
 #define vi_select TINY_FN(tinyi_vi_select)
 #define vi_sum TINY_FN(tinyi_vi_sum)
+#define vi_pairs TINY_FN(tinyi_vi_pairs)
 #define vb_zero TINY_FN(tinyi_vb_zero)
 #define vb_set TINY_FN(tinyi_vb_set)
 #define vb_load TINY_FN(tinyi_vb_load)
@@ -7403,6 +8020,11 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define vb_add TINY_FN(tinyi_vb_add)
 #define vb_sub TINY_FN(tinyi_vb_sub)
 #define vb_shr TINY_FN(tinyi_vb_shr)
+#define vb_shl TINY_FN(tinyi_vb_shl)
+#define vb_merge TINY_FN(tinyi_vb_merge)
+#define vb_bits TINY_FN(tinyi_vb_bits)
+#define vb_lows TINY_FN(tinyi_vb_lows)
+#define vb_highs TINY_FN(tinyi_vb_highs)
 #define vb_table16 TINY_FN(tinyi_vb_table16)
 #define vw_even_i8 TINY_FN(tinyi_vw_even_i8)
 #define vw_odd_i8 TINY_FN(tinyi_vw_odd_i8)
@@ -7414,6 +8036,7 @@ static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #define v_dot_u8i8 TINY_FN(tinyi_v_dot_u8i8)
 #define v_dot_i8_b127 TINY_FN(tinyi_v_dot_i8_b127)
 #define v_dot_u7i8 TINY_FN(tinyi_v_dot_u7i8)
+#define v_mmla_i8 TINY_FN(tinyi_v_mmla_i8)
 /* of math/elem.simd.h */
 #define v_exp TINY_FN(tinyi_v_exp)
 #define v_ldexp TINY_FN(tinyi_v_ldexp)
@@ -7500,6 +8123,7 @@ TINYI_FORCE_INLINE v_f32 v_floor(v_f32 a)
     return t > a ? t - 1.0f : t;
 }
 TINYI_FORCE_INLINE float v_sum(v_f32 a) { return a; }
+TINYI_FORCE_INLINE void v_sum4(float *y, v_f32 a, v_f32 b, v_f32 c, v_f32 d) { y[0] = a; y[1] = b; y[2] = c; y[3] = d; }
 TINYI_FORCE_INLINE float v_hmax(v_f32 a) { return a; }
 TINYI_FORCE_INLINE float v_hmin(v_f32 a) { return a; }
 
@@ -7677,10 +8301,12 @@ TINYI_FORCE_INLINE v_i32 vi_shl(v_i32 a, int n) { return TINYI_W(slli_epi32)(a, 
 TINYI_FORCE_INLINE v_i32 vi_shr(v_i32 a, int n) { return TINYI_W(srli_epi32)(a, n); }
 TINYI_FORCE_INLINE v_i32 vi_sra(v_i32 a, int n) { return TINYI_W(srai_epi32)(a, n); }
 TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_shr16)(v_i32 a, int n) { return TINYI_W(srli_epi16)(a, n); }
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_shl16)(v_i32 a, int n) { return TINYI_W(slli_epi16)(a, n); }
 /* the bytes of even and odd places as 16-bit lanes; on a big-endian machine the other way round */
 TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_even)(v_i32 a) { return TINYI_W(srai_epi16)(TINYI_W(slli_epi16)(a, 8), 8); }
 TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_odd)(v_i32 a) { return TINYI_W(srai_epi16)(a, 8); }
 #endif
+TINYI_FORCE_INLINE v_i32 vi_pairs(v_i32 a, v_i32 b) { return TINYI_W(hadd_epi32)(a, b); }
 TINYI_FORCE_INLINE v_i32 vi_min(v_i32 a, v_i32 b) { return TINYI_W(min_epi32)(a, b); }
 TINYI_FORCE_INLINE v_i32 vi_max(v_i32 a, v_i32 b) { return TINYI_W(max_epi32)(a, b); }
 TINYI_FORCE_INLINE v_mask vi_eq(v_i32 a, v_i32 b) { return TINYI_W(castsi128_ps)(TINYI_W(cmpeq_epi32)(a, b)); }
@@ -7786,6 +8412,11 @@ TINYI_FORCE_INLINE float v_sum(v_f32 a)
     const v_f32 s = v_add(a, TINYI_W(movehl_ps)(a, a));
     return TINYI_W(cvtss_f32)(v_add(s, TINYI_W(shuffle_ps)(s, s, 1)));
 }
+TINYI_FORCE_INLINE void v_sum4(float *y, v_f32 a, v_f32 b, v_f32 c, v_f32 d)
+{
+    const v_f32 s = v_add(TINYI_W(unpacklo_ps)(a, b), TINYI_W(unpackhi_ps)(a, b)), t = v_add(TINYI_W(unpacklo_ps)(c, d), TINYI_W(unpackhi_ps)(c, d));
+    v_store(y, v_add(TINYI_W(movelh_ps)(s, t), TINYI_W(movehl_ps)(t, s)));
+}
 TINYI_FORCE_INLINE float v_hmax(v_f32 a)
 {
     const v_f32 s = v_max(a, TINYI_W(movehl_ps)(a, a));
@@ -7854,6 +8485,15 @@ TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_bf16_down)(v_f32 v)
     return vi_select(v_isnan(v), vi_or(vi_shr(u, 16), vi_set(0x40)), r);
 }
 TINYI_FORCE_INLINE v_f32 v_load_f16(const uint16_t *p) { return TINY_FN(tinyi_f16_up)(TINY_FN(tinyi_half_load)(p)); }
+TINYI_FORCE_INLINE v_f32 v_load_f16_each(const void *p, ptrdiff_t step)
+{
+    const unsigned char *at = (const unsigned char *)p;
+    uint16_t t[4];
+    int i;
+    for (i = 0; i < 4; i++, at += step) t[i] = (uint16_t)(at[0] | at[1] << 8);
+    return v_load_f16(t);
+}
+TINYI_FORCE_INLINE v_f32 v_set_f16(const void *p) { return v_set(tinyi_f16_to_f32((uint16_t)(*(const unsigned char *)p | ((const unsigned char *)p)[1] << 8))); }
 TINYI_FORCE_INLINE v_f32 v_load_f16_n(const uint16_t *p, size_t n) { return TINY_FN(tinyi_f16_up)(TINY_FN(tinyi_half_load_n)(p, n)); }
 TINYI_FORCE_INLINE void v_store_f16(uint16_t *p, v_f32 v) { TINY_FN(tinyi_half_store)(p, TINY_FN(tinyi_f16_down)(v)); }
 TINYI_FORCE_INLINE void v_store_f16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_f16_down)(v), n); }
@@ -7889,6 +8529,15 @@ TINYI_FORCE_INLINE v_i8 vb_xor(v_i8 a, v_i8 b) { return TINYI_W(xor_si128)(a, b)
 TINYI_FORCE_INLINE v_i8 vb_add(v_i8 a, v_i8 b) { return TINYI_W(add_epi8)(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_sub(v_i8 a, v_i8 b) { return TINYI_W(sub_epi8)(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n) { return vb_and(TINY_FN(tinyi_shr16)(a, n), vb_set((int8_t)(0xff >> n))); }
+TINYI_FORCE_INLINE v_i8 vb_shl(v_i8 a, int n) { return vb_and(TINY_FN(tinyi_shl16)(a, n), vb_set((int8_t)(0xff << n & 0xff))); }
+TINYI_FORCE_INLINE v_i8 vb_merge(v_i8 a, v_i8 b, v_i8 m) { return vb_or(a, vb_and(b, m)); }
+TINYI_FORCE_INLINE v_i8 vb_bits(const void *p)
+{
+    static const unsigned char bit[16] = { 1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128 }, which[16] = { 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1 };
+    int32_t t = 0;
+    memcpy(&t, p, 2);                       /* the order in memory, on every machine */
+    return TINYI_W(cmpeq_epi8)(vb_and(TINYI_W(shuffle_epi8)(vi_set(t), vb_load(which)), vb_load(bit)), vb_load(bit));
+}
 TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 i) { return TINYI_W(shuffle_epi8)(vb_load(t), i); }
 
 /* ---- 16-bit lanes */
@@ -7984,6 +8633,15 @@ TINYI_FORCE_INLINE v_f32 v_load_f16(const uint16_t *p) { return TINY_FN(tinyi_f1
 TINYI_FORCE_INLINE v_f32 v_load_f16_n(const uint16_t *p, size_t n) { return TINY_FN(tinyi_f16_up)(TINY_FN(tinyi_half_load_n)(p, n)); }
 TINYI_FORCE_INLINE void v_store_f16(uint16_t *p, v_f32 v) { vst1_u16(p, TINY_FN(tinyi_f16_down)(v)); }
 TINYI_FORCE_INLINE void v_store_f16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_f16_down)(v), n); }
+TINYI_FORCE_INLINE v_f32 v_load_f16_each(const void *p, ptrdiff_t step)
+{
+    const unsigned char *at = (const unsigned char *)p;
+    uint16x4_t h = vreinterpret_u16_u8(vld1_u8(at));
+    h = vld1_lane_u16((const uint16_t *)(const void *)(at += step), h, 1);
+    h = vld1_lane_u16((const uint16_t *)(const void *)(at += step), h, 2);
+    return TINY_FN(tinyi_f16_up)(vld1_lane_u16((const uint16_t *)(const void *)(at + step), h, 3));
+}
+TINYI_FORCE_INLINE v_f32 v_set_f16(const void *p) { return TINY_FN(tinyi_f16_up)(vld1_dup_u16((const uint16_t *)p)); }
 TINYI_FORCE_INLINE v_f32 v_load_bf16(const uint16_t *p) { return TINY_FN(tinyi_bf16_up)(vld1_u16(p)); }
 TINYI_FORCE_INLINE v_f32 v_load_bf16_n(const uint16_t *p, size_t n) { return TINY_FN(tinyi_bf16_up)(TINY_FN(tinyi_half_load_n)(p, n)); }
 TINYI_FORCE_INLINE void v_store_bf16(uint16_t *p, v_f32 v) { vst1_u16(p, TINY_FN(tinyi_bf16_down)(v)); }
@@ -8005,6 +8663,7 @@ TINYI_FORCE_INLINE v_f32 v_round(v_f32 a) { return vrndnq_f32(a); }
 TINYI_FORCE_INLINE v_f32 v_floor(v_f32 a) { return vrndmq_f32(a); }
 TINYI_FORCE_INLINE v_f32 v_trunc(v_f32 a) { return vrndq_f32(a); }
 TINYI_FORCE_INLINE float v_sum(v_f32 a) { return vaddvq_f32(a); }
+TINYI_FORCE_INLINE void v_sum4(float *y, v_f32 a, v_f32 b, v_f32 c, v_f32 d) { vst1q_f32(y, vpaddq_f32(vpaddq_f32(a, b), vpaddq_f32(c, d))); }
 TINYI_FORCE_INLINE float v_hmax(v_f32 a) { return vmaxvq_f32(a); }
 TINYI_FORCE_INLINE float v_hmin(v_f32 a) { return vminvq_f32(a); }
 
@@ -8081,11 +8740,13 @@ TINYI_FORCE_INLINE v_i32 vi_shl(v_i32 a, int n) { return vreinterpretq_s32_u32(v
 TINYI_FORCE_INLINE v_i32 vi_shr(v_i32 a, int n) { return vreinterpretq_s32_u32(vreinterpretq_u32_s32(a) >> (uint32_t)n); }
 TINYI_FORCE_INLINE v_i32 vi_sra(v_i32 a, int n) { return a >> n; }
 TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n) { return vreinterpretq_s8_u8(vreinterpretq_u8_s8(a) >> (uint8_t)n); }
+TINYI_FORCE_INLINE v_i8 vb_shl(v_i8 a, int n) { return vreinterpretq_s8_u8(vreinterpretq_u8_s8(a) << (uint8_t)n); }
 #else
 TINYI_FORCE_INLINE v_i32 vi_shl(v_i32 a, int n) { return vshlq_s32(a, vdupq_n_s32(n)); }
 TINYI_FORCE_INLINE v_i32 vi_shr(v_i32 a, int n) { return vreinterpretq_s32_u32(vshlq_u32(vreinterpretq_u32_s32(a), vdupq_n_s32(-n))); }
 TINYI_FORCE_INLINE v_i32 vi_sra(v_i32 a, int n) { return vshlq_s32(a, vdupq_n_s32(-n)); }
 TINYI_FORCE_INLINE v_i8 vb_shr(v_i8 a, int n) { return vreinterpretq_s8_u8(vshlq_u8(vreinterpretq_u8_s8(a), vdupq_n_s8((int8_t)-n))); }
+TINYI_FORCE_INLINE v_i8 vb_shl(v_i8 a, int n) { return vshlq_s8(a, vdupq_n_s8((int8_t)n)); }
 #endif
 TINYI_FORCE_INLINE v_i32 vi_min(v_i32 a, v_i32 b) { return vminq_s32(a, b); }
 TINYI_FORCE_INLINE v_i32 vi_max(v_i32 a, v_i32 b) { return vmaxq_s32(a, b); }
@@ -8093,6 +8754,7 @@ TINYI_FORCE_INLINE v_mask vi_eq(v_i32 a, v_i32 b) { return vceqq_s32(a, b); }
 TINYI_FORCE_INLINE v_mask vi_gt(v_i32 a, v_i32 b) { return vcgtq_s32(a, b); }
 TINYI_FORCE_INLINE v_i32 vi_select(v_mask m, v_i32 a, v_i32 b) { return vbslq_s32(m, a, b); }
 TINYI_FORCE_INLINE int32_t vi_sum(v_i32 a) { return vaddvq_s32(a); }
+TINYI_FORCE_INLINE v_i32 vi_pairs(v_i32 a, v_i32 b) { return vpaddq_s32(a, b); }
 
 /* ---- bytes */
 TINYI_FORCE_INLINE v_i8 vb_zero(void) { return vdupq_n_s8(0); }
@@ -8113,6 +8775,13 @@ TINYI_FORCE_INLINE v_i8 vb_xor(v_i8 a, v_i8 b) { return veorq_s8(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_add(v_i8 a, v_i8 b) { return vaddq_s8(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_sub(v_i8 a, v_i8 b) { return vsubq_s8(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 i) { return vqtbl1q_s8(vb_load(t), vreinterpretq_u8_s8(i)); }
+TINYI_FORCE_INLINE v_i8 vb_merge(v_i8 a, v_i8 b, v_i8 m) { return vbslq_s8(vreinterpretq_u8_s8(m), b, a); }
+TINYI_FORCE_INLINE v_i8 vb_bits(const void *p)
+{
+    static const uint8_t bit[16] = { 1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128 };
+    const uint8_t *at = (const uint8_t *)p;
+    return vreinterpretq_s8_u8(vtstq_u8(vcombine_u8(vld1_dup_u8(at), vld1_dup_u8(at + 1)), vld1q_u8(bit)));
+}
 #if V_DOTPROD
 TINYI_FORCE_INLINE v_i32 v_dot_i8(v_i32 acc, v_i8 a, v_i8 b)
 {
@@ -8139,6 +8808,24 @@ TINYI_FORCE_INLINE v_i32 v_dot_u8i8(v_i32 acc, v_i8 a, v_i8 b)
 }
 TINYI_FORCE_INLINE v_i32 v_dot_i8_b127(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_i8(acc, a, b); }
 TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return v_dot_i8(acc, a, b); }
+
+/* ---- products of pairs of rows */
+TINYI_FORCE_INLINE v_i8 vb_lows(v_i8 a, v_i8 b) { return vcombine_s8(vget_low_s8(a), vget_low_s8(b)); }
+TINYI_FORCE_INLINE v_i8 vb_highs(v_i8 a, v_i8 b) { return vcombine_s8(vget_high_s8(a), vget_high_s8(b)); }
+TINYI_FORCE_INLINE v_f32 v_zip_low(v_f32 a, v_f32 b) { return vzip1q_f32(a, b); }
+TINYI_FORCE_INLINE v_f32 v_zip_high(v_f32 a, v_f32 b) { return vzip2q_f32(a, b); }
+TINYI_FORCE_INLINE v_f32 v_twice(const float *p) { const float32x2_t t = vld1_f32(p); return vcombine_f32(t, t); }
+#if V_I8MM
+TINYI_FORCE_INLINE v_i32 v_mmla_i8(v_i32 acc, v_i8 a, v_i8 b)
+{
+#if TINYI_MMLA_ASM
+    __asm__("smmla %0.4s, %1.16b, %2.16b" : "+w"(acc) : "w"(a), "w"(b));
+    return acc;
+#else
+    return vmmlaq_s32(acc, a, b);
+#endif
+}
+#endif
 
 #endif
 #if V_AVX2 && TINYI_SIMD_NEW
@@ -8216,6 +8903,13 @@ TINYI_FORCE_INLINE float v_sum(v_f32 a)
     __m128 s = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
     s = _mm_add_ps(s, _mm_movehl_ps(s, s));
     return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+TINYI_FORCE_INLINE void v_sum4(float *y, v_f32 a, v_f32 b, v_f32 c, v_f32 d)
+{
+    const __m256 s = _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b)), t = _mm256_add_ps(_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
+    const __m256d u = _mm256_castps_pd(s), v = _mm256_castps_pd(t);
+    const __m256 w = _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(u, v)), _mm256_castpd_ps(_mm256_unpackhi_pd(u, v)));
+    _mm_storeu_ps(y, _mm_add_ps(_mm256_castps256_ps128(w), _mm256_extractf128_ps(w, 1)));
 }
 TINYI_FORCE_INLINE float v_hmax(v_f32 a)
 {
@@ -8415,6 +9109,14 @@ TINYI_FORCE_INLINE float v_sum(v_f32 a)
     __m128 s = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
     s = _mm_add_ps(s, _mm_movehl_ps(s, s));
     return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+TINYI_FORCE_INLINE void v_sum4(float *y, v_f32 a, v_f32 b, v_f32 c, v_f32 d)
+{
+    const __m512 s = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)), t = _mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
+    const __m512d u = _mm512_castps_pd(s), v = _mm512_castps_pd(t);
+    const __m512 w = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(u, v)), _mm512_castpd_ps(_mm512_unpackhi_pd(u, v)));
+    const __m256 h = _mm256_add_ps(_mm512_castps512_ps256(w), TINY_FN(tinyi_upper)(w));
+    _mm_storeu_ps(y, _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1)));
 }
 TINYI_FORCE_INLINE float v_hmax(v_f32 a)
 {
@@ -8933,6 +9635,37 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_TQ2_0)(v_i8 *c, v_f32 *s, v_f32 
     return -1.0f;
 }
 
+/* TQ1_0: a byte is a fraction of 256; times 3, the digit is what goes over: 3 x / 4 without going over, then / 64 */
+TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_tree_digit)(v_i8 x)
+{
+    const v_i8 half = vb_shr(x, 1);
+    return vb_and(_mm256_srli_epi16(vb_add(vb_and(x, half), vb_shr(vb_xor(x, half), 1)), 6), vb_set(3));
+}
+TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_TQ1_0)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    unsigned char t[16];
+    v_i8 x = TINYI_BLK_256(b);
+    __m128i y = TINYI_BLK_128(b + 32);
+    int i, j;
+    (void)m;
+    TINYI_BLK_EACH(i, 5) {                  /* five digits of 32 bytes */
+        c[i] = TINY_FN(tinyi_tree_digit)(x);
+        x = vb_add(x, vb_add(x, x));
+    }
+    TINYI_BLK_EACH(i, 3) {                  /* five of 16, and four of four */
+        const __m128i thrice = _mm_add_epi8(y, _mm_add_epi8(y, y));
+        c[5 + i] = _mm256_inserti128_si256(_mm256_castsi128_si256(y), thrice, 1);
+        y = _mm_add_epi8(thrice, _mm_add_epi8(thrice, thrice));
+    }
+    memcpy(t, b + 48, 4);
+    for (i = 1; i < 4; i++)
+        for (j = 0; j < 4; j++) t[4 * i + j] = (unsigned char)(3 * t[4 * i + j - 4]);
+    c[7] = _mm256_inserti128_si256(c[7], TINYI_BLK_128(t), 1);
+    TINYI_BLK_EACH(i, 3) c[5 + i] = TINY_FN(tinyi_tree_digit)(c[5 + i]);
+    s[0] = v_set(TINY_FN(tinyi_tree_half)(b + 52));
+    return -1.0f;
+}
+
 /* ---- one row of activations, and rows of weights expanded: codes in order, 16 scales and 16 offsets, 8 of them used where groups are coarse */
 
 #define TINYI_BLK_KERNELS(name, values, bytes, traits)                                                                                  \
@@ -9005,7 +9738,51 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_put)(unsigned char *code, int i, v_i8
     _mm_storeu_si128((__m128i *)(void *)(code + i / 2 * 32 + i % 2 * 16), _mm256_castsi256_si128(c));
     _mm_storeu_si128((__m128i *)(void *)(code + i / 2 * 32 + i % 2 * 16 + 128), _mm256_extracti128_si256(c, 1));
 }
-TINYI_BLKS(TINYI_BLK_KERNELS)
+TINYI_BLKS_PLAIN(TINYI_BLK_KERNELS)
+
+#if TINYI_BLK_ANY_BOOKS
+static void TINY_FN(tinyi_tree_book)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n, tinyi_book_get get, size_t bytes)
+{
+    const __m256i pick = _mm256_set_epi64x(0x0303030303030303, 0x0202020202020202, 0x0101010101010101, 0), bit = _mm256_set1_epi64x((long long)0x8040201008040201u);
+    const float shared = V_VNNI ? -128.0f : 0.0f;
+    for (; n_row; n_row--, w += w_row, y += y_row) {
+        const unsigned char *b = w;
+        v_f32 acc[TINYI_BLK_FEW][2];
+        size_t at, r;
+        for (r = 0; r < n; r++) acc[r][0] = acc[r][1] = v_zero();
+        for (at = 0; at < k; at += 256, b += bytes) {
+            tinyi_book t;
+            v_i8 c[8];
+            v_f32 s[2];
+            int i;
+            for (i = 0; i < (int)bytes; i += 64) TINYI_BLK_AHEAD(b + 2048 + i);
+            get(&t, b);
+            TINYI_BLK_EACH(i, 8) {
+                const __m256i minus = _mm256_cmpeq_epi8(vb_and(_mm256_shuffle_epi8(_mm256_set1_epi32((int)tinyi_q_u32(t.sign + 4 * i)), pick), bit), bit);
+                c[i] = vb_sub(vb_xor(vb_load(t.code + 32 * i), minus), minus);
+                if (V_VNNI) c[i] = vb_xor(c[i], vb_set(-128));
+            }
+            TINY_FN(tinyi_tree_times)(s, v_set(t.d), TINY_FN(tinyi_tree_order)(TINYI_BLK_128(t.k)));
+            for (r = 0; r < n; r++) {
+                const size_t p = r * 256 * x->blocks + at;
+                TINY_FN(tinyi_tree_step)(acc[r], c, s, s, shared, x->code + p, x->d + p / 16, x->sum + p / 16, TINYI_BLK_BOOK, 0);
+            }
+        }
+        for (r = 0; r < n; r++) y[(ptrdiff_t)r * y_x] = v_sum(v_add(acc[r][0], acc[r][1]));
+    }
+}
+#define TINYI_BLK_WITH_BOOK(name, values, bytes, traits)                                                                                \
+    static void TINY_FN(tinyi_tree_dot_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k) \
+    {                                                                                                                                   \
+        TINY_FN(tinyi_tree_book)(y, y_row, 0, w, w_row, n_row, x, k, 1, tinyi_book_##name, bytes);                                      \
+    }                                                                                                                                   \
+    static void TINY_FN(tinyi_tree_few_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n) \
+    {                                                                                                                                   \
+        TINY_FN(tinyi_tree_book)(y, y_row, y_x, w, w_row, n_row, x, k, n, tinyi_book_##name, bytes);                                    \
+    }
+TINYI_BLKS_BOOKS(TINYI_BLK_WITH_BOOK)
+#undef TINYI_BLK_WITH_BOOK
+#endif
 
 /* an expanded row is used by formats of one kind alike: what fits is what the largest codes of the kind need */
 #define TINYI_TREE_SMALL (8 * TINYI_BLK_FITS | TINYI_BLK_MINIMA)
@@ -9209,9 +9986,10 @@ static int TINY_FN(tinyi_tree_quantize)(int8_t *code, float *d, float *sum, cons
 #define TINYI_BLK_TABLE_DOT(name, values, bytes, traits) TINY_FN(tinyi_tree_dot_##name),
 #define TINYI_BLK_TABLE_FEW(name, values, bytes, traits) TINY_FN(tinyi_tree_few_##name),
 #define TINYI_BLK_TABLE_EXPAND(name, values, bytes, traits) TINY_FN(tinyi_tree_expand_##name),
+#define TINYI_BLK_TABLE_BOOK(name, values, bytes, traits) NULL,        /* nothing expands these */
 static const tinyi_blk_kernels TINY_FN(tinyi_tree_table) = {
-    TINYI_PASS_TARGET, { TINYI_BLKS(TINYI_BLK_TABLE_TRAITS) }, TINY_FN(tinyi_tree_quantize), { TINYI_BLKS(TINYI_BLK_TABLE_DOT) },
-    { TINYI_BLKS(TINYI_BLK_TABLE_EXPAND) }, NULL, NULL, { TINYI_BLKS(TINYI_BLK_TABLE_FEW) },
+    TINYI_PASS_TARGET, 0, { TINYI_BLKS(TINYI_BLK_TABLE_TRAITS) }, TINY_FN(tinyi_tree_quantize), { TINYI_BLKS(TINYI_BLK_TABLE_DOT) },
+    { TINYI_BLKS_PLAIN(TINYI_BLK_TABLE_EXPAND) TINYI_BLKS_BOOKS(TINYI_BLK_TABLE_BOOK) }, NULL, NULL, { TINYI_BLKS(TINYI_BLK_TABLE_FEW) },
     TINY_FN(tinyi_tree_turn), TINY_FN(tinyi_tree_all), TINY_FN(tinyi_tree_rest), TINY_FN(tinyi_tree_total)
 };
 
@@ -9223,6 +10001,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_tree_table) = {
 #undef TINYI_BLK_TABLE_DOT
 #undef TINYI_BLK_TABLE_FEW
 #undef TINYI_BLK_TABLE_EXPAND
+#undef TINYI_BLK_TABLE_BOOK
 #undef TINYI_TREE_FIT
 #undef TINYI_TREE_SIGNED
 #undef TINYI_TREE_IN_ORDER
@@ -9232,8 +10011,667 @@ static const tinyi_blk_kernels TINY_FN(tinyi_tree_table) = {
 #undef TINYI_TREE_SIX
 #undef TINYI_TREE_BYTES
 
+#elif V_NEON || V_W128
+/* src/llm/quant/quad.simd.h - products of block formats on vectors of four lanes: neon with and without dotprod, w128
+ *
+ * Half a super-block, 128 numbers, is unpacked to eight vectors of codes in their natural order. Two byte dots give four partial sums
+ * of a group of 32; four such vectors are folded by three additions of pairs into one, whose lanes are the sums of four groups: one
+ * conversion, one multiplication by scales, one multiply-add for 128 numbers. An offset that all codes share is taken off the sums
+ * while these are exact.
+ *
+ *   coarse      groups of 32; scales in order
+ *   FINE        groups of 16; of each half those of groups 0 2 4 6, then 1 3 5 7: the lanes then meet the same scales of activations
+ *
+ * For each 256 activations: d holds 8 scales and 8 sums of codes of 32 numbers, sum those of 16 numbers, FINE order.
+ *
+ * One row of activations: two rows of weights share what is loaded of it (neon). A few rows of activations: the codes of a half stay in
+ * registers for all of them; with i8mm they are multiplied two by two.                                                   */
+
+#define TINYI_BLK_EACH(i, n) TINYI_UNROLL for (i = 0; i < (n); i++)
+
+/* ---- sums of groups */
+
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_quad_product)(v_i32 acc, v_i8 c, v_i8 q, int traits)
+{
+    return traits & TINYI_BLK_HAS_SIGN ? v_dot_i8_b127(acc, c, q) : v_dot_u7i8(acc, c, q);
+}
+/* of the groups of a half: one vector, or two where they are FINE */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_sums)(v_i32 *p, const v_i8 *c, const v_i8 *q, int traits)
+{
+    v_i32 t[8];
+    int i;
+    if (traits & TINYI_BLK_FINE) {
+        TINYI_BLK_EACH(i, 8) t[i] = TINY_FN(tinyi_quad_product)(vi_zero(), c[i], q[i], traits);
+        p[0] = vi_pairs(vi_pairs(t[0], t[2]), vi_pairs(t[4], t[6]));
+        p[1] = vi_pairs(vi_pairs(t[1], t[3]), vi_pairs(t[5], t[7]));
+    } else {
+        TINYI_BLK_EACH(i, 4) t[i] = TINY_FN(tinyi_quad_product)(TINY_FN(tinyi_quad_product)(vi_zero(), c[2 * i], q[2 * i], traits), c[2 * i + 1], q[2 * i + 1], traits);
+        p[0] = vi_pairs(vi_pairs(t[0], t[1]), vi_pairs(t[2], t[3]));
+    }
+}
+/* Half h of a super-block times one row of activations: scales s, offsets m where a format has them, one offset `shared` by all codes. */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_quad_step)(v_f32 acc, const v_i8 *c, const v_i8 *q, const v_f32 *s, const v_f32 *m, float shared, const float *d, const float *sum, int h, int traits)
+{
+    const v_f32 scale = v_load(d + 4 * h);
+    v_i32 p[2];
+    int i;
+    TINY_FN(tinyi_quad_sums)(p, c, q, traits);
+    TINYI_BLK_EACH(i, 2) {
+        const int at = traits & TINYI_BLK_FINE ? 2 * h + i : h;
+        v_f32 f;
+        if (i && !(traits & TINYI_BLK_FINE)) break;
+        f = v_from_i32(p[i]);
+        if ((traits & TINYI_BLK_MINIMA) || shared != 0.0f) {
+            const v_f32 sums = v_load(traits & TINYI_BLK_FINE ? sum + 4 * at : d + 8 + 4 * h);
+            if (shared != 0.0f) f = v_fma(sums, v_set(shared), f);
+            if (traits & TINYI_BLK_MINIMA) {
+                acc = v_fma(scale, v_fma(s[at], f, v_mul(m[at], sums)), acc);
+                continue;
+            }
+        }
+        acc = v_fma(v_mul(s[at], scale), f, acc);
+    }
+    return acc;
+}
+
+/* ---- codes: the 128 numbers of half h as eight vectors */
+
+/* four blocks of 16 bytes, step apart: low halves are numbers 0..15, high ones 16..31 */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_nibbles)(v_i8 *c, const unsigned char *p, int step)
+{
+    int i;
+    TINYI_BLK_EACH(i, 4) {
+        const v_i8 x = vb_load(p + i * step);
+        c[2 * i] = vb_and(x, vb_set(15));
+        c[2 * i + 1] = vb_shr(x, 4);
+    }
+}
+/* the fifth bits of four blocks, step apart: bit j of 32 belongs to number j */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_fifth)(v_i8 *c, const unsigned char *p, int step)
+{
+    int i;
+    TINYI_BLK_EACH(i, 8) c[i] = vb_merge(c[i], vb_bits(p + i / 2 * step + i % 2 * 2), vb_set(16));
+}
+/* 64 bytes: low halves of 32 are a group, then their high halves */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_fours)(v_i8 *c, const unsigned char *p)
+{
+    int i;
+    TINYI_BLK_EACH(i, 4) {
+        const v_i8 x = vb_load(p + 16 * i);
+        c[i / 2 * 4 + i % 2] = vb_and(x, vb_set(15));
+        c[i / 2 * 4 + i % 2 + 2] = vb_shr(x, 4);
+    }
+}
+/* 32 bytes: two bits each of four groups */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_twos)(v_i8 *c, const unsigned char *p)
+{
+    int i;
+    TINYI_BLK_EACH(i, 2) {
+        const v_i8 x = vb_load(p + 16 * i);
+        c[i] = vb_and(x, vb_set(3));
+        c[i + 2] = vb_and(vb_shr(x, 2), vb_set(3));
+        c[i + 4] = vb_and(vb_shr(x, 4), vb_set(3));
+        c[i + 6] = vb_shr(x, 6);
+    }
+}
+/* bit `from` + i of 32 bytes belongs to group i, where it is worth 2^at */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_high)(v_i8 *c, const unsigned char *p, int from, int at)
+{
+    int i;
+    TINYI_BLK_EACH(i, 8) {
+        const v_i8 x = vb_load(p + i % 2 * 16);
+        const int by = at - from - i / 2;
+        c[i] = vb_merge(c[i], by > 0 ? vb_shl(x, by > 0 ? by : 0) : by < 0 ? vb_shr(x, by < 0 ? -by : 0) : x, vb_set((int8_t)(1 << at)));
+    }
+}
+
+/* ---- scales: s and m of the whole super-block, 2 vectors or, FINE, 4 */
+
+TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_halves)(v_f32 *s, const unsigned char *p, int step)
+{
+    s[0] = v_load_f16_each(p, step);
+    s[1] = v_load_f16_each(p + 4 * step, step);
+}
+/* 16 bytes of scales in FINE order */
+TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_quad_order)(const unsigned char *p)
+{
+    static const unsigned char order[16] = { 0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15 };
+    return vb_table16(p, vb_load(order));
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_times)(v_f32 *s, v_f32 d, v_i8 k)
+{
+    int8_t t[16];
+    int i;
+    vb_store(t, k);
+    TINYI_BLK_EACH(i, 4) s[i] = v_mul(d, v_from_i32(vi_load_i8(t + 4 * i)));
+}
+/* Q4_K, Q5_K: eight scales and eight minima of six bits in twelve bytes, behind the halves that both are multiplied by */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_scales6)(v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    const v_f32 d = v_set_f16(b), low = v_neg(v_set_f16(b + 2));
+    uint32_t a[3], k[4];
+    int i;
+    memcpy(a, b + 4, 12);                   /* four bytes side by side: their order is that of this machine before and after */
+    k[0] = a[0] & 0x3f3f3f3fu;
+    k[1] = (a[2] & 0x0f0f0f0fu) | (a[0] >> 2 & 0x30303030u);
+    k[2] = a[1] & 0x3f3f3f3fu;
+    k[3] = (a[2] >> 4 & 0x0f0f0f0fu) | (a[1] >> 2 & 0x30303030u);
+    TINYI_BLK_EACH(i, 2) {
+        s[i] = v_mul(d, v_from_i32(vi_load_u8((const unsigned char *)(k + i))));
+        m[i] = v_mul(low, v_from_i32(vi_load_u8((const unsigned char *)(k + 2 + i))));
+    }
+}
+/* Q3_K: sixteen scales of six bits, 32 more than meant, in the twelve bytes before the half at b + 12 */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_scales3)(v_f32 *s, const unsigned char *b)
+{
+    uint32_t a[3], k[4];
+    memcpy(a, b, 12);
+    k[0] = (a[0] & 0x0f0f0f0fu) | (a[2] << 4 & 0x30303030u);
+    k[1] = (a[1] & 0x0f0f0f0fu) | (a[2] << 2 & 0x30303030u);
+    k[2] = (a[0] >> 4 & 0x0f0f0f0fu) | (a[2] & 0x30303030u);
+    k[3] = (a[1] >> 4 & 0x0f0f0f0fu) | (a[2] >> 2 & 0x30303030u);
+    TINY_FN(tinyi_quad_times)(s, v_set_f16(b + 12), vb_sub(TINY_FN(tinyi_quad_order)((const unsigned char *)k), vb_set(32)));
+}
+/* IQ4_XS: eight scales of six bits, 32 more than meant: four bits each in four bytes, two each in two */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_scales_xs)(v_f32 *s, const unsigned char *b)
+{
+    uint64_t low = tinyi_q_u32(b + 4), high = tinyi_q_u16(b + 2);
+    int8_t t[8];
+    int i;
+    low = (low | low << 16) & 0x0000ffff0000ffffu;         /* nibble i to byte i */
+    low = (low | low << 8) & 0x00ff00ff00ff00ffu;
+    low = (low | low << 4) & 0x0f0f0f0f0f0f0f0fu;
+    high = (high | high << 24) & 0x000000ff000000ffu;
+    high = (high | high << 12) & 0x000f000f000f000fu;
+    high = (high | high << 6) & 0x0303030303030303u;
+    low |= high << 4;
+    for (i = 0; i < 8; i++) t[i] = (int8_t)((int)(low >> 8 * i & 63) - 32);
+    TINYI_BLK_EACH(i, 2) s[i] = v_mul(v_set_f16(b), v_from_i32(vi_load_i8(t + 4 * i)));
+}
+/* MXFP4: 2^(e - 128), since the codes are doubled */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_powers)(v_f32 *s, const unsigned char *p, int step)
+{
+    float t[8];
+    int i;
+    for (i = 0; i < 8; i++) t[i] = tinyi_bits_f32(p[i * step] < 2 ? 0x00200000u << p[i * step] : (uint32_t)(p[i * step] - 1) << 23);
+    s[0] = v_load(t);
+    s[1] = v_load(t + 4);
+}
+
+/* ---- the formats: the codes of half h; scales and minima, and what comes back is the offset that all codes share */
+
+#define TINYI_QUAD_CODES(name) TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_codes_##name)(v_i8 *c, const unsigned char *b, int h)
+#define TINYI_QUAD_SCALES(name) TINYI_FORCE_INLINE float TINY_FN(tinyi_quad_scales_##name)(v_f32 *s, v_f32 *m, const unsigned char *b)
+
+TINYI_QUAD_CODES(Q8_0)
+{
+    int i;
+    TINYI_BLK_EACH(i, 8) c[i] = vb_load(b + 136 * h + i / 2 * 34 + 2 + i % 2 * 16);
+}
+TINYI_QUAD_SCALES(Q8_0) { (void)m; TINY_FN(tinyi_quad_halves)(s, b, 34); return 0.0f; }
+TINYI_QUAD_CODES(Q4_0) { TINY_FN(tinyi_quad_nibbles)(c, b + 72 * h + 2, 18); }
+TINYI_QUAD_SCALES(Q4_0) { (void)m; TINY_FN(tinyi_quad_halves)(s, b, 18); return -8.0f; }
+TINYI_QUAD_CODES(Q4_1) { TINY_FN(tinyi_quad_nibbles)(c, b + 80 * h + 4, 20); }
+TINYI_QUAD_SCALES(Q4_1) { TINY_FN(tinyi_quad_halves)(s, b, 20); TINY_FN(tinyi_quad_halves)(m, b + 2, 20); return 0.0f; }
+TINYI_QUAD_CODES(Q5_0) { TINY_FN(tinyi_quad_nibbles)(c, b + 88 * h + 6, 22); TINY_FN(tinyi_quad_fifth)(c, b + 88 * h + 2, 22); }
+TINYI_QUAD_SCALES(Q5_0) { (void)m; TINY_FN(tinyi_quad_halves)(s, b, 22); return -16.0f; }
+TINYI_QUAD_CODES(Q5_1) { TINY_FN(tinyi_quad_nibbles)(c, b + 96 * h + 8, 24); TINY_FN(tinyi_quad_fifth)(c, b + 96 * h + 4, 24); }
+TINYI_QUAD_SCALES(Q5_1) { TINY_FN(tinyi_quad_halves)(s, b, 24); TINY_FN(tinyi_quad_halves)(m, b + 2, 24); return 0.0f; }
+TINYI_QUAD_CODES(Q2_K) { TINY_FN(tinyi_quad_twos)(c, b + 16 + 32 * h); }
+TINYI_QUAD_SCALES(Q2_K)
+{
+    const v_i8 k = TINY_FN(tinyi_quad_order)(b);
+    TINY_FN(tinyi_quad_times)(s, v_set_f16(b + 80), vb_and(k, vb_set(15)));
+    TINY_FN(tinyi_quad_times)(m, v_neg(v_set_f16(b + 82)), vb_shr(k, 4));
+    return 0.0f;
+}
+TINYI_QUAD_CODES(Q3_K) { TINY_FN(tinyi_quad_twos)(c, b + 32 + 32 * h); TINY_FN(tinyi_quad_high)(c, b, 4 * h, 2); }
+TINYI_QUAD_SCALES(Q3_K) { (void)m; TINY_FN(tinyi_quad_scales3)(s, b + 96); return -4.0f; }
+TINYI_QUAD_CODES(Q4_K) { TINY_FN(tinyi_quad_fours)(c, b + 16 + 64 * h); }
+TINYI_QUAD_SCALES(Q4_K) { TINY_FN(tinyi_quad_scales6)(s, m, b); return 0.0f; }
+TINYI_QUAD_CODES(Q5_K) { TINY_FN(tinyi_quad_fours)(c, b + 48 + 64 * h); TINY_FN(tinyi_quad_high)(c, b + 16, 4 * h, 4); }
+TINYI_QUAD_SCALES(Q5_K) { TINY_FN(tinyi_quad_scales6)(s, m, b); return 0.0f; }
+TINYI_QUAD_CODES(Q6_K)
+{
+    int i;
+    TINYI_BLK_EACH(i, 4) {                  /* of 64 bytes low halves are groups 0 and 1, high ones 2 and 3; two bits each of four groups are in 32 others */
+        const v_i8 x = vb_load(b + 64 * h + 16 * i), top = vb_load(b + 128 + 32 * h + i % 2 * 16), mask = vb_set(0x30);
+        c[i] = vb_merge(vb_and(x, vb_set(15)), vb_shl(top, i < 2 ? 4 : 2), mask);
+        c[i + 4] = vb_merge(vb_shr(x, 4), i < 2 ? top : vb_shr(top, 2), mask);
+    }
+}
+TINYI_QUAD_SCALES(Q6_K) { (void)m; TINY_FN(tinyi_quad_times)(s, v_set_f16(b + 208), TINY_FN(tinyi_quad_order)(b + 192)); return -32.0f; }
+/* TQ1_0: a byte is a fraction of 256; times 3, the digit is what goes over */
+TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_quad_digit)(v_i8 x)      /* 3 x / 4 without going over, then / 64 */
+{
+    const v_i8 half = vb_shr(x, 1);
+    return vb_shr(vb_add(vb_and(x, half), vb_shr(vb_xor(x, half), 1)), 6);
+}
+TINYI_QUAD_CODES(TQ1_0)
+{
+    unsigned char t[16];
+    v_i8 x[2];
+    int i, j;
+    if (h == 0) {                           /* five digits of 32 bytes, four of them here */
+        x[0] = vb_load(b);
+        x[1] = vb_load(b + 16);
+        TINYI_BLK_EACH(i, 8) {
+            c[i] = TINY_FN(tinyi_quad_digit)(x[i % 2]);
+            x[i % 2] = vb_add(x[i % 2], vb_add(x[i % 2], x[i % 2]));
+        }
+        return;
+    }
+    TINYI_BLK_EACH(i, 2) {                  /* the fifth: times 81 */
+        x[i] = vb_load(b + 16 * i);
+        x[i] = vb_add(x[i], vb_add(vb_shl(x[i], 4), vb_shl(x[i], 6)));
+        c[i] = TINY_FN(tinyi_quad_digit)(x[i]);
+    }
+    x[0] = vb_load(b + 32);
+    TINYI_BLK_EACH(i, 5) {
+        c[2 + i] = TINY_FN(tinyi_quad_digit)(x[0]);
+        x[0] = vb_add(x[0], vb_add(x[0], x[0]));
+    }
+    memcpy(t, b + 48, 4);                   /* four digits of four bytes */
+    for (i = 1; i < 4; i++)
+        for (j = 0; j < 4; j++) t[4 * i + j] = (unsigned char)(3 * t[4 * i + j - 4]);
+    c[7] = TINY_FN(tinyi_quad_digit)(vb_load(t));
+}
+TINYI_QUAD_SCALES(TQ1_0) { (void)m; s[0] = s[1] = v_set_f16(b + 52); return -1.0f; }
+TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_look_up)(v_i8 *c, const void *table)
+{
+    int i;
+    TINYI_BLK_EACH(i, 8) c[i] = vb_table16(table, c[i]);
+}
+TINYI_QUAD_CODES(IQ4_NL) { TINY_FN(tinyi_quad_nibbles)(c, b + 72 * h + 2, 18); TINY_FN(tinyi_quad_look_up)(c, tinyi_blk_iq4); }
+TINYI_QUAD_SCALES(IQ4_NL) { (void)m; TINY_FN(tinyi_quad_halves)(s, b, 18); return 0.0f; }
+TINYI_QUAD_CODES(IQ4_XS) { TINY_FN(tinyi_quad_nibbles)(c, b + 8 + 64 * h, 16); TINY_FN(tinyi_quad_look_up)(c, tinyi_blk_iq4); }
+TINYI_QUAD_SCALES(IQ4_XS) { (void)m; TINY_FN(tinyi_quad_scales_xs)(s, b); return 0.0f; }
+TINYI_QUAD_CODES(MXFP4) { TINY_FN(tinyi_quad_nibbles)(c, b + 68 * h + 1, 17); TINY_FN(tinyi_quad_look_up)(c, tinyi_blk_e2m1_16); }
+TINYI_QUAD_SCALES(MXFP4) { (void)m; TINY_FN(tinyi_quad_powers)(s, b, 17); return -16.0f; }
+TINYI_QUAD_CODES(TQ2_0) { TINY_FN(tinyi_quad_twos)(c, b + 32 * h); }
+TINYI_QUAD_SCALES(TQ2_0) { (void)m; s[0] = s[1] = v_set_f16(b + 64); return -1.0f; }
+
+#if V_I8MM
+/* ---- products of pairs of rows: with i8mm, from two rows of activations on
+ *
+ * An instruction multiplies eight numbers of two rows of weights with eight of two rows of activations: a group of 32 is four of
+ * them, and no lane is folded into another. Activations lie in pairs: eight codes of one row, eight of the other; each scale and sum of one beside
+ * that of the other. A row without a partner has zeros beside it.                                                          */
+
+/* [a g][a g][b g][b g] for each lane g of the scales a and b of two rows */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_pair)(v_f32 *to, v_f32 a, v_f32 b)
+{
+    const v_f32 low = v_zip_low(a, b), high = v_zip_high(a, b);
+    to[0] = v_zip_low(low, low);
+    to[1] = v_zip_high(low, low);
+    to[2] = v_zip_low(high, high);
+    to[3] = v_zip_high(high, high);
+}
+/* Half h of a super-block of two rows of weights, pairs of eight codes in w, times two rows of activations. */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_quad_twin_step)(v_f32 acc, const v_i8 *w, const v_f32 *s, const v_f32 *m, float shared, const int8_t *q, const float *d, const float *sum, int h, int traits)
+{
+    const int fine = (traits & TINYI_BLK_FINE) != 0;
+    int g, i;
+    TINYI_BLK_EACH(g, 8) {
+        const int per = fine ? 2 : 4, at = fine ? g % 2 * 4 + g / 2 : g;        /* where a group stands among scales */
+        const v_f32 scale = v_twice(d + 8 * h + 2 * (fine ? g / 2 : g));
+        v_i32 t = vi_zero();
+        v_f32 f;
+        if (g >= 16 / per) break;
+        TINYI_BLK_EACH(i, 4) if (i < per) t = v_mmla_i8(t, w[per * g + i], vb_load(q + 16 * (per * g + i)));
+        f = v_from_i32(t);
+        if ((traits & TINYI_BLK_MINIMA) || shared != 0.0f) {
+            const v_f32 sums = v_twice(fine ? sum + 16 * h + 2 * at : d + 16 + 8 * h + 2 * g);
+            if (shared != 0.0f) f = v_fma(sums, v_set(shared), f);
+            if (traits & TINYI_BLK_MINIMA) {
+                acc = v_fma(scale, v_fma(s[at], f, v_mul(m[at], sums)), acc);
+                continue;
+            }
+        }
+        acc = v_fma(v_mul(s[at], scale), f, acc);
+    }
+    return acc;
+}
+
+#define TINYI_BLK_KERNELS(name, values, bytes, traits)                                                                                  \
+    static void TINY_FN(tinyi_quad_few_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n) \
+    {                                                                                                                                   \
+        size_t row;                                                                                                                     \
+        for (row = 0; row < n_row; row += 2, w += 2 * w_row, y += 2 * y_row) {                                                          \
+            unsigned char last[2][256 / (values) * (bytes)];                                                                            \
+            const unsigned char *b[2];                                                                                                  \
+            float acc[TINYI_BLK_FEW / 2][4];                                                                                            \
+            size_t at, r;                                                                                                               \
+            int h, i, j;                                                                                                                \
+            b[0] = w;                                                                                                                   \
+            b[1] = row + 1 < n_row ? w + w_row : w;                                                                                     \
+            for (r = 0; 2 * r < n; r++) v_store(acc[r], v_zero());                                                                      \
+            for (at = 0; at < k; at += 256) {                                                                                           \
+                v_f32 s[2][4], m[2][4];                                                                                                 \
+                float shared = 0.0f;                                                                                                    \
+                TINYI_BLK_EACH(j, 2) {                                                                                                  \
+                    if (k - at < 256) {                                                                                                 \
+                        memset(last[j], 0, sizeof last[j]);                                                                             \
+                        memcpy(last[j], b[j], (k - at) / (values) * (bytes));                                                           \
+                        b[j] = last[j];                                                                                                 \
+                    } else                                                                                                              \
+                        TINYI_BLK_EACH(i, (256 / (values) * (bytes) + 63) / 64) TINYI_BLK_AHEAD(b[j] + 2048 + 64 * i);                  \
+                    shared = TINY_FN(tinyi_quad_scales_##name)(s[j], m[j], b[j]);                                                       \
+                }                                                                                                                       \
+                TINYI_BLK_EACH(h, 2) {                                                                                                  \
+                    v_i8 c[2][8], both[16];                                                                                             \
+                    v_f32 scale[8], low[8];                                                                                             \
+                    TINYI_BLK_EACH(j, 2) TINY_FN(tinyi_quad_codes_##name)(c[j], b[j], h);                                               \
+                    TINYI_BLK_EACH(i, 8) {                                                                                              \
+                        both[2 * i] = vb_lows(c[0][i], c[1][i]);                                                                        \
+                        both[2 * i + 1] = vb_highs(c[0][i], c[1][i]);                                                                   \
+                    }                                                                                                                   \
+                    TINYI_BLK_EACH(i, (traits) & TINYI_BLK_FINE ? 2 : 1) {                                                              \
+                        const int of = (traits) & TINYI_BLK_FINE ? 2 * h + i : h;                                                       \
+                        TINY_FN(tinyi_quad_pair)(scale + 4 * i, s[0][of], s[1][of]);                                                    \
+                        if ((traits) & TINYI_BLK_MINIMA) TINY_FN(tinyi_quad_pair)(low + 4 * i, m[0][of], m[1][of]);                     \
+                    }                                                                                                                   \
+                    for (r = 0; 2 * r < n; r++) {                                                                                       \
+                        const size_t p = 2 * (r * 256 * x->blocks + at);                                                                \
+                        v_store(acc[r], TINY_FN(tinyi_quad_twin_step)(v_load(acc[r]), both, scale, low, shared, x->code + p + 256 * h, x->d + p / 16, x->sum + p / 16, h, (traits))); \
+                    }                                                                                                                   \
+                }                                                                                                                       \
+                TINYI_BLK_EACH(j, 2) b[j] += 256 / (values) * (bytes);                                                                  \
+            }                                                                                                                           \
+            for (r = 0; r < n; r++) {                                                                                                   \
+                y[(ptrdiff_t)r * y_x] = acc[r / 2][r % 2];                                                                              \
+                if (row + 1 < n_row) y[y_row + (ptrdiff_t)r * y_x] = acc[r / 2][2 + r % 2];                                             \
+            }                                                                                                                           \
+        }                                                                                                                               \
+    }
+TINYI_BLKS_PLAIN(TINYI_BLK_KERNELS)
+
 #else
-/* src/llm/quant/block.simd.h - the kernels of block formats, one text for all targets but avx2 (tree.simd.h)
+/* ---- products, and rows of weights expanded: codes in order, 16 scales and 16 offsets */
+
+#define TINYI_BLK_KERNELS(name, values, bytes, traits)                                                                                  \
+    static void TINY_FN(tinyi_quad_few_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n) \
+    {                                                                                                                                   \
+        for (; n_row; n_row--, w += w_row, y += y_row) {                                                                                \
+            unsigned char last[256 / (values) * (bytes)];                                                                               \
+            const unsigned char *b = w;                                                                                                 \
+            float acc[TINYI_BLK_FEW][4];                                                                                                \
+            size_t at, r;                                                                                                               \
+            for (r = 0; r < n; r++) v_store(acc[r], v_zero());                                                                          \
+            for (at = 0; at < k; at += 256, b += 256 / (values) * (bytes)) {                                                            \
+                v_f32 s[4], m[4];                                                                                                       \
+                float shared;                                                                                                           \
+                int h, i;                                                                                                               \
+                if (k - at < 256) {                                                                                                     \
+                    memset(last, 0, sizeof last);                                                                                       \
+                    memcpy(last, b, (k - at) / (values) * (bytes));                                                                     \
+                    b = last;                                                                                                           \
+                } else                                                                                                                  \
+                    TINYI_BLK_EACH(i, (256 / (values) * (bytes) + 63) / 64) TINYI_BLK_AHEAD(b + 2048 + 64 * i);                         \
+                shared = TINY_FN(tinyi_quad_scales_##name)(s, m, b);                                                                    \
+                TINYI_BLK_EACH(h, 2) {                                                                                                  \
+                    v_i8 c[8];                                                                                                          \
+                    TINY_FN(tinyi_quad_codes_##name)(c, b, h);                                                                          \
+                    for (r = 0; r < n; r++) {                                                                                           \
+                        const size_t p = r * 256 * x->blocks + at;                                                                      \
+                        v_i8 part[8];                                                                                                   \
+                        TINYI_BLK_EACH(i, 8) part[i] = vb_load(x->code + p + 128 * h + 16 * i);                                         \
+                        v_store(acc[r], TINY_FN(tinyi_quad_step)(v_load(acc[r]), c, part, s, m, shared, x->d + p / 16, x->sum + p / 16, h, (traits))); \
+                    }                                                                                                                   \
+                }                                                                                                                       \
+            }                                                                                                                           \
+            for (r = 0; r < n; r++) y[(ptrdiff_t)r * y_x] = v_sum(v_load(acc[r]));                                                      \
+        }                                                                                                                               \
+    }                                                                                                                                   \
+    static void TINY_FN(tinyi_quad_expand_##name)(unsigned char *code, float *s16, float *m16, const unsigned char *w, size_t k, ptrdiff_t ahead) \
+    {                                                                                                                                   \
+        unsigned char last[256 / (values) * (bytes)];                                                                                   \
+        for (; k; k -= 256, w += 256 / (values) * (bytes), code += 256, s16 += 16, m16 += 16) {                                         \
+            v_f32 s[4], m[4];                                                                                                           \
+            float shared;                                                                                                               \
+            int h, i;                                                                                                                   \
+            if (k < 256) {                                                                                                              \
+                memset(last, 0, sizeof last);                                                                                           \
+                memcpy(last, w, k / (values) * (bytes));                                                                                \
+                w = last;                                                                                                               \
+                k = 256;                                                                                                                \
+            } else                                                                                                                      \
+                for (i = 0; i < 256 / (values) * (bytes); i += 64) TINYI_BLK_AHEAD(w + ahead + i);                                      \
+            shared = TINY_FN(tinyi_quad_scales_##name)(s, m, w);                                                                        \
+            TINYI_BLK_EACH(h, 2) {                                                                                                      \
+                v_i8 c[8];                                                                                                              \
+                TINY_FN(tinyi_quad_codes_##name)(c, w, h);                                                                              \
+                TINYI_BLK_EACH(i, 8) vb_store(code + 128 * h + 16 * i, c[i]);                                                           \
+            }                                                                                                                           \
+            TINYI_BLK_EACH(i, (traits) & TINYI_BLK_FINE ? 4 : 2) {                                                                      \
+                TINY_FN(tinyi_quad_spread)(s16, s[i], i, (traits) & TINYI_BLK_FINE);                                                    \
+                TINY_FN(tinyi_quad_spread)(m16, (traits) & TINYI_BLK_MINIMA ? m[i] : v_mul(s[i], v_set(shared)), i, (traits) & TINYI_BLK_FINE); \
+            }                                                                                                                           \
+        }                                                                                                                               \
+    }
+/* vector i of scales to the 16 of a super-block, in order */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_spread)(float *to, v_f32 s, int i, int fine)
+{
+    float t[4];
+    int l;
+    v_store(t, s);
+    for (l = 0; l < 4; l++)
+        if (fine) to[i / 2 * 8 + 2 * l + i % 2] = t[l];
+        else to[8 * i + 2 * l] = to[8 * i + 2 * l + 1] = t[l];
+}
+TINYI_BLKS_PLAIN(TINYI_BLK_KERNELS)
+
+#if V_W128                                  /* two rows of weights at a time gain less there than they cost in compiling */
+#define TINYI_BLK_DOTS(name, values, bytes, traits)                                                                                     \
+    static void TINY_FN(tinyi_quad_dot_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k) \
+    {                                                                                                                                   \
+        TINY_FN(tinyi_quad_few_##name)(y, y_row, 0, w, w_row, n_row, x, k, 1);                                                          \
+    }
+#else
+#define TINYI_BLK_DOTS(name, values, bytes, traits)                                                                                     \
+    /* two rows of weights times one row of activations */                                                                              \
+    TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_two_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, const tinyi_q8 *x, size_t k)\
+    {                                                                                                                                   \
+        unsigned char last[2][256 / (values) * (bytes)];                                                                                \
+        const unsigned char *b[2];                                                                                                      \
+        const int8_t *q = x->code;                                                                                                      \
+        const float *d = x->d, *sum = x->sum;                                                                                           \
+        v_f32 acc[2][2];                                                                                                                \
+        size_t left = k;                                                                                                                \
+        int h, r, i;                                                                                                                    \
+        TINYI_BLK_EACH(r, 2) {                                                                                                          \
+            b[r] = w + r * w_row;                                                                                                       \
+            acc[r][0] = acc[r][1] = v_zero();                                                                                           \
+        }                                                                                                                               \
+        while (left) {                                                                                                                  \
+            v_f32 s[2][4], m[2][4];                                                                                                     \
+            float shared = 0.0f;                                                                                                        \
+            TINYI_BLK_EACH(r, 2) {                                                                                                      \
+                if (left < 256) {                                                                                                       \
+                    memset(last[r], 0, sizeof last[r]);                                                                                 \
+                    memcpy(last[r], b[r], left / (values) * (bytes));                                                                   \
+                    b[r] = last[r];                                                                                                     \
+                } else                                                                                                                  \
+                    TINYI_BLK_EACH(i, (256 / (values) * (bytes) + 63) / 64) TINYI_BLK_AHEAD(b[r] + 2048 + 64 * i);                      \
+                shared = TINY_FN(tinyi_quad_scales_##name)(s[r], m[r], b[r]);                                                           \
+            }                                                                                                                           \
+            TINYI_BLK_EACH(h, 2) {                                                                                                      \
+                v_i8 part[8];                                                                                                           \
+                TINYI_BLK_EACH(i, 8) part[i] = vb_load(q + 128 * h + 16 * i);                                                           \
+                TINYI_BLK_EACH(r, 2) {                                                                                                  \
+                    v_i8 c[8];                                                                                                          \
+                    TINY_FN(tinyi_quad_codes_##name)(c, b[r], h);                                                                       \
+                    acc[r][h] = TINY_FN(tinyi_quad_step)(acc[r][h], c, part, s[r], m[r], shared, d, sum, h, (traits));                  \
+                }                                                                                                                       \
+            }                                                                                                                           \
+            left = left < 256 ? 0 : left - 256;                                                                                         \
+            TINYI_BLK_EACH(r, 2) b[r] += 256 / (values) * (bytes);                                                                      \
+            q += 256;                                                                                                                   \
+            d += 16;                                                                                                                    \
+            sum += 16;                                                                                                                  \
+        }                                                                                                                               \
+        TINYI_BLK_EACH(r, 2) y[r * y_row] = v_sum(v_add(acc[r][0], acc[r][1]));                                                         \
+    }                                                                                                                                   \
+    static void TINY_FN(tinyi_quad_dot_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k) \
+    {                                                                                                                                   \
+        while (n_row) {                                                                                                                 \
+            const ptrdiff_t high = n_row > 1 ? 2 : 1;     /* the last of an odd number is its own partner */                            \
+            TINY_FN(tinyi_quad_two_##name)(y, high > 1 ? y_row : 0, w, high > 1 ? w_row : 0, x, k);                                     \
+            n_row -= (size_t)high;                                                                                                      \
+            w += high * w_row;                                                                                                          \
+            y += high * y_row;                                                                                                          \
+        }                                                                                                                               \
+    }
+#endif
+TINYI_BLKS_PLAIN(TINYI_BLK_DOTS)
+#undef TINYI_BLK_DOTS
+
+/* ---- code books */
+
+#if TINYI_BLK_ANY_BOOKS
+static void TINY_FN(tinyi_quad_book)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n, tinyi_book_get get, size_t bytes)
+{
+    for (; n_row; n_row--, w += w_row, y += y_row) {
+        const unsigned char *b = w;
+        float acc[TINYI_BLK_FEW][4];
+        size_t at, r;
+        for (r = 0; r < n; r++) v_store(acc[r], v_zero());
+        for (at = 0; at < k; at += 256, b += bytes) {
+            tinyi_book t;
+            v_f32 s[4];
+            int h, i;
+            for (i = 0; i < (int)bytes; i += 64) TINYI_BLK_AHEAD(b + 2048 + i);
+            get(&t, b);
+            TINY_FN(tinyi_quad_times)(s, v_set(t.d), TINY_FN(tinyi_quad_order)(t.k));
+            TINYI_BLK_EACH(h, 2) {
+                v_i8 c[8];
+                TINYI_BLK_EACH(i, 8) {
+                    const v_i8 minus = vb_bits(t.sign + 16 * h + 2 * i);
+                    c[i] = vb_sub(vb_xor(vb_load(t.code + 128 * h + 16 * i), minus), minus);
+                }
+                for (r = 0; r < n; r++) {
+                    const size_t p = r * 256 * x->blocks + at;
+                    v_i8 part[8];
+                    TINYI_BLK_EACH(i, 8) part[i] = vb_load(x->code + p + 128 * h + 16 * i);
+                    v_store(acc[r], TINY_FN(tinyi_quad_step)(v_load(acc[r]), c, part, s, s, 0.0f, x->d + p / 16, x->sum + p / 16, h, TINYI_BLK_BOOK));
+                }
+            }
+        }
+        for (r = 0; r < n; r++) y[(ptrdiff_t)r * y_x] = v_sum(v_load(acc[r]));
+    }
+}
+#define TINYI_BLK_WITH_BOOK(name, values, bytes, traits)                                                                                \
+    static void TINY_FN(tinyi_quad_dot_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k) \
+    {                                                                                                                                   \
+        TINY_FN(tinyi_quad_book)(y, y_row, 0, w, w_row, n_row, x, k, 1, tinyi_book_##name, bytes);                                      \
+    }                                                                                                                                   \
+    static void TINY_FN(tinyi_quad_few_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n) \
+    {                                                                                                                                   \
+        TINY_FN(tinyi_quad_book)(y, y_row, y_x, w, w_row, n_row, x, k, n, tinyi_book_##name, bytes);                                    \
+    }
+TINYI_BLKS_BOOKS(TINYI_BLK_WITH_BOOK)
+#undef TINYI_BLK_WITH_BOOK
+#endif
+
+static void TINY_FN(tinyi_quad_floats)(float *to, const unsigned char *code, const float *s, const float *m, int is_signed, size_t blocks)
+{
+    size_t g;
+    int i;
+    for (g = 0; g < 16 * blocks; g++, code += 16, to += 16) {
+        const v_f32 scale = v_set(s[g]), offset = v_set(m[g]);
+        TINYI_BLK_EACH(i, 4)
+            if (is_signed) v_store(to + 4 * i, v_mul(scale, v_from_i32(vi_load_i8((const int8_t *)code + 4 * i))));
+            else v_store(to + 4 * i, v_fma(scale, v_from_i32(vi_load_u8(code + 4 * i)), offset));
+    }
+}
+#endif
+
+/* ---- activations ------------------------------------------------------------------------------------------------------ */
+
+/* paired, with i8mm: this row is one of two; what is written lies as the head of the products of pairs says. */
+static int TINY_FN(tinyi_quad_quantize)(int8_t *code, float *d, float *sum, const float *x, size_t n, int paired)
+{
+    const int two = V_I8MM && paired ? 2 : 1;
+    v_f32 odd = v_zero();
+    size_t b;
+    int g, i, j, l;
+    for (b = 0; b < n; b += 256, code += 256 * two, d += 16 * two, sum += 16 * two)
+        for (g = 0; g < 8; g++) {
+            const int at = g / 4 * 8 + g % 4;
+            v_f32 v[8], top = v_zero();
+            float most, up = 1.0f, inverse, total[2];
+            if (b + 32 * (size_t)g >= n) {
+                for (i = 0; i < 32; i++) code[two * (32 * g + i / 8 * 8) + i % 8] = 0;
+                d[two * g] = d[two * (8 + g)] = sum[two * at] = sum[two * (at + 4)] = 0.0f;
+                continue;
+            }
+            TINYI_BLK_EACH(i, 8) {
+                v[i] = v_load(x + 4 * i);
+                odd = v_fma(v[i], v_zero(), odd);   /* infinities and what is not a number leave their trace */
+                top = v_max(v_abs(v[i]), top);
+            }
+            x += 32;
+            most = v_hmax(top);
+            if (most < 1.262177448e-29f) up = 7.92281625e28f;       /* 2^-96: the inverse might overflow; 2^96 */
+            inverse = most > 0.0f ? 127.0f / (most * up) : 0.0f;
+            d[two * g] = most * up / 127.0f * (up > 1.0f ? 1.262177448e-29f : 1.0f);
+            for (j = 0; j < 2; j++) {
+                v_i32 all = vi_zero();
+                TINYI_BLK_EACH(i, 4) {
+                    const v_i32 q = v_to_i32(v_mul(v_mul(v[4 * j + i], v_set(up)), v_set(inverse)));
+                    int8_t *to = code + two * (32 * g + 16 * j + i / 2 * 8) + i % 2 * 4;
+                    int32_t t[4];
+                    all = vi_add(all, q);
+                    vi_store(t, q);
+                    for (l = 0; l < 4; l++) to[l] = (int8_t)t[l];
+                }
+                total[j] = (float)vi_sum(all);
+            }
+            d[two * (8 + g)] = total[0] + total[1];
+            sum[two * at] = total[0];
+            sum[two * (at + 4)] = total[1];
+        }
+    return v_sum(odd) == 0.0f;
+}
+
+#define TINYI_BLK_TABLE_TRAITS(name, values, bytes, traits) (traits) & ~TINYI_BLK_PAIRED,
+#define TINYI_BLK_TABLE_FEW(name, values, bytes, traits) TINY_FN(tinyi_quad_few_##name),
+#define TINYI_BLK_TABLE_BOOK(name, values, bytes, traits) NULL,        /* nothing expands these */
+#if V_I8MM && TINYI_HAVE_NEONDOT            /* one row of activations has nothing to gain */
+#define TINYI_BLK_TABLE_DOT(name, values, bytes, traits) tinyi_quad_dot_##name##_neondot,
+#define TINYI_BLK_TABLE_EXPAND(name, values, bytes, traits) tinyi_quad_expand_##name##_neondot,
+#define TINYI_BLK_TABLE_BOOK_FEW(name, values, bytes, traits) tinyi_quad_few_##name##_neondot,
+#define TINYI_QUAD_FLOATS tinyi_quad_floats_neondot
+#elif V_I8MM
+#define TINYI_BLK_TABLE_DOT(name, values, bytes, traits) tinyi_quad_dot_##name##_neon,
+#define TINYI_BLK_TABLE_EXPAND(name, values, bytes, traits) tinyi_quad_expand_##name##_neon,
+#define TINYI_BLK_TABLE_BOOK_FEW(name, values, bytes, traits) tinyi_quad_few_##name##_neon,
+#define TINYI_QUAD_FLOATS tinyi_quad_floats_neon
+#else
+#define TINYI_BLK_TABLE_DOT(name, values, bytes, traits) TINY_FN(tinyi_quad_dot_##name),
+#define TINYI_BLK_TABLE_EXPAND(name, values, bytes, traits) TINY_FN(tinyi_quad_expand_##name),
+#define TINYI_BLK_TABLE_BOOK_FEW(name, values, bytes, traits) TINY_FN(tinyi_quad_few_##name),
+#define TINYI_QUAD_FLOATS TINY_FN(tinyi_quad_floats)
+#endif
+static const tinyi_blk_kernels TINY_FN(tinyi_quad_table) = {
+    TINYI_PASS_TARGET, V_I8MM, { TINYI_BLKS(TINYI_BLK_TABLE_TRAITS) }, TINY_FN(tinyi_quad_quantize), { TINYI_BLKS(TINYI_BLK_TABLE_DOT) },
+    { TINYI_BLKS_PLAIN(TINYI_BLK_TABLE_EXPAND) TINYI_BLKS_BOOKS(TINYI_BLK_TABLE_BOOK) }, NULL, TINYI_QUAD_FLOATS, { TINYI_BLKS_PLAIN(TINYI_BLK_TABLE_FEW) TINYI_BLKS_BOOKS(TINYI_BLK_TABLE_BOOK_FEW) }, NULL, NULL, NULL, NULL
+};
+
+#undef TINYI_BLK_EACH
+#undef TINYI_QUAD_CODES
+#undef TINYI_QUAD_SCALES
+#undef TINYI_QUAD_FLOATS
+#undef TINYI_BLK_KERNELS
+#undef TINYI_BLK_TABLE_TRAITS
+#undef TINYI_BLK_TABLE_DOT
+#undef TINYI_BLK_TABLE_BOOK
+#undef TINYI_BLK_TABLE_BOOK_FEW
+#undef TINYI_BLK_TABLE_FEW
+#undef TINYI_BLK_TABLE_EXPAND
+
+#else
+/* src/llm/quant/block.simd.h - the kernels of block formats, one text for scalar and avx512 (the others: tree.simd.h, quad.simd.h)
  *
  * A super-block of 256 numbers is unpacked to TINYI_BLK_N vectors of codes in their natural order and TINYI_BLK_S vectors of
  * 16 scales and 16 offsets. Codes times activations are summed by the byte dot instruction, four products a lane; lanes of a
@@ -9266,15 +10704,6 @@ TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_blk_two)(const unsigned char *p0, int shif
 }
 /* bits to the left, where none of a byte reaches the next one */
 TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_blk_up)(v_i8 a, int n) { return _mm512_slli_epi16(a, (unsigned)n); }
-#elif V_NEON
-TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_blk_up)(v_i8 a, int n) { return vshlq_s8(a, vdupq_n_s8((int8_t)n)); }
-#elif V_W128
-TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_blk_up)(v_i8 a, int n)
-{
-    int i;
-    for (i = 0; i < n; i++) a = vb_add(a, a);
-    return a;
-}
 #else
 TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_blk_up)(v_i8 a, int n)
 {
@@ -9626,6 +11055,43 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_get_TQ2_0)(v_i8 *c, v_f32 *s, v_f32 *m
     TINY_FN(tinyi_blk_offset)(m, s, -1.0f);
 }
 
+/* TQ1_0: a byte is a fraction of 256; times 3, the digit is what goes over */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_get_TQ1_0)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
+{
+    unsigned char t[256];
+    int i, j;
+    for (i = 0; i < 52; i++) {
+        const int step = i < 32 ? 32 : i < 48 ? 16 : 4, first = i < 32 ? i : i < 48 ? 128 + i : 192 + i;
+        unsigned left = b[i];
+        for (j = 0; j < (i < 48 ? 5 : 4); j++, left &= 255) {
+            left *= 3;
+            t[first + j * step] = (unsigned char)(left >> 8);
+        }
+    }
+    TINYI_BLK_EACH(i, TINYI_BLK_N) c[i] = vb_load(t + 4 * V_LANES * i);
+    TINYI_BLK_EACH(i, TINYI_BLK_S) s[i] = v_set(TINY_FN(tinyi_blk_half)(b + 52));
+    TINY_FN(tinyi_blk_offset)(m, s, -1.0f);
+}
+/* code books; with an offset of 128 or with their sign */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_book)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b, tinyi_book_get get)
+{
+    tinyi_book t;
+    int i;
+    get(&t, b);
+#if V_AVX512
+    TINYI_BLK_EACH(i, TINYI_BLK_N) {
+        const v_i8 x = vb_load(t.code + 64 * i);
+        const uint64_t minus = (uint64_t)tinyi_q_u32(t.sign + 8 * i + 4) << 32 | tinyi_q_u32(t.sign + 8 * i);
+        c[i] = vb_xor(_mm512_mask_sub_epi8(x, (__mmask64)minus, _mm512_setzero_si512(), x), vb_set(TINYI_BLK_SIGNED ? 0 : -128));
+    }
+#else
+    for (i = 0; i < 256; i++) if (t.sign[i / 8] >> i % 8 & 1) t.code[i] = (unsigned char)(256 - t.code[i]);
+    TINYI_BLK_EACH(i, TINYI_BLK_N) c[i] = vb_load(t.code + 4 * V_LANES * i);
+#endif
+    TINY_FN(tinyi_blk_times_u8)(s, t.d, t.k);
+    TINY_FN(tinyi_blk_offset)(m, s, TINYI_BLK_SIGNED ? 0.0f : -128.0f);
+}
+
 /* ---- products ------------------------------------------------------------------------------------------------------- */
 
 /* scales of the lanes of vector i, from 16 floats in memory or, where one vector holds them, in a register */
@@ -9716,7 +11182,54 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_step)(v_f32 *acc, v_f32 *off, const v_
             }                                                                                                                           \
         }                                                                                                                               \
     }
-TINYI_BLKS(TINYI_BLK_KERNELS)
+TINYI_BLKS_PLAIN(TINYI_BLK_KERNELS)
+
+#if TINYI_BLK_ANY_BOOKS
+static void TINY_FN(tinyi_blk_book_dot)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, tinyi_book_get get, size_t bytes)
+{
+    for (; n_row; n_row--, w += w_row, y += y_row) {
+        const unsigned char *b = w;
+        v_f32 acc[2], off = v_zero();
+        size_t at;
+        acc[0] = acc[1] = v_zero();
+        for (at = 0; at < k; at += 256, b += bytes) {
+            v_i8 c[TINYI_BLK_N];
+            v_f32 s[TINYI_BLK_S], m[TINYI_BLK_S];
+            size_t i;
+            for (i = 0; i < bytes; i += 64) TINYI_BLK_AHEAD(b + 2048 + i);
+            TINY_FN(tinyi_blk_book)(c, s, m, b, get);
+            TINY_FN(tinyi_blk_step)(acc, &off, c, s, m, x->code + at, x->d + at / 16, x->sum + at / 16, TINYI_BLK_SIGNED);
+        }
+        *y = v_sum(v_add(v_add(acc[0], acc[1]), off));
+    }
+}
+static void TINY_FN(tinyi_blk_book_expand)(unsigned char *code, float *s16, float *m16, const unsigned char *w, size_t k, tinyi_book_get get, size_t bytes)
+{
+    for (; k; k -= 256, w += bytes, code += 256, s16 += 16, m16 += 16) {
+        v_i8 c[TINYI_BLK_N];
+        v_f32 s[TINYI_BLK_S], m[TINYI_BLK_S];
+        int i;
+        TINY_FN(tinyi_blk_book)(c, s, m, w, get);
+        TINYI_BLK_EACH(i, TINYI_BLK_N) vb_store(code + 4 * V_LANES * i, c[i]);
+        TINYI_BLK_EACH(i, TINYI_BLK_S) {
+            v_store(s16 + i * V_LANES, s[i]);
+            v_store(m16 + i * V_LANES, m[i]);
+        }
+    }
+}
+#define TINYI_BLK_WITH_BOOK(name, values, bytes, traits)                                                                                \
+    static void TINY_FN(tinyi_blk_dot_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k) \
+    {                                                                                                                                   \
+        TINY_FN(tinyi_blk_book_dot)(y, y_row, w, w_row, n_row, x, k, tinyi_book_##name, bytes);                                         \
+    }                                                                                                                                   \
+    static void TINY_FN(tinyi_blk_expand_##name)(unsigned char *code, float *s16, float *m16, const unsigned char *w, size_t k, ptrdiff_t ahead) \
+    {                                                                                                                                   \
+        (void)ahead;                                                                                                                    \
+        TINY_FN(tinyi_blk_book_expand)(code, s16, m16, w, k, tinyi_book_##name, bytes);                                                 \
+    }
+TINYI_BLKS_BOOKS(TINYI_BLK_WITH_BOOK)
+#undef TINYI_BLK_WITH_BOOK
+#endif
 
 /* R rows of activations and one expanded row of weights */
 #define TINYI_BLK_DOTS(R)                                                                                                               \
@@ -9839,7 +11352,7 @@ static int TINY_FN(tinyi_blk_quantize)(int8_t *code, float *d, float *sum, const
 #define TINYI_BLK_TABLE_DOT(name, values, bytes, traits) TINY_FN(tinyi_blk_dot_##name),
 #define TINYI_BLK_TABLE_EXPAND(name, values, bytes, traits) TINY_FN(tinyi_blk_expand_##name),
 static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
-    TINYI_PASS_TARGET, { TINYI_BLKS(TINYI_BLK_TABLE_TRAITS) }, TINY_FN(tinyi_blk_quantize), { TINYI_BLKS(TINYI_BLK_TABLE_DOT) },
+    TINYI_PASS_TARGET, 0, { TINYI_BLKS(TINYI_BLK_TABLE_TRAITS) }, TINY_FN(tinyi_blk_quantize), { TINYI_BLKS(TINYI_BLK_TABLE_DOT) },
     { TINYI_BLKS(TINYI_BLK_TABLE_EXPAND) }, TINY_FN(tinyi_blk_dots), TINY_FN(tinyi_blk_floats), { NULL }, NULL, NULL, NULL, NULL
 };
 
@@ -9869,9 +11382,12 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
 #undef v_load
 #undef v_store
 #undef v_load_n
+#undef v_twice
 #undef v_store_n
 #undef v_load_f16
 #undef v_load_f16_n
+#undef v_load_f16_each
+#undef v_set_f16
 #undef v_store_f16
 #undef v_store_f16_n
 #undef v_load_bf16
@@ -9893,6 +11409,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
 #undef v_floor
 #undef v_trunc
 #undef v_sum
+#undef v_sum4
 #undef v_hmax
 #undef v_hmin
 #undef v_lt
@@ -9913,6 +11430,8 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
 #undef v_float
 #undef v_exp2i
 #undef v_gather
+#undef v_zip_low
+#undef v_zip_high
 #undef vi_zero
 #undef vi_set
 #undef vi_iota
@@ -9937,6 +11456,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
 #undef vi_gt
 #undef vi_select
 #undef vi_sum
+#undef vi_pairs
 #undef vb_zero
 #undef vb_set
 #undef vb_set4
@@ -9949,6 +11469,11 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
 #undef vb_add
 #undef vb_sub
 #undef vb_shr
+#undef vb_shl
+#undef vb_merge
+#undef vb_bits
+#undef vb_lows
+#undef vb_highs
 #undef vb_table16
 #undef vw_even_i8
 #undef vw_odd_i8
@@ -9960,6 +11485,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
 #undef v_dot_u8i8
 #undef v_dot_i8_b127
 #undef v_dot_u7i8
+#undef v_mmla_i8
 #undef v_exp
 #undef v_ldexp
 #undef v_log
@@ -9984,6 +11510,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
 #undef V_AMX
 #undef V_VNNI
 #undef V_DOTPROD
+#undef V_I8MM
 #undef V_EXTRA
 #undef TINYI_SIMD_NEW
 #undef TINYI_W
@@ -10012,7 +11539,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x0182a600
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x6a80ca27
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -10613,7 +12140,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
 #endif
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0x0182a600
+#define TINYI_SHARED_DECLARED 0x6a80ca27
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -11346,6 +12873,14 @@ typedef struct tinyi_out {
     void *file;                             /* a FILE */
     int special;                            /* a device or a pipe: written in its place */
 } tinyi_out;
+
+/* A file in pieces, for what is larger than memory. All zero: nothing is open. */
+typedef struct tinyi_in {
+    const char *path;                       /* the caller's */
+    void *file;                             /* a FILE */
+    uint64_t n_bytes;                       /* its size; 0 for a pipe, which cannot be sought in either */
+} tinyi_in;
+/* What was added so far, to be read while more is added. */
 
 TINYI_C_END
 #endif
@@ -12485,18 +14020,30 @@ TINY_API tiny_status tiny_attention(tiny_ctx *ctx, const tiny_tensor *q, const t
  *   tinyi_att_tile_begin(&tile);                                       empty states
  *   tinyi_att_tile_query(&tile, j, q, step, scale);                    for each row
  *   for each TINYI_ATT_KEYS keys, of which the rows j0 <= j < j1 may see some:
- *       tinyi_att_tile_scores(team, &tile, k, dtype, ldk, at, n, j0, j1);       in one piece or several
+ *       tinyi_att_tile_scores(team, &tile, k, ldk, n, j0, j1);
  *       change scores in tile.s[c * tile.ld + j]: soft-cap, bias, and -inf where a key is hidden
- *       tinyi_att_tile_absorb(team, &tile, v, ldv, end, n_piece, hides, j0, j1);
+ *       tinyi_att_tile_absorb(team, &tile, v, ldv, n, hides, j0, j1);
  *   the states are in tile.m, tile.l, tile.acc; tinyi_att_merge joins those of several parts
  *
- * j0 is a multiple of TINYI_ATT_STEP, j1 too or the number of rows. Up to TINYI_ATT_FEW rows meet keys by dot products, as they lie and also in f16; more
- * rows by tiles of registers. Weights of hidden keys are exactly 0 and their values never matter, whatever they hold.      */
+ * j0 is a multiple of TINYI_ATT_STEP, j1 too or the number of rows. Up to TINYI_ATT_FEW rows meet keys by dot products; more rows by tiles of registers.
+ * Weights of hidden keys are exactly 0 and their values never matter, whatever they hold.
+ *
+ * Few rows take keys and values of pages where they lie, in spans and in the types below, each number once (math/attention_few.simd.h): tinyi_att_tile_dots
+ * is tinyi_att_tile_scores then, and tinyi_att_tile_blend is tinyi_att_tile_absorb where no key is hidden. Rows of them follow each other; keys
+ * that lie apart, as in a tensor of all heads, are better off with tinyi_att_tile_scores, which asks for the next rows wherever they begin. */
 #define TINYI_ATT_ROWS 96
 #define TINYI_ATT_KEYS 64
 #define TINYI_ATT_STEP 32
 #define TINYI_ATT_FEW 8
 #define TINYI_ATT_FEW_LD 16                 /* the longest vector */
+#define TINYI_ATT_BLOCKS 16                 /* of a row of TINYI_ATT_Q8, at most */
+
+enum { TINYI_ATT_F32, TINYI_ATT_F16, TINYI_ATT_Q8 };    /* numbers of a span; Q8: blocks of an f16, little-endian, and 32 signed bytes that it multiplies */
+
+typedef struct tinyi_att_span {             /* n rows that follow each other */
+    const void *at, *ahead;                 /* ahead: where n rows lie that are wanted next; NULL: nobody knows */
+    tiny_idx n;
+} tinyi_att_span;
 
 typedef struct tinyi_att_tile {
     float *q;                               /* few: (rows, d); else (d, TINYI_ATT_ROWS) */
@@ -12509,8 +14056,8 @@ typedef struct tinyi_att_tile {
 
 TINYI_INLINE size_t tinyi_att_tile_floats(size_t d, size_t d_v) { return TINYI_ATT_ROWS * (d + d_v + TINYI_ATT_KEYS + 3) + 16; }
 /* the first float behind the tile */
-/* keys at .. at + n of the tile; f16 where the rows are few */
-/* piece i of the values is v[i], its keys end in front of end[i]; hides: some score may be -inf */
+/* hides: some score may be -inf */
+/* spans of TINYI_ATT_KEYS rows at most in all, row: bytes from one to the next */
 /* The merge rule: state (m, l, acc) takes in another one. The order of merges is the caller's, and decides the last bits. */
 
 #define TINYI_OPS_ATTENTION(ROW) ROW(ATTENTION, attention)
@@ -12523,6 +14070,8 @@ TINYI_INLINE size_t tinyi_att_tile_floats(size_t d, size_t d_v) { return TINYI_A
     K(attention_weigh_f32, void, (float *s, tiny_idx ld, int n, const float *f, float t, int j0, int j1))                         \
     K(attention_split_f32, int, (float *s, float *big, tiny_idx ld, int n, float t, int j0, int j1))                              \
     K(attention_mix_f32, void, (float *acc, tiny_idx d_v, const float *p, tiny_idx ld, const float *f, const float *v, tiny_idx ldv, int n, int n_row)) \
+    K(attention_dot, void, (float *s, tiny_idx ld, const tinyi_att_span *x, int n_x, int type, tiny_idx row, const float *q, int n_row, tiny_idx d)) \
+    K(attention_blend, void, (float *acc, tiny_idx d_v, const float *p, tiny_idx ld, const float *f, const tinyi_att_span *x, int n_x, int type, tiny_idx row, int n_row)) \
     K(attention_finite_f32, int, (const float *v, tiny_idx ldv, int n, tiny_idx d_v))
 
 TINYI_C_END
@@ -12892,9 +14441,11 @@ enum { TINYI_EDGE_ATT_A = 2, TINYI_EDGE_ATT_B, TINYI_EDGE_ATT_V, TINYI_EDGE_ATT_
 /* What the kernels get of an operation; rows are dense along their features. */
 typedef struct tinyi_edges {
     const int32_t *col;                     /* NULL: p itself */
-    int64_t m;                              /* edges of the whole matrix: how far ahead may be looked */
-    const float *x;                         /* rows of sources */
-    ptrdiff_t x_row;
+    int64_t m, ahead;                       /* edges of the whole matrix; how many before its use a row is fetched */
+    const float *x, *then;                  /* rows of sources; rows that are wanted after the scores, NULL: none */
+    ptrdiff_t x_row, then_row;
+    size_t then_f;
+    int askew;                              /* rows of x do not begin where lines of the cache do */
     size_t f, heads;
     const float *w, *e, *att;
     int reduce, relu, add;
@@ -12902,18 +14453,22 @@ typedef struct tinyi_edges {
 } tinyi_edges;
 
 #define TINYI_EDGE_CHUNK 64                 /* edges whose scores are held at once */
+#define TINYI_EDGE_LANES 16                 /* of the widest target: buffers have so much room behind their ends */
+#define TINYI_EDGE_SCORES(heads) (TINYI_EDGE_CHUNK * (size_t)(heads) + TINYI_EDGE_LANES)
+#define TINYI_EDGE_STATE(heads) ((3 + TINYI_EDGE_CHUNK) * ((size_t)(heads) + TINYI_EDGE_LANES))
 #ifndef TINY_ONLY_MODELS
 #define TINYI_KERNELS_EDGES(K)                                                                                          \
-    /* y[f] = sum over edges p0 .. p1 of w[p] x[col[p]]; w one number an edge, or none */                               \
-    K(spmm_f32, void, (float *y, const tinyi_edges *j, int64_t p0, int64_t p1))                                         \
+    /* n rows of y: sum, or mean, over edges offset[i] .. offset[i + 1] of w[p] x[col[p]]; without e, relu, max and min */ \
+    K(spmm_f32, void, (float *y, ptrdiff_t y_row, const tinyi_edges *j, const int64_t *offset, tiny_idx n))             \
     /* the same with everything else there is, but without the division of a mean; p0 < p1 */                           \
     K(spmm_any_f32, void, (float *y, const tinyi_edges *j, int64_t p0, int64_t p1))                                     \
     /* s[(p - p0) heads + h] */                                                                                         \
     K(sddmm_f32, void, (float *s, const tinyi_edges *j, const float *a, int64_t p0, int64_t p1))                        \
     /* n edges of one row; p may be s */                                                                                \
     K(segment_softmax_f32, void, (float *p, const float *s, size_t n, size_t heads))                                    \
-    /* y *= exp(max - max'), y += sum exp(s - max') x[col], sum likewise; s is overwritten; max -inf, sum 0 at first */ \
-    K(edge_mix_f32, void, (float *y, float *max, float *sum, float *s, const tinyi_edges *j, int64_t p0, int64_t p1))
+    /* y = keep y + sum exp(s - max) x[col], max and keep as in softmax by chunks: first and last chunk of a row, the last  \
+     * divides by the sum; s: TINYI_EDGE_SCORES(heads) floats, overwritten; state: TINYI_EDGE_STATE(heads) */                                   \
+    K(edge_mix_f32, void, (float *y, float *state, float *s, const tinyi_edges *j, int64_t p0, int64_t p1, int first, int last))
 #else
 #define TINYI_KERNELS_EDGES(K)
 #endif
@@ -13905,6 +15460,10 @@ typedef struct tllm_matmul_params {
 
 /* x, bias (n_out numbers or NULL), y f32. */
 TINY_API tiny_status tllm_matmul(tiny_ctx *ctx, const tiny_tensor *x, int format, const tiny_tensor *w, const tiny_tensor *bias, const tiny_tensor *y);
+/* y[i] = x w[i]^T + bias[i] for 1 to 3 matrices that read the same x, such as queries, keys and values: the same bits as one by one, in one
+ * region of threads, x quantized once where the formats allow it. bias NULL: none has one. No two of y may overlap. */
+TINY_API tiny_status tllm_matmul_together(tiny_ctx *ctx, const tiny_tensor *x, int n, const int *format, const tiny_tensor *const *w, const tiny_tensor *const *bias,
+                                          const tiny_tensor *const *y);
 /* Its row: for tiny_op.row, recordings, tiny_conform_desc.rows. */
 TINY_API const tiny_op_row *tllm_matmul_row(void);
 
@@ -15903,7 +17462,7 @@ typedef struct tllm_train_desc {            /* zero: the value in brackets */
     double clip;                            /* most length of all gradients together [1] */
     double spread;                          /* of the first numbers of the embedding [0.5]; the last norm starts at 1 / (spread sqrt(embedding)), at most 1 */
     int exact;                              /* 1: the gradient asks for all that the grammar lets follow, each with its probability; 0: for what was drawn [0] */
-    double stress;                          /* weight, in the gradient, of a count that must be known; twice that of place, yes or no, comparison, colour [1] */
+    double stress;                          /* weight, in the gradient, of what is seldom asked: place, yes or no, comparison, colour [1] */
     double rope_base, norm_eps;             /* [10000, 1e-5] */
     uint64_t seed;                          /* of the first weights and of the stories [1] */
 } tllm_train_desc;
@@ -16288,7 +17847,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0016292
+#line 0017851
 #endif
 #define TINYI_LLM_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
@@ -16338,6 +17897,12 @@ TINYI_FN tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *
 TINYI_FN tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *bytes, size_t n_bytes);
 TINYI_FN tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out);
 TINYI_FN void tinyi_out_abandon(tiny_ctx *ctx, tinyi_out *out);        /* removes the part */
+TINYI_FN tiny_status tinyi_out_seek(tiny_ctx *ctx, tinyi_out *out, uint64_t at);       /* what is added next stands there; devices and pipes are refused */
+TINYI_FN tiny_status tinyi_in_open(tiny_ctx *ctx, const char *path, tinyi_in *in);
+TINYI_FN tiny_status tinyi_in_read(tiny_ctx *ctx, tinyi_in *in, void *bytes, size_t room, size_t *n);  /* *n < room: it ends here */
+TINYI_FN tiny_status tinyi_in_seek(tiny_ctx *ctx, tinyi_in *in, uint64_t at);
+TINYI_FN void tinyi_in_close(tinyi_in *in);
+TINYI_FN tiny_status tinyi_out_look(tiny_ctx *ctx, tinyi_out *out, tinyi_in *in);
 
 /* n values of size bytes from the order of memory into that of the file or back: turned or not */
 TINYI_FN void tinyi_ckpt_turn(unsigned char *to, const unsigned char *from, size_t n, size_t size, int turned);
@@ -16367,6 +17932,7 @@ TINYI_FN void tinyi_exp64_below(double *y, const float *x, double top, size_t n)
 TINYI_FN double tinyi_log64(double x);
 TINYI_FN double tinyi_sin64(double x);          /* every finite x: the reduction is exact */
 TINYI_FN double tinyi_cos64(double x);
+TINYI_FN void tinyi_sincos64(double x, double *s, double *c);      /* both, the same bits, one reduction */
 TINYI_FN double tinyi_tanh64(double x);
 TINYI_FN double tinyi_erf64(double x);
 TINYI_FN double tinyi_sqrt64(double x);         /* tinyi_sqrt */
@@ -16385,9 +17951,11 @@ TINYI_FN const uint64_t *tinyi_topk_row(void *own, const float *x, size_t n, siz
 TINYI_FN float *tinyi_att_tile_open(tinyi_att_tile *t, float *memory, tiny_idx d, tiny_idx d_v, int n_row);
 TINYI_FN void tinyi_att_tile_begin(tinyi_att_tile *t);
 TINYI_FN void tinyi_att_tile_query(tinyi_att_tile *t, int j, const float *q, tiny_idx step, float scale);
-TINYI_FN void tinyi_att_tile_scores(tiny_team *team, tinyi_att_tile *t, const void *k, tiny_dtype dtype, tiny_idx ldk, int at, int n, int j0, int j1);
+TINYI_FN void tinyi_att_tile_scores(tiny_team *team, tinyi_att_tile *t, const float *k, tiny_idx ldk, int n, int j0, int j1);
 TINYI_FN void tinyi_att_tile_cap(tiny_team *team, tinyi_att_tile *t, int n, float cap, int j0, int j1);
-TINYI_FN void tinyi_att_tile_absorb(tiny_team *team, tinyi_att_tile *t, const float *const *v, tiny_idx ldv, const int *end, int n_piece, int hides, int j0, int j1);
+TINYI_FN void tinyi_att_tile_absorb(tiny_team *team, tinyi_att_tile *t, const float *v, tiny_idx ldv, int n, int hides, int j0, int j1);
+TINYI_FN void tinyi_att_tile_dots(tiny_team *team, tinyi_att_tile *t, const tinyi_att_span *k, int n_k, int type, tiny_idx row);
+TINYI_FN void tinyi_att_tile_blend(tiny_team *team, tinyi_att_tile *t, const tinyi_att_span *v, int n_v, int type, tiny_idx row);
 TINYI_FN void tinyi_att_merge(float *m, float *l, float *acc, float m2, float l2, const float *acc2, tiny_idx d_v);
 TINYI_FN void tinyi_gla_read(const tiny_op *op, int g, tinyi_gla *a);                   /* g: which input holds the gates */
 TINYI_FN tiny_status tinyi_gla_check(tiny_ctx *ctx, const char *name, const tiny_op *op, int g, tinyi_gla *a);
@@ -16531,6 +18099,12 @@ TINYI_FN const tiny_op_row *tinyi_op_row(const tiny_op *op);    /* its own, or t
  * accelerators and recordings get the whole door. */
 TINYI_FN tiny_status tinyi_op_known(tiny_ctx *ctx, const tiny_op *op);
 TINYI_FN tiny_status tinyi_ops_known(tiny_ctx *ctx, const tiny_op *const *ops, size_t n);    /* in one region, as tiny_run_list */
+/* Somebody wants to see each operation as it is: the reference, an accelerator or a recording. */
+TINYI_FN int tinyi_op_watched(const tiny_ctx *ctx);
+/* how many threads a cost keeps busy */
+TINYI_FN int tinyi_cost_threads(const tiny_ctx *ctx, const tiny_cost *c);
+/* the checks of tiny_run alone */
+TINYI_FN tiny_status tinyi_op_checked(tiny_ctx *ctx, const tiny_op *op);
 /* A typed call: up to two inputs (NULL: not given), one output. */
 TINYI_FN tiny_status tinyi_call(tiny_ctx *ctx, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params, const tiny_tensor *y);
 /* for shape functions: want = dtype, rank, dims */
@@ -16652,23 +18226,12 @@ TINY_API int tiny_tensor_is_dense(const tiny_tensor *t)
 
 tiny_status tinyi_tensor_reach(const tiny_tensor *t, uintptr_t *first, uintptr_t *end)
 {
-    size_t below = 0, above = 0, count = 1, wide = 0, bytes;
+    size_t below = 0, above = 0, count = 1, bytes;
     int i, empty = 0;
     if (!t || t->rank < 0 || t->rank > TINY_MAX_RANK) return TINY_E_ARGUMENT;
     bytes = tiny_dtype_bytes(t->dtype);
     if (!bytes) return TINY_E_DTYPE;
-    /* small ones, for the sake of the door: four numbers of a quarter of a size_t less two bits, times 8 bytes, always fit */
     for (i = 0; i < t->rank; i++) {
-        const size_t more = (size_t)t->dim[i] - 1, step = (size_t)t->stride[i];
-        wide |= more | step;                /* nothing, and less, is wide too */
-        above += more * step;
-    }
-    if (!(wide >> (2 * sizeof(size_t) - 2)) && t->data) {
-        *first = (uintptr_t)t->data;
-        *end = *first + (above + 1) * bytes;
-        return TINY_OK;
-    }
-    for (above = 0, i = 0; i < t->rank; i++) {
         if (t->dim[i] < 0) return TINY_E_SHAPE;
         if (t->dim[i] == 0) empty = 1;
     }
@@ -17706,6 +19269,29 @@ static int tinyi_op_folds(const tiny_tensor *t)
     return 0;
 }
 
+/* tinyi_tensor_reach of what is small and steps forward, here for the sake of the door: four numbers of a quarter of a size_t less two
+ * bits, times 8 bytes, always fit; nothing, and less, is wide too. */
+static tiny_status tinyi_op_reach(const tiny_tensor *t, uintptr_t *first, uintptr_t *end)
+{
+    if ((unsigned)t->rank - 1 < TINY_MAX_RANK && t->data) {
+        const size_t bytes = tiny_dtype_bytes(t->dtype);
+        size_t wide = (size_t)t->dim[0] - 1, above = wide * (size_t)t->stride[0];
+        int i;
+        wide |= (size_t)t->stride[0];
+        for (i = 1; i < t->rank; i++) {
+            const size_t more = (size_t)t->dim[i] - 1, step = (size_t)t->stride[i];
+            wide |= more | step;
+            above += more * step;
+        }
+        if (!(wide >> (2 * sizeof(size_t) - 2)) && bytes) {
+            *first = (uintptr_t)t->data;
+            *end = *first + (above + 1) * bytes;
+            return TINY_OK;
+        }
+    }
+    return tinyi_tensor_reach(t, first, end);
+}
+
 static tiny_status tinyi_op_check(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
 {
     tiny_tensor want[TINY_OP_MAX_OUT];
@@ -17718,14 +19304,14 @@ static tiny_status tinyi_op_check(tiny_ctx *ctx, const tiny_op *op, const tiny_o
             if (i >= row->n_in_needed) continue;
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: input %d is missing", row->name, i);
         }
-        st = tinyi_tensor_reach(op->in[i], &in_first[i], &in_end[i]);
+        st = tinyi_op_reach(op->in[i], &in_first[i], &in_end[i]);
         if (st) return tinyi_fail(ctx, st, "%s: input %d: %s", row->name, i, tinyi_op_tensor_fault(st));
     }
     for (; i < TINY_OP_MAX_IN; i++)
         if (op->in[i]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: input %d is given, but it takes only %d", row->name, i, row->n_in);
     for (i = 0; i < row->n_out; i++) {
         if (!op->out[i]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: output %d is missing", row->name, i);
-        st = tinyi_tensor_reach(op->out[i], &out_first[i], &out_end[i]);
+        st = tinyi_op_reach(op->out[i], &out_first[i], &out_end[i]);
         if (st) return tinyi_fail(ctx, st, "%s: output %d: %s", row->name, i, tinyi_op_tensor_fault(st));
         want[i] = *op->out[i];
     }
@@ -17758,16 +19344,20 @@ static int tinyi_op_wide(const tiny_op *op, const tiny_op_row *row)
     return row->flags & TINY_OP_F64 && (op->in[0]->dtype == TINY_F64 || op->out[0]->dtype == TINY_F64);     /* in[0] may be offsets */
 }
 
+int tinyi_cost_threads(const tiny_ctx *ctx, const tiny_cost *c)
+{
+    /* threads that either would keep busy; products, since a division is a tenth of the door */
+    const double flops = c->flops * (1.0 / (TINYI_FLOPS_PER_US * TINYI_US_PER_THREAD)), bytes = c->bytes * (1.0 / (TINYI_BYTES_PER_US * TINYI_US_PER_THREAD));
+    const double n = flops > bytes ? flops : bytes;
+    return n >= ctx->n_threads ? ctx->n_threads : n < 2.0 ? 1 : (int)n;
+}
+
 static int tinyi_op_threads(const tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
 {
     tiny_cost c;
-    double flops, bytes, n;                 /* threads that either would keep busy; products, since a division is a tenth of the door */
     if (ctx->n_threads == 1) return 1;
     row->cost(op, &c);
-    flops = c.flops * (1.0 / (TINYI_FLOPS_PER_US * TINYI_US_PER_THREAD));
-    bytes = c.bytes * (1.0 / (TINYI_BYTES_PER_US * TINYI_US_PER_THREAD));
-    n = flops > bytes ? flops : bytes;
-    return n >= ctx->n_threads ? ctx->n_threads : n < 2.0 ? 1 : (int)n;
+    return tinyi_cost_threads(ctx, &c);
 }
 
 /* one row of a list, or the only one */
@@ -17859,6 +19449,12 @@ static tiny_status tinyi_op_enter(tiny_ctx *ctx, const tiny_op *op, const tiny_o
     return tinyi_op_check(ctx, op, *row);
 }
 
+tiny_status tinyi_op_checked(tiny_ctx *ctx, const tiny_op *op)
+{
+    const tiny_op_row *row = NULL;
+    return tinyi_op_enter(ctx, op, &row);
+}
+
 TINY_API tiny_status tiny_run(tiny_ctx *ctx, const tiny_op *op)
 {
     const tiny_op_row *row = NULL;
@@ -17939,7 +19535,7 @@ TINY_API tiny_status tiny_run_list(tiny_ctx *ctx, const tiny_op *const *ops, siz
 }
 
 /* somebody wants to see each operation; who wants to stop is asked by those who take pieces of it */
-static int tinyi_op_watched(const tiny_ctx *ctx) { return ctx->target == TINY_TARGET_REFERENCE || ctx->desc.accel || ctx->recording; }
+int tinyi_op_watched(const tiny_ctx *ctx) { return ctx->target == TINY_TARGET_REFERENCE || ctx->desc.accel || ctx->recording; }
 
 tiny_status tinyi_op_known(tiny_ctx *ctx, const tiny_op *op)
 {
@@ -18749,6 +20345,7 @@ tiny_status tinyi_st_walk(tiny_ctx *ctx, const char *path, const void *bytes, si
 #include <string.h>
 #ifndef TINY_NO_STDIO
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #endif
 #if !defined TINY_NO_STDIO && (defined __unix__ || defined __APPLE__) && !defined __EMSCRIPTEN__ && !defined __wasi__
@@ -18809,6 +20406,34 @@ void tinyi_out_abandon(tiny_ctx *ctx, tinyi_out *out)
 {
     (void)ctx;
     (void)out;
+}
+tiny_status tinyi_out_seek(tiny_ctx *ctx, tinyi_out *out, uint64_t at)
+{
+    (void)at;
+    return tinyi_out_add(ctx, out, NULL, 0);
+}
+tiny_status tinyi_in_open(tiny_ctx *ctx, const char *path, tinyi_in *in)
+{
+    memset(in, 0, sizeof *in);
+    return tinyi_file_none(ctx, path);
+}
+tiny_status tinyi_in_read(tiny_ctx *ctx, tinyi_in *in, void *bytes, size_t room, size_t *n)
+{
+    (void)bytes;
+    (void)room;
+    *n = 0;
+    return tinyi_file_none(ctx, in->path);
+}
+tiny_status tinyi_in_seek(tiny_ctx *ctx, tinyi_in *in, uint64_t at)
+{
+    (void)at;
+    return tinyi_file_none(ctx, in->path);
+}
+void tinyi_in_close(tinyi_in *in) { (void)in; }
+tiny_status tinyi_out_look(tiny_ctx *ctx, tinyi_out *out, tinyi_in *in)
+{
+    (void)out;
+    return tinyi_in_open(ctx, NULL, in);
 }
 #else
 
@@ -18955,6 +20580,67 @@ tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out)
     }
     tinyi_out_abandon(ctx, out);
     return st;
+}
+
+static int tinyi_file_seek(FILE *f, uint64_t at, int from)
+{
+#ifdef _WIN32
+    return at <= INT64_MAX && !_fseeki64(f, (__int64)at, from);
+#else
+    return at <= (uint64_t)LONG_MAX && !fseek(f, (long)at, from);
+#endif
+}
+
+/* where it stands; 0 also where that is not known */
+static uint64_t tinyi_file_tell(FILE *f)
+{
+#ifdef _WIN32
+    const __int64 at = _ftelli64(f);
+#else
+    const long at = ftell(f);
+#endif
+    return at > 0 ? (uint64_t)at : 0;
+}
+
+tiny_status tinyi_out_seek(tiny_ctx *ctx, tinyi_out *out, uint64_t at)
+{
+    if (out->special) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: it is no plain file, and cannot be written in pieces that are not in order", out->part);
+    if (!tinyi_file_seek((FILE *)out->file, at, SEEK_SET)) return tinyi_fail(ctx, TINY_E_IO, "%s: byte %llu cannot be reached", out->part, (unsigned long long)at);
+    return TINY_OK;
+}
+
+tiny_status tinyi_in_open(tiny_ctx *ctx, const char *path, tinyi_in *in)
+{
+    memset(in, 0, sizeof *in);
+    in->path = path;
+    in->file = fopen(path, "rb");
+    if (!in->file) return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened: %s", path, strerror(errno));
+    if (tinyi_file_special(path) || !tinyi_file_seek((FILE *)in->file, 0, SEEK_END)) return TINY_OK;
+    in->n_bytes = tinyi_file_tell((FILE *)in->file);
+    return tinyi_in_seek(ctx, in, 0);
+}
+
+tiny_status tinyi_in_read(tiny_ctx *ctx, tinyi_in *in, void *bytes, size_t room, size_t *n)
+{
+    *n = fread(bytes, 1, room, (FILE *)in->file);
+    return ferror((FILE *)in->file) ? tinyi_fail(ctx, TINY_E_IO, "%s: read error: %s", in->path, strerror(errno)) : TINY_OK;
+}
+
+tiny_status tinyi_in_seek(tiny_ctx *ctx, tinyi_in *in, uint64_t at)
+{
+    return tinyi_file_seek((FILE *)in->file, at, SEEK_SET) ? TINY_OK : tinyi_fail(ctx, TINY_E_IO, "%s: byte %llu cannot be reached", in->path, (unsigned long long)at);
+}
+
+void tinyi_in_close(tinyi_in *in)
+{
+    if (in->file) (void)fclose((FILE *)in->file);
+    memset(in, 0, sizeof *in);
+}
+
+tiny_status tinyi_out_look(tiny_ctx *ctx, tinyi_out *out, tinyi_in *in)
+{
+    memset(in, 0, sizeof *in);
+    return fflush((FILE *)out->file) ? tinyi_out_fail(ctx, out) : tinyi_in_open(ctx, out->part, in);
 }
 
 void tinyi_out_abandon(tiny_ctx *ctx, tinyi_out *out)
@@ -22237,6 +23923,18 @@ static double tinyi_elem_sin_quarter(double x, int quarters)
     if (x > 0.7853981633974483 || x < -0.7853981633974483) q += tinyi_elem_reduce(x, &r, &l);
     y = q & 1 ? tinyi_elem_cos_near(r, l) : tinyi_elem_sin_near(r, l);
     return q & 2 ? -y : y;
+}
+
+TINYI_FN void tinyi_sincos64(double x, double *s, double *c)
+{
+    double r = x, l = 0.0;
+    int q = 0;
+    if (!(x - x == 0)) { *s = *c = tinyi_elem_nan64(); return; }
+    if (x > 0.7853981633974483 || x < -0.7853981633974483) q = tinyi_elem_reduce(x, &r, &l);
+    *s = q & 1 ? tinyi_elem_cos_near(r, l) : x == 0 ? x : tinyi_elem_sin_near(r, l);
+    *c = q & 1 ? tinyi_elem_sin_near(r, l) : tinyi_elem_cos_near(r, l);
+    if (q & 2) *s = -*s;
+    if ((q + 1) & 2) *c = -*c;
 }
 
 TINYI_FN double tinyi_sin64(double x) { return x == 0 ? x : tinyi_elem_sin_quarter(x, 0); }
@@ -30003,7 +31701,7 @@ TINYI_FN float *tinyi_att_tile_open(tinyi_att_tile *t, float *memory, tiny_idx d
 {
     t->n = n_row;
     t->few = n_row <= TINYI_ATT_FEW;
-    t->ld = t->few ? TINYI_ATT_FEW_LD : TINYI_ATT_ROWS;
+    t->ld = n_row > TINYI_ATT_FEW ? TINYI_ATT_ROWS : n_row > 4 ? 8 : n_row > 2 ? 4 : n_row;    /* few: several keys make a vector */
     t->d = d;
     t->d_v = d_v;
     t->s = memory;                          /* aligned first */
@@ -30018,7 +31716,7 @@ TINYI_FN float *tinyi_att_tile_open(tinyi_att_tile *t, float *memory, tiny_idx d
 TINYI_FN void tinyi_att_tile_begin(tinyi_att_tile *t)
 {
     int j;
-    for (j = 0; j < t->ld; j++) {
+    for (j = 0; j < TINYI_MAX(t->ld, TINYI_ATT_FEW_LD); j++) {
         t->m[j] = -INFINITY;
         t->l[j] = 0.0f;
     }
@@ -30039,13 +31737,17 @@ TINYI_FN void tinyi_att_tile_query(tinyi_att_tile *t, int j, const float *q, tin
     else for (i = 0; i < t->d; i++) t->q[i * TINYI_ATT_ROWS + j] = q[i * step] * scale;
 }
 
-TINYI_FN void tinyi_att_tile_scores(tiny_team *team, tinyi_att_tile *t, const void *k, tiny_dtype dtype, tiny_idx ldk, int at, int n, int j0, int j1)
+TINYI_FN void tinyi_att_tile_dots(tiny_team *team, tinyi_att_tile *t, const tinyi_att_span *k, int n_k, int type, tiny_idx row)
 {
-    float *s = t->s + at * t->ld;
+    TINYI_K(team, attention_dot)(t->s, t->ld, k, n_k, type, row, t->q, t->n, t->d);
+}
+
+TINYI_FN void tinyi_att_tile_scores(tiny_team *team, tinyi_att_tile *t, const float *k, tiny_idx ldk, int n, int j0, int j1)
+{
     if (t->few) {
         const tinyi_fn_gemv_dot dot = TINYI_K(team, gemv_dot);
-        for (; j0 < j1; j0 += 4) dot(s + j0, t->ld, 1, k, (int)dtype, ldk, (size_t)n, t->q + j0 * t->d, t->d, TINYI_MIN(j1 - j0, 4), (size_t)t->d);
-    } else TINYI_K(team, attention_scores_f32)(s, t->ld, (const float *)k, ldk, n, t->q, TINYI_ATT_ROWS, j0, j1, t->d);
+        for (; j0 < j1; j0 += 4) dot(t->s + j0, t->ld, 1, k, (int)TINY_F32, ldk, (size_t)n, t->q + j0 * t->d, t->d, TINYI_MIN(j1 - j0, 4), (size_t)t->d);
+    } else TINYI_K(team, attention_scores_f32)(t->s, t->ld, k, ldk, n, t->q, TINYI_ATT_ROWS, j0, j1, t->d);
 }
 
 TINYI_FN void tinyi_att_tile_cap(tiny_team *team, tinyi_att_tile *t, int n, float cap, int j0, int j1)
@@ -30055,28 +31757,24 @@ TINYI_FN void tinyi_att_tile_cap(tiny_team *team, tinyi_att_tile *t, int n, floa
 
 /* 0 times what was never written may be NaN: where a tile has hidden keys and such values, its sums leave them out one by one. */
 TINY_REF_BEGIN
-static void tinyi_att_mix_seen(tinyi_att_tile *t, const float *const *v, tiny_idx ldv, const int *end, int n_piece, const uint64_t *hidden, int j0, int j1)
+static void tinyi_att_mix_seen(tinyi_att_tile *t, const float *v, tiny_idx ldv, int n, const uint64_t *hidden, int j0, int j1)
 {
     tiny_idx i;
-    int c, j, piece, from;
+    int c, j;
     for (j = j0; j < j1; j++)
         for (i = 0; i < t->d_v; i++) {
             float a = t->f[j] * t->acc[j * t->d_v + i];
-            for (piece = c = 0; piece < n_piece; piece++)
-                for (from = c; c < end[piece]; c++)
-                    if (!(hidden[j] >> c & 1)) a += t->s[c * t->ld + j] * v[piece][(c - from) * ldv + i];
+            for (c = 0; c < n; c++)
+                if (!(hidden[j] >> c & 1)) a += t->s[c * t->ld + j] * v[c * ldv + i];
             t->acc[j * t->d_v + i] = a;
         }
 }
 TINY_REF_END
 
 /* some value is not finite */
-static int tinyi_att_odd(tiny_team *team, const tinyi_att_tile *t, const float *const *v, tiny_idx ldv, const int *end, int n_piece)
+static int tinyi_att_odd(tiny_team *team, const tinyi_att_tile *t, const float *v, tiny_idx ldv, int n)
 {
-    const tinyi_fn_attention_finite_f32 finite = TINYI_K(team, attention_finite_f32);
-    int piece, at, odd = 0;
-    for (piece = at = 0; piece < n_piece && !odd; at = end[piece++]) odd = !finite(v[piece], ldv, end[piece] - at, t->d_v);
-    return odd;
+    return !TINYI_K(team, attention_finite_f32)(v, ldv, n, t->d_v);
 }
 
 /* hidden has a bit for each of TINYI_ATT_KEYS keys: its score or weight is x */
@@ -30089,26 +31787,27 @@ static const uint64_t *tinyi_att_marks(const tinyi_att_tile *t, int n, float x, 
 }
 
 /* acc = f acc + the weights times the values; hidden: NULL, or keys that are left out one by one */
-static void tinyi_att_mix(tiny_team *team, tinyi_att_tile *t, const float *const *v, tiny_idx ldv, const int *end, int n_piece, const uint64_t *hidden, int j0, int j1)
+static void tinyi_att_mix(tiny_team *team, tinyi_att_tile *t, const float *v, tiny_idx ldv, int n, const uint64_t *hidden, int j0, int j1)
 {
-    const tinyi_fn_attention_mix_f32 mix = TINYI_K(team, attention_mix_f32);
-    int piece, at, j;
-    if (hidden) {
-        tinyi_att_mix_seen(t, v, ldv, end, n_piece, hidden, j0, j1);
-        return;
-    }
-    for (piece = at = 0; piece < n_piece; at = end[piece++]) {
-        mix(t->acc + j0 * t->d_v, t->d_v, t->s + at * t->ld + j0, t->ld, t->f + j0, v[piece], ldv, end[piece] - at, j1 - j0);
-        for (j = j0; j < j1 && piece + 1 < n_piece; j++) t->f[j] = 1.0f;
-    }
+    if (hidden) tinyi_att_mix_seen(t, v, ldv, n, hidden, j0, j1);
+    else TINYI_K(team, attention_mix_f32)(t->acc + j0 * t->d_v, t->d_v, t->s + j0, t->ld, t->f + j0, v, ldv, n, j1 - j0);
 }
 
-TINYI_FN void tinyi_att_tile_absorb(tiny_team *team, tinyi_att_tile *t, const float *const *v, tiny_idx ldv, const int *end, int n_piece, int hides, int j0, int j1)
+TINYI_FN void tinyi_att_tile_absorb(tiny_team *team, tinyi_att_tile *t, const float *v, tiny_idx ldv, int n, int hides, int j0, int j1)
 {
     uint64_t room[TINYI_ATT_ROWS];
-    const uint64_t *hidden = hides && tinyi_att_odd(team, t, v, ldv, end, n_piece) ? tinyi_att_marks(t, end[n_piece - 1], -INFINITY, room, j0, j1) : NULL;
-    TINYI_K(team, attention_weights_f32)(t->s, t->ld, end[n_piece - 1], t->m, t->l, t->f, j0, j1);
-    tinyi_att_mix(team, t, v, ldv, end, n_piece, hidden, j0, j1);
+    const uint64_t *hidden = hides && tinyi_att_odd(team, t, v, ldv, n) ? tinyi_att_marks(t, n, -INFINITY, room, j0, j1) : NULL;
+    TINYI_K(team, attention_weights_f32)(t->s, t->ld, n, t->m, t->l, t->f, j0, j1);
+    tinyi_att_mix(team, t, v, ldv, n, hidden, j0, j1);
+}
+
+TINYI_FN void tinyi_att_tile_blend(tiny_team *team, tinyi_att_tile *t, const tinyi_att_span *v, int n_v, int type, tiny_idx row)
+{
+    tiny_idx n = 0;
+    int i;
+    for (i = 0; i < n_v; i++) n += v[i].n;
+    TINYI_K(team, attention_weights_f32)(t->s, t->ld, (int)n, t->m, t->l, t->f, 0, t->n);
+    TINYI_K(team, attention_blend)(t->acc, t->d_v, t->s, t->ld, t->f, v, n_v, type, row, t->n);
 }
 
 TINY_REF_BEGIN
@@ -30200,7 +31899,7 @@ static int tinyi_att_meet(tiny_team *team, tinyi_att_task *t, tiny_idx c0, int n
     const tinyi_att *a = t->a;
     tiny_idx ldk;
     const float *k = tinyi_att_rows(a->k + c0 * a->sk[0] + t->kv * a->sk[1], a->sk[0], a->sk[2], n_c, a->d, t->x.few, t->room_k, &ldk);
-    tinyi_att_tile_scores(team, &t->x, k, TINY_F32, ldk, 0, n_c, j0, t->n);
+    tinyi_att_tile_scores(team, &t->x, k, ldk, n_c, j0, t->n);
     if (a->softcap > 0.0f) tinyi_att_tile_cap(team, &t->x, n_c, a->softcap, j0, t->n);
     return tinyi_att_hide(a, &t->x, t->row0, t->kv, c0, n_c, j0, t->n);
 }
@@ -30224,7 +31923,7 @@ static void tinyi_att_plain(tiny_team *team, tinyi_att_task *t)
     for (c0 = 0; c0 < t->most; c0 += TINYI_ATT_KEYS) {
         const int n_c = (int)TINYI_MIN(t->most - c0, TINYI_ATT_KEYS), j0 = tinyi_att_from(t, c0), hides = tinyi_att_meet(team, t, c0, n_c, j0);
         const float *v = tinyi_att_values(t, c0, n_c, &ldv);
-        tinyi_att_tile_absorb(team, &t->x, &v, ldv, &n_c, 1, hides, j0, t->n);
+        tinyi_att_tile_absorb(team, &t->x, v, ldv, n_c, hides, j0, t->n);
     }
     for (j = 0; j < t->n; j++) {
         const float inv = t->x.l[j] != 0.0f ? 1.0f / t->x.l[j] : 0.0f;
@@ -30289,15 +31988,15 @@ static void tinyi_att_twisted(tiny_team *team, tinyi_att_task *t)
         int kinds = 1, odd;                 /* a weight of 0 may not meet what is not finite */
         at = tinyi_att_at(t, tile, kept);
         v = tinyi_att_values(t, at.c0, at.n, &ldv);
-        odd = tinyi_att_odd(team, &t->x, &v, ldv, &at.n, 1);
+        odd = tinyi_att_odd(team, &t->x, v, ldv, at.n);
         if (tile + n_slot < n_tile) (void)tinyi_att_meet(team, t, at.c0, at.n, at.j0);
         if (all) TINYI_K(team, attention_weigh_f32)(t->x.s, t->x.ld, at.n, low_sum, a->twist_t, at.j0, t->n);
         else {
             TINYI_K(team, attention_level_f32)(t->x.s, t->x.ld, at.n, t->x.m, t->x.l, low_sum, a->twist_t, at.j0, t->n);
             kinds = TINYI_K(team, attention_split_f32)(t->x.s, big.s, t->x.ld, at.n, a->twist_t, at.j0, t->n);
         }
-        if (kinds & 1) tinyi_att_mix(team, &t->x, &v, ldv, &at.n, 1, odd ? tinyi_att_marks(&t->x, at.n, 0.0f, hidden, at.j0, t->n) : NULL, at.j0, t->n);
-        if (kinds & 2) tinyi_att_mix(team, &big, &v, ldv, &at.n, 1, odd ? tinyi_att_marks(&big, at.n, 0.0f, hidden, at.j0, t->n) : NULL, at.j0, t->n);
+        if (kinds & 1) tinyi_att_mix(team, &t->x, v, ldv, at.n, odd ? tinyi_att_marks(&t->x, at.n, 0.0f, hidden, at.j0, t->n) : NULL, at.j0, t->n);
+        if (kinds & 2) tinyi_att_mix(team, &big, v, ldv, at.n, odd ? tinyi_att_marks(&big, at.n, 0.0f, hidden, at.j0, t->n) : NULL, at.j0, t->n);
     }
     for (j = 0; j < t->n; j++) {
         const float inv = t->x.l[j] != 0.0f ? 1.0f / t->x.l[j] : 0.0f, f = all ? 0.0f : tinyi_att_factor(a, t->x.l[j], low_sum[j]);
@@ -30335,7 +32034,7 @@ static void tinyi_attention_fast(tiny_team *team, const tiny_op *op)
         for (j = 0; j < t.n; j++)
             tinyi_att_tile_query(&t.x, j, a.q + (t.row0 + j) / a.group * a.sq[0] + (t.kv * a.group + (t.row0 + j) % a.group) * a.sq[1], a.sq[2], a.scale);
         if (a.twist_s != 0.0) {
-            if (!t.x.few) t.x.ld = most_rows;
+            t.x.ld = t.x.few ? TINYI_ATT_FEW_LD : most_rows;    /* its kernels want whole vectors of rows */
             tinyi_att_twisted(team, &t);
         } else tinyi_att_plain(team, &t);
     }
@@ -32047,8 +33746,8 @@ static void tinyi_rope_turn(const tiny_op *op, tiny_idx token, tiny_idx i, doubl
     double position = (double)token, angle;
     if (at) position = at->dtype == TINY_I64 ? (double)((const int64_t *)at->data)[token * at->stride[0]] : (double)((const int32_t *)at->data)[token * at->stride[0]];
     angle = position * scale * tinyi_exp64(-2.0 * (double)i / (double)tinyi_rope_n(op) * tinyi_log64(base));
-    *c = tinyi_cos64(angle);
-    *s = p->backward ? -tinyi_sin64(angle) : tinyi_sin64(angle);
+    tinyi_sincos64(angle, s, c);
+    if (p->backward) *s = -*s;
 }
 
 static void tinyi_rope_ref(const tiny_op *op)
@@ -32807,7 +34506,8 @@ TINY_API tiny_status tiny_sparse_to_dense(tiny_ctx *ctx, const tiny_sparse *a, c
  *          the pieces: the bits of the result do not depend on the threads, and no thread waits for one with a hub. Softmax and attention
  *          take a row as a whole.
  * Cost     spmm reads a row of x an edge: 4 f bytes, at random places; the features of a row stay in registers (8 vectors at a time) and
- *          its lines are fetched 16 edges ahead. attention reads each row of b and of v once and writes nothing of the size of the edges.
+ *          its lines are fetched 12 to 32 edges ahead, which is what such reads alone take. attention reads each row of b and of v once, 64
+ *          edges at a time: scores, then weights, then values, while a near cache still has them; nothing of the size of the edges is written.
  * Error    spmm: one rounding an edge in float, n edges: LINEAR (n + 5) u with the sum of e, the product and the division of a mean.
  *          sddmm: f / lanes terms a lane, then the lanes: LINEAR (f + 6) u. softmax: as in math/softmax.c, SCALE (10 + n) u. attention: a
  *          score off by (f + 6) u of its absolute sum D moves its weight by that factor; the cases keep D below 6: SCALE (60 + 8 f + n) u.
@@ -32818,6 +34518,8 @@ TINY_API tiny_status tiny_sparse_to_dense(tiny_ctx *ctx, const tiny_sparse *a, c
 #ifndef TINY_ONLY_MODELS
 #define TINYI_EDGE_PIECES 256
 #define TINYI_EDGE_GRAIN 4096               /* edges + rows of a piece at least */
+#define TINYI_EDGE_NEAR 1048576.0           /* bytes of a table that a second-level cache keeps */
+#define TINYI_EDGE_RUN 2048                 /* edges whose columns are checked before the kernel takes their rows: they stay in the first cache */
 
 /* ---- what every operation here has: offsets, columns, sizes */
 
@@ -32911,6 +34613,17 @@ static tiny_status tinyi_edge_shapes(tiny_ctx *ctx, const tiny_op *op, const cha
     return TINY_OK;
 }
 
+/* Where the kernels find the rows of x. Narrow rows are asked for longer before: the memory answers as many lines at once as it can, and by then
+ * the row at hand must be done. Measured with rows of 64 bytes, 256 and 1024: 32, 16 and 12. */
+static void tinyi_edge_rows(tinyi_edges *j, const tiny_tensor *x)
+{
+    j->x = (const float *)x->data;
+    j->x_row = x->stride[0];
+    j->f = (size_t)x->dim[1];
+    j->ahead = j->f <= 16 ? 32 : j->f <= 128 ? 16 : 12;
+    j->askew = (uintptr_t)x->data % 64 != 0 || x->stride[0] % 16 != 0;
+}
+
 /* f64 where the table that the edges point into is f64: the reference alone takes it, for gradients that are checked */
 static tiny_status tinyi_edge_float(tiny_ctx *ctx, const char *name, const char *which, const tiny_tensor *t, tiny_dtype table)
 {
@@ -32928,6 +34641,25 @@ static double tinyi_edge_longest(const tiny_op *op)
     tiny_idx r;
     for (r = 0; r + 1 < op->in[0]->dim[0]; r++) most = TINYI_MAX(most, offset[r + 1] - offset[r]);
     return (double)most;
+}
+
+static tiny_status tinyi_edge_call(tiny_ctx *ctx, int kind, const tiny_tensor *const in[6], const void *params, const tiny_tensor *out)
+{
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    op.kind = kind;
+    memcpy(op.in, in, 6 * sizeof *in);
+    op.out[0] = out;
+    op.params = params;
+    return tiny_run(ctx, &op);
+}
+
+/* Bytes that m edges fetch of a table of n rows: one that stays in a near cache is read once. It is also what decides whether a small graph is
+ * worth a second thread. */
+static double tinyi_edge_bytes(double m, tiny_idx n, tiny_idx f)
+{
+    const double table = 4.0 * (double)n * (double)f, all = 4.0 * m * (double)f;
+    return table <= TINYI_EDGE_NEAR && table < all ? table : all;
 }
 
 /* ---- spmm */
@@ -32969,22 +34701,17 @@ static void tinyi_spmm_read(const tiny_op *op, tinyi_spmm_op *s)
     const tiny_spmm_params *p = tinyi_spmm_params_of(op);
     tinyi_edge_read(&s->o, op->in[0], col, col ? col->dim[0] : x->dim[0], x->dim[0]);
     memset(&s->j, 0, sizeof s->j);
-    s->x = x;
-    s->y = op->out[0];
-    s->w = w;
-    s->e = e;
+    s->x = x, s->w = w, s->e = e, s->y = op->out[0];
     s->reduce = p->reduce;
     s->j.col = s->o.col;
     s->j.m = s->o.m;
-    s->j.x = (const float *)x->data;
-    s->j.x_row = x->stride[0];
-    s->j.f = (size_t)x->dim[1];
+    tinyi_edge_rows(&s->j, x);
     s->j.heads = w && w->rank == 2 ? (size_t)w->dim[1] : 1;
     s->j.w = w ? (const float *)w->data : NULL;
     s->j.e = e ? (const float *)e->data : NULL;
     s->j.reduce = p->reduce;
     s->j.relu = p->relu != 0;
-    s->plain = s->j.heads == 1 && !e && !s->j.relu && p->reduce < TINY_EDGE_MAX;
+    s->plain = !e && !s->j.relu && p->reduce < TINY_EDGE_MAX;
 }
 
 TINY_REF_BEGIN
@@ -33034,15 +34761,35 @@ static void tinyi_spmm_work(const tiny_op *op, int n_threads, size_t *shared, si
     if (tinyi_spmm_dense(&s) && s.o.m > 2 * s.o.grain) *shared = (size_t)s.o.pieces * sizeof(tiny_idx) + tinyi_spmm_slots(&s) * s.j.f * sizeof(float) + 64;
 }
 
+/* one row, or a part of a hub; a mean is still to be divided */
 static void tinyi_spmm_part(const tiny_team *team, const tinyi_spmm_op *s, float *y, int64_t p0, int64_t p1)
 {
-    if (s->plain || p0 == p1) team->k->spmm_f32(y, &s->j, p0, p1);
-    else team->k->spmm_any_f32(y, &s->j, p0, p1);
+    tinyi_edges j = s->j;
+    int64_t at[2];
+    at[0] = p0;
+    at[1] = p1;
+    if (s->reduce == TINY_EDGE_MEAN) j.reduce = TINY_EDGE_SUM;
+    if (s->plain || p0 == p1) team->k->spmm_f32(y, 0, &j, at, 1);
+    else team->k->spmm_any_f32(y, &j, p0, p1);
 }
 
 static void tinyi_spmm_mean(const tiny_team *team, const tinyi_spmm_op *s, float *y, int64_t n)
 {
     if (s->reduce == TINY_EDGE_MEAN && n > 1) team->k->scale_f32(y, y, s->j.f, 1.0f / (float)n, 0.0f);
+}
+
+/* How many rows from r on the kernel takes at once: none is a hub, and nothing is wrong with them. 0: row r is for itself. */
+static tiny_idx tinyi_spmm_run(const tinyi_spmm_op *s, tiny_idx r, tiny_idx r1)
+{
+    const int64_t *offset = s->o.offset, p0 = offset[r], most = TINYI_MIN(s->o.m, p0 > s->o.m ? 0 : p0 + TINYI_EDGE_RUN);
+    uint32_t bad = 0;
+    tiny_idx i = r;
+    int64_t p;
+    if (!s->plain || p0 < 0 || (r == 0 && p0 != 0)) return 0;
+    while (i < r1 && offset[i + 1] >= offset[i] && offset[i + 1] <= most) i++;
+    if (i == s->o.n && i > r && offset[i] != s->o.m) i--;
+    for (p = p0; s->o.col && p < offset[i]; p++) bad |= (uint32_t)((uint32_t)s->o.col[p] >= (uint32_t)s->o.n_x);
+    return bad ? 0 : i - r;
 }
 
 /* y = y + or max or min part, by the rule of the operation */
@@ -33073,17 +34820,21 @@ static void tinyi_spmm_fast(tiny_team *team, const tiny_op *op)
     slot = (float *)team->shared;
     hub = (tiny_idx *)(void *)((unsigned char *)team->shared + (hubs ? (tinyi_spmm_slots(&s) * s.j.f * sizeof(float) + 63) / 64 * 64 : 0));
     if (hubs) {                             /* also for pieces that a cancel leaves out */
+        tinyi_team_late(team);              /* a helper that is woken for this call comes after the barrier, and is needed then */
         for (k = 0; team->i == 0 && k < s.o.pieces; k++) hub[k] = -1;
         tiny_barrier(team);
     }
     while (tiny_take(team, s.o.pieces, 1, &k, &k1))
-        for (; k < k1; k++) {
+        for (; k < k1; k++)
             for (r = tinyi_edge_first(&s.o, k), r1 = tinyi_edge_first(&s.o, k + 1); r < r1; r++) {
+                const tiny_idx run = dense ? tinyi_spmm_run(&s, r, r1) : 0;
                 const int64_t p0 = s.o.offset[r], p1 = s.o.offset[r + 1];
                 float *y = (float *)s.y->data + r * s.y->stride[0];
-                if (tinyi_edge_refused(team, &s.o, r, "spmm")) {
-                    tiny_idx f;
-                    for (f = 0; f < s.y->dim[1]; f++) y[f * s.y->stride[1]] = 0.0f;
+                if (run > 0) {
+                    team->k->spmm_f32(y, s.y->stride[0], &s.j, s.o.offset + r, run);
+                    r += run - 1;
+                } else if (tinyi_edge_refused(team, &s.o, r, "spmm")) {
+                    for (t = 0; t < s.y->dim[1]; t++) y[t * s.y->stride[1]] = 0.0f;
                 } else if (!dense) tinyi_spmm_row(&s, r);
                 else if (hubs && p1 - p0 > 2 * s.o.grain) hub[k] = r;
                 else {
@@ -33091,7 +34842,6 @@ static void tinyi_spmm_fast(tiny_team *team, const tiny_op *op)
                     tinyi_spmm_mean(team, &s, y, p1 - p0);
                 }
             }
-        }
     if (!hubs) return;
     tiny_barrier(team);
     for (k = 0; k < s.o.pieces; k++)
@@ -33135,7 +34885,8 @@ static void tinyi_spmm_cost(const tiny_op *op, tiny_cost *cost)
     m = (double)s.o.m;
     f = (double)s.j.f;
     cost->flops = m * f * (s.j.w ? 2.0 : 1.0);
-    cost->bytes = m * (4.0 * f * (s.j.e ? 2.0 : 1.0) + (s.o.col ? 4.0 : 0.0) + (s.j.w ? 4.0 * (double)s.j.heads : 0.0)) + (double)s.o.n * (8.0 + 4.0 * f);
+    cost->bytes = tinyi_edge_bytes(m, s.o.n_x, s.x->dim[1]) + m * (4.0 * f * (s.j.e ? 1.0 : 0.0) + (s.o.col ? 4.0 : 0.0) + (s.j.w ? 4.0 * (double)s.j.heads : 0.0)) +
+                  (double)s.o.n * (8.0 + 4.0 * f);
 }
 
 static double tinyi_spmm_terms(const tiny_op *op) { return tinyi_edge_longest(op); }
@@ -33151,12 +34902,10 @@ static void tinyi_edge_fill(tiny_case *c, int i_input, void *data)
     for (r = 1; r < n; r++)
         offset[r] = hub ? (r <= n / 2 ? (int64_t)tiny_rng_below(&c->rng, m / 4 + 1) : (int64_t)(m - tiny_rng_below(&c->rng, m / 4 + 1))) : (int64_t)tiny_rng_below(&c->rng, m + 1);
     for (r = 2; r < n; r++) {               /* few enough for insertion */
-        tiny_idx k;
-        for (k = r; k > 1 && offset[k - 1] > offset[k]; k--) {
-            int64_t t = offset[k];
-            offset[k] = offset[k - 1];
-            offset[k - 1] = t;
-        }
+        const int64_t at = offset[r];
+        tiny_idx k = r;
+        for (; k > 1 && offset[k - 1] > at; k--) offset[k] = offset[k - 1];
+        offset[k] = at;
     }
     offset[0] = 0;
 }
@@ -33209,28 +34958,18 @@ TINYI_ROW tinyi_row_spmm = { "spmm", TINY_OP_SPMM, 5, 2, 1, sizeof(tiny_spmm_par
 TINY_API tiny_status tiny_spmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *w, const tiny_tensor *e,
                                const tiny_spmm_params *params, const tiny_tensor *y)
 {
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    op.kind = TINY_OP_SPMM;
-    op.in[0] = offset;
-    op.in[TINYI_SPMM_X] = x;
-    op.in[TINYI_SPMM_COL] = col;
-    op.in[TINYI_SPMM_W] = w;
-    op.in[TINYI_SPMM_E] = e;
-    op.out[0] = y;
-    op.params = params;
-    return tiny_run(ctx, &op);
+    const tiny_tensor *const in[6] = { offset, x, col, w, e, NULL };
+    return tinyi_edge_call(ctx, TINY_OP_SPMM, in, params, y);
 }
 
 TINY_API tiny_status tiny_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *x, tiny_edge_reduce reduce, const tiny_tensor *y)
 {
     tiny_tensor offset, col, w;
-    tiny_spmm_params p;
+    tiny_spmm_params p = { 0, 0 };
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!a || a->form != TINY_CSR || !a->offset) return tinyi_fail(ctx, TINY_E_ARGUMENT, "spmm: the matrix must be in CSR form");
     if (x && x->rank == 2 && x->dim[0] != a->n_cols) return tinyi_fail(ctx, TINY_E_SHAPE, "spmm: the matrix has %td columns, x %td rows", a->n_cols, x->dim[0]);
-    memset(&p, 0, sizeof p);
     p.reduce = (int)reduce;
     offset = tiny_tensor_1d(a->offset, TINY_I64, a->n_rows + 1);
     col = tiny_tensor_1d(a->col, TINY_I32, (tiny_idx)a->n);
@@ -33289,15 +35028,10 @@ static void tinyi_sddmm_read(const tiny_op *op, const tiny_tensor *a, const tiny
     tiny_sddmm_params p = tinyi_sddmm_params_of(op);
     memset(s, 0, sizeof *s);
     tinyi_edge_read(&s->o, op->in[0], op->in[1], op->in[1]->dim[0], b->dim[0]);
-    s->a = a;
-    s->b = b;
-    s->att = att;
-    s->e = e;
+    s->a = a, s->b = b, s->att = att, s->e = e;
     s->j.col = s->o.col;
     s->j.m = s->o.m;
-    s->j.x = (const float *)b->data;
-    s->j.x_row = b->stride[0];
-    s->j.f = (size_t)b->dim[1];
+    tinyi_edge_rows(&s->j, b);
     s->j.heads = (size_t)p.heads;
     s->j.att = att ? (const float *)att->data : NULL;
     s->j.e = e ? (const float *)e->data : NULL;
@@ -33377,7 +35111,7 @@ static void tinyi_sddmm_cost(const tiny_op *op, tiny_cost *cost)
 {
     double m = (double)op->in[1]->dim[0], f = (double)op->in[2]->dim[1];
     cost->flops = 2.0 * m * f;
-    cost->bytes = m * (4.0 * f + 4.0 + 4.0) + 4.0 * f * (double)op->in[2]->dim[0];
+    cost->bytes = tinyi_edge_bytes(m, op->in[TINYI_SDDMM_B]->dim[0], op->in[TINYI_SDDMM_B]->dim[1]) + 8.0 * m + 4.0 * f * (double)op->in[2]->dim[0];
 }
 
 static double tinyi_sddmm_terms(const tiny_op *op) { return (double)op->in[TINYI_SDDMM_A]->dim[1]; }
@@ -33423,18 +35157,8 @@ TINYI_ROW tinyi_row_sddmm = { "sddmm", TINY_OP_SDDMM, 6, 4, 1, sizeof(tiny_sddmm
 TINY_API tiny_status tiny_sddmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att,
                                 const tiny_tensor *e, const tiny_sddmm_params *params, const tiny_tensor *s)
 {
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    op.kind = TINY_OP_SDDMM;
-    op.in[0] = offset;
-    op.in[TINYI_SDDMM_COL] = col;
-    op.in[TINYI_SDDMM_A] = a;
-    op.in[TINYI_SDDMM_B] = b;
-    op.in[TINYI_SDDMM_ATT] = att;
-    op.in[TINYI_SDDMM_E] = e;
-    op.out[0] = s;
-    op.params = params;
-    return tiny_run(ctx, &op);
+    const tiny_tensor *const in[6] = { offset, col, a, b, att, e };
+    return tinyi_edge_call(ctx, TINY_OP_SDDMM, in, params, s);
 }
 
 /* ---- segment softmax */
@@ -33582,56 +35306,55 @@ static void tinyi_edge_attention_work(const tiny_op *op, int n_threads, size_t *
 {
     (void)n_threads;
     (void)shared;
-    *own = ((size_t)TINYI_EDGE_CHUNK + 2) * (size_t)tinyi_sddmm_params_of(op).heads * sizeof(float);
+    *own = (TINYI_EDGE_SCORES(tinyi_sddmm_params_of(op).heads) + TINYI_EDGE_STATE(tinyi_sddmm_params_of(op).heads)) * sizeof(float);
 }
 
 static void tinyi_edge_attention_fast(tiny_team *team, const tiny_op *op)
 {
     const tinyi_fn_edge_mix_f32 mix = TINYI_K(team, edge_mix_f32);
     const tiny_tensor *v = op->in[TINYI_EDGE_ATT_V], *y = op->out[0];
-    float *score = (float *)team->own, *max, *sum;
+    float *score = (float *)team->own, *state;
     tinyi_sddmm_op s;
     tinyi_edges values;
-    tiny_idx k, k1, r, r1, h;
+    tiny_idx k, k1, r, r1;
     int dense;
     tinyi_sddmm_read(op, op->in[TINYI_EDGE_ATT_A], op->in[TINYI_EDGE_ATT_B], op->in[TINYI_EDGE_ATT_ATT], NULL, &s);
     if (s.o.n == 0) {
         if (s.o.m && team->i == 0) tiny_team_fail(team, TINY_E_ARGUMENT, "edge_attention: there are edges, but no rows");
         return;
     }
-    max = score + (size_t)TINYI_EDGE_CHUNK * s.j.heads;
-    sum = max + s.j.heads;
+    state = score + TINYI_EDGE_SCORES(s.j.heads);
     values = s.j;
-    values.x = (const float *)v->data;
-    values.x_row = v->stride[0];
-    values.f = (size_t)v->dim[1];
+    tinyi_edge_rows(&values, v);
+    s.j.ahead = TINYI_MIN(s.j.ahead, values.ahead);
+    if (values.x != s.j.x || values.x_row != s.j.x_row || values.f > s.j.f) {
+        s.j.then = values.x;                /* fetched with the rows of the scores */
+        s.j.then_row = values.x_row;
+        s.j.then_f = values.f;
+    }
     dense = s.dense && values.f > 0 && (v->stride[1] == 1 || v->dim[1] == 1) && (y->stride[1] == 1 || y->dim[1] == 1);
     while (tiny_take(team, s.o.pieces, 1, &k, &k1))
         for (; k < k1; k++)
             for (r = tinyi_edge_first(&s.o, k), r1 = tinyi_edge_first(&s.o, k + 1); r < r1; r++) {
                 const float *a = (const float *)s.a->data + r * s.a->stride[0];
                 float *to = (float *)y->data + r * y->stride[0];
+                const int64_t end = s.o.offset[r + 1];
+                const int refused = tinyi_edge_refused(team, &s.o, r, "edge_attention");
                 int64_t p, p1;
-                size_t f, each;
-                int refused = tinyi_edge_refused(team, &s.o, r, "edge_attention");
-                for (f = 0; f < values.f; f++) to[(tiny_idx)f * y->stride[1]] = 0.0f;
-                if (refused) continue;
+                size_t f;
+                if (refused || s.o.offset[r] == end) {
+                    for (f = 0; f < values.f; f++) to[(tiny_idx)f * y->stride[1]] = 0.0f;
+                    continue;
+                }
                 if (!dense) {
                     tinyi_edge_attention_row(&s, v, y, r);
                     continue;
                 }
-                for (h = 0; h < (tiny_idx)s.j.heads; h++) {
-                    max[h] = -INFINITY;
-                    sum[h] = 0.0f;
-                }
-                for (p = s.o.offset[r]; p < s.o.offset[r + 1]; p = p1) {
-                    p1 = TINYI_MIN(p + TINYI_EDGE_CHUNK, s.o.offset[r + 1]);
+                for (p = s.o.offset[r]; p < end; p = p1) {
+                    p1 = TINYI_MIN(p + TINYI_EDGE_CHUNK, end);
                     team->k->sddmm_f32(score, &s.j, a, p, p1);
-                    mix(to, max, sum, score, &values, p, p1);
+                    mix(to, state, score, &values, p, p1, p == s.o.offset[r], p1 == end);
                 }
-                each = values.f / s.j.heads;
-                for (h = 0; s.o.offset[r] < s.o.offset[r + 1] && h < (tiny_idx)s.j.heads; h++)
-                    for (f = 0; f < each; f++) to[(size_t)h * each + f] /= sum[h];
             }
 }
 
@@ -33639,7 +35362,7 @@ static void tinyi_edge_attention_cost(const tiny_op *op, tiny_cost *cost)
 {
     double m = (double)op->in[1]->dim[0], f = (double)op->in[TINYI_EDGE_ATT_B]->dim[1], g = (double)op->in[TINYI_EDGE_ATT_V]->dim[1];
     cost->flops = m * (2.0 * f + 2.0 * g + 20.0 * (double)tinyi_sddmm_params_of(op).heads);
-    cost->bytes = m * (4.0 * f + 4.0 * g + 4.0) + (double)op->out[0]->dim[0] * 4.0 * (f + g);
+    cost->bytes = tinyi_edge_bytes(m, op->in[TINYI_EDGE_ATT_B]->dim[0], op->in[TINYI_EDGE_ATT_B]->dim[1] + op->in[TINYI_EDGE_ATT_V]->dim[1]) + 4.0 * m + (double)op->out[0]->dim[0] * 4.0 * (f + g);
 }
 
 static double tinyi_edge_attention_terms(const tiny_op *op) { return tinyi_edge_longest(op) + 8.0 * (double)op->in[TINYI_EDGE_ATT_A]->dim[1]; }
@@ -33664,18 +35387,8 @@ TINYI_ROW tinyi_row_edge_attention = { "edge_attention", TINY_OP_EDGE_ATTENTION,
 TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *v,
                                          const tiny_tensor *att, const tiny_sddmm_params *params, const tiny_tensor *y)
 {
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    op.kind = TINY_OP_EDGE_ATTENTION;
-    op.in[0] = offset;
-    op.in[1] = col;
-    op.in[TINYI_EDGE_ATT_A] = a;
-    op.in[TINYI_EDGE_ATT_B] = b;
-    op.in[TINYI_EDGE_ATT_V] = v;
-    op.in[TINYI_EDGE_ATT_ATT] = att;
-    op.out[0] = y;
-    op.params = params;
-    return tiny_run(ctx, &op);
+    const tiny_tensor *const in[6] = { offset, col, a, b, v, att };
+    return tinyi_edge_call(ctx, TINY_OP_EDGE_ATTENTION, in, params, y);
 }
 
 #endif
@@ -36367,13 +38080,14 @@ TINY_API void tiny_rng_fill_normal(tiny_rng *r, float *x, size_t n)
  *   W128       4      x86: SSE4.1; elsewhere SIMDe                 w128
  *   NEON       4      aarch64                                      neon
  *   NEONDOT    4      aarch64 with dotprod                         neon
+ *   NEONMM     4      aarch64 with dotprod and i8mm                neon
  *   AVX2       8      AVX2, FMA, F16C                              avx2
  *   AVX2VNNI   8      the same and AVX-VNNI                        avx2
  *   AVX512     16     AVX-512 F, BW, DQ, VL, CD and VNNI           avx512
  *   AMX        16     the same and VBMI, BF16, AMX tile/int8/bf16  amx
  *
  * A processor with AVX-512 but without its VNNI (Skylake-X) takes avx2: one case less for every kernel. NEONDOT and AVX2VNNI
- * compile only the kernels that gain from a faster v_dot.
+ * compile only the kernels that gain from a faster v_dot, NEONMM those that multiply pairs of rows.
  * In a pass the compiler may not fuse v_mul with v_add, and -ffast-math is off, so that both compilers give the same bits. */
 #ifndef TINYI_TARGET_H
 #define TINYI_TARGET_H
@@ -36386,6 +38100,7 @@ TINY_API void tiny_rng_fill_normal(tiny_rng *r, float *x, size_t n)
 #define TINYI_PASS_AVX2VNNI 6
 #define TINYI_PASS_AVX512 7
 #define TINYI_PASS_AMX 8
+#define TINYI_PASS_NEONMM 9
 
 #if defined __x86_64__ || defined _M_X64 || defined __i386__ || defined _M_IX86
 #define TINYI_X86 1
@@ -36463,6 +38178,9 @@ TINY_API void tiny_rng_fill_normal(tiny_rng *r, float *x, size_t n)
 #else
 #define TINYI_HAVE_NEONDOT 1
 #endif
+#if TINYI_GCC >= 10 || TINYI_CLANG >= 12
+#define TINYI_HAVE_NEONMM 1
+#endif
 #else
 #define TINYI_HAVE_NEON 0
 #define TINYI_HAVE_NEONDOT 0
@@ -36483,6 +38201,10 @@ TINY_API void tiny_rng_fill_normal(tiny_rng *r, float *x, size_t n)
 #pragma message("tiny: SIMDe is not on the include path, the w128 target is left out")
 #endif
 #endif
+#endif
+
+#ifndef TINYI_HAVE_NEONMM
+#define TINYI_HAVE_NEONMM 0
 #endif
 
 /* what the user leaves out, for a quicker compile and a smaller program; a target that stands on another goes with it */
@@ -36643,6 +38365,9 @@ TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return tinyi_simd_sqrt_bits(
 #define TINYI_DOT_ASM 0
 #define TINYI_TARGET_BEGIN_NEONDOT TINYI_TARGET_PUSH("arch=armv8.2-a+dotprod")
 #define TINYI_TARGET_END_NEONDOT TINYI_TARGET_END
+#define TINYI_MMLA_ASM 0
+#define TINYI_TARGET_BEGIN_NEONMM TINYI_TARGET_PUSH("arch=armv8.2-a+dotprod+i8mm")
+#define TINYI_TARGET_END_NEONMM TINYI_TARGET_END
 #define TINYI_ATTR_DOTPROD TINYI_ATTR("arch=armv8.2-a+dotprod")
 #define TINYI_ATTR_I8MM TINYI_ATTR("arch=armv8.2-a+dotprod+i8mm")
 #else
@@ -36652,6 +38377,13 @@ TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return tinyi_simd_sqrt_bits(
 #else
 #define TINYI_DOT_ASM 0
 #endif
+#if TINYI_CLANG && !defined __ARM_FEATURE_MATMUL_INT8
+#define TINYI_MMLA_ASM 1
+#else
+#define TINYI_MMLA_ASM 0
+#endif
+#define TINYI_TARGET_BEGIN_NEONMM TINYI_TARGET_PUSH("dotprod,i8mm")
+#define TINYI_TARGET_END_NEONMM TINYI_TARGET_END
 #if TINYI_MSVC
 #define TINYI_TARGET_BEGIN_NEONDOT TINYI_TARGET_BEGIN_SCALAR
 #define TINYI_TARGET_END_NEONDOT TINYI_TARGET_END_SCALAR
@@ -41007,6 +42739,9 @@ TINY_API tiny_status tinyllm_params_load(tiny_ctx *ctx, const char *path, const 
 #endif
 
 TINYI_C_BEGIN
+/* the same for operations that their caller has put together rightly */
+TINYI_FN tiny_status tinyi_blk_products(tiny_ctx *ctx, const tiny_op *const *ops, size_t n);
+
 TINYI_FN unsigned tinyi_unicode_class(uint32_t c);
 TINYI_FN uint32_t tinyi_unicode_lower(uint32_t c);
 /* first code point of the canonical decomposition: the letter without its accents */
@@ -41141,6 +42876,21 @@ TINYI_C_BEGIN
 TINYI_Q_DECLARE(IQ1_S) TINYI_Q_DECLARE(IQ1_M) TINYI_Q_DECLARE(IQ2_XXS) TINYI_Q_DECLARE(IQ2_XS) TINYI_Q_DECLARE(IQ2_S)
 TINYI_Q_DECLARE(IQ3_XXS) TINYI_Q_DECLARE(IQ3_S)
 
+/* A block taken apart for products: number i is d k[i / 16] code[i], less than 0 where bit i % 8 of sign[i / 8] is set. Codes are bytes with a sign of their own
+ * (IQ1) or magnitudes up to 62. */
+typedef struct tinyi_book {
+    unsigned char code[256], sign[32], k[16];
+    float d;
+} tinyi_book;
+typedef void (*tinyi_book_get)(tinyi_book *to, const unsigned char *b);
+TINYI_FN void tinyi_book_IQ1_S(tinyi_book *to, const unsigned char *b);
+TINYI_FN void tinyi_book_IQ1_M(tinyi_book *to, const unsigned char *b);
+TINYI_FN void tinyi_book_IQ2_XXS(tinyi_book *to, const unsigned char *b);
+TINYI_FN void tinyi_book_IQ2_XS(tinyi_book *to, const unsigned char *b);
+TINYI_FN void tinyi_book_IQ2_S(tinyi_book *to, const unsigned char *b);
+TINYI_FN void tinyi_book_IQ3_XXS(tinyi_book *to, const unsigned char *b);
+TINYI_FN void tinyi_book_IQ3_S(tinyi_book *to, const unsigned char *b);
+
 TINYI_C_END
 #endif
 
@@ -41216,9 +42966,11 @@ enum { TINYI_BLK_HAS_SIGN = 1, TINYI_BLK_FINE = 2, TINYI_BLK_PAIRED = 4, TINYI_B
     F(Q4_K, 256, 144, 8 * TINYI_BLK_FITS | TINYI_BLK_MINIMA) \
     F(Q6_K, 256, 210, 2 * TINYI_BLK_FITS | TINYI_BLK_FINE)
 #ifdef TINYLLM_FEW_FORMATS
-#define TINYI_BLKS(F) TINYI_BLKS_FEW(F)
+#define TINYI_BLKS_PLAIN(F) TINYI_BLKS_FEW(F)
+#define TINYI_BLKS_BOOKS(F)
+#define TINYI_BLK_ANY_BOOKS 0
 #else
-#define TINYI_BLKS(F) \
+#define TINYI_BLKS_PLAIN(F) \
     TINYI_BLKS_FEW(F) \
     F(Q4_1, 32, 20, 8 * TINYI_BLK_FITS | TINYI_BLK_PAIRED | TINYI_BLK_MINIMA) \
     F(Q5_0, 32, 22, 4 * TINYI_BLK_FITS | TINYI_BLK_PAIRED) \
@@ -41229,14 +42981,30 @@ enum { TINYI_BLK_HAS_SIGN = 1, TINYI_BLK_FINE = 2, TINYI_BLK_PAIRED = 4, TINYI_B
     F(IQ4_NL, 32, 18, TINYI_BLK_FITS | TINYI_BLK_PAIRED | TINYI_BLK_HAS_SIGN) \
     F(IQ4_XS, 256, 136, TINYI_BLK_FITS | TINYI_BLK_PAIRED | TINYI_BLK_HAS_SIGN) \
     F(MXFP4, 32, 17, 4 * TINYI_BLK_FITS | TINYI_BLK_PAIRED) \
-    F(TQ2_0, 256, 66, 8 * TINYI_BLK_FITS)
+    F(TQ2_0, 256, 66, 8 * TINYI_BLK_FITS) \
+    F(TQ1_0, 256, 54, 8 * TINYI_BLK_FITS)
+/* formats of code books: blocks are taken apart by plain C (lattice.h), once for all rows of activations, of which there are at most TINYI_BLK_FEW */
+#define TINYI_BLK_ANY_BOOKS 1
+#define TINYI_BLKS_BOOKS(F) \
+    F(IQ2_XXS, 256, 66, TINYI_BLK_BOOK) \
+    F(IQ2_XS, 256, 74, TINYI_BLK_BOOK) \
+    F(IQ2_S, 256, 82, TINYI_BLK_BOOK) \
+    F(IQ3_XXS, 256, 98, TINYI_BLK_BOOK) \
+    F(IQ3_S, 256, 110, TINYI_BLK_BOOK) \
+    F(IQ1_S, 256, 50, TINYI_BLK_BOOK) \
+    F(IQ1_M, 256, 56, TINYI_BLK_BOOK)
 #endif
+#define TINYI_BLK_BOOK (2 * TINYI_BLK_FITS | TINYI_BLK_HAS_SIGN | TINYI_BLK_FINE)
+#define TINYI_BLKS(F) TINYI_BLKS_PLAIN(F) TINYI_BLKS_BOOKS(F)
+#define TINYI_BLK_ONE(name, values, bytes, traits) + 1
+enum { TINYI_BLK_BOOKS = 0 TINYI_BLKS_PLAIN(TINYI_BLK_ONE) };      /* the first of them */
+#undef TINYI_BLK_ONE
 #define TINYI_BLK_ENUM(name, values, bytes, traits) TINYI_BLK_##name,
 enum { TINYI_BLKS(TINYI_BLK_ENUM) TINYI_BLK_COUNT };
 #undef TINYI_BLK_ENUM
 
-/* Rows of activations in 8 bits: for each 256 numbers 256 codes, 16 scales (two of each) and 16 sums of codes times scale; avx2 has
- * them otherwise, see tree.simd.h. */
+/* Rows of activations in 8 bits: for each 256 numbers 256 codes, 16 scales (two of each) and 16 sums of codes times scale; avx2, neon and
+ * w128 have them otherwise, see tree.simd.h and quad.simd.h. */
 #define TINYI_BLK_PANEL 384
 #define TINYI_BLK_FEW 8                     /* rows of x that `few` takes; up to which a format without integer kernels is not worth a panel */
 #define TINYI_BLK_REST 3                    /* rows of x beyond whole groups of 8 that are cheaper one by one */
@@ -41249,20 +43017,21 @@ typedef struct tinyi_q8 {
 
 typedef struct tinyi_blk_kernels {
     tiny_target from;
+    int twins;                                  /* `few` takes rows of activations in pairs: row i is quantized, paired, to 8 codes and 1 scale beyond where a pair begins if i is odd */
     unsigned char traits[TINYI_BLK_COUNT];      /* HAS_SIGN is what the target's codes have */
     /* n numbers, a multiple of 32, followed by zeros to whole 256; 0: one is infinite or not a number. paired: for `dot` of a format
      * whose traits say PAIRED. */
     int (*quantize)(int8_t *code, float *d, float *sum, const float *x, size_t n, int paired);
     /* y[r * y_row] = row r of w times one row of x */
     void (*dot[TINYI_BLK_COUNT])(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k);
-    /* k numbers to codes, s and m, whole super-blocks; what lies `ahead` bytes further is asked from memory */
+    /* k numbers to codes, s and m, whole super-blocks; what lies `ahead` bytes further is asked from memory. NULL for code books where there is `few` */
     void (*expand[TINYI_BLK_COUNT])(unsigned char *code, float *s, float *m, const unsigned char *w, size_t k, ptrdiff_t ahead);
     /* one expanded row times n rows of x: y[i * y_step]; NULL where there is `few` */
     void (*dots)(float *y, ptrdiff_t y_step, const unsigned char *code, const float *s, const float *m, int traits, const tinyi_q8 *x, size_t n);
     /* an expanded row as floats; NULL where there is `panel` */
     void (*floats)(float *to, const unsigned char *code, const float *s, const float *m, int is_signed, size_t blocks);
     /* y[r * y_row + i * y_x] = row r of w times row i of 2 to TINYI_BLK_FEW rows of x, each block unpacked once for all of them; paired as for
-     * `dot`; NULL: there is `dots` */
+     * `dot`, or `twins`; NULL: there is `dots` */
     void (*few[TINYI_BLK_COUNT])(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n);
     /* many rows of x as integers, or NULL: up to 8 of them side by side, TINYI_BLK_PANEL bytes for each 32 numbers; `block` and `group`
      * bytes from one 256, one 32 to the next */
@@ -41299,6 +43068,7 @@ TINYI_C_END
  * Formula  y[i][r] = sum_k x[i][k] w[r][k] + bias[r], w[r][k] as the format's unpack gives it
  * Forms    VECTORS  few rows of x: quantized once to x' = d code, a scale d = max |x| / 127 for each 32 numbers; integer products
  *                   with the codes of w where they lie, s d (sum of code code') + m d (sum of code') for each group of 16
+ *                   (formats of code books: up to 8 rows, each block taken apart once for all of them)
  *          FLOATS   few rows of x with something infinite in them, or a format without integer kernels: rows of w as floats
  *          INTEGERS 8 or more rows of x, avx2: quantized as for VECTORS and laid side by side; rows of w are expanded to bytes, and both
  *                   are multiplied as integers, several times as fast as float32 there
@@ -41316,7 +43086,8 @@ TINYI_C_END
  *          PANELS   the same; in bfloat16 both factors are off by 2^-8 of themselves at most: 2^-7 + 2^-16 of |x w|, less than
  *                   131400 u, which is k of the row. Tiles take denormal numbers for 0.
  *          MXFP4    an offset of 16 scales is used: a scale byte of 252 or more (2^124 in a product) overflows and gives NaN.
- * Left out  keeping quantized activations from one product to the next: they cost 0.015 of a batch of 16 and less of one row. */
+ * Together  up to three products of one x (queries, keys and values; gate and up) are one region of threads: x is quantized once, and
+ *           there is no barrier between them. Results have the same bits as one by one. */
 #include <string.h>
 
 #define TINYI_BLK_MANY 32                   /* rows of x from which floats in panels are faster than integers */
@@ -41326,6 +43097,8 @@ TINYI_C_END
 #define TINYI_BLK_DEEP 256                  /* most numbers of a row in a panel: 32 rows and as many columns lie in the first level */
 #define TINYI_BLK_GROUPS 16                 /* times 8 rows of x that an expanded block of INTEGERS meets: their sums lie in the first level */
 #define TINYI_BLK_TOKENS 512                /* rows of x that are packed at once */
+#define TINYI_BLK_MOST 131072               /* bytes of w that a thread takes at once, */
+#define TINYI_BLK_LEAST 4096                /* at most and at least */
 #define TINYI_BLK_TILE 16                   /* rows of w that are unpacked at once for FLOATS */
 
 static int tinyi_blk_format(const tiny_op *op) { return op->params ? ((const tllm_matmul_params *)op->params)->format : 0; }
@@ -41422,7 +43195,7 @@ TINY_REF_END
 
 /* ---- fast */
 
-typedef struct tinyi_blk_plan {
+typedef struct tinyi_blk_plan {              /* of one product */
     const tllm_format *f;
     int blk;                                /* TINYI_BLK_..., or -1 */
     const float *x, *bias;
@@ -41434,8 +43207,14 @@ typedef struct tinyi_blk_plan {
     size_t own_x, own_codes, own_row, own_panel, own_sums;  /* own: codes or halves of x, an expanded row, rows as floats, a panel, its sums */
 } tinyi_blk_plan;
 
+#define TINYI_BLK_TOGETHER 3
+/* Products of one x: its rows are quantized once, and rows of all matrices are shared out as if they were one. What p[0] says of x and
+ * of workspace holds for all. */
+typedef struct tinyi_blk_set { int n; tinyi_blk_plan p[TINYI_BLK_TOGETHER]; } tinyi_blk_set;
+
 static size_t tinyi_blk_up(size_t n) { return (n + TINYI_ALIGN - 1) & ~(size_t)(TINYI_ALIGN - 1); }
-static size_t tinyi_blk_q8_bytes(const tinyi_blk_plan *p, tiny_idx rows) { return tinyi_blk_up((size_t)(rows * p->blocks) * (256 + 2 * 16 * sizeof(float))); }
+/* an odd number of rows has room for one more: pairs of them are quantized side by side */
+static size_t tinyi_blk_q8_bytes(const tinyi_blk_plan *p, tiny_idx rows) { return tinyi_blk_up((size_t)((rows > 1 ? rows + rows % 2 : rows) * p->blocks) * (256 + 2 * 16 * sizeof(float))); }
 static int tinyi_blk_alone(const tinyi_blk_plan *p, tiny_idx rows) { return rows * p->blocks <= 64; }    /* every thread quantizes for itself: cheaper than to wait */
 
 static void tinyi_blk_plan_of(tinyi_blk_plan *p, const tiny_op *op)
@@ -41444,6 +43223,7 @@ static void tinyi_blk_plan_of(tinyi_blk_plan *p, const tiny_op *op)
     tiny_idx deep, high, few;
     p->f = tllm_format_of(tinyi_blk_format(op));
     p->blk = tinyi_blk_of(p->f->id);
+    if (p->blk >= TINYI_BLK_BOOKS && x->dim[0] > TINYI_BLK_FEW) p->blk = -1;
     p->x = (const float *)x->data;
     p->w = (const unsigned char *)w->data;
     p->y = (float *)y->data;
@@ -41458,20 +43238,29 @@ static void tinyi_blk_plan_of(tinyi_blk_plan *p, const tiny_op *op)
     p->y_row = y->stride[0];
     p->y_n = p->n_out > 1 ? y->stride[1] : 1;
     p->blocks = (p->k + 255) / 256;
-    p->tokens = TINYI_GEMM_SHARED / (p->blocks * 256 + 1) / 32 * 32;       /* 16 MB of floats */
-    p->tokens = TINYI_MAX(TINYI_MIN(TINYI_MIN(p->tokens, TINYI_BLK_TOKENS), tinyi_gemm_up(p->n, 32)), 32);
     few = TINYI_MIN(p->n, TINYI_BLK_MANY);
-    deep = TINYI_MIN(p->blocks * 256, TINYI_BLK_DEEP);
-    high = TINYI_MIN(tinyi_gemm_up(p->n_out, 32), TINYI_BLK_HIGH);
     p->dense = p->x_k == 1 ? 0 : tinyi_blk_up((size_t)(p->n * p->k) * sizeof(float));
     p->codes = tinyi_blk_q8_bytes(p, few);
     p->flags = tinyi_blk_up((size_t)few);
-    p->columns = p->n >= TINYI_BLK_GROUP ? (size_t)(p->tokens * p->blocks) * 256 * sizeof(float) : 0;
     p->own_codes = tinyi_blk_alone(p, few) ? p->codes + p->flags : tinyi_blk_up(64 * 384 + 64);
     p->own_row = tinyi_blk_q8_bytes(p, 1);
     p->own_x = tinyi_blk_up((size_t)(TINYI_BLK_TILE * (p->blocks * 256 + 32)) * sizeof(float));
-    p->own_panel = p->columns ? tinyi_blk_up((size_t)(high * (deep + 32)) * sizeof(float)) : 0;
-    p->own_sums = p->columns ? tinyi_blk_up((size_t)(high * (p->tokens + 8 * TINYI_BLK_REST + 16)) * sizeof(float)) : 0;
+    p->columns = p->own_panel = p->own_sums = 0;
+    p->tokens = 32;
+    if (p->n < TINYI_BLK_GROUP) return;     /* neither INTEGERS nor PANELS: a token of one sequence goes through here for each of its products */
+    p->tokens = TINYI_GEMM_SHARED / (p->blocks * 256 + 1) / 32 * 32;       /* 16 MB of floats */
+    p->tokens = TINYI_MAX(TINYI_MIN(TINYI_MIN(p->tokens, TINYI_BLK_TOKENS), tinyi_gemm_up(p->n, 32)), 32);
+    deep = TINYI_MIN(p->blocks * 256, TINYI_BLK_DEEP);
+    high = TINYI_MIN(tinyi_gemm_up(p->n_out, 32), TINYI_BLK_HIGH);
+    p->columns = (size_t)(p->tokens * p->blocks) * 256 * sizeof(float);
+    p->own_panel = tinyi_blk_up((size_t)(high * (deep + 32)) * sizeof(float));
+    p->own_sums = tinyi_blk_up((size_t)(high * (p->tokens + 8 * TINYI_BLK_REST + 16)) * sizeof(float));
+}
+
+static void tinyi_blk_room(const tinyi_blk_plan *p, size_t *shared, size_t *own)
+{
+    *shared = p->dense + TINYI_MAX(p->codes + p->flags, p->columns);
+    *own = p->own_x + p->own_codes + p->own_row + p->own_panel + p->own_sums;
 }
 
 static void tinyi_blk_work(const tiny_op *op, int n_threads, size_t *shared, size_t *own)
@@ -41479,11 +43268,31 @@ static void tinyi_blk_work(const tiny_op *op, int n_threads, size_t *shared, siz
     tinyi_blk_plan p;
     (void)n_threads;
     tinyi_blk_plan_of(&p, op);
-    *shared = p.dense + TINYI_MAX(p.codes + p.flags, p.columns);
-    *own = p.own_x + p.own_codes + p.own_row + p.own_panel + p.own_sums;
+    tinyi_blk_room(&p, shared, own);
 }
 
-static const unsigned char *tinyi_blk_at(const tinyi_blk_plan *p, tiny_idx row, tiny_idx k) { return p->w + row * p->w_row + k / p->f->values * p->f->bytes; }
+/* Rows of w are handed out by units of 2^unit rows; how many there are of all matrices. */
+static tiny_idx tinyi_blk_units(const tinyi_blk_plan *p, int unit) { return (p->n_out + ((tiny_idx)1 << unit) - 1) >> unit; }
+static tiny_idx tinyi_blk_units_all(const tinyi_blk_set *set, int unit)
+{
+    tiny_idx n = 0;
+    int i;
+    for (i = 0; i < set->n; i++) n += tinyi_blk_units(&set->p[i], unit);
+    return n;
+}
+/* The matrix that unit *t belongs to, and its units *q0 .. *q1, as many as lie before `end`; *t goes on behind them. */
+static const tinyi_blk_plan *tinyi_blk_next(const tinyi_blk_set *set, int unit, tiny_idx *t, tiny_idx end, tiny_idx *q0, tiny_idx *q1)
+{
+    const tinyi_blk_plan *p = set->p;
+    tiny_idx before = 0, n;
+    for (; (n = tinyi_blk_units(p, unit)) <= *t - before; p++) before += n;
+    *q0 = *t - before;
+    *q1 = TINYI_MIN(end - before, n);
+    *t = before + *q1;
+    return p;
+}
+
+static const unsigned char *tinyi_blk_at(const tinyi_blk_plan *p, tiny_idx row, tiny_idx k) { return p->w + row * p->w_row + (k ? k / p->f->values * p->f->bytes : 0); }
 static void tinyi_blk_bias(const tinyi_blk_plan *p, tiny_idx i, tiny_idx r0, tiny_idx r1)
 {
     float *y = p->y + i * p->y_row;
@@ -41509,44 +43318,85 @@ static void tinyi_blk_as_floats(tiny_team *team, const tinyi_blk_plan *p, float 
     }
 }
 
-/* VECTORS: rows i0..i1 of x. q: codes in own or shared memory, flags behind them. */
-static void tinyi_blk_vectors(tiny_team *team, const tinyi_blk_plan *p, const tinyi_blk_kernels *kn, unsigned char *shared, unsigned char *own, tiny_idx i0, tiny_idx i1)
+/* how VECTORS lays rows of x and which kernel reads them */
+enum { TINYI_BLK_BY_FEW = 1, TINYI_BLK_BY_TWINS = 2, TINYI_BLK_BY_PAIRED = 4 };
+static int tinyi_blk_way(const tinyi_blk_kernels *kn, int blk, tiny_idx rows)
 {
-    const tiny_idx rows = i1 - i0, count = rows * p->blocks;
-    const int alone = tinyi_blk_alone(p, rows);
+    const int few = kn->few[blk] && (kn->dots ? rows > 1 && rows <= TINYI_BLK_FEW : rows > 1), twins = few && kn->twins && blk < TINYI_BLK_BOOKS;
+    const int paired = twins || ((few || rows == 1) && kn->traits[blk] & TINYI_BLK_PAIRED);
+    return (few ? TINYI_BLK_BY_FEW : 0) | (twins ? TINYI_BLK_BY_TWINS : 0) | (paired ? TINYI_BLK_BY_PAIRED : 0);
+}
+
+/* Rows q0..q1 of `rows` that begin with row i0 of x */
+static void tinyi_blk_quantize(const tinyi_blk_plan *p, const tinyi_blk_kernels *kn, int8_t *codes, float *d, float *sum, unsigned char *flags, tiny_idx i0, tiny_idx rows, tiny_idx q0, tiny_idx q1,
+                               int twins, int paired)
+{
+    tiny_idx i;
+    for (i = q0; i < q1; i++) {
+        const tiny_idx low = twins ? i & 1 : 0, at = (i - low) * p->blocks;
+        if (twins && low == 0 && i + 1 == rows) {       /* nobody is beside it */
+            memset(codes + 256 * at, 0, (size_t)p->blocks * 512);
+            memset(d + 16 * at, 0, (size_t)p->blocks * 32 * sizeof *d);
+            memset(sum + 16 * at, 0, (size_t)p->blocks * 32 * sizeof *sum);
+        }
+        flags[i] = (unsigned char)kn->quantize(codes + 256 * at + 8 * low, d + 16 * at + low, sum + 16 * at + low, p->x + (i0 + i) * p->x_row, (size_t)p->k, paired);
+    }
+}
+
+/* How many rows of w to take where `left` are: large pieces first, since each begins without what its predecessor has asked from memory, and
+ * small ones at the end, so that all come to it together. */
+static tiny_idx tinyi_blk_grain(const tinyi_blk_plan *p, tiny_idx left, int threads)
+{
+    const tiny_idx row = p->w_row > 0 ? p->w_row : 1;
+    return TINYI_MAX(TINYI_MIN(TINYI_BLK_MOST / row, left / (2 * threads)), TINYI_BLK_LEAST / row + 1);
+}
+
+/* VECTORS: rows i0..i1 of x. q: codes in own or shared memory, flags behind them. */
+static void tinyi_blk_vectors(tiny_team *team, const tinyi_blk_set *set, const tinyi_blk_kernels *kn, unsigned char *shared, unsigned char *own, tiny_idx i0, tiny_idx i1)
+{
+    const tinyi_blk_plan *p = set->p;
+    const tiny_idx rows = i1 - i0, blocks = p->blocks, total = tinyi_blk_units_all(set, 0);
+    const int way = tinyi_blk_way(kn, p->blk, rows), few = way & TINYI_BLK_BY_FEW, twins = way & TINYI_BLK_BY_TWINS, alone = tinyi_blk_alone(p, rows);
+    const tiny_idx count = (twins ? rows + rows % 2 : rows) * blocks;
     unsigned char *at = alone ? own + p->own_x : shared, *flags = at + tinyi_blk_q8_bytes(p, rows), *code = own + p->own_x + p->own_codes;
-    float *s = (float *)(void *)(code + p->blocks * 256), *m = s + p->blocks * 16, *tile = (float *)(void *)own;
+    float *s = (float *)(void *)(code + blocks * 256), *m = s + blocks * 16, *tile = (float *)(void *)own;
     int8_t *codes = (int8_t *)at;
     float *d = (float *)(void *)(at + count * 256), *sum = d + count * 16;
-    tiny_idx i, r, q0, q1, grain;
-    const int few = kn->few[p->blk] && rows <= TINYI_BLK_FEW, paired = (few || rows == 1) && kn->traits[p->blk] & TINYI_BLK_PAIRED;
+    tiny_idx i, r, t0, t1, q0, q1;
     int strange = 0;
     tinyi_q8 x;
-    if (alone)
-        for (i = 0; i < rows; i++) flags[i] = (unsigned char)kn->quantize(codes + i * p->blocks * 256, d + i * p->blocks * 16, sum + i * p->blocks * 16, p->x + (i0 + i) * p->x_row, (size_t)p->k, paired);
+    if (alone) tinyi_blk_quantize(p, kn, codes, d, sum, flags, i0, rows, 0, rows, twins, way & TINYI_BLK_BY_PAIRED);
     else {
-        while (tiny_take(team, rows, 1, &q0, &q1))
-            for (i = q0; i < q1; i++) flags[i] = (unsigned char)kn->quantize(codes + i * p->blocks * 256, d + i * p->blocks * 16, sum + i * p->blocks * 16, p->x + (i0 + i) * p->x_row, (size_t)p->k, paired);
+        while (tiny_take(team, rows, 1, &q0, &q1)) tinyi_blk_quantize(p, kn, codes, d, sum, flags, i0, rows, q0, q1, twins, way & TINYI_BLK_BY_PAIRED);
         tiny_barrier(team);
     }
     for (i = 0; i < rows; i++) strange |= !flags[i];
     x.code = codes;
     x.d = d;
     x.sum = sum;
-    x.blocks = (size_t)p->blocks;
-    grain = TINYI_MAX(TINYI_MIN((tiny_idx)65536 / (p->w_row > 0 ? p->w_row : 1), p->n_out / (8 * team->n)), 4);
+    x.blocks = (size_t)blocks;
     team->ran_on = kn->from;
-    while (tiny_take(team, p->n_out, grain, &q0, &q1)) {
-        if (rows == 1) kn->dot[p->blk](p->y + i0 * p->y_row + q0 * p->y_n, p->y_n, tinyi_blk_at(p, q0, 0), p->w_row, (size_t)(q1 - q0), &x, (size_t)p->k);
-        else if (few) kn->few[p->blk](p->y + i0 * p->y_row + q0 * p->y_n, p->y_n, p->y_row, tinyi_blk_at(p, q0, 0), p->w_row, (size_t)(q1 - q0), &x, (size_t)p->k, (size_t)rows);
-        else
-            for (r = q0; r < q1; r++) {
-                kn->expand[p->blk](code, s, m, tinyi_blk_at(p, r, 0), (size_t)p->k, 2048);
-                kn->dots(p->y + i0 * p->y_row + r * p->y_n, p->y_row, code, s, m, kn->traits[p->blk], &x, (size_t)rows);
-            }
-        for (i = i0; i < i1; i++) tinyi_blk_bias(p, i, q0, q1);
-        if (strange) tinyi_blk_as_floats(team, p, tile, flags, i0, i1, q0, q1);
-    }
+    for (t1 = 0; tiny_take(team, total, tinyi_blk_grain(set->p, total - t1, team->n), &t0, &t1);)
+        while (t0 < t1) {
+            p = tinyi_blk_next(set, 0, &t0, t1, &q0, &q1);
+            if (rows == 1) kn->dot[p->blk](p->y + i0 * p->y_row + q0 * p->y_n, p->y_n, tinyi_blk_at(p, q0, 0), p->w_row, (size_t)(q1 - q0), &x, (size_t)p->k);
+            else if (few)
+                for (i = 0; i < rows; i += TINYI_BLK_FEW) {
+                    tinyi_q8 part = x;
+                    part.code += i * blocks * 256;
+                    part.d += i * blocks * 16;
+                    part.sum += i * blocks * 16;
+                    kn->few[p->blk](p->y + (i0 + i) * p->y_row + q0 * p->y_n, p->y_n, p->y_row, tinyi_blk_at(p, q0, 0), p->w_row, (size_t)(q1 - q0), &part, (size_t)p->k,
+                                    (size_t)TINYI_MIN(rows - i, TINYI_BLK_FEW));
+                }
+            else
+                for (r = q0; r < q1; r++) {
+                    kn->expand[p->blk](code, s, m, tinyi_blk_at(p, r, 0), (size_t)p->k, 2048);
+                    kn->dots(p->y + i0 * p->y_row + r * p->y_n, p->y_row, code, s, m, kn->traits[p->blk], &x, (size_t)rows);
+                }
+            for (i = i0; p->bias && i < i1; i++) tinyi_blk_bias(p, i, q0, q1);
+            if (strange) tinyi_blk_as_floats(team, p, tile, flags, i0, i1, q0, q1);
+        }
 }
 
 /* One row of w, n numbers from k0 on, into a panel: floats, or halves where there are tiles. Beyond n: zeros to whole 32. */
@@ -41649,15 +43499,16 @@ static void tinyi_blk_panels(tiny_team *team, const tinyi_blk_plan *p, const tin
 }
 
 /* INTEGERS: rows i0..i1 of x, at most p->tokens of them; rows of w are expanded to bytes, a panel of them times a panel of x at a time */
-static void tinyi_blk_integers(tiny_team *team, const tinyi_blk_plan *p, const tinyi_blk_kernels *kn, unsigned char *shared, unsigned char *own, tiny_idx i0, tiny_idx i1)
+static void tinyi_blk_integers(tiny_team *team, const tinyi_blk_set *set, const tinyi_blk_kernels *kn, unsigned char *shared, unsigned char *own, tiny_idx i0, tiny_idx i1)
 {
+    const tinyi_blk_plan *p = set->p;
     const tiny_idx rows = i1 - i0, groups = rows > 8 && rows % 8 <= TINYI_BLK_REST ? rows / 8 : (rows + 7) / 8, rest = TINYI_MAX(rows - 8 * groups, 0);
     const tiny_idx x_group = groups * TINYI_BLK_PANEL, x_block = 8 * x_group;
     unsigned char *flags = shared + p->blocks * x_block, *panel = own + p->own_x + p->own_codes + p->own_row;
     unsigned char *last = flags + tinyi_blk_up((size_t)rows);
     float *sums = (float *)(void *)(panel + p->own_panel), *acc = sums + groups * TINYI_BLK_LOW * 8;
-    tiny_idx q0, q1, r0, r1, r, at, i, j, n, high = TINYI_BLK_LOW;
-    int strange = 0;
+    tiny_idx q0, q1, r0, r1, r, at, i, j, n, t0, t1, high;
+    int strange = 0, unit = 5;              /* TINYI_BLK_LOW rows, or fewer where there are few */
     tinyi_q8 x;
     x.blocks = (size_t)p->blocks;
     while (tiny_take(team, groups + (rest > 0), 1, &q0, &q1))
@@ -41678,77 +43529,140 @@ static void tinyi_blk_integers(tiny_team *team, const tinyi_blk_plan *p, const t
     x.code = (const int8_t *)last;
     x.d = (const float *)(const void *)(last + 8 * 256 * p->blocks);
     x.sum = x.d + 8 * 16 * p->blocks;
-    while (high > 8 && (p->n_out - 1) / high + 1 < 4 * team->n) high /= 2;
+    while (unit > 3 && tinyi_blk_units_all(set, unit) < 4 * team->n) unit--;
+    high = (tiny_idx)1 << unit;
     team->ran_on = kn->from;
-    while (tiny_take(team, (p->n_out - 1) / high + 1, 1, &q0, &q1))
-        for (; q0 < q1; q0++) {
-            r0 = q0 * high;
-            r1 = TINYI_MIN(r0 + high, p->n_out);
-            memset(sums, 0, (size_t)((groups + rest) * TINYI_BLK_LOW * 8) * sizeof *sums);
-            for (at = 0; at < p->blocks; at++) {
-                for (r = r0; r < r1; r++) {
-                    unsigned char *to = panel + (r - r0) * TINYI_BLK_PANEL;
-                    kn->expand[p->blk](to, (float *)(void *)(to + 256), (float *)(void *)(to + 320), tinyi_blk_at(p, r, 256 * at), (size_t)TINYI_MIN(p->k - 256 * at, 256),
-                                       (ptrdiff_t)(high * p->w_row));     /* the next panel travels meanwhile */
+    while (tiny_take(team, tinyi_blk_units_all(set, unit), 1, &t0, &t1))
+        while (t0 < t1) {
+            p = tinyi_blk_next(set, unit, &t0, t1, &q0, &q1);
+            for (; q0 < q1; q0++) {
+                r0 = q0 * high;
+                r1 = TINYI_MIN(r0 + high, p->n_out);
+                memset(sums, 0, (size_t)((groups + rest) * TINYI_BLK_LOW * 8) * sizeof *sums);
+                for (at = 0; at < p->blocks; at++) {
+                    for (r = r0; r < r1; r++) {
+                        unsigned char *to = panel + (r - r0) * TINYI_BLK_PANEL;
+                        kn->expand[p->blk](to, (float *)(void *)(to + 256), (float *)(void *)(to + 320), tinyi_blk_at(p, r, 256 * at), (size_t)TINYI_MIN(p->k - 256 * at, 256),
+                                           (ptrdiff_t)(high * p->w_row));     /* the next panel travels meanwhile */
+                    }
+                    if ((r1 - r0) % 8) memset(panel + (r1 - r0) * TINYI_BLK_PANEL, 0, (size_t)(8 - (r1 - r0) % 8) * TINYI_BLK_PANEL);      /* rows go in eights */
+                    for (j = 0; j < groups; j += TINYI_BLK_GROUPS)
+                        kn->panel(sums + j * TINYI_BLK_LOW * 8, panel, kn->traits[p->blk], (size_t)(r1 - r0 + 7) / 8 * 8, shared + at * x_block + j * TINYI_BLK_PANEL, x_group,
+                                  (size_t)TINYI_MIN(groups - j, TINYI_BLK_GROUPS));
+                    if (rest) kn->rest(acc, panel, kn->traits[p->blk], (size_t)(r1 - r0), &x, (size_t)at, (size_t)rest);
                 }
-                if ((r1 - r0) % 8) memset(panel + (r1 - r0) * TINYI_BLK_PANEL, 0, (size_t)(8 - (r1 - r0) % 8) * TINYI_BLK_PANEL);      /* rows go in eights */
-                for (j = 0; j < groups; j += TINYI_BLK_GROUPS)
-                    kn->panel(sums + j * TINYI_BLK_LOW * 8, panel, kn->traits[p->blk], (size_t)(r1 - r0 + 7) / 8 * 8, shared + at * x_block + j * TINYI_BLK_PANEL, x_group,
-                              (size_t)TINYI_MIN(groups - j, TINYI_BLK_GROUPS));
-                if (rest) kn->rest(acc, panel, kn->traits[p->blk], (size_t)(r1 - r0), &x, (size_t)at, (size_t)rest);
+                for (j = 0; j < groups; j++) tinyi_blk_give(team->k, p, sums + j * TINYI_BLK_LOW * 8, 8, i0 + 8 * j, TINYI_MIN(rows - 8 * j, 8), r0, r1);
+                if (rest) {                 /* totals as columns of 8, like those of a group */
+                    for (r = 0; r < r1 - r0; r++) kn->total(sums + 8 * r, acc + r * rest * 8, (size_t)rest);
+                    tinyi_blk_give(team->k, p, sums, 8, i0 + 8 * groups, rest, r0, r1);
+                }
+                if (strange) tinyi_blk_as_floats(team, p, (float *)(void *)own, flags, i0, i1, r0, r1);
             }
-            for (j = 0; j < groups; j++) tinyi_blk_give(team->k, p, sums + j * TINYI_BLK_LOW * 8, 8, i0 + 8 * j, TINYI_MIN(rows - 8 * j, 8), r0, r1);
-            if (rest) {                     /* totals as columns of 8, like those of a group */
-                for (r = 0; r < r1 - r0; r++) kn->total(sums + 8 * r, acc + r * rest * 8, (size_t)rest);
-                tinyi_blk_give(team->k, p, sums, 8, i0 + 8 * groups, rest, r0, r1);
-            }
-            if (strange) tinyi_blk_as_floats(team, p, (float *)(void *)own, flags, i0, i1, r0, r1);
         }
+}
+
+/* how many rows of x go as INTEGERS or PANELS */
+static int tinyi_blk_is_integers(const tinyi_blk_plan *p, const tinyi_blk_kernels *kn) { return p->blk >= 0 && p->blk < TINYI_BLK_BOOKS && p->k > 0 && kn->panel; }
+static const tinyi_blk_tiles *tinyi_blk_tiles_for(const tinyi_kernels *k, const tinyi_blk_plan *p)
+{
+    return p->f->flags & TLLM_FORMAT_PLAIN ? NULL : tinyi_blk_tiles_of(k);     /* bfloat16 only beside weights that were rounded more */
+}
+static tiny_idx tinyi_blk_in_panels(const tinyi_kernels *k, const tinyi_blk_plan *p, const tinyi_blk_kernels *kn)
+{
+    tinyi_gemm_shape shape;
+    if (p->n < TINYI_BLK_GROUP) return 0;
+    if (tinyi_blk_tiles_for(k, p)) return p->n >= TINYI_BLK_TILES ? p->n : 0;
+    if (tinyi_blk_is_integers(p, kn)) return p->n;
+    if (p->blk < 0) return p->n > TINYI_BLK_FEW ? p->n : 0;
+    k->gemm_f32_shape(&shape);
+    return p->n >= TINYI_BLK_MANY ? p->n / shape.nr * shape.nr : 0;
+}
+
+static void tinyi_blk_run(tiny_team *team, const tinyi_blk_set *set)
+{
+    const tinyi_blk_plan *p = set->p;
+    const tinyi_blk_kernels *kn = tinyi_blk_kernels_of(team->k);
+    unsigned char *shared = (unsigned char *)team->shared + p->dense, *own = (unsigned char *)team->own;
+    const tiny_idx in_panels = tinyi_blk_in_panels(team->k, p, kn);
+    tiny_idx i, q0, q1, grain;
+    int began = 0;
+    for (i = 0; i < in_panels; i += p->tokens, began = 1) {
+        if (began) tiny_barrier(team);      /* the columns are no longer read */
+        if (tinyi_blk_is_integers(p, kn) && !tinyi_blk_tiles_for(team->k, p)) tinyi_blk_integers(team, set, kn, shared, own, i, TINYI_MIN(i + p->tokens, in_panels));
+        else tinyi_blk_panels(team, p, kn, tinyi_blk_tiles_for(team->k, p), shared, own, i, TINYI_MIN(i + p->tokens, in_panels));
+    }
+    if (in_panels == p->n) return;
+    if (began) tiny_barrier(team);
+    if (p->blk >= 0) {
+        tinyi_blk_vectors(team, set, kn, shared, own, in_panels, p->n);
+        return;
+    }
+    (void)TINYI_K(team, gemv_dot);
+    grain = TINYI_MAX(TINYI_MIN(TINYI_BLK_TILE, p->n_out / (4 * team->n)), 4);
+    while (tiny_take(team, p->n_out, grain, &q0, &q1)) tinyi_blk_as_floats(team, p, (float *)(void *)own, NULL, in_panels, p->n, q0, q1);
 }
 
 static void tinyi_blk_fast(tiny_team *team, const tiny_op *op)
 {
-    const tinyi_blk_kernels *kn = tinyi_blk_kernels_of(team->k);
-    const tinyi_blk_tiles *tiles;
-    unsigned char *shared = (unsigned char *)team->shared, *own = (unsigned char *)team->own;
-    tinyi_blk_plan p;
-    tinyi_gemm_shape shape;
-    tiny_idx in_panels, i, q0, q1, grain;
-    int began = 0, integers;
-    tinyi_blk_plan_of(&p, op);
-    if (p.n == 0 || p.n_out == 0) return;
-    tiles = p.f->flags & TLLM_FORMAT_PLAIN ? NULL : tinyi_blk_tiles_of(team->k);       /* bfloat16 only beside weights that were rounded more */
-    if (p.x_k != 1) {                       /* dense rows of x for all that follows */
-        float *to = (float *)(void *)shared;
-        while (tiny_take(team, p.n, 1, &q0, &q1))
+    tinyi_blk_set set;
+    tinyi_blk_plan *p = set.p;
+    tiny_idx i, q0, q1;
+    set.n = 1;
+    tinyi_blk_plan_of(p, op);
+    if (p->n == 0 || p->n_out == 0) return;
+    if (p->x_k != 1) {                      /* dense rows of x for all that follows */
+        float *to = (float *)team->shared;
+        while (tiny_take(team, p->n, 1, &q0, &q1))
             for (; q0 < q1; q0++)
-                for (i = 0; i < p.k; i++) to[q0 * p.k + i] = p.x[q0 * p.x_row + i * p.x_k];
+                for (i = 0; i < p->k; i++) to[q0 * p->k + i] = p->x[q0 * p->x_row + i * p->x_k];
         tiny_barrier(team);
-        p.x = to;
-        p.x_row = p.k;
-        p.x_k = 1;
-        shared += p.dense;
+        p->x = to;
+        p->x_row = p->k;
+        p->x_k = 1;
     }
-    integers = p.blk >= 0 && p.k > 0 && kn->panel;
-    team->k->gemm_f32_shape(&shape);
-    if (tiles) in_panels = p.n >= TINYI_BLK_TILES ? p.n : 0;
-    else if (integers) in_panels = p.n >= TINYI_BLK_GROUP ? p.n : 0;
-    else if (p.blk >= 0) in_panels = p.n >= TINYI_BLK_MANY ? p.n / shape.nr * shape.nr : 0;
-    else in_panels = p.n > TINYI_BLK_FEW ? p.n : 0;
-    for (i = 0; i < in_panels; i += p.tokens, began = 1) {
-        if (began) tiny_barrier(team);      /* the columns are no longer read */
-        if (integers) tinyi_blk_integers(team, &p, kn, shared, own, i, TINYI_MIN(i + p.tokens, in_panels));
-        else tinyi_blk_panels(team, &p, kn, tiles, shared, own, i, TINYI_MIN(i + p.tokens, in_panels));
+    tinyi_blk_run(team, &set);
+}
+
+/* ---- several at once */
+
+static void tinyi_blk_member(tiny_team *team, void *arg) { tinyi_blk_run(team, (const tinyi_blk_set *)arg); }
+
+/* Serves what x becomes all matrices? VECTORS lays it in several ways, INTEGERS rows beyond whole groups otherwise for FINE formats. */
+static int tinyi_blk_alike(const tinyi_kernels *k, const tinyi_blk_set *set)
+{
+    const tinyi_blk_kernels *kn = tinyi_blk_kernels_of(k);
+    const tiny_idx in_panels = tinyi_blk_in_panels(k, set->p, kn);
+    int i;
+    if (set->n == 1) return 1;
+    for (i = 0; i < set->n; i++) {
+        const tinyi_blk_plan *p = &set->p[i];
+        if (p->blk < 0 || tinyi_blk_in_panels(k, p, kn) != in_panels || (in_panels && (!tinyi_blk_is_integers(p, kn) || tinyi_blk_tiles_for(k, p)))) return 0;
+        if (in_panels ? (kn->traits[p->blk] ^ kn->traits[set->p[0].blk]) & TINYI_BLK_FINE : tinyi_blk_way(kn, p->blk, p->n) != tinyi_blk_way(kn, set->p[0].blk, p->n)) return 0;
     }
-    if (in_panels == p.n) return;
-    if (began) tiny_barrier(team);
-    if (p.blk >= 0) {
-        tinyi_blk_vectors(team, &p, kn, shared, own, in_panels, p.n);
-        return;
+    return 1;
+}
+
+TINYI_FN tiny_status tinyi_blk_products(tiny_ctx *ctx, const tiny_op *const *ops, size_t n)
+{
+    size_t i, shared = 0, own = 0, s, o;
+    tiny_cost all = { 0, 0 }, one;
+    tinyi_blk_set set;
+    if (n > TINYI_BLK_TOGETHER || tinyi_op_watched(ctx)) return tinyi_ops_known(ctx, ops, n);
+    for (i = 0; i < n; i++) {
+        tinyi_blk_plan_of(&set.p[i], ops[i]);
+        if (set.p[i].n == 0 || set.p[i].n_out == 0 || set.p[i].x_k != 1) return tinyi_ops_known(ctx, ops, n);
+        tinyi_blk_room(&set.p[i], &s, &o);
+        shared = TINYI_MAX(shared, s);
+        own = TINYI_MAX(own, o);
+        set.p[0].own_panel = TINYI_MAX(set.p[0].own_panel, set.p[i].own_panel);
+        if (ctx->n_threads == 1) continue;
+        tinyi_blk_cost(ops[i], &one);
+        all.flops += one.flops;
+        all.bytes += one.bytes;
     }
-    (void)TINYI_K(team, gemv_dot);
-    grain = TINYI_MAX(TINYI_MIN(TINYI_BLK_TILE, p.n_out / (4 * team->n)), 4);
-    while (tiny_take(team, p.n_out, grain, &q0, &q1)) tinyi_blk_as_floats(team, &p, (float *)(void *)own, NULL, in_panels, p.n, q0, q1);
+    set.n = (int)n;
+    if (!tinyi_blk_alike(ctx->k, &set)) return tinyi_ops_known(ctx, ops, n);
+    return tiny_parallel_loose(ctx, tinyi_cost_threads(ctx, &all), shared, own, tinyi_blk_member, &set);
 }
 
 /* ---- row */
@@ -41814,21 +43728,50 @@ static const tiny_op_row tinyi_blk_row = { "matmul_blocks", 0, 3, 2, 1, sizeof(t
 
 TINY_API const tiny_op_row *tllm_matmul_row(void) { return &tinyi_blk_row; }
 
+static void tinyi_blk_op(tiny_op *op, tllm_matmul_params *p, const tiny_tensor *x, int format, const tiny_tensor *w, const tiny_tensor *bias, const tiny_tensor *y)
+{
+    memset(op, 0, sizeof *op);
+    memset(p, 0, sizeof *p);
+    p->format = format;
+    op->kind = tinyi_blk_row.kind;
+    op->row = &tinyi_blk_row;
+    op->in[0] = x;
+    op->in[1] = w;
+    op->in[2] = bias;
+    op->out[0] = y;
+    op->params = p;
+}
+
 TINY_API tiny_status tllm_matmul(tiny_ctx *ctx, const tiny_tensor *x, int format, const tiny_tensor *w, const tiny_tensor *bias, const tiny_tensor *y)
 {
     tllm_matmul_params p;
     tiny_op op;
-    memset(&op, 0, sizeof op);
-    memset(&p, 0, sizeof p);
-    p.format = format;
-    op.kind = tinyi_blk_row.kind;
-    op.row = &tinyi_blk_row;
-    op.in[0] = x;
-    op.in[1] = w;
-    op.in[2] = bias;
-    op.out[0] = y;
-    op.params = &p;
+    tinyi_blk_op(&op, &p, x, format, w, bias, y);
     return tiny_run(ctx, &op);
+}
+
+TINY_API tiny_status tllm_matmul_together(tiny_ctx *ctx, const tiny_tensor *x, int n, const int *format, const tiny_tensor *const *w, const tiny_tensor *const *bias,
+                                          const tiny_tensor *const *y)
+{
+    tllm_matmul_params p[TINYI_BLK_TOGETHER];
+    tiny_op op[TINYI_BLK_TOGETHER];
+    const tiny_op *ops[TINYI_BLK_TOGETHER];
+    uintptr_t first[TINYI_BLK_TOGETHER], end[TINYI_BLK_TOGETHER];
+    tiny_status st = tinyi_ctx_check(ctx);
+    int i, j;
+    if (st) return st;
+    if (n < 1 || n > TINYI_BLK_TOGETHER || !format || !w || !y)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "matmul_blocks: 1 to %d matrices together, with their formats and outputs, not %d", TINYI_BLK_TOGETHER, n);
+    for (i = 0; i < n; i++) {
+        tinyi_blk_op(&op[i], &p[i], x, format[i], w[i], bias ? bias[i] : NULL, y[i]);
+        ops[i] = &op[i];
+        st = tinyi_op_checked(ctx, ops[i]);
+        if (st) return st;
+        (void)tinyi_tensor_reach(y[i], &first[i], &end[i]);
+        for (j = 0; j < i; j++)
+            if (first[i] < end[j] && first[j] < end[i]) return tinyi_fail(ctx, TINY_E_ALIAS, "matmul_blocks: outputs %d and %d of products together overlap", j, i);
+    }
+    return tinyi_blk_products(ctx, ops, (size_t)n);
 }
 
 /* src/llm/quant/sparse.c - products with some rows of a matrix; the squared-ReLU feed-forward network
@@ -47683,8 +49626,9 @@ TINY_API tiny_status tllm_tree_merge(tllm_tree *t, int32_t node, int32_t child)
  * Formula  s[j] = scale q . k[j]; s = softcap tanh(s / softcap); s -= slope (pos_q - pos_j); p = softmax(s and the sink);
  *          o = sum_j p[j] v[j] over the cells first <= j < last of the row
  * Fast     a task is a tile of rows of one sequence and one part: query heads of a group, and queries behind each other, read
- *          a page once. 64 keys at a time: few rows meet them one by one as they lie, many rows a transposed copy. Pages of
- *          blocks are unpacked into the thread's own memory, 64 rows at a time. Where there are fewer tasks than threads (one
+ *          a page once. 64 keys at a time: few rows take keys and values out of the pages as they lie, as f32, f16 or q8_0, each number once, and
+ *          ask for those of the next 64 (math/attention_few.simd.h); many rows, and other formats, meet floats that were unpacked into the
+ *          thread's own memory. Where there are fewer tasks than threads (one
  *          token, few heads) the keys are split too, and the states (m, l, acc) of the pieces are merged in order.
  *          With a plan (llm/attention/tree.h) a task is a block of the tree and one part; queries of all sequences that share it
  *          are rows of the same tile, masks hide what lies beside their paths.
@@ -47693,6 +49637,7 @@ TINY_API tiny_status tllm_tree_merge(tllm_tree *t, int32_t node, int32_t child)
 #include <string.h>
 
 #define TINYI_PAGED_PIECE 256               /* keys of a split at least */
+#define TINYI_PAGED_RUN 16                  /* cells of a piece at most: four pieces are four streams of memory */
 
 TINYI_FN tiny_idx tinyi_pool_parts(const tllm_format *type, tiny_idx n_kv, tiny_idx d)
 {
@@ -47973,21 +49918,46 @@ static void tinyi_paged_begin(const tinyi_paged *a, const tinyi_paged_memory *x,
     }
 }
 
-/* cnt rows of a page as floats: where they lie, or in room */
-static const float *tinyi_paged_floats(tiny_team *team, const tinyi_pool *p, const unsigned char *row, tiny_idx cnt, int in_place, float *room)
+/* the rows of some pieces as floats, one after the other */
+static const float *tinyi_paged_floats(tiny_team *team, const tinyi_pool *p, tiny_idx part, const tllm_tree_piece *piece, int n_piece, float *room)
 {
-    tiny_idx i, b;
-    if (p->type->id == TLLM_FORMAT_F32) {
-        if (in_place) return (const float *)(const void *)row;
-        memcpy(room, row, (size_t)(cnt * p->d_part) * sizeof *room);
-    } else if (p->type->id == TLLM_FORMAT_F16) TINYI_K(team, f16_to_f32)(room, (const uint16_t *)(const void *)row, (size_t)(cnt * p->d_part));
-    else if (p->type->id == TLLM_FORMAT_Q8_0) {
-        const tinyi_fn_dequantize_i8 unpack = TINYI_K(team, dequantize_i8);
-        const tiny_idx n = cnt * p->d_part / 32;
-        for (b = 0; b < n; b++, row += 34) unpack(room + 32 * b, (const int8_t *)row + 2, 32, tinyi_f16_to_f32((uint16_t)(row[0] | row[1] << 8)));
-    } else
-        for (i = 0; i < cnt; i++) p->type->unpack(row + (size_t)i * p->row_bytes, room + i * p->d_part, (size_t)p->d_part);
+    float *to = room;
+    tiny_idx i;
+    int k;
+    for (k = 0; k < n_piece; to += piece[k++].n * p->d_part) {
+        const unsigned char *row = tinyi_pool_row(p, piece[k].page, part, piece[k].in);
+        const tiny_idx n = piece[k].n * p->d_part;
+        if (p->type->id == TLLM_FORMAT_F32) memcpy(to, row, (size_t)n * sizeof *to);
+        else if (p->type->id == TLLM_FORMAT_F16) TINYI_K(team, f16_to_f32)(to, (const uint16_t *)(const void *)row, (size_t)n);
+        else if (p->type->id == TLLM_FORMAT_Q8_0) {
+            const tinyi_fn_dequantize_i8 unpack = TINYI_K(team, dequantize_i8);
+            for (i = 0; i < n; i += 32, row += 34) unpack(to + i, (const int8_t *)row + 2, 32, tinyi_f16_to_f32((uint16_t)(row[0] | row[1] << 8)));
+        } else
+            for (i = 0; i < piece[k].n; i++) p->type->unpack(row + (size_t)i * p->row_bytes, to + i * p->d_part, (size_t)p->d_part);
+    }
     return room;
+}
+
+/* As which type few rows take heads of d numbers from the pages as they lie; -1: as floats, by tinyi_paged_floats. So it is with formats that the kernels do not
+ * know, and with heads that share a block or are longer than the kernels' room for factors. Many rows want floats: each number is used so often that
+ * unpacking it once is cheaper. */
+static int tinyi_paged_type(const tinyi_pool *p, int n_row, tiny_idx d)
+{
+    if (n_row > TINYI_ATT_FEW) return -1;
+    if (p->type->id == TLLM_FORMAT_F32) return TINYI_ATT_F32;
+    if (p->type->id == TLLM_FORMAT_F16) return TINYI_ATT_F16;
+    return p->type->id == TLLM_FORMAT_Q8_0 && d % 32 == 0 && d <= 32 * TINYI_ATT_BLOCKS ? TINYI_ATT_Q8 : -1;
+}
+/* the rows of some pieces where they lie, from number d0 on, and where the rows of those lie that come next */
+static void tinyi_paged_spans(tinyi_att_span *s, const tinyi_pool *p, tiny_idx part, tiny_idx d0, const tllm_tree_piece *piece, int n_piece, const tllm_tree_piece *next, int n_next)
+{
+    const size_t in = (size_t)(d0 / p->type->values) * (size_t)p->type->bytes;
+    int i;
+    for (i = 0; i < n_piece; i++) {
+        s[i].at = tinyi_pool_row(p, piece[i].page, part, piece[i].in) + in;
+        s[i].ahead = i < n_next ? tinyi_pool_row(p, next[i].page, part, next[i].in) : NULL;
+        s[i].n = piece[i].n;
+    }
 }
 
 /* Slopes, and -inf where a key is hidden; whether one is. mask: a bit for each query of the tile and each key, in the order of the
@@ -48022,27 +49992,18 @@ static int tinyi_paged_hide(const tinyi_paged *a, const tinyi_paged_rows *r, con
     return hides;
 }
 
-/* The tile meets the keys of some pieces, n_c <= TINYI_ATT_KEYS in all. */
-static void tinyi_paged_meet(tiny_team *team, const tinyi_paged *a, const tinyi_paged_memory *x, const tinyi_paged_rows *r, const tllm_tree_piece *piece, int n_piece, const uint64_t *mask)
+/* The tile meets the keys of some pieces, n_c <= TINYI_ATT_KEYS in all; next: pieces that it meets afterwards, if it is known. */
+static void tinyi_paged_meet(tiny_team *team, const tinyi_paged *a, const tinyi_paged_memory *x, const tinyi_paged_rows *r, const tllm_tree_piece *piece, int n_piece,
+                             const tllm_tree_piece *next, int n_next, const uint64_t *mask)
 {
     const tinyi_pool *vp = a->v.type ? &a->v : &a->k;
-    const tiny_idx dk = a->k.d_part, dv = vp->d_part, step_v = a->v.type ? a->d_v : a->d;
-    const int few = r->n <= TINYI_ATT_FEW, half = few && a->k.type->id == TLLM_FORMAT_F16;
-    const void *k[TINYI_ATT_KEYS];
-    const float *v[TINYI_ATT_KEYS], *vg[TINYI_ATT_KEYS];
-    int end[TINYI_ATT_KEYS], n_c = 0, n_v, i, j0 = 0, j1 = r->n;
+    const tiny_idx step_v = a->v.type ? a->d_v : a->d;
+    const int type_k = tinyi_paged_type(&a->k, r->n, a->d), type_v = a->v.type || type_k >= 0 ? tinyi_paged_type(vp, r->n, a->d_v) : -1;
+    tinyi_att_span span[TINYI_ATT_KEYS];
+    const float *k, *v = NULL;
+    int n_c = 0, i, j0 = 0, j1 = r->n, hides;
     tiny_idx g;
-    for (i = 0; i < n_piece; n_c = end[i++]) {
-        const unsigned char *row = tinyi_pool_row(&a->k, piece[i].page, r->part, piece[i].in);
-        k[i] = half ? (const void *)row : (const void *)tinyi_paged_floats(team, &a->k, row, piece[i].n, few, x->k + n_c * dk);
-        v[i] = !a->v.type && !half ? (const float *)k[i] : tinyi_paged_floats(team, vp, tinyi_pool_row(vp, piece[i].page, r->part, piece[i].in), piece[i].n, few, a->v.type ? x->v + n_c * dv : x->k + n_c * dk);
-        end[i] = n_c + piece[i].n;
-    }
-    n_v = n_piece;
-    if (v[0] == (a->v.type ? x->v : x->k)) {            /* in room they follow each other */
-        end[0] = n_c;
-        n_v = 1;
-    }
+    for (i = 0; i < n_piece; i++) n_c += (int)piece[i].n;
     if (!mask) {
         const int32_t c0 = piece[0].cell, c1 = c0 + (int32_t)n_c;
         for (; j1 > j0 && (r->hi[j1 - 1] <= c0 || r->lo[j1 - 1] >= c1); j1--) { }
@@ -48054,38 +50015,53 @@ static void tinyi_paged_meet(tiny_team *team, const tinyi_paged *a, const tinyi_
         /* the weights of a whole vector of rows are made at once: rows beside it that see none of these keys hide them */
         j1 = TINYI_MIN((j1 + TINYI_ATT_STEP - 1) / TINYI_ATT_STEP * TINYI_ATT_STEP, r->n);
     }
+    k = type_k < 0 ? tinyi_paged_floats(team, &a->k, r->part, piece, n_piece, x->k) : NULL;
+    if (!a->v.type) v = k;
     for (g = 0; g < a->heads; g++) {
         tinyi_att_tile tile;
-        int at;
         tinyi_att_tile_open(&tile, x->tiles + (size_t)g * x->each, a->d, a->d_v, r->n);
-        if (!few) tinyi_att_tile_scores(team, &tile, (const float *)k[0] + g * a->d, TINY_F32, dk, 0, n_c, j0, j1);
-        else
-            for (i = at = 0; i < n_piece; at += (int)piece[i++].n)
-                tinyi_att_tile_scores(team, &tile, half ? (const void *)((const uint16_t *)k[i] + g * a->d) : (const void *)((const float *)k[i] + g * a->d), half ? TINY_F16 : TINY_F32, dk,
-                                      at, (int)piece[i].n, j0, j1);
+        if (k) tinyi_att_tile_scores(team, &tile, k + g * a->d, a->k.d_part, n_c, j0, j1);
+        else {                              /* the first head asks for the rows of all */
+            tinyi_paged_spans(span, &a->k, r->part, g * a->d, piece, n_piece, next, g ? 0 : n_next);
+            tinyi_att_tile_dots(team, &tile, span, n_piece, type_k, (tiny_idx)a->k.row_bytes);
+        }
         if (a->softcap > 0.0f) tinyi_att_tile_cap(team, &tile, n_c, a->softcap, j0, j1);
-        for (i = 0; i < n_v; i++) vg[i] = v[i] + g * step_v;
-        tinyi_att_tile_absorb(team, &tile, vg, dv, end, n_v, tinyi_paged_hide(a, r, &tile, g, piece, n_piece, n_c, mask, j0, j1), j0, j1);
+        hides = tinyi_paged_hide(a, r, &tile, g, piece, n_piece, n_c, mask, j0, j1);
+        if (type_v >= 0 && !hides) {
+            tinyi_paged_spans(span, vp, r->part, g * step_v, piece, n_piece, next, g || !a->v.type ? 0 : n_next);
+            tinyi_att_tile_blend(team, &tile, span, n_piece, type_v, (tiny_idx)vp->row_bytes);
+        } else {
+            if (!v) v = tinyi_paged_floats(team, vp, r->part, piece, n_piece, a->v.type ? x->v : x->k);
+            tinyi_att_tile_absorb(team, &tile, v + g * step_v, vp->d_part, n_c, hides, j0, j1);
+        }
     }
 }
 
-/* cells c0 .. c1 of one sequence */
+/* the pieces of cells c0 .. c1 of a sequence, TINYI_ATT_KEYS at most */
+static int tinyi_paged_pieces(tllm_tree_piece *piece, const int32_t *table, tiny_idx block, tiny_idx c0, tiny_idx c1)
+{
+    int n = 0;
+    for (; c0 < c1; c0 += piece[n++].n) {
+        piece[n].page = table[c0 / block];
+        piece[n].in = (int32_t)(c0 % block);
+        piece[n].n = (int32_t)TINYI_MIN(TINYI_MIN(block - piece[n].in, TINYI_PAGED_RUN), c1 - c0);
+        piece[n].cell = (int32_t)c0;
+    }
+    return n;
+}
+
+/* Cells c0 .. c1 of one sequence, TINYI_ATT_KEYS at a time, beginning where pages of a power of two do: then pieces and those that follow them are alike. */
 static void tinyi_paged_cells(tiny_team *team, const tinyi_paged *a, const tinyi_paged_memory *x, const tinyi_paged_rows *r, tiny_idx c0, tiny_idx c1)
 {
     const int32_t *table = a->table + a->rows[4 * r->query[0]] * a->n_table;
-    const tiny_idx block = a->k.block;
-    for (; c0 < c1; c0 += TINYI_ATT_KEYS) {
-        const tiny_idx n_c = TINYI_MIN(c1 - c0, TINYI_ATT_KEYS);
-        tllm_tree_piece piece[TINYI_ATT_KEYS];
-        tiny_idx at;
-        int n = 0;
-        for (at = 0; at < n_c; at += piece[n++].n) {
-            piece[n].page = table[(c0 + at) / block];
-            piece[n].in = (int32_t)((c0 + at) % block);
-            piece[n].n = (int32_t)TINYI_MIN(block - piece[n].in, n_c - at);
-            piece[n].cell = (int32_t)(c0 + at);
-        }
-        tinyi_paged_meet(team, a, x, r, piece, n, NULL);
+    tllm_tree_piece room[2][TINYI_ATT_KEYS];
+    tiny_idx end;
+    int turn = 0, n = 0, n_next;
+    for (; c0 < c1; c0 = end, n = n_next, turn = !turn) {
+        end = TINYI_MIN(c0 / TINYI_ATT_KEYS * TINYI_ATT_KEYS + TINYI_ATT_KEYS, c1);
+        if (!n) n = tinyi_paged_pieces(room[turn], table, a->k.block, c0, end);
+        n_next = tinyi_paged_pieces(room[!turn], table, a->k.block, end, TINYI_MIN(end + TINYI_ATT_KEYS, c1));
+        tinyi_paged_meet(team, a, x, r, room[turn], n, room[!turn], n_next, NULL);
     }
 }
 
@@ -48139,7 +50115,7 @@ static void tinyi_paged_tree(tiny_team *team, const tinyi_paged *a, const tllm_t
                         k++;
                     }
                 }
-                tinyi_paged_meet(team, a, &x, &r, piece, n, p->mask + item->mask + at);
+                tinyi_paged_meet(team, a, &x, &r, piece, n, NULL, 0, p->mask + item->mask + at);
                 at += TINYI_ATT_KEYS - room;
             }
             for (g = 0; g < a->heads; g++) {
@@ -48433,7 +50409,7 @@ static void tinyi_paged_cases(tiny_case *c)
     memcpy(c->params.bytes, &params, sizeof params);
 }
 
-static const short tinyi_paged_kernels[] = { TINYI_K_gemv_dot, TINYI_K_attention_scores_f32, TINYI_K_attention_weights_f32, TINYI_K_attention_mix_f32,
+static const short tinyi_paged_kernels[] = { TINYI_K_gemv_dot, TINYI_K_attention_dot, TINYI_K_attention_blend, TINYI_K_attention_scores_f32, TINYI_K_attention_weights_f32, TINYI_K_attention_mix_f32,
                                              TINYI_K_attention_cap_f32, TINYI_K_attention_finite_f32, TINYI_K_f16_to_f32, TINYI_K_dequantize_i8, -1 };
 static const tiny_op_row tinyi_row_paged_attention = {
     "paged_attention", 0, 8, 4, 1, sizeof(tllm_paged_params), 0,
@@ -48825,7 +50801,7 @@ static void tinyi_latent_meet(tiny_team *team, const tinyi_latent *a, const floa
         int seen = 0;
         for (j = 0; j < n && !seen; j++) seen = a->rows[4 * (t0 + j) + 1] < c0 + c + keys && a->rows[4 * (t0 + j) + 2] > c0 + c;
         if (!seen) continue;
-        tinyi_att_tile_scores(team, &tile, rows, TINY_F32, wide, 0, keys, 0, n);
+        tinyi_att_tile_scores(team, &tile, rows, wide, keys, 0, n);
         for (j = hides = 0; j < n; j++) {
             const tiny_idx lo = a->rows[4 * (t0 + j) + 1], hi = a->rows[4 * (t0 + j) + 2];
             for (k = 0; k < keys; k++) {
@@ -48835,7 +50811,7 @@ static void tinyi_latent_meet(tiny_team *team, const tinyi_latent *a, const floa
                 hides = 1;
             }
         }
-        tinyi_att_tile_absorb(team, &tile, &v, wide, &keys, 1, hides, 0, n);
+        tinyi_att_tile_absorb(team, &tile, v, wide, keys, hides, 0, n);
     }
     for (j = 0; j < n; j++) {
         float *s = state + ((t0 + j) * a->n_head + h) * each;
@@ -51133,12 +53109,14 @@ TINYI_FN float *tinyi_lm_take(tinyi_lm_fwd *f, tiny_idx a, tiny_idx b);
 typedef void (*tinyi_lm_fn)(const void *arg, tiny_idx i0, tiny_idx i1);
 /* An operation through the door; in a dry pass, what it would take of the workspace. */
 TINYI_FN void tinyi_lm_door(tinyi_lm_fwd *f, const tiny_op *op);
+TINYI_FN void tinyi_lm_op_start(tiny_op *op, int kind, const tiny_op_row *row, const void *params);     /* no inputs, no outputs yet */
 TINYI_FN void tinyi_lm_each(tinyi_lm_fwd *f, tiny_idx n, tiny_idx grain, tinyi_lm_fn fn, const void *arg);
 
 /* y (n, n_out) = w x + bias, rows ld apart; mat: which matrix of w */
 TINYI_FN void tinyi_lm_linear(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const float *x, tiny_idx n);
-/* y[i] = w[i] x + bias of several, at most three, that read the same x: in one region of threads */
-TINYI_FN void tinyi_lm_linears(tinyi_lm_fwd *f, int n_w, const tinyi_lm_w *const *w, float *const *y, const float *x, tiny_idx n);
+/* y[i] = w[i] x + bias of several, at most three, that read the same dense x: in one region of threads, x quantized once */
+TINYI_FN void tinyi_lm_linears(tinyi_lm_fwd *f, int n_w, const tinyi_lm_w *const *w, tiny_idx mat, float *const *y, const float *x, tiny_idx n);
+TINYI_FN void tinyi_lm_linear_both(tinyi_lm_fwd *f, const tinyi_lm_w *w0, float *y0, const tinyi_lm_w *w1, float *y1, tiny_idx mat, const float *x, tiny_idx n);
 TINYI_FN void tinyi_lm_linear_at(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx mat, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n);
 /* y = x w[row0 .. row0 + rows]^T; turned: y (n, n_in) = x (n, rows) w[row0 .. row0 + rows]. Of w without its bias. */
 TINYI_FN void tinyi_lm_linear_part(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx row0, tiny_idx rows, int turned, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n);
@@ -57376,7 +59354,7 @@ typedef struct tinyi_dec {
     float theta, eps;
     const float *turn;                      /* (context, d_turn / 2, 2) cosine and sine */
     int exact;                              /* the gradient asks for what may follow, as the grammar has it, not for what was drawn */
-    float stress;                           /* how many times a count weighs in the gradient; what is asked more seldom, twice that */
+    float stress;                           /* how many times a place, yes or no, comparison or colour weighs in the gradient */
 } tinyi_dec;
 
 /* Where a tensor lies among the weights: rows (out) of cols (in), or one row. */
@@ -62480,6 +64458,143 @@ TINYI_FN void tinyi_pack_IQ1_M(const float *x, void *q, size_t n, const float *i
 
 TINY_REF_END
 
+/* ---- taken apart for products -------------------------------------------------------------------------------------- */
+
+/* the bytes of every half, half after half: four digits in base 3, or two in base 8, the first one lowest */
+#define TINYI_B3_1(a, b, c, y, z, w) a, y, z, w, b, y, z, w, c, y, z, w
+#define TINYI_B3_2(a, b, c, z, w) TINYI_B3_1(a, b, c, a, z, w), TINYI_B3_1(a, b, c, b, z, w), TINYI_B3_1(a, b, c, c, z, w)
+#define TINYI_B3_3(a, b, c, w) TINYI_B3_2(a, b, c, a, w), TINYI_B3_2(a, b, c, b, w), TINYI_B3_2(a, b, c, c, w)
+#define TINYI_B3(a, b, c) { TINYI_B3_3(a, b, c, a), TINYI_B3_3(a, b, c, b), TINYI_B3_3(a, b, c, c) }
+static const unsigned char tinyi_book_halves2[81 * 4] = TINYI_B3(8, 25, 43);
+static const unsigned char tinyi_book_halves1[2][81 * 4] = { TINYI_B3(249, 1, 9), TINYI_B3(247, 255, 7) };   /* eight times -1, 0, 1, and 1 more or less */
+#define TINYI_B8_1(z, a, b, c, d, e, f, g, h) a, z, b, z, c, z, d, z, e, z, f, z, g, z, h, z
+#define TINYI_B8(a, b, c, d, e, f, g, h) { TINYI_B8_1(a, a, b, c, d, e, f, g, h), TINYI_B8_1(b, a, b, c, d, e, f, g, h), TINYI_B8_1(c, a, b, c, d, e, f, g, h), \
+    TINYI_B8_1(d, a, b, c, d, e, f, g, h), TINYI_B8_1(e, a, b, c, d, e, f, g, h), TINYI_B8_1(f, a, b, c, d, e, f, g, h), TINYI_B8_1(g, a, b, c, d, e, f, g, h), \
+    TINYI_B8_1(h, a, b, c, d, e, f, g, h) }
+static const unsigned char tinyi_book_halves3xxs[64 * 2] = TINYI_B8(4, 12, 20, 28, 36, 44, 52, 62);
+static const unsigned char tinyi_book_halves3s[64 * 2] = TINYI_B8(1, 3, 5, 7, 9, 11, 13, 15);
+
+/* where the half of a character stands; unsigned, so that a load adds up all of it */
+#define TINYI_BOOK_HALF(halves, size, c) (&(halves)[(size_t)(size) * (unsigned char)(c) - 35 * (size_t)(size)])
+TINYI_FORCE_INLINE void tinyi_book_eight(unsigned char *to, const unsigned char *halves, const char *entry)
+{
+    memcpy(to, TINYI_BOOK_HALF(halves, 4, entry[1]), 4);
+    memcpy(to + 4, TINYI_BOOK_HALF(halves, 4, entry[0]), 4);
+}
+TINYI_FORCE_INLINE void tinyi_book_four(unsigned char *to, const unsigned char *halves, const char *entry)
+{
+    memcpy(to, TINYI_BOOK_HALF(halves, 2, entry[1]), 2);
+    memcpy(to + 2, TINYI_BOOK_HALF(halves, 2, entry[0]), 2);
+}
+/* four times 7 bits, each with the eighth that makes their number even */
+TINYI_INLINE void tinyi_book_signs(unsigned char *to, uint32_t word)
+{
+    uint32_t x = (word & 0x7fu) | (word & 0x3f80u) << 1 | (word & 0x1fc000u) << 2 | (word & 0xfe00000u) << 3, p = x ^ x >> 4;
+    p ^= p >> 2;
+    x |= ((p ^ p >> 1) & 0x01010101u) << 7;
+    tinyi_q_put32(to, x);
+}
+/* 16 scales of four bits in 8 bytes */
+TINYI_INLINE void tinyi_book_scales(unsigned char *k, const unsigned char *b)
+{
+    int i;
+    for (i = 0; i < 8; i++) {
+        k[2 * i] = (unsigned char)(2 * (b[i] & 15) + 1);
+        k[2 * i + 1] = (unsigned char)(2 * (b[i] >> 4) + 1);
+    }
+}
+
+/* an entry of the two strings of IQ1: a 0 ends the first one */
+TINYI_FORCE_INLINE const char *tinyi_book_entry1(unsigned i) { return tinyi_lattice_iq1[0] + 2 * (size_t)i + (i >> 10); }
+
+TINYI_FN void tinyi_book_IQ2_XXS(tinyi_book *to, const unsigned char *b)
+{
+    int g, l;
+    to->d = tinyi_q_half(b) * 0.125f;
+    for (g = 0; g < 8; g++) {
+        const unsigned char *at = b + 2 + 8 * g;
+        const uint32_t word = tinyi_q_u32(at + 4);
+        to->k[2 * g] = to->k[2 * g + 1] = (unsigned char)(2 * (word >> 28) + 1);
+        tinyi_book_signs(to->sign + 4 * g, word);
+        TINYI_UNROLL for (l = 0; l < 4; l++) tinyi_book_eight(to->code + 32 * g + 8 * l, tinyi_book_halves2, tinyi_lattice_iq2xxs + 2 * (size_t)at[l]);
+    }
+}
+TINYI_FN void tinyi_book_IQ2_XS(tinyi_book *to, const unsigned char *b)
+{
+    int v, l;
+    to->d = tinyi_q_half(b) * 0.125f;
+    tinyi_book_scales(to->k, b + 66);
+    for (v = 0; v < 32; v += 4) {
+        uint32_t signs = 0;
+        TINYI_UNROLL for (l = 0; l < 4; l++) {
+            const unsigned word = tinyi_q_u16(b + 2 + 2 * (v + l));
+            signs |= (uint32_t)(word >> 9) << 7 * l;
+            tinyi_book_eight(to->code + 8 * (v + l), tinyi_book_halves2, tinyi_lattice_iq2xs + 2 * (size_t)(word & 511));
+        }
+        tinyi_book_signs(to->sign + v, signs);
+    }
+}
+TINYI_FN void tinyi_book_IQ2_S(tinyi_book *to, const unsigned char *b)
+{
+    int v, l;
+    to->d = tinyi_q_half(b) * 0.125f;
+    tinyi_book_scales(to->k, b + 74);
+    memcpy(to->sign, b + 34, 32);
+    for (v = 0; v < 32; v += 4) {
+        const unsigned high = b[66 + v / 4];
+        TINYI_UNROLL for (l = 0; l < 4; l++)
+            tinyi_book_eight(to->code + 8 * (v + l), tinyi_book_halves2, tinyi_lattice_iq2s + 2 * (size_t)(b[2 + v + l] | (high << (8 - 2 * l) & 0x300)));
+    }
+}
+TINYI_FN void tinyi_book_IQ3_XXS(tinyi_book *to, const unsigned char *b)
+{
+    int g, l;
+    to->d = tinyi_q_half(b) * 0.25f;
+    for (g = 0; g < 8; g++) {
+        const unsigned char *at = b + 2 + 8 * g;
+        const uint32_t word = tinyi_q_u32(b + 66 + 4 * g);
+        to->k[2 * g] = to->k[2 * g + 1] = (unsigned char)(2 * (word >> 28) + 1);
+        tinyi_book_signs(to->sign + 4 * g, word);
+        TINYI_UNROLL for (l = 0; l < 8; l++) tinyi_book_four(to->code + 32 * g + 4 * l, tinyi_book_halves3xxs, tinyi_lattice_iq3xxs + 2 * (size_t)at[l]);
+    }
+}
+TINYI_FN void tinyi_book_IQ3_S(tinyi_book *to, const unsigned char *b)
+{
+    int v, g, l;
+    to->d = tinyi_q_half(b);
+    for (g = 0; g < 8; g++) to->k[2 * g] = to->k[2 * g + 1] = (unsigned char)(2 * (b[106 + g / 2] >> g % 2 * 4 & 15) + 1);
+    memcpy(to->sign, b + 74, 32);
+    for (v = 0; v < 64; v += 8) {
+        const unsigned high = b[66 + v / 8];
+        TINYI_UNROLL for (l = 0; l < 8; l++)
+            tinyi_book_four(to->code + 4 * (v + l), tinyi_book_halves3s, tinyi_lattice_iq3s + 2 * (size_t)(b[2 + v + l] | (high << (8 - l) & 0x100)));
+    }
+}
+TINYI_FN void tinyi_book_IQ1_S(tinyi_book *to, const unsigned char *b)
+{
+    int g, l;
+    to->d = tinyi_q_half(b) * 0.125f;
+    memset(to->sign, 0, sizeof to->sign);
+    for (g = 0; g < 8; g++) {
+        const int word = tinyi_q_u16(b + 34 + 2 * g);
+        to->k[2 * g] = to->k[2 * g + 1] = (unsigned char)(2 * (word >> 12 & 7) + 1);
+        TINYI_UNROLL for (l = 0; l < 4; l++)
+            tinyi_book_eight(to->code + 32 * g + 8 * l, tinyi_book_halves1[word >> 15], tinyi_book_entry1((unsigned)(b[2 + 4 * g + l] | (word >> 3 * l & 7) << 8)));
+    }
+}
+TINYI_FN void tinyi_book_IQ1_M(tinyi_book *to, const unsigned char *b)
+{
+    int v;
+    to->d = tinyi_f16_to_f32((uint16_t)(b[49] >> 4 | (b[51] & 0xf0) | (b[53] & 0xf0) << 4 | (b[55] & 0xf0) << 8)) * 0.125f;
+    memset(to->sign, 0, sizeof to->sign);
+    for (v = 0; v < 16; v++) to->k[v] = (unsigned char)(2 * (tinyi_q_u16(b + 48 + v / 4 * 2) >> v % 4 * 3 & 7) + 1);
+    for (v = 0; v < 32; v += 2) {
+        const unsigned high = b[32 + v / 2];
+        tinyi_book_eight(to->code + 8 * v, tinyi_book_halves1[high >> 3 & 1], tinyi_book_entry1(b[v] | (high & 7) << 8));
+        tinyi_book_eight(to->code + 8 * v + 8, tinyi_book_halves1[high >> 7], tinyi_book_entry1(b[v + 1] | (high & 0x70) << 4));
+    }
+}
+
 /* src/llm/quant/block.c - compiles the kernels of block formats once for each target, and chooses among them */
 
 /* what the codes of IQ4_NL and IQ4_XS, and those of MXFP4 stand for; with an offset for instructions that want no sign */
@@ -62535,6 +64650,16 @@ TINYI_TARGET_END_NEONDOT
 #undef TINYI_PASS
 #endif
 
+#if TINYI_HAVE_NEONMM
+#define TINYI_PASS TINYI_PASS_NEONMM
+TINYI_TARGET_BEGIN_NEONMM
+#define TINYI_STITCH_PART 2
+#include TINYLLM_FILE
+#undef TINYI_STITCH_PART
+TINYI_TARGET_END_NEONMM
+#undef TINYI_PASS
+#endif
+
 #if TINYI_HAVE_AVX2
 #define TINYI_PASS TINYI_PASS_AVX2
 TINYI_TARGET_BEGIN_AVX2
@@ -62580,12 +64705,17 @@ TINYI_FN const tinyi_blk_kernels *tinyi_blk_kernels_of(const tinyi_kernels *k)
 {
     switch ((tiny_target)k->from[TINYI_K_gemm_i8_tile]) {
 #if TINYI_HAVE_W128
-    case TINY_TARGET_W128: return &tinyi_blk_table_w128;
+    case TINY_TARGET_W128: return &tinyi_quad_table_w128;
+#endif
+#if TINYI_HAVE_NEON
+    case TINY_TARGET_NEON:
+#if TINYI_HAVE_NEONMM
+        if ((k->cpu & TINY_CPU_DOTPROD) && (k->cpu & TINY_CPU_I8MM)) return &tinyi_quad_table_neonmm;
 #endif
 #if TINYI_HAVE_NEONDOT
-    case TINY_TARGET_NEON: return k->cpu & TINY_CPU_DOTPROD ? &tinyi_blk_table_neondot : &tinyi_blk_table_neon;
-#elif TINYI_HAVE_NEON
-    case TINY_TARGET_NEON: return &tinyi_blk_table_neon;
+        if (k->cpu & TINY_CPU_DOTPROD) return &tinyi_quad_table_neondot;
+#endif
+        return &tinyi_quad_table_neon;
 #endif
 #if TINYI_HAVE_AVX2VNNI
     case TINY_TARGET_AVX2: return k->cpu & TINY_CPU_AVXVNNI ? &tinyi_tree_table_avx2vnni : &tinyi_tree_table_avx2;
@@ -67203,8 +69333,7 @@ static void tinyi_dec_target(const tinyi_dec_run *r, tllm_story *story, int *is_
     *is_story = *is_story && tllm_story_take(story, next, NULL, &tag);
     if (!r->m->exact || !*is_story) p[next] -= 1.0f;
     else for (i = 0; i < items.n; i++) p[items.token[i]] -= (float)items.weight[i] / (float)items.total;
-    if (*is_story && tag == TLLM_STORY_COUNT) weight *= r->m->stress;
-    if (*is_story && tag >= TLLM_STORY_PLACE && tag <= TLLM_STORY_COLOUR) weight *= r->m->stress > 1.0f ? 2.0f * r->m->stress : 1.0f;
+    if (*is_story && tag >= TLLM_STORY_PLACE && tag <= TLLM_STORY_COLOUR) weight *= r->m->stress;
     r->kernel->scale_f32(p, p, (size_t)r->m->vocab, weight, 0.0f);
 }
 
@@ -70953,17 +73082,25 @@ TINYI_FN void tinyi_lm_door(tinyi_lm_fwd *f, const tiny_op *op)
     f->st = tinyi_op_known(f->ctx, op);
 }
 
+/* Field by field: clearing all of it at once is an instruction that takes as long as a small operation. */
+TINYI_FN void tinyi_lm_op_start(tiny_op *op, int kind, const tiny_op_row *row, const void *params)
+{
+    memset(op->in, 0, sizeof op->in);
+    memset(op->out, 0, sizeof op->out);
+    op->kind = kind;
+    op->row = row;
+    op->params = params;
+}
+
 static void tinyi_lm_op(tinyi_lm_fwd *f, int kind, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *c, const void *params, const tiny_tensor *y)
 {
     tiny_op op;
     if (f->st) return;
-    memset(&op, 0, sizeof op);
-    op.kind = kind;
+    tinyi_lm_op_start(&op, kind, NULL, params);
     op.in[0] = a;
     op.in[1] = b;
     op.in[2] = c;
     op.out[0] = y;
-    op.params = params;
     tinyi_lm_door(f, &op);
 }
 
@@ -71053,7 +73190,6 @@ typedef struct tinyi_lm_product {
 static const tiny_op *tinyi_lm_product_of(tinyi_lm_product *p, const tinyi_lm_w *w, tiny_idx mat, const float *bias, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n)
 {
     void *at = (void *)(uintptr_t)(w->t->data + (size_t)mat * (size_t)w->n_out * w->row_step);
-    memset(&p->op, 0, sizeof p->op);
     p->x = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, n, w->n_in);
     p->x.stride[0] = ld_x;
     p->y = tiny_tensor_2d(y, TINY_F32, n, w->n_out);
@@ -71063,16 +73199,13 @@ static const tiny_op *tinyi_lm_product_of(tinyi_lm_product *p, const tinyi_lm_w 
         p->w.stride[0] = (tiny_idx)(w->row_step / tiny_dtype_bytes((tiny_dtype)w->dtype));
         p->w = tiny_tensor_swap(p->w, 0, 1);
         p->plain.act = TINY_ACT_NONE;
-        p->op.kind = TINY_OP_MATMUL;
-        p->op.params = &p->plain;
+        tinyi_lm_op_start(&p->op, TINY_OP_MATMUL, NULL, &p->plain);
     } else {
         p->w = tiny_tensor_2d(at, TINY_U8, w->n_out, (tiny_idx)w->row_bytes);
         p->w.stride[0] = (tiny_idx)w->row_step;
         memset(&p->blocks, 0, sizeof p->blocks);
         p->blocks.format = w->format->id;
-        p->op.row = tllm_matmul_row();
-        p->op.kind = p->op.row->kind;
-        p->op.params = &p->blocks;
+        tinyi_lm_op_start(&p->op, tllm_matmul_row()->kind, tllm_matmul_row(), &p->blocks);
     }
     p->op.in[0] = &p->x;
     p->op.in[1] = &p->w;
@@ -71088,35 +73221,49 @@ TINYI_FN void tinyi_lm_linear_at(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx 
 {
     const float *bias;
     tinyi_lm_product p;
+    const tiny_op *op;
     float scale;
     if (f->st || n <= 0) return;
     scale = !w->scale || w->t == NULL ? 1.0f : w->n_scale == w->n_mat ? w->scale[mat] : w->n_scale == 1 ? w->scale[0] : 1.0f;
     bias = w->bias ? w->bias + mat * w->n_out : NULL;
-    tinyi_lm_door(f, tinyi_lm_product_of(&p, w, mat, scale == 1.0f ? bias : NULL, y, ld_y, x, ld_x, n));
+    op = tinyi_lm_product_of(&p, w, mat, scale == 1.0f ? bias : NULL, y, ld_y, x, ld_x, n);
+    if (f->dry || w->dtype >= 0) tinyi_lm_door(f, op);
+    else f->st = tinyi_blk_products(f->ctx, &op, 1);
     if (f->dry) return;
     if (scale != 1.0f && !f->st) tinyi_lm_scale_rows(y, ld_y, bias, scale, n, w->n_out);
     tinyi_lm_adapt(f, w, mat, y, ld_y, x, ld_x, n);
 }
-TINYI_FN void tinyi_lm_linears(tinyi_lm_fwd *f, int n_w, const tinyi_lm_w *const *w, float *const *y, const float *x, tiny_idx n)
+TINYI_FN void tinyi_lm_linears(tinyi_lm_fwd *f, int n_w, const tinyi_lm_w *const *w, tiny_idx mat, float *const *y, const float *x, tiny_idx n)
 {
     tinyi_lm_product p[TINYI_LM_SHARED];
     const tiny_op *ops[TINYI_LM_SHARED] = { NULL };
     size_t shared = 0, own = 0;
-    int i, together = n_w <= TINYI_LM_SHARED;
+    int i, together = n_w <= TINYI_LM_SHARED, blocks = 1;
     if (f->st || n <= 0) return;
-    for (i = 0; i < n_w; i++) together &= !w[i]->scale;
-    if (!together || (f->dry && f->ctx->n_threads == 1)) {  /* one thread runs a list one by one */
-        for (i = 0; i < n_w; i++) tinyi_lm_linear(f, w[i], y[i], x, n);
+    for (i = 0; i < n_w; i++) {
+        together &= !w[i]->scale;
+        blocks &= w[i]->dtype < 0;
+    }
+    if (!together) {
+        for (i = 0; i < n_w; i++) tinyi_lm_linear_at(f, w[i], mat, y[i], w[i]->n_out, x, w[i]->n_in, n);
         return;
     }
-    for (i = 0; i < n_w; i++) ops[i] = tinyi_lm_product_of(&p[i], w[i], 0, w[i]->bias, y[i], w[i]->n_out, x, w[i]->n_in, n);
+    for (i = 0; i < n_w; i++) ops[i] = tinyi_lm_product_of(&p[i], w[i], mat, w[i]->bias ? w[i]->bias + mat * w[i]->n_out : NULL, y[i], w[i]->n_out, x, w[i]->n_in, n);
     if (f->dry) {                           /* a list takes the most shared memory of one product beside the most own memory of another */
         for (i = 0; i < n_w; i++) tinyi_lm_wants(f, ops[i], &shared, &own);
         tinyi_lm_own(f, shared, own);
         return;
     }
-    f->st = tinyi_ops_known(f->ctx, ops, (size_t)n_w);
-    for (i = 0; i < n_w; i++) tinyi_lm_adapt(f, w[i], 0, y[i], w[i]->n_out, x, w[i]->n_in, n);
+    f->st = blocks ? tinyi_blk_products(f->ctx, ops, (size_t)n_w) : tinyi_ops_known(f->ctx, ops, (size_t)n_w);
+    for (i = 0; i < n_w; i++) tinyi_lm_adapt(f, w[i], mat, y[i], w[i]->n_out, x, w[i]->n_in, n);
+}
+TINYI_FN void tinyi_lm_linear_both(tinyi_lm_fwd *f, const tinyi_lm_w *w0, float *y0, const tinyi_lm_w *w1, float *y1, tiny_idx mat, const float *x, tiny_idx n)
+{
+    const tinyi_lm_w *w[2];
+    float *y[2];
+    w[0] = w0; y[0] = y0;
+    w[1] = w1; y[1] = y1;
+    tinyi_lm_linears(f, 2, w, mat, y, x, n);
 }
 TINYI_FN void tinyi_lm_linear(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const float *x, tiny_idx n)
 {
@@ -71325,21 +73472,22 @@ static void tinyi_lm_rope_table_fn(const void *arg, tiny_idx i0, tiny_idx i1)
     tiny_idx i, j;
     for (i = i0; i < i1; i++)
         for (j = 0; j < q->half; j++) {
-            const double angle = (double)q->row[4 * i + 3] * q->freq[j];
-            q->c[i * q->half + j] = (float)(tinyi_cos64(angle) * (double)q->size);
-            q->s[i * q->half + j] = (float)(tinyi_sin64(angle) * (double)q->size);
+            double c, s;
+            tinyi_sincos64((double)q->row[4 * i + 3] * q->freq[j], &s, &c);
+            q->c[i * q->half + j] = (float)(c * (double)q->size);
+            q->s[i * q->half + j] = (float)(s * (double)q->size);
         }
 }
 static void tinyi_lm_rotate_fn(const void *arg, tiny_idx i0, tiny_idx i1)
 {
     const tinyi_lm_rope_arg *q = (const tinyi_lm_rope_arg *)arg;
-    const tiny_idx a_step = q->style == TINYI_LM_PAIRS ? 2 : 1, b_at = q->style == TINYI_LM_PAIRS ? 1 : q->half;
+    const tiny_idx half = q->half, a_step = q->style == TINYI_LM_PAIRS ? 2 : 1, b_at = q->style == TINYI_LM_PAIRS ? 1 : q->half;
     tiny_idx i, h, j;
     for (i = i0; i < i1; i++)
         for (h = 0; h < q->x.n_head; h++) {
             float *x = q->x.p + i * q->x.ld + h * q->x.head;
-            const float *c = q->c + i * q->half, *s = q->s + i * q->half;
-            for (j = 0; j < q->half; j++) {
+            const float *c = q->c + i * half, *s = q->s + i * half;
+            for (j = 0; j < half; j++) {
                 const float a = x[j * a_step], b = x[j * a_step + b_at];
                 x[j * a_step] = a * c[j] - b * s[j];
                 x[j * a_step + b_at] = a * s[j] + b * c[j];
@@ -71622,7 +73770,7 @@ TINYI_FN void tinyi_lm_attention_held(tinyi_lm_fwd *f, const tinyi_lm_attend *a,
     else h = s->held[l->kv_from];
     if (a->relative || a->allow) { tinyi_lm_attention_laid(f, a, &h); return; }
     memset(&p, 0, sizeof p);
-    memset(&op, 0, sizeof op);
+    tinyi_lm_op_start(&op, tllm_paged_attention_row()->kind, tllm_paged_attention_row(), &p);
     if (a->window > 0) row = (int32_t *)(void *)tinyi_lm_take(f, f->n, 4);
     if (a->alibi > 0.0f) slope = tinyi_lm_take(f, 1, a->q.n_head);
     if (f->st) return;
@@ -71656,7 +73804,6 @@ TINYI_FN void tinyi_lm_attention_held(tinyi_lm_fwd *f, const tinyi_lm_attend *a,
     p.n_kv = a->n_kv;
     p.d_v = a->d_v;
     p.tree = row ? NULL : f->tree;          /* a window sees other cells than the plan */
-    op.row = tllm_paged_attention_row();
     op.in[0] = &q;
     op.in[1] = &k;
     op.in[2] = &table;
@@ -71671,7 +73818,6 @@ TINYI_FN void tinyi_lm_attention_held(tinyi_lm_fwd *f, const tinyi_lm_attend *a,
     }
     if (a->sinks) op.in[7] = &sinks;
     op.out[0] = &o;
-    op.params = &p;
     tinyi_lm_door(f, &op);
     f->used = used;
 }
@@ -71874,7 +74020,7 @@ TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float 
                 out[n_w++] = v.p;
             }
         }
-        tinyi_lm_linears(f, n_w, w, out, h, n);
+        tinyi_lm_linears(f, n_w, w, 0, out, h, n);
         if (k.p && !l->w[TINYI_T_ATTN_V]) tinyi_lm_copy(f, v.p, nv, k.p, nk, n, nv);
         tinyi_lm_clamp(f, q.p, ld, ld);
         if (k.p) {
@@ -71951,8 +74097,7 @@ TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float 
 TINYI_FN void tinyi_lm_attn_cross_keys(tinyi_lm_fwd *f, const tinyi_lm_layer *l, const float *encoded, tiny_idx n)
 {
     if (f->st || f->dry) return;
-    tinyi_lm_linear(f, l->w[TINYI_T_CROSS_K], f->s->held[l->i].cross_k, encoded, n);
-    tinyi_lm_linear(f, l->w[TINYI_T_CROSS_V], f->s->held[l->i].cross_v, encoded, n);
+    tinyi_lm_linear_both(f, l->w[TINYI_T_CROSS_K], f->s->held[l->i].cross_k, l->w[TINYI_T_CROSS_V], f->s->held[l->i].cross_v, 0, encoded, n);
 }
 
 TINYI_FN void tinyi_lm_attn_cross(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
@@ -72181,11 +74326,10 @@ TINYI_FN void tinyi_lm_mla_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
     if (m->r_q > 0) {
         a = tinyi_lm_take(f, n, m->r_q);
         if (f->st) return;
-        tinyi_lm_linear(f, l->w[TINYI_T_ATTN_Q_A], a, h, n);
+        tinyi_lm_linear_both(f, l->w[TINYI_T_ATTN_Q_A], a, l->w[TINYI_T_ATTN_KV_A], kv, 0, h, n);
         tinyi_lm_norm(f, l->w[TINYI_T_ATTN_Q_A_NORM], a, a, n, m->r_q);
         tinyi_lm_linear(f, l->w[TINYI_T_ATTN_Q_B], q, a, n);
-    } else tinyi_lm_linear(f, l->w[TINYI_T_ATTN_Q], q, h, n);
-    tinyi_lm_linear(f, l->w[TINYI_T_ATTN_KV_A], kv, h, n);
+    } else tinyi_lm_linear_both(f, l->w[TINYI_T_ATTN_Q], q, l->w[TINYI_T_ATTN_KV_A], kv, 0, h, n);
     t = tiny_tensor_2d(kv, TINY_F32, n, r);
     t.stride[0] = ld;
     tinyi_lm_norm_view(f, TINY_OP_RMSNORM, l->w[TINYI_T_ATTN_KV_A_NORM]->v, NULL, m->eps, &t, &t);
@@ -72397,20 +74541,14 @@ TINYI_FN void tinyi_lm_delta_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float
             tinyi_lm_copy(f, u + (2 * Hk + g * R) * S, C, all + g * step + 2 * S, Hk * step, n, R * S);
             tinyi_lm_copy(f, z + g * R * S, H * S, all + g * step + (2 + R) * S, Hk * step, n, R * S);
         }
-    } else {
-        tinyi_lm_linear(f, l->w[TINYI_T_ATTN_QKV], u, h, n);
-        tinyi_lm_linear(f, l->w[TINYI_T_ATTN_GATE], z, h, n);
-    }
+    } else tinyi_lm_linear_both(f, l->w[TINYI_T_ATTN_QKV], u, l->w[TINYI_T_ATTN_GATE], z, 0, h, n);
     if (l->w[TINYI_T_SSM_BA]) {             /* for each key head: R b, R a */
         tinyi_lm_linear(f, l->w[TINYI_T_SSM_BA], both, h, n);
         for (g = 0; g < Hk; g++) {
             tinyi_lm_copy(f, b + g * R, H, both + g * 2 * R, 2 * H, n, R);
             tinyi_lm_copy(f, a + g * R, H, both + g * 2 * R + R, 2 * H, n, R);
         }
-    } else {
-        tinyi_lm_linear(f, l->w[TINYI_T_SSM_BETA], b, h, n);
-        tinyi_lm_linear(f, l->w[TINYI_T_SSM_ALPHA], a, h, n);
-    }
+    } else tinyi_lm_linear_both(f, l->w[TINYI_T_SSM_BETA], b, l->w[TINYI_T_SSM_ALPHA], a, 0, h, n);
     tinyi_lm_conv(f, c, C, u, C, l->w[TINYI_T_SSM_CONV]->v, NULL, kept, K, C, 1);
     tinyi_lm_unit(f, c, C, Hk, S, (float)(1.0 / tinyi_sqrt64((double)S)));
     tinyi_lm_unit(f, c + Hk * S, C, Hk, S, 1.0f);
@@ -73529,9 +75667,8 @@ static void tinyi_lm_dense(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int gate, i
 {
     const size_t used = f->used;
     const tiny_idx n = f->n;
-    const tinyi_lm_w *w[2];
     tiny_idx ff;
-    float *u, *g, *y2[2];
+    float *u, *g;
     if (f->st) return;
     ff = l->w[down]->n_in;
     if (l->w[up]->n_out == 2 * ff) {
@@ -73543,9 +75680,7 @@ static void tinyi_lm_dense(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int gate, i
     } else if (l->w[gate]) {
         g = tinyi_lm_take(f, n, ff);
         u = tinyi_lm_take(f, n, ff);
-        w[0] = l->w[gate]; y2[0] = g;
-        w[1] = l->w[up]; y2[1] = u;
-        tinyi_lm_linears(f, 2, w, y2, h, n);
+        tinyi_lm_linear_both(f, l->w[gate], g, l->w[up], u, 0, h, n);
         if (l->i < f->m->n_sparse && gate == TINYI_T_FFN_GATE) {
             tinyi_lm_sparse q;
             q.x = g;
@@ -73691,8 +75826,8 @@ static void tinyi_lm_experts(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y,
     tinyi_lm_each(f, n, 8, tinyi_lm_route_fn, &q);
     tinyi_lm_zero(f, y, n * D);
     if (f->dry) {                           /* what the largest share would take */
-        if (fused || gate_w) tinyi_lm_linear_at(f, fused ? fused : gate_w, 0, u, fused ? 2 * ff : ff, x, D, n);
-        if (up_w) tinyi_lm_linear_at(f, up_w, 0, g, ff, x, D, n);
+        if (gate_w && !fused) tinyi_lm_linear_both(f, gate_w, g, up_w, u, 0, x, n);
+        else tinyi_lm_linear_at(f, fused ? fused : up_w, 0, u, fused ? 2 * ff : ff, x, D, n);
         tinyi_lm_linear_at(f, down_w, 0, o, D, g, ff, n);
     }
     if (f->st || f->dry) { f->used = used; return; }
@@ -73716,8 +75851,7 @@ static void tinyi_lm_experts(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y,
             tinyi_lm_halves(f, u, g, rows, ff);
             tinyi_lm_act(f, l, g, g, g + rows * ff, rows * ff);
         } else if (gate_w) {
-            tinyi_lm_linear_at(f, gate_w, e, g, ff, x, D, rows);
-            tinyi_lm_linear_at(f, up_w, e, u, ff, x, D, rows);
+            tinyi_lm_linear_both(f, gate_w, g, up_w, u, e, x, rows);
             tinyi_lm_act(f, l, g, g, u, rows * ff);
         } else {
             tinyi_lm_linear_at(f, up_w, e, g, ff, x, D, rows);
