@@ -2,206 +2,206 @@
  *
  *     207  the manual
  *     280  math/kernels.h
- *    7669  gnn/quant/kernels.h
- *    9405  options and names
- *   10029  core/config.h
- *   10161  core/status.h
- *   10197  core/tensor.h
- *   10250  core/ctx.h
- *   10327  core/mem.h
- *   10368  core/thread.h
- *   10419  core/rng.h
- *   10445  core/op.h
- *   10540  core/record.h
- *   10562  core/accel.h
- *   10599  core/bytes.h
- *   10630  core/json.h
- *   10676  core/safetensors.h
- *   10720  core/file.h
- *   10772  core/checkpoint.h
- *   10871  core/time.h
- *   10881  core/net.h
- *   10948  core/comm.h
- *   11013  core/conform.h
- *   11096  math/binary.h
- *   11137  math/elem.h
- *   11204  math/convert.h
- *   11245  math/reduce.h
- *   11292  math/softmax.h
- *   11343  math/norm.h
- *   11392  math/matmul.h
- *   11470  math/layout.h
- *   11523  math/conv.h
- *   11583  math/sort.h
- *   11644  math/linalg_lu.h
- *   11663  math/linalg_qr.h
- *   11681  math/linalg_eig.h
- *   11696  math/linalg_svd.h
- *   11711  math/linalg.h
- *   11775  math/fft.h
- *   11850  math/fwht.h
- *   11879  math/attention.h
- *   11964  math/gla.h
- *   12027  math/gla_grad.h
- *   12045  math/twist.h
- *   12097  math/slope.h
- *   12124  math/loss.h
- *   12145  math/rope.h
- *   12166  math/patch.h
- *   12197  math/sparse.h
- *   12272  math/edges.h
- *   12363  math/ops.h
- *   12384  math/optim.h
- *   12499  math/tape.h
- *   12603  math/layer.h
- *   12648  math/train.h
- *   12702  math/all.h
- *   12708  the shared functions again, where the other header came first
- *   13233  gnn/graph/graph.h
- *   13326  gnn/graph/community.h
- *   13354  gnn/graph/partition.h
- *   13397  gnn/graph/halo.h
- *   13429  gnn/graph/sample.h
- *   13483  gnn/graph/npy.h
- *   13525  gnn/graph/read.h
- *   13568  gnn/graph/stream.h
- *   13605  gnn/layer/layer.h
- *   13680  gnn/layer/net.h
- *   13792  gnn/layer/pool.h
- *   13833  gnn/train/train.h
- *   13919  gnn/quant/bits.h
- *   13936  gnn/quant/a2q.h
- *   14008  gnn/quant/a2q_net.h
- *   14072  gnn/quant/packed.h
- *   14119  gnn/quant/quant.h
- *   14174  gnn/embed/fastrp.h
- *   14213  gnn/train/data.h
- *   14238  gnn/tinygnn.h
- *   14263  internal functions
- *   14377  core/status.c
- *   14387  core/atomic.h
- *   14439  core/state.h
- *   14541  core/tensor.c
- *   14700  core/cpu.h
- *   14734  core/ctx.c
- *   14974  core/mem.c
- *   15070  core/thread.c
- *   15546  core/rng.c
- *   15629  core/op.c
- *   16026  core/record.c
- *   16124  core/bytes.c
- *   16226  core/json.c
- *   16536  core/safetensors.c
- *   16751  core/file.c
- *   17086  core/hash.h
- *   17109  core/checkpoint.c
- *   17770  core/time.c
- *   17817  core/net.c
- *   18096  core/comm.c
- *   18596  core/half.h
- *   18649  core/conform.c
- *   19408  math/grad.h
- *   19454  math/table.h
- *   19510  math/rows.h
- *   19575  math/walk.h
- *   19694  math/binary.c
- *   19985  math/elem.c
- *   20757  math/convert.c
- *   21232  math/reduce.c
- *   21750  math/softmax.c
- *   22116  math/norm.c
- *   22643  math/gemm.h
- *   22722  math/gemm_i8.h
- *   22751  math/matmul.c
- *   23111  math/layout.c
- *   23854  math/conv.c
- *   24381  math/sort.c
- *   25273  math/linalg_block.h
- *   25421  math/linalg_lu.c
- *   25769  math/linalg_qr.c
- *   26119  math/linalg_eig.c
- *   26630  math/linalg_svd.c
- *   27028  math/linalg.c
- *   27299  math/fft_way.h
- *   27368  math/fft.c
- *   27843  math/fwht.c
- *   27989  math/attention.c
- *   28557  math/gla.c
- *   29040  math/gla_grad.c
- *   29402  math/twist.c
- *   29753  math/slope.c
- *   29937  math/loss.c
- *   30106  math/rope.c
- *   30249  math/patch.c
- *   30550  math/sparse_lines.h
- *   30578  math/sparse_forms.h
- *   30599  math/sparse.c
- *   30906  math/edges.c
- *   31803  math/ops.c
- *   31848  math/optim.c
- *   32471  math/tape.c
- *   33324  math/layer.c
- *   33788  math/train.c
- *   33983  math/edges_grad.c
- *   34454  math/normal.c
- *   34473  core/target.h
- *   34822  math/targets.c
- *   34951  math/all.c
- *   34955  core/cpu.c
- *   35169  core/hash.c
- *   35287  math/grad.c
- *   36079  math/matvec.h
- *   36090  math/gemm.c
- *   36674  math/gemm_i8.c
- *   36945  math/linalg_block.c
- *   37481  math/fft_way.c
- *   37896  math/sparse_lines.c
- *   38370  math/sparse_forms.c
- *   38576  math/matvec.c
- *   38628  the shared functions forwarded, where the other header has their bodies
- *   39148  internal functions of this header
- *   39176  gnn/graph/inside.h
- *   39206  gnn/graph/graph.c
- *   39926  gnn/graph/community.c
- *   40128  gnn/graph/coarsen.h
- *   40153  gnn/graph/refine.h
- *   40196  gnn/graph/partition.c
- *   40582  gnn/graph/halo.c
- *   40740  gnn/graph/sample.c
- *   41090  gnn/graph/inflate.h
- *   41118  gnn/graph/words.h
- *   41148  gnn/graph/npy.c
- *   41642  gnn/graph/form.h
- *   41667  gnn/graph/read.c
- *   42379  gnn/graph/stream.c
- *   43040  gnn/layer/layer.c
- *   43561  gnn/layer/net_file.h
- *   43585  gnn/layer/net.c
- *   44117  gnn/layer/pool.c
- *   44275  gnn/quant/bits.c
- *   44388  gnn/quant/a2q.c
- *   44852  gnn/train/pass.h
- *   44944  gnn/quant/a2q_net.c
- *   45499  gnn/quant/nibble.h
- *   45523  gnn/quant/packed.c
- *   45946  gnn/quant/quant.c
- *   46235  gnn/embed/fastrp.c
- *   46606  gnn/train/data.c
- *   46800  gnn/graph/coarsen.c
- *   47200  gnn/graph/refine.c
- *   47568  gnn/graph/inflate.c
- *   47909  gnn/graph/words.c
- *   48071  gnn/layer/net_file.c
- *   48513  gnn/train/pass.c
- *   49116  gnn/quant/nibble.c
- *   49189  gnn/train/kit.h
- *   49222  gnn/train/kit.c
- *   49342  gnn/train/nodes.c
- *   49496  gnn/train/graphs.c
- *   49764  gnn/train/links.c
- *   50030  gnn/quant/quant_file.c
- *   50373  gnn/tinygnn.c
- *   50386  the licence
+ *    7670  gnn/quant/kernels.h
+ *    9407  options and names
+ *   10031  core/config.h
+ *   10163  core/status.h
+ *   10199  core/tensor.h
+ *   10252  core/ctx.h
+ *   10329  core/mem.h
+ *   10370  core/thread.h
+ *   10421  core/rng.h
+ *   10447  core/op.h
+ *   10542  core/record.h
+ *   10564  core/accel.h
+ *   10601  core/bytes.h
+ *   10632  core/json.h
+ *   10678  core/safetensors.h
+ *   10722  core/file.h
+ *   10774  core/checkpoint.h
+ *   10873  core/time.h
+ *   10883  core/net.h
+ *   10950  core/comm.h
+ *   11015  core/conform.h
+ *   11098  math/binary.h
+ *   11139  math/elem.h
+ *   11206  math/convert.h
+ *   11247  math/reduce.h
+ *   11294  math/softmax.h
+ *   11345  math/norm.h
+ *   11394  math/matmul.h
+ *   11472  math/layout.h
+ *   11525  math/conv.h
+ *   11585  math/sort.h
+ *   11646  math/linalg_lu.h
+ *   11665  math/linalg_qr.h
+ *   11683  math/linalg_eig.h
+ *   11698  math/linalg_svd.h
+ *   11713  math/linalg.h
+ *   11777  math/fft.h
+ *   11852  math/fwht.h
+ *   11881  math/attention.h
+ *   11966  math/gla.h
+ *   12029  math/gla_grad.h
+ *   12047  math/twist.h
+ *   12099  math/slope.h
+ *   12126  math/loss.h
+ *   12147  math/rope.h
+ *   12168  math/patch.h
+ *   12199  math/sparse.h
+ *   12274  math/edges.h
+ *   12365  math/ops.h
+ *   12386  math/optim.h
+ *   12501  math/tape.h
+ *   12605  math/layer.h
+ *   12650  math/train.h
+ *   12704  math/all.h
+ *   12710  the shared functions again, where the other header came first
+ *   13235  gnn/graph/graph.h
+ *   13328  gnn/graph/community.h
+ *   13356  gnn/graph/partition.h
+ *   13399  gnn/graph/halo.h
+ *   13431  gnn/graph/sample.h
+ *   13485  gnn/graph/npy.h
+ *   13527  gnn/graph/read.h
+ *   13570  gnn/graph/stream.h
+ *   13607  gnn/layer/layer.h
+ *   13682  gnn/layer/net.h
+ *   13794  gnn/layer/pool.h
+ *   13835  gnn/train/train.h
+ *   13921  gnn/quant/bits.h
+ *   13938  gnn/quant/a2q.h
+ *   14010  gnn/quant/a2q_net.h
+ *   14074  gnn/quant/packed.h
+ *   14121  gnn/quant/quant.h
+ *   14176  gnn/embed/fastrp.h
+ *   14215  gnn/train/data.h
+ *   14240  gnn/tinygnn.h
+ *   14265  internal functions
+ *   14379  core/status.c
+ *   14389  core/atomic.h
+ *   14441  core/state.h
+ *   14543  core/tensor.c
+ *   14702  core/cpu.h
+ *   14736  core/ctx.c
+ *   14976  core/mem.c
+ *   15072  core/thread.c
+ *   15548  core/rng.c
+ *   15631  core/op.c
+ *   16028  core/record.c
+ *   16126  core/bytes.c
+ *   16228  core/json.c
+ *   16538  core/safetensors.c
+ *   16753  core/file.c
+ *   17089  core/hash.h
+ *   17112  core/checkpoint.c
+ *   17773  core/time.c
+ *   17820  core/net.c
+ *   18099  core/comm.c
+ *   18599  core/half.h
+ *   18652  core/conform.c
+ *   19411  math/grad.h
+ *   19457  math/table.h
+ *   19513  math/rows.h
+ *   19578  math/walk.h
+ *   19697  math/binary.c
+ *   19988  math/elem.c
+ *   20760  math/convert.c
+ *   21235  math/reduce.c
+ *   21753  math/softmax.c
+ *   22119  math/norm.c
+ *   22646  math/gemm.h
+ *   22725  math/gemm_i8.h
+ *   22754  math/matmul.c
+ *   23114  math/layout.c
+ *   23857  math/conv.c
+ *   24384  math/sort.c
+ *   25276  math/linalg_block.h
+ *   25424  math/linalg_lu.c
+ *   25772  math/linalg_qr.c
+ *   26122  math/linalg_eig.c
+ *   26633  math/linalg_svd.c
+ *   27031  math/linalg.c
+ *   27302  math/fft_way.h
+ *   27371  math/fft.c
+ *   27846  math/fwht.c
+ *   27992  math/attention.c
+ *   28560  math/gla.c
+ *   29043  math/gla_grad.c
+ *   29405  math/twist.c
+ *   29756  math/slope.c
+ *   29940  math/loss.c
+ *   30109  math/rope.c
+ *   30252  math/patch.c
+ *   30553  math/sparse_lines.h
+ *   30581  math/sparse_forms.h
+ *   30602  math/sparse.c
+ *   30909  math/edges.c
+ *   31807  math/ops.c
+ *   31852  math/optim.c
+ *   32475  math/tape.c
+ *   33328  math/layer.c
+ *   33792  math/train.c
+ *   33987  math/edges_grad.c
+ *   34458  math/normal.c
+ *   34477  core/target.h
+ *   34830  math/targets.c
+ *   34959  math/all.c
+ *   34963  core/cpu.c
+ *   35177  core/hash.c
+ *   35295  math/grad.c
+ *   36087  math/matvec.h
+ *   36098  math/gemm.c
+ *   36682  math/gemm_i8.c
+ *   36953  math/linalg_block.c
+ *   37489  math/fft_way.c
+ *   37904  math/sparse_lines.c
+ *   38378  math/sparse_forms.c
+ *   38584  math/matvec.c
+ *   38636  the shared functions forwarded, where the other header has their bodies
+ *   39156  internal functions of this header
+ *   39184  gnn/graph/inside.h
+ *   39214  gnn/graph/graph.c
+ *   39934  gnn/graph/community.c
+ *   40136  gnn/graph/coarsen.h
+ *   40161  gnn/graph/refine.h
+ *   40204  gnn/graph/partition.c
+ *   40590  gnn/graph/halo.c
+ *   40748  gnn/graph/sample.c
+ *   41098  gnn/graph/inflate.h
+ *   41126  gnn/graph/words.h
+ *   41156  gnn/graph/npy.c
+ *   41650  gnn/graph/form.h
+ *   41675  gnn/graph/read.c
+ *   42387  gnn/graph/stream.c
+ *   43063  gnn/layer/layer.c
+ *   43584  gnn/layer/net_file.h
+ *   43608  gnn/layer/net.c
+ *   44140  gnn/layer/pool.c
+ *   44298  gnn/quant/bits.c
+ *   44411  gnn/quant/a2q.c
+ *   44875  gnn/train/pass.h
+ *   44967  gnn/quant/a2q_net.c
+ *   45522  gnn/quant/nibble.h
+ *   45546  gnn/quant/packed.c
+ *   45969  gnn/quant/quant.c
+ *   46258  gnn/embed/fastrp.c
+ *   46629  gnn/train/data.c
+ *   46823  gnn/graph/coarsen.c
+ *   47223  gnn/graph/refine.c
+ *   47591  gnn/graph/inflate.c
+ *   47932  gnn/graph/words.c
+ *   48094  gnn/layer/net_file.c
+ *   48536  gnn/train/pass.c
+ *   49139  gnn/quant/nibble.c
+ *   49212  gnn/train/kit.h
+ *   49245  gnn/train/kit.c
+ *   49365  gnn/train/nodes.c
+ *   49519  gnn/train/graphs.c
+ *   49787  gnn/train/links.c
+ *   50053  gnn/quant/quant_file.c
+ *   50396  gnn/tinygnn.c
+ *   50409  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -1159,12 +1159,13 @@ TINYI_FORCE_INLINE void v_store_f16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(
 TINYI_FORCE_INLINE v_f32 v_load_f16_each(const void *p, ptrdiff_t step)
 {
     const unsigned char *at = (const unsigned char *)p;
-    uint16x4_t h = vreinterpret_u16_u8(vld1_u8(at));
-    h = vld1_lane_u16((const uint16_t *)(const void *)(at += step), h, 1);
-    h = vld1_lane_u16((const uint16_t *)(const void *)(at += step), h, 2);
-    return TINY_FN(tinyi_f16_up)(vld1_lane_u16((const uint16_t *)(const void *)(at + step), h, 3));
+    uint16_t a, b, c;
+    memcpy(&a, at + step, 2);
+    memcpy(&b, at + 2 * step, 2);
+    memcpy(&c, at + 3 * step, 2);
+    return TINY_FN(tinyi_f16_up)(vset_lane_u16(c, vset_lane_u16(b, vset_lane_u16(a, vreinterpret_u16_u8(vld1_u8(at)), 1), 2), 3));
 }
-TINYI_FORCE_INLINE v_f32 v_set_f16(const void *p) { return TINY_FN(tinyi_f16_up)(vld1_dup_u16((const uint16_t *)p)); }
+TINYI_FORCE_INLINE v_f32 v_set_f16(const void *p) { uint16_t t; memcpy(&t, p, 2); return TINY_FN(tinyi_f16_up)(vdup_n_u16(t)); }
 TINYI_FORCE_INLINE v_f32 v_load_bf16(const uint16_t *p) { return TINY_FN(tinyi_bf16_up)(vld1_u16(p)); }
 TINYI_FORCE_INLINE v_f32 v_load_bf16_n(const uint16_t *p, size_t n) { return TINY_FN(tinyi_bf16_up)(TINY_FN(tinyi_half_load_n)(p, n)); }
 TINYI_FORCE_INLINE void v_store_bf16(uint16_t *p, v_f32 v) { vst1_u16(p, TINY_FN(tinyi_bf16_down)(v)); }
@@ -8545,12 +8546,13 @@ TINYI_FORCE_INLINE void v_store_f16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(
 TINYI_FORCE_INLINE v_f32 v_load_f16_each(const void *p, ptrdiff_t step)
 {
     const unsigned char *at = (const unsigned char *)p;
-    uint16x4_t h = vreinterpret_u16_u8(vld1_u8(at));
-    h = vld1_lane_u16((const uint16_t *)(const void *)(at += step), h, 1);
-    h = vld1_lane_u16((const uint16_t *)(const void *)(at += step), h, 2);
-    return TINY_FN(tinyi_f16_up)(vld1_lane_u16((const uint16_t *)(const void *)(at + step), h, 3));
+    uint16_t a, b, c;
+    memcpy(&a, at + step, 2);
+    memcpy(&b, at + 2 * step, 2);
+    memcpy(&c, at + 3 * step, 2);
+    return TINY_FN(tinyi_f16_up)(vset_lane_u16(c, vset_lane_u16(b, vset_lane_u16(a, vreinterpret_u16_u8(vld1_u8(at)), 1), 2), 3));
 }
-TINYI_FORCE_INLINE v_f32 v_set_f16(const void *p) { return TINY_FN(tinyi_f16_up)(vld1_dup_u16((const uint16_t *)p)); }
+TINYI_FORCE_INLINE v_f32 v_set_f16(const void *p) { uint16_t t; memcpy(&t, p, 2); return TINY_FN(tinyi_f16_up)(vdup_n_u16(t)); }
 TINYI_FORCE_INLINE v_f32 v_load_bf16(const uint16_t *p) { return TINY_FN(tinyi_bf16_up)(vld1_u16(p)); }
 TINYI_FORCE_INLINE v_f32 v_load_bf16_n(const uint16_t *p, size_t n) { return TINY_FN(tinyi_bf16_up)(TINY_FN(tinyi_half_load_n)(p, n)); }
 TINYI_FORCE_INLINE void v_store_bf16(uint16_t *p, v_f32 v) { vst1_u16(p, TINY_FN(tinyi_bf16_down)(v)); }
@@ -14254,7 +14256,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0014258
+#line 0014260
 #endif
 #define TINYI_GNN_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
@@ -14526,7 +14528,7 @@ TINYI_FN const char *tinyi_shape_text(const tiny_tensor *t, char text[96]);
 TINYI_FN int tinyi_team_stopped(const tiny_team *team);
 
 /* For a driver whose way depends on the operation alone, not on what other threads have written: called at its start, it lets
- * helpers come in after barriers too. They go through the phases that are over without work. */
+ * helpers come in after barriers too. They go through the phases that are over without work. not_late ends that with the next barrier. */
 TINYI_FN void tinyi_team_late(tiny_team *team);
 TINYI_FN void tinyi_team_not_late(tiny_team *team);
 #if TINYI_HAVE_HELPERS
@@ -16943,6 +16945,7 @@ tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out)
     memcpy(out->part, path, n);
     out->special = tinyi_file_special(path);
     memcpy(out->part + n, out->special ? "" : ".part", out->special ? 1 : sizeof ".part");
+    if (!out->special) (void)remove(out->part);         /* a link that lies there is replaced, not written through */
     out->file = fopen(out->part, "wb");
     if (!out->file) {
         tiny_status st = tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened for writing: %s", out->part, strerror(errno));
@@ -31250,6 +31253,7 @@ static void tinyi_spmm_fast(tiny_team *team, const tiny_op *op)
                 }
             }
     if (!hubs) return;
+    tinyi_team_not_late(team);              /* from here on the way depends on what others found */
     tiny_barrier(team);
     for (k = 0; k < s.o.pieces; k++)
         if (hub[k] >= 0) n_tasks += (tiny_idx)((s.o.offset[hub[k] + 1] - s.o.offset[hub[k]] + s.o.grain - 1) / s.o.grain);
@@ -34773,7 +34777,11 @@ TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return tinyi_simd_sqrt_bits(
 #define TINYI_TARGET_BEGIN_NEONDOT TINYI_TARGET_PUSH("arch=armv8.2-a+dotprod")
 #define TINYI_TARGET_END_NEONDOT TINYI_TARGET_END
 #define TINYI_MMLA_ASM 0
+#if TINYI_GCC && defined __ARM_FEATURE_DOTPROD     /* the whole file may use more than armv8.2-a, and gcc inlines nothing by force into less */
+#define TINYI_TARGET_BEGIN_NEONMM TINYI_TARGET_PUSH("+i8mm")
+#else
 #define TINYI_TARGET_BEGIN_NEONMM TINYI_TARGET_PUSH("arch=armv8.2-a+dotprod+i8mm")
+#endif
 #define TINYI_TARGET_END_NEONMM TINYI_TARGET_END
 #define TINYI_ATTR_DOTPROD TINYI_ATTR("arch=armv8.2-a+dotprod")
 #define TINYI_ATTR_I8MM TINYI_ATTR("arch=armv8.2-a+dotprod+i8mm")
@@ -42435,6 +42443,9 @@ static tiny_status tinyi_bulk_heard(tinyi_bulk *c, double done)
     return TINY_OK;
 }
 
+/* the runs lie in files, and files have other writers */
+static tiny_status tinyi_bulk_changed(const tinyi_bulk *c) { return tinyi_fail(c->ctx, TINY_E_IO, "%s: it was changed while it was read", c->look.path); }
+
 /* ---- runs */
 
 static void *tinyi_bulk_part(unsigned char **at, size_t n, size_t bytes)
@@ -42731,6 +42742,7 @@ static tiny_status tinyi_bulk_next(tinyi_bulk *c, tinyi_bulk_run *r, size_t fit,
         r->next += (int64_t)r->n;
     }
     tinyi_bulk_load(r->block + r->at * bytes, &r->e, bytes);
+    if (r->e.key >> 32 >= (uint64_t)c->info.n_dst || (r->e.key & 0xffffffffu) >= (uint64_t)c->info.n_src) return tinyi_bulk_changed(c);
     return TINY_OK;
 }
 
@@ -42922,6 +42934,7 @@ static tiny_status tinyi_bulk_ends(tinyi_bulk *c, tinyi_bulk_rows *w, const size
         const uint64_t end = k < 3 ? (uint64_t)part[k + 1] : (uint64_t)total;
         if (k == 2 && !w->weights) continue;
         st = tinyi_bulk_flush(c, w, k);
+        if (!st && (w->part[k].place > end || end - w->part[k].place >= sizeof zero)) st = tinyi_bulk_changed(c);
         if (!st) st = tinyi_out_add(c->ctx, &c->out, zero, (size_t)(end - w->part[k].place));
     }
     return st;
@@ -42963,7 +42976,7 @@ static tiny_status tinyi_bulk_write(tinyi_bulk *c, const char *out)
 /* merges until one merge is left, then writes */
 static tiny_status tinyi_bulk_runs(tinyi_bulk *c, const char *out, char name[2][600])
 {
-    const int64_t most = (int64_t)(c->n_room * 3 / 4 / (TINYI_BULK_BLOCK + 128));       /* of the runs in a merge */
+    const int64_t most = (int64_t)(c->n_room / 4 * 3 / (TINYI_BULK_BLOCK + 128));       /* of the runs in a merge */
     int64_t levels = 1 + tinyi_bulk_twice(c), n, i;
     tiny_status st = TINY_OK;
     for (n = (c->n_edges + c->length - 1) / c->length; n > most; n = (n + most - 1) / most) levels++;
@@ -42991,6 +43004,13 @@ static tiny_status tinyi_bulk_runs(tinyi_bulk *c, const char *out, char name[2][
     return st;
 }
 
+/* the file that stands beside `out` until it is done */
+static int tinyi_bulk_is_part(const char *path, const char *out)
+{
+    const size_t n = strlen(out);
+    return !strncmp(path, out, n) && !strcmp(path + n, ".part");
+}
+
 TINY_API tiny_status tgnn_graph_convert(tiny_ctx *ctx, const char *in, const char *out, const tgnn_convert_desc *desc, tgnn_convert_info *info)
 {
     tinyi_bulk c;
@@ -43009,7 +43029,10 @@ TINY_API tiny_status tgnn_graph_convert(tiny_ctx *ctx, const char *in, const cha
     for (k = 0; !st && k < 2; k++) {
         n = snprintf(name[k], sizeof name[k], "%s.runs%d", out, k);
         if (n < 0 || (size_t)n >= sizeof name[k] - 8) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%.40s...: the path is too long", out);
+        else if (tinyi_bulk_is_part(in, name[k])) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: it would be overwritten by the sorted runs of %s", in, out);
     }
+    if (!st && tinyi_bulk_is_part(in, out)) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: it would be overwritten on the way to %s", in, out);
+    if (!st && tinyi_file_special(out)) st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: it is no plain file, and cannot be written in pieces that are not in order", out);
     if (st) return st;
     c.weighted = -1;
     c.seen[0] = c.seen[1] = -1;
@@ -47640,8 +47663,8 @@ static tiny_status tinyi_flate_room(tinyi_flate *f, size_t n)
 {
     size_t room = f->room;
     unsigned char *p;
-    if (f->n + n <= f->room) return TINY_OK;
     if (f->total + f->n + n > f->most) return tinyi_fail(f->ctx, TINY_E_OVERFLOW, "%s: it unpacks to more than the %llu bytes that are allowed", f->where, (unsigned long long)f->most);
+    if (f->n + n <= f->room) return TINY_OK;
     if (f->pipe) {
         const tiny_status st = tinyi_flate_tell(f);
         if (st) return st;

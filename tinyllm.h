@@ -2,296 +2,296 @@
  *
  *     297  the manual
  *     371  math/kernels.h
- *    7760  llm/quant/kernels.h
- *   11521  options and names
- *   12145  core/config.h
- *   12277  core/status.h
- *   12313  core/tensor.h
- *   12366  core/ctx.h
- *   12443  core/mem.h
- *   12484  core/thread.h
- *   12535  core/rng.h
- *   12561  core/op.h
- *   12656  core/record.h
- *   12678  core/accel.h
- *   12715  core/bytes.h
- *   12746  core/json.h
- *   12792  core/safetensors.h
- *   12836  core/file.h
- *   12888  core/checkpoint.h
- *   12987  core/time.h
- *   12997  core/net.h
- *   13064  core/comm.h
- *   13129  core/conform.h
- *   13212  math/binary.h
- *   13253  math/elem.h
- *   13320  math/convert.h
- *   13361  math/reduce.h
- *   13408  math/softmax.h
- *   13459  math/norm.h
- *   13508  math/matmul.h
- *   13586  math/layout.h
- *   13639  math/conv.h
- *   13699  math/sort.h
- *   13760  math/linalg_lu.h
- *   13779  math/linalg_qr.h
- *   13797  math/linalg_eig.h
- *   13812  math/linalg_svd.h
- *   13827  math/linalg.h
- *   13891  math/fft.h
- *   13966  math/fwht.h
- *   13995  math/attention.h
- *   14080  math/gla.h
- *   14143  math/gla_grad.h
- *   14161  math/twist.h
- *   14213  math/slope.h
- *   14240  math/loss.h
- *   14261  math/rope.h
- *   14282  math/patch.h
- *   14313  math/sparse.h
- *   14388  math/edges.h
- *   14479  math/ops.h
- *   14500  math/optim.h
- *   14615  math/tape.h
- *   14719  math/layer.h
- *   14764  math/train.h
- *   14818  math/all.h
- *   14824  the shared functions again, where the other header came first
- *   15349  llm/quant/format.h
- *   15440  llm/quant/matmul.h
- *   15473  llm/quant/sparse.h
- *   15525  llm/file/fd.h
- *   15537  llm/file/gguf.h
- *   15633  llm/file/gguf_write.h
- *   15689  llm/file/safetensors.h
- *   15708  llm/file/llama2c.h
- *   15727  llm/file/open.h
- *   15748  llm/token/unicode.h
- *   15775  llm/token/split.h
- *   15825  llm/token/vocab.h
- *   15946  llm/chat/template.h
- *   16014  llm/attention/pages.h
- *   16093  llm/attention/tree.h
- *   16195  llm/attention/paged.h
- *   16248  llm/attention/latent.h
- *   16295  llm/attention/position.h
- *   16334  llm/attention/gla.h
- *   16372  llm/attention/cascade.h
- *   16463  llm/attention/fusemax.h
- *   16535  llm/model/ladder.h
- *   16585  llm/model/model.h
- *   16736  llm/model/adapter.h
- *   16786  llm/sample/sample.h
- *   16881  llm/sample/stop.h
- *   16908  llm/sample/pieces.h
- *   16933  llm/sample/grammar.h
- *   16988  llm/sample/schema.h
- *   17010  llm/session/session.h
- *   17111  llm/session/beam.h
- *   17157  llm/session/kvcodec.h
- *   17268  llm/session/kvstream.h
- *   17332  llm/train/story.h
- *   17420  llm/train/trainer.h
- *   17512  llm/train/judge.h
- *   17558  llm/vision/vit.h
- *   17645  llm/vision/tome.h
- *   17699  llm/vision/merge.h
- *   17734  llm/vision/pyra.h
- *   17773  llm/vision/sret.h
- *   17834  llm/tinyllm.h
- *   17856  internal functions
- *   17970  core/status.c
- *   17980  core/atomic.h
- *   18032  core/state.h
- *   18134  core/tensor.c
- *   18293  core/cpu.h
- *   18327  core/ctx.c
- *   18567  core/mem.c
- *   18663  core/thread.c
- *   19139  core/rng.c
- *   19222  core/op.c
- *   19619  core/record.c
- *   19717  core/bytes.c
- *   19819  core/json.c
- *   20129  core/safetensors.c
- *   20344  core/file.c
- *   20679  core/hash.h
- *   20702  core/checkpoint.c
- *   21363  core/time.c
- *   21410  core/net.c
- *   21689  core/comm.c
- *   22189  core/half.h
- *   22242  core/conform.c
- *   23001  math/grad.h
- *   23047  math/table.h
- *   23103  math/rows.h
- *   23168  math/walk.h
- *   23287  math/binary.c
- *   23578  math/elem.c
- *   24350  math/convert.c
- *   24825  math/reduce.c
- *   25343  math/softmax.c
- *   25709  math/norm.c
- *   26236  math/gemm.h
- *   26315  math/gemm_i8.h
- *   26344  math/matmul.c
- *   26704  math/layout.c
- *   27447  math/conv.c
- *   27974  math/sort.c
- *   28866  math/linalg_block.h
- *   29014  math/linalg_lu.c
- *   29362  math/linalg_qr.c
- *   29712  math/linalg_eig.c
- *   30223  math/linalg_svd.c
- *   30621  math/linalg.c
- *   30892  math/fft_way.h
- *   30961  math/fft.c
- *   31436  math/fwht.c
- *   31582  math/attention.c
- *   32150  math/gla.c
- *   32633  math/gla_grad.c
- *   32995  math/twist.c
- *   33346  math/slope.c
- *   33530  math/loss.c
- *   33699  math/rope.c
- *   33842  math/patch.c
- *   34143  math/sparse_lines.h
- *   34171  math/sparse_forms.h
- *   34192  math/sparse.c
- *   34499  math/edges.c
- *   35396  math/ops.c
- *   35441  math/optim.c
- *   36064  math/tape.c
- *   36917  math/layer.c
- *   37381  math/train.c
- *   37576  math/edges_grad.c
- *   38047  math/normal.c
- *   38066  core/target.h
- *   38415  math/targets.c
- *   38544  math/all.c
- *   38548  core/cpu.c
- *   38762  core/hash.c
- *   38880  math/grad.c
- *   39672  math/matvec.h
- *   39683  math/gemm.c
- *   40267  math/gemm_i8.c
- *   40538  math/linalg_block.c
- *   41074  math/fft_way.c
- *   41489  math/sparse_lines.c
- *   41963  math/sparse_forms.c
- *   42169  math/matvec.c
- *   42221  the shared functions forwarded, where the other header has their bodies
- *   42741  internal functions of this header
- *   42780  llm/quant/blocks.h
- *   42845  llm/quant/direct.h
- *   42860  llm/quant/kformats.h
- *   42871  llm/quant/lattice.h
- *   42897  llm/quant/format.c
- *   42949  llm/quant/block.h
- *   43067  llm/quant/matmul.c
- *   43777  llm/quant/sparse.c
- *   44213  llm/file/fd.c
- *   44334  llm/file/store.h
- *   44418  llm/file/gguf.c
- *   44702  llm/file/gguf_write.c
- *   45331  llm/file/safetensors.c
- *   45463  llm/file/llama2c.c
- *   45743  llm/file/open.c
- *   45855  llm/token/unicode.c
- *   46340  llm/token/split.c
- *   46923  llm/token/parts.h
- *   47079  llm/token/vocab.c
- *   47866  llm/chat/value.h
- *   47983  llm/chat/compile.h
- *   48046  llm/chat/builtin.h
- *   48078  llm/chat/template.c
- *   48801  llm/attention/pages.c
- *   49100  llm/attention/tree.c
- *   49623  llm/attention/paged.c
- *   50435  llm/attention/latent.c
- *   51105  llm/attention/position.c
- *   51191  llm/attention/gla.c
- *   51332  llm/attention/cascade.c
- *   51952  llm/attention/fusemax.c
- *   52665  llm/model/ladder.c
- *   52738  llm/model/arch.h
- *   52865  llm/model/inside.h
- *   53280  llm/model/model.c
- *   53883  llm/model/adapter.c
- *   54748  llm/sample/sample.c
- *   55495  llm/sample/stop.c
- *   55622  llm/sample/pieces.c
- *   55762  llm/sample/grammar_read.h
- *   55793  llm/sample/grammar.c
- *   56316  llm/sample/schema.c
- *   56747  llm/session/inside.h
- *   56769  llm/session/session.c
- *   57292  llm/session/beam.c
- *   57626  llm/session/arith.h
- *   57675  llm/session/kvinside.h
- *   57754  llm/session/kvcodec.c
- *   58431  llm/session/kvstream.c
- *   58579  llm/train/story.c
- *   59311  llm/train/config.h
- *   59329  llm/train/decoder.h
- *   59383  llm/train/trainer.c
- *   60086  llm/train/judge.c
- *   60361  llm/vision/params.h
- *   60401  llm/vision/vit.c
- *   60783  llm/vision/tome.c
- *   61137  llm/vision/merge.c
- *   61838  llm/vision/pyra.c
- *   62013  llm/vision/sret.c
- *   62433  llm/quant/direct.c
- *   62955  llm/quant/kformats.c
- *   63788  llm/quant/lattice.c
- *   64598  llm/quant/block.c
- *   64756  llm/file/store.c
- *   65292  llm/token/parts.c
- *   65764  llm/chat/value.c
- *   66352  llm/chat/parse.h
- *   66427  llm/chat/compile.c
- *   67040  llm/chat/rows.h
- *   67092  llm/chat/text.h
- *   67129  llm/chat/builtin.c
- *   67515  llm/model/arch.c
- *   67698  llm/sample/grammar_read.c
- *   68283  llm/session/arith.c
- *   68532  llm/train/config.c
- *   68732  llm/train/decoder.c
- *   69480  llm/vision/params.c
- *   69556  llm/chat/text.c
- *   69914  llm/token/encode.c
- *   70142  llm/token/decode.c
- *   70321  llm/token/spm.c
- *   70421  llm/token/bpe.c
- *   70568  llm/token/wordpiece.c
- *   70648  llm/token/unigram.c
- *   70885  llm/token/rwkv.c
- *   70911  llm/chat/value_text.c
- *   71157  llm/chat/filters.c
- *   71567  llm/chat/methods.c
- *   71918  llm/chat/emit.c
- *   72011  llm/chat/words.c
- *   72185  llm/chat/expression.c
- *   72666  llm/model/load.c
- *   73003  llm/model/step.c
- *   73530  llm/model/attn.c
- *   74132  llm/model/mla.c
- *   74368  llm/model/delta.c
- *   74659  llm/model/ssm.c
- *   75030  llm/model/rwkv.c
- *   75565  llm/model/ffn.c
- *   75913  llm/model/sparse.c
- *   76025  llm/model/cut.c
- *   76191  llm/model/streams.c
- *   76440  llm/model/forward.c
- *   77165  llm/model/seq.c
- *   77369  llm/model/save.c
- *   77722  llm/session/kvtables.c
- *   78151  llm/session/kvsession.c
- *   78500  llm/tinyllm.c
- *   78513  the licence
+ *    7761  llm/quant/kernels.h
+ *   11523  options and names
+ *   12147  core/config.h
+ *   12279  core/status.h
+ *   12315  core/tensor.h
+ *   12368  core/ctx.h
+ *   12445  core/mem.h
+ *   12486  core/thread.h
+ *   12537  core/rng.h
+ *   12563  core/op.h
+ *   12658  core/record.h
+ *   12680  core/accel.h
+ *   12717  core/bytes.h
+ *   12748  core/json.h
+ *   12794  core/safetensors.h
+ *   12838  core/file.h
+ *   12890  core/checkpoint.h
+ *   12989  core/time.h
+ *   12999  core/net.h
+ *   13066  core/comm.h
+ *   13131  core/conform.h
+ *   13214  math/binary.h
+ *   13255  math/elem.h
+ *   13322  math/convert.h
+ *   13363  math/reduce.h
+ *   13410  math/softmax.h
+ *   13461  math/norm.h
+ *   13510  math/matmul.h
+ *   13588  math/layout.h
+ *   13641  math/conv.h
+ *   13701  math/sort.h
+ *   13762  math/linalg_lu.h
+ *   13781  math/linalg_qr.h
+ *   13799  math/linalg_eig.h
+ *   13814  math/linalg_svd.h
+ *   13829  math/linalg.h
+ *   13893  math/fft.h
+ *   13968  math/fwht.h
+ *   13997  math/attention.h
+ *   14082  math/gla.h
+ *   14145  math/gla_grad.h
+ *   14163  math/twist.h
+ *   14215  math/slope.h
+ *   14242  math/loss.h
+ *   14263  math/rope.h
+ *   14284  math/patch.h
+ *   14315  math/sparse.h
+ *   14390  math/edges.h
+ *   14481  math/ops.h
+ *   14502  math/optim.h
+ *   14617  math/tape.h
+ *   14721  math/layer.h
+ *   14766  math/train.h
+ *   14820  math/all.h
+ *   14826  the shared functions again, where the other header came first
+ *   15351  llm/quant/format.h
+ *   15442  llm/quant/matmul.h
+ *   15475  llm/quant/sparse.h
+ *   15527  llm/file/fd.h
+ *   15539  llm/file/gguf.h
+ *   15635  llm/file/gguf_write.h
+ *   15691  llm/file/safetensors.h
+ *   15710  llm/file/llama2c.h
+ *   15729  llm/file/open.h
+ *   15750  llm/token/unicode.h
+ *   15777  llm/token/split.h
+ *   15827  llm/token/vocab.h
+ *   15948  llm/chat/template.h
+ *   16016  llm/attention/pages.h
+ *   16095  llm/attention/tree.h
+ *   16197  llm/attention/paged.h
+ *   16250  llm/attention/latent.h
+ *   16297  llm/attention/position.h
+ *   16336  llm/attention/gla.h
+ *   16374  llm/attention/cascade.h
+ *   16465  llm/attention/fusemax.h
+ *   16537  llm/model/ladder.h
+ *   16587  llm/model/model.h
+ *   16738  llm/model/adapter.h
+ *   16788  llm/sample/sample.h
+ *   16883  llm/sample/stop.h
+ *   16910  llm/sample/pieces.h
+ *   16935  llm/sample/grammar.h
+ *   16990  llm/sample/schema.h
+ *   17012  llm/session/session.h
+ *   17113  llm/session/beam.h
+ *   17159  llm/session/kvcodec.h
+ *   17270  llm/session/kvstream.h
+ *   17334  llm/train/story.h
+ *   17422  llm/train/trainer.h
+ *   17514  llm/train/judge.h
+ *   17560  llm/vision/vit.h
+ *   17647  llm/vision/tome.h
+ *   17701  llm/vision/merge.h
+ *   17736  llm/vision/pyra.h
+ *   17775  llm/vision/sret.h
+ *   17836  llm/tinyllm.h
+ *   17858  internal functions
+ *   17972  core/status.c
+ *   17982  core/atomic.h
+ *   18034  core/state.h
+ *   18136  core/tensor.c
+ *   18295  core/cpu.h
+ *   18329  core/ctx.c
+ *   18569  core/mem.c
+ *   18665  core/thread.c
+ *   19141  core/rng.c
+ *   19224  core/op.c
+ *   19621  core/record.c
+ *   19719  core/bytes.c
+ *   19821  core/json.c
+ *   20131  core/safetensors.c
+ *   20346  core/file.c
+ *   20682  core/hash.h
+ *   20705  core/checkpoint.c
+ *   21366  core/time.c
+ *   21413  core/net.c
+ *   21692  core/comm.c
+ *   22192  core/half.h
+ *   22245  core/conform.c
+ *   23004  math/grad.h
+ *   23050  math/table.h
+ *   23106  math/rows.h
+ *   23171  math/walk.h
+ *   23290  math/binary.c
+ *   23581  math/elem.c
+ *   24353  math/convert.c
+ *   24828  math/reduce.c
+ *   25346  math/softmax.c
+ *   25712  math/norm.c
+ *   26239  math/gemm.h
+ *   26318  math/gemm_i8.h
+ *   26347  math/matmul.c
+ *   26707  math/layout.c
+ *   27450  math/conv.c
+ *   27977  math/sort.c
+ *   28869  math/linalg_block.h
+ *   29017  math/linalg_lu.c
+ *   29365  math/linalg_qr.c
+ *   29715  math/linalg_eig.c
+ *   30226  math/linalg_svd.c
+ *   30624  math/linalg.c
+ *   30895  math/fft_way.h
+ *   30964  math/fft.c
+ *   31439  math/fwht.c
+ *   31585  math/attention.c
+ *   32153  math/gla.c
+ *   32636  math/gla_grad.c
+ *   32998  math/twist.c
+ *   33349  math/slope.c
+ *   33533  math/loss.c
+ *   33702  math/rope.c
+ *   33845  math/patch.c
+ *   34146  math/sparse_lines.h
+ *   34174  math/sparse_forms.h
+ *   34195  math/sparse.c
+ *   34502  math/edges.c
+ *   35400  math/ops.c
+ *   35445  math/optim.c
+ *   36068  math/tape.c
+ *   36921  math/layer.c
+ *   37385  math/train.c
+ *   37580  math/edges_grad.c
+ *   38051  math/normal.c
+ *   38070  core/target.h
+ *   38423  math/targets.c
+ *   38552  math/all.c
+ *   38556  core/cpu.c
+ *   38770  core/hash.c
+ *   38888  math/grad.c
+ *   39680  math/matvec.h
+ *   39691  math/gemm.c
+ *   40275  math/gemm_i8.c
+ *   40546  math/linalg_block.c
+ *   41082  math/fft_way.c
+ *   41497  math/sparse_lines.c
+ *   41971  math/sparse_forms.c
+ *   42177  math/matvec.c
+ *   42229  the shared functions forwarded, where the other header has their bodies
+ *   42749  internal functions of this header
+ *   42788  llm/quant/blocks.h
+ *   42853  llm/quant/direct.h
+ *   42868  llm/quant/kformats.h
+ *   42879  llm/quant/lattice.h
+ *   42905  llm/quant/format.c
+ *   42957  llm/quant/block.h
+ *   43075  llm/quant/matmul.c
+ *   43793  llm/quant/sparse.c
+ *   44229  llm/file/fd.c
+ *   44350  llm/file/store.h
+ *   44434  llm/file/gguf.c
+ *   44718  llm/file/gguf_write.c
+ *   45347  llm/file/safetensors.c
+ *   45479  llm/file/llama2c.c
+ *   45759  llm/file/open.c
+ *   45871  llm/token/unicode.c
+ *   46356  llm/token/split.c
+ *   46939  llm/token/parts.h
+ *   47095  llm/token/vocab.c
+ *   47882  llm/chat/value.h
+ *   47999  llm/chat/compile.h
+ *   48062  llm/chat/builtin.h
+ *   48094  llm/chat/template.c
+ *   48817  llm/attention/pages.c
+ *   49116  llm/attention/tree.c
+ *   49639  llm/attention/paged.c
+ *   50451  llm/attention/latent.c
+ *   51121  llm/attention/position.c
+ *   51207  llm/attention/gla.c
+ *   51348  llm/attention/cascade.c
+ *   51968  llm/attention/fusemax.c
+ *   52681  llm/model/ladder.c
+ *   52754  llm/model/arch.h
+ *   52881  llm/model/inside.h
+ *   53296  llm/model/model.c
+ *   53899  llm/model/adapter.c
+ *   54764  llm/sample/sample.c
+ *   55511  llm/sample/stop.c
+ *   55638  llm/sample/pieces.c
+ *   55778  llm/sample/grammar_read.h
+ *   55809  llm/sample/grammar.c
+ *   56332  llm/sample/schema.c
+ *   56763  llm/session/inside.h
+ *   56785  llm/session/session.c
+ *   57308  llm/session/beam.c
+ *   57642  llm/session/arith.h
+ *   57691  llm/session/kvinside.h
+ *   57770  llm/session/kvcodec.c
+ *   58447  llm/session/kvstream.c
+ *   58595  llm/train/story.c
+ *   59327  llm/train/config.h
+ *   59345  llm/train/decoder.h
+ *   59399  llm/train/trainer.c
+ *   60102  llm/train/judge.c
+ *   60377  llm/vision/params.h
+ *   60417  llm/vision/vit.c
+ *   60799  llm/vision/tome.c
+ *   61153  llm/vision/merge.c
+ *   61854  llm/vision/pyra.c
+ *   62029  llm/vision/sret.c
+ *   62449  llm/quant/direct.c
+ *   62971  llm/quant/kformats.c
+ *   63804  llm/quant/lattice.c
+ *   64614  llm/quant/block.c
+ *   64772  llm/file/store.c
+ *   65308  llm/token/parts.c
+ *   65780  llm/chat/value.c
+ *   66368  llm/chat/parse.h
+ *   66443  llm/chat/compile.c
+ *   67056  llm/chat/rows.h
+ *   67108  llm/chat/text.h
+ *   67145  llm/chat/builtin.c
+ *   67531  llm/model/arch.c
+ *   67714  llm/sample/grammar_read.c
+ *   68299  llm/session/arith.c
+ *   68548  llm/train/config.c
+ *   68748  llm/train/decoder.c
+ *   69496  llm/vision/params.c
+ *   69572  llm/chat/text.c
+ *   69930  llm/token/encode.c
+ *   70158  llm/token/decode.c
+ *   70337  llm/token/spm.c
+ *   70437  llm/token/bpe.c
+ *   70584  llm/token/wordpiece.c
+ *   70664  llm/token/unigram.c
+ *   70901  llm/token/rwkv.c
+ *   70927  llm/chat/value_text.c
+ *   71173  llm/chat/filters.c
+ *   71583  llm/chat/methods.c
+ *   71934  llm/chat/emit.c
+ *   72027  llm/chat/words.c
+ *   72201  llm/chat/expression.c
+ *   72682  llm/model/load.c
+ *   73019  llm/model/step.c
+ *   73546  llm/model/attn.c
+ *   74148  llm/model/mla.c
+ *   74384  llm/model/delta.c
+ *   74675  llm/model/ssm.c
+ *   75046  llm/model/rwkv.c
+ *   75581  llm/model/ffn.c
+ *   75929  llm/model/sparse.c
+ *   76041  llm/model/cut.c
+ *   76207  llm/model/streams.c
+ *   76456  llm/model/forward.c
+ *   77181  llm/model/seq.c
+ *   77385  llm/model/save.c
+ *   77738  llm/session/kvtables.c
+ *   78167  llm/session/kvsession.c
+ *   78516  llm/tinyllm.c
+ *   78529  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -1250,12 +1250,13 @@ TINYI_FORCE_INLINE void v_store_f16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(
 TINYI_FORCE_INLINE v_f32 v_load_f16_each(const void *p, ptrdiff_t step)
 {
     const unsigned char *at = (const unsigned char *)p;
-    uint16x4_t h = vreinterpret_u16_u8(vld1_u8(at));
-    h = vld1_lane_u16((const uint16_t *)(const void *)(at += step), h, 1);
-    h = vld1_lane_u16((const uint16_t *)(const void *)(at += step), h, 2);
-    return TINY_FN(tinyi_f16_up)(vld1_lane_u16((const uint16_t *)(const void *)(at + step), h, 3));
+    uint16_t a, b, c;
+    memcpy(&a, at + step, 2);
+    memcpy(&b, at + 2 * step, 2);
+    memcpy(&c, at + 3 * step, 2);
+    return TINY_FN(tinyi_f16_up)(vset_lane_u16(c, vset_lane_u16(b, vset_lane_u16(a, vreinterpret_u16_u8(vld1_u8(at)), 1), 2), 3));
 }
-TINYI_FORCE_INLINE v_f32 v_set_f16(const void *p) { return TINY_FN(tinyi_f16_up)(vld1_dup_u16((const uint16_t *)p)); }
+TINYI_FORCE_INLINE v_f32 v_set_f16(const void *p) { uint16_t t; memcpy(&t, p, 2); return TINY_FN(tinyi_f16_up)(vdup_n_u16(t)); }
 TINYI_FORCE_INLINE v_f32 v_load_bf16(const uint16_t *p) { return TINY_FN(tinyi_bf16_up)(vld1_u16(p)); }
 TINYI_FORCE_INLINE v_f32 v_load_bf16_n(const uint16_t *p, size_t n) { return TINY_FN(tinyi_bf16_up)(TINY_FN(tinyi_half_load_n)(p, n)); }
 TINYI_FORCE_INLINE void v_store_bf16(uint16_t *p, v_f32 v) { vst1_u16(p, TINY_FN(tinyi_bf16_down)(v)); }
@@ -8636,12 +8637,13 @@ TINYI_FORCE_INLINE void v_store_f16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(
 TINYI_FORCE_INLINE v_f32 v_load_f16_each(const void *p, ptrdiff_t step)
 {
     const unsigned char *at = (const unsigned char *)p;
-    uint16x4_t h = vreinterpret_u16_u8(vld1_u8(at));
-    h = vld1_lane_u16((const uint16_t *)(const void *)(at += step), h, 1);
-    h = vld1_lane_u16((const uint16_t *)(const void *)(at += step), h, 2);
-    return TINY_FN(tinyi_f16_up)(vld1_lane_u16((const uint16_t *)(const void *)(at + step), h, 3));
+    uint16_t a, b, c;
+    memcpy(&a, at + step, 2);
+    memcpy(&b, at + 2 * step, 2);
+    memcpy(&c, at + 3 * step, 2);
+    return TINY_FN(tinyi_f16_up)(vset_lane_u16(c, vset_lane_u16(b, vset_lane_u16(a, vreinterpret_u16_u8(vld1_u8(at)), 1), 2), 3));
 }
-TINYI_FORCE_INLINE v_f32 v_set_f16(const void *p) { return TINY_FN(tinyi_f16_up)(vld1_dup_u16((const uint16_t *)p)); }
+TINYI_FORCE_INLINE v_f32 v_set_f16(const void *p) { uint16_t t; memcpy(&t, p, 2); return TINY_FN(tinyi_f16_up)(vdup_n_u16(t)); }
 TINYI_FORCE_INLINE v_f32 v_load_bf16(const uint16_t *p) { return TINY_FN(tinyi_bf16_up)(vld1_u16(p)); }
 TINYI_FORCE_INLINE v_f32 v_load_bf16_n(const uint16_t *p, size_t n) { return TINY_FN(tinyi_bf16_up)(TINY_FN(tinyi_half_load_n)(p, n)); }
 TINYI_FORCE_INLINE void v_store_bf16(uint16_t *p, v_f32 v) { vst1_u16(p, TINY_FN(tinyi_bf16_down)(v)); }
@@ -17847,7 +17849,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0017851
+#line 0017853
 #endif
 #define TINYI_LLM_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
@@ -18119,7 +18121,7 @@ TINYI_FN const char *tinyi_shape_text(const tiny_tensor *t, char text[96]);
 TINYI_FN int tinyi_team_stopped(const tiny_team *team);
 
 /* For a driver whose way depends on the operation alone, not on what other threads have written: called at its start, it lets
- * helpers come in after barriers too. They go through the phases that are over without work. */
+ * helpers come in after barriers too. They go through the phases that are over without work. not_late ends that with the next barrier. */
 TINYI_FN void tinyi_team_late(tiny_team *team);
 TINYI_FN void tinyi_team_not_late(tiny_team *team);
 #if TINYI_HAVE_HELPERS
@@ -20536,6 +20538,7 @@ tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out)
     memcpy(out->part, path, n);
     out->special = tinyi_file_special(path);
     memcpy(out->part + n, out->special ? "" : ".part", out->special ? 1 : sizeof ".part");
+    if (!out->special) (void)remove(out->part);         /* a link that lies there is replaced, not written through */
     out->file = fopen(out->part, "wb");
     if (!out->file) {
         tiny_status st = tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened for writing: %s", out->part, strerror(errno));
@@ -34843,6 +34846,7 @@ static void tinyi_spmm_fast(tiny_team *team, const tiny_op *op)
                 }
             }
     if (!hubs) return;
+    tinyi_team_not_late(team);              /* from here on the way depends on what others found */
     tiny_barrier(team);
     for (k = 0; k < s.o.pieces; k++)
         if (hub[k] >= 0) n_tasks += (tiny_idx)((s.o.offset[hub[k] + 1] - s.o.offset[hub[k]] + s.o.grain - 1) / s.o.grain);
@@ -38366,7 +38370,11 @@ TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return tinyi_simd_sqrt_bits(
 #define TINYI_TARGET_BEGIN_NEONDOT TINYI_TARGET_PUSH("arch=armv8.2-a+dotprod")
 #define TINYI_TARGET_END_NEONDOT TINYI_TARGET_END
 #define TINYI_MMLA_ASM 0
+#if TINYI_GCC && defined __ARM_FEATURE_DOTPROD     /* the whole file may use more than armv8.2-a, and gcc inlines nothing by force into less */
+#define TINYI_TARGET_BEGIN_NEONMM TINYI_TARGET_PUSH("+i8mm")
+#else
 #define TINYI_TARGET_BEGIN_NEONMM TINYI_TARGET_PUSH("arch=armv8.2-a+dotprod+i8mm")
+#endif
 #define TINYI_TARGET_END_NEONMM TINYI_TARGET_END
 #define TINYI_ATTR_DOTPROD TINYI_ATTR("arch=armv8.2-a+dotprod")
 #define TINYI_ATTR_I8MM TINYI_ATTR("arch=armv8.2-a+dotprod+i8mm")
@@ -43214,8 +43222,9 @@ typedef struct tinyi_blk_set { int n; tinyi_blk_plan p[TINYI_BLK_TOGETHER]; } ti
 
 static size_t tinyi_blk_up(size_t n) { return (n + TINYI_ALIGN - 1) & ~(size_t)(TINYI_ALIGN - 1); }
 /* an odd number of rows has room for one more: pairs of them are quantized side by side */
-static size_t tinyi_blk_q8_bytes(const tinyi_blk_plan *p, tiny_idx rows) { return tinyi_blk_up((size_t)((rows > 1 ? rows + rows % 2 : rows) * p->blocks) * (256 + 2 * 16 * sizeof(float))); }
-static int tinyi_blk_alone(const tinyi_blk_plan *p, tiny_idx rows) { return rows * p->blocks <= 64; }    /* every thread quantizes for itself: cheaper than to wait */
+static tiny_idx tinyi_blk_seats(tiny_idx rows) { return rows > 1 ? rows + rows % 2 : rows; }      /* some targets take rows in pairs */
+static size_t tinyi_blk_q8_bytes(const tinyi_blk_plan *p, tiny_idx rows) { return tinyi_blk_up((size_t)(tinyi_blk_seats(rows) * p->blocks) * (256 + 2 * 16 * sizeof(float))); }
+static int tinyi_blk_alone(const tinyi_blk_plan *p, tiny_idx rows) { return tinyi_blk_seats(rows) * p->blocks <= 64; }    /* every thread quantizes for itself: cheaper than to wait */
 
 static void tinyi_blk_plan_of(tinyi_blk_plan *p, const tiny_op *op)
 {
@@ -43647,7 +43656,7 @@ TINYI_FN tiny_status tinyi_blk_products(tiny_ctx *ctx, const tiny_op *const *ops
     size_t i, shared = 0, own = 0, s, o;
     tiny_cost all = { 0, 0 }, one;
     tinyi_blk_set set;
-    if (n > TINYI_BLK_TOGETHER || tinyi_op_watched(ctx)) return tinyi_ops_known(ctx, ops, n);
+    if (n < 1 || n > TINYI_BLK_TOGETHER || tinyi_op_watched(ctx)) return tinyi_ops_known(ctx, ops, n);
     for (i = 0; i < n; i++) {
         tinyi_blk_plan_of(&set.p[i], ops[i]);
         if (set.p[i].n == 0 || set.p[i].n_out == 0 || set.p[i].x_k != 1) return tinyi_ops_known(ctx, ops, n);
@@ -43771,6 +43780,13 @@ TINY_API tiny_status tllm_matmul_together(tiny_ctx *ctx, const tiny_tensor *x, i
         for (j = 0; j < i; j++)
             if (first[i] < end[j] && first[j] < end[i]) return tinyi_fail(ctx, TINY_E_ALIAS, "matmul_blocks: outputs %d and %d of products together overlap", j, i);
     }
+    for (i = 0; i < n; i++)
+        for (j = 0; j < 2 * n; j++) {       /* w and bias of all of them: nobody waits between the products */
+            const tiny_tensor *t = op[j / 2].in[1 + j % 2];
+            uintptr_t t0, t1;
+            if (t && !tinyi_tensor_reach(t, &t0, &t1) && first[i] < t1 && t0 < end[i])
+                return tinyi_fail(ctx, TINY_E_ALIAS, "matmul_blocks: output %d of products together overlaps what product %d reads", i, j / 2);
+        }
     return tinyi_blk_products(ctx, ops, (size_t)n);
 }
 

@@ -254,7 +254,7 @@ static void b_line_write(FILE *f, b_line *l)
     char day[16] = "";
     const struct tm *t = gmtime(&now);
     if (t) (void)strftime(day, sizeof day, "%Y-%m-%d", t);
-    fprintf(f, "| %s | %s | %s; `build/bench%s`, %d thread%s, %s, %s |\n", l->headline, l->measured, l->on, b_quick ? " --quick" : "", b_threads, b_threads > 1 ? "s" : "", b_machine(), day);
+    fprintf(f, "| %s | %s | %s; `build/bench%s`, %s, %s |\n", l->headline, l->measured, l->on, b_quick ? " --quick" : "", b_machine(), day);
     l->written = 1;
 }
 

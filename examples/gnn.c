@@ -90,6 +90,10 @@ static tiny_status load(job *j, int infer)
         fprintf(stderr, "gnn: %s has no labels, no splits.txt or folds.txt, or no split %g\n", j->folder, j->split + j->splits - 1);
         return TINY_E_ARGUMENT;
     }
+    if (!infer && !j->links && (graphs ? j->splits > 1 || j->area : j->fold > 0 || j->batch > 0)) {
+        fputs("gnn: --splits and --area are for nodes, --fold and --batch for graphs\n", stderr);
+        return TINY_E_ARGUMENT;
+    }
     if (!infer && graphs && j->folds > folds_of(j)) j->folds = folds_of(j);
     if (!infer && graphs && j->fold > folds_of(j)) j->folds = 0;
     if (!infer && graphs && j->folds < 1) {
@@ -224,7 +228,7 @@ static int heard(void *user, const tgnn_epoch *e)
     }
     j->all_test[e->epoch - 1] += e->test;
     if (j->log) fprintf(j->log, "%d\t%d\t%.6f\t%.6f\t%.6f\t%.6f\n", j->run, e->epoch, e->loss, e->val_loss, e->val, e->test);
-    if (e->epoch % 10 == 0) fprintf(stderr, "\rrun %d  epoch %4d  loss %.4f  %s %.1f %%   ", j->run, e->epoch, e->loss, j->graph_at ? "test" : "validation", 100 * shown);
+    if (!j->quiet && e->epoch % 10 == 0) fprintf(stderr, "\rrun %d  epoch %4d  loss %.4f  %s %.1f %%   ", j->run, e->epoch, e->loss, j->graph_at ? "test" : "validation", 100 * shown);
     return 0;
 }
 
@@ -332,7 +336,7 @@ static tiny_status train(job *j)
     tgnn_a2q_net *steps = NULL;
     tgnn_quant *small = NULL, *last = NULL;
     tgnn_epoch e;
-    int k, top = 0;
+    int k, top = 0, kept = 0;
     tiny_status st = describe(j, &net);
     how.epochs = j->epochs > 0 ? (int)j->epochs : j->graph_at ? 100 : gat ? 1000 : 200;
     how.patience = j->patience >= 0 ? (int)j->patience : gat && !j->graph_at ? 100 : 0;
@@ -343,7 +347,7 @@ static tiny_status train(job *j)
     how.halve_every = j->halve >= 0 ? (int)j->halve : j->graph_at ? 50 : 0;
     how.batch = (int)j->batch;
     how.area = j->area;
-    how.callback = j->quiet ? NULL : heard;
+    how.callback = j->quiet && !j->log ? NULL : heard;
     how.user = j;
     for (j->run = 0; !st && j->run < runs; j->run++) {
         how.seed = (uint64_t)j->seed + (uint64_t)j->run;
@@ -361,6 +365,7 @@ static tiny_status train(job *j)
         squares += e.test * e.test;
         least = fmin(least, e.test);
         most = fmax(most, e.test);
+        if (j->run == 0 || (!j->save && !j->quantize) || e.val > best) kept = j->run;
         if (j->quantize) {
             st = tgnn_quant_make(j->ctx, net, steps, &last);
             if (!st) st = judge_small(j, net, steps, last);
@@ -380,6 +385,7 @@ static tiny_status train(job *j)
         if (j->all_test[k] > j->all_test[top]) top = k;
     if (!st && j->graph_at && !j->quiet && runs > 1) printf("the epoch that is best over all folds, as papers choose it: %d, %.2f %%\n", top + 1, 100 * j->all_test[top] / runs);
     for (j->run = 0; j->graph_at && j->run < j->n; j->run++) j->part[j->run] = j->d.fold[j->run] == (j->fold > 0 ? (int)j->fold : 1) ? 't' : 'r';
+    for (k = 0; !j->graph_at && !j->links && j->splits > 1 && k < j->n; k++) j->part[k] = j->d.split[k * j->d.n_split + (int)j->split + kept];
     if (!st && j->save && runs > 1 && !small) {
         tgnn_net_free(j->ctx, net);
         net = NULL;
@@ -433,6 +439,8 @@ int main(int argc, char **argv)
     if (!j.quantize && (j.bits > 0 || j.lambda > 0 || j.groups > 0 || j.uniform > 0 || j.task)) return usage(stderr);
     if (j.quantize && (j.links || j.bits > 8 || j.uniform > 7)) return usage(stderr);
     if (infer ? !j.model : j.seeds < 1 || j.seeds > MOST_RUNS || j.folds < 1 || j.folds > 10 || j.fold > 10 || j.splits < 1 || (j.splits > 1 && j.seeds > 1) || j.batch > 256 || j.dropout >= 1 || j.epochs > MOST_EPOCHS || j.depth > 20) return usage(stderr);
+    if (j.fold != floor(j.fold) || j.splits != floor(j.splits) || j.batch != floor(j.batch) || (j.halve >= 0 && j.halve != floor(j.halve)) ||
+        (j.links && (j.splits > 1 || j.area || j.fold > 0 || j.batch > 0))) return usage(stderr);
     desc.n_threads = j.threads > TINY_MAX_THREADS ? TINY_MAX_THREADS : (int)j.threads;
     if (tiny_ctx_open(&desc, &j.ctx)) {
         fputs("gnn: no memory\n", stderr);
@@ -450,7 +458,8 @@ int main(int argc, char **argv)
     if (!st && infer) st = tgnn_quant_known(j.ctx, j.model, &is_small);
     if (!st && infer) st = is_small ? tgnn_quant_read(j.ctx, j.model, &small) : tgnn_net_read(j.ctx, j.model, &net);
     if (!st && infer) st = report(&j, is_small ? small->net : net, small);
-    if (j.log && (ferror(j.log) | fclose(j.log)) && !st) {
+    i = j.log && ferror(j.log);
+    if (j.log && (fclose(j.log) || i) && !st) {
         fprintf(stderr, "gnn: %s could not be written\n", j.log_path);
         st = TINY_E_IO;
     }

@@ -62,12 +62,13 @@ TINYI_FORCE_INLINE void v_store_f16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(
 TINYI_FORCE_INLINE v_f32 v_load_f16_each(const void *p, ptrdiff_t step)
 {
     const unsigned char *at = (const unsigned char *)p;
-    uint16x4_t h = vreinterpret_u16_u8(vld1_u8(at));
-    h = vld1_lane_u16((const uint16_t *)(const void *)(at += step), h, 1);
-    h = vld1_lane_u16((const uint16_t *)(const void *)(at += step), h, 2);
-    return TINY_FN(tinyi_f16_up)(vld1_lane_u16((const uint16_t *)(const void *)(at + step), h, 3));
+    uint16_t a, b, c;
+    memcpy(&a, at + step, 2);
+    memcpy(&b, at + 2 * step, 2);
+    memcpy(&c, at + 3 * step, 2);
+    return TINY_FN(tinyi_f16_up)(vset_lane_u16(c, vset_lane_u16(b, vset_lane_u16(a, vreinterpret_u16_u8(vld1_u8(at)), 1), 2), 3));
 }
-TINYI_FORCE_INLINE v_f32 v_set_f16(const void *p) { return TINY_FN(tinyi_f16_up)(vld1_dup_u16((const uint16_t *)p)); }
+TINYI_FORCE_INLINE v_f32 v_set_f16(const void *p) { uint16_t t; memcpy(&t, p, 2); return TINY_FN(tinyi_f16_up)(vdup_n_u16(t)); }
 TINYI_FORCE_INLINE v_f32 v_load_bf16(const uint16_t *p) { return TINY_FN(tinyi_bf16_up)(vld1_u16(p)); }
 TINYI_FORCE_INLINE v_f32 v_load_bf16_n(const uint16_t *p, size_t n) { return TINY_FN(tinyi_bf16_up)(TINY_FN(tinyi_half_load_n)(p, n)); }
 TINYI_FORCE_INLINE void v_store_bf16(uint16_t *p, v_f32 v) { vst1_u16(p, TINY_FN(tinyi_bf16_down)(v)); }

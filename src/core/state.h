@@ -91,7 +91,7 @@ TINYI_FN const char *tinyi_shape_text(const tiny_tensor *t, char text[96]);
 TINYI_FN int tinyi_team_stopped(const tiny_team *team);
 
 /* For a driver whose way depends on the operation alone, not on what other threads have written: called at its start, it lets
- * helpers come in after barriers too. They go through the phases that are over without work. */
+ * helpers come in after barriers too. They go through the phases that are over without work. not_late ends that with the next barrier. */
 TINYI_FN void tinyi_team_late(tiny_team *team);
 TINYI_FN void tinyi_team_not_late(tiny_team *team);
 #if TINYI_HAVE_HELPERS

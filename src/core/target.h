@@ -302,7 +302,11 @@ TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return tinyi_simd_sqrt_bits(
 #define TINYI_TARGET_BEGIN_NEONDOT TINYI_TARGET_PUSH("arch=armv8.2-a+dotprod")
 #define TINYI_TARGET_END_NEONDOT TINYI_TARGET_END
 #define TINYI_MMLA_ASM 0
+#if TINYI_GCC && defined __ARM_FEATURE_DOTPROD     /* the whole file may use more than armv8.2-a, and gcc inlines nothing by force into less */
+#define TINYI_TARGET_BEGIN_NEONMM TINYI_TARGET_PUSH("+i8mm")
+#else
 #define TINYI_TARGET_BEGIN_NEONMM TINYI_TARGET_PUSH("arch=armv8.2-a+dotprod+i8mm")
+#endif
 #define TINYI_TARGET_END_NEONMM TINYI_TARGET_END
 #define TINYI_ATTR_DOTPROD TINYI_ATTR("arch=armv8.2-a+dotprod")
 #define TINYI_ATTR_I8MM TINYI_ATTR("arch=armv8.2-a+dotprod+i8mm")

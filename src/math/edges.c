@@ -348,6 +348,7 @@ static void tinyi_spmm_fast(tiny_team *team, const tiny_op *op)
                 }
             }
     if (!hubs) return;
+    tinyi_team_not_late(team);              /* from here on the way depends on what others found */
     tiny_barrier(team);
     for (k = 0; k < s.o.pieces; k++)
         if (hub[k] >= 0) n_tasks += (tiny_idx)((s.o.offset[hub[k] + 1] - s.o.offset[hub[k]] + s.o.grain - 1) / s.o.grain);

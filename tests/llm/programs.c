@@ -457,6 +457,13 @@ static void test_gnn_without_test_part(void)
     if (!is_there()) return;
     if (run("", "gnn --help")) { t_skip("gnn does not run here"); return; }
     T_EQ_INT(run("", "gnn train --folds 11"), 2);
+    T_EQ_INT(run("", "gnn train --fold 0.5"), 2);
+    T_EQ_INT(run("", "gnn train --batch 2.5"), 2);
+    T_EQ_INT(run("", "gnn train --links --splits 3"), 2);
+    T_EQ_INT(run("", "gnn train --fold 2"), 1);
+    COMPLAINS("--fold and --batch for graphs");
+    T_EQ_INT(run("", "gnn train --rings --area"), 1);
+    COMPLAINS("--splits and --area are for nodes");
     T_EQ_INT(run("", "gnn infer"), 2);
     spill("edges.tsv", "0\t1\n1\t2\n2\t3\n");
     T_EQ_INT(run("", "%s %s --links", train, folder), 0);

@@ -76,8 +76,8 @@ static tiny_status tinyi_flate_room(tinyi_flate *f, size_t n)
 {
     size_t room = f->room;
     unsigned char *p;
-    if (f->n + n <= f->room) return TINY_OK;
     if (f->total + f->n + n > f->most) return tinyi_fail(f->ctx, TINY_E_OVERFLOW, "%s: it unpacks to more than the %llu bytes that are allowed", f->where, (unsigned long long)f->most);
+    if (f->n + n <= f->room) return TINY_OK;
     if (f->pipe) {
         const tiny_status st = tinyi_flate_tell(f);
         if (st) return st;

@@ -66,6 +66,9 @@ static tiny_status tinyi_bulk_heard(tinyi_bulk *c, double done)
     return TINY_OK;
 }
 
+/* the runs lie in files, and files have other writers */
+static tiny_status tinyi_bulk_changed(const tinyi_bulk *c) { return tinyi_fail(c->ctx, TINY_E_IO, "%s: it was changed while it was read", c->look.path); }
+
 /* ---- runs */
 
 static void *tinyi_bulk_part(unsigned char **at, size_t n, size_t bytes)
@@ -362,6 +365,7 @@ static tiny_status tinyi_bulk_next(tinyi_bulk *c, tinyi_bulk_run *r, size_t fit,
         r->next += (int64_t)r->n;
     }
     tinyi_bulk_load(r->block + r->at * bytes, &r->e, bytes);
+    if (r->e.key >> 32 >= (uint64_t)c->info.n_dst || (r->e.key & 0xffffffffu) >= (uint64_t)c->info.n_src) return tinyi_bulk_changed(c);
     return TINY_OK;
 }
 
@@ -553,6 +557,7 @@ static tiny_status tinyi_bulk_ends(tinyi_bulk *c, tinyi_bulk_rows *w, const size
         const uint64_t end = k < 3 ? (uint64_t)part[k + 1] : (uint64_t)total;
         if (k == 2 && !w->weights) continue;
         st = tinyi_bulk_flush(c, w, k);
+        if (!st && (w->part[k].place > end || end - w->part[k].place >= sizeof zero)) st = tinyi_bulk_changed(c);
         if (!st) st = tinyi_out_add(c->ctx, &c->out, zero, (size_t)(end - w->part[k].place));
     }
     return st;
@@ -594,7 +599,7 @@ static tiny_status tinyi_bulk_write(tinyi_bulk *c, const char *out)
 /* merges until one merge is left, then writes */
 static tiny_status tinyi_bulk_runs(tinyi_bulk *c, const char *out, char name[2][600])
 {
-    const int64_t most = (int64_t)(c->n_room * 3 / 4 / (TINYI_BULK_BLOCK + 128));       /* of the runs in a merge */
+    const int64_t most = (int64_t)(c->n_room / 4 * 3 / (TINYI_BULK_BLOCK + 128));       /* of the runs in a merge */
     int64_t levels = 1 + tinyi_bulk_twice(c), n, i;
     tiny_status st = TINY_OK;
     for (n = (c->n_edges + c->length - 1) / c->length; n > most; n = (n + most - 1) / most) levels++;
@@ -622,6 +627,13 @@ static tiny_status tinyi_bulk_runs(tinyi_bulk *c, const char *out, char name[2][
     return st;
 }
 
+/* the file that stands beside `out` until it is done */
+static int tinyi_bulk_is_part(const char *path, const char *out)
+{
+    const size_t n = strlen(out);
+    return !strncmp(path, out, n) && !strcmp(path + n, ".part");
+}
+
 TINY_API tiny_status tgnn_graph_convert(tiny_ctx *ctx, const char *in, const char *out, const tgnn_convert_desc *desc, tgnn_convert_info *info)
 {
     tinyi_bulk c;
@@ -640,7 +652,10 @@ TINY_API tiny_status tgnn_graph_convert(tiny_ctx *ctx, const char *in, const cha
     for (k = 0; !st && k < 2; k++) {
         n = snprintf(name[k], sizeof name[k], "%s.runs%d", out, k);
         if (n < 0 || (size_t)n >= sizeof name[k] - 8) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%.40s...: the path is too long", out);
+        else if (tinyi_bulk_is_part(in, name[k])) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: it would be overwritten by the sorted runs of %s", in, out);
     }
+    if (!st && tinyi_bulk_is_part(in, out)) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: it would be overwritten on the way to %s", in, out);
+    if (!st && tinyi_file_special(out)) st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: it is no plain file, and cannot be written in pieces that are not in order", out);
     if (st) return st;
     c.weighted = -1;
     c.seen[0] = c.seen[1] = -1;

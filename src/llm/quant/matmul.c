@@ -153,8 +153,9 @@ typedef struct tinyi_blk_set { int n; tinyi_blk_plan p[TINYI_BLK_TOGETHER]; } ti
 
 static size_t tinyi_blk_up(size_t n) { return (n + TINYI_ALIGN - 1) & ~(size_t)(TINYI_ALIGN - 1); }
 /* an odd number of rows has room for one more: pairs of them are quantized side by side */
-static size_t tinyi_blk_q8_bytes(const tinyi_blk_plan *p, tiny_idx rows) { return tinyi_blk_up((size_t)((rows > 1 ? rows + rows % 2 : rows) * p->blocks) * (256 + 2 * 16 * sizeof(float))); }
-static int tinyi_blk_alone(const tinyi_blk_plan *p, tiny_idx rows) { return rows * p->blocks <= 64; }    /* every thread quantizes for itself: cheaper than to wait */
+static tiny_idx tinyi_blk_seats(tiny_idx rows) { return rows > 1 ? rows + rows % 2 : rows; }      /* some targets take rows in pairs */
+static size_t tinyi_blk_q8_bytes(const tinyi_blk_plan *p, tiny_idx rows) { return tinyi_blk_up((size_t)(tinyi_blk_seats(rows) * p->blocks) * (256 + 2 * 16 * sizeof(float))); }
+static int tinyi_blk_alone(const tinyi_blk_plan *p, tiny_idx rows) { return tinyi_blk_seats(rows) * p->blocks <= 64; }    /* every thread quantizes for itself: cheaper than to wait */
 
 static void tinyi_blk_plan_of(tinyi_blk_plan *p, const tiny_op *op)
 {
@@ -586,7 +587,7 @@ TINYI_FN tiny_status tinyi_blk_products(tiny_ctx *ctx, const tiny_op *const *ops
     size_t i, shared = 0, own = 0, s, o;
     tiny_cost all = { 0, 0 }, one;
     tinyi_blk_set set;
-    if (n > TINYI_BLK_TOGETHER || tinyi_op_watched(ctx)) return tinyi_ops_known(ctx, ops, n);
+    if (n < 1 || n > TINYI_BLK_TOGETHER || tinyi_op_watched(ctx)) return tinyi_ops_known(ctx, ops, n);
     for (i = 0; i < n; i++) {
         tinyi_blk_plan_of(&set.p[i], ops[i]);
         if (set.p[i].n == 0 || set.p[i].n_out == 0 || set.p[i].x_k != 1) return tinyi_ops_known(ctx, ops, n);
@@ -710,5 +711,12 @@ TINY_API tiny_status tllm_matmul_together(tiny_ctx *ctx, const tiny_tensor *x, i
         for (j = 0; j < i; j++)
             if (first[i] < end[j] && first[j] < end[i]) return tinyi_fail(ctx, TINY_E_ALIAS, "matmul_blocks: outputs %d and %d of products together overlap", j, i);
     }
+    for (i = 0; i < n; i++)
+        for (j = 0; j < 2 * n; j++) {       /* w and bias of all of them: nobody waits between the products */
+            const tiny_tensor *t = op[j / 2].in[1 + j % 2];
+            uintptr_t t0, t1;
+            if (t && !tinyi_tensor_reach(t, &t0, &t1) && first[i] < t1 && t0 < end[i])
+                return tinyi_fail(ctx, TINY_E_ALIAS, "matmul_blocks: output %d of products together overlaps what product %d reads", i, j / 2);
+        }
     return tinyi_blk_products(ctx, ops, (size_t)n);
 }

@@ -234,6 +234,12 @@ static void test_bad(void)
     T_STATUS(tgnn_graph_convert(ctx, "no/such/file", out_path, NULL, NULL), TINY_E_IO, "no/such/file: cannot be opened");
     T_STATUS(tgnn_graph_convert(ctx, FOLDER "good.tsv", "no/such/folder/out", NULL, NULL), TINY_E_IO, "no/such/folder/out.runs0.part: cannot be opened for writing");
     T_STATUS(tgnn_graph_convert(ctx, NULL, out_path, NULL, NULL), TINY_E_ARGUMENT, "there is no file to read");
+    T_STATUS(tgnn_graph_convert(ctx, "x.runs0.part", "x", NULL, NULL), TINY_E_ARGUMENT, "it would be overwritten by the sorted runs of x");
+    T_STATUS(tgnn_graph_convert(ctx, "x.runs1.part", "x", NULL, NULL), TINY_E_ARGUMENT, "it would be overwritten by the sorted runs of x");
+    T_STATUS(tgnn_graph_convert(ctx, "x.part", "x", NULL, NULL), TINY_E_ARGUMENT, "it would be overwritten on the way to x");
+#ifdef __unix__
+    T_STATUS(tgnn_graph_convert(ctx, FOLDER "good.tsv", "/dev/null", NULL, NULL), TINY_E_UNSUPPORTED, "/dev/null: it is no plain file");
+#endif
     how.memory = 1000;
     T_STATUS(tgnn_graph_convert(ctx, FOLDER "good.tsv", out_path, &how, NULL), TINY_E_ARGUMENT, "a memory of 1000 bytes; 262144 are the least");
     how.memory = 0;

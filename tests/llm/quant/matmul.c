@@ -295,6 +295,33 @@ static void test_strange_among_many(tiny_target target)
     t_close(ctx);
 }
 
+/* One strange row behind whole panels, where the rows left over are an odd number of a few blocks each: their flags lie behind codes that are
+ * rounded up to pairs of rows. */
+static void test_strange_row_left_over(tiny_target target)
+{
+    static const struct { tiny_idx n, k; } some[] = { { 53, 768 }, { 41, 1792 }, { 39, 2304 }, { 37, 3072 }, { 35, 4864 } };
+    enum { OUT = 5 };
+    tiny_ctx *ctx = t_ctx(target, 2);
+    const tllm_format *f = tllm_format_by_name("Q8_0");
+    float *x = (float *)t_keep(53 * 4864 * sizeof *x), y[53 * OUT];
+    tiny_idx i, j;
+    size_t s;
+    for (s = 0; s < T_COUNT(some); s++) {
+        const tiny_idx n = some[s].n, k = some[s].k;
+        unsigned char *w = weights(f, OUT, k, 0);
+        const tiny_tensor tw = tiny_tensor_2d(w, TINY_U8, OUT, (tiny_idx)tllm_format_bytes(f, (uint64_t)k)), tx = tiny_tensor_2d(x, TINY_F32, n, k), ty = tiny_tensor_2d(y, TINY_F32, n, OUT);
+        for (i = 32; i < n; i++) {
+            int wrong = 0;
+            for (j = 0; j < n * k; j++) x[j] = (float)((int)(j * 7 % 23) - 11);
+            x[i * k + 70] = NAN;
+            T_OK(tllm_matmul(ctx, &tx, f->id, &tw, NULL, &ty));
+            for (j = 0; j < n * OUT; j++) wrong += (j / OUT == i) != (y[j] != y[j]);
+            if (!T_EQ_INT(wrong, 0)) printf("  row %d of %d, %d numbers\n", (int)i, (int)n, (int)k);
+        }
+    }
+    t_close(ctx);
+}
+
 /* One strange row alone, each of them in turn, for numbers of rows around whole groups of 8: what lies beyond the groups has flags of its own. */
 static void test_one_strange_row(tiny_target target)
 {
@@ -449,8 +476,8 @@ static void test_one_region(void)
     tiny_ctx *ctx = NULL;
     static unsigned char w[3000 * 1152];
     static float x[2048], out[3][3000], outs[3000];
-    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 1, 2048), tw = tiny_tensor_2d(w, TINY_U8, 3000, 1152), ty[3], shared;
-    const tiny_tensor *pw[3], *py[3];
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 1, 2048), tw = tiny_tensor_2d(w, TINY_U8, 3000, 1152), ty[3], shared, bias;
+    const tiny_tensor *pw[3], *py[3], *pb[3] = { NULL, NULL, NULL };
     int format[3], i;
     d.pool.run = only_asked;
     T_OK(tiny_ctx_open(&d, &ctx));
@@ -470,6 +497,12 @@ static void test_one_region(void)
     shared = tiny_tensor_2d(out[1], TINY_F32, 1, 3000);
     py[2] = &shared;
     T_STATUS(tllm_matmul_together(ctx, &tx, 3, format, pw, NULL, py), TINY_E_ALIAS, "outputs 1 and 2 of products together overlap");
+    shared = tiny_tensor_2d(w, TINY_F32, 1, 3000);
+    T_STATUS(tllm_matmul_together(ctx, &tx, 1, format, pw + 2, NULL, py + 2), TINY_E_ALIAS, "overlaps input 1");
+    shared = tiny_tensor_2d(out[2], TINY_F32, 1, 3000);
+    bias = tiny_tensor_1d(out[0], TINY_F32, 3000);              /* one by one this is a sum of two products */
+    pb[1] = &bias;
+    T_STATUS(tllm_matmul_together(ctx, &tx, 3, format, pw, pb, py), TINY_E_ALIAS, "output 0 of products together overlaps what product 1 reads");
     shared = tiny_tensor_2d(outs, TINY_F32, 1, 2999);
     T_STATUS(tllm_matmul_together(ctx, &tx, 3, format, pw, NULL, py), TINY_E_SHAPE, "output 0 is 1x2999 f32, it must be 1x3000 f32");
     tiny_ctx_close(ctx);
@@ -496,6 +529,7 @@ int main(void)
     T_RUN_TARGETS(test_by_hand);
     T_RUN_TARGETS(test_strange_among_many);
     T_RUN_TARGETS(test_one_strange_row);
+    T_RUN_TARGETS(test_strange_row_left_over);
     T_RUN_TARGETS(test_integers);
     T_RUN_TARGETS(test_largest);
     T_RUN_TARGETS(test_scale_of_zero);
