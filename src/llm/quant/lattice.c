@@ -431,7 +431,7 @@ typedef struct tinyi_lattice_found {
 static float tinyi_lattice_search(const tinyi_lattice *f, const tinyi_lattice_index *index, const float *x, const float *importance,
                                   tinyi_lattice_found *best, unsigned char *sign)
 {
-    float y[256], w[256], s[16], c[16], d[TINYI_Q_KEEP];
+    float y[256], w[256], s[16], c[16], d[TINYI_Q_KEEP] = { 0.0f };
     tinyi_lattice_sums sums[8][2];
     tinyi_lattice_found trial[2];
     const int groups = 256 / f->group, count = f->group / f->size;
