@@ -162,46 +162,46 @@
  *   39156  internal functions of this header
  *   39184  gnn/graph/inside.h
  *   39214  gnn/graph/graph.c
- *   39934  gnn/graph/community.c
- *   40136  gnn/graph/coarsen.h
- *   40161  gnn/graph/refine.h
- *   40204  gnn/graph/partition.c
- *   40590  gnn/graph/halo.c
- *   40748  gnn/graph/sample.c
- *   41098  gnn/graph/inflate.h
- *   41126  gnn/graph/words.h
- *   41156  gnn/graph/npy.c
- *   41650  gnn/graph/form.h
- *   41675  gnn/graph/read.c
- *   42387  gnn/graph/stream.c
- *   43063  gnn/layer/layer.c
- *   43584  gnn/layer/net_file.h
- *   43608  gnn/layer/net.c
- *   44140  gnn/layer/pool.c
- *   44298  gnn/quant/bits.c
- *   44411  gnn/quant/a2q.c
- *   44875  gnn/train/pass.h
- *   44967  gnn/quant/a2q_net.c
- *   45522  gnn/quant/nibble.h
- *   45546  gnn/quant/packed.c
- *   45969  gnn/quant/quant.c
- *   46258  gnn/embed/fastrp.c
- *   46629  gnn/train/data.c
- *   46823  gnn/graph/coarsen.c
- *   47223  gnn/graph/refine.c
- *   47591  gnn/graph/inflate.c
- *   47932  gnn/graph/words.c
- *   48094  gnn/layer/net_file.c
- *   48536  gnn/train/pass.c
- *   49139  gnn/quant/nibble.c
- *   49212  gnn/train/kit.h
- *   49245  gnn/train/kit.c
- *   49365  gnn/train/nodes.c
- *   49519  gnn/train/graphs.c
- *   49787  gnn/train/links.c
- *   50053  gnn/quant/quant_file.c
- *   50396  gnn/tinygnn.c
- *   50409  the licence
+ *   39921  gnn/graph/community.c
+ *   40123  gnn/graph/coarsen.h
+ *   40148  gnn/graph/refine.h
+ *   40191  gnn/graph/partition.c
+ *   40577  gnn/graph/halo.c
+ *   40735  gnn/graph/sample.c
+ *   41085  gnn/graph/inflate.h
+ *   41113  gnn/graph/words.h
+ *   41143  gnn/graph/npy.c
+ *   41637  gnn/graph/form.h
+ *   41662  gnn/graph/read.c
+ *   42374  gnn/graph/stream.c
+ *   43050  gnn/layer/layer.c
+ *   43571  gnn/layer/net_file.h
+ *   43595  gnn/layer/net.c
+ *   44127  gnn/layer/pool.c
+ *   44285  gnn/quant/bits.c
+ *   44398  gnn/quant/a2q.c
+ *   44862  gnn/train/pass.h
+ *   44954  gnn/quant/a2q_net.c
+ *   45509  gnn/quant/nibble.h
+ *   45533  gnn/quant/packed.c
+ *   45956  gnn/quant/quant.c
+ *   46245  gnn/embed/fastrp.c
+ *   46616  gnn/train/data.c
+ *   46810  gnn/graph/coarsen.c
+ *   47210  gnn/graph/refine.c
+ *   47578  gnn/graph/inflate.c
+ *   47919  gnn/graph/words.c
+ *   48081  gnn/layer/net_file.c
+ *   48523  gnn/train/pass.c
+ *   49126  gnn/quant/nibble.c
+ *   49199  gnn/train/kit.h
+ *   49232  gnn/train/kit.c
+ *   49352  gnn/train/nodes.c
+ *   49506  gnn/train/graphs.c
+ *   49774  gnn/train/links.c
+ *   50040  gnn/quant/quant_file.c
+ *   50383  gnn/tinygnn.c
+ *   50396  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -39337,13 +39337,27 @@ tiny_status tinyi_graph_desc_check(tiny_ctx *ctx, const tgnn_graph_desc *d)
     return TINY_OK;
 }
 
+/* its edges as rows; the list is given back */
+static tiny_status tinyi_edge_list_rows(tiny_ctx *ctx, tinyi_edge_list *l, tiny_idx n_src, tiny_idx n_dst, tiny_duplicates duplicates, tgnn_graph **out)
+{
+    tgnn_edges e;
+    tiny_status st;
+    memset(&e, 0, sizeof e);
+    e.n = l->n;
+    e.src = l->src;
+    e.dst = l->dst;
+    e.weight = l->weight;
+    st = tinyi_graph_rows(ctx, &e, n_src, n_dst, l->number, duplicates, out);
+    tinyi_edge_list_free(ctx, l);
+    return st;
+}
+
 TINY_API tiny_status tgnn_graph_make(tiny_ctx *ctx, const tgnn_edges *edges, const tgnn_graph_desc *desc, tgnn_graph **out)
 {
     static const tgnn_graph_desc none = { 0, TINY_DUPLICATES_KEEP, 0, 0, 0, 0 };
     const tgnn_graph_desc *d = desc ? desc : &none;
     tiny_idx n_src, n_dst, seen_src = 0, seen_dst = 0;
     tinyi_edge_list l;
-    tgnn_edges made;
     unsigned char *has = NULL;
     int64_t i, room;
     tiny_status st = tinyi_ctx_check(ctx);
@@ -39394,14 +39408,8 @@ TINY_API tiny_status tgnn_graph_make(tiny_ctx *ctx, const tgnn_edges *edges, con
     }
     for (i = 0; has && i < n_dst; i++)
         if (!has[i]) tinyi_edge_put(&l, (int32_t)i, (int32_t)i, 1.0f, -1);
-    memset(&made, 0, sizeof made);
-    made.n = l.n;
-    made.src = l.src;
-    made.dst = l.dst;
-    made.weight = l.weight;
-    st = tinyi_graph_rows(ctx, &made, n_src, n_dst, l.number, d->duplicates, out);
+    st = tinyi_edge_list_rows(ctx, &l, n_src, n_dst, d->duplicates, out);
     tiny_free(ctx, has);
-    tinyi_edge_list_free(ctx, &l);
     return st;
 }
 
@@ -39491,7 +39499,6 @@ static tiny_status tinyi_graph_loops(tiny_ctx *ctx, const tgnn_graph *g, const t
 {
     const tiny_sparse *a = &g->in;
     tinyi_edge_list l;
-    tgnn_edges e;
     tiny_idx r;
     int64_t p;
     tiny_status st = tinyi_edge_list_take(ctx, &l, a->n + (d->add_loops ? (int64_t)a->n_rows : 0), 1);
@@ -39509,13 +39516,7 @@ static tiny_status tinyi_graph_loops(tiny_ctx *ctx, const tgnn_graph *g, const t
         }
         if (d->add_loops) tinyi_edge_put(&l, (int32_t)r, (int32_t)r, loop, number);
     }
-    memset(&e, 0, sizeof e);
-    e.n = l.n;
-    e.src = l.src;
-    e.dst = l.dst;
-    e.weight = l.weight;
-    st = tinyi_graph_rows(ctx, &e, a->n_cols, a->n_rows, l.number, TINY_DUPLICATES_KEEP, out);
-    tinyi_edge_list_free(ctx, &l);
+    st = tinyi_edge_list_rows(ctx, &l, a->n_cols, a->n_rows, TINY_DUPLICATES_KEEP, out);
     return st;
 }
 
@@ -39688,7 +39689,6 @@ TINY_API tiny_status tgnn_graph_induced(tiny_ctx *ctx, const tgnn_graph *g, cons
 {
     const tiny_sparse *a;
     tinyi_edge_list l;
-    tgnn_edges e;
     int32_t *place = NULL;
     tiny_idx i;
     int64_t p, end, room = 0;
@@ -39717,13 +39717,7 @@ TINY_API tiny_status tgnn_graph_induced(tiny_ctx *ctx, const tgnn_graph *g, cons
                 const int32_t s = a->col[p];
                 if (s >= 0 && s < a->n_cols && place[s] >= 0 && l.n < room) tinyi_edge_put(&l, place[s], (int32_t)i, a->value ? a->value[p] : 1.0f, a->source ? a->source[p] : p);
             }
-        memset(&e, 0, sizeof e);
-        e.n = l.n;
-        e.src = l.src;
-        e.dst = l.dst;
-        e.weight = l.weight;
-        st = tinyi_graph_rows(ctx, &e, n, n, l.number, TINY_DUPLICATES_KEEP, out);
-        tinyi_edge_list_free(ctx, &l);
+        st = tinyi_edge_list_rows(ctx, &l, n, n, TINY_DUPLICATES_KEEP, out);
     }
     tiny_free(ctx, place);
     return st;
@@ -39800,7 +39794,6 @@ TINY_API tiny_status tgnn_graph_order(tiny_ctx *ctx, tgnn_graph *g, tgnn_order_k
 TINY_API tiny_status tgnn_graph_batch(tiny_ctx *ctx, const tgnn_graph *const *graphs, tiny_idx n, int64_t *graph_at, tgnn_graph **out)
 {
     tinyi_edge_list l;
-    tgnn_edges e;
     tiny_idx i, r, nodes = 0;
     int64_t edges = 0, numbers = 0, p;
     int weighted = 0;
@@ -39832,13 +39825,7 @@ TINY_API tiny_status tgnn_graph_batch(tiny_ctx *ctx, const tgnn_graph *const *gr
             }
         numbers += most + 1;
     }
-    memset(&e, 0, sizeof e);
-    e.n = l.n;
-    e.src = l.src;
-    e.dst = l.dst;
-    e.weight = l.weight;
-    st = tinyi_graph_rows(ctx, &e, nodes, nodes, l.number, TINY_DUPLICATES_KEEP, out);
-    tinyi_edge_list_free(ctx, &l);
+    st = tinyi_edge_list_rows(ctx, &l, nodes, nodes, TINY_DUPLICATES_KEEP, out);
     return st;
 }
 

@@ -128,13 +128,27 @@ tiny_status tinyi_graph_desc_check(tiny_ctx *ctx, const tgnn_graph_desc *d)
     return TINY_OK;
 }
 
+/* its edges as rows; the list is given back */
+static tiny_status tinyi_edge_list_rows(tiny_ctx *ctx, tinyi_edge_list *l, tiny_idx n_src, tiny_idx n_dst, tiny_duplicates duplicates, tgnn_graph **out)
+{
+    tgnn_edges e;
+    tiny_status st;
+    memset(&e, 0, sizeof e);
+    e.n = l->n;
+    e.src = l->src;
+    e.dst = l->dst;
+    e.weight = l->weight;
+    st = tinyi_graph_rows(ctx, &e, n_src, n_dst, l->number, duplicates, out);
+    tinyi_edge_list_free(ctx, l);
+    return st;
+}
+
 TINY_API tiny_status tgnn_graph_make(tiny_ctx *ctx, const tgnn_edges *edges, const tgnn_graph_desc *desc, tgnn_graph **out)
 {
     static const tgnn_graph_desc none = { 0, TINY_DUPLICATES_KEEP, 0, 0, 0, 0 };
     const tgnn_graph_desc *d = desc ? desc : &none;
     tiny_idx n_src, n_dst, seen_src = 0, seen_dst = 0;
     tinyi_edge_list l;
-    tgnn_edges made;
     unsigned char *has = NULL;
     int64_t i, room;
     tiny_status st = tinyi_ctx_check(ctx);
@@ -185,14 +199,8 @@ TINY_API tiny_status tgnn_graph_make(tiny_ctx *ctx, const tgnn_edges *edges, con
     }
     for (i = 0; has && i < n_dst; i++)
         if (!has[i]) tinyi_edge_put(&l, (int32_t)i, (int32_t)i, 1.0f, -1);
-    memset(&made, 0, sizeof made);
-    made.n = l.n;
-    made.src = l.src;
-    made.dst = l.dst;
-    made.weight = l.weight;
-    st = tinyi_graph_rows(ctx, &made, n_src, n_dst, l.number, d->duplicates, out);
+    st = tinyi_edge_list_rows(ctx, &l, n_src, n_dst, d->duplicates, out);
     tiny_free(ctx, has);
-    tinyi_edge_list_free(ctx, &l);
     return st;
 }
 
@@ -282,7 +290,6 @@ static tiny_status tinyi_graph_loops(tiny_ctx *ctx, const tgnn_graph *g, const t
 {
     const tiny_sparse *a = &g->in;
     tinyi_edge_list l;
-    tgnn_edges e;
     tiny_idx r;
     int64_t p;
     tiny_status st = tinyi_edge_list_take(ctx, &l, a->n + (d->add_loops ? (int64_t)a->n_rows : 0), 1);
@@ -300,13 +307,7 @@ static tiny_status tinyi_graph_loops(tiny_ctx *ctx, const tgnn_graph *g, const t
         }
         if (d->add_loops) tinyi_edge_put(&l, (int32_t)r, (int32_t)r, loop, number);
     }
-    memset(&e, 0, sizeof e);
-    e.n = l.n;
-    e.src = l.src;
-    e.dst = l.dst;
-    e.weight = l.weight;
-    st = tinyi_graph_rows(ctx, &e, a->n_cols, a->n_rows, l.number, TINY_DUPLICATES_KEEP, out);
-    tinyi_edge_list_free(ctx, &l);
+    st = tinyi_edge_list_rows(ctx, &l, a->n_cols, a->n_rows, TINY_DUPLICATES_KEEP, out);
     return st;
 }
 
@@ -479,7 +480,6 @@ TINY_API tiny_status tgnn_graph_induced(tiny_ctx *ctx, const tgnn_graph *g, cons
 {
     const tiny_sparse *a;
     tinyi_edge_list l;
-    tgnn_edges e;
     int32_t *place = NULL;
     tiny_idx i;
     int64_t p, end, room = 0;
@@ -508,13 +508,7 @@ TINY_API tiny_status tgnn_graph_induced(tiny_ctx *ctx, const tgnn_graph *g, cons
                 const int32_t s = a->col[p];
                 if (s >= 0 && s < a->n_cols && place[s] >= 0 && l.n < room) tinyi_edge_put(&l, place[s], (int32_t)i, a->value ? a->value[p] : 1.0f, a->source ? a->source[p] : p);
             }
-        memset(&e, 0, sizeof e);
-        e.n = l.n;
-        e.src = l.src;
-        e.dst = l.dst;
-        e.weight = l.weight;
-        st = tinyi_graph_rows(ctx, &e, n, n, l.number, TINY_DUPLICATES_KEEP, out);
-        tinyi_edge_list_free(ctx, &l);
+        st = tinyi_edge_list_rows(ctx, &l, n, n, TINY_DUPLICATES_KEEP, out);
     }
     tiny_free(ctx, place);
     return st;
@@ -591,7 +585,6 @@ TINY_API tiny_status tgnn_graph_order(tiny_ctx *ctx, tgnn_graph *g, tgnn_order_k
 TINY_API tiny_status tgnn_graph_batch(tiny_ctx *ctx, const tgnn_graph *const *graphs, tiny_idx n, int64_t *graph_at, tgnn_graph **out)
 {
     tinyi_edge_list l;
-    tgnn_edges e;
     tiny_idx i, r, nodes = 0;
     int64_t edges = 0, numbers = 0, p;
     int weighted = 0;
@@ -623,13 +616,7 @@ TINY_API tiny_status tgnn_graph_batch(tiny_ctx *ctx, const tgnn_graph *const *gr
             }
         numbers += most + 1;
     }
-    memset(&e, 0, sizeof e);
-    e.n = l.n;
-    e.src = l.src;
-    e.dst = l.dst;
-    e.weight = l.weight;
-    st = tinyi_graph_rows(ctx, &e, nodes, nodes, l.number, TINY_DUPLICATES_KEEP, out);
-    tinyi_edge_list_free(ctx, &l);
+    st = tinyi_edge_list_rows(ctx, &l, nodes, nodes, TINY_DUPLICATES_KEEP, out);
     return st;
 }
 
