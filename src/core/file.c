@@ -195,7 +195,6 @@ tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out)
     memcpy(out->part, path, n);
     out->special = tinyi_file_special(path);
     memcpy(out->part + n, out->special ? "" : ".part", out->special ? 1 : sizeof ".part");
-    if (!out->special) (void)remove(out->part);         /* a link that lies there is replaced, not written through */
     out->file = fopen(out->part, "wb");
     if (!out->file) {
         tiny_status st = tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened for writing: %s", out->part, strerror(errno));
