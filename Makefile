@@ -195,7 +195,7 @@ $(GNN_EXAMPLES): $(BUILD)/%: examples/%.c $(HEADERS) $(BUILD)/libtinygnn.a
 # one program with its own implementation, compiled for a short wait: the targets and formats that most machines and models have
 $(BUILD)/story-demo: examples/story.c $(HEADERS)
 	@mkdir -p $(@D)
-	$(CC) -O1 -std=c99 $(WARNINGS) -DTINY_NO_W128 -DTINY_NO_AVX512 -DTINY_NO_AMX -DTINY_NO_VNNI -DTINYLLM_FEW_FORMATS $(OPENMP) -I$(INC) $< -o $@ -pthread -lm
+	$(CC) -O1 -std=c99 $(WARNINGS) -DTINY_NO_W128 -DTINY_NO_AVX512 -DTINY_NO_AMX -DTINY_NO_VNNI -DTINYLLM_FEW_FORMATS -DTINY_NO_TRAIN -DTINY_ONLY_MODELS $(OPENMP) -I$(INC) $< -o $@ -pthread -lm
 
 # the small model as bytes, and a program that carries it
 $(BUILD)/story-model.h: $(BUILD)/bytes examples/models/story-small.gguf
