@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs the named tests, JOBS at a time, one line for each; the last line is: N passed, N failed. The exit status is 0 when none failed.
-#   stitch-check, stitch, units and checksums are steps of their own; examples/x.c only has to compile; anything else is a test source
+#   stitch-check, stitch, units-shapes, units-compilers and checksums are steps of their own; examples/x.c only has to compile; anything else is a test source
 #   whose program stands in $BUILD.
 # A program that is missing or older than what it is made of (it did not compile), crashes or runs for more than ten
 # minutes is one failure. Before the last line stands one for each entry of the specifications whose Proof these tests show, item by
@@ -78,7 +78,7 @@ fresh() { # is the program there, and newer than its source and the headers?
 case $test in
 stitch-check) name=$test; set -- make -s --no-print-directory stitch-check BUILD="$BUILD" INC="$INC" CC="$CC" ;;
 stitch) name=tests/units/stitch; set -- sh tests/units/stitch.sh ;;
-units) name=tests/units; set -- sh tests/units/run.sh ;;
+units-*) name=tests/units/${test#units-}; set -- sh tests/units/run.sh "${test#units-}" ;;
 checksums) name=tests/golden; set -- sh tests/ports/here.sh ;;
 *) name=${test%.c}; set -- $limit "$BUILD/$name" ;;
 esac

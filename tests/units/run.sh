@@ -1,10 +1,13 @@
 #!/bin/sh
 # Both headers in one unit, two units, ten units; C99, C++11 and C++17; every order; static copies; tcc; renamed; with every
 # option. Each program is built without a warning, linked and run.
-#   run.sh        what `make test` runs: every shape with one compiler, the main ones with the others
-#   run.sh all    everything with every compiler
+#   run.sh            what `make test` runs: every shape with one compiler, the main ones with the others
+#   run.sh shapes     the first half of that, and what a header says of itself; `make test` runs the halves beside each other
+#   run.sh compilers  the second half: vector code by every compiler, tcc, options
+#   run.sh all        everything with every compiler
 BUILD=${BUILD:-build} INC=${INC:-.} full=$1
-dir=$BUILD/units
+case $full in shapes | compilers) half=$full ;; *) half= ;; esac
+dir=$BUILD/units$half
 here=tests/units
 warnings='-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror'
 passed=0 failed=0 skipped=0
@@ -108,77 +111,85 @@ first=
 for c in gcc clang cc; do
     if there $c; then first=$c; break; fi
 done
-if [ "$full" != all ] && there tcc; then quick=tcc; fi
-shapes $first "c_"
-quick=
-unit $first other_L L -O0 -DTINY_NO_SIMD
+shapes_of_first() {
+    if [ "$full" != all ] && there tcc; then quick=tcc; fi
+    shapes $first "c_"
+    quick=
+}
+compilers() {
+    unit $first other_L L -O0 -DTINY_NO_SIMD
 
-# the whole thing, as it is used: with vector code, one unit and two
-for c in gcc clang g++ clang++ gcc11 g++11 clang++11; do
-    if ! there $c; then skip "$c is not here"; continue; fi
-    case $full$c in gcc11 | g++11 | clang++11 | all*) ;; esac
-    p=$(echo "w_$c" | tr '+' 'p')_
-    if [ "$full" = all ]; then
-        shapes $c "$p"
-        for o in O0 O2 O3; do
-            unit $c "$p$o" LG -$o && program $c "both headers in one unit at -$o" "$p$o"
-        done
-        unit $c "${p}_openmp" LG -O2 -fopenmp && pthread='-pthread -fopenmp' && program $c "with OpenMP" "${p}_openmp"
-        pthread=-pthread
+    # the whole thing, as it is used: with vector code, one unit and two
+    for c in gcc clang g++ clang++ gcc11 g++11 clang++11; do
+        if ! there $c; then skip "$c is not here"; continue; fi
+        case $full$c in gcc11 | g++11 | clang++11 | all*) ;; esac
+        p=$(echo "w_$c" | tr '+' 'p')_
+        if [ "$full" = all ]; then
+            shapes $c "$p"
+            for o in O0 O2 O3; do
+                unit $c "$p$o" LG -$o && program $c "both headers in one unit at -$o" "$p$o"
+            done
+            unit $c "${p}_openmp" LG -O2 -fopenmp && pthread='-pthread -fopenmp' && program $c "with OpenMP" "${p}_openmp"
+            pthread=-pthread
+        else
+            case $c in *11) continue ;; esac
+            unit $c "${p}LG" LG -O0 && program $c "both headers in one unit, with vector code" "${p}LG"
+            unit $c "${p}l" l -O0 && program $c "the implementation from another compiler" other_L "${p}l"
+        fi
+    done
+
+    if there tcc; then
+        pthread='-pthread'
+        unit tcc tcc_L L && unit tcc tcc_l l && program tcc "scalar under tcc" tcc_L tcc_l
+        unit tcc tcc_LG LG && program tcc "both headers in one unit under tcc" tcc_LG
     else
-        case $c in *11) continue ;; esac
-        unit $c "${p}LG" LG -O0 && program $c "both headers in one unit, with vector code" "${p}LG"
-        unit $c "${p}l" l -O0 && program $c "the implementation from another compiler" other_L "${p}l"
+        skip "tcc is not here"
     fi
-done
 
-if there tcc; then
-    pthread='-pthread'
-    unit tcc tcc_L L && unit tcc tcc_l l && program tcc "scalar under tcc" tcc_L tcc_l
-    unit tcc tcc_LG LG && program tcc "both headers in one unit under tcc" tcc_LG
-else
-    skip "tcc is not here"
-fi
+    # every option, alone and together
+    pthread=-pthread
+    options='TINY_NO_OPENMP TINY_NO_SIMD TINY_NO_SIMDE TINY_NO_STDIO TINY_NO_MALLOC TINY_NO_CONFORM TINY_NO_TRAIN TINY_NO_W128 TINY_NO_AVX2 TINY_NO_AVX512 TINY_NO_AMX TINY_NO_VNNI TINYLLM_FEW_FORMATS'
+    all=
+    for o in $options; do all="$all -D$o"; done
+    # shellcheck disable=SC2086
+    unit $first opt_all LG -O0 -DMY_ALLOCATOR $all && program $first "all options" opt_all
+    # shellcheck disable=SC2086
+    if there g++; then unit g++ optpp_all LG -O0 -DMY_ALLOCATOR $all && program g++ "all options in C++" optpp_all; fi
+    # what only tinyllm.h can leave out: with vector code, as a program has it
+    unit $first opt_models L -O0 -DTINY_ONLY_MODELS -DTINY_NO_AVX512 && program $first "option TINY_ONLY_MODELS" opt_models
+    if [ "$full" = all ]; then
+        for o in $options; do unit $first opt_$o L -O0 -DMY_ALLOCATOR -D$o && program $first "option $o" opt_$o; done
+    fi
+}
 
-# every option, alone and together
-pthread=-pthread
-options='TINY_NO_OPENMP TINY_NO_SIMD TINY_NO_SIMDE TINY_NO_STDIO TINY_NO_MALLOC TINY_NO_CONFORM TINY_NO_TRAIN TINY_NO_W128 TINY_NO_AVX2 TINY_NO_AVX512 TINY_NO_AMX TINY_NO_VNNI TINYLLM_FEW_FORMATS'
-all=
-for o in $options; do all="$all -D$o"; done
-# shellcheck disable=SC2086
-unit $first opt_all LG -O0 -DMY_ALLOCATOR $all && program $first "all options" opt_all
-# shellcheck disable=SC2086
-if there g++; then unit g++ optpp_all LG -O0 -DMY_ALLOCATOR $all && program g++ "all options in C++" optpp_all; fi
-# what only tinyllm.h can leave out: with vector code, as a program has it
-unit $first opt_models L -O0 -DTINY_ONLY_MODELS -DTINY_NO_AVX512 && program $first "option TINY_ONLY_MODELS" opt_models
-if [ "$full" = all ]; then
-    for o in $options; do unit $first opt_$o L -O0 -DMY_ALLOCATOR -D$o && program $first "option $o" opt_$o; done
-fi
-
-# another file name, from another folder
-mkdir -p "$dir/renamed"
-cp "$INC/tinyllm.h" "$dir/renamed/my_llm.h"
-printf '#define TINYLLM_FILE "my_llm.h"\n#define TINYLLM_IMPLEMENTATION\n#include "renamed/my_llm.h"\nint renamed(void);\nint renamed(void) { return tiny_op_find("add") == NULL; }\n' >"$dir/renamed.c"
-# shellcheck disable=SC2046
-if $(compiler $first) -O0 -I"$dir" -c "$dir/renamed.c" -o "$dir/renamed.o" >"$dir/log" 2>&1; then program $first "under another file name" renamed; else bad "under another file name" "$dir/log"; fi
-
-# the shortest program of each manual is a program
-for h in tinyllm tinygnn; do
-    awk '/^ \*     #define TINY/ { on = 1 } on { sub(/^ \*     ?/, ""); sub(/^ \*$/, ""); print } on && /^}/ { exit }' "$INC/$h.h" >"$dir/manual.c"
+# what a header says of itself: another file name, from another folder
+manners() {
+    mkdir -p "$dir/renamed"
+    cp "$INC/tinyllm.h" "$dir/renamed/my_llm.h"
+    printf '#define TINYLLM_FILE "my_llm.h"\n#define TINYLLM_IMPLEMENTATION\n#include "renamed/my_llm.h"\nint renamed(void);\nint renamed(void) { return tiny_op_find("add") == NULL; }\n' >"$dir/renamed.c"
     # shellcheck disable=SC2046
-    if $(compiler $first) -O0 -DTINY_NO_SIMD -I"$INC" "$dir/manual.c" $pthread -o "$dir/manual" >"$dir/log" 2>&1 && "$dir/manual" >"$dir/log" && grep -q '^[0-9]' "$dir/log"; then good
-    else bad "the shortest program in the manual of $h.h" "$dir/log"; fi
-done
+    if $(compiler $first) -O0 -I"$dir" -c "$dir/renamed.c" -o "$dir/renamed.o" >"$dir/log" 2>&1; then program $first "under another file name" renamed; else bad "under another file name" "$dir/log"; fi
 
-# two versions in one unit are refused with a sentence
-mkdir -p "$dir/other"
-cp "$INC/tinyllm.h" "$dir/other/"
-sed 's/0x\([0-9a-f]*\)$/0x1/' "$INC/tinygnn.h" >"$dir/other/tinygnn.h"
-# shellcheck disable=SC2046
-if $(compiler $first) -I"$dir/other" -DUNIT=x -DSHAPE_lg -fsyntax-only $here/unit.c >"$dir/log" 2>&1; then bad "two versions in one unit are accepted"
-elif grep -q 'different versions' "$dir/log"; then good
-else bad "two versions in one unit" "$dir/log"; fi
+    # the shortest program of each manual is a program
+    for h in tinyllm tinygnn; do
+        awk '/^ \*     #define TINY/ { on = 1 } on { sub(/^ \*     ?/, ""); sub(/^ \*$/, ""); print } on && /^}/ { exit }' "$INC/$h.h" >"$dir/manual.c"
+        # shellcheck disable=SC2046
+        if $(compiler $first) -O0 -DTINY_NO_SIMD -I"$INC" "$dir/manual.c" $pthread -o "$dir/manual" >"$dir/log" 2>&1 && "$dir/manual" >"$dir/log" && grep -q '^[0-9]' "$dir/log"; then good
+        else bad "the shortest program in the manual of $h.h" "$dir/log"; fi
+    done
 
+    # two versions in one unit are refused with a sentence
+    mkdir -p "$dir/other"
+    cp "$INC/tinyllm.h" "$dir/other/"
+    sed 's/0x\([0-9a-f]*\)$/0x1/' "$INC/tinygnn.h" >"$dir/other/tinygnn.h"
+    # shellcheck disable=SC2046
+    if $(compiler $first) -I"$dir/other" -DUNIT=x -DSHAPE_lg -fsyntax-only $here/unit.c >"$dir/log" 2>&1; then bad "two versions in one unit are accepted"
+    elif grep -q 'different versions' "$dir/log"; then good
+    else bad "two versions in one unit" "$dir/log"; fi
+}
+
+if [ "$half" != compilers ]; then shapes_of_first; manners; fi
+if [ "$half" != shapes ]; then compilers; fi
 [ $failed -ne 0 ] || rm -rf "$dir"
 printf '%d passed, %d failed' $passed $failed
 [ $skipped -eq 0 ] || printf ', %d skipped' $skipped
