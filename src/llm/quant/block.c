@@ -1,6 +1,7 @@
 /* src/llm/quant/block.c - compiles the kernels of block formats once for each target, and chooses among them */
 #include "llm/quant/block.h"
 #include "llm/quant/format.h"
+#include "llm/quant/matmul.h"
 #include "core/cpu.h"
 #include "core/target.h"
 
@@ -62,6 +63,41 @@ TINYI_FN const tinyi_blk_tiles *tinyi_blk_tiles_of(const tinyi_kernels *k)
 #endif
     (void)k;
     return NULL;
+}
+
+TINY_API const char *tllm_matmul_pass(const tiny_ctx *ctx)
+{
+    static const struct { const char *name; const tinyi_blk_kernels *kernels; } pass[] = {
+#if TINYI_HAVE_W128
+        { "w128", &tinyi_quad_table_w128 },
+#endif
+#if TINYI_HAVE_NEON
+        { "neon", &tinyi_quad_table_neon },
+#endif
+#if TINYI_HAVE_NEONDOT
+        { "neondot", &tinyi_quad_table_neondot },
+#endif
+#if TINYI_HAVE_NEONMM
+        { "neonmm", &tinyi_quad_table_neonmm },
+#endif
+#if TINYI_HAVE_AVX2
+        { "avx2", &tinyi_tree_table_avx2 },
+#endif
+#if TINYI_HAVE_AVX2VNNI
+        { "avx2vnni", &tinyi_tree_table_avx2vnni },
+#endif
+#if TINYI_HAVE_AVX512
+        { "avx512", &tinyi_blk_table_avx512 },
+#endif
+        { "scalar", &tinyi_blk_table_scalar }
+    };
+    const tinyi_blk_kernels *kn;
+    size_t i = 0;
+    if (tinyi_ctx_check(ctx) || ctx->target == TINY_TARGET_REFERENCE) return "reference";
+    if (tinyi_blk_tiles_of(ctx->k)) return "amx";
+    kn = tinyi_blk_kernels_of(ctx->k);
+    while (pass[i].kernels != kn) i++;      /* one of them it is */
+    return pass[i].name;
 }
 
 #define TINYI_BLK_CASE(name, values, bytes, wide) case TLLM_FORMAT_##name: return TINYI_BLK_##name;
