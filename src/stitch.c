@@ -4,9 +4,9 @@
  *
  * Starts at llm/tinyllm.h (gnn/tinygnn.h) and follows #include "..." depth first, so that what a file needs stands before
  * it. A header with an include guard is emitted once; when x.c stands beside x.h it joins the bodies in the same order. A
- * file without a guard is text: it is put in the place of its include. The includes of llm/tinyllm.c come last. A
- * kernels.h becomes a pass: the header includes itself, and only that part of it is read. The same src/ always gives the
- * same bytes.
+ * file without a guard is text: it is put in the place of its include. The includes of llm/tinyllm.c come last. A kernels.h,
+ * which a #define TINYI_PASS_FILE names for core/each_target.h, becomes a pass: the header includes itself, and only that part
+ * of it is read. The same src/ always gives the same bytes.
  *
  * Both headers carry core and math. Types are declared once in a unit, whichever header comes first; functions are
  * exported as tinyllm_x and tinygnn_x, and a list of #defines gives tiny_x the name of the header included last. A unit
@@ -140,13 +140,17 @@ static int layer(const char *path)
     return -1;
 }
 
-/* The path of an include of ours; "elsewhere/x.h" belongs to somebody else and stays as it is. */
-static int project_include(const char *code, char path[200])
+/* The path of an include of ours (with pass 0; "elsewhere/x.h" belongs to somebody else and stays as it is), or of the kernels
+ * that a #define TINYI_PASS_FILE names (with pass 1). */
+static int project_include(const char *code, char path[200], int pass)
 {
+    static const char pass_file[] = "TINYI_PASS_FILE ";
     char word[20];
     const char *s = directive(code, word);
     size_t n;
-    if (!s || strcmp(word, "include") || *s != '"') return 0;
+    if (!s || strcmp(word, pass ? "define" : "include")) return 0;
+    if (pass && !strncmp(s, pass_file, sizeof pass_file - 1)) s += sizeof pass_file - 1;
+    if (*s != '"') return 0;
     n = strcspn(++s, "\"\n");
     if (n >= 200) die("an include is too long: %.60s", s);
     memcpy(path, s, n);
@@ -208,7 +212,7 @@ static void visit(const char *path, const char *from)
     if (f->part >= 0) return;
     f->part = INLINE_TEXT;
     for (s = f->code; *s; s = line_end(s))
-        if (project_include(s, inc)) visit(inc, path);
+        if (project_include(s, inc, 0) || project_include(s, inc, 1)) visit(inc, path);
     if (ends_with(path, "/kernels.h")) {
         f->part = PASS;
         f->pass = ++n_pass;
@@ -529,12 +533,16 @@ static void emit(text *t, const source *f, size_t skip)
     int open = 0;
     for (; *s; s += e - c, c = e) {
         e = line_end(c);
-        if (project_include(c, inc)) {
+        if (project_include(c, inc, 0)) {
             source *g = load(inc, f->path);
-            if (g->part == PASS)
-                put(t, "#define TINYI_STITCH_PART %d\n#include %s_FILE\n#undef TINYI_STITCH_PART\n", g->pass, up);
-            else if (g->part == INLINE_TEXT)
-                emit(t, g, 0);
+            if (g->part == PASS) die("src/%s includes \"%s\": a kernels.h is compiled through core/each_target.h", f->path, inc);
+            if (g->part == INLINE_TEXT) emit(t, g, 0);
+            continue;
+        }
+        if (project_include(c, inc, 1)) {
+            source *g = load(inc, f->path);
+            if (g->part != PASS) die("src/%s: TINYI_PASS_FILE is \"%s\", not a kernels.h", f->path, inc);
+            put(t, "#define TINYI_STITCH_PART %d\n#define TINYI_PASS_FILE %s_FILE\n", g->pass, up);
             continue;
         }
         if (is_public) {

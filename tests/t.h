@@ -603,6 +603,22 @@ T_FN const char *t_shared(const char *path)
     return NULL;
 }
 
+/* a file of ../shared that must have so many bytes; NULL and a skipped test where it is not there */
+T_FN void *t_shared_bytes(const char *path, size_t bytes)
+{
+    const char *full = t_shared(path);
+    void *p;
+    FILE *f;
+    size_t n;
+    if (!full) return NULL;
+    p = t_keep(bytes + 1);
+    f = fopen(full, "rb");
+    n = f ? fread(p, 1, bytes + 1, f) : 0;
+    if (f) (void)fclose(f);
+    if (n != bytes) t_fail(__FILE__, __LINE__, "%s has %lu bytes, not %lu", path, (unsigned long)n, (unsigned long)bytes);
+    return p;
+}
+
 T_FN int t_done(void)
 {
     printf("%d passed, %d failed", t_now.passed, t_now.failed);

@@ -13,6 +13,14 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#if defined O_NOFOLLOW
+#define TINYI_NOFOLLOW O_NOFOLLOW
+#elif defined __O_NOFOLLOW                  /* strict C99 hides the other one */
+#define TINYI_NOFOLLOW __O_NOFOLLOW
+#endif
+#if !defined _POSIX_C_SOURCE && defined __linux__ && !defined __cplusplus
+extern FILE *fdopen(int fd, const char *mode);          /* hidden there too */
+#endif
 #else
 #define TINYI_HAVE_MMAP 0
 #endif
@@ -48,6 +56,22 @@ TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *
     return tinyi_file_none(ctx, path);
 }
 TINY_API tiny_status tiny_file_copy(tiny_ctx *ctx, const char *path, tiny_file *out) { return tiny_file_open(ctx, path, out); }
+tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file)
+{
+    (void)special;
+    *file = NULL;
+    return tinyi_file_none(ctx, part);
+}
+int tinyi_part_close(void *file, int special)
+{
+    (void)file;
+    return special & 0;
+}
+tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path)
+{
+    (void)part;
+    return tinyi_file_none(ctx, path);
+}
 tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out)
 {
     memset(out, 0, sizeof *out);
@@ -184,9 +208,55 @@ TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *
     return tiny_file_copy(ctx, path, out);
 }
 
+/* In a folder that others may write to, somebody else may have laid a link to one of our files under this name. */
+tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file)
+{
+#ifdef TINYI_NOFOLLOW
+    const int fd = special ? -1 : open(part, O_WRONLY | O_CREAT | O_TRUNC | TINYI_NOFOLLOW, 0666);
+    if (fd >= 0) {
+        *file = fdopen(fd, "wb");
+        if (!*file) (void)close(fd);
+    } else if (special || errno != ELOOP) {
+        *file = special ? fopen(part, "wb") : NULL;
+    } else {                                /* a link; where it leads is neither made nor emptied, and no reader of a pipe is waited for */
+        const int there = open(part, O_WRONLY | O_NONBLOCK);
+        struct stat info;
+        *file = there >= 0 && !fstat(there, &info) && S_ISCHR(info.st_mode) ? fdopen(there, "wb") : NULL;
+        if (!*file && there >= 0) (void)close(there);
+        if (!*file) return tinyi_fail(ctx, TINY_E_IO, "%s: is a symbolic link that leads to no device: what it leads to is not written over", part);
+    }
+#else
+    (void)special;
+    *file = fopen(part, "wb");
+#endif
+    return *file ? TINY_OK : tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened for writing: %s", part, strerror(errno));
+}
+
+int tinyi_part_close(void *file, int special)
+{
+    int ok = !fflush((FILE *)file);
+#if TINYI_HAVE_MMAP && defined _POSIX_C_SOURCE
+    ok &= special || !fsync(fileno((FILE *)file));
+#else
+    (void)special;
+#endif
+    return ok & !fclose((FILE *)file);
+}
+
+tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path)
+{
+#ifdef _WIN32
+    if (MoveFileExA(part, path, 1)) return TINY_OK;     /* 1: replace what is there; rename refuses on Windows */
+#else
+    if (!rename(part, path)) return TINY_OK;
+#endif
+    return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be renamed to %s: %s", part, path, strerror(errno));
+}
+
 tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out)
 {
     size_t n = strlen(path);
+    tiny_status st;
     memset(out, 0, sizeof *out);
     out->path = (char *)tinyi_alloc(ctx, 2 * n + 1 + sizeof ".part", 1);   /* path stands in memory: twice it is no overflow */
     if (!out->path) return ctx->status;
@@ -195,14 +265,11 @@ tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out)
     memcpy(out->part, path, n);
     out->special = tinyi_file_special(path);
     memcpy(out->part + n, out->special ? "" : ".part", out->special ? 1 : sizeof ".part");
-    out->file = fopen(out->part, "wb");
-    if (!out->file) {
-        tiny_status st = tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened for writing: %s", out->part, strerror(errno));
-        out->special = 1;                   /* what stands there is not ours */
-        tinyi_out_abandon(ctx, out);
-        return st;
-    }
-    return TINY_OK;
+    st = tinyi_part_open(ctx, out->part, out->special, &out->file);
+    if (!st) return TINY_OK;
+    out->special = 1;                       /* what stands there is not ours */
+    tinyi_out_abandon(ctx, out);
+    return st;
 }
 
 static tiny_status tinyi_out_fail(tiny_ctx *ctx, const tinyi_out *out)
@@ -218,24 +285,13 @@ tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *bytes, size
 
 tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out)
 {
-    FILE *f = (FILE *)out->file;
     tiny_status st = TINY_OK;
-    int bad = fflush(f) != 0;
-#if TINYI_HAVE_MMAP && defined _POSIX_C_SOURCE
-    bad |= !out->special && fsync(fileno(f)) != 0;
-#endif
-    bad |= fclose(f) != 0;
+    const int arrived = tinyi_part_close(out->file, out->special);
     out->file = NULL;
-    if (bad) {
-        st = tinyi_out_fail(ctx, out);
-    } else if (!out->special) {
-#ifdef _WIN32
-        bad = !MoveFileExA(out->part, out->path, 1);    /* 1: replace what is there; rename refuses on Windows */
-#else
-        bad = rename(out->part, out->path) != 0;
-#endif
-        if (bad) st = tinyi_fail(ctx, TINY_E_IO, "%s: cannot be renamed to %s: %s", out->part, out->path, strerror(errno));
-        else out->special = 1;              /* nothing is left to remove */
+    if (!arrived) st = tinyi_out_fail(ctx, out);
+    else if (!out->special) {
+        st = tinyi_part_rename(ctx, out->part, out->path);
+        if (!st) out->special = 1;          /* nothing is left to remove */
     }
     tinyi_out_abandon(ctx, out);
     return st;

@@ -6,6 +6,7 @@
 #include "core/safetensors.h"
 #include "core/bytes.h"
 #include "core/state.h"
+#include <stdio.h>
 #include <string.h>
 
 /* a whole number below 2^63, as safetensors writes them */
@@ -214,4 +215,38 @@ tiny_status tinyi_st_walk(tiny_ctx *ctx, const char *path, const void *bytes, si
     w.j.end = w.data = c.at + (size_t)n;
     w.data_bytes = c.left - (size_t)n;
     return tinyi_st_all(&w);
+}
+
+void tinyi_st_begin(tinyi_st_head *h, void *to, size_t room)
+{
+    h->to = (unsigned char *)to;
+    h->room = room;
+    h->n = 9;                               /* the length of the header, and its brace */
+    h->data = 0;
+    h->to[8] = '{';
+}
+
+/* as snprintf, at the end of the header */
+#define TINYI_ST_SAY(h, ...) ((h)->n += (size_t)snprintf((char *)(h)->to + (h)->n, (h)->room - (h)->n, __VA_ARGS__))
+
+void tinyi_st_entry(tinyi_st_head *h, const char *name, tinyi_st_type type, int rank, const tiny_idx *dim)
+{
+    size_t bytes = tinyi_st_row[type].bytes;
+    int i;
+    TINYI_ST_SAY(h, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[", h->n > 9 ? "," : "", name, tinyi_st_row[type].name);
+    for (i = 0; i < rank; i++) {
+        TINYI_ST_SAY(h, i ? ",%td" : "%td", dim[i]);
+        bytes *= (size_t)dim[i];
+    }
+    TINYI_ST_SAY(h, "],\"data_offsets\":[%zu,%zu]}", h->data, h->data + bytes);
+    h->data += bytes;
+}
+
+unsigned char *tinyi_st_end(tinyi_st_head *h)
+{
+    int i;
+    h->to[h->n++] = '}';
+    while (h->n % 8) h->to[h->n++] = ' ';
+    for (i = 0; i < 8; i++) h->to[i] = (unsigned char)((uint64_t)(h->n - 8) >> 8 * i);
+    return h->to + h->n;
 }

@@ -43,5 +43,16 @@ typedef struct tinyi_st_sink {
 /* path stands in the sentences; the bytes are those of the whole file. */
 TINYI_FN tiny_status tinyi_st_walk(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes, const tinyi_st_sink *sink);
 
+/* The header of a file to write, into `room` bytes at `to`, which TINYI_ST_HEAD(tensors, bytes of the longest name) are: an entry for each
+ * tensor in the order of its data, then the end. Names need no escapes. */
+#define TINYI_ST_HEAD(n, name) (64 + (size_t)(n) * ((size_t)(name) + 100 + 21 * TINYI_SAFETENSORS_MAX_RANK))
+typedef struct tinyi_st_head {
+    unsigned char *to;
+    size_t room, n, data;                   /* bytes in all, of header, of the data that entries stand for */
+} tinyi_st_head;
+TINYI_FN void tinyi_st_begin(tinyi_st_head *h, void *to, size_t room);
+TINYI_FN void tinyi_st_entry(tinyi_st_head *h, const char *name, tinyi_st_type type, int rank, const tiny_idx *dim);
+TINYI_FN unsigned char *tinyi_st_end(tinyi_st_head *h);    /* where the data go */
+
 TINYI_C_END
 #endif

@@ -1,14 +1,11 @@
 /* src/core/target.h - which targets this compiler can make, and how to switch them on
  *
- * One binary holds every target of its architecture. A pass compiles the kernels once:
+ * One binary holds every target of its architecture. A pass compiles a file of kernels once; core/each_target.h makes the
+ * passes that a file asks for:
  *
- *     #if TINYI_HAVE_AVX2
- *     #define TINYI_PASS TINYI_PASS_AVX2
- *     TINYI_TARGET_BEGIN_AVX2
- *     #include "math/kernels.h"            core/simd.h first, core/simd_unname.h last
- *     TINYI_TARGET_END_AVX2
- *     #undef TINYI_PASS
- *     #endif
+ *     #define TINYI_PASS_FILE "math/kernels.h"             core/simd.h first, core/simd_unname.h last
+ *     #define TINYI_PASSES (TINYI_PASSES_PLAIN | TINYI_PASS_AMX)
+ *     #include "core/each_target.h"
  *
  *   pass       lanes  needs                                        target in reports
  *   SCALAR     1      nothing                                      scalar
@@ -28,15 +25,18 @@
 #define TINYI_TARGET_H
 #include "core/half.h"
 
+/* bits of TINYI_PASSES */
 #define TINYI_PASS_SCALAR 1
 #define TINYI_PASS_W128 2
-#define TINYI_PASS_NEON 3
-#define TINYI_PASS_NEONDOT 4
-#define TINYI_PASS_AVX2 5
-#define TINYI_PASS_AVX2VNNI 6
-#define TINYI_PASS_AVX512 7
-#define TINYI_PASS_AMX 8
-#define TINYI_PASS_NEONMM 9
+#define TINYI_PASS_NEON 4
+#define TINYI_PASS_NEONDOT 8
+#define TINYI_PASS_NEONMM 16
+#define TINYI_PASS_AVX2 32
+#define TINYI_PASS_AVX2VNNI 64
+#define TINYI_PASS_AVX512 128
+#define TINYI_PASS_AMX 256
+#define TINYI_PASSES_PLAIN (TINYI_PASS_SCALAR | TINYI_PASS_W128 | TINYI_PASS_NEON | TINYI_PASS_AVX2 | TINYI_PASS_AVX512)
+#define TINYI_PASSES_DOT (TINYI_PASS_NEONDOT | TINYI_PASS_AVX2VNNI)        /* the same vectors, with v_dot as one instruction */
 
 #if defined __x86_64__ || defined _M_X64 || defined __i386__ || defined _M_IX86
 #define TINYI_X86 1

@@ -1,7 +1,7 @@
 /* src/math/edges_grad.c - the gradients of the operations along edges, by further rows
  * Paper    P. Velickovic et al., 2018, and S. Brody et al., 2022: the layers; T. Dao et al., "FlashAttention", 2022, section 3.1: the
  *          sum over a row of P dP is dy . y.
- * Formula  dy is dL/dy, r the row of edge p, c = col[p]. What the operations compute stands in math/edges.h.
+ * Formula  dy is dL/dy, r the row of edge p, c = col[p]. What the operations compute stands in math/edges.h and edges_score.h.
  *          spmm       u = act(x[c] + e[p]). sum: g[p] = dy[r]; mean: dy[r] / edges of r; max, min: dy[r] at the first edge that has the
  *                     extreme value, else 0. dw[p] = sum over a head of g u, dz[p] = w g act'(x[c] + e[p]), de = dz, dx[c] = sum dz[p].
  *                     Without act, of a sum or mean: dx = A' dy, which is spmm over the turned rows, and dw is sddmm of dy and x + e.

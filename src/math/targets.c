@@ -4,69 +4,9 @@
 #include "math/table.h"
 
 /* Every kernel stands under its own name with a target suffix; what a target does not use stays unused. */
-#if TINYI_HAVE_SCALAR
-#define TINYI_PASS TINYI_PASS_SCALAR
-TINYI_TARGET_BEGIN_SCALAR
-#include "math/kernels.h"
-TINYI_TARGET_END_SCALAR
-#undef TINYI_PASS
-#endif
-
-#if TINYI_HAVE_W128
-#define TINYI_PASS TINYI_PASS_W128
-TINYI_TARGET_BEGIN_W128
-#include "math/kernels.h"
-TINYI_TARGET_END_W128
-#undef TINYI_PASS
-#endif
-
-#if TINYI_HAVE_NEON
-#define TINYI_PASS TINYI_PASS_NEON
-TINYI_TARGET_BEGIN_NEON
-#include "math/kernels.h"
-TINYI_TARGET_END_NEON
-#undef TINYI_PASS
-#endif
-
-#if TINYI_HAVE_NEONDOT
-#define TINYI_PASS TINYI_PASS_NEONDOT
-TINYI_TARGET_BEGIN_NEONDOT
-#include "math/kernels.h"
-TINYI_TARGET_END_NEONDOT
-#undef TINYI_PASS
-#endif
-
-#if TINYI_HAVE_AVX2
-#define TINYI_PASS TINYI_PASS_AVX2
-TINYI_TARGET_BEGIN_AVX2
-#include "math/kernels.h"
-TINYI_TARGET_END_AVX2
-#undef TINYI_PASS
-#endif
-
-#if TINYI_HAVE_AVX2VNNI
-#define TINYI_PASS TINYI_PASS_AVX2VNNI
-TINYI_TARGET_BEGIN_AVX2VNNI
-#include "math/kernels.h"
-TINYI_TARGET_END_AVX2VNNI
-#undef TINYI_PASS
-#endif
-
-#if TINYI_HAVE_AVX512
-#define TINYI_PASS TINYI_PASS_AVX512
-TINYI_TARGET_BEGIN_AVX512
-#include "math/kernels.h"
-TINYI_TARGET_END_AVX512
-#undef TINYI_PASS
-#endif
-
-#if TINYI_HAVE_AMX
-#define TINYI_PASS TINYI_PASS_AMX
-TINYI_TARGET_BEGIN_AMX
-#include "math/kernels.h"
-TINYI_TARGET_END_AMX
-#undef TINYI_PASS
-#endif
+#define TINYI_PASS_FILE "math/kernels.h"
+#define TINYI_PASSES (TINYI_PASSES_PLAIN | TINYI_PASSES_DOT | TINYI_PASS_AMX)
+#include "core/each_target.h"
 
 TINYI_FN int tinyi_target_available(tiny_target target, unsigned cpu)
 {

@@ -100,6 +100,33 @@ static void test_full_disk(void)
     t_close(ctx);
 }
 
+/* Somebody else laid a link under the name of the part: what it leads to stays as it was, and is not made. */
+static void test_link_beside(void)
+{
+#if T_PAGES
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_file f;
+    int there;
+    for (there = 0; there < 2; there++) {
+        (void)remove("tiny-victim");
+        (void)remove("tiny-linked.part");
+        if (there) T_OK(tiny_file_write(ctx, "tiny-victim", "mine", 4));
+        if (symlink("tiny-victim", "tiny-linked.part")) break;
+        T_STATUS(tiny_file_write(ctx, "tiny-linked", "hello", 5), TINY_E_IO, "tiny-linked.part: is a symbolic link");
+        T_TRUE(fopen("tiny-linked", "rb") == NULL);
+        T_EQ_INT(unlink("tiny-linked.part"), 0);        /* still the link */
+        if (!there) T_TRUE(fopen("tiny-victim", "rb") == NULL);
+        else {
+            T_OK(tiny_file_open(ctx, "tiny-victim", &f));
+            T_TRUE(f.n_bytes == 4 && !memcmp(f.bytes, "mine", 4));
+            tiny_file_close(ctx, &f);
+        }
+    }
+    (void)remove("tiny-victim");
+    t_close(ctx);
+#endif
+}
+
 /* A link to a device stands for it: as root the device itself would be gone. */
 static void test_device(void)
 {
@@ -151,6 +178,7 @@ int main(void)
     T_RUN(test_count_rule);
     T_RUN(test_files);
     T_RUN(test_full_disk);
+    T_RUN(test_link_beside);
     T_RUN(test_device);
     T_RUN(test_each_allocation);
     return t_done();

@@ -1,176 +1,85 @@
-/* tests/core/simd.c - the v_ layer: every operation of every pass of this machine against plain C, lane by lane
+/* tests/core/simd.c - the v_ layer: every operation over floats, integers and masks, in every pass of this machine, against
+ * plain C, lane by lane; the operations over bytes are simd_bytes.c's
  *
- * The file includes itself once per pass and makes one function there, which applies an operation to one vector. All
- * values travel as bits, so that -0, NaN and 2^31 count.                                                           */
-#ifndef T_PASS
+ * The file includes itself once per pass (passes.h) and makes one function there, which applies an operation to one vector. */
+#ifndef TINYI_PASS
 #define T_INTERNALS
 #include "t.h"
 
-/* one operand or more, V_LANES values each; results as 32-bit lanes */
-enum { OP_ADD, OP_SUB, OP_MUL, OP_DIV, OP_FMA, OP_FNMA, OP_NEG, OP_ABS, OP_SQRT, OP_MIN, OP_MAX, OP_ROUND, OP_FLOOR,
-       OP_TRUNC, OP_LT, OP_LE, OP_EQ, OP_NE, OP_ISNAN, OP_SELECT, OP_TO_I32, OP_FROM_I32, OP_BITS, OP_FLOAT, OP_EXP2I,
-       OP_GATHER, OP_IADD, OP_ISUB, OP_IMUL, OP_IAND, OP_IOR, OP_IXOR, OP_ISHL, OP_ISHR, OP_ISRA, OP_IMIN, OP_IMAX,
-       OP_IEQ, OP_IGT, OP_ISELECT, OP_LOAD_F16, OP_LOAD_BF16, OP_STORE_F16, OP_STORE_BF16, OP_LOAD_I8, OP_LOAD_U8,
-       OP_DOT_I8, OP_DOT_U8I8, OP_DOT_I8_B127, OP_DOT_U7I8, OP_BAND, OP_BOR, OP_BXOR, OP_BADD, OP_BSUB, OP_BSHR,
-       OP_BTABLE, OP_SUM, OP_HMAX, OP_HMIN, OP_ISUM, OP_ANY, OP_ALL, OP_MAND, OP_MOR, OP_MNOT, OP_FIRST, OP_LOAD_N,
-       OP_STORE_N, OP_ILOAD_N, OP_ISTORE_N, OP_LOAD_F16_N, OP_LOAD_BF16_N, OP_STORE_F16_N, OP_STORE_BF16_N,
-       OP_BLOAD_N, OP_SETS, OP_PAIRS, OP_F16_EACH, OP_F16_SET, OP_BSHL, OP_MERGE, OP_BBITS, OP_ZIP_LOW, OP_ZIP_HIGH, OP_TWICE, OP_LOWS,
-       OP_HIGHS, OP_MMLA, OP_COUNT };
-
-static const char *const op_name[OP_COUNT] = { "v_add", "v_sub", "v_mul", "v_div", "v_fma", "v_fnma", "v_neg", "v_abs", "v_sqrt", "v_min", "v_max", "v_round",
-    "v_floor", "v_trunc", "v_lt", "v_le", "v_eq", "v_ne", "v_isnan", "v_select", "v_to_i32", "v_from_i32", "v_bits", "v_float", "v_exp2i", "v_gather",
-    "vi_add", "vi_sub", "vi_mul", "vi_and", "vi_or", "vi_xor", "vi_shl", "vi_shr", "vi_sra", "vi_min", "vi_max", "vi_eq", "vi_gt", "vi_select",
-    "v_load_f16", "v_load_bf16", "v_store_f16", "v_store_bf16", "vi_load_i8", "vi_load_u8", "v_dot_i8", "v_dot_u8i8", "v_dot_i8_b127", "v_dot_u7i8",
-    "vb_and", "vb_or", "vb_xor", "vb_add", "vb_sub", "vb_shr", "vb_table16", "v_sum", "v_hmax", "v_hmin", "vi_sum", "vm_any", "vm_all", "vm_and", "vm_or",
-    "vm_not", "v_first", "v_load_n", "v_store_n", "vi_load_n", "vi_store_n", "v_load_f16_n", "v_load_bf16_n", "v_store_f16_n", "v_store_bf16_n",
-    "vb_load_n", "set, zero, iota", "vi_pairs", "v_load_f16_each", "v_set_f16", "vb_shl", "vb_merge", "vb_bits", "v_zip_low", "v_zip_high", "v_twice", "vb_lows",
-    "vb_highs", "v_mmla_i8" };
-
-typedef struct pass {
-    const char *name;
-    int lanes;
-    unsigned cpu;                           /* what it needs */
-    void (*apply)(int op, void *y, const void *a, const void *b, const void *c, size_t n);
-} pass;
-
-#if TINYI_HAVE_SCALAR
-#define T_PASS scalar
-#define TINYI_PASS TINYI_PASS_SCALAR
-#define T_LANES 1
-TINYI_TARGET_BEGIN_SCALAR
-#include "simd.c"
-TINYI_TARGET_END_SCALAR
-#endif
-#if TINYI_HAVE_W128
-#define T_PASS w128
-#define TINYI_PASS TINYI_PASS_W128
-#define T_LANES 4
-TINYI_TARGET_BEGIN_W128
-#include "simd.c"
-TINYI_TARGET_END_W128
-#endif
-#if TINYI_HAVE_NEON
-#define T_PASS neon
-#define TINYI_PASS TINYI_PASS_NEON
-#define T_LANES 4
-#define T_NEON 1
-TINYI_TARGET_BEGIN_NEON
-#include "simd.c"
-TINYI_TARGET_END_NEON
-#endif
-#if TINYI_HAVE_NEONDOT
-#define T_PASS neondot
-#define TINYI_PASS TINYI_PASS_NEONDOT
-#define T_LANES 4
-#define T_NEON 1
-TINYI_TARGET_BEGIN_NEONDOT
-#include "simd.c"
-TINYI_TARGET_END_NEONDOT
-#endif
-#if TINYI_HAVE_NEONMM
-#define T_PASS neonmm
-#define TINYI_PASS TINYI_PASS_NEONMM
-#define T_LANES 4
-#define T_NEON 2
-TINYI_TARGET_BEGIN_NEONMM
-#include "simd.c"
-TINYI_TARGET_END_NEONMM
-#endif
-#if TINYI_HAVE_AVX2
-#define T_PASS avx2
-#define TINYI_PASS TINYI_PASS_AVX2
-#define T_LANES 8
-TINYI_TARGET_BEGIN_AVX2
-#include "simd.c"
-TINYI_TARGET_END_AVX2
-#endif
-#if TINYI_HAVE_AVX2VNNI
-#define T_PASS avx2vnni
-#define TINYI_PASS TINYI_PASS_AVX2VNNI
-#define T_LANES 8
-TINYI_TARGET_BEGIN_AVX2VNNI
-#include "simd.c"
-TINYI_TARGET_END_AVX2VNNI
-#endif
-#if TINYI_HAVE_AVX512
-#define T_PASS avx512
-#define TINYI_PASS TINYI_PASS_AVX512
-#define T_LANES 16
-TINYI_TARGET_BEGIN_AVX512
-#include "simd.c"
-TINYI_TARGET_END_AVX512
-#endif
-#if TINYI_HAVE_AMX
-#define T_PASS amx
-#define TINYI_PASS TINYI_PASS_AMX
-#define T_LANES 16
-TINYI_TARGET_BEGIN_AMX
-#include "simd.c"
-
-/* y (16, 16) = a (16, 64) times b, whose four rows of a column stand together: b (16, 16, 4). The configuration and b are
- * written just before they are used: the compiler must not move these stores. */
-static void amx_product(int32_t *y, const int8_t *a, const int8_t *b)
-{
-    unsigned char config[64];
-    int8_t packed[1024];
-    int i;
-    memset(config, 0, sizeof config);
-    config[0] = 1;                          /* palette; bytes 16.. are the widths, 48.. the rows */
-    for (i = 0; i < 3; i++) { config[16 + 2 * i] = 64; config[48 + i] = 16; }
-    TINYI_AMX_CONFIG(config);
-    for (i = 0; i < 1024; i++) packed[i] = b[i];
-    _tile_zero(0);
-    TINYI_AMX_LOAD(1, a, 64);
-    TINYI_AMX_LOAD(2, packed, 64);
-    _tile_dpbssd(0, 1, 2);
-    TINYI_AMX_STORE(0, y, 64);
-    for (i = 0; i < 1024; i++) packed[i] = (int8_t)(b[i] / 2);
-    _tile_zero(0);
-    TINYI_AMX_LOAD(2, packed, 64);
-    _tile_dpbssd(0, 1, 2);
-    TINYI_AMX_STORE(0, y + 256, 64);
-    _tile_release();
-}
-TINYI_TARGET_END_AMX
-#endif
-
-static const pass passes[] = {
-#if TINYI_HAVE_SCALAR
-    { "scalar", 1, 0, apply_scalar },
-#endif
-#if TINYI_HAVE_W128
-    { "w128", 4, TINYI_X86 ? TINY_CPU_SSE41 : 0, apply_w128 },
-#endif
-#if TINYI_HAVE_NEON
-    { "neon", 4, TINY_CPU_NEON, apply_neon },
-#endif
-#if TINYI_HAVE_NEONDOT
-    { "neondot", 4, TINY_CPU_NEON | TINY_CPU_DOTPROD, apply_neondot },
-#endif
-#if TINYI_HAVE_NEONMM
-    { "neonmm", 4, TINY_CPU_NEON | TINY_CPU_DOTPROD | TINY_CPU_I8MM, apply_neonmm },
-#endif
-#if TINYI_HAVE_AVX2
-    { "avx2", 8, TINY_CPU_AVX2, apply_avx2 },
-#endif
-#if TINYI_HAVE_AVX2VNNI
-    { "avx2vnni", 8, TINY_CPU_AVX2 | TINY_CPU_AVXVNNI, apply_avx2vnni },
-#endif
-#if TINYI_HAVE_AVX512
-    { "avx512", 16, TINY_CPU_AVX512 | TINY_CPU_AVX512VNNI, apply_avx512 },
-#endif
-#if TINYI_HAVE_AMX
-    { "amx", 16, TINY_CPU_AVX512 | TINY_CPU_AVX512VNNI | TINY_CPU_AVX512VBMI | TINY_CPU_AVX512BF16, apply_amx },
-#endif
-};
-#define EACH_PASS(p) (p = passes; p < passes + T_COUNT(passes); p++) if ((tinyi_cpu_features() & p->cpu) == p->cpu)
-
-static uint32_t bits(float x) { uint32_t u; memcpy(&u, &x, 4); return u; }
-static float flt(uint32_t u) { float x; memcpy(&x, &u, 4); return x; }
-static int is_nan(uint32_t u) { return (u & 0x7fffffffu) > 0x7f800000u; }
+/* operands: one or more, V_LANES values each; results as 32-bit lanes */
+#define ALL_OPS(OP) \
+    OP(ADD, v_add, FLOATS(v_add(FA, FB))) \
+    OP(SUB, v_sub, FLOATS(v_sub(FA, FB))) \
+    OP(MUL, v_mul, FLOATS(v_mul(FA, FB))) \
+    OP(DIV, v_div, FLOATS(v_div(FA, FB))) \
+    OP(FMA, v_fma, FLOATS(v_fma(FA, FB, FC))) \
+    OP(FNMA, v_fnma, FLOATS(v_fnma(FA, FB, FC))) \
+    OP(NEG, v_neg, FLOATS(v_neg(FA))) \
+    OP(ABS, v_abs, FLOATS(v_abs(FA))) \
+    OP(SQRT, v_sqrt, FLOATS(v_sqrt(FA))) \
+    OP(MIN, v_min, FLOATS(v_min(FA, FB))) \
+    OP(MAX, v_max, FLOATS(v_max(FA, FB))) \
+    OP(ROUND, v_round, FLOATS(v_round(FA))) \
+    OP(FLOOR, v_floor, FLOATS(v_floor(FA))) \
+    OP(TRUNC, v_trunc, FLOATS(v_trunc(FA))) \
+    OP(LT, v_lt, MASK(v_lt(FA, FB))) \
+    OP(LE, v_le, MASK(v_le(FA, FB))) \
+    OP(EQ, v_eq, MASK(v_eq(FA, FB))) \
+    OP(NE, v_ne, MASK(v_ne(FA, FB))) \
+    OP(ISNAN, v_isnan, MASK(v_isnan(FA))) \
+    OP(SELECT, v_select, FLOATS(v_select(v_lt(FA, FB), FB, FC))) \
+    OP(TO_I32, v_to_i32, INTS(v_to_i32(FA))) \
+    OP(FROM_I32, v_from_i32, FLOATS(v_from_i32(IA))) \
+    OP(BITS, v_bits, INTS(v_bits(FA))) \
+    OP(FLOAT, v_float, FLOATS(v_float(IA))) \
+    OP(EXP2I, v_exp2i, FLOATS(v_exp2i(IA))) \
+    OP(GATHER, v_gather, FLOATS(v_gather(fb, IA))) \
+    OP(IADD, vi_add, INTS(vi_add(IA, IB))) \
+    OP(ISUB, vi_sub, INTS(vi_sub(IA, IB))) \
+    OP(IMUL, vi_mul, INTS(vi_mul(IA, IB))) \
+    OP(IAND, vi_and, INTS(vi_and(IA, IB))) \
+    OP(IOR, vi_or, INTS(vi_or(IA, IB))) \
+    OP(IXOR, vi_xor, INTS(vi_xor(IA, IB))) \
+    OP(ISHL, vi_shl, INTS(vi_shl(IA, (int)n))) \
+    OP(ISHR, vi_shr, INTS(vi_shr(IA, (int)n))) \
+    OP(ISRA, vi_sra, INTS(vi_sra(IA, (int)n))) \
+    OP(IMIN, vi_min, INTS(vi_min(IA, IB))) \
+    OP(IMAX, vi_max, INTS(vi_max(IA, IB))) \
+    OP(IEQ, vi_eq, MASK(vi_eq(IA, IB))) \
+    OP(IGT, vi_gt, MASK(vi_gt(IA, IB))) \
+    OP(ISELECT, vi_select, INTS(vi_select(vi_gt(IA, IB), IB, IC))) \
+    OP(LOAD_F16, v_load_f16, FLOATS(v_load_f16((const uint16_t *)a))) \
+    OP(LOAD_BF16, v_load_bf16, FLOATS(v_load_bf16((const uint16_t *)a))) \
+    OP(STORE_F16, v_store_f16, v_store_f16((uint16_t *)y, FA)) \
+    OP(STORE_BF16, v_store_bf16, v_store_bf16((uint16_t *)y, FA)) \
+    OP(SUM, v_sum, fy[0] = v_sum(FA)) \
+    OP(SUM4, v_sum4, v_sum4(fy, FA, FB, FC, v_load(fc + V_LANES))) \
+    OP(HMAX, v_hmax, fy[0] = v_hmax(FA)) \
+    OP(HMIN, v_hmin, fy[0] = v_hmin(FA)) \
+    OP(ISUM, vi_sum, iy[0] = vi_sum(IA)) \
+    OP(ANY, vm_any, iy[0] = vm_any(MA)) \
+    OP(ALL, vm_all, iy[0] = vm_all(MA)) \
+    OP(MAND, vm_and, MASK(vm_and(MA, MB))) \
+    OP(MOR, vm_or, MASK(vm_or(MA, MB))) \
+    OP(MNOT, vm_not, MASK(vm_not(MA))) \
+    OP(FIRST, v_first, MASK(v_first(n))) \
+    OP(LOAD_N, v_load_n, FLOATS(v_load_n(fa, n))) \
+    OP(STORE_N, v_store_n, v_store_n(fy, FA, n)) \
+    OP(ILOAD_N, vi_load_n, INTS(vi_load_n(ia, n))) \
+    OP(ISTORE_N, vi_store_n, vi_store_n(iy, IA, n)) \
+    OP(LOAD_F16_N, v_load_f16_n, FLOATS(v_load_f16_n((const uint16_t *)a, n))) \
+    OP(LOAD_BF16_N, v_load_bf16_n, FLOATS(v_load_bf16_n((const uint16_t *)a, n))) \
+    OP(STORE_F16_N, v_store_f16_n, v_store_f16_n((uint16_t *)y, FA, n)) \
+    OP(STORE_BF16_N, v_store_bf16_n, v_store_bf16_n((uint16_t *)y, FA, n)) \
+    OP(SET, v_set, FLOATS(v_set(fa[0]))) \
+    OP(ZERO, v_zero, FLOATS(v_zero())) \
+    OP(ISET, vi_set, INTS(vi_set(ia[0]))) \
+    OP(IZERO, vi_zero, INTS(vi_zero())) \
+    OP(IOTA, vi_iota, INTS(vi_iota()))
+#define TINYI_PASS_FILE "tests/core/simd.c"
+#include "passes.h"
 static int is_tiny(uint32_t u) { return (u & 0x7f800000u) == 0 && u << 1; }
 static int is_small(uint32_t u) { return (u & 0x7fffffffu) <= 0x01000000u; }
-static int32_t wrap(uint32_t u) { int32_t i; memcpy(&i, &u, 4); return i; }
 
 /* 32-bit ARM: its vectors count subnormals as 0 */
 #if defined __arm__ && defined __ARM_NEON
@@ -456,57 +365,6 @@ static void test_halves(void)
     }
 }
 
-static int signed_byte(unsigned b) { return b < 128 ? (int)b : (int)b - 256; }
-
-static void test_bytes(void)
-{
-    const pass *p;
-    for EACH_PASS(p) {
-        unsigned char a[64], b[64], t[64], y[64];
-        uint32_t acc[16], got[16];
-        int round, op, lane, n, bytes = 4 * p->lanes;
-        for (round = 0; round < 400; round++) {
-            for (n = 0; n < 64; n++) {
-                const unsigned few[4] = { 0x80, 0x7f, 0xff, 0 };
-                a[n] = (unsigned char)(round < 16 ? few[round & 3] : round < 64 ? few[t_rand_below(4)] : t_rand_below(256));
-                b[n] = (unsigned char)(round < 16 ? few[round >> 2 & 3] : round < 64 ? few[t_rand_below(4)] : t_rand_below(256));
-                t[n] = (unsigned char)t_rand_below(16);
-            }
-            for (lane = 0; lane < 16; lane++) acc[lane] = round & 1 ? (uint32_t)t_rand_u64() : 0u;
-            for (op = OP_DOT_I8; op <= OP_DOT_U7I8; op++) {
-                unsigned char c[64], d[64];
-                memcpy(c, a, 64);
-                memcpy(d, b, 64);
-                for (n = 0; n < 64; n++) {
-                    if (op == OP_DOT_I8_B127 && d[n] == 0x80) d[n] = 0x81;
-                    if (op == OP_DOT_U7I8) c[n] &= 0x7f;
-                }
-                p->apply(op, got, acc, c, d, 0);
-                for (lane = 0; lane < p->lanes; lane++) {
-                    uint32_t want = acc[lane];
-                    for (n = 4 * lane; n < 4 * lane + 4; n++)
-                        want += (uint32_t)((op == OP_DOT_I8 || op == OP_DOT_I8_B127 ? signed_byte(c[n]) : (int)c[n]) * signed_byte(d[n]));
-                    if (got[lane] != want) t_fail(__FILE__, __LINE__, "%s, %s lane %d is %ld, not %ld", p->name, op_name[op], lane, (long)wrap(got[lane]), (long)wrap(want));
-                }
-            }
-            for (op = OP_BAND; op <= OP_BTABLE; op++) {
-                const int shift = round & 7;
-                p->apply(op, y, op == OP_BTABLE ? t : a, op == OP_BTABLE ? a : b, a, (size_t)shift);
-                for (n = 0; n < bytes; n++) {
-                    const unsigned u = a[n], v = b[n];
-                    const unsigned want = op == OP_BAND ? u & v : op == OP_BOR ? u | v : op == OP_BXOR ? u ^ v : op == OP_BADD ? u + v : op == OP_BSUB ? u - v :
-                                          op == OP_BSHR ? u >> shift : a[t[n]];
-                    if (y[n] != (want & 255u)) t_fail(__FILE__, __LINE__, "%s, %s byte %d is %02x, not %02x", p->name, op_name[op], n, y[n], want & 255u);
-                }
-            }
-            p->apply(OP_LOAD_I8, got, a, a, a, 0);
-            for (lane = 0; lane < p->lanes; lane++) T_EQ_INT(wrap(got[lane]), signed_byte(a[lane]));
-            p->apply(OP_LOAD_U8, got, a, a, a, 0);
-            for (lane = 0; lane < p->lanes; lane++) T_EQ_INT(wrap(got[lane]), a[lane]);
-        }
-    }
-}
-
 static void test_across_lanes(void)
 {
     const pass *p;
@@ -540,6 +398,17 @@ static void test_across_lanes(void)
             p->apply(OP_GATHER, got, at, table, at, 0);
             for (i = 0; i < p->lanes; i++) T_TRUE(flt(got[i]) == table[at[i]]);
         }
+        for (n = 0; n < 200; n++) {         /* four sums; whole numbers again */
+            float four[64], y[5] = { 0, 0, 0, 0, -7.0f };
+            double sum[4] = { 0 };
+            for (i = 0; i < 4 * p->lanes; i++) {
+                four[i] = (float)((int)t_rand_below(2001) - 1000);
+                sum[i / p->lanes] += (double)four[i];
+            }
+            p->apply(OP_SUM4, y, four, four + p->lanes, four + 2 * p->lanes, 0);
+            for (i = 0; i < 4; i++) T_CLOSE(y[i], sum[i], 0);
+            T_CLOSE(y[4], -7.0, 0);
+        }
         for (n = 0; n < 200; n++) {         /* masks of random lanes, of all, of none */
             for (i = 0, all = 1, any = 0; i < p->lanes; i++) {
                 a[i] = n == 0 ? 0u : n == 1 ? 1u : t_rand_below(2);
@@ -563,67 +432,16 @@ static void test_across_lanes(void)
             for (i = 0; i < p->lanes; i++) T_EQ_INT(got[i], i < n);
         }
         want = bits(-2.5f);
-        p->apply(OP_SETS, got, &want, a, a, 0);
-        for (i = 0; i < p->lanes; i++) T_EQ_INT(got[i], (uint32_t)i + 7u);
-    }
-}
-
-/* what only targets of four lanes have: the bytes of every vector are known beforehand */
-static void test_four_lanes(void)
-{
-    const pass *p;
-    for EACH_PASS(p) {
-        const int neon = !strncmp(p->name, "neon", 4);
-        int round, n, j, l;
-        if (p->lanes != 4) continue;
-        for (round = 0; round < 400; round++) {
-            unsigned char a[64], b[16], m[16], y[16];
-            uint32_t ia[4], ib[4], ic[4], got[4];
-            const size_t step = 2 + t_rand_below(16);
-            const int shift = round & 7;
-            uint16_t h;
-            for (n = 0; n < 64; n++) a[n] = (unsigned char)t_rand_below(256);
-            for (n = 1; n < 64; n += 2) if ((a[n] & 0x7c) == 0x7c) a[n] ^= 0x40;       /* halves that are numbers, at even steps */
-            for (n = 0; n < 16; n++) { b[n] = (unsigned char)t_rand_below(256); m[n] = (unsigned char)t_rand_below(256); }
-            memcpy(ia, a, 16);
-            memcpy(ib, b, 16);
-            p->apply(OP_PAIRS, got, a, b, b, 0);
-            T_TRUE(got[0] == ia[0] + ia[1] && got[1] == ia[2] + ia[3] && got[2] == ib[0] + ib[1] && got[3] == ib[2] + ib[3]);
-            p->apply(OP_F16_EACH, got, a, b, b, step & ~(size_t)1);
-            for (l = 0; l < 4; l++) {
-                h = (uint16_t)(a[(step & ~(size_t)1) * (size_t)l] | a[(step & ~(size_t)1) * (size_t)l + 1] << 8);
-                T_TRUE(got[l] == bits(tinyi_f16_to_f32(h)));
-            }
-            p->apply(OP_F16_SET, got, a, b, b, 0);
-            for (l = 0; l < 4; l++) T_TRUE(got[l] == bits(tinyi_f16_to_f32((uint16_t)(a[0] | a[1] << 8))));
-            p->apply(OP_BSHL, y, a, b, b, (size_t)shift);
-            for (n = 0; n < 16; n++) T_EQ_INT(y[n], a[n] << shift & 255);
-            for (n = 0; n < 16; n++) y[n] = a[n] & (unsigned char)~m[n];
-            p->apply(OP_MERGE, y, y, b, m, 0);
-            for (n = 0; n < 16; n++) T_EQ_INT(y[n], (a[n] & ~m[n]) | (b[n] & m[n]));
-            p->apply(OP_BBITS, y, a + 1, b, b, 0);
-            for (n = 0; n < 16; n++) T_EQ_INT(y[n], a[1 + n / 8] >> n % 8 & 1 ? 255 : 0);
-            if (!neon) continue;
-            p->apply(OP_ZIP_LOW, got, a, b, b, 0);
-            T_TRUE(got[0] == ia[0] && got[1] == ib[0] && got[2] == ia[1] && got[3] == ib[1]);
-            p->apply(OP_ZIP_HIGH, got, a, b, b, 0);
-            T_TRUE(got[0] == ia[2] && got[1] == ib[2] && got[2] == ia[3] && got[3] == ib[3]);
-            p->apply(OP_TWICE, got, a, b, b, 0);
-            T_TRUE(got[0] == ia[0] && got[1] == ia[1] && got[2] == ia[0] && got[3] == ia[1]);
-            p->apply(OP_LOWS, y, a, b, b, 0);
-            T_TRUE(!memcmp(y, a, 8) && !memcmp(y + 8, b, 8));
-            p->apply(OP_HIGHS, y, a, b, b, 0);
-            T_TRUE(!memcmp(y, a + 8, 8) && !memcmp(y + 8, b + 8, 8));
-            if (strcmp(p->name, "neonmm")) continue;
-            if (round < 4) for (n = 0; n < 16; n++) { a[n] = round & 1 ? 0x80 : 0x7f; b[n] = round & 2 ? 0x80 : 0x7f; }
-            memcpy(ic, m, 16);
-            p->apply(OP_MMLA, got, ic, a, b, 0);
-            for (l = 0; l < 4; l++) {
-                uint32_t want = ic[l];
-                for (j = 0; j < 8; j++) want += (uint32_t)(signed_byte(a[l / 2 * 8 + j]) * signed_byte(b[l % 2 * 8 + j]));
-                T_TRUE(got[l] == want);
-            }
-        }
+        p->apply(OP_SET, got, &want, a, a, 0);
+        for (i = 0; i < p->lanes; i++) T_TRUE(got[i] == want);
+        p->apply(OP_ISET, got, &want, a, a, 0);
+        for (i = 0; i < p->lanes; i++) T_TRUE(got[i] == want);
+        p->apply(OP_ZERO, got, a, a, a, 0);
+        for (i = 0; i < p->lanes; i++) T_TRUE(got[i] == 0);
+        p->apply(OP_IZERO, got, a, a, a, 0);
+        for (i = 0; i < p->lanes; i++) T_TRUE(got[i] == 0);
+        p->apply(OP_IOTA, got, a, a, a, 0);
+        for (i = 0; i < p->lanes; i++) T_EQ_INT(got[i], i);
     }
 }
 
@@ -666,40 +484,7 @@ static void test_tails(void)
                 T_WALLS(few, n);
             }
         }
-        for (n = 0; n <= 4 * p->lanes; n++) {
-            unsigned char *few = (unsigned char *)t_guarded_bytes((size_t)n), got[64];
-            for (i = 0; i < n; i++) few[i] = (unsigned char)(i + 1);
-            p->apply(OP_BLOAD_N, got, few, few, few, (size_t)n);
-            for (i = 0; i < 4 * p->lanes; i++)
-                if (got[i] != (i < n ? i + 1 : 0)) t_fail(__FILE__, __LINE__, "%s, vb_load_n of %d: byte %d is %d", p->name, n, i, got[i]);
-        }
     }
-}
-
-static void test_amx_tiles_see_what_was_written(void)
-{
-#if TINYI_HAVE_AMX
-    const unsigned need = TINY_CPU_AMX_TILE | TINY_CPU_AMX_INT8;
-    int8_t a[1024], b[1024];
-    int32_t y[512];
-    int i, j, k;
-    if ((tinyi_cpu_features() & need) != need || !tinyi_amx_permission()) { T_SKIP("no AMX here"); return; }
-    for (i = 0; i < 1024; i++) { a[i] = (int8_t)(t_rand_below(256) - 128u); b[i] = (int8_t)(t_rand_below(256) - 128u); }
-    amx_product(y, a, b);
-    for (i = 0; i < 16; i++)
-        for (j = 0; j < 16; j++) {
-            int32_t want = 0, half = 0;
-            for (k = 0; k < 64; k++) {
-                const int8_t v = b[(k / 4) * 64 + j * 4 + k % 4];
-                want += a[i * 64 + k] * v;
-                half += a[i * 64 + k] * (v / 2);
-            }
-            T_EQ_INT(y[i * 16 + j], want);
-            T_EQ_INT(y[256 + i * 16 + j], half);
-        }
-#else
-    T_SKIP("this compiler or processor has no AMX");
-#endif
 }
 
 static void test_sqrt_without_an_instruction(void)
@@ -747,164 +532,15 @@ int main(void)
     T_RUN(test_out_of_range_conversion_does_not_trap);
     T_RUN(test_halves_one_by_one);
     T_RUN(test_halves);
-    T_RUN(test_bytes);
     T_RUN(test_across_lanes);
-    T_RUN(test_four_lanes);
     T_RUN(test_tails);
-    T_RUN(test_amx_tiles_see_what_was_written);
     T_RUN(test_sqrt_without_an_instruction);
     return t_done();
 }
 
-#else /* ---- one pass: T_PASS and T_LANES say which */
-
+#else
+#include "passes.h"
 #include "core/simd.h"
+APPLY(ALL_OPS(OP_CASE))
 #include "core/simd_unname.h"
-
-#define P2(a, b) TINYI_CAT(a, b)
-#define P(x) P2(P2(tinyi_, x), P2(_, T_PASS))
-
-static void P2(apply_, T_PASS)(int op, void *y, const void *a, const void *b, const void *c, size_t n)
-{
-    float *fy = (float *)y;
-    int32_t *iy = (int32_t *)y;
-    const float *fa = (const float *)a, *fb = (const float *)b, *fc = (const float *)c;
-    const int32_t *ia = (const int32_t *)a, *ib = (const int32_t *)b, *ic = (const int32_t *)c;
-    const P(v_i32) one = P(vi_set)(1), none = P(vi_zero)();
-#define FLOATS(e) P(v_store)(fy, e); break
-#define INTS(e) P(vi_store)(iy, e); break
-#define MASK(e) P(vi_store)(iy, P(vi_select)(e, one, none)); break
-#define FA P(v_load)(fa)
-#define FB P(v_load)(fb)
-#define FC P(v_load)(fc)
-#define IA P(vi_load)(ia)
-#define IB P(vi_load)(ib)
-#define IC P(vi_load)(ic)
-#define MA P(vi_gt)(IA, none)
-#define MB P(vi_gt)(IB, none)
-    switch (op) {
-    case OP_ADD: FLOATS(P(v_add)(FA, FB));
-    case OP_SUB: FLOATS(P(v_sub)(FA, FB));
-    case OP_MUL: FLOATS(P(v_mul)(FA, FB));
-    case OP_DIV: FLOATS(P(v_div)(FA, FB));
-    case OP_FMA: FLOATS(P(v_fma)(FA, FB, FC));
-    case OP_FNMA: FLOATS(P(v_fnma)(FA, FB, FC));
-    case OP_NEG: FLOATS(P(v_neg)(FA));
-    case OP_ABS: FLOATS(P(v_abs)(FA));
-    case OP_SQRT: FLOATS(P(v_sqrt)(FA));
-    case OP_MIN: FLOATS(P(v_min)(FA, FB));
-    case OP_MAX: FLOATS(P(v_max)(FA, FB));
-    case OP_ROUND: FLOATS(P(v_round)(FA));
-    case OP_FLOOR: FLOATS(P(v_floor)(FA));
-    case OP_TRUNC: FLOATS(P(v_trunc)(FA));
-    case OP_LT: MASK(P(v_lt)(FA, FB));
-    case OP_LE: MASK(P(v_le)(FA, FB));
-    case OP_EQ: MASK(P(v_eq)(FA, FB));
-    case OP_NE: MASK(P(v_ne)(FA, FB));
-    case OP_ISNAN: MASK(P(v_isnan)(FA));
-    case OP_SELECT: FLOATS(P(v_select)(P(v_lt)(FA, FB), FB, FC));
-    case OP_TO_I32: INTS(P(v_to_i32)(FA));
-    case OP_FROM_I32: FLOATS(P(v_from_i32)(IA));
-    case OP_BITS: INTS(P(v_bits)(FA));
-    case OP_FLOAT: FLOATS(P(v_float)(IA));
-    case OP_EXP2I: FLOATS(P(v_exp2i)(IA));
-    case OP_GATHER: FLOATS(P(v_gather)(fb, IA));
-    case OP_IADD: INTS(P(vi_add)(IA, IB));
-    case OP_ISUB: INTS(P(vi_sub)(IA, IB));
-    case OP_IMUL: INTS(P(vi_mul)(IA, IB));
-    case OP_IAND: INTS(P(vi_and)(IA, IB));
-    case OP_IOR: INTS(P(vi_or)(IA, IB));
-    case OP_IXOR: INTS(P(vi_xor)(IA, IB));
-    case OP_ISHL: INTS(P(vi_shl)(IA, (int)n));
-    case OP_ISHR: INTS(P(vi_shr)(IA, (int)n));
-    case OP_ISRA: INTS(P(vi_sra)(IA, (int)n));
-    case OP_IMIN: INTS(P(vi_min)(IA, IB));
-    case OP_IMAX: INTS(P(vi_max)(IA, IB));
-    case OP_IEQ: MASK(P(vi_eq)(IA, IB));
-    case OP_IGT: MASK(P(vi_gt)(IA, IB));
-    case OP_ISELECT: INTS(P(vi_select)(P(vi_gt)(IA, IB), IB, IC));
-    case OP_LOAD_F16: FLOATS(P(v_load_f16)((const uint16_t *)a));
-    case OP_LOAD_BF16: FLOATS(P(v_load_bf16)((const uint16_t *)a));
-    case OP_STORE_F16: P(v_store_f16)((uint16_t *)y, FA); break;
-    case OP_STORE_BF16: P(v_store_bf16)((uint16_t *)y, FA); break;
-    case OP_LOAD_I8: INTS(P(vi_load_i8)((const int8_t *)a));
-    case OP_LOAD_U8: INTS(P(vi_load_u8)((const uint8_t *)a));
-    case OP_DOT_I8: INTS(P(v_dot_i8)(IA, P(vb_load)(b), P(vb_load)(c)));
-    case OP_DOT_U8I8: INTS(P(v_dot_u8i8)(IA, P(vb_load)(b), P(vb_load)(c)));
-    case OP_DOT_I8_B127: INTS(P(v_dot_i8_b127)(IA, P(vb_load)(b), P(vb_load)(c)));
-    case OP_DOT_U7I8: INTS(P(v_dot_u7i8)(IA, P(vb_load)(b), P(vb_load)(c)));
-    case OP_BAND: P(vb_store)(y, P(vb_and)(P(vb_load)(a), P(vb_load)(b))); break;
-    case OP_BOR: P(vb_store)(y, P(vb_or)(P(vb_load)(a), P(vb_load)(b))); break;
-    case OP_BXOR: P(vb_store)(y, P(vb_xor)(P(vb_load)(a), P(vb_load)(b))); break;
-    case OP_BADD: P(vb_store)(y, P(vb_add)(P(vb_load)(a), P(vb_load)(b))); break;
-    case OP_BSUB: P(vb_store)(y, P(vb_sub)(P(vb_load)(a), P(vb_load)(b))); break;
-    case OP_BSHR: P(vb_store)(y, P(vb_shr)(P(vb_load)(a), (int)n)); break;
-    case OP_BTABLE: P(vb_store)(y, P(vb_table16)(b, P(vb_load)(a))); break;
-    case OP_SUM: fy[0] = P(v_sum)(FA); break;
-    case OP_HMAX: fy[0] = P(v_hmax)(FA); break;
-    case OP_HMIN: fy[0] = P(v_hmin)(FA); break;
-    case OP_ISUM: iy[0] = P(vi_sum)(IA); break;
-    case OP_ANY: iy[0] = P(vm_any)(MA); break;
-    case OP_ALL: iy[0] = P(vm_all)(MA); break;
-    case OP_MAND: MASK(P(vm_and)(MA, MB));
-    case OP_MOR: MASK(P(vm_or)(MA, MB));
-    case OP_MNOT: MASK(P(vm_not)(MA));
-    case OP_FIRST: MASK(P(v_first)(n));
-    case OP_LOAD_N: FLOATS(P(v_load_n)(fa, n));
-    case OP_STORE_N: P(v_store_n)(fy, FA, n); break;
-    case OP_ILOAD_N: INTS(P(vi_load_n)(ia, n));
-    case OP_ISTORE_N: P(vi_store_n)(iy, IA, n); break;
-    case OP_LOAD_F16_N: FLOATS(P(v_load_f16_n)((const uint16_t *)a, n));
-    case OP_LOAD_BF16_N: FLOATS(P(v_load_bf16_n)((const uint16_t *)a, n));
-    case OP_STORE_F16_N: P(v_store_f16_n)((uint16_t *)y, FA, n); break;
-    case OP_STORE_BF16_N: P(v_store_bf16_n)((uint16_t *)y, FA, n); break;
-    case OP_BLOAD_N: P(vb_store)(y, P(vb_load_n)(a, n)); break;
-    case OP_SETS: {                            /* lane i is i + 7 when all of them are right */
-        const P(v_mask) set = P(v_eq)(P(v_set)(fa[0]), P(v_load_n)(fa, 1)), zero = P(v_eq)(P(v_zero)(), P(v_set)(0.0f));
-        P(v_i32) r = P(vi_add)(P(vi_iota)(), P(vi_select)(zero, one, none));
-        r = P(vi_add)(r, P(v_dot_u8i8)(none, P(vb_set)(1), P(vb_set)(1)));
-        r = P(vi_add)(r, P(v_dot_u8i8)(one, P(vb_zero)(), P(vb_set)(-1)));
-        P(vi_store)(iy, P(vi_add)(r, P(vi_select)(P(vm_and)(set, P(v_first)(1)), one, P(vi_select)(P(v_first)(1), none, one))));
-        break;
-    }
-#if T_LANES == 4
-    case OP_PAIRS: INTS(P(vi_pairs)(IA, IB));
-    case OP_F16_EACH: FLOATS(P(v_load_f16_each)(a, (ptrdiff_t)n));
-    case OP_F16_SET: FLOATS(P(v_set_f16)(a));
-    case OP_BSHL: P(vb_store)(y, P(vb_shl)(P(vb_load)(a), (int)n)); break;
-    case OP_MERGE: P(vb_store)(y, P(vb_merge)(P(vb_load)(a), P(vb_load)(b), P(vb_load)(c))); break;
-    case OP_BBITS: P(vb_store)(y, P(vb_bits)(a)); break;
-#endif
-#ifdef T_NEON
-    case OP_ZIP_LOW: FLOATS(P(v_zip_low)(FA, FB));
-    case OP_ZIP_HIGH: FLOATS(P(v_zip_high)(FA, FB));
-    case OP_TWICE: FLOATS(P(v_twice)(fa));
-    case OP_LOWS: P(vb_store)(y, P(vb_lows)(P(vb_load)(a), P(vb_load)(b))); break;
-    case OP_HIGHS: P(vb_store)(y, P(vb_highs)(P(vb_load)(a), P(vb_load)(b))); break;
-#if T_NEON == 2
-    case OP_MMLA: INTS(P(v_mmla_i8)(IA, P(vb_load)(b), P(vb_load)(c)));
-#endif
-#endif
-    default: break;
-    }
-    (void)ib;
-    (void)ic;
-}
-#undef FLOATS
-#undef INTS
-#undef MASK
-#undef FA
-#undef FB
-#undef FC
-#undef IA
-#undef IB
-#undef IC
-#undef MA
-#undef MB
-#undef P
-#undef P2
-#undef TINYI_PASS
-#undef T_PASS
-#undef T_LANES
-#undef T_NEON
 #endif

@@ -11,18 +11,8 @@ typedef struct net { int n, f; int64_t m; int64_t *offset; int32_t *col, *edge; 
 static void *load(const char *folder, const char *file, size_t bytes)
 {
     char name[200];
-    const char *path;
-    void *p = t_keep(bytes + 1);
-    FILE *f;
-    size_t n;
     (void)snprintf(name, sizeof name, "oracle/gnn/%s%s", folder, file);
-    path = t_shared(name);
-    if (!path) return NULL;
-    f = fopen(path, "rb");
-    n = f ? fread(p, 1, bytes + 1, f) : 0;
-    if (f) (void)fclose(f);
-    if (n != bytes) t_fail(__FILE__, __LINE__, "%s has %lu bytes, not %lu", name, (unsigned long)n, (unsigned long)bytes);
-    return p;
+    return t_shared_bytes(name, bytes);
 }
 
 static int load_net(net *g, const char *folder, int n, int64_t m, int f)

@@ -36,7 +36,7 @@ TINY_API const char *tiny_text(const char *s) { return s; }
 int tinyi_inner(int x) { return x; }
 X
     printf '/* b */\n#ifndef B_H\n#define B_H\n#include "core/a.h"\nTINY_API float tiny_b(float x);\n#endif\n' >math/b.h
-    printf '/* b.c */\n#include "math/b.h"\n#include "math/kernels.h"\nTINY_API float tiny_b(float x) { return tinyi_k(x); }\n' >math/b.c
+    printf '/* b.c */\n#include "math/b.h"\n#define TINYI_PASS_FILE "math/kernels.h"\n#include TINYI_PASS_FILE\nTINY_API float tiny_b(float x) { return tinyi_k(x); }\n' >math/b.c
     printf '/* kernels */\n#include "math/one.simd.h"\n' >math/kernels.h
     printf 'static float tinyi_k(float x) { return x; }\n' >math/one.simd.h
     for w in llm gnn; do
@@ -65,7 +65,7 @@ ok tinyllm '#define tiny_nothing tinyllm_nothing'
 ok tinygnn 'TINY_API void tinygnn_nothing(void) { tinyllm_nothing(); }'
 ok tinygnn 'TINY_API int tinygnn_a(int (*f)(void *user, int i), void *user, const int list[3]) { return tinyllm_a(f, user, list); }'
 ok tinygnn 'TINY_API const char *tinygnn_text(const char *s) { return tinyllm_text(s); }'
-ok tinyllm '#include TINYLLM_FILE'
+ok tinyllm '#define TINYI_PASS_FILE TINYLLM_FILE'
 cp "$dir/out.h" "$dir/first.h"
 ok tinyllm '/* moves with its comment */'
 if cmp -s "$dir/first.h" "$dir/out.h"; then passed=$((passed + 1)); else failed=$((failed + 1)); echo 'FAILED: two runs differ'; fi
@@ -81,6 +81,10 @@ tree; printf '#include "llm/tinyllm.h"\n' >>"$dir/src/gnn/tinygnn.c"
 refused 'gnn and llm never see each other'
 tree; printf '#include "core/gone.h"\n' >>"$dir/src/math/b.c"
 refused 'src/math/b.c includes "core/gone.h", and there is no such file'
+tree; printf '#include "math/kernels.h"\n' >>"$dir/src/math/b.c"
+refused 'a kernels.h is compiled through core/each_target.h'
+tree; printf '#define TINYI_PASS_FILE "math/one.simd.h"\n' >>"$dir/src/math/b.c"
+refused 'TINYI_PASS_FILE is "math/one.simd.h", not a kernels.h'
 tree; printf '#include "a.h"\n' >>"$dir/src/core/a.c"
 refused 'includes "a.h" without its folder'
 tree; printf 'static int tinyi_a_once(void)\n{\n    return 2;\n}\n' >>"$dir/src/math/b.c"

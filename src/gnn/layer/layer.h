@@ -24,7 +24,7 @@
  *   APPNP        z = (1 - alpha) S z + alpha x, steps times, from x      (none)                                                     */
 #ifndef TINYI_GNN_LAYER_H
 #define TINYI_GNN_LAYER_H
-#include "math/edges.h"
+#include "math/edges_score.h"
 #include "gnn/graph/graph.h"
 TINYI_C_BEGIN
 

@@ -250,7 +250,7 @@ TINY_API tiny_status tgnn_net_make(tiny_ctx *ctx, const char *name, const void *
 
 /* ---- text */
 
-enum { TINYI_NET_STAGE_TEXT = 640, TINYI_NET_TENSOR_TEXT = 320 };   /* bytes at most */
+enum { TINYI_NET_STAGE_TEXT = 640, TINYI_NET_TENSOR_NAME = TGNN_NET_NAME + 40 };  /* bytes at most */
 
 typedef struct tinyi_net_text { char *at; size_t n, room; } tinyi_net_text;
 
@@ -355,56 +355,48 @@ static void tinyi_net_say_stage(tinyi_net_text *t, const tgnn_stage *s, int firs
     t->n += (size_t)snprintf(t->at + t->n, t->room - t->n, " }");
 }
 
-void tinyi_net_put_le(unsigned char *to, uint64_t v, int n)
+void tinyi_net_put_f32(unsigned char *to, const float *v)
 {
+    uint32_t bits;
     int k;
-    for (k = 0; k < n; k++) to[k] = (unsigned char)(v >> 8 * k);
+    memcpy(&bits, v, 4);
+    for (k = 0; k < 4; k++) to[k] = (unsigned char)(bits >> 8 * k);
 }
 
 /* the whole file of weights into one block */
 static tiny_status tinyi_net_pack(tiny_ctx *ctx, const tgnn_net *net, unsigned char **out, size_t *n_out)
 {
-    tinyi_net_text t;
+    tinyi_st_head head;
     tinyi_net_weight w;
-    size_t data = 0, at;
+    size_t data = 0, room;
     tiny_idx n;
-    int i, k, a, tensors = 0;
-    unsigned char *bytes;
+    int i, k, tensors = 0;
+    char name[TINYI_NET_TENSOR_NAME];
+    unsigned char *bytes, *to;
     for (i = 0; i < net->n_stages; i++)
         for (k = 0; k < TGNN_LAYER_WEIGHTS; k++)
             if (tinyi_net_wants(&net->stage[i], k, &w) && net->stage[i].layer.w[k].data) {
                 data += (size_t)tiny_tensor_count(&net->stage[i].layer.w[k]) * 4;
                 tensors++;
             }
-    t.room = 64 + (size_t)tensors * TINYI_NET_TENSOR_TEXT;
-    bytes = (unsigned char *)tiny_alloc(ctx, 8 + t.room + data);
+    room = TINYI_ST_HEAD(tensors, sizeof name);
+    bytes = (unsigned char *)tiny_alloc(ctx, room + data);
     if (!bytes) return tiny_ctx_status(ctx);
-    t.at = (char *)bytes + 8;
-    t.n = 1;
-    t.at[0] = '{';
-    for (i = 0, at = 0; i < net->n_stages; i++)
+    tinyi_st_begin(&head, bytes, room);
+    for (i = 0; i < net->n_stages; i++)
         for (k = 0; k < TGNN_LAYER_WEIGHTS; k++) {
             if (!tinyi_net_wants(&net->stage[i], k, &w) || !net->stage[i].layer.w[k].data) continue;
-            n = tiny_tensor_count(&net->stage[i].layer.w[k]) * 4;
-            t.n += (size_t)snprintf(t.at + t.n, t.room - t.n, "%s\"%s.%s\":{\"dtype\":\"F32\",\"shape\":[", at ? "," : "", net->stage[i].name, w.name);
-            for (a = 0; a < w.rank; a++) t.n += (size_t)snprintf(t.at + t.n, t.room - t.n, a ? ",%td" : "%td", w.dim[a]);
-            t.n += (size_t)snprintf(t.at + t.n, t.room - t.n, "],\"data_offsets\":[%zu,%zu]}", at, at + (size_t)n);
-            at += (size_t)n;
+            (void)snprintf(name, sizeof name, "%s.%s", net->stage[i].name, w.name);
+            tinyi_st_entry(&head, name, TINYI_ST_F32, w.rank, w.dim);
         }
-    t.at[t.n++] = '}';
-    while (t.n % 8) t.at[t.n++] = ' ';
-    tinyi_net_put_le(bytes, t.n, 8);
-    *n_out = 8 + t.n;
+    to = tinyi_st_end(&head);
     for (i = 0; i < net->n_stages; i++)
         for (k = 0; k < TGNN_LAYER_WEIGHTS; k++) {
             const tiny_tensor *m = &net->stage[i].layer.w[k];
             if (!tinyi_net_wants(&net->stage[i], k, &w) || !m->data) continue;
-            for (n = 0; n < tiny_tensor_count(m); n++, *n_out += 4) {
-                uint32_t bits;
-                memcpy(&bits, (const float *)m->data + n, 4);
-                tinyi_net_put_le(bytes + *n_out, bits, 4);
-            }
+            for (n = 0; n < tiny_tensor_count(m); n++, to += 4) tinyi_net_put_f32(to, (const float *)m->data + n);
         }
+    *n_out = (size_t)(to - bytes);
     *out = bytes;
     return TINY_OK;
 }

@@ -18,7 +18,7 @@ TINYI_FN tiny_status tinyi_net_weight_room(tiny_ctx *ctx, tgnn_layer *l, int i, 
 TINYI_FN char *tinyi_net_path(tiny_ctx *ctx, const char *path, const char *ending);
 /* writes the description beside path */
 TINYI_FN tiny_status tinyi_net_write_json(tiny_ctx *ctx, const char *path, const tgnn_net *net);
-TINYI_FN void tinyi_net_put_le(unsigned char *to, uint64_t v, int n);
+TINYI_FN void tinyi_net_put_f32(unsigned char *to, const float *v);    /* as a file has it, on every machine */
 
 TINYI_C_END
 #endif

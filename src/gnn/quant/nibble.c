@@ -3,45 +3,9 @@
 #include "gnn/quant/nibble.h"
 #include "core/target.h"
 
-#if TINYI_HAVE_SCALAR
-#define TINYI_PASS TINYI_PASS_SCALAR
-TINYI_TARGET_BEGIN_SCALAR
-#include "gnn/quant/kernels.h"
-TINYI_TARGET_END_SCALAR
-#undef TINYI_PASS
-#endif
-
-#if TINYI_HAVE_W128
-#define TINYI_PASS TINYI_PASS_W128
-TINYI_TARGET_BEGIN_W128
-#include "gnn/quant/kernels.h"
-TINYI_TARGET_END_W128
-#undef TINYI_PASS
-#endif
-
-#if TINYI_HAVE_NEON
-#define TINYI_PASS TINYI_PASS_NEON
-TINYI_TARGET_BEGIN_NEON
-#include "gnn/quant/kernels.h"
-TINYI_TARGET_END_NEON
-#undef TINYI_PASS
-#endif
-
-#if TINYI_HAVE_AVX2
-#define TINYI_PASS TINYI_PASS_AVX2
-TINYI_TARGET_BEGIN_AVX2
-#include "gnn/quant/kernels.h"
-TINYI_TARGET_END_AVX2
-#undef TINYI_PASS
-#endif
-
-#if TINYI_HAVE_AVX512
-#define TINYI_PASS TINYI_PASS_AVX512
-TINYI_TARGET_BEGIN_AVX512
-#include "gnn/quant/kernels.h"
-TINYI_TARGET_END_AVX512
-#undef TINYI_PASS
-#endif
+#define TINYI_PASS_FILE "gnn/quant/kernels.h"
+#define TINYI_PASSES (TINYI_PASSES_PLAIN)
+#include "core/each_target.h"
 
 /* Every pass has an int8 product of its own: where that one comes from is the target of the context. */
 const tinyi_nibble_kernels *tinyi_nibble_kernels_of(const tinyi_kernels *k)

@@ -290,21 +290,17 @@ static void tinyi_quant_emit(const tgnn_quant *n, const tinyi_quant_place *t, un
     } else if (t->byte)
         for (i = 0; i < t->bytes; i++) to[i] = (unsigned char)from[i];
     else
-        for (i = 0; i < t->bytes / 4; i++) {
-            uint32_t bits;
-            memcpy(&bits, from + i, 4);
-            tinyi_net_put_le(to + 4 * i, bits, 4);
-        }
+        for (i = 0; i < t->bytes / 4; i++) tinyi_net_put_f32(to + 4 * i, from + i);
 }
 
 TINY_API tiny_status tgnn_quant_write(tiny_ctx *ctx, const char *path, const tgnn_quant *n)
 {
-    enum { HEADER = TINYI_QUANT_NAME + 140 };   /* of a tensor */
     tinyi_quant_places p;
-    unsigned char *bytes = NULL;
+    tinyi_st_head head;
+    unsigned char *bytes = NULL, *to;
     uint8_t *row = NULL;
-    char *text, *name;
-    size_t data = 0, at = 0, head = 1, room, wide = 1;
+    char *name;
+    size_t data = 0, room, wide = 1;
     int i, k;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
@@ -320,26 +316,17 @@ TINY_API tiny_status tgnn_quant_write(tiny_ctx *ctx, const char *path, const tgn
         }
     p.n = k;
     for (i = 0; i < n->q->n_maps; i++) wide = TINYI_MAX(wide, (size_t)n->q->map[i].n_in);
-    room = 64 + (size_t)p.n * HEADER;
-    bytes = (unsigned char *)tiny_alloc(ctx, 8 + room + data);
+    room = TINYI_ST_HEAD(p.n, TINYI_QUANT_NAME);
+    bytes = (unsigned char *)tiny_alloc(ctx, room + data);
     row = bytes ? (uint8_t *)tiny_alloc(ctx, wide) : NULL;
     if (!row) st = tiny_ctx_status(ctx);
     else {
-        text = (char *)bytes + 8;
-        text[0] = '{';
-        for (i = 0; i < p.n; i++) {
-            const tinyi_quant_place *t = &p.at[i];
-            head += (size_t)snprintf(text + head, room - head, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[", i ? "," : "", t->name, t->byte ? "U8" : "F32");
-            for (k = 0; k < t->rank; k++) head += (size_t)snprintf(text + head, room - head, k ? ",%td" : "%td", t->dim[k]);
-            head += (size_t)snprintf(text + head, room - head, "],\"data_offsets\":[%zu,%zu]}", at, at + t->bytes);
-            at += t->bytes;
-        }
-        text[head++] = '}';
-        while (head % 8) text[head++] = ' ';
-        tinyi_net_put_le(bytes, head, 8);
-        for (i = 0, at = 8 + head; i < p.n; at += p.at[i].bytes, i++) tinyi_quant_emit(n, &p.at[i], bytes + at, row);
+        tinyi_st_begin(&head, bytes, room);
+        for (i = 0; i < p.n; i++) tinyi_st_entry(&head, p.at[i].name, p.at[i].byte ? TINYI_ST_U8 : TINYI_ST_F32, p.at[i].rank, p.at[i].dim);
+        to = tinyi_st_end(&head);
+        for (i = 0; i < p.n; to += p.at[i].bytes, i++) tinyi_quant_emit(n, &p.at[i], to, row);
         name = tinyi_net_path(ctx, path, ".safetensors");
-        st = name ? tiny_file_write(ctx, name, bytes, at) : tiny_ctx_status(ctx);
+        st = name ? tiny_file_write(ctx, name, bytes, (size_t)(to - bytes)) : tiny_ctx_status(ctx);
         tiny_free(ctx, name);
     }
     tiny_free(ctx, row);

@@ -6,19 +6,6 @@
 #ifndef TINY_NO_STDIO
 #include <errno.h>
 #endif
-#if !defined TINY_NO_STDIO && (defined __unix__ || defined __APPLE__) && defined _POSIX_C_SOURCE && !defined __EMSCRIPTEN__ && !defined __wasi__
-#include <unistd.h>
-#define TINYI_WRITER_SYNC(f) fsync(fileno(f))
-#else
-#define TINYI_WRITER_SYNC(f) 0
-#endif
-#if !defined TINY_NO_STDIO && defined _WIN32
-#ifdef __cplusplus
-extern "C"
-#endif
-__declspec(dllimport) int __stdcall MoveFileExA(const char *, const char *, unsigned long);
-#endif
-
 typedef struct tinyi_writer_text { unsigned char *at; size_t n, room; } tinyi_writer_text;    /* grows */
 /* places in the texts above, which may move */
 typedef struct tinyi_writer_key { size_t at, n_bytes, value_at, value_bytes; int dropped; } tinyi_writer_key;     /* at: the key; value from its type on */
@@ -40,10 +27,10 @@ struct tllm_writer {
     tinyi_writer_text keys, names, key_list, tensor_list, memory;
     size_t n_keys, n_tensors, n_parts;
     int begun, finished, in_memory;
-    size_t part, n_renamed, at_tensor, at_byte;
+    size_t part, n_made, n_renamed, at_tensor, at_byte;     /* made: files that were opened */
     uint64_t written;                       /* of the part at work */
 #ifndef TINY_NO_STDIO
-    FILE *file;
+    void *file;                             /* a FILE */
 #endif
 };
 
@@ -381,7 +368,7 @@ static tiny_status tinyi_writer_out(tiny_ctx *ctx, tllm_writer *w, const void *b
     w->written += n;
     if (w->in_memory) return tinyi_writer_add(ctx, &w->memory, bytes, n);
 #ifndef TINY_NO_STDIO
-    if (n && fwrite(bytes, 1, n, w->file) != n)
+    if (n && fwrite(bytes, 1, n, (FILE *)w->file) != n)
         return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be written on from byte %llu: %s", w->name, (unsigned long long)(w->written - n), strerror(errno));
 #endif
     return TINY_OK;
@@ -440,8 +427,9 @@ static tiny_status tinyi_writer_head(tiny_ctx *ctx, tllm_writer *w)
     if (!w->in_memory) {
         w->special = !split && tinyi_file_special(w->path);
         tinyi_writer_name(w, w->part, w->special ? "" : ".part");
-        w->file = fopen(w->name, "wb");
-        if (!w->file) return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened for writing: %s", w->name, strerror(errno));
+        st = tinyi_part_open(ctx, w->name, w->special, &w->file);
+        if (st) return st;
+        w->n_made++;
     }
 #endif
     for (i = 0; i < w->n_keys; i++) n_keys += !key[i].dropped && !w->part;
@@ -476,13 +464,11 @@ static tiny_status tinyi_writer_head(tiny_ctx *ctx, tllm_writer *w)
 static tiny_status tinyi_writer_shut(tiny_ctx *ctx, tllm_writer *w)
 {
 #ifndef TINY_NO_STDIO
-    int bad;
+    int arrived;
     if (w->in_memory) return TINY_OK;
-    bad = fflush(w->file) != 0;
-    bad |= TINYI_WRITER_SYNC(w->file) != 0;
-    bad |= fclose(w->file) != 0;
+    arrived = tinyi_part_close(w->file, w->special);
     w->file = NULL;
-    if (bad) return tinyi_fail(ctx, TINY_E_IO, "%s: %llu bytes could not be written: %s", w->name, (unsigned long long)w->written, strerror(errno));
+    if (!arrived) return tinyi_fail(ctx, TINY_E_IO, "%s: %llu bytes could not be written: %s", w->name, (unsigned long long)w->written, strerror(errno));
 #else
     (void)ctx;
     (void)w;
@@ -555,20 +541,14 @@ static tiny_status tinyi_writer_rename(tiny_ctx *ctx, tllm_writer *w)
     while (w->n_renamed < w->n_parts) {     /* the first part last: whoever finds it finds all */
         size_t part = w->n_parts - 1 - w->n_renamed, n;
         char *from;
-        int bad;
-        tiny_status st = TINY_OK;
+        tiny_status st;
         tinyi_writer_name(w, part, ".part");
         n = strlen(w->name) + 1;
         from = (char *)tinyi_alloc(ctx, n, 1);
         if (!from) return ctx->status;
         memcpy(from, w->name, n);
         tinyi_writer_name(w, part, "");
-#ifdef _WIN32
-        bad = !MoveFileExA(from, w->name, 1);
-#else
-        bad = rename(from, w->name) != 0;
-#endif
-        if (bad) st = tinyi_fail(ctx, TINY_E_IO, "%s: cannot be renamed to %s: %s", from, w->name, strerror(errno));
+        st = tinyi_part_rename(ctx, from, w->name);
         tiny_free(ctx, from);
         if (st) return st;
         w->n_renamed++;
@@ -610,10 +590,10 @@ TINY_API void tllm_writer_close(tiny_ctx *ctx, tllm_writer *w)
 {
     if (!w || tinyi_ctx_check(ctx)) return;
 #ifndef TINY_NO_STDIO
-    if (w->file) (void)fclose(w->file);
+    if (w->file) (void)fclose((FILE *)w->file);
     if (!w->in_memory && w->begun && !w->finished && w->name && !w->special) {
         size_t i;
-        for (i = 0; i + w->n_renamed < w->n_parts && i <= w->part; i++) {
+        for (i = 0; i + w->n_renamed < w->n_parts && i < w->n_made; i++) {
             tinyi_writer_name(w, i, ".part");
             (void)remove(w->name);
         }

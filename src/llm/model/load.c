@@ -178,6 +178,19 @@ static const float *tinyi_lm_floats(tinyi_lm_load *ld, const tllm_gguf_tensor *t
     return v;
 }
 
+/* a weight that is a row of count floats, of a tensor of the file */
+static tinyi_lm_w *tinyi_lm_row(tinyi_lm_load *ld, const tllm_gguf_tensor *found, tiny_idx count)
+{
+    tinyi_lm_w *w = (tinyi_lm_w *)tinyi_lm_keep(ld, 1, sizeof *w);
+    if (!w) return NULL;
+    w->t = found;
+    w->n_in = count;
+    w->n_out = w->n_mat = 1;
+    w->dtype = -1;
+    w->v = tinyi_lm_floats(ld, found, count);
+    return ld->st ? NULL : w;
+}
+
 static tinyi_lm_w *tinyi_lm_vec_of(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx count, int needed)
 {
     const tllm_gguf_tensor *found = tinyi_lm_find(ld, l, t, NULL), *bias;
@@ -187,14 +200,8 @@ static tinyi_lm_w *tinyi_lm_vec_of(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, 
         if (needed) tinyi_lm_missing(ld, l, t, ".weight");
         return NULL;
     }
-    w = (tinyi_lm_w *)tinyi_lm_keep(ld, 1, sizeof *w);
+    w = tinyi_lm_row(ld, found, count);
     if (!w) return NULL;
-    w->t = found;
-    w->n_in = count;
-    w->n_out = w->n_mat = 1;
-    w->dtype = -1;
-    w->v = tinyi_lm_floats(ld, found, count);
-    if (ld->st) return NULL;
     bias = tinyi_lm_find(ld, l, t, ".bias");
     if (bias) w->bias = tinyi_lm_floats(ld, bias, t == TINYI_T_SSM_CONV && found->dim[0] > 0 ? count / (tiny_idx)found->dim[0] : count);
     bias = tinyi_lm_find(ld, l, t, ".scale");
@@ -218,15 +225,9 @@ TINYI_FN const tinyi_lm_w *tinyi_lm_bias(tinyi_lm_load *ld, tinyi_lm_layer *l, i
         if (needed) tinyi_lm_missing(ld, l, t, ".bias");
         return NULL;
     }
-    w = (tinyi_lm_w *)tinyi_lm_keep(ld, 1, sizeof *w);
-    if (!w) return NULL;
-    w->t = found;
-    w->n_in = count;
-    w->n_out = w->n_mat = 1;
-    w->dtype = -1;
-    w->v = tinyi_lm_floats(ld, found, count);
-    if (!ld->st) l->w[t] = w;
-    return ld->st ? NULL : w;
+    w = tinyi_lm_row(ld, found, count);
+    if (w) l->w[t] = w;
+    return w;
 }
 
 static int tinyi_lm_little_endian(void)

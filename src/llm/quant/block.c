@@ -1,6 +1,7 @@
 /* src/llm/quant/block.c - compiles the kernels of block formats once for each target, and chooses among them */
 #include "llm/quant/block.h"
 #include "llm/quant/format.h"
+#include "llm/quant/matmul.h"
 #include "core/cpu.h"
 #include "core/target.h"
 
@@ -17,77 +18,9 @@ static const unsigned char tinyi_blk_e2m1_16[16] = { 16, 17, 18, 19, 20, 22, 24,
 #define TINYI_BLK_AHEAD2(p) ((void)0)
 #endif
 
-#if TINYI_HAVE_SCALAR
-#define TINYI_PASS TINYI_PASS_SCALAR
-TINYI_TARGET_BEGIN_SCALAR
-#include "llm/quant/kernels.h"
-TINYI_TARGET_END_SCALAR
-#undef TINYI_PASS
-#endif
-
-#if TINYI_HAVE_W128
-#define TINYI_PASS TINYI_PASS_W128
-TINYI_TARGET_BEGIN_W128
-#include "llm/quant/kernels.h"
-TINYI_TARGET_END_W128
-#undef TINYI_PASS
-#endif
-
-#if TINYI_HAVE_NEON
-#define TINYI_PASS TINYI_PASS_NEON
-TINYI_TARGET_BEGIN_NEON
-#include "llm/quant/kernels.h"
-TINYI_TARGET_END_NEON
-#undef TINYI_PASS
-#endif
-
-#if TINYI_HAVE_NEONDOT
-#define TINYI_PASS TINYI_PASS_NEONDOT
-TINYI_TARGET_BEGIN_NEONDOT
-#include "llm/quant/kernels.h"
-TINYI_TARGET_END_NEONDOT
-#undef TINYI_PASS
-#endif
-
-#if TINYI_HAVE_NEONMM
-#define TINYI_PASS TINYI_PASS_NEONMM
-TINYI_TARGET_BEGIN_NEONMM
-#include "llm/quant/kernels.h"
-TINYI_TARGET_END_NEONMM
-#undef TINYI_PASS
-#endif
-
-#if TINYI_HAVE_AVX2
-#define TINYI_PASS TINYI_PASS_AVX2
-TINYI_TARGET_BEGIN_AVX2
-#include "llm/quant/kernels.h"
-TINYI_TARGET_END_AVX2
-#undef TINYI_PASS
-#endif
-
-#if TINYI_HAVE_AVX2VNNI
-#define TINYI_PASS TINYI_PASS_AVX2VNNI
-TINYI_TARGET_BEGIN_AVX2VNNI
-#include "llm/quant/kernels.h"
-TINYI_TARGET_END_AVX2VNNI
-#undef TINYI_PASS
-#endif
-
-#if TINYI_HAVE_AVX512
-#define TINYI_PASS TINYI_PASS_AVX512
-TINYI_TARGET_BEGIN_AVX512
-#include "llm/quant/kernels.h"
-TINYI_TARGET_END_AVX512
-#undef TINYI_PASS
-#endif
-
-#if TINYI_HAVE_AMX
-#define TINYI_PASS TINYI_PASS_AMX
-TINYI_TARGET_BEGIN_AMX
-#include "llm/quant/kernels.h"
-TINYI_TARGET_END_AMX
-#undef TINYI_PASS
-#endif
+#define TINYI_PASS_FILE "llm/quant/kernels.h"
+#define TINYI_PASSES (TINYI_PASSES_PLAIN | TINYI_PASSES_DOT | TINYI_PASS_NEONMM | TINYI_PASS_AMX)
+#include "core/each_target.h"
 
 /* Every pass has an int8 product of its own: where that one comes from is the target of the context. */
 TINYI_FN const tinyi_blk_kernels *tinyi_blk_kernels_of(const tinyi_kernels *k)
@@ -130,6 +63,41 @@ TINYI_FN const tinyi_blk_tiles *tinyi_blk_tiles_of(const tinyi_kernels *k)
 #endif
     (void)k;
     return NULL;
+}
+
+TINY_API const char *tllm_matmul_pass(const tiny_ctx *ctx)
+{
+    static const struct { const char *name; const tinyi_blk_kernels *kernels; } pass[] = {
+#if TINYI_HAVE_W128
+        { "w128", &tinyi_quad_table_w128 },
+#endif
+#if TINYI_HAVE_NEON
+        { "neon", &tinyi_quad_table_neon },
+#endif
+#if TINYI_HAVE_NEONDOT
+        { "neondot", &tinyi_quad_table_neondot },
+#endif
+#if TINYI_HAVE_NEONMM
+        { "neonmm", &tinyi_quad_table_neonmm },
+#endif
+#if TINYI_HAVE_AVX2
+        { "avx2", &tinyi_tree_table_avx2 },
+#endif
+#if TINYI_HAVE_AVX2VNNI
+        { "avx2vnni", &tinyi_tree_table_avx2vnni },
+#endif
+#if TINYI_HAVE_AVX512
+        { "avx512", &tinyi_blk_table_avx512 },
+#endif
+        { "scalar", &tinyi_blk_table_scalar }
+    };
+    const tinyi_blk_kernels *kn;
+    size_t i = 0;
+    if (tinyi_ctx_check(ctx) || ctx->target == TINY_TARGET_REFERENCE) return "reference";
+    if (tinyi_blk_tiles_of(ctx->k)) return "amx";
+    kn = tinyi_blk_kernels_of(ctx->k);
+    while (pass[i].kernels != kn) i++;      /* one of them it is */
+    return pass[i].name;
 }
 
 #define TINYI_BLK_CASE(name, values, bytes, wide) case TLLM_FORMAT_##name: return TINYI_BLK_##name;

@@ -5,18 +5,8 @@
 static void *load(const char *folder, const char *file, size_t bytes)
 {
     char name[200];
-    const char *path;
-    void *p = t_keep(bytes + 1);
-    FILE *f;
-    size_t n;
     (void)snprintf(name, sizeof name, "oracle/gnn/%sfastrp/%s", folder, file);
-    path = t_shared(name);
-    if (!path) return NULL;
-    f = fopen(path, "rb");
-    n = f ? fread(p, 1, bytes + 1, f) : 0;
-    if (f) (void)fclose(f);
-    if (n != bytes) t_fail(__FILE__, __LINE__, "%s has %lu bytes, not %lu", name, (unsigned long)n, (unsigned long)bytes);
-    return p;
+    return t_shared_bytes(name, bytes);
 }
 
 static tgnn_graph *graph_of(tiny_ctx *ctx, int n, int m, const int32_t *src, const int32_t *dst, int both)

@@ -8,18 +8,8 @@ typedef struct net { const char *folder; int n, m, f, e, heads, c, out, hidden; 
 static void *load(net *s, const char *file, size_t bytes)
 {
     char name[200];
-    const char *path;
-    void *p = t_keep(bytes + 1);
-    FILE *f;
-    size_t n;
     (void)snprintf(name, sizeof name, "oracle/gnn/%s%s", s->folder, file);
-    path = t_shared(name);
-    if (!path) return NULL;
-    f = fopen(path, "rb");
-    n = f ? fread(p, 1, bytes + 1, f) : 0;
-    if (f) (void)fclose(f);
-    if (n != bytes) t_fail(__FILE__, __LINE__, "%s has %lu bytes, not %lu", name, (unsigned long)n, (unsigned long)bytes);
-    return p;
+    return t_shared_bytes(name, bytes);
 }
 
 static tiny_tensor weight(net *s, const char *file, int rank, int a, int b, int c)

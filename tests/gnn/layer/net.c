@@ -41,18 +41,8 @@ static void pack_end(pack *p)
 static void *oracle(const char *folder, const char *file, size_t bytes)
 {
     char name[200];
-    const char *path;
-    void *p = t_keep(bytes + 1);
-    FILE *f;
-    size_t n;
     (void)snprintf(name, sizeof name, "oracle/gnn/%s%s", folder, file);
-    path = t_shared(name);
-    if (!path) return NULL;
-    f = fopen(path, "rb");
-    n = f ? fread(p, 1, bytes + 1, f) : 0;
-    if (f) (void)fclose(f);
-    if (n != bytes) t_fail(__FILE__, __LINE__, "%s has %lu bytes, not %lu", name, (unsigned long)n, (unsigned long)bytes);
-    return p;
+    return t_shared_bytes(name, bytes);
 }
 
 /* letters of a shape: f features, o out, h heads, c a head, a heads * c, m hidden, e edge features, r relations, b bases, 1 */

@@ -399,6 +399,13 @@ static void test_writer_refuses(void)
         tllm_writer_close(ctx, w);
         T_TRUE(fopen("tiny-full.gguf", "rb") == NULL && fopen("tiny-full.gguf.part", "rb") == NULL);
     }
+    if (!symlink("tiny-victim.gguf", "tiny-full.gguf.part")) {     /* to what is not there: it is not made */
+        d.path = "tiny-full.gguf";
+        T_OK(tllm_writer_open(ctx, &d, &w));
+        T_STATUS(tllm_writer_finish(ctx, w), TINY_E_IO, "tiny-full.gguf.part: is a symbolic link");
+        tllm_writer_close(ctx, w);
+        T_TRUE(fopen("tiny-victim.gguf", "rb") == NULL && unlink("tiny-full.gguf.part") == 0);
+    }
 #endif
     t_close(ctx);
 }

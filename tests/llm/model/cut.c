@@ -2,7 +2,7 @@
  *
  * Truth    a small model in double, attention and all, written out here, in every pattern of 4 layers; the ordinary model on one rank. Delays
  *          are those of a virtual clock, or must not matter.                                                                 */
-#include "t.h"
+#include "rank.h"
 
 enum { MOST = 4 };
 
@@ -219,17 +219,11 @@ typedef struct run {
 static void model_rank(int rank, void *arg)
 {
     run *r = (run *)arg;
-    tiny_ctx *ctx = t_rank_ctx(r->target ? r->target : t_now.target);
-    tllm_gguf *file = NULL;
-    tllm_model *model = NULL;
-    tllm_state *s = NULL;
-    tllm_state_desc d;
     tiny_comm_desc cd;
     int32_t token[2 * TOKENS];
-    tiny_status st = TINY_OK;
+    t_rank m;
     void *packed = NULL;
     int i;
-    memset(&d, 0, sizeof d);
     memset(&cd, 0, sizeof cd);
     cd.net = r->net[rank] ? r->net[rank] : tiny_local_net(r->local, rank);
     cd.n_most = 64 * D;
@@ -237,30 +231,20 @@ static void model_rank(int rank, void *arg)
     cd.way = r->way;
     cd.timeout_ns = r->timeout ? r->timeout : UINT64_C(600000000000);
     for (i = 0; i < 2 * TOKENS; i++) token[i] = token_of(i);
-    if (r->local) st = tiny_comm_open(ctx, &cd, &d.comm);
-    if (!st) st = tllm_gguf_open_memory(ctx, r->file->at, r->file->n, &file);
-    if (!st) st = tllm_model_open(ctx, file, &model);
-    if (!st && r->route) st = tllm_model_routes(ctx, model, r->route, 2 * L);
-    if (!st) st = tllm_model_cut(ctx, model, (rank + r->other_rank) % r->world, r->world);
-    d.n_ctx = 32;
-    d.n_batch = r->n_batch ? r->n_batch : 32;
-    if (!st) st = tllm_state_open(ctx, model, &d, &s);
-    if (!st && !r->one_by_one) st = tllm_forward(s, token, TOKENS + r->extra[rank], 0, TOKENS, r->logits[rank]);
-    for (i = 0; i < TOKENS && r->one_by_one && !st; i++) st = tllm_forward(s, token + i, 1, i, 1, r->logits[rank] + i * V);
-    if (!st) st = tllm_state_pack(s, 0, NULL, 0, &packed, &r->n_state[rank]);
+    m = t_rank_model(r->target ? r->target : t_now.target, r->local ? &cd : NULL, NULL, r->file->at, r->file->n);
+    if (!m.st && r->route) m.st = tllm_model_routes(m.ctx, m.model, r->route, 2 * L);
+    t_rank_cut(&m, (rank + r->other_rank) % r->world, r->world);
+    t_rank_state(&m, 32, r->n_batch ? r->n_batch : 32);
+    if (!m.st && !r->one_by_one) m.st = tllm_forward(m.state, token, TOKENS + r->extra[rank], 0, TOKENS, r->logits[rank]);
+    for (i = 0; i < TOKENS && r->one_by_one && !m.st; i++) m.st = tllm_forward(m.state, token + i, 1, i, 1, r->logits[rank] + i * V);
+    if (!m.st) m.st = tllm_state_pack(m.state, 0, NULL, 0, &packed, &r->n_state[rank]);
     if (packed) {
         r->state[rank] = malloc(r->n_state[rank]);
         if (r->state[rank]) memcpy(r->state[rank], packed, r->n_state[rank]);
-        tiny_free(ctx, packed);
+        tiny_free(m.ctx, packed);
     }
-    r->st[rank] = st;
-    (void)snprintf(r->says[rank], sizeof r->says[rank], "%s", tiny_ctx_message(ctx));
-    r->clock[rank] = tiny_comm_clock(d.comm);
-    tllm_state_close(ctx, s);
-    tllm_model_close(ctx, model);
-    tllm_gguf_close(ctx, file);
-    tiny_comm_close(d.comm);
-    tiny_ctx_close(ctx);
+    r->clock[rank] = tiny_comm_clock(m.comm);
+    r->st[rank] = t_rank_leave(&m, r->says[rank], sizeof r->says[rank]);
 }
 
 static int run_model(run *r, const tiny_local_desc *line)
@@ -696,29 +680,15 @@ static void differ_rank(int rank, void *arg)
 {
     static const unsigned char route[2 * L] = { 0, 0, 1, 1, 0, 0, 0, 0 };
     differ *r = (differ *)arg;
-    tiny_ctx *ctx = t_rank_ctx(TINY_TARGET_AUTO);
-    tllm_gguf *file = NULL;
-    tllm_model *model = NULL;
-    tllm_state *s = NULL;
-    tllm_state_desc d;
     tiny_comm_desc cd;
-    tiny_status st;
-    memset(&d, 0, sizeof d);
+    t_rank m;
     memset(&cd, 0, sizeof cd);
     cd.net = tiny_local_net(r->local, rank);
-    st = tiny_comm_open(ctx, &cd, &d.comm);
-    if (!st) st = tllm_gguf_open_memory(ctx, r->file->at, r->file->n, &file);
-    if (!st) st = tllm_model_open(ctx, file, &model);
-    if (!st && rank) st = tllm_model_routes(ctx, model, route, 2 * L);
-    if (!st) st = tllm_model_cut(ctx, model, rank, 2);
-    if (!st) st = tllm_state_open(ctx, model, &d, &s);
-    r->st[rank] = st;
-    (void)snprintf(r->says[rank], sizeof r->says[rank], "%s", tiny_ctx_message(ctx));
-    tllm_state_close(ctx, s);
-    tllm_model_close(ctx, model);
-    tllm_gguf_close(ctx, file);
-    tiny_comm_close(d.comm);
-    tiny_ctx_close(ctx);
+    m = t_rank_model(TINY_TARGET_AUTO, &cd, NULL, r->file->at, r->file->n);
+    if (!m.st && rank) m.st = tllm_model_routes(m.ctx, m.model, route, 2 * L);
+    t_rank_cut(&m, rank, 2);
+    t_rank_state(&m, 0, 0);
+    r->st[rank] = t_rank_leave(&m, r->says[rank], sizeof r->says[rank]);
 }
 static void test_differ(void)
 {

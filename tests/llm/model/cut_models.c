@@ -2,7 +2,7 @@
  *
  * Truth    the same model whole, on one rank, which oracle.c holds against its golden numbers. A model is the same cut, or refused in a
  *          sentence; those that must not be refused are named here.                                                          */
-#include "t.h"
+#include "rank.h"
 
 enum { TOKENS = 11, MOST = 4 };
 
@@ -23,36 +23,19 @@ static tiny_status forward(tllm_state *s, const tllm_about *about, float *logits
 static void on_rank(int rank, void *arg)
 {
     run *r = (run *)arg;
-    tiny_ctx *ctx = t_rank_ctx(TINY_TARGET_AUTO);
-    tllm_gguf *file = NULL;
-    tllm_model *model = NULL;
-    tllm_state *s = NULL;
-    tllm_state_desc d;
     tiny_comm_desc cd;
     tllm_about about;
-    tiny_status st = TINY_OK;
-    memset(&d, 0, sizeof d);
+    t_rank m;
     memset(&cd, 0, sizeof cd);
-    d.n_ctx = 32;
     cd.timeout_ns = UINT64_C(600000000000);
     cd.n_most = 1 << 16;
-    if (r->local) {
-        cd.net = tiny_local_net(r->local, rank);
-        st = tiny_comm_open(ctx, &cd, &d.comm);
-    }
-    if (!st) st = tllm_gguf_open(ctx, r->path, &file);
-    if (!st) st = tllm_model_open(ctx, file, &model);
-    if (!st) tllm_model_about(model, &about);
-    if (!st && r->world > 1) st = tllm_model_cut(ctx, model, rank, r->world);
-    if (!st) st = tllm_state_open(ctx, model, &d, &s);
-    if (!st) st = forward(s, &about, r->logits[rank]);
-    r->st[rank] = st;
-    (void)snprintf(r->says[rank], sizeof r->says[rank], "%s", tiny_ctx_message(ctx));
-    tllm_state_close(ctx, s);
-    tllm_model_close(ctx, model);
-    tllm_gguf_close(ctx, file);
-    tiny_comm_close(d.comm);
-    tiny_ctx_close(ctx);
+    if (r->local) cd.net = tiny_local_net(r->local, rank);
+    m = t_rank_model(TINY_TARGET_AUTO, r->local ? &cd : NULL, r->path, NULL, 0);
+    if (!m.st) tllm_model_about(m.model, &about);
+    if (r->world > 1) t_rank_cut(&m, rank, r->world);
+    t_rank_state(&m, 32, 0);
+    if (!m.st) m.st = forward(m.state, &about, r->logits[rank]);
+    r->st[rank] = t_rank_leave(&m, r->says[rank], sizeof r->says[rank]);
 }
 
 /* 1: cut and the same. 0: refused, and said why, or wrong. */

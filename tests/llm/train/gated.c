@@ -142,16 +142,12 @@ static void check(int strong)
     }
     loss = twin_loss(&m, tokens) / log(2.0);
     for (target = TINY_TARGET_REFERENCE; target < TINY_TARGET_COUNT; target++) {
-        tllm_trainer *other = NULL;
+        tllm_trainer *other;
         tiny_ctx *ctx;
         if (!tiny_target_runs_here((tiny_target)target)) continue;
         ctx = t_ctx((tiny_target)target, 2);
-        if (!T_OK(tllm_trainer_open(ctx, &d, &other))) { t_close(ctx); break; }
-        for (i = 0; tllm_trainer_tensor(other, i, name, &v, NULL); i++) {
-            tiny_tensor from;
-            (void)tllm_trainer_tensor(t, i, name, &from, NULL);
-            memcpy(v.data, from.data, (size_t)tiny_tensor_count(&v) * sizeof(float));
-        }
+        other = trainer_like(ctx, &d, t);
+        if (!other) { t_close(ctx); break; }
         T_OK(tllm_trainer_gradient(other, tokens, &bits));
         T_CLOSE(bits, loss, 2e-6 * loss);
         for (i = 0; tllm_trainer_tensor(other, i, name, &v, &g); i++) {

@@ -18,6 +18,21 @@ T_FN tllm_train_desc small_desc(void)
     return d;
 }
 
+/* a trainer of the same weights as t, in another context; NULL: it failed */
+T_FN tllm_trainer *trainer_like(tiny_ctx *ctx, const tllm_train_desc *d, tllm_trainer *t)
+{
+    tllm_trainer *other = NULL;
+    tiny_tensor from, to;
+    char name[64];
+    size_t i;
+    if (!T_OK(tllm_trainer_open(ctx, d, &other))) return NULL;
+    for (i = 0; tllm_trainer_tensor(other, i, name, &to, NULL); i++) {
+        (void)tllm_trainer_tensor(t, i, name, &from, NULL);
+        memcpy(to.data, from.data, (size_t)tiny_tensor_count(&to) * sizeof(float));
+    }
+    return other;
+}
+
 T_FN tllm_train_desc form_desc(int form)
 {
     tllm_train_desc d = small_desc();
