@@ -1,207 +1,210 @@
 /* tinygnn.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
- *     207  the manual
- *     280  math/kernels.h
- *    7670  gnn/quant/kernels.h
- *    9407  options and names
- *   10031  core/config.h
- *   10163  core/status.h
- *   10199  core/tensor.h
- *   10252  core/ctx.h
- *   10329  core/mem.h
- *   10370  core/thread.h
- *   10421  core/rng.h
- *   10447  core/op.h
- *   10542  core/record.h
- *   10564  core/accel.h
- *   10601  core/bytes.h
- *   10632  core/json.h
- *   10678  core/safetensors.h
- *   10722  core/file.h
- *   10774  core/checkpoint.h
- *   10873  core/time.h
- *   10883  core/net.h
- *   10950  core/comm.h
- *   11015  core/conform.h
- *   11098  math/binary.h
- *   11139  math/elem.h
- *   11206  math/convert.h
- *   11247  math/reduce.h
- *   11294  math/softmax.h
- *   11345  math/norm.h
- *   11394  math/matmul.h
- *   11472  math/layout.h
- *   11525  math/conv.h
- *   11585  math/sort.h
- *   11646  math/linalg_lu.h
- *   11665  math/linalg_qr.h
- *   11683  math/linalg_eig.h
- *   11698  math/linalg_svd.h
- *   11713  math/linalg.h
- *   11777  math/fft.h
- *   11852  math/fwht.h
- *   11881  math/attention.h
- *   11966  math/gla.h
- *   12029  math/gla_grad.h
- *   12047  math/twist.h
- *   12099  math/slope.h
- *   12126  math/loss.h
- *   12147  math/rope.h
- *   12168  math/patch.h
- *   12199  math/sparse.h
- *   12274  math/edges.h
- *   12365  math/ops.h
- *   12386  math/optim.h
- *   12501  math/tape.h
- *   12605  math/layer.h
- *   12650  math/train.h
- *   12704  math/all.h
- *   12710  the shared functions again, where the other header came first
- *   13235  gnn/graph/graph.h
- *   13328  gnn/graph/community.h
- *   13356  gnn/graph/partition.h
- *   13399  gnn/graph/halo.h
- *   13431  gnn/graph/sample.h
- *   13485  gnn/graph/npy.h
- *   13527  gnn/graph/read.h
- *   13570  gnn/graph/stream.h
- *   13607  gnn/layer/layer.h
- *   13682  gnn/layer/net.h
- *   13794  gnn/layer/pool.h
- *   13835  gnn/train/train.h
- *   13921  gnn/quant/bits.h
- *   13938  gnn/quant/a2q.h
- *   14010  gnn/quant/a2q_net.h
- *   14074  gnn/quant/packed.h
- *   14121  gnn/quant/quant.h
- *   14176  gnn/embed/fastrp.h
- *   14215  gnn/train/data.h
- *   14240  gnn/tinygnn.h
- *   14265  internal functions
- *   14379  core/status.c
- *   14389  core/atomic.h
- *   14441  core/state.h
- *   14543  core/tensor.c
- *   14702  core/cpu.h
- *   14736  core/ctx.c
- *   14976  core/mem.c
- *   15072  core/thread.c
- *   15548  core/rng.c
- *   15631  core/op.c
- *   16028  core/record.c
- *   16126  core/bytes.c
- *   16228  core/json.c
- *   16538  core/safetensors.c
- *   16753  core/file.c
- *   17088  core/hash.h
- *   17111  core/checkpoint.c
- *   17772  core/time.c
- *   17819  core/net.c
- *   18098  core/comm.c
- *   18598  core/half.h
- *   18651  core/conform.c
- *   19410  math/grad.h
- *   19456  math/table.h
- *   19512  math/rows.h
- *   19577  math/walk.h
- *   19696  math/binary.c
- *   19987  math/elem.c
- *   20759  math/convert.c
- *   21234  math/reduce.c
- *   21752  math/softmax.c
- *   22118  math/norm.c
- *   22645  math/gemm.h
- *   22724  math/gemm_i8.h
- *   22753  math/matmul.c
- *   23113  math/layout.c
- *   23856  math/conv.c
- *   24383  math/sort.c
- *   25275  math/linalg_block.h
- *   25423  math/linalg_lu.c
- *   25771  math/linalg_qr.c
- *   26121  math/linalg_eig.c
- *   26632  math/linalg_svd.c
- *   27030  math/linalg.c
- *   27301  math/fft_way.h
- *   27370  math/fft.c
- *   27845  math/fwht.c
- *   27991  math/attention.c
- *   28559  math/gla.c
- *   29042  math/gla_grad.c
- *   29404  math/twist.c
- *   29755  math/slope.c
- *   29939  math/loss.c
- *   30108  math/rope.c
- *   30251  math/patch.c
- *   30552  math/sparse_lines.h
- *   30580  math/sparse_forms.h
- *   30601  math/sparse.c
- *   30908  math/edges.c
- *   31806  math/ops.c
- *   31851  math/optim.c
- *   32474  math/tape.c
- *   33327  math/layer.c
- *   33791  math/train.c
- *   33986  math/edges_grad.c
- *   34457  math/normal.c
- *   34476  core/target.h
- *   34829  math/targets.c
- *   34958  math/all.c
- *   34962  core/cpu.c
- *   35176  core/hash.c
- *   35294  math/grad.c
- *   36086  math/matvec.h
- *   36097  math/gemm.c
- *   36681  math/gemm_i8.c
- *   36952  math/linalg_block.c
- *   37488  math/fft_way.c
- *   37903  math/sparse_lines.c
- *   38377  math/sparse_forms.c
- *   38583  math/matvec.c
- *   38635  the shared functions forwarded, where the other header has their bodies
- *   39155  internal functions of this header
- *   39183  gnn/graph/inside.h
- *   39213  gnn/graph/graph.c
- *   39920  gnn/graph/community.c
- *   40122  gnn/graph/coarsen.h
- *   40147  gnn/graph/refine.h
- *   40190  gnn/graph/partition.c
- *   40576  gnn/graph/halo.c
- *   40734  gnn/graph/sample.c
- *   41084  gnn/graph/inflate.h
- *   41112  gnn/graph/words.h
- *   41142  gnn/graph/npy.c
- *   41636  gnn/graph/form.h
- *   41661  gnn/graph/read.c
- *   42373  gnn/graph/stream.c
- *   43049  gnn/layer/layer.c
- *   43570  gnn/layer/net_file.h
- *   43594  gnn/layer/net.c
- *   44126  gnn/layer/pool.c
- *   44284  gnn/quant/bits.c
- *   44397  gnn/quant/a2q.c
- *   44861  gnn/train/pass.h
- *   44953  gnn/quant/a2q_net.c
- *   45508  gnn/quant/nibble.h
- *   45532  gnn/quant/packed.c
- *   45955  gnn/quant/quant.c
- *   46244  gnn/embed/fastrp.c
- *   46615  gnn/train/data.c
- *   46809  gnn/graph/coarsen.c
- *   47209  gnn/graph/refine.c
- *   47577  gnn/graph/inflate.c
- *   47918  gnn/graph/words.c
- *   48080  gnn/layer/net_file.c
- *   48522  gnn/train/pass.c
- *   49125  gnn/quant/nibble.c
- *   49198  gnn/train/kit.h
- *   49231  gnn/train/kit.c
- *   49351  gnn/train/nodes.c
- *   49505  gnn/train/graphs.c
- *   49773  gnn/train/links.c
- *   50039  gnn/quant/quant_file.c
- *   50382  gnn/tinygnn.c
- *   50395  the licence
+ *     210  the manual
+ *     283  math/kernels.h
+ *    7673  gnn/quant/kernels.h
+ *    9410  options and names
+ *   10034  core/config.h
+ *   10166  core/status.h
+ *   10202  core/tensor.h
+ *   10255  core/ctx.h
+ *   10332  core/mem.h
+ *   10373  core/thread.h
+ *   10424  core/rng.h
+ *   10450  core/op.h
+ *   10545  core/record.h
+ *   10567  core/accel.h
+ *   10604  core/bytes.h
+ *   10635  core/json.h
+ *   10681  core/safetensors.h
+ *   10733  core/file.h
+ *   10786  core/checkpoint.h
+ *   10885  core/time.h
+ *   10895  core/net.h
+ *   10962  core/comm.h
+ *   11027  core/conform.h
+ *   11110  math/binary.h
+ *   11151  math/elem.h
+ *   11218  math/convert.h
+ *   11259  math/reduce.h
+ *   11306  math/softmax.h
+ *   11357  math/norm.h
+ *   11406  math/matmul.h
+ *   11484  math/layout.h
+ *   11537  math/conv.h
+ *   11597  math/sort.h
+ *   11658  math/linalg_lu.h
+ *   11677  math/linalg_qr.h
+ *   11695  math/linalg_eig.h
+ *   11710  math/linalg_svd.h
+ *   11725  math/linalg.h
+ *   11789  math/fft.h
+ *   11864  math/fwht.h
+ *   11893  math/attention.h
+ *   11978  math/gla.h
+ *   12041  math/gla_grad.h
+ *   12059  math/twist.h
+ *   12111  math/slope.h
+ *   12138  math/loss.h
+ *   12159  math/rope.h
+ *   12180  math/patch.h
+ *   12211  math/sparse.h
+ *   12286  math/edges.h
+ *   12357  math/edges_score.h
+ *   12389  math/ops.h
+ *   12410  math/optim.h
+ *   12525  math/tape.h
+ *   12629  math/layer.h
+ *   12674  math/train.h
+ *   12728  math/all.h
+ *   12734  the shared functions again, where the other header came first
+ *   13259  gnn/graph/graph.h
+ *   13352  gnn/graph/community.h
+ *   13380  gnn/graph/partition.h
+ *   13423  gnn/graph/halo.h
+ *   13455  gnn/graph/sample.h
+ *   13509  gnn/graph/npy.h
+ *   13551  gnn/graph/read.h
+ *   13594  gnn/graph/stream.h
+ *   13631  gnn/layer/layer.h
+ *   13706  gnn/layer/net.h
+ *   13818  gnn/layer/pool.h
+ *   13859  gnn/train/train.h
+ *   13945  gnn/quant/bits.h
+ *   13962  gnn/quant/a2q.h
+ *   14034  gnn/quant/a2q_net.h
+ *   14098  gnn/quant/packed.h
+ *   14145  gnn/quant/quant.h
+ *   14200  gnn/embed/fastrp.h
+ *   14239  gnn/train/data.h
+ *   14264  gnn/tinygnn.h
+ *   14289  internal functions
+ *   14409  core/status.c
+ *   14419  core/atomic.h
+ *   14471  core/state.h
+ *   14573  core/tensor.c
+ *   14732  core/cpu.h
+ *   14766  core/ctx.c
+ *   15006  core/mem.c
+ *   15102  core/thread.c
+ *   15578  core/rng.c
+ *   15661  core/op.c
+ *   16058  core/record.c
+ *   16156  core/bytes.c
+ *   16258  core/json.c
+ *   16568  core/safetensors.c
+ *   16818  core/file.c
+ *   17209  core/hash.h
+ *   17232  core/checkpoint.c
+ *   17893  core/time.c
+ *   17940  core/net.c
+ *   18219  core/comm.c
+ *   18719  core/half.h
+ *   18772  core/conform.c
+ *   19531  math/grad.h
+ *   19577  math/table.h
+ *   19633  math/rows.h
+ *   19698  math/walk.h
+ *   19817  math/binary.c
+ *   20108  math/elem.c
+ *   20880  math/convert.c
+ *   21355  math/reduce.c
+ *   21873  math/softmax.c
+ *   22239  math/norm.c
+ *   22766  math/gemm.h
+ *   22845  math/gemm_i8.h
+ *   22874  math/matmul.c
+ *   23234  math/layout.c
+ *   23977  math/conv.c
+ *   24504  math/sort.c
+ *   25396  math/linalg_block.h
+ *   25544  math/linalg_lu.c
+ *   25892  math/linalg_qr.c
+ *   26242  math/linalg_eig.c
+ *   26753  math/linalg_svd.c
+ *   27151  math/linalg.c
+ *   27422  math/fft_way.h
+ *   27491  math/fft.c
+ *   27966  math/fwht.c
+ *   28112  math/attention.c
+ *   28680  math/gla.c
+ *   29163  math/gla_grad.c
+ *   29525  math/twist.c
+ *   29876  math/slope.c
+ *   30060  math/loss.c
+ *   30229  math/rope.c
+ *   30372  math/patch.c
+ *   30673  math/sparse_lines.h
+ *   30701  math/sparse_forms.h
+ *   30722  math/sparse.c
+ *   31029  math/edges_inside.h
+ *   31068  math/edges.c
+ *   31528  math/edges_score.c
+ *   31956  math/ops.c
+ *   32001  math/optim.c
+ *   32624  math/tape.c
+ *   33477  math/layer.c
+ *   33941  math/train.c
+ *   34136  math/edges_grad.c
+ *   34607  math/normal.c
+ *   34626  core/target.h
+ *   34979  math/targets.c
+ *   35099  math/all.c
+ *   35103  core/cpu.c
+ *   35317  core/hash.c
+ *   35435  math/grad.c
+ *   36227  math/matvec.h
+ *   36238  math/gemm.c
+ *   36822  math/gemm_i8.c
+ *   37093  math/linalg_block.c
+ *   37629  math/fft_way.c
+ *   38044  math/sparse_lines.c
+ *   38518  math/sparse_forms.c
+ *   38724  math/matvec.c
+ *   38776  the shared functions forwarded, where the other header has their bodies
+ *   39296  internal functions of this header
+ *   39324  gnn/graph/inside.h
+ *   39354  gnn/graph/graph.c
+ *   40061  gnn/graph/community.c
+ *   40263  gnn/graph/coarsen.h
+ *   40288  gnn/graph/refine.h
+ *   40331  gnn/graph/partition.c
+ *   40717  gnn/graph/halo.c
+ *   40875  gnn/graph/sample.c
+ *   41225  gnn/graph/inflate.h
+ *   41253  gnn/graph/words.h
+ *   41283  gnn/graph/npy.c
+ *   41777  gnn/graph/form.h
+ *   41802  gnn/graph/read.c
+ *   42514  gnn/graph/stream.c
+ *   43190  gnn/layer/layer.c
+ *   43711  gnn/layer/net_file.h
+ *   43735  gnn/layer/net.c
+ *   44267  gnn/layer/pool.c
+ *   44425  gnn/quant/bits.c
+ *   44538  gnn/quant/a2q.c
+ *   45002  gnn/train/pass.h
+ *   45094  gnn/quant/a2q_net.c
+ *   45649  gnn/quant/nibble.h
+ *   45673  gnn/quant/packed.c
+ *   46096  gnn/quant/quant.c
+ *   46385  gnn/embed/fastrp.c
+ *   46756  gnn/train/data.c
+ *   46950  gnn/graph/coarsen.c
+ *   47350  gnn/graph/refine.c
+ *   47718  gnn/graph/inflate.c
+ *   48059  gnn/graph/words.c
+ *   48221  gnn/layer/net_file.c
+ *   48655  gnn/train/pass.c
+ *   49258  gnn/quant/nibble.c
+ *   49352  gnn/train/kit.h
+ *   49385  gnn/train/kit.c
+ *   49505  gnn/train/nodes.c
+ *   49659  gnn/train/graphs.c
+ *   49927  gnn/train/links.c
+ *   50193  gnn/quant/quant_file.c
+ *   50523  gnn/tinygnn.c
+ *   50536  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -9425,7 +9428,7 @@ static const tinyi_nibble_kernels TINY_FN(tinyi_nibble_table) = { TINYI_PASS_TAR
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x6a80ca27
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0xc2e26cd8
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -10026,7 +10029,7 @@ static const tinyi_nibble_kernels TINY_FN(tinyi_nibble_table) = { TINYI_PASS_TAR
 #endif
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0x6a80ca27
+#define TINYI_SHARED_DECLARED 0xc2e26cd8
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -10716,6 +10719,14 @@ typedef struct tinyi_st_sink {
     void (*tensor)(void *arg, const tinyi_st_tensor *tensor);
 } tinyi_st_sink;
 
+/* The header of a file to write, into `room` bytes at `to`, which TINYI_ST_HEAD(tensors, bytes of the longest name) are: an entry for each
+ * tensor in the order of its data, then the end. Names need no escapes. */
+#define TINYI_ST_HEAD(n, name) (64 + (size_t)(n) * ((size_t)(name) + 100 + 21 * TINYI_SAFETENSORS_MAX_RANK))
+typedef struct tinyi_st_head {
+    unsigned char *to;
+    size_t room, n, data;                   /* bytes in all, of header, of the data that entries stand for */
+} tinyi_st_head;
+
 TINYI_C_END
 #endif
 
@@ -10749,7 +10760,7 @@ TINY_API void tiny_file_close(tiny_ctx *ctx, tiny_file *file);     /* takes one 
 
 /* Writes path.part, then renames it over path: readers see the old file or the
  * new one, also after a full disk or a kill. What is there and no plain file (a device, a pipe) is written to, not
- * replaced. */
+ * replaced. A symbolic link at path.part is not followed, unless it leads to a character device. */
 TINY_API tiny_status tiny_file_write(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes);
 
 /* The same in pieces. All zero: nothing is open. After finish (whatever it answers) and after abandon it is all zero again. */
@@ -10759,6 +10770,7 @@ typedef struct tinyi_out {
     void *file;                             /* a FILE */
     int special;                            /* a device or a pipe: written in its place */
 } tinyi_out;
+/* Its steps, for a writer of several files: *file is a FILE; close answers 0, with errno set, where not all bytes arrived. */
 
 /* A file in pieces, for what is larger than memory. All zero: nothing is open. */
 typedef struct tinyi_in {
@@ -12271,7 +12283,7 @@ TINY_API const char *tiny_sparse_form_name(tiny_sparse_form form);  /* "csr"; "?
 TINYI_C_END
 #endif
 
-/* src/math/edges.h - what graphs compute: sums over the edges of a row, products along edges, softmax over a row, attention
+/* src/math/edges.h - what graphs compute: sums over the edges of a row; products along edges and attention are edges_score.h's
  *
  * Rows are those of a sparse matrix in CSR form: offset (n + 1, i64) and col (m, i32); edge p of row r is one of offset[r] <= p <
  * offset[r + 1] and comes from row col[p] of a table. What edges carry stands in the same order, one row of heads or features an
@@ -12299,30 +12311,10 @@ TINY_API tiny_status tiny_spmm(tiny_ctx *ctx, const tiny_tensor *offset, const t
 TINY_API tiny_status tiny_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *x, tiny_edge_reduce reduce, const tiny_tensor *y);
 #endif
 
-/* A number for each edge and head, s (m, heads), from a row of a and a row of b: t = b[col[p]] + e[p], and for each head h
- *   DOT    scale * sum_c a[r][h c] t[h c]
- *   ADD    with att (f): sum_c att[h c] leaky(a[r][h c] + t[h c]), as in GATv2; without: f = heads and s = leaky(a[r][h] + t[h]), GAT
- * leaky(v) is v where v > 0 and slope * v elsewhere. a (n, f), b (n_b, f), e (m, f) or NULL. heads 0: 1. scale 0: 1. */
-typedef struct tiny_sddmm_params { int add, heads; float scale, slope; } tiny_sddmm_params;
-#ifndef TINY_ONLY_MODELS
-TINY_API tiny_status tiny_sddmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att,
-                                const tiny_tensor *e, const tiny_sddmm_params *params, const tiny_tensor *s);
-
-/* p = exp(s - max) / sum exp(s - max) over the edges of each row, for each head: s, p (m) or (m, heads); p may be s. */
-TINY_API tiny_status tiny_segment_softmax(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *s, const tiny_tensor *p);
-
-/* Scores, softmax and weighted sum in one pass over the edges: y[r] = sum_p softmax_p(s[p]) v[col[p]], s as tiny_sddmm gives it (without e).
- * v (n_b, g), y (n, g), g a multiple of heads. Nothing of the size of the edges is written. */
-TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *v,
-                                         const tiny_tensor *att, const tiny_sddmm_params *params, const tiny_tensor *y);
-#endif
-
-#define TINYI_OPS_EDGES(ROW) ROW(SPMM, spmm) ROW(SDDMM, sddmm) ROW(SEGMENT_SOFTMAX, segment_softmax) ROW(EDGE_ATTENTION, edge_attention)
+#define TINYI_OPS_EDGES(ROW) ROW(SPMM, spmm)
 
 /* where the inputs stand */
 enum { TINYI_SPMM_X = 1, TINYI_SPMM_COL, TINYI_SPMM_W, TINYI_SPMM_E };
-enum { TINYI_SDDMM_COL = 1, TINYI_SDDMM_A, TINYI_SDDMM_B, TINYI_SDDMM_ATT, TINYI_SDDMM_E };
-enum { TINYI_EDGE_ATT_A = 2, TINYI_EDGE_ATT_B, TINYI_EDGE_ATT_V, TINYI_EDGE_ATT_ATT };
 
 /* What the kernels get of an operation; rows are dense along their features. */
 typedef struct tinyi_edges {
@@ -12362,6 +12354,38 @@ typedef struct tinyi_edges {
 TINYI_C_END
 #endif
 
+/* src/math/edges_score.h - products along edges, softmax over the edges of a row, attention; rows, edges and heads as in math/edges.h */
+#ifndef TINYI_EDGES_SCORE_H
+#define TINYI_EDGES_SCORE_H
+TINYI_C_BEGIN
+
+/* A number for each edge and head, s (m, heads), from a row of a and a row of b: t = b[col[p]] + e[p], and for each head h
+ *   DOT    scale * sum_c a[r][h c] t[h c]
+ *   ADD    with att (f): sum_c att[h c] leaky(a[r][h c] + t[h c]), as in GATv2; without: f = heads and s = leaky(a[r][h] + t[h]), GAT
+ * leaky(v) is v where v > 0 and slope * v elsewhere. a (n, f), b (n_b, f), e (m, f) or NULL. heads 0: 1. scale 0: 1. */
+typedef struct tiny_sddmm_params { int add, heads; float scale, slope; } tiny_sddmm_params;
+#ifndef TINY_ONLY_MODELS
+TINY_API tiny_status tiny_sddmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att,
+                                const tiny_tensor *e, const tiny_sddmm_params *params, const tiny_tensor *s);
+
+/* p = exp(s - max) / sum exp(s - max) over the edges of each row, for each head: s, p (m) or (m, heads); p may be s. */
+TINY_API tiny_status tiny_segment_softmax(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *s, const tiny_tensor *p);
+
+/* Scores, softmax and weighted sum in one pass over the edges: y[r] = sum_p softmax_p(s[p]) v[col[p]], s as tiny_sddmm gives it (without e).
+ * v (n_b, g), y (n, g), g a multiple of heads. Nothing of the size of the edges is written. */
+TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *v,
+                                         const tiny_tensor *att, const tiny_sddmm_params *params, const tiny_tensor *y);
+#endif
+
+#define TINYI_OPS_EDGES_SCORE(ROW) ROW(SDDMM, sddmm) ROW(SEGMENT_SOFTMAX, segment_softmax) ROW(EDGE_ATTENTION, edge_attention)
+
+/* where the inputs stand */
+enum { TINYI_SDDMM_COL = 1, TINYI_SDDMM_A, TINYI_SDDMM_B, TINYI_SDDMM_ATT, TINYI_SDDMM_E };
+enum { TINYI_EDGE_ATT_A = 2, TINYI_EDGE_ATT_B, TINYI_EDGE_ATT_V, TINYI_EDGE_ATT_ATT };
+
+TINYI_C_END
+#endif
+
 /* src/math/ops.h - the kinds of operations: every family of math, one after the other */
 #ifndef TINYI_OPS_H
 #define TINYI_OPS_H
@@ -12372,7 +12396,7 @@ TINYI_C_BEGIN
     TINYI_OPS_BINARY(ROW) TINYI_OPS_ELEM(ROW) TINYI_OPS_CONVERT(ROW) TINYI_OPS_REDUCE(ROW)              \
     TINYI_OPS_SOFTMAX(ROW) TINYI_OPS_NORM(ROW) TINYI_OPS_MATMUL(ROW) TINYI_OPS_LAYOUT(ROW)              \
     TINYI_OPS_CONV(MORE) TINYI_OPS_SORT(ROW) TINYI_OPS_FFT(MORE) TINYI_OPS_FWHT(MORE) TINYI_OPS_ATTENTION(ROW) \
-    TINYI_OPS_SLOPE(MORE) TINYI_OPS_LOSS(MORE) TINYI_OPS_ROPE(ROW) TINYI_OPS_PATCH(MORE) TINYI_OPS_EDGES(MORE) \
+    TINYI_OPS_SLOPE(MORE) TINYI_OPS_LOSS(MORE) TINYI_OPS_ROPE(ROW) TINYI_OPS_PATCH(MORE) TINYI_OPS_EDGES(MORE) TINYI_OPS_EDGES_SCORE(MORE) \
     TINYI_OPS_GLA(ROW) TINYI_OPS_GLA_GRAD(MORE) TINYI_OPS_TWIST(MORE)
 #define TINYI_OPS(ROW) TINYI_OPS_OF(ROW, ROW)
 
@@ -14256,7 +14280,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0014260
+#line 0014284
 #endif
 #define TINYI_GNN_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
@@ -14301,7 +14325,13 @@ TINYI_FN int tinyi_json_f64(const char *s, size_t n, double *f);
 
 /* path stands in the sentences; the bytes are those of the whole file. */
 TINYI_FN tiny_status tinyi_st_walk(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes, const tinyi_st_sink *sink);
+TINYI_FN void tinyi_st_begin(tinyi_st_head *h, void *to, size_t room);
+TINYI_FN void tinyi_st_entry(tinyi_st_head *h, const char *name, tinyi_st_type type, int rank, const tiny_idx *dim);
+TINYI_FN unsigned char *tinyi_st_end(tinyi_st_head *h);    /* where the data go */
 TINYI_FN int tinyi_file_special(const char *path);     /* there, and neither a plain file nor a folder */
+TINYI_FN tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file);
+TINYI_FN int tinyi_part_close(void *file, int special);
+TINYI_FN tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path);
 TINYI_FN tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out);
 TINYI_FN tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *bytes, size_t n_bytes);
 TINYI_FN tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out);
@@ -16540,6 +16570,7 @@ tiny_status tinyi_json_next(tinyi_json_walk *w, tinyi_json_item *item)
  * The form has a fixed depth, so that the reader needs neither recursion nor a stack.
  *
  * Left out: F4, F6, F8_E8M0 and complex types; unknown members of a tensor are refused.                                */
+#include <stdio.h>
 #include <string.h>
 
 /* a whole number below 2^63, as safetensors writes them */
@@ -16750,6 +16781,40 @@ tiny_status tinyi_st_walk(tiny_ctx *ctx, const char *path, const void *bytes, si
     return tinyi_st_all(&w);
 }
 
+void tinyi_st_begin(tinyi_st_head *h, void *to, size_t room)
+{
+    h->to = (unsigned char *)to;
+    h->room = room;
+    h->n = 9;                               /* the length of the header, and its brace */
+    h->data = 0;
+    h->to[8] = '{';
+}
+
+/* as snprintf, at the end of the header */
+#define TINYI_ST_SAY(h, ...) ((h)->n += (size_t)snprintf((char *)(h)->to + (h)->n, (h)->room - (h)->n, __VA_ARGS__))
+
+void tinyi_st_entry(tinyi_st_head *h, const char *name, tinyi_st_type type, int rank, const tiny_idx *dim)
+{
+    size_t bytes = tinyi_st_row[type].bytes;
+    int i;
+    TINYI_ST_SAY(h, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[", h->n > 9 ? "," : "", name, tinyi_st_row[type].name);
+    for (i = 0; i < rank; i++) {
+        TINYI_ST_SAY(h, i ? ",%td" : "%td", dim[i]);
+        bytes *= (size_t)dim[i];
+    }
+    TINYI_ST_SAY(h, "],\"data_offsets\":[%zu,%zu]}", h->data, h->data + bytes);
+    h->data += bytes;
+}
+
+unsigned char *tinyi_st_end(tinyi_st_head *h)
+{
+    int i;
+    h->to[h->n++] = '}';
+    while (h->n % 8) h->to[h->n++] = ' ';
+    for (i = 0; i < 8; i++) h->to[i] = (unsigned char)((uint64_t)(h->n - 8) >> 8 * i);
+    return h->to + h->n;
+}
+
 /* src/core/file.c */
 #include <string.h>
 #ifndef TINY_NO_STDIO
@@ -16763,6 +16828,14 @@ tiny_status tinyi_st_walk(tiny_ctx *ctx, const char *path, const void *bytes, si
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#if defined O_NOFOLLOW
+#define TINYI_NOFOLLOW O_NOFOLLOW
+#elif defined __O_NOFOLLOW                  /* strict C99 hides the other one */
+#define TINYI_NOFOLLOW __O_NOFOLLOW
+#endif
+#if !defined _POSIX_C_SOURCE && defined __linux__ && !defined __cplusplus
+extern FILE *fdopen(int fd, const char *mode);          /* hidden there too */
+#endif
 #else
 #define TINYI_HAVE_MMAP 0
 #endif
@@ -16798,6 +16871,22 @@ TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *
     return tinyi_file_none(ctx, path);
 }
 TINY_API tiny_status tiny_file_copy(tiny_ctx *ctx, const char *path, tiny_file *out) { return tiny_file_open(ctx, path, out); }
+tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file)
+{
+    (void)special;
+    *file = NULL;
+    return tinyi_file_none(ctx, part);
+}
+int tinyi_part_close(void *file, int special)
+{
+    (void)file;
+    return special & 0;
+}
+tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path)
+{
+    (void)part;
+    return tinyi_file_none(ctx, path);
+}
 tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out)
 {
     memset(out, 0, sizeof *out);
@@ -16934,9 +17023,55 @@ TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *
     return tiny_file_copy(ctx, path, out);
 }
 
+/* In a folder that others may write to, somebody else may have laid a link to one of our files under this name. */
+tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file)
+{
+#ifdef TINYI_NOFOLLOW
+    const int fd = special ? -1 : open(part, O_WRONLY | O_CREAT | O_TRUNC | TINYI_NOFOLLOW, 0666);
+    if (fd >= 0) {
+        *file = fdopen(fd, "wb");
+        if (!*file) (void)close(fd);
+    } else if (special || errno != ELOOP) {
+        *file = special ? fopen(part, "wb") : NULL;
+    } else {                                /* a link; where it leads is neither made nor emptied, and no reader of a pipe is waited for */
+        const int there = open(part, O_WRONLY | O_NONBLOCK);
+        struct stat info;
+        *file = there >= 0 && !fstat(there, &info) && S_ISCHR(info.st_mode) ? fdopen(there, "wb") : NULL;
+        if (!*file && there >= 0) (void)close(there);
+        if (!*file) return tinyi_fail(ctx, TINY_E_IO, "%s: is a symbolic link that leads to no device: what it leads to is not written over", part);
+    }
+#else
+    (void)special;
+    *file = fopen(part, "wb");
+#endif
+    return *file ? TINY_OK : tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened for writing: %s", part, strerror(errno));
+}
+
+int tinyi_part_close(void *file, int special)
+{
+    int ok = !fflush((FILE *)file);
+#if TINYI_HAVE_MMAP && defined _POSIX_C_SOURCE
+    ok &= special || !fsync(fileno((FILE *)file));
+#else
+    (void)special;
+#endif
+    return ok & !fclose((FILE *)file);
+}
+
+tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path)
+{
+#ifdef _WIN32
+    if (MoveFileExA(part, path, 1)) return TINY_OK;     /* 1: replace what is there; rename refuses on Windows */
+#else
+    if (!rename(part, path)) return TINY_OK;
+#endif
+    return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be renamed to %s: %s", part, path, strerror(errno));
+}
+
 tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out)
 {
     size_t n = strlen(path);
+    tiny_status st;
     memset(out, 0, sizeof *out);
     out->path = (char *)tinyi_alloc(ctx, 2 * n + 1 + sizeof ".part", 1);   /* path stands in memory: twice it is no overflow */
     if (!out->path) return ctx->status;
@@ -16945,14 +17080,11 @@ tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out)
     memcpy(out->part, path, n);
     out->special = tinyi_file_special(path);
     memcpy(out->part + n, out->special ? "" : ".part", out->special ? 1 : sizeof ".part");
-    out->file = fopen(out->part, "wb");
-    if (!out->file) {
-        tiny_status st = tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened for writing: %s", out->part, strerror(errno));
-        out->special = 1;                   /* what stands there is not ours */
-        tinyi_out_abandon(ctx, out);
-        return st;
-    }
-    return TINY_OK;
+    st = tinyi_part_open(ctx, out->part, out->special, &out->file);
+    if (!st) return TINY_OK;
+    out->special = 1;                       /* what stands there is not ours */
+    tinyi_out_abandon(ctx, out);
+    return st;
 }
 
 static tiny_status tinyi_out_fail(tiny_ctx *ctx, const tinyi_out *out)
@@ -16968,24 +17100,13 @@ tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *bytes, size
 
 tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out)
 {
-    FILE *f = (FILE *)out->file;
     tiny_status st = TINY_OK;
-    int bad = fflush(f) != 0;
-#if TINYI_HAVE_MMAP && defined _POSIX_C_SOURCE
-    bad |= !out->special && fsync(fileno(f)) != 0;
-#endif
-    bad |= fclose(f) != 0;
+    const int arrived = tinyi_part_close(out->file, out->special);
     out->file = NULL;
-    if (bad) {
-        st = tinyi_out_fail(ctx, out);
-    } else if (!out->special) {
-#ifdef _WIN32
-        bad = !MoveFileExA(out->part, out->path, 1);    /* 1: replace what is there; rename refuses on Windows */
-#else
-        bad = rename(out->part, out->path) != 0;
-#endif
-        if (bad) st = tinyi_fail(ctx, TINY_E_IO, "%s: cannot be renamed to %s: %s", out->part, out->path, strerror(errno));
-        else out->special = 1;              /* nothing is left to remove */
+    if (!arrived) st = tinyi_out_fail(ctx, out);
+    else if (!out->special) {
+        st = tinyi_part_rename(ctx, out->part, out->path);
+        if (!st) out->special = 1;          /* nothing is left to remove */
     }
     tinyi_out_abandon(ctx, out);
     return st;
@@ -30905,32 +31026,10 @@ TINY_API tiny_status tiny_sparse_to_dense(tiny_ctx *ctx, const tiny_sparse *a, c
 
 #endif
 
-/* src/math/edges.c - sums over edges, products along edges, softmax over the edges of a row, attention over a row
- * Papers   J. Gilmer et al., "Neural Message Passing for Quantum Chemistry", 2017 (messages and their sums); P. Velickovic et al.,
- *          "Graph Attention Networks", 2018, eq. 1-4, and S. Brody et al., "How Attentive are Graph Attention Networks?", 2022, eq. 7
- *          (the two scores by addition); M. Milakov, N. Gimelshein, 2018 (arXiv 1805.02867), algorithm 3 (one pass over a row).
- * Formula  in math/edges.h.
- * Threads  Work is edges + rows, cut into at most 256 pieces of equal work whatever the number of threads; a piece owns the rows that
- *          begin in it. A row of more than two pieces of edges (a hub) is taken piece by piece, its partial sums are added in the order of
- *          the pieces: the bits of the result do not depend on the threads, and no thread waits for one with a hub. Softmax and attention
- *          take a row as a whole.
- * Cost     spmm reads a row of x an edge: 4 f bytes, at random places; the features of a row stay in registers (8 vectors at a time) and
- *          its lines are fetched 12 to 32 edges ahead, which is what such reads alone take. attention reads each row of b and of v once, 64
- *          edges at a time: scores, then weights, then values, while a near cache still has them; nothing of the size of the edges is written.
- * Error    spmm: one rounding an edge in float, n edges: LINEAR (n + 5) u with the sum of e, the product and the division of a mean.
- *          sddmm: f / lanes terms a lane, then the lanes: LINEAR (f + 6) u. softmax: as in math/softmax.c, SCALE (10 + n) u. attention: a
- *          score off by (f + 6) u of its absolute sum D moves its weight by that factor; the cases keep D below 6: SCALE (60 + 8 f + n) u.
- * Gradients math/edges_grad.c; winners of max and min are no output, a backward pass finds them again.                                 */
-#include <stdio.h>
-#include <string.h>
-
+/* src/math/edges_inside.h - what every operation along edges has: offsets, columns, sizes (edges.c) */
+#ifndef TINYI_EDGES_INSIDE_H
+#define TINYI_EDGES_INSIDE_H
 #ifndef TINY_ONLY_MODELS
-#define TINYI_EDGE_PIECES 256
-#define TINYI_EDGE_GRAIN 4096               /* edges + rows of a piece at least */
-#define TINYI_EDGE_NEAR 1048576.0           /* bytes of a table that a second-level cache keeps */
-#define TINYI_EDGE_RUN 2048                 /* edges whose columns are checked before the kernel takes their rows: they stay in the first cache */
-
-/* ---- what every operation here has: offsets, columns, sizes */
 
 typedef struct tinyi_edge_op {
     const int64_t *offset;
@@ -30941,7 +31040,53 @@ typedef struct tinyi_edge_op {
     tiny_idx pieces;
 } tinyi_edge_op;
 
-static void tinyi_edge_read(tinyi_edge_op *o, const tiny_tensor *offset, const tiny_tensor *col, tiny_idx m, tiny_idx n_x)
+TINYI_FN void tinyi_edge_read(tinyi_edge_op *o, const tiny_tensor *offset, const tiny_tensor *col, tiny_idx m, tiny_idx n_x);
+/* the first row that begins at work u or after */
+TINYI_FN tiny_idx tinyi_edge_first(const tinyi_edge_op *o, tiny_idx piece);
+TINYI_FN int tinyi_edge_refused(tiny_team *team, const tinyi_edge_op *o, tiny_idx r, const char *name);
+/* Shapes that all share. m: edges; type: of all numbers; dense: what must lie so. */
+TINYI_FN tiny_status tinyi_edge_shapes(tiny_ctx *ctx, const tiny_op *op, const char *name, const tiny_tensor *col, tiny_idx m, tiny_idx n_x, tiny_dtype type,
+                                       const tiny_tensor *dense[3]);
+/* where the kernels find the rows of x */
+TINYI_FN void tinyi_edge_rows(tinyi_edges *j, const tiny_tensor *x);
+/* f64 where the table that the edges point into is f64: the reference alone takes it, for gradients that are checked */
+TINYI_FN tiny_status tinyi_edge_float(tiny_ctx *ctx, const char *name, const char *which, const tiny_tensor *t, tiny_dtype table);
+/* longest row of the cases and of the bounds */
+TINYI_FN double tinyi_edge_longest(const tiny_op *op);
+TINYI_FN tiny_status tinyi_edge_call(tiny_ctx *ctx, int kind, const tiny_tensor *const in[6], const void *params, const tiny_tensor *out);
+/* Bytes that m edges fetch of a table of n rows: one that stays in a near cache is read once. It is also what decides whether a small graph is
+ * worth a second thread. */
+TINYI_FN double tinyi_edge_bytes(double m, tiny_idx n, tiny_idx f);
+/* offsets that ascend from 0 to limit; now and then a row takes half of all */
+TINYI_FN void tinyi_edge_fill(tiny_case *c, int i_input, void *data);
+/* offset and col of a case with n rows, m edges and a table of n_x rows; i_col: where col stands */
+TINYI_FN void tinyi_edge_case(tiny_case *c, tiny_idx n, tiny_idx m, tiny_idx n_x, int i_col);
+
+#endif
+#endif
+
+/* src/math/edges.c - sums over edges, and what all operations along edges have: their offsets, columns, sizes
+ * Paper    J. Gilmer et al., "Neural Message Passing for Quantum Chemistry", 2017: messages and their sums.
+ * Formula  in math/edges.h.
+ * Threads  Work is edges + rows, cut into at most 256 pieces of equal work whatever the number of threads; a piece owns the rows that
+ *          begin in it. A row of more than two pieces of edges (a hub) is taken piece by piece, its partial sums are added in the order of
+ *          the pieces: the bits of the result do not depend on the threads, and no thread waits for one with a hub.
+ * Cost     spmm reads a row of x an edge: 4 f bytes, at random places; the features of a row stay in registers (8 vectors at a time) and
+ *          its lines are fetched 12 to 32 edges ahead, which is what such reads alone take.
+ * Error    one rounding an edge in float, n edges: LINEAR (n + 5) u with the sum of e, the product and the division of a mean.
+ * Gradients math/edges_grad.c; winners of max and min are no output, a backward pass finds them again.                                 */
+#include <stdio.h>
+#include <string.h>
+
+#ifndef TINY_ONLY_MODELS
+#define TINYI_EDGE_PIECES 256
+#define TINYI_EDGE_GRAIN 4096               /* edges + rows of a piece at least */
+#define TINYI_EDGE_NEAR 1048576.0           /* bytes of a table that a second-level cache keeps */
+#define TINYI_EDGE_RUN 2048                 /* edges whose columns are checked before the kernel takes their rows: they stay in the first cache */
+
+/* ---- what every operation along edges has: offsets, columns, sizes */
+
+void tinyi_edge_read(tinyi_edge_op *o, const tiny_tensor *offset, const tiny_tensor *col, tiny_idx m, tiny_idx n_x)
 {
     o->offset = (const int64_t *)offset->data;
     o->col = col ? (const int32_t *)col->data : NULL;
@@ -30953,8 +31098,7 @@ static void tinyi_edge_read(tinyi_edge_op *o, const tiny_tensor *offset, const t
     if (o->pieces < 1) o->pieces = 1;
 }
 
-/* the first row that begins at work u or after */
-static tiny_idx tinyi_edge_first(const tinyi_edge_op *o, tiny_idx piece)
+tiny_idx tinyi_edge_first(const tinyi_edge_op *o, tiny_idx piece)
 {
     tiny_idx low = 0, high = o->n;
     int64_t u = (int64_t)piece * o->grain;
@@ -30984,7 +31128,7 @@ static int tinyi_edge_fault(const tinyi_edge_op *o, tiny_idx r, char says[160], 
     return 1;
 }
 
-static int tinyi_edge_refused(tiny_team *team, const tinyi_edge_op *o, tiny_idx r, const char *name)
+int tinyi_edge_refused(tiny_team *team, const tinyi_edge_op *o, tiny_idx r, const char *name)
 {
     char says[160];
     if (!tinyi_edge_fault(o, r, says, name)) return 0;
@@ -30992,8 +31136,7 @@ static int tinyi_edge_refused(tiny_team *team, const tinyi_edge_op *o, tiny_idx 
     return 1;
 }
 
-/* Shapes that all share. m: edges; type: of all numbers; dense: what must lie so. */
-static tiny_status tinyi_edge_shapes(tiny_ctx *ctx, const tiny_op *op, const char *name, const tiny_tensor *col, tiny_idx m, tiny_idx n_x, tiny_dtype type,
+tiny_status tinyi_edge_shapes(tiny_ctx *ctx, const tiny_op *op, const char *name, const tiny_tensor *col, tiny_idx m, tiny_idx n_x, tiny_dtype type,
                                      const tiny_tensor *dense[3])
 {
     const tiny_tensor *offset = op->in[0];
@@ -31022,9 +31165,9 @@ static tiny_status tinyi_edge_shapes(tiny_ctx *ctx, const tiny_op *op, const cha
     return TINY_OK;
 }
 
-/* Where the kernels find the rows of x. Narrow rows are asked for longer before: the memory answers as many lines at once as it can, and by then
- * the row at hand must be done. Measured with rows of 64 bytes, 256 and 1024: 32, 16 and 12. */
-static void tinyi_edge_rows(tinyi_edges *j, const tiny_tensor *x)
+/* Narrow rows are asked for longer before: the memory answers as many lines at once as it can, and by then the row at hand must be
+ * done. Measured with rows of 64 bytes, 256 and 1024: 32, 16 and 12. */
+void tinyi_edge_rows(tinyi_edges *j, const tiny_tensor *x)
 {
     j->x = (const float *)x->data;
     j->x_row = x->stride[0];
@@ -31033,8 +31176,7 @@ static void tinyi_edge_rows(tinyi_edges *j, const tiny_tensor *x)
     j->askew = (uintptr_t)x->data % 64 != 0 || x->stride[0] % 16 != 0;
 }
 
-/* f64 where the table that the edges point into is f64: the reference alone takes it, for gradients that are checked */
-static tiny_status tinyi_edge_float(tiny_ctx *ctx, const char *name, const char *which, const tiny_tensor *t, tiny_dtype table)
+tiny_status tinyi_edge_float(tiny_ctx *ctx, const char *name, const char *which, const tiny_tensor *t, tiny_dtype table)
 {
     const tiny_dtype type = table == TINY_F64 ? TINY_F64 : TINY_F32;
     char text[96];
@@ -31042,8 +31184,7 @@ static tiny_status tinyi_edge_float(tiny_ctx *ctx, const char *name, const char 
     return tinyi_fail(ctx, t->dtype != type ? TINY_E_DTYPE : TINY_E_SHAPE, "%s: %s is %s, it must be %s of rank 2", name, which, tinyi_shape_text(t, text), tiny_dtype_name(type));
 }
 
-/* longest row of the cases and of the bounds */
-static double tinyi_edge_longest(const tiny_op *op)
+double tinyi_edge_longest(const tiny_op *op)
 {
     const int64_t *offset = (const int64_t *)op->in[0]->data;
     int64_t most = 1;
@@ -31052,7 +31193,7 @@ static double tinyi_edge_longest(const tiny_op *op)
     return (double)most;
 }
 
-static tiny_status tinyi_edge_call(tiny_ctx *ctx, int kind, const tiny_tensor *const in[6], const void *params, const tiny_tensor *out)
+tiny_status tinyi_edge_call(tiny_ctx *ctx, int kind, const tiny_tensor *const in[6], const void *params, const tiny_tensor *out)
 {
     tiny_op op;
     memset(&op, 0, sizeof op);
@@ -31063,12 +31204,41 @@ static tiny_status tinyi_edge_call(tiny_ctx *ctx, int kind, const tiny_tensor *c
     return tiny_run(ctx, &op);
 }
 
-/* Bytes that m edges fetch of a table of n rows: one that stays in a near cache is read once. It is also what decides whether a small graph is
- * worth a second thread. */
-static double tinyi_edge_bytes(double m, tiny_idx n, tiny_idx f)
+double tinyi_edge_bytes(double m, tiny_idx n, tiny_idx f)
 {
     const double table = 4.0 * (double)n * (double)f, all = 4.0 * m * (double)f;
     return table <= TINYI_EDGE_NEAR && table < all ? table : all;
+}
+
+void tinyi_edge_fill(tiny_case *c, int i_input, void *data)
+{
+    int64_t *offset = (int64_t *)data;
+    tiny_idx n = c->in[i_input].dim[0] - 1, r;
+    uint32_t m = (uint32_t)c->limit[i_input];
+    int hub = n > 2 && tiny_case_pick(c, 2);
+    for (r = 0; r <= n; r++) offset[r] = (int64_t)((uint64_t)m * (uint64_t)r / (uint64_t)(n ? n : 1));
+    for (r = 1; r < n; r++)
+        offset[r] = hub ? (r <= n / 2 ? (int64_t)tiny_rng_below(&c->rng, m / 4 + 1) : (int64_t)(m - tiny_rng_below(&c->rng, m / 4 + 1))) : (int64_t)tiny_rng_below(&c->rng, m + 1);
+    for (r = 2; r < n; r++) {               /* few enough for insertion */
+        const int64_t at = offset[r];
+        tiny_idx k = r;
+        for (; k > 1 && offset[k - 1] > at; k--) offset[k] = offset[k - 1];
+        offset[k] = at;
+    }
+    offset[0] = 0;
+}
+
+void tinyi_edge_case(tiny_case *c, tiny_idx n, tiny_idx m, tiny_idx n_x, int i_col)
+{
+    c->in[0] = tiny_tensor_1d(NULL, TINY_I64, n + 1);
+    c->fill[0] = TINY_FILL_TABLE;
+    c->limit[0] = m;
+    c->dense[0] = 1;
+    c->fill_table = tinyi_edge_fill;
+    c->in[i_col] = tiny_tensor_1d(NULL, TINY_I32, m);
+    c->fill[i_col] = TINY_FILL_INDEX;
+    c->limit[i_col] = n_x;
+    c->dense[i_col] = 1;
 }
 
 /* ---- spmm */
@@ -31301,39 +31471,6 @@ static void tinyi_spmm_cost(const tiny_op *op, tiny_cost *cost)
 
 static double tinyi_spmm_terms(const tiny_op *op) { return tinyi_edge_longest(op); }
 
-/* offsets that ascend from 0 to limit; now and then a row takes half of all */
-static void tinyi_edge_fill(tiny_case *c, int i_input, void *data)
-{
-    int64_t *offset = (int64_t *)data;
-    tiny_idx n = c->in[i_input].dim[0] - 1, r;
-    uint32_t m = (uint32_t)c->limit[i_input];
-    int hub = n > 2 && tiny_case_pick(c, 2);
-    for (r = 0; r <= n; r++) offset[r] = (int64_t)((uint64_t)m * (uint64_t)r / (uint64_t)(n ? n : 1));
-    for (r = 1; r < n; r++)
-        offset[r] = hub ? (r <= n / 2 ? (int64_t)tiny_rng_below(&c->rng, m / 4 + 1) : (int64_t)(m - tiny_rng_below(&c->rng, m / 4 + 1))) : (int64_t)tiny_rng_below(&c->rng, m + 1);
-    for (r = 2; r < n; r++) {               /* few enough for insertion */
-        const int64_t at = offset[r];
-        tiny_idx k = r;
-        for (; k > 1 && offset[k - 1] > at; k--) offset[k] = offset[k - 1];
-        offset[k] = at;
-    }
-    offset[0] = 0;
-}
-
-/* offset and col of a case with n rows, m edges and a table of n_x rows; i_col: where col stands */
-static void tinyi_edge_case(tiny_case *c, tiny_idx n, tiny_idx m, tiny_idx n_x, int i_col)
-{
-    c->in[0] = tiny_tensor_1d(NULL, TINY_I64, n + 1);
-    c->fill[0] = TINY_FILL_TABLE;
-    c->limit[0] = m;
-    c->dense[0] = 1;
-    c->fill_table = tinyi_edge_fill;
-    c->in[i_col] = tiny_tensor_1d(NULL, TINY_I32, m);
-    c->fill[i_col] = TINY_FILL_INDEX;
-    c->limit[i_col] = n_x;
-    c->dense[i_col] = 1;
-}
-
 static void tinyi_spmm_cases(tiny_case *c)
 {
     tiny_idx n = tiny_case_dim(c, 150), big = tiny_case_pick(c, 8) == 0, m = big ? 9000 + tiny_case_dim(c, 6000) : tiny_case_dim(c, 600), heads = 1 + tiny_case_pick(c, 4);
@@ -31386,7 +31523,21 @@ TINY_API tiny_status tiny_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const ti
     w = tiny_tensor_1d(a->value, TINY_F32, (tiny_idx)a->n);
     return tiny_spmm(ctx, &offset, x, &col, a->value ? &w : NULL, NULL, &p, y);
 }
+#endif
 
+/* src/math/edges_score.c - products along edges, softmax over the edges of a row, attention over a row
+ * Papers   P. Velickovic et al., "Graph Attention Networks", 2018, eq. 1-4, and S. Brody et al., "How Attentive are Graph Attention
+ *          Networks?", 2022, eq. 7 (the two scores by addition); M. Milakov, N. Gimelshein, 2018 (arXiv 1805.02867), algorithm 3 (one
+ *          pass over a row).
+ * Formula  in math/edges_score.h.
+ * Threads  pieces of edges + rows as in math/edges.c; a row is taken as a whole.
+ * Cost     attention reads each row of b and of v once, 64 edges at a time: scores, then weights, then values, while a near cache still
+ *          has them; nothing of the size of the edges is written.
+ * Error    sddmm: f / lanes terms a lane, then the lanes: LINEAR (f + 6) u. softmax: as in math/softmax.c, SCALE (10 + n) u. attention: a
+ *          score off by (f + 6) u of its absolute sum D moves its weight by that factor; the cases keep D below 6: SCALE (60 + 8 f + n) u.
+ * Gradients math/edges_grad.c.                                                                                                         */
+#include <string.h>
+#ifndef TINY_ONLY_MODELS
 /* ---- sddmm */
 
 tiny_sddmm_params tinyi_sddmm_params_of(const tiny_op *op)
@@ -31800,7 +31951,6 @@ TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offse
     const tiny_tensor *const in[6] = { offset, col, a, b, v, att };
     return tinyi_edge_call(ctx, TINY_OP_EDGE_ATTENTION, in, params, y);
 }
-
 #endif
 
 /* src/math/ops.c - the table itself */
@@ -33986,7 +34136,7 @@ TINY_API tiny_status tiny_train(tiny_ctx *ctx, const tiny_train_desc *d, tiny_tr
 /* src/math/edges_grad.c - the gradients of the operations along edges, by further rows
  * Paper    P. Velickovic et al., 2018, and S. Brody et al., 2022: the layers; T. Dao et al., "FlashAttention", 2022, section 3.1: the
  *          sum over a row of P dP is dy . y.
- * Formula  dy is dL/dy, r the row of edge p, c = col[p]. What the operations compute stands in math/edges.h.
+ * Formula  dy is dL/dy, r the row of edge p, c = col[p]. What the operations compute stands in math/edges.h and edges_score.h.
  *          spmm       u = act(x[c] + e[p]). sum: g[p] = dy[r]; mean: dy[r] / edges of r; max, min: dy[r] at the first edge that has the
  *                     extreme value, else 0. dw[p] = sum over a head of g u, dz[p] = w g act'(x[c] + e[p]), de = dz, dx[c] = sum dz[p].
  *                     Without act, of a sum or mean: dx = A' dy, which is spmm over the turned rows, and dw is sddmm of dy and x + e.
@@ -34475,15 +34625,12 @@ TINY_API void tiny_rng_fill_normal(tiny_rng *r, float *x, size_t n)
 
 /* src/core/target.h - which targets this compiler can make, and how to switch them on
  *
- * One binary holds every target of its architecture. A pass compiles the kernels once:
+ * One binary holds every target of its architecture. A pass compiles a file of kernels once; core/each_target.h makes the
+ * passes that a file asks for:
  *
- *     #if TINYI_HAVE_AVX2
- *     #define TINYI_PASS TINYI_PASS_AVX2
- *     TINYI_TARGET_BEGIN_AVX2
- *     #include "math/kernels.h"            core/simd.h first, core/simd_unname.h last
- *     TINYI_TARGET_END_AVX2
- *     #undef TINYI_PASS
- *     #endif
+ *     #define TINYI_PASS_FILE "math/kernels.h"             core/simd.h first, core/simd_unname.h last
+ *     #define TINYI_PASSES (TINYI_PASSES_PLAIN | TINYI_PASS_AMX)
+ *     #include "core/each_target.h"
  *
  *   pass       lanes  needs                                        target in reports
  *   SCALAR     1      nothing                                      scalar
@@ -34502,15 +34649,18 @@ TINY_API void tiny_rng_fill_normal(tiny_rng *r, float *x, size_t n)
 #ifndef TINYI_TARGET_H
 #define TINYI_TARGET_H
 
+/* bits of TINYI_PASSES */
 #define TINYI_PASS_SCALAR 1
 #define TINYI_PASS_W128 2
-#define TINYI_PASS_NEON 3
-#define TINYI_PASS_NEONDOT 4
-#define TINYI_PASS_AVX2 5
-#define TINYI_PASS_AVX2VNNI 6
-#define TINYI_PASS_AVX512 7
-#define TINYI_PASS_AMX 8
-#define TINYI_PASS_NEONMM 9
+#define TINYI_PASS_NEON 4
+#define TINYI_PASS_NEONDOT 8
+#define TINYI_PASS_NEONMM 16
+#define TINYI_PASS_AVX2 32
+#define TINYI_PASS_AVX2VNNI 64
+#define TINYI_PASS_AVX512 128
+#define TINYI_PASS_AMX 256
+#define TINYI_PASSES_PLAIN (TINYI_PASS_SCALAR | TINYI_PASS_W128 | TINYI_PASS_NEON | TINYI_PASS_AVX2 | TINYI_PASS_AVX512)
+#define TINYI_PASSES_DOT (TINYI_PASS_NEONDOT | TINYI_PASS_AVX2VNNI)        /* the same vectors, with v_dot as one instruction */
 
 #if defined __x86_64__ || defined _M_X64 || defined __i386__ || defined _M_IX86
 #define TINYI_X86 1
@@ -34829,85 +34979,76 @@ TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return tinyi_simd_sqrt_bits(
 /* src/math/targets.c - compiles the kernels once for each target, and fills the table for the one that was chosen */
 
 /* Every kernel stands under its own name with a target suffix; what a target does not use stays unused. */
-#if TINYI_HAVE_SCALAR
+#define TINYI_STITCH_PART 1
+#define TINYI_PASS_FILE TINYGNN_FILE
+#define TINYI_PASSES (TINYI_PASSES_PLAIN | TINYI_PASSES_DOT | TINYI_PASS_AMX)
+/* src/core/each_target.h - the passes of core/target.h that TINYI_PASSES names, over the kernels of TINYI_PASS_FILE */
+#if TINYI_HAVE_SCALAR && (TINYI_PASSES & TINYI_PASS_SCALAR)
 #define TINYI_PASS TINYI_PASS_SCALAR
 TINYI_TARGET_BEGIN_SCALAR
-#define TINYI_STITCH_PART 1
-#include TINYGNN_FILE
-#undef TINYI_STITCH_PART
+#include TINYI_PASS_FILE
 TINYI_TARGET_END_SCALAR
 #undef TINYI_PASS
 #endif
-
-#if TINYI_HAVE_W128
+#if TINYI_HAVE_W128 && (TINYI_PASSES & TINYI_PASS_W128)
 #define TINYI_PASS TINYI_PASS_W128
 TINYI_TARGET_BEGIN_W128
-#define TINYI_STITCH_PART 1
-#include TINYGNN_FILE
-#undef TINYI_STITCH_PART
+#include TINYI_PASS_FILE
 TINYI_TARGET_END_W128
 #undef TINYI_PASS
 #endif
-
-#if TINYI_HAVE_NEON
+#if TINYI_HAVE_NEON && (TINYI_PASSES & TINYI_PASS_NEON)
 #define TINYI_PASS TINYI_PASS_NEON
 TINYI_TARGET_BEGIN_NEON
-#define TINYI_STITCH_PART 1
-#include TINYGNN_FILE
-#undef TINYI_STITCH_PART
+#include TINYI_PASS_FILE
 TINYI_TARGET_END_NEON
 #undef TINYI_PASS
 #endif
-
-#if TINYI_HAVE_NEONDOT
+#if TINYI_HAVE_NEONDOT && (TINYI_PASSES & TINYI_PASS_NEONDOT)
 #define TINYI_PASS TINYI_PASS_NEONDOT
 TINYI_TARGET_BEGIN_NEONDOT
-#define TINYI_STITCH_PART 1
-#include TINYGNN_FILE
-#undef TINYI_STITCH_PART
+#include TINYI_PASS_FILE
 TINYI_TARGET_END_NEONDOT
 #undef TINYI_PASS
 #endif
-
-#if TINYI_HAVE_AVX2
+#if TINYI_HAVE_NEONMM && (TINYI_PASSES & TINYI_PASS_NEONMM)
+#define TINYI_PASS TINYI_PASS_NEONMM
+TINYI_TARGET_BEGIN_NEONMM
+#include TINYI_PASS_FILE
+TINYI_TARGET_END_NEONMM
+#undef TINYI_PASS
+#endif
+#if TINYI_HAVE_AVX2 && (TINYI_PASSES & TINYI_PASS_AVX2)
 #define TINYI_PASS TINYI_PASS_AVX2
 TINYI_TARGET_BEGIN_AVX2
-#define TINYI_STITCH_PART 1
-#include TINYGNN_FILE
-#undef TINYI_STITCH_PART
+#include TINYI_PASS_FILE
 TINYI_TARGET_END_AVX2
 #undef TINYI_PASS
 #endif
-
-#if TINYI_HAVE_AVX2VNNI
+#if TINYI_HAVE_AVX2VNNI && (TINYI_PASSES & TINYI_PASS_AVX2VNNI)
 #define TINYI_PASS TINYI_PASS_AVX2VNNI
 TINYI_TARGET_BEGIN_AVX2VNNI
-#define TINYI_STITCH_PART 1
-#include TINYGNN_FILE
-#undef TINYI_STITCH_PART
+#include TINYI_PASS_FILE
 TINYI_TARGET_END_AVX2VNNI
 #undef TINYI_PASS
 #endif
-
-#if TINYI_HAVE_AVX512
+#if TINYI_HAVE_AVX512 && (TINYI_PASSES & TINYI_PASS_AVX512)
 #define TINYI_PASS TINYI_PASS_AVX512
 TINYI_TARGET_BEGIN_AVX512
-#define TINYI_STITCH_PART 1
-#include TINYGNN_FILE
-#undef TINYI_STITCH_PART
+#include TINYI_PASS_FILE
 TINYI_TARGET_END_AVX512
 #undef TINYI_PASS
 #endif
-
-#if TINYI_HAVE_AMX
+#if TINYI_HAVE_AMX && (TINYI_PASSES & TINYI_PASS_AMX)
 #define TINYI_PASS TINYI_PASS_AMX
 TINYI_TARGET_BEGIN_AMX
-#define TINYI_STITCH_PART 1
-#include TINYGNN_FILE
-#undef TINYI_STITCH_PART
+#include TINYI_PASS_FILE
 TINYI_TARGET_END_AMX
 #undef TINYI_PASS
 #endif
+#undef TINYI_PASSES
+#undef TINYI_PASS_FILE
+#undef TINYI_STITCH_PART                    /* what TINYI_PASS_FILE stands for in the stitched form, see src/stitch.c */
 
 TINYI_FN int tinyi_target_available(tiny_target target, unsigned cpu)
 {
@@ -43586,7 +43727,7 @@ TINYI_FN tiny_status tinyi_net_weight_room(tiny_ctx *ctx, tgnn_layer *l, int i, 
 TINYI_FN char *tinyi_net_path(tiny_ctx *ctx, const char *path, const char *ending);
 /* writes the description beside path */
 TINYI_FN tiny_status tinyi_net_write_json(tiny_ctx *ctx, const char *path, const tgnn_net *net);
-TINYI_FN void tinyi_net_put_le(unsigned char *to, uint64_t v, int n);
+TINYI_FN void tinyi_net_put_f32(unsigned char *to, const float *v);    /* as a file has it, on every machine */
 
 TINYI_C_END
 #endif
@@ -48322,7 +48463,7 @@ TINY_API tiny_status tgnn_net_make(tiny_ctx *ctx, const char *name, const void *
 
 /* ---- text */
 
-enum { TINYI_NET_STAGE_TEXT = 640, TINYI_NET_TENSOR_TEXT = 320 };   /* bytes at most */
+enum { TINYI_NET_STAGE_TEXT = 640, TINYI_NET_TENSOR_NAME = TGNN_NET_NAME + 40 };  /* bytes at most */
 
 typedef struct tinyi_net_text { char *at; size_t n, room; } tinyi_net_text;
 
@@ -48427,56 +48568,48 @@ static void tinyi_net_say_stage(tinyi_net_text *t, const tgnn_stage *s, int firs
     t->n += (size_t)snprintf(t->at + t->n, t->room - t->n, " }");
 }
 
-void tinyi_net_put_le(unsigned char *to, uint64_t v, int n)
+void tinyi_net_put_f32(unsigned char *to, const float *v)
 {
+    uint32_t bits;
     int k;
-    for (k = 0; k < n; k++) to[k] = (unsigned char)(v >> 8 * k);
+    memcpy(&bits, v, 4);
+    for (k = 0; k < 4; k++) to[k] = (unsigned char)(bits >> 8 * k);
 }
 
 /* the whole file of weights into one block */
 static tiny_status tinyi_net_pack(tiny_ctx *ctx, const tgnn_net *net, unsigned char **out, size_t *n_out)
 {
-    tinyi_net_text t;
+    tinyi_st_head head;
     tinyi_net_weight w;
-    size_t data = 0, at;
+    size_t data = 0, room;
     tiny_idx n;
-    int i, k, a, tensors = 0;
-    unsigned char *bytes;
+    int i, k, tensors = 0;
+    char name[TINYI_NET_TENSOR_NAME];
+    unsigned char *bytes, *to;
     for (i = 0; i < net->n_stages; i++)
         for (k = 0; k < TGNN_LAYER_WEIGHTS; k++)
             if (tinyi_net_wants(&net->stage[i], k, &w) && net->stage[i].layer.w[k].data) {
                 data += (size_t)tiny_tensor_count(&net->stage[i].layer.w[k]) * 4;
                 tensors++;
             }
-    t.room = 64 + (size_t)tensors * TINYI_NET_TENSOR_TEXT;
-    bytes = (unsigned char *)tiny_alloc(ctx, 8 + t.room + data);
+    room = TINYI_ST_HEAD(tensors, sizeof name);
+    bytes = (unsigned char *)tiny_alloc(ctx, room + data);
     if (!bytes) return tiny_ctx_status(ctx);
-    t.at = (char *)bytes + 8;
-    t.n = 1;
-    t.at[0] = '{';
-    for (i = 0, at = 0; i < net->n_stages; i++)
+    tinyi_st_begin(&head, bytes, room);
+    for (i = 0; i < net->n_stages; i++)
         for (k = 0; k < TGNN_LAYER_WEIGHTS; k++) {
             if (!tinyi_net_wants(&net->stage[i], k, &w) || !net->stage[i].layer.w[k].data) continue;
-            n = tiny_tensor_count(&net->stage[i].layer.w[k]) * 4;
-            t.n += (size_t)snprintf(t.at + t.n, t.room - t.n, "%s\"%s.%s\":{\"dtype\":\"F32\",\"shape\":[", at ? "," : "", net->stage[i].name, w.name);
-            for (a = 0; a < w.rank; a++) t.n += (size_t)snprintf(t.at + t.n, t.room - t.n, a ? ",%td" : "%td", w.dim[a]);
-            t.n += (size_t)snprintf(t.at + t.n, t.room - t.n, "],\"data_offsets\":[%zu,%zu]}", at, at + (size_t)n);
-            at += (size_t)n;
+            (void)snprintf(name, sizeof name, "%s.%s", net->stage[i].name, w.name);
+            tinyi_st_entry(&head, name, TINYI_ST_F32, w.rank, w.dim);
         }
-    t.at[t.n++] = '}';
-    while (t.n % 8) t.at[t.n++] = ' ';
-    tinyi_net_put_le(bytes, t.n, 8);
-    *n_out = 8 + t.n;
+    to = tinyi_st_end(&head);
     for (i = 0; i < net->n_stages; i++)
         for (k = 0; k < TGNN_LAYER_WEIGHTS; k++) {
             const tiny_tensor *m = &net->stage[i].layer.w[k];
             if (!tinyi_net_wants(&net->stage[i], k, &w) || !m->data) continue;
-            for (n = 0; n < tiny_tensor_count(m); n++, *n_out += 4) {
-                uint32_t bits;
-                memcpy(&bits, (const float *)m->data + n, 4);
-                tinyi_net_put_le(bytes + *n_out, bits, 4);
-            }
+            for (n = 0; n < tiny_tensor_count(m); n++, to += 4) tinyi_net_put_f32(to, (const float *)m->data + n);
         }
+    *n_out = (size_t)(to - bytes);
     *out = bytes;
     return TINY_OK;
 }
@@ -49125,55 +49258,76 @@ tiny_status tinyi_pass_tape(tinyi_pass *p, tinyi_pass_fn fn, void *user, int no_
 /* src/gnn/quant/nibble.c - compiles the loops over codes once for each target, and chooses among them */
 #include <string.h>
 
-#if TINYI_HAVE_SCALAR
+#define TINYI_STITCH_PART 2
+#define TINYI_PASS_FILE TINYGNN_FILE
+#define TINYI_PASSES (TINYI_PASSES_PLAIN)
+/* src/core/each_target.h - the passes of core/target.h that TINYI_PASSES names, over the kernels of TINYI_PASS_FILE */
+#if TINYI_HAVE_SCALAR && (TINYI_PASSES & TINYI_PASS_SCALAR)
 #define TINYI_PASS TINYI_PASS_SCALAR
 TINYI_TARGET_BEGIN_SCALAR
-#define TINYI_STITCH_PART 2
-#include TINYGNN_FILE
-#undef TINYI_STITCH_PART
+#include TINYI_PASS_FILE
 TINYI_TARGET_END_SCALAR
 #undef TINYI_PASS
 #endif
-
-#if TINYI_HAVE_W128
+#if TINYI_HAVE_W128 && (TINYI_PASSES & TINYI_PASS_W128)
 #define TINYI_PASS TINYI_PASS_W128
 TINYI_TARGET_BEGIN_W128
-#define TINYI_STITCH_PART 2
-#include TINYGNN_FILE
-#undef TINYI_STITCH_PART
+#include TINYI_PASS_FILE
 TINYI_TARGET_END_W128
 #undef TINYI_PASS
 #endif
-
-#if TINYI_HAVE_NEON
+#if TINYI_HAVE_NEON && (TINYI_PASSES & TINYI_PASS_NEON)
 #define TINYI_PASS TINYI_PASS_NEON
 TINYI_TARGET_BEGIN_NEON
-#define TINYI_STITCH_PART 2
-#include TINYGNN_FILE
-#undef TINYI_STITCH_PART
+#include TINYI_PASS_FILE
 TINYI_TARGET_END_NEON
 #undef TINYI_PASS
 #endif
-
-#if TINYI_HAVE_AVX2
+#if TINYI_HAVE_NEONDOT && (TINYI_PASSES & TINYI_PASS_NEONDOT)
+#define TINYI_PASS TINYI_PASS_NEONDOT
+TINYI_TARGET_BEGIN_NEONDOT
+#include TINYI_PASS_FILE
+TINYI_TARGET_END_NEONDOT
+#undef TINYI_PASS
+#endif
+#if TINYI_HAVE_NEONMM && (TINYI_PASSES & TINYI_PASS_NEONMM)
+#define TINYI_PASS TINYI_PASS_NEONMM
+TINYI_TARGET_BEGIN_NEONMM
+#include TINYI_PASS_FILE
+TINYI_TARGET_END_NEONMM
+#undef TINYI_PASS
+#endif
+#if TINYI_HAVE_AVX2 && (TINYI_PASSES & TINYI_PASS_AVX2)
 #define TINYI_PASS TINYI_PASS_AVX2
 TINYI_TARGET_BEGIN_AVX2
-#define TINYI_STITCH_PART 2
-#include TINYGNN_FILE
-#undef TINYI_STITCH_PART
+#include TINYI_PASS_FILE
 TINYI_TARGET_END_AVX2
 #undef TINYI_PASS
 #endif
-
-#if TINYI_HAVE_AVX512
+#if TINYI_HAVE_AVX2VNNI && (TINYI_PASSES & TINYI_PASS_AVX2VNNI)
+#define TINYI_PASS TINYI_PASS_AVX2VNNI
+TINYI_TARGET_BEGIN_AVX2VNNI
+#include TINYI_PASS_FILE
+TINYI_TARGET_END_AVX2VNNI
+#undef TINYI_PASS
+#endif
+#if TINYI_HAVE_AVX512 && (TINYI_PASSES & TINYI_PASS_AVX512)
 #define TINYI_PASS TINYI_PASS_AVX512
 TINYI_TARGET_BEGIN_AVX512
-#define TINYI_STITCH_PART 2
-#include TINYGNN_FILE
-#undef TINYI_STITCH_PART
+#include TINYI_PASS_FILE
 TINYI_TARGET_END_AVX512
 #undef TINYI_PASS
 #endif
+#if TINYI_HAVE_AMX && (TINYI_PASSES & TINYI_PASS_AMX)
+#define TINYI_PASS TINYI_PASS_AMX
+TINYI_TARGET_BEGIN_AMX
+#include TINYI_PASS_FILE
+TINYI_TARGET_END_AMX
+#undef TINYI_PASS
+#endif
+#undef TINYI_PASSES
+#undef TINYI_PASS_FILE
+#undef TINYI_STITCH_PART                    /* what TINYI_PASS_FILE stands for in the stitched form, see src/stitch.c */
 
 /* Every pass has an int8 product of its own: where that one comes from is the target of the context. */
 const tinyi_nibble_kernels *tinyi_nibble_kernels_of(const tinyi_kernels *k)
@@ -50321,21 +50475,17 @@ static void tinyi_quant_emit(const tgnn_quant *n, const tinyi_quant_place *t, un
     } else if (t->byte)
         for (i = 0; i < t->bytes; i++) to[i] = (unsigned char)from[i];
     else
-        for (i = 0; i < t->bytes / 4; i++) {
-            uint32_t bits;
-            memcpy(&bits, from + i, 4);
-            tinyi_net_put_le(to + 4 * i, bits, 4);
-        }
+        for (i = 0; i < t->bytes / 4; i++) tinyi_net_put_f32(to + 4 * i, from + i);
 }
 
 TINY_API tiny_status tgnn_quant_write(tiny_ctx *ctx, const char *path, const tgnn_quant *n)
 {
-    enum { HEADER = TINYI_QUANT_NAME + 140 };   /* of a tensor */
     tinyi_quant_places p;
-    unsigned char *bytes = NULL;
+    tinyi_st_head head;
+    unsigned char *bytes = NULL, *to;
     uint8_t *row = NULL;
-    char *text, *name;
-    size_t data = 0, at = 0, head = 1, room, wide = 1;
+    char *name;
+    size_t data = 0, room, wide = 1;
     int i, k;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
@@ -50351,26 +50501,17 @@ TINY_API tiny_status tgnn_quant_write(tiny_ctx *ctx, const char *path, const tgn
         }
     p.n = k;
     for (i = 0; i < n->q->n_maps; i++) wide = TINYI_MAX(wide, (size_t)n->q->map[i].n_in);
-    room = 64 + (size_t)p.n * HEADER;
-    bytes = (unsigned char *)tiny_alloc(ctx, 8 + room + data);
+    room = TINYI_ST_HEAD(p.n, TINYI_QUANT_NAME);
+    bytes = (unsigned char *)tiny_alloc(ctx, room + data);
     row = bytes ? (uint8_t *)tiny_alloc(ctx, wide) : NULL;
     if (!row) st = tiny_ctx_status(ctx);
     else {
-        text = (char *)bytes + 8;
-        text[0] = '{';
-        for (i = 0; i < p.n; i++) {
-            const tinyi_quant_place *t = &p.at[i];
-            head += (size_t)snprintf(text + head, room - head, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[", i ? "," : "", t->name, t->byte ? "U8" : "F32");
-            for (k = 0; k < t->rank; k++) head += (size_t)snprintf(text + head, room - head, k ? ",%td" : "%td", t->dim[k]);
-            head += (size_t)snprintf(text + head, room - head, "],\"data_offsets\":[%zu,%zu]}", at, at + t->bytes);
-            at += t->bytes;
-        }
-        text[head++] = '}';
-        while (head % 8) text[head++] = ' ';
-        tinyi_net_put_le(bytes, head, 8);
-        for (i = 0, at = 8 + head; i < p.n; at += p.at[i].bytes, i++) tinyi_quant_emit(n, &p.at[i], bytes + at, row);
+        tinyi_st_begin(&head, bytes, room);
+        for (i = 0; i < p.n; i++) tinyi_st_entry(&head, p.at[i].name, p.at[i].byte ? TINYI_ST_U8 : TINYI_ST_F32, p.at[i].rank, p.at[i].dim);
+        to = tinyi_st_end(&head);
+        for (i = 0; i < p.n; to += p.at[i].bytes, i++) tinyi_quant_emit(n, &p.at[i], to, row);
         name = tinyi_net_path(ctx, path, ".safetensors");
-        st = name ? tiny_file_write(ctx, name, bytes, at) : tiny_ctx_status(ctx);
+        st = name ? tiny_file_write(ctx, name, bytes, (size_t)(to - bytes)) : tiny_ctx_status(ctx);
         tiny_free(ctx, name);
     }
     tiny_free(ctx, row);

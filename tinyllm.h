@@ -1,297 +1,302 @@
 /* tinyllm.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
- *     297  the manual
- *     371  math/kernels.h
- *    7761  llm/quant/kernels.h
- *   11523  options and names
- *   12147  core/config.h
- *   12279  core/status.h
- *   12315  core/tensor.h
- *   12368  core/ctx.h
- *   12445  core/mem.h
- *   12486  core/thread.h
- *   12537  core/rng.h
- *   12563  core/op.h
- *   12658  core/record.h
- *   12680  core/accel.h
- *   12717  core/bytes.h
- *   12748  core/json.h
- *   12794  core/safetensors.h
- *   12838  core/file.h
- *   12890  core/checkpoint.h
- *   12989  core/time.h
- *   12999  core/net.h
- *   13066  core/comm.h
- *   13131  core/conform.h
- *   13214  math/binary.h
- *   13255  math/elem.h
- *   13322  math/convert.h
- *   13363  math/reduce.h
- *   13410  math/softmax.h
- *   13461  math/norm.h
- *   13510  math/matmul.h
- *   13588  math/layout.h
- *   13641  math/conv.h
- *   13701  math/sort.h
- *   13762  math/linalg_lu.h
- *   13781  math/linalg_qr.h
- *   13799  math/linalg_eig.h
- *   13814  math/linalg_svd.h
- *   13829  math/linalg.h
- *   13893  math/fft.h
- *   13968  math/fwht.h
- *   13997  math/attention.h
- *   14082  math/gla.h
- *   14145  math/gla_grad.h
- *   14163  math/twist.h
- *   14215  math/slope.h
- *   14242  math/loss.h
- *   14263  math/rope.h
- *   14284  math/patch.h
- *   14315  math/sparse.h
- *   14390  math/edges.h
- *   14481  math/ops.h
- *   14502  math/optim.h
- *   14617  math/tape.h
- *   14721  math/layer.h
- *   14766  math/train.h
- *   14820  math/all.h
- *   14826  the shared functions again, where the other header came first
- *   15351  llm/quant/format.h
- *   15442  llm/quant/matmul.h
- *   15475  llm/quant/sparse.h
- *   15527  llm/file/fd.h
- *   15539  llm/file/gguf.h
- *   15635  llm/file/gguf_write.h
- *   15691  llm/file/safetensors.h
- *   15710  llm/file/llama2c.h
- *   15729  llm/file/open.h
- *   15750  llm/token/unicode.h
- *   15777  llm/token/split.h
- *   15827  llm/token/vocab.h
- *   15948  llm/chat/template.h
- *   16016  llm/attention/pages.h
- *   16095  llm/attention/tree.h
- *   16197  llm/attention/paged.h
- *   16250  llm/attention/latent.h
- *   16297  llm/attention/position.h
- *   16336  llm/attention/gla.h
- *   16374  llm/attention/cascade.h
- *   16465  llm/attention/fusemax.h
- *   16537  llm/model/ladder.h
- *   16587  llm/model/model.h
- *   16738  llm/model/adapter.h
- *   16788  llm/sample/sample.h
- *   16883  llm/sample/stop.h
- *   16910  llm/sample/pieces.h
- *   16935  llm/sample/grammar.h
- *   16990  llm/sample/schema.h
- *   17012  llm/session/session.h
- *   17113  llm/session/beam.h
- *   17159  llm/session/kvcodec.h
- *   17270  llm/session/kvstream.h
- *   17334  llm/train/story.h
- *   17422  llm/train/trainer.h
- *   17514  llm/train/judge.h
- *   17560  llm/vision/vit.h
- *   17647  llm/vision/tome.h
- *   17701  llm/vision/merge.h
- *   17736  llm/vision/pyra.h
- *   17775  llm/vision/sret.h
- *   17836  llm/tinyllm.h
- *   17858  internal functions
- *   17972  core/status.c
- *   17982  core/atomic.h
- *   18034  core/state.h
- *   18136  core/tensor.c
- *   18295  core/cpu.h
- *   18329  core/ctx.c
- *   18569  core/mem.c
- *   18665  core/thread.c
- *   19141  core/rng.c
- *   19224  core/op.c
- *   19621  core/record.c
- *   19719  core/bytes.c
- *   19821  core/json.c
- *   20131  core/safetensors.c
- *   20346  core/file.c
- *   20681  core/hash.h
- *   20704  core/checkpoint.c
- *   21365  core/time.c
- *   21412  core/net.c
- *   21691  core/comm.c
- *   22191  core/half.h
- *   22244  core/conform.c
- *   23003  math/grad.h
- *   23049  math/table.h
- *   23105  math/rows.h
- *   23170  math/walk.h
- *   23289  math/binary.c
- *   23580  math/elem.c
- *   24352  math/convert.c
- *   24827  math/reduce.c
- *   25345  math/softmax.c
- *   25711  math/norm.c
- *   26238  math/gemm.h
- *   26317  math/gemm_i8.h
- *   26346  math/matmul.c
- *   26706  math/layout.c
- *   27449  math/conv.c
- *   27976  math/sort.c
- *   28868  math/linalg_block.h
- *   29016  math/linalg_lu.c
- *   29364  math/linalg_qr.c
- *   29714  math/linalg_eig.c
- *   30225  math/linalg_svd.c
- *   30623  math/linalg.c
- *   30894  math/fft_way.h
- *   30963  math/fft.c
- *   31438  math/fwht.c
- *   31584  math/attention.c
- *   32152  math/gla.c
- *   32635  math/gla_grad.c
- *   32997  math/twist.c
- *   33348  math/slope.c
- *   33532  math/loss.c
- *   33701  math/rope.c
- *   33844  math/patch.c
- *   34145  math/sparse_lines.h
- *   34173  math/sparse_forms.h
- *   34194  math/sparse.c
- *   34501  math/edges.c
- *   35399  math/ops.c
- *   35444  math/optim.c
- *   36067  math/tape.c
- *   36920  math/layer.c
- *   37384  math/train.c
- *   37579  math/edges_grad.c
- *   38050  math/normal.c
- *   38069  core/target.h
- *   38422  math/targets.c
- *   38551  math/all.c
- *   38555  core/cpu.c
- *   38769  core/hash.c
- *   38887  math/grad.c
- *   39679  math/matvec.h
- *   39690  math/gemm.c
- *   40274  math/gemm_i8.c
- *   40545  math/linalg_block.c
- *   41081  math/fft_way.c
- *   41496  math/sparse_lines.c
- *   41970  math/sparse_forms.c
- *   42176  math/matvec.c
- *   42228  the shared functions forwarded, where the other header has their bodies
- *   42748  internal functions of this header
- *   42787  llm/quant/blocks.h
- *   42852  llm/quant/direct.h
- *   42867  llm/quant/kformats.h
- *   42878  llm/quant/lattice.h
- *   42904  llm/quant/format.c
- *   42956  llm/quant/block.h
- *   43074  llm/quant/matmul.c
- *   43792  llm/quant/sparse.c
- *   44228  llm/file/fd.c
- *   44349  llm/file/store.h
- *   44433  llm/file/gguf.c
- *   44717  llm/file/gguf_write.c
- *   45346  llm/file/safetensors.c
- *   45478  llm/file/llama2c.c
- *   45758  llm/file/open.c
- *   45870  llm/token/unicode.c
- *   46355  llm/token/split.c
- *   46938  llm/token/parts.h
- *   47094  llm/token/vocab.c
- *   47881  llm/chat/value.h
- *   47998  llm/chat/compile.h
- *   48061  llm/chat/builtin.h
- *   48093  llm/chat/template.c
- *   48816  llm/attention/pages.c
- *   49115  llm/attention/tree.c
- *   49638  llm/attention/paged.c
- *   50450  llm/attention/latent.c
- *   51120  llm/attention/position.c
- *   51206  llm/attention/gla.c
- *   51347  llm/attention/cascade.c
- *   51967  llm/attention/fusemax.c
- *   52680  llm/model/ladder.c
- *   52753  llm/model/arch.h
- *   52880  llm/model/inside.h
- *   53295  llm/model/model.c
- *   53898  llm/model/adapter.c
- *   54763  llm/sample/sample.c
- *   55510  llm/sample/stop.c
- *   55637  llm/sample/pieces.c
- *   55777  llm/sample/grammar_read.h
- *   55808  llm/sample/grammar.c
- *   56331  llm/sample/schema.c
- *   56762  llm/session/inside.h
- *   56784  llm/session/session.c
- *   57307  llm/session/beam.c
- *   57641  llm/session/arith.h
- *   57690  llm/session/kvinside.h
- *   57769  llm/session/kvcodec.c
- *   58446  llm/session/kvstream.c
- *   58594  llm/train/story.c
- *   59326  llm/train/config.h
- *   59344  llm/train/decoder.h
- *   59398  llm/train/trainer.c
- *   60101  llm/train/judge.c
- *   60376  llm/vision/params.h
- *   60416  llm/vision/vit.c
- *   60798  llm/vision/tome.c
- *   61152  llm/vision/merge.c
- *   61853  llm/vision/pyra.c
- *   62028  llm/vision/sret.c
- *   62448  llm/quant/direct.c
- *   62970  llm/quant/kformats.c
- *   63803  llm/quant/lattice.c
- *   64613  llm/quant/block.c
- *   64771  llm/file/store.c
- *   65307  llm/token/parts.c
- *   65779  llm/chat/value.c
- *   66367  llm/chat/parse.h
- *   66442  llm/chat/compile.c
- *   67055  llm/chat/rows.h
- *   67107  llm/chat/text.h
- *   67144  llm/chat/builtin.c
- *   67530  llm/model/arch.c
- *   67713  llm/sample/grammar_read.c
- *   68298  llm/session/arith.c
- *   68547  llm/train/config.c
- *   68747  llm/train/decoder.c
- *   69495  llm/vision/params.c
- *   69571  llm/chat/text.c
- *   69929  llm/token/encode.c
- *   70157  llm/token/decode.c
- *   70336  llm/token/spm.c
- *   70436  llm/token/bpe.c
- *   70583  llm/token/wordpiece.c
- *   70663  llm/token/unigram.c
- *   70900  llm/token/rwkv.c
- *   70926  llm/chat/value_text.c
- *   71172  llm/chat/filters.c
- *   71582  llm/chat/methods.c
- *   71933  llm/chat/emit.c
- *   72026  llm/chat/words.c
- *   72200  llm/chat/expression.c
- *   72681  llm/model/load.c
- *   73018  llm/model/step.c
- *   73545  llm/model/attn.c
- *   74147  llm/model/mla.c
- *   74383  llm/model/delta.c
- *   74674  llm/model/ssm.c
- *   75045  llm/model/rwkv.c
- *   75580  llm/model/ffn.c
- *   75928  llm/model/sparse.c
- *   76040  llm/model/cut.c
- *   76206  llm/model/streams.c
- *   76455  llm/model/forward.c
- *   77180  llm/model/seq.c
- *   77384  llm/model/save.c
- *   77737  llm/session/kvtables.c
- *   78166  llm/session/kvsession.c
- *   78515  llm/tinyllm.c
- *   78528  the licence
+ *     302  the manual
+ *     376  math/kernels.h
+ *    7766  llm/quant/kernels.h
+ *   11528  options and names
+ *   12152  core/config.h
+ *   12284  core/status.h
+ *   12320  core/tensor.h
+ *   12373  core/ctx.h
+ *   12450  core/mem.h
+ *   12491  core/thread.h
+ *   12542  core/rng.h
+ *   12568  core/op.h
+ *   12663  core/record.h
+ *   12685  core/accel.h
+ *   12722  core/bytes.h
+ *   12753  core/json.h
+ *   12799  core/safetensors.h
+ *   12851  core/file.h
+ *   12904  core/checkpoint.h
+ *   13003  core/time.h
+ *   13013  core/net.h
+ *   13080  core/comm.h
+ *   13145  core/conform.h
+ *   13228  math/binary.h
+ *   13269  math/elem.h
+ *   13336  math/convert.h
+ *   13377  math/reduce.h
+ *   13424  math/softmax.h
+ *   13475  math/norm.h
+ *   13524  math/matmul.h
+ *   13602  math/layout.h
+ *   13655  math/conv.h
+ *   13715  math/sort.h
+ *   13776  math/linalg_lu.h
+ *   13795  math/linalg_qr.h
+ *   13813  math/linalg_eig.h
+ *   13828  math/linalg_svd.h
+ *   13843  math/linalg.h
+ *   13907  math/fft.h
+ *   13982  math/fwht.h
+ *   14011  math/attention.h
+ *   14096  math/gla.h
+ *   14159  math/gla_grad.h
+ *   14177  math/twist.h
+ *   14229  math/slope.h
+ *   14256  math/loss.h
+ *   14277  math/rope.h
+ *   14298  math/patch.h
+ *   14329  math/sparse.h
+ *   14404  math/edges.h
+ *   14475  math/edges_score.h
+ *   14507  math/ops.h
+ *   14528  math/optim.h
+ *   14643  math/tape.h
+ *   14747  math/layer.h
+ *   14792  math/train.h
+ *   14846  math/all.h
+ *   14852  the shared functions again, where the other header came first
+ *   15377  llm/quant/format.h
+ *   15468  llm/quant/matmul.h
+ *   15504  llm/quant/sparse.h
+ *   15556  llm/file/fd.h
+ *   15568  llm/file/gguf.h
+ *   15664  llm/file/gguf_write.h
+ *   15720  llm/file/safetensors.h
+ *   15739  llm/file/llama2c.h
+ *   15758  llm/file/open.h
+ *   15779  llm/token/unicode.h
+ *   15806  llm/token/split.h
+ *   15856  llm/token/vocab.h
+ *   15977  llm/chat/template.h
+ *   16045  llm/attention/pages.h
+ *   16124  llm/attention/tree.h
+ *   16226  llm/attention/paged.h
+ *   16279  llm/attention/latent.h
+ *   16326  llm/attention/position.h
+ *   16365  llm/attention/gla.h
+ *   16403  llm/attention/cascade.h
+ *   16494  llm/attention/fusemax.h
+ *   16566  llm/model/ladder.h
+ *   16616  llm/model/model.h
+ *   16767  llm/model/adapter.h
+ *   16817  llm/sample/sample.h
+ *   16912  llm/sample/stop.h
+ *   16939  llm/sample/pieces.h
+ *   16964  llm/sample/grammar.h
+ *   17019  llm/sample/schema.h
+ *   17041  llm/session/session.h
+ *   17142  llm/session/beam.h
+ *   17188  llm/session/kvcodec.h
+ *   17299  llm/session/kvstream.h
+ *   17363  llm/train/story.h
+ *   17451  llm/train/trainer.h
+ *   17543  llm/train/judge.h
+ *   17589  llm/vision/vit.h
+ *   17676  llm/vision/tome.h
+ *   17730  llm/vision/merge.h
+ *   17765  llm/vision/pyra.h
+ *   17804  llm/vision/sret.h
+ *   17865  llm/tinyllm.h
+ *   17887  internal functions
+ *   18007  core/status.c
+ *   18017  core/atomic.h
+ *   18069  core/state.h
+ *   18171  core/tensor.c
+ *   18330  core/cpu.h
+ *   18364  core/ctx.c
+ *   18604  core/mem.c
+ *   18700  core/thread.c
+ *   19176  core/rng.c
+ *   19259  core/op.c
+ *   19656  core/record.c
+ *   19754  core/bytes.c
+ *   19856  core/json.c
+ *   20166  core/safetensors.c
+ *   20416  core/file.c
+ *   20807  core/hash.h
+ *   20830  core/checkpoint.c
+ *   21491  core/time.c
+ *   21538  core/net.c
+ *   21817  core/comm.c
+ *   22317  core/half.h
+ *   22370  core/conform.c
+ *   23129  math/grad.h
+ *   23175  math/table.h
+ *   23231  math/rows.h
+ *   23296  math/walk.h
+ *   23415  math/binary.c
+ *   23706  math/elem.c
+ *   24478  math/convert.c
+ *   24953  math/reduce.c
+ *   25471  math/softmax.c
+ *   25837  math/norm.c
+ *   26364  math/gemm.h
+ *   26443  math/gemm_i8.h
+ *   26472  math/matmul.c
+ *   26832  math/layout.c
+ *   27575  math/conv.c
+ *   28102  math/sort.c
+ *   28994  math/linalg_block.h
+ *   29142  math/linalg_lu.c
+ *   29490  math/linalg_qr.c
+ *   29840  math/linalg_eig.c
+ *   30351  math/linalg_svd.c
+ *   30749  math/linalg.c
+ *   31020  math/fft_way.h
+ *   31089  math/fft.c
+ *   31564  math/fwht.c
+ *   31710  math/attention.c
+ *   32278  math/gla.c
+ *   32761  math/gla_grad.c
+ *   33123  math/twist.c
+ *   33474  math/slope.c
+ *   33658  math/loss.c
+ *   33827  math/rope.c
+ *   33970  math/patch.c
+ *   34271  math/sparse_lines.h
+ *   34299  math/sparse_forms.h
+ *   34320  math/sparse.c
+ *   34627  math/edges_inside.h
+ *   34666  math/edges.c
+ *   35126  math/edges_score.c
+ *   35554  math/ops.c
+ *   35599  math/optim.c
+ *   36222  math/tape.c
+ *   37075  math/layer.c
+ *   37539  math/train.c
+ *   37734  math/edges_grad.c
+ *   38205  math/normal.c
+ *   38224  core/target.h
+ *   38577  math/targets.c
+ *   38697  math/all.c
+ *   38701  core/cpu.c
+ *   38915  core/hash.c
+ *   39033  math/grad.c
+ *   39825  math/matvec.h
+ *   39836  math/gemm.c
+ *   40420  math/gemm_i8.c
+ *   40691  math/linalg_block.c
+ *   41227  math/fft_way.c
+ *   41642  math/sparse_lines.c
+ *   42116  math/sparse_forms.c
+ *   42322  math/matvec.c
+ *   42374  the shared functions forwarded, where the other header has their bodies
+ *   42894  internal functions of this header
+ *   42933  llm/quant/blocks.h
+ *   42998  llm/quant/direct.h
+ *   43013  llm/quant/kformats.h
+ *   43024  llm/quant/lattice.h
+ *   43050  llm/quant/format.c
+ *   43102  llm/quant/block.h
+ *   43220  llm/quant/matmul.c
+ *   43938  llm/quant/sparse.c
+ *   44374  llm/file/fd.c
+ *   44495  llm/file/store.h
+ *   44579  llm/file/gguf.c
+ *   44863  llm/file/gguf_write.c
+ *   45472  llm/file/safetensors.c
+ *   45604  llm/file/llama2c.c
+ *   45884  llm/file/open.c
+ *   45996  llm/token/unicode.c
+ *   46481  llm/token/split.c
+ *   47064  llm/token/parts.h
+ *   47220  llm/token/vocab.c
+ *   48007  llm/chat/value.h
+ *   48124  llm/chat/compile.h
+ *   48187  llm/chat/builtin.h
+ *   48219  llm/chat/template.c
+ *   48942  llm/attention/pages.c
+ *   49241  llm/attention/tree.c
+ *   49764  llm/attention/paged.c
+ *   50576  llm/attention/latent.c
+ *   51246  llm/attention/position.c
+ *   51332  llm/attention/gla.c
+ *   51473  llm/attention/cascade.c
+ *   52093  llm/attention/fusemax.c
+ *   52806  llm/model/ladder.c
+ *   52879  llm/model/arch.h
+ *   53006  llm/model/inside.h
+ *   53421  llm/model/model.c
+ *   54024  llm/model/adapter_read.h
+ *   54054  llm/model/adapter.c
+ *   54515  llm/sample/sample.c
+ *   55262  llm/sample/stop.c
+ *   55389  llm/sample/pieces.c
+ *   55529  llm/sample/grammar_read.h
+ *   55560  llm/sample/grammar.c
+ *   56083  llm/sample/schema.c
+ *   56514  llm/session/inside.h
+ *   56536  llm/session/session.c
+ *   57059  llm/session/beam.c
+ *   57393  llm/session/arith.h
+ *   57442  llm/session/kvinside.h
+ *   57521  llm/session/kvcodec.c
+ *   58198  llm/session/kvstream.c
+ *   58346  llm/train/story.c
+ *   59078  llm/train/config.h
+ *   59096  llm/train/decoder.h
+ *   59150  llm/train/trainer.c
+ *   59853  llm/train/judge.c
+ *   60128  llm/vision/params.h
+ *   60168  llm/vision/vit.c
+ *   60550  llm/vision/tome.c
+ *   60904  llm/vision/merge.c
+ *   61605  llm/vision/pyra.c
+ *   61780  llm/vision/sret.c
+ *   62200  llm/quant/direct.c
+ *   62722  llm/quant/kformats.c
+ *   63555  llm/quant/lattice.c
+ *   64365  llm/quant/block.c
+ *   64539  llm/file/store.c
+ *   65075  llm/token/parts.c
+ *   65547  llm/chat/value.c
+ *   66135  llm/chat/parse.h
+ *   66210  llm/chat/compile.c
+ *   66823  llm/chat/rows.h
+ *   66875  llm/chat/text.h
+ *   66912  llm/chat/builtin.c
+ *   67298  llm/model/arch.c
+ *   67481  llm/model/adapter_read.c
+ *   67864  llm/sample/grammar_read.c
+ *   68449  llm/session/arith.c
+ *   68698  llm/train/config.c
+ *   68898  llm/train/decoder.c
+ *   69646  llm/vision/params.c
+ *   69722  llm/chat/text.c
+ *   70080  llm/token/encode.c
+ *   70308  llm/token/decode.c
+ *   70487  llm/token/spm.c
+ *   70587  llm/token/bpe.c
+ *   70734  llm/token/wordpiece.c
+ *   70814  llm/token/unigram.c
+ *   71051  llm/token/rwkv.c
+ *   71077  llm/chat/value_text.c
+ *   71323  llm/chat/filters.c
+ *   71733  llm/chat/methods.c
+ *   72084  llm/chat/emit.c
+ *   72177  llm/chat/words.c
+ *   72351  llm/chat/expression.c
+ *   72832  llm/model/load.c
+ *   73170  llm/model/step.c
+ *   73697  llm/model/attn.c
+ *   74299  llm/model/mla.c
+ *   74535  llm/model/delta.c
+ *   74826  llm/model/ssm.c
+ *   75197  llm/model/rwkv.c
+ *   75732  llm/model/ffn.c
+ *   76080  llm/model/sparse.c
+ *   76192  llm/model/cut.c
+ *   76358  llm/model/streams.c
+ *   76607  llm/model/forward.c
+ *   77332  llm/model/seq.c
+ *   77536  llm/model/save.c
+ *   77889  llm/session/kvtables.c
+ *   78318  llm/session/kvsession.c
+ *   78667  llm/tinyllm.c
+ *   78680  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -11541,7 +11546,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x6a80ca27
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0xc2e26cd8
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -12142,7 +12147,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
 #endif
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0x6a80ca27
+#define TINYI_SHARED_DECLARED 0xc2e26cd8
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -12832,6 +12837,14 @@ typedef struct tinyi_st_sink {
     void (*tensor)(void *arg, const tinyi_st_tensor *tensor);
 } tinyi_st_sink;
 
+/* The header of a file to write, into `room` bytes at `to`, which TINYI_ST_HEAD(tensors, bytes of the longest name) are: an entry for each
+ * tensor in the order of its data, then the end. Names need no escapes. */
+#define TINYI_ST_HEAD(n, name) (64 + (size_t)(n) * ((size_t)(name) + 100 + 21 * TINYI_SAFETENSORS_MAX_RANK))
+typedef struct tinyi_st_head {
+    unsigned char *to;
+    size_t room, n, data;                   /* bytes in all, of header, of the data that entries stand for */
+} tinyi_st_head;
+
 TINYI_C_END
 #endif
 
@@ -12865,7 +12878,7 @@ TINY_API void tiny_file_close(tiny_ctx *ctx, tiny_file *file);     /* takes one 
 
 /* Writes path.part, then renames it over path: readers see the old file or the
  * new one, also after a full disk or a kill. What is there and no plain file (a device, a pipe) is written to, not
- * replaced. */
+ * replaced. A symbolic link at path.part is not followed, unless it leads to a character device. */
 TINY_API tiny_status tiny_file_write(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes);
 
 /* The same in pieces. All zero: nothing is open. After finish (whatever it answers) and after abandon it is all zero again. */
@@ -12875,6 +12888,7 @@ typedef struct tinyi_out {
     void *file;                             /* a FILE */
     int special;                            /* a device or a pipe: written in its place */
 } tinyi_out;
+/* Its steps, for a writer of several files: *file is a FILE; close answers 0, with errno set, where not all bytes arrived. */
 
 /* A file in pieces, for what is larger than memory. All zero: nothing is open. */
 typedef struct tinyi_in {
@@ -14387,7 +14401,7 @@ TINY_API const char *tiny_sparse_form_name(tiny_sparse_form form);  /* "csr"; "?
 TINYI_C_END
 #endif
 
-/* src/math/edges.h - what graphs compute: sums over the edges of a row, products along edges, softmax over a row, attention
+/* src/math/edges.h - what graphs compute: sums over the edges of a row; products along edges and attention are edges_score.h's
  *
  * Rows are those of a sparse matrix in CSR form: offset (n + 1, i64) and col (m, i32); edge p of row r is one of offset[r] <= p <
  * offset[r + 1] and comes from row col[p] of a table. What edges carry stands in the same order, one row of heads or features an
@@ -14415,30 +14429,10 @@ TINY_API tiny_status tiny_spmm(tiny_ctx *ctx, const tiny_tensor *offset, const t
 TINY_API tiny_status tiny_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *x, tiny_edge_reduce reduce, const tiny_tensor *y);
 #endif
 
-/* A number for each edge and head, s (m, heads), from a row of a and a row of b: t = b[col[p]] + e[p], and for each head h
- *   DOT    scale * sum_c a[r][h c] t[h c]
- *   ADD    with att (f): sum_c att[h c] leaky(a[r][h c] + t[h c]), as in GATv2; without: f = heads and s = leaky(a[r][h] + t[h]), GAT
- * leaky(v) is v where v > 0 and slope * v elsewhere. a (n, f), b (n_b, f), e (m, f) or NULL. heads 0: 1. scale 0: 1. */
-typedef struct tiny_sddmm_params { int add, heads; float scale, slope; } tiny_sddmm_params;
-#ifndef TINY_ONLY_MODELS
-TINY_API tiny_status tiny_sddmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att,
-                                const tiny_tensor *e, const tiny_sddmm_params *params, const tiny_tensor *s);
-
-/* p = exp(s - max) / sum exp(s - max) over the edges of each row, for each head: s, p (m) or (m, heads); p may be s. */
-TINY_API tiny_status tiny_segment_softmax(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *s, const tiny_tensor *p);
-
-/* Scores, softmax and weighted sum in one pass over the edges: y[r] = sum_p softmax_p(s[p]) v[col[p]], s as tiny_sddmm gives it (without e).
- * v (n_b, g), y (n, g), g a multiple of heads. Nothing of the size of the edges is written. */
-TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *v,
-                                         const tiny_tensor *att, const tiny_sddmm_params *params, const tiny_tensor *y);
-#endif
-
-#define TINYI_OPS_EDGES(ROW) ROW(SPMM, spmm) ROW(SDDMM, sddmm) ROW(SEGMENT_SOFTMAX, segment_softmax) ROW(EDGE_ATTENTION, edge_attention)
+#define TINYI_OPS_EDGES(ROW) ROW(SPMM, spmm)
 
 /* where the inputs stand */
 enum { TINYI_SPMM_X = 1, TINYI_SPMM_COL, TINYI_SPMM_W, TINYI_SPMM_E };
-enum { TINYI_SDDMM_COL = 1, TINYI_SDDMM_A, TINYI_SDDMM_B, TINYI_SDDMM_ATT, TINYI_SDDMM_E };
-enum { TINYI_EDGE_ATT_A = 2, TINYI_EDGE_ATT_B, TINYI_EDGE_ATT_V, TINYI_EDGE_ATT_ATT };
 
 /* What the kernels get of an operation; rows are dense along their features. */
 typedef struct tinyi_edges {
@@ -14478,6 +14472,38 @@ typedef struct tinyi_edges {
 TINYI_C_END
 #endif
 
+/* src/math/edges_score.h - products along edges, softmax over the edges of a row, attention; rows, edges and heads as in math/edges.h */
+#ifndef TINYI_EDGES_SCORE_H
+#define TINYI_EDGES_SCORE_H
+TINYI_C_BEGIN
+
+/* A number for each edge and head, s (m, heads), from a row of a and a row of b: t = b[col[p]] + e[p], and for each head h
+ *   DOT    scale * sum_c a[r][h c] t[h c]
+ *   ADD    with att (f): sum_c att[h c] leaky(a[r][h c] + t[h c]), as in GATv2; without: f = heads and s = leaky(a[r][h] + t[h]), GAT
+ * leaky(v) is v where v > 0 and slope * v elsewhere. a (n, f), b (n_b, f), e (m, f) or NULL. heads 0: 1. scale 0: 1. */
+typedef struct tiny_sddmm_params { int add, heads; float scale, slope; } tiny_sddmm_params;
+#ifndef TINY_ONLY_MODELS
+TINY_API tiny_status tiny_sddmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att,
+                                const tiny_tensor *e, const tiny_sddmm_params *params, const tiny_tensor *s);
+
+/* p = exp(s - max) / sum exp(s - max) over the edges of each row, for each head: s, p (m) or (m, heads); p may be s. */
+TINY_API tiny_status tiny_segment_softmax(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *s, const tiny_tensor *p);
+
+/* Scores, softmax and weighted sum in one pass over the edges: y[r] = sum_p softmax_p(s[p]) v[col[p]], s as tiny_sddmm gives it (without e).
+ * v (n_b, g), y (n, g), g a multiple of heads. Nothing of the size of the edges is written. */
+TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *v,
+                                         const tiny_tensor *att, const tiny_sddmm_params *params, const tiny_tensor *y);
+#endif
+
+#define TINYI_OPS_EDGES_SCORE(ROW) ROW(SDDMM, sddmm) ROW(SEGMENT_SOFTMAX, segment_softmax) ROW(EDGE_ATTENTION, edge_attention)
+
+/* where the inputs stand */
+enum { TINYI_SDDMM_COL = 1, TINYI_SDDMM_A, TINYI_SDDMM_B, TINYI_SDDMM_ATT, TINYI_SDDMM_E };
+enum { TINYI_EDGE_ATT_A = 2, TINYI_EDGE_ATT_B, TINYI_EDGE_ATT_V, TINYI_EDGE_ATT_ATT };
+
+TINYI_C_END
+#endif
+
 /* src/math/ops.h - the kinds of operations: every family of math, one after the other */
 #ifndef TINYI_OPS_H
 #define TINYI_OPS_H
@@ -14488,7 +14514,7 @@ TINYI_C_BEGIN
     TINYI_OPS_BINARY(ROW) TINYI_OPS_ELEM(ROW) TINYI_OPS_CONVERT(ROW) TINYI_OPS_REDUCE(ROW)              \
     TINYI_OPS_SOFTMAX(ROW) TINYI_OPS_NORM(ROW) TINYI_OPS_MATMUL(ROW) TINYI_OPS_LAYOUT(ROW)              \
     TINYI_OPS_CONV(MORE) TINYI_OPS_SORT(ROW) TINYI_OPS_FFT(MORE) TINYI_OPS_FWHT(MORE) TINYI_OPS_ATTENTION(ROW) \
-    TINYI_OPS_SLOPE(MORE) TINYI_OPS_LOSS(MORE) TINYI_OPS_ROPE(ROW) TINYI_OPS_PATCH(MORE) TINYI_OPS_EDGES(MORE) \
+    TINYI_OPS_SLOPE(MORE) TINYI_OPS_LOSS(MORE) TINYI_OPS_ROPE(ROW) TINYI_OPS_PATCH(MORE) TINYI_OPS_EDGES(MORE) TINYI_OPS_EDGES_SCORE(MORE) \
     TINYI_OPS_GLA(ROW) TINYI_OPS_GLA_GRAD(MORE) TINYI_OPS_TWIST(MORE)
 #define TINYI_OPS(ROW) TINYI_OPS_OF(ROW, ROW)
 
@@ -15466,6 +15492,9 @@ TINY_API tiny_status tllm_matmul(tiny_ctx *ctx, const tiny_tensor *x, int format
  * region of threads, x quantized once where the formats allow it. bias NULL: none has one. No two of y may overlap. */
 TINY_API tiny_status tllm_matmul_together(tiny_ctx *ctx, const tiny_tensor *x, int n, const int *format, const tiny_tensor *const *w, const tiny_tensor *const *bias,
                                           const tiny_tensor *const *y);
+/* Whose kernels such products run on, as finely as passes are compiled: "scalar", "w128", "neon", "neondot" and "neonmm" (with dotprod, with
+ * i8mm too), "avx2", "avx2vnni", "avx512", "amx"; "reference" where the context has no kernels. */
+TINY_API const char *tllm_matmul_pass(const tiny_ctx *ctx);
 /* Its row: for tiny_op.row, recordings, tiny_conform_desc.rows. */
 TINY_API const tiny_op_row *tllm_matmul_row(void);
 
@@ -17849,7 +17878,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0017853
+#line 0017882
 #endif
 #define TINYI_LLM_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
@@ -17894,7 +17923,13 @@ TINYI_FN int tinyi_json_f64(const char *s, size_t n, double *f);
 
 /* path stands in the sentences; the bytes are those of the whole file. */
 TINYI_FN tiny_status tinyi_st_walk(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes, const tinyi_st_sink *sink);
+TINYI_FN void tinyi_st_begin(tinyi_st_head *h, void *to, size_t room);
+TINYI_FN void tinyi_st_entry(tinyi_st_head *h, const char *name, tinyi_st_type type, int rank, const tiny_idx *dim);
+TINYI_FN unsigned char *tinyi_st_end(tinyi_st_head *h);    /* where the data go */
 TINYI_FN int tinyi_file_special(const char *path);     /* there, and neither a plain file nor a folder */
+TINYI_FN tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file);
+TINYI_FN int tinyi_part_close(void *file, int special);
+TINYI_FN tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path);
 TINYI_FN tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out);
 TINYI_FN tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *bytes, size_t n_bytes);
 TINYI_FN tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out);
@@ -20133,6 +20168,7 @@ tiny_status tinyi_json_next(tinyi_json_walk *w, tinyi_json_item *item)
  * The form has a fixed depth, so that the reader needs neither recursion nor a stack.
  *
  * Left out: F4, F6, F8_E8M0 and complex types; unknown members of a tensor are refused.                                */
+#include <stdio.h>
 #include <string.h>
 
 /* a whole number below 2^63, as safetensors writes them */
@@ -20343,6 +20379,40 @@ tiny_status tinyi_st_walk(tiny_ctx *ctx, const char *path, const void *bytes, si
     return tinyi_st_all(&w);
 }
 
+void tinyi_st_begin(tinyi_st_head *h, void *to, size_t room)
+{
+    h->to = (unsigned char *)to;
+    h->room = room;
+    h->n = 9;                               /* the length of the header, and its brace */
+    h->data = 0;
+    h->to[8] = '{';
+}
+
+/* as snprintf, at the end of the header */
+#define TINYI_ST_SAY(h, ...) ((h)->n += (size_t)snprintf((char *)(h)->to + (h)->n, (h)->room - (h)->n, __VA_ARGS__))
+
+void tinyi_st_entry(tinyi_st_head *h, const char *name, tinyi_st_type type, int rank, const tiny_idx *dim)
+{
+    size_t bytes = tinyi_st_row[type].bytes;
+    int i;
+    TINYI_ST_SAY(h, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[", h->n > 9 ? "," : "", name, tinyi_st_row[type].name);
+    for (i = 0; i < rank; i++) {
+        TINYI_ST_SAY(h, i ? ",%td" : "%td", dim[i]);
+        bytes *= (size_t)dim[i];
+    }
+    TINYI_ST_SAY(h, "],\"data_offsets\":[%zu,%zu]}", h->data, h->data + bytes);
+    h->data += bytes;
+}
+
+unsigned char *tinyi_st_end(tinyi_st_head *h)
+{
+    int i;
+    h->to[h->n++] = '}';
+    while (h->n % 8) h->to[h->n++] = ' ';
+    for (i = 0; i < 8; i++) h->to[i] = (unsigned char)((uint64_t)(h->n - 8) >> 8 * i);
+    return h->to + h->n;
+}
+
 /* src/core/file.c */
 #include <string.h>
 #ifndef TINY_NO_STDIO
@@ -20356,6 +20426,14 @@ tiny_status tinyi_st_walk(tiny_ctx *ctx, const char *path, const void *bytes, si
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#if defined O_NOFOLLOW
+#define TINYI_NOFOLLOW O_NOFOLLOW
+#elif defined __O_NOFOLLOW                  /* strict C99 hides the other one */
+#define TINYI_NOFOLLOW __O_NOFOLLOW
+#endif
+#if !defined _POSIX_C_SOURCE && defined __linux__ && !defined __cplusplus
+extern FILE *fdopen(int fd, const char *mode);          /* hidden there too */
+#endif
 #else
 #define TINYI_HAVE_MMAP 0
 #endif
@@ -20391,6 +20469,22 @@ TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *
     return tinyi_file_none(ctx, path);
 }
 TINY_API tiny_status tiny_file_copy(tiny_ctx *ctx, const char *path, tiny_file *out) { return tiny_file_open(ctx, path, out); }
+tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file)
+{
+    (void)special;
+    *file = NULL;
+    return tinyi_file_none(ctx, part);
+}
+int tinyi_part_close(void *file, int special)
+{
+    (void)file;
+    return special & 0;
+}
+tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path)
+{
+    (void)part;
+    return tinyi_file_none(ctx, path);
+}
 tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out)
 {
     memset(out, 0, sizeof *out);
@@ -20527,9 +20621,55 @@ TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *
     return tiny_file_copy(ctx, path, out);
 }
 
+/* In a folder that others may write to, somebody else may have laid a link to one of our files under this name. */
+tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file)
+{
+#ifdef TINYI_NOFOLLOW
+    const int fd = special ? -1 : open(part, O_WRONLY | O_CREAT | O_TRUNC | TINYI_NOFOLLOW, 0666);
+    if (fd >= 0) {
+        *file = fdopen(fd, "wb");
+        if (!*file) (void)close(fd);
+    } else if (special || errno != ELOOP) {
+        *file = special ? fopen(part, "wb") : NULL;
+    } else {                                /* a link; where it leads is neither made nor emptied, and no reader of a pipe is waited for */
+        const int there = open(part, O_WRONLY | O_NONBLOCK);
+        struct stat info;
+        *file = there >= 0 && !fstat(there, &info) && S_ISCHR(info.st_mode) ? fdopen(there, "wb") : NULL;
+        if (!*file && there >= 0) (void)close(there);
+        if (!*file) return tinyi_fail(ctx, TINY_E_IO, "%s: is a symbolic link that leads to no device: what it leads to is not written over", part);
+    }
+#else
+    (void)special;
+    *file = fopen(part, "wb");
+#endif
+    return *file ? TINY_OK : tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened for writing: %s", part, strerror(errno));
+}
+
+int tinyi_part_close(void *file, int special)
+{
+    int ok = !fflush((FILE *)file);
+#if TINYI_HAVE_MMAP && defined _POSIX_C_SOURCE
+    ok &= special || !fsync(fileno((FILE *)file));
+#else
+    (void)special;
+#endif
+    return ok & !fclose((FILE *)file);
+}
+
+tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path)
+{
+#ifdef _WIN32
+    if (MoveFileExA(part, path, 1)) return TINY_OK;     /* 1: replace what is there; rename refuses on Windows */
+#else
+    if (!rename(part, path)) return TINY_OK;
+#endif
+    return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be renamed to %s: %s", part, path, strerror(errno));
+}
+
 tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out)
 {
     size_t n = strlen(path);
+    tiny_status st;
     memset(out, 0, sizeof *out);
     out->path = (char *)tinyi_alloc(ctx, 2 * n + 1 + sizeof ".part", 1);   /* path stands in memory: twice it is no overflow */
     if (!out->path) return ctx->status;
@@ -20538,14 +20678,11 @@ tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out)
     memcpy(out->part, path, n);
     out->special = tinyi_file_special(path);
     memcpy(out->part + n, out->special ? "" : ".part", out->special ? 1 : sizeof ".part");
-    out->file = fopen(out->part, "wb");
-    if (!out->file) {
-        tiny_status st = tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened for writing: %s", out->part, strerror(errno));
-        out->special = 1;                   /* what stands there is not ours */
-        tinyi_out_abandon(ctx, out);
-        return st;
-    }
-    return TINY_OK;
+    st = tinyi_part_open(ctx, out->part, out->special, &out->file);
+    if (!st) return TINY_OK;
+    out->special = 1;                       /* what stands there is not ours */
+    tinyi_out_abandon(ctx, out);
+    return st;
 }
 
 static tiny_status tinyi_out_fail(tiny_ctx *ctx, const tinyi_out *out)
@@ -20561,24 +20698,13 @@ tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *bytes, size
 
 tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out)
 {
-    FILE *f = (FILE *)out->file;
     tiny_status st = TINY_OK;
-    int bad = fflush(f) != 0;
-#if TINYI_HAVE_MMAP && defined _POSIX_C_SOURCE
-    bad |= !out->special && fsync(fileno(f)) != 0;
-#endif
-    bad |= fclose(f) != 0;
+    const int arrived = tinyi_part_close(out->file, out->special);
     out->file = NULL;
-    if (bad) {
-        st = tinyi_out_fail(ctx, out);
-    } else if (!out->special) {
-#ifdef _WIN32
-        bad = !MoveFileExA(out->part, out->path, 1);    /* 1: replace what is there; rename refuses on Windows */
-#else
-        bad = rename(out->part, out->path) != 0;
-#endif
-        if (bad) st = tinyi_fail(ctx, TINY_E_IO, "%s: cannot be renamed to %s: %s", out->part, out->path, strerror(errno));
-        else out->special = 1;              /* nothing is left to remove */
+    if (!arrived) st = tinyi_out_fail(ctx, out);
+    else if (!out->special) {
+        st = tinyi_part_rename(ctx, out->part, out->path);
+        if (!st) out->special = 1;          /* nothing is left to remove */
     }
     tinyi_out_abandon(ctx, out);
     return st;
@@ -34498,32 +34624,10 @@ TINY_API tiny_status tiny_sparse_to_dense(tiny_ctx *ctx, const tiny_sparse *a, c
 
 #endif
 
-/* src/math/edges.c - sums over edges, products along edges, softmax over the edges of a row, attention over a row
- * Papers   J. Gilmer et al., "Neural Message Passing for Quantum Chemistry", 2017 (messages and their sums); P. Velickovic et al.,
- *          "Graph Attention Networks", 2018, eq. 1-4, and S. Brody et al., "How Attentive are Graph Attention Networks?", 2022, eq. 7
- *          (the two scores by addition); M. Milakov, N. Gimelshein, 2018 (arXiv 1805.02867), algorithm 3 (one pass over a row).
- * Formula  in math/edges.h.
- * Threads  Work is edges + rows, cut into at most 256 pieces of equal work whatever the number of threads; a piece owns the rows that
- *          begin in it. A row of more than two pieces of edges (a hub) is taken piece by piece, its partial sums are added in the order of
- *          the pieces: the bits of the result do not depend on the threads, and no thread waits for one with a hub. Softmax and attention
- *          take a row as a whole.
- * Cost     spmm reads a row of x an edge: 4 f bytes, at random places; the features of a row stay in registers (8 vectors at a time) and
- *          its lines are fetched 12 to 32 edges ahead, which is what such reads alone take. attention reads each row of b and of v once, 64
- *          edges at a time: scores, then weights, then values, while a near cache still has them; nothing of the size of the edges is written.
- * Error    spmm: one rounding an edge in float, n edges: LINEAR (n + 5) u with the sum of e, the product and the division of a mean.
- *          sddmm: f / lanes terms a lane, then the lanes: LINEAR (f + 6) u. softmax: as in math/softmax.c, SCALE (10 + n) u. attention: a
- *          score off by (f + 6) u of its absolute sum D moves its weight by that factor; the cases keep D below 6: SCALE (60 + 8 f + n) u.
- * Gradients math/edges_grad.c; winners of max and min are no output, a backward pass finds them again.                                 */
-#include <stdio.h>
-#include <string.h>
-
+/* src/math/edges_inside.h - what every operation along edges has: offsets, columns, sizes (edges.c) */
+#ifndef TINYI_EDGES_INSIDE_H
+#define TINYI_EDGES_INSIDE_H
 #ifndef TINY_ONLY_MODELS
-#define TINYI_EDGE_PIECES 256
-#define TINYI_EDGE_GRAIN 4096               /* edges + rows of a piece at least */
-#define TINYI_EDGE_NEAR 1048576.0           /* bytes of a table that a second-level cache keeps */
-#define TINYI_EDGE_RUN 2048                 /* edges whose columns are checked before the kernel takes their rows: they stay in the first cache */
-
-/* ---- what every operation here has: offsets, columns, sizes */
 
 typedef struct tinyi_edge_op {
     const int64_t *offset;
@@ -34534,7 +34638,53 @@ typedef struct tinyi_edge_op {
     tiny_idx pieces;
 } tinyi_edge_op;
 
-static void tinyi_edge_read(tinyi_edge_op *o, const tiny_tensor *offset, const tiny_tensor *col, tiny_idx m, tiny_idx n_x)
+TINYI_FN void tinyi_edge_read(tinyi_edge_op *o, const tiny_tensor *offset, const tiny_tensor *col, tiny_idx m, tiny_idx n_x);
+/* the first row that begins at work u or after */
+TINYI_FN tiny_idx tinyi_edge_first(const tinyi_edge_op *o, tiny_idx piece);
+TINYI_FN int tinyi_edge_refused(tiny_team *team, const tinyi_edge_op *o, tiny_idx r, const char *name);
+/* Shapes that all share. m: edges; type: of all numbers; dense: what must lie so. */
+TINYI_FN tiny_status tinyi_edge_shapes(tiny_ctx *ctx, const tiny_op *op, const char *name, const tiny_tensor *col, tiny_idx m, tiny_idx n_x, tiny_dtype type,
+                                       const tiny_tensor *dense[3]);
+/* where the kernels find the rows of x */
+TINYI_FN void tinyi_edge_rows(tinyi_edges *j, const tiny_tensor *x);
+/* f64 where the table that the edges point into is f64: the reference alone takes it, for gradients that are checked */
+TINYI_FN tiny_status tinyi_edge_float(tiny_ctx *ctx, const char *name, const char *which, const tiny_tensor *t, tiny_dtype table);
+/* longest row of the cases and of the bounds */
+TINYI_FN double tinyi_edge_longest(const tiny_op *op);
+TINYI_FN tiny_status tinyi_edge_call(tiny_ctx *ctx, int kind, const tiny_tensor *const in[6], const void *params, const tiny_tensor *out);
+/* Bytes that m edges fetch of a table of n rows: one that stays in a near cache is read once. It is also what decides whether a small graph is
+ * worth a second thread. */
+TINYI_FN double tinyi_edge_bytes(double m, tiny_idx n, tiny_idx f);
+/* offsets that ascend from 0 to limit; now and then a row takes half of all */
+TINYI_FN void tinyi_edge_fill(tiny_case *c, int i_input, void *data);
+/* offset and col of a case with n rows, m edges and a table of n_x rows; i_col: where col stands */
+TINYI_FN void tinyi_edge_case(tiny_case *c, tiny_idx n, tiny_idx m, tiny_idx n_x, int i_col);
+
+#endif
+#endif
+
+/* src/math/edges.c - sums over edges, and what all operations along edges have: their offsets, columns, sizes
+ * Paper    J. Gilmer et al., "Neural Message Passing for Quantum Chemistry", 2017: messages and their sums.
+ * Formula  in math/edges.h.
+ * Threads  Work is edges + rows, cut into at most 256 pieces of equal work whatever the number of threads; a piece owns the rows that
+ *          begin in it. A row of more than two pieces of edges (a hub) is taken piece by piece, its partial sums are added in the order of
+ *          the pieces: the bits of the result do not depend on the threads, and no thread waits for one with a hub.
+ * Cost     spmm reads a row of x an edge: 4 f bytes, at random places; the features of a row stay in registers (8 vectors at a time) and
+ *          its lines are fetched 12 to 32 edges ahead, which is what such reads alone take.
+ * Error    one rounding an edge in float, n edges: LINEAR (n + 5) u with the sum of e, the product and the division of a mean.
+ * Gradients math/edges_grad.c; winners of max and min are no output, a backward pass finds them again.                                 */
+#include <stdio.h>
+#include <string.h>
+
+#ifndef TINY_ONLY_MODELS
+#define TINYI_EDGE_PIECES 256
+#define TINYI_EDGE_GRAIN 4096               /* edges + rows of a piece at least */
+#define TINYI_EDGE_NEAR 1048576.0           /* bytes of a table that a second-level cache keeps */
+#define TINYI_EDGE_RUN 2048                 /* edges whose columns are checked before the kernel takes their rows: they stay in the first cache */
+
+/* ---- what every operation along edges has: offsets, columns, sizes */
+
+void tinyi_edge_read(tinyi_edge_op *o, const tiny_tensor *offset, const tiny_tensor *col, tiny_idx m, tiny_idx n_x)
 {
     o->offset = (const int64_t *)offset->data;
     o->col = col ? (const int32_t *)col->data : NULL;
@@ -34546,8 +34696,7 @@ static void tinyi_edge_read(tinyi_edge_op *o, const tiny_tensor *offset, const t
     if (o->pieces < 1) o->pieces = 1;
 }
 
-/* the first row that begins at work u or after */
-static tiny_idx tinyi_edge_first(const tinyi_edge_op *o, tiny_idx piece)
+tiny_idx tinyi_edge_first(const tinyi_edge_op *o, tiny_idx piece)
 {
     tiny_idx low = 0, high = o->n;
     int64_t u = (int64_t)piece * o->grain;
@@ -34577,7 +34726,7 @@ static int tinyi_edge_fault(const tinyi_edge_op *o, tiny_idx r, char says[160], 
     return 1;
 }
 
-static int tinyi_edge_refused(tiny_team *team, const tinyi_edge_op *o, tiny_idx r, const char *name)
+int tinyi_edge_refused(tiny_team *team, const tinyi_edge_op *o, tiny_idx r, const char *name)
 {
     char says[160];
     if (!tinyi_edge_fault(o, r, says, name)) return 0;
@@ -34585,8 +34734,7 @@ static int tinyi_edge_refused(tiny_team *team, const tinyi_edge_op *o, tiny_idx 
     return 1;
 }
 
-/* Shapes that all share. m: edges; type: of all numbers; dense: what must lie so. */
-static tiny_status tinyi_edge_shapes(tiny_ctx *ctx, const tiny_op *op, const char *name, const tiny_tensor *col, tiny_idx m, tiny_idx n_x, tiny_dtype type,
+tiny_status tinyi_edge_shapes(tiny_ctx *ctx, const tiny_op *op, const char *name, const tiny_tensor *col, tiny_idx m, tiny_idx n_x, tiny_dtype type,
                                      const tiny_tensor *dense[3])
 {
     const tiny_tensor *offset = op->in[0];
@@ -34615,9 +34763,9 @@ static tiny_status tinyi_edge_shapes(tiny_ctx *ctx, const tiny_op *op, const cha
     return TINY_OK;
 }
 
-/* Where the kernels find the rows of x. Narrow rows are asked for longer before: the memory answers as many lines at once as it can, and by then
- * the row at hand must be done. Measured with rows of 64 bytes, 256 and 1024: 32, 16 and 12. */
-static void tinyi_edge_rows(tinyi_edges *j, const tiny_tensor *x)
+/* Narrow rows are asked for longer before: the memory answers as many lines at once as it can, and by then the row at hand must be
+ * done. Measured with rows of 64 bytes, 256 and 1024: 32, 16 and 12. */
+void tinyi_edge_rows(tinyi_edges *j, const tiny_tensor *x)
 {
     j->x = (const float *)x->data;
     j->x_row = x->stride[0];
@@ -34626,8 +34774,7 @@ static void tinyi_edge_rows(tinyi_edges *j, const tiny_tensor *x)
     j->askew = (uintptr_t)x->data % 64 != 0 || x->stride[0] % 16 != 0;
 }
 
-/* f64 where the table that the edges point into is f64: the reference alone takes it, for gradients that are checked */
-static tiny_status tinyi_edge_float(tiny_ctx *ctx, const char *name, const char *which, const tiny_tensor *t, tiny_dtype table)
+tiny_status tinyi_edge_float(tiny_ctx *ctx, const char *name, const char *which, const tiny_tensor *t, tiny_dtype table)
 {
     const tiny_dtype type = table == TINY_F64 ? TINY_F64 : TINY_F32;
     char text[96];
@@ -34635,8 +34782,7 @@ static tiny_status tinyi_edge_float(tiny_ctx *ctx, const char *name, const char 
     return tinyi_fail(ctx, t->dtype != type ? TINY_E_DTYPE : TINY_E_SHAPE, "%s: %s is %s, it must be %s of rank 2", name, which, tinyi_shape_text(t, text), tiny_dtype_name(type));
 }
 
-/* longest row of the cases and of the bounds */
-static double tinyi_edge_longest(const tiny_op *op)
+double tinyi_edge_longest(const tiny_op *op)
 {
     const int64_t *offset = (const int64_t *)op->in[0]->data;
     int64_t most = 1;
@@ -34645,7 +34791,7 @@ static double tinyi_edge_longest(const tiny_op *op)
     return (double)most;
 }
 
-static tiny_status tinyi_edge_call(tiny_ctx *ctx, int kind, const tiny_tensor *const in[6], const void *params, const tiny_tensor *out)
+tiny_status tinyi_edge_call(tiny_ctx *ctx, int kind, const tiny_tensor *const in[6], const void *params, const tiny_tensor *out)
 {
     tiny_op op;
     memset(&op, 0, sizeof op);
@@ -34656,12 +34802,41 @@ static tiny_status tinyi_edge_call(tiny_ctx *ctx, int kind, const tiny_tensor *c
     return tiny_run(ctx, &op);
 }
 
-/* Bytes that m edges fetch of a table of n rows: one that stays in a near cache is read once. It is also what decides whether a small graph is
- * worth a second thread. */
-static double tinyi_edge_bytes(double m, tiny_idx n, tiny_idx f)
+double tinyi_edge_bytes(double m, tiny_idx n, tiny_idx f)
 {
     const double table = 4.0 * (double)n * (double)f, all = 4.0 * m * (double)f;
     return table <= TINYI_EDGE_NEAR && table < all ? table : all;
+}
+
+void tinyi_edge_fill(tiny_case *c, int i_input, void *data)
+{
+    int64_t *offset = (int64_t *)data;
+    tiny_idx n = c->in[i_input].dim[0] - 1, r;
+    uint32_t m = (uint32_t)c->limit[i_input];
+    int hub = n > 2 && tiny_case_pick(c, 2);
+    for (r = 0; r <= n; r++) offset[r] = (int64_t)((uint64_t)m * (uint64_t)r / (uint64_t)(n ? n : 1));
+    for (r = 1; r < n; r++)
+        offset[r] = hub ? (r <= n / 2 ? (int64_t)tiny_rng_below(&c->rng, m / 4 + 1) : (int64_t)(m - tiny_rng_below(&c->rng, m / 4 + 1))) : (int64_t)tiny_rng_below(&c->rng, m + 1);
+    for (r = 2; r < n; r++) {               /* few enough for insertion */
+        const int64_t at = offset[r];
+        tiny_idx k = r;
+        for (; k > 1 && offset[k - 1] > at; k--) offset[k] = offset[k - 1];
+        offset[k] = at;
+    }
+    offset[0] = 0;
+}
+
+void tinyi_edge_case(tiny_case *c, tiny_idx n, tiny_idx m, tiny_idx n_x, int i_col)
+{
+    c->in[0] = tiny_tensor_1d(NULL, TINY_I64, n + 1);
+    c->fill[0] = TINY_FILL_TABLE;
+    c->limit[0] = m;
+    c->dense[0] = 1;
+    c->fill_table = tinyi_edge_fill;
+    c->in[i_col] = tiny_tensor_1d(NULL, TINY_I32, m);
+    c->fill[i_col] = TINY_FILL_INDEX;
+    c->limit[i_col] = n_x;
+    c->dense[i_col] = 1;
 }
 
 /* ---- spmm */
@@ -34894,39 +35069,6 @@ static void tinyi_spmm_cost(const tiny_op *op, tiny_cost *cost)
 
 static double tinyi_spmm_terms(const tiny_op *op) { return tinyi_edge_longest(op); }
 
-/* offsets that ascend from 0 to limit; now and then a row takes half of all */
-static void tinyi_edge_fill(tiny_case *c, int i_input, void *data)
-{
-    int64_t *offset = (int64_t *)data;
-    tiny_idx n = c->in[i_input].dim[0] - 1, r;
-    uint32_t m = (uint32_t)c->limit[i_input];
-    int hub = n > 2 && tiny_case_pick(c, 2);
-    for (r = 0; r <= n; r++) offset[r] = (int64_t)((uint64_t)m * (uint64_t)r / (uint64_t)(n ? n : 1));
-    for (r = 1; r < n; r++)
-        offset[r] = hub ? (r <= n / 2 ? (int64_t)tiny_rng_below(&c->rng, m / 4 + 1) : (int64_t)(m - tiny_rng_below(&c->rng, m / 4 + 1))) : (int64_t)tiny_rng_below(&c->rng, m + 1);
-    for (r = 2; r < n; r++) {               /* few enough for insertion */
-        const int64_t at = offset[r];
-        tiny_idx k = r;
-        for (; k > 1 && offset[k - 1] > at; k--) offset[k] = offset[k - 1];
-        offset[k] = at;
-    }
-    offset[0] = 0;
-}
-
-/* offset and col of a case with n rows, m edges and a table of n_x rows; i_col: where col stands */
-static void tinyi_edge_case(tiny_case *c, tiny_idx n, tiny_idx m, tiny_idx n_x, int i_col)
-{
-    c->in[0] = tiny_tensor_1d(NULL, TINY_I64, n + 1);
-    c->fill[0] = TINY_FILL_TABLE;
-    c->limit[0] = m;
-    c->dense[0] = 1;
-    c->fill_table = tinyi_edge_fill;
-    c->in[i_col] = tiny_tensor_1d(NULL, TINY_I32, m);
-    c->fill[i_col] = TINY_FILL_INDEX;
-    c->limit[i_col] = n_x;
-    c->dense[i_col] = 1;
-}
-
 static void tinyi_spmm_cases(tiny_case *c)
 {
     tiny_idx n = tiny_case_dim(c, 150), big = tiny_case_pick(c, 8) == 0, m = big ? 9000 + tiny_case_dim(c, 6000) : tiny_case_dim(c, 600), heads = 1 + tiny_case_pick(c, 4);
@@ -34979,7 +35121,21 @@ TINY_API tiny_status tiny_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const ti
     w = tiny_tensor_1d(a->value, TINY_F32, (tiny_idx)a->n);
     return tiny_spmm(ctx, &offset, x, &col, a->value ? &w : NULL, NULL, &p, y);
 }
+#endif
 
+/* src/math/edges_score.c - products along edges, softmax over the edges of a row, attention over a row
+ * Papers   P. Velickovic et al., "Graph Attention Networks", 2018, eq. 1-4, and S. Brody et al., "How Attentive are Graph Attention
+ *          Networks?", 2022, eq. 7 (the two scores by addition); M. Milakov, N. Gimelshein, 2018 (arXiv 1805.02867), algorithm 3 (one
+ *          pass over a row).
+ * Formula  in math/edges_score.h.
+ * Threads  pieces of edges + rows as in math/edges.c; a row is taken as a whole.
+ * Cost     attention reads each row of b and of v once, 64 edges at a time: scores, then weights, then values, while a near cache still
+ *          has them; nothing of the size of the edges is written.
+ * Error    sddmm: f / lanes terms a lane, then the lanes: LINEAR (f + 6) u. softmax: as in math/softmax.c, SCALE (10 + n) u. attention: a
+ *          score off by (f + 6) u of its absolute sum D moves its weight by that factor; the cases keep D below 6: SCALE (60 + 8 f + n) u.
+ * Gradients math/edges_grad.c.                                                                                                         */
+#include <string.h>
+#ifndef TINY_ONLY_MODELS
 /* ---- sddmm */
 
 tiny_sddmm_params tinyi_sddmm_params_of(const tiny_op *op)
@@ -35393,7 +35549,6 @@ TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offse
     const tiny_tensor *const in[6] = { offset, col, a, b, v, att };
     return tinyi_edge_call(ctx, TINY_OP_EDGE_ATTENTION, in, params, y);
 }
-
 #endif
 
 /* src/math/ops.c - the table itself */
@@ -37579,7 +37734,7 @@ TINY_API tiny_status tiny_train(tiny_ctx *ctx, const tiny_train_desc *d, tiny_tr
 /* src/math/edges_grad.c - the gradients of the operations along edges, by further rows
  * Paper    P. Velickovic et al., 2018, and S. Brody et al., 2022: the layers; T. Dao et al., "FlashAttention", 2022, section 3.1: the
  *          sum over a row of P dP is dy . y.
- * Formula  dy is dL/dy, r the row of edge p, c = col[p]. What the operations compute stands in math/edges.h.
+ * Formula  dy is dL/dy, r the row of edge p, c = col[p]. What the operations compute stands in math/edges.h and edges_score.h.
  *          spmm       u = act(x[c] + e[p]). sum: g[p] = dy[r]; mean: dy[r] / edges of r; max, min: dy[r] at the first edge that has the
  *                     extreme value, else 0. dw[p] = sum over a head of g u, dz[p] = w g act'(x[c] + e[p]), de = dz, dx[c] = sum dz[p].
  *                     Without act, of a sum or mean: dx = A' dy, which is spmm over the turned rows, and dw is sddmm of dy and x + e.
@@ -38068,15 +38223,12 @@ TINY_API void tiny_rng_fill_normal(tiny_rng *r, float *x, size_t n)
 
 /* src/core/target.h - which targets this compiler can make, and how to switch them on
  *
- * One binary holds every target of its architecture. A pass compiles the kernels once:
+ * One binary holds every target of its architecture. A pass compiles a file of kernels once; core/each_target.h makes the
+ * passes that a file asks for:
  *
- *     #if TINYI_HAVE_AVX2
- *     #define TINYI_PASS TINYI_PASS_AVX2
- *     TINYI_TARGET_BEGIN_AVX2
- *     #include "math/kernels.h"            core/simd.h first, core/simd_unname.h last
- *     TINYI_TARGET_END_AVX2
- *     #undef TINYI_PASS
- *     #endif
+ *     #define TINYI_PASS_FILE "math/kernels.h"             core/simd.h first, core/simd_unname.h last
+ *     #define TINYI_PASSES (TINYI_PASSES_PLAIN | TINYI_PASS_AMX)
+ *     #include "core/each_target.h"
  *
  *   pass       lanes  needs                                        target in reports
  *   SCALAR     1      nothing                                      scalar
@@ -38095,15 +38247,18 @@ TINY_API void tiny_rng_fill_normal(tiny_rng *r, float *x, size_t n)
 #ifndef TINYI_TARGET_H
 #define TINYI_TARGET_H
 
+/* bits of TINYI_PASSES */
 #define TINYI_PASS_SCALAR 1
 #define TINYI_PASS_W128 2
-#define TINYI_PASS_NEON 3
-#define TINYI_PASS_NEONDOT 4
-#define TINYI_PASS_AVX2 5
-#define TINYI_PASS_AVX2VNNI 6
-#define TINYI_PASS_AVX512 7
-#define TINYI_PASS_AMX 8
-#define TINYI_PASS_NEONMM 9
+#define TINYI_PASS_NEON 4
+#define TINYI_PASS_NEONDOT 8
+#define TINYI_PASS_NEONMM 16
+#define TINYI_PASS_AVX2 32
+#define TINYI_PASS_AVX2VNNI 64
+#define TINYI_PASS_AVX512 128
+#define TINYI_PASS_AMX 256
+#define TINYI_PASSES_PLAIN (TINYI_PASS_SCALAR | TINYI_PASS_W128 | TINYI_PASS_NEON | TINYI_PASS_AVX2 | TINYI_PASS_AVX512)
+#define TINYI_PASSES_DOT (TINYI_PASS_NEONDOT | TINYI_PASS_AVX2VNNI)        /* the same vectors, with v_dot as one instruction */
 
 #if defined __x86_64__ || defined _M_X64 || defined __i386__ || defined _M_IX86
 #define TINYI_X86 1
@@ -38422,85 +38577,76 @@ TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return tinyi_simd_sqrt_bits(
 /* src/math/targets.c - compiles the kernels once for each target, and fills the table for the one that was chosen */
 
 /* Every kernel stands under its own name with a target suffix; what a target does not use stays unused. */
-#if TINYI_HAVE_SCALAR
+#define TINYI_STITCH_PART 1
+#define TINYI_PASS_FILE TINYLLM_FILE
+#define TINYI_PASSES (TINYI_PASSES_PLAIN | TINYI_PASSES_DOT | TINYI_PASS_AMX)
+/* src/core/each_target.h - the passes of core/target.h that TINYI_PASSES names, over the kernels of TINYI_PASS_FILE */
+#if TINYI_HAVE_SCALAR && (TINYI_PASSES & TINYI_PASS_SCALAR)
 #define TINYI_PASS TINYI_PASS_SCALAR
 TINYI_TARGET_BEGIN_SCALAR
-#define TINYI_STITCH_PART 1
-#include TINYLLM_FILE
-#undef TINYI_STITCH_PART
+#include TINYI_PASS_FILE
 TINYI_TARGET_END_SCALAR
 #undef TINYI_PASS
 #endif
-
-#if TINYI_HAVE_W128
+#if TINYI_HAVE_W128 && (TINYI_PASSES & TINYI_PASS_W128)
 #define TINYI_PASS TINYI_PASS_W128
 TINYI_TARGET_BEGIN_W128
-#define TINYI_STITCH_PART 1
-#include TINYLLM_FILE
-#undef TINYI_STITCH_PART
+#include TINYI_PASS_FILE
 TINYI_TARGET_END_W128
 #undef TINYI_PASS
 #endif
-
-#if TINYI_HAVE_NEON
+#if TINYI_HAVE_NEON && (TINYI_PASSES & TINYI_PASS_NEON)
 #define TINYI_PASS TINYI_PASS_NEON
 TINYI_TARGET_BEGIN_NEON
-#define TINYI_STITCH_PART 1
-#include TINYLLM_FILE
-#undef TINYI_STITCH_PART
+#include TINYI_PASS_FILE
 TINYI_TARGET_END_NEON
 #undef TINYI_PASS
 #endif
-
-#if TINYI_HAVE_NEONDOT
+#if TINYI_HAVE_NEONDOT && (TINYI_PASSES & TINYI_PASS_NEONDOT)
 #define TINYI_PASS TINYI_PASS_NEONDOT
 TINYI_TARGET_BEGIN_NEONDOT
-#define TINYI_STITCH_PART 1
-#include TINYLLM_FILE
-#undef TINYI_STITCH_PART
+#include TINYI_PASS_FILE
 TINYI_TARGET_END_NEONDOT
 #undef TINYI_PASS
 #endif
-
-#if TINYI_HAVE_AVX2
+#if TINYI_HAVE_NEONMM && (TINYI_PASSES & TINYI_PASS_NEONMM)
+#define TINYI_PASS TINYI_PASS_NEONMM
+TINYI_TARGET_BEGIN_NEONMM
+#include TINYI_PASS_FILE
+TINYI_TARGET_END_NEONMM
+#undef TINYI_PASS
+#endif
+#if TINYI_HAVE_AVX2 && (TINYI_PASSES & TINYI_PASS_AVX2)
 #define TINYI_PASS TINYI_PASS_AVX2
 TINYI_TARGET_BEGIN_AVX2
-#define TINYI_STITCH_PART 1
-#include TINYLLM_FILE
-#undef TINYI_STITCH_PART
+#include TINYI_PASS_FILE
 TINYI_TARGET_END_AVX2
 #undef TINYI_PASS
 #endif
-
-#if TINYI_HAVE_AVX2VNNI
+#if TINYI_HAVE_AVX2VNNI && (TINYI_PASSES & TINYI_PASS_AVX2VNNI)
 #define TINYI_PASS TINYI_PASS_AVX2VNNI
 TINYI_TARGET_BEGIN_AVX2VNNI
-#define TINYI_STITCH_PART 1
-#include TINYLLM_FILE
-#undef TINYI_STITCH_PART
+#include TINYI_PASS_FILE
 TINYI_TARGET_END_AVX2VNNI
 #undef TINYI_PASS
 #endif
-
-#if TINYI_HAVE_AVX512
+#if TINYI_HAVE_AVX512 && (TINYI_PASSES & TINYI_PASS_AVX512)
 #define TINYI_PASS TINYI_PASS_AVX512
 TINYI_TARGET_BEGIN_AVX512
-#define TINYI_STITCH_PART 1
-#include TINYLLM_FILE
-#undef TINYI_STITCH_PART
+#include TINYI_PASS_FILE
 TINYI_TARGET_END_AVX512
 #undef TINYI_PASS
 #endif
-
-#if TINYI_HAVE_AMX
+#if TINYI_HAVE_AMX && (TINYI_PASSES & TINYI_PASS_AMX)
 #define TINYI_PASS TINYI_PASS_AMX
 TINYI_TARGET_BEGIN_AMX
-#define TINYI_STITCH_PART 1
-#include TINYLLM_FILE
-#undef TINYI_STITCH_PART
+#include TINYI_PASS_FILE
 TINYI_TARGET_END_AMX
 #undef TINYI_PASS
 #endif
+#undef TINYI_PASSES
+#undef TINYI_PASS_FILE
+#undef TINYI_STITCH_PART                    /* what TINYI_PASS_FILE stands for in the stitched form, see src/stitch.c */
 
 TINYI_FN int tinyi_target_available(tiny_target target, unsigned cpu)
 {
@@ -44720,19 +44866,6 @@ TINY_API tiny_status tllm_gguf_open_fd(tiny_ctx *ctx, int fd, uint64_t offset, u
 #ifndef TINY_NO_STDIO
 #include <errno.h>
 #endif
-#if !defined TINY_NO_STDIO && (defined __unix__ || defined __APPLE__) && defined _POSIX_C_SOURCE && !defined __EMSCRIPTEN__ && !defined __wasi__
-#include <unistd.h>
-#define TINYI_WRITER_SYNC(f) fsync(fileno(f))
-#else
-#define TINYI_WRITER_SYNC(f) 0
-#endif
-#if !defined TINY_NO_STDIO && defined _WIN32
-#ifdef __cplusplus
-extern "C"
-#endif
-__declspec(dllimport) int __stdcall MoveFileExA(const char *, const char *, unsigned long);
-#endif
-
 typedef struct tinyi_writer_text { unsigned char *at; size_t n, room; } tinyi_writer_text;    /* grows */
 /* places in the texts above, which may move */
 typedef struct tinyi_writer_key { size_t at, n_bytes, value_at, value_bytes; int dropped; } tinyi_writer_key;     /* at: the key; value from its type on */
@@ -44754,10 +44887,10 @@ struct tllm_writer {
     tinyi_writer_text keys, names, key_list, tensor_list, memory;
     size_t n_keys, n_tensors, n_parts;
     int begun, finished, in_memory;
-    size_t part, n_renamed, at_tensor, at_byte;
+    size_t part, n_made, n_renamed, at_tensor, at_byte;     /* made: files that were opened */
     uint64_t written;                       /* of the part at work */
 #ifndef TINY_NO_STDIO
-    FILE *file;
+    void *file;                             /* a FILE */
 #endif
 };
 
@@ -45095,7 +45228,7 @@ static tiny_status tinyi_writer_out(tiny_ctx *ctx, tllm_writer *w, const void *b
     w->written += n;
     if (w->in_memory) return tinyi_writer_add(ctx, &w->memory, bytes, n);
 #ifndef TINY_NO_STDIO
-    if (n && fwrite(bytes, 1, n, w->file) != n)
+    if (n && fwrite(bytes, 1, n, (FILE *)w->file) != n)
         return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be written on from byte %llu: %s", w->name, (unsigned long long)(w->written - n), strerror(errno));
 #endif
     return TINY_OK;
@@ -45154,8 +45287,9 @@ static tiny_status tinyi_writer_head(tiny_ctx *ctx, tllm_writer *w)
     if (!w->in_memory) {
         w->special = !split && tinyi_file_special(w->path);
         tinyi_writer_name(w, w->part, w->special ? "" : ".part");
-        w->file = fopen(w->name, "wb");
-        if (!w->file) return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened for writing: %s", w->name, strerror(errno));
+        st = tinyi_part_open(ctx, w->name, w->special, &w->file);
+        if (st) return st;
+        w->n_made++;
     }
 #endif
     for (i = 0; i < w->n_keys; i++) n_keys += !key[i].dropped && !w->part;
@@ -45190,13 +45324,11 @@ static tiny_status tinyi_writer_head(tiny_ctx *ctx, tllm_writer *w)
 static tiny_status tinyi_writer_shut(tiny_ctx *ctx, tllm_writer *w)
 {
 #ifndef TINY_NO_STDIO
-    int bad;
+    int arrived;
     if (w->in_memory) return TINY_OK;
-    bad = fflush(w->file) != 0;
-    bad |= TINYI_WRITER_SYNC(w->file) != 0;
-    bad |= fclose(w->file) != 0;
+    arrived = tinyi_part_close(w->file, w->special);
     w->file = NULL;
-    if (bad) return tinyi_fail(ctx, TINY_E_IO, "%s: %llu bytes could not be written: %s", w->name, (unsigned long long)w->written, strerror(errno));
+    if (!arrived) return tinyi_fail(ctx, TINY_E_IO, "%s: %llu bytes could not be written: %s", w->name, (unsigned long long)w->written, strerror(errno));
 #else
     (void)ctx;
     (void)w;
@@ -45269,20 +45401,14 @@ static tiny_status tinyi_writer_rename(tiny_ctx *ctx, tllm_writer *w)
     while (w->n_renamed < w->n_parts) {     /* the first part last: whoever finds it finds all */
         size_t part = w->n_parts - 1 - w->n_renamed, n;
         char *from;
-        int bad;
-        tiny_status st = TINY_OK;
+        tiny_status st;
         tinyi_writer_name(w, part, ".part");
         n = strlen(w->name) + 1;
         from = (char *)tinyi_alloc(ctx, n, 1);
         if (!from) return ctx->status;
         memcpy(from, w->name, n);
         tinyi_writer_name(w, part, "");
-#ifdef _WIN32
-        bad = !MoveFileExA(from, w->name, 1);
-#else
-        bad = rename(from, w->name) != 0;
-#endif
-        if (bad) st = tinyi_fail(ctx, TINY_E_IO, "%s: cannot be renamed to %s: %s", from, w->name, strerror(errno));
+        st = tinyi_part_rename(ctx, from, w->name);
         tiny_free(ctx, from);
         if (st) return st;
         w->n_renamed++;
@@ -45324,10 +45450,10 @@ TINY_API void tllm_writer_close(tiny_ctx *ctx, tllm_writer *w)
 {
     if (!w || tinyi_ctx_check(ctx)) return;
 #ifndef TINY_NO_STDIO
-    if (w->file) (void)fclose(w->file);
+    if (w->file) (void)fclose((FILE *)w->file);
     if (!w->in_memory && w->begun && !w->finished && w->name && !w->special) {
         size_t i;
-        for (i = 0; i + w->n_renamed < w->n_parts && i <= w->part; i++) {
+        for (i = 0; i + w->n_renamed < w->n_parts && i < w->n_made; i++) {
             tinyi_writer_name(w, i, ".part");
             (void)remove(w->name);
         }
@@ -53895,26 +54021,11 @@ TINY_API void tllm_model_about(const tllm_model *m, tllm_about *about)
     about->world = m->world;
 }
 
-/* src/llm/model/adapter.c
- * Papers   E. J. Hu et al., "LoRA: low-rank adaptation of large language models", 2021 (arXiv 2106.09685), section 4.1:
- *          h = W x + (alpha / r) B A x.
- *          A. Zou et al., "Representation engineering", 2023 (arXiv 2310.01405): x + weight * direction after a layer.
- * File     LoRA: general.type "adapter", adapter.type "lora", general.architecture that of the model, adapter.lora.alpha; for a
- *          tensor NAME of n_in x n_out values NAME.lora_a of n_in x r and NAME.lora_b of r x n_out, experts as third axis; for
- *          token_embd.weight (n_embd x n_vocab) a row of r for each token in lora_a, r x n_embd in lora_b. An alpha of 0, or none:
- *          the scale is 1, as other readers have it.
- *          Vector: general.architecture "controlvector", tensors direction.N of n_embd values, N from 1.
- * Cost     a token: r (n_in + n_out) products for each weight; merging: r n_in n_out once.
- * Error    the reference sums in double in index order and rounds once for A x and once for the sum with y; the fast form uses the
- *          float products of the target: the bound of matmul for sums of n_in and of r.
- * Left out activated LoRA (invocation tokens), DoRA, adapters of norms, and weights that a scale beside them multiplies.
- *          A control vector is not added to models with four streams or with an encoder beside the decoder.            */
-#include <stdio.h>
-#include <string.h>
+/* src/llm/model/adapter_read.h - what adapter_read.c makes of a file and adapter.c works with */
+#ifndef TINYI_ADAPTER_READ_H
+#define TINYI_ADAPTER_READ_H
 
 #define TINYI_ADAPTER_MAGIC 0x74706461u
-#define TINYI_ADAPTER_TILE 16
-#define TINYI_ADAPTER_ROWS 64               /* tokens whose A x is held at once */
 
 typedef struct tinyi_lm_pair {
     const tinyi_lm_w *w;
@@ -53937,6 +54048,23 @@ struct tllm_adapter {
     double n_params;
     size_t n_floats;                        /* of data */
 };
+
+#endif
+
+/* src/llm/model/adapter.c - adapters at work: what they add to products and to the stream, attached or merged
+ * Papers   E. J. Hu et al., "LoRA: low-rank adaptation of large language models", 2021 (arXiv 2106.09685), section 4.1:
+ *          h = W x + (alpha / r) B A x.
+ *          A. Zou et al., "Representation engineering", 2023 (arXiv 2310.01405): x + weight * direction after a layer.
+ * File     see adapter_read.c.
+ * Cost     a token: r (n_in + n_out) products for each weight; merging: r n_in n_out once.
+ * Error    the reference sums in double in index order and rounds once for A x and once for the sum with y; the fast form uses the
+ *          float products of the target: the bound of matmul for sums of n_in and of r.
+ * Left out activated LoRA (invocation tokens), DoRA, adapters of norms, and weights that a scale beside them multiplies.
+ *          A control vector is not added to models with four streams or with an encoder beside the decoder.            */
+#include <string.h>
+
+#define TINYI_ADAPTER_TILE 16
+#define TINYI_ADAPTER_ROWS 64               /* tokens whose A x is held at once */
 
 typedef struct tinyi_lm_attached {
     size_t n;
@@ -54154,382 +54282,6 @@ TINYI_FN void tinyi_lm_steer(tinyi_lm_fwd *f, tiny_idx layer, float *x)
     q.layer = layer;
     q.d = f->m->n_embd;
     tinyi_lm_each(f, f->n, 4, tinyi_lm_steer_fn, &q);
-}
-
-/* ---- opening ---------------------------------------------------------------------------------------------------- */
-
-typedef struct tinyi_adapter_load {
-    tiny_ctx *ctx;
-    const tllm_gguf *g;
-    const char *path;
-    tllm_adapter *a;
-    tiny_status st;
-} tinyi_adapter_load;
-
-static void tinyi_adapter_dims(const tllm_gguf_tensor *t, char text[120])
-{
-    int i;
-    size_t at = 0;
-    text[0] = 0;
-    for (i = 0; i < t->rank && at < 100; i++) at += (size_t)snprintf(text + at, 120 - at, "%s%llu", i ? "x" : "", (unsigned long long)t->dim[i]);
-}
-
-static int tinyi_adapter_is(const tllm_gguf_tensor *t, tiny_idx d0, tiny_idx d1, tiny_idx d2)
-{
-    int i;
-    for (i = 3; i < t->rank; i++) if (t->dim[i] != 1) return 0;
-    return t->dim[0] == (uint64_t)d0 && (t->rank > 1 ? t->dim[1] : 1) == (uint64_t)d1 && (t->rank > 2 ? t->dim[2] : 1) == (uint64_t)d2;
-}
-
-static int tinyi_adapter_readable(tinyi_adapter_load *ld, const tllm_gguf_tensor *t)
-{
-    const tllm_format *format = tllm_format_of(t->type);
-    const size_t row = tllm_format_bytes(format, t->dim[0]);
-    char name[TINYI_SHOW];
-    uint64_t n = 1;
-    int i;
-    for (i = 1; i < t->rank; i++) n *= t->dim[i];           /* the reader has checked that this fits */
-    if (row && format->unpack && !(format->flags & TLLM_FORMAT_ACTIVATIONS) && row <= t->bytes / n) return 1;
-    ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %s has type %s, which holds no numbers of an adapter, or rows of %llu values are no whole blocks of it", ld->path,
-                        tinyi_show(t->name, name), tllm_type_name(t->type), (unsigned long long)t->dim[0]);
-    return 0;
-}
-
-/* Do A and B fit w? Leaves the rank. */
-static void tinyi_adapter_pair(tinyi_adapter_load *ld, tinyi_lm_pair *p, const tinyi_lm_w *w, const tllm_gguf_tensor *ta, const tllm_gguf_tensor *tb, int embd)
-{
-    char name[TINYI_SHOW], has_a[120], has_b[120];
-    const uint64_t r = tb->dim[0];
-    tiny_idx rank;
-    int fits;
-    if (ld->st) return;
-    (void)tinyi_show(w->t->name, name);
-    if (!w->format || w->v) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: tensor %s of the model is no matrix that products are made with: it takes no adapter", ld->path, name);
-        return;
-    }
-    if (w->scale) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: tensor %s of the model has a scale beside it: it takes no adapter", ld->path, name);
-        return;
-    }
-    rank = r >= 1 && r <= (uint64_t)TINYI_LM_MOST ? (tiny_idx)r : 0;
-    if (embd) fits = rank && tinyi_adapter_is(ta, rank, w->n_out, 1) && tinyi_adapter_is(tb, rank, w->n_in, 1);
-    else fits = rank && tinyi_adapter_is(ta, w->n_in, rank, w->n_mat) && tinyi_adapter_is(tb, rank, w->n_out, w->n_mat);
-    if (!fits) {
-        tinyi_adapter_dims(ta, has_a);
-        tinyi_adapter_dims(tb, has_b);
-        if (embd)
-            ld->st = tinyi_fail(ld->ctx, TINY_E_SHAPE, "%s: tensor %s: lora_a is %s and lora_b %s; rank x %td and rank x %td are wanted", ld->path, name, has_a, has_b, w->n_out,
-                                w->n_in);
-        else
-            ld->st = tinyi_fail(ld->ctx, TINY_E_SHAPE, "%s: tensor %s: lora_a is %s and lora_b %s; %td x rank and rank x %td are wanted%s", ld->path, name, has_a, has_b, w->n_in,
-                                w->n_out, w->n_mat > 1 ? ", for each expert" : "");
-        return;
-    }
-    if (!tinyi_adapter_readable(ld, ta) || !tinyi_adapter_readable(ld, tb)) return;
-    p->w = w;
-    p->from_a = ta;
-    p->from_b = tb;
-    p->r = rank;
-    if (rank > ld->a->rank) ld->a->rank = rank;
-}
-
-static const tllm_gguf_tensor *tinyi_adapter_find(const tllm_gguf *g, tllm_text name, const char *suffix)
-{
-    char full[200];
-    if (name.n > 180) return NULL;          /* no name of ours is so long */
-    (void)snprintf(full, sizeof full, "%.*s%s", (int)name.n, name.at, suffix);
-    return tllm_gguf_tensor_find(g, full);
-}
-
-/* The matrices of one layer (or of the model itself) that the file names: only counted with pair NULL. */
-static void tinyi_adapter_layer(tinyi_adapter_load *ld, const tinyi_lm_layer *l, tinyi_lm_pair *pair)
-{
-    const tllm_model *m = ld->a->m;
-    int t;
-    for (t = 0; t < TINYI_T_COUNT && !ld->st; t++) {
-        const tinyi_lm_w *w = l->w[t];
-        const tllm_gguf_tensor *ta, *tb;
-        /* rows of these are looked up, not multiplied with; an output that is the embedding is left alone */
-        const int rows = l == &m->top && (t == TINYI_T_TOKEN_TYPES || t == TINYI_T_POSITION_EMBD || t == TINYI_T_PLE_EMBD);
-        if (!w || !w->t || rows) continue;
-        ta = tinyi_adapter_find(ld->g, w->t->name, ".lora_a");
-        tb = tinyi_adapter_find(ld->g, w->t->name, ".lora_b");
-        if (!ta || !tb) continue;           /* one alone is found afterwards */
-        if (l == &m->top && t == TINYI_T_TOKEN_EMBD) tinyi_adapter_pair(ld, &ld->a->embd, w, ta, tb, 1);
-        else {
-            if (pair) tinyi_adapter_pair(ld, &pair[ld->a->n], w, ta, tb, 0);
-            if (!ld->st) ld->a->n++;
-        }
-    }
-}
-
-static void tinyi_adapter_all(tinyi_adapter_load *ld, tinyi_lm_pair *pair)
-{
-    const tllm_model *m = ld->a->m;
-    tiny_idx i;
-    ld->a->n = 0;
-    tinyi_adapter_layer(ld, &m->top, pair);
-    for (i = 0; i < m->n_layer; i++) tinyi_adapter_layer(ld, &m->layer[i], pair);
-    for (i = 0; i < m->n_enc; i++) tinyi_adapter_layer(ld, &m->enc[i], pair);
-}
-
-/* Every tensor of the file must be of use. */
-static void tinyi_adapter_rest(tinyi_adapter_load *ld)
-{
-    size_t i, k, n = tllm_gguf_n_tensors(ld->g);
-    char name[TINYI_SHOW], base[TINYI_SHOW];
-    if (!n && !ld->st) ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: the adapter has no tensors", ld->path);
-    for (i = 0; i < n && !ld->st; i++) {
-        const tllm_gguf_tensor *t = tllm_gguf_tensor_at(ld->g, i);
-        tllm_text whole = t->name;
-        const int is_a = whole.n > 7 && !memcmp(whole.at + whole.n - 7, ".lora_a", 7), is_b = whole.n > 7 && !memcmp(whole.at + whole.n - 7, ".lora_b", 7);
-        (void)tinyi_show(t->name, name);
-        if (!is_a && !is_b) {
-            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %s is neither the lora_a nor the lora_b of a tensor", ld->path, name);
-            return;
-        }
-        whole.n -= 7;
-        (void)tinyi_show(whole, base);
-        if (!tinyi_adapter_find(ld->a->m->file, whole, ""))
-            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %s: the model %s has no tensor %s", ld->path, name, ld->a->m->path, base);
-        else if (!tinyi_adapter_find(ld->g, whole, is_a ? ".lora_b" : ".lora_a"))
-            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %s has no %s beside it", ld->path, name, is_a ? "lora_b" : "lora_a");
-        else {
-            if (t == ld->a->embd.from_a || t == ld->a->embd.from_b) continue;
-            for (k = 0; k < ld->a->n && t != ld->a->pair[k].from_a && t != ld->a->pair[k].from_b; k++) {}
-            if (k == ld->a->n)
-                ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: tensor %s: the model makes no products with %s: it takes no adapter", ld->path, name, base);
-        }
-    }
-}
-
-static const float *tinyi_adapter_floats(const tllm_gguf_tensor *t, float **at)
-{
-    const tllm_format *format = tllm_format_of(t->type);
-    const size_t row = tllm_format_bytes(format, t->dim[0]);
-    const float *first = *at;
-    uint64_t n = 1, i;
-    int d;
-    for (d = 1; d < t->rank; d++) n *= t->dim[d];
-    for (i = 0; i < n; i++, *at += t->dim[0]) format->unpack(t->data + (size_t)i * row, *at, (size_t)t->dim[0]);
-    return first;
-}
-
-static int tinyi_adapter_count(const tllm_gguf_tensor *t, size_t *floats)
-{
-    uint64_t n = 1;
-    int d;
-    for (d = 0; d < t->rank; d++) n *= t->dim[d];           /* the reader has checked that this fits */
-    return n <= SIZE_MAX && tinyi_size_add(*floats, (size_t)n, floats);
-}
-
-static void tinyi_adapter_lora(tinyi_adapter_load *ld)
-{
-    tllm_adapter *a = ld->a;
-    size_t floats = 0, i, j;
-    float *at;
-    int ok = 1;
-    double alpha = 0.0;
-    const tllm_meta *m = tllm_gguf_find(ld->g, "adapter.lora.alpha");
-    if (m && (!tllm_meta_f64(m, 0, &alpha) || !(alpha - alpha == 0.0) || alpha > 1e30 || alpha < -1e30)) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: adapter.lora.alpha is no finite number", ld->path);
-        return;
-    }
-    if (tllm_gguf_find(ld->g, "adapter.alora.invocation_tokens")) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: adapter.alora.invocation_tokens: adapters that begin at some token are not supported", ld->path);
-        return;
-    }
-    a->scale_of = (float)alpha;
-    tinyi_adapter_all(ld, NULL);
-    if (ld->st) return;
-    a->pair = (tinyi_lm_pair *)tinyi_alloc(ld->ctx, a->n, sizeof *a->pair);
-    if (!a->pair) {
-        ld->st = ld->ctx->status;
-        return;
-    }
-    if (a->n) memset(a->pair, 0, a->n * sizeof *a->pair);
-    tinyi_adapter_all(ld, a->pair);
-    tinyi_adapter_rest(ld);
-    if (ld->st) return;
-    for (i = 0; i < a->n && ok; i++) ok = tinyi_adapter_count(a->pair[i].from_a, &floats) && tinyi_adapter_count(a->pair[i].from_b, &floats);
-    if (a->embd.w) ok = ok && tinyi_adapter_count(a->embd.from_a, &floats) && tinyi_adapter_count(a->embd.from_b, &floats);
-    if (!ok) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_OVERFLOW, "%s: its numbers are more than this machine can address", ld->path);
-        return;
-    }
-    at = a->data = (float *)tinyi_alloc(ld->ctx, floats, sizeof *a->data);
-    if (!at) {
-        ld->st = ld->ctx->status;
-        return;
-    }
-    for (i = 0; i < a->n; i++) {
-        a->pair[i].a = tinyi_adapter_floats(a->pair[i].from_a, &at);
-        a->pair[i].b = tinyi_adapter_floats(a->pair[i].from_b, &at);
-        a->pair[i].from_a = a->pair[i].from_b = NULL;       /* the file may be closed */
-    }
-    if (a->embd.w) {
-        a->embd.a = tinyi_adapter_floats(a->embd.from_a, &at);
-        a->embd.b = tinyi_adapter_floats(a->embd.from_b, &at);
-        a->embd.from_a = a->embd.from_b = NULL;
-    }
-    a->n_params = (double)floats;
-    a->n_floats = floats;
-    for (i = 1; i < a->n; i++)              /* by address: weights are taken one after the other, so that little moves */
-        for (j = i; j > 0 && (uintptr_t)a->pair[j - 1].w > (uintptr_t)a->pair[j].w; j--) {
-            const tinyi_lm_pair p = a->pair[j];
-            a->pair[j] = a->pair[j - 1];
-            a->pair[j - 1] = p;
-        }
-}
-
-/* direction.N: N, or -1 */
-static tiny_idx tinyi_adapter_number(tllm_text name)
-{
-    tiny_idx n = 0;
-    size_t i;
-    if (name.n < 11 || name.n > 16 || memcmp(name.at, "direction.", 10) || (name.at[10] == '0' && name.n > 11)) return -1;
-    for (i = 10; i < name.n; i++) {
-        if (name.at[i] < '0' || name.at[i] > '9') return -1;
-        n = n * 10 + (name.at[i] - '0');
-    }
-    return n;
-}
-
-static void tinyi_adapter_vector(tinyi_adapter_load *ld)
-{
-    tllm_adapter *a = ld->a;
-    const tllm_model *m = a->m;
-    const size_t n = tllm_gguf_n_tensors(ld->g);
-    char name[TINYI_SHOW], dims[120];
-    tllm_text hint;
-    size_t i, floats;
-    float *at;
-    if (m->n_enc || m->arch->block == TINYI_LM_ALTUP) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: models of the architecture %s take no control vector", ld->path, m->arch->name);
-        return;
-    }
-    if (!n) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: the control vector has no tensors", ld->path);
-        return;
-    }
-    for (i = 0; i < n && !ld->st; i++) {
-        const tllm_gguf_tensor *t = tllm_gguf_tensor_at(ld->g, i);
-        const tiny_idx layer = tinyi_adapter_number(t->name);
-        (void)tinyi_show(t->name, name);
-        if (layer < 1) ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %s is no direction.N with N from 1", ld->path, name);
-        else if (layer >= m->n_layer)
-            ld->st = tinyi_fail(ld->ctx, TINY_E_SHAPE, "%s: tensor %s is for a layer that the model does not have: its last is %td", ld->path, name, m->n_layer - 1);
-        else if (!tinyi_adapter_is(t, m->n_embd, 1, 1)) {
-            tinyi_adapter_dims(t, dims);
-            ld->st = tinyi_fail(ld->ctx, TINY_E_SHAPE, "%s: tensor %s is %s, the model is %td wide", ld->path, name, dims, m->n_embd);
-        } else (void)tinyi_adapter_readable(ld, t);
-    }
-    if (ld->st) return;
-    /* names stand once in a file, so that there are fewer of them than layers */
-    a->direction = (const float **)tinyi_alloc(ld->ctx, (size_t)m->n_layer, sizeof *a->direction);
-    floats = n * (size_t)m->n_embd;
-    at = a->data = a->direction ? (float *)tinyi_alloc(ld->ctx, floats, sizeof *a->data) : NULL;
-    if (!at) {
-        ld->st = ld->ctx->status;
-        return;
-    }
-    memset((void *)(uintptr_t)a->direction, 0, (size_t)m->n_layer * sizeof *a->direction);
-    for (i = 0; i < n; i++) {
-        const tllm_gguf_tensor *t = tllm_gguf_tensor_at(ld->g, i);
-        a->direction[tinyi_adapter_number(t->name)] = tinyi_adapter_floats(t, &at);
-    }
-    a->n = n;
-    a->first = 1;
-    a->last = m->n_layer - 1;
-    a->n_params = (double)floats;
-    a->n_floats = floats;
-    if (tllm_meta_text(tllm_gguf_find(ld->g, "controlvector.model_hint"), 0, &hint) && !tllm_text_is(hint, m->arch->name))
-        tinyi_log(ld->ctx, TINY_LOG_WARNING, "%s: made for %s, and the model is %s", ld->path, tinyi_show(hint, name), m->arch->name);
-}
-
-TINY_API tiny_status tllm_adapter_open(tiny_ctx *ctx, const tllm_model *model, const tllm_gguf *file, tllm_adapter **out)
-{
-    tiny_status st = tinyi_ctx_check(ctx);
-    tinyi_adapter_load ld;
-    tllm_text arch, type;
-    char shown[TINYI_SHOW];
-    int has_arch, has_type;
-    if (out) *out = NULL;
-    if (st) return st;
-    if (!model || !file || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "an adapter needs a model, a file and a place for it");
-    memset(&ld, 0, sizeof ld);
-    ld.ctx = ctx;
-    ld.g = file;
-    ld.path = tllm_gguf_path(file, 0);
-    ld.a = (tllm_adapter *)tinyi_alloc(ctx, 1, sizeof *ld.a);
-    if (!ld.a) return ctx->status;
-    memset(ld.a, 0, sizeof *ld.a);
-    ld.a->magic = TINYI_ADAPTER_MAGIC;
-    ld.a->m = model;
-    has_arch = tllm_meta_text(tllm_gguf_find(file, "general.architecture"), 0, &arch);
-    has_type = tllm_meta_text(tllm_gguf_find(file, "general.type"), 0, &type);
-    if (has_arch && tllm_text_is(arch, "controlvector")) {
-        ld.a->kind = TLLM_ADAPTER_VECTOR;
-        tinyi_adapter_vector(&ld);
-    } else if (!has_type || !tllm_text_is(type, "adapter"))
-        ld.st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: neither an adapter nor a control vector: its general.type is %s", ld.path, has_type ? tinyi_show(type, shown) : "missing");
-    else if (!tllm_meta_text(tllm_gguf_find(file, "adapter.type"), 0, &type) || !tllm_text_is(type, "lora"))
-        ld.st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: adapter.type is not lora", ld.path);
-    else if (!has_arch || !tllm_text_is(arch, model->arch->name))
-        ld.st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: made for the architecture %s, and the model %s is %s", ld.path, has_arch ? tinyi_show(arch, shown) : "(none)", model->path,
-                           model->arch->name);
-    else tinyi_adapter_lora(&ld);
-    if (ld.st) tllm_adapter_close(ctx, ld.a);
-    else *out = ld.a;
-    return ld.st;
-}
-
-TINY_API tiny_status tllm_adapter_load(tiny_ctx *ctx, const tllm_model *model, const char *path, tllm_adapter **out)
-{
-    tllm_gguf *g;
-    tiny_status st;
-    if (out) *out = NULL;
-    st = tllm_gguf_open(ctx, path, &g);
-    if (st) return st;
-    st = tllm_adapter_open(ctx, model, g, out);
-    tllm_gguf_close(ctx, g);
-    return st;
-}
-
-TINY_API void tllm_adapter_close(tiny_ctx *ctx, tllm_adapter *a)
-{
-    if (!a) return;
-    tiny_free(ctx, a->pair);
-    tiny_free(ctx, a->data);
-    tiny_free(ctx, (void *)(uintptr_t)a->direction);
-    tiny_free(ctx, a);
-}
-
-TINY_API void tllm_adapter_tell(const tllm_adapter *a, tllm_adapter_about *about)
-{
-    if (!about) return;
-    memset(about, 0, sizeof *about);
-    if (!a) return;
-    about->kind = a->kind;
-    about->n_places = a->n + (a->embd.w ? 1 : 0);
-    about->rank = a->rank;
-    about->alpha = (double)a->scale_of;
-    about->first = a->first;
-    about->last = a->last;
-    about->n_params = a->n_params;
-}
-
-TINY_API tiny_status tllm_adapter_layers(tiny_ctx *ctx, tllm_adapter *a, tiny_idx first, tiny_idx last)
-{
-    tiny_status st = tinyi_ctx_check(ctx);
-    if (st) return st;
-    if (!a || a->kind != TLLM_ADAPTER_VECTOR) return tinyi_fail(ctx, TINY_E_ARGUMENT, "layers are chosen for a control vector only");
-    if (first < 1 || last < first || last >= a->m->n_layer)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "layers %td to %td: 1 to %td are possible", first, last, a->m->n_layer - 1);
-    a->first = first;
-    a->last = last;
-    return TINY_OK;
 }
 
 /* ---- using ------------------------------------------------------------------------------------------------------ */
@@ -64625,95 +64377,76 @@ static const unsigned char tinyi_blk_e2m1_16[16] = { 16, 17, 18, 19, 20, 22, 24,
 #define TINYI_BLK_AHEAD2(p) ((void)0)
 #endif
 
-#if TINYI_HAVE_SCALAR
+#define TINYI_STITCH_PART 2
+#define TINYI_PASS_FILE TINYLLM_FILE
+#define TINYI_PASSES (TINYI_PASSES_PLAIN | TINYI_PASSES_DOT | TINYI_PASS_NEONMM | TINYI_PASS_AMX)
+/* src/core/each_target.h - the passes of core/target.h that TINYI_PASSES names, over the kernels of TINYI_PASS_FILE */
+#if TINYI_HAVE_SCALAR && (TINYI_PASSES & TINYI_PASS_SCALAR)
 #define TINYI_PASS TINYI_PASS_SCALAR
 TINYI_TARGET_BEGIN_SCALAR
-#define TINYI_STITCH_PART 2
-#include TINYLLM_FILE
-#undef TINYI_STITCH_PART
+#include TINYI_PASS_FILE
 TINYI_TARGET_END_SCALAR
 #undef TINYI_PASS
 #endif
-
-#if TINYI_HAVE_W128
+#if TINYI_HAVE_W128 && (TINYI_PASSES & TINYI_PASS_W128)
 #define TINYI_PASS TINYI_PASS_W128
 TINYI_TARGET_BEGIN_W128
-#define TINYI_STITCH_PART 2
-#include TINYLLM_FILE
-#undef TINYI_STITCH_PART
+#include TINYI_PASS_FILE
 TINYI_TARGET_END_W128
 #undef TINYI_PASS
 #endif
-
-#if TINYI_HAVE_NEON
+#if TINYI_HAVE_NEON && (TINYI_PASSES & TINYI_PASS_NEON)
 #define TINYI_PASS TINYI_PASS_NEON
 TINYI_TARGET_BEGIN_NEON
-#define TINYI_STITCH_PART 2
-#include TINYLLM_FILE
-#undef TINYI_STITCH_PART
+#include TINYI_PASS_FILE
 TINYI_TARGET_END_NEON
 #undef TINYI_PASS
 #endif
-
-#if TINYI_HAVE_NEONDOT
+#if TINYI_HAVE_NEONDOT && (TINYI_PASSES & TINYI_PASS_NEONDOT)
 #define TINYI_PASS TINYI_PASS_NEONDOT
 TINYI_TARGET_BEGIN_NEONDOT
-#define TINYI_STITCH_PART 2
-#include TINYLLM_FILE
-#undef TINYI_STITCH_PART
+#include TINYI_PASS_FILE
 TINYI_TARGET_END_NEONDOT
 #undef TINYI_PASS
 #endif
-
-#if TINYI_HAVE_NEONMM
+#if TINYI_HAVE_NEONMM && (TINYI_PASSES & TINYI_PASS_NEONMM)
 #define TINYI_PASS TINYI_PASS_NEONMM
 TINYI_TARGET_BEGIN_NEONMM
-#define TINYI_STITCH_PART 2
-#include TINYLLM_FILE
-#undef TINYI_STITCH_PART
+#include TINYI_PASS_FILE
 TINYI_TARGET_END_NEONMM
 #undef TINYI_PASS
 #endif
-
-#if TINYI_HAVE_AVX2
+#if TINYI_HAVE_AVX2 && (TINYI_PASSES & TINYI_PASS_AVX2)
 #define TINYI_PASS TINYI_PASS_AVX2
 TINYI_TARGET_BEGIN_AVX2
-#define TINYI_STITCH_PART 2
-#include TINYLLM_FILE
-#undef TINYI_STITCH_PART
+#include TINYI_PASS_FILE
 TINYI_TARGET_END_AVX2
 #undef TINYI_PASS
 #endif
-
-#if TINYI_HAVE_AVX2VNNI
+#if TINYI_HAVE_AVX2VNNI && (TINYI_PASSES & TINYI_PASS_AVX2VNNI)
 #define TINYI_PASS TINYI_PASS_AVX2VNNI
 TINYI_TARGET_BEGIN_AVX2VNNI
-#define TINYI_STITCH_PART 2
-#include TINYLLM_FILE
-#undef TINYI_STITCH_PART
+#include TINYI_PASS_FILE
 TINYI_TARGET_END_AVX2VNNI
 #undef TINYI_PASS
 #endif
-
-#if TINYI_HAVE_AVX512
+#if TINYI_HAVE_AVX512 && (TINYI_PASSES & TINYI_PASS_AVX512)
 #define TINYI_PASS TINYI_PASS_AVX512
 TINYI_TARGET_BEGIN_AVX512
-#define TINYI_STITCH_PART 2
-#include TINYLLM_FILE
-#undef TINYI_STITCH_PART
+#include TINYI_PASS_FILE
 TINYI_TARGET_END_AVX512
 #undef TINYI_PASS
 #endif
-
-#if TINYI_HAVE_AMX
+#if TINYI_HAVE_AMX && (TINYI_PASSES & TINYI_PASS_AMX)
 #define TINYI_PASS TINYI_PASS_AMX
 TINYI_TARGET_BEGIN_AMX
-#define TINYI_STITCH_PART 2
-#include TINYLLM_FILE
-#undef TINYI_STITCH_PART
+#include TINYI_PASS_FILE
 TINYI_TARGET_END_AMX
 #undef TINYI_PASS
 #endif
+#undef TINYI_PASSES
+#undef TINYI_PASS_FILE
+#undef TINYI_STITCH_PART                    /* what TINYI_PASS_FILE stands for in the stitched form, see src/stitch.c */
 
 /* Every pass has an int8 product of its own: where that one comes from is the target of the context. */
 TINYI_FN const tinyi_blk_kernels *tinyi_blk_kernels_of(const tinyi_kernels *k)
@@ -64756,6 +64489,41 @@ TINYI_FN const tinyi_blk_tiles *tinyi_blk_tiles_of(const tinyi_kernels *k)
 #endif
     (void)k;
     return NULL;
+}
+
+TINY_API const char *tllm_matmul_pass(const tiny_ctx *ctx)
+{
+    static const struct { const char *name; const tinyi_blk_kernels *kernels; } pass[] = {
+#if TINYI_HAVE_W128
+        { "w128", &tinyi_quad_table_w128 },
+#endif
+#if TINYI_HAVE_NEON
+        { "neon", &tinyi_quad_table_neon },
+#endif
+#if TINYI_HAVE_NEONDOT
+        { "neondot", &tinyi_quad_table_neondot },
+#endif
+#if TINYI_HAVE_NEONMM
+        { "neonmm", &tinyi_quad_table_neonmm },
+#endif
+#if TINYI_HAVE_AVX2
+        { "avx2", &tinyi_tree_table_avx2 },
+#endif
+#if TINYI_HAVE_AVX2VNNI
+        { "avx2vnni", &tinyi_tree_table_avx2vnni },
+#endif
+#if TINYI_HAVE_AVX512
+        { "avx512", &tinyi_blk_table_avx512 },
+#endif
+        { "scalar", &tinyi_blk_table_scalar }
+    };
+    const tinyi_blk_kernels *kn;
+    size_t i = 0;
+    if (tinyi_ctx_check(ctx) || ctx->target == TINY_TARGET_REFERENCE) return "reference";
+    if (tinyi_blk_tiles_of(ctx->k)) return "amx";
+    kn = tinyi_blk_kernels_of(ctx->k);
+    while (pass[i].kernels != kn) i++;      /* one of them it is */
+    return pass[i].name;
 }
 
 #define TINYI_BLK_CASE(name, values, bytes, wide) case TLLM_FORMAT_##name: return TINYI_BLK_##name;
@@ -67708,6 +67476,389 @@ TINYI_FN void tinyi_lm_arch_nearest(const char *name, size_t n, char text[160])
         at += m;
     }
     text[at] = 0;
+}
+
+/* src/llm/model/adapter_read.c - LoRA adapters and control vectors from GGUF files
+ * File     LoRA: general.type "adapter", adapter.type "lora", general.architecture that of the model, adapter.lora.alpha; for a
+ *          tensor NAME of n_in x n_out values NAME.lora_a of n_in x r and NAME.lora_b of r x n_out, experts as third axis; for
+ *          token_embd.weight (n_embd x n_vocab) a row of r for each token in lora_a, r x n_embd in lora_b. An alpha of 0, or none:
+ *          the scale is 1, as other readers have it.
+ *          Vector: general.architecture "controlvector", tensors direction.N of n_embd values, N from 1. */
+#include <stdio.h>
+#include <string.h>
+
+typedef struct tinyi_adapter_load {
+    tiny_ctx *ctx;
+    const tllm_gguf *g;
+    const char *path;
+    tllm_adapter *a;
+    tiny_status st;
+} tinyi_adapter_load;
+
+static void tinyi_adapter_dims(const tllm_gguf_tensor *t, char text[120])
+{
+    int i;
+    size_t at = 0;
+    text[0] = 0;
+    for (i = 0; i < t->rank && at < 100; i++) at += (size_t)snprintf(text + at, 120 - at, "%s%llu", i ? "x" : "", (unsigned long long)t->dim[i]);
+}
+
+static int tinyi_adapter_is(const tllm_gguf_tensor *t, tiny_idx d0, tiny_idx d1, tiny_idx d2)
+{
+    int i;
+    for (i = 3; i < t->rank; i++) if (t->dim[i] != 1) return 0;
+    return t->dim[0] == (uint64_t)d0 && (t->rank > 1 ? t->dim[1] : 1) == (uint64_t)d1 && (t->rank > 2 ? t->dim[2] : 1) == (uint64_t)d2;
+}
+
+static int tinyi_adapter_readable(tinyi_adapter_load *ld, const tllm_gguf_tensor *t)
+{
+    const tllm_format *format = tllm_format_of(t->type);
+    const size_t row = tllm_format_bytes(format, t->dim[0]);
+    char name[TINYI_SHOW];
+    uint64_t n = 1;
+    int i;
+    for (i = 1; i < t->rank; i++) n *= t->dim[i];           /* the reader has checked that this fits */
+    if (row && format->unpack && !(format->flags & TLLM_FORMAT_ACTIVATIONS) && row <= t->bytes / n) return 1;
+    ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %s has type %s, which holds no numbers of an adapter, or rows of %llu values are no whole blocks of it", ld->path,
+                        tinyi_show(t->name, name), tllm_type_name(t->type), (unsigned long long)t->dim[0]);
+    return 0;
+}
+
+/* Do A and B fit w? Leaves the rank. */
+static void tinyi_adapter_pair(tinyi_adapter_load *ld, tinyi_lm_pair *p, const tinyi_lm_w *w, const tllm_gguf_tensor *ta, const tllm_gguf_tensor *tb, int embd)
+{
+    char name[TINYI_SHOW], has_a[120], has_b[120];
+    const uint64_t r = tb->dim[0];
+    tiny_idx rank;
+    int fits;
+    if (ld->st) return;
+    (void)tinyi_show(w->t->name, name);
+    if (!w->format || w->v) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: tensor %s of the model is no matrix that products are made with: it takes no adapter", ld->path, name);
+        return;
+    }
+    if (w->scale) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: tensor %s of the model has a scale beside it: it takes no adapter", ld->path, name);
+        return;
+    }
+    rank = r >= 1 && r <= (uint64_t)TINYI_LM_MOST ? (tiny_idx)r : 0;
+    if (embd) fits = rank && tinyi_adapter_is(ta, rank, w->n_out, 1) && tinyi_adapter_is(tb, rank, w->n_in, 1);
+    else fits = rank && tinyi_adapter_is(ta, w->n_in, rank, w->n_mat) && tinyi_adapter_is(tb, rank, w->n_out, w->n_mat);
+    if (!fits) {
+        tinyi_adapter_dims(ta, has_a);
+        tinyi_adapter_dims(tb, has_b);
+        if (embd)
+            ld->st = tinyi_fail(ld->ctx, TINY_E_SHAPE, "%s: tensor %s: lora_a is %s and lora_b %s; rank x %td and rank x %td are wanted", ld->path, name, has_a, has_b, w->n_out,
+                                w->n_in);
+        else
+            ld->st = tinyi_fail(ld->ctx, TINY_E_SHAPE, "%s: tensor %s: lora_a is %s and lora_b %s; %td x rank and rank x %td are wanted%s", ld->path, name, has_a, has_b, w->n_in,
+                                w->n_out, w->n_mat > 1 ? ", for each expert" : "");
+        return;
+    }
+    if (!tinyi_adapter_readable(ld, ta) || !tinyi_adapter_readable(ld, tb)) return;
+    p->w = w;
+    p->from_a = ta;
+    p->from_b = tb;
+    p->r = rank;
+    if (rank > ld->a->rank) ld->a->rank = rank;
+}
+
+static const tllm_gguf_tensor *tinyi_adapter_find(const tllm_gguf *g, tllm_text name, const char *suffix)
+{
+    char full[200];
+    if (name.n > 180) return NULL;          /* no name of ours is so long */
+    (void)snprintf(full, sizeof full, "%.*s%s", (int)name.n, name.at, suffix);
+    return tllm_gguf_tensor_find(g, full);
+}
+
+/* The matrices of one layer (or of the model itself) that the file names: only counted with pair NULL. */
+static void tinyi_adapter_layer(tinyi_adapter_load *ld, const tinyi_lm_layer *l, tinyi_lm_pair *pair)
+{
+    const tllm_model *m = ld->a->m;
+    int t;
+    for (t = 0; t < TINYI_T_COUNT && !ld->st; t++) {
+        const tinyi_lm_w *w = l->w[t];
+        const tllm_gguf_tensor *ta, *tb;
+        /* rows of these are looked up, not multiplied with; an output that is the embedding is left alone */
+        const int rows = l == &m->top && (t == TINYI_T_TOKEN_TYPES || t == TINYI_T_POSITION_EMBD || t == TINYI_T_PLE_EMBD);
+        if (!w || !w->t || rows) continue;
+        ta = tinyi_adapter_find(ld->g, w->t->name, ".lora_a");
+        tb = tinyi_adapter_find(ld->g, w->t->name, ".lora_b");
+        if (!ta || !tb) continue;           /* one alone is found afterwards */
+        if (l == &m->top && t == TINYI_T_TOKEN_EMBD) tinyi_adapter_pair(ld, &ld->a->embd, w, ta, tb, 1);
+        else {
+            if (pair) tinyi_adapter_pair(ld, &pair[ld->a->n], w, ta, tb, 0);
+            if (!ld->st) ld->a->n++;
+        }
+    }
+}
+
+static void tinyi_adapter_all(tinyi_adapter_load *ld, tinyi_lm_pair *pair)
+{
+    const tllm_model *m = ld->a->m;
+    tiny_idx i;
+    ld->a->n = 0;
+    tinyi_adapter_layer(ld, &m->top, pair);
+    for (i = 0; i < m->n_layer; i++) tinyi_adapter_layer(ld, &m->layer[i], pair);
+    for (i = 0; i < m->n_enc; i++) tinyi_adapter_layer(ld, &m->enc[i], pair);
+}
+
+/* Every tensor of the file must be of use. */
+static void tinyi_adapter_rest(tinyi_adapter_load *ld)
+{
+    size_t i, k, n = tllm_gguf_n_tensors(ld->g);
+    char name[TINYI_SHOW], base[TINYI_SHOW];
+    if (!n && !ld->st) ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: the adapter has no tensors", ld->path);
+    for (i = 0; i < n && !ld->st; i++) {
+        const tllm_gguf_tensor *t = tllm_gguf_tensor_at(ld->g, i);
+        tllm_text whole = t->name;
+        const int is_a = whole.n > 7 && !memcmp(whole.at + whole.n - 7, ".lora_a", 7), is_b = whole.n > 7 && !memcmp(whole.at + whole.n - 7, ".lora_b", 7);
+        (void)tinyi_show(t->name, name);
+        if (!is_a && !is_b) {
+            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %s is neither the lora_a nor the lora_b of a tensor", ld->path, name);
+            return;
+        }
+        whole.n -= 7;
+        (void)tinyi_show(whole, base);
+        if (!tinyi_adapter_find(ld->a->m->file, whole, ""))
+            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %s: the model %s has no tensor %s", ld->path, name, ld->a->m->path, base);
+        else if (!tinyi_adapter_find(ld->g, whole, is_a ? ".lora_b" : ".lora_a"))
+            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %s has no %s beside it", ld->path, name, is_a ? "lora_b" : "lora_a");
+        else {
+            if (t == ld->a->embd.from_a || t == ld->a->embd.from_b) continue;
+            for (k = 0; k < ld->a->n && t != ld->a->pair[k].from_a && t != ld->a->pair[k].from_b; k++) {}
+            if (k == ld->a->n)
+                ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: tensor %s: the model makes no products with %s: it takes no adapter", ld->path, name, base);
+        }
+    }
+}
+
+static const float *tinyi_adapter_floats(const tllm_gguf_tensor *t, float **at)
+{
+    const tllm_format *format = tllm_format_of(t->type);
+    const size_t row = tllm_format_bytes(format, t->dim[0]);
+    const float *first = *at;
+    uint64_t n = 1, i;
+    int d;
+    for (d = 1; d < t->rank; d++) n *= t->dim[d];
+    for (i = 0; i < n; i++, *at += t->dim[0]) format->unpack(t->data + (size_t)i * row, *at, (size_t)t->dim[0]);
+    return first;
+}
+
+static int tinyi_adapter_count(const tllm_gguf_tensor *t, size_t *floats)
+{
+    uint64_t n = 1;
+    int d;
+    for (d = 0; d < t->rank; d++) n *= t->dim[d];           /* the reader has checked that this fits */
+    return n <= SIZE_MAX && tinyi_size_add(*floats, (size_t)n, floats);
+}
+
+static void tinyi_adapter_lora(tinyi_adapter_load *ld)
+{
+    tllm_adapter *a = ld->a;
+    size_t floats = 0, i, j;
+    float *at;
+    int ok = 1;
+    double alpha = 0.0;
+    const tllm_meta *m = tllm_gguf_find(ld->g, "adapter.lora.alpha");
+    if (m && (!tllm_meta_f64(m, 0, &alpha) || !(alpha - alpha == 0.0) || alpha > 1e30 || alpha < -1e30)) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: adapter.lora.alpha is no finite number", ld->path);
+        return;
+    }
+    if (tllm_gguf_find(ld->g, "adapter.alora.invocation_tokens")) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: adapter.alora.invocation_tokens: adapters that begin at some token are not supported", ld->path);
+        return;
+    }
+    a->scale_of = (float)alpha;
+    tinyi_adapter_all(ld, NULL);
+    if (ld->st) return;
+    a->pair = (tinyi_lm_pair *)tinyi_alloc(ld->ctx, a->n, sizeof *a->pair);
+    if (!a->pair) {
+        ld->st = ld->ctx->status;
+        return;
+    }
+    if (a->n) memset(a->pair, 0, a->n * sizeof *a->pair);
+    tinyi_adapter_all(ld, a->pair);
+    tinyi_adapter_rest(ld);
+    if (ld->st) return;
+    for (i = 0; i < a->n && ok; i++) ok = tinyi_adapter_count(a->pair[i].from_a, &floats) && tinyi_adapter_count(a->pair[i].from_b, &floats);
+    if (a->embd.w) ok = ok && tinyi_adapter_count(a->embd.from_a, &floats) && tinyi_adapter_count(a->embd.from_b, &floats);
+    if (!ok) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_OVERFLOW, "%s: its numbers are more than this machine can address", ld->path);
+        return;
+    }
+    at = a->data = (float *)tinyi_alloc(ld->ctx, floats, sizeof *a->data);
+    if (!at) {
+        ld->st = ld->ctx->status;
+        return;
+    }
+    for (i = 0; i < a->n; i++) {
+        a->pair[i].a = tinyi_adapter_floats(a->pair[i].from_a, &at);
+        a->pair[i].b = tinyi_adapter_floats(a->pair[i].from_b, &at);
+        a->pair[i].from_a = a->pair[i].from_b = NULL;       /* the file may be closed */
+    }
+    if (a->embd.w) {
+        a->embd.a = tinyi_adapter_floats(a->embd.from_a, &at);
+        a->embd.b = tinyi_adapter_floats(a->embd.from_b, &at);
+        a->embd.from_a = a->embd.from_b = NULL;
+    }
+    a->n_params = (double)floats;
+    a->n_floats = floats;
+    for (i = 1; i < a->n; i++)              /* by address: weights are taken one after the other, so that little moves */
+        for (j = i; j > 0 && (uintptr_t)a->pair[j - 1].w > (uintptr_t)a->pair[j].w; j--) {
+            const tinyi_lm_pair p = a->pair[j];
+            a->pair[j] = a->pair[j - 1];
+            a->pair[j - 1] = p;
+        }
+}
+
+/* direction.N: N, or -1 */
+static tiny_idx tinyi_adapter_number(tllm_text name)
+{
+    tiny_idx n = 0;
+    size_t i;
+    if (name.n < 11 || name.n > 16 || memcmp(name.at, "direction.", 10) || (name.at[10] == '0' && name.n > 11)) return -1;
+    for (i = 10; i < name.n; i++) {
+        if (name.at[i] < '0' || name.at[i] > '9') return -1;
+        n = n * 10 + (name.at[i] - '0');
+    }
+    return n;
+}
+
+static void tinyi_adapter_vector(tinyi_adapter_load *ld)
+{
+    tllm_adapter *a = ld->a;
+    const tllm_model *m = a->m;
+    const size_t n = tllm_gguf_n_tensors(ld->g);
+    char name[TINYI_SHOW], dims[120];
+    tllm_text hint;
+    size_t i, floats;
+    float *at;
+    if (m->n_enc || m->arch->block == TINYI_LM_ALTUP) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: models of the architecture %s take no control vector", ld->path, m->arch->name);
+        return;
+    }
+    if (!n) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: the control vector has no tensors", ld->path);
+        return;
+    }
+    for (i = 0; i < n && !ld->st; i++) {
+        const tllm_gguf_tensor *t = tllm_gguf_tensor_at(ld->g, i);
+        const tiny_idx layer = tinyi_adapter_number(t->name);
+        (void)tinyi_show(t->name, name);
+        if (layer < 1) ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: tensor %s is no direction.N with N from 1", ld->path, name);
+        else if (layer >= m->n_layer)
+            ld->st = tinyi_fail(ld->ctx, TINY_E_SHAPE, "%s: tensor %s is for a layer that the model does not have: its last is %td", ld->path, name, m->n_layer - 1);
+        else if (!tinyi_adapter_is(t, m->n_embd, 1, 1)) {
+            tinyi_adapter_dims(t, dims);
+            ld->st = tinyi_fail(ld->ctx, TINY_E_SHAPE, "%s: tensor %s is %s, the model is %td wide", ld->path, name, dims, m->n_embd);
+        } else (void)tinyi_adapter_readable(ld, t);
+    }
+    if (ld->st) return;
+    /* names stand once in a file, so that there are fewer of them than layers */
+    a->direction = (const float **)tinyi_alloc(ld->ctx, (size_t)m->n_layer, sizeof *a->direction);
+    floats = n * (size_t)m->n_embd;
+    at = a->data = a->direction ? (float *)tinyi_alloc(ld->ctx, floats, sizeof *a->data) : NULL;
+    if (!at) {
+        ld->st = ld->ctx->status;
+        return;
+    }
+    memset((void *)(uintptr_t)a->direction, 0, (size_t)m->n_layer * sizeof *a->direction);
+    for (i = 0; i < n; i++) {
+        const tllm_gguf_tensor *t = tllm_gguf_tensor_at(ld->g, i);
+        a->direction[tinyi_adapter_number(t->name)] = tinyi_adapter_floats(t, &at);
+    }
+    a->n = n;
+    a->first = 1;
+    a->last = m->n_layer - 1;
+    a->n_params = (double)floats;
+    a->n_floats = floats;
+    if (tllm_meta_text(tllm_gguf_find(ld->g, "controlvector.model_hint"), 0, &hint) && !tllm_text_is(hint, m->arch->name))
+        tinyi_log(ld->ctx, TINY_LOG_WARNING, "%s: made for %s, and the model is %s", ld->path, tinyi_show(hint, name), m->arch->name);
+}
+
+TINY_API tiny_status tllm_adapter_open(tiny_ctx *ctx, const tllm_model *model, const tllm_gguf *file, tllm_adapter **out)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    tinyi_adapter_load ld;
+    tllm_text arch, type;
+    char shown[TINYI_SHOW];
+    int has_arch, has_type;
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!model || !file || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "an adapter needs a model, a file and a place for it");
+    memset(&ld, 0, sizeof ld);
+    ld.ctx = ctx;
+    ld.g = file;
+    ld.path = tllm_gguf_path(file, 0);
+    ld.a = (tllm_adapter *)tinyi_alloc(ctx, 1, sizeof *ld.a);
+    if (!ld.a) return ctx->status;
+    memset(ld.a, 0, sizeof *ld.a);
+    ld.a->magic = TINYI_ADAPTER_MAGIC;
+    ld.a->m = model;
+    has_arch = tllm_meta_text(tllm_gguf_find(file, "general.architecture"), 0, &arch);
+    has_type = tllm_meta_text(tllm_gguf_find(file, "general.type"), 0, &type);
+    if (has_arch && tllm_text_is(arch, "controlvector")) {
+        ld.a->kind = TLLM_ADAPTER_VECTOR;
+        tinyi_adapter_vector(&ld);
+    } else if (!has_type || !tllm_text_is(type, "adapter"))
+        ld.st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: neither an adapter nor a control vector: its general.type is %s", ld.path, has_type ? tinyi_show(type, shown) : "missing");
+    else if (!tllm_meta_text(tllm_gguf_find(file, "adapter.type"), 0, &type) || !tllm_text_is(type, "lora"))
+        ld.st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: adapter.type is not lora", ld.path);
+    else if (!has_arch || !tllm_text_is(arch, model->arch->name))
+        ld.st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: made for the architecture %s, and the model %s is %s", ld.path, has_arch ? tinyi_show(arch, shown) : "(none)", model->path,
+                           model->arch->name);
+    else tinyi_adapter_lora(&ld);
+    if (ld.st) tllm_adapter_close(ctx, ld.a);
+    else *out = ld.a;
+    return ld.st;
+}
+
+TINY_API tiny_status tllm_adapter_load(tiny_ctx *ctx, const tllm_model *model, const char *path, tllm_adapter **out)
+{
+    tllm_gguf *g;
+    tiny_status st;
+    if (out) *out = NULL;
+    st = tllm_gguf_open(ctx, path, &g);
+    if (st) return st;
+    st = tllm_adapter_open(ctx, model, g, out);
+    tllm_gguf_close(ctx, g);
+    return st;
+}
+
+TINY_API void tllm_adapter_close(tiny_ctx *ctx, tllm_adapter *a)
+{
+    if (!a) return;
+    tiny_free(ctx, a->pair);
+    tiny_free(ctx, a->data);
+    tiny_free(ctx, (void *)(uintptr_t)a->direction);
+    tiny_free(ctx, a);
+}
+
+TINY_API void tllm_adapter_tell(const tllm_adapter *a, tllm_adapter_about *about)
+{
+    if (!about) return;
+    memset(about, 0, sizeof *about);
+    if (!a) return;
+    about->kind = a->kind;
+    about->n_places = a->n + (a->embd.w ? 1 : 0);
+    about->rank = a->rank;
+    about->alpha = (double)a->scale_of;
+    about->first = a->first;
+    about->last = a->last;
+    about->n_params = a->n_params;
+}
+
+TINY_API tiny_status tllm_adapter_layers(tiny_ctx *ctx, tllm_adapter *a, tiny_idx first, tiny_idx last)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!a || a->kind != TLLM_ADAPTER_VECTOR) return tinyi_fail(ctx, TINY_E_ARGUMENT, "layers are chosen for a control vector only");
+    if (first < 1 || last < first || last >= a->m->n_layer)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "layers %td to %td: 1 to %td are possible", first, last, a->m->n_layer - 1);
+    a->first = first;
+    a->last = last;
+    return TINY_OK;
 }
 
 /* src/llm/sample/grammar_read.c - from the text of a grammar to its automata
@@ -72857,6 +73008,19 @@ static const float *tinyi_lm_floats(tinyi_lm_load *ld, const tllm_gguf_tensor *t
     return v;
 }
 
+/* a weight that is a row of count floats, of a tensor of the file */
+static tinyi_lm_w *tinyi_lm_row(tinyi_lm_load *ld, const tllm_gguf_tensor *found, tiny_idx count)
+{
+    tinyi_lm_w *w = (tinyi_lm_w *)tinyi_lm_keep(ld, 1, sizeof *w);
+    if (!w) return NULL;
+    w->t = found;
+    w->n_in = count;
+    w->n_out = w->n_mat = 1;
+    w->dtype = -1;
+    w->v = tinyi_lm_floats(ld, found, count);
+    return ld->st ? NULL : w;
+}
+
 static tinyi_lm_w *tinyi_lm_vec_of(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, tiny_idx count, int needed)
 {
     const tllm_gguf_tensor *found = tinyi_lm_find(ld, l, t, NULL), *bias;
@@ -72866,14 +73030,8 @@ static tinyi_lm_w *tinyi_lm_vec_of(tinyi_lm_load *ld, tinyi_lm_layer *l, int t, 
         if (needed) tinyi_lm_missing(ld, l, t, ".weight");
         return NULL;
     }
-    w = (tinyi_lm_w *)tinyi_lm_keep(ld, 1, sizeof *w);
+    w = tinyi_lm_row(ld, found, count);
     if (!w) return NULL;
-    w->t = found;
-    w->n_in = count;
-    w->n_out = w->n_mat = 1;
-    w->dtype = -1;
-    w->v = tinyi_lm_floats(ld, found, count);
-    if (ld->st) return NULL;
     bias = tinyi_lm_find(ld, l, t, ".bias");
     if (bias) w->bias = tinyi_lm_floats(ld, bias, t == TINYI_T_SSM_CONV && found->dim[0] > 0 ? count / (tiny_idx)found->dim[0] : count);
     bias = tinyi_lm_find(ld, l, t, ".scale");
@@ -72897,15 +73055,9 @@ TINYI_FN const tinyi_lm_w *tinyi_lm_bias(tinyi_lm_load *ld, tinyi_lm_layer *l, i
         if (needed) tinyi_lm_missing(ld, l, t, ".bias");
         return NULL;
     }
-    w = (tinyi_lm_w *)tinyi_lm_keep(ld, 1, sizeof *w);
-    if (!w) return NULL;
-    w->t = found;
-    w->n_in = count;
-    w->n_out = w->n_mat = 1;
-    w->dtype = -1;
-    w->v = tinyi_lm_floats(ld, found, count);
-    if (!ld->st) l->w[t] = w;
-    return ld->st ? NULL : w;
+    w = tinyi_lm_row(ld, found, count);
+    if (w) l->w[t] = w;
+    return w;
 }
 
 static int tinyi_lm_little_endian(void)
