@@ -2,7 +2,7 @@
 """bench/peers/fastrp.py - FastRP beside the published algorithm written with scipy, and what a classifier makes of both
 
     python3 -m venv venv && venv/bin/pip install numpy scipy
-    venv/bin/python bench/peers/fastrp.py [--build build] [--data ../shared/data/graphs/blogcatalog] [--seeds 3] [--shuffles 5] [--C 1] [--page docs/fastrp.md]
+    venv/bin/python bench/peers/fastrp.py [--build build] [--data ../shared/data/graphs/blogcatalog] [--seeds 3] [--shuffles 5] [--C 0.1] [--page docs/fastrp.md]
 
 BlogCatalog, d = 512, the settings in the authors' notebook for it (github.com/GTmac/FastRP, fast-random-projection-blogcatalog.ipynb): the
 mean over neighbours, four powers with the weights 1, 1, 7.81, 45.28, alpha (our beta) -0.628, s = sqrt(nodes), columns with mean 0 and
@@ -131,7 +131,7 @@ def main():
     a.add_argument('--seeds', type=int, default=3)
     a.add_argument('--shuffles', type=int, default=5)
     a.add_argument('--shares', default='0.1,0.5')
-    a.add_argument('--C', type=float, default=1.0)
+    a.add_argument('--C', type=float, default=0.1)
     a.add_argument('--speed', type=int)
     a.add_argument('--page')
     o = a.parse_args()

@@ -1,5 +1,5 @@
 #!/bin/sh
-# make bench-peers: OpenBLAS, oneDNN, METIS (Debian's) and MKL (PyPI, the library under PyTorch's products), in turns with ours.
+# make bench-peers: OpenBLAS, oneDNN, METIS (Debian's) and MKL (PyPI, the library under PyTorch's products), in turns with ours; then whole models, graphs and training.
 # Everything is installed into build/peers or as a system package; what cannot be had is left out, and said so.
 set -u
 BUILD=${BUILD:-build}
@@ -67,4 +67,23 @@ if "$peers/torch/bin/python" -c 'import torch' 2>/dev/null; then
     make -s --no-print-directory "$BUILD/train-story" && "$peers/torch/bin/python" bench/peers/train.py --build "$BUILD"
 else
     echo "peers: torch is not here and has no rows"
+fi
+# graphs: sums over edges, Cora, FastRP. DGL's last package for this Python runs without its graphbolt; torch_sparse is compiled here (a quarter of an hour)
+if [ ! -d "$peers/graphs" ]; then
+    python3 -m venv "$peers/graphs" >/dev/null 2>&1 && "$peers/graphs/bin/pip" -q install numpy scipy torch torch_geometric python-graphblas 'suitesparse-graphblas<10' wheel setuptools >/dev/null 2>&1 ||
+        echo "peers: numpy, scipy, torch, torch_geometric and python-graphblas could not be installed from PyPI"
+    "$peers/graphs/bin/pip" -q install dgl pandas pyyaml pydantic >/dev/null 2>&1 || echo "peers: dgl could not be installed from PyPI"
+    "$peers/graphs/bin/pip" -q install --no-deps --no-build-isolation torch_sparse >/dev/null 2>&1 || echo "peers: torch_sparse could not be built"
+fi
+if "$peers/graphs/bin/python" -c 'import numpy, scipy' 2>/dev/null; then
+    make -s --no-print-directory "$BUILD/gnn" "$BUILD/graph" "$BUILD/fastrp" "$BUILD/libtinygnn.a" || exit 1
+    INC=${INC:-.} CC=${CC:-cc} "$peers/graphs/bin/python" -W ignore bench/peers/spmm.py --build "$BUILD" --page docs/graphs.md
+    "$peers/graphs/bin/python" bench/peers/fastrp.py --build "$BUILD" --page docs/fastrp.md
+    if "$peers/graphs/bin/python" -c 'import torch_geometric' 2>/dev/null; then
+        "$peers/graphs/bin/python" -W ignore bench/peers/gnn.py --build "$BUILD" --page docs/graphs.md
+    else
+        echo "peers: torch_geometric is not here and has no rows"
+    fi
+else
+    echo "peers: numpy and scipy are not here: no rows of graphs"
 fi

@@ -101,8 +101,8 @@ def peers(n, offset, col, w, threads, missing):
                 return lambda: dgl.ops.u_mul_e_sum(dg, tx, tw.view(-1, 1)), lambda: dgl.ops.copy_u_sum(dg, tx), lambda y: y.numpy()
             they['DGL'] = dgl_sum
             say.append('DGL %s' % dgl.__version__)
-        except (ImportError, OSError): missing.append('dgl')
-    except ImportError: missing.extend(['torch', 'torch_sparse', 'dgl'])
+        except (ImportError, OSError): missing.append('DGL')
+    except ImportError: missing.extend(['torch.sparse', 'torch_sparse', 'DGL'])
     try:
         import graphblas as gb
         gb.ss.config['nthreads'] = threads
@@ -113,7 +113,7 @@ def peers(n, offset, col, w, threads, missing):
             return (lambda: ga.mxm(gx, gb.semiring.plus_times['FP32']).new()), (lambda: ga.mxm(gx, gb.semiring.plus_second['FP32']).new()), lambda y: y.to_dense(0.0)
         they['GraphBLAS'] = graphblas
         say.append('SuiteSparse GraphBLAS %s' % '.'.join(str(v) for v in gb.ss.about['library_version']))
-    except ImportError: missing.append('graphblas')
+    except ImportError: missing.append('GraphBLAS')
     return they, say
 
 
@@ -128,8 +128,9 @@ def measure(o, kind):
     import numpy as np
     n, m, offset, col = graph(o.build, kind, o.nodes)
     w = np.random.default_rng(1).random(m, dtype=np.float32)
-    missing, rows = [], []
+    missing = []
     they, say = peers(n, offset, col, w, o.threads, missing)
+    they = {k: v for k, v in they.items() if k not in o.without.split(',')}
     mine = ours(o.build, o.threads)
     for f in o.f:
         x = np.random.default_rng(2).random((n, f), dtype=np.float32)
@@ -152,9 +153,8 @@ def measure(o, kind):
                 if turn >= 3 and time.perf_counter() - start > o.seconds / 2: break
                 for name, call in run.items(): t[name].append(timed(call)[0])
             del run
-            rows.append(dict(graph=kind, n=n, m=m, f=f, weights=weighted, say=say, missing=missing, threads=o.threads, times={k: statistics.median(v) for k, v in t.items()}, turns={k: len(v) for k, v in t.items()}))
+            yield dict(graph=kind, n=n, m=m, f=f, weights=weighted, say=say, missing=missing, threads=o.threads, times={k: statistics.median(v) for k, v in t.items()}, turns={k: len(v) for k, v in t.items()})
             print('%s, F = %d, %s: %s' % (kind, f, 'weights' if weighted else 'no weights', ', '.join('%s %.3f s (%d)' % (k, statistics.median(v), len(v)) for k, v in t.items())), flush=True)
-    return rows
 
 
 def table(rows):
@@ -165,7 +165,7 @@ def table(rows):
     out = ['| graph, F | ours | ours, y kept | ' + ' | '.join(names) + ' | the fastest of them / ours |', '|---|---|---|' + '---|' * len(names) + '---|']
     for r in sorted(rows, key=lambda r: (r['graph'], not r['weights'], r['f'])):
         t = r['times']
-        cell = ['%.3f s' % t[k] if k in t else 'not here' if k in missing or (k == 'DGL' and 'dgl' in missing) or (k == 'GraphBLAS' and 'graphblas' in missing) else 'as with weights of 1' for k in names]
+        cell = ['%.3f s' % t[k] if k in t else 'not here' if k in missing else 'not run' if r['weights'] or k not in ('scipy', 'torch.sparse') else 'as with weights of 1' for k in names]
         least = min((t[k], k) for k in names if k in t)
         out.append('| %s, F = %d, %s | %.3f s, %.0f GB/s of rows | %.3f s | %s | %.2f, %s |' % ({'rmat': 'power law', 'uniform': 'edges anywhere'}[r['graph']], r['f'], 'weights' if r['weights'] else 'no weights', t['ours'],
                    4e-9 * r['m'] * r['f'] / t['ours'], t['ours, y kept'], ' | '.join(cell), least[0] / t['ours'], least[1]))
@@ -182,6 +182,7 @@ def main():
     a.add_argument('--nodes', type=int, default=1 << 20)
     a.add_argument('--threads', type=int, default=2)
     a.add_argument('--seconds', type=float, default=30, help='for a graph and width')
+    a.add_argument('--without', default='', help='names of the table that have no turn')
     a.add_argument('--keep', help='a file that rows are added to; the table is made of all of them')
     a.add_argument('--page', help='the page of docs/ that gets the table')
     a.add_argument('--one', help=argparse.SUPPRESS)
@@ -189,12 +190,12 @@ def main():
     o.f = [int(v) for v in o.f.split(',') if v]
     keep = o.keep or tempfile.NamedTemporaryFile(delete=False).name
     if o.one:
-        with open(keep, 'a') as f:
-            for row in measure(o, o.one): f.write(json.dumps(row) + '\n')
+        for row in measure(o, o.one):
+            with open(keep, 'a') as f: f.write(json.dumps(row) + '\n')
         return
     env = dict(os.environ, OMP_NUM_THREADS=str(o.threads), THP_MEM_ALLOC_ENABLE='1')        # torch in pages of 2 MB, as numpy is
     for kind in o.graphs.split(',') if o.graphs else []:
-        subprocess.run([sys.executable, __file__, '--one', kind, '--build', o.build, '--f', ','.join(map(str, o.f)), '--nodes', str(o.nodes), '--threads', str(o.threads), '--seconds', str(o.seconds), '--keep', keep], check=True, env=env)
+        subprocess.run([sys.executable, __file__, '--one', kind, '--build', o.build, '--f', ','.join(map(str, o.f)), '--nodes', str(o.nodes), '--threads', str(o.threads), '--seconds', str(o.seconds), '--without', o.without, '--keep', keep], check=True, env=env)
     rows = [json.loads(line) for line in open(keep)]
     if not o.keep: os.remove(keep)
     if not rows: sys.exit('spmm: no rows')
