@@ -16,8 +16,10 @@
 #ifndef TINY_NO_STDIO
 #include <stdio.h>
 #endif
+#include <sched.h>
 #ifndef __cplusplus
-extern long syscall(long number, ...);      /* strict C99 hides it */
+extern long syscall(long number, ...);      /* strict C99 hides them */
+extern int sched_getcpu(void);
 #endif
 #else
 #define TINYI_CPU_LINUX 0
@@ -160,6 +162,34 @@ TINYI_FN int tinyi_cpu_count(void)
     if (n < 1) n = sysconf(_SC_NPROCESSORS_ONLN);
 #endif
     return n < 1 ? 1 : n > 1 << 20 ? 1 << 20 : (int)n;
+}
+
+TINYI_FN int tinyi_cpu_here(void)
+{
+#if TINYI_CPU_LINUX
+    return sched_getcpu();
+#else
+    return -1;
+#endif
+}
+
+TINYI_FN long tinyi_cpu_thread(void)
+{
+#if TINYI_CPU_LINUX
+    return syscall(SYS_gettid);
+#else
+    return 0;
+#endif
+}
+
+TINYI_FN uint64_t tinyi_cpu_used(long thread)
+{
+#if TINYI_CPU_LINUX && defined SYS_clock_gettime
+    long t[2];                              /* the clock of a thread: pthread_getcpuclockid, which strict C99 hides, makes it so too */
+    if (thread > 0 && !syscall(SYS_clock_gettime, ~thread * 8 | 6, t)) return (uint64_t)t[0] * 1000000000u + (uint64_t)t[1];
+#endif
+    (void)thread;
+    return 0;
 }
 
 TINYI_FN size_t tinyi_cpu_cache(int level)

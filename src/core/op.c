@@ -147,16 +147,24 @@ typedef struct tinyi_op_job {
     size_t n;
 } tinyi_op_job;
 
+/* A helper who comes late goes through what is over. He may, as long as that looks at shapes only; else what the next operation
+ * writes would be what he reads. */
 static void tinyi_op_member(tiny_team *team, void *arg)
 {
     const tinyi_op_job *job = (const tinyi_op_job *)arg;
+    int late = 1;
     size_t i;
     for (i = 0; i < job->n; i++) {
         const tiny_op_row *row = job->row ? job->row : tinyi_op_row(job->ops[i]);
-        if (i) tinyi_team_not_late(team);
-        if (row->fast && !tinyi_op_wide(job->ops[i], row)) row->fast(team, job->ops[i]);
+        const int fast = row->fast && !tinyi_op_wide(job->ops[i], row), free = !fast || row->flags & TINY_OP_LATE;
+        if (late && (i || free)) tinyi_team_until(team, free ? PTRDIFF_MAX : team->phase + 1);
+        if (fast) row->fast(team, job->ops[i]);
         else if (team->i == 0) row->ref(job->ops[i]);
-        if (i + 1 < job->n) tiny_barrier(team);
+        late = late && free;
+        if (i + 1 < job->n) {
+            if (!late) tinyi_team_until(team, 0);
+            tiny_barrier(team);
+        }
     }
 }
 

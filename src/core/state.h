@@ -48,6 +48,7 @@ struct tiny_ctx {
     pthread_mutex_t lock;                   /* sleeping place of the barriers */
     pthread_cond_t wake;
 #endif
+    tiny_idx at_cpu, waker;                 /* where the caller of the region runs; the member who woke the last sleeper */
 };
 
 /* Leaves the sentence in the context, tells the log, returns the status. ctx may be NULL. */
@@ -90,10 +91,9 @@ TINYI_FN const char *tinyi_shape_text(const tiny_tensor *t, char text[96]);
  * sure by thread 0 only, which asks it. */
 TINYI_FN int tinyi_team_stopped(const tiny_team *team);
 
-/* For a driver whose way depends on the operation alone, not on what other threads have written: called at its start, it lets
- * helpers come in after barriers too. They go through the phases that are over without work. not_late ends that with the next barrier. */
-TINYI_FN void tinyi_team_late(tiny_team *team);
-TINYI_FN void tinyi_team_not_late(tiny_team *team);
+/* By thread 0, before the barrier that the phase begins with: the last phase in which a helper may come into a loose region (1, where
+ * nobody says otherwise). He goes through the phases that are over without work, so he must find his way by the operation alone. */
+TINYI_FN void tinyi_team_until(tiny_team *team, tiny_idx phase);
 #if TINYI_HAVE_HELPERS
 TINYI_FN void tinyi_helpers_close(tiny_ctx *ctx);
 #endif

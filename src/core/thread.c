@@ -11,10 +11,21 @@
  * processors that others want, and a region waits for each of them, even for
  * one that is not running and has no work. A loose region (what operations of
  * the table open: they share all work by tiny_take; one whose row comes with the
- * call is strict unless the row is TINY_OP_LOOSE) waits only for helpers who have come in; who comes too late
- * finds the door closed. With a busy neighbour on two
+ * call is strict unless the row is TINY_OP_LOOSE) waits only for helpers who have
+ * come in; who comes too late finds the door closed. With a busy neighbour on two
  * processors a product of 64 x 64 x 64 keeps more than half of its speed so,
- * with OpenMP's threads a sixth.                                             */
+ * with OpenMP's threads a sixth.
+ *
+ * A helper may come in up to the end of the second phase. What stands before the
+ * first barrier outside of takes runs beside other threads' takes anyway, so it
+ * depends on nothing but the operation; and what it has not taken, others have.
+ * To be woken takes longer than many a first phase: clearing, gathering, tables.
+ *
+ * A helper who has come in and then has no processor keeps all others waiting,
+ * for milliseconds where a region takes microseconds. The caller sees it by the
+ * processor time of the one he slept for, and leaves him alone for a while, twice
+ * as long as he has lost, and twice as long each time it soon happens again. The
+ * same goes for one who runs where the caller runs.                          */
 #include "core/state.h"
 #include <stdio.h>
 #include <string.h>
@@ -25,6 +36,8 @@
 #define TINYI_HAVE_OPENMP 0
 #endif
 #if TINYI_HAVE_HELPERS
+#include "core/cpu.h"
+#include "core/time.h"
 #include <unistd.h>
 #endif
 
@@ -34,6 +47,10 @@
 #define TINYI_SPINS 1000
 /* of a helper between two regions: the layers of a model follow each other faster than a thread can be woken */
 #define TINYI_HELPER_SPINS 2000
+
+/* nanoseconds for which a helper without a processor is left alone */
+#define TINYI_REST_LEAST ((uint64_t)200000)
+#define TINYI_REST_MOST ((uint64_t)64000000)
 
 /* The gate of a region, all in one word so that each step is one exchange: how many are in, how many have arrived at the
  * barrier, whether the door is closed, whether somebody sleeps, and which phase it is. */
@@ -51,7 +68,7 @@ struct tinyi_region {
     int n;
     tiny_idx next[2];                       /* first piece of work that nobody took, of even and of odd phases */
     char pad[TINYI_ALIGN];
-    tiny_idx late;                          /* who comes after the first barrier may still come in */
+    tiny_idx until;                         /* the last phase in which a helper may come in */
     tiny_idx failed, cancelled;
     tiny_status status;
     char says[256];
@@ -71,15 +88,24 @@ static size_t tinyi_gate_next(const tinyi_region *r, size_t g)
 {
     size_t v = (g + TINYI_GATE_PHASE) & ~(TINYI_GATE_COUNT * TINYI_GATE_ARRIVED);
     if (v / TINYI_GATE_PHASE == 0) v += TINYI_GATE_PHASE;      /* 0 is the beginning only: see tinyi_region_run */
-    return tinyi_atomic_get(&r->late) && v / TINYI_GATE_PHASE < TINYI_GATE_PHASES ? v : v | TINYI_GATE_CLOSED;
+    return (tiny_idx)(v / TINYI_GATE_PHASE) <= tinyi_atomic_get(&r->until) && v / TINYI_GATE_PHASE < TINYI_GATE_PHASES ? v : v | TINYI_GATE_CLOSED;
 }
 
+#if TINYI_HAVE_HELPERS
+static uint64_t tinyi_helpers_watch(tiny_ctx *ctx);
+static void tinyi_helpers_judge(tiny_ctx *ctx, uint64_t slept_at);
+#endif
+
 /* Until the gate says something else about the bits of mask than `seen` does. */
-static void tinyi_region_wait(tiny_ctx *ctx, size_t mask, size_t seen, int spins)
+static void tinyi_region_wait(const tinyi_region *r, int i, size_t mask, size_t seen)
 {
+    tiny_ctx *ctx = r->ctx;
     size_t g;
-    int i;
-    for (i = 0; i < spins; i++) {
+    int spins;
+#if TINYI_HAVE_HELPERS
+    uint64_t slept_at = 0;
+#endif
+    for (spins = r->n <= ctx->n_cpus ? TINYI_SPINS : 0; spins > 0; spins--) {
         if ((tinyi_gate(ctx) & mask) != seen) return;
         tinyi_pause();
     }
@@ -89,30 +115,39 @@ static void tinyi_region_wait(tiny_ctx *ctx, size_t mask, size_t seen, int spins
         if ((g & mask) != seen) return;
         if (g & TINYI_GATE_SLEEP || tinyi_gate_swap(ctx, g, g | TINYI_GATE_SLEEP)) break;
     }
+#if TINYI_HAVE_HELPERS
+    if (i == 0 && r->loose && ctx->n_threads <= ctx->n_cpus) slept_at = tinyi_helpers_watch(ctx);
+#endif
     (void)pthread_mutex_lock(&ctx->lock);
     while ((g = tinyi_gate(ctx), (g & mask) == seen)) {
         if (g & TINYI_GATE_SLEEP || tinyi_gate_swap(ctx, g, g | TINYI_GATE_SLEEP)) (void)pthread_cond_wait(&ctx->wake, &ctx->lock);
     }
     (void)pthread_mutex_unlock(&ctx->lock);
+#if TINYI_HAVE_HELPERS
+    if (slept_at) tinyi_helpers_judge(ctx, slept_at);
 #else
+    (void)i;
+#endif
+#else
+    (void)i;
     while (g = tinyi_gate(ctx), (g & mask) == seen) tinyi_pause();
 #endif
 }
 
-/* after an exchange that took the sleep bit away */
-static void tinyi_region_wake(tiny_ctx *ctx)
+/* after an exchange that took the sleep bit away; i: who has come at last */
+static void tinyi_region_wake(tiny_ctx *ctx, int i)
 {
 #if TINYI_HAVE_PTHREAD
+    tinyi_atomic_set(&ctx->waker, i);
     /* under the lock, so that nobody falls asleep between his last look and our signal */
     (void)pthread_mutex_lock(&ctx->lock);
     (void)pthread_cond_broadcast(&ctx->wake);
     (void)pthread_mutex_unlock(&ctx->lock);
 #else
     (void)ctx;
+    (void)i;
 #endif
 }
-
-static int tinyi_region_spins(const tinyi_region *r, int n) { return n <= r->ctx->n_cpus ? TINYI_SPINS : 0; }
 
 TINY_API void tiny_barrier(tiny_team *team)
 {
@@ -134,22 +169,17 @@ TINY_API void tiny_barrier(tiny_team *team)
         g = tinyi_gate(ctx);
         if (TINYI_GATE_HERE(g) + 1 < (r->loose ? g & TINYI_GATE_COUNT : (size_t)team->n)) {
             if (!tinyi_gate_swap(ctx, g, g + TINYI_GATE_ARRIVED)) continue;
-            tinyi_region_wait(ctx, ~(TINYI_GATE_PHASE - 1), g & ~(TINYI_GATE_PHASE - 1), tinyi_region_spins(r, team->n));
+            tinyi_region_wait(r, team->i, ~(TINYI_GATE_PHASE - 1), g & ~(TINYI_GATE_PHASE - 1));
             return;
         }
         if (tinyi_gate_swap(ctx, g, tinyi_gate_next(r, g) & ~TINYI_GATE_SLEEP)) break;
     }
-    if (g & TINYI_GATE_SLEEP) tinyi_region_wake(ctx);
+    if (g & TINYI_GATE_SLEEP) tinyi_region_wake(ctx, team->i);
 }
 
-TINYI_FN void tinyi_team_late(tiny_team *team)
+TINYI_FN void tinyi_team_until(tiny_team *team, tiny_idx phase)
 {
-    if (team->i == 0 && team->phase == 0) tinyi_atomic_set(&team->region->late, 1);
-}
-
-TINYI_FN void tinyi_team_not_late(tiny_team *team)
-{
-    if (team->i == 0) tinyi_atomic_set(&team->region->late, 0);
+    if (team->i == 0) tinyi_atomic_set(&team->region->until, phase);
 }
 
 TINY_API int tiny_take(tiny_team *team, tiny_idx total, tiny_idx grain, tiny_idx *i0, tiny_idx *i1)
@@ -212,6 +242,10 @@ struct tinyi_helper {
     tiny_ctx *ctx;
     int i;
     tiny_idx word;
+    tiny_idx cpu;                           /* on which he came in, or -1 */
+    tiny_idx id;                            /* of the thread, as the system counts; 0: not known yet */
+    int called;                             /* this and what follows are the caller's: for the region that runs */
+    uint64_t used, rest, rest_until;        /* his processor time before a wait; how long not to call him, and until when */
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake;
@@ -222,8 +256,47 @@ struct tinyi_helper {
 #define TINYI_CALL_QUIT ((size_t)4)
 #define TINYI_CALL_NUMBER ((size_t)8)
 
-static void tinyi_helper_leave(tiny_ctx *ctx)
+/* The caller is about to sleep. 0 where the system does not tell. */
+static uint64_t tinyi_helpers_watch(tiny_ctx *ctx)
 {
+    int i;
+    for (i = 0; i < ctx->n_helpers; i++) ctx->helpers[i].used = tinyi_cpu_used((long)tinyi_atomic_get(&ctx->helpers[i].id));
+    return tiny_now_ns();
+}
+
+static void tinyi_helper_rest(tinyi_helper *h, uint64_t now, uint64_t lost)
+{
+    h->rest = TINYI_MIN(TINYI_MAX(TINYI_MAX(2 * h->rest, 2 * lost), TINYI_REST_LEAST), TINYI_REST_MOST);
+    h->rest_until = now + h->rest;
+}
+
+/* The caller has slept, and the one who woke him was the last: had he work, or no processor? */
+static void tinyi_helpers_judge(tiny_ctx *ctx, uint64_t slept_at)
+{
+    const uint64_t now = tiny_now_ns(), lost = now - slept_at;
+    const tiny_idx waker = tinyi_atomic_get(&ctx->waker);
+    tinyi_helper *h;
+    uint64_t used;
+    if (waker < 1 || waker > ctx->n_helpers) return;
+    h = &ctx->helpers[waker - 1];
+    used = tinyi_cpu_used((long)tinyi_atomic_get(&h->id));
+    if (h->used && used && used - h->used < lost / 2) tinyi_helper_rest(h, now, lost);
+}
+
+/* 1: he is called again, after a while as if nothing had been */
+static int tinyi_helper_rested(tinyi_helper *h)
+{
+    uint64_t now;
+    if (!h->rest) return 1;
+    now = tiny_now_ns();
+    if (now < h->rest_until) return 0;
+    if (now > h->rest_until + h->rest) h->rest = 0;
+    return 1;
+}
+
+static void tinyi_helper_leave(tinyi_helper *h)
+{
+    tiny_ctx *ctx = h->ctx;
     size_t g, v;
     do {
         g = tinyi_gate(ctx);
@@ -232,7 +305,7 @@ static void tinyi_helper_leave(tiny_ctx *ctx)
         if (TINYI_GATE_HERE(v) && TINYI_GATE_HERE(v) == (v & TINYI_GATE_COUNT)) v = tinyi_gate_next(ctx->region, v);
         v &= ~TINYI_GATE_SLEEP;
     } while (!tinyi_gate_swap(ctx, g, v));
-    if (g & TINYI_GATE_SLEEP) tinyi_region_wake(ctx);
+    if (g & TINYI_GATE_SLEEP) tinyi_region_wake(ctx, h->i);
 }
 
 /* 1 and the phase, or 0: the door is closed, or was never open to those who come as they like */
@@ -249,9 +322,12 @@ static int tinyi_helper_enter(tiny_ctx *ctx, tiny_idx *phase)
 
 static size_t tinyi_helper_listen(tinyi_helper *h, size_t seen)
 {
+    const tiny_idx here = tinyi_cpu_here();
     size_t w;
     int i;
-    for (i = h->ctx->n_threads <= h->ctx->n_cpus ? TINYI_HELPER_SPINS : 0; i > 0; i--) {
+    /* where the caller runs, spinning would only keep him from calling */
+    i = h->ctx->n_threads <= h->ctx->n_cpus && !(here >= 0 && here == tinyi_atomic_get(&h->ctx->at_cpu)) ? TINYI_HELPER_SPINS : 0;
+    for (; i > 0; i--) {
         w = (size_t)tinyi_atomic_get(&h->word);
         if (w != seen) return w;
         tinyi_pause();
@@ -269,13 +345,15 @@ static void *tinyi_helper_main(void *arg)
     tiny_ctx *ctx = h->ctx;
     tiny_idx phase = 0;
     size_t w = 0;
+    tinyi_atomic_set(&h->id, tinyi_cpu_thread());
     for (;;) {
         w = tinyi_helper_listen(h, w);
         if (w & TINYI_CALL_QUIT) return NULL;
         if (w & TINYI_CALL_ALL) phase = 0;
         else if (!tinyi_helper_enter(ctx, &phase)) continue;
+        tinyi_atomic_set(&h->cpu, tinyi_cpu_here());
         if (h->i < ctx->region->n) (void)tinyi_region_member(ctx->region, h->i, ctx->region->n, phase);
-        tinyi_helper_leave(ctx);
+        tinyi_helper_leave(h);
     }
 }
 
@@ -325,18 +403,31 @@ static tiny_status tinyi_helpers_ready(tiny_ctx *ctx, int *n)
 static void tinyi_helpers_run(tinyi_region *r)
 {
     tiny_ctx *ctx = r->ctx;
+    const tiny_idx here = tinyi_cpu_here();
     size_t g;
-    int i;
+    int i, called = 0;
+    for (i = 1; i < r->n; i++) called += ctx->helpers[i - 1].called = !r->loose || tinyi_helper_rested(&ctx->helpers[i - 1]);
     ctx->region = r;
-    tinyi_atomic_set(&ctx->gate, (tiny_idx)(r->loose ? TINYI_GATE_IN : TINYI_GATE_CLOSED + (size_t)r->n * TINYI_GATE_IN));
-    for (i = 1; i < r->n; i++) tinyi_helper_call(&ctx->helpers[i - 1], r->loose ? 0 : TINYI_CALL_ALL);
+    /* closed where all rest: a team of n, of whom one is there, so that pieces and sums are cut as ever */
+    tinyi_atomic_set(&ctx->gate, (tiny_idx)(!r->loose ? TINYI_GATE_CLOSED + (size_t)r->n * TINYI_GATE_IN : called ? TINYI_GATE_IN : TINYI_GATE_CLOSED + TINYI_GATE_IN));
+    tinyi_atomic_set(&ctx->at_cpu, here);
+    for (i = 1; i < r->n; i++) {
+        tinyi_helper *h = &ctx->helpers[i - 1];
+        if (!h->called) continue;
+        tinyi_atomic_set(&h->cpu, -1);
+        tinyi_helper_call(h, r->loose ? 0 : TINYI_CALL_ALL);
+    }
     (void)tinyi_region_member(r, 0, r->n, 0);
     do g = tinyi_gate(ctx);
     while (!(g & TINYI_GATE_CLOSED) && !tinyi_gate_swap(ctx, g, g | TINYI_GATE_CLOSED));
     for (;;) {                              /* those who came in still look at r */
         g = tinyi_gate(ctx) & TINYI_GATE_COUNT;
         if (g == 1) break;
-        tinyi_region_wait(ctx, TINYI_GATE_COUNT, g, tinyi_region_spins(r, r->n));
+        tinyi_region_wait(r, 0, TINYI_GATE_COUNT, g);
+    }
+    for (i = 1; r->loose && here >= 0 && i < r->n && ctx->n_threads <= ctx->n_cpus; i++) {
+        tinyi_helper *h = &ctx->helpers[i - 1];
+        if (h->called && tinyi_atomic_get(&h->cpu) == here && tinyi_cpu_here() == here) tinyi_helper_rest(h, tiny_now_ns(), 0);
     }
 }
 
@@ -422,7 +513,8 @@ static tiny_status tinyi_parallel(tiny_ctx *ctx, int n_threads, size_t shared_by
     r.ctx = ctx;
     r.n = n_threads && n_threads < ctx->n_threads ? n_threads : ctx->n_threads;
     if (TINYI_HAVE_ATOMICS == 0) r.n = 1;
-    r.next[0] = r.next[1] = r.late = r.failed = r.cancelled = 0;
+    r.next[0] = r.next[1] = r.failed = r.cancelled = 0;
+    r.until = 1;
     r.status = TINY_OK;
     r.shared = r.own = NULL;
     r.own_bytes = 0;

@@ -14,7 +14,10 @@
  * what stands under `if (team->i == 0)`, can run in a loose region: a thread
  * that has no processor when the region opens, because another program is on
  * it, comes in later or not at all, and nobody waits for it. It may come until
- * the first barrier is passed. Thread 0 is always there, from the start.     */
+ * the second barrier is passed: then it does what stands before the first one,
+ * without work from tiny_take, while others are behind it. So nothing there may
+ * read what is written behind that barrier, other than in pieces that were taken.
+ * Thread 0 is always there, from the start.                                  */
 #ifndef TINYI_THREAD_H
 #define TINYI_THREAD_H
 #include "core/ctx.h"

@@ -216,7 +216,6 @@ static void tinyi_matmul_fast(tiny_team *team, const tiny_op *op)
     tinyi_gemm_plan p;
     tinyi_matmul_plan(&p, op);
     (void)TINYI_K(team, gemm_f32_tile);
-    tinyi_team_late(team);
     tinyi_gemm_run_f32(team, &p);
 }
 
@@ -241,7 +240,6 @@ static void tinyi_matmul_i8_fast(tiny_team *team, const tiny_op *op)
     tinyi_gemm_plan p;
     tinyi_matmul_i8_plan(&p, op);
     (void)TINYI_K(team, gemm_i8_tile);
-    tinyi_team_late(team);
     tinyi_gemm_run_i8(team, &p, op->out[0]->dtype == TINY_F32);
 }
 
@@ -322,10 +320,10 @@ static const short tinyi_kernels_of_matmul[] = { TINYI_K_gemm_f32_tile, TINYI_K_
 static const short tinyi_kernels_of_matmul_i8[] = { TINYI_K_gemm_i8_tile, TINYI_K_gemm_i8_dot, TINYI_K_gemm_i8_shape, TINYI_K_gemm_i8_row, TINYI_K_gemm_i8_start, TINYI_K_gemm_i8_weave, TINYI_K_gemm_i8_begin,
     TINYI_K_gemm_i8_end, TINYI_K_transpose_b4, TINYI_K_copy_rows, TINYI_MATMUL_ENDS, -1 };
 
-TINYI_ROW tinyi_row_matmul = { "matmul", TINY_OP_MATMUL, 3, 2, 1, sizeof(tiny_matmul_params), TINY_OP_F64,
+TINYI_ROW tinyi_row_matmul = { "matmul", TINY_OP_MATMUL, 3, 2, 1, sizeof(tiny_matmul_params), TINY_OP_F64 | TINY_OP_LATE,
     tinyi_matmul_shape, tinyi_matmul_ref, tinyi_matmul_fast, tinyi_matmul_work, tinyi_matmul_cost, tinyi_matmul_cases,
     { TINY_BOUND_LINEAR, 0, 1.01 }, tinyi_matmul_terms, TINYI_GRAD(tinyi_grad_matmul), NULL, tinyi_kernels_of_matmul, "y[i][j] = act(sum_k a[i][k] b[k][j] + bias[j])" };
-TINYI_ROW tinyi_row_matmul_i8 = { "matmul_i8", TINY_OP_MATMUL_I8, 5, 2, 1, sizeof(tiny_matmul_params), 0,
+TINYI_ROW tinyi_row_matmul_i8 = { "matmul_i8", TINY_OP_MATMUL_I8, 5, 2, 1, sizeof(tiny_matmul_params), TINY_OP_LATE,
     tinyi_matmul_i8_shape, tinyi_matmul_i8_ref, tinyi_matmul_i8_fast, tinyi_matmul_i8_work, tinyi_matmul_cost, tinyi_matmul_i8_cases,
     { TINY_BOUND_LINEAR, 0, 1 }, tinyi_matmul_i8_terms, NULL, NULL, tinyi_kernels_of_matmul_i8, "y[i][j] = act(scale_a[i] scale_b[j] sum_k a[i][k] b[k][j] + bias[j])" };
 

@@ -1,8 +1,9 @@
 /* tests/core/thread.c - regions, barriers, takes; cancelling and failing in the middle */
-#define T_INTERNALS                         /* tinyi_team_late */
+#define T_INTERNALS                         /* tinyi_team_until, n_cpus of a context */
 #include "t.h"
 #if T_PTHREAD
 #include <sys/wait.h>
+#include <unistd.h>
 #endif
 
 typedef struct sum_arg {
@@ -18,7 +19,7 @@ static void sum_member(tiny_team *team, void *arg)
     sum_arg *a = (sum_arg *)arg;
     tiny_idx p, i, i0, i1;
     a->members[team->i]++;
-    if (a->late) tinyi_team_late(team);
+    if (a->late) tinyi_team_until(team, PTRDIFF_MAX);
     memset(team->own, team->i, 100);
     for (p = 0; p < a->phases; p++) {
         int *now = a->hit + p * a->n, *before = now - a->n;
@@ -91,6 +92,174 @@ static void test_loose(void)
         t_close(ctx);
     }
 }
+
+#if TINYI_HAVE_HELPERS
+typedef struct late_arg {
+    int phases, until;                      /* barriers before thread 0 begins to wait; what it says to tinyi_team_until, 0: nothing */
+    int here, latest;                       /* helpers behind all barriers; the last phase in which one came in */
+} late_arg;
+
+static void wait_for(const int *flag, double seconds)
+{
+    const uint64_t end = tiny_now_ns() + (uint64_t)(seconds * 1e9);
+    while (!__atomic_load_n(flag, __ATOMIC_ACQUIRE) && tiny_now_ns() < end) (void)usleep(50);
+}
+
+static void late_member(tiny_team *team, void *arg)
+{
+    late_arg *a = (late_arg *)arg;
+    int p, from = (int)team->from;
+    if (a->until) tinyi_team_until(team, a->until);
+    for (p = 0; p < a->phases; p++) tiny_barrier(team);
+    if (team->i == 0) {
+        if (team->n > 1) wait_for(&a->here, 0.2);
+        return;
+    }
+    if (from > a->latest) a->latest = from;
+    __atomic_store_n(&a->here, 1, __ATOMIC_RELEASE);
+}
+
+/* The caller is through the first phase before a helper can be woken, or made: he still comes in, unless two are over. */
+static void test_helpers_come_late(void)
+{
+    int round;
+    for (round = 0; round < 30; round++) {
+        tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
+        const uint64_t end = tiny_now_ns() + 20000000000u;
+        late_arg a = { 1, 0, 0, 0 };
+        do T_OK(tiny_parallel_loose(ctx, 0, 0, 0, late_member, &a));
+        while (!a.here && tiny_now_ns() < end);             /* who shared his processor with the caller rests for a moment */
+        T_EQ_INT(a.here, 1);
+        T_TRUE(a.latest <= 1);
+        a.here = a.latest = 0;
+        a.phases = 5;
+        a.until = 5;
+        do T_OK(tiny_parallel_loose(ctx, 0, 0, 0, late_member, &a));
+        while (!a.here && tiny_now_ns() < end);
+        T_EQ_INT(a.here, 1);
+        T_TRUE(a.latest <= 5);
+        t_close(ctx);
+    }
+}
+
+/* Two operations: the first looks at x outside of takes, the second writes x. */
+static int peeked_wrong, poke_had_help;
+static tiny_status like_in_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    (void)ctx;
+    want[0] = *op->in[0];
+    return TINY_OK;
+}
+static void much_cost(const tiny_op *op, tiny_cost *c)
+{
+    (void)op;
+    c->flops = c->bytes = 1e9;
+}
+static void no_ref(const tiny_op *op) { (void)op; }
+static void peek_fast(tiny_team *team, const tiny_op *op)
+{
+    const float *x = (const float *)op->in[0]->data;
+    tiny_idx i, i0, i1;
+    for (i = 0; i < op->in[0]->dim[0]; i++)
+        if (x[i] != 1.0f) peeked_wrong = 1;
+    while (tiny_take(team, op->in[0]->dim[0], 16, &i0, &i1))
+        for (; i0 < i1; i0++) ((float *)op->out[0]->data)[i0] = x[i0];
+}
+static void pass_fast(tiny_team *team, const tiny_op *op)
+{
+    (void)op;
+    tiny_barrier(team);
+    tiny_barrier(team);
+}
+static void poke_fast(tiny_team *team, const tiny_op *op)
+{
+    tiny_idx i0, i1;
+    while (tiny_take(team, op->in[0]->dim[0], 16, &i0, &i1))
+        for (; i0 < i1; i0++) ((float *)op->out[0]->data)[i0] = 2.0f;
+    if (team->i) __atomic_store_n(&poke_had_help, 1, __ATOMIC_RELEASE);
+    else if (team->n > 1) wait_for(&poke_had_help, op->in[0]->dim[0] == 64 ? 0.002 : 0.2);     /* who is let in too late has time to show it */
+}
+
+static void test_helpers_and_lists(void)
+{
+    tiny_op_row peek, poke, pass;
+    float x[65], y[65], z[65];
+    tiny_tensor tx = tiny_tensor_1d(x, TINY_F32, 64), ty = tiny_tensor_1d(y, TINY_F32, 64), tz = tiny_tensor_1d(z, TINY_F32, 64);
+    tiny_op first, second;
+    const tiny_op *list[2];
+    int round, i;
+    memset(&peek, 0, sizeof peek);
+    peek.name = "peek";
+    peek.n_in = peek.n_in_needed = peek.n_out = 1;
+    peek.flags = TINY_OP_LOOSE;
+    peek.shape = like_in_shape;
+    peek.ref = no_ref;
+    peek.cost = much_cost;
+    poke = pass = peek;
+    peek.fast = peek_fast;
+    poke.fast = poke_fast;
+    pass.fast = pass_fast;
+    pass.flags = TINY_OP_LOOSE | TINY_OP_LATE;
+    memset(&first, 0, sizeof first);
+    first.in[0] = &tx;
+    first.out[0] = &ty;
+    second = first;
+    second.in[0] = &tz;
+    second.out[0] = &tx;
+    second.row = &poke;
+    list[0] = &first;
+    list[1] = &second;
+    memset(z, 0, sizeof z);
+    for (round = 0; round < 60; round++) {
+        tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
+        const uint64_t end = tiny_now_ns() + 20000000000u;
+        tx.dim[0] = ty.dim[0] = tz.dim[0] = 64;
+        for (i = 0; i < 65; i++) x[i] = 1.0f;
+        peeked_wrong = poke_had_help = 0;
+        first.row = &peek;
+        T_OK(tiny_run_list(ctx, list, 2));
+        T_EQ_INT(peeked_wrong, 0);
+        for (i = 0; i < 64 && x[i] == 2.0f && y[i] == 1.0f; i++) {}
+        T_EQ_INT(i, 64);
+        /* nobody reads anything in the first one: helpers come into the second, long after the first */
+        tx.dim[0] = ty.dim[0] = tz.dim[0] = 65;
+        poke_had_help = 0;
+        first.row = &pass;
+        do T_OK(tiny_run_list(ctx, list, 2));
+        while (!poke_had_help && tiny_now_ns() < end);
+        T_EQ_INT(poke_had_help, 1);
+        t_close(ctx);
+    }
+}
+
+static void idle_member(tiny_team *team, void *arg)
+{
+    int *came = (int *)arg;
+    if (team->i == 0) {
+        if (team->n > 1) wait_for(came, 0.01);
+        return;
+    }
+    __atomic_store_n(came, 1, __ATOMIC_RELEASE);
+    (void)usleep(50000);                    /* no processor for him, as with a neighbour on it */
+}
+
+/* A helper without a processor is left alone for a while, and is called again after it. */
+static void test_helpers_rest(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
+    uint64_t end = tiny_now_ns() + 30000000000u;
+    int helped = 0, alone = 0, rests = 0;
+    while (ctx->n_cpus > 1 && tinyi_cpu_used(tinyi_cpu_thread()) && rests < 2 && tiny_now_ns() < end) {
+        int came = 0;
+        T_OK(tiny_parallel_loose(ctx, 0, 0, 0, idle_member, &came));
+        if (came) helped++;
+        alone = came ? 0 : alone + 1;
+        if (helped > rests && alone == 3) rests++;          /* three times 10 ms: called, he would have come */
+    }
+    if (ctx->n_cpus > 1 && tinyi_cpu_used(tinyi_cpu_thread())) T_EQ_INT(rests, 2);
+    t_close(ctx);
+}
+#endif
 
 #if T_PTHREAD && !defined __SANITIZE_THREAD__
 /* the child has none of its parent's threads */
@@ -254,6 +423,11 @@ int main(void)
 {
     T_RUN(test_every_piece_once);
     T_RUN(test_loose);
+#if TINYI_HAVE_HELPERS
+    T_RUN(test_helpers_come_late);
+    T_RUN(test_helpers_and_lists);
+    T_RUN(test_helpers_rest);
+#endif
 #if T_PTHREAD && !defined __SANITIZE_THREAD__
     T_RUN(test_fork);
 #endif
