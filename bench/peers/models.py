@@ -1,82 +1,281 @@
 """bench/peers/models.py - the same model files on llama.cpp (llama-cpp-python) and on build/bench-model, in turn
 
-    python models.py [--build DIR] [--rounds 3] [-p 512] [-n 64] [-t 1,2] [--target T] FILE.gguf ...
+    python models.py [--build DIR] [--rounds 3] [-p 512] [-n 64] [-t 1,2] [--batch 1,2,4,8,16,32,64] [--target T] [--plain]
+                     [--rows FILE.tsv] [--page FILE.md] [--curve FILE.svg] [SHAPE-TYPE.gguf ...]
 
-Prints the table that docs/speed.md has. Each round runs one of ours and one of theirs on the same file with the same number of
-threads; a figure is the median of the rounds. Theirs runs in a process of its own each time, with its defaults, a batch of 512
-and memory mapping; its time for a token includes what Python adds to a call, about 0.05 ms."""
-import argparse, json, os, platform, statistics, subprocess, sys, time
+Each round measures ours and theirs once on the same file with the same number of threads: a prompt of -p tokens (0: none), then -n
+tokens one by one; with --batch only so many sequences that decode together, -n tokens in all and at least four steps. Theirs is called
+through its C functions, in a process of its own for each file and number of threads, with its defaults (memory mapping, weights
+repacked, keys and values in half precision) and a batch of 512.
 
+Each round appends its rows to --rows, so that a comparison may be made in pieces, a file at a time. --page writes the table of all rows
+between its two marks, --curve draws the batches; both take the last run of each model and the median of its rounds. No file: only these.
+A share is tokens a second over (bandwidth of reading / bytes of weights that a token reads), both measured in the same round."""
+import argparse, json, math, os, platform, statistics, subprocess, sys, tempfile, time
 
-def theirs(path, p, n, threads, plain):
-    import llama_cpp
-    if plain:
-        defaults = llama_cpp.llama_model_default_params
-
-        def without():
-            params = defaults()
-            params.use_extra_bufts = False
-            return params
-        llama_cpp.llama_cpp.llama_model_default_params = without
-    model = llama_cpp.Llama(path, n_ctx=p + n + 1, n_batch=512, n_ubatch=512, n_threads=threads, n_threads_batch=threads, verbose=False)
-    vocab = model.n_vocab()
-    tokens = [i * 7919 % vocab for i in range(p + n)]
-    model.eval(tokens[:2])
-    model.reset()
-    start = time.perf_counter()
-    model.eval(tokens[:p])
-    prompt = p / (time.perf_counter() - start)
-    model.reset()
-    start = time.perf_counter()
-    for t in tokens[:n]:
-        model.eval([t])
-    decode = n / (time.perf_counter() - start)
-    with open("/proc/self/status") as f:
-        memory = next((int(line.split()[1]) / 1024 for line in f if line.startswith("VmRSS")), 0)
-    print(json.dumps({"prompt_per_s": prompt, "decode_per_s": decode, "resident_MB": memory, "version": llama_cpp.__version__}))
+COLUMNS = "run processor model threads who what n per_s share memory_MB".split()
+FIRST, LAST = "<!-- table: make bench-peers -->", "<!-- end of table -->"
 
 
-def run(command):
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        return None, (done.stderr.strip().splitlines() or [""])[-1] or f"ended by {done.returncode}"
-    answer = json.loads(done.stdout)
-    return (answer[0] if isinstance(answer, list) else answer), ""
+# ---- theirs: a line on its input is a round
+
+def resident():
+    if not os.path.exists("/proc/self/status"): return 0.0
+    with open("/proc/self/status") as f: return next(int(line.split()[1]) / 1024 for line in f if line.startswith("VmRSS"))
+
+
+def theirs(o, threads):
+    import llama_cpp as L
+    before = resident()
+    L.llama_backend_init()
+    params = L.llama_model_default_params()
+    if o.plain: params.use_extra_bufts = False
+    model = L.llama_model_load_from_file(o.files[0].encode(), params)
+    if not model: sys.exit("llama.cpp does not load " + o.files[0])
+    vocab = L.llama_vocab_n_tokens(L.llama_model_get_vocab(model))
+    batch = L.llama_batch_init(512, 0, 1)
+
+    def opened(tokens, sequences):
+        params = L.llama_context_default_params()
+        params.n_ctx, params.n_batch, params.n_ubatch, params.n_seq_max, params.n_threads, params.n_threads_batch = tokens, 512, 512, sequences, threads, threads
+        return L.llama_init_from_model(model, params) or sys.exit("llama.cpp opens no context")
+
+    def step(context, items):               # (token, sequence, position), the last of each sequence
+        batch.n_tokens = len(items)
+        for i, (token, seq, at) in enumerate(items):
+            batch.token[i], batch.pos[i], batch.n_seq_id[i], batch.logits[i] = token, at, 1, i + 1 == len(items) or items[i + 1][1] != seq
+            batch.seq_id[i][0] = seq
+        if L.llama_decode(context, batch): sys.exit("llama_decode failed")
+        L.llama_synchronize(context)
+
+    def timed(context, steps):
+        L.llama_memory_clear(L.llama_get_memory(context), True)
+        start = time.perf_counter()
+        for items in steps: step(context, items)
+        return sum(map(len, steps)) / (time.perf_counter() - start)
+
+    tokens = [i * 7919 % vocab for i in range(o.p + o.n)]
+    prompt = [[(t, 0, i + at) for i, t in enumerate(tokens[at:min(at + 512, o.p)])] for at in range(0, o.p, 512)]
+    decode = [[(t, 0, i)] for i, t in enumerate(tokens[:o.n])]
+    together = {b: [[((i + 31 * j) * 7919 % vocab, j, i) for j in range(b)] for i in range(max(o.n // b, 4))] for b in o.batch}
+    contexts = {b: opened(b * len(steps), b) for b, steps in together.items()} or {0: opened(o.p + o.n + 1, 1)}
+    for b, context in contexts.items(): timed(context, together[b][:1] if b else decode[:2])
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        rates = [("batch", b, timed(contexts[b], steps)) for b, steps in together.items()]
+        if not rates: rates = [("prompt", o.p, timed(contexts[0], prompt))] * (o.p > 0) + [("decode", o.n, timed(contexts[0], decode))]
+        print(json.dumps({"rates": rates, "memory": resident() - before, "who": "llama-cpp-python " + L.__version__ + " without extra buffers" * o.plain}), flush=True)
+
+
+class Peer:
+    def __init__(self, command):
+        self.said = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said, text=True)
+        self.answer()
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        if line: return line
+        self.said.seek(0)
+        code = self.process.wait()
+        sys.exit("theirs: " + ((self.said.read().strip().splitlines() or [""])[-1] or f"ended by {code}"))
+
+    def round(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return json.loads(self.answer())
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+# ---- ours, and both in turn
+
+def ours(o, path, threads):
+    command = [os.path.join(o.build, "bench-model"), path, "-p", str(o.p), "-n", str(o.n), "-t", str(threads), "-r", "1", "--no-mixed", "--json"]
+    done = subprocess.run(command + ["--target", o.target] * bool(o.target) + ["--batch", ",".join(map(str, o.batch))] * bool(o.batch), capture_output=True, text=True)
+    if done.returncode: sys.exit("bench-model: " + (done.stderr.strip() or f"ended by {done.returncode}"))
+    x = json.loads(done.stdout)[0]
+    rates = [("batch", b["sequences"], b["per_s"]) for b in x["batches"]]
+    if not rates: rates = [("prompt", o.p, x["prompt_per_s"])] * (o.p > 0) + [("decode", o.n, x["decode_per_s"])]
+    return {"rates": rates, "memory": x["resident_MB"], "who": "ours " + x["target"]}, x["weight_bytes_per_token"] / x["read_GB_per_s"] / 1e9
+
+
+def machine():
+    if not os.path.exists("/proc/cpuinfo"): return platform.machine()
+    with open("/proc/cpuinfo") as f: fields = [[x.strip() for x in line.split(":", 1)] for line in f if ":" in line]
+    of = lambda name: next((x[1] for x in fields if x[0] == name), "?")
+    return f"{of('model name')} family {of('cpu family')} model {of('model')}, {os.cpu_count()} processors"
+
+
+def measure(o):
+    run, processor = time.strftime("%Y-%m-%d %H:%M:%S"), machine()
+    for path in o.files:
+        model = os.path.basename(path).replace(".gguf", "").replace("-", " ", 1)
+        for threads in o.threads:
+            peer = None if o.alone else Peer([sys.executable, os.path.abspath(__file__), path, "--theirs", str(threads), "-p", str(o.p), "-n", str(o.n)] +
+                                             ["--batch", ",".join(map(str, o.batch))] * bool(o.batch) + ["--plain"] * o.plain)
+            for _ in range(o.rounds):
+                x, seconds = ours(o, path, threads)
+                lines = []
+                for side in [x] + ([peer.round()] if peer else []):
+                    for what, n, rate in side["rates"]:
+                        share = f"{rate * seconds:.3f}" if what == "decode" else "-"
+                        lines.append("\t".join(map(str, (run, processor, model, threads, side["who"], what, n, f"{rate:.2f}", share, f"{side['memory']:.1f}"))))
+                print("\n".join(lines), flush=True)
+                if o.rows:
+                    if not os.path.exists(o.rows): lines.insert(0, "\t".join(COLUMNS))
+                    with open(o.rows, "a") as f: f.write("\n".join(lines) + "\n")
+            if peer: peer.end()
+
+
+# ---- the table and the curve
+
+def medians(path):
+    """(processor, model, threads, who, what, n) -> medians of per_s, share and memory in its last run, and that run"""
+    with open(path) as f: rows = [dict(zip(COLUMNS, line.rstrip("\n").split("\t"))) for line in f][1:]
+    found = {}
+    for r in rows:
+        runs = found.setdefault((r["processor"], r["model"], int(r["threads"]), r["who"], r["what"], int(r["n"])), {})
+        runs.setdefault(r["run"], []).append(r)
+    answer = {}
+    for key, runs in found.items():
+        last = max(runs)
+        of = lambda name: statistics.median(float(r[name]) for r in runs[last]) if runs[last][0][name] != "-" else None
+        answer[key] = dict(per_s=of("per_s"), share=of("share"), memory=of("memory_MB"), run=last, rounds=len(runs[last]))
+    return answer
+
+
+def pairs(found, what):
+    """(processor, model, threads, n) -> ours, theirs or None, and theirs' name; in the order of first rows"""
+    answer = {}
+    for (processor, model, threads, who, w, n), x in found.items():
+        if w != what: continue
+        key = (processor, model, threads, n)
+        if who.startswith("ours "): answer.setdefault(key, []).insert(0, x)
+        else: answer.setdefault(key, []).append(dict(x, who=who))
+    return answer
+
+
+def table(found):
+    lines, machines = [], {}                # a table for each processor and version of theirs, then one of batches
+    models = list(dict.fromkeys(key[1] for key in found))
+    found = dict(sorted(found.items(), key=lambda kv: (models.index(kv[0][1]), kv[0][2])))
+    prompts, decodes = pairs(found, "prompt"), pairs(found, "decode")
+    for (processor, model, threads, n), sides in decodes.items():
+        prompt = next((v for k, v in prompts.items() if k[:3] == (processor, model, threads) and v[0]["run"] == sides[0]["run"]), None)
+        mine, peers = sides[0], sides[1:] or [None]
+        for i, peer in enumerate(peers):
+            name = (processor, peer["who"] if peer else "")
+            cell = lambda x, form: form % x if x is not None else "-"
+            both = lambda a, b, form: [cell(a, form), cell(b, form), cell(a / b if a is not None and b is not None else None, "%.2f")]
+            row = [model, str(threads)]
+            row += both(prompt[0]["per_s"] if prompt else None, prompt[i + 1]["per_s"] if prompt and len(prompt) > i + 1 else None, "%.0f")
+            row += both(mine["per_s"], peer["per_s"] if peer else None, "%.1f")
+            row += [cell(mine["share"], "%.2f"), cell(peer["share"] if peer else None, "%.2f")]
+            row += [cell(mine["memory"], "%.0f"), cell(peer["memory"] if peer else None, "%.0f")]
+            machines.setdefault(name, []).append(("| " + " | ".join(row) + " |" if peer else (model, threads), mine, n))
+    for (processor, who), rows in machines.items():
+        days = sorted({x["run"][:10] for _, x, _ in rows})
+        if not who:                         # decode alone
+            lines += [f"{processor}; ours alone, decode; {' and '.join(days)}; medians of {min(x['rounds'] for _, x, _ in rows)} rounds or more.", "",
+                      "| model | threads | tokens/s | share of the limit | memory MB |", "|---|---|---|---|---|"]
+            lines += [f"| {model} | {threads} | {x['per_s']:.1f} | {x['share']:.2f} | {x['memory']:.0f} |" for (model, threads), x, _ in rows] + [""]
+            continue
+        lines += [f"{processor}; {who}; {' and '.join(days)}; medians of {min(x['rounds'] for _, x, _ in rows)} rounds or more, in turn. Tokens a second of prompts of "
+                  f"{' or '.join(map(str, sorted({k[3] for k in prompts if k[0] == processor})))} tokens, and of {' or '.join(map(str, sorted({n for _, _, n in rows})))} one by one.", "",
+                  "| model | threads | prompt, ours | theirs | ratio | decode, ours | theirs | ratio | share of the limit, ours | theirs | memory MB, ours | theirs |",
+                  "|---|---|---|---|---|---|---|---|---|---|---|---|"] + [row for row, _, _ in rows] + [""]
+    together = {}
+    for (processor, model, threads, n), sides in pairs(found, "batch").items():
+        for side in sides: together.setdefault((processor, model, threads, side.get("who", "ours")), {})[n] = side["per_s"]
+    sizes = sorted({n for rates in together.values() for n in rates})
+    for processor in dict.fromkeys(key[0] for key in together):
+        lines += [f"{processor}; sequences that decode together, tokens a second of all of them (times as fast as one).", "",
+                  "| model | threads | | " + " | ".join(map(str, sizes)) + " |", "|---|---|---" + "|---" * len(sizes) + "|"]
+        for (where, model, threads, who), rates in together.items():
+            cells = [f"{rates[n]:.0f} ({rates[n] / rates[1]:.1f})" if n in rates and 1 in rates else "-" for n in sizes]
+            if where == processor: lines.append(f"| {model} | {threads} | {'theirs' if who != 'ours' else who} | " + " | ".join(cells) + " |")
+        lines.append("")
+    return "\n".join(lines[:-1]) + "\n"
+
+
+def write_page(path, text):
+    with open(path) as f: page = f.read()
+    if page.count(FIRST) != 1 or page.count(LAST) != 1: sys.exit(f"{path} has no place for the table ({FIRST} ... {LAST})")
+    head, rest = page.split(FIRST)
+    write_beside(path, head + FIRST + "\n\n" + text + "\n" + LAST + rest.split(LAST)[1])
+
+
+def write_beside(path, text):
+    with open(path + ".part", "w") as f: f.write(text)
+    os.replace(path + ".part", path)
+    print(path)
+
+
+def curve(found):
+    """tokens a second over sequences, a panel for each number of threads of the processor measured last; theirs is dashed"""
+    processor = max(found.items(), key=lambda kv: kv[1]["run"])[0][0]
+    points = {k: v for k, v in pairs(found, "batch").items() if k[0] == processor}
+    models, threads = list(dict.fromkeys(k[1] for k in points)), sorted({k[2] for k in points})
+    colours = ("#1b6ca8", "#d1495b", "#3b8f5a", "#8d5fb8", "#c98a1b", "#555555")
+    top = max(x["per_s"] for v in points.values() for x in v) * 1.06
+    step = 10 ** math.floor(math.log10(top))
+    step = step / 5 if top / step < 3 else step / 2 if top / step < 6 else step
+    most = max(k[3] for k in points)
+    width, panel = 420, lambda i: 70 + 420 * i
+    x_of = lambda i, n: panel(i) + 340 * math.log2(n) / max(math.log2(most), 1)
+    y_of = lambda v: 350 - 290 * v / top
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {70 + width * len(threads) + 90} 410" font-family="sans-serif" font-size="12">',
+           f'<rect width="{70 + width * len(threads) + 90}" height="410" fill="#fff"/>',
+           '<text x="70" y="22" font-size="15">Sequences that decode together: tokens a second of all of them</text>']
+    for i, t in enumerate(threads):
+        out.append(f'<text x="{panel(i)}" y="44">{t} thread{"s" * (t > 1)}</text>')
+        v = 0
+        while v <= top:
+            out.append(f'<path d="M{panel(i)} {y_of(v):.1f}h340" stroke="#ddd"/><text x="{panel(i) - 6}" y="{y_of(v) + 4:.1f}" text-anchor="end">{v:g}</text>')
+            v += step
+        for n in sorted({k[3] for k in points}): out.append(f'<text x="{x_of(i, n):.1f}" y="368" text-anchor="middle">{n}</text>')
+        out.append(f'<text x="{panel(i) + 170}" y="390" text-anchor="middle">sequences</text>')
+        for colour, model in zip(colours, models):
+            sides = sorted((k[3], v) for k, v in points.items() if k[1] == model and k[2] == t)
+            for side, dash in ((0, ""), (1, ' stroke-dasharray="5 4"')):
+                line = [(n, v[side]["per_s"]) for n, v in sides if len(v) > side]
+                if line: out.append(f'<polyline fill="none" stroke="{colour}" stroke-width="2"{dash} points="{" ".join(f"{x_of(i, n):.1f},{y_of(v):.1f}" for n, v in line)}"/>')
+    x = 70 + width * len(threads) - 50
+    for j, (colour, model) in enumerate(zip(colours, models)):
+        out.append(f'<path d="M{x} {64 + 20 * j}h24" stroke="{colour}" stroke-width="2"/><text x="{x + 30}" y="{68 + 20 * j}">{model}</text>')
+    names = dict.fromkeys(x["who"] for v in points.values() for x in v[1:])
+    if names: out.append(f'<path d="M{x} {64 + 20 * len(models)}h24" stroke="#333" stroke-width="2" stroke-dasharray="5 4"/><text x="{x + 30}" y="{68 + 20 * len(models)}">llama.cpp</text>')
+    return "\n".join(out) + "\n</svg>\n"
+
+
+def numbers(text): return [int(t) for t in text.split(",") if t]
 
 
 def main():
     a = argparse.ArgumentParser()
-    a.add_argument("files", nargs="+")
+    a.add_argument("files", nargs="*")
     a.add_argument("--build", default="build")
     a.add_argument("--rounds", type=int, default=3)
     a.add_argument("-p", type=int, default=512)
     a.add_argument("-n", type=int, default=64)
-    a.add_argument("-t", default="1,2")
+    a.add_argument("-t", dest="threads", type=numbers, default=[1, 2])
+    a.add_argument("--batch", type=numbers, default=[])
     a.add_argument("--target")
-    a.add_argument("--plain", action="store_true", help="theirs without its AMX and repacked buffers: compiled by gcc 12 they crash")
+    a.add_argument("--rows")
+    a.add_argument("--page")
+    a.add_argument("--curve")
+    a.add_argument("--alone", action="store_true", help="ours only")
+    a.add_argument("--plain", action="store_true", help="theirs without its AMX and repacked buffers: compiled by gcc 12 those of AMX crash")
     a.add_argument("--theirs", type=int, help=argparse.SUPPRESS)
     o = a.parse_args()
-    if o.theirs:
-        return theirs(o.files[0], o.p, o.n, o.theirs, o.plain)
-    print("| model | threads | prompt, ours | theirs | ratio | decode, ours | share | theirs | ratio | memory MB, ours | theirs |\n|---|---|---|---|---|---|---|---|---|---|---|")
-    version = "?"
-    for path in o.files:
-        for threads in [int(t) for t in o.t.split(",")]:
-            ours, peers, why = [], [], ""
-            for _ in range(o.rounds):
-                command = [os.path.join(o.build, "bench-model"), path, "-p", str(o.p), "-n", str(o.n), "-t", str(threads), "-r", "1", "--json"]
-                x, says = run(command + (["--target", o.target] if o.target else []))
-                ours.append(x) if x else sys.exit(f"bench-model: {says}")
-                x, why = run([sys.executable, __file__, path, "--theirs", str(threads), "-p", str(o.p), "-n", str(o.n)] + ["--plain"] * o.plain)
-                if x:
-                    peers.append(x)
-                    version = x["version"]
-            of = lambda rows, key: statistics.median(r[key] for r in rows) if rows else float("nan")
-            pp, pt, tg, tt = of(ours, "prompt_per_s"), of(peers, "prompt_per_s"), of(ours, "decode_per_s"), of(peers, "decode_per_s")
-            print(f"| {os.path.basename(path)} | {threads} | {pp:.0f} | {pt:.0f} | {pp / pt:.2f} | {tg:.1f} | {of(ours, 'decode_share_of_read'):.2f} | {tt:.1f} | {tg / tt:.2f} | "
-                  f"{of(ours, 'resident_MB'):.0f} | {of(peers, 'resident_MB'):.0f} |" + (f" theirs: {why} |" if why else ""), flush=True)
-    cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), platform.machine()) if os.path.exists("/proc/cpuinfo") else platform.machine()
-    print(f"\n{time.strftime('%Y-%m-%d')}, {cpu}, {os.cpu_count()} processors, llama-cpp-python {version}{' without extra buffers' * o.plain}; medians of {o.rounds} rounds in turn")
+    if o.theirs: return theirs(o, o.theirs)
+    if o.batch: o.p = 0
+    measure(o)
+    if o.page: write_page(o.page, table(medians(o.rows)))
+    if o.curve: write_beside(o.curve, curve(medians(o.rows)))
 
 
 main()

@@ -40,14 +40,21 @@ if [ ! -d "$peers/llama" ]; then
 fi
 if "$peers/llama/bin/python" -c 'import llama_cpp' 2>/dev/null; then
     make -s --no-print-directory "$BUILD/make-model" "$BUILD/bench-model" || exit 1
-    for shape in 110M 1.1B; do
-        for type in F16 Q8_0 Q4_0 Q4_K_M; do
-            [ -e "$peers/$shape-$type.gguf" ] || "$BUILD/make-model" --shape $shape --type $type "$peers/$shape-$type.gguf"
-        done
-    done
-    "$peers/llama/bin/python" bench/peers/models.py --build "$BUILD" "$peers"/110M-*.gguf "$peers"/1.1B-*.gguf
-    # compiled by gcc 12 its AMX buffers crash: the same without them
-    "$peers/llama/bin/python" bench/peers/models.py --plain --build "$BUILD" "$peers"/110M-*.gguf "$peers"/1.1B-*.gguf
+    plain=
+    grep -q amx_tile /proc/cpuinfo 2>/dev/null && plain=--plain     # compiled by gcc 12 its AMX buffers crash
+    # compare SHAPE TYPE OPTIONS: a file at a time, since those of 1.1B are large
+    compare() {
+        file=$peers/$1-$2.gguf
+        "$BUILD/make-model" --shape "$1" --type "$2" "$file" || return
+        shift 2
+        "$peers/llama/bin/python" bench/peers/models.py --build "$BUILD" --rows docs/speed.tsv $plain "$@" "$file"
+        rm -f "$file"
+    }
+    for type in Q4_0 Q4_K_M Q8_0 Q5_0 Q6_K F16 F32; do compare 110M $type; done
+    for type in Q4_0 Q4_K_M Q8_0 F16; do compare 1.1B $type; done
+    for type in Q4_K Q5_0 Q6_K BF16 F32; do compare 1.1B $type --alone -p 0; done      # their share of the bandwidth
+    for type in Q4_0 Q4_K Q8_0 F16; do compare 110M $type --batch 1,2,4,8,16,32,64; done
+    "$peers/llama/bin/python" bench/peers/models.py --rows docs/speed.tsv --page docs/speed.md --curve docs/batch.svg
 else
     echo "peers: llama-cpp-python is not here and has no rows"
 fi
