@@ -60,10 +60,7 @@ static tiny_status tinyi_gla_gates(tiny_ctx *ctx, const char *name, const tinyi_
     for (h = 0; h < a->n_head; h++) {
         if (a->type == TINY_F32 && a->form != TINY_GLA_PARALLEL && a->g->stride[2] == 1) {      /* most calls: a row at a time, and nothing is wrong */
             int odd = 0;
-            for (t = 0; t < a->n && !odd; t++) {
-                const float *x = (const float *)a->g->data + tinyi_gla_at(a->g, t, h, 0);
-                for (d = 0; d < a->n_key; d++) odd |= !(x[d] <= 0.0f);
-            }
+            for (t = 0; t < a->n && !odd; t++) odd = !ctx->k->gla_gates_f32((const float *)a->g->data + tinyi_gla_at(a->g, t, h, 0), a->n_key);
             if (!odd) continue;
         }
         for (d = 0; d < a->n_key; d++) {
@@ -277,6 +274,21 @@ static void tinyi_gla_steps(const tinyi_gla_run *r, float *s, tiny_idx ld)
     }
 }
 
+/* Asks for the rows of tokens t .. t + n of a head: they lie in pieces that no processor foresees. */
+static void tinyi_gla_ask(const tinyi_gla_run *r, tiny_idx t, tiny_idx n)
+{
+    const tinyi_gla *a = r->a;
+    tiny_idx i, d;
+    for (i = t; i < t + n && i < a->n; i++) {
+        for (d = 0; d < a->n_key; d += 16) {
+            TINYI_PREFETCH((const float *)a->q->data + tinyi_gla_at(a->q, i, r->h, d));
+            TINYI_PREFETCH((const float *)a->k->data + tinyi_gla_at(a->k, i, r->h, d));
+            if (a->g) TINYI_PREFETCH((const float *)a->g->data + tinyi_gla_at(a->g, i, r->h, d));
+        }
+        for (d = 0; d < r->n_col; d += 16) TINYI_PREFETCH((const float *)a->v->data + tinyi_gla_at(a->v, i, r->h, r->j + d));
+    }
+}
+
 /* tokens t .. t + n of one chunk */
 static void tinyi_gla_piece(const tinyi_gla_run *r, tiny_idx t, tiny_idx n)
 {
@@ -303,6 +315,7 @@ static void tinyi_gla_piece(const tinyi_gla_run *r, tiny_idx t, tiny_idx n)
     memset(r->acc, 0, (size_t)(n * n_col) * sizeof *r->acc);
     for (i0 = 0; i0 < n; i0 = i1) {
         i1 = TINYI_MIN(i0 + a->sub, n);
+        tinyi_gla_ask(r, t + n + i0, i1 - i0);
         kn->gla_near_f32(r->at + i0 * r->ld + i0, r->ld, r->q + i0 * n_key, r->k + i0 * n_key, r->e + i0 * n_key, (int)(i1 - i0), n_key);
         kn->gla_span_f32(r->qd, r->kd + i0 * n_key, r->left, r->q + i0 * n_key, r->k + i0 * n_key, r->e + i0 * n_key, (int)(i1 - i0), n_key);
         kn->transpose_b4((unsigned char *)(r->qt + i0), (ptrdiff_t)(r->ld * (tiny_idx)sizeof(float)), (const unsigned char *)r->qd, (ptrdiff_t)(n_key * (tiny_idx)sizeof(float)), (size_t)n_key,
@@ -462,7 +475,7 @@ static void tinyi_gla_cases(tiny_case *c)
     memcpy(c->params.bytes, &p, sizeof p);
 }
 
-static const short tinyi_gla_kernels[] = { TINYI_K_gla_step_f32, TINYI_K_gla_near_f32, TINYI_K_gla_span_f32, TINYI_K_attention_scores_f32, TINYI_K_attention_mix_f32,
+static const short tinyi_gla_kernels[] = { TINYI_K_gla_step_f32, TINYI_K_gla_near_f32, TINYI_K_gla_span_f32, TINYI_K_gla_gates_f32, TINYI_K_attention_scores_f32, TINYI_K_attention_mix_f32,
                                            TINYI_K_attention_finite_f32, TINYI_K_exp_f32, TINYI_K_scale_f32, TINYI_K_binary_f32, TINYI_K_transpose_b4, -1 };
 TINYI_ROW tinyi_row_gla = {
     "gla", TINY_OP_GLA, 5, 4, 2, sizeof(tiny_gla_params), TINY_OP_F64 | TINY_OP_INPLACE,

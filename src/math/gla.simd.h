@@ -116,10 +116,23 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_gla_times)(v_f32 a, v_f32 e)
 }
 static void TINY_FN(tinyi_gla_span_f32)(float *qd, float *kd, float *left, const float *q, const float *k, const float *e, int n, tiny_idx n_key)
 {
-    tiny_idx d;
+    tiny_idx d = 0;
     int t;
-    for (d = 0; d < n_key; d += V_LANES) {
-        const size_t m = (size_t)TINYI_MIN(n_key - d, V_LANES);
+    for (; d + V_LANES <= n_key; d += V_LANES) {
+        v_f32 x = v_set(1.0f);
+        for (t = 0; t < n; t++) {
+            x = TINY_FN(tinyi_gla_times)(x, v_load(e + t * n_key + d));
+            v_store(qd + t * n_key + d, v_mul(x, v_load(q + t * n_key + d)));
+        }
+        v_store(left + d, x);
+        x = v_set(1.0f);
+        for (t = n; t-- > 0;) {
+            v_store(kd + t * n_key + d, v_mul(x, v_load(k + t * n_key + d)));
+            x = TINY_FN(tinyi_gla_times)(x, v_load(e + t * n_key + d));
+        }
+    }
+    if (d < n_key) {                        /* the last channels: stores of a part of a vector are slow */
+        const size_t m = (size_t)(n_key - d);
         v_f32 x = v_set(1.0f);
         for (t = 0; t < n; t++) {
             x = TINY_FN(tinyi_gla_times)(x, v_load_n(e + t * n_key + d, m));
@@ -132,6 +145,16 @@ static void TINY_FN(tinyi_gla_span_f32)(float *qd, float *kd, float *left, const
             x = TINY_FN(tinyi_gla_times)(x, v_load_n(e + t * n_key + d, m));
         }
     }
+}
+
+/* no number above 0, and no NaN */
+static int TINY_FN(tinyi_gla_gates_f32)(const float *g, tiny_idx n)
+{
+    v_mask fine = v_le(v_zero(), v_zero());
+    tiny_idx i;
+    for (i = 0; i + V_LANES <= n; i += V_LANES) fine = vm_and(fine, v_le(v_load(g + i), v_zero()));
+    if (i < n) fine = vm_and(fine, v_le(v_load_n(g + i, (size_t)(n - i)), v_zero()));
+    return vm_all(fine);
 }
 
 /* r = k[u] e[u + 1] .. e[t], grown as t goes up: a product of numbers that are at most 1, never a quotient of exponentials.
@@ -183,4 +206,5 @@ static void TINY_FN(tinyi_use_gla)(tinyi_kernels *k)
     TINYI_USE(k, gla_back_f32);
     TINYI_USE(k, gla_span_f32);
     TINYI_USE(k, gla_near_f32);
+    TINYI_USE(k, gla_gates_f32);
 }
