@@ -246,27 +246,34 @@ TINYI_FN size_t tinyi_lm_kda_kept(const tllm_model *m, const tinyi_lm_layer *l)
 TINYI_FN void tinyi_lm_kda_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
 {
     static const short in[3] = { TINYI_T_ATTN_Q, TINYI_T_ATTN_K, TINYI_T_ATTN_V }, conv[3] = { TINYI_T_CONV_Q, TINYI_T_CONV_K, TINYI_T_CONV_V };
+    static const short into[3] = { TINYI_T_SSM_F_A, TINYI_T_SSM_G_A, TINYI_T_SSM_BETA };
     const tllm_model *m = f->m;
     const tiny_idx n = f->n, S = m->head_size, H = l->n_head, K = m->ssm_conv, C = H * S;
     const size_t used = f->used;
     float *kept = f->dry ? NULL : f->s->held[l->i].x;
     float *c[3], *u = tinyi_lm_take(f, n, C), *g = tinyi_lm_take(f, n, C), *z = tinyi_lm_take(f, n, C), *o = tinyi_lm_take(f, n, C);
-    float *low = tinyi_lm_take(f, n, S), *b = tinyi_lm_take(f, n, H);
+    float *low[3], *made[3], *b;
+    const tinyi_lm_w *w[3];
     tinyi_lm_delta p;
     int i;
-    for (i = 0; i < 3; i++) c[i] = tinyi_lm_take(f, n, C);
-    if (f->st) return;
     for (i = 0; i < 3; i++) {
-        tinyi_lm_linear(f, l->w[in[i]], u, h, n);
-        tinyi_lm_conv(f, c[i], C, u, C, l->w[conv[i]]->v, NULL, kept ? kept + i * (K - 1) * C : NULL, K, C, 1);
+        c[i] = tinyi_lm_take(f, n, C);
+        low[i] = tinyi_lm_take(f, n, i < 2 ? S : H);
     }
+    if (f->st) return;
+    made[0] = u;                            /* g and z are made later */
+    made[1] = g;
+    made[2] = z;
+    for (i = 0; i < 3; i++) w[i] = l->w[in[i]];
+    tinyi_lm_linears(f, 3, w, 0, made, h, n);
+    for (i = 0; i < 3; i++) tinyi_lm_conv(f, c[i], C, made[i], C, l->w[conv[i]]->v, NULL, kept ? kept + i * (K - 1) * C : NULL, K, C, 1);
     tinyi_lm_unit(f, c[0], C, H, S, (float)(1.0 / tinyi_sqrt64((double)S)));
     tinyi_lm_unit(f, c[1], C, H, S, 1.0f);
-    tinyi_lm_linear(f, l->w[TINYI_T_SSM_F_A], low, h, n);
-    tinyi_lm_linear(f, l->w[TINYI_T_SSM_F_B], g, low, n);
-    tinyi_lm_linear(f, l->w[TINYI_T_SSM_G_A], low, h, n);
-    tinyi_lm_linear(f, l->w[TINYI_T_SSM_G_B], z, low, n);
-    tinyi_lm_linear(f, l->w[TINYI_T_SSM_BETA], b, h, n);
+    for (i = 0; i < 3; i++) w[i] = l->w[into[i]];
+    tinyi_lm_linears(f, 3, w, 0, low, h, n);
+    tinyi_lm_linear(f, l->w[TINYI_T_SSM_F_B], g, low[0], n);
+    tinyi_lm_linear(f, l->w[TINYI_T_SSM_G_B], z, low[1], n);
+    b = low[2];
     tinyi_lm_run(f, TINY_OP_SIGMOID, b, b, NULL, n * H);
     memset(&p, 0, sizeof p);
     p.H = p.Hk = H;

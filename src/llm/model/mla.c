@@ -84,12 +84,11 @@ static const float *tinyi_lm_index_keys(tinyi_lm_fwd *f, const tinyi_lm_layer *l
     tiny_idx i, j;
     if (f->st) return NULL;
     tinyi_lm_linear(f, l->w[TINYI_T_INDEX_Q_B], iq, q_a, n);
-    tinyi_lm_linear(f, l->w[TINYI_T_INDEX_K], ik, h, n);
+    tinyi_lm_linear_both(f, l->w[TINYI_T_INDEX_K], ik, l->w[TINYI_T_INDEX_PROJ], w, 0, h, n);
     t = tiny_tensor_2d(ik, TINY_F32, n, di);
     tinyi_lm_norm_view(f, TINY_OP_LAYERNORM, l->w[TINYI_T_INDEX_K_NORM]->v, l->w[TINYI_T_INDEX_K_NORM]->bias, 1e-6f, &t, &t);
     tinyi_lm_rotate(f, l->rope, style, tinyi_lm_heads_of(iq, Hi, di, Hi * di));
     tinyi_lm_rotate(f, l->rope, style, tinyi_lm_heads_of(ik, 1, di, di));
-    tinyi_lm_linear(f, l->w[TINYI_T_INDEX_PROJ], w, h, n);
     if (!f->dry) tinyi_lm_hold(f, &f->s->held[l->i].index, ik, di);
     if (f->dry) { f->used = used; return f->s->n_ctx > m->index_top ? allow : NULL; }       /* what the most would take */
     if (n_key <= m->index_top || f->st) { f->used = used; return NULL; }

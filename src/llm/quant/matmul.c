@@ -288,7 +288,7 @@ static void tinyi_blk_quantize(const tinyi_blk_plan *p, const tinyi_blk_kernels 
 static tiny_idx tinyi_blk_grain(const tinyi_blk_plan *p, tiny_idx left, int threads)
 {
     const tiny_idx row = p->w_row > 0 ? p->w_row : 1;
-    return TINYI_MAX(TINYI_MIN(TINYI_BLK_MOST / row, left / (2 * threads)), TINYI_BLK_LEAST / row + 1);
+    return (TINYI_MAX(TINYI_MIN(TINYI_BLK_MOST / row, left / (2 * threads)), TINYI_BLK_LEAST / row) + 4) & ~(tiny_idx)3;      /* rows go in fours */
 }
 
 /* VECTORS: rows i0..i1 of x. q: codes in own or shared memory, flags behind them. */
@@ -526,6 +526,7 @@ static void tinyi_blk_run(tiny_team *team, const tinyi_blk_set *set)
     const tiny_idx in_panels = tinyi_blk_in_panels(team->k, p, kn);
     tiny_idx i, q0, q1, grain;
     int began = 0;
+    tinyi_team_late(team);                  /* a helper who is woken for this product comes after the barrier behind what becomes of x, and is needed then */
     for (i = 0; i < in_panels; i += p->tokens, began = 1) {
         if (began) tiny_barrier(team);      /* the columns are no longer read */
         if (tinyi_blk_is_integers(p, kn) && !tinyi_blk_tiles_for(team->k, p)) tinyi_blk_integers(team, set, kn, shared, own, i, TINYI_MIN(i + p->tokens, in_panels));

@@ -149,6 +149,12 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_bits)(v_i8 *c, const unsigned char *p
 /* ---- scales */
 
 TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_half)(const unsigned char *p) { return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(tinyi_q_u16(p)))); }
+/* the factors of eight blocks of 18 bytes: 16 i bytes on, that of block i is number i of eight, so that a load has two of them in their places */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_tree_halves18)(const unsigned char *p)
+{
+    const __m256i x = _mm256_blend_epi32(_mm256_blend_epi32(TINYI_BLK_256(p), TINYI_BLK_256(p + 32), 0x22), _mm256_blend_epi32(TINYI_BLK_256(p + 64), TINYI_BLK_256(p + 96), 0x88), 0xcc);
+    return _mm256_cvtph_ps(_mm_blend_epi16(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1), 0xaa));
+}
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_tree_halves8)(const unsigned char *p, int step)
 {
 #define TINYI_BLK_U16(i) (short)tinyi_q_u16(p + (i) * step)
@@ -212,7 +218,7 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q4_0)(v_i8 *c, v_f32 *s, v_f32 *
 {
     (void)m;
     TINY_FN(tinyi_tree_nibbles)(c, b + 2, 18);
-    s[0] = TINY_FN(tinyi_tree_halves8)(b, 18);
+    s[0] = TINY_FN(tinyi_tree_halves18)(b);
     return -8.0f;
 }
 TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q4_1)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
@@ -287,7 +293,7 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_IQ4_NL)(v_i8 *c, v_f32 *s, v_f32
 {
     (void)m;
     TINY_FN(tinyi_tree_nibbles)(c, b + 2, 18);
-    s[0] = TINY_FN(tinyi_tree_halves8)(b, 18);
+    s[0] = TINY_FN(tinyi_tree_halves18)(b);
     return TINY_FN(tinyi_tree_iq4)(c);
 }
 TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_IQ4_XS)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
@@ -345,6 +351,98 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_TQ1_0)(v_i8 *c, v_f32 *s, v_f32 
     return -1.0f;
 }
 
+/* ---- Q4_0, the format of small machines: four rows of whole super-blocks at once, in the order of sums of the others
+ *
+ * Two rows go side by side through the tree, since a processor looks some sixty vector instructions ahead, which one row fills with what waits for
+ * each other; and what four vectors sum up to is found together, which counts where rows are short. */
+
+/* an expression to compilers, who make it where it is used, and not a call whose result they keep in a register until then */
+#if TINYI_GCC || TINYI_CLANG
+typedef unsigned short TINY_FN(tinyi_tree_u16) __attribute__((vector_size(32)));
+#define TINYI_TREE_DOWN(x, by) ((__m256i)((TINY_FN(tinyi_tree_u16))(x) >> (by)))
+#else
+#define TINYI_TREE_DOWN(x, by) _mm256_srli_epi16(x, by)
+#endif
+/* the sums over the lanes of four vectors, each in the order of v_sum */
+TINYI_FORCE_INLINE __m128 TINY_FN(tinyi_tree_sum4)(float (*x)[8])
+{
+    const v_f32 a = v_load(x[0]), b = v_load(x[1]), c = v_load(x[2]), d = v_load(x[3]);
+    const v_f32 ab = v_add(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31)), cd = v_add(_mm256_permute2f128_ps(c, d, 0x20), _mm256_permute2f128_ps(c, d, 0x31));
+    v_f32 t = v_add(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));      /* a0 a1 c0 c1 b0 b1 d0 d1 */
+    t = v_add(t, _mm256_movehdup_ps(t));
+    return _mm_blend_ps(_mm256_castps256_ps128(t), _mm_moveldup_ps(_mm256_extractf128_ps(t, 1)), 0xa);
+}
+/* two super-blocks side by side, each with its activations: acc += their products */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_two)(v_f32 *acc0, v_f32 *acc1, const unsigned char *b0, const unsigned char *b1, const int8_t *q0, const int8_t *q1, const float *d0, const float *d1)
+{
+    const unsigned char *b[2];
+    const int8_t *q[2];
+    const int traits = 8 * TINYI_BLK_FITS;
+    v_i32 p[2][4];
+    int j, r;
+    b[0] = b0; q[0] = q0;
+    b[1] = b1; q[1] = q1;
+    TINYI_BLK_EACH(j, 4)
+        TINYI_BLK_EACH(r, 2) {
+            const v_i8 c = TINY_FN(tinyi_tree_halves)(b[r] + 2 + 18 * j, 72);
+            p[r][j] = TINY_FN(tinyi_tree_add)(TINY_FN(tinyi_tree_product)(vb_and(c, vb_set(15)), vb_load(q[r] + 64 * j), traits),
+                                             TINY_FN(tinyi_tree_product)(vb_and(TINYI_TREE_DOWN(c, 4), vb_set(15)), vb_load(q[r] + 64 * j + 32), traits), 2, traits);
+            if (j % 2 == 0) continue;
+            p[r][j / 2] = p[r][j - 1];
+            p[r][j / 2 + 1] = p[r][j];
+            TINY_FN(tinyi_tree_pairs)(p[r] + j / 2, 1, 4, traits);
+        }
+    TINYI_BLK_EACH(r, 2) TINY_FN(tinyi_tree_quads)(p[r], 1, 8, traits);
+    *acc0 = v_fma(v_mul(TINY_FN(tinyi_tree_halves18)(b0), v_load(d0)), v_fma(v_load(d0 + 8), v_set(-8.0f), v_from_i32(p[0][0])), *acc0);
+    *acc1 = v_fma(v_mul(TINY_FN(tinyi_tree_halves18)(b1), v_load(d1)), v_fma(v_load(d1 + 8), v_set(-8.0f), v_from_i32(p[1][0])), *acc1);
+}
+static void TINY_FN(tinyi_tree_rows4)(float *y, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x)
+{
+    const size_t blocks = x->blocks;
+    float t[2][4][8];
+    size_t g, n;
+    int i, j;
+    for (g = 0; g < n_row / 4; g++)
+        for (i = 0; i < 4; i += 2, w += 2 * w_row) {
+            const unsigned char *b = w;
+            const int8_t *q = x->code;
+            const float *d = x->d;
+            v_f32 acc[2];
+            acc[0] = acc[1] = v_zero();
+            if (blocks < 4) {               /* two rows */
+                for (n = blocks; n; n--, b += 144, q += 256, d += 16) {
+                    TINYI_BLK_EACH(j, 3) {
+                        TINYI_BLK_AHEAD(b + 2048 + 64 * j);
+                        TINYI_BLK_AHEAD(b + w_row + 2048 + 64 * j);
+                    }
+                    TINY_FN(tinyi_tree_two)(&acc[0], &acc[1], b, b + w_row, q, q, d, d);
+                }
+            } else {                        /* two blocks of a row: from memory one stream is faster than two */
+                TINYI_BLK_EACH(j, 2) {
+                    v_f32 sum = v_zero(), none = v_zero();
+                    b = w + j * w_row;
+                    q = x->code;
+                    d = x->d;
+                    for (n = blocks; n > 1; n -= 2, b += 288, q += 512, d += 32) {
+                        int k;
+                        TINYI_BLK_EACH(k, 5) {
+                            TINYI_BLK_AHEAD(b + 2048 + 64 * k);
+                            TINYI_BLK_AHEAD2(b + 8192 + 64 * k);
+                        }
+                        TINY_FN(tinyi_tree_two)(&sum, &sum, b, b + 144, q, q + 256, d, d + 16);
+                    }
+                    if (n) TINY_FN(tinyi_tree_two)(&sum, &none, b, b, q, q, d, d);
+                    acc[j] = sum;
+                }
+            }
+            v_store(t[g % 2][i], acc[0]);
+            v_store(t[g % 2][i + 1], acc[1]);
+            /* of the rows before: what it waits for is there by now */
+            if (i == 0 && g > 0) _mm_storeu_ps(y + 4 * g - 4, TINY_FN(tinyi_tree_sum4)(t[(g - 1) % 2]));
+        }
+    _mm_storeu_ps(y + 4 * g - 4, TINY_FN(tinyi_tree_sum4)(t[(g - 1) % 2]));
+}
+
 /* ---- one row of activations, and rows of weights expanded: codes in order, 16 scales and 16 offsets, 8 of them used where groups are coarse */
 
 #define TINYI_BLK_KERNELS(name, values, bytes, traits)                                                                                  \
@@ -381,6 +479,13 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_TQ1_0)(v_i8 *c, v_f32 *s, v_f32 
     }                                                                                                                                   \
     static void TINY_FN(tinyi_tree_dot_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k) \
     {                                                                                                                                   \
+        if (TINYI_BLK_##name == TINYI_BLK_Q4_0 && n_row >= 4 && k % 256 == 0 && y_row == 1) { \
+            const size_t whole = n_row / 4 * 4; \
+            TINY_FN(tinyi_tree_rows4)(y, w, w_row, whole, x); \
+            y += whole; \
+            w += (ptrdiff_t)whole * w_row; \
+            n_row -= whole; \
+        } \
         TINY_FN(tinyi_tree_dots_##name)(y, y_row, 0, w, w_row, n_row, x, k, 1);                                                         \
     }                                                                                                                                   \
     static void TINY_FN(tinyi_tree_few_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n) \
@@ -684,6 +789,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_tree_table) = {
 #undef TINYI_TREE_FIT
 #undef TINYI_TREE_SIGNED
 #undef TINYI_TREE_IN_ORDER
+#undef TINYI_TREE_DOWN
 #undef TINYI_TREE_SHIFT
 #undef TINYI_TREE_SMALL
 #undef TINYI_TREE_FIVE

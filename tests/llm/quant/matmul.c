@@ -462,6 +462,78 @@ static void test_together(tiny_target target)
     }
 }
 
+/* What a row of weights gives does not depend on the rows beside it, nor on where results go: kernels that take several rows or blocks at once
+ * have the bits of one by one, for whole numbers of super-blocks and others. */
+static void test_rows_alone(tiny_target target)
+{
+    static const tiny_idx depth[] = { 256, 512, 768, 1024, 1280, 2048, 1312 };
+    tiny_ctx *ctx = t_ctx(target, 1);
+    tiny_idx r;
+    int i, j;
+    for (i = 0; i < N_INTEGER; i++)
+        for (j = 0; j < (int)T_COUNT(depth); j++) {
+            const tllm_format *f = tllm_format_by_name(formats[i]);
+            const tiny_idx k = depth[j], n_out = 11, bytes = k % f->values ? 0 : (tiny_idx)tllm_format_bytes(f, (uint64_t)k);
+            float *x, *all, *apart, one;
+            unsigned char *w;
+            tiny_tensor tx, tw, ty, to;
+            if (!bytes) continue;
+            x = t_rand((size_t)k, -2.0f, 2.0f);
+            w = weights(f, n_out, k, 0);
+            all = t_guarded((size_t)n_out);
+            apart = t_guarded((size_t)(2 * n_out));
+            tx = tiny_tensor_2d(x, TINY_F32, 1, k);
+            tw = tiny_tensor_2d(w, TINY_U8, n_out, bytes);
+            ty = tiny_tensor_2d(all, TINY_F32, 1, n_out);
+            T_OK(tllm_matmul(ctx, &tx, f->id, &tw, NULL, &ty));
+            to = tiny_tensor_2d(apart, TINY_F32, 1, n_out);
+            to.stride[0] = 2 * n_out;
+            to.stride[1] = 2;
+            T_OK(tllm_matmul(ctx, &tx, f->id, &tw, NULL, &to));
+            tw.dim[0] = to.dim[1] = 1;
+            to.data = &one;
+            for (r = 0; r < n_out; r++) {
+                tw.data = w + r * bytes;
+                T_OK(tllm_matmul(ctx, &tx, f->id, &tw, NULL, &to));
+                if (!T_SAME(&one, all + r, 1) || !T_SAME(&one, apart + 2 * r, 1)) { printf("  %s, rows of %d, row %d\n", f->name, (int)k, (int)r); break; }
+            }
+            T_WALLS(all, (size_t)n_out);
+            t_free_blocks();
+        }
+    for (i = 0; i < N_INTEGER; i++) {
+        one_shape(ctx, target, i, 1, 11, 256, 0);
+        one_shape(ctx, target, i, 1, 13, 1280, 1);
+    }
+    t_close(ctx);
+}
+
+/* Helpers come to a product when they come: before its first barrier or after it. Whoever takes part, the bits are those of one thread. */
+static void test_late_helpers(tiny_target target)
+{
+    static const tiny_idx rows[] = { 8, 9, 16, 40 };
+    tiny_ctx *ctx = t_ctx(target, 1), *many = t_ctx(target, 3);
+    const tllm_format *f = tllm_format_by_name("Q4_0");
+    const tiny_idx k = 512, n_out = 300;
+    int j, round;
+    for (j = 0; j < (int)T_COUNT(rows); j++) {
+        const tiny_idx n = rows[j];
+        float *x = t_rand((size_t)(n * k), -2.0f, 2.0f), *want = (float *)t_keep((size_t)(n * n_out) * sizeof(float)), *y = t_guarded((size_t)(n * n_out));
+        tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, n, k), ty = tiny_tensor_2d(want, TINY_F32, n, n_out);
+        tiny_tensor tw = tiny_tensor_2d(weights(f, n_out, k, 0), TINY_U8, n_out, (tiny_idx)tllm_format_bytes(f, (uint64_t)k));
+        T_OK(tllm_matmul(ctx, &tx, f->id, &tw, NULL, &ty));
+        ty.data = y;
+        for (round = 0; round < (T_SLOW ? 5 : 60); round++) {
+            memset(y, 0, (size_t)(n * n_out) * sizeof *y);
+            T_OK(tllm_matmul(many, &tx, f->id, &tw, NULL, &ty));
+            if (!T_SAME(y, want, n * n_out)) { printf("  %d rows, round %d\n", (int)n, round); break; }
+        }
+        T_WALLS(y, (size_t)(n * n_out));
+        t_free_blocks();
+    }
+    t_close(many);
+    t_close(ctx);
+}
+
 /* a pool that only counts how often it is asked; the caller then does the work alone */
 static int asked;
 static int only_asked(void *user, int n, void (*task)(void *arg, int i), void *arg)
@@ -534,6 +606,8 @@ int main(void)
     T_RUN_TARGETS(test_largest);
     T_RUN_TARGETS(test_scale_of_zero);
     T_RUN_TARGETS(test_against_reference);
+    T_RUN_TARGETS(test_rows_alone);
+    T_RUN_TARGETS(test_late_helpers);
     T_RUN_TARGETS(test_together);
     T_RUN_TARGETS(test_conformance);
     T_RUN(test_one_region);
