@@ -1,6 +1,7 @@
 /* src/core/ctx.c */
 #include "core/state.h"
 #include "core/cpu.h"
+#include "core/target.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,6 +87,12 @@ static tiny_status tinyi_ctx_choose(const tiny_ctx_desc *desc, unsigned cpu, tin
 {
     const char *wish = NULL;
     *target = desc->target;
+#ifdef TINY_ONLY_TARGET
+    if (!tinyi_target_available(TINYI_ONLY_TARGET, cpu)) {
+        (void)snprintf(text, n_text, "this program is compiled for the target %s alone, and this processor does not have it", tiny_target_name(TINYI_ONLY_TARGET));
+        return TINY_E_TARGET;
+    }
+#endif
     if ((unsigned)*target >= (unsigned)TINY_TARGET_COUNT) {
         (void)snprintf(text, n_text, "target %d is unknown", (int)*target);
         return TINY_E_ARGUMENT;

@@ -195,7 +195,7 @@ static tiny_status tinyi_fft_check_n(tiny_ctx *ctx, const char *name, tiny_fft_k
     if (!plan) return TINY_OK;
     if (plan->kind != kind || plan->n != (size_t)n)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the plan is for %s of %zu values, not for %s of %td", name, of[plan->kind], plan->n, of[kind], n);
-    if (plan->way.lanes != ctx->k->fft_lanes()) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the plan was made for another target", name);
+    if (plan->way.lanes != TINYI_OF(ctx->k, fft_lanes)()) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the plan was made for another target", name);
     return TINY_OK;
 }
 
@@ -426,7 +426,7 @@ TINY_API tiny_status tiny_fft_plan_open(tiny_ctx *ctx, tiny_idx n, tiny_fft_kind
     plan->kind = kind;
     plan->n = (size_t)n;
     plan->k = ctx->k;
-    tinyi_fft_way_for(&plan->way, kind, plan->n, ctx->k->fft_lanes(), (size_t)rows, 0);
+    tinyi_fft_way_for(&plan->way, kind, plan->n, TINYI_OF(ctx->k, fft_lanes)(), (size_t)rows, 0);
     plan->table = (float *)tinyi_alloc(ctx, plan->way.floats, sizeof(float));
     if (plan->table) work = tinyi_alloc(ctx, plan->way.own, sizeof(float));
     if (work) scratch = tiny_alloc(ctx, tinyi_fft_scratch(&plan->way));

@@ -168,7 +168,7 @@ static void tinyi_layout_turn(tiny_team *team, const tinyi_layout_plan *p, int a
 {
     const int last = p->n - 1;
     const tiny_idx tile = TINYI_LAYOUT_TILE, e = (tiny_idx)es, ys = p->ys[across], xs = p->xs[last];
-    const tinyi_fn_copy_rows rows = team->k->copy_rows;
+    const tinyi_fn_copy_rows rows = TINYI_OF(team->k, copy_rows);
     unsigned char *in = (unsigned char *)team->own, *out;
     tiny_idx na = p->dim[across], nb = p->dim[last], big = tile, ta, tb, total = 1, grain, u, u1, a, b;
     tinyi_fn_transpose_b4 turn, past = NULL;

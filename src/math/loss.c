@@ -104,13 +104,13 @@ static double tinyi_loss_row(const tinyi_kernels *k, const float *x, tiny_idx n,
     tiny_idx i;
     for (i = 0; i < n; i += TINYI_LOSS_BLOCK) {
         float t, s;
-        k->softmax_online_f32(x + i, (size_t)TINYI_MIN(n - i, TINYI_LOSS_BLOCK), 1.0f, &t, &s);
+        TINYI_OF(k, softmax_online_f32)(x + i, (size_t)TINYI_MIN(n - i, TINYI_LOSS_BLOCK), 1.0f, &t, &s);
         if ((double)t > top) {
             sum = sum == 0.0 ? 0.0 : sum * tinyi_exp64(top - (double)t);
             top = (double)t;
         }
         if (s != 0.0f) sum += (double)s * tinyi_exp64((double)t - top);
-        if (e != 0.0) mean += (double)k->sum_f32(x + i, (size_t)TINYI_MIN(n - i, TINYI_LOSS_BLOCK));
+        if (e != 0.0) mean += (double)TINYI_OF(k, sum_f32)(x + i, (size_t)TINYI_MIN(n - i, TINYI_LOSS_BLOCK));
     }
     if (top == -(double)INFINITY) top = 0.0;
     return top + tinyi_log64(sum) - (1.0 - e) * (double)x[label] - (e != 0.0 ? e * mean / (double)n : 0.0);

@@ -223,12 +223,12 @@ static void tinyi_norm_length_one(const tinyi_kernels *k, float *y, const float 
 {
     double ss = 0.0, r;
     tiny_idx i;
-    for (i = 0; i < n; i += TINYI_NORM_BLOCK) ss += (double)k->dot_f32(x + i, x + i, (size_t)TINYI_MIN(n - i, TINYI_NORM_BLOCK));
+    for (i = 0; i < n; i += TINYI_NORM_BLOCK) ss += (double)TINYI_OF(k, dot_f32)(x + i, x + i, (size_t)TINYI_MIN(n - i, TINYI_NORM_BLOCK));
     if (tinyi_norm_doubtful(ss, eps))
         for (ss = 0.0, i = 0; i < n; i++) ss += (double)x[i] * (double)x[i];
     r = tinyi_sqrt(ss);
     r = r == 0.0 && eps == 0.0f ? 0.0 : 1.0 / (r < (double)eps ? (double)eps : r);
-    k->scale_f32(y, x, (size_t)n, (float)r, 0.0f);
+    TINYI_OF(k, scale_f32)(y, x, (size_t)n, (float)r, 0.0f);
 }
 
 /* own: rows of the operands that are not dense, in the order x or s, r, g, b, y */
@@ -281,13 +281,13 @@ static void tinyi_norm_fast(tiny_team *team, const tiny_op *op)
             float *y = tinyi_row_step(a.y) == 1 ? tinyi_row_f32(a.y, row) : own + TINYI_NORM_Y * n;
             if (a.r) {
                 float *s = tinyi_row_step(a.s) == 1 ? tinyi_row_f32(a.s, row) : own + TINYI_NORM_X * n;
-                k->binary_f32(TINYI_BINARY_ADD, s, x, tinyi_norm_dense(a.r, row, own, TINYI_NORM_R, n), (size_t)n, 1, 1);
+                TINYI_OF(k, binary_f32)(TINYI_BINARY_ADD, s, x, tinyi_norm_dense(a.r, row, own, TINYI_NORM_R, n), (size_t)n, 1, 1);
                 if (tinyi_row_step(a.s) != 1) tinyi_row_scatter(tinyi_row_f32(a.s, row), s, n, tinyi_row_step(a.s));
                 x = s;
             }
             if (op->kind == TINY_OP_L2NORM) tinyi_norm_length_one(k, y, x, n, eps);
-            else if (op->kind == TINY_OP_RMSNORM || op->kind == TINY_OP_ADD_RMSNORM) k->rmsnorm_f32(y, x, g, (size_t)n, eps);
-            else k->layernorm_f32(y, x, g, b, (size_t)n, eps);
+            else if (op->kind == TINY_OP_RMSNORM || op->kind == TINY_OP_ADD_RMSNORM) TINYI_OF(k, rmsnorm_f32)(y, x, g, (size_t)n, eps);
+            else TINYI_OF(k, layernorm_f32)(y, x, g, b, (size_t)n, eps);
             if (tinyi_row_step(a.y) != 1) tinyi_row_scatter(tinyi_row_f32(a.y, row), y, n, tinyi_row_step(a.y));
         }
 }
@@ -338,10 +338,10 @@ static void tinyi_groupnorm_moments(const tiny_team *team, const tiny_tensor *x,
                     s += d;
                     ss += d * d;
                 }
-            else if (step == 1) team->k->norm_moments_f32(p, (size_t)ch->n, (float)mid, &s, &ss);
+            else if (step == 1) TINYI_OF(team->k, norm_moments_f32)(p, (size_t)ch->n, (float)mid, &s, &ss);
             else {
                 tinyi_row_gather((float *)team->own, p, ch->n, step);
-                team->k->norm_moments_f32((const float *)team->own, (size_t)ch->n, (float)mid, &s, &ss);
+                TINYI_OF(team->k, norm_moments_f32)((const float *)team->own, (size_t)ch->n, (float)mid, &s, &ss);
             }
             *sum += s;
             *squares += ss;

@@ -256,22 +256,22 @@ static void tinyi_reduce_block(const tinyi_kernels *k, int kind, const float *x,
     float v, top = 0.0f;
     double ln = 1.0;                        /* logarithm of what top is an exponent of */
     switch (kind) {
-    case TINY_OP_DOT: v = k->dot_f32(x, b, (size_t)n); break;
-    case TINY_OP_NORM2: v = k->dot_f32(x, x, (size_t)n); break;
-    case TINY_OP_MAX: case TINY_OP_ARGMAX: v = k->max_f32(x, (size_t)n); break;
-    case TINY_OP_MIN: v = k->min_f32(x, (size_t)n); break;
+    case TINY_OP_DOT: v = TINYI_OF(k, dot_f32)(x, b, (size_t)n); break;
+    case TINY_OP_NORM2: v = TINYI_OF(k, dot_f32)(x, x, (size_t)n); break;
+    case TINY_OP_MAX: case TINY_OP_ARGMAX: v = TINYI_OF(k, max_f32)(x, (size_t)n); break;
+    case TINY_OP_MIN: v = TINYI_OF(k, min_f32)(x, (size_t)n); break;
     case TINY_OP_LOGSUMEXP:
-        if (n > 1) k->softmax_extsum_f32(x, (size_t)n, 1.0f, &v, &top);
+        if (n > 1) TINYI_OF(k, softmax_extsum_f32)(x, (size_t)n, 1.0f, &v, &top);
         if (n > 1 && top - top == 0.0f) ln = 0.69314718055994531;
-        else k->softmax_online_f32(x, (size_t)n, 1.0f, &top, &v);   /* exact for one value; -inf only; too large for 2^top */
+        else TINYI_OF(k, softmax_online_f32)(x, (size_t)n, 1.0f, &top, &v);   /* exact for one value; -inf only; too large for 2^top */
         break;
-    default: v = k->sum_f32(x, (size_t)n); break;
+    default: v = TINYI_OF(k, sum_f32)(x, (size_t)n); break;
     }
     part.value = (double)v;
     part.top = (double)top * ln;
     part.at = -1;
     if (kind == TINY_OP_ARGMAX && (s->at < 0 || v > s->value || (v != v && s->value == s->value)))
-        part.at = first + (tiny_idx)k->find_f32(x, (size_t)n, v);
+        part.at = first + (tiny_idx)TINYI_OF(k, find_f32)(x, (size_t)n, v);
     tinyi_reduce_merge(kind, s, &part);
 }
 

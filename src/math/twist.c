@@ -175,8 +175,8 @@ static int tinyi_twist_measure(tiny_team *team, const float *a, tiny_idx n, floa
 {
     const tiny_idx block = tinyi_softmax_block(team->k);
     tiny_idx i;
-    *low = t * team->k->softmax_top_f32(a, (size_t)n, 1.0f);
-    for (*d = 0.0, i = 0; i < n; i += block) *d += (double)team->k->twist_sum_f32(a + i, (size_t)TINYI_MIN(n - i, block), *low);
+    *low = t * TINYI_OF(team->k, softmax_top_f32)(a, (size_t)n, 1.0f);
+    for (*d = 0.0, i = 0; i < n; i += block) *d += (double)TINYI_OF(team->k, twist_sum_f32)(a + i, (size_t)TINYI_MIN(n - i, block), *low);
     if (!(*d - *d == 0.0)) return 0;
     *d += TINYI_TWIST_LEAST;
     return 1;
@@ -253,7 +253,7 @@ static void tinyi_twist_backward_fast(tiny_team *team, const tiny_op *op)
                 tinyi_twist_none(to, n);
                 tinyi_twist_none(tinyi_row_f32(ds, r), 1);
             } else {
-                for (q = 0.0, i = 0; i < n && w.s != 0.0; i += block) q += (double)team->k->twist_dot_f32(x + i, u + i, (size_t)TINYI_MIN(n - i, block), low);
+                for (q = 0.0, i = 0; i < n && w.s != 0.0; i += block) q += (double)TINYI_OF(team->k, twist_dot_f32)(x + i, u + i, (size_t)TINYI_MIN(n - i, block), low);
                 if (w.s != 0.0) back(to, x, u, (size_t)n, low, (float)(2.0 * w.s / d), (float)(w.s * q / (d * d)));
                 else if (to != u) memcpy(to, u, (size_t)n * sizeof *u);
                 *tinyi_row_f32(ds, r) = (float)(q / d);

@@ -3,7 +3,7 @@
  * A row says which norm stands where, which mixer is in which layer, how positions are rotated, what the feed-forward
  * network and its router do, what is scaled, and what is special about embedding and output. Everything else (biases,
  * norms of q and k, fused or separate projections, experts in a layer) follows from the tensors that a file holds. A new
- * relative is a row; a new kind of mixer is a row of tinyi_lm_mixers and a file beside this one.                        */
+ * relative is a row; a new kind of mixer is a row of TINYI_LM_KINDS and a file beside this one.                        */
 #ifndef TINYI_ARCH_H
 #define TINYI_ARCH_H
 #include "core/ctx.h"
@@ -21,7 +21,7 @@ enum {
     TINYI_LM_SINGLE,                        /* x += mix(norm(x)), or ffn in its place */
     TINYI_LM_ALTUP                          /* four streams, gemma3n */
 };
-/* kinds of mixers: rows of tinyi_lm_mixers, in this order */
+/* kinds of mixers: TINYI_LM_KINDS of model.c, in this order */
 enum {
     TINYI_LM_NO_MIX, TINYI_LM_ATTN, TINYI_LM_MLA, TINYI_LM_DELTA, TINYI_LM_KDA, TINYI_LM_MAMBA, TINYI_LM_MAMBA2, TINYI_LM_PLAMO,
     TINYI_LM_SHORTCONV, TINYI_LM_RWKV6, TINYI_LM_RWKV7, TINYI_LM_MIXERS
@@ -117,6 +117,17 @@ typedef struct tinyi_lm_arch {
     unsigned attn, ffn, top, keys;
 } tinyi_lm_arch;
 
+/* The row of a model. TINYLLM_ONLY_ARCH: a constant, so that the compiler leaves out what only other architectures want. */
+#ifdef TINYLLM_ONLY_ARCH
+#define TINYI_LM_ONLY TINYI_CAT(tinyi_lm_arch_, TINYLLM_ONLY_ARCH)
+#endif
+#if defined TINYLLM_ONLY_ARCH && defined TINYI_STITCHED
+#define TINYI_LM_ARCH(m) ((void)(m), &TINYI_LM_ONLY)
+#define TINYI_LM_MIXES(kind) (TINYI_LM_ONLY.mixer == (kind) || TINYI_LM_ONLY.other == (kind))   /* some layer may do it */
+#else
+#define TINYI_LM_ARCH(m) ((m)->arch)
+#define TINYI_LM_MIXES(kind) 1
+#endif
 /* NULL: there is none */
 TINYI_FN const tinyi_lm_arch *tinyi_lm_arch_find(const char *name, size_t n);
 TINYI_FN const tinyi_lm_arch *tinyi_lm_arch_at(size_t i);

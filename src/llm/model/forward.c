@@ -25,7 +25,7 @@ static void tinyi_lm_mix(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, con
 
 static void tinyi_lm_feed(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
 {
-    if (f->m->arch->ffn & TINYI_LM_F_CHANNEL) tinyi_lm_channel_run(f, l, y, h);
+    if (TINYI_LM_ARCH(f->m)->ffn & TINYI_LM_F_CHANNEL) tinyi_lm_channel_run(f, l, y, h);
     else tinyi_lm_ffn_run(f, l, y, h);
 }
 
@@ -33,8 +33,8 @@ static void tinyi_lm_feed(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, co
 
 TINYI_FN int tinyi_lm_can_ladder(const tllm_model *m, const tinyi_lm_layer *l)
 {
-    return m->block == TINYI_LM_PRE && m->arch->block == TINYI_LM_PRE && l->mix != TINYI_LM_NO_MIX && l->norm1 && l->norm2 && !l->cross && !m->n_ple && m->rescale <= 0 &&
-           !l->w[TINYI_T_LAYER_SCALE] && !(m->arch->ffn & (TINYI_LM_F_SIDE_BY_SIDE | TINYI_LM_F_ROUTER_EARLY)) && (l->ffn || m->arch->ffn & TINYI_LM_F_CHANNEL);
+    return m->block == TINYI_LM_PRE && TINYI_LM_ARCH(m)->block == TINYI_LM_PRE && l->mix != TINYI_LM_NO_MIX && l->norm1 && l->norm2 && !l->cross && !m->n_ple && m->rescale <= 0 &&
+           !l->w[TINYI_T_LAYER_SCALE] && !(TINYI_LM_ARCH(m)->ffn & (TINYI_LM_F_SIDE_BY_SIDE | TINYI_LM_F_ROUTER_EARLY)) && (l->ffn || TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_CHANNEL);
 }
 
 /* what becomes of the result of a half before it is added */
@@ -70,7 +70,7 @@ static void tinyi_lm_leave_half(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int ha
 static void tinyi_lm_layer_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *x)
 {
     const tllm_model *m = f->m;
-    const tinyi_lm_arch *a = m->arch;
+    const tinyi_lm_arch *a = TINYI_LM_ARCH(m);
     const tiny_idx n = f->n, D = m->n_embd;
     const size_t used = f->used;
     float *h = tinyi_lm_take(f, n, D), *y = tinyi_lm_take(f, n, D), *z;
@@ -160,7 +160,7 @@ static void tinyi_lm_embed(tinyi_lm_fwd *f, float *x)
             tinyi_lm_add(f, x + i * D, x + i * D, row, D);
         }
     }
-    if (m->arch->top & TINYI_LM_T_EMBD_NORM) tinyi_lm_norm(f, m->top.w[TINYI_T_TOKEN_EMBD_NORM], x, x, n, D);
+    if (TINYI_LM_ARCH(m)->top & TINYI_LM_T_EMBD_NORM) tinyi_lm_norm(f, m->top.w[TINYI_T_TOKEN_EMBD_NORM], x, x, n, D);
     f->used = used;
 }
 
@@ -169,7 +169,7 @@ static void tinyi_lm_results(tinyi_lm_fwd *f, float *x, tiny_idx rows, float *ou
 {
     const tllm_model *m = f->m;
     const tiny_idx D = m->n_embd;
-    const tinyi_lm_w *norm = m->arch->top & TINYI_LM_T_OUTPUT_IS_EMBD ? m->top.w[TINYI_T_TOKEN_EMBD_NORM] : m->top.w[TINYI_T_OUTPUT_NORM];
+    const tinyi_lm_w *norm = TINYI_LM_ARCH(m)->top & TINYI_LM_T_OUTPUT_IS_EMBD ? m->top.w[TINYI_T_TOKEN_EMBD_NORM] : m->top.w[TINYI_T_OUTPUT_NORM];
     if (norm) tinyi_lm_norm(f, norm, x, x, rows, D);
     if (!out) return;
     if (m->output == TLLM_HIDDEN) tinyi_lm_copy(f, out, D, x, D, rows, D);
@@ -195,7 +195,7 @@ static void tinyi_lm_results(tinyi_lm_fwd *f, float *x, tiny_idx rows, float *ou
 static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, const int32_t *want, float *out)
 {
     const tllm_model *m = f->m;
-    const int streams = m->arch->block == TINYI_LM_ALTUP ? 4 : 1, enc = f->encoding && m->n_enc > 0;
+    const int streams = TINYI_LM_ARCH(m)->block == TINYI_LM_ALTUP ? 4 : 1, enc = f->encoding && m->n_enc > 0;
     const tiny_idx n = f->n, D = m->n_embd, n_layer = enc ? m->n_enc : m->n_layer;
     const tinyi_lm_layer *layer = enc ? m->enc : m->layer;
     float *x;
@@ -206,7 +206,7 @@ static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, const int32_t *want, 
     if (f->st) return;
     tinyi_lm_embed(f, x);
     f->embd = x;
-    if (m->arch->mixer == TINYI_LM_RWKV7) f->first_v = tinyi_lm_take(f, n, D);
+    if (TINYI_LM_ARCH(m)->mixer == TINYI_LM_RWKV7) f->first_v = tinyi_lm_take(f, n, D);
     if (m->n_ple > 0) tinyi_lm_ple_inputs(f);
     if (streams == 4) tinyi_lm_altup_start(f, x);
     if (m->routes || f->s->comm) {
@@ -650,7 +650,7 @@ static tiny_status tinyi_lm_enter(tllm_state *s, const char *call, const void *t
 static tiny_status tinyi_lm_decodes(tllm_state *s, const char *call)
 {
     if (s->m->encoder || !s->m->n_layer)
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s is an encoder: tllm_forward_all takes its sequences, not %s", s->m->path, s->m->arch->name, call);
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s is an encoder: tllm_forward_all takes its sequences, not %s", s->m->path, TINYI_LM_ARCH(s->m)->name, call);
     if (s->m->n_enc && !s->n_encoded) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: the decoder has nothing to look at: tllm_forward_all comes first", s->m->path);
     return TINY_OK;
 }
@@ -696,7 +696,7 @@ TINY_API tiny_status tllm_forward_all(tllm_state *s, const int32_t *tokens, tiny
     for (i = 0; i < n && !st; i++) st = tinyi_lm_token(s, i, tokens[i]);
     if (st) return st;
     if (!(s->m->encoder) && !s->m->n_enc) {    /* a decoder that gives hidden states or ranks */
-        if (s->m->output == TLLM_LOGITS) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s is no encoder: tllm_forward takes its tokens", s->m->path, s->m->arch->name);
+        if (s->m->output == TLLM_LOGITS) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s is no encoder: tllm_forward takes its tokens", s->m->path, TINYI_LM_ARCH(s->m)->name);
         tllm_state_clear(s);
         return tllm_forward(s, tokens, n, 0, out ? (s->m->output == TLLM_RANK ? 1 : n) : 0, out);
     }

@@ -378,7 +378,7 @@ TINYI_FN void tinyi_lm_act(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, c
 {
     static const short alone[] = { TINY_OP_SILU, TINY_OP_GELU_TANH, TINY_OP_GELU, TINY_OP_RELU, TINY_OP_RELU2 };
     static const short gated[] = { TINY_OP_SWIGLU, TINY_OP_GEGLU_TANH, TINY_OP_GEGLU, TINY_OP_REGLU, 0 };
-    const int kind = f->m->arch->top & TINYI_LM_T_T5 && !b ? (int)TINYI_LM_RELU : f->m->arch->act;    /* the first T5 has no gate, and relu */
+    const int kind = TINYI_LM_ARCH(f->m)->top & TINYI_LM_T_T5 && !b ? (int)TINYI_LM_RELU : TINYI_LM_ARCH(f->m)->act;    /* the first T5 has no gate, and relu */
     if (kind == TINYI_LM_XIELU || (kind == TINYI_LM_CLAMPED && b)) {
         tinyi_lm_act_arg q;
         memset(&q, 0, sizeof q);
