@@ -18,12 +18,22 @@
  *   TINY_NO_TRAIN      leaves gradients, tape, optimisers and training out
  *   TINY_ONLY_MODELS   leaves out what no language model computes with: linear algebra, sparse forms, Fourier and Hadamard transforms,
  *                      convolutions, windows, edges of graphs, slopes and losses; TINY_NO_TRAIN goes with it
+ *   TINYLLM_ONLY_CHAT  (tinyllm.h) leaves what continues a text: see the manual of tinyllm.h
  *   TINY_ASSERT(x)     the check of our own promises; empty unless defined   */
 #ifndef TINYI_CONFIG_H
 #define TINYI_CONFIG_H
 
 #if defined TINY_ONLY_MODELS && !defined TINY_NO_TRAIN
 #define TINY_NO_TRAIN
+#endif
+
+#ifdef TINYLLM_ONLY_CHAT
+#define TINYI_CHAT 1
+#ifndef TINY_ONLY_MODELS
+#error "tiny: TINYLLM_ONLY_CHAT wants TINY_ONLY_MODELS and TINYLLM_NO_TRAIN beside it"
+#endif
+#else
+#define TINYI_CHAT 0
 #endif
 
 #include <stddef.h>

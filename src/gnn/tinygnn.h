@@ -74,6 +74,9 @@
 #ifdef TINY_ONLY_MODELS
 #error "tinygnn.h: TINY_ONLY_MODELS leaves out what graphs are computed with"
 #endif
+#ifdef TINYLLM_ONLY_CHAT
+#error "tinygnn.h: TINYLLM_ONLY_CHAT leaves out what graphs are computed with"
+#endif
 #include "math/all.h"
 #include "gnn/graph/graph.h"
 #include "gnn/graph/community.h"

@@ -38,11 +38,14 @@ typedef struct tinyi_kernels {
 } tinyi_kernels;
 #undef TINYI_SLOT_FIELD
 
+#if TINYI_CHAT
+TINYI_FN const tiny_op_row *tinyi_chat_row(int kind);               /* the table of such a program: models know which rows they want (llm/model/step.c) */
+#endif
 TINYI_FN tiny_idx tinyi_softmax_block(const tinyi_kernels *k);      /* values that may be summed in float */
 
 /* Each family's .c defines its rows as TINYI_ROW tinyi_row_name = { ... };  math/ops.c stands after them all. */
 #ifdef TINYI_STITCHED
-#define TINYI_ROW static const tiny_op_row
+#define TINYI_ROW static const TINYI_UNUSED tiny_op_row
 #else
 #define TINYI_ROW const tiny_op_row
 #define TINYI_ROW_DECLARE(KIND, name) extern const tiny_op_row tinyi_row_##name;

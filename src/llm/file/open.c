@@ -87,6 +87,7 @@ TINY_API tiny_status tllm_file_open(tiny_ctx *ctx, const char *path, tllm_gguf *
     if (!st && kind == TLLM_FILE_GGUF) return tinyi_gguf_build(ctx, path, 1, &file, out);   /* as it is open: a pipe is read but once */
     tiny_file_close(ctx, &file);
     if (st) return st;
+    if (TINYI_CHAT) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: this program reads GGUF files, other model files are left out of it", path);
 #ifndef TINY_NO_STDIO
     if (tinyi_file_special(path)) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: is a pipe; of model files only GGUF is read from one", path);
 #endif
@@ -104,6 +105,7 @@ TINY_API tiny_status tllm_file_open_memory(tiny_ctx *ctx, const void *bytes, siz
     if (out) *out = NULL;
     if (st) return st;
     if (!bytes || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a model file needs its bytes, and a place for the view");
+    if (TINYI_CHAT) return tllm_gguf_open_memory(ctx, bytes, n_bytes, out);
     switch (tllm_file_looks(bytes, n_bytes)) {
     case TLLM_FILE_GGUF: return tllm_gguf_open_memory(ctx, bytes, n_bytes, out);
     case TLLM_FILE_SAFETENSORS: return tllm_safetensors_open_memory(ctx, bytes, n_bytes, out);

@@ -395,7 +395,7 @@ static void tinyi_lm_layer_numbers(tinyi_lm_load *ld, tinyi_lm_layer *l, tinyi_l
     if (l->scale == 0.0f) l->scale = tinyi_lm_inverse_root(width) * score;
     if (!t5 && i >= n_own) {                /* keys and values of the last layer of its kind that has some */
         for (j = n_own - 1; j >= 0 && all[j].local != l->local; j--) {}
-        if (m->encoder || l->mix != TINYI_LM_ATTN || j < 0 || all[j].mix != TINYI_LM_ATTN || all[j].n_kv != l->n_kv || all[j].d_k != l->d_k || all[j].d_v != l->d_v) {
+        if (TINYI_LM_ENCODER(m) || l->mix != TINYI_LM_ATTN || j < 0 || all[j].mix != TINYI_LM_ATTN || all[j].n_kv != l->n_kv || all[j].d_k != l->d_k || all[j].d_v != l->d_v) {
             if (!ld->st) ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td has no keys of its own, and no layer before it keeps the same", m->path, i);
             return;
         }
@@ -476,9 +476,10 @@ static void tinyi_lm_stack(tinyi_lm_load *ld, tinyi_lm_layer **out, tiny_idx n, 
         tinyi_lm_layer_numbers(ld, &all[i], all, score, n_own);
         tinyi_lm_layer_load(ld, &all[i]);
         if (!ld->st && tinyi_lm_bool(ld, "ladder", i, 0)) {
+            if (TINYI_CHAT && !ld->st) ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: ladder layers are left out of this program", m->path);
             all[i].route[0] = all[i].route[1] = TLLM_ROUTE_LADDER;
             m->routes = 1;
-            if (!ld->st && (m->n_enc || !tinyi_lm_can_ladder(m, &all[i])))
+            if (!ld->st && (TINYI_LM_N_ENC(m) || !tinyi_lm_can_ladder(m, &all[i])))
                 ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: layer %td is a ladder layer, which those of %s with its tensors cannot be", m->path, i, TINYI_LM_ARCH(m)->name);
         }
     }
@@ -573,6 +574,8 @@ TINY_API tiny_status tllm_model_open(tiny_ctx *ctx, const tllm_gguf *file, tllm_
     ld.m->top.i = -1;
     tinyi_lm_numbers(&ld);
     tinyi_lm_top(&ld);
+    if (TINYI_CHAT && !ld.st && (ld.m->encoder || ld.m->n_enc || ld.m->output != TLLM_LOGITS))
+        ld.st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: this program continues texts; encoders and models without logits are left out of it", path);
     tinyi_lm_xielu_load(&ld);
     if (arch->top & TINYI_LM_T_T5) tinyi_lm_stack(&ld, &ld.m->enc, ld.m->n_enc, "enc.", 0);
     tinyi_lm_stack(&ld, &ld.m->layer, ld.m->n_layer, arch->top & TINYI_LM_T_T5 ? "dec." : "", (arch->top & TINYI_LM_T_T5) != 0);
@@ -597,15 +600,15 @@ TINY_API void tllm_model_about(const tllm_model *m, tllm_about *about)
     memset(about, 0, sizeof *about);
     if (!m) return;
     about->arch = TINYI_LM_ARCH(m)->name;
-    about->output = (tllm_output)m->output;
+    about->output = (tllm_output)TINYI_LM_OUTPUT(m);
     about->pooling = (tllm_pooling)m->pooling;
     about->n_vocab = m->n_vocab;
     about->n_embd = m->n_embd;
-    about->n_layer = m->n_layer + m->n_enc;
+    about->n_layer = m->n_layer + TINYI_LM_N_ENC(m);
     about->n_out = m->n_out;
     about->n_context = m->n_context;
-    about->has_decoder = m->n_enc > 0 && m->n_layer > 0;
-    about->is_encoder = m->encoder || m->output == TLLM_RANK || (m->n_enc > 0 && !m->n_layer);
+    about->has_decoder = TINYI_LM_N_ENC(m) > 0 && m->n_layer > 0;
+    about->is_encoder = TINYI_LM_ENCODER(m) || TINYI_LM_OUTPUT(m) == TLLM_RANK || (TINYI_LM_N_ENC(m) > 0 && !m->n_layer);
     about->is_recurrent = m->recurrent;
     about->first_token = m->first_token;
     about->n_params = m->n_params;
