@@ -14,6 +14,7 @@
  *   TINY_NO_VNNI       no second form of the avx2 target for processors with VNNI but without AVX-512
  *   TINY_NO_STDIO      no files: bytes come from memory only
  *   TINY_NO_MALLOC     no default allocator: the context must be given one
+ *   TINY_NO_MESSAGES   no sentences about what is wrong: the message of a context is the text of its status
  *   TINY_NO_CONFORM    leaves the conformance kit out
  *   TINY_NO_TRAIN      leaves gradients, tape, optimisers and training out
  *   TINY_ONLY_MODELS   leaves out what no language model computes with: linear algebra, sparse forms, Fourier and Hadamard transforms,
@@ -30,7 +31,7 @@
 #ifdef TINYLLM_ONLY_CHAT
 #define TINYI_CHAT 1
 #ifndef TINY_ONLY_MODELS
-#error "tiny: TINYLLM_ONLY_CHAT wants TINY_ONLY_MODELS and TINYLLM_NO_TRAIN beside it"
+#error "tiny: TINYLLM_ONLY_CHAT wants TINY_ONLY_MODELS beside it"
 #endif
 #else
 #define TINYI_CHAT 0

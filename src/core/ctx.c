@@ -23,6 +23,16 @@ static void tinyi_ctx_say(const tiny_ctx_desc *desc, tiny_log_level level, const
     if (desc->log) desc->log(desc->user, level, sentence);
 }
 
+#ifdef TINY_NO_MESSAGES
+tiny_status tinyi_fail_short(tiny_ctx *ctx, tiny_status status)
+{
+    if (!ctx) return status;
+    (void)snprintf(ctx->message, sizeof ctx->message, "%s", tiny_status_text(status));
+    ctx->status = status;
+    tinyi_ctx_say(&ctx->desc, TINY_LOG_ERROR, ctx->message);
+    return status;
+}
+#else
 tiny_status tinyi_fail(tiny_ctx *ctx, tiny_status status, const char *format, ...)
 {
     va_list args;
@@ -45,6 +55,7 @@ void tinyi_log(tiny_ctx *ctx, tiny_log_level level, const char *format, ...)
     va_end(args);
     tinyi_ctx_say(&ctx->desc, level, text);
 }
+#endif
 
 tiny_status tinyi_ctx_check(const tiny_ctx *ctx)
 {
