@@ -155,6 +155,10 @@ TINY_API tiny_status tiny_ctx_open(const tiny_ctx_desc *desc, tiny_ctx **out)
 #endif
     }
     st = tinyi_ctx_choose(&d, cpu, &target, text, sizeof text);
+    if (TINYI_CHAT && !st && (d.accel || target == TINY_TARGET_REFERENCE)) {
+        (void)snprintf(text, sizeof text, "the reference and accelerators are left out of this program");
+        st = TINY_E_UNSUPPORTED;
+    }
     if (!st && d.accel && d.accel->version != TINY_ACCEL_VERSION) {
         (void)snprintf(text, sizeof text, "the accelerator speaks version %d of the hook, this library version %d", d.accel->version, TINY_ACCEL_VERSION);
         st = TINY_E_VERSION;

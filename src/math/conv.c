@@ -492,10 +492,10 @@ static void tinyi_conv1d_cases(tiny_case *c)
 
 static const short tinyi_kernels_of_conv[] = { TINYI_K_conv_strip_f32, TINYI_K_conv_depth_f32, TINYI_K_conv_depth3_f32, TINYI_K_conv_pack_f32, -1 };
 TINYI_ROW tinyi_row_conv2d = { "conv2d", TINY_OP_CONV2D, 3, 2, 1, sizeof(tiny_conv2d_params), TINY_OP_F64,
-    tinyi_conv2d_shape, tinyi_conv_ref_op, tinyi_conv_fast, tinyi_conv_work, tinyi_conv_cost, tinyi_conv2d_cases, { TINY_BOUND_LINEAR, 3.0, 1.0 }, tinyi_conv_terms,
+    TINYI_DOOR(tinyi_conv2d_shape), TINYI_DOOR(tinyi_conv_ref_op), tinyi_conv_fast, tinyi_conv_work, tinyi_conv_cost, TINYI_CASES(tinyi_conv2d_cases), { TINY_BOUND_LINEAR, 3.0, 1.0 }, tinyi_conv_terms,
     TINYI_GRAD(tinyi_grad_conv), NULL, tinyi_kernels_of_conv, "y[k,i,j] = bias[k] + sum_crs w[k,c,r,s] x[c, i*sh-pt+r*dh, j*sw-pl+s*dw]" };
 TINYI_ROW tinyi_row_conv1d = { "conv1d", TINY_OP_CONV1D, 3, 2, 1, sizeof(tiny_conv1d_params), TINY_OP_F64,
-    tinyi_conv1d_shape, tinyi_conv_ref_op, tinyi_conv_fast, tinyi_conv_work, tinyi_conv_cost, tinyi_conv1d_cases, { TINY_BOUND_LINEAR, 3.0, 1.0 }, tinyi_conv_terms,
+    TINYI_DOOR(tinyi_conv1d_shape), TINYI_DOOR(tinyi_conv_ref_op), tinyi_conv_fast, tinyi_conv_work, tinyi_conv_cost, TINYI_CASES(tinyi_conv1d_cases), { TINY_BOUND_LINEAR, 3.0, 1.0 }, tinyi_conv_terms,
     TINYI_GRAD(tinyi_grad_conv), NULL, tinyi_kernels_of_conv, "y[k,j] = bias[k] + sum_cs w[k,c,s] x[c, j*stride-pad+s*dilation]" };
 
 /* ---- the typed calls */

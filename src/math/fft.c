@@ -315,19 +315,19 @@ static const short tinyi_irfft_kernels[] = { TINYI_K_fft_pass, TINYI_K_fft_unrea
 
 TINYI_ROW tinyi_row_fft = {
     "fft", TINY_OP_FFT, 1, 1, 1, sizeof(tiny_fft_params), 0,
-    tinyi_fft_shape_op, tinyi_fft_ref_op, tinyi_fft_fast, tinyi_fft_work, tinyi_fft_cost, tinyi_fft_cases,
+    TINYI_DOOR(tinyi_fft_shape_op), TINYI_DOOR(tinyi_fft_ref_op), tinyi_fft_fast, tinyi_fft_work, tinyi_fft_cost, TINYI_CASES(tinyi_fft_cases),
     { TINY_BOUND_SCALE, 4.0, 3.0 }, tinyi_fft_terms, NULL, NULL, tinyi_fft_kernels,
     "y[k] = c sum_j x[j] exp(-2 pi i j k / n), complex rows"
 };
 TINYI_ROW tinyi_row_rfft = {
     "rfft", TINY_OP_RFFT, 1, 1, 1, sizeof(tiny_fft_params), 0,
-    tinyi_fft_shape_op, tinyi_fft_ref_op, tinyi_fft_fast, tinyi_fft_work, tinyi_fft_cost, tinyi_rfft_cases,
+    TINYI_DOOR(tinyi_fft_shape_op), TINYI_DOOR(tinyi_fft_ref_op), tinyi_fft_fast, tinyi_fft_work, tinyi_fft_cost, TINYI_CASES(tinyi_rfft_cases),
     { TINY_BOUND_SCALE, 4.0, 3.0 }, tinyi_fft_terms, NULL, NULL, tinyi_rfft_kernels,
     "y[k] = c sum_j x[j] exp(-2 pi i j k / n), real rows, k <= n/2"
 };
 TINYI_ROW tinyi_row_irfft = {
     "irfft", TINY_OP_IRFFT, 1, 1, 1, sizeof(tiny_fft_params), 0,
-    tinyi_fft_shape_op, tinyi_fft_ref_op, tinyi_fft_fast, tinyi_fft_work, tinyi_fft_cost, tinyi_irfft_cases,
+    TINYI_DOOR(tinyi_fft_shape_op), TINYI_DOOR(tinyi_fft_ref_op), tinyi_fft_fast, tinyi_fft_work, tinyi_fft_cost, TINYI_CASES(tinyi_irfft_cases),
     { TINY_BOUND_SCALE, 4.0, 3.0 }, tinyi_fft_terms, NULL, NULL, tinyi_irfft_kernels,
     "real y[j] = c sum_k x[k] exp(2 pi i j k / n), half spectra"
 };

@@ -466,7 +466,7 @@ static const short tinyi_gla_kernels[] = { TINYI_K_gla_step_f32, TINYI_K_gla_nea
                                            TINYI_K_attention_finite_f32, TINYI_K_exp_f32, TINYI_K_scale_f32, TINYI_K_binary_f32, TINYI_K_transpose_b4, -1 };
 TINYI_ROW tinyi_row_gla = {
     "gla", TINY_OP_GLA, 5, 4, 2, sizeof(tiny_gla_params), TINY_OP_F64 | TINY_OP_INPLACE,
-    tinyi_gla_shape, tinyi_gla_ref, tinyi_gla_fast, tinyi_gla_work, tinyi_gla_cost, tinyi_gla_cases,
+    TINYI_DOOR(tinyi_gla_shape), TINYI_DOOR(tinyi_gla_ref), tinyi_gla_fast, tinyi_gla_work, tinyi_gla_cost, TINYI_CASES(tinyi_gla_cases),
     { TINY_BOUND_SCALE, 100.0, 0.0 }, NULL, TINYI_GRAD(tinyi_grad_gla), NULL, tinyi_gla_kernels,
     "S = diag(e^g) S + k v^T, o = scale S^T q, token by token or in chunks"
 };

@@ -301,7 +301,7 @@ static void tinyi_gla_backward_cases(tiny_case *c)
 static const short tinyi_gla_backward_kernels[] = { TINYI_K_gla_query_f32, TINYI_K_gla_back_f32, TINYI_K_exp_f32, TINYI_K_scale_f32, -1 };
 TINYI_ROW tinyi_row_gla_backward = {
     "gla_backward", TINY_OP_GLA_BACKWARD, 7, 5, 3, sizeof(tiny_gla_params), TINY_OP_F64,
-    tinyi_gla_backward_shape, tinyi_gla_backward_ref, tinyi_gla_backward_fast, tinyi_gla_backward_work, tinyi_gla_backward_cost, tinyi_gla_backward_cases,
+    TINYI_DOOR(tinyi_gla_backward_shape), TINYI_DOOR(tinyi_gla_backward_ref), tinyi_gla_backward_fast, tinyi_gla_backward_work, tinyi_gla_backward_cost, TINYI_CASES(tinyi_gla_backward_cases),
     { TINY_BOUND_SCALE, 200.0, 0.0 }, NULL, NULL, NULL, tinyi_gla_backward_kernels,
     "dq = scale S d_o, dk = R v, dv = R^T k, dg = sum (q dq - k dk); R = diag(e^g) R + scale q d_o^T from the end"
 };

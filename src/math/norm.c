@@ -440,23 +440,23 @@ static const short tinyi_kernels_of_layernorm[] = { TINYI_K_layernorm_f32, -1 };
 static const short tinyi_kernels_of_l2norm[] = { TINYI_K_dot_f32, TINYI_K_scale_f32, -1 };
 static const short tinyi_kernels_of_groupnorm[] = { TINYI_K_norm_affine_f32, TINYI_K_norm_moments_f32, -1 };
 
-TINYI_ROW tinyi_row_rmsnorm = { "rmsnorm", TINY_OP_RMSNORM, 2, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, tinyi_norm_shape, tinyi_norm_ref, tinyi_norm_fast,
-    tinyi_norm_work, tinyi_norm_cost, tinyi_rmsnorm_cases, { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_rmsnorm,
+TINYI_ROW tinyi_row_rmsnorm = { "rmsnorm", TINY_OP_RMSNORM, 2, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, TINYI_DOOR(tinyi_norm_shape), TINYI_DOOR(tinyi_norm_ref), tinyi_norm_fast,
+    tinyi_norm_work, tinyi_norm_cost, TINYI_CASES(tinyi_rmsnorm_cases), { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_rmsnorm,
     "y = g x / sqrt(mean x^2 + eps)" };
-TINYI_ROW tinyi_row_layernorm = { "layernorm", TINY_OP_LAYERNORM, 3, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, tinyi_norm_shape, tinyi_norm_ref, tinyi_norm_fast,
-    tinyi_norm_work, tinyi_norm_cost, tinyi_layernorm_cases, { TINY_BOUND_NORM, 16, 0.4 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_layernorm,
+TINYI_ROW tinyi_row_layernorm = { "layernorm", TINY_OP_LAYERNORM, 3, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, TINYI_DOOR(tinyi_norm_shape), TINYI_DOOR(tinyi_norm_ref), tinyi_norm_fast,
+    tinyi_norm_work, tinyi_norm_cost, TINYI_CASES(tinyi_layernorm_cases), { TINY_BOUND_NORM, 16, 0.4 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_layernorm,
     "y = g (x - mean) / sqrt(variance + eps) + b" };
-TINYI_ROW tinyi_row_l2norm = { "l2norm", TINY_OP_L2NORM, 1, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, tinyi_norm_shape, tinyi_norm_ref, tinyi_norm_fast,
-    tinyi_norm_work, tinyi_norm_cost, tinyi_l2norm_cases, { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_l2norm,
+TINYI_ROW tinyi_row_l2norm = { "l2norm", TINY_OP_L2NORM, 1, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, TINYI_DOOR(tinyi_norm_shape), TINYI_DOOR(tinyi_norm_ref), tinyi_norm_fast,
+    tinyi_norm_work, tinyi_norm_cost, TINYI_CASES(tinyi_l2norm_cases), { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_l2norm,
     "y = x / max(sqrt(sum x^2), eps)" };
-TINYI_ROW tinyi_row_groupnorm = { "groupnorm", TINY_OP_GROUPNORM, 3, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, tinyi_norm_shape, tinyi_groupnorm_ref,
-    tinyi_groupnorm_fast, tinyi_groupnorm_work, tinyi_norm_cost, tinyi_groupnorm_cases, { TINY_BOUND_SCALE, 16, 0.4 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL,
+TINYI_ROW tinyi_row_groupnorm = { "groupnorm", TINY_OP_GROUPNORM, 3, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, TINYI_DOOR(tinyi_norm_shape), TINYI_DOOR(tinyi_groupnorm_ref),
+    tinyi_groupnorm_fast, tinyi_groupnorm_work, tinyi_norm_cost, TINYI_CASES(tinyi_groupnorm_cases), { TINY_BOUND_SCALE, 16, 0.4 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL,
     tinyi_kernels_of_groupnorm, "y = g (x - mean) / sqrt(variance + eps) + b in groups of channels" };
-TINYI_ROW tinyi_row_add_rmsnorm = { "add_rmsnorm", TINY_OP_ADD_RMSNORM, 3, 2, 2, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, tinyi_norm_shape, tinyi_norm_ref,
-    tinyi_norm_fast, tinyi_norm_work, tinyi_norm_cost, tinyi_add_rmsnorm_cases, { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_add_rmsnorm,
+TINYI_ROW tinyi_row_add_rmsnorm = { "add_rmsnorm", TINY_OP_ADD_RMSNORM, 3, 2, 2, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, TINYI_DOOR(tinyi_norm_shape), TINYI_DOOR(tinyi_norm_ref),
+    tinyi_norm_fast, tinyi_norm_work, tinyi_norm_cost, TINYI_CASES(tinyi_add_rmsnorm_cases), { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_add_rmsnorm,
     "s = x + r; y = g s / sqrt(mean s^2 + eps)" };
-TINYI_ROW tinyi_row_add_layernorm = { "add_layernorm", TINY_OP_ADD_LAYERNORM, 4, 2, 2, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, tinyi_norm_shape, tinyi_norm_ref,
-    tinyi_norm_fast, tinyi_norm_work, tinyi_norm_cost, tinyi_add_layernorm_cases, { TINY_BOUND_NORM, 16, 0.4 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_add_layernorm,
+TINYI_ROW tinyi_row_add_layernorm = { "add_layernorm", TINY_OP_ADD_LAYERNORM, 4, 2, 2, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, TINYI_DOOR(tinyi_norm_shape), TINYI_DOOR(tinyi_norm_ref),
+    tinyi_norm_fast, tinyi_norm_work, tinyi_norm_cost, TINYI_CASES(tinyi_add_layernorm_cases), { TINY_BOUND_NORM, 16, 0.4 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_add_layernorm,
     "s = x + r; y = g (s - mean) / sqrt(variance + eps) + b" };
 
 /* in and out ended by NULL only at the end: optional inputs may be NULL between */

@@ -664,7 +664,7 @@ static void tinyi_blk_cases(tiny_case *c)
 }
 
 static const tiny_op_row tinyi_blk_row = { "matmul_blocks", 0, 3, 2, 1, sizeof(tllm_matmul_params), TINY_OP_LOOSE,
-    tinyi_blk_shape, tinyi_blk_ref, tinyi_blk_fast, tinyi_blk_work, tinyi_blk_cost, tinyi_blk_cases,
+    TINYI_DOOR(tinyi_blk_shape), TINYI_DOOR(tinyi_blk_ref), tinyi_blk_fast, tinyi_blk_work, tinyi_blk_cost, TINYI_CASES(tinyi_blk_cases),
     { TINY_BOUND_LINEAR, 131400, 1.01 }, tinyi_blk_terms, NULL, NULL, NULL, "y[i][j] = sum_k x[i][k] w[j][k] + bias[j], w in a block format" };
 
 TINY_API const tiny_op_row *tllm_matmul_row(void) { return &tinyi_blk_row; }
