@@ -10,7 +10,7 @@
  *   TINY_NO_W128, TINY_NO_AVX2, TINY_NO_AVX512, TINY_NO_AMX
  *                      these targets, and those that stand on them; see docs/limits.md for what each costs
  *   TINY_ONLY_TARGET   this target (scalar, w128, neon, avx2, avx512) and no other: -DTINY_ONLY_TARGET=avx2; nothing is chosen when
- *                      the program runs, and a processor without it is refused by tiny_ctx_open
+ *                      the program runs, and a processor without it is refused by tiny_ctx_open; TINY_NO_CONFORM goes with it
  *   TINY_NO_VNNI       no second form of the avx2 target for processors with VNNI but without AVX-512
  *   TINY_NO_STDIO      no files: bytes come from memory only
  *   TINY_NO_MALLOC     no default allocator: the context must be given one
@@ -28,6 +28,9 @@
 #define TINY_NO_TRAIN
 #endif
 
+#if defined TINY_ONLY_TARGET && !defined TINY_NO_CONFORM
+#define TINY_NO_CONFORM                     /* the kit wants the scalar kernels beside those that it tests */
+#endif
 #ifdef TINYLLM_ONLY_CHAT
 #define TINYI_CHAT 1
 #ifndef TINY_ONLY_MODELS
