@@ -160,7 +160,7 @@ compilers() {
     # the smallest chat program, and one target with all the rest
     small="-DTINY_ONLY_TARGET=scalar -DTINY_ONLY_MODELS -DTINYLLM_NO_TRAIN -DTINYLLM_FEW_FORMATS -DTINYLLM_ONLY_CHAT -DTINYLLM_NO_TEMPLATES -DTINY_NO_MESSAGES"
     # shellcheck disable=SC2086
-    unit $first opt_chat L -O1 $small -DTINYLLM_ONLY_ARCH=llama -DTINYLLM_ONLY_TOKENIZER=SPM && program $first "the smallest chat program" opt_chat
+    unit $first opt_chat L -O1 $small -DTINYLLM_ONLY_ARCH=llama -DTINYLLM_ONLY_TOKENIZER=RWKV && program $first "the smallest chat program" opt_chat
     # shellcheck disable=SC2086
     unit $first opt_archs L -O0 $small && program $first "a chat program for all architectures" opt_archs
     one=scalar
