@@ -9,19 +9,35 @@
  *   TINY_ARM_FLUSH     the w128 target on 32-bit ARM too, whose vectors turn denormal numbers into zero
  *   TINY_NO_W128, TINY_NO_AVX2, TINY_NO_AVX512, TINY_NO_AMX
  *                      these targets, and those that stand on them; see docs/limits.md for what each costs
+ *   TINY_ONLY_TARGET   this target (scalar, w128, neon, avx2, avx512) and no other: -DTINY_ONLY_TARGET=avx2; nothing is chosen when
+ *                      the program runs, and a processor without it is refused by tiny_ctx_open; TINY_NO_CONFORM goes with it
  *   TINY_NO_VNNI       no second form of the avx2 target for processors with VNNI but without AVX-512
  *   TINY_NO_STDIO      no files: bytes come from memory only
  *   TINY_NO_MALLOC     no default allocator: the context must be given one
+ *   TINY_NO_MESSAGES   no sentences about what is wrong: the message of a context is the text of its status
  *   TINY_NO_CONFORM    leaves the conformance kit out
  *   TINY_NO_TRAIN      leaves gradients, tape, optimisers and training out
  *   TINY_ONLY_MODELS   leaves out what no language model computes with: linear algebra, sparse forms, Fourier and Hadamard transforms,
  *                      convolutions, windows, edges of graphs, slopes and losses; TINY_NO_TRAIN goes with it
+ *   TINYLLM_ONLY_CHAT  (tinyllm.h) leaves what continues a text: see the manual of tinyllm.h
  *   TINY_ASSERT(x)     the check of our own promises; empty unless defined   */
 #ifndef TINYI_CONFIG_H
 #define TINYI_CONFIG_H
 
 #if defined TINY_ONLY_MODELS && !defined TINY_NO_TRAIN
 #define TINY_NO_TRAIN
+#endif
+
+#if defined TINY_ONLY_TARGET && !defined TINY_NO_CONFORM
+#define TINY_NO_CONFORM                     /* the kit wants the scalar kernels beside those that it tests */
+#endif
+#ifdef TINYLLM_ONLY_CHAT
+#define TINYI_CHAT 1
+#ifndef TINY_ONLY_MODELS
+#error "tiny: TINYLLM_ONLY_CHAT wants TINY_ONLY_MODELS beside it"
+#endif
+#else
+#define TINYI_CHAT 0
 #endif
 
 #include <stddef.h>

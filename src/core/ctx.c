@@ -1,6 +1,7 @@
 /* src/core/ctx.c */
 #include "core/state.h"
 #include "core/cpu.h"
+#include "core/target.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,16 @@ static void tinyi_ctx_say(const tiny_ctx_desc *desc, tiny_log_level level, const
     if (desc->log) desc->log(desc->user, level, sentence);
 }
 
+#ifdef TINY_NO_MESSAGES
+tiny_status tinyi_fail_short(tiny_ctx *ctx, tiny_status status)
+{
+    if (!ctx) return status;
+    (void)snprintf(ctx->message, sizeof ctx->message, "%s", tiny_status_text(status));
+    ctx->status = status;
+    tinyi_ctx_say(&ctx->desc, TINY_LOG_ERROR, ctx->message);
+    return status;
+}
+#else
 tiny_status tinyi_fail(tiny_ctx *ctx, tiny_status status, const char *format, ...)
 {
     va_list args;
@@ -44,6 +55,7 @@ void tinyi_log(tiny_ctx *ctx, tiny_log_level level, const char *format, ...)
     va_end(args);
     tinyi_ctx_say(&ctx->desc, level, text);
 }
+#endif
 
 tiny_status tinyi_ctx_check(const tiny_ctx *ctx)
 {
@@ -86,6 +98,12 @@ static tiny_status tinyi_ctx_choose(const tiny_ctx_desc *desc, unsigned cpu, tin
 {
     const char *wish = NULL;
     *target = desc->target;
+#ifdef TINY_ONLY_TARGET
+    if (!tinyi_target_available(TINYI_ONLY_TARGET, cpu)) {
+        (void)snprintf(text, n_text, "this program is compiled for the target %s alone, and this processor does not have it", tiny_target_name(TINYI_ONLY_TARGET));
+        return TINY_E_TARGET;
+    }
+#endif
     if ((unsigned)*target >= (unsigned)TINY_TARGET_COUNT) {
         (void)snprintf(text, n_text, "target %d is unknown", (int)*target);
         return TINY_E_ARGUMENT;
@@ -137,6 +155,10 @@ TINY_API tiny_status tiny_ctx_open(const tiny_ctx_desc *desc, tiny_ctx **out)
 #endif
     }
     st = tinyi_ctx_choose(&d, cpu, &target, text, sizeof text);
+    if (TINYI_CHAT && !st && (d.accel || target == TINY_TARGET_REFERENCE)) {
+        (void)snprintf(text, sizeof text, "the reference and accelerators are left out of this program");
+        st = TINY_E_UNSUPPORTED;
+    }
     if (!st && d.accel && d.accel->version != TINY_ACCEL_VERSION) {
         (void)snprintf(text, sizeof text, "the accelerator speaks version %d of the hook, this library version %d", d.accel->version, TINY_ACCEL_VERSION);
         st = TINY_E_VERSION;

@@ -230,6 +230,7 @@ static tiny_status tinyi_op_enter(tiny_ctx *ctx, const tiny_op *op, const tiny_o
     if (!op) return tinyi_fail(ctx, TINY_E_ARGUMENT, "there is no operation to run");
     *row = tinyi_op_row(op);
     if (!*row) return tinyi_fail(ctx, TINY_E_ARGUMENT, "operation kind %d is unknown", op->kind);
+    if (TINYI_CHAT && !(*row)->shape) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: calls of single operations are left out of this program", (*row)->name);
     if (op->row) {
         st = tinyi_op_own_row(ctx, op);
         if (st) return st;
@@ -323,12 +324,13 @@ TINY_API tiny_status tiny_run_list(tiny_ctx *ctx, const tiny_op *const *ops, siz
 }
 
 /* somebody wants to see each operation; who wants to stop is asked by those who take pieces of it */
-int tinyi_op_watched(const tiny_ctx *ctx) { return ctx->target == TINY_TARGET_REFERENCE || ctx->desc.accel || ctx->recording; }
+int tinyi_op_watched(const tiny_ctx *ctx) { return !TINYI_CHAT && (ctx->target == TINY_TARGET_REFERENCE || ctx->desc.accel || ctx->recording); }
 
 tiny_status tinyi_op_known(tiny_ctx *ctx, const tiny_op *op)
 {
     const tiny_op_row *row = tinyi_op_row(op);
-    return tinyi_op_watched(ctx) || !row || !row->fast ? tiny_run(ctx, op) : tinyi_op_fast(ctx, op, row);
+    if (TINYI_CHAT && !row) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "operation %d is left out of this program", op->kind);
+    return !TINYI_CHAT && (tinyi_op_watched(ctx) || !row || !row->fast) ? tiny_run(ctx, op) : tinyi_op_fast(ctx, op, row);
 }
 
 tiny_status tinyi_ops_known(tiny_ctx *ctx, const tiny_op *const *ops, size_t n)

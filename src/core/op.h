@@ -70,6 +70,18 @@ struct tiny_op_row {
 #define TINYI_GRAD(function) function
 #endif
 
+#ifdef TINY_NO_CONFORM
+#define TINYI_CASES(function) (1 ? NULL : function)
+#else
+#define TINYI_CASES(function) function
+#endif
+/* what tiny_run, the reference and accelerators want of a row, and a model does not */
+#if TINYI_CHAT
+#define TINYI_DOOR(function) (1 ? NULL : function)
+#else
+#define TINYI_DOOR(function) function
+#endif
+
 enum {
     TINY_OP_INPLACE = 1,                    /* out[0] may be exactly in[0] */
     TINY_OP_INPLACE_1 = 2,                  /* out[0] may be exactly in[1] */

@@ -52,8 +52,16 @@ struct tiny_ctx {
 };
 
 /* Leaves the sentence in the context, tells the log, returns the status. ctx may be NULL. */
+#ifndef TINY_NO_MESSAGES
 TINYI_FN tiny_status tinyi_fail(tiny_ctx *ctx, tiny_status status, const char *format, ...) TINYI_PRINTF(3, 4);
 TINYI_FN void tinyi_log(tiny_ctx *ctx, tiny_log_level level, const char *format, ...) TINYI_PRINTF(3, 4);
+#else                                       /* the sentences are read by the compiler, for the sake of its warnings, and go */
+TINYI_FN tiny_status tinyi_fail_short(tiny_ctx *ctx, tiny_status status);
+TINYI_INLINE int tinyi_unsaid(const char *format, ...) TINYI_PRINTF(1, 2);
+TINYI_INLINE int tinyi_unsaid(const char *format, ...) { return format != NULL; }
+#define tinyi_fail(ctx, status, ...) (0 ? (void)tinyi_unsaid(__VA_ARGS__) : (void)0, tinyi_fail_short(ctx, status))
+#define tinyi_log(ctx, level, ...) (0 ? (void)tinyi_unsaid(__VA_ARGS__) : (void)(ctx))
+#endif
 /* NULL, freed or foreign contexts are refused. */
 TINYI_FN tiny_status tinyi_ctx_check(const tiny_ctx *ctx);
 

@@ -167,6 +167,61 @@
 #define TINYI_HAVE_AMX 0
 #endif
 
+/* TINY_ONLY_TARGET: one target, known when the file is compiled. Its kernels are then called by their names, so that those that nothing
+ * calls are not there. */
+#ifdef TINY_ONLY_TARGET
+#define TINYI_ONLY_scalar TINYI_PASS_SCALAR
+#define TINYI_ONLY_w128 TINYI_PASS_W128
+#define TINYI_ONLY_neon TINYI_PASS_NEON
+#define TINYI_ONLY_avx2 TINYI_PASS_AVX2
+#define TINYI_ONLY_avx512 TINYI_PASS_AVX512
+#define TINYI_ONLY_PASS TINYI_CAT(TINYI_ONLY_, TINY_ONLY_TARGET)
+#if !TINYI_ONLY_PASS
+#error "tiny: TINY_ONLY_TARGET must be scalar, w128, neon, avx2 or avx512"
+#elif (TINYI_ONLY_PASS == TINYI_PASS_W128 && !TINYI_HAVE_W128) || (TINYI_ONLY_PASS == TINYI_PASS_NEON && !TINYI_HAVE_NEON) || \
+    (TINYI_ONLY_PASS == TINYI_PASS_AVX2 && !TINYI_HAVE_AVX2) || (TINYI_ONLY_PASS == TINYI_PASS_AVX512 && !TINYI_HAVE_AVX512)
+#error "tiny: this compiler, its processor or the other options do not have the target that TINY_ONLY_TARGET names"
+#endif
+#define TINYI_ONLY_TARGET (TINYI_ONLY_PASS == TINYI_PASS_SCALAR ? TINY_TARGET_SCALAR : TINYI_ONLY_PASS == TINYI_PASS_W128 ? TINY_TARGET_W128 : \
+    TINYI_ONLY_PASS == TINYI_PASS_NEON ? TINY_TARGET_NEON : TINYI_ONLY_PASS == TINYI_PASS_AVX2 ? TINY_TARGET_AVX2 : TINY_TARGET_AVX512)
+#if TINYI_ONLY_PASS != TINYI_PASS_SCALAR
+#undef TINYI_HAVE_SCALAR
+#define TINYI_HAVE_SCALAR 0
+#endif
+#if TINYI_ONLY_PASS != TINYI_PASS_W128
+#undef TINYI_HAVE_W128
+#define TINYI_HAVE_W128 0
+#endif
+#if TINYI_ONLY_PASS != TINYI_PASS_NEON
+#undef TINYI_HAVE_NEON
+#undef TINYI_HAVE_NEONDOT
+#undef TINYI_HAVE_NEONMM
+#define TINYI_HAVE_NEON 0
+#define TINYI_HAVE_NEONDOT 0
+#define TINYI_HAVE_NEONMM 0
+#endif
+#if TINYI_ONLY_PASS != TINYI_PASS_AVX2
+#undef TINYI_HAVE_AVX2
+#undef TINYI_HAVE_AVX2VNNI
+#define TINYI_HAVE_AVX2 0
+#define TINYI_HAVE_AVX2VNNI 0
+#endif
+#if TINYI_ONLY_PASS != TINYI_PASS_AVX512
+#undef TINYI_HAVE_AVX512
+#define TINYI_HAVE_AVX512 0
+#endif
+#undef TINYI_HAVE_AMX
+#define TINYI_HAVE_AMX 0
+#else
+#define TINYI_ONLY_PASS 0
+#endif
+/* kernels by name: needs all bodies in one unit */
+#if TINYI_ONLY_PASS && defined TINYI_STITCHED && !defined TINYI_OPEN
+#define TINYI_BY_NAME 1
+#else
+#define TINYI_BY_NAME 0
+#endif
+
 /* w128 is one text in the words of SSE4.1: native on x86, SIMDe elsewhere. TINYI_W128_SIMDE takes SIMDe on x86 too (tests). */
 #if TINYI_HAVE_W128 && (!TINYI_X86 || defined TINYI_W128_SIMDE)
 #undef TINYI_W128_SIMDE

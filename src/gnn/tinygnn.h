@@ -37,6 +37,7 @@
  *                        these targets, and those that stand on them; see docs/limits.md for what each costs
  *     TINY_NO_STDIO      no files: bytes come from memory only
  *     TINY_NO_MALLOC     no default allocator: the context must be given one
+ *     TINY_NO_MESSAGES   no sentences about what is wrong: the message of a context is the text of its status
  *     TINY_NO_CONFORM    leaves the conformance kit out
  *     TINY_NO_TRAIN      leaves gradients, tape, optimisers and training out
  *     TINY_ASSERT(x)     the check of our own promises; empty unless defined
@@ -73,6 +74,9 @@
 #define TINYI_TINYGNN_H
 #ifdef TINY_ONLY_MODELS
 #error "tinygnn.h: TINY_ONLY_MODELS leaves out what graphs are computed with"
+#endif
+#ifdef TINYLLM_ONLY_CHAT
+#error "tinygnn.h: TINYLLM_ONLY_CHAT leaves out what graphs are computed with"
 #endif
 #include "math/all.h"
 #include "gnn/graph/graph.h"

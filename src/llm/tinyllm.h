@@ -35,14 +35,21 @@
  *     TINY_ARM_FLUSH     the w128 target on 32-bit ARM too, whose vectors turn denormal numbers into zero
  *     TINY_NO_W128, TINY_NO_AVX2, TINY_NO_AVX512, TINY_NO_AMX
  *                        these targets, and those that stand on them; see docs/limits.md for what each costs
+ *     TINY_ONLY_TARGET   this target (scalar, w128, neon, avx2, avx512) and no other: -DTINY_ONLY_TARGET=avx2; TINY_NO_CONFORM goes with it
  *     TINY_NO_VNNI       no second form of avx2 for processors with VNNI but without AVX-512
  *     TINY_NO_STDIO      no files: bytes come from memory only
  *     TINY_NO_MALLOC     no default allocator: the context must be given one
+ *     TINY_NO_MESSAGES   no sentences about what is wrong: the message of a context is the text of its status
  *     TINY_NO_CONFORM    leaves the conformance kit out
  *     TINY_NO_TRAIN      leaves gradients, tape, optimisers and training out
  *     TINY_ONLY_MODELS   leaves out what no language model computes with: linear algebra, sparse forms, transforms, convolutions,
  *                        edges of graphs, slopes and losses; TINY_NO_TRAIN goes with it
  *     TINYLLM_FEW_FORMATS  the block formats Q8_0, Q4_0, Q4_K and Q6_K only, beside plain numbers
+ *     TINYLLM_ONLY_ARCH  models of this architecture and no other: -DTINYLLM_ONLY_ARCH=llama, a name of docs/architectures.md with _ for - and .
+ *     TINYLLM_ONLY_TOKENIZER  vocabularies of this kind and no other: SPM, BPE, WORDPIECE, UNIGRAM, RWKV or PLAMO2
+ *     TINYLLM_ONLY_CHAT  what continues a text: sessions, sampling, GGUF files. Grammars, adapters, encoders, other ranks, other files of
+ *                        models and tiny_run of operations by their kind are refused; wants TINY_ONLY_MODELS
+ *     TINYLLM_NO_TEMPLATES  chat templates without their language: seven forms are known by their marks (src/llm/chat/forms.c), others refused
  *     TINYLLM_NO_TRAIN   leaves out stories, their trainer and the judge of story models
  *     TINY_ASSERT(x)     the check of our own promises; empty unless defined
  *

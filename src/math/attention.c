@@ -553,7 +553,7 @@ static const short tinyi_attention_kernels[] = { TINYI_K_attention_scores_f32, T
                                                  TINYI_K_attention_weigh_f32, TINYI_K_attention_split_f32, TINYI_K_gemv_dot, -1 };
 TINYI_ROW tinyi_row_attention = {
     "attention", TINY_OP_ATTENTION, 5, 3, 1, sizeof(tiny_attention_params), TINY_OP_F64,
-    tinyi_attention_shape, tinyi_attention_ref, tinyi_attention_fast, tinyi_attention_work, tinyi_attention_cost, tinyi_attention_cases,
+    TINYI_DOOR(tinyi_attention_shape), TINYI_DOOR(tinyi_attention_ref), tinyi_attention_fast, tinyi_attention_work, tinyi_attention_cost, TINYI_CASES(tinyi_attention_cases),
     { TINY_BOUND_SCALE, 200.0, 0.0 }, NULL, TINYI_GRAD(tinyi_grad_attention), NULL, tinyi_attention_kernels,
     "o = softmax(scale q k^T + bias) v, grouped heads, causal or not"
 };

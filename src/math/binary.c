@@ -243,28 +243,28 @@ static const short tinyi_kernels_of_scale[] = { TINYI_K_scale_f32, -1 };
 static const short tinyi_kernels_of_axpy[] = { TINYI_K_axpy_f32, -1 };
 
 TINYI_ROW tinyi_row_add = { "add", TINY_OP_ADD, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    tinyi_binary_shape, tinyi_binary_ref, tinyi_binary_fast, NULL, tinyi_binary_cost, tinyi_binary_cases, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_binary_shape), TINYI_DOOR(tinyi_binary_ref), tinyi_binary_fast, NULL, tinyi_binary_cost, TINYI_CASES(tinyi_binary_cases), { TINY_BOUND_EXACT, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_binary, "y = a + b" };
 TINYI_ROW tinyi_row_sub = { "sub", TINY_OP_SUB, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    tinyi_binary_shape, tinyi_binary_ref, tinyi_binary_fast, NULL, tinyi_binary_cost, tinyi_binary_cases, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_binary_shape), TINYI_DOOR(tinyi_binary_ref), tinyi_binary_fast, NULL, tinyi_binary_cost, TINYI_CASES(tinyi_binary_cases), { TINY_BOUND_EXACT, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_binary, "y = a - b" };
 TINYI_ROW tinyi_row_mul = { "mul", TINY_OP_MUL, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    tinyi_binary_shape, tinyi_binary_ref, tinyi_binary_fast, NULL, tinyi_binary_cost, tinyi_binary_cases, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_binary_shape), TINYI_DOOR(tinyi_binary_ref), tinyi_binary_fast, NULL, tinyi_binary_cost, TINYI_CASES(tinyi_binary_cases), { TINY_BOUND_EXACT, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_binary, "y = a * b" };
 TINYI_ROW tinyi_row_div = { "div", TINY_OP_DIV, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    tinyi_binary_shape, tinyi_binary_ref, tinyi_binary_fast, NULL, tinyi_binary_cost, tinyi_binary_cases, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_binary_shape), TINYI_DOOR(tinyi_binary_ref), tinyi_binary_fast, NULL, tinyi_binary_cost, TINYI_CASES(tinyi_binary_cases), { TINY_BOUND_EXACT, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_binary, "y = a / b" };
 TINYI_ROW tinyi_row_minimum = { "minimum", TINY_OP_MINIMUM, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    tinyi_binary_shape, tinyi_binary_ref, tinyi_binary_fast, NULL, tinyi_binary_cost, tinyi_binary_cases, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_binary_shape), TINYI_DOOR(tinyi_binary_ref), tinyi_binary_fast, NULL, tinyi_binary_cost, TINYI_CASES(tinyi_binary_cases), { TINY_BOUND_EXACT, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_binary, "y = min(a, b), NaN where one is" };
 TINYI_ROW tinyi_row_maximum = { "maximum", TINY_OP_MAXIMUM, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    tinyi_binary_shape, tinyi_binary_ref, tinyi_binary_fast, NULL, tinyi_binary_cost, tinyi_binary_cases, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_binary_shape), TINYI_DOOR(tinyi_binary_ref), tinyi_binary_fast, NULL, tinyi_binary_cost, TINYI_CASES(tinyi_binary_cases), { TINY_BOUND_EXACT, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_binary, "y = max(a, b), NaN where one is" };
 TINYI_ROW tinyi_row_scale = { "scale", TINY_OP_SCALE, 1, 1, 1, sizeof(tiny_scale_params), TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_scale_shape, tinyi_scale_ref, tinyi_scale_fast, NULL, tinyi_binary_cost, tinyi_scale_cases, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_scale_shape), TINYI_DOOR(tinyi_scale_ref), tinyi_scale_fast, NULL, tinyi_binary_cost, TINYI_CASES(tinyi_scale_cases), { TINY_BOUND_EXACT, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_scale, "y = alpha x + beta" };
 TINYI_ROW tinyi_row_axpy = { "axpy", TINY_OP_AXPY, 1, 1, 1, sizeof(tiny_scale_params), TINY_OP_ACCUMULATES | TINY_OP_F64,
-    tinyi_scale_shape, tinyi_scale_ref, tinyi_scale_fast, NULL, tinyi_binary_cost, tinyi_scale_cases, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_scale_shape), TINYI_DOOR(tinyi_scale_ref), tinyi_scale_fast, NULL, tinyi_binary_cost, TINYI_CASES(tinyi_scale_cases), { TINY_BOUND_EXACT, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_axpy, "y = y + alpha x" };
 
 /* ---- typed calls */

@@ -321,7 +321,7 @@ static void tinyi_conv_pack(const tinyi_conv *v, const tinyi_conv_plan *p, tinyi
 /* one tile of one image, for output channels k0..k1 of group g */
 static void tinyi_conv_unit(const tinyi_conv *v, const tinyi_conv_plan *p, const tinyi_kernels *kernels, const float *f, float *own, const int32_t *off, tiny_idx n, tiny_idx g, tiny_idx i0, tiny_idx j0, tiny_idx k0, tiny_idx k1)
 {
-    const tinyi_fn_conv_strip_f32 kernel = kernels->conv_strip_f32;
+    const tinyi_fn_conv_strip_f32 kernel = TINYI_OF(kernels, conv_strip_f32);
     float *slab = own, *strip = slab + tinyi_conv_aligned(p->slab), *bias = strip + tinyi_conv_aligned(p->strip);
     tiny_idx taps = v->c * v->r * v->s, kg = g * v->k + k0, c0 = 0, c1, i, k;
     tiny_idx th = TINYI_MIN(p->th, v->oh - i0), tw = TINYI_MIN(p->tw, v->ow - j0);
@@ -335,13 +335,13 @@ static void tinyi_conv_unit(const tinyi_conv *v, const tinyi_conv_plan *p, const
         c1 = TINYI_MIN(v->c, c0 + p->cb);
         t = (size_t)((c1 - c0) * v->r * v->s);
         relu = v->relu && c1 == v->c;
-        if (!p->in_place) tinyi_conv_pack(v, p, kernels->conv_pack_f32, slab, n, g, c0, c1, i0, j0);
+        if (!p->in_place) tinyi_conv_pack(v, p, TINYI_OF(kernels, conv_pack_f32), slab, n, g, c0, c1, i0, j0);
         if (p->how == TINYI_CONV_DEPTH)
             for (k = k0; k < k1; k++) {
                 float *to = y + (k - k0) * v->ys[1], start = v->bias ? bias[k - k0] : 0.0f;
                 const float *wk = w + (k - k0) * taps;
-                if (v->r == 3 && v->s == 3 && v->sh * v->sw * v->dh * v->dw == 1) kernels->conv_depth3_f32(to, v->ys[2], slab, p->pitch, wk, start, (size_t)th, (size_t)tw, relu);
-                else kernels->conv_depth_f32(to, v->ys[2], slab, p->pitch, off, t, wk, start, (size_t)th, (size_t)tw, relu);
+                if (v->r == 3 && v->s == 3 && v->sh * v->sw * v->dh * v->dw == 1) TINYI_OF(kernels, conv_depth3_f32)(to, v->ys[2], slab, p->pitch, wk, start, (size_t)th, (size_t)tw, relu);
+                else TINYI_OF(kernels, conv_depth_f32)(to, v->ys[2], slab, p->pitch, off, t, wk, start, (size_t)th, (size_t)tw, relu);
             }
         else if (p->how == TINYI_CONV_BY_STRIP)
             kernel(strip, p->q, slab, off, t, w, taps, v->bias ? bias : NULL, (size_t)(k1 - k0), (size_t)((th - 1) * p->pitch + tw), first, relu);
@@ -492,10 +492,10 @@ static void tinyi_conv1d_cases(tiny_case *c)
 
 static const short tinyi_kernels_of_conv[] = { TINYI_K_conv_strip_f32, TINYI_K_conv_depth_f32, TINYI_K_conv_depth3_f32, TINYI_K_conv_pack_f32, -1 };
 TINYI_ROW tinyi_row_conv2d = { "conv2d", TINY_OP_CONV2D, 3, 2, 1, sizeof(tiny_conv2d_params), TINY_OP_F64,
-    tinyi_conv2d_shape, tinyi_conv_ref_op, tinyi_conv_fast, tinyi_conv_work, tinyi_conv_cost, tinyi_conv2d_cases, { TINY_BOUND_LINEAR, 3.0, 1.0 }, tinyi_conv_terms,
+    TINYI_DOOR(tinyi_conv2d_shape), TINYI_DOOR(tinyi_conv_ref_op), tinyi_conv_fast, tinyi_conv_work, tinyi_conv_cost, TINYI_CASES(tinyi_conv2d_cases), { TINY_BOUND_LINEAR, 3.0, 1.0 }, tinyi_conv_terms,
     TINYI_GRAD(tinyi_grad_conv), NULL, tinyi_kernels_of_conv, "y[k,i,j] = bias[k] + sum_crs w[k,c,r,s] x[c, i*sh-pt+r*dh, j*sw-pl+s*dw]" };
 TINYI_ROW tinyi_row_conv1d = { "conv1d", TINY_OP_CONV1D, 3, 2, 1, sizeof(tiny_conv1d_params), TINY_OP_F64,
-    tinyi_conv1d_shape, tinyi_conv_ref_op, tinyi_conv_fast, tinyi_conv_work, tinyi_conv_cost, tinyi_conv1d_cases, { TINY_BOUND_LINEAR, 3.0, 1.0 }, tinyi_conv_terms,
+    TINYI_DOOR(tinyi_conv1d_shape), TINYI_DOOR(tinyi_conv_ref_op), tinyi_conv_fast, tinyi_conv_work, tinyi_conv_cost, TINYI_CASES(tinyi_conv1d_cases), { TINY_BOUND_LINEAR, 3.0, 1.0 }, tinyi_conv_terms,
     TINYI_GRAD(tinyi_grad_conv), NULL, tinyi_kernels_of_conv, "y[k,j] = bias[k] + sum_cs w[k,c,s] x[c, j*stride-pad+s*dilation]" };
 
 /* ---- the typed calls */

@@ -283,13 +283,13 @@ static void tinyi_spmm_part(const tiny_team *team, const tinyi_spmm_op *s, float
     at[0] = p0;
     at[1] = p1;
     if (s->reduce == TINY_EDGE_MEAN) j.reduce = TINY_EDGE_SUM;
-    if (s->plain || p0 == p1) team->k->spmm_f32(y, 0, &j, at, 1);
-    else team->k->spmm_any_f32(y, &j, p0, p1);
+    if (s->plain || p0 == p1) TINYI_OF(team->k, spmm_f32)(y, 0, &j, at, 1);
+    else TINYI_OF(team->k, spmm_any_f32)(y, &j, p0, p1);
 }
 
 static void tinyi_spmm_mean(const tiny_team *team, const tinyi_spmm_op *s, float *y, int64_t n)
 {
-    if (s->reduce == TINY_EDGE_MEAN && n > 1) team->k->scale_f32(y, y, s->j.f, 1.0f / (float)n, 0.0f);
+    if (s->reduce == TINY_EDGE_MEAN && n > 1) TINYI_OF(team->k, scale_f32)(y, y, s->j.f, 1.0f / (float)n, 0.0f);
 }
 
 /* How many rows from r on the kernel takes at once: none is a hub, and nothing is wrong with them. 0: row r is for itself. */
@@ -344,7 +344,7 @@ static void tinyi_spmm_fast(tiny_team *team, const tiny_op *op)
                 const int64_t p0 = s.o.offset[r], p1 = s.o.offset[r + 1];
                 float *y = (float *)s.y->data + r * s.y->stride[0];
                 if (run > 0) {
-                    team->k->spmm_f32(y, s.y->stride[0], &s.j, s.o.offset + r, run);
+                    TINYI_OF(team->k, spmm_f32)(y, s.y->stride[0], &s.j, s.o.offset + r, run);
                     r += run - 1;
                 } else if (tinyi_edge_refused(team, &s.o, r, "spmm")) {
                     for (t = 0; t < s.y->dim[1]; t++) y[t * s.y->stride[1]] = 0.0f;
@@ -431,8 +431,8 @@ static void tinyi_spmm_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_spmm[] = { TINYI_K_spmm_f32, TINYI_K_spmm_any_f32, TINYI_K_scale_f32, -1 };
-TINYI_ROW tinyi_row_spmm = { "spmm", TINY_OP_SPMM, 5, 2, 1, sizeof(tiny_spmm_params), TINY_OP_F64, tinyi_spmm_shape, tinyi_spmm_ref, tinyi_spmm_fast, tinyi_spmm_work,
-    tinyi_spmm_cost, tinyi_spmm_cases, { TINY_BOUND_LINEAR, 5, 1 }, tinyi_spmm_terms, TINYI_GRAD(tinyi_grad_spmm), NULL, tinyi_kernels_of_spmm,
+TINYI_ROW tinyi_row_spmm = { "spmm", TINY_OP_SPMM, 5, 2, 1, sizeof(tiny_spmm_params), TINY_OP_F64, TINYI_DOOR(tinyi_spmm_shape), TINYI_DOOR(tinyi_spmm_ref), tinyi_spmm_fast, tinyi_spmm_work,
+    tinyi_spmm_cost, TINYI_CASES(tinyi_spmm_cases), { TINY_BOUND_LINEAR, 5, 1 }, tinyi_spmm_terms, TINYI_GRAD(tinyi_grad_spmm), NULL, tinyi_kernels_of_spmm,
     "y[r] = reduce_p w[p] act(x[col[p]] + e[p])" };
 
 TINY_API tiny_status tiny_spmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *w, const tiny_tensor *e,

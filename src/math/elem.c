@@ -678,65 +678,65 @@ TINYI_ELEM_KERNELS(reglu)
 #undef TINYI_ELEM_KERNELS
 
 TINYI_ROW tinyi_row_exp = { "exp", TINY_OP_EXP, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 2.5, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 2.5, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_exp, "y = e^x" };
 TINYI_ROW tinyi_row_log = { "log", TINY_OP_LOG, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases_positive, { TINY_BOUND_ULP, 2.5, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases_positive), { TINY_BOUND_ULP, 2.5, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_log, "y = log x, natural; -inf at 0, NaN below" };
 TINYI_ROW tinyi_row_tanh = { "tanh", TINY_OP_TANH, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 2.5, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 2.5, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_tanh, "y = tanh x" };
 TINYI_ROW tinyi_row_erf = { "erf", TINY_OP_ERF, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 2.5, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 2.5, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_erf, "y = erf x = 2/sqrt(pi) * integral of e^(-t^2) from 0 to x" };
 TINYI_ROW tinyi_row_sigmoid = { "sigmoid", TINY_OP_SIGMOID, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 2.5, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 2.5, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_sigmoid, "y = 1 / (1 + e^-x)" };
 TINYI_ROW tinyi_row_sin = { "sin", TINY_OP_SIN, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 2.5, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 2.5, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_sin, "y = sin x" };
 TINYI_ROW tinyi_row_cos = { "cos", TINY_OP_COS, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 2.5, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 2.5, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_cos, "y = cos x" };
 TINYI_ROW tinyi_row_rsqrt = { "rsqrt", TINY_OP_RSQRT, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases_positive, { TINY_BOUND_ULP, 2.5, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases_positive), { TINY_BOUND_ULP, 2.5, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_rsqrt, "y = 1 / sqrt(x)" };
 TINYI_ROW tinyi_row_sqrt = { "sqrt", TINY_OP_SQRT, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases_positive, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases_positive), { TINY_BOUND_EXACT, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_sqrt, "y = sqrt(x), correctly rounded" };
 TINYI_ROW tinyi_row_abs = { "abs", TINY_OP_ABS, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_EXACT, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_abs, "y = |x|" };
 TINYI_ROW tinyi_row_neg = { "neg", TINY_OP_NEG, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_EXACT, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_neg, "y = -x" };
 /* The value exactly; max(-0, 0) may be either zero, and compilers and processors choose differently. */
 TINYI_ROW tinyi_row_relu = { "relu", TINY_OP_RELU, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 0, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_relu, "y = max(x, 0)" };
 TINYI_ROW tinyi_row_relu2 = { "relu2", TINY_OP_RELU2, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_EXACT, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_relu2, "y = max(x, 0)^2" };
 TINYI_ROW tinyi_row_silu = { "silu", TINY_OP_SILU, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 3.5, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 3.5, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_silu, "y = x / (1 + e^-x)" };
 TINYI_ROW tinyi_row_gelu = { "gelu", TINY_OP_GELU, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 6.5, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 6.5, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_gelu, "y = x/2 (1 + erf(x / sqrt(2)))" };
 TINYI_ROW tinyi_row_gelu_tanh = { "gelu_tanh", TINY_OP_GELU_TANH, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_LINEAR, 4, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_LINEAR, 4, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_gelu_tanh, "y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))" };
 TINYI_ROW tinyi_row_swiglu = { "swiglu", TINY_OP_SWIGLU, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    tinyi_glu_shape, tinyi_glu_ref, tinyi_glu_fast, NULL, tinyi_elem_cost, tinyi_glu_cases, { TINY_BOUND_LINEAR, 6, 0 },
+    TINYI_DOOR(tinyi_glu_shape), TINYI_DOOR(tinyi_glu_ref), tinyi_glu_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_glu_cases), { TINY_BOUND_LINEAR, 6, 0 },
     NULL, TINYI_GRAD(tinyi_grad_glu), NULL, tinyi_kernels_of_swiglu, "y = silu(a) b" };
 TINYI_ROW tinyi_row_geglu = { "geglu", TINY_OP_GEGLU, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    tinyi_glu_shape, tinyi_glu_ref, tinyi_glu_fast, NULL, tinyi_elem_cost, tinyi_glu_cases, { TINY_BOUND_LINEAR, 7, 0 },
+    TINYI_DOOR(tinyi_glu_shape), TINYI_DOOR(tinyi_glu_ref), tinyi_glu_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_glu_cases), { TINY_BOUND_LINEAR, 7, 0 },
     NULL, TINYI_GRAD(tinyi_grad_glu), NULL, tinyi_kernels_of_geglu, "y = gelu(a) b" };
 TINYI_ROW tinyi_row_geglu_tanh = { "geglu_tanh", TINY_OP_GEGLU_TANH, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    tinyi_glu_shape, tinyi_glu_ref, tinyi_glu_fast, NULL, tinyi_elem_cost, tinyi_glu_cases, { TINY_BOUND_LINEAR, 6, 0 },
+    TINYI_DOOR(tinyi_glu_shape), TINYI_DOOR(tinyi_glu_ref), tinyi_glu_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_glu_cases), { TINY_BOUND_LINEAR, 6, 0 },
     NULL, TINYI_GRAD(tinyi_grad_glu), NULL, tinyi_kernels_of_geglu_tanh, "y = gelu_tanh(a) b" };
 TINYI_ROW tinyi_row_reglu = { "reglu", TINY_OP_REGLU, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    tinyi_glu_shape, tinyi_glu_ref, tinyi_glu_fast, NULL, tinyi_elem_cost, tinyi_glu_cases, { TINY_BOUND_ULP, 0, 0 },
+    TINYI_DOOR(tinyi_glu_shape), TINYI_DOOR(tinyi_glu_ref), tinyi_glu_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_glu_cases), { TINY_BOUND_ULP, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_glu), NULL, tinyi_kernels_of_reglu, "y = max(a, 0) b" };
 
 /* ---- typed calls */

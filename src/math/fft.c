@@ -195,7 +195,7 @@ static tiny_status tinyi_fft_check_n(tiny_ctx *ctx, const char *name, tiny_fft_k
     if (!plan) return TINY_OK;
     if (plan->kind != kind || plan->n != (size_t)n)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the plan is for %s of %zu values, not for %s of %td", name, of[plan->kind], plan->n, of[kind], n);
-    if (plan->way.lanes != ctx->k->fft_lanes()) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the plan was made for another target", name);
+    if (plan->way.lanes != TINYI_OF(ctx->k, fft_lanes)()) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the plan was made for another target", name);
     return TINY_OK;
 }
 
@@ -315,19 +315,19 @@ static const short tinyi_irfft_kernels[] = { TINYI_K_fft_pass, TINYI_K_fft_unrea
 
 TINYI_ROW tinyi_row_fft = {
     "fft", TINY_OP_FFT, 1, 1, 1, sizeof(tiny_fft_params), 0,
-    tinyi_fft_shape_op, tinyi_fft_ref_op, tinyi_fft_fast, tinyi_fft_work, tinyi_fft_cost, tinyi_fft_cases,
+    TINYI_DOOR(tinyi_fft_shape_op), TINYI_DOOR(tinyi_fft_ref_op), tinyi_fft_fast, tinyi_fft_work, tinyi_fft_cost, TINYI_CASES(tinyi_fft_cases),
     { TINY_BOUND_SCALE, 4.0, 3.0 }, tinyi_fft_terms, NULL, NULL, tinyi_fft_kernels,
     "y[k] = c sum_j x[j] exp(-2 pi i j k / n), complex rows"
 };
 TINYI_ROW tinyi_row_rfft = {
     "rfft", TINY_OP_RFFT, 1, 1, 1, sizeof(tiny_fft_params), 0,
-    tinyi_fft_shape_op, tinyi_fft_ref_op, tinyi_fft_fast, tinyi_fft_work, tinyi_fft_cost, tinyi_rfft_cases,
+    TINYI_DOOR(tinyi_fft_shape_op), TINYI_DOOR(tinyi_fft_ref_op), tinyi_fft_fast, tinyi_fft_work, tinyi_fft_cost, TINYI_CASES(tinyi_rfft_cases),
     { TINY_BOUND_SCALE, 4.0, 3.0 }, tinyi_fft_terms, NULL, NULL, tinyi_rfft_kernels,
     "y[k] = c sum_j x[j] exp(-2 pi i j k / n), real rows, k <= n/2"
 };
 TINYI_ROW tinyi_row_irfft = {
     "irfft", TINY_OP_IRFFT, 1, 1, 1, sizeof(tiny_fft_params), 0,
-    tinyi_fft_shape_op, tinyi_fft_ref_op, tinyi_fft_fast, tinyi_fft_work, tinyi_fft_cost, tinyi_irfft_cases,
+    TINYI_DOOR(tinyi_fft_shape_op), TINYI_DOOR(tinyi_fft_ref_op), tinyi_fft_fast, tinyi_fft_work, tinyi_fft_cost, TINYI_CASES(tinyi_irfft_cases),
     { TINY_BOUND_SCALE, 4.0, 3.0 }, tinyi_fft_terms, NULL, NULL, tinyi_irfft_kernels,
     "real y[j] = c sum_k x[k] exp(2 pi i j k / n), half spectra"
 };
@@ -426,7 +426,7 @@ TINY_API tiny_status tiny_fft_plan_open(tiny_ctx *ctx, tiny_idx n, tiny_fft_kind
     plan->kind = kind;
     plan->n = (size_t)n;
     plan->k = ctx->k;
-    tinyi_fft_way_for(&plan->way, kind, plan->n, ctx->k->fft_lanes(), (size_t)rows, 0);
+    tinyi_fft_way_for(&plan->way, kind, plan->n, TINYI_OF(ctx->k, fft_lanes)(), (size_t)rows, 0);
     plan->table = (float *)tinyi_alloc(ctx, plan->way.floats, sizeof(float));
     if (plan->table) work = tinyi_alloc(ctx, plan->way.own, sizeof(float));
     if (work) scratch = tiny_alloc(ctx, tinyi_fft_scratch(&plan->way));

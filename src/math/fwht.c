@@ -135,7 +135,7 @@ static void tinyi_fwht_cases(tiny_case *c)
 static const short tinyi_fwht_kernels[] = { TINYI_K_fwht_f32, -1 };
 TINYI_ROW tinyi_row_fwht = {
     "fwht", TINY_OP_FWHT, 1, 1, 1, sizeof(tiny_fwht_params), TINY_OP_F64,
-    tinyi_fwht_shape, tinyi_fwht_ref, tinyi_fwht_fast, tinyi_fwht_work, tinyi_fwht_cost, tinyi_fwht_cases,
+    TINYI_DOOR(tinyi_fwht_shape), TINYI_DOOR(tinyi_fwht_ref), tinyi_fwht_fast, tinyi_fwht_work, tinyi_fwht_cost, TINYI_CASES(tinyi_fwht_cases),
     { TINY_BOUND_SCALE, 0.0, 1.0 }, tinyi_fwht_terms, TINYI_GRAD(tinyi_grad_fwht), NULL, tinyi_fwht_kernels,
     "y[i] = scale sum_j (-1)^popcount(i & j) x[j]"
 };

@@ -115,16 +115,16 @@ TINYI_FN void tinyi_gemm_finish(const tinyi_kernels *k, const tinyi_gemm *g, flo
     if (g->bias) {
         const float *b = g->bias + i * g->bias_m + j * g->bias_n;
         tiny_idx q;
-        if (g->bias_n == 0 || g->bias_n == 1) k->binary_f32(TINYI_BINARY_ADD, row, row, b, (size_t)n, 1, g->bias_n);
+        if (g->bias_n == 0 || g->bias_n == 1) TINYI_OF(k, binary_f32)(TINYI_BINARY_ADD, row, row, b, (size_t)n, 1, g->bias_n);
         else
             for (q = 0; q < n; q++) row[q] += b[q * g->bias_n];
     }
     switch (g->act) {
-    case TINY_ACT_RELU: k->relu_f32(row, row, (size_t)n); break;
-    case TINY_ACT_RELU2: k->relu2_f32(row, row, (size_t)n); break;
-    case TINY_ACT_SILU: k->silu_f32(row, row, (size_t)n); break;
-    case TINY_ACT_GELU: k->gelu_f32(row, row, (size_t)n); break;
-    case TINY_ACT_GELU_TANH: k->gelu_tanh_f32(row, row, (size_t)n); break;
+    case TINY_ACT_RELU: TINYI_OF(k, relu_f32)(row, row, (size_t)n); break;
+    case TINY_ACT_RELU2: TINYI_OF(k, relu2_f32)(row, row, (size_t)n); break;
+    case TINY_ACT_SILU: TINYI_OF(k, silu_f32)(row, row, (size_t)n); break;
+    case TINY_ACT_GELU: TINYI_OF(k, gelu_f32)(row, row, (size_t)n); break;
+    case TINY_ACT_GELU_TANH: TINYI_OF(k, gelu_tanh_f32)(row, row, (size_t)n); break;
     default: break;
     }
 }
@@ -133,8 +133,8 @@ TINYI_FN void tinyi_gemm_put(const tinyi_kernels *k, const tinyi_gemm *g, const 
 {
     float *y = (float *)(void *)g->y + i * g->y_m + j * g->y_n;
     tiny_idx r, c;
-    if (g->y_n == 1) k->copy_rows((unsigned char *)y, g->y_m * 4, (const unsigned char *)t, t_row * 4, (size_t)rows, (size_t)cols * 4);
-    else if (g->y_m == 1) k->transpose_b4((unsigned char *)y, g->y_n * 4, (const unsigned char *)t, t_row * 4, (size_t)cols, (size_t)rows);
+    if (g->y_n == 1) TINYI_OF(k, copy_rows)((unsigned char *)y, g->y_m * 4, (const unsigned char *)t, t_row * 4, (size_t)rows, (size_t)cols * 4);
+    else if (g->y_m == 1) TINYI_OF(k, transpose_b4)((unsigned char *)y, g->y_n * 4, (const unsigned char *)t, t_row * 4, (size_t)cols, (size_t)rows);
     else
         for (r = 0; r < rows; r++)
             for (c = 0; c < cols; c++) y[r * g->y_m + c * g->y_n] = t[r * t_row + c];
@@ -152,7 +152,7 @@ TINYI_FN void tinyi_gemm_row_f32(const tinyi_kernels *k, float *to, const tinyi_
     } else {
         const uint16_t *x = (const uint16_t *)(const void *)from;
         const int half = s->dtype == TINY_F16;
-        if (s->k == 1) (half ? k->f16_to_f32 : k->bf16_to_f32)(to, x, (size_t)n);
+        if (s->k == 1) (half ? TINYI_OF(k, f16_to_f32) : TINYI_OF(k, bf16_to_f32))(to, x, (size_t)n);
         else
             for (i = 0; i < n; i++) to[i] = half ? tinyi_f16_to_f32(x[i * s->k]) : tinyi_bf16_to_f32(x[i * s->k]);
     }
@@ -165,24 +165,24 @@ static void tinyi_gemm_turn(const tinyi_kernels *k, float *to, tiny_idx width, c
 {
     tiny_idx i, r;
     if (s->dtype == TINY_F32 && s->row == 1 && s->k != 1) {
-        k->copy_rows((unsigned char *)to, width * 4, tinyi_gemm_at(s, row, k0), s->k * 4, (size_t)n, (size_t)rows * 4);
+        TINYI_OF(k, copy_rows)((unsigned char *)to, width * 4, tinyi_gemm_at(s, row, k0), s->k * 4, (size_t)n, (size_t)rows * 4);
         for (i = 0; rows < width && i < n; i++)
             for (r = rows; r < width; r++) to[i * width + r] = 0.0f;
         return;
     }
     if (tinyi_gemm_is_f32_rows(s)) {
-        k->gemm_f32_turn(to, width, (const float *)(const void *)tinyi_gemm_at(s, row, k0), s->row, (size_t)rows, (size_t)n);
+        TINYI_OF(k, gemm_f32_turn)(to, width, (const float *)(const void *)tinyi_gemm_at(s, row, k0), s->row, (size_t)rows, (size_t)n);
         return;
     }
     for (r = 0; r < rows; r++) tinyi_gemm_row_f32(k, t + r * n, s, row + r, k0, n);
-    k->gemm_f32_turn(to, width, t, n, (size_t)rows, (size_t)n);
+    TINYI_OF(k, gemm_f32_turn)(to, width, t, n, (size_t)rows, (size_t)n);
 }
 
 /* Panels of nr rows of b, side by side: [panel][n][nr]. */
 static void tinyi_gemm_panels(const tinyi_kernels *k, float *v, tiny_idx nr, const tinyi_gemm_side *b, tiny_idx row, tiny_idx rows, tiny_idx k0, tiny_idx n, float *t)
 {
     tiny_idx r;
-    if (b->row == 1) k->gemm_f32_pack(v, tinyi_gemm_at(b, row, k0), b->dtype, b->k, (size_t)n, (size_t)rows);
+    if (b->row == 1) TINYI_OF(k, gemm_f32_pack)(v, tinyi_gemm_at(b, row, k0), b->dtype, b->k, (size_t)n, (size_t)rows);
     else
         for (r = 0; r < rows; r += nr, v += n * nr) tinyi_gemm_turn(k, v, nr, b, row + r, TINYI_MIN(rows - r, nr), k0, n, t);
 }
@@ -224,7 +224,7 @@ static tinyi_gemm_own tinyi_gemm_own_of(const tinyi_gemm *g)
 static void tinyi_gemm_job_of(tinyi_gemm_job *job, const tiny_team *team, const tinyi_gemm *g, const tinyi_gemm_own *o)
 {
     job->k = team->k;
-    team->k->gemm_f32_shape(&job->shape);
+    TINYI_OF(team->k, gemm_f32_shape)(&job->shape);
     if (g->m <= TINYI_GEMM_FEW) {           /* b is used little: longer runs of it, fetched better */
         job->shape.nc = TINYI_MIN(4 * job->shape.nc, TINYI_GEMM_NC_MAX);
         job->shape.kc /= 3;
@@ -269,7 +269,7 @@ typedef struct tinyi_gemm_phase {
 static void tinyi_gemm_piece(const tinyi_gemm_job *job, const tinyi_gemm *g, const tinyi_gemm_phase *ph, tiny_idx i0, tiny_idx i1, tiny_idx j0, tiny_idx j1)
 {
     const tiny_idx mr = job->shape.mr, nr = job->shape.nr, kc = job->shape.kc, r0 = tinyi_gemm_start(g->m, mr, i0);
-    const tinyi_fn_gemm_f32_tile tile = job->k->gemm_f32_tile;
+    const tinyi_fn_gemm_f32_tile tile = TINYI_OF(job->k, gemm_f32_tile);
     const int direct = g->y_n == 1;
     float *y = direct ? (float *)(void *)g->y + r0 * g->y_m + j0 : job->y;
     const tiny_idx y_row = direct ? g->y_m : j1 - j0;
@@ -430,7 +430,7 @@ static void tinyi_gemm_run_rows(tiny_team *team, const tinyi_gemm *g)
     tinyi_gemm_job job;
     tiny_idx nr, mr, columns, deep = tinyi_gemm_rows_depth(g), q0, q1, i, r, p, j, rows, high, n;
     float *v = (float *)team->shared, *t = (float *)team->own;      /* t: rows x columns of y */
-    k->gemm_f32_shape(&job.shape);
+    TINYI_OF(k, gemm_f32_shape)(&job.shape);
     nr = job.shape.nr;
     mr = job.shape.mr;
     job.k = k;
@@ -458,7 +458,7 @@ static void tinyi_gemm_run_rows(tiny_team *team, const tinyi_gemm *g)
                     rows = tinyi_gemm_next(mr, i1 - i);
                     s = tinyi_gemm_rows_of(&job, &g->a, i, rows, p, n, &step);
                     for (j = 0; j < g->n; j += nr)
-                        k->gemm_f32_rows(t + (i - i0) * columns + j, columns, s, step, v + j * g->k + p * nr, nr, (size_t)n, (int)rows, (int)nr, p > 0);
+                        TINYI_OF(k, gemm_f32_rows)(t + (i - i0) * columns + j, columns, s, step, v + j * g->k + p * nr, nr, (size_t)n, (int)rows, (int)nr, p > 0);
                 }
             }
             for (r = i0; r < i1 && (g->bias || g->act); r++) tinyi_gemm_finish(k, g, t + (r - i0) * columns, r, 0, g->n);
@@ -481,7 +481,7 @@ static void tinyi_gemm_small(const tinyi_gemm_job *job, const tinyi_gemm *g)
         rows = tinyi_gemm_next(mr, g->m - i);
         s = tinyi_gemm_rows_of(job, &g->a, i, rows, 0, g->k, &step);
         for (j = 0; j < g->n; j += nr)
-            k->gemm_f32_rows(y + j, t_row, s, step, in_place ? (const float *)(const void *)tinyi_gemm_at(&g->b, j, 0) : job->v + j * g->k, in_place ? g->b.k : nr,
+            TINYI_OF(k, gemm_f32_rows)(y + j, t_row, s, step, in_place ? (const float *)(const void *)tinyi_gemm_at(&g->b, j, 0) : job->v + j * g->k, in_place ? g->b.k : nr,
                              (size_t)g->k, (int)rows, (int)TINYI_MIN(g->n - j, nr), 0);
         for (r = 0; r < rows && (g->bias || g->act); r++) tinyi_gemm_finish(k, g, y + r * t_row, i + r, 0, g->n);
         if (!direct) tinyi_gemm_put(k, g, y, t_row, i, 0, rows, g->n);
@@ -507,7 +507,7 @@ static void tinyi_gemm_run_small(tiny_team *team, const tinyi_gemm *g)
     const double work = (double)g->m * (double)g->n * (double)g->k;
     tiny_idx q0, q1, grain = work > 1e6 ? 1 : 1 + (tiny_idx)(1e6 / (work + 100.0));
     job.k = team->k;
-    team->k->gemm_f32_shape(&job.shape);
+    TINYI_OF(team->k, gemm_f32_shape)(&job.shape);
     job.v = (float *)team->own;
     job.s = job.v + o.s;
     job.t = job.v + o.t;

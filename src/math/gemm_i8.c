@@ -134,12 +134,12 @@ static int32_t tinyi_i8_pack_row(const tinyi_kernels *k, uint8_t *to, const tiny
     }
     if (g->a.k == 1) {
         i = g->k / 64 * 64;
-        sum = (uint32_t)k->gemm_i8_row(to, x, is_signed, (size_t)i);
+        sum = (uint32_t)TINYI_OF(k, gemm_i8_row)(to, x, is_signed, (size_t)i);
     }
     while (i < s->k64) {
         const tiny_idx n = TINYI_MIN(s->k64 - i, TINYI_I8_PART);
         for (j = 0; j < n; j++) t[j] = i + j < g->k ? x[(i + j) * g->a.k] : 0;
-        sum += (uint32_t)k->gemm_i8_row(to + i * s->bytes, t, is_signed, (size_t)n);
+        sum += (uint32_t)TINYI_OF(k, gemm_i8_row)(to + i * s->bytes, t, is_signed, (size_t)n);
         i += n;
     }
     return (int32_t)sum;
@@ -153,9 +153,9 @@ static void tinyi_i8_pack_bytes(const tinyi_kernels *k, int8_t *to, const tinyi_
     tiny_idx i, c;
     if (n < 16) memset(to, 0, (size_t)(16 * len));
     else memset(to + 16 * whole, 0, (size_t)(16 * (len - whole)));
-    if (g->b.k == 1) k->transpose_b4((unsigned char *)to, 64, (const unsigned char *)x, g->b.row, (size_t)(whole / 4), (size_t)n);
+    if (g->b.k == 1) TINYI_OF(k, transpose_b4)((unsigned char *)to, 64, (const unsigned char *)x, g->b.row, (size_t)(whole / 4), (size_t)n);
     else if (g->b.row == 1)
-        for (i = 0; i < whole; i += 4) k->gemm_i8_weave(to + 16 * i, x + i * g->b.k, g->b.k, (size_t)n);
+        for (i = 0; i < whole; i += 4) TINYI_OF(k, gemm_i8_weave)(to + 16 * i, x + i * g->b.k, g->b.k, (size_t)n);
     else
         for (c = 0; c < n; c++)
             for (i = 0; i < whole; i++) to[16 * (i / 4 * 4) + 4 * c + i % 4] = x[c * g->b.row + i * g->b.k];
@@ -169,14 +169,14 @@ static void tinyi_i8_pack_panel(const tinyi_kernels *k, int8_t *to, int32_t *sta
     memset(start, 0, 16 * sizeof *start);
     if (s->bytes == 1) {
         tinyi_i8_pack_bytes(k, to, g, j, n, 0, s->k64);
-        if (g->a.dtype == TINY_I8) k->gemm_i8_start(start, to, to, (size_t)s->k64);
+        if (g->a.dtype == TINY_I8) TINYI_OF(k, gemm_i8_start)(start, to, to, (size_t)s->k64);
     } else {
         int8_t t[16 * TINYI_I8_PART];
         tiny_idx i;
         for (i = 0; i < s->k64; i += TINYI_I8_PART) {
             const tiny_idx len = TINYI_MIN(s->k64 - i, TINYI_I8_PART);
             tinyi_i8_pack_bytes(k, t, g, j, n, i, len);
-            k->gemm_i8_start(start, to + 32 * i, t, (size_t)len);
+            TINYI_OF(k, gemm_i8_start)(start, to + 32 * i, t, (size_t)len);
         }
     }
 }
@@ -213,7 +213,7 @@ static void tinyi_i8_piece(const tinyi_i8_job *t, tiny_idx j0, tiny_idx j1, tiny
             const tiny_idx deep = TINYI_MIN(t->s.k64 - at, TINYI_I8_DEEP / bytes);
             for (j = j0; j < j1; j += wide)
                 for (i = 0; i < rows; i += down)
-                    t->k->gemm_i8_tile(y + i * y_row + (j - j0), y_row, t->a + (r + i) * t->s.a_row + at * bytes, t->s.a_row,
+                    TINYI_OF(t->k, gemm_i8_tile)(y + i * y_row + (j - j0), y_row, t->a + (r + i) * t->s.a_row + at * bytes, t->s.a_row,
                                        t->b + (j - j0) / 16 * panel + 16 * at * bytes, panel, (size_t)deep, at ? NULL : t->start_a + r + i,
                                        at ? NULL : t->start_b + (j - j0), (int)TINYI_MIN(rows - i, down), (int)TINYI_MIN(j1 - j, wide));
             at += deep;
@@ -229,7 +229,7 @@ static void tinyi_i8_panels(tiny_team *team, const tinyi_gemm *g, int to_f32)
     t.k = team->k;
     t.g = g;
     t.to_f32 = to_f32;
-    t.k->gemm_i8_shape(&t.shape);
+    TINYI_OF(t.k, gemm_i8_shape)(&t.shape);
     t.s = tinyi_i8_size(g, t.shape.bytes);
     t.a = (uint8_t *)team->shared;
     t.start_a = (int32_t *)(void *)(t.a + t.s.rows * t.s.a_row);
@@ -241,7 +241,7 @@ static void tinyi_i8_panels(tiny_team *team, const tinyi_gemm *g, int to_f32)
     across = t.s.across;
     while (across > 64 && (g->n + across - 1) / across < 4 * team->n) across -= 32;
     parts = (g->n + across - 1) / across < 2 * team->n ? team->n : 1;
-    t.k->gemm_i8_begin();
+    TINYI_OF(t.k, gemm_i8_begin)();
     for (t.base = 0; t.base < g->m; t.base += t.s.rows) {
         const tiny_idx rows = TINYI_MIN(g->m - t.base, t.s.rows), blocks = (g->n + across - 1) / across;
         const tiny_idx part = tinyi_gemm_up((rows - 1) / parts + 1, 32);
@@ -255,7 +255,7 @@ static void tinyi_i8_panels(tiny_team *team, const tinyi_gemm *g, int to_f32)
             }
         tiny_barrier(team);
     }
-    t.k->gemm_i8_end();
+    TINYI_OF(t.k, gemm_i8_end)();
 }
 
 TINYI_FN void tinyi_gemm_run_i8(tiny_team *team, const tinyi_gemm_plan *p, int to_f32)

@@ -476,7 +476,7 @@ static void TINY_FN(tinyi_use_gemm_i8)(tinyi_kernels *k)
     TINYI_USE(k, gemm_i8_begin);
     TINYI_USE(k, gemm_i8_end);
     TINYI_USE(k, gemm_i8_tile);
-#if !TINYI_I8_PAIRS && TINYI_I8_MMLA
+#if !TINYI_I8_PAIRS && TINYI_I8_MMLA && !TINYI_BY_NAME
     if (k->cpu & TINY_CPU_I8MM) k->gemm_i8_tile = TINY_FN(tinyi_gemm_i8_tile_mmla);
 #endif
     TINYI_USE(k, gemm_i8_shape);

@@ -238,7 +238,7 @@ TINYI_FN void tinyi_gla_leave(tiny_team *team, const tinyi_gla *a, tiny_idx t, t
         for (d = 0; d < a->n_key; d++) e[d] = g[d] < 0.0f ? g[d] : 0.0f;
         g = e;
     }
-    team->k->exp_f32(e, g, (size_t)a->n_key);
+    TINYI_OF(team->k, exp_f32)(e, g, (size_t)a->n_key);
 }
 
 typedef struct tinyi_gla_run {              /* one task: columns j .. j + n_col of a head */
@@ -262,7 +262,7 @@ static void tinyi_gla_steps(const tinyi_gla_run *r, float *s, tiny_idx ld)
 {
     const tinyi_gla *a = r->a;
     const tinyi_fn_gla_step_f32 step = TINYI_K(r->team, gla_step_f32);
-    const tinyi_fn_scale_f32 scale = r->team->k->scale_f32;
+    const tinyi_fn_scale_f32 scale = TINYI_OF(r->team->k, scale_f32);
     tiny_idx t;
     for (t = 0; t < a->n; t++) {
         const float *k = tinyi_gla_row(a->k, t, r->h, 0, a->n_key, r->k), *v = tinyi_gla_row(a->v, t, r->h, r->j, r->n_col, r->v);
@@ -301,12 +301,12 @@ static void tinyi_gla_piece(const tinyi_gla_run *r, tiny_idx t, tiny_idx n)
     for (i = 0; i < n; i++) {               /* copies: rows of a head lie far apart */
         tinyi_gla_dense(v + i * ldv, a->v, t + i, r->h, r->j, n_col);
         tinyi_gla_dense(r->k + i * n_key, a->k, t + i, r->h, 0, n_key);
-        kn->scale_f32(r->q + i * n_key, tinyi_gla_row(a->q, t + i, r->h, 0, n_key, r->q + i * n_key), (size_t)n_key, (float)a->scale, 0.0f);
+        TINYI_OF(kn, scale_f32)(r->q + i * n_key, tinyi_gla_row(a->q, t + i, r->h, 0, n_key, r->q + i * n_key), (size_t)n_key, (float)a->scale, 0.0f);
         tinyi_gla_leave(r->team, a, t + i, r->h, r->e + i * n_key);
     }
-    if (!kn->attention_finite_f32(v, ldv, (int)n, n_col) || !kn->attention_finite_f32(r->k, n_key, (int)n, n_key) || !kn->attention_finite_f32(r->s, n_col, (int)n_key, n_col)) {
+    if (!TINYI_OF(kn, attention_finite_f32)(v, ldv, (int)n, n_col) || !TINYI_OF(kn, attention_finite_f32)(r->k, n_key, (int)n, n_key) || !TINYI_OF(kn, attention_finite_f32)(r->s, n_col, (int)n_key, n_col)) {
         for (i = 0; i < n; i++) {
-            kn->gla_step_f32(r->s, n_col, r->e + i * n_key, r->k + i * n_key, v + i * ldv, r->q + i * n_key, r->acc, n_key, n_col);
+            TINYI_OF(kn, gla_step_f32)(r->s, n_col, r->e + i * n_key, r->k + i * n_key, v + i * ldv, r->q + i * n_key, r->acc, n_key, n_col);
             tinyi_gla_put(r, t + i, r->acc);
         }
         return;
@@ -316,21 +316,21 @@ static void tinyi_gla_piece(const tinyi_gla_run *r, tiny_idx t, tiny_idx n)
     for (i0 = 0; i0 < n; i0 = i1) {
         i1 = TINYI_MIN(i0 + a->sub, n);
         tinyi_gla_ask(r, t + n + i0, i1 - i0);
-        kn->gla_near_f32(r->at + i0 * r->ld + i0, r->ld, r->q + i0 * n_key, r->k + i0 * n_key, r->e + i0 * n_key, (int)(i1 - i0), n_key);
-        kn->gla_span_f32(r->qd, r->kd + i0 * n_key, r->left, r->q + i0 * n_key, r->k + i0 * n_key, r->e + i0 * n_key, (int)(i1 - i0), n_key);
-        kn->transpose_b4((unsigned char *)(r->qt + i0), (ptrdiff_t)(r->ld * (tiny_idx)sizeof(float)), (const unsigned char *)r->qd, (ptrdiff_t)(n_key * (tiny_idx)sizeof(float)), (size_t)n_key,
+        TINYI_OF(kn, gla_near_f32)(r->at + i0 * r->ld + i0, r->ld, r->q + i0 * n_key, r->k + i0 * n_key, r->e + i0 * n_key, (int)(i1 - i0), n_key);
+        TINYI_OF(kn, gla_span_f32)(r->qd, r->kd + i0 * n_key, r->left, r->q + i0 * n_key, r->k + i0 * n_key, r->e + i0 * n_key, (int)(i1 - i0), n_key);
+        TINYI_OF(kn, transpose_b4)((unsigned char *)(r->qt + i0), (ptrdiff_t)(r->ld * (tiny_idx)sizeof(float)), (const unsigned char *)r->qd, (ptrdiff_t)(n_key * (tiny_idx)sizeof(float)), (size_t)n_key,
                          (size_t)(i1 - i0));
         if (i0) {
-            kn->attention_scores_f32(r->at, r->ld, r->kd, n_key, (int)i0, r->qt, r->ld, (int)i0, (int)i1, n_key);
-            for (d = 0; d < n_key; d++) kn->scale_f32(r->qt + d * r->ld + i0, r->qt + d * r->ld + i0, (size_t)(i1 - i0), r->all[d], 0.0f);
-            for (i = 0; i < i0; i++) kn->binary_f32(TINYI_BINARY_MUL, r->kd + i * n_key, r->kd + i * n_key, r->left, (size_t)n_key, 1, 1);
+            TINYI_OF(kn, attention_scores_f32)(r->at, r->ld, r->kd, n_key, (int)i0, r->qt, r->ld, (int)i0, (int)i1, n_key);
+            for (d = 0; d < n_key; d++) TINYI_OF(kn, scale_f32)(r->qt + d * r->ld + i0, r->qt + d * r->ld + i0, (size_t)(i1 - i0), r->all[d], 0.0f);
+            for (i = 0; i < i0; i++) TINYI_OF(kn, binary_f32)(TINYI_BINARY_MUL, r->kd + i * n_key, r->kd + i * n_key, r->left, (size_t)n_key, 1, 1);
         }
-        kn->attention_mix_f32(r->acc + i0 * n_col, n_col, r->at + i0, r->ld, r->one, v, ldv, (int)i1, (int)(i1 - i0));
-        kn->binary_f32(TINYI_BINARY_MUL, r->all, r->all, r->left, (size_t)n_key, 1, 1);
+        TINYI_OF(kn, attention_mix_f32)(r->acc + i0 * n_col, n_col, r->at + i0, r->ld, r->one, v, ldv, (int)i1, (int)(i1 - i0));
+        TINYI_OF(kn, binary_f32)(TINYI_BINARY_MUL, r->all, r->all, r->left, (size_t)n_key, 1, 1);
     }
     for (d = 0; d < n_key; d++) memcpy(r->skew + d * ldv, r->s + d * n_col, (size_t)n_col * sizeof *r->s);
-    kn->attention_mix_f32(r->acc, n_col, r->qt, r->ld, r->one, r->skew, ldv, (int)n_key, (int)n);
-    kn->attention_mix_f32(r->s, n_col, r->kd, n_key, r->all, v, ldv, (int)n, (int)n_key);
+    TINYI_OF(kn, attention_mix_f32)(r->acc, n_col, r->qt, r->ld, r->one, r->skew, ldv, (int)n_key, (int)n);
+    TINYI_OF(kn, attention_mix_f32)(r->s, n_col, r->kd, n_key, r->all, v, ldv, (int)n, (int)n_key);
     for (i = 0; i < n; i++) tinyi_gla_put(r, t + i, r->acc + i * n_col);
 }
 
@@ -479,7 +479,7 @@ static const short tinyi_gla_kernels[] = { TINYI_K_gla_step_f32, TINYI_K_gla_nea
                                            TINYI_K_attention_finite_f32, TINYI_K_exp_f32, TINYI_K_scale_f32, TINYI_K_binary_f32, TINYI_K_transpose_b4, -1 };
 TINYI_ROW tinyi_row_gla = {
     "gla", TINY_OP_GLA, 5, 4, 2, sizeof(tiny_gla_params), TINY_OP_F64 | TINY_OP_INPLACE,
-    tinyi_gla_shape, tinyi_gla_ref, tinyi_gla_fast, tinyi_gla_work, tinyi_gla_cost, tinyi_gla_cases,
+    TINYI_DOOR(tinyi_gla_shape), TINYI_DOOR(tinyi_gla_ref), tinyi_gla_fast, tinyi_gla_work, tinyi_gla_cost, TINYI_CASES(tinyi_gla_cases),
     { TINY_BOUND_SCALE, 100.0, 0.0 }, NULL, TINYI_GRAD(tinyi_grad_gla), NULL, tinyi_gla_kernels,
     "S = diag(e^g) S + k v^T, o = scale S^T q, token by token or in chunks"
 };

@@ -188,10 +188,10 @@ static void tinyi_gla_over(const tinyi_gla_back *b, tiny_idx t, int dq)
     const tinyi_gla *a = b->a;
     const tinyi_kernels *kn = b->team->k;
     tinyi_gla_leave(b->team, a, t, b->h, b->e);
-    kn->gla_query_f32(b->s, a->n_value, b->e, tinyi_gla_row(a->k, t, b->h, 0, a->n_key, b->k), tinyi_gla_row(a->v, t, b->h, 0, a->n_value, b->v),
+    TINYI_OF(kn, gla_query_f32)(b->s, a->n_value, b->e, tinyi_gla_row(a->k, t, b->h, 0, a->n_key, b->k), tinyi_gla_row(a->v, t, b->h, 0, a->n_value, b->v),
                       tinyi_gla_row(b->op->in[TINYI_GLA_DO], t, b->h, 0, a->n_value, b->go), b->dq, a->n_key, a->n_value);
     if (!dq) return;
-    kn->scale_f32(b->dq, b->dq, (size_t)a->n_key, (float)a->scale, 0.0f);
+    TINYI_OF(kn, scale_f32)(b->dq, b->dq, (size_t)a->n_key, (float)a->scale, 0.0f);
     tinyi_gla_write(&b->dqkg[0], t, b->h, b->dq);
 }
 
@@ -202,8 +202,8 @@ static void tinyi_gla_under(const tinyi_gla_back *b, tiny_idx t, const float *be
     const tinyi_kernels *kn = b->team->k;
     tiny_idx d;
     tinyi_gla_leave(b->team, a, t, b->h, b->e);
-    kn->scale_f32(b->q, tinyi_gla_row(a->q, t, b->h, 0, a->n_key, b->q), (size_t)a->n_key, (float)a->scale, 0.0f);
-    kn->gla_back_f32(b->r, a->n_value, b->e, b->q, tinyi_gla_row(b->op->in[TINYI_GLA_DO], t, b->h, 0, a->n_value, b->go), tinyi_gla_row(a->k, t, b->h, 0, a->n_key, b->k),
+    TINYI_OF(kn, scale_f32)(b->q, tinyi_gla_row(a->q, t, b->h, 0, a->n_key, b->q), (size_t)a->n_key, (float)a->scale, 0.0f);
+    TINYI_OF(kn, gla_back_f32)(b->r, a->n_value, b->e, b->q, tinyi_gla_row(b->op->in[TINYI_GLA_DO], t, b->h, 0, a->n_value, b->go), tinyi_gla_row(a->k, t, b->h, 0, a->n_key, b->k),
                      tinyi_gla_row(a->v, t, b->h, 0, a->n_value, b->v), before, b->dk, b->dv, b->dg, a->n_key, a->n_value);
     for (d = 0; d < a->n_key; d++)
         if (!tinyi_gla_moves(a, t, b->h, d)) b->dg[d] = 0.0f;
@@ -301,7 +301,7 @@ static void tinyi_gla_backward_cases(tiny_case *c)
 static const short tinyi_gla_backward_kernels[] = { TINYI_K_gla_query_f32, TINYI_K_gla_back_f32, TINYI_K_exp_f32, TINYI_K_scale_f32, -1 };
 TINYI_ROW tinyi_row_gla_backward = {
     "gla_backward", TINY_OP_GLA_BACKWARD, 7, 5, 3, sizeof(tiny_gla_params), TINY_OP_F64,
-    tinyi_gla_backward_shape, tinyi_gla_backward_ref, tinyi_gla_backward_fast, tinyi_gla_backward_work, tinyi_gla_backward_cost, tinyi_gla_backward_cases,
+    TINYI_DOOR(tinyi_gla_backward_shape), TINYI_DOOR(tinyi_gla_backward_ref), tinyi_gla_backward_fast, tinyi_gla_backward_work, tinyi_gla_backward_cost, TINYI_CASES(tinyi_gla_backward_cases),
     { TINY_BOUND_SCALE, 200.0, 0.0 }, NULL, NULL, NULL, tinyi_gla_backward_kernels,
     "dq = scale S d_o, dk = R v, dv = R^T k, dg = sum (q dq - k dk); R = diag(e^g) R + scale q d_o^T from the end"
 };

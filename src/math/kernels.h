@@ -31,7 +31,7 @@
 #endif
 #include "math/gemm_i8.simd.h"
 
-static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
+static TINYI_UNUSED void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 {
 #if !V_EXTRA && !V_AMX
     TINY_FN(tinyi_use_elem)(k);

@@ -168,7 +168,7 @@ static void tinyi_layout_turn(tiny_team *team, const tinyi_layout_plan *p, int a
 {
     const int last = p->n - 1;
     const tiny_idx tile = TINYI_LAYOUT_TILE, e = (tiny_idx)es, ys = p->ys[across], xs = p->xs[last];
-    const tinyi_fn_copy_rows rows = team->k->copy_rows;
+    const tinyi_fn_copy_rows rows = TINYI_OF(team->k, copy_rows);
     unsigned char *in = (unsigned char *)team->own, *out;
     tiny_idx na = p->dim[across], nb = p->dim[last], big = tile, ta, tb, total = 1, grain, u, u1, a, b;
     tinyi_fn_transpose_b4 turn, past = NULL;
@@ -334,10 +334,10 @@ static void tinyi_permute_cases(tiny_case *c)
 
 static const short tinyi_kernels_of_copy[] = { TINYI_K_copy_rows, TINYI_K_transpose_b1, TINYI_K_transpose_b2, TINYI_K_transpose_b4, TINYI_K_transpose_b8, TINYI_K_transpose_past_b4, -1 };
 TINYI_ROW tinyi_row_copy = { "copy", TINY_OP_COPY, 1, 1, 1, 0, TINY_OP_INPLACE,
-    tinyi_copy_shape, tinyi_copy_ref_op, tinyi_copy_fast, tinyi_copy_work, tinyi_copy_cost, tinyi_copy_cases, { TINY_BOUND_EXACT, 0, 0 }, NULL,
+    TINYI_DOOR(tinyi_copy_shape), TINYI_DOOR(tinyi_copy_ref_op), tinyi_copy_fast, tinyi_copy_work, tinyi_copy_cost, TINYI_CASES(tinyi_copy_cases), { TINY_BOUND_EXACT, 0, 0 }, NULL,
     TINYI_GRAD(tinyi_grad_copy), NULL, tinyi_kernels_of_copy, "y = x, any strides" };
 TINYI_ROW tinyi_row_permute = { "permute", TINY_OP_PERMUTE, 1, 1, 1, sizeof(tiny_permute_params), 0,
-    tinyi_permute_shape, tinyi_copy_ref_op, tinyi_copy_fast, tinyi_copy_work, tinyi_copy_cost, tinyi_permute_cases, { TINY_BOUND_EXACT, 0, 0 }, NULL,
+    TINYI_DOOR(tinyi_permute_shape), TINYI_DOOR(tinyi_copy_ref_op), tinyi_copy_fast, tinyi_copy_work, tinyi_copy_cost, TINYI_CASES(tinyi_permute_cases), { TINY_BOUND_EXACT, 0, 0 }, NULL,
     TINYI_GRAD(tinyi_grad_copy), NULL, tinyi_kernels_of_copy, "y.axis[i] = x.axis[axes[i]]" };
 
 TINY_API tiny_status tiny_copy(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y)
@@ -583,7 +583,7 @@ static void tinyi_gather_cases(tiny_case *c)
 
 static const short tinyi_kernels_of_gather[] = { TINYI_K_gather_rows, -1 };
 TINYI_ROW tinyi_row_gather_rows = { "gather", TINY_OP_GATHER, 2, 2, 1, 0, 0,
-    tinyi_gather_shape, tinyi_gather_ref_op, tinyi_gather_fast, NULL, tinyi_gather_cost, tinyi_gather_cases, { TINY_BOUND_EXACT, 0, 0 }, NULL,
+    TINYI_DOOR(tinyi_gather_shape), TINYI_DOOR(tinyi_gather_ref_op), tinyi_gather_fast, NULL, tinyi_gather_cost, TINYI_CASES(tinyi_gather_cases), { TINY_BOUND_EXACT, 0, 0 }, NULL,
     TINYI_GRAD(tinyi_grad_gather), NULL, tinyi_kernels_of_gather, "y[p] = x[index[p]]" };
 
 TINY_API tiny_status tiny_gather(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *index, const tiny_tensor *y)
@@ -732,7 +732,7 @@ static void tinyi_scatter_add_cases(tiny_case *c)
 
 static const short tinyi_kernels_of_scatter_add[] = { TINYI_K_scatter_rows_f32, -1 };
 TINYI_ROW tinyi_row_scatter_add = { "scatter_add", TINY_OP_SCATTER_ADD, 2, 2, 1, sizeof(tiny_scatter_params), TINY_OP_ACCUMULATES | TINY_OP_F64,
-    tinyi_scatter_add_shape, tinyi_scatter_add_ref_op, tinyi_scatter_add_fast, NULL, tinyi_scatter_add_cost, tinyi_scatter_add_cases, { TINY_BOUND_EXACT, 0, 0 }, NULL,
+    TINYI_DOOR(tinyi_scatter_add_shape), TINYI_DOOR(tinyi_scatter_add_ref_op), tinyi_scatter_add_fast, NULL, tinyi_scatter_add_cost, TINYI_CASES(tinyi_scatter_add_cases), { TINY_BOUND_EXACT, 0, 0 }, NULL,
     TINYI_GRAD(tinyi_grad_scatter_add), NULL, tinyi_kernels_of_scatter_add, "y[index[p]] += x[p], in the order of p" };
 
 TINY_API tiny_status tiny_scatter_add(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *index, const tiny_tensor *y)

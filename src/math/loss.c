@@ -104,13 +104,13 @@ static double tinyi_loss_row(const tinyi_kernels *k, const float *x, tiny_idx n,
     tiny_idx i;
     for (i = 0; i < n; i += TINYI_LOSS_BLOCK) {
         float t, s;
-        k->softmax_online_f32(x + i, (size_t)TINYI_MIN(n - i, TINYI_LOSS_BLOCK), 1.0f, &t, &s);
+        TINYI_OF(k, softmax_online_f32)(x + i, (size_t)TINYI_MIN(n - i, TINYI_LOSS_BLOCK), 1.0f, &t, &s);
         if ((double)t > top) {
             sum = sum == 0.0 ? 0.0 : sum * tinyi_exp64(top - (double)t);
             top = (double)t;
         }
         if (s != 0.0f) sum += (double)s * tinyi_exp64((double)t - top);
-        if (e != 0.0) mean += (double)k->sum_f32(x + i, (size_t)TINYI_MIN(n - i, TINYI_LOSS_BLOCK));
+        if (e != 0.0) mean += (double)TINYI_OF(k, sum_f32)(x + i, (size_t)TINYI_MIN(n - i, TINYI_LOSS_BLOCK));
     }
     if (top == -(double)INFINITY) top = 0.0;
     return top + tinyi_log64(sum) - (1.0 - e) * (double)x[label] - (e != 0.0 ? e * mean / (double)n : 0.0);
@@ -162,7 +162,7 @@ static void tinyi_loss_cases(tiny_case *c)
 
 static const short tinyi_kernels_of_loss[] = { TINYI_K_softmax_online_f32, TINYI_K_sum_f32, -1 };
 TINYI_ROW tinyi_row_cross_entropy = { "cross_entropy", TINY_OP_CROSS_ENTROPY, 2, 2, 1, sizeof(tiny_cross_entropy_params), TINY_OP_F64,
-    tinyi_loss_shape, tinyi_loss_ref, tinyi_loss_fast, tinyi_loss_work, tinyi_loss_cost, tinyi_loss_cases, { TINY_BOUND_SCALE, 80, 3 }, tinyi_loss_terms,
+    TINYI_DOOR(tinyi_loss_shape), TINYI_DOOR(tinyi_loss_ref), tinyi_loss_fast, tinyi_loss_work, tinyi_loss_cost, TINYI_CASES(tinyi_loss_cases), { TINY_BOUND_SCALE, 80, 3 }, tinyi_loss_terms,
     TINYI_GRAD(tinyi_grad_cross_entropy), NULL, tinyi_kernels_of_loss, "y = mean(log sum e^x - (1 - e) x[label] - e mean(x))" };
 
 TINY_API tiny_status tiny_cross_entropy(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *label, const tiny_cross_entropy_params *params, const tiny_tensor *y)

@@ -37,13 +37,13 @@ TINYI_FN void tinyi_gemm_run_vectors(tiny_team *team, const tinyi_gemm_plan *p)
                 const tiny_idx rows = g->m > 4 && k->from[TINYI_K_gemv_dot] != TINY_TARGET_AVX2 ? 4 : n;     /* there a piece comes from the second level twice as fast as it is used */
                 for (d = 0; d < n; d += rows)
                     for (c = 0; c < g->m; c += 4)
-                        k->gemv_dot(t + c * grain + d, 1, grain, tinyi_gemm_at(&one.b, r + d, 0), one.b.dtype, one.b.row, (size_t)TINYI_MIN(n - d, rows), x + c * x_row, x_row,
+                        TINYI_OF(k, gemv_dot)(t + c * grain + d, 1, grain, tinyi_gemm_at(&one.b, r + d, 0), one.b.dtype, one.b.row, (size_t)TINYI_MIN(n - d, rows), x + c * x_row, x_row,
                                     (int)TINYI_MIN(g->m - c, 4), (size_t)g->k);
             } else {
                 memset(t, 0, (size_t)(g->m * grain) * sizeof *t);
                 for (d = 0; d < g->k; d += deep)
                     for (c = 0; c < g->m; c++)
-                        k->gemv_axpy(t + c * grain, tinyi_gemm_at(&one.b, r, d), one.b.dtype, one.b.k, x + c * x_row + d, 1, (size_t)TINYI_MIN(g->k - d, deep), (size_t)n);
+                        TINYI_OF(k, gemv_axpy)(t + c * grain, tinyi_gemm_at(&one.b, r, d), one.b.dtype, one.b.k, x + c * x_row + d, 1, (size_t)TINYI_MIN(g->k - d, deep), (size_t)n);
             }
             for (c = 0; c < g->m; c++) tinyi_gemm_finish(k, &one, t + c * grain, c, r, n);
             tinyi_gemm_put(k, &one, t, grain, 0, r, g->m, n);

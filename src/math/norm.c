@@ -223,12 +223,12 @@ static void tinyi_norm_length_one(const tinyi_kernels *k, float *y, const float 
 {
     double ss = 0.0, r;
     tiny_idx i;
-    for (i = 0; i < n; i += TINYI_NORM_BLOCK) ss += (double)k->dot_f32(x + i, x + i, (size_t)TINYI_MIN(n - i, TINYI_NORM_BLOCK));
+    for (i = 0; i < n; i += TINYI_NORM_BLOCK) ss += (double)TINYI_OF(k, dot_f32)(x + i, x + i, (size_t)TINYI_MIN(n - i, TINYI_NORM_BLOCK));
     if (tinyi_norm_doubtful(ss, eps))
         for (ss = 0.0, i = 0; i < n; i++) ss += (double)x[i] * (double)x[i];
     r = tinyi_sqrt(ss);
     r = r == 0.0 && eps == 0.0f ? 0.0 : 1.0 / (r < (double)eps ? (double)eps : r);
-    k->scale_f32(y, x, (size_t)n, (float)r, 0.0f);
+    TINYI_OF(k, scale_f32)(y, x, (size_t)n, (float)r, 0.0f);
 }
 
 /* own: rows of the operands that are not dense, in the order x or s, r, g, b, y */
@@ -281,13 +281,13 @@ static void tinyi_norm_fast(tiny_team *team, const tiny_op *op)
             float *y = tinyi_row_step(a.y) == 1 ? tinyi_row_f32(a.y, row) : own + TINYI_NORM_Y * n;
             if (a.r) {
                 float *s = tinyi_row_step(a.s) == 1 ? tinyi_row_f32(a.s, row) : own + TINYI_NORM_X * n;
-                k->binary_f32(TINYI_BINARY_ADD, s, x, tinyi_norm_dense(a.r, row, own, TINYI_NORM_R, n), (size_t)n, 1, 1);
+                TINYI_OF(k, binary_f32)(TINYI_BINARY_ADD, s, x, tinyi_norm_dense(a.r, row, own, TINYI_NORM_R, n), (size_t)n, 1, 1);
                 if (tinyi_row_step(a.s) != 1) tinyi_row_scatter(tinyi_row_f32(a.s, row), s, n, tinyi_row_step(a.s));
                 x = s;
             }
             if (op->kind == TINY_OP_L2NORM) tinyi_norm_length_one(k, y, x, n, eps);
-            else if (op->kind == TINY_OP_RMSNORM || op->kind == TINY_OP_ADD_RMSNORM) k->rmsnorm_f32(y, x, g, (size_t)n, eps);
-            else k->layernorm_f32(y, x, g, b, (size_t)n, eps);
+            else if (op->kind == TINY_OP_RMSNORM || op->kind == TINY_OP_ADD_RMSNORM) TINYI_OF(k, rmsnorm_f32)(y, x, g, (size_t)n, eps);
+            else TINYI_OF(k, layernorm_f32)(y, x, g, b, (size_t)n, eps);
             if (tinyi_row_step(a.y) != 1) tinyi_row_scatter(tinyi_row_f32(a.y, row), y, n, tinyi_row_step(a.y));
         }
 }
@@ -338,10 +338,10 @@ static void tinyi_groupnorm_moments(const tiny_team *team, const tiny_tensor *x,
                     s += d;
                     ss += d * d;
                 }
-            else if (step == 1) team->k->norm_moments_f32(p, (size_t)ch->n, (float)mid, &s, &ss);
+            else if (step == 1) TINYI_OF(team->k, norm_moments_f32)(p, (size_t)ch->n, (float)mid, &s, &ss);
             else {
                 tinyi_row_gather((float *)team->own, p, ch->n, step);
-                team->k->norm_moments_f32((const float *)team->own, (size_t)ch->n, (float)mid, &s, &ss);
+                TINYI_OF(team->k, norm_moments_f32)((const float *)team->own, (size_t)ch->n, (float)mid, &s, &ss);
             }
             *sum += s;
             *squares += ss;
@@ -440,23 +440,23 @@ static const short tinyi_kernels_of_layernorm[] = { TINYI_K_layernorm_f32, -1 };
 static const short tinyi_kernels_of_l2norm[] = { TINYI_K_dot_f32, TINYI_K_scale_f32, -1 };
 static const short tinyi_kernels_of_groupnorm[] = { TINYI_K_norm_affine_f32, TINYI_K_norm_moments_f32, -1 };
 
-TINYI_ROW tinyi_row_rmsnorm = { "rmsnorm", TINY_OP_RMSNORM, 2, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, tinyi_norm_shape, tinyi_norm_ref, tinyi_norm_fast,
-    tinyi_norm_work, tinyi_norm_cost, tinyi_rmsnorm_cases, { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_rmsnorm,
+TINYI_ROW tinyi_row_rmsnorm = { "rmsnorm", TINY_OP_RMSNORM, 2, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, TINYI_DOOR(tinyi_norm_shape), TINYI_DOOR(tinyi_norm_ref), tinyi_norm_fast,
+    tinyi_norm_work, tinyi_norm_cost, TINYI_CASES(tinyi_rmsnorm_cases), { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_rmsnorm,
     "y = g x / sqrt(mean x^2 + eps)" };
-TINYI_ROW tinyi_row_layernorm = { "layernorm", TINY_OP_LAYERNORM, 3, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, tinyi_norm_shape, tinyi_norm_ref, tinyi_norm_fast,
-    tinyi_norm_work, tinyi_norm_cost, tinyi_layernorm_cases, { TINY_BOUND_NORM, 16, 0.4 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_layernorm,
+TINYI_ROW tinyi_row_layernorm = { "layernorm", TINY_OP_LAYERNORM, 3, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, TINYI_DOOR(tinyi_norm_shape), TINYI_DOOR(tinyi_norm_ref), tinyi_norm_fast,
+    tinyi_norm_work, tinyi_norm_cost, TINYI_CASES(tinyi_layernorm_cases), { TINY_BOUND_NORM, 16, 0.4 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_layernorm,
     "y = g (x - mean) / sqrt(variance + eps) + b" };
-TINYI_ROW tinyi_row_l2norm = { "l2norm", TINY_OP_L2NORM, 1, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, tinyi_norm_shape, tinyi_norm_ref, tinyi_norm_fast,
-    tinyi_norm_work, tinyi_norm_cost, tinyi_l2norm_cases, { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_l2norm,
+TINYI_ROW tinyi_row_l2norm = { "l2norm", TINY_OP_L2NORM, 1, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, TINYI_DOOR(tinyi_norm_shape), TINYI_DOOR(tinyi_norm_ref), tinyi_norm_fast,
+    tinyi_norm_work, tinyi_norm_cost, TINYI_CASES(tinyi_l2norm_cases), { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_l2norm,
     "y = x / max(sqrt(sum x^2), eps)" };
-TINYI_ROW tinyi_row_groupnorm = { "groupnorm", TINY_OP_GROUPNORM, 3, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, tinyi_norm_shape, tinyi_groupnorm_ref,
-    tinyi_groupnorm_fast, tinyi_groupnorm_work, tinyi_norm_cost, tinyi_groupnorm_cases, { TINY_BOUND_SCALE, 16, 0.4 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL,
+TINYI_ROW tinyi_row_groupnorm = { "groupnorm", TINY_OP_GROUPNORM, 3, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, TINYI_DOOR(tinyi_norm_shape), TINYI_DOOR(tinyi_groupnorm_ref),
+    tinyi_groupnorm_fast, tinyi_groupnorm_work, tinyi_norm_cost, TINYI_CASES(tinyi_groupnorm_cases), { TINY_BOUND_SCALE, 16, 0.4 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL,
     tinyi_kernels_of_groupnorm, "y = g (x - mean) / sqrt(variance + eps) + b in groups of channels" };
-TINYI_ROW tinyi_row_add_rmsnorm = { "add_rmsnorm", TINY_OP_ADD_RMSNORM, 3, 2, 2, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, tinyi_norm_shape, tinyi_norm_ref,
-    tinyi_norm_fast, tinyi_norm_work, tinyi_norm_cost, tinyi_add_rmsnorm_cases, { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_add_rmsnorm,
+TINYI_ROW tinyi_row_add_rmsnorm = { "add_rmsnorm", TINY_OP_ADD_RMSNORM, 3, 2, 2, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, TINYI_DOOR(tinyi_norm_shape), TINYI_DOOR(tinyi_norm_ref),
+    tinyi_norm_fast, tinyi_norm_work, tinyi_norm_cost, TINYI_CASES(tinyi_add_rmsnorm_cases), { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_add_rmsnorm,
     "s = x + r; y = g s / sqrt(mean s^2 + eps)" };
-TINYI_ROW tinyi_row_add_layernorm = { "add_layernorm", TINY_OP_ADD_LAYERNORM, 4, 2, 2, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, tinyi_norm_shape, tinyi_norm_ref,
-    tinyi_norm_fast, tinyi_norm_work, tinyi_norm_cost, tinyi_add_layernorm_cases, { TINY_BOUND_NORM, 16, 0.4 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_add_layernorm,
+TINYI_ROW tinyi_row_add_layernorm = { "add_layernorm", TINY_OP_ADD_LAYERNORM, 4, 2, 2, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, TINYI_DOOR(tinyi_norm_shape), TINYI_DOOR(tinyi_norm_ref),
+    tinyi_norm_fast, tinyi_norm_work, tinyi_norm_cost, TINYI_CASES(tinyi_add_layernorm_cases), { TINY_BOUND_NORM, 16, 0.4 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_add_layernorm,
     "s = x + r; y = g (s - mean) / sqrt(variance + eps) + b" };
 
 /* in and out ended by NULL only at the end: optional inputs may be NULL between */

@@ -2,6 +2,7 @@
 #include "math/table.h"
 #include <string.h>
 
+#if !TINYI_CHAT
 #define TINYI_ROW_POINTER(KIND, name) &tinyi_row_##name,
 #ifdef TINY_ONLY_MODELS
 #define TINYI_ROW_MORE(KIND, name) NULL,
@@ -11,6 +12,7 @@
 static const tiny_op_row *const tinyi_rows[] = { NULL, TINYI_OPS_OF(TINYI_ROW_POINTER, TINYI_ROW_MORE) };
 #undef TINYI_ROW_POINTER
 #undef TINYI_ROW_MORE
+#endif
 
 #define TINYI_SLOT_NAME(name, type, params) #name,
 static const char *const tinyi_slot_names[] = { TINYI_KERNELS(TINYI_SLOT_NAME) "" };
@@ -18,7 +20,11 @@ static const char *const tinyi_slot_names[] = { TINYI_KERNELS(TINYI_SLOT_NAME) "
 
 TINY_API const tiny_op_row *tiny_op_row_of(int kind)
 {
+#if TINYI_CHAT
+    return tinyi_chat_row(kind);
+#else
     return kind > TINY_OP_NONE && kind < TINY_OP_COUNT ? tinyi_rows[kind] : NULL;
+#endif
 }
 
 const tiny_op_row *tinyi_op_row(const tiny_op *op) { return op->row ? op->row : tiny_op_row_of(op->kind); }
@@ -26,15 +32,15 @@ const tiny_op_row *tinyi_op_row(const tiny_op *op) { return op->row ? op->row : 
 TINY_API const tiny_op_row *tiny_op_at(size_t i)
 {
     size_t at = 1;
-    while (at < (size_t)TINY_OP_COUNT && (!tinyi_rows[at] || i-- > 0)) at++;
-    return at < (size_t)TINY_OP_COUNT ? tinyi_rows[at] : NULL;
+    while (at < (size_t)TINY_OP_COUNT && (!tiny_op_row_of((int)at) || i-- > 0)) at++;
+    return at < (size_t)TINY_OP_COUNT ? tiny_op_row_of((int)at) : NULL;
 }
 
 TINY_API const tiny_op_row *tiny_op_find(const char *name)
 {
     size_t i;
     for (i = 1; name && i < (size_t)TINY_OP_COUNT; i++)
-        if (tinyi_rows[i] && !strcmp(tinyi_rows[i]->name, name)) return tinyi_rows[i];
+        if (tiny_op_row_of((int)i) && !strcmp(tiny_op_row_of((int)i)->name, name)) return tiny_op_row_of((int)i);
     return NULL;
 }
 

@@ -256,22 +256,22 @@ static void tinyi_reduce_block(const tinyi_kernels *k, int kind, const float *x,
     float v, top = 0.0f;
     double ln = 1.0;                        /* logarithm of what top is an exponent of */
     switch (kind) {
-    case TINY_OP_DOT: v = k->dot_f32(x, b, (size_t)n); break;
-    case TINY_OP_NORM2: v = k->dot_f32(x, x, (size_t)n); break;
-    case TINY_OP_MAX: case TINY_OP_ARGMAX: v = k->max_f32(x, (size_t)n); break;
-    case TINY_OP_MIN: v = k->min_f32(x, (size_t)n); break;
+    case TINY_OP_DOT: v = TINYI_OF(k, dot_f32)(x, b, (size_t)n); break;
+    case TINY_OP_NORM2: v = TINYI_OF(k, dot_f32)(x, x, (size_t)n); break;
+    case TINY_OP_MAX: case TINY_OP_ARGMAX: v = TINYI_OF(k, max_f32)(x, (size_t)n); break;
+    case TINY_OP_MIN: v = TINYI_OF(k, min_f32)(x, (size_t)n); break;
     case TINY_OP_LOGSUMEXP:
-        if (n > 1) k->softmax_extsum_f32(x, (size_t)n, 1.0f, &v, &top);
+        if (n > 1) TINYI_OF(k, softmax_extsum_f32)(x, (size_t)n, 1.0f, &v, &top);
         if (n > 1 && top - top == 0.0f) ln = 0.69314718055994531;
-        else k->softmax_online_f32(x, (size_t)n, 1.0f, &top, &v);   /* exact for one value; -inf only; too large for 2^top */
+        else TINYI_OF(k, softmax_online_f32)(x, (size_t)n, 1.0f, &top, &v);   /* exact for one value; -inf only; too large for 2^top */
         break;
-    default: v = k->sum_f32(x, (size_t)n); break;
+    default: v = TINYI_OF(k, sum_f32)(x, (size_t)n); break;
     }
     part.value = (double)v;
     part.top = (double)top * ln;
     part.at = -1;
     if (kind == TINY_OP_ARGMAX && (s->at < 0 || v > s->value || (v != v && s->value == s->value)))
-        part.at = first + (tiny_idx)k->find_f32(x, (size_t)n, v);
+        part.at = first + (tiny_idx)TINYI_OF(k, find_f32)(x, (size_t)n, v);
     tinyi_reduce_merge(kind, s, &part);
 }
 
@@ -493,22 +493,22 @@ static const short tinyi_kernels_of_min[] = { TINYI_K_min_f32, TINYI_K_reduce_co
 static const short tinyi_kernels_of_argmax[] = { TINYI_K_max_f32, TINYI_K_find_f32, -1 };
 static const short tinyi_kernels_of_logsumexp[] = { TINYI_K_softmax_extsum_f32, TINYI_K_softmax_online_f32, -1 };
 
-TINYI_ROW tinyi_row_dot = { "dot", TINY_OP_DOT, 2, 2, 1, sizeof(tiny_reduce_params), TINY_OP_F64, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, tinyi_dot_cases, { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_dot, "y = sum a b" };
-TINYI_ROW tinyi_row_sum = { "sum", TINY_OP_SUM, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, tinyi_reduce_cases, { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_sum, "y = sum x" };
-TINYI_ROW tinyi_row_mean = { "mean", TINY_OP_MEAN, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, tinyi_reduce_cases, { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_sum, "y = sum x / n" };
-TINYI_ROW tinyi_row_norm2 = { "norm2", TINY_OP_NORM2, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, tinyi_reduce_cases, { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_norm2, "y = sum x^2" };
-TINYI_ROW tinyi_row_max = { "max", TINY_OP_MAX, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, tinyi_reduce_cases, { TINY_BOUND_ULP, 0, 0 }, NULL, TINYI_GRAD(tinyi_grad_extreme), NULL, tinyi_kernels_of_max, "y = max x" };
-TINYI_ROW tinyi_row_min = { "min", TINY_OP_MIN, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, tinyi_reduce_cases, { TINY_BOUND_ULP, 0, 0 }, NULL, TINYI_GRAD(tinyi_grad_extreme), NULL, tinyi_kernels_of_min, "y = min x" };
-TINYI_ROW tinyi_row_argmax = { "argmax", TINY_OP_ARGMAX, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, tinyi_reduce_cases, { TINY_BOUND_EXACT, 0, 0 }, NULL, NULL, NULL, tinyi_kernels_of_argmax, "y = the first i with the largest x[i]" };
-TINYI_ROW tinyi_row_logsumexp = { "logsumexp", TINY_OP_LOGSUMEXP, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, tinyi_logsumexp_cases, { TINY_BOUND_LINEAR, 10, 0.4 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_logsumexp, "y = log sum exp(x)" };
+TINYI_ROW tinyi_row_dot = { "dot", TINY_OP_DOT, 2, 2, 1, sizeof(tiny_reduce_params), TINY_OP_F64, TINYI_DOOR(tinyi_reduce_shape), TINYI_DOOR(tinyi_reduce_ref), tinyi_reduce_fast,
+    tinyi_reduce_work, tinyi_reduce_cost, TINYI_CASES(tinyi_dot_cases), { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_dot, "y = sum a b" };
+TINYI_ROW tinyi_row_sum = { "sum", TINY_OP_SUM, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, TINYI_DOOR(tinyi_reduce_shape), TINYI_DOOR(tinyi_reduce_ref), tinyi_reduce_fast,
+    tinyi_reduce_work, tinyi_reduce_cost, TINYI_CASES(tinyi_reduce_cases), { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_sum, "y = sum x" };
+TINYI_ROW tinyi_row_mean = { "mean", TINY_OP_MEAN, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, TINYI_DOOR(tinyi_reduce_shape), TINYI_DOOR(tinyi_reduce_ref), tinyi_reduce_fast,
+    tinyi_reduce_work, tinyi_reduce_cost, TINYI_CASES(tinyi_reduce_cases), { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_sum, "y = sum x / n" };
+TINYI_ROW tinyi_row_norm2 = { "norm2", TINY_OP_NORM2, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, TINYI_DOOR(tinyi_reduce_shape), TINYI_DOOR(tinyi_reduce_ref), tinyi_reduce_fast,
+    tinyi_reduce_work, tinyi_reduce_cost, TINYI_CASES(tinyi_reduce_cases), { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_norm2, "y = sum x^2" };
+TINYI_ROW tinyi_row_max = { "max", TINY_OP_MAX, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, TINYI_DOOR(tinyi_reduce_shape), TINYI_DOOR(tinyi_reduce_ref), tinyi_reduce_fast,
+    tinyi_reduce_work, tinyi_reduce_cost, TINYI_CASES(tinyi_reduce_cases), { TINY_BOUND_ULP, 0, 0 }, NULL, TINYI_GRAD(tinyi_grad_extreme), NULL, tinyi_kernels_of_max, "y = max x" };
+TINYI_ROW tinyi_row_min = { "min", TINY_OP_MIN, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, TINYI_DOOR(tinyi_reduce_shape), TINYI_DOOR(tinyi_reduce_ref), tinyi_reduce_fast,
+    tinyi_reduce_work, tinyi_reduce_cost, TINYI_CASES(tinyi_reduce_cases), { TINY_BOUND_ULP, 0, 0 }, NULL, TINYI_GRAD(tinyi_grad_extreme), NULL, tinyi_kernels_of_min, "y = min x" };
+TINYI_ROW tinyi_row_argmax = { "argmax", TINY_OP_ARGMAX, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, TINYI_DOOR(tinyi_reduce_shape), TINYI_DOOR(tinyi_reduce_ref), tinyi_reduce_fast,
+    tinyi_reduce_work, tinyi_reduce_cost, TINYI_CASES(tinyi_reduce_cases), { TINY_BOUND_EXACT, 0, 0 }, NULL, NULL, NULL, tinyi_kernels_of_argmax, "y = the first i with the largest x[i]" };
+TINYI_ROW tinyi_row_logsumexp = { "logsumexp", TINY_OP_LOGSUMEXP, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, TINYI_DOOR(tinyi_reduce_shape), TINYI_DOOR(tinyi_reduce_ref), tinyi_reduce_fast,
+    tinyi_reduce_work, tinyi_reduce_cost, TINYI_CASES(tinyi_logsumexp_cases), { TINY_BOUND_LINEAR, 10, 0.4 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_logsumexp, "y = log sum exp(x)" };
 
 TINY_API tiny_status tiny_sum(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_SUM, x, NULL, params, y); }
 TINY_API tiny_status tiny_mean(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_MEAN, x, NULL, params, y); }

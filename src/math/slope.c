@@ -170,10 +170,10 @@ static void tinyi_round_cases(tiny_case *c)
 static const short tinyi_kernels_of_slope[] = { TINYI_K_slope_f32, -1 };
 static const short tinyi_kernels_of_round[] = { TINYI_K_nearest_f32, -1 };
 TINYI_ROW tinyi_row_slope = { "slope", TINY_OP_SLOPE, 2, 2, 1, sizeof(tiny_slope_params), TINY_OP_INPLACE_1 | TINY_OP_F64,
-    tinyi_slope_shape, tinyi_slope_ref, tinyi_slope_fast, NULL, tinyi_slope_cost, tinyi_slope_cases, { TINY_BOUND_LINEAR, 48, 0 },
+    TINYI_DOOR(tinyi_slope_shape), TINYI_DOOR(tinyi_slope_ref), tinyi_slope_fast, NULL, tinyi_slope_cost, TINYI_CASES(tinyi_slope_cases), { TINY_BOUND_LINEAR, 48, 0 },
     NULL, NULL, NULL, tinyi_kernels_of_slope, "dx = dy f'(x)" };
 TINYI_ROW tinyi_row_round = { "round", TINY_OP_ROUND, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_round_shape, tinyi_round_ref, tinyi_slope_fast, NULL, tinyi_slope_cost, tinyi_round_cases, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_round_shape), TINYI_DOOR(tinyi_round_ref), tinyi_slope_fast, NULL, tinyi_slope_cost, TINYI_CASES(tinyi_round_cases), { TINY_BOUND_EXACT, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_round, "y = x rounded, ties to even; its gradient passes straight through" };
 
 TINY_API tiny_status tiny_slope(tiny_ctx *ctx, int of, const tiny_tensor *x, const tiny_tensor *dy, const tiny_tensor *dx)

@@ -154,9 +154,9 @@ static void tinyi_softmax_measure(const tinyi_softmax_job *j, int form, const fl
         tinyi_softmax_state part;
         float top, sum = 0.0f;
         m = TINYI_MIN(n - i, j->block);
-        if (form == TINY_SOFTMAX_TWO_PASS) j->k->softmax_extsum_f32(x + i, (size_t)m, j->scale, &sum, &top);
-        else if (form == TINY_SOFTMAX_ONLINE) j->k->softmax_online_f32(x + i, (size_t)m, j->scale, &top, &sum);
-        else top = j->k->softmax_top_f32(x + i, (size_t)(m = n - i), j->scale);
+        if (form == TINY_SOFTMAX_TWO_PASS) TINYI_OF(j->k, softmax_extsum_f32)(x + i, (size_t)m, j->scale, &sum, &top);
+        else if (form == TINY_SOFTMAX_ONLINE) TINYI_OF(j->k, softmax_online_f32)(x + i, (size_t)m, j->scale, &top, &sum);
+        else top = TINYI_OF(j->k, softmax_top_f32)(x + i, (size_t)(m = n - i), j->scale);
         part.top = (double)top;
         part.sum = (double)sum;
         tinyi_softmax_merge(form, all, &part);
@@ -178,20 +178,20 @@ static void tinyi_softmax_write(const tinyi_softmax_job *j, int form, float *y, 
             top = (float)lse;
             lse -= (double)top;
         }
-        j->k->softmax_log_f32(y, x, (size_t)n, j->scale, top, (float)lse);
+        TINYI_OF(j->k, softmax_log_f32)(y, x, (size_t)n, j->scale, top, (float)lse);
         return;
     }
     if (form == TINY_SOFTMAX_RELOAD) {
-        j->k->scale_f32(y, y, (size_t)n, lambda, 0.0f);
+        TINYI_OF(j->k, scale_f32)(y, y, (size_t)n, lambda, 0.0f);
         return;
     }
     if (stream) head = TINYI_MIN(n, (tiny_idx)((0 - (uintptr_t)y) % TINYI_ALIGN / sizeof(float)));
     for (turn = head ? 0 : 1; turn < 2; turn++) {
         tiny_idx at = turn ? head : 0, m = turn ? n - head : head;
         if (form == TINY_SOFTMAX_TWO_PASS)
-            j->k->softmax_extexp_f32(y + at, x + at, (size_t)m, j->scale, lambda, (float)all->top, stream && turn);
+            TINYI_OF(j->k, softmax_extexp_f32)(y + at, x + at, (size_t)m, j->scale, lambda, (float)all->top, stream && turn);
         else
-            j->k->softmax_exp_f32(y + at, x + at, (size_t)m, j->scale, top, lambda, stream && turn);
+            TINYI_OF(j->k, softmax_exp_f32)(y + at, x + at, (size_t)m, j->scale, top, lambda, stream && turn);
     }
 }
 
@@ -204,7 +204,7 @@ static void tinyi_softmax_segment(const tinyi_softmax_job *j, int form, tinyi_so
     else {
         part->top = all->top;
         for (i = 0, part->sum = 0.0; i < n; i += j->block)
-            part->sum += (double)j->k->softmax_sum_f32(form == TINY_SOFTMAX_RELOAD ? y + i : NULL, x + i, (size_t)TINYI_MIN(n - i, j->block),
+            part->sum += (double)TINYI_OF(j->k, softmax_sum_f32)(form == TINY_SOFTMAX_RELOAD ? y + i : NULL, x + i, (size_t)TINYI_MIN(n - i, j->block),
                                                        j->scale, tinyi_softmax_top(all));
     }
 }
@@ -242,7 +242,7 @@ static void tinyi_softmax_one(tiny_team *team, const tinyi_softmax_job *j, float
     tinyi_softmax_state all, *again = parts ? parts + (n - 1) / TINYI_SOFTMAX_SEGMENT + 1 : NULL;
     int form = j->form;
     if (form == TINY_SOFTMAX_RELOAD && !j->logarithm && n <= j->block) {
-        j->k->softmax_row_f32(y, x, (size_t)n, j->scale);
+        TINYI_OF(j->k, softmax_row_f32)(y, x, (size_t)n, j->scale);
         return;
     }
     all.top = all.sum = 0.0;
@@ -352,10 +352,10 @@ static const short tinyi_kernels_of_log_softmax[] = { TINYI_K_softmax_log_f32, T
     TINYI_K_softmax_online_f32, TINYI_K_softmax_extsum_f32, -1 };
 
 TINYI_ROW tinyi_row_softmax = { "softmax", TINY_OP_SOFTMAX, 1, 1, 1, sizeof(tiny_softmax_params), TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_softmax_shape, tinyi_softmax_ref, tinyi_softmax_fast, tinyi_softmax_work, tinyi_softmax_cost, tinyi_softmax_cases,
+    TINYI_DOOR(tinyi_softmax_shape), TINYI_DOOR(tinyi_softmax_ref), tinyi_softmax_fast, tinyi_softmax_work, tinyi_softmax_cost, TINYI_CASES(tinyi_softmax_cases),
     { TINY_BOUND_NORM, 8, 0.25 }, tinyi_softmax_terms, TINYI_GRAD(tinyi_grad_softmax), NULL, tinyi_kernels_of_softmax, "y = exp(scale x - max) / sum exp(scale x - max)" };
 TINYI_ROW tinyi_row_log_softmax = { "log_softmax", TINY_OP_LOG_SOFTMAX, 1, 1, 1, sizeof(tiny_softmax_params), TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_softmax_shape, tinyi_softmax_ref, tinyi_softmax_fast, tinyi_softmax_work, tinyi_softmax_cost, tinyi_softmax_cases,
+    TINYI_DOOR(tinyi_softmax_shape), TINYI_DOOR(tinyi_softmax_ref), tinyi_softmax_fast, tinyi_softmax_work, tinyi_softmax_cost, TINYI_CASES(tinyi_softmax_cases),
     { TINY_BOUND_NORM, 8, 0.4 }, tinyi_softmax_terms, TINYI_GRAD(tinyi_grad_softmax), NULL, tinyi_kernels_of_log_softmax, "y = scale x - log sum exp(scale x)" };
 
 TINY_API tiny_status tiny_softmax(tiny_ctx *ctx, const tiny_tensor *x, const tiny_softmax_params *params, const tiny_tensor *y)

@@ -2,6 +2,7 @@
 #ifndef TINYI_TABLE_H
 #define TINYI_TABLE_H
 #include "core/state.h"
+#include "core/target.h"
 #include "core/conform.h"
 #include "math/ops.h"
 #include "math/optim.h"
@@ -24,7 +25,11 @@ enum { TINYI_KERNELS(TINYI_SLOT_ENUM) TINYI_K_COUNT };
 TINYI_KERNELS(TINYI_SLOT_TYPE)
 #undef TINYI_SLOT_TYPE
 
+#if TINYI_BY_NAME
+#define TINYI_SLOT_FIELD(name, type, params)
+#else
 #define TINYI_SLOT_FIELD(name, type, params) tinyi_fn_##name name;
+#endif
 typedef struct tinyi_kernels {
     TINYI_KERNELS(TINYI_SLOT_FIELD)
     unsigned cpu;                           /* features of this processor, for variants inside a target */
@@ -33,11 +38,14 @@ typedef struct tinyi_kernels {
 } tinyi_kernels;
 #undef TINYI_SLOT_FIELD
 
+#if TINYI_CHAT
+TINYI_FN const tiny_op_row *tinyi_chat_row(int kind);               /* the table of such a program: models know which rows they want (llm/model/step.c) */
+#endif
 TINYI_FN tiny_idx tinyi_softmax_block(const tinyi_kernels *k);      /* values that may be summed in float */
 
 /* Each family's .c defines its rows as TINYI_ROW tinyi_row_name = { ... };  math/ops.c stands after them all. */
 #ifdef TINYI_STITCHED
-#define TINYI_ROW static const tiny_op_row
+#define TINYI_ROW static const TINYI_UNUSED tiny_op_row
 #else
 #define TINYI_ROW const tiny_op_row
 #define TINYI_ROW_DECLARE(KIND, name) extern const tiny_op_row tinyi_row_##name;
@@ -51,10 +59,42 @@ TINYI_OPS(TINYI_ROW_DECLARE)
 #undef TINYI_ROW_DECLARE
 #endif
 
-/* A kernel of the team's target; notes where it came from, so that a test can prove which one ran. */
-#define TINYI_K(team, name) ((team)->ran_on = (tiny_target)(team)->k->from[TINYI_K_##name], (team)->k->name)
-/* In the use functions of the kernel files. */
+/* TINYI_OF: a kernel of a table. TINYI_USE stands in the use functions of the kernel files. Of one target the kernels are called by name. */
+#if TINYI_BY_NAME
+#if TINYI_HAVE_W128
+#define TINYI_ONLY_BEGIN TINYI_TARGET_BEGIN_W128
+#define TINYI_ONLY_END TINYI_TARGET_END_W128
+#define TINYI_ONLY_FN(f) TINYI_CAT(f, _w128)
+#elif TINYI_HAVE_NEON
+#define TINYI_ONLY_BEGIN TINYI_TARGET_BEGIN_NEON
+#define TINYI_ONLY_END TINYI_TARGET_END_NEON
+#define TINYI_ONLY_FN(f) TINYI_CAT(f, _neon)
+#elif TINYI_HAVE_AVX2
+#define TINYI_ONLY_BEGIN TINYI_TARGET_BEGIN_AVX2
+#define TINYI_ONLY_END TINYI_TARGET_END_AVX2
+#define TINYI_ONLY_FN(f) TINYI_CAT(f, _avx2)
+#elif TINYI_HAVE_AVX512
+#define TINYI_ONLY_BEGIN TINYI_TARGET_BEGIN_AVX512
+#define TINYI_ONLY_END TINYI_TARGET_END_AVX512
+#define TINYI_ONLY_FN(f) TINYI_CAT(f, _avx512)
+#else
+#define TINYI_ONLY_BEGIN TINYI_TARGET_BEGIN_SCALAR
+#define TINYI_ONLY_END TINYI_TARGET_END_SCALAR
+#define TINYI_ONLY_FN(f) TINYI_CAT(f, _scalar)
+#endif
+#define TINYI_SLOT_DECLARE(name, type, params) static type TINYI_ONLY_FN(tinyi_##name) params TINYI_UNUSED;
+TINYI_ONLY_BEGIN
+TINYI_KERNELS(TINYI_SLOT_DECLARE)
+TINYI_ONLY_END
+#undef TINYI_SLOT_DECLARE
+#define TINYI_OF(k, name) ((void)(k), TINYI_ONLY_FN(tinyi_##name))
+#define TINYI_USE(k, f) ((void)(k))
+#else
+#define TINYI_OF(k, name) ((k)->name)
 #define TINYI_USE(k, f) ((k)->f = TINY_FN(tinyi_##f), (k)->from[TINYI_K_##f] = (unsigned char)TINYI_PASS_TARGET)
+#endif
+/* A kernel of the team's target; notes where it came from, so that a test can prove which one ran. */
+#define TINYI_K(team, name) ((team)->ran_on = (tiny_target)(team)->k->from[TINYI_K_##name], TINYI_OF((team)->k, name))
 
 TINYI_C_END
 #endif

@@ -2,10 +2,15 @@
 #include "core/cpu.h"
 #include "core/target.h"
 #include "math/table.h"
+#include <string.h>
 
 /* Every kernel stands under its own name with a target suffix; what a target does not use stays unused. */
 #define TINYI_PASS_FILE "math/kernels.h"
+#if TINYI_BY_NAME
+#define TINYI_PASSES TINYI_PASSES_PLAIN
+#else
 #define TINYI_PASSES (TINYI_PASSES_PLAIN | TINYI_PASSES_DOT | TINYI_PASS_AMX)
+#endif
 #include "core/each_target.h"
 
 TINYI_FN int tinyi_target_available(tiny_target target, unsigned cpu)
@@ -13,7 +18,7 @@ TINYI_FN int tinyi_target_available(tiny_target target, unsigned cpu)
     const unsigned avx512 = TINY_CPU_AVX512 | TINY_CPU_AVX512VNNI;
     const unsigned amx = avx512 | TINY_CPU_AVX512VBMI | TINY_CPU_AVX512BF16 | TINY_CPU_AMX_TILE | TINY_CPU_AMX_INT8 | TINY_CPU_AMX_BF16;
     switch (target) {
-    case TINY_TARGET_SCALAR: return 1;
+    case TINY_TARGET_SCALAR: return TINYI_HAVE_SCALAR;
     case TINY_TARGET_W128: return TINYI_HAVE_W128 && (!TINYI_X86 || (cpu & TINY_CPU_SSE41));
     case TINY_TARGET_NEON: return TINYI_HAVE_NEON && (cpu & TINY_CPU_NEON);
     case TINY_TARGET_AVX2: return TINYI_HAVE_AVX2 && (cpu & TINY_CPU_AVX2);
@@ -30,26 +35,32 @@ TINYI_FN void tinyi_kernels_fill(tinyi_kernels *k, tiny_target target, unsigned 
     (void)target;                           /* when scalar is the only one */
     k->cpu = cpu;
     for (level = 1; level <= 3; level++) k->cache[level] = tinyi_cpu_cache(level);
+#if TINYI_BY_NAME
+    memset(k->from, (int)TINYI_ONLY_TARGET, sizeof k->from);
+#else
+#if TINYI_HAVE_SCALAR
     tinyi_use_all_scalar(k);
+#endif
 #if TINYI_HAVE_W128
-    if (target == TINY_TARGET_W128 || (target > TINY_TARGET_W128 && !TINYI_HAVE_AVX2 && !TINYI_HAVE_NEON)) tinyi_use_all_w128(k);
+    if (TINYI_ONLY_PASS || target == TINY_TARGET_W128 || (target > TINY_TARGET_W128 && !TINYI_HAVE_AVX2 && !TINYI_HAVE_NEON)) tinyi_use_all_w128(k);
 #endif
 #if TINYI_HAVE_NEON
-    if (target >= TINY_TARGET_NEON) tinyi_use_all_neon(k);
+    if (TINYI_ONLY_PASS || target >= TINY_TARGET_NEON) tinyi_use_all_neon(k);
 #endif
 #if TINYI_HAVE_NEONDOT
-    if (target >= TINY_TARGET_NEON && (cpu & TINY_CPU_DOTPROD)) tinyi_use_all_neondot(k);
+    if ((TINYI_ONLY_PASS || target >= TINY_TARGET_NEON) && (cpu & TINY_CPU_DOTPROD)) tinyi_use_all_neondot(k);
 #endif
 #if TINYI_HAVE_AVX2
-    if (target >= TINY_TARGET_AVX2) tinyi_use_all_avx2(k);
+    if (TINYI_ONLY_PASS || target >= TINY_TARGET_AVX2) tinyi_use_all_avx2(k);
 #endif
 #if TINYI_HAVE_AVX2VNNI
-    if (target >= TINY_TARGET_AVX2 && (cpu & TINY_CPU_AVXVNNI)) tinyi_use_all_avx2vnni(k);
+    if ((TINYI_ONLY_PASS || target >= TINY_TARGET_AVX2) && (cpu & TINY_CPU_AVXVNNI)) tinyi_use_all_avx2vnni(k);
 #endif
 #if TINYI_HAVE_AVX512
-    if (target >= TINY_TARGET_AVX512) tinyi_use_all_avx512(k);
+    if (TINYI_ONLY_PASS || target >= TINY_TARGET_AVX512) tinyi_use_all_avx512(k);
 #endif
 #if TINYI_HAVE_AMX
     if (target >= TINY_TARGET_AMX) tinyi_use_all_amx(k);
+#endif
 #endif
 }

@@ -175,8 +175,8 @@ static int tinyi_twist_measure(tiny_team *team, const float *a, tiny_idx n, floa
 {
     const tiny_idx block = tinyi_softmax_block(team->k);
     tiny_idx i;
-    *low = t * team->k->softmax_top_f32(a, (size_t)n, 1.0f);
-    for (*d = 0.0, i = 0; i < n; i += block) *d += (double)team->k->twist_sum_f32(a + i, (size_t)TINYI_MIN(n - i, block), *low);
+    *low = t * TINYI_OF(team->k, softmax_top_f32)(a, (size_t)n, 1.0f);
+    for (*d = 0.0, i = 0; i < n; i += block) *d += (double)TINYI_OF(team->k, twist_sum_f32)(a + i, (size_t)TINYI_MIN(n - i, block), *low);
     if (!(*d - *d == 0.0)) return 0;
     *d += TINYI_TWIST_LEAST;
     return 1;
@@ -253,7 +253,7 @@ static void tinyi_twist_backward_fast(tiny_team *team, const tiny_op *op)
                 tinyi_twist_none(to, n);
                 tinyi_twist_none(tinyi_row_f32(ds, r), 1);
             } else {
-                for (q = 0.0, i = 0; i < n && w.s != 0.0; i += block) q += (double)team->k->twist_dot_f32(x + i, u + i, (size_t)TINYI_MIN(n - i, block), low);
+                for (q = 0.0, i = 0; i < n && w.s != 0.0; i += block) q += (double)TINYI_OF(team->k, twist_dot_f32)(x + i, u + i, (size_t)TINYI_MIN(n - i, block), low);
                 if (w.s != 0.0) back(to, x, u, (size_t)n, low, (float)(2.0 * w.s / d), (float)(w.s * q / (d * d)));
                 else if (to != u) memcpy(to, u, (size_t)n * sizeof *u);
                 *tinyi_row_f32(ds, r) = (float)(q / d);
@@ -291,11 +291,11 @@ static const short tinyi_twist_kernels[] = { TINYI_K_twist_write_f32, TINYI_K_tw
 static const short tinyi_twist_backward_kernels[] = { TINYI_K_twist_back_f32, TINYI_K_twist_dot_f32, TINYI_K_twist_sum_f32, TINYI_K_softmax_top_f32, -1 };
 
 TINYI_ROW tinyi_row_twist = { "twist", TINY_OP_TWIST, 2, 1, 1, sizeof(tiny_twist_params), TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_twist_shape, tinyi_twist_ref, tinyi_twist_fast, tinyi_twist_work, tinyi_twist_cost, tinyi_twist_cases,
+    TINYI_DOOR(tinyi_twist_shape), TINYI_DOOR(tinyi_twist_ref), tinyi_twist_fast, tinyi_twist_work, tinyi_twist_cost, TINYI_CASES(tinyi_twist_cases),
     { TINY_BOUND_NORM, 8, 0.25 }, tinyi_twist_terms, TINYI_GRAD(tinyi_grad_twist), NULL, tinyi_twist_kernels,
     "y = s a^2 / sum of the trivial where a <= t max a, else a" };
 TINYI_ROW tinyi_row_twist_backward = { "twist_backward", TINY_OP_TWIST_BACKWARD, 3, 2, 2, sizeof(tiny_twist_params), TINY_OP_F64,
-    tinyi_twist_backward_shape, tinyi_twist_backward_ref, tinyi_twist_backward_fast, tinyi_twist_backward_work, tinyi_twist_backward_cost, tinyi_twist_backward_cases,
+    TINYI_DOOR(tinyi_twist_backward_shape), TINYI_DOOR(tinyi_twist_backward_ref), tinyi_twist_backward_fast, tinyi_twist_backward_work, tinyi_twist_backward_cost, TINYI_CASES(tinyi_twist_backward_cases),
     { TINY_BOUND_NORM, 32, 1.25 }, tinyi_twist_terms, NULL, NULL, tinyi_twist_backward_kernels,
     "da = s (2 a dy / D - Q / D^2) where a <= t max a, else dy; ds = Q / D; Q = sum dy a^2, D = sum a of these" };
 

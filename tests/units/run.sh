@@ -157,6 +157,15 @@ compilers() {
     if there g++; then unit g++ optpp_all LG -O0 -DMY_ALLOCATOR $all && program g++ "all options in C++" optpp_all; fi
     # what only tinyllm.h can leave out: with vector code, as a program has it
     unit $first opt_models L -O0 -DTINY_ONLY_MODELS -DTINY_NO_AVX512 && program $first "option TINY_ONLY_MODELS" opt_models
+    # the smallest chat program, and one target with all the rest
+    small="-DTINY_ONLY_TARGET=scalar -DTINY_ONLY_MODELS -DTINYLLM_NO_TRAIN -DTINYLLM_FEW_FORMATS -DTINYLLM_ONLY_CHAT -DTINYLLM_NO_TEMPLATES -DTINY_NO_MESSAGES"
+    # shellcheck disable=SC2086
+    unit $first opt_chat L -O1 $small -DTINYLLM_ONLY_ARCH=llama -DTINYLLM_ONLY_TOKENIZER=RWKV && program $first "the smallest chat program" opt_chat
+    # shellcheck disable=SC2086
+    unit $first opt_archs L -O0 $small && program $first "a chat program for all architectures" opt_archs
+    one=scalar
+    [ "$(uname -m)" != x86_64 ] || one=w128
+    unit $first opt_target L -O0 -DTINY_ONLY_TARGET=$one && program $first "option TINY_ONLY_TARGET" opt_target
     if [ "$full" = all ]; then
         for o in $options; do unit $first opt_$o L -O0 -DMY_ALLOCATOR -D$o && program $first "option $o" opt_$o; done
     fi

@@ -252,11 +252,11 @@ static void tinyi_fastrp_merge_team(tiny_team *team, void *arg)
             const float *u = job->u + i * w;
             if (job->merge & 1) {
                 double ss = job->c0 ? f->square[i] : 0.0;
-                for (c = 0; c < w; c += TINYI_FASTRP_BLOCK) ss += (double)team->k->dot_f32(u + c, u + c, (size_t)TINYI_MIN(w - c, TINYI_FASTRP_BLOCK));
+                for (c = 0; c < w; c += TINYI_FASTRP_BLOCK) ss += (double)TINYI_OF(team->k, dot_f32)(u + c, u + c, (size_t)TINYI_MIN(w - c, TINYI_FASTRP_BLOCK));
                 f->square[i] = ss;
                 if (job->c1 == f->dim) f->inverse[job->k * f->n + i] = ss > 0.0 ? (float)(1.0 / tinyi_sqrt64(ss)) : 0.0f;
             }
-            if (job->merge & 2) team->k->axpy_f32(f->y + i * f->dim + job->c0, u, (size_t)w, f->d.no_l2 ? weight : weight * f->inverse[job->k * f->n + i]);
+            if (job->merge & 2) TINYI_OF(team->k, axpy_f32)(f->y + i * f->dim + job->c0, u, (size_t)w, f->d.no_l2 ? weight : weight * f->inverse[job->k * f->n + i]);
         }
 }
 

@@ -23,6 +23,10 @@ const tinyi_nibble_kernels *tinyi_nibble_kernels_of(const tinyi_kernels *k)
 #if TINYI_HAVE_AVX512
     case TINY_TARGET_AVX512: case TINY_TARGET_AMX: return &tinyi_nibble_table_avx512;
 #endif
+#if TINYI_HAVE_SCALAR
     default: return &tinyi_nibble_table_scalar;
+#else
+    default: return NULL;                   /* no kernels come from it */
+#endif
     }
 }

@@ -210,7 +210,7 @@ static void tinyi_fusemax_product(const tinyi_fusemax_task *t, float *y, tiny_id
     tiny_idx i, j;
     for (j = 0; j < n; j += t->shape.nr)
         for (i = 0; i < m; i += t->shape.mr)
-            t->kn->gemm_f32_rows(y + i * y_row + j, y_row, s + i * s_row, s_row, v + j, v_row, (size_t)k, (int)TINYI_MIN(m - i, t->shape.mr), (int)TINYI_MIN(n - j, t->shape.nr), add);
+            TINYI_OF(t->kn, gemm_f32_rows)(y + i * y_row + j, y_row, s + i * s_row, s_row, v + j, v_row, (size_t)k, (int)TINYI_MIN(m - i, t->shape.mr), (int)TINYI_MIN(n - j, t->shape.nr), add);
     t->c->ops.multiplies += (double)m * (double)n * (double)k;
     t->c->ops.adds += (double)m * (double)n * (double)k;
 }
@@ -220,7 +220,7 @@ static void tinyi_fusemax_scores(const tinyi_fusemax_task *t, float *y, tiny_idx
 {
     const tinyi_fusemax_job *job = t->job;
     const tiny_idx step = job->k->stride[0];
-    t->kn->gemm_f32_turn(t->kt, job->t.wide, t->k + c0 * step, step, (size_t)n_c, (size_t)job->s.e);
+    TINYI_OF(t->kn, gemm_f32_turn)(t->kt, job->t.wide, t->k + c0 * step, step, (size_t)n_c, (size_t)job->s.e);
     tinyi_fusemax_product(t, y, y_row, t->q, job->s.e, t->kt, job->t.wide, t->n, n_c, job->s.e, 0);
     if (t->new_k) t->c->read_k += (double)n_c * (double)job->s.e;
 }
@@ -237,7 +237,7 @@ static void tinyi_fusemax_mix(const tinyi_fusemax_task *t, const float *w, tiny_
 static float tinyi_fusemax_top(const tinyi_fusemax_task *t, const float *x, tiny_idx n)
 {
     t->c->ops.maxima += (double)n;
-    return t->kn->softmax_top_f32(x, (size_t)n, 1.0f);
+    return TINYI_OF(t->kn, softmax_top_f32)(x, (size_t)n, 1.0f);
 }
 
 /* y = exp(x - top), and the sum of it */
@@ -245,7 +245,7 @@ static float tinyi_fusemax_exp(const tinyi_fusemax_task *t, float *y, const floa
 {
     t->c->ops.exps += (double)n;
     t->c->ops.adds += (double)n;
-    return t->kn->softmax_sum_f32(y, x, (size_t)n, 1.0f, top);
+    return TINYI_OF(t->kn, softmax_sum_f32)(y, x, (size_t)n, 1.0f, top);
 }
 
 static float tinyi_fusemax_exp1(const tinyi_fusemax_task *t, float x)
@@ -258,13 +258,13 @@ static void tinyi_fusemax_rescale(const tinyi_fusemax_task *t, float *y, const f
 {
     t->c->ops.multiplies += (double)n;
     t->c->ops.rescales += (double)n;
-    t->kn->scale_f32(y, x, (size_t)n, by, 0.0f);
+    TINYI_OF(t->kn, scale_f32)(y, x, (size_t)n, by, 0.0f);
 }
 
 static void tinyi_fusemax_divide(const tinyi_fusemax_task *t, float *y, const float *x, tiny_idx n, float by)
 {
     t->c->ops.divides += (double)n;
-    t->kn->binary_f32(TINYI_BINARY_DIV, y, x, &by, (size_t)n, 1, 0);
+    TINYI_OF(t->kn, binary_f32)(TINYI_BINARY_DIV, y, x, &by, (size_t)n, 1, 0);
 }
 
 static void tinyi_fusemax_wrote(const tinyi_fusemax_task *t, tiny_idx n) { if (!t->job->t.kept_near) t->c->written_kept += (double)n; }

@@ -654,7 +654,7 @@ static const short tinyi_latent_kernels[] = { TINYI_K_gemv_dot, TINYI_K_gemv_axp
                                               TINYI_K_attention_finite_f32, TINYI_K_f16_to_f32, TINYI_K_bf16_to_f32, TINYI_K_dequantize_i8, -1 };
 static const tiny_op_row tinyi_row_latent_attention = {
     "latent_attention", 0, 5, 5, 1, sizeof(tllm_latent_params), TINY_OP_LOOSE,
-    tinyi_latent_shape, tinyi_latent_ref, tinyi_latent_fast, tinyi_latent_work, tinyi_latent_cost, tinyi_latent_cases,
+    TINYI_DOOR(tinyi_latent_shape), TINYI_DOOR(tinyi_latent_ref), tinyi_latent_fast, tinyi_latent_work, tinyi_latent_cost, TINYI_CASES(tinyi_latent_cases),
     { TINY_BOUND_SCALE, 200.0, 0.0 }, NULL, NULL, NULL, tinyi_latent_kernels,
     "o = V softmax(scale [K^T q, q_r] [c, r]^T) c over the pages of each sequence"
 };

@@ -795,7 +795,7 @@ static const short tinyi_paged_kernels[] = { TINYI_K_gemv_dot, TINYI_K_attention
                                              TINYI_K_attention_cap_f32, TINYI_K_attention_finite_f32, TINYI_K_f16_to_f32, TINYI_K_dequantize_i8, -1 };
 static const tiny_op_row tinyi_row_paged_attention = {
     "paged_attention", 0, 8, 4, 1, sizeof(tllm_paged_params), TINY_OP_LOOSE,
-    tinyi_paged_shape, tinyi_paged_ref, tinyi_paged_fast, tinyi_paged_work, tinyi_paged_cost, tinyi_paged_cases,
+    TINYI_DOOR(tinyi_paged_shape), TINYI_DOOR(tinyi_paged_ref), tinyi_paged_fast, tinyi_paged_work, tinyi_paged_cost, TINYI_CASES(tinyi_paged_cases),
     { TINY_BOUND_SCALE, 200.0, 0.0 }, NULL, NULL, NULL, tinyi_paged_kernels,
     "o = softmax(scale q k^T) v over the pages of each sequence"
 };

@@ -6,9 +6,11 @@
 #include "llm/chat/template.h"
 #include "llm/chat/compile.h"
 #include "llm/chat/builtin.h"
+#include "llm/chat/forms.h"
 #include <string.h>
 #include <time.h>
 
+#ifndef TINYLLM_NO_TEMPLATES
 typedef struct tinyi_tlocal { tinyi_tv v; int32_t name, below; } tinyi_tlocal;
 typedef struct tinyi_tframe {               /* of a macro */
     int32_t back;                           /* where the operations go on */
@@ -643,18 +645,25 @@ static void tinyi_tr_values(tinyi_trun *r, const tllm_template_values *values)
     }
 }
 
+#endif
+
 TINY_API tiny_status tllm_template_open(tiny_ctx *ctx, const char *text, size_t n, tllm_template **out)
 {
+#ifndef TINYLLM_NO_TEMPLATES
     tllm_template *t;
-    tiny_status st;
     char *copy;
     size_t i, k = 0;
+#endif
+    tiny_status st;
     if (!out) return TINY_E_ARGUMENT;
     *out = NULL;
     st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!text && n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a chat template without its text");
     if (n > TLLM_TEMPLATE_MAX_BYTES) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "the chat template has %zu bytes; the longest has %zu", n, TLLM_TEMPLATE_MAX_BYTES);
+#ifdef TINYLLM_NO_TEMPLATES
+    return tinyi_chatform_open(ctx, text, n, out);
+#else
     t = (tllm_template *)tinyi_alloc(ctx, 1, sizeof *t);
     if (!t) return tiny_ctx_status(ctx);
     memset(t, 0, sizeof *t);
@@ -674,25 +683,33 @@ TINY_API tiny_status tllm_template_open(tiny_ctx *ctx, const char *text, size_t 
     if (st) tllm_template_close(ctx, t);
     else *out = t;
     return st;
+#endif
 }
 
 TINY_API void tllm_template_close(tiny_ctx *ctx, tllm_template *t)
 {
     if (!t) return;
+#ifndef TINYLLM_NO_TEMPLATES
     tinyi_tm_end(&t->mem);
+#endif
     tiny_free(ctx, t);
 }
 
 TINY_API tiny_status tllm_template_run(tiny_ctx *ctx, const tllm_template *t, const tllm_template_values *values, char **text, size_t *n)
 {
+#ifndef TINYLLM_NO_TEMPLATES
     tinyi_trun *r;
-    tiny_status st = tinyi_ctx_check(ctx);
     size_t i;
+#endif
+    tiny_status st = tinyi_ctx_check(ctx);
     if (text) *text = NULL;
     if (n) *n = 0;
     if (st) return st;
     if (!t || !values || !text || (values->n_messages && !values->message && !values->messages_json))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "a chat template runs with values, and with a place for its text");
+#ifdef TINYLLM_NO_TEMPLATES
+    return tinyi_chatform_run(ctx, t, values, text, n);
+#else
     r = (tinyi_trun *)tinyi_alloc(ctx, 1, sizeof *r);
     if (!r) return tiny_ctx_status(ctx);
     memset(r, 0, sizeof *r);
@@ -722,4 +739,5 @@ TINY_API tiny_status tllm_template_run(tiny_ctx *ctx, const tllm_template *t, co
     tinyi_tm_end(&r->m);
     tiny_free(ctx, r);
     return st;
+#endif
 }

@@ -97,7 +97,7 @@ static const tinyi_lm_pair *tinyi_lm_pair_of(const tllm_adapter *a, const tinyi_
 /* y (n, n_out) += weight * scale * B (A x) of every adapter that names w */
 TINYI_FN void tinyi_lm_adapt(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx mat, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n)
 {
-    const tinyi_lm_attached *at = f->s->attached;
+    const tinyi_lm_attached *at = TINYI_LM_ATTACHED(f->s);
     size_t i;
     tiny_idx i0;
     if (!at || f->dry) return;
@@ -132,7 +132,7 @@ TINYI_FN void tinyi_lm_adapt(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx mat,
 
 TINYI_FN int tinyi_lm_adapted(const tinyi_lm_fwd *f, const tinyi_lm_w *w)
 {
-    const tinyi_lm_attached *at = f->s->attached;
+    const tinyi_lm_attached *at = TINYI_LM_ATTACHED(f->s);
     size_t i;
     for (i = 0; at && i < at->n; i++)
         if (at->list[i].a->kind == TLLM_ADAPTER_LORA && tinyi_lm_pair_of(at->list[i].a, w)) return 1;
@@ -144,7 +144,7 @@ TINY_REF_BEGIN
  * attention takes by themselves. Plain: adapters of that one matrix are rare. */
 TINYI_FN void tinyi_lm_adapt_part(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx row0, tiny_idx rows, int turned, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n)
 {
-    const tinyi_lm_attached *at = f->s->attached;
+    const tinyi_lm_attached *at = TINYI_LM_ATTACHED(f->s);
     tiny_idx t, r, k;
     size_t i;
     for (i = 0; at && i < at->n && !f->st && !f->dry; i++) {
@@ -174,7 +174,7 @@ TINY_REF_END
 /* y (n, n_embd) += weight * scale * B a[token] */
 TINYI_FN void tinyi_lm_adapt_embd(tinyi_lm_fwd *f, float *y, const int32_t *tokens, tiny_idx n)
 {
-    const tinyi_lm_attached *at = f->s->attached;
+    const tinyi_lm_attached *at = TINYI_LM_ATTACHED(f->s);
     size_t i;
     tiny_idx i0, j;
     if (!at || f->dry) return;
@@ -223,7 +223,7 @@ TINYI_FN void tinyi_lm_steer(tinyi_lm_fwd *f, tiny_idx layer, float *x)
     tinyi_lm_steer_arg q;
     size_t k;
     int any = 0;
-    q.at = f->s->attached;
+    q.at = TINYI_LM_ATTACHED(f->s);
     if (!q.at || f->dry || f->st) return;
     for (k = 0; k < q.at->n; k++) {
         const tllm_adapter *a = q.at->list[k].a;
@@ -335,7 +335,7 @@ TINYI_FN uint64_t tinyi_lm_adapters_print(const tllm_state *s)
 
 TINYI_FN void tinyi_lm_attached_free(tllm_state *s)
 {
-    if (!s->attached) return;
+    if (!TINYI_LM_ATTACHED(s)) return;
     tiny_free(s->ctx, s->attached->ax);
     tiny_free(s->ctx, s->attached);
     s->attached = NULL;

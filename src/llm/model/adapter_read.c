@@ -258,8 +258,8 @@ static void tinyi_adapter_vector(tinyi_adapter_load *ld)
     tllm_text hint;
     size_t i, floats;
     float *at;
-    if (m->n_enc || m->arch->block == TINYI_LM_ALTUP) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: models of the architecture %s take no control vector", ld->path, m->arch->name);
+    if (m->n_enc || TINYI_LM_ARCH(m)->block == TINYI_LM_ALTUP) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: models of the architecture %s take no control vector", ld->path, TINYI_LM_ARCH(m)->name);
         return;
     }
     if (!n) {
@@ -297,8 +297,8 @@ static void tinyi_adapter_vector(tinyi_adapter_load *ld)
     a->last = m->n_layer - 1;
     a->n_params = (double)floats;
     a->n_floats = floats;
-    if (tllm_meta_text(tllm_gguf_find(ld->g, "controlvector.model_hint"), 0, &hint) && !tllm_text_is(hint, m->arch->name))
-        tinyi_log(ld->ctx, TINY_LOG_WARNING, "%s: made for %s, and the model is %s", ld->path, tinyi_show(hint, name), m->arch->name);
+    if (tllm_meta_text(tllm_gguf_find(ld->g, "controlvector.model_hint"), 0, &hint) && !tllm_text_is(hint, TINYI_LM_ARCH(m)->name))
+        tinyi_log(ld->ctx, TINY_LOG_WARNING, "%s: made for %s, and the model is %s", ld->path, tinyi_show(hint, name), TINYI_LM_ARCH(m)->name);
 }
 
 TINY_API tiny_status tllm_adapter_open(tiny_ctx *ctx, const tllm_model *model, const tllm_gguf *file, tllm_adapter **out)

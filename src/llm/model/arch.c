@@ -1,142 +1,17 @@
-/* src/llm/model/arch.c - the table of architectures; docs/architectures.md says in words what is special in each */
+/* src/llm/model/arch.c - architectures by name */
 #include "llm/model/arch.h"
 #include <string.h>
 
-#define RMS TINYI_LM_RMS
-#define LN TINYI_LM_LAYERNORM
-#define NONE TINYI_LM_NO_ROPE
-#define PAIRS TINYI_LM_PAIRS
-#define HALVES TINYI_LM_HALVES
-#define A(x) TINYI_LM_A_##x
-#define F(x) TINYI_LM_F_##x
-#define T(x) TINYI_LM_T_##x
-#define K(x) TINYI_LM_K_##x
-#define M(x) TINYI_LM_##x
-#define ATTN TINYI_LM_ATTN, 0, TINYI_LM_NEVER
-#define MLA TINYI_LM_MLA, 0, TINYI_LM_NEVER
-
-static const tinyi_lm_arch tinyi_lm_archs[] = {
-    /* name           norm  rope    act          block        mixers                              period attention; feed-forward; top; keys */
-    { "llama",        RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), F(RENORM), 0, 0 },
-    { "llama4",       RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               4, A(QK_PLAIN) | A(NOPE_GLOBAL) | A(CHUNKED), F(SIGMOID) | F(WEIGHT_FIRST), 0, K(GROWTH) | K(LOCAL_BASE) },
-    { "llama-embed",  RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW) | A(ENCODER), F(RENORM), T(HIDDEN), 0 },
-    { "mistral3",     RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW) | A(YARN_PLAIN) | A(YARN_BETAS), F(RENORM), 0, K(GROWTH) },
-    { "qwen2",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0, 0 },
-    { "qwen2vl",      RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0, 0 },
-    { "qwen2moe",     RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0, 0 },
-    { "qwen3",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0, 0 },
-    { "qwen3vl",      RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0, 0 },
-    { "qwen3moe",     RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), F(RENORM), 0, 0 },
-    { "qwen3vlmoe",   RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), F(RENORM), 0, 0 },
-    { "qwen3next",    RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(DELTA), M(INTERVAL),     0, A(NORM2_IS_POST) | A(GATED) | A(KEY_BLOCKS), F(RENORM), 0, 0 },
-    { "qwen35",       RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(DELTA), M(INTERVAL),     0, A(NORM2_IS_POST) | A(GATED), 0, 0, 0 },
-    { "qwen35moe",    RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(DELTA), M(INTERVAL),     0, A(NORM2_IS_POST) | A(GATED), F(RENORM), 0, 0 },
-    { "gemma",        RMS, HALVES, M(GELU),     M(PRE),      ATTN,                               0, 0, 0, T(SQRT), 0 },
-    { "gemma2",       RMS, HALVES, M(GELU),     M(PRE),      ATTN,                               2, A(27B), 0, T(SQRT), K(LOGIT_CAP) | K(ATTN_CAP) | K(LOCAL_BASE) },
-    { "gemma3",       RMS, HALVES, M(GELU),     M(PRE),      ATTN,                               6, A(LOCAL_10000) | A(27B), 0, T(SQRT), K(LOGIT_CAP) | K(LOCAL_BASE) },
-    { "gemma3n",      RMS, HALVES, M(GELU),     M(ALTUP),    ATTN,                               5, A(LOCAL_10000) | A(SCALE_ONE) | A(V_PLAIN), 0, T(SQRT), K(LOGIT_CAP) | K(LOCAL_BASE) },
-    { "gemma4",       RMS, HALVES, M(GELU),     M(PRE),      ATTN,                               6, A(SCALE_ONE) | A(V_PLAIN), F(RENORM) | F(SIDE_BY_SIDE), T(SQRT), K(LOGIT_CAP) | K(LOCAL_BASE) },
-    { "gemma-embedding", RMS, HALVES, M(GELU),  M(PRE),      ATTN,                               6, A(LOCAL_10000) | A(ENCODER), 0, T(SQRT) | T(HIDDEN), K(LOCAL_BASE) },
-    { "phi2",         LN,  HALVES, M(GELU),     M(PARALLEL), ATTN,                               0, 0, F(PLAIN), 0, 0 },
-    { "phi3",         RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0, 0 },
-    { "phimoe",       RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), F(RENORM), 0, 0 },
-    { "gpt2",         LN,  NONE,   M(GELU),     M(PRE),      ATTN,                               0, 0, F(PLAIN), T(POSITIONS), 0 },
-    { "gptneox",      LN,  HALVES, M(GELU),     M(PARALLEL), ATTN,                               0, 0, F(PLAIN), 0, 0 },
-    { "falcon",       LN,  HALVES, M(GELU),     M(PARALLEL), ATTN,                               0, A(FALCON), F(PLAIN), 0, 0 },
-    { "bloom",        LN,  NONE,   M(GELU),     M(PRE),      ATTN,                               0, A(ALIBI), F(PLAIN), T(EMBD_NORM), 0 },
-    { "mpt",          LN,  NONE,   M(GELU),     M(PRE),      ATTN,                               0, A(ALIBI), F(PLAIN), 0, K(CLAMP) },
-    { "starcoder",    LN,  NONE,   M(GELU),     M(PRE),      ATTN,                               0, 0, F(PLAIN), T(POSITIONS), 0 },
-    { "starcoder2",   LN,  HALVES, M(GELU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), F(PLAIN), 0, 0 },
-    { "stablelm",     LN,  HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0 },
-    { "xverse",       RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0 },
-    { "openelm",      RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0 },
-    { "codeshell",    LN,  HALVES, M(GELU),     M(PRE),      ATTN,                               0, 0, F(PLAIN), 0, 0 },
-    { "deepseek",     RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, K(WEIGHT) },
-    { "olmo2",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               4, A(NO_NORM) | A(NO_FFN_NORM) | A(WINDOW_KEY) | A(LOCAL_UNSCALED), 0, 0, 0 },
-    { "olmoe",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0 },
-    { "granite",      RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(ROPE_SWITCH), F(RENORM), T(LOGIT_DIVIDE), K(SCALES) | K(ATTN_SCALE) | K(LOGIT_SCALE) },
-    { "granitemoe",   RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, F(RENORM), T(LOGIT_DIVIDE), K(SCALES) | K(ATTN_SCALE) | K(LOGIT_SCALE) },
-    { "granitehybrid", RMS, PAIRS, M(SILU),     M(PRE),      M(ATTN), M(MAMBA2), M(WHERE_NO_KV), 0, A(ROPE_SWITCH), F(RENORM), T(LOGIT_DIVIDE), K(SCALES) | K(ATTN_SCALE) | K(LOGIT_SCALE) },
-    { "minicpm",      RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, F(RENORM), T(LOGIT_DIVIDE) | T(MINICPM), K(SCALES) | K(LOGIT_SCALE) },
-    { "deepseek2",    RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE) | A(YARN_GROWS), 0, 0, K(GROWTH) | K(ROUTER) },
-    { "deepseek32",   RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE) | A(INDEXER), F(SIGMOID), 0, K(GROWTH) | K(ROUTER) },
-    { "glm-dsa",      RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE) | A(INDEXER) | A(INDEX_PAIRS), F(SIGMOID), 0, K(GROWTH) | K(ROUTER) },
-    { "mistral4",     RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE) | A(YARN_BETAS), 0, 0, K(GROWTH) | K(ROUTER) },
-    { "plm",          RMS, PAIRS,  M(RELU2),    M(PRE),      MLA,                                0, 0, F(PLAIN), 0, 0 },
-    { "minicpm3",     RMS, HALVES, M(SILU),     M(PRE),      MLA,                                0, 0, 0, T(MINICPM) | T(LOGIT_DIVIDE), 0 },
-    { "kimi-linear",  RMS, NONE,   M(SILU),     M(PRE),      M(MLA), M(KDA), M(WHERE_NO_KV),     0, 0, F(SIGMOID) | F(RENORM), 0, K(GATING) | K(WEIGHT) },
-    { "bitnet",       RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0 },
-    { "smollm3",      RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(NOPE_4TH), 0, 0, 0 },
-    { "command-r",    LN,  PAIRS,  M(SILU),     M(PARALLEL), ATTN,                               0, 0, 0, 0, K(LOGIT_SCALE) },
-    { "cohere2",      LN,  PAIRS,  M(SILU),     M(PARALLEL), ATTN,                               4, A(NOPE_GLOBAL), 0, 0, K(LOGIT_SCALE) },
-    { "cohere2moe",   LN,  PAIRS,  M(SILU),     M(PARALLEL), ATTN,                               -4, A(NOPE_GLOBAL) | A(DENSE_ROPE) | A(EPS_SAYS), F(SIGMOID) | F(HALF), 0, K(LOGIT_SCALE) | K(ROUTER) },
-    { "internlm2",    RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0 },
-    { "chatglm",      RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0 },
-    { "glm4",         RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0 },
-    { "glm4moe",      RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NORM2_IS_POST), F(SIGMOID), 0, K(ROUTER) },
-    { "exaone",       RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0 },
-    { "exaone4",      RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               4, A(NO_NORM) | A(NO_FFN_NORM) | A(64_LAYERS) | A(NOPE_GLOBAL), 0, 0, 0 },
-    { "exaone-moe",   RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               4, A(NOPE_GLOBAL), F(SIGMOID), 0, K(ROUTER) },
-    { "arcee",        RMS, PAIRS,  M(RELU2),    M(PRE),      ATTN,                               0, 0, F(PLAIN), 0, 0 },
-    { "nemotron",     LN,  HALVES, M(RELU2),    M(PRE),      ATTN,                               0, 0, F(PLAIN), 0, 0 },
-    { "gpt-oss",      RMS, HALVES, M(CLAMPED),  M(PRE),      ATTN,                               2, A(NORM2_IS_POST), F(OF_CHOSEN), 0, K(LOCAL_BASE) },
-    { "minimax-m2",   RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, F(SIGMOID) | F(RENORM), 0, K(GATING) },
-    { "hunyuan-dense", RMS, HALVES, M(SILU),    M(PRE),      ATTN,                               0, A(QK_AFTER), 0, 0, 0 },
-    { "hunyuan-moe",  RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(QK_AFTER), F(RENORM), 0, 0 },
-    { "ernie4_5",     RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0 },
-    { "ernie4_5-moe", RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, F(RENORM), 0, 0 },
-    { "seed_oss",     RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NORM2_IS_POST), 0, 0, 0 },
-    { "apertus",      RMS, HALVES, M(XIELU),    M(PRE),      ATTN,                               0, 0, F(PLAIN), 0, 0 },
-    { "smallthinker", RMS, HALVES, M(RELU),     M(PRE),      ATTN,                               -4, A(NOPE_GLOBAL) | A(WINDOW_KEY), F(RENORM) | F(ROUTER_EARLY), 0, K(GATING) | K(LOCAL_BASE) },
-    { "dots1",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, K(ROUTER) },
-    { "bailingmoe",   RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, K(NORM) | K(WEIGHT) },
-    { "bailingmoe2",  RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, K(ROUTER) },
-    { "lfm2",         RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(SHORTCONV), M(WHERE_NO_KV), M(EVERY), A(WINDOW_KEY), 0, T(OUTPUT_IS_EMBD), 0 },
-    { "lfm2moe",      RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(SHORTCONV), M(WHERE_NO_KV), 0, 0, F(SIGMOID) | F(RENORM), T(OUTPUT_IS_EMBD), K(GATING) },
-    { "falcon-h1",    RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(MAMBA2), M(BOTH),        0, 0, 0, 0, 0 },
-    { "nemotron_h",   RMS, NONE,   M(RELU2),    M(SINGLE),   M(ATTN), M(MAMBA2), M(WHERE_NO_KV), 0, 0, F(PLAIN), 0, 0 },
-    { "nemotron_h_moe", RMS, NONE, M(RELU2),    M(SINGLE),   M(ATTN), M(MAMBA2), M(WHERE_NO_KV), 0, 0, F(PLAIN) | F(SIGMOID), 0, K(NORM) | K(WEIGHT) },
-    { "jamba",        RMS, NONE,   M(SILU),     M(PRE),      M(ATTN), M(MAMBA), M(WHERE_NO_KV),  0, 0, 0, 0, 0 },
-    { "plamo2",       RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(PLAMO), M(WHERE_NO_KV),  0, 0, 0, 0, 0 },
-    { "mamba",        RMS, NONE,   M(SILU),     M(PRE),      M(MAMBA), 0, M(NEVER),              0, 0, F(NONE), 0, 0 },
-    { "mamba2",       RMS, NONE,   M(SILU),     M(PRE),      M(MAMBA2), 0, M(NEVER),             0, 0, F(NONE), 0, 0 },
-    { "rwkv6",        LN,  NONE,   M(RELU2),    M(PRE),      M(RWKV6), 0, M(NEVER),              0, 0, F(CHANNEL), T(EMBD_NORM), 0 },
-    { "rwkv6qwen2",   RMS, NONE,   M(SILU),     M(PRE),      M(RWKV6), 0, M(NEVER),              0, 0, 0, 0, 0 },
-    { "rwkv7",        LN,  NONE,   M(RELU2),    M(PRE),      M(RWKV7), 0, M(NEVER),              0, 0, F(CHANNEL), T(EMBD_NORM), 0 },
-    { "bert",         LN,  NONE,   M(GELU),     M(POST),     ATTN,                               0, A(ENCODER), F(PLAIN), T(EMBD_NORM) | T(POSITIONS) | T(HIDDEN) | T(NO_OUTPUT_NORM) | T(TYPES), 0 },
-    { "nomic-bert",   LN,  HALVES, M(SILU),     M(POST),     ATTN,                               0, A(ENCODER), 0, T(EMBD_NORM) | T(HIDDEN) | T(NO_OUTPUT_NORM), 0 },
-    { "nomic-bert-moe", LN, HALVES, M(GELU),    M(POST),     ATTN,                               0, A(ENCODER), F(PLAIN), T(EMBD_NORM) | T(HIDDEN) | T(NO_OUTPUT_NORM), 0 },
-    { "jina-bert-v2", LN,  NONE,   M(GELU),     M(POST),     ATTN,                               0, A(ENCODER) | A(ALIBI), 0, T(EMBD_NORM) | T(HIDDEN) | T(NO_OUTPUT_NORM), 0 },
-    { "jina-bert-v3", LN,  HALVES, M(GELU),     M(POST),     ATTN,                               0, A(ENCODER), F(PLAIN), T(EMBD_NORM) | T(HIDDEN) | T(NO_OUTPUT_NORM), 0 },
-    { "eurobert",     RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(ENCODER), 0, T(HIDDEN), 0 },
-    { "modern-bert",  LN,  HALVES, M(GELU),     M(PRE),      ATTN,                               -3, A(ENCODER) | A(FIRST_NO_NORM) | A(LOCAL_10000), 0, T(EMBD_NORM) | T(HIDDEN), K(LOCAL_BASE) },
-    { "t5",           RMS, NONE,   M(GELU),     M(PRE),      ATTN,                               0, A(SCALE_ONE) | A(RELATIVE), F(PLAIN), T(T5), 0 },
-    { "t5encoder",    RMS, NONE,   M(GELU),     M(PRE),      ATTN,                               0, A(SCALE_ONE) | A(RELATIVE) | A(ENCODER), F(PLAIN), T(T5) | T(HIDDEN), 0 }
-};
-
-#undef RMS
-#undef LN
-#undef NONE
-#undef PAIRS
-#undef HALVES
-#undef A
-#undef F
-#undef T
-#undef K
-#undef M
-#undef ATTN
-#undef MLA
-
 TINYI_FN const tinyi_lm_arch *tinyi_lm_arch_at(size_t i)
 {
-    return i < TINYI_COUNT(tinyi_lm_archs) ? &tinyi_lm_archs[i] : NULL;
+    return i < TINYI_LM_N_ARCHS ? &TINYI_LM_ARCHS[i] : NULL;
 }
 
 TINYI_FN const tinyi_lm_arch *tinyi_lm_arch_find(const char *name, size_t n)
 {
     size_t i;
-    for (i = 0; i < TINYI_COUNT(tinyi_lm_archs); i++)
-        if (strlen(tinyi_lm_archs[i].name) == n && !memcmp(tinyi_lm_archs[i].name, name, n)) return &tinyi_lm_archs[i];
+    for (i = 0; i < TINYI_LM_N_ARCHS; i++)
+        if (strlen(TINYI_LM_ARCHS[i].name) == n && !memcmp(TINYI_LM_ARCHS[i].name, name, n)) return &TINYI_LM_ARCHS[i];
     return NULL;
 }
 
@@ -164,8 +39,8 @@ TINYI_FN void tinyi_lm_arch_nearest(const char *name, size_t n, char text[160])
     int distance[3] = { 1000, 1000, 1000 }, k, j;
     size_t i, at = 0;
     n = TINYI_MIN(n, 40);
-    for (i = 0; i < TINYI_COUNT(tinyi_lm_archs); i++) {
-        const char *other = tinyi_lm_archs[i].name;
+    for (i = 0; i < TINYI_LM_N_ARCHS; i++) {
+        const char *other = TINYI_LM_ARCHS[i].name;
         const int d = tinyi_lm_arch_distance(name, n, other, TINYI_MIN(strlen(other), 40));
         for (k = 0; k < 3 && d >= distance[k]; k++) {}
         if (k == 3) continue;
@@ -173,7 +48,7 @@ TINYI_FN void tinyi_lm_arch_nearest(const char *name, size_t n, char text[160])
         distance[k] = d;
         best[k] = other;
     }
-    for (k = 0; k < 3; k++) {
+    for (k = 0; k < 3 && *best[k]; k++) {
         const size_t m = strlen(best[k]);
         if (k) { memcpy(text + at, ", ", 2); at += 2; }
         memcpy(text + at, best[k], m);

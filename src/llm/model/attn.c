@@ -219,7 +219,7 @@ TINYI_FN const tllm_tree_plan *tinyi_lm_tree(tinyi_lm_fwd *f)
     tiny_idx i, together = 0;
     for (i = 1; i < f->n_run; i++)          /* they begin with the same page */
         together += f->run[i].at0 > 0 && f->run[i - 1].at0 > 0 && tllm_pages_table(&s->pages, f->run[i].seq)[0] == tllm_pages_table(&s->pages, f->run[i - 1].seq)[0];
-    if (!together || together * f->n_key < TINYI_LM_TREE_SAVES) return NULL;
+    if (TINYI_CHAT || !together || together * f->n_key < TINYI_LM_TREE_SAVES) return NULL;
     if (!s->tree && tllm_tree_plan_open(f->ctx, &d, &s->tree)) return NULL;
     if (tllm_tree_plan_set(s->tree, &rows, &table, s->pages.block)) return NULL;
     c = tllm_tree_plan_counts(s->tree);
@@ -308,7 +308,7 @@ static const tinyi_lm_w *tinyi_lm_head_norm_load(tinyi_lm_load *ld, tinyi_lm_lay
 TINYI_FN void tinyi_lm_attn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
 {
     const tllm_model *m = ld->m;
-    const unsigned how = m->arch->attn;
+    const unsigned how = TINYI_LM_ARCH(m)->attn;
     const tiny_idx D = m->n_embd;
     const int own = l->kv_from == l->i;
     tiny_idx q, k, v;
@@ -336,12 +336,12 @@ TINYI_FN void tinyi_lm_attn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
             else tinyi_lm_need(ld, l, TINYI_T_ATTN_V, D, v, 0);
         }
     }
-    if (m->arch->top & TINYI_LM_T_T5) l->w[TINYI_T_ATTN_OUT] = tinyi_lm_need(ld, l, TINYI_T_ATTN_O, l->n_head * l->d_v, D, 0);
+    if (TINYI_LM_ARCH(m)->top & TINYI_LM_T_T5) l->w[TINYI_T_ATTN_OUT] = tinyi_lm_need(ld, l, TINYI_T_ATTN_O, l->n_head * l->d_v, D, 0);
     else tinyi_lm_need(ld, l, TINYI_T_ATTN_OUT, l->n_head * l->d_v, D, 0);
     tinyi_lm_head_norm_load(ld, l, TINYI_T_ATTN_Q_NORM, l->n_head, l->d_k);
     tinyi_lm_head_norm_load(ld, l, TINYI_T_ATTN_K_NORM, l->n_kv, l->d_k);
     tinyi_lm_may_vec(ld, l, TINYI_T_ATTN_SUB_NORM, l->n_head * l->d_v);
-    if (!m->encoder && !(m->arch->top & TINYI_LM_T_T5)) tinyi_lm_may_vec(ld, l, TINYI_T_ATTN_SINKS, l->n_head);
+    if (!TINYI_LM_ENCODER(m) && !(TINYI_LM_ARCH(m)->top & TINYI_LM_T_T5)) tinyi_lm_may_vec(ld, l, TINYI_T_ATTN_SINKS, l->n_head);
     if (how & TINYI_LM_A_RELATIVE) {        /* (n_bucket, n_head): head innermost in the file */
         if (l->i == 0) tinyi_lm_vec(ld, l, TINYI_T_ATTN_REL_B, m->n_bucket * l->n_head);
         else {
@@ -448,10 +448,10 @@ static void tinyi_lm_clamp(tinyi_lm_fwd *f, float *x, tiny_idx ld, tiny_idx d)
 TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
 {
     const tllm_model *m = f->m;
-    const unsigned how = m->arch->attn;
+    const unsigned how = TINYI_LM_ARCH(m)->attn;
     const tiny_idx n = f->n, nq = l->n_head * l->d_k, nk = l->n_kv * l->d_k, nv = l->n_kv * l->d_v;
     const size_t used = f->used;
-    const int keeps = !f->encoding && !m->encoder;
+    const int keeps = TINYI_CHAT || (!f->encoding && !TINYI_LM_ENCODER(m));
     const float *gate = NULL;
     tinyi_lm_heads q, k, v;
     const tinyi_lm_w *w[3];
@@ -505,8 +505,8 @@ TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float 
         tinyi_lm_head_norm(f, l->w[TINYI_T_ATTN_Q_NORM], q);
         if (k.p) tinyi_lm_head_norm(f, l->w[TINYI_T_ATTN_K_NORM], k);
     }
-    tinyi_lm_rotate(f, l->rope, m->arch->rope, q);
-    if (k.p) tinyi_lm_rotate(f, l->rope, m->arch->rope, k);
+    tinyi_lm_rotate(f, l->rope, TINYI_LM_ARCH(m)->rope, q);
+    if (k.p) tinyi_lm_rotate(f, l->rope, TINYI_LM_ARCH(m)->rope, k);
     if (how & TINYI_LM_A_QK_AFTER) {
         tinyi_lm_head_norm(f, l->w[TINYI_T_ATTN_Q_NORM], q);
         if (k.p) tinyi_lm_head_norm(f, l->w[TINYI_T_ATTN_K_NORM], k);

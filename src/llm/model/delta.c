@@ -204,7 +204,7 @@ TINYI_FN void tinyi_lm_delta_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float
     p.beta = b;
     p.o = o;
     p.m = kept ? kept + (K - 1) * C : NULL;
-    p.blocks = (m->arch->attn & TINYI_LM_A_KEY_BLOCKS) != 0;
+    p.blocks = (TINYI_LM_ARCH(m)->attn & TINYI_LM_A_KEY_BLOCKS) != 0;
     tinyi_lm_delta_scan(f, &p);
     tinyi_lm_delta_end(f, l, TINYI_T_SSM_OUT, y, o, z, H, S, TINY_OP_SILU);
     f->used = used;

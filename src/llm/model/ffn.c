@@ -12,7 +12,7 @@ static void tinyi_lm_dense_load(tinyi_lm_load *ld, tinyi_lm_layer *l, int gate, 
 {
     const tllm_gguf_tensor *t = tinyi_lm_find(ld, l, up, NULL);
     const tiny_idx D = ld->m->n_embd;
-    const int plain = (ld->m->arch->ffn & TINYI_LM_F_PLAIN) != 0;
+    const int plain = (TINYI_LM_ARCH(ld->m)->ffn & TINYI_LM_F_PLAIN) != 0;
     if (ld->st) return;
     if (tinyi_lm_find(ld, l, gate, NULL)) {
         tinyi_lm_need(ld, l, gate, D, n_ff, 0);
@@ -29,7 +29,7 @@ TINYI_FN void tinyi_lm_ffn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
 {
     const tllm_model *m = ld->m;
     const tiny_idx D = m->n_embd, E = m->n_expert;
-    const unsigned how = m->arch->ffn;
+    const unsigned how = TINYI_LM_ARCH(m)->ffn;
     if (ld->st) return;
     l->moe = tinyi_lm_find(ld, l, TINYI_T_ROUTER, NULL) != NULL;
     if (!l->moe || how & TINYI_LM_F_SIDE_BY_SIDE) {
@@ -47,7 +47,7 @@ TINYI_FN void tinyi_lm_ffn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
         if (E <= 0 || m->n_used <= 0) {
             if (!ld->st)
                 ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td has a router, but %s.expert_count is %td and %s.expert_used_count %td", m->path, l->i,
-                                    m->arch->name, E, m->arch->name, m->n_used);
+                                    TINYI_LM_ARCH(m)->name, E, TINYI_LM_ARCH(m)->name, m->n_used);
             return;
         }
         if (ff == all || (one == all && ff > 0 && ff == all / m->n_used)) one = ff;     /* some files say it by the other key, for one or for all used */
@@ -184,7 +184,7 @@ static void tinyi_lm_route_fn(const void *arg, tiny_idx t0, tiny_idx t1)
             for (e = 0; e < E; e++) p[e] = (float)(tinyi_exp64((double)z[e] - top) / sum);
         } else for (e = 0; e < E; e++) p[e] = m->gating == 2 ? tinyi_sigmoid_ref(z[e]) : z[e];
         for (e = 0; e < E; e++) pick[e] = q->bias ? p[e] + q->bias[e] : p[e];
-        if (m->arch->ffn & TINYI_LM_F_WEIGHT_FIRST) for (e = 0; e < E; e++) pick[e] = z[e];
+        if (TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_WEIGHT_FIRST) for (e = 0; e < E; e++) pick[e] = z[e];
         for (e = 0; e < E; e++) if (pick[e] != pick[e]) pick[e] = -INFINITY;      /* NaN stands for taken from here on */
         if (m->n_group > 1) tinyi_lm_route_groups(m, pick, q->group + t * m->n_group);
         for (i = 0; i < K; i++) {
@@ -236,7 +236,7 @@ static void tinyi_lm_experts(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y,
     const size_t used = f->used;
     const tiny_idx n = f->n, D = m->n_embd, E = m->n_expert, K = m->n_used;
     const tinyi_lm_w *fused = l->w[TINYI_T_GATE_UP_EXPS], *gate_w = l->w[TINYI_T_GATE_EXPS], *up_w = l->w[TINYI_T_UP_EXPS], *down_w = l->w[TINYI_T_DOWN_EXPS];
-    const int first = (m->arch->ffn & TINYI_LM_F_WEIGHT_FIRST) != 0;
+    const int first = (TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_WEIGHT_FIRST) != 0;
     const tiny_idx ff = down_w->n_in;
     tinyi_lm_route q;
     float *z, *x, *g, *u, *o;
@@ -308,7 +308,7 @@ TINYI_FN void tinyi_lm_ffn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
         tinyi_lm_dense(f, l, TINYI_T_FFN_GATE, TINYI_T_FFN_UP, TINYI_T_FFN_DOWN, y, h);
         return;
     }
-    tinyi_lm_experts(f, l, y, h, f->m->arch->ffn & TINYI_LM_F_ROUTER_EARLY ? f->layer_in : h);
+    tinyi_lm_experts(f, l, y, h, TINYI_LM_ARCH(f->m)->ffn & TINYI_LM_F_ROUTER_EARLY ? f->layer_in : h);
     if (l->w[TINYI_T_UP_SHEXP]) {
         tinyi_lm_share q;
         float *s = tinyi_lm_take(f, f->n, f->m->n_embd);
@@ -319,7 +319,7 @@ TINYI_FN void tinyi_lm_ffn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
         q.g = l->w[TINYI_T_ROUTER_SHEXP] ? l->w[TINYI_T_ROUTER_SHEXP]->v : NULL;
         q.d = f->m->n_embd;
         tinyi_lm_each(f, f->n, 8, tinyi_lm_share_fn, &q);
-        if (f->m->arch->ffn & TINYI_LM_F_HALF) tinyi_lm_scale(f, y, y, 0.5f, f->n * f->m->n_embd);
+        if (TINYI_LM_ARCH(f->m)->ffn & TINYI_LM_F_HALF) tinyi_lm_scale(f, y, y, 0.5f, f->n * f->m->n_embd);
     }
     f->used = used;
 }

@@ -25,7 +25,7 @@ static void tinyi_lm_mix(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, con
 
 static void tinyi_lm_feed(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
 {
-    if (f->m->arch->ffn & TINYI_LM_F_CHANNEL) tinyi_lm_channel_run(f, l, y, h);
+    if (TINYI_LM_ARCH(f->m)->ffn & TINYI_LM_F_CHANNEL) tinyi_lm_channel_run(f, l, y, h);
     else tinyi_lm_ffn_run(f, l, y, h);
 }
 
@@ -33,8 +33,8 @@ static void tinyi_lm_feed(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, co
 
 TINYI_FN int tinyi_lm_can_ladder(const tllm_model *m, const tinyi_lm_layer *l)
 {
-    return m->block == TINYI_LM_PRE && m->arch->block == TINYI_LM_PRE && l->mix != TINYI_LM_NO_MIX && l->norm1 && l->norm2 && !l->cross && !m->n_ple && m->rescale <= 0 &&
-           !l->w[TINYI_T_LAYER_SCALE] && !(m->arch->ffn & (TINYI_LM_F_SIDE_BY_SIDE | TINYI_LM_F_ROUTER_EARLY)) && (l->ffn || m->arch->ffn & TINYI_LM_F_CHANNEL);
+    return m->block == TINYI_LM_PRE && TINYI_LM_ARCH(m)->block == TINYI_LM_PRE && l->mix != TINYI_LM_NO_MIX && l->norm1 && l->norm2 && !l->cross && !m->n_ple && m->rescale <= 0 &&
+           !l->w[TINYI_T_LAYER_SCALE] && !(TINYI_LM_ARCH(m)->ffn & (TINYI_LM_F_SIDE_BY_SIDE | TINYI_LM_F_ROUTER_EARLY)) && (l->ffn || TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_CHANNEL);
 }
 
 /* what becomes of the result of a half before it is added */
@@ -54,13 +54,13 @@ static tiny_status tinyi_lm_land(void *user, tiny_idx layer, int half, float *y)
 /* the place for the result of a half, x being what it reads */
 static float *tinyi_lm_enter_half(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int half, float *x, float *y)
 {
-    if (!f->ladder.y[0] || f->encoding) return y;
+    if (TINYI_CHAT || !f->ladder.y[0] || f->encoding) return y;
     if (!f->st && !f->dry) f->st = tllm_ladder_enter(&f->ladder, l->route[half], half, x);
     return f->ladder.y[half];
 }
 static void tinyi_lm_leave_half(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int half, float *x, float *y)
 {
-    if (!f->ladder.y[0] || f->encoding || f->dry) {
+    if (TINYI_CHAT || !f->ladder.y[0] || f->encoding || f->dry) {
         tinyi_lm_settle(f, l, half, y);
         tinyi_lm_add(f, x, x, y, f->n * f->m->n_embd);
     } else if (!f->st) f->st = tllm_ladder_leave(&f->ladder, l->route[half], half, l->i, x);
@@ -70,7 +70,7 @@ static void tinyi_lm_leave_half(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int ha
 static void tinyi_lm_layer_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *x)
 {
     const tllm_model *m = f->m;
-    const tinyi_lm_arch *a = m->arch;
+    const tinyi_lm_arch *a = TINYI_LM_ARCH(m);
     const tiny_idx n = f->n, D = m->n_embd;
     const size_t used = f->used;
     float *h = tinyi_lm_take(f, n, D), *y = tinyi_lm_take(f, n, D), *z;
@@ -160,7 +160,7 @@ static void tinyi_lm_embed(tinyi_lm_fwd *f, float *x)
             tinyi_lm_add(f, x + i * D, x + i * D, row, D);
         }
     }
-    if (m->arch->top & TINYI_LM_T_EMBD_NORM) tinyi_lm_norm(f, m->top.w[TINYI_T_TOKEN_EMBD_NORM], x, x, n, D);
+    if (TINYI_LM_ARCH(m)->top & TINYI_LM_T_EMBD_NORM) tinyi_lm_norm(f, m->top.w[TINYI_T_TOKEN_EMBD_NORM], x, x, n, D);
     f->used = used;
 }
 
@@ -169,11 +169,11 @@ static void tinyi_lm_results(tinyi_lm_fwd *f, float *x, tiny_idx rows, float *ou
 {
     const tllm_model *m = f->m;
     const tiny_idx D = m->n_embd;
-    const tinyi_lm_w *norm = m->arch->top & TINYI_LM_T_OUTPUT_IS_EMBD ? m->top.w[TINYI_T_TOKEN_EMBD_NORM] : m->top.w[TINYI_T_OUTPUT_NORM];
+    const tinyi_lm_w *norm = TINYI_LM_ARCH(m)->top & TINYI_LM_T_OUTPUT_IS_EMBD ? m->top.w[TINYI_T_TOKEN_EMBD_NORM] : m->top.w[TINYI_T_OUTPUT_NORM];
     if (norm) tinyi_lm_norm(f, norm, x, x, rows, D);
     if (!out) return;
-    if (m->output == TLLM_HIDDEN) tinyi_lm_copy(f, out, D, x, D, rows, D);
-    else if (m->output == TLLM_RANK) {
+    if (TINYI_LM_OUTPUT(m) == TLLM_HIDDEN) tinyi_lm_copy(f, out, D, x, D, rows, D);
+    else if (TINYI_LM_OUTPUT(m) == TLLM_RANK) {
         if (f->encoding) {                  /* the first token, through a layer of its own where there is one; no softmax */
             if (m->top.w[TINYI_T_CLS]) {
                 tinyi_lm_linear(f, m->top.w[TINYI_T_CLS], x + D, x, 1);
@@ -195,8 +195,8 @@ static void tinyi_lm_results(tinyi_lm_fwd *f, float *x, tiny_idx rows, float *ou
 static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, const int32_t *want, float *out)
 {
     const tllm_model *m = f->m;
-    const int streams = m->arch->block == TINYI_LM_ALTUP ? 4 : 1, enc = f->encoding && m->n_enc > 0;
-    const tiny_idx n = f->n, D = m->n_embd, n_layer = enc ? m->n_enc : m->n_layer;
+    const int streams = TINYI_LM_ARCH(m)->block == TINYI_LM_ALTUP ? 4 : 1, enc = !TINYI_CHAT && f->encoding && TINYI_LM_N_ENC(m) > 0;
+    const tiny_idx n = f->n, D = m->n_embd, n_layer = enc ? TINYI_LM_N_ENC(m) : m->n_layer;
     const tinyi_lm_layer *layer = enc ? m->enc : m->layer;
     float *x;
     tiny_idx i;
@@ -206,12 +206,12 @@ static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, const int32_t *want, 
     if (f->st) return;
     tinyi_lm_embed(f, x);
     f->embd = x;
-    if (m->arch->mixer == TINYI_LM_RWKV7) f->first_v = tinyi_lm_take(f, n, D);
+    if (TINYI_LM_ARCH(m)->mixer == TINYI_LM_RWKV7) f->first_v = tinyi_lm_take(f, n, D);
     if (m->n_ple > 0) tinyi_lm_ple_inputs(f);
     if (streams == 4) tinyi_lm_altup_start(f, x);
-    if (m->routes || f->s->comm) {
+    if (TINYI_LM_ROUTES(m) || TINYI_LM_COMM(f->s)) {
         f->ladder.ctx = f->ctx;
-        f->ladder.comm = f->s->comm;
+        f->ladder.comm = TINYI_LM_COMM(f->s);
         f->ladder.n = n * D;
         f->ladder.y[0] = tinyi_lm_take(f, n, D);
         f->ladder.y[1] = tinyi_lm_take(f, n, D);
@@ -227,7 +227,7 @@ static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, const int32_t *want, 
         else tinyi_lm_layer_run(f, &layer[i], x);
         tinyi_lm_steer(f, i, x);
     }
-    if (f->ladder.y[0] && !f->st && !f->dry) f->st = tllm_ladder_end(&f->ladder, x);
+    if (!TINYI_CHAT && f->ladder.y[0] && !f->st && !f->dry) f->st = tllm_ladder_end(&f->ladder, x);
     if (streams == 4) tinyi_lm_altup_end(f, x);
     if (enc) {
         tinyi_lm_norm(f, m->enc_norm, x, x, n, D);
@@ -245,7 +245,7 @@ static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, const int32_t *want, 
 
 static tiny_status tinyi_lm_desc(tiny_ctx *ctx, const tllm_model *m, const tllm_state_desc *desc, tllm_state *s)
 {
-    const int encoder = m->encoder || m->n_enc > 0;
+    const int encoder = TINYI_LM_ENCODER(m) || TINYI_LM_N_ENC(m) > 0;
     tllm_pages_desc d;
     tinyi_lm_held h;
     tiny_idx i;
@@ -254,9 +254,10 @@ static tiny_status tinyi_lm_desc(tiny_ctx *ctx, const tllm_model *m, const tllm_
     s->ctx = ctx;
     s->m = m;
     s->comm = desc ? desc->comm : NULL;
-    if (tiny_comm_world(s->comm) != m->world || tiny_comm_rank(s->comm) != m->rank)
+    if (TINYI_CHAT && s->comm) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: other ranks are left out of this program", m->path);
+    if (!TINYI_CHAT && (tiny_comm_world(TINYI_LM_COMM(s)) != m->world || tiny_comm_rank(TINYI_LM_COMM(s)) != m->rank))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the model is cut for rank %d of %d, the comm is that of rank %d of %d", m->path, m->rank, m->world,
-                          tiny_comm_rank(s->comm), tiny_comm_world(s->comm));
+                          tiny_comm_rank(TINYI_LM_COMM(s)), tiny_comm_world(TINYI_LM_COMM(s)));
     s->n_ctx = desc && desc->n_ctx ? desc->n_ctx : TINYI_MIN(m->n_context, 4096);
     s->n_batch = desc && desc->n_batch ? desc->n_batch : encoder ? s->n_ctx : TINYI_LM_BATCH;
     s->n_seq = desc && desc->n_seq ? desc->n_seq : 1;
@@ -266,8 +267,8 @@ static tiny_status tinyi_lm_desc(tiny_ctx *ctx, const tllm_model *m, const tllm_
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td sequences of %td tokens: at least 1, and at most %d tokens together", m->path, s->n_seq, s->n_ctx, TINYI_LM_MOST);
     if (encoder) s->n_batch = s->n_ctx;
     s->n_batch = TINYI_MIN(s->n_batch, s->n_seq * s->n_ctx);
-    if (s->comm && (size_t)s->n_batch > tiny_comm_most(s->comm) / (size_t)m->n_embd)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: pieces of %td tokens are sums of %td numbers each, the comm was opened for %zu", m->path, s->n_batch, m->n_embd, tiny_comm_most(s->comm));
+    if (TINYI_LM_COMM(s) && (size_t)s->n_batch > tiny_comm_most(TINYI_LM_COMM(s)) / (size_t)m->n_embd)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: pieces of %td tokens are sums of %td numbers each, the comm was opened for %zu", m->path, s->n_batch, m->n_embd, tiny_comm_most(TINYI_LM_COMM(s)));
     d.block = desc && desc->n_page ? desc->n_page : 16;
     d.n_seq = s->n_seq;
     d.n_most = s->n_ctx;
@@ -286,7 +287,7 @@ static tiny_status tinyi_lm_desc(tiny_ctx *ctx, const tllm_model *m, const tllm_
             return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: %s cannot be kept as %s (format %d): F32, F16, Q8_0 and Q4_0 can", m->path, i ? "values" : "keys",
                               type ? type->name : "?", desc ? i ? desc->type_v : desc->type_k : 0);
     }
-    for (i = 0; i < m->n_layer && !m->encoder; i++) {
+    for (i = 0; i < m->n_layer && !TINYI_LM_ENCODER(m); i++) {
         const tinyi_lm_layer *l = &m->layer[i];
         if (l->kv_from == i && (l->mix == TINYI_LM_ATTN || l->mix == TINYI_LM_MLA) && !tinyi_lm_pools(s, l, &h))
             return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: layer %td: keys as %s and values as %s: its heads are no whole blocks", m->path, i, s->type_k->name, s->type_v->name);
@@ -345,7 +346,7 @@ static int tinyi_lm_layout(tllm_state *s, unsigned char *base, size_t *bytes)
         tinyi_lm_held h;
         tinyi_pool *pool[3];
         int k;
-        if (l->kv_from != i || m->encoder) continue;
+        if (l->kv_from != i || TINYI_LM_ENCODER(m)) continue;
         memset(&h, 0, sizeof h);
         if ((l->mix == TINYI_LM_ATTN || l->mix == TINYI_LM_MLA) && !tinyi_lm_pools(s, l, &h)) return 0;
         pool[0] = &h.k;
@@ -386,7 +387,7 @@ static tiny_status tinyi_lm_measure(tllm_state *s)
         f.n = pass < 2 ? s->n_batch : TINYI_MIN(pass == 2 ? 1 : 12, s->n_batch);
         f.n_key = s->n_ctx;
         f.encoding = pass == 1;
-        if (pass == 1 ? !(s->m->n_enc || s->m->encoder) : !s->m->n_layer) continue;
+        if (pass == 1 ? !(TINYI_LM_N_ENC(s->m) || TINYI_LM_ENCODER(s->m)) : !s->m->n_layer) continue;
         if (f.encoding) f.n_key = f.n;
         tinyi_lm_piece(&f, 0, NULL, NULL);
         if (f.st) return f.st;
@@ -440,7 +441,7 @@ TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, con
     s = (tllm_state *)tiny_alloc(ctx, bytes);
     st = s ? tinyi_work_reserve(ctx, plan.work) : tiny_ctx_status(ctx);
     if (st) {
-        if (plan.comm) tiny_comm_abort(plan.comm);      /* nobody waits for a rank that does not come */
+        if (!TINYI_CHAT && plan.comm) tiny_comm_abort(plan.comm);      /* nobody waits for a rank that does not come */
         tiny_free(ctx, s);
         return st;
     }
@@ -451,13 +452,13 @@ TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, con
     memset((unsigned char *)s + head, 0, s->cleared - head);
     (void)tinyi_lm_layout(s, (unsigned char *)s, &fixed);   /* the table of layers was cleared with the rest */
     tinyi_pages_reset(&s->pages);
-    if (s->comm) {                          /* the same tensors, routes and pieces on all ranks, or none begins */
+    if (TINYI_LM_COMM(s)) {                          /* the same tensors, routes and pieces on all ranks, or none begins */
         tinyi_hash h;
         tinyi_hash_start(&h);
         tinyi_lm_hash_u64(&h, tinyi_lm_model_print(model));
         tinyi_lm_hash_u64(&h, (uint64_t)s->n_batch);
         tinyi_lm_hash_u64(&h, (uint64_t)tinyi_lm_long_rope(s));
-        st = tiny_comm_agree(s->comm, "model, or the length of its pieces,", tinyi_hash_value(&h));
+        st = tiny_comm_agree(TINYI_LM_COMM(s), "model, or the length of its pieces,", tinyi_hash_value(&h));
     }
     if (st) tiny_free(ctx, s);
     else *out = s;
@@ -468,7 +469,7 @@ TINY_API void tllm_state_close(tiny_ctx *ctx, tllm_state *state)
 {
     if (!state) return;
     tinyi_lm_attached_free(state);
-    tllm_tree_plan_close(ctx, state->tree);
+    if (!TINYI_CHAT) tllm_tree_plan_close(ctx, state->tree);
     tiny_free(ctx, state);
 }
 
@@ -586,7 +587,7 @@ static tiny_status tinyi_lm_batch(tllm_state *s, const tinyi_lm_source *q, float
         if (!st) tinyi_lm_page_copy(s, &copy);
     }
     if (st) {
-        if (s->comm) tiny_comm_abort(s->comm);
+        if (TINYI_LM_COMM(s)) tiny_comm_abort(TINYI_LM_COMM(s));
         tinyi_lm_forget(s, 0);
         return st;
     }
@@ -625,7 +626,7 @@ static tiny_status tinyi_lm_batch(tllm_state *s, const tinyi_lm_source *q, float
         made += rows;
     }
     if (st) {
-        tiny_comm_abort(s->comm);           /* the others wait for sums that this rank will not give; and nothing writes into scratch any more */
+        if (!TINYI_CHAT) tiny_comm_abort(TINYI_LM_COMM(s)); /* the others wait for sums that this rank will not give; and nothing writes into scratch any more */
         tinyi_lm_forget(s, 1);
         return st;
     }
@@ -649,9 +650,9 @@ static tiny_status tinyi_lm_enter(tllm_state *s, const char *call, const void *t
 }
 static tiny_status tinyi_lm_decodes(tllm_state *s, const char *call)
 {
-    if (s->m->encoder || !s->m->n_layer)
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s is an encoder: tllm_forward_all takes its sequences, not %s", s->m->path, s->m->arch->name, call);
-    if (s->m->n_enc && !s->n_encoded) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: the decoder has nothing to look at: tllm_forward_all comes first", s->m->path);
+    if (TINYI_LM_ENCODER(s->m) || !s->m->n_layer)
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s is an encoder: tllm_forward_all takes its sequences, not %s", s->m->path, TINYI_LM_ARCH(s->m)->name, call);
+    if (TINYI_LM_N_ENC(s->m) && !s->n_encoded) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: the decoder has nothing to look at: tllm_forward_all comes first", s->m->path);
     return TINY_OK;
 }
 
@@ -668,7 +669,7 @@ TINY_API tiny_status tllm_forward(tllm_state *s, const int32_t *tokens, tiny_idx
     q.token = tokens;
     q.pos0 = pos0;
     q.n = n;
-    q.rows = rows && s->m->output == TLLM_RANK ? 1 : rows;      /* one row for the whole sequence */
+    q.rows = rows && TINYI_LM_OUTPUT(s->m) == TLLM_RANK ? 1 : rows;      /* one row for the whole sequence */
     return tinyi_lm_batch(s, &q, out);
 }
 
@@ -695,10 +696,10 @@ TINY_API tiny_status tllm_forward_all(tllm_state *s, const int32_t *tokens, tiny
     tiny_status st = tinyi_lm_enter(s, "tllm_forward_all", tokens, n);
     for (i = 0; i < n && !st; i++) st = tinyi_lm_token(s, i, tokens[i]);
     if (st) return st;
-    if (!(s->m->encoder) && !s->m->n_enc) {    /* a decoder that gives hidden states or ranks */
-        if (s->m->output == TLLM_LOGITS) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s is no encoder: tllm_forward takes its tokens", s->m->path, s->m->arch->name);
+    if (!(TINYI_LM_ENCODER(s->m)) && !TINYI_LM_N_ENC(s->m)) {    /* a decoder that gives hidden states or ranks */
+        if (TINYI_LM_OUTPUT(s->m) == TLLM_LOGITS) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s is no encoder: tllm_forward takes its tokens", s->m->path, TINYI_LM_ARCH(s->m)->name);
         tllm_state_clear(s);
-        return tllm_forward(s, tokens, n, 0, out ? (s->m->output == TLLM_RANK ? 1 : n) : 0, out);
+        return tllm_forward(s, tokens, n, 0, out ? (TINYI_LM_OUTPUT(s->m) == TLLM_RANK ? 1 : n) : 0, out);
     }
     if (n > s->n_batch || n > s->n_ctx) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %td tokens are more than the %td of this state", s->m->path, n, s->n_batch);
     table = s->m->top.w[TINYI_T_POSITION_EMBD];
@@ -716,7 +717,7 @@ TINY_API tiny_status tllm_forward_all(tllm_state *s, const int32_t *tokens, tiny
     s->run[0].seq = s->run[0].row0 = s->run[0].at0 = 0;
     s->run[0].n = n;
     s->n_encoded = 0;
-    tinyi_lm_piece(&f, out || !s->m->n_enc ? n : 0, NULL, out);
+    tinyi_lm_piece(&f, out || !TINYI_LM_N_ENC(s->m) ? n : 0, NULL, out);
     if (!f.st) {
         s->n_encoded = n;
         tllm_state_clear(s);

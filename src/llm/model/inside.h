@@ -13,6 +13,25 @@
 #include "core/hash.h"
 TINYI_C_BEGIN
 
+/* ---- what TINYLLM_ONLY_CHAT leaves out ------------------------------------------------------------------------- */
+
+/* Models that give no logits, other ranks, routes, adapters: tllm_model_open and tllm_state_open refuse them there, so that these are constants. */
+#if TINYI_CHAT
+#define TINYI_LM_ENCODER(m) ((void)(m), 0)
+#define TINYI_LM_N_ENC(m) ((void)(m), (tiny_idx)0)
+#define TINYI_LM_OUTPUT(m) ((void)(m), (int)TLLM_LOGITS)
+#define TINYI_LM_ROUTES(m) ((void)(m), 0)
+#define TINYI_LM_COMM(s) ((void)(s), (tiny_comm *)NULL)
+#define TINYI_LM_ATTACHED(s) ((void)(s), (struct tinyi_lm_attached *)NULL)
+#else
+#define TINYI_LM_ENCODER(m) ((m)->encoder)
+#define TINYI_LM_N_ENC(m) ((m)->n_enc)
+#define TINYI_LM_OUTPUT(m) ((m)->output)
+#define TINYI_LM_ROUTES(m) ((m)->routes)
+#define TINYI_LM_COMM(s) ((s)->comm)
+#define TINYI_LM_ATTACHED(s) ((s)->attached)
+#endif
+
 /* ---- weights ------------------------------------------------------------------------------------------------- */
 
 /* the tensors of a layer, and of the model itself: name without "blk.N." and ".weight" */

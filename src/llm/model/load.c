@@ -55,7 +55,7 @@ TINYI_FN void tinyi_lm_blocks_free(tiny_ctx *ctx, struct tinyi_lm_block *b)
 TINYI_FN const tllm_meta *tinyi_lm_meta(tinyi_lm_load *ld, const char *key)
 {
     char full[160];
-    (void)snprintf(full, sizeof full, "%s.%s", ld->m->arch->name, key);
+    (void)snprintf(full, sizeof full, "%s.%s", TINYI_LM_ARCH(ld->m)->name, key);
     return tllm_gguf_find(ld->g, full);
 }
 
@@ -66,21 +66,21 @@ TINYI_FN tiny_idx tinyi_lm_count(tinyi_lm_load *ld, const char *key, tiny_idx i,
     if (ld->st) return least;
     if (!m) {
         if (missing >= 0) return missing;
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is missing", ld->m->path, ld->m->arch->name, key);
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is missing", ld->m->path, TINYI_LM_ARCH(ld->m)->name, key);
         return least;
     }
     if (m->type == TLLM_ARRAY) {
         if (i < 0 || (size_t)i >= m->count) {
-            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s has %zu items, none for layer %td", ld->m->path, ld->m->arch->name, key, m->count, i);
+            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s has %zu items, none for layer %td", ld->m->path, TINYI_LM_ARCH(ld->m)->name, key, m->count, i);
             return least;
         }
     } else i = 0;
     if (!tllm_meta_i64(m, (size_t)i, &v)) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is %s, not a whole number", ld->m->path, ld->m->arch->name, key, tllm_value_name(m->item_type));
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is %s, not a whole number", ld->m->path, TINYI_LM_ARCH(ld->m)->name, key, tllm_value_name(m->item_type));
         return least;
     }
     if (v < (int64_t)least || v > (int64_t)most) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is %lld, not in %td..%td", ld->m->path, ld->m->arch->name, key, (long long)v, least, most);
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is %lld, not in %td..%td", ld->m->path, TINYI_LM_ARCH(ld->m)->name, key, (long long)v, least, most);
         return least;
     }
     return (tiny_idx)v;
@@ -93,7 +93,7 @@ TINYI_FN float tinyi_lm_real(tinyi_lm_load *ld, const char *key, float missing)
     if (ld->st) return missing;
     if (!m) return missing;
     if (!tllm_meta_f64(m, 0, &v) || !(v - v == 0.0) || v > 1e30 || v < -1e30) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is no finite number", ld->m->path, ld->m->arch->name, key);
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is no finite number", ld->m->path, TINYI_LM_ARCH(ld->m)->name, key);
         return missing;
     }
     return (float)v;
@@ -105,7 +105,7 @@ TINYI_FN int tinyi_lm_bool(tinyi_lm_load *ld, const char *key, tiny_idx i, int m
     int v = missing;
     if (ld->st || !m) return missing;
     if (!tllm_meta_bool(m, m->type == TLLM_ARRAY && i > 0 ? (size_t)i : 0, &v))
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s has no truth value for layer %td", ld->m->path, ld->m->arch->name, key, i < 0 ? 0 : i);
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s has no truth value for layer %td", ld->m->path, TINYI_LM_ARCH(ld->m)->name, key, i < 0 ? 0 : i);
     return v;
 }
 

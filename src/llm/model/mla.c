@@ -74,7 +74,7 @@ static const float *tinyi_lm_index_keys(tinyi_lm_fwd *f, const tinyi_lm_layer *l
 {
     const tllm_model *m = f->m;
     const tiny_idx n = f->n, Hi = m->index_heads, di = m->index_d, n_key = f->n_key;
-    const int style = m->arch->attn & TINYI_LM_A_INDEX_PAIRS ? TINYI_LM_PAIRS : TINYI_LM_HALVES;
+    const int style = TINYI_LM_ARCH(m)->attn & TINYI_LM_A_INDEX_PAIRS ? TINYI_LM_PAIRS : TINYI_LM_HALVES;
     float *allow = tinyi_lm_take(f, n, n_key);
     const size_t used = f->used;
     float *iq = tinyi_lm_take(f, n, Hi * di), *ik = tinyi_lm_take(f, n, di), *w = tinyi_lm_take(f, n, Hi);
@@ -205,8 +205,8 @@ TINYI_FN void tinyi_lm_mla_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
     tinyi_lm_norm_view(f, TINY_OP_RMSNORM, l->w[TINYI_T_ATTN_KV_A_NORM]->v, NULL, m->eps, &t, &t);
     att.q = tinyi_lm_heads_of(q + nope, H, rope, H * d);
     att.q.head = d;
-    tinyi_lm_rotate(f, l->rope, m->arch->rope, att.q);
-    tinyi_lm_rotate(f, l->rope, m->arch->rope, tinyi_lm_heads_of(kv + r, 1, rope, ld));
+    tinyi_lm_rotate(f, l->rope, TINYI_LM_ARCH(m)->rope, att.q);
+    tinyi_lm_rotate(f, l->rope, TINYI_LM_ARCH(m)->rope, tinyi_lm_heads_of(kv + r, 1, rope, ld));
     tinyi_lm_temper(f, tinyi_lm_heads_of(q, H, d, H * d));
     if (m->index_heads) att.allow = tinyi_lm_index_keys(f, l, h, a);
     att.ld_allow = f->n_key;

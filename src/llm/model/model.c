@@ -12,20 +12,31 @@
 #define TINYI_LM_MAX_USED 256               /* experts of one token */
 #define TINYI_LM_MOST_CONTEXT INT32_MAX
 
-static const tinyi_lm_mixer tinyi_lm_mixers[] = {
-    { "none", NULL, NULL, NULL },
-    { "attention", tinyi_lm_attn_load, NULL, tinyi_lm_attn_run },
-    { "latent attention", tinyi_lm_mla_load, NULL, tinyi_lm_mla_run },
-    { "gated delta net", tinyi_lm_delta_load, tinyi_lm_delta_kept, tinyi_lm_delta_run },
-    { "Kimi delta attention", tinyi_lm_kda_load, tinyi_lm_kda_kept, tinyi_lm_kda_run },
-    { "state space 1", tinyi_lm_mamba_load, tinyi_lm_mamba_kept, tinyi_lm_mamba_run },
-    { "state space 2", tinyi_lm_mamba2_load, tinyi_lm_mamba2_kept, tinyi_lm_mamba2_run },
-    { "state space of PLaMo", tinyi_lm_plamo_load, tinyi_lm_plamo_kept, tinyi_lm_plamo_run },
-    { "short convolution", tinyi_lm_shortconv_load, tinyi_lm_shortconv_kept, tinyi_lm_shortconv_run },
-    { "RWKV-6", tinyi_lm_rwkv6_load, tinyi_lm_rwkv_kept, tinyi_lm_rwkv6_run },
-    { "RWKV-7", tinyi_lm_rwkv7_load, tinyi_lm_rwkv_kept, tinyi_lm_rwkv7_run }
-};
-TINYI_FN const tinyi_lm_mixer *tinyi_lm_mixer_of(int kind) { return &tinyi_lm_mixers[kind]; }
+#define TINYI_LM_KINDS(M) \
+    M(NO_MIX, "none", NULL, NULL, NULL) \
+    M(ATTN, "attention", tinyi_lm_attn_load, NULL, tinyi_lm_attn_run) \
+    M(MLA, "latent attention", tinyi_lm_mla_load, NULL, tinyi_lm_mla_run) \
+    M(DELTA, "gated delta net", tinyi_lm_delta_load, tinyi_lm_delta_kept, tinyi_lm_delta_run) \
+    M(KDA, "Kimi delta attention", tinyi_lm_kda_load, tinyi_lm_kda_kept, tinyi_lm_kda_run) \
+    M(MAMBA, "state space 1", tinyi_lm_mamba_load, tinyi_lm_mamba_kept, tinyi_lm_mamba_run) \
+    M(MAMBA2, "state space 2", tinyi_lm_mamba2_load, tinyi_lm_mamba2_kept, tinyi_lm_mamba2_run) \
+    M(PLAMO, "state space of PLaMo", tinyi_lm_plamo_load, tinyi_lm_plamo_kept, tinyi_lm_plamo_run) \
+    M(SHORTCONV, "short convolution", tinyi_lm_shortconv_load, tinyi_lm_shortconv_kept, tinyi_lm_shortconv_run) \
+    M(RWKV6, "RWKV-6", tinyi_lm_rwkv6_load, tinyi_lm_rwkv_kept, tinyi_lm_rwkv6_run) \
+    M(RWKV7, "RWKV-7", tinyi_lm_rwkv7_load, tinyi_lm_rwkv_kept, tinyi_lm_rwkv7_run)
+#define TINYI_LM_KIND(kind, name, load, kept, run) static const tinyi_lm_mixer tinyi_lm_mixer_##kind TINYI_UNUSED = { name, load, kept, run };
+TINYI_LM_KINDS(TINYI_LM_KIND)
+#undef TINYI_LM_KIND
+
+TINYI_FN const tinyi_lm_mixer *tinyi_lm_mixer_of(int kind)
+{
+    switch (kind) {
+#define TINYI_LM_KIND(kind, name, load, kept, run) case TINYI_LM_##kind: return TINYI_LM_MIXES(TINYI_LM_##kind) ? &tinyi_lm_mixer_##kind : &tinyi_lm_mixer_NO_MIX;
+    TINYI_LM_KINDS(TINYI_LM_KIND)
+#undef TINYI_LM_KIND
+    default: return &tinyi_lm_mixer_NO_MIX;
+    }
+}
 
 TINY_API const char *tllm_arch_name(size_t i)
 {
@@ -37,19 +48,19 @@ TINY_API const char *tllm_arch_name(size_t i)
 
 static void tinyi_lm_positive(tinyi_lm_load *ld, const char *key, tiny_idx v)
 {
-    if (!ld->st && v <= 0) ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is %td, it must be at least 1", ld->m->path, ld->m->arch->name, key, v);
+    if (!ld->st && v <= 0) ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is %td, it must be at least 1", ld->m->path, TINYI_LM_ARCH(ld->m)->name, key, v);
 }
 
 /* a number that not every architecture has: what is missing, where this one has none */
 static float tinyi_lm_own_real(tinyi_lm_load *ld, unsigned has, const char *key, float missing)
 {
-    return ld->m->arch->keys & has ? tinyi_lm_real(ld, key, missing) : missing;
+    return TINYI_LM_ARCH(ld->m)->keys & has ? tinyi_lm_real(ld, key, missing) : missing;
 }
 
 static void tinyi_lm_numbers(tinyi_lm_load *ld)
 {
     tllm_model *m = ld->m;
-    const tinyi_lm_arch *a = m->arch;
+    const tinyi_lm_arch *a = TINYI_LM_ARCH(m);
     const tllm_meta *meta;
     m->n_embd = tinyi_lm_count(ld, "embedding_length", -1, -1, 1, TINYI_LM_MOST);
     m->n_layer = tinyi_lm_count(ld, "block_count", -1, -1, 1, TINYI_LM_MAX_LAYERS);
@@ -154,7 +165,7 @@ static void tinyi_lm_xielu_load(tinyi_lm_load *ld)
     static const char *const key[4] = { "xielu.alpha_p", "xielu.alpha_n", "xielu.beta", "xielu.eps" };
     tiny_idx i;
     int k;
-    if (ld->m->arch->act != TINYI_LM_XIELU) return;
+    if (TINYI_LM_ARCH(ld->m)->act != TINYI_LM_XIELU) return;
     ld->m->xielu = (float *)tinyi_lm_keep(ld, (size_t)ld->m->n_layer * 4, sizeof(float));
     for (k = 0; k < 4 && !ld->st; k++) {
         const tllm_meta *m = tllm_gguf_find(ld->g, key[k]);
@@ -187,7 +198,7 @@ static void tinyi_lm_rope_make(tinyi_lm_load *ld, tinyi_lm_rope *r, tiny_idx n_r
     if (long_f) r->freq_long = (double *)tinyi_lm_keep(ld, (size_t)half, sizeof(double));
     beta_fast = 32.0;
     beta_slow = 1.0;
-    if (m->arch->attn & TINYI_LM_A_YARN_BETAS) {
+    if (TINYI_LM_ARCH(m)->attn & TINYI_LM_A_YARN_BETAS) {
         beta_fast = (double)tinyi_lm_real(ld, "rope.scaling.yarn_beta_fast", 32.0f);
         beta_slow = (double)tinyi_lm_real(ld, "rope.scaling.yarn_beta_slow", 1.0f);
     }
@@ -198,8 +209,8 @@ static void tinyi_lm_rope_make(tinyi_lm_load *ld, tinyi_lm_rope *r, tiny_idx n_r
     }
     if (yarn) {
         tinyi_yarn_range(beta_fast, beta_slow, n_rot, (double)m->rope_original, base, &low, &high);
-        if (!(m->arch->attn & (TINYI_LM_A_YARN_MSCALE | TINYI_LM_A_YARN_PLAIN)) ||
-            (m->arch->attn & TINYI_LM_A_YARN_GROWS && tinyi_lm_real(ld, "rope.scaling.yarn_log_multiplier", 0.0f) == 0.0f))
+        if (!(TINYI_LM_ARCH(m)->attn & (TINYI_LM_A_YARN_MSCALE | TINYI_LM_A_YARN_PLAIN)) ||
+            (TINYI_LM_ARCH(m)->attn & TINYI_LM_A_YARN_GROWS && tinyi_lm_real(ld, "rope.scaling.yarn_log_multiplier", 0.0f) == 0.0f))
             r->size = (float)((double)r->size * (1.0 + 0.1 * tinyi_log64(factor)));
     }
     for (i = 0; i < half; i++) {
@@ -214,8 +225,8 @@ static void tinyi_lm_rope_make(tinyi_lm_load *ld, tinyi_lm_rope *r, tiny_idx n_r
         if (long_f) r->freq_long[i] = g / (double)long_f[i] / factor;
     }
     /* cos and sin then also carry the size of YaRN, without what the scores carry by themselves */
-    if (yarn && (m->arch->attn & TINYI_LM_A_YARN_PLAIN || (m->arch->attn & TINYI_LM_A_YARN_MSCALE && !(m->arch->attn & TINYI_LM_A_YARN_GROWS)))) {
-        const int plain = (m->arch->attn & TINYI_LM_A_YARN_PLAIN) != 0;
+    if (yarn && (TINYI_LM_ARCH(m)->attn & TINYI_LM_A_YARN_PLAIN || (TINYI_LM_ARCH(m)->attn & TINYI_LM_A_YARN_MSCALE && !(TINYI_LM_ARCH(m)->attn & TINYI_LM_A_YARN_GROWS)))) {
+        const int plain = (TINYI_LM_ARCH(m)->attn & TINYI_LM_A_YARN_PLAIN) != 0;
         const double mul = (plain ? 1.0 : 10.0) * (double)tinyi_lm_real(ld, "rope.scaling.yarn_log_multiplier", plain ? 0.0f : 0.1f);
         r->size = (float)((double)r->size * (1.0 + 0.1 * tinyi_log64(factor)) / (1.0 + 0.1 * mul * tinyi_log64(factor)));
     }
@@ -240,7 +251,7 @@ static const float *tinyi_lm_rope_factors(tinyi_lm_load *ld, int t, tiny_idx hal
 static float tinyi_lm_yarn_scores(tinyi_lm_load *ld, double factor, int yarn)
 {
     const double mul = 10.0 * (double)tinyi_lm_real(ld, "rope.scaling.yarn_log_multiplier", 0.0f);
-    const double plain = !(ld->m->arch->attn & TINYI_LM_A_YARN_GROWS) || (yarn && mul != 0.0) ? 1.0 : 1.0 + 0.1 * tinyi_log64(factor);
+    const double plain = !(TINYI_LM_ARCH(ld->m)->attn & TINYI_LM_A_YARN_GROWS) || (yarn && mul != 0.0) ? 1.0 : 1.0 + 0.1 * tinyi_log64(factor);
     const double size = plain * (1.0 + 0.1 * mul * tinyi_log64(factor));
     return (float)(size * size);
 }
@@ -253,16 +264,16 @@ TINY_REF_END
 static float tinyi_lm_ropes(tinyi_lm_load *ld, tiny_idx d_k, tiny_idx d_k_local)
 {
     tllm_model *m = ld->m;
-    const unsigned how = m->arch->attn;
+    const unsigned how = TINYI_LM_ARCH(m)->attn;
     const tllm_meta *type = tinyi_lm_meta(ld, "rope.scaling.type");
     const float *freqs, *longs, *shorts;
     double base, base_local, factor;
     tiny_idx n_rot, n_local;
     tllm_text text = { "linear", 6 };
     int yarn, scaled;
-    if (ld->st || m->arch->rope == TINYI_LM_NO_ROPE) return 1.0f;
+    if (ld->st || TINYI_LM_ARCH(m)->rope == TINYI_LM_NO_ROPE) return 1.0f;
     if (type && !tllm_meta_text(type, 0, &text)) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.rope.scaling.type is no text", m->path, m->arch->name);
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.rope.scaling.type is no text", m->path, TINYI_LM_ARCH(m)->name);
         return 1.0f;
     }
     n_rot = tinyi_lm_count(ld, "rope.dimension_count", -1, d_k, 0, d_k);
@@ -280,7 +291,7 @@ static float tinyi_lm_ropes(tinyi_lm_load *ld, tiny_idx d_k, tiny_idx d_k_local)
         return 1.0f;
     }
     if (n_rot % 2 || n_local % 2) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.rope.dimension_count is %td: pairs need an even number", m->path, m->arch->name, n_rot % 2 ? n_rot : n_local);
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.rope.dimension_count is %td: pairs need an even number", m->path, TINYI_LM_ARCH(m)->name, n_rot % 2 ? n_rot : n_local);
         return 1.0f;
     }
     freqs = n_rot ? tinyi_lm_rope_factors(ld, TINYI_T_ROPE_FREQS, n_rot / 2) : NULL;
@@ -289,8 +300,8 @@ static float tinyi_lm_ropes(tinyi_lm_load *ld, tiny_idx d_k, tiny_idx d_k_local)
     tinyi_lm_rope_make(ld, &m->rope[0], n_rot, base, factor, yarn, freqs ? freqs : shorts, freqs ? NULL : longs);
     tinyi_lm_rope_make(ld, &m->rope[1], n_local, base_local, scaled ? factor : 1.0, scaled && yarn, n_local == n_rot && base == base_local ? freqs : NULL, NULL);
     if (!scaled) m->rope[1].size = 1.0f;
-    m->n_rope = m->arch->period || d_k_local != d_k ? 2 : 1;
-    return how & TINYI_LM_A_YARN_MSCALE && (yarn || (factor != 1.0 && m->arch->attn & TINYI_LM_A_YARN_GROWS)) ? tinyi_lm_yarn_scores(ld, factor, yarn) : 1.0f;
+    m->n_rope = TINYI_LM_ARCH(m)->period || d_k_local != d_k ? 2 : 1;
+    return how & TINYI_LM_A_YARN_MSCALE && (yarn || (factor != 1.0 && TINYI_LM_ARCH(m)->attn & TINYI_LM_A_YARN_GROWS)) ? tinyi_lm_yarn_scores(ld, factor, yarn) : 1.0f;
 }
 
 /* ---- layers ----------------------------------------------------------------------------------------------------- */
@@ -298,7 +309,7 @@ static float tinyi_lm_ropes(tinyi_lm_load *ld, tiny_idx d_k, tiny_idx d_k_local)
 /* has layer i a window (or is it one that a window would be in)? */
 static int tinyi_lm_is_local(tinyi_lm_load *ld, tiny_idx i)
 {
-    const tinyi_lm_arch *a = ld->m->arch;
+    const tinyi_lm_arch *a = TINYI_LM_ARCH(ld->m);
     const tllm_meta *list = tinyi_lm_meta(ld, "attention.sliding_window_pattern");
     tiny_idx period = a->period;
     int v = 0;
@@ -324,7 +335,7 @@ static int tinyi_lm_is_local(tinyi_lm_load *ld, tiny_idx i)
 static void tinyi_lm_layer_numbers(tinyi_lm_load *ld, tinyi_lm_layer *l, tinyi_lm_layer *all, float score, tiny_idx n_own)
 {
     tllm_model *m = ld->m;
-    const tinyi_lm_arch *a = m->arch;
+    const tinyi_lm_arch *a = TINYI_LM_ARCH(m);
     const int t5 = (a->top & TINYI_LM_T_T5) != 0;
     tiny_idx i = l->i, j, width, window;
     int recurrent = a->mixer != TINYI_LM_ATTN && a->mixer != TINYI_LM_MLA;
@@ -384,7 +395,7 @@ static void tinyi_lm_layer_numbers(tinyi_lm_load *ld, tinyi_lm_layer *l, tinyi_l
     if (l->scale == 0.0f) l->scale = tinyi_lm_inverse_root(width) * score;
     if (!t5 && i >= n_own) {                /* keys and values of the last layer of its kind that has some */
         for (j = n_own - 1; j >= 0 && all[j].local != l->local; j--) {}
-        if (m->encoder || l->mix != TINYI_LM_ATTN || j < 0 || all[j].mix != TINYI_LM_ATTN || all[j].n_kv != l->n_kv || all[j].d_k != l->d_k || all[j].d_v != l->d_v) {
+        if (TINYI_LM_ENCODER(m) || l->mix != TINYI_LM_ATTN || j < 0 || all[j].mix != TINYI_LM_ATTN || all[j].n_kv != l->n_kv || all[j].d_k != l->d_k || all[j].d_v != l->d_v) {
             if (!ld->st) ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td has no keys of its own, and no layer before it keeps the same", m->path, i);
             return;
         }
@@ -395,7 +406,7 @@ static void tinyi_lm_layer_numbers(tinyi_lm_load *ld, tinyi_lm_layer *l, tinyi_l
 static void tinyi_lm_layer_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
 {
     tllm_model *m = ld->m;
-    const tinyi_lm_arch *a = m->arch;
+    const tinyi_lm_arch *a = TINYI_LM_ARCH(m);
     const unsigned how = a->attn;
     const tiny_idx D = m->n_embd;
     if (ld->st) return;
@@ -418,8 +429,8 @@ static void tinyi_lm_layer_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
         l->post2 = tinyi_lm_may_vec(ld, l, TINYI_T_POST_FFW_NORM, D);
     }
     if (how & TINYI_LM_A_NO_NORM && !l->post1 && !ld->st) l->post1 = tinyi_lm_vec(ld, l, TINYI_T_POST_ATTN_NORM, D);
-    if (l->mix != TINYI_LM_NO_MIX && !ld->st) tinyi_lm_mixers[l->mix].load(ld, l);
-    if (l->mix2 != TINYI_LM_NO_MIX && !ld->st) tinyi_lm_mixers[l->mix2].load(ld, l);
+    if (l->mix != TINYI_LM_NO_MIX && !ld->st) tinyi_lm_mixer_of(l->mix)->load(ld, l);
+    if (l->mix2 != TINYI_LM_NO_MIX && !ld->st) tinyi_lm_mixer_of(l->mix2)->load(ld, l);
     if (a->ffn & TINYI_LM_F_CHANNEL) tinyi_lm_channel_load(ld, l);
     else if (!(a->ffn & TINYI_LM_F_NONE) && (a->block != TINYI_LM_SINGLE || l->ffn)) {
         l->ffn = 1;
@@ -428,7 +439,7 @@ static void tinyi_lm_layer_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
     if (m->n_ple > 0) tinyi_lm_ple_load(ld, l);
     if (a->block == TINYI_LM_ALTUP) tinyi_lm_altup_load(ld, l);
     tinyi_lm_may_vec(ld, l, TINYI_T_LAYER_SCALE, 1);
-    m->recurrent |= (l->mix != TINYI_LM_NO_MIX && tinyi_lm_mixers[l->mix].kept) || (l->mix2 != TINYI_LM_NO_MIX && tinyi_lm_mixers[l->mix2].kept);
+    m->recurrent |= (l->mix != TINYI_LM_NO_MIX && tinyi_lm_mixer_of(l->mix)->kept) || (l->mix2 != TINYI_LM_NO_MIX && tinyi_lm_mixer_of(l->mix2)->kept);
 }
 
 static void tinyi_lm_stack(tinyi_lm_load *ld, tinyi_lm_layer **out, tiny_idx n, const char *part, int cross)
@@ -448,12 +459,12 @@ static void tinyi_lm_stack(tinyi_lm_load *ld, tinyi_lm_layer **out, tiny_idx n, 
     if (!all) return;
     *out = all;
     ld->part = part;
-    for (i = 0, heads = m->arch->mixer != TINYI_LM_ATTN; i < n && !heads && !ld->st; i++)   /* a layer without heads may come first */
+    for (i = 0, heads = TINYI_LM_ARCH(m)->mixer != TINYI_LM_ATTN; i < n && !heads && !ld->st; i++)   /* a layer without heads may come first */
         heads = tinyi_lm_count(ld, "attention.head_count", i, -1, 0, 65536);
-    if (m->arch->mixer == TINYI_LM_ATTN) tinyi_lm_positive(ld, "attention.head_count", heads);
-    d_k = m->arch->mixer == TINYI_LM_MLA ? m->d_rope : tinyi_lm_count(ld, "attention.key_length", 0, heads ? m->n_embd / heads : 1, 1, TINYI_LM_MOST);
+    if (TINYI_LM_ARCH(m)->mixer == TINYI_LM_ATTN) tinyi_lm_positive(ld, "attention.head_count", heads);
+    d_k = TINYI_LM_ARCH(m)->mixer == TINYI_LM_MLA ? m->d_rope : tinyi_lm_count(ld, "attention.key_length", 0, heads ? m->n_embd / heads : 1, 1, TINYI_LM_MOST);
     d_local = tinyi_lm_count(ld, "attention.key_length_swa", -1, d_k, 1, TINYI_LM_MOST);
-    if (m->arch->mixer == TINYI_LM_ATTN || m->arch->mixer == TINYI_LM_MLA) {
+    if (TINYI_LM_ARCH(m)->mixer == TINYI_LM_ATTN || TINYI_LM_ARCH(m)->mixer == TINYI_LM_MLA) {
         ld->part = "";
         score = tinyi_lm_ropes(ld, d_k, d_local);
         ld->part = part;
@@ -465,10 +476,11 @@ static void tinyi_lm_stack(tinyi_lm_load *ld, tinyi_lm_layer **out, tiny_idx n, 
         tinyi_lm_layer_numbers(ld, &all[i], all, score, n_own);
         tinyi_lm_layer_load(ld, &all[i]);
         if (!ld->st && tinyi_lm_bool(ld, "ladder", i, 0)) {
+            if (TINYI_CHAT && !ld->st) ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: ladder layers are left out of this program", m->path);
             all[i].route[0] = all[i].route[1] = TLLM_ROUTE_LADDER;
             m->routes = 1;
-            if (!ld->st && (m->n_enc || !tinyi_lm_can_ladder(m, &all[i])))
-                ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: layer %td is a ladder layer, which those of %s with its tensors cannot be", m->path, i, m->arch->name);
+            if (!ld->st && (TINYI_LM_N_ENC(m) || !tinyi_lm_can_ladder(m, &all[i])))
+                ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: layer %td is a ladder layer, which those of %s with its tensors cannot be", m->path, i, TINYI_LM_ARCH(m)->name);
         }
     }
     ld->part = "";
@@ -477,7 +489,7 @@ static void tinyi_lm_stack(tinyi_lm_load *ld, tinyi_lm_layer **out, tiny_idx n, 
 static void tinyi_lm_top(tinyi_lm_load *ld)
 {
     tllm_model *m = ld->m;
-    const unsigned how = m->arch->top;
+    const unsigned how = TINYI_LM_ARCH(m)->top;
     const tllm_gguf_tensor *t = tinyi_lm_find(ld, &m->top, TINYI_T_TOKEN_EMBD, NULL);
     const tllm_meta *tokens = tllm_gguf_find(ld->g, "tokenizer.ggml.tokens");
     const tiny_idx D = m->n_embd;
@@ -491,13 +503,13 @@ static void tinyi_lm_top(tinyi_lm_load *ld)
     m->n_vocab = (tiny_idx)t->dim[1];
     n = tinyi_lm_count(ld, "vocab_size", -1, m->n_vocab, 1, TINYI_LM_MOST);
     if (!ld->st && n != m->n_vocab)
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.vocab_size is %td, token_embd.weight has %td rows", m->path, m->arch->name, n, m->n_vocab);
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.vocab_size is %td, token_embd.weight has %td rows", m->path, TINYI_LM_ARCH(m)->name, n, m->n_vocab);
     if (!ld->st && tokens && tokens->type == TLLM_ARRAY && tokens->count != (size_t)m->n_vocab)
         ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: the vocabulary has %zu tokens, token_embd.weight %td rows", m->path, tokens->count, m->n_vocab);
     tinyi_lm_need(ld, &m->top, TINYI_T_TOKEN_EMBD, D, m->n_vocab, 0);
     if (how & (TINYI_LM_T_EMBD_NORM | TINYI_LM_T_OUTPUT_IS_EMBD)) tinyi_lm_vec(ld, &m->top, TINYI_T_TOKEN_EMBD_NORM, D);
     t = tinyi_lm_find(ld, &m->top, TINYI_T_POSITION_EMBD, NULL);
-    if (how & TINYI_LM_T_POSITIONS || (t && !strcmp(m->arch->name, "mpt"))) {
+    if (how & TINYI_LM_T_POSITIONS || (t && !strcmp(TINYI_LM_ARCH(m)->name, "mpt"))) {
         n = t && t->rank > 1 && t->dim[1] <= INT32_MAX ? (tiny_idx)t->dim[1] : 0;
         tinyi_lm_need(ld, &m->top, TINYI_T_POSITION_EMBD, D, n > 0 ? n : 1, 0);
         if (!ld->st && n < m->n_context) m->n_context = n;
@@ -525,7 +537,7 @@ static void tinyi_lm_top(tinyi_lm_load *ld)
     }
     m->n_out = m->output == TLLM_LOGITS ? m->n_vocab : m->output == TLLM_HIDDEN ? D : m->n_label;
     if (m->n_ple > 0) tinyi_lm_ple_load(ld, &m->top);
-    if (m->arch->block == TINYI_LM_ALTUP) tinyi_lm_altup_load(ld, &m->top);
+    if (TINYI_LM_ARCH(m)->block == TINYI_LM_ALTUP) tinyi_lm_altup_load(ld, &m->top);
 }
 
 TINY_API tiny_status tllm_model_open(tiny_ctx *ctx, const tllm_gguf *file, tllm_model **out)
@@ -562,6 +574,8 @@ TINY_API tiny_status tllm_model_open(tiny_ctx *ctx, const tllm_gguf *file, tllm_
     ld.m->top.i = -1;
     tinyi_lm_numbers(&ld);
     tinyi_lm_top(&ld);
+    if (TINYI_CHAT && !ld.st && (ld.m->encoder || ld.m->n_enc || ld.m->output != TLLM_LOGITS))
+        ld.st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: this program continues texts; encoders and models without logits are left out of it", path);
     tinyi_lm_xielu_load(&ld);
     if (arch->top & TINYI_LM_T_T5) tinyi_lm_stack(&ld, &ld.m->enc, ld.m->n_enc, "enc.", 0);
     tinyi_lm_stack(&ld, &ld.m->layer, ld.m->n_layer, arch->top & TINYI_LM_T_T5 ? "dec." : "", (arch->top & TINYI_LM_T_T5) != 0);
@@ -585,16 +599,16 @@ TINY_API void tllm_model_about(const tllm_model *m, tllm_about *about)
     if (!about) return;
     memset(about, 0, sizeof *about);
     if (!m) return;
-    about->arch = m->arch->name;
-    about->output = (tllm_output)m->output;
+    about->arch = TINYI_LM_ARCH(m)->name;
+    about->output = (tllm_output)TINYI_LM_OUTPUT(m);
     about->pooling = (tllm_pooling)m->pooling;
     about->n_vocab = m->n_vocab;
     about->n_embd = m->n_embd;
-    about->n_layer = m->n_layer + m->n_enc;
+    about->n_layer = m->n_layer + TINYI_LM_N_ENC(m);
     about->n_out = m->n_out;
     about->n_context = m->n_context;
-    about->has_decoder = m->n_enc > 0 && m->n_layer > 0;
-    about->is_encoder = m->encoder || m->output == TLLM_RANK || (m->n_enc > 0 && !m->n_layer);
+    about->has_decoder = TINYI_LM_N_ENC(m) > 0 && m->n_layer > 0;
+    about->is_encoder = TINYI_LM_ENCODER(m) || TINYI_LM_OUTPUT(m) == TLLM_RANK || (TINYI_LM_N_ENC(m) > 0 && !m->n_layer);
     about->is_recurrent = m->recurrent;
     about->first_token = m->first_token;
     about->n_params = m->n_params;

@@ -22,7 +22,7 @@ TINYI_FN size_t tinyi_lm_rwkv_kept(const tllm_model *m, const tinyi_lm_layer *l)
 {
     size_t a, b;
     (void)l;
-    if (!tinyi_size_mul((size_t)m->n_embd, (size_t)m->head_size, &a) || !tinyi_size_mul((size_t)m->n_embd, m->arch->ffn & TINYI_LM_F_CHANNEL ? 2 : 1, &b) || !tinyi_size_add(a, b, &a)) return SIZE_MAX;
+    if (!tinyi_size_mul((size_t)m->n_embd, (size_t)m->head_size, &a) || !tinyi_size_mul((size_t)m->n_embd, TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_CHANNEL ? 2 : 1, &b) || !tinyi_size_add(a, b, &a)) return SIZE_MAX;
     return a;
 }
 
@@ -31,7 +31,7 @@ static int tinyi_lm_rwkv_sizes(tinyi_lm_load *ld)
     tllm_model *m = ld->m;
     if (ld->st) return 0;
     if (m->head_size < 1 || m->n_embd % m->head_size) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.embedding_length %td is no multiple of %s.wkv.head_size %td", m->path, m->arch->name, m->n_embd, m->arch->name, m->head_size);
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.embedding_length %td is no multiple of %s.wkv.head_size %td", m->path, TINYI_LM_ARCH(m)->name, m->n_embd, TINYI_LM_ARCH(m)->name, m->head_size);
         return 0;
     }
     return 1;
@@ -230,7 +230,7 @@ static void tinyi_lm_wkv_runs(tinyi_lm_fwd *f, const tinyi_lm_wkv *p, tinyi_lm_f
 /* ---- 6 ---------------------------------------------------------------------------------------------------------- */
 
 /* gated linear attention where no channel mixing follows: rwkv6qwen2 */
-static int tinyi_lm_rwkv6_gla(const tllm_model *m) { return !(m->arch->ffn & TINYI_LM_F_CHANNEL); }
+static int tinyi_lm_rwkv6_gla(const tllm_model *m) { return !(TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_CHANNEL); }
 
 TINYI_FN void tinyi_lm_rwkv6_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
 {
@@ -507,7 +507,7 @@ TINYI_FN void tinyi_lm_channel_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
     tinyi_lm_vec(ld, l, TINYI_T_CM_LERP_K, D);
     tinyi_lm_need(ld, l, TINYI_T_CM_KEY, D, ff, 0);
     tinyi_lm_need(ld, l, TINYI_T_CM_VALUE, ff, D, 0);
-    if (ld->m->arch->mixer == TINYI_LM_RWKV6) {
+    if (TINYI_LM_ARCH(ld->m)->mixer == TINYI_LM_RWKV6) {
         tinyi_lm_vec(ld, l, TINYI_T_CM_LERP_R, D);
         tinyi_lm_need(ld, l, TINYI_T_CM_RECEPTANCE, D, D, 0);
     }

@@ -36,7 +36,7 @@ static void tinyi_lm_print_to(tinyi_hash *h, const tllm_model *m)
 {
     size_t i, k;
     tiny_idx l;
-    tinyi_hash_add(h, m->arch->name, strlen(m->arch->name));
+    tinyi_hash_add(h, TINYI_LM_ARCH(m)->name, strlen(TINYI_LM_ARCH(m)->name));
     tinyi_lm_hash_u64(h, (uint64_t)m->n_vocab);
     for (i = 0; i < tllm_gguf_n_tensors(m->file); i++) {
         const tllm_gguf_tensor *t = tllm_gguf_tensor_at(m->file, i);

@@ -107,8 +107,8 @@ static tiny_status tinyi_lm_may_move(const tllm_state *s)
     tiny_idx i;
     if (m->recurrent) why = "layers are recurrent";
     else if (m->top.w[TINYI_T_POSITION_EMBD]) why = "positions are learned";
-    else if (m->arch->attn & TINYI_LM_A_CHUNKED) why = "the chunks of its windows go by position";
-    else if (m->arch->attn & TINYI_LM_A_QK_AFTER)
+    else if (TINYI_LM_ARCH(m)->attn & TINYI_LM_A_CHUNKED) why = "the chunks of its windows go by position";
+    else if (TINYI_LM_ARCH(m)->attn & TINYI_LM_A_QK_AFTER)
         for (i = 0; i < m->n_layer; i++)
             if (m->layer[i].w[TINYI_T_ATTN_K_NORM] && m->layer[i].rope >= 0) why = "keys are normed behind their rotation";
     if (why) return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: tokens cannot move to other positions, %s: they must be computed again", m->path, why);
@@ -179,11 +179,11 @@ TINY_API tiny_status tllm_seq_shift(tllm_state *s, tiny_idx seq, tiny_idx first,
     for (i = 0; i < s->m->n_layer; i++) {
         const tinyi_lm_layer *l = &s->m->layer[i];
         const tinyi_lm_held *h = &s->held[i];
-        const tinyi_lm_rope *rope = l->rope >= 0 && s->m->arch->rope != TINYI_LM_NO_ROPE ? &s->m->rope[l->rope] : NULL;
+        const tinyi_lm_rope *rope = l->rope >= 0 && TINYI_LM_ARCH(s->m)->rope != TINYI_LM_NO_ROPE ? &s->m->rope[l->rope] : NULL;
         const int latent = l->mix == TINYI_LM_MLA;
-        tinyi_lm_move(s, &h->k, seq, first + n, n, x, rope, s->m->arch->rope, latent ? s->m->r_kv + s->m->d_rope : l->d_k, latent ? s->m->r_kv : 0, by);
+        tinyi_lm_move(s, &h->k, seq, first + n, n, x, rope, TINYI_LM_ARCH(s->m)->rope, latent ? s->m->r_kv + s->m->d_rope : l->d_k, latent ? s->m->r_kv : 0, by);
         tinyi_lm_move(s, &h->v, seq, first + n, n, x, NULL, 0, 0, 0, 0);
-        tinyi_lm_move(s, &h->index, seq, first + n, n, x, rope, s->m->arch->attn & TINYI_LM_A_INDEX_PAIRS ? TINYI_LM_PAIRS : TINYI_LM_HALVES, s->m->index_d, 0, by);
+        tinyi_lm_move(s, &h->index, seq, first + n, n, x, rope, TINYI_LM_ARCH(s->m)->attn & TINYI_LM_A_INDEX_PAIRS ? TINYI_LM_PAIRS : TINYI_LM_HALVES, s->m->index_d, 0, by);
     }
     for (i = first + n; i < held; i++) pos[i - n] = (int32_t)(pos[i] - by);
     return tllm_pages_trim(&s->pages, seq, held - n);

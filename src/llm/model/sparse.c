@@ -9,7 +9,7 @@
 
 #define TINYI_LM_FIRED 8                    /* tokens of a step at most: of many some neuron fires almost everywhere */
 
-static int tinyi_lm_fires(const tllm_model *m) { return m->arch->act == TINYI_LM_RELU2 && (m->arch->ffn & TINYI_LM_F_PLAIN) != 0; }
+static int tinyi_lm_fires(const tllm_model *m) { return TINYI_LM_ARCH(m)->act == TINYI_LM_RELU2 && (TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_PLAIN) != 0; }
 
 TINY_API tiny_status tllm_model_sparse(tiny_ctx *ctx, tllm_model *m, int format, size_t *bytes)
 {
@@ -45,7 +45,7 @@ TINY_API tiny_status tllm_model_sparse(tiny_ctx *ctx, tllm_model *m, int format,
     }
     if (!st) st = ld.st;
     if (!st && !found)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: %s has no plain network with squared ReLU, whose neurons are silent exactly", m->path, m->arch->name);
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: %s has no plain network with squared ReLU, whose neurons are silent exactly", m->path, TINYI_LM_ARCH(m)->name);
     if (bytes && !st) *bytes = sum;
     return st;
 }

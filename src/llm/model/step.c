@@ -9,6 +9,49 @@
 #include "llm/quant/sparse.h"
 #include <string.h>
 
+#if TINYI_CHAT
+/* TINYI_LM_ACTS, TINYI_LM_NORMS: may a model of this program have it? */
+#if defined TINYLLM_ONLY_ARCH && defined TINYI_STITCHED
+#define TINYI_LM_ACTS(a, plain) (TINYI_LM_ONLY.act == TINYI_LM_##a && ((TINYI_LM_ONLY.ffn & TINYI_LM_F_PLAIN) != 0) == (plain))
+#define TINYI_LM_HAS_ALTUP (TINYI_LM_ONLY.block == TINYI_LM_ALTUP)
+#define TINYI_LM_NORMS(n) (TINYI_LM_ONLY.norm == (n) || (TINYI_LM_ONLY.attn & TINYI_LM_A_EPS_SAYS) != 0)
+#else
+#define TINYI_LM_ACTS(a, plain) 1
+#define TINYI_LM_HAS_ALTUP 1
+#define TINYI_LM_NORMS(n) 1
+#endif
+#define TINYI_LM_ALL_ATTN (TINYI_LM_MIXES(TINYI_LM_ATTN) && !TINYI_LM_MIXES(TINYI_LM_DELTA) && !TINYI_LM_MIXES(TINYI_LM_KDA) && !TINYI_LM_MIXES(TINYI_LM_RWKV6) && \
+    !TINYI_LM_MIXES(TINYI_LM_RWKV7) && !TINYI_LM_MIXES(TINYI_LM_MAMBA) && !TINYI_LM_MIXES(TINYI_LM_MAMBA2) && !TINYI_LM_MIXES(TINYI_LM_PLAMO))
+TINYI_FN const tiny_op_row *tinyi_chat_row(int kind)
+{
+    switch (kind) {
+#define TINYI_LM_ROW(KIND, name, when) case TINY_OP_##KIND: return (when) ? &tinyi_row_##name : NULL;
+    TINYI_LM_ROW(ADD, add, 1)
+    TINYI_LM_ROW(MUL, mul, 1)
+    TINYI_LM_ROW(SCALE, scale, 1)
+    TINYI_LM_ROW(MATMUL, matmul, 1)
+    TINYI_LM_ROW(RMSNORM, rmsnorm, TINYI_LM_NORMS(TINYI_LM_RMS) || !TINYI_LM_ALL_ATTN)
+    TINYI_LM_ROW(LAYERNORM, layernorm, TINYI_LM_NORMS(TINYI_LM_LAYERNORM) || TINYI_LM_MIXES(TINYI_LM_MLA))
+    TINYI_LM_ROW(SWIGLU, swiglu, TINYI_LM_ACTS(SILU, 0))
+    TINYI_LM_ROW(GEGLU_TANH, geglu_tanh, TINYI_LM_ACTS(GELU, 0))
+    TINYI_LM_ROW(GEGLU, geglu, TINYI_LM_ACTS(GELU_ERF, 0))
+    TINYI_LM_ROW(REGLU, reglu, TINYI_LM_ACTS(RELU, 0))
+    TINYI_LM_ROW(SILU, silu, TINYI_LM_ACTS(SILU, 1) || !TINYI_LM_ALL_ATTN)
+    TINYI_LM_ROW(GELU_TANH, gelu_tanh, TINYI_LM_ACTS(GELU, 1))
+    TINYI_LM_ROW(GELU, gelu, TINYI_LM_ACTS(GELU_ERF, 1))
+    TINYI_LM_ROW(RELU, relu, TINYI_LM_ACTS(RELU, 1))
+    TINYI_LM_ROW(RELU2, relu2, TINYI_LM_ACTS(RELU2, 1) || TINYI_LM_ACTS(RELU2, 0) || !TINYI_LM_ALL_ATTN)
+    TINYI_LM_ROW(L2NORM, l2norm, !TINYI_LM_ALL_ATTN)
+    TINYI_LM_ROW(SIGMOID, sigmoid, !TINYI_LM_ALL_ATTN)
+    TINYI_LM_ROW(TANH, tanh, !TINYI_LM_ALL_ATTN || TINYI_LM_HAS_ALTUP)
+    TINYI_LM_ROW(GLA, gla, TINYI_LM_MIXES(TINYI_LM_RWKV6) || TINYI_LM_MIXES(TINYI_LM_RWKV7))
+    TINYI_LM_ROW(ATTENTION, attention, TINYI_LM_MIXES(TINYI_LM_MLA))
+#undef TINYI_LM_ROW
+    default: return NULL;
+    }
+}
+#endif
+
 #define TINYI_LM_ALONE 1024                 /* numbers of a piece below which a second thread costs more than it brings */
 
 TINYI_FN float *tinyi_lm_take(tinyi_lm_fwd *f, tiny_idx a, tiny_idx b)
@@ -378,7 +421,7 @@ TINYI_FN void tinyi_lm_act(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, c
 {
     static const short alone[] = { TINY_OP_SILU, TINY_OP_GELU_TANH, TINY_OP_GELU, TINY_OP_RELU, TINY_OP_RELU2 };
     static const short gated[] = { TINY_OP_SWIGLU, TINY_OP_GEGLU_TANH, TINY_OP_GEGLU, TINY_OP_REGLU, 0 };
-    const int kind = f->m->arch->top & TINYI_LM_T_T5 && !b ? (int)TINYI_LM_RELU : f->m->arch->act;    /* the first T5 has no gate, and relu */
+    const int kind = TINYI_LM_ARCH(f->m)->top & TINYI_LM_T_T5 && !b ? (int)TINYI_LM_RELU : TINYI_LM_ARCH(f->m)->act;    /* the first T5 has no gate, and relu */
     if (kind == TINYI_LM_XIELU || (kind == TINYI_LM_CLAMPED && b)) {
         tinyi_lm_act_arg q;
         memset(&q, 0, sizeof q);

@@ -50,11 +50,18 @@ TINYI_FN const tinyi_blk_kernels *tinyi_blk_kernels_of(const tinyi_kernels *k)
 #if TINYI_HAVE_AMX
     case TINY_TARGET_AMX: return &tinyi_blk_table_avx512;
 #endif
-    default: return &tinyi_blk_table_scalar;
+    default: return tinyi_blk_scalar();
     }
 }
 
-TINYI_FN const tinyi_blk_kernels *tinyi_blk_scalar(void) { return &tinyi_blk_table_scalar; }
+TINYI_FN const tinyi_blk_kernels *tinyi_blk_scalar(void)
+{
+#if TINYI_HAVE_SCALAR
+    return &tinyi_blk_table_scalar;
+#else
+    return NULL;
+#endif
+}
 
 TINYI_FN const tinyi_blk_tiles *tinyi_blk_tiles_of(const tinyi_kernels *k)
 {
@@ -89,7 +96,9 @@ TINY_API const char *tllm_matmul_pass(const tiny_ctx *ctx)
 #if TINYI_HAVE_AVX512
         { "avx512", &tinyi_blk_table_avx512 },
 #endif
-        { "scalar", &tinyi_blk_table_scalar }
+#if TINYI_HAVE_SCALAR
+        { "scalar", &tinyi_blk_table_scalar },
+#endif
     };
     const tinyi_blk_kernels *kn;
     size_t i = 0;

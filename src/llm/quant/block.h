@@ -112,7 +112,7 @@ typedef struct tinyi_blk_tiles {
 
 TINYI_FN const tinyi_blk_kernels *tinyi_blk_kernels_of(const tinyi_kernels *k);
 TINYI_FN const tinyi_blk_tiles *tinyi_blk_tiles_of(const tinyi_kernels *k);     /* NULL: there are none */
-TINYI_FN const tinyi_blk_kernels *tinyi_blk_scalar(void);
+TINYI_FN const tinyi_blk_kernels *tinyi_blk_scalar(void);    /* NULL where another target is the only one */
 TINYI_FN int tinyi_blk_of(int format);      /* TINYI_BLK_..., or -1 */
 
 TINYI_C_END

@@ -4,10 +4,10 @@
 #include "llm/quant/kformats.h"
 #include "llm/quant/lattice.h"
 
-#define TINYI_FORMAT_PACK_0(name) NULL
-#define TINYI_FORMAT_PACK_1(name) tinyi_pack_##name
+#define TINYI_FORMAT_PACK_0(name, values) NULL
+#define TINYI_FORMAT_PACK_1(name, values) (TINYI_CHAT && values > 32 ? NULL : tinyi_pack_##name)     /* caches are packed, models are not */
 #define TINYI_FORMAT_ROW(name, id, values, bytes, dot, packs, flags) \
-    { #name, id, values, bytes, dot, flags, tinyi_unpack_##name, TINYI_FORMAT_PACK_##packs(name) },
+    { #name, id, values, bytes, dot, flags, tinyi_unpack_##name, TINYI_FORMAT_PACK_##packs(name, values) },
 #ifdef TINYLLM_FEW_FORMATS
 #define TINYI_FORMAT_MORE(name, id, values, bytes, dot, packs, flags)
 #else

@@ -80,6 +80,7 @@ static void tinyi_blk_sizes(int blk, const unsigned char *w, float *t, tiny_idx 
     unsigned char code[256];
     float s[16], m[16];
     tiny_idx i;
+    if (!kn) blk = -1;
     if (blk >= 0) kn->expand[blk](code, s, m, w, (size_t)n, 0);
     for (i = 0; i < n; i++) {
         float size = tinyi_q_abs(t[i]);
@@ -244,7 +245,7 @@ static void tinyi_blk_bias(const tinyi_blk_plan *p, tiny_idx i, tiny_idx r0, tin
 /* FLOATS: rows r0..r1 of w times rows i0..i1 of x, or those whose flag is 0 */
 static void tinyi_blk_as_floats(tiny_team *team, const tinyi_blk_plan *p, float *tile, const unsigned char *flags, tiny_idx i0, tiny_idx i1, tiny_idx r0, tiny_idx r1)
 {
-    const tinyi_fn_gemv_dot dot = team->k->gemv_dot;
+    const tinyi_fn_gemv_dot dot = TINYI_OF(team->k, gemv_dot);
     tiny_idx r, end, i, j, m;
     for (r = r0; r < r1; r = end) {
         end = TINYI_MIN(r + TINYI_BLK_TILE, r1);
@@ -366,7 +367,7 @@ static void tinyi_blk_give(const tinyi_kernels *k, const tinyi_blk_plan *p, floa
             for (i = 0; i < rows; i++) sums[(r - r0) * step + i] += p->bias[r * p->bias_step];
     if (p->y_n == 1)                        /* few rows of y at a time: each is a page of its own */
         for (i = 0; i < rows; i += 16)
-            k->transpose_b4((unsigned char *)(p->y + (i0 + i) * p->y_row + r0), p->y_row * 4, (const unsigned char *)(sums + i), step * 4,
+            TINYI_OF(k, transpose_b4)((unsigned char *)(p->y + (i0 + i) * p->y_row + r0), p->y_row * 4, (const unsigned char *)(sums + i), step * 4,
                             (size_t)TINYI_MIN(rows - i, 16), (size_t)(r1 - r0));
     else
         for (i = 0; i < rows; i++)
@@ -382,7 +383,7 @@ static void tinyi_blk_panels(tiny_team *team, const tinyi_blk_plan *p, const tin
     tiny_idx wide, high, step, mr, q0, q1, r0, r, i, j, at, n;
     float *columns = (float *)(void *)shared, *sums = (float *)(void *)(own + p->own_x + p->own_codes + p->own_row + p->own_panel);
     unsigned char *panel = own + p->own_x + p->own_codes + p->own_row, *code = own + p->own_x;       /* room for an expanded block */
-    k->gemm_f32_shape(&shape);
+    TINYI_OF(k, gemm_f32_shape)(&shape);
     wide = tiles ? 16 : shape.nr;
     mr = tiles ? 32 : shape.mr;
     step = tinyi_gemm_up(rows, tiles ? 32 : wide) + 16;
@@ -397,9 +398,9 @@ static void tinyi_blk_panels(tiny_team *team, const tinyi_blk_plan *p, const tin
                     if (i < n) tiles->round(h + i * (kp + 32), x + i * p->x_row, (size_t)p->k);
                     memset(h + i * (kp + 32) + (i < n ? p->k : 0), 0, (size_t)(i < n ? kp - p->k : kp) * sizeof *h);
                 }
-                k->transpose_b4(shared + q0 * kp * 32, 64, (const unsigned char *)h, (kp + 32) * 2, (size_t)kp / 2, 16);
+                TINYI_OF(k, transpose_b4)(shared + q0 * kp * 32, 64, (const unsigned char *)h, (kp + 32) * 2, (size_t)kp / 2, 16);
             } else
-                k->gemm_f32_turn(columns + q0 * p->k * wide, wide, x, p->x_row, (size_t)n, (size_t)p->k);
+                TINYI_OF(k, gemm_f32_turn)(columns + q0 * p->k * wide, wide, x, p->x_row, (size_t)n, (size_t)p->k);
         }
     tiny_barrier(team);
     high = tiles ? TINYI_BLK_HIGH : 192;
@@ -428,7 +429,7 @@ static void tinyi_blk_panels(tiny_team *team, const tinyi_blk_plan *p, const tin
                 else
                     for (j = 0; j < rows; j += wide)
                         for (r = r0; r < r1; r += mr)
-                            k->gemm_f32_rows(sums + (r - r0) * step + j, step, (const float *)(const void *)(panel + (r - r0) * panel_row), panel_row / 4,
+                            TINYI_OF(k, gemm_f32_rows)(sums + (r - r0) * step + j, step, (const float *)(const void *)(panel + (r - r0) * panel_row), panel_row / 4,
                                              columns + j * p->k + at * wide, wide, (size_t)n, (int)TINYI_MIN(r1 - r, mr), (int)wide, at > 0);
             }
             if (p->k == 0)
@@ -514,7 +515,7 @@ static tiny_idx tinyi_blk_in_panels(const tinyi_kernels *k, const tinyi_blk_plan
     if (tinyi_blk_tiles_for(k, p)) return p->n >= TINYI_BLK_TILES ? p->n : 0;
     if (tinyi_blk_is_integers(p, kn)) return p->n;
     if (p->blk < 0) return p->n > TINYI_BLK_FEW ? p->n : 0;
-    k->gemm_f32_shape(&shape);
+    TINYI_OF(k, gemm_f32_shape)(&shape);
     return p->n >= TINYI_BLK_MANY ? p->n / shape.nr * shape.nr : 0;
 }
 
@@ -526,7 +527,6 @@ static void tinyi_blk_run(tiny_team *team, const tinyi_blk_set *set)
     const tiny_idx in_panels = tinyi_blk_in_panels(team->k, p, kn);
     tiny_idx i, q0, q1, grain;
     int began = 0;
-    tinyi_team_late(team);                  /* a helper who is woken for this product comes after the barrier behind what becomes of x, and is needed then */
     for (i = 0; i < in_panels; i += p->tokens, began = 1) {
         if (began) tiny_barrier(team);      /* the columns are no longer read */
         if (tinyi_blk_is_integers(p, kn) && !tinyi_blk_tiles_for(team->k, p)) tinyi_blk_integers(team, set, kn, shared, own, i, TINYI_MIN(i + p->tokens, in_panels));
@@ -664,7 +664,7 @@ static void tinyi_blk_cases(tiny_case *c)
 }
 
 static const tiny_op_row tinyi_blk_row = { "matmul_blocks", 0, 3, 2, 1, sizeof(tllm_matmul_params), TINY_OP_LOOSE,
-    tinyi_blk_shape, tinyi_blk_ref, tinyi_blk_fast, tinyi_blk_work, tinyi_blk_cost, tinyi_blk_cases,
+    TINYI_DOOR(tinyi_blk_shape), TINYI_DOOR(tinyi_blk_ref), tinyi_blk_fast, tinyi_blk_work, tinyi_blk_cost, TINYI_CASES(tinyi_blk_cases),
     { TINY_BOUND_LINEAR, 131400, 1.01 }, tinyi_blk_terms, NULL, NULL, NULL, "y[i][j] = sum_k x[i][k] w[j][k] + bias[j], w in a block format" };
 
 TINY_API const tiny_op_row *tllm_matmul_row(void) { return &tinyi_blk_row; }

@@ -254,7 +254,7 @@ static void tinyi_mix_cases(tiny_case *c)
 static const short tinyi_mix_kernels[] = { TINYI_K_gemv_axpy, TINYI_K_gemv_pick, TINYI_K_dequantize_i8, -1 };
 static const tiny_op_row tinyi_row_mix_rows = {
     "mix_rows", 0, 3, 2, 1, sizeof(tllm_mix_params), TINY_OP_LOOSE,
-    tinyi_mix_shape, tinyi_mix_ref, tinyi_mix_fast, tinyi_mix_work, tinyi_mix_cost, tinyi_mix_cases,
+    TINYI_DOOR(tinyi_mix_shape), TINYI_DOOR(tinyi_mix_ref), tinyi_mix_fast, tinyi_mix_work, tinyi_mix_cost, TINYI_CASES(tinyi_mix_cases),
     { TINY_BOUND_LINEAR, 2.0, 1.01 }, tinyi_mix_terms, NULL, NULL, tinyi_mix_kernels,
     "y[t] = sum over i in list of x[t][i] w[i], w plain or in a block format"
 };

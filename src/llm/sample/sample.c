@@ -293,7 +293,7 @@ static void tinyi_sampler_sort(tllm_sampler *s)
 
 static double tinyi_sampler_peak(const tllm_sampler *s)
 {
-    return (double)(s->sorted ? s->x[0] : s->ctx->k->max_f32(s->x, s->n));
+    return (double)(s->sorted ? s->x[0] : TINYI_OF(s->ctx->k, max_f32)(s->x, s->n));
 }
 
 static void tinyi_sampler_softmax(tllm_sampler *s)
@@ -319,7 +319,7 @@ static void tinyi_sampler_top_k(tllm_sampler *s, size_t k)
 {
     if (k >= s->n) return;
     if (s->sorted < k) {
-        tinyi_sampler_order(s, tinyi_topk_row(s->item, s->x, s->n, k, s->ctx->k->topk_scan_f32), k, 0xffffffffu);
+        tinyi_sampler_order(s, tinyi_topk_row(s->item, s->x, s->n, k, TINYI_OF(s->ctx->k, topk_scan_f32)), k, 0xffffffffu);
     } else tinyi_sampler_keep(s, k);
 }
 
@@ -342,7 +342,7 @@ static void tinyi_sampler_above(tllm_sampler *s, double least)
     if (!(least >= -3.4028234e38)) return;
     limit = (float)least;                   /* to the nearest: the limit is the largest float below least */
     if ((double)limit >= least) limit = tinyi_sampler_below(limit);
-    tinyi_sampler_gather(s, hit, s->ctx->k->topk_scan_f32(hit, s->x, s->n, limit));
+    tinyi_sampler_gather(s, hit, TINYI_OF(s->ctx->k, topk_scan_f32)(hit, s->x, s->n, limit));
 }
 
 /* How far a candidate is, the smaller the nearer: from the largest logit, or (inside) from a middle between them. */
@@ -583,7 +583,7 @@ static size_t tinyi_sampler_mirostat(tllm_sampler *s, const tllm_step *step)
     size_t i;
     if (step->kind == TLLM_STEP_MIROSTAT_1) {
         const size_t head = TINYI_MIN(s->n, 100);
-        const uint64_t *item = tinyi_topk_row(s->item, s->x, s->n, head, s->ctx->k->topk_scan_f32);
+        const uint64_t *item = tinyi_topk_row(s->item, s->x, s->n, head, TINYI_OF(s->ctx->k, topk_scan_f32));
         const double vocab = (double)s->n_vocab;
         double tb = 0.0, tt = 0.0, e, k, eps, b;
         size_t n = s->n;
@@ -628,14 +628,14 @@ static void tinyi_sampler_divide(float *x, size_t n, float t)
 static void tinyi_sampler_drop(tllm_sampler *s)
 {
     uint32_t *hit = (uint32_t *)(void *)s->scratch;
-    if (s->n && s->ctx->k->min_f32(s->x, s->n) < -3.40282347e38f) tinyi_sampler_gather(s, hit, s->ctx->k->topk_scan_f32(hit, s->x, s->n, -INFINITY));
+    if (s->n && TINYI_OF(s->ctx->k, min_f32)(s->x, s->n) < -3.40282347e38f) tinyi_sampler_gather(s, hit, TINYI_OF(s->ctx->k, topk_scan_f32)(hit, s->x, s->n, -INFINITY));
 }
 
 TINY_API tiny_status tllm_sample(tllm_sampler *s, const float *logits, int32_t *token)
 {
     size_t i;
     if (!logits || !token) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "sampler: the logits or the place for the token are missing");
-    if (s->ctx->k->topk_scan_f32((uint32_t *)(void *)s->scratch, logits, (size_t)s->n_vocab, 3.40282347e38f)) {
+    if (TINYI_OF(s->ctx->k, topk_scan_f32)((uint32_t *)(void *)s->scratch, logits, (size_t)s->n_vocab, 3.40282347e38f)) {
         i = *(const uint32_t *)(const void *)s->scratch;
         return tinyi_fail(s->ctx, TINY_E_NUMERIC, "sampler: the logit of token %d is %g", (int)i, (double)logits[i]);
     }

@@ -20,15 +20,15 @@ TINY_API size_t tllm_piece(const tllm_vocab *v, int32_t id, unsigned flags, char
     p = tinyi_token_text(v, id, &n);
     what = v->what[id];
     if ((what & (TINYI_TOK_CONTROL | TINYI_TOK_UNKNOWN)) && !(flags & TLLM_DECODE_SPECIAL)) return 0;
-    if (v->kind == TLLM_VOCAB_RWKV || (what & (TINYI_TOK_CONTROL | TINYI_TOK_UNKNOWN | TINYI_TOK_USER))) return tinyi_piece_put(out, room, 0, p, n);
+    if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_RWKV || (what & (TINYI_TOK_CONTROL | TINYI_TOK_UNKNOWN | TINYI_TOK_USER))) return tinyi_piece_put(out, room, 0, p, n);
     byte = tinyi_vocab_byte(p, n);
     if (byte >= 0 && (what & TINYI_TOK_BYTE)) {
         unsigned char b = (unsigned char)byte;
         return tinyi_piece_put(out, room, 0, &b, 1);
     }
-    if (v->kind == TLLM_VOCAB_PLAMO2) return tinyi_piece_put(out, room, 0, p, n);
+    if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_PLAMO2) return tinyi_piece_put(out, room, 0, p, n);
     if (!(what & (TINYI_TOK_NORMAL | TINYI_TOK_BYTE))) return 0;
-    if (v->kind != TLLM_VOCAB_BPE || (v->pre_flags & TLLM_PRE_BLANKS)) {
+    if (TINYI_VOCAB_KIND(v) != TLLM_VOCAB_BPE || (v->pre_flags & TLLM_PRE_BLANKS)) {
         for (i = 0; i < n; ) {
             int mark = n - i >= 3 && !memcmp(p + i, "\xe2\x96\x81", 3);
             m = tinyi_piece_put(out, room, m, mark ? (const unsigned char *)" " : p + i, 1);
@@ -56,7 +56,7 @@ TINY_API size_t tllm_piece_most(const tllm_vocab *v) { return v ? v->longest : 0
 /* does the encoder put a blank before text that follows a special token, or begins? */
 static int tinyi_vocab_blank_first(const tllm_vocab *v)
 {
-    return v->kind == TLLM_VOCAB_WORDPIECE || ((v->kind == TLLM_VOCAB_SPM || v->kind == TLLM_VOCAB_UNIGRAM) && v->add_space_prefix);
+    return TINYI_VOCAB_KIND(v) == TLLM_VOCAB_WORDPIECE || ((TINYI_VOCAB_KIND(v) == TLLM_VOCAB_SPM || TINYI_VOCAB_KIND(v) == TLLM_VOCAB_UNIGRAM) && v->add_space_prefix);
 }
 
 /* appends one piece; *bare as in tllm_stream */
@@ -86,7 +86,7 @@ TINY_API tiny_status tllm_decode(tiny_ctx *ctx, const tllm_vocab *v, const int32
     if (st) return st;
     if (!v || !out || (n && !id))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "decode: %s is missing", !v ? "the vocabulary" : !out ? "out" : "the list of tokens");
-    if (v->kind == TLLM_VOCAB_NONE) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "decode: the file of this model has no vocabulary");
+    if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_NONE) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "decode: the file of this model has no vocabulary");
     before = out->n;
     bare = tinyi_vocab_blank_first(v);
     for (i = 0; i < n && !st; i++) {

@@ -136,7 +136,7 @@ static tiny_status tinyi_finder_run(tinyi_finder *f)
 /* begins: nothing, not even a special token, stands before */
 static tiny_status tinyi_vocab_piece_of(tinyi_encoder *e, const unsigned char *s, size_t n, int after_special, int begins)
 {
-    switch (e->v->kind) {
+    switch (TINYI_VOCAB_KIND(e->v)) {
     case TLLM_VOCAB_SPM: return tinyi_encode_spm(e, s, n, e->v->add_space_prefix && after_special);
     case TLLM_VOCAB_BPE: return tinyi_encode_bpe(e, s, n);
     case TLLM_VOCAB_WORDPIECE: return tinyi_encode_wordpiece(e, s, n);
@@ -158,8 +158,8 @@ static tiny_status tinyi_vocab_put(tinyi_encoder *e, int32_t id)
 static tiny_status tinyi_vocab_encode(tinyi_encoder *e, tinyi_finder *f, unsigned flags)
 {
     const tllm_vocab *v = e->v;
-    int ends = (flags & TLLM_ENCODE_ENDS) && v->kind != TLLM_VOCAB_RWKV && v->kind != TLLM_VOCAB_PLAMO2;
-    int cls = v->kind == TLLM_VOCAB_WORDPIECE, after_special = 1;
+    int ends = (flags & TLLM_ENCODE_ENDS) && TINYI_VOCAB_KIND(v) != TLLM_VOCAB_RWKV && TINYI_VOCAB_KIND(v) != TLLM_VOCAB_PLAMO2;
+    int cls = TINYI_VOCAB_KIND(v) == TLLM_VOCAB_WORDPIECE, after_special = 1;
     size_t at = 0, i;
     tiny_status st = tinyi_finder_run(f);
     if (!st && ends && (v->add_bos || cls)) st = tinyi_vocab_put(e, v->special[TLLM_BOS]);
@@ -194,7 +194,7 @@ TINY_API tiny_status tllm_encode(tiny_ctx *ctx, const tllm_vocab *v, const char 
     if (st) return st;
     if (!v || !out || (n && !text))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "encode: %s is missing", !v ? "the vocabulary" : !out ? "out" : "the text");
-    if (v->kind == TLLM_VOCAB_NONE) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "encode: the file of this model has no vocabulary");
+    if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_NONE) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "encode: the file of this model has no vocabulary");
     if (n > INT32_MAX)
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "encode: a text of %lu bytes, at most %ld in one call", (unsigned long)n, (long)INT32_MAX);
     memset(&e, 0, sizeof e);
@@ -206,7 +206,7 @@ TINY_API tiny_status tllm_encode(tiny_ctx *ctx, const tllm_vocab *v, const char 
     f.n = n;
     f.skip = flags & TLLM_ENCODE_SPECIAL ? 0u : (unsigned)(TINYI_TOK_CONTROL | TINYI_TOK_UNKNOWN);
     before = out->n;
-    if (n > 4096 && (v->kind == TLLM_VOCAB_SPM || v->kind == TLLM_VOCAB_BPE || v->kind == TLLM_VOCAB_WORDPIECE)) {
+    if (n > 4096 && (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_SPM || TINYI_VOCAB_KIND(v) == TLLM_VOCAB_BPE || TINYI_VOCAB_KIND(v) == TLLM_VOCAB_WORDPIECE)) {
         e.kept = (tinyi_kept *)tinyi_alloc(ctx, TINYI_KEPT_WORDS, sizeof *e.kept);
         if (!e.kept) return tiny_ctx_status(ctx);
         memset(e.kept, 0, TINYI_KEPT_WORDS * sizeof *e.kept);

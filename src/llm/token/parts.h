@@ -30,6 +30,14 @@ typedef struct tinyi_trie_at { int32_t node; uint32_t used; } tinyi_trie_at;
 
 typedef struct tinyi_merge { uint32_t left, right, to; } tinyi_merge;
 
+/* The kind of a vocabulary; TINYLLM_ONLY_TOKENIZER: a constant, vocabularies of other kinds are refused. */
+#ifdef TINYLLM_ONLY_TOKENIZER
+#define TINYI_VOCAB_ONLY TINYI_CAT(TLLM_VOCAB_, TINYLLM_ONLY_TOKENIZER)
+#define TINYI_VOCAB_KIND(v) ((void)(v), TINYI_VOCAB_ONLY)
+#else
+#define TINYI_VOCAB_KIND(v) ((v)->kind)
+#endif
+
 struct tllm_vocab {
     tllm_vocab_kind kind;
     const tllm_pre *pre;

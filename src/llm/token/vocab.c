@@ -247,7 +247,7 @@ static tiny_status tinyi_vocab_texts(tllm_vocab *v, const tinyi_vocab_source *s)
     for (total = i = 0; i < v->n; i++) {
         (void)tinyi_source_text(s, i, &t);
         v->at[i] = (uint32_t)total;
-        if (v->kind == TLLM_VOCAB_RWKV) t.n = tinyi_vocab_unescape(v->blob + total, (const unsigned char *)t.at, t.n);
+        if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_RWKV) t.n = tinyi_vocab_unescape(v->blob + total, (const unsigned char *)t.at, t.n);
         else if (t.n) memcpy(v->blob + total, t.at, t.n);
         total += t.n;
         v->at[i + 1] = (uint32_t)total;
@@ -398,21 +398,21 @@ TINYI_FN int tinyi_vocab_byte(const unsigned char *p, size_t n)
 static void tinyi_vocab_bytes(tllm_vocab *v)
 {
     int b;
-    v->byte_fallback = v->kind == TLLM_VOCAB_UNIGRAM;
+    v->byte_fallback = TINYI_VOCAB_KIND(v) == TLLM_VOCAB_UNIGRAM;
     for (b = 0; b < 256; b++) {
         static const char hex[] = "0123456789ABCDEF";
         unsigned char name[8];
         memcpy(name, "<0x00>", 6);
         name[3] = (unsigned char)hex[b >> 4];
         name[4] = (unsigned char)hex[b & 15];
-        if (v->kind == TLLM_VOCAB_BPE && !(v->pre_flags & TLLM_PRE_RAW)) {
+        if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_BPE && !(v->pre_flags & TLLM_PRE_RAW)) {
             size_t n = tinyi_utf8_put(tinyi_bpe_disguise((unsigned char)b), name);
             v->byte_id[b] = tinyi_token_find(v, name, n);
             continue;
         }
         v->byte_id[b] = tinyi_token_find(v, name, 6);
-        if (v->kind == TLLM_VOCAB_UNIGRAM && (v->byte_id[b] < 0 || !(v->what[v->byte_id[b]] & TINYI_TOK_BYTE))) v->byte_fallback = 0;
-        if (v->kind != TLLM_VOCAB_SPM) continue;
+        if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_UNIGRAM && (v->byte_id[b] < 0 || !(v->what[v->byte_id[b]] & TINYI_TOK_BYTE))) v->byte_fallback = 0;
+        if (TINYI_VOCAB_KIND(v) != TLLM_VOCAB_SPM) continue;
         v->byte_fallback |= v->byte_id[b] >= 0;
         if (v->byte_id[b] >= 0) continue;
         name[0] = (unsigned char)b;
@@ -498,6 +498,10 @@ static tiny_status tinyi_vocab_start(tllm_vocab *v, const tinyi_vocab_source *s,
                           "%s: tokenizer.ggml.model is \"%.*s\"; known are llama, gpt2, gemma4, whitespace, bert, t5, rwkv, plamo2 and no_vocab", s->name,
                           (int)TINYI_MIN(model.n, (size_t)100), model.at);
     v->kind = m->kind;
+#ifdef TINYLLM_ONLY_TOKENIZER
+    if (v->kind != TINYI_VOCAB_ONLY)
+        return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: tokenizer.ggml.model is \"%s\"; vocabularies of its kind are left out of this program", s->name, m->name);
+#endif
     for (i = 0; i < TLLM_SPECIAL_COUNT; i++) v->special[i] = -1;
     v->special[TLLM_BOS] = m->bos;
     v->special[TLLM_EOS] = m->eos;
@@ -509,7 +513,7 @@ static tiny_status tinyi_vocab_start(tllm_vocab *v, const tinyi_vocab_source *s,
     v->add_eos = m->add_eos;
     v->add_space_prefix = m->add_space_prefix;
     v->lowercase = 1;
-    if (v->kind == TLLM_VOCAB_BPE) {
+    if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_BPE) {
         if (tllm_text_is(model, "gemma4")) v->pre = tllm_pre_find("gemma4", 6);
         else if (!pre.n) v->pre = tllm_pre_find("default", 7);
         else v->pre = tllm_pre_find(pre.at, pre.n);
@@ -544,14 +548,14 @@ static tiny_status tinyi_vocab_finish(tllm_vocab *v, const tinyi_vocab_source *s
     tinyi_vocab_find_special(v);
     tinyi_vocab_strips(v, name, arch);
     tinyi_vocab_bytes(v);
-    if (v->kind == TLLM_VOCAB_SPM) {
+    if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_SPM) {
         st = tinyi_vocab_joints(v, s->ctx);
         if (!st) tinyi_vocab_spm_joints(v);
     }
-    if (!st && v->kind == TLLM_VOCAB_BPE) st = tinyi_vocab_merges(v, s);
-    if (!st && (v->kind == TLLM_VOCAB_WORDPIECE || v->kind == TLLM_VOCAB_RWKV)) st = tinyi_vocab_trie(v, s->ctx, TINYI_TRIE_ALL, &v->trie);
-    if (!st && v->kind == TLLM_VOCAB_PLAMO2) st = tinyi_vocab_trie(v, s->ctx, TINYI_TRIE_PLAMO, &v->trie);
-    if (!st && v->kind == TLLM_VOCAB_UNIGRAM) {
+    if (!st && TINYI_VOCAB_KIND(v) == TLLM_VOCAB_BPE) st = tinyi_vocab_merges(v, s);
+    if (!st && (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_WORDPIECE || TINYI_VOCAB_KIND(v) == TLLM_VOCAB_RWKV)) st = tinyi_vocab_trie(v, s->ctx, TINYI_TRIE_ALL, &v->trie);
+    if (!st && TINYI_VOCAB_KIND(v) == TLLM_VOCAB_PLAMO2) st = tinyi_vocab_trie(v, s->ctx, TINYI_TRIE_PLAMO, &v->trie);
+    if (!st && TINYI_VOCAB_KIND(v) == TLLM_VOCAB_UNIGRAM) {
         double least = 3.4028234663852886e38;
         st = tinyi_vocab_map(v, s);
         if (!st) st = tinyi_vocab_trie(v, s->ctx, TINYI_TRIE_UNIGRAM, &v->trie);
@@ -565,7 +569,7 @@ static tiny_status tinyi_vocab_finish(tllm_vocab *v, const tinyi_vocab_source *s
     if (!st) st = tinyi_vocab_trie(v, s->ctx, TINYI_TRIE_SPECIAL, &v->special_trie);
     if (!st) {
         v->special[TLLM_NEWLINE] = v->special[TLLM_PAD];
-        if (v->kind == TLLM_VOCAB_SPM || v->kind == TLLM_VOCAB_PLAMO2 || v->kind == TLLM_VOCAB_BPE) {
+        if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_SPM || TINYI_VOCAB_KIND(v) == TLLM_VOCAB_PLAMO2 || TINYI_VOCAB_KIND(v) == TLLM_VOCAB_BPE) {
             if (v->byte_id[10] >= 0) v->special[TLLM_NEWLINE] = v->byte_id[10];
             if ((v->pre_flags & TLLM_PRE_RAW) && tllm_vocab_find(v, "\n", 1) >= 0) v->special[TLLM_NEWLINE] = tllm_vocab_find(v, "\n", 1);
         } else if (tllm_vocab_find(v, "\n", 1) >= 0) {
@@ -624,7 +628,7 @@ static tiny_status tinyi_vocab_read_meta(tllm_vocab *v, tinyi_vocab_source *s)
     (void)tllm_meta_text(tllm_gguf_find(s->g, "general.architecture"), 0, &arch);
     if ((st = tinyi_vocab_start(v, s, model, pre)) != TINY_OK) return st;
     s->text = tllm_gguf_find(s->g, "tokenizer.ggml.tokens");
-    if (v->kind == TLLM_VOCAB_NONE) return TINY_OK;
+    if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_NONE) return TINY_OK;
     if (!s->text) return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.tokens is missing", s->name);
     if (s->text->type != TLLM_ARRAY || s->text->item_type != TLLM_STRING)
         return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.tokens is no list of texts", s->name);
@@ -648,14 +652,14 @@ static tiny_status tinyi_vocab_read_meta(tllm_vocab *v, tinyi_vocab_source *s)
     if (s->type && s->type->count < v->n)
         return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.token_type has %lu types for %lu tokens", s->name,
                           (unsigned long)s->type->count, (unsigned long)v->n);
-    if (v->kind == TLLM_VOCAB_BPE) {
+    if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_BPE) {
         if (!s->merge && strcmp(v->pre->name, "kimi-k2"))
             return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.merges is missing", s->name);
         if (s->merge && (s->merge->type != TLLM_ARRAY || s->merge->item_type != TLLM_STRING))
             return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.merges is no list of texts", s->name);
         s->n_merges = s->merge ? s->merge->count : 0;
     }
-    if (v->kind == TLLM_VOCAB_UNIGRAM && s->map && (s->map->type != TLLM_ARRAY || (s->map->item_type != TLLM_U8 && s->map->item_type != TLLM_I8)))
+    if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_UNIGRAM && s->map && (s->map->type != TLLM_ARRAY || (s->map->item_type != TLLM_U8 && s->map->item_type != TLLM_I8)))
         return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.precompiled_charsmap is no list of bytes", s->name);
     if ((st = tinyi_vocab_texts(v, s)) != TINY_OK || (st = tinyi_vocab_scores_types(v, s)) != TINY_OK) return st;
     for (i = 0; i < TLLM_SPECIAL_COUNT; i++) {
@@ -711,7 +715,7 @@ static tiny_status tinyi_vocab_read_desc(tllm_vocab *v, const tinyi_vocab_source
     pre.at = d->pre ? d->pre : "";
     pre.n = strlen(pre.at);
     if ((st = tinyi_vocab_start(v, s, model, pre)) != TINY_OK) return st;
-    if (v->kind == TLLM_VOCAB_NONE) { v->n = 0; return TINY_OK; }
+    if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_NONE) { v->n = 0; return TINY_OK; }
     if (!d->text || !d->n_tokens || d->n_tokens > INT32_MAX || (d->n_merges && !d->merge))
         return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "vocab_make: %lu tokens and %lu merges, and their lists are %s", (unsigned long)d->n_tokens,
                           (unsigned long)d->n_merges,
@@ -754,7 +758,7 @@ TINY_API tiny_status tllm_vocab_make(tiny_ctx *ctx, const tllm_vocab_desc *desc,
 
 /* ---- questions ------------------------------------------------------------------------------------------------- */
 
-TINY_API tllm_vocab_kind tllm_vocab_kind_of(const tllm_vocab *v) { return v ? v->kind : TLLM_VOCAB_NONE; }
+TINY_API tllm_vocab_kind tllm_vocab_kind_of(const tllm_vocab *v) { return v ? TINYI_VOCAB_KIND(v) : TLLM_VOCAB_NONE; }
 TINY_API const tllm_pre *tllm_vocab_pre(const tllm_vocab *v) { return v ? v->pre : NULL; }
 TINY_API size_t tllm_vocab_size(const tllm_vocab *v) { return v ? v->n : 0; }
 

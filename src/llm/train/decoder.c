@@ -236,7 +236,7 @@ static void tinyi_dec_norm(tinyi_dec_run *r, const float *x, const float *gain, 
 {
     const size_t d = (size_t)width;
     tiny_idx i;
-    for (i = 0; i < r->n; i++) r->kernel->rmsnorm_f32(y + (size_t)i * d, x + (size_t)i * d, gain, d, r->m->eps);
+    for (i = 0; i < r->n; i++) TINYI_OF(r->kernel, rmsnorm_f32)(y + (size_t)i * d, x + (size_t)i * d, gain, d, r->m->eps);
 }
 /* dx += the gradient through the norm of x, dy that of its result; dgain is overwritten */
 static void tinyi_dec_norm_back(tinyi_dec_run *r, const float *dy, const float *x, const float *gain, tiny_idx width, float *dx, float *dgain)
@@ -247,15 +247,15 @@ static void tinyi_dec_norm_back(tinyi_dec_run *r, const float *dy, const float *
     tiny_idx i;
     memset(dgain, 0, d * sizeof *dgain);
     for (i = 0; i < r->n; i++, dy += d, x += d, dx += d) {
-        const double square = (double)k->dot_f32(x, x, d) / (double)d + (double)r->m->eps;
+        const double square = (double)TINYI_OF(k, dot_f32)(x, x, d) / (double)d + (double)r->m->eps;
         const float rms = (float)(1.0 / tinyi_sqrt64(square));
         float sum;
-        k->binary_f32(TINYI_BINARY_MUL, gd, gain, dy, d, 1, 1);
-        sum = k->dot_f32(gd, x, d);
-        k->axpy_f32(dx, gd, d, rms);
-        k->axpy_f32(dx, x, d, (float)(-(double)sum * (double)rms / (square * (double)d)));
-        k->binary_f32(TINYI_BINARY_MUL, t, dy, x, d, 1, 1);
-        k->axpy_f32(dgain, t, d, rms);
+        TINYI_OF(k, binary_f32)(TINYI_BINARY_MUL, gd, gain, dy, d, 1, 1);
+        sum = TINYI_OF(k, dot_f32)(gd, x, d);
+        TINYI_OF(k, axpy_f32)(dx, gd, d, rms);
+        TINYI_OF(k, axpy_f32)(dx, x, d, (float)(-(double)sum * (double)rms / (square * (double)d)));
+        TINYI_OF(k, binary_f32)(TINYI_BINARY_MUL, t, dy, x, d, 1, 1);
+        TINYI_OF(k, axpy_f32)(dgain, t, d, rms);
     }
 }
 
@@ -343,7 +343,7 @@ static void tinyi_dec_latent_join(tinyi_dec_run *r)
                 memcpy(to + j * key, r->dq + at * key, (size_t)dh * sizeof(float));
                 tinyi_dec_turn(m, to + j * key + dh, r->dq + at * key + dh, 1, t, 1);
                 memcpy(made + 2 * j * dh, r->dk + at * key, (size_t)dh * sizeof(float));
-                r->kernel->axpy_f32(shared, r->dk + at * key + dh, (size_t)m->d_turn, 1.0f);
+                TINYI_OF(r->kernel, axpy_f32)(shared, r->dk + at * key + dh, (size_t)m->d_turn, 1.0f);
                 memcpy(made + (2 * j + 1) * dh, r->dv + at * dh, (size_t)dh * sizeof(float));
             }
             tinyi_dec_turn(m, to + m->n_head * key + m->latent, shared, 1, t, 1);
@@ -384,7 +384,7 @@ static void tinyi_dec_weights(tinyi_dec_run *r, const float *q, const float *k, 
     for (i = 0; i < rows; i++) {
         float *s = r->scores + i * t1;
         const tiny_idx seen = t0 + i / group + 1;
-        r->kernel->softmax_row_f32(s, s, (size_t)seen, scale);
+        TINYI_OF(r->kernel, softmax_row_f32)(s, s, (size_t)seen, scale);
         memset(s + seen, 0, (size_t)(t1 - seen) * sizeof *s);
     }
 }
@@ -422,19 +422,19 @@ static void tinyi_dec_attend_back(tinyi_dec_run *r, const tinyi_dec_kept *a, con
             const float *q = a->q + at * key, *go = blocks + at * dh;
             tinyi_dec_weights(r, q, k, t0, t1);
             tinyi_dec_product(r, r->scores, rows, t1, 1, go, rows, dh, 0, r->part);
-            r->kernel->axpy_f32(dv, r->part, (size_t)(t1 * dh), 1.0f);
+            TINYI_OF(r->kernel, axpy_f32)(dv, r->part, (size_t)(t1 * dh), 1.0f);
             tinyi_dec_product(r, go, rows, dh, 0, v, t1, dh, 1, r->dscores);
             for (i = 0; i < rows; i++) {
                 float *p = r->scores + i * t1, *dp = r->dscores + i * t1;
                 const size_t seen = (size_t)(t0 + i / group + 1);
-                const float mean = r->kernel->dot_f32(p, dp, seen);
-                r->kernel->scale_f32(dp, dp, seen, scale, -mean * scale);
-                r->kernel->binary_f32(TINYI_BINARY_MUL, dp, dp, p, seen, 1, 1);
+                const float mean = TINYI_OF(r->kernel, dot_f32)(p, dp, seen);
+                TINYI_OF(r->kernel, scale_f32)(dp, dp, seen, scale, -mean * scale);
+                TINYI_OF(r->kernel, binary_f32)(TINYI_BINARY_MUL, dp, dp, p, seen, 1, 1);
                 memset(dp + seen, 0, ((size_t)t1 - seen) * sizeof *dp);
             }
             tinyi_dec_product(r, r->dscores, rows, t1, 0, k, t1, key, 0, r->dq + at * key);
             tinyi_dec_product(r, r->dscores, rows, t1, 1, q, rows, key, 0, r->part);
-            r->kernel->axpy_f32(dk, r->part, (size_t)(t1 * key), 1.0f);
+            TINYI_OF(r->kernel, axpy_f32)(dk, r->part, (size_t)(t1 * key), 1.0f);
         }
     }
 }
@@ -500,17 +500,17 @@ static void tinyi_dec_gated(tinyi_dec_run *r, tiny_idx l, const tinyi_dec_kept *
     tiny_idx s, t, i;
     tinyi_dec_mix(r, l, k);
     tinyi_dec_linear(r, k->mixed, tinyi_dec_w(r, l, TINYI_DEC_DECAY_A), d, m->rank, k->low);
-    kn->tanh_f32(k->low, k->low, (size_t)(r->n * m->rank));
+    TINYI_OF(kn, tanh_f32)(k->low, k->low, (size_t)(r->n * m->rank));
     tinyi_dec_linear(r, k->low, tinyi_dec_w(r, l, TINYI_DEC_DECAY_B), m->rank, d, k->gate);
-    for (t = 0; t < r->n; t++) kn->axpy_f32(k->gate + t * d, bias, (size_t)d, 1.0f);
-    kn->exp_f32(k->gate, k->gate, (size_t)all);
-    kn->scale_f32(k->gate, k->gate, (size_t)all, -1.0f, 0.0f);
+    for (t = 0; t < r->n; t++) TINYI_OF(kn, axpy_f32)(k->gate + t * d, bias, (size_t)d, 1.0f);
+    TINYI_OF(kn, exp_f32)(k->gate, k->gate, (size_t)all);
+    TINYI_OF(kn, scale_f32)(k->gate, k->gate, (size_t)all, -1.0f, 0.0f);
     tinyi_dec_linear(r, k->mixed + all, tinyi_dec_w(r, l, TINYI_DEC_K), d, d, k->plain);
     tinyi_dec_linear(r, k->mixed + 2 * all, tinyi_dec_w(r, l, TINYI_DEC_V), d, d, k->v);
     tinyi_dec_linear(r, k->mixed + 3 * all, tinyi_dec_w(r, l, TINYI_DEC_Q), d, d, k->q);
     tinyi_dec_linear(r, k->mixed + 4 * all, tinyi_dec_w(r, l, TINYI_DEC_SIDE), d, d, k->side);
-    kn->sigmoid_f32(k->side, k->side, (size_t)all);
-    kn->exp_f32(k->k, k->gate, (size_t)all);
+    TINYI_OF(kn, sigmoid_f32)(k->side, k->side, (size_t)all);
+    TINYI_OF(kn, exp_f32)(k->k, k->gate, (size_t)all);
     for (i = 0; i < all; i++) k->k[i] = k->plain[i] * (1.0f - k->k[i]);
     for (s = 0; s < r->n_seq && !r->st; s++) {
         tiny_tensor q = tinyi_dec_seq(r, k->q, s), key = tinyi_dec_seq(r, k->k, s), v = tinyi_dec_seq(r, k->v, s), g = tinyi_dec_seq(r, k->gate, s), o = tinyi_dec_seq(r, k->raw, s);
@@ -518,7 +518,7 @@ static void tinyi_dec_gated(tinyi_dec_run *r, tiny_idx l, const tinyi_dec_kept *
         memset(r->state, 0, (size_t)(d * m->d_head) * sizeof *r->state);
         r->st = tiny_gla(r->ctx, &state, &q, &key, &v, &g, NULL, &state, &o);
     }
-    kn->binary_f32(TINYI_BINARY_MUL, k->o, k->raw, k->side, (size_t)all, 1, 1);
+    TINYI_OF(kn, binary_f32)(TINYI_BINARY_MUL, k->o, k->raw, k->side, (size_t)all, 1, 1);
 }
 
 /* from r->dh, the gradient of o, to that of h1 */
@@ -542,13 +542,13 @@ static void tinyi_dec_gated_back(tinyi_dec_run *r, tiny_idx l, const tinyi_dec_k
         r->st = tiny_gla_backward(r->ctx, &state, &q, &key, &v, &d_o, &g, NULL, NULL, &dqkg, &dv, &dstate);
     }
     if (r->st) return;
-    r->kernel->exp_f32(draw, k->gate, (size_t)all);
+    TINYI_OF(r->kernel, exp_f32)(draw, k->gate, (size_t)all);
     for (i = 0; i < all; i++) {             /* of z, and of keys before their factor */
         dg[i] = (dg[i] - dk[i] * k->plain[i] * draw[i]) * k->gate[i];
         dk[i] *= 1.0f - draw[i];
     }
     memset(dbias, 0, (size_t)d * sizeof *dbias);
-    for (t = 0; t < r->n; t++) r->kernel->axpy_f32(dbias, dg + t * d, (size_t)d, 1.0f);
+    for (t = 0; t < r->n; t++) TINYI_OF(r->kernel, axpy_f32)(dbias, dg + t * d, (size_t)d, 1.0f);
     tinyi_dec_linear_back(r, dg, k->low, tinyi_dec_w(r, l, TINYI_DEC_DECAY_B), m->rank, d, r->low, tinyi_dec_g(r, l, TINYI_DEC_DECAY_B));
     for (i = 0; i < r->n * m->rank; i++) r->low[i] *= 1.0f - k->low[i] * k->low[i];
     tinyi_dec_linear_back(r, r->low, k->mixed, tinyi_dec_w(r, l, TINYI_DEC_DECAY_A), d, m->rank, r->dmixed, tinyi_dec_g(r, l, TINYI_DEC_DECAY_A));
@@ -565,10 +565,10 @@ static void tinyi_dec_gate(tinyi_dec_run *r, const tinyi_dec_kept *k)
     const size_t n = (size_t)r->m->hidden, all = n * (size_t)r->n;
     tiny_idx i;
     if (r->m->form == TINYI_DEC_LATENT) {
-        r->kernel->relu2_f32(k->s, k->gu, all);
+        TINYI_OF(r->kernel, relu2_f32)(k->s, k->gu, all);
         return;
     }
-    for (i = 0; i < r->n; i++) r->kernel->swiglu_f32(k->s + (size_t)i * n, k->gu + (size_t)i * 2 * n, k->gu + ((size_t)i * 2 + 1) * n, n);
+    for (i = 0; i < r->n; i++) TINYI_OF(r->kernel, swiglu_f32)(k->s + (size_t)i * n, k->gu + (size_t)i * 2 * n, k->gu + ((size_t)i * 2 + 1) * n, n);
 }
 static void tinyi_dec_gate_back(tinyi_dec_run *r, const float *ds, const float *gu, float *dgu)
 {
@@ -583,14 +583,14 @@ static void tinyi_dec_gate_back(tinyi_dec_run *r, const float *ds, const float *
     }
     for (i = 0; i < r->n; i++, ds += n, gu += 2 * n, dgu += 2 * n) {
         const float *a = gu, *b = gu + n;
-        k->sigmoid_f32(s, a, n);
-        k->binary_f32(TINYI_BINARY_MUL, t, a, s, n, 1, 1);              /* silu */
-        k->binary_f32(TINYI_BINARY_MUL, dgu + n, ds, t, n, 1, 1);
-        k->binary_f32(TINYI_BINARY_MUL, u, t, s, n, 1, 1);
-        k->binary_f32(TINYI_BINARY_SUB, t, t, u, n, 1, 1);
-        k->binary_f32(TINYI_BINARY_ADD, t, t, s, n, 1, 1);              /* s + a s - a s s */
-        k->binary_f32(TINYI_BINARY_MUL, u, ds, b, n, 1, 1);
-        k->binary_f32(TINYI_BINARY_MUL, dgu, u, t, n, 1, 1);
+        TINYI_OF(k, sigmoid_f32)(s, a, n);
+        TINYI_OF(k, binary_f32)(TINYI_BINARY_MUL, t, a, s, n, 1, 1);              /* silu */
+        TINYI_OF(k, binary_f32)(TINYI_BINARY_MUL, dgu + n, ds, t, n, 1, 1);
+        TINYI_OF(k, binary_f32)(TINYI_BINARY_MUL, u, t, s, n, 1, 1);
+        TINYI_OF(k, binary_f32)(TINYI_BINARY_SUB, t, t, u, n, 1, 1);
+        TINYI_OF(k, binary_f32)(TINYI_BINARY_ADD, t, t, s, n, 1, 1);              /* s + a s - a s s */
+        TINYI_OF(k, binary_f32)(TINYI_BINARY_MUL, u, ds, b, n, 1, 1);
+        TINYI_OF(k, binary_f32)(TINYI_BINARY_MUL, dgu, u, t, n, 1, 1);
     }
 }
 
@@ -608,7 +608,7 @@ static void tinyi_dec_target(const tinyi_dec_run *r, tllm_story *story, int *is_
     if (!r->m->exact || !*is_story) p[next] -= 1.0f;
     else for (i = 0; i < items.n; i++) p[items.token[i]] -= (float)items.weight[i] / (float)items.total;
     if (*is_story && tag >= TLLM_STORY_PLACE && tag <= TLLM_STORY_COLOUR) weight *= r->m->stress;
-    r->kernel->scale_f32(p, p, (size_t)r->m->vocab, weight, 0.0f);
+    TINYI_OF(r->kernel, scale_f32)(p, p, (size_t)r->m->vocab, weight, 0.0f);
 }
 
 /* The sum of -log p of what came, and where the gradient is wanted, that of the logits in their place. */
@@ -623,8 +623,8 @@ static double tinyi_dec_loss(tinyi_dec_run *r, const int32_t *tokens, float shar
         for (t = 0; t < r->m->context; t++) {
             float *p = r->logits + (size_t)(s * r->m->context + t) * n;
             const int32_t next = tokens[s * (r->m->context + 1) + t + 1];
-            const double x = (double)p[next] - (double)r->kernel->max_f32(p, n);
-            r->kernel->softmax_row_f32(p, p, n, 1.0f);
+            const double x = (double)p[next] - (double)TINYI_OF(r->kernel, max_f32)(p, n);
+            TINYI_OF(r->kernel, softmax_row_f32)(p, p, n, 1.0f);
             /* what is too small for a float is told by its distance from the largest */
             sum -= p[next] > 1e-30f || !(p[next] >= 0.0f) ? tinyi_log64((double)p[next]) : x;
             if (r->g) tinyi_dec_target(r, &story, &is_story, next, share, p);
@@ -683,12 +683,12 @@ static void tinyi_dec_forward(tinyi_dec_run *r, const int32_t *tokens)
             tinyi_dec_heads(r, k->o, r->dh, 0);
         }
         tinyi_dec_linear(r, k->o, tinyi_dec_w(r, l, TINYI_DEC_O), m->d, m->d, k->mid);
-        r->kernel->axpy_f32(k->mid, k->x, all, 1.0f);
+        TINYI_OF(r->kernel, axpy_f32)(k->mid, k->x, all, 1.0f);
         tinyi_dec_norm(r, k->mid, tinyi_dec_w(r, l, TINYI_DEC_NORM2), m->d, k->h2);
         tinyi_dec_linear(r, k->h2, tinyi_dec_w(r, l, first), m->d, wide, k->gu);
         tinyi_dec_gate(r, k);
         tinyi_dec_linear(r, k->s, tinyi_dec_w(r, l, TINYI_DEC_DOWN), m->hidden, m->d, out);
-        r->kernel->axpy_f32(out, k->mid, all, 1.0f);
+        TINYI_OF(r->kernel, axpy_f32)(out, k->mid, all, 1.0f);
     }
     tinyi_dec_norm(r, r->x, tinyi_dec_w(r, -1, TINYI_DEC_NORM), m->d, r->h);
     tinyi_dec_linear(r, r->h, embd, m->d, m->vocab, r->logits);
@@ -724,7 +724,7 @@ static void tinyi_dec_backward(tinyi_dec_run *r, const int32_t *tokens)
     }
     for (s = 0; s < r->n_seq; s++)
         for (t = 0; t < m->context; t++)
-            r->kernel->axpy_f32(dembd + tokens[s * (m->context + 1) + t] * m->d, r->dx + (s * m->context + t) * m->d, (size_t)m->d, 1.0f);
+            TINYI_OF(r->kernel, axpy_f32)(dembd + tokens[s * (m->context + 1) + t] * m->d, r->dx + (s * m->context + t) * m->d, (size_t)m->d, 1.0f);
 }
 
 TINYI_FN tiny_status tinyi_dec_lane(tiny_ctx *one, const tinyi_dec *m, const float *w, float *g, float *room, const int32_t *tokens, tiny_idx n_seq, float share, double *nats)

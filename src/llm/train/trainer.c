@@ -300,10 +300,10 @@ static void tinyi_train_lanes(tiny_team *team, void *arg)
         for (; i < i1; i++) {
             const size_t at = (size_t)i * TINYI_TRAIN_PIECE, n = TINYI_MIN(t->n - at, (size_t)TINYI_TRAIN_PIECE);
             double sum = 0.0;
-            for (k = 1; k < TLLM_TRAIN_LANES; k++) team->k->axpy_f32(t->g[0] + at, t->g[k] + at, n, 1.0f);
+            for (k = 1; k < TLLM_TRAIN_LANES; k++) TINYI_OF(team->k, axpy_f32)(t->g[0] + at, t->g[k] + at, n, 1.0f);
             for (k = 0; k < (tiny_idx)n; k += 1024) {
                 const float *g = t->g[0] + at + k;
-                sum += (double)team->k->dot_f32(g, g, TINYI_MIN(n - (size_t)k, (size_t)1024));
+                sum += (double)TINYI_OF(team->k, dot_f32)(g, g, TINYI_MIN(n - (size_t)k, (size_t)1024));
             }
             t->square[i] = sum;
         }
@@ -320,7 +320,7 @@ static void tinyi_train_update(tiny_team *team, void *arg)
         tiny_idx k;
         for (k = i; k < n && t->scale != 1.0f; k += t->n_workers) {
             const tinyi_dec_tensor p = tinyi_dec_tensor_at(&t->m, k);
-            team->k->scale_f32(t->g[0] + p.at, t->g[0] + p.at, (size_t)(p.rows * p.cols), t->scale, 0.0f);
+            TINYI_OF(team->k, scale_f32)(t->g[0] + p.at, t->g[0] + p.at, (size_t)(p.rows * p.cols), t->scale, 0.0f);
         }
         st = tiny_optim_step(t->optim[i], t->factor);
         if (st) tinyi_train_failed(team, st, t->one[i]);

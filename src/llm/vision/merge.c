@@ -622,13 +622,13 @@ static tiny_status tinyi_grad_merge(tiny_grad *g, const tiny_op *op);
 static const short tinyi_tmerge_kernels[] = { TINYI_K_axpy_f32, TINYI_K_scale_f32, TINYI_K_binary_f32, TINYI_K_layernorm_f32, TINYI_K_dot_f32, TINYI_K_sum_f32, TINYI_K_sigmoid_f32, -1 };
 static const tiny_op_row tinyi_row_merge = {
     "tome_merge", 0, 7, 3, 1, sizeof(tllm_merge_params), TINY_OP_F64 | TINY_OP_LOOSE,
-    tinyi_tmerge_shape, tinyi_tmerge_ref_run, tinyi_tmerge_fast_run, tinyi_tmerge_work, tinyi_tmerge_cost, tinyi_tmerge_cases,
+    TINYI_DOOR(tinyi_tmerge_shape), TINYI_DOOR(tinyi_tmerge_ref_run), tinyi_tmerge_fast_run, tinyi_tmerge_work, tinyi_tmerge_cost, TINYI_CASES(tinyi_tmerge_cases),
     { TINY_BOUND_SCALE, 400.0, 0.0 }, NULL, TINYI_GRAD(tinyi_grad_merge), NULL, tinyi_tmerge_kernels,
     "y = sums of size x over merged tokens / sums of size; sources times 1 + w1 w2 (PYRA)"
 };
 static const tiny_op_row tinyi_row_merge_backward = {
     "tome_merge_backward", 0, 8, 4, 3, sizeof(tllm_merge_params), TINY_OP_F64 | TINY_OP_LOOSE,
-    tinyi_tmerge_backward_shape, tinyi_tmerge_ref_back, tinyi_tmerge_fast_back, tinyi_tmerge_backward_work, tinyi_tmerge_cost, tinyi_tmerge_backward_cases,
+    TINYI_DOOR(tinyi_tmerge_backward_shape), TINYI_DOOR(tinyi_tmerge_ref_back), tinyi_tmerge_fast_back, tinyi_tmerge_backward_work, tinyi_tmerge_cost, TINYI_CASES(tinyi_tmerge_backward_cases),
     { TINY_BOUND_SCALE, 2000.0, 0.0 }, NULL, NULL, NULL, tinyi_tmerge_kernels,
     "dx, d_pa and (d_pb, d_g, d_b) of tome_merge"
 };
