@@ -1,210 +1,210 @@
 /* tinygnn.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
  *     210  the manual
- *     283  math/kernels.h
- *    7673  gnn/quant/kernels.h
- *    9410  options and names
- *   10034  core/config.h
- *   10166  core/status.h
- *   10202  core/tensor.h
- *   10255  core/ctx.h
- *   10332  core/mem.h
- *   10373  core/thread.h
- *   10424  core/rng.h
- *   10450  core/op.h
- *   10545  core/record.h
- *   10567  core/accel.h
- *   10604  core/bytes.h
- *   10635  core/json.h
- *   10681  core/safetensors.h
- *   10733  core/file.h
- *   10786  core/checkpoint.h
- *   10885  core/time.h
- *   10895  core/net.h
- *   10962  core/comm.h
- *   11027  core/conform.h
- *   11110  math/binary.h
- *   11151  math/elem.h
- *   11218  math/convert.h
- *   11259  math/reduce.h
- *   11306  math/softmax.h
- *   11357  math/norm.h
- *   11406  math/matmul.h
- *   11484  math/layout.h
- *   11537  math/conv.h
- *   11597  math/sort.h
- *   11658  math/linalg_lu.h
- *   11677  math/linalg_qr.h
- *   11695  math/linalg_eig.h
- *   11710  math/linalg_svd.h
- *   11725  math/linalg.h
- *   11789  math/fft.h
- *   11864  math/fwht.h
- *   11893  math/attention.h
- *   11978  math/gla.h
- *   12041  math/gla_grad.h
- *   12059  math/twist.h
- *   12111  math/slope.h
- *   12138  math/loss.h
- *   12159  math/rope.h
- *   12180  math/patch.h
- *   12211  math/sparse.h
- *   12286  math/edges.h
- *   12357  math/edges_score.h
- *   12389  math/ops.h
- *   12410  math/optim.h
- *   12525  math/tape.h
- *   12629  math/layer.h
- *   12674  math/train.h
- *   12728  math/all.h
- *   12734  the shared functions again, where the other header came first
- *   13259  gnn/graph/graph.h
- *   13352  gnn/graph/community.h
- *   13380  gnn/graph/partition.h
- *   13423  gnn/graph/halo.h
- *   13455  gnn/graph/sample.h
- *   13509  gnn/graph/npy.h
- *   13551  gnn/graph/read.h
- *   13594  gnn/graph/stream.h
- *   13631  gnn/layer/layer.h
- *   13706  gnn/layer/net.h
- *   13818  gnn/layer/pool.h
- *   13859  gnn/train/train.h
- *   13945  gnn/quant/bits.h
- *   13962  gnn/quant/a2q.h
- *   14034  gnn/quant/a2q_net.h
- *   14098  gnn/quant/packed.h
- *   14145  gnn/quant/quant.h
- *   14200  gnn/embed/fastrp.h
- *   14239  gnn/train/data.h
- *   14264  gnn/tinygnn.h
- *   14289  internal functions
- *   14409  core/status.c
- *   14419  core/atomic.h
- *   14471  core/state.h
- *   14573  core/tensor.c
- *   14732  core/cpu.h
- *   14766  core/ctx.c
- *   15006  core/mem.c
- *   15102  core/thread.c
- *   15578  core/rng.c
- *   15661  core/op.c
- *   16058  core/record.c
- *   16156  core/bytes.c
- *   16258  core/json.c
- *   16568  core/safetensors.c
- *   16818  core/file.c
- *   17209  core/hash.h
- *   17232  core/checkpoint.c
- *   17893  core/time.c
- *   17940  core/net.c
- *   18219  core/comm.c
- *   18719  core/half.h
- *   18772  core/conform.c
- *   19531  math/grad.h
- *   19577  math/table.h
- *   19633  math/rows.h
- *   19698  math/walk.h
- *   19817  math/binary.c
- *   20108  math/elem.c
- *   20880  math/convert.c
- *   21355  math/reduce.c
- *   21873  math/softmax.c
- *   22239  math/norm.c
- *   22766  math/gemm.h
- *   22845  math/gemm_i8.h
- *   22874  math/matmul.c
- *   23234  math/layout.c
- *   23977  math/conv.c
- *   24504  math/sort.c
- *   25396  math/linalg_block.h
- *   25544  math/linalg_lu.c
- *   25892  math/linalg_qr.c
- *   26242  math/linalg_eig.c
- *   26753  math/linalg_svd.c
- *   27151  math/linalg.c
- *   27422  math/fft_way.h
- *   27491  math/fft.c
- *   27966  math/fwht.c
- *   28112  math/attention.c
- *   28680  math/gla.c
- *   29163  math/gla_grad.c
- *   29525  math/twist.c
- *   29876  math/slope.c
- *   30060  math/loss.c
- *   30229  math/rope.c
- *   30372  math/patch.c
- *   30673  math/sparse_lines.h
- *   30701  math/sparse_forms.h
- *   30722  math/sparse.c
- *   31029  math/edges_inside.h
- *   31068  math/edges.c
- *   31528  math/edges_score.c
- *   31956  math/ops.c
- *   32001  math/optim.c
- *   32624  math/tape.c
- *   33477  math/layer.c
- *   33941  math/train.c
- *   34136  math/edges_grad.c
- *   34607  math/normal.c
- *   34626  core/target.h
- *   34979  math/targets.c
- *   35099  math/all.c
- *   35103  core/cpu.c
- *   35317  core/hash.c
- *   35435  math/grad.c
- *   36227  math/matvec.h
- *   36238  math/gemm.c
- *   36822  math/gemm_i8.c
- *   37093  math/linalg_block.c
- *   37629  math/fft_way.c
- *   38044  math/sparse_lines.c
- *   38518  math/sparse_forms.c
- *   38724  math/matvec.c
- *   38776  the shared functions forwarded, where the other header has their bodies
- *   39296  internal functions of this header
- *   39324  gnn/graph/inside.h
- *   39354  gnn/graph/graph.c
- *   40061  gnn/graph/community.c
- *   40263  gnn/graph/coarsen.h
- *   40288  gnn/graph/refine.h
- *   40331  gnn/graph/partition.c
- *   40717  gnn/graph/halo.c
- *   40875  gnn/graph/sample.c
- *   41225  gnn/graph/inflate.h
- *   41253  gnn/graph/words.h
- *   41283  gnn/graph/npy.c
- *   41777  gnn/graph/form.h
- *   41802  gnn/graph/read.c
- *   42514  gnn/graph/stream.c
- *   43190  gnn/layer/layer.c
- *   43711  gnn/layer/net_file.h
- *   43735  gnn/layer/net.c
- *   44267  gnn/layer/pool.c
- *   44425  gnn/quant/bits.c
- *   44538  gnn/quant/a2q.c
- *   45002  gnn/train/pass.h
- *   45094  gnn/quant/a2q_net.c
- *   45649  gnn/quant/nibble.h
- *   45673  gnn/quant/packed.c
- *   46096  gnn/quant/quant.c
- *   46385  gnn/embed/fastrp.c
- *   46756  gnn/train/data.c
- *   46950  gnn/graph/coarsen.c
- *   47350  gnn/graph/refine.c
- *   47718  gnn/graph/inflate.c
- *   48059  gnn/graph/words.c
- *   48221  gnn/layer/net_file.c
- *   48655  gnn/train/pass.c
- *   49258  gnn/quant/nibble.c
- *   49352  gnn/train/kit.h
- *   49385  gnn/train/kit.c
- *   49505  gnn/train/nodes.c
- *   49659  gnn/train/graphs.c
- *   49927  gnn/train/links.c
- *   50193  gnn/quant/quant_file.c
- *   50523  gnn/tinygnn.c
- *   50536  the licence
+ *     284  math/kernels.h
+ *    7769  gnn/quant/kernels.h
+ *    9506  options and names
+ *   10130  core/config.h
+ *   10278  core/status.h
+ *   10314  core/tensor.h
+ *   10367  core/ctx.h
+ *   10444  core/mem.h
+ *   10485  core/thread.h
+ *   10539  core/rng.h
+ *   10565  core/op.h
+ *   10673  core/record.h
+ *   10695  core/accel.h
+ *   10732  core/bytes.h
+ *   10763  core/json.h
+ *   10809  core/safetensors.h
+ *   10861  core/file.h
+ *   10914  core/checkpoint.h
+ *   11013  core/time.h
+ *   11023  core/net.h
+ *   11090  core/comm.h
+ *   11155  core/conform.h
+ *   11238  math/binary.h
+ *   11279  math/elem.h
+ *   11346  math/convert.h
+ *   11387  math/reduce.h
+ *   11434  math/softmax.h
+ *   11485  math/norm.h
+ *   11534  math/matmul.h
+ *   11612  math/layout.h
+ *   11665  math/conv.h
+ *   11725  math/sort.h
+ *   11786  math/linalg_lu.h
+ *   11805  math/linalg_qr.h
+ *   11823  math/linalg_eig.h
+ *   11838  math/linalg_svd.h
+ *   11853  math/linalg.h
+ *   11917  math/fft.h
+ *   11992  math/fwht.h
+ *   12021  math/attention.h
+ *   12106  math/gla.h
+ *   12170  math/gla_grad.h
+ *   12188  math/twist.h
+ *   12240  math/slope.h
+ *   12267  math/loss.h
+ *   12288  math/rope.h
+ *   12309  math/patch.h
+ *   12340  math/sparse.h
+ *   12415  math/edges.h
+ *   12486  math/edges_score.h
+ *   12518  math/ops.h
+ *   12539  math/optim.h
+ *   12654  math/tape.h
+ *   12758  math/layer.h
+ *   12803  math/train.h
+ *   12857  math/all.h
+ *   12863  the shared functions again, where the other header came first
+ *   13388  gnn/graph/graph.h
+ *   13481  gnn/graph/community.h
+ *   13509  gnn/graph/partition.h
+ *   13552  gnn/graph/halo.h
+ *   13584  gnn/graph/sample.h
+ *   13638  gnn/graph/npy.h
+ *   13680  gnn/graph/read.h
+ *   13723  gnn/graph/stream.h
+ *   13760  gnn/layer/layer.h
+ *   13835  gnn/layer/net.h
+ *   13947  gnn/layer/pool.h
+ *   13988  gnn/train/train.h
+ *   14074  gnn/quant/bits.h
+ *   14091  gnn/quant/a2q.h
+ *   14163  gnn/quant/a2q_net.h
+ *   14227  gnn/quant/packed.h
+ *   14274  gnn/quant/quant.h
+ *   14329  gnn/embed/fastrp.h
+ *   14368  gnn/train/data.h
+ *   14393  gnn/tinygnn.h
+ *   14421  internal functions
+ *   14541  core/status.c
+ *   14551  core/atomic.h
+ *   14603  core/state.h
+ *   14713  core/tensor.c
+ *   14872  core/cpu.h
+ *   14911  core/half.h
+ *   14964  core/target.h
+ *   15372  core/ctx.c
+ *   15633  core/mem.c
+ *   15729  core/thread.c
+ *   16295  core/rng.c
+ *   16378  core/op.c
+ *   16785  core/record.c
+ *   16884  core/bytes.c
+ *   16986  core/json.c
+ *   17296  core/safetensors.c
+ *   17546  core/file.c
+ *   17937  core/hash.h
+ *   17960  core/checkpoint.c
+ *   18621  core/time.c
+ *   18668  core/net.c
+ *   18947  core/comm.c
+ *   19447  core/conform.c
+ *   20206  math/grad.h
+ *   20252  math/table.h
+ *   20347  math/rows.h
+ *   20412  math/walk.h
+ *   20531  math/binary.c
+ *   20822  math/elem.c
+ *   21594  math/convert.c
+ *   22069  math/reduce.c
+ *   22587  math/softmax.c
+ *   22953  math/norm.c
+ *   23480  math/gemm.h
+ *   23559  math/gemm_i8.h
+ *   23588  math/matmul.c
+ *   23946  math/layout.c
+ *   24689  math/conv.c
+ *   25216  math/sort.c
+ *   26108  math/linalg_block.h
+ *   26256  math/linalg_lu.c
+ *   26604  math/linalg_qr.c
+ *   26954  math/linalg_eig.c
+ *   27465  math/linalg_svd.c
+ *   27863  math/linalg.c
+ *   28134  math/fft_way.h
+ *   28203  math/fft.c
+ *   28678  math/fwht.c
+ *   28824  math/attention.c
+ *   29392  math/gla.c
+ *   29888  math/gla_grad.c
+ *   30250  math/twist.c
+ *   30601  math/slope.c
+ *   30785  math/loss.c
+ *   30954  math/rope.c
+ *   31097  math/patch.c
+ *   31398  math/sparse_lines.h
+ *   31426  math/sparse_forms.h
+ *   31447  math/sparse.c
+ *   31754  math/edges_inside.h
+ *   31793  math/edges.c
+ *   32251  math/edges_score.c
+ *   32679  math/ops.c
+ *   32730  math/optim.c
+ *   33353  math/tape.c
+ *   34206  math/layer.c
+ *   34670  math/train.c
+ *   34865  math/edges_grad.c
+ *   35336  math/normal.c
+ *   35355  math/targets.c
+ *   35486  math/all.c
+ *   35490  core/cpu.c
+ *   35734  core/hash.c
+ *   35852  math/grad.c
+ *   36644  math/matvec.h
+ *   36655  math/gemm.c
+ *   37239  math/gemm_i8.c
+ *   37510  math/linalg_block.c
+ *   38046  math/fft_way.c
+ *   38461  math/sparse_lines.c
+ *   38935  math/sparse_forms.c
+ *   39141  math/matvec.c
+ *   39193  the shared functions forwarded, where the other header has their bodies
+ *   39713  internal functions of this header
+ *   39741  gnn/graph/inside.h
+ *   39771  gnn/graph/graph.c
+ *   40478  gnn/graph/community.c
+ *   40680  gnn/graph/coarsen.h
+ *   40705  gnn/graph/refine.h
+ *   40748  gnn/graph/partition.c
+ *   41134  gnn/graph/halo.c
+ *   41292  gnn/graph/sample.c
+ *   41642  gnn/graph/inflate.h
+ *   41670  gnn/graph/words.h
+ *   41700  gnn/graph/npy.c
+ *   42194  gnn/graph/form.h
+ *   42219  gnn/graph/read.c
+ *   42931  gnn/graph/stream.c
+ *   43607  gnn/layer/layer.c
+ *   44128  gnn/layer/net_file.h
+ *   44152  gnn/layer/net.c
+ *   44684  gnn/layer/pool.c
+ *   44842  gnn/quant/bits.c
+ *   44955  gnn/quant/a2q.c
+ *   45419  gnn/train/pass.h
+ *   45511  gnn/quant/a2q_net.c
+ *   46066  gnn/quant/nibble.h
+ *   46090  gnn/quant/packed.c
+ *   46513  gnn/quant/quant.c
+ *   46802  gnn/embed/fastrp.c
+ *   47173  gnn/train/data.c
+ *   47367  gnn/graph/coarsen.c
+ *   47767  gnn/graph/refine.c
+ *   48135  gnn/graph/inflate.c
+ *   48476  gnn/graph/words.c
+ *   48638  gnn/layer/net_file.c
+ *   49072  gnn/train/pass.c
+ *   49675  gnn/quant/nibble.c
+ *   49773  gnn/train/kit.h
+ *   49806  gnn/train/kit.c
+ *   49926  gnn/train/nodes.c
+ *   50080  gnn/train/graphs.c
+ *   50348  gnn/train/links.c
+ *   50614  gnn/quant/quant_file.c
+ *   50944  gnn/tinygnn.c
+ *   50957  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -246,6 +246,7 @@
  *                        these targets, and those that stand on them; see docs/limits.md for what each costs
  *     TINY_NO_STDIO      no files: bytes come from memory only
  *     TINY_NO_MALLOC     no default allocator: the context must be given one
+ *     TINY_NO_MESSAGES   no sentences about what is wrong: the message of a context is the text of its status
  *     TINY_NO_CONFORM    leaves the conformance kit out
  *     TINY_NO_TRAIN      leaves gradients, tape, optimisers and training out
  *     TINY_ASSERT(x)     the check of our own promises; empty unless defined
@@ -4254,12 +4255,13 @@ static int TINY_FN(tinyi_attention_finite_f32)(const float *v, tiny_idx ldv, int
  * One token has a handful of rows, the heads of a group, and its keys and values come from memory: so a number is used for all rows
  * while it stands in a register. Types are told apart where a vector is loaded: f32, f16, and blocks of 34 bytes (an f16
  * factor and 32 signed bytes), which become floats in registers. Eight sums are kept, which hides the latency of a multiply-add: 8
- * keys for one row, 4 for two, 2 for four; of values 4 vectors for one row (two keys in turn) and for two, 2 for four. Rows that are
+ * keys for one row, 4 for two; twelve for four rows, 3 keys; of values 4 vectors for one row (two keys in turn) and for two, 3 for four. Rows that are
  * not there repeat the last one; their sums are dropped.
  *
  * A processor follows a stream to the end of its page of memory at best, and the pages of a cache lie anywhere. So keys ask for the keys of
  * the next tile, and values for its values: 2 to 32 KB ahead, some lines a step. Asked for a tile of the other kind ahead, half as far, some came late. */
 
+#define TINYI_FEW_MORE 7                    /* keys behind the last one that a step of several may name */
 #define TINYI_FEW_ZERO v_f32 a0 = v_zero(), a1 = v_zero(), a2 = v_zero(), a3 = v_zero(), a4 = v_zero(), a5 = v_zero(), a6 = v_zero(), a7 = v_zero();
 
 /* a vector from number i of a row on; r: how many there are */
@@ -4283,101 +4285,124 @@ static int TINY_FN(tinyi_attention_finite_f32)(const float *v, tiny_idx ldv, int
 #define TINYI_FEW_PIN(x) ((void)0)
 #endif
 
-/* Asks for bytes from .. to of what comes next, a line of each span in turn: four streams side by side are read half as fast again as one
- * after the other (25 and 17 GB/s of a Zen 3 core, in pieces of 2 to 8 KB); where it ended. */
-TINYI_FORCE_INLINE tiny_idx TINY_FN(tinyi_attention_ask)(const tinyi_att_span *x, int n_x, tiny_idx from, tiny_idx to)
+/* Asks for some lines from byte `from` on of what comes next, a line of each span in turn: four streams side by side are read half as fast again as one
+ * after the other (25 and 17 GB/s of a Zen 3 core, in pieces of 2 to 8 KB); where it ended. As many lines each time: a loop that a processor foresees. */
+TINYI_FORCE_INLINE tiny_idx TINY_FN(tinyi_attention_ask)(const tinyi_att_span *x, int n_x, tiny_idx from, tiny_idx n_line)
 {
     int k;
-    for (; from < to; from += 64)
+    if (n_x == 4 && x[3].ahead) {           /* pages of 16 cells, of which the last one came before the end: most calls; the others are there too */
+        const unsigned char *w0 = (const unsigned char *)x[0].ahead + from, *w1 = (const unsigned char *)x[1].ahead + from;
+        const unsigned char *w2 = (const unsigned char *)x[2].ahead + from, *w3 = (const unsigned char *)x[3].ahead + from;
+        for (from += n_line * 64; n_line > 0; n_line--, w0 += 64, w1 += 64, w2 += 64, w3 += 64) {
+            TINYI_PREFETCH(w0);
+            TINYI_PREFETCH(w1);
+            TINYI_PREFETCH(w2);
+            TINYI_PREFETCH(w3);
+        }
+        return from;
+    }
+    for (; n_line > 0; n_line--, from += 64)
         for (k = 0; k < n_x; k++)
             if (x[k].ahead) TINYI_PREFETCH((const unsigned char *)x[k].ahead + from);
     return from;
 }
 
-/* ---- keys: a[k R + j] is the sum of key k and row j */
+/* ---- keys: a[k R + j] is the sum of key k and row j. Of blocks c is the sum inside the block, which meets the factor once for all of them; four rows
+ * have no registers for that, and multiply a vector before they use it */
 #define TINYI_FEW_Y(j) v_load(q##j + i)
 #define TINYI_FEW_Y_N(j) v_load_n(q##j + i, r)
-#define TINYI_FEW_KEYS1(Q, LOAD, Y)                                                                                                \
+#define TINYI_FEW_KEYS1(LOAD, Y)                                                                                                   \
     {                                                                                                                           \
         const v_f32 t = Y(0);                                                                                                   \
-        a0 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w0, i + push), g0), t, a0); a1 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w1, i + push), g1), t, a1);                                   \
-        a2 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w2, i + push), g2), t, a2); a3 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w3, i + push), g3), t, a3);                                   \
-        a4 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w4, i + push), g4), t, a4); a5 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w5, i + push), g5), t, a5);                                   \
-        a6 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w6, i + push), g6), t, a6); a7 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w7, i + push), g7), t, a7);                                   \
+        a0 = v_fma(LOAD(w0, i), t, a0); a1 = v_fma(LOAD(w1, i), t, a1); a2 = v_fma(LOAD(w2, i), t, a2); a3 = v_fma(LOAD(w3, i), t, a3); \
+        a4 = v_fma(LOAD(w4, i), t, a4); a5 = v_fma(LOAD(w5, i), t, a5); a6 = v_fma(LOAD(w6, i), t, a6); a7 = v_fma(LOAD(w7, i), t, a7); \
     }
-#define TINYI_FEW_KEYS2(Q, LOAD, Y)                                                                                                \
+#define TINYI_FEW_KEYS2(LOAD, Y)                                                                                                   \
     {                                                                                                                           \
         const v_f32 t0 = Y(0), t1 = Y(1);                                                                                       \
-        v_f32 x = TINYI_FEW_TIMES(Q, LOAD(w0, i + push), g0); a0 = v_fma(x, t0, a0); a1 = v_fma(x, t1, a1);                                         \
-        x = TINYI_FEW_TIMES(Q, LOAD(w1, i + push), g1); a2 = v_fma(x, t0, a2); a3 = v_fma(x, t1, a3);                                               \
-        x = TINYI_FEW_TIMES(Q, LOAD(w2, i + push), g2); a4 = v_fma(x, t0, a4); a5 = v_fma(x, t1, a5);                                               \
-        x = TINYI_FEW_TIMES(Q, LOAD(w3, i + push), g3); a6 = v_fma(x, t0, a6); a7 = v_fma(x, t1, a7);                                               \
+        v_f32 x = LOAD(w0, i); a0 = v_fma(x, t0, a0); a1 = v_fma(x, t1, a1);                                                    \
+        x = LOAD(w1, i); a2 = v_fma(x, t0, a2); a3 = v_fma(x, t1, a3);                                                          \
+        x = LOAD(w2, i); a4 = v_fma(x, t0, a4); a5 = v_fma(x, t1, a5);                                                          \
+        x = LOAD(w3, i); a6 = v_fma(x, t0, a6); a7 = v_fma(x, t1, a7);                                                          \
     }
-#define TINYI_FEW_KEYS4(Q, LOAD, Y) \
+#define TINYI_FEW_KEYS4_OF(X0, X1, X2, Y) \
     { \
-        const v_f32 x0 = TINYI_FEW_TIMES(Q, LOAD(w0, i + push), g0), x1 = TINYI_FEW_TIMES(Q, LOAD(w1, i + push), g1); \
-        v_f32 t = Y(0); TINYI_FEW_PIN(t); a0 = v_fma(x0, t, a0); a4 = v_fma(x1, t, a4); \
-        t = Y(1); TINYI_FEW_PIN(t); a1 = v_fma(x0, t, a1); a5 = v_fma(x1, t, a5); \
-        t = Y(2); TINYI_FEW_PIN(t); a2 = v_fma(x0, t, a2); a6 = v_fma(x1, t, a6); \
-        t = Y(3); TINYI_FEW_PIN(t); a3 = v_fma(x0, t, a3); a7 = v_fma(x1, t, a7); \
+        const v_f32 x0 = X0, x1 = X1, x2 = X2; \
+        v_f32 t = Y(0); TINYI_FEW_PIN(t); a0 = v_fma(x0, t, a0); a4 = v_fma(x1, t, a4); a8 = v_fma(x2, t, a8); \
+        t = Y(1); TINYI_FEW_PIN(t); a1 = v_fma(x0, t, a1); a5 = v_fma(x1, t, a5); a9 = v_fma(x2, t, a9); \
+        t = Y(2); TINYI_FEW_PIN(t); a2 = v_fma(x0, t, a2); a6 = v_fma(x1, t, a6); a10 = v_fma(x2, t, a10); \
+        t = Y(3); TINYI_FEW_PIN(t); a3 = v_fma(x0, t, a3); a7 = v_fma(x1, t, a7); a11 = v_fma(x2, t, a11); \
     }
-#define TINYI_FEW_AT(k) w##k = w + TINYI_MIN(k, left - 1) * row
-#define TINYI_FEW_AT1 const unsigned char *TINYI_FEW_AT(0), *TINYI_FEW_AT(1), *TINYI_FEW_AT(2), *TINYI_FEW_AT(3), \
-                                          *TINYI_FEW_AT(4), *TINYI_FEW_AT(5), *TINYI_FEW_AT(6), *TINYI_FEW_AT(7);
-#define TINYI_FEW_AT2 const unsigned char *TINYI_FEW_AT(0), *TINYI_FEW_AT(1), *TINYI_FEW_AT(2), *TINYI_FEW_AT(3);
-#define TINYI_FEW_AT4 const unsigned char *TINYI_FEW_AT(0), *TINYI_FEW_AT(1);
-#define TINYI_FEW_G(k) g##k = v_set(g[TINYI_MIN(k, left - 1) * n_factor])
-#define TINYI_FEW_G1 TINYI_FEW_G(0), TINYI_FEW_G(1), TINYI_FEW_G(2), TINYI_FEW_G(3), TINYI_FEW_G(4), TINYI_FEW_G(5), TINYI_FEW_G(6), TINYI_FEW_G(7)
-#define TINYI_FEW_G2 TINYI_FEW_G(0), TINYI_FEW_G(1), TINYI_FEW_G(2), TINYI_FEW_G(3)
-#define TINYI_FEW_G4 TINYI_FEW_G(0), TINYI_FEW_G(1)
-#define TINYI_FEW_UNUSED4 (void)g0; (void)g1;
-#define TINYI_FEW_UNUSED2 TINYI_FEW_UNUSED4 (void)g2; (void)g3;
-#define TINYI_FEW_UNUSED1 TINYI_FEW_UNUSED2 (void)g4; (void)g5; (void)g6; (void)g7;
-#define TINYI_FEW_DOT(R, name, Q, LOAD, LOAD_N) \
-    static void TINY_FN(name##R)(float *s, tiny_idx ld, const tinyi_att_span *span, int n_span, tiny_idx row, const float *factor, tiny_idx n_factor, \
-                                 const float *q, int n_row, tiny_idx d, tiny_idx ahead_row) \
+#define TINYI_FEW_KEYS4(LOAD, Y) TINYI_FEW_KEYS4_OF(LOAD(w0, i), LOAD(w1, i), LOAD(w2, i), Y)
+/* a block of 32: its first vector, and the others */
+#define TINYI_FEW_BLOCK1(OP) \
     { \
-        enum { N = 8 / R }; \
+        const v_f32 t = TINYI_FEW_Y(0); \
+        c0 = OP(TINYI_FEW_Q8(w0, i + push), t, c0); c1 = OP(TINYI_FEW_Q8(w1, i + push), t, c1); \
+        c2 = OP(TINYI_FEW_Q8(w2, i + push), t, c2); c3 = OP(TINYI_FEW_Q8(w3, i + push), t, c3); \
+    }
+#define TINYI_FEW_BLOCK2(OP) \
+    { \
+        const v_f32 t0 = TINYI_FEW_Y(0), t1 = TINYI_FEW_Y(1); \
+        v_f32 x = TINYI_FEW_Q8(w0, i + push); c0 = OP(x, t0, c0); c1 = OP(x, t1, c1); \
+        x = TINYI_FEW_Q8(w1, i + push); c2 = OP(x, t0, c2); c3 = OP(x, t1, c3); \
+    }
+#define TINYI_FEW_MUL(a, b, c) v_mul(a, b)
+#define TINYI_FEW_G(k) v_set(g[(k) * n_factor])
+#define TINYI_FEW_BLOCKS(R) \
+    for (; i < d; end += 32, g++) { \
+        const tiny_idx push = TINYI_FEW_PUSH(1, i); \
+        v_f32 c0, c1, c2, c3; \
+        TINYI_FEW_BLOCK##R(TINYI_FEW_MUL) \
+        for (i += V_LANES; i < end; i += V_LANES) TINYI_FEW_BLOCK##R(v_fma) \
+        a0 = v_fma(TINYI_FEW_G(0), c0, a0); a1 = v_fma(TINYI_FEW_G(1 / R), c1, a1); \
+        a2 = v_fma(TINYI_FEW_G(2 / R), c2, a2); a3 = v_fma(TINYI_FEW_G(3 / R), c3, a3); \
+    }
+#define TINYI_FEW_BLOCKS_1 TINYI_FEW_BLOCKS(1)
+#define TINYI_FEW_BLOCKS_2 TINYI_FEW_BLOCKS(2)
+#define TINYI_FEW_BLOCKS_4 \
+    for (; i < d; end += 32, g++) { \
+        const tiny_idx push = TINYI_FEW_PUSH(1, i); \
+        const v_f32 g0 = TINYI_FEW_G(0), g1 = TINYI_FEW_G(1), g2 = TINYI_FEW_G(2); \
+        for (; i < end; i += V_LANES) \
+            TINYI_FEW_KEYS4_OF(v_mul(TINYI_FEW_Q8(w0, i + push), g0), v_mul(TINYI_FEW_Q8(w1, i + push), g1), v_mul(TINYI_FEW_Q8(w2, i + push), g2), TINYI_FEW_Y) \
+    }
+#define TINYI_FEW_NUMBERS(R, LOAD, LOAD_N) \
+    for (; i + V_LANES <= d; i += V_LANES) TINYI_FEW_KEYS##R(LOAD, TINYI_FEW_Y) \
+    if (i < d) { \
+        const size_t r = (size_t)(d - i); \
+        TINYI_FEW_KEYS##R(LOAD_N, TINYI_FEW_Y_N) \
+    }
+/* where N keys lie: behind the last one it stands again, what is made of it lands in places that are written later or never read */
+#define TINYI_FEW_DOT(R, N, name, LOOP) \
+    static void TINY_FN(name##R)(float *s, tiny_idx ld, const unsigned char *const *at, int n, const float *factor, tiny_idx n_factor, const float *q, int n_row, tiny_idx d, \
+                                 const tinyi_att_span *span, int n_span, tiny_idx ahead_row) \
+    { \
         const float *q0 = q, *q1 = q + TINYI_MIN(1, n_row - 1) * d, *q2 = q + TINYI_MIN(2, n_row - 1) * d, *q3 = q + (n_row - 1) * d; \
-        const tiny_idx step = N * ahead_row / n_span + 1; \
-        tiny_idx asked = 0, ask = 0; \
-        int c, k, m; \
+        const tiny_idx n_line = (N * ahead_row + 64 * n_span - 1) / (64 * n_span), most = span[0].n * ahead_row; \
+        tiny_idx asked = 0; \
+        int c, k; \
         (void)q1; (void)q2; (void)q3; \
-        for (m = 0; m < n_span; s += span[m].n * ld, factor += span[m].n * n_factor, m++) { \
-            const unsigned char *w = (const unsigned char *)span[m].at; \
-            const int n = (int)span[m].n; \
-            for (c = 0; c < n; c += N, w += N * row) { \
-                const int left = n - c; \
-                const float *g = factor + c * n_factor; \
-                tiny_idx i = 0, end = (Q) ? 32 : d; \
-                TINYI_FEW_AT##R \
-                TINYI_FEW_ZERO \
-                if (ahead_row) asked = TINY_FN(tinyi_attention_ask)(span, n_span, asked, ask += step); \
-                for (; i < d; end += 32, g++) { \
-                    const tiny_idx push = TINYI_FEW_PUSH(Q, i); \
-                    const v_f32 TINYI_FEW_G##R; \
-                    TINYI_FEW_UNUSED##R \
-                    for (; i + V_LANES <= end; i += V_LANES) TINYI_FEW_KEYS##R(Q, LOAD, TINYI_FEW_Y) \
-                    if (!(Q)) { \
-                        const size_t r = (size_t)(d - i); \
-                        if (r) TINYI_FEW_KEYS##R(Q, LOAD_N, TINYI_FEW_Y_N) \
-                        break; \
-                    } \
-                } \
-                if (R == 4) { \
-                    v_sum4(s + c * ld, a0, a1, a2, a3); \
-                    if (left > 1) v_sum4(s + (c + 1) * ld, a4, a5, a6, a7); \
-                } else if (ld == R) {       /* in the places of keys that are not there: written later, or never read */ \
-                    v_sum4(s + c * R, a0, a1, a2, a3); \
-                    v_sum4(s + c * R + 4, a4, a5, a6, a7); \
-                } else { \
-                    float t[8]; \
-                    v_sum4(t, a0, a1, a2, a3); \
-                    v_sum4(t + 4, a4, a5, a6, a7); \
-                    for (k = 0; k < TINYI_MIN(N, left) * R; k++) s[(c + k / R) * ld + k % R] = t[k]; \
-                } \
-                (void)k; \
+        for (c = 0; c < n; c += N, at += N, factor += N * n_factor) { \
+            const unsigned char *w0 = at[0], *w1 = at[1], *w2 = at[2 % N], *w3 = at[3 % N], *w4 = at[4 % N], *w5 = at[5 % N], *w6 = at[6 % N], *w7 = at[7 % N]; \
+            const float *g = factor; \
+            tiny_idx i = 0, end = 32; \
+            v_f32 a0 = v_zero(), a1 = v_zero(), a2 = v_zero(), a3 = v_zero(), a4 = v_zero(), a5 = v_zero(), a6 = v_zero(), a7 = v_zero(); \
+            v_f32 a8 = v_zero(), a9 = v_zero(), a10 = v_zero(), a11 = v_zero(); \
+            (void)w2; (void)w3; (void)w4; (void)w5; (void)w6; (void)w7; (void)g; (void)end; \
+            if (asked < most) asked = TINY_FN(tinyi_attention_ask)(span, n_span, asked, n_line); \
+            LOOP \
+            if (R == 4) { \
+                v_sum4(s + c * ld, a0, a1, a2, a3); \
+                v_sum4(s + (c + 1) * ld, a4, a5, a6, a7); \
+                v_sum4(s + (c + 2) * ld, a8, a9, a10, a11); \
+            } else { \
+                float t[8]; \
+                v_sum4(ld == R ? s + c * R : t, a0, a1, a2, a3); \
+                if (N * R == 8) v_sum4(ld == R ? s + c * R + 4 : t + 4, a4, a5, a6, a7); \
+                for (k = 0; ld != R && k < N * R; k++) s[(c + k / R) * ld + k % R] = t[k]; \
             } \
+            (void)k; (void)a4; (void)a5; (void)a6; (void)a7; (void)a8; (void)a9; (void)a10; (void)a11; \
         } \
     }
 
@@ -4414,6 +4439,16 @@ TINYI_FORCE_INLINE tiny_idx TINY_FN(tinyi_attention_ask)(const tinyi_att_span *x
         t = v_set(p[2]); a4 = v_fma(x0, t, a4); a5 = v_fma(x1, t, a5); \
         t = v_set(p[3]); a6 = v_fma(x0, t, a6); a7 = v_fma(x1, t, a7); \
     }
+/* three vectors: what four rows take as long as it leaves no single one */
+#define TINYI_FEW_VALUES4_3(Q, LOAD) \
+    { \
+        const v_f32 x0 = TINYI_FEW_TIMES(Q, LOAD(w, i + push0), v_set(*g)), x1 = TINYI_FEW_TIMES(Q, LOAD(w, i + V_LANES + push1), v_set(g[b1])); \
+        const v_f32 x2 = TINYI_FEW_TIMES(Q, LOAD(w, i + 2 * V_LANES + push2), v_set(g[b2])); \
+        v_f32 t = v_set(p[0]); a0 = v_fma(x0, t, a0); a1 = v_fma(x1, t, a1); a8 = v_fma(x2, t, a8); \
+        t = v_set(p[1]); a2 = v_fma(x0, t, a2); a3 = v_fma(x1, t, a3); a9 = v_fma(x2, t, a9); \
+        t = v_set(p[2]); a4 = v_fma(x0, t, a4); a5 = v_fma(x1, t, a5); a10 = v_fma(x2, t, a10); \
+        t = v_set(p[3]); a6 = v_fma(x0, t, a6); a7 = v_fma(x1, t, a7); a11 = v_fma(x2, t, a11); \
+    }
 /* one vector of up to four rows */
 #define TINYI_FEW_LAST(Q, LOAD) \
     { \
@@ -4435,10 +4470,26 @@ TINYI_FORCE_INLINE tiny_idx TINY_FN(tinyi_attention_ask)(const tinyi_att_span *x
     static void TINY_FN(name##R)(float *acc, tiny_idx d_v, const float *p0, tiny_idx ld, const float *f, const tinyi_att_span *span, int n_span, tiny_idx row, \
                                  const float *factor, tiny_idx n_factor, tiny_idx ahead_row, int n_row) \
     { \
-        enum { WIDE = (R == 4 ? 2 : 4) * V_LANES }; \
-        const tiny_idx step = span[0].n * ahead_row / (TINYI_MAX(d_v / WIDE, 1) * n_span) + 1; \
-        tiny_idx i = 0, asked = 0, ask = 0; \
+        enum { WIDE = (R == 4 ? 2 : 4) * V_LANES, LEAST = (R == 4 ? 3 : 4) * V_LANES }; \
+        const tiny_idx most = span[0].n * ahead_row, n_line = most / (64 * TINYI_MAX(d_v / LEAST, 1) * n_span) + 1; \
+        tiny_idx i = 0, asked = 0; \
         int k, c; \
+        if (R == 4) for (; d_v - i >= 5 * V_LANES || (d_v - i) / V_LANES == 3; i += 3 * V_LANES) { \
+            const tiny_idx push0 = TINYI_FEW_PUSH(Q, i), push1 = TINYI_FEW_PUSH(Q, i + V_LANES), push2 = TINYI_FEW_PUSH(Q, i + 2 * V_LANES); \
+            const tiny_idx b1 = (push1 - push0) / 2, b2 = (push2 - push0) / 2; \
+            const float *p = p0, *g = factor + ((Q) ? i / 32 : 0); \
+            v_f32 a8 = v_zero(), a9 = v_zero(), a10 = v_zero(), a11 = v_zero(); \
+            TINYI_FEW_ZERO \
+            (void)b1; \
+            (void)b2; \
+            for (k = 0; k < n_span; k++) { \
+                const unsigned char *w = (const unsigned char *)span[k].at; \
+                if (asked < most) asked = TINY_FN(tinyi_attention_ask)(span, n_span, asked, n_line); \
+                for (c = 0; c < span[k].n; c++, w += row, p += ld, g += n_factor) TINYI_FEW_VALUES4_3(Q, LOAD) \
+            } \
+            TINYI_FEW_PUTS4 \
+            TINYI_FEW_PUT(0, 2 * V_LANES, a8) TINYI_FEW_PUT(1, 2 * V_LANES, a9) TINYI_FEW_PUT(2, 2 * V_LANES, a10) TINYI_FEW_PUT(3, 2 * V_LANES, a11) \
+        } \
         for (; i + WIDE <= d_v; i += WIDE) { \
             const tiny_idx push0 = TINYI_FEW_PUSH(Q, i), push1 = TINYI_FEW_PUSH(Q, i + 2 * V_LANES); \
             const float *p = p0, *g = factor + ((Q) ? i / 32 : 0); \
@@ -4446,7 +4497,7 @@ TINYI_FORCE_INLINE tiny_idx TINY_FN(tinyi_attention_ask)(const tinyi_att_span *x
             (void)push1; \
             for (k = 0; k < n_span; k++) { \
                 const unsigned char *w = (const unsigned char *)span[k].at; \
-                if (ahead_row) asked = TINY_FN(tinyi_attention_ask)(span, n_span, asked, ask += step); \
+                if (asked < most) asked = TINY_FN(tinyi_attention_ask)(span, n_span, asked, n_line); \
                 for (c = 0; c < span[k].n; c++, w += row, p += ld, g += n_factor) { \
                     const v_f32 g0 = v_set(*g), g1 = (Q) && WIDE > 32 ? v_set(g[1]) : g0; \
                     (void)g0; \
@@ -4474,17 +4525,23 @@ TINYI_FORCE_INLINE tiny_idx TINY_FN(tinyi_attention_ask)(const tinyi_att_span *x
         } \
     }
 
-#define TINYI_FEW_TYPE(name, Q, LOAD)                                                                                           \
-    TINYI_FEW_DOT(1, tinyi_attention_dot_##name, Q, LOAD, LOAD##_N)                                                             \
-    TINYI_FEW_DOT(2, tinyi_attention_dot_##name, Q, LOAD, LOAD##_N)                                                             \
-    TINYI_FEW_DOT(4, tinyi_attention_dot_##name, Q, LOAD, LOAD##_N)                                                             \
-    TINYI_FEW_MIX(1, tinyi_attention_blend_##name, Q, LOAD, LOAD##_N)                                                             \
-    TINYI_FEW_MIX(2, tinyi_attention_blend_##name, Q, LOAD, LOAD##_N)                                                             \
-    TINYI_FEW_MIX(4, tinyi_attention_blend_##name, Q, LOAD, LOAD##_N)
-TINYI_FEW_TYPE(f32, 0, TINYI_FEW_F32)
-TINYI_FEW_TYPE(f16, 0, TINYI_FEW_F16)
-TINYI_FEW_TYPE(q8, 1, TINYI_FEW_Q8)
+#define TINYI_FEW_TYPE(name, LOAD)                                                                                              \
+    TINYI_FEW_DOT(1, 8, tinyi_attention_dot_##name, TINYI_FEW_NUMBERS(1, LOAD, LOAD##_N))                                       \
+    TINYI_FEW_DOT(2, 4, tinyi_attention_dot_##name, TINYI_FEW_NUMBERS(2, LOAD, LOAD##_N))                                       \
+    TINYI_FEW_DOT(4, 3, tinyi_attention_dot_##name, TINYI_FEW_NUMBERS(4, LOAD, LOAD##_N))                                       \
+    TINYI_FEW_MIX(1, tinyi_attention_blend_##name, 0, LOAD, LOAD##_N)                                                           \
+    TINYI_FEW_MIX(2, tinyi_attention_blend_##name, 0, LOAD, LOAD##_N)                                                           \
+    TINYI_FEW_MIX(4, tinyi_attention_blend_##name, 0, LOAD, LOAD##_N)
+TINYI_FEW_TYPE(f32, TINYI_FEW_F32)
+TINYI_FEW_TYPE(f16, TINYI_FEW_F16)
+TINYI_FEW_DOT(1, 4, tinyi_attention_dot_q8, TINYI_FEW_BLOCKS_1)
+TINYI_FEW_DOT(2, 2, tinyi_attention_dot_q8, TINYI_FEW_BLOCKS_2)
+TINYI_FEW_DOT(4, 3, tinyi_attention_dot_q8, TINYI_FEW_BLOCKS_4)
+TINYI_FEW_MIX(1, tinyi_attention_blend_q8, 1, TINYI_FEW_Q8, TINYI_FEW_Q8_N)
+TINYI_FEW_MIX(2, tinyi_attention_blend_q8, 1, TINYI_FEW_Q8, TINYI_FEW_Q8_N)
+TINYI_FEW_MIX(4, tinyi_attention_blend_q8, 1, TINYI_FEW_Q8, TINYI_FEW_Q8_N)
 
+#define TINYI_FEW_HALF(b) (uint16_t)(w[34 * (b)] | w[34 * (b) + 1] << 8)
 /* the factors of blocks, a row after the other, as floats */
 static void TINY_FN(tinyi_attention_factors)(float *to, const tinyi_att_span *x, int n_x, tiny_idx row, tiny_idx n_block)
 {
@@ -4493,31 +4550,44 @@ static void TINY_FN(tinyi_attention_factors)(float *to, const tinyi_att_span *x,
     int k, c;
     for (k = 0; k < n_x; k++) {
         const unsigned char *w = (const unsigned char *)x[k].at;
-        for (c = 0; c < x[k].n; c++, w += row)
-            for (b = 0; b < n_block; b++) h[n++] = (uint16_t)(w[34 * b] | w[34 * b + 1] << 8);
+        for (c = 0; c < x[k].n; c++, w += row) {
+            for (b = 0; b + 4 <= n_block; b += 4, n += 4) {
+                h[n] = TINYI_FEW_HALF(b);
+                h[n + 1] = TINYI_FEW_HALF(b + 1);
+                h[n + 2] = TINYI_FEW_HALF(b + 2);
+                h[n + 3] = TINYI_FEW_HALF(b + 3);
+            }
+            for (; b < n_block; b++) h[n++] = TINYI_FEW_HALF(b);
+        }
     }
     for (i = 0; i < V_LANES; i++) h[n + i] = 0;
     for (i = 0; i < n; i += V_LANES) v_store(to + i, v_load_f16(h + i));
+    for (i = 0; i < TINYI_FEW_MORE * n_block; i++) to[n + i] = 0.0f;        /* of keys that are not there */
 }
 
 #define TINYI_FEW_PICK(form, R) (type == TINYI_ATT_F32 ? TINY_FN(tinyi_attention_##form##_f32##R) : type == TINYI_ATT_F16 ? TINY_FN(tinyi_attention_##form##_f16##R) : \
                                  TINY_FN(tinyi_attention_##form##_q8##R))
 static void TINY_FN(tinyi_attention_dot)(float *s, tiny_idx ld, const tinyi_att_span *x, int n_x, int type, tiny_idx row, const float *q, int n_row, tiny_idx d)
 {
-    float room[TINYI_ATT_KEYS * TINYI_ATT_BLOCKS + V_LANES];
+    float room[(TINYI_ATT_KEYS + TINYI_FEW_MORE) * TINYI_ATT_BLOCKS + V_LANES];
+    const unsigned char *at[TINYI_ATT_KEYS + TINYI_FEW_MORE];
     const tiny_idx n_factor = type == TINYI_ATT_Q8 ? d / 32 : 0;
-    int j;
+    int j, k, c, n = 0;
     room[0] = 0.0f;
     if (n_factor) TINY_FN(tinyi_attention_factors)(room, x, n_x, row, n_factor);
+    for (k = 0; k < n_x; k++)
+        for (c = 0; c < x[k].n; c++) at[n++] = (const unsigned char *)x[k].at + c * row;
+    for (k = 0; k < TINYI_FEW_MORE; k++) at[n + k] = at[n - 1];
     for (j = 0; j < n_row; j += 4) {
         const int r = TINYI_MIN(n_row - j, 4);
-        (r == 1 ? TINYI_FEW_PICK(dot, 1) : r == 2 ? TINYI_FEW_PICK(dot, 2) : TINYI_FEW_PICK(dot, 4))(s + j, ld, x, n_x, row, room, n_factor, q + j * d, r, d, j ? 0 : row);
+        (r == 1 ? TINYI_FEW_PICK(dot, 1) : r == 2 ? TINYI_FEW_PICK(dot, 2) : TINYI_FEW_PICK(dot, 4))
+            (s + j, ld, at, n, room, n_factor, q + j * d, r, d, x, n_x, j ? 0 : row);
     }
 }
 
 static void TINY_FN(tinyi_attention_blend)(float *acc, tiny_idx d_v, const float *p, tiny_idx ld, const float *f, const tinyi_att_span *x, int n_x, int type, tiny_idx row, int n_row)
 {
-    float room[TINYI_ATT_KEYS * TINYI_ATT_BLOCKS + V_LANES];
+    float room[(TINYI_ATT_KEYS + TINYI_FEW_MORE) * TINYI_ATT_BLOCKS + V_LANES];
     const tiny_idx n_factor = type == TINYI_ATT_Q8 ? d_v / 32 : 0;
     int j;
     room[0] = 0.0f;
@@ -4543,24 +4613,28 @@ static void TINY_FN(tinyi_use_attention)(tinyi_kernels *k)
     TINYI_USE(k, attention_dot);
     TINYI_USE(k, attention_blend);
 }
-#undef TINYI_FEW_AT
-#undef TINYI_FEW_AT1
-#undef TINYI_FEW_AT2
-#undef TINYI_FEW_AT4
+#undef TINYI_FEW_BLOCK1
+#undef TINYI_FEW_BLOCK2
+#undef TINYI_FEW_BLOCKS
+#undef TINYI_FEW_BLOCKS_1
+#undef TINYI_FEW_BLOCKS_2
+#undef TINYI_FEW_BLOCKS_4
 #undef TINYI_FEW_DOT
 #undef TINYI_FEW_F16
 #undef TINYI_FEW_F16_N
 #undef TINYI_FEW_F32
 #undef TINYI_FEW_F32_N
 #undef TINYI_FEW_G
-#undef TINYI_FEW_G1
-#undef TINYI_FEW_G2
-#undef TINYI_FEW_G4
+#undef TINYI_FEW_HALF
 #undef TINYI_FEW_KEYS1
 #undef TINYI_FEW_KEYS2
 #undef TINYI_FEW_KEYS4
+#undef TINYI_FEW_KEYS4_OF
 #undef TINYI_FEW_LAST
 #undef TINYI_FEW_MIX
+#undef TINYI_FEW_MORE
+#undef TINYI_FEW_MUL
+#undef TINYI_FEW_NUMBERS
 #undef TINYI_FEW_PICK
 #undef TINYI_FEW_PIN
 #undef TINYI_FEW_PUSH
@@ -4573,13 +4647,11 @@ static void TINY_FN(tinyi_use_attention)(tinyi_kernels *k)
 #undef TINYI_FEW_Q8_N
 #undef TINYI_FEW_TIMES
 #undef TINYI_FEW_TYPE
-#undef TINYI_FEW_UNUSED1
-#undef TINYI_FEW_UNUSED2
-#undef TINYI_FEW_UNUSED4
 #undef TINYI_FEW_VALUES
 #undef TINYI_FEW_VALUES1
 #undef TINYI_FEW_VALUES2
 #undef TINYI_FEW_VALUES4
+#undef TINYI_FEW_VALUES4_3
 #undef TINYI_FEW_Y
 #undef TINYI_FEW_Y_N
 #undef TINYI_FEW_ZERO
@@ -6935,10 +7007,23 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_gla_times)(v_f32 a, v_f32 e)
 }
 static void TINY_FN(tinyi_gla_span_f32)(float *qd, float *kd, float *left, const float *q, const float *k, const float *e, int n, tiny_idx n_key)
 {
-    tiny_idx d;
+    tiny_idx d = 0;
     int t;
-    for (d = 0; d < n_key; d += V_LANES) {
-        const size_t m = (size_t)TINYI_MIN(n_key - d, V_LANES);
+    for (; d + V_LANES <= n_key; d += V_LANES) {
+        v_f32 x = v_set(1.0f);
+        for (t = 0; t < n; t++) {
+            x = TINY_FN(tinyi_gla_times)(x, v_load(e + t * n_key + d));
+            v_store(qd + t * n_key + d, v_mul(x, v_load(q + t * n_key + d)));
+        }
+        v_store(left + d, x);
+        x = v_set(1.0f);
+        for (t = n; t-- > 0;) {
+            v_store(kd + t * n_key + d, v_mul(x, v_load(k + t * n_key + d)));
+            x = TINY_FN(tinyi_gla_times)(x, v_load(e + t * n_key + d));
+        }
+    }
+    if (d < n_key) {                        /* the last channels: stores of a part of a vector are slow */
+        const size_t m = (size_t)(n_key - d);
         v_f32 x = v_set(1.0f);
         for (t = 0; t < n; t++) {
             x = TINY_FN(tinyi_gla_times)(x, v_load_n(e + t * n_key + d, m));
@@ -6951,6 +7036,16 @@ static void TINY_FN(tinyi_gla_span_f32)(float *qd, float *kd, float *left, const
             x = TINY_FN(tinyi_gla_times)(x, v_load_n(e + t * n_key + d, m));
         }
     }
+}
+
+/* no number above 0, and no NaN */
+static int TINY_FN(tinyi_gla_gates_f32)(const float *g, tiny_idx n)
+{
+    v_mask fine = v_le(v_zero(), v_zero());
+    tiny_idx i;
+    for (i = 0; i + V_LANES <= n; i += V_LANES) fine = vm_and(fine, v_le(v_load(g + i), v_zero()));
+    if (i < n) fine = vm_and(fine, v_le(v_load_n(g + i, (size_t)(n - i)), v_zero()));
+    return vm_all(fine);
 }
 
 /* r = k[u] e[u + 1] .. e[t], grown as t goes up: a product of numbers that are at most 1, never a quotient of exponentials.
@@ -7002,6 +7097,7 @@ static void TINY_FN(tinyi_use_gla)(tinyi_kernels *k)
     TINYI_USE(k, gla_back_f32);
     TINYI_USE(k, gla_span_f32);
     TINYI_USE(k, gla_near_f32);
+    TINYI_USE(k, gla_gates_f32);
 }
 
 #endif
@@ -7483,7 +7579,7 @@ static void TINY_FN(tinyi_use_gemm_i8)(tinyi_kernels *k)
     TINYI_USE(k, gemm_i8_begin);
     TINYI_USE(k, gemm_i8_end);
     TINYI_USE(k, gemm_i8_tile);
-#if !TINYI_I8_PAIRS && TINYI_I8_MMLA
+#if !TINYI_I8_PAIRS && TINYI_I8_MMLA && !TINYI_BY_NAME
     if (k->cpu & TINY_CPU_I8MM) k->gemm_i8_tile = TINY_FN(tinyi_gemm_i8_tile_mmla);
 #endif
     TINYI_USE(k, gemm_i8_shape);
@@ -7496,7 +7592,7 @@ static void TINY_FN(tinyi_use_gemm_i8)(tinyi_kernels *k)
 #undef TINYI_I8_MMLA
 #endif
 
-static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
+static TINYI_UNUSED void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 {
 #if !V_EXTRA && !V_AMX
     TINY_FN(tinyi_use_elem)(k);
@@ -9428,7 +9524,7 @@ static const tinyi_nibble_kernels TINY_FN(tinyi_nibble_table) = { TINYI_PASS_TAR
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0xc2e26cd8
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x9868daa7
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -10029,7 +10125,7 @@ static const tinyi_nibble_kernels TINY_FN(tinyi_nibble_table) = { TINYI_PASS_TAR
 #endif
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0xc2e26cd8
+#define TINYI_SHARED_DECLARED 0x9868daa7
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -10042,19 +10138,35 @@ static const tinyi_nibble_kernels TINY_FN(tinyi_nibble_table) = { TINYI_PASS_TAR
  *   TINY_ARM_FLUSH     the w128 target on 32-bit ARM too, whose vectors turn denormal numbers into zero
  *   TINY_NO_W128, TINY_NO_AVX2, TINY_NO_AVX512, TINY_NO_AMX
  *                      these targets, and those that stand on them; see docs/limits.md for what each costs
+ *   TINY_ONLY_TARGET   this target (scalar, w128, neon, avx2, avx512) and no other: -DTINY_ONLY_TARGET=avx2; nothing is chosen when
+ *                      the program runs, and a processor without it is refused by tiny_ctx_open; TINY_NO_CONFORM goes with it
  *   TINY_NO_VNNI       no second form of the avx2 target for processors with VNNI but without AVX-512
  *   TINY_NO_STDIO      no files: bytes come from memory only
  *   TINY_NO_MALLOC     no default allocator: the context must be given one
+ *   TINY_NO_MESSAGES   no sentences about what is wrong: the message of a context is the text of its status
  *   TINY_NO_CONFORM    leaves the conformance kit out
  *   TINY_NO_TRAIN      leaves gradients, tape, optimisers and training out
  *   TINY_ONLY_MODELS   leaves out what no language model computes with: linear algebra, sparse forms, Fourier and Hadamard transforms,
  *                      convolutions, windows, edges of graphs, slopes and losses; TINY_NO_TRAIN goes with it
+ *   TINYLLM_ONLY_CHAT  (tinyllm.h) leaves what continues a text: see the manual of tinyllm.h
  *   TINY_ASSERT(x)     the check of our own promises; empty unless defined   */
 #ifndef TINYI_CONFIG_H
 #define TINYI_CONFIG_H
 
 #if defined TINY_ONLY_MODELS && !defined TINY_NO_TRAIN
 #define TINY_NO_TRAIN
+#endif
+
+#if defined TINY_ONLY_TARGET && !defined TINY_NO_CONFORM
+#define TINY_NO_CONFORM                     /* the kit wants the scalar kernels beside those that it tests */
+#endif
+#ifdef TINYLLM_ONLY_CHAT
+#define TINYI_CHAT 1
+#ifndef TINY_ONLY_MODELS
+#error "tiny: TINYLLM_ONLY_CHAT wants TINY_ONLY_MODELS beside it"
+#endif
+#else
+#define TINYI_CHAT 0
 #endif
 
 #include <stddef.h>
@@ -10386,7 +10498,10 @@ TINYI_C_END
  * what stands under `if (team->i == 0)`, can run in a loose region: a thread
  * that has no processor when the region opens, because another program is on
  * it, comes in later or not at all, and nobody waits for it. It may come until
- * the first barrier is passed. Thread 0 is always there, from the start.     */
+ * the second barrier is passed: then it does what stands before the first one,
+ * without work from tiny_take, while others are behind it. So nothing there may
+ * read what is written behind that barrier, other than in pieces that were taken.
+ * Thread 0 is always there, from the start.                                  */
 #ifndef TINYI_THREAD_H
 #define TINYI_THREAD_H
 TINYI_C_BEGIN
@@ -10517,11 +10632,24 @@ struct tiny_op_row {
 #define TINYI_GRAD(function) function
 #endif
 
+#ifdef TINY_NO_CONFORM
+#define TINYI_CASES(function) (1 ? NULL : function)
+#else
+#define TINYI_CASES(function) function
+#endif
+/* what tiny_run, the reference and accelerators want of a row, and a model does not */
+#if TINYI_CHAT
+#define TINYI_DOOR(function) (1 ? NULL : function)
+#else
+#define TINYI_DOOR(function) function
+#endif
+
 enum {
     TINY_OP_INPLACE = 1,                    /* out[0] may be exactly in[0] */
     TINY_OP_INPLACE_1 = 2,                  /* out[0] may be exactly in[1] */
     TINY_OP_ACCUMULATES = 4,                /* out[0] is read too (its old content is an input) */
     TINY_OP_LOOSE = 16,                     /* fast shares all its work by tiny_take, as those of the house do: see thread.h */
+    TINY_OP_LATE = 32,                      /* and its way depends on shapes and parameters alone, on nothing that it writes: helpers may come in at any barrier */
     TINY_OP_F64 = 8                         /* the shape rule and the reference take f64 for f32 too; the door sends f64 to the reference */
 };
 
@@ -12022,7 +12150,8 @@ TINY_API tiny_status tiny_gla(tiny_ctx *ctx, const tiny_tensor *state, const tin
     K(gla_query_f32, void, (float *s, tiny_idx ld, const float *e, const float *k, const float *v, const float *d_o, float *dq, tiny_idx n_key, tiny_idx n_value)) \
     K(gla_back_f32, void, (float *s, tiny_idx ld, const float *e, const float *q, const float *d_o, const float *k, const float *v, const float *before, float *dk, float *dv, float *dg, tiny_idx n_key, tiny_idx n_value)) \
     K(gla_span_f32, void, (float *qd, float *kd, float *left, const float *q, const float *k, const float *e, int n, tiny_idx n_key))                          \
-    K(gla_near_f32, void, (float *a, tiny_idx ld, const float *q, const float *k, const float *e, int n, tiny_idx n_key))
+    K(gla_near_f32, void, (float *a, tiny_idx ld, const float *q, const float *k, const float *e, int n, tiny_idx n_key))                                          \
+    K(gla_gates_f32, int, (const float *g, tiny_idx n))
 
 /* one call as its drivers see it, forward and back (gla_grad.c) */
 typedef struct tinyi_gla {
@@ -14266,6 +14395,9 @@ TINYI_C_END
 #ifdef TINY_ONLY_MODELS
 #error "tinygnn.h: TINY_ONLY_MODELS leaves out what graphs are computed with"
 #endif
+#ifdef TINYLLM_ONLY_CHAT
+#error "tinygnn.h: TINYLLM_ONLY_CHAT leaves out what graphs are computed with"
+#endif
 #endif
 
 #endif
@@ -14280,7 +14412,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0014284
+#line 0014416
 #endif
 #define TINYI_GNN_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
@@ -14515,11 +14647,20 @@ struct tiny_ctx {
     pthread_mutex_t lock;                   /* sleeping place of the barriers */
     pthread_cond_t wake;
 #endif
+    tiny_idx at_cpu, waker;                 /* where the caller of the region runs; the member who woke the last sleeper */
 };
 
 /* Leaves the sentence in the context, tells the log, returns the status. ctx may be NULL. */
+#ifndef TINY_NO_MESSAGES
 TINYI_FN tiny_status tinyi_fail(tiny_ctx *ctx, tiny_status status, const char *format, ...) TINYI_PRINTF(3, 4);
 TINYI_FN void tinyi_log(tiny_ctx *ctx, tiny_log_level level, const char *format, ...) TINYI_PRINTF(3, 4);
+#else                                       /* the sentences are read by the compiler, for the sake of its warnings, and go */
+TINYI_FN tiny_status tinyi_fail_short(tiny_ctx *ctx, tiny_status status);
+TINYI_INLINE int tinyi_unsaid(const char *format, ...) TINYI_PRINTF(1, 2);
+TINYI_INLINE int tinyi_unsaid(const char *format, ...) { return format != NULL; }
+#define tinyi_fail(ctx, status, ...) (0 ? (void)tinyi_unsaid(__VA_ARGS__) : (void)0, tinyi_fail_short(ctx, status))
+#define tinyi_log(ctx, level, ...) (0 ? (void)tinyi_unsaid(__VA_ARGS__) : (void)(ctx))
+#endif
 /* NULL, freed or foreign contexts are refused. */
 TINYI_FN tiny_status tinyi_ctx_check(const tiny_ctx *ctx);
 
@@ -14557,10 +14698,9 @@ TINYI_FN const char *tinyi_shape_text(const tiny_tensor *t, char text[96]);
  * sure by thread 0 only, which asks it. */
 TINYI_FN int tinyi_team_stopped(const tiny_team *team);
 
-/* For a driver whose way depends on the operation alone, not on what other threads have written: called at its start, it lets
- * helpers come in after barriers too. They go through the phases that are over without work. not_late ends that with the next barrier. */
-TINYI_FN void tinyi_team_late(tiny_team *team);
-TINYI_FN void tinyi_team_not_late(tiny_team *team);
+/* By thread 0, before the barrier that the phase begins with: the last phase in which a helper may come into a loose region (1, where
+ * nobody says otherwise). He goes through the phases that are over without work, so he must find his way by the operation alone. */
+TINYI_FN void tinyi_team_until(tiny_team *team, tiny_idx phase);
 #if TINYI_HAVE_HELPERS
 TINYI_FN void tinyi_helpers_close(tiny_ctx *ctx);
 #endif
@@ -14760,7 +14900,473 @@ TINYI_FN int tinyi_amx_permission(void);
 TINYI_FN int tinyi_cpu_count(void);             /* processors that this process may run on, at least 1 */
 TINYI_FN size_t tinyi_cpu_cache(int level);     /* bytes of the data cache of level 1 or 2, or of the last one for 3; a guess where unknown */
 
+/* Of this thread: the processor it runs on (-1: unknown), and its number for tinyi_cpu_used (0: unknown). */
+TINYI_FN int tinyi_cpu_here(void);
+TINYI_FN long tinyi_cpu_thread(void);
+TINYI_FN uint64_t tinyi_cpu_used(long thread);  /* nanoseconds of processor time, of a thread of this process; 0 where the system does not tell */
+
 TINYI_C_END
+#endif
+
+/* src/core/half.h - 16-bit floats, one value at a time
+ *
+ * Formula  f16: 1 sign, 5 exponent (bias 15), 10 fraction bits; bf16: the upper half of a float. To 16 bits rounds to
+ *          nearest, ties to even; subnormals are kept; what rounds past the largest value becomes infinite; NaN stays
+ *          NaN, becomes quiet, and keeps the upper bits of its payload. Integer work only: the same bits everywhere. */
+#ifndef TINYI_HALF_H
+#define TINYI_HALF_H
+#include <string.h>
+TINYI_C_BEGIN
+
+/* inline by force: 32-bit x86 returns floats by way of the x87, which makes a signalling NaN quiet */
+TINYI_FORCE_INLINE uint32_t tinyi_f32_bits(float x) { uint32_t u; memcpy(&u, &x, 4); return u; }
+TINYI_FORCE_INLINE float tinyi_bits_f32(uint32_t u) { float x; memcpy(&x, &u, 4); return x; }
+
+TINYI_FORCE_INLINE float tinyi_f16_to_f32(uint16_t h)
+{
+    uint32_t sign = (uint32_t)(h & 0x8000u) << 16, a = h & 0x7fffu;
+    int up = 0;
+    if (a >= 0x7c00u)
+        return tinyi_bits_f32(sign | 0x7f800000u | (a & 0x3ffu) << 13 | (a > 0x7c00u ? 0x400000u : 0u));
+    if (a >= 0x400u) return tinyi_bits_f32(sign | ((a << 13) + 0x38000000u));
+    if (a == 0) return tinyi_bits_f32(sign);
+    while (!(a & 0x400u)) { a <<= 1; up++; }    /* 0.frac * 2^-14 = 1.frac * 2^(-14 - up) */
+    return tinyi_bits_f32(sign | (uint32_t)(113 - up) << 23 | (a & 0x3ffu) << 13);
+}
+
+TINYI_INLINE uint16_t tinyi_f32_to_f16(float x)
+{
+    uint32_t u = tinyi_f32_bits(x), a = u & 0x7fffffffu, sign = u >> 16 & 0x8000u;
+    uint32_t m, down, half, r;
+    if (a > 0x7f800000u) return (uint16_t)(sign | 0x7e00u | (a >> 13 & 0x1ffu));
+    if (a >= 0x47800000u) return (uint16_t)(sign | 0x7c00u);
+    if (a >= 0x38800000u) return (uint16_t)(sign | (a - 0x38000000u + 0xfffu + (a >> 13 & 1u)) >> 13);
+    if (a <= 0x33000000u) return (uint16_t)sign;            /* up to 2^-25, half of the smallest: even is 0 */
+    m = (a & 0x7fffffu) | 0x800000u;
+    down = 126u - (a >> 23);                                /* unit 2^-24: 14..24 bits fall off */
+    half = (uint32_t)1 << (down - 1);
+    r = (m + half - 1 + (m >> down & 1u)) >> down;
+    return (uint16_t)(sign | r);
+}
+
+TINYI_FORCE_INLINE float tinyi_bf16_to_f32(uint16_t h) { return tinyi_bits_f32((uint32_t)h << 16); }
+
+TINYI_INLINE uint16_t tinyi_f32_to_bf16(float x)
+{
+    uint32_t u = tinyi_f32_bits(x);
+    if ((u & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(u >> 16 | 0x40u);
+    return (uint16_t)((u + 0x7fffu + (u >> 16 & 1u)) >> 16);
+}
+
+TINYI_C_END
+#endif
+
+/* src/core/target.h - which targets this compiler can make, and how to switch them on
+ *
+ * One binary holds every target of its architecture. A pass compiles a file of kernels once; core/each_target.h makes the
+ * passes that a file asks for:
+ *
+ *     #define TINYI_PASS_FILE "math/kernels.h"             core/simd.h first, core/simd_unname.h last
+ *     #define TINYI_PASSES (TINYI_PASSES_PLAIN | TINYI_PASS_AMX)
+ *     #include "core/each_target.h"
+ *
+ *   pass       lanes  needs                                        target in reports
+ *   SCALAR     1      nothing                                      scalar
+ *   W128       4      x86: SSE4.1; elsewhere SIMDe                 w128
+ *   NEON       4      aarch64                                      neon
+ *   NEONDOT    4      aarch64 with dotprod                         neon
+ *   NEONMM     4      aarch64 with dotprod and i8mm                neon
+ *   AVX2       8      AVX2, FMA, F16C                              avx2
+ *   AVX2VNNI   8      the same and AVX-VNNI                        avx2
+ *   AVX512     16     AVX-512 F, BW, DQ, VL, CD and VNNI           avx512
+ *   AMX        16     the same and VBMI, BF16, AMX tile/int8/bf16  amx
+ *
+ * A processor with AVX-512 but without its VNNI (Skylake-X) takes avx2: one case less for every kernel. NEONDOT and AVX2VNNI
+ * compile only the kernels that gain from a faster v_dot, NEONMM those that multiply pairs of rows.
+ * In a pass the compiler may not fuse v_mul with v_add, and -ffast-math is off, so that both compilers give the same bits. */
+#ifndef TINYI_TARGET_H
+#define TINYI_TARGET_H
+
+/* bits of TINYI_PASSES */
+#define TINYI_PASS_SCALAR 1
+#define TINYI_PASS_W128 2
+#define TINYI_PASS_NEON 4
+#define TINYI_PASS_NEONDOT 8
+#define TINYI_PASS_NEONMM 16
+#define TINYI_PASS_AVX2 32
+#define TINYI_PASS_AVX2VNNI 64
+#define TINYI_PASS_AVX512 128
+#define TINYI_PASS_AMX 256
+#define TINYI_PASSES_PLAIN (TINYI_PASS_SCALAR | TINYI_PASS_W128 | TINYI_PASS_NEON | TINYI_PASS_AVX2 | TINYI_PASS_AVX512)
+#define TINYI_PASSES_DOT (TINYI_PASS_NEONDOT | TINYI_PASS_AVX2VNNI)        /* the same vectors, with v_dot as one instruction */
+
+#if defined __x86_64__ || defined _M_X64 || defined __i386__ || defined _M_IX86
+#define TINYI_X86 1
+#else
+#define TINYI_X86 0
+#endif
+#if (defined __aarch64__ || defined _M_ARM64) && !defined __AARCH64EB__
+#define TINYI_ARM64 1
+#else
+#define TINYI_ARM64 0
+#endif
+
+/* the major version of a compiler whose intrinsics and target switches are known, else 0; Apple counts its clang
+ * otherwise, but each of its versions that is still in use has all that is asked for here */
+#if defined __clang__
+#define TINYI_CLANG __clang_major__
+#define TINYI_GCC 0
+#elif defined __GNUC__ && !defined __TINYC__
+#define TINYI_CLANG 0
+#define TINYI_GCC __GNUC__
+#else
+#define TINYI_CLANG 0
+#define TINYI_GCC 0
+#endif
+#if defined _MSC_VER && !defined __clang__
+#define TINYI_MSVC _MSC_VER
+#else
+#define TINYI_MSVC 0
+#endif
+
+/* before a loop of few constant rounds over vectors in an array: gcc at -O2 keeps the array in memory otherwise */
+#if TINYI_GCC >= 8
+#define TINYI_UNROLL _Pragma("GCC unroll 16")
+#elif TINYI_CLANG
+#define TINYI_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define TINYI_UNROLL
+#endif
+
+#define TINYI_HAVE_SCALAR 1
+#if defined TINY_NO_SIMD || !(TINYI_GCC || TINYI_CLANG || TINYI_MSVC)
+#define TINYI_HAVE_W128 0
+#define TINYI_HAVE_NEON 0
+#define TINYI_HAVE_NEONDOT 0
+#define TINYI_HAVE_AVX2 0
+#define TINYI_HAVE_AVX2VNNI 0
+#define TINYI_HAVE_AVX512 0
+#define TINYI_HAVE_AMX 0
+#elif TINYI_X86
+#define TINYI_HAVE_W128 1
+#define TINYI_HAVE_NEON 0
+#define TINYI_HAVE_NEONDOT 0
+#if TINYI_GCC >= 9 || TINYI_CLANG >= 9 || TINYI_MSVC >= 1930
+#define TINYI_HAVE_AVX2 1
+#define TINYI_HAVE_AVX512 1
+#else
+#define TINYI_HAVE_AVX2 0
+#define TINYI_HAVE_AVX512 0
+#endif
+#if TINYI_GCC >= 11 || TINYI_CLANG >= 12 || TINYI_MSVC >= 1930
+#define TINYI_HAVE_AVX2VNNI 1
+#else
+#define TINYI_HAVE_AVX2VNNI 0
+#endif
+#if (TINYI_GCC >= 11 || TINYI_CLANG >= 12) && defined __x86_64__ && defined __linux__  /* other systems do not lend the tiles so */
+#define TINYI_HAVE_AMX 1
+#else
+#define TINYI_HAVE_AMX 0
+#endif
+#else
+#if TINYI_ARM64
+#define TINYI_HAVE_NEON 1
+#ifdef __ARM_FEATURE_DOTPROD
+#define TINYI_HAVE_NEONDOT 0                /* the whole file may use it: NEON has it already */
+#else
+#define TINYI_HAVE_NEONDOT 1
+#endif
+#if TINYI_GCC >= 10 || TINYI_CLANG >= 12
+#define TINYI_HAVE_NEONMM 1
+#endif
+#else
+#define TINYI_HAVE_NEON 0
+#define TINYI_HAVE_NEONDOT 0
+#endif
+#define TINYI_HAVE_AVX2 0
+#define TINYI_HAVE_AVX2VNNI 0
+#define TINYI_HAVE_AVX512 0
+#define TINYI_HAVE_AMX 0
+/* the vectors of 32-bit ARM flush denormal numbers, which no operation here may do unless it is asked to */
+#if !defined TINY_NO_SIMDE && defined __has_include && (!defined __arm__ || defined TINY_ARM_FLUSH)
+#if __has_include("simde/x86/sse4.1.h")
+#define TINYI_HAVE_W128 1
+#endif
+#endif
+#ifndef TINYI_HAVE_W128
+#define TINYI_HAVE_W128 0
+#if !TINYI_ARM64 && !defined TINY_NO_SIMDE && !defined __arm__
+#pragma message("tiny: SIMDe is not on the include path, the w128 target is left out")
+#endif
+#endif
+#endif
+
+#ifndef TINYI_HAVE_NEONMM
+#define TINYI_HAVE_NEONMM 0
+#endif
+
+/* what the user leaves out, for a quicker compile and a smaller program; a target that stands on another goes with it */
+#ifdef TINY_NO_W128
+#undef TINYI_HAVE_W128
+#define TINYI_HAVE_W128 0
+#endif
+#if defined TINY_NO_AVX2
+#undef TINYI_HAVE_AVX2
+#define TINYI_HAVE_AVX2 0
+#undef TINYI_HAVE_AVX2VNNI
+#define TINYI_HAVE_AVX2VNNI 0
+#endif
+#ifdef TINY_NO_VNNI
+#undef TINYI_HAVE_AVX2VNNI
+#define TINYI_HAVE_AVX2VNNI 0
+#endif
+#if defined TINY_NO_AVX512 || defined TINY_NO_AVX2
+#undef TINYI_HAVE_AVX512
+#define TINYI_HAVE_AVX512 0
+#endif
+#if defined TINY_NO_AMX || defined TINY_NO_AVX512 || defined TINY_NO_AVX2
+#undef TINYI_HAVE_AMX
+#define TINYI_HAVE_AMX 0
+#endif
+
+/* TINY_ONLY_TARGET: one target, known when the file is compiled. Its kernels are then called by their names, so that those that nothing
+ * calls are not there. */
+#ifdef TINY_ONLY_TARGET
+#define TINYI_ONLY_scalar TINYI_PASS_SCALAR
+#define TINYI_ONLY_w128 TINYI_PASS_W128
+#define TINYI_ONLY_neon TINYI_PASS_NEON
+#define TINYI_ONLY_avx2 TINYI_PASS_AVX2
+#define TINYI_ONLY_avx512 TINYI_PASS_AVX512
+#define TINYI_ONLY_PASS TINYI_CAT(TINYI_ONLY_, TINY_ONLY_TARGET)
+#if !TINYI_ONLY_PASS
+#error "tiny: TINY_ONLY_TARGET must be scalar, w128, neon, avx2 or avx512"
+#elif (TINYI_ONLY_PASS == TINYI_PASS_W128 && !TINYI_HAVE_W128) || (TINYI_ONLY_PASS == TINYI_PASS_NEON && !TINYI_HAVE_NEON) || \
+    (TINYI_ONLY_PASS == TINYI_PASS_AVX2 && !TINYI_HAVE_AVX2) || (TINYI_ONLY_PASS == TINYI_PASS_AVX512 && !TINYI_HAVE_AVX512)
+#error "tiny: this compiler, its processor or the other options do not have the target that TINY_ONLY_TARGET names"
+#endif
+#define TINYI_ONLY_TARGET (TINYI_ONLY_PASS == TINYI_PASS_SCALAR ? TINY_TARGET_SCALAR : TINYI_ONLY_PASS == TINYI_PASS_W128 ? TINY_TARGET_W128 : \
+    TINYI_ONLY_PASS == TINYI_PASS_NEON ? TINY_TARGET_NEON : TINYI_ONLY_PASS == TINYI_PASS_AVX2 ? TINY_TARGET_AVX2 : TINY_TARGET_AVX512)
+#if TINYI_ONLY_PASS != TINYI_PASS_SCALAR
+#undef TINYI_HAVE_SCALAR
+#define TINYI_HAVE_SCALAR 0
+#endif
+#if TINYI_ONLY_PASS != TINYI_PASS_W128
+#undef TINYI_HAVE_W128
+#define TINYI_HAVE_W128 0
+#endif
+#if TINYI_ONLY_PASS != TINYI_PASS_NEON
+#undef TINYI_HAVE_NEON
+#undef TINYI_HAVE_NEONDOT
+#undef TINYI_HAVE_NEONMM
+#define TINYI_HAVE_NEON 0
+#define TINYI_HAVE_NEONDOT 0
+#define TINYI_HAVE_NEONMM 0
+#endif
+#if TINYI_ONLY_PASS != TINYI_PASS_AVX2
+#undef TINYI_HAVE_AVX2
+#undef TINYI_HAVE_AVX2VNNI
+#define TINYI_HAVE_AVX2 0
+#define TINYI_HAVE_AVX2VNNI 0
+#endif
+#if TINYI_ONLY_PASS != TINYI_PASS_AVX512
+#undef TINYI_HAVE_AVX512
+#define TINYI_HAVE_AVX512 0
+#endif
+#undef TINYI_HAVE_AMX
+#define TINYI_HAVE_AMX 0
+#else
+#define TINYI_ONLY_PASS 0
+#endif
+/* kernels by name: needs all bodies in one unit */
+#if TINYI_ONLY_PASS && defined TINYI_STITCHED && !defined TINYI_OPEN
+#define TINYI_BY_NAME 1
+#else
+#define TINYI_BY_NAME 0
+#endif
+
+/* w128 is one text in the words of SSE4.1: native on x86, SIMDe elsewhere. TINYI_W128_SIMDE takes SIMDe on x86 too (tests). */
+#if TINYI_HAVE_W128 && (!TINYI_X86 || defined TINYI_W128_SIMDE)
+#undef TINYI_W128_SIMDE
+#define TINYI_W128_SIMDE 1
+#else
+#undef TINYI_W128_SIMDE
+#define TINYI_W128_SIMDE 0
+#endif
+
+#if TINYI_X86 && (TINYI_HAVE_W128 || TINYI_HAVE_AVX2)
+#include <immintrin.h>
+#endif
+#if TINYI_HAVE_NEON
+#include <arm_neon.h>
+#endif
+#if TINYI_W128_SIMDE
+#include "simde/x86/sse4.1.h"
+#endif
+
+/* The correctly rounded root by integers. */
+TINYI_INLINE float tinyi_simd_sqrt_bits(float x)
+{
+    uint32_t u = tinyi_f32_bits(x), m, root = 0, rest = 0;
+    int e, i;
+    if (u << 1 == 0 || u == 0x7f800000u) return x;
+    if ((u & 0x7fffffffu) > 0x7f800000u) return tinyi_bits_f32(u | 0x400000u);
+    if (u >> 31) return tinyi_bits_f32(0x7fc00000u);
+    e = (int)(u >> 23);
+    m = u & 0x7fffffu;
+    if (e) m |= 0x800000u;
+    else for (e = 1; !(m & 0x800000u); e--) m <<= 1;
+    /* x = m * 2^(e - 150) with m of 24 bits; e becomes odd, m is set with its point after the second bit, and each step
+     * takes two bits of m and gives one of the root: 24 and one more that rounds */
+    if (!(e & 1)) { m <<= 1; e--; }
+    m <<= 7;
+    for (i = 0; i < 25; i++) {
+        uint32_t t = root << 2 | 1u;
+        rest = rest << 2 | m >> 30;
+        m <<= 2;
+        root <<= 1;
+        if (rest >= t) { rest -= t; root |= 1u; }
+    }
+    root = (root + 1) >> 1;                 /* never a tie: a root that ends in the 25th bit has a square of 50 bits */
+    return tinyi_bits_f32(root + ((uint32_t)((e + 127) / 2 - 1) << 23));
+}
+
+/* The same by one instruction where there is one, without the library's errno. */
+#if (TINYI_GCC || TINYI_CLANG) && defined __aarch64__
+TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("fsqrt %s0, %s1" : "=w"(x) : "w"(x)); return x; }
+#elif (TINYI_GCC || TINYI_CLANG) && defined __arm__ && defined __VFP_FP__ && !defined __SOFTFP__
+TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("vsqrt.f32 %0, %1" : "=t"(x) : "t"(x)); return x; }
+#elif (TINYI_GCC || TINYI_CLANG) && defined __riscv_flen
+TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("fsqrt.s %0, %1" : "=f"(x) : "f"(x)); return x; }
+#elif (TINYI_GCC || TINYI_CLANG) && defined __s390x__
+TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("sqebr %0, %1" : "=f"(x) : "f"(x)); return x; }
+#elif TINYI_HAVE_W128 && TINYI_X86 && (defined __SSE__ || defined _M_X64)
+TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
+#elif TINYI_CLANG && defined __wasm__
+TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return __builtin_sqrtf(x); }
+#else
+TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return tinyi_simd_sqrt_bits(x); }
+#endif
+
+/* ---- switching a target on for the functions that follow */
+#define TINYI_PRAGMA(x) _Pragma(#x)
+#if TINYI_CLANG
+#define TINYI_TARGET_BEGIN_SCALAR _Pragma("STDC FP_CONTRACT OFF")
+#define TINYI_TARGET_END_SCALAR _Pragma("STDC FP_CONTRACT DEFAULT")
+#define TINYI_TARGET_PUSH(list) \
+    TINYI_TARGET_BEGIN_SCALAR TINYI_PRAGMA(clang attribute push(__attribute__((target(list))), apply_to = function))
+#define TINYI_TARGET_END _Pragma("clang attribute pop") TINYI_TARGET_END_SCALAR
+#define TINYI_ATTR(list) __attribute__((target(list)))
+#elif TINYI_GCC
+/* gcc 12 drops the target list when it follows a no-fast-math that changes something, and drops fp-contract=off
+ * when that follows the list and nothing else changes: hence two orders. */
+#define TINYI_TARGET_BEGIN_SCALAR _Pragma("GCC push_options") _Pragma("GCC optimize(\"no-fast-math\", \"fp-contract=off\")")
+#define TINYI_TARGET_END_SCALAR _Pragma("GCC pop_options")
+#ifdef __FAST_MATH__
+#define TINYI_TARGET_PUSH(list) _Pragma("GCC push_options") TINYI_PRAGMA(GCC target(list)) \
+    _Pragma("GCC optimize(\"no-fast-math\", \"fp-contract=off\")")
+#else
+#define TINYI_TARGET_PUSH(list) _Pragma("GCC push_options") _Pragma("GCC optimize(\"fp-contract=off\")") \
+    TINYI_PRAGMA(GCC target(list))
+#endif
+#define TINYI_TARGET_END _Pragma("GCC pop_options")
+#define TINYI_ATTR(list) __attribute__((target(list)))
+#elif TINYI_MSVC
+#define TINYI_TARGET_BEGIN_SCALAR __pragma(float_control(precise, on, push)) __pragma(fp_contract(off))
+#define TINYI_TARGET_END_SCALAR __pragma(float_control(pop))
+#define TINYI_TARGET_PUSH(list) TINYI_TARGET_BEGIN_SCALAR
+#define TINYI_TARGET_END TINYI_TARGET_END_SCALAR
+#define TINYI_ATTR(list)
+#else
+#define TINYI_TARGET_BEGIN_SCALAR
+#define TINYI_TARGET_END_SCALAR
+#define TINYI_TARGET_END
+#define TINYI_ATTR(list)
+#endif
+
+#define TINYI_LIST_AVX2 "avx2,fma,f16c"
+#define TINYI_LIST_AVX512 "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx512vnni"
+#define TINYI_LIST_AMX TINYI_LIST_AVX512 ",avx512vbmi,avx512bf16,amx-tile,amx-int8,amx-bf16"
+#if TINYI_GCC                               /* gcc 12 warns of its own avx512 header: undefined operands in C++, masks at -O0 */
+#define TINYI_QUIET_BEGIN _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wuninitialized\"") \
+    _Pragma("GCC diagnostic ignored \"-Wmaybe-uninitialized\"") _Pragma("GCC diagnostic ignored \"-Wsign-conversion\"")
+#define TINYI_QUIET_END _Pragma("GCC diagnostic pop")
+#else
+#define TINYI_QUIET_BEGIN
+#define TINYI_QUIET_END
+#endif
+#if TINYI_X86
+#define TINYI_TARGET_BEGIN_W128 TINYI_TARGET_PUSH("sse4.1")
+#define TINYI_TARGET_END_W128 TINYI_TARGET_END
+#else
+#define TINYI_TARGET_BEGIN_W128 TINYI_TARGET_BEGIN_SCALAR
+#define TINYI_TARGET_END_W128 TINYI_TARGET_END_SCALAR
+#endif
+#define TINYI_TARGET_BEGIN_AVX2 TINYI_TARGET_PUSH(TINYI_LIST_AVX2)
+#define TINYI_TARGET_END_AVX2 TINYI_TARGET_END
+#define TINYI_TARGET_BEGIN_AVX2VNNI TINYI_TARGET_PUSH(TINYI_LIST_AVX2 ",avxvnni")
+#define TINYI_TARGET_END_AVX2VNNI TINYI_TARGET_END
+#define TINYI_TARGET_BEGIN_AVX512 TINYI_QUIET_BEGIN TINYI_TARGET_PUSH(TINYI_LIST_AVX512)
+#define TINYI_TARGET_END_AVX512 TINYI_TARGET_END TINYI_QUIET_END
+#define TINYI_TARGET_BEGIN_AMX TINYI_QUIET_BEGIN TINYI_TARGET_PUSH(TINYI_LIST_AMX)
+#define TINYI_TARGET_END_AMX TINYI_TARGET_END TINYI_QUIET_END
+#define TINYI_TARGET_BEGIN_NEON TINYI_TARGET_BEGIN_SCALAR
+#define TINYI_TARGET_END_NEON TINYI_TARGET_END_SCALAR
+/* clang before 16 has the dotprod and i8mm intrinsics only where the whole file may use them: SDOT is then written as
+ * assembler, and kernels that want more test TINYI_ARM_ATTR. MSVC has all of them everywhere. */
+#if TINYI_GCC || TINYI_CLANG >= 16
+#define TINYI_ARM_ATTR 1
+#define TINYI_DOT_ASM 0
+#define TINYI_TARGET_BEGIN_NEONDOT TINYI_TARGET_PUSH("arch=armv8.2-a+dotprod")
+#define TINYI_TARGET_END_NEONDOT TINYI_TARGET_END
+#define TINYI_MMLA_ASM 0
+#if TINYI_GCC && defined __ARM_FEATURE_DOTPROD     /* the whole file may use more than armv8.2-a, and gcc inlines nothing by force into less */
+#define TINYI_TARGET_BEGIN_NEONMM TINYI_TARGET_PUSH("+i8mm")
+#else
+#define TINYI_TARGET_BEGIN_NEONMM TINYI_TARGET_PUSH("arch=armv8.2-a+dotprod+i8mm")
+#endif
+#define TINYI_TARGET_END_NEONMM TINYI_TARGET_END
+#define TINYI_ATTR_DOTPROD TINYI_ATTR("arch=armv8.2-a+dotprod")
+#define TINYI_ATTR_I8MM TINYI_ATTR("arch=armv8.2-a+dotprod+i8mm")
+#else
+#define TINYI_ARM_ATTR TINYI_MSVC
+#if TINYI_CLANG && !defined __ARM_FEATURE_DOTPROD
+#define TINYI_DOT_ASM 1
+#else
+#define TINYI_DOT_ASM 0
+#endif
+#if TINYI_CLANG && !defined __ARM_FEATURE_MATMUL_INT8
+#define TINYI_MMLA_ASM 1
+#else
+#define TINYI_MMLA_ASM 0
+#endif
+#define TINYI_TARGET_BEGIN_NEONMM TINYI_TARGET_PUSH("dotprod,i8mm")
+#define TINYI_TARGET_END_NEONMM TINYI_TARGET_END
+#if TINYI_MSVC
+#define TINYI_TARGET_BEGIN_NEONDOT TINYI_TARGET_BEGIN_SCALAR
+#define TINYI_TARGET_END_NEONDOT TINYI_TARGET_END_SCALAR
+#else
+#define TINYI_TARGET_BEGIN_NEONDOT TINYI_TARGET_PUSH("dotprod")
+#define TINYI_TARGET_END_NEONDOT TINYI_TARGET_END
+#endif
+#define TINYI_ATTR_DOTPROD
+#define TINYI_ATTR_I8MM
+#endif
+
+/* gcc 12 tells its optimiser of 8 bytes read by ldtilecfg and of none read by tileloadd, so that stores to a configuration or
+ * a packed tile may sink below them: these forms keep the order. t is a literal 0..7, stride counts bytes. */
+#if TINYI_HAVE_AMX
+#define TINYI_AMX_FENCE __asm__ volatile("" : : : "memory")
+#define TINYI_AMX_CONFIG(p) do { const void *tinyi_amx_p = (p); TINYI_AMX_FENCE; _tile_loadconfig(tinyi_amx_p); } while (0)
+#define TINYI_AMX_LOAD(t, p, stride) do { TINYI_AMX_FENCE; _tile_loadd(t, p, stride); } while (0)
+#define TINYI_AMX_STORE(t, p, stride) do { _tile_stored(t, p, stride); TINYI_AMX_FENCE; } while (0)
+#endif
+
+/* One function of a pass with a feature that only some of its processors have: for use behind a test of k->cpu. */
+#define TINYI_ATTR_AVXVNNI TINYI_ATTR(TINYI_LIST_AVX2 ",avxvnni")                       /* in avx2 */
+#define TINYI_ATTR_VBMI TINYI_ATTR(TINYI_LIST_AVX512 ",avx512vbmi")                     /* in avx512 */
+#define TINYI_ATTR_AVX512BF16 TINYI_ATTR(TINYI_LIST_AVX512 ",avx512bf16")               /* in avx512 */
+#define TINYI_ATTR_AMX TINYI_ATTR(TINYI_LIST_AMX)                                       /* in amx, where the pass has it anyway */
+
 #endif
 
 /* src/core/ctx.c */
@@ -14785,6 +15391,16 @@ static void tinyi_ctx_say(const tiny_ctx_desc *desc, tiny_log_level level, const
     if (desc->log) desc->log(desc->user, level, sentence);
 }
 
+#ifdef TINY_NO_MESSAGES
+tiny_status tinyi_fail_short(tiny_ctx *ctx, tiny_status status)
+{
+    if (!ctx) return status;
+    (void)snprintf(ctx->message, sizeof ctx->message, "%s", tiny_status_text(status));
+    ctx->status = status;
+    tinyi_ctx_say(&ctx->desc, TINY_LOG_ERROR, ctx->message);
+    return status;
+}
+#else
 tiny_status tinyi_fail(tiny_ctx *ctx, tiny_status status, const char *format, ...)
 {
     va_list args;
@@ -14807,6 +15423,7 @@ void tinyi_log(tiny_ctx *ctx, tiny_log_level level, const char *format, ...)
     va_end(args);
     tinyi_ctx_say(&ctx->desc, level, text);
 }
+#endif
 
 tiny_status tinyi_ctx_check(const tiny_ctx *ctx)
 {
@@ -14849,6 +15466,12 @@ static tiny_status tinyi_ctx_choose(const tiny_ctx_desc *desc, unsigned cpu, tin
 {
     const char *wish = NULL;
     *target = desc->target;
+#ifdef TINY_ONLY_TARGET
+    if (!tinyi_target_available(TINYI_ONLY_TARGET, cpu)) {
+        (void)snprintf(text, n_text, "this program is compiled for the target %s alone, and this processor does not have it", tiny_target_name(TINYI_ONLY_TARGET));
+        return TINY_E_TARGET;
+    }
+#endif
     if ((unsigned)*target >= (unsigned)TINY_TARGET_COUNT) {
         (void)snprintf(text, n_text, "target %d is unknown", (int)*target);
         return TINY_E_ARGUMENT;
@@ -14900,6 +15523,10 @@ TINY_API tiny_status tiny_ctx_open(const tiny_ctx_desc *desc, tiny_ctx **out)
 #endif
     }
     st = tinyi_ctx_choose(&d, cpu, &target, text, sizeof text);
+    if (TINYI_CHAT && !st && (d.accel || target == TINY_TARGET_REFERENCE)) {
+        (void)snprintf(text, sizeof text, "the reference and accelerators are left out of this program");
+        st = TINY_E_UNSUPPORTED;
+    }
     if (!st && d.accel && d.accel->version != TINY_ACCEL_VERSION) {
         (void)snprintf(text, sizeof text, "the accelerator speaks version %d of the hook, this library version %d", d.accel->version, TINY_ACCEL_VERSION);
         st = TINY_E_VERSION;
@@ -15112,10 +15739,21 @@ tiny_status tinyi_work_reserve(tiny_ctx *ctx, size_t bytes)
  * processors that others want, and a region waits for each of them, even for
  * one that is not running and has no work. A loose region (what operations of
  * the table open: they share all work by tiny_take; one whose row comes with the
- * call is strict unless the row is TINY_OP_LOOSE) waits only for helpers who have come in; who comes too late
- * finds the door closed. With a busy neighbour on two
+ * call is strict unless the row is TINY_OP_LOOSE) waits only for helpers who have
+ * come in; who comes too late finds the door closed. With a busy neighbour on two
  * processors a product of 64 x 64 x 64 keeps more than half of its speed so,
- * with OpenMP's threads a sixth.                                             */
+ * with OpenMP's threads a sixth.
+ *
+ * A helper may come in up to the end of the second phase. What stands before the
+ * first barrier outside of takes runs beside other threads' takes anyway, so it
+ * depends on nothing but the operation; and what it has not taken, others have.
+ * To be woken takes longer than many a first phase: clearing, gathering, tables.
+ *
+ * A helper who has come in and then has no processor keeps all others waiting,
+ * for milliseconds where a region takes microseconds. The caller sees it by the
+ * processor time of the one he slept for, and leaves him alone for a while, twice
+ * as long as he has lost, and twice as long each time it soon happens again. The
+ * same goes for one who runs where the caller runs.                          */
 #include <stdio.h>
 #include <string.h>
 #if defined _OPENMP && !defined TINY_NO_OPENMP
@@ -15135,6 +15773,10 @@ tiny_status tinyi_work_reserve(tiny_ctx *ctx, size_t bytes)
 /* of a helper between two regions: the layers of a model follow each other faster than a thread can be woken */
 #define TINYI_HELPER_SPINS 2000
 
+/* nanoseconds for which a helper without a processor is left alone */
+#define TINYI_REST_LEAST ((uint64_t)200000)
+#define TINYI_REST_MOST ((uint64_t)64000000)
+
 /* The gate of a region, all in one word so that each step is one exchange: how many are in, how many have arrived at the
  * barrier, whether the door is closed, whether somebody sleeps, and which phase it is. */
 #define TINYI_GATE_IN ((size_t)1)
@@ -15151,7 +15793,7 @@ struct tinyi_region {
     int n;
     tiny_idx next[2];                       /* first piece of work that nobody took, of even and of odd phases */
     char pad[TINYI_ALIGN];
-    tiny_idx late;                          /* who comes after the first barrier may still come in */
+    tiny_idx until;                         /* the last phase in which a helper may come in */
     tiny_idx failed, cancelled;
     tiny_status status;
     char says[256];
@@ -15171,15 +15813,24 @@ static size_t tinyi_gate_next(const tinyi_region *r, size_t g)
 {
     size_t v = (g + TINYI_GATE_PHASE) & ~(TINYI_GATE_COUNT * TINYI_GATE_ARRIVED);
     if (v / TINYI_GATE_PHASE == 0) v += TINYI_GATE_PHASE;      /* 0 is the beginning only: see tinyi_region_run */
-    return tinyi_atomic_get(&r->late) && v / TINYI_GATE_PHASE < TINYI_GATE_PHASES ? v : v | TINYI_GATE_CLOSED;
+    return (tiny_idx)(v / TINYI_GATE_PHASE) <= tinyi_atomic_get(&r->until) && v / TINYI_GATE_PHASE < TINYI_GATE_PHASES ? v : v | TINYI_GATE_CLOSED;
 }
 
+#if TINYI_HAVE_HELPERS
+static uint64_t tinyi_helpers_watch(tiny_ctx *ctx);
+static void tinyi_helpers_judge(tiny_ctx *ctx, uint64_t slept_at);
+#endif
+
 /* Until the gate says something else about the bits of mask than `seen` does. */
-static void tinyi_region_wait(tiny_ctx *ctx, size_t mask, size_t seen, int spins)
+static void tinyi_region_wait(const tinyi_region *r, int i, size_t mask, size_t seen)
 {
+    tiny_ctx *ctx = r->ctx;
     size_t g;
-    int i;
-    for (i = 0; i < spins; i++) {
+    int spins;
+#if TINYI_HAVE_HELPERS
+    uint64_t slept_at = 0;
+#endif
+    for (spins = r->n <= ctx->n_cpus ? TINYI_SPINS : 0; spins > 0; spins--) {
         if ((tinyi_gate(ctx) & mask) != seen) return;
         tinyi_pause();
     }
@@ -15189,30 +15840,39 @@ static void tinyi_region_wait(tiny_ctx *ctx, size_t mask, size_t seen, int spins
         if ((g & mask) != seen) return;
         if (g & TINYI_GATE_SLEEP || tinyi_gate_swap(ctx, g, g | TINYI_GATE_SLEEP)) break;
     }
+#if TINYI_HAVE_HELPERS
+    if (i == 0 && r->loose && ctx->n_threads <= ctx->n_cpus) slept_at = tinyi_helpers_watch(ctx);
+#endif
     (void)pthread_mutex_lock(&ctx->lock);
     while ((g = tinyi_gate(ctx), (g & mask) == seen)) {
         if (g & TINYI_GATE_SLEEP || tinyi_gate_swap(ctx, g, g | TINYI_GATE_SLEEP)) (void)pthread_cond_wait(&ctx->wake, &ctx->lock);
     }
     (void)pthread_mutex_unlock(&ctx->lock);
+#if TINYI_HAVE_HELPERS
+    if (slept_at) tinyi_helpers_judge(ctx, slept_at);
 #else
+    (void)i;
+#endif
+#else
+    (void)i;
     while (g = tinyi_gate(ctx), (g & mask) == seen) tinyi_pause();
 #endif
 }
 
-/* after an exchange that took the sleep bit away */
-static void tinyi_region_wake(tiny_ctx *ctx)
+/* after an exchange that took the sleep bit away; i: who has come at last */
+static void tinyi_region_wake(tiny_ctx *ctx, int i)
 {
 #if TINYI_HAVE_PTHREAD
+    tinyi_atomic_set(&ctx->waker, i);
     /* under the lock, so that nobody falls asleep between his last look and our signal */
     (void)pthread_mutex_lock(&ctx->lock);
     (void)pthread_cond_broadcast(&ctx->wake);
     (void)pthread_mutex_unlock(&ctx->lock);
 #else
     (void)ctx;
+    (void)i;
 #endif
 }
-
-static int tinyi_region_spins(const tinyi_region *r, int n) { return n <= r->ctx->n_cpus ? TINYI_SPINS : 0; }
 
 TINY_API void tiny_barrier(tiny_team *team)
 {
@@ -15234,22 +15894,17 @@ TINY_API void tiny_barrier(tiny_team *team)
         g = tinyi_gate(ctx);
         if (TINYI_GATE_HERE(g) + 1 < (r->loose ? g & TINYI_GATE_COUNT : (size_t)team->n)) {
             if (!tinyi_gate_swap(ctx, g, g + TINYI_GATE_ARRIVED)) continue;
-            tinyi_region_wait(ctx, ~(TINYI_GATE_PHASE - 1), g & ~(TINYI_GATE_PHASE - 1), tinyi_region_spins(r, team->n));
+            tinyi_region_wait(r, team->i, ~(TINYI_GATE_PHASE - 1), g & ~(TINYI_GATE_PHASE - 1));
             return;
         }
         if (tinyi_gate_swap(ctx, g, tinyi_gate_next(r, g) & ~TINYI_GATE_SLEEP)) break;
     }
-    if (g & TINYI_GATE_SLEEP) tinyi_region_wake(ctx);
+    if (g & TINYI_GATE_SLEEP) tinyi_region_wake(ctx, team->i);
 }
 
-TINYI_FN void tinyi_team_late(tiny_team *team)
+TINYI_FN void tinyi_team_until(tiny_team *team, tiny_idx phase)
 {
-    if (team->i == 0 && team->phase == 0) tinyi_atomic_set(&team->region->late, 1);
-}
-
-TINYI_FN void tinyi_team_not_late(tiny_team *team)
-{
-    if (team->i == 0) tinyi_atomic_set(&team->region->late, 0);
+    if (team->i == 0) tinyi_atomic_set(&team->region->until, phase);
 }
 
 TINY_API int tiny_take(tiny_team *team, tiny_idx total, tiny_idx grain, tiny_idx *i0, tiny_idx *i1)
@@ -15312,6 +15967,10 @@ struct tinyi_helper {
     tiny_ctx *ctx;
     int i;
     tiny_idx word;
+    tiny_idx cpu;                           /* on which he came in, or -1 */
+    tiny_idx id;                            /* of the thread, as the system counts; 0: not known yet */
+    int called;                             /* this and what follows are the caller's: for the region that runs */
+    uint64_t used, rest, rest_until;        /* his processor time before a wait; how long not to call him, and until when */
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake;
@@ -15322,8 +15981,47 @@ struct tinyi_helper {
 #define TINYI_CALL_QUIT ((size_t)4)
 #define TINYI_CALL_NUMBER ((size_t)8)
 
-static void tinyi_helper_leave(tiny_ctx *ctx)
+/* The caller is about to sleep. 0 where the system does not tell. */
+static uint64_t tinyi_helpers_watch(tiny_ctx *ctx)
 {
+    int i;
+    for (i = 0; i < ctx->n_helpers; i++) ctx->helpers[i].used = tinyi_cpu_used((long)tinyi_atomic_get(&ctx->helpers[i].id));
+    return tiny_now_ns();
+}
+
+static void tinyi_helper_rest(tinyi_helper *h, uint64_t now, uint64_t lost)
+{
+    h->rest = TINYI_MIN(TINYI_MAX(TINYI_MAX(2 * h->rest, 2 * lost), TINYI_REST_LEAST), TINYI_REST_MOST);
+    h->rest_until = now + h->rest;
+}
+
+/* The caller has slept, and the one who woke him was the last: had he work, or no processor? */
+static void tinyi_helpers_judge(tiny_ctx *ctx, uint64_t slept_at)
+{
+    const uint64_t now = tiny_now_ns(), lost = now - slept_at;
+    const tiny_idx waker = tinyi_atomic_get(&ctx->waker);
+    tinyi_helper *h;
+    uint64_t used;
+    if (waker < 1 || waker > ctx->n_helpers) return;
+    h = &ctx->helpers[waker - 1];
+    used = tinyi_cpu_used((long)tinyi_atomic_get(&h->id));
+    if (h->used && used && used - h->used < lost / 2) tinyi_helper_rest(h, now, lost);
+}
+
+/* 1: he is called again, after a while as if nothing had been */
+static int tinyi_helper_rested(tinyi_helper *h)
+{
+    uint64_t now;
+    if (!h->rest) return 1;
+    now = tiny_now_ns();
+    if (now < h->rest_until) return 0;
+    if (now > h->rest_until + h->rest) h->rest = 0;
+    return 1;
+}
+
+static void tinyi_helper_leave(tinyi_helper *h)
+{
+    tiny_ctx *ctx = h->ctx;
     size_t g, v;
     do {
         g = tinyi_gate(ctx);
@@ -15332,7 +16030,7 @@ static void tinyi_helper_leave(tiny_ctx *ctx)
         if (TINYI_GATE_HERE(v) && TINYI_GATE_HERE(v) == (v & TINYI_GATE_COUNT)) v = tinyi_gate_next(ctx->region, v);
         v &= ~TINYI_GATE_SLEEP;
     } while (!tinyi_gate_swap(ctx, g, v));
-    if (g & TINYI_GATE_SLEEP) tinyi_region_wake(ctx);
+    if (g & TINYI_GATE_SLEEP) tinyi_region_wake(ctx, h->i);
 }
 
 /* 1 and the phase, or 0: the door is closed, or was never open to those who come as they like */
@@ -15349,9 +16047,12 @@ static int tinyi_helper_enter(tiny_ctx *ctx, tiny_idx *phase)
 
 static size_t tinyi_helper_listen(tinyi_helper *h, size_t seen)
 {
+    const tiny_idx here = tinyi_cpu_here();
     size_t w;
     int i;
-    for (i = h->ctx->n_threads <= h->ctx->n_cpus ? TINYI_HELPER_SPINS : 0; i > 0; i--) {
+    /* where the caller runs, spinning would only keep him from calling */
+    i = h->ctx->n_threads <= h->ctx->n_cpus && !(here >= 0 && here == tinyi_atomic_get(&h->ctx->at_cpu)) ? TINYI_HELPER_SPINS : 0;
+    for (; i > 0; i--) {
         w = (size_t)tinyi_atomic_get(&h->word);
         if (w != seen) return w;
         tinyi_pause();
@@ -15369,13 +16070,15 @@ static void *tinyi_helper_main(void *arg)
     tiny_ctx *ctx = h->ctx;
     tiny_idx phase = 0;
     size_t w = 0;
+    tinyi_atomic_set(&h->id, tinyi_cpu_thread());
     for (;;) {
         w = tinyi_helper_listen(h, w);
         if (w & TINYI_CALL_QUIT) return NULL;
         if (w & TINYI_CALL_ALL) phase = 0;
         else if (!tinyi_helper_enter(ctx, &phase)) continue;
+        tinyi_atomic_set(&h->cpu, tinyi_cpu_here());
         if (h->i < ctx->region->n) (void)tinyi_region_member(ctx->region, h->i, ctx->region->n, phase);
-        tinyi_helper_leave(ctx);
+        tinyi_helper_leave(h);
     }
 }
 
@@ -15425,18 +16128,31 @@ static tiny_status tinyi_helpers_ready(tiny_ctx *ctx, int *n)
 static void tinyi_helpers_run(tinyi_region *r)
 {
     tiny_ctx *ctx = r->ctx;
+    const tiny_idx here = tinyi_cpu_here();
     size_t g;
-    int i;
+    int i, called = 0;
+    for (i = 1; i < r->n; i++) called += ctx->helpers[i - 1].called = !r->loose || tinyi_helper_rested(&ctx->helpers[i - 1]);
     ctx->region = r;
-    tinyi_atomic_set(&ctx->gate, (tiny_idx)(r->loose ? TINYI_GATE_IN : TINYI_GATE_CLOSED + (size_t)r->n * TINYI_GATE_IN));
-    for (i = 1; i < r->n; i++) tinyi_helper_call(&ctx->helpers[i - 1], r->loose ? 0 : TINYI_CALL_ALL);
+    /* closed where all rest: a team of n, of whom one is there, so that pieces and sums are cut as ever */
+    tinyi_atomic_set(&ctx->gate, (tiny_idx)(!r->loose ? TINYI_GATE_CLOSED + (size_t)r->n * TINYI_GATE_IN : called ? TINYI_GATE_IN : TINYI_GATE_CLOSED + TINYI_GATE_IN));
+    tinyi_atomic_set(&ctx->at_cpu, here);
+    for (i = 1; i < r->n; i++) {
+        tinyi_helper *h = &ctx->helpers[i - 1];
+        if (!h->called) continue;
+        tinyi_atomic_set(&h->cpu, -1);
+        tinyi_helper_call(h, r->loose ? 0 : TINYI_CALL_ALL);
+    }
     (void)tinyi_region_member(r, 0, r->n, 0);
     do g = tinyi_gate(ctx);
     while (!(g & TINYI_GATE_CLOSED) && !tinyi_gate_swap(ctx, g, g | TINYI_GATE_CLOSED));
     for (;;) {                              /* those who came in still look at r */
         g = tinyi_gate(ctx) & TINYI_GATE_COUNT;
         if (g == 1) break;
-        tinyi_region_wait(ctx, TINYI_GATE_COUNT, g, tinyi_region_spins(r, r->n));
+        tinyi_region_wait(r, 0, TINYI_GATE_COUNT, g);
+    }
+    for (i = 1; r->loose && here >= 0 && i < r->n && ctx->n_threads <= ctx->n_cpus; i++) {
+        tinyi_helper *h = &ctx->helpers[i - 1];
+        if (h->called && tinyi_atomic_get(&h->cpu) == here && tinyi_cpu_here() == here) tinyi_helper_rest(h, tiny_now_ns(), 0);
     }
 }
 
@@ -15522,7 +16238,8 @@ static tiny_status tinyi_parallel(tiny_ctx *ctx, int n_threads, size_t shared_by
     r.ctx = ctx;
     r.n = n_threads && n_threads < ctx->n_threads ? n_threads : ctx->n_threads;
     if (TINYI_HAVE_ATOMICS == 0) r.n = 1;
-    r.next[0] = r.next[1] = r.late = r.failed = r.cancelled = 0;
+    r.next[0] = r.next[1] = r.failed = r.cancelled = 0;
+    r.until = 1;
     r.status = TINY_OK;
     r.shared = r.own = NULL;
     r.own_bytes = 0;
@@ -15806,16 +16523,24 @@ typedef struct tinyi_op_job {
     size_t n;
 } tinyi_op_job;
 
+/* A helper who comes late goes through what is over. He may, as long as that looks at shapes only; else what the next operation
+ * writes would be what he reads. */
 static void tinyi_op_member(tiny_team *team, void *arg)
 {
     const tinyi_op_job *job = (const tinyi_op_job *)arg;
+    int late = 1;
     size_t i;
     for (i = 0; i < job->n; i++) {
         const tiny_op_row *row = job->row ? job->row : tinyi_op_row(job->ops[i]);
-        if (i) tinyi_team_not_late(team);
-        if (row->fast && !tinyi_op_wide(job->ops[i], row)) row->fast(team, job->ops[i]);
+        const int fast = row->fast && !tinyi_op_wide(job->ops[i], row), free = !fast || row->flags & TINY_OP_LATE;
+        if (late && (i || free)) tinyi_team_until(team, free ? PTRDIFF_MAX : team->phase + 1);
+        if (fast) row->fast(team, job->ops[i]);
         else if (team->i == 0) row->ref(job->ops[i]);
-        if (i + 1 < job->n) tiny_barrier(team);
+        late = late && free;
+        if (i + 1 < job->n) {
+            if (!late) tinyi_team_until(team, 0);
+            tiny_barrier(team);
+        }
     }
 }
 
@@ -15881,6 +16606,7 @@ static tiny_status tinyi_op_enter(tiny_ctx *ctx, const tiny_op *op, const tiny_o
     if (!op) return tinyi_fail(ctx, TINY_E_ARGUMENT, "there is no operation to run");
     *row = tinyi_op_row(op);
     if (!*row) return tinyi_fail(ctx, TINY_E_ARGUMENT, "operation kind %d is unknown", op->kind);
+    if (TINYI_CHAT && !(*row)->shape) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: calls of single operations are left out of this program", (*row)->name);
     if (op->row) {
         st = tinyi_op_own_row(ctx, op);
         if (st) return st;
@@ -15974,12 +16700,13 @@ TINY_API tiny_status tiny_run_list(tiny_ctx *ctx, const tiny_op *const *ops, siz
 }
 
 /* somebody wants to see each operation; who wants to stop is asked by those who take pieces of it */
-int tinyi_op_watched(const tiny_ctx *ctx) { return ctx->target == TINY_TARGET_REFERENCE || ctx->desc.accel || ctx->recording; }
+int tinyi_op_watched(const tiny_ctx *ctx) { return !TINYI_CHAT && (ctx->target == TINY_TARGET_REFERENCE || ctx->desc.accel || ctx->recording); }
 
 tiny_status tinyi_op_known(tiny_ctx *ctx, const tiny_op *op)
 {
     const tiny_op_row *row = tinyi_op_row(op);
-    return tinyi_op_watched(ctx) || !row || !row->fast ? tiny_run(ctx, op) : tinyi_op_fast(ctx, op, row);
+    if (TINYI_CHAT && !row) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "operation %d is left out of this program", op->kind);
+    return !TINYI_CHAT && (tinyi_op_watched(ctx) || !row || !row->fast) ? tiny_run(ctx, op) : tinyi_op_fast(ctx, op, row);
 }
 
 tiny_status tinyi_ops_known(tiny_ctx *ctx, const tiny_op *const *ops, size_t n)
@@ -16084,6 +16811,7 @@ TINY_API tiny_status tiny_record_start(tiny_ctx *ctx, tiny_recording **out)
     if (st) return st;
     if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_record_start needs a place for the recording");
     *out = NULL;
+    if (TINYI_CHAT) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "recordings are left out of this program");
     if (ctx->recording) return tinyi_fail(ctx, TINY_E_ARGUMENT, "this context is recording already");
     rec = (tiny_recording *)tinyi_alloc(ctx, 1, sizeof *rec);
     if (!rec) return ctx->status;
@@ -18716,59 +19444,6 @@ TINY_API tiny_status tiny_comm_agree(tiny_comm *c, const char *what, uint64_t va
     return st;
 }
 
-/* src/core/half.h - 16-bit floats, one value at a time
- *
- * Formula  f16: 1 sign, 5 exponent (bias 15), 10 fraction bits; bf16: the upper half of a float. To 16 bits rounds to
- *          nearest, ties to even; subnormals are kept; what rounds past the largest value becomes infinite; NaN stays
- *          NaN, becomes quiet, and keeps the upper bits of its payload. Integer work only: the same bits everywhere. */
-#ifndef TINYI_HALF_H
-#define TINYI_HALF_H
-#include <string.h>
-TINYI_C_BEGIN
-
-/* inline by force: 32-bit x86 returns floats by way of the x87, which makes a signalling NaN quiet */
-TINYI_FORCE_INLINE uint32_t tinyi_f32_bits(float x) { uint32_t u; memcpy(&u, &x, 4); return u; }
-TINYI_FORCE_INLINE float tinyi_bits_f32(uint32_t u) { float x; memcpy(&x, &u, 4); return x; }
-
-TINYI_FORCE_INLINE float tinyi_f16_to_f32(uint16_t h)
-{
-    uint32_t sign = (uint32_t)(h & 0x8000u) << 16, a = h & 0x7fffu;
-    int up = 0;
-    if (a >= 0x7c00u)
-        return tinyi_bits_f32(sign | 0x7f800000u | (a & 0x3ffu) << 13 | (a > 0x7c00u ? 0x400000u : 0u));
-    if (a >= 0x400u) return tinyi_bits_f32(sign | ((a << 13) + 0x38000000u));
-    if (a == 0) return tinyi_bits_f32(sign);
-    while (!(a & 0x400u)) { a <<= 1; up++; }    /* 0.frac * 2^-14 = 1.frac * 2^(-14 - up) */
-    return tinyi_bits_f32(sign | (uint32_t)(113 - up) << 23 | (a & 0x3ffu) << 13);
-}
-
-TINYI_INLINE uint16_t tinyi_f32_to_f16(float x)
-{
-    uint32_t u = tinyi_f32_bits(x), a = u & 0x7fffffffu, sign = u >> 16 & 0x8000u;
-    uint32_t m, down, half, r;
-    if (a > 0x7f800000u) return (uint16_t)(sign | 0x7e00u | (a >> 13 & 0x1ffu));
-    if (a >= 0x47800000u) return (uint16_t)(sign | 0x7c00u);
-    if (a >= 0x38800000u) return (uint16_t)(sign | (a - 0x38000000u + 0xfffu + (a >> 13 & 1u)) >> 13);
-    if (a <= 0x33000000u) return (uint16_t)sign;            /* up to 2^-25, half of the smallest: even is 0 */
-    m = (a & 0x7fffffu) | 0x800000u;
-    down = 126u - (a >> 23);                                /* unit 2^-24: 14..24 bits fall off */
-    half = (uint32_t)1 << (down - 1);
-    r = (m + half - 1 + (m >> down & 1u)) >> down;
-    return (uint16_t)(sign | r);
-}
-
-TINYI_FORCE_INLINE float tinyi_bf16_to_f32(uint16_t h) { return tinyi_bits_f32((uint32_t)h << 16); }
-
-TINYI_INLINE uint16_t tinyi_f32_to_bf16(float x)
-{
-    uint32_t u = tinyi_f32_bits(x);
-    if ((u & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(u >> 16 | 0x40u);
-    return (uint16_t)((u + 0x7fffu + (u >> 16 & 1u)) >> 16);
-}
-
-TINYI_C_END
-#endif
-
 /* src/core/conform.c - the conformance kit
  *
  * A case is a function of (operation name, seed, case number) and of nothing else: the row's cases function chooses
@@ -19595,7 +20270,11 @@ enum { TINYI_KERNELS(TINYI_SLOT_ENUM) TINYI_K_COUNT };
 TINYI_KERNELS(TINYI_SLOT_TYPE)
 #undef TINYI_SLOT_TYPE
 
+#if TINYI_BY_NAME
+#define TINYI_SLOT_FIELD(name, type, params)
+#else
 #define TINYI_SLOT_FIELD(name, type, params) tinyi_fn_##name name;
+#endif
 typedef struct tinyi_kernels {
     TINYI_KERNELS(TINYI_SLOT_FIELD)
     unsigned cpu;                           /* features of this processor, for variants inside a target */
@@ -19604,11 +20283,14 @@ typedef struct tinyi_kernels {
 } tinyi_kernels;
 #undef TINYI_SLOT_FIELD
 
+#if TINYI_CHAT
+TINYI_FN const tiny_op_row *tinyi_chat_row(int kind);               /* the table of such a program: models know which rows they want (llm/model/step.c) */
+#endif
 TINYI_FN tiny_idx tinyi_softmax_block(const tinyi_kernels *k);      /* values that may be summed in float */
 
 /* Each family's .c defines its rows as TINYI_ROW tinyi_row_name = { ... };  math/ops.c stands after them all. */
 #ifdef TINYI_STITCHED
-#define TINYI_ROW static const tiny_op_row
+#define TINYI_ROW static const TINYI_UNUSED tiny_op_row
 #else
 #define TINYI_ROW const tiny_op_row
 #define TINYI_ROW_DECLARE(KIND, name) extern const tiny_op_row tinyi_row_##name;
@@ -19622,10 +20304,42 @@ TINYI_OPS(TINYI_ROW_DECLARE)
 #undef TINYI_ROW_DECLARE
 #endif
 
-/* A kernel of the team's target; notes where it came from, so that a test can prove which one ran. */
-#define TINYI_K(team, name) ((team)->ran_on = (tiny_target)(team)->k->from[TINYI_K_##name], (team)->k->name)
-/* In the use functions of the kernel files. */
+/* TINYI_OF: a kernel of a table. TINYI_USE stands in the use functions of the kernel files. Of one target the kernels are called by name. */
+#if TINYI_BY_NAME
+#if TINYI_HAVE_W128
+#define TINYI_ONLY_BEGIN TINYI_TARGET_BEGIN_W128
+#define TINYI_ONLY_END TINYI_TARGET_END_W128
+#define TINYI_ONLY_FN(f) TINYI_CAT(f, _w128)
+#elif TINYI_HAVE_NEON
+#define TINYI_ONLY_BEGIN TINYI_TARGET_BEGIN_NEON
+#define TINYI_ONLY_END TINYI_TARGET_END_NEON
+#define TINYI_ONLY_FN(f) TINYI_CAT(f, _neon)
+#elif TINYI_HAVE_AVX2
+#define TINYI_ONLY_BEGIN TINYI_TARGET_BEGIN_AVX2
+#define TINYI_ONLY_END TINYI_TARGET_END_AVX2
+#define TINYI_ONLY_FN(f) TINYI_CAT(f, _avx2)
+#elif TINYI_HAVE_AVX512
+#define TINYI_ONLY_BEGIN TINYI_TARGET_BEGIN_AVX512
+#define TINYI_ONLY_END TINYI_TARGET_END_AVX512
+#define TINYI_ONLY_FN(f) TINYI_CAT(f, _avx512)
+#else
+#define TINYI_ONLY_BEGIN TINYI_TARGET_BEGIN_SCALAR
+#define TINYI_ONLY_END TINYI_TARGET_END_SCALAR
+#define TINYI_ONLY_FN(f) TINYI_CAT(f, _scalar)
+#endif
+#define TINYI_SLOT_DECLARE(name, type, params) static type TINYI_ONLY_FN(tinyi_##name) params TINYI_UNUSED;
+TINYI_ONLY_BEGIN
+TINYI_KERNELS(TINYI_SLOT_DECLARE)
+TINYI_ONLY_END
+#undef TINYI_SLOT_DECLARE
+#define TINYI_OF(k, name) ((void)(k), TINYI_ONLY_FN(tinyi_##name))
+#define TINYI_USE(k, f) ((void)(k))
+#else
+#define TINYI_OF(k, name) ((k)->name)
 #define TINYI_USE(k, f) ((k)->f = TINY_FN(tinyi_##f), (k)->from[TINYI_K_##f] = (unsigned char)TINYI_PASS_TARGET)
+#endif
+/* A kernel of the team's target; notes where it came from, so that a test can prove which one ran. */
+#define TINYI_K(team, name) ((team)->ran_on = (tiny_target)(team)->k->from[TINYI_K_##name], TINYI_OF((team)->k, name))
 
 TINYI_C_END
 #endif
@@ -20056,28 +20770,28 @@ static const short tinyi_kernels_of_scale[] = { TINYI_K_scale_f32, -1 };
 static const short tinyi_kernels_of_axpy[] = { TINYI_K_axpy_f32, -1 };
 
 TINYI_ROW tinyi_row_add = { "add", TINY_OP_ADD, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    tinyi_binary_shape, tinyi_binary_ref, tinyi_binary_fast, NULL, tinyi_binary_cost, tinyi_binary_cases, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_binary_shape), TINYI_DOOR(tinyi_binary_ref), tinyi_binary_fast, NULL, tinyi_binary_cost, TINYI_CASES(tinyi_binary_cases), { TINY_BOUND_EXACT, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_binary, "y = a + b" };
 TINYI_ROW tinyi_row_sub = { "sub", TINY_OP_SUB, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    tinyi_binary_shape, tinyi_binary_ref, tinyi_binary_fast, NULL, tinyi_binary_cost, tinyi_binary_cases, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_binary_shape), TINYI_DOOR(tinyi_binary_ref), tinyi_binary_fast, NULL, tinyi_binary_cost, TINYI_CASES(tinyi_binary_cases), { TINY_BOUND_EXACT, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_binary, "y = a - b" };
 TINYI_ROW tinyi_row_mul = { "mul", TINY_OP_MUL, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    tinyi_binary_shape, tinyi_binary_ref, tinyi_binary_fast, NULL, tinyi_binary_cost, tinyi_binary_cases, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_binary_shape), TINYI_DOOR(tinyi_binary_ref), tinyi_binary_fast, NULL, tinyi_binary_cost, TINYI_CASES(tinyi_binary_cases), { TINY_BOUND_EXACT, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_binary, "y = a * b" };
 TINYI_ROW tinyi_row_div = { "div", TINY_OP_DIV, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    tinyi_binary_shape, tinyi_binary_ref, tinyi_binary_fast, NULL, tinyi_binary_cost, tinyi_binary_cases, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_binary_shape), TINYI_DOOR(tinyi_binary_ref), tinyi_binary_fast, NULL, tinyi_binary_cost, TINYI_CASES(tinyi_binary_cases), { TINY_BOUND_EXACT, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_binary, "y = a / b" };
 TINYI_ROW tinyi_row_minimum = { "minimum", TINY_OP_MINIMUM, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    tinyi_binary_shape, tinyi_binary_ref, tinyi_binary_fast, NULL, tinyi_binary_cost, tinyi_binary_cases, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_binary_shape), TINYI_DOOR(tinyi_binary_ref), tinyi_binary_fast, NULL, tinyi_binary_cost, TINYI_CASES(tinyi_binary_cases), { TINY_BOUND_EXACT, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_binary, "y = min(a, b), NaN where one is" };
 TINYI_ROW tinyi_row_maximum = { "maximum", TINY_OP_MAXIMUM, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    tinyi_binary_shape, tinyi_binary_ref, tinyi_binary_fast, NULL, tinyi_binary_cost, tinyi_binary_cases, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_binary_shape), TINYI_DOOR(tinyi_binary_ref), tinyi_binary_fast, NULL, tinyi_binary_cost, TINYI_CASES(tinyi_binary_cases), { TINY_BOUND_EXACT, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_binary, "y = max(a, b), NaN where one is" };
 TINYI_ROW tinyi_row_scale = { "scale", TINY_OP_SCALE, 1, 1, 1, sizeof(tiny_scale_params), TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_scale_shape, tinyi_scale_ref, tinyi_scale_fast, NULL, tinyi_binary_cost, tinyi_scale_cases, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_scale_shape), TINYI_DOOR(tinyi_scale_ref), tinyi_scale_fast, NULL, tinyi_binary_cost, TINYI_CASES(tinyi_scale_cases), { TINY_BOUND_EXACT, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_scale, "y = alpha x + beta" };
 TINYI_ROW tinyi_row_axpy = { "axpy", TINY_OP_AXPY, 1, 1, 1, sizeof(tiny_scale_params), TINY_OP_ACCUMULATES | TINY_OP_F64,
-    tinyi_scale_shape, tinyi_scale_ref, tinyi_scale_fast, NULL, tinyi_binary_cost, tinyi_scale_cases, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_scale_shape), TINYI_DOOR(tinyi_scale_ref), tinyi_scale_fast, NULL, tinyi_binary_cost, TINYI_CASES(tinyi_scale_cases), { TINY_BOUND_EXACT, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_axpy, "y = y + alpha x" };
 
 /* ---- typed calls */
@@ -20781,65 +21495,65 @@ TINYI_ELEM_KERNELS(reglu)
 #undef TINYI_ELEM_KERNELS
 
 TINYI_ROW tinyi_row_exp = { "exp", TINY_OP_EXP, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 2.5, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 2.5, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_exp, "y = e^x" };
 TINYI_ROW tinyi_row_log = { "log", TINY_OP_LOG, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases_positive, { TINY_BOUND_ULP, 2.5, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases_positive), { TINY_BOUND_ULP, 2.5, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_log, "y = log x, natural; -inf at 0, NaN below" };
 TINYI_ROW tinyi_row_tanh = { "tanh", TINY_OP_TANH, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 2.5, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 2.5, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_tanh, "y = tanh x" };
 TINYI_ROW tinyi_row_erf = { "erf", TINY_OP_ERF, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 2.5, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 2.5, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_erf, "y = erf x = 2/sqrt(pi) * integral of e^(-t^2) from 0 to x" };
 TINYI_ROW tinyi_row_sigmoid = { "sigmoid", TINY_OP_SIGMOID, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 2.5, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 2.5, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_sigmoid, "y = 1 / (1 + e^-x)" };
 TINYI_ROW tinyi_row_sin = { "sin", TINY_OP_SIN, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 2.5, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 2.5, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_sin, "y = sin x" };
 TINYI_ROW tinyi_row_cos = { "cos", TINY_OP_COS, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 2.5, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 2.5, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_cos, "y = cos x" };
 TINYI_ROW tinyi_row_rsqrt = { "rsqrt", TINY_OP_RSQRT, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases_positive, { TINY_BOUND_ULP, 2.5, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases_positive), { TINY_BOUND_ULP, 2.5, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_rsqrt, "y = 1 / sqrt(x)" };
 TINYI_ROW tinyi_row_sqrt = { "sqrt", TINY_OP_SQRT, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases_positive, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases_positive), { TINY_BOUND_EXACT, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_sqrt, "y = sqrt(x), correctly rounded" };
 TINYI_ROW tinyi_row_abs = { "abs", TINY_OP_ABS, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_EXACT, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_abs, "y = |x|" };
 TINYI_ROW tinyi_row_neg = { "neg", TINY_OP_NEG, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_EXACT, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_neg, "y = -x" };
 /* The value exactly; max(-0, 0) may be either zero, and compilers and processors choose differently. */
 TINYI_ROW tinyi_row_relu = { "relu", TINY_OP_RELU, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 0, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_relu, "y = max(x, 0)" };
 TINYI_ROW tinyi_row_relu2 = { "relu2", TINY_OP_RELU2, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_EXACT, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_relu2, "y = max(x, 0)^2" };
 TINYI_ROW tinyi_row_silu = { "silu", TINY_OP_SILU, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 3.5, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 3.5, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_silu, "y = x / (1 + e^-x)" };
 TINYI_ROW tinyi_row_gelu = { "gelu", TINY_OP_GELU, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 6.5, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 6.5, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_gelu, "y = x/2 (1 + erf(x / sqrt(2)))" };
 TINYI_ROW tinyi_row_gelu_tanh = { "gelu_tanh", TINY_OP_GELU_TANH, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_LINEAR, 4, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_LINEAR, 4, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_gelu_tanh, "y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))" };
 TINYI_ROW tinyi_row_swiglu = { "swiglu", TINY_OP_SWIGLU, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    tinyi_glu_shape, tinyi_glu_ref, tinyi_glu_fast, NULL, tinyi_elem_cost, tinyi_glu_cases, { TINY_BOUND_LINEAR, 6, 0 },
+    TINYI_DOOR(tinyi_glu_shape), TINYI_DOOR(tinyi_glu_ref), tinyi_glu_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_glu_cases), { TINY_BOUND_LINEAR, 6, 0 },
     NULL, TINYI_GRAD(tinyi_grad_glu), NULL, tinyi_kernels_of_swiglu, "y = silu(a) b" };
 TINYI_ROW tinyi_row_geglu = { "geglu", TINY_OP_GEGLU, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    tinyi_glu_shape, tinyi_glu_ref, tinyi_glu_fast, NULL, tinyi_elem_cost, tinyi_glu_cases, { TINY_BOUND_LINEAR, 7, 0 },
+    TINYI_DOOR(tinyi_glu_shape), TINYI_DOOR(tinyi_glu_ref), tinyi_glu_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_glu_cases), { TINY_BOUND_LINEAR, 7, 0 },
     NULL, TINYI_GRAD(tinyi_grad_glu), NULL, tinyi_kernels_of_geglu, "y = gelu(a) b" };
 TINYI_ROW tinyi_row_geglu_tanh = { "geglu_tanh", TINY_OP_GEGLU_TANH, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    tinyi_glu_shape, tinyi_glu_ref, tinyi_glu_fast, NULL, tinyi_elem_cost, tinyi_glu_cases, { TINY_BOUND_LINEAR, 6, 0 },
+    TINYI_DOOR(tinyi_glu_shape), TINYI_DOOR(tinyi_glu_ref), tinyi_glu_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_glu_cases), { TINY_BOUND_LINEAR, 6, 0 },
     NULL, TINYI_GRAD(tinyi_grad_glu), NULL, tinyi_kernels_of_geglu_tanh, "y = gelu_tanh(a) b" };
 TINYI_ROW tinyi_row_reglu = { "reglu", TINY_OP_REGLU, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    tinyi_glu_shape, tinyi_glu_ref, tinyi_glu_fast, NULL, tinyi_elem_cost, tinyi_glu_cases, { TINY_BOUND_ULP, 0, 0 },
+    TINYI_DOOR(tinyi_glu_shape), TINYI_DOOR(tinyi_glu_ref), tinyi_glu_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_glu_cases), { TINY_BOUND_ULP, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_glu), NULL, tinyi_kernels_of_reglu, "y = max(a, 0) b" };
 
 /* ---- typed calls */
@@ -21325,13 +22039,13 @@ static const short tinyi_kernels_of_quantize_i8[] = { TINYI_K_quantize_i8, -1 };
 static const short tinyi_kernels_of_dequantize_i8[] = { TINYI_K_dequantize_i8, -1 };
 
 TINYI_ROW tinyi_row_convert = { "convert", TINY_OP_CONVERT, 1, 1, 1, sizeof(tiny_convert_params), 0,
-    tinyi_convert_shape, tinyi_convert_ref, tinyi_convert_fast, NULL, tinyi_convert_cost, tinyi_convert_cases, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_convert_shape), TINYI_DOOR(tinyi_convert_ref), tinyi_convert_fast, NULL, tinyi_convert_cost, TINYI_CASES(tinyi_convert_cases), { TINY_BOUND_EXACT, 0, 0 },
     NULL, NULL, NULL, tinyi_kernels_of_convert, "y = x in another data type, rounded once" };
 TINYI_ROW tinyi_row_quantize_i8 = { "quantize_i8", TINY_OP_QUANTIZE_I8, 2, 2, 1, 0, 0,
-    tinyi_quantize_shape, tinyi_quantize_i8_ref, tinyi_quantize_fast, NULL, tinyi_convert_cost, tinyi_quantize_cases, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_quantize_shape), TINYI_DOOR(tinyi_quantize_i8_ref), tinyi_quantize_fast, NULL, tinyi_convert_cost, TINYI_CASES(tinyi_quantize_cases), { TINY_BOUND_EXACT, 0, 0 },
     NULL, NULL, NULL, tinyi_kernels_of_quantize_i8, "y = round(x / scale) within -128 .. 127" };
 TINYI_ROW tinyi_row_dequantize_i8 = { "dequantize_i8", TINY_OP_DEQUANTIZE_I8, 2, 2, 1, 0, 0,
-    tinyi_quantize_shape, tinyi_dequantize_i8_ref, tinyi_quantize_fast, NULL, tinyi_convert_cost, tinyi_dequantize_cases, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_quantize_shape), TINYI_DOOR(tinyi_dequantize_i8_ref), tinyi_quantize_fast, NULL, tinyi_convert_cost, TINYI_CASES(tinyi_dequantize_cases), { TINY_BOUND_EXACT, 0, 0 },
     NULL, NULL, NULL, tinyi_kernels_of_dequantize_i8, "y = x scale" };
 
 /* ---- typed calls */
@@ -21607,22 +22321,22 @@ static void tinyi_reduce_block(const tinyi_kernels *k, int kind, const float *x,
     float v, top = 0.0f;
     double ln = 1.0;                        /* logarithm of what top is an exponent of */
     switch (kind) {
-    case TINY_OP_DOT: v = k->dot_f32(x, b, (size_t)n); break;
-    case TINY_OP_NORM2: v = k->dot_f32(x, x, (size_t)n); break;
-    case TINY_OP_MAX: case TINY_OP_ARGMAX: v = k->max_f32(x, (size_t)n); break;
-    case TINY_OP_MIN: v = k->min_f32(x, (size_t)n); break;
+    case TINY_OP_DOT: v = TINYI_OF(k, dot_f32)(x, b, (size_t)n); break;
+    case TINY_OP_NORM2: v = TINYI_OF(k, dot_f32)(x, x, (size_t)n); break;
+    case TINY_OP_MAX: case TINY_OP_ARGMAX: v = TINYI_OF(k, max_f32)(x, (size_t)n); break;
+    case TINY_OP_MIN: v = TINYI_OF(k, min_f32)(x, (size_t)n); break;
     case TINY_OP_LOGSUMEXP:
-        if (n > 1) k->softmax_extsum_f32(x, (size_t)n, 1.0f, &v, &top);
+        if (n > 1) TINYI_OF(k, softmax_extsum_f32)(x, (size_t)n, 1.0f, &v, &top);
         if (n > 1 && top - top == 0.0f) ln = 0.69314718055994531;
-        else k->softmax_online_f32(x, (size_t)n, 1.0f, &top, &v);   /* exact for one value; -inf only; too large for 2^top */
+        else TINYI_OF(k, softmax_online_f32)(x, (size_t)n, 1.0f, &top, &v);   /* exact for one value; -inf only; too large for 2^top */
         break;
-    default: v = k->sum_f32(x, (size_t)n); break;
+    default: v = TINYI_OF(k, sum_f32)(x, (size_t)n); break;
     }
     part.value = (double)v;
     part.top = (double)top * ln;
     part.at = -1;
     if (kind == TINY_OP_ARGMAX && (s->at < 0 || v > s->value || (v != v && s->value == s->value)))
-        part.at = first + (tiny_idx)k->find_f32(x, (size_t)n, v);
+        part.at = first + (tiny_idx)TINYI_OF(k, find_f32)(x, (size_t)n, v);
     tinyi_reduce_merge(kind, s, &part);
 }
 
@@ -21844,22 +22558,22 @@ static const short tinyi_kernels_of_min[] = { TINYI_K_min_f32, TINYI_K_reduce_co
 static const short tinyi_kernels_of_argmax[] = { TINYI_K_max_f32, TINYI_K_find_f32, -1 };
 static const short tinyi_kernels_of_logsumexp[] = { TINYI_K_softmax_extsum_f32, TINYI_K_softmax_online_f32, -1 };
 
-TINYI_ROW tinyi_row_dot = { "dot", TINY_OP_DOT, 2, 2, 1, sizeof(tiny_reduce_params), TINY_OP_F64, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, tinyi_dot_cases, { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_dot, "y = sum a b" };
-TINYI_ROW tinyi_row_sum = { "sum", TINY_OP_SUM, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, tinyi_reduce_cases, { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_sum, "y = sum x" };
-TINYI_ROW tinyi_row_mean = { "mean", TINY_OP_MEAN, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, tinyi_reduce_cases, { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_sum, "y = sum x / n" };
-TINYI_ROW tinyi_row_norm2 = { "norm2", TINY_OP_NORM2, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, tinyi_reduce_cases, { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_norm2, "y = sum x^2" };
-TINYI_ROW tinyi_row_max = { "max", TINY_OP_MAX, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, tinyi_reduce_cases, { TINY_BOUND_ULP, 0, 0 }, NULL, TINYI_GRAD(tinyi_grad_extreme), NULL, tinyi_kernels_of_max, "y = max x" };
-TINYI_ROW tinyi_row_min = { "min", TINY_OP_MIN, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, tinyi_reduce_cases, { TINY_BOUND_ULP, 0, 0 }, NULL, TINYI_GRAD(tinyi_grad_extreme), NULL, tinyi_kernels_of_min, "y = min x" };
-TINYI_ROW tinyi_row_argmax = { "argmax", TINY_OP_ARGMAX, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, tinyi_reduce_cases, { TINY_BOUND_EXACT, 0, 0 }, NULL, NULL, NULL, tinyi_kernels_of_argmax, "y = the first i with the largest x[i]" };
-TINYI_ROW tinyi_row_logsumexp = { "logsumexp", TINY_OP_LOGSUMEXP, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, tinyi_logsumexp_cases, { TINY_BOUND_LINEAR, 10, 0.4 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_logsumexp, "y = log sum exp(x)" };
+TINYI_ROW tinyi_row_dot = { "dot", TINY_OP_DOT, 2, 2, 1, sizeof(tiny_reduce_params), TINY_OP_F64, TINYI_DOOR(tinyi_reduce_shape), TINYI_DOOR(tinyi_reduce_ref), tinyi_reduce_fast,
+    tinyi_reduce_work, tinyi_reduce_cost, TINYI_CASES(tinyi_dot_cases), { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_dot, "y = sum a b" };
+TINYI_ROW tinyi_row_sum = { "sum", TINY_OP_SUM, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, TINYI_DOOR(tinyi_reduce_shape), TINYI_DOOR(tinyi_reduce_ref), tinyi_reduce_fast,
+    tinyi_reduce_work, tinyi_reduce_cost, TINYI_CASES(tinyi_reduce_cases), { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_sum, "y = sum x" };
+TINYI_ROW tinyi_row_mean = { "mean", TINY_OP_MEAN, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, TINYI_DOOR(tinyi_reduce_shape), TINYI_DOOR(tinyi_reduce_ref), tinyi_reduce_fast,
+    tinyi_reduce_work, tinyi_reduce_cost, TINYI_CASES(tinyi_reduce_cases), { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_sum, "y = sum x / n" };
+TINYI_ROW tinyi_row_norm2 = { "norm2", TINY_OP_NORM2, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, TINYI_DOOR(tinyi_reduce_shape), TINYI_DOOR(tinyi_reduce_ref), tinyi_reduce_fast,
+    tinyi_reduce_work, tinyi_reduce_cost, TINYI_CASES(tinyi_reduce_cases), { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_norm2, "y = sum x^2" };
+TINYI_ROW tinyi_row_max = { "max", TINY_OP_MAX, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, TINYI_DOOR(tinyi_reduce_shape), TINYI_DOOR(tinyi_reduce_ref), tinyi_reduce_fast,
+    tinyi_reduce_work, tinyi_reduce_cost, TINYI_CASES(tinyi_reduce_cases), { TINY_BOUND_ULP, 0, 0 }, NULL, TINYI_GRAD(tinyi_grad_extreme), NULL, tinyi_kernels_of_max, "y = max x" };
+TINYI_ROW tinyi_row_min = { "min", TINY_OP_MIN, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, TINYI_DOOR(tinyi_reduce_shape), TINYI_DOOR(tinyi_reduce_ref), tinyi_reduce_fast,
+    tinyi_reduce_work, tinyi_reduce_cost, TINYI_CASES(tinyi_reduce_cases), { TINY_BOUND_ULP, 0, 0 }, NULL, TINYI_GRAD(tinyi_grad_extreme), NULL, tinyi_kernels_of_min, "y = min x" };
+TINYI_ROW tinyi_row_argmax = { "argmax", TINY_OP_ARGMAX, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, TINYI_DOOR(tinyi_reduce_shape), TINYI_DOOR(tinyi_reduce_ref), tinyi_reduce_fast,
+    tinyi_reduce_work, tinyi_reduce_cost, TINYI_CASES(tinyi_reduce_cases), { TINY_BOUND_EXACT, 0, 0 }, NULL, NULL, NULL, tinyi_kernels_of_argmax, "y = the first i with the largest x[i]" };
+TINYI_ROW tinyi_row_logsumexp = { "logsumexp", TINY_OP_LOGSUMEXP, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, TINYI_DOOR(tinyi_reduce_shape), TINYI_DOOR(tinyi_reduce_ref), tinyi_reduce_fast,
+    tinyi_reduce_work, tinyi_reduce_cost, TINYI_CASES(tinyi_logsumexp_cases), { TINY_BOUND_LINEAR, 10, 0.4 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_logsumexp, "y = log sum exp(x)" };
 
 TINY_API tiny_status tiny_sum(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_SUM, x, NULL, params, y); }
 TINY_API tiny_status tiny_mean(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_MEAN, x, NULL, params, y); }
@@ -22022,9 +22736,9 @@ static void tinyi_softmax_measure(const tinyi_softmax_job *j, int form, const fl
         tinyi_softmax_state part;
         float top, sum = 0.0f;
         m = TINYI_MIN(n - i, j->block);
-        if (form == TINY_SOFTMAX_TWO_PASS) j->k->softmax_extsum_f32(x + i, (size_t)m, j->scale, &sum, &top);
-        else if (form == TINY_SOFTMAX_ONLINE) j->k->softmax_online_f32(x + i, (size_t)m, j->scale, &top, &sum);
-        else top = j->k->softmax_top_f32(x + i, (size_t)(m = n - i), j->scale);
+        if (form == TINY_SOFTMAX_TWO_PASS) TINYI_OF(j->k, softmax_extsum_f32)(x + i, (size_t)m, j->scale, &sum, &top);
+        else if (form == TINY_SOFTMAX_ONLINE) TINYI_OF(j->k, softmax_online_f32)(x + i, (size_t)m, j->scale, &top, &sum);
+        else top = TINYI_OF(j->k, softmax_top_f32)(x + i, (size_t)(m = n - i), j->scale);
         part.top = (double)top;
         part.sum = (double)sum;
         tinyi_softmax_merge(form, all, &part);
@@ -22046,20 +22760,20 @@ static void tinyi_softmax_write(const tinyi_softmax_job *j, int form, float *y, 
             top = (float)lse;
             lse -= (double)top;
         }
-        j->k->softmax_log_f32(y, x, (size_t)n, j->scale, top, (float)lse);
+        TINYI_OF(j->k, softmax_log_f32)(y, x, (size_t)n, j->scale, top, (float)lse);
         return;
     }
     if (form == TINY_SOFTMAX_RELOAD) {
-        j->k->scale_f32(y, y, (size_t)n, lambda, 0.0f);
+        TINYI_OF(j->k, scale_f32)(y, y, (size_t)n, lambda, 0.0f);
         return;
     }
     if (stream) head = TINYI_MIN(n, (tiny_idx)((0 - (uintptr_t)y) % TINYI_ALIGN / sizeof(float)));
     for (turn = head ? 0 : 1; turn < 2; turn++) {
         tiny_idx at = turn ? head : 0, m = turn ? n - head : head;
         if (form == TINY_SOFTMAX_TWO_PASS)
-            j->k->softmax_extexp_f32(y + at, x + at, (size_t)m, j->scale, lambda, (float)all->top, stream && turn);
+            TINYI_OF(j->k, softmax_extexp_f32)(y + at, x + at, (size_t)m, j->scale, lambda, (float)all->top, stream && turn);
         else
-            j->k->softmax_exp_f32(y + at, x + at, (size_t)m, j->scale, top, lambda, stream && turn);
+            TINYI_OF(j->k, softmax_exp_f32)(y + at, x + at, (size_t)m, j->scale, top, lambda, stream && turn);
     }
 }
 
@@ -22072,7 +22786,7 @@ static void tinyi_softmax_segment(const tinyi_softmax_job *j, int form, tinyi_so
     else {
         part->top = all->top;
         for (i = 0, part->sum = 0.0; i < n; i += j->block)
-            part->sum += (double)j->k->softmax_sum_f32(form == TINY_SOFTMAX_RELOAD ? y + i : NULL, x + i, (size_t)TINYI_MIN(n - i, j->block),
+            part->sum += (double)TINYI_OF(j->k, softmax_sum_f32)(form == TINY_SOFTMAX_RELOAD ? y + i : NULL, x + i, (size_t)TINYI_MIN(n - i, j->block),
                                                        j->scale, tinyi_softmax_top(all));
     }
 }
@@ -22110,7 +22824,7 @@ static void tinyi_softmax_one(tiny_team *team, const tinyi_softmax_job *j, float
     tinyi_softmax_state all, *again = parts ? parts + (n - 1) / TINYI_SOFTMAX_SEGMENT + 1 : NULL;
     int form = j->form;
     if (form == TINY_SOFTMAX_RELOAD && !j->logarithm && n <= j->block) {
-        j->k->softmax_row_f32(y, x, (size_t)n, j->scale);
+        TINYI_OF(j->k, softmax_row_f32)(y, x, (size_t)n, j->scale);
         return;
     }
     all.top = all.sum = 0.0;
@@ -22220,10 +22934,10 @@ static const short tinyi_kernels_of_log_softmax[] = { TINYI_K_softmax_log_f32, T
     TINYI_K_softmax_online_f32, TINYI_K_softmax_extsum_f32, -1 };
 
 TINYI_ROW tinyi_row_softmax = { "softmax", TINY_OP_SOFTMAX, 1, 1, 1, sizeof(tiny_softmax_params), TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_softmax_shape, tinyi_softmax_ref, tinyi_softmax_fast, tinyi_softmax_work, tinyi_softmax_cost, tinyi_softmax_cases,
+    TINYI_DOOR(tinyi_softmax_shape), TINYI_DOOR(tinyi_softmax_ref), tinyi_softmax_fast, tinyi_softmax_work, tinyi_softmax_cost, TINYI_CASES(tinyi_softmax_cases),
     { TINY_BOUND_NORM, 8, 0.25 }, tinyi_softmax_terms, TINYI_GRAD(tinyi_grad_softmax), NULL, tinyi_kernels_of_softmax, "y = exp(scale x - max) / sum exp(scale x - max)" };
 TINYI_ROW tinyi_row_log_softmax = { "log_softmax", TINY_OP_LOG_SOFTMAX, 1, 1, 1, sizeof(tiny_softmax_params), TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_softmax_shape, tinyi_softmax_ref, tinyi_softmax_fast, tinyi_softmax_work, tinyi_softmax_cost, tinyi_softmax_cases,
+    TINYI_DOOR(tinyi_softmax_shape), TINYI_DOOR(tinyi_softmax_ref), tinyi_softmax_fast, tinyi_softmax_work, tinyi_softmax_cost, TINYI_CASES(tinyi_softmax_cases),
     { TINY_BOUND_NORM, 8, 0.4 }, tinyi_softmax_terms, TINYI_GRAD(tinyi_grad_softmax), NULL, tinyi_kernels_of_log_softmax, "y = scale x - log sum exp(scale x)" };
 
 TINY_API tiny_status tiny_softmax(tiny_ctx *ctx, const tiny_tensor *x, const tiny_softmax_params *params, const tiny_tensor *y)
@@ -22458,12 +23172,12 @@ static void tinyi_norm_length_one(const tinyi_kernels *k, float *y, const float 
 {
     double ss = 0.0, r;
     tiny_idx i;
-    for (i = 0; i < n; i += TINYI_NORM_BLOCK) ss += (double)k->dot_f32(x + i, x + i, (size_t)TINYI_MIN(n - i, TINYI_NORM_BLOCK));
+    for (i = 0; i < n; i += TINYI_NORM_BLOCK) ss += (double)TINYI_OF(k, dot_f32)(x + i, x + i, (size_t)TINYI_MIN(n - i, TINYI_NORM_BLOCK));
     if (tinyi_norm_doubtful(ss, eps))
         for (ss = 0.0, i = 0; i < n; i++) ss += (double)x[i] * (double)x[i];
     r = tinyi_sqrt(ss);
     r = r == 0.0 && eps == 0.0f ? 0.0 : 1.0 / (r < (double)eps ? (double)eps : r);
-    k->scale_f32(y, x, (size_t)n, (float)r, 0.0f);
+    TINYI_OF(k, scale_f32)(y, x, (size_t)n, (float)r, 0.0f);
 }
 
 /* own: rows of the operands that are not dense, in the order x or s, r, g, b, y */
@@ -22516,13 +23230,13 @@ static void tinyi_norm_fast(tiny_team *team, const tiny_op *op)
             float *y = tinyi_row_step(a.y) == 1 ? tinyi_row_f32(a.y, row) : own + TINYI_NORM_Y * n;
             if (a.r) {
                 float *s = tinyi_row_step(a.s) == 1 ? tinyi_row_f32(a.s, row) : own + TINYI_NORM_X * n;
-                k->binary_f32(TINYI_BINARY_ADD, s, x, tinyi_norm_dense(a.r, row, own, TINYI_NORM_R, n), (size_t)n, 1, 1);
+                TINYI_OF(k, binary_f32)(TINYI_BINARY_ADD, s, x, tinyi_norm_dense(a.r, row, own, TINYI_NORM_R, n), (size_t)n, 1, 1);
                 if (tinyi_row_step(a.s) != 1) tinyi_row_scatter(tinyi_row_f32(a.s, row), s, n, tinyi_row_step(a.s));
                 x = s;
             }
             if (op->kind == TINY_OP_L2NORM) tinyi_norm_length_one(k, y, x, n, eps);
-            else if (op->kind == TINY_OP_RMSNORM || op->kind == TINY_OP_ADD_RMSNORM) k->rmsnorm_f32(y, x, g, (size_t)n, eps);
-            else k->layernorm_f32(y, x, g, b, (size_t)n, eps);
+            else if (op->kind == TINY_OP_RMSNORM || op->kind == TINY_OP_ADD_RMSNORM) TINYI_OF(k, rmsnorm_f32)(y, x, g, (size_t)n, eps);
+            else TINYI_OF(k, layernorm_f32)(y, x, g, b, (size_t)n, eps);
             if (tinyi_row_step(a.y) != 1) tinyi_row_scatter(tinyi_row_f32(a.y, row), y, n, tinyi_row_step(a.y));
         }
 }
@@ -22573,10 +23287,10 @@ static void tinyi_groupnorm_moments(const tiny_team *team, const tiny_tensor *x,
                     s += d;
                     ss += d * d;
                 }
-            else if (step == 1) team->k->norm_moments_f32(p, (size_t)ch->n, (float)mid, &s, &ss);
+            else if (step == 1) TINYI_OF(team->k, norm_moments_f32)(p, (size_t)ch->n, (float)mid, &s, &ss);
             else {
                 tinyi_row_gather((float *)team->own, p, ch->n, step);
-                team->k->norm_moments_f32((const float *)team->own, (size_t)ch->n, (float)mid, &s, &ss);
+                TINYI_OF(team->k, norm_moments_f32)((const float *)team->own, (size_t)ch->n, (float)mid, &s, &ss);
             }
             *sum += s;
             *squares += ss;
@@ -22675,23 +23389,23 @@ static const short tinyi_kernels_of_layernorm[] = { TINYI_K_layernorm_f32, -1 };
 static const short tinyi_kernels_of_l2norm[] = { TINYI_K_dot_f32, TINYI_K_scale_f32, -1 };
 static const short tinyi_kernels_of_groupnorm[] = { TINYI_K_norm_affine_f32, TINYI_K_norm_moments_f32, -1 };
 
-TINYI_ROW tinyi_row_rmsnorm = { "rmsnorm", TINY_OP_RMSNORM, 2, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, tinyi_norm_shape, tinyi_norm_ref, tinyi_norm_fast,
-    tinyi_norm_work, tinyi_norm_cost, tinyi_rmsnorm_cases, { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_rmsnorm,
+TINYI_ROW tinyi_row_rmsnorm = { "rmsnorm", TINY_OP_RMSNORM, 2, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, TINYI_DOOR(tinyi_norm_shape), TINYI_DOOR(tinyi_norm_ref), tinyi_norm_fast,
+    tinyi_norm_work, tinyi_norm_cost, TINYI_CASES(tinyi_rmsnorm_cases), { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_rmsnorm,
     "y = g x / sqrt(mean x^2 + eps)" };
-TINYI_ROW tinyi_row_layernorm = { "layernorm", TINY_OP_LAYERNORM, 3, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, tinyi_norm_shape, tinyi_norm_ref, tinyi_norm_fast,
-    tinyi_norm_work, tinyi_norm_cost, tinyi_layernorm_cases, { TINY_BOUND_NORM, 16, 0.4 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_layernorm,
+TINYI_ROW tinyi_row_layernorm = { "layernorm", TINY_OP_LAYERNORM, 3, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, TINYI_DOOR(tinyi_norm_shape), TINYI_DOOR(tinyi_norm_ref), tinyi_norm_fast,
+    tinyi_norm_work, tinyi_norm_cost, TINYI_CASES(tinyi_layernorm_cases), { TINY_BOUND_NORM, 16, 0.4 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_layernorm,
     "y = g (x - mean) / sqrt(variance + eps) + b" };
-TINYI_ROW tinyi_row_l2norm = { "l2norm", TINY_OP_L2NORM, 1, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, tinyi_norm_shape, tinyi_norm_ref, tinyi_norm_fast,
-    tinyi_norm_work, tinyi_norm_cost, tinyi_l2norm_cases, { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_l2norm,
+TINYI_ROW tinyi_row_l2norm = { "l2norm", TINY_OP_L2NORM, 1, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, TINYI_DOOR(tinyi_norm_shape), TINYI_DOOR(tinyi_norm_ref), tinyi_norm_fast,
+    tinyi_norm_work, tinyi_norm_cost, TINYI_CASES(tinyi_l2norm_cases), { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_l2norm,
     "y = x / max(sqrt(sum x^2), eps)" };
-TINYI_ROW tinyi_row_groupnorm = { "groupnorm", TINY_OP_GROUPNORM, 3, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, tinyi_norm_shape, tinyi_groupnorm_ref,
-    tinyi_groupnorm_fast, tinyi_groupnorm_work, tinyi_norm_cost, tinyi_groupnorm_cases, { TINY_BOUND_SCALE, 16, 0.4 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL,
+TINYI_ROW tinyi_row_groupnorm = { "groupnorm", TINY_OP_GROUPNORM, 3, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, TINYI_DOOR(tinyi_norm_shape), TINYI_DOOR(tinyi_groupnorm_ref),
+    tinyi_groupnorm_fast, tinyi_groupnorm_work, tinyi_norm_cost, TINYI_CASES(tinyi_groupnorm_cases), { TINY_BOUND_SCALE, 16, 0.4 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL,
     tinyi_kernels_of_groupnorm, "y = g (x - mean) / sqrt(variance + eps) + b in groups of channels" };
-TINYI_ROW tinyi_row_add_rmsnorm = { "add_rmsnorm", TINY_OP_ADD_RMSNORM, 3, 2, 2, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, tinyi_norm_shape, tinyi_norm_ref,
-    tinyi_norm_fast, tinyi_norm_work, tinyi_norm_cost, tinyi_add_rmsnorm_cases, { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_add_rmsnorm,
+TINYI_ROW tinyi_row_add_rmsnorm = { "add_rmsnorm", TINY_OP_ADD_RMSNORM, 3, 2, 2, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, TINYI_DOOR(tinyi_norm_shape), TINYI_DOOR(tinyi_norm_ref),
+    tinyi_norm_fast, tinyi_norm_work, tinyi_norm_cost, TINYI_CASES(tinyi_add_rmsnorm_cases), { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_add_rmsnorm,
     "s = x + r; y = g s / sqrt(mean s^2 + eps)" };
-TINYI_ROW tinyi_row_add_layernorm = { "add_layernorm", TINY_OP_ADD_LAYERNORM, 4, 2, 2, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, tinyi_norm_shape, tinyi_norm_ref,
-    tinyi_norm_fast, tinyi_norm_work, tinyi_norm_cost, tinyi_add_layernorm_cases, { TINY_BOUND_NORM, 16, 0.4 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_add_layernorm,
+TINYI_ROW tinyi_row_add_layernorm = { "add_layernorm", TINY_OP_ADD_LAYERNORM, 4, 2, 2, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, TINYI_DOOR(tinyi_norm_shape), TINYI_DOOR(tinyi_norm_ref),
+    tinyi_norm_fast, tinyi_norm_work, tinyi_norm_cost, TINYI_CASES(tinyi_add_layernorm_cases), { TINY_BOUND_NORM, 16, 0.4 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_add_layernorm,
     "s = x + r; y = g (s - mean) / sqrt(variance + eps) + b" };
 
 /* in and out ended by NULL only at the end: optional inputs may be NULL between */
@@ -23085,7 +23799,6 @@ static void tinyi_matmul_fast(tiny_team *team, const tiny_op *op)
     tinyi_gemm_plan p;
     tinyi_matmul_plan(&p, op);
     (void)TINYI_K(team, gemm_f32_tile);
-    tinyi_team_late(team);
     tinyi_gemm_run_f32(team, &p);
 }
 
@@ -23110,7 +23823,6 @@ static void tinyi_matmul_i8_fast(tiny_team *team, const tiny_op *op)
     tinyi_gemm_plan p;
     tinyi_matmul_i8_plan(&p, op);
     (void)TINYI_K(team, gemm_i8_tile);
-    tinyi_team_late(team);
     tinyi_gemm_run_i8(team, &p, op->out[0]->dtype == TINY_F32);
 }
 
@@ -23191,11 +23903,11 @@ static const short tinyi_kernels_of_matmul[] = { TINYI_K_gemm_f32_tile, TINYI_K_
 static const short tinyi_kernels_of_matmul_i8[] = { TINYI_K_gemm_i8_tile, TINYI_K_gemm_i8_dot, TINYI_K_gemm_i8_shape, TINYI_K_gemm_i8_row, TINYI_K_gemm_i8_start, TINYI_K_gemm_i8_weave, TINYI_K_gemm_i8_begin,
     TINYI_K_gemm_i8_end, TINYI_K_transpose_b4, TINYI_K_copy_rows, TINYI_MATMUL_ENDS, -1 };
 
-TINYI_ROW tinyi_row_matmul = { "matmul", TINY_OP_MATMUL, 3, 2, 1, sizeof(tiny_matmul_params), TINY_OP_F64,
-    tinyi_matmul_shape, tinyi_matmul_ref, tinyi_matmul_fast, tinyi_matmul_work, tinyi_matmul_cost, tinyi_matmul_cases,
+TINYI_ROW tinyi_row_matmul = { "matmul", TINY_OP_MATMUL, 3, 2, 1, sizeof(tiny_matmul_params), TINY_OP_F64 | TINY_OP_LATE,
+    TINYI_DOOR(tinyi_matmul_shape), TINYI_DOOR(tinyi_matmul_ref), tinyi_matmul_fast, tinyi_matmul_work, tinyi_matmul_cost, TINYI_CASES(tinyi_matmul_cases),
     { TINY_BOUND_LINEAR, 0, 1.01 }, tinyi_matmul_terms, TINYI_GRAD(tinyi_grad_matmul), NULL, tinyi_kernels_of_matmul, "y[i][j] = act(sum_k a[i][k] b[k][j] + bias[j])" };
-TINYI_ROW tinyi_row_matmul_i8 = { "matmul_i8", TINY_OP_MATMUL_I8, 5, 2, 1, sizeof(tiny_matmul_params), 0,
-    tinyi_matmul_i8_shape, tinyi_matmul_i8_ref, tinyi_matmul_i8_fast, tinyi_matmul_i8_work, tinyi_matmul_cost, tinyi_matmul_i8_cases,
+TINYI_ROW tinyi_row_matmul_i8 = { "matmul_i8", TINY_OP_MATMUL_I8, 5, 2, 1, sizeof(tiny_matmul_params), TINY_OP_LATE,
+    TINYI_DOOR(tinyi_matmul_i8_shape), TINYI_DOOR(tinyi_matmul_i8_ref), tinyi_matmul_i8_fast, tinyi_matmul_i8_work, tinyi_matmul_cost, TINYI_CASES(tinyi_matmul_i8_cases),
     { TINY_BOUND_LINEAR, 0, 1 }, tinyi_matmul_i8_terms, NULL, NULL, tinyi_kernels_of_matmul_i8, "y[i][j] = act(scale_a[i] scale_b[j] sum_k a[i][k] b[k][j] + bias[j])" };
 
 TINY_API tiny_status tiny_matmul(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *bias, int act, const tiny_tensor *y)
@@ -23400,7 +24112,7 @@ static void tinyi_layout_turn(tiny_team *team, const tinyi_layout_plan *p, int a
 {
     const int last = p->n - 1;
     const tiny_idx tile = TINYI_LAYOUT_TILE, e = (tiny_idx)es, ys = p->ys[across], xs = p->xs[last];
-    const tinyi_fn_copy_rows rows = team->k->copy_rows;
+    const tinyi_fn_copy_rows rows = TINYI_OF(team->k, copy_rows);
     unsigned char *in = (unsigned char *)team->own, *out;
     tiny_idx na = p->dim[across], nb = p->dim[last], big = tile, ta, tb, total = 1, grain, u, u1, a, b;
     tinyi_fn_transpose_b4 turn, past = NULL;
@@ -23566,10 +24278,10 @@ static void tinyi_permute_cases(tiny_case *c)
 
 static const short tinyi_kernels_of_copy[] = { TINYI_K_copy_rows, TINYI_K_transpose_b1, TINYI_K_transpose_b2, TINYI_K_transpose_b4, TINYI_K_transpose_b8, TINYI_K_transpose_past_b4, -1 };
 TINYI_ROW tinyi_row_copy = { "copy", TINY_OP_COPY, 1, 1, 1, 0, TINY_OP_INPLACE,
-    tinyi_copy_shape, tinyi_copy_ref_op, tinyi_copy_fast, tinyi_copy_work, tinyi_copy_cost, tinyi_copy_cases, { TINY_BOUND_EXACT, 0, 0 }, NULL,
+    TINYI_DOOR(tinyi_copy_shape), TINYI_DOOR(tinyi_copy_ref_op), tinyi_copy_fast, tinyi_copy_work, tinyi_copy_cost, TINYI_CASES(tinyi_copy_cases), { TINY_BOUND_EXACT, 0, 0 }, NULL,
     TINYI_GRAD(tinyi_grad_copy), NULL, tinyi_kernels_of_copy, "y = x, any strides" };
 TINYI_ROW tinyi_row_permute = { "permute", TINY_OP_PERMUTE, 1, 1, 1, sizeof(tiny_permute_params), 0,
-    tinyi_permute_shape, tinyi_copy_ref_op, tinyi_copy_fast, tinyi_copy_work, tinyi_copy_cost, tinyi_permute_cases, { TINY_BOUND_EXACT, 0, 0 }, NULL,
+    TINYI_DOOR(tinyi_permute_shape), TINYI_DOOR(tinyi_copy_ref_op), tinyi_copy_fast, tinyi_copy_work, tinyi_copy_cost, TINYI_CASES(tinyi_permute_cases), { TINY_BOUND_EXACT, 0, 0 }, NULL,
     TINYI_GRAD(tinyi_grad_copy), NULL, tinyi_kernels_of_copy, "y.axis[i] = x.axis[axes[i]]" };
 
 TINY_API tiny_status tiny_copy(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y)
@@ -23815,7 +24527,7 @@ static void tinyi_gather_cases(tiny_case *c)
 
 static const short tinyi_kernels_of_gather[] = { TINYI_K_gather_rows, -1 };
 TINYI_ROW tinyi_row_gather_rows = { "gather", TINY_OP_GATHER, 2, 2, 1, 0, 0,
-    tinyi_gather_shape, tinyi_gather_ref_op, tinyi_gather_fast, NULL, tinyi_gather_cost, tinyi_gather_cases, { TINY_BOUND_EXACT, 0, 0 }, NULL,
+    TINYI_DOOR(tinyi_gather_shape), TINYI_DOOR(tinyi_gather_ref_op), tinyi_gather_fast, NULL, tinyi_gather_cost, TINYI_CASES(tinyi_gather_cases), { TINY_BOUND_EXACT, 0, 0 }, NULL,
     TINYI_GRAD(tinyi_grad_gather), NULL, tinyi_kernels_of_gather, "y[p] = x[index[p]]" };
 
 TINY_API tiny_status tiny_gather(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *index, const tiny_tensor *y)
@@ -23964,7 +24676,7 @@ static void tinyi_scatter_add_cases(tiny_case *c)
 
 static const short tinyi_kernels_of_scatter_add[] = { TINYI_K_scatter_rows_f32, -1 };
 TINYI_ROW tinyi_row_scatter_add = { "scatter_add", TINY_OP_SCATTER_ADD, 2, 2, 1, sizeof(tiny_scatter_params), TINY_OP_ACCUMULATES | TINY_OP_F64,
-    tinyi_scatter_add_shape, tinyi_scatter_add_ref_op, tinyi_scatter_add_fast, NULL, tinyi_scatter_add_cost, tinyi_scatter_add_cases, { TINY_BOUND_EXACT, 0, 0 }, NULL,
+    TINYI_DOOR(tinyi_scatter_add_shape), TINYI_DOOR(tinyi_scatter_add_ref_op), tinyi_scatter_add_fast, NULL, tinyi_scatter_add_cost, TINYI_CASES(tinyi_scatter_add_cases), { TINY_BOUND_EXACT, 0, 0 }, NULL,
     TINYI_GRAD(tinyi_grad_scatter_add), NULL, tinyi_kernels_of_scatter_add, "y[index[p]] += x[p], in the order of p" };
 
 TINY_API tiny_status tiny_scatter_add(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *index, const tiny_tensor *y)
@@ -24295,7 +25007,7 @@ static void tinyi_conv_pack(const tinyi_conv *v, const tinyi_conv_plan *p, tinyi
 /* one tile of one image, for output channels k0..k1 of group g */
 static void tinyi_conv_unit(const tinyi_conv *v, const tinyi_conv_plan *p, const tinyi_kernels *kernels, const float *f, float *own, const int32_t *off, tiny_idx n, tiny_idx g, tiny_idx i0, tiny_idx j0, tiny_idx k0, tiny_idx k1)
 {
-    const tinyi_fn_conv_strip_f32 kernel = kernels->conv_strip_f32;
+    const tinyi_fn_conv_strip_f32 kernel = TINYI_OF(kernels, conv_strip_f32);
     float *slab = own, *strip = slab + tinyi_conv_aligned(p->slab), *bias = strip + tinyi_conv_aligned(p->strip);
     tiny_idx taps = v->c * v->r * v->s, kg = g * v->k + k0, c0 = 0, c1, i, k;
     tiny_idx th = TINYI_MIN(p->th, v->oh - i0), tw = TINYI_MIN(p->tw, v->ow - j0);
@@ -24309,13 +25021,13 @@ static void tinyi_conv_unit(const tinyi_conv *v, const tinyi_conv_plan *p, const
         c1 = TINYI_MIN(v->c, c0 + p->cb);
         t = (size_t)((c1 - c0) * v->r * v->s);
         relu = v->relu && c1 == v->c;
-        if (!p->in_place) tinyi_conv_pack(v, p, kernels->conv_pack_f32, slab, n, g, c0, c1, i0, j0);
+        if (!p->in_place) tinyi_conv_pack(v, p, TINYI_OF(kernels, conv_pack_f32), slab, n, g, c0, c1, i0, j0);
         if (p->how == TINYI_CONV_DEPTH)
             for (k = k0; k < k1; k++) {
                 float *to = y + (k - k0) * v->ys[1], start = v->bias ? bias[k - k0] : 0.0f;
                 const float *wk = w + (k - k0) * taps;
-                if (v->r == 3 && v->s == 3 && v->sh * v->sw * v->dh * v->dw == 1) kernels->conv_depth3_f32(to, v->ys[2], slab, p->pitch, wk, start, (size_t)th, (size_t)tw, relu);
-                else kernels->conv_depth_f32(to, v->ys[2], slab, p->pitch, off, t, wk, start, (size_t)th, (size_t)tw, relu);
+                if (v->r == 3 && v->s == 3 && v->sh * v->sw * v->dh * v->dw == 1) TINYI_OF(kernels, conv_depth3_f32)(to, v->ys[2], slab, p->pitch, wk, start, (size_t)th, (size_t)tw, relu);
+                else TINYI_OF(kernels, conv_depth_f32)(to, v->ys[2], slab, p->pitch, off, t, wk, start, (size_t)th, (size_t)tw, relu);
             }
         else if (p->how == TINYI_CONV_BY_STRIP)
             kernel(strip, p->q, slab, off, t, w, taps, v->bias ? bias : NULL, (size_t)(k1 - k0), (size_t)((th - 1) * p->pitch + tw), first, relu);
@@ -24466,10 +25178,10 @@ static void tinyi_conv1d_cases(tiny_case *c)
 
 static const short tinyi_kernels_of_conv[] = { TINYI_K_conv_strip_f32, TINYI_K_conv_depth_f32, TINYI_K_conv_depth3_f32, TINYI_K_conv_pack_f32, -1 };
 TINYI_ROW tinyi_row_conv2d = { "conv2d", TINY_OP_CONV2D, 3, 2, 1, sizeof(tiny_conv2d_params), TINY_OP_F64,
-    tinyi_conv2d_shape, tinyi_conv_ref_op, tinyi_conv_fast, tinyi_conv_work, tinyi_conv_cost, tinyi_conv2d_cases, { TINY_BOUND_LINEAR, 3.0, 1.0 }, tinyi_conv_terms,
+    TINYI_DOOR(tinyi_conv2d_shape), TINYI_DOOR(tinyi_conv_ref_op), tinyi_conv_fast, tinyi_conv_work, tinyi_conv_cost, TINYI_CASES(tinyi_conv2d_cases), { TINY_BOUND_LINEAR, 3.0, 1.0 }, tinyi_conv_terms,
     TINYI_GRAD(tinyi_grad_conv), NULL, tinyi_kernels_of_conv, "y[k,i,j] = bias[k] + sum_crs w[k,c,r,s] x[c, i*sh-pt+r*dh, j*sw-pl+s*dw]" };
 TINYI_ROW tinyi_row_conv1d = { "conv1d", TINY_OP_CONV1D, 3, 2, 1, sizeof(tiny_conv1d_params), TINY_OP_F64,
-    tinyi_conv1d_shape, tinyi_conv_ref_op, tinyi_conv_fast, tinyi_conv_work, tinyi_conv_cost, tinyi_conv1d_cases, { TINY_BOUND_LINEAR, 3.0, 1.0 }, tinyi_conv_terms,
+    TINYI_DOOR(tinyi_conv1d_shape), TINYI_DOOR(tinyi_conv_ref_op), tinyi_conv_fast, tinyi_conv_work, tinyi_conv_cost, TINYI_CASES(tinyi_conv1d_cases), { TINY_BOUND_LINEAR, 3.0, 1.0 }, tinyi_conv_terms,
     TINYI_GRAD(tinyi_grad_conv), NULL, tinyi_kernels_of_conv, "y[k,j] = bias[k] + sum_cs w[k,c,s] x[c, j*stride-pad+s*dilation]" };
 
 /* ---- the typed calls */
@@ -25261,7 +25973,7 @@ static void tinyi_topk_cases(tiny_case *c)
 
 static const short tinyi_kernels_of_topk[] = { TINYI_K_topk_scan_f32, -1 };
 TINYI_ROW tinyi_row_topk = { "topk", TINY_OP_TOPK, 1, 1, 2, sizeof(tiny_topk_params), 0,
-    tinyi_topk_shape, tinyi_topk_ref_op, tinyi_topk_fast, tinyi_topk_work, tinyi_topk_cost, tinyi_topk_cases, { TINY_BOUND_EXACT, 0, 0 }, NULL,
+    TINYI_DOOR(tinyi_topk_shape), TINYI_DOOR(tinyi_topk_ref_op), tinyi_topk_fast, tinyi_topk_work, tinyi_topk_cost, TINYI_CASES(tinyi_topk_cases), { TINY_BOUND_EXACT, 0, 0 }, NULL,
     NULL, NULL, tinyi_kernels_of_topk, "value, index = the k largest of each row, largest first" };
 
 TINY_API tiny_status tiny_topk(tiny_ctx *ctx, const tiny_tensor *x, tiny_idx k, const tiny_tensor *value, const tiny_tensor *index)
@@ -25383,7 +26095,7 @@ static double tinyi_cumsum_terms(const tiny_op *op) { return (double)op->in[0]->
 
 static const short tinyi_kernels_of_cumsum[] = { TINYI_K_cumsum_f32, TINYI_K_cumsum_total_f32, -1 };
 TINYI_ROW tinyi_row_cumsum = { "cumsum", TINY_OP_CUMSUM, 1, 1, 1, sizeof(tiny_cumsum_params), TINY_OP_INPLACE,
-    tinyi_cumsum_shape, tinyi_cumsum_ref_op, tinyi_cumsum_fast, tinyi_cumsum_work, tinyi_cumsum_cost, tinyi_cumsum_cases,
+    TINYI_DOOR(tinyi_cumsum_shape), TINYI_DOOR(tinyi_cumsum_ref_op), tinyi_cumsum_fast, tinyi_cumsum_work, tinyi_cumsum_cost, TINYI_CASES(tinyi_cumsum_cases),
     { TINY_BOUND_LINEAR, 2.0, 1.0 / 536870912.0 }, tinyi_cumsum_terms, NULL, NULL, tinyi_kernels_of_cumsum, "y[i] = x[0] + ... + x[i]" };
 
 TINY_API tiny_status tiny_cumsum(tiny_ctx *ctx, const tiny_tensor *x, int exclusive, const tiny_tensor *y)
@@ -27681,7 +28393,7 @@ static tiny_status tinyi_fft_check_n(tiny_ctx *ctx, const char *name, tiny_fft_k
     if (!plan) return TINY_OK;
     if (plan->kind != kind || plan->n != (size_t)n)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the plan is for %s of %zu values, not for %s of %td", name, of[plan->kind], plan->n, of[kind], n);
-    if (plan->way.lanes != ctx->k->fft_lanes()) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the plan was made for another target", name);
+    if (plan->way.lanes != TINYI_OF(ctx->k, fft_lanes)()) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the plan was made for another target", name);
     return TINY_OK;
 }
 
@@ -27801,19 +28513,19 @@ static const short tinyi_irfft_kernels[] = { TINYI_K_fft_pass, TINYI_K_fft_unrea
 
 TINYI_ROW tinyi_row_fft = {
     "fft", TINY_OP_FFT, 1, 1, 1, sizeof(tiny_fft_params), 0,
-    tinyi_fft_shape_op, tinyi_fft_ref_op, tinyi_fft_fast, tinyi_fft_work, tinyi_fft_cost, tinyi_fft_cases,
+    TINYI_DOOR(tinyi_fft_shape_op), TINYI_DOOR(tinyi_fft_ref_op), tinyi_fft_fast, tinyi_fft_work, tinyi_fft_cost, TINYI_CASES(tinyi_fft_cases),
     { TINY_BOUND_SCALE, 4.0, 3.0 }, tinyi_fft_terms, NULL, NULL, tinyi_fft_kernels,
     "y[k] = c sum_j x[j] exp(-2 pi i j k / n), complex rows"
 };
 TINYI_ROW tinyi_row_rfft = {
     "rfft", TINY_OP_RFFT, 1, 1, 1, sizeof(tiny_fft_params), 0,
-    tinyi_fft_shape_op, tinyi_fft_ref_op, tinyi_fft_fast, tinyi_fft_work, tinyi_fft_cost, tinyi_rfft_cases,
+    TINYI_DOOR(tinyi_fft_shape_op), TINYI_DOOR(tinyi_fft_ref_op), tinyi_fft_fast, tinyi_fft_work, tinyi_fft_cost, TINYI_CASES(tinyi_rfft_cases),
     { TINY_BOUND_SCALE, 4.0, 3.0 }, tinyi_fft_terms, NULL, NULL, tinyi_rfft_kernels,
     "y[k] = c sum_j x[j] exp(-2 pi i j k / n), real rows, k <= n/2"
 };
 TINYI_ROW tinyi_row_irfft = {
     "irfft", TINY_OP_IRFFT, 1, 1, 1, sizeof(tiny_fft_params), 0,
-    tinyi_fft_shape_op, tinyi_fft_ref_op, tinyi_fft_fast, tinyi_fft_work, tinyi_fft_cost, tinyi_irfft_cases,
+    TINYI_DOOR(tinyi_fft_shape_op), TINYI_DOOR(tinyi_fft_ref_op), tinyi_fft_fast, tinyi_fft_work, tinyi_fft_cost, TINYI_CASES(tinyi_irfft_cases),
     { TINY_BOUND_SCALE, 4.0, 3.0 }, tinyi_fft_terms, NULL, NULL, tinyi_irfft_kernels,
     "real y[j] = c sum_k x[k] exp(2 pi i j k / n), half spectra"
 };
@@ -27912,7 +28624,7 @@ TINY_API tiny_status tiny_fft_plan_open(tiny_ctx *ctx, tiny_idx n, tiny_fft_kind
     plan->kind = kind;
     plan->n = (size_t)n;
     plan->k = ctx->k;
-    tinyi_fft_way_for(&plan->way, kind, plan->n, ctx->k->fft_lanes(), (size_t)rows, 0);
+    tinyi_fft_way_for(&plan->way, kind, plan->n, TINYI_OF(ctx->k, fft_lanes)(), (size_t)rows, 0);
     plan->table = (float *)tinyi_alloc(ctx, plan->way.floats, sizeof(float));
     if (plan->table) work = tinyi_alloc(ctx, plan->way.own, sizeof(float));
     if (work) scratch = tiny_alloc(ctx, tinyi_fft_scratch(&plan->way));
@@ -28097,7 +28809,7 @@ static void tinyi_fwht_cases(tiny_case *c)
 static const short tinyi_fwht_kernels[] = { TINYI_K_fwht_f32, -1 };
 TINYI_ROW tinyi_row_fwht = {
     "fwht", TINY_OP_FWHT, 1, 1, 1, sizeof(tiny_fwht_params), TINY_OP_F64,
-    tinyi_fwht_shape, tinyi_fwht_ref, tinyi_fwht_fast, tinyi_fwht_work, tinyi_fwht_cost, tinyi_fwht_cases,
+    TINYI_DOOR(tinyi_fwht_shape), TINYI_DOOR(tinyi_fwht_ref), tinyi_fwht_fast, tinyi_fwht_work, tinyi_fwht_cost, TINYI_CASES(tinyi_fwht_cases),
     { TINY_BOUND_SCALE, 0.0, 1.0 }, tinyi_fwht_terms, TINYI_GRAD(tinyi_grad_fwht), NULL, tinyi_fwht_kernels,
     "y[i] = scale sum_j (-1)^popcount(i & j) x[j]"
 };
@@ -28660,7 +29372,7 @@ static const short tinyi_attention_kernels[] = { TINYI_K_attention_scores_f32, T
                                                  TINYI_K_attention_weigh_f32, TINYI_K_attention_split_f32, TINYI_K_gemv_dot, -1 };
 TINYI_ROW tinyi_row_attention = {
     "attention", TINY_OP_ATTENTION, 5, 3, 1, sizeof(tiny_attention_params), TINY_OP_F64,
-    tinyi_attention_shape, tinyi_attention_ref, tinyi_attention_fast, tinyi_attention_work, tinyi_attention_cost, tinyi_attention_cases,
+    TINYI_DOOR(tinyi_attention_shape), TINYI_DOOR(tinyi_attention_ref), tinyi_attention_fast, tinyi_attention_work, tinyi_attention_cost, TINYI_CASES(tinyi_attention_cases),
     { TINY_BOUND_SCALE, 200.0, 0.0 }, NULL, TINYI_GRAD(tinyi_grad_attention), NULL, tinyi_attention_kernels,
     "o = softmax(scale q k^T + bias) v, grouped heads, causal or not"
 };
@@ -28736,10 +29448,7 @@ static tiny_status tinyi_gla_gates(tiny_ctx *ctx, const char *name, const tinyi_
     for (h = 0; h < a->n_head; h++) {
         if (a->type == TINY_F32 && a->form != TINY_GLA_PARALLEL && a->g->stride[2] == 1) {      /* most calls: a row at a time, and nothing is wrong */
             int odd = 0;
-            for (t = 0; t < a->n && !odd; t++) {
-                const float *x = (const float *)a->g->data + tinyi_gla_at(a->g, t, h, 0);
-                for (d = 0; d < a->n_key; d++) odd |= !(x[d] <= 0.0f);
-            }
+            for (t = 0; t < a->n && !odd; t++) odd = !ctx->k->gla_gates_f32((const float *)a->g->data + tinyi_gla_at(a->g, t, h, 0), a->n_key);
             if (!odd) continue;
         }
         for (d = 0; d < a->n_key; d++) {
@@ -28917,7 +29626,7 @@ TINYI_FN void tinyi_gla_leave(tiny_team *team, const tinyi_gla *a, tiny_idx t, t
         for (d = 0; d < a->n_key; d++) e[d] = g[d] < 0.0f ? g[d] : 0.0f;
         g = e;
     }
-    team->k->exp_f32(e, g, (size_t)a->n_key);
+    TINYI_OF(team->k, exp_f32)(e, g, (size_t)a->n_key);
 }
 
 typedef struct tinyi_gla_run {              /* one task: columns j .. j + n_col of a head */
@@ -28941,7 +29650,7 @@ static void tinyi_gla_steps(const tinyi_gla_run *r, float *s, tiny_idx ld)
 {
     const tinyi_gla *a = r->a;
     const tinyi_fn_gla_step_f32 step = TINYI_K(r->team, gla_step_f32);
-    const tinyi_fn_scale_f32 scale = r->team->k->scale_f32;
+    const tinyi_fn_scale_f32 scale = TINYI_OF(r->team->k, scale_f32);
     tiny_idx t;
     for (t = 0; t < a->n; t++) {
         const float *k = tinyi_gla_row(a->k, t, r->h, 0, a->n_key, r->k), *v = tinyi_gla_row(a->v, t, r->h, r->j, r->n_col, r->v);
@@ -28950,6 +29659,21 @@ static void tinyi_gla_steps(const tinyi_gla_run *r, float *s, tiny_idx ld)
         scale(r->q, tinyi_gla_row(a->q, t, r->h, 0, a->n_key, r->q), (size_t)a->n_key, (float)a->scale, 0.0f);
         step(s, ld, r->e, k, v, r->q, o, a->n_key, r->n_col);
         if (o == r->acc) tinyi_gla_put(r, t, o);
+    }
+}
+
+/* Asks for the rows of tokens t .. t + n of a head: they lie in pieces that no processor foresees. */
+static void tinyi_gla_ask(const tinyi_gla_run *r, tiny_idx t, tiny_idx n)
+{
+    const tinyi_gla *a = r->a;
+    tiny_idx i, d;
+    for (i = t; i < t + n && i < a->n; i++) {
+        for (d = 0; d < a->n_key; d += 16) {
+            TINYI_PREFETCH((const float *)a->q->data + tinyi_gla_at(a->q, i, r->h, d));
+            TINYI_PREFETCH((const float *)a->k->data + tinyi_gla_at(a->k, i, r->h, d));
+            if (a->g) TINYI_PREFETCH((const float *)a->g->data + tinyi_gla_at(a->g, i, r->h, d));
+        }
+        for (d = 0; d < r->n_col; d += 16) TINYI_PREFETCH((const float *)a->v->data + tinyi_gla_at(a->v, i, r->h, r->j + d));
     }
 }
 
@@ -28965,12 +29689,12 @@ static void tinyi_gla_piece(const tinyi_gla_run *r, tiny_idx t, tiny_idx n)
     for (i = 0; i < n; i++) {               /* copies: rows of a head lie far apart */
         tinyi_gla_dense(v + i * ldv, a->v, t + i, r->h, r->j, n_col);
         tinyi_gla_dense(r->k + i * n_key, a->k, t + i, r->h, 0, n_key);
-        kn->scale_f32(r->q + i * n_key, tinyi_gla_row(a->q, t + i, r->h, 0, n_key, r->q + i * n_key), (size_t)n_key, (float)a->scale, 0.0f);
+        TINYI_OF(kn, scale_f32)(r->q + i * n_key, tinyi_gla_row(a->q, t + i, r->h, 0, n_key, r->q + i * n_key), (size_t)n_key, (float)a->scale, 0.0f);
         tinyi_gla_leave(r->team, a, t + i, r->h, r->e + i * n_key);
     }
-    if (!kn->attention_finite_f32(v, ldv, (int)n, n_col) || !kn->attention_finite_f32(r->k, n_key, (int)n, n_key) || !kn->attention_finite_f32(r->s, n_col, (int)n_key, n_col)) {
+    if (!TINYI_OF(kn, attention_finite_f32)(v, ldv, (int)n, n_col) || !TINYI_OF(kn, attention_finite_f32)(r->k, n_key, (int)n, n_key) || !TINYI_OF(kn, attention_finite_f32)(r->s, n_col, (int)n_key, n_col)) {
         for (i = 0; i < n; i++) {
-            kn->gla_step_f32(r->s, n_col, r->e + i * n_key, r->k + i * n_key, v + i * ldv, r->q + i * n_key, r->acc, n_key, n_col);
+            TINYI_OF(kn, gla_step_f32)(r->s, n_col, r->e + i * n_key, r->k + i * n_key, v + i * ldv, r->q + i * n_key, r->acc, n_key, n_col);
             tinyi_gla_put(r, t + i, r->acc);
         }
         return;
@@ -28979,21 +29703,22 @@ static void tinyi_gla_piece(const tinyi_gla_run *r, tiny_idx t, tiny_idx n)
     memset(r->acc, 0, (size_t)(n * n_col) * sizeof *r->acc);
     for (i0 = 0; i0 < n; i0 = i1) {
         i1 = TINYI_MIN(i0 + a->sub, n);
-        kn->gla_near_f32(r->at + i0 * r->ld + i0, r->ld, r->q + i0 * n_key, r->k + i0 * n_key, r->e + i0 * n_key, (int)(i1 - i0), n_key);
-        kn->gla_span_f32(r->qd, r->kd + i0 * n_key, r->left, r->q + i0 * n_key, r->k + i0 * n_key, r->e + i0 * n_key, (int)(i1 - i0), n_key);
-        kn->transpose_b4((unsigned char *)(r->qt + i0), (ptrdiff_t)(r->ld * (tiny_idx)sizeof(float)), (const unsigned char *)r->qd, (ptrdiff_t)(n_key * (tiny_idx)sizeof(float)), (size_t)n_key,
+        tinyi_gla_ask(r, t + n + i0, i1 - i0);
+        TINYI_OF(kn, gla_near_f32)(r->at + i0 * r->ld + i0, r->ld, r->q + i0 * n_key, r->k + i0 * n_key, r->e + i0 * n_key, (int)(i1 - i0), n_key);
+        TINYI_OF(kn, gla_span_f32)(r->qd, r->kd + i0 * n_key, r->left, r->q + i0 * n_key, r->k + i0 * n_key, r->e + i0 * n_key, (int)(i1 - i0), n_key);
+        TINYI_OF(kn, transpose_b4)((unsigned char *)(r->qt + i0), (ptrdiff_t)(r->ld * (tiny_idx)sizeof(float)), (const unsigned char *)r->qd, (ptrdiff_t)(n_key * (tiny_idx)sizeof(float)), (size_t)n_key,
                          (size_t)(i1 - i0));
         if (i0) {
-            kn->attention_scores_f32(r->at, r->ld, r->kd, n_key, (int)i0, r->qt, r->ld, (int)i0, (int)i1, n_key);
-            for (d = 0; d < n_key; d++) kn->scale_f32(r->qt + d * r->ld + i0, r->qt + d * r->ld + i0, (size_t)(i1 - i0), r->all[d], 0.0f);
-            for (i = 0; i < i0; i++) kn->binary_f32(TINYI_BINARY_MUL, r->kd + i * n_key, r->kd + i * n_key, r->left, (size_t)n_key, 1, 1);
+            TINYI_OF(kn, attention_scores_f32)(r->at, r->ld, r->kd, n_key, (int)i0, r->qt, r->ld, (int)i0, (int)i1, n_key);
+            for (d = 0; d < n_key; d++) TINYI_OF(kn, scale_f32)(r->qt + d * r->ld + i0, r->qt + d * r->ld + i0, (size_t)(i1 - i0), r->all[d], 0.0f);
+            for (i = 0; i < i0; i++) TINYI_OF(kn, binary_f32)(TINYI_BINARY_MUL, r->kd + i * n_key, r->kd + i * n_key, r->left, (size_t)n_key, 1, 1);
         }
-        kn->attention_mix_f32(r->acc + i0 * n_col, n_col, r->at + i0, r->ld, r->one, v, ldv, (int)i1, (int)(i1 - i0));
-        kn->binary_f32(TINYI_BINARY_MUL, r->all, r->all, r->left, (size_t)n_key, 1, 1);
+        TINYI_OF(kn, attention_mix_f32)(r->acc + i0 * n_col, n_col, r->at + i0, r->ld, r->one, v, ldv, (int)i1, (int)(i1 - i0));
+        TINYI_OF(kn, binary_f32)(TINYI_BINARY_MUL, r->all, r->all, r->left, (size_t)n_key, 1, 1);
     }
     for (d = 0; d < n_key; d++) memcpy(r->skew + d * ldv, r->s + d * n_col, (size_t)n_col * sizeof *r->s);
-    kn->attention_mix_f32(r->acc, n_col, r->qt, r->ld, r->one, r->skew, ldv, (int)n_key, (int)n);
-    kn->attention_mix_f32(r->s, n_col, r->kd, n_key, r->all, v, ldv, (int)n, (int)n_key);
+    TINYI_OF(kn, attention_mix_f32)(r->acc, n_col, r->qt, r->ld, r->one, r->skew, ldv, (int)n_key, (int)n);
+    TINYI_OF(kn, attention_mix_f32)(r->s, n_col, r->kd, n_key, r->all, v, ldv, (int)n, (int)n_key);
     for (i = 0; i < n; i++) tinyi_gla_put(r, t + i, r->acc + i * n_col);
 }
 
@@ -29138,11 +29863,11 @@ static void tinyi_gla_cases(tiny_case *c)
     memcpy(c->params.bytes, &p, sizeof p);
 }
 
-static const short tinyi_gla_kernels[] = { TINYI_K_gla_step_f32, TINYI_K_gla_near_f32, TINYI_K_gla_span_f32, TINYI_K_attention_scores_f32, TINYI_K_attention_mix_f32,
+static const short tinyi_gla_kernels[] = { TINYI_K_gla_step_f32, TINYI_K_gla_near_f32, TINYI_K_gla_span_f32, TINYI_K_gla_gates_f32, TINYI_K_attention_scores_f32, TINYI_K_attention_mix_f32,
                                            TINYI_K_attention_finite_f32, TINYI_K_exp_f32, TINYI_K_scale_f32, TINYI_K_binary_f32, TINYI_K_transpose_b4, -1 };
 TINYI_ROW tinyi_row_gla = {
     "gla", TINY_OP_GLA, 5, 4, 2, sizeof(tiny_gla_params), TINY_OP_F64 | TINY_OP_INPLACE,
-    tinyi_gla_shape, tinyi_gla_ref, tinyi_gla_fast, tinyi_gla_work, tinyi_gla_cost, tinyi_gla_cases,
+    TINYI_DOOR(tinyi_gla_shape), TINYI_DOOR(tinyi_gla_ref), tinyi_gla_fast, tinyi_gla_work, tinyi_gla_cost, TINYI_CASES(tinyi_gla_cases),
     { TINY_BOUND_SCALE, 100.0, 0.0 }, NULL, TINYI_GRAD(tinyi_grad_gla), NULL, tinyi_gla_kernels,
     "S = diag(e^g) S + k v^T, o = scale S^T q, token by token or in chunks"
 };
@@ -29347,10 +30072,10 @@ static void tinyi_gla_over(const tinyi_gla_back *b, tiny_idx t, int dq)
     const tinyi_gla *a = b->a;
     const tinyi_kernels *kn = b->team->k;
     tinyi_gla_leave(b->team, a, t, b->h, b->e);
-    kn->gla_query_f32(b->s, a->n_value, b->e, tinyi_gla_row(a->k, t, b->h, 0, a->n_key, b->k), tinyi_gla_row(a->v, t, b->h, 0, a->n_value, b->v),
+    TINYI_OF(kn, gla_query_f32)(b->s, a->n_value, b->e, tinyi_gla_row(a->k, t, b->h, 0, a->n_key, b->k), tinyi_gla_row(a->v, t, b->h, 0, a->n_value, b->v),
                       tinyi_gla_row(b->op->in[TINYI_GLA_DO], t, b->h, 0, a->n_value, b->go), b->dq, a->n_key, a->n_value);
     if (!dq) return;
-    kn->scale_f32(b->dq, b->dq, (size_t)a->n_key, (float)a->scale, 0.0f);
+    TINYI_OF(kn, scale_f32)(b->dq, b->dq, (size_t)a->n_key, (float)a->scale, 0.0f);
     tinyi_gla_write(&b->dqkg[0], t, b->h, b->dq);
 }
 
@@ -29361,8 +30086,8 @@ static void tinyi_gla_under(const tinyi_gla_back *b, tiny_idx t, const float *be
     const tinyi_kernels *kn = b->team->k;
     tiny_idx d;
     tinyi_gla_leave(b->team, a, t, b->h, b->e);
-    kn->scale_f32(b->q, tinyi_gla_row(a->q, t, b->h, 0, a->n_key, b->q), (size_t)a->n_key, (float)a->scale, 0.0f);
-    kn->gla_back_f32(b->r, a->n_value, b->e, b->q, tinyi_gla_row(b->op->in[TINYI_GLA_DO], t, b->h, 0, a->n_value, b->go), tinyi_gla_row(a->k, t, b->h, 0, a->n_key, b->k),
+    TINYI_OF(kn, scale_f32)(b->q, tinyi_gla_row(a->q, t, b->h, 0, a->n_key, b->q), (size_t)a->n_key, (float)a->scale, 0.0f);
+    TINYI_OF(kn, gla_back_f32)(b->r, a->n_value, b->e, b->q, tinyi_gla_row(b->op->in[TINYI_GLA_DO], t, b->h, 0, a->n_value, b->go), tinyi_gla_row(a->k, t, b->h, 0, a->n_key, b->k),
                      tinyi_gla_row(a->v, t, b->h, 0, a->n_value, b->v), before, b->dk, b->dv, b->dg, a->n_key, a->n_value);
     for (d = 0; d < a->n_key; d++)
         if (!tinyi_gla_moves(a, t, b->h, d)) b->dg[d] = 0.0f;
@@ -29460,7 +30185,7 @@ static void tinyi_gla_backward_cases(tiny_case *c)
 static const short tinyi_gla_backward_kernels[] = { TINYI_K_gla_query_f32, TINYI_K_gla_back_f32, TINYI_K_exp_f32, TINYI_K_scale_f32, -1 };
 TINYI_ROW tinyi_row_gla_backward = {
     "gla_backward", TINY_OP_GLA_BACKWARD, 7, 5, 3, sizeof(tiny_gla_params), TINY_OP_F64,
-    tinyi_gla_backward_shape, tinyi_gla_backward_ref, tinyi_gla_backward_fast, tinyi_gla_backward_work, tinyi_gla_backward_cost, tinyi_gla_backward_cases,
+    TINYI_DOOR(tinyi_gla_backward_shape), TINYI_DOOR(tinyi_gla_backward_ref), tinyi_gla_backward_fast, tinyi_gla_backward_work, tinyi_gla_backward_cost, TINYI_CASES(tinyi_gla_backward_cases),
     { TINY_BOUND_SCALE, 200.0, 0.0 }, NULL, NULL, NULL, tinyi_gla_backward_kernels,
     "dq = scale S d_o, dk = R v, dv = R^T k, dg = sum (q dq - k dk); R = diag(e^g) R + scale q d_o^T from the end"
 };
@@ -29697,8 +30422,8 @@ static int tinyi_twist_measure(tiny_team *team, const float *a, tiny_idx n, floa
 {
     const tiny_idx block = tinyi_softmax_block(team->k);
     tiny_idx i;
-    *low = t * team->k->softmax_top_f32(a, (size_t)n, 1.0f);
-    for (*d = 0.0, i = 0; i < n; i += block) *d += (double)team->k->twist_sum_f32(a + i, (size_t)TINYI_MIN(n - i, block), *low);
+    *low = t * TINYI_OF(team->k, softmax_top_f32)(a, (size_t)n, 1.0f);
+    for (*d = 0.0, i = 0; i < n; i += block) *d += (double)TINYI_OF(team->k, twist_sum_f32)(a + i, (size_t)TINYI_MIN(n - i, block), *low);
     if (!(*d - *d == 0.0)) return 0;
     *d += TINYI_TWIST_LEAST;
     return 1;
@@ -29775,7 +30500,7 @@ static void tinyi_twist_backward_fast(tiny_team *team, const tiny_op *op)
                 tinyi_twist_none(to, n);
                 tinyi_twist_none(tinyi_row_f32(ds, r), 1);
             } else {
-                for (q = 0.0, i = 0; i < n && w.s != 0.0; i += block) q += (double)team->k->twist_dot_f32(x + i, u + i, (size_t)TINYI_MIN(n - i, block), low);
+                for (q = 0.0, i = 0; i < n && w.s != 0.0; i += block) q += (double)TINYI_OF(team->k, twist_dot_f32)(x + i, u + i, (size_t)TINYI_MIN(n - i, block), low);
                 if (w.s != 0.0) back(to, x, u, (size_t)n, low, (float)(2.0 * w.s / d), (float)(w.s * q / (d * d)));
                 else if (to != u) memcpy(to, u, (size_t)n * sizeof *u);
                 *tinyi_row_f32(ds, r) = (float)(q / d);
@@ -29813,11 +30538,11 @@ static const short tinyi_twist_kernels[] = { TINYI_K_twist_write_f32, TINYI_K_tw
 static const short tinyi_twist_backward_kernels[] = { TINYI_K_twist_back_f32, TINYI_K_twist_dot_f32, TINYI_K_twist_sum_f32, TINYI_K_softmax_top_f32, -1 };
 
 TINYI_ROW tinyi_row_twist = { "twist", TINY_OP_TWIST, 2, 1, 1, sizeof(tiny_twist_params), TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_twist_shape, tinyi_twist_ref, tinyi_twist_fast, tinyi_twist_work, tinyi_twist_cost, tinyi_twist_cases,
+    TINYI_DOOR(tinyi_twist_shape), TINYI_DOOR(tinyi_twist_ref), tinyi_twist_fast, tinyi_twist_work, tinyi_twist_cost, TINYI_CASES(tinyi_twist_cases),
     { TINY_BOUND_NORM, 8, 0.25 }, tinyi_twist_terms, TINYI_GRAD(tinyi_grad_twist), NULL, tinyi_twist_kernels,
     "y = s a^2 / sum of the trivial where a <= t max a, else a" };
 TINYI_ROW tinyi_row_twist_backward = { "twist_backward", TINY_OP_TWIST_BACKWARD, 3, 2, 2, sizeof(tiny_twist_params), TINY_OP_F64,
-    tinyi_twist_backward_shape, tinyi_twist_backward_ref, tinyi_twist_backward_fast, tinyi_twist_backward_work, tinyi_twist_backward_cost, tinyi_twist_backward_cases,
+    TINYI_DOOR(tinyi_twist_backward_shape), TINYI_DOOR(tinyi_twist_backward_ref), tinyi_twist_backward_fast, tinyi_twist_backward_work, tinyi_twist_backward_cost, TINYI_CASES(tinyi_twist_backward_cases),
     { TINY_BOUND_NORM, 32, 1.25 }, tinyi_twist_terms, NULL, NULL, tinyi_twist_backward_kernels,
     "da = s (2 a dy / D - Q / D^2) where a <= t max a, else dy; ds = Q / D; Q = sum dy a^2, D = sum a of these" };
 
@@ -30040,10 +30765,10 @@ static void tinyi_round_cases(tiny_case *c)
 static const short tinyi_kernels_of_slope[] = { TINYI_K_slope_f32, -1 };
 static const short tinyi_kernels_of_round[] = { TINYI_K_nearest_f32, -1 };
 TINYI_ROW tinyi_row_slope = { "slope", TINY_OP_SLOPE, 2, 2, 1, sizeof(tiny_slope_params), TINY_OP_INPLACE_1 | TINY_OP_F64,
-    tinyi_slope_shape, tinyi_slope_ref, tinyi_slope_fast, NULL, tinyi_slope_cost, tinyi_slope_cases, { TINY_BOUND_LINEAR, 48, 0 },
+    TINYI_DOOR(tinyi_slope_shape), TINYI_DOOR(tinyi_slope_ref), tinyi_slope_fast, NULL, tinyi_slope_cost, TINYI_CASES(tinyi_slope_cases), { TINY_BOUND_LINEAR, 48, 0 },
     NULL, NULL, NULL, tinyi_kernels_of_slope, "dx = dy f'(x)" };
 TINYI_ROW tinyi_row_round = { "round", TINY_OP_ROUND, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_round_shape, tinyi_round_ref, tinyi_slope_fast, NULL, tinyi_slope_cost, tinyi_round_cases, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_round_shape), TINYI_DOOR(tinyi_round_ref), tinyi_slope_fast, NULL, tinyi_slope_cost, TINYI_CASES(tinyi_round_cases), { TINY_BOUND_EXACT, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_round, "y = x rounded, ties to even; its gradient passes straight through" };
 
 TINY_API tiny_status tiny_slope(tiny_ctx *ctx, int of, const tiny_tensor *x, const tiny_tensor *dy, const tiny_tensor *dx)
@@ -30158,13 +30883,13 @@ static double tinyi_loss_row(const tinyi_kernels *k, const float *x, tiny_idx n,
     tiny_idx i;
     for (i = 0; i < n; i += TINYI_LOSS_BLOCK) {
         float t, s;
-        k->softmax_online_f32(x + i, (size_t)TINYI_MIN(n - i, TINYI_LOSS_BLOCK), 1.0f, &t, &s);
+        TINYI_OF(k, softmax_online_f32)(x + i, (size_t)TINYI_MIN(n - i, TINYI_LOSS_BLOCK), 1.0f, &t, &s);
         if ((double)t > top) {
             sum = sum == 0.0 ? 0.0 : sum * tinyi_exp64(top - (double)t);
             top = (double)t;
         }
         if (s != 0.0f) sum += (double)s * tinyi_exp64((double)t - top);
-        if (e != 0.0) mean += (double)k->sum_f32(x + i, (size_t)TINYI_MIN(n - i, TINYI_LOSS_BLOCK));
+        if (e != 0.0) mean += (double)TINYI_OF(k, sum_f32)(x + i, (size_t)TINYI_MIN(n - i, TINYI_LOSS_BLOCK));
     }
     if (top == -(double)INFINITY) top = 0.0;
     return top + tinyi_log64(sum) - (1.0 - e) * (double)x[label] - (e != 0.0 ? e * mean / (double)n : 0.0);
@@ -30216,7 +30941,7 @@ static void tinyi_loss_cases(tiny_case *c)
 
 static const short tinyi_kernels_of_loss[] = { TINYI_K_softmax_online_f32, TINYI_K_sum_f32, -1 };
 TINYI_ROW tinyi_row_cross_entropy = { "cross_entropy", TINY_OP_CROSS_ENTROPY, 2, 2, 1, sizeof(tiny_cross_entropy_params), TINY_OP_F64,
-    tinyi_loss_shape, tinyi_loss_ref, tinyi_loss_fast, tinyi_loss_work, tinyi_loss_cost, tinyi_loss_cases, { TINY_BOUND_SCALE, 80, 3 }, tinyi_loss_terms,
+    TINYI_DOOR(tinyi_loss_shape), TINYI_DOOR(tinyi_loss_ref), tinyi_loss_fast, tinyi_loss_work, tinyi_loss_cost, TINYI_CASES(tinyi_loss_cases), { TINY_BOUND_SCALE, 80, 3 }, tinyi_loss_terms,
     TINYI_GRAD(tinyi_grad_cross_entropy), NULL, tinyi_kernels_of_loss, "y = mean(log sum e^x - (1 - e) x[label] - e mean(x))" };
 
 TINY_API tiny_status tiny_cross_entropy(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *label, const tiny_cross_entropy_params *params, const tiny_tensor *y)
@@ -30361,7 +31086,7 @@ static void tinyi_rope_cases(tiny_case *c)
 
 static const short tinyi_kernels_of_rope[] = { TINYI_K_copy_rows, -1 };
 TINYI_ROW tinyi_row_rope = { "rope", TINY_OP_ROPE, 2, 1, 1, sizeof(tiny_rope_params), TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_rope_shape, tinyi_rope_ref, tinyi_rope_fast, tinyi_rope_work, tinyi_rope_cost, tinyi_rope_cases, { TINY_BOUND_NORM, 7, 0 }, NULL,
+    TINYI_DOOR(tinyi_rope_shape), TINYI_DOOR(tinyi_rope_ref), tinyi_rope_fast, tinyi_rope_work, tinyi_rope_cost, TINYI_CASES(tinyi_rope_cases), { TINY_BOUND_NORM, 7, 0 }, NULL,
     TINYI_GRAD(tinyi_grad_rope), NULL, tinyi_kernels_of_rope, "pairs of a head turned by position * scale * base^(-2i/n)" };
 
 TINY_API tiny_status tiny_rope(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *position, const tiny_rope_params *params, const tiny_tensor *y)
@@ -30651,16 +31376,16 @@ static void tinyi_col2im_cases(tiny_case *c)
 
 static const short tinyi_kernels_of_patch[] = { TINYI_K_copy_rows, -1 };
 TINYI_ROW tinyi_row_im2col = { "im2col", TINY_OP_IM2COL, 1, 1, 1, sizeof(tiny_patch_params), TINY_OP_F64,
-    tinyi_patch_shape, tinyi_patch_ref, tinyi_patch_fast, NULL, tinyi_patch_cost, tinyi_im2col_cases, { TINY_BOUND_EXACT, 0, 0 }, NULL,
+    TINYI_DOOR(tinyi_patch_shape), TINYI_DOOR(tinyi_patch_ref), tinyi_patch_fast, NULL, tinyi_patch_cost, TINYI_CASES(tinyi_im2col_cases), { TINY_BOUND_EXACT, 0, 0 }, NULL,
     TINYI_GRAD(tinyi_grad_im2col), NULL, tinyi_kernels_of_patch, "y[c r s, n i j] = x[n, c, window (i, j), tap (r, s)]" };
 TINYI_ROW tinyi_row_col2im = { "col2im", TINY_OP_COL2IM, 1, 1, 1, sizeof(tiny_patch_params), TINY_OP_F64,
-    tinyi_patch_shape, tinyi_patch_ref, tinyi_patch_fast, NULL, tinyi_patch_cost, tinyi_col2im_cases, { TINY_BOUND_LINEAR, 1, 1 }, tinyi_patch_terms,
+    TINYI_DOOR(tinyi_patch_shape), TINYI_DOOR(tinyi_patch_ref), tinyi_patch_fast, NULL, tinyi_patch_cost, TINYI_CASES(tinyi_col2im_cases), { TINY_BOUND_LINEAR, 1, 1 }, tinyi_patch_terms,
     TINYI_GRAD(tinyi_grad_im2col), NULL, tinyi_kernels_of_patch, "y[n, c, h, w] = sum of the columns' numbers of that pixel" };
 TINYI_ROW tinyi_row_max_pool = { "max_pool", TINY_OP_MAX_POOL, 1, 1, 1, sizeof(tiny_patch_params), TINY_OP_F64,
-    tinyi_patch_shape, tinyi_patch_ref, tinyi_patch_fast, NULL, tinyi_patch_cost, tinyi_pool_cases, { TINY_BOUND_ULP, 0, 0 }, NULL,
+    TINYI_DOOR(tinyi_patch_shape), TINYI_DOOR(tinyi_patch_ref), tinyi_patch_fast, NULL, tinyi_patch_cost, TINYI_CASES(tinyi_pool_cases), { TINY_BOUND_ULP, 0, 0 }, NULL,
     TINYI_GRAD(tinyi_grad_max_pool), NULL, tinyi_kernels_of_patch, "y = max over each window" };
 TINYI_ROW tinyi_row_avg_pool = { "avg_pool", TINY_OP_AVG_POOL, 1, 1, 1, sizeof(tiny_patch_params), TINY_OP_F64,
-    tinyi_patch_shape, tinyi_patch_ref, tinyi_patch_fast, NULL, tinyi_patch_cost, tinyi_pool_cases, { TINY_BOUND_LINEAR, 2, 1 }, tinyi_patch_terms,
+    TINYI_DOOR(tinyi_patch_shape), TINYI_DOOR(tinyi_patch_ref), tinyi_patch_fast, NULL, tinyi_patch_cost, TINYI_CASES(tinyi_pool_cases), { TINY_BOUND_LINEAR, 2, 1 }, tinyi_patch_terms,
     TINYI_GRAD(tinyi_grad_avg_pool), NULL, tinyi_kernels_of_patch, "y = mean over each window, zeros outside" };
 
 TINY_API tiny_status tiny_im2col(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_IM2COL, x, NULL, params, y); }
@@ -31348,13 +32073,13 @@ static void tinyi_spmm_part(const tiny_team *team, const tinyi_spmm_op *s, float
     at[0] = p0;
     at[1] = p1;
     if (s->reduce == TINY_EDGE_MEAN) j.reduce = TINY_EDGE_SUM;
-    if (s->plain || p0 == p1) team->k->spmm_f32(y, 0, &j, at, 1);
-    else team->k->spmm_any_f32(y, &j, p0, p1);
+    if (s->plain || p0 == p1) TINYI_OF(team->k, spmm_f32)(y, 0, &j, at, 1);
+    else TINYI_OF(team->k, spmm_any_f32)(y, &j, p0, p1);
 }
 
 static void tinyi_spmm_mean(const tiny_team *team, const tinyi_spmm_op *s, float *y, int64_t n)
 {
-    if (s->reduce == TINY_EDGE_MEAN && n > 1) team->k->scale_f32(y, y, s->j.f, 1.0f / (float)n, 0.0f);
+    if (s->reduce == TINY_EDGE_MEAN && n > 1) TINYI_OF(team->k, scale_f32)(y, y, s->j.f, 1.0f / (float)n, 0.0f);
 }
 
 /* How many rows from r on the kernel takes at once: none is a hub, and nothing is wrong with them. 0: row r is for itself. */
@@ -31399,7 +32124,6 @@ static void tinyi_spmm_fast(tiny_team *team, const tiny_op *op)
     slot = (float *)team->shared;
     hub = (tiny_idx *)(void *)((unsigned char *)team->shared + (hubs ? (tinyi_spmm_slots(&s) * s.j.f * sizeof(float) + 63) / 64 * 64 : 0));
     if (hubs) {                             /* also for pieces that a cancel leaves out */
-        tinyi_team_late(team);              /* a helper that is woken for this call comes after the barrier, and is needed then */
         for (k = 0; team->i == 0 && k < s.o.pieces; k++) hub[k] = -1;
         tiny_barrier(team);
     }
@@ -31410,7 +32134,7 @@ static void tinyi_spmm_fast(tiny_team *team, const tiny_op *op)
                 const int64_t p0 = s.o.offset[r], p1 = s.o.offset[r + 1];
                 float *y = (float *)s.y->data + r * s.y->stride[0];
                 if (run > 0) {
-                    team->k->spmm_f32(y, s.y->stride[0], &s.j, s.o.offset + r, run);
+                    TINYI_OF(team->k, spmm_f32)(y, s.y->stride[0], &s.j, s.o.offset + r, run);
                     r += run - 1;
                 } else if (tinyi_edge_refused(team, &s.o, r, "spmm")) {
                     for (t = 0; t < s.y->dim[1]; t++) y[t * s.y->stride[1]] = 0.0f;
@@ -31422,7 +32146,6 @@ static void tinyi_spmm_fast(tiny_team *team, const tiny_op *op)
                 }
             }
     if (!hubs) return;
-    tinyi_team_not_late(team);              /* from here on the way depends on what others found */
     tiny_barrier(team);
     for (k = 0; k < s.o.pieces; k++)
         if (hub[k] >= 0) n_tasks += (tiny_idx)((s.o.offset[hub[k] + 1] - s.o.offset[hub[k]] + s.o.grain - 1) / s.o.grain);
@@ -31498,8 +32221,8 @@ static void tinyi_spmm_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_spmm[] = { TINYI_K_spmm_f32, TINYI_K_spmm_any_f32, TINYI_K_scale_f32, -1 };
-TINYI_ROW tinyi_row_spmm = { "spmm", TINY_OP_SPMM, 5, 2, 1, sizeof(tiny_spmm_params), TINY_OP_F64, tinyi_spmm_shape, tinyi_spmm_ref, tinyi_spmm_fast, tinyi_spmm_work,
-    tinyi_spmm_cost, tinyi_spmm_cases, { TINY_BOUND_LINEAR, 5, 1 }, tinyi_spmm_terms, TINYI_GRAD(tinyi_grad_spmm), NULL, tinyi_kernels_of_spmm,
+TINYI_ROW tinyi_row_spmm = { "spmm", TINY_OP_SPMM, 5, 2, 1, sizeof(tiny_spmm_params), TINY_OP_F64, TINYI_DOOR(tinyi_spmm_shape), TINYI_DOOR(tinyi_spmm_ref), tinyi_spmm_fast, tinyi_spmm_work,
+    tinyi_spmm_cost, TINYI_CASES(tinyi_spmm_cases), { TINY_BOUND_LINEAR, 5, 1 }, tinyi_spmm_terms, TINYI_GRAD(tinyi_grad_spmm), NULL, tinyi_kernels_of_spmm,
     "y[r] = reduce_p w[p] act(x[col[p]] + e[p])" };
 
 TINY_API tiny_status tiny_spmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *w, const tiny_tensor *e,
@@ -31711,8 +32434,8 @@ static void tinyi_sddmm_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_sddmm[] = { TINYI_K_sddmm_f32, -1 };
-TINYI_ROW tinyi_row_sddmm = { "sddmm", TINY_OP_SDDMM, 6, 4, 1, sizeof(tiny_sddmm_params), TINY_OP_F64, tinyi_sddmm_shape, tinyi_sddmm_ref, tinyi_sddmm_fast, NULL,
-    tinyi_sddmm_cost, tinyi_sddmm_cases, { TINY_BOUND_LINEAR, 6, 1 }, tinyi_sddmm_terms, TINYI_GRAD(tinyi_grad_sddmm), NULL, tinyi_kernels_of_sddmm,
+TINYI_ROW tinyi_row_sddmm = { "sddmm", TINY_OP_SDDMM, 6, 4, 1, sizeof(tiny_sddmm_params), TINY_OP_F64, TINYI_DOOR(tinyi_sddmm_shape), TINYI_DOOR(tinyi_sddmm_ref), tinyi_sddmm_fast, NULL,
+    tinyi_sddmm_cost, TINYI_CASES(tinyi_sddmm_cases), { TINY_BOUND_LINEAR, 6, 1 }, tinyi_sddmm_terms, TINYI_GRAD(tinyi_grad_sddmm), NULL, tinyi_kernels_of_sddmm,
     "s[p] = a[r] . b[col[p]], or att . leaky(a[r] + b[col[p]])" };
 
 TINY_API tiny_status tiny_sddmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att,
@@ -31805,8 +32528,8 @@ static void tinyi_segment_softmax_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_segment_softmax[] = { TINYI_K_segment_softmax_f32, -1 };
-TINYI_ROW tinyi_row_segment_softmax = { "segment_softmax", TINY_OP_SEGMENT_SOFTMAX, 2, 2, 1, 0, TINY_OP_INPLACE_1 | TINY_OP_F64, tinyi_segment_softmax_shape, tinyi_segment_softmax_ref,
-    tinyi_segment_softmax_fast, NULL, tinyi_segment_softmax_cost, tinyi_segment_softmax_cases, { TINY_BOUND_SCALE, 10, 1 }, tinyi_edge_longest, TINYI_GRAD(tinyi_grad_segment_softmax), NULL,
+TINYI_ROW tinyi_row_segment_softmax = { "segment_softmax", TINY_OP_SEGMENT_SOFTMAX, 2, 2, 1, 0, TINY_OP_INPLACE_1 | TINY_OP_F64, TINYI_DOOR(tinyi_segment_softmax_shape), TINYI_DOOR(tinyi_segment_softmax_ref),
+    tinyi_segment_softmax_fast, NULL, tinyi_segment_softmax_cost, TINYI_CASES(tinyi_segment_softmax_cases), { TINY_BOUND_SCALE, 10, 1 }, tinyi_edge_longest, TINYI_GRAD(tinyi_grad_segment_softmax), NULL,
     tinyi_kernels_of_segment_softmax, "p = exp(s - max) / sum exp(s - max) over the edges of a row" };
 
 TINY_API tiny_status tiny_segment_softmax(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *s, const tiny_tensor *p)
@@ -31913,7 +32636,7 @@ static void tinyi_edge_attention_fast(tiny_team *team, const tiny_op *op)
                 }
                 for (p = s.o.offset[r]; p < end; p = p1) {
                     p1 = TINYI_MIN(p + TINYI_EDGE_CHUNK, end);
-                    team->k->sddmm_f32(score, &s.j, a, p, p1);
+                    TINYI_OF(team->k, sddmm_f32)(score, &s.j, a, p, p1);
                     mix(to, state, score, &values, p, p1, p == s.o.offset[r], p1 == end);
                 }
             }
@@ -31941,8 +32664,8 @@ static void tinyi_edge_attention_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_edge_attention[] = { TINYI_K_edge_mix_f32, TINYI_K_sddmm_f32, -1 };
-TINYI_ROW tinyi_row_edge_attention = { "edge_attention", TINY_OP_EDGE_ATTENTION, 6, 5, 1, sizeof(tiny_sddmm_params), TINY_OP_F64, tinyi_edge_attention_shape,
-    tinyi_edge_attention_ref, tinyi_edge_attention_fast, tinyi_edge_attention_work, tinyi_edge_attention_cost, tinyi_edge_attention_cases, { TINY_BOUND_SCALE, 60, 1 },
+TINYI_ROW tinyi_row_edge_attention = { "edge_attention", TINY_OP_EDGE_ATTENTION, 6, 5, 1, sizeof(tiny_sddmm_params), TINY_OP_F64, TINYI_DOOR(tinyi_edge_attention_shape),
+    TINYI_DOOR(tinyi_edge_attention_ref), tinyi_edge_attention_fast, tinyi_edge_attention_work, tinyi_edge_attention_cost, TINYI_CASES(tinyi_edge_attention_cases), { TINY_BOUND_SCALE, 60, 1 },
     tinyi_edge_attention_terms, TINYI_GRAD(tinyi_grad_edge_attention), NULL, tinyi_kernels_of_edge_attention, "y[r] = sum_p softmax_p(s[p]) v[col[p]]" };
 
 TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *v,
@@ -31956,6 +32679,7 @@ TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offse
 /* src/math/ops.c - the table itself */
 #include <string.h>
 
+#if !TINYI_CHAT
 #define TINYI_ROW_POINTER(KIND, name) &tinyi_row_##name,
 #ifdef TINY_ONLY_MODELS
 #define TINYI_ROW_MORE(KIND, name) NULL,
@@ -31965,6 +32689,7 @@ TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offse
 static const tiny_op_row *const tinyi_rows[] = { NULL, TINYI_OPS_OF(TINYI_ROW_POINTER, TINYI_ROW_MORE) };
 #undef TINYI_ROW_POINTER
 #undef TINYI_ROW_MORE
+#endif
 
 #define TINYI_SLOT_NAME(name, type, params) #name,
 static const char *const tinyi_slot_names[] = { TINYI_KERNELS(TINYI_SLOT_NAME) "" };
@@ -31972,7 +32697,11 @@ static const char *const tinyi_slot_names[] = { TINYI_KERNELS(TINYI_SLOT_NAME) "
 
 TINY_API const tiny_op_row *tiny_op_row_of(int kind)
 {
+#if TINYI_CHAT
+    return tinyi_chat_row(kind);
+#else
     return kind > TINY_OP_NONE && kind < TINY_OP_COUNT ? tinyi_rows[kind] : NULL;
+#endif
 }
 
 const tiny_op_row *tinyi_op_row(const tiny_op *op) { return op->row ? op->row : tiny_op_row_of(op->kind); }
@@ -31980,15 +32709,15 @@ const tiny_op_row *tinyi_op_row(const tiny_op *op) { return op->row ? op->row : 
 TINY_API const tiny_op_row *tiny_op_at(size_t i)
 {
     size_t at = 1;
-    while (at < (size_t)TINY_OP_COUNT && (!tinyi_rows[at] || i-- > 0)) at++;
-    return at < (size_t)TINY_OP_COUNT ? tinyi_rows[at] : NULL;
+    while (at < (size_t)TINY_OP_COUNT && (!tiny_op_row_of((int)at) || i-- > 0)) at++;
+    return at < (size_t)TINY_OP_COUNT ? tiny_op_row_of((int)at) : NULL;
 }
 
 TINY_API const tiny_op_row *tiny_op_find(const char *name)
 {
     size_t i;
     for (i = 1; name && i < (size_t)TINY_OP_COUNT; i++)
-        if (tinyi_rows[i] && !strcmp(tinyi_rows[i]->name, name)) return tinyi_rows[i];
+        if (tiny_op_row_of((int)i) && !strcmp(tiny_op_row_of((int)i)->name, name)) return tiny_op_row_of((int)i);
     return NULL;
 }
 
@@ -34623,365 +35352,17 @@ TINY_API void tiny_rng_fill_normal(tiny_rng *r, float *x, size_t n)
     for (i = 0; i < n; i++) x[i] = tiny_rng_normal(r);
 }
 
-/* src/core/target.h - which targets this compiler can make, and how to switch them on
- *
- * One binary holds every target of its architecture. A pass compiles a file of kernels once; core/each_target.h makes the
- * passes that a file asks for:
- *
- *     #define TINYI_PASS_FILE "math/kernels.h"             core/simd.h first, core/simd_unname.h last
- *     #define TINYI_PASSES (TINYI_PASSES_PLAIN | TINYI_PASS_AMX)
- *     #include "core/each_target.h"
- *
- *   pass       lanes  needs                                        target in reports
- *   SCALAR     1      nothing                                      scalar
- *   W128       4      x86: SSE4.1; elsewhere SIMDe                 w128
- *   NEON       4      aarch64                                      neon
- *   NEONDOT    4      aarch64 with dotprod                         neon
- *   NEONMM     4      aarch64 with dotprod and i8mm                neon
- *   AVX2       8      AVX2, FMA, F16C                              avx2
- *   AVX2VNNI   8      the same and AVX-VNNI                        avx2
- *   AVX512     16     AVX-512 F, BW, DQ, VL, CD and VNNI           avx512
- *   AMX        16     the same and VBMI, BF16, AMX tile/int8/bf16  amx
- *
- * A processor with AVX-512 but without its VNNI (Skylake-X) takes avx2: one case less for every kernel. NEONDOT and AVX2VNNI
- * compile only the kernels that gain from a faster v_dot, NEONMM those that multiply pairs of rows.
- * In a pass the compiler may not fuse v_mul with v_add, and -ffast-math is off, so that both compilers give the same bits. */
-#ifndef TINYI_TARGET_H
-#define TINYI_TARGET_H
-
-/* bits of TINYI_PASSES */
-#define TINYI_PASS_SCALAR 1
-#define TINYI_PASS_W128 2
-#define TINYI_PASS_NEON 4
-#define TINYI_PASS_NEONDOT 8
-#define TINYI_PASS_NEONMM 16
-#define TINYI_PASS_AVX2 32
-#define TINYI_PASS_AVX2VNNI 64
-#define TINYI_PASS_AVX512 128
-#define TINYI_PASS_AMX 256
-#define TINYI_PASSES_PLAIN (TINYI_PASS_SCALAR | TINYI_PASS_W128 | TINYI_PASS_NEON | TINYI_PASS_AVX2 | TINYI_PASS_AVX512)
-#define TINYI_PASSES_DOT (TINYI_PASS_NEONDOT | TINYI_PASS_AVX2VNNI)        /* the same vectors, with v_dot as one instruction */
-
-#if defined __x86_64__ || defined _M_X64 || defined __i386__ || defined _M_IX86
-#define TINYI_X86 1
-#else
-#define TINYI_X86 0
-#endif
-#if (defined __aarch64__ || defined _M_ARM64) && !defined __AARCH64EB__
-#define TINYI_ARM64 1
-#else
-#define TINYI_ARM64 0
-#endif
-
-/* the major version of a compiler whose intrinsics and target switches are known, else 0; Apple counts its clang
- * otherwise, but each of its versions that is still in use has all that is asked for here */
-#if defined __clang__
-#define TINYI_CLANG __clang_major__
-#define TINYI_GCC 0
-#elif defined __GNUC__ && !defined __TINYC__
-#define TINYI_CLANG 0
-#define TINYI_GCC __GNUC__
-#else
-#define TINYI_CLANG 0
-#define TINYI_GCC 0
-#endif
-#if defined _MSC_VER && !defined __clang__
-#define TINYI_MSVC _MSC_VER
-#else
-#define TINYI_MSVC 0
-#endif
-
-/* before a loop of few constant rounds over vectors in an array: gcc at -O2 keeps the array in memory otherwise */
-#if TINYI_GCC >= 8
-#define TINYI_UNROLL _Pragma("GCC unroll 16")
-#elif TINYI_CLANG
-#define TINYI_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define TINYI_UNROLL
-#endif
-
-#define TINYI_HAVE_SCALAR 1
-#if defined TINY_NO_SIMD || !(TINYI_GCC || TINYI_CLANG || TINYI_MSVC)
-#define TINYI_HAVE_W128 0
-#define TINYI_HAVE_NEON 0
-#define TINYI_HAVE_NEONDOT 0
-#define TINYI_HAVE_AVX2 0
-#define TINYI_HAVE_AVX2VNNI 0
-#define TINYI_HAVE_AVX512 0
-#define TINYI_HAVE_AMX 0
-#elif TINYI_X86
-#define TINYI_HAVE_W128 1
-#define TINYI_HAVE_NEON 0
-#define TINYI_HAVE_NEONDOT 0
-#if TINYI_GCC >= 9 || TINYI_CLANG >= 9 || TINYI_MSVC >= 1930
-#define TINYI_HAVE_AVX2 1
-#define TINYI_HAVE_AVX512 1
-#else
-#define TINYI_HAVE_AVX2 0
-#define TINYI_HAVE_AVX512 0
-#endif
-#if TINYI_GCC >= 11 || TINYI_CLANG >= 12 || TINYI_MSVC >= 1930
-#define TINYI_HAVE_AVX2VNNI 1
-#else
-#define TINYI_HAVE_AVX2VNNI 0
-#endif
-#if (TINYI_GCC >= 11 || TINYI_CLANG >= 12) && defined __x86_64__ && defined __linux__  /* other systems do not lend the tiles so */
-#define TINYI_HAVE_AMX 1
-#else
-#define TINYI_HAVE_AMX 0
-#endif
-#else
-#if TINYI_ARM64
-#define TINYI_HAVE_NEON 1
-#ifdef __ARM_FEATURE_DOTPROD
-#define TINYI_HAVE_NEONDOT 0                /* the whole file may use it: NEON has it already */
-#else
-#define TINYI_HAVE_NEONDOT 1
-#endif
-#if TINYI_GCC >= 10 || TINYI_CLANG >= 12
-#define TINYI_HAVE_NEONMM 1
-#endif
-#else
-#define TINYI_HAVE_NEON 0
-#define TINYI_HAVE_NEONDOT 0
-#endif
-#define TINYI_HAVE_AVX2 0
-#define TINYI_HAVE_AVX2VNNI 0
-#define TINYI_HAVE_AVX512 0
-#define TINYI_HAVE_AMX 0
-/* the vectors of 32-bit ARM flush denormal numbers, which no operation here may do unless it is asked to */
-#if !defined TINY_NO_SIMDE && defined __has_include && (!defined __arm__ || defined TINY_ARM_FLUSH)
-#if __has_include("simde/x86/sse4.1.h")
-#define TINYI_HAVE_W128 1
-#endif
-#endif
-#ifndef TINYI_HAVE_W128
-#define TINYI_HAVE_W128 0
-#if !TINYI_ARM64 && !defined TINY_NO_SIMDE && !defined __arm__
-#pragma message("tiny: SIMDe is not on the include path, the w128 target is left out")
-#endif
-#endif
-#endif
-
-#ifndef TINYI_HAVE_NEONMM
-#define TINYI_HAVE_NEONMM 0
-#endif
-
-/* what the user leaves out, for a quicker compile and a smaller program; a target that stands on another goes with it */
-#ifdef TINY_NO_W128
-#undef TINYI_HAVE_W128
-#define TINYI_HAVE_W128 0
-#endif
-#if defined TINY_NO_AVX2
-#undef TINYI_HAVE_AVX2
-#define TINYI_HAVE_AVX2 0
-#undef TINYI_HAVE_AVX2VNNI
-#define TINYI_HAVE_AVX2VNNI 0
-#endif
-#ifdef TINY_NO_VNNI
-#undef TINYI_HAVE_AVX2VNNI
-#define TINYI_HAVE_AVX2VNNI 0
-#endif
-#if defined TINY_NO_AVX512 || defined TINY_NO_AVX2
-#undef TINYI_HAVE_AVX512
-#define TINYI_HAVE_AVX512 0
-#endif
-#if defined TINY_NO_AMX || defined TINY_NO_AVX512 || defined TINY_NO_AVX2
-#undef TINYI_HAVE_AMX
-#define TINYI_HAVE_AMX 0
-#endif
-
-/* w128 is one text in the words of SSE4.1: native on x86, SIMDe elsewhere. TINYI_W128_SIMDE takes SIMDe on x86 too (tests). */
-#if TINYI_HAVE_W128 && (!TINYI_X86 || defined TINYI_W128_SIMDE)
-#undef TINYI_W128_SIMDE
-#define TINYI_W128_SIMDE 1
-#else
-#undef TINYI_W128_SIMDE
-#define TINYI_W128_SIMDE 0
-#endif
-
-#if TINYI_X86 && (TINYI_HAVE_W128 || TINYI_HAVE_AVX2)
-#include <immintrin.h>
-#endif
-#if TINYI_HAVE_NEON
-#include <arm_neon.h>
-#endif
-#if TINYI_W128_SIMDE
-#include "simde/x86/sse4.1.h"
-#endif
-
-/* The correctly rounded root by integers. */
-TINYI_INLINE float tinyi_simd_sqrt_bits(float x)
-{
-    uint32_t u = tinyi_f32_bits(x), m, root = 0, rest = 0;
-    int e, i;
-    if (u << 1 == 0 || u == 0x7f800000u) return x;
-    if ((u & 0x7fffffffu) > 0x7f800000u) return tinyi_bits_f32(u | 0x400000u);
-    if (u >> 31) return tinyi_bits_f32(0x7fc00000u);
-    e = (int)(u >> 23);
-    m = u & 0x7fffffu;
-    if (e) m |= 0x800000u;
-    else for (e = 1; !(m & 0x800000u); e--) m <<= 1;
-    /* x = m * 2^(e - 150) with m of 24 bits; e becomes odd, m is set with its point after the second bit, and each step
-     * takes two bits of m and gives one of the root: 24 and one more that rounds */
-    if (!(e & 1)) { m <<= 1; e--; }
-    m <<= 7;
-    for (i = 0; i < 25; i++) {
-        uint32_t t = root << 2 | 1u;
-        rest = rest << 2 | m >> 30;
-        m <<= 2;
-        root <<= 1;
-        if (rest >= t) { rest -= t; root |= 1u; }
-    }
-    root = (root + 1) >> 1;                 /* never a tie: a root that ends in the 25th bit has a square of 50 bits */
-    return tinyi_bits_f32(root + ((uint32_t)((e + 127) / 2 - 1) << 23));
-}
-
-/* The same by one instruction where there is one, without the library's errno. */
-#if (TINYI_GCC || TINYI_CLANG) && defined __aarch64__
-TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("fsqrt %s0, %s1" : "=w"(x) : "w"(x)); return x; }
-#elif (TINYI_GCC || TINYI_CLANG) && defined __arm__ && defined __VFP_FP__ && !defined __SOFTFP__
-TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("vsqrt.f32 %0, %1" : "=t"(x) : "t"(x)); return x; }
-#elif (TINYI_GCC || TINYI_CLANG) && defined __riscv_flen
-TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("fsqrt.s %0, %1" : "=f"(x) : "f"(x)); return x; }
-#elif (TINYI_GCC || TINYI_CLANG) && defined __s390x__
-TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("sqebr %0, %1" : "=f"(x) : "f"(x)); return x; }
-#elif TINYI_HAVE_W128 && TINYI_X86 && (defined __SSE__ || defined _M_X64)
-TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
-#elif TINYI_CLANG && defined __wasm__
-TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return __builtin_sqrtf(x); }
-#else
-TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return tinyi_simd_sqrt_bits(x); }
-#endif
-
-/* ---- switching a target on for the functions that follow */
-#define TINYI_PRAGMA(x) _Pragma(#x)
-#if TINYI_CLANG
-#define TINYI_TARGET_BEGIN_SCALAR _Pragma("STDC FP_CONTRACT OFF")
-#define TINYI_TARGET_END_SCALAR _Pragma("STDC FP_CONTRACT DEFAULT")
-#define TINYI_TARGET_PUSH(list) \
-    TINYI_TARGET_BEGIN_SCALAR TINYI_PRAGMA(clang attribute push(__attribute__((target(list))), apply_to = function))
-#define TINYI_TARGET_END _Pragma("clang attribute pop") TINYI_TARGET_END_SCALAR
-#define TINYI_ATTR(list) __attribute__((target(list)))
-#elif TINYI_GCC
-/* gcc 12 drops the target list when it follows a no-fast-math that changes something, and drops fp-contract=off
- * when that follows the list and nothing else changes: hence two orders. */
-#define TINYI_TARGET_BEGIN_SCALAR _Pragma("GCC push_options") _Pragma("GCC optimize(\"no-fast-math\", \"fp-contract=off\")")
-#define TINYI_TARGET_END_SCALAR _Pragma("GCC pop_options")
-#ifdef __FAST_MATH__
-#define TINYI_TARGET_PUSH(list) _Pragma("GCC push_options") TINYI_PRAGMA(GCC target(list)) \
-    _Pragma("GCC optimize(\"no-fast-math\", \"fp-contract=off\")")
-#else
-#define TINYI_TARGET_PUSH(list) _Pragma("GCC push_options") _Pragma("GCC optimize(\"fp-contract=off\")") \
-    TINYI_PRAGMA(GCC target(list))
-#endif
-#define TINYI_TARGET_END _Pragma("GCC pop_options")
-#define TINYI_ATTR(list) __attribute__((target(list)))
-#elif TINYI_MSVC
-#define TINYI_TARGET_BEGIN_SCALAR __pragma(float_control(precise, on, push)) __pragma(fp_contract(off))
-#define TINYI_TARGET_END_SCALAR __pragma(float_control(pop))
-#define TINYI_TARGET_PUSH(list) TINYI_TARGET_BEGIN_SCALAR
-#define TINYI_TARGET_END TINYI_TARGET_END_SCALAR
-#define TINYI_ATTR(list)
-#else
-#define TINYI_TARGET_BEGIN_SCALAR
-#define TINYI_TARGET_END_SCALAR
-#define TINYI_TARGET_END
-#define TINYI_ATTR(list)
-#endif
-
-#define TINYI_LIST_AVX2 "avx2,fma,f16c"
-#define TINYI_LIST_AVX512 "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx512vnni"
-#define TINYI_LIST_AMX TINYI_LIST_AVX512 ",avx512vbmi,avx512bf16,amx-tile,amx-int8,amx-bf16"
-#if TINYI_GCC                               /* gcc 12 warns of its own avx512 header: undefined operands in C++, masks at -O0 */
-#define TINYI_QUIET_BEGIN _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wuninitialized\"") \
-    _Pragma("GCC diagnostic ignored \"-Wmaybe-uninitialized\"") _Pragma("GCC diagnostic ignored \"-Wsign-conversion\"")
-#define TINYI_QUIET_END _Pragma("GCC diagnostic pop")
-#else
-#define TINYI_QUIET_BEGIN
-#define TINYI_QUIET_END
-#endif
-#if TINYI_X86
-#define TINYI_TARGET_BEGIN_W128 TINYI_TARGET_PUSH("sse4.1")
-#define TINYI_TARGET_END_W128 TINYI_TARGET_END
-#else
-#define TINYI_TARGET_BEGIN_W128 TINYI_TARGET_BEGIN_SCALAR
-#define TINYI_TARGET_END_W128 TINYI_TARGET_END_SCALAR
-#endif
-#define TINYI_TARGET_BEGIN_AVX2 TINYI_TARGET_PUSH(TINYI_LIST_AVX2)
-#define TINYI_TARGET_END_AVX2 TINYI_TARGET_END
-#define TINYI_TARGET_BEGIN_AVX2VNNI TINYI_TARGET_PUSH(TINYI_LIST_AVX2 ",avxvnni")
-#define TINYI_TARGET_END_AVX2VNNI TINYI_TARGET_END
-#define TINYI_TARGET_BEGIN_AVX512 TINYI_QUIET_BEGIN TINYI_TARGET_PUSH(TINYI_LIST_AVX512)
-#define TINYI_TARGET_END_AVX512 TINYI_TARGET_END TINYI_QUIET_END
-#define TINYI_TARGET_BEGIN_AMX TINYI_QUIET_BEGIN TINYI_TARGET_PUSH(TINYI_LIST_AMX)
-#define TINYI_TARGET_END_AMX TINYI_TARGET_END TINYI_QUIET_END
-#define TINYI_TARGET_BEGIN_NEON TINYI_TARGET_BEGIN_SCALAR
-#define TINYI_TARGET_END_NEON TINYI_TARGET_END_SCALAR
-/* clang before 16 has the dotprod and i8mm intrinsics only where the whole file may use them: SDOT is then written as
- * assembler, and kernels that want more test TINYI_ARM_ATTR. MSVC has all of them everywhere. */
-#if TINYI_GCC || TINYI_CLANG >= 16
-#define TINYI_ARM_ATTR 1
-#define TINYI_DOT_ASM 0
-#define TINYI_TARGET_BEGIN_NEONDOT TINYI_TARGET_PUSH("arch=armv8.2-a+dotprod")
-#define TINYI_TARGET_END_NEONDOT TINYI_TARGET_END
-#define TINYI_MMLA_ASM 0
-#if TINYI_GCC && defined __ARM_FEATURE_DOTPROD     /* the whole file may use more than armv8.2-a, and gcc inlines nothing by force into less */
-#define TINYI_TARGET_BEGIN_NEONMM TINYI_TARGET_PUSH("+i8mm")
-#else
-#define TINYI_TARGET_BEGIN_NEONMM TINYI_TARGET_PUSH("arch=armv8.2-a+dotprod+i8mm")
-#endif
-#define TINYI_TARGET_END_NEONMM TINYI_TARGET_END
-#define TINYI_ATTR_DOTPROD TINYI_ATTR("arch=armv8.2-a+dotprod")
-#define TINYI_ATTR_I8MM TINYI_ATTR("arch=armv8.2-a+dotprod+i8mm")
-#else
-#define TINYI_ARM_ATTR TINYI_MSVC
-#if TINYI_CLANG && !defined __ARM_FEATURE_DOTPROD
-#define TINYI_DOT_ASM 1
-#else
-#define TINYI_DOT_ASM 0
-#endif
-#if TINYI_CLANG && !defined __ARM_FEATURE_MATMUL_INT8
-#define TINYI_MMLA_ASM 1
-#else
-#define TINYI_MMLA_ASM 0
-#endif
-#define TINYI_TARGET_BEGIN_NEONMM TINYI_TARGET_PUSH("dotprod,i8mm")
-#define TINYI_TARGET_END_NEONMM TINYI_TARGET_END
-#if TINYI_MSVC
-#define TINYI_TARGET_BEGIN_NEONDOT TINYI_TARGET_BEGIN_SCALAR
-#define TINYI_TARGET_END_NEONDOT TINYI_TARGET_END_SCALAR
-#else
-#define TINYI_TARGET_BEGIN_NEONDOT TINYI_TARGET_PUSH("dotprod")
-#define TINYI_TARGET_END_NEONDOT TINYI_TARGET_END
-#endif
-#define TINYI_ATTR_DOTPROD
-#define TINYI_ATTR_I8MM
-#endif
-
-/* gcc 12 tells its optimiser of 8 bytes read by ldtilecfg and of none read by tileloadd, so that stores to a configuration or
- * a packed tile may sink below them: these forms keep the order. t is a literal 0..7, stride counts bytes. */
-#if TINYI_HAVE_AMX
-#define TINYI_AMX_FENCE __asm__ volatile("" : : : "memory")
-#define TINYI_AMX_CONFIG(p) do { const void *tinyi_amx_p = (p); TINYI_AMX_FENCE; _tile_loadconfig(tinyi_amx_p); } while (0)
-#define TINYI_AMX_LOAD(t, p, stride) do { TINYI_AMX_FENCE; _tile_loadd(t, p, stride); } while (0)
-#define TINYI_AMX_STORE(t, p, stride) do { _tile_stored(t, p, stride); TINYI_AMX_FENCE; } while (0)
-#endif
-
-/* One function of a pass with a feature that only some of its processors have: for use behind a test of k->cpu. */
-#define TINYI_ATTR_AVXVNNI TINYI_ATTR(TINYI_LIST_AVX2 ",avxvnni")                       /* in avx2 */
-#define TINYI_ATTR_VBMI TINYI_ATTR(TINYI_LIST_AVX512 ",avx512vbmi")                     /* in avx512 */
-#define TINYI_ATTR_AVX512BF16 TINYI_ATTR(TINYI_LIST_AVX512 ",avx512bf16")               /* in avx512 */
-#define TINYI_ATTR_AMX TINYI_ATTR(TINYI_LIST_AMX)                                       /* in amx, where the pass has it anyway */
-
-#endif
-
 /* src/math/targets.c - compiles the kernels once for each target, and fills the table for the one that was chosen */
+#include <string.h>
 
 /* Every kernel stands under its own name with a target suffix; what a target does not use stays unused. */
 #define TINYI_STITCH_PART 1
 #define TINYI_PASS_FILE TINYGNN_FILE
+#if TINYI_BY_NAME
+#define TINYI_PASSES TINYI_PASSES_PLAIN
+#else
 #define TINYI_PASSES (TINYI_PASSES_PLAIN | TINYI_PASSES_DOT | TINYI_PASS_AMX)
+#endif
 /* src/core/each_target.h - the passes of core/target.h that TINYI_PASSES names, over the kernels of TINYI_PASS_FILE */
 #if TINYI_HAVE_SCALAR && (TINYI_PASSES & TINYI_PASS_SCALAR)
 #define TINYI_PASS TINYI_PASS_SCALAR
@@ -35055,7 +35436,7 @@ TINYI_FN int tinyi_target_available(tiny_target target, unsigned cpu)
     const unsigned avx512 = TINY_CPU_AVX512 | TINY_CPU_AVX512VNNI;
     const unsigned amx = avx512 | TINY_CPU_AVX512VBMI | TINY_CPU_AVX512BF16 | TINY_CPU_AMX_TILE | TINY_CPU_AMX_INT8 | TINY_CPU_AMX_BF16;
     switch (target) {
-    case TINY_TARGET_SCALAR: return 1;
+    case TINY_TARGET_SCALAR: return TINYI_HAVE_SCALAR;
     case TINY_TARGET_W128: return TINYI_HAVE_W128 && (!TINYI_X86 || (cpu & TINY_CPU_SSE41));
     case TINY_TARGET_NEON: return TINYI_HAVE_NEON && (cpu & TINY_CPU_NEON);
     case TINY_TARGET_AVX2: return TINYI_HAVE_AVX2 && (cpu & TINY_CPU_AVX2);
@@ -35072,27 +35453,33 @@ TINYI_FN void tinyi_kernels_fill(tinyi_kernels *k, tiny_target target, unsigned 
     (void)target;                           /* when scalar is the only one */
     k->cpu = cpu;
     for (level = 1; level <= 3; level++) k->cache[level] = tinyi_cpu_cache(level);
+#if TINYI_BY_NAME
+    memset(k->from, (int)TINYI_ONLY_TARGET, sizeof k->from);
+#else
+#if TINYI_HAVE_SCALAR
     tinyi_use_all_scalar(k);
+#endif
 #if TINYI_HAVE_W128
-    if (target == TINY_TARGET_W128 || (target > TINY_TARGET_W128 && !TINYI_HAVE_AVX2 && !TINYI_HAVE_NEON)) tinyi_use_all_w128(k);
+    if (TINYI_ONLY_PASS || target == TINY_TARGET_W128 || (target > TINY_TARGET_W128 && !TINYI_HAVE_AVX2 && !TINYI_HAVE_NEON)) tinyi_use_all_w128(k);
 #endif
 #if TINYI_HAVE_NEON
-    if (target >= TINY_TARGET_NEON) tinyi_use_all_neon(k);
+    if (TINYI_ONLY_PASS || target >= TINY_TARGET_NEON) tinyi_use_all_neon(k);
 #endif
 #if TINYI_HAVE_NEONDOT
-    if (target >= TINY_TARGET_NEON && (cpu & TINY_CPU_DOTPROD)) tinyi_use_all_neondot(k);
+    if ((TINYI_ONLY_PASS || target >= TINY_TARGET_NEON) && (cpu & TINY_CPU_DOTPROD)) tinyi_use_all_neondot(k);
 #endif
 #if TINYI_HAVE_AVX2
-    if (target >= TINY_TARGET_AVX2) tinyi_use_all_avx2(k);
+    if (TINYI_ONLY_PASS || target >= TINY_TARGET_AVX2) tinyi_use_all_avx2(k);
 #endif
 #if TINYI_HAVE_AVX2VNNI
-    if (target >= TINY_TARGET_AVX2 && (cpu & TINY_CPU_AVXVNNI)) tinyi_use_all_avx2vnni(k);
+    if ((TINYI_ONLY_PASS || target >= TINY_TARGET_AVX2) && (cpu & TINY_CPU_AVXVNNI)) tinyi_use_all_avx2vnni(k);
 #endif
 #if TINYI_HAVE_AVX512
-    if (target >= TINY_TARGET_AVX512) tinyi_use_all_avx512(k);
+    if (TINYI_ONLY_PASS || target >= TINY_TARGET_AVX512) tinyi_use_all_avx512(k);
 #endif
 #if TINYI_HAVE_AMX
     if (target >= TINY_TARGET_AMX) tinyi_use_all_amx(k);
+#endif
 #endif
 }
 
@@ -35116,8 +35503,10 @@ TINYI_FN void tinyi_kernels_fill(tinyi_kernels *k, tiny_target target, unsigned 
 #ifndef TINY_NO_STDIO
 #include <stdio.h>
 #endif
+#include <sched.h>
 #ifndef __cplusplus
-extern long syscall(long number, ...);      /* strict C99 hides it */
+extern long syscall(long number, ...);      /* strict C99 hides them */
+extern int sched_getcpu(void);
 #endif
 #else
 #define TINYI_CPU_LINUX 0
@@ -35260,6 +35649,34 @@ TINYI_FN int tinyi_cpu_count(void)
     if (n < 1) n = sysconf(_SC_NPROCESSORS_ONLN);
 #endif
     return n < 1 ? 1 : n > 1 << 20 ? 1 << 20 : (int)n;
+}
+
+TINYI_FN int tinyi_cpu_here(void)
+{
+#if TINYI_CPU_LINUX
+    return sched_getcpu();
+#else
+    return -1;
+#endif
+}
+
+TINYI_FN long tinyi_cpu_thread(void)
+{
+#if TINYI_CPU_LINUX
+    return syscall(SYS_gettid);
+#else
+    return 0;
+#endif
+}
+
+TINYI_FN uint64_t tinyi_cpu_used(long thread)
+{
+#if TINYI_CPU_LINUX && defined SYS_clock_gettime
+    long t[2];                              /* the clock of a thread: pthread_getcpuclockid, which strict C99 hides, makes it so too */
+    if (thread > 0 && !syscall(SYS_clock_gettime, ~thread * 8 | 6, t)) return (uint64_t)t[0] * 1000000000u + (uint64_t)t[1];
+#endif
+    (void)thread;
+    return 0;
 }
 
 TINYI_FN size_t tinyi_cpu_cache(int level)
@@ -36348,16 +36765,16 @@ TINYI_FN void tinyi_gemm_finish(const tinyi_kernels *k, const tinyi_gemm *g, flo
     if (g->bias) {
         const float *b = g->bias + i * g->bias_m + j * g->bias_n;
         tiny_idx q;
-        if (g->bias_n == 0 || g->bias_n == 1) k->binary_f32(TINYI_BINARY_ADD, row, row, b, (size_t)n, 1, g->bias_n);
+        if (g->bias_n == 0 || g->bias_n == 1) TINYI_OF(k, binary_f32)(TINYI_BINARY_ADD, row, row, b, (size_t)n, 1, g->bias_n);
         else
             for (q = 0; q < n; q++) row[q] += b[q * g->bias_n];
     }
     switch (g->act) {
-    case TINY_ACT_RELU: k->relu_f32(row, row, (size_t)n); break;
-    case TINY_ACT_RELU2: k->relu2_f32(row, row, (size_t)n); break;
-    case TINY_ACT_SILU: k->silu_f32(row, row, (size_t)n); break;
-    case TINY_ACT_GELU: k->gelu_f32(row, row, (size_t)n); break;
-    case TINY_ACT_GELU_TANH: k->gelu_tanh_f32(row, row, (size_t)n); break;
+    case TINY_ACT_RELU: TINYI_OF(k, relu_f32)(row, row, (size_t)n); break;
+    case TINY_ACT_RELU2: TINYI_OF(k, relu2_f32)(row, row, (size_t)n); break;
+    case TINY_ACT_SILU: TINYI_OF(k, silu_f32)(row, row, (size_t)n); break;
+    case TINY_ACT_GELU: TINYI_OF(k, gelu_f32)(row, row, (size_t)n); break;
+    case TINY_ACT_GELU_TANH: TINYI_OF(k, gelu_tanh_f32)(row, row, (size_t)n); break;
     default: break;
     }
 }
@@ -36366,8 +36783,8 @@ TINYI_FN void tinyi_gemm_put(const tinyi_kernels *k, const tinyi_gemm *g, const 
 {
     float *y = (float *)(void *)g->y + i * g->y_m + j * g->y_n;
     tiny_idx r, c;
-    if (g->y_n == 1) k->copy_rows((unsigned char *)y, g->y_m * 4, (const unsigned char *)t, t_row * 4, (size_t)rows, (size_t)cols * 4);
-    else if (g->y_m == 1) k->transpose_b4((unsigned char *)y, g->y_n * 4, (const unsigned char *)t, t_row * 4, (size_t)cols, (size_t)rows);
+    if (g->y_n == 1) TINYI_OF(k, copy_rows)((unsigned char *)y, g->y_m * 4, (const unsigned char *)t, t_row * 4, (size_t)rows, (size_t)cols * 4);
+    else if (g->y_m == 1) TINYI_OF(k, transpose_b4)((unsigned char *)y, g->y_n * 4, (const unsigned char *)t, t_row * 4, (size_t)cols, (size_t)rows);
     else
         for (r = 0; r < rows; r++)
             for (c = 0; c < cols; c++) y[r * g->y_m + c * g->y_n] = t[r * t_row + c];
@@ -36385,7 +36802,7 @@ TINYI_FN void tinyi_gemm_row_f32(const tinyi_kernels *k, float *to, const tinyi_
     } else {
         const uint16_t *x = (const uint16_t *)(const void *)from;
         const int half = s->dtype == TINY_F16;
-        if (s->k == 1) (half ? k->f16_to_f32 : k->bf16_to_f32)(to, x, (size_t)n);
+        if (s->k == 1) (half ? TINYI_OF(k, f16_to_f32) : TINYI_OF(k, bf16_to_f32))(to, x, (size_t)n);
         else
             for (i = 0; i < n; i++) to[i] = half ? tinyi_f16_to_f32(x[i * s->k]) : tinyi_bf16_to_f32(x[i * s->k]);
     }
@@ -36398,24 +36815,24 @@ static void tinyi_gemm_turn(const tinyi_kernels *k, float *to, tiny_idx width, c
 {
     tiny_idx i, r;
     if (s->dtype == TINY_F32 && s->row == 1 && s->k != 1) {
-        k->copy_rows((unsigned char *)to, width * 4, tinyi_gemm_at(s, row, k0), s->k * 4, (size_t)n, (size_t)rows * 4);
+        TINYI_OF(k, copy_rows)((unsigned char *)to, width * 4, tinyi_gemm_at(s, row, k0), s->k * 4, (size_t)n, (size_t)rows * 4);
         for (i = 0; rows < width && i < n; i++)
             for (r = rows; r < width; r++) to[i * width + r] = 0.0f;
         return;
     }
     if (tinyi_gemm_is_f32_rows(s)) {
-        k->gemm_f32_turn(to, width, (const float *)(const void *)tinyi_gemm_at(s, row, k0), s->row, (size_t)rows, (size_t)n);
+        TINYI_OF(k, gemm_f32_turn)(to, width, (const float *)(const void *)tinyi_gemm_at(s, row, k0), s->row, (size_t)rows, (size_t)n);
         return;
     }
     for (r = 0; r < rows; r++) tinyi_gemm_row_f32(k, t + r * n, s, row + r, k0, n);
-    k->gemm_f32_turn(to, width, t, n, (size_t)rows, (size_t)n);
+    TINYI_OF(k, gemm_f32_turn)(to, width, t, n, (size_t)rows, (size_t)n);
 }
 
 /* Panels of nr rows of b, side by side: [panel][n][nr]. */
 static void tinyi_gemm_panels(const tinyi_kernels *k, float *v, tiny_idx nr, const tinyi_gemm_side *b, tiny_idx row, tiny_idx rows, tiny_idx k0, tiny_idx n, float *t)
 {
     tiny_idx r;
-    if (b->row == 1) k->gemm_f32_pack(v, tinyi_gemm_at(b, row, k0), b->dtype, b->k, (size_t)n, (size_t)rows);
+    if (b->row == 1) TINYI_OF(k, gemm_f32_pack)(v, tinyi_gemm_at(b, row, k0), b->dtype, b->k, (size_t)n, (size_t)rows);
     else
         for (r = 0; r < rows; r += nr, v += n * nr) tinyi_gemm_turn(k, v, nr, b, row + r, TINYI_MIN(rows - r, nr), k0, n, t);
 }
@@ -36457,7 +36874,7 @@ static tinyi_gemm_own tinyi_gemm_own_of(const tinyi_gemm *g)
 static void tinyi_gemm_job_of(tinyi_gemm_job *job, const tiny_team *team, const tinyi_gemm *g, const tinyi_gemm_own *o)
 {
     job->k = team->k;
-    team->k->gemm_f32_shape(&job->shape);
+    TINYI_OF(team->k, gemm_f32_shape)(&job->shape);
     if (g->m <= TINYI_GEMM_FEW) {           /* b is used little: longer runs of it, fetched better */
         job->shape.nc = TINYI_MIN(4 * job->shape.nc, TINYI_GEMM_NC_MAX);
         job->shape.kc /= 3;
@@ -36502,7 +36919,7 @@ typedef struct tinyi_gemm_phase {
 static void tinyi_gemm_piece(const tinyi_gemm_job *job, const tinyi_gemm *g, const tinyi_gemm_phase *ph, tiny_idx i0, tiny_idx i1, tiny_idx j0, tiny_idx j1)
 {
     const tiny_idx mr = job->shape.mr, nr = job->shape.nr, kc = job->shape.kc, r0 = tinyi_gemm_start(g->m, mr, i0);
-    const tinyi_fn_gemm_f32_tile tile = job->k->gemm_f32_tile;
+    const tinyi_fn_gemm_f32_tile tile = TINYI_OF(job->k, gemm_f32_tile);
     const int direct = g->y_n == 1;
     float *y = direct ? (float *)(void *)g->y + r0 * g->y_m + j0 : job->y;
     const tiny_idx y_row = direct ? g->y_m : j1 - j0;
@@ -36663,7 +37080,7 @@ static void tinyi_gemm_run_rows(tiny_team *team, const tinyi_gemm *g)
     tinyi_gemm_job job;
     tiny_idx nr, mr, columns, deep = tinyi_gemm_rows_depth(g), q0, q1, i, r, p, j, rows, high, n;
     float *v = (float *)team->shared, *t = (float *)team->own;      /* t: rows x columns of y */
-    k->gemm_f32_shape(&job.shape);
+    TINYI_OF(k, gemm_f32_shape)(&job.shape);
     nr = job.shape.nr;
     mr = job.shape.mr;
     job.k = k;
@@ -36691,7 +37108,7 @@ static void tinyi_gemm_run_rows(tiny_team *team, const tinyi_gemm *g)
                     rows = tinyi_gemm_next(mr, i1 - i);
                     s = tinyi_gemm_rows_of(&job, &g->a, i, rows, p, n, &step);
                     for (j = 0; j < g->n; j += nr)
-                        k->gemm_f32_rows(t + (i - i0) * columns + j, columns, s, step, v + j * g->k + p * nr, nr, (size_t)n, (int)rows, (int)nr, p > 0);
+                        TINYI_OF(k, gemm_f32_rows)(t + (i - i0) * columns + j, columns, s, step, v + j * g->k + p * nr, nr, (size_t)n, (int)rows, (int)nr, p > 0);
                 }
             }
             for (r = i0; r < i1 && (g->bias || g->act); r++) tinyi_gemm_finish(k, g, t + (r - i0) * columns, r, 0, g->n);
@@ -36714,7 +37131,7 @@ static void tinyi_gemm_small(const tinyi_gemm_job *job, const tinyi_gemm *g)
         rows = tinyi_gemm_next(mr, g->m - i);
         s = tinyi_gemm_rows_of(job, &g->a, i, rows, 0, g->k, &step);
         for (j = 0; j < g->n; j += nr)
-            k->gemm_f32_rows(y + j, t_row, s, step, in_place ? (const float *)(const void *)tinyi_gemm_at(&g->b, j, 0) : job->v + j * g->k, in_place ? g->b.k : nr,
+            TINYI_OF(k, gemm_f32_rows)(y + j, t_row, s, step, in_place ? (const float *)(const void *)tinyi_gemm_at(&g->b, j, 0) : job->v + j * g->k, in_place ? g->b.k : nr,
                              (size_t)g->k, (int)rows, (int)TINYI_MIN(g->n - j, nr), 0);
         for (r = 0; r < rows && (g->bias || g->act); r++) tinyi_gemm_finish(k, g, y + r * t_row, i + r, 0, g->n);
         if (!direct) tinyi_gemm_put(k, g, y, t_row, i, 0, rows, g->n);
@@ -36740,7 +37157,7 @@ static void tinyi_gemm_run_small(tiny_team *team, const tinyi_gemm *g)
     const double work = (double)g->m * (double)g->n * (double)g->k;
     tiny_idx q0, q1, grain = work > 1e6 ? 1 : 1 + (tiny_idx)(1e6 / (work + 100.0));
     job.k = team->k;
-    team->k->gemm_f32_shape(&job.shape);
+    TINYI_OF(team->k, gemm_f32_shape)(&job.shape);
     job.v = (float *)team->own;
     job.s = job.v + o.s;
     job.t = job.v + o.t;
@@ -36953,12 +37370,12 @@ static int32_t tinyi_i8_pack_row(const tinyi_kernels *k, uint8_t *to, const tiny
     }
     if (g->a.k == 1) {
         i = g->k / 64 * 64;
-        sum = (uint32_t)k->gemm_i8_row(to, x, is_signed, (size_t)i);
+        sum = (uint32_t)TINYI_OF(k, gemm_i8_row)(to, x, is_signed, (size_t)i);
     }
     while (i < s->k64) {
         const tiny_idx n = TINYI_MIN(s->k64 - i, TINYI_I8_PART);
         for (j = 0; j < n; j++) t[j] = i + j < g->k ? x[(i + j) * g->a.k] : 0;
-        sum += (uint32_t)k->gemm_i8_row(to + i * s->bytes, t, is_signed, (size_t)n);
+        sum += (uint32_t)TINYI_OF(k, gemm_i8_row)(to + i * s->bytes, t, is_signed, (size_t)n);
         i += n;
     }
     return (int32_t)sum;
@@ -36972,9 +37389,9 @@ static void tinyi_i8_pack_bytes(const tinyi_kernels *k, int8_t *to, const tinyi_
     tiny_idx i, c;
     if (n < 16) memset(to, 0, (size_t)(16 * len));
     else memset(to + 16 * whole, 0, (size_t)(16 * (len - whole)));
-    if (g->b.k == 1) k->transpose_b4((unsigned char *)to, 64, (const unsigned char *)x, g->b.row, (size_t)(whole / 4), (size_t)n);
+    if (g->b.k == 1) TINYI_OF(k, transpose_b4)((unsigned char *)to, 64, (const unsigned char *)x, g->b.row, (size_t)(whole / 4), (size_t)n);
     else if (g->b.row == 1)
-        for (i = 0; i < whole; i += 4) k->gemm_i8_weave(to + 16 * i, x + i * g->b.k, g->b.k, (size_t)n);
+        for (i = 0; i < whole; i += 4) TINYI_OF(k, gemm_i8_weave)(to + 16 * i, x + i * g->b.k, g->b.k, (size_t)n);
     else
         for (c = 0; c < n; c++)
             for (i = 0; i < whole; i++) to[16 * (i / 4 * 4) + 4 * c + i % 4] = x[c * g->b.row + i * g->b.k];
@@ -36988,14 +37405,14 @@ static void tinyi_i8_pack_panel(const tinyi_kernels *k, int8_t *to, int32_t *sta
     memset(start, 0, 16 * sizeof *start);
     if (s->bytes == 1) {
         tinyi_i8_pack_bytes(k, to, g, j, n, 0, s->k64);
-        if (g->a.dtype == TINY_I8) k->gemm_i8_start(start, to, to, (size_t)s->k64);
+        if (g->a.dtype == TINY_I8) TINYI_OF(k, gemm_i8_start)(start, to, to, (size_t)s->k64);
     } else {
         int8_t t[16 * TINYI_I8_PART];
         tiny_idx i;
         for (i = 0; i < s->k64; i += TINYI_I8_PART) {
             const tiny_idx len = TINYI_MIN(s->k64 - i, TINYI_I8_PART);
             tinyi_i8_pack_bytes(k, t, g, j, n, i, len);
-            k->gemm_i8_start(start, to + 32 * i, t, (size_t)len);
+            TINYI_OF(k, gemm_i8_start)(start, to + 32 * i, t, (size_t)len);
         }
     }
 }
@@ -37032,7 +37449,7 @@ static void tinyi_i8_piece(const tinyi_i8_job *t, tiny_idx j0, tiny_idx j1, tiny
             const tiny_idx deep = TINYI_MIN(t->s.k64 - at, TINYI_I8_DEEP / bytes);
             for (j = j0; j < j1; j += wide)
                 for (i = 0; i < rows; i += down)
-                    t->k->gemm_i8_tile(y + i * y_row + (j - j0), y_row, t->a + (r + i) * t->s.a_row + at * bytes, t->s.a_row,
+                    TINYI_OF(t->k, gemm_i8_tile)(y + i * y_row + (j - j0), y_row, t->a + (r + i) * t->s.a_row + at * bytes, t->s.a_row,
                                        t->b + (j - j0) / 16 * panel + 16 * at * bytes, panel, (size_t)deep, at ? NULL : t->start_a + r + i,
                                        at ? NULL : t->start_b + (j - j0), (int)TINYI_MIN(rows - i, down), (int)TINYI_MIN(j1 - j, wide));
             at += deep;
@@ -37048,7 +37465,7 @@ static void tinyi_i8_panels(tiny_team *team, const tinyi_gemm *g, int to_f32)
     t.k = team->k;
     t.g = g;
     t.to_f32 = to_f32;
-    t.k->gemm_i8_shape(&t.shape);
+    TINYI_OF(t.k, gemm_i8_shape)(&t.shape);
     t.s = tinyi_i8_size(g, t.shape.bytes);
     t.a = (uint8_t *)team->shared;
     t.start_a = (int32_t *)(void *)(t.a + t.s.rows * t.s.a_row);
@@ -37060,7 +37477,7 @@ static void tinyi_i8_panels(tiny_team *team, const tinyi_gemm *g, int to_f32)
     across = t.s.across;
     while (across > 64 && (g->n + across - 1) / across < 4 * team->n) across -= 32;
     parts = (g->n + across - 1) / across < 2 * team->n ? team->n : 1;
-    t.k->gemm_i8_begin();
+    TINYI_OF(t.k, gemm_i8_begin)();
     for (t.base = 0; t.base < g->m; t.base += t.s.rows) {
         const tiny_idx rows = TINYI_MIN(g->m - t.base, t.s.rows), blocks = (g->n + across - 1) / across;
         const tiny_idx part = tinyi_gemm_up((rows - 1) / parts + 1, 32);
@@ -37074,7 +37491,7 @@ static void tinyi_i8_panels(tiny_team *team, const tinyi_gemm *g, int to_f32)
             }
         tiny_barrier(team);
     }
-    t.k->gemm_i8_end();
+    TINYI_OF(t.k, gemm_i8_end)();
 }
 
 TINYI_FN void tinyi_gemm_run_i8(tiny_team *team, const tinyi_gemm_plan *p, int to_f32)
@@ -38759,13 +39176,13 @@ TINYI_FN void tinyi_gemm_run_vectors(tiny_team *team, const tinyi_gemm_plan *p)
                 const tiny_idx rows = g->m > 4 && k->from[TINYI_K_gemv_dot] != TINY_TARGET_AVX2 ? 4 : n;     /* there a piece comes from the second level twice as fast as it is used */
                 for (d = 0; d < n; d += rows)
                     for (c = 0; c < g->m; c += 4)
-                        k->gemv_dot(t + c * grain + d, 1, grain, tinyi_gemm_at(&one.b, r + d, 0), one.b.dtype, one.b.row, (size_t)TINYI_MIN(n - d, rows), x + c * x_row, x_row,
+                        TINYI_OF(k, gemv_dot)(t + c * grain + d, 1, grain, tinyi_gemm_at(&one.b, r + d, 0), one.b.dtype, one.b.row, (size_t)TINYI_MIN(n - d, rows), x + c * x_row, x_row,
                                     (int)TINYI_MIN(g->m - c, 4), (size_t)g->k);
             } else {
                 memset(t, 0, (size_t)(g->m * grain) * sizeof *t);
                 for (d = 0; d < g->k; d += deep)
                     for (c = 0; c < g->m; c++)
-                        k->gemv_axpy(t + c * grain, tinyi_gemm_at(&one.b, r, d), one.b.dtype, one.b.k, x + c * x_row + d, 1, (size_t)TINYI_MIN(g->k - d, deep), (size_t)n);
+                        TINYI_OF(k, gemv_axpy)(t + c * grain, tinyi_gemm_at(&one.b, r, d), one.b.dtype, one.b.k, x + c * x_row + d, 1, (size_t)TINYI_MIN(g->k - d, deep), (size_t)n);
             }
             for (c = 0; c < g->m; c++) tinyi_gemm_finish(k, &one, t + c * grain, c, r, n);
             tinyi_gemm_put(k, &one, t, grain, 0, r, g->m, n);
@@ -46631,11 +47048,11 @@ static void tinyi_fastrp_merge_team(tiny_team *team, void *arg)
             const float *u = job->u + i * w;
             if (job->merge & 1) {
                 double ss = job->c0 ? f->square[i] : 0.0;
-                for (c = 0; c < w; c += TINYI_FASTRP_BLOCK) ss += (double)team->k->dot_f32(u + c, u + c, (size_t)TINYI_MIN(w - c, TINYI_FASTRP_BLOCK));
+                for (c = 0; c < w; c += TINYI_FASTRP_BLOCK) ss += (double)TINYI_OF(team->k, dot_f32)(u + c, u + c, (size_t)TINYI_MIN(w - c, TINYI_FASTRP_BLOCK));
                 f->square[i] = ss;
                 if (job->c1 == f->dim) f->inverse[job->k * f->n + i] = ss > 0.0 ? (float)(1.0 / tinyi_sqrt64(ss)) : 0.0f;
             }
-            if (job->merge & 2) team->k->axpy_f32(f->y + i * f->dim + job->c0, u, (size_t)w, f->d.no_l2 ? weight : weight * f->inverse[job->k * f->n + i]);
+            if (job->merge & 2) TINYI_OF(team->k, axpy_f32)(f->y + i * f->dim + job->c0, u, (size_t)w, f->d.no_l2 ? weight : weight * f->inverse[job->k * f->n + i]);
         }
 }
 
@@ -49345,7 +49762,11 @@ const tinyi_nibble_kernels *tinyi_nibble_kernels_of(const tinyi_kernels *k)
 #if TINYI_HAVE_AVX512
     case TINY_TARGET_AVX512: case TINY_TARGET_AMX: return &tinyi_nibble_table_avx512;
 #endif
+#if TINYI_HAVE_SCALAR
     default: return &tinyi_nibble_table_scalar;
+#else
+    default: return NULL;                   /* no kernels come from it */
+#endif
     }
 }
 

@@ -1,302 +1,304 @@
 /* tinyllm.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
- *     302  the manual
- *     376  math/kernels.h
- *    7766  llm/quant/kernels.h
- *   11528  options and names
- *   12152  core/config.h
- *   12284  core/status.h
- *   12320  core/tensor.h
- *   12373  core/ctx.h
- *   12450  core/mem.h
- *   12491  core/thread.h
- *   12542  core/rng.h
- *   12568  core/op.h
- *   12663  core/record.h
- *   12685  core/accel.h
- *   12722  core/bytes.h
- *   12753  core/json.h
- *   12799  core/safetensors.h
- *   12851  core/file.h
- *   12904  core/checkpoint.h
- *   13003  core/time.h
- *   13013  core/net.h
- *   13080  core/comm.h
- *   13145  core/conform.h
- *   13228  math/binary.h
- *   13269  math/elem.h
- *   13336  math/convert.h
- *   13377  math/reduce.h
- *   13424  math/softmax.h
- *   13475  math/norm.h
- *   13524  math/matmul.h
- *   13602  math/layout.h
- *   13655  math/conv.h
- *   13715  math/sort.h
- *   13776  math/linalg_lu.h
- *   13795  math/linalg_qr.h
- *   13813  math/linalg_eig.h
- *   13828  math/linalg_svd.h
- *   13843  math/linalg.h
- *   13907  math/fft.h
- *   13982  math/fwht.h
- *   14011  math/attention.h
- *   14096  math/gla.h
- *   14159  math/gla_grad.h
- *   14177  math/twist.h
- *   14229  math/slope.h
- *   14256  math/loss.h
- *   14277  math/rope.h
- *   14298  math/patch.h
- *   14329  math/sparse.h
- *   14404  math/edges.h
- *   14475  math/edges_score.h
- *   14507  math/ops.h
- *   14528  math/optim.h
- *   14643  math/tape.h
- *   14747  math/layer.h
- *   14792  math/train.h
- *   14846  math/all.h
- *   14852  the shared functions again, where the other header came first
- *   15377  llm/quant/format.h
- *   15468  llm/quant/matmul.h
- *   15504  llm/quant/sparse.h
- *   15556  llm/file/fd.h
- *   15568  llm/file/gguf.h
- *   15664  llm/file/gguf_write.h
- *   15720  llm/file/safetensors.h
- *   15739  llm/file/llama2c.h
- *   15758  llm/file/open.h
- *   15779  llm/token/unicode.h
- *   15806  llm/token/split.h
- *   15856  llm/token/vocab.h
- *   15977  llm/chat/template.h
- *   16045  llm/attention/pages.h
- *   16124  llm/attention/tree.h
- *   16226  llm/attention/paged.h
- *   16279  llm/attention/latent.h
- *   16326  llm/attention/position.h
- *   16365  llm/attention/gla.h
- *   16403  llm/attention/cascade.h
- *   16494  llm/attention/fusemax.h
- *   16566  llm/model/ladder.h
- *   16616  llm/model/model.h
- *   16767  llm/model/adapter.h
- *   16817  llm/sample/sample.h
- *   16912  llm/sample/stop.h
- *   16939  llm/sample/pieces.h
- *   16964  llm/sample/grammar.h
- *   17019  llm/sample/schema.h
- *   17041  llm/session/session.h
- *   17142  llm/session/beam.h
- *   17188  llm/session/kvcodec.h
- *   17299  llm/session/kvstream.h
- *   17363  llm/train/story.h
- *   17451  llm/train/trainer.h
- *   17543  llm/train/judge.h
- *   17589  llm/vision/vit.h
- *   17676  llm/vision/tome.h
- *   17730  llm/vision/merge.h
- *   17765  llm/vision/pyra.h
- *   17804  llm/vision/sret.h
- *   17865  llm/tinyllm.h
- *   17887  internal functions
- *   18007  core/status.c
- *   18017  core/atomic.h
- *   18069  core/state.h
- *   18171  core/tensor.c
- *   18330  core/cpu.h
- *   18364  core/ctx.c
- *   18604  core/mem.c
- *   18700  core/thread.c
- *   19176  core/rng.c
- *   19259  core/op.c
- *   19656  core/record.c
- *   19754  core/bytes.c
- *   19856  core/json.c
- *   20166  core/safetensors.c
- *   20416  core/file.c
- *   20807  core/hash.h
- *   20830  core/checkpoint.c
- *   21491  core/time.c
- *   21538  core/net.c
- *   21817  core/comm.c
- *   22317  core/half.h
- *   22370  core/conform.c
- *   23129  math/grad.h
- *   23175  math/table.h
- *   23231  math/rows.h
- *   23296  math/walk.h
- *   23415  math/binary.c
- *   23706  math/elem.c
- *   24478  math/convert.c
- *   24953  math/reduce.c
- *   25471  math/softmax.c
- *   25837  math/norm.c
- *   26364  math/gemm.h
- *   26443  math/gemm_i8.h
- *   26472  math/matmul.c
- *   26832  math/layout.c
- *   27575  math/conv.c
- *   28102  math/sort.c
- *   28994  math/linalg_block.h
- *   29142  math/linalg_lu.c
- *   29490  math/linalg_qr.c
- *   29840  math/linalg_eig.c
- *   30351  math/linalg_svd.c
- *   30749  math/linalg.c
- *   31020  math/fft_way.h
- *   31089  math/fft.c
- *   31564  math/fwht.c
- *   31710  math/attention.c
- *   32278  math/gla.c
- *   32761  math/gla_grad.c
- *   33123  math/twist.c
- *   33474  math/slope.c
- *   33658  math/loss.c
- *   33827  math/rope.c
- *   33970  math/patch.c
- *   34271  math/sparse_lines.h
- *   34299  math/sparse_forms.h
- *   34320  math/sparse.c
- *   34627  math/edges_inside.h
- *   34666  math/edges.c
- *   35126  math/edges_score.c
- *   35554  math/ops.c
- *   35599  math/optim.c
- *   36222  math/tape.c
- *   37075  math/layer.c
- *   37539  math/train.c
- *   37734  math/edges_grad.c
- *   38205  math/normal.c
- *   38224  core/target.h
- *   38577  math/targets.c
- *   38697  math/all.c
- *   38701  core/cpu.c
- *   38915  core/hash.c
- *   39033  math/grad.c
- *   39825  math/matvec.h
- *   39836  math/gemm.c
- *   40420  math/gemm_i8.c
- *   40691  math/linalg_block.c
- *   41227  math/fft_way.c
- *   41642  math/sparse_lines.c
- *   42116  math/sparse_forms.c
- *   42322  math/matvec.c
- *   42374  the shared functions forwarded, where the other header has their bodies
- *   42894  internal functions of this header
- *   42933  llm/quant/blocks.h
- *   42998  llm/quant/direct.h
- *   43013  llm/quant/kformats.h
- *   43024  llm/quant/lattice.h
- *   43050  llm/quant/format.c
- *   43102  llm/quant/block.h
- *   43220  llm/quant/matmul.c
- *   43938  llm/quant/sparse.c
- *   44374  llm/file/fd.c
- *   44495  llm/file/store.h
- *   44579  llm/file/gguf.c
- *   44863  llm/file/gguf_write.c
- *   45472  llm/file/safetensors.c
- *   45604  llm/file/llama2c.c
- *   45884  llm/file/open.c
- *   45996  llm/token/unicode.c
- *   46481  llm/token/split.c
- *   47064  llm/token/parts.h
- *   47220  llm/token/vocab.c
- *   48007  llm/chat/value.h
- *   48124  llm/chat/compile.h
- *   48187  llm/chat/builtin.h
- *   48219  llm/chat/template.c
- *   48942  llm/attention/pages.c
- *   49241  llm/attention/tree.c
- *   49764  llm/attention/paged.c
- *   50576  llm/attention/latent.c
- *   51246  llm/attention/position.c
- *   51332  llm/attention/gla.c
- *   51473  llm/attention/cascade.c
- *   52093  llm/attention/fusemax.c
- *   52806  llm/model/ladder.c
- *   52879  llm/model/arch.h
- *   53006  llm/model/inside.h
- *   53421  llm/model/model.c
- *   54024  llm/model/adapter_read.h
- *   54054  llm/model/adapter.c
- *   54515  llm/sample/sample.c
- *   55262  llm/sample/stop.c
- *   55389  llm/sample/pieces.c
- *   55529  llm/sample/grammar_read.h
- *   55560  llm/sample/grammar.c
- *   56083  llm/sample/schema.c
- *   56514  llm/session/inside.h
- *   56536  llm/session/session.c
- *   57059  llm/session/beam.c
- *   57393  llm/session/arith.h
- *   57442  llm/session/kvinside.h
- *   57521  llm/session/kvcodec.c
- *   58198  llm/session/kvstream.c
- *   58346  llm/train/story.c
- *   59078  llm/train/config.h
- *   59096  llm/train/decoder.h
- *   59150  llm/train/trainer.c
- *   59853  llm/train/judge.c
- *   60128  llm/vision/params.h
- *   60168  llm/vision/vit.c
- *   60550  llm/vision/tome.c
- *   60904  llm/vision/merge.c
- *   61605  llm/vision/pyra.c
- *   61780  llm/vision/sret.c
- *   62200  llm/quant/direct.c
- *   62722  llm/quant/kformats.c
- *   63555  llm/quant/lattice.c
- *   64365  llm/quant/block.c
- *   64539  llm/file/store.c
- *   65075  llm/token/parts.c
- *   65547  llm/chat/value.c
- *   66135  llm/chat/parse.h
- *   66210  llm/chat/compile.c
- *   66823  llm/chat/rows.h
- *   66875  llm/chat/text.h
- *   66912  llm/chat/builtin.c
- *   67298  llm/model/arch.c
- *   67481  llm/model/adapter_read.c
- *   67864  llm/sample/grammar_read.c
- *   68449  llm/session/arith.c
- *   68698  llm/train/config.c
- *   68898  llm/train/decoder.c
- *   69646  llm/vision/params.c
- *   69722  llm/chat/text.c
- *   70080  llm/token/encode.c
- *   70308  llm/token/decode.c
- *   70487  llm/token/spm.c
- *   70587  llm/token/bpe.c
- *   70734  llm/token/wordpiece.c
- *   70814  llm/token/unigram.c
- *   71051  llm/token/rwkv.c
- *   71077  llm/chat/value_text.c
- *   71323  llm/chat/filters.c
- *   71733  llm/chat/methods.c
- *   72084  llm/chat/emit.c
- *   72177  llm/chat/words.c
- *   72351  llm/chat/expression.c
- *   72832  llm/model/load.c
- *   73170  llm/model/step.c
- *   73697  llm/model/attn.c
- *   74299  llm/model/mla.c
- *   74535  llm/model/delta.c
- *   74826  llm/model/ssm.c
- *   75197  llm/model/rwkv.c
- *   75732  llm/model/ffn.c
- *   76080  llm/model/sparse.c
- *   76192  llm/model/cut.c
- *   76358  llm/model/streams.c
- *   76607  llm/model/forward.c
- *   77332  llm/model/seq.c
- *   77536  llm/model/save.c
- *   77889  llm/session/kvtables.c
- *   78318  llm/session/kvsession.c
- *   78667  llm/tinyllm.c
- *   78680  the licence
+ *     304  the manual
+ *     385  math/kernels.h
+ *    7870  llm/quant/kernels.h
+ *   11738  options and names
+ *   12362  core/config.h
+ *   12510  core/status.h
+ *   12546  core/tensor.h
+ *   12599  core/ctx.h
+ *   12676  core/mem.h
+ *   12717  core/thread.h
+ *   12771  core/rng.h
+ *   12797  core/op.h
+ *   12905  core/record.h
+ *   12927  core/accel.h
+ *   12964  core/bytes.h
+ *   12995  core/json.h
+ *   13041  core/safetensors.h
+ *   13093  core/file.h
+ *   13146  core/checkpoint.h
+ *   13245  core/time.h
+ *   13255  core/net.h
+ *   13322  core/comm.h
+ *   13387  core/conform.h
+ *   13470  math/binary.h
+ *   13511  math/elem.h
+ *   13578  math/convert.h
+ *   13619  math/reduce.h
+ *   13666  math/softmax.h
+ *   13717  math/norm.h
+ *   13766  math/matmul.h
+ *   13844  math/layout.h
+ *   13897  math/conv.h
+ *   13957  math/sort.h
+ *   14018  math/linalg_lu.h
+ *   14037  math/linalg_qr.h
+ *   14055  math/linalg_eig.h
+ *   14070  math/linalg_svd.h
+ *   14085  math/linalg.h
+ *   14149  math/fft.h
+ *   14224  math/fwht.h
+ *   14253  math/attention.h
+ *   14338  math/gla.h
+ *   14402  math/gla_grad.h
+ *   14420  math/twist.h
+ *   14472  math/slope.h
+ *   14499  math/loss.h
+ *   14520  math/rope.h
+ *   14541  math/patch.h
+ *   14572  math/sparse.h
+ *   14647  math/edges.h
+ *   14718  math/edges_score.h
+ *   14750  math/ops.h
+ *   14771  math/optim.h
+ *   14886  math/tape.h
+ *   14990  math/layer.h
+ *   15035  math/train.h
+ *   15089  math/all.h
+ *   15095  the shared functions again, where the other header came first
+ *   15620  llm/quant/format.h
+ *   15711  llm/quant/matmul.h
+ *   15747  llm/quant/sparse.h
+ *   15799  llm/file/fd.h
+ *   15811  llm/file/gguf.h
+ *   15907  llm/file/gguf_write.h
+ *   15963  llm/file/safetensors.h
+ *   15982  llm/file/llama2c.h
+ *   16001  llm/file/open.h
+ *   16022  llm/token/unicode.h
+ *   16049  llm/token/split.h
+ *   16099  llm/token/vocab.h
+ *   16220  llm/chat/template.h
+ *   16288  llm/attention/pages.h
+ *   16367  llm/attention/tree.h
+ *   16469  llm/attention/paged.h
+ *   16522  llm/attention/latent.h
+ *   16569  llm/attention/position.h
+ *   16608  llm/attention/gla.h
+ *   16646  llm/attention/cascade.h
+ *   16737  llm/attention/fusemax.h
+ *   16809  llm/model/ladder.h
+ *   16859  llm/model/model.h
+ *   17010  llm/model/adapter.h
+ *   17060  llm/sample/sample.h
+ *   17155  llm/sample/stop.h
+ *   17182  llm/sample/pieces.h
+ *   17207  llm/sample/grammar.h
+ *   17262  llm/sample/schema.h
+ *   17284  llm/session/session.h
+ *   17385  llm/session/beam.h
+ *   17431  llm/session/kvcodec.h
+ *   17542  llm/session/kvstream.h
+ *   17606  llm/train/story.h
+ *   17694  llm/train/trainer.h
+ *   17786  llm/train/judge.h
+ *   17832  llm/vision/vit.h
+ *   17919  llm/vision/tome.h
+ *   17973  llm/vision/merge.h
+ *   18008  llm/vision/pyra.h
+ *   18047  llm/vision/sret.h
+ *   18108  llm/tinyllm.h
+ *   18130  internal functions
+ *   18250  core/status.c
+ *   18260  core/atomic.h
+ *   18312  core/state.h
+ *   18422  core/tensor.c
+ *   18581  core/cpu.h
+ *   18620  core/half.h
+ *   18673  core/target.h
+ *   19081  core/ctx.c
+ *   19342  core/mem.c
+ *   19438  core/thread.c
+ *   20004  core/rng.c
+ *   20087  core/op.c
+ *   20494  core/record.c
+ *   20593  core/bytes.c
+ *   20695  core/json.c
+ *   21005  core/safetensors.c
+ *   21255  core/file.c
+ *   21646  core/hash.h
+ *   21669  core/checkpoint.c
+ *   22330  core/time.c
+ *   22377  core/net.c
+ *   22656  core/comm.c
+ *   23156  core/conform.c
+ *   23915  math/grad.h
+ *   23961  math/table.h
+ *   24056  math/rows.h
+ *   24121  math/walk.h
+ *   24240  math/binary.c
+ *   24531  math/elem.c
+ *   25303  math/convert.c
+ *   25778  math/reduce.c
+ *   26296  math/softmax.c
+ *   26662  math/norm.c
+ *   27189  math/gemm.h
+ *   27268  math/gemm_i8.h
+ *   27297  math/matmul.c
+ *   27655  math/layout.c
+ *   28398  math/conv.c
+ *   28925  math/sort.c
+ *   29817  math/linalg_block.h
+ *   29965  math/linalg_lu.c
+ *   30313  math/linalg_qr.c
+ *   30663  math/linalg_eig.c
+ *   31174  math/linalg_svd.c
+ *   31572  math/linalg.c
+ *   31843  math/fft_way.h
+ *   31912  math/fft.c
+ *   32387  math/fwht.c
+ *   32533  math/attention.c
+ *   33101  math/gla.c
+ *   33597  math/gla_grad.c
+ *   33959  math/twist.c
+ *   34310  math/slope.c
+ *   34494  math/loss.c
+ *   34663  math/rope.c
+ *   34806  math/patch.c
+ *   35107  math/sparse_lines.h
+ *   35135  math/sparse_forms.h
+ *   35156  math/sparse.c
+ *   35463  math/edges_inside.h
+ *   35502  math/edges.c
+ *   35960  math/edges_score.c
+ *   36388  math/ops.c
+ *   36439  math/optim.c
+ *   37062  math/tape.c
+ *   37915  math/layer.c
+ *   38379  math/train.c
+ *   38574  math/edges_grad.c
+ *   39045  math/normal.c
+ *   39064  math/targets.c
+ *   39195  math/all.c
+ *   39199  core/cpu.c
+ *   39443  core/hash.c
+ *   39561  math/grad.c
+ *   40353  math/matvec.h
+ *   40364  math/gemm.c
+ *   40948  math/gemm_i8.c
+ *   41219  math/linalg_block.c
+ *   41755  math/fft_way.c
+ *   42170  math/sparse_lines.c
+ *   42644  math/sparse_forms.c
+ *   42850  math/matvec.c
+ *   42902  the shared functions forwarded, where the other header has their bodies
+ *   43422  internal functions of this header
+ *   43461  llm/quant/blocks.h
+ *   43526  llm/quant/direct.h
+ *   43541  llm/quant/kformats.h
+ *   43552  llm/quant/lattice.h
+ *   43578  llm/quant/format.c
+ *   43630  llm/quant/block.h
+ *   43748  llm/quant/matmul.c
+ *   44467  llm/quant/sparse.c
+ *   44903  llm/file/fd.c
+ *   45024  llm/file/store.h
+ *   45108  llm/file/gguf.c
+ *   45392  llm/file/gguf_write.c
+ *   46001  llm/file/safetensors.c
+ *   46133  llm/file/llama2c.c
+ *   46413  llm/file/open.c
+ *   46531  llm/token/unicode.c
+ *   47016  llm/token/split.c
+ *   47599  llm/token/parts.h
+ *   47763  llm/token/vocab.c
+ *   48554  llm/chat/value.h
+ *   48671  llm/chat/compile.h
+ *   48734  llm/chat/builtin.h
+ *   48766  llm/chat/forms.h
+ *   48779  llm/chat/template.c
+ *   49519  llm/attention/pages.c
+ *   49818  llm/attention/tree.c
+ *   50341  llm/attention/paged.c
+ *   51153  llm/attention/latent.c
+ *   51823  llm/attention/position.c
+ *   51909  llm/attention/gla.c
+ *   52050  llm/attention/cascade.c
+ *   52670  llm/attention/fusemax.c
+ *   53383  llm/model/ladder.c
+ *   53456  llm/model/arch.h
+ *   53735  llm/model/inside.h
+ *   54169  llm/model/model.c
+ *   54786  llm/model/adapter_read.h
+ *   54816  llm/model/adapter.c
+ *   55277  llm/sample/sample.c
+ *   56024  llm/sample/stop.c
+ *   56151  llm/sample/pieces.c
+ *   56291  llm/sample/grammar_read.h
+ *   56322  llm/sample/grammar.c
+ *   56845  llm/sample/schema.c
+ *   57276  llm/session/inside.h
+ *   57298  llm/session/session.c
+ *   57822  llm/session/beam.c
+ *   58156  llm/session/arith.h
+ *   58205  llm/session/kvinside.h
+ *   58284  llm/session/kvcodec.c
+ *   58961  llm/session/kvstream.c
+ *   59109  llm/train/story.c
+ *   59841  llm/train/config.h
+ *   59859  llm/train/decoder.h
+ *   59913  llm/train/trainer.c
+ *   60616  llm/train/judge.c
+ *   60891  llm/vision/params.h
+ *   60931  llm/vision/vit.c
+ *   61313  llm/vision/tome.c
+ *   61667  llm/vision/merge.c
+ *   62368  llm/vision/pyra.c
+ *   62543  llm/vision/sret.c
+ *   62963  llm/quant/direct.c
+ *   63485  llm/quant/kformats.c
+ *   64318  llm/quant/lattice.c
+ *   65128  llm/quant/block.c
+ *   65311  llm/file/store.c
+ *   65847  llm/token/parts.c
+ *   66319  llm/chat/value.c
+ *   66907  llm/chat/parse.h
+ *   66982  llm/chat/compile.c
+ *   67595  llm/chat/rows.h
+ *   67647  llm/chat/text.h
+ *   67684  llm/chat/builtin.c
+ *   68070  llm/chat/forms.c
+ *   68244  llm/model/arch.c
+ *   68302  llm/model/adapter_read.c
+ *   68685  llm/sample/grammar_read.c
+ *   69270  llm/session/arith.c
+ *   69519  llm/train/config.c
+ *   69719  llm/train/decoder.c
+ *   70467  llm/vision/params.c
+ *   70543  llm/chat/text.c
+ *   70901  llm/token/encode.c
+ *   71129  llm/token/decode.c
+ *   71308  llm/token/spm.c
+ *   71408  llm/token/bpe.c
+ *   71555  llm/token/wordpiece.c
+ *   71635  llm/token/unigram.c
+ *   71872  llm/token/rwkv.c
+ *   71898  llm/chat/value_text.c
+ *   72144  llm/chat/filters.c
+ *   72554  llm/chat/methods.c
+ *   72905  llm/chat/emit.c
+ *   72998  llm/chat/words.c
+ *   73172  llm/chat/expression.c
+ *   73653  llm/model/load.c
+ *   73991  llm/model/step.c
+ *   74561  llm/model/attn.c
+ *   75163  llm/model/mla.c
+ *   75398  llm/model/delta.c
+ *   75696  llm/model/ssm.c
+ *   76067  llm/model/rwkv.c
+ *   76602  llm/model/ffn.c
+ *   76950  llm/model/sparse.c
+ *   77062  llm/model/cut.c
+ *   77228  llm/model/streams.c
+ *   77477  llm/model/forward.c
+ *   78203  llm/model/seq.c
+ *   78407  llm/model/save.c
+ *   78760  llm/session/kvtables.c
+ *   79189  llm/session/kvsession.c
+ *   79538  llm/tinyllm.c
+ *   79551  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -336,14 +338,21 @@
  *     TINY_ARM_FLUSH     the w128 target on 32-bit ARM too, whose vectors turn denormal numbers into zero
  *     TINY_NO_W128, TINY_NO_AVX2, TINY_NO_AVX512, TINY_NO_AMX
  *                        these targets, and those that stand on them; see docs/limits.md for what each costs
+ *     TINY_ONLY_TARGET   this target (scalar, w128, neon, avx2, avx512) and no other: -DTINY_ONLY_TARGET=avx2; TINY_NO_CONFORM goes with it
  *     TINY_NO_VNNI       no second form of avx2 for processors with VNNI but without AVX-512
  *     TINY_NO_STDIO      no files: bytes come from memory only
  *     TINY_NO_MALLOC     no default allocator: the context must be given one
+ *     TINY_NO_MESSAGES   no sentences about what is wrong: the message of a context is the text of its status
  *     TINY_NO_CONFORM    leaves the conformance kit out
  *     TINY_NO_TRAIN      leaves gradients, tape, optimisers and training out
  *     TINY_ONLY_MODELS   leaves out what no language model computes with: linear algebra, sparse forms, transforms, convolutions,
  *                        edges of graphs, slopes and losses; TINY_NO_TRAIN goes with it
  *     TINYLLM_FEW_FORMATS  the block formats Q8_0, Q4_0, Q4_K and Q6_K only, beside plain numbers
+ *     TINYLLM_ONLY_ARCH  models of this architecture and no other: -DTINYLLM_ONLY_ARCH=llama, a name of docs/architectures.md with _ for - and .
+ *     TINYLLM_ONLY_TOKENIZER  vocabularies of this kind and no other: SPM, BPE, WORDPIECE, UNIGRAM, RWKV or PLAMO2
+ *     TINYLLM_ONLY_CHAT  what continues a text: sessions, sampling, GGUF files. Grammars, adapters, encoders, other ranks, other files of
+ *                        models and tiny_run of operations by their kind are refused; wants TINY_ONLY_MODELS
+ *     TINYLLM_NO_TEMPLATES  chat templates without their language: seven forms are known by their marks (src/llm/chat/forms.c), others refused
  *     TINYLLM_NO_TRAIN   leaves out stories, their trainer and the judge of story models
  *     TINY_ASSERT(x)     the check of our own promises; empty unless defined
  *
@@ -4347,12 +4356,13 @@ static int TINY_FN(tinyi_attention_finite_f32)(const float *v, tiny_idx ldv, int
  * One token has a handful of rows, the heads of a group, and its keys and values come from memory: so a number is used for all rows
  * while it stands in a register. Types are told apart where a vector is loaded: f32, f16, and blocks of 34 bytes (an f16
  * factor and 32 signed bytes), which become floats in registers. Eight sums are kept, which hides the latency of a multiply-add: 8
- * keys for one row, 4 for two, 2 for four; of values 4 vectors for one row (two keys in turn) and for two, 2 for four. Rows that are
+ * keys for one row, 4 for two; twelve for four rows, 3 keys; of values 4 vectors for one row (two keys in turn) and for two, 3 for four. Rows that are
  * not there repeat the last one; their sums are dropped.
  *
  * A processor follows a stream to the end of its page of memory at best, and the pages of a cache lie anywhere. So keys ask for the keys of
  * the next tile, and values for its values: 2 to 32 KB ahead, some lines a step. Asked for a tile of the other kind ahead, half as far, some came late. */
 
+#define TINYI_FEW_MORE 7                    /* keys behind the last one that a step of several may name */
 #define TINYI_FEW_ZERO v_f32 a0 = v_zero(), a1 = v_zero(), a2 = v_zero(), a3 = v_zero(), a4 = v_zero(), a5 = v_zero(), a6 = v_zero(), a7 = v_zero();
 
 /* a vector from number i of a row on; r: how many there are */
@@ -4376,101 +4386,124 @@ static int TINY_FN(tinyi_attention_finite_f32)(const float *v, tiny_idx ldv, int
 #define TINYI_FEW_PIN(x) ((void)0)
 #endif
 
-/* Asks for bytes from .. to of what comes next, a line of each span in turn: four streams side by side are read half as fast again as one
- * after the other (25 and 17 GB/s of a Zen 3 core, in pieces of 2 to 8 KB); where it ended. */
-TINYI_FORCE_INLINE tiny_idx TINY_FN(tinyi_attention_ask)(const tinyi_att_span *x, int n_x, tiny_idx from, tiny_idx to)
+/* Asks for some lines from byte `from` on of what comes next, a line of each span in turn: four streams side by side are read half as fast again as one
+ * after the other (25 and 17 GB/s of a Zen 3 core, in pieces of 2 to 8 KB); where it ended. As many lines each time: a loop that a processor foresees. */
+TINYI_FORCE_INLINE tiny_idx TINY_FN(tinyi_attention_ask)(const tinyi_att_span *x, int n_x, tiny_idx from, tiny_idx n_line)
 {
     int k;
-    for (; from < to; from += 64)
+    if (n_x == 4 && x[3].ahead) {           /* pages of 16 cells, of which the last one came before the end: most calls; the others are there too */
+        const unsigned char *w0 = (const unsigned char *)x[0].ahead + from, *w1 = (const unsigned char *)x[1].ahead + from;
+        const unsigned char *w2 = (const unsigned char *)x[2].ahead + from, *w3 = (const unsigned char *)x[3].ahead + from;
+        for (from += n_line * 64; n_line > 0; n_line--, w0 += 64, w1 += 64, w2 += 64, w3 += 64) {
+            TINYI_PREFETCH(w0);
+            TINYI_PREFETCH(w1);
+            TINYI_PREFETCH(w2);
+            TINYI_PREFETCH(w3);
+        }
+        return from;
+    }
+    for (; n_line > 0; n_line--, from += 64)
         for (k = 0; k < n_x; k++)
             if (x[k].ahead) TINYI_PREFETCH((const unsigned char *)x[k].ahead + from);
     return from;
 }
 
-/* ---- keys: a[k R + j] is the sum of key k and row j */
+/* ---- keys: a[k R + j] is the sum of key k and row j. Of blocks c is the sum inside the block, which meets the factor once for all of them; four rows
+ * have no registers for that, and multiply a vector before they use it */
 #define TINYI_FEW_Y(j) v_load(q##j + i)
 #define TINYI_FEW_Y_N(j) v_load_n(q##j + i, r)
-#define TINYI_FEW_KEYS1(Q, LOAD, Y)                                                                                                \
+#define TINYI_FEW_KEYS1(LOAD, Y)                                                                                                   \
     {                                                                                                                           \
         const v_f32 t = Y(0);                                                                                                   \
-        a0 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w0, i + push), g0), t, a0); a1 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w1, i + push), g1), t, a1);                                   \
-        a2 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w2, i + push), g2), t, a2); a3 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w3, i + push), g3), t, a3);                                   \
-        a4 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w4, i + push), g4), t, a4); a5 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w5, i + push), g5), t, a5);                                   \
-        a6 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w6, i + push), g6), t, a6); a7 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w7, i + push), g7), t, a7);                                   \
+        a0 = v_fma(LOAD(w0, i), t, a0); a1 = v_fma(LOAD(w1, i), t, a1); a2 = v_fma(LOAD(w2, i), t, a2); a3 = v_fma(LOAD(w3, i), t, a3); \
+        a4 = v_fma(LOAD(w4, i), t, a4); a5 = v_fma(LOAD(w5, i), t, a5); a6 = v_fma(LOAD(w6, i), t, a6); a7 = v_fma(LOAD(w7, i), t, a7); \
     }
-#define TINYI_FEW_KEYS2(Q, LOAD, Y)                                                                                                \
+#define TINYI_FEW_KEYS2(LOAD, Y)                                                                                                   \
     {                                                                                                                           \
         const v_f32 t0 = Y(0), t1 = Y(1);                                                                                       \
-        v_f32 x = TINYI_FEW_TIMES(Q, LOAD(w0, i + push), g0); a0 = v_fma(x, t0, a0); a1 = v_fma(x, t1, a1);                                         \
-        x = TINYI_FEW_TIMES(Q, LOAD(w1, i + push), g1); a2 = v_fma(x, t0, a2); a3 = v_fma(x, t1, a3);                                               \
-        x = TINYI_FEW_TIMES(Q, LOAD(w2, i + push), g2); a4 = v_fma(x, t0, a4); a5 = v_fma(x, t1, a5);                                               \
-        x = TINYI_FEW_TIMES(Q, LOAD(w3, i + push), g3); a6 = v_fma(x, t0, a6); a7 = v_fma(x, t1, a7);                                               \
+        v_f32 x = LOAD(w0, i); a0 = v_fma(x, t0, a0); a1 = v_fma(x, t1, a1);                                                    \
+        x = LOAD(w1, i); a2 = v_fma(x, t0, a2); a3 = v_fma(x, t1, a3);                                                          \
+        x = LOAD(w2, i); a4 = v_fma(x, t0, a4); a5 = v_fma(x, t1, a5);                                                          \
+        x = LOAD(w3, i); a6 = v_fma(x, t0, a6); a7 = v_fma(x, t1, a7);                                                          \
     }
-#define TINYI_FEW_KEYS4(Q, LOAD, Y) \
+#define TINYI_FEW_KEYS4_OF(X0, X1, X2, Y) \
     { \
-        const v_f32 x0 = TINYI_FEW_TIMES(Q, LOAD(w0, i + push), g0), x1 = TINYI_FEW_TIMES(Q, LOAD(w1, i + push), g1); \
-        v_f32 t = Y(0); TINYI_FEW_PIN(t); a0 = v_fma(x0, t, a0); a4 = v_fma(x1, t, a4); \
-        t = Y(1); TINYI_FEW_PIN(t); a1 = v_fma(x0, t, a1); a5 = v_fma(x1, t, a5); \
-        t = Y(2); TINYI_FEW_PIN(t); a2 = v_fma(x0, t, a2); a6 = v_fma(x1, t, a6); \
-        t = Y(3); TINYI_FEW_PIN(t); a3 = v_fma(x0, t, a3); a7 = v_fma(x1, t, a7); \
+        const v_f32 x0 = X0, x1 = X1, x2 = X2; \
+        v_f32 t = Y(0); TINYI_FEW_PIN(t); a0 = v_fma(x0, t, a0); a4 = v_fma(x1, t, a4); a8 = v_fma(x2, t, a8); \
+        t = Y(1); TINYI_FEW_PIN(t); a1 = v_fma(x0, t, a1); a5 = v_fma(x1, t, a5); a9 = v_fma(x2, t, a9); \
+        t = Y(2); TINYI_FEW_PIN(t); a2 = v_fma(x0, t, a2); a6 = v_fma(x1, t, a6); a10 = v_fma(x2, t, a10); \
+        t = Y(3); TINYI_FEW_PIN(t); a3 = v_fma(x0, t, a3); a7 = v_fma(x1, t, a7); a11 = v_fma(x2, t, a11); \
     }
-#define TINYI_FEW_AT(k) w##k = w + TINYI_MIN(k, left - 1) * row
-#define TINYI_FEW_AT1 const unsigned char *TINYI_FEW_AT(0), *TINYI_FEW_AT(1), *TINYI_FEW_AT(2), *TINYI_FEW_AT(3), \
-                                          *TINYI_FEW_AT(4), *TINYI_FEW_AT(5), *TINYI_FEW_AT(6), *TINYI_FEW_AT(7);
-#define TINYI_FEW_AT2 const unsigned char *TINYI_FEW_AT(0), *TINYI_FEW_AT(1), *TINYI_FEW_AT(2), *TINYI_FEW_AT(3);
-#define TINYI_FEW_AT4 const unsigned char *TINYI_FEW_AT(0), *TINYI_FEW_AT(1);
-#define TINYI_FEW_G(k) g##k = v_set(g[TINYI_MIN(k, left - 1) * n_factor])
-#define TINYI_FEW_G1 TINYI_FEW_G(0), TINYI_FEW_G(1), TINYI_FEW_G(2), TINYI_FEW_G(3), TINYI_FEW_G(4), TINYI_FEW_G(5), TINYI_FEW_G(6), TINYI_FEW_G(7)
-#define TINYI_FEW_G2 TINYI_FEW_G(0), TINYI_FEW_G(1), TINYI_FEW_G(2), TINYI_FEW_G(3)
-#define TINYI_FEW_G4 TINYI_FEW_G(0), TINYI_FEW_G(1)
-#define TINYI_FEW_UNUSED4 (void)g0; (void)g1;
-#define TINYI_FEW_UNUSED2 TINYI_FEW_UNUSED4 (void)g2; (void)g3;
-#define TINYI_FEW_UNUSED1 TINYI_FEW_UNUSED2 (void)g4; (void)g5; (void)g6; (void)g7;
-#define TINYI_FEW_DOT(R, name, Q, LOAD, LOAD_N) \
-    static void TINY_FN(name##R)(float *s, tiny_idx ld, const tinyi_att_span *span, int n_span, tiny_idx row, const float *factor, tiny_idx n_factor, \
-                                 const float *q, int n_row, tiny_idx d, tiny_idx ahead_row) \
+#define TINYI_FEW_KEYS4(LOAD, Y) TINYI_FEW_KEYS4_OF(LOAD(w0, i), LOAD(w1, i), LOAD(w2, i), Y)
+/* a block of 32: its first vector, and the others */
+#define TINYI_FEW_BLOCK1(OP) \
     { \
-        enum { N = 8 / R }; \
+        const v_f32 t = TINYI_FEW_Y(0); \
+        c0 = OP(TINYI_FEW_Q8(w0, i + push), t, c0); c1 = OP(TINYI_FEW_Q8(w1, i + push), t, c1); \
+        c2 = OP(TINYI_FEW_Q8(w2, i + push), t, c2); c3 = OP(TINYI_FEW_Q8(w3, i + push), t, c3); \
+    }
+#define TINYI_FEW_BLOCK2(OP) \
+    { \
+        const v_f32 t0 = TINYI_FEW_Y(0), t1 = TINYI_FEW_Y(1); \
+        v_f32 x = TINYI_FEW_Q8(w0, i + push); c0 = OP(x, t0, c0); c1 = OP(x, t1, c1); \
+        x = TINYI_FEW_Q8(w1, i + push); c2 = OP(x, t0, c2); c3 = OP(x, t1, c3); \
+    }
+#define TINYI_FEW_MUL(a, b, c) v_mul(a, b)
+#define TINYI_FEW_G(k) v_set(g[(k) * n_factor])
+#define TINYI_FEW_BLOCKS(R) \
+    for (; i < d; end += 32, g++) { \
+        const tiny_idx push = TINYI_FEW_PUSH(1, i); \
+        v_f32 c0, c1, c2, c3; \
+        TINYI_FEW_BLOCK##R(TINYI_FEW_MUL) \
+        for (i += V_LANES; i < end; i += V_LANES) TINYI_FEW_BLOCK##R(v_fma) \
+        a0 = v_fma(TINYI_FEW_G(0), c0, a0); a1 = v_fma(TINYI_FEW_G(1 / R), c1, a1); \
+        a2 = v_fma(TINYI_FEW_G(2 / R), c2, a2); a3 = v_fma(TINYI_FEW_G(3 / R), c3, a3); \
+    }
+#define TINYI_FEW_BLOCKS_1 TINYI_FEW_BLOCKS(1)
+#define TINYI_FEW_BLOCKS_2 TINYI_FEW_BLOCKS(2)
+#define TINYI_FEW_BLOCKS_4 \
+    for (; i < d; end += 32, g++) { \
+        const tiny_idx push = TINYI_FEW_PUSH(1, i); \
+        const v_f32 g0 = TINYI_FEW_G(0), g1 = TINYI_FEW_G(1), g2 = TINYI_FEW_G(2); \
+        for (; i < end; i += V_LANES) \
+            TINYI_FEW_KEYS4_OF(v_mul(TINYI_FEW_Q8(w0, i + push), g0), v_mul(TINYI_FEW_Q8(w1, i + push), g1), v_mul(TINYI_FEW_Q8(w2, i + push), g2), TINYI_FEW_Y) \
+    }
+#define TINYI_FEW_NUMBERS(R, LOAD, LOAD_N) \
+    for (; i + V_LANES <= d; i += V_LANES) TINYI_FEW_KEYS##R(LOAD, TINYI_FEW_Y) \
+    if (i < d) { \
+        const size_t r = (size_t)(d - i); \
+        TINYI_FEW_KEYS##R(LOAD_N, TINYI_FEW_Y_N) \
+    }
+/* where N keys lie: behind the last one it stands again, what is made of it lands in places that are written later or never read */
+#define TINYI_FEW_DOT(R, N, name, LOOP) \
+    static void TINY_FN(name##R)(float *s, tiny_idx ld, const unsigned char *const *at, int n, const float *factor, tiny_idx n_factor, const float *q, int n_row, tiny_idx d, \
+                                 const tinyi_att_span *span, int n_span, tiny_idx ahead_row) \
+    { \
         const float *q0 = q, *q1 = q + TINYI_MIN(1, n_row - 1) * d, *q2 = q + TINYI_MIN(2, n_row - 1) * d, *q3 = q + (n_row - 1) * d; \
-        const tiny_idx step = N * ahead_row / n_span + 1; \
-        tiny_idx asked = 0, ask = 0; \
-        int c, k, m; \
+        const tiny_idx n_line = (N * ahead_row + 64 * n_span - 1) / (64 * n_span), most = span[0].n * ahead_row; \
+        tiny_idx asked = 0; \
+        int c, k; \
         (void)q1; (void)q2; (void)q3; \
-        for (m = 0; m < n_span; s += span[m].n * ld, factor += span[m].n * n_factor, m++) { \
-            const unsigned char *w = (const unsigned char *)span[m].at; \
-            const int n = (int)span[m].n; \
-            for (c = 0; c < n; c += N, w += N * row) { \
-                const int left = n - c; \
-                const float *g = factor + c * n_factor; \
-                tiny_idx i = 0, end = (Q) ? 32 : d; \
-                TINYI_FEW_AT##R \
-                TINYI_FEW_ZERO \
-                if (ahead_row) asked = TINY_FN(tinyi_attention_ask)(span, n_span, asked, ask += step); \
-                for (; i < d; end += 32, g++) { \
-                    const tiny_idx push = TINYI_FEW_PUSH(Q, i); \
-                    const v_f32 TINYI_FEW_G##R; \
-                    TINYI_FEW_UNUSED##R \
-                    for (; i + V_LANES <= end; i += V_LANES) TINYI_FEW_KEYS##R(Q, LOAD, TINYI_FEW_Y) \
-                    if (!(Q)) { \
-                        const size_t r = (size_t)(d - i); \
-                        if (r) TINYI_FEW_KEYS##R(Q, LOAD_N, TINYI_FEW_Y_N) \
-                        break; \
-                    } \
-                } \
-                if (R == 4) { \
-                    v_sum4(s + c * ld, a0, a1, a2, a3); \
-                    if (left > 1) v_sum4(s + (c + 1) * ld, a4, a5, a6, a7); \
-                } else if (ld == R) {       /* in the places of keys that are not there: written later, or never read */ \
-                    v_sum4(s + c * R, a0, a1, a2, a3); \
-                    v_sum4(s + c * R + 4, a4, a5, a6, a7); \
-                } else { \
-                    float t[8]; \
-                    v_sum4(t, a0, a1, a2, a3); \
-                    v_sum4(t + 4, a4, a5, a6, a7); \
-                    for (k = 0; k < TINYI_MIN(N, left) * R; k++) s[(c + k / R) * ld + k % R] = t[k]; \
-                } \
-                (void)k; \
+        for (c = 0; c < n; c += N, at += N, factor += N * n_factor) { \
+            const unsigned char *w0 = at[0], *w1 = at[1], *w2 = at[2 % N], *w3 = at[3 % N], *w4 = at[4 % N], *w5 = at[5 % N], *w6 = at[6 % N], *w7 = at[7 % N]; \
+            const float *g = factor; \
+            tiny_idx i = 0, end = 32; \
+            v_f32 a0 = v_zero(), a1 = v_zero(), a2 = v_zero(), a3 = v_zero(), a4 = v_zero(), a5 = v_zero(), a6 = v_zero(), a7 = v_zero(); \
+            v_f32 a8 = v_zero(), a9 = v_zero(), a10 = v_zero(), a11 = v_zero(); \
+            (void)w2; (void)w3; (void)w4; (void)w5; (void)w6; (void)w7; (void)g; (void)end; \
+            if (asked < most) asked = TINY_FN(tinyi_attention_ask)(span, n_span, asked, n_line); \
+            LOOP \
+            if (R == 4) { \
+                v_sum4(s + c * ld, a0, a1, a2, a3); \
+                v_sum4(s + (c + 1) * ld, a4, a5, a6, a7); \
+                v_sum4(s + (c + 2) * ld, a8, a9, a10, a11); \
+            } else { \
+                float t[8]; \
+                v_sum4(ld == R ? s + c * R : t, a0, a1, a2, a3); \
+                if (N * R == 8) v_sum4(ld == R ? s + c * R + 4 : t + 4, a4, a5, a6, a7); \
+                for (k = 0; ld != R && k < N * R; k++) s[(c + k / R) * ld + k % R] = t[k]; \
             } \
+            (void)k; (void)a4; (void)a5; (void)a6; (void)a7; (void)a8; (void)a9; (void)a10; (void)a11; \
         } \
     }
 
@@ -4507,6 +4540,16 @@ TINYI_FORCE_INLINE tiny_idx TINY_FN(tinyi_attention_ask)(const tinyi_att_span *x
         t = v_set(p[2]); a4 = v_fma(x0, t, a4); a5 = v_fma(x1, t, a5); \
         t = v_set(p[3]); a6 = v_fma(x0, t, a6); a7 = v_fma(x1, t, a7); \
     }
+/* three vectors: what four rows take as long as it leaves no single one */
+#define TINYI_FEW_VALUES4_3(Q, LOAD) \
+    { \
+        const v_f32 x0 = TINYI_FEW_TIMES(Q, LOAD(w, i + push0), v_set(*g)), x1 = TINYI_FEW_TIMES(Q, LOAD(w, i + V_LANES + push1), v_set(g[b1])); \
+        const v_f32 x2 = TINYI_FEW_TIMES(Q, LOAD(w, i + 2 * V_LANES + push2), v_set(g[b2])); \
+        v_f32 t = v_set(p[0]); a0 = v_fma(x0, t, a0); a1 = v_fma(x1, t, a1); a8 = v_fma(x2, t, a8); \
+        t = v_set(p[1]); a2 = v_fma(x0, t, a2); a3 = v_fma(x1, t, a3); a9 = v_fma(x2, t, a9); \
+        t = v_set(p[2]); a4 = v_fma(x0, t, a4); a5 = v_fma(x1, t, a5); a10 = v_fma(x2, t, a10); \
+        t = v_set(p[3]); a6 = v_fma(x0, t, a6); a7 = v_fma(x1, t, a7); a11 = v_fma(x2, t, a11); \
+    }
 /* one vector of up to four rows */
 #define TINYI_FEW_LAST(Q, LOAD) \
     { \
@@ -4528,10 +4571,26 @@ TINYI_FORCE_INLINE tiny_idx TINY_FN(tinyi_attention_ask)(const tinyi_att_span *x
     static void TINY_FN(name##R)(float *acc, tiny_idx d_v, const float *p0, tiny_idx ld, const float *f, const tinyi_att_span *span, int n_span, tiny_idx row, \
                                  const float *factor, tiny_idx n_factor, tiny_idx ahead_row, int n_row) \
     { \
-        enum { WIDE = (R == 4 ? 2 : 4) * V_LANES }; \
-        const tiny_idx step = span[0].n * ahead_row / (TINYI_MAX(d_v / WIDE, 1) * n_span) + 1; \
-        tiny_idx i = 0, asked = 0, ask = 0; \
+        enum { WIDE = (R == 4 ? 2 : 4) * V_LANES, LEAST = (R == 4 ? 3 : 4) * V_LANES }; \
+        const tiny_idx most = span[0].n * ahead_row, n_line = most / (64 * TINYI_MAX(d_v / LEAST, 1) * n_span) + 1; \
+        tiny_idx i = 0, asked = 0; \
         int k, c; \
+        if (R == 4) for (; d_v - i >= 5 * V_LANES || (d_v - i) / V_LANES == 3; i += 3 * V_LANES) { \
+            const tiny_idx push0 = TINYI_FEW_PUSH(Q, i), push1 = TINYI_FEW_PUSH(Q, i + V_LANES), push2 = TINYI_FEW_PUSH(Q, i + 2 * V_LANES); \
+            const tiny_idx b1 = (push1 - push0) / 2, b2 = (push2 - push0) / 2; \
+            const float *p = p0, *g = factor + ((Q) ? i / 32 : 0); \
+            v_f32 a8 = v_zero(), a9 = v_zero(), a10 = v_zero(), a11 = v_zero(); \
+            TINYI_FEW_ZERO \
+            (void)b1; \
+            (void)b2; \
+            for (k = 0; k < n_span; k++) { \
+                const unsigned char *w = (const unsigned char *)span[k].at; \
+                if (asked < most) asked = TINY_FN(tinyi_attention_ask)(span, n_span, asked, n_line); \
+                for (c = 0; c < span[k].n; c++, w += row, p += ld, g += n_factor) TINYI_FEW_VALUES4_3(Q, LOAD) \
+            } \
+            TINYI_FEW_PUTS4 \
+            TINYI_FEW_PUT(0, 2 * V_LANES, a8) TINYI_FEW_PUT(1, 2 * V_LANES, a9) TINYI_FEW_PUT(2, 2 * V_LANES, a10) TINYI_FEW_PUT(3, 2 * V_LANES, a11) \
+        } \
         for (; i + WIDE <= d_v; i += WIDE) { \
             const tiny_idx push0 = TINYI_FEW_PUSH(Q, i), push1 = TINYI_FEW_PUSH(Q, i + 2 * V_LANES); \
             const float *p = p0, *g = factor + ((Q) ? i / 32 : 0); \
@@ -4539,7 +4598,7 @@ TINYI_FORCE_INLINE tiny_idx TINY_FN(tinyi_attention_ask)(const tinyi_att_span *x
             (void)push1; \
             for (k = 0; k < n_span; k++) { \
                 const unsigned char *w = (const unsigned char *)span[k].at; \
-                if (ahead_row) asked = TINY_FN(tinyi_attention_ask)(span, n_span, asked, ask += step); \
+                if (asked < most) asked = TINY_FN(tinyi_attention_ask)(span, n_span, asked, n_line); \
                 for (c = 0; c < span[k].n; c++, w += row, p += ld, g += n_factor) { \
                     const v_f32 g0 = v_set(*g), g1 = (Q) && WIDE > 32 ? v_set(g[1]) : g0; \
                     (void)g0; \
@@ -4567,17 +4626,23 @@ TINYI_FORCE_INLINE tiny_idx TINY_FN(tinyi_attention_ask)(const tinyi_att_span *x
         } \
     }
 
-#define TINYI_FEW_TYPE(name, Q, LOAD)                                                                                           \
-    TINYI_FEW_DOT(1, tinyi_attention_dot_##name, Q, LOAD, LOAD##_N)                                                             \
-    TINYI_FEW_DOT(2, tinyi_attention_dot_##name, Q, LOAD, LOAD##_N)                                                             \
-    TINYI_FEW_DOT(4, tinyi_attention_dot_##name, Q, LOAD, LOAD##_N)                                                             \
-    TINYI_FEW_MIX(1, tinyi_attention_blend_##name, Q, LOAD, LOAD##_N)                                                             \
-    TINYI_FEW_MIX(2, tinyi_attention_blend_##name, Q, LOAD, LOAD##_N)                                                             \
-    TINYI_FEW_MIX(4, tinyi_attention_blend_##name, Q, LOAD, LOAD##_N)
-TINYI_FEW_TYPE(f32, 0, TINYI_FEW_F32)
-TINYI_FEW_TYPE(f16, 0, TINYI_FEW_F16)
-TINYI_FEW_TYPE(q8, 1, TINYI_FEW_Q8)
+#define TINYI_FEW_TYPE(name, LOAD)                                                                                              \
+    TINYI_FEW_DOT(1, 8, tinyi_attention_dot_##name, TINYI_FEW_NUMBERS(1, LOAD, LOAD##_N))                                       \
+    TINYI_FEW_DOT(2, 4, tinyi_attention_dot_##name, TINYI_FEW_NUMBERS(2, LOAD, LOAD##_N))                                       \
+    TINYI_FEW_DOT(4, 3, tinyi_attention_dot_##name, TINYI_FEW_NUMBERS(4, LOAD, LOAD##_N))                                       \
+    TINYI_FEW_MIX(1, tinyi_attention_blend_##name, 0, LOAD, LOAD##_N)                                                           \
+    TINYI_FEW_MIX(2, tinyi_attention_blend_##name, 0, LOAD, LOAD##_N)                                                           \
+    TINYI_FEW_MIX(4, tinyi_attention_blend_##name, 0, LOAD, LOAD##_N)
+TINYI_FEW_TYPE(f32, TINYI_FEW_F32)
+TINYI_FEW_TYPE(f16, TINYI_FEW_F16)
+TINYI_FEW_DOT(1, 4, tinyi_attention_dot_q8, TINYI_FEW_BLOCKS_1)
+TINYI_FEW_DOT(2, 2, tinyi_attention_dot_q8, TINYI_FEW_BLOCKS_2)
+TINYI_FEW_DOT(4, 3, tinyi_attention_dot_q8, TINYI_FEW_BLOCKS_4)
+TINYI_FEW_MIX(1, tinyi_attention_blend_q8, 1, TINYI_FEW_Q8, TINYI_FEW_Q8_N)
+TINYI_FEW_MIX(2, tinyi_attention_blend_q8, 1, TINYI_FEW_Q8, TINYI_FEW_Q8_N)
+TINYI_FEW_MIX(4, tinyi_attention_blend_q8, 1, TINYI_FEW_Q8, TINYI_FEW_Q8_N)
 
+#define TINYI_FEW_HALF(b) (uint16_t)(w[34 * (b)] | w[34 * (b) + 1] << 8)
 /* the factors of blocks, a row after the other, as floats */
 static void TINY_FN(tinyi_attention_factors)(float *to, const tinyi_att_span *x, int n_x, tiny_idx row, tiny_idx n_block)
 {
@@ -4586,31 +4651,44 @@ static void TINY_FN(tinyi_attention_factors)(float *to, const tinyi_att_span *x,
     int k, c;
     for (k = 0; k < n_x; k++) {
         const unsigned char *w = (const unsigned char *)x[k].at;
-        for (c = 0; c < x[k].n; c++, w += row)
-            for (b = 0; b < n_block; b++) h[n++] = (uint16_t)(w[34 * b] | w[34 * b + 1] << 8);
+        for (c = 0; c < x[k].n; c++, w += row) {
+            for (b = 0; b + 4 <= n_block; b += 4, n += 4) {
+                h[n] = TINYI_FEW_HALF(b);
+                h[n + 1] = TINYI_FEW_HALF(b + 1);
+                h[n + 2] = TINYI_FEW_HALF(b + 2);
+                h[n + 3] = TINYI_FEW_HALF(b + 3);
+            }
+            for (; b < n_block; b++) h[n++] = TINYI_FEW_HALF(b);
+        }
     }
     for (i = 0; i < V_LANES; i++) h[n + i] = 0;
     for (i = 0; i < n; i += V_LANES) v_store(to + i, v_load_f16(h + i));
+    for (i = 0; i < TINYI_FEW_MORE * n_block; i++) to[n + i] = 0.0f;        /* of keys that are not there */
 }
 
 #define TINYI_FEW_PICK(form, R) (type == TINYI_ATT_F32 ? TINY_FN(tinyi_attention_##form##_f32##R) : type == TINYI_ATT_F16 ? TINY_FN(tinyi_attention_##form##_f16##R) : \
                                  TINY_FN(tinyi_attention_##form##_q8##R))
 static void TINY_FN(tinyi_attention_dot)(float *s, tiny_idx ld, const tinyi_att_span *x, int n_x, int type, tiny_idx row, const float *q, int n_row, tiny_idx d)
 {
-    float room[TINYI_ATT_KEYS * TINYI_ATT_BLOCKS + V_LANES];
+    float room[(TINYI_ATT_KEYS + TINYI_FEW_MORE) * TINYI_ATT_BLOCKS + V_LANES];
+    const unsigned char *at[TINYI_ATT_KEYS + TINYI_FEW_MORE];
     const tiny_idx n_factor = type == TINYI_ATT_Q8 ? d / 32 : 0;
-    int j;
+    int j, k, c, n = 0;
     room[0] = 0.0f;
     if (n_factor) TINY_FN(tinyi_attention_factors)(room, x, n_x, row, n_factor);
+    for (k = 0; k < n_x; k++)
+        for (c = 0; c < x[k].n; c++) at[n++] = (const unsigned char *)x[k].at + c * row;
+    for (k = 0; k < TINYI_FEW_MORE; k++) at[n + k] = at[n - 1];
     for (j = 0; j < n_row; j += 4) {
         const int r = TINYI_MIN(n_row - j, 4);
-        (r == 1 ? TINYI_FEW_PICK(dot, 1) : r == 2 ? TINYI_FEW_PICK(dot, 2) : TINYI_FEW_PICK(dot, 4))(s + j, ld, x, n_x, row, room, n_factor, q + j * d, r, d, j ? 0 : row);
+        (r == 1 ? TINYI_FEW_PICK(dot, 1) : r == 2 ? TINYI_FEW_PICK(dot, 2) : TINYI_FEW_PICK(dot, 4))
+            (s + j, ld, at, n, room, n_factor, q + j * d, r, d, x, n_x, j ? 0 : row);
     }
 }
 
 static void TINY_FN(tinyi_attention_blend)(float *acc, tiny_idx d_v, const float *p, tiny_idx ld, const float *f, const tinyi_att_span *x, int n_x, int type, tiny_idx row, int n_row)
 {
-    float room[TINYI_ATT_KEYS * TINYI_ATT_BLOCKS + V_LANES];
+    float room[(TINYI_ATT_KEYS + TINYI_FEW_MORE) * TINYI_ATT_BLOCKS + V_LANES];
     const tiny_idx n_factor = type == TINYI_ATT_Q8 ? d_v / 32 : 0;
     int j;
     room[0] = 0.0f;
@@ -4636,24 +4714,28 @@ static void TINY_FN(tinyi_use_attention)(tinyi_kernels *k)
     TINYI_USE(k, attention_dot);
     TINYI_USE(k, attention_blend);
 }
-#undef TINYI_FEW_AT
-#undef TINYI_FEW_AT1
-#undef TINYI_FEW_AT2
-#undef TINYI_FEW_AT4
+#undef TINYI_FEW_BLOCK1
+#undef TINYI_FEW_BLOCK2
+#undef TINYI_FEW_BLOCKS
+#undef TINYI_FEW_BLOCKS_1
+#undef TINYI_FEW_BLOCKS_2
+#undef TINYI_FEW_BLOCKS_4
 #undef TINYI_FEW_DOT
 #undef TINYI_FEW_F16
 #undef TINYI_FEW_F16_N
 #undef TINYI_FEW_F32
 #undef TINYI_FEW_F32_N
 #undef TINYI_FEW_G
-#undef TINYI_FEW_G1
-#undef TINYI_FEW_G2
-#undef TINYI_FEW_G4
+#undef TINYI_FEW_HALF
 #undef TINYI_FEW_KEYS1
 #undef TINYI_FEW_KEYS2
 #undef TINYI_FEW_KEYS4
+#undef TINYI_FEW_KEYS4_OF
 #undef TINYI_FEW_LAST
 #undef TINYI_FEW_MIX
+#undef TINYI_FEW_MORE
+#undef TINYI_FEW_MUL
+#undef TINYI_FEW_NUMBERS
 #undef TINYI_FEW_PICK
 #undef TINYI_FEW_PIN
 #undef TINYI_FEW_PUSH
@@ -4666,13 +4748,11 @@ static void TINY_FN(tinyi_use_attention)(tinyi_kernels *k)
 #undef TINYI_FEW_Q8_N
 #undef TINYI_FEW_TIMES
 #undef TINYI_FEW_TYPE
-#undef TINYI_FEW_UNUSED1
-#undef TINYI_FEW_UNUSED2
-#undef TINYI_FEW_UNUSED4
 #undef TINYI_FEW_VALUES
 #undef TINYI_FEW_VALUES1
 #undef TINYI_FEW_VALUES2
 #undef TINYI_FEW_VALUES4
+#undef TINYI_FEW_VALUES4_3
 #undef TINYI_FEW_Y
 #undef TINYI_FEW_Y_N
 #undef TINYI_FEW_ZERO
@@ -7028,10 +7108,23 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_gla_times)(v_f32 a, v_f32 e)
 }
 static void TINY_FN(tinyi_gla_span_f32)(float *qd, float *kd, float *left, const float *q, const float *k, const float *e, int n, tiny_idx n_key)
 {
-    tiny_idx d;
+    tiny_idx d = 0;
     int t;
-    for (d = 0; d < n_key; d += V_LANES) {
-        const size_t m = (size_t)TINYI_MIN(n_key - d, V_LANES);
+    for (; d + V_LANES <= n_key; d += V_LANES) {
+        v_f32 x = v_set(1.0f);
+        for (t = 0; t < n; t++) {
+            x = TINY_FN(tinyi_gla_times)(x, v_load(e + t * n_key + d));
+            v_store(qd + t * n_key + d, v_mul(x, v_load(q + t * n_key + d)));
+        }
+        v_store(left + d, x);
+        x = v_set(1.0f);
+        for (t = n; t-- > 0;) {
+            v_store(kd + t * n_key + d, v_mul(x, v_load(k + t * n_key + d)));
+            x = TINY_FN(tinyi_gla_times)(x, v_load(e + t * n_key + d));
+        }
+    }
+    if (d < n_key) {                        /* the last channels: stores of a part of a vector are slow */
+        const size_t m = (size_t)(n_key - d);
         v_f32 x = v_set(1.0f);
         for (t = 0; t < n; t++) {
             x = TINY_FN(tinyi_gla_times)(x, v_load_n(e + t * n_key + d, m));
@@ -7044,6 +7137,16 @@ static void TINY_FN(tinyi_gla_span_f32)(float *qd, float *kd, float *left, const
             x = TINY_FN(tinyi_gla_times)(x, v_load_n(e + t * n_key + d, m));
         }
     }
+}
+
+/* no number above 0, and no NaN */
+static int TINY_FN(tinyi_gla_gates_f32)(const float *g, tiny_idx n)
+{
+    v_mask fine = v_le(v_zero(), v_zero());
+    tiny_idx i;
+    for (i = 0; i + V_LANES <= n; i += V_LANES) fine = vm_and(fine, v_le(v_load(g + i), v_zero()));
+    if (i < n) fine = vm_and(fine, v_le(v_load_n(g + i, (size_t)(n - i)), v_zero()));
+    return vm_all(fine);
 }
 
 /* r = k[u] e[u + 1] .. e[t], grown as t goes up: a product of numbers that are at most 1, never a quotient of exponentials.
@@ -7095,6 +7198,7 @@ static void TINY_FN(tinyi_use_gla)(tinyi_kernels *k)
     TINYI_USE(k, gla_back_f32);
     TINYI_USE(k, gla_span_f32);
     TINYI_USE(k, gla_near_f32);
+    TINYI_USE(k, gla_gates_f32);
 }
 
 #endif
@@ -7576,7 +7680,7 @@ static void TINY_FN(tinyi_use_gemm_i8)(tinyi_kernels *k)
     TINYI_USE(k, gemm_i8_begin);
     TINYI_USE(k, gemm_i8_end);
     TINYI_USE(k, gemm_i8_tile);
-#if !TINYI_I8_PAIRS && TINYI_I8_MMLA
+#if !TINYI_I8_PAIRS && TINYI_I8_MMLA && !TINYI_BY_NAME
     if (k->cpu & TINY_CPU_I8MM) k->gemm_i8_tile = TINY_FN(tinyi_gemm_i8_tile_mmla);
 #endif
     TINYI_USE(k, gemm_i8_shape);
@@ -7589,7 +7693,7 @@ static void TINY_FN(tinyi_use_gemm_i8)(tinyi_kernels *k)
 #undef TINYI_I8_MMLA
 #endif
 
-static void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
+static TINYI_UNUSED void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 {
 #if !V_EXTRA && !V_AMX
     TINY_FN(tinyi_use_elem)(k);
@@ -9477,6 +9581,12 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_bits)(v_i8 *c, const unsigned char *p
 /* ---- scales */
 
 TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_half)(const unsigned char *p) { return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(tinyi_q_u16(p)))); }
+/* the factors of eight blocks of 18 bytes: 16 i bytes on, that of block i is number i of eight, so that a load has two of them in their places */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_tree_halves18)(const unsigned char *p)
+{
+    const __m256i x = _mm256_blend_epi32(_mm256_blend_epi32(TINYI_BLK_256(p), TINYI_BLK_256(p + 32), 0x22), _mm256_blend_epi32(TINYI_BLK_256(p + 64), TINYI_BLK_256(p + 96), 0x88), 0xcc);
+    return _mm256_cvtph_ps(_mm_blend_epi16(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1), 0xaa));
+}
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_tree_halves8)(const unsigned char *p, int step)
 {
 #define TINYI_BLK_U16(i) (short)tinyi_q_u16(p + (i) * step)
@@ -9540,7 +9650,7 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q4_0)(v_i8 *c, v_f32 *s, v_f32 *
 {
     (void)m;
     TINY_FN(tinyi_tree_nibbles)(c, b + 2, 18);
-    s[0] = TINY_FN(tinyi_tree_halves8)(b, 18);
+    s[0] = TINY_FN(tinyi_tree_halves18)(b);
     return -8.0f;
 }
 TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q4_1)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
@@ -9615,7 +9725,7 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_IQ4_NL)(v_i8 *c, v_f32 *s, v_f32
 {
     (void)m;
     TINY_FN(tinyi_tree_nibbles)(c, b + 2, 18);
-    s[0] = TINY_FN(tinyi_tree_halves8)(b, 18);
+    s[0] = TINY_FN(tinyi_tree_halves18)(b);
     return TINY_FN(tinyi_tree_iq4)(c);
 }
 TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_IQ4_XS)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
@@ -9673,6 +9783,98 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_TQ1_0)(v_i8 *c, v_f32 *s, v_f32 
     return -1.0f;
 }
 
+/* ---- Q4_0, the format of small machines: four rows of whole super-blocks at once, in the order of sums of the others
+ *
+ * Two rows go side by side through the tree, since a processor looks some sixty vector instructions ahead, which one row fills with what waits for
+ * each other; and what four vectors sum up to is found together, which counts where rows are short. */
+
+/* an expression to compilers, who make it where it is used, and not a call whose result they keep in a register until then */
+#if TINYI_GCC || TINYI_CLANG
+typedef unsigned short TINY_FN(tinyi_tree_u16) __attribute__((vector_size(32)));
+#define TINYI_TREE_DOWN(x, by) ((__m256i)((TINY_FN(tinyi_tree_u16))(x) >> (by)))
+#else
+#define TINYI_TREE_DOWN(x, by) _mm256_srli_epi16(x, by)
+#endif
+/* the sums over the lanes of four vectors, each in the order of v_sum */
+TINYI_FORCE_INLINE __m128 TINY_FN(tinyi_tree_sum4)(float (*x)[8])
+{
+    const v_f32 a = v_load(x[0]), b = v_load(x[1]), c = v_load(x[2]), d = v_load(x[3]);
+    const v_f32 ab = v_add(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31)), cd = v_add(_mm256_permute2f128_ps(c, d, 0x20), _mm256_permute2f128_ps(c, d, 0x31));
+    v_f32 t = v_add(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));      /* a0 a1 c0 c1 b0 b1 d0 d1 */
+    t = v_add(t, _mm256_movehdup_ps(t));
+    return _mm_blend_ps(_mm256_castps256_ps128(t), _mm_moveldup_ps(_mm256_extractf128_ps(t, 1)), 0xa);
+}
+/* two super-blocks side by side, each with its activations: acc += their products */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_two)(v_f32 *acc0, v_f32 *acc1, const unsigned char *b0, const unsigned char *b1, const int8_t *q0, const int8_t *q1, const float *d0, const float *d1)
+{
+    const unsigned char *b[2];
+    const int8_t *q[2];
+    const int traits = 8 * TINYI_BLK_FITS;
+    v_i32 p[2][4];
+    int j, r;
+    b[0] = b0; q[0] = q0;
+    b[1] = b1; q[1] = q1;
+    TINYI_BLK_EACH(j, 4)
+        TINYI_BLK_EACH(r, 2) {
+            const v_i8 c = TINY_FN(tinyi_tree_halves)(b[r] + 2 + 18 * j, 72);
+            p[r][j] = TINY_FN(tinyi_tree_add)(TINY_FN(tinyi_tree_product)(vb_and(c, vb_set(15)), vb_load(q[r] + 64 * j), traits),
+                                             TINY_FN(tinyi_tree_product)(vb_and(TINYI_TREE_DOWN(c, 4), vb_set(15)), vb_load(q[r] + 64 * j + 32), traits), 2, traits);
+            if (j % 2 == 0) continue;
+            p[r][j / 2] = p[r][j - 1];
+            p[r][j / 2 + 1] = p[r][j];
+            TINY_FN(tinyi_tree_pairs)(p[r] + j / 2, 1, 4, traits);
+        }
+    TINYI_BLK_EACH(r, 2) TINY_FN(tinyi_tree_quads)(p[r], 1, 8, traits);
+    *acc0 = v_fma(v_mul(TINY_FN(tinyi_tree_halves18)(b0), v_load(d0)), v_fma(v_load(d0 + 8), v_set(-8.0f), v_from_i32(p[0][0])), *acc0);
+    *acc1 = v_fma(v_mul(TINY_FN(tinyi_tree_halves18)(b1), v_load(d1)), v_fma(v_load(d1 + 8), v_set(-8.0f), v_from_i32(p[1][0])), *acc1);
+}
+static void TINY_FN(tinyi_tree_rows4)(float *y, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x)
+{
+    const size_t blocks = x->blocks;
+    float t[2][4][8];
+    size_t g, n;
+    int i, j;
+    for (g = 0; g < n_row / 4; g++)
+        for (i = 0; i < 4; i += 2, w += 2 * w_row) {
+            const unsigned char *b = w;
+            const int8_t *q = x->code;
+            const float *d = x->d;
+            v_f32 acc[2];
+            acc[0] = acc[1] = v_zero();
+            if (blocks < 4) {               /* two rows */
+                for (n = blocks; n; n--, b += 144, q += 256, d += 16) {
+                    TINYI_BLK_EACH(j, 3) {
+                        TINYI_BLK_AHEAD(b + 2048 + 64 * j);
+                        TINYI_BLK_AHEAD(b + w_row + 2048 + 64 * j);
+                    }
+                    TINY_FN(tinyi_tree_two)(&acc[0], &acc[1], b, b + w_row, q, q, d, d);
+                }
+            } else {                        /* two blocks of a row: from memory one stream is faster than two */
+                TINYI_BLK_EACH(j, 2) {
+                    v_f32 sum = v_zero(), none = v_zero();
+                    b = w + j * w_row;
+                    q = x->code;
+                    d = x->d;
+                    for (n = blocks; n > 1; n -= 2, b += 288, q += 512, d += 32) {
+                        int k;
+                        TINYI_BLK_EACH(k, 5) {
+                            TINYI_BLK_AHEAD(b + 2048 + 64 * k);
+                            TINYI_BLK_AHEAD2(b + 8192 + 64 * k);
+                        }
+                        TINY_FN(tinyi_tree_two)(&sum, &sum, b, b + 144, q, q + 256, d, d + 16);
+                    }
+                    if (n) TINY_FN(tinyi_tree_two)(&sum, &none, b, b, q, q, d, d);
+                    acc[j] = sum;
+                }
+            }
+            v_store(t[g % 2][i], acc[0]);
+            v_store(t[g % 2][i + 1], acc[1]);
+            /* of the rows before: what it waits for is there by now */
+            if (i == 0 && g > 0) _mm_storeu_ps(y + 4 * g - 4, TINY_FN(tinyi_tree_sum4)(t[(g - 1) % 2]));
+        }
+    _mm_storeu_ps(y + 4 * g - 4, TINY_FN(tinyi_tree_sum4)(t[(g - 1) % 2]));
+}
+
 /* ---- one row of activations, and rows of weights expanded: codes in order, 16 scales and 16 offsets, 8 of them used where groups are coarse */
 
 #define TINYI_BLK_KERNELS(name, values, bytes, traits)                                                                                  \
@@ -9709,6 +9911,13 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_TQ1_0)(v_i8 *c, v_f32 *s, v_f32 
     }                                                                                                                                   \
     static void TINY_FN(tinyi_tree_dot_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k) \
     {                                                                                                                                   \
+        if (TINYI_BLK_##name == TINYI_BLK_Q4_0 && n_row >= 4 && k % 256 == 0 && y_row == 1) { \
+            const size_t whole = n_row / 4 * 4; \
+            TINY_FN(tinyi_tree_rows4)(y, w, w_row, whole, x); \
+            y += whole; \
+            w += (ptrdiff_t)whole * w_row; \
+            n_row -= whole; \
+        } \
         TINY_FN(tinyi_tree_dots_##name)(y, y_row, 0, w, w_row, n_row, x, k, 1);                                                         \
     }                                                                                                                                   \
     static void TINY_FN(tinyi_tree_few_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n) \
@@ -10012,6 +10221,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_tree_table) = {
 #undef TINYI_TREE_FIT
 #undef TINYI_TREE_SIGNED
 #undef TINYI_TREE_IN_ORDER
+#undef TINYI_TREE_DOWN
 #undef TINYI_TREE_SHIFT
 #undef TINYI_TREE_SMALL
 #undef TINYI_TREE_FIVE
@@ -11546,7 +11756,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0xc2e26cd8
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x9868daa7
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -12147,7 +12357,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
 #endif
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0xc2e26cd8
+#define TINYI_SHARED_DECLARED 0x9868daa7
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -12160,19 +12370,35 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
  *   TINY_ARM_FLUSH     the w128 target on 32-bit ARM too, whose vectors turn denormal numbers into zero
  *   TINY_NO_W128, TINY_NO_AVX2, TINY_NO_AVX512, TINY_NO_AMX
  *                      these targets, and those that stand on them; see docs/limits.md for what each costs
+ *   TINY_ONLY_TARGET   this target (scalar, w128, neon, avx2, avx512) and no other: -DTINY_ONLY_TARGET=avx2; nothing is chosen when
+ *                      the program runs, and a processor without it is refused by tiny_ctx_open; TINY_NO_CONFORM goes with it
  *   TINY_NO_VNNI       no second form of the avx2 target for processors with VNNI but without AVX-512
  *   TINY_NO_STDIO      no files: bytes come from memory only
  *   TINY_NO_MALLOC     no default allocator: the context must be given one
+ *   TINY_NO_MESSAGES   no sentences about what is wrong: the message of a context is the text of its status
  *   TINY_NO_CONFORM    leaves the conformance kit out
  *   TINY_NO_TRAIN      leaves gradients, tape, optimisers and training out
  *   TINY_ONLY_MODELS   leaves out what no language model computes with: linear algebra, sparse forms, Fourier and Hadamard transforms,
  *                      convolutions, windows, edges of graphs, slopes and losses; TINY_NO_TRAIN goes with it
+ *   TINYLLM_ONLY_CHAT  (tinyllm.h) leaves what continues a text: see the manual of tinyllm.h
  *   TINY_ASSERT(x)     the check of our own promises; empty unless defined   */
 #ifndef TINYI_CONFIG_H
 #define TINYI_CONFIG_H
 
 #if defined TINY_ONLY_MODELS && !defined TINY_NO_TRAIN
 #define TINY_NO_TRAIN
+#endif
+
+#if defined TINY_ONLY_TARGET && !defined TINY_NO_CONFORM
+#define TINY_NO_CONFORM                     /* the kit wants the scalar kernels beside those that it tests */
+#endif
+#ifdef TINYLLM_ONLY_CHAT
+#define TINYI_CHAT 1
+#ifndef TINY_ONLY_MODELS
+#error "tiny: TINYLLM_ONLY_CHAT wants TINY_ONLY_MODELS beside it"
+#endif
+#else
+#define TINYI_CHAT 0
 #endif
 
 #include <stddef.h>
@@ -12504,7 +12730,10 @@ TINYI_C_END
  * what stands under `if (team->i == 0)`, can run in a loose region: a thread
  * that has no processor when the region opens, because another program is on
  * it, comes in later or not at all, and nobody waits for it. It may come until
- * the first barrier is passed. Thread 0 is always there, from the start.     */
+ * the second barrier is passed: then it does what stands before the first one,
+ * without work from tiny_take, while others are behind it. So nothing there may
+ * read what is written behind that barrier, other than in pieces that were taken.
+ * Thread 0 is always there, from the start.                                  */
 #ifndef TINYI_THREAD_H
 #define TINYI_THREAD_H
 TINYI_C_BEGIN
@@ -12635,11 +12864,24 @@ struct tiny_op_row {
 #define TINYI_GRAD(function) function
 #endif
 
+#ifdef TINY_NO_CONFORM
+#define TINYI_CASES(function) (1 ? NULL : function)
+#else
+#define TINYI_CASES(function) function
+#endif
+/* what tiny_run, the reference and accelerators want of a row, and a model does not */
+#if TINYI_CHAT
+#define TINYI_DOOR(function) (1 ? NULL : function)
+#else
+#define TINYI_DOOR(function) function
+#endif
+
 enum {
     TINY_OP_INPLACE = 1,                    /* out[0] may be exactly in[0] */
     TINY_OP_INPLACE_1 = 2,                  /* out[0] may be exactly in[1] */
     TINY_OP_ACCUMULATES = 4,                /* out[0] is read too (its old content is an input) */
     TINY_OP_LOOSE = 16,                     /* fast shares all its work by tiny_take, as those of the house do: see thread.h */
+    TINY_OP_LATE = 32,                      /* and its way depends on shapes and parameters alone, on nothing that it writes: helpers may come in at any barrier */
     TINY_OP_F64 = 8                         /* the shape rule and the reference take f64 for f32 too; the door sends f64 to the reference */
 };
 
@@ -14140,7 +14382,8 @@ TINY_API tiny_status tiny_gla(tiny_ctx *ctx, const tiny_tensor *state, const tin
     K(gla_query_f32, void, (float *s, tiny_idx ld, const float *e, const float *k, const float *v, const float *d_o, float *dq, tiny_idx n_key, tiny_idx n_value)) \
     K(gla_back_f32, void, (float *s, tiny_idx ld, const float *e, const float *q, const float *d_o, const float *k, const float *v, const float *before, float *dk, float *dv, float *dg, tiny_idx n_key, tiny_idx n_value)) \
     K(gla_span_f32, void, (float *qd, float *kd, float *left, const float *q, const float *k, const float *e, int n, tiny_idx n_key))                          \
-    K(gla_near_f32, void, (float *a, tiny_idx ld, const float *q, const float *k, const float *e, int n, tiny_idx n_key))
+    K(gla_near_f32, void, (float *a, tiny_idx ld, const float *q, const float *k, const float *e, int n, tiny_idx n_key))                                          \
+    K(gla_gates_f32, int, (const float *g, tiny_idx n))
 
 /* one call as its drivers see it, forward and back (gla_grad.c) */
 typedef struct tinyi_gla {
@@ -17878,7 +18121,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0017882
+#line 0018125
 #endif
 #define TINYI_LLM_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
@@ -18113,11 +18356,20 @@ struct tiny_ctx {
     pthread_mutex_t lock;                   /* sleeping place of the barriers */
     pthread_cond_t wake;
 #endif
+    tiny_idx at_cpu, waker;                 /* where the caller of the region runs; the member who woke the last sleeper */
 };
 
 /* Leaves the sentence in the context, tells the log, returns the status. ctx may be NULL. */
+#ifndef TINY_NO_MESSAGES
 TINYI_FN tiny_status tinyi_fail(tiny_ctx *ctx, tiny_status status, const char *format, ...) TINYI_PRINTF(3, 4);
 TINYI_FN void tinyi_log(tiny_ctx *ctx, tiny_log_level level, const char *format, ...) TINYI_PRINTF(3, 4);
+#else                                       /* the sentences are read by the compiler, for the sake of its warnings, and go */
+TINYI_FN tiny_status tinyi_fail_short(tiny_ctx *ctx, tiny_status status);
+TINYI_INLINE int tinyi_unsaid(const char *format, ...) TINYI_PRINTF(1, 2);
+TINYI_INLINE int tinyi_unsaid(const char *format, ...) { return format != NULL; }
+#define tinyi_fail(ctx, status, ...) (0 ? (void)tinyi_unsaid(__VA_ARGS__) : (void)0, tinyi_fail_short(ctx, status))
+#define tinyi_log(ctx, level, ...) (0 ? (void)tinyi_unsaid(__VA_ARGS__) : (void)(ctx))
+#endif
 /* NULL, freed or foreign contexts are refused. */
 TINYI_FN tiny_status tinyi_ctx_check(const tiny_ctx *ctx);
 
@@ -18155,10 +18407,9 @@ TINYI_FN const char *tinyi_shape_text(const tiny_tensor *t, char text[96]);
  * sure by thread 0 only, which asks it. */
 TINYI_FN int tinyi_team_stopped(const tiny_team *team);
 
-/* For a driver whose way depends on the operation alone, not on what other threads have written: called at its start, it lets
- * helpers come in after barriers too. They go through the phases that are over without work. not_late ends that with the next barrier. */
-TINYI_FN void tinyi_team_late(tiny_team *team);
-TINYI_FN void tinyi_team_not_late(tiny_team *team);
+/* By thread 0, before the barrier that the phase begins with: the last phase in which a helper may come into a loose region (1, where
+ * nobody says otherwise). He goes through the phases that are over without work, so he must find his way by the operation alone. */
+TINYI_FN void tinyi_team_until(tiny_team *team, tiny_idx phase);
 #if TINYI_HAVE_HELPERS
 TINYI_FN void tinyi_helpers_close(tiny_ctx *ctx);
 #endif
@@ -18358,7 +18609,473 @@ TINYI_FN int tinyi_amx_permission(void);
 TINYI_FN int tinyi_cpu_count(void);             /* processors that this process may run on, at least 1 */
 TINYI_FN size_t tinyi_cpu_cache(int level);     /* bytes of the data cache of level 1 or 2, or of the last one for 3; a guess where unknown */
 
+/* Of this thread: the processor it runs on (-1: unknown), and its number for tinyi_cpu_used (0: unknown). */
+TINYI_FN int tinyi_cpu_here(void);
+TINYI_FN long tinyi_cpu_thread(void);
+TINYI_FN uint64_t tinyi_cpu_used(long thread);  /* nanoseconds of processor time, of a thread of this process; 0 where the system does not tell */
+
 TINYI_C_END
+#endif
+
+/* src/core/half.h - 16-bit floats, one value at a time
+ *
+ * Formula  f16: 1 sign, 5 exponent (bias 15), 10 fraction bits; bf16: the upper half of a float. To 16 bits rounds to
+ *          nearest, ties to even; subnormals are kept; what rounds past the largest value becomes infinite; NaN stays
+ *          NaN, becomes quiet, and keeps the upper bits of its payload. Integer work only: the same bits everywhere. */
+#ifndef TINYI_HALF_H
+#define TINYI_HALF_H
+#include <string.h>
+TINYI_C_BEGIN
+
+/* inline by force: 32-bit x86 returns floats by way of the x87, which makes a signalling NaN quiet */
+TINYI_FORCE_INLINE uint32_t tinyi_f32_bits(float x) { uint32_t u; memcpy(&u, &x, 4); return u; }
+TINYI_FORCE_INLINE float tinyi_bits_f32(uint32_t u) { float x; memcpy(&x, &u, 4); return x; }
+
+TINYI_FORCE_INLINE float tinyi_f16_to_f32(uint16_t h)
+{
+    uint32_t sign = (uint32_t)(h & 0x8000u) << 16, a = h & 0x7fffu;
+    int up = 0;
+    if (a >= 0x7c00u)
+        return tinyi_bits_f32(sign | 0x7f800000u | (a & 0x3ffu) << 13 | (a > 0x7c00u ? 0x400000u : 0u));
+    if (a >= 0x400u) return tinyi_bits_f32(sign | ((a << 13) + 0x38000000u));
+    if (a == 0) return tinyi_bits_f32(sign);
+    while (!(a & 0x400u)) { a <<= 1; up++; }    /* 0.frac * 2^-14 = 1.frac * 2^(-14 - up) */
+    return tinyi_bits_f32(sign | (uint32_t)(113 - up) << 23 | (a & 0x3ffu) << 13);
+}
+
+TINYI_INLINE uint16_t tinyi_f32_to_f16(float x)
+{
+    uint32_t u = tinyi_f32_bits(x), a = u & 0x7fffffffu, sign = u >> 16 & 0x8000u;
+    uint32_t m, down, half, r;
+    if (a > 0x7f800000u) return (uint16_t)(sign | 0x7e00u | (a >> 13 & 0x1ffu));
+    if (a >= 0x47800000u) return (uint16_t)(sign | 0x7c00u);
+    if (a >= 0x38800000u) return (uint16_t)(sign | (a - 0x38000000u + 0xfffu + (a >> 13 & 1u)) >> 13);
+    if (a <= 0x33000000u) return (uint16_t)sign;            /* up to 2^-25, half of the smallest: even is 0 */
+    m = (a & 0x7fffffu) | 0x800000u;
+    down = 126u - (a >> 23);                                /* unit 2^-24: 14..24 bits fall off */
+    half = (uint32_t)1 << (down - 1);
+    r = (m + half - 1 + (m >> down & 1u)) >> down;
+    return (uint16_t)(sign | r);
+}
+
+TINYI_FORCE_INLINE float tinyi_bf16_to_f32(uint16_t h) { return tinyi_bits_f32((uint32_t)h << 16); }
+
+TINYI_INLINE uint16_t tinyi_f32_to_bf16(float x)
+{
+    uint32_t u = tinyi_f32_bits(x);
+    if ((u & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(u >> 16 | 0x40u);
+    return (uint16_t)((u + 0x7fffu + (u >> 16 & 1u)) >> 16);
+}
+
+TINYI_C_END
+#endif
+
+/* src/core/target.h - which targets this compiler can make, and how to switch them on
+ *
+ * One binary holds every target of its architecture. A pass compiles a file of kernels once; core/each_target.h makes the
+ * passes that a file asks for:
+ *
+ *     #define TINYI_PASS_FILE "math/kernels.h"             core/simd.h first, core/simd_unname.h last
+ *     #define TINYI_PASSES (TINYI_PASSES_PLAIN | TINYI_PASS_AMX)
+ *     #include "core/each_target.h"
+ *
+ *   pass       lanes  needs                                        target in reports
+ *   SCALAR     1      nothing                                      scalar
+ *   W128       4      x86: SSE4.1; elsewhere SIMDe                 w128
+ *   NEON       4      aarch64                                      neon
+ *   NEONDOT    4      aarch64 with dotprod                         neon
+ *   NEONMM     4      aarch64 with dotprod and i8mm                neon
+ *   AVX2       8      AVX2, FMA, F16C                              avx2
+ *   AVX2VNNI   8      the same and AVX-VNNI                        avx2
+ *   AVX512     16     AVX-512 F, BW, DQ, VL, CD and VNNI           avx512
+ *   AMX        16     the same and VBMI, BF16, AMX tile/int8/bf16  amx
+ *
+ * A processor with AVX-512 but without its VNNI (Skylake-X) takes avx2: one case less for every kernel. NEONDOT and AVX2VNNI
+ * compile only the kernels that gain from a faster v_dot, NEONMM those that multiply pairs of rows.
+ * In a pass the compiler may not fuse v_mul with v_add, and -ffast-math is off, so that both compilers give the same bits. */
+#ifndef TINYI_TARGET_H
+#define TINYI_TARGET_H
+
+/* bits of TINYI_PASSES */
+#define TINYI_PASS_SCALAR 1
+#define TINYI_PASS_W128 2
+#define TINYI_PASS_NEON 4
+#define TINYI_PASS_NEONDOT 8
+#define TINYI_PASS_NEONMM 16
+#define TINYI_PASS_AVX2 32
+#define TINYI_PASS_AVX2VNNI 64
+#define TINYI_PASS_AVX512 128
+#define TINYI_PASS_AMX 256
+#define TINYI_PASSES_PLAIN (TINYI_PASS_SCALAR | TINYI_PASS_W128 | TINYI_PASS_NEON | TINYI_PASS_AVX2 | TINYI_PASS_AVX512)
+#define TINYI_PASSES_DOT (TINYI_PASS_NEONDOT | TINYI_PASS_AVX2VNNI)        /* the same vectors, with v_dot as one instruction */
+
+#if defined __x86_64__ || defined _M_X64 || defined __i386__ || defined _M_IX86
+#define TINYI_X86 1
+#else
+#define TINYI_X86 0
+#endif
+#if (defined __aarch64__ || defined _M_ARM64) && !defined __AARCH64EB__
+#define TINYI_ARM64 1
+#else
+#define TINYI_ARM64 0
+#endif
+
+/* the major version of a compiler whose intrinsics and target switches are known, else 0; Apple counts its clang
+ * otherwise, but each of its versions that is still in use has all that is asked for here */
+#if defined __clang__
+#define TINYI_CLANG __clang_major__
+#define TINYI_GCC 0
+#elif defined __GNUC__ && !defined __TINYC__
+#define TINYI_CLANG 0
+#define TINYI_GCC __GNUC__
+#else
+#define TINYI_CLANG 0
+#define TINYI_GCC 0
+#endif
+#if defined _MSC_VER && !defined __clang__
+#define TINYI_MSVC _MSC_VER
+#else
+#define TINYI_MSVC 0
+#endif
+
+/* before a loop of few constant rounds over vectors in an array: gcc at -O2 keeps the array in memory otherwise */
+#if TINYI_GCC >= 8
+#define TINYI_UNROLL _Pragma("GCC unroll 16")
+#elif TINYI_CLANG
+#define TINYI_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define TINYI_UNROLL
+#endif
+
+#define TINYI_HAVE_SCALAR 1
+#if defined TINY_NO_SIMD || !(TINYI_GCC || TINYI_CLANG || TINYI_MSVC)
+#define TINYI_HAVE_W128 0
+#define TINYI_HAVE_NEON 0
+#define TINYI_HAVE_NEONDOT 0
+#define TINYI_HAVE_AVX2 0
+#define TINYI_HAVE_AVX2VNNI 0
+#define TINYI_HAVE_AVX512 0
+#define TINYI_HAVE_AMX 0
+#elif TINYI_X86
+#define TINYI_HAVE_W128 1
+#define TINYI_HAVE_NEON 0
+#define TINYI_HAVE_NEONDOT 0
+#if TINYI_GCC >= 9 || TINYI_CLANG >= 9 || TINYI_MSVC >= 1930
+#define TINYI_HAVE_AVX2 1
+#define TINYI_HAVE_AVX512 1
+#else
+#define TINYI_HAVE_AVX2 0
+#define TINYI_HAVE_AVX512 0
+#endif
+#if TINYI_GCC >= 11 || TINYI_CLANG >= 12 || TINYI_MSVC >= 1930
+#define TINYI_HAVE_AVX2VNNI 1
+#else
+#define TINYI_HAVE_AVX2VNNI 0
+#endif
+#if (TINYI_GCC >= 11 || TINYI_CLANG >= 12) && defined __x86_64__ && defined __linux__  /* other systems do not lend the tiles so */
+#define TINYI_HAVE_AMX 1
+#else
+#define TINYI_HAVE_AMX 0
+#endif
+#else
+#if TINYI_ARM64
+#define TINYI_HAVE_NEON 1
+#ifdef __ARM_FEATURE_DOTPROD
+#define TINYI_HAVE_NEONDOT 0                /* the whole file may use it: NEON has it already */
+#else
+#define TINYI_HAVE_NEONDOT 1
+#endif
+#if TINYI_GCC >= 10 || TINYI_CLANG >= 12
+#define TINYI_HAVE_NEONMM 1
+#endif
+#else
+#define TINYI_HAVE_NEON 0
+#define TINYI_HAVE_NEONDOT 0
+#endif
+#define TINYI_HAVE_AVX2 0
+#define TINYI_HAVE_AVX2VNNI 0
+#define TINYI_HAVE_AVX512 0
+#define TINYI_HAVE_AMX 0
+/* the vectors of 32-bit ARM flush denormal numbers, which no operation here may do unless it is asked to */
+#if !defined TINY_NO_SIMDE && defined __has_include && (!defined __arm__ || defined TINY_ARM_FLUSH)
+#if __has_include("simde/x86/sse4.1.h")
+#define TINYI_HAVE_W128 1
+#endif
+#endif
+#ifndef TINYI_HAVE_W128
+#define TINYI_HAVE_W128 0
+#if !TINYI_ARM64 && !defined TINY_NO_SIMDE && !defined __arm__
+#pragma message("tiny: SIMDe is not on the include path, the w128 target is left out")
+#endif
+#endif
+#endif
+
+#ifndef TINYI_HAVE_NEONMM
+#define TINYI_HAVE_NEONMM 0
+#endif
+
+/* what the user leaves out, for a quicker compile and a smaller program; a target that stands on another goes with it */
+#ifdef TINY_NO_W128
+#undef TINYI_HAVE_W128
+#define TINYI_HAVE_W128 0
+#endif
+#if defined TINY_NO_AVX2
+#undef TINYI_HAVE_AVX2
+#define TINYI_HAVE_AVX2 0
+#undef TINYI_HAVE_AVX2VNNI
+#define TINYI_HAVE_AVX2VNNI 0
+#endif
+#ifdef TINY_NO_VNNI
+#undef TINYI_HAVE_AVX2VNNI
+#define TINYI_HAVE_AVX2VNNI 0
+#endif
+#if defined TINY_NO_AVX512 || defined TINY_NO_AVX2
+#undef TINYI_HAVE_AVX512
+#define TINYI_HAVE_AVX512 0
+#endif
+#if defined TINY_NO_AMX || defined TINY_NO_AVX512 || defined TINY_NO_AVX2
+#undef TINYI_HAVE_AMX
+#define TINYI_HAVE_AMX 0
+#endif
+
+/* TINY_ONLY_TARGET: one target, known when the file is compiled. Its kernels are then called by their names, so that those that nothing
+ * calls are not there. */
+#ifdef TINY_ONLY_TARGET
+#define TINYI_ONLY_scalar TINYI_PASS_SCALAR
+#define TINYI_ONLY_w128 TINYI_PASS_W128
+#define TINYI_ONLY_neon TINYI_PASS_NEON
+#define TINYI_ONLY_avx2 TINYI_PASS_AVX2
+#define TINYI_ONLY_avx512 TINYI_PASS_AVX512
+#define TINYI_ONLY_PASS TINYI_CAT(TINYI_ONLY_, TINY_ONLY_TARGET)
+#if !TINYI_ONLY_PASS
+#error "tiny: TINY_ONLY_TARGET must be scalar, w128, neon, avx2 or avx512"
+#elif (TINYI_ONLY_PASS == TINYI_PASS_W128 && !TINYI_HAVE_W128) || (TINYI_ONLY_PASS == TINYI_PASS_NEON && !TINYI_HAVE_NEON) || \
+    (TINYI_ONLY_PASS == TINYI_PASS_AVX2 && !TINYI_HAVE_AVX2) || (TINYI_ONLY_PASS == TINYI_PASS_AVX512 && !TINYI_HAVE_AVX512)
+#error "tiny: this compiler, its processor or the other options do not have the target that TINY_ONLY_TARGET names"
+#endif
+#define TINYI_ONLY_TARGET (TINYI_ONLY_PASS == TINYI_PASS_SCALAR ? TINY_TARGET_SCALAR : TINYI_ONLY_PASS == TINYI_PASS_W128 ? TINY_TARGET_W128 : \
+    TINYI_ONLY_PASS == TINYI_PASS_NEON ? TINY_TARGET_NEON : TINYI_ONLY_PASS == TINYI_PASS_AVX2 ? TINY_TARGET_AVX2 : TINY_TARGET_AVX512)
+#if TINYI_ONLY_PASS != TINYI_PASS_SCALAR
+#undef TINYI_HAVE_SCALAR
+#define TINYI_HAVE_SCALAR 0
+#endif
+#if TINYI_ONLY_PASS != TINYI_PASS_W128
+#undef TINYI_HAVE_W128
+#define TINYI_HAVE_W128 0
+#endif
+#if TINYI_ONLY_PASS != TINYI_PASS_NEON
+#undef TINYI_HAVE_NEON
+#undef TINYI_HAVE_NEONDOT
+#undef TINYI_HAVE_NEONMM
+#define TINYI_HAVE_NEON 0
+#define TINYI_HAVE_NEONDOT 0
+#define TINYI_HAVE_NEONMM 0
+#endif
+#if TINYI_ONLY_PASS != TINYI_PASS_AVX2
+#undef TINYI_HAVE_AVX2
+#undef TINYI_HAVE_AVX2VNNI
+#define TINYI_HAVE_AVX2 0
+#define TINYI_HAVE_AVX2VNNI 0
+#endif
+#if TINYI_ONLY_PASS != TINYI_PASS_AVX512
+#undef TINYI_HAVE_AVX512
+#define TINYI_HAVE_AVX512 0
+#endif
+#undef TINYI_HAVE_AMX
+#define TINYI_HAVE_AMX 0
+#else
+#define TINYI_ONLY_PASS 0
+#endif
+/* kernels by name: needs all bodies in one unit */
+#if TINYI_ONLY_PASS && defined TINYI_STITCHED && !defined TINYI_OPEN
+#define TINYI_BY_NAME 1
+#else
+#define TINYI_BY_NAME 0
+#endif
+
+/* w128 is one text in the words of SSE4.1: native on x86, SIMDe elsewhere. TINYI_W128_SIMDE takes SIMDe on x86 too (tests). */
+#if TINYI_HAVE_W128 && (!TINYI_X86 || defined TINYI_W128_SIMDE)
+#undef TINYI_W128_SIMDE
+#define TINYI_W128_SIMDE 1
+#else
+#undef TINYI_W128_SIMDE
+#define TINYI_W128_SIMDE 0
+#endif
+
+#if TINYI_X86 && (TINYI_HAVE_W128 || TINYI_HAVE_AVX2)
+#include <immintrin.h>
+#endif
+#if TINYI_HAVE_NEON
+#include <arm_neon.h>
+#endif
+#if TINYI_W128_SIMDE
+#include "simde/x86/sse4.1.h"
+#endif
+
+/* The correctly rounded root by integers. */
+TINYI_INLINE float tinyi_simd_sqrt_bits(float x)
+{
+    uint32_t u = tinyi_f32_bits(x), m, root = 0, rest = 0;
+    int e, i;
+    if (u << 1 == 0 || u == 0x7f800000u) return x;
+    if ((u & 0x7fffffffu) > 0x7f800000u) return tinyi_bits_f32(u | 0x400000u);
+    if (u >> 31) return tinyi_bits_f32(0x7fc00000u);
+    e = (int)(u >> 23);
+    m = u & 0x7fffffu;
+    if (e) m |= 0x800000u;
+    else for (e = 1; !(m & 0x800000u); e--) m <<= 1;
+    /* x = m * 2^(e - 150) with m of 24 bits; e becomes odd, m is set with its point after the second bit, and each step
+     * takes two bits of m and gives one of the root: 24 and one more that rounds */
+    if (!(e & 1)) { m <<= 1; e--; }
+    m <<= 7;
+    for (i = 0; i < 25; i++) {
+        uint32_t t = root << 2 | 1u;
+        rest = rest << 2 | m >> 30;
+        m <<= 2;
+        root <<= 1;
+        if (rest >= t) { rest -= t; root |= 1u; }
+    }
+    root = (root + 1) >> 1;                 /* never a tie: a root that ends in the 25th bit has a square of 50 bits */
+    return tinyi_bits_f32(root + ((uint32_t)((e + 127) / 2 - 1) << 23));
+}
+
+/* The same by one instruction where there is one, without the library's errno. */
+#if (TINYI_GCC || TINYI_CLANG) && defined __aarch64__
+TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("fsqrt %s0, %s1" : "=w"(x) : "w"(x)); return x; }
+#elif (TINYI_GCC || TINYI_CLANG) && defined __arm__ && defined __VFP_FP__ && !defined __SOFTFP__
+TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("vsqrt.f32 %0, %1" : "=t"(x) : "t"(x)); return x; }
+#elif (TINYI_GCC || TINYI_CLANG) && defined __riscv_flen
+TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("fsqrt.s %0, %1" : "=f"(x) : "f"(x)); return x; }
+#elif (TINYI_GCC || TINYI_CLANG) && defined __s390x__
+TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("sqebr %0, %1" : "=f"(x) : "f"(x)); return x; }
+#elif TINYI_HAVE_W128 && TINYI_X86 && (defined __SSE__ || defined _M_X64)
+TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
+#elif TINYI_CLANG && defined __wasm__
+TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return __builtin_sqrtf(x); }
+#else
+TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return tinyi_simd_sqrt_bits(x); }
+#endif
+
+/* ---- switching a target on for the functions that follow */
+#define TINYI_PRAGMA(x) _Pragma(#x)
+#if TINYI_CLANG
+#define TINYI_TARGET_BEGIN_SCALAR _Pragma("STDC FP_CONTRACT OFF")
+#define TINYI_TARGET_END_SCALAR _Pragma("STDC FP_CONTRACT DEFAULT")
+#define TINYI_TARGET_PUSH(list) \
+    TINYI_TARGET_BEGIN_SCALAR TINYI_PRAGMA(clang attribute push(__attribute__((target(list))), apply_to = function))
+#define TINYI_TARGET_END _Pragma("clang attribute pop") TINYI_TARGET_END_SCALAR
+#define TINYI_ATTR(list) __attribute__((target(list)))
+#elif TINYI_GCC
+/* gcc 12 drops the target list when it follows a no-fast-math that changes something, and drops fp-contract=off
+ * when that follows the list and nothing else changes: hence two orders. */
+#define TINYI_TARGET_BEGIN_SCALAR _Pragma("GCC push_options") _Pragma("GCC optimize(\"no-fast-math\", \"fp-contract=off\")")
+#define TINYI_TARGET_END_SCALAR _Pragma("GCC pop_options")
+#ifdef __FAST_MATH__
+#define TINYI_TARGET_PUSH(list) _Pragma("GCC push_options") TINYI_PRAGMA(GCC target(list)) \
+    _Pragma("GCC optimize(\"no-fast-math\", \"fp-contract=off\")")
+#else
+#define TINYI_TARGET_PUSH(list) _Pragma("GCC push_options") _Pragma("GCC optimize(\"fp-contract=off\")") \
+    TINYI_PRAGMA(GCC target(list))
+#endif
+#define TINYI_TARGET_END _Pragma("GCC pop_options")
+#define TINYI_ATTR(list) __attribute__((target(list)))
+#elif TINYI_MSVC
+#define TINYI_TARGET_BEGIN_SCALAR __pragma(float_control(precise, on, push)) __pragma(fp_contract(off))
+#define TINYI_TARGET_END_SCALAR __pragma(float_control(pop))
+#define TINYI_TARGET_PUSH(list) TINYI_TARGET_BEGIN_SCALAR
+#define TINYI_TARGET_END TINYI_TARGET_END_SCALAR
+#define TINYI_ATTR(list)
+#else
+#define TINYI_TARGET_BEGIN_SCALAR
+#define TINYI_TARGET_END_SCALAR
+#define TINYI_TARGET_END
+#define TINYI_ATTR(list)
+#endif
+
+#define TINYI_LIST_AVX2 "avx2,fma,f16c"
+#define TINYI_LIST_AVX512 "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx512vnni"
+#define TINYI_LIST_AMX TINYI_LIST_AVX512 ",avx512vbmi,avx512bf16,amx-tile,amx-int8,amx-bf16"
+#if TINYI_GCC                               /* gcc 12 warns of its own avx512 header: undefined operands in C++, masks at -O0 */
+#define TINYI_QUIET_BEGIN _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wuninitialized\"") \
+    _Pragma("GCC diagnostic ignored \"-Wmaybe-uninitialized\"") _Pragma("GCC diagnostic ignored \"-Wsign-conversion\"")
+#define TINYI_QUIET_END _Pragma("GCC diagnostic pop")
+#else
+#define TINYI_QUIET_BEGIN
+#define TINYI_QUIET_END
+#endif
+#if TINYI_X86
+#define TINYI_TARGET_BEGIN_W128 TINYI_TARGET_PUSH("sse4.1")
+#define TINYI_TARGET_END_W128 TINYI_TARGET_END
+#else
+#define TINYI_TARGET_BEGIN_W128 TINYI_TARGET_BEGIN_SCALAR
+#define TINYI_TARGET_END_W128 TINYI_TARGET_END_SCALAR
+#endif
+#define TINYI_TARGET_BEGIN_AVX2 TINYI_TARGET_PUSH(TINYI_LIST_AVX2)
+#define TINYI_TARGET_END_AVX2 TINYI_TARGET_END
+#define TINYI_TARGET_BEGIN_AVX2VNNI TINYI_TARGET_PUSH(TINYI_LIST_AVX2 ",avxvnni")
+#define TINYI_TARGET_END_AVX2VNNI TINYI_TARGET_END
+#define TINYI_TARGET_BEGIN_AVX512 TINYI_QUIET_BEGIN TINYI_TARGET_PUSH(TINYI_LIST_AVX512)
+#define TINYI_TARGET_END_AVX512 TINYI_TARGET_END TINYI_QUIET_END
+#define TINYI_TARGET_BEGIN_AMX TINYI_QUIET_BEGIN TINYI_TARGET_PUSH(TINYI_LIST_AMX)
+#define TINYI_TARGET_END_AMX TINYI_TARGET_END TINYI_QUIET_END
+#define TINYI_TARGET_BEGIN_NEON TINYI_TARGET_BEGIN_SCALAR
+#define TINYI_TARGET_END_NEON TINYI_TARGET_END_SCALAR
+/* clang before 16 has the dotprod and i8mm intrinsics only where the whole file may use them: SDOT is then written as
+ * assembler, and kernels that want more test TINYI_ARM_ATTR. MSVC has all of them everywhere. */
+#if TINYI_GCC || TINYI_CLANG >= 16
+#define TINYI_ARM_ATTR 1
+#define TINYI_DOT_ASM 0
+#define TINYI_TARGET_BEGIN_NEONDOT TINYI_TARGET_PUSH("arch=armv8.2-a+dotprod")
+#define TINYI_TARGET_END_NEONDOT TINYI_TARGET_END
+#define TINYI_MMLA_ASM 0
+#if TINYI_GCC && defined __ARM_FEATURE_DOTPROD     /* the whole file may use more than armv8.2-a, and gcc inlines nothing by force into less */
+#define TINYI_TARGET_BEGIN_NEONMM TINYI_TARGET_PUSH("+i8mm")
+#else
+#define TINYI_TARGET_BEGIN_NEONMM TINYI_TARGET_PUSH("arch=armv8.2-a+dotprod+i8mm")
+#endif
+#define TINYI_TARGET_END_NEONMM TINYI_TARGET_END
+#define TINYI_ATTR_DOTPROD TINYI_ATTR("arch=armv8.2-a+dotprod")
+#define TINYI_ATTR_I8MM TINYI_ATTR("arch=armv8.2-a+dotprod+i8mm")
+#else
+#define TINYI_ARM_ATTR TINYI_MSVC
+#if TINYI_CLANG && !defined __ARM_FEATURE_DOTPROD
+#define TINYI_DOT_ASM 1
+#else
+#define TINYI_DOT_ASM 0
+#endif
+#if TINYI_CLANG && !defined __ARM_FEATURE_MATMUL_INT8
+#define TINYI_MMLA_ASM 1
+#else
+#define TINYI_MMLA_ASM 0
+#endif
+#define TINYI_TARGET_BEGIN_NEONMM TINYI_TARGET_PUSH("dotprod,i8mm")
+#define TINYI_TARGET_END_NEONMM TINYI_TARGET_END
+#if TINYI_MSVC
+#define TINYI_TARGET_BEGIN_NEONDOT TINYI_TARGET_BEGIN_SCALAR
+#define TINYI_TARGET_END_NEONDOT TINYI_TARGET_END_SCALAR
+#else
+#define TINYI_TARGET_BEGIN_NEONDOT TINYI_TARGET_PUSH("dotprod")
+#define TINYI_TARGET_END_NEONDOT TINYI_TARGET_END
+#endif
+#define TINYI_ATTR_DOTPROD
+#define TINYI_ATTR_I8MM
+#endif
+
+/* gcc 12 tells its optimiser of 8 bytes read by ldtilecfg and of none read by tileloadd, so that stores to a configuration or
+ * a packed tile may sink below them: these forms keep the order. t is a literal 0..7, stride counts bytes. */
+#if TINYI_HAVE_AMX
+#define TINYI_AMX_FENCE __asm__ volatile("" : : : "memory")
+#define TINYI_AMX_CONFIG(p) do { const void *tinyi_amx_p = (p); TINYI_AMX_FENCE; _tile_loadconfig(tinyi_amx_p); } while (0)
+#define TINYI_AMX_LOAD(t, p, stride) do { TINYI_AMX_FENCE; _tile_loadd(t, p, stride); } while (0)
+#define TINYI_AMX_STORE(t, p, stride) do { _tile_stored(t, p, stride); TINYI_AMX_FENCE; } while (0)
+#endif
+
+/* One function of a pass with a feature that only some of its processors have: for use behind a test of k->cpu. */
+#define TINYI_ATTR_AVXVNNI TINYI_ATTR(TINYI_LIST_AVX2 ",avxvnni")                       /* in avx2 */
+#define TINYI_ATTR_VBMI TINYI_ATTR(TINYI_LIST_AVX512 ",avx512vbmi")                     /* in avx512 */
+#define TINYI_ATTR_AVX512BF16 TINYI_ATTR(TINYI_LIST_AVX512 ",avx512bf16")               /* in avx512 */
+#define TINYI_ATTR_AMX TINYI_ATTR(TINYI_LIST_AMX)                                       /* in amx, where the pass has it anyway */
+
 #endif
 
 /* src/core/ctx.c */
@@ -18383,6 +19100,16 @@ static void tinyi_ctx_say(const tiny_ctx_desc *desc, tiny_log_level level, const
     if (desc->log) desc->log(desc->user, level, sentence);
 }
 
+#ifdef TINY_NO_MESSAGES
+tiny_status tinyi_fail_short(tiny_ctx *ctx, tiny_status status)
+{
+    if (!ctx) return status;
+    (void)snprintf(ctx->message, sizeof ctx->message, "%s", tiny_status_text(status));
+    ctx->status = status;
+    tinyi_ctx_say(&ctx->desc, TINY_LOG_ERROR, ctx->message);
+    return status;
+}
+#else
 tiny_status tinyi_fail(tiny_ctx *ctx, tiny_status status, const char *format, ...)
 {
     va_list args;
@@ -18405,6 +19132,7 @@ void tinyi_log(tiny_ctx *ctx, tiny_log_level level, const char *format, ...)
     va_end(args);
     tinyi_ctx_say(&ctx->desc, level, text);
 }
+#endif
 
 tiny_status tinyi_ctx_check(const tiny_ctx *ctx)
 {
@@ -18447,6 +19175,12 @@ static tiny_status tinyi_ctx_choose(const tiny_ctx_desc *desc, unsigned cpu, tin
 {
     const char *wish = NULL;
     *target = desc->target;
+#ifdef TINY_ONLY_TARGET
+    if (!tinyi_target_available(TINYI_ONLY_TARGET, cpu)) {
+        (void)snprintf(text, n_text, "this program is compiled for the target %s alone, and this processor does not have it", tiny_target_name(TINYI_ONLY_TARGET));
+        return TINY_E_TARGET;
+    }
+#endif
     if ((unsigned)*target >= (unsigned)TINY_TARGET_COUNT) {
         (void)snprintf(text, n_text, "target %d is unknown", (int)*target);
         return TINY_E_ARGUMENT;
@@ -18498,6 +19232,10 @@ TINY_API tiny_status tiny_ctx_open(const tiny_ctx_desc *desc, tiny_ctx **out)
 #endif
     }
     st = tinyi_ctx_choose(&d, cpu, &target, text, sizeof text);
+    if (TINYI_CHAT && !st && (d.accel || target == TINY_TARGET_REFERENCE)) {
+        (void)snprintf(text, sizeof text, "the reference and accelerators are left out of this program");
+        st = TINY_E_UNSUPPORTED;
+    }
     if (!st && d.accel && d.accel->version != TINY_ACCEL_VERSION) {
         (void)snprintf(text, sizeof text, "the accelerator speaks version %d of the hook, this library version %d", d.accel->version, TINY_ACCEL_VERSION);
         st = TINY_E_VERSION;
@@ -18710,10 +19448,21 @@ tiny_status tinyi_work_reserve(tiny_ctx *ctx, size_t bytes)
  * processors that others want, and a region waits for each of them, even for
  * one that is not running and has no work. A loose region (what operations of
  * the table open: they share all work by tiny_take; one whose row comes with the
- * call is strict unless the row is TINY_OP_LOOSE) waits only for helpers who have come in; who comes too late
- * finds the door closed. With a busy neighbour on two
+ * call is strict unless the row is TINY_OP_LOOSE) waits only for helpers who have
+ * come in; who comes too late finds the door closed. With a busy neighbour on two
  * processors a product of 64 x 64 x 64 keeps more than half of its speed so,
- * with OpenMP's threads a sixth.                                             */
+ * with OpenMP's threads a sixth.
+ *
+ * A helper may come in up to the end of the second phase. What stands before the
+ * first barrier outside of takes runs beside other threads' takes anyway, so it
+ * depends on nothing but the operation; and what it has not taken, others have.
+ * To be woken takes longer than many a first phase: clearing, gathering, tables.
+ *
+ * A helper who has come in and then has no processor keeps all others waiting,
+ * for milliseconds where a region takes microseconds. The caller sees it by the
+ * processor time of the one he slept for, and leaves him alone for a while, twice
+ * as long as he has lost, and twice as long each time it soon happens again. The
+ * same goes for one who runs where the caller runs.                          */
 #include <stdio.h>
 #include <string.h>
 #if defined _OPENMP && !defined TINY_NO_OPENMP
@@ -18733,6 +19482,10 @@ tiny_status tinyi_work_reserve(tiny_ctx *ctx, size_t bytes)
 /* of a helper between two regions: the layers of a model follow each other faster than a thread can be woken */
 #define TINYI_HELPER_SPINS 2000
 
+/* nanoseconds for which a helper without a processor is left alone */
+#define TINYI_REST_LEAST ((uint64_t)200000)
+#define TINYI_REST_MOST ((uint64_t)64000000)
+
 /* The gate of a region, all in one word so that each step is one exchange: how many are in, how many have arrived at the
  * barrier, whether the door is closed, whether somebody sleeps, and which phase it is. */
 #define TINYI_GATE_IN ((size_t)1)
@@ -18749,7 +19502,7 @@ struct tinyi_region {
     int n;
     tiny_idx next[2];                       /* first piece of work that nobody took, of even and of odd phases */
     char pad[TINYI_ALIGN];
-    tiny_idx late;                          /* who comes after the first barrier may still come in */
+    tiny_idx until;                         /* the last phase in which a helper may come in */
     tiny_idx failed, cancelled;
     tiny_status status;
     char says[256];
@@ -18769,15 +19522,24 @@ static size_t tinyi_gate_next(const tinyi_region *r, size_t g)
 {
     size_t v = (g + TINYI_GATE_PHASE) & ~(TINYI_GATE_COUNT * TINYI_GATE_ARRIVED);
     if (v / TINYI_GATE_PHASE == 0) v += TINYI_GATE_PHASE;      /* 0 is the beginning only: see tinyi_region_run */
-    return tinyi_atomic_get(&r->late) && v / TINYI_GATE_PHASE < TINYI_GATE_PHASES ? v : v | TINYI_GATE_CLOSED;
+    return (tiny_idx)(v / TINYI_GATE_PHASE) <= tinyi_atomic_get(&r->until) && v / TINYI_GATE_PHASE < TINYI_GATE_PHASES ? v : v | TINYI_GATE_CLOSED;
 }
 
+#if TINYI_HAVE_HELPERS
+static uint64_t tinyi_helpers_watch(tiny_ctx *ctx);
+static void tinyi_helpers_judge(tiny_ctx *ctx, uint64_t slept_at);
+#endif
+
 /* Until the gate says something else about the bits of mask than `seen` does. */
-static void tinyi_region_wait(tiny_ctx *ctx, size_t mask, size_t seen, int spins)
+static void tinyi_region_wait(const tinyi_region *r, int i, size_t mask, size_t seen)
 {
+    tiny_ctx *ctx = r->ctx;
     size_t g;
-    int i;
-    for (i = 0; i < spins; i++) {
+    int spins;
+#if TINYI_HAVE_HELPERS
+    uint64_t slept_at = 0;
+#endif
+    for (spins = r->n <= ctx->n_cpus ? TINYI_SPINS : 0; spins > 0; spins--) {
         if ((tinyi_gate(ctx) & mask) != seen) return;
         tinyi_pause();
     }
@@ -18787,30 +19549,39 @@ static void tinyi_region_wait(tiny_ctx *ctx, size_t mask, size_t seen, int spins
         if ((g & mask) != seen) return;
         if (g & TINYI_GATE_SLEEP || tinyi_gate_swap(ctx, g, g | TINYI_GATE_SLEEP)) break;
     }
+#if TINYI_HAVE_HELPERS
+    if (i == 0 && r->loose && ctx->n_threads <= ctx->n_cpus) slept_at = tinyi_helpers_watch(ctx);
+#endif
     (void)pthread_mutex_lock(&ctx->lock);
     while ((g = tinyi_gate(ctx), (g & mask) == seen)) {
         if (g & TINYI_GATE_SLEEP || tinyi_gate_swap(ctx, g, g | TINYI_GATE_SLEEP)) (void)pthread_cond_wait(&ctx->wake, &ctx->lock);
     }
     (void)pthread_mutex_unlock(&ctx->lock);
+#if TINYI_HAVE_HELPERS
+    if (slept_at) tinyi_helpers_judge(ctx, slept_at);
 #else
+    (void)i;
+#endif
+#else
+    (void)i;
     while (g = tinyi_gate(ctx), (g & mask) == seen) tinyi_pause();
 #endif
 }
 
-/* after an exchange that took the sleep bit away */
-static void tinyi_region_wake(tiny_ctx *ctx)
+/* after an exchange that took the sleep bit away; i: who has come at last */
+static void tinyi_region_wake(tiny_ctx *ctx, int i)
 {
 #if TINYI_HAVE_PTHREAD
+    tinyi_atomic_set(&ctx->waker, i);
     /* under the lock, so that nobody falls asleep between his last look and our signal */
     (void)pthread_mutex_lock(&ctx->lock);
     (void)pthread_cond_broadcast(&ctx->wake);
     (void)pthread_mutex_unlock(&ctx->lock);
 #else
     (void)ctx;
+    (void)i;
 #endif
 }
-
-static int tinyi_region_spins(const tinyi_region *r, int n) { return n <= r->ctx->n_cpus ? TINYI_SPINS : 0; }
 
 TINY_API void tiny_barrier(tiny_team *team)
 {
@@ -18832,22 +19603,17 @@ TINY_API void tiny_barrier(tiny_team *team)
         g = tinyi_gate(ctx);
         if (TINYI_GATE_HERE(g) + 1 < (r->loose ? g & TINYI_GATE_COUNT : (size_t)team->n)) {
             if (!tinyi_gate_swap(ctx, g, g + TINYI_GATE_ARRIVED)) continue;
-            tinyi_region_wait(ctx, ~(TINYI_GATE_PHASE - 1), g & ~(TINYI_GATE_PHASE - 1), tinyi_region_spins(r, team->n));
+            tinyi_region_wait(r, team->i, ~(TINYI_GATE_PHASE - 1), g & ~(TINYI_GATE_PHASE - 1));
             return;
         }
         if (tinyi_gate_swap(ctx, g, tinyi_gate_next(r, g) & ~TINYI_GATE_SLEEP)) break;
     }
-    if (g & TINYI_GATE_SLEEP) tinyi_region_wake(ctx);
+    if (g & TINYI_GATE_SLEEP) tinyi_region_wake(ctx, team->i);
 }
 
-TINYI_FN void tinyi_team_late(tiny_team *team)
+TINYI_FN void tinyi_team_until(tiny_team *team, tiny_idx phase)
 {
-    if (team->i == 0 && team->phase == 0) tinyi_atomic_set(&team->region->late, 1);
-}
-
-TINYI_FN void tinyi_team_not_late(tiny_team *team)
-{
-    if (team->i == 0) tinyi_atomic_set(&team->region->late, 0);
+    if (team->i == 0) tinyi_atomic_set(&team->region->until, phase);
 }
 
 TINY_API int tiny_take(tiny_team *team, tiny_idx total, tiny_idx grain, tiny_idx *i0, tiny_idx *i1)
@@ -18910,6 +19676,10 @@ struct tinyi_helper {
     tiny_ctx *ctx;
     int i;
     tiny_idx word;
+    tiny_idx cpu;                           /* on which he came in, or -1 */
+    tiny_idx id;                            /* of the thread, as the system counts; 0: not known yet */
+    int called;                             /* this and what follows are the caller's: for the region that runs */
+    uint64_t used, rest, rest_until;        /* his processor time before a wait; how long not to call him, and until when */
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake;
@@ -18920,8 +19690,47 @@ struct tinyi_helper {
 #define TINYI_CALL_QUIT ((size_t)4)
 #define TINYI_CALL_NUMBER ((size_t)8)
 
-static void tinyi_helper_leave(tiny_ctx *ctx)
+/* The caller is about to sleep. 0 where the system does not tell. */
+static uint64_t tinyi_helpers_watch(tiny_ctx *ctx)
 {
+    int i;
+    for (i = 0; i < ctx->n_helpers; i++) ctx->helpers[i].used = tinyi_cpu_used((long)tinyi_atomic_get(&ctx->helpers[i].id));
+    return tiny_now_ns();
+}
+
+static void tinyi_helper_rest(tinyi_helper *h, uint64_t now, uint64_t lost)
+{
+    h->rest = TINYI_MIN(TINYI_MAX(TINYI_MAX(2 * h->rest, 2 * lost), TINYI_REST_LEAST), TINYI_REST_MOST);
+    h->rest_until = now + h->rest;
+}
+
+/* The caller has slept, and the one who woke him was the last: had he work, or no processor? */
+static void tinyi_helpers_judge(tiny_ctx *ctx, uint64_t slept_at)
+{
+    const uint64_t now = tiny_now_ns(), lost = now - slept_at;
+    const tiny_idx waker = tinyi_atomic_get(&ctx->waker);
+    tinyi_helper *h;
+    uint64_t used;
+    if (waker < 1 || waker > ctx->n_helpers) return;
+    h = &ctx->helpers[waker - 1];
+    used = tinyi_cpu_used((long)tinyi_atomic_get(&h->id));
+    if (h->used && used && used - h->used < lost / 2) tinyi_helper_rest(h, now, lost);
+}
+
+/* 1: he is called again, after a while as if nothing had been */
+static int tinyi_helper_rested(tinyi_helper *h)
+{
+    uint64_t now;
+    if (!h->rest) return 1;
+    now = tiny_now_ns();
+    if (now < h->rest_until) return 0;
+    if (now > h->rest_until + h->rest) h->rest = 0;
+    return 1;
+}
+
+static void tinyi_helper_leave(tinyi_helper *h)
+{
+    tiny_ctx *ctx = h->ctx;
     size_t g, v;
     do {
         g = tinyi_gate(ctx);
@@ -18930,7 +19739,7 @@ static void tinyi_helper_leave(tiny_ctx *ctx)
         if (TINYI_GATE_HERE(v) && TINYI_GATE_HERE(v) == (v & TINYI_GATE_COUNT)) v = tinyi_gate_next(ctx->region, v);
         v &= ~TINYI_GATE_SLEEP;
     } while (!tinyi_gate_swap(ctx, g, v));
-    if (g & TINYI_GATE_SLEEP) tinyi_region_wake(ctx);
+    if (g & TINYI_GATE_SLEEP) tinyi_region_wake(ctx, h->i);
 }
 
 /* 1 and the phase, or 0: the door is closed, or was never open to those who come as they like */
@@ -18947,9 +19756,12 @@ static int tinyi_helper_enter(tiny_ctx *ctx, tiny_idx *phase)
 
 static size_t tinyi_helper_listen(tinyi_helper *h, size_t seen)
 {
+    const tiny_idx here = tinyi_cpu_here();
     size_t w;
     int i;
-    for (i = h->ctx->n_threads <= h->ctx->n_cpus ? TINYI_HELPER_SPINS : 0; i > 0; i--) {
+    /* where the caller runs, spinning would only keep him from calling */
+    i = h->ctx->n_threads <= h->ctx->n_cpus && !(here >= 0 && here == tinyi_atomic_get(&h->ctx->at_cpu)) ? TINYI_HELPER_SPINS : 0;
+    for (; i > 0; i--) {
         w = (size_t)tinyi_atomic_get(&h->word);
         if (w != seen) return w;
         tinyi_pause();
@@ -18967,13 +19779,15 @@ static void *tinyi_helper_main(void *arg)
     tiny_ctx *ctx = h->ctx;
     tiny_idx phase = 0;
     size_t w = 0;
+    tinyi_atomic_set(&h->id, tinyi_cpu_thread());
     for (;;) {
         w = tinyi_helper_listen(h, w);
         if (w & TINYI_CALL_QUIT) return NULL;
         if (w & TINYI_CALL_ALL) phase = 0;
         else if (!tinyi_helper_enter(ctx, &phase)) continue;
+        tinyi_atomic_set(&h->cpu, tinyi_cpu_here());
         if (h->i < ctx->region->n) (void)tinyi_region_member(ctx->region, h->i, ctx->region->n, phase);
-        tinyi_helper_leave(ctx);
+        tinyi_helper_leave(h);
     }
 }
 
@@ -19023,18 +19837,31 @@ static tiny_status tinyi_helpers_ready(tiny_ctx *ctx, int *n)
 static void tinyi_helpers_run(tinyi_region *r)
 {
     tiny_ctx *ctx = r->ctx;
+    const tiny_idx here = tinyi_cpu_here();
     size_t g;
-    int i;
+    int i, called = 0;
+    for (i = 1; i < r->n; i++) called += ctx->helpers[i - 1].called = !r->loose || tinyi_helper_rested(&ctx->helpers[i - 1]);
     ctx->region = r;
-    tinyi_atomic_set(&ctx->gate, (tiny_idx)(r->loose ? TINYI_GATE_IN : TINYI_GATE_CLOSED + (size_t)r->n * TINYI_GATE_IN));
-    for (i = 1; i < r->n; i++) tinyi_helper_call(&ctx->helpers[i - 1], r->loose ? 0 : TINYI_CALL_ALL);
+    /* closed where all rest: a team of n, of whom one is there, so that pieces and sums are cut as ever */
+    tinyi_atomic_set(&ctx->gate, (tiny_idx)(!r->loose ? TINYI_GATE_CLOSED + (size_t)r->n * TINYI_GATE_IN : called ? TINYI_GATE_IN : TINYI_GATE_CLOSED + TINYI_GATE_IN));
+    tinyi_atomic_set(&ctx->at_cpu, here);
+    for (i = 1; i < r->n; i++) {
+        tinyi_helper *h = &ctx->helpers[i - 1];
+        if (!h->called) continue;
+        tinyi_atomic_set(&h->cpu, -1);
+        tinyi_helper_call(h, r->loose ? 0 : TINYI_CALL_ALL);
+    }
     (void)tinyi_region_member(r, 0, r->n, 0);
     do g = tinyi_gate(ctx);
     while (!(g & TINYI_GATE_CLOSED) && !tinyi_gate_swap(ctx, g, g | TINYI_GATE_CLOSED));
     for (;;) {                              /* those who came in still look at r */
         g = tinyi_gate(ctx) & TINYI_GATE_COUNT;
         if (g == 1) break;
-        tinyi_region_wait(ctx, TINYI_GATE_COUNT, g, tinyi_region_spins(r, r->n));
+        tinyi_region_wait(r, 0, TINYI_GATE_COUNT, g);
+    }
+    for (i = 1; r->loose && here >= 0 && i < r->n && ctx->n_threads <= ctx->n_cpus; i++) {
+        tinyi_helper *h = &ctx->helpers[i - 1];
+        if (h->called && tinyi_atomic_get(&h->cpu) == here && tinyi_cpu_here() == here) tinyi_helper_rest(h, tiny_now_ns(), 0);
     }
 }
 
@@ -19120,7 +19947,8 @@ static tiny_status tinyi_parallel(tiny_ctx *ctx, int n_threads, size_t shared_by
     r.ctx = ctx;
     r.n = n_threads && n_threads < ctx->n_threads ? n_threads : ctx->n_threads;
     if (TINYI_HAVE_ATOMICS == 0) r.n = 1;
-    r.next[0] = r.next[1] = r.late = r.failed = r.cancelled = 0;
+    r.next[0] = r.next[1] = r.failed = r.cancelled = 0;
+    r.until = 1;
     r.status = TINY_OK;
     r.shared = r.own = NULL;
     r.own_bytes = 0;
@@ -19404,16 +20232,24 @@ typedef struct tinyi_op_job {
     size_t n;
 } tinyi_op_job;
 
+/* A helper who comes late goes through what is over. He may, as long as that looks at shapes only; else what the next operation
+ * writes would be what he reads. */
 static void tinyi_op_member(tiny_team *team, void *arg)
 {
     const tinyi_op_job *job = (const tinyi_op_job *)arg;
+    int late = 1;
     size_t i;
     for (i = 0; i < job->n; i++) {
         const tiny_op_row *row = job->row ? job->row : tinyi_op_row(job->ops[i]);
-        if (i) tinyi_team_not_late(team);
-        if (row->fast && !tinyi_op_wide(job->ops[i], row)) row->fast(team, job->ops[i]);
+        const int fast = row->fast && !tinyi_op_wide(job->ops[i], row), free = !fast || row->flags & TINY_OP_LATE;
+        if (late && (i || free)) tinyi_team_until(team, free ? PTRDIFF_MAX : team->phase + 1);
+        if (fast) row->fast(team, job->ops[i]);
         else if (team->i == 0) row->ref(job->ops[i]);
-        if (i + 1 < job->n) tiny_barrier(team);
+        late = late && free;
+        if (i + 1 < job->n) {
+            if (!late) tinyi_team_until(team, 0);
+            tiny_barrier(team);
+        }
     }
 }
 
@@ -19479,6 +20315,7 @@ static tiny_status tinyi_op_enter(tiny_ctx *ctx, const tiny_op *op, const tiny_o
     if (!op) return tinyi_fail(ctx, TINY_E_ARGUMENT, "there is no operation to run");
     *row = tinyi_op_row(op);
     if (!*row) return tinyi_fail(ctx, TINY_E_ARGUMENT, "operation kind %d is unknown", op->kind);
+    if (TINYI_CHAT && !(*row)->shape) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: calls of single operations are left out of this program", (*row)->name);
     if (op->row) {
         st = tinyi_op_own_row(ctx, op);
         if (st) return st;
@@ -19572,12 +20409,13 @@ TINY_API tiny_status tiny_run_list(tiny_ctx *ctx, const tiny_op *const *ops, siz
 }
 
 /* somebody wants to see each operation; who wants to stop is asked by those who take pieces of it */
-int tinyi_op_watched(const tiny_ctx *ctx) { return ctx->target == TINY_TARGET_REFERENCE || ctx->desc.accel || ctx->recording; }
+int tinyi_op_watched(const tiny_ctx *ctx) { return !TINYI_CHAT && (ctx->target == TINY_TARGET_REFERENCE || ctx->desc.accel || ctx->recording); }
 
 tiny_status tinyi_op_known(tiny_ctx *ctx, const tiny_op *op)
 {
     const tiny_op_row *row = tinyi_op_row(op);
-    return tinyi_op_watched(ctx) || !row || !row->fast ? tiny_run(ctx, op) : tinyi_op_fast(ctx, op, row);
+    if (TINYI_CHAT && !row) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "operation %d is left out of this program", op->kind);
+    return !TINYI_CHAT && (tinyi_op_watched(ctx) || !row || !row->fast) ? tiny_run(ctx, op) : tinyi_op_fast(ctx, op, row);
 }
 
 tiny_status tinyi_ops_known(tiny_ctx *ctx, const tiny_op *const *ops, size_t n)
@@ -19682,6 +20520,7 @@ TINY_API tiny_status tiny_record_start(tiny_ctx *ctx, tiny_recording **out)
     if (st) return st;
     if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_record_start needs a place for the recording");
     *out = NULL;
+    if (TINYI_CHAT) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "recordings are left out of this program");
     if (ctx->recording) return tinyi_fail(ctx, TINY_E_ARGUMENT, "this context is recording already");
     rec = (tiny_recording *)tinyi_alloc(ctx, 1, sizeof *rec);
     if (!rec) return ctx->status;
@@ -22314,59 +23153,6 @@ TINY_API tiny_status tiny_comm_agree(tiny_comm *c, const char *what, uint64_t va
     return st;
 }
 
-/* src/core/half.h - 16-bit floats, one value at a time
- *
- * Formula  f16: 1 sign, 5 exponent (bias 15), 10 fraction bits; bf16: the upper half of a float. To 16 bits rounds to
- *          nearest, ties to even; subnormals are kept; what rounds past the largest value becomes infinite; NaN stays
- *          NaN, becomes quiet, and keeps the upper bits of its payload. Integer work only: the same bits everywhere. */
-#ifndef TINYI_HALF_H
-#define TINYI_HALF_H
-#include <string.h>
-TINYI_C_BEGIN
-
-/* inline by force: 32-bit x86 returns floats by way of the x87, which makes a signalling NaN quiet */
-TINYI_FORCE_INLINE uint32_t tinyi_f32_bits(float x) { uint32_t u; memcpy(&u, &x, 4); return u; }
-TINYI_FORCE_INLINE float tinyi_bits_f32(uint32_t u) { float x; memcpy(&x, &u, 4); return x; }
-
-TINYI_FORCE_INLINE float tinyi_f16_to_f32(uint16_t h)
-{
-    uint32_t sign = (uint32_t)(h & 0x8000u) << 16, a = h & 0x7fffu;
-    int up = 0;
-    if (a >= 0x7c00u)
-        return tinyi_bits_f32(sign | 0x7f800000u | (a & 0x3ffu) << 13 | (a > 0x7c00u ? 0x400000u : 0u));
-    if (a >= 0x400u) return tinyi_bits_f32(sign | ((a << 13) + 0x38000000u));
-    if (a == 0) return tinyi_bits_f32(sign);
-    while (!(a & 0x400u)) { a <<= 1; up++; }    /* 0.frac * 2^-14 = 1.frac * 2^(-14 - up) */
-    return tinyi_bits_f32(sign | (uint32_t)(113 - up) << 23 | (a & 0x3ffu) << 13);
-}
-
-TINYI_INLINE uint16_t tinyi_f32_to_f16(float x)
-{
-    uint32_t u = tinyi_f32_bits(x), a = u & 0x7fffffffu, sign = u >> 16 & 0x8000u;
-    uint32_t m, down, half, r;
-    if (a > 0x7f800000u) return (uint16_t)(sign | 0x7e00u | (a >> 13 & 0x1ffu));
-    if (a >= 0x47800000u) return (uint16_t)(sign | 0x7c00u);
-    if (a >= 0x38800000u) return (uint16_t)(sign | (a - 0x38000000u + 0xfffu + (a >> 13 & 1u)) >> 13);
-    if (a <= 0x33000000u) return (uint16_t)sign;            /* up to 2^-25, half of the smallest: even is 0 */
-    m = (a & 0x7fffffu) | 0x800000u;
-    down = 126u - (a >> 23);                                /* unit 2^-24: 14..24 bits fall off */
-    half = (uint32_t)1 << (down - 1);
-    r = (m + half - 1 + (m >> down & 1u)) >> down;
-    return (uint16_t)(sign | r);
-}
-
-TINYI_FORCE_INLINE float tinyi_bf16_to_f32(uint16_t h) { return tinyi_bits_f32((uint32_t)h << 16); }
-
-TINYI_INLINE uint16_t tinyi_f32_to_bf16(float x)
-{
-    uint32_t u = tinyi_f32_bits(x);
-    if ((u & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(u >> 16 | 0x40u);
-    return (uint16_t)((u + 0x7fffu + (u >> 16 & 1u)) >> 16);
-}
-
-TINYI_C_END
-#endif
-
 /* src/core/conform.c - the conformance kit
  *
  * A case is a function of (operation name, seed, case number) and of nothing else: the row's cases function chooses
@@ -23193,7 +23979,11 @@ enum { TINYI_KERNELS(TINYI_SLOT_ENUM) TINYI_K_COUNT };
 TINYI_KERNELS(TINYI_SLOT_TYPE)
 #undef TINYI_SLOT_TYPE
 
+#if TINYI_BY_NAME
+#define TINYI_SLOT_FIELD(name, type, params)
+#else
 #define TINYI_SLOT_FIELD(name, type, params) tinyi_fn_##name name;
+#endif
 typedef struct tinyi_kernels {
     TINYI_KERNELS(TINYI_SLOT_FIELD)
     unsigned cpu;                           /* features of this processor, for variants inside a target */
@@ -23202,11 +23992,14 @@ typedef struct tinyi_kernels {
 } tinyi_kernels;
 #undef TINYI_SLOT_FIELD
 
+#if TINYI_CHAT
+TINYI_FN const tiny_op_row *tinyi_chat_row(int kind);               /* the table of such a program: models know which rows they want (llm/model/step.c) */
+#endif
 TINYI_FN tiny_idx tinyi_softmax_block(const tinyi_kernels *k);      /* values that may be summed in float */
 
 /* Each family's .c defines its rows as TINYI_ROW tinyi_row_name = { ... };  math/ops.c stands after them all. */
 #ifdef TINYI_STITCHED
-#define TINYI_ROW static const tiny_op_row
+#define TINYI_ROW static const TINYI_UNUSED tiny_op_row
 #else
 #define TINYI_ROW const tiny_op_row
 #define TINYI_ROW_DECLARE(KIND, name) extern const tiny_op_row tinyi_row_##name;
@@ -23220,10 +24013,42 @@ TINYI_OPS(TINYI_ROW_DECLARE)
 #undef TINYI_ROW_DECLARE
 #endif
 
-/* A kernel of the team's target; notes where it came from, so that a test can prove which one ran. */
-#define TINYI_K(team, name) ((team)->ran_on = (tiny_target)(team)->k->from[TINYI_K_##name], (team)->k->name)
-/* In the use functions of the kernel files. */
+/* TINYI_OF: a kernel of a table. TINYI_USE stands in the use functions of the kernel files. Of one target the kernels are called by name. */
+#if TINYI_BY_NAME
+#if TINYI_HAVE_W128
+#define TINYI_ONLY_BEGIN TINYI_TARGET_BEGIN_W128
+#define TINYI_ONLY_END TINYI_TARGET_END_W128
+#define TINYI_ONLY_FN(f) TINYI_CAT(f, _w128)
+#elif TINYI_HAVE_NEON
+#define TINYI_ONLY_BEGIN TINYI_TARGET_BEGIN_NEON
+#define TINYI_ONLY_END TINYI_TARGET_END_NEON
+#define TINYI_ONLY_FN(f) TINYI_CAT(f, _neon)
+#elif TINYI_HAVE_AVX2
+#define TINYI_ONLY_BEGIN TINYI_TARGET_BEGIN_AVX2
+#define TINYI_ONLY_END TINYI_TARGET_END_AVX2
+#define TINYI_ONLY_FN(f) TINYI_CAT(f, _avx2)
+#elif TINYI_HAVE_AVX512
+#define TINYI_ONLY_BEGIN TINYI_TARGET_BEGIN_AVX512
+#define TINYI_ONLY_END TINYI_TARGET_END_AVX512
+#define TINYI_ONLY_FN(f) TINYI_CAT(f, _avx512)
+#else
+#define TINYI_ONLY_BEGIN TINYI_TARGET_BEGIN_SCALAR
+#define TINYI_ONLY_END TINYI_TARGET_END_SCALAR
+#define TINYI_ONLY_FN(f) TINYI_CAT(f, _scalar)
+#endif
+#define TINYI_SLOT_DECLARE(name, type, params) static type TINYI_ONLY_FN(tinyi_##name) params TINYI_UNUSED;
+TINYI_ONLY_BEGIN
+TINYI_KERNELS(TINYI_SLOT_DECLARE)
+TINYI_ONLY_END
+#undef TINYI_SLOT_DECLARE
+#define TINYI_OF(k, name) ((void)(k), TINYI_ONLY_FN(tinyi_##name))
+#define TINYI_USE(k, f) ((void)(k))
+#else
+#define TINYI_OF(k, name) ((k)->name)
 #define TINYI_USE(k, f) ((k)->f = TINY_FN(tinyi_##f), (k)->from[TINYI_K_##f] = (unsigned char)TINYI_PASS_TARGET)
+#endif
+/* A kernel of the team's target; notes where it came from, so that a test can prove which one ran. */
+#define TINYI_K(team, name) ((team)->ran_on = (tiny_target)(team)->k->from[TINYI_K_##name], TINYI_OF((team)->k, name))
 
 TINYI_C_END
 #endif
@@ -23654,28 +24479,28 @@ static const short tinyi_kernels_of_scale[] = { TINYI_K_scale_f32, -1 };
 static const short tinyi_kernels_of_axpy[] = { TINYI_K_axpy_f32, -1 };
 
 TINYI_ROW tinyi_row_add = { "add", TINY_OP_ADD, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    tinyi_binary_shape, tinyi_binary_ref, tinyi_binary_fast, NULL, tinyi_binary_cost, tinyi_binary_cases, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_binary_shape), TINYI_DOOR(tinyi_binary_ref), tinyi_binary_fast, NULL, tinyi_binary_cost, TINYI_CASES(tinyi_binary_cases), { TINY_BOUND_EXACT, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_binary, "y = a + b" };
 TINYI_ROW tinyi_row_sub = { "sub", TINY_OP_SUB, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    tinyi_binary_shape, tinyi_binary_ref, tinyi_binary_fast, NULL, tinyi_binary_cost, tinyi_binary_cases, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_binary_shape), TINYI_DOOR(tinyi_binary_ref), tinyi_binary_fast, NULL, tinyi_binary_cost, TINYI_CASES(tinyi_binary_cases), { TINY_BOUND_EXACT, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_binary, "y = a - b" };
 TINYI_ROW tinyi_row_mul = { "mul", TINY_OP_MUL, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    tinyi_binary_shape, tinyi_binary_ref, tinyi_binary_fast, NULL, tinyi_binary_cost, tinyi_binary_cases, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_binary_shape), TINYI_DOOR(tinyi_binary_ref), tinyi_binary_fast, NULL, tinyi_binary_cost, TINYI_CASES(tinyi_binary_cases), { TINY_BOUND_EXACT, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_binary, "y = a * b" };
 TINYI_ROW tinyi_row_div = { "div", TINY_OP_DIV, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    tinyi_binary_shape, tinyi_binary_ref, tinyi_binary_fast, NULL, tinyi_binary_cost, tinyi_binary_cases, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_binary_shape), TINYI_DOOR(tinyi_binary_ref), tinyi_binary_fast, NULL, tinyi_binary_cost, TINYI_CASES(tinyi_binary_cases), { TINY_BOUND_EXACT, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_binary, "y = a / b" };
 TINYI_ROW tinyi_row_minimum = { "minimum", TINY_OP_MINIMUM, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    tinyi_binary_shape, tinyi_binary_ref, tinyi_binary_fast, NULL, tinyi_binary_cost, tinyi_binary_cases, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_binary_shape), TINYI_DOOR(tinyi_binary_ref), tinyi_binary_fast, NULL, tinyi_binary_cost, TINYI_CASES(tinyi_binary_cases), { TINY_BOUND_EXACT, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_binary, "y = min(a, b), NaN where one is" };
 TINYI_ROW tinyi_row_maximum = { "maximum", TINY_OP_MAXIMUM, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    tinyi_binary_shape, tinyi_binary_ref, tinyi_binary_fast, NULL, tinyi_binary_cost, tinyi_binary_cases, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_binary_shape), TINYI_DOOR(tinyi_binary_ref), tinyi_binary_fast, NULL, tinyi_binary_cost, TINYI_CASES(tinyi_binary_cases), { TINY_BOUND_EXACT, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_binary, "y = max(a, b), NaN where one is" };
 TINYI_ROW tinyi_row_scale = { "scale", TINY_OP_SCALE, 1, 1, 1, sizeof(tiny_scale_params), TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_scale_shape, tinyi_scale_ref, tinyi_scale_fast, NULL, tinyi_binary_cost, tinyi_scale_cases, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_scale_shape), TINYI_DOOR(tinyi_scale_ref), tinyi_scale_fast, NULL, tinyi_binary_cost, TINYI_CASES(tinyi_scale_cases), { TINY_BOUND_EXACT, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_scale, "y = alpha x + beta" };
 TINYI_ROW tinyi_row_axpy = { "axpy", TINY_OP_AXPY, 1, 1, 1, sizeof(tiny_scale_params), TINY_OP_ACCUMULATES | TINY_OP_F64,
-    tinyi_scale_shape, tinyi_scale_ref, tinyi_scale_fast, NULL, tinyi_binary_cost, tinyi_scale_cases, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_scale_shape), TINYI_DOOR(tinyi_scale_ref), tinyi_scale_fast, NULL, tinyi_binary_cost, TINYI_CASES(tinyi_scale_cases), { TINY_BOUND_EXACT, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_axpy, "y = y + alpha x" };
 
 /* ---- typed calls */
@@ -24379,65 +25204,65 @@ TINYI_ELEM_KERNELS(reglu)
 #undef TINYI_ELEM_KERNELS
 
 TINYI_ROW tinyi_row_exp = { "exp", TINY_OP_EXP, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 2.5, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 2.5, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_exp, "y = e^x" };
 TINYI_ROW tinyi_row_log = { "log", TINY_OP_LOG, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases_positive, { TINY_BOUND_ULP, 2.5, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases_positive), { TINY_BOUND_ULP, 2.5, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_log, "y = log x, natural; -inf at 0, NaN below" };
 TINYI_ROW tinyi_row_tanh = { "tanh", TINY_OP_TANH, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 2.5, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 2.5, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_tanh, "y = tanh x" };
 TINYI_ROW tinyi_row_erf = { "erf", TINY_OP_ERF, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 2.5, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 2.5, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_erf, "y = erf x = 2/sqrt(pi) * integral of e^(-t^2) from 0 to x" };
 TINYI_ROW tinyi_row_sigmoid = { "sigmoid", TINY_OP_SIGMOID, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 2.5, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 2.5, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_sigmoid, "y = 1 / (1 + e^-x)" };
 TINYI_ROW tinyi_row_sin = { "sin", TINY_OP_SIN, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 2.5, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 2.5, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_sin, "y = sin x" };
 TINYI_ROW tinyi_row_cos = { "cos", TINY_OP_COS, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 2.5, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 2.5, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_cos, "y = cos x" };
 TINYI_ROW tinyi_row_rsqrt = { "rsqrt", TINY_OP_RSQRT, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases_positive, { TINY_BOUND_ULP, 2.5, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases_positive), { TINY_BOUND_ULP, 2.5, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_rsqrt, "y = 1 / sqrt(x)" };
 TINYI_ROW tinyi_row_sqrt = { "sqrt", TINY_OP_SQRT, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases_positive, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases_positive), { TINY_BOUND_EXACT, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_sqrt, "y = sqrt(x), correctly rounded" };
 TINYI_ROW tinyi_row_abs = { "abs", TINY_OP_ABS, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_EXACT, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_abs, "y = |x|" };
 TINYI_ROW tinyi_row_neg = { "neg", TINY_OP_NEG, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_EXACT, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_neg, "y = -x" };
 /* The value exactly; max(-0, 0) may be either zero, and compilers and processors choose differently. */
 TINYI_ROW tinyi_row_relu = { "relu", TINY_OP_RELU, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 0, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_relu, "y = max(x, 0)" };
 TINYI_ROW tinyi_row_relu2 = { "relu2", TINY_OP_RELU2, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_EXACT, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_relu2, "y = max(x, 0)^2" };
 TINYI_ROW tinyi_row_silu = { "silu", TINY_OP_SILU, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 3.5, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 3.5, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_silu, "y = x / (1 + e^-x)" };
 TINYI_ROW tinyi_row_gelu = { "gelu", TINY_OP_GELU, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_ULP, 6.5, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 6.5, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_gelu, "y = x/2 (1 + erf(x / sqrt(2)))" };
 TINYI_ROW tinyi_row_gelu_tanh = { "gelu_tanh", TINY_OP_GELU_TANH, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_elem_shape, tinyi_elem_ref, tinyi_elem_fast, NULL, tinyi_elem_cost, tinyi_elem_cases, { TINY_BOUND_LINEAR, 4, 0 },
+    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_LINEAR, 4, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_gelu_tanh, "y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))" };
 TINYI_ROW tinyi_row_swiglu = { "swiglu", TINY_OP_SWIGLU, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    tinyi_glu_shape, tinyi_glu_ref, tinyi_glu_fast, NULL, tinyi_elem_cost, tinyi_glu_cases, { TINY_BOUND_LINEAR, 6, 0 },
+    TINYI_DOOR(tinyi_glu_shape), TINYI_DOOR(tinyi_glu_ref), tinyi_glu_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_glu_cases), { TINY_BOUND_LINEAR, 6, 0 },
     NULL, TINYI_GRAD(tinyi_grad_glu), NULL, tinyi_kernels_of_swiglu, "y = silu(a) b" };
 TINYI_ROW tinyi_row_geglu = { "geglu", TINY_OP_GEGLU, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    tinyi_glu_shape, tinyi_glu_ref, tinyi_glu_fast, NULL, tinyi_elem_cost, tinyi_glu_cases, { TINY_BOUND_LINEAR, 7, 0 },
+    TINYI_DOOR(tinyi_glu_shape), TINYI_DOOR(tinyi_glu_ref), tinyi_glu_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_glu_cases), { TINY_BOUND_LINEAR, 7, 0 },
     NULL, TINYI_GRAD(tinyi_grad_glu), NULL, tinyi_kernels_of_geglu, "y = gelu(a) b" };
 TINYI_ROW tinyi_row_geglu_tanh = { "geglu_tanh", TINY_OP_GEGLU_TANH, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    tinyi_glu_shape, tinyi_glu_ref, tinyi_glu_fast, NULL, tinyi_elem_cost, tinyi_glu_cases, { TINY_BOUND_LINEAR, 6, 0 },
+    TINYI_DOOR(tinyi_glu_shape), TINYI_DOOR(tinyi_glu_ref), tinyi_glu_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_glu_cases), { TINY_BOUND_LINEAR, 6, 0 },
     NULL, TINYI_GRAD(tinyi_grad_glu), NULL, tinyi_kernels_of_geglu_tanh, "y = gelu_tanh(a) b" };
 TINYI_ROW tinyi_row_reglu = { "reglu", TINY_OP_REGLU, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    tinyi_glu_shape, tinyi_glu_ref, tinyi_glu_fast, NULL, tinyi_elem_cost, tinyi_glu_cases, { TINY_BOUND_ULP, 0, 0 },
+    TINYI_DOOR(tinyi_glu_shape), TINYI_DOOR(tinyi_glu_ref), tinyi_glu_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_glu_cases), { TINY_BOUND_ULP, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_glu), NULL, tinyi_kernels_of_reglu, "y = max(a, 0) b" };
 
 /* ---- typed calls */
@@ -24923,13 +25748,13 @@ static const short tinyi_kernels_of_quantize_i8[] = { TINYI_K_quantize_i8, -1 };
 static const short tinyi_kernels_of_dequantize_i8[] = { TINYI_K_dequantize_i8, -1 };
 
 TINYI_ROW tinyi_row_convert = { "convert", TINY_OP_CONVERT, 1, 1, 1, sizeof(tiny_convert_params), 0,
-    tinyi_convert_shape, tinyi_convert_ref, tinyi_convert_fast, NULL, tinyi_convert_cost, tinyi_convert_cases, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_convert_shape), TINYI_DOOR(tinyi_convert_ref), tinyi_convert_fast, NULL, tinyi_convert_cost, TINYI_CASES(tinyi_convert_cases), { TINY_BOUND_EXACT, 0, 0 },
     NULL, NULL, NULL, tinyi_kernels_of_convert, "y = x in another data type, rounded once" };
 TINYI_ROW tinyi_row_quantize_i8 = { "quantize_i8", TINY_OP_QUANTIZE_I8, 2, 2, 1, 0, 0,
-    tinyi_quantize_shape, tinyi_quantize_i8_ref, tinyi_quantize_fast, NULL, tinyi_convert_cost, tinyi_quantize_cases, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_quantize_shape), TINYI_DOOR(tinyi_quantize_i8_ref), tinyi_quantize_fast, NULL, tinyi_convert_cost, TINYI_CASES(tinyi_quantize_cases), { TINY_BOUND_EXACT, 0, 0 },
     NULL, NULL, NULL, tinyi_kernels_of_quantize_i8, "y = round(x / scale) within -128 .. 127" };
 TINYI_ROW tinyi_row_dequantize_i8 = { "dequantize_i8", TINY_OP_DEQUANTIZE_I8, 2, 2, 1, 0, 0,
-    tinyi_quantize_shape, tinyi_dequantize_i8_ref, tinyi_quantize_fast, NULL, tinyi_convert_cost, tinyi_dequantize_cases, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_quantize_shape), TINYI_DOOR(tinyi_dequantize_i8_ref), tinyi_quantize_fast, NULL, tinyi_convert_cost, TINYI_CASES(tinyi_dequantize_cases), { TINY_BOUND_EXACT, 0, 0 },
     NULL, NULL, NULL, tinyi_kernels_of_dequantize_i8, "y = x scale" };
 
 /* ---- typed calls */
@@ -25205,22 +26030,22 @@ static void tinyi_reduce_block(const tinyi_kernels *k, int kind, const float *x,
     float v, top = 0.0f;
     double ln = 1.0;                        /* logarithm of what top is an exponent of */
     switch (kind) {
-    case TINY_OP_DOT: v = k->dot_f32(x, b, (size_t)n); break;
-    case TINY_OP_NORM2: v = k->dot_f32(x, x, (size_t)n); break;
-    case TINY_OP_MAX: case TINY_OP_ARGMAX: v = k->max_f32(x, (size_t)n); break;
-    case TINY_OP_MIN: v = k->min_f32(x, (size_t)n); break;
+    case TINY_OP_DOT: v = TINYI_OF(k, dot_f32)(x, b, (size_t)n); break;
+    case TINY_OP_NORM2: v = TINYI_OF(k, dot_f32)(x, x, (size_t)n); break;
+    case TINY_OP_MAX: case TINY_OP_ARGMAX: v = TINYI_OF(k, max_f32)(x, (size_t)n); break;
+    case TINY_OP_MIN: v = TINYI_OF(k, min_f32)(x, (size_t)n); break;
     case TINY_OP_LOGSUMEXP:
-        if (n > 1) k->softmax_extsum_f32(x, (size_t)n, 1.0f, &v, &top);
+        if (n > 1) TINYI_OF(k, softmax_extsum_f32)(x, (size_t)n, 1.0f, &v, &top);
         if (n > 1 && top - top == 0.0f) ln = 0.69314718055994531;
-        else k->softmax_online_f32(x, (size_t)n, 1.0f, &top, &v);   /* exact for one value; -inf only; too large for 2^top */
+        else TINYI_OF(k, softmax_online_f32)(x, (size_t)n, 1.0f, &top, &v);   /* exact for one value; -inf only; too large for 2^top */
         break;
-    default: v = k->sum_f32(x, (size_t)n); break;
+    default: v = TINYI_OF(k, sum_f32)(x, (size_t)n); break;
     }
     part.value = (double)v;
     part.top = (double)top * ln;
     part.at = -1;
     if (kind == TINY_OP_ARGMAX && (s->at < 0 || v > s->value || (v != v && s->value == s->value)))
-        part.at = first + (tiny_idx)k->find_f32(x, (size_t)n, v);
+        part.at = first + (tiny_idx)TINYI_OF(k, find_f32)(x, (size_t)n, v);
     tinyi_reduce_merge(kind, s, &part);
 }
 
@@ -25442,22 +26267,22 @@ static const short tinyi_kernels_of_min[] = { TINYI_K_min_f32, TINYI_K_reduce_co
 static const short tinyi_kernels_of_argmax[] = { TINYI_K_max_f32, TINYI_K_find_f32, -1 };
 static const short tinyi_kernels_of_logsumexp[] = { TINYI_K_softmax_extsum_f32, TINYI_K_softmax_online_f32, -1 };
 
-TINYI_ROW tinyi_row_dot = { "dot", TINY_OP_DOT, 2, 2, 1, sizeof(tiny_reduce_params), TINY_OP_F64, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, tinyi_dot_cases, { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_dot, "y = sum a b" };
-TINYI_ROW tinyi_row_sum = { "sum", TINY_OP_SUM, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, tinyi_reduce_cases, { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_sum, "y = sum x" };
-TINYI_ROW tinyi_row_mean = { "mean", TINY_OP_MEAN, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, tinyi_reduce_cases, { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_sum, "y = sum x / n" };
-TINYI_ROW tinyi_row_norm2 = { "norm2", TINY_OP_NORM2, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, tinyi_reduce_cases, { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_norm2, "y = sum x^2" };
-TINYI_ROW tinyi_row_max = { "max", TINY_OP_MAX, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, tinyi_reduce_cases, { TINY_BOUND_ULP, 0, 0 }, NULL, TINYI_GRAD(tinyi_grad_extreme), NULL, tinyi_kernels_of_max, "y = max x" };
-TINYI_ROW tinyi_row_min = { "min", TINY_OP_MIN, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, tinyi_reduce_cases, { TINY_BOUND_ULP, 0, 0 }, NULL, TINYI_GRAD(tinyi_grad_extreme), NULL, tinyi_kernels_of_min, "y = min x" };
-TINYI_ROW tinyi_row_argmax = { "argmax", TINY_OP_ARGMAX, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, tinyi_reduce_cases, { TINY_BOUND_EXACT, 0, 0 }, NULL, NULL, NULL, tinyi_kernels_of_argmax, "y = the first i with the largest x[i]" };
-TINYI_ROW tinyi_row_logsumexp = { "logsumexp", TINY_OP_LOGSUMEXP, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, tinyi_reduce_shape, tinyi_reduce_ref, tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, tinyi_logsumexp_cases, { TINY_BOUND_LINEAR, 10, 0.4 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_logsumexp, "y = log sum exp(x)" };
+TINYI_ROW tinyi_row_dot = { "dot", TINY_OP_DOT, 2, 2, 1, sizeof(tiny_reduce_params), TINY_OP_F64, TINYI_DOOR(tinyi_reduce_shape), TINYI_DOOR(tinyi_reduce_ref), tinyi_reduce_fast,
+    tinyi_reduce_work, tinyi_reduce_cost, TINYI_CASES(tinyi_dot_cases), { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_dot, "y = sum a b" };
+TINYI_ROW tinyi_row_sum = { "sum", TINY_OP_SUM, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, TINYI_DOOR(tinyi_reduce_shape), TINYI_DOOR(tinyi_reduce_ref), tinyi_reduce_fast,
+    tinyi_reduce_work, tinyi_reduce_cost, TINYI_CASES(tinyi_reduce_cases), { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_sum, "y = sum x" };
+TINYI_ROW tinyi_row_mean = { "mean", TINY_OP_MEAN, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, TINYI_DOOR(tinyi_reduce_shape), TINYI_DOOR(tinyi_reduce_ref), tinyi_reduce_fast,
+    tinyi_reduce_work, tinyi_reduce_cost, TINYI_CASES(tinyi_reduce_cases), { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_sum, "y = sum x / n" };
+TINYI_ROW tinyi_row_norm2 = { "norm2", TINY_OP_NORM2, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, TINYI_DOOR(tinyi_reduce_shape), TINYI_DOOR(tinyi_reduce_ref), tinyi_reduce_fast,
+    tinyi_reduce_work, tinyi_reduce_cost, TINYI_CASES(tinyi_reduce_cases), { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_norm2, "y = sum x^2" };
+TINYI_ROW tinyi_row_max = { "max", TINY_OP_MAX, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, TINYI_DOOR(tinyi_reduce_shape), TINYI_DOOR(tinyi_reduce_ref), tinyi_reduce_fast,
+    tinyi_reduce_work, tinyi_reduce_cost, TINYI_CASES(tinyi_reduce_cases), { TINY_BOUND_ULP, 0, 0 }, NULL, TINYI_GRAD(tinyi_grad_extreme), NULL, tinyi_kernels_of_max, "y = max x" };
+TINYI_ROW tinyi_row_min = { "min", TINY_OP_MIN, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, TINYI_DOOR(tinyi_reduce_shape), TINYI_DOOR(tinyi_reduce_ref), tinyi_reduce_fast,
+    tinyi_reduce_work, tinyi_reduce_cost, TINYI_CASES(tinyi_reduce_cases), { TINY_BOUND_ULP, 0, 0 }, NULL, TINYI_GRAD(tinyi_grad_extreme), NULL, tinyi_kernels_of_min, "y = min x" };
+TINYI_ROW tinyi_row_argmax = { "argmax", TINY_OP_ARGMAX, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, TINYI_DOOR(tinyi_reduce_shape), TINYI_DOOR(tinyi_reduce_ref), tinyi_reduce_fast,
+    tinyi_reduce_work, tinyi_reduce_cost, TINYI_CASES(tinyi_reduce_cases), { TINY_BOUND_EXACT, 0, 0 }, NULL, NULL, NULL, tinyi_kernels_of_argmax, "y = the first i with the largest x[i]" };
+TINYI_ROW tinyi_row_logsumexp = { "logsumexp", TINY_OP_LOGSUMEXP, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, TINYI_DOOR(tinyi_reduce_shape), TINYI_DOOR(tinyi_reduce_ref), tinyi_reduce_fast,
+    tinyi_reduce_work, tinyi_reduce_cost, TINYI_CASES(tinyi_logsumexp_cases), { TINY_BOUND_LINEAR, 10, 0.4 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_logsumexp, "y = log sum exp(x)" };
 
 TINY_API tiny_status tiny_sum(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_SUM, x, NULL, params, y); }
 TINY_API tiny_status tiny_mean(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_MEAN, x, NULL, params, y); }
@@ -25620,9 +26445,9 @@ static void tinyi_softmax_measure(const tinyi_softmax_job *j, int form, const fl
         tinyi_softmax_state part;
         float top, sum = 0.0f;
         m = TINYI_MIN(n - i, j->block);
-        if (form == TINY_SOFTMAX_TWO_PASS) j->k->softmax_extsum_f32(x + i, (size_t)m, j->scale, &sum, &top);
-        else if (form == TINY_SOFTMAX_ONLINE) j->k->softmax_online_f32(x + i, (size_t)m, j->scale, &top, &sum);
-        else top = j->k->softmax_top_f32(x + i, (size_t)(m = n - i), j->scale);
+        if (form == TINY_SOFTMAX_TWO_PASS) TINYI_OF(j->k, softmax_extsum_f32)(x + i, (size_t)m, j->scale, &sum, &top);
+        else if (form == TINY_SOFTMAX_ONLINE) TINYI_OF(j->k, softmax_online_f32)(x + i, (size_t)m, j->scale, &top, &sum);
+        else top = TINYI_OF(j->k, softmax_top_f32)(x + i, (size_t)(m = n - i), j->scale);
         part.top = (double)top;
         part.sum = (double)sum;
         tinyi_softmax_merge(form, all, &part);
@@ -25644,20 +26469,20 @@ static void tinyi_softmax_write(const tinyi_softmax_job *j, int form, float *y, 
             top = (float)lse;
             lse -= (double)top;
         }
-        j->k->softmax_log_f32(y, x, (size_t)n, j->scale, top, (float)lse);
+        TINYI_OF(j->k, softmax_log_f32)(y, x, (size_t)n, j->scale, top, (float)lse);
         return;
     }
     if (form == TINY_SOFTMAX_RELOAD) {
-        j->k->scale_f32(y, y, (size_t)n, lambda, 0.0f);
+        TINYI_OF(j->k, scale_f32)(y, y, (size_t)n, lambda, 0.0f);
         return;
     }
     if (stream) head = TINYI_MIN(n, (tiny_idx)((0 - (uintptr_t)y) % TINYI_ALIGN / sizeof(float)));
     for (turn = head ? 0 : 1; turn < 2; turn++) {
         tiny_idx at = turn ? head : 0, m = turn ? n - head : head;
         if (form == TINY_SOFTMAX_TWO_PASS)
-            j->k->softmax_extexp_f32(y + at, x + at, (size_t)m, j->scale, lambda, (float)all->top, stream && turn);
+            TINYI_OF(j->k, softmax_extexp_f32)(y + at, x + at, (size_t)m, j->scale, lambda, (float)all->top, stream && turn);
         else
-            j->k->softmax_exp_f32(y + at, x + at, (size_t)m, j->scale, top, lambda, stream && turn);
+            TINYI_OF(j->k, softmax_exp_f32)(y + at, x + at, (size_t)m, j->scale, top, lambda, stream && turn);
     }
 }
 
@@ -25670,7 +26495,7 @@ static void tinyi_softmax_segment(const tinyi_softmax_job *j, int form, tinyi_so
     else {
         part->top = all->top;
         for (i = 0, part->sum = 0.0; i < n; i += j->block)
-            part->sum += (double)j->k->softmax_sum_f32(form == TINY_SOFTMAX_RELOAD ? y + i : NULL, x + i, (size_t)TINYI_MIN(n - i, j->block),
+            part->sum += (double)TINYI_OF(j->k, softmax_sum_f32)(form == TINY_SOFTMAX_RELOAD ? y + i : NULL, x + i, (size_t)TINYI_MIN(n - i, j->block),
                                                        j->scale, tinyi_softmax_top(all));
     }
 }
@@ -25708,7 +26533,7 @@ static void tinyi_softmax_one(tiny_team *team, const tinyi_softmax_job *j, float
     tinyi_softmax_state all, *again = parts ? parts + (n - 1) / TINYI_SOFTMAX_SEGMENT + 1 : NULL;
     int form = j->form;
     if (form == TINY_SOFTMAX_RELOAD && !j->logarithm && n <= j->block) {
-        j->k->softmax_row_f32(y, x, (size_t)n, j->scale);
+        TINYI_OF(j->k, softmax_row_f32)(y, x, (size_t)n, j->scale);
         return;
     }
     all.top = all.sum = 0.0;
@@ -25818,10 +26643,10 @@ static const short tinyi_kernels_of_log_softmax[] = { TINYI_K_softmax_log_f32, T
     TINYI_K_softmax_online_f32, TINYI_K_softmax_extsum_f32, -1 };
 
 TINYI_ROW tinyi_row_softmax = { "softmax", TINY_OP_SOFTMAX, 1, 1, 1, sizeof(tiny_softmax_params), TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_softmax_shape, tinyi_softmax_ref, tinyi_softmax_fast, tinyi_softmax_work, tinyi_softmax_cost, tinyi_softmax_cases,
+    TINYI_DOOR(tinyi_softmax_shape), TINYI_DOOR(tinyi_softmax_ref), tinyi_softmax_fast, tinyi_softmax_work, tinyi_softmax_cost, TINYI_CASES(tinyi_softmax_cases),
     { TINY_BOUND_NORM, 8, 0.25 }, tinyi_softmax_terms, TINYI_GRAD(tinyi_grad_softmax), NULL, tinyi_kernels_of_softmax, "y = exp(scale x - max) / sum exp(scale x - max)" };
 TINYI_ROW tinyi_row_log_softmax = { "log_softmax", TINY_OP_LOG_SOFTMAX, 1, 1, 1, sizeof(tiny_softmax_params), TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_softmax_shape, tinyi_softmax_ref, tinyi_softmax_fast, tinyi_softmax_work, tinyi_softmax_cost, tinyi_softmax_cases,
+    TINYI_DOOR(tinyi_softmax_shape), TINYI_DOOR(tinyi_softmax_ref), tinyi_softmax_fast, tinyi_softmax_work, tinyi_softmax_cost, TINYI_CASES(tinyi_softmax_cases),
     { TINY_BOUND_NORM, 8, 0.4 }, tinyi_softmax_terms, TINYI_GRAD(tinyi_grad_softmax), NULL, tinyi_kernels_of_log_softmax, "y = scale x - log sum exp(scale x)" };
 
 TINY_API tiny_status tiny_softmax(tiny_ctx *ctx, const tiny_tensor *x, const tiny_softmax_params *params, const tiny_tensor *y)
@@ -26056,12 +26881,12 @@ static void tinyi_norm_length_one(const tinyi_kernels *k, float *y, const float 
 {
     double ss = 0.0, r;
     tiny_idx i;
-    for (i = 0; i < n; i += TINYI_NORM_BLOCK) ss += (double)k->dot_f32(x + i, x + i, (size_t)TINYI_MIN(n - i, TINYI_NORM_BLOCK));
+    for (i = 0; i < n; i += TINYI_NORM_BLOCK) ss += (double)TINYI_OF(k, dot_f32)(x + i, x + i, (size_t)TINYI_MIN(n - i, TINYI_NORM_BLOCK));
     if (tinyi_norm_doubtful(ss, eps))
         for (ss = 0.0, i = 0; i < n; i++) ss += (double)x[i] * (double)x[i];
     r = tinyi_sqrt(ss);
     r = r == 0.0 && eps == 0.0f ? 0.0 : 1.0 / (r < (double)eps ? (double)eps : r);
-    k->scale_f32(y, x, (size_t)n, (float)r, 0.0f);
+    TINYI_OF(k, scale_f32)(y, x, (size_t)n, (float)r, 0.0f);
 }
 
 /* own: rows of the operands that are not dense, in the order x or s, r, g, b, y */
@@ -26114,13 +26939,13 @@ static void tinyi_norm_fast(tiny_team *team, const tiny_op *op)
             float *y = tinyi_row_step(a.y) == 1 ? tinyi_row_f32(a.y, row) : own + TINYI_NORM_Y * n;
             if (a.r) {
                 float *s = tinyi_row_step(a.s) == 1 ? tinyi_row_f32(a.s, row) : own + TINYI_NORM_X * n;
-                k->binary_f32(TINYI_BINARY_ADD, s, x, tinyi_norm_dense(a.r, row, own, TINYI_NORM_R, n), (size_t)n, 1, 1);
+                TINYI_OF(k, binary_f32)(TINYI_BINARY_ADD, s, x, tinyi_norm_dense(a.r, row, own, TINYI_NORM_R, n), (size_t)n, 1, 1);
                 if (tinyi_row_step(a.s) != 1) tinyi_row_scatter(tinyi_row_f32(a.s, row), s, n, tinyi_row_step(a.s));
                 x = s;
             }
             if (op->kind == TINY_OP_L2NORM) tinyi_norm_length_one(k, y, x, n, eps);
-            else if (op->kind == TINY_OP_RMSNORM || op->kind == TINY_OP_ADD_RMSNORM) k->rmsnorm_f32(y, x, g, (size_t)n, eps);
-            else k->layernorm_f32(y, x, g, b, (size_t)n, eps);
+            else if (op->kind == TINY_OP_RMSNORM || op->kind == TINY_OP_ADD_RMSNORM) TINYI_OF(k, rmsnorm_f32)(y, x, g, (size_t)n, eps);
+            else TINYI_OF(k, layernorm_f32)(y, x, g, b, (size_t)n, eps);
             if (tinyi_row_step(a.y) != 1) tinyi_row_scatter(tinyi_row_f32(a.y, row), y, n, tinyi_row_step(a.y));
         }
 }
@@ -26171,10 +26996,10 @@ static void tinyi_groupnorm_moments(const tiny_team *team, const tiny_tensor *x,
                     s += d;
                     ss += d * d;
                 }
-            else if (step == 1) team->k->norm_moments_f32(p, (size_t)ch->n, (float)mid, &s, &ss);
+            else if (step == 1) TINYI_OF(team->k, norm_moments_f32)(p, (size_t)ch->n, (float)mid, &s, &ss);
             else {
                 tinyi_row_gather((float *)team->own, p, ch->n, step);
-                team->k->norm_moments_f32((const float *)team->own, (size_t)ch->n, (float)mid, &s, &ss);
+                TINYI_OF(team->k, norm_moments_f32)((const float *)team->own, (size_t)ch->n, (float)mid, &s, &ss);
             }
             *sum += s;
             *squares += ss;
@@ -26273,23 +27098,23 @@ static const short tinyi_kernels_of_layernorm[] = { TINYI_K_layernorm_f32, -1 };
 static const short tinyi_kernels_of_l2norm[] = { TINYI_K_dot_f32, TINYI_K_scale_f32, -1 };
 static const short tinyi_kernels_of_groupnorm[] = { TINYI_K_norm_affine_f32, TINYI_K_norm_moments_f32, -1 };
 
-TINYI_ROW tinyi_row_rmsnorm = { "rmsnorm", TINY_OP_RMSNORM, 2, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, tinyi_norm_shape, tinyi_norm_ref, tinyi_norm_fast,
-    tinyi_norm_work, tinyi_norm_cost, tinyi_rmsnorm_cases, { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_rmsnorm,
+TINYI_ROW tinyi_row_rmsnorm = { "rmsnorm", TINY_OP_RMSNORM, 2, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, TINYI_DOOR(tinyi_norm_shape), TINYI_DOOR(tinyi_norm_ref), tinyi_norm_fast,
+    tinyi_norm_work, tinyi_norm_cost, TINYI_CASES(tinyi_rmsnorm_cases), { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_rmsnorm,
     "y = g x / sqrt(mean x^2 + eps)" };
-TINYI_ROW tinyi_row_layernorm = { "layernorm", TINY_OP_LAYERNORM, 3, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, tinyi_norm_shape, tinyi_norm_ref, tinyi_norm_fast,
-    tinyi_norm_work, tinyi_norm_cost, tinyi_layernorm_cases, { TINY_BOUND_NORM, 16, 0.4 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_layernorm,
+TINYI_ROW tinyi_row_layernorm = { "layernorm", TINY_OP_LAYERNORM, 3, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, TINYI_DOOR(tinyi_norm_shape), TINYI_DOOR(tinyi_norm_ref), tinyi_norm_fast,
+    tinyi_norm_work, tinyi_norm_cost, TINYI_CASES(tinyi_layernorm_cases), { TINY_BOUND_NORM, 16, 0.4 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_layernorm,
     "y = g (x - mean) / sqrt(variance + eps) + b" };
-TINYI_ROW tinyi_row_l2norm = { "l2norm", TINY_OP_L2NORM, 1, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, tinyi_norm_shape, tinyi_norm_ref, tinyi_norm_fast,
-    tinyi_norm_work, tinyi_norm_cost, tinyi_l2norm_cases, { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_l2norm,
+TINYI_ROW tinyi_row_l2norm = { "l2norm", TINY_OP_L2NORM, 1, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, TINYI_DOOR(tinyi_norm_shape), TINYI_DOOR(tinyi_norm_ref), tinyi_norm_fast,
+    tinyi_norm_work, tinyi_norm_cost, TINYI_CASES(tinyi_l2norm_cases), { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_l2norm,
     "y = x / max(sqrt(sum x^2), eps)" };
-TINYI_ROW tinyi_row_groupnorm = { "groupnorm", TINY_OP_GROUPNORM, 3, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, tinyi_norm_shape, tinyi_groupnorm_ref,
-    tinyi_groupnorm_fast, tinyi_groupnorm_work, tinyi_norm_cost, tinyi_groupnorm_cases, { TINY_BOUND_SCALE, 16, 0.4 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL,
+TINYI_ROW tinyi_row_groupnorm = { "groupnorm", TINY_OP_GROUPNORM, 3, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, TINYI_DOOR(tinyi_norm_shape), TINYI_DOOR(tinyi_groupnorm_ref),
+    tinyi_groupnorm_fast, tinyi_groupnorm_work, tinyi_norm_cost, TINYI_CASES(tinyi_groupnorm_cases), { TINY_BOUND_SCALE, 16, 0.4 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL,
     tinyi_kernels_of_groupnorm, "y = g (x - mean) / sqrt(variance + eps) + b in groups of channels" };
-TINYI_ROW tinyi_row_add_rmsnorm = { "add_rmsnorm", TINY_OP_ADD_RMSNORM, 3, 2, 2, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, tinyi_norm_shape, tinyi_norm_ref,
-    tinyi_norm_fast, tinyi_norm_work, tinyi_norm_cost, tinyi_add_rmsnorm_cases, { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_add_rmsnorm,
+TINYI_ROW tinyi_row_add_rmsnorm = { "add_rmsnorm", TINY_OP_ADD_RMSNORM, 3, 2, 2, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, TINYI_DOOR(tinyi_norm_shape), TINYI_DOOR(tinyi_norm_ref),
+    tinyi_norm_fast, tinyi_norm_work, tinyi_norm_cost, TINYI_CASES(tinyi_add_rmsnorm_cases), { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_add_rmsnorm,
     "s = x + r; y = g s / sqrt(mean s^2 + eps)" };
-TINYI_ROW tinyi_row_add_layernorm = { "add_layernorm", TINY_OP_ADD_LAYERNORM, 4, 2, 2, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, tinyi_norm_shape, tinyi_norm_ref,
-    tinyi_norm_fast, tinyi_norm_work, tinyi_norm_cost, tinyi_add_layernorm_cases, { TINY_BOUND_NORM, 16, 0.4 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_add_layernorm,
+TINYI_ROW tinyi_row_add_layernorm = { "add_layernorm", TINY_OP_ADD_LAYERNORM, 4, 2, 2, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, TINYI_DOOR(tinyi_norm_shape), TINYI_DOOR(tinyi_norm_ref),
+    tinyi_norm_fast, tinyi_norm_work, tinyi_norm_cost, TINYI_CASES(tinyi_add_layernorm_cases), { TINY_BOUND_NORM, 16, 0.4 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_add_layernorm,
     "s = x + r; y = g (s - mean) / sqrt(variance + eps) + b" };
 
 /* in and out ended by NULL only at the end: optional inputs may be NULL between */
@@ -26683,7 +27508,6 @@ static void tinyi_matmul_fast(tiny_team *team, const tiny_op *op)
     tinyi_gemm_plan p;
     tinyi_matmul_plan(&p, op);
     (void)TINYI_K(team, gemm_f32_tile);
-    tinyi_team_late(team);
     tinyi_gemm_run_f32(team, &p);
 }
 
@@ -26708,7 +27532,6 @@ static void tinyi_matmul_i8_fast(tiny_team *team, const tiny_op *op)
     tinyi_gemm_plan p;
     tinyi_matmul_i8_plan(&p, op);
     (void)TINYI_K(team, gemm_i8_tile);
-    tinyi_team_late(team);
     tinyi_gemm_run_i8(team, &p, op->out[0]->dtype == TINY_F32);
 }
 
@@ -26789,11 +27612,11 @@ static const short tinyi_kernels_of_matmul[] = { TINYI_K_gemm_f32_tile, TINYI_K_
 static const short tinyi_kernels_of_matmul_i8[] = { TINYI_K_gemm_i8_tile, TINYI_K_gemm_i8_dot, TINYI_K_gemm_i8_shape, TINYI_K_gemm_i8_row, TINYI_K_gemm_i8_start, TINYI_K_gemm_i8_weave, TINYI_K_gemm_i8_begin,
     TINYI_K_gemm_i8_end, TINYI_K_transpose_b4, TINYI_K_copy_rows, TINYI_MATMUL_ENDS, -1 };
 
-TINYI_ROW tinyi_row_matmul = { "matmul", TINY_OP_MATMUL, 3, 2, 1, sizeof(tiny_matmul_params), TINY_OP_F64,
-    tinyi_matmul_shape, tinyi_matmul_ref, tinyi_matmul_fast, tinyi_matmul_work, tinyi_matmul_cost, tinyi_matmul_cases,
+TINYI_ROW tinyi_row_matmul = { "matmul", TINY_OP_MATMUL, 3, 2, 1, sizeof(tiny_matmul_params), TINY_OP_F64 | TINY_OP_LATE,
+    TINYI_DOOR(tinyi_matmul_shape), TINYI_DOOR(tinyi_matmul_ref), tinyi_matmul_fast, tinyi_matmul_work, tinyi_matmul_cost, TINYI_CASES(tinyi_matmul_cases),
     { TINY_BOUND_LINEAR, 0, 1.01 }, tinyi_matmul_terms, TINYI_GRAD(tinyi_grad_matmul), NULL, tinyi_kernels_of_matmul, "y[i][j] = act(sum_k a[i][k] b[k][j] + bias[j])" };
-TINYI_ROW tinyi_row_matmul_i8 = { "matmul_i8", TINY_OP_MATMUL_I8, 5, 2, 1, sizeof(tiny_matmul_params), 0,
-    tinyi_matmul_i8_shape, tinyi_matmul_i8_ref, tinyi_matmul_i8_fast, tinyi_matmul_i8_work, tinyi_matmul_cost, tinyi_matmul_i8_cases,
+TINYI_ROW tinyi_row_matmul_i8 = { "matmul_i8", TINY_OP_MATMUL_I8, 5, 2, 1, sizeof(tiny_matmul_params), TINY_OP_LATE,
+    TINYI_DOOR(tinyi_matmul_i8_shape), TINYI_DOOR(tinyi_matmul_i8_ref), tinyi_matmul_i8_fast, tinyi_matmul_i8_work, tinyi_matmul_cost, TINYI_CASES(tinyi_matmul_i8_cases),
     { TINY_BOUND_LINEAR, 0, 1 }, tinyi_matmul_i8_terms, NULL, NULL, tinyi_kernels_of_matmul_i8, "y[i][j] = act(scale_a[i] scale_b[j] sum_k a[i][k] b[k][j] + bias[j])" };
 
 TINY_API tiny_status tiny_matmul(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *bias, int act, const tiny_tensor *y)
@@ -26998,7 +27821,7 @@ static void tinyi_layout_turn(tiny_team *team, const tinyi_layout_plan *p, int a
 {
     const int last = p->n - 1;
     const tiny_idx tile = TINYI_LAYOUT_TILE, e = (tiny_idx)es, ys = p->ys[across], xs = p->xs[last];
-    const tinyi_fn_copy_rows rows = team->k->copy_rows;
+    const tinyi_fn_copy_rows rows = TINYI_OF(team->k, copy_rows);
     unsigned char *in = (unsigned char *)team->own, *out;
     tiny_idx na = p->dim[across], nb = p->dim[last], big = tile, ta, tb, total = 1, grain, u, u1, a, b;
     tinyi_fn_transpose_b4 turn, past = NULL;
@@ -27164,10 +27987,10 @@ static void tinyi_permute_cases(tiny_case *c)
 
 static const short tinyi_kernels_of_copy[] = { TINYI_K_copy_rows, TINYI_K_transpose_b1, TINYI_K_transpose_b2, TINYI_K_transpose_b4, TINYI_K_transpose_b8, TINYI_K_transpose_past_b4, -1 };
 TINYI_ROW tinyi_row_copy = { "copy", TINY_OP_COPY, 1, 1, 1, 0, TINY_OP_INPLACE,
-    tinyi_copy_shape, tinyi_copy_ref_op, tinyi_copy_fast, tinyi_copy_work, tinyi_copy_cost, tinyi_copy_cases, { TINY_BOUND_EXACT, 0, 0 }, NULL,
+    TINYI_DOOR(tinyi_copy_shape), TINYI_DOOR(tinyi_copy_ref_op), tinyi_copy_fast, tinyi_copy_work, tinyi_copy_cost, TINYI_CASES(tinyi_copy_cases), { TINY_BOUND_EXACT, 0, 0 }, NULL,
     TINYI_GRAD(tinyi_grad_copy), NULL, tinyi_kernels_of_copy, "y = x, any strides" };
 TINYI_ROW tinyi_row_permute = { "permute", TINY_OP_PERMUTE, 1, 1, 1, sizeof(tiny_permute_params), 0,
-    tinyi_permute_shape, tinyi_copy_ref_op, tinyi_copy_fast, tinyi_copy_work, tinyi_copy_cost, tinyi_permute_cases, { TINY_BOUND_EXACT, 0, 0 }, NULL,
+    TINYI_DOOR(tinyi_permute_shape), TINYI_DOOR(tinyi_copy_ref_op), tinyi_copy_fast, tinyi_copy_work, tinyi_copy_cost, TINYI_CASES(tinyi_permute_cases), { TINY_BOUND_EXACT, 0, 0 }, NULL,
     TINYI_GRAD(tinyi_grad_copy), NULL, tinyi_kernels_of_copy, "y.axis[i] = x.axis[axes[i]]" };
 
 TINY_API tiny_status tiny_copy(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y)
@@ -27413,7 +28236,7 @@ static void tinyi_gather_cases(tiny_case *c)
 
 static const short tinyi_kernels_of_gather[] = { TINYI_K_gather_rows, -1 };
 TINYI_ROW tinyi_row_gather_rows = { "gather", TINY_OP_GATHER, 2, 2, 1, 0, 0,
-    tinyi_gather_shape, tinyi_gather_ref_op, tinyi_gather_fast, NULL, tinyi_gather_cost, tinyi_gather_cases, { TINY_BOUND_EXACT, 0, 0 }, NULL,
+    TINYI_DOOR(tinyi_gather_shape), TINYI_DOOR(tinyi_gather_ref_op), tinyi_gather_fast, NULL, tinyi_gather_cost, TINYI_CASES(tinyi_gather_cases), { TINY_BOUND_EXACT, 0, 0 }, NULL,
     TINYI_GRAD(tinyi_grad_gather), NULL, tinyi_kernels_of_gather, "y[p] = x[index[p]]" };
 
 TINY_API tiny_status tiny_gather(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *index, const tiny_tensor *y)
@@ -27562,7 +28385,7 @@ static void tinyi_scatter_add_cases(tiny_case *c)
 
 static const short tinyi_kernels_of_scatter_add[] = { TINYI_K_scatter_rows_f32, -1 };
 TINYI_ROW tinyi_row_scatter_add = { "scatter_add", TINY_OP_SCATTER_ADD, 2, 2, 1, sizeof(tiny_scatter_params), TINY_OP_ACCUMULATES | TINY_OP_F64,
-    tinyi_scatter_add_shape, tinyi_scatter_add_ref_op, tinyi_scatter_add_fast, NULL, tinyi_scatter_add_cost, tinyi_scatter_add_cases, { TINY_BOUND_EXACT, 0, 0 }, NULL,
+    TINYI_DOOR(tinyi_scatter_add_shape), TINYI_DOOR(tinyi_scatter_add_ref_op), tinyi_scatter_add_fast, NULL, tinyi_scatter_add_cost, TINYI_CASES(tinyi_scatter_add_cases), { TINY_BOUND_EXACT, 0, 0 }, NULL,
     TINYI_GRAD(tinyi_grad_scatter_add), NULL, tinyi_kernels_of_scatter_add, "y[index[p]] += x[p], in the order of p" };
 
 TINY_API tiny_status tiny_scatter_add(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *index, const tiny_tensor *y)
@@ -27893,7 +28716,7 @@ static void tinyi_conv_pack(const tinyi_conv *v, const tinyi_conv_plan *p, tinyi
 /* one tile of one image, for output channels k0..k1 of group g */
 static void tinyi_conv_unit(const tinyi_conv *v, const tinyi_conv_plan *p, const tinyi_kernels *kernels, const float *f, float *own, const int32_t *off, tiny_idx n, tiny_idx g, tiny_idx i0, tiny_idx j0, tiny_idx k0, tiny_idx k1)
 {
-    const tinyi_fn_conv_strip_f32 kernel = kernels->conv_strip_f32;
+    const tinyi_fn_conv_strip_f32 kernel = TINYI_OF(kernels, conv_strip_f32);
     float *slab = own, *strip = slab + tinyi_conv_aligned(p->slab), *bias = strip + tinyi_conv_aligned(p->strip);
     tiny_idx taps = v->c * v->r * v->s, kg = g * v->k + k0, c0 = 0, c1, i, k;
     tiny_idx th = TINYI_MIN(p->th, v->oh - i0), tw = TINYI_MIN(p->tw, v->ow - j0);
@@ -27907,13 +28730,13 @@ static void tinyi_conv_unit(const tinyi_conv *v, const tinyi_conv_plan *p, const
         c1 = TINYI_MIN(v->c, c0 + p->cb);
         t = (size_t)((c1 - c0) * v->r * v->s);
         relu = v->relu && c1 == v->c;
-        if (!p->in_place) tinyi_conv_pack(v, p, kernels->conv_pack_f32, slab, n, g, c0, c1, i0, j0);
+        if (!p->in_place) tinyi_conv_pack(v, p, TINYI_OF(kernels, conv_pack_f32), slab, n, g, c0, c1, i0, j0);
         if (p->how == TINYI_CONV_DEPTH)
             for (k = k0; k < k1; k++) {
                 float *to = y + (k - k0) * v->ys[1], start = v->bias ? bias[k - k0] : 0.0f;
                 const float *wk = w + (k - k0) * taps;
-                if (v->r == 3 && v->s == 3 && v->sh * v->sw * v->dh * v->dw == 1) kernels->conv_depth3_f32(to, v->ys[2], slab, p->pitch, wk, start, (size_t)th, (size_t)tw, relu);
-                else kernels->conv_depth_f32(to, v->ys[2], slab, p->pitch, off, t, wk, start, (size_t)th, (size_t)tw, relu);
+                if (v->r == 3 && v->s == 3 && v->sh * v->sw * v->dh * v->dw == 1) TINYI_OF(kernels, conv_depth3_f32)(to, v->ys[2], slab, p->pitch, wk, start, (size_t)th, (size_t)tw, relu);
+                else TINYI_OF(kernels, conv_depth_f32)(to, v->ys[2], slab, p->pitch, off, t, wk, start, (size_t)th, (size_t)tw, relu);
             }
         else if (p->how == TINYI_CONV_BY_STRIP)
             kernel(strip, p->q, slab, off, t, w, taps, v->bias ? bias : NULL, (size_t)(k1 - k0), (size_t)((th - 1) * p->pitch + tw), first, relu);
@@ -28064,10 +28887,10 @@ static void tinyi_conv1d_cases(tiny_case *c)
 
 static const short tinyi_kernels_of_conv[] = { TINYI_K_conv_strip_f32, TINYI_K_conv_depth_f32, TINYI_K_conv_depth3_f32, TINYI_K_conv_pack_f32, -1 };
 TINYI_ROW tinyi_row_conv2d = { "conv2d", TINY_OP_CONV2D, 3, 2, 1, sizeof(tiny_conv2d_params), TINY_OP_F64,
-    tinyi_conv2d_shape, tinyi_conv_ref_op, tinyi_conv_fast, tinyi_conv_work, tinyi_conv_cost, tinyi_conv2d_cases, { TINY_BOUND_LINEAR, 3.0, 1.0 }, tinyi_conv_terms,
+    TINYI_DOOR(tinyi_conv2d_shape), TINYI_DOOR(tinyi_conv_ref_op), tinyi_conv_fast, tinyi_conv_work, tinyi_conv_cost, TINYI_CASES(tinyi_conv2d_cases), { TINY_BOUND_LINEAR, 3.0, 1.0 }, tinyi_conv_terms,
     TINYI_GRAD(tinyi_grad_conv), NULL, tinyi_kernels_of_conv, "y[k,i,j] = bias[k] + sum_crs w[k,c,r,s] x[c, i*sh-pt+r*dh, j*sw-pl+s*dw]" };
 TINYI_ROW tinyi_row_conv1d = { "conv1d", TINY_OP_CONV1D, 3, 2, 1, sizeof(tiny_conv1d_params), TINY_OP_F64,
-    tinyi_conv1d_shape, tinyi_conv_ref_op, tinyi_conv_fast, tinyi_conv_work, tinyi_conv_cost, tinyi_conv1d_cases, { TINY_BOUND_LINEAR, 3.0, 1.0 }, tinyi_conv_terms,
+    TINYI_DOOR(tinyi_conv1d_shape), TINYI_DOOR(tinyi_conv_ref_op), tinyi_conv_fast, tinyi_conv_work, tinyi_conv_cost, TINYI_CASES(tinyi_conv1d_cases), { TINY_BOUND_LINEAR, 3.0, 1.0 }, tinyi_conv_terms,
     TINYI_GRAD(tinyi_grad_conv), NULL, tinyi_kernels_of_conv, "y[k,j] = bias[k] + sum_cs w[k,c,s] x[c, j*stride-pad+s*dilation]" };
 
 /* ---- the typed calls */
@@ -28859,7 +29682,7 @@ static void tinyi_topk_cases(tiny_case *c)
 
 static const short tinyi_kernels_of_topk[] = { TINYI_K_topk_scan_f32, -1 };
 TINYI_ROW tinyi_row_topk = { "topk", TINY_OP_TOPK, 1, 1, 2, sizeof(tiny_topk_params), 0,
-    tinyi_topk_shape, tinyi_topk_ref_op, tinyi_topk_fast, tinyi_topk_work, tinyi_topk_cost, tinyi_topk_cases, { TINY_BOUND_EXACT, 0, 0 }, NULL,
+    TINYI_DOOR(tinyi_topk_shape), TINYI_DOOR(tinyi_topk_ref_op), tinyi_topk_fast, tinyi_topk_work, tinyi_topk_cost, TINYI_CASES(tinyi_topk_cases), { TINY_BOUND_EXACT, 0, 0 }, NULL,
     NULL, NULL, tinyi_kernels_of_topk, "value, index = the k largest of each row, largest first" };
 
 TINY_API tiny_status tiny_topk(tiny_ctx *ctx, const tiny_tensor *x, tiny_idx k, const tiny_tensor *value, const tiny_tensor *index)
@@ -28981,7 +29804,7 @@ static double tinyi_cumsum_terms(const tiny_op *op) { return (double)op->in[0]->
 
 static const short tinyi_kernels_of_cumsum[] = { TINYI_K_cumsum_f32, TINYI_K_cumsum_total_f32, -1 };
 TINYI_ROW tinyi_row_cumsum = { "cumsum", TINY_OP_CUMSUM, 1, 1, 1, sizeof(tiny_cumsum_params), TINY_OP_INPLACE,
-    tinyi_cumsum_shape, tinyi_cumsum_ref_op, tinyi_cumsum_fast, tinyi_cumsum_work, tinyi_cumsum_cost, tinyi_cumsum_cases,
+    TINYI_DOOR(tinyi_cumsum_shape), TINYI_DOOR(tinyi_cumsum_ref_op), tinyi_cumsum_fast, tinyi_cumsum_work, tinyi_cumsum_cost, TINYI_CASES(tinyi_cumsum_cases),
     { TINY_BOUND_LINEAR, 2.0, 1.0 / 536870912.0 }, tinyi_cumsum_terms, NULL, NULL, tinyi_kernels_of_cumsum, "y[i] = x[0] + ... + x[i]" };
 
 TINY_API tiny_status tiny_cumsum(tiny_ctx *ctx, const tiny_tensor *x, int exclusive, const tiny_tensor *y)
@@ -31279,7 +32102,7 @@ static tiny_status tinyi_fft_check_n(tiny_ctx *ctx, const char *name, tiny_fft_k
     if (!plan) return TINY_OK;
     if (plan->kind != kind || plan->n != (size_t)n)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the plan is for %s of %zu values, not for %s of %td", name, of[plan->kind], plan->n, of[kind], n);
-    if (plan->way.lanes != ctx->k->fft_lanes()) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the plan was made for another target", name);
+    if (plan->way.lanes != TINYI_OF(ctx->k, fft_lanes)()) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the plan was made for another target", name);
     return TINY_OK;
 }
 
@@ -31399,19 +32222,19 @@ static const short tinyi_irfft_kernels[] = { TINYI_K_fft_pass, TINYI_K_fft_unrea
 
 TINYI_ROW tinyi_row_fft = {
     "fft", TINY_OP_FFT, 1, 1, 1, sizeof(tiny_fft_params), 0,
-    tinyi_fft_shape_op, tinyi_fft_ref_op, tinyi_fft_fast, tinyi_fft_work, tinyi_fft_cost, tinyi_fft_cases,
+    TINYI_DOOR(tinyi_fft_shape_op), TINYI_DOOR(tinyi_fft_ref_op), tinyi_fft_fast, tinyi_fft_work, tinyi_fft_cost, TINYI_CASES(tinyi_fft_cases),
     { TINY_BOUND_SCALE, 4.0, 3.0 }, tinyi_fft_terms, NULL, NULL, tinyi_fft_kernels,
     "y[k] = c sum_j x[j] exp(-2 pi i j k / n), complex rows"
 };
 TINYI_ROW tinyi_row_rfft = {
     "rfft", TINY_OP_RFFT, 1, 1, 1, sizeof(tiny_fft_params), 0,
-    tinyi_fft_shape_op, tinyi_fft_ref_op, tinyi_fft_fast, tinyi_fft_work, tinyi_fft_cost, tinyi_rfft_cases,
+    TINYI_DOOR(tinyi_fft_shape_op), TINYI_DOOR(tinyi_fft_ref_op), tinyi_fft_fast, tinyi_fft_work, tinyi_fft_cost, TINYI_CASES(tinyi_rfft_cases),
     { TINY_BOUND_SCALE, 4.0, 3.0 }, tinyi_fft_terms, NULL, NULL, tinyi_rfft_kernels,
     "y[k] = c sum_j x[j] exp(-2 pi i j k / n), real rows, k <= n/2"
 };
 TINYI_ROW tinyi_row_irfft = {
     "irfft", TINY_OP_IRFFT, 1, 1, 1, sizeof(tiny_fft_params), 0,
-    tinyi_fft_shape_op, tinyi_fft_ref_op, tinyi_fft_fast, tinyi_fft_work, tinyi_fft_cost, tinyi_irfft_cases,
+    TINYI_DOOR(tinyi_fft_shape_op), TINYI_DOOR(tinyi_fft_ref_op), tinyi_fft_fast, tinyi_fft_work, tinyi_fft_cost, TINYI_CASES(tinyi_irfft_cases),
     { TINY_BOUND_SCALE, 4.0, 3.0 }, tinyi_fft_terms, NULL, NULL, tinyi_irfft_kernels,
     "real y[j] = c sum_k x[k] exp(2 pi i j k / n), half spectra"
 };
@@ -31510,7 +32333,7 @@ TINY_API tiny_status tiny_fft_plan_open(tiny_ctx *ctx, tiny_idx n, tiny_fft_kind
     plan->kind = kind;
     plan->n = (size_t)n;
     plan->k = ctx->k;
-    tinyi_fft_way_for(&plan->way, kind, plan->n, ctx->k->fft_lanes(), (size_t)rows, 0);
+    tinyi_fft_way_for(&plan->way, kind, plan->n, TINYI_OF(ctx->k, fft_lanes)(), (size_t)rows, 0);
     plan->table = (float *)tinyi_alloc(ctx, plan->way.floats, sizeof(float));
     if (plan->table) work = tinyi_alloc(ctx, plan->way.own, sizeof(float));
     if (work) scratch = tiny_alloc(ctx, tinyi_fft_scratch(&plan->way));
@@ -31695,7 +32518,7 @@ static void tinyi_fwht_cases(tiny_case *c)
 static const short tinyi_fwht_kernels[] = { TINYI_K_fwht_f32, -1 };
 TINYI_ROW tinyi_row_fwht = {
     "fwht", TINY_OP_FWHT, 1, 1, 1, sizeof(tiny_fwht_params), TINY_OP_F64,
-    tinyi_fwht_shape, tinyi_fwht_ref, tinyi_fwht_fast, tinyi_fwht_work, tinyi_fwht_cost, tinyi_fwht_cases,
+    TINYI_DOOR(tinyi_fwht_shape), TINYI_DOOR(tinyi_fwht_ref), tinyi_fwht_fast, tinyi_fwht_work, tinyi_fwht_cost, TINYI_CASES(tinyi_fwht_cases),
     { TINY_BOUND_SCALE, 0.0, 1.0 }, tinyi_fwht_terms, TINYI_GRAD(tinyi_grad_fwht), NULL, tinyi_fwht_kernels,
     "y[i] = scale sum_j (-1)^popcount(i & j) x[j]"
 };
@@ -32258,7 +33081,7 @@ static const short tinyi_attention_kernels[] = { TINYI_K_attention_scores_f32, T
                                                  TINYI_K_attention_weigh_f32, TINYI_K_attention_split_f32, TINYI_K_gemv_dot, -1 };
 TINYI_ROW tinyi_row_attention = {
     "attention", TINY_OP_ATTENTION, 5, 3, 1, sizeof(tiny_attention_params), TINY_OP_F64,
-    tinyi_attention_shape, tinyi_attention_ref, tinyi_attention_fast, tinyi_attention_work, tinyi_attention_cost, tinyi_attention_cases,
+    TINYI_DOOR(tinyi_attention_shape), TINYI_DOOR(tinyi_attention_ref), tinyi_attention_fast, tinyi_attention_work, tinyi_attention_cost, TINYI_CASES(tinyi_attention_cases),
     { TINY_BOUND_SCALE, 200.0, 0.0 }, NULL, TINYI_GRAD(tinyi_grad_attention), NULL, tinyi_attention_kernels,
     "o = softmax(scale q k^T + bias) v, grouped heads, causal or not"
 };
@@ -32334,10 +33157,7 @@ static tiny_status tinyi_gla_gates(tiny_ctx *ctx, const char *name, const tinyi_
     for (h = 0; h < a->n_head; h++) {
         if (a->type == TINY_F32 && a->form != TINY_GLA_PARALLEL && a->g->stride[2] == 1) {      /* most calls: a row at a time, and nothing is wrong */
             int odd = 0;
-            for (t = 0; t < a->n && !odd; t++) {
-                const float *x = (const float *)a->g->data + tinyi_gla_at(a->g, t, h, 0);
-                for (d = 0; d < a->n_key; d++) odd |= !(x[d] <= 0.0f);
-            }
+            for (t = 0; t < a->n && !odd; t++) odd = !ctx->k->gla_gates_f32((const float *)a->g->data + tinyi_gla_at(a->g, t, h, 0), a->n_key);
             if (!odd) continue;
         }
         for (d = 0; d < a->n_key; d++) {
@@ -32515,7 +33335,7 @@ TINYI_FN void tinyi_gla_leave(tiny_team *team, const tinyi_gla *a, tiny_idx t, t
         for (d = 0; d < a->n_key; d++) e[d] = g[d] < 0.0f ? g[d] : 0.0f;
         g = e;
     }
-    team->k->exp_f32(e, g, (size_t)a->n_key);
+    TINYI_OF(team->k, exp_f32)(e, g, (size_t)a->n_key);
 }
 
 typedef struct tinyi_gla_run {              /* one task: columns j .. j + n_col of a head */
@@ -32539,7 +33359,7 @@ static void tinyi_gla_steps(const tinyi_gla_run *r, float *s, tiny_idx ld)
 {
     const tinyi_gla *a = r->a;
     const tinyi_fn_gla_step_f32 step = TINYI_K(r->team, gla_step_f32);
-    const tinyi_fn_scale_f32 scale = r->team->k->scale_f32;
+    const tinyi_fn_scale_f32 scale = TINYI_OF(r->team->k, scale_f32);
     tiny_idx t;
     for (t = 0; t < a->n; t++) {
         const float *k = tinyi_gla_row(a->k, t, r->h, 0, a->n_key, r->k), *v = tinyi_gla_row(a->v, t, r->h, r->j, r->n_col, r->v);
@@ -32548,6 +33368,21 @@ static void tinyi_gla_steps(const tinyi_gla_run *r, float *s, tiny_idx ld)
         scale(r->q, tinyi_gla_row(a->q, t, r->h, 0, a->n_key, r->q), (size_t)a->n_key, (float)a->scale, 0.0f);
         step(s, ld, r->e, k, v, r->q, o, a->n_key, r->n_col);
         if (o == r->acc) tinyi_gla_put(r, t, o);
+    }
+}
+
+/* Asks for the rows of tokens t .. t + n of a head: they lie in pieces that no processor foresees. */
+static void tinyi_gla_ask(const tinyi_gla_run *r, tiny_idx t, tiny_idx n)
+{
+    const tinyi_gla *a = r->a;
+    tiny_idx i, d;
+    for (i = t; i < t + n && i < a->n; i++) {
+        for (d = 0; d < a->n_key; d += 16) {
+            TINYI_PREFETCH((const float *)a->q->data + tinyi_gla_at(a->q, i, r->h, d));
+            TINYI_PREFETCH((const float *)a->k->data + tinyi_gla_at(a->k, i, r->h, d));
+            if (a->g) TINYI_PREFETCH((const float *)a->g->data + tinyi_gla_at(a->g, i, r->h, d));
+        }
+        for (d = 0; d < r->n_col; d += 16) TINYI_PREFETCH((const float *)a->v->data + tinyi_gla_at(a->v, i, r->h, r->j + d));
     }
 }
 
@@ -32563,12 +33398,12 @@ static void tinyi_gla_piece(const tinyi_gla_run *r, tiny_idx t, tiny_idx n)
     for (i = 0; i < n; i++) {               /* copies: rows of a head lie far apart */
         tinyi_gla_dense(v + i * ldv, a->v, t + i, r->h, r->j, n_col);
         tinyi_gla_dense(r->k + i * n_key, a->k, t + i, r->h, 0, n_key);
-        kn->scale_f32(r->q + i * n_key, tinyi_gla_row(a->q, t + i, r->h, 0, n_key, r->q + i * n_key), (size_t)n_key, (float)a->scale, 0.0f);
+        TINYI_OF(kn, scale_f32)(r->q + i * n_key, tinyi_gla_row(a->q, t + i, r->h, 0, n_key, r->q + i * n_key), (size_t)n_key, (float)a->scale, 0.0f);
         tinyi_gla_leave(r->team, a, t + i, r->h, r->e + i * n_key);
     }
-    if (!kn->attention_finite_f32(v, ldv, (int)n, n_col) || !kn->attention_finite_f32(r->k, n_key, (int)n, n_key) || !kn->attention_finite_f32(r->s, n_col, (int)n_key, n_col)) {
+    if (!TINYI_OF(kn, attention_finite_f32)(v, ldv, (int)n, n_col) || !TINYI_OF(kn, attention_finite_f32)(r->k, n_key, (int)n, n_key) || !TINYI_OF(kn, attention_finite_f32)(r->s, n_col, (int)n_key, n_col)) {
         for (i = 0; i < n; i++) {
-            kn->gla_step_f32(r->s, n_col, r->e + i * n_key, r->k + i * n_key, v + i * ldv, r->q + i * n_key, r->acc, n_key, n_col);
+            TINYI_OF(kn, gla_step_f32)(r->s, n_col, r->e + i * n_key, r->k + i * n_key, v + i * ldv, r->q + i * n_key, r->acc, n_key, n_col);
             tinyi_gla_put(r, t + i, r->acc);
         }
         return;
@@ -32577,21 +33412,22 @@ static void tinyi_gla_piece(const tinyi_gla_run *r, tiny_idx t, tiny_idx n)
     memset(r->acc, 0, (size_t)(n * n_col) * sizeof *r->acc);
     for (i0 = 0; i0 < n; i0 = i1) {
         i1 = TINYI_MIN(i0 + a->sub, n);
-        kn->gla_near_f32(r->at + i0 * r->ld + i0, r->ld, r->q + i0 * n_key, r->k + i0 * n_key, r->e + i0 * n_key, (int)(i1 - i0), n_key);
-        kn->gla_span_f32(r->qd, r->kd + i0 * n_key, r->left, r->q + i0 * n_key, r->k + i0 * n_key, r->e + i0 * n_key, (int)(i1 - i0), n_key);
-        kn->transpose_b4((unsigned char *)(r->qt + i0), (ptrdiff_t)(r->ld * (tiny_idx)sizeof(float)), (const unsigned char *)r->qd, (ptrdiff_t)(n_key * (tiny_idx)sizeof(float)), (size_t)n_key,
+        tinyi_gla_ask(r, t + n + i0, i1 - i0);
+        TINYI_OF(kn, gla_near_f32)(r->at + i0 * r->ld + i0, r->ld, r->q + i0 * n_key, r->k + i0 * n_key, r->e + i0 * n_key, (int)(i1 - i0), n_key);
+        TINYI_OF(kn, gla_span_f32)(r->qd, r->kd + i0 * n_key, r->left, r->q + i0 * n_key, r->k + i0 * n_key, r->e + i0 * n_key, (int)(i1 - i0), n_key);
+        TINYI_OF(kn, transpose_b4)((unsigned char *)(r->qt + i0), (ptrdiff_t)(r->ld * (tiny_idx)sizeof(float)), (const unsigned char *)r->qd, (ptrdiff_t)(n_key * (tiny_idx)sizeof(float)), (size_t)n_key,
                          (size_t)(i1 - i0));
         if (i0) {
-            kn->attention_scores_f32(r->at, r->ld, r->kd, n_key, (int)i0, r->qt, r->ld, (int)i0, (int)i1, n_key);
-            for (d = 0; d < n_key; d++) kn->scale_f32(r->qt + d * r->ld + i0, r->qt + d * r->ld + i0, (size_t)(i1 - i0), r->all[d], 0.0f);
-            for (i = 0; i < i0; i++) kn->binary_f32(TINYI_BINARY_MUL, r->kd + i * n_key, r->kd + i * n_key, r->left, (size_t)n_key, 1, 1);
+            TINYI_OF(kn, attention_scores_f32)(r->at, r->ld, r->kd, n_key, (int)i0, r->qt, r->ld, (int)i0, (int)i1, n_key);
+            for (d = 0; d < n_key; d++) TINYI_OF(kn, scale_f32)(r->qt + d * r->ld + i0, r->qt + d * r->ld + i0, (size_t)(i1 - i0), r->all[d], 0.0f);
+            for (i = 0; i < i0; i++) TINYI_OF(kn, binary_f32)(TINYI_BINARY_MUL, r->kd + i * n_key, r->kd + i * n_key, r->left, (size_t)n_key, 1, 1);
         }
-        kn->attention_mix_f32(r->acc + i0 * n_col, n_col, r->at + i0, r->ld, r->one, v, ldv, (int)i1, (int)(i1 - i0));
-        kn->binary_f32(TINYI_BINARY_MUL, r->all, r->all, r->left, (size_t)n_key, 1, 1);
+        TINYI_OF(kn, attention_mix_f32)(r->acc + i0 * n_col, n_col, r->at + i0, r->ld, r->one, v, ldv, (int)i1, (int)(i1 - i0));
+        TINYI_OF(kn, binary_f32)(TINYI_BINARY_MUL, r->all, r->all, r->left, (size_t)n_key, 1, 1);
     }
     for (d = 0; d < n_key; d++) memcpy(r->skew + d * ldv, r->s + d * n_col, (size_t)n_col * sizeof *r->s);
-    kn->attention_mix_f32(r->acc, n_col, r->qt, r->ld, r->one, r->skew, ldv, (int)n_key, (int)n);
-    kn->attention_mix_f32(r->s, n_col, r->kd, n_key, r->all, v, ldv, (int)n, (int)n_key);
+    TINYI_OF(kn, attention_mix_f32)(r->acc, n_col, r->qt, r->ld, r->one, r->skew, ldv, (int)n_key, (int)n);
+    TINYI_OF(kn, attention_mix_f32)(r->s, n_col, r->kd, n_key, r->all, v, ldv, (int)n, (int)n_key);
     for (i = 0; i < n; i++) tinyi_gla_put(r, t + i, r->acc + i * n_col);
 }
 
@@ -32736,11 +33572,11 @@ static void tinyi_gla_cases(tiny_case *c)
     memcpy(c->params.bytes, &p, sizeof p);
 }
 
-static const short tinyi_gla_kernels[] = { TINYI_K_gla_step_f32, TINYI_K_gla_near_f32, TINYI_K_gla_span_f32, TINYI_K_attention_scores_f32, TINYI_K_attention_mix_f32,
+static const short tinyi_gla_kernels[] = { TINYI_K_gla_step_f32, TINYI_K_gla_near_f32, TINYI_K_gla_span_f32, TINYI_K_gla_gates_f32, TINYI_K_attention_scores_f32, TINYI_K_attention_mix_f32,
                                            TINYI_K_attention_finite_f32, TINYI_K_exp_f32, TINYI_K_scale_f32, TINYI_K_binary_f32, TINYI_K_transpose_b4, -1 };
 TINYI_ROW tinyi_row_gla = {
     "gla", TINY_OP_GLA, 5, 4, 2, sizeof(tiny_gla_params), TINY_OP_F64 | TINY_OP_INPLACE,
-    tinyi_gla_shape, tinyi_gla_ref, tinyi_gla_fast, tinyi_gla_work, tinyi_gla_cost, tinyi_gla_cases,
+    TINYI_DOOR(tinyi_gla_shape), TINYI_DOOR(tinyi_gla_ref), tinyi_gla_fast, tinyi_gla_work, tinyi_gla_cost, TINYI_CASES(tinyi_gla_cases),
     { TINY_BOUND_SCALE, 100.0, 0.0 }, NULL, TINYI_GRAD(tinyi_grad_gla), NULL, tinyi_gla_kernels,
     "S = diag(e^g) S + k v^T, o = scale S^T q, token by token or in chunks"
 };
@@ -32945,10 +33781,10 @@ static void tinyi_gla_over(const tinyi_gla_back *b, tiny_idx t, int dq)
     const tinyi_gla *a = b->a;
     const tinyi_kernels *kn = b->team->k;
     tinyi_gla_leave(b->team, a, t, b->h, b->e);
-    kn->gla_query_f32(b->s, a->n_value, b->e, tinyi_gla_row(a->k, t, b->h, 0, a->n_key, b->k), tinyi_gla_row(a->v, t, b->h, 0, a->n_value, b->v),
+    TINYI_OF(kn, gla_query_f32)(b->s, a->n_value, b->e, tinyi_gla_row(a->k, t, b->h, 0, a->n_key, b->k), tinyi_gla_row(a->v, t, b->h, 0, a->n_value, b->v),
                       tinyi_gla_row(b->op->in[TINYI_GLA_DO], t, b->h, 0, a->n_value, b->go), b->dq, a->n_key, a->n_value);
     if (!dq) return;
-    kn->scale_f32(b->dq, b->dq, (size_t)a->n_key, (float)a->scale, 0.0f);
+    TINYI_OF(kn, scale_f32)(b->dq, b->dq, (size_t)a->n_key, (float)a->scale, 0.0f);
     tinyi_gla_write(&b->dqkg[0], t, b->h, b->dq);
 }
 
@@ -32959,8 +33795,8 @@ static void tinyi_gla_under(const tinyi_gla_back *b, tiny_idx t, const float *be
     const tinyi_kernels *kn = b->team->k;
     tiny_idx d;
     tinyi_gla_leave(b->team, a, t, b->h, b->e);
-    kn->scale_f32(b->q, tinyi_gla_row(a->q, t, b->h, 0, a->n_key, b->q), (size_t)a->n_key, (float)a->scale, 0.0f);
-    kn->gla_back_f32(b->r, a->n_value, b->e, b->q, tinyi_gla_row(b->op->in[TINYI_GLA_DO], t, b->h, 0, a->n_value, b->go), tinyi_gla_row(a->k, t, b->h, 0, a->n_key, b->k),
+    TINYI_OF(kn, scale_f32)(b->q, tinyi_gla_row(a->q, t, b->h, 0, a->n_key, b->q), (size_t)a->n_key, (float)a->scale, 0.0f);
+    TINYI_OF(kn, gla_back_f32)(b->r, a->n_value, b->e, b->q, tinyi_gla_row(b->op->in[TINYI_GLA_DO], t, b->h, 0, a->n_value, b->go), tinyi_gla_row(a->k, t, b->h, 0, a->n_key, b->k),
                      tinyi_gla_row(a->v, t, b->h, 0, a->n_value, b->v), before, b->dk, b->dv, b->dg, a->n_key, a->n_value);
     for (d = 0; d < a->n_key; d++)
         if (!tinyi_gla_moves(a, t, b->h, d)) b->dg[d] = 0.0f;
@@ -33058,7 +33894,7 @@ static void tinyi_gla_backward_cases(tiny_case *c)
 static const short tinyi_gla_backward_kernels[] = { TINYI_K_gla_query_f32, TINYI_K_gla_back_f32, TINYI_K_exp_f32, TINYI_K_scale_f32, -1 };
 TINYI_ROW tinyi_row_gla_backward = {
     "gla_backward", TINY_OP_GLA_BACKWARD, 7, 5, 3, sizeof(tiny_gla_params), TINY_OP_F64,
-    tinyi_gla_backward_shape, tinyi_gla_backward_ref, tinyi_gla_backward_fast, tinyi_gla_backward_work, tinyi_gla_backward_cost, tinyi_gla_backward_cases,
+    TINYI_DOOR(tinyi_gla_backward_shape), TINYI_DOOR(tinyi_gla_backward_ref), tinyi_gla_backward_fast, tinyi_gla_backward_work, tinyi_gla_backward_cost, TINYI_CASES(tinyi_gla_backward_cases),
     { TINY_BOUND_SCALE, 200.0, 0.0 }, NULL, NULL, NULL, tinyi_gla_backward_kernels,
     "dq = scale S d_o, dk = R v, dv = R^T k, dg = sum (q dq - k dk); R = diag(e^g) R + scale q d_o^T from the end"
 };
@@ -33295,8 +34131,8 @@ static int tinyi_twist_measure(tiny_team *team, const float *a, tiny_idx n, floa
 {
     const tiny_idx block = tinyi_softmax_block(team->k);
     tiny_idx i;
-    *low = t * team->k->softmax_top_f32(a, (size_t)n, 1.0f);
-    for (*d = 0.0, i = 0; i < n; i += block) *d += (double)team->k->twist_sum_f32(a + i, (size_t)TINYI_MIN(n - i, block), *low);
+    *low = t * TINYI_OF(team->k, softmax_top_f32)(a, (size_t)n, 1.0f);
+    for (*d = 0.0, i = 0; i < n; i += block) *d += (double)TINYI_OF(team->k, twist_sum_f32)(a + i, (size_t)TINYI_MIN(n - i, block), *low);
     if (!(*d - *d == 0.0)) return 0;
     *d += TINYI_TWIST_LEAST;
     return 1;
@@ -33373,7 +34209,7 @@ static void tinyi_twist_backward_fast(tiny_team *team, const tiny_op *op)
                 tinyi_twist_none(to, n);
                 tinyi_twist_none(tinyi_row_f32(ds, r), 1);
             } else {
-                for (q = 0.0, i = 0; i < n && w.s != 0.0; i += block) q += (double)team->k->twist_dot_f32(x + i, u + i, (size_t)TINYI_MIN(n - i, block), low);
+                for (q = 0.0, i = 0; i < n && w.s != 0.0; i += block) q += (double)TINYI_OF(team->k, twist_dot_f32)(x + i, u + i, (size_t)TINYI_MIN(n - i, block), low);
                 if (w.s != 0.0) back(to, x, u, (size_t)n, low, (float)(2.0 * w.s / d), (float)(w.s * q / (d * d)));
                 else if (to != u) memcpy(to, u, (size_t)n * sizeof *u);
                 *tinyi_row_f32(ds, r) = (float)(q / d);
@@ -33411,11 +34247,11 @@ static const short tinyi_twist_kernels[] = { TINYI_K_twist_write_f32, TINYI_K_tw
 static const short tinyi_twist_backward_kernels[] = { TINYI_K_twist_back_f32, TINYI_K_twist_dot_f32, TINYI_K_twist_sum_f32, TINYI_K_softmax_top_f32, -1 };
 
 TINYI_ROW tinyi_row_twist = { "twist", TINY_OP_TWIST, 2, 1, 1, sizeof(tiny_twist_params), TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_twist_shape, tinyi_twist_ref, tinyi_twist_fast, tinyi_twist_work, tinyi_twist_cost, tinyi_twist_cases,
+    TINYI_DOOR(tinyi_twist_shape), TINYI_DOOR(tinyi_twist_ref), tinyi_twist_fast, tinyi_twist_work, tinyi_twist_cost, TINYI_CASES(tinyi_twist_cases),
     { TINY_BOUND_NORM, 8, 0.25 }, tinyi_twist_terms, TINYI_GRAD(tinyi_grad_twist), NULL, tinyi_twist_kernels,
     "y = s a^2 / sum of the trivial where a <= t max a, else a" };
 TINYI_ROW tinyi_row_twist_backward = { "twist_backward", TINY_OP_TWIST_BACKWARD, 3, 2, 2, sizeof(tiny_twist_params), TINY_OP_F64,
-    tinyi_twist_backward_shape, tinyi_twist_backward_ref, tinyi_twist_backward_fast, tinyi_twist_backward_work, tinyi_twist_backward_cost, tinyi_twist_backward_cases,
+    TINYI_DOOR(tinyi_twist_backward_shape), TINYI_DOOR(tinyi_twist_backward_ref), tinyi_twist_backward_fast, tinyi_twist_backward_work, tinyi_twist_backward_cost, TINYI_CASES(tinyi_twist_backward_cases),
     { TINY_BOUND_NORM, 32, 1.25 }, tinyi_twist_terms, NULL, NULL, tinyi_twist_backward_kernels,
     "da = s (2 a dy / D - Q / D^2) where a <= t max a, else dy; ds = Q / D; Q = sum dy a^2, D = sum a of these" };
 
@@ -33638,10 +34474,10 @@ static void tinyi_round_cases(tiny_case *c)
 static const short tinyi_kernels_of_slope[] = { TINYI_K_slope_f32, -1 };
 static const short tinyi_kernels_of_round[] = { TINYI_K_nearest_f32, -1 };
 TINYI_ROW tinyi_row_slope = { "slope", TINY_OP_SLOPE, 2, 2, 1, sizeof(tiny_slope_params), TINY_OP_INPLACE_1 | TINY_OP_F64,
-    tinyi_slope_shape, tinyi_slope_ref, tinyi_slope_fast, NULL, tinyi_slope_cost, tinyi_slope_cases, { TINY_BOUND_LINEAR, 48, 0 },
+    TINYI_DOOR(tinyi_slope_shape), TINYI_DOOR(tinyi_slope_ref), tinyi_slope_fast, NULL, tinyi_slope_cost, TINYI_CASES(tinyi_slope_cases), { TINY_BOUND_LINEAR, 48, 0 },
     NULL, NULL, NULL, tinyi_kernels_of_slope, "dx = dy f'(x)" };
 TINYI_ROW tinyi_row_round = { "round", TINY_OP_ROUND, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_round_shape, tinyi_round_ref, tinyi_slope_fast, NULL, tinyi_slope_cost, tinyi_round_cases, { TINY_BOUND_EXACT, 0, 0 },
+    TINYI_DOOR(tinyi_round_shape), TINYI_DOOR(tinyi_round_ref), tinyi_slope_fast, NULL, tinyi_slope_cost, TINYI_CASES(tinyi_round_cases), { TINY_BOUND_EXACT, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_round, "y = x rounded, ties to even; its gradient passes straight through" };
 
 TINY_API tiny_status tiny_slope(tiny_ctx *ctx, int of, const tiny_tensor *x, const tiny_tensor *dy, const tiny_tensor *dx)
@@ -33756,13 +34592,13 @@ static double tinyi_loss_row(const tinyi_kernels *k, const float *x, tiny_idx n,
     tiny_idx i;
     for (i = 0; i < n; i += TINYI_LOSS_BLOCK) {
         float t, s;
-        k->softmax_online_f32(x + i, (size_t)TINYI_MIN(n - i, TINYI_LOSS_BLOCK), 1.0f, &t, &s);
+        TINYI_OF(k, softmax_online_f32)(x + i, (size_t)TINYI_MIN(n - i, TINYI_LOSS_BLOCK), 1.0f, &t, &s);
         if ((double)t > top) {
             sum = sum == 0.0 ? 0.0 : sum * tinyi_exp64(top - (double)t);
             top = (double)t;
         }
         if (s != 0.0f) sum += (double)s * tinyi_exp64((double)t - top);
-        if (e != 0.0) mean += (double)k->sum_f32(x + i, (size_t)TINYI_MIN(n - i, TINYI_LOSS_BLOCK));
+        if (e != 0.0) mean += (double)TINYI_OF(k, sum_f32)(x + i, (size_t)TINYI_MIN(n - i, TINYI_LOSS_BLOCK));
     }
     if (top == -(double)INFINITY) top = 0.0;
     return top + tinyi_log64(sum) - (1.0 - e) * (double)x[label] - (e != 0.0 ? e * mean / (double)n : 0.0);
@@ -33814,7 +34650,7 @@ static void tinyi_loss_cases(tiny_case *c)
 
 static const short tinyi_kernels_of_loss[] = { TINYI_K_softmax_online_f32, TINYI_K_sum_f32, -1 };
 TINYI_ROW tinyi_row_cross_entropy = { "cross_entropy", TINY_OP_CROSS_ENTROPY, 2, 2, 1, sizeof(tiny_cross_entropy_params), TINY_OP_F64,
-    tinyi_loss_shape, tinyi_loss_ref, tinyi_loss_fast, tinyi_loss_work, tinyi_loss_cost, tinyi_loss_cases, { TINY_BOUND_SCALE, 80, 3 }, tinyi_loss_terms,
+    TINYI_DOOR(tinyi_loss_shape), TINYI_DOOR(tinyi_loss_ref), tinyi_loss_fast, tinyi_loss_work, tinyi_loss_cost, TINYI_CASES(tinyi_loss_cases), { TINY_BOUND_SCALE, 80, 3 }, tinyi_loss_terms,
     TINYI_GRAD(tinyi_grad_cross_entropy), NULL, tinyi_kernels_of_loss, "y = mean(log sum e^x - (1 - e) x[label] - e mean(x))" };
 
 TINY_API tiny_status tiny_cross_entropy(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *label, const tiny_cross_entropy_params *params, const tiny_tensor *y)
@@ -33959,7 +34795,7 @@ static void tinyi_rope_cases(tiny_case *c)
 
 static const short tinyi_kernels_of_rope[] = { TINYI_K_copy_rows, -1 };
 TINYI_ROW tinyi_row_rope = { "rope", TINY_OP_ROPE, 2, 1, 1, sizeof(tiny_rope_params), TINY_OP_INPLACE | TINY_OP_F64,
-    tinyi_rope_shape, tinyi_rope_ref, tinyi_rope_fast, tinyi_rope_work, tinyi_rope_cost, tinyi_rope_cases, { TINY_BOUND_NORM, 7, 0 }, NULL,
+    TINYI_DOOR(tinyi_rope_shape), TINYI_DOOR(tinyi_rope_ref), tinyi_rope_fast, tinyi_rope_work, tinyi_rope_cost, TINYI_CASES(tinyi_rope_cases), { TINY_BOUND_NORM, 7, 0 }, NULL,
     TINYI_GRAD(tinyi_grad_rope), NULL, tinyi_kernels_of_rope, "pairs of a head turned by position * scale * base^(-2i/n)" };
 
 TINY_API tiny_status tiny_rope(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *position, const tiny_rope_params *params, const tiny_tensor *y)
@@ -34249,16 +35085,16 @@ static void tinyi_col2im_cases(tiny_case *c)
 
 static const short tinyi_kernels_of_patch[] = { TINYI_K_copy_rows, -1 };
 TINYI_ROW tinyi_row_im2col = { "im2col", TINY_OP_IM2COL, 1, 1, 1, sizeof(tiny_patch_params), TINY_OP_F64,
-    tinyi_patch_shape, tinyi_patch_ref, tinyi_patch_fast, NULL, tinyi_patch_cost, tinyi_im2col_cases, { TINY_BOUND_EXACT, 0, 0 }, NULL,
+    TINYI_DOOR(tinyi_patch_shape), TINYI_DOOR(tinyi_patch_ref), tinyi_patch_fast, NULL, tinyi_patch_cost, TINYI_CASES(tinyi_im2col_cases), { TINY_BOUND_EXACT, 0, 0 }, NULL,
     TINYI_GRAD(tinyi_grad_im2col), NULL, tinyi_kernels_of_patch, "y[c r s, n i j] = x[n, c, window (i, j), tap (r, s)]" };
 TINYI_ROW tinyi_row_col2im = { "col2im", TINY_OP_COL2IM, 1, 1, 1, sizeof(tiny_patch_params), TINY_OP_F64,
-    tinyi_patch_shape, tinyi_patch_ref, tinyi_patch_fast, NULL, tinyi_patch_cost, tinyi_col2im_cases, { TINY_BOUND_LINEAR, 1, 1 }, tinyi_patch_terms,
+    TINYI_DOOR(tinyi_patch_shape), TINYI_DOOR(tinyi_patch_ref), tinyi_patch_fast, NULL, tinyi_patch_cost, TINYI_CASES(tinyi_col2im_cases), { TINY_BOUND_LINEAR, 1, 1 }, tinyi_patch_terms,
     TINYI_GRAD(tinyi_grad_im2col), NULL, tinyi_kernels_of_patch, "y[n, c, h, w] = sum of the columns' numbers of that pixel" };
 TINYI_ROW tinyi_row_max_pool = { "max_pool", TINY_OP_MAX_POOL, 1, 1, 1, sizeof(tiny_patch_params), TINY_OP_F64,
-    tinyi_patch_shape, tinyi_patch_ref, tinyi_patch_fast, NULL, tinyi_patch_cost, tinyi_pool_cases, { TINY_BOUND_ULP, 0, 0 }, NULL,
+    TINYI_DOOR(tinyi_patch_shape), TINYI_DOOR(tinyi_patch_ref), tinyi_patch_fast, NULL, tinyi_patch_cost, TINYI_CASES(tinyi_pool_cases), { TINY_BOUND_ULP, 0, 0 }, NULL,
     TINYI_GRAD(tinyi_grad_max_pool), NULL, tinyi_kernels_of_patch, "y = max over each window" };
 TINYI_ROW tinyi_row_avg_pool = { "avg_pool", TINY_OP_AVG_POOL, 1, 1, 1, sizeof(tiny_patch_params), TINY_OP_F64,
-    tinyi_patch_shape, tinyi_patch_ref, tinyi_patch_fast, NULL, tinyi_patch_cost, tinyi_pool_cases, { TINY_BOUND_LINEAR, 2, 1 }, tinyi_patch_terms,
+    TINYI_DOOR(tinyi_patch_shape), TINYI_DOOR(tinyi_patch_ref), tinyi_patch_fast, NULL, tinyi_patch_cost, TINYI_CASES(tinyi_pool_cases), { TINY_BOUND_LINEAR, 2, 1 }, tinyi_patch_terms,
     TINYI_GRAD(tinyi_grad_avg_pool), NULL, tinyi_kernels_of_patch, "y = mean over each window, zeros outside" };
 
 TINY_API tiny_status tiny_im2col(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_IM2COL, x, NULL, params, y); }
@@ -34946,13 +35782,13 @@ static void tinyi_spmm_part(const tiny_team *team, const tinyi_spmm_op *s, float
     at[0] = p0;
     at[1] = p1;
     if (s->reduce == TINY_EDGE_MEAN) j.reduce = TINY_EDGE_SUM;
-    if (s->plain || p0 == p1) team->k->spmm_f32(y, 0, &j, at, 1);
-    else team->k->spmm_any_f32(y, &j, p0, p1);
+    if (s->plain || p0 == p1) TINYI_OF(team->k, spmm_f32)(y, 0, &j, at, 1);
+    else TINYI_OF(team->k, spmm_any_f32)(y, &j, p0, p1);
 }
 
 static void tinyi_spmm_mean(const tiny_team *team, const tinyi_spmm_op *s, float *y, int64_t n)
 {
-    if (s->reduce == TINY_EDGE_MEAN && n > 1) team->k->scale_f32(y, y, s->j.f, 1.0f / (float)n, 0.0f);
+    if (s->reduce == TINY_EDGE_MEAN && n > 1) TINYI_OF(team->k, scale_f32)(y, y, s->j.f, 1.0f / (float)n, 0.0f);
 }
 
 /* How many rows from r on the kernel takes at once: none is a hub, and nothing is wrong with them. 0: row r is for itself. */
@@ -34997,7 +35833,6 @@ static void tinyi_spmm_fast(tiny_team *team, const tiny_op *op)
     slot = (float *)team->shared;
     hub = (tiny_idx *)(void *)((unsigned char *)team->shared + (hubs ? (tinyi_spmm_slots(&s) * s.j.f * sizeof(float) + 63) / 64 * 64 : 0));
     if (hubs) {                             /* also for pieces that a cancel leaves out */
-        tinyi_team_late(team);              /* a helper that is woken for this call comes after the barrier, and is needed then */
         for (k = 0; team->i == 0 && k < s.o.pieces; k++) hub[k] = -1;
         tiny_barrier(team);
     }
@@ -35008,7 +35843,7 @@ static void tinyi_spmm_fast(tiny_team *team, const tiny_op *op)
                 const int64_t p0 = s.o.offset[r], p1 = s.o.offset[r + 1];
                 float *y = (float *)s.y->data + r * s.y->stride[0];
                 if (run > 0) {
-                    team->k->spmm_f32(y, s.y->stride[0], &s.j, s.o.offset + r, run);
+                    TINYI_OF(team->k, spmm_f32)(y, s.y->stride[0], &s.j, s.o.offset + r, run);
                     r += run - 1;
                 } else if (tinyi_edge_refused(team, &s.o, r, "spmm")) {
                     for (t = 0; t < s.y->dim[1]; t++) y[t * s.y->stride[1]] = 0.0f;
@@ -35020,7 +35855,6 @@ static void tinyi_spmm_fast(tiny_team *team, const tiny_op *op)
                 }
             }
     if (!hubs) return;
-    tinyi_team_not_late(team);              /* from here on the way depends on what others found */
     tiny_barrier(team);
     for (k = 0; k < s.o.pieces; k++)
         if (hub[k] >= 0) n_tasks += (tiny_idx)((s.o.offset[hub[k] + 1] - s.o.offset[hub[k]] + s.o.grain - 1) / s.o.grain);
@@ -35096,8 +35930,8 @@ static void tinyi_spmm_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_spmm[] = { TINYI_K_spmm_f32, TINYI_K_spmm_any_f32, TINYI_K_scale_f32, -1 };
-TINYI_ROW tinyi_row_spmm = { "spmm", TINY_OP_SPMM, 5, 2, 1, sizeof(tiny_spmm_params), TINY_OP_F64, tinyi_spmm_shape, tinyi_spmm_ref, tinyi_spmm_fast, tinyi_spmm_work,
-    tinyi_spmm_cost, tinyi_spmm_cases, { TINY_BOUND_LINEAR, 5, 1 }, tinyi_spmm_terms, TINYI_GRAD(tinyi_grad_spmm), NULL, tinyi_kernels_of_spmm,
+TINYI_ROW tinyi_row_spmm = { "spmm", TINY_OP_SPMM, 5, 2, 1, sizeof(tiny_spmm_params), TINY_OP_F64, TINYI_DOOR(tinyi_spmm_shape), TINYI_DOOR(tinyi_spmm_ref), tinyi_spmm_fast, tinyi_spmm_work,
+    tinyi_spmm_cost, TINYI_CASES(tinyi_spmm_cases), { TINY_BOUND_LINEAR, 5, 1 }, tinyi_spmm_terms, TINYI_GRAD(tinyi_grad_spmm), NULL, tinyi_kernels_of_spmm,
     "y[r] = reduce_p w[p] act(x[col[p]] + e[p])" };
 
 TINY_API tiny_status tiny_spmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *w, const tiny_tensor *e,
@@ -35309,8 +36143,8 @@ static void tinyi_sddmm_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_sddmm[] = { TINYI_K_sddmm_f32, -1 };
-TINYI_ROW tinyi_row_sddmm = { "sddmm", TINY_OP_SDDMM, 6, 4, 1, sizeof(tiny_sddmm_params), TINY_OP_F64, tinyi_sddmm_shape, tinyi_sddmm_ref, tinyi_sddmm_fast, NULL,
-    tinyi_sddmm_cost, tinyi_sddmm_cases, { TINY_BOUND_LINEAR, 6, 1 }, tinyi_sddmm_terms, TINYI_GRAD(tinyi_grad_sddmm), NULL, tinyi_kernels_of_sddmm,
+TINYI_ROW tinyi_row_sddmm = { "sddmm", TINY_OP_SDDMM, 6, 4, 1, sizeof(tiny_sddmm_params), TINY_OP_F64, TINYI_DOOR(tinyi_sddmm_shape), TINYI_DOOR(tinyi_sddmm_ref), tinyi_sddmm_fast, NULL,
+    tinyi_sddmm_cost, TINYI_CASES(tinyi_sddmm_cases), { TINY_BOUND_LINEAR, 6, 1 }, tinyi_sddmm_terms, TINYI_GRAD(tinyi_grad_sddmm), NULL, tinyi_kernels_of_sddmm,
     "s[p] = a[r] . b[col[p]], or att . leaky(a[r] + b[col[p]])" };
 
 TINY_API tiny_status tiny_sddmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att,
@@ -35403,8 +36237,8 @@ static void tinyi_segment_softmax_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_segment_softmax[] = { TINYI_K_segment_softmax_f32, -1 };
-TINYI_ROW tinyi_row_segment_softmax = { "segment_softmax", TINY_OP_SEGMENT_SOFTMAX, 2, 2, 1, 0, TINY_OP_INPLACE_1 | TINY_OP_F64, tinyi_segment_softmax_shape, tinyi_segment_softmax_ref,
-    tinyi_segment_softmax_fast, NULL, tinyi_segment_softmax_cost, tinyi_segment_softmax_cases, { TINY_BOUND_SCALE, 10, 1 }, tinyi_edge_longest, TINYI_GRAD(tinyi_grad_segment_softmax), NULL,
+TINYI_ROW tinyi_row_segment_softmax = { "segment_softmax", TINY_OP_SEGMENT_SOFTMAX, 2, 2, 1, 0, TINY_OP_INPLACE_1 | TINY_OP_F64, TINYI_DOOR(tinyi_segment_softmax_shape), TINYI_DOOR(tinyi_segment_softmax_ref),
+    tinyi_segment_softmax_fast, NULL, tinyi_segment_softmax_cost, TINYI_CASES(tinyi_segment_softmax_cases), { TINY_BOUND_SCALE, 10, 1 }, tinyi_edge_longest, TINYI_GRAD(tinyi_grad_segment_softmax), NULL,
     tinyi_kernels_of_segment_softmax, "p = exp(s - max) / sum exp(s - max) over the edges of a row" };
 
 TINY_API tiny_status tiny_segment_softmax(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *s, const tiny_tensor *p)
@@ -35511,7 +36345,7 @@ static void tinyi_edge_attention_fast(tiny_team *team, const tiny_op *op)
                 }
                 for (p = s.o.offset[r]; p < end; p = p1) {
                     p1 = TINYI_MIN(p + TINYI_EDGE_CHUNK, end);
-                    team->k->sddmm_f32(score, &s.j, a, p, p1);
+                    TINYI_OF(team->k, sddmm_f32)(score, &s.j, a, p, p1);
                     mix(to, state, score, &values, p, p1, p == s.o.offset[r], p1 == end);
                 }
             }
@@ -35539,8 +36373,8 @@ static void tinyi_edge_attention_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_edge_attention[] = { TINYI_K_edge_mix_f32, TINYI_K_sddmm_f32, -1 };
-TINYI_ROW tinyi_row_edge_attention = { "edge_attention", TINY_OP_EDGE_ATTENTION, 6, 5, 1, sizeof(tiny_sddmm_params), TINY_OP_F64, tinyi_edge_attention_shape,
-    tinyi_edge_attention_ref, tinyi_edge_attention_fast, tinyi_edge_attention_work, tinyi_edge_attention_cost, tinyi_edge_attention_cases, { TINY_BOUND_SCALE, 60, 1 },
+TINYI_ROW tinyi_row_edge_attention = { "edge_attention", TINY_OP_EDGE_ATTENTION, 6, 5, 1, sizeof(tiny_sddmm_params), TINY_OP_F64, TINYI_DOOR(tinyi_edge_attention_shape),
+    TINYI_DOOR(tinyi_edge_attention_ref), tinyi_edge_attention_fast, tinyi_edge_attention_work, tinyi_edge_attention_cost, TINYI_CASES(tinyi_edge_attention_cases), { TINY_BOUND_SCALE, 60, 1 },
     tinyi_edge_attention_terms, TINYI_GRAD(tinyi_grad_edge_attention), NULL, tinyi_kernels_of_edge_attention, "y[r] = sum_p softmax_p(s[p]) v[col[p]]" };
 
 TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *v,
@@ -35554,6 +36388,7 @@ TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offse
 /* src/math/ops.c - the table itself */
 #include <string.h>
 
+#if !TINYI_CHAT
 #define TINYI_ROW_POINTER(KIND, name) &tinyi_row_##name,
 #ifdef TINY_ONLY_MODELS
 #define TINYI_ROW_MORE(KIND, name) NULL,
@@ -35563,6 +36398,7 @@ TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offse
 static const tiny_op_row *const tinyi_rows[] = { NULL, TINYI_OPS_OF(TINYI_ROW_POINTER, TINYI_ROW_MORE) };
 #undef TINYI_ROW_POINTER
 #undef TINYI_ROW_MORE
+#endif
 
 #define TINYI_SLOT_NAME(name, type, params) #name,
 static const char *const tinyi_slot_names[] = { TINYI_KERNELS(TINYI_SLOT_NAME) "" };
@@ -35570,7 +36406,11 @@ static const char *const tinyi_slot_names[] = { TINYI_KERNELS(TINYI_SLOT_NAME) "
 
 TINY_API const tiny_op_row *tiny_op_row_of(int kind)
 {
+#if TINYI_CHAT
+    return tinyi_chat_row(kind);
+#else
     return kind > TINY_OP_NONE && kind < TINY_OP_COUNT ? tinyi_rows[kind] : NULL;
+#endif
 }
 
 const tiny_op_row *tinyi_op_row(const tiny_op *op) { return op->row ? op->row : tiny_op_row_of(op->kind); }
@@ -35578,15 +36418,15 @@ const tiny_op_row *tinyi_op_row(const tiny_op *op) { return op->row ? op->row : 
 TINY_API const tiny_op_row *tiny_op_at(size_t i)
 {
     size_t at = 1;
-    while (at < (size_t)TINY_OP_COUNT && (!tinyi_rows[at] || i-- > 0)) at++;
-    return at < (size_t)TINY_OP_COUNT ? tinyi_rows[at] : NULL;
+    while (at < (size_t)TINY_OP_COUNT && (!tiny_op_row_of((int)at) || i-- > 0)) at++;
+    return at < (size_t)TINY_OP_COUNT ? tiny_op_row_of((int)at) : NULL;
 }
 
 TINY_API const tiny_op_row *tiny_op_find(const char *name)
 {
     size_t i;
     for (i = 1; name && i < (size_t)TINY_OP_COUNT; i++)
-        if (tinyi_rows[i] && !strcmp(tinyi_rows[i]->name, name)) return tinyi_rows[i];
+        if (tiny_op_row_of((int)i) && !strcmp(tiny_op_row_of((int)i)->name, name)) return tiny_op_row_of((int)i);
     return NULL;
 }
 
@@ -38221,365 +39061,17 @@ TINY_API void tiny_rng_fill_normal(tiny_rng *r, float *x, size_t n)
     for (i = 0; i < n; i++) x[i] = tiny_rng_normal(r);
 }
 
-/* src/core/target.h - which targets this compiler can make, and how to switch them on
- *
- * One binary holds every target of its architecture. A pass compiles a file of kernels once; core/each_target.h makes the
- * passes that a file asks for:
- *
- *     #define TINYI_PASS_FILE "math/kernels.h"             core/simd.h first, core/simd_unname.h last
- *     #define TINYI_PASSES (TINYI_PASSES_PLAIN | TINYI_PASS_AMX)
- *     #include "core/each_target.h"
- *
- *   pass       lanes  needs                                        target in reports
- *   SCALAR     1      nothing                                      scalar
- *   W128       4      x86: SSE4.1; elsewhere SIMDe                 w128
- *   NEON       4      aarch64                                      neon
- *   NEONDOT    4      aarch64 with dotprod                         neon
- *   NEONMM     4      aarch64 with dotprod and i8mm                neon
- *   AVX2       8      AVX2, FMA, F16C                              avx2
- *   AVX2VNNI   8      the same and AVX-VNNI                        avx2
- *   AVX512     16     AVX-512 F, BW, DQ, VL, CD and VNNI           avx512
- *   AMX        16     the same and VBMI, BF16, AMX tile/int8/bf16  amx
- *
- * A processor with AVX-512 but without its VNNI (Skylake-X) takes avx2: one case less for every kernel. NEONDOT and AVX2VNNI
- * compile only the kernels that gain from a faster v_dot, NEONMM those that multiply pairs of rows.
- * In a pass the compiler may not fuse v_mul with v_add, and -ffast-math is off, so that both compilers give the same bits. */
-#ifndef TINYI_TARGET_H
-#define TINYI_TARGET_H
-
-/* bits of TINYI_PASSES */
-#define TINYI_PASS_SCALAR 1
-#define TINYI_PASS_W128 2
-#define TINYI_PASS_NEON 4
-#define TINYI_PASS_NEONDOT 8
-#define TINYI_PASS_NEONMM 16
-#define TINYI_PASS_AVX2 32
-#define TINYI_PASS_AVX2VNNI 64
-#define TINYI_PASS_AVX512 128
-#define TINYI_PASS_AMX 256
-#define TINYI_PASSES_PLAIN (TINYI_PASS_SCALAR | TINYI_PASS_W128 | TINYI_PASS_NEON | TINYI_PASS_AVX2 | TINYI_PASS_AVX512)
-#define TINYI_PASSES_DOT (TINYI_PASS_NEONDOT | TINYI_PASS_AVX2VNNI)        /* the same vectors, with v_dot as one instruction */
-
-#if defined __x86_64__ || defined _M_X64 || defined __i386__ || defined _M_IX86
-#define TINYI_X86 1
-#else
-#define TINYI_X86 0
-#endif
-#if (defined __aarch64__ || defined _M_ARM64) && !defined __AARCH64EB__
-#define TINYI_ARM64 1
-#else
-#define TINYI_ARM64 0
-#endif
-
-/* the major version of a compiler whose intrinsics and target switches are known, else 0; Apple counts its clang
- * otherwise, but each of its versions that is still in use has all that is asked for here */
-#if defined __clang__
-#define TINYI_CLANG __clang_major__
-#define TINYI_GCC 0
-#elif defined __GNUC__ && !defined __TINYC__
-#define TINYI_CLANG 0
-#define TINYI_GCC __GNUC__
-#else
-#define TINYI_CLANG 0
-#define TINYI_GCC 0
-#endif
-#if defined _MSC_VER && !defined __clang__
-#define TINYI_MSVC _MSC_VER
-#else
-#define TINYI_MSVC 0
-#endif
-
-/* before a loop of few constant rounds over vectors in an array: gcc at -O2 keeps the array in memory otherwise */
-#if TINYI_GCC >= 8
-#define TINYI_UNROLL _Pragma("GCC unroll 16")
-#elif TINYI_CLANG
-#define TINYI_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define TINYI_UNROLL
-#endif
-
-#define TINYI_HAVE_SCALAR 1
-#if defined TINY_NO_SIMD || !(TINYI_GCC || TINYI_CLANG || TINYI_MSVC)
-#define TINYI_HAVE_W128 0
-#define TINYI_HAVE_NEON 0
-#define TINYI_HAVE_NEONDOT 0
-#define TINYI_HAVE_AVX2 0
-#define TINYI_HAVE_AVX2VNNI 0
-#define TINYI_HAVE_AVX512 0
-#define TINYI_HAVE_AMX 0
-#elif TINYI_X86
-#define TINYI_HAVE_W128 1
-#define TINYI_HAVE_NEON 0
-#define TINYI_HAVE_NEONDOT 0
-#if TINYI_GCC >= 9 || TINYI_CLANG >= 9 || TINYI_MSVC >= 1930
-#define TINYI_HAVE_AVX2 1
-#define TINYI_HAVE_AVX512 1
-#else
-#define TINYI_HAVE_AVX2 0
-#define TINYI_HAVE_AVX512 0
-#endif
-#if TINYI_GCC >= 11 || TINYI_CLANG >= 12 || TINYI_MSVC >= 1930
-#define TINYI_HAVE_AVX2VNNI 1
-#else
-#define TINYI_HAVE_AVX2VNNI 0
-#endif
-#if (TINYI_GCC >= 11 || TINYI_CLANG >= 12) && defined __x86_64__ && defined __linux__  /* other systems do not lend the tiles so */
-#define TINYI_HAVE_AMX 1
-#else
-#define TINYI_HAVE_AMX 0
-#endif
-#else
-#if TINYI_ARM64
-#define TINYI_HAVE_NEON 1
-#ifdef __ARM_FEATURE_DOTPROD
-#define TINYI_HAVE_NEONDOT 0                /* the whole file may use it: NEON has it already */
-#else
-#define TINYI_HAVE_NEONDOT 1
-#endif
-#if TINYI_GCC >= 10 || TINYI_CLANG >= 12
-#define TINYI_HAVE_NEONMM 1
-#endif
-#else
-#define TINYI_HAVE_NEON 0
-#define TINYI_HAVE_NEONDOT 0
-#endif
-#define TINYI_HAVE_AVX2 0
-#define TINYI_HAVE_AVX2VNNI 0
-#define TINYI_HAVE_AVX512 0
-#define TINYI_HAVE_AMX 0
-/* the vectors of 32-bit ARM flush denormal numbers, which no operation here may do unless it is asked to */
-#if !defined TINY_NO_SIMDE && defined __has_include && (!defined __arm__ || defined TINY_ARM_FLUSH)
-#if __has_include("simde/x86/sse4.1.h")
-#define TINYI_HAVE_W128 1
-#endif
-#endif
-#ifndef TINYI_HAVE_W128
-#define TINYI_HAVE_W128 0
-#if !TINYI_ARM64 && !defined TINY_NO_SIMDE && !defined __arm__
-#pragma message("tiny: SIMDe is not on the include path, the w128 target is left out")
-#endif
-#endif
-#endif
-
-#ifndef TINYI_HAVE_NEONMM
-#define TINYI_HAVE_NEONMM 0
-#endif
-
-/* what the user leaves out, for a quicker compile and a smaller program; a target that stands on another goes with it */
-#ifdef TINY_NO_W128
-#undef TINYI_HAVE_W128
-#define TINYI_HAVE_W128 0
-#endif
-#if defined TINY_NO_AVX2
-#undef TINYI_HAVE_AVX2
-#define TINYI_HAVE_AVX2 0
-#undef TINYI_HAVE_AVX2VNNI
-#define TINYI_HAVE_AVX2VNNI 0
-#endif
-#ifdef TINY_NO_VNNI
-#undef TINYI_HAVE_AVX2VNNI
-#define TINYI_HAVE_AVX2VNNI 0
-#endif
-#if defined TINY_NO_AVX512 || defined TINY_NO_AVX2
-#undef TINYI_HAVE_AVX512
-#define TINYI_HAVE_AVX512 0
-#endif
-#if defined TINY_NO_AMX || defined TINY_NO_AVX512 || defined TINY_NO_AVX2
-#undef TINYI_HAVE_AMX
-#define TINYI_HAVE_AMX 0
-#endif
-
-/* w128 is one text in the words of SSE4.1: native on x86, SIMDe elsewhere. TINYI_W128_SIMDE takes SIMDe on x86 too (tests). */
-#if TINYI_HAVE_W128 && (!TINYI_X86 || defined TINYI_W128_SIMDE)
-#undef TINYI_W128_SIMDE
-#define TINYI_W128_SIMDE 1
-#else
-#undef TINYI_W128_SIMDE
-#define TINYI_W128_SIMDE 0
-#endif
-
-#if TINYI_X86 && (TINYI_HAVE_W128 || TINYI_HAVE_AVX2)
-#include <immintrin.h>
-#endif
-#if TINYI_HAVE_NEON
-#include <arm_neon.h>
-#endif
-#if TINYI_W128_SIMDE
-#include "simde/x86/sse4.1.h"
-#endif
-
-/* The correctly rounded root by integers. */
-TINYI_INLINE float tinyi_simd_sqrt_bits(float x)
-{
-    uint32_t u = tinyi_f32_bits(x), m, root = 0, rest = 0;
-    int e, i;
-    if (u << 1 == 0 || u == 0x7f800000u) return x;
-    if ((u & 0x7fffffffu) > 0x7f800000u) return tinyi_bits_f32(u | 0x400000u);
-    if (u >> 31) return tinyi_bits_f32(0x7fc00000u);
-    e = (int)(u >> 23);
-    m = u & 0x7fffffu;
-    if (e) m |= 0x800000u;
-    else for (e = 1; !(m & 0x800000u); e--) m <<= 1;
-    /* x = m * 2^(e - 150) with m of 24 bits; e becomes odd, m is set with its point after the second bit, and each step
-     * takes two bits of m and gives one of the root: 24 and one more that rounds */
-    if (!(e & 1)) { m <<= 1; e--; }
-    m <<= 7;
-    for (i = 0; i < 25; i++) {
-        uint32_t t = root << 2 | 1u;
-        rest = rest << 2 | m >> 30;
-        m <<= 2;
-        root <<= 1;
-        if (rest >= t) { rest -= t; root |= 1u; }
-    }
-    root = (root + 1) >> 1;                 /* never a tie: a root that ends in the 25th bit has a square of 50 bits */
-    return tinyi_bits_f32(root + ((uint32_t)((e + 127) / 2 - 1) << 23));
-}
-
-/* The same by one instruction where there is one, without the library's errno. */
-#if (TINYI_GCC || TINYI_CLANG) && defined __aarch64__
-TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("fsqrt %s0, %s1" : "=w"(x) : "w"(x)); return x; }
-#elif (TINYI_GCC || TINYI_CLANG) && defined __arm__ && defined __VFP_FP__ && !defined __SOFTFP__
-TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("vsqrt.f32 %0, %1" : "=t"(x) : "t"(x)); return x; }
-#elif (TINYI_GCC || TINYI_CLANG) && defined __riscv_flen
-TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("fsqrt.s %0, %1" : "=f"(x) : "f"(x)); return x; }
-#elif (TINYI_GCC || TINYI_CLANG) && defined __s390x__
-TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("sqebr %0, %1" : "=f"(x) : "f"(x)); return x; }
-#elif TINYI_HAVE_W128 && TINYI_X86 && (defined __SSE__ || defined _M_X64)
-TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
-#elif TINYI_CLANG && defined __wasm__
-TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return __builtin_sqrtf(x); }
-#else
-TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return tinyi_simd_sqrt_bits(x); }
-#endif
-
-/* ---- switching a target on for the functions that follow */
-#define TINYI_PRAGMA(x) _Pragma(#x)
-#if TINYI_CLANG
-#define TINYI_TARGET_BEGIN_SCALAR _Pragma("STDC FP_CONTRACT OFF")
-#define TINYI_TARGET_END_SCALAR _Pragma("STDC FP_CONTRACT DEFAULT")
-#define TINYI_TARGET_PUSH(list) \
-    TINYI_TARGET_BEGIN_SCALAR TINYI_PRAGMA(clang attribute push(__attribute__((target(list))), apply_to = function))
-#define TINYI_TARGET_END _Pragma("clang attribute pop") TINYI_TARGET_END_SCALAR
-#define TINYI_ATTR(list) __attribute__((target(list)))
-#elif TINYI_GCC
-/* gcc 12 drops the target list when it follows a no-fast-math that changes something, and drops fp-contract=off
- * when that follows the list and nothing else changes: hence two orders. */
-#define TINYI_TARGET_BEGIN_SCALAR _Pragma("GCC push_options") _Pragma("GCC optimize(\"no-fast-math\", \"fp-contract=off\")")
-#define TINYI_TARGET_END_SCALAR _Pragma("GCC pop_options")
-#ifdef __FAST_MATH__
-#define TINYI_TARGET_PUSH(list) _Pragma("GCC push_options") TINYI_PRAGMA(GCC target(list)) \
-    _Pragma("GCC optimize(\"no-fast-math\", \"fp-contract=off\")")
-#else
-#define TINYI_TARGET_PUSH(list) _Pragma("GCC push_options") _Pragma("GCC optimize(\"fp-contract=off\")") \
-    TINYI_PRAGMA(GCC target(list))
-#endif
-#define TINYI_TARGET_END _Pragma("GCC pop_options")
-#define TINYI_ATTR(list) __attribute__((target(list)))
-#elif TINYI_MSVC
-#define TINYI_TARGET_BEGIN_SCALAR __pragma(float_control(precise, on, push)) __pragma(fp_contract(off))
-#define TINYI_TARGET_END_SCALAR __pragma(float_control(pop))
-#define TINYI_TARGET_PUSH(list) TINYI_TARGET_BEGIN_SCALAR
-#define TINYI_TARGET_END TINYI_TARGET_END_SCALAR
-#define TINYI_ATTR(list)
-#else
-#define TINYI_TARGET_BEGIN_SCALAR
-#define TINYI_TARGET_END_SCALAR
-#define TINYI_TARGET_END
-#define TINYI_ATTR(list)
-#endif
-
-#define TINYI_LIST_AVX2 "avx2,fma,f16c"
-#define TINYI_LIST_AVX512 "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx512vnni"
-#define TINYI_LIST_AMX TINYI_LIST_AVX512 ",avx512vbmi,avx512bf16,amx-tile,amx-int8,amx-bf16"
-#if TINYI_GCC                               /* gcc 12 warns of its own avx512 header: undefined operands in C++, masks at -O0 */
-#define TINYI_QUIET_BEGIN _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wuninitialized\"") \
-    _Pragma("GCC diagnostic ignored \"-Wmaybe-uninitialized\"") _Pragma("GCC diagnostic ignored \"-Wsign-conversion\"")
-#define TINYI_QUIET_END _Pragma("GCC diagnostic pop")
-#else
-#define TINYI_QUIET_BEGIN
-#define TINYI_QUIET_END
-#endif
-#if TINYI_X86
-#define TINYI_TARGET_BEGIN_W128 TINYI_TARGET_PUSH("sse4.1")
-#define TINYI_TARGET_END_W128 TINYI_TARGET_END
-#else
-#define TINYI_TARGET_BEGIN_W128 TINYI_TARGET_BEGIN_SCALAR
-#define TINYI_TARGET_END_W128 TINYI_TARGET_END_SCALAR
-#endif
-#define TINYI_TARGET_BEGIN_AVX2 TINYI_TARGET_PUSH(TINYI_LIST_AVX2)
-#define TINYI_TARGET_END_AVX2 TINYI_TARGET_END
-#define TINYI_TARGET_BEGIN_AVX2VNNI TINYI_TARGET_PUSH(TINYI_LIST_AVX2 ",avxvnni")
-#define TINYI_TARGET_END_AVX2VNNI TINYI_TARGET_END
-#define TINYI_TARGET_BEGIN_AVX512 TINYI_QUIET_BEGIN TINYI_TARGET_PUSH(TINYI_LIST_AVX512)
-#define TINYI_TARGET_END_AVX512 TINYI_TARGET_END TINYI_QUIET_END
-#define TINYI_TARGET_BEGIN_AMX TINYI_QUIET_BEGIN TINYI_TARGET_PUSH(TINYI_LIST_AMX)
-#define TINYI_TARGET_END_AMX TINYI_TARGET_END TINYI_QUIET_END
-#define TINYI_TARGET_BEGIN_NEON TINYI_TARGET_BEGIN_SCALAR
-#define TINYI_TARGET_END_NEON TINYI_TARGET_END_SCALAR
-/* clang before 16 has the dotprod and i8mm intrinsics only where the whole file may use them: SDOT is then written as
- * assembler, and kernels that want more test TINYI_ARM_ATTR. MSVC has all of them everywhere. */
-#if TINYI_GCC || TINYI_CLANG >= 16
-#define TINYI_ARM_ATTR 1
-#define TINYI_DOT_ASM 0
-#define TINYI_TARGET_BEGIN_NEONDOT TINYI_TARGET_PUSH("arch=armv8.2-a+dotprod")
-#define TINYI_TARGET_END_NEONDOT TINYI_TARGET_END
-#define TINYI_MMLA_ASM 0
-#if TINYI_GCC && defined __ARM_FEATURE_DOTPROD     /* the whole file may use more than armv8.2-a, and gcc inlines nothing by force into less */
-#define TINYI_TARGET_BEGIN_NEONMM TINYI_TARGET_PUSH("+i8mm")
-#else
-#define TINYI_TARGET_BEGIN_NEONMM TINYI_TARGET_PUSH("arch=armv8.2-a+dotprod+i8mm")
-#endif
-#define TINYI_TARGET_END_NEONMM TINYI_TARGET_END
-#define TINYI_ATTR_DOTPROD TINYI_ATTR("arch=armv8.2-a+dotprod")
-#define TINYI_ATTR_I8MM TINYI_ATTR("arch=armv8.2-a+dotprod+i8mm")
-#else
-#define TINYI_ARM_ATTR TINYI_MSVC
-#if TINYI_CLANG && !defined __ARM_FEATURE_DOTPROD
-#define TINYI_DOT_ASM 1
-#else
-#define TINYI_DOT_ASM 0
-#endif
-#if TINYI_CLANG && !defined __ARM_FEATURE_MATMUL_INT8
-#define TINYI_MMLA_ASM 1
-#else
-#define TINYI_MMLA_ASM 0
-#endif
-#define TINYI_TARGET_BEGIN_NEONMM TINYI_TARGET_PUSH("dotprod,i8mm")
-#define TINYI_TARGET_END_NEONMM TINYI_TARGET_END
-#if TINYI_MSVC
-#define TINYI_TARGET_BEGIN_NEONDOT TINYI_TARGET_BEGIN_SCALAR
-#define TINYI_TARGET_END_NEONDOT TINYI_TARGET_END_SCALAR
-#else
-#define TINYI_TARGET_BEGIN_NEONDOT TINYI_TARGET_PUSH("dotprod")
-#define TINYI_TARGET_END_NEONDOT TINYI_TARGET_END
-#endif
-#define TINYI_ATTR_DOTPROD
-#define TINYI_ATTR_I8MM
-#endif
-
-/* gcc 12 tells its optimiser of 8 bytes read by ldtilecfg and of none read by tileloadd, so that stores to a configuration or
- * a packed tile may sink below them: these forms keep the order. t is a literal 0..7, stride counts bytes. */
-#if TINYI_HAVE_AMX
-#define TINYI_AMX_FENCE __asm__ volatile("" : : : "memory")
-#define TINYI_AMX_CONFIG(p) do { const void *tinyi_amx_p = (p); TINYI_AMX_FENCE; _tile_loadconfig(tinyi_amx_p); } while (0)
-#define TINYI_AMX_LOAD(t, p, stride) do { TINYI_AMX_FENCE; _tile_loadd(t, p, stride); } while (0)
-#define TINYI_AMX_STORE(t, p, stride) do { _tile_stored(t, p, stride); TINYI_AMX_FENCE; } while (0)
-#endif
-
-/* One function of a pass with a feature that only some of its processors have: for use behind a test of k->cpu. */
-#define TINYI_ATTR_AVXVNNI TINYI_ATTR(TINYI_LIST_AVX2 ",avxvnni")                       /* in avx2 */
-#define TINYI_ATTR_VBMI TINYI_ATTR(TINYI_LIST_AVX512 ",avx512vbmi")                     /* in avx512 */
-#define TINYI_ATTR_AVX512BF16 TINYI_ATTR(TINYI_LIST_AVX512 ",avx512bf16")               /* in avx512 */
-#define TINYI_ATTR_AMX TINYI_ATTR(TINYI_LIST_AMX)                                       /* in amx, where the pass has it anyway */
-
-#endif
-
 /* src/math/targets.c - compiles the kernels once for each target, and fills the table for the one that was chosen */
+#include <string.h>
 
 /* Every kernel stands under its own name with a target suffix; what a target does not use stays unused. */
 #define TINYI_STITCH_PART 1
 #define TINYI_PASS_FILE TINYLLM_FILE
+#if TINYI_BY_NAME
+#define TINYI_PASSES TINYI_PASSES_PLAIN
+#else
 #define TINYI_PASSES (TINYI_PASSES_PLAIN | TINYI_PASSES_DOT | TINYI_PASS_AMX)
+#endif
 /* src/core/each_target.h - the passes of core/target.h that TINYI_PASSES names, over the kernels of TINYI_PASS_FILE */
 #if TINYI_HAVE_SCALAR && (TINYI_PASSES & TINYI_PASS_SCALAR)
 #define TINYI_PASS TINYI_PASS_SCALAR
@@ -38653,7 +39145,7 @@ TINYI_FN int tinyi_target_available(tiny_target target, unsigned cpu)
     const unsigned avx512 = TINY_CPU_AVX512 | TINY_CPU_AVX512VNNI;
     const unsigned amx = avx512 | TINY_CPU_AVX512VBMI | TINY_CPU_AVX512BF16 | TINY_CPU_AMX_TILE | TINY_CPU_AMX_INT8 | TINY_CPU_AMX_BF16;
     switch (target) {
-    case TINY_TARGET_SCALAR: return 1;
+    case TINY_TARGET_SCALAR: return TINYI_HAVE_SCALAR;
     case TINY_TARGET_W128: return TINYI_HAVE_W128 && (!TINYI_X86 || (cpu & TINY_CPU_SSE41));
     case TINY_TARGET_NEON: return TINYI_HAVE_NEON && (cpu & TINY_CPU_NEON);
     case TINY_TARGET_AVX2: return TINYI_HAVE_AVX2 && (cpu & TINY_CPU_AVX2);
@@ -38670,27 +39162,33 @@ TINYI_FN void tinyi_kernels_fill(tinyi_kernels *k, tiny_target target, unsigned 
     (void)target;                           /* when scalar is the only one */
     k->cpu = cpu;
     for (level = 1; level <= 3; level++) k->cache[level] = tinyi_cpu_cache(level);
+#if TINYI_BY_NAME
+    memset(k->from, (int)TINYI_ONLY_TARGET, sizeof k->from);
+#else
+#if TINYI_HAVE_SCALAR
     tinyi_use_all_scalar(k);
+#endif
 #if TINYI_HAVE_W128
-    if (target == TINY_TARGET_W128 || (target > TINY_TARGET_W128 && !TINYI_HAVE_AVX2 && !TINYI_HAVE_NEON)) tinyi_use_all_w128(k);
+    if (TINYI_ONLY_PASS || target == TINY_TARGET_W128 || (target > TINY_TARGET_W128 && !TINYI_HAVE_AVX2 && !TINYI_HAVE_NEON)) tinyi_use_all_w128(k);
 #endif
 #if TINYI_HAVE_NEON
-    if (target >= TINY_TARGET_NEON) tinyi_use_all_neon(k);
+    if (TINYI_ONLY_PASS || target >= TINY_TARGET_NEON) tinyi_use_all_neon(k);
 #endif
 #if TINYI_HAVE_NEONDOT
-    if (target >= TINY_TARGET_NEON && (cpu & TINY_CPU_DOTPROD)) tinyi_use_all_neondot(k);
+    if ((TINYI_ONLY_PASS || target >= TINY_TARGET_NEON) && (cpu & TINY_CPU_DOTPROD)) tinyi_use_all_neondot(k);
 #endif
 #if TINYI_HAVE_AVX2
-    if (target >= TINY_TARGET_AVX2) tinyi_use_all_avx2(k);
+    if (TINYI_ONLY_PASS || target >= TINY_TARGET_AVX2) tinyi_use_all_avx2(k);
 #endif
 #if TINYI_HAVE_AVX2VNNI
-    if (target >= TINY_TARGET_AVX2 && (cpu & TINY_CPU_AVXVNNI)) tinyi_use_all_avx2vnni(k);
+    if ((TINYI_ONLY_PASS || target >= TINY_TARGET_AVX2) && (cpu & TINY_CPU_AVXVNNI)) tinyi_use_all_avx2vnni(k);
 #endif
 #if TINYI_HAVE_AVX512
-    if (target >= TINY_TARGET_AVX512) tinyi_use_all_avx512(k);
+    if (TINYI_ONLY_PASS || target >= TINY_TARGET_AVX512) tinyi_use_all_avx512(k);
 #endif
 #if TINYI_HAVE_AMX
     if (target >= TINY_TARGET_AMX) tinyi_use_all_amx(k);
+#endif
 #endif
 }
 
@@ -38714,8 +39212,10 @@ TINYI_FN void tinyi_kernels_fill(tinyi_kernels *k, tiny_target target, unsigned 
 #ifndef TINY_NO_STDIO
 #include <stdio.h>
 #endif
+#include <sched.h>
 #ifndef __cplusplus
-extern long syscall(long number, ...);      /* strict C99 hides it */
+extern long syscall(long number, ...);      /* strict C99 hides them */
+extern int sched_getcpu(void);
 #endif
 #else
 #define TINYI_CPU_LINUX 0
@@ -38858,6 +39358,34 @@ TINYI_FN int tinyi_cpu_count(void)
     if (n < 1) n = sysconf(_SC_NPROCESSORS_ONLN);
 #endif
     return n < 1 ? 1 : n > 1 << 20 ? 1 << 20 : (int)n;
+}
+
+TINYI_FN int tinyi_cpu_here(void)
+{
+#if TINYI_CPU_LINUX
+    return sched_getcpu();
+#else
+    return -1;
+#endif
+}
+
+TINYI_FN long tinyi_cpu_thread(void)
+{
+#if TINYI_CPU_LINUX
+    return syscall(SYS_gettid);
+#else
+    return 0;
+#endif
+}
+
+TINYI_FN uint64_t tinyi_cpu_used(long thread)
+{
+#if TINYI_CPU_LINUX && defined SYS_clock_gettime
+    long t[2];                              /* the clock of a thread: pthread_getcpuclockid, which strict C99 hides, makes it so too */
+    if (thread > 0 && !syscall(SYS_clock_gettime, ~thread * 8 | 6, t)) return (uint64_t)t[0] * 1000000000u + (uint64_t)t[1];
+#endif
+    (void)thread;
+    return 0;
 }
 
 TINYI_FN size_t tinyi_cpu_cache(int level)
@@ -39946,16 +40474,16 @@ TINYI_FN void tinyi_gemm_finish(const tinyi_kernels *k, const tinyi_gemm *g, flo
     if (g->bias) {
         const float *b = g->bias + i * g->bias_m + j * g->bias_n;
         tiny_idx q;
-        if (g->bias_n == 0 || g->bias_n == 1) k->binary_f32(TINYI_BINARY_ADD, row, row, b, (size_t)n, 1, g->bias_n);
+        if (g->bias_n == 0 || g->bias_n == 1) TINYI_OF(k, binary_f32)(TINYI_BINARY_ADD, row, row, b, (size_t)n, 1, g->bias_n);
         else
             for (q = 0; q < n; q++) row[q] += b[q * g->bias_n];
     }
     switch (g->act) {
-    case TINY_ACT_RELU: k->relu_f32(row, row, (size_t)n); break;
-    case TINY_ACT_RELU2: k->relu2_f32(row, row, (size_t)n); break;
-    case TINY_ACT_SILU: k->silu_f32(row, row, (size_t)n); break;
-    case TINY_ACT_GELU: k->gelu_f32(row, row, (size_t)n); break;
-    case TINY_ACT_GELU_TANH: k->gelu_tanh_f32(row, row, (size_t)n); break;
+    case TINY_ACT_RELU: TINYI_OF(k, relu_f32)(row, row, (size_t)n); break;
+    case TINY_ACT_RELU2: TINYI_OF(k, relu2_f32)(row, row, (size_t)n); break;
+    case TINY_ACT_SILU: TINYI_OF(k, silu_f32)(row, row, (size_t)n); break;
+    case TINY_ACT_GELU: TINYI_OF(k, gelu_f32)(row, row, (size_t)n); break;
+    case TINY_ACT_GELU_TANH: TINYI_OF(k, gelu_tanh_f32)(row, row, (size_t)n); break;
     default: break;
     }
 }
@@ -39964,8 +40492,8 @@ TINYI_FN void tinyi_gemm_put(const tinyi_kernels *k, const tinyi_gemm *g, const 
 {
     float *y = (float *)(void *)g->y + i * g->y_m + j * g->y_n;
     tiny_idx r, c;
-    if (g->y_n == 1) k->copy_rows((unsigned char *)y, g->y_m * 4, (const unsigned char *)t, t_row * 4, (size_t)rows, (size_t)cols * 4);
-    else if (g->y_m == 1) k->transpose_b4((unsigned char *)y, g->y_n * 4, (const unsigned char *)t, t_row * 4, (size_t)cols, (size_t)rows);
+    if (g->y_n == 1) TINYI_OF(k, copy_rows)((unsigned char *)y, g->y_m * 4, (const unsigned char *)t, t_row * 4, (size_t)rows, (size_t)cols * 4);
+    else if (g->y_m == 1) TINYI_OF(k, transpose_b4)((unsigned char *)y, g->y_n * 4, (const unsigned char *)t, t_row * 4, (size_t)cols, (size_t)rows);
     else
         for (r = 0; r < rows; r++)
             for (c = 0; c < cols; c++) y[r * g->y_m + c * g->y_n] = t[r * t_row + c];
@@ -39983,7 +40511,7 @@ TINYI_FN void tinyi_gemm_row_f32(const tinyi_kernels *k, float *to, const tinyi_
     } else {
         const uint16_t *x = (const uint16_t *)(const void *)from;
         const int half = s->dtype == TINY_F16;
-        if (s->k == 1) (half ? k->f16_to_f32 : k->bf16_to_f32)(to, x, (size_t)n);
+        if (s->k == 1) (half ? TINYI_OF(k, f16_to_f32) : TINYI_OF(k, bf16_to_f32))(to, x, (size_t)n);
         else
             for (i = 0; i < n; i++) to[i] = half ? tinyi_f16_to_f32(x[i * s->k]) : tinyi_bf16_to_f32(x[i * s->k]);
     }
@@ -39996,24 +40524,24 @@ static void tinyi_gemm_turn(const tinyi_kernels *k, float *to, tiny_idx width, c
 {
     tiny_idx i, r;
     if (s->dtype == TINY_F32 && s->row == 1 && s->k != 1) {
-        k->copy_rows((unsigned char *)to, width * 4, tinyi_gemm_at(s, row, k0), s->k * 4, (size_t)n, (size_t)rows * 4);
+        TINYI_OF(k, copy_rows)((unsigned char *)to, width * 4, tinyi_gemm_at(s, row, k0), s->k * 4, (size_t)n, (size_t)rows * 4);
         for (i = 0; rows < width && i < n; i++)
             for (r = rows; r < width; r++) to[i * width + r] = 0.0f;
         return;
     }
     if (tinyi_gemm_is_f32_rows(s)) {
-        k->gemm_f32_turn(to, width, (const float *)(const void *)tinyi_gemm_at(s, row, k0), s->row, (size_t)rows, (size_t)n);
+        TINYI_OF(k, gemm_f32_turn)(to, width, (const float *)(const void *)tinyi_gemm_at(s, row, k0), s->row, (size_t)rows, (size_t)n);
         return;
     }
     for (r = 0; r < rows; r++) tinyi_gemm_row_f32(k, t + r * n, s, row + r, k0, n);
-    k->gemm_f32_turn(to, width, t, n, (size_t)rows, (size_t)n);
+    TINYI_OF(k, gemm_f32_turn)(to, width, t, n, (size_t)rows, (size_t)n);
 }
 
 /* Panels of nr rows of b, side by side: [panel][n][nr]. */
 static void tinyi_gemm_panels(const tinyi_kernels *k, float *v, tiny_idx nr, const tinyi_gemm_side *b, tiny_idx row, tiny_idx rows, tiny_idx k0, tiny_idx n, float *t)
 {
     tiny_idx r;
-    if (b->row == 1) k->gemm_f32_pack(v, tinyi_gemm_at(b, row, k0), b->dtype, b->k, (size_t)n, (size_t)rows);
+    if (b->row == 1) TINYI_OF(k, gemm_f32_pack)(v, tinyi_gemm_at(b, row, k0), b->dtype, b->k, (size_t)n, (size_t)rows);
     else
         for (r = 0; r < rows; r += nr, v += n * nr) tinyi_gemm_turn(k, v, nr, b, row + r, TINYI_MIN(rows - r, nr), k0, n, t);
 }
@@ -40055,7 +40583,7 @@ static tinyi_gemm_own tinyi_gemm_own_of(const tinyi_gemm *g)
 static void tinyi_gemm_job_of(tinyi_gemm_job *job, const tiny_team *team, const tinyi_gemm *g, const tinyi_gemm_own *o)
 {
     job->k = team->k;
-    team->k->gemm_f32_shape(&job->shape);
+    TINYI_OF(team->k, gemm_f32_shape)(&job->shape);
     if (g->m <= TINYI_GEMM_FEW) {           /* b is used little: longer runs of it, fetched better */
         job->shape.nc = TINYI_MIN(4 * job->shape.nc, TINYI_GEMM_NC_MAX);
         job->shape.kc /= 3;
@@ -40100,7 +40628,7 @@ typedef struct tinyi_gemm_phase {
 static void tinyi_gemm_piece(const tinyi_gemm_job *job, const tinyi_gemm *g, const tinyi_gemm_phase *ph, tiny_idx i0, tiny_idx i1, tiny_idx j0, tiny_idx j1)
 {
     const tiny_idx mr = job->shape.mr, nr = job->shape.nr, kc = job->shape.kc, r0 = tinyi_gemm_start(g->m, mr, i0);
-    const tinyi_fn_gemm_f32_tile tile = job->k->gemm_f32_tile;
+    const tinyi_fn_gemm_f32_tile tile = TINYI_OF(job->k, gemm_f32_tile);
     const int direct = g->y_n == 1;
     float *y = direct ? (float *)(void *)g->y + r0 * g->y_m + j0 : job->y;
     const tiny_idx y_row = direct ? g->y_m : j1 - j0;
@@ -40261,7 +40789,7 @@ static void tinyi_gemm_run_rows(tiny_team *team, const tinyi_gemm *g)
     tinyi_gemm_job job;
     tiny_idx nr, mr, columns, deep = tinyi_gemm_rows_depth(g), q0, q1, i, r, p, j, rows, high, n;
     float *v = (float *)team->shared, *t = (float *)team->own;      /* t: rows x columns of y */
-    k->gemm_f32_shape(&job.shape);
+    TINYI_OF(k, gemm_f32_shape)(&job.shape);
     nr = job.shape.nr;
     mr = job.shape.mr;
     job.k = k;
@@ -40289,7 +40817,7 @@ static void tinyi_gemm_run_rows(tiny_team *team, const tinyi_gemm *g)
                     rows = tinyi_gemm_next(mr, i1 - i);
                     s = tinyi_gemm_rows_of(&job, &g->a, i, rows, p, n, &step);
                     for (j = 0; j < g->n; j += nr)
-                        k->gemm_f32_rows(t + (i - i0) * columns + j, columns, s, step, v + j * g->k + p * nr, nr, (size_t)n, (int)rows, (int)nr, p > 0);
+                        TINYI_OF(k, gemm_f32_rows)(t + (i - i0) * columns + j, columns, s, step, v + j * g->k + p * nr, nr, (size_t)n, (int)rows, (int)nr, p > 0);
                 }
             }
             for (r = i0; r < i1 && (g->bias || g->act); r++) tinyi_gemm_finish(k, g, t + (r - i0) * columns, r, 0, g->n);
@@ -40312,7 +40840,7 @@ static void tinyi_gemm_small(const tinyi_gemm_job *job, const tinyi_gemm *g)
         rows = tinyi_gemm_next(mr, g->m - i);
         s = tinyi_gemm_rows_of(job, &g->a, i, rows, 0, g->k, &step);
         for (j = 0; j < g->n; j += nr)
-            k->gemm_f32_rows(y + j, t_row, s, step, in_place ? (const float *)(const void *)tinyi_gemm_at(&g->b, j, 0) : job->v + j * g->k, in_place ? g->b.k : nr,
+            TINYI_OF(k, gemm_f32_rows)(y + j, t_row, s, step, in_place ? (const float *)(const void *)tinyi_gemm_at(&g->b, j, 0) : job->v + j * g->k, in_place ? g->b.k : nr,
                              (size_t)g->k, (int)rows, (int)TINYI_MIN(g->n - j, nr), 0);
         for (r = 0; r < rows && (g->bias || g->act); r++) tinyi_gemm_finish(k, g, y + r * t_row, i + r, 0, g->n);
         if (!direct) tinyi_gemm_put(k, g, y, t_row, i, 0, rows, g->n);
@@ -40338,7 +40866,7 @@ static void tinyi_gemm_run_small(tiny_team *team, const tinyi_gemm *g)
     const double work = (double)g->m * (double)g->n * (double)g->k;
     tiny_idx q0, q1, grain = work > 1e6 ? 1 : 1 + (tiny_idx)(1e6 / (work + 100.0));
     job.k = team->k;
-    team->k->gemm_f32_shape(&job.shape);
+    TINYI_OF(team->k, gemm_f32_shape)(&job.shape);
     job.v = (float *)team->own;
     job.s = job.v + o.s;
     job.t = job.v + o.t;
@@ -40551,12 +41079,12 @@ static int32_t tinyi_i8_pack_row(const tinyi_kernels *k, uint8_t *to, const tiny
     }
     if (g->a.k == 1) {
         i = g->k / 64 * 64;
-        sum = (uint32_t)k->gemm_i8_row(to, x, is_signed, (size_t)i);
+        sum = (uint32_t)TINYI_OF(k, gemm_i8_row)(to, x, is_signed, (size_t)i);
     }
     while (i < s->k64) {
         const tiny_idx n = TINYI_MIN(s->k64 - i, TINYI_I8_PART);
         for (j = 0; j < n; j++) t[j] = i + j < g->k ? x[(i + j) * g->a.k] : 0;
-        sum += (uint32_t)k->gemm_i8_row(to + i * s->bytes, t, is_signed, (size_t)n);
+        sum += (uint32_t)TINYI_OF(k, gemm_i8_row)(to + i * s->bytes, t, is_signed, (size_t)n);
         i += n;
     }
     return (int32_t)sum;
@@ -40570,9 +41098,9 @@ static void tinyi_i8_pack_bytes(const tinyi_kernels *k, int8_t *to, const tinyi_
     tiny_idx i, c;
     if (n < 16) memset(to, 0, (size_t)(16 * len));
     else memset(to + 16 * whole, 0, (size_t)(16 * (len - whole)));
-    if (g->b.k == 1) k->transpose_b4((unsigned char *)to, 64, (const unsigned char *)x, g->b.row, (size_t)(whole / 4), (size_t)n);
+    if (g->b.k == 1) TINYI_OF(k, transpose_b4)((unsigned char *)to, 64, (const unsigned char *)x, g->b.row, (size_t)(whole / 4), (size_t)n);
     else if (g->b.row == 1)
-        for (i = 0; i < whole; i += 4) k->gemm_i8_weave(to + 16 * i, x + i * g->b.k, g->b.k, (size_t)n);
+        for (i = 0; i < whole; i += 4) TINYI_OF(k, gemm_i8_weave)(to + 16 * i, x + i * g->b.k, g->b.k, (size_t)n);
     else
         for (c = 0; c < n; c++)
             for (i = 0; i < whole; i++) to[16 * (i / 4 * 4) + 4 * c + i % 4] = x[c * g->b.row + i * g->b.k];
@@ -40586,14 +41114,14 @@ static void tinyi_i8_pack_panel(const tinyi_kernels *k, int8_t *to, int32_t *sta
     memset(start, 0, 16 * sizeof *start);
     if (s->bytes == 1) {
         tinyi_i8_pack_bytes(k, to, g, j, n, 0, s->k64);
-        if (g->a.dtype == TINY_I8) k->gemm_i8_start(start, to, to, (size_t)s->k64);
+        if (g->a.dtype == TINY_I8) TINYI_OF(k, gemm_i8_start)(start, to, to, (size_t)s->k64);
     } else {
         int8_t t[16 * TINYI_I8_PART];
         tiny_idx i;
         for (i = 0; i < s->k64; i += TINYI_I8_PART) {
             const tiny_idx len = TINYI_MIN(s->k64 - i, TINYI_I8_PART);
             tinyi_i8_pack_bytes(k, t, g, j, n, i, len);
-            k->gemm_i8_start(start, to + 32 * i, t, (size_t)len);
+            TINYI_OF(k, gemm_i8_start)(start, to + 32 * i, t, (size_t)len);
         }
     }
 }
@@ -40630,7 +41158,7 @@ static void tinyi_i8_piece(const tinyi_i8_job *t, tiny_idx j0, tiny_idx j1, tiny
             const tiny_idx deep = TINYI_MIN(t->s.k64 - at, TINYI_I8_DEEP / bytes);
             for (j = j0; j < j1; j += wide)
                 for (i = 0; i < rows; i += down)
-                    t->k->gemm_i8_tile(y + i * y_row + (j - j0), y_row, t->a + (r + i) * t->s.a_row + at * bytes, t->s.a_row,
+                    TINYI_OF(t->k, gemm_i8_tile)(y + i * y_row + (j - j0), y_row, t->a + (r + i) * t->s.a_row + at * bytes, t->s.a_row,
                                        t->b + (j - j0) / 16 * panel + 16 * at * bytes, panel, (size_t)deep, at ? NULL : t->start_a + r + i,
                                        at ? NULL : t->start_b + (j - j0), (int)TINYI_MIN(rows - i, down), (int)TINYI_MIN(j1 - j, wide));
             at += deep;
@@ -40646,7 +41174,7 @@ static void tinyi_i8_panels(tiny_team *team, const tinyi_gemm *g, int to_f32)
     t.k = team->k;
     t.g = g;
     t.to_f32 = to_f32;
-    t.k->gemm_i8_shape(&t.shape);
+    TINYI_OF(t.k, gemm_i8_shape)(&t.shape);
     t.s = tinyi_i8_size(g, t.shape.bytes);
     t.a = (uint8_t *)team->shared;
     t.start_a = (int32_t *)(void *)(t.a + t.s.rows * t.s.a_row);
@@ -40658,7 +41186,7 @@ static void tinyi_i8_panels(tiny_team *team, const tinyi_gemm *g, int to_f32)
     across = t.s.across;
     while (across > 64 && (g->n + across - 1) / across < 4 * team->n) across -= 32;
     parts = (g->n + across - 1) / across < 2 * team->n ? team->n : 1;
-    t.k->gemm_i8_begin();
+    TINYI_OF(t.k, gemm_i8_begin)();
     for (t.base = 0; t.base < g->m; t.base += t.s.rows) {
         const tiny_idx rows = TINYI_MIN(g->m - t.base, t.s.rows), blocks = (g->n + across - 1) / across;
         const tiny_idx part = tinyi_gemm_up((rows - 1) / parts + 1, 32);
@@ -40672,7 +41200,7 @@ static void tinyi_i8_panels(tiny_team *team, const tinyi_gemm *g, int to_f32)
             }
         tiny_barrier(team);
     }
-    t.k->gemm_i8_end();
+    TINYI_OF(t.k, gemm_i8_end)();
 }
 
 TINYI_FN void tinyi_gemm_run_i8(tiny_team *team, const tinyi_gemm_plan *p, int to_f32)
@@ -42357,13 +42885,13 @@ TINYI_FN void tinyi_gemm_run_vectors(tiny_team *team, const tinyi_gemm_plan *p)
                 const tiny_idx rows = g->m > 4 && k->from[TINYI_K_gemv_dot] != TINY_TARGET_AVX2 ? 4 : n;     /* there a piece comes from the second level twice as fast as it is used */
                 for (d = 0; d < n; d += rows)
                     for (c = 0; c < g->m; c += 4)
-                        k->gemv_dot(t + c * grain + d, 1, grain, tinyi_gemm_at(&one.b, r + d, 0), one.b.dtype, one.b.row, (size_t)TINYI_MIN(n - d, rows), x + c * x_row, x_row,
+                        TINYI_OF(k, gemv_dot)(t + c * grain + d, 1, grain, tinyi_gemm_at(&one.b, r + d, 0), one.b.dtype, one.b.row, (size_t)TINYI_MIN(n - d, rows), x + c * x_row, x_row,
                                     (int)TINYI_MIN(g->m - c, 4), (size_t)g->k);
             } else {
                 memset(t, 0, (size_t)(g->m * grain) * sizeof *t);
                 for (d = 0; d < g->k; d += deep)
                     for (c = 0; c < g->m; c++)
-                        k->gemv_axpy(t + c * grain, tinyi_gemm_at(&one.b, r, d), one.b.dtype, one.b.k, x + c * x_row + d, 1, (size_t)TINYI_MIN(g->k - d, deep), (size_t)n);
+                        TINYI_OF(k, gemv_axpy)(t + c * grain, tinyi_gemm_at(&one.b, r, d), one.b.dtype, one.b.k, x + c * x_row + d, 1, (size_t)TINYI_MIN(g->k - d, deep), (size_t)n);
             }
             for (c = 0; c < g->m; c++) tinyi_gemm_finish(k, &one, t + c * grain, c, r, n);
             tinyi_gemm_put(k, &one, t, grain, 0, r, g->m, n);
@@ -43049,10 +43577,10 @@ TINYI_C_END
 
 /* src/llm/quant/format.c - the table of block formats and what is asked of it */
 
-#define TINYI_FORMAT_PACK_0(name) NULL
-#define TINYI_FORMAT_PACK_1(name) tinyi_pack_##name
+#define TINYI_FORMAT_PACK_0(name, values) NULL
+#define TINYI_FORMAT_PACK_1(name, values) (TINYI_CHAT && values > 32 ? NULL : tinyi_pack_##name)     /* caches are packed, models are not */
 #define TINYI_FORMAT_ROW(name, id, values, bytes, dot, packs, flags) \
-    { #name, id, values, bytes, dot, flags, tinyi_unpack_##name, TINYI_FORMAT_PACK_##packs(name) },
+    { #name, id, values, bytes, dot, flags, tinyi_unpack_##name, TINYI_FORMAT_PACK_##packs(name, values) },
 #ifdef TINYLLM_FEW_FORMATS
 #define TINYI_FORMAT_MORE(name, id, values, bytes, dot, packs, flags)
 #else
@@ -43211,7 +43739,7 @@ typedef struct tinyi_blk_tiles {
 
 TINYI_FN const tinyi_blk_kernels *tinyi_blk_kernels_of(const tinyi_kernels *k);
 TINYI_FN const tinyi_blk_tiles *tinyi_blk_tiles_of(const tinyi_kernels *k);     /* NULL: there are none */
-TINYI_FN const tinyi_blk_kernels *tinyi_blk_scalar(void);
+TINYI_FN const tinyi_blk_kernels *tinyi_blk_scalar(void);    /* NULL where another target is the only one */
 TINYI_FN int tinyi_blk_of(int format);      /* TINYI_BLK_..., or -1 */
 
 TINYI_C_END
@@ -43294,6 +43822,7 @@ static void tinyi_blk_sizes(int blk, const unsigned char *w, float *t, tiny_idx 
     unsigned char code[256];
     float s[16], m[16];
     tiny_idx i;
+    if (!kn) blk = -1;
     if (blk >= 0) kn->expand[blk](code, s, m, w, (size_t)n, 0);
     for (i = 0; i < n; i++) {
         float size = tinyi_q_abs(t[i]);
@@ -43458,7 +43987,7 @@ static void tinyi_blk_bias(const tinyi_blk_plan *p, tiny_idx i, tiny_idx r0, tin
 /* FLOATS: rows r0..r1 of w times rows i0..i1 of x, or those whose flag is 0 */
 static void tinyi_blk_as_floats(tiny_team *team, const tinyi_blk_plan *p, float *tile, const unsigned char *flags, tiny_idx i0, tiny_idx i1, tiny_idx r0, tiny_idx r1)
 {
-    const tinyi_fn_gemv_dot dot = team->k->gemv_dot;
+    const tinyi_fn_gemv_dot dot = TINYI_OF(team->k, gemv_dot);
     tiny_idx r, end, i, j, m;
     for (r = r0; r < r1; r = end) {
         end = TINYI_MIN(r + TINYI_BLK_TILE, r1);
@@ -43502,7 +44031,7 @@ static void tinyi_blk_quantize(const tinyi_blk_plan *p, const tinyi_blk_kernels 
 static tiny_idx tinyi_blk_grain(const tinyi_blk_plan *p, tiny_idx left, int threads)
 {
     const tiny_idx row = p->w_row > 0 ? p->w_row : 1;
-    return TINYI_MAX(TINYI_MIN(TINYI_BLK_MOST / row, left / (2 * threads)), TINYI_BLK_LEAST / row + 1);
+    return (TINYI_MAX(TINYI_MIN(TINYI_BLK_MOST / row, left / (2 * threads)), TINYI_BLK_LEAST / row) + 4) & ~(tiny_idx)3;      /* rows go in fours */
 }
 
 /* VECTORS: rows i0..i1 of x. q: codes in own or shared memory, flags behind them. */
@@ -43580,7 +44109,7 @@ static void tinyi_blk_give(const tinyi_kernels *k, const tinyi_blk_plan *p, floa
             for (i = 0; i < rows; i++) sums[(r - r0) * step + i] += p->bias[r * p->bias_step];
     if (p->y_n == 1)                        /* few rows of y at a time: each is a page of its own */
         for (i = 0; i < rows; i += 16)
-            k->transpose_b4((unsigned char *)(p->y + (i0 + i) * p->y_row + r0), p->y_row * 4, (const unsigned char *)(sums + i), step * 4,
+            TINYI_OF(k, transpose_b4)((unsigned char *)(p->y + (i0 + i) * p->y_row + r0), p->y_row * 4, (const unsigned char *)(sums + i), step * 4,
                             (size_t)TINYI_MIN(rows - i, 16), (size_t)(r1 - r0));
     else
         for (i = 0; i < rows; i++)
@@ -43596,7 +44125,7 @@ static void tinyi_blk_panels(tiny_team *team, const tinyi_blk_plan *p, const tin
     tiny_idx wide, high, step, mr, q0, q1, r0, r, i, j, at, n;
     float *columns = (float *)(void *)shared, *sums = (float *)(void *)(own + p->own_x + p->own_codes + p->own_row + p->own_panel);
     unsigned char *panel = own + p->own_x + p->own_codes + p->own_row, *code = own + p->own_x;       /* room for an expanded block */
-    k->gemm_f32_shape(&shape);
+    TINYI_OF(k, gemm_f32_shape)(&shape);
     wide = tiles ? 16 : shape.nr;
     mr = tiles ? 32 : shape.mr;
     step = tinyi_gemm_up(rows, tiles ? 32 : wide) + 16;
@@ -43611,9 +44140,9 @@ static void tinyi_blk_panels(tiny_team *team, const tinyi_blk_plan *p, const tin
                     if (i < n) tiles->round(h + i * (kp + 32), x + i * p->x_row, (size_t)p->k);
                     memset(h + i * (kp + 32) + (i < n ? p->k : 0), 0, (size_t)(i < n ? kp - p->k : kp) * sizeof *h);
                 }
-                k->transpose_b4(shared + q0 * kp * 32, 64, (const unsigned char *)h, (kp + 32) * 2, (size_t)kp / 2, 16);
+                TINYI_OF(k, transpose_b4)(shared + q0 * kp * 32, 64, (const unsigned char *)h, (kp + 32) * 2, (size_t)kp / 2, 16);
             } else
-                k->gemm_f32_turn(columns + q0 * p->k * wide, wide, x, p->x_row, (size_t)n, (size_t)p->k);
+                TINYI_OF(k, gemm_f32_turn)(columns + q0 * p->k * wide, wide, x, p->x_row, (size_t)n, (size_t)p->k);
         }
     tiny_barrier(team);
     high = tiles ? TINYI_BLK_HIGH : 192;
@@ -43642,7 +44171,7 @@ static void tinyi_blk_panels(tiny_team *team, const tinyi_blk_plan *p, const tin
                 else
                     for (j = 0; j < rows; j += wide)
                         for (r = r0; r < r1; r += mr)
-                            k->gemm_f32_rows(sums + (r - r0) * step + j, step, (const float *)(const void *)(panel + (r - r0) * panel_row), panel_row / 4,
+                            TINYI_OF(k, gemm_f32_rows)(sums + (r - r0) * step + j, step, (const float *)(const void *)(panel + (r - r0) * panel_row), panel_row / 4,
                                              columns + j * p->k + at * wide, wide, (size_t)n, (int)TINYI_MIN(r1 - r, mr), (int)wide, at > 0);
             }
             if (p->k == 0)
@@ -43728,7 +44257,7 @@ static tiny_idx tinyi_blk_in_panels(const tinyi_kernels *k, const tinyi_blk_plan
     if (tinyi_blk_tiles_for(k, p)) return p->n >= TINYI_BLK_TILES ? p->n : 0;
     if (tinyi_blk_is_integers(p, kn)) return p->n;
     if (p->blk < 0) return p->n > TINYI_BLK_FEW ? p->n : 0;
-    k->gemm_f32_shape(&shape);
+    TINYI_OF(k, gemm_f32_shape)(&shape);
     return p->n >= TINYI_BLK_MANY ? p->n / shape.nr * shape.nr : 0;
 }
 
@@ -43877,7 +44406,7 @@ static void tinyi_blk_cases(tiny_case *c)
 }
 
 static const tiny_op_row tinyi_blk_row = { "matmul_blocks", 0, 3, 2, 1, sizeof(tllm_matmul_params), TINY_OP_LOOSE,
-    tinyi_blk_shape, tinyi_blk_ref, tinyi_blk_fast, tinyi_blk_work, tinyi_blk_cost, tinyi_blk_cases,
+    TINYI_DOOR(tinyi_blk_shape), TINYI_DOOR(tinyi_blk_ref), tinyi_blk_fast, tinyi_blk_work, tinyi_blk_cost, TINYI_CASES(tinyi_blk_cases),
     { TINY_BOUND_LINEAR, 131400, 1.01 }, tinyi_blk_terms, NULL, NULL, NULL, "y[i][j] = sum_k x[i][k] w[j][k] + bias[j], w in a block format" };
 
 TINY_API const tiny_op_row *tllm_matmul_row(void) { return &tinyi_blk_row; }
@@ -44185,7 +44714,7 @@ static void tinyi_mix_cases(tiny_case *c)
 static const short tinyi_mix_kernels[] = { TINYI_K_gemv_axpy, TINYI_K_gemv_pick, TINYI_K_dequantize_i8, -1 };
 static const tiny_op_row tinyi_row_mix_rows = {
     "mix_rows", 0, 3, 2, 1, sizeof(tllm_mix_params), TINY_OP_LOOSE,
-    tinyi_mix_shape, tinyi_mix_ref, tinyi_mix_fast, tinyi_mix_work, tinyi_mix_cost, tinyi_mix_cases,
+    TINYI_DOOR(tinyi_mix_shape), TINYI_DOOR(tinyi_mix_ref), tinyi_mix_fast, tinyi_mix_work, tinyi_mix_cost, TINYI_CASES(tinyi_mix_cases),
     { TINY_BOUND_LINEAR, 2.0, 1.01 }, tinyi_mix_terms, NULL, NULL, tinyi_mix_kernels,
     "y[t] = sum over i in list of x[t][i] w[i], w plain or in a block format"
 };
@@ -45912,7 +46441,7 @@ static tiny_status tinyi_open_unknown(tiny_ctx *ctx, const char *path, const uns
                       p[1], p[2], p[3], p[4], p[5], p[6], p[7]);
 }
 
-#ifndef TINY_NO_STDIO
+#if !defined TINY_NO_STDIO && !TINYI_CHAT
 /* With the tokenizer that lies beside a .bin and fits it, or without one. */
 static tiny_status tinyi_open_bin(tiny_ctx *ctx, const char *path, tllm_gguf **out)
 {
@@ -45968,6 +46497,9 @@ TINY_API tiny_status tllm_file_open(tiny_ctx *ctx, const char *path, tllm_gguf *
     if (!st && kind == TLLM_FILE_GGUF) return tinyi_gguf_build(ctx, path, 1, &file, out);   /* as it is open: a pipe is read but once */
     tiny_file_close(ctx, &file);
     if (st) return st;
+#if TINYI_CHAT
+    return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: this program reads GGUF files, other model files are left out of it", path);
+#else
 #ifndef TINY_NO_STDIO
     if (tinyi_file_special(path)) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: is a pipe; of model files only GGUF is read from one", path);
 #endif
@@ -45976,6 +46508,7 @@ TINY_API tiny_status tllm_file_open(tiny_ctx *ctx, const char *path, tllm_gguf *
     return tinyi_open_bin(ctx, path, out);
 #else
     return tllm_llama2c_open(ctx, path, NULL, out);
+#endif
 #endif
 }
 
@@ -45987,8 +46520,10 @@ TINY_API tiny_status tllm_file_open_memory(tiny_ctx *ctx, const void *bytes, siz
     if (!bytes || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a model file needs its bytes, and a place for the view");
     switch (tllm_file_looks(bytes, n_bytes)) {
     case TLLM_FILE_GGUF: return tllm_gguf_open_memory(ctx, bytes, n_bytes, out);
+#if !TINYI_CHAT
     case TLLM_FILE_SAFETENSORS: return tllm_safetensors_open_memory(ctx, bytes, n_bytes, out);
     case TLLM_FILE_LLAMA2C: return tllm_llama2c_open_memory(ctx, bytes, n_bytes, NULL, 0, out);
+#endif
     default: return tinyi_open_unknown(ctx, "memory", (const unsigned char *)bytes, n_bytes);
     }
 }
@@ -47091,6 +47626,14 @@ typedef struct tinyi_trie_at { int32_t node; uint32_t used; } tinyi_trie_at;
 
 typedef struct tinyi_merge { uint32_t left, right, to; } tinyi_merge;
 
+/* The kind of a vocabulary; TINYLLM_ONLY_TOKENIZER: a constant, vocabularies of other kinds are refused. */
+#ifdef TINYLLM_ONLY_TOKENIZER
+#define TINYI_VOCAB_ONLY TINYI_CAT(TLLM_VOCAB_, TINYLLM_ONLY_TOKENIZER)
+#define TINYI_VOCAB_KIND(v) ((void)(v), TINYI_VOCAB_ONLY)
+#else
+#define TINYI_VOCAB_KIND(v) ((v)->kind)
+#endif
+
 struct tllm_vocab {
     tllm_vocab_kind kind;
     const tllm_pre *pre;
@@ -47464,7 +48007,7 @@ static tiny_status tinyi_vocab_texts(tllm_vocab *v, const tinyi_vocab_source *s)
     for (total = i = 0; i < v->n; i++) {
         (void)tinyi_source_text(s, i, &t);
         v->at[i] = (uint32_t)total;
-        if (v->kind == TLLM_VOCAB_RWKV) t.n = tinyi_vocab_unescape(v->blob + total, (const unsigned char *)t.at, t.n);
+        if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_RWKV) t.n = tinyi_vocab_unescape(v->blob + total, (const unsigned char *)t.at, t.n);
         else if (t.n) memcpy(v->blob + total, t.at, t.n);
         total += t.n;
         v->at[i + 1] = (uint32_t)total;
@@ -47615,21 +48158,21 @@ TINYI_FN int tinyi_vocab_byte(const unsigned char *p, size_t n)
 static void tinyi_vocab_bytes(tllm_vocab *v)
 {
     int b;
-    v->byte_fallback = v->kind == TLLM_VOCAB_UNIGRAM;
+    v->byte_fallback = TINYI_VOCAB_KIND(v) == TLLM_VOCAB_UNIGRAM;
     for (b = 0; b < 256; b++) {
         static const char hex[] = "0123456789ABCDEF";
         unsigned char name[8];
         memcpy(name, "<0x00>", 6);
         name[3] = (unsigned char)hex[b >> 4];
         name[4] = (unsigned char)hex[b & 15];
-        if (v->kind == TLLM_VOCAB_BPE && !(v->pre_flags & TLLM_PRE_RAW)) {
+        if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_BPE && !(v->pre_flags & TLLM_PRE_RAW)) {
             size_t n = tinyi_utf8_put(tinyi_bpe_disguise((unsigned char)b), name);
             v->byte_id[b] = tinyi_token_find(v, name, n);
             continue;
         }
         v->byte_id[b] = tinyi_token_find(v, name, 6);
-        if (v->kind == TLLM_VOCAB_UNIGRAM && (v->byte_id[b] < 0 || !(v->what[v->byte_id[b]] & TINYI_TOK_BYTE))) v->byte_fallback = 0;
-        if (v->kind != TLLM_VOCAB_SPM) continue;
+        if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_UNIGRAM && (v->byte_id[b] < 0 || !(v->what[v->byte_id[b]] & TINYI_TOK_BYTE))) v->byte_fallback = 0;
+        if (TINYI_VOCAB_KIND(v) != TLLM_VOCAB_SPM) continue;
         v->byte_fallback |= v->byte_id[b] >= 0;
         if (v->byte_id[b] >= 0) continue;
         name[0] = (unsigned char)b;
@@ -47715,6 +48258,10 @@ static tiny_status tinyi_vocab_start(tllm_vocab *v, const tinyi_vocab_source *s,
                           "%s: tokenizer.ggml.model is \"%.*s\"; known are llama, gpt2, gemma4, whitespace, bert, t5, rwkv, plamo2 and no_vocab", s->name,
                           (int)TINYI_MIN(model.n, (size_t)100), model.at);
     v->kind = m->kind;
+#ifdef TINYLLM_ONLY_TOKENIZER
+    if (v->kind != TINYI_VOCAB_ONLY)
+        return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: tokenizer.ggml.model is \"%s\"; vocabularies of its kind are left out of this program", s->name, m->name);
+#endif
     for (i = 0; i < TLLM_SPECIAL_COUNT; i++) v->special[i] = -1;
     v->special[TLLM_BOS] = m->bos;
     v->special[TLLM_EOS] = m->eos;
@@ -47726,7 +48273,7 @@ static tiny_status tinyi_vocab_start(tllm_vocab *v, const tinyi_vocab_source *s,
     v->add_eos = m->add_eos;
     v->add_space_prefix = m->add_space_prefix;
     v->lowercase = 1;
-    if (v->kind == TLLM_VOCAB_BPE) {
+    if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_BPE) {
         if (tllm_text_is(model, "gemma4")) v->pre = tllm_pre_find("gemma4", 6);
         else if (!pre.n) v->pre = tllm_pre_find("default", 7);
         else v->pre = tllm_pre_find(pre.at, pre.n);
@@ -47761,14 +48308,14 @@ static tiny_status tinyi_vocab_finish(tllm_vocab *v, const tinyi_vocab_source *s
     tinyi_vocab_find_special(v);
     tinyi_vocab_strips(v, name, arch);
     tinyi_vocab_bytes(v);
-    if (v->kind == TLLM_VOCAB_SPM) {
+    if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_SPM) {
         st = tinyi_vocab_joints(v, s->ctx);
         if (!st) tinyi_vocab_spm_joints(v);
     }
-    if (!st && v->kind == TLLM_VOCAB_BPE) st = tinyi_vocab_merges(v, s);
-    if (!st && (v->kind == TLLM_VOCAB_WORDPIECE || v->kind == TLLM_VOCAB_RWKV)) st = tinyi_vocab_trie(v, s->ctx, TINYI_TRIE_ALL, &v->trie);
-    if (!st && v->kind == TLLM_VOCAB_PLAMO2) st = tinyi_vocab_trie(v, s->ctx, TINYI_TRIE_PLAMO, &v->trie);
-    if (!st && v->kind == TLLM_VOCAB_UNIGRAM) {
+    if (!st && TINYI_VOCAB_KIND(v) == TLLM_VOCAB_BPE) st = tinyi_vocab_merges(v, s);
+    if (!st && (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_WORDPIECE || TINYI_VOCAB_KIND(v) == TLLM_VOCAB_RWKV)) st = tinyi_vocab_trie(v, s->ctx, TINYI_TRIE_ALL, &v->trie);
+    if (!st && TINYI_VOCAB_KIND(v) == TLLM_VOCAB_PLAMO2) st = tinyi_vocab_trie(v, s->ctx, TINYI_TRIE_PLAMO, &v->trie);
+    if (!st && TINYI_VOCAB_KIND(v) == TLLM_VOCAB_UNIGRAM) {
         double least = 3.4028234663852886e38;
         st = tinyi_vocab_map(v, s);
         if (!st) st = tinyi_vocab_trie(v, s->ctx, TINYI_TRIE_UNIGRAM, &v->trie);
@@ -47782,7 +48329,7 @@ static tiny_status tinyi_vocab_finish(tllm_vocab *v, const tinyi_vocab_source *s
     if (!st) st = tinyi_vocab_trie(v, s->ctx, TINYI_TRIE_SPECIAL, &v->special_trie);
     if (!st) {
         v->special[TLLM_NEWLINE] = v->special[TLLM_PAD];
-        if (v->kind == TLLM_VOCAB_SPM || v->kind == TLLM_VOCAB_PLAMO2 || v->kind == TLLM_VOCAB_BPE) {
+        if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_SPM || TINYI_VOCAB_KIND(v) == TLLM_VOCAB_PLAMO2 || TINYI_VOCAB_KIND(v) == TLLM_VOCAB_BPE) {
             if (v->byte_id[10] >= 0) v->special[TLLM_NEWLINE] = v->byte_id[10];
             if ((v->pre_flags & TLLM_PRE_RAW) && tllm_vocab_find(v, "\n", 1) >= 0) v->special[TLLM_NEWLINE] = tllm_vocab_find(v, "\n", 1);
         } else if (tllm_vocab_find(v, "\n", 1) >= 0) {
@@ -47841,7 +48388,7 @@ static tiny_status tinyi_vocab_read_meta(tllm_vocab *v, tinyi_vocab_source *s)
     (void)tllm_meta_text(tllm_gguf_find(s->g, "general.architecture"), 0, &arch);
     if ((st = tinyi_vocab_start(v, s, model, pre)) != TINY_OK) return st;
     s->text = tllm_gguf_find(s->g, "tokenizer.ggml.tokens");
-    if (v->kind == TLLM_VOCAB_NONE) return TINY_OK;
+    if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_NONE) return TINY_OK;
     if (!s->text) return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.tokens is missing", s->name);
     if (s->text->type != TLLM_ARRAY || s->text->item_type != TLLM_STRING)
         return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.tokens is no list of texts", s->name);
@@ -47865,14 +48412,14 @@ static tiny_status tinyi_vocab_read_meta(tllm_vocab *v, tinyi_vocab_source *s)
     if (s->type && s->type->count < v->n)
         return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.token_type has %lu types for %lu tokens", s->name,
                           (unsigned long)s->type->count, (unsigned long)v->n);
-    if (v->kind == TLLM_VOCAB_BPE) {
+    if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_BPE) {
         if (!s->merge && strcmp(v->pre->name, "kimi-k2"))
             return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.merges is missing", s->name);
         if (s->merge && (s->merge->type != TLLM_ARRAY || s->merge->item_type != TLLM_STRING))
             return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.merges is no list of texts", s->name);
         s->n_merges = s->merge ? s->merge->count : 0;
     }
-    if (v->kind == TLLM_VOCAB_UNIGRAM && s->map && (s->map->type != TLLM_ARRAY || (s->map->item_type != TLLM_U8 && s->map->item_type != TLLM_I8)))
+    if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_UNIGRAM && s->map && (s->map->type != TLLM_ARRAY || (s->map->item_type != TLLM_U8 && s->map->item_type != TLLM_I8)))
         return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: tokenizer.ggml.precompiled_charsmap is no list of bytes", s->name);
     if ((st = tinyi_vocab_texts(v, s)) != TINY_OK || (st = tinyi_vocab_scores_types(v, s)) != TINY_OK) return st;
     for (i = 0; i < TLLM_SPECIAL_COUNT; i++) {
@@ -47928,7 +48475,7 @@ static tiny_status tinyi_vocab_read_desc(tllm_vocab *v, const tinyi_vocab_source
     pre.at = d->pre ? d->pre : "";
     pre.n = strlen(pre.at);
     if ((st = tinyi_vocab_start(v, s, model, pre)) != TINY_OK) return st;
-    if (v->kind == TLLM_VOCAB_NONE) { v->n = 0; return TINY_OK; }
+    if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_NONE) { v->n = 0; return TINY_OK; }
     if (!d->text || !d->n_tokens || d->n_tokens > INT32_MAX || (d->n_merges && !d->merge))
         return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "vocab_make: %lu tokens and %lu merges, and their lists are %s", (unsigned long)d->n_tokens,
                           (unsigned long)d->n_merges,
@@ -47971,7 +48518,7 @@ TINY_API tiny_status tllm_vocab_make(tiny_ctx *ctx, const tllm_vocab_desc *desc,
 
 /* ---- questions ------------------------------------------------------------------------------------------------- */
 
-TINY_API tllm_vocab_kind tllm_vocab_kind_of(const tllm_vocab *v) { return v ? v->kind : TLLM_VOCAB_NONE; }
+TINY_API tllm_vocab_kind tllm_vocab_kind_of(const tllm_vocab *v) { return v ? TINYI_VOCAB_KIND(v) : TLLM_VOCAB_NONE; }
 TINY_API const tllm_pre *tllm_vocab_pre(const tllm_vocab *v) { return v ? v->pre : NULL; }
 TINY_API size_t tllm_vocab_size(const tllm_vocab *v) { return v ? v->n : 0; }
 
@@ -48216,6 +48763,19 @@ TINYI_FN int tinyi_tm_undefined(tinyi_tm *m, const tinyi_tv *v);                
 TINYI_C_END
 #endif
 
+/* src/llm/chat/forms.h - inside the templates of programs without their language: the forms that are known by their marks */
+#ifndef TINYI_CHAT_FORMS_H
+#define TINYI_CHAT_FORMS_H
+TINYI_C_BEGIN
+
+#ifdef TINYLLM_NO_TEMPLATES
+TINYI_FN tiny_status tinyi_chatform_open(tiny_ctx *ctx, const char *text, size_t n, tllm_template **out);   /* *out was NULL before */
+TINYI_FN tiny_status tinyi_chatform_run(tiny_ctx *ctx, const tllm_template *known, const tllm_template_values *v, char **text, size_t *n);
+#endif
+
+TINYI_C_END
+#endif
+
 /* src/llm/chat/template.c - the machine that runs what compile.c made
  *
  * Variables: names have numbers; global[] holds what was set at the top, and local variables lie on one list, where top[]
@@ -48224,6 +48784,7 @@ TINYI_C_END
 #include <string.h>
 #include <time.h>
 
+#ifndef TINYLLM_NO_TEMPLATES
 typedef struct tinyi_tlocal { tinyi_tv v; int32_t name, below; } tinyi_tlocal;
 typedef struct tinyi_tframe {               /* of a macro */
     int32_t back;                           /* where the operations go on */
@@ -48858,18 +49419,25 @@ static void tinyi_tr_values(tinyi_trun *r, const tllm_template_values *values)
     }
 }
 
+#endif
+
 TINY_API tiny_status tllm_template_open(tiny_ctx *ctx, const char *text, size_t n, tllm_template **out)
 {
+#ifndef TINYLLM_NO_TEMPLATES
     tllm_template *t;
-    tiny_status st;
     char *copy;
     size_t i, k = 0;
+#endif
+    tiny_status st;
     if (!out) return TINY_E_ARGUMENT;
     *out = NULL;
     st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!text && n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a chat template without its text");
     if (n > TLLM_TEMPLATE_MAX_BYTES) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "the chat template has %zu bytes; the longest has %zu", n, TLLM_TEMPLATE_MAX_BYTES);
+#ifdef TINYLLM_NO_TEMPLATES
+    return tinyi_chatform_open(ctx, text, n, out);
+#else
     t = (tllm_template *)tinyi_alloc(ctx, 1, sizeof *t);
     if (!t) return tiny_ctx_status(ctx);
     memset(t, 0, sizeof *t);
@@ -48889,25 +49457,33 @@ TINY_API tiny_status tllm_template_open(tiny_ctx *ctx, const char *text, size_t 
     if (st) tllm_template_close(ctx, t);
     else *out = t;
     return st;
+#endif
 }
 
 TINY_API void tllm_template_close(tiny_ctx *ctx, tllm_template *t)
 {
     if (!t) return;
+#ifndef TINYLLM_NO_TEMPLATES
     tinyi_tm_end(&t->mem);
+#endif
     tiny_free(ctx, t);
 }
 
 TINY_API tiny_status tllm_template_run(tiny_ctx *ctx, const tllm_template *t, const tllm_template_values *values, char **text, size_t *n)
 {
+#ifndef TINYLLM_NO_TEMPLATES
     tinyi_trun *r;
-    tiny_status st = tinyi_ctx_check(ctx);
     size_t i;
+#endif
+    tiny_status st = tinyi_ctx_check(ctx);
     if (text) *text = NULL;
     if (n) *n = 0;
     if (st) return st;
     if (!t || !values || !text || (values->n_messages && !values->message && !values->messages_json))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "a chat template runs with values, and with a place for its text");
+#ifdef TINYLLM_NO_TEMPLATES
+    return tinyi_chatform_run(ctx, t, values, text, n);
+#else
     r = (tinyi_trun *)tinyi_alloc(ctx, 1, sizeof *r);
     if (!r) return tiny_ctx_status(ctx);
     memset(r, 0, sizeof *r);
@@ -48937,6 +49513,7 @@ TINY_API tiny_status tllm_template_run(tiny_ctx *ctx, const tllm_template *t, co
     tinyi_tm_end(&r->m);
     tiny_free(ctx, r);
     return st;
+#endif
 }
 
 /* src/llm/attention/pages.c - blocks, tables, holders
@@ -50553,8 +51130,8 @@ static void tinyi_paged_cases(tiny_case *c)
 static const short tinyi_paged_kernels[] = { TINYI_K_gemv_dot, TINYI_K_attention_dot, TINYI_K_attention_blend, TINYI_K_attention_scores_f32, TINYI_K_attention_weights_f32, TINYI_K_attention_mix_f32,
                                              TINYI_K_attention_cap_f32, TINYI_K_attention_finite_f32, TINYI_K_f16_to_f32, TINYI_K_dequantize_i8, -1 };
 static const tiny_op_row tinyi_row_paged_attention = {
-    "paged_attention", 0, 8, 4, 1, sizeof(tllm_paged_params), 0,
-    tinyi_paged_shape, tinyi_paged_ref, tinyi_paged_fast, tinyi_paged_work, tinyi_paged_cost, tinyi_paged_cases,
+    "paged_attention", 0, 8, 4, 1, sizeof(tllm_paged_params), TINY_OP_LOOSE,
+    TINYI_DOOR(tinyi_paged_shape), TINYI_DOOR(tinyi_paged_ref), tinyi_paged_fast, tinyi_paged_work, tinyi_paged_cost, TINYI_CASES(tinyi_paged_cases),
     { TINY_BOUND_SCALE, 200.0, 0.0 }, NULL, NULL, NULL, tinyi_paged_kernels,
     "o = softmax(scale q k^T) v over the pages of each sequence"
 };
@@ -51224,8 +51801,8 @@ static void tinyi_latent_cases(tiny_case *c)
 static const short tinyi_latent_kernels[] = { TINYI_K_gemv_dot, TINYI_K_gemv_axpy, TINYI_K_attention_scores_f32, TINYI_K_attention_weights_f32, TINYI_K_attention_mix_f32,
                                               TINYI_K_attention_finite_f32, TINYI_K_f16_to_f32, TINYI_K_bf16_to_f32, TINYI_K_dequantize_i8, -1 };
 static const tiny_op_row tinyi_row_latent_attention = {
-    "latent_attention", 0, 5, 5, 1, sizeof(tllm_latent_params), 0,
-    tinyi_latent_shape, tinyi_latent_ref, tinyi_latent_fast, tinyi_latent_work, tinyi_latent_cost, tinyi_latent_cases,
+    "latent_attention", 0, 5, 5, 1, sizeof(tllm_latent_params), TINY_OP_LOOSE,
+    TINYI_DOOR(tinyi_latent_shape), TINYI_DOOR(tinyi_latent_ref), tinyi_latent_fast, tinyi_latent_work, tinyi_latent_cost, TINYI_CASES(tinyi_latent_cases),
     { TINY_BOUND_SCALE, 200.0, 0.0 }, NULL, NULL, NULL, tinyi_latent_kernels,
     "o = V softmax(scale [K^T q, q_r] [c, r]^T) c over the pages of each sequence"
 };
@@ -52299,7 +52876,7 @@ static void tinyi_fusemax_product(const tinyi_fusemax_task *t, float *y, tiny_id
     tiny_idx i, j;
     for (j = 0; j < n; j += t->shape.nr)
         for (i = 0; i < m; i += t->shape.mr)
-            t->kn->gemm_f32_rows(y + i * y_row + j, y_row, s + i * s_row, s_row, v + j, v_row, (size_t)k, (int)TINYI_MIN(m - i, t->shape.mr), (int)TINYI_MIN(n - j, t->shape.nr), add);
+            TINYI_OF(t->kn, gemm_f32_rows)(y + i * y_row + j, y_row, s + i * s_row, s_row, v + j, v_row, (size_t)k, (int)TINYI_MIN(m - i, t->shape.mr), (int)TINYI_MIN(n - j, t->shape.nr), add);
     t->c->ops.multiplies += (double)m * (double)n * (double)k;
     t->c->ops.adds += (double)m * (double)n * (double)k;
 }
@@ -52309,7 +52886,7 @@ static void tinyi_fusemax_scores(const tinyi_fusemax_task *t, float *y, tiny_idx
 {
     const tinyi_fusemax_job *job = t->job;
     const tiny_idx step = job->k->stride[0];
-    t->kn->gemm_f32_turn(t->kt, job->t.wide, t->k + c0 * step, step, (size_t)n_c, (size_t)job->s.e);
+    TINYI_OF(t->kn, gemm_f32_turn)(t->kt, job->t.wide, t->k + c0 * step, step, (size_t)n_c, (size_t)job->s.e);
     tinyi_fusemax_product(t, y, y_row, t->q, job->s.e, t->kt, job->t.wide, t->n, n_c, job->s.e, 0);
     if (t->new_k) t->c->read_k += (double)n_c * (double)job->s.e;
 }
@@ -52326,7 +52903,7 @@ static void tinyi_fusemax_mix(const tinyi_fusemax_task *t, const float *w, tiny_
 static float tinyi_fusemax_top(const tinyi_fusemax_task *t, const float *x, tiny_idx n)
 {
     t->c->ops.maxima += (double)n;
-    return t->kn->softmax_top_f32(x, (size_t)n, 1.0f);
+    return TINYI_OF(t->kn, softmax_top_f32)(x, (size_t)n, 1.0f);
 }
 
 /* y = exp(x - top), and the sum of it */
@@ -52334,7 +52911,7 @@ static float tinyi_fusemax_exp(const tinyi_fusemax_task *t, float *y, const floa
 {
     t->c->ops.exps += (double)n;
     t->c->ops.adds += (double)n;
-    return t->kn->softmax_sum_f32(y, x, (size_t)n, 1.0f, top);
+    return TINYI_OF(t->kn, softmax_sum_f32)(y, x, (size_t)n, 1.0f, top);
 }
 
 static float tinyi_fusemax_exp1(const tinyi_fusemax_task *t, float x)
@@ -52347,13 +52924,13 @@ static void tinyi_fusemax_rescale(const tinyi_fusemax_task *t, float *y, const f
 {
     t->c->ops.multiplies += (double)n;
     t->c->ops.rescales += (double)n;
-    t->kn->scale_f32(y, x, (size_t)n, by, 0.0f);
+    TINYI_OF(t->kn, scale_f32)(y, x, (size_t)n, by, 0.0f);
 }
 
 static void tinyi_fusemax_divide(const tinyi_fusemax_task *t, float *y, const float *x, tiny_idx n, float by)
 {
     t->c->ops.divides += (double)n;
-    t->kn->binary_f32(TINYI_BINARY_DIV, y, x, &by, (size_t)n, 1, 0);
+    TINYI_OF(t->kn, binary_f32)(TINYI_BINARY_DIV, y, x, &by, (size_t)n, 1, 0);
 }
 
 static void tinyi_fusemax_wrote(const tinyi_fusemax_task *t, tiny_idx n) { if (!t->job->t.kept_near) t->c->written_kept += (double)n; }
@@ -52881,7 +53458,7 @@ TINY_API tiny_status tllm_ladder_end(tllm_ladder *a, float *x)
  * A row says which norm stands where, which mixer is in which layer, how positions are rotated, what the feed-forward
  * network and its router do, what is scaled, and what is special about embedding and output. Everything else (biases,
  * norms of q and k, fused or separate projections, experts in a layer) follows from the tensors that a file holds. A new
- * relative is a row; a new kind of mixer is a row of tinyi_lm_mixers and a file beside this one.                        */
+ * relative is a row; a new kind of mixer is a row of TINYI_LM_KINDS and a file beside this one.                        */
 #ifndef TINYI_ARCH_H
 #define TINYI_ARCH_H
 TINYI_C_BEGIN
@@ -52898,7 +53475,7 @@ enum {
     TINYI_LM_SINGLE,                        /* x += mix(norm(x)), or ffn in its place */
     TINYI_LM_ALTUP                          /* four streams, gemma3n */
 };
-/* kinds of mixers: rows of tinyi_lm_mixers, in this order */
+/* kinds of mixers: TINYI_LM_KINDS of model.c, in this order */
 enum {
     TINYI_LM_NO_MIX, TINYI_LM_ATTN, TINYI_LM_MLA, TINYI_LM_DELTA, TINYI_LM_KDA, TINYI_LM_MAMBA, TINYI_LM_MAMBA2, TINYI_LM_PLAMO,
     TINYI_LM_SHORTCONV, TINYI_LM_RWKV6, TINYI_LM_RWKV7, TINYI_LM_MIXERS
@@ -52994,6 +53571,158 @@ typedef struct tinyi_lm_arch {
     unsigned attn, ffn, top, keys;
 } tinyi_lm_arch;
 
+/* ---- the table; docs/architectures.md says in words what is special in each ---- */
+
+#define RMS TINYI_LM_RMS
+#define LN TINYI_LM_LAYERNORM
+#define NONE TINYI_LM_NO_ROPE
+#define PAIRS TINYI_LM_PAIRS
+#define HALVES TINYI_LM_HALVES
+#define A(x) TINYI_LM_A_##x
+#define F(x) TINYI_LM_F_##x
+#define T(x) TINYI_LM_T_##x
+#define K(x) TINYI_LM_K_##x
+#define M(x) TINYI_LM_##x
+#define ATTN TINYI_LM_ATTN, 0, TINYI_LM_NEVER
+#define MLA TINYI_LM_MLA, 0, TINYI_LM_NEVER
+
+/* ROW(name as TINYLLM_ONLY_ARCH has it, name as files have it, ...) */
+#ifdef TINYLLM_ONLY_ARCH
+#define ROW(id, ...) static const tinyi_lm_arch tinyi_lm_arch_##id TINYI_UNUSED = { __VA_ARGS__ };
+#else
+#define ROW(id, ...) { __VA_ARGS__ },
+static const tinyi_lm_arch tinyi_lm_archs[] TINYI_UNUSED = {
+#endif
+    /* name           norm  rope    act          block        mixers                              period attention; feed-forward; top; keys */
+    ROW(llama, "llama",        RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), F(RENORM), 0, 0)
+    ROW(llama4, "llama4",       RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               4, A(QK_PLAIN) | A(NOPE_GLOBAL) | A(CHUNKED), F(SIGMOID) | F(WEIGHT_FIRST), 0, K(GROWTH) | K(LOCAL_BASE))
+    ROW(llama_embed, "llama-embed",  RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW) | A(ENCODER), F(RENORM), T(HIDDEN), 0)
+    ROW(mistral3, "mistral3",     RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW) | A(YARN_PLAIN) | A(YARN_BETAS), F(RENORM), 0, K(GROWTH))
+    ROW(qwen2, "qwen2",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0, 0)
+    ROW(qwen2vl, "qwen2vl",      RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0, 0)
+    ROW(qwen2moe, "qwen2moe",     RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0, 0)
+    ROW(qwen3, "qwen3",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0, 0)
+    ROW(qwen3vl, "qwen3vl",      RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0, 0)
+    ROW(qwen3moe, "qwen3moe",     RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), F(RENORM), 0, 0)
+    ROW(qwen3vlmoe, "qwen3vlmoe",   RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), F(RENORM), 0, 0)
+    ROW(qwen3next, "qwen3next",    RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(DELTA), M(INTERVAL),     0, A(NORM2_IS_POST) | A(GATED) | A(KEY_BLOCKS), F(RENORM), 0, 0)
+    ROW(qwen35, "qwen35",       RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(DELTA), M(INTERVAL),     0, A(NORM2_IS_POST) | A(GATED), 0, 0, 0)
+    ROW(qwen35moe, "qwen35moe",    RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(DELTA), M(INTERVAL),     0, A(NORM2_IS_POST) | A(GATED), F(RENORM), 0, 0)
+    ROW(gemma, "gemma",        RMS, HALVES, M(GELU),     M(PRE),      ATTN,                               0, 0, 0, T(SQRT), 0)
+    ROW(gemma2, "gemma2",       RMS, HALVES, M(GELU),     M(PRE),      ATTN,                               2, A(27B), 0, T(SQRT), K(LOGIT_CAP) | K(ATTN_CAP) | K(LOCAL_BASE))
+    ROW(gemma3, "gemma3",       RMS, HALVES, M(GELU),     M(PRE),      ATTN,                               6, A(LOCAL_10000) | A(27B), 0, T(SQRT), K(LOGIT_CAP) | K(LOCAL_BASE))
+    ROW(gemma3n, "gemma3n",      RMS, HALVES, M(GELU),     M(ALTUP),    ATTN,                               5, A(LOCAL_10000) | A(SCALE_ONE) | A(V_PLAIN), 0, T(SQRT), K(LOGIT_CAP) | K(LOCAL_BASE))
+    ROW(gemma4, "gemma4",       RMS, HALVES, M(GELU),     M(PRE),      ATTN,                               6, A(SCALE_ONE) | A(V_PLAIN), F(RENORM) | F(SIDE_BY_SIDE), T(SQRT), K(LOGIT_CAP) | K(LOCAL_BASE))
+    ROW(gemma_embedding, "gemma-embedding", RMS, HALVES, M(GELU),  M(PRE),      ATTN,                               6, A(LOCAL_10000) | A(ENCODER), 0, T(SQRT) | T(HIDDEN), K(LOCAL_BASE))
+    ROW(phi2, "phi2",         LN,  HALVES, M(GELU),     M(PARALLEL), ATTN,                               0, 0, F(PLAIN), 0, 0)
+    ROW(phi3, "phi3",         RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0, 0)
+    ROW(phimoe, "phimoe",       RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), F(RENORM), 0, 0)
+    ROW(gpt2, "gpt2",         LN,  NONE,   M(GELU),     M(PRE),      ATTN,                               0, 0, F(PLAIN), T(POSITIONS), 0)
+    ROW(gptneox, "gptneox",      LN,  HALVES, M(GELU),     M(PARALLEL), ATTN,                               0, 0, F(PLAIN), 0, 0)
+    ROW(falcon, "falcon",       LN,  HALVES, M(GELU),     M(PARALLEL), ATTN,                               0, A(FALCON), F(PLAIN), 0, 0)
+    ROW(bloom, "bloom",        LN,  NONE,   M(GELU),     M(PRE),      ATTN,                               0, A(ALIBI), F(PLAIN), T(EMBD_NORM), 0)
+    ROW(mpt, "mpt",          LN,  NONE,   M(GELU),     M(PRE),      ATTN,                               0, A(ALIBI), F(PLAIN), 0, K(CLAMP))
+    ROW(starcoder, "starcoder",    LN,  NONE,   M(GELU),     M(PRE),      ATTN,                               0, 0, F(PLAIN), T(POSITIONS), 0)
+    ROW(starcoder2, "starcoder2",   LN,  HALVES, M(GELU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), F(PLAIN), 0, 0)
+    ROW(stablelm, "stablelm",     LN,  HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0)
+    ROW(xverse, "xverse",       RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0)
+    ROW(openelm, "openelm",      RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0)
+    ROW(codeshell, "codeshell",    LN,  HALVES, M(GELU),     M(PRE),      ATTN,                               0, 0, F(PLAIN), 0, 0)
+    ROW(deepseek, "deepseek",     RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, K(WEIGHT))
+    ROW(olmo2, "olmo2",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               4, A(NO_NORM) | A(NO_FFN_NORM) | A(WINDOW_KEY) | A(LOCAL_UNSCALED), 0, 0, 0)
+    ROW(olmoe, "olmoe",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0)
+    ROW(granite, "granite",      RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(ROPE_SWITCH), F(RENORM), T(LOGIT_DIVIDE), K(SCALES) | K(ATTN_SCALE) | K(LOGIT_SCALE))
+    ROW(granitemoe, "granitemoe",   RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, F(RENORM), T(LOGIT_DIVIDE), K(SCALES) | K(ATTN_SCALE) | K(LOGIT_SCALE))
+    ROW(granitehybrid, "granitehybrid", RMS, PAIRS, M(SILU),     M(PRE),      M(ATTN), M(MAMBA2), M(WHERE_NO_KV), 0, A(ROPE_SWITCH), F(RENORM), T(LOGIT_DIVIDE), K(SCALES) | K(ATTN_SCALE) | K(LOGIT_SCALE))
+    ROW(minicpm, "minicpm",      RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, F(RENORM), T(LOGIT_DIVIDE) | T(MINICPM), K(SCALES) | K(LOGIT_SCALE))
+    ROW(deepseek2, "deepseek2",    RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE) | A(YARN_GROWS), 0, 0, K(GROWTH) | K(ROUTER))
+    ROW(deepseek32, "deepseek32",   RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE) | A(INDEXER), F(SIGMOID), 0, K(GROWTH) | K(ROUTER))
+    ROW(glm_dsa, "glm-dsa",      RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE) | A(INDEXER) | A(INDEX_PAIRS), F(SIGMOID), 0, K(GROWTH) | K(ROUTER))
+    ROW(mistral4, "mistral4",     RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE) | A(YARN_BETAS), 0, 0, K(GROWTH) | K(ROUTER))
+    ROW(plm, "plm",          RMS, PAIRS,  M(RELU2),    M(PRE),      MLA,                                0, 0, F(PLAIN), 0, 0)
+    ROW(minicpm3, "minicpm3",     RMS, HALVES, M(SILU),     M(PRE),      MLA,                                0, 0, 0, T(MINICPM) | T(LOGIT_DIVIDE), 0)
+    ROW(kimi_linear, "kimi-linear",  RMS, NONE,   M(SILU),     M(PRE),      M(MLA), M(KDA), M(WHERE_NO_KV),     0, 0, F(SIGMOID) | F(RENORM), 0, K(GATING) | K(WEIGHT))
+    ROW(bitnet, "bitnet",       RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0)
+    ROW(smollm3, "smollm3",      RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(NOPE_4TH), 0, 0, 0)
+    ROW(command_r, "command-r",    LN,  PAIRS,  M(SILU),     M(PARALLEL), ATTN,                               0, 0, 0, 0, K(LOGIT_SCALE))
+    ROW(cohere2, "cohere2",      LN,  PAIRS,  M(SILU),     M(PARALLEL), ATTN,                               4, A(NOPE_GLOBAL), 0, 0, K(LOGIT_SCALE))
+    ROW(cohere2moe, "cohere2moe",   LN,  PAIRS,  M(SILU),     M(PARALLEL), ATTN,                               -4, A(NOPE_GLOBAL) | A(DENSE_ROPE) | A(EPS_SAYS), F(SIGMOID) | F(HALF), 0, K(LOGIT_SCALE) | K(ROUTER))
+    ROW(internlm2, "internlm2",    RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0)
+    ROW(chatglm, "chatglm",      RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0)
+    ROW(glm4, "glm4",         RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0)
+    ROW(glm4moe, "glm4moe",      RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NORM2_IS_POST), F(SIGMOID), 0, K(ROUTER))
+    ROW(exaone, "exaone",       RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0)
+    ROW(exaone4, "exaone4",      RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               4, A(NO_NORM) | A(NO_FFN_NORM) | A(64_LAYERS) | A(NOPE_GLOBAL), 0, 0, 0)
+    ROW(exaone_moe, "exaone-moe",   RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               4, A(NOPE_GLOBAL), F(SIGMOID), 0, K(ROUTER))
+    ROW(arcee, "arcee",        RMS, PAIRS,  M(RELU2),    M(PRE),      ATTN,                               0, 0, F(PLAIN), 0, 0)
+    ROW(nemotron, "nemotron",     LN,  HALVES, M(RELU2),    M(PRE),      ATTN,                               0, 0, F(PLAIN), 0, 0)
+    ROW(gpt_oss, "gpt-oss",      RMS, HALVES, M(CLAMPED),  M(PRE),      ATTN,                               2, A(NORM2_IS_POST), F(OF_CHOSEN), 0, K(LOCAL_BASE))
+    ROW(minimax_m2, "minimax-m2",   RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, F(SIGMOID) | F(RENORM), 0, K(GATING))
+    ROW(hunyuan_dense, "hunyuan-dense", RMS, HALVES, M(SILU),    M(PRE),      ATTN,                               0, A(QK_AFTER), 0, 0, 0)
+    ROW(hunyuan_moe, "hunyuan-moe",  RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(QK_AFTER), F(RENORM), 0, 0)
+    ROW(ernie4_5, "ernie4_5",     RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0)
+    ROW(ernie4_5_moe, "ernie4_5-moe", RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, F(RENORM), 0, 0)
+    ROW(seed_oss, "seed_oss",     RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NORM2_IS_POST), 0, 0, 0)
+    ROW(apertus, "apertus",      RMS, HALVES, M(XIELU),    M(PRE),      ATTN,                               0, 0, F(PLAIN), 0, 0)
+    ROW(smallthinker, "smallthinker", RMS, HALVES, M(RELU),     M(PRE),      ATTN,                               -4, A(NOPE_GLOBAL) | A(WINDOW_KEY), F(RENORM) | F(ROUTER_EARLY), 0, K(GATING) | K(LOCAL_BASE))
+    ROW(dots1, "dots1",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, K(ROUTER))
+    ROW(bailingmoe, "bailingmoe",   RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, K(NORM) | K(WEIGHT))
+    ROW(bailingmoe2, "bailingmoe2",  RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, K(ROUTER))
+    ROW(lfm2, "lfm2",         RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(SHORTCONV), M(WHERE_NO_KV), M(EVERY), A(WINDOW_KEY), 0, T(OUTPUT_IS_EMBD), 0)
+    ROW(lfm2moe, "lfm2moe",      RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(SHORTCONV), M(WHERE_NO_KV), 0, 0, F(SIGMOID) | F(RENORM), T(OUTPUT_IS_EMBD), K(GATING))
+    ROW(falcon_h1, "falcon-h1",    RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(MAMBA2), M(BOTH),        0, 0, 0, 0, 0)
+    ROW(nemotron_h, "nemotron_h",   RMS, NONE,   M(RELU2),    M(SINGLE),   M(ATTN), M(MAMBA2), M(WHERE_NO_KV), 0, 0, F(PLAIN), 0, 0)
+    ROW(nemotron_h_moe, "nemotron_h_moe", RMS, NONE, M(RELU2),    M(SINGLE),   M(ATTN), M(MAMBA2), M(WHERE_NO_KV), 0, 0, F(PLAIN) | F(SIGMOID), 0, K(NORM) | K(WEIGHT))
+    ROW(jamba, "jamba",        RMS, NONE,   M(SILU),     M(PRE),      M(ATTN), M(MAMBA), M(WHERE_NO_KV),  0, 0, 0, 0, 0)
+    ROW(plamo2, "plamo2",       RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(PLAMO), M(WHERE_NO_KV),  0, 0, 0, 0, 0)
+    ROW(mamba, "mamba",        RMS, NONE,   M(SILU),     M(PRE),      M(MAMBA), 0, M(NEVER),              0, 0, F(NONE), 0, 0)
+    ROW(mamba2, "mamba2",       RMS, NONE,   M(SILU),     M(PRE),      M(MAMBA2), 0, M(NEVER),             0, 0, F(NONE), 0, 0)
+    ROW(rwkv6, "rwkv6",        LN,  NONE,   M(RELU2),    M(PRE),      M(RWKV6), 0, M(NEVER),              0, 0, F(CHANNEL), T(EMBD_NORM), 0)
+    ROW(rwkv6qwen2, "rwkv6qwen2",   RMS, NONE,   M(SILU),     M(PRE),      M(RWKV6), 0, M(NEVER),              0, 0, 0, 0, 0)
+    ROW(rwkv7, "rwkv7",        LN,  NONE,   M(RELU2),    M(PRE),      M(RWKV7), 0, M(NEVER),              0, 0, F(CHANNEL), T(EMBD_NORM), 0)
+    ROW(bert, "bert",         LN,  NONE,   M(GELU),     M(POST),     ATTN,                               0, A(ENCODER), F(PLAIN), T(EMBD_NORM) | T(POSITIONS) | T(HIDDEN) | T(NO_OUTPUT_NORM) | T(TYPES), 0)
+    ROW(nomic_bert, "nomic-bert",   LN,  HALVES, M(SILU),     M(POST),     ATTN,                               0, A(ENCODER), 0, T(EMBD_NORM) | T(HIDDEN) | T(NO_OUTPUT_NORM), 0)
+    ROW(nomic_bert_moe, "nomic-bert-moe", LN, HALVES, M(GELU),    M(POST),     ATTN,                               0, A(ENCODER), F(PLAIN), T(EMBD_NORM) | T(HIDDEN) | T(NO_OUTPUT_NORM), 0)
+    ROW(jina_bert_v2, "jina-bert-v2", LN,  NONE,   M(GELU),     M(POST),     ATTN,                               0, A(ENCODER) | A(ALIBI), 0, T(EMBD_NORM) | T(HIDDEN) | T(NO_OUTPUT_NORM), 0)
+    ROW(jina_bert_v3, "jina-bert-v3", LN,  HALVES, M(GELU),     M(POST),     ATTN,                               0, A(ENCODER), F(PLAIN), T(EMBD_NORM) | T(HIDDEN) | T(NO_OUTPUT_NORM), 0)
+    ROW(eurobert, "eurobert",     RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(ENCODER), 0, T(HIDDEN), 0)
+    ROW(modern_bert, "modern-bert",  LN,  HALVES, M(GELU),     M(PRE),      ATTN,                               -3, A(ENCODER) | A(FIRST_NO_NORM) | A(LOCAL_10000), 0, T(EMBD_NORM) | T(HIDDEN), K(LOCAL_BASE))
+    ROW(t5, "t5",           RMS, NONE,   M(GELU),     M(PRE),      ATTN,                               0, A(SCALE_ONE) | A(RELATIVE), F(PLAIN), T(T5), 0)
+    ROW(t5encoder, "t5encoder",    RMS, NONE,   M(GELU),     M(PRE),      ATTN,                               0, A(SCALE_ONE) | A(RELATIVE) | A(ENCODER), F(PLAIN), T(T5) | T(HIDDEN), 0)
+#ifndef TINYLLM_ONLY_ARCH
+};
+#define TINYI_LM_ARCHS tinyi_lm_archs
+#define TINYI_LM_N_ARCHS TINYI_COUNT(tinyi_lm_archs)
+#else
+#define TINYI_LM_ARCHS (&TINYI_LM_ONLY)
+#define TINYI_LM_N_ARCHS 1
+#endif
+#undef ROW
+
+#undef RMS
+#undef LN
+#undef NONE
+#undef PAIRS
+#undef HALVES
+#undef A
+#undef F
+#undef T
+#undef K
+#undef M
+#undef ATTN
+#undef MLA
+
+/* The row of a model. TINYLLM_ONLY_ARCH: a constant, so that the compiler leaves out what only other architectures want. */
+#ifdef TINYLLM_ONLY_ARCH
+#define TINYI_LM_ONLY TINYI_CAT(tinyi_lm_arch_, TINYLLM_ONLY_ARCH)
+#endif
+#if defined TINYLLM_ONLY_ARCH && defined TINYI_STITCHED
+#define TINYI_LM_ARCH(m) ((void)(m), &TINYI_LM_ONLY)
+#define TINYI_LM_MIXES(kind) (TINYI_LM_ONLY.mixer == (kind) || TINYI_LM_ONLY.other == (kind))   /* some layer may do it */
+#else
+#define TINYI_LM_ARCH(m) ((m)->arch)
+#define TINYI_LM_MIXES(kind) 1
+#endif
 /* NULL: there is none */
 TINYI_FN const tinyi_lm_arch *tinyi_lm_arch_find(const char *name, size_t n);
 TINYI_FN const tinyi_lm_arch *tinyi_lm_arch_at(size_t i);
@@ -53007,6 +53736,25 @@ TINYI_C_END
 #ifndef TINYI_INSIDE_H
 #define TINYI_INSIDE_H
 TINYI_C_BEGIN
+
+/* ---- what TINYLLM_ONLY_CHAT leaves out ------------------------------------------------------------------------- */
+
+/* Models that give no logits, other ranks, routes, adapters: tllm_model_open and tllm_state_open refuse them there, so that these are constants. */
+#if TINYI_CHAT
+#define TINYI_LM_ENCODER(m) ((void)(m), 0)
+#define TINYI_LM_N_ENC(m) ((void)(m), (tiny_idx)0)
+#define TINYI_LM_OUTPUT(m) ((void)(m), (int)TLLM_LOGITS)
+#define TINYI_LM_ROUTES(m) ((void)(m), 0)
+#define TINYI_LM_COMM(s) ((void)(s), (tiny_comm *)NULL)
+#define TINYI_LM_ATTACHED(s) ((void)(s), (struct tinyi_lm_attached *)NULL)
+#else
+#define TINYI_LM_ENCODER(m) ((m)->encoder)
+#define TINYI_LM_N_ENC(m) ((m)->n_enc)
+#define TINYI_LM_OUTPUT(m) ((m)->output)
+#define TINYI_LM_ROUTES(m) ((m)->routes)
+#define TINYI_LM_COMM(s) ((s)->comm)
+#define TINYI_LM_ATTACHED(s) ((s)->attached)
+#endif
 
 /* ---- weights ------------------------------------------------------------------------------------------------- */
 
@@ -53431,20 +54179,31 @@ TINYI_C_END
 #define TINYI_LM_MAX_USED 256               /* experts of one token */
 #define TINYI_LM_MOST_CONTEXT INT32_MAX
 
-static const tinyi_lm_mixer tinyi_lm_mixers[] = {
-    { "none", NULL, NULL, NULL },
-    { "attention", tinyi_lm_attn_load, NULL, tinyi_lm_attn_run },
-    { "latent attention", tinyi_lm_mla_load, NULL, tinyi_lm_mla_run },
-    { "gated delta net", tinyi_lm_delta_load, tinyi_lm_delta_kept, tinyi_lm_delta_run },
-    { "Kimi delta attention", tinyi_lm_kda_load, tinyi_lm_kda_kept, tinyi_lm_kda_run },
-    { "state space 1", tinyi_lm_mamba_load, tinyi_lm_mamba_kept, tinyi_lm_mamba_run },
-    { "state space 2", tinyi_lm_mamba2_load, tinyi_lm_mamba2_kept, tinyi_lm_mamba2_run },
-    { "state space of PLaMo", tinyi_lm_plamo_load, tinyi_lm_plamo_kept, tinyi_lm_plamo_run },
-    { "short convolution", tinyi_lm_shortconv_load, tinyi_lm_shortconv_kept, tinyi_lm_shortconv_run },
-    { "RWKV-6", tinyi_lm_rwkv6_load, tinyi_lm_rwkv_kept, tinyi_lm_rwkv6_run },
-    { "RWKV-7", tinyi_lm_rwkv7_load, tinyi_lm_rwkv_kept, tinyi_lm_rwkv7_run }
-};
-TINYI_FN const tinyi_lm_mixer *tinyi_lm_mixer_of(int kind) { return &tinyi_lm_mixers[kind]; }
+#define TINYI_LM_KINDS(M) \
+    M(NO_MIX, "none", NULL, NULL, NULL) \
+    M(ATTN, "attention", tinyi_lm_attn_load, NULL, tinyi_lm_attn_run) \
+    M(MLA, "latent attention", tinyi_lm_mla_load, NULL, tinyi_lm_mla_run) \
+    M(DELTA, "gated delta net", tinyi_lm_delta_load, tinyi_lm_delta_kept, tinyi_lm_delta_run) \
+    M(KDA, "Kimi delta attention", tinyi_lm_kda_load, tinyi_lm_kda_kept, tinyi_lm_kda_run) \
+    M(MAMBA, "state space 1", tinyi_lm_mamba_load, tinyi_lm_mamba_kept, tinyi_lm_mamba_run) \
+    M(MAMBA2, "state space 2", tinyi_lm_mamba2_load, tinyi_lm_mamba2_kept, tinyi_lm_mamba2_run) \
+    M(PLAMO, "state space of PLaMo", tinyi_lm_plamo_load, tinyi_lm_plamo_kept, tinyi_lm_plamo_run) \
+    M(SHORTCONV, "short convolution", tinyi_lm_shortconv_load, tinyi_lm_shortconv_kept, tinyi_lm_shortconv_run) \
+    M(RWKV6, "RWKV-6", tinyi_lm_rwkv6_load, tinyi_lm_rwkv_kept, tinyi_lm_rwkv6_run) \
+    M(RWKV7, "RWKV-7", tinyi_lm_rwkv7_load, tinyi_lm_rwkv_kept, tinyi_lm_rwkv7_run)
+#define TINYI_LM_KIND(kind, name, load, kept, run) static const tinyi_lm_mixer tinyi_lm_mixer_##kind TINYI_UNUSED = { name, load, kept, run };
+TINYI_LM_KINDS(TINYI_LM_KIND)
+#undef TINYI_LM_KIND
+
+TINYI_FN const tinyi_lm_mixer *tinyi_lm_mixer_of(int kind)
+{
+    switch (kind) {
+#define TINYI_LM_KIND(kind, name, load, kept, run) case TINYI_LM_##kind: return TINYI_LM_MIXES(TINYI_LM_##kind) ? &tinyi_lm_mixer_##kind : &tinyi_lm_mixer_NO_MIX;
+    TINYI_LM_KINDS(TINYI_LM_KIND)
+#undef TINYI_LM_KIND
+    default: return &tinyi_lm_mixer_NO_MIX;
+    }
+}
 
 TINY_API const char *tllm_arch_name(size_t i)
 {
@@ -53456,19 +54215,19 @@ TINY_API const char *tllm_arch_name(size_t i)
 
 static void tinyi_lm_positive(tinyi_lm_load *ld, const char *key, tiny_idx v)
 {
-    if (!ld->st && v <= 0) ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is %td, it must be at least 1", ld->m->path, ld->m->arch->name, key, v);
+    if (!ld->st && v <= 0) ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is %td, it must be at least 1", ld->m->path, TINYI_LM_ARCH(ld->m)->name, key, v);
 }
 
 /* a number that not every architecture has: what is missing, where this one has none */
 static float tinyi_lm_own_real(tinyi_lm_load *ld, unsigned has, const char *key, float missing)
 {
-    return ld->m->arch->keys & has ? tinyi_lm_real(ld, key, missing) : missing;
+    return TINYI_LM_ARCH(ld->m)->keys & has ? tinyi_lm_real(ld, key, missing) : missing;
 }
 
 static void tinyi_lm_numbers(tinyi_lm_load *ld)
 {
     tllm_model *m = ld->m;
-    const tinyi_lm_arch *a = m->arch;
+    const tinyi_lm_arch *a = TINYI_LM_ARCH(m);
     const tllm_meta *meta;
     m->n_embd = tinyi_lm_count(ld, "embedding_length", -1, -1, 1, TINYI_LM_MOST);
     m->n_layer = tinyi_lm_count(ld, "block_count", -1, -1, 1, TINYI_LM_MAX_LAYERS);
@@ -53573,7 +54332,7 @@ static void tinyi_lm_xielu_load(tinyi_lm_load *ld)
     static const char *const key[4] = { "xielu.alpha_p", "xielu.alpha_n", "xielu.beta", "xielu.eps" };
     tiny_idx i;
     int k;
-    if (ld->m->arch->act != TINYI_LM_XIELU) return;
+    if (TINYI_LM_ARCH(ld->m)->act != TINYI_LM_XIELU) return;
     ld->m->xielu = (float *)tinyi_lm_keep(ld, (size_t)ld->m->n_layer * 4, sizeof(float));
     for (k = 0; k < 4 && !ld->st; k++) {
         const tllm_meta *m = tllm_gguf_find(ld->g, key[k]);
@@ -53606,7 +54365,7 @@ static void tinyi_lm_rope_make(tinyi_lm_load *ld, tinyi_lm_rope *r, tiny_idx n_r
     if (long_f) r->freq_long = (double *)tinyi_lm_keep(ld, (size_t)half, sizeof(double));
     beta_fast = 32.0;
     beta_slow = 1.0;
-    if (m->arch->attn & TINYI_LM_A_YARN_BETAS) {
+    if (TINYI_LM_ARCH(m)->attn & TINYI_LM_A_YARN_BETAS) {
         beta_fast = (double)tinyi_lm_real(ld, "rope.scaling.yarn_beta_fast", 32.0f);
         beta_slow = (double)tinyi_lm_real(ld, "rope.scaling.yarn_beta_slow", 1.0f);
     }
@@ -53617,8 +54376,8 @@ static void tinyi_lm_rope_make(tinyi_lm_load *ld, tinyi_lm_rope *r, tiny_idx n_r
     }
     if (yarn) {
         tinyi_yarn_range(beta_fast, beta_slow, n_rot, (double)m->rope_original, base, &low, &high);
-        if (!(m->arch->attn & (TINYI_LM_A_YARN_MSCALE | TINYI_LM_A_YARN_PLAIN)) ||
-            (m->arch->attn & TINYI_LM_A_YARN_GROWS && tinyi_lm_real(ld, "rope.scaling.yarn_log_multiplier", 0.0f) == 0.0f))
+        if (!(TINYI_LM_ARCH(m)->attn & (TINYI_LM_A_YARN_MSCALE | TINYI_LM_A_YARN_PLAIN)) ||
+            (TINYI_LM_ARCH(m)->attn & TINYI_LM_A_YARN_GROWS && tinyi_lm_real(ld, "rope.scaling.yarn_log_multiplier", 0.0f) == 0.0f))
             r->size = (float)((double)r->size * (1.0 + 0.1 * tinyi_log64(factor)));
     }
     for (i = 0; i < half; i++) {
@@ -53633,8 +54392,8 @@ static void tinyi_lm_rope_make(tinyi_lm_load *ld, tinyi_lm_rope *r, tiny_idx n_r
         if (long_f) r->freq_long[i] = g / (double)long_f[i] / factor;
     }
     /* cos and sin then also carry the size of YaRN, without what the scores carry by themselves */
-    if (yarn && (m->arch->attn & TINYI_LM_A_YARN_PLAIN || (m->arch->attn & TINYI_LM_A_YARN_MSCALE && !(m->arch->attn & TINYI_LM_A_YARN_GROWS)))) {
-        const int plain = (m->arch->attn & TINYI_LM_A_YARN_PLAIN) != 0;
+    if (yarn && (TINYI_LM_ARCH(m)->attn & TINYI_LM_A_YARN_PLAIN || (TINYI_LM_ARCH(m)->attn & TINYI_LM_A_YARN_MSCALE && !(TINYI_LM_ARCH(m)->attn & TINYI_LM_A_YARN_GROWS)))) {
+        const int plain = (TINYI_LM_ARCH(m)->attn & TINYI_LM_A_YARN_PLAIN) != 0;
         const double mul = (plain ? 1.0 : 10.0) * (double)tinyi_lm_real(ld, "rope.scaling.yarn_log_multiplier", plain ? 0.0f : 0.1f);
         r->size = (float)((double)r->size * (1.0 + 0.1 * tinyi_log64(factor)) / (1.0 + 0.1 * mul * tinyi_log64(factor)));
     }
@@ -53659,7 +54418,7 @@ static const float *tinyi_lm_rope_factors(tinyi_lm_load *ld, int t, tiny_idx hal
 static float tinyi_lm_yarn_scores(tinyi_lm_load *ld, double factor, int yarn)
 {
     const double mul = 10.0 * (double)tinyi_lm_real(ld, "rope.scaling.yarn_log_multiplier", 0.0f);
-    const double plain = !(ld->m->arch->attn & TINYI_LM_A_YARN_GROWS) || (yarn && mul != 0.0) ? 1.0 : 1.0 + 0.1 * tinyi_log64(factor);
+    const double plain = !(TINYI_LM_ARCH(ld->m)->attn & TINYI_LM_A_YARN_GROWS) || (yarn && mul != 0.0) ? 1.0 : 1.0 + 0.1 * tinyi_log64(factor);
     const double size = plain * (1.0 + 0.1 * mul * tinyi_log64(factor));
     return (float)(size * size);
 }
@@ -53672,16 +54431,16 @@ TINY_REF_END
 static float tinyi_lm_ropes(tinyi_lm_load *ld, tiny_idx d_k, tiny_idx d_k_local)
 {
     tllm_model *m = ld->m;
-    const unsigned how = m->arch->attn;
+    const unsigned how = TINYI_LM_ARCH(m)->attn;
     const tllm_meta *type = tinyi_lm_meta(ld, "rope.scaling.type");
     const float *freqs, *longs, *shorts;
     double base, base_local, factor;
     tiny_idx n_rot, n_local;
     tllm_text text = { "linear", 6 };
     int yarn, scaled;
-    if (ld->st || m->arch->rope == TINYI_LM_NO_ROPE) return 1.0f;
+    if (ld->st || TINYI_LM_ARCH(m)->rope == TINYI_LM_NO_ROPE) return 1.0f;
     if (type && !tllm_meta_text(type, 0, &text)) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.rope.scaling.type is no text", m->path, m->arch->name);
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.rope.scaling.type is no text", m->path, TINYI_LM_ARCH(m)->name);
         return 1.0f;
     }
     n_rot = tinyi_lm_count(ld, "rope.dimension_count", -1, d_k, 0, d_k);
@@ -53699,7 +54458,7 @@ static float tinyi_lm_ropes(tinyi_lm_load *ld, tiny_idx d_k, tiny_idx d_k_local)
         return 1.0f;
     }
     if (n_rot % 2 || n_local % 2) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.rope.dimension_count is %td: pairs need an even number", m->path, m->arch->name, n_rot % 2 ? n_rot : n_local);
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.rope.dimension_count is %td: pairs need an even number", m->path, TINYI_LM_ARCH(m)->name, n_rot % 2 ? n_rot : n_local);
         return 1.0f;
     }
     freqs = n_rot ? tinyi_lm_rope_factors(ld, TINYI_T_ROPE_FREQS, n_rot / 2) : NULL;
@@ -53708,8 +54467,8 @@ static float tinyi_lm_ropes(tinyi_lm_load *ld, tiny_idx d_k, tiny_idx d_k_local)
     tinyi_lm_rope_make(ld, &m->rope[0], n_rot, base, factor, yarn, freqs ? freqs : shorts, freqs ? NULL : longs);
     tinyi_lm_rope_make(ld, &m->rope[1], n_local, base_local, scaled ? factor : 1.0, scaled && yarn, n_local == n_rot && base == base_local ? freqs : NULL, NULL);
     if (!scaled) m->rope[1].size = 1.0f;
-    m->n_rope = m->arch->period || d_k_local != d_k ? 2 : 1;
-    return how & TINYI_LM_A_YARN_MSCALE && (yarn || (factor != 1.0 && m->arch->attn & TINYI_LM_A_YARN_GROWS)) ? tinyi_lm_yarn_scores(ld, factor, yarn) : 1.0f;
+    m->n_rope = TINYI_LM_ARCH(m)->period || d_k_local != d_k ? 2 : 1;
+    return how & TINYI_LM_A_YARN_MSCALE && (yarn || (factor != 1.0 && TINYI_LM_ARCH(m)->attn & TINYI_LM_A_YARN_GROWS)) ? tinyi_lm_yarn_scores(ld, factor, yarn) : 1.0f;
 }
 
 /* ---- layers ----------------------------------------------------------------------------------------------------- */
@@ -53717,7 +54476,7 @@ static float tinyi_lm_ropes(tinyi_lm_load *ld, tiny_idx d_k, tiny_idx d_k_local)
 /* has layer i a window (or is it one that a window would be in)? */
 static int tinyi_lm_is_local(tinyi_lm_load *ld, tiny_idx i)
 {
-    const tinyi_lm_arch *a = ld->m->arch;
+    const tinyi_lm_arch *a = TINYI_LM_ARCH(ld->m);
     const tllm_meta *list = tinyi_lm_meta(ld, "attention.sliding_window_pattern");
     tiny_idx period = a->period;
     int v = 0;
@@ -53743,7 +54502,7 @@ static int tinyi_lm_is_local(tinyi_lm_load *ld, tiny_idx i)
 static void tinyi_lm_layer_numbers(tinyi_lm_load *ld, tinyi_lm_layer *l, tinyi_lm_layer *all, float score, tiny_idx n_own)
 {
     tllm_model *m = ld->m;
-    const tinyi_lm_arch *a = m->arch;
+    const tinyi_lm_arch *a = TINYI_LM_ARCH(m);
     const int t5 = (a->top & TINYI_LM_T_T5) != 0;
     tiny_idx i = l->i, j, width, window;
     int recurrent = a->mixer != TINYI_LM_ATTN && a->mixer != TINYI_LM_MLA;
@@ -53803,7 +54562,7 @@ static void tinyi_lm_layer_numbers(tinyi_lm_load *ld, tinyi_lm_layer *l, tinyi_l
     if (l->scale == 0.0f) l->scale = tinyi_lm_inverse_root(width) * score;
     if (!t5 && i >= n_own) {                /* keys and values of the last layer of its kind that has some */
         for (j = n_own - 1; j >= 0 && all[j].local != l->local; j--) {}
-        if (m->encoder || l->mix != TINYI_LM_ATTN || j < 0 || all[j].mix != TINYI_LM_ATTN || all[j].n_kv != l->n_kv || all[j].d_k != l->d_k || all[j].d_v != l->d_v) {
+        if (TINYI_LM_ENCODER(m) || l->mix != TINYI_LM_ATTN || j < 0 || all[j].mix != TINYI_LM_ATTN || all[j].n_kv != l->n_kv || all[j].d_k != l->d_k || all[j].d_v != l->d_v) {
             if (!ld->st) ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td has no keys of its own, and no layer before it keeps the same", m->path, i);
             return;
         }
@@ -53814,7 +54573,7 @@ static void tinyi_lm_layer_numbers(tinyi_lm_load *ld, tinyi_lm_layer *l, tinyi_l
 static void tinyi_lm_layer_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
 {
     tllm_model *m = ld->m;
-    const tinyi_lm_arch *a = m->arch;
+    const tinyi_lm_arch *a = TINYI_LM_ARCH(m);
     const unsigned how = a->attn;
     const tiny_idx D = m->n_embd;
     if (ld->st) return;
@@ -53837,8 +54596,8 @@ static void tinyi_lm_layer_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
         l->post2 = tinyi_lm_may_vec(ld, l, TINYI_T_POST_FFW_NORM, D);
     }
     if (how & TINYI_LM_A_NO_NORM && !l->post1 && !ld->st) l->post1 = tinyi_lm_vec(ld, l, TINYI_T_POST_ATTN_NORM, D);
-    if (l->mix != TINYI_LM_NO_MIX && !ld->st) tinyi_lm_mixers[l->mix].load(ld, l);
-    if (l->mix2 != TINYI_LM_NO_MIX && !ld->st) tinyi_lm_mixers[l->mix2].load(ld, l);
+    if (l->mix != TINYI_LM_NO_MIX && !ld->st) tinyi_lm_mixer_of(l->mix)->load(ld, l);
+    if (l->mix2 != TINYI_LM_NO_MIX && !ld->st) tinyi_lm_mixer_of(l->mix2)->load(ld, l);
     if (a->ffn & TINYI_LM_F_CHANNEL) tinyi_lm_channel_load(ld, l);
     else if (!(a->ffn & TINYI_LM_F_NONE) && (a->block != TINYI_LM_SINGLE || l->ffn)) {
         l->ffn = 1;
@@ -53847,7 +54606,7 @@ static void tinyi_lm_layer_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
     if (m->n_ple > 0) tinyi_lm_ple_load(ld, l);
     if (a->block == TINYI_LM_ALTUP) tinyi_lm_altup_load(ld, l);
     tinyi_lm_may_vec(ld, l, TINYI_T_LAYER_SCALE, 1);
-    m->recurrent |= (l->mix != TINYI_LM_NO_MIX && tinyi_lm_mixers[l->mix].kept) || (l->mix2 != TINYI_LM_NO_MIX && tinyi_lm_mixers[l->mix2].kept);
+    m->recurrent |= (l->mix != TINYI_LM_NO_MIX && tinyi_lm_mixer_of(l->mix)->kept) || (l->mix2 != TINYI_LM_NO_MIX && tinyi_lm_mixer_of(l->mix2)->kept);
 }
 
 static void tinyi_lm_stack(tinyi_lm_load *ld, tinyi_lm_layer **out, tiny_idx n, const char *part, int cross)
@@ -53867,12 +54626,12 @@ static void tinyi_lm_stack(tinyi_lm_load *ld, tinyi_lm_layer **out, tiny_idx n, 
     if (!all) return;
     *out = all;
     ld->part = part;
-    for (i = 0, heads = m->arch->mixer != TINYI_LM_ATTN; i < n && !heads && !ld->st; i++)   /* a layer without heads may come first */
+    for (i = 0, heads = TINYI_LM_ARCH(m)->mixer != TINYI_LM_ATTN; i < n && !heads && !ld->st; i++)   /* a layer without heads may come first */
         heads = tinyi_lm_count(ld, "attention.head_count", i, -1, 0, 65536);
-    if (m->arch->mixer == TINYI_LM_ATTN) tinyi_lm_positive(ld, "attention.head_count", heads);
-    d_k = m->arch->mixer == TINYI_LM_MLA ? m->d_rope : tinyi_lm_count(ld, "attention.key_length", 0, heads ? m->n_embd / heads : 1, 1, TINYI_LM_MOST);
+    if (TINYI_LM_ARCH(m)->mixer == TINYI_LM_ATTN) tinyi_lm_positive(ld, "attention.head_count", heads);
+    d_k = TINYI_LM_ARCH(m)->mixer == TINYI_LM_MLA ? m->d_rope : tinyi_lm_count(ld, "attention.key_length", 0, heads ? m->n_embd / heads : 1, 1, TINYI_LM_MOST);
     d_local = tinyi_lm_count(ld, "attention.key_length_swa", -1, d_k, 1, TINYI_LM_MOST);
-    if (m->arch->mixer == TINYI_LM_ATTN || m->arch->mixer == TINYI_LM_MLA) {
+    if (TINYI_LM_ARCH(m)->mixer == TINYI_LM_ATTN || TINYI_LM_ARCH(m)->mixer == TINYI_LM_MLA) {
         ld->part = "";
         score = tinyi_lm_ropes(ld, d_k, d_local);
         ld->part = part;
@@ -53884,10 +54643,11 @@ static void tinyi_lm_stack(tinyi_lm_load *ld, tinyi_lm_layer **out, tiny_idx n, 
         tinyi_lm_layer_numbers(ld, &all[i], all, score, n_own);
         tinyi_lm_layer_load(ld, &all[i]);
         if (!ld->st && tinyi_lm_bool(ld, "ladder", i, 0)) {
+            if (TINYI_CHAT && !ld->st) ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: ladder layers are left out of this program", m->path);
             all[i].route[0] = all[i].route[1] = TLLM_ROUTE_LADDER;
             m->routes = 1;
-            if (!ld->st && (m->n_enc || !tinyi_lm_can_ladder(m, &all[i])))
-                ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: layer %td is a ladder layer, which those of %s with its tensors cannot be", m->path, i, m->arch->name);
+            if (!ld->st && (TINYI_LM_N_ENC(m) || !tinyi_lm_can_ladder(m, &all[i])))
+                ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: layer %td is a ladder layer, which those of %s with its tensors cannot be", m->path, i, TINYI_LM_ARCH(m)->name);
         }
     }
     ld->part = "";
@@ -53896,7 +54656,7 @@ static void tinyi_lm_stack(tinyi_lm_load *ld, tinyi_lm_layer **out, tiny_idx n, 
 static void tinyi_lm_top(tinyi_lm_load *ld)
 {
     tllm_model *m = ld->m;
-    const unsigned how = m->arch->top;
+    const unsigned how = TINYI_LM_ARCH(m)->top;
     const tllm_gguf_tensor *t = tinyi_lm_find(ld, &m->top, TINYI_T_TOKEN_EMBD, NULL);
     const tllm_meta *tokens = tllm_gguf_find(ld->g, "tokenizer.ggml.tokens");
     const tiny_idx D = m->n_embd;
@@ -53910,13 +54670,13 @@ static void tinyi_lm_top(tinyi_lm_load *ld)
     m->n_vocab = (tiny_idx)t->dim[1];
     n = tinyi_lm_count(ld, "vocab_size", -1, m->n_vocab, 1, TINYI_LM_MOST);
     if (!ld->st && n != m->n_vocab)
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.vocab_size is %td, token_embd.weight has %td rows", m->path, m->arch->name, n, m->n_vocab);
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.vocab_size is %td, token_embd.weight has %td rows", m->path, TINYI_LM_ARCH(m)->name, n, m->n_vocab);
     if (!ld->st && tokens && tokens->type == TLLM_ARRAY && tokens->count != (size_t)m->n_vocab)
         ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: the vocabulary has %zu tokens, token_embd.weight %td rows", m->path, tokens->count, m->n_vocab);
     tinyi_lm_need(ld, &m->top, TINYI_T_TOKEN_EMBD, D, m->n_vocab, 0);
     if (how & (TINYI_LM_T_EMBD_NORM | TINYI_LM_T_OUTPUT_IS_EMBD)) tinyi_lm_vec(ld, &m->top, TINYI_T_TOKEN_EMBD_NORM, D);
     t = tinyi_lm_find(ld, &m->top, TINYI_T_POSITION_EMBD, NULL);
-    if (how & TINYI_LM_T_POSITIONS || (t && !strcmp(m->arch->name, "mpt"))) {
+    if (how & TINYI_LM_T_POSITIONS || (t && !strcmp(TINYI_LM_ARCH(m)->name, "mpt"))) {
         n = t && t->rank > 1 && t->dim[1] <= INT32_MAX ? (tiny_idx)t->dim[1] : 0;
         tinyi_lm_need(ld, &m->top, TINYI_T_POSITION_EMBD, D, n > 0 ? n : 1, 0);
         if (!ld->st && n < m->n_context) m->n_context = n;
@@ -53944,7 +54704,7 @@ static void tinyi_lm_top(tinyi_lm_load *ld)
     }
     m->n_out = m->output == TLLM_LOGITS ? m->n_vocab : m->output == TLLM_HIDDEN ? D : m->n_label;
     if (m->n_ple > 0) tinyi_lm_ple_load(ld, &m->top);
-    if (m->arch->block == TINYI_LM_ALTUP) tinyi_lm_altup_load(ld, &m->top);
+    if (TINYI_LM_ARCH(m)->block == TINYI_LM_ALTUP) tinyi_lm_altup_load(ld, &m->top);
 }
 
 TINY_API tiny_status tllm_model_open(tiny_ctx *ctx, const tllm_gguf *file, tllm_model **out)
@@ -53981,6 +54741,8 @@ TINY_API tiny_status tllm_model_open(tiny_ctx *ctx, const tllm_gguf *file, tllm_
     ld.m->top.i = -1;
     tinyi_lm_numbers(&ld);
     tinyi_lm_top(&ld);
+    if (TINYI_CHAT && !ld.st && (ld.m->encoder || ld.m->n_enc || ld.m->output != TLLM_LOGITS))
+        ld.st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: this program continues texts; encoders and models without logits are left out of it", path);
     tinyi_lm_xielu_load(&ld);
     if (arch->top & TINYI_LM_T_T5) tinyi_lm_stack(&ld, &ld.m->enc, ld.m->n_enc, "enc.", 0);
     tinyi_lm_stack(&ld, &ld.m->layer, ld.m->n_layer, arch->top & TINYI_LM_T_T5 ? "dec." : "", (arch->top & TINYI_LM_T_T5) != 0);
@@ -54004,16 +54766,16 @@ TINY_API void tllm_model_about(const tllm_model *m, tllm_about *about)
     if (!about) return;
     memset(about, 0, sizeof *about);
     if (!m) return;
-    about->arch = m->arch->name;
-    about->output = (tllm_output)m->output;
+    about->arch = TINYI_LM_ARCH(m)->name;
+    about->output = (tllm_output)TINYI_LM_OUTPUT(m);
     about->pooling = (tllm_pooling)m->pooling;
     about->n_vocab = m->n_vocab;
     about->n_embd = m->n_embd;
-    about->n_layer = m->n_layer + m->n_enc;
+    about->n_layer = m->n_layer + TINYI_LM_N_ENC(m);
     about->n_out = m->n_out;
     about->n_context = m->n_context;
-    about->has_decoder = m->n_enc > 0 && m->n_layer > 0;
-    about->is_encoder = m->encoder || m->output == TLLM_RANK || (m->n_enc > 0 && !m->n_layer);
+    about->has_decoder = TINYI_LM_N_ENC(m) > 0 && m->n_layer > 0;
+    about->is_encoder = TINYI_LM_ENCODER(m) || TINYI_LM_OUTPUT(m) == TLLM_RANK || (TINYI_LM_N_ENC(m) > 0 && !m->n_layer);
     about->is_recurrent = m->recurrent;
     about->first_token = m->first_token;
     about->n_params = m->n_params;
@@ -54145,7 +54907,7 @@ static const tinyi_lm_pair *tinyi_lm_pair_of(const tllm_adapter *a, const tinyi_
 /* y (n, n_out) += weight * scale * B (A x) of every adapter that names w */
 TINYI_FN void tinyi_lm_adapt(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx mat, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n)
 {
-    const tinyi_lm_attached *at = f->s->attached;
+    const tinyi_lm_attached *at = TINYI_LM_ATTACHED(f->s);
     size_t i;
     tiny_idx i0;
     if (!at || f->dry) return;
@@ -54180,7 +54942,7 @@ TINYI_FN void tinyi_lm_adapt(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx mat,
 
 TINYI_FN int tinyi_lm_adapted(const tinyi_lm_fwd *f, const tinyi_lm_w *w)
 {
-    const tinyi_lm_attached *at = f->s->attached;
+    const tinyi_lm_attached *at = TINYI_LM_ATTACHED(f->s);
     size_t i;
     for (i = 0; at && i < at->n; i++)
         if (at->list[i].a->kind == TLLM_ADAPTER_LORA && tinyi_lm_pair_of(at->list[i].a, w)) return 1;
@@ -54192,7 +54954,7 @@ TINY_REF_BEGIN
  * attention takes by themselves. Plain: adapters of that one matrix are rare. */
 TINYI_FN void tinyi_lm_adapt_part(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx row0, tiny_idx rows, int turned, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n)
 {
-    const tinyi_lm_attached *at = f->s->attached;
+    const tinyi_lm_attached *at = TINYI_LM_ATTACHED(f->s);
     tiny_idx t, r, k;
     size_t i;
     for (i = 0; at && i < at->n && !f->st && !f->dry; i++) {
@@ -54222,7 +54984,7 @@ TINY_REF_END
 /* y (n, n_embd) += weight * scale * B a[token] */
 TINYI_FN void tinyi_lm_adapt_embd(tinyi_lm_fwd *f, float *y, const int32_t *tokens, tiny_idx n)
 {
-    const tinyi_lm_attached *at = f->s->attached;
+    const tinyi_lm_attached *at = TINYI_LM_ATTACHED(f->s);
     size_t i;
     tiny_idx i0, j;
     if (!at || f->dry) return;
@@ -54271,7 +55033,7 @@ TINYI_FN void tinyi_lm_steer(tinyi_lm_fwd *f, tiny_idx layer, float *x)
     tinyi_lm_steer_arg q;
     size_t k;
     int any = 0;
-    q.at = f->s->attached;
+    q.at = TINYI_LM_ATTACHED(f->s);
     if (!q.at || f->dry || f->st) return;
     for (k = 0; k < q.at->n; k++) {
         const tllm_adapter *a = q.at->list[k].a;
@@ -54383,7 +55145,7 @@ TINYI_FN uint64_t tinyi_lm_adapters_print(const tllm_state *s)
 
 TINYI_FN void tinyi_lm_attached_free(tllm_state *s)
 {
-    if (!s->attached) return;
+    if (!TINYI_LM_ATTACHED(s)) return;
     tiny_free(s->ctx, s->attached->ax);
     tiny_free(s->ctx, s->attached);
     s->attached = NULL;
@@ -54801,7 +55563,7 @@ static void tinyi_sampler_sort(tllm_sampler *s)
 
 static double tinyi_sampler_peak(const tllm_sampler *s)
 {
-    return (double)(s->sorted ? s->x[0] : s->ctx->k->max_f32(s->x, s->n));
+    return (double)(s->sorted ? s->x[0] : TINYI_OF(s->ctx->k, max_f32)(s->x, s->n));
 }
 
 static void tinyi_sampler_softmax(tllm_sampler *s)
@@ -54827,7 +55589,7 @@ static void tinyi_sampler_top_k(tllm_sampler *s, size_t k)
 {
     if (k >= s->n) return;
     if (s->sorted < k) {
-        tinyi_sampler_order(s, tinyi_topk_row(s->item, s->x, s->n, k, s->ctx->k->topk_scan_f32), k, 0xffffffffu);
+        tinyi_sampler_order(s, tinyi_topk_row(s->item, s->x, s->n, k, TINYI_OF(s->ctx->k, topk_scan_f32)), k, 0xffffffffu);
     } else tinyi_sampler_keep(s, k);
 }
 
@@ -54850,7 +55612,7 @@ static void tinyi_sampler_above(tllm_sampler *s, double least)
     if (!(least >= -3.4028234e38)) return;
     limit = (float)least;                   /* to the nearest: the limit is the largest float below least */
     if ((double)limit >= least) limit = tinyi_sampler_below(limit);
-    tinyi_sampler_gather(s, hit, s->ctx->k->topk_scan_f32(hit, s->x, s->n, limit));
+    tinyi_sampler_gather(s, hit, TINYI_OF(s->ctx->k, topk_scan_f32)(hit, s->x, s->n, limit));
 }
 
 /* How far a candidate is, the smaller the nearer: from the largest logit, or (inside) from a middle between them. */
@@ -55091,7 +55853,7 @@ static size_t tinyi_sampler_mirostat(tllm_sampler *s, const tllm_step *step)
     size_t i;
     if (step->kind == TLLM_STEP_MIROSTAT_1) {
         const size_t head = TINYI_MIN(s->n, 100);
-        const uint64_t *item = tinyi_topk_row(s->item, s->x, s->n, head, s->ctx->k->topk_scan_f32);
+        const uint64_t *item = tinyi_topk_row(s->item, s->x, s->n, head, TINYI_OF(s->ctx->k, topk_scan_f32));
         const double vocab = (double)s->n_vocab;
         double tb = 0.0, tt = 0.0, e, k, eps, b;
         size_t n = s->n;
@@ -55136,14 +55898,14 @@ static void tinyi_sampler_divide(float *x, size_t n, float t)
 static void tinyi_sampler_drop(tllm_sampler *s)
 {
     uint32_t *hit = (uint32_t *)(void *)s->scratch;
-    if (s->n && s->ctx->k->min_f32(s->x, s->n) < -3.40282347e38f) tinyi_sampler_gather(s, hit, s->ctx->k->topk_scan_f32(hit, s->x, s->n, -INFINITY));
+    if (s->n && TINYI_OF(s->ctx->k, min_f32)(s->x, s->n) < -3.40282347e38f) tinyi_sampler_gather(s, hit, TINYI_OF(s->ctx->k, topk_scan_f32)(hit, s->x, s->n, -INFINITY));
 }
 
 TINY_API tiny_status tllm_sample(tllm_sampler *s, const float *logits, int32_t *token)
 {
     size_t i;
     if (!logits || !token) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "sampler: the logits or the place for the token are missing");
-    if (s->ctx->k->topk_scan_f32((uint32_t *)(void *)s->scratch, logits, (size_t)s->n_vocab, 3.40282347e38f)) {
+    if (TINYI_OF(s->ctx->k, topk_scan_f32)((uint32_t *)(void *)s->scratch, logits, (size_t)s->n_vocab, 3.40282347e38f)) {
         i = *(const uint32_t *)(const void *)s->scratch;
         return tinyi_fail(s->ctx, TINY_E_NUMERIC, "sampler: the logit of token %d is %g", (int)i, (double)logits[i]);
     }
@@ -56543,7 +57305,7 @@ static double tinyi_session_clock(void) { return 1e-9 * (double)tiny_now_ns(); }
 static tiny_status tinyi_session_model(tllm_session *s, const tllm_state_desc *desc, tllm_state_desc *full)
 {
     tiny_status st = tllm_model_open(s->ctx, s->file, &s->model);
-    if (!st && desc && desc->comm) st = tllm_model_cut(s->ctx, s->model, tiny_comm_rank(desc->comm), tiny_comm_world(desc->comm));
+    if (!TINYI_CHAT && !st && desc && desc->comm) st = tllm_model_cut(s->ctx, s->model, tiny_comm_rank(desc->comm), tiny_comm_world(desc->comm));
     if (!st) st = tllm_vocab_open(s->ctx, s->file, &s->vocab);
     if (st) return st;
     tllm_model_about(s->model, &s->about);
@@ -56633,7 +57395,7 @@ TINY_API void tllm_session_close(tllm_session *s)
     if (!s) return;
     ctx = s->ctx;
     tllm_state_close(ctx, s->state);
-    tllm_pieces_close(ctx, s->pieces);
+    if (!TINYI_CHAT) tllm_pieces_close(ctx, s->pieces);
     tllm_vocab_close(ctx, s->vocab);
     tllm_model_close(ctx, s->model);
     tllm_gguf_close(ctx, s->file);
@@ -56903,7 +57665,7 @@ static tiny_status tinyi_generate_loop(tllm_session *s, tinyi_generate *g, const
     r->end = TLLM_END_LENGTH;
     while (!st && !ended && (!d->n_most || r->n_made < d->n_most)) {
         int32_t token;
-        st = g->state ? tinyi_generate_guided(s, g, logits, &token) : tllm_sample(g->sampler, logits, &token);
+        st = !TINYI_CHAT && g->state ? tinyi_generate_guided(s, g, logits, &token) : tllm_sample(g->sampler, logits, &token);
         if (st) break;
         if (token < 0) {
             r->end = TLLM_END_GRAMMAR;
@@ -56960,7 +57722,8 @@ TINY_API tiny_status tllm_generate_tokens(tllm_session *s, const int32_t *prompt
     if (!n) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "the prompt has no tokens");
     st = tllm_sampler_open(s->ctx, d.chain, d.n_steps, (int32_t)s->about.n_vocab, d.seed, &g.sampler);
     if (!st) st = tllm_stop_open(s->ctx, d.stop, d.n_stop, &g.stop);
-    if (!st && d.grammar) {
+    if (TINYI_CHAT && !st && d.grammar) st = tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "grammars are left out of this program");
+    if (!TINYI_CHAT && !st && d.grammar) {
         st = tllm_grammar_begin(s->ctx, d.grammar, &g.state);
         g.piece = (char *)tiny_alloc(s->ctx, tllm_piece_most(s->vocab));
         g.masked = (float *)tinyi_alloc(s->ctx, (size_t)s->about.n_vocab, sizeof *g.masked);
@@ -56970,7 +57733,7 @@ TINY_API tiny_status tllm_generate_tokens(tllm_session *s, const int32_t *prompt
     for (i = 0; !st && i < n; i++) st = tllm_sampler_accept(g.sampler, prompt[i]);
     r.n_prompt = n;
     start = tinyi_session_clock();
-    if (!st && s->about.has_decoder) {
+    if (!TINYI_CHAT && !st && s->about.has_decoder) {
         const int32_t first = (int32_t)s->about.first_token;
         if (first < 0) st = tinyi_fail(s->ctx, TINY_E_FORMAT, "the file does not name the token that a decoder starts with");
         if (!st) st = tllm_forward_all(s->state, prompt, (tiny_idx)n, NULL);
@@ -56986,7 +57749,7 @@ TINY_API tiny_status tllm_generate_tokens(tllm_session *s, const int32_t *prompt
     tllm_stop_close(g.stop);
     tllm_bytes_free(s->ctx, &g.bytes);
     tiny_free(s->ctx, g.out);
-    tllm_grammar_free(s->ctx, g.state);
+    if (!TINYI_CHAT) tllm_grammar_free(s->ctx, g.state);
     tiny_free(s->ctx, g.piece);
     tiny_free(s->ctx, g.masked);
     tiny_free(s->ctx, g.may);
@@ -59439,10 +60202,10 @@ static void tinyi_train_lanes(tiny_team *team, void *arg)
         for (; i < i1; i++) {
             const size_t at = (size_t)i * TINYI_TRAIN_PIECE, n = TINYI_MIN(t->n - at, (size_t)TINYI_TRAIN_PIECE);
             double sum = 0.0;
-            for (k = 1; k < TLLM_TRAIN_LANES; k++) team->k->axpy_f32(t->g[0] + at, t->g[k] + at, n, 1.0f);
+            for (k = 1; k < TLLM_TRAIN_LANES; k++) TINYI_OF(team->k, axpy_f32)(t->g[0] + at, t->g[k] + at, n, 1.0f);
             for (k = 0; k < (tiny_idx)n; k += 1024) {
                 const float *g = t->g[0] + at + k;
-                sum += (double)team->k->dot_f32(g, g, TINYI_MIN(n - (size_t)k, (size_t)1024));
+                sum += (double)TINYI_OF(team->k, dot_f32)(g, g, TINYI_MIN(n - (size_t)k, (size_t)1024));
             }
             t->square[i] = sum;
         }
@@ -59459,7 +60222,7 @@ static void tinyi_train_update(tiny_team *team, void *arg)
         tiny_idx k;
         for (k = i; k < n && t->scale != 1.0f; k += t->n_workers) {
             const tinyi_dec_tensor p = tinyi_dec_tensor_at(&t->m, k);
-            team->k->scale_f32(t->g[0] + p.at, t->g[0] + p.at, (size_t)(p.rows * p.cols), t->scale, 0.0f);
+            TINYI_OF(team->k, scale_f32)(t->g[0] + p.at, t->g[0] + p.at, (size_t)(p.rows * p.cols), t->scale, 0.0f);
         }
         st = tiny_optim_step(t->optim[i], t->factor);
         if (st) tinyi_train_failed(team, st, t->one[i]);
@@ -61520,13 +62283,13 @@ static tiny_status tinyi_grad_merge(tiny_grad *g, const tiny_op *op);
 static const short tinyi_tmerge_kernels[] = { TINYI_K_axpy_f32, TINYI_K_scale_f32, TINYI_K_binary_f32, TINYI_K_layernorm_f32, TINYI_K_dot_f32, TINYI_K_sum_f32, TINYI_K_sigmoid_f32, -1 };
 static const tiny_op_row tinyi_row_merge = {
     "tome_merge", 0, 7, 3, 1, sizeof(tllm_merge_params), TINY_OP_F64 | TINY_OP_LOOSE,
-    tinyi_tmerge_shape, tinyi_tmerge_ref_run, tinyi_tmerge_fast_run, tinyi_tmerge_work, tinyi_tmerge_cost, tinyi_tmerge_cases,
+    TINYI_DOOR(tinyi_tmerge_shape), TINYI_DOOR(tinyi_tmerge_ref_run), tinyi_tmerge_fast_run, tinyi_tmerge_work, tinyi_tmerge_cost, TINYI_CASES(tinyi_tmerge_cases),
     { TINY_BOUND_SCALE, 400.0, 0.0 }, NULL, TINYI_GRAD(tinyi_grad_merge), NULL, tinyi_tmerge_kernels,
     "y = sums of size x over merged tokens / sums of size; sources times 1 + w1 w2 (PYRA)"
 };
 static const tiny_op_row tinyi_row_merge_backward = {
     "tome_merge_backward", 0, 8, 4, 3, sizeof(tllm_merge_params), TINY_OP_F64 | TINY_OP_LOOSE,
-    tinyi_tmerge_backward_shape, tinyi_tmerge_ref_back, tinyi_tmerge_fast_back, tinyi_tmerge_backward_work, tinyi_tmerge_cost, tinyi_tmerge_backward_cases,
+    TINYI_DOOR(tinyi_tmerge_backward_shape), TINYI_DOOR(tinyi_tmerge_ref_back), tinyi_tmerge_fast_back, tinyi_tmerge_backward_work, tinyi_tmerge_cost, TINYI_CASES(tinyi_tmerge_backward_cases),
     { TINY_BOUND_SCALE, 2000.0, 0.0 }, NULL, NULL, NULL, tinyi_tmerge_kernels,
     "dx, d_pa and (d_pb, d_g, d_b) of tome_merge"
 };
@@ -64476,11 +65239,18 @@ TINYI_FN const tinyi_blk_kernels *tinyi_blk_kernels_of(const tinyi_kernels *k)
 #if TINYI_HAVE_AMX
     case TINY_TARGET_AMX: return &tinyi_blk_table_avx512;
 #endif
-    default: return &tinyi_blk_table_scalar;
+    default: return tinyi_blk_scalar();
     }
 }
 
-TINYI_FN const tinyi_blk_kernels *tinyi_blk_scalar(void) { return &tinyi_blk_table_scalar; }
+TINYI_FN const tinyi_blk_kernels *tinyi_blk_scalar(void)
+{
+#if TINYI_HAVE_SCALAR
+    return &tinyi_blk_table_scalar;
+#else
+    return NULL;
+#endif
+}
 
 TINYI_FN const tinyi_blk_tiles *tinyi_blk_tiles_of(const tinyi_kernels *k)
 {
@@ -64515,7 +65285,9 @@ TINY_API const char *tllm_matmul_pass(const tiny_ctx *ctx)
 #if TINYI_HAVE_AVX512
         { "avx512", &tinyi_blk_table_avx512 },
 #endif
-        { "scalar", &tinyi_blk_table_scalar }
+#if TINYI_HAVE_SCALAR
+        { "scalar", &tinyi_blk_table_scalar },
+#endif
     };
     const tinyi_blk_kernels *kn;
     size_t i = 0;
@@ -67295,144 +68067,193 @@ int tinyi_tm_call_test(tinyi_tm *m, int row_id, const tinyi_tv *v, tinyi_targs *
     }
 }
 
-/* src/llm/model/arch.c - the table of architectures; docs/architectures.md says in words what is special in each */
+/* src/llm/chat/forms.c - chat forms that are known by their marks, for programs without the language of templates (TINYLLM_NO_TEMPLATES)
+ *
+ *   mark in the template         form
+ *   <|im_start|>                 ChatML: <|im_start|>role\ntext<|im_end|>\n
+ *   <|start_header_id|>          Llama 3: <|start_header_id|>role<|end_header_id|>\n\ntext<|eot_id|>
+ *   <start_of_turn>              Gemma: <start_of_turn>role\ntext<end_of_turn>\n; the system message stands in front of the first question
+ *   <|assistant|> and <|end|>    Phi 3: <|role|>\ntext<|end|>\n
+ *   <|assistant|>                Zephyr: <|role|>\ntext</s>\n
+ *   [INST]                       Llama 2: <s>[INST] <<SYS>>\nsystem\n<</SYS>>\n\ntext [/INST] answer </s>; Mistral where <<SYS>> is not in the template
+ *   m.role }}: {{ m.content      names before lines
+ *
+ * A template with other marks is refused: a model that is spoken to in a wrong form answers badly, and nobody sees why. So is one that
+ * is asked for what only its own language can say: tools, messages as JSON, further values.                                        */
 #include <string.h>
 
-#define RMS TINYI_LM_RMS
-#define LN TINYI_LM_LAYERNORM
-#define NONE TINYI_LM_NO_ROPE
-#define PAIRS TINYI_LM_PAIRS
-#define HALVES TINYI_LM_HALVES
-#define A(x) TINYI_LM_A_##x
-#define F(x) TINYI_LM_F_##x
-#define T(x) TINYI_LM_T_##x
-#define K(x) TINYI_LM_K_##x
-#define M(x) TINYI_LM_##x
-#define ATTN TINYI_LM_ATTN, 0, TINYI_LM_NEVER
-#define MLA TINYI_LM_MLA, 0, TINYI_LM_NEVER
+#ifdef TINYLLM_NO_TEMPLATES
+enum { TINYI_FORM_CHATML, TINYI_FORM_LLAMA3, TINYI_FORM_GEMMA, TINYI_FORM_PHI3, TINYI_FORM_ZEPHYR, TINYI_FORM_LLAMA2, TINYI_FORM_MISTRAL, TINYI_FORM_NAMES };
 
-static const tinyi_lm_arch tinyi_lm_archs[] = {
-    /* name           norm  rope    act          block        mixers                              period attention; feed-forward; top; keys */
-    { "llama",        RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), F(RENORM), 0, 0 },
-    { "llama4",       RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               4, A(QK_PLAIN) | A(NOPE_GLOBAL) | A(CHUNKED), F(SIGMOID) | F(WEIGHT_FIRST), 0, K(GROWTH) | K(LOCAL_BASE) },
-    { "llama-embed",  RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW) | A(ENCODER), F(RENORM), T(HIDDEN), 0 },
-    { "mistral3",     RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW) | A(YARN_PLAIN) | A(YARN_BETAS), F(RENORM), 0, K(GROWTH) },
-    { "qwen2",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0, 0 },
-    { "qwen2vl",      RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0, 0 },
-    { "qwen2moe",     RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0, 0 },
-    { "qwen3",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0, 0 },
-    { "qwen3vl",      RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0, 0 },
-    { "qwen3moe",     RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), F(RENORM), 0, 0 },
-    { "qwen3vlmoe",   RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), F(RENORM), 0, 0 },
-    { "qwen3next",    RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(DELTA), M(INTERVAL),     0, A(NORM2_IS_POST) | A(GATED) | A(KEY_BLOCKS), F(RENORM), 0, 0 },
-    { "qwen35",       RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(DELTA), M(INTERVAL),     0, A(NORM2_IS_POST) | A(GATED), 0, 0, 0 },
-    { "qwen35moe",    RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(DELTA), M(INTERVAL),     0, A(NORM2_IS_POST) | A(GATED), F(RENORM), 0, 0 },
-    { "gemma",        RMS, HALVES, M(GELU),     M(PRE),      ATTN,                               0, 0, 0, T(SQRT), 0 },
-    { "gemma2",       RMS, HALVES, M(GELU),     M(PRE),      ATTN,                               2, A(27B), 0, T(SQRT), K(LOGIT_CAP) | K(ATTN_CAP) | K(LOCAL_BASE) },
-    { "gemma3",       RMS, HALVES, M(GELU),     M(PRE),      ATTN,                               6, A(LOCAL_10000) | A(27B), 0, T(SQRT), K(LOGIT_CAP) | K(LOCAL_BASE) },
-    { "gemma3n",      RMS, HALVES, M(GELU),     M(ALTUP),    ATTN,                               5, A(LOCAL_10000) | A(SCALE_ONE) | A(V_PLAIN), 0, T(SQRT), K(LOGIT_CAP) | K(LOCAL_BASE) },
-    { "gemma4",       RMS, HALVES, M(GELU),     M(PRE),      ATTN,                               6, A(SCALE_ONE) | A(V_PLAIN), F(RENORM) | F(SIDE_BY_SIDE), T(SQRT), K(LOGIT_CAP) | K(LOCAL_BASE) },
-    { "gemma-embedding", RMS, HALVES, M(GELU),  M(PRE),      ATTN,                               6, A(LOCAL_10000) | A(ENCODER), 0, T(SQRT) | T(HIDDEN), K(LOCAL_BASE) },
-    { "phi2",         LN,  HALVES, M(GELU),     M(PARALLEL), ATTN,                               0, 0, F(PLAIN), 0, 0 },
-    { "phi3",         RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0, 0 },
-    { "phimoe",       RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), F(RENORM), 0, 0 },
-    { "gpt2",         LN,  NONE,   M(GELU),     M(PRE),      ATTN,                               0, 0, F(PLAIN), T(POSITIONS), 0 },
-    { "gptneox",      LN,  HALVES, M(GELU),     M(PARALLEL), ATTN,                               0, 0, F(PLAIN), 0, 0 },
-    { "falcon",       LN,  HALVES, M(GELU),     M(PARALLEL), ATTN,                               0, A(FALCON), F(PLAIN), 0, 0 },
-    { "bloom",        LN,  NONE,   M(GELU),     M(PRE),      ATTN,                               0, A(ALIBI), F(PLAIN), T(EMBD_NORM), 0 },
-    { "mpt",          LN,  NONE,   M(GELU),     M(PRE),      ATTN,                               0, A(ALIBI), F(PLAIN), 0, K(CLAMP) },
-    { "starcoder",    LN,  NONE,   M(GELU),     M(PRE),      ATTN,                               0, 0, F(PLAIN), T(POSITIONS), 0 },
-    { "starcoder2",   LN,  HALVES, M(GELU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), F(PLAIN), 0, 0 },
-    { "stablelm",     LN,  HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0 },
-    { "xverse",       RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0 },
-    { "openelm",      RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0 },
-    { "codeshell",    LN,  HALVES, M(GELU),     M(PRE),      ATTN,                               0, 0, F(PLAIN), 0, 0 },
-    { "deepseek",     RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, K(WEIGHT) },
-    { "olmo2",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               4, A(NO_NORM) | A(NO_FFN_NORM) | A(WINDOW_KEY) | A(LOCAL_UNSCALED), 0, 0, 0 },
-    { "olmoe",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0 },
-    { "granite",      RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(ROPE_SWITCH), F(RENORM), T(LOGIT_DIVIDE), K(SCALES) | K(ATTN_SCALE) | K(LOGIT_SCALE) },
-    { "granitemoe",   RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, F(RENORM), T(LOGIT_DIVIDE), K(SCALES) | K(ATTN_SCALE) | K(LOGIT_SCALE) },
-    { "granitehybrid", RMS, PAIRS, M(SILU),     M(PRE),      M(ATTN), M(MAMBA2), M(WHERE_NO_KV), 0, A(ROPE_SWITCH), F(RENORM), T(LOGIT_DIVIDE), K(SCALES) | K(ATTN_SCALE) | K(LOGIT_SCALE) },
-    { "minicpm",      RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, F(RENORM), T(LOGIT_DIVIDE) | T(MINICPM), K(SCALES) | K(LOGIT_SCALE) },
-    { "deepseek2",    RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE) | A(YARN_GROWS), 0, 0, K(GROWTH) | K(ROUTER) },
-    { "deepseek32",   RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE) | A(INDEXER), F(SIGMOID), 0, K(GROWTH) | K(ROUTER) },
-    { "glm-dsa",      RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE) | A(INDEXER) | A(INDEX_PAIRS), F(SIGMOID), 0, K(GROWTH) | K(ROUTER) },
-    { "mistral4",     RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE) | A(YARN_BETAS), 0, 0, K(GROWTH) | K(ROUTER) },
-    { "plm",          RMS, PAIRS,  M(RELU2),    M(PRE),      MLA,                                0, 0, F(PLAIN), 0, 0 },
-    { "minicpm3",     RMS, HALVES, M(SILU),     M(PRE),      MLA,                                0, 0, 0, T(MINICPM) | T(LOGIT_DIVIDE), 0 },
-    { "kimi-linear",  RMS, NONE,   M(SILU),     M(PRE),      M(MLA), M(KDA), M(WHERE_NO_KV),     0, 0, F(SIGMOID) | F(RENORM), 0, K(GATING) | K(WEIGHT) },
-    { "bitnet",       RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0 },
-    { "smollm3",      RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(NOPE_4TH), 0, 0, 0 },
-    { "command-r",    LN,  PAIRS,  M(SILU),     M(PARALLEL), ATTN,                               0, 0, 0, 0, K(LOGIT_SCALE) },
-    { "cohere2",      LN,  PAIRS,  M(SILU),     M(PARALLEL), ATTN,                               4, A(NOPE_GLOBAL), 0, 0, K(LOGIT_SCALE) },
-    { "cohere2moe",   LN,  PAIRS,  M(SILU),     M(PARALLEL), ATTN,                               -4, A(NOPE_GLOBAL) | A(DENSE_ROPE) | A(EPS_SAYS), F(SIGMOID) | F(HALF), 0, K(LOGIT_SCALE) | K(ROUTER) },
-    { "internlm2",    RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0 },
-    { "chatglm",      RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0 },
-    { "glm4",         RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0 },
-    { "glm4moe",      RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NORM2_IS_POST), F(SIGMOID), 0, K(ROUTER) },
-    { "exaone",       RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0 },
-    { "exaone4",      RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               4, A(NO_NORM) | A(NO_FFN_NORM) | A(64_LAYERS) | A(NOPE_GLOBAL), 0, 0, 0 },
-    { "exaone-moe",   RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               4, A(NOPE_GLOBAL), F(SIGMOID), 0, K(ROUTER) },
-    { "arcee",        RMS, PAIRS,  M(RELU2),    M(PRE),      ATTN,                               0, 0, F(PLAIN), 0, 0 },
-    { "nemotron",     LN,  HALVES, M(RELU2),    M(PRE),      ATTN,                               0, 0, F(PLAIN), 0, 0 },
-    { "gpt-oss",      RMS, HALVES, M(CLAMPED),  M(PRE),      ATTN,                               2, A(NORM2_IS_POST), F(OF_CHOSEN), 0, K(LOCAL_BASE) },
-    { "minimax-m2",   RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, F(SIGMOID) | F(RENORM), 0, K(GATING) },
-    { "hunyuan-dense", RMS, HALVES, M(SILU),    M(PRE),      ATTN,                               0, A(QK_AFTER), 0, 0, 0 },
-    { "hunyuan-moe",  RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(QK_AFTER), F(RENORM), 0, 0 },
-    { "ernie4_5",     RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0 },
-    { "ernie4_5-moe", RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, F(RENORM), 0, 0 },
-    { "seed_oss",     RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NORM2_IS_POST), 0, 0, 0 },
-    { "apertus",      RMS, HALVES, M(XIELU),    M(PRE),      ATTN,                               0, 0, F(PLAIN), 0, 0 },
-    { "smallthinker", RMS, HALVES, M(RELU),     M(PRE),      ATTN,                               -4, A(NOPE_GLOBAL) | A(WINDOW_KEY), F(RENORM) | F(ROUTER_EARLY), 0, K(GATING) | K(LOCAL_BASE) },
-    { "dots1",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, K(ROUTER) },
-    { "bailingmoe",   RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, K(NORM) | K(WEIGHT) },
-    { "bailingmoe2",  RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, K(ROUTER) },
-    { "lfm2",         RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(SHORTCONV), M(WHERE_NO_KV), M(EVERY), A(WINDOW_KEY), 0, T(OUTPUT_IS_EMBD), 0 },
-    { "lfm2moe",      RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(SHORTCONV), M(WHERE_NO_KV), 0, 0, F(SIGMOID) | F(RENORM), T(OUTPUT_IS_EMBD), K(GATING) },
-    { "falcon-h1",    RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(MAMBA2), M(BOTH),        0, 0, 0, 0, 0 },
-    { "nemotron_h",   RMS, NONE,   M(RELU2),    M(SINGLE),   M(ATTN), M(MAMBA2), M(WHERE_NO_KV), 0, 0, F(PLAIN), 0, 0 },
-    { "nemotron_h_moe", RMS, NONE, M(RELU2),    M(SINGLE),   M(ATTN), M(MAMBA2), M(WHERE_NO_KV), 0, 0, F(PLAIN) | F(SIGMOID), 0, K(NORM) | K(WEIGHT) },
-    { "jamba",        RMS, NONE,   M(SILU),     M(PRE),      M(ATTN), M(MAMBA), M(WHERE_NO_KV),  0, 0, 0, 0, 0 },
-    { "plamo2",       RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(PLAMO), M(WHERE_NO_KV),  0, 0, 0, 0, 0 },
-    { "mamba",        RMS, NONE,   M(SILU),     M(PRE),      M(MAMBA), 0, M(NEVER),              0, 0, F(NONE), 0, 0 },
-    { "mamba2",       RMS, NONE,   M(SILU),     M(PRE),      M(MAMBA2), 0, M(NEVER),             0, 0, F(NONE), 0, 0 },
-    { "rwkv6",        LN,  NONE,   M(RELU2),    M(PRE),      M(RWKV6), 0, M(NEVER),              0, 0, F(CHANNEL), T(EMBD_NORM), 0 },
-    { "rwkv6qwen2",   RMS, NONE,   M(SILU),     M(PRE),      M(RWKV6), 0, M(NEVER),              0, 0, 0, 0, 0 },
-    { "rwkv7",        LN,  NONE,   M(RELU2),    M(PRE),      M(RWKV7), 0, M(NEVER),              0, 0, F(CHANNEL), T(EMBD_NORM), 0 },
-    { "bert",         LN,  NONE,   M(GELU),     M(POST),     ATTN,                               0, A(ENCODER), F(PLAIN), T(EMBD_NORM) | T(POSITIONS) | T(HIDDEN) | T(NO_OUTPUT_NORM) | T(TYPES), 0 },
-    { "nomic-bert",   LN,  HALVES, M(SILU),     M(POST),     ATTN,                               0, A(ENCODER), 0, T(EMBD_NORM) | T(HIDDEN) | T(NO_OUTPUT_NORM), 0 },
-    { "nomic-bert-moe", LN, HALVES, M(GELU),    M(POST),     ATTN,                               0, A(ENCODER), F(PLAIN), T(EMBD_NORM) | T(HIDDEN) | T(NO_OUTPUT_NORM), 0 },
-    { "jina-bert-v2", LN,  NONE,   M(GELU),     M(POST),     ATTN,                               0, A(ENCODER) | A(ALIBI), 0, T(EMBD_NORM) | T(HIDDEN) | T(NO_OUTPUT_NORM), 0 },
-    { "jina-bert-v3", LN,  HALVES, M(GELU),     M(POST),     ATTN,                               0, A(ENCODER), F(PLAIN), T(EMBD_NORM) | T(HIDDEN) | T(NO_OUTPUT_NORM), 0 },
-    { "eurobert",     RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(ENCODER), 0, T(HIDDEN), 0 },
-    { "modern-bert",  LN,  HALVES, M(GELU),     M(PRE),      ATTN,                               -3, A(ENCODER) | A(FIRST_NO_NORM) | A(LOCAL_10000), 0, T(EMBD_NORM) | T(HIDDEN), K(LOCAL_BASE) },
-    { "t5",           RMS, NONE,   M(GELU),     M(PRE),      ATTN,                               0, A(SCALE_ONE) | A(RELATIVE), F(PLAIN), T(T5), 0 },
-    { "t5encoder",    RMS, NONE,   M(GELU),     M(PRE),      ATTN,                               0, A(SCALE_ONE) | A(RELATIVE) | A(ENCODER), F(PLAIN), T(T5) | T(HIDDEN), 0 }
-};
+typedef struct tinyi_chatform { int form, bos; } tinyi_chatform;    /* what a tllm_template is there; bos: the text begins with it */
 
-#undef RMS
-#undef LN
-#undef NONE
-#undef PAIRS
-#undef HALVES
-#undef A
-#undef F
-#undef T
-#undef K
-#undef M
-#undef ATTN
-#undef MLA
+static int tinyi_chatform_has(const char *text, size_t n, const char *mark)
+{
+    const size_t m = strlen(mark);
+    size_t i;
+    for (i = 0; i + m <= n; i++)
+        if (text[i] == mark[0] && !memcmp(text + i, mark, m)) return 1;
+    return 0;
+}
+
+TINYI_FN tiny_status tinyi_chatform_open(tiny_ctx *ctx, const char *text, size_t n, tllm_template **out)
+{
+    static const struct { const char *mark, *beside; int form; } marks[] = {
+        { "<|im_start|>", NULL, TINYI_FORM_CHATML }, { "<|start_header_id|>", NULL, TINYI_FORM_LLAMA3 }, { "<start_of_turn>", NULL, TINYI_FORM_GEMMA },
+        { "<|assistant|>", "<|end|>", TINYI_FORM_PHI3 }, { "<|assistant|>", NULL, TINYI_FORM_ZEPHYR }, { "[INST]", "<<SYS>>", TINYI_FORM_LLAMA2 },
+        { "[INST]", NULL, TINYI_FORM_MISTRAL }, { "m.role }}: {{ m.content", NULL, TINYI_FORM_NAMES },
+    };
+    tinyi_chatform *f;
+    size_t i;
+    for (i = 0; i < TINYI_COUNT(marks); i++)
+        if (tinyi_chatform_has(text, n, marks[i].mark) && (!marks[i].beside || tinyi_chatform_has(text, n, marks[i].beside))) break;
+    if (i == TINYI_COUNT(marks))
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "the chat template has none of the forms that this program knows, and the language of templates is left out of it");
+    f = (tinyi_chatform *)tinyi_alloc(ctx, 1, sizeof *f);
+    if (!f) return tiny_ctx_status(ctx);
+    f->form = marks[i].form;
+    f->bos = tinyi_chatform_has(text, n, "bos_token");
+    *out = (tllm_template *)(void *)f;
+    return TINY_OK;
+}
+
+/* text that is counted first and written then */
+typedef struct tinyi_chatform_text { char *to; size_t n; } tinyi_chatform_text;
+static void tinyi_chatform_add(tinyi_chatform_text *t, const char *s, size_t n)
+{
+    if (t->to && n) memcpy(t->to + t->n, s, n);
+    t->n += n;
+}
+static void tinyi_chatform_put(tinyi_chatform_text *t, const char *s) { if (s) tinyi_chatform_add(t, s, strlen(s)); }
+
+/* of one message; without space at both ends where trim */
+static void tinyi_chatform_content(tinyi_chatform_text *t, const tllm_chat_message *m, int trim)
+{
+    const char *s = m->content ? m->content : "";
+    size_t n = m->content_bytes ? m->content_bytes : strlen(s);
+    while (trim && n && strchr(" \t\n\r\f\v", s[0])) { s++; n--; }
+    while (trim && n && s[n - 1] && strchr(" \t\n\r\f\v", s[n - 1])) n--;
+    tinyi_chatform_add(t, s, n);
+}
+
+static void tinyi_chatform_write(tinyi_chatform_text *t, const tinyi_chatform *f, const tllm_template_values *v)
+{
+    const tllm_chat_message *system = v->n_messages && !strcmp(v->message[0].role, "system") ? &v->message[0] : NULL;
+    size_t i;
+    if (f->bos && f->form != TINYI_FORM_LLAMA2) tinyi_chatform_put(t, v->bos_token);
+    for (i = 0; i < v->n_messages; i++) {
+        const tllm_chat_message *m = &v->message[i];
+        const int answer = !strcmp(m->role, "assistant"), first = system && i == 1;
+        switch (f->form) {
+        case TINYI_FORM_CHATML:
+            tinyi_chatform_put(t, "<|im_start|>");
+            tinyi_chatform_put(t, m->role);
+            tinyi_chatform_put(t, "\n");
+            tinyi_chatform_content(t, m, 0);
+            tinyi_chatform_put(t, "<|im_end|>\n");
+            break;
+        case TINYI_FORM_LLAMA3:
+            tinyi_chatform_put(t, "<|start_header_id|>");
+            tinyi_chatform_put(t, m->role);
+            tinyi_chatform_put(t, "<|end_header_id|>\n\n");
+            tinyi_chatform_content(t, m, 1);
+            tinyi_chatform_put(t, "<|eot_id|>");
+            break;
+        case TINYI_FORM_GEMMA:
+            if (m == system) break;
+            tinyi_chatform_put(t, "<start_of_turn>");
+            tinyi_chatform_put(t, answer ? "model" : m->role);
+            tinyi_chatform_put(t, "\n");
+            if (first) {
+                tinyi_chatform_content(t, system, 0);
+                tinyi_chatform_put(t, "\n\n");
+            }
+            tinyi_chatform_content(t, m, 1);
+            tinyi_chatform_put(t, "<end_of_turn>\n");
+            break;
+        case TINYI_FORM_PHI3:
+        case TINYI_FORM_ZEPHYR:
+            tinyi_chatform_put(t, "<|");
+            tinyi_chatform_put(t, m->role);
+            tinyi_chatform_put(t, "|>\n");
+            tinyi_chatform_content(t, m, 0);
+            tinyi_chatform_put(t, f->form == TINYI_FORM_PHI3 ? "<|end|>" : v->eos_token);
+            tinyi_chatform_put(t, "\n");
+            break;
+        case TINYI_FORM_LLAMA2:
+        case TINYI_FORM_MISTRAL:
+            if (m == system) break;
+            if (answer) {
+                tinyi_chatform_put(t, " ");
+                tinyi_chatform_content(t, m, 1);
+                tinyi_chatform_put(t, f->form == TINYI_FORM_LLAMA2 ? " " : "");
+                tinyi_chatform_put(t, v->eos_token);
+                break;
+            }
+            if (f->form == TINYI_FORM_LLAMA2) tinyi_chatform_put(t, v->bos_token);
+            tinyi_chatform_put(t, "[INST] ");
+            if (first) {
+                tinyi_chatform_put(t, f->form == TINYI_FORM_LLAMA2 ? "<<SYS>>\n" : "");
+                tinyi_chatform_content(t, system, 0);
+                tinyi_chatform_put(t, f->form == TINYI_FORM_LLAMA2 ? "\n<</SYS>>\n\n" : "\n\n");
+            }
+            tinyi_chatform_content(t, m, 1);
+            tinyi_chatform_put(t, " [/INST]");
+            break;
+        default:
+            tinyi_chatform_put(t, m->role);
+            tinyi_chatform_put(t, ": ");
+            tinyi_chatform_content(t, m, 0);
+            tinyi_chatform_put(t, "\n");
+        }
+    }
+    if (!v->add_generation_prompt) return;
+    switch (f->form) {
+    case TINYI_FORM_CHATML: tinyi_chatform_put(t, "<|im_start|>assistant\n"); break;
+    case TINYI_FORM_LLAMA3: tinyi_chatform_put(t, "<|start_header_id|>assistant<|end_header_id|>\n\n"); break;
+    case TINYI_FORM_GEMMA: tinyi_chatform_put(t, "<start_of_turn>model\n"); break;
+    case TINYI_FORM_PHI3: case TINYI_FORM_ZEPHYR: tinyi_chatform_put(t, "<|assistant|>\n"); break;
+    case TINYI_FORM_NAMES: tinyi_chatform_put(t, "assistant:"); break;
+    default: break;                         /* the answer follows [/INST] */
+    }
+}
+
+TINYI_FN tiny_status tinyi_chatform_run(tiny_ctx *ctx, const tllm_template *known, const tllm_template_values *v, char **text, size_t *n)
+{
+    const size_t most = v->max_text ? v->max_text : TLLM_TEMPLATE_TEXT;
+    const tinyi_chatform *f = (const tinyi_chatform *)(const void *)known;
+    tinyi_chatform_text t = { NULL, 0 };
+    size_t i;
+    if (v->messages_json || v->tools_json || v->more_json)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "tools, messages and values as JSON want the language of templates, which is left out of this program");
+    for (i = 0; i < v->n_messages; i++)
+        if (!v->message[i].role) return tinyi_fail(ctx, TINY_E_ARGUMENT, "message %zu has no role", i);
+    tinyi_chatform_write(&t, f, v);
+    if (t.n > most) return tinyi_fail(ctx, TINY_E_WORKSPACE, "the text of the talk has %zu bytes, the most is %zu", t.n, most);
+    t.to = (char *)tiny_alloc(ctx, t.n + 1);
+    if (!t.to) return tiny_ctx_status(ctx);
+    t.n = 0;
+    tinyi_chatform_write(&t, f, v);
+    t.to[t.n] = 0;
+    *text = t.to;
+    if (n) *n = t.n;
+    return TINY_OK;
+}
+#endif
+
+/* src/llm/model/arch.c - architectures by name */
+#include <string.h>
 
 TINYI_FN const tinyi_lm_arch *tinyi_lm_arch_at(size_t i)
 {
-    return i < TINYI_COUNT(tinyi_lm_archs) ? &tinyi_lm_archs[i] : NULL;
+    return i < TINYI_LM_N_ARCHS ? &TINYI_LM_ARCHS[i] : NULL;
 }
 
 TINYI_FN const tinyi_lm_arch *tinyi_lm_arch_find(const char *name, size_t n)
 {
     size_t i;
-    for (i = 0; i < TINYI_COUNT(tinyi_lm_archs); i++)
-        if (strlen(tinyi_lm_archs[i].name) == n && !memcmp(tinyi_lm_archs[i].name, name, n)) return &tinyi_lm_archs[i];
+    for (i = 0; i < TINYI_LM_N_ARCHS; i++)
+        if (strlen(TINYI_LM_ARCHS[i].name) == n && !memcmp(TINYI_LM_ARCHS[i].name, name, n)) return &TINYI_LM_ARCHS[i];
     return NULL;
 }
 
@@ -67460,8 +68281,8 @@ TINYI_FN void tinyi_lm_arch_nearest(const char *name, size_t n, char text[160])
     int distance[3] = { 1000, 1000, 1000 }, k, j;
     size_t i, at = 0;
     n = TINYI_MIN(n, 40);
-    for (i = 0; i < TINYI_COUNT(tinyi_lm_archs); i++) {
-        const char *other = tinyi_lm_archs[i].name;
+    for (i = 0; i < TINYI_LM_N_ARCHS; i++) {
+        const char *other = TINYI_LM_ARCHS[i].name;
         const int d = tinyi_lm_arch_distance(name, n, other, TINYI_MIN(strlen(other), 40));
         for (k = 0; k < 3 && d >= distance[k]; k++) {}
         if (k == 3) continue;
@@ -67469,7 +68290,7 @@ TINYI_FN void tinyi_lm_arch_nearest(const char *name, size_t n, char text[160])
         distance[k] = d;
         best[k] = other;
     }
-    for (k = 0; k < 3; k++) {
+    for (k = 0; k < 3 && *best[k]; k++) {
         const size_t m = strlen(best[k]);
         if (k) { memcpy(text + at, ", ", 2); at += 2; }
         memcpy(text + at, best[k], m);
@@ -67734,8 +68555,8 @@ static void tinyi_adapter_vector(tinyi_adapter_load *ld)
     tllm_text hint;
     size_t i, floats;
     float *at;
-    if (m->n_enc || m->arch->block == TINYI_LM_ALTUP) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: models of the architecture %s take no control vector", ld->path, m->arch->name);
+    if (m->n_enc || TINYI_LM_ARCH(m)->block == TINYI_LM_ALTUP) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: models of the architecture %s take no control vector", ld->path, TINYI_LM_ARCH(m)->name);
         return;
     }
     if (!n) {
@@ -67773,8 +68594,8 @@ static void tinyi_adapter_vector(tinyi_adapter_load *ld)
     a->last = m->n_layer - 1;
     a->n_params = (double)floats;
     a->n_floats = floats;
-    if (tllm_meta_text(tllm_gguf_find(ld->g, "controlvector.model_hint"), 0, &hint) && !tllm_text_is(hint, m->arch->name))
-        tinyi_log(ld->ctx, TINY_LOG_WARNING, "%s: made for %s, and the model is %s", ld->path, tinyi_show(hint, name), m->arch->name);
+    if (tllm_meta_text(tllm_gguf_find(ld->g, "controlvector.model_hint"), 0, &hint) && !tllm_text_is(hint, TINYI_LM_ARCH(m)->name))
+        tinyi_log(ld->ctx, TINY_LOG_WARNING, "%s: made for %s, and the model is %s", ld->path, tinyi_show(hint, name), TINYI_LM_ARCH(m)->name);
 }
 
 TINY_API tiny_status tllm_adapter_open(tiny_ctx *ctx, const tllm_model *model, const tllm_gguf *file, tllm_adapter **out)
@@ -69128,7 +69949,7 @@ static void tinyi_dec_norm(tinyi_dec_run *r, const float *x, const float *gain, 
 {
     const size_t d = (size_t)width;
     tiny_idx i;
-    for (i = 0; i < r->n; i++) r->kernel->rmsnorm_f32(y + (size_t)i * d, x + (size_t)i * d, gain, d, r->m->eps);
+    for (i = 0; i < r->n; i++) TINYI_OF(r->kernel, rmsnorm_f32)(y + (size_t)i * d, x + (size_t)i * d, gain, d, r->m->eps);
 }
 /* dx += the gradient through the norm of x, dy that of its result; dgain is overwritten */
 static void tinyi_dec_norm_back(tinyi_dec_run *r, const float *dy, const float *x, const float *gain, tiny_idx width, float *dx, float *dgain)
@@ -69139,15 +69960,15 @@ static void tinyi_dec_norm_back(tinyi_dec_run *r, const float *dy, const float *
     tiny_idx i;
     memset(dgain, 0, d * sizeof *dgain);
     for (i = 0; i < r->n; i++, dy += d, x += d, dx += d) {
-        const double square = (double)k->dot_f32(x, x, d) / (double)d + (double)r->m->eps;
+        const double square = (double)TINYI_OF(k, dot_f32)(x, x, d) / (double)d + (double)r->m->eps;
         const float rms = (float)(1.0 / tinyi_sqrt64(square));
         float sum;
-        k->binary_f32(TINYI_BINARY_MUL, gd, gain, dy, d, 1, 1);
-        sum = k->dot_f32(gd, x, d);
-        k->axpy_f32(dx, gd, d, rms);
-        k->axpy_f32(dx, x, d, (float)(-(double)sum * (double)rms / (square * (double)d)));
-        k->binary_f32(TINYI_BINARY_MUL, t, dy, x, d, 1, 1);
-        k->axpy_f32(dgain, t, d, rms);
+        TINYI_OF(k, binary_f32)(TINYI_BINARY_MUL, gd, gain, dy, d, 1, 1);
+        sum = TINYI_OF(k, dot_f32)(gd, x, d);
+        TINYI_OF(k, axpy_f32)(dx, gd, d, rms);
+        TINYI_OF(k, axpy_f32)(dx, x, d, (float)(-(double)sum * (double)rms / (square * (double)d)));
+        TINYI_OF(k, binary_f32)(TINYI_BINARY_MUL, t, dy, x, d, 1, 1);
+        TINYI_OF(k, axpy_f32)(dgain, t, d, rms);
     }
 }
 
@@ -69235,7 +70056,7 @@ static void tinyi_dec_latent_join(tinyi_dec_run *r)
                 memcpy(to + j * key, r->dq + at * key, (size_t)dh * sizeof(float));
                 tinyi_dec_turn(m, to + j * key + dh, r->dq + at * key + dh, 1, t, 1);
                 memcpy(made + 2 * j * dh, r->dk + at * key, (size_t)dh * sizeof(float));
-                r->kernel->axpy_f32(shared, r->dk + at * key + dh, (size_t)m->d_turn, 1.0f);
+                TINYI_OF(r->kernel, axpy_f32)(shared, r->dk + at * key + dh, (size_t)m->d_turn, 1.0f);
                 memcpy(made + (2 * j + 1) * dh, r->dv + at * dh, (size_t)dh * sizeof(float));
             }
             tinyi_dec_turn(m, to + m->n_head * key + m->latent, shared, 1, t, 1);
@@ -69276,7 +70097,7 @@ static void tinyi_dec_weights(tinyi_dec_run *r, const float *q, const float *k, 
     for (i = 0; i < rows; i++) {
         float *s = r->scores + i * t1;
         const tiny_idx seen = t0 + i / group + 1;
-        r->kernel->softmax_row_f32(s, s, (size_t)seen, scale);
+        TINYI_OF(r->kernel, softmax_row_f32)(s, s, (size_t)seen, scale);
         memset(s + seen, 0, (size_t)(t1 - seen) * sizeof *s);
     }
 }
@@ -69314,19 +70135,19 @@ static void tinyi_dec_attend_back(tinyi_dec_run *r, const tinyi_dec_kept *a, con
             const float *q = a->q + at * key, *go = blocks + at * dh;
             tinyi_dec_weights(r, q, k, t0, t1);
             tinyi_dec_product(r, r->scores, rows, t1, 1, go, rows, dh, 0, r->part);
-            r->kernel->axpy_f32(dv, r->part, (size_t)(t1 * dh), 1.0f);
+            TINYI_OF(r->kernel, axpy_f32)(dv, r->part, (size_t)(t1 * dh), 1.0f);
             tinyi_dec_product(r, go, rows, dh, 0, v, t1, dh, 1, r->dscores);
             for (i = 0; i < rows; i++) {
                 float *p = r->scores + i * t1, *dp = r->dscores + i * t1;
                 const size_t seen = (size_t)(t0 + i / group + 1);
-                const float mean = r->kernel->dot_f32(p, dp, seen);
-                r->kernel->scale_f32(dp, dp, seen, scale, -mean * scale);
-                r->kernel->binary_f32(TINYI_BINARY_MUL, dp, dp, p, seen, 1, 1);
+                const float mean = TINYI_OF(r->kernel, dot_f32)(p, dp, seen);
+                TINYI_OF(r->kernel, scale_f32)(dp, dp, seen, scale, -mean * scale);
+                TINYI_OF(r->kernel, binary_f32)(TINYI_BINARY_MUL, dp, dp, p, seen, 1, 1);
                 memset(dp + seen, 0, ((size_t)t1 - seen) * sizeof *dp);
             }
             tinyi_dec_product(r, r->dscores, rows, t1, 0, k, t1, key, 0, r->dq + at * key);
             tinyi_dec_product(r, r->dscores, rows, t1, 1, q, rows, key, 0, r->part);
-            r->kernel->axpy_f32(dk, r->part, (size_t)(t1 * key), 1.0f);
+            TINYI_OF(r->kernel, axpy_f32)(dk, r->part, (size_t)(t1 * key), 1.0f);
         }
     }
 }
@@ -69392,17 +70213,17 @@ static void tinyi_dec_gated(tinyi_dec_run *r, tiny_idx l, const tinyi_dec_kept *
     tiny_idx s, t, i;
     tinyi_dec_mix(r, l, k);
     tinyi_dec_linear(r, k->mixed, tinyi_dec_w(r, l, TINYI_DEC_DECAY_A), d, m->rank, k->low);
-    kn->tanh_f32(k->low, k->low, (size_t)(r->n * m->rank));
+    TINYI_OF(kn, tanh_f32)(k->low, k->low, (size_t)(r->n * m->rank));
     tinyi_dec_linear(r, k->low, tinyi_dec_w(r, l, TINYI_DEC_DECAY_B), m->rank, d, k->gate);
-    for (t = 0; t < r->n; t++) kn->axpy_f32(k->gate + t * d, bias, (size_t)d, 1.0f);
-    kn->exp_f32(k->gate, k->gate, (size_t)all);
-    kn->scale_f32(k->gate, k->gate, (size_t)all, -1.0f, 0.0f);
+    for (t = 0; t < r->n; t++) TINYI_OF(kn, axpy_f32)(k->gate + t * d, bias, (size_t)d, 1.0f);
+    TINYI_OF(kn, exp_f32)(k->gate, k->gate, (size_t)all);
+    TINYI_OF(kn, scale_f32)(k->gate, k->gate, (size_t)all, -1.0f, 0.0f);
     tinyi_dec_linear(r, k->mixed + all, tinyi_dec_w(r, l, TINYI_DEC_K), d, d, k->plain);
     tinyi_dec_linear(r, k->mixed + 2 * all, tinyi_dec_w(r, l, TINYI_DEC_V), d, d, k->v);
     tinyi_dec_linear(r, k->mixed + 3 * all, tinyi_dec_w(r, l, TINYI_DEC_Q), d, d, k->q);
     tinyi_dec_linear(r, k->mixed + 4 * all, tinyi_dec_w(r, l, TINYI_DEC_SIDE), d, d, k->side);
-    kn->sigmoid_f32(k->side, k->side, (size_t)all);
-    kn->exp_f32(k->k, k->gate, (size_t)all);
+    TINYI_OF(kn, sigmoid_f32)(k->side, k->side, (size_t)all);
+    TINYI_OF(kn, exp_f32)(k->k, k->gate, (size_t)all);
     for (i = 0; i < all; i++) k->k[i] = k->plain[i] * (1.0f - k->k[i]);
     for (s = 0; s < r->n_seq && !r->st; s++) {
         tiny_tensor q = tinyi_dec_seq(r, k->q, s), key = tinyi_dec_seq(r, k->k, s), v = tinyi_dec_seq(r, k->v, s), g = tinyi_dec_seq(r, k->gate, s), o = tinyi_dec_seq(r, k->raw, s);
@@ -69410,7 +70231,7 @@ static void tinyi_dec_gated(tinyi_dec_run *r, tiny_idx l, const tinyi_dec_kept *
         memset(r->state, 0, (size_t)(d * m->d_head) * sizeof *r->state);
         r->st = tiny_gla(r->ctx, &state, &q, &key, &v, &g, NULL, &state, &o);
     }
-    kn->binary_f32(TINYI_BINARY_MUL, k->o, k->raw, k->side, (size_t)all, 1, 1);
+    TINYI_OF(kn, binary_f32)(TINYI_BINARY_MUL, k->o, k->raw, k->side, (size_t)all, 1, 1);
 }
 
 /* from r->dh, the gradient of o, to that of h1 */
@@ -69434,13 +70255,13 @@ static void tinyi_dec_gated_back(tinyi_dec_run *r, tiny_idx l, const tinyi_dec_k
         r->st = tiny_gla_backward(r->ctx, &state, &q, &key, &v, &d_o, &g, NULL, NULL, &dqkg, &dv, &dstate);
     }
     if (r->st) return;
-    r->kernel->exp_f32(draw, k->gate, (size_t)all);
+    TINYI_OF(r->kernel, exp_f32)(draw, k->gate, (size_t)all);
     for (i = 0; i < all; i++) {             /* of z, and of keys before their factor */
         dg[i] = (dg[i] - dk[i] * k->plain[i] * draw[i]) * k->gate[i];
         dk[i] *= 1.0f - draw[i];
     }
     memset(dbias, 0, (size_t)d * sizeof *dbias);
-    for (t = 0; t < r->n; t++) r->kernel->axpy_f32(dbias, dg + t * d, (size_t)d, 1.0f);
+    for (t = 0; t < r->n; t++) TINYI_OF(r->kernel, axpy_f32)(dbias, dg + t * d, (size_t)d, 1.0f);
     tinyi_dec_linear_back(r, dg, k->low, tinyi_dec_w(r, l, TINYI_DEC_DECAY_B), m->rank, d, r->low, tinyi_dec_g(r, l, TINYI_DEC_DECAY_B));
     for (i = 0; i < r->n * m->rank; i++) r->low[i] *= 1.0f - k->low[i] * k->low[i];
     tinyi_dec_linear_back(r, r->low, k->mixed, tinyi_dec_w(r, l, TINYI_DEC_DECAY_A), d, m->rank, r->dmixed, tinyi_dec_g(r, l, TINYI_DEC_DECAY_A));
@@ -69457,10 +70278,10 @@ static void tinyi_dec_gate(tinyi_dec_run *r, const tinyi_dec_kept *k)
     const size_t n = (size_t)r->m->hidden, all = n * (size_t)r->n;
     tiny_idx i;
     if (r->m->form == TINYI_DEC_LATENT) {
-        r->kernel->relu2_f32(k->s, k->gu, all);
+        TINYI_OF(r->kernel, relu2_f32)(k->s, k->gu, all);
         return;
     }
-    for (i = 0; i < r->n; i++) r->kernel->swiglu_f32(k->s + (size_t)i * n, k->gu + (size_t)i * 2 * n, k->gu + ((size_t)i * 2 + 1) * n, n);
+    for (i = 0; i < r->n; i++) TINYI_OF(r->kernel, swiglu_f32)(k->s + (size_t)i * n, k->gu + (size_t)i * 2 * n, k->gu + ((size_t)i * 2 + 1) * n, n);
 }
 static void tinyi_dec_gate_back(tinyi_dec_run *r, const float *ds, const float *gu, float *dgu)
 {
@@ -69475,14 +70296,14 @@ static void tinyi_dec_gate_back(tinyi_dec_run *r, const float *ds, const float *
     }
     for (i = 0; i < r->n; i++, ds += n, gu += 2 * n, dgu += 2 * n) {
         const float *a = gu, *b = gu + n;
-        k->sigmoid_f32(s, a, n);
-        k->binary_f32(TINYI_BINARY_MUL, t, a, s, n, 1, 1);              /* silu */
-        k->binary_f32(TINYI_BINARY_MUL, dgu + n, ds, t, n, 1, 1);
-        k->binary_f32(TINYI_BINARY_MUL, u, t, s, n, 1, 1);
-        k->binary_f32(TINYI_BINARY_SUB, t, t, u, n, 1, 1);
-        k->binary_f32(TINYI_BINARY_ADD, t, t, s, n, 1, 1);              /* s + a s - a s s */
-        k->binary_f32(TINYI_BINARY_MUL, u, ds, b, n, 1, 1);
-        k->binary_f32(TINYI_BINARY_MUL, dgu, u, t, n, 1, 1);
+        TINYI_OF(k, sigmoid_f32)(s, a, n);
+        TINYI_OF(k, binary_f32)(TINYI_BINARY_MUL, t, a, s, n, 1, 1);              /* silu */
+        TINYI_OF(k, binary_f32)(TINYI_BINARY_MUL, dgu + n, ds, t, n, 1, 1);
+        TINYI_OF(k, binary_f32)(TINYI_BINARY_MUL, u, t, s, n, 1, 1);
+        TINYI_OF(k, binary_f32)(TINYI_BINARY_SUB, t, t, u, n, 1, 1);
+        TINYI_OF(k, binary_f32)(TINYI_BINARY_ADD, t, t, s, n, 1, 1);              /* s + a s - a s s */
+        TINYI_OF(k, binary_f32)(TINYI_BINARY_MUL, u, ds, b, n, 1, 1);
+        TINYI_OF(k, binary_f32)(TINYI_BINARY_MUL, dgu, u, t, n, 1, 1);
     }
 }
 
@@ -69500,7 +70321,7 @@ static void tinyi_dec_target(const tinyi_dec_run *r, tllm_story *story, int *is_
     if (!r->m->exact || !*is_story) p[next] -= 1.0f;
     else for (i = 0; i < items.n; i++) p[items.token[i]] -= (float)items.weight[i] / (float)items.total;
     if (*is_story && tag >= TLLM_STORY_PLACE && tag <= TLLM_STORY_COLOUR) weight *= r->m->stress;
-    r->kernel->scale_f32(p, p, (size_t)r->m->vocab, weight, 0.0f);
+    TINYI_OF(r->kernel, scale_f32)(p, p, (size_t)r->m->vocab, weight, 0.0f);
 }
 
 /* The sum of -log p of what came, and where the gradient is wanted, that of the logits in their place. */
@@ -69515,8 +70336,8 @@ static double tinyi_dec_loss(tinyi_dec_run *r, const int32_t *tokens, float shar
         for (t = 0; t < r->m->context; t++) {
             float *p = r->logits + (size_t)(s * r->m->context + t) * n;
             const int32_t next = tokens[s * (r->m->context + 1) + t + 1];
-            const double x = (double)p[next] - (double)r->kernel->max_f32(p, n);
-            r->kernel->softmax_row_f32(p, p, n, 1.0f);
+            const double x = (double)p[next] - (double)TINYI_OF(r->kernel, max_f32)(p, n);
+            TINYI_OF(r->kernel, softmax_row_f32)(p, p, n, 1.0f);
             /* what is too small for a float is told by its distance from the largest */
             sum -= p[next] > 1e-30f || !(p[next] >= 0.0f) ? tinyi_log64((double)p[next]) : x;
             if (r->g) tinyi_dec_target(r, &story, &is_story, next, share, p);
@@ -69575,12 +70396,12 @@ static void tinyi_dec_forward(tinyi_dec_run *r, const int32_t *tokens)
             tinyi_dec_heads(r, k->o, r->dh, 0);
         }
         tinyi_dec_linear(r, k->o, tinyi_dec_w(r, l, TINYI_DEC_O), m->d, m->d, k->mid);
-        r->kernel->axpy_f32(k->mid, k->x, all, 1.0f);
+        TINYI_OF(r->kernel, axpy_f32)(k->mid, k->x, all, 1.0f);
         tinyi_dec_norm(r, k->mid, tinyi_dec_w(r, l, TINYI_DEC_NORM2), m->d, k->h2);
         tinyi_dec_linear(r, k->h2, tinyi_dec_w(r, l, first), m->d, wide, k->gu);
         tinyi_dec_gate(r, k);
         tinyi_dec_linear(r, k->s, tinyi_dec_w(r, l, TINYI_DEC_DOWN), m->hidden, m->d, out);
-        r->kernel->axpy_f32(out, k->mid, all, 1.0f);
+        TINYI_OF(r->kernel, axpy_f32)(out, k->mid, all, 1.0f);
     }
     tinyi_dec_norm(r, r->x, tinyi_dec_w(r, -1, TINYI_DEC_NORM), m->d, r->h);
     tinyi_dec_linear(r, r->h, embd, m->d, m->vocab, r->logits);
@@ -69616,7 +70437,7 @@ static void tinyi_dec_backward(tinyi_dec_run *r, const int32_t *tokens)
     }
     for (s = 0; s < r->n_seq; s++)
         for (t = 0; t < m->context; t++)
-            r->kernel->axpy_f32(dembd + tokens[s * (m->context + 1) + t] * m->d, r->dx + (s * m->context + t) * m->d, (size_t)m->d, 1.0f);
+            TINYI_OF(r->kernel, axpy_f32)(dembd + tokens[s * (m->context + 1) + t] * m->d, r->dx + (s * m->context + t) * m->d, (size_t)m->d, 1.0f);
 }
 
 TINYI_FN tiny_status tinyi_dec_lane(tiny_ctx *one, const tinyi_dec *m, const float *w, float *g, float *room, const int32_t *tokens, tiny_idx n_seq, float share, double *nats)
@@ -70214,7 +71035,7 @@ static tiny_status tinyi_finder_run(tinyi_finder *f)
 /* begins: nothing, not even a special token, stands before */
 static tiny_status tinyi_vocab_piece_of(tinyi_encoder *e, const unsigned char *s, size_t n, int after_special, int begins)
 {
-    switch (e->v->kind) {
+    switch (TINYI_VOCAB_KIND(e->v)) {
     case TLLM_VOCAB_SPM: return tinyi_encode_spm(e, s, n, e->v->add_space_prefix && after_special);
     case TLLM_VOCAB_BPE: return tinyi_encode_bpe(e, s, n);
     case TLLM_VOCAB_WORDPIECE: return tinyi_encode_wordpiece(e, s, n);
@@ -70236,8 +71057,8 @@ static tiny_status tinyi_vocab_put(tinyi_encoder *e, int32_t id)
 static tiny_status tinyi_vocab_encode(tinyi_encoder *e, tinyi_finder *f, unsigned flags)
 {
     const tllm_vocab *v = e->v;
-    int ends = (flags & TLLM_ENCODE_ENDS) && v->kind != TLLM_VOCAB_RWKV && v->kind != TLLM_VOCAB_PLAMO2;
-    int cls = v->kind == TLLM_VOCAB_WORDPIECE, after_special = 1;
+    int ends = (flags & TLLM_ENCODE_ENDS) && TINYI_VOCAB_KIND(v) != TLLM_VOCAB_RWKV && TINYI_VOCAB_KIND(v) != TLLM_VOCAB_PLAMO2;
+    int cls = TINYI_VOCAB_KIND(v) == TLLM_VOCAB_WORDPIECE, after_special = 1;
     size_t at = 0, i;
     tiny_status st = tinyi_finder_run(f);
     if (!st && ends && (v->add_bos || cls)) st = tinyi_vocab_put(e, v->special[TLLM_BOS]);
@@ -70272,7 +71093,7 @@ TINY_API tiny_status tllm_encode(tiny_ctx *ctx, const tllm_vocab *v, const char 
     if (st) return st;
     if (!v || !out || (n && !text))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "encode: %s is missing", !v ? "the vocabulary" : !out ? "out" : "the text");
-    if (v->kind == TLLM_VOCAB_NONE) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "encode: the file of this model has no vocabulary");
+    if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_NONE) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "encode: the file of this model has no vocabulary");
     if (n > INT32_MAX)
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "encode: a text of %lu bytes, at most %ld in one call", (unsigned long)n, (long)INT32_MAX);
     memset(&e, 0, sizeof e);
@@ -70284,7 +71105,7 @@ TINY_API tiny_status tllm_encode(tiny_ctx *ctx, const tllm_vocab *v, const char 
     f.n = n;
     f.skip = flags & TLLM_ENCODE_SPECIAL ? 0u : (unsigned)(TINYI_TOK_CONTROL | TINYI_TOK_UNKNOWN);
     before = out->n;
-    if (n > 4096 && (v->kind == TLLM_VOCAB_SPM || v->kind == TLLM_VOCAB_BPE || v->kind == TLLM_VOCAB_WORDPIECE)) {
+    if (n > 4096 && (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_SPM || TINYI_VOCAB_KIND(v) == TLLM_VOCAB_BPE || TINYI_VOCAB_KIND(v) == TLLM_VOCAB_WORDPIECE)) {
         e.kept = (tinyi_kept *)tinyi_alloc(ctx, TINYI_KEPT_WORDS, sizeof *e.kept);
         if (!e.kept) return tiny_ctx_status(ctx);
         memset(e.kept, 0, TINYI_KEPT_WORDS * sizeof *e.kept);
@@ -70326,15 +71147,15 @@ TINY_API size_t tllm_piece(const tllm_vocab *v, int32_t id, unsigned flags, char
     p = tinyi_token_text(v, id, &n);
     what = v->what[id];
     if ((what & (TINYI_TOK_CONTROL | TINYI_TOK_UNKNOWN)) && !(flags & TLLM_DECODE_SPECIAL)) return 0;
-    if (v->kind == TLLM_VOCAB_RWKV || (what & (TINYI_TOK_CONTROL | TINYI_TOK_UNKNOWN | TINYI_TOK_USER))) return tinyi_piece_put(out, room, 0, p, n);
+    if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_RWKV || (what & (TINYI_TOK_CONTROL | TINYI_TOK_UNKNOWN | TINYI_TOK_USER))) return tinyi_piece_put(out, room, 0, p, n);
     byte = tinyi_vocab_byte(p, n);
     if (byte >= 0 && (what & TINYI_TOK_BYTE)) {
         unsigned char b = (unsigned char)byte;
         return tinyi_piece_put(out, room, 0, &b, 1);
     }
-    if (v->kind == TLLM_VOCAB_PLAMO2) return tinyi_piece_put(out, room, 0, p, n);
+    if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_PLAMO2) return tinyi_piece_put(out, room, 0, p, n);
     if (!(what & (TINYI_TOK_NORMAL | TINYI_TOK_BYTE))) return 0;
-    if (v->kind != TLLM_VOCAB_BPE || (v->pre_flags & TLLM_PRE_BLANKS)) {
+    if (TINYI_VOCAB_KIND(v) != TLLM_VOCAB_BPE || (v->pre_flags & TLLM_PRE_BLANKS)) {
         for (i = 0; i < n; ) {
             int mark = n - i >= 3 && !memcmp(p + i, "\xe2\x96\x81", 3);
             m = tinyi_piece_put(out, room, m, mark ? (const unsigned char *)" " : p + i, 1);
@@ -70362,7 +71183,7 @@ TINY_API size_t tllm_piece_most(const tllm_vocab *v) { return v ? v->longest : 0
 /* does the encoder put a blank before text that follows a special token, or begins? */
 static int tinyi_vocab_blank_first(const tllm_vocab *v)
 {
-    return v->kind == TLLM_VOCAB_WORDPIECE || ((v->kind == TLLM_VOCAB_SPM || v->kind == TLLM_VOCAB_UNIGRAM) && v->add_space_prefix);
+    return TINYI_VOCAB_KIND(v) == TLLM_VOCAB_WORDPIECE || ((TINYI_VOCAB_KIND(v) == TLLM_VOCAB_SPM || TINYI_VOCAB_KIND(v) == TLLM_VOCAB_UNIGRAM) && v->add_space_prefix);
 }
 
 /* appends one piece; *bare as in tllm_stream */
@@ -70392,7 +71213,7 @@ TINY_API tiny_status tllm_decode(tiny_ctx *ctx, const tllm_vocab *v, const int32
     if (st) return st;
     if (!v || !out || (n && !id))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "decode: %s is missing", !v ? "the vocabulary" : !out ? "out" : "the list of tokens");
-    if (v->kind == TLLM_VOCAB_NONE) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "decode: the file of this model has no vocabulary");
+    if (TINYI_VOCAB_KIND(v) == TLLM_VOCAB_NONE) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "decode: the file of this model has no vocabulary");
     before = out->n;
     bare = tinyi_vocab_blank_first(v);
     for (i = 0; i < n && !st; i++) {
@@ -72885,7 +73706,7 @@ TINYI_FN void tinyi_lm_blocks_free(tiny_ctx *ctx, struct tinyi_lm_block *b)
 TINYI_FN const tllm_meta *tinyi_lm_meta(tinyi_lm_load *ld, const char *key)
 {
     char full[160];
-    (void)snprintf(full, sizeof full, "%s.%s", ld->m->arch->name, key);
+    (void)snprintf(full, sizeof full, "%s.%s", TINYI_LM_ARCH(ld->m)->name, key);
     return tllm_gguf_find(ld->g, full);
 }
 
@@ -72896,21 +73717,21 @@ TINYI_FN tiny_idx tinyi_lm_count(tinyi_lm_load *ld, const char *key, tiny_idx i,
     if (ld->st) return least;
     if (!m) {
         if (missing >= 0) return missing;
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is missing", ld->m->path, ld->m->arch->name, key);
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is missing", ld->m->path, TINYI_LM_ARCH(ld->m)->name, key);
         return least;
     }
     if (m->type == TLLM_ARRAY) {
         if (i < 0 || (size_t)i >= m->count) {
-            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s has %zu items, none for layer %td", ld->m->path, ld->m->arch->name, key, m->count, i);
+            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s has %zu items, none for layer %td", ld->m->path, TINYI_LM_ARCH(ld->m)->name, key, m->count, i);
             return least;
         }
     } else i = 0;
     if (!tllm_meta_i64(m, (size_t)i, &v)) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is %s, not a whole number", ld->m->path, ld->m->arch->name, key, tllm_value_name(m->item_type));
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is %s, not a whole number", ld->m->path, TINYI_LM_ARCH(ld->m)->name, key, tllm_value_name(m->item_type));
         return least;
     }
     if (v < (int64_t)least || v > (int64_t)most) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is %lld, not in %td..%td", ld->m->path, ld->m->arch->name, key, (long long)v, least, most);
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is %lld, not in %td..%td", ld->m->path, TINYI_LM_ARCH(ld->m)->name, key, (long long)v, least, most);
         return least;
     }
     return (tiny_idx)v;
@@ -72923,7 +73744,7 @@ TINYI_FN float tinyi_lm_real(tinyi_lm_load *ld, const char *key, float missing)
     if (ld->st) return missing;
     if (!m) return missing;
     if (!tllm_meta_f64(m, 0, &v) || !(v - v == 0.0) || v > 1e30 || v < -1e30) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is no finite number", ld->m->path, ld->m->arch->name, key);
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is no finite number", ld->m->path, TINYI_LM_ARCH(ld->m)->name, key);
         return missing;
     }
     return (float)v;
@@ -72935,7 +73756,7 @@ TINYI_FN int tinyi_lm_bool(tinyi_lm_load *ld, const char *key, tiny_idx i, int m
     int v = missing;
     if (ld->st || !m) return missing;
     if (!tllm_meta_bool(m, m->type == TLLM_ARRAY && i > 0 ? (size_t)i : 0, &v))
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s has no truth value for layer %td", ld->m->path, ld->m->arch->name, key, i < 0 ? 0 : i);
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s has no truth value for layer %td", ld->m->path, TINYI_LM_ARCH(ld->m)->name, key, i < 0 ? 0 : i);
     return v;
 }
 
@@ -73174,6 +73995,49 @@ TINYI_FN int tinyi_lm_small(tinyi_lm_load *ld, const tinyi_lm_layer *l, tiny_idx
  * and stands for both paths.
  * In a dry pass nothing is computed, only scratch memory is counted.                                                    */
 #include <string.h>
+
+#if TINYI_CHAT
+/* TINYI_LM_ACTS, TINYI_LM_NORMS: may a model of this program have it? */
+#if defined TINYLLM_ONLY_ARCH && defined TINYI_STITCHED
+#define TINYI_LM_ACTS(a, plain) (TINYI_LM_ONLY.act == TINYI_LM_##a && ((TINYI_LM_ONLY.ffn & TINYI_LM_F_PLAIN) != 0) == (plain))
+#define TINYI_LM_HAS_ALTUP (TINYI_LM_ONLY.block == TINYI_LM_ALTUP)
+#define TINYI_LM_NORMS(n) (TINYI_LM_ONLY.norm == (n) || (TINYI_LM_ONLY.attn & TINYI_LM_A_EPS_SAYS) != 0)
+#else
+#define TINYI_LM_ACTS(a, plain) 1
+#define TINYI_LM_HAS_ALTUP 1
+#define TINYI_LM_NORMS(n) 1
+#endif
+#define TINYI_LM_ALL_ATTN (TINYI_LM_MIXES(TINYI_LM_ATTN) && !TINYI_LM_MIXES(TINYI_LM_DELTA) && !TINYI_LM_MIXES(TINYI_LM_KDA) && !TINYI_LM_MIXES(TINYI_LM_RWKV6) && \
+    !TINYI_LM_MIXES(TINYI_LM_RWKV7) && !TINYI_LM_MIXES(TINYI_LM_MAMBA) && !TINYI_LM_MIXES(TINYI_LM_MAMBA2) && !TINYI_LM_MIXES(TINYI_LM_PLAMO))
+TINYI_FN const tiny_op_row *tinyi_chat_row(int kind)
+{
+    switch (kind) {
+#define TINYI_LM_ROW(KIND, name, when) case TINY_OP_##KIND: return (when) ? &tinyi_row_##name : NULL;
+    TINYI_LM_ROW(ADD, add, 1)
+    TINYI_LM_ROW(MUL, mul, 1)
+    TINYI_LM_ROW(SCALE, scale, 1)
+    TINYI_LM_ROW(MATMUL, matmul, 1)
+    TINYI_LM_ROW(RMSNORM, rmsnorm, TINYI_LM_NORMS(TINYI_LM_RMS) || !TINYI_LM_ALL_ATTN)
+    TINYI_LM_ROW(LAYERNORM, layernorm, TINYI_LM_NORMS(TINYI_LM_LAYERNORM) || TINYI_LM_MIXES(TINYI_LM_MLA))
+    TINYI_LM_ROW(SWIGLU, swiglu, TINYI_LM_ACTS(SILU, 0))
+    TINYI_LM_ROW(GEGLU_TANH, geglu_tanh, TINYI_LM_ACTS(GELU, 0))
+    TINYI_LM_ROW(GEGLU, geglu, TINYI_LM_ACTS(GELU_ERF, 0))
+    TINYI_LM_ROW(REGLU, reglu, TINYI_LM_ACTS(RELU, 0))
+    TINYI_LM_ROW(SILU, silu, TINYI_LM_ACTS(SILU, 1) || !TINYI_LM_ALL_ATTN)
+    TINYI_LM_ROW(GELU_TANH, gelu_tanh, TINYI_LM_ACTS(GELU, 1))
+    TINYI_LM_ROW(GELU, gelu, TINYI_LM_ACTS(GELU_ERF, 1))
+    TINYI_LM_ROW(RELU, relu, TINYI_LM_ACTS(RELU, 1))
+    TINYI_LM_ROW(RELU2, relu2, TINYI_LM_ACTS(RELU2, 1) || TINYI_LM_ACTS(RELU2, 0) || !TINYI_LM_ALL_ATTN)
+    TINYI_LM_ROW(L2NORM, l2norm, !TINYI_LM_ALL_ATTN)
+    TINYI_LM_ROW(SIGMOID, sigmoid, !TINYI_LM_ALL_ATTN)
+    TINYI_LM_ROW(TANH, tanh, !TINYI_LM_ALL_ATTN || TINYI_LM_HAS_ALTUP)
+    TINYI_LM_ROW(GLA, gla, TINYI_LM_MIXES(TINYI_LM_RWKV6) || TINYI_LM_MIXES(TINYI_LM_RWKV7))
+    TINYI_LM_ROW(ATTENTION, attention, TINYI_LM_MIXES(TINYI_LM_MLA))
+#undef TINYI_LM_ROW
+    default: return NULL;
+    }
+}
+#endif
 
 #define TINYI_LM_ALONE 1024                 /* numbers of a piece below which a second thread costs more than it brings */
 
@@ -73544,7 +74408,7 @@ TINYI_FN void tinyi_lm_act(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, c
 {
     static const short alone[] = { TINY_OP_SILU, TINY_OP_GELU_TANH, TINY_OP_GELU, TINY_OP_RELU, TINY_OP_RELU2 };
     static const short gated[] = { TINY_OP_SWIGLU, TINY_OP_GEGLU_TANH, TINY_OP_GEGLU, TINY_OP_REGLU, 0 };
-    const int kind = f->m->arch->top & TINYI_LM_T_T5 && !b ? (int)TINYI_LM_RELU : f->m->arch->act;    /* the first T5 has no gate, and relu */
+    const int kind = TINYI_LM_ARCH(f->m)->top & TINYI_LM_T_T5 && !b ? (int)TINYI_LM_RELU : TINYI_LM_ARCH(f->m)->act;    /* the first T5 has no gate, and relu */
     if (kind == TINYI_LM_XIELU || (kind == TINYI_LM_CLAMPED && b)) {
         tinyi_lm_act_arg q;
         memset(&q, 0, sizeof q);
@@ -73914,7 +74778,7 @@ TINYI_FN const tllm_tree_plan *tinyi_lm_tree(tinyi_lm_fwd *f)
     tiny_idx i, together = 0;
     for (i = 1; i < f->n_run; i++)          /* they begin with the same page */
         together += f->run[i].at0 > 0 && f->run[i - 1].at0 > 0 && tllm_pages_table(&s->pages, f->run[i].seq)[0] == tllm_pages_table(&s->pages, f->run[i - 1].seq)[0];
-    if (!together || together * f->n_key < TINYI_LM_TREE_SAVES) return NULL;
+    if (TINYI_CHAT || !together || together * f->n_key < TINYI_LM_TREE_SAVES) return NULL;
     if (!s->tree && tllm_tree_plan_open(f->ctx, &d, &s->tree)) return NULL;
     if (tllm_tree_plan_set(s->tree, &rows, &table, s->pages.block)) return NULL;
     c = tllm_tree_plan_counts(s->tree);
@@ -74003,7 +74867,7 @@ static const tinyi_lm_w *tinyi_lm_head_norm_load(tinyi_lm_load *ld, tinyi_lm_lay
 TINYI_FN void tinyi_lm_attn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
 {
     const tllm_model *m = ld->m;
-    const unsigned how = m->arch->attn;
+    const unsigned how = TINYI_LM_ARCH(m)->attn;
     const tiny_idx D = m->n_embd;
     const int own = l->kv_from == l->i;
     tiny_idx q, k, v;
@@ -74031,12 +74895,12 @@ TINYI_FN void tinyi_lm_attn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
             else tinyi_lm_need(ld, l, TINYI_T_ATTN_V, D, v, 0);
         }
     }
-    if (m->arch->top & TINYI_LM_T_T5) l->w[TINYI_T_ATTN_OUT] = tinyi_lm_need(ld, l, TINYI_T_ATTN_O, l->n_head * l->d_v, D, 0);
+    if (TINYI_LM_ARCH(m)->top & TINYI_LM_T_T5) l->w[TINYI_T_ATTN_OUT] = tinyi_lm_need(ld, l, TINYI_T_ATTN_O, l->n_head * l->d_v, D, 0);
     else tinyi_lm_need(ld, l, TINYI_T_ATTN_OUT, l->n_head * l->d_v, D, 0);
     tinyi_lm_head_norm_load(ld, l, TINYI_T_ATTN_Q_NORM, l->n_head, l->d_k);
     tinyi_lm_head_norm_load(ld, l, TINYI_T_ATTN_K_NORM, l->n_kv, l->d_k);
     tinyi_lm_may_vec(ld, l, TINYI_T_ATTN_SUB_NORM, l->n_head * l->d_v);
-    if (!m->encoder && !(m->arch->top & TINYI_LM_T_T5)) tinyi_lm_may_vec(ld, l, TINYI_T_ATTN_SINKS, l->n_head);
+    if (!TINYI_LM_ENCODER(m) && !(TINYI_LM_ARCH(m)->top & TINYI_LM_T_T5)) tinyi_lm_may_vec(ld, l, TINYI_T_ATTN_SINKS, l->n_head);
     if (how & TINYI_LM_A_RELATIVE) {        /* (n_bucket, n_head): head innermost in the file */
         if (l->i == 0) tinyi_lm_vec(ld, l, TINYI_T_ATTN_REL_B, m->n_bucket * l->n_head);
         else {
@@ -74143,10 +75007,10 @@ static void tinyi_lm_clamp(tinyi_lm_fwd *f, float *x, tiny_idx ld, tiny_idx d)
 TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
 {
     const tllm_model *m = f->m;
-    const unsigned how = m->arch->attn;
+    const unsigned how = TINYI_LM_ARCH(m)->attn;
     const tiny_idx n = f->n, nq = l->n_head * l->d_k, nk = l->n_kv * l->d_k, nv = l->n_kv * l->d_v;
     const size_t used = f->used;
-    const int keeps = !f->encoding && !m->encoder;
+    const int keeps = TINYI_CHAT || (!f->encoding && !TINYI_LM_ENCODER(m));
     const float *gate = NULL;
     tinyi_lm_heads q, k, v;
     const tinyi_lm_w *w[3];
@@ -74200,8 +75064,8 @@ TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float 
         tinyi_lm_head_norm(f, l->w[TINYI_T_ATTN_Q_NORM], q);
         if (k.p) tinyi_lm_head_norm(f, l->w[TINYI_T_ATTN_K_NORM], k);
     }
-    tinyi_lm_rotate(f, l->rope, m->arch->rope, q);
-    if (k.p) tinyi_lm_rotate(f, l->rope, m->arch->rope, k);
+    tinyi_lm_rotate(f, l->rope, TINYI_LM_ARCH(m)->rope, q);
+    if (k.p) tinyi_lm_rotate(f, l->rope, TINYI_LM_ARCH(m)->rope, k);
     if (how & TINYI_LM_A_QK_AFTER) {
         tinyi_lm_head_norm(f, l->w[TINYI_T_ATTN_Q_NORM], q);
         if (k.p) tinyi_lm_head_norm(f, l->w[TINYI_T_ATTN_K_NORM], k);
@@ -74370,7 +75234,7 @@ static const float *tinyi_lm_index_keys(tinyi_lm_fwd *f, const tinyi_lm_layer *l
 {
     const tllm_model *m = f->m;
     const tiny_idx n = f->n, Hi = m->index_heads, di = m->index_d, n_key = f->n_key;
-    const int style = m->arch->attn & TINYI_LM_A_INDEX_PAIRS ? TINYI_LM_PAIRS : TINYI_LM_HALVES;
+    const int style = TINYI_LM_ARCH(m)->attn & TINYI_LM_A_INDEX_PAIRS ? TINYI_LM_PAIRS : TINYI_LM_HALVES;
     float *allow = tinyi_lm_take(f, n, n_key);
     const size_t used = f->used;
     float *iq = tinyi_lm_take(f, n, Hi * di), *ik = tinyi_lm_take(f, n, di), *w = tinyi_lm_take(f, n, Hi);
@@ -74380,12 +75244,11 @@ static const float *tinyi_lm_index_keys(tinyi_lm_fwd *f, const tinyi_lm_layer *l
     tiny_idx i, j;
     if (f->st) return NULL;
     tinyi_lm_linear(f, l->w[TINYI_T_INDEX_Q_B], iq, q_a, n);
-    tinyi_lm_linear(f, l->w[TINYI_T_INDEX_K], ik, h, n);
+    tinyi_lm_linear_both(f, l->w[TINYI_T_INDEX_K], ik, l->w[TINYI_T_INDEX_PROJ], w, 0, h, n);
     t = tiny_tensor_2d(ik, TINY_F32, n, di);
     tinyi_lm_norm_view(f, TINY_OP_LAYERNORM, l->w[TINYI_T_INDEX_K_NORM]->v, l->w[TINYI_T_INDEX_K_NORM]->bias, 1e-6f, &t, &t);
     tinyi_lm_rotate(f, l->rope, style, tinyi_lm_heads_of(iq, Hi, di, Hi * di));
     tinyi_lm_rotate(f, l->rope, style, tinyi_lm_heads_of(ik, 1, di, di));
-    tinyi_lm_linear(f, l->w[TINYI_T_INDEX_PROJ], w, h, n);
     if (!f->dry) tinyi_lm_hold(f, &f->s->held[l->i].index, ik, di);
     if (f->dry) { f->used = used; return f->s->n_ctx > m->index_top ? allow : NULL; }       /* what the most would take */
     if (n_key <= m->index_top || f->st) { f->used = used; return NULL; }
@@ -74502,8 +75365,8 @@ TINYI_FN void tinyi_lm_mla_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
     tinyi_lm_norm_view(f, TINY_OP_RMSNORM, l->w[TINYI_T_ATTN_KV_A_NORM]->v, NULL, m->eps, &t, &t);
     att.q = tinyi_lm_heads_of(q + nope, H, rope, H * d);
     att.q.head = d;
-    tinyi_lm_rotate(f, l->rope, m->arch->rope, att.q);
-    tinyi_lm_rotate(f, l->rope, m->arch->rope, tinyi_lm_heads_of(kv + r, 1, rope, ld));
+    tinyi_lm_rotate(f, l->rope, TINYI_LM_ARCH(m)->rope, att.q);
+    tinyi_lm_rotate(f, l->rope, TINYI_LM_ARCH(m)->rope, tinyi_lm_heads_of(kv + r, 1, rope, ld));
     tinyi_lm_temper(f, tinyi_lm_heads_of(q, H, d, H * d));
     if (m->index_heads) att.allow = tinyi_lm_index_keys(f, l, h, a);
     att.ld_allow = f->n_key;
@@ -74737,7 +75600,7 @@ TINYI_FN void tinyi_lm_delta_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float
     p.beta = b;
     p.o = o;
     p.m = kept ? kept + (K - 1) * C : NULL;
-    p.blocks = (m->arch->attn & TINYI_LM_A_KEY_BLOCKS) != 0;
+    p.blocks = (TINYI_LM_ARCH(m)->attn & TINYI_LM_A_KEY_BLOCKS) != 0;
     tinyi_lm_delta_scan(f, &p);
     tinyi_lm_delta_end(f, l, TINYI_T_SSM_OUT, y, o, z, H, S, TINY_OP_SILU);
     f->used = used;
@@ -74779,27 +75642,34 @@ TINYI_FN size_t tinyi_lm_kda_kept(const tllm_model *m, const tinyi_lm_layer *l)
 TINYI_FN void tinyi_lm_kda_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
 {
     static const short in[3] = { TINYI_T_ATTN_Q, TINYI_T_ATTN_K, TINYI_T_ATTN_V }, conv[3] = { TINYI_T_CONV_Q, TINYI_T_CONV_K, TINYI_T_CONV_V };
+    static const short into[3] = { TINYI_T_SSM_F_A, TINYI_T_SSM_G_A, TINYI_T_SSM_BETA };
     const tllm_model *m = f->m;
     const tiny_idx n = f->n, S = m->head_size, H = l->n_head, K = m->ssm_conv, C = H * S;
     const size_t used = f->used;
     float *kept = f->dry ? NULL : f->s->held[l->i].x;
     float *c[3], *u = tinyi_lm_take(f, n, C), *g = tinyi_lm_take(f, n, C), *z = tinyi_lm_take(f, n, C), *o = tinyi_lm_take(f, n, C);
-    float *low = tinyi_lm_take(f, n, S), *b = tinyi_lm_take(f, n, H);
+    float *low[3], *made[3], *b;
+    const tinyi_lm_w *w[3];
     tinyi_lm_delta p;
     int i;
-    for (i = 0; i < 3; i++) c[i] = tinyi_lm_take(f, n, C);
-    if (f->st) return;
     for (i = 0; i < 3; i++) {
-        tinyi_lm_linear(f, l->w[in[i]], u, h, n);
-        tinyi_lm_conv(f, c[i], C, u, C, l->w[conv[i]]->v, NULL, kept ? kept + i * (K - 1) * C : NULL, K, C, 1);
+        c[i] = tinyi_lm_take(f, n, C);
+        low[i] = tinyi_lm_take(f, n, i < 2 ? S : H);
     }
+    if (f->st) return;
+    made[0] = u;                            /* g and z are made later */
+    made[1] = g;
+    made[2] = z;
+    for (i = 0; i < 3; i++) w[i] = l->w[in[i]];
+    tinyi_lm_linears(f, 3, w, 0, made, h, n);
+    for (i = 0; i < 3; i++) tinyi_lm_conv(f, c[i], C, made[i], C, l->w[conv[i]]->v, NULL, kept ? kept + i * (K - 1) * C : NULL, K, C, 1);
     tinyi_lm_unit(f, c[0], C, H, S, (float)(1.0 / tinyi_sqrt64((double)S)));
     tinyi_lm_unit(f, c[1], C, H, S, 1.0f);
-    tinyi_lm_linear(f, l->w[TINYI_T_SSM_F_A], low, h, n);
-    tinyi_lm_linear(f, l->w[TINYI_T_SSM_F_B], g, low, n);
-    tinyi_lm_linear(f, l->w[TINYI_T_SSM_G_A], low, h, n);
-    tinyi_lm_linear(f, l->w[TINYI_T_SSM_G_B], z, low, n);
-    tinyi_lm_linear(f, l->w[TINYI_T_SSM_BETA], b, h, n);
+    for (i = 0; i < 3; i++) w[i] = l->w[into[i]];
+    tinyi_lm_linears(f, 3, w, 0, low, h, n);
+    tinyi_lm_linear(f, l->w[TINYI_T_SSM_F_B], g, low[0], n);
+    tinyi_lm_linear(f, l->w[TINYI_T_SSM_G_B], z, low[1], n);
+    b = low[2];
     tinyi_lm_run(f, TINY_OP_SIGMOID, b, b, NULL, n * H);
     memset(&p, 0, sizeof p);
     p.H = p.Hk = H;
@@ -75217,7 +76087,7 @@ TINYI_FN size_t tinyi_lm_rwkv_kept(const tllm_model *m, const tinyi_lm_layer *l)
 {
     size_t a, b;
     (void)l;
-    if (!tinyi_size_mul((size_t)m->n_embd, (size_t)m->head_size, &a) || !tinyi_size_mul((size_t)m->n_embd, m->arch->ffn & TINYI_LM_F_CHANNEL ? 2 : 1, &b) || !tinyi_size_add(a, b, &a)) return SIZE_MAX;
+    if (!tinyi_size_mul((size_t)m->n_embd, (size_t)m->head_size, &a) || !tinyi_size_mul((size_t)m->n_embd, TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_CHANNEL ? 2 : 1, &b) || !tinyi_size_add(a, b, &a)) return SIZE_MAX;
     return a;
 }
 
@@ -75226,7 +76096,7 @@ static int tinyi_lm_rwkv_sizes(tinyi_lm_load *ld)
     tllm_model *m = ld->m;
     if (ld->st) return 0;
     if (m->head_size < 1 || m->n_embd % m->head_size) {
-        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.embedding_length %td is no multiple of %s.wkv.head_size %td", m->path, m->arch->name, m->n_embd, m->arch->name, m->head_size);
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.embedding_length %td is no multiple of %s.wkv.head_size %td", m->path, TINYI_LM_ARCH(m)->name, m->n_embd, TINYI_LM_ARCH(m)->name, m->head_size);
         return 0;
     }
     return 1;
@@ -75425,7 +76295,7 @@ static void tinyi_lm_wkv_runs(tinyi_lm_fwd *f, const tinyi_lm_wkv *p, tinyi_lm_f
 /* ---- 6 ---------------------------------------------------------------------------------------------------------- */
 
 /* gated linear attention where no channel mixing follows: rwkv6qwen2 */
-static int tinyi_lm_rwkv6_gla(const tllm_model *m) { return !(m->arch->ffn & TINYI_LM_F_CHANNEL); }
+static int tinyi_lm_rwkv6_gla(const tllm_model *m) { return !(TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_CHANNEL); }
 
 TINYI_FN void tinyi_lm_rwkv6_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
 {
@@ -75702,7 +76572,7 @@ TINYI_FN void tinyi_lm_channel_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
     tinyi_lm_vec(ld, l, TINYI_T_CM_LERP_K, D);
     tinyi_lm_need(ld, l, TINYI_T_CM_KEY, D, ff, 0);
     tinyi_lm_need(ld, l, TINYI_T_CM_VALUE, ff, D, 0);
-    if (ld->m->arch->mixer == TINYI_LM_RWKV6) {
+    if (TINYI_LM_ARCH(ld->m)->mixer == TINYI_LM_RWKV6) {
         tinyi_lm_vec(ld, l, TINYI_T_CM_LERP_R, D);
         tinyi_lm_need(ld, l, TINYI_T_CM_RECEPTANCE, D, D, 0);
     }
@@ -75742,7 +76612,7 @@ static void tinyi_lm_dense_load(tinyi_lm_load *ld, tinyi_lm_layer *l, int gate, 
 {
     const tllm_gguf_tensor *t = tinyi_lm_find(ld, l, up, NULL);
     const tiny_idx D = ld->m->n_embd;
-    const int plain = (ld->m->arch->ffn & TINYI_LM_F_PLAIN) != 0;
+    const int plain = (TINYI_LM_ARCH(ld->m)->ffn & TINYI_LM_F_PLAIN) != 0;
     if (ld->st) return;
     if (tinyi_lm_find(ld, l, gate, NULL)) {
         tinyi_lm_need(ld, l, gate, D, n_ff, 0);
@@ -75759,7 +76629,7 @@ TINYI_FN void tinyi_lm_ffn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
 {
     const tllm_model *m = ld->m;
     const tiny_idx D = m->n_embd, E = m->n_expert;
-    const unsigned how = m->arch->ffn;
+    const unsigned how = TINYI_LM_ARCH(m)->ffn;
     if (ld->st) return;
     l->moe = tinyi_lm_find(ld, l, TINYI_T_ROUTER, NULL) != NULL;
     if (!l->moe || how & TINYI_LM_F_SIDE_BY_SIDE) {
@@ -75777,7 +76647,7 @@ TINYI_FN void tinyi_lm_ffn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
         if (E <= 0 || m->n_used <= 0) {
             if (!ld->st)
                 ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td has a router, but %s.expert_count is %td and %s.expert_used_count %td", m->path, l->i,
-                                    m->arch->name, E, m->arch->name, m->n_used);
+                                    TINYI_LM_ARCH(m)->name, E, TINYI_LM_ARCH(m)->name, m->n_used);
             return;
         }
         if (ff == all || (one == all && ff > 0 && ff == all / m->n_used)) one = ff;     /* some files say it by the other key, for one or for all used */
@@ -75914,7 +76784,7 @@ static void tinyi_lm_route_fn(const void *arg, tiny_idx t0, tiny_idx t1)
             for (e = 0; e < E; e++) p[e] = (float)(tinyi_exp64((double)z[e] - top) / sum);
         } else for (e = 0; e < E; e++) p[e] = m->gating == 2 ? tinyi_sigmoid_ref(z[e]) : z[e];
         for (e = 0; e < E; e++) pick[e] = q->bias ? p[e] + q->bias[e] : p[e];
-        if (m->arch->ffn & TINYI_LM_F_WEIGHT_FIRST) for (e = 0; e < E; e++) pick[e] = z[e];
+        if (TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_WEIGHT_FIRST) for (e = 0; e < E; e++) pick[e] = z[e];
         for (e = 0; e < E; e++) if (pick[e] != pick[e]) pick[e] = -INFINITY;      /* NaN stands for taken from here on */
         if (m->n_group > 1) tinyi_lm_route_groups(m, pick, q->group + t * m->n_group);
         for (i = 0; i < K; i++) {
@@ -75966,7 +76836,7 @@ static void tinyi_lm_experts(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y,
     const size_t used = f->used;
     const tiny_idx n = f->n, D = m->n_embd, E = m->n_expert, K = m->n_used;
     const tinyi_lm_w *fused = l->w[TINYI_T_GATE_UP_EXPS], *gate_w = l->w[TINYI_T_GATE_EXPS], *up_w = l->w[TINYI_T_UP_EXPS], *down_w = l->w[TINYI_T_DOWN_EXPS];
-    const int first = (m->arch->ffn & TINYI_LM_F_WEIGHT_FIRST) != 0;
+    const int first = (TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_WEIGHT_FIRST) != 0;
     const tiny_idx ff = down_w->n_in;
     tinyi_lm_route q;
     float *z, *x, *g, *u, *o;
@@ -76038,7 +76908,7 @@ TINYI_FN void tinyi_lm_ffn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
         tinyi_lm_dense(f, l, TINYI_T_FFN_GATE, TINYI_T_FFN_UP, TINYI_T_FFN_DOWN, y, h);
         return;
     }
-    tinyi_lm_experts(f, l, y, h, f->m->arch->ffn & TINYI_LM_F_ROUTER_EARLY ? f->layer_in : h);
+    tinyi_lm_experts(f, l, y, h, TINYI_LM_ARCH(f->m)->ffn & TINYI_LM_F_ROUTER_EARLY ? f->layer_in : h);
     if (l->w[TINYI_T_UP_SHEXP]) {
         tinyi_lm_share q;
         float *s = tinyi_lm_take(f, f->n, f->m->n_embd);
@@ -76049,7 +76919,7 @@ TINYI_FN void tinyi_lm_ffn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
         q.g = l->w[TINYI_T_ROUTER_SHEXP] ? l->w[TINYI_T_ROUTER_SHEXP]->v : NULL;
         q.d = f->m->n_embd;
         tinyi_lm_each(f, f->n, 8, tinyi_lm_share_fn, &q);
-        if (f->m->arch->ffn & TINYI_LM_F_HALF) tinyi_lm_scale(f, y, y, 0.5f, f->n * f->m->n_embd);
+        if (TINYI_LM_ARCH(f->m)->ffn & TINYI_LM_F_HALF) tinyi_lm_scale(f, y, y, 0.5f, f->n * f->m->n_embd);
     }
     f->used = used;
 }
@@ -76086,7 +76956,7 @@ TINYI_FN void tinyi_lm_side_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float 
 
 #define TINYI_LM_FIRED 8                    /* tokens of a step at most: of many some neuron fires almost everywhere */
 
-static int tinyi_lm_fires(const tllm_model *m) { return m->arch->act == TINYI_LM_RELU2 && (m->arch->ffn & TINYI_LM_F_PLAIN) != 0; }
+static int tinyi_lm_fires(const tllm_model *m) { return TINYI_LM_ARCH(m)->act == TINYI_LM_RELU2 && (TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_PLAIN) != 0; }
 
 TINY_API tiny_status tllm_model_sparse(tiny_ctx *ctx, tllm_model *m, int format, size_t *bytes)
 {
@@ -76122,7 +76992,7 @@ TINY_API tiny_status tllm_model_sparse(tiny_ctx *ctx, tllm_model *m, int format,
     }
     if (!st) st = ld.st;
     if (!st && !found)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: %s has no plain network with squared ReLU, whose neurons are silent exactly", m->path, m->arch->name);
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: %s has no plain network with squared ReLU, whose neurons are silent exactly", m->path, TINYI_LM_ARCH(m)->name);
     if (bytes && !st) *bytes = sum;
     return st;
 }
@@ -76630,7 +77500,7 @@ static void tinyi_lm_mix(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, con
 
 static void tinyi_lm_feed(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
 {
-    if (f->m->arch->ffn & TINYI_LM_F_CHANNEL) tinyi_lm_channel_run(f, l, y, h);
+    if (TINYI_LM_ARCH(f->m)->ffn & TINYI_LM_F_CHANNEL) tinyi_lm_channel_run(f, l, y, h);
     else tinyi_lm_ffn_run(f, l, y, h);
 }
 
@@ -76638,8 +77508,8 @@ static void tinyi_lm_feed(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, co
 
 TINYI_FN int tinyi_lm_can_ladder(const tllm_model *m, const tinyi_lm_layer *l)
 {
-    return m->block == TINYI_LM_PRE && m->arch->block == TINYI_LM_PRE && l->mix != TINYI_LM_NO_MIX && l->norm1 && l->norm2 && !l->cross && !m->n_ple && m->rescale <= 0 &&
-           !l->w[TINYI_T_LAYER_SCALE] && !(m->arch->ffn & (TINYI_LM_F_SIDE_BY_SIDE | TINYI_LM_F_ROUTER_EARLY)) && (l->ffn || m->arch->ffn & TINYI_LM_F_CHANNEL);
+    return m->block == TINYI_LM_PRE && TINYI_LM_ARCH(m)->block == TINYI_LM_PRE && l->mix != TINYI_LM_NO_MIX && l->norm1 && l->norm2 && !l->cross && !m->n_ple && m->rescale <= 0 &&
+           !l->w[TINYI_T_LAYER_SCALE] && !(TINYI_LM_ARCH(m)->ffn & (TINYI_LM_F_SIDE_BY_SIDE | TINYI_LM_F_ROUTER_EARLY)) && (l->ffn || TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_CHANNEL);
 }
 
 /* what becomes of the result of a half before it is added */
@@ -76659,13 +77529,13 @@ static tiny_status tinyi_lm_land(void *user, tiny_idx layer, int half, float *y)
 /* the place for the result of a half, x being what it reads */
 static float *tinyi_lm_enter_half(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int half, float *x, float *y)
 {
-    if (!f->ladder.y[0] || f->encoding) return y;
+    if (TINYI_CHAT || !f->ladder.y[0] || f->encoding) return y;
     if (!f->st && !f->dry) f->st = tllm_ladder_enter(&f->ladder, l->route[half], half, x);
     return f->ladder.y[half];
 }
 static void tinyi_lm_leave_half(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int half, float *x, float *y)
 {
-    if (!f->ladder.y[0] || f->encoding || f->dry) {
+    if (TINYI_CHAT || !f->ladder.y[0] || f->encoding || f->dry) {
         tinyi_lm_settle(f, l, half, y);
         tinyi_lm_add(f, x, x, y, f->n * f->m->n_embd);
     } else if (!f->st) f->st = tllm_ladder_leave(&f->ladder, l->route[half], half, l->i, x);
@@ -76675,7 +77545,7 @@ static void tinyi_lm_leave_half(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int ha
 static void tinyi_lm_layer_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *x)
 {
     const tllm_model *m = f->m;
-    const tinyi_lm_arch *a = m->arch;
+    const tinyi_lm_arch *a = TINYI_LM_ARCH(m);
     const tiny_idx n = f->n, D = m->n_embd;
     const size_t used = f->used;
     float *h = tinyi_lm_take(f, n, D), *y = tinyi_lm_take(f, n, D), *z;
@@ -76765,7 +77635,7 @@ static void tinyi_lm_embed(tinyi_lm_fwd *f, float *x)
             tinyi_lm_add(f, x + i * D, x + i * D, row, D);
         }
     }
-    if (m->arch->top & TINYI_LM_T_EMBD_NORM) tinyi_lm_norm(f, m->top.w[TINYI_T_TOKEN_EMBD_NORM], x, x, n, D);
+    if (TINYI_LM_ARCH(m)->top & TINYI_LM_T_EMBD_NORM) tinyi_lm_norm(f, m->top.w[TINYI_T_TOKEN_EMBD_NORM], x, x, n, D);
     f->used = used;
 }
 
@@ -76774,11 +77644,11 @@ static void tinyi_lm_results(tinyi_lm_fwd *f, float *x, tiny_idx rows, float *ou
 {
     const tllm_model *m = f->m;
     const tiny_idx D = m->n_embd;
-    const tinyi_lm_w *norm = m->arch->top & TINYI_LM_T_OUTPUT_IS_EMBD ? m->top.w[TINYI_T_TOKEN_EMBD_NORM] : m->top.w[TINYI_T_OUTPUT_NORM];
+    const tinyi_lm_w *norm = TINYI_LM_ARCH(m)->top & TINYI_LM_T_OUTPUT_IS_EMBD ? m->top.w[TINYI_T_TOKEN_EMBD_NORM] : m->top.w[TINYI_T_OUTPUT_NORM];
     if (norm) tinyi_lm_norm(f, norm, x, x, rows, D);
     if (!out) return;
-    if (m->output == TLLM_HIDDEN) tinyi_lm_copy(f, out, D, x, D, rows, D);
-    else if (m->output == TLLM_RANK) {
+    if (TINYI_LM_OUTPUT(m) == TLLM_HIDDEN) tinyi_lm_copy(f, out, D, x, D, rows, D);
+    else if (TINYI_LM_OUTPUT(m) == TLLM_RANK) {
         if (f->encoding) {                  /* the first token, through a layer of its own where there is one; no softmax */
             if (m->top.w[TINYI_T_CLS]) {
                 tinyi_lm_linear(f, m->top.w[TINYI_T_CLS], x + D, x, 1);
@@ -76800,8 +77670,8 @@ static void tinyi_lm_results(tinyi_lm_fwd *f, float *x, tiny_idx rows, float *ou
 static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, const int32_t *want, float *out)
 {
     const tllm_model *m = f->m;
-    const int streams = m->arch->block == TINYI_LM_ALTUP ? 4 : 1, enc = f->encoding && m->n_enc > 0;
-    const tiny_idx n = f->n, D = m->n_embd, n_layer = enc ? m->n_enc : m->n_layer;
+    const int streams = TINYI_LM_ARCH(m)->block == TINYI_LM_ALTUP ? 4 : 1, enc = !TINYI_CHAT && f->encoding && TINYI_LM_N_ENC(m) > 0;
+    const tiny_idx n = f->n, D = m->n_embd, n_layer = enc ? TINYI_LM_N_ENC(m) : m->n_layer;
     const tinyi_lm_layer *layer = enc ? m->enc : m->layer;
     float *x;
     tiny_idx i;
@@ -76811,12 +77681,12 @@ static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, const int32_t *want, 
     if (f->st) return;
     tinyi_lm_embed(f, x);
     f->embd = x;
-    if (m->arch->mixer == TINYI_LM_RWKV7) f->first_v = tinyi_lm_take(f, n, D);
+    if (TINYI_LM_ARCH(m)->mixer == TINYI_LM_RWKV7) f->first_v = tinyi_lm_take(f, n, D);
     if (m->n_ple > 0) tinyi_lm_ple_inputs(f);
     if (streams == 4) tinyi_lm_altup_start(f, x);
-    if (m->routes || f->s->comm) {
+    if (TINYI_LM_ROUTES(m) || TINYI_LM_COMM(f->s)) {
         f->ladder.ctx = f->ctx;
-        f->ladder.comm = f->s->comm;
+        f->ladder.comm = TINYI_LM_COMM(f->s);
         f->ladder.n = n * D;
         f->ladder.y[0] = tinyi_lm_take(f, n, D);
         f->ladder.y[1] = tinyi_lm_take(f, n, D);
@@ -76832,7 +77702,7 @@ static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, const int32_t *want, 
         else tinyi_lm_layer_run(f, &layer[i], x);
         tinyi_lm_steer(f, i, x);
     }
-    if (f->ladder.y[0] && !f->st && !f->dry) f->st = tllm_ladder_end(&f->ladder, x);
+    if (!TINYI_CHAT && f->ladder.y[0] && !f->st && !f->dry) f->st = tllm_ladder_end(&f->ladder, x);
     if (streams == 4) tinyi_lm_altup_end(f, x);
     if (enc) {
         tinyi_lm_norm(f, m->enc_norm, x, x, n, D);
@@ -76850,7 +77720,7 @@ static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, const int32_t *want, 
 
 static tiny_status tinyi_lm_desc(tiny_ctx *ctx, const tllm_model *m, const tllm_state_desc *desc, tllm_state *s)
 {
-    const int encoder = m->encoder || m->n_enc > 0;
+    const int encoder = TINYI_LM_ENCODER(m) || TINYI_LM_N_ENC(m) > 0;
     tllm_pages_desc d;
     tinyi_lm_held h;
     tiny_idx i;
@@ -76859,9 +77729,10 @@ static tiny_status tinyi_lm_desc(tiny_ctx *ctx, const tllm_model *m, const tllm_
     s->ctx = ctx;
     s->m = m;
     s->comm = desc ? desc->comm : NULL;
-    if (tiny_comm_world(s->comm) != m->world || tiny_comm_rank(s->comm) != m->rank)
+    if (TINYI_CHAT && s->comm) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: other ranks are left out of this program", m->path);
+    if (!TINYI_CHAT && (tiny_comm_world(TINYI_LM_COMM(s)) != m->world || tiny_comm_rank(TINYI_LM_COMM(s)) != m->rank))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the model is cut for rank %d of %d, the comm is that of rank %d of %d", m->path, m->rank, m->world,
-                          tiny_comm_rank(s->comm), tiny_comm_world(s->comm));
+                          tiny_comm_rank(TINYI_LM_COMM(s)), tiny_comm_world(TINYI_LM_COMM(s)));
     s->n_ctx = desc && desc->n_ctx ? desc->n_ctx : TINYI_MIN(m->n_context, 4096);
     s->n_batch = desc && desc->n_batch ? desc->n_batch : encoder ? s->n_ctx : TINYI_LM_BATCH;
     s->n_seq = desc && desc->n_seq ? desc->n_seq : 1;
@@ -76871,8 +77742,8 @@ static tiny_status tinyi_lm_desc(tiny_ctx *ctx, const tllm_model *m, const tllm_
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td sequences of %td tokens: at least 1, and at most %d tokens together", m->path, s->n_seq, s->n_ctx, TINYI_LM_MOST);
     if (encoder) s->n_batch = s->n_ctx;
     s->n_batch = TINYI_MIN(s->n_batch, s->n_seq * s->n_ctx);
-    if (s->comm && (size_t)s->n_batch > tiny_comm_most(s->comm) / (size_t)m->n_embd)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: pieces of %td tokens are sums of %td numbers each, the comm was opened for %zu", m->path, s->n_batch, m->n_embd, tiny_comm_most(s->comm));
+    if (TINYI_LM_COMM(s) && (size_t)s->n_batch > tiny_comm_most(TINYI_LM_COMM(s)) / (size_t)m->n_embd)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: pieces of %td tokens are sums of %td numbers each, the comm was opened for %zu", m->path, s->n_batch, m->n_embd, tiny_comm_most(TINYI_LM_COMM(s)));
     d.block = desc && desc->n_page ? desc->n_page : 16;
     d.n_seq = s->n_seq;
     d.n_most = s->n_ctx;
@@ -76891,7 +77762,7 @@ static tiny_status tinyi_lm_desc(tiny_ctx *ctx, const tllm_model *m, const tllm_
             return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: %s cannot be kept as %s (format %d): F32, F16, Q8_0 and Q4_0 can", m->path, i ? "values" : "keys",
                               type ? type->name : "?", desc ? i ? desc->type_v : desc->type_k : 0);
     }
-    for (i = 0; i < m->n_layer && !m->encoder; i++) {
+    for (i = 0; i < m->n_layer && !TINYI_LM_ENCODER(m); i++) {
         const tinyi_lm_layer *l = &m->layer[i];
         if (l->kv_from == i && (l->mix == TINYI_LM_ATTN || l->mix == TINYI_LM_MLA) && !tinyi_lm_pools(s, l, &h))
             return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: layer %td: keys as %s and values as %s: its heads are no whole blocks", m->path, i, s->type_k->name, s->type_v->name);
@@ -76950,7 +77821,7 @@ static int tinyi_lm_layout(tllm_state *s, unsigned char *base, size_t *bytes)
         tinyi_lm_held h;
         tinyi_pool *pool[3];
         int k;
-        if (l->kv_from != i || m->encoder) continue;
+        if (l->kv_from != i || TINYI_LM_ENCODER(m)) continue;
         memset(&h, 0, sizeof h);
         if ((l->mix == TINYI_LM_ATTN || l->mix == TINYI_LM_MLA) && !tinyi_lm_pools(s, l, &h)) return 0;
         pool[0] = &h.k;
@@ -76991,7 +77862,7 @@ static tiny_status tinyi_lm_measure(tllm_state *s)
         f.n = pass < 2 ? s->n_batch : TINYI_MIN(pass == 2 ? 1 : 12, s->n_batch);
         f.n_key = s->n_ctx;
         f.encoding = pass == 1;
-        if (pass == 1 ? !(s->m->n_enc || s->m->encoder) : !s->m->n_layer) continue;
+        if (pass == 1 ? !(TINYI_LM_N_ENC(s->m) || TINYI_LM_ENCODER(s->m)) : !s->m->n_layer) continue;
         if (f.encoding) f.n_key = f.n;
         tinyi_lm_piece(&f, 0, NULL, NULL);
         if (f.st) return f.st;
@@ -77045,7 +77916,7 @@ TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, con
     s = (tllm_state *)tiny_alloc(ctx, bytes);
     st = s ? tinyi_work_reserve(ctx, plan.work) : tiny_ctx_status(ctx);
     if (st) {
-        if (plan.comm) tiny_comm_abort(plan.comm);      /* nobody waits for a rank that does not come */
+        if (!TINYI_CHAT && plan.comm) tiny_comm_abort(plan.comm);      /* nobody waits for a rank that does not come */
         tiny_free(ctx, s);
         return st;
     }
@@ -77056,13 +77927,13 @@ TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, con
     memset((unsigned char *)s + head, 0, s->cleared - head);
     (void)tinyi_lm_layout(s, (unsigned char *)s, &fixed);   /* the table of layers was cleared with the rest */
     tinyi_pages_reset(&s->pages);
-    if (s->comm) {                          /* the same tensors, routes and pieces on all ranks, or none begins */
+    if (TINYI_LM_COMM(s)) {                          /* the same tensors, routes and pieces on all ranks, or none begins */
         tinyi_hash h;
         tinyi_hash_start(&h);
         tinyi_lm_hash_u64(&h, tinyi_lm_model_print(model));
         tinyi_lm_hash_u64(&h, (uint64_t)s->n_batch);
         tinyi_lm_hash_u64(&h, (uint64_t)tinyi_lm_long_rope(s));
-        st = tiny_comm_agree(s->comm, "model, or the length of its pieces,", tinyi_hash_value(&h));
+        st = tiny_comm_agree(TINYI_LM_COMM(s), "model, or the length of its pieces,", tinyi_hash_value(&h));
     }
     if (st) tiny_free(ctx, s);
     else *out = s;
@@ -77073,7 +77944,7 @@ TINY_API void tllm_state_close(tiny_ctx *ctx, tllm_state *state)
 {
     if (!state) return;
     tinyi_lm_attached_free(state);
-    tllm_tree_plan_close(ctx, state->tree);
+    if (!TINYI_CHAT) tllm_tree_plan_close(ctx, state->tree);
     tiny_free(ctx, state);
 }
 
@@ -77191,7 +78062,7 @@ static tiny_status tinyi_lm_batch(tllm_state *s, const tinyi_lm_source *q, float
         if (!st) tinyi_lm_page_copy(s, &copy);
     }
     if (st) {
-        if (s->comm) tiny_comm_abort(s->comm);
+        if (TINYI_LM_COMM(s)) tiny_comm_abort(TINYI_LM_COMM(s));
         tinyi_lm_forget(s, 0);
         return st;
     }
@@ -77230,7 +78101,7 @@ static tiny_status tinyi_lm_batch(tllm_state *s, const tinyi_lm_source *q, float
         made += rows;
     }
     if (st) {
-        tiny_comm_abort(s->comm);           /* the others wait for sums that this rank will not give; and nothing writes into scratch any more */
+        if (!TINYI_CHAT) tiny_comm_abort(TINYI_LM_COMM(s)); /* the others wait for sums that this rank will not give; and nothing writes into scratch any more */
         tinyi_lm_forget(s, 1);
         return st;
     }
@@ -77254,9 +78125,9 @@ static tiny_status tinyi_lm_enter(tllm_state *s, const char *call, const void *t
 }
 static tiny_status tinyi_lm_decodes(tllm_state *s, const char *call)
 {
-    if (s->m->encoder || !s->m->n_layer)
-        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s is an encoder: tllm_forward_all takes its sequences, not %s", s->m->path, s->m->arch->name, call);
-    if (s->m->n_enc && !s->n_encoded) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: the decoder has nothing to look at: tllm_forward_all comes first", s->m->path);
+    if (TINYI_LM_ENCODER(s->m) || !s->m->n_layer)
+        return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s is an encoder: tllm_forward_all takes its sequences, not %s", s->m->path, TINYI_LM_ARCH(s->m)->name, call);
+    if (TINYI_LM_N_ENC(s->m) && !s->n_encoded) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: the decoder has nothing to look at: tllm_forward_all comes first", s->m->path);
     return TINY_OK;
 }
 
@@ -77273,7 +78144,7 @@ TINY_API tiny_status tllm_forward(tllm_state *s, const int32_t *tokens, tiny_idx
     q.token = tokens;
     q.pos0 = pos0;
     q.n = n;
-    q.rows = rows && s->m->output == TLLM_RANK ? 1 : rows;      /* one row for the whole sequence */
+    q.rows = rows && TINYI_LM_OUTPUT(s->m) == TLLM_RANK ? 1 : rows;      /* one row for the whole sequence */
     return tinyi_lm_batch(s, &q, out);
 }
 
@@ -77300,10 +78171,10 @@ TINY_API tiny_status tllm_forward_all(tllm_state *s, const int32_t *tokens, tiny
     tiny_status st = tinyi_lm_enter(s, "tllm_forward_all", tokens, n);
     for (i = 0; i < n && !st; i++) st = tinyi_lm_token(s, i, tokens[i]);
     if (st) return st;
-    if (!(s->m->encoder) && !s->m->n_enc) {    /* a decoder that gives hidden states or ranks */
-        if (s->m->output == TLLM_LOGITS) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s is no encoder: tllm_forward takes its tokens", s->m->path, s->m->arch->name);
+    if (!(TINYI_LM_ENCODER(s->m)) && !TINYI_LM_N_ENC(s->m)) {    /* a decoder that gives hidden states or ranks */
+        if (TINYI_LM_OUTPUT(s->m) == TLLM_LOGITS) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %s is no encoder: tllm_forward takes its tokens", s->m->path, TINYI_LM_ARCH(s->m)->name);
         tllm_state_clear(s);
-        return tllm_forward(s, tokens, n, 0, out ? (s->m->output == TLLM_RANK ? 1 : n) : 0, out);
+        return tllm_forward(s, tokens, n, 0, out ? (TINYI_LM_OUTPUT(s->m) == TLLM_RANK ? 1 : n) : 0, out);
     }
     if (n > s->n_batch || n > s->n_ctx) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %td tokens are more than the %td of this state", s->m->path, n, s->n_batch);
     table = s->m->top.w[TINYI_T_POSITION_EMBD];
@@ -77321,7 +78192,7 @@ TINY_API tiny_status tllm_forward_all(tllm_state *s, const int32_t *tokens, tiny
     s->run[0].seq = s->run[0].row0 = s->run[0].at0 = 0;
     s->run[0].n = n;
     s->n_encoded = 0;
-    tinyi_lm_piece(&f, out || !s->m->n_enc ? n : 0, NULL, out);
+    tinyi_lm_piece(&f, out || !TINYI_LM_N_ENC(s->m) ? n : 0, NULL, out);
     if (!f.st) {
         s->n_encoded = n;
         tllm_state_clear(s);
@@ -77437,8 +78308,8 @@ static tiny_status tinyi_lm_may_move(const tllm_state *s)
     tiny_idx i;
     if (m->recurrent) why = "layers are recurrent";
     else if (m->top.w[TINYI_T_POSITION_EMBD]) why = "positions are learned";
-    else if (m->arch->attn & TINYI_LM_A_CHUNKED) why = "the chunks of its windows go by position";
-    else if (m->arch->attn & TINYI_LM_A_QK_AFTER)
+    else if (TINYI_LM_ARCH(m)->attn & TINYI_LM_A_CHUNKED) why = "the chunks of its windows go by position";
+    else if (TINYI_LM_ARCH(m)->attn & TINYI_LM_A_QK_AFTER)
         for (i = 0; i < m->n_layer; i++)
             if (m->layer[i].w[TINYI_T_ATTN_K_NORM] && m->layer[i].rope >= 0) why = "keys are normed behind their rotation";
     if (why) return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: tokens cannot move to other positions, %s: they must be computed again", m->path, why);
@@ -77509,11 +78380,11 @@ TINY_API tiny_status tllm_seq_shift(tllm_state *s, tiny_idx seq, tiny_idx first,
     for (i = 0; i < s->m->n_layer; i++) {
         const tinyi_lm_layer *l = &s->m->layer[i];
         const tinyi_lm_held *h = &s->held[i];
-        const tinyi_lm_rope *rope = l->rope >= 0 && s->m->arch->rope != TINYI_LM_NO_ROPE ? &s->m->rope[l->rope] : NULL;
+        const tinyi_lm_rope *rope = l->rope >= 0 && TINYI_LM_ARCH(s->m)->rope != TINYI_LM_NO_ROPE ? &s->m->rope[l->rope] : NULL;
         const int latent = l->mix == TINYI_LM_MLA;
-        tinyi_lm_move(s, &h->k, seq, first + n, n, x, rope, s->m->arch->rope, latent ? s->m->r_kv + s->m->d_rope : l->d_k, latent ? s->m->r_kv : 0, by);
+        tinyi_lm_move(s, &h->k, seq, first + n, n, x, rope, TINYI_LM_ARCH(s->m)->rope, latent ? s->m->r_kv + s->m->d_rope : l->d_k, latent ? s->m->r_kv : 0, by);
         tinyi_lm_move(s, &h->v, seq, first + n, n, x, NULL, 0, 0, 0, 0);
-        tinyi_lm_move(s, &h->index, seq, first + n, n, x, rope, s->m->arch->attn & TINYI_LM_A_INDEX_PAIRS ? TINYI_LM_PAIRS : TINYI_LM_HALVES, s->m->index_d, 0, by);
+        tinyi_lm_move(s, &h->index, seq, first + n, n, x, rope, TINYI_LM_ARCH(s->m)->attn & TINYI_LM_A_INDEX_PAIRS ? TINYI_LM_PAIRS : TINYI_LM_HALVES, s->m->index_d, 0, by);
     }
     for (i = first + n; i < held; i++) pos[i - n] = (int32_t)(pos[i] - by);
     return tllm_pages_trim(&s->pages, seq, held - n);
@@ -77566,7 +78437,7 @@ static void tinyi_lm_print_to(tinyi_hash *h, const tllm_model *m)
 {
     size_t i, k;
     tiny_idx l;
-    tinyi_hash_add(h, m->arch->name, strlen(m->arch->name));
+    tinyi_hash_add(h, TINYI_LM_ARCH(m)->name, strlen(TINYI_LM_ARCH(m)->name));
     tinyi_lm_hash_u64(h, (uint64_t)m->n_vocab);
     for (i = 0; i < tllm_gguf_n_tensors(m->file); i++) {
         const tllm_gguf_tensor *t = tllm_gguf_tensor_at(m->file, i);
