@@ -2,209 +2,209 @@
  *
  *     210  the manual
  *     284  math/kernels.h
- *    7769  gnn/quant/kernels.h
- *    9506  options and names
- *   10130  core/config.h
- *   10278  core/status.h
- *   10314  core/tensor.h
- *   10367  core/ctx.h
- *   10444  core/mem.h
- *   10485  core/thread.h
- *   10539  core/rng.h
- *   10565  core/op.h
- *   10673  core/record.h
- *   10695  core/accel.h
- *   10732  core/bytes.h
- *   10763  core/json.h
- *   10809  core/safetensors.h
- *   10861  core/file.h
- *   10914  core/checkpoint.h
- *   11013  core/time.h
- *   11023  core/net.h
- *   11090  core/comm.h
- *   11155  core/conform.h
- *   11238  math/binary.h
- *   11279  math/elem.h
- *   11346  math/convert.h
- *   11387  math/reduce.h
- *   11434  math/softmax.h
- *   11485  math/norm.h
- *   11534  math/matmul.h
- *   11612  math/layout.h
- *   11665  math/conv.h
- *   11725  math/sort.h
- *   11786  math/linalg_lu.h
- *   11805  math/linalg_qr.h
- *   11823  math/linalg_eig.h
- *   11838  math/linalg_svd.h
- *   11853  math/linalg.h
- *   11917  math/fft.h
- *   11992  math/fwht.h
- *   12021  math/attention.h
- *   12106  math/gla.h
- *   12170  math/gla_grad.h
- *   12188  math/twist.h
- *   12240  math/slope.h
- *   12267  math/loss.h
- *   12288  math/rope.h
- *   12309  math/patch.h
- *   12340  math/sparse.h
- *   12415  math/edges.h
- *   12486  math/edges_score.h
- *   12518  math/ops.h
- *   12539  math/optim.h
- *   12654  math/tape.h
- *   12758  math/layer.h
- *   12803  math/train.h
- *   12857  math/all.h
- *   12863  the shared functions again, where the other header came first
- *   13388  gnn/graph/graph.h
- *   13481  gnn/graph/community.h
- *   13509  gnn/graph/partition.h
- *   13552  gnn/graph/halo.h
- *   13584  gnn/graph/sample.h
- *   13638  gnn/graph/npy.h
- *   13680  gnn/graph/read.h
- *   13723  gnn/graph/stream.h
- *   13760  gnn/layer/layer.h
- *   13835  gnn/layer/net.h
- *   13947  gnn/layer/pool.h
- *   13988  gnn/train/train.h
- *   14074  gnn/quant/bits.h
- *   14091  gnn/quant/a2q.h
- *   14163  gnn/quant/a2q_net.h
- *   14227  gnn/quant/packed.h
- *   14274  gnn/quant/quant.h
- *   14329  gnn/embed/fastrp.h
- *   14368  gnn/train/data.h
- *   14393  gnn/tinygnn.h
- *   14421  internal functions
- *   14541  core/status.c
- *   14551  core/atomic.h
- *   14603  core/state.h
- *   14713  core/tensor.c
- *   14872  core/cpu.h
- *   14911  core/half.h
- *   14964  core/target.h
- *   15372  core/ctx.c
- *   15633  core/mem.c
- *   15729  core/thread.c
- *   16295  core/rng.c
- *   16378  core/op.c
- *   16785  core/record.c
- *   16884  core/bytes.c
- *   16986  core/json.c
- *   17296  core/safetensors.c
- *   17546  core/file.c
- *   17937  core/hash.h
- *   17960  core/checkpoint.c
- *   18621  core/time.c
- *   18668  core/net.c
- *   18947  core/comm.c
- *   19447  core/conform.c
- *   20206  math/grad.h
- *   20252  math/table.h
- *   20347  math/rows.h
- *   20412  math/walk.h
- *   20531  math/binary.c
- *   20822  math/elem.c
- *   21594  math/convert.c
- *   22069  math/reduce.c
- *   22587  math/softmax.c
- *   22953  math/norm.c
- *   23480  math/gemm.h
- *   23559  math/gemm_i8.h
- *   23588  math/matmul.c
- *   23946  math/layout.c
- *   24689  math/conv.c
- *   25216  math/sort.c
- *   26108  math/linalg_block.h
- *   26256  math/linalg_lu.c
- *   26604  math/linalg_qr.c
- *   26954  math/linalg_eig.c
- *   27465  math/linalg_svd.c
- *   27863  math/linalg.c
- *   28134  math/fft_way.h
- *   28203  math/fft.c
- *   28678  math/fwht.c
- *   28824  math/attention.c
- *   29392  math/gla.c
- *   29888  math/gla_grad.c
- *   30250  math/twist.c
- *   30601  math/slope.c
- *   30785  math/loss.c
- *   30954  math/rope.c
- *   31097  math/patch.c
- *   31398  math/sparse_lines.h
- *   31426  math/sparse_forms.h
- *   31447  math/sparse.c
- *   31754  math/edges_inside.h
- *   31793  math/edges.c
- *   32251  math/edges_score.c
- *   32679  math/ops.c
- *   32730  math/optim.c
- *   33353  math/tape.c
- *   34206  math/layer.c
- *   34670  math/train.c
- *   34865  math/edges_grad.c
- *   35336  math/normal.c
- *   35355  math/targets.c
- *   35486  math/all.c
- *   35490  core/cpu.c
- *   35734  core/hash.c
- *   35852  math/grad.c
- *   36644  math/matvec.h
- *   36655  math/gemm.c
- *   37239  math/gemm_i8.c
- *   37510  math/linalg_block.c
- *   38046  math/fft_way.c
- *   38461  math/sparse_lines.c
- *   38935  math/sparse_forms.c
- *   39141  math/matvec.c
- *   39193  the shared functions forwarded, where the other header has their bodies
- *   39713  internal functions of this header
- *   39741  gnn/graph/inside.h
- *   39771  gnn/graph/graph.c
- *   40478  gnn/graph/community.c
- *   40680  gnn/graph/coarsen.h
- *   40705  gnn/graph/refine.h
- *   40748  gnn/graph/partition.c
- *   41134  gnn/graph/halo.c
- *   41292  gnn/graph/sample.c
- *   41642  gnn/graph/inflate.h
- *   41670  gnn/graph/words.h
- *   41700  gnn/graph/npy.c
- *   42194  gnn/graph/form.h
- *   42219  gnn/graph/read.c
- *   42931  gnn/graph/stream.c
- *   43607  gnn/layer/layer.c
- *   44128  gnn/layer/net_file.h
- *   44152  gnn/layer/net.c
- *   44684  gnn/layer/pool.c
- *   44842  gnn/quant/bits.c
- *   44955  gnn/quant/a2q.c
- *   45419  gnn/train/pass.h
- *   45511  gnn/quant/a2q_net.c
- *   46066  gnn/quant/nibble.h
- *   46090  gnn/quant/packed.c
- *   46513  gnn/quant/quant.c
- *   46802  gnn/embed/fastrp.c
- *   47173  gnn/train/data.c
- *   47367  gnn/graph/coarsen.c
- *   47767  gnn/graph/refine.c
- *   48135  gnn/graph/inflate.c
- *   48476  gnn/graph/words.c
- *   48638  gnn/layer/net_file.c
- *   49072  gnn/train/pass.c
- *   49675  gnn/quant/nibble.c
- *   49773  gnn/train/kit.h
- *   49806  gnn/train/kit.c
- *   49926  gnn/train/nodes.c
- *   50080  gnn/train/graphs.c
- *   50348  gnn/train/links.c
- *   50614  gnn/quant/quant_file.c
- *   50944  gnn/tinygnn.c
- *   50957  the licence
+ *    7698  gnn/quant/kernels.h
+ *    9435  options and names
+ *   10059  core/config.h
+ *   10207  core/status.h
+ *   10243  core/tensor.h
+ *   10296  core/ctx.h
+ *   10373  core/mem.h
+ *   10414  core/thread.h
+ *   10468  core/rng.h
+ *   10494  core/op.h
+ *   10602  core/record.h
+ *   10624  core/accel.h
+ *   10661  core/bytes.h
+ *   10692  core/json.h
+ *   10738  core/safetensors.h
+ *   10790  core/file.h
+ *   10843  core/checkpoint.h
+ *   10942  core/time.h
+ *   10952  core/net.h
+ *   11019  core/comm.h
+ *   11084  core/conform.h
+ *   11167  math/binary.h
+ *   11208  math/elem.h
+ *   11275  math/convert.h
+ *   11316  math/reduce.h
+ *   11363  math/softmax.h
+ *   11414  math/norm.h
+ *   11463  math/matmul.h
+ *   11541  math/layout.h
+ *   11594  math/conv.h
+ *   11654  math/sort.h
+ *   11715  math/linalg_lu.h
+ *   11734  math/linalg_qr.h
+ *   11752  math/linalg_eig.h
+ *   11767  math/linalg_svd.h
+ *   11782  math/linalg.h
+ *   11846  math/fft.h
+ *   11921  math/fwht.h
+ *   11950  math/attention.h
+ *   12035  math/gla.h
+ *   12099  math/gla_grad.h
+ *   12117  math/twist.h
+ *   12169  math/slope.h
+ *   12196  math/loss.h
+ *   12217  math/rope.h
+ *   12238  math/patch.h
+ *   12269  math/sparse.h
+ *   12344  math/edges.h
+ *   12415  math/edges_score.h
+ *   12447  math/ops.h
+ *   12468  math/optim.h
+ *   12583  math/tape.h
+ *   12687  math/layer.h
+ *   12732  math/train.h
+ *   12786  math/all.h
+ *   12792  the shared functions again, where the other header came first
+ *   13317  gnn/graph/graph.h
+ *   13410  gnn/graph/community.h
+ *   13438  gnn/graph/partition.h
+ *   13481  gnn/graph/halo.h
+ *   13513  gnn/graph/sample.h
+ *   13567  gnn/graph/npy.h
+ *   13609  gnn/graph/read.h
+ *   13652  gnn/graph/stream.h
+ *   13689  gnn/layer/layer.h
+ *   13764  gnn/layer/net.h
+ *   13876  gnn/layer/pool.h
+ *   13917  gnn/train/train.h
+ *   14003  gnn/quant/bits.h
+ *   14020  gnn/quant/a2q.h
+ *   14092  gnn/quant/a2q_net.h
+ *   14156  gnn/quant/packed.h
+ *   14203  gnn/quant/quant.h
+ *   14258  gnn/embed/fastrp.h
+ *   14297  gnn/train/data.h
+ *   14322  gnn/tinygnn.h
+ *   14350  internal functions
+ *   14470  core/status.c
+ *   14480  core/atomic.h
+ *   14532  core/state.h
+ *   14642  core/tensor.c
+ *   14801  core/cpu.h
+ *   14840  core/half.h
+ *   14893  core/target.h
+ *   15301  core/ctx.c
+ *   15562  core/mem.c
+ *   15658  core/thread.c
+ *   16224  core/rng.c
+ *   16307  core/op.c
+ *   16714  core/record.c
+ *   16813  core/bytes.c
+ *   16915  core/json.c
+ *   17225  core/safetensors.c
+ *   17475  core/file.c
+ *   17866  core/hash.h
+ *   17889  core/checkpoint.c
+ *   18550  core/time.c
+ *   18597  core/net.c
+ *   18876  core/comm.c
+ *   19376  core/conform.c
+ *   20135  math/grad.h
+ *   20181  math/table.h
+ *   20276  math/rows.h
+ *   20341  math/walk.h
+ *   20460  math/binary.c
+ *   20751  math/elem.c
+ *   21523  math/convert.c
+ *   21998  math/reduce.c
+ *   22516  math/softmax.c
+ *   22882  math/norm.c
+ *   23409  math/gemm.h
+ *   23488  math/gemm_i8.h
+ *   23517  math/matmul.c
+ *   23875  math/layout.c
+ *   24618  math/conv.c
+ *   25145  math/sort.c
+ *   26037  math/linalg_block.h
+ *   26185  math/linalg_lu.c
+ *   26533  math/linalg_qr.c
+ *   26883  math/linalg_eig.c
+ *   27394  math/linalg_svd.c
+ *   27792  math/linalg.c
+ *   28063  math/fft_way.h
+ *   28132  math/fft.c
+ *   28607  math/fwht.c
+ *   28753  math/attention.c
+ *   29321  math/gla.c
+ *   29817  math/gla_grad.c
+ *   30179  math/twist.c
+ *   30530  math/slope.c
+ *   30714  math/loss.c
+ *   30883  math/rope.c
+ *   31026  math/patch.c
+ *   31327  math/sparse_lines.h
+ *   31355  math/sparse_forms.h
+ *   31376  math/sparse.c
+ *   31683  math/edges_inside.h
+ *   31722  math/edges.c
+ *   32180  math/edges_score.c
+ *   32608  math/ops.c
+ *   32659  math/optim.c
+ *   33282  math/tape.c
+ *   34135  math/layer.c
+ *   34599  math/train.c
+ *   34794  math/edges_grad.c
+ *   35265  math/normal.c
+ *   35284  math/targets.c
+ *   35415  math/all.c
+ *   35419  core/cpu.c
+ *   35663  core/hash.c
+ *   35781  math/grad.c
+ *   36573  math/matvec.h
+ *   36584  math/gemm.c
+ *   37168  math/gemm_i8.c
+ *   37439  math/linalg_block.c
+ *   37975  math/fft_way.c
+ *   38390  math/sparse_lines.c
+ *   38864  math/sparse_forms.c
+ *   39070  math/matvec.c
+ *   39122  the shared functions forwarded, where the other header has their bodies
+ *   39642  internal functions of this header
+ *   39670  gnn/graph/inside.h
+ *   39700  gnn/graph/graph.c
+ *   40407  gnn/graph/community.c
+ *   40609  gnn/graph/coarsen.h
+ *   40634  gnn/graph/refine.h
+ *   40677  gnn/graph/partition.c
+ *   41063  gnn/graph/halo.c
+ *   41221  gnn/graph/sample.c
+ *   41571  gnn/graph/inflate.h
+ *   41599  gnn/graph/words.h
+ *   41629  gnn/graph/npy.c
+ *   42123  gnn/graph/form.h
+ *   42148  gnn/graph/read.c
+ *   42860  gnn/graph/stream.c
+ *   43536  gnn/layer/layer.c
+ *   44057  gnn/layer/net_file.h
+ *   44081  gnn/layer/net.c
+ *   44613  gnn/layer/pool.c
+ *   44771  gnn/quant/bits.c
+ *   44884  gnn/quant/a2q.c
+ *   45348  gnn/train/pass.h
+ *   45440  gnn/quant/a2q_net.c
+ *   45995  gnn/quant/nibble.h
+ *   46019  gnn/quant/packed.c
+ *   46442  gnn/quant/quant.c
+ *   46731  gnn/embed/fastrp.c
+ *   47102  gnn/train/data.c
+ *   47296  gnn/graph/coarsen.c
+ *   47696  gnn/graph/refine.c
+ *   48064  gnn/graph/inflate.c
+ *   48405  gnn/graph/words.c
+ *   48567  gnn/layer/net_file.c
+ *   49001  gnn/train/pass.c
+ *   49604  gnn/quant/nibble.c
+ *   49702  gnn/train/kit.h
+ *   49735  gnn/train/kit.c
+ *   49855  gnn/train/nodes.c
+ *   50009  gnn/train/graphs.c
+ *   50277  gnn/train/links.c
+ *   50543  gnn/quant/quant_file.c
+ *   50873  gnn/tinygnn.c
+ *   50886  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -4255,13 +4255,12 @@ static int TINY_FN(tinyi_attention_finite_f32)(const float *v, tiny_idx ldv, int
  * One token has a handful of rows, the heads of a group, and its keys and values come from memory: so a number is used for all rows
  * while it stands in a register. Types are told apart where a vector is loaded: f32, f16, and blocks of 34 bytes (an f16
  * factor and 32 signed bytes), which become floats in registers. Eight sums are kept, which hides the latency of a multiply-add: 8
- * keys for one row, 4 for two; twelve for four rows, 3 keys; of values 4 vectors for one row (two keys in turn) and for two, 3 for four. Rows that are
+ * keys for one row, 4 for two, 2 for four; of values 4 vectors for one row (two keys in turn) and for two, 2 for four. Rows that are
  * not there repeat the last one; their sums are dropped.
  *
  * A processor follows a stream to the end of its page of memory at best, and the pages of a cache lie anywhere. So keys ask for the keys of
  * the next tile, and values for its values: 2 to 32 KB ahead, some lines a step. Asked for a tile of the other kind ahead, half as far, some came late. */
 
-#define TINYI_FEW_MORE 7                    /* keys behind the last one that a step of several may name */
 #define TINYI_FEW_ZERO v_f32 a0 = v_zero(), a1 = v_zero(), a2 = v_zero(), a3 = v_zero(), a4 = v_zero(), a5 = v_zero(), a6 = v_zero(), a7 = v_zero();
 
 /* a vector from number i of a row on; r: how many there are */
@@ -4285,124 +4284,101 @@ static int TINY_FN(tinyi_attention_finite_f32)(const float *v, tiny_idx ldv, int
 #define TINYI_FEW_PIN(x) ((void)0)
 #endif
 
-/* Asks for some lines from byte `from` on of what comes next, a line of each span in turn: four streams side by side are read half as fast again as one
- * after the other (25 and 17 GB/s of a Zen 3 core, in pieces of 2 to 8 KB); where it ended. As many lines each time: a loop that a processor foresees. */
-TINYI_FORCE_INLINE tiny_idx TINY_FN(tinyi_attention_ask)(const tinyi_att_span *x, int n_x, tiny_idx from, tiny_idx n_line)
+/* Asks for bytes from .. to of what comes next, a line of each span in turn: four streams side by side are read half as fast again as one
+ * after the other (25 and 17 GB/s of a Zen 3 core, in pieces of 2 to 8 KB); where it ended. */
+TINYI_FORCE_INLINE tiny_idx TINY_FN(tinyi_attention_ask)(const tinyi_att_span *x, int n_x, tiny_idx from, tiny_idx to)
 {
     int k;
-    if (n_x == 4 && x[3].ahead) {           /* pages of 16 cells, of which the last one came before the end: most calls; the others are there too */
-        const unsigned char *w0 = (const unsigned char *)x[0].ahead + from, *w1 = (const unsigned char *)x[1].ahead + from;
-        const unsigned char *w2 = (const unsigned char *)x[2].ahead + from, *w3 = (const unsigned char *)x[3].ahead + from;
-        for (from += n_line * 64; n_line > 0; n_line--, w0 += 64, w1 += 64, w2 += 64, w3 += 64) {
-            TINYI_PREFETCH(w0);
-            TINYI_PREFETCH(w1);
-            TINYI_PREFETCH(w2);
-            TINYI_PREFETCH(w3);
-        }
-        return from;
-    }
-    for (; n_line > 0; n_line--, from += 64)
+    for (; from < to; from += 64)
         for (k = 0; k < n_x; k++)
             if (x[k].ahead) TINYI_PREFETCH((const unsigned char *)x[k].ahead + from);
     return from;
 }
 
-/* ---- keys: a[k R + j] is the sum of key k and row j. Of blocks c is the sum inside the block, which meets the factor once for all of them; four rows
- * have no registers for that, and multiply a vector before they use it */
+/* ---- keys: a[k R + j] is the sum of key k and row j */
 #define TINYI_FEW_Y(j) v_load(q##j + i)
 #define TINYI_FEW_Y_N(j) v_load_n(q##j + i, r)
-#define TINYI_FEW_KEYS1(LOAD, Y)                                                                                                   \
+#define TINYI_FEW_KEYS1(Q, LOAD, Y)                                                                                                \
     {                                                                                                                           \
         const v_f32 t = Y(0);                                                                                                   \
-        a0 = v_fma(LOAD(w0, i), t, a0); a1 = v_fma(LOAD(w1, i), t, a1); a2 = v_fma(LOAD(w2, i), t, a2); a3 = v_fma(LOAD(w3, i), t, a3); \
-        a4 = v_fma(LOAD(w4, i), t, a4); a5 = v_fma(LOAD(w5, i), t, a5); a6 = v_fma(LOAD(w6, i), t, a6); a7 = v_fma(LOAD(w7, i), t, a7); \
+        a0 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w0, i + push), g0), t, a0); a1 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w1, i + push), g1), t, a1);                                   \
+        a2 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w2, i + push), g2), t, a2); a3 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w3, i + push), g3), t, a3);                                   \
+        a4 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w4, i + push), g4), t, a4); a5 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w5, i + push), g5), t, a5);                                   \
+        a6 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w6, i + push), g6), t, a6); a7 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w7, i + push), g7), t, a7);                                   \
     }
-#define TINYI_FEW_KEYS2(LOAD, Y)                                                                                                   \
+#define TINYI_FEW_KEYS2(Q, LOAD, Y)                                                                                                \
     {                                                                                                                           \
         const v_f32 t0 = Y(0), t1 = Y(1);                                                                                       \
-        v_f32 x = LOAD(w0, i); a0 = v_fma(x, t0, a0); a1 = v_fma(x, t1, a1);                                                    \
-        x = LOAD(w1, i); a2 = v_fma(x, t0, a2); a3 = v_fma(x, t1, a3);                                                          \
-        x = LOAD(w2, i); a4 = v_fma(x, t0, a4); a5 = v_fma(x, t1, a5);                                                          \
-        x = LOAD(w3, i); a6 = v_fma(x, t0, a6); a7 = v_fma(x, t1, a7);                                                          \
+        v_f32 x = TINYI_FEW_TIMES(Q, LOAD(w0, i + push), g0); a0 = v_fma(x, t0, a0); a1 = v_fma(x, t1, a1);                                         \
+        x = TINYI_FEW_TIMES(Q, LOAD(w1, i + push), g1); a2 = v_fma(x, t0, a2); a3 = v_fma(x, t1, a3);                                               \
+        x = TINYI_FEW_TIMES(Q, LOAD(w2, i + push), g2); a4 = v_fma(x, t0, a4); a5 = v_fma(x, t1, a5);                                               \
+        x = TINYI_FEW_TIMES(Q, LOAD(w3, i + push), g3); a6 = v_fma(x, t0, a6); a7 = v_fma(x, t1, a7);                                               \
     }
-#define TINYI_FEW_KEYS4_OF(X0, X1, X2, Y) \
+#define TINYI_FEW_KEYS4(Q, LOAD, Y) \
     { \
-        const v_f32 x0 = X0, x1 = X1, x2 = X2; \
-        v_f32 t = Y(0); TINYI_FEW_PIN(t); a0 = v_fma(x0, t, a0); a4 = v_fma(x1, t, a4); a8 = v_fma(x2, t, a8); \
-        t = Y(1); TINYI_FEW_PIN(t); a1 = v_fma(x0, t, a1); a5 = v_fma(x1, t, a5); a9 = v_fma(x2, t, a9); \
-        t = Y(2); TINYI_FEW_PIN(t); a2 = v_fma(x0, t, a2); a6 = v_fma(x1, t, a6); a10 = v_fma(x2, t, a10); \
-        t = Y(3); TINYI_FEW_PIN(t); a3 = v_fma(x0, t, a3); a7 = v_fma(x1, t, a7); a11 = v_fma(x2, t, a11); \
+        const v_f32 x0 = TINYI_FEW_TIMES(Q, LOAD(w0, i + push), g0), x1 = TINYI_FEW_TIMES(Q, LOAD(w1, i + push), g1); \
+        v_f32 t = Y(0); TINYI_FEW_PIN(t); a0 = v_fma(x0, t, a0); a4 = v_fma(x1, t, a4); \
+        t = Y(1); TINYI_FEW_PIN(t); a1 = v_fma(x0, t, a1); a5 = v_fma(x1, t, a5); \
+        t = Y(2); TINYI_FEW_PIN(t); a2 = v_fma(x0, t, a2); a6 = v_fma(x1, t, a6); \
+        t = Y(3); TINYI_FEW_PIN(t); a3 = v_fma(x0, t, a3); a7 = v_fma(x1, t, a7); \
     }
-#define TINYI_FEW_KEYS4(LOAD, Y) TINYI_FEW_KEYS4_OF(LOAD(w0, i), LOAD(w1, i), LOAD(w2, i), Y)
-/* a block of 32: its first vector, and the others */
-#define TINYI_FEW_BLOCK1(OP) \
+#define TINYI_FEW_AT(k) w##k = w + TINYI_MIN(k, left - 1) * row
+#define TINYI_FEW_AT1 const unsigned char *TINYI_FEW_AT(0), *TINYI_FEW_AT(1), *TINYI_FEW_AT(2), *TINYI_FEW_AT(3), \
+                                          *TINYI_FEW_AT(4), *TINYI_FEW_AT(5), *TINYI_FEW_AT(6), *TINYI_FEW_AT(7);
+#define TINYI_FEW_AT2 const unsigned char *TINYI_FEW_AT(0), *TINYI_FEW_AT(1), *TINYI_FEW_AT(2), *TINYI_FEW_AT(3);
+#define TINYI_FEW_AT4 const unsigned char *TINYI_FEW_AT(0), *TINYI_FEW_AT(1);
+#define TINYI_FEW_G(k) g##k = v_set(g[TINYI_MIN(k, left - 1) * n_factor])
+#define TINYI_FEW_G1 TINYI_FEW_G(0), TINYI_FEW_G(1), TINYI_FEW_G(2), TINYI_FEW_G(3), TINYI_FEW_G(4), TINYI_FEW_G(5), TINYI_FEW_G(6), TINYI_FEW_G(7)
+#define TINYI_FEW_G2 TINYI_FEW_G(0), TINYI_FEW_G(1), TINYI_FEW_G(2), TINYI_FEW_G(3)
+#define TINYI_FEW_G4 TINYI_FEW_G(0), TINYI_FEW_G(1)
+#define TINYI_FEW_UNUSED4 (void)g0; (void)g1;
+#define TINYI_FEW_UNUSED2 TINYI_FEW_UNUSED4 (void)g2; (void)g3;
+#define TINYI_FEW_UNUSED1 TINYI_FEW_UNUSED2 (void)g4; (void)g5; (void)g6; (void)g7;
+#define TINYI_FEW_DOT(R, name, Q, LOAD, LOAD_N) \
+    static void TINY_FN(name##R)(float *s, tiny_idx ld, const tinyi_att_span *span, int n_span, tiny_idx row, const float *factor, tiny_idx n_factor, \
+                                 const float *q, int n_row, tiny_idx d, tiny_idx ahead_row) \
     { \
-        const v_f32 t = TINYI_FEW_Y(0); \
-        c0 = OP(TINYI_FEW_Q8(w0, i + push), t, c0); c1 = OP(TINYI_FEW_Q8(w1, i + push), t, c1); \
-        c2 = OP(TINYI_FEW_Q8(w2, i + push), t, c2); c3 = OP(TINYI_FEW_Q8(w3, i + push), t, c3); \
-    }
-#define TINYI_FEW_BLOCK2(OP) \
-    { \
-        const v_f32 t0 = TINYI_FEW_Y(0), t1 = TINYI_FEW_Y(1); \
-        v_f32 x = TINYI_FEW_Q8(w0, i + push); c0 = OP(x, t0, c0); c1 = OP(x, t1, c1); \
-        x = TINYI_FEW_Q8(w1, i + push); c2 = OP(x, t0, c2); c3 = OP(x, t1, c3); \
-    }
-#define TINYI_FEW_MUL(a, b, c) v_mul(a, b)
-#define TINYI_FEW_G(k) v_set(g[(k) * n_factor])
-#define TINYI_FEW_BLOCKS(R) \
-    for (; i < d; end += 32, g++) { \
-        const tiny_idx push = TINYI_FEW_PUSH(1, i); \
-        v_f32 c0, c1, c2, c3; \
-        TINYI_FEW_BLOCK##R(TINYI_FEW_MUL) \
-        for (i += V_LANES; i < end; i += V_LANES) TINYI_FEW_BLOCK##R(v_fma) \
-        a0 = v_fma(TINYI_FEW_G(0), c0, a0); a1 = v_fma(TINYI_FEW_G(1 / R), c1, a1); \
-        a2 = v_fma(TINYI_FEW_G(2 / R), c2, a2); a3 = v_fma(TINYI_FEW_G(3 / R), c3, a3); \
-    }
-#define TINYI_FEW_BLOCKS_1 TINYI_FEW_BLOCKS(1)
-#define TINYI_FEW_BLOCKS_2 TINYI_FEW_BLOCKS(2)
-#define TINYI_FEW_BLOCKS_4 \
-    for (; i < d; end += 32, g++) { \
-        const tiny_idx push = TINYI_FEW_PUSH(1, i); \
-        const v_f32 g0 = TINYI_FEW_G(0), g1 = TINYI_FEW_G(1), g2 = TINYI_FEW_G(2); \
-        for (; i < end; i += V_LANES) \
-            TINYI_FEW_KEYS4_OF(v_mul(TINYI_FEW_Q8(w0, i + push), g0), v_mul(TINYI_FEW_Q8(w1, i + push), g1), v_mul(TINYI_FEW_Q8(w2, i + push), g2), TINYI_FEW_Y) \
-    }
-#define TINYI_FEW_NUMBERS(R, LOAD, LOAD_N) \
-    for (; i + V_LANES <= d; i += V_LANES) TINYI_FEW_KEYS##R(LOAD, TINYI_FEW_Y) \
-    if (i < d) { \
-        const size_t r = (size_t)(d - i); \
-        TINYI_FEW_KEYS##R(LOAD_N, TINYI_FEW_Y_N) \
-    }
-/* where N keys lie: behind the last one it stands again, what is made of it lands in places that are written later or never read */
-#define TINYI_FEW_DOT(R, N, name, LOOP) \
-    static void TINY_FN(name##R)(float *s, tiny_idx ld, const unsigned char *const *at, int n, const float *factor, tiny_idx n_factor, const float *q, int n_row, tiny_idx d, \
-                                 const tinyi_att_span *span, int n_span, tiny_idx ahead_row) \
-    { \
+        enum { N = 8 / R }; \
         const float *q0 = q, *q1 = q + TINYI_MIN(1, n_row - 1) * d, *q2 = q + TINYI_MIN(2, n_row - 1) * d, *q3 = q + (n_row - 1) * d; \
-        const tiny_idx n_line = (N * ahead_row + 64 * n_span - 1) / (64 * n_span), most = span[0].n * ahead_row; \
-        tiny_idx asked = 0; \
-        int c, k; \
+        const tiny_idx step = N * ahead_row / n_span + 1; \
+        tiny_idx asked = 0, ask = 0; \
+        int c, k, m; \
         (void)q1; (void)q2; (void)q3; \
-        for (c = 0; c < n; c += N, at += N, factor += N * n_factor) { \
-            const unsigned char *w0 = at[0], *w1 = at[1], *w2 = at[2 % N], *w3 = at[3 % N], *w4 = at[4 % N], *w5 = at[5 % N], *w6 = at[6 % N], *w7 = at[7 % N]; \
-            const float *g = factor; \
-            tiny_idx i = 0, end = 32; \
-            v_f32 a0 = v_zero(), a1 = v_zero(), a2 = v_zero(), a3 = v_zero(), a4 = v_zero(), a5 = v_zero(), a6 = v_zero(), a7 = v_zero(); \
-            v_f32 a8 = v_zero(), a9 = v_zero(), a10 = v_zero(), a11 = v_zero(); \
-            (void)w2; (void)w3; (void)w4; (void)w5; (void)w6; (void)w7; (void)g; (void)end; \
-            if (asked < most) asked = TINY_FN(tinyi_attention_ask)(span, n_span, asked, n_line); \
-            LOOP \
-            if (R == 4) { \
-                v_sum4(s + c * ld, a0, a1, a2, a3); \
-                v_sum4(s + (c + 1) * ld, a4, a5, a6, a7); \
-                v_sum4(s + (c + 2) * ld, a8, a9, a10, a11); \
-            } else { \
-                float t[8]; \
-                v_sum4(ld == R ? s + c * R : t, a0, a1, a2, a3); \
-                if (N * R == 8) v_sum4(ld == R ? s + c * R + 4 : t + 4, a4, a5, a6, a7); \
-                for (k = 0; ld != R && k < N * R; k++) s[(c + k / R) * ld + k % R] = t[k]; \
+        for (m = 0; m < n_span; s += span[m].n * ld, factor += span[m].n * n_factor, m++) { \
+            const unsigned char *w = (const unsigned char *)span[m].at; \
+            const int n = (int)span[m].n; \
+            for (c = 0; c < n; c += N, w += N * row) { \
+                const int left = n - c; \
+                const float *g = factor + c * n_factor; \
+                tiny_idx i = 0, end = (Q) ? 32 : d; \
+                TINYI_FEW_AT##R \
+                TINYI_FEW_ZERO \
+                if (ahead_row) asked = TINY_FN(tinyi_attention_ask)(span, n_span, asked, ask += step); \
+                for (; i < d; end += 32, g++) { \
+                    const tiny_idx push = TINYI_FEW_PUSH(Q, i); \
+                    const v_f32 TINYI_FEW_G##R; \
+                    TINYI_FEW_UNUSED##R \
+                    for (; i + V_LANES <= end; i += V_LANES) TINYI_FEW_KEYS##R(Q, LOAD, TINYI_FEW_Y) \
+                    if (!(Q)) { \
+                        const size_t r = (size_t)(d - i); \
+                        if (r) TINYI_FEW_KEYS##R(Q, LOAD_N, TINYI_FEW_Y_N) \
+                        break; \
+                    } \
+                } \
+                if (R == 4) { \
+                    v_sum4(s + c * ld, a0, a1, a2, a3); \
+                    if (left > 1) v_sum4(s + (c + 1) * ld, a4, a5, a6, a7); \
+                } else if (ld == R) {       /* in the places of keys that are not there: written later, or never read */ \
+                    v_sum4(s + c * R, a0, a1, a2, a3); \
+                    v_sum4(s + c * R + 4, a4, a5, a6, a7); \
+                } else { \
+                    float t[8]; \
+                    v_sum4(t, a0, a1, a2, a3); \
+                    v_sum4(t + 4, a4, a5, a6, a7); \
+                    for (k = 0; k < TINYI_MIN(N, left) * R; k++) s[(c + k / R) * ld + k % R] = t[k]; \
+                } \
+                (void)k; \
             } \
-            (void)k; (void)a4; (void)a5; (void)a6; (void)a7; (void)a8; (void)a9; (void)a10; (void)a11; \
         } \
     }
 
@@ -4439,16 +4415,6 @@ TINYI_FORCE_INLINE tiny_idx TINY_FN(tinyi_attention_ask)(const tinyi_att_span *x
         t = v_set(p[2]); a4 = v_fma(x0, t, a4); a5 = v_fma(x1, t, a5); \
         t = v_set(p[3]); a6 = v_fma(x0, t, a6); a7 = v_fma(x1, t, a7); \
     }
-/* three vectors: what four rows take as long as it leaves no single one */
-#define TINYI_FEW_VALUES4_3(Q, LOAD) \
-    { \
-        const v_f32 x0 = TINYI_FEW_TIMES(Q, LOAD(w, i + push0), v_set(*g)), x1 = TINYI_FEW_TIMES(Q, LOAD(w, i + V_LANES + push1), v_set(g[b1])); \
-        const v_f32 x2 = TINYI_FEW_TIMES(Q, LOAD(w, i + 2 * V_LANES + push2), v_set(g[b2])); \
-        v_f32 t = v_set(p[0]); a0 = v_fma(x0, t, a0); a1 = v_fma(x1, t, a1); a8 = v_fma(x2, t, a8); \
-        t = v_set(p[1]); a2 = v_fma(x0, t, a2); a3 = v_fma(x1, t, a3); a9 = v_fma(x2, t, a9); \
-        t = v_set(p[2]); a4 = v_fma(x0, t, a4); a5 = v_fma(x1, t, a5); a10 = v_fma(x2, t, a10); \
-        t = v_set(p[3]); a6 = v_fma(x0, t, a6); a7 = v_fma(x1, t, a7); a11 = v_fma(x2, t, a11); \
-    }
 /* one vector of up to four rows */
 #define TINYI_FEW_LAST(Q, LOAD) \
     { \
@@ -4470,26 +4436,10 @@ TINYI_FORCE_INLINE tiny_idx TINY_FN(tinyi_attention_ask)(const tinyi_att_span *x
     static void TINY_FN(name##R)(float *acc, tiny_idx d_v, const float *p0, tiny_idx ld, const float *f, const tinyi_att_span *span, int n_span, tiny_idx row, \
                                  const float *factor, tiny_idx n_factor, tiny_idx ahead_row, int n_row) \
     { \
-        enum { WIDE = (R == 4 ? 2 : 4) * V_LANES, LEAST = (R == 4 ? 3 : 4) * V_LANES }; \
-        const tiny_idx most = span[0].n * ahead_row, n_line = most / (64 * TINYI_MAX(d_v / LEAST, 1) * n_span) + 1; \
-        tiny_idx i = 0, asked = 0; \
+        enum { WIDE = (R == 4 ? 2 : 4) * V_LANES }; \
+        const tiny_idx step = span[0].n * ahead_row / (TINYI_MAX(d_v / WIDE, 1) * n_span) + 1; \
+        tiny_idx i = 0, asked = 0, ask = 0; \
         int k, c; \
-        if (R == 4) for (; d_v - i >= 5 * V_LANES || (d_v - i) / V_LANES == 3; i += 3 * V_LANES) { \
-            const tiny_idx push0 = TINYI_FEW_PUSH(Q, i), push1 = TINYI_FEW_PUSH(Q, i + V_LANES), push2 = TINYI_FEW_PUSH(Q, i + 2 * V_LANES); \
-            const tiny_idx b1 = (push1 - push0) / 2, b2 = (push2 - push0) / 2; \
-            const float *p = p0, *g = factor + ((Q) ? i / 32 : 0); \
-            v_f32 a8 = v_zero(), a9 = v_zero(), a10 = v_zero(), a11 = v_zero(); \
-            TINYI_FEW_ZERO \
-            (void)b1; \
-            (void)b2; \
-            for (k = 0; k < n_span; k++) { \
-                const unsigned char *w = (const unsigned char *)span[k].at; \
-                if (asked < most) asked = TINY_FN(tinyi_attention_ask)(span, n_span, asked, n_line); \
-                for (c = 0; c < span[k].n; c++, w += row, p += ld, g += n_factor) TINYI_FEW_VALUES4_3(Q, LOAD) \
-            } \
-            TINYI_FEW_PUTS4 \
-            TINYI_FEW_PUT(0, 2 * V_LANES, a8) TINYI_FEW_PUT(1, 2 * V_LANES, a9) TINYI_FEW_PUT(2, 2 * V_LANES, a10) TINYI_FEW_PUT(3, 2 * V_LANES, a11) \
-        } \
         for (; i + WIDE <= d_v; i += WIDE) { \
             const tiny_idx push0 = TINYI_FEW_PUSH(Q, i), push1 = TINYI_FEW_PUSH(Q, i + 2 * V_LANES); \
             const float *p = p0, *g = factor + ((Q) ? i / 32 : 0); \
@@ -4497,7 +4447,7 @@ TINYI_FORCE_INLINE tiny_idx TINY_FN(tinyi_attention_ask)(const tinyi_att_span *x
             (void)push1; \
             for (k = 0; k < n_span; k++) { \
                 const unsigned char *w = (const unsigned char *)span[k].at; \
-                if (asked < most) asked = TINY_FN(tinyi_attention_ask)(span, n_span, asked, n_line); \
+                if (ahead_row) asked = TINY_FN(tinyi_attention_ask)(span, n_span, asked, ask += step); \
                 for (c = 0; c < span[k].n; c++, w += row, p += ld, g += n_factor) { \
                     const v_f32 g0 = v_set(*g), g1 = (Q) && WIDE > 32 ? v_set(g[1]) : g0; \
                     (void)g0; \
@@ -4525,23 +4475,17 @@ TINYI_FORCE_INLINE tiny_idx TINY_FN(tinyi_attention_ask)(const tinyi_att_span *x
         } \
     }
 
-#define TINYI_FEW_TYPE(name, LOAD)                                                                                              \
-    TINYI_FEW_DOT(1, 8, tinyi_attention_dot_##name, TINYI_FEW_NUMBERS(1, LOAD, LOAD##_N))                                       \
-    TINYI_FEW_DOT(2, 4, tinyi_attention_dot_##name, TINYI_FEW_NUMBERS(2, LOAD, LOAD##_N))                                       \
-    TINYI_FEW_DOT(4, 3, tinyi_attention_dot_##name, TINYI_FEW_NUMBERS(4, LOAD, LOAD##_N))                                       \
-    TINYI_FEW_MIX(1, tinyi_attention_blend_##name, 0, LOAD, LOAD##_N)                                                           \
-    TINYI_FEW_MIX(2, tinyi_attention_blend_##name, 0, LOAD, LOAD##_N)                                                           \
-    TINYI_FEW_MIX(4, tinyi_attention_blend_##name, 0, LOAD, LOAD##_N)
-TINYI_FEW_TYPE(f32, TINYI_FEW_F32)
-TINYI_FEW_TYPE(f16, TINYI_FEW_F16)
-TINYI_FEW_DOT(1, 4, tinyi_attention_dot_q8, TINYI_FEW_BLOCKS_1)
-TINYI_FEW_DOT(2, 2, tinyi_attention_dot_q8, TINYI_FEW_BLOCKS_2)
-TINYI_FEW_DOT(4, 3, tinyi_attention_dot_q8, TINYI_FEW_BLOCKS_4)
-TINYI_FEW_MIX(1, tinyi_attention_blend_q8, 1, TINYI_FEW_Q8, TINYI_FEW_Q8_N)
-TINYI_FEW_MIX(2, tinyi_attention_blend_q8, 1, TINYI_FEW_Q8, TINYI_FEW_Q8_N)
-TINYI_FEW_MIX(4, tinyi_attention_blend_q8, 1, TINYI_FEW_Q8, TINYI_FEW_Q8_N)
+#define TINYI_FEW_TYPE(name, Q, LOAD)                                                                                           \
+    TINYI_FEW_DOT(1, tinyi_attention_dot_##name, Q, LOAD, LOAD##_N)                                                             \
+    TINYI_FEW_DOT(2, tinyi_attention_dot_##name, Q, LOAD, LOAD##_N)                                                             \
+    TINYI_FEW_DOT(4, tinyi_attention_dot_##name, Q, LOAD, LOAD##_N)                                                             \
+    TINYI_FEW_MIX(1, tinyi_attention_blend_##name, Q, LOAD, LOAD##_N)                                                             \
+    TINYI_FEW_MIX(2, tinyi_attention_blend_##name, Q, LOAD, LOAD##_N)                                                             \
+    TINYI_FEW_MIX(4, tinyi_attention_blend_##name, Q, LOAD, LOAD##_N)
+TINYI_FEW_TYPE(f32, 0, TINYI_FEW_F32)
+TINYI_FEW_TYPE(f16, 0, TINYI_FEW_F16)
+TINYI_FEW_TYPE(q8, 1, TINYI_FEW_Q8)
 
-#define TINYI_FEW_HALF(b) (uint16_t)(w[34 * (b)] | w[34 * (b) + 1] << 8)
 /* the factors of blocks, a row after the other, as floats */
 static void TINY_FN(tinyi_attention_factors)(float *to, const tinyi_att_span *x, int n_x, tiny_idx row, tiny_idx n_block)
 {
@@ -4550,44 +4494,31 @@ static void TINY_FN(tinyi_attention_factors)(float *to, const tinyi_att_span *x,
     int k, c;
     for (k = 0; k < n_x; k++) {
         const unsigned char *w = (const unsigned char *)x[k].at;
-        for (c = 0; c < x[k].n; c++, w += row) {
-            for (b = 0; b + 4 <= n_block; b += 4, n += 4) {
-                h[n] = TINYI_FEW_HALF(b);
-                h[n + 1] = TINYI_FEW_HALF(b + 1);
-                h[n + 2] = TINYI_FEW_HALF(b + 2);
-                h[n + 3] = TINYI_FEW_HALF(b + 3);
-            }
-            for (; b < n_block; b++) h[n++] = TINYI_FEW_HALF(b);
-        }
+        for (c = 0; c < x[k].n; c++, w += row)
+            for (b = 0; b < n_block; b++) h[n++] = (uint16_t)(w[34 * b] | w[34 * b + 1] << 8);
     }
     for (i = 0; i < V_LANES; i++) h[n + i] = 0;
     for (i = 0; i < n; i += V_LANES) v_store(to + i, v_load_f16(h + i));
-    for (i = 0; i < TINYI_FEW_MORE * n_block; i++) to[n + i] = 0.0f;        /* of keys that are not there */
 }
 
 #define TINYI_FEW_PICK(form, R) (type == TINYI_ATT_F32 ? TINY_FN(tinyi_attention_##form##_f32##R) : type == TINYI_ATT_F16 ? TINY_FN(tinyi_attention_##form##_f16##R) : \
                                  TINY_FN(tinyi_attention_##form##_q8##R))
 static void TINY_FN(tinyi_attention_dot)(float *s, tiny_idx ld, const tinyi_att_span *x, int n_x, int type, tiny_idx row, const float *q, int n_row, tiny_idx d)
 {
-    float room[(TINYI_ATT_KEYS + TINYI_FEW_MORE) * TINYI_ATT_BLOCKS + V_LANES];
-    const unsigned char *at[TINYI_ATT_KEYS + TINYI_FEW_MORE];
+    float room[TINYI_ATT_KEYS * TINYI_ATT_BLOCKS + V_LANES];
     const tiny_idx n_factor = type == TINYI_ATT_Q8 ? d / 32 : 0;
-    int j, k, c, n = 0;
+    int j;
     room[0] = 0.0f;
     if (n_factor) TINY_FN(tinyi_attention_factors)(room, x, n_x, row, n_factor);
-    for (k = 0; k < n_x; k++)
-        for (c = 0; c < x[k].n; c++) at[n++] = (const unsigned char *)x[k].at + c * row;
-    for (k = 0; k < TINYI_FEW_MORE; k++) at[n + k] = at[n - 1];
     for (j = 0; j < n_row; j += 4) {
         const int r = TINYI_MIN(n_row - j, 4);
-        (r == 1 ? TINYI_FEW_PICK(dot, 1) : r == 2 ? TINYI_FEW_PICK(dot, 2) : TINYI_FEW_PICK(dot, 4))
-            (s + j, ld, at, n, room, n_factor, q + j * d, r, d, x, n_x, j ? 0 : row);
+        (r == 1 ? TINYI_FEW_PICK(dot, 1) : r == 2 ? TINYI_FEW_PICK(dot, 2) : TINYI_FEW_PICK(dot, 4))(s + j, ld, x, n_x, row, room, n_factor, q + j * d, r, d, j ? 0 : row);
     }
 }
 
 static void TINY_FN(tinyi_attention_blend)(float *acc, tiny_idx d_v, const float *p, tiny_idx ld, const float *f, const tinyi_att_span *x, int n_x, int type, tiny_idx row, int n_row)
 {
-    float room[(TINYI_ATT_KEYS + TINYI_FEW_MORE) * TINYI_ATT_BLOCKS + V_LANES];
+    float room[TINYI_ATT_KEYS * TINYI_ATT_BLOCKS + V_LANES];
     const tiny_idx n_factor = type == TINYI_ATT_Q8 ? d_v / 32 : 0;
     int j;
     room[0] = 0.0f;
@@ -4613,28 +4544,24 @@ static void TINY_FN(tinyi_use_attention)(tinyi_kernels *k)
     TINYI_USE(k, attention_dot);
     TINYI_USE(k, attention_blend);
 }
-#undef TINYI_FEW_BLOCK1
-#undef TINYI_FEW_BLOCK2
-#undef TINYI_FEW_BLOCKS
-#undef TINYI_FEW_BLOCKS_1
-#undef TINYI_FEW_BLOCKS_2
-#undef TINYI_FEW_BLOCKS_4
+#undef TINYI_FEW_AT
+#undef TINYI_FEW_AT1
+#undef TINYI_FEW_AT2
+#undef TINYI_FEW_AT4
 #undef TINYI_FEW_DOT
 #undef TINYI_FEW_F16
 #undef TINYI_FEW_F16_N
 #undef TINYI_FEW_F32
 #undef TINYI_FEW_F32_N
 #undef TINYI_FEW_G
-#undef TINYI_FEW_HALF
+#undef TINYI_FEW_G1
+#undef TINYI_FEW_G2
+#undef TINYI_FEW_G4
 #undef TINYI_FEW_KEYS1
 #undef TINYI_FEW_KEYS2
 #undef TINYI_FEW_KEYS4
-#undef TINYI_FEW_KEYS4_OF
 #undef TINYI_FEW_LAST
 #undef TINYI_FEW_MIX
-#undef TINYI_FEW_MORE
-#undef TINYI_FEW_MUL
-#undef TINYI_FEW_NUMBERS
 #undef TINYI_FEW_PICK
 #undef TINYI_FEW_PIN
 #undef TINYI_FEW_PUSH
@@ -4647,11 +4574,13 @@ static void TINY_FN(tinyi_use_attention)(tinyi_kernels *k)
 #undef TINYI_FEW_Q8_N
 #undef TINYI_FEW_TIMES
 #undef TINYI_FEW_TYPE
+#undef TINYI_FEW_UNUSED1
+#undef TINYI_FEW_UNUSED2
+#undef TINYI_FEW_UNUSED4
 #undef TINYI_FEW_VALUES
 #undef TINYI_FEW_VALUES1
 #undef TINYI_FEW_VALUES2
 #undef TINYI_FEW_VALUES4
-#undef TINYI_FEW_VALUES4_3
 #undef TINYI_FEW_Y
 #undef TINYI_FEW_Y_N
 #undef TINYI_FEW_ZERO
@@ -14412,7 +14341,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0014416
+#line 0014345
 #endif
 #define TINYI_GNN_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED

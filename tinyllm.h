@@ -2,303 +2,303 @@
  *
  *     304  the manual
  *     385  math/kernels.h
- *    7870  llm/quant/kernels.h
- *   11738  options and names
- *   12362  core/config.h
- *   12510  core/status.h
- *   12546  core/tensor.h
- *   12599  core/ctx.h
- *   12676  core/mem.h
- *   12717  core/thread.h
- *   12771  core/rng.h
- *   12797  core/op.h
- *   12905  core/record.h
- *   12927  core/accel.h
- *   12964  core/bytes.h
- *   12995  core/json.h
- *   13041  core/safetensors.h
- *   13093  core/file.h
- *   13146  core/checkpoint.h
- *   13245  core/time.h
- *   13255  core/net.h
- *   13322  core/comm.h
- *   13387  core/conform.h
- *   13470  math/binary.h
- *   13511  math/elem.h
- *   13578  math/convert.h
- *   13619  math/reduce.h
- *   13666  math/softmax.h
- *   13717  math/norm.h
- *   13766  math/matmul.h
- *   13844  math/layout.h
- *   13897  math/conv.h
- *   13957  math/sort.h
- *   14018  math/linalg_lu.h
- *   14037  math/linalg_qr.h
- *   14055  math/linalg_eig.h
- *   14070  math/linalg_svd.h
- *   14085  math/linalg.h
- *   14149  math/fft.h
- *   14224  math/fwht.h
- *   14253  math/attention.h
- *   14338  math/gla.h
- *   14402  math/gla_grad.h
- *   14420  math/twist.h
- *   14472  math/slope.h
- *   14499  math/loss.h
- *   14520  math/rope.h
- *   14541  math/patch.h
- *   14572  math/sparse.h
- *   14647  math/edges.h
- *   14718  math/edges_score.h
- *   14750  math/ops.h
- *   14771  math/optim.h
- *   14886  math/tape.h
- *   14990  math/layer.h
- *   15035  math/train.h
- *   15089  math/all.h
- *   15095  the shared functions again, where the other header came first
- *   15620  llm/quant/format.h
- *   15711  llm/quant/matmul.h
- *   15747  llm/quant/sparse.h
- *   15799  llm/file/fd.h
- *   15811  llm/file/gguf.h
- *   15907  llm/file/gguf_write.h
- *   15963  llm/file/safetensors.h
- *   15982  llm/file/llama2c.h
- *   16001  llm/file/open.h
- *   16022  llm/token/unicode.h
- *   16049  llm/token/split.h
- *   16099  llm/token/vocab.h
- *   16220  llm/chat/template.h
- *   16288  llm/attention/pages.h
- *   16367  llm/attention/tree.h
- *   16469  llm/attention/paged.h
- *   16522  llm/attention/latent.h
- *   16569  llm/attention/position.h
- *   16608  llm/attention/gla.h
- *   16646  llm/attention/cascade.h
- *   16737  llm/attention/fusemax.h
- *   16809  llm/model/ladder.h
- *   16859  llm/model/model.h
- *   17010  llm/model/adapter.h
- *   17060  llm/sample/sample.h
- *   17155  llm/sample/stop.h
- *   17182  llm/sample/pieces.h
- *   17207  llm/sample/grammar.h
- *   17262  llm/sample/schema.h
- *   17284  llm/session/session.h
- *   17385  llm/session/beam.h
- *   17431  llm/session/kvcodec.h
- *   17542  llm/session/kvstream.h
- *   17606  llm/train/story.h
- *   17694  llm/train/trainer.h
- *   17786  llm/train/judge.h
- *   17832  llm/vision/vit.h
- *   17919  llm/vision/tome.h
- *   17973  llm/vision/merge.h
- *   18008  llm/vision/pyra.h
- *   18047  llm/vision/sret.h
- *   18108  llm/tinyllm.h
- *   18130  internal functions
- *   18250  core/status.c
- *   18260  core/atomic.h
- *   18312  core/state.h
- *   18422  core/tensor.c
- *   18581  core/cpu.h
- *   18620  core/half.h
- *   18673  core/target.h
- *   19081  core/ctx.c
- *   19342  core/mem.c
- *   19438  core/thread.c
- *   20004  core/rng.c
- *   20087  core/op.c
- *   20494  core/record.c
- *   20593  core/bytes.c
- *   20695  core/json.c
- *   21005  core/safetensors.c
- *   21255  core/file.c
- *   21646  core/hash.h
- *   21669  core/checkpoint.c
- *   22330  core/time.c
- *   22377  core/net.c
- *   22656  core/comm.c
- *   23156  core/conform.c
- *   23915  math/grad.h
- *   23961  math/table.h
- *   24056  math/rows.h
- *   24121  math/walk.h
- *   24240  math/binary.c
- *   24531  math/elem.c
- *   25303  math/convert.c
- *   25778  math/reduce.c
- *   26296  math/softmax.c
- *   26662  math/norm.c
- *   27189  math/gemm.h
- *   27268  math/gemm_i8.h
- *   27297  math/matmul.c
- *   27655  math/layout.c
- *   28398  math/conv.c
- *   28925  math/sort.c
- *   29817  math/linalg_block.h
- *   29965  math/linalg_lu.c
- *   30313  math/linalg_qr.c
- *   30663  math/linalg_eig.c
- *   31174  math/linalg_svd.c
- *   31572  math/linalg.c
- *   31843  math/fft_way.h
- *   31912  math/fft.c
- *   32387  math/fwht.c
- *   32533  math/attention.c
- *   33101  math/gla.c
- *   33597  math/gla_grad.c
- *   33959  math/twist.c
- *   34310  math/slope.c
- *   34494  math/loss.c
- *   34663  math/rope.c
- *   34806  math/patch.c
- *   35107  math/sparse_lines.h
- *   35135  math/sparse_forms.h
- *   35156  math/sparse.c
- *   35463  math/edges_inside.h
- *   35502  math/edges.c
- *   35960  math/edges_score.c
- *   36388  math/ops.c
- *   36439  math/optim.c
- *   37062  math/tape.c
- *   37915  math/layer.c
- *   38379  math/train.c
- *   38574  math/edges_grad.c
- *   39045  math/normal.c
- *   39064  math/targets.c
- *   39195  math/all.c
- *   39199  core/cpu.c
- *   39443  core/hash.c
- *   39561  math/grad.c
- *   40353  math/matvec.h
- *   40364  math/gemm.c
- *   40948  math/gemm_i8.c
- *   41219  math/linalg_block.c
- *   41755  math/fft_way.c
- *   42170  math/sparse_lines.c
- *   42644  math/sparse_forms.c
- *   42850  math/matvec.c
- *   42902  the shared functions forwarded, where the other header has their bodies
- *   43422  internal functions of this header
- *   43461  llm/quant/blocks.h
- *   43526  llm/quant/direct.h
- *   43541  llm/quant/kformats.h
- *   43552  llm/quant/lattice.h
- *   43578  llm/quant/format.c
- *   43630  llm/quant/block.h
- *   43748  llm/quant/matmul.c
- *   44467  llm/quant/sparse.c
- *   44903  llm/file/fd.c
- *   45024  llm/file/store.h
- *   45108  llm/file/gguf.c
- *   45392  llm/file/gguf_write.c
- *   46001  llm/file/safetensors.c
- *   46133  llm/file/llama2c.c
- *   46413  llm/file/open.c
- *   46531  llm/token/unicode.c
- *   47016  llm/token/split.c
- *   47599  llm/token/parts.h
- *   47763  llm/token/vocab.c
- *   48554  llm/chat/value.h
- *   48671  llm/chat/compile.h
- *   48734  llm/chat/builtin.h
- *   48766  llm/chat/forms.h
- *   48779  llm/chat/template.c
- *   49519  llm/attention/pages.c
- *   49818  llm/attention/tree.c
- *   50341  llm/attention/paged.c
- *   51153  llm/attention/latent.c
- *   51823  llm/attention/position.c
- *   51909  llm/attention/gla.c
- *   52050  llm/attention/cascade.c
- *   52670  llm/attention/fusemax.c
- *   53383  llm/model/ladder.c
- *   53456  llm/model/arch.h
- *   53735  llm/model/inside.h
- *   54169  llm/model/model.c
- *   54786  llm/model/adapter_read.h
- *   54816  llm/model/adapter.c
- *   55277  llm/sample/sample.c
- *   56024  llm/sample/stop.c
- *   56151  llm/sample/pieces.c
- *   56291  llm/sample/grammar_read.h
- *   56322  llm/sample/grammar.c
- *   56845  llm/sample/schema.c
- *   57276  llm/session/inside.h
- *   57298  llm/session/session.c
- *   57822  llm/session/beam.c
- *   58156  llm/session/arith.h
- *   58205  llm/session/kvinside.h
- *   58284  llm/session/kvcodec.c
- *   58961  llm/session/kvstream.c
- *   59109  llm/train/story.c
- *   59841  llm/train/config.h
- *   59859  llm/train/decoder.h
- *   59913  llm/train/trainer.c
- *   60616  llm/train/judge.c
- *   60891  llm/vision/params.h
- *   60931  llm/vision/vit.c
- *   61313  llm/vision/tome.c
- *   61667  llm/vision/merge.c
- *   62368  llm/vision/pyra.c
- *   62543  llm/vision/sret.c
- *   62963  llm/quant/direct.c
- *   63485  llm/quant/kformats.c
- *   64318  llm/quant/lattice.c
- *   65128  llm/quant/block.c
- *   65311  llm/file/store.c
- *   65847  llm/token/parts.c
- *   66319  llm/chat/value.c
- *   66907  llm/chat/parse.h
- *   66982  llm/chat/compile.c
- *   67595  llm/chat/rows.h
- *   67647  llm/chat/text.h
- *   67684  llm/chat/builtin.c
- *   68070  llm/chat/forms.c
- *   68244  llm/model/arch.c
- *   68302  llm/model/adapter_read.c
- *   68685  llm/sample/grammar_read.c
- *   69270  llm/session/arith.c
- *   69519  llm/train/config.c
- *   69719  llm/train/decoder.c
- *   70467  llm/vision/params.c
- *   70543  llm/chat/text.c
- *   70901  llm/token/encode.c
- *   71129  llm/token/decode.c
- *   71308  llm/token/spm.c
- *   71408  llm/token/bpe.c
- *   71555  llm/token/wordpiece.c
- *   71635  llm/token/unigram.c
- *   71872  llm/token/rwkv.c
- *   71898  llm/chat/value_text.c
- *   72144  llm/chat/filters.c
- *   72554  llm/chat/methods.c
- *   72905  llm/chat/emit.c
- *   72998  llm/chat/words.c
- *   73172  llm/chat/expression.c
- *   73653  llm/model/load.c
- *   73991  llm/model/step.c
- *   74561  llm/model/attn.c
- *   75163  llm/model/mla.c
- *   75398  llm/model/delta.c
- *   75696  llm/model/ssm.c
- *   76067  llm/model/rwkv.c
- *   76602  llm/model/ffn.c
- *   76950  llm/model/sparse.c
- *   77062  llm/model/cut.c
- *   77228  llm/model/streams.c
- *   77477  llm/model/forward.c
- *   78203  llm/model/seq.c
- *   78407  llm/model/save.c
- *   78760  llm/session/kvtables.c
- *   79189  llm/session/kvsession.c
- *   79538  llm/tinyllm.c
- *   79551  the licence
+ *    7799  llm/quant/kernels.h
+ *   11667  options and names
+ *   12291  core/config.h
+ *   12439  core/status.h
+ *   12475  core/tensor.h
+ *   12528  core/ctx.h
+ *   12605  core/mem.h
+ *   12646  core/thread.h
+ *   12700  core/rng.h
+ *   12726  core/op.h
+ *   12834  core/record.h
+ *   12856  core/accel.h
+ *   12893  core/bytes.h
+ *   12924  core/json.h
+ *   12970  core/safetensors.h
+ *   13022  core/file.h
+ *   13075  core/checkpoint.h
+ *   13174  core/time.h
+ *   13184  core/net.h
+ *   13251  core/comm.h
+ *   13316  core/conform.h
+ *   13399  math/binary.h
+ *   13440  math/elem.h
+ *   13507  math/convert.h
+ *   13548  math/reduce.h
+ *   13595  math/softmax.h
+ *   13646  math/norm.h
+ *   13695  math/matmul.h
+ *   13773  math/layout.h
+ *   13826  math/conv.h
+ *   13886  math/sort.h
+ *   13947  math/linalg_lu.h
+ *   13966  math/linalg_qr.h
+ *   13984  math/linalg_eig.h
+ *   13999  math/linalg_svd.h
+ *   14014  math/linalg.h
+ *   14078  math/fft.h
+ *   14153  math/fwht.h
+ *   14182  math/attention.h
+ *   14267  math/gla.h
+ *   14331  math/gla_grad.h
+ *   14349  math/twist.h
+ *   14401  math/slope.h
+ *   14428  math/loss.h
+ *   14449  math/rope.h
+ *   14470  math/patch.h
+ *   14501  math/sparse.h
+ *   14576  math/edges.h
+ *   14647  math/edges_score.h
+ *   14679  math/ops.h
+ *   14700  math/optim.h
+ *   14815  math/tape.h
+ *   14919  math/layer.h
+ *   14964  math/train.h
+ *   15018  math/all.h
+ *   15024  the shared functions again, where the other header came first
+ *   15549  llm/quant/format.h
+ *   15640  llm/quant/matmul.h
+ *   15676  llm/quant/sparse.h
+ *   15728  llm/file/fd.h
+ *   15740  llm/file/gguf.h
+ *   15836  llm/file/gguf_write.h
+ *   15892  llm/file/safetensors.h
+ *   15911  llm/file/llama2c.h
+ *   15930  llm/file/open.h
+ *   15951  llm/token/unicode.h
+ *   15978  llm/token/split.h
+ *   16028  llm/token/vocab.h
+ *   16149  llm/chat/template.h
+ *   16217  llm/attention/pages.h
+ *   16296  llm/attention/tree.h
+ *   16398  llm/attention/paged.h
+ *   16451  llm/attention/latent.h
+ *   16498  llm/attention/position.h
+ *   16537  llm/attention/gla.h
+ *   16575  llm/attention/cascade.h
+ *   16666  llm/attention/fusemax.h
+ *   16738  llm/model/ladder.h
+ *   16788  llm/model/model.h
+ *   16939  llm/model/adapter.h
+ *   16989  llm/sample/sample.h
+ *   17084  llm/sample/stop.h
+ *   17111  llm/sample/pieces.h
+ *   17136  llm/sample/grammar.h
+ *   17191  llm/sample/schema.h
+ *   17213  llm/session/session.h
+ *   17314  llm/session/beam.h
+ *   17360  llm/session/kvcodec.h
+ *   17471  llm/session/kvstream.h
+ *   17535  llm/train/story.h
+ *   17623  llm/train/trainer.h
+ *   17715  llm/train/judge.h
+ *   17761  llm/vision/vit.h
+ *   17848  llm/vision/tome.h
+ *   17902  llm/vision/merge.h
+ *   17937  llm/vision/pyra.h
+ *   17976  llm/vision/sret.h
+ *   18037  llm/tinyllm.h
+ *   18059  internal functions
+ *   18179  core/status.c
+ *   18189  core/atomic.h
+ *   18241  core/state.h
+ *   18351  core/tensor.c
+ *   18510  core/cpu.h
+ *   18549  core/half.h
+ *   18602  core/target.h
+ *   19010  core/ctx.c
+ *   19271  core/mem.c
+ *   19367  core/thread.c
+ *   19933  core/rng.c
+ *   20016  core/op.c
+ *   20423  core/record.c
+ *   20522  core/bytes.c
+ *   20624  core/json.c
+ *   20934  core/safetensors.c
+ *   21184  core/file.c
+ *   21575  core/hash.h
+ *   21598  core/checkpoint.c
+ *   22259  core/time.c
+ *   22306  core/net.c
+ *   22585  core/comm.c
+ *   23085  core/conform.c
+ *   23844  math/grad.h
+ *   23890  math/table.h
+ *   23985  math/rows.h
+ *   24050  math/walk.h
+ *   24169  math/binary.c
+ *   24460  math/elem.c
+ *   25232  math/convert.c
+ *   25707  math/reduce.c
+ *   26225  math/softmax.c
+ *   26591  math/norm.c
+ *   27118  math/gemm.h
+ *   27197  math/gemm_i8.h
+ *   27226  math/matmul.c
+ *   27584  math/layout.c
+ *   28327  math/conv.c
+ *   28854  math/sort.c
+ *   29746  math/linalg_block.h
+ *   29894  math/linalg_lu.c
+ *   30242  math/linalg_qr.c
+ *   30592  math/linalg_eig.c
+ *   31103  math/linalg_svd.c
+ *   31501  math/linalg.c
+ *   31772  math/fft_way.h
+ *   31841  math/fft.c
+ *   32316  math/fwht.c
+ *   32462  math/attention.c
+ *   33030  math/gla.c
+ *   33526  math/gla_grad.c
+ *   33888  math/twist.c
+ *   34239  math/slope.c
+ *   34423  math/loss.c
+ *   34592  math/rope.c
+ *   34735  math/patch.c
+ *   35036  math/sparse_lines.h
+ *   35064  math/sparse_forms.h
+ *   35085  math/sparse.c
+ *   35392  math/edges_inside.h
+ *   35431  math/edges.c
+ *   35889  math/edges_score.c
+ *   36317  math/ops.c
+ *   36368  math/optim.c
+ *   36991  math/tape.c
+ *   37844  math/layer.c
+ *   38308  math/train.c
+ *   38503  math/edges_grad.c
+ *   38974  math/normal.c
+ *   38993  math/targets.c
+ *   39124  math/all.c
+ *   39128  core/cpu.c
+ *   39372  core/hash.c
+ *   39490  math/grad.c
+ *   40282  math/matvec.h
+ *   40293  math/gemm.c
+ *   40877  math/gemm_i8.c
+ *   41148  math/linalg_block.c
+ *   41684  math/fft_way.c
+ *   42099  math/sparse_lines.c
+ *   42573  math/sparse_forms.c
+ *   42779  math/matvec.c
+ *   42831  the shared functions forwarded, where the other header has their bodies
+ *   43351  internal functions of this header
+ *   43390  llm/quant/blocks.h
+ *   43455  llm/quant/direct.h
+ *   43470  llm/quant/kformats.h
+ *   43481  llm/quant/lattice.h
+ *   43507  llm/quant/format.c
+ *   43559  llm/quant/block.h
+ *   43677  llm/quant/matmul.c
+ *   44396  llm/quant/sparse.c
+ *   44832  llm/file/fd.c
+ *   44953  llm/file/store.h
+ *   45037  llm/file/gguf.c
+ *   45321  llm/file/gguf_write.c
+ *   45930  llm/file/safetensors.c
+ *   46062  llm/file/llama2c.c
+ *   46342  llm/file/open.c
+ *   46460  llm/token/unicode.c
+ *   46945  llm/token/split.c
+ *   47528  llm/token/parts.h
+ *   47692  llm/token/vocab.c
+ *   48483  llm/chat/value.h
+ *   48600  llm/chat/compile.h
+ *   48663  llm/chat/builtin.h
+ *   48695  llm/chat/forms.h
+ *   48708  llm/chat/template.c
+ *   49448  llm/attention/pages.c
+ *   49747  llm/attention/tree.c
+ *   50270  llm/attention/paged.c
+ *   51082  llm/attention/latent.c
+ *   51752  llm/attention/position.c
+ *   51838  llm/attention/gla.c
+ *   51979  llm/attention/cascade.c
+ *   52599  llm/attention/fusemax.c
+ *   53312  llm/model/ladder.c
+ *   53385  llm/model/arch.h
+ *   53664  llm/model/inside.h
+ *   54098  llm/model/model.c
+ *   54715  llm/model/adapter_read.h
+ *   54745  llm/model/adapter.c
+ *   55206  llm/sample/sample.c
+ *   55953  llm/sample/stop.c
+ *   56080  llm/sample/pieces.c
+ *   56220  llm/sample/grammar_read.h
+ *   56251  llm/sample/grammar.c
+ *   56774  llm/sample/schema.c
+ *   57205  llm/session/inside.h
+ *   57227  llm/session/session.c
+ *   57751  llm/session/beam.c
+ *   58085  llm/session/arith.h
+ *   58134  llm/session/kvinside.h
+ *   58213  llm/session/kvcodec.c
+ *   58890  llm/session/kvstream.c
+ *   59038  llm/train/story.c
+ *   59770  llm/train/config.h
+ *   59788  llm/train/decoder.h
+ *   59842  llm/train/trainer.c
+ *   60545  llm/train/judge.c
+ *   60820  llm/vision/params.h
+ *   60860  llm/vision/vit.c
+ *   61242  llm/vision/tome.c
+ *   61596  llm/vision/merge.c
+ *   62297  llm/vision/pyra.c
+ *   62472  llm/vision/sret.c
+ *   62892  llm/quant/direct.c
+ *   63414  llm/quant/kformats.c
+ *   64247  llm/quant/lattice.c
+ *   65057  llm/quant/block.c
+ *   65240  llm/file/store.c
+ *   65776  llm/token/parts.c
+ *   66248  llm/chat/value.c
+ *   66836  llm/chat/parse.h
+ *   66911  llm/chat/compile.c
+ *   67524  llm/chat/rows.h
+ *   67576  llm/chat/text.h
+ *   67613  llm/chat/builtin.c
+ *   67999  llm/chat/forms.c
+ *   68173  llm/model/arch.c
+ *   68231  llm/model/adapter_read.c
+ *   68614  llm/sample/grammar_read.c
+ *   69199  llm/session/arith.c
+ *   69448  llm/train/config.c
+ *   69648  llm/train/decoder.c
+ *   70396  llm/vision/params.c
+ *   70472  llm/chat/text.c
+ *   70830  llm/token/encode.c
+ *   71058  llm/token/decode.c
+ *   71237  llm/token/spm.c
+ *   71337  llm/token/bpe.c
+ *   71484  llm/token/wordpiece.c
+ *   71564  llm/token/unigram.c
+ *   71801  llm/token/rwkv.c
+ *   71827  llm/chat/value_text.c
+ *   72073  llm/chat/filters.c
+ *   72483  llm/chat/methods.c
+ *   72834  llm/chat/emit.c
+ *   72927  llm/chat/words.c
+ *   73101  llm/chat/expression.c
+ *   73582  llm/model/load.c
+ *   73920  llm/model/step.c
+ *   74490  llm/model/attn.c
+ *   75092  llm/model/mla.c
+ *   75327  llm/model/delta.c
+ *   75625  llm/model/ssm.c
+ *   75996  llm/model/rwkv.c
+ *   76531  llm/model/ffn.c
+ *   76879  llm/model/sparse.c
+ *   76991  llm/model/cut.c
+ *   77157  llm/model/streams.c
+ *   77406  llm/model/forward.c
+ *   78132  llm/model/seq.c
+ *   78336  llm/model/save.c
+ *   78689  llm/session/kvtables.c
+ *   79118  llm/session/kvsession.c
+ *   79467  llm/tinyllm.c
+ *   79480  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -4356,13 +4356,12 @@ static int TINY_FN(tinyi_attention_finite_f32)(const float *v, tiny_idx ldv, int
  * One token has a handful of rows, the heads of a group, and its keys and values come from memory: so a number is used for all rows
  * while it stands in a register. Types are told apart where a vector is loaded: f32, f16, and blocks of 34 bytes (an f16
  * factor and 32 signed bytes), which become floats in registers. Eight sums are kept, which hides the latency of a multiply-add: 8
- * keys for one row, 4 for two; twelve for four rows, 3 keys; of values 4 vectors for one row (two keys in turn) and for two, 3 for four. Rows that are
+ * keys for one row, 4 for two, 2 for four; of values 4 vectors for one row (two keys in turn) and for two, 2 for four. Rows that are
  * not there repeat the last one; their sums are dropped.
  *
  * A processor follows a stream to the end of its page of memory at best, and the pages of a cache lie anywhere. So keys ask for the keys of
  * the next tile, and values for its values: 2 to 32 KB ahead, some lines a step. Asked for a tile of the other kind ahead, half as far, some came late. */
 
-#define TINYI_FEW_MORE 7                    /* keys behind the last one that a step of several may name */
 #define TINYI_FEW_ZERO v_f32 a0 = v_zero(), a1 = v_zero(), a2 = v_zero(), a3 = v_zero(), a4 = v_zero(), a5 = v_zero(), a6 = v_zero(), a7 = v_zero();
 
 /* a vector from number i of a row on; r: how many there are */
@@ -4386,124 +4385,101 @@ static int TINY_FN(tinyi_attention_finite_f32)(const float *v, tiny_idx ldv, int
 #define TINYI_FEW_PIN(x) ((void)0)
 #endif
 
-/* Asks for some lines from byte `from` on of what comes next, a line of each span in turn: four streams side by side are read half as fast again as one
- * after the other (25 and 17 GB/s of a Zen 3 core, in pieces of 2 to 8 KB); where it ended. As many lines each time: a loop that a processor foresees. */
-TINYI_FORCE_INLINE tiny_idx TINY_FN(tinyi_attention_ask)(const tinyi_att_span *x, int n_x, tiny_idx from, tiny_idx n_line)
+/* Asks for bytes from .. to of what comes next, a line of each span in turn: four streams side by side are read half as fast again as one
+ * after the other (25 and 17 GB/s of a Zen 3 core, in pieces of 2 to 8 KB); where it ended. */
+TINYI_FORCE_INLINE tiny_idx TINY_FN(tinyi_attention_ask)(const tinyi_att_span *x, int n_x, tiny_idx from, tiny_idx to)
 {
     int k;
-    if (n_x == 4 && x[3].ahead) {           /* pages of 16 cells, of which the last one came before the end: most calls; the others are there too */
-        const unsigned char *w0 = (const unsigned char *)x[0].ahead + from, *w1 = (const unsigned char *)x[1].ahead + from;
-        const unsigned char *w2 = (const unsigned char *)x[2].ahead + from, *w3 = (const unsigned char *)x[3].ahead + from;
-        for (from += n_line * 64; n_line > 0; n_line--, w0 += 64, w1 += 64, w2 += 64, w3 += 64) {
-            TINYI_PREFETCH(w0);
-            TINYI_PREFETCH(w1);
-            TINYI_PREFETCH(w2);
-            TINYI_PREFETCH(w3);
-        }
-        return from;
-    }
-    for (; n_line > 0; n_line--, from += 64)
+    for (; from < to; from += 64)
         for (k = 0; k < n_x; k++)
             if (x[k].ahead) TINYI_PREFETCH((const unsigned char *)x[k].ahead + from);
     return from;
 }
 
-/* ---- keys: a[k R + j] is the sum of key k and row j. Of blocks c is the sum inside the block, which meets the factor once for all of them; four rows
- * have no registers for that, and multiply a vector before they use it */
+/* ---- keys: a[k R + j] is the sum of key k and row j */
 #define TINYI_FEW_Y(j) v_load(q##j + i)
 #define TINYI_FEW_Y_N(j) v_load_n(q##j + i, r)
-#define TINYI_FEW_KEYS1(LOAD, Y)                                                                                                   \
+#define TINYI_FEW_KEYS1(Q, LOAD, Y)                                                                                                \
     {                                                                                                                           \
         const v_f32 t = Y(0);                                                                                                   \
-        a0 = v_fma(LOAD(w0, i), t, a0); a1 = v_fma(LOAD(w1, i), t, a1); a2 = v_fma(LOAD(w2, i), t, a2); a3 = v_fma(LOAD(w3, i), t, a3); \
-        a4 = v_fma(LOAD(w4, i), t, a4); a5 = v_fma(LOAD(w5, i), t, a5); a6 = v_fma(LOAD(w6, i), t, a6); a7 = v_fma(LOAD(w7, i), t, a7); \
+        a0 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w0, i + push), g0), t, a0); a1 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w1, i + push), g1), t, a1);                                   \
+        a2 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w2, i + push), g2), t, a2); a3 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w3, i + push), g3), t, a3);                                   \
+        a4 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w4, i + push), g4), t, a4); a5 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w5, i + push), g5), t, a5);                                   \
+        a6 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w6, i + push), g6), t, a6); a7 = v_fma(TINYI_FEW_TIMES(Q, LOAD(w7, i + push), g7), t, a7);                                   \
     }
-#define TINYI_FEW_KEYS2(LOAD, Y)                                                                                                   \
+#define TINYI_FEW_KEYS2(Q, LOAD, Y)                                                                                                \
     {                                                                                                                           \
         const v_f32 t0 = Y(0), t1 = Y(1);                                                                                       \
-        v_f32 x = LOAD(w0, i); a0 = v_fma(x, t0, a0); a1 = v_fma(x, t1, a1);                                                    \
-        x = LOAD(w1, i); a2 = v_fma(x, t0, a2); a3 = v_fma(x, t1, a3);                                                          \
-        x = LOAD(w2, i); a4 = v_fma(x, t0, a4); a5 = v_fma(x, t1, a5);                                                          \
-        x = LOAD(w3, i); a6 = v_fma(x, t0, a6); a7 = v_fma(x, t1, a7);                                                          \
+        v_f32 x = TINYI_FEW_TIMES(Q, LOAD(w0, i + push), g0); a0 = v_fma(x, t0, a0); a1 = v_fma(x, t1, a1);                                         \
+        x = TINYI_FEW_TIMES(Q, LOAD(w1, i + push), g1); a2 = v_fma(x, t0, a2); a3 = v_fma(x, t1, a3);                                               \
+        x = TINYI_FEW_TIMES(Q, LOAD(w2, i + push), g2); a4 = v_fma(x, t0, a4); a5 = v_fma(x, t1, a5);                                               \
+        x = TINYI_FEW_TIMES(Q, LOAD(w3, i + push), g3); a6 = v_fma(x, t0, a6); a7 = v_fma(x, t1, a7);                                               \
     }
-#define TINYI_FEW_KEYS4_OF(X0, X1, X2, Y) \
+#define TINYI_FEW_KEYS4(Q, LOAD, Y) \
     { \
-        const v_f32 x0 = X0, x1 = X1, x2 = X2; \
-        v_f32 t = Y(0); TINYI_FEW_PIN(t); a0 = v_fma(x0, t, a0); a4 = v_fma(x1, t, a4); a8 = v_fma(x2, t, a8); \
-        t = Y(1); TINYI_FEW_PIN(t); a1 = v_fma(x0, t, a1); a5 = v_fma(x1, t, a5); a9 = v_fma(x2, t, a9); \
-        t = Y(2); TINYI_FEW_PIN(t); a2 = v_fma(x0, t, a2); a6 = v_fma(x1, t, a6); a10 = v_fma(x2, t, a10); \
-        t = Y(3); TINYI_FEW_PIN(t); a3 = v_fma(x0, t, a3); a7 = v_fma(x1, t, a7); a11 = v_fma(x2, t, a11); \
+        const v_f32 x0 = TINYI_FEW_TIMES(Q, LOAD(w0, i + push), g0), x1 = TINYI_FEW_TIMES(Q, LOAD(w1, i + push), g1); \
+        v_f32 t = Y(0); TINYI_FEW_PIN(t); a0 = v_fma(x0, t, a0); a4 = v_fma(x1, t, a4); \
+        t = Y(1); TINYI_FEW_PIN(t); a1 = v_fma(x0, t, a1); a5 = v_fma(x1, t, a5); \
+        t = Y(2); TINYI_FEW_PIN(t); a2 = v_fma(x0, t, a2); a6 = v_fma(x1, t, a6); \
+        t = Y(3); TINYI_FEW_PIN(t); a3 = v_fma(x0, t, a3); a7 = v_fma(x1, t, a7); \
     }
-#define TINYI_FEW_KEYS4(LOAD, Y) TINYI_FEW_KEYS4_OF(LOAD(w0, i), LOAD(w1, i), LOAD(w2, i), Y)
-/* a block of 32: its first vector, and the others */
-#define TINYI_FEW_BLOCK1(OP) \
+#define TINYI_FEW_AT(k) w##k = w + TINYI_MIN(k, left - 1) * row
+#define TINYI_FEW_AT1 const unsigned char *TINYI_FEW_AT(0), *TINYI_FEW_AT(1), *TINYI_FEW_AT(2), *TINYI_FEW_AT(3), \
+                                          *TINYI_FEW_AT(4), *TINYI_FEW_AT(5), *TINYI_FEW_AT(6), *TINYI_FEW_AT(7);
+#define TINYI_FEW_AT2 const unsigned char *TINYI_FEW_AT(0), *TINYI_FEW_AT(1), *TINYI_FEW_AT(2), *TINYI_FEW_AT(3);
+#define TINYI_FEW_AT4 const unsigned char *TINYI_FEW_AT(0), *TINYI_FEW_AT(1);
+#define TINYI_FEW_G(k) g##k = v_set(g[TINYI_MIN(k, left - 1) * n_factor])
+#define TINYI_FEW_G1 TINYI_FEW_G(0), TINYI_FEW_G(1), TINYI_FEW_G(2), TINYI_FEW_G(3), TINYI_FEW_G(4), TINYI_FEW_G(5), TINYI_FEW_G(6), TINYI_FEW_G(7)
+#define TINYI_FEW_G2 TINYI_FEW_G(0), TINYI_FEW_G(1), TINYI_FEW_G(2), TINYI_FEW_G(3)
+#define TINYI_FEW_G4 TINYI_FEW_G(0), TINYI_FEW_G(1)
+#define TINYI_FEW_UNUSED4 (void)g0; (void)g1;
+#define TINYI_FEW_UNUSED2 TINYI_FEW_UNUSED4 (void)g2; (void)g3;
+#define TINYI_FEW_UNUSED1 TINYI_FEW_UNUSED2 (void)g4; (void)g5; (void)g6; (void)g7;
+#define TINYI_FEW_DOT(R, name, Q, LOAD, LOAD_N) \
+    static void TINY_FN(name##R)(float *s, tiny_idx ld, const tinyi_att_span *span, int n_span, tiny_idx row, const float *factor, tiny_idx n_factor, \
+                                 const float *q, int n_row, tiny_idx d, tiny_idx ahead_row) \
     { \
-        const v_f32 t = TINYI_FEW_Y(0); \
-        c0 = OP(TINYI_FEW_Q8(w0, i + push), t, c0); c1 = OP(TINYI_FEW_Q8(w1, i + push), t, c1); \
-        c2 = OP(TINYI_FEW_Q8(w2, i + push), t, c2); c3 = OP(TINYI_FEW_Q8(w3, i + push), t, c3); \
-    }
-#define TINYI_FEW_BLOCK2(OP) \
-    { \
-        const v_f32 t0 = TINYI_FEW_Y(0), t1 = TINYI_FEW_Y(1); \
-        v_f32 x = TINYI_FEW_Q8(w0, i + push); c0 = OP(x, t0, c0); c1 = OP(x, t1, c1); \
-        x = TINYI_FEW_Q8(w1, i + push); c2 = OP(x, t0, c2); c3 = OP(x, t1, c3); \
-    }
-#define TINYI_FEW_MUL(a, b, c) v_mul(a, b)
-#define TINYI_FEW_G(k) v_set(g[(k) * n_factor])
-#define TINYI_FEW_BLOCKS(R) \
-    for (; i < d; end += 32, g++) { \
-        const tiny_idx push = TINYI_FEW_PUSH(1, i); \
-        v_f32 c0, c1, c2, c3; \
-        TINYI_FEW_BLOCK##R(TINYI_FEW_MUL) \
-        for (i += V_LANES; i < end; i += V_LANES) TINYI_FEW_BLOCK##R(v_fma) \
-        a0 = v_fma(TINYI_FEW_G(0), c0, a0); a1 = v_fma(TINYI_FEW_G(1 / R), c1, a1); \
-        a2 = v_fma(TINYI_FEW_G(2 / R), c2, a2); a3 = v_fma(TINYI_FEW_G(3 / R), c3, a3); \
-    }
-#define TINYI_FEW_BLOCKS_1 TINYI_FEW_BLOCKS(1)
-#define TINYI_FEW_BLOCKS_2 TINYI_FEW_BLOCKS(2)
-#define TINYI_FEW_BLOCKS_4 \
-    for (; i < d; end += 32, g++) { \
-        const tiny_idx push = TINYI_FEW_PUSH(1, i); \
-        const v_f32 g0 = TINYI_FEW_G(0), g1 = TINYI_FEW_G(1), g2 = TINYI_FEW_G(2); \
-        for (; i < end; i += V_LANES) \
-            TINYI_FEW_KEYS4_OF(v_mul(TINYI_FEW_Q8(w0, i + push), g0), v_mul(TINYI_FEW_Q8(w1, i + push), g1), v_mul(TINYI_FEW_Q8(w2, i + push), g2), TINYI_FEW_Y) \
-    }
-#define TINYI_FEW_NUMBERS(R, LOAD, LOAD_N) \
-    for (; i + V_LANES <= d; i += V_LANES) TINYI_FEW_KEYS##R(LOAD, TINYI_FEW_Y) \
-    if (i < d) { \
-        const size_t r = (size_t)(d - i); \
-        TINYI_FEW_KEYS##R(LOAD_N, TINYI_FEW_Y_N) \
-    }
-/* where N keys lie: behind the last one it stands again, what is made of it lands in places that are written later or never read */
-#define TINYI_FEW_DOT(R, N, name, LOOP) \
-    static void TINY_FN(name##R)(float *s, tiny_idx ld, const unsigned char *const *at, int n, const float *factor, tiny_idx n_factor, const float *q, int n_row, tiny_idx d, \
-                                 const tinyi_att_span *span, int n_span, tiny_idx ahead_row) \
-    { \
+        enum { N = 8 / R }; \
         const float *q0 = q, *q1 = q + TINYI_MIN(1, n_row - 1) * d, *q2 = q + TINYI_MIN(2, n_row - 1) * d, *q3 = q + (n_row - 1) * d; \
-        const tiny_idx n_line = (N * ahead_row + 64 * n_span - 1) / (64 * n_span), most = span[0].n * ahead_row; \
-        tiny_idx asked = 0; \
-        int c, k; \
+        const tiny_idx step = N * ahead_row / n_span + 1; \
+        tiny_idx asked = 0, ask = 0; \
+        int c, k, m; \
         (void)q1; (void)q2; (void)q3; \
-        for (c = 0; c < n; c += N, at += N, factor += N * n_factor) { \
-            const unsigned char *w0 = at[0], *w1 = at[1], *w2 = at[2 % N], *w3 = at[3 % N], *w4 = at[4 % N], *w5 = at[5 % N], *w6 = at[6 % N], *w7 = at[7 % N]; \
-            const float *g = factor; \
-            tiny_idx i = 0, end = 32; \
-            v_f32 a0 = v_zero(), a1 = v_zero(), a2 = v_zero(), a3 = v_zero(), a4 = v_zero(), a5 = v_zero(), a6 = v_zero(), a7 = v_zero(); \
-            v_f32 a8 = v_zero(), a9 = v_zero(), a10 = v_zero(), a11 = v_zero(); \
-            (void)w2; (void)w3; (void)w4; (void)w5; (void)w6; (void)w7; (void)g; (void)end; \
-            if (asked < most) asked = TINY_FN(tinyi_attention_ask)(span, n_span, asked, n_line); \
-            LOOP \
-            if (R == 4) { \
-                v_sum4(s + c * ld, a0, a1, a2, a3); \
-                v_sum4(s + (c + 1) * ld, a4, a5, a6, a7); \
-                v_sum4(s + (c + 2) * ld, a8, a9, a10, a11); \
-            } else { \
-                float t[8]; \
-                v_sum4(ld == R ? s + c * R : t, a0, a1, a2, a3); \
-                if (N * R == 8) v_sum4(ld == R ? s + c * R + 4 : t + 4, a4, a5, a6, a7); \
-                for (k = 0; ld != R && k < N * R; k++) s[(c + k / R) * ld + k % R] = t[k]; \
+        for (m = 0; m < n_span; s += span[m].n * ld, factor += span[m].n * n_factor, m++) { \
+            const unsigned char *w = (const unsigned char *)span[m].at; \
+            const int n = (int)span[m].n; \
+            for (c = 0; c < n; c += N, w += N * row) { \
+                const int left = n - c; \
+                const float *g = factor + c * n_factor; \
+                tiny_idx i = 0, end = (Q) ? 32 : d; \
+                TINYI_FEW_AT##R \
+                TINYI_FEW_ZERO \
+                if (ahead_row) asked = TINY_FN(tinyi_attention_ask)(span, n_span, asked, ask += step); \
+                for (; i < d; end += 32, g++) { \
+                    const tiny_idx push = TINYI_FEW_PUSH(Q, i); \
+                    const v_f32 TINYI_FEW_G##R; \
+                    TINYI_FEW_UNUSED##R \
+                    for (; i + V_LANES <= end; i += V_LANES) TINYI_FEW_KEYS##R(Q, LOAD, TINYI_FEW_Y) \
+                    if (!(Q)) { \
+                        const size_t r = (size_t)(d - i); \
+                        if (r) TINYI_FEW_KEYS##R(Q, LOAD_N, TINYI_FEW_Y_N) \
+                        break; \
+                    } \
+                } \
+                if (R == 4) { \
+                    v_sum4(s + c * ld, a0, a1, a2, a3); \
+                    if (left > 1) v_sum4(s + (c + 1) * ld, a4, a5, a6, a7); \
+                } else if (ld == R) {       /* in the places of keys that are not there: written later, or never read */ \
+                    v_sum4(s + c * R, a0, a1, a2, a3); \
+                    v_sum4(s + c * R + 4, a4, a5, a6, a7); \
+                } else { \
+                    float t[8]; \
+                    v_sum4(t, a0, a1, a2, a3); \
+                    v_sum4(t + 4, a4, a5, a6, a7); \
+                    for (k = 0; k < TINYI_MIN(N, left) * R; k++) s[(c + k / R) * ld + k % R] = t[k]; \
+                } \
+                (void)k; \
             } \
-            (void)k; (void)a4; (void)a5; (void)a6; (void)a7; (void)a8; (void)a9; (void)a10; (void)a11; \
         } \
     }
 
@@ -4540,16 +4516,6 @@ TINYI_FORCE_INLINE tiny_idx TINY_FN(tinyi_attention_ask)(const tinyi_att_span *x
         t = v_set(p[2]); a4 = v_fma(x0, t, a4); a5 = v_fma(x1, t, a5); \
         t = v_set(p[3]); a6 = v_fma(x0, t, a6); a7 = v_fma(x1, t, a7); \
     }
-/* three vectors: what four rows take as long as it leaves no single one */
-#define TINYI_FEW_VALUES4_3(Q, LOAD) \
-    { \
-        const v_f32 x0 = TINYI_FEW_TIMES(Q, LOAD(w, i + push0), v_set(*g)), x1 = TINYI_FEW_TIMES(Q, LOAD(w, i + V_LANES + push1), v_set(g[b1])); \
-        const v_f32 x2 = TINYI_FEW_TIMES(Q, LOAD(w, i + 2 * V_LANES + push2), v_set(g[b2])); \
-        v_f32 t = v_set(p[0]); a0 = v_fma(x0, t, a0); a1 = v_fma(x1, t, a1); a8 = v_fma(x2, t, a8); \
-        t = v_set(p[1]); a2 = v_fma(x0, t, a2); a3 = v_fma(x1, t, a3); a9 = v_fma(x2, t, a9); \
-        t = v_set(p[2]); a4 = v_fma(x0, t, a4); a5 = v_fma(x1, t, a5); a10 = v_fma(x2, t, a10); \
-        t = v_set(p[3]); a6 = v_fma(x0, t, a6); a7 = v_fma(x1, t, a7); a11 = v_fma(x2, t, a11); \
-    }
 /* one vector of up to four rows */
 #define TINYI_FEW_LAST(Q, LOAD) \
     { \
@@ -4571,26 +4537,10 @@ TINYI_FORCE_INLINE tiny_idx TINY_FN(tinyi_attention_ask)(const tinyi_att_span *x
     static void TINY_FN(name##R)(float *acc, tiny_idx d_v, const float *p0, tiny_idx ld, const float *f, const tinyi_att_span *span, int n_span, tiny_idx row, \
                                  const float *factor, tiny_idx n_factor, tiny_idx ahead_row, int n_row) \
     { \
-        enum { WIDE = (R == 4 ? 2 : 4) * V_LANES, LEAST = (R == 4 ? 3 : 4) * V_LANES }; \
-        const tiny_idx most = span[0].n * ahead_row, n_line = most / (64 * TINYI_MAX(d_v / LEAST, 1) * n_span) + 1; \
-        tiny_idx i = 0, asked = 0; \
+        enum { WIDE = (R == 4 ? 2 : 4) * V_LANES }; \
+        const tiny_idx step = span[0].n * ahead_row / (TINYI_MAX(d_v / WIDE, 1) * n_span) + 1; \
+        tiny_idx i = 0, asked = 0, ask = 0; \
         int k, c; \
-        if (R == 4) for (; d_v - i >= 5 * V_LANES || (d_v - i) / V_LANES == 3; i += 3 * V_LANES) { \
-            const tiny_idx push0 = TINYI_FEW_PUSH(Q, i), push1 = TINYI_FEW_PUSH(Q, i + V_LANES), push2 = TINYI_FEW_PUSH(Q, i + 2 * V_LANES); \
-            const tiny_idx b1 = (push1 - push0) / 2, b2 = (push2 - push0) / 2; \
-            const float *p = p0, *g = factor + ((Q) ? i / 32 : 0); \
-            v_f32 a8 = v_zero(), a9 = v_zero(), a10 = v_zero(), a11 = v_zero(); \
-            TINYI_FEW_ZERO \
-            (void)b1; \
-            (void)b2; \
-            for (k = 0; k < n_span; k++) { \
-                const unsigned char *w = (const unsigned char *)span[k].at; \
-                if (asked < most) asked = TINY_FN(tinyi_attention_ask)(span, n_span, asked, n_line); \
-                for (c = 0; c < span[k].n; c++, w += row, p += ld, g += n_factor) TINYI_FEW_VALUES4_3(Q, LOAD) \
-            } \
-            TINYI_FEW_PUTS4 \
-            TINYI_FEW_PUT(0, 2 * V_LANES, a8) TINYI_FEW_PUT(1, 2 * V_LANES, a9) TINYI_FEW_PUT(2, 2 * V_LANES, a10) TINYI_FEW_PUT(3, 2 * V_LANES, a11) \
-        } \
         for (; i + WIDE <= d_v; i += WIDE) { \
             const tiny_idx push0 = TINYI_FEW_PUSH(Q, i), push1 = TINYI_FEW_PUSH(Q, i + 2 * V_LANES); \
             const float *p = p0, *g = factor + ((Q) ? i / 32 : 0); \
@@ -4598,7 +4548,7 @@ TINYI_FORCE_INLINE tiny_idx TINY_FN(tinyi_attention_ask)(const tinyi_att_span *x
             (void)push1; \
             for (k = 0; k < n_span; k++) { \
                 const unsigned char *w = (const unsigned char *)span[k].at; \
-                if (asked < most) asked = TINY_FN(tinyi_attention_ask)(span, n_span, asked, n_line); \
+                if (ahead_row) asked = TINY_FN(tinyi_attention_ask)(span, n_span, asked, ask += step); \
                 for (c = 0; c < span[k].n; c++, w += row, p += ld, g += n_factor) { \
                     const v_f32 g0 = v_set(*g), g1 = (Q) && WIDE > 32 ? v_set(g[1]) : g0; \
                     (void)g0; \
@@ -4626,23 +4576,17 @@ TINYI_FORCE_INLINE tiny_idx TINY_FN(tinyi_attention_ask)(const tinyi_att_span *x
         } \
     }
 
-#define TINYI_FEW_TYPE(name, LOAD)                                                                                              \
-    TINYI_FEW_DOT(1, 8, tinyi_attention_dot_##name, TINYI_FEW_NUMBERS(1, LOAD, LOAD##_N))                                       \
-    TINYI_FEW_DOT(2, 4, tinyi_attention_dot_##name, TINYI_FEW_NUMBERS(2, LOAD, LOAD##_N))                                       \
-    TINYI_FEW_DOT(4, 3, tinyi_attention_dot_##name, TINYI_FEW_NUMBERS(4, LOAD, LOAD##_N))                                       \
-    TINYI_FEW_MIX(1, tinyi_attention_blend_##name, 0, LOAD, LOAD##_N)                                                           \
-    TINYI_FEW_MIX(2, tinyi_attention_blend_##name, 0, LOAD, LOAD##_N)                                                           \
-    TINYI_FEW_MIX(4, tinyi_attention_blend_##name, 0, LOAD, LOAD##_N)
-TINYI_FEW_TYPE(f32, TINYI_FEW_F32)
-TINYI_FEW_TYPE(f16, TINYI_FEW_F16)
-TINYI_FEW_DOT(1, 4, tinyi_attention_dot_q8, TINYI_FEW_BLOCKS_1)
-TINYI_FEW_DOT(2, 2, tinyi_attention_dot_q8, TINYI_FEW_BLOCKS_2)
-TINYI_FEW_DOT(4, 3, tinyi_attention_dot_q8, TINYI_FEW_BLOCKS_4)
-TINYI_FEW_MIX(1, tinyi_attention_blend_q8, 1, TINYI_FEW_Q8, TINYI_FEW_Q8_N)
-TINYI_FEW_MIX(2, tinyi_attention_blend_q8, 1, TINYI_FEW_Q8, TINYI_FEW_Q8_N)
-TINYI_FEW_MIX(4, tinyi_attention_blend_q8, 1, TINYI_FEW_Q8, TINYI_FEW_Q8_N)
+#define TINYI_FEW_TYPE(name, Q, LOAD)                                                                                           \
+    TINYI_FEW_DOT(1, tinyi_attention_dot_##name, Q, LOAD, LOAD##_N)                                                             \
+    TINYI_FEW_DOT(2, tinyi_attention_dot_##name, Q, LOAD, LOAD##_N)                                                             \
+    TINYI_FEW_DOT(4, tinyi_attention_dot_##name, Q, LOAD, LOAD##_N)                                                             \
+    TINYI_FEW_MIX(1, tinyi_attention_blend_##name, Q, LOAD, LOAD##_N)                                                             \
+    TINYI_FEW_MIX(2, tinyi_attention_blend_##name, Q, LOAD, LOAD##_N)                                                             \
+    TINYI_FEW_MIX(4, tinyi_attention_blend_##name, Q, LOAD, LOAD##_N)
+TINYI_FEW_TYPE(f32, 0, TINYI_FEW_F32)
+TINYI_FEW_TYPE(f16, 0, TINYI_FEW_F16)
+TINYI_FEW_TYPE(q8, 1, TINYI_FEW_Q8)
 
-#define TINYI_FEW_HALF(b) (uint16_t)(w[34 * (b)] | w[34 * (b) + 1] << 8)
 /* the factors of blocks, a row after the other, as floats */
 static void TINY_FN(tinyi_attention_factors)(float *to, const tinyi_att_span *x, int n_x, tiny_idx row, tiny_idx n_block)
 {
@@ -4651,44 +4595,31 @@ static void TINY_FN(tinyi_attention_factors)(float *to, const tinyi_att_span *x,
     int k, c;
     for (k = 0; k < n_x; k++) {
         const unsigned char *w = (const unsigned char *)x[k].at;
-        for (c = 0; c < x[k].n; c++, w += row) {
-            for (b = 0; b + 4 <= n_block; b += 4, n += 4) {
-                h[n] = TINYI_FEW_HALF(b);
-                h[n + 1] = TINYI_FEW_HALF(b + 1);
-                h[n + 2] = TINYI_FEW_HALF(b + 2);
-                h[n + 3] = TINYI_FEW_HALF(b + 3);
-            }
-            for (; b < n_block; b++) h[n++] = TINYI_FEW_HALF(b);
-        }
+        for (c = 0; c < x[k].n; c++, w += row)
+            for (b = 0; b < n_block; b++) h[n++] = (uint16_t)(w[34 * b] | w[34 * b + 1] << 8);
     }
     for (i = 0; i < V_LANES; i++) h[n + i] = 0;
     for (i = 0; i < n; i += V_LANES) v_store(to + i, v_load_f16(h + i));
-    for (i = 0; i < TINYI_FEW_MORE * n_block; i++) to[n + i] = 0.0f;        /* of keys that are not there */
 }
 
 #define TINYI_FEW_PICK(form, R) (type == TINYI_ATT_F32 ? TINY_FN(tinyi_attention_##form##_f32##R) : type == TINYI_ATT_F16 ? TINY_FN(tinyi_attention_##form##_f16##R) : \
                                  TINY_FN(tinyi_attention_##form##_q8##R))
 static void TINY_FN(tinyi_attention_dot)(float *s, tiny_idx ld, const tinyi_att_span *x, int n_x, int type, tiny_idx row, const float *q, int n_row, tiny_idx d)
 {
-    float room[(TINYI_ATT_KEYS + TINYI_FEW_MORE) * TINYI_ATT_BLOCKS + V_LANES];
-    const unsigned char *at[TINYI_ATT_KEYS + TINYI_FEW_MORE];
+    float room[TINYI_ATT_KEYS * TINYI_ATT_BLOCKS + V_LANES];
     const tiny_idx n_factor = type == TINYI_ATT_Q8 ? d / 32 : 0;
-    int j, k, c, n = 0;
+    int j;
     room[0] = 0.0f;
     if (n_factor) TINY_FN(tinyi_attention_factors)(room, x, n_x, row, n_factor);
-    for (k = 0; k < n_x; k++)
-        for (c = 0; c < x[k].n; c++) at[n++] = (const unsigned char *)x[k].at + c * row;
-    for (k = 0; k < TINYI_FEW_MORE; k++) at[n + k] = at[n - 1];
     for (j = 0; j < n_row; j += 4) {
         const int r = TINYI_MIN(n_row - j, 4);
-        (r == 1 ? TINYI_FEW_PICK(dot, 1) : r == 2 ? TINYI_FEW_PICK(dot, 2) : TINYI_FEW_PICK(dot, 4))
-            (s + j, ld, at, n, room, n_factor, q + j * d, r, d, x, n_x, j ? 0 : row);
+        (r == 1 ? TINYI_FEW_PICK(dot, 1) : r == 2 ? TINYI_FEW_PICK(dot, 2) : TINYI_FEW_PICK(dot, 4))(s + j, ld, x, n_x, row, room, n_factor, q + j * d, r, d, j ? 0 : row);
     }
 }
 
 static void TINY_FN(tinyi_attention_blend)(float *acc, tiny_idx d_v, const float *p, tiny_idx ld, const float *f, const tinyi_att_span *x, int n_x, int type, tiny_idx row, int n_row)
 {
-    float room[(TINYI_ATT_KEYS + TINYI_FEW_MORE) * TINYI_ATT_BLOCKS + V_LANES];
+    float room[TINYI_ATT_KEYS * TINYI_ATT_BLOCKS + V_LANES];
     const tiny_idx n_factor = type == TINYI_ATT_Q8 ? d_v / 32 : 0;
     int j;
     room[0] = 0.0f;
@@ -4714,28 +4645,24 @@ static void TINY_FN(tinyi_use_attention)(tinyi_kernels *k)
     TINYI_USE(k, attention_dot);
     TINYI_USE(k, attention_blend);
 }
-#undef TINYI_FEW_BLOCK1
-#undef TINYI_FEW_BLOCK2
-#undef TINYI_FEW_BLOCKS
-#undef TINYI_FEW_BLOCKS_1
-#undef TINYI_FEW_BLOCKS_2
-#undef TINYI_FEW_BLOCKS_4
+#undef TINYI_FEW_AT
+#undef TINYI_FEW_AT1
+#undef TINYI_FEW_AT2
+#undef TINYI_FEW_AT4
 #undef TINYI_FEW_DOT
 #undef TINYI_FEW_F16
 #undef TINYI_FEW_F16_N
 #undef TINYI_FEW_F32
 #undef TINYI_FEW_F32_N
 #undef TINYI_FEW_G
-#undef TINYI_FEW_HALF
+#undef TINYI_FEW_G1
+#undef TINYI_FEW_G2
+#undef TINYI_FEW_G4
 #undef TINYI_FEW_KEYS1
 #undef TINYI_FEW_KEYS2
 #undef TINYI_FEW_KEYS4
-#undef TINYI_FEW_KEYS4_OF
 #undef TINYI_FEW_LAST
 #undef TINYI_FEW_MIX
-#undef TINYI_FEW_MORE
-#undef TINYI_FEW_MUL
-#undef TINYI_FEW_NUMBERS
 #undef TINYI_FEW_PICK
 #undef TINYI_FEW_PIN
 #undef TINYI_FEW_PUSH
@@ -4748,11 +4675,13 @@ static void TINY_FN(tinyi_use_attention)(tinyi_kernels *k)
 #undef TINYI_FEW_Q8_N
 #undef TINYI_FEW_TIMES
 #undef TINYI_FEW_TYPE
+#undef TINYI_FEW_UNUSED1
+#undef TINYI_FEW_UNUSED2
+#undef TINYI_FEW_UNUSED4
 #undef TINYI_FEW_VALUES
 #undef TINYI_FEW_VALUES1
 #undef TINYI_FEW_VALUES2
 #undef TINYI_FEW_VALUES4
-#undef TINYI_FEW_VALUES4_3
 #undef TINYI_FEW_Y
 #undef TINYI_FEW_Y_N
 #undef TINYI_FEW_ZERO
@@ -18121,7 +18050,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0018125
+#line 0018054
 #endif
 #define TINYI_LLM_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
