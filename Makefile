@@ -87,7 +87,7 @@ bench: $(BUILD)/bench              ## measures every row against this machine's 
 bench-quick: $(BUILD)/bench        ## the same in under a minute, printed only
 	$(BUILD)/bench --quick
 
-bench-peers:     ## products beside OpenBLAS, oneDNN and MKL (PyTorch's), installed under build/ or as packages
+bench-peers:     ## products beside OpenBLAS, oneDNN and MKL, models beside llama.cpp, graphs beside PyG and DGL, installed under build/ or as packages
 	BUILD=$(BUILD) CC='$(CC)' sh bench/peers/run.sh
 
 test-ports:      ## other processors and systems, emulated: a table with a row for each, never "passed" without a run
