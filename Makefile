@@ -165,7 +165,7 @@ $(INNER): $(BUILD)/tests/%: tests/%.c tests/t.h $(BUILD)/open/tinygnn.o $(SOURCE
 
 $(BUILD)/tests/gnn/%: tests/gnn/%.c tests/t.h $(BUILD)/libtinygnn.a
 	@mkdir -p $(@D)
-	$(COMPILE) -Itests $< -o $@ $(BUILD)/libtinygnn.a -pthread -lm
+	$(COMPILE) $(if $(ONE_FORM),-DTINYI_OPEN) -Itests $< -o $@ $(BUILD)/libtinygnn.a -pthread -lm
 
 $(BUILD)/tests/%: tests/%.c tests/t.h $(BUILD)/libtinyllm.a
 	@mkdir -p $(@D)
@@ -196,7 +196,7 @@ $(filter-out $(GNN_EXAMPLES),$(EXAMPLES)): $(BUILD)/%: examples/%.c $(HEADERS) $
 
 $(GNN_EXAMPLES): $(BUILD)/%: examples/%.c $(HEADERS) $(BUILD)/libtinygnn.a
 	@mkdir -p $(@D)
-	$(COMPILE) -DTINYGNN_LINKED $< -o $@ $(BUILD)/libtinygnn.a -pthread -lm
+	$(COMPILE) $(if $(ONE_FORM),-DTINYI_OPEN) -DTINYGNN_LINKED $< -o $@ $(BUILD)/libtinygnn.a -pthread -lm
 
 # one program with its own implementation, compiled for a short wait: the targets and formats that most machines and models have
 $(BUILD)/story-demo: examples/story.c $(HEADERS)

@@ -82,129 +82,129 @@
  *   14470  core/status.c
  *   14480  core/atomic.h
  *   14532  core/state.h
- *   14642  core/tensor.c
- *   14801  core/cpu.h
- *   14840  core/half.h
- *   14893  core/target.h
- *   15301  core/ctx.c
- *   15562  core/mem.c
- *   15658  core/thread.c
- *   16224  core/rng.c
- *   16307  core/op.c
- *   16714  core/record.c
- *   16813  core/bytes.c
- *   16915  core/json.c
- *   17225  core/safetensors.c
- *   17475  core/file.c
- *   17866  core/hash.h
- *   17889  core/checkpoint.c
- *   18550  core/time.c
- *   18597  core/net.c
- *   18876  core/comm.c
- *   19376  core/conform.c
- *   20135  math/grad.h
- *   20181  math/table.h
- *   20276  math/rows.h
- *   20341  math/walk.h
- *   20460  math/binary.c
- *   20751  math/elem.c
- *   21523  math/convert.c
- *   21998  math/reduce.c
- *   22516  math/softmax.c
- *   22882  math/norm.c
- *   23409  math/gemm.h
- *   23488  math/gemm_i8.h
- *   23517  math/matmul.c
- *   23875  math/layout.c
- *   24618  math/conv.c
- *   25145  math/sort.c
- *   26037  math/linalg_block.h
- *   26185  math/linalg_lu.c
- *   26533  math/linalg_qr.c
- *   26883  math/linalg_eig.c
- *   27394  math/linalg_svd.c
- *   27792  math/linalg.c
- *   28063  math/fft_way.h
- *   28132  math/fft.c
- *   28607  math/fwht.c
- *   28753  math/attention.c
- *   29321  math/gla.c
- *   29817  math/gla_grad.c
- *   30179  math/twist.c
- *   30530  math/slope.c
- *   30714  math/loss.c
- *   30883  math/rope.c
- *   31026  math/patch.c
- *   31327  math/sparse_lines.h
- *   31355  math/sparse_forms.h
- *   31376  math/sparse.c
- *   31683  math/edges_inside.h
- *   31722  math/edges.c
- *   32180  math/edges_score.c
- *   32608  math/ops.c
- *   32659  math/optim.c
- *   33282  math/tape.c
- *   34135  math/layer.c
- *   34599  math/train.c
- *   34794  math/edges_grad.c
- *   35265  math/normal.c
- *   35284  math/targets.c
- *   35415  math/all.c
- *   35419  core/cpu.c
- *   35663  core/hash.c
- *   35781  math/grad.c
- *   36573  math/matvec.h
- *   36584  math/gemm.c
- *   37168  math/gemm_i8.c
- *   37439  math/linalg_block.c
- *   37975  math/fft_way.c
- *   38390  math/sparse_lines.c
- *   38864  math/sparse_forms.c
- *   39070  math/matvec.c
- *   39122  the shared functions forwarded, where the other header has their bodies
- *   39642  internal functions of this header
- *   39670  gnn/graph/inside.h
- *   39700  gnn/graph/graph.c
- *   40407  gnn/graph/community.c
- *   40609  gnn/graph/coarsen.h
- *   40634  gnn/graph/refine.h
- *   40677  gnn/graph/partition.c
- *   41063  gnn/graph/halo.c
- *   41221  gnn/graph/sample.c
- *   41571  gnn/graph/inflate.h
- *   41599  gnn/graph/words.h
- *   41629  gnn/graph/npy.c
- *   42123  gnn/graph/form.h
- *   42148  gnn/graph/read.c
- *   42860  gnn/graph/stream.c
- *   43536  gnn/layer/layer.c
- *   44057  gnn/layer/net_file.h
- *   44081  gnn/layer/net.c
- *   44613  gnn/layer/pool.c
- *   44771  gnn/quant/bits.c
- *   44884  gnn/quant/a2q.c
- *   45348  gnn/train/pass.h
- *   45440  gnn/quant/a2q_net.c
- *   45995  gnn/quant/nibble.h
- *   46019  gnn/quant/packed.c
- *   46442  gnn/quant/quant.c
- *   46731  gnn/embed/fastrp.c
- *   47102  gnn/train/data.c
- *   47296  gnn/graph/coarsen.c
- *   47696  gnn/graph/refine.c
- *   48064  gnn/graph/inflate.c
- *   48405  gnn/graph/words.c
- *   48567  gnn/layer/net_file.c
- *   49001  gnn/train/pass.c
- *   49604  gnn/quant/nibble.c
- *   49702  gnn/train/kit.h
- *   49735  gnn/train/kit.c
- *   49855  gnn/train/nodes.c
- *   50009  gnn/train/graphs.c
- *   50277  gnn/train/links.c
- *   50543  gnn/quant/quant_file.c
- *   50873  gnn/tinygnn.c
- *   50886  the licence
+ *   14643  core/tensor.c
+ *   14802  core/cpu.h
+ *   14842  core/half.h
+ *   14895  core/target.h
+ *   15303  core/ctx.c
+ *   15564  core/mem.c
+ *   15660  core/thread.c
+ *   16237  core/rng.c
+ *   16320  core/op.c
+ *   16732  core/record.c
+ *   16831  core/bytes.c
+ *   16933  core/json.c
+ *   17243  core/safetensors.c
+ *   17493  core/file.c
+ *   17885  core/hash.h
+ *   17908  core/checkpoint.c
+ *   18569  core/time.c
+ *   18616  core/net.c
+ *   18895  core/comm.c
+ *   19395  core/conform.c
+ *   20154  math/grad.h
+ *   20200  math/table.h
+ *   20295  math/rows.h
+ *   20360  math/walk.h
+ *   20479  math/binary.c
+ *   20770  math/elem.c
+ *   21542  math/convert.c
+ *   22017  math/reduce.c
+ *   22535  math/softmax.c
+ *   22901  math/norm.c
+ *   23428  math/gemm.h
+ *   23507  math/gemm_i8.h
+ *   23536  math/matmul.c
+ *   23894  math/layout.c
+ *   24637  math/conv.c
+ *   25164  math/sort.c
+ *   26056  math/linalg_block.h
+ *   26204  math/linalg_lu.c
+ *   26552  math/linalg_qr.c
+ *   26902  math/linalg_eig.c
+ *   27413  math/linalg_svd.c
+ *   27811  math/linalg.c
+ *   28082  math/fft_way.h
+ *   28151  math/fft.c
+ *   28626  math/fwht.c
+ *   28772  math/attention.c
+ *   29340  math/gla.c
+ *   29836  math/gla_grad.c
+ *   30198  math/twist.c
+ *   30549  math/slope.c
+ *   30733  math/loss.c
+ *   30902  math/rope.c
+ *   31045  math/patch.c
+ *   31346  math/sparse_lines.h
+ *   31374  math/sparse_forms.h
+ *   31395  math/sparse.c
+ *   31702  math/edges_inside.h
+ *   31741  math/edges.c
+ *   32199  math/edges_score.c
+ *   32627  math/ops.c
+ *   32678  math/optim.c
+ *   33301  math/tape.c
+ *   34154  math/layer.c
+ *   34618  math/train.c
+ *   34813  math/edges_grad.c
+ *   35284  math/normal.c
+ *   35303  math/targets.c
+ *   35434  math/all.c
+ *   35438  core/cpu.c
+ *   35692  core/hash.c
+ *   35810  math/grad.c
+ *   36602  math/matvec.h
+ *   36613  math/gemm.c
+ *   37197  math/gemm_i8.c
+ *   37469  math/linalg_block.c
+ *   38005  math/fft_way.c
+ *   38420  math/sparse_lines.c
+ *   38894  math/sparse_forms.c
+ *   39100  math/matvec.c
+ *   39152  the shared functions forwarded, where the other header has their bodies
+ *   39672  internal functions of this header
+ *   39700  gnn/graph/inside.h
+ *   39730  gnn/graph/graph.c
+ *   40437  gnn/graph/community.c
+ *   40639  gnn/graph/coarsen.h
+ *   40664  gnn/graph/refine.h
+ *   40707  gnn/graph/partition.c
+ *   41093  gnn/graph/halo.c
+ *   41251  gnn/graph/sample.c
+ *   41601  gnn/graph/inflate.h
+ *   41629  gnn/graph/words.h
+ *   41659  gnn/graph/npy.c
+ *   42153  gnn/graph/form.h
+ *   42178  gnn/graph/read.c
+ *   42890  gnn/graph/stream.c
+ *   43566  gnn/layer/layer.c
+ *   44087  gnn/layer/net_file.h
+ *   44111  gnn/layer/net.c
+ *   44643  gnn/layer/pool.c
+ *   44801  gnn/quant/bits.c
+ *   44914  gnn/quant/a2q.c
+ *   45378  gnn/train/pass.h
+ *   45470  gnn/quant/a2q_net.c
+ *   46025  gnn/quant/nibble.h
+ *   46049  gnn/quant/packed.c
+ *   46472  gnn/quant/quant.c
+ *   46761  gnn/embed/fastrp.c
+ *   47132  gnn/train/data.c
+ *   47326  gnn/graph/coarsen.c
+ *   47726  gnn/graph/refine.c
+ *   48094  gnn/graph/inflate.c
+ *   48435  gnn/graph/words.c
+ *   48597  gnn/layer/net_file.c
+ *   49031  gnn/train/pass.c
+ *   49634  gnn/quant/nibble.c
+ *   49732  gnn/train/kit.h
+ *   49765  gnn/train/kit.c
+ *   49885  gnn/train/nodes.c
+ *   50039  gnn/train/graphs.c
+ *   50307  gnn/train/links.c
+ *   50573  gnn/quant/quant_file.c
+ *   50903  gnn/tinygnn.c
+ *   50916  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -14577,6 +14577,7 @@ struct tiny_ctx {
     pthread_cond_t wake;
 #endif
     tiny_idx at_cpu, waker;                 /* where the caller of the region runs; the member who woke the last sleeper */
+    uint64_t woke_at, faults;               /* when, under the lock; pages that this process had read from disk before the caller slept */
 };
 
 /* Leaves the sentence in the context, tells the log, returns the status. ctx may be NULL. */
@@ -14832,6 +14833,7 @@ TINYI_FN size_t tinyi_cpu_cache(int level);     /* bytes of the data cache of le
 /* Of this thread: the processor it runs on (-1: unknown), and its number for tinyi_cpu_used (0: unknown). */
 TINYI_FN int tinyi_cpu_here(void);
 TINYI_FN long tinyi_cpu_thread(void);
+TINYI_FN uint64_t tinyi_cpu_faults(void);       /* pages that this process had to wait for a disk for; 0 where the system does not tell */
 TINYI_FN uint64_t tinyi_cpu_used(long thread);  /* nanoseconds of processor time, of a thread of this process; 0 where the system does not tell */
 
 TINYI_C_END
@@ -15122,7 +15124,7 @@ TINYI_C_END
 #define TINYI_W128_SIMDE 0
 #endif
 
-#if TINYI_X86 && (TINYI_HAVE_W128 || TINYI_HAVE_AVX2)
+#if TINYI_X86 && (TINYI_HAVE_W128 || TINYI_HAVE_AVX2 || TINYI_HAVE_AVX512)
 #include <immintrin.h>
 #endif
 #if TINYI_HAVE_NEON
@@ -15705,6 +15707,8 @@ tiny_status tinyi_work_reserve(tiny_ctx *ctx, size_t bytes)
 /* nanoseconds for which a helper without a processor is left alone */
 #define TINYI_REST_LEAST ((uint64_t)200000)
 #define TINYI_REST_MOST ((uint64_t)64000000)
+/* helpers whose processor time is asked for: half a microsecond each, before a sleep */
+#define TINYI_WATCHED 16
 
 /* The gate of a region, all in one word so that each step is one exchange: how many are in, how many have arrived at the
  * barrier, whether the door is closed, whether somebody sleeps, and which phase it is. */
@@ -15747,7 +15751,7 @@ static size_t tinyi_gate_next(const tinyi_region *r, size_t g)
 
 #if TINYI_HAVE_HELPERS
 static uint64_t tinyi_helpers_watch(tiny_ctx *ctx);
-static void tinyi_helpers_judge(tiny_ctx *ctx, uint64_t slept_at);
+static void tinyi_helpers_judge(tiny_ctx *ctx, uint64_t slept_at, uint64_t woke_at);
 #endif
 
 /* Until the gate says something else about the bits of mask than `seen` does. */
@@ -15757,7 +15761,7 @@ static void tinyi_region_wait(const tinyi_region *r, int i, size_t mask, size_t 
     size_t g;
     int spins;
 #if TINYI_HAVE_HELPERS
-    uint64_t slept_at = 0;
+    uint64_t slept_at = 0, woke_at;
 #endif
     for (spins = r->n <= ctx->n_cpus ? TINYI_SPINS : 0; spins > 0; spins--) {
         if ((tinyi_gate(ctx) & mask) != seen) return;
@@ -15776,9 +15780,12 @@ static void tinyi_region_wait(const tinyi_region *r, int i, size_t mask, size_t 
     while ((g = tinyi_gate(ctx), (g & mask) == seen)) {
         if (g & TINYI_GATE_SLEEP || tinyi_gate_swap(ctx, g, g | TINYI_GATE_SLEEP)) (void)pthread_cond_wait(&ctx->wake, &ctx->lock);
     }
+#if TINYI_HAVE_HELPERS
+    woke_at = ctx->woke_at;
+#endif
     (void)pthread_mutex_unlock(&ctx->lock);
 #if TINYI_HAVE_HELPERS
-    if (slept_at) tinyi_helpers_judge(ctx, slept_at);
+    if (slept_at) tinyi_helpers_judge(ctx, slept_at, woke_at);
 #else
     (void)i;
 #endif
@@ -15795,6 +15802,7 @@ static void tinyi_region_wake(tiny_ctx *ctx, int i)
     tinyi_atomic_set(&ctx->waker, i);
     /* under the lock, so that nobody falls asleep between his last look and our signal */
     (void)pthread_mutex_lock(&ctx->lock);
+    ctx->woke_at = tiny_now_ns();
     (void)pthread_cond_broadcast(&ctx->wake);
     (void)pthread_mutex_unlock(&ctx->lock);
 #else
@@ -15910,11 +15918,16 @@ struct tinyi_helper {
 #define TINYI_CALL_QUIT ((size_t)4)
 #define TINYI_CALL_NUMBER ((size_t)8)
 
-/* The caller is about to sleep. 0 where the system does not tell. */
+/* The caller is about to sleep for those who have come in. */
 static uint64_t tinyi_helpers_watch(tiny_ctx *ctx)
 {
     int i;
-    for (i = 0; i < ctx->n_helpers; i++) ctx->helpers[i].used = tinyi_cpu_used((long)tinyi_atomic_get(&ctx->helpers[i].id));
+    if (ctx->n_helpers > TINYI_WATCHED) return 0;
+    for (i = 0; i < ctx->n_helpers; i++) {
+        tinyi_helper *h = &ctx->helpers[i];
+        h->used = h->called && tinyi_atomic_get(&h->cpu) >= 0 ? tinyi_cpu_used((long)tinyi_atomic_get(&h->id)) : 0;
+    }
+    ctx->faults = tinyi_cpu_faults();
     return tiny_now_ns();
 }
 
@@ -15924,14 +15937,14 @@ static void tinyi_helper_rest(tinyi_helper *h, uint64_t now, uint64_t lost)
     h->rest_until = now + h->rest;
 }
 
-/* The caller has slept, and the one who woke him was the last: had he work, or no processor? */
-static void tinyi_helpers_judge(tiny_ctx *ctx, uint64_t slept_at)
+/* The caller has slept, and the one who woke him was the last: had he work, or no processor? Who waits for a disk has none either, and is not to blame. */
+static void tinyi_helpers_judge(tiny_ctx *ctx, uint64_t slept_at, uint64_t woke_at)
 {
-    const uint64_t now = tiny_now_ns(), lost = now - slept_at;
+    const uint64_t now = tiny_now_ns(), lost = woke_at - slept_at;
     const tiny_idx waker = tinyi_atomic_get(&ctx->waker);
     tinyi_helper *h;
     uint64_t used;
-    if (waker < 1 || waker > ctx->n_helpers) return;
+    if (waker < 1 || waker > ctx->n_helpers || woke_at < slept_at || tinyi_cpu_faults() != ctx->faults) return;
     h = &ctx->helpers[waker - 1];
     used = tinyi_cpu_used((long)tinyi_atomic_get(&h->id));
     if (h->used && used && used - h->used < lost / 2) tinyi_helper_rest(h, now, lost);
@@ -15943,7 +15956,7 @@ static int tinyi_helper_rested(tinyi_helper *h)
     uint64_t now;
     if (!h->rest) return 1;
     now = tiny_now_ns();
-    if (now < h->rest_until) return 0;
+    if (now < h->rest_until && h->rest_until - now <= h->rest) return 0;        /* the second: a clock that was set back */
     if (now > h->rest_until + h->rest) h->rest = 0;
     return 1;
 }
@@ -16528,6 +16541,11 @@ static tiny_status tinyi_op_own_row(tiny_ctx *ctx, const tiny_op *op)
     return TINY_OK;
 }
 
+static tiny_status tinyi_op_left_out(tiny_ctx *ctx, const tiny_op_row *row)
+{
+    return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: calls of single operations are left out of this program", row->name);
+}
+
 static tiny_status tinyi_op_enter(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row **row)
 {
     tiny_status st = tinyi_ctx_check(ctx);
@@ -16535,7 +16553,7 @@ static tiny_status tinyi_op_enter(tiny_ctx *ctx, const tiny_op *op, const tiny_o
     if (!op) return tinyi_fail(ctx, TINY_E_ARGUMENT, "there is no operation to run");
     *row = tinyi_op_row(op);
     if (!*row) return tinyi_fail(ctx, TINY_E_ARGUMENT, "operation kind %d is unknown", op->kind);
-    if (TINYI_CHAT && !(*row)->shape) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: calls of single operations are left out of this program", (*row)->name);
+    if (!(*row)->shape) return tinyi_op_left_out(ctx, *row);
     if (op->row) {
         st = tinyi_op_own_row(ctx, op);
         if (st) return st;
@@ -16662,7 +16680,7 @@ TINY_API tiny_status tiny_op_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor
         if (st && !(st == TINY_E_ARGUMENT && !op->in[i]->data && op->in[i]->rank >= 0 && op->in[i]->rank <= TINY_MAX_RANK))
             return tinyi_fail(ctx, st, "%s: input %d: %s", row->name, i, tinyi_op_tensor_fault(st));
     }
-    return row->shape(ctx, op, want);
+    return row->shape ? row->shape(ctx, op, want) : tinyi_op_left_out(ctx, row);
 }
 
 TINY_API tiny_cost tiny_op_cost(const tiny_op *op)
@@ -17490,7 +17508,7 @@ unsigned char *tinyi_st_end(tinyi_st_head *h)
 #elif defined __O_NOFOLLOW                  /* strict C99 hides the other one */
 #define TINYI_NOFOLLOW __O_NOFOLLOW
 #endif
-#if !defined _POSIX_C_SOURCE && defined __linux__ && !defined __cplusplus
+#if defined TINYI_NOFOLLOW && !defined _POSIX_C_SOURCE && !defined __APPLE__ && !defined __cplusplus
 extern FILE *fdopen(int fd, const char *mode);          /* hidden there too */
 #endif
 #else
@@ -17684,7 +17702,7 @@ TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *
 tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file)
 {
 #ifdef TINYI_NOFOLLOW
-    const int fd = special ? -1 : open(part, O_WRONLY | O_CREAT | O_TRUNC | TINYI_NOFOLLOW, 0666);
+    const int fd = special ? -1 : open(part, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | TINYI_NOFOLLOW, 0666);
     if (fd >= 0) {
         *file = fdopen(fd, "wb");
         if (!*file) (void)close(fd);
@@ -17717,6 +17735,7 @@ int tinyi_part_close(void *file, int special)
 
 tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path)
 {
+    if (tinyi_file_special(part)) return tinyi_fail(ctx, TINY_E_IO, "%s: is no plain file, and does not take the place of %s", part, path);
 #ifdef _WIN32
     if (MoveFileExA(part, path, 1)) return TINY_OK;     /* 1: replace what is there; rename refuses on Windows */
 #else
@@ -29377,7 +29396,7 @@ static tiny_status tinyi_gla_gates(tiny_ctx *ctx, const char *name, const tinyi_
     for (h = 0; h < a->n_head; h++) {
         if (a->type == TINY_F32 && a->form != TINY_GLA_PARALLEL && a->g->stride[2] == 1) {      /* most calls: a row at a time, and nothing is wrong */
             int odd = 0;
-            for (t = 0; t < a->n && !odd; t++) odd = !ctx->k->gla_gates_f32((const float *)a->g->data + tinyi_gla_at(a->g, t, h, 0), a->n_key);
+            for (t = 0; t < a->n && !odd; t++) odd = !TINYI_OF(ctx->k, gla_gates_f32)((const float *)a->g->data + tinyi_gla_at(a->g, t, h, 0), a->n_key);
             if (!odd) continue;
         }
         for (d = 0; d < a->n_key; d++) {
@@ -30111,7 +30130,7 @@ static void tinyi_gla_backward_cases(tiny_case *c)
     memcpy(c->params.bytes, &p, sizeof p);
 }
 
-static const short tinyi_gla_backward_kernels[] = { TINYI_K_gla_query_f32, TINYI_K_gla_back_f32, TINYI_K_exp_f32, TINYI_K_scale_f32, -1 };
+static const short tinyi_gla_backward_kernels[] = { TINYI_K_gla_query_f32, TINYI_K_gla_back_f32, TINYI_K_gla_gates_f32, TINYI_K_exp_f32, TINYI_K_scale_f32, -1 };
 TINYI_ROW tinyi_row_gla_backward = {
     "gla_backward", TINY_OP_GLA_BACKWARD, 7, 5, 3, sizeof(tiny_gla_params), TINY_OP_F64,
     TINYI_DOOR(tinyi_gla_backward_shape), TINYI_DOOR(tinyi_gla_backward_ref), tinyi_gla_backward_fast, tinyi_gla_backward_work, tinyi_gla_backward_cost, TINYI_CASES(tinyi_gla_backward_cases),
@@ -35433,6 +35452,7 @@ TINYI_FN void tinyi_kernels_fill(tinyi_kernels *k, tiny_target target, unsigned 
 #include <stdio.h>
 #endif
 #include <sched.h>
+#include <sys/resource.h>
 #ifndef __cplusplus
 extern long syscall(long number, ...);      /* strict C99 hides them */
 extern int sched_getcpu(void);
@@ -35598,9 +35618,18 @@ TINYI_FN long tinyi_cpu_thread(void)
 #endif
 }
 
+TINYI_FN uint64_t tinyi_cpu_faults(void)
+{
+#if TINYI_CPU_LINUX
+    struct rusage u;
+    if (!getrusage(RUSAGE_SELF, &u)) return (uint64_t)u.ru_majflt;
+#endif
+    return 0;
+}
+
 TINYI_FN uint64_t tinyi_cpu_used(long thread)
 {
-#if TINYI_CPU_LINUX && defined SYS_clock_gettime
+#if TINYI_CPU_LINUX && defined SYS_clock_gettime && !(defined __x86_64__ && defined __ILP32__)
     long t[2];                              /* the clock of a thread: pthread_getcpuclockid, which strict C99 hides, makes it so too */
     if (thread > 0 && !syscall(SYS_clock_gettime, ~thread * 8 | 6, t)) return (uint64_t)t[0] * 1000000000u + (uint64_t)t[1];
 #endif
@@ -37267,13 +37296,13 @@ static void tinyi_i8_dots(tiny_team *team, const tinyi_gemm *g, int to_f32, uint
     tiny_idx a_row = g->a.row, i, j, j0, j1, grain = TINYI_MIN(TINYI_MAX((TINYI_GEMV_BYTES / (g->k + 1) + 3) / 4 * 4, 4), TINYI_I8_DOTS);
     int32_t sums[TINYI_I8_DOTS];
     float row[TINYI_I8_DOTS];
-    if (rows) {
-        for (i = 0; i < g->m; i++)
-            for (j = 0; j < g->k; j++) rows[i * g->k + j] = g->a.data[i * g->a.row + j * g->a.k];
-        a = rows;
-        a_row = g->k;
-    }
-    while (tiny_take(team, g->n, grain, &j0, &j1))
+    while (tiny_take(team, g->n, grain, &j0, &j1)) {
+        if (rows && a != rows) {            /* behind the first take: who comes when all is over may not look at a any more */
+            for (i = 0; i < g->m; i++)
+                for (j = 0; j < g->k; j++) rows[i * g->k + j] = g->a.data[i * g->a.row + j * g->a.k];
+            a = rows;
+            a_row = g->k;
+        }
         for (; j0 < j1; j0 += TINYI_I8_DOTS) {
             const tiny_idx n = TINYI_MIN(j1 - j0, TINYI_I8_DOTS);
             for (i = 0; i < g->m; i++) {
@@ -37281,6 +37310,7 @@ static void tinyi_i8_dots(tiny_team *team, const tinyi_gemm *g, int to_f32, uint
                 tinyi_i8_put(team->k, g, to_f32, sums, n, i, j0, 1, n, row);
             }
         }
+    }
 }
 
 /* ---- packed */

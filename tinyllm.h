@@ -104,201 +104,201 @@
  *   18179  core/status.c
  *   18189  core/atomic.h
  *   18241  core/state.h
- *   18351  core/tensor.c
- *   18510  core/cpu.h
- *   18549  core/half.h
- *   18602  core/target.h
- *   19010  core/ctx.c
- *   19271  core/mem.c
- *   19367  core/thread.c
- *   19933  core/rng.c
- *   20016  core/op.c
- *   20423  core/record.c
- *   20522  core/bytes.c
- *   20624  core/json.c
- *   20934  core/safetensors.c
- *   21184  core/file.c
- *   21575  core/hash.h
- *   21598  core/checkpoint.c
- *   22259  core/time.c
- *   22306  core/net.c
- *   22585  core/comm.c
- *   23085  core/conform.c
- *   23844  math/grad.h
- *   23890  math/table.h
- *   23985  math/rows.h
- *   24050  math/walk.h
- *   24169  math/binary.c
- *   24460  math/elem.c
- *   25232  math/convert.c
- *   25707  math/reduce.c
- *   26225  math/softmax.c
- *   26591  math/norm.c
- *   27118  math/gemm.h
- *   27197  math/gemm_i8.h
- *   27226  math/matmul.c
- *   27584  math/layout.c
- *   28327  math/conv.c
- *   28854  math/sort.c
- *   29746  math/linalg_block.h
- *   29894  math/linalg_lu.c
- *   30242  math/linalg_qr.c
- *   30592  math/linalg_eig.c
- *   31103  math/linalg_svd.c
- *   31501  math/linalg.c
- *   31772  math/fft_way.h
- *   31841  math/fft.c
- *   32316  math/fwht.c
- *   32462  math/attention.c
- *   33030  math/gla.c
- *   33526  math/gla_grad.c
- *   33888  math/twist.c
- *   34239  math/slope.c
- *   34423  math/loss.c
- *   34592  math/rope.c
- *   34735  math/patch.c
- *   35036  math/sparse_lines.h
- *   35064  math/sparse_forms.h
- *   35085  math/sparse.c
- *   35392  math/edges_inside.h
- *   35431  math/edges.c
- *   35889  math/edges_score.c
- *   36317  math/ops.c
- *   36368  math/optim.c
- *   36991  math/tape.c
- *   37844  math/layer.c
- *   38308  math/train.c
- *   38503  math/edges_grad.c
- *   38974  math/normal.c
- *   38993  math/targets.c
- *   39124  math/all.c
- *   39128  core/cpu.c
- *   39372  core/hash.c
- *   39490  math/grad.c
- *   40282  math/matvec.h
- *   40293  math/gemm.c
- *   40877  math/gemm_i8.c
- *   41148  math/linalg_block.c
- *   41684  math/fft_way.c
- *   42099  math/sparse_lines.c
- *   42573  math/sparse_forms.c
- *   42779  math/matvec.c
- *   42831  the shared functions forwarded, where the other header has their bodies
- *   43351  internal functions of this header
- *   43390  llm/quant/blocks.h
- *   43455  llm/quant/direct.h
- *   43470  llm/quant/kformats.h
- *   43481  llm/quant/lattice.h
- *   43507  llm/quant/format.c
- *   43559  llm/quant/block.h
- *   43677  llm/quant/matmul.c
- *   44396  llm/quant/sparse.c
- *   44832  llm/file/fd.c
- *   44953  llm/file/store.h
- *   45037  llm/file/gguf.c
- *   45321  llm/file/gguf_write.c
- *   45930  llm/file/safetensors.c
- *   46062  llm/file/llama2c.c
- *   46342  llm/file/open.c
- *   46460  llm/token/unicode.c
- *   46945  llm/token/split.c
- *   47528  llm/token/parts.h
- *   47692  llm/token/vocab.c
- *   48483  llm/chat/value.h
- *   48600  llm/chat/compile.h
- *   48663  llm/chat/builtin.h
- *   48695  llm/chat/forms.h
- *   48708  llm/chat/template.c
- *   49448  llm/attention/pages.c
- *   49747  llm/attention/tree.c
- *   50270  llm/attention/paged.c
- *   51082  llm/attention/latent.c
- *   51752  llm/attention/position.c
- *   51838  llm/attention/gla.c
- *   51979  llm/attention/cascade.c
- *   52599  llm/attention/fusemax.c
- *   53312  llm/model/ladder.c
- *   53385  llm/model/arch.h
- *   53664  llm/model/inside.h
- *   54098  llm/model/model.c
- *   54715  llm/model/adapter_read.h
- *   54745  llm/model/adapter.c
- *   55206  llm/sample/sample.c
- *   55953  llm/sample/stop.c
- *   56080  llm/sample/pieces.c
- *   56220  llm/sample/grammar_read.h
- *   56251  llm/sample/grammar.c
- *   56774  llm/sample/schema.c
- *   57205  llm/session/inside.h
- *   57227  llm/session/session.c
- *   57751  llm/session/beam.c
- *   58085  llm/session/arith.h
- *   58134  llm/session/kvinside.h
- *   58213  llm/session/kvcodec.c
- *   58890  llm/session/kvstream.c
- *   59038  llm/train/story.c
- *   59770  llm/train/config.h
- *   59788  llm/train/decoder.h
- *   59842  llm/train/trainer.c
- *   60545  llm/train/judge.c
- *   60820  llm/vision/params.h
- *   60860  llm/vision/vit.c
- *   61242  llm/vision/tome.c
- *   61596  llm/vision/merge.c
- *   62297  llm/vision/pyra.c
- *   62472  llm/vision/sret.c
- *   62892  llm/quant/direct.c
- *   63414  llm/quant/kformats.c
- *   64247  llm/quant/lattice.c
- *   65057  llm/quant/block.c
- *   65240  llm/file/store.c
- *   65776  llm/token/parts.c
- *   66248  llm/chat/value.c
- *   66836  llm/chat/parse.h
- *   66911  llm/chat/compile.c
- *   67524  llm/chat/rows.h
- *   67576  llm/chat/text.h
- *   67613  llm/chat/builtin.c
- *   67999  llm/chat/forms.c
- *   68173  llm/model/arch.c
- *   68231  llm/model/adapter_read.c
- *   68614  llm/sample/grammar_read.c
- *   69199  llm/session/arith.c
- *   69448  llm/train/config.c
- *   69648  llm/train/decoder.c
- *   70396  llm/vision/params.c
- *   70472  llm/chat/text.c
- *   70830  llm/token/encode.c
- *   71058  llm/token/decode.c
- *   71237  llm/token/spm.c
- *   71337  llm/token/bpe.c
- *   71484  llm/token/wordpiece.c
- *   71564  llm/token/unigram.c
- *   71801  llm/token/rwkv.c
- *   71827  llm/chat/value_text.c
- *   72073  llm/chat/filters.c
- *   72483  llm/chat/methods.c
- *   72834  llm/chat/emit.c
- *   72927  llm/chat/words.c
- *   73101  llm/chat/expression.c
- *   73582  llm/model/load.c
- *   73920  llm/model/step.c
- *   74490  llm/model/attn.c
- *   75092  llm/model/mla.c
- *   75327  llm/model/delta.c
- *   75625  llm/model/ssm.c
- *   75996  llm/model/rwkv.c
- *   76531  llm/model/ffn.c
- *   76879  llm/model/sparse.c
- *   76991  llm/model/cut.c
- *   77157  llm/model/streams.c
- *   77406  llm/model/forward.c
- *   78132  llm/model/seq.c
- *   78336  llm/model/save.c
- *   78689  llm/session/kvtables.c
- *   79118  llm/session/kvsession.c
- *   79467  llm/tinyllm.c
- *   79480  the licence
+ *   18352  core/tensor.c
+ *   18511  core/cpu.h
+ *   18551  core/half.h
+ *   18604  core/target.h
+ *   19012  core/ctx.c
+ *   19273  core/mem.c
+ *   19369  core/thread.c
+ *   19946  core/rng.c
+ *   20029  core/op.c
+ *   20441  core/record.c
+ *   20540  core/bytes.c
+ *   20642  core/json.c
+ *   20952  core/safetensors.c
+ *   21202  core/file.c
+ *   21594  core/hash.h
+ *   21617  core/checkpoint.c
+ *   22278  core/time.c
+ *   22325  core/net.c
+ *   22604  core/comm.c
+ *   23104  core/conform.c
+ *   23863  math/grad.h
+ *   23909  math/table.h
+ *   24004  math/rows.h
+ *   24069  math/walk.h
+ *   24188  math/binary.c
+ *   24479  math/elem.c
+ *   25251  math/convert.c
+ *   25726  math/reduce.c
+ *   26244  math/softmax.c
+ *   26610  math/norm.c
+ *   27137  math/gemm.h
+ *   27216  math/gemm_i8.h
+ *   27245  math/matmul.c
+ *   27603  math/layout.c
+ *   28346  math/conv.c
+ *   28873  math/sort.c
+ *   29765  math/linalg_block.h
+ *   29913  math/linalg_lu.c
+ *   30261  math/linalg_qr.c
+ *   30611  math/linalg_eig.c
+ *   31122  math/linalg_svd.c
+ *   31520  math/linalg.c
+ *   31791  math/fft_way.h
+ *   31860  math/fft.c
+ *   32335  math/fwht.c
+ *   32481  math/attention.c
+ *   33049  math/gla.c
+ *   33545  math/gla_grad.c
+ *   33907  math/twist.c
+ *   34258  math/slope.c
+ *   34442  math/loss.c
+ *   34611  math/rope.c
+ *   34754  math/patch.c
+ *   35055  math/sparse_lines.h
+ *   35083  math/sparse_forms.h
+ *   35104  math/sparse.c
+ *   35411  math/edges_inside.h
+ *   35450  math/edges.c
+ *   35908  math/edges_score.c
+ *   36336  math/ops.c
+ *   36387  math/optim.c
+ *   37010  math/tape.c
+ *   37863  math/layer.c
+ *   38327  math/train.c
+ *   38522  math/edges_grad.c
+ *   38993  math/normal.c
+ *   39012  math/targets.c
+ *   39143  math/all.c
+ *   39147  core/cpu.c
+ *   39401  core/hash.c
+ *   39519  math/grad.c
+ *   40311  math/matvec.h
+ *   40322  math/gemm.c
+ *   40906  math/gemm_i8.c
+ *   41178  math/linalg_block.c
+ *   41714  math/fft_way.c
+ *   42129  math/sparse_lines.c
+ *   42603  math/sparse_forms.c
+ *   42809  math/matvec.c
+ *   42861  the shared functions forwarded, where the other header has their bodies
+ *   43381  internal functions of this header
+ *   43420  llm/quant/blocks.h
+ *   43485  llm/quant/direct.h
+ *   43500  llm/quant/kformats.h
+ *   43511  llm/quant/lattice.h
+ *   43537  llm/quant/format.c
+ *   43589  llm/quant/block.h
+ *   43707  llm/quant/matmul.c
+ *   44426  llm/quant/sparse.c
+ *   44862  llm/file/fd.c
+ *   44983  llm/file/store.h
+ *   45067  llm/file/gguf.c
+ *   45351  llm/file/gguf_write.c
+ *   45960  llm/file/safetensors.c
+ *   46092  llm/file/llama2c.c
+ *   46372  llm/file/open.c
+ *   46493  llm/token/unicode.c
+ *   46978  llm/token/split.c
+ *   47561  llm/token/parts.h
+ *   47725  llm/token/vocab.c
+ *   48516  llm/chat/value.h
+ *   48633  llm/chat/compile.h
+ *   48696  llm/chat/builtin.h
+ *   48728  llm/chat/forms.h
+ *   48741  llm/chat/template.c
+ *   49481  llm/attention/pages.c
+ *   49780  llm/attention/tree.c
+ *   50303  llm/attention/paged.c
+ *   51115  llm/attention/latent.c
+ *   51785  llm/attention/position.c
+ *   51871  llm/attention/gla.c
+ *   52012  llm/attention/cascade.c
+ *   52632  llm/attention/fusemax.c
+ *   53345  llm/model/ladder.c
+ *   53418  llm/model/arch.h
+ *   53697  llm/model/inside.h
+ *   54131  llm/model/model.c
+ *   54748  llm/model/adapter_read.h
+ *   54778  llm/model/adapter.c
+ *   55239  llm/sample/sample.c
+ *   55986  llm/sample/stop.c
+ *   56113  llm/sample/pieces.c
+ *   56253  llm/sample/grammar_read.h
+ *   56284  llm/sample/grammar.c
+ *   56807  llm/sample/schema.c
+ *   57238  llm/session/inside.h
+ *   57260  llm/session/session.c
+ *   57784  llm/session/beam.c
+ *   58118  llm/session/arith.h
+ *   58167  llm/session/kvinside.h
+ *   58246  llm/session/kvcodec.c
+ *   58923  llm/session/kvstream.c
+ *   59071  llm/train/story.c
+ *   59803  llm/train/config.h
+ *   59821  llm/train/decoder.h
+ *   59875  llm/train/trainer.c
+ *   60578  llm/train/judge.c
+ *   60853  llm/vision/params.h
+ *   60893  llm/vision/vit.c
+ *   61275  llm/vision/tome.c
+ *   61629  llm/vision/merge.c
+ *   62330  llm/vision/pyra.c
+ *   62505  llm/vision/sret.c
+ *   62925  llm/quant/direct.c
+ *   63447  llm/quant/kformats.c
+ *   64280  llm/quant/lattice.c
+ *   65090  llm/quant/block.c
+ *   65273  llm/file/store.c
+ *   65809  llm/token/parts.c
+ *   66281  llm/chat/value.c
+ *   66869  llm/chat/parse.h
+ *   66944  llm/chat/compile.c
+ *   67557  llm/chat/rows.h
+ *   67609  llm/chat/text.h
+ *   67646  llm/chat/builtin.c
+ *   68032  llm/chat/forms.c
+ *   68208  llm/model/arch.c
+ *   68266  llm/model/adapter_read.c
+ *   68650  llm/sample/grammar_read.c
+ *   69235  llm/session/arith.c
+ *   69484  llm/train/config.c
+ *   69684  llm/train/decoder.c
+ *   70432  llm/vision/params.c
+ *   70508  llm/chat/text.c
+ *   70866  llm/token/encode.c
+ *   71094  llm/token/decode.c
+ *   71273  llm/token/spm.c
+ *   71373  llm/token/bpe.c
+ *   71520  llm/token/wordpiece.c
+ *   71600  llm/token/unigram.c
+ *   71837  llm/token/rwkv.c
+ *   71863  llm/chat/value_text.c
+ *   72109  llm/chat/filters.c
+ *   72519  llm/chat/methods.c
+ *   72870  llm/chat/emit.c
+ *   72963  llm/chat/words.c
+ *   73137  llm/chat/expression.c
+ *   73618  llm/model/load.c
+ *   73956  llm/model/step.c
+ *   74526  llm/model/attn.c
+ *   75128  llm/model/mla.c
+ *   75363  llm/model/delta.c
+ *   75661  llm/model/ssm.c
+ *   76032  llm/model/rwkv.c
+ *   76567  llm/model/ffn.c
+ *   76915  llm/model/sparse.c
+ *   77027  llm/model/cut.c
+ *   77195  llm/model/streams.c
+ *   77444  llm/model/forward.c
+ *   78170  llm/model/seq.c
+ *   78374  llm/model/save.c
+ *   78727  llm/session/kvtables.c
+ *   79156  llm/session/kvsession.c
+ *   79505  llm/tinyllm.c
+ *   79518  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -352,7 +352,7 @@
  *     TINYLLM_ONLY_TOKENIZER  vocabularies of this kind and no other: SPM, BPE, WORDPIECE, UNIGRAM, RWKV or PLAMO2
  *     TINYLLM_ONLY_CHAT  what continues a text: sessions, sampling, GGUF files. Grammars, adapters, encoders, other ranks, other files of
  *                        models and tiny_run of operations by their kind are refused; wants TINY_ONLY_MODELS
- *     TINYLLM_NO_TEMPLATES  chat templates without their language: seven forms are known by their marks (src/llm/chat/forms.c), others refused
+ *     TINYLLM_NO_TEMPLATES  chat templates without their language: six forms are known by their marks (src/llm/chat/forms.c), others refused
  *     TINYLLM_NO_TRAIN   leaves out stories, their trainer and the judge of story models
  *     TINY_ASSERT(x)     the check of our own promises; empty unless defined
  *
@@ -18286,6 +18286,7 @@ struct tiny_ctx {
     pthread_cond_t wake;
 #endif
     tiny_idx at_cpu, waker;                 /* where the caller of the region runs; the member who woke the last sleeper */
+    uint64_t woke_at, faults;               /* when, under the lock; pages that this process had read from disk before the caller slept */
 };
 
 /* Leaves the sentence in the context, tells the log, returns the status. ctx may be NULL. */
@@ -18541,6 +18542,7 @@ TINYI_FN size_t tinyi_cpu_cache(int level);     /* bytes of the data cache of le
 /* Of this thread: the processor it runs on (-1: unknown), and its number for tinyi_cpu_used (0: unknown). */
 TINYI_FN int tinyi_cpu_here(void);
 TINYI_FN long tinyi_cpu_thread(void);
+TINYI_FN uint64_t tinyi_cpu_faults(void);       /* pages that this process had to wait for a disk for; 0 where the system does not tell */
 TINYI_FN uint64_t tinyi_cpu_used(long thread);  /* nanoseconds of processor time, of a thread of this process; 0 where the system does not tell */
 
 TINYI_C_END
@@ -18831,7 +18833,7 @@ TINYI_C_END
 #define TINYI_W128_SIMDE 0
 #endif
 
-#if TINYI_X86 && (TINYI_HAVE_W128 || TINYI_HAVE_AVX2)
+#if TINYI_X86 && (TINYI_HAVE_W128 || TINYI_HAVE_AVX2 || TINYI_HAVE_AVX512)
 #include <immintrin.h>
 #endif
 #if TINYI_HAVE_NEON
@@ -19414,6 +19416,8 @@ tiny_status tinyi_work_reserve(tiny_ctx *ctx, size_t bytes)
 /* nanoseconds for which a helper without a processor is left alone */
 #define TINYI_REST_LEAST ((uint64_t)200000)
 #define TINYI_REST_MOST ((uint64_t)64000000)
+/* helpers whose processor time is asked for: half a microsecond each, before a sleep */
+#define TINYI_WATCHED 16
 
 /* The gate of a region, all in one word so that each step is one exchange: how many are in, how many have arrived at the
  * barrier, whether the door is closed, whether somebody sleeps, and which phase it is. */
@@ -19456,7 +19460,7 @@ static size_t tinyi_gate_next(const tinyi_region *r, size_t g)
 
 #if TINYI_HAVE_HELPERS
 static uint64_t tinyi_helpers_watch(tiny_ctx *ctx);
-static void tinyi_helpers_judge(tiny_ctx *ctx, uint64_t slept_at);
+static void tinyi_helpers_judge(tiny_ctx *ctx, uint64_t slept_at, uint64_t woke_at);
 #endif
 
 /* Until the gate says something else about the bits of mask than `seen` does. */
@@ -19466,7 +19470,7 @@ static void tinyi_region_wait(const tinyi_region *r, int i, size_t mask, size_t 
     size_t g;
     int spins;
 #if TINYI_HAVE_HELPERS
-    uint64_t slept_at = 0;
+    uint64_t slept_at = 0, woke_at;
 #endif
     for (spins = r->n <= ctx->n_cpus ? TINYI_SPINS : 0; spins > 0; spins--) {
         if ((tinyi_gate(ctx) & mask) != seen) return;
@@ -19485,9 +19489,12 @@ static void tinyi_region_wait(const tinyi_region *r, int i, size_t mask, size_t 
     while ((g = tinyi_gate(ctx), (g & mask) == seen)) {
         if (g & TINYI_GATE_SLEEP || tinyi_gate_swap(ctx, g, g | TINYI_GATE_SLEEP)) (void)pthread_cond_wait(&ctx->wake, &ctx->lock);
     }
+#if TINYI_HAVE_HELPERS
+    woke_at = ctx->woke_at;
+#endif
     (void)pthread_mutex_unlock(&ctx->lock);
 #if TINYI_HAVE_HELPERS
-    if (slept_at) tinyi_helpers_judge(ctx, slept_at);
+    if (slept_at) tinyi_helpers_judge(ctx, slept_at, woke_at);
 #else
     (void)i;
 #endif
@@ -19504,6 +19511,7 @@ static void tinyi_region_wake(tiny_ctx *ctx, int i)
     tinyi_atomic_set(&ctx->waker, i);
     /* under the lock, so that nobody falls asleep between his last look and our signal */
     (void)pthread_mutex_lock(&ctx->lock);
+    ctx->woke_at = tiny_now_ns();
     (void)pthread_cond_broadcast(&ctx->wake);
     (void)pthread_mutex_unlock(&ctx->lock);
 #else
@@ -19619,11 +19627,16 @@ struct tinyi_helper {
 #define TINYI_CALL_QUIT ((size_t)4)
 #define TINYI_CALL_NUMBER ((size_t)8)
 
-/* The caller is about to sleep. 0 where the system does not tell. */
+/* The caller is about to sleep for those who have come in. */
 static uint64_t tinyi_helpers_watch(tiny_ctx *ctx)
 {
     int i;
-    for (i = 0; i < ctx->n_helpers; i++) ctx->helpers[i].used = tinyi_cpu_used((long)tinyi_atomic_get(&ctx->helpers[i].id));
+    if (ctx->n_helpers > TINYI_WATCHED) return 0;
+    for (i = 0; i < ctx->n_helpers; i++) {
+        tinyi_helper *h = &ctx->helpers[i];
+        h->used = h->called && tinyi_atomic_get(&h->cpu) >= 0 ? tinyi_cpu_used((long)tinyi_atomic_get(&h->id)) : 0;
+    }
+    ctx->faults = tinyi_cpu_faults();
     return tiny_now_ns();
 }
 
@@ -19633,14 +19646,14 @@ static void tinyi_helper_rest(tinyi_helper *h, uint64_t now, uint64_t lost)
     h->rest_until = now + h->rest;
 }
 
-/* The caller has slept, and the one who woke him was the last: had he work, or no processor? */
-static void tinyi_helpers_judge(tiny_ctx *ctx, uint64_t slept_at)
+/* The caller has slept, and the one who woke him was the last: had he work, or no processor? Who waits for a disk has none either, and is not to blame. */
+static void tinyi_helpers_judge(tiny_ctx *ctx, uint64_t slept_at, uint64_t woke_at)
 {
-    const uint64_t now = tiny_now_ns(), lost = now - slept_at;
+    const uint64_t now = tiny_now_ns(), lost = woke_at - slept_at;
     const tiny_idx waker = tinyi_atomic_get(&ctx->waker);
     tinyi_helper *h;
     uint64_t used;
-    if (waker < 1 || waker > ctx->n_helpers) return;
+    if (waker < 1 || waker > ctx->n_helpers || woke_at < slept_at || tinyi_cpu_faults() != ctx->faults) return;
     h = &ctx->helpers[waker - 1];
     used = tinyi_cpu_used((long)tinyi_atomic_get(&h->id));
     if (h->used && used && used - h->used < lost / 2) tinyi_helper_rest(h, now, lost);
@@ -19652,7 +19665,7 @@ static int tinyi_helper_rested(tinyi_helper *h)
     uint64_t now;
     if (!h->rest) return 1;
     now = tiny_now_ns();
-    if (now < h->rest_until) return 0;
+    if (now < h->rest_until && h->rest_until - now <= h->rest) return 0;        /* the second: a clock that was set back */
     if (now > h->rest_until + h->rest) h->rest = 0;
     return 1;
 }
@@ -20237,6 +20250,11 @@ static tiny_status tinyi_op_own_row(tiny_ctx *ctx, const tiny_op *op)
     return TINY_OK;
 }
 
+static tiny_status tinyi_op_left_out(tiny_ctx *ctx, const tiny_op_row *row)
+{
+    return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: calls of single operations are left out of this program", row->name);
+}
+
 static tiny_status tinyi_op_enter(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row **row)
 {
     tiny_status st = tinyi_ctx_check(ctx);
@@ -20244,7 +20262,7 @@ static tiny_status tinyi_op_enter(tiny_ctx *ctx, const tiny_op *op, const tiny_o
     if (!op) return tinyi_fail(ctx, TINY_E_ARGUMENT, "there is no operation to run");
     *row = tinyi_op_row(op);
     if (!*row) return tinyi_fail(ctx, TINY_E_ARGUMENT, "operation kind %d is unknown", op->kind);
-    if (TINYI_CHAT && !(*row)->shape) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: calls of single operations are left out of this program", (*row)->name);
+    if (!(*row)->shape) return tinyi_op_left_out(ctx, *row);
     if (op->row) {
         st = tinyi_op_own_row(ctx, op);
         if (st) return st;
@@ -20371,7 +20389,7 @@ TINY_API tiny_status tiny_op_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor
         if (st && !(st == TINY_E_ARGUMENT && !op->in[i]->data && op->in[i]->rank >= 0 && op->in[i]->rank <= TINY_MAX_RANK))
             return tinyi_fail(ctx, st, "%s: input %d: %s", row->name, i, tinyi_op_tensor_fault(st));
     }
-    return row->shape(ctx, op, want);
+    return row->shape ? row->shape(ctx, op, want) : tinyi_op_left_out(ctx, row);
 }
 
 TINY_API tiny_cost tiny_op_cost(const tiny_op *op)
@@ -21199,7 +21217,7 @@ unsigned char *tinyi_st_end(tinyi_st_head *h)
 #elif defined __O_NOFOLLOW                  /* strict C99 hides the other one */
 #define TINYI_NOFOLLOW __O_NOFOLLOW
 #endif
-#if !defined _POSIX_C_SOURCE && defined __linux__ && !defined __cplusplus
+#if defined TINYI_NOFOLLOW && !defined _POSIX_C_SOURCE && !defined __APPLE__ && !defined __cplusplus
 extern FILE *fdopen(int fd, const char *mode);          /* hidden there too */
 #endif
 #else
@@ -21393,7 +21411,7 @@ TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *
 tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file)
 {
 #ifdef TINYI_NOFOLLOW
-    const int fd = special ? -1 : open(part, O_WRONLY | O_CREAT | O_TRUNC | TINYI_NOFOLLOW, 0666);
+    const int fd = special ? -1 : open(part, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | TINYI_NOFOLLOW, 0666);
     if (fd >= 0) {
         *file = fdopen(fd, "wb");
         if (!*file) (void)close(fd);
@@ -21426,6 +21444,7 @@ int tinyi_part_close(void *file, int special)
 
 tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path)
 {
+    if (tinyi_file_special(part)) return tinyi_fail(ctx, TINY_E_IO, "%s: is no plain file, and does not take the place of %s", part, path);
 #ifdef _WIN32
     if (MoveFileExA(part, path, 1)) return TINY_OK;     /* 1: replace what is there; rename refuses on Windows */
 #else
@@ -33086,7 +33105,7 @@ static tiny_status tinyi_gla_gates(tiny_ctx *ctx, const char *name, const tinyi_
     for (h = 0; h < a->n_head; h++) {
         if (a->type == TINY_F32 && a->form != TINY_GLA_PARALLEL && a->g->stride[2] == 1) {      /* most calls: a row at a time, and nothing is wrong */
             int odd = 0;
-            for (t = 0; t < a->n && !odd; t++) odd = !ctx->k->gla_gates_f32((const float *)a->g->data + tinyi_gla_at(a->g, t, h, 0), a->n_key);
+            for (t = 0; t < a->n && !odd; t++) odd = !TINYI_OF(ctx->k, gla_gates_f32)((const float *)a->g->data + tinyi_gla_at(a->g, t, h, 0), a->n_key);
             if (!odd) continue;
         }
         for (d = 0; d < a->n_key; d++) {
@@ -33820,7 +33839,7 @@ static void tinyi_gla_backward_cases(tiny_case *c)
     memcpy(c->params.bytes, &p, sizeof p);
 }
 
-static const short tinyi_gla_backward_kernels[] = { TINYI_K_gla_query_f32, TINYI_K_gla_back_f32, TINYI_K_exp_f32, TINYI_K_scale_f32, -1 };
+static const short tinyi_gla_backward_kernels[] = { TINYI_K_gla_query_f32, TINYI_K_gla_back_f32, TINYI_K_gla_gates_f32, TINYI_K_exp_f32, TINYI_K_scale_f32, -1 };
 TINYI_ROW tinyi_row_gla_backward = {
     "gla_backward", TINY_OP_GLA_BACKWARD, 7, 5, 3, sizeof(tiny_gla_params), TINY_OP_F64,
     TINYI_DOOR(tinyi_gla_backward_shape), TINYI_DOOR(tinyi_gla_backward_ref), tinyi_gla_backward_fast, tinyi_gla_backward_work, tinyi_gla_backward_cost, TINYI_CASES(tinyi_gla_backward_cases),
@@ -39142,6 +39161,7 @@ TINYI_FN void tinyi_kernels_fill(tinyi_kernels *k, tiny_target target, unsigned 
 #include <stdio.h>
 #endif
 #include <sched.h>
+#include <sys/resource.h>
 #ifndef __cplusplus
 extern long syscall(long number, ...);      /* strict C99 hides them */
 extern int sched_getcpu(void);
@@ -39307,9 +39327,18 @@ TINYI_FN long tinyi_cpu_thread(void)
 #endif
 }
 
+TINYI_FN uint64_t tinyi_cpu_faults(void)
+{
+#if TINYI_CPU_LINUX
+    struct rusage u;
+    if (!getrusage(RUSAGE_SELF, &u)) return (uint64_t)u.ru_majflt;
+#endif
+    return 0;
+}
+
 TINYI_FN uint64_t tinyi_cpu_used(long thread)
 {
-#if TINYI_CPU_LINUX && defined SYS_clock_gettime
+#if TINYI_CPU_LINUX && defined SYS_clock_gettime && !(defined __x86_64__ && defined __ILP32__)
     long t[2];                              /* the clock of a thread: pthread_getcpuclockid, which strict C99 hides, makes it so too */
     if (thread > 0 && !syscall(SYS_clock_gettime, ~thread * 8 | 6, t)) return (uint64_t)t[0] * 1000000000u + (uint64_t)t[1];
 #endif
@@ -40976,13 +41005,13 @@ static void tinyi_i8_dots(tiny_team *team, const tinyi_gemm *g, int to_f32, uint
     tiny_idx a_row = g->a.row, i, j, j0, j1, grain = TINYI_MIN(TINYI_MAX((TINYI_GEMV_BYTES / (g->k + 1) + 3) / 4 * 4, 4), TINYI_I8_DOTS);
     int32_t sums[TINYI_I8_DOTS];
     float row[TINYI_I8_DOTS];
-    if (rows) {
-        for (i = 0; i < g->m; i++)
-            for (j = 0; j < g->k; j++) rows[i * g->k + j] = g->a.data[i * g->a.row + j * g->a.k];
-        a = rows;
-        a_row = g->k;
-    }
-    while (tiny_take(team, g->n, grain, &j0, &j1))
+    while (tiny_take(team, g->n, grain, &j0, &j1)) {
+        if (rows && a != rows) {            /* behind the first take: who comes when all is over may not look at a any more */
+            for (i = 0; i < g->m; i++)
+                for (j = 0; j < g->k; j++) rows[i * g->k + j] = g->a.data[i * g->a.row + j * g->a.k];
+            a = rows;
+            a_row = g->k;
+        }
         for (; j0 < j1; j0 += TINYI_I8_DOTS) {
             const tiny_idx n = TINYI_MIN(j1 - j0, TINYI_I8_DOTS);
             for (i = 0; i < g->m; i++) {
@@ -40990,6 +41019,7 @@ static void tinyi_i8_dots(tiny_team *team, const tinyi_gemm *g, int to_f32, uint
                 tinyi_i8_put(team->k, g, to_f32, sums, n, i, j0, 1, n, row);
             }
         }
+    }
 }
 
 /* ---- packed */
@@ -46452,6 +46482,9 @@ TINY_API tiny_status tllm_file_open_memory(tiny_ctx *ctx, const void *bytes, siz
 #if !TINYI_CHAT
     case TLLM_FILE_SAFETENSORS: return tllm_safetensors_open_memory(ctx, bytes, n_bytes, out);
     case TLLM_FILE_LLAMA2C: return tllm_llama2c_open_memory(ctx, bytes, n_bytes, NULL, 0, out);
+#else
+    case TLLM_FILE_SAFETENSORS:
+    case TLLM_FILE_LLAMA2C: return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "this program reads GGUF files, other model files are left out of it");
 #endif
     default: return tinyi_open_unknown(ctx, "memory", (const unsigned char *)bytes, n_bytes);
     }
@@ -63947,8 +63980,8 @@ static void tinyi_k_uneven_search(const tinyi_k_uneven *f, const float *x, const
 TINYI_FN float tinyi_q_search_even(const float *x, const float *importance, int bits, unsigned char *code)
 {
     signed char value[32];
-    int k, j;
-    const float d = tinyi_k_even_search(bits == 4 ? &tinyi_k_q40 : &tinyi_k_q50, NULL, x, importance, &k, value);
+    int k[16], j;                           /* one is written: as many as the search has, for compilers that do not see it */
+    const float d = tinyi_k_even_search(bits == 4 ? &tinyi_k_q40 : &tinyi_k_q50, NULL, x, importance, k, value);
     for (j = 0; j < 32; j++) code[j] = (unsigned char)(value[j] + (1 << (bits - 1)));
     return d;
 }
@@ -67998,13 +68031,13 @@ int tinyi_tm_call_test(tinyi_tm *m, int row_id, const tinyi_tv *v, tinyi_targs *
 
 /* src/llm/chat/forms.c - chat forms that are known by their marks, for programs without the language of templates (TINYLLM_NO_TEMPLATES)
  *
- *   mark in the template         form
- *   <|im_start|>                 ChatML: <|im_start|>role\ntext<|im_end|>\n
+ *   marks in the template        form
+ *   <|im_start|>, no <|im_sep|>  ChatML: <|im_start|>role\ntext<|im_end|>\n
  *   <|start_header_id|>          Llama 3: <|start_header_id|>role<|end_header_id|>\n\ntext<|eot_id|>
  *   <start_of_turn>              Gemma: <start_of_turn>role\ntext<end_of_turn>\n; the system message stands in front of the first question
- *   <|assistant|> and <|end|>    Phi 3: <|role|>\ntext<|end|>\n
- *   <|assistant|>                Zephyr: <|role|>\ntext</s>\n
- *   [INST]                       Llama 2: <s>[INST] <<SYS>>\nsystem\n<</SYS>>\n\ntext [/INST] answer </s>; Mistral where <<SYS>> is not in the template
+ *   <|assistant|>, <|end|>\n     Phi 3: <|role|>\ntext<|end|>\n
+ *   <|user|>, an eos behind it   Zephyr: <|role|>\ntext</s>\n
+ *   [INST], <<SYS>>              Llama 2: <s>[INST] <<SYS>>\nsystem\n<</SYS>>\n\ntext [/INST] answer </s>
  *   m.role }}: {{ m.content      names before lines
  *
  * A template with other marks is refused: a model that is spoken to in a wrong form answers badly, and nobody sees why. So is one that
@@ -68012,7 +68045,7 @@ int tinyi_tm_call_test(tinyi_tm *m, int row_id, const tinyi_tv *v, tinyi_targs *
 #include <string.h>
 
 #ifdef TINYLLM_NO_TEMPLATES
-enum { TINYI_FORM_CHATML, TINYI_FORM_LLAMA3, TINYI_FORM_GEMMA, TINYI_FORM_PHI3, TINYI_FORM_ZEPHYR, TINYI_FORM_LLAMA2, TINYI_FORM_MISTRAL, TINYI_FORM_NAMES };
+enum { TINYI_FORM_CHATML, TINYI_FORM_LLAMA3, TINYI_FORM_GEMMA, TINYI_FORM_PHI3, TINYI_FORM_ZEPHYR, TINYI_FORM_LLAMA2, TINYI_FORM_NAMES };
 
 typedef struct tinyi_chatform { int form, bos; } tinyi_chatform;    /* what a tllm_template is there; bos: the text begins with it */
 
@@ -68021,21 +68054,21 @@ static int tinyi_chatform_has(const char *text, size_t n, const char *mark)
     const size_t m = strlen(mark);
     size_t i;
     for (i = 0; i + m <= n; i++)
-        if (text[i] == mark[0] && !memcmp(text + i, mark, m)) return 1;
+        if (!memcmp(text + i, mark, m)) return 1;
     return 0;
 }
 
 TINYI_FN tiny_status tinyi_chatform_open(tiny_ctx *ctx, const char *text, size_t n, tllm_template **out)
 {
-    static const struct { const char *mark, *beside; int form; } marks[] = {
-        { "<|im_start|>", NULL, TINYI_FORM_CHATML }, { "<|start_header_id|>", NULL, TINYI_FORM_LLAMA3 }, { "<start_of_turn>", NULL, TINYI_FORM_GEMMA },
-        { "<|assistant|>", "<|end|>", TINYI_FORM_PHI3 }, { "<|assistant|>", NULL, TINYI_FORM_ZEPHYR }, { "[INST]", "<<SYS>>", TINYI_FORM_LLAMA2 },
-        { "[INST]", NULL, TINYI_FORM_MISTRAL }, { "m.role }}: {{ m.content", NULL, TINYI_FORM_NAMES },
+    static const struct { const char *mark, *beside, *without; int form; } marks[] = {      /* what the quotes of a template hold: \n are two characters */
+        { "<|im_start|>", "", "<|im_sep|>", TINYI_FORM_CHATML }, { "<|start_header_id|>", "", NULL, TINYI_FORM_LLAMA3 }, { "<start_of_turn>", "", NULL, TINYI_FORM_GEMMA },
+        { "<|assistant|>\\n", "<|end|>\\n", NULL, TINYI_FORM_PHI3 }, { "'<|user|>\\n' + message['content'] + eos_token", "<|assistant|>", NULL, TINYI_FORM_ZEPHYR },
+        { "[INST]", "<<SYS>>", NULL, TINYI_FORM_LLAMA2 }, { "m.role }}: {{ m.content", "", NULL, TINYI_FORM_NAMES },
     };
     tinyi_chatform *f;
     size_t i;
     for (i = 0; i < TINYI_COUNT(marks); i++)
-        if (tinyi_chatform_has(text, n, marks[i].mark) && (!marks[i].beside || tinyi_chatform_has(text, n, marks[i].beside))) break;
+        if (tinyi_chatform_has(text, n, marks[i].mark) && tinyi_chatform_has(text, n, marks[i].beside) && !(marks[i].without && tinyi_chatform_has(text, n, marks[i].without))) break;
     if (i == TINYI_COUNT(marks))
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "the chat template has none of the forms that this program knows, and the language of templates is left out of it");
     f = (tinyi_chatform *)tinyi_alloc(ctx, 1, sizeof *f);
@@ -68055,12 +68088,12 @@ static void tinyi_chatform_add(tinyi_chatform_text *t, const char *s, size_t n)
 }
 static void tinyi_chatform_put(tinyi_chatform_text *t, const char *s) { if (s) tinyi_chatform_add(t, s, strlen(s)); }
 
-/* of one message; without space at both ends where trim */
+enum { TINYI_FORM_KEEP, TINYI_FORM_TRIM, TINYI_FORM_TRIM_END };      /* of space at both ends */
 static void tinyi_chatform_content(tinyi_chatform_text *t, const tllm_chat_message *m, int trim)
 {
     const char *s = m->content ? m->content : "";
     size_t n = m->content_bytes ? m->content_bytes : strlen(s);
-    while (trim && n && strchr(" \t\n\r\f\v", s[0])) { s++; n--; }
+    while (trim == TINYI_FORM_TRIM && n && s[0] && strchr(" \t\n\r\f\v", s[0])) { s++; n--; }
     while (trim && n && s[n - 1] && strchr(" \t\n\r\f\v", s[n - 1])) n--;
     tinyi_chatform_add(t, s, n);
 }
@@ -68078,14 +68111,14 @@ static void tinyi_chatform_write(tinyi_chatform_text *t, const tinyi_chatform *f
             tinyi_chatform_put(t, "<|im_start|>");
             tinyi_chatform_put(t, m->role);
             tinyi_chatform_put(t, "\n");
-            tinyi_chatform_content(t, m, 0);
+            tinyi_chatform_content(t, m, TINYI_FORM_KEEP);
             tinyi_chatform_put(t, "<|im_end|>\n");
             break;
         case TINYI_FORM_LLAMA3:
             tinyi_chatform_put(t, "<|start_header_id|>");
             tinyi_chatform_put(t, m->role);
             tinyi_chatform_put(t, "<|end_header_id|>\n\n");
-            tinyi_chatform_content(t, m, 1);
+            tinyi_chatform_content(t, m, TINYI_FORM_TRIM);
             tinyi_chatform_put(t, "<|eot_id|>");
             break;
         case TINYI_FORM_GEMMA:
@@ -68094,10 +68127,10 @@ static void tinyi_chatform_write(tinyi_chatform_text *t, const tinyi_chatform *f
             tinyi_chatform_put(t, answer ? "model" : m->role);
             tinyi_chatform_put(t, "\n");
             if (first) {
-                tinyi_chatform_content(t, system, 0);
+                tinyi_chatform_content(t, system, TINYI_FORM_KEEP);
                 tinyi_chatform_put(t, "\n\n");
             }
-            tinyi_chatform_content(t, m, 1);
+            tinyi_chatform_content(t, m, TINYI_FORM_TRIM);
             tinyi_chatform_put(t, "<end_of_turn>\n");
             break;
         case TINYI_FORM_PHI3:
@@ -68105,34 +68138,33 @@ static void tinyi_chatform_write(tinyi_chatform_text *t, const tinyi_chatform *f
             tinyi_chatform_put(t, "<|");
             tinyi_chatform_put(t, m->role);
             tinyi_chatform_put(t, "|>\n");
-            tinyi_chatform_content(t, m, 0);
+            tinyi_chatform_content(t, m, TINYI_FORM_KEEP);
             tinyi_chatform_put(t, f->form == TINYI_FORM_PHI3 ? "<|end|>" : v->eos_token);
             tinyi_chatform_put(t, "\n");
             break;
         case TINYI_FORM_LLAMA2:
-        case TINYI_FORM_MISTRAL:
             if (m == system) break;
             if (answer) {
                 tinyi_chatform_put(t, " ");
-                tinyi_chatform_content(t, m, 1);
-                tinyi_chatform_put(t, f->form == TINYI_FORM_LLAMA2 ? " " : "");
+                tinyi_chatform_content(t, m, TINYI_FORM_TRIM);
+                tinyi_chatform_put(t, " ");
                 tinyi_chatform_put(t, v->eos_token);
                 break;
             }
-            if (f->form == TINYI_FORM_LLAMA2) tinyi_chatform_put(t, v->bos_token);
+            tinyi_chatform_put(t, v->bos_token);
             tinyi_chatform_put(t, "[INST] ");
             if (first) {
-                tinyi_chatform_put(t, f->form == TINYI_FORM_LLAMA2 ? "<<SYS>>\n" : "");
-                tinyi_chatform_content(t, system, 0);
-                tinyi_chatform_put(t, f->form == TINYI_FORM_LLAMA2 ? "\n<</SYS>>\n\n" : "\n\n");
+                tinyi_chatform_put(t, "<<SYS>>\n");
+                tinyi_chatform_content(t, system, TINYI_FORM_KEEP);
+                tinyi_chatform_put(t, "\n<</SYS>>\n\n");
             }
-            tinyi_chatform_content(t, m, 1);
+            tinyi_chatform_content(t, m, first ? TINYI_FORM_TRIM_END : TINYI_FORM_TRIM);    /* the publisher trims both as one */
             tinyi_chatform_put(t, " [/INST]");
             break;
         default:
             tinyi_chatform_put(t, m->role);
             tinyi_chatform_put(t, ": ");
-            tinyi_chatform_content(t, m, 0);
+            tinyi_chatform_content(t, m, TINYI_FORM_KEEP);
             tinyi_chatform_put(t, "\n");
         }
     }
@@ -68157,6 +68189,9 @@ TINYI_FN tiny_status tinyi_chatform_run(tiny_ctx *ctx, const tllm_template *know
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "tools, messages and values as JSON want the language of templates, which is left out of this program");
     for (i = 0; i < v->n_messages; i++)
         if (!v->message[i].role) return tinyi_fail(ctx, TINY_E_ARGUMENT, "message %zu has no role", i);
+    if ((f->form == TINYI_FORM_GEMMA || f->form == TINYI_FORM_LLAMA2) && v->n_messages && !strcmp(v->message[0].role, "system") &&
+        (v->n_messages < 2 || !strcmp(v->message[1].role, "assistant")))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a system message stands in front of a question in this chat form, and no question follows it");
     tinyi_chatform_write(&t, f, v);
     if (t.n > most) return tinyi_fail(ctx, TINY_E_WORKSPACE, "the text of the talk has %zu bytes, the most is %zu", t.n, most);
     t.to = (char *)tiny_alloc(ctx, t.n + 1);
@@ -68534,6 +68569,7 @@ TINY_API tiny_status tllm_adapter_open(tiny_ctx *ctx, const tllm_model *model, c
     tllm_text arch, type;
     char shown[TINYI_SHOW];
     int has_arch, has_type;
+    if (TINYI_CHAT && !st) st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "adapters are left out of this program");
     if (out) *out = NULL;
     if (st) return st;
     if (!model || !file || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "an adapter needs a model, a file and a place for it");
@@ -77104,6 +77140,7 @@ TINY_API tiny_status tllm_model_cut(tiny_ctx *ctx, tllm_model *m, int rank, int 
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!m) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a model is cut over ranks, and there is none");
+    if (TINYI_CHAT && world > 1) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: ranks are left out of this program", m->path);
     if (world < 1 || world > TINY_NET_RANKS || rank < 0 || rank >= world)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: rank %d of %d: ranks are 0 to one below their number, which is at most %d", m->path, rank, world, TINY_NET_RANKS);
     if (m->world > 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the model is cut already, for rank %d of %d", m->path, m->rank, m->world);
@@ -77136,6 +77173,7 @@ TINY_API tiny_status tllm_model_routes(tiny_ctx *ctx, tllm_model *m, const unsig
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!m || !route) return tinyi_fail(ctx, TINY_E_ARGUMENT, "routes are those of a model, and there is none, or no routes");
+    if (TINYI_CHAT) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: routes of ladder layers are left out of this program", m->path);
     if (n != 2 * m->n_layer) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td routes for the two halves of %td layers", m->path, n, m->n_layer);
     for (i = 0; i < n; i++) {
         const tinyi_lm_layer *l = &m->layer[i / 2];

@@ -226,7 +226,8 @@ int main(int argc, char **argv)
         figures *f = (figures *)calloc(1, sizeof *f);
         float *out = NULL;
         stream s;
-        double load, bytes = 0, file_bytes = 0, rows = 0, ops = 0, t, pp, tg, mx, read, peak;
+        double load, bytes = 0, file_bytes = 0, rows = 0, ops = 0, t, pp, tg, read, peak;
+        char both[32];
         char *end;
         size_t i;
         int r;
@@ -289,20 +290,20 @@ int main(int argc, char **argv)
         else {
             pp = median(f->prompt, rounds);
             tg = median(f->decode, rounds);
-            mx = median(f->mixed, rounds);
+            (void)snprintf(both, sizeof both, "%.1f", median(f->mixed, rounds));
             read = median(f->read, rounds);
             peak = median(f->peak, rounds);
             if (json)
                 printf("%s{\"model\":\"%s\",\"target\":\"%s\",\"threads\":%d,\"prompt_tokens\":%d,\"decode_tokens\":%d,\"rounds\":%d,\"prompt_per_s\":%.2f,\"decode_per_s\":%.2f,"
-                       "\"mixed_per_s\":%.2f,\"read_GB_per_s\":%.2f,\"f32_GFLOP_per_s\":%.1f,\"weight_bytes_per_token\":%.0f,\"decode_share_of_read\":%.3f,"
+                       "\"mixed_per_s\":%s,\"read_GB_per_s\":%.2f,\"f32_GFLOP_per_s\":%.1f,\"weight_bytes_per_token\":%.0f,\"decode_share_of_read\":%.3f,"
                        "\"prompt_share_of_f32_peak\":%.3f,\"load_s\":%.4f,\"resident_MB\":%.1f,\"batches\":[",
-                       first ? "[" : ",\n", path, tiny_target_name(tiny_ctx_target(ctx)), desc.n_threads, p, n, rounds, pp, tg, mx, read / 1e9, peak / 1e9, bytes, tg * bytes / read,
+                       first ? "[" : ",\n", path, tiny_target_name(tiny_ctx_target(ctx)), desc.n_threads, p, n, rounds, pp, tg, mixed ? both : "null", read / 1e9, peak / 1e9, bytes, tg * bytes / read,
                        pp * 2.0 * (about.n_params - rows) / peak, load, resident("VmRSS") / 1024 - 256);
             else {
                 if (first) printf("%s: %.0f M parameters, %.1f MB of weights, %.1f MB read for a token\n%-7s %7s %10s %6s %10s %6s %10s %9s %10s %8s %9s\n", path, about.n_params / 1e6,
                                   file_bytes / 1e6, bytes / 1e6, "target", "threads", "prompt/s", "share", "decode/s", "share", "mixed/s", "read GB/s", "GFLOP/s", "load ms", "memory MB");
-                printf("%-7s %7d %10.1f %6.2f %10.2f %6.2f %10.1f %9.2f %10.1f %8.1f %9.1f\n", tiny_target_name(tiny_ctx_target(ctx)), desc.n_threads, pp, pp * 2.0 * (about.n_params - rows) / peak,
-                       tg, tg * bytes / read, mx, read / 1e9, peak / 1e9, load * 1e3, resident("VmRSS") / 1024 - 256);
+                printf("%-7s %7d %10.1f %6.2f %10.2f %6.2f %10s %9.2f %10.1f %8.1f %9.1f\n", tiny_target_name(tiny_ctx_target(ctx)), desc.n_threads, pp, pp * 2.0 * (about.n_params - rows) / peak,
+                       tg, tg * bytes / read, mixed ? both : "-", read / 1e9, peak / 1e9, load * 1e3, resident("VmRSS") / 1024 - 256);
             }
             for (a = 0; a < n_size; a++) {
                 const double rate = median(size[a].rate, rounds);

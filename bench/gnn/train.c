@@ -87,7 +87,7 @@ static void bgt_epoch(tiny_ctx *ctx, const tgnn_data *d, int gat)
     epoch = (rows[1].median_ns - rows[0].median_ns) / 10;
     (void)snprintf(says, sizeof says, "0 plain family: training, an epoch of %s, all nodes in each step", name);
     (void)snprintf(on, sizeof on, "planted classes, %td nodes, %.1f M edges, %td features, %d classes; %s", a->n_rows, (double)a->n / 1e6, d->x.dim[1], (int)d->n_class, gat ? "8 heads of 8, then one" : "16 hidden");
-    b_headline("graphs", says, on, "%.1f ms, %.1f ns an edge; sums over edges of the same widths, two layers forth and back, called alone: %.0f %% of it", epoch * 1e-6, epoch / (double)a->n, 100 * rows[2].median_ns / epoch);
+    if (epoch > 0) b_headline("graphs", says, on, "%.1f ms, %.1f ns an edge; sums over edges of the same widths, two layers forth and back, called alone: %.0f %% of it", epoch * 1e-6, epoch / (double)a->n, 100 * rows[2].median_ns / epoch);
     tgnn_net_free(ctx, net);
     b_free(sums.x);
     b_free(sums.y);

@@ -30,6 +30,14 @@ int ours_sum(int64_t *offset, int32_t *col, float *w, float *x, float *y, int64_
 """
 
 
+def torch_sparse_version():
+    import importlib.metadata
+    try:
+        return importlib.metadata.version('torch_sparse')
+    except importlib.metadata.PackageNotFoundError:
+        return '(its version is not told)'
+
+
 def ours(build, threads):
     path, source = os.path.abspath(build + '/peers/ours-spmm.so'), build + '/peers/ours-spmm.c'
     with open(source, 'w') as f: f.write(OURS)
@@ -88,7 +96,7 @@ def peers(n, offset, col, w, threads, missing):
                 tx, f = torch.from_numpy(x), torch.ops.torch_sparse.spmm_sum
                 return lambda: f(None, o64, c64, tw, None, None, tx), lambda: f(None, o64, c64, None, None, None, tx), lambda y: y.numpy()
             they['torch_sparse'] = torch_sparse_kernel
-            say.append('torch_sparse 0.6.18')
+            say.append(f'torch_sparse {torch_sparse_version()}')
         else: missing.append('torch_sparse')
         try:
             with warnings.catch_warnings():

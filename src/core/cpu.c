@@ -17,6 +17,7 @@
 #include <stdio.h>
 #endif
 #include <sched.h>
+#include <sys/resource.h>
 #ifndef __cplusplus
 extern long syscall(long number, ...);      /* strict C99 hides them */
 extern int sched_getcpu(void);
@@ -182,9 +183,18 @@ TINYI_FN long tinyi_cpu_thread(void)
 #endif
 }
 
+TINYI_FN uint64_t tinyi_cpu_faults(void)
+{
+#if TINYI_CPU_LINUX
+    struct rusage u;
+    if (!getrusage(RUSAGE_SELF, &u)) return (uint64_t)u.ru_majflt;
+#endif
+    return 0;
+}
+
 TINYI_FN uint64_t tinyi_cpu_used(long thread)
 {
-#if TINYI_CPU_LINUX && defined SYS_clock_gettime
+#if TINYI_CPU_LINUX && defined SYS_clock_gettime && !(defined __x86_64__ && defined __ILP32__)
     long t[2];                              /* the clock of a thread: pthread_getcpuclockid, which strict C99 hides, makes it so too */
     if (thread > 0 && !syscall(SYS_clock_gettime, ~thread * 8 | 6, t)) return (uint64_t)t[0] * 1000000000u + (uint64_t)t[1];
 #endif

@@ -33,6 +33,7 @@ TINYI_FN size_t tinyi_cpu_cache(int level);     /* bytes of the data cache of le
 /* Of this thread: the processor it runs on (-1: unknown), and its number for tinyi_cpu_used (0: unknown). */
 TINYI_FN int tinyi_cpu_here(void);
 TINYI_FN long tinyi_cpu_thread(void);
+TINYI_FN uint64_t tinyi_cpu_faults(void);       /* pages that this process had to wait for a disk for; 0 where the system does not tell */
 TINYI_FN uint64_t tinyi_cpu_used(long thread);  /* nanoseconds of processor time, of a thread of this process; 0 where the system does not tell */
 
 TINYI_C_END

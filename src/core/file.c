@@ -18,7 +18,7 @@
 #elif defined __O_NOFOLLOW                  /* strict C99 hides the other one */
 #define TINYI_NOFOLLOW __O_NOFOLLOW
 #endif
-#if !defined _POSIX_C_SOURCE && defined __linux__ && !defined __cplusplus
+#if defined TINYI_NOFOLLOW && !defined _POSIX_C_SOURCE && !defined __APPLE__ && !defined __cplusplus
 extern FILE *fdopen(int fd, const char *mode);          /* hidden there too */
 #endif
 #else
@@ -212,7 +212,7 @@ TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *
 tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file)
 {
 #ifdef TINYI_NOFOLLOW
-    const int fd = special ? -1 : open(part, O_WRONLY | O_CREAT | O_TRUNC | TINYI_NOFOLLOW, 0666);
+    const int fd = special ? -1 : open(part, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | TINYI_NOFOLLOW, 0666);
     if (fd >= 0) {
         *file = fdopen(fd, "wb");
         if (!*file) (void)close(fd);
@@ -245,6 +245,7 @@ int tinyi_part_close(void *file, int special)
 
 tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path)
 {
+    if (tinyi_file_special(part)) return tinyi_fail(ctx, TINY_E_IO, "%s: is no plain file, and does not take the place of %s", part, path);
 #ifdef _WIN32
     if (MoveFileExA(part, path, 1)) return TINY_OK;     /* 1: replace what is there; rename refuses on Windows */
 #else

@@ -223,6 +223,11 @@ static tiny_status tinyi_op_own_row(tiny_ctx *ctx, const tiny_op *op)
     return TINY_OK;
 }
 
+static tiny_status tinyi_op_left_out(tiny_ctx *ctx, const tiny_op_row *row)
+{
+    return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: calls of single operations are left out of this program", row->name);
+}
+
 static tiny_status tinyi_op_enter(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row **row)
 {
     tiny_status st = tinyi_ctx_check(ctx);
@@ -230,7 +235,7 @@ static tiny_status tinyi_op_enter(tiny_ctx *ctx, const tiny_op *op, const tiny_o
     if (!op) return tinyi_fail(ctx, TINY_E_ARGUMENT, "there is no operation to run");
     *row = tinyi_op_row(op);
     if (!*row) return tinyi_fail(ctx, TINY_E_ARGUMENT, "operation kind %d is unknown", op->kind);
-    if (TINYI_CHAT && !(*row)->shape) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: calls of single operations are left out of this program", (*row)->name);
+    if (!(*row)->shape) return tinyi_op_left_out(ctx, *row);
     if (op->row) {
         st = tinyi_op_own_row(ctx, op);
         if (st) return st;
@@ -357,7 +362,7 @@ TINY_API tiny_status tiny_op_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor
         if (st && !(st == TINY_E_ARGUMENT && !op->in[i]->data && op->in[i]->rank >= 0 && op->in[i]->rank <= TINY_MAX_RANK))
             return tinyi_fail(ctx, st, "%s: input %d: %s", row->name, i, tinyi_op_tensor_fault(st));
     }
-    return row->shape(ctx, op, want);
+    return row->shape ? row->shape(ctx, op, want) : tinyi_op_left_out(ctx, row);
 }
 
 TINY_API tiny_cost tiny_op_cost(const tiny_op *op)

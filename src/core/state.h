@@ -49,6 +49,7 @@ struct tiny_ctx {
     pthread_cond_t wake;
 #endif
     tiny_idx at_cpu, waker;                 /* where the caller of the region runs; the member who woke the last sleeper */
+    uint64_t woke_at, faults;               /* when, under the lock; pages that this process had read from disk before the caller slept */
 };
 
 /* Leaves the sentence in the context, tells the log, returns the status. ctx may be NULL. */

@@ -231,7 +231,7 @@
 #define TINYI_W128_SIMDE 0
 #endif
 
-#if TINYI_X86 && (TINYI_HAVE_W128 || TINYI_HAVE_AVX2)
+#if TINYI_X86 && (TINYI_HAVE_W128 || TINYI_HAVE_AVX2 || TINYI_HAVE_AVX512)
 #include <immintrin.h>
 #endif
 #if TINYI_HAVE_NEON

@@ -51,6 +51,8 @@
 /* nanoseconds for which a helper without a processor is left alone */
 #define TINYI_REST_LEAST ((uint64_t)200000)
 #define TINYI_REST_MOST ((uint64_t)64000000)
+/* helpers whose processor time is asked for: half a microsecond each, before a sleep */
+#define TINYI_WATCHED 16
 
 /* The gate of a region, all in one word so that each step is one exchange: how many are in, how many have arrived at the
  * barrier, whether the door is closed, whether somebody sleeps, and which phase it is. */
@@ -93,7 +95,7 @@ static size_t tinyi_gate_next(const tinyi_region *r, size_t g)
 
 #if TINYI_HAVE_HELPERS
 static uint64_t tinyi_helpers_watch(tiny_ctx *ctx);
-static void tinyi_helpers_judge(tiny_ctx *ctx, uint64_t slept_at);
+static void tinyi_helpers_judge(tiny_ctx *ctx, uint64_t slept_at, uint64_t woke_at);
 #endif
 
 /* Until the gate says something else about the bits of mask than `seen` does. */
@@ -103,7 +105,7 @@ static void tinyi_region_wait(const tinyi_region *r, int i, size_t mask, size_t 
     size_t g;
     int spins;
 #if TINYI_HAVE_HELPERS
-    uint64_t slept_at = 0;
+    uint64_t slept_at = 0, woke_at;
 #endif
     for (spins = r->n <= ctx->n_cpus ? TINYI_SPINS : 0; spins > 0; spins--) {
         if ((tinyi_gate(ctx) & mask) != seen) return;
@@ -122,9 +124,12 @@ static void tinyi_region_wait(const tinyi_region *r, int i, size_t mask, size_t 
     while ((g = tinyi_gate(ctx), (g & mask) == seen)) {
         if (g & TINYI_GATE_SLEEP || tinyi_gate_swap(ctx, g, g | TINYI_GATE_SLEEP)) (void)pthread_cond_wait(&ctx->wake, &ctx->lock);
     }
+#if TINYI_HAVE_HELPERS
+    woke_at = ctx->woke_at;
+#endif
     (void)pthread_mutex_unlock(&ctx->lock);
 #if TINYI_HAVE_HELPERS
-    if (slept_at) tinyi_helpers_judge(ctx, slept_at);
+    if (slept_at) tinyi_helpers_judge(ctx, slept_at, woke_at);
 #else
     (void)i;
 #endif
@@ -141,6 +146,7 @@ static void tinyi_region_wake(tiny_ctx *ctx, int i)
     tinyi_atomic_set(&ctx->waker, i);
     /* under the lock, so that nobody falls asleep between his last look and our signal */
     (void)pthread_mutex_lock(&ctx->lock);
+    ctx->woke_at = tiny_now_ns();
     (void)pthread_cond_broadcast(&ctx->wake);
     (void)pthread_mutex_unlock(&ctx->lock);
 #else
@@ -256,11 +262,16 @@ struct tinyi_helper {
 #define TINYI_CALL_QUIT ((size_t)4)
 #define TINYI_CALL_NUMBER ((size_t)8)
 
-/* The caller is about to sleep. 0 where the system does not tell. */
+/* The caller is about to sleep for those who have come in. */
 static uint64_t tinyi_helpers_watch(tiny_ctx *ctx)
 {
     int i;
-    for (i = 0; i < ctx->n_helpers; i++) ctx->helpers[i].used = tinyi_cpu_used((long)tinyi_atomic_get(&ctx->helpers[i].id));
+    if (ctx->n_helpers > TINYI_WATCHED) return 0;
+    for (i = 0; i < ctx->n_helpers; i++) {
+        tinyi_helper *h = &ctx->helpers[i];
+        h->used = h->called && tinyi_atomic_get(&h->cpu) >= 0 ? tinyi_cpu_used((long)tinyi_atomic_get(&h->id)) : 0;
+    }
+    ctx->faults = tinyi_cpu_faults();
     return tiny_now_ns();
 }
 
@@ -270,14 +281,14 @@ static void tinyi_helper_rest(tinyi_helper *h, uint64_t now, uint64_t lost)
     h->rest_until = now + h->rest;
 }
 
-/* The caller has slept, and the one who woke him was the last: had he work, or no processor? */
-static void tinyi_helpers_judge(tiny_ctx *ctx, uint64_t slept_at)
+/* The caller has slept, and the one who woke him was the last: had he work, or no processor? Who waits for a disk has none either, and is not to blame. */
+static void tinyi_helpers_judge(tiny_ctx *ctx, uint64_t slept_at, uint64_t woke_at)
 {
-    const uint64_t now = tiny_now_ns(), lost = now - slept_at;
+    const uint64_t now = tiny_now_ns(), lost = woke_at - slept_at;
     const tiny_idx waker = tinyi_atomic_get(&ctx->waker);
     tinyi_helper *h;
     uint64_t used;
-    if (waker < 1 || waker > ctx->n_helpers) return;
+    if (waker < 1 || waker > ctx->n_helpers || woke_at < slept_at || tinyi_cpu_faults() != ctx->faults) return;
     h = &ctx->helpers[waker - 1];
     used = tinyi_cpu_used((long)tinyi_atomic_get(&h->id));
     if (h->used && used && used - h->used < lost / 2) tinyi_helper_rest(h, now, lost);
@@ -289,7 +300,7 @@ static int tinyi_helper_rested(tinyi_helper *h)
     uint64_t now;
     if (!h->rest) return 1;
     now = tiny_now_ns();
-    if (now < h->rest_until) return 0;
+    if (now < h->rest_until && h->rest_until - now <= h->rest) return 0;        /* the second: a clock that was set back */
     if (now > h->rest_until + h->rest) h->rest = 0;
     return 1;
 }

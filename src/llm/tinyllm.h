@@ -49,7 +49,7 @@
  *     TINYLLM_ONLY_TOKENIZER  vocabularies of this kind and no other: SPM, BPE, WORDPIECE, UNIGRAM, RWKV or PLAMO2
  *     TINYLLM_ONLY_CHAT  what continues a text: sessions, sampling, GGUF files. Grammars, adapters, encoders, other ranks, other files of
  *                        models and tiny_run of operations by their kind are refused; wants TINY_ONLY_MODELS
- *     TINYLLM_NO_TEMPLATES  chat templates without their language: seven forms are known by their marks (src/llm/chat/forms.c), others refused
+ *     TINYLLM_NO_TEMPLATES  chat templates without their language: six forms are known by their marks (src/llm/chat/forms.c), others refused
  *     TINYLLM_NO_TRAIN   leaves out stories, their trainer and the judge of story models
  *     TINY_ASSERT(x)     the check of our own promises; empty unless defined
  *

@@ -102,13 +102,13 @@ static void tinyi_i8_dots(tiny_team *team, const tinyi_gemm *g, int to_f32, uint
     tiny_idx a_row = g->a.row, i, j, j0, j1, grain = TINYI_MIN(TINYI_MAX((TINYI_GEMV_BYTES / (g->k + 1) + 3) / 4 * 4, 4), TINYI_I8_DOTS);
     int32_t sums[TINYI_I8_DOTS];
     float row[TINYI_I8_DOTS];
-    if (rows) {
-        for (i = 0; i < g->m; i++)
-            for (j = 0; j < g->k; j++) rows[i * g->k + j] = g->a.data[i * g->a.row + j * g->a.k];
-        a = rows;
-        a_row = g->k;
-    }
-    while (tiny_take(team, g->n, grain, &j0, &j1))
+    while (tiny_take(team, g->n, grain, &j0, &j1)) {
+        if (rows && a != rows) {            /* behind the first take: who comes when all is over may not look at a any more */
+            for (i = 0; i < g->m; i++)
+                for (j = 0; j < g->k; j++) rows[i * g->k + j] = g->a.data[i * g->a.row + j * g->a.k];
+            a = rows;
+            a_row = g->k;
+        }
         for (; j0 < j1; j0 += TINYI_I8_DOTS) {
             const tiny_idx n = TINYI_MIN(j1 - j0, TINYI_I8_DOTS);
             for (i = 0; i < g->m; i++) {
@@ -116,6 +116,7 @@ static void tinyi_i8_dots(tiny_team *team, const tinyi_gemm *g, int to_f32, uint
                 tinyi_i8_put(team->k, g, to_f32, sums, n, i, j0, 1, n, row);
             }
         }
+    }
 }
 
 /* ---- packed */

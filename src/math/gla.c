@@ -60,7 +60,7 @@ static tiny_status tinyi_gla_gates(tiny_ctx *ctx, const char *name, const tinyi_
     for (h = 0; h < a->n_head; h++) {
         if (a->type == TINY_F32 && a->form != TINY_GLA_PARALLEL && a->g->stride[2] == 1) {      /* most calls: a row at a time, and nothing is wrong */
             int odd = 0;
-            for (t = 0; t < a->n && !odd; t++) odd = !ctx->k->gla_gates_f32((const float *)a->g->data + tinyi_gla_at(a->g, t, h, 0), a->n_key);
+            for (t = 0; t < a->n && !odd; t++) odd = !TINYI_OF(ctx->k, gla_gates_f32)((const float *)a->g->data + tinyi_gla_at(a->g, t, h, 0), a->n_key);
             if (!odd) continue;
         }
         for (d = 0; d < a->n_key; d++) {

@@ -40,17 +40,18 @@ int UNIT(void)
         { "{{ bos_token }}<|start_header_id|>", "<s><|start_header_id|>system<|end_header_id|>\n\nBe brief.<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>"
           "<|start_header_id|>assistant<|end_header_id|>\n\nYes?<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nWhy?<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n" },
         { "{{ bos_token }}<start_of_turn>", "<s><start_of_turn>user\nBe brief.\n\nHi<end_of_turn>\n<start_of_turn>model\nYes?<end_of_turn>\n<start_of_turn>user\nWhy?<end_of_turn>\n<start_of_turn>model\n" },
-        { "<|assistant|><|end|>", "<|system|>\nBe brief.<|end|>\n<|user|>\n Hi <|end|>\n<|assistant|>\nYes?<|end|>\n<|user|>\nWhy?<|end|>\n<|assistant|>\n" },
-        { "<|assistant|>", "<|system|>\nBe brief.</s>\n<|user|>\n Hi </s>\n<|assistant|>\nYes?</s>\n<|user|>\nWhy?</s>\n<|assistant|>\n" },
-        { "[INST] <<SYS>>", "<s>[INST] <<SYS>>\nBe brief.\n<</SYS>>\n\nHi [/INST] Yes? </s><s>[INST] Why? [/INST]" },
-        { "{{ bos_token }}[INST]", "<s>[INST] Be brief.\n\nHi [/INST] Yes?</s>[INST] Why? [/INST]" },
+        { "<|assistant|>\\n <|end|>\\n", "<|system|>\nBe brief.<|end|>\n<|user|>\n Hi <|end|>\n<|assistant|>\nYes?<|end|>\n<|user|>\nWhy?<|end|>\n<|assistant|>\n" },
+        { "'<|user|>\\n' + message['content'] + eos_token <|assistant|>", "<|system|>\nBe brief.</s>\n<|user|>\n Hi </s>\n<|assistant|>\nYes?</s>\n<|user|>\nWhy?</s>\n<|assistant|>\n" },
+        { "[INST] <<SYS>>", "<s>[INST] <<SYS>>\nBe brief.\n<</SYS>>\n\n Hi [/INST] Yes? </s><s>[INST] Why? [/INST]" },
         { "{{ m.role }}: {{ m.content }}", "system: Be brief.\nuser:  Hi \nassistant: Yes?\nuser: Why?\nassistant:" },
-        { "{{ something else }}", "refused" }
+        { "<|im_start|>user<|im_sep|>", "refused" }, { "[INST]", "refused" }, { "<|assistant|>", "refused" }, { "{{ something else }}", "refused" }
     };
     char room[1024];
     float x[2] = { 1, 2 };
     tiny_tensor tx = tiny_tensor_1d(x, TINY_F32, 2);
     tiny_recording *recording = NULL;
+    tiny_op op;
+    tiny_tensor want[TINY_OP_MAX_OUT];
     tllm_generate_desc how;
     tllm_generate_result made;
     tllm_session *s = NULL;
@@ -69,6 +70,10 @@ int UNIT(void)
             bad = 3;
         }
     if (tiny_add(ctx, &tx, &tx, &tx) != TINY_E_UNSUPPORTED || tiny_softmax(ctx, &tx, NULL, &tx) == TINY_OK || tiny_record_start(ctx, &recording) != TINY_E_UNSUPPORTED) bad = 4;
+    memset(&op, 0, sizeof op);
+    op.kind = TINY_OP_MATMUL;
+    op.in[0] = op.in[1] = &tx;
+    if (tiny_op_shape(ctx, &op, want) != TINY_E_UNSUPPORTED) bad = 10;
     if (tiny_op_find("fft") || tiny_op_find("rope") || !tiny_op_find("rmsnorm") || !tiny_op_find("matmul")) bad = 5;
     if (tllm_session_open(ctx, "examples/models/story-small.gguf", NULL, &s)) bad = 6;
     how.n_most = 12;

@@ -166,6 +166,9 @@ compilers() {
     one=scalar
     [ "$(uname -m)" != x86_64 ] || one=w128
     unit $first opt_target L -O0 -DTINY_ONLY_TARGET=$one && program $first "option TINY_ONLY_TARGET" opt_target
+    if [ "$(uname -m)" = x86_64 ]; then
+        for o in avx2 avx512; do unit $first opt_$o LG -fsyntax-only -DTINY_ONLY_TARGET=$o && good; done
+    fi
     if [ "$full" = all ]; then
         for o in $options; do unit $first opt_$o L -O0 -DMY_ALLOCATOR -D$o && program $first "option $o" opt_$o; done
     fi

@@ -1,12 +1,12 @@
 /* src/llm/chat/forms.c - chat forms that are known by their marks, for programs without the language of templates (TINYLLM_NO_TEMPLATES)
  *
- *   mark in the template         form
- *   <|im_start|>                 ChatML: <|im_start|>role\ntext<|im_end|>\n
+ *   marks in the template        form
+ *   <|im_start|>, no <|im_sep|>  ChatML: <|im_start|>role\ntext<|im_end|>\n
  *   <|start_header_id|>          Llama 3: <|start_header_id|>role<|end_header_id|>\n\ntext<|eot_id|>
  *   <start_of_turn>              Gemma: <start_of_turn>role\ntext<end_of_turn>\n; the system message stands in front of the first question
- *   <|assistant|> and <|end|>    Phi 3: <|role|>\ntext<|end|>\n
- *   <|assistant|>                Zephyr: <|role|>\ntext</s>\n
- *   [INST]                       Llama 2: <s>[INST] <<SYS>>\nsystem\n<</SYS>>\n\ntext [/INST] answer </s>; Mistral where <<SYS>> is not in the template
+ *   <|assistant|>, <|end|>\n     Phi 3: <|role|>\ntext<|end|>\n
+ *   <|user|>, an eos behind it   Zephyr: <|role|>\ntext</s>\n
+ *   [INST], <<SYS>>              Llama 2: <s>[INST] <<SYS>>\nsystem\n<</SYS>>\n\ntext [/INST] answer </s>
  *   m.role }}: {{ m.content      names before lines
  *
  * A template with other marks is refused: a model that is spoken to in a wrong form answers badly, and nobody sees why. So is one that
@@ -16,7 +16,7 @@
 #include <string.h>
 
 #ifdef TINYLLM_NO_TEMPLATES
-enum { TINYI_FORM_CHATML, TINYI_FORM_LLAMA3, TINYI_FORM_GEMMA, TINYI_FORM_PHI3, TINYI_FORM_ZEPHYR, TINYI_FORM_LLAMA2, TINYI_FORM_MISTRAL, TINYI_FORM_NAMES };
+enum { TINYI_FORM_CHATML, TINYI_FORM_LLAMA3, TINYI_FORM_GEMMA, TINYI_FORM_PHI3, TINYI_FORM_ZEPHYR, TINYI_FORM_LLAMA2, TINYI_FORM_NAMES };
 
 typedef struct tinyi_chatform { int form, bos; } tinyi_chatform;    /* what a tllm_template is there; bos: the text begins with it */
 
@@ -25,21 +25,21 @@ static int tinyi_chatform_has(const char *text, size_t n, const char *mark)
     const size_t m = strlen(mark);
     size_t i;
     for (i = 0; i + m <= n; i++)
-        if (text[i] == mark[0] && !memcmp(text + i, mark, m)) return 1;
+        if (!memcmp(text + i, mark, m)) return 1;
     return 0;
 }
 
 TINYI_FN tiny_status tinyi_chatform_open(tiny_ctx *ctx, const char *text, size_t n, tllm_template **out)
 {
-    static const struct { const char *mark, *beside; int form; } marks[] = {
-        { "<|im_start|>", NULL, TINYI_FORM_CHATML }, { "<|start_header_id|>", NULL, TINYI_FORM_LLAMA3 }, { "<start_of_turn>", NULL, TINYI_FORM_GEMMA },
-        { "<|assistant|>", "<|end|>", TINYI_FORM_PHI3 }, { "<|assistant|>", NULL, TINYI_FORM_ZEPHYR }, { "[INST]", "<<SYS>>", TINYI_FORM_LLAMA2 },
-        { "[INST]", NULL, TINYI_FORM_MISTRAL }, { "m.role }}: {{ m.content", NULL, TINYI_FORM_NAMES },
+    static const struct { const char *mark, *beside, *without; int form; } marks[] = {      /* what the quotes of a template hold: \n are two characters */
+        { "<|im_start|>", "", "<|im_sep|>", TINYI_FORM_CHATML }, { "<|start_header_id|>", "", NULL, TINYI_FORM_LLAMA3 }, { "<start_of_turn>", "", NULL, TINYI_FORM_GEMMA },
+        { "<|assistant|>\\n", "<|end|>\\n", NULL, TINYI_FORM_PHI3 }, { "'<|user|>\\n' + message['content'] + eos_token", "<|assistant|>", NULL, TINYI_FORM_ZEPHYR },
+        { "[INST]", "<<SYS>>", NULL, TINYI_FORM_LLAMA2 }, { "m.role }}: {{ m.content", "", NULL, TINYI_FORM_NAMES },
     };
     tinyi_chatform *f;
     size_t i;
     for (i = 0; i < TINYI_COUNT(marks); i++)
-        if (tinyi_chatform_has(text, n, marks[i].mark) && (!marks[i].beside || tinyi_chatform_has(text, n, marks[i].beside))) break;
+        if (tinyi_chatform_has(text, n, marks[i].mark) && tinyi_chatform_has(text, n, marks[i].beside) && !(marks[i].without && tinyi_chatform_has(text, n, marks[i].without))) break;
     if (i == TINYI_COUNT(marks))
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "the chat template has none of the forms that this program knows, and the language of templates is left out of it");
     f = (tinyi_chatform *)tinyi_alloc(ctx, 1, sizeof *f);
@@ -59,12 +59,12 @@ static void tinyi_chatform_add(tinyi_chatform_text *t, const char *s, size_t n)
 }
 static void tinyi_chatform_put(tinyi_chatform_text *t, const char *s) { if (s) tinyi_chatform_add(t, s, strlen(s)); }
 
-/* of one message; without space at both ends where trim */
+enum { TINYI_FORM_KEEP, TINYI_FORM_TRIM, TINYI_FORM_TRIM_END };      /* of space at both ends */
 static void tinyi_chatform_content(tinyi_chatform_text *t, const tllm_chat_message *m, int trim)
 {
     const char *s = m->content ? m->content : "";
     size_t n = m->content_bytes ? m->content_bytes : strlen(s);
-    while (trim && n && strchr(" \t\n\r\f\v", s[0])) { s++; n--; }
+    while (trim == TINYI_FORM_TRIM && n && s[0] && strchr(" \t\n\r\f\v", s[0])) { s++; n--; }
     while (trim && n && s[n - 1] && strchr(" \t\n\r\f\v", s[n - 1])) n--;
     tinyi_chatform_add(t, s, n);
 }
@@ -82,14 +82,14 @@ static void tinyi_chatform_write(tinyi_chatform_text *t, const tinyi_chatform *f
             tinyi_chatform_put(t, "<|im_start|>");
             tinyi_chatform_put(t, m->role);
             tinyi_chatform_put(t, "\n");
-            tinyi_chatform_content(t, m, 0);
+            tinyi_chatform_content(t, m, TINYI_FORM_KEEP);
             tinyi_chatform_put(t, "<|im_end|>\n");
             break;
         case TINYI_FORM_LLAMA3:
             tinyi_chatform_put(t, "<|start_header_id|>");
             tinyi_chatform_put(t, m->role);
             tinyi_chatform_put(t, "<|end_header_id|>\n\n");
-            tinyi_chatform_content(t, m, 1);
+            tinyi_chatform_content(t, m, TINYI_FORM_TRIM);
             tinyi_chatform_put(t, "<|eot_id|>");
             break;
         case TINYI_FORM_GEMMA:
@@ -98,10 +98,10 @@ static void tinyi_chatform_write(tinyi_chatform_text *t, const tinyi_chatform *f
             tinyi_chatform_put(t, answer ? "model" : m->role);
             tinyi_chatform_put(t, "\n");
             if (first) {
-                tinyi_chatform_content(t, system, 0);
+                tinyi_chatform_content(t, system, TINYI_FORM_KEEP);
                 tinyi_chatform_put(t, "\n\n");
             }
-            tinyi_chatform_content(t, m, 1);
+            tinyi_chatform_content(t, m, TINYI_FORM_TRIM);
             tinyi_chatform_put(t, "<end_of_turn>\n");
             break;
         case TINYI_FORM_PHI3:
@@ -109,34 +109,33 @@ static void tinyi_chatform_write(tinyi_chatform_text *t, const tinyi_chatform *f
             tinyi_chatform_put(t, "<|");
             tinyi_chatform_put(t, m->role);
             tinyi_chatform_put(t, "|>\n");
-            tinyi_chatform_content(t, m, 0);
+            tinyi_chatform_content(t, m, TINYI_FORM_KEEP);
             tinyi_chatform_put(t, f->form == TINYI_FORM_PHI3 ? "<|end|>" : v->eos_token);
             tinyi_chatform_put(t, "\n");
             break;
         case TINYI_FORM_LLAMA2:
-        case TINYI_FORM_MISTRAL:
             if (m == system) break;
             if (answer) {
                 tinyi_chatform_put(t, " ");
-                tinyi_chatform_content(t, m, 1);
-                tinyi_chatform_put(t, f->form == TINYI_FORM_LLAMA2 ? " " : "");
+                tinyi_chatform_content(t, m, TINYI_FORM_TRIM);
+                tinyi_chatform_put(t, " ");
                 tinyi_chatform_put(t, v->eos_token);
                 break;
             }
-            if (f->form == TINYI_FORM_LLAMA2) tinyi_chatform_put(t, v->bos_token);
+            tinyi_chatform_put(t, v->bos_token);
             tinyi_chatform_put(t, "[INST] ");
             if (first) {
-                tinyi_chatform_put(t, f->form == TINYI_FORM_LLAMA2 ? "<<SYS>>\n" : "");
-                tinyi_chatform_content(t, system, 0);
-                tinyi_chatform_put(t, f->form == TINYI_FORM_LLAMA2 ? "\n<</SYS>>\n\n" : "\n\n");
+                tinyi_chatform_put(t, "<<SYS>>\n");
+                tinyi_chatform_content(t, system, TINYI_FORM_KEEP);
+                tinyi_chatform_put(t, "\n<</SYS>>\n\n");
             }
-            tinyi_chatform_content(t, m, 1);
+            tinyi_chatform_content(t, m, first ? TINYI_FORM_TRIM_END : TINYI_FORM_TRIM);    /* the publisher trims both as one */
             tinyi_chatform_put(t, " [/INST]");
             break;
         default:
             tinyi_chatform_put(t, m->role);
             tinyi_chatform_put(t, ": ");
-            tinyi_chatform_content(t, m, 0);
+            tinyi_chatform_content(t, m, TINYI_FORM_KEEP);
             tinyi_chatform_put(t, "\n");
         }
     }
@@ -161,6 +160,9 @@ TINYI_FN tiny_status tinyi_chatform_run(tiny_ctx *ctx, const tllm_template *know
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "tools, messages and values as JSON want the language of templates, which is left out of this program");
     for (i = 0; i < v->n_messages; i++)
         if (!v->message[i].role) return tinyi_fail(ctx, TINY_E_ARGUMENT, "message %zu has no role", i);
+    if ((f->form == TINYI_FORM_GEMMA || f->form == TINYI_FORM_LLAMA2) && v->n_messages && !strcmp(v->message[0].role, "system") &&
+        (v->n_messages < 2 || !strcmp(v->message[1].role, "assistant")))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "a system message stands in front of a question in this chat form, and no question follows it");
     tinyi_chatform_write(&t, f, v);
     if (t.n > most) return tinyi_fail(ctx, TINY_E_WORKSPACE, "the text of the talk has %zu bytes, the most is %zu", t.n, most);
     t.to = (char *)tiny_alloc(ctx, t.n + 1);

@@ -113,6 +113,9 @@ TINY_API tiny_status tllm_file_open_memory(tiny_ctx *ctx, const void *bytes, siz
 #if !TINYI_CHAT
     case TLLM_FILE_SAFETENSORS: return tllm_safetensors_open_memory(ctx, bytes, n_bytes, out);
     case TLLM_FILE_LLAMA2C: return tllm_llama2c_open_memory(ctx, bytes, n_bytes, NULL, 0, out);
+#else
+    case TLLM_FILE_SAFETENSORS:
+    case TLLM_FILE_LLAMA2C: return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "this program reads GGUF files, other model files are left out of it");
 #endif
     default: return tinyi_open_unknown(ctx, "memory", (const unsigned char *)bytes, n_bytes);
     }

@@ -535,8 +535,8 @@ static void tinyi_k_uneven_search(const tinyi_k_uneven *f, const float *x, const
 TINYI_FN float tinyi_q_search_even(const float *x, const float *importance, int bits, unsigned char *code)
 {
     signed char value[32];
-    int k, j;
-    const float d = tinyi_k_even_search(bits == 4 ? &tinyi_k_q40 : &tinyi_k_q50, NULL, x, importance, &k, value);
+    int k[16], j;                           /* one is written: as many as the search has, for compilers that do not see it */
+    const float d = tinyi_k_even_search(bits == 4 ? &tinyi_k_q40 : &tinyi_k_q50, NULL, x, importance, k, value);
     for (j = 0; j < 32; j++) code[j] = (unsigned char)(value[j] + (1 << (bits - 1)));
     return d;
 }
