@@ -260,45 +260,45 @@
  *   67609  llm/chat/text.h
  *   67646  llm/chat/builtin.c
  *   68032  llm/chat/forms.c
- *   68208  llm/model/arch.c
- *   68266  llm/model/adapter_read.c
- *   68650  llm/sample/grammar_read.c
- *   69235  llm/session/arith.c
- *   69484  llm/train/config.c
- *   69684  llm/train/decoder.c
- *   70432  llm/vision/params.c
- *   70508  llm/chat/text.c
- *   70866  llm/token/encode.c
- *   71094  llm/token/decode.c
- *   71273  llm/token/spm.c
- *   71373  llm/token/bpe.c
- *   71520  llm/token/wordpiece.c
- *   71600  llm/token/unigram.c
- *   71837  llm/token/rwkv.c
- *   71863  llm/chat/value_text.c
- *   72109  llm/chat/filters.c
- *   72519  llm/chat/methods.c
- *   72870  llm/chat/emit.c
- *   72963  llm/chat/words.c
- *   73137  llm/chat/expression.c
- *   73618  llm/model/load.c
- *   73956  llm/model/step.c
- *   74526  llm/model/attn.c
- *   75128  llm/model/mla.c
- *   75363  llm/model/delta.c
- *   75661  llm/model/ssm.c
- *   76032  llm/model/rwkv.c
- *   76567  llm/model/ffn.c
- *   76915  llm/model/sparse.c
- *   77027  llm/model/cut.c
- *   77195  llm/model/streams.c
- *   77444  llm/model/forward.c
- *   78170  llm/model/seq.c
- *   78374  llm/model/save.c
- *   78727  llm/session/kvtables.c
- *   79156  llm/session/kvsession.c
- *   79505  llm/tinyllm.c
- *   79518  the licence
+ *   68197  llm/model/arch.c
+ *   68255  llm/model/adapter_read.c
+ *   68639  llm/sample/grammar_read.c
+ *   69224  llm/session/arith.c
+ *   69473  llm/train/config.c
+ *   69673  llm/train/decoder.c
+ *   70421  llm/vision/params.c
+ *   70497  llm/chat/text.c
+ *   70855  llm/token/encode.c
+ *   71083  llm/token/decode.c
+ *   71262  llm/token/spm.c
+ *   71362  llm/token/bpe.c
+ *   71509  llm/token/wordpiece.c
+ *   71589  llm/token/unigram.c
+ *   71826  llm/token/rwkv.c
+ *   71852  llm/chat/value_text.c
+ *   72098  llm/chat/filters.c
+ *   72508  llm/chat/methods.c
+ *   72859  llm/chat/emit.c
+ *   72952  llm/chat/words.c
+ *   73126  llm/chat/expression.c
+ *   73607  llm/model/load.c
+ *   73945  llm/model/step.c
+ *   74515  llm/model/attn.c
+ *   75117  llm/model/mla.c
+ *   75352  llm/model/delta.c
+ *   75650  llm/model/ssm.c
+ *   76021  llm/model/rwkv.c
+ *   76556  llm/model/ffn.c
+ *   76904  llm/model/sparse.c
+ *   77016  llm/model/cut.c
+ *   77184  llm/model/streams.c
+ *   77433  llm/model/forward.c
+ *   78159  llm/model/seq.c
+ *   78363  llm/model/save.c
+ *   78716  llm/session/kvtables.c
+ *   79145  llm/session/kvsession.c
+ *   79494  llm/tinyllm.c
+ *   79507  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -68098,6 +68098,15 @@ static void tinyi_chatform_content(tinyi_chatform_text *t, const tllm_chat_messa
     tinyi_chatform_add(t, s, n);
 }
 
+static void tinyi_chatform_turn(tinyi_chatform_text *t, const char *open, const char *between, const tllm_chat_message *m, int trim, const char *close)
+{
+    tinyi_chatform_put(t, open);
+    tinyi_chatform_put(t, m->role);
+    tinyi_chatform_put(t, between);
+    tinyi_chatform_content(t, m, trim);
+    tinyi_chatform_put(t, close);
+}
+
 static void tinyi_chatform_write(tinyi_chatform_text *t, const tinyi_chatform *f, const tllm_template_values *v)
 {
     const tllm_chat_message *system = v->n_messages && !strcmp(v->message[0].role, "system") ? &v->message[0] : NULL;
@@ -68107,20 +68116,8 @@ static void tinyi_chatform_write(tinyi_chatform_text *t, const tinyi_chatform *f
         const tllm_chat_message *m = &v->message[i];
         const int answer = !strcmp(m->role, "assistant"), first = system && i == 1;
         switch (f->form) {
-        case TINYI_FORM_CHATML:
-            tinyi_chatform_put(t, "<|im_start|>");
-            tinyi_chatform_put(t, m->role);
-            tinyi_chatform_put(t, "\n");
-            tinyi_chatform_content(t, m, TINYI_FORM_KEEP);
-            tinyi_chatform_put(t, "<|im_end|>\n");
-            break;
-        case TINYI_FORM_LLAMA3:
-            tinyi_chatform_put(t, "<|start_header_id|>");
-            tinyi_chatform_put(t, m->role);
-            tinyi_chatform_put(t, "<|end_header_id|>\n\n");
-            tinyi_chatform_content(t, m, TINYI_FORM_TRIM);
-            tinyi_chatform_put(t, "<|eot_id|>");
-            break;
+        case TINYI_FORM_CHATML: tinyi_chatform_turn(t, "<|im_start|>", "\n", m, TINYI_FORM_KEEP, "<|im_end|>\n"); break;
+        case TINYI_FORM_LLAMA3: tinyi_chatform_turn(t, "<|start_header_id|>", "<|end_header_id|>\n\n", m, TINYI_FORM_TRIM, "<|eot_id|>"); break;
         case TINYI_FORM_GEMMA:
             if (m == system) break;
             tinyi_chatform_put(t, "<start_of_turn>");
@@ -68133,13 +68130,9 @@ static void tinyi_chatform_write(tinyi_chatform_text *t, const tinyi_chatform *f
             tinyi_chatform_content(t, m, TINYI_FORM_TRIM);
             tinyi_chatform_put(t, "<end_of_turn>\n");
             break;
-        case TINYI_FORM_PHI3:
+        case TINYI_FORM_PHI3: tinyi_chatform_turn(t, "<|", "|>\n", m, TINYI_FORM_KEEP, "<|end|>\n"); break;
         case TINYI_FORM_ZEPHYR:
-            tinyi_chatform_put(t, "<|");
-            tinyi_chatform_put(t, m->role);
-            tinyi_chatform_put(t, "|>\n");
-            tinyi_chatform_content(t, m, TINYI_FORM_KEEP);
-            tinyi_chatform_put(t, f->form == TINYI_FORM_PHI3 ? "<|end|>" : v->eos_token);
+            tinyi_chatform_turn(t, "<|", "|>\n", m, TINYI_FORM_KEEP, v->eos_token);
             tinyi_chatform_put(t, "\n");
             break;
         case TINYI_FORM_LLAMA2:
@@ -68161,11 +68154,7 @@ static void tinyi_chatform_write(tinyi_chatform_text *t, const tinyi_chatform *f
             tinyi_chatform_content(t, m, first ? TINYI_FORM_TRIM_END : TINYI_FORM_TRIM);    /* the publisher trims both as one */
             tinyi_chatform_put(t, " [/INST]");
             break;
-        default:
-            tinyi_chatform_put(t, m->role);
-            tinyi_chatform_put(t, ": ");
-            tinyi_chatform_content(t, m, TINYI_FORM_KEEP);
-            tinyi_chatform_put(t, "\n");
+        default: tinyi_chatform_turn(t, NULL, ": ", m, TINYI_FORM_KEEP, "\n");
         }
     }
     if (!v->add_generation_prompt) return;

@@ -69,6 +69,15 @@ static void tinyi_chatform_content(tinyi_chatform_text *t, const tllm_chat_messa
     tinyi_chatform_add(t, s, n);
 }
 
+static void tinyi_chatform_turn(tinyi_chatform_text *t, const char *open, const char *between, const tllm_chat_message *m, int trim, const char *close)
+{
+    tinyi_chatform_put(t, open);
+    tinyi_chatform_put(t, m->role);
+    tinyi_chatform_put(t, between);
+    tinyi_chatform_content(t, m, trim);
+    tinyi_chatform_put(t, close);
+}
+
 static void tinyi_chatform_write(tinyi_chatform_text *t, const tinyi_chatform *f, const tllm_template_values *v)
 {
     const tllm_chat_message *system = v->n_messages && !strcmp(v->message[0].role, "system") ? &v->message[0] : NULL;
@@ -78,20 +87,8 @@ static void tinyi_chatform_write(tinyi_chatform_text *t, const tinyi_chatform *f
         const tllm_chat_message *m = &v->message[i];
         const int answer = !strcmp(m->role, "assistant"), first = system && i == 1;
         switch (f->form) {
-        case TINYI_FORM_CHATML:
-            tinyi_chatform_put(t, "<|im_start|>");
-            tinyi_chatform_put(t, m->role);
-            tinyi_chatform_put(t, "\n");
-            tinyi_chatform_content(t, m, TINYI_FORM_KEEP);
-            tinyi_chatform_put(t, "<|im_end|>\n");
-            break;
-        case TINYI_FORM_LLAMA3:
-            tinyi_chatform_put(t, "<|start_header_id|>");
-            tinyi_chatform_put(t, m->role);
-            tinyi_chatform_put(t, "<|end_header_id|>\n\n");
-            tinyi_chatform_content(t, m, TINYI_FORM_TRIM);
-            tinyi_chatform_put(t, "<|eot_id|>");
-            break;
+        case TINYI_FORM_CHATML: tinyi_chatform_turn(t, "<|im_start|>", "\n", m, TINYI_FORM_KEEP, "<|im_end|>\n"); break;
+        case TINYI_FORM_LLAMA3: tinyi_chatform_turn(t, "<|start_header_id|>", "<|end_header_id|>\n\n", m, TINYI_FORM_TRIM, "<|eot_id|>"); break;
         case TINYI_FORM_GEMMA:
             if (m == system) break;
             tinyi_chatform_put(t, "<start_of_turn>");
@@ -104,13 +101,9 @@ static void tinyi_chatform_write(tinyi_chatform_text *t, const tinyi_chatform *f
             tinyi_chatform_content(t, m, TINYI_FORM_TRIM);
             tinyi_chatform_put(t, "<end_of_turn>\n");
             break;
-        case TINYI_FORM_PHI3:
+        case TINYI_FORM_PHI3: tinyi_chatform_turn(t, "<|", "|>\n", m, TINYI_FORM_KEEP, "<|end|>\n"); break;
         case TINYI_FORM_ZEPHYR:
-            tinyi_chatform_put(t, "<|");
-            tinyi_chatform_put(t, m->role);
-            tinyi_chatform_put(t, "|>\n");
-            tinyi_chatform_content(t, m, TINYI_FORM_KEEP);
-            tinyi_chatform_put(t, f->form == TINYI_FORM_PHI3 ? "<|end|>" : v->eos_token);
+            tinyi_chatform_turn(t, "<|", "|>\n", m, TINYI_FORM_KEEP, v->eos_token);
             tinyi_chatform_put(t, "\n");
             break;
         case TINYI_FORM_LLAMA2:
@@ -132,11 +125,7 @@ static void tinyi_chatform_write(tinyi_chatform_text *t, const tinyi_chatform *f
             tinyi_chatform_content(t, m, first ? TINYI_FORM_TRIM_END : TINYI_FORM_TRIM);    /* the publisher trims both as one */
             tinyi_chatform_put(t, " [/INST]");
             break;
-        default:
-            tinyi_chatform_put(t, m->role);
-            tinyi_chatform_put(t, ": ");
-            tinyi_chatform_content(t, m, TINYI_FORM_KEEP);
-            tinyi_chatform_put(t, "\n");
+        default: tinyi_chatform_turn(t, NULL, ": ", m, TINYI_FORM_KEEP, "\n");
         }
     }
     if (!v->add_generation_prompt) return;
