@@ -1,12 +1,13 @@
-"""bench/peers/models.py - the same model files on llama.cpp (llama-cpp-python) and on build/bench-model, in turn
+"""bench/peers/models.py - the same model files on llama.cpp (llama-cpp-python) or quantcpp and on build/bench-model, in turn
 
-    python models.py [--build DIR] [--rounds 3] [-p 512] [-n 64] [-t 1,2] [--batch 1,2,4,8,16,32,64] [--target T] [--plain]
+    python models.py [--build DIR] [--rounds 3] [-p 512] [-n 64] [-t 1,2] [--batch 1,2,4,8,16,32,64] [--target T] [--plain | --quantcpp]
                      [--rows FILE.tsv] [--page FILE.md] [--curve FILE.svg] [SHAPE-TYPE.gguf ...]
 
 Each round measures ours and theirs once on the same file with the same number of threads: a prompt of -p tokens (0: none), then -n
 tokens one by one; with --batch only so many sequences that decode together, -n tokens in all and at least four steps. Theirs is called
 through its C functions, in a process of its own for each file and number of threads, with its defaults (memory mapping, weights
-repacked, keys and values in half precision) and a batch of 512.
+repacked, keys and values in half precision) and a batch of 512. --quantcpp: theirs is that package (one header; QUANTCPP_LIB names its
+library), which packs any file into 4 bits of its own when it loads; it tells each text as it comes, so its decode alone is timed.
 
 Each round appends its rows to --rows, so that a comparison may be made in pieces, a file at a time. --page writes the table of all rows
 between its two marks, --curve draws the batches; both take the last run of each model and the median of its rounds. No file: only these.
@@ -67,6 +68,24 @@ def theirs(o, threads):
         print(json.dumps({"rates": rates, "memory": resident() - before, "who": "llama-cpp-python " + L.__version__ + " without extra buffers" * o.plain}), flush=True)
 
 
+def theirs_quantcpp(o, threads):
+    import ctypes, importlib.metadata
+    from quantcpp import _binding as q
+    lib, before = q._get_lib(), resident()
+    model = lib.quant_load(o.files[0].encode()) or sys.exit("quantcpp does not load " + o.files[0])
+    config = q.QuantConfig(temperature=0.0, top_p=1.0, max_tokens=o.n + 1, n_threads=threads, context_length=o.n + 64)
+    context = lib.quant_new(model, ctypes.byref(config)) or sys.exit("quantcpp opens no context")
+
+    def rate():
+        came = []
+        lib.quant_generate(context, b"once", q.ON_TOKEN_CB(lambda text, user: came.append(time.perf_counter())), None)
+        return (len(came) - 1) / (came[-1] - came[0]) if len(came) > o.n / 2 else sys.exit(f"quantcpp stopped after {len(came)} tokens")
+    rate()
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        print(json.dumps({"rates": [("decode", o.n, rate())], "memory": resident() - before, "who": "quantcpp " + importlib.metadata.version("quantcpp")}), flush=True)
+
+
 class Peer:
     def __init__(self, command):
         self.said = tempfile.TemporaryFile("w+")
@@ -74,8 +93,8 @@ class Peer:
         self.answer()
 
     def answer(self):
-        line = self.process.stdout.readline()
-        if line: return line
+        for line in self.process.stdout:            # quantcpp prints more than its answers
+            if line.startswith(("ready", "{")): return line
         self.said.seek(0)
         code = self.process.wait()
         sys.exit("theirs: " + ((self.said.read().strip().splitlines() or [""])[-1] or f"ended by {code}"))
@@ -115,7 +134,7 @@ def measure(o):
         model = os.path.basename(path).replace(".gguf", "").replace("-", " ", 1)
         for threads in o.threads:
             peer = None if o.alone else Peer([sys.executable, os.path.abspath(__file__), path, "--theirs", str(threads), "-p", str(o.p), "-n", str(o.n)] +
-                                             ["--batch", ",".join(map(str, o.batch))] * bool(o.batch) + ["--plain"] * o.plain)
+                                             ["--batch", ",".join(map(str, o.batch))] * bool(o.batch) + ["--plain"] * o.plain + ["--quantcpp"] * o.quantcpp)
             for _ in range(o.rounds):
                 x, seconds = ours(o, path, threads)
                 lines = []
@@ -133,7 +152,7 @@ def measure(o):
 # ---- the table and the curve
 
 def medians(path):
-    """(processor, model, threads, who, what, n) -> medians of per_s, share and memory in its last run, and that run"""
+    """(processor, model, threads, who, what, n) -> its runs, the last one first: medians of per_s, share and memory, and when"""
     with open(path) as f: rows = [dict(zip(COLUMNS, line.rstrip("\n").split("\t"))) for line in f][1:]
     found = {}
     for r in rows:
@@ -141,20 +160,21 @@ def medians(path):
         runs.setdefault(r["run"], []).append(r)
     answer = {}
     for key, runs in found.items():
-        last = max(runs)
-        of = lambda name: statistics.median(float(r[name]) for r in runs[last]) if runs[last][0][name] != "-" else None
-        answer[key] = dict(per_s=of("per_s"), share=of("share"), memory=of("memory_MB"), run=last, rounds=len(runs[last]))
+        of = lambda run, name: statistics.median(float(r[name]) for r in runs[run]) if runs[run][0][name] != "-" else None
+        answer[key] = [dict(per_s=of(run, "per_s"), share=of(run, "share"), memory=of(run, "memory_MB"), run=run, rounds=len(runs[run])) for run in sorted(runs, reverse=True)]
     return answer
 
 
 def pairs(found, what):
-    """(processor, model, threads, n) -> ours, theirs or None, and theirs' name; in the order of first rows"""
-    answer = {}
-    for (processor, model, threads, who, w, n), x in found.items():
-        if w != what: continue
-        key = (processor, model, threads, n)
-        if who.startswith("ours "): answer.setdefault(key, []).insert(0, x)
-        else: answer.setdefault(key, []).append(dict(x, who=who))
+    """(processor, model, threads, n) -> the last run of each of theirs with ours of that run, as (ours, theirs with its name); ours and None
+    where it was alone. In the order of first rows"""
+    answer, mine = {}, {}
+    for (processor, model, threads, who, w, n), runs in found.items():
+        if w == what and who.startswith("ours "): mine.setdefault((processor, model, threads, n), []).extend(runs)
+    for key, runs in mine.items():
+        peers = [(who, runs) for (p, m, t, who, w, n), runs in found.items() if w == what and (p, m, t, n) == key and not who.startswith("ours ")]
+        both = [(x, dict(theirs[0], who=who)) for who, theirs in peers for x in runs if x["run"] == theirs[0]["run"]]
+        answer[key] = both or [(max(runs, key=lambda x: x["run"]), None)]
     return answer
 
 
@@ -162,34 +182,30 @@ def table(found):
     lines, machines = [], {}                # a table for each processor and version of theirs, then one of batches
     models = list(dict.fromkeys(key[1] for key in found))
     found = dict(sorted(found.items(), key=lambda kv: (models.index(kv[0][1]), kv[0][2])))
-    prompts, decodes = pairs(found, "prompt"), pairs(found, "decode")
-    for (processor, model, threads, n), sides in decodes.items():
-        prompt = next((v for k, v in prompts.items() if k[:3] == (processor, model, threads) and v[0]["run"] == sides[0]["run"]), None)
-        mine, peers = sides[0], sides[1:] or [None]
-        for i, peer in enumerate(peers):
-            name = (processor, peer["who"] if peer else "")
-            cell = lambda x, form: form % x if x is not None else "-"
-            both = lambda a, b, form: [cell(a, form), cell(b, form), cell(a / b if a is not None and b is not None else None, "%.2f")]
-            row = [model, str(threads)]
-            row += both(prompt[0]["per_s"] if prompt else None, prompt[i + 1]["per_s"] if prompt and len(prompt) > i + 1 else None, "%.0f")
-            row += both(mine["per_s"], peer["per_s"] if peer else None, "%.1f")
-            row += [cell(mine["share"], "%.2f"), cell(peer["share"] if peer else None, "%.2f")]
-            row += [cell(mine["memory"], "%.0f"), cell(peer["memory"] if peer else None, "%.0f")]
-            machines.setdefault(name, []).append(("| " + " | ".join(row) + " |" if peer else (model, threads), mine, n))
+    prompts = pairs(found, "prompt")
+    cell = lambda x, form: form % x if x is not None else "-"
+    both = lambda a, b, form: [cell(a, form), cell(b, form), cell(a / b if a is not None and b is not None else None, "%.2f")]
+    for (processor, model, threads, n), sides in pairs(found, "decode").items():
+        for mine, peer in sides:
+            a, b = next(((x, y) for key, v in prompts.items() if key[:3] == (processor, model, threads) for x, y in v if x["run"] == mine["run"] and bool(y) == bool(peer)), (None, None))
+            row = [model, str(threads)] + both(a and a["per_s"], b and b["per_s"], "%.0f") + both(mine["per_s"], peer and peer["per_s"], "%.1f")
+            row += [cell(mine["share"], "%.2f"), cell(peer and peer["share"], "%.2f"), cell(mine["memory"], "%.0f"), cell(peer and peer["memory"], "%.0f")]
+            machines.setdefault((processor, peer["who"] if peer else ""), []).append((row, mine, n))
     for (processor, who), rows in machines.items():
-        days = sorted({x["run"][:10] for _, x, _ in rows})
+        days, rounds = " and ".join(sorted({x["run"][:10] for _, x, _ in rows})), min(x["rounds"] for _, x, _ in rows)
         if not who:                         # decode alone
-            lines += [f"{processor}; ours alone, decode; {' and '.join(days)}; medians of {min(x['rounds'] for _, x, _ in rows)} rounds or more.", "",
+            lines += [f"{processor}; ours alone, decode; {days}; medians of {rounds} rounds or more.", "",
                       "| model | threads | tokens/s | share of the limit | memory MB |", "|---|---|---|---|---|"]
-            lines += [f"| {model} | {threads} | {x['per_s']:.1f} | {x['share']:.2f} | {x['memory']:.0f} |" for (model, threads), x, _ in rows] + [""]
+            lines += ["| " + " | ".join(row[i] for i in (0, 1, 5, 8, 10)) + " |" for row, _, _ in rows] + [""]
             continue
-        lines += [f"{processor}; {who}; {' and '.join(days)}; medians of {min(x['rounds'] for _, x, _ in rows)} rounds or more, in turn. Tokens a second of prompts of "
-                  f"{' or '.join(map(str, sorted({k[3] for k in prompts if k[0] == processor})))} tokens, and of {' or '.join(map(str, sorted({n for _, _, n in rows})))} one by one.", "",
+        asked = " or ".join(map(str, sorted({k[3] for k, v in prompts.items() if k[0] == processor and any(y and y["who"] == who for _, y in v)})))
+        lines += [f"{processor}; {who}; {days}; medians of {rounds} rounds or more, in turn. Tokens a second of {f'prompts of {asked} tokens, and of ' if asked else ''}"
+                  f"{' or '.join(map(str, sorted({n for _, _, n in rows})))} one by one.", "",
                   "| model | threads | prompt, ours | theirs | ratio | decode, ours | theirs | ratio | share of the limit, ours | theirs | memory MB, ours | theirs |",
-                  "|---|---|---|---|---|---|---|---|---|---|---|---|"] + [row for row, _, _ in rows] + [""]
+                  "|---|---|---|---|---|---|---|---|---|---|---|---|"] + ["| " + " | ".join(row) + " |" for row, _, _ in rows] + [""]
     together = {}
     for (processor, model, threads, n), sides in pairs(found, "batch").items():
-        for side in sides: together.setdefault((processor, model, threads, side.get("who", "ours")), {})[n] = side["per_s"]
+        for side in [sides[0][0]] + [y for _, y in sides if y]: together.setdefault((processor, model, threads, side.get("who", "ours")), {})[n] = side["per_s"]
     sizes = sorted({n for rates in together.values() for n in rates})
     for processor in dict.fromkeys(key[0] for key in together):
         lines += [f"{processor}; sequences that decode together, tokens a second of all of them (times as fast as one).", "",
@@ -216,8 +232,8 @@ def write_beside(path, text):
 
 def curve(found):
     """tokens a second over sequences, a panel for each number of threads of the processor measured last; theirs is dashed"""
-    processor = max(found.items(), key=lambda kv: kv[1]["run"])[0][0]
-    points = {k: v for k, v in pairs(found, "batch").items() if k[0] == processor}
+    processor = max(found.items(), key=lambda kv: kv[1][0]["run"])[0][0]
+    points = {k: [x for x in v[0] if x] for k, v in pairs(found, "batch").items() if k[0] == processor}
     models, threads = list(dict.fromkeys(k[1] for k in points)), sorted({k[2] for k in points})
     colours = ("#1b6ca8", "#d1495b", "#3b8f5a", "#8d5fb8", "#c98a1b", "#555555")
     top = max(x["per_s"] for v in points.values() for x in v) * 1.06
@@ -269,10 +285,11 @@ def main():
     a.add_argument("--curve")
     a.add_argument("--alone", action="store_true", help="ours only")
     a.add_argument("--plain", action="store_true", help="theirs without its AMX and repacked buffers: compiled by gcc 12 those of AMX crash")
+    a.add_argument("--quantcpp", action="store_true", help="theirs is quantcpp, and only its decode")
     a.add_argument("--theirs", type=int, help=argparse.SUPPRESS)
     o = a.parse_args()
-    if o.theirs: return theirs(o, o.theirs)
-    if o.batch: o.p = 0
+    if o.theirs: return (theirs_quantcpp if o.quantcpp else theirs)(o, o.theirs)
+    if o.batch or o.quantcpp: o.p = 0
     measure(o)
     if o.page: write_page(o.page, table(medians(o.rows)))
     if o.curve: write_beside(o.curve, curve(medians(o.rows)))

@@ -51,9 +51,20 @@ if "$peers/llama/bin/python" -c 'import llama_cpp' 2>/dev/null; then
         rm -f "$file"
     }
     for type in Q4_0 Q4_K_M Q8_0 Q5_0 Q6_K F16 F32; do compare 110M $type; done
-    for type in Q4_0 Q4_K_M Q8_0 F16; do compare 1.1B $type; done
-    for type in Q4_K Q5_0 Q6_K BF16 F32; do compare 1.1B $type --alone -p 0; done      # their share of the bandwidth
+    for type in Q4_0 Q4_K_M Q8_0 F16 F32; do compare 1.1B $type; done
+    for type in Q4_K Q5_0 Q6_K BF16; do compare 1.1B $type --alone -p 0; done          # their share of the bandwidth
     for type in Q4_0 Q4_K Q8_0 F16; do compare 110M $type --batch 1,2,4,8,16,32,64; done
+    # the nearest single header: its library compiled for this processor, as ours is
+    [ -d "$peers/quantcpp" ] || { python3 -m venv "$peers/quantcpp" >/dev/null 2>&1 && "$peers/quantcpp/bin/pip" -q install quantcpp >/dev/null 2>&1; }
+    header=$(first "$peers"/quantcpp/lib/python3*/site-packages/quantcpp/_quant.h)
+    QUANTCPP_LIB=$PWD/$peers/libquant.so
+    export QUANTCPP_LIB
+    if [ -n "$header" ] && printf '#define QUANT_IMPLEMENTATION\n#include "%s"\n' "$PWD/$header" | ${CC:-cc} -O3 -march=native -w -shared -fPIC -x c - -o "$QUANTCPP_LIB" -lm -lpthread; then
+        "$BUILD/make-model" --shape 110M --type Q4_0 "$peers/110M-Q4_0.gguf" && "$peers/quantcpp/bin/python" bench/peers/models.py --build "$BUILD" --rows docs/speed.tsv --quantcpp "$peers/110M-Q4_0.gguf"
+        rm -f "$peers/110M-Q4_0.gguf"
+    else
+        echo "peers: quantcpp is not here and has no rows"
+    fi
     "$peers/llama/bin/python" bench/peers/models.py --rows docs/speed.tsv --page docs/speed.md --curve docs/batch.svg
 else
     echo "peers: llama-cpp-python is not here and has no rows"
