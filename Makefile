@@ -171,8 +171,8 @@ $(BUILD)/tests/%: tests/%.c tests/t.h $(BUILD)/libtinyllm.a
 	@mkdir -p $(@D)
 	$(COMPILE) -Itests $< -o $@ $(BUILD)/libtinyllm.a -pthread -lm
 
-# counts the basic blocks that run, in an implementation of its own without vectors, where the compiler can call a counter
-STEPS = $(filter-out -c,$(call accepts,stdint.h,,-fsanitize-coverage=trace-pc -c))
+# counts the basic blocks that run, in an implementation of its own without vectors, where the compiler can call a counter; the sanitizers have no use for a second implementation
+STEPS = $(if $(ONE_FORM),,$(filter-out -c,$(call accepts,stdint.h,,-fsanitize-coverage=trace-pc -c)))
 $(BUILD)/tests/llm/growth: tests/llm/growth.c tests/llm/file/kit.h tests/t.h $(BUILD)/libtinyllm.a
 	@mkdir -p $(@D)
 	printf 'void __sanitizer_cov_trace_pc(void);\nvolatile unsigned long long t_steps;\nvoid __sanitizer_cov_trace_pc(void) { t_steps++; }\n' | $(COMPILE) -x c -c - -o $@.o

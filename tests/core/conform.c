@@ -1,5 +1,6 @@
 /* tests/core/conform.c - the conformance kit finds what is wrong, and the door survives a back end that fails */
 #include "t.h"
+#define TINYLLM_LINKED          /* the example would bring an implementation of its own */
 #define main own_backend_main
 #include "../../examples/own_backend.c"
 #undef main
