@@ -234,6 +234,13 @@
 #if TINYI_X86 && (TINYI_HAVE_W128 || TINYI_HAVE_AVX2 || TINYI_HAVE_AVX512)
 #include <immintrin.h>
 #endif
+/* SSE in every function, whatever the targets: the scalar one takes its root */
+#if defined _M_X64 || (defined __SSE__ && TINYI_X86 && (TINYI_GCC || TINYI_CLANG))
+#define TINYI_SSE 1
+#include <xmmintrin.h>
+#else
+#define TINYI_SSE 0
+#endif
 #if TINYI_HAVE_NEON
 #include <arm_neon.h>
 #endif
@@ -277,7 +284,7 @@ TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("vsqrt.f32 %0, %1" :
 TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("fsqrt.s %0, %1" : "=f"(x) : "f"(x)); return x; }
 #elif (TINYI_GCC || TINYI_CLANG) && defined __s390x__
 TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("sqebr %0, %1" : "=f"(x) : "f"(x)); return x; }
-#elif TINYI_HAVE_W128 && TINYI_X86 && (defined __SSE__ || defined _M_X64)
+#elif TINYI_SSE
 TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
 #elif TINYI_CLANG && defined __wasm__
 TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return __builtin_sqrtf(x); }
