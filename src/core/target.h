@@ -178,10 +178,14 @@
 #define TINYI_ONLY_PASS TINYI_CAT(TINYI_ONLY_, TINY_ONLY_TARGET)
 #if !TINYI_ONLY_PASS
 #error "tiny: TINY_ONLY_TARGET must be scalar, w128, neon, avx2 or avx512"
+#undef TINY_ONLY_TARGET                     /* one sentence is enough */
 #elif (TINYI_ONLY_PASS == TINYI_PASS_W128 && !TINYI_HAVE_W128) || (TINYI_ONLY_PASS == TINYI_PASS_NEON && !TINYI_HAVE_NEON) || \
     (TINYI_ONLY_PASS == TINYI_PASS_AVX2 && !TINYI_HAVE_AVX2) || (TINYI_ONLY_PASS == TINYI_PASS_AVX512 && !TINYI_HAVE_AVX512)
 #error "tiny: this compiler, its processor or the other options do not have the target that TINY_ONLY_TARGET names"
+#undef TINY_ONLY_TARGET
 #endif
+#endif
+#ifdef TINY_ONLY_TARGET
 #define TINYI_ONLY_TARGET (TINYI_ONLY_PASS == TINYI_PASS_SCALAR ? TINY_TARGET_SCALAR : TINYI_ONLY_PASS == TINYI_PASS_W128 ? TINY_TARGET_W128 : \
     TINYI_ONLY_PASS == TINYI_PASS_NEON ? TINY_TARGET_NEON : TINYI_ONLY_PASS == TINYI_PASS_AVX2 ? TINY_TARGET_AVX2 : TINY_TARGET_AVX512)
 #if TINYI_ONLY_PASS != TINYI_PASS_SCALAR
@@ -213,6 +217,7 @@
 #undef TINYI_HAVE_AMX
 #define TINYI_HAVE_AMX 0
 #else
+#undef TINYI_ONLY_PASS
 #define TINYI_ONLY_PASS 0
 #endif
 /* kernels by name: needs all bodies in one unit */
