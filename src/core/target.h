@@ -178,10 +178,14 @@
 #define TINYI_ONLY_PASS TINYI_CAT(TINYI_ONLY_, TINY_ONLY_TARGET)
 #if !TINYI_ONLY_PASS
 #error "tiny: TINY_ONLY_TARGET must be scalar, w128, neon, avx2 or avx512"
+#undef TINY_ONLY_TARGET                     /* one sentence is enough */
 #elif (TINYI_ONLY_PASS == TINYI_PASS_W128 && !TINYI_HAVE_W128) || (TINYI_ONLY_PASS == TINYI_PASS_NEON && !TINYI_HAVE_NEON) || \
     (TINYI_ONLY_PASS == TINYI_PASS_AVX2 && !TINYI_HAVE_AVX2) || (TINYI_ONLY_PASS == TINYI_PASS_AVX512 && !TINYI_HAVE_AVX512)
 #error "tiny: this compiler, its processor or the other options do not have the target that TINY_ONLY_TARGET names"
+#undef TINY_ONLY_TARGET
 #endif
+#endif
+#ifdef TINY_ONLY_TARGET
 #define TINYI_ONLY_TARGET (TINYI_ONLY_PASS == TINYI_PASS_SCALAR ? TINY_TARGET_SCALAR : TINYI_ONLY_PASS == TINYI_PASS_W128 ? TINY_TARGET_W128 : \
     TINYI_ONLY_PASS == TINYI_PASS_NEON ? TINY_TARGET_NEON : TINYI_ONLY_PASS == TINYI_PASS_AVX2 ? TINY_TARGET_AVX2 : TINY_TARGET_AVX512)
 #if TINYI_ONLY_PASS != TINYI_PASS_SCALAR
@@ -213,6 +217,7 @@
 #undef TINYI_HAVE_AMX
 #define TINYI_HAVE_AMX 0
 #else
+#undef TINYI_ONLY_PASS
 #define TINYI_ONLY_PASS 0
 #endif
 /* kernels by name: needs all bodies in one unit */
@@ -233,6 +238,13 @@
 
 #if TINYI_X86 && (TINYI_HAVE_W128 || TINYI_HAVE_AVX2 || TINYI_HAVE_AVX512)
 #include <immintrin.h>
+#endif
+/* SSE in every function, whatever the targets: the scalar one takes its root */
+#if defined _M_X64 || (defined __SSE__ && TINYI_X86 && (TINYI_GCC || TINYI_CLANG))
+#define TINYI_SSE 1
+#include <xmmintrin.h>
+#else
+#define TINYI_SSE 0
 #endif
 #if TINYI_HAVE_NEON
 #include <arm_neon.h>
@@ -277,7 +289,7 @@ TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("vsqrt.f32 %0, %1" :
 TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("fsqrt.s %0, %1" : "=f"(x) : "f"(x)); return x; }
 #elif (TINYI_GCC || TINYI_CLANG) && defined __s390x__
 TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("sqebr %0, %1" : "=f"(x) : "f"(x)); return x; }
-#elif TINYI_HAVE_W128 && TINYI_X86 && (defined __SSE__ || defined _M_X64)
+#elif TINYI_SSE
 TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
 #elif TINYI_CLANG && defined __wasm__
 TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return __builtin_sqrtf(x); }

@@ -36,7 +36,11 @@ TINY_API uint64_t tiny_now_ns(void)
      * is asked itself, elsewhere the time of day must do, which somebody may set back */
     struct timeval t;
 #ifdef SYS_clock_gettime
+#if defined __x86_64__ && defined __ILP32__
+    int64_t now[2];                         /* x32: the system writes twice what a long holds */
+#else
     long now[2];
+#endif
     if (!syscall(SYS_clock_gettime, 1L, now)) return (uint64_t)now[0] * 1000000000u + (uint64_t)now[1];    /* 1: monotonic */
 #endif
     if (gettimeofday(&t, NULL)) return 0;

@@ -1,6 +1,9 @@
 /* tests/core/file.c - bytes from outside: the cursor, mapped and copied files, files that are never half written */
 #define T_INTERNALS
 #include "t.h"
+#if T_PAGES
+#include <sys/stat.h>
+#endif
 
 static void test_cursor(void)
 {
@@ -153,6 +156,56 @@ static void test_device(void)
 #endif
 }
 
+/* Somebody else moved another thing into the part's place while it was written: it does not become our file. */
+#if T_PAGES
+static void exchange(const char *other)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tinyi_out out;
+    tiny_file f;
+    T_OK(tiny_file_write(ctx, "tiny-exchanged", "old", 3));
+    T_OK(tinyi_out_open(ctx, "tiny-exchanged", &out));
+    T_OK(tinyi_out_add(ctx, &out, "new", 3));
+    T_EQ_INT(rename(other, "tiny-exchanged.part"), 0);
+    T_STATUS(tinyi_out_finish(ctx, &out), TINY_E_IO, "tiny-exchanged.part: is no plain file, and does not take the place of tiny-exchanged");
+    if (T_TRUE(!tinyi_file_special("tiny-exchanged"))) {    /* else nobody waits for the writer of a pipe */
+        T_OK(tiny_file_open(ctx, "tiny-exchanged", &f));
+        T_TRUE(f.n_bytes == 3 && !memcmp(f.bytes, "old", 3));
+        tiny_file_close(ctx, &f);
+    }
+    (void)remove("tiny-exchanged");
+    t_close(ctx);
+}
+#endif
+
+static void test_pipe_in_place(void)
+{
+#if T_PAGES
+    (void)remove("tiny-other");
+    if (mkfifo("tiny-other", 0600)) T_SKIP("no pipes");
+    else exchange("tiny-other");
+#endif
+}
+
+static void test_link_in_place(void)
+{
+#if T_PAGES
+    (void)remove("tiny-other");
+    if (symlink("/dev/null", "tiny-other")) T_SKIP("no links");
+    else exchange("tiny-other");
+#endif
+}
+
+static void test_device_in_place(void)
+{
+#if T_PAGES
+    struct stat null;
+    (void)remove("tiny-other");
+    if (stat("/dev/null", &null) || mknod("tiny-other", S_IFCHR | 0600, null.st_rdev)) T_SKIP("only root makes devices");
+    else exchange("tiny-other");
+#endif
+}
+
 static void test_each_allocation(void)
 {
     T_EACH_ALLOCATION({
@@ -180,6 +233,9 @@ int main(void)
     T_RUN(test_full_disk);
     T_RUN(test_link_beside);
     T_RUN(test_device);
+    T_RUN(test_pipe_in_place);
+    T_RUN(test_link_in_place);
+    T_RUN(test_device_in_place);
     T_RUN(test_each_allocation);
     return t_done();
 }

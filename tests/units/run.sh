@@ -190,6 +190,19 @@ manners() {
         else bad "the shortest program in the manual of $h.h" "$dir/log"; fi
     done
 
+    # a name that is none is refused with the names that are, and nothing else is said; each row has its name
+    # shellcheck disable=SC2046
+    $(compiler $first) -I"$INC" -DTINY_ONLY_TARGET=AVX2 -DTINYLLM_ONLY_ARCH=gemma-embedding -DTINYLLM_ONLY_TOKENIZER=spm -DTINY_NO_SIMD -DUNIT=x -DSHAPE_L \
+        -fsyntax-only $here/unit.c 2>&1 | grep 'error:\|warning:' >"$dir/log"
+    for o in TINY_ONLY_TARGET TINYLLM_ONLY_ARCH TINYLLM_ONLY_TOKENIZER; do
+        if grep -q "tiny: $o must be .*, .* or \|tiny: $o must be one of .*, " "$dir/log"; then good; else bad "an unknown name in $o" "$dir/log"; fi
+    done
+    if [ "$(grep -c . "$dir/log")" = 3 ]; then good; else bad "unknown names give other errors too" "$dir/log"; fi
+    sed -n 's/^ *ROW(\([a-z0-9_]*\), "[^"]*", .*/\1/p' "$INC/tinyllm.h" >"$dir/rows"
+    sed -n 's/^#define TINYI_LM_KNOWS_\([a-z0-9_]*\) 1$/\1/p' "$INC/tinyllm.h" >"$dir/known"
+    sed -n 's/.*TINYLLM_ONLY_ARCH must be one of \([a-z0-9_, ]*\).*/\1/p' "$dir/log" | tr -d ' ' | tr ',' '\n' >"$dir/said"
+    if [ -s "$dir/rows" ] && cmp -s "$dir/rows" "$dir/known" && cmp -s "$dir/rows" "$dir/said"; then good; else bad "the names of TINYLLM_ONLY_ARCH are not those of the rows"; fi
+
     # two versions in one unit are refused with a sentence
     mkdir -p "$dir/other"
     cp "$INC/tinyllm.h" "$dir/other/"

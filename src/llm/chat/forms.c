@@ -4,7 +4,7 @@
  *   <|im_start|>, no <|im_sep|>  ChatML: <|im_start|>role\ntext<|im_end|>\n
  *   <|start_header_id|>          Llama 3: <|start_header_id|>role<|end_header_id|>\n\ntext<|eot_id|>
  *   <start_of_turn>              Gemma: <start_of_turn>role\ntext<end_of_turn>\n; the system message stands in front of the first question
- *   <|assistant|>, <|end|>\n     Phi 3: <|role|>\ntext<|end|>\n
+ *   <|assistant|>, <|end|>\n     Phi 3: <|role|>\ntext<|end|>\n, an eos where no answer is asked for
  *   <|user|>, an eos behind it   Zephyr: <|role|>\ntext</s>\n
  *   [INST], <<SYS>>              Llama 2: <s>[INST] <<SYS>>\nsystem\n<</SYS>>\n\ntext [/INST] answer </s>
  *   m.role }}: {{ m.content      names before lines
@@ -128,7 +128,10 @@ static void tinyi_chatform_write(tinyi_chatform_text *t, const tinyi_chatform *f
         default: tinyi_chatform_turn(t, NULL, ": ", m, TINYI_FORM_KEEP, "\n");
         }
     }
-    if (!v->add_generation_prompt) return;
+    if (!v->add_generation_prompt) {
+        if (f->form == TINYI_FORM_PHI3) tinyi_chatform_put(t, v->eos_token);
+        return;
+    }
     switch (f->form) {
     case TINYI_FORM_CHATML: tinyi_chatform_put(t, "<|im_start|>assistant\n"); break;
     case TINYI_FORM_LLAMA3: tinyi_chatform_put(t, "<|start_header_id|>assistant<|end_header_id|>\n\n"); break;

@@ -7,6 +7,7 @@
 #ifndef TINYI_ARCH_H
 #define TINYI_ARCH_H
 #include "core/ctx.h"
+#include "llm/model/arch_names.h"
 TINYI_C_BEGIN
 
 enum { TINYI_LM_RMS, TINYI_LM_LAYERNORM };

@@ -110,6 +110,14 @@ typedef struct tinyi_blk_tiles {
     void (*round)(uint16_t *to, const float *x, size_t n);
 } tinyi_blk_tiles;
 
+/* the last of a row: n bytes of its blocks in `last`, followed by zeros */
+TINYI_INLINE const unsigned char *tinyi_blk_last(unsigned char *last, size_t room, const unsigned char *b, size_t n)
+{
+    memset(last, 0, room);
+    memcpy(last, b, n);
+    return last;
+}
+
 TINYI_FN const tinyi_blk_kernels *tinyi_blk_kernels_of(const tinyi_kernels *k);
 TINYI_FN const tinyi_blk_tiles *tinyi_blk_tiles_of(const tinyi_kernels *k);     /* NULL: there are none */
 TINYI_FN const tinyi_blk_kernels *tinyi_blk_scalar(void);    /* NULL where another target is the only one */

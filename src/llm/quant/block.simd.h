@@ -467,9 +467,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_step)(v_f32 *acc, v_f32 *off, const v_
                 v_f32 s[TINYI_BLK_S], m[TINYI_BLK_S];                                                                                   \
                 int i;                                                                                                                  \
                 if (left < 256) {                                                                                                       \
-                    memset(last, 0, sizeof last);                                                                                       \
-                    memcpy(last, b, left / (values) * (bytes));                                                                         \
-                    b = last;                                                                                                           \
+                    b = tinyi_blk_last(last, sizeof last, b, left / (values) * (bytes));                                                \
                     left = 256;                                                                                                         \
                 } else                                                                                                                  \
                     for (i = 0; i < 256 / (values) * (bytes); i += 64) {                                                                \
@@ -495,9 +493,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_step)(v_f32 *acc, v_f32 *off, const v_
             v_f32 s[TINYI_BLK_S], m[TINYI_BLK_S];                                                                                       \
             int i;                                                                                                                      \
             if (k < 256) {                                                                                                              \
-                memset(last, 0, sizeof last);                                                                                           \
-                memcpy(last, w, k / (values) * (bytes));                                                                                \
-                w = last;                                                                                                               \
+                w = tinyi_blk_last(last, sizeof last, w, k / (values) * (bytes));                                                       \
                 k = 256;                                                                                                                \
             } else                                                                                                                      \
                 for (i = 0; i < 256 / (values) * (bytes); i += 64) TINYI_BLK_AHEAD(w + ahead + i);                                      \

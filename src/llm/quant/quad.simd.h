@@ -336,12 +336,8 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_quad_twin_step)(v_f32 acc, const v_i8 *w,
                 v_f32 s[2][4], m[2][4];                                                                                                 \
                 float shared = 0.0f;                                                                                                    \
                 TINYI_BLK_EACH(j, 2) {                                                                                                  \
-                    if (k - at < 256) {                                                                                                 \
-                        memset(last[j], 0, sizeof last[j]);                                                                             \
-                        memcpy(last[j], b[j], (k - at) / (values) * (bytes));                                                           \
-                        b[j] = last[j];                                                                                                 \
-                    } else                                                                                                              \
-                        TINYI_BLK_EACH(i, (256 / (values) * (bytes) + 63) / 64) TINYI_BLK_AHEAD(b[j] + 2048 + 64 * i);                  \
+                    if (k - at < 256) b[j] = tinyi_blk_last(last[j], sizeof last[j], b[j], (k - at) / (values) * (bytes));              \
+                    else TINYI_BLK_EACH(i, (256 / (values) * (bytes) + 63) / 64) TINYI_BLK_AHEAD(b[j] + 2048 + 64 * i);                 \
                     shared = TINY_FN(tinyi_quad_scales_##name)(s[j], m[j], b[j]);                                                       \
                 }                                                                                                                       \
                 TINYI_BLK_EACH(h, 2) {                                                                                                  \
@@ -388,12 +384,8 @@ TINYI_BLKS_PLAIN(TINYI_BLK_KERNELS)
                 v_f32 s[4], m[4];                                                                                                       \
                 float shared;                                                                                                           \
                 int h, i;                                                                                                               \
-                if (k - at < 256) {                                                                                                     \
-                    memset(last, 0, sizeof last);                                                                                       \
-                    memcpy(last, b, (k - at) / (values) * (bytes));                                                                     \
-                    b = last;                                                                                                           \
-                } else                                                                                                                  \
-                    TINYI_BLK_EACH(i, (256 / (values) * (bytes) + 63) / 64) TINYI_BLK_AHEAD(b + 2048 + 64 * i);                         \
+                if (k - at < 256) b = tinyi_blk_last(last, sizeof last, b, (k - at) / (values) * (bytes));                              \
+                else TINYI_BLK_EACH(i, (256 / (values) * (bytes) + 63) / 64) TINYI_BLK_AHEAD(b + 2048 + 64 * i);                        \
                 shared = TINY_FN(tinyi_quad_scales_##name)(s, m, b);                                                                    \
                 TINYI_BLK_EACH(h, 2) {                                                                                                  \
                     v_i8 c[8];                                                                                                          \
@@ -417,9 +409,7 @@ TINYI_BLKS_PLAIN(TINYI_BLK_KERNELS)
             float shared;                                                                                                               \
             int h, i;                                                                                                                   \
             if (k < 256) {                                                                                                              \
-                memset(last, 0, sizeof last);                                                                                           \
-                memcpy(last, w, k / (values) * (bytes));                                                                                \
-                w = last;                                                                                                               \
+                w = tinyi_blk_last(last, sizeof last, w, k / (values) * (bytes));                                                       \
                 k = 256;                                                                                                                \
             } else                                                                                                                      \
                 for (i = 0; i < 256 / (values) * (bytes); i += 64) TINYI_BLK_AHEAD(w + ahead + i);                                      \
@@ -473,12 +463,8 @@ TINYI_BLKS_PLAIN(TINYI_BLK_KERNELS)
             v_f32 s[2][4], m[2][4];                                                                                                     \
             float shared = 0.0f;                                                                                                        \
             TINYI_BLK_EACH(r, 2) {                                                                                                      \
-                if (left < 256) {                                                                                                       \
-                    memset(last[r], 0, sizeof last[r]);                                                                                 \
-                    memcpy(last[r], b[r], left / (values) * (bytes));                                                                   \
-                    b[r] = last[r];                                                                                                     \
-                } else                                                                                                                  \
-                    TINYI_BLK_EACH(i, (256 / (values) * (bytes) + 63) / 64) TINYI_BLK_AHEAD(b[r] + 2048 + 64 * i);                      \
+                if (left < 256) b[r] = tinyi_blk_last(last[r], sizeof last[r], b[r], left / (values) * (bytes));                        \
+                else TINYI_BLK_EACH(i, (256 / (values) * (bytes) + 63) / 64) TINYI_BLK_AHEAD(b[r] + 2048 + 64 * i);                     \
                 shared = TINY_FN(tinyi_quad_scales_##name)(s[r], m[r], b[r]);                                                           \
             }                                                                                                                           \
             TINYI_BLK_EACH(h, 2) {                                                                                                      \

@@ -459,15 +459,11 @@ static void TINY_FN(tinyi_tree_rows4)(float *y, const unsigned char *w, ptrdiff_
                 v_f32 s[2], m[2];                                                                                                       \
                 float shared;                                                                                                           \
                 int i;                                                                                                                  \
-                if (k - at < 256) {                                                                                                     \
-                    memset(last, 0, sizeof last);                                                                                       \
-                    memcpy(last, b, (k - at) / (values) * (bytes));                                                                     \
-                    b = last;                                                                                                           \
-                } else                                                                                                                  \
-                    for (i = 0; i < 256 / (values) * (bytes); i += 64) {                                                                \
-                        TINYI_BLK_AHEAD(b + 2048 + i);                                                                                  \
-                        TINYI_BLK_AHEAD2(b + 8192 + i);                                                                                 \
-                    }                                                                                                                   \
+                if (k - at < 256) b = tinyi_blk_last(last, sizeof last, b, (k - at) / (values) * (bytes));                              \
+                else for (i = 0; i < 256 / (values) * (bytes); i += 64) {                                                               \
+                    TINYI_BLK_AHEAD(b + 2048 + i);                                                                                      \
+                    TINYI_BLK_AHEAD2(b + 8192 + i);                                                                                     \
+                }                                                                                                                       \
                 shared = TINY_FN(tinyi_tree_get_##name)(c, s, m, b);                                                                    \
                 for (r = 0; r < n; r++) {                                                                                               \
                     const size_t p = r * 256 * x->blocks + at;                                                                          \
@@ -501,9 +497,7 @@ static void TINY_FN(tinyi_tree_rows4)(float *y, const unsigned char *w, ptrdiff_
             float shared;                                                                                                               \
             int i;                                                                                                                      \
             if (k < 256) {                                                                                                              \
-                memset(last, 0, sizeof last);                                                                                           \
-                memcpy(last, w, k / (values) * (bytes));                                                                                \
-                w = last;                                                                                                               \
+                w = tinyi_blk_last(last, sizeof last, w, k / (values) * (bytes));                                                       \
                 k = 256;                                                                                                                \
             } else                                                                                                                      \
                 for (i = 0; i < 256 / (values) * (bytes); i += 64) TINYI_BLK_AHEAD2(w + ahead + i);                                     \

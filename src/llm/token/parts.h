@@ -32,6 +32,18 @@ typedef struct tinyi_merge { uint32_t left, right, to; } tinyi_merge;
 
 /* The kind of a vocabulary; TINYLLM_ONLY_TOKENIZER: a constant, vocabularies of other kinds are refused. */
 #ifdef TINYLLM_ONLY_TOKENIZER
+#define TINYI_VOCAB_KNOWS_SPM 1
+#define TINYI_VOCAB_KNOWS_BPE 1
+#define TINYI_VOCAB_KNOWS_WORDPIECE 1
+#define TINYI_VOCAB_KNOWS_UNIGRAM 1
+#define TINYI_VOCAB_KNOWS_RWKV 1
+#define TINYI_VOCAB_KNOWS_PLAMO2 1
+#if !TINYI_CAT(TINYI_VOCAB_KNOWS_, TINYLLM_ONLY_TOKENIZER)
+#error "tiny: TINYLLM_ONLY_TOKENIZER must be SPM, BPE, WORDPIECE, UNIGRAM, RWKV or PLAMO2"
+#undef TINYLLM_ONLY_TOKENIZER               /* one sentence is enough */
+#endif
+#endif
+#ifdef TINYLLM_ONLY_TOKENIZER
 #define TINYI_VOCAB_ONLY TINYI_CAT(TLLM_VOCAB_, TINYLLM_ONLY_TOKENIZER)
 #define TINYI_VOCAB_KIND(v) ((void)(v), TINYI_VOCAB_ONLY)
 #else
