@@ -25,6 +25,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 BLOGCATALOG, ALPHA = [1.0, 1.0, 7.81, 45.28], -0.628           # of the authors' notebook
+WALK = 'DeepWalk of our own'
 numbers = lambda text: [float(v) for v in text.split(',')]
 
 
@@ -102,8 +103,9 @@ def classify(o):
         spent.setdefault('ours', []).append(t)
         if o.deepwalk:
             x, t = deepwalk(o, o.data + '/edges.tsv', d, seed + 1)
-            kinds.setdefault('DeepWalk of our own', []).append((x - x.mean(0)) / x.std(0))
-            spent.setdefault('DeepWalk of our own', []).append(t)
+            for name, rows in ((WALK, (x - x.mean(0)) / x.std(0)), (WALK + ', rows of length 1, C = 1', x / np.linalg.norm(x, axis=1, keepdims=True))):
+                kinds.setdefault(name, []).append(rows)
+                spent.setdefault(name, []).append(t)
         for name, rows in (('scipy', True), ('scipy, rows as they are', False)):
             t = time.perf_counter()
             kinds[name].append(published(a, d, weights, alpha, seed, rows))
@@ -114,7 +116,7 @@ def classify(o):
             train = np.zeros(n, bool)
             train[np.random.default_rng(1000 + shuffle).permutation(n)[:int(round(share * n))]] = True
             for name, xs in kinds.items():
-                for x in xs[:1 if 'as they are' in name else None]: score.setdefault((name, share), []).append(f1(x, y, train, o.C))
+                for x in xs[:1 if 'as they are' in name else None]: score.setdefault((name, share), []).append(f1(x, y, train, 1.0 if 'C = 1' in name else o.C))
             print('  %.0f %%, shuffle %d: %s' % (100 * share, shuffle, ', '.join('%s %.4f' % (k, statistics.mean(v[0] for v in score[k, share][-o.seeds if 'as they' not in k else -1:])) for k in kinds)), flush=True)
     out = ['| BlogCatalog, d = %d | ' % d + ' | '.join('micro F1, %.0f %% to learn from' % (100 * s) for s in o.shares) + ' | ' + ' | '.join('macro F1, %.0f %%' % (100 * s) for s in o.shares) + ' | seconds to embed |',
            '|---' * (2 + 2 * len(o.shares)) + '|']
@@ -200,8 +202,8 @@ def beside(o):
         cases.append((path, 'R-MAT', 128, o.powers or [0.0, 1.0, 1.0], None))
     for path, name, d, weights, alpha in cases:
         a = both_ways(path) if path.endswith('.tgraph') else text_graph(path)
-        matrix = work + '/graph.npz'
-        sp.save_npz(matrix, a.tocsc(), compressed=False)
+        matrix = '%s/fastrp-%d.npz' % (work, a.shape[0])
+        if not os.path.exists(matrix): sp.save_npz(matrix, a.tocsc(), compressed=False)
         powers = ','.join(map(str, weights))
         times = {}
         for turn in range(o.turns):
@@ -212,11 +214,11 @@ def beside(o):
                     command = [sys.executable, '-W', 'ignore', os.path.abspath(__file__), '--published', os.path.abspath(o.published), '--one', matrix, '-d', str(d), '--powers', powers] + (['--alpha', str(alpha)] if alpha else [])
                 times.setdefault(side, []).append(timed(command, cpus[:n]))
                 print('  %s, %s: %.2f s, %.2f GB' % ((name, side) + times[side][-1]), flush=True)
+        if not o.turns: continue
         cell = {side: (statistics.median(t for t, _ in v), max(m for _, m in v)) for side, v in times.items()}
         theirs, mine = cell[sides[0][0]], cell[sides[1][0]]
         out.append('| %s, %d nodes, %.2f M edges (both directions) | %d, %d | ' % (name, a.shape[0], a.nnz / 1e6, d, len(weights)) + ' | '.join('%.2f, %.2f' % cell[side] for side, _ in sides)
                    + ' | %.1f times | %.1f times |' % (theirs[0] / mine[0], theirs[1] / mine[1]))
-        os.remove(matrix)
         if os.path.exists(work + '/y.npy'): os.remove(work + '/y.npy')
     import sklearn, scipy
     return out + ['', 'Medians of %d turns, columns standardized on both sides; the graph is read before the clock runs; memory: the most of a whole process. scipy %s, scikit-learn %s.' % (o.turns, scipy.__version__, sklearn.__version__)]
@@ -235,7 +237,7 @@ def main():
     a.add_argument('--published', metavar='FOLDER')
     a.add_argument('--sizes', type=lambda text: [int(v) for v in text.split(',') if v], default=[100000], help='nodes of the power-law graphs for --published')
     a.add_argument('--no-blogcatalog', action='store_true')
-    a.add_argument('--turns', type=int, default=3)
+    a.add_argument('--turns', type=int, default=3, help='0 only writes the graphs')
     a.add_argument('--powers', type=numbers, help='their weights; --published on R-MAT: 0,1,1')
     a.add_argument('--alpha', type=float, help=argparse.SUPPRESS)
     a.add_argument('--one', help=argparse.SUPPRESS)
