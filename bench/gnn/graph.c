@@ -9,10 +9,11 @@
  * third to a half of the rate of a stream, which the fraction column compares with.
  * Samples: 1024 seeds, fanouts 15, 10, 5, without replacement, on a power-law graph; the limit is what the same reads cost alone: one word
  * of the edges and one of a table of nodes for each edge, at random places that are known long before.
+ * Embeddings: FastRP beside DeepWalk (deepwalk.c), of which a part of the walks is taken and the time of all of them reckoned.
  * Files: an edge list becomes a .tgraph file in bounded memory, against the same with the whole graph in memory.              */
 #include "../bench.h"
 #include "../peers/peers.h"
-#include "tinygnn.h"
+#include "deepwalk.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -356,43 +357,105 @@ static void bg_sampling(tiny_ctx *ctx)
 
 /* ---- embeddings */
 
-typedef struct bg_embed { tiny_ctx *ctx; tgnn_graph *g; tgnn_fastrp_desc d; tiny_tensor y; } bg_embed;
+typedef struct bg_embed { tiny_ctx *ctx; tgnn_graph *g; tgnn_fastrp_desc d; tiny_tensor y; b_deepwalk *walk; double share; } bg_embed;
 
 static void bg_embed_run(void *arg)
 {
     bg_embed *a = (bg_embed *)arg;
-    b_must(a->ctx, tgnn_fastrp(a->ctx, a->g, &a->d, &a->y));
+    if (a->walk) b_deepwalk_run(a->walk, a->share);
+    else b_must(a->ctx, tgnn_fastrp(a->ctx, a->g, &a->d, &a->y));
+}
+
+/* FastRP in the first rows, DeepWalk on the same graph in the last one: each call takes a share of its walks. How many times as long all of them take. */
+static double bg_embed_contest(const char *title, bg_embed *a, b_row *rows, int n, double share, const char *nodes)
+{
+    static const char *const names[2] = { "FastRP, all columns", "FastRP, 32 columns at a time" };
+    int i;
+    memset(rows, 0, (size_t)n * sizeof *rows);
+    for (i = 1; i < n; i++) a[i] = a[0];
+    a[1].d.tile = 32;
+    a[n - 1].walk = b_deepwalk_open(a[0].ctx, a[0].g, a[0].y.dim[1], 1);
+    a[n - 1].share = share;
+    for (i = 0; i < n; i++) {
+        const int walk = i == n - 1;
+        rows[i].what = walk ? "DeepWalk, a part" : names[i];
+        rows[i].target = walk ? "bench/gnn" : tiny_target_name(tiny_ctx_target(a[0].ctx));
+        rows[i].threads = b_threads;
+        rows[i].run = walk && !a[i].walk ? NULL : bg_embed_run;
+        rows[i].arg = &a[i];
+        b_shape(&rows[i], "%s nodes, %.1f M edges", nodes, (double)tgnn_graph_edges(a[0].g) / 1e6);
+    }
+    b_shape(&rows[n - 1], "1/%.0f of all walks", 1.0 / share);
+    b_contest(title, rows, n);
+    b_deepwalk_close(a[n - 1].walk);
+    return rows[n - 1].median_ns / share / rows[0].median_ns;
+}
+
+/* The settings of the authors of both for BlogCatalog; where it is not there, planted classes with as many edges. bench/peers/fastrp.py --deepwalk
+ * judges what the two embeddings are worth.                                                                                        */
+static void bg_deepwalk(tiny_ctx *ctx)
+{
+    static const float weight[4] = { 1.0f, 1.0f, 7.81f, 45.28f };
+    static const char file[] = "../shared/data/graphs/blogcatalog/edges.tsv";
+    const double share = b_quick ? 1.0 / 320 : 1.0 / 40;
+    tgnn_graph_desc how = { 0 };
+    FILE *there = fopen(file, "rb");
+    bg_embed a[2];
+    b_row rows[2];
+    char on[280];
+    double ratio;
+    memset(a, 0, sizeof a);
+    how.symmetrize = 1;
+    how.duplicates = TINY_DUPLICATES_FIRST;
+    if (there) {
+        (void)fclose(there);
+        b_must(ctx, tgnn_graph_read(ctx, file, &how, &a[0].g));
+    } else b_must(ctx, tgnn_planted(ctx, 10312, 39, 65.0, 0.3, 1, &a[0].g));
+    a[0].ctx = ctx;
+    a[0].y = tiny_tensor_2d(b_alloc((size_t)tgnn_graph_nodes(a[0].g) * 128 * 4), TINY_F32, tgnn_graph_nodes(a[0].g), 128);
+    a[0].d.n_weights = 4;
+    memcpy(a[0].d.weight, weight, sizeof weight);
+    a[0].d.beta = -0.628;
+    a[0].d.standardize = 1;
+    ratio = bg_embed_contest(there ? "Embeddings of BlogCatalog" : "Embeddings of planted classes (no ../shared: not BlogCatalog)", a, rows, 2, share, there ? "10312" : "10312 planted");
+    if (rows[1].run) {
+        (void)snprintf(on, sizeof on, "%s, %td nodes, %lld edges, d = 128; FastRP with four powers, DeepWalk of our own in C (`bench/gnn/deepwalk.c`): 1/%.0f of its 80 walks of 40 from each node, times %.0f; both with %d threads",
+                       there ? "BlogCatalog" : "planted classes (no ../shared)", tgnn_graph_nodes(a[0].g), (long long)(tgnn_graph_edges(a[0].g) / 2), 1.0 / share, 1.0 / share, b_threads);
+        b_headline("graphs", "7 FastRP: over 4000 times faster than DeepWalk", on, "%.0f times: %.3f s, DeepWalk %.1f s", ratio, rows[0].median_ns * 1e-9, rows[1].median_ns / share * 1e-9);
+    }
+    tgnn_graph_close(ctx, a[0].g);
+    b_free(a[0].y.data);
 }
 
 static void bg_fastrp(tiny_ctx *ctx)
 {
     const int scale = b_quick ? 16 : 20;
+    const double share = b_quick ? 1.0 / 2000 : 1.0 / 10000;
     tgnn_graph *g;
-    bg_embed a[2];
-    b_row rows[2];
-    char on[120];
-    int i;
+    bg_embed a[3];
+    b_row rows[3];
+    char on[200], nodes[16];
+    double ratio;
     memset(a, 0, sizeof a);
-    memset(rows, 0, sizeof rows);
     b_must(ctx, tgnn_rmat(ctx, scale, (int64_t)10 << scale, 1, &g));
     a[0].ctx = ctx;
     a[0].g = bg_simple(ctx, g);             /* takes g */
     a[0].y = tiny_tensor_2d(b_alloc(((size_t)128 << scale) * 4), TINY_F32, (tiny_idx)1 << scale, 128);
-    a[1] = a[0];
-    a[1].d.tile = 32;
-    for (i = 0; i < 2; i++) {
-        rows[i].what = i ? "FastRP, 32 columns at a time" : "FastRP, all columns";
-        rows[i].target = tiny_target_name(tiny_ctx_target(ctx));
-        rows[i].threads = b_threads;
-        rows[i].run = bg_embed_run;
-        rows[i].arg = &a[i];
-        b_shape(&rows[i], "2^%d nodes, %.1f M edges", scale, (double)tgnn_graph_edges(a[0].g) / 1e6);
-    }
-    b_contest("Embeddings by sparse random projection", rows, 2);
-    (void)snprintf(on, sizeof on, "R-MAT, 2^%d nodes, %.1f M edges in both directions, d = 128, three powers", scale, (double)tgnn_graph_edges(a[0].g) / 1e6);
-    b_headline("graphs", "7 FastRP: embeds a million nodes in seconds, 4000 times faster than DeepWalk", on, "%.2f s; 32 columns at a time %.2f s", rows[0].median_ns * 1e-9, rows[1].median_ns * 1e-9);
+    (void)snprintf(nodes, sizeof nodes, "2^%d", scale);
+    ratio = bg_embed_contest("Embeddings by sparse random projection", a, rows, 3, share, nodes);
+    (void)snprintf(on, sizeof on, "R-MAT, 2^%d nodes, %.1f M edges in both directions, d = 128, three powers; DeepWalk: 1/%.0f of its walks", scale, (double)tgnn_graph_edges(a[0].g) / 1e6, 1.0 / share);
+    if (rows[2].run) b_headline("graphs", "7 FastRP: embeds a million nodes in seconds", on, "%.2f s; 32 columns at a time %.2f s; DeepWalk would take %.0f s, %.0f times as long", rows[0].median_ns * 1e-9, rows[1].median_ns * 1e-9, rows[2].median_ns / share * 1e-9, ratio);
+    else b_headline("graphs", "7 FastRP: embeds a million nodes in seconds", on, "%.2f s; 32 columns at a time %.2f s", rows[0].median_ns * 1e-9, rows[1].median_ns * 1e-9);
     tgnn_graph_close(ctx, a[0].g);
     b_free(a[0].y.data);
+}
+
+void bench_embed(void)
+{
+    tiny_ctx *ctx = b_ctx(TINY_TARGET_AUTO, b_threads);
+    bg_deepwalk(ctx);
+    bg_fastrp(ctx);
+    tiny_ctx_close(ctx);
 }
 
 /* ---- files */
@@ -456,7 +519,6 @@ void bench_graph(void)
     bg_reorder(ctx);
     bg_sums(ctx);
     bg_sampling(ctx);
-    bg_fastrp(ctx);
     bg_files(ctx);
     tiny_ctx_close(ctx);
 }

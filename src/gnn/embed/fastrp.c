@@ -260,24 +260,55 @@ static void tinyi_fastrp_merge_team(tiny_team *team, void *arg)
         }
 }
 
+/* Columns get mean 0 and variance 1 in three passes over y, whole rows at a time: a column alone is one line of memory in every row, and
+ * no processor fetches those ahead. Sums are of so many rows whatever the number of threads, and those are added in order. */
+enum { TINYI_FASTRP_ROWS = 1024 };
+
+typedef struct tinyi_fastrp_columns { tinyi_fastrp *f; double *mean, *by, *part; int pass; } tinyi_fastrp_columns;     /* part (blocks of rows, dim) */
+
 static void tinyi_fastrp_columns_team(tiny_team *team, void *arg)
 {
-    const tinyi_fastrp *f = (const tinyi_fastrp *)arg;
-    tiny_idx b, b1, i, c, blocks = (f->dim + TINYI_FASTRP_BLOCK - 1) / TINYI_FASTRP_BLOCK;
-    while (tiny_take(team, blocks, 1, &b, &b1))
+    const tinyi_fastrp_columns *job = (const tinyi_fastrp_columns *)arg;
+    const tinyi_fastrp *f = job->f;
+    const double *mean = job->mean, *by = job->by;
+    tiny_idx b, b1, i, c, dim = f->dim;
+    while (tiny_take(team, (f->n + TINYI_FASTRP_ROWS - 1) / TINYI_FASTRP_ROWS, 1, &b, &b1))
         for (; b < b1; b++) {
-            const tiny_idx c0 = b * TINYI_FASTRP_BLOCK, w = TINYI_MIN(f->dim - c0, TINYI_FASTRP_BLOCK);
-            double mean[TINYI_FASTRP_BLOCK], var[TINYI_FASTRP_BLOCK];
-            for (c = 0; c < w; c++) mean[c] = var[c] = 0.0;
-            for (i = 0; i < f->n; i++)
-                for (c = 0; c < w; c++) mean[c] += (double)f->y[i * f->dim + c0 + c];
-            for (c = 0; c < w; c++) mean[c] /= (double)f->n;
-            for (i = 0; i < f->n; i++)
-                for (c = 0; c < w; c++) var[c] += ((double)f->y[i * f->dim + c0 + c] - mean[c]) * ((double)f->y[i * f->dim + c0 + c] - mean[c]);
-            for (c = 0; c < w; c++) var[c] = var[c] > 0.0 ? 1.0 / tinyi_sqrt64(var[c] / (double)f->n) : 0.0;
-            for (i = 0; i < f->n; i++)
-                for (c = 0; c < w; c++) f->y[i * f->dim + c0 + c] = (float)(((double)f->y[i * f->dim + c0 + c] - mean[c]) * var[c]);
+            double *sum = job->part + b * dim;
+            for (c = 0; job->pass < 2 && c < dim; c++) sum[c] = 0.0;
+            for (i = b * TINYI_FASTRP_ROWS; i < TINYI_MIN(f->n, (b + 1) * TINYI_FASTRP_ROWS); i++) {
+                float *y = f->y + i * dim;
+                if (job->pass == 0) for (c = 0; c < dim; c++) sum[c] += (double)y[c];
+                else if (job->pass == 1) for (c = 0; c < dim; c++) sum[c] += ((double)y[c] - mean[c]) * ((double)y[c] - mean[c]);
+                else for (c = 0; c < dim; c++) y[c] = (float)(((double)y[c] - mean[c]) * by[c]);
+            }
         }
+}
+
+static tiny_status tinyi_fastrp_standardize(tinyi_fastrp *f)
+{
+    const tiny_idx blocks = (f->n + TINYI_FASTRP_ROWS - 1) / TINYI_FASTRP_ROWS;
+    double *all = (double *)tinyi_alloc(f->ctx, (size_t)(blocks + 2) * (size_t)f->dim, sizeof *all);
+    tinyi_fastrp_columns job;
+    tiny_status st = TINY_OK;
+    tiny_idx b, c;
+    if (!all) return tiny_ctx_status(f->ctx);
+    job.f = f;
+    job.mean = all;
+    job.by = all + f->dim;
+    job.part = all + 2 * f->dim;
+    for (job.pass = 0; !st && job.pass < 3; job.pass++) {
+        double *to = job.pass ? job.by : job.mean;
+        st = tiny_parallel(f->ctx, 0, 0, 0, tinyi_fastrp_columns_team, &job);
+        for (c = 0; job.pass < 2 && c < f->dim; c++) {
+            double sum = 0.0;
+            for (b = 0; b < blocks; b++) sum += job.part[b * f->dim + c];
+            sum /= (double)f->n;
+            to[c] = job.pass == 0 ? sum : sum > 0.0 ? 1.0 / tinyi_sqrt64(sum) : 0.0;
+        }
+    }
+    tiny_free(f->ctx, all);
+    return st;
 }
 
 static tiny_status tinyi_fastrp_round(tinyi_fastrp *f, int merge, double done, double share)
@@ -340,7 +371,7 @@ static tiny_status tinyi_fastrp_fast(tinyi_fastrp *f, const double *degree)
         st = tinyi_fastrp_round(f, 1, 0.0, 0.5);
         if (!st) st = tinyi_fastrp_round(f, 2, 0.5, 0.5);
     } else st = tinyi_fastrp_round(f, f->d.no_l2 ? 2 : 3, 0.0, 1.0);
-    if (!st && f->d.standardize) st = tiny_parallel(f->ctx, 0, 0, 0, tinyi_fastrp_columns_team, f);
+    if (!st && f->d.standardize) st = tinyi_fastrp_standardize(f);
     return st;
 }
 
