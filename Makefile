@@ -211,7 +211,7 @@ $(BUILD)/story-linked: examples/story.c $(BUILD)/story-model.h $(HEADERS) $(BUIL
 	$(COMPILE) -I$(BUILD) -DTINYLLM_LINKED -DSTORY_LINKED $< -o $@ $(BUILD)/libtinyllm.a -pthread -lm
 
 BENCH := $(sort $(shell find bench -name '*.c'))
-$(BUILD)/bench: $(BENCH) bench/bench.h bench/peers/peers.h $(HEADERS) $(BUILD)/libtinyllm.a $(BUILD)/libtinygnn.a
+$(BUILD)/bench: $(BENCH) bench/bench.h bench/gnn/deepwalk.h bench/peers/peers.h $(HEADERS) $(BUILD)/libtinyllm.a $(BUILD)/libtinygnn.a
 	@mkdir -p $(@D)
 	$(COMPILE) -Ibench $(BENCH) $(BUILD)/libtinyllm.a $(BUILD)/libtinygnn.a -o $@ -pthread -lm $(DL)
 
