@@ -10,6 +10,7 @@
 #if !defined TINY_NO_STDIO && (defined __unix__ || defined __APPLE__) && !defined __EMSCRIPTEN__ && !defined __wasi__
 #define TINYI_HAVE_MMAP 1
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -62,15 +63,22 @@ tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void *
     *file = NULL;
     return tinyi_file_none(ctx, part);
 }
-int tinyi_part_close(void *file, int special)
+int tinyi_part_flush(void *file, int special)
 {
     (void)file;
     return special & 0;
 }
-tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path)
+int tinyi_part_close(void **file) { return *file != NULL; }
+tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path, void **file)
 {
     (void)part;
+    (void)file;
     return tinyi_file_none(ctx, path);
+}
+void tinyi_part_drop(const char *part, void **file)
+{
+    (void)part;
+    (void)file;
 }
 tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out)
 {
@@ -208,11 +216,33 @@ TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *
     return tiny_file_copy(ctx, path, out);
 }
 
+#ifdef TINYI_NOFOLLOW
+/* Two programs that write the same path would mix their bytes. The lock falls when the file is closed, also by a kill; whoever got
+ * hold of the file in the moment between its renaming and that has a part that is none any more (0: to be opened anew). */
+static tiny_status tinyi_part_lock(tiny_ctx *ctx, const char *part, int fd, int *ours)
+{
+    struct stat mine, there;
+    *ours = 1;
+#ifdef LOCK_EX
+    if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) return tinyi_fail(ctx, TINY_E_IO, "%s: somebody else is writing it", part);
+#endif
+    if (fstat(fd, &mine) || !S_ISREG(mine.st_mode)) return TINY_OK;
+    *ours = !stat(part, &there) && mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
+    if (*ours && ftruncate(fd, 0)) return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be emptied: %s", part, strerror(errno));
+    return TINY_OK;
+}
+#endif
+
 /* In a folder that others may write to, somebody else may have laid a link to one of our files under this name. */
 tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file)
 {
 #ifdef TINYI_NOFOLLOW
-    const int fd = special ? -1 : open(part, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | TINYI_NOFOLLOW, 0666);
+    int fd = -1, ours = 0;
+    while (!special && !ours && (fd = open(part, O_WRONLY | O_CREAT | O_NONBLOCK | TINYI_NOFOLLOW, 0666)) >= 0) {
+        const tiny_status st = tinyi_part_lock(ctx, part, fd, &ours);
+        if (st || !ours) (void)close(fd);
+        if (st) return st;
+    }
     if (fd >= 0) {
         *file = fdopen(fd, "wb");
         if (!*file) (void)close(fd);
@@ -232,7 +262,7 @@ tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void *
     return *file ? TINY_OK : tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened for writing: %s", part, strerror(errno));
 }
 
-int tinyi_part_close(void *file, int special)
+int tinyi_part_flush(void *file, int special)
 {
     int ok = !fflush((FILE *)file);
 #if TINYI_HAVE_MMAP && defined _POSIX_C_SOURCE
@@ -240,18 +270,38 @@ int tinyi_part_close(void *file, int special)
 #else
     (void)special;
 #endif
-    return ok & !fclose((FILE *)file);
+    return ok;
 }
 
-tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path)
+int tinyi_part_close(void **file)
 {
+    const int ok = !*file || !fclose((FILE *)*file);
+    *file = NULL;
+    return ok;
+}
+
+tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path, void **file)
+{
+    int arrived = 1, moved;
     if (tinyi_file_special(part)) return tinyi_fail(ctx, TINY_E_IO, "%s: is no plain file, and does not take the place of %s", part, path);
-#ifdef _WIN32
-    if (MoveFileExA(part, path, 1)) return TINY_OK;     /* 1: replace what is there; rename refuses on Windows */
+#ifdef _WIN32                               /* an open file cannot be renamed */
+    arrived = tinyi_part_close(file);
+    moved = arrived && MoveFileExA(part, path, 1);      /* 1: replace what is there; rename refuses on Windows */
 #else
-    if (!rename(part, path)) return TINY_OK;
+    moved = !rename(part, path);
+    if (moved) arrived = tinyi_part_close(file);
 #endif
-    return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be renamed to %s: %s", part, path, strerror(errno));
+    if (!arrived) return tinyi_fail(ctx, TINY_E_IO, "%s: not all bytes could be written: %s", path, strerror(errno));
+    return moved ? TINY_OK : tinyi_fail(ctx, TINY_E_IO, "%s: cannot be renamed to %s: %s", part, path, strerror(errno));
+}
+
+void tinyi_part_drop(const char *part, void **file)
+{
+#ifdef _WIN32                               /* nor removed */
+    (void)tinyi_part_close(file);
+#endif
+    (void)remove(part);
+    (void)tinyi_part_close(file);
 }
 
 tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out)
@@ -287,11 +337,11 @@ tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *bytes, size
 tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out)
 {
     tiny_status st = TINY_OK;
-    const int arrived = tinyi_part_close(out->file, out->special);
-    out->file = NULL;
+    int arrived = tinyi_part_flush(out->file, out->special);
+    if (out->special) arrived &= tinyi_part_close(&out->file);
     if (!arrived) st = tinyi_out_fail(ctx, out);
     else if (!out->special) {
-        st = tinyi_part_rename(ctx, out->part, out->path);
+        st = tinyi_part_rename(ctx, out->part, out->path, &out->file);
         if (!st) out->special = 1;          /* nothing is left to remove */
     }
     tinyi_out_abandon(ctx, out);
@@ -361,8 +411,8 @@ tiny_status tinyi_out_look(tiny_ctx *ctx, tinyi_out *out, tinyi_in *in)
 
 void tinyi_out_abandon(tiny_ctx *ctx, tinyi_out *out)
 {
-    if (out->file) (void)fclose((FILE *)out->file);
-    if (out->path && !out->special) (void)remove(out->part);
+    if (out->path && !out->special) tinyi_part_drop(out->part, &out->file);
+    (void)tinyi_part_close(&out->file);
     tiny_free(ctx, out->path);
     memset(out, 0, sizeof *out);
 }

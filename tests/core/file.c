@@ -130,6 +130,36 @@ static void test_link_beside(void)
 #endif
 }
 
+/* Two that write one path: the second is refused and leaves the first one's part alone. */
+static void test_two_writers(void)
+{
+#if T_PAGES
+    static const char half[] = "the first half, ", rest[] = "and the rest";
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1), *other = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_file f;
+    FILE *left;
+    int i;
+    (void)remove("tiny-two");
+    left = fopen("tiny-two.part", "wb");            /* of a program that was killed: no hindrance, and nothing of it stays */
+    T_TRUE(left && fwrite("a long text of somebody who is dead", 1, 35, left) == 35 && !fclose(left));
+    for (i = 0; i < 2; i++) {
+        tinyi_out out;
+        T_OK(tinyi_out_open(ctx, "tiny-two", &out));
+        T_OK(tinyi_out_add(ctx, &out, half, sizeof half - 1));
+        T_STATUS(tiny_file_write(other, "tiny-two", "mine", 4), TINY_E_IO, "tiny-two.part: somebody else is writing it");
+        T_OK(tinyi_out_add(ctx, &out, rest, sizeof rest - 1));
+        T_OK(tinyi_out_finish(ctx, &out));
+        T_OK(tiny_file_open(other, "tiny-two", &f));
+        T_TRUE(f.n_bytes == 28 && !memcmp(f.bytes, "the first half, and the rest", 28));
+        tiny_file_close(other, &f);
+        T_OK(tiny_file_write(other, "tiny-two", "mine", 4));
+    }
+    (void)remove("tiny-two");
+    t_close(other);
+    t_close(ctx);
+#endif
+}
+
 /* A link to a device stands for it: as root the device itself would be gone. */
 static void test_device(void)
 {
@@ -232,6 +262,7 @@ int main(void)
     T_RUN(test_files);
     T_RUN(test_full_disk);
     T_RUN(test_link_beside);
+    T_RUN(test_two_writers);
     T_RUN(test_device);
     T_RUN(test_pipe_in_place);
     T_RUN(test_link_in_place);
