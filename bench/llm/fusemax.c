@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BF_DIM = 64, BF_QUERIES = 1024, BF_TILES = 20 };
+enum { BF_DIM = 64, BF_QUERIES = 1024, BF_TILES = 20, BF_LENGTHS = 5 };
 
 typedef struct bf_arg { tiny_ctx *ctx; tiny_tensor q, k, v, o; tllm_fusemax_desc how; } bf_arg;
 
@@ -73,9 +73,11 @@ void bench_fusemax(void)
     b_row r[BF_TILES];
     bf_arg a[BF_TILES];
     double times[2] = { 0, 0 }, best = 0, bytes[2] = { 0, 0 };
+    double at[BF_LENGTHS], us[5][BF_LENGTHS], mb[4][BF_LENGTHS];
+    b_curve curve[5];
     tiny_idx len, last = 0;
-    int i;
-    for (len = 1024; len <= (b_quick ? 1024 : 16384); len *= 4) {
+    int i, n_len = 0;
+    for (len = 1024; len <= (b_quick ? 1024 : 16384); len *= 2) {
         for (i = 0; i < 5; i++) {
             bf_fill(&a[i], ctx, x, BF_QUERIES, len);
             bf_row(&r[i], &a[i], name[i], target, BF_QUERIES, len);
@@ -94,6 +96,10 @@ void bench_fusemax(void)
         b_note("keeps near: 1-pass %zu KB, 2-pass %zu KB, deferred %zu KB, 3-pass %zu KB; beyond the buffer: %.0f, %.0f, %.0f, %.0f MB", n[0].live_bytes >> 10, n[1].live_bytes >> 10,
                n[2].live_bytes >> 10, n[3].live_bytes >> 10, r[0].bytes * 1e-6, r[1].bytes * 1e-6, r[2].bytes * 1e-6, r[3].bytes * 1e-6);
         last = len;
+        at[n_len] = (double)len;
+        for (i = 0; i < 5; i++) us[i][n_len] = r[i].median_ns * 1e-3 / (double)len;
+        for (i = 0; i < 4; i++) mb[i][n_len] = r[i].bytes * 1e-6;
+        n_len++;
         times[0] = r[3].median_ns / r[0].median_ns;
         times[1] = r[2].median_ns / r[0].median_ns;
         best = fmin(r[3].median_ns, fmin(r[2].median_ns, r[1].median_ns)) / r[4].median_ns;
@@ -103,6 +109,15 @@ void bench_fusemax(void)
         b_verdict("deferred division / 1-pass, same steps", r[2].median_ns / r[0].median_ns, ">", 1.0);
         b_verdict("best of 3 and 2 passes / tiny_attention", fmin(r[3].median_ns, fmin(r[2].median_ns, r[1].median_ns)) / r[4].median_ns, ">", 1.0);
     }
+    for (i = 0; i < 5; i++) {
+        curve[i].name = name[i];
+        curve[i].x = at;
+        curve[i].y = us[i];
+        curve[i].n = n_len;
+    }
+    b_svg("fusemax", "Attention of 1024 queries of 64 numbers by passes over the keys, one thread", "keys", "us a key", curve, 5);
+    for (i = 0; i < 4; i++) curve[i].y = mb[i];
+    b_svg("fusemax-bytes", "Bytes beyond the buffer, by passes over the keys", "keys", "MB", curve, 4);
     for (i = 0; i < BF_TILES; i++) {
         const tllm_fusemax_shape s = { BF_DIM, BF_DIM, BF_QUERIES, BF_QUERIES, 1 };
         tllm_fusemax_plan p;
