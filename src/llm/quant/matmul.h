@@ -9,7 +9,7 @@
  *   n from 9 on   avx2: the same with rows of w expanded to bytes
  *   n of more     rows of w are unpacked into a panel in the second-level cache, float32 or (AMX) bfloat16, and multiplied there
  *
- * Formats without integer kernels (IQ1 to IQ3, TQ1_0, NVFP4, Q1_0, Q2_0) are unpacked for few rows too.              */
+ * Formats without integer kernels (NVFP4, Q1_0, Q2_0) are unpacked for few rows too.                                  */
 #ifndef TINYI_BLOCK_MATMUL_H
 #define TINYI_BLOCK_MATMUL_H
 #include "core/op.h"
