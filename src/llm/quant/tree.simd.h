@@ -24,12 +24,9 @@
 /* compilers know that additions of integers may be done in any order, and choose one for which registers do not suffice */
 #if TINYI_GCC || TINYI_CLANG
 #define TINYI_TREE_IN_ORDER(v) __asm__("" : "+x"(v))
+#define TINYI_TREE_HERE(v) __asm__ volatile("" : "+x"(v))     /* one after the other, whatever they have to do with each other */
 #else
 #define TINYI_TREE_IN_ORDER(v) ((void)0)
-#endif
-#if TINYI_GCC || TINYI_CLANG
-#define TINYI_TREE_HERE(v) __asm__ volatile("" : "+x"(v))     /* what stands before it is begun before what stands behind it */
-#else
 #define TINYI_TREE_HERE(v) ((void)0)
 #endif
 #define TINYI_TREE_SIGNED(traits) (((traits) & TINYI_BLK_HAS_SIGN) && !V_VNNI)
