@@ -24,8 +24,10 @@
 /* compilers know that additions of integers may be done in any order, and choose one for which registers do not suffice */
 #if TINYI_GCC || TINYI_CLANG
 #define TINYI_TREE_IN_ORDER(v) __asm__("" : "+x"(v))
+#define TINYI_TREE_HERE(v) __asm__ volatile("" : "+x"(v))     /* one after the other, whatever they have to do with each other */
 #else
 #define TINYI_TREE_IN_ORDER(v) ((void)0)
+#define TINYI_TREE_HERE(v) ((void)0)
 #endif
 #define TINYI_TREE_SIGNED(traits) (((traits) & TINYI_BLK_HAS_SIGN) && !V_VNNI)
 
@@ -443,6 +445,109 @@ static void TINY_FN(tinyi_tree_rows4)(float *y, const unsigned char *w, ptrdiff_
     _mm_storeu_ps(y + 4 * g - 4, TINY_FN(tinyi_tree_sum4)(t[(g - 1) % 2]));
 }
 
+/* ---- Q8_0, whole super-blocks: the products of one between the sums of the one before
+ *
+ * What a super-block is folded by waits for its products, and fills the window that the processor looks ahead in. So the tree of one is
+ * written between the products of the next, each step some instructions behind what it waits for; compilers would put them apart again. */
+
+/* t: what the block at b0 left, then what that at b leaves; acc += block b0 */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_tree_beside)(v_f32 acc, v_i32 *t, const unsigned char *b, const int8_t *q, const unsigned char *b0, const float *d0)
+{
+    const v_i32 one = _mm256_set1_epi16(1);
+    v_i32 p[8], u[4];
+    v_f32 f, scale;
+    int g, i;
+    TINYI_BLK_EACH(g, 7) {
+        TINYI_BLK_EACH(i, 2)
+            if (g < 4) {
+                const int at = g + 4 * i;
+                v_i8 c = vb_load(b + 34 * at + 2), a = _mm256_sign_epi8(c, c);
+                TINYI_TREE_HERE(a);
+                c = _mm256_sign_epi8(vb_load(q + 32 * at), c);
+                TINYI_TREE_HERE(c);
+                p[at] = _mm256_maddubs_epi16(a, c);
+                TINYI_TREE_HERE(p[at]);
+            }
+        TINYI_BLK_EACH(i, 2)
+            if (g > 0 && g < 5) {
+                p[g - 1 + 4 * i] = _mm256_madd_epi16(p[g - 1 + 4 * i], one);
+                TINYI_TREE_HERE(p[g - 1 + 4 * i]);
+            }
+        if (g > 1 && g < 6) {
+            v_i32 *x = p + g - 2;
+            const v_i32 high = _mm256_permute2x128_si256(x[0], x[4], 0x21);
+            x[0] = _mm256_blend_epi32(x[0], x[4], 0xf0);
+            x[4] = high;
+            TINYI_TREE_HERE(x[0]);
+            TINYI_TREE_HERE(x[4]);
+        }
+        if (g == 0)
+            TINYI_BLK_EACH(i, 2) {
+                u[2 * i] = _mm256_unpacklo_epi32(t[2 * i], t[2 * i + 1]);
+                u[2 * i + 1] = _mm256_unpackhi_epi32(t[2 * i], t[2 * i + 1]);
+                TINYI_TREE_HERE(u[2 * i]);
+                TINYI_TREE_HERE(u[2 * i + 1]);
+            }
+        if (g == 1)
+            TINYI_BLK_EACH(i, 2) {
+                u[2 * i] = vi_add(u[2 * i], u[2 * i + 1]);
+                TINYI_TREE_HERE(u[2 * i]);
+            }
+        if (g == 2) {
+            u[1] = _mm256_unpackhi_epi64(u[0], u[2]);
+            u[0] = _mm256_unpacklo_epi64(u[0], u[2]);
+            TINYI_TREE_HERE(u[0]);
+            TINYI_TREE_HERE(u[1]);
+            scale = TINY_FN(tinyi_tree_halves8)(b0, 34);
+        }
+        if (g > 2) {
+            t[g - 3] = vi_add(p[g - 3], p[g + 1]);
+            TINYI_TREE_HERE(t[g - 3]);
+        }
+        if (g == 3) {
+            u[0] = vi_add(u[0], u[1]);
+            TINYI_TREE_HERE(u[0]);
+            scale = v_mul(scale, v_load(d0));
+            TINYI_TREE_HERE(scale);
+        }
+        if (g == 4) {
+            f = v_from_i32(u[0]);
+            TINYI_TREE_HERE(f);
+        }
+        if (g == 5) acc = v_fma(scale, f, acc);
+    }
+    return acc;
+}
+/* Rows within a page come from both halves of a piece in turn: a core reads two places faster than one, and asking for lines 8 KB ahead as
+ * well makes it slower here. Of longer rows each begins so many pages of its own that nothing is won. */
+static void TINY_FN(tinyi_tree_rows1)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x)
+{
+    const size_t half = w_row <= 4096 ? (n_row + 1) / 2 : 0;
+    const unsigned char *b, *b0 = w;
+    const float *d0 = x->d;
+    float none, *to = &none;
+    v_f32 acc = v_zero();
+    v_i32 t[4];
+    size_t r, at;
+    int i;
+    TINYI_BLK_EACH(i, 4) t[i] = vi_zero();
+    for (r = 0; r <= n_row; r++) {          /* once more, for the sums of the last block: of its products nobody hears */
+        const ptrdiff_t row = r == n_row ? 0 : (ptrdiff_t)(!half ? r : r % 2 ? half + r / 2 : r / 2);
+        b = w + row * w_row;
+        for (at = 0; at < (r < n_row ? x->blocks : 1); at++, b += 272) {
+            TINYI_BLK_EACH(i, 5) TINYI_BLK_AHEAD(b + 2048 + 64 * i);
+            acc = TINY_FN(tinyi_tree_beside)(acc, t, b, x->code + 256 * at, b0, d0);
+            if (at == 0) {                  /* with that the row before is whole */
+                *to = v_sum(v_add(acc, v_zero()));
+                acc = v_zero();
+                to = y + row * y_row;
+            }
+            b0 = b;
+            d0 = x->d + 16 * at;
+        }
+    }
+}
+
 /* ---- one row of activations, and rows of weights expanded: codes in order, 16 scales and 16 offsets, 8 of them used where groups are coarse */
 
 #define TINYI_BLK_KERNELS(name, values, bytes, traits)                                                                                  \
@@ -482,7 +587,8 @@ static void TINY_FN(tinyi_tree_rows4)(float *y, const unsigned char *w, ptrdiff_
             w += (ptrdiff_t)whole * w_row; \
             n_row -= whole; \
         } \
-        TINY_FN(tinyi_tree_dots_##name)(y, y_row, 0, w, w_row, n_row, x, k, 1);                                                         \
+        if (TINYI_BLK_##name == TINYI_BLK_Q8_0 && !V_VNNI && n_row && k && k % 256 == 0) TINY_FN(tinyi_tree_rows1)(y, y_row, w, w_row, n_row, x);         \
+        else TINY_FN(tinyi_tree_dots_##name)(y, y_row, 0, w, w_row, n_row, x, k, 1);                                                    \
     }                                                                                                                                   \
     static void TINY_FN(tinyi_tree_few_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n) \
     {                                                                                                                                   \
@@ -783,6 +889,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_tree_table) = {
 #undef TINYI_TREE_FIT
 #undef TINYI_TREE_SIGNED
 #undef TINYI_TREE_IN_ORDER
+#undef TINYI_TREE_HERE
 #undef TINYI_TREE_DOWN
 #undef TINYI_TREE_SHIFT
 #undef TINYI_TREE_SMALL

@@ -466,7 +466,7 @@ static void test_together(tiny_target target)
  * have the bits of one by one, for whole numbers of super-blocks and others. */
 static void test_rows_alone(tiny_target target)
 {
-    static const tiny_idx depth[] = { 256, 512, 768, 1024, 1280, 2048, 1312 };
+    static const tiny_idx depth[] = { 256, 512, 768, 1024, 1280, 2048, 1312, 4096 };
     tiny_ctx *ctx = t_ctx(target, 1);
     tiny_idx r;
     int i, j;
