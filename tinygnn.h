@@ -18,193 +18,193 @@
  *   10692  core/json.h
  *   10738  core/safetensors.h
  *   10790  core/file.h
- *   10843  core/checkpoint.h
- *   10942  core/time.h
- *   10952  core/net.h
- *   11019  core/comm.h
- *   11084  core/conform.h
- *   11167  math/binary.h
- *   11208  math/elem.h
- *   11275  math/convert.h
- *   11316  math/reduce.h
- *   11363  math/softmax.h
- *   11414  math/norm.h
- *   11463  math/matmul.h
- *   11541  math/layout.h
- *   11594  math/conv.h
- *   11654  math/sort.h
- *   11715  math/linalg_lu.h
- *   11734  math/linalg_qr.h
- *   11752  math/linalg_eig.h
- *   11767  math/linalg_svd.h
- *   11782  math/linalg.h
- *   11846  math/fft.h
- *   11921  math/fwht.h
- *   11950  math/attention.h
- *   12035  math/gla.h
- *   12099  math/gla_grad.h
- *   12117  math/twist.h
- *   12169  math/slope.h
- *   12196  math/loss.h
- *   12217  math/rope.h
- *   12238  math/patch.h
- *   12269  math/sparse.h
- *   12344  math/edges.h
- *   12415  math/edges_score.h
- *   12447  math/ops.h
- *   12468  math/optim.h
- *   12583  math/tape.h
- *   12687  math/layer.h
- *   12732  math/train.h
- *   12786  math/all.h
- *   12792  the shared functions again, where the other header came first
- *   13317  gnn/graph/graph.h
- *   13410  gnn/graph/community.h
- *   13438  gnn/graph/partition.h
- *   13481  gnn/graph/halo.h
- *   13513  gnn/graph/sample.h
- *   13567  gnn/graph/npy.h
- *   13609  gnn/graph/read.h
- *   13652  gnn/graph/stream.h
- *   13689  gnn/layer/layer.h
- *   13764  gnn/layer/net.h
- *   13876  gnn/layer/pool.h
- *   13917  gnn/train/train.h
- *   14003  gnn/quant/bits.h
- *   14020  gnn/quant/a2q.h
- *   14092  gnn/quant/a2q_net.h
- *   14156  gnn/quant/packed.h
- *   14203  gnn/quant/quant.h
- *   14258  gnn/embed/fastrp.h
- *   14297  gnn/train/data.h
- *   14322  gnn/tinygnn.h
- *   14350  internal functions
- *   14470  core/status.c
- *   14480  core/atomic.h
- *   14532  core/state.h
- *   14643  core/tensor.c
- *   14802  core/cpu.h
- *   14842  core/half.h
- *   14895  core/target.h
- *   15303  core/ctx.c
- *   15564  core/mem.c
- *   15660  core/thread.c
- *   16237  core/rng.c
- *   16320  core/op.c
- *   16732  core/record.c
- *   16831  core/bytes.c
- *   16933  core/json.c
- *   17243  core/safetensors.c
- *   17493  core/file.c
- *   17885  core/hash.h
- *   17908  core/checkpoint.c
- *   18569  core/time.c
- *   18616  core/net.c
- *   18895  core/comm.c
- *   19395  core/conform.c
- *   20154  math/grad.h
- *   20200  math/table.h
- *   20295  math/rows.h
- *   20360  math/walk.h
- *   20479  math/binary.c
- *   20770  math/elem.c
- *   21542  math/convert.c
- *   22017  math/reduce.c
- *   22535  math/softmax.c
- *   22901  math/norm.c
- *   23428  math/gemm.h
- *   23507  math/gemm_i8.h
- *   23536  math/matmul.c
- *   23894  math/layout.c
- *   24637  math/conv.c
- *   25164  math/sort.c
- *   26056  math/linalg_block.h
- *   26204  math/linalg_lu.c
- *   26552  math/linalg_qr.c
- *   26902  math/linalg_eig.c
- *   27413  math/linalg_svd.c
- *   27811  math/linalg.c
- *   28082  math/fft_way.h
- *   28151  math/fft.c
- *   28626  math/fwht.c
- *   28772  math/attention.c
- *   29340  math/gla.c
- *   29836  math/gla_grad.c
- *   30198  math/twist.c
- *   30549  math/slope.c
- *   30733  math/loss.c
- *   30902  math/rope.c
- *   31045  math/patch.c
- *   31346  math/sparse_lines.h
- *   31374  math/sparse_forms.h
- *   31395  math/sparse.c
- *   31702  math/edges_inside.h
- *   31741  math/edges.c
- *   32199  math/edges_score.c
- *   32627  math/ops.c
- *   32678  math/optim.c
- *   33301  math/tape.c
- *   34154  math/layer.c
- *   34618  math/train.c
- *   34813  math/edges_grad.c
- *   35284  math/normal.c
- *   35303  math/targets.c
- *   35434  math/all.c
- *   35438  core/cpu.c
- *   35692  core/hash.c
- *   35810  math/grad.c
- *   36602  math/matvec.h
- *   36613  math/gemm.c
- *   37197  math/gemm_i8.c
- *   37469  math/linalg_block.c
- *   38005  math/fft_way.c
- *   38420  math/sparse_lines.c
- *   38894  math/sparse_forms.c
- *   39100  math/matvec.c
- *   39152  the shared functions forwarded, where the other header has their bodies
- *   39672  internal functions of this header
- *   39700  gnn/graph/inside.h
- *   39730  gnn/graph/graph.c
- *   40437  gnn/graph/community.c
- *   40639  gnn/graph/coarsen.h
- *   40664  gnn/graph/refine.h
- *   40707  gnn/graph/partition.c
- *   41093  gnn/graph/halo.c
- *   41251  gnn/graph/sample.c
- *   41601  gnn/graph/inflate.h
- *   41629  gnn/graph/words.h
- *   41659  gnn/graph/npy.c
- *   42153  gnn/graph/form.h
- *   42178  gnn/graph/read.c
- *   42890  gnn/graph/stream.c
- *   43566  gnn/layer/layer.c
- *   44087  gnn/layer/net_file.h
- *   44111  gnn/layer/net.c
- *   44643  gnn/layer/pool.c
- *   44801  gnn/quant/bits.c
- *   44914  gnn/quant/a2q.c
- *   45378  gnn/train/pass.h
- *   45470  gnn/quant/a2q_net.c
- *   46025  gnn/quant/nibble.h
- *   46049  gnn/quant/packed.c
- *   46472  gnn/quant/quant.c
- *   46761  gnn/embed/fastrp.c
- *   47132  gnn/train/data.c
- *   47326  gnn/graph/coarsen.c
- *   47726  gnn/graph/refine.c
- *   48094  gnn/graph/inflate.c
- *   48435  gnn/graph/words.c
- *   48597  gnn/layer/net_file.c
- *   49031  gnn/train/pass.c
- *   49634  gnn/quant/nibble.c
- *   49732  gnn/train/kit.h
- *   49765  gnn/train/kit.c
- *   49885  gnn/train/nodes.c
- *   50039  gnn/train/graphs.c
- *   50307  gnn/train/links.c
- *   50573  gnn/quant/quant_file.c
- *   50903  gnn/tinygnn.c
- *   50916  the licence
+ *   10845  core/checkpoint.h
+ *   10944  core/time.h
+ *   10954  core/net.h
+ *   11021  core/comm.h
+ *   11086  core/conform.h
+ *   11169  math/binary.h
+ *   11210  math/elem.h
+ *   11277  math/convert.h
+ *   11318  math/reduce.h
+ *   11365  math/softmax.h
+ *   11416  math/norm.h
+ *   11465  math/matmul.h
+ *   11543  math/layout.h
+ *   11596  math/conv.h
+ *   11656  math/sort.h
+ *   11717  math/linalg_lu.h
+ *   11736  math/linalg_qr.h
+ *   11754  math/linalg_eig.h
+ *   11769  math/linalg_svd.h
+ *   11784  math/linalg.h
+ *   11848  math/fft.h
+ *   11923  math/fwht.h
+ *   11952  math/attention.h
+ *   12037  math/gla.h
+ *   12101  math/gla_grad.h
+ *   12119  math/twist.h
+ *   12171  math/slope.h
+ *   12198  math/loss.h
+ *   12219  math/rope.h
+ *   12240  math/patch.h
+ *   12271  math/sparse.h
+ *   12346  math/edges.h
+ *   12417  math/edges_score.h
+ *   12449  math/ops.h
+ *   12470  math/optim.h
+ *   12585  math/tape.h
+ *   12689  math/layer.h
+ *   12734  math/train.h
+ *   12788  math/all.h
+ *   12794  the shared functions again, where the other header came first
+ *   13319  gnn/graph/graph.h
+ *   13412  gnn/graph/community.h
+ *   13440  gnn/graph/partition.h
+ *   13483  gnn/graph/halo.h
+ *   13515  gnn/graph/sample.h
+ *   13569  gnn/graph/npy.h
+ *   13611  gnn/graph/read.h
+ *   13654  gnn/graph/stream.h
+ *   13691  gnn/layer/layer.h
+ *   13766  gnn/layer/net.h
+ *   13878  gnn/layer/pool.h
+ *   13919  gnn/train/train.h
+ *   14005  gnn/quant/bits.h
+ *   14022  gnn/quant/a2q.h
+ *   14094  gnn/quant/a2q_net.h
+ *   14158  gnn/quant/packed.h
+ *   14205  gnn/quant/quant.h
+ *   14260  gnn/embed/fastrp.h
+ *   14299  gnn/train/data.h
+ *   14324  gnn/tinygnn.h
+ *   14352  internal functions
+ *   14474  core/status.c
+ *   14484  core/atomic.h
+ *   14536  core/state.h
+ *   14647  core/tensor.c
+ *   14806  core/cpu.h
+ *   14846  core/half.h
+ *   14899  core/target.h
+ *   15319  core/ctx.c
+ *   15580  core/mem.c
+ *   15676  core/thread.c
+ *   16253  core/rng.c
+ *   16336  core/op.c
+ *   16748  core/record.c
+ *   16847  core/bytes.c
+ *   16949  core/json.c
+ *   17259  core/safetensors.c
+ *   17509  core/file.c
+ *   17951  core/hash.h
+ *   17974  core/checkpoint.c
+ *   18635  core/time.c
+ *   18686  core/net.c
+ *   18965  core/comm.c
+ *   19465  core/conform.c
+ *   20224  math/grad.h
+ *   20270  math/table.h
+ *   20365  math/rows.h
+ *   20430  math/walk.h
+ *   20549  math/binary.c
+ *   20840  math/elem.c
+ *   21612  math/convert.c
+ *   22087  math/reduce.c
+ *   22605  math/softmax.c
+ *   22971  math/norm.c
+ *   23498  math/gemm.h
+ *   23577  math/gemm_i8.h
+ *   23606  math/matmul.c
+ *   23964  math/layout.c
+ *   24707  math/conv.c
+ *   25234  math/sort.c
+ *   26126  math/linalg_block.h
+ *   26274  math/linalg_lu.c
+ *   26622  math/linalg_qr.c
+ *   26972  math/linalg_eig.c
+ *   27483  math/linalg_svd.c
+ *   27881  math/linalg.c
+ *   28152  math/fft_way.h
+ *   28221  math/fft.c
+ *   28696  math/fwht.c
+ *   28842  math/attention.c
+ *   29410  math/gla.c
+ *   29906  math/gla_grad.c
+ *   30268  math/twist.c
+ *   30619  math/slope.c
+ *   30803  math/loss.c
+ *   30972  math/rope.c
+ *   31115  math/patch.c
+ *   31416  math/sparse_lines.h
+ *   31444  math/sparse_forms.h
+ *   31465  math/sparse.c
+ *   31772  math/edges_inside.h
+ *   31811  math/edges.c
+ *   32269  math/edges_score.c
+ *   32697  math/ops.c
+ *   32748  math/optim.c
+ *   33371  math/tape.c
+ *   34224  math/layer.c
+ *   34688  math/train.c
+ *   34883  math/edges_grad.c
+ *   35354  math/normal.c
+ *   35373  math/targets.c
+ *   35504  math/all.c
+ *   35508  core/cpu.c
+ *   35762  core/hash.c
+ *   35880  math/grad.c
+ *   36672  math/matvec.h
+ *   36683  math/gemm.c
+ *   37267  math/gemm_i8.c
+ *   37539  math/linalg_block.c
+ *   38075  math/fft_way.c
+ *   38490  math/sparse_lines.c
+ *   38964  math/sparse_forms.c
+ *   39170  math/matvec.c
+ *   39222  the shared functions forwarded, where the other header has their bodies
+ *   39742  internal functions of this header
+ *   39770  gnn/graph/inside.h
+ *   39800  gnn/graph/graph.c
+ *   40507  gnn/graph/community.c
+ *   40709  gnn/graph/coarsen.h
+ *   40734  gnn/graph/refine.h
+ *   40777  gnn/graph/partition.c
+ *   41163  gnn/graph/halo.c
+ *   41321  gnn/graph/sample.c
+ *   41671  gnn/graph/inflate.h
+ *   41699  gnn/graph/words.h
+ *   41729  gnn/graph/npy.c
+ *   42223  gnn/graph/form.h
+ *   42248  gnn/graph/read.c
+ *   42960  gnn/graph/stream.c
+ *   43636  gnn/layer/layer.c
+ *   44157  gnn/layer/net_file.h
+ *   44181  gnn/layer/net.c
+ *   44713  gnn/layer/pool.c
+ *   44871  gnn/quant/bits.c
+ *   44984  gnn/quant/a2q.c
+ *   45448  gnn/train/pass.h
+ *   45540  gnn/quant/a2q_net.c
+ *   46095  gnn/quant/nibble.h
+ *   46119  gnn/quant/packed.c
+ *   46542  gnn/quant/quant.c
+ *   46831  gnn/embed/fastrp.c
+ *   47233  gnn/train/data.c
+ *   47427  gnn/graph/coarsen.c
+ *   47827  gnn/graph/refine.c
+ *   48195  gnn/graph/inflate.c
+ *   48536  gnn/graph/words.c
+ *   48698  gnn/layer/net_file.c
+ *   49132  gnn/train/pass.c
+ *   49735  gnn/quant/nibble.c
+ *   49833  gnn/train/kit.h
+ *   49866  gnn/train/kit.c
+ *   49986  gnn/train/nodes.c
+ *   50140  gnn/train/graphs.c
+ *   50408  gnn/train/links.c
+ *   50674  gnn/quant/quant_file.c
+ *   51004  gnn/tinygnn.c
+ *   51017  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -9453,7 +9453,7 @@ static const tinyi_nibble_kernels TINY_FN(tinyi_nibble_table) = { TINYI_PASS_TAR
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x9868daa7
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x06bfb455
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -10054,7 +10054,7 @@ static const tinyi_nibble_kernels TINY_FN(tinyi_nibble_table) = { TINYI_PASS_TAR
 #endif
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0x9868daa7
+#define TINYI_SHARED_DECLARED 0x06bfb455
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -10817,7 +10817,8 @@ TINY_API void tiny_file_close(tiny_ctx *ctx, tiny_file *file);     /* takes one 
 
 /* Writes path.part, then renames it over path: readers see the old file or the
  * new one, also after a full disk or a kill. What is there and no plain file (a device, a pipe) is written to, not
- * replaced. A symbolic link at path.part is not followed, unless it leads to a character device. */
+ * replaced. A symbolic link at path.part is not followed, unless it leads to a character device; a part that somebody else is
+ * writing is refused (where the system has flock). */
 TINY_API tiny_status tiny_file_write(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes);
 
 /* The same in pieces. All zero: nothing is open. After finish (whatever it answers) and after abandon it is all zero again. */
@@ -10827,7 +10828,8 @@ typedef struct tinyi_out {
     void *file;                             /* a FILE */
     int special;                            /* a device or a pipe: written in its place */
 } tinyi_out;
-/* Its steps, for a writer of several files: *file is a FILE; close answers 0, with errno set, where not all bytes arrived. */
+/* Its steps, for a writer of several files: *file is a FILE. flush and close answer 0, with errno set, where not all bytes arrived.
+ * Nobody else may open a part until its file is closed: rename closes it afterwards where it can, drop removes it before. */
 
 /* A file in pieces, for what is larger than memory. All zero: nothing is open. */
 typedef struct tinyi_in {
@@ -14341,7 +14343,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0014345
+#line 0014347
 #endif
 #define TINYI_GNN_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
@@ -14391,8 +14393,10 @@ TINYI_FN void tinyi_st_entry(tinyi_st_head *h, const char *name, tinyi_st_type t
 TINYI_FN unsigned char *tinyi_st_end(tinyi_st_head *h);    /* where the data go */
 TINYI_FN int tinyi_file_special(const char *path);     /* there, and neither a plain file nor a folder */
 TINYI_FN tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file);
-TINYI_FN int tinyi_part_close(void *file, int special);
-TINYI_FN tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path);
+TINYI_FN int tinyi_part_flush(void *file, int special);
+TINYI_FN int tinyi_part_close(void **file);
+TINYI_FN tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path, void **file);
+TINYI_FN void tinyi_part_drop(const char *part, void **file);
 TINYI_FN tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out);
 TINYI_FN tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *bytes, size_t n_bytes);
 TINYI_FN tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out);
@@ -15071,10 +15075,14 @@ TINYI_C_END
 #define TINYI_ONLY_PASS TINYI_CAT(TINYI_ONLY_, TINY_ONLY_TARGET)
 #if !TINYI_ONLY_PASS
 #error "tiny: TINY_ONLY_TARGET must be scalar, w128, neon, avx2 or avx512"
+#undef TINY_ONLY_TARGET                     /* one sentence is enough */
 #elif (TINYI_ONLY_PASS == TINYI_PASS_W128 && !TINYI_HAVE_W128) || (TINYI_ONLY_PASS == TINYI_PASS_NEON && !TINYI_HAVE_NEON) || \
     (TINYI_ONLY_PASS == TINYI_PASS_AVX2 && !TINYI_HAVE_AVX2) || (TINYI_ONLY_PASS == TINYI_PASS_AVX512 && !TINYI_HAVE_AVX512)
 #error "tiny: this compiler, its processor or the other options do not have the target that TINY_ONLY_TARGET names"
+#undef TINY_ONLY_TARGET
 #endif
+#endif
+#ifdef TINY_ONLY_TARGET
 #define TINYI_ONLY_TARGET (TINYI_ONLY_PASS == TINYI_PASS_SCALAR ? TINY_TARGET_SCALAR : TINYI_ONLY_PASS == TINYI_PASS_W128 ? TINY_TARGET_W128 : \
     TINYI_ONLY_PASS == TINYI_PASS_NEON ? TINY_TARGET_NEON : TINYI_ONLY_PASS == TINYI_PASS_AVX2 ? TINY_TARGET_AVX2 : TINY_TARGET_AVX512)
 #if TINYI_ONLY_PASS != TINYI_PASS_SCALAR
@@ -15106,6 +15114,7 @@ TINYI_C_END
 #undef TINYI_HAVE_AMX
 #define TINYI_HAVE_AMX 0
 #else
+#undef TINYI_ONLY_PASS
 #define TINYI_ONLY_PASS 0
 #endif
 /* kernels by name: needs all bodies in one unit */
@@ -15126,6 +15135,13 @@ TINYI_C_END
 
 #if TINYI_X86 && (TINYI_HAVE_W128 || TINYI_HAVE_AVX2 || TINYI_HAVE_AVX512)
 #include <immintrin.h>
+#endif
+/* SSE in every function, whatever the targets: the scalar one takes its root */
+#if defined _M_X64 || (defined __SSE__ && TINYI_X86 && (TINYI_GCC || TINYI_CLANG))
+#define TINYI_SSE 1
+#include <xmmintrin.h>
+#else
+#define TINYI_SSE 0
 #endif
 #if TINYI_HAVE_NEON
 #include <arm_neon.h>
@@ -15170,7 +15186,7 @@ TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("vsqrt.f32 %0, %1" :
 TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("fsqrt.s %0, %1" : "=f"(x) : "f"(x)); return x; }
 #elif (TINYI_GCC || TINYI_CLANG) && defined __s390x__
 TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("sqebr %0, %1" : "=f"(x) : "f"(x)); return x; }
-#elif TINYI_HAVE_W128 && TINYI_X86 && (defined __SSE__ || defined _M_X64)
+#elif TINYI_SSE
 TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
 #elif TINYI_CLANG && defined __wasm__
 TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return __builtin_sqrtf(x); }
@@ -17500,6 +17516,7 @@ unsigned char *tinyi_st_end(tinyi_st_head *h)
 #if !defined TINY_NO_STDIO && (defined __unix__ || defined __APPLE__) && !defined __EMSCRIPTEN__ && !defined __wasi__
 #define TINYI_HAVE_MMAP 1
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17552,15 +17569,22 @@ tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void *
     *file = NULL;
     return tinyi_file_none(ctx, part);
 }
-int tinyi_part_close(void *file, int special)
+int tinyi_part_flush(void *file, int special)
 {
     (void)file;
     return special & 0;
 }
-tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path)
+int tinyi_part_close(void **file) { return *file != NULL; }
+tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path, void **file)
 {
     (void)part;
+    (void)file;
     return tinyi_file_none(ctx, path);
+}
+void tinyi_part_drop(const char *part, void **file)
+{
+    (void)part;
+    (void)file;
 }
 tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out)
 {
@@ -17698,11 +17722,33 @@ TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *
     return tiny_file_copy(ctx, path, out);
 }
 
+#ifdef TINYI_NOFOLLOW
+/* Two programs that write the same path would mix their bytes. The lock falls when the file is closed, also by a kill; whoever got
+ * hold of the file in the moment between its renaming and that has a part that is none any more (0: to be opened anew). */
+static tiny_status tinyi_part_lock(tiny_ctx *ctx, const char *part, int fd, int *ours)
+{
+    struct stat mine, there;
+    *ours = 1;
+#ifdef LOCK_EX
+    if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) return tinyi_fail(ctx, TINY_E_IO, "%s: somebody else is writing it", part);
+#endif
+    if (fstat(fd, &mine) || !S_ISREG(mine.st_mode)) return TINY_OK;
+    *ours = !stat(part, &there) && mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
+    if (*ours && ftruncate(fd, 0)) return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be emptied: %s", part, strerror(errno));
+    return TINY_OK;
+}
+#endif
+
 /* In a folder that others may write to, somebody else may have laid a link to one of our files under this name. */
 tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file)
 {
 #ifdef TINYI_NOFOLLOW
-    const int fd = special ? -1 : open(part, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | TINYI_NOFOLLOW, 0666);
+    int fd = -1, ours = 0;
+    while (!special && !ours && (fd = open(part, O_WRONLY | O_CREAT | O_NONBLOCK | TINYI_NOFOLLOW, 0666)) >= 0) {
+        const tiny_status st = tinyi_part_lock(ctx, part, fd, &ours);
+        if (st || !ours) (void)close(fd);
+        if (st) return st;
+    }
     if (fd >= 0) {
         *file = fdopen(fd, "wb");
         if (!*file) (void)close(fd);
@@ -17722,7 +17768,7 @@ tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void *
     return *file ? TINY_OK : tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened for writing: %s", part, strerror(errno));
 }
 
-int tinyi_part_close(void *file, int special)
+int tinyi_part_flush(void *file, int special)
 {
     int ok = !fflush((FILE *)file);
 #if TINYI_HAVE_MMAP && defined _POSIX_C_SOURCE
@@ -17730,18 +17776,38 @@ int tinyi_part_close(void *file, int special)
 #else
     (void)special;
 #endif
-    return ok & !fclose((FILE *)file);
+    return ok;
 }
 
-tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path)
+int tinyi_part_close(void **file)
 {
+    const int ok = !*file || !fclose((FILE *)*file);
+    *file = NULL;
+    return ok;
+}
+
+tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path, void **file)
+{
+    int arrived = 1, moved;
     if (tinyi_file_special(part)) return tinyi_fail(ctx, TINY_E_IO, "%s: is no plain file, and does not take the place of %s", part, path);
-#ifdef _WIN32
-    if (MoveFileExA(part, path, 1)) return TINY_OK;     /* 1: replace what is there; rename refuses on Windows */
+#ifdef _WIN32                               /* an open file cannot be renamed */
+    arrived = tinyi_part_close(file);
+    moved = arrived && MoveFileExA(part, path, 1);      /* 1: replace what is there; rename refuses on Windows */
 #else
-    if (!rename(part, path)) return TINY_OK;
+    moved = !rename(part, path);
+    if (moved) arrived = tinyi_part_close(file);
 #endif
-    return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be renamed to %s: %s", part, path, strerror(errno));
+    if (!arrived) return tinyi_fail(ctx, TINY_E_IO, "%s: not all bytes could be written: %s", path, strerror(errno));
+    return moved ? TINY_OK : tinyi_fail(ctx, TINY_E_IO, "%s: cannot be renamed to %s: %s", part, path, strerror(errno));
+}
+
+void tinyi_part_drop(const char *part, void **file)
+{
+#ifdef _WIN32                               /* nor removed */
+    (void)tinyi_part_close(file);
+#endif
+    (void)remove(part);
+    (void)tinyi_part_close(file);
 }
 
 tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out)
@@ -17777,11 +17843,11 @@ tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *bytes, size
 tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out)
 {
     tiny_status st = TINY_OK;
-    const int arrived = tinyi_part_close(out->file, out->special);
-    out->file = NULL;
+    int arrived = tinyi_part_flush(out->file, out->special);
+    if (out->special) arrived &= tinyi_part_close(&out->file);
     if (!arrived) st = tinyi_out_fail(ctx, out);
     else if (!out->special) {
-        st = tinyi_part_rename(ctx, out->part, out->path);
+        st = tinyi_part_rename(ctx, out->part, out->path, &out->file);
         if (!st) out->special = 1;          /* nothing is left to remove */
     }
     tinyi_out_abandon(ctx, out);
@@ -17851,8 +17917,8 @@ tiny_status tinyi_out_look(tiny_ctx *ctx, tinyi_out *out, tinyi_in *in)
 
 void tinyi_out_abandon(tiny_ctx *ctx, tinyi_out *out)
 {
-    if (out->file) (void)fclose((FILE *)out->file);
-    if (out->path && !out->special) (void)remove(out->part);
+    if (out->path && !out->special) tinyi_part_drop(out->part, &out->file);
+    (void)tinyi_part_close(&out->file);
     tiny_free(ctx, out->path);
     memset(out, 0, sizeof *out);
 }
@@ -18603,7 +18669,11 @@ TINY_API uint64_t tiny_now_ns(void)
      * is asked itself, elsewhere the time of day must do, which somebody may set back */
     struct timeval t;
 #ifdef SYS_clock_gettime
+#if defined __x86_64__ && defined __ILP32__
+    int64_t now[2];                         /* x32: the system writes twice what a long holds */
+#else
     long now[2];
+#endif
     if (!syscall(SYS_clock_gettime, 1L, now)) return (uint64_t)now[0] * 1000000000u + (uint64_t)now[1];    /* 1: monotonic */
 #endif
     if (gettimeofday(&t, NULL)) return 0;
@@ -47015,24 +47085,55 @@ static void tinyi_fastrp_merge_team(tiny_team *team, void *arg)
         }
 }
 
+/* Columns get mean 0 and variance 1 in three passes over y, whole rows at a time: a column alone is one line of memory in every row, and
+ * no processor fetches those ahead. Sums are of so many rows whatever the number of threads, and those are added in order. */
+enum { TINYI_FASTRP_ROWS = 1024 };
+
+typedef struct tinyi_fastrp_columns { tinyi_fastrp *f; double *mean, *by, *part; int pass; } tinyi_fastrp_columns;     /* part (blocks of rows, dim) */
+
 static void tinyi_fastrp_columns_team(tiny_team *team, void *arg)
 {
-    const tinyi_fastrp *f = (const tinyi_fastrp *)arg;
-    tiny_idx b, b1, i, c, blocks = (f->dim + TINYI_FASTRP_BLOCK - 1) / TINYI_FASTRP_BLOCK;
-    while (tiny_take(team, blocks, 1, &b, &b1))
+    const tinyi_fastrp_columns *job = (const tinyi_fastrp_columns *)arg;
+    const tinyi_fastrp *f = job->f;
+    const double *mean = job->mean, *by = job->by;
+    tiny_idx b, b1, i, c, dim = f->dim;
+    while (tiny_take(team, (f->n + TINYI_FASTRP_ROWS - 1) / TINYI_FASTRP_ROWS, 1, &b, &b1))
         for (; b < b1; b++) {
-            const tiny_idx c0 = b * TINYI_FASTRP_BLOCK, w = TINYI_MIN(f->dim - c0, TINYI_FASTRP_BLOCK);
-            double mean[TINYI_FASTRP_BLOCK], var[TINYI_FASTRP_BLOCK];
-            for (c = 0; c < w; c++) mean[c] = var[c] = 0.0;
-            for (i = 0; i < f->n; i++)
-                for (c = 0; c < w; c++) mean[c] += (double)f->y[i * f->dim + c0 + c];
-            for (c = 0; c < w; c++) mean[c] /= (double)f->n;
-            for (i = 0; i < f->n; i++)
-                for (c = 0; c < w; c++) var[c] += ((double)f->y[i * f->dim + c0 + c] - mean[c]) * ((double)f->y[i * f->dim + c0 + c] - mean[c]);
-            for (c = 0; c < w; c++) var[c] = var[c] > 0.0 ? 1.0 / tinyi_sqrt64(var[c] / (double)f->n) : 0.0;
-            for (i = 0; i < f->n; i++)
-                for (c = 0; c < w; c++) f->y[i * f->dim + c0 + c] = (float)(((double)f->y[i * f->dim + c0 + c] - mean[c]) * var[c]);
+            double *sum = job->part + b * dim;
+            for (c = 0; job->pass < 2 && c < dim; c++) sum[c] = 0.0;
+            for (i = b * TINYI_FASTRP_ROWS; i < TINYI_MIN(f->n, (b + 1) * TINYI_FASTRP_ROWS); i++) {
+                float *y = f->y + i * dim;
+                if (job->pass == 0) for (c = 0; c < dim; c++) sum[c] += (double)y[c];
+                else if (job->pass == 1) for (c = 0; c < dim; c++) sum[c] += ((double)y[c] - mean[c]) * ((double)y[c] - mean[c]);
+                else for (c = 0; c < dim; c++) y[c] = (float)(((double)y[c] - mean[c]) * by[c]);
+            }
         }
+}
+
+static tiny_status tinyi_fastrp_standardize(tinyi_fastrp *f)
+{
+    const tiny_idx blocks = (f->n + TINYI_FASTRP_ROWS - 1) / TINYI_FASTRP_ROWS;
+    double *all = (double *)tinyi_alloc(f->ctx, (size_t)(blocks + 2) * (size_t)f->dim, sizeof *all);
+    tinyi_fastrp_columns job;
+    tiny_status st = TINY_OK;
+    tiny_idx b, c;
+    if (!all) return tiny_ctx_status(f->ctx);
+    job.f = f;
+    job.mean = all;
+    job.by = all + f->dim;
+    job.part = all + 2 * f->dim;
+    for (job.pass = 0; !st && job.pass < 3; job.pass++) {
+        double *to = job.pass ? job.by : job.mean;
+        st = tiny_parallel(f->ctx, 0, 0, 0, tinyi_fastrp_columns_team, &job);
+        for (c = 0; job.pass < 2 && c < f->dim; c++) {
+            double sum = 0.0;
+            for (b = 0; b < blocks; b++) sum += job.part[b * f->dim + c];
+            sum /= (double)f->n;
+            to[c] = job.pass == 0 ? sum : sum > 0.0 ? 1.0 / tinyi_sqrt64(sum) : 0.0;
+        }
+    }
+    tiny_free(f->ctx, all);
+    return st;
 }
 
 static tiny_status tinyi_fastrp_round(tinyi_fastrp *f, int merge, double done, double share)
@@ -47095,7 +47196,7 @@ static tiny_status tinyi_fastrp_fast(tinyi_fastrp *f, const double *degree)
         st = tinyi_fastrp_round(f, 1, 0.0, 0.5);
         if (!st) st = tinyi_fastrp_round(f, 2, 0.5, 0.5);
     } else st = tinyi_fastrp_round(f, f->d.no_l2 ? 2 : 3, 0.0, 1.0);
-    if (!st && f->d.standardize) st = tiny_parallel(f->ctx, 0, 0, 0, tinyi_fastrp_columns_team, f);
+    if (!st && f->d.standardize) st = tinyi_fastrp_standardize(f);
     return st;
 }
 

@@ -1,304 +1,305 @@
 /* tinyllm.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
- *     304  the manual
- *     385  math/kernels.h
- *    7799  llm/quant/kernels.h
- *   11667  options and names
- *   12291  core/config.h
- *   12439  core/status.h
- *   12475  core/tensor.h
- *   12528  core/ctx.h
- *   12605  core/mem.h
- *   12646  core/thread.h
- *   12700  core/rng.h
- *   12726  core/op.h
- *   12834  core/record.h
- *   12856  core/accel.h
- *   12893  core/bytes.h
- *   12924  core/json.h
- *   12970  core/safetensors.h
- *   13022  core/file.h
- *   13075  core/checkpoint.h
- *   13174  core/time.h
- *   13184  core/net.h
- *   13251  core/comm.h
- *   13316  core/conform.h
- *   13399  math/binary.h
- *   13440  math/elem.h
- *   13507  math/convert.h
- *   13548  math/reduce.h
- *   13595  math/softmax.h
- *   13646  math/norm.h
- *   13695  math/matmul.h
- *   13773  math/layout.h
- *   13826  math/conv.h
- *   13886  math/sort.h
- *   13947  math/linalg_lu.h
- *   13966  math/linalg_qr.h
- *   13984  math/linalg_eig.h
- *   13999  math/linalg_svd.h
- *   14014  math/linalg.h
- *   14078  math/fft.h
- *   14153  math/fwht.h
- *   14182  math/attention.h
- *   14267  math/gla.h
- *   14331  math/gla_grad.h
- *   14349  math/twist.h
- *   14401  math/slope.h
- *   14428  math/loss.h
- *   14449  math/rope.h
- *   14470  math/patch.h
- *   14501  math/sparse.h
- *   14576  math/edges.h
- *   14647  math/edges_score.h
- *   14679  math/ops.h
- *   14700  math/optim.h
- *   14815  math/tape.h
- *   14919  math/layer.h
- *   14964  math/train.h
- *   15018  math/all.h
- *   15024  the shared functions again, where the other header came first
- *   15549  llm/quant/format.h
- *   15640  llm/quant/matmul.h
- *   15676  llm/quant/sparse.h
- *   15728  llm/file/fd.h
- *   15740  llm/file/gguf.h
- *   15836  llm/file/gguf_write.h
- *   15892  llm/file/safetensors.h
- *   15911  llm/file/llama2c.h
- *   15930  llm/file/open.h
- *   15951  llm/token/unicode.h
- *   15978  llm/token/split.h
- *   16028  llm/token/vocab.h
- *   16149  llm/chat/template.h
- *   16217  llm/attention/pages.h
- *   16296  llm/attention/tree.h
- *   16398  llm/attention/paged.h
- *   16451  llm/attention/latent.h
- *   16498  llm/attention/position.h
- *   16537  llm/attention/gla.h
- *   16575  llm/attention/cascade.h
- *   16666  llm/attention/fusemax.h
- *   16738  llm/model/ladder.h
- *   16788  llm/model/model.h
- *   16939  llm/model/adapter.h
- *   16989  llm/sample/sample.h
- *   17084  llm/sample/stop.h
- *   17111  llm/sample/pieces.h
- *   17136  llm/sample/grammar.h
- *   17191  llm/sample/schema.h
- *   17213  llm/session/session.h
- *   17314  llm/session/beam.h
- *   17360  llm/session/kvcodec.h
- *   17471  llm/session/kvstream.h
- *   17535  llm/train/story.h
- *   17623  llm/train/trainer.h
- *   17715  llm/train/judge.h
- *   17761  llm/vision/vit.h
- *   17848  llm/vision/tome.h
- *   17902  llm/vision/merge.h
- *   17937  llm/vision/pyra.h
- *   17976  llm/vision/sret.h
- *   18037  llm/tinyllm.h
- *   18059  internal functions
- *   18179  core/status.c
- *   18189  core/atomic.h
- *   18241  core/state.h
- *   18352  core/tensor.c
- *   18511  core/cpu.h
- *   18551  core/half.h
- *   18604  core/target.h
- *   19012  core/ctx.c
- *   19273  core/mem.c
- *   19369  core/thread.c
- *   19946  core/rng.c
- *   20029  core/op.c
- *   20441  core/record.c
- *   20540  core/bytes.c
- *   20642  core/json.c
- *   20952  core/safetensors.c
- *   21202  core/file.c
- *   21594  core/hash.h
- *   21617  core/checkpoint.c
- *   22278  core/time.c
- *   22325  core/net.c
- *   22604  core/comm.c
- *   23104  core/conform.c
- *   23863  math/grad.h
- *   23909  math/table.h
- *   24004  math/rows.h
- *   24069  math/walk.h
- *   24188  math/binary.c
- *   24479  math/elem.c
- *   25251  math/convert.c
- *   25726  math/reduce.c
- *   26244  math/softmax.c
- *   26610  math/norm.c
- *   27137  math/gemm.h
- *   27216  math/gemm_i8.h
- *   27245  math/matmul.c
- *   27603  math/layout.c
- *   28346  math/conv.c
- *   28873  math/sort.c
- *   29765  math/linalg_block.h
- *   29913  math/linalg_lu.c
- *   30261  math/linalg_qr.c
- *   30611  math/linalg_eig.c
- *   31122  math/linalg_svd.c
- *   31520  math/linalg.c
- *   31791  math/fft_way.h
- *   31860  math/fft.c
- *   32335  math/fwht.c
- *   32481  math/attention.c
- *   33049  math/gla.c
- *   33545  math/gla_grad.c
- *   33907  math/twist.c
- *   34258  math/slope.c
- *   34442  math/loss.c
- *   34611  math/rope.c
- *   34754  math/patch.c
- *   35055  math/sparse_lines.h
- *   35083  math/sparse_forms.h
- *   35104  math/sparse.c
- *   35411  math/edges_inside.h
- *   35450  math/edges.c
- *   35908  math/edges_score.c
- *   36336  math/ops.c
- *   36387  math/optim.c
- *   37010  math/tape.c
- *   37863  math/layer.c
- *   38327  math/train.c
- *   38522  math/edges_grad.c
- *   38993  math/normal.c
- *   39012  math/targets.c
- *   39143  math/all.c
- *   39147  core/cpu.c
- *   39401  core/hash.c
- *   39519  math/grad.c
- *   40311  math/matvec.h
- *   40322  math/gemm.c
- *   40906  math/gemm_i8.c
- *   41178  math/linalg_block.c
- *   41714  math/fft_way.c
- *   42129  math/sparse_lines.c
- *   42603  math/sparse_forms.c
- *   42809  math/matvec.c
- *   42861  the shared functions forwarded, where the other header has their bodies
- *   43381  internal functions of this header
- *   43420  llm/quant/blocks.h
- *   43485  llm/quant/direct.h
- *   43500  llm/quant/kformats.h
- *   43511  llm/quant/lattice.h
- *   43537  llm/quant/format.c
- *   43589  llm/quant/block.h
- *   43707  llm/quant/matmul.c
- *   44426  llm/quant/sparse.c
- *   44862  llm/file/fd.c
- *   44983  llm/file/store.h
- *   45067  llm/file/gguf.c
- *   45351  llm/file/gguf_write.c
- *   45960  llm/file/safetensors.c
- *   46092  llm/file/llama2c.c
- *   46372  llm/file/open.c
- *   46493  llm/token/unicode.c
- *   46978  llm/token/split.c
- *   47561  llm/token/parts.h
- *   47725  llm/token/vocab.c
- *   48516  llm/chat/value.h
- *   48633  llm/chat/compile.h
- *   48696  llm/chat/builtin.h
- *   48728  llm/chat/forms.h
- *   48741  llm/chat/template.c
- *   49481  llm/attention/pages.c
- *   49780  llm/attention/tree.c
- *   50303  llm/attention/paged.c
- *   51115  llm/attention/latent.c
- *   51785  llm/attention/position.c
- *   51871  llm/attention/gla.c
- *   52012  llm/attention/cascade.c
- *   52632  llm/attention/fusemax.c
- *   53345  llm/model/ladder.c
- *   53418  llm/model/arch.h
- *   53697  llm/model/inside.h
- *   54131  llm/model/model.c
- *   54748  llm/model/adapter_read.h
- *   54778  llm/model/adapter.c
- *   55239  llm/sample/sample.c
- *   55986  llm/sample/stop.c
- *   56113  llm/sample/pieces.c
- *   56253  llm/sample/grammar_read.h
- *   56284  llm/sample/grammar.c
- *   56807  llm/sample/schema.c
- *   57238  llm/session/inside.h
- *   57260  llm/session/session.c
- *   57784  llm/session/beam.c
- *   58118  llm/session/arith.h
- *   58167  llm/session/kvinside.h
- *   58246  llm/session/kvcodec.c
- *   58923  llm/session/kvstream.c
- *   59071  llm/train/story.c
- *   59803  llm/train/config.h
- *   59821  llm/train/decoder.h
- *   59875  llm/train/trainer.c
- *   60578  llm/train/judge.c
- *   60853  llm/vision/params.h
- *   60893  llm/vision/vit.c
- *   61275  llm/vision/tome.c
- *   61629  llm/vision/merge.c
- *   62330  llm/vision/pyra.c
- *   62505  llm/vision/sret.c
- *   62925  llm/quant/direct.c
- *   63447  llm/quant/kformats.c
- *   64280  llm/quant/lattice.c
- *   65090  llm/quant/block.c
- *   65273  llm/file/store.c
- *   65809  llm/token/parts.c
- *   66281  llm/chat/value.c
- *   66869  llm/chat/parse.h
- *   66944  llm/chat/compile.c
- *   67557  llm/chat/rows.h
- *   67609  llm/chat/text.h
- *   67646  llm/chat/builtin.c
- *   68032  llm/chat/forms.c
- *   68197  llm/model/arch.c
- *   68255  llm/model/adapter_read.c
- *   68639  llm/sample/grammar_read.c
- *   69224  llm/session/arith.c
- *   69473  llm/train/config.c
- *   69673  llm/train/decoder.c
- *   70421  llm/vision/params.c
- *   70497  llm/chat/text.c
- *   70855  llm/token/encode.c
- *   71083  llm/token/decode.c
- *   71262  llm/token/spm.c
- *   71362  llm/token/bpe.c
- *   71509  llm/token/wordpiece.c
- *   71589  llm/token/unigram.c
- *   71826  llm/token/rwkv.c
- *   71852  llm/chat/value_text.c
- *   72098  llm/chat/filters.c
- *   72508  llm/chat/methods.c
- *   72859  llm/chat/emit.c
- *   72952  llm/chat/words.c
- *   73126  llm/chat/expression.c
- *   73607  llm/model/load.c
- *   73945  llm/model/step.c
- *   74515  llm/model/attn.c
- *   75117  llm/model/mla.c
- *   75352  llm/model/delta.c
- *   75650  llm/model/ssm.c
- *   76021  llm/model/rwkv.c
- *   76556  llm/model/ffn.c
- *   76904  llm/model/sparse.c
- *   77016  llm/model/cut.c
- *   77184  llm/model/streams.c
- *   77433  llm/model/forward.c
- *   78159  llm/model/seq.c
- *   78363  llm/model/save.c
- *   78716  llm/session/kvtables.c
- *   79145  llm/session/kvsession.c
- *   79494  llm/tinyllm.c
- *   79507  the licence
+ *     305  the manual
+ *     386  math/kernels.h
+ *    7800  llm/quant/kernels.h
+ *   11751  options and names
+ *   12375  core/config.h
+ *   12523  core/status.h
+ *   12559  core/tensor.h
+ *   12612  core/ctx.h
+ *   12689  core/mem.h
+ *   12730  core/thread.h
+ *   12784  core/rng.h
+ *   12810  core/op.h
+ *   12918  core/record.h
+ *   12940  core/accel.h
+ *   12977  core/bytes.h
+ *   13008  core/json.h
+ *   13054  core/safetensors.h
+ *   13106  core/file.h
+ *   13161  core/checkpoint.h
+ *   13260  core/time.h
+ *   13270  core/net.h
+ *   13337  core/comm.h
+ *   13402  core/conform.h
+ *   13485  math/binary.h
+ *   13526  math/elem.h
+ *   13593  math/convert.h
+ *   13634  math/reduce.h
+ *   13681  math/softmax.h
+ *   13732  math/norm.h
+ *   13781  math/matmul.h
+ *   13859  math/layout.h
+ *   13912  math/conv.h
+ *   13972  math/sort.h
+ *   14033  math/linalg_lu.h
+ *   14052  math/linalg_qr.h
+ *   14070  math/linalg_eig.h
+ *   14085  math/linalg_svd.h
+ *   14100  math/linalg.h
+ *   14164  math/fft.h
+ *   14239  math/fwht.h
+ *   14268  math/attention.h
+ *   14353  math/gla.h
+ *   14417  math/gla_grad.h
+ *   14435  math/twist.h
+ *   14487  math/slope.h
+ *   14514  math/loss.h
+ *   14535  math/rope.h
+ *   14556  math/patch.h
+ *   14587  math/sparse.h
+ *   14662  math/edges.h
+ *   14733  math/edges_score.h
+ *   14765  math/ops.h
+ *   14786  math/optim.h
+ *   14901  math/tape.h
+ *   15005  math/layer.h
+ *   15050  math/train.h
+ *   15104  math/all.h
+ *   15110  the shared functions again, where the other header came first
+ *   15635  llm/quant/format.h
+ *   15726  llm/quant/matmul.h
+ *   15762  llm/quant/sparse.h
+ *   15814  llm/file/fd.h
+ *   15826  llm/file/gguf.h
+ *   15922  llm/file/gguf_write.h
+ *   15978  llm/file/safetensors.h
+ *   15997  llm/file/llama2c.h
+ *   16016  llm/file/open.h
+ *   16037  llm/token/unicode.h
+ *   16064  llm/token/split.h
+ *   16114  llm/token/vocab.h
+ *   16235  llm/chat/template.h
+ *   16303  llm/attention/pages.h
+ *   16382  llm/attention/tree.h
+ *   16484  llm/attention/paged.h
+ *   16537  llm/attention/latent.h
+ *   16584  llm/attention/position.h
+ *   16623  llm/attention/gla.h
+ *   16661  llm/attention/cascade.h
+ *   16752  llm/attention/fusemax.h
+ *   16824  llm/model/ladder.h
+ *   16874  llm/model/model.h
+ *   17025  llm/model/adapter.h
+ *   17075  llm/sample/sample.h
+ *   17170  llm/sample/stop.h
+ *   17197  llm/sample/pieces.h
+ *   17222  llm/sample/grammar.h
+ *   17277  llm/sample/schema.h
+ *   17299  llm/session/session.h
+ *   17400  llm/session/beam.h
+ *   17446  llm/session/kvcodec.h
+ *   17557  llm/session/kvstream.h
+ *   17621  llm/train/story.h
+ *   17709  llm/train/trainer.h
+ *   17801  llm/train/judge.h
+ *   17847  llm/vision/vit.h
+ *   17934  llm/vision/tome.h
+ *   17988  llm/vision/merge.h
+ *   18023  llm/vision/pyra.h
+ *   18062  llm/vision/sret.h
+ *   18123  llm/tinyllm.h
+ *   18145  internal functions
+ *   18267  core/status.c
+ *   18277  core/atomic.h
+ *   18329  core/state.h
+ *   18440  core/tensor.c
+ *   18599  core/cpu.h
+ *   18639  core/half.h
+ *   18692  core/target.h
+ *   19112  core/ctx.c
+ *   19373  core/mem.c
+ *   19469  core/thread.c
+ *   20046  core/rng.c
+ *   20129  core/op.c
+ *   20541  core/record.c
+ *   20640  core/bytes.c
+ *   20742  core/json.c
+ *   21052  core/safetensors.c
+ *   21302  core/file.c
+ *   21744  core/hash.h
+ *   21767  core/checkpoint.c
+ *   22428  core/time.c
+ *   22479  core/net.c
+ *   22758  core/comm.c
+ *   23258  core/conform.c
+ *   24017  math/grad.h
+ *   24063  math/table.h
+ *   24158  math/rows.h
+ *   24223  math/walk.h
+ *   24342  math/binary.c
+ *   24633  math/elem.c
+ *   25405  math/convert.c
+ *   25880  math/reduce.c
+ *   26398  math/softmax.c
+ *   26764  math/norm.c
+ *   27291  math/gemm.h
+ *   27370  math/gemm_i8.h
+ *   27399  math/matmul.c
+ *   27757  math/layout.c
+ *   28500  math/conv.c
+ *   29027  math/sort.c
+ *   29919  math/linalg_block.h
+ *   30067  math/linalg_lu.c
+ *   30415  math/linalg_qr.c
+ *   30765  math/linalg_eig.c
+ *   31276  math/linalg_svd.c
+ *   31674  math/linalg.c
+ *   31945  math/fft_way.h
+ *   32014  math/fft.c
+ *   32489  math/fwht.c
+ *   32635  math/attention.c
+ *   33203  math/gla.c
+ *   33699  math/gla_grad.c
+ *   34061  math/twist.c
+ *   34412  math/slope.c
+ *   34596  math/loss.c
+ *   34765  math/rope.c
+ *   34908  math/patch.c
+ *   35209  math/sparse_lines.h
+ *   35237  math/sparse_forms.h
+ *   35258  math/sparse.c
+ *   35565  math/edges_inside.h
+ *   35604  math/edges.c
+ *   36062  math/edges_score.c
+ *   36490  math/ops.c
+ *   36541  math/optim.c
+ *   37164  math/tape.c
+ *   38017  math/layer.c
+ *   38481  math/train.c
+ *   38676  math/edges_grad.c
+ *   39147  math/normal.c
+ *   39166  math/targets.c
+ *   39297  math/all.c
+ *   39301  core/cpu.c
+ *   39555  core/hash.c
+ *   39673  math/grad.c
+ *   40465  math/matvec.h
+ *   40476  math/gemm.c
+ *   41060  math/gemm_i8.c
+ *   41332  math/linalg_block.c
+ *   41868  math/fft_way.c
+ *   42283  math/sparse_lines.c
+ *   42757  math/sparse_forms.c
+ *   42963  math/matvec.c
+ *   43015  the shared functions forwarded, where the other header has their bodies
+ *   43535  internal functions of this header
+ *   43574  llm/quant/blocks.h
+ *   43639  llm/quant/direct.h
+ *   43654  llm/quant/kformats.h
+ *   43665  llm/quant/lattice.h
+ *   43691  llm/quant/format.c
+ *   43743  llm/quant/block.h
+ *   43869  llm/quant/matmul.c
+ *   44588  llm/quant/sparse.c
+ *   45024  llm/file/fd.c
+ *   45145  llm/file/store.h
+ *   45229  llm/file/gguf.c
+ *   45513  llm/file/gguf_write.c
+ *   46129  llm/file/safetensors.c
+ *   46261  llm/file/llama2c.c
+ *   46541  llm/file/open.c
+ *   46662  llm/token/unicode.c
+ *   47147  llm/token/split.c
+ *   47730  llm/token/parts.h
+ *   47906  llm/token/vocab.c
+ *   48697  llm/chat/value.h
+ *   48814  llm/chat/compile.h
+ *   48877  llm/chat/builtin.h
+ *   48909  llm/chat/forms.h
+ *   48922  llm/chat/template.c
+ *   49662  llm/attention/pages.c
+ *   49961  llm/attention/tree.c
+ *   50484  llm/attention/paged.c
+ *   51296  llm/attention/latent.c
+ *   51966  llm/attention/position.c
+ *   52052  llm/attention/gla.c
+ *   52193  llm/attention/cascade.c
+ *   52813  llm/attention/fusemax.c
+ *   53526  llm/model/ladder.c
+ *   53599  llm/model/arch_names.h
+ *   53714  llm/model/arch.h
+ *   53993  llm/model/inside.h
+ *   54427  llm/model/model.c
+ *   55044  llm/model/adapter_read.h
+ *   55074  llm/model/adapter.c
+ *   55535  llm/sample/sample.c
+ *   56282  llm/sample/stop.c
+ *   56409  llm/sample/pieces.c
+ *   56549  llm/sample/grammar_read.h
+ *   56580  llm/sample/grammar.c
+ *   57103  llm/sample/schema.c
+ *   57534  llm/session/inside.h
+ *   57556  llm/session/session.c
+ *   58080  llm/session/beam.c
+ *   58414  llm/session/arith.h
+ *   58463  llm/session/kvinside.h
+ *   58542  llm/session/kvcodec.c
+ *   59219  llm/session/kvstream.c
+ *   59367  llm/train/story.c
+ *   60099  llm/train/config.h
+ *   60117  llm/train/decoder.h
+ *   60171  llm/train/trainer.c
+ *   60874  llm/train/judge.c
+ *   61149  llm/vision/params.h
+ *   61189  llm/vision/vit.c
+ *   61571  llm/vision/tome.c
+ *   61925  llm/vision/merge.c
+ *   62626  llm/vision/pyra.c
+ *   62801  llm/vision/sret.c
+ *   63221  llm/quant/direct.c
+ *   63743  llm/quant/kformats.c
+ *   64576  llm/quant/lattice.c
+ *   65386  llm/quant/block.c
+ *   65569  llm/file/store.c
+ *   66105  llm/token/parts.c
+ *   66577  llm/chat/value.c
+ *   67165  llm/chat/parse.h
+ *   67240  llm/chat/compile.c
+ *   67853  llm/chat/rows.h
+ *   67905  llm/chat/text.h
+ *   67942  llm/chat/builtin.c
+ *   68328  llm/chat/forms.c
+ *   68496  llm/model/arch.c
+ *   68554  llm/model/adapter_read.c
+ *   68938  llm/sample/grammar_read.c
+ *   69523  llm/session/arith.c
+ *   69772  llm/train/config.c
+ *   69972  llm/train/decoder.c
+ *   70720  llm/vision/params.c
+ *   70796  llm/chat/text.c
+ *   71154  llm/token/encode.c
+ *   71382  llm/token/decode.c
+ *   71561  llm/token/spm.c
+ *   71661  llm/token/bpe.c
+ *   71808  llm/token/wordpiece.c
+ *   71888  llm/token/unigram.c
+ *   72125  llm/token/rwkv.c
+ *   72151  llm/chat/value_text.c
+ *   72397  llm/chat/filters.c
+ *   72807  llm/chat/methods.c
+ *   73158  llm/chat/emit.c
+ *   73251  llm/chat/words.c
+ *   73425  llm/chat/expression.c
+ *   73906  llm/model/load.c
+ *   74244  llm/model/step.c
+ *   74814  llm/model/attn.c
+ *   75416  llm/model/mla.c
+ *   75651  llm/model/delta.c
+ *   75949  llm/model/ssm.c
+ *   76320  llm/model/rwkv.c
+ *   76855  llm/model/ffn.c
+ *   77203  llm/model/sparse.c
+ *   77315  llm/model/cut.c
+ *   77483  llm/model/streams.c
+ *   77732  llm/model/forward.c
+ *   78458  llm/model/seq.c
+ *   78662  llm/model/save.c
+ *   79015  llm/session/kvtables.c
+ *   79444  llm/session/kvsession.c
+ *   79793  llm/tinyllm.c
+ *   79806  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -9385,8 +9386,10 @@ static const tinyi_blk_tiles TINY_FN(tinyi_blk_tiles) = {
 /* compilers know that additions of integers may be done in any order, and choose one for which registers do not suffice */
 #if TINYI_GCC || TINYI_CLANG
 #define TINYI_TREE_IN_ORDER(v) __asm__("" : "+x"(v))
+#define TINYI_TREE_HERE(v) __asm__ volatile("" : "+x"(v))     /* one after the other, whatever they have to do with each other */
 #else
 #define TINYI_TREE_IN_ORDER(v) ((void)0)
+#define TINYI_TREE_HERE(v) ((void)0)
 #endif
 #define TINYI_TREE_SIGNED(traits) (((traits) & TINYI_BLK_HAS_SIGN) && !V_VNNI)
 
@@ -9804,6 +9807,109 @@ static void TINY_FN(tinyi_tree_rows4)(float *y, const unsigned char *w, ptrdiff_
     _mm_storeu_ps(y + 4 * g - 4, TINY_FN(tinyi_tree_sum4)(t[(g - 1) % 2]));
 }
 
+/* ---- Q8_0, whole super-blocks: the products of one between the sums of the one before
+ *
+ * What a super-block is folded by waits for its products, and fills the window that the processor looks ahead in. So the tree of one is
+ * written between the products of the next, each step some instructions behind what it waits for; compilers would put them apart again. */
+
+/* t: what the block at b0 left, then what that at b leaves; acc += block b0 */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_tree_beside)(v_f32 acc, v_i32 *t, const unsigned char *b, const int8_t *q, const unsigned char *b0, const float *d0)
+{
+    const v_i32 one = _mm256_set1_epi16(1);
+    v_i32 p[8], u[4];
+    v_f32 f, scale;
+    int g, i;
+    TINYI_BLK_EACH(g, 7) {
+        TINYI_BLK_EACH(i, 2)
+            if (g < 4) {
+                const int at = g + 4 * i;
+                v_i8 c = vb_load(b + 34 * at + 2), a = _mm256_sign_epi8(c, c);
+                TINYI_TREE_HERE(a);
+                c = _mm256_sign_epi8(vb_load(q + 32 * at), c);
+                TINYI_TREE_HERE(c);
+                p[at] = _mm256_maddubs_epi16(a, c);
+                TINYI_TREE_HERE(p[at]);
+            }
+        TINYI_BLK_EACH(i, 2)
+            if (g > 0 && g < 5) {
+                p[g - 1 + 4 * i] = _mm256_madd_epi16(p[g - 1 + 4 * i], one);
+                TINYI_TREE_HERE(p[g - 1 + 4 * i]);
+            }
+        if (g > 1 && g < 6) {
+            v_i32 *x = p + g - 2;
+            const v_i32 high = _mm256_permute2x128_si256(x[0], x[4], 0x21);
+            x[0] = _mm256_blend_epi32(x[0], x[4], 0xf0);
+            x[4] = high;
+            TINYI_TREE_HERE(x[0]);
+            TINYI_TREE_HERE(x[4]);
+        }
+        if (g == 0)
+            TINYI_BLK_EACH(i, 2) {
+                u[2 * i] = _mm256_unpacklo_epi32(t[2 * i], t[2 * i + 1]);
+                u[2 * i + 1] = _mm256_unpackhi_epi32(t[2 * i], t[2 * i + 1]);
+                TINYI_TREE_HERE(u[2 * i]);
+                TINYI_TREE_HERE(u[2 * i + 1]);
+            }
+        if (g == 1)
+            TINYI_BLK_EACH(i, 2) {
+                u[2 * i] = vi_add(u[2 * i], u[2 * i + 1]);
+                TINYI_TREE_HERE(u[2 * i]);
+            }
+        if (g == 2) {
+            u[1] = _mm256_unpackhi_epi64(u[0], u[2]);
+            u[0] = _mm256_unpacklo_epi64(u[0], u[2]);
+            TINYI_TREE_HERE(u[0]);
+            TINYI_TREE_HERE(u[1]);
+            scale = TINY_FN(tinyi_tree_halves8)(b0, 34);
+        }
+        if (g > 2) {
+            t[g - 3] = vi_add(p[g - 3], p[g + 1]);
+            TINYI_TREE_HERE(t[g - 3]);
+        }
+        if (g == 3) {
+            u[0] = vi_add(u[0], u[1]);
+            TINYI_TREE_HERE(u[0]);
+            scale = v_mul(scale, v_load(d0));
+            TINYI_TREE_HERE(scale);
+        }
+        if (g == 4) {
+            f = v_from_i32(u[0]);
+            TINYI_TREE_HERE(f);
+        }
+        if (g == 5) acc = v_fma(scale, f, acc);
+    }
+    return acc;
+}
+/* Rows within a page come from both halves of a piece in turn: a core reads two places faster than one, and asking for lines 8 KB ahead as
+ * well makes it slower here. Of longer rows each begins so many pages of its own that nothing is won. */
+static void TINY_FN(tinyi_tree_rows1)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x)
+{
+    const size_t half = w_row <= 4096 ? (n_row + 1) / 2 : 0;
+    const unsigned char *b, *b0 = w;
+    const float *d0 = x->d;
+    float none, *to = &none;
+    v_f32 acc = v_zero();
+    v_i32 t[4];
+    size_t r, at;
+    int i;
+    TINYI_BLK_EACH(i, 4) t[i] = vi_zero();
+    for (r = 0; r <= n_row; r++) {          /* once more, for the sums of the last block: of its products nobody hears */
+        const ptrdiff_t row = r == n_row ? 0 : (ptrdiff_t)(!half ? r : r % 2 ? half + r / 2 : r / 2);
+        b = w + row * w_row;
+        for (at = 0; at < (r < n_row ? x->blocks : 1); at++, b += 272) {
+            TINYI_BLK_EACH(i, 5) TINYI_BLK_AHEAD(b + 2048 + 64 * i);
+            acc = TINY_FN(tinyi_tree_beside)(acc, t, b, x->code + 256 * at, b0, d0);
+            if (at == 0) {                  /* with that the row before is whole */
+                *to = v_sum(v_add(acc, v_zero()));
+                acc = v_zero();
+                to = y + row * y_row;
+            }
+            b0 = b;
+            d0 = x->d + 16 * at;
+        }
+    }
+}
+
 /* ---- one row of activations, and rows of weights expanded: codes in order, 16 scales and 16 offsets, 8 of them used where groups are coarse */
 
 #define TINYI_BLK_KERNELS(name, values, bytes, traits)                                                                                  \
@@ -9820,15 +9926,11 @@ static void TINY_FN(tinyi_tree_rows4)(float *y, const unsigned char *w, ptrdiff_
                 v_f32 s[2], m[2];                                                                                                       \
                 float shared;                                                                                                           \
                 int i;                                                                                                                  \
-                if (k - at < 256) {                                                                                                     \
-                    memset(last, 0, sizeof last);                                                                                       \
-                    memcpy(last, b, (k - at) / (values) * (bytes));                                                                     \
-                    b = last;                                                                                                           \
-                } else                                                                                                                  \
-                    for (i = 0; i < 256 / (values) * (bytes); i += 64) {                                                                \
-                        TINYI_BLK_AHEAD(b + 2048 + i);                                                                                  \
-                        TINYI_BLK_AHEAD2(b + 8192 + i);                                                                                 \
-                    }                                                                                                                   \
+                if (k - at < 256) b = tinyi_blk_last(last, sizeof last, b, (k - at) / (values) * (bytes));                              \
+                else for (i = 0; i < 256 / (values) * (bytes); i += 64) {                                                               \
+                    TINYI_BLK_AHEAD(b + 2048 + i);                                                                                      \
+                    TINYI_BLK_AHEAD2(b + 8192 + i);                                                                                     \
+                }                                                                                                                       \
                 shared = TINY_FN(tinyi_tree_get_##name)(c, s, m, b);                                                                    \
                 for (r = 0; r < n; r++) {                                                                                               \
                     const size_t p = r * 256 * x->blocks + at;                                                                          \
@@ -9847,7 +9949,8 @@ static void TINY_FN(tinyi_tree_rows4)(float *y, const unsigned char *w, ptrdiff_
             w += (ptrdiff_t)whole * w_row; \
             n_row -= whole; \
         } \
-        TINY_FN(tinyi_tree_dots_##name)(y, y_row, 0, w, w_row, n_row, x, k, 1);                                                         \
+        if (TINYI_BLK_##name == TINYI_BLK_Q8_0 && !V_VNNI && n_row && k && k % 256 == 0) TINY_FN(tinyi_tree_rows1)(y, y_row, w, w_row, n_row, x);         \
+        else TINY_FN(tinyi_tree_dots_##name)(y, y_row, 0, w, w_row, n_row, x, k, 1);                                                    \
     }                                                                                                                                   \
     static void TINY_FN(tinyi_tree_few_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n) \
     {                                                                                                                                   \
@@ -9862,9 +9965,7 @@ static void TINY_FN(tinyi_tree_rows4)(float *y, const unsigned char *w, ptrdiff_
             float shared;                                                                                                               \
             int i;                                                                                                                      \
             if (k < 256) {                                                                                                              \
-                memset(last, 0, sizeof last);                                                                                           \
-                memcpy(last, w, k / (values) * (bytes));                                                                                \
-                w = last;                                                                                                               \
+                w = tinyi_blk_last(last, sizeof last, w, k / (values) * (bytes));                                                       \
                 k = 256;                                                                                                                \
             } else                                                                                                                      \
                 for (i = 0; i < 256 / (values) * (bytes); i += 64) TINYI_BLK_AHEAD2(w + ahead + i);                                     \
@@ -10150,6 +10251,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_tree_table) = {
 #undef TINYI_TREE_FIT
 #undef TINYI_TREE_SIGNED
 #undef TINYI_TREE_IN_ORDER
+#undef TINYI_TREE_HERE
 #undef TINYI_TREE_DOWN
 #undef TINYI_TREE_SHIFT
 #undef TINYI_TREE_SMALL
@@ -10496,12 +10598,8 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_quad_twin_step)(v_f32 acc, const v_i8 *w,
                 v_f32 s[2][4], m[2][4];                                                                                                 \
                 float shared = 0.0f;                                                                                                    \
                 TINYI_BLK_EACH(j, 2) {                                                                                                  \
-                    if (k - at < 256) {                                                                                                 \
-                        memset(last[j], 0, sizeof last[j]);                                                                             \
-                        memcpy(last[j], b[j], (k - at) / (values) * (bytes));                                                           \
-                        b[j] = last[j];                                                                                                 \
-                    } else                                                                                                              \
-                        TINYI_BLK_EACH(i, (256 / (values) * (bytes) + 63) / 64) TINYI_BLK_AHEAD(b[j] + 2048 + 64 * i);                  \
+                    if (k - at < 256) b[j] = tinyi_blk_last(last[j], sizeof last[j], b[j], (k - at) / (values) * (bytes));              \
+                    else TINYI_BLK_EACH(i, (256 / (values) * (bytes) + 63) / 64) TINYI_BLK_AHEAD(b[j] + 2048 + 64 * i);                 \
                     shared = TINY_FN(tinyi_quad_scales_##name)(s[j], m[j], b[j]);                                                       \
                 }                                                                                                                       \
                 TINYI_BLK_EACH(h, 2) {                                                                                                  \
@@ -10548,12 +10646,8 @@ TINYI_BLKS_PLAIN(TINYI_BLK_KERNELS)
                 v_f32 s[4], m[4];                                                                                                       \
                 float shared;                                                                                                           \
                 int h, i;                                                                                                               \
-                if (k - at < 256) {                                                                                                     \
-                    memset(last, 0, sizeof last);                                                                                       \
-                    memcpy(last, b, (k - at) / (values) * (bytes));                                                                     \
-                    b = last;                                                                                                           \
-                } else                                                                                                                  \
-                    TINYI_BLK_EACH(i, (256 / (values) * (bytes) + 63) / 64) TINYI_BLK_AHEAD(b + 2048 + 64 * i);                         \
+                if (k - at < 256) b = tinyi_blk_last(last, sizeof last, b, (k - at) / (values) * (bytes));                              \
+                else TINYI_BLK_EACH(i, (256 / (values) * (bytes) + 63) / 64) TINYI_BLK_AHEAD(b + 2048 + 64 * i);                        \
                 shared = TINY_FN(tinyi_quad_scales_##name)(s, m, b);                                                                    \
                 TINYI_BLK_EACH(h, 2) {                                                                                                  \
                     v_i8 c[8];                                                                                                          \
@@ -10577,9 +10671,7 @@ TINYI_BLKS_PLAIN(TINYI_BLK_KERNELS)
             float shared;                                                                                                               \
             int h, i;                                                                                                                   \
             if (k < 256) {                                                                                                              \
-                memset(last, 0, sizeof last);                                                                                           \
-                memcpy(last, w, k / (values) * (bytes));                                                                                \
-                w = last;                                                                                                               \
+                w = tinyi_blk_last(last, sizeof last, w, k / (values) * (bytes));                                                       \
                 k = 256;                                                                                                                \
             } else                                                                                                                      \
                 for (i = 0; i < 256 / (values) * (bytes); i += 64) TINYI_BLK_AHEAD(w + ahead + i);                                      \
@@ -10633,12 +10725,8 @@ TINYI_BLKS_PLAIN(TINYI_BLK_KERNELS)
             v_f32 s[2][4], m[2][4];                                                                                                     \
             float shared = 0.0f;                                                                                                        \
             TINYI_BLK_EACH(r, 2) {                                                                                                      \
-                if (left < 256) {                                                                                                       \
-                    memset(last[r], 0, sizeof last[r]);                                                                                 \
-                    memcpy(last[r], b[r], left / (values) * (bytes));                                                                   \
-                    b[r] = last[r];                                                                                                     \
-                } else                                                                                                                  \
-                    TINYI_BLK_EACH(i, (256 / (values) * (bytes) + 63) / 64) TINYI_BLK_AHEAD(b[r] + 2048 + 64 * i);                      \
+                if (left < 256) b[r] = tinyi_blk_last(last[r], sizeof last[r], b[r], left / (values) * (bytes));                        \
+                else TINYI_BLK_EACH(i, (256 / (values) * (bytes) + 63) / 64) TINYI_BLK_AHEAD(b[r] + 2048 + 64 * i);                     \
                 shared = TINY_FN(tinyi_quad_scales_##name)(s[r], m[r], b[r]);                                                           \
             }                                                                                                                           \
             TINYI_BLK_EACH(h, 2) {                                                                                                      \
@@ -11286,9 +11374,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_step)(v_f32 *acc, v_f32 *off, const v_
                 v_f32 s[TINYI_BLK_S], m[TINYI_BLK_S];                                                                                   \
                 int i;                                                                                                                  \
                 if (left < 256) {                                                                                                       \
-                    memset(last, 0, sizeof last);                                                                                       \
-                    memcpy(last, b, left / (values) * (bytes));                                                                         \
-                    b = last;                                                                                                           \
+                    b = tinyi_blk_last(last, sizeof last, b, left / (values) * (bytes));                                                \
                     left = 256;                                                                                                         \
                 } else                                                                                                                  \
                     for (i = 0; i < 256 / (values) * (bytes); i += 64) {                                                                \
@@ -11314,9 +11400,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_step)(v_f32 *acc, v_f32 *off, const v_
             v_f32 s[TINYI_BLK_S], m[TINYI_BLK_S];                                                                                       \
             int i;                                                                                                                      \
             if (k < 256) {                                                                                                              \
-                memset(last, 0, sizeof last);                                                                                           \
-                memcpy(last, w, k / (values) * (bytes));                                                                                \
-                w = last;                                                                                                               \
+                w = tinyi_blk_last(last, sizeof last, w, k / (values) * (bytes));                                                       \
                 k = 256;                                                                                                                \
             } else                                                                                                                      \
                 for (i = 0; i < 256 / (values) * (bytes); i += 64) TINYI_BLK_AHEAD(w + ahead + i);                                      \
@@ -11685,7 +11769,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x9868daa7
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x06bfb455
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -12286,7 +12370,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
 #endif
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0x9868daa7
+#define TINYI_SHARED_DECLARED 0x06bfb455
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -13049,7 +13133,8 @@ TINY_API void tiny_file_close(tiny_ctx *ctx, tiny_file *file);     /* takes one 
 
 /* Writes path.part, then renames it over path: readers see the old file or the
  * new one, also after a full disk or a kill. What is there and no plain file (a device, a pipe) is written to, not
- * replaced. A symbolic link at path.part is not followed, unless it leads to a character device. */
+ * replaced. A symbolic link at path.part is not followed, unless it leads to a character device; a part that somebody else is
+ * writing is refused (where the system has flock). */
 TINY_API tiny_status tiny_file_write(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes);
 
 /* The same in pieces. All zero: nothing is open. After finish (whatever it answers) and after abandon it is all zero again. */
@@ -13059,7 +13144,8 @@ typedef struct tinyi_out {
     void *file;                             /* a FILE */
     int special;                            /* a device or a pipe: written in its place */
 } tinyi_out;
-/* Its steps, for a writer of several files: *file is a FILE; close answers 0, with errno set, where not all bytes arrived. */
+/* Its steps, for a writer of several files: *file is a FILE. flush and close answer 0, with errno set, where not all bytes arrived.
+ * Nobody else may open a part until its file is closed: rename closes it afterwards where it can, drop removes it before. */
 
 /* A file in pieces, for what is larger than memory. All zero: nothing is open. */
 typedef struct tinyi_in {
@@ -15648,7 +15734,7 @@ TINYI_C_END
  *   n from 9 on   avx2: the same with rows of w expanded to bytes
  *   n of more     rows of w are unpacked into a panel in the second-level cache, float32 or (AMX) bfloat16, and multiplied there
  *
- * Formats without integer kernels (IQ1 to IQ3, TQ1_0, NVFP4, Q1_0, Q2_0) are unpacked for few rows too.              */
+ * Formats without integer kernels (NVFP4, Q1_0, Q2_0) are unpacked for few rows too.                                  */
 #ifndef TINYI_BLOCK_MATMUL_H
 #define TINYI_BLOCK_MATMUL_H
 TINYI_C_BEGIN
@@ -18050,7 +18136,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0018054
+#line 0018140
 #endif
 #define TINYI_LLM_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
@@ -18100,8 +18186,10 @@ TINYI_FN void tinyi_st_entry(tinyi_st_head *h, const char *name, tinyi_st_type t
 TINYI_FN unsigned char *tinyi_st_end(tinyi_st_head *h);    /* where the data go */
 TINYI_FN int tinyi_file_special(const char *path);     /* there, and neither a plain file nor a folder */
 TINYI_FN tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file);
-TINYI_FN int tinyi_part_close(void *file, int special);
-TINYI_FN tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path);
+TINYI_FN int tinyi_part_flush(void *file, int special);
+TINYI_FN int tinyi_part_close(void **file);
+TINYI_FN tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path, void **file);
+TINYI_FN void tinyi_part_drop(const char *part, void **file);
 TINYI_FN tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out);
 TINYI_FN tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *bytes, size_t n_bytes);
 TINYI_FN tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out);
@@ -18780,10 +18868,14 @@ TINYI_C_END
 #define TINYI_ONLY_PASS TINYI_CAT(TINYI_ONLY_, TINY_ONLY_TARGET)
 #if !TINYI_ONLY_PASS
 #error "tiny: TINY_ONLY_TARGET must be scalar, w128, neon, avx2 or avx512"
+#undef TINY_ONLY_TARGET                     /* one sentence is enough */
 #elif (TINYI_ONLY_PASS == TINYI_PASS_W128 && !TINYI_HAVE_W128) || (TINYI_ONLY_PASS == TINYI_PASS_NEON && !TINYI_HAVE_NEON) || \
     (TINYI_ONLY_PASS == TINYI_PASS_AVX2 && !TINYI_HAVE_AVX2) || (TINYI_ONLY_PASS == TINYI_PASS_AVX512 && !TINYI_HAVE_AVX512)
 #error "tiny: this compiler, its processor or the other options do not have the target that TINY_ONLY_TARGET names"
+#undef TINY_ONLY_TARGET
 #endif
+#endif
+#ifdef TINY_ONLY_TARGET
 #define TINYI_ONLY_TARGET (TINYI_ONLY_PASS == TINYI_PASS_SCALAR ? TINY_TARGET_SCALAR : TINYI_ONLY_PASS == TINYI_PASS_W128 ? TINY_TARGET_W128 : \
     TINYI_ONLY_PASS == TINYI_PASS_NEON ? TINY_TARGET_NEON : TINYI_ONLY_PASS == TINYI_PASS_AVX2 ? TINY_TARGET_AVX2 : TINY_TARGET_AVX512)
 #if TINYI_ONLY_PASS != TINYI_PASS_SCALAR
@@ -18815,6 +18907,7 @@ TINYI_C_END
 #undef TINYI_HAVE_AMX
 #define TINYI_HAVE_AMX 0
 #else
+#undef TINYI_ONLY_PASS
 #define TINYI_ONLY_PASS 0
 #endif
 /* kernels by name: needs all bodies in one unit */
@@ -18835,6 +18928,13 @@ TINYI_C_END
 
 #if TINYI_X86 && (TINYI_HAVE_W128 || TINYI_HAVE_AVX2 || TINYI_HAVE_AVX512)
 #include <immintrin.h>
+#endif
+/* SSE in every function, whatever the targets: the scalar one takes its root */
+#if defined _M_X64 || (defined __SSE__ && TINYI_X86 && (TINYI_GCC || TINYI_CLANG))
+#define TINYI_SSE 1
+#include <xmmintrin.h>
+#else
+#define TINYI_SSE 0
 #endif
 #if TINYI_HAVE_NEON
 #include <arm_neon.h>
@@ -18879,7 +18979,7 @@ TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("vsqrt.f32 %0, %1" :
 TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("fsqrt.s %0, %1" : "=f"(x) : "f"(x)); return x; }
 #elif (TINYI_GCC || TINYI_CLANG) && defined __s390x__
 TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { __asm__("sqebr %0, %1" : "=f"(x) : "f"(x)); return x; }
-#elif TINYI_HAVE_W128 && TINYI_X86 && (defined __SSE__ || defined _M_X64)
+#elif TINYI_SSE
 TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
 #elif TINYI_CLANG && defined __wasm__
 TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return __builtin_sqrtf(x); }
@@ -21209,6 +21309,7 @@ unsigned char *tinyi_st_end(tinyi_st_head *h)
 #if !defined TINY_NO_STDIO && (defined __unix__ || defined __APPLE__) && !defined __EMSCRIPTEN__ && !defined __wasi__
 #define TINYI_HAVE_MMAP 1
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21261,15 +21362,22 @@ tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void *
     *file = NULL;
     return tinyi_file_none(ctx, part);
 }
-int tinyi_part_close(void *file, int special)
+int tinyi_part_flush(void *file, int special)
 {
     (void)file;
     return special & 0;
 }
-tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path)
+int tinyi_part_close(void **file) { return *file != NULL; }
+tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path, void **file)
 {
     (void)part;
+    (void)file;
     return tinyi_file_none(ctx, path);
+}
+void tinyi_part_drop(const char *part, void **file)
+{
+    (void)part;
+    (void)file;
 }
 tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out)
 {
@@ -21407,11 +21515,33 @@ TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *
     return tiny_file_copy(ctx, path, out);
 }
 
+#ifdef TINYI_NOFOLLOW
+/* Two programs that write the same path would mix their bytes. The lock falls when the file is closed, also by a kill; whoever got
+ * hold of the file in the moment between its renaming and that has a part that is none any more (0: to be opened anew). */
+static tiny_status tinyi_part_lock(tiny_ctx *ctx, const char *part, int fd, int *ours)
+{
+    struct stat mine, there;
+    *ours = 1;
+#ifdef LOCK_EX
+    if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) return tinyi_fail(ctx, TINY_E_IO, "%s: somebody else is writing it", part);
+#endif
+    if (fstat(fd, &mine) || !S_ISREG(mine.st_mode)) return TINY_OK;
+    *ours = !stat(part, &there) && mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
+    if (*ours && ftruncate(fd, 0)) return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be emptied: %s", part, strerror(errno));
+    return TINY_OK;
+}
+#endif
+
 /* In a folder that others may write to, somebody else may have laid a link to one of our files under this name. */
 tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file)
 {
 #ifdef TINYI_NOFOLLOW
-    const int fd = special ? -1 : open(part, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | TINYI_NOFOLLOW, 0666);
+    int fd = -1, ours = 0;
+    while (!special && !ours && (fd = open(part, O_WRONLY | O_CREAT | O_NONBLOCK | TINYI_NOFOLLOW, 0666)) >= 0) {
+        const tiny_status st = tinyi_part_lock(ctx, part, fd, &ours);
+        if (st || !ours) (void)close(fd);
+        if (st) return st;
+    }
     if (fd >= 0) {
         *file = fdopen(fd, "wb");
         if (!*file) (void)close(fd);
@@ -21431,7 +21561,7 @@ tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void *
     return *file ? TINY_OK : tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened for writing: %s", part, strerror(errno));
 }
 
-int tinyi_part_close(void *file, int special)
+int tinyi_part_flush(void *file, int special)
 {
     int ok = !fflush((FILE *)file);
 #if TINYI_HAVE_MMAP && defined _POSIX_C_SOURCE
@@ -21439,18 +21569,38 @@ int tinyi_part_close(void *file, int special)
 #else
     (void)special;
 #endif
-    return ok & !fclose((FILE *)file);
+    return ok;
 }
 
-tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path)
+int tinyi_part_close(void **file)
 {
+    const int ok = !*file || !fclose((FILE *)*file);
+    *file = NULL;
+    return ok;
+}
+
+tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path, void **file)
+{
+    int arrived = 1, moved;
     if (tinyi_file_special(part)) return tinyi_fail(ctx, TINY_E_IO, "%s: is no plain file, and does not take the place of %s", part, path);
-#ifdef _WIN32
-    if (MoveFileExA(part, path, 1)) return TINY_OK;     /* 1: replace what is there; rename refuses on Windows */
+#ifdef _WIN32                               /* an open file cannot be renamed */
+    arrived = tinyi_part_close(file);
+    moved = arrived && MoveFileExA(part, path, 1);      /* 1: replace what is there; rename refuses on Windows */
 #else
-    if (!rename(part, path)) return TINY_OK;
+    moved = !rename(part, path);
+    if (moved) arrived = tinyi_part_close(file);
 #endif
-    return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be renamed to %s: %s", part, path, strerror(errno));
+    if (!arrived) return tinyi_fail(ctx, TINY_E_IO, "%s: not all bytes could be written: %s", path, strerror(errno));
+    return moved ? TINY_OK : tinyi_fail(ctx, TINY_E_IO, "%s: cannot be renamed to %s: %s", part, path, strerror(errno));
+}
+
+void tinyi_part_drop(const char *part, void **file)
+{
+#ifdef _WIN32                               /* nor removed */
+    (void)tinyi_part_close(file);
+#endif
+    (void)remove(part);
+    (void)tinyi_part_close(file);
 }
 
 tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out)
@@ -21486,11 +21636,11 @@ tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *bytes, size
 tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out)
 {
     tiny_status st = TINY_OK;
-    const int arrived = tinyi_part_close(out->file, out->special);
-    out->file = NULL;
+    int arrived = tinyi_part_flush(out->file, out->special);
+    if (out->special) arrived &= tinyi_part_close(&out->file);
     if (!arrived) st = tinyi_out_fail(ctx, out);
     else if (!out->special) {
-        st = tinyi_part_rename(ctx, out->part, out->path);
+        st = tinyi_part_rename(ctx, out->part, out->path, &out->file);
         if (!st) out->special = 1;          /* nothing is left to remove */
     }
     tinyi_out_abandon(ctx, out);
@@ -21560,8 +21710,8 @@ tiny_status tinyi_out_look(tiny_ctx *ctx, tinyi_out *out, tinyi_in *in)
 
 void tinyi_out_abandon(tiny_ctx *ctx, tinyi_out *out)
 {
-    if (out->file) (void)fclose((FILE *)out->file);
-    if (out->path && !out->special) (void)remove(out->part);
+    if (out->path && !out->special) tinyi_part_drop(out->part, &out->file);
+    (void)tinyi_part_close(&out->file);
     tiny_free(ctx, out->path);
     memset(out, 0, sizeof *out);
 }
@@ -22312,7 +22462,11 @@ TINY_API uint64_t tiny_now_ns(void)
      * is asked itself, elsewhere the time of day must do, which somebody may set back */
     struct timeval t;
 #ifdef SYS_clock_gettime
+#if defined __x86_64__ && defined __ILP32__
+    int64_t now[2];                         /* x32: the system writes twice what a long holds */
+#else
     long now[2];
+#endif
     if (!syscall(SYS_clock_gettime, 1L, now)) return (uint64_t)now[0] * 1000000000u + (uint64_t)now[1];    /* 1: monotonic */
 #endif
     if (gettimeofday(&t, NULL)) return 0;
@@ -43696,6 +43850,14 @@ typedef struct tinyi_blk_tiles {
     void (*round)(uint16_t *to, const float *x, size_t n);
 } tinyi_blk_tiles;
 
+/* the last of a row: n bytes of its blocks in `last`, followed by zeros */
+TINYI_INLINE const unsigned char *tinyi_blk_last(unsigned char *last, size_t room, const unsigned char *b, size_t n)
+{
+    memset(last, 0, room);
+    memcpy(last, b, n);
+    return last;
+}
+
 TINYI_FN const tinyi_blk_kernels *tinyi_blk_kernels_of(const tinyi_kernels *k);
 TINYI_FN const tinyi_blk_tiles *tinyi_blk_tiles_of(const tinyi_kernels *k);     /* NULL: there are none */
 TINYI_FN const tinyi_blk_kernels *tinyi_blk_scalar(void);    /* NULL where another target is the only one */
@@ -45378,7 +45540,7 @@ struct tllm_writer {
     size_t part, n_made, n_renamed, at_tensor, at_byte;     /* made: files that were opened */
     uint64_t written;                       /* of the part at work */
 #ifndef TINY_NO_STDIO
-    void *file;                             /* a FILE */
+    void *file, *first;                     /* FILEs: the part at work; the first one stays open, so that nobody else writes the same model */
 #endif
 };
 
@@ -45814,8 +45976,12 @@ static tiny_status tinyi_writer_shut(tiny_ctx *ctx, tllm_writer *w)
 #ifndef TINY_NO_STDIO
     int arrived;
     if (w->in_memory) return TINY_OK;
-    arrived = tinyi_part_close(w->file, w->special);
-    w->file = NULL;
+    arrived = tinyi_part_flush(w->file, w->special);
+    if (arrived && !w->part && !w->special) {
+        w->first = w->file;
+        w->file = NULL;
+    }
+    arrived &= tinyi_part_close(&w->file);
     if (!arrived) return tinyi_fail(ctx, TINY_E_IO, "%s: %llu bytes could not be written: %s", w->name, (unsigned long long)w->written, strerror(errno));
 #else
     (void)ctx;
@@ -45889,6 +46055,7 @@ static tiny_status tinyi_writer_rename(tiny_ctx *ctx, tllm_writer *w)
     while (w->n_renamed < w->n_parts) {     /* the first part last: whoever finds it finds all */
         size_t part = w->n_parts - 1 - w->n_renamed, n;
         char *from;
+        void *closed = NULL;
         tiny_status st;
         tinyi_writer_name(w, part, ".part");
         n = strlen(w->name) + 1;
@@ -45896,7 +46063,7 @@ static tiny_status tinyi_writer_rename(tiny_ctx *ctx, tllm_writer *w)
         if (!from) return ctx->status;
         memcpy(from, w->name, n);
         tinyi_writer_name(w, part, "");
-        st = tinyi_part_rename(ctx, from, w->name);
+        st = tinyi_part_rename(ctx, from, w->name, part ? &closed : &w->first);
         tiny_free(ctx, from);
         if (st) return st;
         w->n_renamed++;
@@ -45938,14 +46105,16 @@ TINY_API void tllm_writer_close(tiny_ctx *ctx, tllm_writer *w)
 {
     if (!w || tinyi_ctx_check(ctx)) return;
 #ifndef TINY_NO_STDIO
-    if (w->file) (void)fclose((FILE *)w->file);
     if (!w->in_memory && w->begun && !w->finished && w->name && !w->special) {
         size_t i;
+        void *closed = NULL;
         for (i = 0; i + w->n_renamed < w->n_parts && i < w->n_made; i++) {
             tinyi_writer_name(w, i, ".part");
-            (void)remove(w->name);
+            tinyi_part_drop(w->name, i == w->part ? &w->file : i ? &closed : &w->first);
         }
     }
+    (void)tinyi_part_close(&w->first);
+    (void)tinyi_part_close(&w->file);
 #endif
     tiny_free(ctx, w->path);
     tiny_free(ctx, w->name);
@@ -47589,6 +47758,18 @@ typedef struct tinyi_trie_at { int32_t node; uint32_t used; } tinyi_trie_at;
 typedef struct tinyi_merge { uint32_t left, right, to; } tinyi_merge;
 
 /* The kind of a vocabulary; TINYLLM_ONLY_TOKENIZER: a constant, vocabularies of other kinds are refused. */
+#ifdef TINYLLM_ONLY_TOKENIZER
+#define TINYI_VOCAB_KNOWS_SPM 1
+#define TINYI_VOCAB_KNOWS_BPE 1
+#define TINYI_VOCAB_KNOWS_WORDPIECE 1
+#define TINYI_VOCAB_KNOWS_UNIGRAM 1
+#define TINYI_VOCAB_KNOWS_RWKV 1
+#define TINYI_VOCAB_KNOWS_PLAMO2 1
+#if !TINYI_CAT(TINYI_VOCAB_KNOWS_, TINYLLM_ONLY_TOKENIZER)
+#error "tiny: TINYLLM_ONLY_TOKENIZER must be SPM, BPE, WORDPIECE, UNIGRAM, RWKV or PLAMO2"
+#undef TINYLLM_ONLY_TOKENIZER               /* one sentence is enough */
+#endif
+#endif
 #ifdef TINYLLM_ONLY_TOKENIZER
 #define TINYI_VOCAB_ONLY TINYI_CAT(TLLM_VOCAB_, TINYLLM_ONLY_TOKENIZER)
 #define TINYI_VOCAB_KIND(v) ((void)(v), TINYI_VOCAB_ONLY)
@@ -53414,6 +53595,121 @@ TINY_API tiny_status tllm_ladder_end(tllm_ladder *a, float *x)
     st = tinyi_ladder_land(a, 0, x);
     return st ? st : tinyi_ladder_land(a, 1, x);
 }
+
+/* src/llm/model/arch_names.h - what TINYLLM_ONLY_ARCH may be: a line for each row of arch.h, since the preprocessor knows no other way to tell
+ * a name from a misspelt one (tests/units/run.sh compares both) */
+#ifndef TINYI_ARCH_NAMES_H
+#define TINYI_ARCH_NAMES_H
+
+#ifdef TINYLLM_ONLY_ARCH
+#define TINYI_LM_KNOWS_llama 1
+#define TINYI_LM_KNOWS_llama4 1
+#define TINYI_LM_KNOWS_llama_embed 1
+#define TINYI_LM_KNOWS_mistral3 1
+#define TINYI_LM_KNOWS_qwen2 1
+#define TINYI_LM_KNOWS_qwen2vl 1
+#define TINYI_LM_KNOWS_qwen2moe 1
+#define TINYI_LM_KNOWS_qwen3 1
+#define TINYI_LM_KNOWS_qwen3vl 1
+#define TINYI_LM_KNOWS_qwen3moe 1
+#define TINYI_LM_KNOWS_qwen3vlmoe 1
+#define TINYI_LM_KNOWS_qwen3next 1
+#define TINYI_LM_KNOWS_qwen35 1
+#define TINYI_LM_KNOWS_qwen35moe 1
+#define TINYI_LM_KNOWS_gemma 1
+#define TINYI_LM_KNOWS_gemma2 1
+#define TINYI_LM_KNOWS_gemma3 1
+#define TINYI_LM_KNOWS_gemma3n 1
+#define TINYI_LM_KNOWS_gemma4 1
+#define TINYI_LM_KNOWS_gemma_embedding 1
+#define TINYI_LM_KNOWS_phi2 1
+#define TINYI_LM_KNOWS_phi3 1
+#define TINYI_LM_KNOWS_phimoe 1
+#define TINYI_LM_KNOWS_gpt2 1
+#define TINYI_LM_KNOWS_gptneox 1
+#define TINYI_LM_KNOWS_falcon 1
+#define TINYI_LM_KNOWS_bloom 1
+#define TINYI_LM_KNOWS_mpt 1
+#define TINYI_LM_KNOWS_starcoder 1
+#define TINYI_LM_KNOWS_starcoder2 1
+#define TINYI_LM_KNOWS_stablelm 1
+#define TINYI_LM_KNOWS_xverse 1
+#define TINYI_LM_KNOWS_openelm 1
+#define TINYI_LM_KNOWS_codeshell 1
+#define TINYI_LM_KNOWS_deepseek 1
+#define TINYI_LM_KNOWS_olmo2 1
+#define TINYI_LM_KNOWS_olmoe 1
+#define TINYI_LM_KNOWS_granite 1
+#define TINYI_LM_KNOWS_granitemoe 1
+#define TINYI_LM_KNOWS_granitehybrid 1
+#define TINYI_LM_KNOWS_minicpm 1
+#define TINYI_LM_KNOWS_deepseek2 1
+#define TINYI_LM_KNOWS_deepseek32 1
+#define TINYI_LM_KNOWS_glm_dsa 1
+#define TINYI_LM_KNOWS_mistral4 1
+#define TINYI_LM_KNOWS_plm 1
+#define TINYI_LM_KNOWS_minicpm3 1
+#define TINYI_LM_KNOWS_kimi_linear 1
+#define TINYI_LM_KNOWS_bitnet 1
+#define TINYI_LM_KNOWS_smollm3 1
+#define TINYI_LM_KNOWS_command_r 1
+#define TINYI_LM_KNOWS_cohere2 1
+#define TINYI_LM_KNOWS_cohere2moe 1
+#define TINYI_LM_KNOWS_internlm2 1
+#define TINYI_LM_KNOWS_chatglm 1
+#define TINYI_LM_KNOWS_glm4 1
+#define TINYI_LM_KNOWS_glm4moe 1
+#define TINYI_LM_KNOWS_exaone 1
+#define TINYI_LM_KNOWS_exaone4 1
+#define TINYI_LM_KNOWS_exaone_moe 1
+#define TINYI_LM_KNOWS_arcee 1
+#define TINYI_LM_KNOWS_nemotron 1
+#define TINYI_LM_KNOWS_gpt_oss 1
+#define TINYI_LM_KNOWS_minimax_m2 1
+#define TINYI_LM_KNOWS_hunyuan_dense 1
+#define TINYI_LM_KNOWS_hunyuan_moe 1
+#define TINYI_LM_KNOWS_ernie4_5 1
+#define TINYI_LM_KNOWS_ernie4_5_moe 1
+#define TINYI_LM_KNOWS_seed_oss 1
+#define TINYI_LM_KNOWS_apertus 1
+#define TINYI_LM_KNOWS_smallthinker 1
+#define TINYI_LM_KNOWS_dots1 1
+#define TINYI_LM_KNOWS_bailingmoe 1
+#define TINYI_LM_KNOWS_bailingmoe2 1
+#define TINYI_LM_KNOWS_lfm2 1
+#define TINYI_LM_KNOWS_lfm2moe 1
+#define TINYI_LM_KNOWS_falcon_h1 1
+#define TINYI_LM_KNOWS_nemotron_h 1
+#define TINYI_LM_KNOWS_nemotron_h_moe 1
+#define TINYI_LM_KNOWS_jamba 1
+#define TINYI_LM_KNOWS_plamo2 1
+#define TINYI_LM_KNOWS_mamba 1
+#define TINYI_LM_KNOWS_mamba2 1
+#define TINYI_LM_KNOWS_rwkv6 1
+#define TINYI_LM_KNOWS_rwkv6qwen2 1
+#define TINYI_LM_KNOWS_rwkv7 1
+#define TINYI_LM_KNOWS_bert 1
+#define TINYI_LM_KNOWS_nomic_bert 1
+#define TINYI_LM_KNOWS_nomic_bert_moe 1
+#define TINYI_LM_KNOWS_jina_bert_v2 1
+#define TINYI_LM_KNOWS_jina_bert_v3 1
+#define TINYI_LM_KNOWS_eurobert 1
+#define TINYI_LM_KNOWS_modern_bert 1
+#define TINYI_LM_KNOWS_t5 1
+#define TINYI_LM_KNOWS_t5encoder 1
+#if TINYI_CAT(TINYI_LM_KNOWS_, TINYLLM_ONLY_ARCH) * 2 != 2      /* twice: gemma-embedding is gemma - 0 here, and is refused */
+#error "tiny: TINYLLM_ONLY_ARCH must be one of llama, llama4, llama_embed, mistral3, qwen2, qwen2vl, qwen2moe, qwen3, qwen3vl, qwen3moe, qwen3vlmoe, \
+qwen3next, qwen35, qwen35moe, gemma, gemma2, gemma3, gemma3n, gemma4, gemma_embedding, phi2, phi3, phimoe, gpt2, gptneox, falcon, bloom, mpt, \
+starcoder, starcoder2, stablelm, xverse, openelm, codeshell, deepseek, olmo2, olmoe, granite, granitemoe, granitehybrid, minicpm, deepseek2, \
+deepseek32, glm_dsa, mistral4, plm, minicpm3, kimi_linear, bitnet, smollm3, command_r, cohere2, cohere2moe, internlm2, chatglm, glm4, glm4moe, exaone, \
+exaone4, exaone_moe, arcee, nemotron, gpt_oss, minimax_m2, hunyuan_dense, hunyuan_moe, ernie4_5, ernie4_5_moe, seed_oss, apertus, smallthinker, dots1, \
+bailingmoe, bailingmoe2, lfm2, lfm2moe, falcon_h1, nemotron_h, nemotron_h_moe, jamba, plamo2, mamba, mamba2, rwkv6, rwkv6qwen2, rwkv7, bert, \
+nomic_bert, nomic_bert_moe, jina_bert_v2, jina_bert_v3, eurobert, modern_bert, t5, t5encoder"
+#undef TINYLLM_ONLY_ARCH                    /* one sentence is enough */
+#endif
+#endif
+
+#endif
 
 /* src/llm/model/arch.h - the architectures: one row each
  *
@@ -68035,7 +68331,7 @@ int tinyi_tm_call_test(tinyi_tm *m, int row_id, const tinyi_tv *v, tinyi_targs *
  *   <|im_start|>, no <|im_sep|>  ChatML: <|im_start|>role\ntext<|im_end|>\n
  *   <|start_header_id|>          Llama 3: <|start_header_id|>role<|end_header_id|>\n\ntext<|eot_id|>
  *   <start_of_turn>              Gemma: <start_of_turn>role\ntext<end_of_turn>\n; the system message stands in front of the first question
- *   <|assistant|>, <|end|>\n     Phi 3: <|role|>\ntext<|end|>\n
+ *   <|assistant|>, <|end|>\n     Phi 3: <|role|>\ntext<|end|>\n, an eos where no answer is asked for
  *   <|user|>, an eos behind it   Zephyr: <|role|>\ntext</s>\n
  *   [INST], <<SYS>>              Llama 2: <s>[INST] <<SYS>>\nsystem\n<</SYS>>\n\ntext [/INST] answer </s>
  *   m.role }}: {{ m.content      names before lines
@@ -68157,7 +68453,10 @@ static void tinyi_chatform_write(tinyi_chatform_text *t, const tinyi_chatform *f
         default: tinyi_chatform_turn(t, NULL, ": ", m, TINYI_FORM_KEEP, "\n");
         }
     }
-    if (!v->add_generation_prompt) return;
+    if (!v->add_generation_prompt) {
+        if (f->form == TINYI_FORM_PHI3) tinyi_chatform_put(t, v->eos_token);
+        return;
+    }
     switch (f->form) {
     case TINYI_FORM_CHATML: tinyi_chatform_put(t, "<|im_start|>assistant\n"); break;
     case TINYI_FORM_LLAMA3: tinyi_chatform_put(t, "<|start_header_id|>assistant<|end_header_id|>\n\n"); break;
