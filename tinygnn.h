@@ -96,115 +96,115 @@
  *   16949  core/json.c
  *   17259  core/safetensors.c
  *   17509  core/file.c
- *   17951  core/hash.h
- *   17974  core/checkpoint.c
- *   18635  core/time.c
- *   18686  core/net.c
- *   18965  core/comm.c
- *   19465  core/conform.c
- *   20224  math/grad.h
- *   20270  math/table.h
- *   20365  math/rows.h
- *   20430  math/walk.h
- *   20549  math/binary.c
- *   20840  math/elem.c
- *   21612  math/convert.c
- *   22087  math/reduce.c
- *   22605  math/softmax.c
- *   22971  math/norm.c
- *   23498  math/gemm.h
- *   23577  math/gemm_i8.h
- *   23606  math/matmul.c
- *   23964  math/layout.c
- *   24707  math/conv.c
- *   25234  math/sort.c
- *   26126  math/linalg_block.h
- *   26274  math/linalg_lu.c
- *   26622  math/linalg_qr.c
- *   26972  math/linalg_eig.c
- *   27483  math/linalg_svd.c
- *   27881  math/linalg.c
- *   28152  math/fft_way.h
- *   28221  math/fft.c
- *   28696  math/fwht.c
- *   28842  math/attention.c
- *   29410  math/gla.c
- *   29906  math/gla_grad.c
- *   30268  math/twist.c
- *   30619  math/slope.c
- *   30803  math/loss.c
- *   30972  math/rope.c
- *   31115  math/patch.c
- *   31416  math/sparse_lines.h
- *   31444  math/sparse_forms.h
- *   31465  math/sparse.c
- *   31772  math/edges_inside.h
- *   31811  math/edges.c
- *   32269  math/edges_score.c
- *   32697  math/ops.c
- *   32748  math/optim.c
- *   33371  math/tape.c
- *   34224  math/layer.c
- *   34688  math/train.c
- *   34883  math/edges_grad.c
- *   35354  math/normal.c
- *   35373  math/targets.c
- *   35504  math/all.c
- *   35508  core/cpu.c
- *   35762  core/hash.c
- *   35880  math/grad.c
- *   36672  math/matvec.h
- *   36683  math/gemm.c
- *   37267  math/gemm_i8.c
- *   37539  math/linalg_block.c
- *   38075  math/fft_way.c
- *   38490  math/sparse_lines.c
- *   38964  math/sparse_forms.c
- *   39170  math/matvec.c
- *   39222  the shared functions forwarded, where the other header has their bodies
- *   39742  internal functions of this header
- *   39770  gnn/graph/inside.h
- *   39800  gnn/graph/graph.c
- *   40507  gnn/graph/community.c
- *   40709  gnn/graph/coarsen.h
- *   40734  gnn/graph/refine.h
- *   40777  gnn/graph/partition.c
- *   41163  gnn/graph/halo.c
- *   41321  gnn/graph/sample.c
- *   41671  gnn/graph/inflate.h
- *   41699  gnn/graph/words.h
- *   41729  gnn/graph/npy.c
- *   42223  gnn/graph/form.h
- *   42248  gnn/graph/read.c
- *   42960  gnn/graph/stream.c
- *   43636  gnn/layer/layer.c
- *   44157  gnn/layer/net_file.h
- *   44181  gnn/layer/net.c
- *   44713  gnn/layer/pool.c
- *   44871  gnn/quant/bits.c
- *   44984  gnn/quant/a2q.c
- *   45448  gnn/train/pass.h
- *   45540  gnn/quant/a2q_net.c
- *   46095  gnn/quant/nibble.h
- *   46119  gnn/quant/packed.c
- *   46542  gnn/quant/quant.c
- *   46831  gnn/embed/fastrp.c
- *   47233  gnn/train/data.c
- *   47427  gnn/graph/coarsen.c
- *   47827  gnn/graph/refine.c
- *   48195  gnn/graph/inflate.c
- *   48536  gnn/graph/words.c
- *   48698  gnn/layer/net_file.c
- *   49132  gnn/train/pass.c
- *   49735  gnn/quant/nibble.c
- *   49833  gnn/train/kit.h
- *   49866  gnn/train/kit.c
- *   49986  gnn/train/nodes.c
- *   50140  gnn/train/graphs.c
- *   50408  gnn/train/links.c
- *   50674  gnn/quant/quant_file.c
- *   51004  gnn/tinygnn.c
- *   51017  the licence
+ *   17955  core/hash.h
+ *   17978  core/checkpoint.c
+ *   18639  core/time.c
+ *   18690  core/net.c
+ *   18969  core/comm.c
+ *   19469  core/conform.c
+ *   20228  math/grad.h
+ *   20274  math/table.h
+ *   20369  math/rows.h
+ *   20434  math/walk.h
+ *   20553  math/binary.c
+ *   20844  math/elem.c
+ *   21616  math/convert.c
+ *   22091  math/reduce.c
+ *   22609  math/softmax.c
+ *   22975  math/norm.c
+ *   23502  math/gemm.h
+ *   23581  math/gemm_i8.h
+ *   23610  math/matmul.c
+ *   23968  math/layout.c
+ *   24711  math/conv.c
+ *   25238  math/sort.c
+ *   26130  math/linalg_block.h
+ *   26278  math/linalg_lu.c
+ *   26626  math/linalg_qr.c
+ *   26976  math/linalg_eig.c
+ *   27487  math/linalg_svd.c
+ *   27885  math/linalg.c
+ *   28156  math/fft_way.h
+ *   28225  math/fft.c
+ *   28700  math/fwht.c
+ *   28846  math/attention.c
+ *   29414  math/gla.c
+ *   29910  math/gla_grad.c
+ *   30272  math/twist.c
+ *   30623  math/slope.c
+ *   30807  math/loss.c
+ *   30976  math/rope.c
+ *   31119  math/patch.c
+ *   31420  math/sparse_lines.h
+ *   31448  math/sparse_forms.h
+ *   31469  math/sparse.c
+ *   31776  math/edges_inside.h
+ *   31815  math/edges.c
+ *   32273  math/edges_score.c
+ *   32701  math/ops.c
+ *   32752  math/optim.c
+ *   33375  math/tape.c
+ *   34228  math/layer.c
+ *   34692  math/train.c
+ *   34887  math/edges_grad.c
+ *   35358  math/normal.c
+ *   35377  math/targets.c
+ *   35508  math/all.c
+ *   35512  core/cpu.c
+ *   35766  core/hash.c
+ *   35884  math/grad.c
+ *   36676  math/matvec.h
+ *   36687  math/gemm.c
+ *   37271  math/gemm_i8.c
+ *   37543  math/linalg_block.c
+ *   38079  math/fft_way.c
+ *   38494  math/sparse_lines.c
+ *   38968  math/sparse_forms.c
+ *   39174  math/matvec.c
+ *   39226  the shared functions forwarded, where the other header has their bodies
+ *   39746  internal functions of this header
+ *   39774  gnn/graph/inside.h
+ *   39804  gnn/graph/graph.c
+ *   40511  gnn/graph/community.c
+ *   40713  gnn/graph/coarsen.h
+ *   40738  gnn/graph/refine.h
+ *   40781  gnn/graph/partition.c
+ *   41167  gnn/graph/halo.c
+ *   41325  gnn/graph/sample.c
+ *   41675  gnn/graph/inflate.h
+ *   41703  gnn/graph/words.h
+ *   41733  gnn/graph/npy.c
+ *   42227  gnn/graph/form.h
+ *   42252  gnn/graph/read.c
+ *   42964  gnn/graph/stream.c
+ *   43640  gnn/layer/layer.c
+ *   44161  gnn/layer/net_file.h
+ *   44185  gnn/layer/net.c
+ *   44717  gnn/layer/pool.c
+ *   44875  gnn/quant/bits.c
+ *   44988  gnn/quant/a2q.c
+ *   45452  gnn/train/pass.h
+ *   45544  gnn/quant/a2q_net.c
+ *   46099  gnn/quant/nibble.h
+ *   46123  gnn/quant/packed.c
+ *   46546  gnn/quant/quant.c
+ *   46835  gnn/embed/fastrp.c
+ *   47237  gnn/train/data.c
+ *   47431  gnn/graph/coarsen.c
+ *   47831  gnn/graph/refine.c
+ *   48199  gnn/graph/inflate.c
+ *   48540  gnn/graph/words.c
+ *   48702  gnn/layer/net_file.c
+ *   49136  gnn/train/pass.c
+ *   49739  gnn/quant/nibble.c
+ *   49837  gnn/train/kit.h
+ *   49870  gnn/train/kit.c
+ *   49990  gnn/train/nodes.c
+ *   50144  gnn/train/graphs.c
+ *   50412  gnn/train/links.c
+ *   50678  gnn/quant/quant_file.c
+ *   51008  gnn/tinygnn.c
+ *   51021  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -17734,7 +17734,11 @@ static tiny_status tinyi_part_lock(tiny_ctx *ctx, const char *part, int fd, int 
 #endif
     if (fstat(fd, &mine) || !S_ISREG(mine.st_mode)) return TINY_OK;
     *ours = !stat(part, &there) && mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
-    if (*ours && ftruncate(fd, 0)) return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be emptied: %s", part, strerror(errno));
+    if (*ours && mine.st_size > 0) {        /* of somebody who was killed; strict C99 hides ftruncate */
+        const int again = open(part, O_WRONLY | O_TRUNC | O_NONBLOCK | TINYI_NOFOLLOW);
+        if (again < 0) return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be emptied: %s", part, strerror(errno));
+        (void)close(again);
+    }
     return TINY_OK;
 }
 #endif
