@@ -228,6 +228,7 @@ static tiny_status sample_graph(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_s
     tgnn_edges e = { 0 };
     tgnn_graph *h = NULL;
     int32_t *src, *dst;
+    float *weight;
     unsigned char *took = (unsigned char *)tiny_alloc(ctx, (size_t)a->n);
     tiny_idx i;
     int64_t q, room = 0;
@@ -236,18 +237,21 @@ static tiny_status sample_graph(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_s
     for (l = 0; l < s->n_layers; l++) room += s->block[l].n;
     src = (int32_t *)tiny_alloc(ctx, (size_t)room * sizeof *src);
     dst = (int32_t *)tiny_alloc(ctx, (size_t)room * sizeof *dst);
-    st = took && src && dst ? TINY_OK : tiny_ctx_status(ctx);
+    weight = a->value ? (float *)tiny_alloc(ctx, (size_t)room * sizeof *weight) : NULL;
+    st = took && src && dst && (weight || !a->value) ? TINY_OK : tiny_ctx_status(ctx);
     if (!st) memset(took, 0, (size_t)a->n);
     for (l = 0; !st && l < s->n_layers; l++)
         for (i = 0; i < s->block[l].n_dst; i++)
             for (q = s->block[l].offset[i]; q < s->block[l].offset[i + 1]; q++) {
                 if (took[s->block[l].edge[q]]) continue;
                 took[s->block[l].edge[q]] = 1;
+                if (weight) weight[e.n] = a->value[s->block[l].edge[q]];
                 src[e.n] = a->col[s->block[l].edge[q]];
                 dst[e.n++] = s->node[i];
             }
     e.src = src;
     e.dst = dst;
+    e.weight = weight;
     how.n_nodes = a->n_rows;
     if (!st) st = tgnn_graph_make(ctx, &e, &how, &h);
     if (!st) st = save(ctx, h, out);
@@ -255,6 +259,7 @@ static tiny_status sample_graph(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_s
     tiny_free(ctx, took);
     tiny_free(ctx, src);
     tiny_free(ctx, dst);
+    tiny_free(ctx, weight);
     return st;
 }
 
