@@ -8,7 +8,9 @@
  * made; with --rings 200 rings with chords, few or many. --net takes the layers from a description (src/gnn/layer/net.h).                */
 #define TINYGNN_IMPLEMENTATION
 #include "tinygnn.h"
+#include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +20,9 @@ typedef struct job {
     const char *folder, *layers, *net, *save, *model, *svg, *curve, *out, *log_path;
     double hidden, heads, depth, seeds, seed, epochs, patience, lr, decay, dropout, threads, split, splits, folds, fold, batch, halve;
     double bits, lambda, groups, uniform;   /* quantize */
-    int quiet, links, rings, quantize, task, area;
+    int quiet, links, rings, quantize, task, area, rows, no_rows;
+    int judged;                             /* the split or fold whose test part is judged */
+    int ends_itself;                        /* a signal ends the training after its epoch, not the operation in its midst */
     FILE *log;                              /* --log: a line an epoch */
     tiny_ctx *ctx;
     tgnn_data d;
@@ -36,17 +40,90 @@ static int usage(FILE *to)
 {
     fputs("usage: gnn train [FOLDER] [--links] [--rings] [--layers gcn|sage|gat|gatv2|gin|transformer] [--net FILE.json] [--hidden N] [--heads N]\n"
           "                 [--depth N] [--dropout P] [--epochs N] [--patience N] [--lr X] [--decay X] [--halve EPOCHS] [--batch N] [--area]\n"
-          "                 [--seeds N] [--seed N] [--split N] [--splits N] [--folds N] [--fold N]\n"
-          "                 [--threads N] [--quiet] [--save MODEL] [--log FILE.tsv] [--curve FILE.svg] [--svg FILE.svg]\n"
+          "                 [--seeds N] [--seed N] [--split N] [--splits N] [--folds N] [--fold N] [--rows|--no-rows]\n"
+          "                 [--threads N] [--quiet] [--save MODEL] [--log FILE.tsv] [--curve FILE.svg] [--svg FILE.svg] [-o CLASSES.npy]\n"
           "           --splits N   N splits from --split on, each with a seed of its own; --fold N: this fold alone\n"
           "           --area       two classes of nodes, judged by the area under the ROC curve; with --patience the best epoch of the validation part\n"
+          "           --rows       each row of features is divided by its sum; so it is with features of nodes from FOLDER of which none is below 0, but for --no-rows\n"
           "       gnn quantize [FOLDER] [--rings] [--layers gcn|gin] [--net FILE.json] [--bits X] [--lambda X] [--groups N] [--uniform N] [--task]\n"
           "                 [--hidden N] ... [--seeds N] [--save MODEL] and the other options of train\n"
           "           --bits X     what a stored feature should take on average (2); --lambda X: how hard it is pressed (2.5): try some by --seeds\n"
           "           --groups N   steps for N groups of nodes, for graphs that come later (1000 where there are many graphs); else for each node\n"
           "           --uniform N  one step and N bits for all; --task: steps and bits learn from the loss: both to compare with\n"
-          "       gnn infer --model MODEL [FOLDER] [--links] [--rings] [-o CLASSES.npy] [--svg FILE.svg] [--seed N] [--split N] [--threads N]\n", to);
+          "       gnn infer --model MODEL [FOLDER] [--links [--seed N]] [--rings] [-o CLASSES.npy] [--svg FILE.svg] [--split N | --fold N] [--threads N]\n"
+          "Ctrl-C ends training after its epoch, and what was learnt is kept; with --quiet and neither --log nor --curve it is not.\n", to);
     return to == stdout ? 0 : 2;
+}
+
+static int wrong(const char *what, const char *why)
+{
+    fprintf(stderr, "gnn: %s: %s\ngnn --help tells more\n", what, why ? why : "a value is missing");
+    return 2;
+}
+
+/* an option of a command; takes: - nothing, t a text, n a whole number, x a number */
+typedef struct option { const char *name, *commands; char takes; void *to; double least, most; } option;
+
+static int take(const option *o, const char *value)
+{
+    const int whole = o->takes == 'n';
+    char *end;
+    double x;
+    if (o->takes == '-') *(int *)o->to = 1;
+    if (o->takes == '-') return 0;
+    if (!value || !*value) return wrong(o->name, NULL);
+    if (o->takes == 't') *(const char **)o->to = value;
+    if (o->takes == 't') return 0;
+    x = strtod(value, &end);
+    if (value[strspn(value, whole ? "0123456789" : "0123456789.+-eE")] || *end || !(x >= o->least && x <= o->most)) {
+        fprintf(stderr, "gnn: %s takes a %s from %.16g to %.16g, not %s\ngnn --help tells more\n", o->name, whole ? "whole number" : "number", o->least, o->most, value);
+        return 2;
+    }
+    *(double *)o->to = x;
+    return 0;
+}
+
+/* ---- signals, and what the library says */
+
+static volatile sig_atomic_t stopped_by;
+static void on_signal(int number)
+{
+    stopped_by = number;
+    (void)signal(number, SIG_DFL);          /* the second one ends the program at once */
+}
+static int cancelled(void *user) { return stopped_by && !((const job *)user)->ends_itself; }
+
+/* without a context there is nobody to keep the sentence */
+static void hear(void *user, tiny_log_level level, const char *sentence)
+{
+    if (level == TINY_LOG_WARNING || (level == TINY_LOG_ERROR && !((const job *)user)->ctx)) fprintf(stderr, "gnn: %s\n", sentence);
+}
+
+static int ends(const char *text, const char *with)
+{
+    const size_t n = strlen(text), m = strlen(with);
+    return n > m && !strcmp(text + n - m, with);
+}
+
+/* 1: a file of this name can be written; with an ending, which takes the place of one of a net. What is there stays as it is. */
+static int writable(const char *path, const char *ending)
+{
+    const size_t n = strlen(path) - (!*ending ? 0 : ends(path, ".safetensors") ? 12 : ends(path, ".json") ? 5 : 0), m = strlen(ending);
+    char *name = (char *)malloc(n + m + 1);
+    FILE *f;
+    int made;
+    if (!name) return 0;
+    memcpy(name, path, n);
+    memcpy(name + n, ending, m + 1);
+    errno = 0;
+    f = fopen(name, "r+b");
+    made = !f && errno == ENOENT;
+    if (made) f = fopen(name, "wb");
+    if (!f) fprintf(stderr, "gnn: %s cannot be written (%s)\n", name, strerror(errno));
+    else (void)fclose(f);
+    if (f && made) (void)remove(name);
+    free(name);
+    return f != NULL;
 }
 
 static tgnn_layer_kind kind_of(const char *name)
@@ -70,11 +147,47 @@ static int folds_of(const job *j)
     return k == n ? n : 0;
 }
 
+static const char *data_name(const job *j) { return j->folder ? j->folder : j->rings ? "rings" : "planted"; }
+
+/* whether the options fit the data; the sentence is said */
+static int fits(const job *j, int infer, int graphs)
+{
+    const char *name = data_name(j), *what = graphs ? "graph_labels.txt" : "labels.txt";
+    const int n_folds = graphs && j->d.fold ? folds_of(j) : 0, needed = !infer || j->split >= 0 || j->fold > 0;
+    const double last = (j->split > 0 ? j->split : 0) + j->splits - 1;
+    if (j->links) return 1;
+    if (graphs ? j->splits > 1 || j->area || j->split >= 0 : j->fold > 0 || j->batch > 0) {
+        fprintf(stderr, "gnn: --split, --splits and --area are for nodes, --fold and --batch for graphs; %s has %s\n", name, graphs ? "graphs" : "nodes");
+        return 0;
+    }
+    if (!needed) return 1;
+    if (!j->label || (graphs ? !j->d.fold : !j->d.split)) {
+        fprintf(stderr, "gnn: %s has no %s\n", name, !j->label ? what : graphs ? "folds.txt" : "splits.txt");
+        return 0;
+    }
+    if (!graphs && last >= (double)j->d.n_split) {
+        fprintf(stderr, "gnn: %s has no split %g: %s %td, counted from 0\n", name, last, j->d.n_split == 1 ? "there is" : "there are", j->d.n_split);
+        return 0;
+    }
+    if (graphs && (n_folds < 1 || j->fold > n_folds)) {
+        fprintf(stderr, "gnn: %s/folds.txt: folds count from 1 to 10 at most, none of them is empty, and --fold names one of them\n", name);
+        return 0;
+    }
+    return 1;
+}
+
+/* the part of each node or graph in this split or fold */
+static void judge_by(job *j, int split_or_fold)
+{
+    tiny_idx i;
+    j->judged = split_or_fold;
+    for (i = 0; i < j->n; i++) j->part[i] = !j->graph_at ? j->d.split[i * j->d.n_split + split_or_fold] : j->d.fold[i] < 0 ? '-' : j->d.fold[i] == split_or_fold ? 't' : 'r';
+}
+
 static tiny_status load(job *j, int infer)
 {
     tiny_status st = j->folder ? tgnn_data_read(j->ctx, j->folder, &j->d) : j->rings ? tgnn_data_rings(j->ctx, 200, 1, &j->d) : tgnn_data_planted(j->ctx, 1500, 5, 6.0, 0.75, 1, &j->d);
-    const int graphs = !st && !j->links && j->d.n_graphs > 0 && j->d.graph_of_node;
-    int judged;
+    const int graphs = !st && !j->links && j->d.n_graphs > 0 && j->d.graph_of_node, read = !st && j->folder && j->d.x.data;
     tiny_idx i;
     if (!st) st = tgnn_data_features(j->ctx, &j->d);
     if (!st && graphs) st = tgnn_data_graph_at(j->ctx, &j->d, &j->graph_at);
@@ -85,23 +198,16 @@ static tiny_status load(job *j, int infer)
     j->n_class = graphs ? j->d.n_graph_class : j->d.n_class;
     j->part = (char *)tiny_alloc(j->ctx, (size_t)j->n);
     if (!j->part) return tiny_ctx_status(j->ctx);
-    judged = !j->links && j->label && (graphs ? j->d.fold != NULL : j->d.split && j->split + j->splits <= (double)j->d.n_split);
-    if (!infer && !j->links && !judged) {
-        fprintf(stderr, "gnn: %s has no labels, no splits.txt or folds.txt, or no split %g\n", j->folder, j->split + j->splits - 1);
-        return TINY_E_ARGUMENT;
-    }
-    if (!infer && !j->links && (graphs ? j->splits > 1 || j->area : j->fold > 0 || j->batch > 0)) {
-        fputs("gnn: --splits and --area are for nodes, --fold and --batch for graphs\n", stderr);
-        return TINY_E_ARGUMENT;
-    }
+    if (!fits(j, infer, graphs)) return TINY_E_ARGUMENT;
     if (!infer && graphs && j->folds > folds_of(j)) j->folds = folds_of(j);
-    if (!infer && graphs && j->fold > folds_of(j)) j->folds = 0;
-    if (!infer && graphs && j->folds < 1) {
-        fprintf(stderr, "gnn: %s/folds.txt: folds count from 1 to 10 at most, none of them is empty, and --fold names one of them\n", j->folder);
-        return TINY_E_FORMAT;
-    }
-    for (i = 0; i < j->n; i++) j->part[i] = !judged ? '-' : graphs ? (j->d.fold[i] == 1 ? 't' : 'r') : j->d.split[i * j->d.n_split + (int)j->split];
-    printf("%s: %td nodes, %lld edges, %td features", j->folder ? j->folder : j->rings ? "rings" : "planted", j->d.n_nodes, (long long)tgnn_graph_edges(j->d.graph), j->d.x.dim[1]);
+    if (j->split < 0) j->split = 0;
+    memset(j->part, '-', (size_t)j->n);
+    if (!j->links && j->label && (graphs ? j->d.fold != NULL : j->d.split && j->split < (double)j->d.n_split)) judge_by(j, graphs ? j->fold > 0 ? (int)j->fold : 1 : (int)j->split);
+    /* a row of counts is divided by its sum, as the papers have it; where a number is below 0 they are no counts, and the sum may be 0 */
+    for (i = 0; read && !graphs && i < j->d.x.dim[0] * j->d.x.dim[1] && ((const float *)j->d.x.data)[i] >= 0; i++) {}
+    if (!j->no_rows && !j->net && read && !graphs && i == j->d.x.dim[0] * j->d.x.dim[1]) j->rows = 1;
+    printf("%s: %td nodes, %lld edges, %td features", data_name(j), j->d.n_nodes, (long long)tgnn_graph_edges(j->d.graph), j->d.x.dim[1]);
+    if (!infer && j->rows) fputs(" (rows divided by their sums)", stdout);
     if (j->links) printf(", %td links to learn from, %td to test with\n", j->pairs.n[0], j->pairs.n[2]);
     else if (graphs) printf(", %td graphs, %d classes\n", j->n, (int)j->n_class);
     else printf(", %d classes\n", (int)j->n_class);
@@ -126,8 +232,8 @@ static tiny_status draw(job *j, const char *path, const tiny_tensor *h)
     tiny_status st = !at ? tiny_ctx_status(j->ctx) : h ? tgnn_plane(j->ctx, h, &plane) : TINY_OK;
     FILE *f = st ? NULL : fopen(path, "w");
     tiny_idx i;
-    int k;
-    if (!st && !f) fprintf(stderr, "gnn: %s cannot be written\n", path);
+    int k, bad;
+    if (!st && !f) fprintf(stderr, "gnn: %s cannot be written (%s)\n", path, strerror(errno));
     if (!f) st = st ? st : TINY_E_IO;
     else fputs("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 640 420\" font-size=\"12\"><rect width=\"640\" height=\"420\" fill=\"#fff\"/>\n", f);
     for (i = 0; f && i < n * 2; i++) {
@@ -144,8 +250,11 @@ static tiny_status draw(job *j, const char *path, const tiny_tensor *h)
         fputs("\"/>\n", f);
     }
     if (f && !h) fprintf(f, "<text x=\"40\" y=\"410\">epoch 1 to %d; losses 0 to %d.%02d, accuracy 0 to 1</text>\n", j->n_points, (int)most, (int)(most * 100) % 100);
-    if (f && fputs("</svg>\n", f) < 0) st = TINY_E_IO;
-    if (f && fclose(f)) st = TINY_E_IO;
+    bad = f && (fputs("</svg>\n", f) < 0 || ferror(f));
+    if (f && (fclose(f) || bad)) {
+        fprintf(stderr, "gnn: %s could not be written as a whole\n", path);
+        st = TINY_E_IO;
+    }
     tiny_free(j->ctx, at);
     return st;
 }
@@ -176,7 +285,7 @@ static tiny_status report(job *j, const tgnn_net *net, const tgnn_quant *quant)
     }
     if (!st) st = tiny_argmax(j->ctx, &ty, NULL, &answers);
     if (!st && j->links && j->pairs.n[2]) st = tgnn_links_area(j->ctx, &ty, j->pairs.link[2], j->pairs.none[2], j->pairs.n[2], &area);
-    if (!st && j->links && j->pairs.n[2]) printf("test part: area under the curve %.2f %%\n", 100 * area);
+    if (!st && j->links && j->pairs.n[2]) printf("test part of the links that seed %.0f draws: area under the curve %.2f %%\n", j->seed, 100 * area);
     if (!st) memset(count, 0, (size_t)(c * c) * sizeof *count);
     for (i = 0; !st && i < n; i++) {
         if (j->part[i] != 't' || j->label[i] < 0 || j->label[i] >= c) continue;   /* without labels there are no t */
@@ -184,7 +293,11 @@ static tiny_status report(job *j, const tgnn_net *net, const tgnn_quant *quant)
         right += answer[i] == j->label[i];
         all++;
     }
-    if (!st && all) printf("test part: %td of %td right, %.1f %%; rows: the class it is, columns: the class it is taken for\n", right, all, 100.0 * (double)right / (double)all);
+    if (!st && all) {
+        fputs("test part", stdout);
+        if (j->graph_at || j->d.n_split > 1) printf(" of %s %d", j->graph_at ? "fold" : "split", j->judged);
+        printf(": %td of %td right, %.1f %%; rows: the class it is, columns: the class it is taken for\n", right, all, 100.0 * (double)right / (double)all);
+    }
     for (i = 0; !st && all && i < c && c <= 40; i++) {
         printf("%4td |", i);
         for (k = 0; k < c; k++) printf(" %5d", (int)count[i * c + k]);
@@ -228,8 +341,12 @@ static int heard(void *user, const tgnn_epoch *e)
     }
     j->all_test[e->epoch - 1] += e->test;
     if (j->log) fprintf(j->log, "%d\t%d\t%.6f\t%.6f\t%.6f\t%.6f\n", j->run, e->epoch, e->loss, e->val_loss, e->val, e->test);
-    if (!j->quiet && e->epoch % 10 == 0) fprintf(stderr, "\rrun %d  epoch %4d  loss %.4f  %s %.1f %%   ", j->run, e->epoch, e->loss, j->graph_at ? "test" : "validation", 100 * shown);
-    return 0;
+    if (!j->quiet && e->epoch % 10 == 0) {
+        fprintf(stderr, "\rrun %d  epoch %4d  loss %.4f", j->run, e->epoch, e->loss);
+        if (shown == shown) fprintf(stderr, "  %s %.1f %%", j->graph_at ? "test" : "validation", 100 * shown);
+        fputs("   ", stderr);
+    }
+    return stopped_by != 0;
 }
 
 /* the layers of --net, or the networks of the papers */
@@ -252,7 +369,7 @@ static tiny_status describe(job *j, tgnn_net **net)
     d.heads = (int)j->heads;
     d.depth = (int)j->depth;
     d.readout = j->graph_at != NULL;
-    d.rows = j->folder && !j->graph_at;
+    d.rows = j->rows;
     d.dropout = (float)(j->dropout >= 0 ? j->dropout : j->links ? 0 : gat ? 0.6 : 0.5);
     return tgnn_net_usual(j->ctx, &d, 0, net);
 }
@@ -310,14 +427,32 @@ static tiny_status judge_small(job *j, const tgnn_net *net, const tgnn_a2q_net *
     return st;
 }
 
+/* runs are folds, splits or seeds */
+static const char *run_word(const job *j) { return j->graph_at ? "fold" : j->splits > 1 ? "split" : "seed"; }
+static int run_number(const job *j, int run) { return run + (int)(j->graph_at ? j->fold > 0 ? j->fold : 1 : j->splits > 1 ? j->split : 0); }
+static double run_shown(const job *j, int run) { return j->graph_at || j->splits > 1 ? run_number(j, run) : j->seed + run; }
+
+/* what is there after a signal, or with --save */
+static void say_kept(const job *j, int kept, int ran)
+{
+    if (stopped_by) fprintf(stderr, "gnn: stopped in %s %.0f%s%s\n", run_word(j), run_shown(j, j->run), j->log ? "; its epochs are in " : "", j->log ? j->log_path : "");
+    if (stopped_by && (!ran || !j->save)) fprintf(stderr, "gnn: no net is kept%s\n", j->save ? ", as no run came to an end" : ": there is no --save");
+    if (!j->save || !ran) return;
+    printf("kept: the net of %s %.0f; gnn infer --model %s", run_word(j), run_shown(j, kept), j->save);
+    if (j->folder) printf(" %s", j->folder);
+    if (j->rings) fputs(" --rings", stdout);
+    if (j->links) fputs(" --links", stdout);
+    if (j->links && j->seed > 0) printf(" --seed %.0f", j->seed);
+    if (j->graph_at ? j->judged != 1 : !j->links && j->d.n_split > 1) printf(j->graph_at ? " --fold %d" : " --split %d", j->judged);
+    putchar('\n');
+}
+
 static tiny_status train_once(job *j, tgnn_net *net, const tgnn_train_desc *how, tgnn_epoch *e)
 {
     tgnn_nodes nodes = { 0 };
     tgnn_graphs graphs = { 0 };
-    tiny_idx i;
     if (j->links) return tgnn_train_links(j->ctx, net, &j->pairs, &j->d.x, how, e);
-    for (i = 0; j->graph_at && i < j->n; i++) j->part[i] = j->d.fold[i] < 0 ? '-' : j->d.fold[i] == j->run + (j->fold > 0 ? (int)j->fold : 1) ? 't' : 'r';
-    for (i = 0; !j->graph_at && j->splits > 1 && i < j->n; i++) j->part[i] = j->d.split[i * j->d.n_split + (int)j->split + j->run];
+    if (j->graph_at || j->splits > 1) judge_by(j, run_number(j, j->run));
     nodes.graph = graphs.graph = j->d.graph;
     nodes.x = graphs.x = &j->d.x;
     nodes.label = graphs.label = j->label;
@@ -331,6 +466,7 @@ static tiny_status train(job *j)
 {
     const int gat = !strncmp(j->layers, "gat", 3), runs = (int)(j->graph_at ? j->fold > 0 ? 1 : j->folds : j->splits > 1 ? j->splits : j->seeds);
     double sum = 0, squares = 0, least = 1e9, most = -1, best = -1, started;
+    int ran = 0, cut = 0;                   /* runs that came to an end, if by a signal; the last one did not */
     tgnn_train_desc how = { 0 };
     tgnn_net *net = NULL;
     tgnn_a2q_net *steps = NULL;
@@ -347,19 +483,24 @@ static tiny_status train(job *j)
     how.halve_every = j->halve >= 0 ? (int)j->halve : j->graph_at ? 50 : 0;
     how.batch = (int)j->batch;
     how.area = j->area;
-    how.callback = j->quiet && !j->log ? NULL : heard;
+    how.callback = j->quiet && !j->log && !j->curve ? NULL : heard;    /* it costs a look at all parts in each epoch */
     how.user = j;
-    for (j->run = 0; !st && j->run < runs; j->run++) {
+    for (j->run = 0; !st && j->run < runs && !stopped_by; j->run++) {
         how.seed = (uint64_t)j->seed + (uint64_t)j->run;
         started = (double)tiny_now_ns();
         st = tgnn_net_draw(j->ctx, net, how.seed);
         if (!st && j->quantize) st = steps_for(j, net, how.seed, &steps);
         how.a2q = steps;
+        j->ends_itself = how.callback != NULL;
         if (!st) st = train_once(j, net, &how, &e);
+        cut = st == TINY_E_CANCELLED && stopped_by;
         if (st) break;
-        printf("%s%s %d: %d epochs, ", j->quiet ? "" : "\r", j->graph_at ? "fold" : j->splits > 1 ? "split" : "seed", j->graph_at ? j->run + (j->fold > 0 ? (int)j->fold : 1) : j->splits > 1 ? (int)j->split + j->run : (int)how.seed, e.epoch);
-        if (!j->graph_at) printf("validation %.1f %%, ", 100 * e.val);
-        printf("test %.1f %%, %.2f s\n", 100 * e.test, ((double)tiny_now_ns() - started) * 1e-9);
+        j->ends_itself = 1;                 /* what was learnt is judged and kept */
+        ran++;
+        printf("%s%s %.0f: %d epochs, ", j->quiet ? "" : "\r", run_word(j), run_shown(j, j->run), e.epoch);
+        if (!j->graph_at && e.val == e.val) printf("validation %.1f %%, ", 100 * e.val);
+        if (e.test == e.test) printf("test %.1f %%, ", 100 * e.test);
+        printf("%.2f s\n", ((double)tiny_now_ns() - started) * 1e-9);
         (void)fflush(stdout);
         sum += e.test;
         squares += e.test * e.test;
@@ -377,79 +518,95 @@ static tiny_status train(job *j)
             steps = NULL;
         } else if (j->save && (j->run == 0 || e.val > best)) st = tgnn_net_write(j->ctx, j->save, net);   /* the best of the validation part is kept; of folds the first */
         best = fmax(best, e.val);
+        if (stopped_by) break;
     }
     tgnn_a2q_net_close(j->ctx, steps);
+    j->ends_itself = 1;
+    if (cut && ran) st = TINY_OK;           /* the runs before it count */
     if (!st && small && j->save) st = tgnn_quant_write(j->ctx, j->save, small);
-    if (!st && runs > 1 && sum == sum) printf("test: mean %.2f %%, deviation %.2f, %.1f to %.1f, over %d %s\n", 100 * sum / runs, 100 * sqrt(fmax(0, (squares - sum * sum / runs) / (runs - 1))), 100 * least, 100 * most, runs, j->graph_at ? "folds" : j->splits > 1 ? "splits" : "seeds");
+    if (!st && ran > 1 && sum == sum) printf("test: mean %.2f %%, deviation %.2f, %.1f to %.1f, over %d %ss\n", 100 * sum / ran, 100 * sqrt(fmax(0, (squares - sum * sum / ran) / (ran - 1))), 100 * least, 100 * most, ran, run_word(j));
     for (k = 1; k < how.epochs; k++)
         if (j->all_test[k] > j->all_test[top]) top = k;
-    if (!st && j->graph_at && !j->quiet && runs > 1) printf("the epoch that is best over all folds, as papers choose it: %d, %.2f %%\n", top + 1, 100 * j->all_test[top] / runs);
-    for (j->run = 0; j->graph_at && j->run < j->n; j->run++) j->part[j->run] = j->d.fold[j->run] == (j->fold > 0 ? (int)j->fold : 1) ? 't' : 'r';
-    for (k = 0; !j->graph_at && !j->links && j->splits > 1 && k < j->n; k++) j->part[k] = j->d.split[k * j->d.n_split + (int)j->split + kept];
+    if (!st && j->graph_at && !j->quiet && runs > 1 && !stopped_by) printf("the epoch that is best over all folds, as papers choose it: %d, %.2f %%\n", top + 1, 100 * j->all_test[top] / runs);
+    if (j->graph_at || j->splits > 1) judge_by(j, run_number(j, kept));
+    if (!st || cut) say_kept(j, kept, ran);
     if (!st && j->save && runs > 1 && !small) {
         tgnn_net_free(j->ctx, net);
         net = NULL;
         st = tgnn_net_read(j->ctx, j->save, &net);
     }
-    if (!st && (runs == 1 || j->save || !j->graph_at)) st = report(j, small ? small->net : net, small);
+    if (!st && (runs == 1 || j->save || !j->graph_at) && (!cut || j->save || small)) st = report(j, small ? small->net : net, small);
     tgnn_quant_free(j->ctx, small);
     if (!st && j->curve) st = draw(j, j->curve, NULL);
     tgnn_net_free(j->ctx, net);
     return st;
 }
 
+/* everything that will be written, looked at before hours go into it */
+static int outputs_writable(const job *j)
+{
+    return (!j->save || (writable(j->save, ".safetensors") && writable(j->save, ".json"))) && (!j->svg || writable(j->svg, "")) && (!j->curve || writable(j->curve, "")) && (!j->out || writable(j->out, ""));
+}
+
 int main(int argc, char **argv)
 {
     static job j;
-    const struct { const char *name, **text; double *number; int *flag; } option[] = {
-        { "--layers", &j.layers, NULL, NULL }, { "--net", &j.net, NULL, NULL }, { "--save", &j.save, NULL, NULL }, { "--model", &j.model, NULL, NULL }, { "--svg", &j.svg, NULL, NULL }, { "--curve", &j.curve, NULL, NULL },
-        { "-o", &j.out, NULL, NULL }, { "--log", &j.log_path, NULL, NULL }, { "--batch", NULL, &j.batch, NULL }, { "--halve", NULL, &j.halve, NULL }, { "--fold", NULL, &j.fold, NULL },
-        { "--splits", NULL, &j.splits, NULL }, { "--area", NULL, NULL, &j.area }, { "--hidden", NULL, &j.hidden, NULL }, { "--heads", NULL, &j.heads, NULL }, { "--depth", NULL, &j.depth, NULL }, { "--seeds", NULL, &j.seeds, NULL }, { "--seed", NULL, &j.seed, NULL },
-        { "--epochs", NULL, &j.epochs, NULL }, { "--patience", NULL, &j.patience, NULL }, { "--lr", NULL, &j.lr, NULL }, { "--decay", NULL, &j.decay, NULL }, { "--dropout", NULL, &j.dropout, NULL }, { "--threads", NULL, &j.threads, NULL },
-        { "--bits", NULL, &j.bits, NULL }, { "--lambda", NULL, &j.lambda, NULL }, { "--groups", NULL, &j.groups, NULL }, { "--uniform", NULL, &j.uniform, NULL }, { "--task", NULL, NULL, &j.task },
-        { "--split", NULL, &j.split, NULL }, { "--folds", NULL, &j.folds, NULL }, { "--quiet", NULL, NULL, &j.quiet }, { "--links", NULL, NULL, &j.links }, { "--rings", NULL, NULL, &j.rings } };
-    const size_t n_options = sizeof option / sizeof *option;
-    const int infer = argc > 1 && !strcmp(argv[1], "infer");
+    const option option_of[] = {
+        { "--layers", "tq", 't', &j.layers, 0, 0 }, { "--net", "tq", 't', &j.net, 0, 0 }, { "--save", "tq", 't', &j.save, 0, 0 }, { "--model", "i", 't', &j.model, 0, 0 }, { "--svg", "tqi", 't', &j.svg, 0, 0 },
+        { "--curve", "tq", 't', &j.curve, 0, 0 }, { "-o", "tqi", 't', &j.out, 0, 0 }, { "--log", "tq", 't', &j.log_path, 0, 0 },
+        { "--hidden", "tq", 'n', &j.hidden, 1, 1e6 }, { "--heads", "tq", 'n', &j.heads, 1, 1e6 }, { "--depth", "tq", 'n', &j.depth, 1, 20 }, { "--dropout", "tq", 'x', &j.dropout, 0, 0.999 },
+        { "--epochs", "tq", 'n', &j.epochs, 1, MOST_EPOCHS }, { "--patience", "tq", 'n', &j.patience, 0, 1e6 }, { "--lr", "tq", 'x', &j.lr, 1e-9, 1e6 }, { "--decay", "tq", 'x', &j.decay, 0, 1e6 },
+        { "--halve", "tq", 'n', &j.halve, 0, 1e6 }, { "--batch", "tq", 'n', &j.batch, 1, 256 }, { "--seeds", "tq", 'n', &j.seeds, 1, MOST_RUNS }, { "--seed", "tqi", 'n', &j.seed, 0, 1e15 },
+        { "--split", "tqi", 'n', &j.split, 0, 1e6 }, { "--splits", "tq", 'n', &j.splits, 1, MOST_RUNS }, { "--folds", "tq", 'n', &j.folds, 1, 10 }, { "--fold", "tqi", 'n', &j.fold, 1, 10 },
+        { "--threads", "tqi", 'n', &j.threads, 1, TINY_MAX_THREADS }, { "--bits", "q", 'x', &j.bits, 0.001, 8 }, { "--lambda", "q", 'x', &j.lambda, 1e-9, 1e6 }, { "--groups", "q", 'n', &j.groups, 1, 1e6 },
+        { "--uniform", "q", 'n', &j.uniform, 1, 7 }, { "--task", "q", '-', &j.task, 0, 0 }, { "--area", "tq", '-', &j.area, 0, 0 }, { "--quiet", "tq", '-', &j.quiet, 0, 0 }, { "--links", "ti", '-', &j.links, 0, 0 },
+        { "--rings", "tqi", '-', &j.rings, 0, 0 }, { "--rows", "tq", '-', &j.rows, 0, 0 }, { "--no-rows", "tq", '-', &j.no_rows, 0, 0 } };
+    const size_t n_options = sizeof option_of / sizeof *option_of;
+    const char *command = argc > 1 ? argv[1] : "";
+    const int infer = !strcmp(command, "infer");
     tiny_ctx_desc desc = { 0 };
     tgnn_net *net = NULL;
     tgnn_quant *small = NULL;
     tiny_status st;
-    char *end;
     size_t k;
     int i, is_small = 0;
     j.seeds = j.splits = 1;
     j.folds = 10;
-    j.halve = j.patience = j.decay = j.dropout = -1;
+    j.halve = j.patience = j.decay = j.dropout = j.split = -1;
     for (i = 1; i < argc; i++)
         if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) return usage(stdout);
-    j.quantize = argc > 1 && !strcmp(argv[1], "quantize");
-    if (argc < 2 || (!infer && !j.quantize && strcmp(argv[1], "train"))) return usage(stderr);
+    if (argc < 2) return usage(stderr);
+    j.quantize = !strcmp(command, "quantize");
+    if (!infer && !j.quantize && strcmp(command, "train")) return wrong(command, "this is neither train nor quantize nor infer");
     for (i = 2; i < argc; i++) {
-        for (k = 0; k < n_options && strcmp(argv[i], option[k].name); k++) {}
-        if (k == n_options ? argv[i][0] == '-' || j.folder : !option[k].flag && ++i == argc) return usage(stderr);
+        for (k = 0; k < n_options && strcmp(argv[i], option_of[k].name); k++) {}
+        if (k == n_options && argv[i][0] == '-') return wrong(argv[i], "there is no such option");
+        if (k == n_options && j.folder) return wrong(argv[i], "a second folder");
         if (k == n_options) j.folder = argv[i];
-        else if (option[k].flag) *option[k].flag = 1;
-        else if (option[k].text) *option[k].text = argv[i];
-        else {
-            *option[k].number = strtod(argv[i], &end);
-            if (end == argv[i] || *end || !(*option[k].number >= 0 && *option[k].number <= 1e6)) return usage(stderr);
-        }
+        else if (!strchr(option_of[k].commands, *command)) {
+            fprintf(stderr, "gnn: %s takes no %s\ngnn --help tells more\n", command, argv[i]);
+            return 2;
+        } else if (take(&option_of[k], option_of[k].takes == '-' ? NULL : argv[i + 1])) return 2;
+        else i += option_of[k].takes != '-';
     }
-    if (j.layers && kind_of(j.layers) == TGNN_LAYER_COUNT) return usage(stderr);
-    if (!j.quantize && (j.bits > 0 || j.lambda > 0 || j.groups > 0 || j.uniform > 0 || j.task)) return usage(stderr);
-    if (j.quantize && (j.links || j.bits > 8 || j.uniform > 7)) return usage(stderr);
-    if (infer ? !j.model : j.seeds < 1 || j.seeds > MOST_RUNS || j.folds < 1 || j.folds > 10 || j.fold > 10 || j.splits < 1 || (j.splits > 1 && j.seeds > 1) || j.batch > 256 || j.dropout >= 1 || j.epochs > MOST_EPOCHS || j.depth > 20) return usage(stderr);
-    if (j.fold != floor(j.fold) || j.splits != floor(j.splits) || j.batch != floor(j.batch) || (j.halve >= 0 && j.halve != floor(j.halve)) ||
-        (j.links && (j.splits > 1 || j.area || j.fold > 0 || j.batch > 0))) return usage(stderr);
-    desc.n_threads = j.threads > TINY_MAX_THREADS ? TINY_MAX_THREADS : (int)j.threads;
-    if (tiny_ctx_open(&desc, &j.ctx)) {
-        fputs("gnn: no memory\n", stderr);
-        return 1;
-    }
-    st = load(&j, infer);
+    if (j.layers && kind_of(j.layers) == TGNN_LAYER_COUNT) return wrong(j.layers, "--layers knows no such kind");
+    if (infer && !j.model) return wrong("infer", "there is no --model");
+    if (j.folder && j.rings) return wrong("--rings", "there is a folder already");
+    if (j.splits > 1 && j.seeds > 1) return wrong("--splits", "each split has a seed of its own; there is --seeds too");
+    if (j.links && (j.splits > 1 || j.split >= 0 || j.area || j.fold > 0 || j.batch > 0)) return wrong("--links", "there are no splits, folds, batches or --area of links");
+    if (j.net && j.layers) return wrong("--layers", "the layers stand in the file of --net");
+    if ((j.rows || j.no_rows) && (j.net || (j.rows && j.no_rows))) return wrong("--rows", j.net ? "with --net the description says it" : "and --no-rows");
+    desc.n_threads = (int)j.threads;
+    desc.cancel = cancelled;
+    desc.log = hear;
+    desc.user = &j;
+    if (tiny_ctx_open(&desc, &j.ctx)) return 1;
+    (void)signal(SIGINT, on_signal);
+    (void)signal(SIGTERM, on_signal);
+    st = infer || outputs_writable(&j) ? load(&j, infer) : TINY_E_IO;
     if (!st && j.log_path) {
         j.log = fopen(j.log_path, "w");
-        if (!j.log) fprintf(stderr, "gnn: %s cannot be written\n", j.log_path);
+        if (!j.log) fprintf(stderr, "gnn: %s cannot be written (%s)\n", j.log_path, strerror(errno));
         if (!j.log) st = TINY_E_IO;
         else fputs("run\tepoch\tloss\tval_loss\tval\ttest\n", j.log);
     }
@@ -463,7 +620,9 @@ int main(int argc, char **argv)
         fprintf(stderr, "gnn: %s could not be written\n", j.log_path);
         st = TINY_E_IO;
     }
-    if (st && *tiny_ctx_message(j.ctx)) fprintf(stderr, "gnn: %s\n", tiny_ctx_message(j.ctx));
+    if (st == TINY_E_CANCELLED && stopped_by && !j.ends_itself) fputs("gnn: stopped\n", stderr);
+    else if (st == TINY_E_CANCELLED && stopped_by) {}      /* said: what is kept */
+    else if (st && *tiny_ctx_message(j.ctx)) fprintf(stderr, "gnn: %s\n", tiny_ctx_message(j.ctx));
     tgnn_net_free(j.ctx, net);
     tgnn_quant_free(j.ctx, small);
     tgnn_links_free(j.ctx, &j.pairs);
@@ -471,6 +630,9 @@ int main(int argc, char **argv)
     tiny_free(j.ctx, j.graph_at);
     tiny_free(j.ctx, j.part);
     tiny_ctx_close(j.ctx);
-    if (fflush(stdout) || ferror(stdout)) return 1;
-    return st != TINY_OK;
+    if (fflush(stdout) || ferror(stdout)) {
+        fputs("gnn: standard output could not be written\n", stderr);
+        return 1;
+    }
+    return stopped_by ? 128 + stopped_by : st != TINY_OK;
 }

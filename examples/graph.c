@@ -1,7 +1,7 @@
 /* examples/graph.c - looks at a graph, divides it, samples it, and turns it into another form or order
  *
  *     graph info FILE                           nodes, edges, degrees, components
- *     graph convert FILE OUT [--symmetrize] [--unique] [--loops]      OUT ends with .tgraph (mapped, fast) or .tsv
+ *     graph convert FILE OUT [--symmetrize] [--unique] [--loops]      OUT ends with .tgraph (mapped, fast), .tsv or .txt
  *     graph partition FILE K [PARTS.npy] [--imbalance X] [--weights] [--stream]      K parts of one size with few edges between
  *     graph reorder FILE OUT degree|bfs|rcm|community|K [--order ORDER.npy]           K: by the parts of a partition
  *     graph sample FILE OUT --fanout 15,10 [--seeds N | --nodes 3,17,5] [--replace]   neighbours of seeds, and theirs
@@ -11,6 +11,7 @@
  * shows how far it is.                                                                                                          */
 #define TINYGNN_IMPLEMENTATION
 #include "tinygnn.h"
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,8 @@
 static int usage(FILE *to)
 {
     fputs("usage: graph info FILE\n"
-          "       graph convert FILE OUT [--symmetrize] [--unique] [--loops] [--memory 64M [--nodes N]]\n"
+          "       graph convert FILE OUT [--symmetrize] [--unique] [--loops] [--nodes N] [--memory 64M]\n"
+          "           OUT ends with .tgraph (mapped, fast), .tsv or .txt; --nodes: so many at least, since text cannot name the last ones without edges\n"
           "           --memory: an edge list (also gzip) or .npy larger than memory becomes a .tgraph in pieces, with so much of it\n"
           "       graph partition FILE K [PARTS.npy] [--imbalance 0.03] [--weights] [--stream] [--seed S]\n"
           "       graph reorder FILE OUT degree|bfs|rcm|community|K [--order ORDER.npy] [--seed S]\n"
@@ -48,13 +50,13 @@ static void progress_end(void)
 }
 
 /* whole numbers between commas; how many, or -1 */
-static int numbers(const char *text, int32_t *x, int room)
+static int numbers(const char *text, double least, int32_t *x, int room)
 {
     int n = 0;
     char *end;
     for (; *text && n < room; text = end + (*end == ',')) {
-        const long v = strtol(text, &end, 10);
-        if (end == text || (*end && *end != ',') || v < -1 || v > 0x7ffffffe) return -1;
+        const double v = strtod(text, &end);
+        if (end == text || (*end && *end != ',') || (*end && !end[1]) || strspn(text, "-0123456789") != (size_t)(end - text) || v < least || v > 0x7ffffffe) return -1;
         x[n++] = (int32_t)v;
     }
     return *text ? -1 : n;
@@ -65,7 +67,7 @@ static size_t bytes_of(const char *text)
 {
     char *end;
     const double v = strtod(text, &end), times = *end == 'K' ? 1024 : *end == 'M' ? 1048576 : *end == 'G' ? 1073741824 : 1;
-    if (end == text || *(end + (times > 1)) || !(v * times >= 1 && v * times < 1e18) || v * times >= (double)SIZE_MAX) return 0;
+    if (end == text || strspn(text, "0123456789.") != (size_t)(end - text) || *(end + (times > 1)) || !(v * times >= 1 && v * times < 1e18) || v * times >= (double)SIZE_MAX) return 0;
     return (size_t)(v * times);
 }
 
@@ -75,9 +77,63 @@ static int ends(const char *text, const char *with)
     return n >= m && !strcmp(text + n - m, with);
 }
 
+/* ---- words of the command line */
+
+static int wrong(const char *what, const char *why)
+{
+    fprintf(stderr, "graph: %s: %s\ngraph --help tells more\n", what, why ? why : "a value is missing");
+    return 2;
+}
+
+/* an option of a command; takes: - nothing, t a text, n a whole number, x a number */
+typedef struct option { const char *name, *commands; char takes; void *to; double least, most; } option;
+
+static int take(const option *o, const char *value)
+{
+    const int whole = o->takes == 'n';
+    char *end;
+    double x;
+    if (o->takes == '-') *(int *)o->to = 1;
+    if (o->takes == '-') return 0;
+    if (!value || !*value) return wrong(o->name, NULL);
+    if (o->takes == 't') *(const char **)o->to = value;
+    if (o->takes == 't') return 0;
+    x = strtod(value, &end);
+    if (value[strspn(value, whole ? "0123456789" : "0123456789.+-eE")] || *end || !(x >= o->least && x <= o->most)) {
+        fprintf(stderr, "graph: %s takes a %s from %.16g to %.16g, not %s\ngraph --help tells more\n", o->name, whole ? "whole number" : "number", o->least, o->most, value);
+        return 2;
+    }
+    *(double *)o->to = x;
+    return 0;
+}
+
+/* a graph is written as .tgraph, or as text where the name says so; a name with the ending of another form would lie */
+static int is_text(const char *path) { return ends(path, ".tsv") || ends(path, ".txt"); }
+static int has_form(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
+    return !dot || is_text(path) || ends(path, ".tgraph");
+}
+
+/* ---- signals, and what the library says */
+
+static volatile sig_atomic_t stopped_by;
+static void on_signal(int number)
+{
+    stopped_by = number;
+    (void)signal(number, SIG_DFL);          /* the second one ends the program at once */
+}
+static int cancelled(void *user) { (void)user; return stopped_by != 0; }
+
+/* without a context there is nobody to keep the sentence */
+static void hear(void *user, tiny_log_level level, const char *sentence)
+{
+    if (level == TINY_LOG_WARNING || (level == TINY_LOG_ERROR && !*(tiny_ctx **)user)) fprintf(stderr, "graph: %s\n", sentence);
+}
+
 static tiny_status save(tiny_ctx *ctx, const tgnn_graph *g, const char *path)
 {
-    tiny_status st = ends(path, ".tsv") || ends(path, ".txt") ? tgnn_graph_write_text(ctx, path, g) : tgnn_graph_write(ctx, path, g);
+    tiny_status st = is_text(path) ? tgnn_graph_write_text(ctx, path, g) : tgnn_graph_write(ctx, path, g);
     if (!st) printf("%s: %td nodes, %lld edges\n", path, tgnn_graph_nodes(g), (long long)tgnn_graph_edges(g));
     return st;
 }
@@ -170,7 +226,7 @@ static tiny_status write_numbers(tiny_ctx *ctx, const char *path, void *x, tiny_
     return st;
 }
 
-typedef struct options { size_t memory; tgnn_partition_desc p; int stream, replace, n_fanout, n_nodes; int32_t fanout[TGNN_SAMPLE_LAYERS], *nodes; tiny_idx seeds; uint64_t seed; } options;
+typedef struct options { size_t memory; tgnn_partition_desc p; int n_parts, unique, stream, replace, n_fanout, n_nodes; int32_t fanout[TGNN_SAMPLE_LAYERS], *nodes; tiny_idx seeds; uint64_t seed; } options;
 
 static tiny_status partition(tiny_ctx *ctx, tgnn_graph *g, int k, const options *o, const char *out)
 {
@@ -195,7 +251,7 @@ static tiny_status partition(tiny_ctx *ctx, tgnn_graph *g, int k, const options 
 static tiny_status reorder(tiny_ctx *ctx, tgnn_graph *g, const char *out, const char *how, const options *o, const char *order_path)
 {
     tgnn_order_kind kind = !strcmp(how, "degree") ? TGNN_ORDER_DEGREE : !strcmp(how, "bfs") ? TGNN_ORDER_BFS : TGNN_ORDER_RCM;
-    tiny_idx n = tgnn_graph_nodes(g), k = atoi(how);
+    tiny_idx n = tgnn_graph_nodes(g), k = o->n_parts;
     uint32_t *order = (uint32_t *)tiny_alloc(ctx, (size_t)n * sizeof *order);
     int32_t *label = (int32_t *)tiny_alloc(ctx, (size_t)n * sizeof *label);
     tgnn_communities_desc c = { 0 };
@@ -228,6 +284,7 @@ static tiny_status sample_graph(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_s
     tgnn_edges e = { 0 };
     tgnn_graph *h = NULL;
     int32_t *src, *dst;
+    float *weight;
     unsigned char *took = (unsigned char *)tiny_alloc(ctx, (size_t)a->n);
     tiny_idx i;
     int64_t q, room = 0;
@@ -236,18 +293,21 @@ static tiny_status sample_graph(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_s
     for (l = 0; l < s->n_layers; l++) room += s->block[l].n;
     src = (int32_t *)tiny_alloc(ctx, (size_t)room * sizeof *src);
     dst = (int32_t *)tiny_alloc(ctx, (size_t)room * sizeof *dst);
-    st = took && src && dst ? TINY_OK : tiny_ctx_status(ctx);
+    weight = a->value ? (float *)tiny_alloc(ctx, (size_t)room * sizeof *weight) : NULL;
+    st = took && src && dst && (weight || !a->value) ? TINY_OK : tiny_ctx_status(ctx);
     if (!st) memset(took, 0, (size_t)a->n);
     for (l = 0; !st && l < s->n_layers; l++)
         for (i = 0; i < s->block[l].n_dst; i++)
             for (q = s->block[l].offset[i]; q < s->block[l].offset[i + 1]; q++) {
                 if (took[s->block[l].edge[q]]) continue;
                 took[s->block[l].edge[q]] = 1;
+                if (weight) weight[e.n] = a->value[s->block[l].edge[q]];
                 src[e.n] = a->col[s->block[l].edge[q]];
                 dst[e.n++] = s->node[i];
             }
     e.src = src;
     e.dst = dst;
+    e.weight = weight;
     how.n_nodes = a->n_rows;
     if (!st) st = tgnn_graph_make(ctx, &e, &how, &h);
     if (!st) st = save(ctx, h, out);
@@ -255,6 +315,7 @@ static tiny_status sample_graph(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_s
     tiny_free(ctx, took);
     tiny_free(ctx, src);
     tiny_free(ctx, dst);
+    tiny_free(ctx, weight);
     return st;
 }
 
@@ -291,78 +352,124 @@ static tiny_status sample(tiny_ctx *ctx, const tgnn_graph *g, const char *out, c
 
 enum { MOST_SEEDS = 65536 };
 
-/* -1: the words are no command */
-static int run(tiny_ctx *ctx, const char *what, const char *const *word, int n, const tgnn_graph_desc *d, const options *o, const char *order, const double *make)
+enum { INFO, CONVERT, PARTITION, REORDER, SAMPLE, MAKE, COMMANDS };
+static const char *const commands[COMMANDS] = { "info", "convert", "partition", "reorder", "sample", "make" };
+static const char *const words_of[COMMANDS] = { "FILE", "FILE OUT", "FILE K [PARTS.npy]", "FILE OUT degree|bfs|rcm|community|K", "FILE OUT --fanout N,N", "planted|rmat OUT" };
+
+/* the words that are no options; 2: they are none of a command, which is said */
+static int check(int c, const char *const *word, int n, options *o)
 {
-    static const char *const commands[] = { "info", "convert", "partition", "reorder", "sample", "make" };
-    static const int least[] = { 1, 2, 2, 3, 2, 2 }, most[] = { 1, 2, 3, 3, 2, 2 };
+    static const int least[COMMANDS] = { 1, 2, 2, 3, 2, 2 };
+    const option parts = { "K", "pr", 'n', NULL, 1, 1e6 };
+    option number = parts;
+    double k = 0;
+    number.to = &k;
+    if (n < least[c] || (c == SAMPLE && !o->n_fanout)) {
+        fprintf(stderr, "graph: %s takes %s\ngraph --help tells more\n", commands[c], words_of[c]);
+        return 2;
+    }
+    if (c != INFO && c != PARTITION && !has_form(word[1])) return wrong(word[1], "a graph is written as .tgraph, .tsv or .txt");
+    if (c == CONVERT && o->memory && is_text(word[1])) return wrong(word[1], "with --memory a graph is written as .tgraph only");
+    if (c == PARTITION && take(&number, word[1])) return 2;
+    if (c == REORDER && strcmp(word[2], "degree") && strcmp(word[2], "bfs") && strcmp(word[2], "rcm") && strcmp(word[2], "community") && take(&number, word[2])) return 2;
+    if (c == MAKE && strcmp(word[0], "planted") && strcmp(word[0], "rmat")) return wrong(word[0], "this is neither planted nor rmat");
+    o->n_parts = (int)k;
+    return 0;
+}
+
+static tiny_status run(tiny_ctx *ctx, int c, const char *const *word, const tgnn_graph_desc *d, const options *o, const char *order, const double *make)
+{
     tgnn_graph *g = NULL;
-    int c, k = word[1] ? atoi(word[1]) : 0, scale = 0;
+    int scale = 0;
     tiny_status st;
-    for (c = 0; c < 6 && strcmp(what, commands[c]); c++) {}
-    if (c == 6 || n < least[c] || n > most[c] || (c == 2 && k < 1) || (c == 4 && !o->n_fanout) || (o->memory && (c != 1 || ends(word[1], ".tsv") || ends(word[1], ".txt")))) return -1;
-    if (c == 3 && strcmp(word[2], "degree") && strcmp(word[2], "bfs") && strcmp(word[2], "rcm") && strcmp(word[2], "community") && atoi(word[2]) < 1) return -1;
-    if (c == 5 && strcmp(word[0], "planted") && strcmp(word[0], "rmat")) return -1;
     while (scale < 29 && (double)((tiny_idx)1 << scale) < make[0]) scale++;
+    if (c == MAKE && !strcmp(word[0], "rmat") && (double)((tiny_idx)1 << scale) != make[0]) fprintf(stderr, "graph: rmat has a power of two of nodes: %td, not %.0f\n", (tiny_idx)1 << scale, make[0]);
     if (o->memory) st = in_pieces(ctx, word[0], word[1], d, o->memory);
-    else if (c < 5) st = tgnn_graph_read(ctx, word[0], d, &g);
+    else if (c != MAKE) st = tgnn_graph_read(ctx, word[0], d, &g);
     else if (!strcmp(word[0], "rmat")) st = tgnn_rmat(ctx, scale, (int64_t)(make[0] * make[1]), o->seed, &g);
     else st = tgnn_planted(ctx, (tiny_idx)make[0], (int)make[2], make[1], 0.8, o->seed, &g);
-    if (!st && c == 0) st = info(ctx, g);
-    if (!st && !o->memory && (c == 1 || c == 5)) st = save(ctx, g, word[1]);
-    if (!st && c == 2) st = partition(ctx, g, k, o, word[2]);
-    if (!st && c == 3) st = reorder(ctx, g, word[1], word[2], o, order);
-    if (!st && c == 4) st = sample(ctx, g, word[1], o);
+    if (!st && stopped_by) st = TINY_E_CANCELLED;
+    if (!st && g && c != CONVERT && tgnn_graph_sources(g) != tgnn_graph_nodes(g)) {
+        progress_end();
+        fprintf(stderr, "graph: %s: edges lead from one set of nodes (%td) into another (%td); %s takes graphs of one set\n", word[0], tgnn_graph_sources(g), tgnn_graph_nodes(g), commands[c]);
+        tgnn_graph_close(ctx, g);
+        return TINY_E_UNSUPPORTED;
+    }
+    if (!st && c == INFO) st = info(ctx, g);
+    if (!st && !o->memory && (c == CONVERT || c == MAKE)) st = save(ctx, g, word[1]);
+    if (!st && c == PARTITION) st = partition(ctx, g, o->n_parts, o, word[2]);
+    if (!st && c == REORDER) st = reorder(ctx, g, word[1], word[2], o, order);
+    if (!st && c == SAMPLE) st = sample(ctx, g, word[1], o);
     progress_end();
-    if (st) fprintf(stderr, "graph: %s\n", tiny_ctx_message(ctx));
+    if (st == TINY_E_CANCELLED && stopped_by) fputs("graph: stopped; nothing was written\n", stderr);
+    else if (st) fprintf(stderr, "graph: %s\n", tiny_ctx_message(ctx));
     tgnn_graph_close(ctx, g);
-    return st != TINY_OK;
+    return st;
 }
 
 int main(int argc, char **argv)
 {
     static int32_t nodes[MOST_SEEDS];
-    const char *order = NULL, *what = argc > 1 ? argv[1] : "";
-    double make[3] = { 10000, 8, 8 }, seed = 1, seeds = 1024;       /* nodes, degree, classes */
+    static tiny_ctx *ctx;
+    const char *order = NULL, *what = argc > 1 ? argv[1] : "", *memory = NULL, *list = NULL, *fanout = NULL, *word[3] = { NULL, NULL, NULL };
+    double make[3] = { 10000, 8, 0 }, seed = 1, seeds = 0, at_least = 0;        /* nodes, degree, classes */
     tiny_ctx_desc desc = { 0 };
     tgnn_graph_desc d = { 0 };
     options o = { 0 };
-    tiny_ctx *ctx = NULL;
-    int i, n = 0, rc, bad = 0;
-    const char *word[3] = { NULL, NULL, NULL };
-    o.nodes = nodes;
+    const option option_of[] = {                /* commands: by their first letters */
+        { "--symmetrize", "icprs", '-', &d.symmetrize, 0, 0 }, { "--unique", "icprs", '-', &o.unique, 0, 0 }, { "--loops", "icprs", '-', &d.add_loops, 0, 0 }, { "--memory", "c", 't', &memory, 0, 0 },
+        { "--nodes", "c", 'n', &at_least, 1, 0x7ffffffe }, { "--nodes", "s", 't', &list, 0, 0 }, { "--nodes", "m", 'n', &make[0], 1, 1e9 }, { "--degree", "m", 'x', &make[1], 0, 1e6 },
+        { "--classes", "m", 'n', &make[2], 1, 1e9 }, { "--seed", "prsm", 'n', &seed, 0, 1e15 }, { "--seeds", "s", 'n', &seeds, 1, MOST_SEEDS }, { "--imbalance", "pr", 'x', &o.p.imbalance, 1e-6, 1e6 },
+        { "--weights", "pr", '-', &o.p.edge_weights, 0, 0 }, { "--stream", "p", '-', &o.stream, 0, 0 }, { "--fanout", "s", 't', &fanout, 0, 0 }, { "--replace", "s", '-', &o.replace, 0, 0 }, { "--order", "r", 't', &order, 0, 0 } };
+    const int n_options = (int)(sizeof option_of / sizeof *option_of), most[COMMANDS] = { 1, 2, 3, 3, 2, 2 };
+    int i, k, c, n = 0, known;
+    tiny_status st;
     for (i = 1; i < argc; i++)
         if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) return usage(stdout);
+    if (argc < 2) return usage(stderr);
+    for (c = 0; c < COMMANDS && strcmp(what, commands[c]); c++) {}
+    if (c == COMMANDS) return wrong(what, "there is no such command");
     for (i = 2; i < argc; i++) {
-        const int more = i + 1 < argc;
-        double *number = !strcmp(argv[i], "--degree") ? &make[1] : !strcmp(argv[i], "--classes") ? &make[2] : !strcmp(argv[i], "--seed") ? &seed
-                       : !strcmp(argv[i], "--seeds") ? &seeds : !strcmp(argv[i], "--imbalance") ? &o.p.imbalance : NULL;
-        if (number && more) *number = atof(argv[++i]);
-        else if (!strcmp(argv[i], "--memory") && more) bad |= !(o.memory = bytes_of(argv[++i]));
-        else if (!strcmp(argv[i], "--nodes") && more && !strcmp(what, "convert")) bad |= numbers(argv[++i], nodes, 1) != 1 || (d.n_nodes = nodes[0]) < 1;
-        else if (!strcmp(argv[i], "--nodes") && more && strcmp(what, "sample")) make[0] = atof(argv[++i]);
-        else if (!strcmp(argv[i], "--nodes") && more) bad |= (o.n_nodes = numbers(argv[++i], nodes, MOST_SEEDS)) < 1;
-        else if (!strcmp(argv[i], "--fanout") && more) bad |= (o.n_fanout = numbers(argv[++i], o.fanout, TGNN_SAMPLE_LAYERS)) < 1;
-        else if (!strcmp(argv[i], "--symmetrize")) d.symmetrize = 1;
-        else if (!strcmp(argv[i], "--unique")) d.duplicates = TINY_DUPLICATES_FIRST;
-        else if (!strcmp(argv[i], "--loops")) d.add_loops = 1;
-        else if (!strcmp(argv[i], "--weights")) o.p.edge_weights = 1;
-        else if (!strcmp(argv[i], "--stream")) o.stream = 1;
-        else if (!strcmp(argv[i], "--replace")) o.replace = 1;
-        else if (!strcmp(argv[i], "--order") && more) order = argv[++i];
-        else if (argv[i][0] == '-' || n == 3) bad = 1;
-        else word[n++] = argv[i];
+        for (known = k = 0; k < n_options; k++) {
+            if (strcmp(argv[i], option_of[k].name)) continue;
+            known = 1;
+            if (strchr(option_of[k].commands, *what)) break;
+        }
+        if (!known && argv[i][0] == '-') return wrong(argv[i], "there is no such option");
+        if (known && k == n_options) {
+            fprintf(stderr, "graph: %s takes no %s\ngraph --help tells more\n", what, argv[i]);
+            return 2;
+        }
+        if (!known && n == most[c]) return wrong(argv[i], "one word too many");
+        if (!known) word[n++] = argv[i];
+        else if (take(&option_of[k], option_of[k].takes == '-' ? NULL : argv[i + 1])) return 2;
+        else i += option_of[k].takes != '-';
     }
-    if (bad || !(make[0] >= 1 && make[0] < 1e9 && make[1] >= 0 && make[1] < 1e6 && make[2] >= 1 && make[2] <= make[0] && seed >= 0 && seed < 1e15 && seeds >= 1 && seeds <= MOST_SEEDS)) return usage(stderr);
+    if (memory && !(o.memory = bytes_of(memory))) return wrong(memory, "--memory takes bytes, as in 64M");
+    if (list && seeds > 0) return wrong("--seeds", "there is --nodes too");
+    if (list && (o.n_nodes = numbers(list, 0, nodes, MOST_SEEDS)) < 1) return wrong(list, "--nodes takes up to 65536 numbers of nodes with commas between them");
+    if (fanout && (o.n_fanout = numbers(fanout, -1, o.fanout, TGNN_SAMPLE_LAYERS)) < 1) return wrong(fanout, "--fanout takes a number for each layer with commas between them, -1 for all edges");
+    if (check(c, word, n, &o)) return 2;
+    if (make[2] > 0 && !strcmp(word[0], "rmat")) return wrong("--classes", "rmat has none");
+    if (make[2] <= 0) make[2] = make[0] < 8 ? make[0] : 8;
+    if (make[2] > make[0]) return wrong("--classes", "there are fewer nodes than classes");
+    if (o.unique) d.duplicates = TINY_DUPLICATES_FIRST;
+    d.n_nodes = (tiny_idx)at_least;
+    o.nodes = nodes;
     o.seed = o.p.seed = (uint64_t)seed;
-    o.seeds = (tiny_idx)seeds;
+    o.seeds = (tiny_idx)(seeds > 0 ? seeds : 1024);
     desc.progress = progress;
-    if (tiny_ctx_open(&desc, &ctx)) {
-        fputs("graph: no memory\n", stderr);
+    desc.cancel = cancelled;
+    desc.log = hear;
+    desc.user = &ctx;
+    if (tiny_ctx_open(&desc, &ctx)) return 1;
+    (void)signal(SIGINT, on_signal);
+    (void)signal(SIGTERM, on_signal);
+    st = run(ctx, c, word, &d, &o, order, make);
+    tiny_ctx_close(ctx);
+    if (fflush(stdout) || ferror(stdout)) {
+        fputs("graph: standard output could not be written\n", stderr);
         return 1;
     }
-    rc = run(ctx, what, word, n, &d, &o, order, make);
-    tiny_ctx_close(ctx);
-    if (rc < 0) return usage(stderr);
-    return fflush(stdout) || ferror(stdout) ? 1 : rc;
+    return st == TINY_E_CANCELLED && stopped_by ? 128 + stopped_by : st != TINY_OK;
 }

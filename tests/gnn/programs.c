@@ -1,0 +1,367 @@
+/* tests/gnn/programs.c - graph, gnn and fastrp as a user runs them: words that are refused, outputs that cannot be written, Ctrl-C
+ *
+ * 0: done. 1: it could not be done, and a sentence on standard error says why. 2: the words are wrong, and the one that is is named.
+ * 130: Ctrl-C. Nothing here needs data: graphs are made. */
+#define T_GNN
+#include "t.h"
+
+#if defined __unix__ || defined __APPLE__
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char folder[200], said[20000], errors[20000];
+
+static const char *at(const char *name)
+{
+    static char path[4][300];
+    static int k;
+    k = (k + 1) % 4;
+    (void)snprintf(path[k], sizeof path[k], "%s/%s", folder, name);
+    return path[k];
+}
+static long size_of(const char *name)               /* -1: there is none */
+{
+    struct stat s;
+    return stat(at(name), &s) ? -1 : (long)s.st_size;
+}
+static void slurp(const char *name, char *text, size_t most)
+{
+    FILE *f = fopen(at(name), "rb");
+    text[f ? fread(text, 1, most - 1, f) : 0] = 0;
+    if (f) (void)fclose(f);
+}
+static void spill(const char *name, const char *text)
+{
+    FILE *f = fopen(at(name), "wb");
+    T_TRUE(f && fputs(text, f) >= 0);
+    if (f) (void)fclose(f);
+}
+
+/* Runs BUILD/line, leaves said and errors, returns the exit status. A line with its own > keeps its standard output. */
+TINYI_PRINTF(1, 2) static int run(const char *format, ...)
+{
+    const char *build = getenv("BUILD");
+    char line[2000];
+    va_list args;
+    int n = snprintf(line, sizeof line, "%s/", build ? build : "build"), status;
+    va_start(args, format);
+    n += vsnprintf(line + n, sizeof line - (size_t)n, format, args);
+    va_end(args);
+    (void)snprintf(line + n, sizeof line - (size_t)n, " </dev/null %s%s 2>%s/err", strchr(format, '>') ? "" : ">", strchr(format, '>') ? "" : at("out"), folder);
+    status = system(line);
+    slurp("out", said, sizeof said);
+    slurp("err", errors, sizeof errors);
+    return status == -1 || !WIFEXITED(status) ? -1 : WEXITSTATUS(status);
+}
+static void has(const char *text, const char *part, int line)
+{
+    if (!strstr(text, part)) t_fail(__FILE__, line, "\"%.300s\" is without \"%s\"", text, part);
+}
+#define SAYS(part) has(said, part, __LINE__)
+#define COMPLAINS(part) has(errors, part, __LINE__)
+
+static int is_there(void)
+{
+    static int asked, there;
+    const char *tmp = getenv("TMPDIR");
+    if (!asked++) {
+        (void)snprintf(folder, sizeof folder, "%.150s/tinygraphsXXXXXX", tmp ? tmp : P_tmpdir);
+        there = mkdtemp(folder) != NULL && run("graph --help") == 0 && run("gnn --help") == 0 && run("fastrp --help") == 0 &&
+                run("graph make planted %s --nodes 200", at("g.tgraph")) == 0;
+    }
+    if (!there) t_skip("the programs do not run here");
+    return there;
+}
+
+/* each line is refused before anything is done, and the wrong word stands in the sentence */
+static void test_words(void)
+{
+    static const struct { const char *line, *complaint; } bad[] = {
+        { "graph", "usage" }, { "gnn", "usage" }, { "graph look", "look: there is no such command" }, { "gnn learn", "learn: this is neither" },
+        { "graph info", "info takes FILE" }, { "graph info a b", "b: one word too many" }, { "graph info a --nonsense", "--nonsense: there is no such option" },
+        { "graph info a --fanout 3", "info takes no --fanout" }, { "graph convert a b.tgraph --seed 1", "convert takes no --seed" },
+        { "graph convert a b.csv", "b.csv: a graph is written as .tgraph" }, { "graph convert a b.mtx", "b.mtx" }, { "graph convert a b.npz", "b.npz" }, { "graph make planted b.npy", "b.npy" },
+        { "graph convert a b.tsv --memory 1M", "b.tsv: with --memory" }, { "graph convert a b.tgraph --memory 64Q", "64Q" }, { "graph convert a b.tgraph --memory", "--memory: a value is missing" },
+        { "graph convert a b.tgraph --nodes 1.5", "--nodes takes a whole number from 1 to 2147483646, not 1.5" },
+        { "graph partition g 8abc", "not 8abc" }, { "graph partition g 0", "from 1 to" }, { "graph partition g 8 --imbalance abc", "--imbalance takes a number from 1e-06 to 1000000, not abc" },
+        { "graph partition g 8 --seed abc", "not abc" }, { "graph partition g 8 --seed -1", "not -1" }, { "graph partition g 8 --seed 1.5", "not 1.5" }, { "graph partition g 8 --seed ''", "--seed: a value is missing" },
+        { "graph partition g 8 --imbalance nan", "not nan" }, { "graph partition g 8 --imbalance 0", "not 0" }, { "graph partition g 8 --imbalance 0x1", "not 0x1" }, { "graph partition g 8 --imbalance ' 1'", "not  1" },
+        { "graph reorder g out 5x", "not 5x" }, { "graph make planted o --degree abc", "--degree takes a number from 0 to 1000000, not abc" }, { "graph make star o", "star: this is neither" },
+        { "graph make planted o --nodes 3 --classes 4", "--classes" }, { "graph make rmat o --classes 4", "--classes: rmat has none" }, { "graph sample g o --fanout 15,", "15,: --fanout" }, { "graph sample g o --fanout 15,x", "15,x" }, { "graph sample g o --fanout 1,-2", "1,-2" },
+        { "graph sample g o --fanout 5 --nodes 3,-1", "3,-1" }, { "graph sample g o --fanout 5 --nodes 1 --seeds 2", "--seeds" }, { "graph sample g o", "sample takes FILE OUT --fanout" },
+        { "gnn train --epochs 2.7", "--epochs takes a whole number from 1 to 4000, not 2.7" }, { "gnn train --epochs 0", "not 0" }, { "gnn train --seeds 2.5", "not 2.5" }, { "gnn train --hidden 0.5", "not 0.5" },
+        { "gnn train --lr fast", "--lr takes a number" }, { "gnn train --lr 0", "not 0" }, { "gnn train --threads 0", "from 1 to 256, not 0" }, { "gnn train --dropout 1", "not 1" }, { "gnn train --seed", "--seed: a value is missing" },
+        { "gnn train --layers lstm", "lstm" }, { "gnn train --nothing", "--nothing: there is no such option" }, { "gnn train a b", "b: a second folder" }, { "gnn train a --rings", "--rings" },
+        { "gnn train --bits 2", "train takes no --bits" }, { "gnn quantize --links", "quantize takes no --links" }, { "gnn infer --model m --epochs 3", "infer takes no --epochs" }, { "gnn infer", "there is no --model" },
+        { "gnn train --rows --no-rows", "--rows" }, { "gnn train --splits 2 --seeds 2", "--splits" }, { "gnn train --links --split 1", "--links" }, { "gnn train --model m", "train takes no --model" },
+        { "fastrp -d 12abc", "-d takes a whole number from 1 to 1048576, not 12abc" }, { "fastrp -d 0", "not 0" }, { "fastrp --beta abc", "--beta takes a number" }, { "fastrp -s abc", "-s takes a number" },
+        { "fastrp --tile abc", "--tile takes a whole number" }, { "fastrp --seed -1", "not -1" }, { "fastrp --powers 1,,2", "1,,2" }, { "fastrp --powers 1,2,", "1,2," }, { "fastrp --powers 1,x", "1,x" },
+        { "fastrp -o", "-o: a value is missing" }, { "fastrp a b", "b: a second graph" }, { "fastrp --loud", "--loud: there is no such option" } };
+    size_t i;
+    if (!is_there()) return;
+    for (i = 0; i < T_COUNT(bad); i++) {
+        if (run("%s", bad[i].line) != 2) t_fail(__FILE__, __LINE__, "%s was not refused", bad[i].line);
+        has(errors, bad[i].complaint, __LINE__);
+        T_EQ_TEXT(said, "");
+    }
+}
+
+static void test_graph(void)
+{
+    char text[300];
+    if (!is_there()) return;
+    T_EQ_INT(run("graph make rmat %s --nodes 1000 --degree 2", at("r.tgraph")), 0);
+    COMPLAINS("a power of two of nodes: 1024, not 1000");
+    SAYS("1024 nodes, 2000 edges");
+    spill("w.tsv", "0 1 0.5\n1 2 2.5\n2 0 3\n");
+    T_EQ_INT(run("graph sample %s %s --fanout 2,2", at("w.tsv"), at("s.tsv")), 0);
+    slurp("s.tsv", text, sizeof text);
+    T_EQ_TEXT(text, "2\t0\t3\n0\t1\t0.5\n1\t2\t2.5\n");
+    T_EQ_INT(run("graph convert %s %s --nodes 7", at("w.tsv"), at("w.tgraph")), 0);
+    SAYS("7 nodes, 3 edges");
+    T_EQ_INT(run("graph info %s", at("w.tgraph")), 0);
+    SAYS("isolated     4");
+    T_EQ_INT(run("fastrp %s -d 4 --tile 17 -o %s", at("w.tsv"), at("x.npy")), 1);
+    T_TRUE(!strncmp(errors, "fastrp: a tile", 14));         /* its name once */
+    T_EQ_INT(run("fastrp %s -d 4 --threads 1 --quiet -o %s", at("w.tsv"), at("x.npy")), 0);
+    T_EQ_TEXT(errors, "");
+    T_EQ_INT(size_of("x.npy"), 128 + 3 * 4 * 4);
+}
+
+/* A file of two sets of nodes, of which one is far larger: whoever refuses it, nothing is indexed by the wrong one. */
+static void test_two_sets(void)
+{
+    static const int32_t src[2] = { 90000, 4 }, dst[2] = { 0, 1 };
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_SCALAR, 1);
+    tgnn_graph_desc how = { 0 };
+    tgnn_edges e = { 0 };
+    tgnn_graph *g = NULL;
+    size_t i;
+    static const char *const command[] = { "info %s", "partition %s 2", "reorder %s out.tgraph rcm", "sample %s out.tgraph --fanout 2" };
+    if (is_there()) {
+        e.n = 2;
+        e.src = src;
+        e.dst = dst;
+        how.bipartite = 1;
+        T_OK(tgnn_graph_make(ctx, &e, &how, &g));
+        T_OK(tgnn_graph_write(ctx, at("two.tgraph"), g));
+        for (i = 0; i < T_COUNT(command); i++) {
+            char line[400];
+            (void)snprintf(line, sizeof line, command[i], at("two.tgraph"));
+            T_EQ_INT(run("graph %s", line), 1);
+            COMPLAINS("two.tgraph");
+        }
+    }
+    tgnn_graph_close(ctx, g);
+    t_close(ctx);
+}
+
+static void test_target(void)
+{
+    static const char *const line[] = { "graph make planted x.tgraph", "gnn train", "fastrp" };
+    size_t i;
+    if (!is_there()) return;
+    T_TRUE(!setenv("TINY_TARGET", "bogus", 1));
+    for (i = 0; i < T_COUNT(line); i++) {
+        T_EQ_INT(run("%s", line[i]), 1);
+        COMPLAINS("TINY_TARGET=bogus");
+        T_TRUE(!*said && !strstr(errors, "no memory"));
+    }
+    T_TRUE(!unsetenv("TINY_TARGET"));
+}
+
+/* what cannot be written is told before the training, and what is cut is told */
+static void test_outputs(void)
+{
+    static const char *const option[] = { "--save", "--svg", "--curve", "-o", "--log" };
+    char text[2000];
+    size_t i;
+    if (!is_there()) return;
+    for (i = 0; i < T_COUNT(option); i++) {
+        T_EQ_INT(run("gnn train --quiet --epochs 2 %s %s/no/such/m", option[i], folder), 1);
+        COMPLAINS("no/such/m");
+        T_TRUE(!strstr(said, "epochs"));
+    }
+    spill("kept.svg", "as it was");
+    T_EQ_INT(run("gnn train --quiet --epochs 2 --svg %s --curve %s", at("kept.svg"), folder), 1);
+    slurp("kept.svg", text, sizeof text);
+    T_EQ_TEXT(text, "as it was");
+    T_EQ_INT(run("gnn train --quiet --epochs 3 --curve %s", at("c.svg")), 0);
+    slurp("c.svg", text, sizeof text);
+    has(text, "epoch 1 to 3;", __LINE__);
+    if (access("/dev/full", W_OK)) return;
+    T_EQ_INT(run("gnn train --quiet --epochs 2 --svg /dev/full"), 1);
+    COMPLAINS("/dev/full could not be written");
+    T_EQ_INT(run("gnn train --quiet --epochs 2 --curve /dev/full"), 1);
+    COMPLAINS("/dev/full could not be written");
+    T_EQ_INT(run("fastrp %s -d 4 -o %s >/dev/full", at("g.tgraph"), at("x.npy")), 1);
+    COMPLAINS("standard output could not be written");
+    T_EQ_INT(run("gnn train --quiet --epochs 2 >/dev/full"), 1);
+    COMPLAINS("standard output could not be written");
+    T_EQ_INT(run("graph info %s >/dev/full", at("g.tgraph")), 1);
+    COMPLAINS("standard output could not be written");
+}
+
+/* infer judges the part that training left out: the line that train prints does */
+static void test_kept(void)
+{
+    static const char *const what[] = { "--rings --fold 3", "--links --seed 7", "--seeds 2" };
+    char line[600], *cut, verdict[300];
+    size_t i;
+    if (!is_there()) return;
+    for (i = 0; i < T_COUNT(what); i++) {
+        T_EQ_INT(run("gnn train %s --quiet --threads 1 --epochs 3 --save %s", what[i], at("m")), 0);
+        cut = strstr(said, "gnn infer --model ");
+        if (!T_TRUE(cut != NULL)) return;
+        (void)snprintf(line, sizeof line, "%.*s", (int)strcspn(cut, "\n"), cut);
+        cut = strstr(said, "test part");
+        if (!T_TRUE(cut != NULL)) return;
+        (void)snprintf(verdict, sizeof verdict, "%.*s", (int)strcspn(cut, "\n"), cut);
+        T_EQ_INT(run("%s --threads 1", line), 0);
+        has(said, verdict, __LINE__);
+    }
+    T_EQ_INT(run("gnn train --split 5"), 1);
+    COMPLAINS("planted has no split 5: there is 1");
+    T_EQ_INT(run("gnn infer --model %s --split 9", at("m")), 1);
+    COMPLAINS("planted has no split 9");
+    T_EQ_INT(run("gnn infer --model %s --fold 2", at("m")), 1);
+    COMPLAINS("--fold and --batch for graphs");
+}
+
+/* A row is divided by its sum where the features are counts; where one is below 0 they are not, and stay. */
+static void test_rows(void)
+{
+    static const char divided[] = "rows divided by their sums";
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_SCALAR, 1);
+    float x[8] = { 1, 0, 2, 0, 0, 3, 1, 1 };
+    tiny_tensor t = tiny_tensor_2d(x, TINY_F32, 4, 2);
+    if (is_there()) {
+        spill("edges.tsv", "0\t1\n1\t2\n2\t3\n");
+        spill("labels.txt", "0\n1\n0\n1\n");
+        spill("splits.txt", "rr\nrr\nv-\n-t\n");
+        T_OK(tgnn_array_write(ctx, at("features.npy"), &t));
+        T_EQ_INT(run("gnn train %s --quiet --epochs 1", folder), 0);
+        SAYS(divided);
+        SAYS("epochs, validation");
+        T_TRUE(!strstr(said, "nan") && !strstr(said, ", test"));
+        T_EQ_INT(run("gnn train %s --quiet --epochs 1 --no-rows --split 1", folder), 0);
+        T_TRUE(!strstr(said, divided) && !strstr(said, "nan") && !strstr(said, "validation"));
+        SAYS("test part of split 1");
+        x[3] = -1;
+        T_OK(tgnn_array_write(ctx, at("features.npy"), &t));
+        T_EQ_INT(run("gnn train %s --quiet --epochs 1", folder), 0);
+        T_TRUE(!strstr(said, divided));
+        T_EQ_INT(run("gnn train %s --quiet --epochs 1 --rows", folder), 0);
+        SAYS(divided);
+    }
+    t_close(ctx);
+}
+
+/* waits half a minute at most until there are so many bytes */
+static int wait_for(const char *name, long bytes)
+{
+    int i;
+    for (i = 0; i < 3000 && size_of(name) < bytes; i++) (void)usleep(10000);
+    return size_of(name) >= bytes;
+}
+static pid_t start(const char *const *word)
+{
+    const char *build = getenv("BUILD");
+    char program[300];
+    pid_t child = fork();
+    if (child) return child;
+    (void)alarm(120);                                       /* whatever happens, it ends */
+    (void)snprintf(program, sizeof program, "%s/%s", build ? build : "build", word[0]);
+    if (!freopen("/dev/null", "r", stdin) || !freopen(at("out"), "w", stdout) || !freopen(at("err"), "w", stderr)) _exit(127);
+    (void)execv(program, (char *const *)(intptr_t)word);
+    _exit(127);
+}
+static int ended(pid_t child)
+{
+    int status = -1;
+    if (waitpid(child, &status, 0) != child || !WIFEXITED(status)) return -1;
+    slurp("out", said, sizeof said);
+    slurp("err", errors, sizeof errors);
+    return WEXITSTATUS(status);
+}
+
+/* Ctrl-C in training: the epochs that were are in --log, the net of the last one is kept and judged */
+static void test_stopped_training(void)
+{
+    const char *word[] = { "gnn", "train", "--epochs", "4000", "--threads", "1", "--quiet", "--save", NULL, "--log", NULL, NULL };
+    pid_t child;
+    if (!is_there()) return;
+    (void)remove(at("m.safetensors"));
+    word[8] = at("m");
+    word[10] = at("log.tsv");
+    child = start(word);
+    T_TRUE(child > 0 && wait_for("log.tsv", 4096) && !kill(child, SIGINT));
+    T_EQ_INT(ended(child), 130);
+    COMPLAINS("stopped in seed 0; its epochs are in");
+    SAYS("kept: the net of seed 0; gnn infer --model");
+    SAYS("test part: ");
+    T_TRUE(size_of("m.safetensors") > 0);
+    T_EQ_INT(run("gnn infer --model %s", at("m")), 0);
+}
+
+/* Ctrl-C while edges are sorted in pieces: no part is left. The edges come through a pipe, so the time is ours. */
+static void test_stopped_convert(void)
+{
+    const char *word[] = { "graph", "convert", NULL, NULL, "--memory", "256K", NULL };
+    static char text[1 << 20];
+    size_t n = 0;
+    int to, i;
+    pid_t child;
+    if (!is_there()) return;
+    if (mkfifo(at("pipe"), 0600)) { t_skip("there are no pipes with names"); return; }
+    for (i = 0; n + 30 < sizeof text; i++) n += (size_t)snprintf(text + n, 30, "%d\t%d\n", i % 1000, i * 7 % 1000);
+    (void)signal(SIGPIPE, SIG_IGN);
+    word[2] = at("pipe");
+    word[3] = at("c.tgraph");
+    child = start(word);
+    (void)alarm(120);                                       /* nobody may read */
+    to = open(at("pipe"), O_WRONLY);
+    T_TRUE(child > 0 && to >= 0 && write(to, text, n) > 0 && wait_for("c.tgraph.runs0.part", 0) && !kill(child, SIGINT));
+    (void)!write(to, text, n);
+    (void)close(to);
+    T_EQ_INT(ended(child), 130);
+    (void)alarm(0);
+    COMPLAINS("stopped");
+    T_TRUE(size_of("c.tgraph") < 0 && size_of("c.tgraph.part") < 0 && size_of("c.tgraph.runs0.part") < 0 && size_of("c.tgraph.runs1.part") < 0);
+    (void)signal(SIGPIPE, SIG_DFL);
+}
+
+static void tidy(void)
+{
+    static const char *const names[] = { "out", "err", "g.tgraph", "r.tgraph", "w.tsv", "s.tsv", "w.tgraph", "x.npy", "two.tgraph", "kept.svg", "c.svg", "m.json", "m.safetensors",
+                                         "edges.tsv", "labels.txt", "splits.txt", "features.npy", "log.tsv", "pipe" };
+    size_t i;
+    for (i = 0; i < T_COUNT(names); i++) (void)remove(at(names[i]));
+    (void)rmdir(folder);
+}
+
+int main(void)
+{
+    T_RUN(test_words);
+    T_RUN(test_graph);
+    T_RUN(test_two_sets);
+    T_RUN(test_target);
+    T_RUN(test_outputs);
+    T_RUN(test_kept);
+    T_RUN(test_rows);
+    T_RUN(test_stopped_training);
+    T_RUN(test_stopped_convert);
+    tidy();
+    return t_done();
+}
+#else
+int main(void)
+{
+    puts("skipped: main: it needs a shell");
+    puts("0 passed, 0 failed, 1 skipped");
+    return 0;
+}
+#endif
