@@ -149,7 +149,7 @@ static double tinyi_paged_score(const tinyi_paged *a, tiny_idx t, tiny_idx h, ti
     }
     s *= (double)a->scale;
     if (a->softcap > 0.0f) s = (double)a->softcap * tinyi_tanh64(s / (double)a->softcap);
-    if (a->slopes) s += (double)(-a->slopes[h] * (float)(r[3] - a->pos[r[0] * a->n_pos + j]));
+    if (a->slopes) s += (double)(-a->slopes[h] * (float)((int64_t)r[3] - a->pos[r[0] * a->n_pos + j]));
     return s;
 }
 
@@ -355,7 +355,7 @@ static int tinyi_paged_hide(const tinyi_paged *a, const tinyi_paged_rows *r, con
             const float slope = a->slopes[(r->part * a->heads + g) * a->group + r->head[j]];
             for (k = c = 0; k < n_piece; k++)
                 for (i = 0; i < piece[k].n; i++, c++)
-                    if (mask || (piece[k].cell + i >= r->lo[j] && piece[k].cell + i < r->hi[j])) s[c * tile->ld] -= slope * (float)(row[3] - pos[piece[k].cell + i]);
+                    if (mask || (piece[k].cell + i >= r->lo[j] && piece[k].cell + i < r->hi[j])) s[c * tile->ld] -= slope * (float)((int64_t)row[3] - pos[piece[k].cell + i]);
         }
         if (mask) {
             const int bit = r->bit[j];

@@ -290,6 +290,31 @@ static void test_by_hand(tiny_target target)
     t_close(ctx);
 }
 
+/* Positions as far apart as they can be: the distance is 2^32 - 1, which was taken in 32 bits and came out as -1. With slope 2^-31 and scores of 0 the
+ * second key, at distance 0, has the weight 1 / (1 + exp(-2)). In a tree too. */
+static void test_far_positions(tiny_target target)
+{
+    tiny_ctx *ctx = t_ctx(target, 1);
+    float q[2] = { 1, 1 }, k[2] = { 0, 0 }, v[2] = { 0, 1 }, o[2], slope = 1.0f / 2147483648.0f;
+    int32_t table[1] = { 0 }, rows[8] = { 0, 0, 2, INT32_MAX, 0, 0, 2, INT32_MAX }, pos[2] = { INT32_MIN, INT32_MAX };
+    tiny_tensor tq = tiny_tensor_3d(q, TINY_F32, 2, 1, 1), tk = tiny_tensor_4d(k, TINY_F32, 1, 1, 2, 1), tv = tiny_tensor_4d(v, TINY_F32, 1, 1, 2, 1), tt = tiny_tensor_2d(table, TINY_I32, 1, 1);
+    tiny_tensor tr = tiny_tensor_2d(rows, TINY_I32, 2, 4), tp = tiny_tensor_2d(pos, TINY_I32, 1, 2), ts = tiny_tensor_1d(&slope, TINY_F32, 1), to = tiny_tensor_3d(o, TINY_F32, 2, 1, 1);
+    tllm_paged_params p;
+    tllm_tree_plan *plan;
+    int tree;
+    memset(&p, 0, sizeof p);
+    T_OK(tllm_tree_plan_open(ctx, NULL, &plan));
+    T_OK(tllm_tree_plan_set(plan, &tr, &tt, 2));
+    for (tree = 0; tree < 2; tree++) {
+        p.tree = tree ? plan : NULL;
+        T_OK(tllm_paged_attention(ctx, &tq, &tk, &tv, &tt, &tr, &tp, &ts, NULL, &p, &to));
+        T_CLOSE(o[0], 0.880797, 1e-6);
+        T_CLOSE(o[1], 0.880797, 1e-6);
+    }
+    tllm_tree_plan_close(ctx, plan);
+    t_close(ctx);
+}
+
 static void test_bad_input(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 1);
@@ -445,6 +470,7 @@ int main(void)
     T_RUN_TARGETS(test_latent_and_long);
     T_RUN_TARGETS(test_rounded);
     T_RUN_TARGETS(test_conformance);
+    T_RUN_TARGETS(test_far_positions);
     T_RUN_TARGETS(test_bad_input);
     return t_done();
 }
