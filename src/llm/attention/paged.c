@@ -10,7 +10,7 @@
  *          token, few heads) the keys are split too, and the states (m, l, acc) of the pieces are merged in order.
  *          With a plan (llm/attention/tree.h) a task is a block of the tree and one part; queries of all sequences that share it
  *          are rows of the same tile, masks hide what lies beside their paths.
- * Cost     2 n_head (d + d_v) flops a key a row; each page is read once a tile
+ * Cost     2 n_head (d + d_v) flops a key a row; each page is read once a tile of up to 96 rows (32, where several threads would have nothing to do)
  * Error    as tiny_attention: k = 200 units of the largest output; unpacked numbers are exact in both paths             */
 #include "llm/attention/paged.h"
 #include "core/half.h"
@@ -84,7 +84,7 @@ static void tinyi_paged_pool(tinyi_pool *p, const tiny_tensor *t, int format)
 
 static void tinyi_paged_read(const tiny_op *op, tinyi_paged *a)
 {
-    static const tllm_paged_params zero = { 0.0f, 0.0f, 0, 0, 0, 0, NULL };
+    static const tllm_paged_params zero = { 0.0f, 0.0f, 0, 0, 0, 0, NULL, NULL };
     const tllm_paged_params *p = op->params ? (const tllm_paged_params *)op->params : &zero;
     const tiny_tensor *q = op->in[0], *o = op->out[0];
     int i;
@@ -217,9 +217,7 @@ static tinyi_paged_cut tinyi_paged_plan(const tinyi_paged *a, int n_threads)
 {
     tinyi_paged_cut c;
     tiny_idx t, n, longest = 0, most;
-    c.rows = TINYI_ATT_ROWS + TINYI_ATT_STEP;
-    do {                                    /* smaller tiles where larger ones would leave threads without one */
-        c.rows -= TINYI_ATT_STEP;
+    for (c.rows = TINYI_ATT_ROWS; ; c.rows -= TINYI_ATT_STEP) {
         c.n_task = 0;
         most = 1;
         for (t = 0; t < a->n_query; t += n) {
@@ -228,11 +226,12 @@ static tinyi_paged_cut tinyi_paged_plan(const tinyi_paged *a, int n_threads)
             c.n_task += (n * a->group + c.rows - 1) / c.rows * a->n_part;
             longest = TINYI_MAX(longest, (tiny_idx)a->rows[4 * (t + n - 1) + 2] - a->rows[4 * (t + n - 1) + 1]);
         }
-    } while (c.rows > TINYI_ATT_STEP && c.n_task < 4 * n_threads);
-    c.n_split = 1;
-    if (n_threads > 1 && most == 1 && c.n_task > 0 && c.n_task < 2 * n_threads)
-        c.n_split = TINYI_MAX(TINYI_MIN((2 * n_threads + c.n_task - 1) / c.n_task, longest / TINYI_PAGED_PIECE), 1);
-    return c;
+        c.n_split = 1;
+        if (n_threads > 1 && most == 1 && c.n_task > 0 && c.n_task < 2 * n_threads)
+            c.n_split = TINYI_MAX(TINYI_MIN((2 * n_threads + c.n_task - 1) / c.n_task, longest / TINYI_PAGED_PIECE), 1);
+        /* smaller tiles, each of which reads the pages, only where larger ones and the split would leave threads without work */
+        if (c.rows == TINYI_ATT_STEP || n_threads == 1 || c.n_task >= 4 * n_threads || (most == 1 && c.n_task * c.n_split >= 2 * n_threads)) return c;
+    }
 }
 
 /* a thread's own memory: the tiles of the heads of a part, then room for keys and values */
@@ -255,6 +254,7 @@ static void tinyi_paged_work(const tiny_op *op, int n_threads, size_t *shared_by
 typedef struct tinyi_paged_memory {
     float *tiles, *k, *v;
     size_t each;                            /* floats of a tile */
+    tiny_idx n_load;                        /* cells taken out of pages */
 } tinyi_paged_memory;
 static void tinyi_paged_memory_at(tinyi_paged_memory *x, const tinyi_paged *a, void *own)
 {
@@ -262,6 +262,7 @@ static void tinyi_paged_memory_at(tinyi_paged_memory *x, const tinyi_paged *a, v
     x->each = tinyi_att_tile_floats((size_t)a->d, (size_t)a->d_v);
     x->k = x->tiles + (size_t)a->heads * x->each;
     x->v = x->k + TINYI_ATT_KEYS * a->heads * a->d;
+    x->n_load = 0;
 }
 
 typedef struct tinyi_paged_rows {           /* the rows of a tile: query heads of a group, and queries behind each other */
@@ -375,7 +376,7 @@ static int tinyi_paged_hide(const tinyi_paged *a, const tinyi_paged_rows *r, con
 }
 
 /* The tile meets the keys of some pieces, n_c <= TINYI_ATT_KEYS in all; next: pieces that it meets afterwards, if it is known. */
-static void tinyi_paged_meet(tiny_team *team, const tinyi_paged *a, const tinyi_paged_memory *x, const tinyi_paged_rows *r, const tllm_tree_piece *piece, int n_piece,
+static void tinyi_paged_meet(tiny_team *team, const tinyi_paged *a, tinyi_paged_memory *x, const tinyi_paged_rows *r, const tllm_tree_piece *piece, int n_piece,
                              const tllm_tree_piece *next, int n_next, const uint64_t *mask)
 {
     const tinyi_pool *vp = a->v.type ? &a->v : &a->k;
@@ -397,6 +398,7 @@ static void tinyi_paged_meet(tiny_team *team, const tinyi_paged *a, const tinyi_
         /* the weights of a whole vector of rows are made at once: rows beside it that see none of these keys hide them */
         j1 = TINYI_MIN((j1 + TINYI_ATT_STEP - 1) / TINYI_ATT_STEP * TINYI_ATT_STEP, r->n);
     }
+    x->n_load += n_c;
     k = type_k < 0 ? tinyi_paged_floats(team, &a->k, r->part, piece, n_piece, x->k) : NULL;
     if (!a->v.type) v = k;
     for (g = 0; g < a->heads; g++) {
@@ -433,7 +435,7 @@ static int tinyi_paged_pieces(tllm_tree_piece *piece, const int32_t *table, tiny
 }
 
 /* Cells c0 .. c1 of one sequence, TINYI_ATT_KEYS at a time, beginning where pages of a power of two do: then pieces and those that follow them are alike. */
-static void tinyi_paged_cells(tiny_team *team, const tinyi_paged *a, const tinyi_paged_memory *x, const tinyi_paged_rows *r, tiny_idx c0, tiny_idx c1)
+static void tinyi_paged_cells(tiny_team *team, const tinyi_paged *a, tinyi_paged_memory *x, const tinyi_paged_rows *r, tiny_idx c0, tiny_idx c1)
 {
     const int32_t *table = a->table + a->rows[4 * r->query[0]] * a->n_table;
     tllm_tree_piece room[2][TINYI_ATT_KEYS];
@@ -464,16 +466,14 @@ static void tinyi_paged_end(const tinyi_paged *a, tiny_idx t, tiny_idx h, float 
 
 /* Over a tree: stage 1, the state of each query after each block that it reads; stage 2, the states of a query are merged in the
  * order of the blocks. */
-static void tinyi_paged_tree(tiny_team *team, const tinyi_paged *a, const tllm_tree_plan *p)
+static void tinyi_paged_tree(tiny_team *team, const tinyi_paged *a, tinyi_paged_memory *x, const tllm_tree_plan *p)
 {
     const tiny_idx state = a->d_v + 2;
     float *shared = (float *)team->shared;  /* (n_list, n_head, acc m l) */
-    tinyi_paged_memory x;
     tinyi_paged_rows r;
     tinyi_att_tile tile;
     tiny_idx task, end, g, h, r0, i;
     int j;
-    tinyi_paged_memory_at(&x, a, team->own);
     while (tiny_take(team, p->n_item * a->n_part, 1, &task, &end)) for (; task < end; task++) {
         const tllm_tree_item *item = &p->item[task / a->n_part];
         const tiny_idx part = task % a->n_part, n_row = item->n_query * a->group;
@@ -481,7 +481,7 @@ static void tinyi_paged_tree(tiny_team *team, const tinyi_paged *a, const tllm_t
             tllm_tree_piece piece[TINYI_ATT_KEYS];
             tiny_idx at = 0, from = 0, k;   /* cells met; rows of piece k met */
             tinyi_paged_rows_set(a, &r, p->query + item->query, 0, r0, (int)TINYI_MIN(n_row - r0, TINYI_ATT_ROWS), part);
-            tinyi_paged_begin(a, &x, &r);
+            tinyi_paged_begin(a, x, &r);
             for (k = 0; at < item->n_cell; ) {          /* TINYI_ATT_KEYS cells at a time */
                 tiny_idx room = TINYI_ATT_KEYS;
                 int n = 0;
@@ -497,11 +497,11 @@ static void tinyi_paged_tree(tiny_team *team, const tinyi_paged *a, const tllm_t
                         k++;
                     }
                 }
-                tinyi_paged_meet(team, a, &x, &r, piece, n, NULL, 0, p->mask + item->mask + at);
+                tinyi_paged_meet(team, a, x, &r, piece, n, NULL, 0, p->mask + item->mask + at);
                 at += TINYI_ATT_KEYS - room;
             }
             for (g = 0; g < a->heads; g++) {
-                tinyi_att_tile_open(&tile, x.tiles + (size_t)g * x.each, a->d, a->d_v, r.n);
+                tinyi_att_tile_open(&tile, x->tiles + (size_t)g * x->each, a->d, a->d_v, r.n);
                 for (j = 0; j < r.n; j++) {
                     float *to = shared + ((item->query + (r0 + j) / a->group) * a->n_head + (part * a->heads + g) * a->group + r.head[j]) * state;
                     memcpy(to, tile.acc + j * a->d_v, (size_t)a->d_v * sizeof *to);
@@ -514,7 +514,7 @@ static void tinyi_paged_tree(tiny_team *team, const tinyi_paged *a, const tllm_t
     tiny_barrier(team);
     while (tiny_take(team, a->n_query, 1, &task, &end)) for (; task < end; task++)
         for (h = 0; h < a->n_head; h++) {
-            float *sum = x.tiles;           /* acc m l */
+            float *sum = x->tiles;           /* acc m l */
             for (i = 0; i < state; i++) sum[i] = i == a->d_v ? -INFINITY : 0.0f;
             for (i = p->part_at[task]; i < p->part_at[task + 1]; i++) {
                 const float *from = shared + (p->part[i] * a->n_head + h) * state;
@@ -526,6 +526,8 @@ static void tinyi_paged_tree(tiny_team *team, const tinyi_paged *a, const tllm_t
 
 static void tinyi_paged_fast(tiny_team *team, const tiny_op *op)
 {
+    const tllm_paged_params *p = (const tllm_paged_params *)op->params;
+    const tllm_tree_plan *tree = p ? p->tree : NULL;
     tinyi_paged a;
     tinyi_paged_memory x;
     tinyi_paged_cut cut;
@@ -537,12 +539,13 @@ static void tinyi_paged_fast(tiny_team *team, const tiny_op *op)
     (void)TINYI_K(team, attention_weights_f32);     /* thread 0 tells where it ran, with a task or without */
     tinyi_paged_read(op, &a);
     if (!op->in[4]) a.v.type = NULL;
-    if (op->params && ((const tllm_paged_params *)op->params)->tree) {
-        tinyi_paged_tree(team, &a, ((const tllm_paged_params *)op->params)->tree);
+    tinyi_paged_memory_at(&x, &a, team->own);
+    if (tree) {
+        tinyi_paged_tree(team, &a, &x, tree);
+        if (p->n_load) p->n_load[team->i] += x.n_load;
         return;
     }
     cut = tinyi_paged_plan(&a, team->n);
-    tinyi_paged_memory_at(&x, &a, team->own);
     row_max = TINYI_MIN(a.group, cut.rows);
     state = a.d_v + 2;                      /* of a row: acc, m, l; of a piece: (heads, row_max) of them */
     while (tiny_take(team, cut.n_task * cut.n_split, 1, &task, &end)) for (; task < end; task++) {
@@ -581,6 +584,7 @@ static void tinyi_paged_fast(tiny_team *team, const tiny_op *op)
             }
         }
     }
+    if (p && p->n_load) p->n_load[team->i] += x.n_load;
     if (cut.n_split < 2) return;
     tiny_barrier(team);
     while (tiny_take(team, cut.n_task, 1, &task, &end)) for (; task < end; task++) {     /* one query a run: tiles of its heads */
