@@ -3,7 +3,7 @@
  * Formula  k_h = [K_h c, r], v_h = V_h c for the row [c, r] of a token; o_h = sum_j softmax_j(scale q_h . k_h) v_h.
  *          absorbed: q_h . k_h = (K_h^T q_n) . c + q_r . r, and sum_j p_j V_h c_j = V_h (sum_j p_j c_j): one key head with keys
  *          [c, r] of d_c + d_rope numbers, whose first d_c are the value.
- * Fast     absorbed: heads are taken for K_h^T q; then tllm_paged_attention with one key head, so that all heads of a token are
+ * Fast     absorbed: heads are taken for K_h^T q; then tllm_paged_attention with one key head, so that up to 96 heads of a token are
  *          rows of the same tile; then heads again for V_h. One region.
  *          expanded: for TINYI_LATENT_CHUNK cells of a sequence, (head, 64 cells) are taken to make rows [r, K c, V c], then (head,
  *          rows of queries) to meet them; softmax states wait in between.

@@ -14,7 +14,8 @@
  * It is what attention with the keys [K_h c, rotated key] and the values V_h c would give, which are kept nowhere:
  *
  *   absorbed   the query goes to the latents: K_h^T q meets c itself, and V_h comes after the mixing. Keys of d_c + d_rope numbers, once
- *              for all heads: for few queries, which wait for memory. All heads of a token stand in one tile, a page is read once.
+ *              for all heads: for few queries, which wait for memory. Up to 96 heads of a token stand in one tile,
+ *              which reads a page once.
  *   expanded   keys and values of 256 cells at a time are made of their latents, met, and dropped: for many queries of one sequence,
  *              which share the making.
  *

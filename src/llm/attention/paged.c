@@ -9,8 +9,9 @@
  *          thread's own memory. Where there are fewer tasks than threads (one
  *          token, few heads) the keys are split too, and the states (m, l, acc) of the pieces are merged in order.
  *          With a plan (llm/attention/tree.h) a task is a block of the tree and one part; queries of all sequences that share it
- *          are rows of the same tile, masks hide what lies beside their paths.
- * Cost     2 n_head (d + d_v) flops a key a row; each page is read once a tile
+ *          are rows of the same tiles, masks hide what lies beside their paths. A block of several tiles is unpacked once for all of them.
+ * Cost     2 n_head (d + d_v) flops a key a row; each page is read once a tile of up to 96 rows (32, where several threads would have nothing to do),
+ *          with a plan once a block; where there are fewer than two blocks, times parts, a thread, once a group of max_q queries
  * Error    as tiny_attention: k = 200 units of the largest output; unpacked numbers are exact in both paths             */
 #include "llm/attention/paged.h"
 #include "core/half.h"
@@ -19,6 +20,8 @@
 #include <string.h>
 
 #define TINYI_PAGED_PIECE 256               /* keys of a split at least */
+#define TINYI_PAGED_BLOCK 256               /* cells of a tree that are kept as floats for several tiles, at most */
+#define TINYI_PAGED_KEPT (1 << 20)          /* their floats at most; but TINYI_ATT_KEYS cells always */
 #define TINYI_PAGED_RUN 16                  /* cells of a piece at most: four pieces are four streams of memory */
 
 TINYI_FN tiny_idx tinyi_pool_parts(const tllm_format *type, tiny_idx n_kv, tiny_idx d)
@@ -84,7 +87,7 @@ static void tinyi_paged_pool(tinyi_pool *p, const tiny_tensor *t, int format)
 
 static void tinyi_paged_read(const tiny_op *op, tinyi_paged *a)
 {
-    static const tllm_paged_params zero = { 0.0f, 0.0f, 0, 0, 0, 0, NULL };
+    static const tllm_paged_params zero = { 0.0f, 0.0f, 0, 0, 0, 0, NULL, NULL };
     const tllm_paged_params *p = op->params ? (const tllm_paged_params *)op->params : &zero;
     const tiny_tensor *q = op->in[0], *o = op->out[0];
     int i;
@@ -149,7 +152,7 @@ static double tinyi_paged_score(const tinyi_paged *a, tiny_idx t, tiny_idx h, ti
     }
     s *= (double)a->scale;
     if (a->softcap > 0.0f) s = (double)a->softcap * tinyi_tanh64(s / (double)a->softcap);
-    if (a->slopes) s += (double)(-a->slopes[h] * (float)(r[3] - a->pos[r[0] * a->n_pos + j]));
+    if (a->slopes) s += (double)(-a->slopes[h] * (float)((int64_t)r[3] - a->pos[r[0] * a->n_pos + j]));
     return s;
 }
 
@@ -217,9 +220,7 @@ static tinyi_paged_cut tinyi_paged_plan(const tinyi_paged *a, int n_threads)
 {
     tinyi_paged_cut c;
     tiny_idx t, n, longest = 0, most;
-    c.rows = TINYI_ATT_ROWS + TINYI_ATT_STEP;
-    do {                                    /* smaller tiles where larger ones would leave threads without one */
-        c.rows -= TINYI_ATT_STEP;
+    for (c.rows = TINYI_ATT_ROWS; ; c.rows -= TINYI_ATT_STEP) {
         c.n_task = 0;
         most = 1;
         for (t = 0; t < a->n_query; t += n) {
@@ -228,17 +229,24 @@ static tinyi_paged_cut tinyi_paged_plan(const tinyi_paged *a, int n_threads)
             c.n_task += (n * a->group + c.rows - 1) / c.rows * a->n_part;
             longest = TINYI_MAX(longest, (tiny_idx)a->rows[4 * (t + n - 1) + 2] - a->rows[4 * (t + n - 1) + 1]);
         }
-    } while (c.rows > TINYI_ATT_STEP && c.n_task < 4 * n_threads);
-    c.n_split = 1;
-    if (n_threads > 1 && most == 1 && c.n_task > 0 && c.n_task < 2 * n_threads)
-        c.n_split = TINYI_MAX(TINYI_MIN((2 * n_threads + c.n_task - 1) / c.n_task, longest / TINYI_PAGED_PIECE), 1);
-    return c;
+        c.n_split = 1;
+        if (n_threads > 1 && most == 1 && c.n_task > 0 && c.n_task < 2 * n_threads)
+            c.n_split = TINYI_MAX(TINYI_MIN((2 * n_threads + c.n_task - 1) / c.n_task, longest / TINYI_PAGED_PIECE), 1);
+        /* smaller tiles, each of which reads the pages, only where larger ones and the split would leave threads without work */
+        if (c.rows == TINYI_ATT_STEP || n_threads == 1 || c.n_task >= 4 * n_threads || (most == 1 && c.n_task * c.n_split >= 2 * n_threads)) return c;
+    }
 }
 
-/* a thread's own memory: the tiles of the heads of a part, then room for keys and values */
-static size_t tinyi_paged_own(size_t heads, size_t d, size_t d_v)
+/* Cells that a thread keeps as floats, of `wide` numbers each: those that a tile meets at once, or those of a block of a tree that several tiles meet. */
+static tiny_idx tinyi_paged_kept(const tllm_tree_plan *tree, size_t wide)
 {
-    return sizeof(float) * (heads * tinyi_att_tile_floats(d, d_v) + TINYI_ATT_KEYS * heads * (d + d_v));
+    const tiny_idx most = (tiny_idx)(TINYI_PAGED_KEPT / (wide ? wide : 1)) / TINYI_ATT_KEYS * TINYI_ATT_KEYS;
+    return TINYI_MAX(tree ? TINYI_MIN(TINYI_MIN(most, TINYI_PAGED_BLOCK), tree->block_len) : 0, TINYI_ATT_KEYS);
+}
+/* a thread's own memory: the tiles of the heads of a part, then room for keys and values */
+static size_t tinyi_paged_own(size_t heads, size_t d, size_t d_v, const tllm_tree_plan *tree)
+{
+    return sizeof(float) * (heads * tinyi_att_tile_floats(d, d_v) + (size_t)tinyi_paged_kept(tree, heads * (d + d_v)) * heads * (d + d_v));
 }
 static void tinyi_paged_work(const tiny_op *op, int n_threads, size_t *shared_bytes, size_t *own_bytes)
 {
@@ -249,19 +257,22 @@ static void tinyi_paged_work(const tiny_op *op, int n_threads, size_t *shared_by
     /* below 2 n tasks there are less than 4 n pieces, each with the states of one query's rows */
     if (p && p->tree) *shared_bytes = sizeof(float) * (size_t)p->tree->n_list * (size_t)op->in[0]->dim[1] * (d_v + 2);
     else *shared_bytes = n_threads > 1 ? (size_t)(4 * n_threads) * heads * TINYI_MIN(group, TINYI_ATT_ROWS) * (d_v + 2) * sizeof(float) : 0;
-    *own_bytes = tinyi_paged_own(heads, d, d_v);
+    *own_bytes = tinyi_paged_own(heads, d, d_v, p ? p->tree : NULL);
 }
 
 typedef struct tinyi_paged_memory {
     float *tiles, *k, *v;
     size_t each;                            /* floats of a tile */
+    tiny_idx kept, n_load;                  /* cells that there is room for; cells taken out of pages */
 } tinyi_paged_memory;
-static void tinyi_paged_memory_at(tinyi_paged_memory *x, const tinyi_paged *a, void *own)
+static void tinyi_paged_memory_at(tinyi_paged_memory *x, const tinyi_paged *a, const tllm_tree_plan *tree, void *own)
 {
     x->tiles = (float *)own;
     x->each = tinyi_att_tile_floats((size_t)a->d, (size_t)a->d_v);
     x->k = x->tiles + (size_t)a->heads * x->each;
-    x->v = x->k + TINYI_ATT_KEYS * a->heads * a->d;
+    x->kept = tinyi_paged_kept(tree, (size_t)(a->heads * (a->d + a->d_v)));
+    x->v = x->k + x->kept * a->heads * a->d;
+    x->n_load = 0;
 }
 
 typedef struct tinyi_paged_rows {           /* the rows of a tile: query heads of a group, and queries behind each other */
@@ -355,7 +366,7 @@ static int tinyi_paged_hide(const tinyi_paged *a, const tinyi_paged_rows *r, con
             const float slope = a->slopes[(r->part * a->heads + g) * a->group + r->head[j]];
             for (k = c = 0; k < n_piece; k++)
                 for (i = 0; i < piece[k].n; i++, c++)
-                    if (mask || (piece[k].cell + i >= r->lo[j] && piece[k].cell + i < r->hi[j])) s[c * tile->ld] -= slope * (float)(row[3] - pos[piece[k].cell + i]);
+                    if (mask || (piece[k].cell + i >= r->lo[j] && piece[k].cell + i < r->hi[j])) s[c * tile->ld] -= slope * (float)((int64_t)row[3] - pos[piece[k].cell + i]);
         }
         if (mask) {
             const int bit = r->bit[j];
@@ -374,15 +385,15 @@ static int tinyi_paged_hide(const tinyi_paged *a, const tinyi_paged_rows *r, con
     return hides;
 }
 
-/* The tile meets the keys of some pieces, n_c <= TINYI_ATT_KEYS in all; next: pieces that it meets afterwards, if it is known. */
-static void tinyi_paged_meet(tiny_team *team, const tinyi_paged *a, const tinyi_paged_memory *x, const tinyi_paged_rows *r, const tllm_tree_piece *piece, int n_piece,
-                             const tllm_tree_piece *next, int n_next, const uint64_t *mask)
+/* The tile meets the keys of some pieces, n_c <= TINYI_ATT_KEYS in all; next: pieces that it meets afterwards, if it is known. k, v: the cells as floats,
+ * where an earlier tile had them taken out of the pages; NULL: they still lie there. */
+static void tinyi_paged_meet(tiny_team *team, const tinyi_paged *a, tinyi_paged_memory *x, const tinyi_paged_rows *r, const tllm_tree_piece *piece, int n_piece,
+                             const tllm_tree_piece *next, int n_next, const uint64_t *mask, const float *k, const float *v)
 {
     const tinyi_pool *vp = a->v.type ? &a->v : &a->k;
     const tiny_idx step_v = a->v.type ? a->d_v : a->d;
-    const int type_k = tinyi_paged_type(&a->k, r->n, a->d), type_v = a->v.type || type_k >= 0 ? tinyi_paged_type(vp, r->n, a->d_v) : -1;
+    const int type_k = k ? -1 : tinyi_paged_type(&a->k, r->n, a->d), type_v = !k && (a->v.type || type_k >= 0) ? tinyi_paged_type(vp, r->n, a->d_v) : -1;
     tinyi_att_span span[TINYI_ATT_KEYS];
-    const float *k, *v = NULL;
     int n_c = 0, i, j0 = 0, j1 = r->n, hides;
     tiny_idx g;
     for (i = 0; i < n_piece; i++) n_c += (int)piece[i].n;
@@ -397,7 +408,10 @@ static void tinyi_paged_meet(tiny_team *team, const tinyi_paged *a, const tinyi_
         /* the weights of a whole vector of rows are made at once: rows beside it that see none of these keys hide them */
         j1 = TINYI_MIN((j1 + TINYI_ATT_STEP - 1) / TINYI_ATT_STEP * TINYI_ATT_STEP, r->n);
     }
-    k = type_k < 0 ? tinyi_paged_floats(team, &a->k, r->part, piece, n_piece, x->k) : NULL;
+    if (!k) {
+        x->n_load += n_c;
+        if (type_k < 0) k = tinyi_paged_floats(team, &a->k, r->part, piece, n_piece, x->k);
+    }
     if (!a->v.type) v = k;
     for (g = 0; g < a->heads; g++) {
         tinyi_att_tile tile;
@@ -433,7 +447,7 @@ static int tinyi_paged_pieces(tllm_tree_piece *piece, const int32_t *table, tiny
 }
 
 /* Cells c0 .. c1 of one sequence, TINYI_ATT_KEYS at a time, beginning where pages of a power of two do: then pieces and those that follow them are alike. */
-static void tinyi_paged_cells(tiny_team *team, const tinyi_paged *a, const tinyi_paged_memory *x, const tinyi_paged_rows *r, tiny_idx c0, tiny_idx c1)
+static void tinyi_paged_cells(tiny_team *team, const tinyi_paged *a, tinyi_paged_memory *x, const tinyi_paged_rows *r, tiny_idx c0, tiny_idx c1)
 {
     const int32_t *table = a->table + a->rows[4 * r->query[0]] * a->n_table;
     tllm_tree_piece room[2][TINYI_ATT_KEYS];
@@ -443,7 +457,7 @@ static void tinyi_paged_cells(tiny_team *team, const tinyi_paged *a, const tinyi
         end = TINYI_MIN(c0 / TINYI_ATT_KEYS * TINYI_ATT_KEYS + TINYI_ATT_KEYS, c1);
         if (!n) n = tinyi_paged_pieces(room[turn], table, a->k.block, c0, end);
         n_next = tinyi_paged_pieces(room[!turn], table, a->k.block, end, TINYI_MIN(end + TINYI_ATT_KEYS, c1));
-        tinyi_paged_meet(team, a, x, r, room[turn], n, room[!turn], n_next, NULL);
+        tinyi_paged_meet(team, a, x, r, room[turn], n, room[!turn], n_next, NULL, NULL, NULL);
     }
 }
 
@@ -462,59 +476,101 @@ static void tinyi_paged_end(const tinyi_paged *a, tiny_idx t, tiny_idx h, float 
     for (i = 0; i < a->d_v; i++) to[i * a->so[2]] = acc[i] * inv;
 }
 
-/* Over a tree: stage 1, the state of each query after each block that it reads; stage 2, the states of a query are merged in the
- * order of the blocks. */
-static void tinyi_paged_tree(tiny_team *team, const tinyi_paged *a, const tllm_tree_plan *p)
+/* n cells of a tree, from number `from` of a piece on, as pieces; both go on to the cell behind them */
+static int tinyi_paged_next(const tllm_tree_piece **at, tiny_idx *from, tiny_idx n, tllm_tree_piece *piece)
+{
+    int i;
+    for (i = 0; n > 0; i++) {
+        piece[i] = **at;
+        piece[i].in += (int32_t)*from;
+        piece[i].cell += (int32_t)*from;
+        piece[i].n = (int32_t)TINYI_MIN(piece[i].n - *from, n);
+        n -= piece[i].n;
+        *from += piece[i].n;
+        if (*from == (*at)->n) {
+            *from = 0;
+            ++*at;
+        }
+    }
+    return i;
+}
+
+/* Between the tile and the partial results of its rows: the states (acc m l) go in (back = 0) or come back. */
+static void tinyi_paged_states(tiny_team *team, const tinyi_paged *a, const tinyi_paged_memory *x, const tinyi_paged_rows *r, tiny_idx list, tiny_idx r0, int back)
 {
     const tiny_idx state = a->d_v + 2;
-    float *shared = (float *)team->shared;  /* (n_list, n_head, acc m l) */
-    tinyi_paged_memory x;
-    tinyi_paged_rows r;
+    const size_t bytes = (size_t)a->d_v * sizeof(float);
     tinyi_att_tile tile;
-    tiny_idx task, end, g, h, r0, i;
+    tiny_idx g;
     int j;
-    tinyi_paged_memory_at(&x, a, team->own);
-    while (tiny_take(team, p->n_item * a->n_part, 1, &task, &end)) for (; task < end; task++) {
-        const tllm_tree_item *item = &p->item[task / a->n_part];
-        const tiny_idx part = task % a->n_part, n_row = item->n_query * a->group;
-        for (r0 = 0; r0 < n_row; r0 += TINYI_ATT_ROWS) {
-            tllm_tree_piece piece[TINYI_ATT_KEYS];
-            tiny_idx at = 0, from = 0, k;   /* cells met; rows of piece k met */
-            tinyi_paged_rows_set(a, &r, p->query + item->query, 0, r0, (int)TINYI_MIN(n_row - r0, TINYI_ATT_ROWS), part);
-            tinyi_paged_begin(a, &x, &r);
-            for (k = 0; at < item->n_cell; ) {          /* TINYI_ATT_KEYS cells at a time */
-                tiny_idx room = TINYI_ATT_KEYS;
-                int n = 0;
-                for (; room && k < item->n_piece; n++) {
-                    piece[n] = p->piece[item->piece + k];
-                    piece[n].in += (int32_t)from;
-                    piece[n].cell += (int32_t)from;
-                    piece[n].n = (int32_t)TINYI_MIN(piece[n].n - from, room);
-                    room -= piece[n].n;
-                    from += piece[n].n;
-                    if (from == p->piece[item->piece + k].n) {
-                        from = 0;
-                        k++;
-                    }
-                }
-                tinyi_paged_meet(team, a, &x, &r, piece, n, NULL, 0, p->mask + item->mask + at);
-                at += TINYI_ATT_KEYS - room;
-            }
-            for (g = 0; g < a->heads; g++) {
-                tinyi_att_tile_open(&tile, x.tiles + (size_t)g * x.each, a->d, a->d_v, r.n);
-                for (j = 0; j < r.n; j++) {
-                    float *to = shared + ((item->query + (r0 + j) / a->group) * a->n_head + (part * a->heads + g) * a->group + r.head[j]) * state;
-                    memcpy(to, tile.acc + j * a->d_v, (size_t)a->d_v * sizeof *to);
-                    to[a->d_v] = tile.m[j];
-                    to[a->d_v + 1] = tile.l[j];
-                }
-            }
+    for (g = 0; g < a->heads; g++) {
+        tinyi_att_tile_open(&tile, x->tiles + (size_t)g * x->each, a->d, a->d_v, r->n);
+        for (j = 0; j < r->n; j++) {
+            float *at = (float *)team->shared + ((list + (r0 + j) / a->group) * a->n_head + (r->part * a->heads + g) * a->group + r->head[j]) * state, *acc = tile.acc + j * a->d_v;
+            memcpy(back ? acc : at, back ? at : acc, bytes);
+            if (back) { tile.m[j] = at[a->d_v]; tile.l[j] = at[a->d_v + 1]; }
+            else { at[a->d_v] = tile.m[j]; at[a->d_v + 1] = tile.l[j]; }
         }
+    }
+}
+
+/* Some items of one block of a tree, which read the same cells, in one part. Where a block has several tiles its cells become floats once, x->kept of
+ * them at a time, and all tiles meet those; between two such portions the states wait among the partial results. */
+static void tinyi_paged_block(tiny_team *team, const tinyi_paged *a, tinyi_paged_memory *x, const tllm_tree_plan *p, const tllm_tree_item *item, tiny_idx n_item, tiny_idx part, int several)
+{
+    const tllm_tree_piece *at = p->piece + item->piece, *to;
+    tllm_tree_piece piece[TINYI_ATT_KEYS];
+    tinyi_paged_rows r;
+    tiny_idx from = 0, c0, n, c, m, r0, i, in;
+    for (c0 = 0; c0 < item->n_cell; c0 += n) {
+        n = several ? TINYI_MIN(item->n_cell - c0, x->kept) : item->n_cell;
+        for (c = 0, to = at, in = from; several && c < n; c += m) {
+            int n_piece;
+            m = TINYI_MIN(n - c, TINYI_ATT_KEYS);
+            n_piece = tinyi_paged_next(&to, &in, m, piece);
+            (void)tinyi_paged_floats(team, &a->k, part, piece, n_piece, x->k + c * a->k.d_part);
+            if (a->v.type) (void)tinyi_paged_floats(team, &a->v, part, piece, n_piece, x->v + c * a->v.d_part);
+            x->n_load += m;
+        }
+        for (i = 0; i < n_item; i++)
+            for (r0 = 0; r0 < item[i].n_query * a->group; r0 += TINYI_ATT_ROWS) {
+                tinyi_paged_rows_set(a, &r, p->query + item[i].query, 0, r0, (int)TINYI_MIN(item[i].n_query * a->group - r0, TINYI_ATT_ROWS), part);
+                tinyi_paged_begin(a, x, &r);
+                if (c0) tinyi_paged_states(team, a, x, &r, item[i].query, r0, 1);
+                for (c = 0, to = at, in = from; c < n; c += m) {
+                    int n_piece;
+                    m = TINYI_MIN(n - c, TINYI_ATT_KEYS);
+                    n_piece = tinyi_paged_next(&to, &in, m, piece);
+                    tinyi_paged_meet(team, a, x, &r, piece, n_piece, NULL, 0, p->mask + item[i].mask + c0 + c, several ? x->k + c * a->k.d_part : NULL,
+                                     several && a->v.type ? x->v + c * a->v.d_part : NULL);
+                }
+                tinyi_paged_states(team, a, x, &r, item[i].query, r0, 0);
+            }
+        at = to;
+        from = in;
+    }
+}
+
+/* Over a tree: stage 1, the state of each query after each block that it reads; stage 2, the states of a query are merged in the
+ * order of the blocks. */
+static void tinyi_paged_tree(tiny_team *team, const tinyi_paged *a, tinyi_paged_memory *x, const tllm_tree_plan *p)
+{
+    const tiny_idx state = a->d_v + 2;
+    const float *shared = (const float *)team->shared;      /* (n_list, n_head, acc m l) */
+    /* too few blocks: the items of one go to several threads, each of which reads it */
+    const int apart = team->n > 1 && p->counts.n_block * a->n_part < 2 * team->n;
+    tiny_idx task, end, h, i;
+    while (tiny_take(team, p->n_item * a->n_part, 1, &task, &end)) for (; task < end; task++) {
+        const tiny_idx at = task / a->n_part, first = p->item[at].first;
+        tiny_idx tiles = 0;
+        if (at != first && !apart) continue;                /* done with the first item of its block */
+        for (i = first; i < p->n_item && p->item[i].first == first; i++) tiles += (p->item[i].n_query * a->group + TINYI_ATT_ROWS - 1) / TINYI_ATT_ROWS;
+        tinyi_paged_block(team, a, x, p, &p->item[at], apart ? 1 : i - first, task % a->n_part, tiles > 1);
     }
     tiny_barrier(team);
     while (tiny_take(team, a->n_query, 1, &task, &end)) for (; task < end; task++)
         for (h = 0; h < a->n_head; h++) {
-            float *sum = x.tiles;           /* acc m l */
+            float *sum = x->tiles;          /* acc m l */
             for (i = 0; i < state; i++) sum[i] = i == a->d_v ? -INFINITY : 0.0f;
             for (i = p->part_at[task]; i < p->part_at[task + 1]; i++) {
                 const float *from = shared + (p->part[i] * a->n_head + h) * state;
@@ -526,6 +582,8 @@ static void tinyi_paged_tree(tiny_team *team, const tinyi_paged *a, const tllm_t
 
 static void tinyi_paged_fast(tiny_team *team, const tiny_op *op)
 {
+    const tllm_paged_params *p = (const tllm_paged_params *)op->params;
+    const tllm_tree_plan *tree = p ? p->tree : NULL;
     tinyi_paged a;
     tinyi_paged_memory x;
     tinyi_paged_cut cut;
@@ -537,12 +595,13 @@ static void tinyi_paged_fast(tiny_team *team, const tiny_op *op)
     (void)TINYI_K(team, attention_weights_f32);     /* thread 0 tells where it ran, with a task or without */
     tinyi_paged_read(op, &a);
     if (!op->in[4]) a.v.type = NULL;
-    if (op->params && ((const tllm_paged_params *)op->params)->tree) {
-        tinyi_paged_tree(team, &a, ((const tllm_paged_params *)op->params)->tree);
+    tinyi_paged_memory_at(&x, &a, tree, team->own);
+    if (tree) {
+        tinyi_paged_tree(team, &a, &x, tree);
+        if (p->n_load) p->n_load[team->i] += x.n_load;
         return;
     }
     cut = tinyi_paged_plan(&a, team->n);
-    tinyi_paged_memory_at(&x, &a, team->own);
     row_max = TINYI_MIN(a.group, cut.rows);
     state = a.d_v + 2;                      /* of a row: acc, m, l; of a piece: (heads, row_max) of them */
     while (tiny_take(team, cut.n_task * cut.n_split, 1, &task, &end)) for (; task < end; task++) {
@@ -581,6 +640,7 @@ static void tinyi_paged_fast(tiny_team *team, const tiny_op *op)
             }
         }
     }
+    if (p && p->n_load) p->n_load[team->i] += x.n_load;
     if (cut.n_split < 2) return;
     tiny_barrier(team);
     while (tiny_take(team, cut.n_task, 1, &task, &end)) for (; task < end; task++) {     /* one query a run: tiles of its heads */

@@ -29,6 +29,7 @@ typedef struct tllm_paged_params {
     tiny_idx n_kv;                          /* heads of keys and values; 0: n_part */
     tiny_idx d_v;                           /* numbers of a value; 0: d */
     const tllm_tree_plan *tree;             /* set with these rows and this table: pages that sequences share are read once; NULL: read for each */
+    tiny_idx *n_load;                       /* NULL, or a number for each thread of the context: the fast form adds the cells, times parts, that it took out of pages */
 } tllm_paged_params;
 
 TINY_API tiny_status tllm_paged_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *table,

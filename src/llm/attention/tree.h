@@ -9,7 +9,8 @@
  * J. Yao et al., "DeFT: Decoding with Flash Tree-Attention for Efficient Tree-structured LLM Inference", 2024 (arXiv 2404.00242).
  * Where sequences were forked (tllm_pages_fork) their tables name the same pages: the tree stands in the tables. A plan lays its
  * cells into one stream, depth first, cuts the stream into blocks of equal length, and says for each block which queries read
- * it, and for each cell which of them. Then keys and values are read once for all, not once a text.
+ * it, and for each cell which of them. Then keys and values are read once for all, not once a text. (With several threads and fewer than two blocks,
+ * times parts of the pages, for each of them the groups of max_q queries of a block go to different threads, which read it each.)
  *
  * A plan is for the rows and tables it was set with; a page that is appended, forked or dropped wants it set again: once a step,
  * for all layers. One caller at a time.                                                                                */
@@ -27,7 +28,7 @@ typedef enum tllm_tree_mode {
 } tllm_tree_mode;
 typedef struct tllm_tree_plan_desc {
     tiny_idx block_len;                     /* cells of a block; 0: 128 */
-    int max_q;                              /* queries that are computed together, 1..64; 0: 32 */
+    int max_q;                              /* queries of a mask, 1..64; 0: 32. A block that more queries read is read once all the same */
     int mode;                               /* tllm_tree_mode */
 } tllm_tree_plan_desc;
 
@@ -39,7 +40,7 @@ TINY_API void tllm_tree_plan_close(tiny_ctx *ctx, tllm_tree_plan *plan);       /
 TINY_API tiny_status tllm_tree_plan_set(tllm_tree_plan *plan, const tiny_tensor *rows, const tiny_tensor *table, tiny_idx block);
 
 typedef struct tllm_tree_counts {
-    tiny_idx n_tree, n_path;                /* cells that are read: each once; each once a sequence, as without a plan */
+    tiny_idx n_tree, n_path;                /* cells of the tree; of its paths: what is read with the plan, and without. What a call read: n_load of its parameters */
     tiny_idx n_block;                       /* blocks of cells */
     tiny_idx n_part;                        /* partial results: pairs of a block and a query */
     tiny_idx n_pair, n_needed;              /* pairs of a cell and a query: computed; of these not hidden */

@@ -290,6 +290,82 @@ static void test_by_hand(tiny_target target)
     t_close(ctx);
 }
 
+/* Positions as far apart as they can be: the distance is 2^32 - 1, which was taken in 32 bits and came out as -1. With slope 2^-31 and scores of 0 the
+ * second key, at distance 0, has the weight 1 / (1 + exp(-2)). In a tree too. */
+static void test_far_positions(tiny_target target)
+{
+    tiny_ctx *ctx = t_ctx(target, 1);
+    float q[2] = { 1, 1 }, k[2] = { 0, 0 }, v[2] = { 0, 1 }, o[2], slope = 1.0f / 2147483648.0f;
+    int32_t table[1] = { 0 }, rows[8] = { 0, 0, 2, INT32_MAX, 0, 0, 2, INT32_MAX }, pos[2] = { INT32_MIN, INT32_MAX };
+    tiny_tensor tq = tiny_tensor_3d(q, TINY_F32, 2, 1, 1), tk = tiny_tensor_4d(k, TINY_F32, 1, 1, 2, 1), tv = tiny_tensor_4d(v, TINY_F32, 1, 1, 2, 1), tt = tiny_tensor_2d(table, TINY_I32, 1, 1);
+    tiny_tensor tr = tiny_tensor_2d(rows, TINY_I32, 2, 4), tp = tiny_tensor_2d(pos, TINY_I32, 1, 2), ts = tiny_tensor_1d(&slope, TINY_F32, 1), to = tiny_tensor_3d(o, TINY_F32, 2, 1, 1);
+    tllm_paged_params p;
+    tllm_tree_plan *plan;
+    int tree;
+    memset(&p, 0, sizeof p);
+    T_OK(tllm_tree_plan_open(ctx, NULL, &plan));
+    T_OK(tllm_tree_plan_set(plan, &tr, &tt, 2));
+    for (tree = 0; tree < 2; tree++) {
+        p.tree = tree ? plan : NULL;
+        T_OK(tllm_paged_attention(ctx, &tq, &tk, &tv, &tt, &tr, &tp, &ts, NULL, &p, &to));
+        T_CLOSE(o[0], 0.880797, 1e-6);
+        T_CLOSE(o[1], 0.880797, 1e-6);
+    }
+    tllm_tree_plan_close(ctx, plan);
+    t_close(ctx);
+}
+
+/* The cells that the kernels take out of the pages: each once for all heads of a key head up to 96, with any number of threads where the split over keys gives
+ * them work: heads are not looped over outside the tile of keys. (33 heads read everything twice, 128 four times.) A text too short for a split is read once for
+ * 32 heads on several threads. */
+static void test_each_cell_is_read_once(tiny_target target)
+{
+    enum { LONG = 2100, SHORT = 200, D = 20, DV = 12, PAGE = 16, PAGES = LONG / PAGE + 1, MOST = 128, THREADS = 4 };
+    static const int heads[] = { 1, 9, 32, 33, 40, 96, 97, 128 };
+    tiny_ctx *ref = t_ctx(TINY_TARGET_REFERENCE, 1);
+    float *k = t_rand(2 * PAGES * PAGE * D, -1.0f, 1.0f), *q = t_rand(2 * MOST * D, -1.0f, 1.0f), *want = t_guarded(2 * MOST * DV), *got = t_guarded(2 * MOST * DV);
+    int32_t table[PAGES], rows[4] = { 0, 0, LONG, LONG };
+    tiny_tensor tk, tt = tiny_tensor_2d(table, TINY_I32, 1, PAGES), tr = tiny_tensor_2d(rows, TINY_I32, 1, 4);
+    tllm_paged_params p;
+    size_t h;
+    int i, parts, n;
+    if (target == TINY_TARGET_REFERENCE) { t_close(ref); return; }
+    for (i = 0; i < PAGES; i++) table[i] = (int32_t)((7 * i) % PAGES);
+    memset(&p, 0, sizeof p);
+    p.d_v = DV;
+    for (h = 0; h < T_COUNT(heads); h++)
+        for (parts = 1; parts <= 2; parts++) {
+            const tiny_idx H = heads[h] * parts;
+            const int tiles = (heads[h] + 95) / 96;
+            tiny_tensor tq = tiny_tensor_3d(q, TINY_F32, 1, H, D), to = tiny_tensor_3d(want, TINY_F32, 1, H, DV);
+            tk = tiny_tensor_4d(k, TINY_F32, PAGES, parts, PAGE, D);
+            rows[2] = LONG;
+            p.n_load = NULL;
+            t_use(ref);
+            T_OK(tllm_paged_attention(ref, &tq, &tk, NULL, &tt, &tr, NULL, NULL, NULL, &p, &to));
+            to.data = got;
+            for (n = 1; n <= THREADS; n *= 2) {
+                tiny_ctx *ctx = t_ctx(target, n);
+                tiny_idx load[THREADS] = { 0 }, sum = 0;
+                rows[2] = LONG;
+                p.n_load = load;
+                T_OK(tllm_paged_attention(ctx, &tq, &tk, NULL, &tt, &tr, NULL, NULL, NULL, &p, &to));
+                for (i = 0; i < H * DV; i++) if (!T_CLOSE(got[i], want[i], 200.0 * 5.9604645e-8)) break;
+                for (i = 0; i < THREADS; i++) sum += load[i];
+                if (!T_EQ_INT(sum, LONG * parts * tiles)) printf("  %d heads, %d parts, %d threads\n", heads[h], parts, n);
+                rows[2] = SHORT;
+                memset(load, 0, sizeof load);
+                T_OK(tllm_paged_attention(ctx, &tq, &tk, NULL, &tt, &tr, NULL, NULL, NULL, &p, &to));
+                for (i = 0, sum = 0; i < THREADS; i++) sum += load[i];
+                T_TRUE(sum >= SHORT * parts * tiles && sum <= SHORT * parts * ((heads[h] + 31) / 32));
+                if (n == 1) T_EQ_INT(sum, SHORT * parts * tiles);
+                T_WALLS(got, 2 * MOST * DV);
+                t_close(ctx);
+            }
+        }
+    t_close(ref);
+}
+
 static void test_bad_input(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 1);
@@ -445,6 +521,8 @@ int main(void)
     T_RUN_TARGETS(test_latent_and_long);
     T_RUN_TARGETS(test_rounded);
     T_RUN_TARGETS(test_conformance);
+    T_RUN_TARGETS(test_far_positions);
+    T_RUN_TARGETS(test_each_cell_is_read_once);
     T_RUN_TARGETS(test_bad_input);
     return t_done();
 }

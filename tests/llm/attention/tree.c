@@ -339,6 +339,107 @@ static void test_proof_3_attention(tiny_target target)
     T_PROOF("attention 3", "equals attention of each leaf on random trees");
 }
 
+/* Cells that the kernels take out of the pages, as they report them themselves, against the different cells of the pages that the items name: each once,
+ * however many queries and heads share it, and whatever tiles they fill. (40 queries read all of it twice, in groups of 4 heads three times.) The bits are the
+ * same for any number of threads; only where there are fewer than two blocks a thread may the groups of queries of a block be read apart. */
+static void test_proof_3_each_cell_is_read_once(tiny_target target)
+{
+    enum { PAGE = 16, SHARED = 700, OWN = 5, LEAVES = 100, BLOCKS = SHARED / PAGE + 1 + LEAVES, THREADS = 4, D = 32 };
+    static const struct { tiny_idx n, kv, group, len; int max_q, format, in_keys; } each[] = {
+        { 1, 1, 1, 128, 32, TLLM_FORMAT_F32, 0 }, { 8, 1, 1, 128, 32, TLLM_FORMAT_F16, 0 }, { 32, 1, 1, 128, 32, TLLM_FORMAT_F32, 0 }, { 33, 2, 1, 128, 32, TLLM_FORMAT_F16, 0 },
+        { 40, 1, 1, 256, 32, TLLM_FORMAT_F32, 0 }, { 24, 1, 4, 256, 32, TLLM_FORMAT_Q8_0, 0 }, { 32, 1, 4, 256, 32, TLLM_FORMAT_F32, 0 }, { 40, 2, 4, 64, 32, TLLM_FORMAT_F16, 0 },
+        { 100, 1, 3, 1000, 64, TLLM_FORMAT_F32, 0 }, { 36, 1, 1, 300, 8, TLLM_FORMAT_Q8_0, 0 }, { 20, 1, 16, 256, 32, TLLM_FORMAT_F32, 1 }, { 5, 1, 40, 577, 2, TLLM_FORMAT_F16, 1 }
+    };
+    tiny_ctx *ref = t_ctx(TINY_TARGET_REFERENCE, 1);
+    tllm_pages *pages;
+    static int32_t rows[4 * LEAVES];
+    static unsigned char seen[BLOCKS * PAGE];
+    tllm_page_copy copy;
+    tiny_tensor tt;
+    tiny_idx i, j, c, n_item;
+    size_t e, x;
+    if (target == TINY_TARGET_REFERENCE) { t_close(ref); return; }
+    pages = open_pages(ref, BLOCKS, PAGE, LEAVES);
+    T_OK(tllm_pages_append(pages, 0, SHARED / PAGE * PAGE, &copy));
+    for (i = 1; i < LEAVES; i++) T_OK(tllm_pages_fork(pages, 0, i));
+    for (i = 0; i < LEAVES; i++) {
+        T_OK(tllm_pages_append(pages, i, OWN, &copy));
+        rows[4 * i] = (int32_t)i;
+        rows[4 * i + 1] = i % 7 == 3 ? 200 : 0;             /* some see less */
+        rows[4 * i + 2] = (int32_t)tllm_pages_length(pages, i);
+        rows[4 * i + 3] = rows[4 * i + 2] - 1;
+    }
+    tt = table_of(pages, LEAVES);
+    for (e = 0; e < T_COUNT(each); e++) {
+        const tiny_idx n = each[e].n, H = each[e].kv * each[e].group, n_row = BLOCKS * each[e].kv * PAGE;
+        const tllm_format *f = tllm_format_of(each[e].format);
+        const tiny_dtype type = f->values > 1 ? TINY_U8 : each[e].format == TLLM_FORMAT_F16 ? TINY_F16 : TINY_F32;
+        const size_t bytes = tllm_format_bytes(f, D), n_o = (size_t)(n * H * D);
+        unsigned char *k = (unsigned char *)t_keep((size_t)n_row * bytes), *v = (unsigned char *)t_keep((size_t)n_row * bytes);
+        float *want = t_guarded(n_o), *got = t_guarded(n_o), *first = NULL, top = 0.0f;
+        tiny_tensor tq = tiny_tensor_3d(t_rand((size_t)(n * H * D), -1.7f, 1.7f), TINY_F32, n, H, D), tr = tiny_tensor_2d(rows, TINY_I32, n, 4), to = tiny_tensor_3d(want, TINY_F32, n, H, D);
+        tiny_tensor tk = tiny_tensor_4d(k, type, BLOCKS, each[e].kv, PAGE, type == TINY_U8 ? (tiny_idx)bytes : D), tv = tk;
+        tllm_tree_plan_desc d = { each[e].len, each[e].max_q, TLLM_TREE_FLAT };
+        tllm_tree_plan *plan;
+        tllm_paged_params p;
+        const tllm_tree_item *item;
+        const tllm_tree_piece *piece;
+        int threads;
+        for (i = 0; i < n_row; i++) {
+            float number[D];
+            for (j = 0; j < D; j++) number[j] = t_rand_float(-1.7f, 1.7f);
+            f->pack(number, k + (size_t)i * bytes, D, NULL);
+            for (j = 0; j < D; j++) number[j] = t_rand_float(-1.7f, 1.7f);
+            f->pack(number, v + (size_t)i * bytes, D, NULL);
+        }
+        tv.data = v;
+        memset(&p, 0, sizeof p);
+        p.format_k = p.format_v = each[e].format;
+        t_use(ref);
+        T_OK(tllm_paged_attention(ref, &tq, &tk, each[e].in_keys ? NULL : &tv, &tt, &tr, NULL, NULL, NULL, &p, &to));
+        for (x = 0; x < n_o; x++) top = fabsf(want[x]) > top ? fabsf(want[x]) : top;
+        to.data = got;
+        for (threads = 1; threads <= THREADS; threads *= 2) {
+            tiny_ctx *ctx = t_ctx(target, threads);
+            tiny_idx load[THREADS] = { 0 }, sum = 0, cells = 0;
+            tllm_tree_counts counts;
+            T_OK(tllm_tree_plan_open(ctx, &d, &plan));
+            T_OK(tllm_tree_plan_set(plan, &tr, &tt, PAGE));
+            counts = tllm_tree_plan_counts(plan);
+            item = tllm_tree_plan_items(plan, &n_item, &piece, NULL, NULL);
+            memset(seen, 0, sizeof seen);
+            for (i = 0; i < n_item; i++)
+                for (j = 0; j < item[i].n_piece; j++)
+                    for (c = 0; c < piece[item[i].piece + j].n; c++) {
+                        unsigned char *at = &seen[piece[item[i].piece + j].page * PAGE + piece[item[i].piece + j].in + c];
+                        cells += !*at;
+                        *at = 1;
+                    }
+            T_EQ_INT(cells, SHARED / PAGE * PAGE + n * OWN);
+            T_EQ_INT(counts.n_tree, cells);
+            p.tree = plan;
+            p.n_load = load;
+            memset(got, 0xff, n_o * sizeof *got);
+            T_OK(tllm_paged_attention(ctx, &tq, &tk, each[e].in_keys ? NULL : &tv, &tt, &tr, NULL, NULL, NULL, &p, &to));
+            T_RAN_ON(ctx, target == TINY_TARGET_AMX ? TINY_TARGET_AVX512 : target);
+            for (i = 0; i < THREADS; i++) sum += load[i];
+            if (threads == 1 || counts.n_block * each[e].kv >= 2 * threads ? !T_EQ_INT(sum, cells * each[e].kv) : !T_TRUE(sum >= cells * each[e].kv))
+                printf("  case %d, %d threads\n", (int)e, threads);
+            for (x = 0; x < n_o; x++) if (!T_CLOSE(got[x], want[x], 200.0 * 5.9604645e-8 * (double)top)) break;
+            T_WALLS(got, n_o);
+            if (threads == 1) {
+                first = (float *)t_keep(n_o * sizeof *first);
+                memcpy(first, got, n_o * sizeof *first);
+            } else T_SAME(got, first, n_o);
+            tllm_tree_plan_close(ctx, plan);
+            t_close(ctx);
+        }
+    }
+    tllm_pages_close(ref, pages);
+    t_close(ref);
+    T_PROOF("attention 3", "KV counted is N_tree exactly");
+}
+
 /* Random operations: leaves and cells are what a plain count says, and no page is lost. */
 static void test_proof_3_counts_conserved(tiny_target target)
 {
@@ -530,6 +631,7 @@ int main(void)
     T_RUN_TARGETS(test_proof_3_worked_tree);
     T_RUN_TARGETS(test_proof_3_plan_in_double);
     T_RUN_TARGETS(test_proof_3_attention);
+    T_RUN_TARGETS(test_proof_3_each_cell_is_read_once);
     T_RUN_TARGETS(test_proof_3_counts_conserved);
     T_RUN_TARGETS(test_proof_3_bad_input);
     T_RUN(test_sessions_go_through_it);
