@@ -153,6 +153,47 @@ static void test_generate(void)
     COMPLAINS("a second prompt");
 }
 
+/* --beams and --parallel: they end where the context does, draw where they say so, and refuse what they would not do */
+static void test_generate_side_by_side(void)
+{
+    static const char call[] = "generate examples/models/story-small.gguf 'one day , Ella was in the'";
+    static const char *const nothing[] = { "--temp 1", "--top-k 3", "--top-p 0.5", "--min-p 0.1", "--repeat 2", "--seed 1", "--stop barn", "--shift", "--stats", "--schema x", "--grammar x", "--save-session x" };
+    char *second;
+    size_t i;
+    if (!is_there()) return;
+    T_EQ_INT(run("", "%s --beams 2", call), 0);              /* 256 tokens, without --n, are more than its context has left */
+    T_TRUE(strlen(said) > 20);
+    T_EQ_INT(run("", "%s --beams 2 --n 0", call), 0);
+    T_EQ_INT(run("", "%s --beams 2 --n 1000000000", call), 0);
+    T_EQ_INT(run("", "%s --parallel 2 --seed 3", call), 0);  /* drawn at 0.8: two texts */
+    second = strstr(said, "--- 2 of 2\n");
+    T_TRUE(second && !strncmp(said, "--- 1 of 2\n", 11));
+    if (second) T_TRUE(strncmp(said + 11, second + 11, strlen(second + 11)) != 0);
+    T_EQ_INT(run("", "%s --parallel 2 --n 3 --echo", call), 0);
+    SAYS("in the\n--- 1 of 2\n");
+    T_EQ_INT(run("", "%s --parallel 2 --temp 0", call), 2);
+    COMPLAINS("all texts are the same");
+    T_EQ_INT(run("", "%s --parallel 1.5", call), 2);
+    COMPLAINS("--parallel takes a whole number from 1 to 4096, not 1.5");
+    T_EQ_INT(run("", "%s --n 3.7", call), 2);
+    COMPLAINS("--n takes a whole number");
+    T_EQ_INT(run("", "%s --beams 2 --parallel 2", call), 2);
+    T_EQ_INT(run("", "%s --grammar x --schema y", call), 2);
+    COMPLAINS("--grammar and --schema: one of them");
+    for (i = 0; i < T_COUNT(nothing); i++) {
+        T_EQ_INT(run("", "%s --beams 2 %s", call, nothing[i]), 2);
+        COMPLAINS("does nothing with --beams");
+        if (i < 6) continue;
+        T_EQ_INT(run("", "%s --parallel 2 %s", call, nothing[i]), 2);
+        COMPLAINS("does nothing with --parallel");
+    }
+    T_EQ_INT(run("", "%s --save-session %s/no/such", call, folder), 1);
+    COMPLAINS("--save-session");
+    T_EQ_TEXT(said, "");                                     /* told before a text is made */
+    T_EQ_INT(run("", "%s --n 3 --save-session %s/kept", call, folder), 0);
+    T_EQ_INT(run("", "%s --n 3 --load-session %s/kept", call, folder), 0);
+}
+
 /* --sparse: the same story from the columns of the neurons that fired; a network that is never silent is refused */
 static void test_sparse(void)
 {
@@ -358,7 +399,7 @@ static void test_strangers(void)
     const int full = !access("/dev/full", W_OK);
     if (!m || !is_there()) return;
     T_EQ_INT(run("", "generate %s Once --threads 0", m), 2);
-    COMPLAINS("--threads takes a number from 1 to 256, not 0");
+    COMPLAINS("--threads takes a whole number from 1 to 256, not 0");
     T_EQ_INT(run("", "chat %s --temp hot", m), 2);
     COMPLAINS("--temp takes a number from 0 to 100, not hot");
     T_EQ_INT(run("", "perplexity %s - --context 1", m), 2);
@@ -578,6 +619,7 @@ int main(void)
     T_RUN(test_missing);
     T_RUN(test_resume);
     T_RUN(test_generate);
+    T_RUN(test_generate_side_by_side);
     T_RUN(test_sparse);
     T_RUN(test_adapters);
     T_RUN(test_perplexity);
