@@ -462,7 +462,7 @@ static void test_stories(void)
 static void tidy(void)
 {
     static const char *const names[] = { "in", "out", "err", "not.gguf", "zero.gguf", "turn.gguf", "template", "bad.gguf.ckpt", "loop.gguf.ckpt", "not.state", "err2", "well",
-                                          "edges.tsv", "labels.txt", "splits.txt", "folds.txt", "meta.txt", "graph_of_node.txt", "graph_labels.txt", "m.json", "m.safetensors", "texts", "tables", "kept", "alone" };
+                                          "edges.tsv", "labels.txt", "splits.txt", "folds.txt", "meta.txt", "graph_of_node.txt", "graph_labels.txt", "m.json", "m.safetensors", "texts", "tables", "kept", "alone", "a\"b\\c" };
     char path[300];
     size_t i;
     for (i = 0; i < T_COUNT(names); i++) {
@@ -613,6 +613,36 @@ static void test_cache(void)
     T_EQ_INT(run("", "cache stream --deadline 0"), 2);
 }
 
+/* every option is judged before anything is measured; the JSON is whole, whatever the file is called */
+static void test_bench_model(void)
+{
+    static const struct { const char *options, *sentence; } bad[] = {
+        { "--target", "--target: a value is missing" }, { "-t ''", "-t takes" }, { "-t 1,x --json", "not 1,x" }, { "-t 4294967297", "from 1 to 256, not 4294967297" }, { "-t 257", "from 1 to 256, not 257" },
+        { "-p 4x", "-p takes a whole number from 0 to 60000, not 4x" }, { "-n 2x", "not 2x" }, { "-r 1x", "not 1x" }, { "-p 60001", "not 60001" }, { "-r 32", "from 1 to 31, not 32" },
+        { "--batch 257", "from 1 to 256, not 257" }, { "--batch 1,,2", "not 1,,2" }, { "-p 60000 -n 1", "not 60001" }, { "-p 0 -n 0", "not 0" }, { "--batch 1 -n 0", "nothing is decoded" }, { "x", "a second model: x" },
+        { "--what", "unknown option: --what" }
+    };
+    char copy[300];
+    size_t i;
+    if (!is_there()) return;
+    if (run("", "bench-model --help")) { t_skip("bench-model does not run here"); return; }
+    SAYS("--batch");
+    T_EQ_INT(run("", "bench-model"), 2);
+    for (i = 0; i < T_COUNT(bad); i++) {
+        T_EQ_INT(run("", "bench-model m %s", bad[i].options), 2);
+        T_EQ_TEXT(said, "");
+        COMPLAINS(bad[i].sentence);
+    }
+    T_EQ_INT(run("", "bench-model there/is/none.gguf"), 1);
+    COMPLAINS("there/is/none.gguf: cannot be opened");
+    (void)snprintf(copy, sizeof copy, "cp examples/models/story-small.gguf '%s/a\"b\\c'", folder);
+    T_EQ_INT(system(copy), 0);
+    T_EQ_INT(run("", "bench-model '%s/a\"b\\c' -p 2 -n 2 -r 1 -t 1 --batch 1,2 --no-mixed --json", folder), 0);
+    SAYS("/a\\\"b\\\\c\",\"target\":");
+    SAYS("{\"sequences\":2,");
+    T_TRUE(strlen(said) > 4 && !strcmp(said + strlen(said) - 4, "]}]\n"));
+}
+
 int main(void)
 {
     T_RUN(test_usage);
@@ -633,6 +663,7 @@ int main(void)
     T_RUN(test_gnn_without_test_part);
     T_RUN(test_vision);
     T_RUN(test_needle);
+    T_RUN(test_bench_model);
     tidy();
     return t_done();
 }
