@@ -400,6 +400,8 @@ static void test_strangers(void)
     if (!m || !is_there()) return;
     T_EQ_INT(run("", "generate %s Once --threads 0", m), 2);
     COMPLAINS("--threads takes a whole number from 1 to 256, not 0");
+    T_EQ_INT(run("", "chat %s --n 3.7", m), 2);
+    COMPLAINS("--n takes a whole number from 0 to 1000000000, not 3.7");
     T_EQ_INT(run("", "chat %s --temp hot", m), 2);
     COMPLAINS("--temp takes a number from 0 to 100, not hot");
     T_EQ_INT(run("", "perplexity %s - --context 1", m), 2);
