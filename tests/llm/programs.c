@@ -545,7 +545,7 @@ static void test_needle(void)
 {
     if (!is_there()) return;
     T_EQ_INT(run("", "needle --seeds 0"), 2);
-    COMPLAINS("--epochs");
+    COMPLAINS("--seeds takes a whole number from 1 to 100, not 0");
     T_EQ_INT(run("", "needle --seeds 1 --epochs 1"), 0);
     SAYS("twist - plain");
 }
@@ -586,7 +586,9 @@ static void test_cache(void)
     T_EQ_INT(run("", "cache save %s -o x", model), 2);
     COMPLAINS("as many as it takes");
     T_EQ_INT(run("", "cache save %s text -o x --level 5", model), 2);
-    COMPLAINS("--level: 5");
+    COMPLAINS("--level takes a whole number from 1 to 4, not 5");
+    T_EQ_INT(run("", "cache save %s text -o x --level 2.5", model), 2);
+    COMPLAINS("not 2.5");
     T_EQ_INT(run("", "cache info --no-such-option"), 2);
     COMPLAINS("--no-such-option");
     spill("texts", "one day , Ella was in the barn .\n\non a warm evening , Leo had three stones .\n");
@@ -645,6 +647,36 @@ static void test_bench_model(void)
     T_TRUE(strlen(said) > 4 && !strcmp(said + strlen(said) - 4, "]}]\n"));
 }
 
+/* numbers that are none, or are more than an option takes: what is wrong is named, and nothing is done */
+static void test_numbers(void)
+{
+    static const struct { const char *line, *sentence; } bad[] = {
+        { "make-model --seed abc x", "--seed takes a whole number: abc" }, { "make-model --seed 1x x", "1x" }, { "make-model --seed 18446744073709551616 x", "18446744073709551616" }, { "make-model --seed", "--seed: a value is missing" },
+        { "make-model x y", "a second file: y" }, { "make-model --shape 9M x", "no shape is called 9M" }, { "make-model --type Q9 x", "Q9" }, { "make-model --what x", "unknown option: --what" },
+        { "fusemax 1-pass m=12abc", "m: a whole number" }, { "fusemax 1-pass m=99999999999999999999", "not 99999999999999999999" }, { "fusemax 1-pass m=-1", "not -1" }, { "fusemax 1-pass m=0", "not 0" },
+        { "fusemax --plan 64 64 1000 1x", "QUERIES: a whole number" }, { "needle --seeds 1x", "not 1x" }, { "needle --epochs 2.5", "--epochs takes a whole number" }, { "needle --what 1", "unknown option: --what" },
+        { "needle --seeds", "not nothing" }, { "ranks m --tokens", "--tokens: a value is missing" }, { "ranks m --ranks 2x", "--ranks takes a whole number from 1 to 8, not 2x" }, { "ranks m --ranks 9", "not 9" },
+        { "ranks m --ms fast", "not fast" }, { "ranks m n", "a second model: n" }, { "ranks m --what", "unknown option: --what" }
+    };
+    static const char *const helps[] = { "make-model", "needle", "bytes", "own_backend", "ranks", "fusemax" };
+    size_t i;
+    if (!is_there()) return;
+    for (i = 0; i < T_COUNT(helps); i++) {
+        const int status = run("", "%s --help", helps[i]);
+        if (status == 127) { t_skip("not all of the programs are there"); return; }
+        T_EQ_INT(status, 0);
+        SAYS(helps[i]);
+        T_EQ_TEXT(errors, "");
+    }
+    for (i = 0; i < T_COUNT(bad); i++) {
+        T_EQ_INT(run("", "%s", bad[i].line), 2);
+        T_EQ_TEXT(said, "");
+        COMPLAINS(bad[i].sentence);
+    }
+    T_EQ_INT(run("", "own_backend what"), 2);
+    COMPLAINS("own_backend [right");
+}
+
 int main(void)
 {
     T_RUN(test_usage);
@@ -666,6 +698,7 @@ int main(void)
     T_RUN(test_vision);
     T_RUN(test_needle);
     T_RUN(test_bench_model);
+    T_RUN(test_numbers);
     tidy();
     return t_done();
 }
