@@ -464,7 +464,7 @@ static void test_stories(void)
 static void tidy(void)
 {
     static const char *const names[] = { "in", "out", "err", "not.gguf", "zero.gguf", "turn.gguf", "template", "bad.gguf.ckpt", "loop.gguf.ckpt", "not.state", "err2", "well",
-                                          "edges.tsv", "labels.txt", "splits.txt", "folds.txt", "meta.txt", "graph_of_node.txt", "graph_labels.txt", "m.json", "m.safetensors", "texts", "tables", "kept", "alone", "a\"b\\c" };
+                                          "edges.tsv", "labels.txt", "splits.txt", "folds.txt", "meta.txt", "graph_of_node.txt", "graph_labels.txt", "m.json", "m.safetensors", "texts", "tables", "kept", "alone", "a\"b\\c", "out.gguf", "x.safetensors" };
     char path[300];
     size_t i;
     for (i = 0; i < T_COUNT(names); i++) {
@@ -677,6 +677,35 @@ static void test_numbers(void)
     COMPLAINS("own_backend [right");
 }
 
+/* a .bin of llama2.c for those that read a model or its vocabulary; safetensors do not tell what model they are */
+static void test_bin(void)
+{
+    const char *bin = t_shared("data/tinystories/stories260K.bin"), *m = bin ? t_shared("data/tinystories/stories260K-f32.gguf") : NULL;
+    static char first[60000];
+    char path[300];
+    FILE *f;
+    if (!m || !is_there()) return;
+    T_EQ_INT(run("Once upon a time", "tokenize %s --bos", m), 0);
+    memcpy(first, said, sizeof first);
+    T_EQ_INT(run("Once upon a time", "tokenize %s --bos", bin), 0);
+    T_EQ_TEXT(said, first);
+    T_EQ_INT(run("", "quantize %s %s/out.gguf q8_0 --threads 1", bin, folder), 0);
+    T_EQ_INT(run("", "generate %s/out.gguf 'Once upon a time' --n 9 --echo --threads 1", folder), 0);
+    SAYS("Once upon a time, there was a little girl");
+    (void)snprintf(path, sizeof path, "%s/x.safetensors", folder);
+    f = fopen(path, "wb");
+    T_TRUE(f && fwrite("\2\0\0\0\0\0\0\0{}", 1, 10, f) == 10);
+    if (f) (void)fclose(f);
+    T_EQ_INT(run("", "quantize %s/x.safetensors %s/out2.gguf q8_0", folder, folder), 1);
+    COMPLAINS("x.safetensors: a safetensors file has no keys");
+    T_EQ_INT(run("", "quantize %s %s/out2.gguf q4_k --imatrix examples/models/story-small.gguf --threads 1", m, folder), 1);
+    COMPLAINS("it has the importance of none of the 28 matrices");
+    T_EQ_INT(slurp("out2.gguf", first, sizeof first), 0);
+    if (run("", "ranks --help") == 127) return;
+    T_EQ_INT(run("", "ranks %s --ranks 1 --tokens 5", bin), 0);
+    SAYS("Once upon a time, there was");
+}
+
 int main(void)
 {
     T_RUN(test_usage);
@@ -699,6 +728,7 @@ int main(void)
     T_RUN(test_needle);
     T_RUN(test_bench_model);
     T_RUN(test_numbers);
+    T_RUN(test_bin);
     tidy();
     return t_done();
 }
