@@ -706,6 +706,37 @@ static void test_bin(void)
     SAYS("Once upon a time, there was");
 }
 
+/* Every row that language models bring stands in the list of the conformance program, and its options are judged. */
+static void test_conformance(void)
+{
+    static const struct { const char *options, *sentence; } bad[] = {
+        { "--cases 0", "--cases takes a whole number from 1 to 1000000000: 0" }, { "--case 0", "--case takes a whole number from 1" }, { "--seed 18446744073709551616", "below 2^64: 18446744073709551616" },
+        { "--threads 257", "from 1 to 256: 257" }, { "--threads 0", "from 1 to 256: 0" }, { "--cases 1x", "1x" }, { "--op", "a value is missing behind: --op" }, { "--what 1", "unknown option: --what" },
+        { "--op nothing", "no such operation, --list names them: nothing" }, { "--target z80", "z80" }
+    };
+    char line[1000];
+    size_t i;
+    FILE *f = fopen("tests/conformance.c", "r");
+    if (!f || !is_there()) { if (f) (void)fclose(f); return; }
+    (void)fclose(f);
+    (void)snprintf(line, sizeof line, "grep -rhoE 'tllm_[a-z0-9_]+_row\\(void\\);' src/llm --include='*.h' | sed 's/(void);//' >%s/out; "
+                                      "while read -r row; do grep -q \"$row()\" tests/conformance.c || echo $row; done <%s/out >%s/err", folder, folder, folder);
+    T_EQ_INT(system(line), 0);
+    (void)slurp("out", said, sizeof said);
+    (void)slurp("err", errors, sizeof errors);
+    SAYS("tllm_matmul_row");
+    T_EQ_TEXT(errors, "");
+    if (run("", "conformance --help")) { t_skip("conformance does not run here"); return; }
+    SAYS("counted from 1");
+    for (i = 0; i < T_COUNT(bad); i++) {
+        T_EQ_INT(run("", "conformance %s", bad[i].options), 2);
+        T_EQ_TEXT(said, "");
+        COMPLAINS(bad[i].sentence);
+    }
+    T_EQ_INT(run("", "conformance --op tome_merge --cases 3 --target reference"), 0);
+    SAYS("3 cases passed, 0 failed");
+}
+
 int main(void)
 {
     T_RUN(test_usage);
@@ -729,6 +760,7 @@ int main(void)
     T_RUN(test_bench_model);
     T_RUN(test_numbers);
     T_RUN(test_bin);
+    T_RUN(test_conformance);
     tidy();
     return t_done();
 }
