@@ -182,6 +182,12 @@ static int progress(void *user, const tiny_train_state *s)
     return 0;
 }
 
+/* why no context was opened; what comes later stands in its message */
+static void say(void *user, tiny_log_level level, const char *sentence)
+{
+    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "train: %s\n", sentence);
+}
+
 int main(int argc, char **argv)
 {
     tiny_ctx_desc cd = { 0 };
@@ -211,7 +217,9 @@ int main(int argc, char **argv)
         fprintf(stderr, "train mlp|conv [--seed S] [--epochs E] [--threads N] [--save FILE] [--resume]\n");
         return 2;
     }
-    if (tiny_ctx_open(&cd, &ctx)) { fprintf(stderr, "train: no context\n"); return 1; }
+    cd.log = say;
+    cd.user = &ctx;
+    if (tiny_ctx_open(&cd, &ctx)) return 1;
     w->conv = !strcmp(argv[1], "conv");
     rng = tiny_rng_make(d.seed, 0);
     w->data = set_of(w->conv ? 4000 : 6000, w->conv);

@@ -737,6 +737,32 @@ static void test_conformance(void)
     SAYS("3 cases passed, 0 failed");
 }
 
+/* TINY_TARGET names what there is not: each program says the variable and its value, once */
+static void test_target_of_the_environment(void)
+{
+    static const char *const lines[] = {
+        "generate m x", "chat m", "perplexity m README.md", "embed m", "inspect m", "logits m --tokens 1", "tokenize m", "quantize m out Q8_0", "cache info x", "judge m", "story", "minimal m", "demo", "bench-model m",
+        "make-model out", "ranks m", "fusemax 1-pass", "needle", "own_backend right", "vision", "train mlp", "train-story --out out"
+    };
+    size_t i;
+    const char *was = getenv("TINY_TARGET");
+    char kept[64];
+    if (!is_there()) return;
+    (void)snprintf(kept, sizeof kept, "%s", was ? was : "");
+    (void)setenv("TINY_TARGET", "z80", 1);
+    for (i = 0; i < T_COUNT(lines); i++) {
+        const int status = run("", "%s", lines[i]);
+        const char *at;
+        if (status == 127) continue;        /* not built here */
+        T_EQ_INT(status, 1);
+        COMPLAINS("TINY_TARGET=z80 in the environment names no target");
+        at = strstr(errors, "TINY_TARGET");
+        T_TRUE(at && !strstr(at + 1, "TINY_TARGET") && !strstr(errors, "out of its range"));
+    }
+    if (was) (void)setenv("TINY_TARGET", kept, 1);
+    else (void)unsetenv("TINY_TARGET");
+}
+
 int main(void)
 {
     T_RUN(test_usage);
@@ -761,6 +787,7 @@ int main(void)
     T_RUN(test_numbers);
     T_RUN(test_bin);
     T_RUN(test_conformance);
+    T_RUN(test_target_of_the_environment);
     tidy();
     return t_done();
 }
