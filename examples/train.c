@@ -203,6 +203,10 @@ int main(int argc, char **argv)
     memset(&d, 0, sizeof d);
     d.epochs = 25;
     d.seed = 1;
+    if (argc == 2 && !strcmp(argv[1], "--help")) {
+        free(w);
+        return puts("train mlp|conv [--seed S] [--epochs E] [--threads N] [--save FILE] [--resume]") < 0;
+    }
     bad = argc < 2 || (strcmp(argv[1], "mlp") && strcmp(argv[1], "conv"));
     for (a = 2; !bad && a < argc; a++) {
         if (!strcmp(argv[a], "--resume")) d.resume = 1;

@@ -658,7 +658,7 @@ static void test_numbers(void)
         { "needle --seeds", "not nothing" }, { "ranks m --tokens", "--tokens: a value is missing" }, { "ranks m --ranks 2x", "--ranks takes a whole number from 1 to 8, not 2x" }, { "ranks m --ranks 9", "not 9" },
         { "ranks m --ms fast", "not fast" }, { "ranks m n", "a second model: n" }, { "ranks m --what", "unknown option: --what" }
     };
-    static const char *const helps[] = { "make-model", "needle", "bytes", "own_backend", "ranks", "fusemax" };
+    static const char *const helps[] = { "make-model", "needle", "bytes", "own_backend", "ranks", "fusemax", "train", "judge", "story-gen" };
     size_t i;
     if (!is_there()) return;
     for (i = 0; i < T_COUNT(helps); i++) {
