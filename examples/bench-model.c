@@ -183,39 +183,96 @@ static tiny_status batches(tiny_ctx *ctx, const tllm_model *model, batch *b, int
     return st;
 }
 
-static int number(const char *s, int most)
+static const char usage[] =
+    "bench-model MODEL.gguf [options]\n"
+    "  -p N         tokens of a prompt, at most 60000; 512 without this\n"
+    "  -n N         tokens one by one, at most 60000 with those of the prompt; 64 without this\n"
+    "  -t N,N...    numbers of threads, in turn; 1,2 without this\n"
+    "  -r N         rounds, at most 31: each figure is the median; 3 without this\n"
+    "  --batch N,N...   numbers of sequences that decode together, up to 16 of them, each at most 256\n"
+    "  --target T   scalar, w128, neon, avx2, avx512, amx, reference; the best one without this\n"
+    "  --no-mixed   without prompts and tokens in turn\n"
+    "  --json       one JSON array instead of the table\n";
+
+static int wrong(const char *what, const char *value)
 {
-    char *end;
-    const long v = s ? strtol(s, &end, 10) : -1;
-    return !s || end == s || v < 0 || v > most ? -1 : (int)v;
+    fprintf(stderr, "bench-model: %s: %s\nbench-model --help tells more\n", what, value ? value : "a value is missing");
+    return 2;
+}
+/* whole numbers with commas between them; how many, or 0 with the sentence said */
+static int read_numbers(const char *option, const char *s, int least, int most, int *to, int room)
+{
+    int n = 0;
+    const char *at;
+    for (at = s; at; n++) {
+        char *end = NULL;
+        const long v = *at >= '0' && *at <= '9' ? strtol(at, &end, 10) : -1;
+        if (!end || (*end && *end != ',') || v < least || v > most || n == room) {
+            fprintf(stderr, "bench-model: %s takes %s from %d to %d, not %s\nbench-model --help tells more\n", option, room > 1 ? "up to 16 whole numbers, with commas between them," : "a whole number",
+                    least, most, s);
+            return 0;
+        }
+        to[n] = (int)v;
+        at = *end ? end + 1 : NULL;
+    }
+    if (!n) (void)wrong(option, NULL);
+    return n;
+}
+
+/* a text of any bytes between quotation marks; what is no UTF-8 is the caller's to judge */
+static void print_json_text(const char *s)
+{
+    putchar('"');
+    for (; *s; s++)
+        if (*s == '"' || *s == '\\') printf("\\%c", *s);
+        else if ((unsigned char)*s < 32 || *s == 127) printf("\\u%04x", (unsigned)(unsigned char)*s);
+        else putchar(*s);
+    putchar('"');
+}
+
+/* why no context was opened; what comes later stands in its message */
+static void say(void *user, tiny_log_level level, const char *sentence)
+{
+    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "bench-model: %s\n", sentence);
 }
 
 int main(int argc, char **argv)
 {
     static batch size[SIZES];
-    const char *path = NULL, *threads = "1,2", *target = NULL, *sizes = NULL, *at;
-    int p = 512, n = 64, rounds = 3, json = 0, mixed = 1, a, first = 1, n_size = 0, bad = 0;
+    const char *path = NULL, *target = NULL;
+    int threads[SIZES] = { 1, 2 }, sizes[SIZES], n_threads = 2, n_size = 0;
+    int p = 512, n = 64, rounds = 3, json = 0, mixed = 1, a, i_threads, first = 1;
     tiny_status st = TINY_OK;
     for (a = 1; a < argc; a++) {
-        const char *v = a + 1 < argc ? argv[a + 1] : NULL;
-        if (!strcmp(argv[a], "-p")) { p = number(v, 60000); a++; }
-        else if (!strcmp(argv[a], "-n")) { n = number(v, 60000); a++; }
-        else if (!strcmp(argv[a], "-r")) { rounds = number(v, ROUNDS); a++; }
-        else if (!strcmp(argv[a], "-t")) { threads = v; a++; }
-        else if (!strcmp(argv[a], "--batch")) { sizes = v ? v : ""; a++; }
-        else if (!strcmp(argv[a], "--target")) { target = v; a++; }
-        else if (!strcmp(argv[a], "--no-mixed")) mixed = 0;
-        else if (!strcmp(argv[a], "--json")) json = 1;
-        else if (argv[a][0] != '-' && !path) path = argv[a];
-        else path = NULL, a = argc;
+        const char *o = argv[a], *v = a + 1 < argc ? argv[a + 1] : NULL;
+        if (!strcmp(o, "--help") || !strcmp(o, "-h")) return fputs(usage, stdout) < 0;
+        if (!strcmp(o, "--no-mixed")) mixed = 0;
+        else if (!strcmp(o, "--json")) json = 1;
+        else if (o[0] != '-' && path) return wrong("a second model", o);
+        else if (o[0] != '-') path = o;
+        else if (!strcmp(o, "-p") || !strcmp(o, "-n")) {
+            if (!read_numbers(o, v, 0, 60000, o[1] == 'p' ? &p : &n, 1)) return 2;
+            a++;
+        } else if (!strcmp(o, "-r")) {
+            if (!read_numbers(o, v, 1, ROUNDS, &rounds, 1)) return 2;
+            a++;
+        } else if (!strcmp(o, "-t")) {
+            if (!(n_threads = read_numbers(o, v, 1, TINY_MAX_THREADS, threads, SIZES))) return 2;
+            a++;
+        } else if (!strcmp(o, "--batch")) {
+            if (!(n_size = read_numbers(o, v, 1, SEQUENCES, sizes, SIZES))) return 2;
+            a++;
+        } else if (!strcmp(o, "--target")) {
+            if (!v || tiny_target_by_name(v) == TINY_TARGET_COUNT) return wrong(o, v);
+            target = v;
+            a++;
+        } else return wrong("unknown option", o);
     }
-    for (at = sizes; at && !bad; at = at[strcspn(at, ",")] ? at + strcspn(at, ",") + 1 : NULL) {
-        bad = n_size == SIZES || number(at, SEQUENCES) < 1;
-        if (!bad) size[n_size++].n = number(at, SEQUENCES);
-    }
-    if (bad || (n_size && n < 1) || !path || p < 0 || n < 0 || p + n < 1 || p + n > 60000 || rounds < 1 || !threads || (target && tiny_target_by_name(target) == TINY_TARGET_COUNT))
-        return fputs("bench-model MODEL.gguf [-p 512] [-n 64] [-t 1,2] [-r 3] [--batch 1,2,4,...] [--target T] [--no-mixed] [--json]\n", stderr), 2;
-    for (at = threads; *at && !st; at += *at == ',') {
+    if (!path) return fputs(usage, stderr), 2;
+    if (p + n < 1 || p + n > 60000) return fprintf(stderr, "bench-model: -p and -n are together from 1 to 60000, not %d\nbench-model --help tells more\n", p + n), 2;
+    if (n_size && n < 1) return wrong("--batch", "-n is 0: nothing is decoded");
+    for (a = 0; a < n_size; a++) size[a].n = sizes[a];
+    for (i_threads = 0; i_threads < n_threads && !st; i_threads++) {
         tiny_ctx_desc desc;
         tiny_ctx *ctx = NULL;
         tllm_gguf *file = NULL;
@@ -228,15 +285,14 @@ int main(int argc, char **argv)
         stream s;
         double load, bytes = 0, file_bytes = 0, rows = 0, ops = 0, t, pp, tg, read, peak;
         char both[32];
-        char *end;
         size_t i;
         int r;
         memset(&desc, 0, sizeof desc);
         memset(&room, 0, sizeof room);
         memset(&s, 0, sizeof s);
-        desc.n_threads = (int)strtol(at, &end, 10);
-        if (end == at || desc.n_threads < 1) return free(f), fprintf(stderr, "bench-model: -t wants numbers, not %s\n", at), 2;
-        at = end;
+        desc.n_threads = threads[i_threads];
+        desc.log = say;
+        desc.user = &ctx;
         if (target) desc.target = tiny_target_by_name(target);
         room.n_ctx = p + n + 1;
         room.n_batch = 512;
@@ -286,20 +342,22 @@ int main(int argc, char **argv)
             f->mixed[r] = (p + n) / (now() - t);
         }
         if (!st) st = batches(ctx, model, size, n_size, n, rounds);
-        if (st) fprintf(stderr, "bench-model: %s\n", ctx && *tiny_ctx_message(ctx) ? tiny_ctx_message(ctx) : tiny_status_text(st));
-        else {
+        if (st && (ctx || !f)) fprintf(stderr, "bench-model: %s\n", ctx && *tiny_ctx_message(ctx) ? tiny_ctx_message(ctx) : tiny_status_text(st));
+        if (!st) {
             pp = median(f->prompt, rounds);
             tg = median(f->decode, rounds);
             (void)snprintf(both, sizeof both, "%.1f", median(f->mixed, rounds));
             read = median(f->read, rounds);
             peak = median(f->peak, rounds);
-            if (json)
-                printf("%s{\"model\":\"%s\",\"target\":\"%s\",\"threads\":%d,\"prompt_tokens\":%d,\"decode_tokens\":%d,\"rounds\":%d,\"prompt_per_s\":%.2f,\"decode_per_s\":%.2f,"
+            if (json) {
+                printf("%s{\"model\":", first ? "[" : ",\n");
+                print_json_text(path);
+                printf(",\"target\":\"%s\",\"threads\":%d,\"prompt_tokens\":%d,\"decode_tokens\":%d,\"rounds\":%d,\"prompt_per_s\":%.2f,\"decode_per_s\":%.2f,"
                        "\"mixed_per_s\":%s,\"read_GB_per_s\":%.2f,\"f32_GFLOP_per_s\":%.1f,\"weight_bytes_per_token\":%.0f,\"decode_share_of_read\":%.3f,"
                        "\"prompt_share_of_f32_peak\":%.3f,\"load_s\":%.4f,\"resident_MB\":%.1f,\"batches\":[",
-                       first ? "[" : ",\n", path, tiny_target_name(tiny_ctx_target(ctx)), desc.n_threads, p, n, rounds, pp, tg, mixed ? both : "null", read / 1e9, peak / 1e9, bytes, tg * bytes / read,
+                       tiny_target_name(tiny_ctx_target(ctx)), desc.n_threads, p, n, rounds, pp, tg, mixed ? both : "null", read / 1e9, peak / 1e9, bytes, tg * bytes / read,
                        pp * 2.0 * (about.n_params - rows) / peak, load, resident("VmRSS") / 1024 - 256);
-            else {
+            } else {
                 if (first) printf("%s: %.0f M parameters, %.1f MB of weights, %.1f MB read for a token\n%-7s %7s %10s %6s %10s %6s %10s %9s %10s %8s %9s\n", path, about.n_params / 1e6,
                                   file_bytes / 1e6, bytes / 1e6, "target", "threads", "prompt/s", "share", "decode/s", "share", "mixed/s", "read GB/s", "GFLOP/s", "load ms", "memory MB");
                 printf("%-7s %7d %10.1f %6.2f %10.2f %6.2f %10s %9.2f %10.1f %8.1f %9.1f\n", tiny_target_name(tiny_ctx_target(ctx)), desc.n_threads, pp, pp * 2.0 * (about.n_params - rows) / peak,

@@ -12,6 +12,7 @@ int main(int argc, char **argv)
     unsigned long n = 0;
     const char *name;
     int c, k;
+    if (argc == 2 && !strcmp(argv[1], "--help")) return puts("bytes FILE NAME > FILE.h") < 0;
     if (argc != 3) return fputs("bytes FILE NAME > FILE.h\n", stderr), 2;
     if (!f) return fprintf(stderr, "bytes: %s cannot be read\n", argv[1]), 1;
     for (; (c = getc(f)) != EOF; n++)

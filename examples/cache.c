@@ -9,6 +9,7 @@
  * Without --tables the file brings its own along, which makes a short one larger.                                          */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,10 +51,10 @@ typedef struct options {
 
 static int read_options(int argc, char **argv, options *o)
 {
-    const struct { const char *name; double low, high, *to; } numbers[] = {
-        { "--level", 1, TLLM_KVCODEC_LEVELS, &o->level }, { "--chunk", 1, 1 << 20, &o->chunk }, { "--n", 0, 1e9, &o->n }, { "--context", 1, 1e9, &o->context },
-        { "--threads", 1, TINY_MAX_THREADS, &o->threads }, { "--deadline", 1e-6, 1e6, &o->deadline }, { "--tokens", 1, 1e6, &o->tokens }, { "--numbers", 1, 1e9, &o->numbers },
-        { "--recompute", 0, 1e6, &o->recompute }, { "--traces", 1, 1e6, &o->traces }, { "--seed", 0, 9e15, &o->seed },
+    const struct { const char *name; double low, high, *to; int fraction; } numbers[] = {
+        { "--level", 1, TLLM_KVCODEC_LEVELS, &o->level, 0 }, { "--chunk", 1, 1 << 20, &o->chunk, 0 }, { "--n", 0, 1e9, &o->n, 0 }, { "--context", 1, 1e9, &o->context, 0 },
+        { "--threads", 1, TINY_MAX_THREADS, &o->threads, 0 }, { "--deadline", 1e-6, 1e6, &o->deadline, 1 }, { "--tokens", 1, 1e6, &o->tokens, 0 }, { "--numbers", 1, 1e9, &o->numbers, 0 },
+        { "--recompute", 0, 1e6, &o->recompute, 1 }, { "--traces", 1, 1e6, &o->traces, 0 }, { "--seed", 0, 9e15, &o->seed, 0 },
     };
     int i;
     for (i = 2; i < argc; i++) {
@@ -63,7 +64,11 @@ static int read_options(int argc, char **argv, options *o)
         if (k < sizeof numbers / sizeof *numbers) {
             char *end = NULL;
             if (value) *numbers[k].to = strtod(value, &end);
-            if (!value || end == value || *end || !(*numbers[k].to >= numbers[k].low && *numbers[k].to <= numbers[k].high)) return wrong(a, value);
+            if (!value) return wrong(a, NULL);
+            if (end == value || *end || !(*numbers[k].to >= numbers[k].low && *numbers[k].to <= numbers[k].high) || (!numbers[k].fraction && *numbers[k].to != floor(*numbers[k].to))) {
+                fprintf(stderr, "cache: %s takes a %snumber from %.16g to %.16g, not %s\ncache --help tells more\n", a, numbers[k].fraction ? "" : "whole ", numbers[k].low, numbers[k].high, value);
+                return 2;
+            }
             i++;
         } else if (!strcmp(a, "-o") || !strcmp(a, "--tables")) {
             if (!value) return wrong(a, value);
@@ -270,6 +275,12 @@ static int stream(tiny_ctx *ctx, const options *o)
     return bad;
 }
 
+/* why no context was opened; what comes later stands in its message */
+static void say(void *user, tiny_log_level level, const char *sentence)
+{
+    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "cache: %s\n", sentence);
+}
+
 int main(int argc, char **argv)
 {
     static const struct { const char *name; int (*run)(tiny_ctx *ctx, const options *o); int least, most, out; } verb[] = {
@@ -299,10 +310,9 @@ int main(int argc, char **argv)
     if (verb[v].out && !o.out) return wrong("-o", NULL);
     memset(&desc, 0, sizeof desc);
     desc.n_threads = (int)o.threads;
-    if (tiny_ctx_open(&desc, &ctx)) {
-        fputs("cache: there is no memory for a context\n", stderr);
-        return 1;
-    }
+    desc.log = say;
+    desc.user = &ctx;
+    if (tiny_ctx_open(&desc, &ctx)) return 1;
     bad = verb[v].run(ctx, &o);
     tiny_ctx_close(ctx);
     if (fflush(stdout) || ferror(stdout)) {

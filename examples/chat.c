@@ -5,6 +5,7 @@
  * The file's own chat template makes the prompt. Ctrl-C stops the answer, not the program; /help lists the commands.        */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,9 +56,11 @@ static char *copy_of(const char *text, size_t n)
 static int add(talk *t, const char *role, const char *text, size_t n)
 {
     if (t->n == t->room) {
-        tllm_chat_message *m = (tllm_chat_message *)realloc(t->m, (t->room = t->room ? 2 * t->room : 16) * sizeof *m);
+        const size_t room = t->room ? 2 * t->room : 16;
+        tllm_chat_message *m = (tllm_chat_message *)realloc(t->m, room * sizeof *m);
         if (!m) return 0;
         t->m = m;
+        t->room = room;
     }
     t->m[t->n].role = role;
     t->m[t->n].content = copy_of(text, n);
@@ -81,17 +84,25 @@ static int hear(void *user, const char *text, size_t n)
 {
     answer *a = (answer *)user;
     if (a->n + n > a->room) {
-        char *more = (char *)realloc(a->text, a->room = 2 * (a->n + n));
+        char *more = (char *)realloc(a->text, 2 * (a->n + n));
         if (!more) return a->failed = 1;
         a->text = more;
+        a->room = 2 * (a->n + n);
     }
     memcpy(a->text + a->n, text, n);
     a->n += n;
     return fwrite(text, 1, n, stdout) != n || fflush(stdout);
 }
 
-/* a line without its end; NULL at the end of the input */
-static char *read_line(size_t *n)
+/* what could not be kept is told, and the talk ends: it is no longer the one that was led */
+static tiny_status no_memory(const char *what)
+{
+    fprintf(stderr, "chat: there is no memory for %s\n", what);
+    return TINY_E_MEMORY;
+}
+
+/* a line without its end; NULL at the end of the input, and with *failed where there is no memory for it */
+static char *read_line(size_t *n, int *failed)
 {
     size_t room = 256;
     char *line = (char *)malloc(room), *more;
@@ -102,10 +113,11 @@ static char *read_line(size_t *n)
             more = (char *)realloc(line, room *= 2);
             if (!more) free(line);
             line = more;
-            if (!line) return NULL;
+            if (!line) break;
         }
         line[(*n)++] = (char)c;
     }
+    *failed = !line;
     if (line && c == EOF && !*n) {
         free(line);
         return NULL;
@@ -183,19 +195,26 @@ static int wrong(const char *what, const char *value)
     fprintf(stderr, "chat: %s: %s\nchat --help tells more\n", what, value ? value : "a value is missing");
     return 2;
 }
+typedef struct number { const char *name; double low, high, *to; int fraction; } number;
 /* a number that the option does not take */
-static int outside(const char *what, const char *value, double low, double high)
+static int outside(const number *o, const char *value)
 {
-    if (!value) return wrong(what, NULL);
-    fprintf(stderr, "chat: %s takes a number from %.10g to %.10g, not %s\nchat --help tells more\n", what, low, high, value);
+    if (!value) return wrong(o->name, NULL);
+    fprintf(stderr, "chat: %s takes a %snumber from %.16g to %.16g, not %s\nchat --help tells more\n", o->name, o->fraction ? "" : "whole ", o->low, o->high, value);
     return 2;
 }
-static int number(const char *text, double low, double high, double *v)
+static int read_number(const char *text, const number *o)
 {
     char *end;
     if (!text) return 0;
-    *v = strtod(text, &end);
-    return end != text && !*end && *v >= low && *v <= high;
+    *o->to = strtod(text, &end);
+    return end != text && !*end && *o->to >= o->low && *o->to <= o->high && (o->fraction || *o->to == floor(*o->to));
+}
+
+/* why no context was opened; what comes later stands in its message */
+static void say(void *user, tiny_log_level level, const char *sentence)
+{
+    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "chat: %s\n", sentence);
 }
 
 int main(int argc, char **argv)
@@ -204,9 +223,9 @@ int main(int argc, char **argv)
     static const char plain[] = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:";
     const char *path = NULL, *template_path = NULL, *system_text = NULL;
     double temp = 0.8, min_p = 0.05, seed = 0, n_most = 0, context = 0, threads = 0;
-    const struct { const char *name; double low, high, *to; } numbers[] = {
-        { "--temp", 0, 100, &temp }, { "--min-p", 0, 1, &min_p }, { "--seed", 0, 9e15, &seed }, { "--n", 0, 1e9, &n_most }, { "--context", 8, 1e9, &context },
-        { "--threads", 1, TINY_MAX_THREADS, &threads },
+    const number numbers[] = {
+        { "--temp", 0, 100, &temp, 1 }, { "--min-p", 0, 1, &min_p, 1 }, { "--seed", 0, 9e15, &seed, 0 }, { "--n", 0, 1e9, &n_most, 0 }, { "--context", 8, 1e9, &context, 0 },
+        { "--threads", 1, TINY_MAX_THREADS, &threads, 0 },
     };
     int i, stats = 0, again = 0;
     tiny_ctx_desc desc;
@@ -229,7 +248,7 @@ int main(int argc, char **argv)
         size_t k;
         for (k = 0; k < sizeof numbers / sizeof *numbers && strcmp(a, numbers[k].name) != 0; k++) {}
         if (k < sizeof numbers / sizeof *numbers) {
-            if (!number(value, numbers[k].low, numbers[k].high, numbers[k].to)) return outside(a, value, numbers[k].low, numbers[k].high);
+            if (!read_number(value, &numbers[k])) return outside(&numbers[k], value);
             i++;
         } else if (!strcmp(a, "--help") || !strcmp(a, "-h")) return printf("%sIn the talk:\n%s", usage, commands) < 0;
         else if (!strcmp(a, "--system") || !strcmp(a, "--template")) {
@@ -251,6 +270,8 @@ int main(int argc, char **argv)
     }
     desc.n_threads = (int)threads;
     desc.cancel = cancelled;
+    desc.log = say;
+    desc.user = &c.ctx;
     room.n_ctx = (tiny_idx)context;
     chain[0] = tllm_step_min_p((float)min_p);
     chain[1] = tllm_step_temperature((float)temp);
@@ -281,12 +302,13 @@ int main(int argc, char **argv)
         c.eos = special_text(tllm_session_vocab(c.session), TLLM_EOS);
         if (system_text && !add(&c.talk, "system", system_text, strlen(system_text))) st = TINY_E_MEMORY;
     }
-    if (st) fprintf(stderr, "chat: %s\n", c.ctx && *tiny_ctx_message(c.ctx) ? tiny_ctx_message(c.ctx) : tiny_status_text(st));
+    if (st && c.ctx) fprintf(stderr, "chat: %s\n", *tiny_ctx_message(c.ctx) ? tiny_ctx_message(c.ctx) : tiny_status_text(st));
     (void)signal(SIGINT, on_interrupt);
     while (!st) {
         const size_t first = c.talk.n && !strcmp(c.talk.m[0].role, "system");
         size_t n;
         char *line;
+        int failed;
         answer a;
         tllm_generate_result r;
         memset(&a, 0, sizeof a);
@@ -297,7 +319,11 @@ int main(int argc, char **argv)
             st = TINY_E_IO;
             break;
         }
-        line = read_line(&n);
+        line = read_line(&n, &failed);
+        if (failed) {
+            st = no_memory("this line");
+            break;
+        }
         if (!line) {
             if (interrupted && !feof(stdin)) {
                 interrupted = 0;
@@ -317,7 +343,7 @@ int main(int argc, char **argv)
             else if (!strcmp(line, "/reset")) cut(&c.talk, first);
             else if (!strncmp(line, "/system ", 8)) {
                 cut(&c.talk, 0);
-                if (!add(&c.talk, "system", line + 8, n - 8)) st = TINY_E_MEMORY;
+                if (!add(&c.talk, "system", line + 8, n - 8)) st = no_memory("this message");
             } else if (!strcmp(line, "/undo")) cut(&c.talk, c.talk.n >= first + 2 ? c.talk.n - 2 : first);
             else if (!strcmp(line, "/again") && c.talk.n >= first + 2) {
                 cut(&c.talk, c.talk.n - 1);
@@ -341,14 +367,14 @@ int main(int argc, char **argv)
             } else if (!strcmp(line, "/again")) fputs("chat: there is no answer yet to give once more\n", stderr);
             else if (!strcmp(line, "/save") || !strcmp(line, "/system")) fprintf(stderr, "chat: %s wants %s behind it\n", line, line[2] == 'a' ? "the name of a file" : "the message");
             else fprintf(stderr, "chat: %s is no command; /help lists them\n", line);
-        } else if (n) again = add(&c.talk, "user", line, n);
+        } else if (n && !(again = add(&c.talk, "user", line, n))) st = no_memory("this line");
         free(line);
         if (!again) continue;
         interrupted = 0;
         how.user = &a;
         how.seed = (uint64_t)seed;
         if (reply(&c, &how, &r)) cut(&c.talk, c.talk.n - 1);   /* the question is taken back, the talk goes on */
-        else if (a.failed || !add(&c.talk, "assistant", a.text ? a.text : "", a.n)) st = TINY_E_MEMORY;
+        else if (a.failed || !add(&c.talk, "assistant", a.text ? a.text : "", a.n)) st = no_memory("this answer");
         puts(r.end == TLLM_END_CALLER ? " ..." : "");
         if (stats)
             fprintf(stderr, "[%zu of %zu tokens read at %.1f a second, %zu written at %.1f a second]\n", r.n_prompt - r.n_reused, r.n_prompt,

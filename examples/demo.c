@@ -67,12 +67,21 @@ static int compare(void)
     return 0;
 }
 
+/* why no context was opened; what comes later stands in its message */
+static void say(void *user, tiny_log_level level, const char *sentence)
+{
+    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "demo: %s\n", sentence);
+}
+
 int main(void)
 {
-    tiny_ctx *ctx;
+    tiny_ctx_desc d = { 0 };
+    tiny_ctx *ctx = NULL;
     size_t n;
     char *text;
-    if (tiny_ctx_open(NULL, &ctx)) return puts("no context could be opened"), 1;
+    d.log = say;
+    d.user = &ctx;
+    if (tiny_ctx_open(&d, &ctx)) return 1;
     n = tiny_ctx_report(ctx, NULL, 0);
     text = (char *)malloc(n);
     if (text) {

@@ -45,6 +45,12 @@ static char *read_line(size_t *n)
     return line;
 }
 
+/* why no context was opened; what comes later stands in its message */
+static void say(void *user, tiny_log_level level, const char *sentence)
+{
+    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "embed: %s\n", sentence);
+}
+
 int main(int argc, char **argv)
 {
     static const char *const poolings[] = { "none", "mean", "cls", "last" };
@@ -90,6 +96,8 @@ int main(int argc, char **argv)
         fputs(usage, stderr);
         return 2;
     }
+    desc.log = say;
+    desc.user = &ctx;
     st = tiny_ctx_open(&desc, &ctx);
     if (!st) st = tllm_session_open(ctx, path, NULL, &session);
     if (!st) {
@@ -134,7 +142,7 @@ int main(int argc, char **argv)
             for (c = 0; c < d; c++) dot += (double)all[j * d + c] * (double)all[k * d + c];
             printf("%7.4f%c", dot, k + 1 < n ? ' ' : '\n');
         }
-    if (st) fprintf(stderr, "embed: %s\n", ctx && *tiny_ctx_message(ctx) ? tiny_ctx_message(ctx) : tiny_status_text(st));
+    if (st && ctx) fprintf(stderr, "embed: %s\n", *tiny_ctx_message(ctx) ? tiny_ctx_message(ctx) : tiny_status_text(st));
     free(all);
     tllm_session_close(session);
     tiny_ctx_close(ctx);

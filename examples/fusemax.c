@@ -7,6 +7,7 @@
  * Without --fiber it is "m1 m0" where the text cuts a rank so, else "m".                                                               */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,17 +24,25 @@ static int failed(const tiny_ctx *ctx)
     return 1;
 }
 
+/* the whole of text is a size; 0: it is none */
+static tiny_idx size_of(const char *what, const char *text)
+{
+    char *end = NULL;
+    long v = 0;
+    errno = 0;
+    if (*text >= '0' && *text <= '9') v = strtol(text, &end, 10);
+    if (end && !*end && !errno && v >= 1 && v <= 1000000000L) return v;
+    return fprintf(stderr, "fusemax: %s: a whole number from 1 to 1000000000 is wanted, not %s\n", what, text), 0;
+}
+
 static int plan(tiny_ctx *ctx, int argc, char **argv)
 {
     const tllm_machine machine = tllm_machine_of(ctx, 0, 20e9);
     tllm_fusemax_shape s = { 0, 0, 0, 0, 1 };
     tllm_fusemax_plan p;
     if (argc < 6 || argc > 7) return usage(stderr);
-    s.e = atoi(argv[2]);
-    s.f = atoi(argv[3]);
-    s.m = atoi(argv[4]);
-    s.p = atoi(argv[5]);
-    if (argc > 6) s.heads = atoi(argv[6]);
+    if (!(s.e = size_of("E", argv[2])) || !(s.f = size_of("F", argv[3])) || !(s.m = size_of("KEYS", argv[4])) || !(s.p = size_of("QUERIES", argv[5]))) return 2;
+    if (argc > 6 && !(s.heads = size_of("HEADS", argv[6]))) return 2;
     if (tllm_fusemax_best(ctx, &machine, &s, &p)) return failed(ctx);
     printf("%s, %td queries x %td keys a tile: %.1f MB moved, %.2f ms by the model (3 GHz, 20 GB/s)\n", tllm_fusemax_name(p.cascade), p.p0, p.m0, p.bytes * 1e-6, p.seconds * 1e3);
     return 0;
@@ -52,17 +61,27 @@ static void show(const tllm_cascade *c, const tllm_cascade_analysis *a, const ch
            a->ops.multiplies, a->ops.rescales, a->ops.divides, a->ops.adds, a->ops.maxima);
 }
 
+/* why no context was opened; what comes later stands in its message */
+static void say(void *user, tiny_log_level level, const char *sentence)
+{
+    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "fusemax: %s\n", sentence);
+}
+
 int main(int argc, char **argv)
 {
     static char text[65536];
     static tllm_cascade c;
     const char *fiber = NULL, *from = NULL;
     tllm_cascade_analysis a;
+    tiny_ctx_desc desc;
     tiny_ctx *ctx = NULL;
     int i, bad = 0;
     if (argc < 2) return usage(stderr);
     if (!strcmp(argv[1], "--help")) return usage(stdout);
-    if (tiny_ctx_open(NULL, &ctx)) return 1;
+    memset(&desc, 0, sizeof desc);
+    desc.log = say;
+    desc.user = &ctx;
+    if (tiny_ctx_open(&desc, &ctx)) return 1;
     if (!strcmp(argv[1], "--plan")) {
         bad = plan(ctx, argc, argv);
         tiny_ctx_close(ctx);
@@ -90,8 +109,11 @@ int main(int argc, char **argv)
         if (!strcmp(argv[i], "--fiber") && i + 1 < argc) fiber = argv[++i];
         else if (!is) bad = usage(stderr);
         else {
+            tiny_idx n;
             *is = 0;
-            if (tllm_cascade_size(ctx, &c, argv[i], strtol(is + 1, NULL, 10))) bad = failed(ctx);
+            n = size_of(argv[i], is + 1);
+            if (!n) bad = 2;
+            else if (tllm_cascade_size(ctx, &c, argv[i], n)) bad = failed(ctx);
         }
     }
     if (!bad) {

@@ -5,6 +5,7 @@
  * The text goes to standard output as it comes; the count of tokens and the speed to standard error with --stats.           */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +25,7 @@ static const char usage[] =
     "  --schema FILE    the text is JSON that follows this schema\n"
     "  --context N      tokens that there is room for; as the file says, at most 4096, without this\n"
     "  --beams N        instead of drawing: the most probable text that a search of N side by side finds\n"
-    "  --parallel N     N texts, drawn side by side; the prompt is read once\n"
+    "  --parallel N     N texts, drawn side by side, at temperature 0.8 without --temp; the prompt is read once\n"
     "  --cache-type-k T keys are kept as f32, f16, q8_0 or q4_0; f32 without this\n"
     "  --cache-type-v T the same for values\n"
     "  --load-session F go on from a text that --save-session kept: the prompt stands behind it\n"
@@ -42,12 +43,20 @@ static const char usage[] =
     "  --stats          tokens and seconds, on standard error\n";
 
 static volatile sig_atomic_t interrupted;
+static char last_byte = '\n';               /* of the text: an error begins a line of its own */
 static void on_interrupt(int signal_number) { (void)signal_number; interrupted = 1; }
 static int cancelled(void *user) { (void)user; return interrupted; }
 static int print(void *user, const char *text, size_t n)
 {
     (void)user;
+    if (n) last_byte = text[n - 1];
     return fwrite(text, 1, n, stdout) != n || fflush(stdout);
+}
+
+/* why no context was opened; what comes later stands in its message */
+static void say(void *user, tiny_log_level level, const char *sentence)
+{
+    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "generate: %s\n", sentence);
 }
 
 static char *read_all(size_t *n)
@@ -68,19 +77,21 @@ static int wrong(const char *what, const char *value)
     fprintf(stderr, "generate: %s: %s\ngenerate --help tells more\n", what, value ? value : "a value is missing");
     return 2;
 }
+typedef struct number { const char *name; double low, high, *to; int fraction, given; } number;
 /* a number that the option does not take */
-static int outside(const char *what, const char *value, double low, double high)
+static int outside(const number *o, const char *value)
 {
-    if (!value) return wrong(what, NULL);
-    fprintf(stderr, "generate: %s takes a number from %.10g to %.10g, not %s\ngenerate --help tells more\n", what, low, high, value);
+    if (!value) return wrong(o->name, NULL);
+    fprintf(stderr, "generate: %s takes a %snumber from %.16g to %.16g, not %s\ngenerate --help tells more\n", o->name, o->fraction ? "" : "whole ", o->low, o->high, value);
     return 2;
 }
-static int number(const char *text, double low, double high, double *v)
+static int read_number(const char *text, number *o)
 {
     char *end;
     if (!text) return 0;
-    *v = strtod(text, &end);
-    return end != text && !*end && *v >= low && *v <= high;
+    *o->to = strtod(text, &end);
+    o->given = 1;
+    return end != text && !*end && *o->to >= o->low && *o->to <= o->high && (o->fraction || *o->to == floor(*o->to));
 }
 
 /* --lora and --control-vector: FILE or FILE=SCALE */
@@ -153,23 +164,27 @@ static tiny_status tokens_of(tiny_ctx *ctx, tllm_session *s, const char *prompt,
     return st;
 }
 
-/* Texts side by side: the best of a search, or n that were drawn. */
+/* Texts side by side: the best of a search, or n that were drawn. They end where the context does. */
 static tiny_status side_by_side(tiny_ctx *ctx, tllm_session *s, const tllm_tokens *t, size_t beams, size_t texts, const tllm_generate_desc *how)
 {
-    const size_t n = beams ? 1 : texts;
+    const size_t n = beams ? 1 : texts, room = (size_t)tllm_session_context(s);
     tllm_continuation *out = (tllm_continuation *)calloc(n, sizeof *out);
     tllm_beam_desc b;
     tllm_parallel_desc p;
-    size_t found = n, i;
+    tllm_about about;
+    size_t found = n, most, i;
     tiny_status st;
     if (!out) return TINY_E_MEMORY;
+    tllm_model_about(tllm_session_model(s), &about);
+    most = about.has_decoder ? room - 1 : t->n < room ? room - t->n : 1;    /* a decoder begins with one token; one too many: the search says it */
+    if (how->n_most && how->n_most < most) most = how->n_most;
     memset(&b, 0, sizeof b);
     memset(&p, 0, sizeof p);
     b.width = beams;
-    b.n_most = how->n_most;
+    b.n_most = most;
     b.length_penalty = 1.0;
     p.n_texts = texts;
-    p.n_most = how->n_most;
+    p.n_most = most;
     p.chain = how->chain;
     p.n_steps = how->n_steps;
     p.seed = how->seed;
@@ -178,6 +193,7 @@ static tiny_status side_by_side(tiny_ctx *ctx, tllm_session *s, const tllm_token
         tllm_bytes text;
         memset(&text, 0, sizeof text);
         st = tllm_decode(ctx, tllm_session_vocab(s), out[i].token, out[i].n, 0, &text);
+        if (!st && !i && last_byte != '\n') putchar('\n');  /* behind --echo */
         if (!st && n > 1) printf("--- %zu of %zu\n", i + 1, n);
         if (!st) (void)print(NULL, text.at, text.n);
         if (!st && i + 1 < found) putchar('\n');
@@ -188,13 +204,30 @@ static tiny_status side_by_side(tiny_ctx *ctx, tllm_session *s, const tllm_token
     return st;
 }
 
+/* Can a file be made where --save-session wants it? Asked before a text is made, with another name: what stands there stays. */
+static tiny_status can_save(tiny_ctx *ctx, const char *path)
+{
+    const size_t n = strlen(path);
+    char *other;
+    tiny_status st;
+    if (!strncmp(path, "/dev/", 5)) return TINY_OK;     /* a device or a pipe has no neighbours */
+    other = (char *)tiny_alloc(ctx, n + sizeof ".try");
+    if (!other) return TINY_E_MEMORY;
+    memcpy(other, path, n);
+    memcpy(other + n, ".try", sizeof ".try");
+    st = tiny_file_write(ctx, other, "", 0);
+    if (!st) (void)remove(other);
+    tiny_free(ctx, other);
+    return st;
+}
+
 int main(int argc, char **argv)
 {
     const char *save = NULL, *load = NULL;
     double beams = 0, parallel = 0;
     tllm_tokens all;
     const char *path = NULL, *prompt = NULL, *stop[8], *rules = NULL, *schema = NULL;
-    double n = 256, temp = 0, top_k = 0, top_p = 1, min_p = -1, repeat = 1, seed = 0, context = 0, threads = 0;
+    double n = 256, temp = -1, top_k = 0, top_p = 1, min_p = -1, repeat = 1, seed = 0, context = 0, threads = 0;
     int echo = 0, stats = 0, merge = 0, sparse = 0, i;
     tiny_idx first = 0, last = 0;
     extra extras[8];
@@ -212,10 +245,10 @@ int main(int argc, char **argv)
     char *rule_text = NULL;
     tiny_ctx *ctx = NULL;
     tiny_status st;
-    const struct { const char *name; double low, high, *to; } numbers[] = {
-        { "--n", 0, 1e9, &n }, { "--temp", 0, 100, &temp }, { "--top-k", 0, 1e9, &top_k }, { "--top-p", 0, 1, &top_p }, { "--min-p", 0, 1, &min_p },
-        { "--repeat", 0.01, 100, &repeat }, { "--seed", 0, 9e15, &seed }, { "--context", 1, 1e9, &context }, { "--threads", 1, TINY_MAX_THREADS, &threads },
-        { "--beams", 1, 4096, &beams }, { "--parallel", 1, 4096, &parallel },
+    number numbers[] = {
+        { "--n", 0, 1e9, &n, 0, 0 }, { "--temp", 0, 100, &temp, 1, 0 }, { "--top-k", 0, 1e9, &top_k, 0, 0 }, { "--top-p", 0, 1, &top_p, 1, 0 }, { "--min-p", 0, 1, &min_p, 1, 0 },
+        { "--repeat", 0.01, 100, &repeat, 1, 0 }, { "--seed", 0, 9e15, &seed, 0, 0 }, { "--context", 1, 1e9, &context, 0, 0 }, { "--threads", 1, TINY_MAX_THREADS, &threads, 0, 0 },
+        { "--beams", 1, 4096, &beams, 0, 0 }, { "--parallel", 1, 4096, &parallel, 0, 0 },
     };
     memset(&ctx_desc, 0, sizeof ctx_desc);
     memset(&room, 0, sizeof room);
@@ -228,7 +261,7 @@ int main(int argc, char **argv)
         size_t k;
         for (k = 0; k < sizeof numbers / sizeof *numbers && strcmp(a, numbers[k].name) != 0; k++) {}
         if (k < sizeof numbers / sizeof *numbers) {
-            if (!number(value, numbers[k].low, numbers[k].high, numbers[k].to)) return outside(a, value, numbers[k].low, numbers[k].high);
+            if (!read_number(value, &numbers[k])) return outside(&numbers[k], value);
             i++;
         } else if (!strcmp(a, "--help") || !strcmp(a, "-h")) return fputs(usage, stdout) < 0;
         else if (!strcmp(a, "--stop")) {
@@ -275,8 +308,20 @@ int main(int argc, char **argv)
         return 2;
     }
     if (beams > 0 && parallel > 0) return wrong("--beams and --parallel", "one of them");
-    if (save && (beams > 0 || parallel > 0)) return wrong("--save-session", "of one text, not of several");
-    if ((rules || schema) && (beams > 0 || parallel > 0)) return wrong("--grammar and --schema", "for one text, not for several");
+    if (rules && schema) return wrong("--grammar and --schema", "one of them");
+    if (beams > 0 || parallel > 0) {        /* what is for a text that is drawn alone, or drawn at all */
+        const char *with = beams > 0 ? "--beams" : "--parallel";
+        const char *alone = save ? "--save-session" : rules ? "--grammar" : schema ? "--schema" : n_stop ? "--stop" : how.shift ? "--shift" : stats ? "--stats" : NULL;
+        size_t k;
+        for (k = 1; k < 7 && beams > 0 && !alone; k++)      /* --temp to --seed: a search draws nothing */
+            if (numbers[k].given) alone = numbers[k].name;
+        if (alone) {
+            fprintf(stderr, "generate: %s does nothing with %s\ngenerate --help tells more\n", alone, with);
+            return 2;
+        }
+        if (parallel > 1 && temp == 0) return wrong("--parallel", "at temperature 0 all texts are the same");
+        if (temp < 0 && parallel > 0) temp = 0.8;
+    }
     if (prompt && !strcmp(prompt, "-")) {
         prompt = owned = read_all(&n_prompt);
         if (!owned) return fputs("generate: there is no memory for the prompt\n", stderr), 1;
@@ -292,6 +337,8 @@ int main(int argc, char **argv)
     } else chain[n_steps++] = tllm_step_greedy();
     ctx_desc.n_threads = (int)threads;
     ctx_desc.cancel = cancelled;
+    ctx_desc.log = say;
+    ctx_desc.user = &ctx;
     room.n_ctx = (tiny_idx)context;
     room.n_seq = (tiny_idx)(beams > parallel ? beams : parallel);
     how.chain = chain;
@@ -305,6 +352,10 @@ int main(int argc, char **argv)
 
     st = tiny_ctx_open(&ctx_desc, &ctx);
     if (!st) st = tllm_session_open(ctx, path, &room, &session);
+    if (!st && save) {
+        st = can_save(ctx, save);
+        if (st) fprintf(stderr, "generate: --save-session %s:\n", save);
+    }
     if (!st) st = adapt(ctx, session, extras, n_extra, merge, first, last);
     if (!st && sparse) st = tllm_session_sparse(session, -1, NULL);
     if (!st && (rules || schema)) {
@@ -331,8 +382,9 @@ int main(int argc, char **argv)
         else if (!st) st = tllm_generate_tokens(session, all.id, all.n, &how, &result);
     } else if (!st) st = tllm_generate(session, prompt, n_prompt, &how, &result);
     if (!st && save) st = tllm_session_save(session, save);
-    if (st) fprintf(stderr, "generate: %s\n", ctx ? tiny_ctx_message(ctx) : tiny_status_text(st));
-    else {
+    if (st && last_byte != '\n') (void)print(NULL, "\n", 1);
+    if (st && ctx) fprintf(stderr, "generate: %s\n", *tiny_ctx_message(ctx) ? tiny_ctx_message(ctx) : tiny_status_text(st));
+    if (!st) {
         static const char *const ends[] = { "the model ended its text", "as many as asked for", "a stop text", "the context is full", "the grammar is done", "interrupted" };
         puts("");
         if (stats)

@@ -218,11 +218,18 @@ static void usage(FILE *to)
           "  --all      long arrays and texts whole\n", to);
 }
 
+/* why no context was opened; what comes later stands in its message */
+static void say(void *user, tiny_log_level level, const char *sentence)
+{
+    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "inspect: %s\n", sentence);
+}
+
 int main(int argc, char **argv)
 {
     const char *path = NULL;
     int i, json = 0, keys = 0, tensors = 0;
-    tiny_ctx *ctx;
+    tiny_ctx_desc desc;
+    tiny_ctx *ctx = NULL;
     tllm_gguf *g;
     for (i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--json")) json = 1;
@@ -243,10 +250,10 @@ int main(int argc, char **argv)
         return 2;
     }
     if (!keys && !tensors) keys = tensors = 1;
-    if (tiny_ctx_open(NULL, &ctx)) {
-        fputs("inspect: no memory\n", stderr);
-        return 1;
-    }
+    memset(&desc, 0, sizeof desc);
+    desc.log = say;
+    desc.user = &ctx;
+    if (tiny_ctx_open(&desc, &ctx)) return 1;
     if (tllm_file_open(ctx, path, &g)) {
         fprintf(stderr, "inspect: %s\n", tiny_ctx_message(ctx));
         tiny_ctx_close(ctx);

@@ -93,6 +93,12 @@ static void unload(tiny_ctx *ctx, loaded *l)
     tllm_gguf_close(ctx, l->file);
 }
 
+/* why no context was opened; what comes later stands in its message */
+static void say(void *user, tiny_log_level level, const char *sentence)
+{
+    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "judge: %s\n", sentence);
+}
+
 int main(int argc, char **argv)
 {
     const char *path = NULL, *base_path = NULL;
@@ -136,6 +142,8 @@ int main(int argc, char **argv)
     d.stories = (int)stories;
     d.samples = d.greedy = tell ? (int)tell : -1;
     d.seed = (uint64_t)seed;
+    desc.log = say;
+    desc.user = &ctx;
     st = tiny_ctx_open(&desc, &ctx);
     if (!st) st = load(ctx, path, &model);
     if (!st && base_path) st = load(ctx, base_path, &base);
@@ -144,9 +152,9 @@ int main(int argc, char **argv)
         for (k = 0; k < tllm_gguf_n_tensors(model.file); k++) megabytes += (double)tllm_gguf_tensor_at(model.file, k)->bytes * 1e-6;
         st = tllm_judge(ctx, model.model, base.model, &d, &j);
     }
-    if (st) fprintf(stderr, "judge: %s\n", ctx ? tiny_ctx_message(ctx) : tiny_status_text(st));
-    else if (json) print_json(megabytes, &about, &j);
-    else print_table(path, megabytes, &about, &j);
+    if (st && ctx) fprintf(stderr, "judge: %s\n", tiny_ctx_message(ctx));
+    if (!st && json) print_json(megabytes, &about, &j);
+    if (!st && !json) print_table(path, megabytes, &about, &j);
     if (ctx) {
         unload(ctx, &base);
         unload(ctx, &model);

@@ -172,10 +172,16 @@ done:
     return result;
 }
 
+/* why no context was opened; what comes later stands in its message */
+static void say(void *user, tiny_log_level level, const char *sentence)
+{
+    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "logits: %s\n", sentence);
+}
+
 int main(int argc, char **argv)
 {
     tiny_ctx_desc desc;
-    tiny_ctx *ctx;
+    tiny_ctx *ctx = NULL;
     const char *path = NULL;
     int32_t *tokens = NULL, *decoder = NULL;
     tiny_idx n = 0, n_decoder = 0;
@@ -225,11 +231,14 @@ int main(int argc, char **argv)
     }
     if (!result && (!path || !tokens)) result = wrong("a model and --tokens are needed", "");
     if (!result) {
-        tiny_status st = tiny_ctx_open(&desc, &ctx);
+        tiny_status st;
+        desc.log = say;
+        desc.user = &ctx;
+        st = tiny_ctx_open(&desc, &ctx);
 #ifdef _WIN32
         (void)_setmode(_fileno(stdout), _O_BINARY);
 #endif
-        if (st) result = fail(tiny_status_text(st));
+        if (st) result = 1;
         else {
             result = run(ctx, path, &with, tokens, n, decoder, n_decoder, context, position);
             tiny_ctx_close(ctx);

@@ -11,19 +11,29 @@ static int print(void *user, const char *text, size_t n)
     return fflush(stdout);
 }
 
+/* why no context was opened; what comes later stands in its message */
+static void say(void *user, tiny_log_level level, const char *sentence)
+{
+    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "minimal: %s\n", sentence);
+}
+
 int main(int argc, char **argv)
 {
     const char *prompt = argc > 2 ? argv[2] : "Once upon a time";
     tllm_generate_desc how = { 0 };
     tllm_session *session = NULL;
+    tiny_ctx_desc desc = { 0 };
     tiny_ctx *ctx = NULL;
-    tiny_status st = tiny_ctx_open(NULL, &ctx);
+    tiny_status st;
+    desc.log = say;
+    desc.user = &ctx;
+    st = tiny_ctx_open(&desc, &ctx);
     how.text = print;
     how.n_most = 200;
     if (!st) st = tllm_session_open(ctx, argc > 1 ? argv[1] : "model.gguf", NULL, &session);
     if (!st) st = tllm_generate(session, prompt, strlen(prompt), &how, NULL);
-    if (st) fprintf(stderr, "minimal: %s\n", ctx ? tiny_ctx_message(ctx) : tiny_status_text(st));
-    else puts("");
+    if (st && ctx) fprintf(stderr, "minimal: %s\n", tiny_ctx_message(ctx));
+    if (!st) puts("");
     tllm_session_close(session);
     tiny_ctx_close(ctx);
     return st != TINY_OK;

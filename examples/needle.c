@@ -131,6 +131,12 @@ static void spread(const char *what, const double *x, long n)
     printf("%-24s %6.2f  spread %.2f\n", what, mean, n > 1 ? sqrt(square / (double)(n - 1)) : 0.0);
 }
 
+/* why no context was opened; what comes later stands in its message */
+static void say(void *user, tiny_log_level level, const char *sentence)
+{
+    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "needle: %s\n", sentence);
+}
+
 int main(int argc, char **argv)
 {
     choice c = { 5, 1, 20, 3.5, 0.1, 0.5 };
@@ -141,24 +147,40 @@ int main(int argc, char **argv)
     tiny_status st = TINY_OK;
     float s[BLOCKS];
     long i;
-    int a, twisted, bad = argc % 2 == 0;
-    for (a = 1; a + 1 < argc; a += 2) {
-        const double x = strtod(argv[a + 1], NULL);
-        if (!strcmp(argv[a], "--seeds")) c.seeds = (long)x;
-        else if (!strcmp(argv[a], "--first")) c.first = (long)x;
-        else if (!strcmp(argv[a], "--epochs")) c.epochs = (long)x;
-        else if (!strcmp(argv[a], "--strength")) c.strength = x;
-        else if (!strcmp(argv[a], "--t")) c.t = x;
-        else if (!strcmp(argv[a], "--s")) c.s = x;
-        else if (!strcmp(argv[a], "--threads")) cd.n_threads = (int)x;
-        else bad = 1;
+    int a, twisted;
+    for (a = 1; a < argc; a += 2) {
+        static const struct { const char *name; double low, high; int fraction; } numbers[] = {
+            { "--seeds", 1, SEEDS, 0 }, { "--first", 0, 1e9, 0 }, { "--epochs", 1, 1e6, 0 }, { "--strength", 0, 1e6, 1 }, { "--t", 0, 1e6, 1 }, { "--s", -1e6, 1e6, 1 }, { "--threads", 1, TINY_MAX_THREADS, 0 },
+        };
+        const char *v = a + 1 < argc ? argv[a + 1] : "";
+        char *end;
+        const double x = strtod(v, &end);
+        size_t k;
+        for (k = 0; k < sizeof numbers / sizeof *numbers && strcmp(argv[a], numbers[k].name); k++) {}
+        if (k == sizeof numbers / sizeof *numbers) {
+            const int help = !strcmp(argv[a], "--help");
+            if (!help) fprintf(stderr, "needle: unknown option: %s\n", argv[a]);
+            fprintf(help ? stdout : stderr, "needle [--seeds 1..%d] [--first K] [--epochs E] [--strength R] [--t T] [--s S] [--threads N]\n", SEEDS);
+            free(data);
+            return help ? 0 : 2;
+        }
+        if (end == v || *end || !(x >= numbers[k].low && x <= numbers[k].high) || (!numbers[k].fraction && x != floor(x))) {
+            fprintf(stderr, "needle: %s takes a %snumber from %.10g to %.10g, not %s\n", argv[a], numbers[k].fraction ? "" : "whole ", numbers[k].low, numbers[k].high, *v ? v : "nothing");
+            free(data);
+            return 2;
+        }
+        if (k == 0) c.seeds = (long)x;
+        else if (k == 1) c.first = (long)x;
+        else if (k == 2) c.epochs = (long)x;
+        else if (k == 3) c.strength = x;
+        else if (k == 4) c.t = x;
+        else if (k == 5) c.s = x;
+        else cd.n_threads = (int)x;
     }
-    if (bad || c.seeds < 1 || c.seeds > SEEDS || c.epochs < 1 || c.first < 0) {
-        fprintf(stderr, "needle [--seeds 1..%d] [--first K] [--epochs E] [--strength R] [--t T] [--s S] [--threads N]\n", SEEDS);
-        free(data);
-        return 2;
-    }
-    if (!data || tiny_ctx_open(&cd, &ctx)) { fprintf(stderr, "needle: no memory\n"); free(data); return 1; }
+    if (!data) return fputs("needle: no memory\n", stderr), 1;
+    cd.log = say;
+    cd.user = &ctx;
+    if (tiny_ctx_open(&cd, &ctx)) { free(data); return 1; }
     printf("strength %.2f, t %g, %ld epochs of %d images; %% right of %d others (of those learnt from)\n\nseed        plain          twist      s at the end\n", c.strength, c.t, c.epochs, TRAIN, TEST);
     for (i = 0; !st && i < c.seeds; i++) {
         draw(data, (uint64_t)(c.first + i), c.strength);

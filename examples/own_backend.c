@@ -65,13 +65,19 @@ static void print_row(void *user, const tiny_conform_row *r)
     if (r->n_cases) printf("%-8s %3d cases, %3d failed  %s\n", r->row->name, r->n_cases, r->n_failed, r->first_failure);
 }
 
+/* why no context was opened; what comes later stands in its message */
+static void say(void *user, tiny_log_level level, const char *sentence)
+{
+    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "own_backend: %s\n", sentence);
+}
+
 /* How many cases fail; -1 when the kit could not run. */
 static int examine(fault which)
 {
     tiny_accel mine;
     tiny_ctx_desc desc;
     tiny_conform_desc kit;
-    tiny_ctx *ctx;
+    tiny_ctx *ctx = NULL;
     int n_failed = -1;
     memset(&mine, 0, sizeof mine);
     memset(&desc, 0, sizeof desc);
@@ -82,6 +88,8 @@ static int examine(fault which)
     mine.can_run = can_run;
     mine.run = run;
     desc.accel = &mine;
+    desc.log = say;
+    desc.user = &ctx;
     kit.row = print_row;
     if (tiny_ctx_open(&desc, &ctx)) return -1;
     if (tiny_conform(ctx, &kit, &n_failed)) n_failed = -1;
@@ -92,6 +100,7 @@ static int examine(fault which)
 int main(int argc, char **argv)
 {
     int which, wrong = 0, ran = 0;
+    if (argc > 1 && !strcmp(argv[1], "--help")) return puts("own_backend [right|tail|stride|flush|rows]") < 0;
     for (which = 0; which < N_FAULTS; which++) {
         int n;
         if (argc > 1 && strcmp(argv[1], fault_name[which])) continue;
@@ -101,6 +110,6 @@ int main(int argc, char **argv)
         printf("%s\n", n < 0 ? "the kit could not run" : n == 0 ? "every case passes" : "the kit found the fault");
         if (n < 0 || (n == 0) != (which == RIGHT)) wrong = 1;
     }
-    if (!ran) puts("own_backend [right|tail|stride|flush|rows]");
-    return wrong || !ran;
+    if (!ran) return fputs("own_backend [right|tail|stride|flush|rows]\n", stderr), 2;
+    return wrong;
 }

@@ -97,6 +97,12 @@ static int read_layers(const char *text, tiny_idx *first, tiny_idx *last)
     return 1;
 }
 
+/* why no context was opened; what comes later stands in its message */
+static void say(void *user, tiny_log_level level, const char *sentence)
+{
+    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "perplexity: %s\n", sentence);
+}
+
 int main(int argc, char **argv)
 {
     const char *path = NULL, *text_path = NULL;
@@ -169,6 +175,8 @@ int main(int argc, char **argv)
     if (f != stdin) (void)fclose(f);
 
     desc.n_threads = (int)threads;
+    desc.log = say;
+    desc.user = &ctx;
     st = tiny_ctx_open(&desc, &ctx);
     if (!st) st = tllm_file_open(ctx, path, &file);
     if (!st) st = tllm_model_open(ctx, file, &model);
@@ -228,7 +236,7 @@ int main(int argc, char **argv)
     else if (!st)
         printf("perplexity %.4f +- %.4f over %.0f tokens (%.4f bits a token, %.4f bits a byte of the text)\n", exp(s.nll / s.n), error_of(&s), s.n, s.nll / s.n / log(2.0),
                s.nll / s.n / log(2.0) * (double)t.n / (double)n_text);
-    if (st) fprintf(stderr, "perplexity: %s\n", ctx ? tiny_ctx_message(ctx) : tiny_status_text(st));
+    if (st && ctx) fprintf(stderr, "perplexity: %s\n", tiny_ctx_message(ctx));
 close:
     free(logits);
     free(text);

@@ -1,6 +1,6 @@
 /* examples/quantize.c - a model file in fewer bits
  *
- *     quantize IN.gguf OUT.gguf TYPE [--imatrix FILE] [--pure] [--tensor-type REGEX=TYPE] [--threads N]
+ *     quantize IN OUT.gguf TYPE [--imatrix FILE] [--pure] [--tensor-type REGEX=TYPE] [--threads N]
  *     quantize --blocks TYPE [--imatrix FILE.f32] < floats.f32 > q.bin
  *     quantize --unblocks TYPE < q.bin > floats.f32
  *
@@ -22,7 +22,7 @@
 #endif
 
 static const char usage[] =
-    "quantize IN.gguf OUT.gguf TYPE [options]   writes IN with its matrices as TYPE\n"
+    "quantize IN OUT.gguf TYPE [options]        writes IN, a GGUF file or a .bin of llama2.c, with its matrices as TYPE\n"
     "quantize --blocks TYPE                     raw little-endian float32 on standard input to blocks on standard output\n"
     "quantize --unblocks TYPE                   and back\n"
     "  --imatrix FILE            importance of the columns of each matrix (.gguf or the older .dat); with --blocks raw\n"
@@ -288,7 +288,7 @@ static int importance_open(tiny_ctx *ctx, const char *path, importance *m)
     return 1;
 }
 
-/* n_mat vectors of n values into out; 0: none for this tensor, -1: of another size */
+/* n_mat vectors of n values into out, which may be NULL to ask; 0: none for this tensor, -1: of another size */
 static int importance_of(const importance *m, tllm_text name, size_t n, size_t n_mat, float *out)
 {
     const tllm_format *f32 = tllm_format_of(T(F32));
@@ -304,7 +304,7 @@ static int importance_of(const importance *m, tllm_text name, size_t n, size_t n
         count = tllm_gguf_tensor_find(m->gguf, key);
         if (!sum || !count) return 0;
         if (sum->type != T(F32) || count->type != T(F32) || (sum->bytes / 4 != n * n_mat && sum->bytes / 4 != n) || count->bytes / 4 * n != sum->bytes / 4) return -1;
-        for (k = 0; k < n_mat; k++) {
+        for (k = 0; out && k < n_mat; k++) {
             const size_t from = sum->bytes / 4 == n ? 0 : k;
             float calls;
             f32->unpack(count->data + 4 * from, &calls, 1);
@@ -322,7 +322,7 @@ static int importance_of(const importance *m, tllm_text name, size_t n, size_t n
             const size_t n_values = u32_at(p + 8 + len);
             if (len == name.n && !memcmp(p + 4, name.at, len)) {
                 if (n_values != n * n_mat && n_values != n) return -1;
-                for (k = 0; k < n_mat; k++) f32->unpack(values + (n_values == n ? 0 : 4 * n * k), out + n * k, n);
+                for (k = 0; out && k < n_mat; k++) f32->unpack(values + (n_values == n ? 0 : 4 * n * k), out + n * k, n);
                 return 1;                   /* the number of calls is a common factor: no matter */
             }
             p = values + 4 * n_values;
@@ -388,12 +388,16 @@ static int quantize_file(tiny_ctx *ctx, const request *r)
     uint64_t blocks = 0;
     struct { const tllm_format *wanted, *to; const tllm_gguf_tensor *first; unsigned long count; } notes[32];
     double before = 0.0, after = 0.0;
-    size_t i, n, n_notes = 0, n_used = 0;
+    size_t i, n, n_notes = 0, n_used = 0, n_asked = 0, n_there = 0;
     int warned = 0, k, tied, ok = 0;
     tiny_status st;
     memset(&m, 0, sizeof m);
     memset(&d, 0, sizeof d);
-    if (tllm_gguf_open(ctx, r->in, &g)) goto sentence;
+    if (tllm_file_open(ctx, r->in, &g)) goto sentence;
+    if (tllm_file_kind(g) == TLLM_FILE_SAFETENSORS) {
+        fprintf(stderr, "quantize: %s: a safetensors file has no keys that tell how its model is built; a GGUF file or a .bin of llama2.c is wanted\n", r->in);
+        goto out;
+    }
     if (r->imatrix && !importance_open(ctx, r->imatrix, &m)) goto sentence;
     if (tllm_meta_text(tllm_gguf_find(g, "general.architecture"), 0, &arch) && arch.n < 100) {
         (void)snprintf(key, sizeof key, "%.*s.block_count", (int)arch.n, arch.at);
@@ -433,6 +437,16 @@ static int quantize_file(tiny_ctx *ctx, const request *r)
     for (i = 0; i < n_notes; i++)
         fprintf(stderr, "%s instead of %s for %lu tensors, whose rows are no whole blocks of %d: %.*s (rows of %" PRIu64 ")%s\n", notes[i].to->name, notes[i].wanted->name,
                 notes[i].count, notes[i].wanted->values, (int)notes[i].first->name.n, notes[i].first->name.at, notes[i].first->dim[0], notes[i].count > 1 ? " ..." : "");
+    for (i = 0; r->imatrix && i < n; i++) { /* said before hours of work: an importance of another model, or no importance at all */
+        const tllm_gguf_tensor *t = jobs[i].t;
+        if (jobs[i].from == jobs[i].to || !(jobs[i].to->flags & TLLM_FORMAT_IMPORTANCE)) continue;
+        n_asked++;
+        n_there += importance_of(&m, t->name, (size_t)t->dim[0], t->bytes / tllm_format_bytes(jobs[i].from, t->dim[0]) / (size_t)t->dim[1], NULL) != 0;
+    }
+    if (n_asked && !n_there) {
+        fprintf(stderr, "quantize: %s: it has the importance of none of the %lu matrices of %s that want one\n", r->imatrix, (unsigned long)n_asked, r->in);
+        goto out;
+    }
     d.path = r->out;
     if (tllm_writer_open(ctx, &d, &w)) goto sentence;
     st = TINY_OK;
@@ -584,15 +598,25 @@ static int fail_usage(const char *what, const char *which)
     return 2;
 }
 
+/* why no context was opened; what comes later stands in its message */
+static void say(void *user, tiny_log_level level, const char *sentence)
+{
+    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "quantize: %s\n", sentence);
+}
+
 int main(int argc, char **argv)
 {
     static request r;
     static const char *const with_value[] = { "--blocks", "--unblocks", "--imatrix", "--threads", "--tensor-type" };
     const char *place[3] = { NULL, NULL, NULL }, *type = NULL;
     const tllm_format *f;
+    tiny_ctx_desc desc;
     tiny_ctx *ctx = NULL;
     size_t i;
     int a, n_places = 0, mode = 0, status;
+    memset(&desc, 0, sizeof desc);
+    desc.log = say;
+    desc.user = &ctx;
     for (a = 1; a < argc; a++) {
         const char *s = argv[a], *v = a + 1 < argc ? argv[a + 1] : NULL;
         if (!strcmp(s, "--help") || !strcmp(s, "-h")) { fputs(usage, stdout); return 0; }
@@ -635,12 +659,12 @@ int main(int argc, char **argv)
         if (!f || (mode == 1 && !f->pack)) return fail_usage("there is no type", type);
         if (!r.imatrix) return pipe_blocks(f, mode == 2);
         if (mode == 2) return fail_usage("--unblocks takes no", "--imatrix");
-        if (tiny_ctx_open(NULL, &ctx)) return 1;
+        if (tiny_ctx_open(&desc, &ctx)) return 1;
         status = pipe_weighted(ctx, f, r.imatrix);
         tiny_ctx_close(ctx);
         return status;
     }
-    if (n_places != 3) return fail_usage("IN.gguf, OUT.gguf and TYPE are needed", NULL);
+    if (n_places != 3) return fail_usage("IN, OUT.gguf and TYPE are needed", NULL);
     r.in = place[0];
     r.out = place[1];
     r.mix = mixture_by_name(place[2]);
@@ -654,7 +678,7 @@ int main(int argc, char **argv)
         r.n_threads = omp_get_num_procs();
 #endif
     }
-    if (tiny_ctx_open(NULL, &ctx)) { fprintf(stderr, "quantize: out of memory\n"); return 1; }
+    if (tiny_ctx_open(&desc, &ctx)) return 1;
     status = quantize_file(ctx, &r);
     tiny_ctx_close(ctx);
     return status;

@@ -11,7 +11,7 @@
 #include <string.h>
 
 static const char usage[] =
-    "ranks MODEL.gguf [options]\n"
+    "ranks MODEL [options]      MODEL: a GGUF file, or a .bin of llama2.c beside its tokenizer\n"
     "  --ranks N      threads that share the model; 2 without this\n"
     "  --ms X         delay of a line between two ranks, in milliseconds; 0 without this\n"
     "  --mbit X       megabits a second of a line; no limit without this\n"
@@ -66,6 +66,12 @@ static tiny_status tell(tiny_ctx *ctx, const tllm_model *model, const tllm_vocab
     return st;
 }
 
+/* why no context was opened; what comes later stands in its message */
+static void say(void *user, tiny_log_level level, const char *sentence)
+{
+    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "ranks: %s\n", sentence);
+}
+
 static void rank_main(tiny_team *team, void *arg)
 {
     tiny_ctx_desc cd;
@@ -87,11 +93,13 @@ static void rank_main(tiny_team *team, void *arg)
         fprintf(stderr, "ranks: %d of %d threads are there: build with -fopenmp, or with -DTINY_PTHREAD and -pthread\n", team->n, run.ranks);
         return;
     }
+    cd.log = say;
+    cd.user = &ctx;
     if (tiny_ctx_open(&cd, &ctx)) return;
     d.net = tiny_local_net(run.local, team->i);
     d.n_most = 1 << 20;
     st = tiny_comm_open(ctx, &d, &comm);
-    if (!st) st = tllm_gguf_open(ctx, run.path, &file);
+    if (!st) st = tllm_file_open(ctx, run.path, &file);
     if (!st) st = tllm_model_open(ctx, file, &model);
     if (!st && run.ladder) {
         tllm_model_about(model, &about);
@@ -112,35 +120,57 @@ static void rank_main(tiny_team *team, void *arg)
     tiny_ctx_close(ctx);
 }
 
+/* the whole of text is a number from low to high */
+static int number(const char *option, const char *text, double low, double high, int fraction, double *to)
+{
+    char *end = NULL;
+    if (!text) return fprintf(stderr, "ranks: %s: a value is missing\nranks --help tells more\n", option), 0;
+    *to = strtod(text, &end);
+    if (end != text && !*end && *to >= low && *to <= high && (fraction || *to == (double)(long)*to)) return 1;
+    return fprintf(stderr, "ranks: %s takes a %snumber from %g to %.10g, not %s\nranks --help tells more\n", option, fraction ? "" : "whole ", low, high, text), 0;
+}
+
 int main(int argc, char **argv)
 {
     tiny_ctx_desc cd;
     tiny_local_desc d;
     tiny_ctx *ctx = NULL;
+    double x;
     int i, failed = 0;
     run.prompt = "Once upon a time";
     run.ranks = 2;
     run.tokens = 40;
     for (i = 1; i < argc; i++) {
-        const char *value = i + 1 < argc ? argv[i + 1] : "";
-        if (!strcmp(argv[i], "--help")) { fputs(usage, stdout); return 0; }
-        if (!strcmp(argv[i], "--ladder")) { run.ladder = 1; continue; }
-        if (argv[i][0] != '-' && !run.path) { run.path = argv[i]; continue; }
-        if (!strcmp(argv[i], "--ranks")) run.ranks = atoi(value);
-        else if (!strcmp(argv[i], "--tokens")) run.tokens = atoi(value);
-        else if (!strcmp(argv[i], "--ms")) run.ms = atof(value);
-        else if (!strcmp(argv[i], "--mbit")) run.mbit = atof(value);
-        else if (!strcmp(argv[i], "--prompt")) run.prompt = value;
-        else { fprintf(stderr, "ranks: no option %s\n%s", argv[i], usage); return 2; }
+        const char *a = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
+        if (!strcmp(a, "--help") || !strcmp(a, "-h")) return fputs(usage, stdout) < 0;
+        if (!strcmp(a, "--ladder")) { run.ladder = 1; continue; }
+        if (a[0] != '-') {
+            if (run.path) return fprintf(stderr, "ranks: a second model: %s\nranks --help tells more\n", a), 2;
+            run.path = a;
+            continue;
+        }
+        if (!strcmp(a, "--ranks")) {
+            if (!number(a, value, 1, MOST, 0, &x)) return 2;
+            run.ranks = (int)x;
+        } else if (!strcmp(a, "--tokens")) {
+            if (!number(a, value, 0, CONTEXT, 0, &x)) return 2;
+            run.tokens = (int)x;
+        } else if (!strcmp(a, "--ms")) {
+            if (!number(a, value, 0, 1e4, 1, &run.ms)) return 2;
+        } else if (!strcmp(a, "--mbit")) {
+            if (!number(a, value, 0, 1e9, 1, &run.mbit)) return 2;
+        } else if (!strcmp(a, "--prompt")) {
+            if (!value) return fprintf(stderr, "ranks: --prompt: a value is missing\nranks --help tells more\n"), 2;
+            run.prompt = value;
+        } else return fprintf(stderr, "ranks: unknown option: %s\nranks --help tells more\n", a), 2;
         i++;
     }
-    if (!run.path || run.ranks < 1 || run.ranks > MOST || run.tokens < 0 || !(run.ms >= 0.0 && run.ms < 1e4) || !(run.mbit >= 0.0)) {
-        fprintf(stderr, "ranks: a model, 1 to %d ranks, and no negative numbers\n%s", MOST, usage);
-        return 2;
-    }
+    if (!run.path) return fputs(usage, stderr), 2;
     memset(&cd, 0, sizeof cd);
     memset(&d, 0, sizeof d);
     cd.n_threads = run.ranks;
+    cd.log = say;
+    cd.user = &ctx;
     d.world = run.ranks;
     d.latency_ns = (uint64_t)(1e6 * run.ms);
     d.bits_per_second = 1e6 * run.mbit;

@@ -108,6 +108,12 @@ static int machine(void)
 }
 #endif
 
+/* why no context was opened; what comes later stands in its message */
+static void say(void *user, tiny_log_level level, const char *sentence)
+{
+    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "story: %s\n", sentence);
+}
+
 int main(int argc, char **argv)
 {
 #ifdef STORY_LINKED
@@ -155,6 +161,8 @@ int main(int argc, char **argv)
     how.chain = chain;
     how.n_steps = 1;
     how.text = print;
+    desc.log = say;
+    desc.user = &ctx;
     st = tiny_ctx_open(&desc, &ctx);
 #ifdef STORY_LINKED
     if (!st) st = path ? tllm_session_open(ctx, path, NULL, &session) : tllm_session_open_memory(ctx, story_model, sizeof story_model, NULL, &session);
@@ -185,8 +193,8 @@ int main(int argc, char **argv)
     jd.stories = 200;
     jd.samples = jd.greedy = -1;
     if (!st) st = tllm_judge(ctx, tllm_session_model(session), NULL, &jd, &j);
-    if (st) fprintf(stderr, "\nstory: %s\n", ctx ? tiny_ctx_message(ctx) : tiny_status_text(st));
-    else
+    if (st && ctx) fprintf(stderr, "\nstory: %s\n", tiny_ctx_message(ctx));
+    if (!st)
         printf("%.0f tokens/s; %.4f bits a token on %zu stories that it never saw, where no model can do better than %.4f\n", spent > 0 ? (double)made / spent : 0.0, j.bits, j.stories, j.floor);
     tllm_session_close(session);
     tiny_ctx_close(ctx);

@@ -14,7 +14,8 @@
 #endif
 
 static const char usage[] =
-    "tokenize MODEL.gguf [--bos] [--special] [-0] [--decode]\n"
+    "tokenize MODEL [--bos] [--special] [-0] [--decode]\n"
+    "MODEL is a GGUF file, or a .bin of llama2.c beside its tokenizer.\n"
     "Reads text on standard input and prints its tokens, blanks between them, one line a text.\n"
     "  --bos      add BOS and EOS as the vocabulary asks\n"
     "  --special  the text of special tokens becomes special tokens; with --decode, they are written\n"
@@ -93,11 +94,18 @@ static int decode(tiny_ctx *ctx, const tllm_vocab *v, const char *text, size_t n
     return 0;
 }
 
+/* why no context was opened; what comes later stands in its message */
+static void say(void *user, tiny_log_level level, const char *sentence)
+{
+    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "tokenize: %s\n", sentence);
+}
+
 int main(int argc, char **argv)
 {
     const char *path = NULL;
     int bos = 0, special = 0, nul = 0, back = 0, i, bad;
-    tiny_ctx *ctx;
+    tiny_ctx_desc desc;
+    tiny_ctx *ctx = NULL;
     tllm_gguf *g = NULL;
     tllm_vocab *v = NULL;
     char *text;
@@ -116,8 +124,11 @@ int main(int argc, char **argv)
     (void)_setmode(_fileno(stdin), _O_BINARY);
     (void)_setmode(_fileno(stdout), _O_BINARY);
 #endif
-    if (tiny_ctx_open(NULL, &ctx)) return fail("no memory", "");
-    if (tllm_gguf_open(ctx, path, &g) || tllm_vocab_open(ctx, g, &v)) return fail(tiny_ctx_message(ctx), "");
+    memset(&desc, 0, sizeof desc);
+    desc.log = say;
+    desc.user = &ctx;
+    if (tiny_ctx_open(&desc, &ctx)) return 1;
+    if (tllm_file_open(ctx, path, &g) || tllm_vocab_open(ctx, g, &v)) return fail(tiny_ctx_message(ctx), "");
     text = slurp(&n);
     if (!text) return fail("standard input", strerror(errno));
     if (back) {

@@ -75,6 +75,12 @@ static double keep_course(const char *path, long long step)
     return spent;
 }
 
+/* why no context was opened; what comes later stands in its message */
+static void say(void *user, tiny_log_level level, const char *sentence)
+{
+    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "train-story: %s\n", sentence);
+}
+
 int main(int argc, char **argv)
 {
     const char *config = NULL, *out = NULL, *format = "Q8_0";
@@ -126,7 +132,9 @@ int main(int argc, char **argv)
     (void)snprintf(checkpoint, sizeof checkpoint, "%s.ckpt", out);
     (void)snprintf(course, sizeof course, "%s.tsv", out);
     desc.n_threads = (int)threads;
-    if (tiny_ctx_open(&desc, &ctx)) return fputs("train-story: no context\n", stderr), 1;
+    desc.log = say;
+    desc.user = &ctx;
+    if (tiny_ctx_open(&desc, &ctx)) return 1;
     if (config) {
         st = tiny_file_copy(ctx, config, &text);
         if (!st) {

@@ -182,6 +182,12 @@ static int progress(void *user, const tiny_train_state *s)
     return 0;
 }
 
+/* why no context was opened; what comes later stands in its message */
+static void say(void *user, tiny_log_level level, const char *sentence)
+{
+    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "train: %s\n", sentence);
+}
+
 int main(int argc, char **argv)
 {
     tiny_ctx_desc cd = { 0 };
@@ -197,6 +203,10 @@ int main(int argc, char **argv)
     memset(&d, 0, sizeof d);
     d.epochs = 25;
     d.seed = 1;
+    if (argc == 2 && !strcmp(argv[1], "--help")) {
+        free(w);
+        return puts("train mlp|conv [--seed S] [--epochs E] [--threads N] [--save FILE] [--resume]") < 0;
+    }
     bad = argc < 2 || (strcmp(argv[1], "mlp") && strcmp(argv[1], "conv"));
     for (a = 2; !bad && a < argc; a++) {
         if (!strcmp(argv[a], "--resume")) d.resume = 1;
@@ -211,7 +221,9 @@ int main(int argc, char **argv)
         fprintf(stderr, "train mlp|conv [--seed S] [--epochs E] [--threads N] [--save FILE] [--resume]\n");
         return 2;
     }
-    if (tiny_ctx_open(&cd, &ctx)) { fprintf(stderr, "train: no context\n"); return 1; }
+    cd.log = say;
+    cd.user = &ctx;
+    if (tiny_ctx_open(&cd, &ctx)) return 1;
     w->conv = !strcmp(argv[1], "conv");
     rng = tiny_rng_make(d.seed, 0);
     w->data = set_of(w->conv ? 4000 : 6000, w->conv);

@@ -298,6 +298,12 @@ static int read_options(int argc, char **argv, options *o)
     return 1;
 }
 
+/* why no context was opened; what comes later stands in its message */
+static void say(void *user, tiny_log_level level, const char *sentence)
+{
+    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "vision: %s\n", sentence);
+}
+
 int main(int argc, char **argv)
 {
     options o = { 3, 1, 800, 500, 6, 3, 0, 0, 1.0, { 28, 16, 9, 5 }, NULL };
@@ -305,13 +311,17 @@ int main(int argc, char **argv)
     tiny_tensor images, labels;
     float *pixels;
     int32_t *label;
-    tiny_ctx *ctx;
+    tiny_ctx_desc desc;
+    tiny_ctx *ctx = NULL;
     tiny_rng rng;
     tiny_status st;
     int i, way, s;
     if (argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) return usage(stdout);
     if (!read_options(argc, argv, &o)) return usage(stderr);
-    if (tiny_ctx_open(NULL, &ctx)) return 1;
+    memset(&desc, 0, sizeof desc);
+    desc.log = say;
+    desc.user = &ctx;
+    if (tiny_ctx_open(&desc, &ctx)) return 1;
     pixels = (float *)tiny_alloc(ctx, (size_t)(o.n_train + o.n_test) * PIXELS * sizeof *pixels);
     label = (int32_t *)tiny_alloc(ctx, (size_t)(o.n_train + o.n_test) * sizeof *label);
     st = pixels && label ? TINY_OK : TINY_E_MEMORY;

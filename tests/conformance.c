@@ -5,6 +5,7 @@
  *
  * Prints a row an operation. Without --target and --backend: every target of this machine in turn. The exit status is 0
  * when every case passed, 1 when one failed, 2 when it could not be asked.                                           */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,22 +42,20 @@ static void print_row(void *user, const tiny_conform_row *r)
 
 static void say(void *user, tiny_log_level level, const char *sentence)
 {
-    (void)user;
     if (level == TINY_LOG_WARNING) printf("  %s\n", sentence);
+    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "conformance: %s\n", sentence);    /* why no context was opened */
 }
 
 /* 0: all passed, 1: a case failed, 2: it could not run */
-static int examine(const tiny_ctx_desc *desc, const tiny_conform_desc *wish, const char *what, const char *name, int all)
+static int examine(tiny_ctx_desc *desc, const tiny_conform_desc *wish, const char *what, const char *name, int all)
 {
     tiny_conform_desc d = *wish;
-    tiny_ctx *ctx;
+    tiny_ctx *ctx = NULL;
     tally t;
     int n_failed = 0;
-    tiny_status st = tiny_ctx_open(desc, &ctx);
-    if (st) {
-        fprintf(stderr, "%s %s: %s\n", what, name, tiny_status_text(st));
-        return 2;
-    }
+    tiny_status st;
+    desc->user = &ctx;
+    if (tiny_ctx_open(desc, &ctx)) return 2;
     memset(&t, 0, sizeof t);
     t.brief = !all && !wish->op;
     d.row = print_row;
@@ -109,19 +108,23 @@ static int examine_backend(tiny_ctx_desc *desc, const tiny_conform_desc *wish, c
     return 2;
 }
 
-static int usage(const char *about)
+static int usage(const char *about, const char *value)
 {
+    FILE *to = about ? stderr : stdout;
     int t;
-    if (about) fprintf(stderr, "%s\n", about);
-    fprintf(stderr, "conformance [--target T | --backend blas|opencl] [--op NAME] [--cases N] [--seed S] [--case K] [--threads N] [--all] [--list]\n"
+    if (about) {
+        fprintf(to, "conformance: %s%s%s\nconformance --help tells more\n", about, value ? ": " : "", value ? value : "");
+        return 2;
+    }
+    fprintf(to, "conformance [--target T | --backend blas|opencl] [--op NAME] [--cases N] [--seed S] [--case K] [--threads N] [--all] [--list]\n"
                     "  --target T   ");
-    for (t = TINY_TARGET_REFERENCE; t < (int)TINY_TARGET_COUNT; t++) fprintf(stderr, " %s", tiny_target_name((tiny_target)t));
-    fprintf(stderr, "; without it every one of this machine\n"
+    for (t = TINY_TARGET_REFERENCE; t < (int)TINY_TARGET_COUNT; t++) fprintf(to, " %s", tiny_target_name((tiny_target)t));
+    fprintf(to, "; without it every one of this machine\n"
                     "  --cases N     for each operation; 40 when not given\n"
-                    "  --case K      only the K-th\n"
+                    "  --case K      only the K-th, counted from 1\n"
                     "  --all         rows that the back end declined altogether, too\n"
                     "  --list        the operations and their formulas\n");
-    return about ? 2 : 0;
+    return ferror(to) != 0;
 }
 
 /* The rows of the table, and those that language models bring. */
@@ -133,16 +136,19 @@ static const tiny_op_row *const *all_rows(void)
     rows[n++] = tllm_matmul_row();
     rows[n++] = tllm_paged_attention_row();
     rows[n++] = tllm_latent_attention_row();
-    rows[n] = tllm_mix_rows_row();
+    rows[n++] = tllm_mix_rows_row();
+    rows[n++] = tllm_tome_merge_row();
+    rows[n] = tllm_tome_merge_backward_row();
     return rows;
 }
 
-/* 1: the whole of s is a number */
-static int number(const char *s, unsigned long long *n)
+/* 1: the whole of s is a number, and not below least nor above most */
+static int number(const char *s, unsigned long long least, unsigned long long most, unsigned long long *n)
 {
     char *end;
+    errno = 0;
     *n = strtoull(s, &end, 0);
-    return *s >= '0' && *s <= '9' && !*end;
+    return *s >= '0' && *s <= '9' && !*end && !errno && *n >= least && *n <= most;
 }
 
 int main(int argc, char **argv)
@@ -161,28 +167,33 @@ int main(int argc, char **argv)
         unsigned long long n = 0;
         size_t j;
         if (!strcmp(a, "--all")) { all = 1; continue; }
-        if (!strcmp(a, "--help")) return usage(NULL);
+        if (!strcmp(a, "--help")) return usage(NULL, NULL);
         if (!strcmp(a, "--list")) {
             for (j = 0; rows[j]; j++) printf("%-22s %s\n", rows[j]->name, rows[j]->formula);
             return 0;
         }
-        if (!v) return usage("an option is unknown or lacks its value");
+        if (strcmp(a, "--target") && strcmp(a, "--backend") && strcmp(a, "--op") && strcmp(a, "--seed") && strcmp(a, "--cases") && strcmp(a, "--case") && strcmp(a, "--threads"))
+            return usage("unknown option", a);
+        if (!v) return usage("a value is missing behind", a);
         if (!strcmp(a, "--target")) target = v;
         else if (!strcmp(a, "--backend")) backend = v;
         else if (!strcmp(a, "--op")) wish.op = v;
-        else if (!number(v, &n)) return usage("an option is unknown, or its value is not a number");
-        else if (!strcmp(a, "--seed")) wish.seed = n;
-        else if (n > 1000000000) return usage("a number is too large");
-        else if (!strcmp(a, "--cases")) wish.n_cases = (int)n;
-        else if (!strcmp(a, "--case")) wish.only_case = (int)n;
-        else if (!strcmp(a, "--threads")) desc.n_threads = (int)n;
-        else return usage("an option is unknown");
+        else if (!strcmp(a, "--seed")) {
+            if (!number(v, 0, ~0ull, &n)) return usage("--seed takes a whole number below 2^64", v);
+            wish.seed = n;
+        } else if (!strcmp(a, "--threads")) {
+            if (!number(v, 1, TINY_MAX_THREADS, &n)) return usage("--threads takes a whole number from 1 to 256", v);
+            desc.n_threads = (int)n;
+        } else {
+            if (!number(v, 1, 1000000000, &n)) return usage(a[6] == 's' ? "--cases takes a whole number from 1 to 1000000000" : "--case takes a whole number from 1 to 1000000000", v);
+            *(a[6] == 's' ? &wish.n_cases : &wish.only_case) = (int)n;
+        }
         i++;
     }
     for (known = 0; wish.op && rows[known] && strcmp(rows[known]->name, wish.op); known++) {}
-    if (wish.op && !rows[known]) return usage("there is no such operation: see --list");
+    if (wish.op && !rows[known]) return usage("there is no such operation, --list names them", wish.op);
     wish.rows = rows;
-    if (target && backend) return usage("--target and --backend do not go together");
+    if (target && backend) return usage("--target and --backend do not go together", NULL);
     if (backend) return examine_backend(&desc, &wish, backend, all);
     for (i = TINY_TARGET_REFERENCE; i < (int)TINY_TARGET_COUNT; i++) {
         int r;
@@ -192,6 +203,6 @@ int main(int argc, char **argv)
         if (r > worst) worst = r;
         if (target) return r;
     }
-    if (target) return usage("there is no such target");
+    if (target) return usage("there is no such target", target);
     return worst;
 }

@@ -153,6 +153,47 @@ static void test_generate(void)
     COMPLAINS("a second prompt");
 }
 
+/* --beams and --parallel: they end where the context does, draw where they say so, and refuse what they would not do */
+static void test_generate_side_by_side(void)
+{
+    static const char call[] = "generate examples/models/story-small.gguf 'one day , Ella was in the'";
+    static const char *const nothing[] = { "--temp 1", "--top-k 3", "--top-p 0.5", "--min-p 0.1", "--repeat 2", "--seed 1", "--stop barn", "--shift", "--stats", "--schema x", "--grammar x", "--save-session x" };
+    char *second;
+    size_t i;
+    if (!is_there()) return;
+    T_EQ_INT(run("", "%s --beams 2", call), 0);              /* 256 tokens, without --n, are more than its context has left */
+    T_TRUE(strlen(said) > 20);
+    T_EQ_INT(run("", "%s --beams 2 --n 0", call), 0);
+    T_EQ_INT(run("", "%s --beams 2 --n 1000000000", call), 0);
+    T_EQ_INT(run("", "%s --parallel 2 --seed 3", call), 0);  /* drawn at 0.8: two texts */
+    second = strstr(said, "--- 2 of 2\n");
+    T_TRUE(second && !strncmp(said, "--- 1 of 2\n", 11));
+    if (second) T_TRUE(strncmp(said + 11, second + 11, strlen(second + 11)) != 0);
+    T_EQ_INT(run("", "%s --parallel 2 --n 3 --echo", call), 0);
+    SAYS("in the\n--- 1 of 2\n");
+    T_EQ_INT(run("", "%s --parallel 2 --temp 0", call), 2);
+    COMPLAINS("all texts are the same");
+    T_EQ_INT(run("", "%s --parallel 1.5", call), 2);
+    COMPLAINS("--parallel takes a whole number from 1 to 4096, not 1.5");
+    T_EQ_INT(run("", "%s --n 3.7", call), 2);
+    COMPLAINS("--n takes a whole number");
+    T_EQ_INT(run("", "%s --beams 2 --parallel 2", call), 2);
+    T_EQ_INT(run("", "%s --grammar x --schema y", call), 2);
+    COMPLAINS("--grammar and --schema: one of them");
+    for (i = 0; i < T_COUNT(nothing); i++) {
+        T_EQ_INT(run("", "%s --beams 2 %s", call, nothing[i]), 2);
+        COMPLAINS("does nothing with --beams");
+        if (i < 6) continue;
+        T_EQ_INT(run("", "%s --parallel 2 %s", call, nothing[i]), 2);
+        COMPLAINS("does nothing with --parallel");
+    }
+    T_EQ_INT(run("", "%s --save-session %s/no/such", call, folder), 1);
+    COMPLAINS("--save-session");
+    T_EQ_TEXT(said, "");                                     /* told before a text is made */
+    T_EQ_INT(run("", "%s --n 3 --save-session %s/kept", call, folder), 0);
+    T_EQ_INT(run("", "%s --n 3 --load-session %s/kept", call, folder), 0);
+}
+
 /* --sparse: the same story from the columns of the neurons that fired; a network that is never silent is refused */
 static void test_sparse(void)
 {
@@ -358,7 +399,9 @@ static void test_strangers(void)
     const int full = !access("/dev/full", W_OK);
     if (!m || !is_there()) return;
     T_EQ_INT(run("", "generate %s Once --threads 0", m), 2);
-    COMPLAINS("--threads takes a number from 1 to 256, not 0");
+    COMPLAINS("--threads takes a whole number from 1 to 256, not 0");
+    T_EQ_INT(run("", "chat %s --n 3.7", m), 2);
+    COMPLAINS("--n takes a whole number from 0 to 1000000000, not 3.7");
     T_EQ_INT(run("", "chat %s --temp hot", m), 2);
     COMPLAINS("--temp takes a number from 0 to 100, not hot");
     T_EQ_INT(run("", "perplexity %s - --context 1", m), 2);
@@ -421,7 +464,7 @@ static void test_stories(void)
 static void tidy(void)
 {
     static const char *const names[] = { "in", "out", "err", "not.gguf", "zero.gguf", "turn.gguf", "template", "bad.gguf.ckpt", "loop.gguf.ckpt", "not.state", "err2", "well",
-                                          "edges.tsv", "labels.txt", "splits.txt", "folds.txt", "meta.txt", "graph_of_node.txt", "graph_labels.txt", "m.json", "m.safetensors", "texts", "tables", "kept", "alone" };
+                                          "edges.tsv", "labels.txt", "splits.txt", "folds.txt", "meta.txt", "graph_of_node.txt", "graph_labels.txt", "m.json", "m.safetensors", "texts", "tables", "kept", "alone", "a\"b\\c", "out.gguf", "x.safetensors" };
     char path[300];
     size_t i;
     for (i = 0; i < T_COUNT(names); i++) {
@@ -502,7 +545,7 @@ static void test_needle(void)
 {
     if (!is_there()) return;
     T_EQ_INT(run("", "needle --seeds 0"), 2);
-    COMPLAINS("--epochs");
+    COMPLAINS("--seeds takes a whole number from 1 to 100, not 0");
     T_EQ_INT(run("", "needle --seeds 1 --epochs 1"), 0);
     SAYS("twist - plain");
 }
@@ -543,7 +586,9 @@ static void test_cache(void)
     T_EQ_INT(run("", "cache save %s -o x", model), 2);
     COMPLAINS("as many as it takes");
     T_EQ_INT(run("", "cache save %s text -o x --level 5", model), 2);
-    COMPLAINS("--level: 5");
+    COMPLAINS("--level takes a whole number from 1 to 4, not 5");
+    T_EQ_INT(run("", "cache save %s text -o x --level 2.5", model), 2);
+    COMPLAINS("not 2.5");
     T_EQ_INT(run("", "cache info --no-such-option"), 2);
     COMPLAINS("--no-such-option");
     spill("texts", "one day , Ella was in the barn .\n\non a warm evening , Leo had three stones .\n");
@@ -572,12 +617,159 @@ static void test_cache(void)
     T_EQ_INT(run("", "cache stream --deadline 0"), 2);
 }
 
+/* every option is judged before anything is measured; the JSON is whole, whatever the file is called */
+static void test_bench_model(void)
+{
+    static const struct { const char *options, *sentence; } bad[] = {
+        { "--target", "--target: a value is missing" }, { "-t ''", "-t takes" }, { "-t 1,x --json", "not 1,x" }, { "-t 4294967297", "from 1 to 256, not 4294967297" }, { "-t 257", "from 1 to 256, not 257" },
+        { "-p 4x", "-p takes a whole number from 0 to 60000, not 4x" }, { "-n 2x", "not 2x" }, { "-r 1x", "not 1x" }, { "-p 60001", "not 60001" }, { "-r 32", "from 1 to 31, not 32" },
+        { "--batch 257", "from 1 to 256, not 257" }, { "--batch 1,,2", "not 1,,2" }, { "-p 60000 -n 1", "not 60001" }, { "-p 0 -n 0", "not 0" }, { "--batch 1 -n 0", "nothing is decoded" }, { "x", "a second model: x" },
+        { "--what", "unknown option: --what" }
+    };
+    char copy[300];
+    size_t i;
+    if (!is_there()) return;
+    if (run("", "bench-model --help")) { t_skip("bench-model does not run here"); return; }
+    SAYS("--batch");
+    T_EQ_INT(run("", "bench-model"), 2);
+    for (i = 0; i < T_COUNT(bad); i++) {
+        T_EQ_INT(run("", "bench-model m %s", bad[i].options), 2);
+        T_EQ_TEXT(said, "");
+        COMPLAINS(bad[i].sentence);
+    }
+    T_EQ_INT(run("", "bench-model there/is/none.gguf"), 1);
+    COMPLAINS("there/is/none.gguf: cannot be opened");
+    (void)snprintf(copy, sizeof copy, "cp examples/models/story-small.gguf '%s/a\"b\\c'", folder);
+    T_EQ_INT(system(copy), 0);
+    T_EQ_INT(run("", "bench-model '%s/a\"b\\c' -p 2 -n 2 -r 1 -t 1 --batch 1,2 --no-mixed --json", folder), 0);
+    SAYS("/a\\\"b\\\\c\",\"target\":");
+    SAYS("{\"sequences\":2,");
+    T_TRUE(strlen(said) > 4 && !strcmp(said + strlen(said) - 4, "]}]\n"));
+}
+
+/* numbers that are none, or are more than an option takes: what is wrong is named, and nothing is done */
+static void test_numbers(void)
+{
+    static const struct { const char *line, *sentence; } bad[] = {
+        { "make-model --seed abc x", "--seed takes a whole number: abc" }, { "make-model --seed 1x x", "1x" }, { "make-model --seed 18446744073709551616 x", "18446744073709551616" }, { "make-model --seed", "--seed: a value is missing" },
+        { "make-model x y", "a second file: y" }, { "make-model --shape 9M x", "no shape is called 9M" }, { "make-model --type Q9 x", "Q9" }, { "make-model --what x", "unknown option: --what" },
+        { "fusemax 1-pass m=12abc", "m: a whole number" }, { "fusemax 1-pass m=99999999999999999999", "not 99999999999999999999" }, { "fusemax 1-pass m=-1", "not -1" }, { "fusemax 1-pass m=0", "not 0" },
+        { "fusemax --plan 64 64 1000 1x", "QUERIES: a whole number" }, { "needle --seeds 1x", "not 1x" }, { "needle --epochs 2.5", "--epochs takes a whole number" }, { "needle --what 1", "unknown option: --what" },
+        { "needle --seeds", "not nothing" }, { "ranks m --tokens", "--tokens: a value is missing" }, { "ranks m --ranks 2x", "--ranks takes a whole number from 1 to 8, not 2x" }, { "ranks m --ranks 9", "not 9" },
+        { "ranks m --ms fast", "not fast" }, { "ranks m n", "a second model: n" }, { "ranks m --what", "unknown option: --what" }
+    };
+    static const char *const helps[] = { "make-model", "needle", "bytes", "own_backend", "ranks", "fusemax", "train", "judge", "story-gen" };
+    size_t i;
+    if (!is_there()) return;
+    for (i = 0; i < T_COUNT(helps); i++) {
+        const int status = run("", "%s --help", helps[i]);
+        if (status == 127) { t_skip("not all of the programs are there"); return; }
+        T_EQ_INT(status, 0);
+        SAYS(helps[i]);
+        T_EQ_TEXT(errors, "");
+    }
+    for (i = 0; i < T_COUNT(bad); i++) {
+        T_EQ_INT(run("", "%s", bad[i].line), 2);
+        T_EQ_TEXT(said, "");
+        COMPLAINS(bad[i].sentence);
+    }
+    T_EQ_INT(run("", "own_backend what"), 2);
+    COMPLAINS("own_backend [right");
+}
+
+/* a .bin of llama2.c for those that read a model or its vocabulary; safetensors do not tell what model they are */
+static void test_bin(void)
+{
+    const char *bin = t_shared("data/tinystories/stories260K.bin"), *m = bin ? t_shared("data/tinystories/stories260K-f32.gguf") : NULL;
+    static char first[60000];
+    char path[300];
+    FILE *f;
+    if (!m || !is_there()) return;
+    T_EQ_INT(run("Once upon a time", "tokenize %s --bos", m), 0);
+    memcpy(first, said, sizeof first);
+    T_EQ_INT(run("Once upon a time", "tokenize %s --bos", bin), 0);
+    T_EQ_TEXT(said, first);
+    T_EQ_INT(run("", "quantize %s %s/out.gguf q8_0 --threads 1", bin, folder), 0);
+    T_EQ_INT(run("", "generate %s/out.gguf 'Once upon a time' --n 9 --echo --threads 1", folder), 0);
+    SAYS("Once upon a time, there was a little girl");
+    (void)snprintf(path, sizeof path, "%s/x.safetensors", folder);
+    f = fopen(path, "wb");
+    T_TRUE(f && fwrite("\2\0\0\0\0\0\0\0{}", 1, 10, f) == 10);
+    if (f) (void)fclose(f);
+    T_EQ_INT(run("", "quantize %s/x.safetensors %s/out2.gguf q8_0", folder, folder), 1);
+    COMPLAINS("x.safetensors: a safetensors file has no keys");
+    T_EQ_INT(run("", "quantize %s %s/out2.gguf q4_k --imatrix examples/models/story-small.gguf --threads 1", m, folder), 1);
+    COMPLAINS("it has the importance of none of the 28 matrices");
+    T_EQ_INT(slurp("out2.gguf", first, sizeof first), 0);
+    if (run("", "ranks --help") == 127) return;
+    T_EQ_INT(run("", "ranks %s --ranks 1 --tokens 5", bin), 0);
+    SAYS("Once upon a time, there was");
+}
+
+/* Every row that language models bring stands in the list of the conformance program, and its options are judged. */
+static void test_conformance(void)
+{
+    static const struct { const char *options, *sentence; } bad[] = {
+        { "--cases 0", "--cases takes a whole number from 1 to 1000000000: 0" }, { "--case 0", "--case takes a whole number from 1" }, { "--seed 18446744073709551616", "below 2^64: 18446744073709551616" },
+        { "--threads 257", "from 1 to 256: 257" }, { "--threads 0", "from 1 to 256: 0" }, { "--cases 1x", "1x" }, { "--op", "a value is missing behind: --op" }, { "--what 1", "unknown option: --what" },
+        { "--op nothing", "no such operation, --list names them: nothing" }, { "--target z80", "z80" }
+    };
+    char line[1000];
+    size_t i;
+    FILE *f = fopen("tests/conformance.c", "r");
+    if (!f || !is_there()) { if (f) (void)fclose(f); return; }
+    (void)fclose(f);
+    (void)snprintf(line, sizeof line, "grep -rhoE 'tllm_[a-z0-9_]+_row\\(void\\);' src/llm --include='*.h' | sed 's/(void);//' >%s/out; "
+                                      "while read -r row; do grep -q \"$row()\" tests/conformance.c || echo $row; done <%s/out >%s/err", folder, folder, folder);
+    T_EQ_INT(system(line), 0);
+    (void)slurp("out", said, sizeof said);
+    (void)slurp("err", errors, sizeof errors);
+    SAYS("tllm_matmul_row");
+    T_EQ_TEXT(errors, "");
+    if (run("", "conformance --help")) { t_skip("conformance does not run here"); return; }
+    SAYS("counted from 1");
+    for (i = 0; i < T_COUNT(bad); i++) {
+        T_EQ_INT(run("", "conformance %s", bad[i].options), 2);
+        T_EQ_TEXT(said, "");
+        COMPLAINS(bad[i].sentence);
+    }
+    T_EQ_INT(run("", "conformance --op tome_merge --cases 3 --target reference"), 0);
+    SAYS("3 cases passed, 0 failed");
+}
+
+/* TINY_TARGET names what there is not: each program says the variable and its value, once */
+static void test_target_of_the_environment(void)
+{
+    static const char *const lines[] = {
+        "generate m x", "chat m", "perplexity m README.md", "embed m", "inspect m", "logits m --tokens 1", "tokenize m", "quantize m out Q8_0", "cache info x", "judge m", "story", "minimal m", "demo", "bench-model m",
+        "make-model out", "ranks m", "fusemax 1-pass", "needle", "own_backend right", "vision", "train mlp", "train-story --out out"
+    };
+    size_t i;
+    const char *was = getenv("TINY_TARGET");
+    char kept[64];
+    if (!is_there()) return;
+    (void)snprintf(kept, sizeof kept, "%s", was ? was : "");
+    (void)setenv("TINY_TARGET", "z80", 1);
+    for (i = 0; i < T_COUNT(lines); i++) {
+        const int status = run("", "%s", lines[i]);
+        const char *at;
+        if (status == 127) continue;        /* not built here */
+        T_EQ_INT(status, 1);
+        COMPLAINS("TINY_TARGET=z80 in the environment names no target");
+        at = strstr(errors, "TINY_TARGET");
+        T_TRUE(at && !strstr(at + 1, "TINY_TARGET") && !strstr(errors, "out of its range"));
+    }
+    if (was) (void)setenv("TINY_TARGET", kept, 1);
+    else (void)unsetenv("TINY_TARGET");
+}
+
 int main(void)
 {
     T_RUN(test_usage);
     T_RUN(test_missing);
     T_RUN(test_resume);
     T_RUN(test_generate);
+    T_RUN(test_generate_side_by_side);
     T_RUN(test_sparse);
     T_RUN(test_adapters);
     T_RUN(test_perplexity);
@@ -591,6 +783,11 @@ int main(void)
     T_RUN(test_gnn_without_test_part);
     T_RUN(test_vision);
     T_RUN(test_needle);
+    T_RUN(test_bench_model);
+    T_RUN(test_numbers);
+    T_RUN(test_bin);
+    T_RUN(test_conformance);
+    T_RUN(test_target_of_the_environment);
     tidy();
     return t_done();
 }
