@@ -76,7 +76,7 @@ run-tests:
 	@$(MAKE) -s --no-print-directory -k -j$(JOBS) programs || true
 	@BUILD=$(BUILD) INC=$(INC) ONLY='$(ONLY)' CC='$(CC)' JOBS=$(JOBS) sh tests/run.sh $(TESTS)
 
-programs: $(PROGRAMS) $(EXAMPLES) $(BUILD)/checksums
+programs: $(PROGRAMS) $(EXAMPLES) $(BUILD)/checksums $(BUILD)/conformance
 
 conformance: $(BUILD)/conformance  ## the conformance kit over all operations and targets; build/conformance --help
 	$(BUILD)/conformance
