@@ -73,233 +73,233 @@
  *   16235  llm/chat/template.h
  *   16303  llm/attention/pages.h
  *   16382  llm/attention/tree.h
- *   16484  llm/attention/paged.h
- *   16537  llm/attention/latent.h
- *   16584  llm/attention/position.h
- *   16623  llm/attention/gla.h
- *   16661  llm/attention/cascade.h
- *   16752  llm/attention/fusemax.h
- *   16824  llm/model/ladder.h
- *   16874  llm/model/model.h
- *   17025  llm/model/adapter.h
- *   17075  llm/sample/sample.h
- *   17170  llm/sample/stop.h
- *   17197  llm/sample/pieces.h
- *   17222  llm/sample/grammar.h
- *   17277  llm/sample/schema.h
- *   17299  llm/session/session.h
- *   17400  llm/session/beam.h
- *   17446  llm/session/kvcodec.h
- *   17557  llm/session/kvstream.h
- *   17621  llm/train/story.h
- *   17709  llm/train/trainer.h
- *   17801  llm/train/judge.h
- *   17847  llm/vision/vit.h
- *   17934  llm/vision/tome.h
- *   17988  llm/vision/merge.h
- *   18023  llm/vision/pyra.h
- *   18062  llm/vision/sret.h
- *   18123  llm/tinyllm.h
- *   18145  internal functions
- *   18267  core/status.c
- *   18277  core/atomic.h
- *   18329  core/state.h
- *   18440  core/tensor.c
- *   18599  core/cpu.h
- *   18639  core/half.h
- *   18692  core/target.h
- *   19112  core/ctx.c
- *   19373  core/mem.c
- *   19469  core/thread.c
- *   20046  core/rng.c
- *   20129  core/op.c
- *   20541  core/record.c
- *   20640  core/bytes.c
- *   20742  core/json.c
- *   21052  core/safetensors.c
- *   21302  core/file.c
- *   21748  core/hash.h
- *   21771  core/checkpoint.c
- *   22432  core/time.c
- *   22483  core/net.c
- *   22762  core/comm.c
- *   23262  core/conform.c
- *   24021  math/grad.h
- *   24067  math/table.h
- *   24162  math/rows.h
- *   24227  math/walk.h
- *   24346  math/binary.c
- *   24637  math/elem.c
- *   25409  math/convert.c
- *   25884  math/reduce.c
- *   26402  math/softmax.c
- *   26768  math/norm.c
- *   27295  math/gemm.h
- *   27374  math/gemm_i8.h
- *   27403  math/matmul.c
- *   27761  math/layout.c
- *   28504  math/conv.c
- *   29031  math/sort.c
- *   29923  math/linalg_block.h
- *   30071  math/linalg_lu.c
- *   30419  math/linalg_qr.c
- *   30769  math/linalg_eig.c
- *   31280  math/linalg_svd.c
- *   31678  math/linalg.c
- *   31949  math/fft_way.h
- *   32018  math/fft.c
- *   32493  math/fwht.c
- *   32639  math/attention.c
- *   33207  math/gla.c
- *   33703  math/gla_grad.c
- *   34065  math/twist.c
- *   34416  math/slope.c
- *   34600  math/loss.c
- *   34769  math/rope.c
- *   34912  math/patch.c
- *   35213  math/sparse_lines.h
- *   35241  math/sparse_forms.h
- *   35262  math/sparse.c
- *   35569  math/edges_inside.h
- *   35608  math/edges.c
- *   36066  math/edges_score.c
- *   36494  math/ops.c
- *   36545  math/optim.c
- *   37168  math/tape.c
- *   38021  math/layer.c
- *   38485  math/train.c
- *   38680  math/edges_grad.c
- *   39151  math/normal.c
- *   39170  math/targets.c
- *   39301  math/all.c
- *   39305  core/cpu.c
- *   39559  core/hash.c
- *   39677  math/grad.c
- *   40469  math/matvec.h
- *   40480  math/gemm.c
- *   41064  math/gemm_i8.c
- *   41336  math/linalg_block.c
- *   41872  math/fft_way.c
- *   42287  math/sparse_lines.c
- *   42761  math/sparse_forms.c
- *   42967  math/matvec.c
- *   43019  the shared functions forwarded, where the other header has their bodies
- *   43539  internal functions of this header
- *   43578  llm/quant/blocks.h
- *   43643  llm/quant/direct.h
- *   43658  llm/quant/kformats.h
- *   43669  llm/quant/lattice.h
- *   43695  llm/quant/format.c
- *   43747  llm/quant/block.h
- *   43873  llm/quant/matmul.c
- *   44592  llm/quant/sparse.c
- *   45028  llm/file/fd.c
- *   45149  llm/file/store.h
- *   45233  llm/file/gguf.c
- *   45517  llm/file/gguf_write.c
- *   46133  llm/file/safetensors.c
- *   46265  llm/file/llama2c.c
- *   46545  llm/file/open.c
- *   46666  llm/token/unicode.c
- *   47151  llm/token/split.c
- *   47734  llm/token/parts.h
- *   47910  llm/token/vocab.c
- *   48701  llm/chat/value.h
- *   48818  llm/chat/compile.h
- *   48881  llm/chat/builtin.h
- *   48913  llm/chat/forms.h
- *   48926  llm/chat/template.c
- *   49666  llm/attention/pages.c
- *   49965  llm/attention/tree.c
- *   50488  llm/attention/paged.c
- *   51300  llm/attention/latent.c
- *   51970  llm/attention/position.c
- *   52056  llm/attention/gla.c
- *   52197  llm/attention/cascade.c
- *   52817  llm/attention/fusemax.c
- *   53530  llm/model/ladder.c
- *   53603  llm/model/arch_names.h
- *   53718  llm/model/arch.h
- *   53997  llm/model/inside.h
- *   54431  llm/model/model.c
- *   55048  llm/model/adapter_read.h
- *   55078  llm/model/adapter.c
- *   55539  llm/sample/sample.c
- *   56286  llm/sample/stop.c
- *   56413  llm/sample/pieces.c
- *   56553  llm/sample/grammar_read.h
- *   56584  llm/sample/grammar.c
- *   57107  llm/sample/schema.c
- *   57538  llm/session/inside.h
- *   57560  llm/session/session.c
- *   58084  llm/session/beam.c
- *   58418  llm/session/arith.h
- *   58467  llm/session/kvinside.h
- *   58546  llm/session/kvcodec.c
- *   59223  llm/session/kvstream.c
- *   59371  llm/train/story.c
- *   60103  llm/train/config.h
- *   60121  llm/train/decoder.h
- *   60175  llm/train/trainer.c
- *   60878  llm/train/judge.c
- *   61153  llm/vision/params.h
- *   61193  llm/vision/vit.c
- *   61575  llm/vision/tome.c
- *   61929  llm/vision/merge.c
- *   62630  llm/vision/pyra.c
- *   62805  llm/vision/sret.c
- *   63225  llm/quant/direct.c
- *   63747  llm/quant/kformats.c
- *   64580  llm/quant/lattice.c
- *   65390  llm/quant/block.c
- *   65573  llm/file/store.c
- *   66109  llm/token/parts.c
- *   66581  llm/chat/value.c
- *   67169  llm/chat/parse.h
- *   67244  llm/chat/compile.c
- *   67857  llm/chat/rows.h
- *   67909  llm/chat/text.h
- *   67946  llm/chat/builtin.c
- *   68332  llm/chat/forms.c
- *   68500  llm/model/arch.c
- *   68558  llm/model/adapter_read.c
- *   68942  llm/sample/grammar_read.c
- *   69527  llm/session/arith.c
- *   69776  llm/train/config.c
- *   69976  llm/train/decoder.c
- *   70724  llm/vision/params.c
- *   70800  llm/chat/text.c
- *   71158  llm/token/encode.c
- *   71386  llm/token/decode.c
- *   71565  llm/token/spm.c
- *   71665  llm/token/bpe.c
- *   71812  llm/token/wordpiece.c
- *   71892  llm/token/unigram.c
- *   72129  llm/token/rwkv.c
- *   72155  llm/chat/value_text.c
- *   72401  llm/chat/filters.c
- *   72811  llm/chat/methods.c
- *   73162  llm/chat/emit.c
- *   73255  llm/chat/words.c
- *   73429  llm/chat/expression.c
- *   73910  llm/model/load.c
- *   74248  llm/model/step.c
- *   74818  llm/model/attn.c
- *   75420  llm/model/mla.c
- *   75655  llm/model/delta.c
- *   75953  llm/model/ssm.c
- *   76324  llm/model/rwkv.c
- *   76859  llm/model/ffn.c
- *   77207  llm/model/sparse.c
- *   77319  llm/model/cut.c
- *   77487  llm/model/streams.c
- *   77736  llm/model/forward.c
- *   78462  llm/model/seq.c
- *   78666  llm/model/save.c
- *   79019  llm/session/kvtables.c
- *   79448  llm/session/kvsession.c
- *   79797  llm/tinyllm.c
- *   79810  the licence
+ *   16485  llm/attention/paged.h
+ *   16539  llm/attention/latent.h
+ *   16587  llm/attention/position.h
+ *   16626  llm/attention/gla.h
+ *   16664  llm/attention/cascade.h
+ *   16755  llm/attention/fusemax.h
+ *   16827  llm/model/ladder.h
+ *   16877  llm/model/model.h
+ *   17028  llm/model/adapter.h
+ *   17078  llm/sample/sample.h
+ *   17173  llm/sample/stop.h
+ *   17200  llm/sample/pieces.h
+ *   17225  llm/sample/grammar.h
+ *   17280  llm/sample/schema.h
+ *   17302  llm/session/session.h
+ *   17403  llm/session/beam.h
+ *   17451  llm/session/kvcodec.h
+ *   17562  llm/session/kvstream.h
+ *   17626  llm/train/story.h
+ *   17714  llm/train/trainer.h
+ *   17806  llm/train/judge.h
+ *   17852  llm/vision/vit.h
+ *   17939  llm/vision/tome.h
+ *   17993  llm/vision/merge.h
+ *   18028  llm/vision/pyra.h
+ *   18067  llm/vision/sret.h
+ *   18128  llm/tinyllm.h
+ *   18150  internal functions
+ *   18272  core/status.c
+ *   18282  core/atomic.h
+ *   18334  core/state.h
+ *   18445  core/tensor.c
+ *   18604  core/cpu.h
+ *   18644  core/half.h
+ *   18697  core/target.h
+ *   19117  core/ctx.c
+ *   19378  core/mem.c
+ *   19474  core/thread.c
+ *   20051  core/rng.c
+ *   20134  core/op.c
+ *   20546  core/record.c
+ *   20645  core/bytes.c
+ *   20747  core/json.c
+ *   21057  core/safetensors.c
+ *   21307  core/file.c
+ *   21753  core/hash.h
+ *   21776  core/checkpoint.c
+ *   22437  core/time.c
+ *   22488  core/net.c
+ *   22767  core/comm.c
+ *   23267  core/conform.c
+ *   24026  math/grad.h
+ *   24072  math/table.h
+ *   24167  math/rows.h
+ *   24232  math/walk.h
+ *   24351  math/binary.c
+ *   24642  math/elem.c
+ *   25414  math/convert.c
+ *   25889  math/reduce.c
+ *   26407  math/softmax.c
+ *   26773  math/norm.c
+ *   27300  math/gemm.h
+ *   27379  math/gemm_i8.h
+ *   27408  math/matmul.c
+ *   27766  math/layout.c
+ *   28509  math/conv.c
+ *   29036  math/sort.c
+ *   29928  math/linalg_block.h
+ *   30076  math/linalg_lu.c
+ *   30424  math/linalg_qr.c
+ *   30774  math/linalg_eig.c
+ *   31285  math/linalg_svd.c
+ *   31683  math/linalg.c
+ *   31954  math/fft_way.h
+ *   32023  math/fft.c
+ *   32498  math/fwht.c
+ *   32644  math/attention.c
+ *   33212  math/gla.c
+ *   33708  math/gla_grad.c
+ *   34070  math/twist.c
+ *   34421  math/slope.c
+ *   34605  math/loss.c
+ *   34774  math/rope.c
+ *   34917  math/patch.c
+ *   35218  math/sparse_lines.h
+ *   35246  math/sparse_forms.h
+ *   35267  math/sparse.c
+ *   35574  math/edges_inside.h
+ *   35613  math/edges.c
+ *   36071  math/edges_score.c
+ *   36499  math/ops.c
+ *   36550  math/optim.c
+ *   37173  math/tape.c
+ *   38026  math/layer.c
+ *   38490  math/train.c
+ *   38685  math/edges_grad.c
+ *   39156  math/normal.c
+ *   39175  math/targets.c
+ *   39306  math/all.c
+ *   39310  core/cpu.c
+ *   39564  core/hash.c
+ *   39682  math/grad.c
+ *   40474  math/matvec.h
+ *   40485  math/gemm.c
+ *   41069  math/gemm_i8.c
+ *   41341  math/linalg_block.c
+ *   41877  math/fft_way.c
+ *   42292  math/sparse_lines.c
+ *   42766  math/sparse_forms.c
+ *   42972  math/matvec.c
+ *   43024  the shared functions forwarded, where the other header has their bodies
+ *   43544  internal functions of this header
+ *   43583  llm/quant/blocks.h
+ *   43648  llm/quant/direct.h
+ *   43663  llm/quant/kformats.h
+ *   43674  llm/quant/lattice.h
+ *   43700  llm/quant/format.c
+ *   43752  llm/quant/block.h
+ *   43878  llm/quant/matmul.c
+ *   44597  llm/quant/sparse.c
+ *   45033  llm/file/fd.c
+ *   45154  llm/file/store.h
+ *   45238  llm/file/gguf.c
+ *   45522  llm/file/gguf_write.c
+ *   46138  llm/file/safetensors.c
+ *   46270  llm/file/llama2c.c
+ *   46550  llm/file/open.c
+ *   46671  llm/token/unicode.c
+ *   47156  llm/token/split.c
+ *   47739  llm/token/parts.h
+ *   47915  llm/token/vocab.c
+ *   48706  llm/chat/value.h
+ *   48823  llm/chat/compile.h
+ *   48886  llm/chat/builtin.h
+ *   48918  llm/chat/forms.h
+ *   48931  llm/chat/template.c
+ *   49671  llm/attention/pages.c
+ *   49970  llm/attention/tree.c
+ *   50493  llm/attention/paged.c
+ *   51365  llm/attention/latent.c
+ *   52035  llm/attention/position.c
+ *   52121  llm/attention/gla.c
+ *   52262  llm/attention/cascade.c
+ *   52882  llm/attention/fusemax.c
+ *   53595  llm/model/ladder.c
+ *   53668  llm/model/arch_names.h
+ *   53783  llm/model/arch.h
+ *   54062  llm/model/inside.h
+ *   54496  llm/model/model.c
+ *   55113  llm/model/adapter_read.h
+ *   55143  llm/model/adapter.c
+ *   55604  llm/sample/sample.c
+ *   56351  llm/sample/stop.c
+ *   56478  llm/sample/pieces.c
+ *   56618  llm/sample/grammar_read.h
+ *   56649  llm/sample/grammar.c
+ *   57172  llm/sample/schema.c
+ *   57603  llm/session/inside.h
+ *   57625  llm/session/session.c
+ *   58149  llm/session/beam.c
+ *   58483  llm/session/arith.h
+ *   58532  llm/session/kvinside.h
+ *   58611  llm/session/kvcodec.c
+ *   59288  llm/session/kvstream.c
+ *   59436  llm/train/story.c
+ *   60168  llm/train/config.h
+ *   60186  llm/train/decoder.h
+ *   60240  llm/train/trainer.c
+ *   60943  llm/train/judge.c
+ *   61218  llm/vision/params.h
+ *   61258  llm/vision/vit.c
+ *   61640  llm/vision/tome.c
+ *   61994  llm/vision/merge.c
+ *   62695  llm/vision/pyra.c
+ *   62870  llm/vision/sret.c
+ *   63290  llm/quant/direct.c
+ *   63812  llm/quant/kformats.c
+ *   64645  llm/quant/lattice.c
+ *   65455  llm/quant/block.c
+ *   65638  llm/file/store.c
+ *   66174  llm/token/parts.c
+ *   66646  llm/chat/value.c
+ *   67234  llm/chat/parse.h
+ *   67309  llm/chat/compile.c
+ *   67922  llm/chat/rows.h
+ *   67974  llm/chat/text.h
+ *   68011  llm/chat/builtin.c
+ *   68397  llm/chat/forms.c
+ *   68565  llm/model/arch.c
+ *   68623  llm/model/adapter_read.c
+ *   69007  llm/sample/grammar_read.c
+ *   69592  llm/session/arith.c
+ *   69841  llm/train/config.c
+ *   70041  llm/train/decoder.c
+ *   70789  llm/vision/params.c
+ *   70865  llm/chat/text.c
+ *   71223  llm/token/encode.c
+ *   71451  llm/token/decode.c
+ *   71630  llm/token/spm.c
+ *   71730  llm/token/bpe.c
+ *   71877  llm/token/wordpiece.c
+ *   71957  llm/token/unigram.c
+ *   72194  llm/token/rwkv.c
+ *   72220  llm/chat/value_text.c
+ *   72466  llm/chat/filters.c
+ *   72876  llm/chat/methods.c
+ *   73227  llm/chat/emit.c
+ *   73320  llm/chat/words.c
+ *   73494  llm/chat/expression.c
+ *   73975  llm/model/load.c
+ *   74313  llm/model/step.c
+ *   74883  llm/model/attn.c
+ *   75485  llm/model/mla.c
+ *   75720  llm/model/delta.c
+ *   76018  llm/model/ssm.c
+ *   76389  llm/model/rwkv.c
+ *   76924  llm/model/ffn.c
+ *   77272  llm/model/sparse.c
+ *   77384  llm/model/cut.c
+ *   77552  llm/model/streams.c
+ *   77801  llm/model/forward.c
+ *   78527  llm/model/seq.c
+ *   78731  llm/model/save.c
+ *   79084  llm/session/kvtables.c
+ *   79513  llm/session/kvsession.c
+ *   79862  llm/tinyllm.c
+ *   79875  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -16390,7 +16390,8 @@ TINYI_C_END
  * J. Yao et al., "DeFT: Decoding with Flash Tree-Attention for Efficient Tree-structured LLM Inference", 2024 (arXiv 2404.00242).
  * Where sequences were forked (tllm_pages_fork) their tables name the same pages: the tree stands in the tables. A plan lays its
  * cells into one stream, depth first, cuts the stream into blocks of equal length, and says for each block which queries read
- * it, and for each cell which of them. Then keys and values are read once for all, not once a text.
+ * it, and for each cell which of them. Then keys and values are read once for all, not once a text. (With several threads and fewer than two blocks,
+ * times parts of the pages, for each of them the groups of max_q queries of a block go to different threads, which read it each.)
  *
  * A plan is for the rows and tables it was set with; a page that is appended, forked or dropped wants it set again: once a step,
  * for all layers. One caller at a time.                                                                                */
@@ -16406,7 +16407,7 @@ typedef enum tllm_tree_mode {
 } tllm_tree_mode;
 typedef struct tllm_tree_plan_desc {
     tiny_idx block_len;                     /* cells of a block; 0: 128 */
-    int max_q;                              /* queries that are computed together, 1..64; 0: 32 */
+    int max_q;                              /* queries of a mask, 1..64; 0: 32. A block that more queries read is read once all the same */
     int mode;                               /* tllm_tree_mode */
 } tllm_tree_plan_desc;
 
@@ -16418,7 +16419,7 @@ TINY_API void tllm_tree_plan_close(tiny_ctx *ctx, tllm_tree_plan *plan);       /
 TINY_API tiny_status tllm_tree_plan_set(tllm_tree_plan *plan, const tiny_tensor *rows, const tiny_tensor *table, tiny_idx block);
 
 typedef struct tllm_tree_counts {
-    tiny_idx n_tree, n_path;                /* cells that are read: each once; each once a sequence, as without a plan */
+    tiny_idx n_tree, n_path;                /* cells of the tree; of its paths: what is read with the plan, and without. What a call read: n_load of its parameters */
     tiny_idx n_block;                       /* blocks of cells */
     tiny_idx n_part;                        /* partial results: pairs of a block and a query */
     tiny_idx n_pair, n_needed;              /* pairs of a cell and a query: computed; of these not hidden */
@@ -16509,6 +16510,7 @@ typedef struct tllm_paged_params {
     tiny_idx n_kv;                          /* heads of keys and values; 0: n_part */
     tiny_idx d_v;                           /* numbers of a value; 0: d */
     const tllm_tree_plan *tree;             /* set with these rows and this table: pages that sequences share are read once; NULL: read for each */
+    tiny_idx *n_load;                       /* NULL, or a number for each thread of the context: the fast form adds the cells, times parts, that it took out of pages */
 } tllm_paged_params;
 
 TINY_API tiny_status tllm_paged_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *table,
@@ -16550,7 +16552,8 @@ TINYI_C_END
  * It is what attention with the keys [K_h c, rotated key] and the values V_h c would give, which are kept nowhere:
  *
  *   absorbed   the query goes to the latents: K_h^T q meets c itself, and V_h comes after the mixing. Keys of d_c + d_rope numbers, once
- *              for all heads: for few queries, which wait for memory. All heads of a token stand in one tile, a page is read once.
+ *              for all heads: for few queries, which wait for memory. Up to 96 heads of a token stand in one tile,
+ *              which reads a page once.
  *   expanded   keys and values of 256 cells at a time are made of their latents, met, and dropped: for many queries of one sequence,
  *              which share the making.
  *
@@ -17437,7 +17440,9 @@ typedef struct tllm_parallel_desc {
     size_t n_steps;
     uint64_t seed;                          /* text i draws with seed + i */
 } tllm_parallel_desc;
-/* Texts drawn independently of each other: text i is the one that tllm_generate_tokens would draw alone with seed + i. */
+/* Texts drawn independently of each other: text i is drawn with seed + i, as tllm_generate_tokens draws it alone. It is the same text on the
+ * reference, whose logits do not depend on what is computed beside them. Elsewhere sums are taken in another order, and in block formats activations
+ * may be rounded to 8 bits for few rows and not for many (docs/limits.md has figures): where two tokens stand close, a text may part from that one. */
 TINY_API tiny_status tllm_parallel(tllm_session *s, const int32_t *prompt, size_t n, const tllm_parallel_desc *desc, tllm_continuation *out);
 
 TINYI_C_END
@@ -18136,7 +18141,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0018140
+#line 0018145
 #endif
 #define TINYI_LLM_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
@@ -50496,12 +50501,15 @@ TINY_API tiny_status tllm_tree_merge(tllm_tree *t, int32_t node, int32_t child)
  *          thread's own memory. Where there are fewer tasks than threads (one
  *          token, few heads) the keys are split too, and the states (m, l, acc) of the pieces are merged in order.
  *          With a plan (llm/attention/tree.h) a task is a block of the tree and one part; queries of all sequences that share it
- *          are rows of the same tile, masks hide what lies beside their paths.
- * Cost     2 n_head (d + d_v) flops a key a row; each page is read once a tile
+ *          are rows of the same tiles, masks hide what lies beside their paths. A block of several tiles is unpacked once for all of them.
+ * Cost     2 n_head (d + d_v) flops a key a row; each page is read once a tile of up to 96 rows (32, where several threads would have nothing to do),
+ *          with a plan once a block; where there are fewer than two blocks, times parts, a thread, once a group of max_q queries
  * Error    as tiny_attention: k = 200 units of the largest output; unpacked numbers are exact in both paths             */
 #include <string.h>
 
 #define TINYI_PAGED_PIECE 256               /* keys of a split at least */
+#define TINYI_PAGED_BLOCK 256               /* cells of a tree that are kept as floats for several tiles, at most */
+#define TINYI_PAGED_KEPT (1 << 20)          /* their floats at most; but TINYI_ATT_KEYS cells always */
 #define TINYI_PAGED_RUN 16                  /* cells of a piece at most: four pieces are four streams of memory */
 
 TINYI_FN tiny_idx tinyi_pool_parts(const tllm_format *type, tiny_idx n_kv, tiny_idx d)
@@ -50567,7 +50575,7 @@ static void tinyi_paged_pool(tinyi_pool *p, const tiny_tensor *t, int format)
 
 static void tinyi_paged_read(const tiny_op *op, tinyi_paged *a)
 {
-    static const tllm_paged_params zero = { 0.0f, 0.0f, 0, 0, 0, 0, NULL };
+    static const tllm_paged_params zero = { 0.0f, 0.0f, 0, 0, 0, 0, NULL, NULL };
     const tllm_paged_params *p = op->params ? (const tllm_paged_params *)op->params : &zero;
     const tiny_tensor *q = op->in[0], *o = op->out[0];
     int i;
@@ -50632,7 +50640,7 @@ static double tinyi_paged_score(const tinyi_paged *a, tiny_idx t, tiny_idx h, ti
     }
     s *= (double)a->scale;
     if (a->softcap > 0.0f) s = (double)a->softcap * tinyi_tanh64(s / (double)a->softcap);
-    if (a->slopes) s += (double)(-a->slopes[h] * (float)(r[3] - a->pos[r[0] * a->n_pos + j]));
+    if (a->slopes) s += (double)(-a->slopes[h] * (float)((int64_t)r[3] - a->pos[r[0] * a->n_pos + j]));
     return s;
 }
 
@@ -50700,9 +50708,7 @@ static tinyi_paged_cut tinyi_paged_plan(const tinyi_paged *a, int n_threads)
 {
     tinyi_paged_cut c;
     tiny_idx t, n, longest = 0, most;
-    c.rows = TINYI_ATT_ROWS + TINYI_ATT_STEP;
-    do {                                    /* smaller tiles where larger ones would leave threads without one */
-        c.rows -= TINYI_ATT_STEP;
+    for (c.rows = TINYI_ATT_ROWS; ; c.rows -= TINYI_ATT_STEP) {
         c.n_task = 0;
         most = 1;
         for (t = 0; t < a->n_query; t += n) {
@@ -50711,17 +50717,24 @@ static tinyi_paged_cut tinyi_paged_plan(const tinyi_paged *a, int n_threads)
             c.n_task += (n * a->group + c.rows - 1) / c.rows * a->n_part;
             longest = TINYI_MAX(longest, (tiny_idx)a->rows[4 * (t + n - 1) + 2] - a->rows[4 * (t + n - 1) + 1]);
         }
-    } while (c.rows > TINYI_ATT_STEP && c.n_task < 4 * n_threads);
-    c.n_split = 1;
-    if (n_threads > 1 && most == 1 && c.n_task > 0 && c.n_task < 2 * n_threads)
-        c.n_split = TINYI_MAX(TINYI_MIN((2 * n_threads + c.n_task - 1) / c.n_task, longest / TINYI_PAGED_PIECE), 1);
-    return c;
+        c.n_split = 1;
+        if (n_threads > 1 && most == 1 && c.n_task > 0 && c.n_task < 2 * n_threads)
+            c.n_split = TINYI_MAX(TINYI_MIN((2 * n_threads + c.n_task - 1) / c.n_task, longest / TINYI_PAGED_PIECE), 1);
+        /* smaller tiles, each of which reads the pages, only where larger ones and the split would leave threads without work */
+        if (c.rows == TINYI_ATT_STEP || n_threads == 1 || c.n_task >= 4 * n_threads || (most == 1 && c.n_task * c.n_split >= 2 * n_threads)) return c;
+    }
 }
 
-/* a thread's own memory: the tiles of the heads of a part, then room for keys and values */
-static size_t tinyi_paged_own(size_t heads, size_t d, size_t d_v)
+/* Cells that a thread keeps as floats, of `wide` numbers each: those that a tile meets at once, or those of a block of a tree that several tiles meet. */
+static tiny_idx tinyi_paged_kept(const tllm_tree_plan *tree, size_t wide)
 {
-    return sizeof(float) * (heads * tinyi_att_tile_floats(d, d_v) + TINYI_ATT_KEYS * heads * (d + d_v));
+    const tiny_idx most = (tiny_idx)(TINYI_PAGED_KEPT / (wide ? wide : 1)) / TINYI_ATT_KEYS * TINYI_ATT_KEYS;
+    return TINYI_MAX(tree ? TINYI_MIN(TINYI_MIN(most, TINYI_PAGED_BLOCK), tree->block_len) : 0, TINYI_ATT_KEYS);
+}
+/* a thread's own memory: the tiles of the heads of a part, then room for keys and values */
+static size_t tinyi_paged_own(size_t heads, size_t d, size_t d_v, const tllm_tree_plan *tree)
+{
+    return sizeof(float) * (heads * tinyi_att_tile_floats(d, d_v) + (size_t)tinyi_paged_kept(tree, heads * (d + d_v)) * heads * (d + d_v));
 }
 static void tinyi_paged_work(const tiny_op *op, int n_threads, size_t *shared_bytes, size_t *own_bytes)
 {
@@ -50732,19 +50745,22 @@ static void tinyi_paged_work(const tiny_op *op, int n_threads, size_t *shared_by
     /* below 2 n tasks there are less than 4 n pieces, each with the states of one query's rows */
     if (p && p->tree) *shared_bytes = sizeof(float) * (size_t)p->tree->n_list * (size_t)op->in[0]->dim[1] * (d_v + 2);
     else *shared_bytes = n_threads > 1 ? (size_t)(4 * n_threads) * heads * TINYI_MIN(group, TINYI_ATT_ROWS) * (d_v + 2) * sizeof(float) : 0;
-    *own_bytes = tinyi_paged_own(heads, d, d_v);
+    *own_bytes = tinyi_paged_own(heads, d, d_v, p ? p->tree : NULL);
 }
 
 typedef struct tinyi_paged_memory {
     float *tiles, *k, *v;
     size_t each;                            /* floats of a tile */
+    tiny_idx kept, n_load;                  /* cells that there is room for; cells taken out of pages */
 } tinyi_paged_memory;
-static void tinyi_paged_memory_at(tinyi_paged_memory *x, const tinyi_paged *a, void *own)
+static void tinyi_paged_memory_at(tinyi_paged_memory *x, const tinyi_paged *a, const tllm_tree_plan *tree, void *own)
 {
     x->tiles = (float *)own;
     x->each = tinyi_att_tile_floats((size_t)a->d, (size_t)a->d_v);
     x->k = x->tiles + (size_t)a->heads * x->each;
-    x->v = x->k + TINYI_ATT_KEYS * a->heads * a->d;
+    x->kept = tinyi_paged_kept(tree, (size_t)(a->heads * (a->d + a->d_v)));
+    x->v = x->k + x->kept * a->heads * a->d;
+    x->n_load = 0;
 }
 
 typedef struct tinyi_paged_rows {           /* the rows of a tile: query heads of a group, and queries behind each other */
@@ -50838,7 +50854,7 @@ static int tinyi_paged_hide(const tinyi_paged *a, const tinyi_paged_rows *r, con
             const float slope = a->slopes[(r->part * a->heads + g) * a->group + r->head[j]];
             for (k = c = 0; k < n_piece; k++)
                 for (i = 0; i < piece[k].n; i++, c++)
-                    if (mask || (piece[k].cell + i >= r->lo[j] && piece[k].cell + i < r->hi[j])) s[c * tile->ld] -= slope * (float)(row[3] - pos[piece[k].cell + i]);
+                    if (mask || (piece[k].cell + i >= r->lo[j] && piece[k].cell + i < r->hi[j])) s[c * tile->ld] -= slope * (float)((int64_t)row[3] - pos[piece[k].cell + i]);
         }
         if (mask) {
             const int bit = r->bit[j];
@@ -50857,15 +50873,15 @@ static int tinyi_paged_hide(const tinyi_paged *a, const tinyi_paged_rows *r, con
     return hides;
 }
 
-/* The tile meets the keys of some pieces, n_c <= TINYI_ATT_KEYS in all; next: pieces that it meets afterwards, if it is known. */
-static void tinyi_paged_meet(tiny_team *team, const tinyi_paged *a, const tinyi_paged_memory *x, const tinyi_paged_rows *r, const tllm_tree_piece *piece, int n_piece,
-                             const tllm_tree_piece *next, int n_next, const uint64_t *mask)
+/* The tile meets the keys of some pieces, n_c <= TINYI_ATT_KEYS in all; next: pieces that it meets afterwards, if it is known. k, v: the cells as floats,
+ * where an earlier tile had them taken out of the pages; NULL: they still lie there. */
+static void tinyi_paged_meet(tiny_team *team, const tinyi_paged *a, tinyi_paged_memory *x, const tinyi_paged_rows *r, const tllm_tree_piece *piece, int n_piece,
+                             const tllm_tree_piece *next, int n_next, const uint64_t *mask, const float *k, const float *v)
 {
     const tinyi_pool *vp = a->v.type ? &a->v : &a->k;
     const tiny_idx step_v = a->v.type ? a->d_v : a->d;
-    const int type_k = tinyi_paged_type(&a->k, r->n, a->d), type_v = a->v.type || type_k >= 0 ? tinyi_paged_type(vp, r->n, a->d_v) : -1;
+    const int type_k = k ? -1 : tinyi_paged_type(&a->k, r->n, a->d), type_v = !k && (a->v.type || type_k >= 0) ? tinyi_paged_type(vp, r->n, a->d_v) : -1;
     tinyi_att_span span[TINYI_ATT_KEYS];
-    const float *k, *v = NULL;
     int n_c = 0, i, j0 = 0, j1 = r->n, hides;
     tiny_idx g;
     for (i = 0; i < n_piece; i++) n_c += (int)piece[i].n;
@@ -50880,7 +50896,10 @@ static void tinyi_paged_meet(tiny_team *team, const tinyi_paged *a, const tinyi_
         /* the weights of a whole vector of rows are made at once: rows beside it that see none of these keys hide them */
         j1 = TINYI_MIN((j1 + TINYI_ATT_STEP - 1) / TINYI_ATT_STEP * TINYI_ATT_STEP, r->n);
     }
-    k = type_k < 0 ? tinyi_paged_floats(team, &a->k, r->part, piece, n_piece, x->k) : NULL;
+    if (!k) {
+        x->n_load += n_c;
+        if (type_k < 0) k = tinyi_paged_floats(team, &a->k, r->part, piece, n_piece, x->k);
+    }
     if (!a->v.type) v = k;
     for (g = 0; g < a->heads; g++) {
         tinyi_att_tile tile;
@@ -50916,7 +50935,7 @@ static int tinyi_paged_pieces(tllm_tree_piece *piece, const int32_t *table, tiny
 }
 
 /* Cells c0 .. c1 of one sequence, TINYI_ATT_KEYS at a time, beginning where pages of a power of two do: then pieces and those that follow them are alike. */
-static void tinyi_paged_cells(tiny_team *team, const tinyi_paged *a, const tinyi_paged_memory *x, const tinyi_paged_rows *r, tiny_idx c0, tiny_idx c1)
+static void tinyi_paged_cells(tiny_team *team, const tinyi_paged *a, tinyi_paged_memory *x, const tinyi_paged_rows *r, tiny_idx c0, tiny_idx c1)
 {
     const int32_t *table = a->table + a->rows[4 * r->query[0]] * a->n_table;
     tllm_tree_piece room[2][TINYI_ATT_KEYS];
@@ -50926,7 +50945,7 @@ static void tinyi_paged_cells(tiny_team *team, const tinyi_paged *a, const tinyi
         end = TINYI_MIN(c0 / TINYI_ATT_KEYS * TINYI_ATT_KEYS + TINYI_ATT_KEYS, c1);
         if (!n) n = tinyi_paged_pieces(room[turn], table, a->k.block, c0, end);
         n_next = tinyi_paged_pieces(room[!turn], table, a->k.block, end, TINYI_MIN(end + TINYI_ATT_KEYS, c1));
-        tinyi_paged_meet(team, a, x, r, room[turn], n, room[!turn], n_next, NULL);
+        tinyi_paged_meet(team, a, x, r, room[turn], n, room[!turn], n_next, NULL, NULL, NULL);
     }
 }
 
@@ -50945,59 +50964,101 @@ static void tinyi_paged_end(const tinyi_paged *a, tiny_idx t, tiny_idx h, float 
     for (i = 0; i < a->d_v; i++) to[i * a->so[2]] = acc[i] * inv;
 }
 
-/* Over a tree: stage 1, the state of each query after each block that it reads; stage 2, the states of a query are merged in the
- * order of the blocks. */
-static void tinyi_paged_tree(tiny_team *team, const tinyi_paged *a, const tllm_tree_plan *p)
+/* n cells of a tree, from number `from` of a piece on, as pieces; both go on to the cell behind them */
+static int tinyi_paged_next(const tllm_tree_piece **at, tiny_idx *from, tiny_idx n, tllm_tree_piece *piece)
+{
+    int i;
+    for (i = 0; n > 0; i++) {
+        piece[i] = **at;
+        piece[i].in += (int32_t)*from;
+        piece[i].cell += (int32_t)*from;
+        piece[i].n = (int32_t)TINYI_MIN(piece[i].n - *from, n);
+        n -= piece[i].n;
+        *from += piece[i].n;
+        if (*from == (*at)->n) {
+            *from = 0;
+            ++*at;
+        }
+    }
+    return i;
+}
+
+/* Between the tile and the partial results of its rows: the states (acc m l) go in (back = 0) or come back. */
+static void tinyi_paged_states(tiny_team *team, const tinyi_paged *a, const tinyi_paged_memory *x, const tinyi_paged_rows *r, tiny_idx list, tiny_idx r0, int back)
 {
     const tiny_idx state = a->d_v + 2;
-    float *shared = (float *)team->shared;  /* (n_list, n_head, acc m l) */
-    tinyi_paged_memory x;
-    tinyi_paged_rows r;
+    const size_t bytes = (size_t)a->d_v * sizeof(float);
     tinyi_att_tile tile;
-    tiny_idx task, end, g, h, r0, i;
+    tiny_idx g;
     int j;
-    tinyi_paged_memory_at(&x, a, team->own);
-    while (tiny_take(team, p->n_item * a->n_part, 1, &task, &end)) for (; task < end; task++) {
-        const tllm_tree_item *item = &p->item[task / a->n_part];
-        const tiny_idx part = task % a->n_part, n_row = item->n_query * a->group;
-        for (r0 = 0; r0 < n_row; r0 += TINYI_ATT_ROWS) {
-            tllm_tree_piece piece[TINYI_ATT_KEYS];
-            tiny_idx at = 0, from = 0, k;   /* cells met; rows of piece k met */
-            tinyi_paged_rows_set(a, &r, p->query + item->query, 0, r0, (int)TINYI_MIN(n_row - r0, TINYI_ATT_ROWS), part);
-            tinyi_paged_begin(a, &x, &r);
-            for (k = 0; at < item->n_cell; ) {          /* TINYI_ATT_KEYS cells at a time */
-                tiny_idx room = TINYI_ATT_KEYS;
-                int n = 0;
-                for (; room && k < item->n_piece; n++) {
-                    piece[n] = p->piece[item->piece + k];
-                    piece[n].in += (int32_t)from;
-                    piece[n].cell += (int32_t)from;
-                    piece[n].n = (int32_t)TINYI_MIN(piece[n].n - from, room);
-                    room -= piece[n].n;
-                    from += piece[n].n;
-                    if (from == p->piece[item->piece + k].n) {
-                        from = 0;
-                        k++;
-                    }
-                }
-                tinyi_paged_meet(team, a, &x, &r, piece, n, NULL, 0, p->mask + item->mask + at);
-                at += TINYI_ATT_KEYS - room;
-            }
-            for (g = 0; g < a->heads; g++) {
-                tinyi_att_tile_open(&tile, x.tiles + (size_t)g * x.each, a->d, a->d_v, r.n);
-                for (j = 0; j < r.n; j++) {
-                    float *to = shared + ((item->query + (r0 + j) / a->group) * a->n_head + (part * a->heads + g) * a->group + r.head[j]) * state;
-                    memcpy(to, tile.acc + j * a->d_v, (size_t)a->d_v * sizeof *to);
-                    to[a->d_v] = tile.m[j];
-                    to[a->d_v + 1] = tile.l[j];
-                }
-            }
+    for (g = 0; g < a->heads; g++) {
+        tinyi_att_tile_open(&tile, x->tiles + (size_t)g * x->each, a->d, a->d_v, r->n);
+        for (j = 0; j < r->n; j++) {
+            float *at = (float *)team->shared + ((list + (r0 + j) / a->group) * a->n_head + (r->part * a->heads + g) * a->group + r->head[j]) * state, *acc = tile.acc + j * a->d_v;
+            memcpy(back ? acc : at, back ? at : acc, bytes);
+            if (back) { tile.m[j] = at[a->d_v]; tile.l[j] = at[a->d_v + 1]; }
+            else { at[a->d_v] = tile.m[j]; at[a->d_v + 1] = tile.l[j]; }
         }
+    }
+}
+
+/* Some items of one block of a tree, which read the same cells, in one part. Where a block has several tiles its cells become floats once, x->kept of
+ * them at a time, and all tiles meet those; between two such portions the states wait among the partial results. */
+static void tinyi_paged_block(tiny_team *team, const tinyi_paged *a, tinyi_paged_memory *x, const tllm_tree_plan *p, const tllm_tree_item *item, tiny_idx n_item, tiny_idx part, int several)
+{
+    const tllm_tree_piece *at = p->piece + item->piece, *to;
+    tllm_tree_piece piece[TINYI_ATT_KEYS];
+    tinyi_paged_rows r;
+    tiny_idx from = 0, c0, n, c, m, r0, i, in;
+    for (c0 = 0; c0 < item->n_cell; c0 += n) {
+        n = several ? TINYI_MIN(item->n_cell - c0, x->kept) : item->n_cell;
+        for (c = 0, to = at, in = from; several && c < n; c += m) {
+            int n_piece;
+            m = TINYI_MIN(n - c, TINYI_ATT_KEYS);
+            n_piece = tinyi_paged_next(&to, &in, m, piece);
+            (void)tinyi_paged_floats(team, &a->k, part, piece, n_piece, x->k + c * a->k.d_part);
+            if (a->v.type) (void)tinyi_paged_floats(team, &a->v, part, piece, n_piece, x->v + c * a->v.d_part);
+            x->n_load += m;
+        }
+        for (i = 0; i < n_item; i++)
+            for (r0 = 0; r0 < item[i].n_query * a->group; r0 += TINYI_ATT_ROWS) {
+                tinyi_paged_rows_set(a, &r, p->query + item[i].query, 0, r0, (int)TINYI_MIN(item[i].n_query * a->group - r0, TINYI_ATT_ROWS), part);
+                tinyi_paged_begin(a, x, &r);
+                if (c0) tinyi_paged_states(team, a, x, &r, item[i].query, r0, 1);
+                for (c = 0, to = at, in = from; c < n; c += m) {
+                    int n_piece;
+                    m = TINYI_MIN(n - c, TINYI_ATT_KEYS);
+                    n_piece = tinyi_paged_next(&to, &in, m, piece);
+                    tinyi_paged_meet(team, a, x, &r, piece, n_piece, NULL, 0, p->mask + item[i].mask + c0 + c, several ? x->k + c * a->k.d_part : NULL,
+                                     several && a->v.type ? x->v + c * a->v.d_part : NULL);
+                }
+                tinyi_paged_states(team, a, x, &r, item[i].query, r0, 0);
+            }
+        at = to;
+        from = in;
+    }
+}
+
+/* Over a tree: stage 1, the state of each query after each block that it reads; stage 2, the states of a query are merged in the
+ * order of the blocks. */
+static void tinyi_paged_tree(tiny_team *team, const tinyi_paged *a, tinyi_paged_memory *x, const tllm_tree_plan *p)
+{
+    const tiny_idx state = a->d_v + 2;
+    const float *shared = (const float *)team->shared;      /* (n_list, n_head, acc m l) */
+    /* too few blocks: the items of one go to several threads, each of which reads it */
+    const int apart = team->n > 1 && p->counts.n_block * a->n_part < 2 * team->n;
+    tiny_idx task, end, h, i;
+    while (tiny_take(team, p->n_item * a->n_part, 1, &task, &end)) for (; task < end; task++) {
+        const tiny_idx at = task / a->n_part, first = p->item[at].first;
+        tiny_idx tiles = 0;
+        if (at != first && !apart) continue;                /* done with the first item of its block */
+        for (i = first; i < p->n_item && p->item[i].first == first; i++) tiles += (p->item[i].n_query * a->group + TINYI_ATT_ROWS - 1) / TINYI_ATT_ROWS;
+        tinyi_paged_block(team, a, x, p, &p->item[at], apart ? 1 : i - first, task % a->n_part, tiles > 1);
     }
     tiny_barrier(team);
     while (tiny_take(team, a->n_query, 1, &task, &end)) for (; task < end; task++)
         for (h = 0; h < a->n_head; h++) {
-            float *sum = x.tiles;           /* acc m l */
+            float *sum = x->tiles;          /* acc m l */
             for (i = 0; i < state; i++) sum[i] = i == a->d_v ? -INFINITY : 0.0f;
             for (i = p->part_at[task]; i < p->part_at[task + 1]; i++) {
                 const float *from = shared + (p->part[i] * a->n_head + h) * state;
@@ -51009,6 +51070,8 @@ static void tinyi_paged_tree(tiny_team *team, const tinyi_paged *a, const tllm_t
 
 static void tinyi_paged_fast(tiny_team *team, const tiny_op *op)
 {
+    const tllm_paged_params *p = (const tllm_paged_params *)op->params;
+    const tllm_tree_plan *tree = p ? p->tree : NULL;
     tinyi_paged a;
     tinyi_paged_memory x;
     tinyi_paged_cut cut;
@@ -51020,12 +51083,13 @@ static void tinyi_paged_fast(tiny_team *team, const tiny_op *op)
     (void)TINYI_K(team, attention_weights_f32);     /* thread 0 tells where it ran, with a task or without */
     tinyi_paged_read(op, &a);
     if (!op->in[4]) a.v.type = NULL;
-    if (op->params && ((const tllm_paged_params *)op->params)->tree) {
-        tinyi_paged_tree(team, &a, ((const tllm_paged_params *)op->params)->tree);
+    tinyi_paged_memory_at(&x, &a, tree, team->own);
+    if (tree) {
+        tinyi_paged_tree(team, &a, &x, tree);
+        if (p->n_load) p->n_load[team->i] += x.n_load;
         return;
     }
     cut = tinyi_paged_plan(&a, team->n);
-    tinyi_paged_memory_at(&x, &a, team->own);
     row_max = TINYI_MIN(a.group, cut.rows);
     state = a.d_v + 2;                      /* of a row: acc, m, l; of a piece: (heads, row_max) of them */
     while (tiny_take(team, cut.n_task * cut.n_split, 1, &task, &end)) for (; task < end; task++) {
@@ -51064,6 +51128,7 @@ static void tinyi_paged_fast(tiny_team *team, const tiny_op *op)
             }
         }
     }
+    if (p && p->n_load) p->n_load[team->i] += x.n_load;
     if (cut.n_split < 2) return;
     tiny_barrier(team);
     while (tiny_take(team, cut.n_task, 1, &task, &end)) for (; task < end; task++) {     /* one query a run: tiles of its heads */
@@ -51302,7 +51367,7 @@ TINY_API tiny_status tllm_paged_attention(tiny_ctx *ctx, const tiny_tensor *q, c
  * Formula  k_h = [K_h c, r], v_h = V_h c for the row [c, r] of a token; o_h = sum_j softmax_j(scale q_h . k_h) v_h.
  *          absorbed: q_h . k_h = (K_h^T q_n) . c + q_r . r, and sum_j p_j V_h c_j = V_h (sum_j p_j c_j): one key head with keys
  *          [c, r] of d_c + d_rope numbers, whose first d_c are the value.
- * Fast     absorbed: heads are taken for K_h^T q; then tllm_paged_attention with one key head, so that all heads of a token are
+ * Fast     absorbed: heads are taken for K_h^T q; then tllm_paged_attention with one key head, so that up to 96 heads of a token are
  *          rows of the same tile; then heads again for V_h. One region.
  *          expanded: for TINYI_LATENT_CHUNK cells of a sequence, (head, 64 cells) are taken to make rows [r, K c, V c], then (head,
  *          rows of queries) to meet them; softmax states wait in between.
