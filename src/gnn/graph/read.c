@@ -294,7 +294,7 @@ static int tinyi_little_endian(void)
 }
 
 /* keep: the file that the bytes are of, when the graph may use them in place */
-static tiny_status tinyi_tgraph_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, tiny_file *keep, tgnn_graph **out)
+static tiny_status tinyi_tgraph_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, const tgnn_graph_desc *desc, tiny_file *keep, tgnn_graph **out)
 {
     tinyi_cursor c = tinyi_cursor_make(bytes, n_bytes);
     const unsigned char *skip;
@@ -314,6 +314,8 @@ static tiny_status tinyi_tgraph_read(tiny_ctx *ctx, const char *name, const unsi
     if (size != total || n_bytes != total)
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %llu nodes and %llu edges need %zu bytes, its head says %llu, it has %zu", name, (unsigned long long)n_dst, (unsigned long long)m, total,
                           (unsigned long long)size, n_bytes);
+    if (n_src != n_dst && !(desc && desc->bipartite))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: %llu sources and %llu destinations are not one set of nodes; bipartite reads two sets", name, (unsigned long long)n_src, (unsigned long long)n_dst);
     memset(&a, 0, sizeof a);
     a.form = TINY_CSR;
     a.n_rows = (tiny_idx)n_dst;
@@ -428,7 +430,7 @@ static tiny_status tinyi_graph_read(tiny_ctx *ctx, const char *name, const unsig
     if (form == TINYI_FORM_TGRAPH) {
         tgnn_graph *g;
         int asks = desc && (desc->n_nodes || desc->duplicates || desc->symmetrize || desc->drop_loops || desc->add_loops);
-        st = tinyi_tgraph_read(ctx, name, bytes, n_bytes, asks ? NULL : keep, &g);
+        st = tinyi_tgraph_read(ctx, name, bytes, n_bytes, desc, asks ? NULL : keep, &g);
         if (st) return st;
         if (!asks) {
             *out = g;
