@@ -6,7 +6,8 @@
  *              8   u32 version (1), u32 flags       1 weights, 2 numbers of edges
  *              16  u64 destinations n, u64 sources, u64 edges m
  *              40  u64 bytes of the file, 16 zeros
- *              64  i64 offset[n + 1], i32 source[m], f32 weight[m], i64 number[m]; each begins at a multiple of 64, zeros between
+ *              64  i64 offset[n + 1], i32 source[m], f32 weight[m], i64 number[m]; each begins at a multiple of 64, zeros between;
+ *                  the sources of a destination ascend
  * Checks   Every count is compared with the bytes that are there before anything is taken; what is read goes through the checks of
  *          tgnn_graph_make, a mapped file through tiny_sparse_check. A mapped file that changes later cannot lead an operation
  *          outside its arrays: the operations of math/graph.h look at the numbers that they use.
@@ -293,6 +294,20 @@ static int tinyi_little_endian(void)
     return b == 1;
 }
 
+/* rows ascend: links are looked for by halves; edges at one place may follow each other */
+static tiny_status tinyi_tgraph_ascends(tiny_ctx *ctx, const char *name, const tiny_sparse *a)
+{
+    tiny_idx r;
+    int64_t p, end;
+    for (r = 0; r < a->n_rows; r++) {
+        tinyi_row_range(a, r, &p, &end);
+        for (p++; p < end; p++)
+            if (a->col[p] < a->col[p - 1])
+                return tinyi_fail(ctx, TINY_E_FORMAT, "%s: edge %lld of node %td comes from %ld, the one before from %ld; the sources of a node ascend", name, (long long)p, r, (long)a->col[p], (long)a->col[p - 1]);
+    }
+    return TINY_OK;
+}
+
 /* keep: the file that the bytes are of, when the graph may use them in place */
 static tiny_status tinyi_tgraph_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, const tgnn_graph_desc *desc, tiny_file *keep, tgnn_graph **out)
 {
@@ -367,6 +382,7 @@ static tiny_status tinyi_tgraph_read(tiny_ctx *ctx, const char *name, const unsi
         says[sizeof says - 1] = 0;
         st = tinyi_fail(ctx, st, "%.200s: %.300s", name, says);
     }
+    if (!st) st = tinyi_tgraph_ascends(ctx, name, &a);
     for (p = 0; !st && a.value && p < m; p++)
         if (!(a.value[p] - a.value[p] == 0.0f)) st = tinyi_fail(ctx, TINY_E_NUMERIC, "%s: edge %llu: its weight is not a finite number", name, (unsigned long long)p);
     if (st) {
