@@ -308,6 +308,12 @@ static tiny_status tinyi_tgraph_ascends(tiny_ctx *ctx, const char *name, const t
     return TINY_OK;
 }
 
+tiny_status tinyi_read_far(tiny_ctx *ctx, const char *name, int32_t most, uint64_t n_bytes)
+{
+    if ((uint64_t)((int64_t)most + 1) <= TINYI_READ_NODES(n_bytes)) return TINY_OK;
+    return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: it names node %ld, in %llu bytes; say n_nodes if there are really so many", name, (long)most, (unsigned long long)n_bytes);
+}
+
 /* keep: the file that the bytes are of, when the graph may use them in place */
 static tiny_status tinyi_tgraph_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, const tgnn_graph_desc *desc, tiny_file *keep, tgnn_graph **out)
 {
@@ -331,6 +337,10 @@ static tiny_status tinyi_tgraph_read(tiny_ctx *ctx, const char *name, const unsi
                           (unsigned long long)size, n_bytes);
     if (n_src != n_dst && !(desc && desc->bipartite))
         return tinyi_fail(ctx, TINY_E_SHAPE, "%s: %llu sources and %llu destinations are not one set of nodes; bipartite reads two sets", name, (unsigned long long)n_src, (unsigned long long)n_dst);
+    if (n_src && !(desc && n_src <= (uint64_t)desc->n_nodes)) {        /* a source takes no byte of the file */
+        st = tinyi_read_far(ctx, name, (int32_t)(n_src - 1), n_bytes);
+        if (st) return st;
+    }
     memset(&a, 0, sizeof a);
     a.form = TINY_CSR;
     a.n_rows = (tiny_idx)n_dst;
@@ -422,12 +432,6 @@ static tiny_status tinyi_graph_again(tiny_ctx *ctx, const char *name, tgnn_graph
     return st;
 }
 
-tiny_status tinyi_read_far(tiny_ctx *ctx, const char *name, int32_t most, uint64_t n_bytes)
-{
-    if ((uint64_t)((int64_t)most + 1) <= (n_bytes + 4096) * 64) return TINY_OK;
-    return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: it names node %ld, in %llu bytes; say n_nodes if there are really so many", name, (long)most, (unsigned long long)n_bytes);
-}
-
 tinyi_form tinyi_read_form(const unsigned char *bytes, size_t n)
 {
     if (n >= 8 && !memcmp(bytes, "tgraph\r\n", 8)) return TINYI_FORM_TGRAPH;
@@ -483,11 +487,11 @@ static tiny_status tinyi_graph_read(tiny_ctx *ctx, const char *name, const unsig
     } else if (form == TINYI_FORM_MARKET) st = tinyi_market_read(ctx, name, bytes, n_bytes, &r);
     else st = tinyi_edge_list_read(ctx, name, bytes, n_bytes, &r);
     /* a single edge may name node 2147483646: the rows that it asks for are counted against the size of the file */
-    if (!st && !(desc && desc->n_nodes) && !r.e.n_src) {
+    if (!st && !r.e.n_src) {
         int64_t i;
         int32_t most = -1;
         for (i = 0; i < r.e.n; i++) most = TINYI_MAX(most, TINYI_MAX(r.src[i], r.dst[i]));
-        st = tinyi_read_far(ctx, name, most, n_bytes);
+        if (!desc || (int64_t)most >= (int64_t)desc->n_nodes) st = tinyi_read_far(ctx, name, most, n_bytes);
     }
     if (!st) st = tinyi_read_finish(ctx, name, &r, desc, out);
     tinyi_read_free(ctx, &r);
@@ -631,7 +635,11 @@ static tiny_status tinyi_data_splits(tiny_ctx *ctx, const char *folder, tgnn_dat
         if (!d->split) {
             size_t n;
             d->n_split = words ? 1 : (tiny_idx)word.n;
-            if (!tinyi_size_mul((size_t)d->n_nodes, (size_t)d->n_split, &n)) n = SIZE_MAX;
+            /* a mark is a byte of the file: what the first line promises for all nodes must be there */
+            if (!tinyi_size_mul((size_t)d->n_nodes, (size_t)d->n_split, &n) || n > f.n_bytes) {
+                st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %lld has %td marks, which for %td nodes are more than the %zu bytes of the file", path, (long long)t.line, d->n_split, d->n_nodes, f.n_bytes);
+                break;
+            }
             d->split = (char *)tiny_alloc(ctx, n);
             if (!d->split) { st = tiny_ctx_status(ctx); break; }
         }
@@ -649,6 +657,26 @@ static tiny_status tinyi_data_splits(tiny_ctx *ctx, const char *folder, tgnn_dat
     return st;
 }
 
+/* bytes of all files of the folder that are read: a node or a graph may take no byte, but what they cost is bounded by what is there */
+static tiny_status tinyi_data_bytes(tiny_ctx *ctx, const char *folder, uint64_t *n)
+{
+    static const char *const file[] = { "meta.txt", "edges.tsv", "features.coo", "features.npy", "labels.txt", "splits.txt", "graph_of_node.txt", "node_labels.txt", "graph_labels.txt", "folds.txt" };
+    char path[600];
+    tinyi_in in;
+    size_t i;
+    tiny_status st = TINY_OK;
+    *n = 0;
+    for (i = 0; !st && i < sizeof file / sizeof *file; i++) {
+        st = tinyi_data_path(ctx, path, folder, file[i]);
+        if (st || !tinyi_data_there(path)) continue;
+        st = tinyi_in_open(ctx, path, &in);
+        if (st) continue;
+        *n += in.n_bytes;
+        tinyi_in_close(&in);
+    }
+    return st;
+}
+
 static tiny_status tinyi_data_fill(tiny_ctx *ctx, const char *folder, tgnn_data *d)
 {
     tgnn_graph_desc gd;
@@ -660,7 +688,9 @@ static tiny_status tinyi_data_fill(tiny_ctx *ctx, const char *folder, tgnn_data 
     if (!st && tinyi_data_there(path)) {
         tinyi_text_file t;
         tinyi_word line, key, word;
-        st = tiny_file_open(ctx, path, &f);
+        uint64_t n_bytes;
+        st = tinyi_data_bytes(ctx, folder, &n_bytes);
+        if (!st) st = tiny_file_open(ctx, path, &f);
         if (st) return st;
         t = tinyi_text_make(ctx, path, f.bytes, f.n_bytes);
         while (!st && tinyi_text_line(&t, "#", &line)) {
@@ -668,6 +698,8 @@ static tiny_status tinyi_data_fill(tiny_ctx *ctx, const char *folder, tgnn_data 
             if (!tinyi_word_next(&line, &word)) continue;
             if (tinyi_word_is(key, "nodes") || tinyi_word_is(key, "graphs") || tinyi_word_is(key, "directed")) {
                 if (!tinyi_word_int(word, &v) || v < 0 || v > 0x7fffffff) st = tinyi_text_fail(&t, word, "a whole number");
+                else if ((uint64_t)v > TINYI_READ_NODES(n_bytes))
+                    st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: line %lld: %lld are more than the %llu bytes of the folder can be about", path, (long long)t.line, (long long)v, (unsigned long long)n_bytes);
                 else if (tinyi_word_is(key, "nodes")) d->n_nodes = (tiny_idx)v;
                 else if (tinyi_word_is(key, "graphs")) d->n_graphs = (tiny_idx)v;
                 else d->directed = v != 0;

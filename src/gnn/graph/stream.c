@@ -329,7 +329,7 @@ static tiny_status tinyi_bulk_edges(tinyi_bulk *c)
         tinyi_bulk_fill_room(c, 1);
         st = tinyi_bulk_gzip(c);
     } else st = form == TINYI_FORM_NPY ? tinyi_bulk_npy(c) : tinyi_bulk_text(c);
-    if (!st && !c->d.n_nodes) st = tinyi_read_far(c->ctx, c->name, (int32_t)TINYI_MAX(c->seen[0], c->seen[1]), c->n_text);
+    if (!st && TINYI_MAX(c->seen[0], c->seen[1]) >= (int64_t)c->d.n_nodes) st = tinyi_read_far(c->ctx, c->name, (int32_t)TINYI_MAX(c->seen[0], c->seen[1]), c->n_text);
     return st ? st : tinyi_bulk_spill(c);
 }
 

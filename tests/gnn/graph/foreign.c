@@ -88,9 +88,150 @@ static void test_rows_ascend(void)
     t_close(ctx);
 }
 
+/* d: a source takes no byte of the file; b: neither does one that n_nodes counts */
+static void test_sources_take_no_byte(void)
+{
+    static const int64_t offset[2] = { 0, 1 };
+    static const int32_t col[1] = { 7 };
+    static const char far_edge[] = "0 1\n0 2147483646\n";
+    unsigned char *b = (unsigned char *)t_keep(512);
+    const size_t n = tgraph(b, 1, 0x7fffffff, 1, offset, col, NULL);
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tgnn_graph_desc d;
+    tgnn_graph *g = NULL;
+    memset(&d, 0, sizeof d);
+    d.bipartite = 1;
+    T_EQ_INT(n, 192);
+    T_STATUS(tgnn_graph_read_memory(ctx, "many", b, n, &d, &g), TINY_E_OVERFLOW, "many: it names node 2147483646, in 192 bytes");
+    memset(&d, 0, sizeof d);
+    d.n_nodes = 5;
+    T_STATUS(tgnn_graph_read_memory(ctx, "far", far_edge, sizeof far_edge - 1, &d, &g), TINY_E_OVERFLOW, "far: it names node 2147483646, in 17 bytes");
+    put_text("t-foreign.tsv", far_edge);
+    {
+        tgnn_convert_desc how;
+        memset(&how, 0, sizeof how);
+        how.graph.n_nodes = 5;
+        T_STATUS(tgnn_graph_convert(ctx, "t-foreign.tsv", "t-foreign.tgraph", &how, NULL), TINY_E_OVERFLOW, "it names node 2147483646, in 17 bytes");
+    }
+    (void)remove("t-foreign.tsv");
+    (void)remove("t-foreign.tgraph");
+    T_TRUE(t_alloc.most_bytes < (size_t)16 << 20);
+    t_close(ctx);
+}
+
+/* ---- folders */
+
+#if T_PAGES
+#define PLACE "t-foreign-folder"
+typedef struct part { const char *name, *text; } part;
+
+static void folder_put(const part *p, size_t n)
+{
+    char path[100];
+    size_t i;
+    (void)mkdir(PLACE, 0755);
+    for (i = 0; i < n && p[i].name; i++) {
+        (void)snprintf(path, sizeof path, PLACE "/%s", p[i].name);
+        put_text(path, p[i].text);
+    }
+}
+
+static void folder_remove(const part *p, size_t n)
+{
+    char path[100];
+    size_t i;
+    for (i = 0; i < n && p[i].name; i++) {
+        (void)snprintf(path, sizeof path, PLACE "/%s", p[i].name);
+        (void)remove(path);
+    }
+    (void)rmdir(PLACE);
+}
+
+/* a few bytes that promise much */
+static void test_folders_that_promise(void)
+{
+    static const struct { part file[4]; const char *says; } bad[] = {
+        { { { "edges.tsv", "0 1\n1 2\n" }, { "meta.txt", "nodes 2000000000\n" } }, "meta.txt: line 1: 2000000000 are more than the 25 bytes of the folder can be about" },
+        { { { "edges.tsv", "0 1\n" }, { "meta.txt", "# two\ngraphs 2147483647\n" }, { "graph_of_node.txt", "0\n0\n" } }, "meta.txt: line 2: 2147483647 are more than the 32 bytes" },
+        { { { "edges.tsv", "0 2147483646\n" }, { "meta.txt", "nodes 5\n" } }, "it names node 2147483646, in 13 bytes" },
+        { { { "edges.tsv", "0 260000\n" }, { "splits.txt", "rrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrr" } }, "splits.txt: line 1 has 60 marks, which for 260001 nodes are more than the 60 bytes" },
+        { { { "edges.tsv", "0 200000\n" }, { "splits.txt", "train\nval\n" } }, "splits.txt: line 1 has 1 marks, which for 200001 nodes are more than the 10 bytes" }
+    };
+    static const part good[3] = { { "edges.tsv", "0 1\n" }, { "meta.txt", "nodes 200000\ngraphs 100000\n" }, { NULL, NULL } };
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tgnn_data d;
+    size_t i;
+    for (i = 0; i < T_COUNT(bad); i++) {
+        folder_put(bad[i].file, 4);
+        T_STATUS(tgnn_data_read(ctx, PLACE, &d), i == 3 || i == 4 ? TINY_E_FORMAT : TINY_E_OVERFLOW, bad[i].says);
+        folder_remove(bad[i].file, 4);
+    }
+    T_TRUE(t_alloc.most_bytes < (size_t)16 << 20);
+    folder_put(good, 3);
+    if (T_OK(tgnn_data_read(ctx, PLACE, &d))) {
+        T_TRUE(d.n_nodes == 200000 && d.n_graphs == 100000);
+        tgnn_data_free(ctx, &d);
+    }
+    folder_remove(good, 3);
+    T_TRUE(t_alloc.most_bytes < (size_t)16 << 20);
+    t_close(ctx);
+}
+
+/* every prefix and every flipped bit of every file: an answer or a sentence, within the memory that so few bytes may take */
+static void test_folder_cut_and_flipped(void)
+{
+    static const part file[] = {
+        { "edges.tsv", "0 1\n2 1\n2 3\n" }, { "meta.txt", "nodes 5\ndirected 1\ngraphs 2\n" }, { "features.coo", "5 2 2\n0 0 1\n4 1 .5\n" }, { "labels.txt", "0\n1\n-1\n0\n1\n" },
+        { "splits.txt", "rv\nvt\n-r\ntt\nrr\n" }, { "graph_of_node.txt", "0\n0\n0\n1\n1\n" }, { "node_labels.txt", "3\n3\n4\n4\n4\n" }, { "graph_labels.txt", "1\n0\n" }, { "folds.txt", "0\n1\n" }
+    };
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tgnn_data d;
+    size_t i, k, good = 0, bad = 0;
+    folder_put(file, T_COUNT(file));
+    if (T_OK(tgnn_data_read(ctx, PLACE, &d))) {
+        T_TRUE(d.n_nodes == 5 && d.n_graphs == 2 && d.n_split == 2 && d.x.dim[1] == 2 && d.n_class == 2);
+        tgnn_data_free(ctx, &d);
+    }
+    for (i = 0; i < T_COUNT(file); i++) {
+        const size_t n = strlen(file[i].text);
+        char path[100];
+        (void)snprintf(path, sizeof path, PLACE "/%s", file[i].name);
+        for (k = 0; k < 9 * n; k++) {
+            char text[100];
+            const size_t cut = k % 9 == 8 ? k / 9 : n;
+            FILE *f;
+            memcpy(text, file[i].text, n);
+            if (cut == n) text[k / 9] = (char)(text[k / 9] ^ (1 << k % 9));
+            f = fopen(path, "wb");
+            if (!f) break;
+            (void)fwrite(text, 1, cut, f);
+            (void)fclose(f);
+            if (tgnn_data_read(ctx, PLACE, &d)) bad += (size_t)T_TRUE(strstr(tiny_ctx_message(ctx), PLACE) != NULL);
+            else {
+                int64_t *at = NULL;
+                if (d.graph_of_node) (void)tgnn_data_graph_at(ctx, &d, &at);
+                tiny_free(ctx, at);
+                tgnn_data_free(ctx, &d);
+                good++;
+            }
+        }
+        put_text(path, file[i].text);
+    }
+    printf("cut and flipped: %lu refused, %lu still folders\n", (unsigned long)bad, (unsigned long)good);
+    T_TRUE(good > 0 && bad > 0 && t_alloc.most_bytes < (size_t)16 << 20);
+    folder_remove(file, T_COUNT(file));
+    t_close(ctx);
+}
+#endif
+
 int main(void)
 {
     T_RUN(test_two_sets);
     T_RUN(test_rows_ascend);
+    T_RUN(test_sources_take_no_byte);
+#if T_PAGES
+    T_RUN(test_folders_that_promise);
+    T_RUN(test_folder_cut_and_flipped);
+#endif
     return t_done();
 }
