@@ -286,6 +286,8 @@ void tinyi_tgraph_head(unsigned char head[64], uint32_t flags, uint64_t n_dst, u
     tinyi_wr(&w, total, 8);
 }
 
+#define TINYI_TGRAPH_NUMBER ((int64_t)1 << 48)  /* of an edge, below this: a batch of 32768 graphs still counts on */
+
 static int tinyi_little_endian(void)
 {
     const uint32_t one = 1;
@@ -383,7 +385,7 @@ static tiny_status tinyi_tgraph_read(tiny_ctx *ctx, const char *name, const unsi
         for (p = 0; a.source && p < m; p++) {
             uint64_t v = 0;
             (void)tinyi_rd_u64(&c, &v);
-            a.source[p] = v > (uint64_t)INT64_MAX ? -1 : (int64_t)v;
+            a.source[p] = v <= (uint64_t)INT64_MAX ? (int64_t)v : v == UINT64_MAX ? -1 : INT64_MIN;
         }
     }
     st = tiny_sparse_check(ctx, &a);
@@ -395,6 +397,9 @@ static tiny_status tinyi_tgraph_read(tiny_ctx *ctx, const char *name, const unsi
     if (!st) st = tinyi_tgraph_ascends(ctx, name, &a);
     for (p = 0; !st && a.value && p < m; p++)
         if (!(a.value[p] - a.value[p] == 0.0f)) st = tinyi_fail(ctx, TINY_E_NUMERIC, "%s: edge %llu: its weight is not a finite number", name, (unsigned long long)p);
+    for (p = 0; !st && a.source && p < m; p++)
+        if (a.source[p] < -1 || a.source[p] >= TINYI_TGRAPH_NUMBER)
+            st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: edge %llu has the number %lld; numbers are below 2^48, -1 for a loop that was added", name, (unsigned long long)p, (long long)a.source[p]);
     if (st) {
         tiny_sparse_free(ctx, &a);
         return st;
@@ -407,26 +412,42 @@ static tiny_status tinyi_tgraph_read(tiny_ctx *ctx, const char *name, const unsi
     return st;
 }
 
-/* what a .tgraph file holds, changed as desc asks */
+/* are the numbers of the edges 0 to n - 1, each once? seen: room for n */
+static int tinyi_tgraph_in_order(const tiny_sparse *a, int32_t *seen)
+{
+    int64_t p;
+    for (p = 0; p < a->n; p++) seen[p] = 0;
+    for (p = 0; a->source && p < a->n; p++)
+        if (a->source[p] < 0 || a->source[p] >= a->n || seen[a->source[p]]++) return 0;
+    return a->source != NULL;
+}
+
+/* What a .tgraph file holds, changed as desc asks: from its edges in the order of their numbers, so that it is what the edges as they were
+ * given would make; where numbers are missing or doubled, in the order of the rows. Edges keep their numbers. */
 static tiny_status tinyi_graph_again(tiny_ctx *ctx, const char *name, tgnn_graph *g, const tgnn_graph_desc *desc, tgnn_graph **out)
 {
     tinyi_read_edges r;
     tiny_idx i;
-    int64_t p;
+    int64_t p, at;
+    int in_order = 0;
     tiny_status st;
     memset(&r, 0, sizeof r);
     st = tinyi_read_take(ctx, &r, (size_t)g->in.n, g->in.value != NULL);
     if (!st) {
+        in_order = tinyi_tgraph_in_order(&g->in, r.src);
         for (i = 0; i < g->in.n_rows; i++)
             for (p = g->in.offset[i]; p < g->in.offset[i + 1]; p++) {
-                r.src[p] = g->in.col[p];
-                r.dst[p] = (int32_t)i;
-                if (r.weight) r.weight[p] = g->in.value[p];
+                at = in_order ? g->in.source[p] : p;
+                r.src[at] = g->in.col[p];
+                r.dst[at] = (int32_t)i;
+                if (r.weight) r.weight[at] = g->in.value[p];
             }
         r.e.n = g->in.n;
         r.e.n_src = g->in.n_cols;
         r.e.n_dst = g->in.n_rows;
         st = tinyi_read_finish(ctx, name, &r, desc, out);
+        for (p = 0; !st && !in_order && g->in.source && p < (*out)->in.n; p++)
+            if ((*out)->in.source[p] >= 0) (*out)->in.source[p] = g->in.source[(*out)->in.source[p]];
     }
     tinyi_read_free(ctx, &r);
     return st;

@@ -14,7 +14,7 @@
 TINYI_C_BEGIN
 
 /* desc: what becomes of the edges; NULL: as they are. A .tgraph file is taken as it is where desc asks for nothing; one of two
- * sets of nodes is refused where desc is not bipartite. A file may make
+ * sets of nodes is refused where desc is not bipartite. Its edges keep their numbers in either case. A file may make
  * the context take at most 512 times its size and 16 megabytes (dense features: 4096 times) (a packed one 64 times that); weights must be finite. */
 TINY_API tiny_status tgnn_graph_read(tiny_ctx *ctx, const char *path, const tgnn_graph_desc *desc, tgnn_graph **out);
 /* name stands in the sentences. The bytes may go afterwards. */

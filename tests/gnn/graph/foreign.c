@@ -88,6 +88,52 @@ static void test_rows_ascend(void)
     t_close(ctx);
 }
 
+/* Relations and features belong to edges by their numbers: whatever a .tgraph is asked for, they are those of the text it came from. */
+static void test_edges_keep_their_numbers(void)
+{
+    static const char text[] = "2 1 5\n0 2 4\n1 1 3\n0 1 2\n1 0 1\n0 1 7\n";
+    static const int64_t offset[3] = { 0, 1, 2 }, some[2] = { 40, 7 }, wild[2] = { 7, -2 }, far_off[2] = { INT64_MAX, 7 };
+    static const int32_t col[2] = { 1, 0 };
+    unsigned char *b = (unsigned char *)t_keep(512);
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tgnn_graph_desc d;
+    tgnn_graph *g = NULL, *h = NULL;
+    size_t n;
+    int k;
+    T_OK(tgnn_graph_read_memory(ctx, "text", text, sizeof text - 1, NULL, &g));
+    T_OK(tgnn_graph_write(ctx, "t-foreign.tgraph", g));
+    tgnn_graph_close(ctx, g);
+    for (k = 0; k < 7; k++) {
+        memset(&d, 0, sizeof d);
+        d.symmetrize = k == 1 || k > 4;
+        d.duplicates = k == 5 ? TINY_DUPLICATES_FIRST : k == 6 ? TINY_DUPLICATES_SUM : TINY_DUPLICATES_KEEP;
+        d.add_loops = k == 2 || k == 4;
+        d.drop_loops = k == 3 || k == 4;
+        T_OK(tgnn_graph_read_memory(ctx, "text", text, sizeof text - 1, &d, &g));
+        if (T_OK(tgnn_graph_read(ctx, "t-foreign.tgraph", &d, &h)) && T_EQ_INT(tgnn_graph_edges(h), tgnn_graph_edges(g))) {
+            T_SAME(tgnn_graph_in(h)->source, tgnn_graph_in(g)->source, tgnn_graph_edges(g));
+            T_SAME(tgnn_graph_in(h)->col, tgnn_graph_in(g)->col, tgnn_graph_edges(g));
+            T_SAME(tgnn_graph_in(h)->value, tgnn_graph_in(g)->value, tgnn_graph_edges(g));
+        }
+        tgnn_graph_close(ctx, g);
+        tgnn_graph_close(ctx, h);
+    }
+    (void)remove("t-foreign.tgraph");
+    n = tgraph(b, 2, 2, 2, offset, col, some);      /* of a part of a graph: 7 and 40 of those that there were */
+    memset(&d, 0, sizeof d);
+    d.add_loops = 1;
+    if (T_OK(tgnn_graph_read_memory(ctx, "some", b, n, &d, &g))) {
+        static const int64_t want[4] = { -1, 40, 7, -1 };
+        if (T_EQ_INT(tgnn_graph_edges(g), 4)) T_SAME(tgnn_graph_in(g)->source, want, 4);
+        tgnn_graph_close(ctx, g);
+    }
+    n = tgraph(b, 2, 2, 2, offset, col, wild);
+    T_STATUS(tgnn_graph_read_memory(ctx, "wild", b, n, NULL, &g), TINY_E_FORMAT, "wild: edge 1 has the number -2; numbers are below");
+    n = tgraph(b, 2, 2, 2, offset, col, far_off);
+    T_STATUS(tgnn_graph_read_memory(ctx, "wild", b, n, NULL, &g), TINY_E_FORMAT, "wild: edge 0 has the number 9223372036854775807");
+    t_close(ctx);
+}
+
 /* d: a source takes no byte of the file; b: neither does one that n_nodes counts */
 static void test_sources_take_no_byte(void)
 {
@@ -228,6 +274,7 @@ int main(void)
 {
     T_RUN(test_two_sets);
     T_RUN(test_rows_ascend);
+    T_RUN(test_edges_keep_their_numbers);
     T_RUN(test_sources_take_no_byte);
 #if T_PAGES
     T_RUN(test_folders_that_promise);
