@@ -23,8 +23,8 @@
 #include "core/bytes.h"
 #include "core/half.h"
 
-/* Edges on the way from a file; the matrix' own size where the file says it. */
-typedef struct tinyi_read_edges { tgnn_edges e; int32_t *src, *dst; float *weight; int both; } tinyi_read_edges;
+/* Edges on the way from a file; e has the matrix' own size where the file says it, nodes: sources and destinations at least. */
+typedef struct tinyi_read_edges { tgnn_edges e; int32_t *src, *dst, nodes[2]; float *weight; int both; } tinyi_read_edges;
 
 static void tinyi_read_free(tiny_ctx *ctx, tinyi_read_edges *r)
 {
@@ -72,7 +72,7 @@ static tiny_status tinyi_edge_list_read(tiny_ctx *ctx, const char *name, const u
     int64_t v[2];
     int weighted = -1;
     tiny_status st = TINY_OK;
-    while (!st && tinyi_text_line(&f, "#%", &line)) {
+    while (!st && tinyi_text_edge_line(&f, &line, r->nodes)) {
         float w;
         st = tinyi_text_edge(&f, line, &weighted, v, &w);
         if (!st && !r->src) st = tinyi_read_take(ctx, r, tinyi_text_lines(&f) + 1, weighted);
@@ -508,11 +508,18 @@ static tiny_status tinyi_graph_read(tiny_ctx *ctx, const char *name, const unsig
     } else if (form == TINYI_FORM_MARKET) st = tinyi_market_read(ctx, name, bytes, n_bytes, &r);
     else st = tinyi_edge_list_read(ctx, name, bytes, n_bytes, &r);
     /* a single edge may name node 2147483646: the rows that it asks for are counted against the size of the file */
-    if (!st && !r.e.n_src) {
+    if (!st && !r.e.n_src && !r.e.n_dst) {
+        int32_t most[2];
         int64_t i;
-        int32_t most = -1;
-        for (i = 0; i < r.e.n; i++) most = TINYI_MAX(most, TINYI_MAX(r.src[i], r.dst[i]));
-        if (!desc || (int64_t)most >= (int64_t)desc->n_nodes) st = tinyi_read_far(ctx, name, most, n_bytes);
+        for (i = 0; i < 2; i++) most[i] = r.nodes[i] - 1;
+        for (i = 0; i < r.e.n; i++) {
+            most[0] = TINYI_MAX(most[0], r.src[i]);
+            most[1] = TINYI_MAX(most[1], r.dst[i]);
+        }
+        if (!desc || TINYI_MAX(most[0], most[1]) >= desc->n_nodes) st = tinyi_read_far(ctx, name, TINYI_MAX(most[0], most[1]), n_bytes);
+        if (!(desc && desc->bipartite)) most[0] = most[1] = TINYI_MAX(most[0], most[1]);
+        r.e.n_src = (tiny_idx)most[0] + 1;
+        r.e.n_dst = (tiny_idx)most[1] + 1;
     }
     if (!st) st = tinyi_read_finish(ctx, name, &r, desc, out);
     tinyi_read_free(ctx, &r);
@@ -577,23 +584,32 @@ TINY_API tiny_status tgnn_graph_write(tiny_ctx *ctx, const char *path, const tgn
 TINY_API tiny_status tgnn_graph_write_text(tiny_ctx *ctx, const char *path, const tgnn_graph *g)
 {
     const size_t each = 48;                 /* two numbers of 10 digits, one float of 15, and what stands between */
-    char *text;
-    size_t n = 0, room;
-    int64_t p;
+    const tiny_sparse *a;
+    char *text, *head;
+    size_t n, n_head, room;
+    int64_t p, last[2] = { -1, -1 };
     tiny_idx r;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!g) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is none to write");
-    if (!tinyi_size_mul((size_t)g->in.n + 1, each, &room)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: %lld edges are too many for a text", (long long)g->in.n);
+    a = &g->in;
+    if (!tinyi_size_mul((size_t)a->n + 1, each, &room)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: %lld edges are too many for a text", (long long)a->n);
     text = (char *)tiny_alloc(ctx, room);
     if (!text) return tiny_ctx_status(ctx);
-    for (r = 0; r < g->in.n_rows; r++)
-        for (p = g->in.offset[r]; p < g->in.offset[r + 1]; p++) {
-            n += (size_t)snprintf(text + n, each, g->in.value ? "%ld\t%ld\t" : "%ld\t%ld\n", (long)g->in.col[p], (long)r);
-            if (!g->in.value) continue;
-            n += (size_t)snprintf(text + n, each - 24, "%.9g\n", (double)g->in.value[p]);
+    head = text;                            /* the first 48 bytes are left for the remark */
+    for (n = each, r = 0; r < a->n_rows; r++)
+        for (p = a->offset[r]; p < a->offset[r + 1]; p++) {
+            last[0] = TINYI_MAX(last[0], (int64_t)a->col[p]);
+            last[1] = (int64_t)r;
+            n += (size_t)snprintf(text + n, each, a->value ? "%ld\t%ld\t" : "%ld\t%ld\n", (long)a->col[p], (long)r);
+            if (!a->value) continue;
+            n += (size_t)snprintf(text + n, each - 24, "%.9g\n", (double)a->value[p]);
         }
-    st = tiny_file_write(ctx, path, text, n);
+    n_head = 0;
+    if (a->n_rows != a->n_cols && (last[0] + 1 < a->n_cols || last[1] + 1 < a->n_rows)) n_head = (size_t)snprintf(head, each, "# nodes %td %td\n", a->n_cols, a->n_rows);
+    else if (TINYI_MAX(last[0], last[1]) + 1 < a->n_rows) n_head = (size_t)snprintf(head, each, "# nodes %td\n", a->n_rows);
+    memmove(head + each - n_head, head, n_head);
+    st = tiny_file_write(ctx, path, text + each - n_head, n - each + n_head);
     tiny_free(ctx, text);
     return st;
 }

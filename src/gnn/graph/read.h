@@ -1,6 +1,7 @@
 /* src/gnn/graph/read.h - graphs from files, and into them
  *
- *   edge list       "source destination [weight]" a line, numbers from 0, separated by spaces, tabs or commas; # and % begin remarks
+ *   edge list       "source destination [weight]" a line, numbers from 0, separated by spaces, tabs or commas; # and % begin remarks, "# nodes N" says
+ *                   that there are N nodes at least
  *   Matrix Market   "%%MatrixMarket matrix coordinate pattern|real|integer general|symmetric", numbers from 1
  *   .npz            scipy.sparse.save_npz (csr, csc, coo), or an archive with an array `edges` (m, 2) or `edge_index` (2, m)
  *   .npy            an integer array (2, m) or (m, 2)
@@ -22,7 +23,8 @@ TINY_API tiny_status tgnn_graph_read_memory(tiny_ctx *ctx, const char *name, con
 
 /* Our binary form. */
 TINY_API tiny_status tgnn_graph_write(tiny_ctx *ctx, const char *path, const tgnn_graph *g);
-/* An edge list, in the order of the destinations; weights with 9 digits, where there are any. */
+/* An edge list, in the order of the destinations; weights with 9 digits, where there are any. Where the last nodes have no edges, the first
+ * line is "# nodes N", of two sets "# nodes SOURCES DESTINATIONS": a remark to others, a least number of nodes to tgnn_graph_read. */
 TINY_API tiny_status tgnn_graph_write_text(tiny_ctx *ctx, const char *path, const tgnn_graph *g);
 
 /* ---- a folder with edges.tsv, and as much as there is of features.coo (or .npy), labels.txt, splits.txt, meta.txt,

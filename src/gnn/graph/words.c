@@ -125,6 +125,29 @@ TINYI_FN int tinyi_word_float(tinyi_word w, float *v)
     return 1;
 }
 
+static void tinyi_text_nodes(tinyi_word line, int32_t nodes[2])
+{
+    tinyi_word word;
+    int64_t v[2];
+    int n = 0, k;
+    if (!tinyi_word_next(&line, &word) || !tinyi_word_is(word, "#") || !tinyi_word_next(&line, &word) || !tinyi_word_is(word, "nodes")) return;
+    while (n < 2 && tinyi_word_next(&line, &word)) {
+        if (!tinyi_word_int(word, &v[n]) || v[n] < 0 || v[n] > 0x7fffffff) return;
+        n++;
+    }
+    if (!n || tinyi_word_next(&line, &word)) return;
+    for (k = 0; k < 2; k++) nodes[k] = TINYI_MAX(nodes[k], (int32_t)v[n > k ? k : 0]);
+}
+
+TINYI_FN int tinyi_text_edge_line(tinyi_text_file *f, tinyi_word *line, int32_t nodes[2])
+{
+    while (tinyi_text_line(f, "%", line)) {
+        if (*line->at != '#') return 1;
+        tinyi_text_nodes(*line, nodes);
+    }
+    return 0;
+}
+
 TINYI_FN tiny_status tinyi_text_edge(const tinyi_text_file *f, tinyi_word line, int *weighted, int64_t v[2], float *w)
 {
     tinyi_word word;

@@ -18,6 +18,9 @@ TINYI_FN int tinyi_word_is(tinyi_word w, const char *text);        /* without re
 /* 1: the whole word is such a number. The float is the double nearest to within 2 ulp, then rounded; inf and nan are read. */
 TINYI_FN int tinyi_word_int(tinyi_word w, int64_t *v);
 TINYI_FN int tinyi_word_float(tinyi_word w, float *v);
+/* tinyi_text_line for an edge list: past its remarks. "# nodes N", or "# nodes SOURCES DESTINATIONS" where they are two sets, is heard on
+ * the way: there are at least so many, also where the last ones have no edges. Other remarks, and other uses of the word, say nothing. */
+TINYI_FN int tinyi_text_edge_line(tinyi_text_file *f, tinyi_word *line, int32_t nodes[2]);
 /* A line of an edge list: v source and destination, *w the weight (1 where there are none). *weighted: -1 before the first edge, which says
  * whether all of them have one. */
 TINYI_FN tiny_status tinyi_text_edge(const tinyi_text_file *f, tinyi_word line, int *weighted, int64_t v[2], float *w);

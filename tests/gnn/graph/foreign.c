@@ -134,6 +134,76 @@ static void test_edges_keep_their_numbers(void)
     t_close(ctx);
 }
 
+/* ---- text */
+
+/* The last nodes may have no edges: a remark that other programs skip says how many nodes there are. */
+static void test_text_keeps_its_nodes(void)
+{
+    static const struct { tiny_idx n_src, n_dst; int64_t n; int bipartite; const char *first; } of[] = {
+        { 9, 9, 3, 0, "# nodes 9\n" }, { 3, 3, 3, 0, "2\t0\n" }, { 5, 5, 0, 0, "# nodes 5\n" }, { 0, 0, 0, 0, "" }, { 3, 7, 3, 1, "# nodes 3 7\n" }, { 8, 3, 3, 1, "# nodes 8 3\n" }, { 3, 2, 3, 1, "2\t0\n" }
+    };
+    static const int32_t src[3] = { 0, 1, 2 }, dst[3] = { 1, 1, 0 };
+    static const struct { const char *text; int nodes; } remark[] = {
+        { "#nodes 9\n0 1\n", 2 }, { "# nodes\n0 1\n", 2 }, { "# nodes 9 edges 1\n0 1\n", 2 }, { "# Nodes: 9\n0 1\n", 2 }, { "% nodes 9\n0 1\n", 2 }, { "# nodes -9\n0 1\n", 2 },
+        { "# nodes 2147483648\n0 1\n", 2 }, { "# nodes 1\n0 1\n", 2 }, { "0 1\n # nodes 9\r\n", 9 }, { "# nodes 4\n# nodes 9\n# nodes 5 7\n0 1", 9 }, { "# nodes 4 9\n0 1", 9 }
+    };
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tgnn_graph_desc d;
+    tgnn_graph *g = NULL, *h = NULL;
+    size_t i;
+    for (i = 0; i < T_COUNT(of); i++) {
+        char first[40] = "";
+        tgnn_edges e;
+        FILE *f;
+        memset(&e, 0, sizeof e);
+        memset(&d, 0, sizeof d);
+        d.bipartite = of[i].bipartite;
+        e.n_src = of[i].n_src;
+        e.n_dst = of[i].n_dst;
+        e.n = of[i].n;
+        e.src = src;
+        e.dst = dst;
+        if (!T_OK(tgnn_graph_make(ctx, &e, &d, &g))) continue;
+        T_OK(tgnn_graph_write_text(ctx, "t-foreign.tsv", g));
+        f = fopen("t-foreign.tsv", "rb");
+        if (f) {
+            if (!fgets(first, sizeof first, f)) first[0] = 0;
+            (void)fclose(f);
+        }
+        if (!T_TRUE(!strcmp(first, of[i].first))) printf("  graph %d begins with %s\n", (int)i, first);
+        if (T_OK(tgnn_graph_read(ctx, "t-foreign.tsv", &d, &h))) {
+            T_EQ_INT(tgnn_graph_sources(h), of[i].n_src);
+            T_EQ_INT(tgnn_graph_nodes(h), of[i].n_dst);
+            T_EQ_INT(tgnn_graph_edges(h), of[i].n);
+            tgnn_graph_close(ctx, h);
+        }
+        {
+            tgnn_convert_desc how;
+            tgnn_convert_info info;
+            memset(&how, 0, sizeof how);
+            how.graph = d;
+            if (T_OK(tgnn_graph_convert(ctx, "t-foreign.tsv", "t-foreign.tgraph", &how, &info))) T_TRUE(info.n_src == of[i].n_src && info.n_dst == of[i].n_dst);
+        }
+        tgnn_graph_close(ctx, g);
+    }
+    (void)remove("t-foreign.tsv");
+    (void)remove("t-foreign.tgraph");
+    for (i = 0; i < T_COUNT(remark); i++)
+        if (T_OK(tgnn_graph_read_memory(ctx, "remark", remark[i].text, strlen(remark[i].text), NULL, &g))) {
+            T_EQ_INT(tgnn_graph_nodes(g), remark[i].nodes);
+            tgnn_graph_close(ctx, g);
+        }
+    T_STATUS(tgnn_graph_read_memory(ctx, "lies", "# nodes 2147483647\n0 1\n", 23, NULL, &g), TINY_E_OVERFLOW, "lies: it names node 2147483646, in 23 bytes; say n_nodes");
+    memset(&d, 0, sizeof d);
+    d.n_nodes = 300000;
+    if (T_OK(tgnn_graph_read_memory(ctx, "far", "# nodes 300000\n0 1\n", 19, &d, &g))) {
+        T_EQ_INT(tgnn_graph_nodes(g), 300000);
+        tgnn_graph_close(ctx, g);
+    }
+    T_TRUE(t_alloc.most_bytes < (size_t)16 << 20);
+    t_close(ctx);
+}
+
 /* d: a source takes no byte of the file; b: neither does one that n_nodes counts */
 static void test_sources_take_no_byte(void)
 {
@@ -276,6 +346,7 @@ int main(void)
     T_RUN(test_rows_ascend);
     T_RUN(test_edges_keep_their_numbers);
     T_RUN(test_sources_take_no_byte);
+    T_RUN(test_text_keeps_its_nodes);
 #if T_PAGES
     T_RUN(test_folders_that_promise);
     T_RUN(test_folder_cut_and_flipped);
