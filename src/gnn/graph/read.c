@@ -583,11 +583,11 @@ TINY_API tiny_status tgnn_graph_write(tiny_ctx *ctx, const char *path, const tgn
 
 TINY_API tiny_status tgnn_graph_write_text(tiny_ctx *ctx, const char *path, const tgnn_graph *g)
 {
-    const size_t each = 48;                 /* two numbers of 10 digits, one float of 15, and what stands between */
+    const size_t each = 2 * 12 + TINYI_WORD_FLOAT;          /* two numbers of 11 letters at most, a weight, and what stands between */
     const tiny_sparse *a;
     char *text, *head;
     size_t n, n_head, room;
-    int64_t p, last[2] = { -1, -1 };
+    int64_t p, end, put = 0, last[2] = { -1, -1 };
     tiny_idx r;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
@@ -596,20 +596,27 @@ TINY_API tiny_status tgnn_graph_write_text(tiny_ctx *ctx, const char *path, cons
     if (!tinyi_size_mul((size_t)a->n + 1, each, &room)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: %lld edges are too many for a text", (long long)a->n);
     text = (char *)tiny_alloc(ctx, room);
     if (!text) return tiny_ctx_status(ctx);
-    head = text;                            /* the first 48 bytes are left for the remark */
-    for (n = each, r = 0; r < a->n_rows; r++)
-        for (p = a->offset[r]; p < a->offset[r + 1]; p++) {
-            last[0] = TINYI_MAX(last[0], (int64_t)a->col[p]);
+    head = text;                            /* room for the remark is left before the edges */
+    for (n = each, r = 0; !st && r < a->n_rows; r++)
+        for (tinyi_row_range(a, r, &p, &end); !st && p < end; p++) {
+            const int32_t c = a->col[p];
+            if (put++ == a->n || c < 0 || c >= a->n_cols) {
+                st = tinyi_fail(ctx, TINY_E_FORMAT, "graph: edge %lld is not among the %lld there are, or comes from no node: its file changed", (long long)p, (long long)a->n);
+                break;
+            }
+            last[0] = TINYI_MAX(last[0], (int64_t)c);
             last[1] = (int64_t)r;
-            n += (size_t)snprintf(text + n, each, a->value ? "%ld\t%ld\t" : "%ld\t%ld\n", (long)a->col[p], (long)r);
+            n += (size_t)snprintf(text + n, each, a->value ? "%ld\t%ld\t" : "%ld\t%ld\n", (long)c, (long)r);
             if (!a->value) continue;
-            n += (size_t)snprintf(text + n, each - 24, "%.9g\n", (double)a->value[p]);
+            n += tinyi_word_of_float(a->value[p], text + n);
+            text[n++] = '\n';
         }
+    if (!st && put != a->n) st = tinyi_fail(ctx, TINY_E_FORMAT, "graph: its rows have %lld edges, not %lld: its file changed", (long long)put, (long long)a->n);
     n_head = 0;
     if (a->n_rows != a->n_cols && (last[0] + 1 < a->n_cols || last[1] + 1 < a->n_rows)) n_head = (size_t)snprintf(head, each, "# nodes %td %td\n", a->n_cols, a->n_rows);
     else if (TINYI_MAX(last[0], last[1]) + 1 < a->n_rows) n_head = (size_t)snprintf(head, each, "# nodes %td\n", a->n_rows);
     memmove(head + each - n_head, head, n_head);
-    st = tiny_file_write(ctx, path, text + each - n_head, n - each + n_head);
+    if (!st) st = tiny_file_write(ctx, path, text + each - n_head, n - each + n_head);
     tiny_free(ctx, text);
     return st;
 }

@@ -1,4 +1,5 @@
 /* src/gnn/graph/words.c */
+#include <stdio.h>
 #include <string.h>
 #include <math.h>                           /* INFINITY; no function of it is called */
 #include "gnn/graph/words.h"
@@ -123,6 +124,18 @@ TINYI_FN int tinyi_word_float(tinyi_word w, float *v)
     *v = d > 3.4028235677973366e38 ? INFINITY : (float)d;      /* halfway from the largest float to the next */
     if (minus) *v = -*v;
     return 1;
+}
+
+TINYI_FN size_t tinyi_word_of_float(float v, char text[TINYI_WORD_FLOAT])
+{
+    int k, n = 0, n_text = snprintf(text, TINYI_WORD_FLOAT, "%.9g", (double)v);
+    if (!(v - v == 0.0f)) return (size_t)n_text;            /* inf and nan have no point */
+    for (k = 0; k < n_text; k++) {          /* whatever the locale takes for a point becomes one */
+        const int digit = (text[k] >= '0' && text[k] <= '9') || strchr("+-e", text[k]);
+        if (digit || (n && text[n - 1] != '.')) text[n++] = digit ? text[k] : '.';
+    }
+    text[n] = 0;
+    return (size_t)n;
 }
 
 static void tinyi_text_nodes(tinyi_word line, int32_t nodes[2])

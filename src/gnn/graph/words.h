@@ -1,6 +1,6 @@
 /* src/gnn/graph/words.h - lines of numbers: the ground of every text reader here
  *
- * A line ends with \n, \r\n or the file. Words are separated by spaces, tabs and commas. Numbers are read without the locale.
+ * A line ends with \n, \r\n or the file. Words are separated by spaces, tabs and commas. Numbers are read and written without the locale.
  * The end of the file is never passed. */
 #ifndef TINYI_WORDS_H
 #define TINYI_WORDS_H
@@ -18,6 +18,9 @@ TINYI_FN int tinyi_word_is(tinyi_word w, const char *text);        /* without re
 /* 1: the whole word is such a number. The float is the double nearest to within 2 ulp, then rounded; inf and nan are read. */
 TINYI_FN int tinyi_word_int(tinyi_word w, int64_t *v);
 TINYI_FN int tinyi_word_float(tinyi_word w, float *v);
+/* v with 9 digits, which are enough to read it again, and a point in every locale; answers how many bytes */
+#define TINYI_WORD_FLOAT 40
+TINYI_FN size_t tinyi_word_of_float(float v, char text[TINYI_WORD_FLOAT]);
 /* tinyi_text_line for an edge list: past its remarks. "# nodes N", or "# nodes SOURCES DESTINATIONS" where they are two sets, is heard on
  * the way: there are at least so many, also where the last ones have no edges. Other remarks, and other uses of the word, say nothing. */
 TINYI_FN int tinyi_text_edge_line(tinyi_text_file *f, tinyi_word *line, int32_t nodes[2]);

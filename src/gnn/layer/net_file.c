@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "gnn/layer/net_file.h"
+#include "gnn/graph/words.h"
 #include "core/bytes.h"
 #include "core/file.h"
 #include "core/rng.h"
@@ -263,13 +264,8 @@ static void tinyi_net_say_whole(tinyi_net_text *t, const char *key, tiny_idx v) 
 
 static void tinyi_net_say_real(tinyi_net_text *t, const char *key, float v)
 {
-    char text[40];
-    int k, n = 0, n_text = snprintf(text, sizeof text, "%.9g", (double)v);
-    for (k = 0; k < n_text; k++) {          /* whatever the locale takes for a point becomes one */
-        const int digit = (text[k] >= '0' && text[k] <= '9') || strchr("+-e", text[k]);
-        if (digit || (n && text[n - 1] != '.')) text[n++] = digit ? text[k] : '.';
-    }
-    text[n] = 0;
+    char text[TINYI_WORD_FLOAT];
+    (void)tinyi_word_of_float(v, text);
     tinyi_net_say(t, key, text, 0);
 }
 

@@ -1,6 +1,7 @@
 /* tests/gnn/graph/foreign.c - graphs and folders that others wrote, some of them to do harm; every file is put together here, byte by byte */
 #define T_GNN
 #include "t.h"
+#include <locale.h>
 #if T_PAGES
 #include <sys/stat.h>
 #endif
@@ -204,6 +205,81 @@ static void test_text_keeps_its_nodes(void)
     t_close(ctx);
 }
 
+/* A file that another program writes to while it is mapped: here its arrays are poked, as they would be. */
+static void test_text_of_a_file_that_changes(void)
+{
+    static const int32_t src[6] = { 0, 1, 2, 3, 0, 2 }, dst[6] = { 1, 1, 0, 2, 3, 3 };
+    static const int64_t bad[] = { -5, 7, (int64_t)1 << 40, INT64_MIN, INT64_MAX };
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tgnn_graph *g = NULL;
+    tgnn_edges e;
+    int64_t *offset;
+    int32_t *col;
+    size_t i, k;
+    memset(&e, 0, sizeof e);
+    e.n = 6;
+    e.src = src;
+    e.dst = dst;
+    if (!T_OK(tgnn_graph_make(ctx, &e, NULL, &g))) return;
+    offset = tgnn_graph_in(g)->offset;
+    col = tgnn_graph_in(g)->col;
+    for (i = 0; i < T_COUNT(bad); i++)
+        for (k = 0; k < 5; k++) {
+            const int64_t old = offset[k];
+            offset[k] = bad[i];
+            T_STATUS(tgnn_graph_write_text(ctx, "t-foreign.tsv", g), TINY_E_FORMAT, "its file changed");
+            offset[k] = old;
+        }
+    {                                       /* every row begins at 0 and has all of the edges */
+        int64_t old[5];
+        memcpy(old, offset, sizeof old);
+        for (k = 0; k < 5; k += 2) offset[k] = 0;
+        for (k = 1; k < 5; k += 2) offset[k] = 6;
+        T_STATUS(tgnn_graph_write_text(ctx, "t-foreign.tsv", g), TINY_E_FORMAT, "its file changed");
+        memcpy(offset, old, sizeof old);
+    }
+    for (i = 0; i < 2; i++) {
+        const int32_t old = col[3];
+        col[3] = i ? -1 : 4;
+        T_STATUS(tgnn_graph_write_text(ctx, "t-foreign.tsv", g), TINY_E_FORMAT, "edge 3 is not among the 6 there are, or comes from no node: its file changed");
+        col[3] = old;
+    }
+    T_OK(tgnn_graph_write_text(ctx, "t-foreign.tsv", g));
+    tgnn_graph_close(ctx, g);
+    (void)remove("t-foreign.tsv");
+    t_close(ctx);
+}
+
+/* A locale with a comma for a point changes neither what is written nor what is read. */
+static void test_text_in_any_locale(void)
+{
+    static const char *const names[] = { "de_DE.UTF-8", "de_DE.utf8", "de_DE", "fr_FR.UTF-8", "fr_FR.utf8", "ps_AF.UTF-8", "German_Germany.1252" };
+    static const char text[] = "0 1 -0.5\n1 2 1.25e-20\n2 0 3\n";
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tgnn_graph *g = NULL, *h = NULL;
+    char was[100] = "C", line[100];
+    const char *now = setlocale(LC_NUMERIC, NULL);
+    size_t i;
+    FILE *f;
+    if (now) (void)snprintf(was, sizeof was, "%s", now);
+    for (i = 0; i < T_COUNT(names) && !setlocale(LC_NUMERIC, names[i]); i++) {}
+    (void)snprintf(line, sizeof line, "%g", 0.5);
+    if (i == T_COUNT(names) || !strcmp(line, "0.5")) printf("  no locale here has another point\n");
+    T_OK(tgnn_graph_read_memory(ctx, "text", text, sizeof text - 1, NULL, &g));
+    T_OK(tgnn_graph_write_text(ctx, "t-foreign.tsv", g));
+    f = fopen("t-foreign.tsv", "rb");
+    if (f) {
+        for (i = 0; i < 3 && fgets(line, sizeof line, f); i++) T_TRUE(i == 2 || !strcmp(line, i ? "0\t1\t-0.5\n" : "2\t0\t3\n"));
+        (void)fclose(f);
+    }
+    if (T_OK(tgnn_graph_read(ctx, "t-foreign.tsv", NULL, &h))) T_SAME(tgnn_graph_in(h)->value, tgnn_graph_in(g)->value, 3);
+    tgnn_graph_close(ctx, g);
+    tgnn_graph_close(ctx, h);
+    (void)setlocale(LC_NUMERIC, was);
+    (void)remove("t-foreign.tsv");
+    t_close(ctx);
+}
+
 /* d: a source takes no byte of the file; b: neither does one that n_nodes counts */
 static void test_sources_take_no_byte(void)
 {
@@ -347,6 +423,8 @@ int main(void)
     T_RUN(test_edges_keep_their_numbers);
     T_RUN(test_sources_take_no_byte);
     T_RUN(test_text_keeps_its_nodes);
+    T_RUN(test_text_of_a_file_that_changes);
+    T_RUN(test_text_in_any_locale);
 #if T_PAGES
     T_RUN(test_folders_that_promise);
     T_RUN(test_folder_cut_and_flipped);
