@@ -455,11 +455,14 @@ static tiny_status tinyi_graph_again(tiny_ctx *ctx, const char *name, tgnn_graph
 
 tinyi_form tinyi_read_form(const unsigned char *bytes, size_t n)
 {
+    tinyi_word first;
     if (n >= 8 && !memcmp(bytes, "tgraph\r\n", 8)) return TINYI_FORM_TGRAPH;
     if (n >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b) return TINYI_FORM_GZIP;
     if (n >= 6 && !memcmp(bytes, "\x93NUMPY", 6)) return TINYI_FORM_NPY;
     if (n >= 6 && !memcmp(bytes, "PK\3\4", 4)) return TINYI_FORM_ZIP;
-    return n >= 14 && bytes[0] == '%' && bytes[1] == '%' ? TINYI_FORM_MARKET : TINYI_FORM_EDGES;
+    first.at = bytes;
+    first.n = TINYI_MIN(n, (size_t)14);     /* %% alone begins a remark */
+    return tinyi_word_is(first, "%%matrixmarket") ? TINYI_FORM_MARKET : TINYI_FORM_EDGES;
 }
 
 static tiny_status tinyi_graph_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, const tgnn_graph_desc *desc, tiny_file *keep, int depth, tgnn_graph **out)

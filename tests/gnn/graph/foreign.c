@@ -280,6 +280,25 @@ static void test_text_in_any_locale(void)
     t_close(ctx);
 }
 
+/* Only %%MatrixMarket tells a matrix: another remark may begin with two marks, as those of Octave do. */
+static void test_remarks_of_two_marks(void)
+{
+    static const char remark[] = "%% a graph of three nodes\n%%\n0 1\n1 2\n", matrix[] = "%%matrixMARKET matrix coordinate pattern general\n3 3 1\n1 3\n";
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tgnn_graph *g = NULL;
+    if (T_OK(tgnn_graph_read_memory(ctx, "remark", remark, sizeof remark - 1, NULL, &g))) {
+        T_EQ_INT(tgnn_graph_edges(g), 2);
+        tgnn_graph_close(ctx, g);
+    }
+    if (T_OK(tgnn_graph_read_memory(ctx, "matrix", matrix, sizeof matrix - 1, NULL, &g))) {
+        T_EQ_INT(tgnn_graph_in(g)->col[0], 0);
+        T_EQ_INT(tgnn_graph_in(g)->offset[3], 1);
+        T_EQ_INT(tgnn_graph_in(g)->offset[2], 0);
+        tgnn_graph_close(ctx, g);
+    }
+    t_close(ctx);
+}
+
 /* d: a source takes no byte of the file; b: neither does one that n_nodes counts */
 static void test_sources_take_no_byte(void)
 {
@@ -425,6 +444,7 @@ int main(void)
     T_RUN(test_text_keeps_its_nodes);
     T_RUN(test_text_of_a_file_that_changes);
     T_RUN(test_text_in_any_locale);
+    T_RUN(test_remarks_of_two_marks);
 #if T_PAGES
     T_RUN(test_folders_that_promise);
     T_RUN(test_folder_cut_and_flipped);
