@@ -132,20 +132,26 @@ static tiny_status tinyi_market_read(tiny_ctx *ctx, const char *name, const unsi
 
 /* ---- arrays */
 
-/* number i of an integer array, as a node; 0: it is none */
-int tinyi_read_node(const tiny_tensor *t, tiny_idx i, int32_t *v)
+/* number i of an integer array; 0: it is none */
+static int tinyi_read_whole(const tiny_tensor *t, tiny_idx i, int64_t *x)
 {
-    int64_t x;
     int32_t x4;
     int16_t x2;
     switch (t->dtype) {
-    case TINY_I64: memcpy(&x, (const int64_t *)t->data + i, 8); break;
-    case TINY_I32: memcpy(&x4, (const int32_t *)t->data + i, 4); x = x4; break;
-    case TINY_I16: memcpy(&x2, (const int16_t *)t->data + i, 2); x = x2; break;
-    case TINY_U8: x = ((const unsigned char *)t->data)[i]; break;
+    case TINY_I64: memcpy(x, (const int64_t *)t->data + i, 8); return 1;
+    case TINY_I32: memcpy(&x4, (const int32_t *)t->data + i, 4); *x = x4; return 1;
+    case TINY_I16: memcpy(&x2, (const int16_t *)t->data + i, 2); *x = x2; return 1;
+    case TINY_I8: *x = ((const signed char *)t->data)[i]; return 1;
+    case TINY_U8: *x = ((const unsigned char *)t->data)[i]; return 1;
     default: return 0;
     }
-    if (x < 0 || x > 0x7ffffffe) return 0;
+}
+
+/* the same as a node; 0: it is none */
+int tinyi_read_node(const tiny_tensor *t, tiny_idx i, int32_t *v)
+{
+    int64_t x;
+    if (!tinyi_read_whole(t, i, &x) || x < 0 || x > 0x7ffffffe) return 0;
     *v = (int32_t)x;
     return 1;
 }
@@ -185,7 +191,8 @@ static tiny_status tinyi_read_part(tiny_ctx *ctx, const char *name, const unsign
     if (st) return st;
     if (a->t.rank != 1 || (n >= 0 && a->t.dim[0] != (tiny_idx)n)) {
         char text[96];
-        st = tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s is %s, it must have one axis of %lld", name, member, tinyi_shape_text(&a->t, text), (long long)n);
+        st = n < 0 ? tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s is %s, it must have one axis", name, member, tinyi_shape_text(&a->t, text))
+                   : tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s is %s, it must have one axis of %lld", name, member, tinyi_shape_text(&a->t, text), (long long)n);
         tgnn_array_free(ctx, a);
     }
     return st;
@@ -195,11 +202,10 @@ static tiny_status tinyi_read_floats(tiny_ctx *ctx, const char *name, const tiny
 {
     tiny_idx i;
     for (i = 0; i < t->dim[0]; i++) {
-        int32_t v = 0;
+        int64_t v = 0;
         if (t->dtype == TINY_F32) w[i] = ((const float *)t->data)[i];
         else if (t->dtype == TINY_F64) w[i] = (float)((const double *)t->data)[i];
-        else if (t->dtype == TINY_I8) w[i] = (float)((const signed char *)t->data)[i];
-        else if (tinyi_read_node(t, i, &v)) w[i] = (float)v;
+        else if (tinyi_read_whole(t, i, &v)) w[i] = (float)v;
         else return tinyi_fail(ctx, TINY_E_DTYPE, "%s: value %td of type %s is no weight", name, i, tiny_dtype_name(t->dtype));
     }
     return TINY_OK;
@@ -211,7 +217,7 @@ static tiny_status tinyi_scipy_read(tiny_ctx *ctx, const char *name, const unsig
     unsigned char *format = NULL;
     size_t n_format = 0, i;
     int32_t dim[2] = { 0, 0 }, v = 0;
-    int by_column, coo = tinyi_zip_has(bytes, n_bytes, "row.npy");
+    int by_column, known = 0, coo = tinyi_zip_has(bytes, n_bytes, "row.npy");
     int64_t n;
     tiny_status st;
     memset(&shape, 0, sizeof shape);
@@ -221,7 +227,11 @@ static tiny_status tinyi_scipy_read(tiny_ctx *ctx, const char *name, const unsig
     /* format.npy is a text of NumPy: the letters csr, csc or coo stand behind its head */
     st = tinyi_zip_member(ctx, name, bytes, n_bytes, "format.npy", &format, &n_format);
     by_column = 0;
-    for (i = 0; !st && i + 3 <= n_format; i++) by_column |= !memcmp(format + i, "csc", 3);
+    for (i = 0; !st && i + 3 <= n_format; i++) {
+        by_column |= !memcmp(format + i, "csc", 3);
+        known |= by_column || !memcmp(format + i, "csr", 3) || !memcmp(format + i, "coo", 3);
+    }
+    if (!st && !known) st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: its format is none of csr, csc and coo; tocsr() of scipy makes one of them", name);
     tiny_free(ctx, format);
     if (!st) st = tinyi_read_part(ctx, name, bytes, n_bytes, "shape", 2, &shape);
     if (!st && (!tinyi_read_node(&shape.t, 0, &dim[0]) || !tinyi_read_node(&shape.t, 1, &dim[1]))) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: its shape is no pair of sizes below 2147483647", name);
@@ -385,7 +395,7 @@ static tiny_status tinyi_tgraph_read(tiny_ctx *ctx, const char *name, const unsi
         for (p = 0; a.source && p < m; p++) {
             uint64_t v = 0;
             (void)tinyi_rd_u64(&c, &v);
-            a.source[p] = v <= (uint64_t)INT64_MAX ? (int64_t)v : v == UINT64_MAX ? -1 : INT64_MIN;
+            a.source[p] = v <= (uint64_t)INT64_MAX ? (int64_t)v : -1 - (int64_t)~v;
         }
     }
     st = tiny_sparse_check(ctx, &a);

@@ -183,6 +183,7 @@ static void test_text_keeps_its_nodes(void)
             tgnn_convert_info info;
             memset(&how, 0, sizeof how);
             how.graph = d;
+            how.memory = TGNN_CONVERT_LEAST;
             if (T_OK(tgnn_graph_convert(ctx, "t-foreign.tsv", "t-foreign.tgraph", &how, &info))) T_TRUE(info.n_src == of[i].n_src && info.n_dst == of[i].n_dst);
         }
         tgnn_graph_close(ctx, g);
@@ -299,6 +300,116 @@ static void test_remarks_of_two_marks(void)
     t_close(ctx);
 }
 
+/* ---- matrices of scipy, put together as its save_npz does, without packing */
+
+typedef struct zip { unsigned char b[4096], list[2048]; size_t n, n_list, members; } zip;
+
+static uint32_t crc_of(const unsigned char *b, size_t n)
+{
+    uint32_t crc = ~0u;
+    size_t i;
+    int k;
+    for (i = 0; i < n; i++)
+        for (crc ^= b[i], k = 0; k < 8; k++) crc = crc & 1 ? crc >> 1 ^ 0xedb88320u : crc >> 1;
+    return ~crc;
+}
+
+/* n numbers of `bytes` each; shape "" is one number */
+static void zip_add(zip *z, const char *name, const char *type, const char *shape, const void *data, size_t bytes)
+{
+    unsigned char m[512];
+    size_t n = 10, at, k;
+    memcpy(m, "\x93NUMPY\1\0", 8);
+    n += (size_t)snprintf((char *)m + n, sizeof m - n, "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }\n", type, shape);
+    (void)put(m, 8, (uint64_t)(n - 10), 2);
+    memcpy(m + n, data, bytes);
+    n += bytes;
+    for (k = 0; k < 2; k++) {               /* the member, then its line of the directory */
+        unsigned char *to = k ? z->list + z->n_list : z->b + z->n;
+        memcpy(to, k ? "PK\1\2\24\0" : "PK\3\4", k ? 6 : 4);
+        at = k ? 6 : 4;
+        at = put(to, at, 20, 2);
+        at = put(to, at, 0, 2 + 2 + 4);     /* stored */
+        at = put(to, at, crc_of(m, n), 4);
+        at = put(to, at, (uint64_t)n, 4);
+        at = put(to, at, (uint64_t)n, 4);
+        at = put(to, at, strlen(name), 2);
+        at = put(to, at, 0, 2);
+        if (k) {
+            at = put(to, at, 0, 8);
+            at = put(to, at, 0, 2);
+            at = put(to, at, (uint64_t)z->n, 4);
+        }
+        memcpy(to + at, name, strlen(name));
+        at += strlen(name);
+        if (!k) memcpy(to + at, m, n);
+        else z->n_list += at;
+    }
+    z->n += 30 + strlen(name) + n;
+    z->members++;
+}
+
+static void zip_end(zip *z)
+{
+    size_t at = z->n;
+    memcpy(z->b + at, z->list, z->n_list);
+    at += z->n_list;
+    memcpy(z->b + at, "PK\5\6", 4);
+    at = put(z->b, at + 4, 0, 4);
+    at = put(z->b, at, (uint64_t)z->members, 2);
+    at = put(z->b, at, (uint64_t)z->members, 2);
+    at = put(z->b, at, (uint64_t)z->n_list, 4);
+    at = put(z->b, at, (uint64_t)z->n, 4);
+    z->n = put(z->b, at, 0, 2);
+}
+
+/* Weights of whole numbers may be below 0, and above 2^31; formats that are not read are named as what they are. */
+static void test_scipy(void)
+{
+    static const struct { const char *type; int bytes; int64_t v[2]; } of[] = {
+        { "<i8", 8, { -3, (int64_t)1 << 40 } }, { "<i4", 4, { -2147483647 - 1, 2147483647 } }, { "<i2", 2, { -32768, 7 } }, { "|i1", 1, { -128, 127 } }, { "|u1", 1, { 255, 0 } }, { "<i4", 4, { 0, -1 } }
+    };
+    static const char *const format[] = { "bsr", "dia", "???" };
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tgnn_graph *g = NULL;
+    zip *z = (zip *)t_keep(sizeof *z);
+    unsigned char dim[16], at[8], row[12], data[16];
+    size_t i;
+    (void)put(dim, put(dim, 0, 2, 8), 2, 8);
+    (void)put(at, put(at, 0, 1, 4), 0, 4);
+    (void)put(row, put(row, put(row, 0, 0, 4), 1, 4), 2, 4);
+    for (i = 0; i < T_COUNT(of); i++) {
+        (void)put(data, put(data, 0, (uint64_t)of[i].v[0], of[i].bytes), (uint64_t)of[i].v[1], of[i].bytes);
+        memset(z, 0, sizeof *z);
+        zip_add(z, "indices.npy", "<i4", "2,", at, 8);
+        zip_add(z, "indptr.npy", "<i4", "3,", row, 12);
+        zip_add(z, "format.npy", "|S3", "", "csr", 3);
+        zip_add(z, "shape.npy", "<i8", "2,", dim, 16);
+        zip_add(z, "data.npy", of[i].type, "2,", data, 2 * (size_t)of[i].bytes);
+        zip_end(z);
+        if (!T_OK(tgnn_graph_read_memory(ctx, "whole", z->b, z->n, NULL, &g))) continue;
+        T_CLOSE(tgnn_graph_in(g)->value[0], (float)of[i].v[1], 0);      /* 1 -> 0 is the second of the matrix */
+        T_CLOSE(tgnn_graph_in(g)->value[1], (float)of[i].v[0], 0);
+        tgnn_graph_close(ctx, g);
+    }
+    for (i = 0; i < T_COUNT(format); i++) {
+        memset(z, 0, sizeof *z);
+        zip_add(z, "format.npy", "|S3", "", format[i], 3);
+        zip_add(z, "shape.npy", "<i8", "2,", dim, 16);
+        zip_add(z, "data.npy", "|u1", "1, 2", data, 2);
+        zip_end(z);
+        T_STATUS(tgnn_graph_read_memory(ctx, "other", z->b, z->n, NULL, &g), TINY_E_UNSUPPORTED, "other: its format is none of csr, csc and coo");
+    }
+    memset(z, 0, sizeof *z);
+    zip_add(z, "format.npy", "|S3", "", "csr", 3);
+    zip_add(z, "shape.npy", "<i8", "2,", dim, 16);
+    zip_add(z, "data.npy", "|u1", "1, 2", data, 2);
+    zip_end(z);
+    T_STATUS(tgnn_graph_read_memory(ctx, "flat", z->b, z->n, NULL, &g), TINY_E_SHAPE, "flat: data is 1x2 u8, it must have one axis");
+    T_TRUE(!strstr(tiny_ctx_message(ctx), "-1"));
+    t_close(ctx);
+}
+
 /* d: a source takes no byte of the file; b: neither does one that n_nodes counts */
 static void test_sources_take_no_byte(void)
 {
@@ -322,6 +433,7 @@ static void test_sources_take_no_byte(void)
         tgnn_convert_desc how;
         memset(&how, 0, sizeof how);
         how.graph.n_nodes = 5;
+        how.memory = TGNN_CONVERT_LEAST;
         T_STATUS(tgnn_graph_convert(ctx, "t-foreign.tsv", "t-foreign.tgraph", &how, NULL), TINY_E_OVERFLOW, "it names node 2147483646, in 17 bytes");
     }
     (void)remove("t-foreign.tsv");
@@ -445,6 +557,7 @@ int main(void)
     T_RUN(test_text_of_a_file_that_changes);
     T_RUN(test_text_in_any_locale);
     T_RUN(test_remarks_of_two_marks);
+    T_RUN(test_scipy);
 #if T_PAGES
     T_RUN(test_folders_that_promise);
     T_RUN(test_folder_cut_and_flipped);
