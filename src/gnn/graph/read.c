@@ -470,8 +470,8 @@ tinyi_form tinyi_read_form(const unsigned char *bytes, size_t n)
     if (n >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b) return TINYI_FORM_GZIP;
     if (n >= 6 && !memcmp(bytes, "\x93NUMPY", 6)) return TINYI_FORM_NPY;
     if (n >= 6 && !memcmp(bytes, "PK\3\4", 4)) return TINYI_FORM_ZIP;
-    first.at = bytes;
-    first.n = TINYI_MIN(n, (size_t)14);     /* %% alone begins a remark */
+    first.at = bytes + tinyi_text_bom(bytes, n);
+    first.n = TINYI_MIN(n - (size_t)(first.at - bytes), (size_t)14);       /* %% alone begins a remark */
     return tinyi_word_is(first, "%%matrixmarket") ? TINYI_FORM_MARKET : TINYI_FORM_EDGES;
 }
 

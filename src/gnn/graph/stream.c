@@ -244,7 +244,7 @@ static tiny_status tinyi_bulk_take(void *arg, const unsigned char *bytes, size_t
         bytes += k;
         n -= k;
         c->n_line += k;
-        if (c->n_text < 14 && c->n_text + k >= 14) {       /* the first piece of a text that is not tiny has so many */
+        if (c->n_text < TINYI_FORM_BYTES && c->n_text + k >= TINYI_FORM_BYTES) {       /* the first piece of a text that is not tiny has so many */
             const tinyi_form form = tinyi_read_form(c->line, c->n_line);
             if (form == TINYI_FORM_GZIP) return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: it was packed by gzip twice", c->name);
             if (form != TINYI_FORM_EDGES) return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: of what gzip packs only edge lists are read in pieces", c->name);

@@ -18,11 +18,14 @@ TINYI_FN tinyi_text_file tinyi_text_make(tiny_ctx *ctx, const char *path, const 
 
 static int tinyi_text_gap(int c) { return c == ' ' || c == '\t' || c == ',' || c == '\r'; }
 
+TINYI_FN size_t tinyi_text_bom(const unsigned char *bytes, size_t n) { return n >= 3 && !memcmp(bytes, "\xef\xbb\xbf", 3) ? 3 : 0; }
+
 TINYI_FN int tinyi_text_line(tinyi_text_file *f, const char *marks, tinyi_word *line)
 {
     while (f->at < f->end) {
         const unsigned char *end = (const unsigned char *)memchr(f->at, '\n', (size_t)(f->end - f->at)), *p = f->at;
         if (!end) end = f->end;
+        if (!f->line) p += tinyi_text_bom(p, (size_t)(end - p));
         f->at = end < f->end ? end + 1 : end;
         f->line++;
         while (p < end && tinyi_text_gap(*p)) p++;

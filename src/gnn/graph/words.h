@@ -1,7 +1,7 @@
 /* src/gnn/graph/words.h - lines of numbers: the ground of every text reader here
  *
  * A line ends with \n, \r\n or the file. Words are separated by spaces, tabs and commas. Numbers are read and written without the locale.
- * The end of the file is never passed. */
+ * The end of the file is never passed. The mark of UTF-8 that some editors put before the first line is no part of it. */
 #ifndef TINYI_WORDS_H
 #define TINYI_WORDS_H
 #include "core/state.h"
@@ -11,6 +11,7 @@ typedef struct tinyi_text_file { tiny_ctx *ctx; const char *path; const unsigned
 typedef struct tinyi_word { const unsigned char *at; size_t n; } tinyi_word;
 
 TINYI_FN tinyi_text_file tinyi_text_make(tiny_ctx *ctx, const char *path, const void *bytes, size_t n);
+TINYI_FN size_t tinyi_text_bom(const unsigned char *bytes, size_t n);      /* how long that mark is here: 3 or 0 */
 /* To the next line that holds a word and does not begin with one of the marks; 0: there is none. *line is that line. */
 TINYI_FN int tinyi_text_line(tinyi_text_file *f, const char *marks, tinyi_word *line);
 TINYI_FN int tinyi_word_next(tinyi_word *line, tinyi_word *word);  /* takes the first word off; 0: none is left */

@@ -300,6 +300,46 @@ static void test_remarks_of_two_marks(void)
     t_close(ctx);
 }
 
+/* Editors of Windows put the mark of UTF-8 before a text: there only it is none of it. */
+static void test_mark_of_utf8(void)
+{
+    static const char edges[] = "\xef\xbb\xbf" "0 1\n1 2\n", remark[] = "\xef\xbb\xbf# nodes 9\n0 1\n", matrix[] = "\xef\xbb\xbf%%MatrixMarket matrix coordinate pattern general\n3 3 1\n1 3\n",
+                      features[] = "\xef\xbb\xbf" "2 2 1\n1 1 .5\n", later[] = "0 1\n\xef\xbb\xbf" "1 2\n", cut[] = "\xef\xbb\xbf";
+    static const struct { const char *text; int nodes, edges; } of[] = { { edges, 3, 2 }, { remark, 9, 1 }, { matrix, 3, 1 }, { cut, 0, 0 } };
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tgnn_graph *g = NULL;
+    tgnn_array x;
+    tgnn_convert_desc how;
+    tgnn_convert_info info;
+    int32_t *label = NULL;
+    tiny_idx n = 0;
+    size_t i;
+    memset(&how, 0, sizeof how);
+    how.memory = TGNN_CONVERT_LEAST;
+    for (i = 0; i < T_COUNT(of); i++) {
+        if (T_OK(tgnn_graph_read_memory(ctx, "mark", of[i].text, strlen(of[i].text), NULL, &g))) {
+            T_EQ_INT(tgnn_graph_nodes(g), of[i].nodes);
+            T_EQ_INT(tgnn_graph_edges(g), of[i].edges);
+            tgnn_graph_close(ctx, g);
+        }
+        put_text("t-foreign.tsv", of[i].text);
+        if (i == 2) T_STATUS(tgnn_graph_convert(ctx, "t-foreign.tsv", "t-foreign.tgraph", &how, &info), TINY_E_UNSUPPORTED, "a Matrix Market file is read as a whole");
+        else if (T_OK(tgnn_graph_convert(ctx, "t-foreign.tsv", "t-foreign.tgraph", &how, &info))) T_TRUE(info.n_dst == of[i].nodes && info.n == of[i].edges);
+    }
+    if (T_OK(tgnn_array_read_memory(ctx, "mark.coo", features, sizeof features - 1, NULL, &x))) {
+        T_CLOSE(((const float *)x.t.data)[3], 0.5f, 0);
+        tgnn_array_free(ctx, &x);
+    }
+    put_text("t-foreign.tsv", "\xef\xbb\xbf" "3\n4\n");
+    if (T_OK(tgnn_integers_read(ctx, "t-foreign.tsv", &label, &n)) && T_EQ_INT(n, 2)) T_EQ_INT(label[0], 3);
+    tiny_free(ctx, label);
+    for (i = 1; i < 3; i++) T_TRUE(tgnn_graph_read_memory(ctx, "cut", edges + i, sizeof edges - 1 - i, NULL, &g) != TINY_OK);
+    T_STATUS(tgnn_graph_read_memory(ctx, "later", later, sizeof later - 1, NULL, &g), TINY_E_FORMAT, "later: line 2: \"???1\" where the number of the source");
+    (void)remove("t-foreign.tsv");
+    (void)remove("t-foreign.tgraph");
+    t_close(ctx);
+}
+
 /* ---- matrices of scipy, put together as its save_npz does, without packing */
 
 typedef struct zip { unsigned char b[4096], list[2048]; size_t n, n_list, members; } zip;
@@ -557,6 +597,7 @@ int main(void)
     T_RUN(test_text_of_a_file_that_changes);
     T_RUN(test_text_in_any_locale);
     T_RUN(test_remarks_of_two_marks);
+    T_RUN(test_mark_of_utf8);
     T_RUN(test_scipy);
 #if T_PAGES
     T_RUN(test_folders_that_promise);
