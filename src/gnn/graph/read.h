@@ -32,7 +32,7 @@ TINY_API tiny_status tgnn_graph_write_text(tiny_ctx *ctx, const char *path, cons
 typedef struct tgnn_data {
     tgnn_graph *graph;                      /* "directed 0" in meta.txt, or no such line: both directions, no doubles */
     int directed;
-    tiny_idx n_nodes, n_graphs;             /* n_graphs 0: node data. meta.txt may count at most 64 for each byte of the folder's files, and 262144 */
+    tiny_idx n_nodes, n_graphs;             /* n_graphs 0: node data. meta.txt may count at most 32 for each byte of the folder's files, and 262144 */
     tiny_tensor x;                          /* (n_nodes, features) f32; data NULL: none */
     int32_t *label, n_class;                /* of each node; -1: none. NULL: no labels */
     char *split;                            /* (n_nodes, n_split): r train, v validation, t test, - none; NULL: none */

@@ -300,6 +300,33 @@ static void test_remarks_of_two_marks(void)
     t_close(ctx);
 }
 
+/* What a remark counts may cost what read.h promises, 512 times the file and 16 megabytes, and a node more is refused. */
+static void test_most_nodes(void)
+{
+    enum { N = 100000 };
+    char *text = (char *)t_keep(N);
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tgnn_graph *g = NULL;
+    tgnn_graph_desc d;
+    int k;
+    memset(&d, 0, sizeof d);
+    for (k = 0; k < 5; k++) {
+        const int most = 32 * (N + 8192), n = snprintf(text, N, "0 1\n1 1\n# nodes %d\n# ", most + (k == 4));
+        memset(text + n, '-', (size_t)(N - n));
+        d.symmetrize = k == 1 || k == 2;
+        d.duplicates = k == 2 ? TINY_DUPLICATES_FIRST : TINY_DUPLICATES_KEEP;
+        d.bipartite = k == 3;
+        if (k == 4) T_STATUS(tgnn_graph_read_memory(ctx, "most", text, N, &d, &g), TINY_E_OVERFLOW, "in 100000 bytes; say n_nodes");
+        else if (T_OK(tgnn_graph_read_memory(ctx, "most", text, N, &d, &g))) {
+            T_EQ_INT(tgnn_graph_nodes(g), most);
+            tgnn_graph_close(ctx, g);
+        }
+    }
+    printf("most nodes: %lu bytes\n", (unsigned long)t_alloc.most_bytes);
+    T_TRUE(t_alloc.most_bytes < (size_t)512 * N + (16 << 20));
+    t_close(ctx);
+}
+
 /* Editors of Windows put the mark of UTF-8 before a text: there only it is none of it. */
 static void test_mark_of_utf8(void)
 {
@@ -597,6 +624,7 @@ int main(void)
     T_RUN(test_text_of_a_file_that_changes);
     T_RUN(test_text_in_any_locale);
     T_RUN(test_remarks_of_two_marks);
+    T_RUN(test_most_nodes);
     T_RUN(test_mark_of_utf8);
     T_RUN(test_scipy);
 #if T_PAGES
