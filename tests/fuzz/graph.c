@@ -16,6 +16,7 @@ static void target(tiny_ctx *engine, const uint8_t *data, size_t size)
     const tiny_sparse *out;
     d.symmetrize = size & 1;
     d.add_loops = size >> 1 & 1;
+    d.bipartite = !d.symmetrize && !d.add_loops;
     (void)engine;
     desc.allocator.realloc_fn = fuzz_realloc;
     desc.n_threads = 1;

@@ -5,9 +5,12 @@
 TINYI_C_BEGIN
 
 typedef enum tinyi_form { TINYI_FORM_EDGES, TINYI_FORM_MARKET, TINYI_FORM_NPY, TINYI_FORM_ZIP, TINYI_FORM_GZIP, TINYI_FORM_TGRAPH } tinyi_form;
-TINYI_FN tinyi_form tinyi_read_form(const unsigned char *bytes, size_t n);     /* the first bytes, 14 of them where the file has so many */
+#define TINYI_FORM_BYTES 17                 /* a mark of UTF-8 and %%MatrixMarket */
+TINYI_FN tinyi_form tinyi_read_form(const unsigned char *bytes, size_t n);     /* the first bytes, TINYI_FORM_BYTES of them where the file has so many */
 
-/* A single edge may name node 2147483646: the rows that it asks for are counted against the size of the file. */
+/* A single edge may name node 2147483646, and a node without edges takes no byte: so many nodes a file may have at most, at 16
+ * bytes a node while rows are made. */
+#define TINYI_READ_NODES(n_bytes) (((uint64_t)(n_bytes) + 8192) * 32)
 TINYI_FN tiny_status tinyi_read_far(tiny_ctx *ctx, const char *name, int32_t most, uint64_t n_bytes);
 
 /* An array as a list of n edges; by_row: (n, 2), else (2, n). Number i of one as a node; 0: it is none. */

@@ -6,7 +6,8 @@
  *              8   u32 version (1), u32 flags       1 weights, 2 numbers of edges
  *              16  u64 destinations n, u64 sources, u64 edges m
  *              40  u64 bytes of the file, 16 zeros
- *              64  i64 offset[n + 1], i32 source[m], f32 weight[m], i64 number[m]; each begins at a multiple of 64, zeros between
+ *              64  i64 offset[n + 1], i32 source[m], f32 weight[m], i64 number[m]; each begins at a multiple of 64, zeros between;
+ *                  the sources of a destination ascend
  * Checks   Every count is compared with the bytes that are there before anything is taken; what is read goes through the checks of
  *          tgnn_graph_make, a mapped file through tiny_sparse_check. A mapped file that changes later cannot lead an operation
  *          outside its arrays: the operations of math/graph.h look at the numbers that they use.
@@ -22,8 +23,8 @@
 #include "core/bytes.h"
 #include "core/half.h"
 
-/* Edges on the way from a file; the matrix' own size where the file says it. */
-typedef struct tinyi_read_edges { tgnn_edges e; int32_t *src, *dst; float *weight; int both; } tinyi_read_edges;
+/* Edges on the way from a file; e has the matrix' own size where the file says it, nodes: sources and destinations at least. */
+typedef struct tinyi_read_edges { tgnn_edges e; int32_t *src, *dst, nodes[2]; float *weight; int both; } tinyi_read_edges;
 
 static void tinyi_read_free(tiny_ctx *ctx, tinyi_read_edges *r)
 {
@@ -71,7 +72,7 @@ static tiny_status tinyi_edge_list_read(tiny_ctx *ctx, const char *name, const u
     int64_t v[2];
     int weighted = -1;
     tiny_status st = TINY_OK;
-    while (!st && tinyi_text_line(&f, "#%", &line)) {
+    while (!st && tinyi_text_edge_line(&f, &line, r->nodes)) {
         float w;
         st = tinyi_text_edge(&f, line, &weighted, v, &w);
         if (!st && !r->src) st = tinyi_read_take(ctx, r, tinyi_text_lines(&f) + 1, weighted);
@@ -131,20 +132,26 @@ static tiny_status tinyi_market_read(tiny_ctx *ctx, const char *name, const unsi
 
 /* ---- arrays */
 
-/* number i of an integer array, as a node; 0: it is none */
-int tinyi_read_node(const tiny_tensor *t, tiny_idx i, int32_t *v)
+/* number i of an integer array; 0: it is none */
+static int tinyi_read_whole(const tiny_tensor *t, tiny_idx i, int64_t *x)
 {
-    int64_t x;
     int32_t x4;
     int16_t x2;
     switch (t->dtype) {
-    case TINY_I64: memcpy(&x, (const int64_t *)t->data + i, 8); break;
-    case TINY_I32: memcpy(&x4, (const int32_t *)t->data + i, 4); x = x4; break;
-    case TINY_I16: memcpy(&x2, (const int16_t *)t->data + i, 2); x = x2; break;
-    case TINY_U8: x = ((const unsigned char *)t->data)[i]; break;
+    case TINY_I64: memcpy(x, (const int64_t *)t->data + i, 8); return 1;
+    case TINY_I32: memcpy(&x4, (const int32_t *)t->data + i, 4); *x = x4; return 1;
+    case TINY_I16: memcpy(&x2, (const int16_t *)t->data + i, 2); *x = x2; return 1;
+    case TINY_I8: *x = ((const signed char *)t->data)[i]; return 1;
+    case TINY_U8: *x = ((const unsigned char *)t->data)[i]; return 1;
     default: return 0;
     }
-    if (x < 0 || x > 0x7ffffffe) return 0;
+}
+
+/* the same as a node; 0: it is none */
+int tinyi_read_node(const tiny_tensor *t, tiny_idx i, int32_t *v)
+{
+    int64_t x;
+    if (!tinyi_read_whole(t, i, &x) || x < 0 || x > 0x7ffffffe) return 0;
     *v = (int32_t)x;
     return 1;
 }
@@ -184,7 +191,8 @@ static tiny_status tinyi_read_part(tiny_ctx *ctx, const char *name, const unsign
     if (st) return st;
     if (a->t.rank != 1 || (n >= 0 && a->t.dim[0] != (tiny_idx)n)) {
         char text[96];
-        st = tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s is %s, it must have one axis of %lld", name, member, tinyi_shape_text(&a->t, text), (long long)n);
+        st = n < 0 ? tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s is %s, it must have one axis", name, member, tinyi_shape_text(&a->t, text))
+                   : tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s is %s, it must have one axis of %lld", name, member, tinyi_shape_text(&a->t, text), (long long)n);
         tgnn_array_free(ctx, a);
     }
     return st;
@@ -194,11 +202,10 @@ static tiny_status tinyi_read_floats(tiny_ctx *ctx, const char *name, const tiny
 {
     tiny_idx i;
     for (i = 0; i < t->dim[0]; i++) {
-        int32_t v = 0;
+        int64_t v = 0;
         if (t->dtype == TINY_F32) w[i] = ((const float *)t->data)[i];
         else if (t->dtype == TINY_F64) w[i] = (float)((const double *)t->data)[i];
-        else if (t->dtype == TINY_I8) w[i] = (float)((const signed char *)t->data)[i];
-        else if (tinyi_read_node(t, i, &v)) w[i] = (float)v;
+        else if (tinyi_read_whole(t, i, &v)) w[i] = (float)v;
         else return tinyi_fail(ctx, TINY_E_DTYPE, "%s: value %td of type %s is no weight", name, i, tiny_dtype_name(t->dtype));
     }
     return TINY_OK;
@@ -210,7 +217,7 @@ static tiny_status tinyi_scipy_read(tiny_ctx *ctx, const char *name, const unsig
     unsigned char *format = NULL;
     size_t n_format = 0, i;
     int32_t dim[2] = { 0, 0 }, v = 0;
-    int by_column, coo = tinyi_zip_has(bytes, n_bytes, "row.npy");
+    int by_column, known = 0, coo = tinyi_zip_has(bytes, n_bytes, "row.npy");
     int64_t n;
     tiny_status st;
     memset(&shape, 0, sizeof shape);
@@ -220,7 +227,11 @@ static tiny_status tinyi_scipy_read(tiny_ctx *ctx, const char *name, const unsig
     /* format.npy is a text of NumPy: the letters csr, csc or coo stand behind its head */
     st = tinyi_zip_member(ctx, name, bytes, n_bytes, "format.npy", &format, &n_format);
     by_column = 0;
-    for (i = 0; !st && i + 3 <= n_format; i++) by_column |= !memcmp(format + i, "csc", 3);
+    for (i = 0; !st && i + 3 <= n_format; i++) {
+        by_column |= !memcmp(format + i, "csc", 3);
+        known |= by_column || !memcmp(format + i, "csr", 3) || !memcmp(format + i, "coo", 3);
+    }
+    if (!st && !known) st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: its format is none of csr, csc and coo; tocsr() of scipy makes one of them", name);
     tiny_free(ctx, format);
     if (!st) st = tinyi_read_part(ctx, name, bytes, n_bytes, "shape", 2, &shape);
     if (!st && (!tinyi_read_node(&shape.t, 0, &dim[0]) || !tinyi_read_node(&shape.t, 1, &dim[1]))) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: its shape is no pair of sizes below 2147483647", name);
@@ -285,6 +296,8 @@ void tinyi_tgraph_head(unsigned char head[64], uint32_t flags, uint64_t n_dst, u
     tinyi_wr(&w, total, 8);
 }
 
+#define TINYI_TGRAPH_NUMBER ((int64_t)1 << 48)  /* of an edge, below this: a batch of 32768 graphs still counts on */
+
 static int tinyi_little_endian(void)
 {
     const uint32_t one = 1;
@@ -293,8 +306,28 @@ static int tinyi_little_endian(void)
     return b == 1;
 }
 
+/* rows ascend: links are looked for by halves; edges at one place may follow each other */
+static tiny_status tinyi_tgraph_ascends(tiny_ctx *ctx, const char *name, const tiny_sparse *a)
+{
+    tiny_idx r;
+    int64_t p, end;
+    for (r = 0; r < a->n_rows; r++) {
+        tinyi_row_range(a, r, &p, &end);
+        for (p++; p < end; p++)
+            if (a->col[p] < a->col[p - 1])
+                return tinyi_fail(ctx, TINY_E_FORMAT, "%s: edge %lld of node %td comes from %ld, the one before from %ld; the sources of a node ascend", name, (long long)p, r, (long)a->col[p], (long)a->col[p - 1]);
+    }
+    return TINY_OK;
+}
+
+tiny_status tinyi_read_far(tiny_ctx *ctx, const char *name, int32_t most, uint64_t n_bytes)
+{
+    if ((uint64_t)((int64_t)most + 1) <= TINYI_READ_NODES(n_bytes)) return TINY_OK;
+    return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: it names node %ld, in %llu bytes; say n_nodes if there are really so many", name, (long)most, (unsigned long long)n_bytes);
+}
+
 /* keep: the file that the bytes are of, when the graph may use them in place */
-static tiny_status tinyi_tgraph_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, tiny_file *keep, tgnn_graph **out)
+static tiny_status tinyi_tgraph_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, const tgnn_graph_desc *desc, tiny_file *keep, tgnn_graph **out)
 {
     tinyi_cursor c = tinyi_cursor_make(bytes, n_bytes);
     const unsigned char *skip;
@@ -314,6 +347,12 @@ static tiny_status tinyi_tgraph_read(tiny_ctx *ctx, const char *name, const unsi
     if (size != total || n_bytes != total)
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %llu nodes and %llu edges need %zu bytes, its head says %llu, it has %zu", name, (unsigned long long)n_dst, (unsigned long long)m, total,
                           (unsigned long long)size, n_bytes);
+    if (n_src != n_dst && !(desc && desc->bipartite))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: %llu sources and %llu destinations are not one set of nodes; bipartite reads two sets", name, (unsigned long long)n_src, (unsigned long long)n_dst);
+    if (n_src && !(desc && n_src <= (uint64_t)desc->n_nodes)) {        /* a source takes no byte of the file */
+        st = tinyi_read_far(ctx, name, (int32_t)(n_src - 1), n_bytes);
+        if (st) return st;
+    }
     memset(&a, 0, sizeof a);
     a.form = TINY_CSR;
     a.n_rows = (tiny_idx)n_dst;
@@ -356,7 +395,7 @@ static tiny_status tinyi_tgraph_read(tiny_ctx *ctx, const char *name, const unsi
         for (p = 0; a.source && p < m; p++) {
             uint64_t v = 0;
             (void)tinyi_rd_u64(&c, &v);
-            a.source[p] = v > (uint64_t)INT64_MAX ? -1 : (int64_t)v;
+            a.source[p] = v <= (uint64_t)INT64_MAX ? (int64_t)v : -1 - (int64_t)~v;
         }
     }
     st = tiny_sparse_check(ctx, &a);
@@ -365,8 +404,12 @@ static tiny_status tinyi_tgraph_read(tiny_ctx *ctx, const char *name, const unsi
         says[sizeof says - 1] = 0;
         st = tinyi_fail(ctx, st, "%.200s: %.300s", name, says);
     }
+    if (!st) st = tinyi_tgraph_ascends(ctx, name, &a);
     for (p = 0; !st && a.value && p < m; p++)
         if (!(a.value[p] - a.value[p] == 0.0f)) st = tinyi_fail(ctx, TINY_E_NUMERIC, "%s: edge %llu: its weight is not a finite number", name, (unsigned long long)p);
+    for (p = 0; !st && a.source && p < m; p++)
+        if (a.source[p] < -1 || a.source[p] >= TINYI_TGRAPH_NUMBER)
+            st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: edge %llu has the number %lld; numbers are below 2^48, -1 for a loop that was added", name, (unsigned long long)p, (long long)a.source[p]);
     if (st) {
         tiny_sparse_free(ctx, &a);
         return st;
@@ -379,44 +422,57 @@ static tiny_status tinyi_tgraph_read(tiny_ctx *ctx, const char *name, const unsi
     return st;
 }
 
-/* what a .tgraph file holds, changed as desc asks */
+/* are the numbers of the edges 0 to n - 1, each once? seen: room for n */
+static int tinyi_tgraph_in_order(const tiny_sparse *a, int32_t *seen)
+{
+    int64_t p;
+    for (p = 0; p < a->n; p++) seen[p] = 0;
+    for (p = 0; a->source && p < a->n; p++)
+        if (a->source[p] < 0 || a->source[p] >= a->n || seen[a->source[p]]++) return 0;
+    return a->source != NULL;
+}
+
+/* What a .tgraph file holds, changed as desc asks: from its edges in the order of their numbers, so that it is what the edges as they were
+ * given would make; where numbers are missing or doubled, in the order of the rows. Edges keep their numbers. */
 static tiny_status tinyi_graph_again(tiny_ctx *ctx, const char *name, tgnn_graph *g, const tgnn_graph_desc *desc, tgnn_graph **out)
 {
     tinyi_read_edges r;
     tiny_idx i;
-    int64_t p;
+    int64_t p, at;
+    int in_order = 0;
     tiny_status st;
     memset(&r, 0, sizeof r);
     st = tinyi_read_take(ctx, &r, (size_t)g->in.n, g->in.value != NULL);
     if (!st) {
+        in_order = tinyi_tgraph_in_order(&g->in, r.src);
         for (i = 0; i < g->in.n_rows; i++)
             for (p = g->in.offset[i]; p < g->in.offset[i + 1]; p++) {
-                r.src[p] = g->in.col[p];
-                r.dst[p] = (int32_t)i;
-                if (r.weight) r.weight[p] = g->in.value[p];
+                at = in_order ? g->in.source[p] : p;
+                r.src[at] = g->in.col[p];
+                r.dst[at] = (int32_t)i;
+                if (r.weight) r.weight[at] = g->in.value[p];
             }
         r.e.n = g->in.n;
         r.e.n_src = g->in.n_cols;
         r.e.n_dst = g->in.n_rows;
         st = tinyi_read_finish(ctx, name, &r, desc, out);
+        for (p = 0; !st && !in_order && g->in.source && p < (*out)->in.n; p++)
+            if ((*out)->in.source[p] >= 0) (*out)->in.source[p] = g->in.source[(*out)->in.source[p]];
     }
     tinyi_read_free(ctx, &r);
     return st;
 }
 
-tiny_status tinyi_read_far(tiny_ctx *ctx, const char *name, int32_t most, uint64_t n_bytes)
-{
-    if ((uint64_t)((int64_t)most + 1) <= (n_bytes + 4096) * 64) return TINY_OK;
-    return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: it names node %ld, in %llu bytes; say n_nodes if there are really so many", name, (long)most, (unsigned long long)n_bytes);
-}
-
 tinyi_form tinyi_read_form(const unsigned char *bytes, size_t n)
 {
+    tinyi_word first;
     if (n >= 8 && !memcmp(bytes, "tgraph\r\n", 8)) return TINYI_FORM_TGRAPH;
     if (n >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b) return TINYI_FORM_GZIP;
     if (n >= 6 && !memcmp(bytes, "\x93NUMPY", 6)) return TINYI_FORM_NPY;
     if (n >= 6 && !memcmp(bytes, "PK\3\4", 4)) return TINYI_FORM_ZIP;
-    return n >= 14 && bytes[0] == '%' && bytes[1] == '%' ? TINYI_FORM_MARKET : TINYI_FORM_EDGES;
+    first.at = bytes + tinyi_text_bom(bytes, n);
+    first.n = TINYI_MIN(n - (size_t)(first.at - bytes), (size_t)14);       /* %% alone begins a remark */
+    return tinyi_word_is(first, "%%matrixmarket") ? TINYI_FORM_MARKET : TINYI_FORM_EDGES;
 }
 
 static tiny_status tinyi_graph_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, const tgnn_graph_desc *desc, tiny_file *keep, int depth, tgnn_graph **out)
@@ -428,7 +484,7 @@ static tiny_status tinyi_graph_read(tiny_ctx *ctx, const char *name, const unsig
     if (form == TINYI_FORM_TGRAPH) {
         tgnn_graph *g;
         int asks = desc && (desc->n_nodes || desc->duplicates || desc->symmetrize || desc->drop_loops || desc->add_loops);
-        st = tinyi_tgraph_read(ctx, name, bytes, n_bytes, asks ? NULL : keep, &g);
+        st = tinyi_tgraph_read(ctx, name, bytes, n_bytes, desc, asks ? NULL : keep, &g);
         if (st) return st;
         if (!asks) {
             *out = g;
@@ -465,11 +521,18 @@ static tiny_status tinyi_graph_read(tiny_ctx *ctx, const char *name, const unsig
     } else if (form == TINYI_FORM_MARKET) st = tinyi_market_read(ctx, name, bytes, n_bytes, &r);
     else st = tinyi_edge_list_read(ctx, name, bytes, n_bytes, &r);
     /* a single edge may name node 2147483646: the rows that it asks for are counted against the size of the file */
-    if (!st && !(desc && desc->n_nodes) && !r.e.n_src) {
+    if (!st && !r.e.n_src && !r.e.n_dst) {
+        int32_t most[2];
         int64_t i;
-        int32_t most = -1;
-        for (i = 0; i < r.e.n; i++) most = TINYI_MAX(most, TINYI_MAX(r.src[i], r.dst[i]));
-        st = tinyi_read_far(ctx, name, most, n_bytes);
+        for (i = 0; i < 2; i++) most[i] = r.nodes[i] - 1;
+        for (i = 0; i < r.e.n; i++) {
+            most[0] = TINYI_MAX(most[0], r.src[i]);
+            most[1] = TINYI_MAX(most[1], r.dst[i]);
+        }
+        if (!desc || TINYI_MAX(most[0], most[1]) >= desc->n_nodes) st = tinyi_read_far(ctx, name, TINYI_MAX(most[0], most[1]), n_bytes);
+        if (!(desc && desc->bipartite)) most[0] = most[1] = TINYI_MAX(most[0], most[1]);
+        r.e.n_src = (tiny_idx)most[0] + 1;
+        r.e.n_dst = (tiny_idx)most[1] + 1;
     }
     if (!st) st = tinyi_read_finish(ctx, name, &r, desc, out);
     tinyi_read_free(ctx, &r);
@@ -533,24 +596,40 @@ TINY_API tiny_status tgnn_graph_write(tiny_ctx *ctx, const char *path, const tgn
 
 TINY_API tiny_status tgnn_graph_write_text(tiny_ctx *ctx, const char *path, const tgnn_graph *g)
 {
-    const size_t each = 48;                 /* two numbers of 10 digits, one float of 15, and what stands between */
-    char *text;
-    size_t n = 0, room;
-    int64_t p;
+    const size_t each = 2 * 12 + TINYI_WORD_FLOAT;          /* two numbers of 11 letters at most, a weight, and what stands between */
+    const tiny_sparse *a;
+    char *text, *head;
+    size_t n, n_head, room;
+    int64_t p, end, put = 0, last[2] = { -1, -1 };
     tiny_idx r;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!g) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is none to write");
-    if (!tinyi_size_mul((size_t)g->in.n + 1, each, &room)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: %lld edges are too many for a text", (long long)g->in.n);
+    a = &g->in;
+    if (!tinyi_size_mul((size_t)a->n + 1, each, &room)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: %lld edges are too many for a text", (long long)a->n);
     text = (char *)tiny_alloc(ctx, room);
     if (!text) return tiny_ctx_status(ctx);
-    for (r = 0; r < g->in.n_rows; r++)
-        for (p = g->in.offset[r]; p < g->in.offset[r + 1]; p++) {
-            n += (size_t)snprintf(text + n, each, g->in.value ? "%ld\t%ld\t" : "%ld\t%ld\n", (long)g->in.col[p], (long)r);
-            if (!g->in.value) continue;
-            n += (size_t)snprintf(text + n, each - 24, "%.9g\n", (double)g->in.value[p]);
+    head = text;                            /* room for the remark is left before the edges */
+    for (n = each, r = 0; !st && r < a->n_rows; r++)
+        for (tinyi_row_range(a, r, &p, &end); !st && p < end; p++) {
+            const int32_t c = a->col[p];
+            if (put++ == a->n || c < 0 || c >= a->n_cols) {
+                st = tinyi_fail(ctx, TINY_E_FORMAT, "graph: edge %lld is not among the %lld there are, or comes from no node: its file changed", (long long)p, (long long)a->n);
+                break;
+            }
+            last[0] = TINYI_MAX(last[0], (int64_t)c);
+            last[1] = (int64_t)r;
+            n += (size_t)snprintf(text + n, each, a->value ? "%ld\t%ld\t" : "%ld\t%ld\n", (long)c, (long)r);
+            if (!a->value) continue;
+            n += tinyi_word_of_float(a->value[p], text + n);
+            text[n++] = '\n';
         }
-    st = tiny_file_write(ctx, path, text, n);
+    if (!st && put != a->n) st = tinyi_fail(ctx, TINY_E_FORMAT, "graph: its rows have %lld edges, not %lld: its file changed", (long long)put, (long long)a->n);
+    n_head = 0;
+    if (a->n_rows != a->n_cols && (last[0] + 1 < a->n_cols || last[1] + 1 < a->n_rows)) n_head = (size_t)snprintf(head, each, "# nodes %td %td\n", a->n_cols, a->n_rows);
+    else if (TINYI_MAX(last[0], last[1]) + 1 < a->n_rows) n_head = (size_t)snprintf(head, each, "# nodes %td\n", a->n_rows);
+    memmove(head + each - n_head, head, n_head);
+    if (!st) st = tiny_file_write(ctx, path, text + each - n_head, n - each + n_head);
     tiny_free(ctx, text);
     return st;
 }
@@ -613,7 +692,11 @@ static tiny_status tinyi_data_splits(tiny_ctx *ctx, const char *folder, tgnn_dat
         if (!d->split) {
             size_t n;
             d->n_split = words ? 1 : (tiny_idx)word.n;
-            if (!tinyi_size_mul((size_t)d->n_nodes, (size_t)d->n_split, &n)) n = SIZE_MAX;
+            /* a mark is a byte of the file: what the first line promises for all nodes must be there */
+            if (!tinyi_size_mul((size_t)d->n_nodes, (size_t)d->n_split, &n) || n > f.n_bytes) {
+                st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %lld has %td marks, which for %td nodes are more than the %zu bytes of the file", path, (long long)t.line, d->n_split, d->n_nodes, f.n_bytes);
+                break;
+            }
             d->split = (char *)tiny_alloc(ctx, n);
             if (!d->split) { st = tiny_ctx_status(ctx); break; }
         }
@@ -631,6 +714,26 @@ static tiny_status tinyi_data_splits(tiny_ctx *ctx, const char *folder, tgnn_dat
     return st;
 }
 
+/* bytes of all files of the folder that are read: a node or a graph may take no byte, but what they cost is bounded by what is there */
+static tiny_status tinyi_data_bytes(tiny_ctx *ctx, const char *folder, uint64_t *n)
+{
+    static const char *const file[] = { "meta.txt", "edges.tsv", "features.coo", "features.npy", "labels.txt", "splits.txt", "graph_of_node.txt", "node_labels.txt", "graph_labels.txt", "folds.txt" };
+    char path[600];
+    tinyi_in in;
+    size_t i;
+    tiny_status st = TINY_OK;
+    *n = 0;
+    for (i = 0; !st && i < sizeof file / sizeof *file; i++) {
+        st = tinyi_data_path(ctx, path, folder, file[i]);
+        if (st || !tinyi_data_there(path)) continue;
+        st = tinyi_in_open(ctx, path, &in);
+        if (st) continue;
+        *n += in.n_bytes;
+        tinyi_in_close(&in);
+    }
+    return st;
+}
+
 static tiny_status tinyi_data_fill(tiny_ctx *ctx, const char *folder, tgnn_data *d)
 {
     tgnn_graph_desc gd;
@@ -642,7 +745,9 @@ static tiny_status tinyi_data_fill(tiny_ctx *ctx, const char *folder, tgnn_data 
     if (!st && tinyi_data_there(path)) {
         tinyi_text_file t;
         tinyi_word line, key, word;
-        st = tiny_file_open(ctx, path, &f);
+        uint64_t n_bytes;
+        st = tinyi_data_bytes(ctx, folder, &n_bytes);
+        if (!st) st = tiny_file_open(ctx, path, &f);
         if (st) return st;
         t = tinyi_text_make(ctx, path, f.bytes, f.n_bytes);
         while (!st && tinyi_text_line(&t, "#", &line)) {
@@ -650,6 +755,8 @@ static tiny_status tinyi_data_fill(tiny_ctx *ctx, const char *folder, tgnn_data 
             if (!tinyi_word_next(&line, &word)) continue;
             if (tinyi_word_is(key, "nodes") || tinyi_word_is(key, "graphs") || tinyi_word_is(key, "directed")) {
                 if (!tinyi_word_int(word, &v) || v < 0 || v > 0x7fffffff) st = tinyi_text_fail(&t, word, "a whole number");
+                else if ((uint64_t)v > TINYI_READ_NODES(n_bytes))
+                    st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: line %lld: %lld are more than the %llu bytes of the folder can be about", path, (long long)t.line, (long long)v, (unsigned long long)n_bytes);
                 else if (tinyi_word_is(key, "nodes")) d->n_nodes = (tiny_idx)v;
                 else if (tinyi_word_is(key, "graphs")) d->n_graphs = (tiny_idx)v;
                 else d->directed = v != 0;

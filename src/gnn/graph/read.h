@@ -1,6 +1,7 @@
 /* src/gnn/graph/read.h - graphs from files, and into them
  *
- *   edge list       "source destination [weight]" a line, numbers from 0, separated by spaces, tabs or commas; # and % begin remarks
+ *   edge list       "source destination [weight]" a line, numbers from 0, separated by spaces, tabs or commas; # and % begin remarks, "# nodes N" says
+ *                   that there are N nodes at least
  *   Matrix Market   "%%MatrixMarket matrix coordinate pattern|real|integer general|symmetric", numbers from 1
  *   .npz            scipy.sparse.save_npz (csr, csc, coo), or an archive with an array `edges` (m, 2) or `edge_index` (2, m)
  *   .npy            an integer array (2, m) or (m, 2)
@@ -13,7 +14,8 @@
 #include "gnn/graph/graph.h"
 TINYI_C_BEGIN
 
-/* desc: what becomes of the edges; NULL: as they are. A .tgraph file is taken as it is where desc asks for nothing. A file may make
+/* desc: what becomes of the edges; NULL: as they are. A .tgraph file is taken as it is where desc asks for nothing; one of two
+ * sets of nodes is refused where desc is not bipartite. Its edges keep their numbers in either case. A file may make
  * the context take at most 512 times its size and 16 megabytes (dense features: 4096 times) (a packed one 64 times that); weights must be finite. */
 TINY_API tiny_status tgnn_graph_read(tiny_ctx *ctx, const char *path, const tgnn_graph_desc *desc, tgnn_graph **out);
 /* name stands in the sentences. The bytes may go afterwards. */
@@ -21,7 +23,8 @@ TINY_API tiny_status tgnn_graph_read_memory(tiny_ctx *ctx, const char *name, con
 
 /* Our binary form. */
 TINY_API tiny_status tgnn_graph_write(tiny_ctx *ctx, const char *path, const tgnn_graph *g);
-/* An edge list, in the order of the destinations; weights with 9 digits, where there are any. */
+/* An edge list, in the order of the destinations; weights with 9 digits, where there are any. Where the last nodes have no edges, the first
+ * line is "# nodes N", of two sets "# nodes SOURCES DESTINATIONS": a remark to others, a least number of nodes to tgnn_graph_read. */
 TINY_API tiny_status tgnn_graph_write_text(tiny_ctx *ctx, const char *path, const tgnn_graph *g);
 
 /* ---- a folder with edges.tsv, and as much as there is of features.coo (or .npy), labels.txt, splits.txt, meta.txt,
@@ -29,7 +32,7 @@ TINY_API tiny_status tgnn_graph_write_text(tiny_ctx *ctx, const char *path, cons
 typedef struct tgnn_data {
     tgnn_graph *graph;                      /* "directed 0" in meta.txt, or no such line: both directions, no doubles */
     int directed;
-    tiny_idx n_nodes, n_graphs;             /* n_graphs 0: node data */
+    tiny_idx n_nodes, n_graphs;             /* n_graphs 0: node data. meta.txt may count at most 32 for each byte of the folder's files, and 262144 */
     tiny_tensor x;                          /* (n_nodes, features) f32; data NULL: none */
     int32_t *label, n_class;                /* of each node; -1: none. NULL: no labels */
     char *split;                            /* (n_nodes, n_split): r train, v validation, t test, - none; NULL: none */

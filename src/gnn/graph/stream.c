@@ -43,6 +43,7 @@ typedef struct tinyi_bulk {
     uint64_t *item, *scratch;
     size_t n, most;
     int64_t seen[2];                        /* the largest source and destination */
+    int32_t nodes[2];                       /* sources and destinations that a remark counts */
     /* text on its way */
     unsigned char *line, *window, *packed;
     size_t n_line, room_line;
@@ -189,7 +190,7 @@ static tiny_status tinyi_bulk_lines(tinyi_bulk *c, int last)
         return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: line %lld has more than the %zu bytes that are read at once", c->name, (long long)c->lines + 1, c->room_line);
     f = tinyi_text_make(c->ctx, c->name, c->line, n);
     f.line = c->lines;
-    while (!st && tinyi_text_line(&f, "#%", &line)) {
+    while (!st && tinyi_text_edge_line(&f, &line, c->nodes)) {
         int64_t v[2];
         float w;
         st = tinyi_text_edge(&f, line, &c->weighted, v, &w);
@@ -243,7 +244,7 @@ static tiny_status tinyi_bulk_take(void *arg, const unsigned char *bytes, size_t
         bytes += k;
         n -= k;
         c->n_line += k;
-        if (c->n_text < 14 && c->n_text + k >= 14) {       /* the first piece of a text that is not tiny has so many */
+        if (c->n_text < TINYI_FORM_BYTES && c->n_text + k >= TINYI_FORM_BYTES) {       /* the first piece of a text that is not tiny has so many */
             const tinyi_form form = tinyi_read_form(c->line, c->n_line);
             if (form == TINYI_FORM_GZIP) return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: it was packed by gzip twice", c->name);
             if (form != TINYI_FORM_EDGES) return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: of what gzip packs only edge lists are read in pieces", c->name);
@@ -316,6 +317,7 @@ static tiny_status tinyi_bulk_edges(tinyi_bulk *c)
 {
     tinyi_form form;
     tiny_status st;
+    int k;
     tinyi_bulk_fill_room(c, 0);
     st = tinyi_bulk_read(c, c->line, TINYI_BULK_LINE, &c->n_line);
     if (st) return st;
@@ -329,7 +331,8 @@ static tiny_status tinyi_bulk_edges(tinyi_bulk *c)
         tinyi_bulk_fill_room(c, 1);
         st = tinyi_bulk_gzip(c);
     } else st = form == TINYI_FORM_NPY ? tinyi_bulk_npy(c) : tinyi_bulk_text(c);
-    if (!st && !c->d.n_nodes) st = tinyi_read_far(c->ctx, c->name, (int32_t)TINYI_MAX(c->seen[0], c->seen[1]), c->n_text);
+    for (k = 0; k < 2; k++) c->seen[k] = TINYI_MAX(c->seen[k], (int64_t)c->nodes[k] - 1);
+    if (!st && TINYI_MAX(c->seen[0], c->seen[1]) >= (int64_t)c->d.n_nodes) st = tinyi_read_far(c->ctx, c->name, (int32_t)TINYI_MAX(c->seen[0], c->seen[1]), c->n_text);
     return st ? st : tinyi_bulk_spill(c);
 }
 

@@ -1,4 +1,5 @@
 /* src/gnn/graph/words.c */
+#include <stdio.h>
 #include <string.h>
 #include <math.h>                           /* INFINITY; no function of it is called */
 #include "gnn/graph/words.h"
@@ -17,11 +18,14 @@ TINYI_FN tinyi_text_file tinyi_text_make(tiny_ctx *ctx, const char *path, const 
 
 static int tinyi_text_gap(int c) { return c == ' ' || c == '\t' || c == ',' || c == '\r'; }
 
+TINYI_FN size_t tinyi_text_bom(const unsigned char *bytes, size_t n) { return n >= 3 && !memcmp(bytes, "\xef\xbb\xbf", 3) ? 3 : 0; }
+
 TINYI_FN int tinyi_text_line(tinyi_text_file *f, const char *marks, tinyi_word *line)
 {
     while (f->at < f->end) {
         const unsigned char *end = (const unsigned char *)memchr(f->at, '\n', (size_t)(f->end - f->at)), *p = f->at;
         if (!end) end = f->end;
+        if (!f->line) p += tinyi_text_bom(p, (size_t)(end - p));
         f->at = end < f->end ? end + 1 : end;
         f->line++;
         while (p < end && tinyi_text_gap(*p)) p++;
@@ -123,6 +127,41 @@ TINYI_FN int tinyi_word_float(tinyi_word w, float *v)
     *v = d > 3.4028235677973366e38 ? INFINITY : (float)d;      /* halfway from the largest float to the next */
     if (minus) *v = -*v;
     return 1;
+}
+
+TINYI_FN size_t tinyi_word_of_float(float v, char text[TINYI_WORD_FLOAT])
+{
+    int k, n = 0, n_text = snprintf(text, TINYI_WORD_FLOAT, "%.9g", (double)v);
+    if (!(v - v == 0.0f)) return (size_t)n_text;            /* inf and nan have no point */
+    for (k = 0; k < n_text; k++) {          /* whatever the locale takes for a point becomes one */
+        const int digit = (text[k] >= '0' && text[k] <= '9') || strchr("+-e", text[k]);
+        if (digit || (n && text[n - 1] != '.')) text[n++] = digit ? text[k] : '.';
+    }
+    text[n] = 0;
+    return (size_t)n;
+}
+
+static void tinyi_text_nodes(tinyi_word line, int32_t nodes[2])
+{
+    tinyi_word word;
+    int64_t v[2];
+    int n = 0, k;
+    if (!tinyi_word_next(&line, &word) || !tinyi_word_is(word, "#") || !tinyi_word_next(&line, &word) || !tinyi_word_is(word, "nodes")) return;
+    while (n < 2 && tinyi_word_next(&line, &word)) {
+        if (!tinyi_word_int(word, &v[n]) || v[n] < 0 || v[n] > 0x7fffffff) return;
+        n++;
+    }
+    if (!n || tinyi_word_next(&line, &word)) return;
+    for (k = 0; k < 2; k++) nodes[k] = TINYI_MAX(nodes[k], (int32_t)v[n > k ? k : 0]);
+}
+
+TINYI_FN int tinyi_text_edge_line(tinyi_text_file *f, tinyi_word *line, int32_t nodes[2])
+{
+    while (tinyi_text_line(f, "%", line)) {
+        if (*line->at != '#') return 1;
+        tinyi_text_nodes(*line, nodes);
+    }
+    return 0;
 }
 
 TINYI_FN tiny_status tinyi_text_edge(const tinyi_text_file *f, tinyi_word line, int *weighted, int64_t v[2], float *w)

@@ -81,6 +81,7 @@ int tinyi_net_wants(const tgnn_stage *s, int i, tinyi_net_weight *w)
         w->optional = i == 1;
         return i == 2 ? tinyi_net_bias(w, s->out) : i == 1 ? tinyi_net_matrix(w, in, s->out) : s->bases ? tinyi_net_matrix(w, s->relations, s->bases) : 0;
     case TGNN_LAYER_TRANSFORMER:
+        if (i >= 7 && s->no_root) return 0;
         if (i == 6) return s->edge ? tinyi_net_matrix(w, all, s->edge) : 0;
         w->optional = i == 7;
         if (i >= 7) return i == 7 ? tinyi_net_matrix(w, s->n_out, in) : tinyi_net_bias(w, s->n_out);
@@ -96,7 +97,7 @@ int tinyi_net_wants(const tgnn_stage *s, int i, tinyi_net_weight *w)
 enum {
     TINYI_NET_KIND, TINYI_NET_NAMED, TINYI_NET_ACT, TINYI_NET_IN, TINYI_NET_OUT, TINYI_NET_HEADS, TINYI_NET_CONCAT, TINYI_NET_LOOPS, TINYI_NET_SLOPE, TINYI_NET_AGGR,
     TINYI_NET_NORMALIZE, TINYI_NET_HIDDEN, TINYI_NET_EPS, TINYI_NET_EDGE, TINYI_NET_RELATIONS, TINYI_NET_BASES, TINYI_NET_STEPS, TINYI_NET_ALPHA, TINYI_NET_WEIGHTED,
-    TINYI_NET_ALL, TINYI_NET_DROP, TINYI_NET_DROP_EDGES, TINYI_NET_MEMBERS
+    TINYI_NET_ALL, TINYI_NET_DROP, TINYI_NET_DROP_EDGES, TINYI_NET_ROOT, TINYI_NET_MEMBERS
 };
 
 #define TINYI_NET_LINEAR TGNN_LAYER_COUNT   /* the bits of kinds: those of the layers, then these two */
@@ -130,7 +131,8 @@ static const struct tinyi_net_member { const char *name; tinyi_json_type type; u
     { "edge_weight", TINYI_JSON_BOOL, TINYI_NET_SPREAD, 0, 0 },
     { "all", TINYI_JSON_BOOL, TINYI_NET_B(TINYI_NET_READOUT), 0, 0 },
     { "dropout", TINYI_JSON_FLOAT, TINYI_NET_ANY & ~TINYI_NET_B(TINYI_NET_READOUT), 0, 0.999 },
-    { "dropout_edges", TINYI_JSON_FLOAT, TINYI_NET_GATS, 0, 0.999 }
+    { "dropout_edges", TINYI_JSON_FLOAT, TINYI_NET_GATS, 0, 0.999 },
+    { "root_weight", TINYI_JSON_BOOL, TINYI_NET_B(TGNN_LAYER_TRANSFORMER), 0, 0 }
 };
 
 static const char *const tinyi_net_acts[TGNN_ACT_COUNT] = { "none", "relu", "elu", "tanh" };
@@ -254,6 +256,7 @@ static tiny_status tinyi_net_stage(tinyi_net_read *r)
     s->relations = (tiny_idx)r->whole[TINYI_NET_RELATIONS];
     s->bases = (tiny_idx)r->whole[TINYI_NET_BASES];
     s->all = (int)r->whole[TINYI_NET_ALL];
+    s->no_root = tinyi_net_has(r, TINYI_NET_ROOT) && !r->whole[TINYI_NET_ROOT];
     s->dropout = (float)r->number[TINYI_NET_DROP];
     s->dropout_edges = (float)r->number[TINYI_NET_DROP_EDGES];
     if (!s->out && bit != TINYI_NET_READOUT && bit != TGNN_LAYER_APPNP) return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d (%s) has no out", r->path, number, s->name);

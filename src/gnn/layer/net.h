@@ -24,7 +24,8 @@
  *                sums, as the authors' program has it; only for training)
  *   gin, gine    hidden (out: how many numbers lie between the two Linear), eps (0, where there is no tensor eps); gine: edge
  *   rgcn         relations, bases (none)
- *   transformer  heads (1), concat (true), edge (features of an edge, none)
+ *   transformer  heads (1), concat (true), edge (features of an edge, none), root_weight (true; false: lin_skip, which the class saves all
+ *                the same and does not use, may stand in the file and is left out)
  *   linear       torch.nn.Linear: weight, bias
  *   readout      one row for each graph: aggr (sum), all (false; true: x and what each layer before has given stand side by side)
  * Biases, the second weight of sage, root, lin_skip and eps may be missing from the file; a tensor that no layer claims, a shape that
@@ -49,6 +50,7 @@ typedef struct tgnn_stage {
     tiny_idx n_in, out, n_out;              /* out: as described; n_out: how wide its rows are */
     tiny_idx hidden, edge, relations, bases;
     int aggr, all;                          /* READOUT */
+    int no_root;                            /* TRANSFORMER: no lin_skip */
     float dropout, dropout_edges;
 } tgnn_stage;
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "gnn/layer/net_file.h"
+#include "gnn/graph/words.h"
 #include "core/bytes.h"
 #include "core/file.h"
 #include "core/rng.h"
@@ -19,6 +20,14 @@ typedef struct tinyi_net_fill {
     const unsigned char *from[TGNN_NET_MOST * TGNN_LAYER_WEIGHTS];  /* where in the file each weight came from */
     tiny_status st;
 } tinyi_net_fill;
+
+/* weight k of the stage, also one that its class saves and does not use */
+static int tinyi_net_saves(const tgnn_stage *stage, int k, tinyi_net_weight *w)
+{
+    tgnn_stage s = *stage;
+    s.no_root = 0;
+    return tinyi_net_wants(&s, k, w);
+}
 
 /* is the tensor weight w of the stage? */
 static int tinyi_net_named(const tgnn_stage *s, const tinyi_net_weight *w, tinyi_json_text t)
@@ -72,7 +81,7 @@ static void tinyi_net_take_tensor(void *arg, const tinyi_st_tensor *t)
     (void)tinyi_show_bytes(t->name.at, t->name.n, shown);
     for (i = 0, k = TGNN_LAYER_WEIGHTS; i < f->net->n_stages; i++) {
         for (k = 0; k < TGNN_LAYER_WEIGHTS; k++)
-            if (tinyi_net_wants(&f->net->stage[i], k, &w) && tinyi_net_named(&f->net->stage[i], &w, t->name)) break;
+            if (tinyi_net_saves(&f->net->stage[i], k, &w) && tinyi_net_named(&f->net->stage[i], &w, t->name)) break;
         if (k < TGNN_LAYER_WEIGHTS) break;
     }
     if (i == f->net->n_stages) f->st = tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: the tensor %s belongs to no layer of the description", f->path, shown);
@@ -88,6 +97,7 @@ static void tinyi_net_take_tensor(void *arg, const tinyi_st_tensor *t)
         const size_t bytes = f->from[a] ? (size_t)tiny_tensor_count(&l->w[a % TGNN_LAYER_WEIGHTS]) * sizeof(float) : 0;
         if (bytes && t->data < f->from[a] + bytes && f->from[a] < t->data + t->bytes) f->st = tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: the tensor %s lies over another one", f->path, shown);
     }
+    if (!f->st && !tinyi_net_wants(&f->net->stage[i], k, &w)) return;
     if (!f->st) f->st = tinyi_net_weight_room(f->ctx, &f->net->stage[i].layer, k, &w);
     if (f->st) return;
     f->from[i * TGNN_LAYER_WEIGHTS + k] = t->data;
@@ -263,13 +273,8 @@ static void tinyi_net_say_whole(tinyi_net_text *t, const char *key, tiny_idx v) 
 
 static void tinyi_net_say_real(tinyi_net_text *t, const char *key, float v)
 {
-    char text[40];
-    int k, n = 0, n_text = snprintf(text, sizeof text, "%.9g", (double)v);
-    for (k = 0; k < n_text; k++) {          /* whatever the locale takes for a point becomes one */
-        const int digit = (text[k] >= '0' && text[k] <= '9') || strchr("+-e", text[k]);
-        if (digit || (n && text[n - 1] != '.')) text[n++] = digit ? text[k] : '.';
-    }
-    text[n] = 0;
+    char text[TINYI_WORD_FLOAT];
+    (void)tinyi_word_of_float(v, text);
     tinyi_net_say(t, key, text, 0);
 }
 
@@ -341,6 +346,7 @@ static void tinyi_net_say_stage(tinyi_net_text *t, const tgnn_stage *s, int firs
     if (l->slope != 0.0f) tinyi_net_say_real(t, "negative_slope", l->slope);
     if (kind == TGNN_LAYER_SAGE || s->kind == TGNN_STAGE_READOUT) tinyi_net_say(t, "aggr", tinyi_net_aggr_name(s->aggr), 1);
     if (s->all) tinyi_net_say(t, "all", "true", 0);
+    if (s->no_root) tinyi_net_say(t, "root_weight", "false", 0);
     if (l->normalize) tinyi_net_say(t, "normalize", "true", 0);
     if (kind == TGNN_LAYER_GIN || kind == TGNN_LAYER_GINE) tinyi_net_say_whole(t, "hidden", s->hidden);
     if (l->eps != 0.0f) tinyi_net_say_real(t, "eps", l->eps);

@@ -233,6 +233,73 @@ static void test_chain(tiny_target target)
     t_close(ctx);
 }
 
+/* TransformerConv(root_weight=False) saves lin_skip and does not use it: what it gives is what the whole layer gives without x W' + b. */
+static void test_root_weight(void)
+{
+    enum { N = 30, F = 5, C = 3 };
+    static const char whole[] = "{\"format\":\"tgnn-net 1\",\"layers\":[{\"kind\":\"transformer\",\"name\":\"t\",\"in\":5,\"out\":3,\"root_weight\":true}]}",
+                      none[] = "{\"format\":\"tgnn-net 1\",\"layers\":[{\"kind\":\"transformer\",\"name\":\"t\",\"in\":5,\"out\":3,\"root_weight\":false}]}",
+                      number[] = "{\"format\":\"tgnn-net 1\",\"layers\":[{\"kind\":\"transformer\",\"name\":\"t\",\"in\":5,\"out\":3,\"root_weight\":1}]}",
+                      other[] = "{\"format\":\"tgnn-net 1\",\"layers\":[{\"kind\":\"gat\",\"name\":\"t\",\"in\":5,\"out\":3,\"root_weight\":false}]}";
+    static const char *const names[] = { "lin_query", "lin_key", "lin_value", "lin_skip" };
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    pack *p = (pack *)t_keep(sizeof *p);
+    float *x = t_rand(N * F, -1, 1), *w = NULL, *b = NULL, y[N * C], z[N * C];
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, N, F), ty = tiny_tensor_2d(y, TINY_F32, N, C), tz = tiny_tensor_2d(z, TINY_F32, N, C);
+    tgnn_net *net = NULL, *bare = NULL, *back = NULL;
+    tgnn_net_input in;
+    tgnn_graph *g = NULL;
+    const char *build = getenv("BUILD");
+    char name[300];
+    int i, k, c;
+    memset(p, 0, sizeof *p);
+    for (k = 0; k < 4; k++) {
+        w = t_rand(C * F, -1, 1);
+        b = t_rand(C, -1, 1);
+        (void)snprintf(name, sizeof name, "t.%s.weight", names[k]);
+        pack_add(p, name, w, 2, C, F, 1);
+        (void)snprintf(name, sizeof name, "t.%s.bias", names[k]);
+        pack_add(p, name, b, 1, C, 1, 1);
+    }
+    pack_end(p);
+    memset(&in, 0, sizeof in);
+    in.x = &tx;
+    if (T_OK(tgnn_planted(ctx, N, 2, 4, 0.7, 1, &g)) && T_OK(tgnn_net_read_memory(ctx, "root", whole, sizeof whole - 1, p->file, p->n_file, &net)) &&
+        T_OK(tgnn_net_read_memory(ctx, "root", none, sizeof none - 1, p->file, p->n_file, &bare))) {
+        in.graph = g;
+        T_TRUE(!bare->stage[0].layer.w[7].data && !bare->stage[0].layer.w[8].data);
+        T_OK(tgnn_net_run(ctx, net, &in, &ty, NULL));
+        T_OK(tgnn_net_run(ctx, bare, &in, &tz, NULL));
+        for (i = 0; i < N; i++)
+            for (c = 0; c < C; c++) {
+                double skip = b[c];
+                for (k = 0; k < F; k++) skip += (double)w[c * F + k] * (double)x[i * F + k];
+                T_CLOSE(z[i * C + c], (double)y[i * C + c] - skip, 1e-5);
+            }
+        (void)snprintf(name, sizeof name, "%s/net-root.safetensors", build ? build : "build");
+        if (T_OK(tgnn_net_write(ctx, name, bare)) && T_OK(tgnn_net_read(ctx, name, &back))) {
+            T_OK(tgnn_net_run(ctx, back, &in, &ty, NULL));
+            T_SAME(y, z, N * C);
+            T_EQ_INT(back->stage[0].no_root, 1);
+        }
+    }
+    tgnn_net_free(ctx, net);
+    tgnn_net_free(ctx, bare);
+    tgnn_net_free(ctx, back);
+    if (T_OK(tgnn_net_make(ctx, "root", none, sizeof none - 1, 1, &net))) {
+        T_TRUE(!net->stage[0].layer.w[7].data && net->stage[0].layer.w[4].data);
+        tgnn_net_free(ctx, net);
+    }
+    memset(p, 0, sizeof *p);
+    pack_add(p, "t.lin_skip.weight", x, 2, F, C, 1);
+    pack_end(p);
+    T_STATUS(tgnn_net_read_memory(ctx, "root", none, sizeof none - 1, p->file, p->n_file, &net), TINY_E_SHAPE, "the tensor t.lin_skip.weight is 5 x 3, the description makes it 3 x 5");
+    T_STATUS(tgnn_net_read_memory(ctx, "root", number, sizeof number - 1, p->file, p->n_file, &net), TINY_E_FORMAT, "layer 1: root_weight must be true or false");
+    T_STATUS(tgnn_net_read_memory(ctx, "root", other, sizeof other - 1, p->file, p->n_file, &net), TINY_E_FORMAT, "layer 1: gat has no root_weight");
+    tgnn_graph_close(ctx, g);
+    t_close(ctx);
+}
+
 /* A state_dict as PyTorch Geometric 2.8.1 (torch 2.15) writes it, by safetensors.torch.save_file, and what its model answers in double:
  * GCNConv(3, 4), SAGEConv(4, 5), GATConv(5, 2, heads=3), GATv2Conv(6, 3, heads=2, concat=False), GINConv(Sequential(Linear(3, 6), ReLU(),
  * Linear(6, 4)), eps=0.25), RGCNConv(4, 4, 2, num_bases=2), TransformerConv(4, 2, heads=2), SGConv(4, 4, K=2), APPNP(3, 0.2), Linear(4, 2)
@@ -694,6 +761,7 @@ int main(void)
     T_RUN_TARGETS(test_pyg);
     T_RUN_TARGETS(test_chain);
     T_RUN_TARGETS(test_readouts_relabelled);
+    T_RUN(test_root_weight);
     T_RUN(test_worked);
     T_RUN(test_usual);
     T_RUN(test_cut_and_flipped);
