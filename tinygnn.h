@@ -65,146 +65,146 @@
  *   13515  gnn/graph/sample.h
  *   13569  gnn/graph/npy.h
  *   13611  gnn/graph/read.h
- *   13654  gnn/graph/stream.h
- *   13691  gnn/layer/layer.h
- *   13766  gnn/layer/net.h
- *   13878  gnn/layer/pool.h
- *   13919  gnn/train/train.h
- *   14005  gnn/quant/bits.h
- *   14022  gnn/quant/a2q.h
- *   14094  gnn/quant/a2q_net.h
- *   14158  gnn/quant/packed.h
- *   14205  gnn/quant/quant.h
- *   14260  gnn/embed/fastrp.h
- *   14299  gnn/train/data.h
- *   14324  gnn/tinygnn.h
- *   14352  internal functions
- *   14474  core/status.c
- *   14484  core/atomic.h
- *   14536  core/state.h
- *   14647  core/tensor.c
- *   14806  core/cpu.h
- *   14846  core/half.h
- *   14899  core/target.h
- *   15319  core/ctx.c
- *   15580  core/mem.c
- *   15676  core/thread.c
- *   16253  core/rng.c
- *   16336  core/op.c
- *   16748  core/record.c
- *   16847  core/bytes.c
- *   16949  core/json.c
- *   17259  core/safetensors.c
- *   17509  core/file.c
- *   17955  core/hash.h
- *   17978  core/checkpoint.c
- *   18639  core/time.c
- *   18690  core/net.c
- *   18969  core/comm.c
- *   19469  core/conform.c
- *   20228  math/grad.h
- *   20274  math/table.h
- *   20369  math/rows.h
- *   20434  math/walk.h
- *   20553  math/binary.c
- *   20844  math/elem.c
- *   21616  math/convert.c
- *   22091  math/reduce.c
- *   22609  math/softmax.c
- *   22975  math/norm.c
- *   23502  math/gemm.h
- *   23581  math/gemm_i8.h
- *   23610  math/matmul.c
- *   23968  math/layout.c
- *   24711  math/conv.c
- *   25238  math/sort.c
- *   26130  math/linalg_block.h
- *   26278  math/linalg_lu.c
- *   26626  math/linalg_qr.c
- *   26976  math/linalg_eig.c
- *   27487  math/linalg_svd.c
- *   27885  math/linalg.c
- *   28156  math/fft_way.h
- *   28225  math/fft.c
- *   28700  math/fwht.c
- *   28846  math/attention.c
- *   29414  math/gla.c
- *   29910  math/gla_grad.c
- *   30272  math/twist.c
- *   30623  math/slope.c
- *   30807  math/loss.c
- *   30976  math/rope.c
- *   31119  math/patch.c
- *   31420  math/sparse_lines.h
- *   31448  math/sparse_forms.h
- *   31469  math/sparse.c
- *   31776  math/edges_inside.h
- *   31815  math/edges.c
- *   32273  math/edges_score.c
- *   32701  math/ops.c
- *   32752  math/optim.c
- *   33375  math/tape.c
- *   34228  math/layer.c
- *   34692  math/train.c
- *   34887  math/edges_grad.c
- *   35358  math/normal.c
- *   35377  math/targets.c
- *   35508  math/all.c
- *   35512  core/cpu.c
- *   35766  core/hash.c
- *   35884  math/grad.c
- *   36676  math/matvec.h
- *   36687  math/gemm.c
- *   37271  math/gemm_i8.c
- *   37543  math/linalg_block.c
- *   38079  math/fft_way.c
- *   38494  math/sparse_lines.c
- *   38968  math/sparse_forms.c
- *   39174  math/matvec.c
- *   39226  the shared functions forwarded, where the other header has their bodies
- *   39746  internal functions of this header
- *   39774  gnn/graph/inside.h
- *   39804  gnn/graph/graph.c
- *   40511  gnn/graph/community.c
- *   40713  gnn/graph/coarsen.h
- *   40738  gnn/graph/refine.h
- *   40781  gnn/graph/partition.c
- *   41167  gnn/graph/halo.c
- *   41325  gnn/graph/sample.c
- *   41675  gnn/graph/inflate.h
- *   41703  gnn/graph/words.h
- *   41733  gnn/graph/npy.c
- *   42227  gnn/graph/form.h
- *   42252  gnn/graph/read.c
- *   42964  gnn/graph/stream.c
- *   43640  gnn/layer/layer.c
- *   44161  gnn/layer/net_file.h
- *   44185  gnn/layer/net.c
- *   44717  gnn/layer/pool.c
- *   44875  gnn/quant/bits.c
- *   44988  gnn/quant/a2q.c
- *   45452  gnn/train/pass.h
- *   45544  gnn/quant/a2q_net.c
- *   46099  gnn/quant/nibble.h
- *   46123  gnn/quant/packed.c
- *   46546  gnn/quant/quant.c
- *   46835  gnn/embed/fastrp.c
- *   47237  gnn/train/data.c
- *   47431  gnn/graph/coarsen.c
- *   47831  gnn/graph/refine.c
- *   48199  gnn/graph/inflate.c
- *   48540  gnn/graph/words.c
- *   48702  gnn/layer/net_file.c
- *   49136  gnn/train/pass.c
- *   49739  gnn/quant/nibble.c
- *   49837  gnn/train/kit.h
- *   49870  gnn/train/kit.c
- *   49990  gnn/train/nodes.c
- *   50144  gnn/train/graphs.c
- *   50412  gnn/train/links.c
- *   50678  gnn/quant/quant_file.c
- *   51008  gnn/tinygnn.c
- *   51021  the licence
+ *   13657  gnn/graph/stream.h
+ *   13694  gnn/layer/layer.h
+ *   13769  gnn/layer/net.h
+ *   13883  gnn/layer/pool.h
+ *   13924  gnn/train/train.h
+ *   14010  gnn/quant/bits.h
+ *   14027  gnn/quant/a2q.h
+ *   14099  gnn/quant/a2q_net.h
+ *   14163  gnn/quant/packed.h
+ *   14210  gnn/quant/quant.h
+ *   14265  gnn/embed/fastrp.h
+ *   14304  gnn/train/data.h
+ *   14329  gnn/tinygnn.h
+ *   14357  internal functions
+ *   14479  core/status.c
+ *   14489  core/atomic.h
+ *   14541  core/state.h
+ *   14652  core/tensor.c
+ *   14811  core/cpu.h
+ *   14851  core/half.h
+ *   14904  core/target.h
+ *   15324  core/ctx.c
+ *   15585  core/mem.c
+ *   15681  core/thread.c
+ *   16258  core/rng.c
+ *   16341  core/op.c
+ *   16753  core/record.c
+ *   16852  core/bytes.c
+ *   16954  core/json.c
+ *   17264  core/safetensors.c
+ *   17514  core/file.c
+ *   17960  core/hash.h
+ *   17983  core/checkpoint.c
+ *   18644  core/time.c
+ *   18695  core/net.c
+ *   18974  core/comm.c
+ *   19474  core/conform.c
+ *   20233  math/grad.h
+ *   20279  math/table.h
+ *   20374  math/rows.h
+ *   20439  math/walk.h
+ *   20558  math/binary.c
+ *   20849  math/elem.c
+ *   21621  math/convert.c
+ *   22096  math/reduce.c
+ *   22614  math/softmax.c
+ *   22980  math/norm.c
+ *   23507  math/gemm.h
+ *   23586  math/gemm_i8.h
+ *   23615  math/matmul.c
+ *   23973  math/layout.c
+ *   24716  math/conv.c
+ *   25243  math/sort.c
+ *   26135  math/linalg_block.h
+ *   26283  math/linalg_lu.c
+ *   26631  math/linalg_qr.c
+ *   26981  math/linalg_eig.c
+ *   27492  math/linalg_svd.c
+ *   27890  math/linalg.c
+ *   28161  math/fft_way.h
+ *   28230  math/fft.c
+ *   28705  math/fwht.c
+ *   28851  math/attention.c
+ *   29419  math/gla.c
+ *   29915  math/gla_grad.c
+ *   30277  math/twist.c
+ *   30628  math/slope.c
+ *   30812  math/loss.c
+ *   30981  math/rope.c
+ *   31124  math/patch.c
+ *   31425  math/sparse_lines.h
+ *   31453  math/sparse_forms.h
+ *   31474  math/sparse.c
+ *   31781  math/edges_inside.h
+ *   31820  math/edges.c
+ *   32278  math/edges_score.c
+ *   32706  math/ops.c
+ *   32757  math/optim.c
+ *   33380  math/tape.c
+ *   34233  math/layer.c
+ *   34697  math/train.c
+ *   34892  math/edges_grad.c
+ *   35363  math/normal.c
+ *   35382  math/targets.c
+ *   35513  math/all.c
+ *   35517  core/cpu.c
+ *   35771  core/hash.c
+ *   35889  math/grad.c
+ *   36681  math/matvec.h
+ *   36692  math/gemm.c
+ *   37276  math/gemm_i8.c
+ *   37548  math/linalg_block.c
+ *   38084  math/fft_way.c
+ *   38499  math/sparse_lines.c
+ *   38973  math/sparse_forms.c
+ *   39179  math/matvec.c
+ *   39231  the shared functions forwarded, where the other header has their bodies
+ *   39751  internal functions of this header
+ *   39779  gnn/graph/inside.h
+ *   39809  gnn/graph/graph.c
+ *   40516  gnn/graph/community.c
+ *   40718  gnn/graph/coarsen.h
+ *   40743  gnn/graph/refine.h
+ *   40786  gnn/graph/partition.c
+ *   41172  gnn/graph/halo.c
+ *   41330  gnn/graph/sample.c
+ *   41680  gnn/graph/inflate.h
+ *   41708  gnn/graph/words.h
+ *   41745  gnn/graph/npy.c
+ *   42239  gnn/graph/form.h
+ *   42267  gnn/graph/read.c
+ *   43086  gnn/graph/stream.c
+ *   43765  gnn/layer/layer.c
+ *   44286  gnn/layer/net_file.h
+ *   44310  gnn/layer/net.c
+ *   44845  gnn/layer/pool.c
+ *   45003  gnn/quant/bits.c
+ *   45116  gnn/quant/a2q.c
+ *   45580  gnn/train/pass.h
+ *   45672  gnn/quant/a2q_net.c
+ *   46227  gnn/quant/nibble.h
+ *   46251  gnn/quant/packed.c
+ *   46674  gnn/quant/quant.c
+ *   46963  gnn/embed/fastrp.c
+ *   47365  gnn/train/data.c
+ *   47559  gnn/graph/coarsen.c
+ *   47959  gnn/graph/refine.c
+ *   48327  gnn/graph/inflate.c
+ *   48668  gnn/graph/words.c
+ *   48869  gnn/layer/net_file.c
+ *   49308  gnn/train/pass.c
+ *   49911  gnn/quant/nibble.c
+ *   50009  gnn/train/kit.h
+ *   50042  gnn/train/kit.c
+ *   50162  gnn/train/nodes.c
+ *   50316  gnn/train/graphs.c
+ *   50584  gnn/train/links.c
+ *   50850  gnn/quant/quant_file.c
+ *   51180  gnn/tinygnn.c
+ *   51193  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -13610,7 +13610,8 @@ TINYI_C_END
 
 /* src/gnn/graph/read.h - graphs from files, and into them
  *
- *   edge list       "source destination [weight]" a line, numbers from 0, separated by spaces, tabs or commas; # and % begin remarks
+ *   edge list       "source destination [weight]" a line, numbers from 0, separated by spaces, tabs or commas; # and % begin remarks, "# nodes N" says
+ *                   that there are N nodes at least
  *   Matrix Market   "%%MatrixMarket matrix coordinate pattern|real|integer general|symmetric", numbers from 1
  *   .npz            scipy.sparse.save_npz (csr, csc, coo), or an archive with an array `edges` (m, 2) or `edge_index` (2, m)
  *   .npy            an integer array (2, m) or (m, 2)
@@ -13622,7 +13623,8 @@ TINYI_C_END
 #define TINYI_GRAPH_READ_H
 TINYI_C_BEGIN
 
-/* desc: what becomes of the edges; NULL: as they are. A .tgraph file is taken as it is where desc asks for nothing. A file may make
+/* desc: what becomes of the edges; NULL: as they are. A .tgraph file is taken as it is where desc asks for nothing; one of two
+ * sets of nodes is refused where desc is not bipartite. Its edges keep their numbers in either case. A file may make
  * the context take at most 512 times its size and 16 megabytes (dense features: 4096 times) (a packed one 64 times that); weights must be finite. */
 TINY_API tiny_status tgnn_graph_read(tiny_ctx *ctx, const char *path, const tgnn_graph_desc *desc, tgnn_graph **out);
 /* name stands in the sentences. The bytes may go afterwards. */
@@ -13630,7 +13632,8 @@ TINY_API tiny_status tgnn_graph_read_memory(tiny_ctx *ctx, const char *name, con
 
 /* Our binary form. */
 TINY_API tiny_status tgnn_graph_write(tiny_ctx *ctx, const char *path, const tgnn_graph *g);
-/* An edge list, in the order of the destinations; weights with 9 digits, where there are any. */
+/* An edge list, in the order of the destinations; weights with 9 digits, where there are any. Where the last nodes have no edges, the first
+ * line is "# nodes N", of two sets "# nodes SOURCES DESTINATIONS": a remark to others, a least number of nodes to tgnn_graph_read. */
 TINY_API tiny_status tgnn_graph_write_text(tiny_ctx *ctx, const char *path, const tgnn_graph *g);
 
 /* ---- a folder with edges.tsv, and as much as there is of features.coo (or .npy), labels.txt, splits.txt, meta.txt,
@@ -13638,7 +13641,7 @@ TINY_API tiny_status tgnn_graph_write_text(tiny_ctx *ctx, const char *path, cons
 typedef struct tgnn_data {
     tgnn_graph *graph;                      /* "directed 0" in meta.txt, or no such line: both directions, no doubles */
     int directed;
-    tiny_idx n_nodes, n_graphs;             /* n_graphs 0: node data */
+    tiny_idx n_nodes, n_graphs;             /* n_graphs 0: node data. meta.txt may count at most 32 for each byte of the folder's files, and 262144 */
     tiny_tensor x;                          /* (n_nodes, features) f32; data NULL: none */
     int32_t *label, n_class;                /* of each node; -1: none. NULL: no labels */
     char *split;                            /* (n_nodes, n_split): r train, v validation, t test, - none; NULL: none */
@@ -13789,7 +13792,8 @@ TINYI_C_END
  *                sums, as the authors' program has it; only for training)
  *   gin, gine    hidden (out: how many numbers lie between the two Linear), eps (0, where there is no tensor eps); gine: edge
  *   rgcn         relations, bases (none)
- *   transformer  heads (1), concat (true), edge (features of an edge, none)
+ *   transformer  heads (1), concat (true), edge (features of an edge, none), root_weight (true; false: lin_skip, which the class saves all
+ *                the same and does not use, may stand in the file and is left out)
  *   linear       torch.nn.Linear: weight, bias
  *   readout      one row for each graph: aggr (sum), all (false; true: x and what each layer before has given stand side by side)
  * Biases, the second weight of sage, root, lin_skip and eps may be missing from the file; a tensor that no layer claims, a shape that
@@ -13813,6 +13817,7 @@ typedef struct tgnn_stage {
     tiny_idx n_in, out, n_out;              /* out: as described; n_out: how wide its rows are */
     tiny_idx hidden, edge, relations, bases;
     int aggr, all;                          /* READOUT */
+    int no_root;                            /* TRANSFORMER: no lin_skip */
     float dropout, dropout_edges;
 } tgnn_stage;
 
@@ -14343,7 +14348,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0014347
+#line 0014352
 #endif
 #define TINYI_GNN_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
@@ -41702,8 +41707,8 @@ TINYI_C_END
 
 /* src/gnn/graph/words.h - lines of numbers: the ground of every text reader here
  *
- * A line ends with \n, \r\n or the file. Words are separated by spaces, tabs and commas. Numbers are read without the locale.
- * The end of the file is never passed. */
+ * A line ends with \n, \r\n or the file. Words are separated by spaces, tabs and commas. Numbers are read and written without the locale.
+ * The end of the file is never passed. The mark of UTF-8 that some editors put before the first line is no part of it. */
 #ifndef TINYI_WORDS_H
 #define TINYI_WORDS_H
 TINYI_C_BEGIN
@@ -41712,6 +41717,7 @@ typedef struct tinyi_text_file { tiny_ctx *ctx; const char *path; const unsigned
 typedef struct tinyi_word { const unsigned char *at; size_t n; } tinyi_word;
 
 TINYI_FN tinyi_text_file tinyi_text_make(tiny_ctx *ctx, const char *path, const void *bytes, size_t n);
+TINYI_FN size_t tinyi_text_bom(const unsigned char *bytes, size_t n);      /* how long that mark is here: 3 or 0 */
 /* To the next line that holds a word and does not begin with one of the marks; 0: there is none. *line is that line. */
 TINYI_FN int tinyi_text_line(tinyi_text_file *f, const char *marks, tinyi_word *line);
 TINYI_FN int tinyi_word_next(tinyi_word *line, tinyi_word *word);  /* takes the first word off; 0: none is left */
@@ -41719,6 +41725,12 @@ TINYI_FN int tinyi_word_is(tinyi_word w, const char *text);        /* without re
 /* 1: the whole word is such a number. The float is the double nearest to within 2 ulp, then rounded; inf and nan are read. */
 TINYI_FN int tinyi_word_int(tinyi_word w, int64_t *v);
 TINYI_FN int tinyi_word_float(tinyi_word w, float *v);
+/* v with 9 digits, which are enough to read it again, and a point in every locale; answers how many bytes */
+#define TINYI_WORD_FLOAT 40
+TINYI_FN size_t tinyi_word_of_float(float v, char text[TINYI_WORD_FLOAT]);
+/* tinyi_text_line for an edge list: past its remarks. "# nodes N", or "# nodes SOURCES DESTINATIONS" where they are two sets, is heard on
+ * the way: there are at least so many, also where the last ones have no edges. Other remarks, and other uses of the word, say nothing. */
+TINYI_FN int tinyi_text_edge_line(tinyi_text_file *f, tinyi_word *line, int32_t nodes[2]);
 /* A line of an edge list: v source and destination, *w the weight (1 where there are none). *weighted: -1 before the first edge, which says
  * whether all of them have one. */
 TINYI_FN tiny_status tinyi_text_edge(const tinyi_text_file *f, tinyi_word line, int *weighted, int64_t v[2], float *w);
@@ -42230,9 +42242,12 @@ TINY_API tiny_status tgnn_integers_read(tiny_ctx *ctx, const char *path, int32_t
 TINYI_C_BEGIN
 
 typedef enum tinyi_form { TINYI_FORM_EDGES, TINYI_FORM_MARKET, TINYI_FORM_NPY, TINYI_FORM_ZIP, TINYI_FORM_GZIP, TINYI_FORM_TGRAPH } tinyi_form;
-TINYI_FN tinyi_form tinyi_read_form(const unsigned char *bytes, size_t n);     /* the first bytes, 14 of them where the file has so many */
+#define TINYI_FORM_BYTES 17                 /* a mark of UTF-8 and %%MatrixMarket */
+TINYI_FN tinyi_form tinyi_read_form(const unsigned char *bytes, size_t n);     /* the first bytes, TINYI_FORM_BYTES of them where the file has so many */
 
-/* A single edge may name node 2147483646: the rows that it asks for are counted against the size of the file. */
+/* A single edge may name node 2147483646, and a node without edges takes no byte: so many nodes a file may have at most, at 16
+ * bytes a node while rows are made. */
+#define TINYI_READ_NODES(n_bytes) (((uint64_t)(n_bytes) + 8192) * 32)
 TINYI_FN tiny_status tinyi_read_far(tiny_ctx *ctx, const char *name, int32_t most, uint64_t n_bytes);
 
 /* An array as a list of n edges; by_row: (n, 2), else (2, n). Number i of one as a node; 0: it is none. */
@@ -42257,7 +42272,8 @@ TINYI_C_END
  *              8   u32 version (1), u32 flags       1 weights, 2 numbers of edges
  *              16  u64 destinations n, u64 sources, u64 edges m
  *              40  u64 bytes of the file, 16 zeros
- *              64  i64 offset[n + 1], i32 source[m], f32 weight[m], i64 number[m]; each begins at a multiple of 64, zeros between
+ *              64  i64 offset[n + 1], i32 source[m], f32 weight[m], i64 number[m]; each begins at a multiple of 64, zeros between;
+ *                  the sources of a destination ascend
  * Checks   Every count is compared with the bytes that are there before anything is taken; what is read goes through the checks of
  *          tgnn_graph_make, a mapped file through tiny_sparse_check. A mapped file that changes later cannot lead an operation
  *          outside its arrays: the operations of math/graph.h look at the numbers that they use.
@@ -42265,8 +42281,8 @@ TINYI_C_END
 #include <stdio.h>
 #include <string.h>
 
-/* Edges on the way from a file; the matrix' own size where the file says it. */
-typedef struct tinyi_read_edges { tgnn_edges e; int32_t *src, *dst; float *weight; int both; } tinyi_read_edges;
+/* Edges on the way from a file; e has the matrix' own size where the file says it, nodes: sources and destinations at least. */
+typedef struct tinyi_read_edges { tgnn_edges e; int32_t *src, *dst, nodes[2]; float *weight; int both; } tinyi_read_edges;
 
 static void tinyi_read_free(tiny_ctx *ctx, tinyi_read_edges *r)
 {
@@ -42314,7 +42330,7 @@ static tiny_status tinyi_edge_list_read(tiny_ctx *ctx, const char *name, const u
     int64_t v[2];
     int weighted = -1;
     tiny_status st = TINY_OK;
-    while (!st && tinyi_text_line(&f, "#%", &line)) {
+    while (!st && tinyi_text_edge_line(&f, &line, r->nodes)) {
         float w;
         st = tinyi_text_edge(&f, line, &weighted, v, &w);
         if (!st && !r->src) st = tinyi_read_take(ctx, r, tinyi_text_lines(&f) + 1, weighted);
@@ -42374,20 +42390,26 @@ static tiny_status tinyi_market_read(tiny_ctx *ctx, const char *name, const unsi
 
 /* ---- arrays */
 
-/* number i of an integer array, as a node; 0: it is none */
-int tinyi_read_node(const tiny_tensor *t, tiny_idx i, int32_t *v)
+/* number i of an integer array; 0: it is none */
+static int tinyi_read_whole(const tiny_tensor *t, tiny_idx i, int64_t *x)
 {
-    int64_t x;
     int32_t x4;
     int16_t x2;
     switch (t->dtype) {
-    case TINY_I64: memcpy(&x, (const int64_t *)t->data + i, 8); break;
-    case TINY_I32: memcpy(&x4, (const int32_t *)t->data + i, 4); x = x4; break;
-    case TINY_I16: memcpy(&x2, (const int16_t *)t->data + i, 2); x = x2; break;
-    case TINY_U8: x = ((const unsigned char *)t->data)[i]; break;
+    case TINY_I64: memcpy(x, (const int64_t *)t->data + i, 8); return 1;
+    case TINY_I32: memcpy(&x4, (const int32_t *)t->data + i, 4); *x = x4; return 1;
+    case TINY_I16: memcpy(&x2, (const int16_t *)t->data + i, 2); *x = x2; return 1;
+    case TINY_I8: *x = ((const signed char *)t->data)[i]; return 1;
+    case TINY_U8: *x = ((const unsigned char *)t->data)[i]; return 1;
     default: return 0;
     }
-    if (x < 0 || x > 0x7ffffffe) return 0;
+}
+
+/* the same as a node; 0: it is none */
+int tinyi_read_node(const tiny_tensor *t, tiny_idx i, int32_t *v)
+{
+    int64_t x;
+    if (!tinyi_read_whole(t, i, &x) || x < 0 || x > 0x7ffffffe) return 0;
     *v = (int32_t)x;
     return 1;
 }
@@ -42427,7 +42449,8 @@ static tiny_status tinyi_read_part(tiny_ctx *ctx, const char *name, const unsign
     if (st) return st;
     if (a->t.rank != 1 || (n >= 0 && a->t.dim[0] != (tiny_idx)n)) {
         char text[96];
-        st = tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s is %s, it must have one axis of %lld", name, member, tinyi_shape_text(&a->t, text), (long long)n);
+        st = n < 0 ? tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s is %s, it must have one axis", name, member, tinyi_shape_text(&a->t, text))
+                   : tinyi_fail(ctx, TINY_E_SHAPE, "%s: %s is %s, it must have one axis of %lld", name, member, tinyi_shape_text(&a->t, text), (long long)n);
         tgnn_array_free(ctx, a);
     }
     return st;
@@ -42437,11 +42460,10 @@ static tiny_status tinyi_read_floats(tiny_ctx *ctx, const char *name, const tiny
 {
     tiny_idx i;
     for (i = 0; i < t->dim[0]; i++) {
-        int32_t v = 0;
+        int64_t v = 0;
         if (t->dtype == TINY_F32) w[i] = ((const float *)t->data)[i];
         else if (t->dtype == TINY_F64) w[i] = (float)((const double *)t->data)[i];
-        else if (t->dtype == TINY_I8) w[i] = (float)((const signed char *)t->data)[i];
-        else if (tinyi_read_node(t, i, &v)) w[i] = (float)v;
+        else if (tinyi_read_whole(t, i, &v)) w[i] = (float)v;
         else return tinyi_fail(ctx, TINY_E_DTYPE, "%s: value %td of type %s is no weight", name, i, tiny_dtype_name(t->dtype));
     }
     return TINY_OK;
@@ -42453,7 +42475,7 @@ static tiny_status tinyi_scipy_read(tiny_ctx *ctx, const char *name, const unsig
     unsigned char *format = NULL;
     size_t n_format = 0, i;
     int32_t dim[2] = { 0, 0 }, v = 0;
-    int by_column, coo = tinyi_zip_has(bytes, n_bytes, "row.npy");
+    int by_column, known = 0, coo = tinyi_zip_has(bytes, n_bytes, "row.npy");
     int64_t n;
     tiny_status st;
     memset(&shape, 0, sizeof shape);
@@ -42463,7 +42485,11 @@ static tiny_status tinyi_scipy_read(tiny_ctx *ctx, const char *name, const unsig
     /* format.npy is a text of NumPy: the letters csr, csc or coo stand behind its head */
     st = tinyi_zip_member(ctx, name, bytes, n_bytes, "format.npy", &format, &n_format);
     by_column = 0;
-    for (i = 0; !st && i + 3 <= n_format; i++) by_column |= !memcmp(format + i, "csc", 3);
+    for (i = 0; !st && i + 3 <= n_format; i++) {
+        by_column |= !memcmp(format + i, "csc", 3);
+        known |= by_column || !memcmp(format + i, "csr", 3) || !memcmp(format + i, "coo", 3);
+    }
+    if (!st && !known) st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: its format is none of csr, csc and coo; tocsr() of scipy makes one of them", name);
     tiny_free(ctx, format);
     if (!st) st = tinyi_read_part(ctx, name, bytes, n_bytes, "shape", 2, &shape);
     if (!st && (!tinyi_read_node(&shape.t, 0, &dim[0]) || !tinyi_read_node(&shape.t, 1, &dim[1]))) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: its shape is no pair of sizes below 2147483647", name);
@@ -42528,6 +42554,8 @@ void tinyi_tgraph_head(unsigned char head[64], uint32_t flags, uint64_t n_dst, u
     tinyi_wr(&w, total, 8);
 }
 
+#define TINYI_TGRAPH_NUMBER ((int64_t)1 << 48)  /* of an edge, below this: a batch of 32768 graphs still counts on */
+
 static int tinyi_little_endian(void)
 {
     const uint32_t one = 1;
@@ -42536,8 +42564,28 @@ static int tinyi_little_endian(void)
     return b == 1;
 }
 
+/* rows ascend: links are looked for by halves; edges at one place may follow each other */
+static tiny_status tinyi_tgraph_ascends(tiny_ctx *ctx, const char *name, const tiny_sparse *a)
+{
+    tiny_idx r;
+    int64_t p, end;
+    for (r = 0; r < a->n_rows; r++) {
+        tinyi_row_range(a, r, &p, &end);
+        for (p++; p < end; p++)
+            if (a->col[p] < a->col[p - 1])
+                return tinyi_fail(ctx, TINY_E_FORMAT, "%s: edge %lld of node %td comes from %ld, the one before from %ld; the sources of a node ascend", name, (long long)p, r, (long)a->col[p], (long)a->col[p - 1]);
+    }
+    return TINY_OK;
+}
+
+tiny_status tinyi_read_far(tiny_ctx *ctx, const char *name, int32_t most, uint64_t n_bytes)
+{
+    if ((uint64_t)((int64_t)most + 1) <= TINYI_READ_NODES(n_bytes)) return TINY_OK;
+    return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: it names node %ld, in %llu bytes; say n_nodes if there are really so many", name, (long)most, (unsigned long long)n_bytes);
+}
+
 /* keep: the file that the bytes are of, when the graph may use them in place */
-static tiny_status tinyi_tgraph_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, tiny_file *keep, tgnn_graph **out)
+static tiny_status tinyi_tgraph_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, const tgnn_graph_desc *desc, tiny_file *keep, tgnn_graph **out)
 {
     tinyi_cursor c = tinyi_cursor_make(bytes, n_bytes);
     const unsigned char *skip;
@@ -42557,6 +42605,12 @@ static tiny_status tinyi_tgraph_read(tiny_ctx *ctx, const char *name, const unsi
     if (size != total || n_bytes != total)
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %llu nodes and %llu edges need %zu bytes, its head says %llu, it has %zu", name, (unsigned long long)n_dst, (unsigned long long)m, total,
                           (unsigned long long)size, n_bytes);
+    if (n_src != n_dst && !(desc && desc->bipartite))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "%s: %llu sources and %llu destinations are not one set of nodes; bipartite reads two sets", name, (unsigned long long)n_src, (unsigned long long)n_dst);
+    if (n_src && !(desc && n_src <= (uint64_t)desc->n_nodes)) {        /* a source takes no byte of the file */
+        st = tinyi_read_far(ctx, name, (int32_t)(n_src - 1), n_bytes);
+        if (st) return st;
+    }
     memset(&a, 0, sizeof a);
     a.form = TINY_CSR;
     a.n_rows = (tiny_idx)n_dst;
@@ -42599,7 +42653,7 @@ static tiny_status tinyi_tgraph_read(tiny_ctx *ctx, const char *name, const unsi
         for (p = 0; a.source && p < m; p++) {
             uint64_t v = 0;
             (void)tinyi_rd_u64(&c, &v);
-            a.source[p] = v > (uint64_t)INT64_MAX ? -1 : (int64_t)v;
+            a.source[p] = v <= (uint64_t)INT64_MAX ? (int64_t)v : -1 - (int64_t)~v;
         }
     }
     st = tiny_sparse_check(ctx, &a);
@@ -42608,8 +42662,12 @@ static tiny_status tinyi_tgraph_read(tiny_ctx *ctx, const char *name, const unsi
         says[sizeof says - 1] = 0;
         st = tinyi_fail(ctx, st, "%.200s: %.300s", name, says);
     }
+    if (!st) st = tinyi_tgraph_ascends(ctx, name, &a);
     for (p = 0; !st && a.value && p < m; p++)
         if (!(a.value[p] - a.value[p] == 0.0f)) st = tinyi_fail(ctx, TINY_E_NUMERIC, "%s: edge %llu: its weight is not a finite number", name, (unsigned long long)p);
+    for (p = 0; !st && a.source && p < m; p++)
+        if (a.source[p] < -1 || a.source[p] >= TINYI_TGRAPH_NUMBER)
+            st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: edge %llu has the number %lld; numbers are below 2^48, -1 for a loop that was added", name, (unsigned long long)p, (long long)a.source[p]);
     if (st) {
         tiny_sparse_free(ctx, &a);
         return st;
@@ -42622,44 +42680,57 @@ static tiny_status tinyi_tgraph_read(tiny_ctx *ctx, const char *name, const unsi
     return st;
 }
 
-/* what a .tgraph file holds, changed as desc asks */
+/* are the numbers of the edges 0 to n - 1, each once? seen: room for n */
+static int tinyi_tgraph_in_order(const tiny_sparse *a, int32_t *seen)
+{
+    int64_t p;
+    for (p = 0; p < a->n; p++) seen[p] = 0;
+    for (p = 0; a->source && p < a->n; p++)
+        if (a->source[p] < 0 || a->source[p] >= a->n || seen[a->source[p]]++) return 0;
+    return a->source != NULL;
+}
+
+/* What a .tgraph file holds, changed as desc asks: from its edges in the order of their numbers, so that it is what the edges as they were
+ * given would make; where numbers are missing or doubled, in the order of the rows. Edges keep their numbers. */
 static tiny_status tinyi_graph_again(tiny_ctx *ctx, const char *name, tgnn_graph *g, const tgnn_graph_desc *desc, tgnn_graph **out)
 {
     tinyi_read_edges r;
     tiny_idx i;
-    int64_t p;
+    int64_t p, at;
+    int in_order = 0;
     tiny_status st;
     memset(&r, 0, sizeof r);
     st = tinyi_read_take(ctx, &r, (size_t)g->in.n, g->in.value != NULL);
     if (!st) {
+        in_order = tinyi_tgraph_in_order(&g->in, r.src);
         for (i = 0; i < g->in.n_rows; i++)
             for (p = g->in.offset[i]; p < g->in.offset[i + 1]; p++) {
-                r.src[p] = g->in.col[p];
-                r.dst[p] = (int32_t)i;
-                if (r.weight) r.weight[p] = g->in.value[p];
+                at = in_order ? g->in.source[p] : p;
+                r.src[at] = g->in.col[p];
+                r.dst[at] = (int32_t)i;
+                if (r.weight) r.weight[at] = g->in.value[p];
             }
         r.e.n = g->in.n;
         r.e.n_src = g->in.n_cols;
         r.e.n_dst = g->in.n_rows;
         st = tinyi_read_finish(ctx, name, &r, desc, out);
+        for (p = 0; !st && !in_order && g->in.source && p < (*out)->in.n; p++)
+            if ((*out)->in.source[p] >= 0) (*out)->in.source[p] = g->in.source[(*out)->in.source[p]];
     }
     tinyi_read_free(ctx, &r);
     return st;
 }
 
-tiny_status tinyi_read_far(tiny_ctx *ctx, const char *name, int32_t most, uint64_t n_bytes)
-{
-    if ((uint64_t)((int64_t)most + 1) <= (n_bytes + 4096) * 64) return TINY_OK;
-    return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: it names node %ld, in %llu bytes; say n_nodes if there are really so many", name, (long)most, (unsigned long long)n_bytes);
-}
-
 tinyi_form tinyi_read_form(const unsigned char *bytes, size_t n)
 {
+    tinyi_word first;
     if (n >= 8 && !memcmp(bytes, "tgraph\r\n", 8)) return TINYI_FORM_TGRAPH;
     if (n >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b) return TINYI_FORM_GZIP;
     if (n >= 6 && !memcmp(bytes, "\x93NUMPY", 6)) return TINYI_FORM_NPY;
     if (n >= 6 && !memcmp(bytes, "PK\3\4", 4)) return TINYI_FORM_ZIP;
-    return n >= 14 && bytes[0] == '%' && bytes[1] == '%' ? TINYI_FORM_MARKET : TINYI_FORM_EDGES;
+    first.at = bytes + tinyi_text_bom(bytes, n);
+    first.n = TINYI_MIN(n - (size_t)(first.at - bytes), (size_t)14);       /* %% alone begins a remark */
+    return tinyi_word_is(first, "%%matrixmarket") ? TINYI_FORM_MARKET : TINYI_FORM_EDGES;
 }
 
 static tiny_status tinyi_graph_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, const tgnn_graph_desc *desc, tiny_file *keep, int depth, tgnn_graph **out)
@@ -42671,7 +42742,7 @@ static tiny_status tinyi_graph_read(tiny_ctx *ctx, const char *name, const unsig
     if (form == TINYI_FORM_TGRAPH) {
         tgnn_graph *g;
         int asks = desc && (desc->n_nodes || desc->duplicates || desc->symmetrize || desc->drop_loops || desc->add_loops);
-        st = tinyi_tgraph_read(ctx, name, bytes, n_bytes, asks ? NULL : keep, &g);
+        st = tinyi_tgraph_read(ctx, name, bytes, n_bytes, desc, asks ? NULL : keep, &g);
         if (st) return st;
         if (!asks) {
             *out = g;
@@ -42708,11 +42779,18 @@ static tiny_status tinyi_graph_read(tiny_ctx *ctx, const char *name, const unsig
     } else if (form == TINYI_FORM_MARKET) st = tinyi_market_read(ctx, name, bytes, n_bytes, &r);
     else st = tinyi_edge_list_read(ctx, name, bytes, n_bytes, &r);
     /* a single edge may name node 2147483646: the rows that it asks for are counted against the size of the file */
-    if (!st && !(desc && desc->n_nodes) && !r.e.n_src) {
+    if (!st && !r.e.n_src && !r.e.n_dst) {
+        int32_t most[2];
         int64_t i;
-        int32_t most = -1;
-        for (i = 0; i < r.e.n; i++) most = TINYI_MAX(most, TINYI_MAX(r.src[i], r.dst[i]));
-        st = tinyi_read_far(ctx, name, most, n_bytes);
+        for (i = 0; i < 2; i++) most[i] = r.nodes[i] - 1;
+        for (i = 0; i < r.e.n; i++) {
+            most[0] = TINYI_MAX(most[0], r.src[i]);
+            most[1] = TINYI_MAX(most[1], r.dst[i]);
+        }
+        if (!desc || TINYI_MAX(most[0], most[1]) >= desc->n_nodes) st = tinyi_read_far(ctx, name, TINYI_MAX(most[0], most[1]), n_bytes);
+        if (!(desc && desc->bipartite)) most[0] = most[1] = TINYI_MAX(most[0], most[1]);
+        r.e.n_src = (tiny_idx)most[0] + 1;
+        r.e.n_dst = (tiny_idx)most[1] + 1;
     }
     if (!st) st = tinyi_read_finish(ctx, name, &r, desc, out);
     tinyi_read_free(ctx, &r);
@@ -42776,24 +42854,40 @@ TINY_API tiny_status tgnn_graph_write(tiny_ctx *ctx, const char *path, const tgn
 
 TINY_API tiny_status tgnn_graph_write_text(tiny_ctx *ctx, const char *path, const tgnn_graph *g)
 {
-    const size_t each = 48;                 /* two numbers of 10 digits, one float of 15, and what stands between */
-    char *text;
-    size_t n = 0, room;
-    int64_t p;
+    const size_t each = 2 * 12 + TINYI_WORD_FLOAT;          /* two numbers of 11 letters at most, a weight, and what stands between */
+    const tiny_sparse *a;
+    char *text, *head;
+    size_t n, n_head, room;
+    int64_t p, end, put = 0, last[2] = { -1, -1 };
     tiny_idx r;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!g) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is none to write");
-    if (!tinyi_size_mul((size_t)g->in.n + 1, each, &room)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: %lld edges are too many for a text", (long long)g->in.n);
+    a = &g->in;
+    if (!tinyi_size_mul((size_t)a->n + 1, each, &room)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: %lld edges are too many for a text", (long long)a->n);
     text = (char *)tiny_alloc(ctx, room);
     if (!text) return tiny_ctx_status(ctx);
-    for (r = 0; r < g->in.n_rows; r++)
-        for (p = g->in.offset[r]; p < g->in.offset[r + 1]; p++) {
-            n += (size_t)snprintf(text + n, each, g->in.value ? "%ld\t%ld\t" : "%ld\t%ld\n", (long)g->in.col[p], (long)r);
-            if (!g->in.value) continue;
-            n += (size_t)snprintf(text + n, each - 24, "%.9g\n", (double)g->in.value[p]);
+    head = text;                            /* room for the remark is left before the edges */
+    for (n = each, r = 0; !st && r < a->n_rows; r++)
+        for (tinyi_row_range(a, r, &p, &end); !st && p < end; p++) {
+            const int32_t c = a->col[p];
+            if (put++ == a->n || c < 0 || c >= a->n_cols) {
+                st = tinyi_fail(ctx, TINY_E_FORMAT, "graph: edge %lld is not among the %lld there are, or comes from no node: its file changed", (long long)p, (long long)a->n);
+                break;
+            }
+            last[0] = TINYI_MAX(last[0], (int64_t)c);
+            last[1] = (int64_t)r;
+            n += (size_t)snprintf(text + n, each, a->value ? "%ld\t%ld\t" : "%ld\t%ld\n", (long)c, (long)r);
+            if (!a->value) continue;
+            n += tinyi_word_of_float(a->value[p], text + n);
+            text[n++] = '\n';
         }
-    st = tiny_file_write(ctx, path, text, n);
+    if (!st && put != a->n) st = tinyi_fail(ctx, TINY_E_FORMAT, "graph: its rows have %lld edges, not %lld: its file changed", (long long)put, (long long)a->n);
+    n_head = 0;
+    if (a->n_rows != a->n_cols && (last[0] + 1 < a->n_cols || last[1] + 1 < a->n_rows)) n_head = (size_t)snprintf(head, each, "# nodes %td %td\n", a->n_cols, a->n_rows);
+    else if (TINYI_MAX(last[0], last[1]) + 1 < a->n_rows) n_head = (size_t)snprintf(head, each, "# nodes %td\n", a->n_rows);
+    memmove(head + each - n_head, head, n_head);
+    if (!st) st = tiny_file_write(ctx, path, text + each - n_head, n - each + n_head);
     tiny_free(ctx, text);
     return st;
 }
@@ -42856,7 +42950,11 @@ static tiny_status tinyi_data_splits(tiny_ctx *ctx, const char *folder, tgnn_dat
         if (!d->split) {
             size_t n;
             d->n_split = words ? 1 : (tiny_idx)word.n;
-            if (!tinyi_size_mul((size_t)d->n_nodes, (size_t)d->n_split, &n)) n = SIZE_MAX;
+            /* a mark is a byte of the file: what the first line promises for all nodes must be there */
+            if (!tinyi_size_mul((size_t)d->n_nodes, (size_t)d->n_split, &n) || n > f.n_bytes) {
+                st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: line %lld has %td marks, which for %td nodes are more than the %zu bytes of the file", path, (long long)t.line, d->n_split, d->n_nodes, f.n_bytes);
+                break;
+            }
             d->split = (char *)tiny_alloc(ctx, n);
             if (!d->split) { st = tiny_ctx_status(ctx); break; }
         }
@@ -42874,6 +42972,26 @@ static tiny_status tinyi_data_splits(tiny_ctx *ctx, const char *folder, tgnn_dat
     return st;
 }
 
+/* bytes of all files of the folder that are read: a node or a graph may take no byte, but what they cost is bounded by what is there */
+static tiny_status tinyi_data_bytes(tiny_ctx *ctx, const char *folder, uint64_t *n)
+{
+    static const char *const file[] = { "meta.txt", "edges.tsv", "features.coo", "features.npy", "labels.txt", "splits.txt", "graph_of_node.txt", "node_labels.txt", "graph_labels.txt", "folds.txt" };
+    char path[600];
+    tinyi_in in;
+    size_t i;
+    tiny_status st = TINY_OK;
+    *n = 0;
+    for (i = 0; !st && i < sizeof file / sizeof *file; i++) {
+        st = tinyi_data_path(ctx, path, folder, file[i]);
+        if (st || !tinyi_data_there(path)) continue;
+        st = tinyi_in_open(ctx, path, &in);
+        if (st) continue;
+        *n += in.n_bytes;
+        tinyi_in_close(&in);
+    }
+    return st;
+}
+
 static tiny_status tinyi_data_fill(tiny_ctx *ctx, const char *folder, tgnn_data *d)
 {
     tgnn_graph_desc gd;
@@ -42885,7 +43003,9 @@ static tiny_status tinyi_data_fill(tiny_ctx *ctx, const char *folder, tgnn_data 
     if (!st && tinyi_data_there(path)) {
         tinyi_text_file t;
         tinyi_word line, key, word;
-        st = tiny_file_open(ctx, path, &f);
+        uint64_t n_bytes;
+        st = tinyi_data_bytes(ctx, folder, &n_bytes);
+        if (!st) st = tiny_file_open(ctx, path, &f);
         if (st) return st;
         t = tinyi_text_make(ctx, path, f.bytes, f.n_bytes);
         while (!st && tinyi_text_line(&t, "#", &line)) {
@@ -42893,6 +43013,8 @@ static tiny_status tinyi_data_fill(tiny_ctx *ctx, const char *folder, tgnn_data 
             if (!tinyi_word_next(&line, &word)) continue;
             if (tinyi_word_is(key, "nodes") || tinyi_word_is(key, "graphs") || tinyi_word_is(key, "directed")) {
                 if (!tinyi_word_int(word, &v) || v < 0 || v > 0x7fffffff) st = tinyi_text_fail(&t, word, "a whole number");
+                else if ((uint64_t)v > TINYI_READ_NODES(n_bytes))
+                    st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: line %lld: %lld are more than the %llu bytes of the folder can be about", path, (long long)t.line, (long long)v, (unsigned long long)n_bytes);
                 else if (tinyi_word_is(key, "nodes")) d->n_nodes = (tiny_idx)v;
                 else if (tinyi_word_is(key, "graphs")) d->n_graphs = (tiny_idx)v;
                 else d->directed = v != 0;
@@ -42997,6 +43119,7 @@ typedef struct tinyi_bulk {
     uint64_t *item, *scratch;
     size_t n, most;
     int64_t seen[2];                        /* the largest source and destination */
+    int32_t nodes[2];                       /* sources and destinations that a remark counts */
     /* text on its way */
     unsigned char *line, *window, *packed;
     size_t n_line, room_line;
@@ -43143,7 +43266,7 @@ static tiny_status tinyi_bulk_lines(tinyi_bulk *c, int last)
         return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: line %lld has more than the %zu bytes that are read at once", c->name, (long long)c->lines + 1, c->room_line);
     f = tinyi_text_make(c->ctx, c->name, c->line, n);
     f.line = c->lines;
-    while (!st && tinyi_text_line(&f, "#%", &line)) {
+    while (!st && tinyi_text_edge_line(&f, &line, c->nodes)) {
         int64_t v[2];
         float w;
         st = tinyi_text_edge(&f, line, &c->weighted, v, &w);
@@ -43197,7 +43320,7 @@ static tiny_status tinyi_bulk_take(void *arg, const unsigned char *bytes, size_t
         bytes += k;
         n -= k;
         c->n_line += k;
-        if (c->n_text < 14 && c->n_text + k >= 14) {       /* the first piece of a text that is not tiny has so many */
+        if (c->n_text < TINYI_FORM_BYTES && c->n_text + k >= TINYI_FORM_BYTES) {       /* the first piece of a text that is not tiny has so many */
             const tinyi_form form = tinyi_read_form(c->line, c->n_line);
             if (form == TINYI_FORM_GZIP) return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: it was packed by gzip twice", c->name);
             if (form != TINYI_FORM_EDGES) return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: of what gzip packs only edge lists are read in pieces", c->name);
@@ -43270,6 +43393,7 @@ static tiny_status tinyi_bulk_edges(tinyi_bulk *c)
 {
     tinyi_form form;
     tiny_status st;
+    int k;
     tinyi_bulk_fill_room(c, 0);
     st = tinyi_bulk_read(c, c->line, TINYI_BULK_LINE, &c->n_line);
     if (st) return st;
@@ -43283,7 +43407,8 @@ static tiny_status tinyi_bulk_edges(tinyi_bulk *c)
         tinyi_bulk_fill_room(c, 1);
         st = tinyi_bulk_gzip(c);
     } else st = form == TINYI_FORM_NPY ? tinyi_bulk_npy(c) : tinyi_bulk_text(c);
-    if (!st && !c->d.n_nodes) st = tinyi_read_far(c->ctx, c->name, (int32_t)TINYI_MAX(c->seen[0], c->seen[1]), c->n_text);
+    for (k = 0; k < 2; k++) c->seen[k] = TINYI_MAX(c->seen[k], (int64_t)c->nodes[k] - 1);
+    if (!st && TINYI_MAX(c->seen[0], c->seen[1]) >= (int64_t)c->d.n_nodes) st = tinyi_read_far(c->ctx, c->name, (int32_t)TINYI_MAX(c->seen[0], c->seen[1]), c->n_text);
     return st ? st : tinyi_bulk_spill(c);
 }
 
@@ -44258,6 +44383,7 @@ int tinyi_net_wants(const tgnn_stage *s, int i, tinyi_net_weight *w)
         w->optional = i == 1;
         return i == 2 ? tinyi_net_bias(w, s->out) : i == 1 ? tinyi_net_matrix(w, in, s->out) : s->bases ? tinyi_net_matrix(w, s->relations, s->bases) : 0;
     case TGNN_LAYER_TRANSFORMER:
+        if (i >= 7 && s->no_root) return 0;
         if (i == 6) return s->edge ? tinyi_net_matrix(w, all, s->edge) : 0;
         w->optional = i == 7;
         if (i >= 7) return i == 7 ? tinyi_net_matrix(w, s->n_out, in) : tinyi_net_bias(w, s->n_out);
@@ -44273,7 +44399,7 @@ int tinyi_net_wants(const tgnn_stage *s, int i, tinyi_net_weight *w)
 enum {
     TINYI_NET_KIND, TINYI_NET_NAMED, TINYI_NET_ACT, TINYI_NET_IN, TINYI_NET_OUT, TINYI_NET_HEADS, TINYI_NET_CONCAT, TINYI_NET_LOOPS, TINYI_NET_SLOPE, TINYI_NET_AGGR,
     TINYI_NET_NORMALIZE, TINYI_NET_HIDDEN, TINYI_NET_EPS, TINYI_NET_EDGE, TINYI_NET_RELATIONS, TINYI_NET_BASES, TINYI_NET_STEPS, TINYI_NET_ALPHA, TINYI_NET_WEIGHTED,
-    TINYI_NET_ALL, TINYI_NET_DROP, TINYI_NET_DROP_EDGES, TINYI_NET_MEMBERS
+    TINYI_NET_ALL, TINYI_NET_DROP, TINYI_NET_DROP_EDGES, TINYI_NET_ROOT, TINYI_NET_MEMBERS
 };
 
 #define TINYI_NET_LINEAR TGNN_LAYER_COUNT   /* the bits of kinds: those of the layers, then these two */
@@ -44307,7 +44433,8 @@ static const struct tinyi_net_member { const char *name; tinyi_json_type type; u
     { "edge_weight", TINYI_JSON_BOOL, TINYI_NET_SPREAD, 0, 0 },
     { "all", TINYI_JSON_BOOL, TINYI_NET_B(TINYI_NET_READOUT), 0, 0 },
     { "dropout", TINYI_JSON_FLOAT, TINYI_NET_ANY & ~TINYI_NET_B(TINYI_NET_READOUT), 0, 0.999 },
-    { "dropout_edges", TINYI_JSON_FLOAT, TINYI_NET_GATS, 0, 0.999 }
+    { "dropout_edges", TINYI_JSON_FLOAT, TINYI_NET_GATS, 0, 0.999 },
+    { "root_weight", TINYI_JSON_BOOL, TINYI_NET_B(TGNN_LAYER_TRANSFORMER), 0, 0 }
 };
 
 static const char *const tinyi_net_acts[TGNN_ACT_COUNT] = { "none", "relu", "elu", "tanh" };
@@ -44431,6 +44558,7 @@ static tiny_status tinyi_net_stage(tinyi_net_read *r)
     s->relations = (tiny_idx)r->whole[TINYI_NET_RELATIONS];
     s->bases = (tiny_idx)r->whole[TINYI_NET_BASES];
     s->all = (int)r->whole[TINYI_NET_ALL];
+    s->no_root = tinyi_net_has(r, TINYI_NET_ROOT) && !r->whole[TINYI_NET_ROOT];
     s->dropout = (float)r->number[TINYI_NET_DROP];
     s->dropout_edges = (float)r->number[TINYI_NET_DROP_EDGES];
     if (!s->out && bit != TINYI_NET_READOUT && bit != TGNN_LAYER_APPNP) return tinyi_fail(r->ctx, TINY_E_FORMAT, "%s: layer %d (%s) has no out", r->path, number, s->name);
@@ -48538,6 +48666,7 @@ TINYI_FN tiny_status tinyi_gunzip_by(tiny_ctx *ctx, const char *where, const tin
 }
 
 /* src/gnn/graph/words.c */
+#include <stdio.h>
 #include <string.h>
 #include <math.h>                           /* INFINITY; no function of it is called */
 
@@ -48554,11 +48683,14 @@ TINYI_FN tinyi_text_file tinyi_text_make(tiny_ctx *ctx, const char *path, const 
 
 static int tinyi_text_gap(int c) { return c == ' ' || c == '\t' || c == ',' || c == '\r'; }
 
+TINYI_FN size_t tinyi_text_bom(const unsigned char *bytes, size_t n) { return n >= 3 && !memcmp(bytes, "\xef\xbb\xbf", 3) ? 3 : 0; }
+
 TINYI_FN int tinyi_text_line(tinyi_text_file *f, const char *marks, tinyi_word *line)
 {
     while (f->at < f->end) {
         const unsigned char *end = (const unsigned char *)memchr(f->at, '\n', (size_t)(f->end - f->at)), *p = f->at;
         if (!end) end = f->end;
+        if (!f->line) p += tinyi_text_bom(p, (size_t)(end - p));
         f->at = end < f->end ? end + 1 : end;
         f->line++;
         while (p < end && tinyi_text_gap(*p)) p++;
@@ -48662,6 +48794,41 @@ TINYI_FN int tinyi_word_float(tinyi_word w, float *v)
     return 1;
 }
 
+TINYI_FN size_t tinyi_word_of_float(float v, char text[TINYI_WORD_FLOAT])
+{
+    int k, n = 0, n_text = snprintf(text, TINYI_WORD_FLOAT, "%.9g", (double)v);
+    if (!(v - v == 0.0f)) return (size_t)n_text;            /* inf and nan have no point */
+    for (k = 0; k < n_text; k++) {          /* whatever the locale takes for a point becomes one */
+        const int digit = (text[k] >= '0' && text[k] <= '9') || strchr("+-e", text[k]);
+        if (digit || (n && text[n - 1] != '.')) text[n++] = digit ? text[k] : '.';
+    }
+    text[n] = 0;
+    return (size_t)n;
+}
+
+static void tinyi_text_nodes(tinyi_word line, int32_t nodes[2])
+{
+    tinyi_word word;
+    int64_t v[2];
+    int n = 0, k;
+    if (!tinyi_word_next(&line, &word) || !tinyi_word_is(word, "#") || !tinyi_word_next(&line, &word) || !tinyi_word_is(word, "nodes")) return;
+    while (n < 2 && tinyi_word_next(&line, &word)) {
+        if (!tinyi_word_int(word, &v[n]) || v[n] < 0 || v[n] > 0x7fffffff) return;
+        n++;
+    }
+    if (!n || tinyi_word_next(&line, &word)) return;
+    for (k = 0; k < 2; k++) nodes[k] = TINYI_MAX(nodes[k], (int32_t)v[n > k ? k : 0]);
+}
+
+TINYI_FN int tinyi_text_edge_line(tinyi_text_file *f, tinyi_word *line, int32_t nodes[2])
+{
+    while (tinyi_text_line(f, "%", line)) {
+        if (*line->at != '#') return 1;
+        tinyi_text_nodes(*line, nodes);
+    }
+    return 0;
+}
+
 TINYI_FN tiny_status tinyi_text_edge(const tinyi_text_file *f, tinyi_word line, int *weighted, int64_t v[2], float *w)
 {
     tinyi_word word;
@@ -48713,6 +48880,14 @@ typedef struct tinyi_net_fill {
     const unsigned char *from[TGNN_NET_MOST * TGNN_LAYER_WEIGHTS];  /* where in the file each weight came from */
     tiny_status st;
 } tinyi_net_fill;
+
+/* weight k of the stage, also one that its class saves and does not use */
+static int tinyi_net_saves(const tgnn_stage *stage, int k, tinyi_net_weight *w)
+{
+    tgnn_stage s = *stage;
+    s.no_root = 0;
+    return tinyi_net_wants(&s, k, w);
+}
 
 /* is the tensor weight w of the stage? */
 static int tinyi_net_named(const tgnn_stage *s, const tinyi_net_weight *w, tinyi_json_text t)
@@ -48766,7 +48941,7 @@ static void tinyi_net_take_tensor(void *arg, const tinyi_st_tensor *t)
     (void)tinyi_show_bytes(t->name.at, t->name.n, shown);
     for (i = 0, k = TGNN_LAYER_WEIGHTS; i < f->net->n_stages; i++) {
         for (k = 0; k < TGNN_LAYER_WEIGHTS; k++)
-            if (tinyi_net_wants(&f->net->stage[i], k, &w) && tinyi_net_named(&f->net->stage[i], &w, t->name)) break;
+            if (tinyi_net_saves(&f->net->stage[i], k, &w) && tinyi_net_named(&f->net->stage[i], &w, t->name)) break;
         if (k < TGNN_LAYER_WEIGHTS) break;
     }
     if (i == f->net->n_stages) f->st = tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: the tensor %s belongs to no layer of the description", f->path, shown);
@@ -48782,6 +48957,7 @@ static void tinyi_net_take_tensor(void *arg, const tinyi_st_tensor *t)
         const size_t bytes = f->from[a] ? (size_t)tiny_tensor_count(&l->w[a % TGNN_LAYER_WEIGHTS]) * sizeof(float) : 0;
         if (bytes && t->data < f->from[a] + bytes && f->from[a] < t->data + t->bytes) f->st = tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: the tensor %s lies over another one", f->path, shown);
     }
+    if (!f->st && !tinyi_net_wants(&f->net->stage[i], k, &w)) return;
     if (!f->st) f->st = tinyi_net_weight_room(f->ctx, &f->net->stage[i].layer, k, &w);
     if (f->st) return;
     f->from[i * TGNN_LAYER_WEIGHTS + k] = t->data;
@@ -48957,13 +49133,8 @@ static void tinyi_net_say_whole(tinyi_net_text *t, const char *key, tiny_idx v) 
 
 static void tinyi_net_say_real(tinyi_net_text *t, const char *key, float v)
 {
-    char text[40];
-    int k, n = 0, n_text = snprintf(text, sizeof text, "%.9g", (double)v);
-    for (k = 0; k < n_text; k++) {          /* whatever the locale takes for a point becomes one */
-        const int digit = (text[k] >= '0' && text[k] <= '9') || strchr("+-e", text[k]);
-        if (digit || (n && text[n - 1] != '.')) text[n++] = digit ? text[k] : '.';
-    }
-    text[n] = 0;
+    char text[TINYI_WORD_FLOAT];
+    (void)tinyi_word_of_float(v, text);
     tinyi_net_say(t, key, text, 0);
 }
 
@@ -49035,6 +49206,7 @@ static void tinyi_net_say_stage(tinyi_net_text *t, const tgnn_stage *s, int firs
     if (l->slope != 0.0f) tinyi_net_say_real(t, "negative_slope", l->slope);
     if (kind == TGNN_LAYER_SAGE || s->kind == TGNN_STAGE_READOUT) tinyi_net_say(t, "aggr", tinyi_net_aggr_name(s->aggr), 1);
     if (s->all) tinyi_net_say(t, "all", "true", 0);
+    if (s->no_root) tinyi_net_say(t, "root_weight", "false", 0);
     if (l->normalize) tinyi_net_say(t, "normalize", "true", 0);
     if (kind == TGNN_LAYER_GIN || kind == TGNN_LAYER_GINE) tinyi_net_say_whole(t, "hidden", s->hidden);
     if (l->eps != 0.0f) tinyi_net_say_real(t, "eps", l->eps);
