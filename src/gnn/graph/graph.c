@@ -39,6 +39,11 @@ TINYI_FN tiny_status tinyi_graph_wrap(tiny_ctx *ctx, tiny_sparse *in, tgnn_graph
     return TINY_OK;
 }
 
+tiny_status tinyi_rows_changed(tiny_ctx *ctx, const char *where, const tiny_sparse *a)
+{
+    return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the rows no longer hold the %lld edges among %td nodes that were there: the file of the graph changed", where, (long long)a->n, a->n_cols);
+}
+
 /* ---- from edges */
 
 typedef struct tinyi_edge_list {            /* ours, with room for all that may be added */

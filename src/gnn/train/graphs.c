@@ -51,7 +51,7 @@ static tiny_status tinyi_graph_ready(tinyi_graph_task *t, tiny_idx nodes)
     a.offset = t->offset;
     a.col = t->col;
     st = tgnn_graph_from_sparse(t->ctx, &a, &t->graph);
-    if (!st) st = tinyi_pass_input_open(t->pass, t->graph, NULL, &x, 0, &t->in);
+    if (!st) st = tinyi_pass_input_open(t->pass, t->graph, NULL, 0, &x, 0, &t->in);
     t->in.graph_at = t->at;
     t->in.n_graphs = t->n;
     return st;

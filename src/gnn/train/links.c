@@ -249,7 +249,7 @@ TINY_API tiny_status tgnn_train_links(tiny_ctx *ctx, tgnn_net *net, const tgnn_l
     memcpy(t.dst, data->link[0] + t.m, (size_t)t.m * sizeof *t.src);
     for (i = 0; i < t.m * 2; i++) t.is[i] = i < t.m;
     st = tinyi_pass_open(ctx, net, desc->batch_norm, desc->seed, &t.pass);
-    if (!st) st = tinyi_pass_input_open(t.pass, data->graph, NULL, x, 1, &t.in);
+    if (!st) st = tinyi_pass_input_open(t.pass, data->graph, NULL, 0, x, 1, &t.in);
     if (!st) st = tinyi_pass_tape(t.pass, tinyi_link_vectors, &t, 1, &t.eyes);
     kit.ctx = ctx;
     kit.pass = t.pass;
