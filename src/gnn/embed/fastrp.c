@@ -93,16 +93,20 @@ static tiny_status tinyi_fastrp_degrees(const tinyi_fastrp *f, double **out, dou
     const tiny_sparse *a = &f->g->in;
     double *degree = (double *)tinyi_alloc(f->ctx, (size_t)f->n, sizeof *degree);
     tiny_idx i;
-    int64_t p;
+    int64_t p, p1 = 0;
+    int bad = 0;
     *out = degree;
     *total = 0.0;
     if (!degree) return tiny_ctx_status(f->ctx);
-    for (i = 0; i < f->n; i++) {
-        degree[i] = a->value ? 0.0 : (double)(a->offset[i + 1] - a->offset[i]);
-        for (p = a->offset[i]; a->value && p < a->offset[i + 1]; p++) degree[i] += (double)a->value[p];
+    for (i = 0; i < f->n && tinyi_row_next(a, i, &p, &p1); i++) {
+        degree[i] = a->value ? 0.0 : (double)(p1 - p);
+        for (; p < p1; p++) {
+            (void)tinyi_row_col(a, p, &bad);
+            if (a->value) degree[i] += (double)a->value[p];
+        }
         *total += degree[i];
     }
-    return TINY_OK;
+    return bad || i < f->n ? tinyi_rows_changed(f->ctx, "fastrp", a) : TINY_OK;
 }
 
 /* (degree / total)^beta times what is the same for all entries of R */
@@ -160,15 +164,17 @@ static tiny_status tinyi_fastrp_project(tinyi_fastrp *f, const double *degree, d
 /* ---- reference: P^k L R in double, everything at once */
 
 TINY_REF_BEGIN
-static void tinyi_fastrp_ref_power(const tinyi_fastrp *f, const double *degree, const double *from, double *to)
+static void tinyi_fastrp_ref_power(const tinyi_fastrp *f, const double *degree, const double *from, double *to, int *bad)
 {
     const tiny_sparse *a = &f->g->in;
-    tiny_idx i, c;
-    int64_t p;
+    tiny_idx i, j, c;
+    int64_t p, p1;
     for (i = 0; i < f->n; i++) {
         for (c = 0; c < f->dim; c++) to[i * f->dim + c] = 0.0;
-        for (p = a->offset[i]; p < a->offset[i + 1]; p++)
-            for (c = 0; c < f->dim; c++) to[i * f->dim + c] += (a->value ? (double)a->value[p] : 1.0) * from[(tiny_idx)a->col[p] * f->dim + c];
+        for (tinyi_row_range(a, i, &p, &p1); p < p1; p++) {
+            j = (tiny_idx)tinyi_row_col(a, p, bad);
+            for (c = 0; c < f->dim; c++) to[i * f->dim + c] += (a->value ? (double)a->value[p] : 1.0) * from[j * f->dim + c];
+        }
         for (c = 0; !f->d.adjacency && degree[i] > 0.0 && c < f->dim; c++) to[i * f->dim + c] /= degree[i];
     }
 }
@@ -180,13 +186,13 @@ static tiny_status tinyi_fastrp_ref(tinyi_fastrp *f, const double *degree)
     tiny_status st = u && v && sum ? TINY_OK : tiny_ctx_status(f->ctx);
     tiny_idx i, c;
     int64_t p;
-    int k;
+    int k, bad = 0;
     if (!st) {
         for (i = 0; i < (tiny_idx)count; i++) v[i] = sum[i] = 0.0;
         for (i = 0; i < f->n; i++)
             for (p = f->offset[i]; p < f->offset[i + 1]; p++) v[i * f->dim + f->col[p]] = (double)f->value[p];
         for (k = 0; k < f->d.n_weights; k++) {
-            tinyi_fastrp_ref_power(f, degree, v, u);
+            tinyi_fastrp_ref_power(f, degree, v, u, &bad);
             for (i = 0; i < f->n; i++) {
                 double ss = 0.0, by = (double)f->d.weight[k];
                 for (c = 0; c < f->dim; c++) ss += u[i * f->dim + c] * u[i * f->dim + c];
@@ -206,6 +212,7 @@ static tiny_status tinyi_fastrp_ref(tinyi_fastrp *f, const double *degree)
             for (i = 0; i < f->n; i++) sum[i * f->dim + c] = (sum[i * f->dim + c] - mean) * var;
         }
         for (i = 0; i < (tiny_idx)count; i++) f->y[i] = (float)sum[i];
+        if (bad) st = tinyi_rows_changed(f->ctx, "fastrp", &f->g->in);
     }
     tiny_free(f->ctx, u);
     tiny_free(f->ctx, v);
@@ -224,20 +231,23 @@ static void tinyi_fastrp_first_team(tiny_team *team, void *arg)
     const tinyi_fastrp *f = job->f;
     const tiny_sparse *a = &f->g->in;
     tiny_idx i, i1, w = job->c1 - job->c0;
-    int64_t p, q;
+    int64_t p, p1, q;
+    int bad = 0;
     while (tiny_take(team, f->n, 256, &i, &i1))
         for (; i < i1; i++) {
             float *u = job->u + i * w, by = 1.0f;
             memset(u, 0, (size_t)w * sizeof *u);
-            if (!f->d.adjacency && !f->edge && a->offset[i + 1] > a->offset[i]) by = 1.0f / (float)(a->offset[i + 1] - a->offset[i]);
-            for (p = a->offset[i]; p < a->offset[i + 1]; p++) {
-                const int32_t j = a->col[p];
+            tinyi_row_range(a, i, &p, &p1);
+            if (!f->d.adjacency && !f->edge && p1 > p) by = 1.0f / (float)(p1 - p);
+            for (; p < p1; p++) {
+                const int32_t j = tinyi_row_col(a, p, &bad);
                 const float e = f->edge ? f->edge[p] : f->d.adjacency && a->value ? a->value[p] : by;
                 if (p + 16 < a->n) TINYI_PREFETCH(f->offset + a->col[p + 16]);
                 for (q = f->offset[j]; q < f->offset[j + 1]; q++)
                     if (f->col[q] >= job->c0 && f->col[q] < job->c1) u[f->col[q] - job->c0] += e * f->value[q];
             }
         }
+    if (bad) tiny_team_fail(team, TINY_E_FORMAT, "fastrp: an edge comes from a node that is not there: the file of the graph changed");
 }
 
 /* squares of a tile into f->square; or the tile into y */
@@ -349,7 +359,7 @@ static tiny_status tinyi_fastrp_fast(tinyi_fastrp *f, const double *degree)
     const tiny_sparse *a = &f->g->in;
     const int rounds = !f->d.no_l2 && f->tile < f->dim ? 2 : 1;
     tiny_idx i;
-    int64_t p;
+    int64_t p, p1 = 0;
     tiny_status st = TINY_OK;
     f->u[0] = (float *)tinyi_alloc(f->ctx, (size_t)f->n * (size_t)f->tile, sizeof(float));
     f->u[1] = f->d.n_weights > 1 ? (float *)tinyi_alloc(f->ctx, (size_t)f->n * (size_t)f->tile, sizeof(float)) : NULL;
@@ -362,8 +372,10 @@ static tiny_status tinyi_fastrp_fast(tinyi_fastrp *f, const double *degree)
     if (!st && a->value && !f->d.adjacency) {
         f->edge = (float *)tinyi_alloc(f->ctx, (size_t)a->n, sizeof(float));
         if (!f->edge) st = tiny_ctx_status(f->ctx);
-        for (i = 0; !st && i < f->n; i++)
-            for (p = a->offset[i]; p < a->offset[i + 1]; p++) f->edge[p] = degree[i] > 0.0 ? (float)((double)a->value[p] / degree[i]) : 0.0f;
+        for (i = 0; !st && i < f->n; i++) {
+            if (!tinyi_row_next(a, i, &p, &p1)) st = tinyi_rows_changed(f->ctx, "fastrp", a);
+            for (; !st && p < p1; p++) f->edge[p] = degree[i] > 0.0 ? (float)((double)a->value[p] / degree[i]) : 0.0f;
+        }
     }
     if (st) return st;
     memset(f->y, 0, (size_t)f->n * (size_t)f->dim * sizeof *f->y);
