@@ -7,6 +7,9 @@
  *          brought to the length 1 when all their columns are known: with tiles, a first round finds the lengths, a second one adds up.
  *          Squares are summed in blocks of 16 columns, blocks in double, so that a tile changes no bit.
  * Cost     q - 1 products of (edges) x d; memory: y, two tiles, one float a node and power, R.
+ * Factors  (degree / sum)^beta is taken as a logarithm in double. Rows of length 1 do not know a common factor, so the largest is made 1
+ *          there; squares of what is far from 1 are taken in double. A factor outside 1e-30 .. 1e30 is refused, and any result that is
+ *          not finite.
  * Error    each power is a mean in float: relative (degree + 5) u a step.
  * Left out the Gaussian projection, concatenation of the powers, and updates for new nodes.                                         */
 #include <string.h>
@@ -49,6 +52,8 @@ typedef struct tinyi_fastrp {
     float *u[2], *inverse;                  /* inverse (powers, n): 1 / length, or 0 */
     double *square;                         /* n, of the power in hand */
     float *y;
+    double shift, most;                     /* taken from the logarithms of factors; the largest value of R */
+    int double_squares;                     /* f32 does not hold those of R */
 } tinyi_fastrp;
 
 static void tinyi_fastrp_free(tinyi_fastrp *f)
@@ -94,26 +99,51 @@ static tiny_status tinyi_fastrp_degrees(const tinyi_fastrp *f, double **out, dou
     double *degree = (double *)tinyi_alloc(f->ctx, (size_t)f->n, sizeof *degree);
     tiny_idx i;
     int64_t p, p1 = 0;
-    int bad = 0;
     *out = degree;
     *total = 0.0;
     if (!degree) return tiny_ctx_status(f->ctx);
     for (i = 0; i < f->n && tinyi_row_next(a, i, &p, &p1); i++) {
         degree[i] = a->value ? 0.0 : (double)(p1 - p);
-        for (; p < p1; p++) {
-            (void)tinyi_row_col(a, p, &bad);
-            if (a->value) degree[i] += (double)a->value[p];
-        }
+        for (; a->value && p < p1; p++) degree[i] += (double)a->value[p];
         *total += degree[i];
     }
-    return bad || i < f->n ? tinyi_rows_changed(f->ctx, "fastrp", a) : TINY_OK;
+    return i < f->n ? tinyi_rows_changed(f->ctx, "fastrp", a) : TINY_OK;
 }
 
-/* (degree / total)^beta times what is the same for all entries of R */
+/* (degree / total)^beta, over the largest where rows get the length 1, times what is the same for all entries of R */
 static double tinyi_fastrp_factor(const tinyi_fastrp *f, double degree, double total)
 {
-    double v = f->d.beta == 0.0 ? 1.0 : degree > 0.0 ? tinyi_exp64(f->d.beta * tinyi_log64(degree / total)) : 0.0;
+    double v = f->d.beta == 0.0 ? 1.0 : degree > 0.0 ? tinyi_exp64(f->d.beta * tinyi_log64(degree / total) - f->shift) : 0.0;
     return f->d.raw ? v : v / tinyi_sqrt64((double)f->dim);
+}
+
+static tiny_status tinyi_fastrp_factors(tinyi_fastrp *f, const double *degree, double total)
+{
+    tiny_idx j;
+    int found = 0;
+    f->shift = 0.0;
+    for (j = 0; f->d.beta != 0.0 && !f->d.no_l2 && j < f->n; j++) {
+        const double v = degree[j] > 0.0 ? f->d.beta * tinyi_log64(degree[j] / total) : 0.0;
+        if (degree[j] > 0.0 && (!found++ || v > f->shift)) f->shift = v;
+    }
+    for (j = 0; j < f->n; j++) {
+        const double v = tinyi_fastrp_factor(f, degree[j], total);
+        if (!(v >= 1e-30 && v <= 1e30) && (degree[j] > 0.0 || v != 0.0))
+            return tinyi_fail(f->ctx, TINY_E_NUMERIC, "fastrp: beta %g gives node %td of degree %g the factor %g%s, it must be 1e-30 to 1e30", f->d.beta, j, degree[j], v,
+                              f->d.no_l2 ? "" : " of the largest");
+    }
+    return TINY_OK;
+}
+
+/* a value of R as f32; *bad: it is not finite */
+static float tinyi_fastrp_value(tinyi_fastrp *f, double v, int *bad)
+{
+    const float x = (float)v;
+    const double size = v < 0.0 ? -v : v;
+    *bad |= !(x - x == 0.0f);
+    f->most = TINYI_MAX(f->most, size);
+    f->double_squares |= size > 1e15 || (size < 1e-15 && size > 0.0);
+    return x;
 }
 
 static tiny_status tinyi_fastrp_project(tinyi_fastrp *f, const double *degree, double total)
@@ -123,7 +153,7 @@ static tiny_status tinyi_fastrp_project(tinyi_fastrp *f, const double *degree, d
     int8_t *sign = (int8_t *)tinyi_alloc(f->ctx, (size_t)f->dim, sizeof *sign);
     tiny_status st = TINY_OK;
     tiny_idx j, c;
-    int pass, k, n;
+    int pass, k, n, bad = 0;
     f->offset = (int64_t *)tinyi_alloc(f->ctx, (size_t)f->n + 1, sizeof *f->offset);
     if (!col || !sign || !f->offset) st = tiny_ctx_status(f->ctx);
     for (pass = 0; !st && pass < 2; pass++) {           /* counted, then drawn again: a row is a function of its number */
@@ -137,7 +167,7 @@ static tiny_status tinyi_fastrp_project(tinyi_fastrp *f, const double *degree, d
                     if (r[c] == 0.0f) continue;
                     if (pass) {
                         f->col[at] = (int32_t)c;
-                        f->value[at] = (float)((double)r[c] * factor);
+                        f->value[at] = tinyi_fastrp_value(f, (double)r[c] * factor, &bad);
                     }
                     at++;
                 }
@@ -146,7 +176,7 @@ static tiny_status tinyi_fastrp_project(tinyi_fastrp *f, const double *degree, d
             n = tgnn_fastrp_row(f->d.seed, (uint64_t)j, (int)f->dim, s, col, sign);
             for (k = 0; pass && k < n; k++) {
                 f->col[at + k] = col[k];
-                f->value[at + k] = (float)((double)sign[k] * root * factor);
+                f->value[at + k] = tinyi_fastrp_value(f, (double)sign[k] * root * factor, &bad);
             }
             at += n;
         }
@@ -156,6 +186,7 @@ static tiny_status tinyi_fastrp_project(tinyi_fastrp *f, const double *degree, d
         f->value = (float *)tinyi_alloc(f->ctx, (size_t)at, sizeof *f->value);
         if (!f->col || !f->value) st = tiny_ctx_status(f->ctx);
     }
+    if (!st && bad) st = tinyi_fail(f->ctx, TINY_E_NUMERIC, "fastrp: a number of the projection times its factor is not a finite f32");
     tiny_free(f->ctx, col);
     tiny_free(f->ctx, sign);
     return st;
@@ -250,6 +281,14 @@ static void tinyi_fastrp_first_team(tiny_team *team, void *arg)
     if (bad) tiny_team_fail(team, TINY_E_FORMAT, "fastrp: an edge comes from a node that is not there: the file of the graph changed");
 }
 
+static double tinyi_fastrp_square(const float *u, tiny_idx n)
+{
+    double ss = 0.0;
+    tiny_idx c;
+    for (c = 0; c < n; c++) ss += (double)u[c] * (double)u[c];
+    return ss;
+}
+
 /* squares of a tile into f->square; or the tile into y */
 static void tinyi_fastrp_merge_team(tiny_team *team, void *arg)
 {
@@ -257,17 +296,21 @@ static void tinyi_fastrp_merge_team(tiny_team *team, void *arg)
     const tinyi_fastrp *f = job->f;
     const float weight = f->d.weight[job->k];
     tiny_idx i, i1, w = job->c1 - job->c0, c;
+    int bad = 0;
     while (tiny_take(team, f->n, 256, &i, &i1))
         for (; i < i1; i++) {
             const float *u = job->u + i * w;
             if (job->merge & 1) {
                 double ss = job->c0 ? f->square[i] : 0.0;
-                for (c = 0; c < w; c += TINYI_FASTRP_BLOCK) ss += (double)TINYI_OF(team->k, dot_f32)(u + c, u + c, (size_t)TINYI_MIN(w - c, TINYI_FASTRP_BLOCK));
+                for (c = 0; f->double_squares && c < w; c += TINYI_FASTRP_BLOCK) ss += tinyi_fastrp_square(u + c, TINYI_MIN(w - c, TINYI_FASTRP_BLOCK));
+                for (c = 0; !f->double_squares && c < w; c += TINYI_FASTRP_BLOCK) ss += (double)TINYI_OF(team->k, dot_f32)(u + c, u + c, (size_t)TINYI_MIN(w - c, TINYI_FASTRP_BLOCK));
                 f->square[i] = ss;
+                bad |= !(ss - ss == 0.0);
                 if (job->c1 == f->dim) f->inverse[job->k * f->n + i] = ss > 0.0 ? (float)(1.0 / tinyi_sqrt64(ss)) : 0.0f;
             }
             if (job->merge & 2) TINYI_OF(team->k, axpy_f32)(f->y + i * f->dim + job->c0, u, (size_t)w, f->d.no_l2 ? weight : weight * f->inverse[job->k * f->n + i]);
         }
+    if (bad) tiny_team_fail(team, TINY_E_NUMERIC, "fastrp: the squares of a power are not finite");
 }
 
 /* Columns get mean 0 and variance 1 in three passes over y, whole rows at a time: a column alone is one line of memory in every row, and
@@ -387,6 +430,19 @@ static tiny_status tinyi_fastrp_fast(tinyi_fastrp *f, const double *degree)
     return st;
 }
 
+/* Means do not grow: only products with A and large weights or values can leave f32. */
+static tiny_status tinyi_fastrp_finite(const tinyi_fastrp *f)
+{
+    double most = 0.0;
+    tiny_idx i;
+    int k;
+    for (k = 0; k < f->d.n_weights; k++) most += f->d.weight[k] < 0.0f ? -(double)f->d.weight[k] : (double)f->d.weight[k];
+    if (!f->d.adjacency && most * (f->d.no_l2 ? f->most : 1.0) < 1e30) return TINY_OK;
+    for (i = 0; i < f->n * f->dim; i++)
+        if (!(f->y[i] - f->y[i] == 0.0f)) return tinyi_fail(f->ctx, TINY_E_NUMERIC, "fastrp: the embedding of node %td is not finite: weights, or powers of A, beyond f32", i / f->dim);
+    return TINY_OK;
+}
+
 TINY_API tiny_status tgnn_fastrp(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_fastrp_desc *desc, const tiny_tensor *y)
 {
     tinyi_fastrp f;
@@ -410,8 +466,10 @@ TINY_API tiny_status tgnn_fastrp(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_
     f.y = (float *)y->data;
     if (f.n == 0) return TINY_OK;
     st = tinyi_fastrp_degrees(&f, &degree, &total);
+    if (!st) st = tinyi_fastrp_factors(&f, degree, total);
     if (!st) st = tinyi_fastrp_project(&f, degree, total);
     if (!st) st = tiny_ctx_target(ctx) == TINY_TARGET_REFERENCE ? tinyi_fastrp_ref(&f, degree) : tinyi_fastrp_fast(&f, degree);
+    if (!st) st = tinyi_fastrp_finite(&f);
     tiny_free(ctx, degree);
     tinyi_fastrp_free(&f);
     return st;

@@ -329,6 +329,77 @@ static void test_bad(tiny_target target)
     T_PROOF("graphs 7", "bad input: d = 0, negative q, s < 1, negative weights, all isolated");
 }
 
+/* A star of 40 leaves with a tail: (degree / sum)^beta is 10^22 for beta = -10, and its squares were beyond f32: NaN, and success.
+ * Against U_k = P U_(k-1), U_1 = P L R with rows of length 1 (the specification), in long double, where a common factor of L does nothing. */
+static void test_far_factors(tiny_target target)
+{
+    enum { N = 60, D = 32 };
+    static const double betas[5] = { -10, -18, -1, 10, 18 };
+    static int32_t src[N - 1], dst[N - 1];
+    tiny_ctx *ctx = t_ctx(target, 2);
+    float *r = t_rand(N * D, -1.0f, 1.0f), *y = t_guarded(N * D);
+    tiny_tensor ty = tiny_tensor_2d(y, TINY_F32, N, D), tr = tiny_tensor_2d(r, TINY_F32, N, D);
+    static long double u[2][N][D], sum[N][D];
+    tgnn_fastrp_desc f;
+    tgnn_graph *g;
+    int degree[N] = { 0 }, i, j, c, k, b;
+    for (i = 1; i < N; i++) {
+        src[i - 1] = i <= 40 ? 0 : i - 1;
+        dst[i - 1] = i;
+        degree[src[i - 1]]++;
+        degree[i]++;
+    }
+    g = graph_of(ctx, N, N - 1, src, dst, 1);
+    memset(&f, 0, sizeof f);
+    f.n_weights = 3;
+    f.weight[0] = 0.5f;
+    f.weight[1] = 1.0f;
+    f.weight[2] = 2.0f;
+    f.projection = &tr;
+    for (b = 0; b < 5; b++) {
+        memset(sum, 0, sizeof sum);
+        for (i = 0; i < N; i++)
+            for (c = 0; c < D; c++) u[0][i][c] = powl((long double)degree[i] / (2 * (N - 1)), (long double)betas[b]) * (long double)r[i * D + c];
+        for (k = 0; k < 3; k++)
+            for (i = 0; i < N; i++) {
+                long double ss = 0;
+                for (c = 0; c < D; c++) {
+                    long double s = 0;
+                    for (j = 0; j < N - 1; j++) s += src[j] == i ? u[k & 1][dst[j]][c] : dst[j] == i ? u[k & 1][src[j]][c] : 0;
+                    u[1 - (k & 1)][i][c] = s / degree[i];
+                    ss += s / degree[i] * (s / degree[i]);
+                }
+                for (c = 0; c < D; c++) sum[i][c] += (long double)f.weight[k] * u[1 - (k & 1)][i][c] / sqrtl(ss);
+            }
+        f.beta = betas[b];
+        for (f.tile = 0; f.tile <= 16; f.tile += 16) {
+            if (!T_OK(tgnn_fastrp(ctx, g, &f, &ty))) continue;
+            /* 3 powers of a row: (40 + 5) u each at the most, and the sum of weights is 3.5 */
+            for (i = 0; i < N; i++)
+                for (c = 0; c < D; c++) T_CLOSE(y[i * D + c], (double)sum[i][c], 3 * 45 * 3.5 * FLT_EPSILON / 2);
+        }
+    }
+    f.tile = 0;
+    f.beta = -20;                           /* 40^-20 = 9e-33 */
+    T_STATUS(tgnn_fastrp(ctx, g, &f, &ty), TINY_E_NUMERIC, "fastrp: beta -20 gives node 0 of degree 40 the factor");
+    f.beta = -18;
+    f.no_l2 = 1;                            /* rows keep their length: 118^18 = 2e37 is the factor itself */
+    T_STATUS(tgnn_fastrp(ctx, g, &f, &ty), TINY_E_NUMERIC, "it must be 1e-30 to 1e30");
+    f.beta = 18;
+    T_STATUS(tgnn_fastrp(ctx, g, &f, &ty), TINY_E_NUMERIC, "it must be 1e-30 to 1e30");
+    f.beta = 0;
+    f.adjacency = 1;
+    for (f.n_weights = 0; f.n_weights < 2; f.n_weights++) f.weight[f.n_weights] = 3e38f;       /* the sum of two such powers */
+    T_STATUS(tgnn_fastrp(ctx, g, &f, &ty), TINY_E_NUMERIC, "fastrp: the embedding of node");
+    f.adjacency = f.no_l2 = 0;
+    f.weight[0] = f.weight[1] = 1;
+    r[5] = NAN;
+    T_STATUS(tgnn_fastrp(ctx, g, &f, &ty), TINY_E_NUMERIC, "a number of the projection times its factor is not a finite f32");
+    T_WALLS(y, N * D);
+    tgnn_graph_close(ctx, g);
+    t_close(ctx);
+}
+
 static void test_no_memory(void)
 {
     static float y[300 * 32];
@@ -358,6 +429,7 @@ int main(void)
     T_RUN_TARGETS(test_same);
     T_RUN(test_random);
     T_RUN_TARGETS(test_bad);
+    T_RUN_TARGETS(test_far_factors);
     T_RUN(test_no_memory);
     return t_done();
 }
