@@ -212,17 +212,16 @@ static tgnn_graph *path(tiny_ctx *ctx)      /* 0-1-2-3, both directions */
 /* worked on paper, in the specification */
 static void test_worked(tiny_target target)
 {
-    static float x[8] = { 1, 0, 0, 1, 1, 1, 2, -1 }, w[4] = { 1, 0, 2, 1 }, one[4] = { 1, 0, 0, 1 }, src[2] = { 0.5f, -0.25f }, dst[2] = { 0.1f, 0.2f };
+    static float x[8] = { 1, 0, 0, 1, 1, 1, 2, -1 }, w[4] = { 1, 0, 2, 1 }, src[2] = { 0.5f, -0.25f }, dst[2] = { 0.1f, 0.2f };
     static const double gcn[8] = { 0.5, 1.408248, 0.741582, 2.149830, 1.149830, 2.558078, 1.408248, 2.724745 }, gin[8] = { 1.1, 1, 2, 2.1, 3.1, 1.1, 3.2, -0.1 };
     static const double alpha[3] = { 0.381509, 0.309245, 0.309245 };
+    static float both[8] = { 1, 0, 0, 1, -1, 0, 0, -1 }, back[8] = { 1, 0, -1, 0, 0, 1, 0, -1 }, eps = 0.1f;
     tiny_ctx *ctx = t_ctx(target, 1);
     tgnn_graph *g = path(ctx), *h;
     tgnn_layer l;
     float y[8], a[10];
     tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 4, 2), ty = tiny_tensor_2d(y, TINY_F32, 4, 2), ta = tiny_tensor_2d(a, TINY_F32, 10, 1);
-    tiny_spmm_params p;
-    tiny_tensor offset, col;
-    int i;
+    int i, k;
     memset(&l, 0, sizeof l);
     l.w[0] = tiny_tensor_2d(w, TINY_F32, 2, 2);     /* (out, in): W = [[1, 2], [0, 1]] turned */
     T_OK(tgnn_layer_graph(ctx, &l, g, NULL, 0, &h));
@@ -238,14 +237,20 @@ static void test_worked(tiny_target target)
     T_CLOSE(y[2], 0.690755, 1e-6);
     T_CLOSE(y[3], 2.0, 1e-6);
     tgnn_graph_close(ctx, h);
-    /* GIN without its network: 1.1 x_i + sum x_j */
-    memset(&p, 0, sizeof p);
-    offset = tiny_tensor_1d(tgnn_graph_in(g)->offset, TINY_I64, 5);
-    col = tiny_tensor_1d(tgnn_graph_in(g)->col, TINY_I32, 6);
-    T_OK(tiny_spmm(ctx, &offset, &tx, &col, NULL, NULL, &p, &ty));
-    T_OK(tiny_axpy(ctx, &tx, 1.1f, &ty));
-    for (i = 0; i < 8; i++) T_CLOSE(y[i], gin[i], 1e-6);
-    (void)one;
+    /* GIN: 1.1 x_i + sum x_j through a network that gives it back, relu(v) - relu(-v) = v; eps as a tensor and as a number */
+    memset(&l, 0, sizeof l);
+    l.kind = TGNN_LAYER_GIN;
+    l.w[0] = tiny_tensor_2d(both, TINY_F32, 4, 2);
+    l.w[2] = tiny_tensor_2d(back, TINY_F32, 2, 4);
+    T_OK(tgnn_layer_graph(ctx, &l, g, NULL, 0, &h));
+    for (k = 0; k < 2; k++) {
+        l.eps = k ? 0.1f : 7.0f;
+        l.w[4] = tiny_tensor_1d(k ? NULL : &eps, TINY_F32, 1);
+        for (i = 0; i < 8; i++) y[i] = NAN;
+        T_OK(tgnn_layer_run(ctx, &l, h, &tx, NULL, &ty, NULL));
+        for (i = 0; i < 8; i++) T_CLOSE(y[i], gin[i], 1e-6);
+    }
+    tgnn_graph_close(ctx, h);
     tgnn_graph_close(ctx, g);
     t_close(ctx);
     T_PROOF("graphs 0", "worked path: GCN");
