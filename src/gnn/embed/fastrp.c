@@ -122,7 +122,8 @@ static tiny_status tinyi_fastrp_factors(tinyi_fastrp *f, const double *degree, d
     tiny_idx j;
     int found = 0;
     f->shift = 0.0;
-    for (j = 0; f->d.beta != 0.0 && !f->d.no_l2 && j < f->n; j++) {
+    if (f->d.beta == 0.0) return TINY_OK;
+    for (j = 0; !f->d.no_l2 && j < f->n; j++) {
         const double v = degree[j] > 0.0 ? f->d.beta * tinyi_log64(degree[j] / total) : 0.0;
         if (degree[j] > 0.0 && (!found++ || v > f->shift)) f->shift = v;
     }
@@ -295,6 +296,7 @@ static void tinyi_fastrp_merge_team(tiny_team *team, void *arg)
     const tinyi_fastrp_job *job = (const tinyi_fastrp_job *)arg;
     const tinyi_fastrp *f = job->f;
     const float weight = f->d.weight[job->k];
+    const int in_double = f->double_squares;
     tiny_idx i, i1, w = job->c1 - job->c0, c;
     int bad = 0;
     while (tiny_take(team, f->n, 256, &i, &i1))
@@ -302,8 +304,8 @@ static void tinyi_fastrp_merge_team(tiny_team *team, void *arg)
             const float *u = job->u + i * w;
             if (job->merge & 1) {
                 double ss = job->c0 ? f->square[i] : 0.0;
-                for (c = 0; f->double_squares && c < w; c += TINYI_FASTRP_BLOCK) ss += tinyi_fastrp_square(u + c, TINYI_MIN(w - c, TINYI_FASTRP_BLOCK));
-                for (c = 0; !f->double_squares && c < w; c += TINYI_FASTRP_BLOCK) ss += (double)TINYI_OF(team->k, dot_f32)(u + c, u + c, (size_t)TINYI_MIN(w - c, TINYI_FASTRP_BLOCK));
+                for (c = 0; in_double && c < w; c += TINYI_FASTRP_BLOCK) ss += tinyi_fastrp_square(u + c, TINYI_MIN(w - c, TINYI_FASTRP_BLOCK));
+                for (c = 0; !in_double && c < w; c += TINYI_FASTRP_BLOCK) ss += (double)TINYI_OF(team->k, dot_f32)(u + c, u + c, (size_t)TINYI_MIN(w - c, TINYI_FASTRP_BLOCK));
                 f->square[i] = ss;
                 bad |= !(ss - ss == 0.0);
                 if (job->c1 == f->dim) f->inverse[job->k * f->n + i] = ss > 0.0 ? (float)(1.0 / tinyi_sqrt64(ss)) : 0.0f;

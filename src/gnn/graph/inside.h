@@ -42,9 +42,9 @@ TINYI_INLINE int tinyi_row_next(const tiny_sparse *a, tiny_idx r, int64_t *p0, i
 TINYI_INLINE int32_t tinyi_row_col(const tiny_sparse *a, int64_t p, int *bad)
 {
     const int32_t c = *(const volatile int32_t *)(a->col + p);
-    const int outside = (uint32_t)c >= (uint32_t)a->n_cols;
-    *bad |= outside;
-    return outside ? 0 : c;
+    if ((uint32_t)c < (uint32_t)a->n_cols) return c;
+    *bad = 1;
+    return 0;
 }
 
 /* the sentence for a matrix whose rows or columns are no longer what was checked */
