@@ -44,6 +44,7 @@ static void target(tiny_ctx *engine, const uint8_t *data, size_t size)
             in.x = &tx;
             in.e = &te;
             in.relation = relation;
+            in.n_relation = 64;
             in.graph_at = at;
             in.n_graphs = 2;
             for (i = 0; i < 4 * 64; i++) x[i] = (float)(i % 7) - 3.0f;

@@ -7,6 +7,9 @@
  *          brought to the length 1 when all their columns are known: with tiles, a first round finds the lengths, a second one adds up.
  *          Squares are summed in blocks of 16 columns, blocks in double, so that a tile changes no bit.
  * Cost     q - 1 products of (edges) x d; memory: y, two tiles, one float a node and power, R.
+ * Factors  (degree / sum)^beta is taken as a logarithm in double. Rows of length 1 do not know a common factor, so the largest is made 1
+ *          there; squares of what is far from 1 are taken in double. A factor outside 1e-30 .. 1e30 is refused, and any result that is
+ *          not finite.
  * Error    each power is a mean in float: relative (degree + 5) u a step.
  * Left out the Gaussian projection, concatenation of the powers, and updates for new nodes.                                         */
 #include <string.h>
@@ -49,6 +52,8 @@ typedef struct tinyi_fastrp {
     float *u[2], *inverse;                  /* inverse (powers, n): 1 / length, or 0 */
     double *square;                         /* n, of the power in hand */
     float *y;
+    double shift, most;                     /* taken from the logarithms of factors; the largest value of R */
+    int double_squares;                     /* f32 does not hold those of R */
 } tinyi_fastrp;
 
 static void tinyi_fastrp_free(tinyi_fastrp *f)
@@ -93,23 +98,53 @@ static tiny_status tinyi_fastrp_degrees(const tinyi_fastrp *f, double **out, dou
     const tiny_sparse *a = &f->g->in;
     double *degree = (double *)tinyi_alloc(f->ctx, (size_t)f->n, sizeof *degree);
     tiny_idx i;
-    int64_t p;
+    int64_t p, p1 = 0;
     *out = degree;
     *total = 0.0;
     if (!degree) return tiny_ctx_status(f->ctx);
-    for (i = 0; i < f->n; i++) {
-        degree[i] = a->value ? 0.0 : (double)(a->offset[i + 1] - a->offset[i]);
-        for (p = a->offset[i]; a->value && p < a->offset[i + 1]; p++) degree[i] += (double)a->value[p];
+    for (i = 0; i < f->n && tinyi_row_next(a, i, &p, &p1); i++) {
+        degree[i] = a->value ? 0.0 : (double)(p1 - p);
+        for (; a->value && p < p1; p++) degree[i] += (double)a->value[p];
         *total += degree[i];
+    }
+    return i < f->n ? tinyi_rows_changed(f->ctx, "fastrp", a) : TINY_OK;
+}
+
+/* (degree / total)^beta, over the largest where rows get the length 1, times what is the same for all entries of R */
+static double tinyi_fastrp_factor(const tinyi_fastrp *f, double degree, double total)
+{
+    double v = f->d.beta == 0.0 ? 1.0 : degree > 0.0 ? tinyi_exp64(f->d.beta * tinyi_log64(degree / total) - f->shift) : 0.0;
+    return f->d.raw ? v : v / tinyi_sqrt64((double)f->dim);
+}
+
+static tiny_status tinyi_fastrp_factors(tinyi_fastrp *f, const double *degree, double total)
+{
+    tiny_idx j;
+    int found = 0;
+    f->shift = 0.0;
+    if (f->d.beta == 0.0) return TINY_OK;
+    for (j = 0; !f->d.no_l2 && j < f->n; j++) {
+        const double v = degree[j] > 0.0 ? f->d.beta * tinyi_log64(degree[j] / total) : 0.0;
+        if (degree[j] > 0.0 && (!found++ || v > f->shift)) f->shift = v;
+    }
+    for (j = 0; j < f->n; j++) {
+        const double v = tinyi_fastrp_factor(f, degree[j], total);
+        if (!(v >= 1e-30 && v <= 1e30) && (degree[j] > 0.0 || v != 0.0))
+            return tinyi_fail(f->ctx, TINY_E_NUMERIC, "fastrp: beta %g gives node %td of degree %g the factor %g%s, it must be 1e-30 to 1e30", f->d.beta, j, degree[j], v,
+                              f->d.no_l2 ? "" : " of the largest");
     }
     return TINY_OK;
 }
 
-/* (degree / total)^beta times what is the same for all entries of R */
-static double tinyi_fastrp_factor(const tinyi_fastrp *f, double degree, double total)
+/* a value of R as f32; *bad: it is not finite */
+static float tinyi_fastrp_value(tinyi_fastrp *f, double v, int *bad)
 {
-    double v = f->d.beta == 0.0 ? 1.0 : degree > 0.0 ? tinyi_exp64(f->d.beta * tinyi_log64(degree / total)) : 0.0;
-    return f->d.raw ? v : v / tinyi_sqrt64((double)f->dim);
+    const float x = (float)v;
+    const double size = v < 0.0 ? -v : v;
+    *bad |= !(x - x == 0.0f);
+    f->most = TINYI_MAX(f->most, size);
+    f->double_squares |= size > 1e15 || (size < 1e-15 && size > 0.0);
+    return x;
 }
 
 static tiny_status tinyi_fastrp_project(tinyi_fastrp *f, const double *degree, double total)
@@ -119,7 +154,7 @@ static tiny_status tinyi_fastrp_project(tinyi_fastrp *f, const double *degree, d
     int8_t *sign = (int8_t *)tinyi_alloc(f->ctx, (size_t)f->dim, sizeof *sign);
     tiny_status st = TINY_OK;
     tiny_idx j, c;
-    int pass, k, n;
+    int pass, k, n, bad = 0;
     f->offset = (int64_t *)tinyi_alloc(f->ctx, (size_t)f->n + 1, sizeof *f->offset);
     if (!col || !sign || !f->offset) st = tiny_ctx_status(f->ctx);
     for (pass = 0; !st && pass < 2; pass++) {           /* counted, then drawn again: a row is a function of its number */
@@ -133,7 +168,7 @@ static tiny_status tinyi_fastrp_project(tinyi_fastrp *f, const double *degree, d
                     if (r[c] == 0.0f) continue;
                     if (pass) {
                         f->col[at] = (int32_t)c;
-                        f->value[at] = (float)((double)r[c] * factor);
+                        f->value[at] = tinyi_fastrp_value(f, (double)r[c] * factor, &bad);
                     }
                     at++;
                 }
@@ -142,7 +177,7 @@ static tiny_status tinyi_fastrp_project(tinyi_fastrp *f, const double *degree, d
             n = tgnn_fastrp_row(f->d.seed, (uint64_t)j, (int)f->dim, s, col, sign);
             for (k = 0; pass && k < n; k++) {
                 f->col[at + k] = col[k];
-                f->value[at + k] = (float)((double)sign[k] * root * factor);
+                f->value[at + k] = tinyi_fastrp_value(f, (double)sign[k] * root * factor, &bad);
             }
             at += n;
         }
@@ -152,6 +187,7 @@ static tiny_status tinyi_fastrp_project(tinyi_fastrp *f, const double *degree, d
         f->value = (float *)tinyi_alloc(f->ctx, (size_t)at, sizeof *f->value);
         if (!f->col || !f->value) st = tiny_ctx_status(f->ctx);
     }
+    if (!st && bad) st = tinyi_fail(f->ctx, TINY_E_NUMERIC, "fastrp: a number of the projection times its factor is not a finite f32");
     tiny_free(f->ctx, col);
     tiny_free(f->ctx, sign);
     return st;
@@ -160,15 +196,17 @@ static tiny_status tinyi_fastrp_project(tinyi_fastrp *f, const double *degree, d
 /* ---- reference: P^k L R in double, everything at once */
 
 TINY_REF_BEGIN
-static void tinyi_fastrp_ref_power(const tinyi_fastrp *f, const double *degree, const double *from, double *to)
+static void tinyi_fastrp_ref_power(const tinyi_fastrp *f, const double *degree, const double *from, double *to, int *bad)
 {
     const tiny_sparse *a = &f->g->in;
-    tiny_idx i, c;
-    int64_t p;
+    tiny_idx i, j, c;
+    int64_t p, p1;
     for (i = 0; i < f->n; i++) {
         for (c = 0; c < f->dim; c++) to[i * f->dim + c] = 0.0;
-        for (p = a->offset[i]; p < a->offset[i + 1]; p++)
-            for (c = 0; c < f->dim; c++) to[i * f->dim + c] += (a->value ? (double)a->value[p] : 1.0) * from[(tiny_idx)a->col[p] * f->dim + c];
+        for (tinyi_row_range(a, i, &p, &p1); p < p1; p++) {
+            j = (tiny_idx)tinyi_row_col(a, p, bad);
+            for (c = 0; c < f->dim; c++) to[i * f->dim + c] += (a->value ? (double)a->value[p] : 1.0) * from[j * f->dim + c];
+        }
         for (c = 0; !f->d.adjacency && degree[i] > 0.0 && c < f->dim; c++) to[i * f->dim + c] /= degree[i];
     }
 }
@@ -180,13 +218,13 @@ static tiny_status tinyi_fastrp_ref(tinyi_fastrp *f, const double *degree)
     tiny_status st = u && v && sum ? TINY_OK : tiny_ctx_status(f->ctx);
     tiny_idx i, c;
     int64_t p;
-    int k;
+    int k, bad = 0;
     if (!st) {
         for (i = 0; i < (tiny_idx)count; i++) v[i] = sum[i] = 0.0;
         for (i = 0; i < f->n; i++)
             for (p = f->offset[i]; p < f->offset[i + 1]; p++) v[i * f->dim + f->col[p]] = (double)f->value[p];
         for (k = 0; k < f->d.n_weights; k++) {
-            tinyi_fastrp_ref_power(f, degree, v, u);
+            tinyi_fastrp_ref_power(f, degree, v, u, &bad);
             for (i = 0; i < f->n; i++) {
                 double ss = 0.0, by = (double)f->d.weight[k];
                 for (c = 0; c < f->dim; c++) ss += u[i * f->dim + c] * u[i * f->dim + c];
@@ -206,6 +244,7 @@ static tiny_status tinyi_fastrp_ref(tinyi_fastrp *f, const double *degree)
             for (i = 0; i < f->n; i++) sum[i * f->dim + c] = (sum[i * f->dim + c] - mean) * var;
         }
         for (i = 0; i < (tiny_idx)count; i++) f->y[i] = (float)sum[i];
+        if (bad) st = tinyi_rows_changed(f->ctx, "fastrp", &f->g->in);
     }
     tiny_free(f->ctx, u);
     tiny_free(f->ctx, v);
@@ -224,20 +263,31 @@ static void tinyi_fastrp_first_team(tiny_team *team, void *arg)
     const tinyi_fastrp *f = job->f;
     const tiny_sparse *a = &f->g->in;
     tiny_idx i, i1, w = job->c1 - job->c0;
-    int64_t p, q;
+    int64_t p, p1, q;
+    int bad = 0;
     while (tiny_take(team, f->n, 256, &i, &i1))
         for (; i < i1; i++) {
             float *u = job->u + i * w, by = 1.0f;
             memset(u, 0, (size_t)w * sizeof *u);
-            if (!f->d.adjacency && !f->edge && a->offset[i + 1] > a->offset[i]) by = 1.0f / (float)(a->offset[i + 1] - a->offset[i]);
-            for (p = a->offset[i]; p < a->offset[i + 1]; p++) {
-                const int32_t j = a->col[p];
+            tinyi_row_range(a, i, &p, &p1);
+            if (!f->d.adjacency && !f->edge && p1 > p) by = 1.0f / (float)(p1 - p);
+            for (; p < p1; p++) {
+                const int32_t j = tinyi_row_col(a, p, &bad);
                 const float e = f->edge ? f->edge[p] : f->d.adjacency && a->value ? a->value[p] : by;
                 if (p + 16 < a->n) TINYI_PREFETCH(f->offset + a->col[p + 16]);
                 for (q = f->offset[j]; q < f->offset[j + 1]; q++)
                     if (f->col[q] >= job->c0 && f->col[q] < job->c1) u[f->col[q] - job->c0] += e * f->value[q];
             }
         }
+    if (bad) tiny_team_fail(team, TINY_E_FORMAT, "fastrp: an edge comes from a node that is not there: the file of the graph changed");
+}
+
+static double tinyi_fastrp_square(const float *u, tiny_idx n)
+{
+    double ss = 0.0;
+    tiny_idx c;
+    for (c = 0; c < n; c++) ss += (double)u[c] * (double)u[c];
+    return ss;
 }
 
 /* squares of a tile into f->square; or the tile into y */
@@ -246,18 +296,23 @@ static void tinyi_fastrp_merge_team(tiny_team *team, void *arg)
     const tinyi_fastrp_job *job = (const tinyi_fastrp_job *)arg;
     const tinyi_fastrp *f = job->f;
     const float weight = f->d.weight[job->k];
+    const int in_double = f->double_squares;
     tiny_idx i, i1, w = job->c1 - job->c0, c;
+    int bad = 0;
     while (tiny_take(team, f->n, 256, &i, &i1))
         for (; i < i1; i++) {
             const float *u = job->u + i * w;
             if (job->merge & 1) {
                 double ss = job->c0 ? f->square[i] : 0.0;
-                for (c = 0; c < w; c += TINYI_FASTRP_BLOCK) ss += (double)TINYI_OF(team->k, dot_f32)(u + c, u + c, (size_t)TINYI_MIN(w - c, TINYI_FASTRP_BLOCK));
+                for (c = 0; in_double && c < w; c += TINYI_FASTRP_BLOCK) ss += tinyi_fastrp_square(u + c, TINYI_MIN(w - c, TINYI_FASTRP_BLOCK));
+                for (c = 0; !in_double && c < w; c += TINYI_FASTRP_BLOCK) ss += (double)TINYI_OF(team->k, dot_f32)(u + c, u + c, (size_t)TINYI_MIN(w - c, TINYI_FASTRP_BLOCK));
                 f->square[i] = ss;
+                bad |= !(ss - ss == 0.0);
                 if (job->c1 == f->dim) f->inverse[job->k * f->n + i] = ss > 0.0 ? (float)(1.0 / tinyi_sqrt64(ss)) : 0.0f;
             }
             if (job->merge & 2) TINYI_OF(team->k, axpy_f32)(f->y + i * f->dim + job->c0, u, (size_t)w, f->d.no_l2 ? weight : weight * f->inverse[job->k * f->n + i]);
         }
+    if (bad) tiny_team_fail(team, TINY_E_NUMERIC, "fastrp: the squares of a power are not finite");
 }
 
 /* Columns get mean 0 and variance 1 in three passes over y, whole rows at a time: a column alone is one line of memory in every row, and
@@ -349,7 +404,7 @@ static tiny_status tinyi_fastrp_fast(tinyi_fastrp *f, const double *degree)
     const tiny_sparse *a = &f->g->in;
     const int rounds = !f->d.no_l2 && f->tile < f->dim ? 2 : 1;
     tiny_idx i;
-    int64_t p;
+    int64_t p, p1 = 0;
     tiny_status st = TINY_OK;
     f->u[0] = (float *)tinyi_alloc(f->ctx, (size_t)f->n * (size_t)f->tile, sizeof(float));
     f->u[1] = f->d.n_weights > 1 ? (float *)tinyi_alloc(f->ctx, (size_t)f->n * (size_t)f->tile, sizeof(float)) : NULL;
@@ -362,8 +417,10 @@ static tiny_status tinyi_fastrp_fast(tinyi_fastrp *f, const double *degree)
     if (!st && a->value && !f->d.adjacency) {
         f->edge = (float *)tinyi_alloc(f->ctx, (size_t)a->n, sizeof(float));
         if (!f->edge) st = tiny_ctx_status(f->ctx);
-        for (i = 0; !st && i < f->n; i++)
-            for (p = a->offset[i]; p < a->offset[i + 1]; p++) f->edge[p] = degree[i] > 0.0 ? (float)((double)a->value[p] / degree[i]) : 0.0f;
+        for (i = 0; !st && i < f->n; i++) {
+            if (!tinyi_row_next(a, i, &p, &p1)) st = tinyi_rows_changed(f->ctx, "fastrp", a);
+            for (; !st && p < p1; p++) f->edge[p] = degree[i] > 0.0 ? (float)((double)a->value[p] / degree[i]) : 0.0f;
+        }
     }
     if (st) return st;
     memset(f->y, 0, (size_t)f->n * (size_t)f->dim * sizeof *f->y);
@@ -373,6 +430,19 @@ static tiny_status tinyi_fastrp_fast(tinyi_fastrp *f, const double *degree)
     } else st = tinyi_fastrp_round(f, f->d.no_l2 ? 2 : 3, 0.0, 1.0);
     if (!st && f->d.standardize) st = tinyi_fastrp_standardize(f);
     return st;
+}
+
+/* Means do not grow: only products with A and large weights or values can leave f32. */
+static tiny_status tinyi_fastrp_finite(const tinyi_fastrp *f)
+{
+    double most = 0.0;
+    tiny_idx i;
+    int k;
+    for (k = 0; k < f->d.n_weights; k++) most += f->d.weight[k] < 0.0f ? -(double)f->d.weight[k] : (double)f->d.weight[k];
+    if (!f->d.adjacency && most * (f->d.no_l2 ? f->most : 1.0) < 1e30) return TINY_OK;
+    for (i = 0; i < f->n * f->dim; i++)
+        if (!(f->y[i] - f->y[i] == 0.0f)) return tinyi_fail(f->ctx, TINY_E_NUMERIC, "fastrp: the embedding of node %td is not finite: weights, or powers of A, beyond f32", i / f->dim);
+    return TINY_OK;
 }
 
 TINY_API tiny_status tgnn_fastrp(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_fastrp_desc *desc, const tiny_tensor *y)
@@ -398,8 +468,10 @@ TINY_API tiny_status tgnn_fastrp(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_
     f.y = (float *)y->data;
     if (f.n == 0) return TINY_OK;
     st = tinyi_fastrp_degrees(&f, &degree, &total);
+    if (!st) st = tinyi_fastrp_factors(&f, degree, total);
     if (!st) st = tinyi_fastrp_project(&f, degree, total);
     if (!st) st = tiny_ctx_target(ctx) == TINY_TARGET_REFERENCE ? tinyi_fastrp_ref(&f, degree) : tinyi_fastrp_fast(&f, degree);
+    if (!st) st = tinyi_fastrp_finite(&f);
     tiny_free(ctx, degree);
     tinyi_fastrp_free(&f);
     return st;

@@ -18,7 +18,8 @@ typedef struct tgnn_fastrp_desc {           /* all zero: powers 2 and 3, rows of
     int n_weights;                          /* powers; 0: three, with the weights 0, 1, 1 */
     float weight[TGNN_FASTRP_POWERS];
     double s;                               /* 0: sqrt(nodes); at least 1. 3 is the denser choice */
-    double beta;                            /* below 0 the hubs weigh less; the authors try -1 .. 1 */
+    double beta;                            /* below 0 the hubs weigh less; the authors try -1 .. 1. Refused where factors leave 1e-30 .. 1e30
+                                             * (of the largest, where rows are brought to the length 1) */
     int adjacency;                          /* P = A instead of the mean */
     int no_l2;                              /* rows of each U_k are not brought to the length 1 */
     int raw;                                /* without the factor 1 / sqrt(d) */

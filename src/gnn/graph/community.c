@@ -138,7 +138,7 @@ TINY_API tiny_status tgnn_communities(tiny_ctx *ctx, const tgnn_graph *g, const 
     const tgnn_communities_desc *d = desc ? desc : &none;
     tinyi_labels s;
     tiny_idx v, n, k = 0;
-    int64_t p, longest = 0;
+    int64_t p, end, longest = 0;
     int round;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
@@ -151,7 +151,10 @@ TINY_API tiny_status tgnn_communities(tiny_ctx *ctx, const tgnn_graph *g, const 
     *n_label = 0;
     for (p = 0; p < g->in.n; p++)
         if ((uint64_t)g->in.col[p] >= (uint64_t)n) return tinyi_fail(ctx, TINY_E_FORMAT, "communities: edge %lld comes from node %ld, there are %td", (long long)p, (long)g->in.col[p], n);
-    for (v = 0; v < n; v++) longest = TINYI_MAX(longest, g->in.offset[v + 1] - g->in.offset[v]);
+    for (v = 0; v < n; v++) {
+        tinyi_row_range(&g->in, v, &p, &end);
+        longest = TINYI_MAX(longest, end - p);
+    }
     if (longest > 0x3fffffff) return tinyi_fail(ctx, TINY_E_OVERFLOW, "communities: a node of %lld edges, there may be 1073741823", (long long)longest);
     s.label = label;
     s.most = d->most_nodes < 0 ? TINY_IDX_MAX : d->most_nodes ? d->most_nodes : 4096;

@@ -39,6 +39,11 @@ TINYI_FN tiny_status tinyi_graph_wrap(tiny_ctx *ctx, tiny_sparse *in, tgnn_graph
     return TINY_OK;
 }
 
+tiny_status tinyi_rows_changed(tiny_ctx *ctx, const char *where, const tiny_sparse *a)
+{
+    return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the rows no longer hold the %lld edges among %td nodes that were there: the file of the graph changed", where, (long long)a->n, a->n_cols);
+}
+
 /* ---- from edges */
 
 typedef struct tinyi_edge_list {            /* ours, with room for all that may be added */
@@ -261,13 +266,17 @@ static tiny_status tinyi_graph_degrees64(tiny_ctx *ctx, const tgnn_graph *g, int
     const tiny_sparse *a = &g->in;
     tiny_idx n = by_source ? a->n_cols : a->n_rows, r;
     double *degree = (double *)tinyi_alloc(ctx, (size_t)n, sizeof *degree);
-    int64_t p;
+    int64_t p, p1 = 0;
+    int bad = 0;
     *out = degree;
     if (!degree) return tiny_ctx_status(ctx);
     for (r = 0; r < n; r++) degree[r] = 0.0;
-    for (r = 0; r < a->n_rows; r++)
-        for (p = a->offset[r]; p < a->offset[r + 1]; p++) degree[by_source ? a->col[p] : r] += a->value && !counted ? (double)a->value[p] : 1.0;
-    return TINY_OK;
+    for (r = 0; r < a->n_rows && tinyi_row_next(a, r, &p, &p1); r++)
+        for (; p < p1; p++) degree[by_source ? tinyi_row_col(a, p, &bad) : r] += a->value && !counted ? (double)a->value[p] : 1.0;
+    if (!bad && r == a->n_rows) return TINY_OK;
+    tiny_free(ctx, degree);
+    *out = NULL;
+    return tinyi_rows_changed(ctx, "degrees", a);
 }
 
 TINY_API tiny_status tgnn_graph_degrees(tiny_ctx *ctx, tgnn_graph *g, int by_source, int counted, float *degree)
@@ -291,21 +300,27 @@ static tiny_status tinyi_graph_loops(tiny_ctx *ctx, const tgnn_graph *g, const t
     const tiny_sparse *a = &g->in;
     tinyi_edge_list l;
     tiny_idx r;
-    int64_t p;
+    int64_t p, p1 = 0;
+    int bad = 0;
     tiny_status st = tinyi_edge_list_take(ctx, &l, a->n + (d->add_loops ? (int64_t)a->n_rows : 0), 1);
     if (st) return st;
-    for (r = 0; r < a->n_rows; r++) {
+    for (r = 0; r < a->n_rows && tinyi_row_next(a, r, &p, &p1); r++) {
         float loop = 1.0f;
         int64_t number = -1, first = -2;
-        for (p = a->offset[r]; p < a->offset[r + 1]; p++) {
-            float w = a->value && !d->ignore_weights ? a->value[p] : 1.0f;
-            if (a->col[p] != r) tinyi_edge_put(&l, a->col[p], (int32_t)r, w, a->source ? a->source[p] : p);
+        for (; p < p1; p++) {
+            const float w = a->value && !d->ignore_weights ? a->value[p] : 1.0f;
+            const int32_t c = tinyi_row_col(a, p, &bad);
+            if (c != r) tinyi_edge_put(&l, c, (int32_t)r, w, a->source ? a->source[p] : p);
             else if (!d->drop_loops && (a->source ? a->source[p] : p) > first) {   /* the last one as it was given */
                 number = first = a->source ? a->source[p] : p;
                 loop = w;
             }
         }
         if (d->add_loops) tinyi_edge_put(&l, (int32_t)r, (int32_t)r, loop, number);
+    }
+    if (bad || r < a->n_rows) {
+        tinyi_edge_list_free(ctx, &l);
+        return tinyi_rows_changed(ctx, "graph", a);
     }
     st = tinyi_edge_list_rows(ctx, &l, a->n_cols, a->n_rows, TINY_DUPLICATES_KEEP, out);
     return st;
@@ -334,6 +349,10 @@ static tiny_status tinyi_graph_copy(tiny_ctx *ctx, const tgnn_graph *g, int ones
     for (p = 0; p < a->n; p++) {
         b.value[p] = a->value && !ones ? a->value[p] : 1.0f;
         b.source[p] = a->source ? a->source[p] : p;
+    }
+    if (tiny_sparse_check(ctx, &b)) {       /* the copy stays what it is, so it is looked at and not the file */
+        tiny_sparse_free(ctx, &b);
+        return tinyi_rows_changed(ctx, "graph", a);
     }
     return tinyi_graph_wrap(ctx, &b, out);
 }
@@ -514,10 +533,13 @@ TINY_API tiny_status tgnn_graph_induced(tiny_ctx *ctx, const tgnn_graph *g, cons
     return st;
 }
 
-/* neighbours of node v in both directions, one after the other */
-static int32_t tinyi_graph_neighbour(const tgnn_graph *g, tiny_idx v, int64_t i, int64_t n_in)
+/* edges of node v in both directions, and where those into it begin; of a file that changed, as many as there are */
+static int64_t tinyi_graph_both(const tgnn_graph *g, tiny_idx v, int64_t *first, int64_t *n_in)
 {
-    return i < n_in ? g->in.col[g->in.offset[v] + i] : g->out.col[g->out.offset[v] + i - n_in];
+    int64_t end;
+    tinyi_row_range(&g->in, v, first, &end);
+    *n_in = end - *first;
+    return *n_in + g->out.offset[v + 1] - g->out.offset[v];
 }
 
 TINY_API tiny_status tgnn_graph_order(tiny_ctx *ctx, tgnn_graph *g, tgnn_order_kind kind, uint32_t *order)
@@ -527,6 +549,8 @@ TINY_API tiny_status tgnn_graph_order(tiny_ctx *ctx, tgnn_graph *g, tgnn_order_k
     unsigned char *seen = NULL;
     uint64_t *key = NULL, *scratch = NULL;
     tiny_idx n, i, head = 0, tail = 0, most = 0;
+    int64_t first, n_in;
+    int bad = 0;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!g || !order || (unsigned)kind > (unsigned)TGNN_ORDER_RCM) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no graph, no place for its order, or no such order");
@@ -539,7 +563,7 @@ TINY_API tiny_status tgnn_graph_order(tiny_ctx *ctx, tgnn_graph *g, tgnn_order_k
     seen = (unsigned char *)tinyi_alloc(ctx, (size_t)n, 1);
     if (!degree || !by_degree || !seen) st = tiny_ctx_status(ctx);
     for (i = 0; !st && i < n; i++) {
-        int64_t d = g->in.offset[i + 1] - g->in.offset[i] + g->out.offset[i + 1] - g->out.offset[i];
+        const int64_t d = tinyi_graph_both(g, i, &first, &n_in);
         degree[i] = d > 0xffffffffLL ? 0xffffffffu : (uint32_t)d;
         most = TINYI_MAX(most, (tiny_idx)degree[i]);
         seen[i] = 0;
@@ -556,14 +580,15 @@ TINY_API tiny_status tgnn_graph_order(tiny_ctx *ctx, tgnn_graph *g, tgnn_order_k
         order[tail++] = by_degree[i];
         for (; head < tail; head++) {
             tiny_idx v = (tiny_idx)order[head], fresh = tail, k;
-            int64_t n_in = g->in.offset[v + 1] - g->in.offset[v], all = n_in + g->out.offset[v + 1] - g->out.offset[v], j;
+            const int64_t all = tinyi_graph_both(g, v, &first, &n_in);
+            int64_t j;
             for (j = 0; j < all; j++) {
-                int32_t u = tinyi_graph_neighbour(g, v, j, n_in);
+                const int32_t u = j < n_in ? tinyi_row_col(&g->in, first + j, &bad) : g->out.col[g->out.offset[v] + j - n_in];
                 if (seen[u]) continue;
                 seen[u] = 1;
                 order[tail++] = (uint32_t)u;
             }
-            if (kind != TGNN_ORDER_RCM || tail - fresh < 2) continue;
+            if (kind != TGNN_ORDER_RCM || tail - fresh < 2 || tail - fresh > most) continue;   /* more: only of a file that changed */
             for (k = fresh; k < tail; k++) key[k - fresh] = (uint64_t)degree[order[k]] << 32 | order[k];
             tinyi_sort_pairs(key, scratch, (size_t)(tail - fresh));
             for (k = fresh; k < tail; k++) order[k] = (uint32_t)(key[k - fresh] & 0xffffffffu);
@@ -574,6 +599,7 @@ TINY_API tiny_status tgnn_graph_order(tiny_ctx *ctx, tgnn_graph *g, tgnn_order_k
         order[i] = order[n - 1 - i];
         order[n - 1 - i] = t;
     }
+    if (!st && bad) st = tinyi_rows_changed(ctx, "order", &g->in);
     tiny_free(ctx, degree);
     tiny_free(ctx, by_degree);
     tiny_free(ctx, seen);
@@ -586,8 +612,8 @@ TINY_API tiny_status tgnn_graph_batch(tiny_ctx *ctx, const tgnn_graph *const *gr
 {
     tinyi_edge_list l;
     tiny_idx i, r, nodes = 0;
-    int64_t edges = 0, numbers = 0, p;
-    int weighted = 0;
+    int64_t edges = 0, numbers = 0, p, p1;
+    int weighted = 0, bad = 0;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!out || !graph_at || n < 0 || (n && !graphs)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "batch: there are no graphs, or no place for the result");
@@ -605,18 +631,22 @@ TINY_API tiny_status tgnn_graph_batch(tiny_ctx *ctx, const tgnn_graph *const *gr
     graph_at[n] = nodes;
     st = tinyi_edge_list_take(ctx, &l, edges, weighted);
     if (st) return st;
-    for (i = 0; i < n; i++) {
+    for (i = 0; !st && i < n; i++) {
         const tiny_sparse *a = &graphs[i]->in;
         int32_t base = (int32_t)graph_at[i];
         int64_t most = -1;
-        for (r = 0; r < a->n_rows; r++)
-            for (p = a->offset[r]; p < a->offset[r + 1]; p++) {
-                most = TINYI_MAX(most, a->source ? a->source[p] : p);
-                tinyi_edge_put(&l, base + a->col[p], base + (int32_t)r, a->value ? a->value[p] : 1.0f, a->source && a->source[p] < 0 ? -1 : numbers + (a->source ? a->source[p] : p));
+        for (r = 0, p1 = 0; !st && r < a->n_rows && tinyi_row_next(a, r, &p, &p1); r++)
+            for (; !st && p < p1; p++) {
+                const int64_t number = a->source ? a->source[p] : p;
+                most = TINYI_MAX(most, number);
+                if (most >= INT64_MAX - numbers) st = tinyi_fail(ctx, TINY_E_OVERFLOW, "batch: graph %td: the number %lld of an edge is too large", i, (long long)most);
+                else tinyi_edge_put(&l, base + tinyi_row_col(a, p, &bad), base + (int32_t)r, a->value ? a->value[p] : 1.0f, number < 0 ? -1 : numbers + number);
             }
-        numbers += most + 1;
+        if (!st && (bad || r < a->n_rows)) st = tinyi_rows_changed(ctx, "batch", a);
+        if (!st) numbers += most + 1;
     }
-    st = tinyi_edge_list_rows(ctx, &l, nodes, nodes, TINY_DUPLICATES_KEEP, out);
+    if (!st) return tinyi_edge_list_rows(ctx, &l, nodes, nodes, TINY_DUPLICATES_KEEP, out);
+    tinyi_edge_list_free(ctx, &l);
     return st;
 }
 

@@ -18,6 +18,7 @@ struct tgnn_sampler {
     tiny_ctx *ctx;
     const tgnn_graph *g;
     int n_layers, replace;
+    int64_t longest;                        /* row when it was opened */
     int32_t fanout[TGNN_SAMPLE_LAYERS];
     int32_t *place;                         /* (nodes) in node; -1 */
     size_t table;                           /* places of the table for large fanouts, a power of two; 0: not needed */
@@ -116,6 +117,13 @@ static void tinyi_sample_fast(const tgnn_sampler *s, int32_t v, int64_t d, int64
 
 /* ---- one layer */
 
+/* Row v, no longer than the rows were when the sampler was opened: the tables of drawing are made for those. */
+static void tinyi_sample_row(const tgnn_sampler *s, int32_t v, int64_t *p, int64_t *p1)
+{
+    tinyi_row_range(&s->g->in, v, p, p1);
+    if (*p1 - *p > s->longest) *p1 = *p + s->longest;
+}
+
 static int64_t tinyi_sample_count(const tgnn_sampler *s, int64_t d)
 {
     const int64_t f = s->fanout[s->layer];
@@ -133,7 +141,7 @@ static void tinyi_sample_count_team(tiny_team *team, void *arg)
     while (tiny_take(team, s->n_dst, 1024, &i, &i1))
         for (; i < i1; i++) {
             if (i + 16 < s->n_dst) TINYI_PREFETCH(a->offset + s->node[i + 16]);
-            tinyi_row_range(a, s->node[i], &p, &p1);
+            tinyi_sample_row(s, s->node[i], &p, &p1);
             offset[i + 1] = tinyi_sample_count(s, p1 - p);
         }
 }
@@ -149,7 +157,7 @@ static void tinyi_sample_draw_team(tiny_team *team, void *arg)
     while (tiny_take(team, s->n_dst, TINYI_SAMPLE_GRAIN, &i0, &i1)) {
         for (i = i0; i < i1; i++) {
             const int64_t n = offset[i + 1] - offset[i];
-            tinyi_row_range(a, s->node[i], &p, &p1);
+            tinyi_sample_row(s, s->node[i], &p, &p1);
             if (n != tinyi_sample_count(s, p1 - p)) p = p1 = 0;      /* a mapped file that changed: its first edge, n times */
             if (p == p1)
                 for (q = offset[i]; q < offset[i + 1]; q++) edge[q] = 0;
@@ -239,8 +247,9 @@ static tiny_status tinyi_sample_layer(tgnn_sampler *s, tgnn_block *b)
     if (st) return st;
     if (plain)
         for (i = 0; i < s->n_dst; i++) {
-            tinyi_row_range(a, s->node[i], &p, &p1);
-            (void)tinyi_sample_ref(s, s->node[i], p1 - p, offset[i + 1] - offset[i], s->edge[s->layer] + offset[i]);
+            tinyi_sample_row(s, s->node[i], &p, &p1);
+            if (offset[i + 1] - offset[i] == tinyi_sample_count(s, p1 - p)) (void)tinyi_sample_ref(s, s->node[i], p1 - p, offset[i + 1] - offset[i], s->edge[s->layer] + offset[i]);
+            else for (p = 0, q = offset[i]; q < offset[i + 1]; q++) s->edge[s->layer][q] = 0;      /* as tinyi_sample_draw_team has it */
             for (q = offset[i]; q < offset[i + 1]; q++) {
                 s->edge[s->layer][q] += p;
                 s->col[s->layer][q] = a->col[s->edge[s->layer][q]];
@@ -264,7 +273,7 @@ TINY_API tiny_status tgnn_sampler_open(tiny_ctx *ctx, const tgnn_graph *g, const
 {
     tgnn_sampler *s;
     tiny_idx v;
-    int64_t longest = 0, most = 0;
+    int64_t longest = 0, most = 0, p, p1;
     int l;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
@@ -277,7 +286,10 @@ TINY_API tiny_status tgnn_sampler_open(tiny_ctx *ctx, const tgnn_graph *g, const
         if (desc->fanout[l] < 0 && desc->replace) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sample: fanout[%d] asks for all edges, but they are drawn with replacement", l);
         most = TINYI_MAX(most, desc->fanout[l]);
     }
-    for (v = 0; v < g->in.n_rows; v++) longest = TINYI_MAX(longest, g->in.offset[v + 1] - g->in.offset[v]);
+    for (v = 0; v < g->in.n_rows; v++) {
+        tinyi_row_range(&g->in, v, &p, &p1);
+        longest = TINYI_MAX(longest, p1 - p);
+    }
     if (longest > 0x7fffffff) return tinyi_fail(ctx, TINY_E_OVERFLOW, "sample: a node of %lld edges, there may be 2147483647", (long long)longest);
     s = (tgnn_sampler *)tinyi_alloc(ctx, 1, sizeof *s);
     if (!s) return tiny_ctx_status(ctx);
@@ -286,6 +298,7 @@ TINY_API tiny_status tgnn_sampler_open(tiny_ctx *ctx, const tgnn_graph *g, const
     s->g = g;
     s->n_layers = desc->n_layers;
     s->replace = desc->replace != 0;
+    s->longest = longest;
     for (l = 0; l < s->n_layers; l++) s->fanout[l] = desc->fanout[l];
     most = TINYI_MIN(most, longest);
     if (!s->replace && most > TINYI_SAMPLE_SMALL)

@@ -93,14 +93,14 @@ TINY_API tiny_idx tgnn_layer_width(const tgnn_layer *l, tiny_idx n_in)
 /* ---- the graph of a layer */
 
 /* row r n + i: the edges of relation r into i */
-static tiny_status tinyi_layer_relations(tiny_ctx *ctx, const tgnn_layer *l, const tgnn_graph *g, const int32_t *relation, tgnn_graph **out)
+static tiny_status tinyi_layer_relations(tiny_ctx *ctx, const tgnn_layer *l, const tgnn_graph *g, const int32_t *relation, int64_t n_relation, tgnn_graph **out)
 {
     const tiny_sparse *a = &g->in;
     tiny_idx n_rel = l->w[3].data ? l->w[3].dim[0] : l->w[0].data ? l->w[0].dim[0] : 0, i;
     tiny_sparse coo;
-    int64_t p;
+    int64_t p, p1 = 0;
     tiny_status st = TINY_OK;
-    if (!relation) return tinyi_fail(ctx, TINY_E_ARGUMENT, "rgcn: the relations of the edges are missing");
+    if (!relation || n_relation < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "rgcn: the relations of the edges are missing");
     if (n_rel < 1 || (a->n_rows && n_rel > 0x7fffffff / a->n_rows)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "rgcn: %td relations of %td nodes", n_rel, a->n_rows);
     memset(&coo, 0, sizeof coo);
     coo.form = TINY_COO;
@@ -110,26 +110,28 @@ static tiny_status tinyi_layer_relations(tiny_ctx *ctx, const tgnn_layer *l, con
     coo.col = a->col;
     coo.row = (int32_t *)tinyi_alloc(ctx, (size_t)a->n, sizeof *coo.row);
     if (!coo.row) return tiny_ctx_status(ctx);
-    for (i = 0; !st && i < a->n_rows; i++)
-        for (p = a->offset[i]; !st && p < a->offset[i + 1]; p++) {
-            int64_t e = a->source ? a->source[p] : p;
-            int32_t r = e >= 0 ? relation[e] : -1;
-            if (r < 0 || r >= n_rel) st = tinyi_fail(ctx, TINY_E_FORMAT, "rgcn: edge %lld has relation %ld, there are %td", (long long)e, (long)r, n_rel);
+    for (i = 0; !st && i < a->n_rows && tinyi_row_next(a, i, &p, &p1); i++)
+        for (; !st && p < p1; p++) {
+            const int64_t e = a->source ? a->source[p] : p;
+            const int32_t r = e >= 0 && e < n_relation ? relation[e] : -1;
+            if (e < 0 || e >= n_relation) st = tinyi_fail(ctx, TINY_E_FORMAT, "rgcn: an edge has the number %lld, relations are given for %lld edges", (long long)e, (long long)n_relation);
+            else if (r < 0 || r >= n_rel) st = tinyi_fail(ctx, TINY_E_FORMAT, "rgcn: edge %lld has relation %ld, there are %td", (long long)e, (long)r, n_rel);
             else coo.row[p] = (int32_t)(r * a->n_rows + i);
         }
+    if (!st && i < a->n_rows) st = tinyi_rows_changed(ctx, "rgcn", a);
     if (!st) st = tgnn_graph_from_sparse(ctx, &coo, out);
     tiny_free(ctx, coo.row);
     return st;
 }
 
-TINY_API tiny_status tgnn_layer_graph(tiny_ctx *ctx, const tgnn_layer *layer, const tgnn_graph *g, const int32_t *relation, tgnn_graph **out)
+TINY_API tiny_status tgnn_layer_graph(tiny_ctx *ctx, const tgnn_layer *layer, const tgnn_graph *g, const int32_t *relation, int64_t n_relation, tgnn_graph **out)
 {
     tgnn_normalize_desc d;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!layer || !g || !out || (unsigned)layer->kind >= (unsigned)TGNN_LAYER_COUNT) return tinyi_fail(ctx, TINY_E_ARGUMENT, "layer: there is no layer, no graph, or no place for its graph");
     *out = NULL;
-    if (layer->kind == TGNN_LAYER_RGCN) return tinyi_layer_relations(ctx, layer, g, relation, out);
+    if (layer->kind == TGNN_LAYER_RGCN) return tinyi_layer_relations(ctx, layer, g, relation, n_relation, out);
     memset(&d, 0, sizeof d);
     switch (layer->kind) {
     case TGNN_LAYER_GCN: case TGNN_LAYER_SGC: case TGNN_LAYER_APPNP:

@@ -2,7 +2,7 @@
  *
  *   tgnn_layer conv1;
  *   tgnn_layer_read(ctx, "model.npz", "conv1.", TGNN_LAYER_GCN, &conv1);          weights by their names
- *   tgnn_layer_graph(ctx, &conv1, g, NULL, &s);                                   once for a graph: loops, norms, relations
+ *   tgnn_layer_graph(ctx, &conv1, g, NULL, 0, &s);                                once for a graph: loops, norms, relations
  *   tgnn_layer_run(ctx, &conv1, s, &x, NULL, &y, NULL);
  *
  * Weight matrices are (out, in), as torch.nn.Linear keeps them, and bring y = x W' + b; those of R-GCN are (relations, in, out).
@@ -56,8 +56,9 @@ TINY_API const char *tgnn_layer_name(tgnn_layer_kind kind);        /* "gcn"; "?"
 TINY_API const char *tgnn_layer_weight(tgnn_layer_kind kind, int i);   /* "lin.weight"; NULL: the kind has no such weight */
 
 /* The graph that the layer sums over, made once. relation: for RGCN the number of each edge's relation, in the order in which
- * the edges were given, 0 .. n_relations - 1 of the layer's weights. */
-TINY_API tiny_status tgnn_layer_graph(tiny_ctx *ctx, const tgnn_layer *layer, const tgnn_graph *g, const int32_t *relation, tgnn_graph **out);
+ * the edges were given, 0 .. relations - 1 of the layer's weights; n_relation: of how many edges. Others pass NULL, 0. */
+TINY_API tiny_status tgnn_layer_graph(tiny_ctx *ctx, const tgnn_layer *layer, const tgnn_graph *g, const int32_t *relation, int64_t n_relation,
+                                      tgnn_graph **out);
 
 /* y (nodes, out) from x (nodes, in); e (edges as they were given, features) for GINE and TRANSFORMER, which may go without.
  * alpha (edges of the layer's graph in its order, heads) receives the attention of GAT, GATV2 and TRANSFORMER, or is NULL.

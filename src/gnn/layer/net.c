@@ -384,7 +384,7 @@ static tiny_idx tinyi_net_wish(const tgnn_stage *s)
     }
 }
 
-tiny_status tinyi_net_graphs_open(tiny_ctx *ctx, const tgnn_net *net, const tgnn_graph *g, const int32_t *relation, tinyi_net_graphs *out)
+tiny_status tinyi_net_graphs_open(tiny_ctx *ctx, const tgnn_net *net, const tgnn_graph *g, const int32_t *relation, int64_t n_relation, tinyi_net_graphs *out)
 {
     int i, k;
     tiny_status st = TINY_OK;
@@ -395,7 +395,7 @@ tiny_status tinyi_net_graphs_open(tiny_ctx *ctx, const tgnn_net *net, const tgnn
             if (net->stage[k].kind == TGNN_STAGE_CONV && tinyi_net_wish(&net->stage[k]) == tinyi_net_wish(&net->stage[i])) break;
         out->shared[i] = k < i;
         if (k < i) out->of[i] = out->of[k];
-        else st = tgnn_layer_graph(ctx, &net->stage[i].layer, g, relation, &out->of[i]);
+        else st = tgnn_layer_graph(ctx, &net->stage[i].layer, g, relation, n_relation, &out->of[i]);
     }
     if (st) tinyi_net_graphs_close(ctx, out);
     return st;
@@ -502,7 +502,7 @@ tiny_status tinyi_net_run_by(tiny_ctx *ctx, const tgnn_net *net, const tgnn_net_
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: graph_at must begin with 0 and end with the %td nodes", n);
     if (tiny_tensor_check(y) || y->dtype != TINY_F32 || y->rank != 2 || !tiny_tensor_is_dense(y) || y->dim[0] != rows || y->dim[1] != net->n_out)
         return tinyi_fail(ctx, TINY_E_SHAPE, "net: y is %s, it must be %td x %td f32, dense", tiny_tensor_check(y) ? "no tensor" : tinyi_shape_text(y, text), rows, net->n_out);
-    st = tinyi_net_graphs_open(ctx, net, in->graph, in->relation, &graphs);
+    st = tinyi_net_graphs_open(ctx, net, in->graph, in->relation, in->n_relation, &graphs);
     if (st) return st;
     h[0] = *in->x;
     if (net->rows) {

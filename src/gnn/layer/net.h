@@ -92,6 +92,7 @@ typedef struct tgnn_net_input {
     const tiny_tensor *x;                   /* (nodes, n_in) */
     const tiny_tensor *e;                   /* (edges as they were given, features): gine, transformer; NULL: none */
     const int32_t *relation;                /* of each edge as it was given: rgcn */
+    int64_t n_relation;                     /* so many edges were given */
     const int64_t *graph_at;                /* readout: where the nodes of each graph begin, n_graphs + 1; NULL: all are one graph */
     tiny_idx n_graphs;
 } tgnn_net_input;
@@ -110,7 +111,7 @@ TINYI_FN int tinyi_net_wants(const tgnn_stage *s, int i, tinyi_net_weight *w);
 
 /* The graphs that the stages sum over; stages that want the same share it. */
 typedef struct tinyi_net_graphs { tgnn_graph *of[TGNN_NET_MOST]; int shared[TGNN_NET_MOST]; } tinyi_net_graphs;
-TINYI_FN tiny_status tinyi_net_graphs_open(tiny_ctx *ctx, const tgnn_net *net, const tgnn_graph *g, const int32_t *relation, tinyi_net_graphs *out);
+TINYI_FN tiny_status tinyi_net_graphs_open(tiny_ctx *ctx, const tgnn_net *net, const tgnn_graph *g, const int32_t *relation, int64_t n_relation, tinyi_net_graphs *out);
 TINYI_FN void tinyi_net_graphs_close(tiny_ctx *ctx, tinyi_net_graphs *g);
 /* rows of x into y, each divided by its sum; y may be x */
 TINYI_FN void tinyi_net_rows(const tiny_tensor *x, float *y);

@@ -110,7 +110,10 @@ TINY_API tiny_status tgnn_data_features(tiny_ctx *ctx, tgnn_data *d)
     if (d->node_label) wide = TINYI_MAX(1, (tiny_idx)most + 1);
     st = tinyi_data_x(ctx, d, wide);
     for (i = 0; !st && i < d->n_nodes; i++) {
-        const tiny_idx k = d->node_label ? (tiny_idx)d->node_label[i] : TINYI_MIN((tiny_idx)(g->offset[i + 1] - g->offset[i]), wide - 1);
+        int64_t p, p1;
+        tiny_idx k;
+        tinyi_row_range(g, i, &p, &p1);
+        k = d->node_label ? (tiny_idx)d->node_label[i] : TINYI_MIN((tiny_idx)(p1 - p), wide - 1);
         if (k >= 0) ((float *)d->x.data)[i * wide + k] = 1.0f;
     }
     return st;

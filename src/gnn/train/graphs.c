@@ -51,7 +51,7 @@ static tiny_status tinyi_graph_ready(tinyi_graph_task *t, tiny_idx nodes)
     a.offset = t->offset;
     a.col = t->col;
     st = tgnn_graph_from_sparse(t->ctx, &a, &t->graph);
-    if (!st) st = tinyi_pass_input_open(t->pass, t->graph, NULL, &x, 0, &t->in);
+    if (!st) st = tinyi_pass_input_open(t->pass, t->graph, NULL, 0, &x, 0, &t->in);
     t->in.graph_at = t->at;
     t->in.n_graphs = t->n;
     return st;
@@ -64,7 +64,8 @@ static tiny_status tinyi_graph_gather(tinyi_graph_task *t, const uint32_t *which
     const tiny_sparse *g = tgnn_graph_in(d->graph);
     const tiny_idx wide = d->x->dim[1];
     tiny_idx i, r, nodes = 0;
-    int64_t p, edges = 0;
+    int64_t p, p1, edges = 0;
+    int bad = 0;
     tinyi_graph_drop(t);
     for (i = 0; i < n; i++) {
         const tiny_idx k = (tiny_idx)which[i];
@@ -74,14 +75,20 @@ static tiny_status tinyi_graph_gather(tinyi_graph_task *t, const uint32_t *which
         memcpy(t->x + nodes * wide, (const float *)d->x->data + first * wide, (size_t)((last - first) * wide) * sizeof(float));
         for (r = (tiny_idx)first; r < (tiny_idx)last; r++) {
             t->offset[nodes + r - first] = edges;
-            for (p = g->offset[r]; p < g->offset[r + 1]; p++) t->col[edges++] = (int32_t)(g->col[p] - first + nodes);
+            tinyi_row_range(g, r, &p, &p1);
+            bad |= p1 - p > (int64_t)t->room_edges - edges;
+            for (; !bad && p < p1; p++) {
+                const int32_t c = tinyi_row_col(g, p, &bad);
+                bad |= c < first || c >= last;
+                t->col[edges++] = (int32_t)(c - first + nodes);
+            }
         }
         nodes += (tiny_idx)(last - first);
     }
     t->at[n] = (int64_t)nodes;
     t->offset[nodes] = edges;
     t->n = n;
-    return tinyi_graph_ready(t, nodes);
+    return bad ? tinyi_rows_changed(t->ctx, "train", g) : tinyi_graph_ready(t, nodes);
 }
 
 /* no graph of the data: as many nodes and edges as a batch can have, to measure the tape by */
@@ -172,7 +179,7 @@ static tiny_status tinyi_graph_check(tinyi_graph_task *t, const tgnn_net *net, c
     const tgnn_graphs *d = t->data;
     const tiny_sparse *g = tgnn_graph_in(d->graph);
     tiny_idx i, r, val = 0;
-    int64_t p, nodes = 0, edges = 0;
+    int64_t p, p1 = 0, nodes = 0, edges = 0;
     int k, readout = 0;
     char text[96];
     for (k = 0; k < net->n_stages; k++) readout |= net->stage[k].kind == TGNN_STAGE_READOUT;
@@ -181,17 +188,19 @@ static tiny_status tinyi_graph_check(tinyi_graph_task *t, const tgnn_net *net, c
         return tinyi_fail(t->ctx, TINY_E_SHAPE, "train: x is %s, it must be %td x %td f32, dense", tiny_tensor_check(d->x) ? "no tensor" : tinyi_shape_text(d->x, text), g->n_rows, net->n_in);
     if (d->graph_at[0] != 0 || d->graph_at[d->n_graphs] != (int64_t)g->n_rows) return tinyi_fail(t->ctx, TINY_E_FORMAT, "train: graph_at must begin with 0 and end with the %td nodes", g->n_rows);
     for (i = 0; i < d->n_graphs; i++) {
-        const int64_t first = d->graph_at[i], last = d->graph_at[i + 1];
+        const int64_t first = d->graph_at[i], last = d->graph_at[i + 1], before = p1;
         if (last < first || last > (int64_t)g->n_rows) return tinyi_fail(t->ctx, TINY_E_FORMAT, "train: graph %td is of the nodes %lld to %lld", i, (long long)first, (long long)last);
         if (d->label[i] < -1 || (tiny_idx)d->label[i] >= t->n_class) return tinyi_fail(t->ctx, TINY_E_FORMAT, "train: graph %td has the label %ld, the net has %td classes", i, (long)d->label[i], t->n_class);
-        for (r = (tiny_idx)first; r < (tiny_idx)last; r++)
-            for (p = g->offset[r]; p < g->offset[r + 1]; p++)
+        for (r = (tiny_idx)first; r < (tiny_idx)last; r++) {
+            if (!tinyi_row_next(g, r, &p, &p1)) return tinyi_rows_changed(t->ctx, "train", g);
+            for (; p < p1; p++)
                 if (g->col[p] < first || g->col[p] >= last) return tinyi_fail(t->ctx, TINY_E_FORMAT, "train: an edge leads from node %ld into another graph, to node %td", (long)g->col[p], r);
+        }
         if (d->label[i] < 0) continue;
         if (tinyi_graph_part(d, i) == 'r') t->train[t->n_train++] = (uint32_t)i;
         val += tinyi_graph_part(d, i) == 'v';
         tinyi_graph_keep_largest(top, t->batch, last - first);
-        tinyi_graph_keep_largest(top + t->batch, t->batch, g->offset[last] - g->offset[first]);
+        tinyi_graph_keep_largest(top + t->batch, t->batch, p1 - before);
     }
     if (!t->n_train) return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "train: no graph of the training part has a label");
     if (desc->patience && !val) return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "train: patience %d without a graph to validate on", desc->patience);

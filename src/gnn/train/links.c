@@ -13,13 +13,14 @@
 /* is there an edge a -> b? rows ascend */
 static int tinyi_link_there(const tiny_sparse *g, int32_t a, int32_t b)
 {
-    int64_t low = g->offset[b], high = g->offset[b + 1];
-    while (low < high) {
+    int64_t low, high, end;
+    tinyi_row_range(g, b, &low, &end);
+    for (high = end; low < high;) {
         const int64_t mid = low + (high - low) / 2;
         if (g->col[mid] < a) low = mid + 1;
         else high = mid;
     }
-    return low < g->offset[b + 1] && g->col[low] == a;
+    return low < end && g->col[low] == a;
 }
 
 /* n pairs of two nodes without an edge in either direction: src of all, then dst of all. In a graph that is nearly complete there are not
@@ -35,6 +36,33 @@ static void tinyi_link_none(const tiny_sparse *g, tiny_rng *rng, int32_t *src, i
             dst[i] = (int32_t)tiny_rng_below(rng, nodes);
             if (src[i] != dst[i] && !tinyi_link_there(g, src[i], dst[i]) && !tinyi_link_there(g, dst[i], src[i])) break;
         }
+}
+
+/* The pairs with an edge, each once, whatever its direction and how many edges it has; no loops. pair NULL: they are counted; else there is
+ * room for m of them. */
+static tiny_status tinyi_links_pairs(tiny_ctx *ctx, const tiny_sparse *a, int32_t *pair, tiny_idx *m)
+{
+    const tiny_idx room = *m;
+    tiny_idx r, n = 0;
+    int64_t p, p1 = 0;
+    int bad = 0;
+    for (r = 0; r < a->n_rows && tinyi_row_next(a, r, &p, &p1); r++) {
+        int32_t before = -1;
+        for (; p < p1; p++) {
+            const int32_t c = tinyi_row_col(a, p, &bad);
+            const int again = c == before;
+            before = c;
+            if (c == r || again || (c > r && tinyi_link_there(a, (int32_t)r, c))) continue;
+            if (pair && n < room) {
+                pair[n * 2] = c;
+                pair[n * 2 + 1] = (int32_t)r;
+            }
+            n++;
+        }
+    }
+    if (bad || r < a->n_rows || (pair && n != room)) return tinyi_rows_changed(ctx, "links", a);
+    *m = n;
+    return TINY_OK;
 }
 
 TINY_API void tgnn_links_free(tiny_ctx *ctx, tgnn_links *l)
@@ -57,8 +85,7 @@ TINY_API tiny_status tgnn_links_split(tiny_ctx *ctx, const tgnn_graph *g, double
     int32_t *pair = NULL;
     tgnn_graph_desc d;
     tgnn_edges e;
-    tiny_idx m = 0, i, r, from;
-    int64_t p;
+    tiny_idx m = 0, i, from;
     int k;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
@@ -66,23 +93,12 @@ TINY_API tiny_status tgnn_links_split(tiny_ctx *ctx, const tgnn_graph *g, double
     memset(out, 0, sizeof *out);
     a = tgnn_graph_in(g);
     if (a->n_rows != a->n_cols || a->n_rows < 2) return tinyi_fail(ctx, TINY_E_SHAPE, "links: a graph of at least two nodes, one set of them, is needed");
-    for (r = 0; r < a->n_rows; r++)         /* each pair once, whatever its direction and how many edges it has; no loops */
-        for (p = a->offset[r]; p < a->offset[r + 1]; p++) {
-            const int32_t c = a->col[p];
-            m += c != r && (p == a->offset[r] || a->col[p - 1] != c) && (c < r || !tinyi_link_there(a, (int32_t)r, c));
-        }
+    st = tinyi_links_pairs(ctx, a, NULL, &m);
+    if (st) return st;
     if (m < 1 || m > 0x7fffffff) return tinyi_fail(ctx, TINY_E_ARGUMENT, "links: the graph has %td pairs with an edge", m);
     pair = (int32_t *)tinyi_alloc(ctx, (size_t)m * 2, sizeof *pair);
     order = pair ? (uint32_t *)tinyi_alloc(ctx, (size_t)m, sizeof *order) : NULL;
-    if (!order) st = tiny_ctx_status(ctx);
-    for (r = 0, m = 0; !st && r < a->n_rows; r++)
-        for (p = a->offset[r]; p < a->offset[r + 1]; p++) {
-            const int32_t c = a->col[p];
-            if (c == r || (p > a->offset[r] && a->col[p - 1] == c) || (c > r && tinyi_link_there(a, (int32_t)r, c))) continue;
-            pair[m * 2] = c;
-            pair[m * 2 + 1] = (int32_t)r;
-            m++;
-        }
+    st = order ? tinyi_links_pairs(ctx, a, pair, &m) : tiny_ctx_status(ctx);
     if (!st) tiny_rng_permutation(&rng, order, (uint32_t)m);
     out->n[1] = (tiny_idx)((double)m * val);
     out->n[2] = (tiny_idx)((double)m * test);
@@ -249,7 +265,7 @@ TINY_API tiny_status tgnn_train_links(tiny_ctx *ctx, tgnn_net *net, const tgnn_l
     memcpy(t.dst, data->link[0] + t.m, (size_t)t.m * sizeof *t.src);
     for (i = 0; i < t.m * 2; i++) t.is[i] = i < t.m;
     st = tinyi_pass_open(ctx, net, desc->batch_norm, desc->seed, &t.pass);
-    if (!st) st = tinyi_pass_input_open(t.pass, data->graph, NULL, x, 1, &t.in);
+    if (!st) st = tinyi_pass_input_open(t.pass, data->graph, NULL, 0, x, 1, &t.in);
     if (!st) st = tinyi_pass_tape(t.pass, tinyi_link_vectors, &t, 1, &t.eyes);
     kit.ctx = ctx;
     kit.pass = t.pass;

@@ -134,7 +134,7 @@ TINY_API tiny_status tgnn_train_nodes(tiny_ctx *ctx, tgnn_net *net, const tgnn_n
     }
     if (!st) st = tinyi_pass_open(ctx, net, desc->batch_norm, desc->seed, &task.pass);
     if (!st && desc->a2q) st = tinyi_a2q_join(desc->a2q, task.pass);
-    if (!st) st = tinyi_pass_input_open(task.pass, data->graph, data->relation, data->x, 1, &task.in);
+    if (!st) st = tinyi_pass_input_open(task.pass, data->graph, data->relation, data->n_relation, data->x, 1, &task.in);
     if (!st) st = tinyi_pass_tape(task.pass, tinyi_node_logits, &task, 1, &task.eyes);
     kit.ctx = ctx;
     kit.pass = task.pass;

@@ -157,7 +157,7 @@ static int tinyi_pass_takes_sparse(const tgnn_net *net)
            (s->layer.kind == TGNN_LAYER_SAGE && s->aggr <= TINY_EDGE_MEAN);
 }
 
-tiny_status tinyi_pass_input_open(tinyi_pass *p, const tgnn_graph *g, const int32_t *relation, const tiny_tensor *x, int sparse, tinyi_pass_input *in)
+tiny_status tinyi_pass_input_open(tinyi_pass *p, const tgnn_graph *g, const int32_t *relation, int64_t n_relation, const tiny_tensor *x, int sparse, tinyi_pass_input *in)
 {
     tiny_sparse_desc d;
     tiny_idx i, n = 0;
@@ -168,7 +168,7 @@ tiny_status tinyi_pass_input_open(tinyi_pass *p, const tgnn_graph *g, const int3
         return tinyi_fail(p->ctx, TINY_E_SHAPE, "train: x is %s, it must be %td x %td f32, dense", tiny_tensor_check(x) ? "no tensor" : tinyi_shape_text(x, text), tgnn_graph_nodes(g), p->net->n_in);
     in->graph = g;
     in->x = *x;
-    st = tinyi_net_graphs_open(p->ctx, p->net, g, relation, &in->graphs);
+    st = tinyi_net_graphs_open(p->ctx, p->net, g, relation, n_relation, &in->graphs);
     if (st) return st;
     if (p->net->rows) {
         in->owned = (float *)tinyi_alloc(p->ctx, (size_t)tiny_tensor_count(x), sizeof(float));

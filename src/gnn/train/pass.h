@@ -71,7 +71,7 @@ TINYI_FN void tinyi_pass_back(tinyi_pass *p, const float *values);
 TINYI_FN void tinyi_pass_fold(tinyi_pass *p);                      /* the norms are gone afterwards: nothing more can be trained */
 
 /* x (nodes, n_in) stays the caller's; sparse: look whether it is worth it */
-TINYI_FN tiny_status tinyi_pass_input_open(tinyi_pass *p, const tgnn_graph *g, const int32_t *relation, const tiny_tensor *x, int sparse, tinyi_pass_input *out);
+TINYI_FN tiny_status tinyi_pass_input_open(tinyi_pass *p, const tgnn_graph *g, const int32_t *relation, int64_t n_relation, const tiny_tensor *x, int sparse, tinyi_pass_input *out);
 TINYI_FN void tinyi_pass_input_close(tinyi_pass *p, tinyi_pass_input *in);
 
 /* steps and bits of gnn/quant/a2q_net.h as the guest of a pass, until it is closed */

@@ -58,6 +58,7 @@ typedef struct tgnn_nodes {
     const tgnn_graph *graph;
     const tiny_tensor *x;                   /* (nodes, n_in) f32, dense; mostly zeros: they are found, and left out of the sums */
     const int32_t *relation;                /* rgcn: of each edge as it was given */
+    int64_t n_relation;                     /* so many edges were given */
     const int32_t *label;                   /* -1: none */
     const char *split;                      /* r, v, t or - of node i at split[i * split_step] */
     tiny_idx split_step;                    /* 0: 1 */

@@ -75,7 +75,7 @@ static void compare(tiny_ctx *ctx, net *s, const tgnn_layer *l, const tiny_tenso
     tiny_idx r;
     int64_t p;
     s->of += 1 + (alpha_file || norm_file);
-    if (!want || !T_OK(tgnn_layer_graph(ctx, l, s->g, s->type, &h))) return;
+    if (!want || !T_OK(tgnn_layer_graph(ctx, l, s->g, s->type, s->m, &h))) return;
     a = tgnn_graph_in(h);
     ta = tiny_tensor_2d(al, TINY_F32, (tiny_idx)a->n, s->heads);
     if (T_OK(tgnn_layer_run(ctx, l, h, &s->x, e, &ty, NULL)))
@@ -212,40 +212,45 @@ static tgnn_graph *path(tiny_ctx *ctx)      /* 0-1-2-3, both directions */
 /* worked on paper, in the specification */
 static void test_worked(tiny_target target)
 {
-    static float x[8] = { 1, 0, 0, 1, 1, 1, 2, -1 }, w[4] = { 1, 0, 2, 1 }, one[4] = { 1, 0, 0, 1 }, src[2] = { 0.5f, -0.25f }, dst[2] = { 0.1f, 0.2f };
+    static float x[8] = { 1, 0, 0, 1, 1, 1, 2, -1 }, w[4] = { 1, 0, 2, 1 }, src[2] = { 0.5f, -0.25f }, dst[2] = { 0.1f, 0.2f };
     static const double gcn[8] = { 0.5, 1.408248, 0.741582, 2.149830, 1.149830, 2.558078, 1.408248, 2.724745 }, gin[8] = { 1.1, 1, 2, 2.1, 3.1, 1.1, 3.2, -0.1 };
     static const double alpha[3] = { 0.381509, 0.309245, 0.309245 };
+    static float both[8] = { 1, 0, 0, 1, -1, 0, 0, -1 }, back[8] = { 1, 0, -1, 0, 0, 1, 0, -1 }, eps = 0.1f;
     tiny_ctx *ctx = t_ctx(target, 1);
     tgnn_graph *g = path(ctx), *h;
     tgnn_layer l;
     float y[8], a[10];
     tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 4, 2), ty = tiny_tensor_2d(y, TINY_F32, 4, 2), ta = tiny_tensor_2d(a, TINY_F32, 10, 1);
-    tiny_spmm_params p;
-    tiny_tensor offset, col;
-    int i;
+    int i, k;
     memset(&l, 0, sizeof l);
     l.w[0] = tiny_tensor_2d(w, TINY_F32, 2, 2);     /* (out, in): W = [[1, 2], [0, 1]] turned */
-    T_OK(tgnn_layer_graph(ctx, &l, g, NULL, &h));
+    T_OK(tgnn_layer_graph(ctx, &l, g, NULL, 0, &h));
     T_OK(tgnn_layer_run(ctx, &l, h, &tx, NULL, &ty, NULL));
     for (i = 0; i < 8; i++) T_CLOSE(y[i], gcn[i], 1e-6);
     tgnn_graph_close(ctx, h);
     l.kind = TGNN_LAYER_GAT;
     l.w[1] = tiny_tensor_2d(src, TINY_F32, 1, 2);
     l.w[2] = tiny_tensor_2d(dst, TINY_F32, 1, 2);
-    T_OK(tgnn_layer_graph(ctx, &l, g, NULL, &h));
+    T_OK(tgnn_layer_graph(ctx, &l, g, NULL, 0, &h));
     T_OK(tgnn_layer_run(ctx, &l, h, &tx, NULL, &ty, &ta));
     for (i = 0; i < 3; i++) T_CLOSE(a[tgnn_graph_in(h)->offset[1] + i], alpha[i], 1e-6);
     T_CLOSE(y[2], 0.690755, 1e-6);
     T_CLOSE(y[3], 2.0, 1e-6);
     tgnn_graph_close(ctx, h);
-    /* GIN without its network: 1.1 x_i + sum x_j */
-    memset(&p, 0, sizeof p);
-    offset = tiny_tensor_1d(tgnn_graph_in(g)->offset, TINY_I64, 5);
-    col = tiny_tensor_1d(tgnn_graph_in(g)->col, TINY_I32, 6);
-    T_OK(tiny_spmm(ctx, &offset, &tx, &col, NULL, NULL, &p, &ty));
-    T_OK(tiny_axpy(ctx, &tx, 1.1f, &ty));
-    for (i = 0; i < 8; i++) T_CLOSE(y[i], gin[i], 1e-6);
-    (void)one;
+    /* GIN: 1.1 x_i + sum x_j through a network that gives it back, relu(v) - relu(-v) = v; eps as a tensor and as a number */
+    memset(&l, 0, sizeof l);
+    l.kind = TGNN_LAYER_GIN;
+    l.w[0] = tiny_tensor_2d(both, TINY_F32, 4, 2);
+    l.w[2] = tiny_tensor_2d(back, TINY_F32, 2, 4);
+    T_OK(tgnn_layer_graph(ctx, &l, g, NULL, 0, &h));
+    for (k = 0; k < 2; k++) {
+        l.eps = k ? 0.1f : 7.0f;
+        l.w[4] = tiny_tensor_1d(k ? NULL : &eps, TINY_F32, 1);
+        for (i = 0; i < 8; i++) y[i] = NAN;
+        T_OK(tgnn_layer_run(ctx, &l, h, &tx, NULL, &ty, NULL));
+        for (i = 0; i < 8; i++) T_CLOSE(y[i], gin[i], 1e-6);
+    }
+    tgnn_graph_close(ctx, h);
     tgnn_graph_close(ctx, g);
     t_close(ctx);
     T_PROOF("graphs 0", "worked path: GCN");
@@ -278,10 +283,10 @@ static void test_relabelled(tiny_target target)
             l.w[i] = matrix ? tiny_tensor_2d(t_rand(H * C * F, -1, 1), TINY_F32, H * C, F) : tiny_tensor_1d(t_rand(H * C, -1, 1), TINY_F32, H * C);
         }
         if (k == 1) l.w[4] = tiny_tensor_2d(l.w[4].data, TINY_F32, H, C);
-        T_OK(tgnn_layer_graph(ctx, &l, g, NULL, &h));
+        T_OK(tgnn_layer_graph(ctx, &l, g, NULL, 0, &h));
         T_OK(tgnn_layer_run(ctx, &l, h, &tx, NULL, &ty, NULL));
         tgnn_graph_close(ctx, h);
-        T_OK(tgnn_layer_graph(ctx, &l, pg, NULL, &h));
+        T_OK(tgnn_layer_graph(ctx, &l, pg, NULL, 0, &h));
         T_OK(tgnn_layer_run(ctx, &l, h, &tpx, NULL, &tpy, NULL));
         tgnn_graph_close(ctx, h);
         for (i = 0; i < N; i++)
@@ -304,7 +309,7 @@ static void test_bad(void)
     int i;
     memset(&l, 0, sizeof l);
     l.w[0] = tiny_tensor_2d(w, TINY_F32, 3, 2);
-    T_OK(tgnn_layer_graph(ctx, &l, g, NULL, &h));
+    T_OK(tgnn_layer_graph(ctx, &l, g, NULL, 0, &h));
     T_STATUS(tgnn_layer_run(ctx, &l, g, &tx, NULL, &ty, NULL), TINY_E_ARGUMENT, "gcn: the graph has no norm");
     T_STATUS(tgnn_layer_run(ctx, &l, h, &small, NULL, &ty, NULL), TINY_E_SHAPE, "gcn: x has 3 rows for 4 nodes");
     T_STATUS(tgnn_layer_run(ctx, &l, h, &tx, NULL, &tx, NULL), TINY_E_SHAPE, "gcn: y is 4 x 2, the weights give 4 x 3");
@@ -319,8 +324,8 @@ static void test_bad(void)
     tgnn_graph_close(ctx, h);
     l.kind = TGNN_LAYER_RGCN;
     l.w[0] = tiny_tensor_3d(w, TINY_F32, 2, 2, 3);
-    T_STATUS(tgnn_layer_graph(ctx, &l, g, NULL, &h), TINY_E_ARGUMENT, "rgcn: the relations of the edges are missing");
-    T_OK(tgnn_layer_graph(ctx, &l, g, relation, &h));
+    T_STATUS(tgnn_layer_graph(ctx, &l, g, NULL, 0, &h), TINY_E_ARGUMENT, "rgcn: the relations of the edges are missing");
+    T_OK(tgnn_layer_graph(ctx, &l, g, relation, 6, &h));
     for (i = 0; i < 12; i++) y[i] = NAN;    /* without a root nothing of what y held may stay */
     T_OK(tgnn_layer_run(ctx, &l, h, &tx, NULL, &ty, NULL));
     for (i = 0; i < 12; i++) T_TRUE(y[i] == 0.0f);
@@ -335,7 +340,21 @@ static void test_bad(void)
     l.w[0] = tiny_tensor_3d(w, TINY_F32, 2, 2, 3);
     memset(&l.w[1], 0, sizeof l.w[1]);
     relation[1] = 2;                        /* edges of the graph carry the numbers 0 .. 2 */
-    T_STATUS(tgnn_layer_graph(ctx, &l, g, relation, &h), TINY_E_FORMAT, "rgcn: edge 1 has relation 2, there are 2");
+    T_STATUS(tgnn_layer_graph(ctx, &l, g, relation, 6, &h), TINY_E_FORMAT, "rgcn: edge 1 has relation 2, there are 2");
+    relation[1] = 1;
+    {                                       /* numbers of edges come from a file too: those beyond the relations were looked up all the same */
+        int32_t *few = (int32_t *)t_guarded(2);
+        int64_t *number = (int64_t *)(uintptr_t)tgnn_graph_in(g)->source;
+        few[0] = few[1] = 0;
+        T_STATUS(tgnn_layer_graph(ctx, &l, g, few, 2, &h), TINY_E_FORMAT, "rgcn: an edge has the number 2, relations are given for 2 edges");
+        T_TRUE(h == NULL);
+        T_STATUS(tgnn_layer_graph(ctx, &l, g, few, 0, &h), TINY_E_FORMAT, "relations are given for 0 edges");
+        T_STATUS(tgnn_layer_graph(ctx, &l, g, few, -1, &h), TINY_E_ARGUMENT, "rgcn: the relations of the edges are missing");
+        number[0] = (int64_t)1 << 50;
+        T_STATUS(tgnn_layer_graph(ctx, &l, g, relation, 6, &h), TINY_E_FORMAT, "rgcn: an edge has the number 1125899906842624, relations are given for 6 edges");
+        number[0] = -7;
+        T_STATUS(tgnn_layer_graph(ctx, &l, g, relation, 6, &h), TINY_E_FORMAT, "rgcn: an edge has the number -7, relations are given for 6 edges");
+    }
     T_STATUS(tgnn_layer_read(ctx, "tests/fuzz/corpus/graph/good-csr.npz", "conv1.", TGNN_LAYER_GCN, &l), TINY_E_FORMAT, "there is no weight conv1.lin.weight");
     tgnn_graph_close(ctx, g);
     t_close(ctx);
@@ -392,7 +411,7 @@ static void test_no_memory(void)
                     if (kind == TGNN_LAYER_GAT) l.w[1] = l.w[2] = tiny_tensor_2d(w, TINY_F32, 1, 2);
                     if (kind == TGNN_LAYER_GATV2) l.w[4] = tiny_tensor_2d(w, TINY_F32, 1, 2);
                     memset(&l.w[kind == TGNN_LAYER_GAT ? 3 : 1], 0, sizeof l.w[1]);
-                    if (!tgnn_layer_graph(ctx, &l, g, NULL, &h)) {
+                    if (!tgnn_layer_graph(ctx, &l, g, NULL, 0, &h)) {
                         (void)tgnn_layer_run(ctx, &l, h, &tx, NULL, &ty, NULL);
                         tgnn_graph_close(ctx, h);
                     }

@@ -145,6 +145,7 @@ static void test_oracle(tiny_target target)
                 in.x = &x;
                 in.e = nets[i].edges ? &attr : NULL;
                 in.relation = type;
+                in.n_relation = m;
                 if (T_OK(tgnn_net_run(ctx, net, &in, &ty, NULL)))
                     for (k = 0; want && k < (size_t)(n * net->n_out); k++) T_CLOSE(y[k], want[k], 1e-5 * (1 + fabs(want[k])));
                 T_WALLS(y, n * net->n_out);
@@ -172,6 +173,7 @@ static const char chain_json[] =
     " { \"kind\": \"readout\", \"aggr\": \"max\", \"all\": true },"
     " { \"kind\": \"linear\", \"name\": \"lin\", \"out\": 3 } ] }";
 
+static int64_t chain_given = 4000;           /* relations */
 static tiny_status chain_run(tiny_ctx *ctx, const tgnn_net *net, float y[6])
 {
     static const int64_t at[3] = { 0, 40, 100 };
@@ -189,6 +191,7 @@ static tiny_status chain_run(tiny_ctx *ctx, const tgnn_net *net, float y[6])
     in.graph = g;
     in.x = &tx;
     in.relation = relation;
+    in.n_relation = chain_given;
     in.graph_at = at;
     in.n_graphs = 2;
     st = tgnn_net_run(ctx, net, &in, &ty, NULL);
@@ -210,6 +213,9 @@ static void test_chain(tiny_target target)
         T_EQ_INT(net->n_in, 5);
         T_EQ_INT(net->stage[6].n_out, 5 + 6 + 4 + 4 + 2 + 2 + 3);
         T_CLOSE(*(float *)net->stage[1].layer.w[4].data, 0.3, 1e-7);
+        chain_given = 5;                    /* the graph has more edges: they have no relation */
+        T_STATUS(chain_run(ctx, net, y), TINY_E_FORMAT, "relations are given for 5 edges");
+        chain_given = 4000;
         T_OK(chain_run(ctx, net, y));
         T_OK(chain_run(ctx, other, z));
         T_TRUE(memcmp(y, z, sizeof y) != 0);        /* another seed, other weights */
@@ -335,6 +341,7 @@ static void test_pyg(tiny_target target)
         in.graph = g;
         in.x = &tx;
         in.relation = relation;
+        in.n_relation = T_COUNT(relation);
         if (T_OK(tgnn_net_run(ctx, net, &in, &ty, NULL)))
             for (i = 0; i < 16; i++) T_CLOSE(y[i], want[i / 2][i % 2], 5e-6);
     }

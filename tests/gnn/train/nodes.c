@@ -28,6 +28,7 @@ static bed *make_bed(tiny_ctx *ctx)
     b->nodes.label = b->label;
     b->nodes.split = b->split;
     b->nodes.relation = b->relation;
+    b->nodes.n_relation = T_COUNT(b->relation);
     return b;
 }
 
@@ -58,6 +59,7 @@ static double loss_of(tiny_ctx *ctx, const tgnn_net *net, const bed *b, char par
     in.graph = b->g;
     in.x = &b->x;
     in.relation = b->relation;
+    in.n_relation = T_COUNT(b->relation);
     if (!T_OK(tgnn_net_run(ctx, net, &in, &ty, NULL))) return 0;
     for (i = 0; i < N; i++) {
         double z = 0;
@@ -377,11 +379,13 @@ static void test_bad(void)
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     bed *b = make_bed(ctx);
     tgnn_net *net = make_net(ctx, "{\"kind\":\"gcn\",\"name\":\"a\",\"in\":6,\"out\":3}", 1), *out = make_net(ctx, "{\"kind\":\"readout\",\"in\":6},{\"kind\":\"linear\",\"name\":\"a\",\"out\":3}", 1);
-    tgnn_net *edge = make_net(ctx, "{\"kind\":\"transformer\",\"name\":\"a\",\"in\":6,\"out\":3,\"edge\":2}", 1);
+    tgnn_net *edge = make_net(ctx, "{\"kind\":\"transformer\",\"name\":\"a\",\"in\":6,\"out\":3,\"edge\":2}", 1), *related = make_net(ctx, "{\"kind\":\"rgcn\",\"name\":\"a\",\"in\":6,\"out\":3,\"relations\":2}", 1);
     tiny_tensor x = b->x;
     tgnn_train_desc how;
     tgnn_nodes none = b->nodes;
     memset(&how, 0, sizeof how);
+    none.n_relation = 1;
+    T_STATUS(tgnn_train_nodes(ctx, related, &none, NULL, NULL), TINY_E_FORMAT, "relations are given for 1 edges");
     T_STATUS(tgnn_train_nodes(ctx, NULL, &b->nodes, NULL, NULL), TINY_E_ARGUMENT, "there is no net");
     T_STATUS(tgnn_train_nodes(ctx, out, &b->nodes, NULL, NULL), TINY_E_ARGUMENT, "answers for graphs");
     T_STATUS(tgnn_train_nodes(ctx, edge, &b->nodes, NULL, NULL), TINY_E_UNSUPPORTED, "features of edges are not trained");
@@ -408,6 +412,7 @@ static void test_bad(void)
     tgnn_net_free(ctx, net);
     tgnn_net_free(ctx, out);
     tgnn_net_free(ctx, edge);
+    tgnn_net_free(ctx, related);
     tgnn_graph_close(ctx, b->g);
     t_close(ctx);
 }
