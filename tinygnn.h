@@ -67,144 +67,144 @@
  *   13611  gnn/graph/read.h
  *   13657  gnn/graph/stream.h
  *   13694  gnn/layer/layer.h
- *   13769  gnn/layer/net.h
- *   13883  gnn/layer/pool.h
- *   13924  gnn/train/train.h
- *   14010  gnn/quant/bits.h
- *   14027  gnn/quant/a2q.h
- *   14099  gnn/quant/a2q_net.h
- *   14163  gnn/quant/packed.h
- *   14210  gnn/quant/quant.h
- *   14265  gnn/embed/fastrp.h
- *   14304  gnn/train/data.h
- *   14329  gnn/tinygnn.h
- *   14357  internal functions
- *   14479  core/status.c
- *   14489  core/atomic.h
- *   14541  core/state.h
- *   14652  core/tensor.c
- *   14811  core/cpu.h
- *   14851  core/half.h
- *   14904  core/target.h
- *   15324  core/ctx.c
- *   15585  core/mem.c
- *   15681  core/thread.c
- *   16258  core/rng.c
- *   16341  core/op.c
- *   16753  core/record.c
- *   16852  core/bytes.c
- *   16954  core/json.c
- *   17264  core/safetensors.c
- *   17514  core/file.c
- *   17960  core/hash.h
- *   17983  core/checkpoint.c
- *   18644  core/time.c
- *   18695  core/net.c
- *   18974  core/comm.c
- *   19474  core/conform.c
- *   20233  math/grad.h
- *   20279  math/table.h
- *   20374  math/rows.h
- *   20439  math/walk.h
- *   20558  math/binary.c
- *   20849  math/elem.c
- *   21621  math/convert.c
- *   22096  math/reduce.c
- *   22614  math/softmax.c
- *   22980  math/norm.c
- *   23507  math/gemm.h
- *   23586  math/gemm_i8.h
- *   23615  math/matmul.c
- *   23973  math/layout.c
- *   24716  math/conv.c
- *   25243  math/sort.c
- *   26135  math/linalg_block.h
- *   26283  math/linalg_lu.c
- *   26631  math/linalg_qr.c
- *   26981  math/linalg_eig.c
- *   27492  math/linalg_svd.c
- *   27890  math/linalg.c
- *   28161  math/fft_way.h
- *   28230  math/fft.c
- *   28705  math/fwht.c
- *   28851  math/attention.c
- *   29419  math/gla.c
- *   29915  math/gla_grad.c
- *   30277  math/twist.c
- *   30628  math/slope.c
- *   30812  math/loss.c
- *   30981  math/rope.c
- *   31124  math/patch.c
- *   31425  math/sparse_lines.h
- *   31453  math/sparse_forms.h
- *   31474  math/sparse.c
- *   31781  math/edges_inside.h
- *   31820  math/edges.c
- *   32278  math/edges_score.c
- *   32706  math/ops.c
- *   32757  math/optim.c
- *   33380  math/tape.c
- *   34233  math/layer.c
- *   34697  math/train.c
- *   34892  math/edges_grad.c
- *   35363  math/normal.c
- *   35382  math/targets.c
- *   35513  math/all.c
- *   35517  core/cpu.c
- *   35771  core/hash.c
- *   35889  math/grad.c
- *   36681  math/matvec.h
- *   36692  math/gemm.c
- *   37276  math/gemm_i8.c
- *   37548  math/linalg_block.c
- *   38084  math/fft_way.c
- *   38499  math/sparse_lines.c
- *   38973  math/sparse_forms.c
- *   39179  math/matvec.c
- *   39231  the shared functions forwarded, where the other header has their bodies
- *   39751  internal functions of this header
- *   39779  gnn/graph/inside.h
- *   39809  gnn/graph/graph.c
- *   40516  gnn/graph/community.c
- *   40718  gnn/graph/coarsen.h
- *   40743  gnn/graph/refine.h
- *   40786  gnn/graph/partition.c
- *   41172  gnn/graph/halo.c
- *   41330  gnn/graph/sample.c
- *   41680  gnn/graph/inflate.h
- *   41708  gnn/graph/words.h
- *   41745  gnn/graph/npy.c
- *   42239  gnn/graph/form.h
- *   42267  gnn/graph/read.c
- *   43086  gnn/graph/stream.c
- *   43765  gnn/layer/layer.c
- *   44286  gnn/layer/net_file.h
- *   44310  gnn/layer/net.c
- *   44845  gnn/layer/pool.c
- *   45003  gnn/quant/bits.c
- *   45116  gnn/quant/a2q.c
- *   45580  gnn/train/pass.h
- *   45672  gnn/quant/a2q_net.c
- *   46227  gnn/quant/nibble.h
- *   46251  gnn/quant/packed.c
- *   46674  gnn/quant/quant.c
- *   46963  gnn/embed/fastrp.c
- *   47365  gnn/train/data.c
- *   47559  gnn/graph/coarsen.c
- *   47959  gnn/graph/refine.c
- *   48327  gnn/graph/inflate.c
- *   48668  gnn/graph/words.c
- *   48869  gnn/layer/net_file.c
- *   49308  gnn/train/pass.c
- *   49911  gnn/quant/nibble.c
- *   50009  gnn/train/kit.h
- *   50042  gnn/train/kit.c
- *   50162  gnn/train/nodes.c
- *   50316  gnn/train/graphs.c
- *   50584  gnn/train/links.c
- *   50850  gnn/quant/quant_file.c
- *   51180  gnn/tinygnn.c
- *   51193  the licence
+ *   13770  gnn/layer/net.h
+ *   13885  gnn/layer/pool.h
+ *   13926  gnn/train/train.h
+ *   14013  gnn/quant/bits.h
+ *   14030  gnn/quant/a2q.h
+ *   14102  gnn/quant/a2q_net.h
+ *   14166  gnn/quant/packed.h
+ *   14213  gnn/quant/quant.h
+ *   14268  gnn/embed/fastrp.h
+ *   14308  gnn/train/data.h
+ *   14333  gnn/tinygnn.h
+ *   14361  internal functions
+ *   14483  core/status.c
+ *   14493  core/atomic.h
+ *   14545  core/state.h
+ *   14656  core/tensor.c
+ *   14815  core/cpu.h
+ *   14855  core/half.h
+ *   14908  core/target.h
+ *   15328  core/ctx.c
+ *   15589  core/mem.c
+ *   15685  core/thread.c
+ *   16262  core/rng.c
+ *   16345  core/op.c
+ *   16757  core/record.c
+ *   16856  core/bytes.c
+ *   16958  core/json.c
+ *   17268  core/safetensors.c
+ *   17518  core/file.c
+ *   17964  core/hash.h
+ *   17987  core/checkpoint.c
+ *   18648  core/time.c
+ *   18699  core/net.c
+ *   18978  core/comm.c
+ *   19478  core/conform.c
+ *   20237  math/grad.h
+ *   20283  math/table.h
+ *   20378  math/rows.h
+ *   20443  math/walk.h
+ *   20562  math/binary.c
+ *   20853  math/elem.c
+ *   21625  math/convert.c
+ *   22100  math/reduce.c
+ *   22618  math/softmax.c
+ *   22984  math/norm.c
+ *   23511  math/gemm.h
+ *   23590  math/gemm_i8.h
+ *   23619  math/matmul.c
+ *   23977  math/layout.c
+ *   24720  math/conv.c
+ *   25247  math/sort.c
+ *   26139  math/linalg_block.h
+ *   26287  math/linalg_lu.c
+ *   26635  math/linalg_qr.c
+ *   26985  math/linalg_eig.c
+ *   27496  math/linalg_svd.c
+ *   27894  math/linalg.c
+ *   28165  math/fft_way.h
+ *   28234  math/fft.c
+ *   28709  math/fwht.c
+ *   28855  math/attention.c
+ *   29423  math/gla.c
+ *   29919  math/gla_grad.c
+ *   30281  math/twist.c
+ *   30632  math/slope.c
+ *   30816  math/loss.c
+ *   30985  math/rope.c
+ *   31128  math/patch.c
+ *   31429  math/sparse_lines.h
+ *   31457  math/sparse_forms.h
+ *   31478  math/sparse.c
+ *   31785  math/edges_inside.h
+ *   31824  math/edges.c
+ *   32282  math/edges_score.c
+ *   32710  math/ops.c
+ *   32761  math/optim.c
+ *   33384  math/tape.c
+ *   34237  math/layer.c
+ *   34701  math/train.c
+ *   34896  math/edges_grad.c
+ *   35367  math/normal.c
+ *   35386  math/targets.c
+ *   35517  math/all.c
+ *   35521  core/cpu.c
+ *   35775  core/hash.c
+ *   35893  math/grad.c
+ *   36685  math/matvec.h
+ *   36696  math/gemm.c
+ *   37280  math/gemm_i8.c
+ *   37552  math/linalg_block.c
+ *   38088  math/fft_way.c
+ *   38503  math/sparse_lines.c
+ *   38977  math/sparse_forms.c
+ *   39183  math/matvec.c
+ *   39235  the shared functions forwarded, where the other header has their bodies
+ *   39755  internal functions of this header
+ *   39783  gnn/graph/inside.h
+ *   39836  gnn/graph/graph.c
+ *   40573  gnn/graph/community.c
+ *   40778  gnn/graph/coarsen.h
+ *   40803  gnn/graph/refine.h
+ *   40846  gnn/graph/partition.c
+ *   41232  gnn/graph/halo.c
+ *   41390  gnn/graph/sample.c
+ *   41753  gnn/graph/inflate.h
+ *   41781  gnn/graph/words.h
+ *   41818  gnn/graph/npy.c
+ *   42312  gnn/graph/form.h
+ *   42340  gnn/graph/read.c
+ *   43159  gnn/graph/stream.c
+ *   43838  gnn/layer/layer.c
+ *   44361  gnn/layer/net_file.h
+ *   44385  gnn/layer/net.c
+ *   44920  gnn/layer/pool.c
+ *   45078  gnn/quant/bits.c
+ *   45191  gnn/quant/a2q.c
+ *   45655  gnn/train/pass.h
+ *   45747  gnn/quant/a2q_net.c
+ *   46302  gnn/quant/nibble.h
+ *   46326  gnn/quant/packed.c
+ *   46749  gnn/quant/quant.c
+ *   47038  gnn/embed/fastrp.c
+ *   47512  gnn/train/data.c
+ *   47709  gnn/graph/coarsen.c
+ *   48109  gnn/graph/refine.c
+ *   48477  gnn/graph/inflate.c
+ *   48818  gnn/graph/words.c
+ *   49019  gnn/layer/net_file.c
+ *   49458  gnn/train/pass.c
+ *   50061  gnn/quant/nibble.c
+ *   50159  gnn/train/kit.h
+ *   50192  gnn/train/kit.c
+ *   50312  gnn/train/nodes.c
+ *   50466  gnn/train/graphs.c
+ *   50743  gnn/train/links.c
+ *   51025  gnn/quant/quant_file.c
+ *   51355  gnn/tinygnn.c
+ *   51368  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -13695,7 +13695,7 @@ TINYI_C_END
  *
  *   tgnn_layer conv1;
  *   tgnn_layer_read(ctx, "model.npz", "conv1.", TGNN_LAYER_GCN, &conv1);          weights by their names
- *   tgnn_layer_graph(ctx, &conv1, g, NULL, &s);                                   once for a graph: loops, norms, relations
+ *   tgnn_layer_graph(ctx, &conv1, g, NULL, 0, &s);                                once for a graph: loops, norms, relations
  *   tgnn_layer_run(ctx, &conv1, s, &x, NULL, &y, NULL);
  *
  * Weight matrices are (out, in), as torch.nn.Linear keeps them, and bring y = x W' + b; those of R-GCN are (relations, in, out).
@@ -13747,8 +13747,9 @@ TINY_API const char *tgnn_layer_name(tgnn_layer_kind kind);        /* "gcn"; "?"
 TINY_API const char *tgnn_layer_weight(tgnn_layer_kind kind, int i);   /* "lin.weight"; NULL: the kind has no such weight */
 
 /* The graph that the layer sums over, made once. relation: for RGCN the number of each edge's relation, in the order in which
- * the edges were given, 0 .. n_relations - 1 of the layer's weights. */
-TINY_API tiny_status tgnn_layer_graph(tiny_ctx *ctx, const tgnn_layer *layer, const tgnn_graph *g, const int32_t *relation, tgnn_graph **out);
+ * the edges were given, 0 .. relations - 1 of the layer's weights; n_relation: of how many edges. Others pass NULL, 0. */
+TINY_API tiny_status tgnn_layer_graph(tiny_ctx *ctx, const tgnn_layer *layer, const tgnn_graph *g, const int32_t *relation, int64_t n_relation,
+                                      tgnn_graph **out);
 
 /* y (nodes, out) from x (nodes, in); e (edges as they were given, features) for GINE and TRANSFORMER, which may go without.
  * alpha (edges of the layer's graph in its order, heads) receives the attention of GAT, GATV2 and TRANSFORMER, or is NULL.
@@ -13859,6 +13860,7 @@ typedef struct tgnn_net_input {
     const tiny_tensor *x;                   /* (nodes, n_in) */
     const tiny_tensor *e;                   /* (edges as they were given, features): gine, transformer; NULL: none */
     const int32_t *relation;                /* of each edge as it was given: rgcn */
+    int64_t n_relation;                     /* so many edges were given */
     const int64_t *graph_at;                /* readout: where the nodes of each graph begin, n_graphs + 1; NULL: all are one graph */
     tiny_idx n_graphs;
 } tgnn_net_input;
@@ -13980,6 +13982,7 @@ typedef struct tgnn_nodes {
     const tgnn_graph *graph;
     const tiny_tensor *x;                   /* (nodes, n_in) f32, dense; mostly zeros: they are found, and left out of the sums */
     const int32_t *relation;                /* rgcn: of each edge as it was given */
+    int64_t n_relation;                     /* so many edges were given */
     const int32_t *label;                   /* -1: none */
     const char *split;                      /* r, v, t or - of node i at split[i * split_step] */
     tiny_idx split_step;                    /* 0: 1 */
@@ -14281,7 +14284,8 @@ typedef struct tgnn_fastrp_desc {           /* all zero: powers 2 and 3, rows of
     int n_weights;                          /* powers; 0: three, with the weights 0, 1, 1 */
     float weight[TGNN_FASTRP_POWERS];
     double s;                               /* 0: sqrt(nodes); at least 1. 3 is the denser choice */
-    double beta;                            /* below 0 the hubs weigh less; the authors try -1 .. 1 */
+    double beta;                            /* below 0 the hubs weigh less; the authors try -1 .. 1. Refused where factors leave 1e-30 .. 1e30
+                                             * (of the largest, where rows are brought to the length 1) */
     int adjacency;                          /* P = A instead of the mean */
     int no_l2;                              /* rows of each U_k are not brought to the length 1 */
     int raw;                                /* without the factor 1 / sqrt(d) */
@@ -14348,7 +14352,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0014352
+#line 0014356
 #endif
 #define TINYI_GNN_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
@@ -39756,7 +39760,7 @@ TINYI_FN tiny_status tinyi_npy_open(tiny_ctx *ctx, const char *name, const unsig
 TINYI_FN tiny_status tinyi_npy_take(tiny_ctx *ctx, const char *name, const tinyi_npy_head *h, uint64_t i, const unsigned char *from, void *to);
 TINYI_FN tiny_status tinyi_net_run_by(tiny_ctx *ctx, const tgnn_net *net, const tgnn_net_input *in, const tiny_tensor *y, const tiny_tensor *before, tinyi_net_stage_fn by, void *arg);
 TINYI_FN int tinyi_net_wants(const tgnn_stage *s, int i, tinyi_net_weight *w);
-TINYI_FN tiny_status tinyi_net_graphs_open(tiny_ctx *ctx, const tgnn_net *net, const tgnn_graph *g, const int32_t *relation, tinyi_net_graphs *out);
+TINYI_FN tiny_status tinyi_net_graphs_open(tiny_ctx *ctx, const tgnn_net *net, const tgnn_graph *g, const int32_t *relation, int64_t n_relation, tinyi_net_graphs *out);
 TINYI_FN void tinyi_net_graphs_close(tiny_ctx *ctx, tinyi_net_graphs *g);
 TINYI_FN void tinyi_net_rows(const tiny_tensor *x, float *y);
 TINYI_FN void tinyi_nearest_fill(tgnn_nearest *to, const float *step, const float *bits, tiny_idx n, int published, uint64_t *room);
@@ -39803,6 +39807,29 @@ TINYI_INLINE void tinyi_row_range(const tiny_sparse *a, tiny_idx r, int64_t *p0,
     *p1 = from >= 0 && to <= a->n && from < to ? to : from;
 }
 
+/* Row r of all rows in order: p0 .. p1, where p1 came in as the end of the row before, 0 at first. A row begins there and nowhere else, so
+ * that each edge is seen once whatever a file has become. 0: the rows do not go on, or do not end with the last edge. */
+TINYI_INLINE int tinyi_row_next(const tiny_sparse *a, tiny_idx r, int64_t *p0, int64_t *p1)
+{
+    const int64_t to = *(const volatile int64_t *)(a->offset + r + 1);      /* read once: what was looked at is what counts */
+    *p0 = *p1;
+    if (to < *p1 || to > a->n || (r + 1 == a->n_rows && to != a->n)) return 0;
+    *p1 = to;
+    return 1;
+}
+
+/* The column of edge p; where it is none, 0 and a 1 into bad. */
+TINYI_INLINE int32_t tinyi_row_col(const tiny_sparse *a, int64_t p, int *bad)
+{
+    const int32_t c = *(const volatile int32_t *)(a->col + p);
+    if ((uint32_t)c < (uint32_t)a->n_cols) return c;
+    *bad = 1;
+    return 0;
+}
+
+/* the sentence for a matrix whose rows or columns are no longer what was checked */
+TINYI_FN tiny_status tinyi_rows_changed(tiny_ctx *ctx, const char *where, const tiny_sparse *a);
+
 TINYI_C_END
 #endif
 
@@ -39841,6 +39868,11 @@ TINYI_FN tiny_status tinyi_graph_wrap(tiny_ctx *ctx, tiny_sparse *in, tgnn_graph
     memset(in, 0, sizeof *in);
     *out = g;
     return TINY_OK;
+}
+
+tiny_status tinyi_rows_changed(tiny_ctx *ctx, const char *where, const tiny_sparse *a)
+{
+    return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the rows no longer hold the %lld edges among %td nodes that were there: the file of the graph changed", where, (long long)a->n, a->n_cols);
 }
 
 /* ---- from edges */
@@ -40065,13 +40097,17 @@ static tiny_status tinyi_graph_degrees64(tiny_ctx *ctx, const tgnn_graph *g, int
     const tiny_sparse *a = &g->in;
     tiny_idx n = by_source ? a->n_cols : a->n_rows, r;
     double *degree = (double *)tinyi_alloc(ctx, (size_t)n, sizeof *degree);
-    int64_t p;
+    int64_t p, p1 = 0;
+    int bad = 0;
     *out = degree;
     if (!degree) return tiny_ctx_status(ctx);
     for (r = 0; r < n; r++) degree[r] = 0.0;
-    for (r = 0; r < a->n_rows; r++)
-        for (p = a->offset[r]; p < a->offset[r + 1]; p++) degree[by_source ? a->col[p] : r] += a->value && !counted ? (double)a->value[p] : 1.0;
-    return TINY_OK;
+    for (r = 0; r < a->n_rows && tinyi_row_next(a, r, &p, &p1); r++)
+        for (; p < p1; p++) degree[by_source ? tinyi_row_col(a, p, &bad) : r] += a->value && !counted ? (double)a->value[p] : 1.0;
+    if (!bad && r == a->n_rows) return TINY_OK;
+    tiny_free(ctx, degree);
+    *out = NULL;
+    return tinyi_rows_changed(ctx, "degrees", a);
 }
 
 TINY_API tiny_status tgnn_graph_degrees(tiny_ctx *ctx, tgnn_graph *g, int by_source, int counted, float *degree)
@@ -40095,21 +40131,27 @@ static tiny_status tinyi_graph_loops(tiny_ctx *ctx, const tgnn_graph *g, const t
     const tiny_sparse *a = &g->in;
     tinyi_edge_list l;
     tiny_idx r;
-    int64_t p;
+    int64_t p, p1 = 0;
+    int bad = 0;
     tiny_status st = tinyi_edge_list_take(ctx, &l, a->n + (d->add_loops ? (int64_t)a->n_rows : 0), 1);
     if (st) return st;
-    for (r = 0; r < a->n_rows; r++) {
+    for (r = 0; r < a->n_rows && tinyi_row_next(a, r, &p, &p1); r++) {
         float loop = 1.0f;
         int64_t number = -1, first = -2;
-        for (p = a->offset[r]; p < a->offset[r + 1]; p++) {
-            float w = a->value && !d->ignore_weights ? a->value[p] : 1.0f;
-            if (a->col[p] != r) tinyi_edge_put(&l, a->col[p], (int32_t)r, w, a->source ? a->source[p] : p);
+        for (; p < p1; p++) {
+            const float w = a->value && !d->ignore_weights ? a->value[p] : 1.0f;
+            const int32_t c = tinyi_row_col(a, p, &bad);
+            if (c != r) tinyi_edge_put(&l, c, (int32_t)r, w, a->source ? a->source[p] : p);
             else if (!d->drop_loops && (a->source ? a->source[p] : p) > first) {   /* the last one as it was given */
                 number = first = a->source ? a->source[p] : p;
                 loop = w;
             }
         }
         if (d->add_loops) tinyi_edge_put(&l, (int32_t)r, (int32_t)r, loop, number);
+    }
+    if (bad || r < a->n_rows) {
+        tinyi_edge_list_free(ctx, &l);
+        return tinyi_rows_changed(ctx, "graph", a);
     }
     st = tinyi_edge_list_rows(ctx, &l, a->n_cols, a->n_rows, TINY_DUPLICATES_KEEP, out);
     return st;
@@ -40138,6 +40180,10 @@ static tiny_status tinyi_graph_copy(tiny_ctx *ctx, const tgnn_graph *g, int ones
     for (p = 0; p < a->n; p++) {
         b.value[p] = a->value && !ones ? a->value[p] : 1.0f;
         b.source[p] = a->source ? a->source[p] : p;
+    }
+    if (tiny_sparse_check(ctx, &b)) {       /* the copy stays what it is, so it is looked at and not the file */
+        tiny_sparse_free(ctx, &b);
+        return tinyi_rows_changed(ctx, "graph", a);
     }
     return tinyi_graph_wrap(ctx, &b, out);
 }
@@ -40318,10 +40364,13 @@ TINY_API tiny_status tgnn_graph_induced(tiny_ctx *ctx, const tgnn_graph *g, cons
     return st;
 }
 
-/* neighbours of node v in both directions, one after the other */
-static int32_t tinyi_graph_neighbour(const tgnn_graph *g, tiny_idx v, int64_t i, int64_t n_in)
+/* edges of node v in both directions, and where those into it begin; of a file that changed, as many as there are */
+static int64_t tinyi_graph_both(const tgnn_graph *g, tiny_idx v, int64_t *first, int64_t *n_in)
 {
-    return i < n_in ? g->in.col[g->in.offset[v] + i] : g->out.col[g->out.offset[v] + i - n_in];
+    int64_t end;
+    tinyi_row_range(&g->in, v, first, &end);
+    *n_in = end - *first;
+    return *n_in + g->out.offset[v + 1] - g->out.offset[v];
 }
 
 TINY_API tiny_status tgnn_graph_order(tiny_ctx *ctx, tgnn_graph *g, tgnn_order_kind kind, uint32_t *order)
@@ -40331,6 +40380,8 @@ TINY_API tiny_status tgnn_graph_order(tiny_ctx *ctx, tgnn_graph *g, tgnn_order_k
     unsigned char *seen = NULL;
     uint64_t *key = NULL, *scratch = NULL;
     tiny_idx n, i, head = 0, tail = 0, most = 0;
+    int64_t first, n_in;
+    int bad = 0;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!g || !order || (unsigned)kind > (unsigned)TGNN_ORDER_RCM) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no graph, no place for its order, or no such order");
@@ -40343,7 +40394,7 @@ TINY_API tiny_status tgnn_graph_order(tiny_ctx *ctx, tgnn_graph *g, tgnn_order_k
     seen = (unsigned char *)tinyi_alloc(ctx, (size_t)n, 1);
     if (!degree || !by_degree || !seen) st = tiny_ctx_status(ctx);
     for (i = 0; !st && i < n; i++) {
-        int64_t d = g->in.offset[i + 1] - g->in.offset[i] + g->out.offset[i + 1] - g->out.offset[i];
+        const int64_t d = tinyi_graph_both(g, i, &first, &n_in);
         degree[i] = d > 0xffffffffLL ? 0xffffffffu : (uint32_t)d;
         most = TINYI_MAX(most, (tiny_idx)degree[i]);
         seen[i] = 0;
@@ -40360,14 +40411,15 @@ TINY_API tiny_status tgnn_graph_order(tiny_ctx *ctx, tgnn_graph *g, tgnn_order_k
         order[tail++] = by_degree[i];
         for (; head < tail; head++) {
             tiny_idx v = (tiny_idx)order[head], fresh = tail, k;
-            int64_t n_in = g->in.offset[v + 1] - g->in.offset[v], all = n_in + g->out.offset[v + 1] - g->out.offset[v], j;
+            const int64_t all = tinyi_graph_both(g, v, &first, &n_in);
+            int64_t j;
             for (j = 0; j < all; j++) {
-                int32_t u = tinyi_graph_neighbour(g, v, j, n_in);
+                const int32_t u = j < n_in ? tinyi_row_col(&g->in, first + j, &bad) : g->out.col[g->out.offset[v] + j - n_in];
                 if (seen[u]) continue;
                 seen[u] = 1;
                 order[tail++] = (uint32_t)u;
             }
-            if (kind != TGNN_ORDER_RCM || tail - fresh < 2) continue;
+            if (kind != TGNN_ORDER_RCM || tail - fresh < 2 || tail - fresh > most) continue;   /* more: only of a file that changed */
             for (k = fresh; k < tail; k++) key[k - fresh] = (uint64_t)degree[order[k]] << 32 | order[k];
             tinyi_sort_pairs(key, scratch, (size_t)(tail - fresh));
             for (k = fresh; k < tail; k++) order[k] = (uint32_t)(key[k - fresh] & 0xffffffffu);
@@ -40378,6 +40430,7 @@ TINY_API tiny_status tgnn_graph_order(tiny_ctx *ctx, tgnn_graph *g, tgnn_order_k
         order[i] = order[n - 1 - i];
         order[n - 1 - i] = t;
     }
+    if (!st && bad) st = tinyi_rows_changed(ctx, "order", &g->in);
     tiny_free(ctx, degree);
     tiny_free(ctx, by_degree);
     tiny_free(ctx, seen);
@@ -40390,8 +40443,8 @@ TINY_API tiny_status tgnn_graph_batch(tiny_ctx *ctx, const tgnn_graph *const *gr
 {
     tinyi_edge_list l;
     tiny_idx i, r, nodes = 0;
-    int64_t edges = 0, numbers = 0, p;
-    int weighted = 0;
+    int64_t edges = 0, numbers = 0, p, p1;
+    int weighted = 0, bad = 0;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!out || !graph_at || n < 0 || (n && !graphs)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "batch: there are no graphs, or no place for the result");
@@ -40409,18 +40462,22 @@ TINY_API tiny_status tgnn_graph_batch(tiny_ctx *ctx, const tgnn_graph *const *gr
     graph_at[n] = nodes;
     st = tinyi_edge_list_take(ctx, &l, edges, weighted);
     if (st) return st;
-    for (i = 0; i < n; i++) {
+    for (i = 0; !st && i < n; i++) {
         const tiny_sparse *a = &graphs[i]->in;
         int32_t base = (int32_t)graph_at[i];
         int64_t most = -1;
-        for (r = 0; r < a->n_rows; r++)
-            for (p = a->offset[r]; p < a->offset[r + 1]; p++) {
-                most = TINYI_MAX(most, a->source ? a->source[p] : p);
-                tinyi_edge_put(&l, base + a->col[p], base + (int32_t)r, a->value ? a->value[p] : 1.0f, a->source && a->source[p] < 0 ? -1 : numbers + (a->source ? a->source[p] : p));
+        for (r = 0, p1 = 0; !st && r < a->n_rows && tinyi_row_next(a, r, &p, &p1); r++)
+            for (; !st && p < p1; p++) {
+                const int64_t number = a->source ? a->source[p] : p;
+                most = TINYI_MAX(most, number);
+                if (most >= INT64_MAX - numbers) st = tinyi_fail(ctx, TINY_E_OVERFLOW, "batch: graph %td: the number %lld of an edge is too large", i, (long long)most);
+                else tinyi_edge_put(&l, base + tinyi_row_col(a, p, &bad), base + (int32_t)r, a->value ? a->value[p] : 1.0f, number < 0 ? -1 : numbers + number);
             }
-        numbers += most + 1;
+        if (!st && (bad || r < a->n_rows)) st = tinyi_rows_changed(ctx, "batch", a);
+        if (!st) numbers += most + 1;
     }
-    st = tinyi_edge_list_rows(ctx, &l, nodes, nodes, TINY_DUPLICATES_KEEP, out);
+    if (!st) return tinyi_edge_list_rows(ctx, &l, nodes, nodes, TINY_DUPLICATES_KEEP, out);
+    tinyi_edge_list_free(ctx, &l);
     return st;
 }
 
@@ -40650,7 +40707,7 @@ TINY_API tiny_status tgnn_communities(tiny_ctx *ctx, const tgnn_graph *g, const 
     const tgnn_communities_desc *d = desc ? desc : &none;
     tinyi_labels s;
     tiny_idx v, n, k = 0;
-    int64_t p, longest = 0;
+    int64_t p, end, longest = 0;
     int round;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
@@ -40663,7 +40720,10 @@ TINY_API tiny_status tgnn_communities(tiny_ctx *ctx, const tgnn_graph *g, const 
     *n_label = 0;
     for (p = 0; p < g->in.n; p++)
         if ((uint64_t)g->in.col[p] >= (uint64_t)n) return tinyi_fail(ctx, TINY_E_FORMAT, "communities: edge %lld comes from node %ld, there are %td", (long long)p, (long)g->in.col[p], n);
-    for (v = 0; v < n; v++) longest = TINYI_MAX(longest, g->in.offset[v + 1] - g->in.offset[v]);
+    for (v = 0; v < n; v++) {
+        tinyi_row_range(&g->in, v, &p, &end);
+        longest = TINYI_MAX(longest, end - p);
+    }
     if (longest > 0x3fffffff) return tinyi_fail(ctx, TINY_E_OVERFLOW, "communities: a node of %lld edges, there may be 1073741823", (long long)longest);
     s.label = label;
     s.most = d->most_nodes < 0 ? TINY_IDX_MAX : d->most_nodes ? d->most_nodes : 4096;
@@ -41344,6 +41404,7 @@ struct tgnn_sampler {
     tiny_ctx *ctx;
     const tgnn_graph *g;
     int n_layers, replace;
+    int64_t longest;                        /* row when it was opened */
     int32_t fanout[TGNN_SAMPLE_LAYERS];
     int32_t *place;                         /* (nodes) in node; -1 */
     size_t table;                           /* places of the table for large fanouts, a power of two; 0: not needed */
@@ -41442,6 +41503,13 @@ static void tinyi_sample_fast(const tgnn_sampler *s, int32_t v, int64_t d, int64
 
 /* ---- one layer */
 
+/* Row v, no longer than the rows were when the sampler was opened: the tables of drawing are made for those. */
+static void tinyi_sample_row(const tgnn_sampler *s, int32_t v, int64_t *p, int64_t *p1)
+{
+    tinyi_row_range(&s->g->in, v, p, p1);
+    if (*p1 - *p > s->longest) *p1 = *p + s->longest;
+}
+
 static int64_t tinyi_sample_count(const tgnn_sampler *s, int64_t d)
 {
     const int64_t f = s->fanout[s->layer];
@@ -41459,7 +41527,7 @@ static void tinyi_sample_count_team(tiny_team *team, void *arg)
     while (tiny_take(team, s->n_dst, 1024, &i, &i1))
         for (; i < i1; i++) {
             if (i + 16 < s->n_dst) TINYI_PREFETCH(a->offset + s->node[i + 16]);
-            tinyi_row_range(a, s->node[i], &p, &p1);
+            tinyi_sample_row(s, s->node[i], &p, &p1);
             offset[i + 1] = tinyi_sample_count(s, p1 - p);
         }
 }
@@ -41475,7 +41543,7 @@ static void tinyi_sample_draw_team(tiny_team *team, void *arg)
     while (tiny_take(team, s->n_dst, TINYI_SAMPLE_GRAIN, &i0, &i1)) {
         for (i = i0; i < i1; i++) {
             const int64_t n = offset[i + 1] - offset[i];
-            tinyi_row_range(a, s->node[i], &p, &p1);
+            tinyi_sample_row(s, s->node[i], &p, &p1);
             if (n != tinyi_sample_count(s, p1 - p)) p = p1 = 0;      /* a mapped file that changed: its first edge, n times */
             if (p == p1)
                 for (q = offset[i]; q < offset[i + 1]; q++) edge[q] = 0;
@@ -41565,8 +41633,9 @@ static tiny_status tinyi_sample_layer(tgnn_sampler *s, tgnn_block *b)
     if (st) return st;
     if (plain)
         for (i = 0; i < s->n_dst; i++) {
-            tinyi_row_range(a, s->node[i], &p, &p1);
-            (void)tinyi_sample_ref(s, s->node[i], p1 - p, offset[i + 1] - offset[i], s->edge[s->layer] + offset[i]);
+            tinyi_sample_row(s, s->node[i], &p, &p1);
+            if (offset[i + 1] - offset[i] == tinyi_sample_count(s, p1 - p)) (void)tinyi_sample_ref(s, s->node[i], p1 - p, offset[i + 1] - offset[i], s->edge[s->layer] + offset[i]);
+            else for (p = 0, q = offset[i]; q < offset[i + 1]; q++) s->edge[s->layer][q] = 0;      /* as tinyi_sample_draw_team has it */
             for (q = offset[i]; q < offset[i + 1]; q++) {
                 s->edge[s->layer][q] += p;
                 s->col[s->layer][q] = a->col[s->edge[s->layer][q]];
@@ -41590,7 +41659,7 @@ TINY_API tiny_status tgnn_sampler_open(tiny_ctx *ctx, const tgnn_graph *g, const
 {
     tgnn_sampler *s;
     tiny_idx v;
-    int64_t longest = 0, most = 0;
+    int64_t longest = 0, most = 0, p, p1;
     int l;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
@@ -41603,7 +41672,10 @@ TINY_API tiny_status tgnn_sampler_open(tiny_ctx *ctx, const tgnn_graph *g, const
         if (desc->fanout[l] < 0 && desc->replace) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sample: fanout[%d] asks for all edges, but they are drawn with replacement", l);
         most = TINYI_MAX(most, desc->fanout[l]);
     }
-    for (v = 0; v < g->in.n_rows; v++) longest = TINYI_MAX(longest, g->in.offset[v + 1] - g->in.offset[v]);
+    for (v = 0; v < g->in.n_rows; v++) {
+        tinyi_row_range(&g->in, v, &p, &p1);
+        longest = TINYI_MAX(longest, p1 - p);
+    }
     if (longest > 0x7fffffff) return tinyi_fail(ctx, TINY_E_OVERFLOW, "sample: a node of %lld edges, there may be 2147483647", (long long)longest);
     s = (tgnn_sampler *)tinyi_alloc(ctx, 1, sizeof *s);
     if (!s) return tiny_ctx_status(ctx);
@@ -41612,6 +41684,7 @@ TINY_API tiny_status tgnn_sampler_open(tiny_ctx *ctx, const tgnn_graph *g, const
     s->g = g;
     s->n_layers = desc->n_layers;
     s->replace = desc->replace != 0;
+    s->longest = longest;
     for (l = 0; l < s->n_layers; l++) s->fanout[l] = desc->fanout[l];
     most = TINYI_MIN(most, longest);
     if (!s->replace && most > TINYI_SAMPLE_SMALL)
@@ -43852,14 +43925,14 @@ TINY_API tiny_idx tgnn_layer_width(const tgnn_layer *l, tiny_idx n_in)
 /* ---- the graph of a layer */
 
 /* row r n + i: the edges of relation r into i */
-static tiny_status tinyi_layer_relations(tiny_ctx *ctx, const tgnn_layer *l, const tgnn_graph *g, const int32_t *relation, tgnn_graph **out)
+static tiny_status tinyi_layer_relations(tiny_ctx *ctx, const tgnn_layer *l, const tgnn_graph *g, const int32_t *relation, int64_t n_relation, tgnn_graph **out)
 {
     const tiny_sparse *a = &g->in;
     tiny_idx n_rel = l->w[3].data ? l->w[3].dim[0] : l->w[0].data ? l->w[0].dim[0] : 0, i;
     tiny_sparse coo;
-    int64_t p;
+    int64_t p, p1 = 0;
     tiny_status st = TINY_OK;
-    if (!relation) return tinyi_fail(ctx, TINY_E_ARGUMENT, "rgcn: the relations of the edges are missing");
+    if (!relation || n_relation < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "rgcn: the relations of the edges are missing");
     if (n_rel < 1 || (a->n_rows && n_rel > 0x7fffffff / a->n_rows)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "rgcn: %td relations of %td nodes", n_rel, a->n_rows);
     memset(&coo, 0, sizeof coo);
     coo.form = TINY_COO;
@@ -43869,26 +43942,28 @@ static tiny_status tinyi_layer_relations(tiny_ctx *ctx, const tgnn_layer *l, con
     coo.col = a->col;
     coo.row = (int32_t *)tinyi_alloc(ctx, (size_t)a->n, sizeof *coo.row);
     if (!coo.row) return tiny_ctx_status(ctx);
-    for (i = 0; !st && i < a->n_rows; i++)
-        for (p = a->offset[i]; !st && p < a->offset[i + 1]; p++) {
-            int64_t e = a->source ? a->source[p] : p;
-            int32_t r = e >= 0 ? relation[e] : -1;
-            if (r < 0 || r >= n_rel) st = tinyi_fail(ctx, TINY_E_FORMAT, "rgcn: edge %lld has relation %ld, there are %td", (long long)e, (long)r, n_rel);
+    for (i = 0; !st && i < a->n_rows && tinyi_row_next(a, i, &p, &p1); i++)
+        for (; !st && p < p1; p++) {
+            const int64_t e = a->source ? a->source[p] : p;
+            const int32_t r = e >= 0 && e < n_relation ? relation[e] : -1;
+            if (e < 0 || e >= n_relation) st = tinyi_fail(ctx, TINY_E_FORMAT, "rgcn: an edge has the number %lld, relations are given for %lld edges", (long long)e, (long long)n_relation);
+            else if (r < 0 || r >= n_rel) st = tinyi_fail(ctx, TINY_E_FORMAT, "rgcn: edge %lld has relation %ld, there are %td", (long long)e, (long)r, n_rel);
             else coo.row[p] = (int32_t)(r * a->n_rows + i);
         }
+    if (!st && i < a->n_rows) st = tinyi_rows_changed(ctx, "rgcn", a);
     if (!st) st = tgnn_graph_from_sparse(ctx, &coo, out);
     tiny_free(ctx, coo.row);
     return st;
 }
 
-TINY_API tiny_status tgnn_layer_graph(tiny_ctx *ctx, const tgnn_layer *layer, const tgnn_graph *g, const int32_t *relation, tgnn_graph **out)
+TINY_API tiny_status tgnn_layer_graph(tiny_ctx *ctx, const tgnn_layer *layer, const tgnn_graph *g, const int32_t *relation, int64_t n_relation, tgnn_graph **out)
 {
     tgnn_normalize_desc d;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!layer || !g || !out || (unsigned)layer->kind >= (unsigned)TGNN_LAYER_COUNT) return tinyi_fail(ctx, TINY_E_ARGUMENT, "layer: there is no layer, no graph, or no place for its graph");
     *out = NULL;
-    if (layer->kind == TGNN_LAYER_RGCN) return tinyi_layer_relations(ctx, layer, g, relation, out);
+    if (layer->kind == TGNN_LAYER_RGCN) return tinyi_layer_relations(ctx, layer, g, relation, n_relation, out);
     memset(&d, 0, sizeof d);
     switch (layer->kind) {
     case TGNN_LAYER_GCN: case TGNN_LAYER_SGC: case TGNN_LAYER_APPNP:
@@ -44686,7 +44761,7 @@ static tiny_idx tinyi_net_wish(const tgnn_stage *s)
     }
 }
 
-tiny_status tinyi_net_graphs_open(tiny_ctx *ctx, const tgnn_net *net, const tgnn_graph *g, const int32_t *relation, tinyi_net_graphs *out)
+tiny_status tinyi_net_graphs_open(tiny_ctx *ctx, const tgnn_net *net, const tgnn_graph *g, const int32_t *relation, int64_t n_relation, tinyi_net_graphs *out)
 {
     int i, k;
     tiny_status st = TINY_OK;
@@ -44697,7 +44772,7 @@ tiny_status tinyi_net_graphs_open(tiny_ctx *ctx, const tgnn_net *net, const tgnn
             if (net->stage[k].kind == TGNN_STAGE_CONV && tinyi_net_wish(&net->stage[k]) == tinyi_net_wish(&net->stage[i])) break;
         out->shared[i] = k < i;
         if (k < i) out->of[i] = out->of[k];
-        else st = tgnn_layer_graph(ctx, &net->stage[i].layer, g, relation, &out->of[i]);
+        else st = tgnn_layer_graph(ctx, &net->stage[i].layer, g, relation, n_relation, &out->of[i]);
     }
     if (st) tinyi_net_graphs_close(ctx, out);
     return st;
@@ -44804,7 +44879,7 @@ tiny_status tinyi_net_run_by(tiny_ctx *ctx, const tgnn_net *net, const tgnn_net_
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "net: graph_at must begin with 0 and end with the %td nodes", n);
     if (tiny_tensor_check(y) || y->dtype != TINY_F32 || y->rank != 2 || !tiny_tensor_is_dense(y) || y->dim[0] != rows || y->dim[1] != net->n_out)
         return tinyi_fail(ctx, TINY_E_SHAPE, "net: y is %s, it must be %td x %td f32, dense", tiny_tensor_check(y) ? "no tensor" : tinyi_shape_text(y, text), rows, net->n_out);
-    st = tinyi_net_graphs_open(ctx, net, in->graph, in->relation, &graphs);
+    st = tinyi_net_graphs_open(ctx, net, in->graph, in->relation, in->n_relation, &graphs);
     if (st) return st;
     h[0] = *in->x;
     if (net->rows) {
@@ -45647,7 +45722,7 @@ TINYI_FN void tinyi_pass_back(tinyi_pass *p, const float *values);
 TINYI_FN void tinyi_pass_fold(tinyi_pass *p);                      /* the norms are gone afterwards: nothing more can be trained */
 
 /* x (nodes, n_in) stays the caller's; sparse: look whether it is worth it */
-TINYI_FN tiny_status tinyi_pass_input_open(tinyi_pass *p, const tgnn_graph *g, const int32_t *relation, const tiny_tensor *x, int sparse, tinyi_pass_input *out);
+TINYI_FN tiny_status tinyi_pass_input_open(tinyi_pass *p, const tgnn_graph *g, const int32_t *relation, int64_t n_relation, const tiny_tensor *x, int sparse, tinyi_pass_input *out);
 TINYI_FN void tinyi_pass_input_close(tinyi_pass *p, tinyi_pass_input *in);
 
 /* steps and bits of gnn/quant/a2q_net.h as the guest of a pass, until it is closed */
@@ -46969,6 +47044,9 @@ TINY_API tiny_status tgnn_quant_run(tiny_ctx *ctx, const tgnn_quant *n, const tg
  *          brought to the length 1 when all their columns are known: with tiles, a first round finds the lengths, a second one adds up.
  *          Squares are summed in blocks of 16 columns, blocks in double, so that a tile changes no bit.
  * Cost     q - 1 products of (edges) x d; memory: y, two tiles, one float a node and power, R.
+ * Factors  (degree / sum)^beta is taken as a logarithm in double. Rows of length 1 do not know a common factor, so the largest is made 1
+ *          there; squares of what is far from 1 are taken in double. A factor outside 1e-30 .. 1e30 is refused, and any result that is
+ *          not finite.
  * Error    each power is a mean in float: relative (degree + 5) u a step.
  * Left out the Gaussian projection, concatenation of the powers, and updates for new nodes.                                         */
 #include <string.h>
@@ -47006,6 +47084,8 @@ typedef struct tinyi_fastrp {
     float *u[2], *inverse;                  /* inverse (powers, n): 1 / length, or 0 */
     double *square;                         /* n, of the power in hand */
     float *y;
+    double shift, most;                     /* taken from the logarithms of factors; the largest value of R */
+    int double_squares;                     /* f32 does not hold those of R */
 } tinyi_fastrp;
 
 static void tinyi_fastrp_free(tinyi_fastrp *f)
@@ -47050,23 +47130,53 @@ static tiny_status tinyi_fastrp_degrees(const tinyi_fastrp *f, double **out, dou
     const tiny_sparse *a = &f->g->in;
     double *degree = (double *)tinyi_alloc(f->ctx, (size_t)f->n, sizeof *degree);
     tiny_idx i;
-    int64_t p;
+    int64_t p, p1 = 0;
     *out = degree;
     *total = 0.0;
     if (!degree) return tiny_ctx_status(f->ctx);
-    for (i = 0; i < f->n; i++) {
-        degree[i] = a->value ? 0.0 : (double)(a->offset[i + 1] - a->offset[i]);
-        for (p = a->offset[i]; a->value && p < a->offset[i + 1]; p++) degree[i] += (double)a->value[p];
+    for (i = 0; i < f->n && tinyi_row_next(a, i, &p, &p1); i++) {
+        degree[i] = a->value ? 0.0 : (double)(p1 - p);
+        for (; a->value && p < p1; p++) degree[i] += (double)a->value[p];
         *total += degree[i];
+    }
+    return i < f->n ? tinyi_rows_changed(f->ctx, "fastrp", a) : TINY_OK;
+}
+
+/* (degree / total)^beta, over the largest where rows get the length 1, times what is the same for all entries of R */
+static double tinyi_fastrp_factor(const tinyi_fastrp *f, double degree, double total)
+{
+    double v = f->d.beta == 0.0 ? 1.0 : degree > 0.0 ? tinyi_exp64(f->d.beta * tinyi_log64(degree / total) - f->shift) : 0.0;
+    return f->d.raw ? v : v / tinyi_sqrt64((double)f->dim);
+}
+
+static tiny_status tinyi_fastrp_factors(tinyi_fastrp *f, const double *degree, double total)
+{
+    tiny_idx j;
+    int found = 0;
+    f->shift = 0.0;
+    if (f->d.beta == 0.0) return TINY_OK;
+    for (j = 0; !f->d.no_l2 && j < f->n; j++) {
+        const double v = degree[j] > 0.0 ? f->d.beta * tinyi_log64(degree[j] / total) : 0.0;
+        if (degree[j] > 0.0 && (!found++ || v > f->shift)) f->shift = v;
+    }
+    for (j = 0; j < f->n; j++) {
+        const double v = tinyi_fastrp_factor(f, degree[j], total);
+        if (!(v >= 1e-30 && v <= 1e30) && (degree[j] > 0.0 || v != 0.0))
+            return tinyi_fail(f->ctx, TINY_E_NUMERIC, "fastrp: beta %g gives node %td of degree %g the factor %g%s, it must be 1e-30 to 1e30", f->d.beta, j, degree[j], v,
+                              f->d.no_l2 ? "" : " of the largest");
     }
     return TINY_OK;
 }
 
-/* (degree / total)^beta times what is the same for all entries of R */
-static double tinyi_fastrp_factor(const tinyi_fastrp *f, double degree, double total)
+/* a value of R as f32; *bad: it is not finite */
+static float tinyi_fastrp_value(tinyi_fastrp *f, double v, int *bad)
 {
-    double v = f->d.beta == 0.0 ? 1.0 : degree > 0.0 ? tinyi_exp64(f->d.beta * tinyi_log64(degree / total)) : 0.0;
-    return f->d.raw ? v : v / tinyi_sqrt64((double)f->dim);
+    const float x = (float)v;
+    const double size = v < 0.0 ? -v : v;
+    *bad |= !(x - x == 0.0f);
+    f->most = TINYI_MAX(f->most, size);
+    f->double_squares |= size > 1e15 || (size < 1e-15 && size > 0.0);
+    return x;
 }
 
 static tiny_status tinyi_fastrp_project(tinyi_fastrp *f, const double *degree, double total)
@@ -47076,7 +47186,7 @@ static tiny_status tinyi_fastrp_project(tinyi_fastrp *f, const double *degree, d
     int8_t *sign = (int8_t *)tinyi_alloc(f->ctx, (size_t)f->dim, sizeof *sign);
     tiny_status st = TINY_OK;
     tiny_idx j, c;
-    int pass, k, n;
+    int pass, k, n, bad = 0;
     f->offset = (int64_t *)tinyi_alloc(f->ctx, (size_t)f->n + 1, sizeof *f->offset);
     if (!col || !sign || !f->offset) st = tiny_ctx_status(f->ctx);
     for (pass = 0; !st && pass < 2; pass++) {           /* counted, then drawn again: a row is a function of its number */
@@ -47090,7 +47200,7 @@ static tiny_status tinyi_fastrp_project(tinyi_fastrp *f, const double *degree, d
                     if (r[c] == 0.0f) continue;
                     if (pass) {
                         f->col[at] = (int32_t)c;
-                        f->value[at] = (float)((double)r[c] * factor);
+                        f->value[at] = tinyi_fastrp_value(f, (double)r[c] * factor, &bad);
                     }
                     at++;
                 }
@@ -47099,7 +47209,7 @@ static tiny_status tinyi_fastrp_project(tinyi_fastrp *f, const double *degree, d
             n = tgnn_fastrp_row(f->d.seed, (uint64_t)j, (int)f->dim, s, col, sign);
             for (k = 0; pass && k < n; k++) {
                 f->col[at + k] = col[k];
-                f->value[at + k] = (float)((double)sign[k] * root * factor);
+                f->value[at + k] = tinyi_fastrp_value(f, (double)sign[k] * root * factor, &bad);
             }
             at += n;
         }
@@ -47109,6 +47219,7 @@ static tiny_status tinyi_fastrp_project(tinyi_fastrp *f, const double *degree, d
         f->value = (float *)tinyi_alloc(f->ctx, (size_t)at, sizeof *f->value);
         if (!f->col || !f->value) st = tiny_ctx_status(f->ctx);
     }
+    if (!st && bad) st = tinyi_fail(f->ctx, TINY_E_NUMERIC, "fastrp: a number of the projection times its factor is not a finite f32");
     tiny_free(f->ctx, col);
     tiny_free(f->ctx, sign);
     return st;
@@ -47117,15 +47228,17 @@ static tiny_status tinyi_fastrp_project(tinyi_fastrp *f, const double *degree, d
 /* ---- reference: P^k L R in double, everything at once */
 
 TINY_REF_BEGIN
-static void tinyi_fastrp_ref_power(const tinyi_fastrp *f, const double *degree, const double *from, double *to)
+static void tinyi_fastrp_ref_power(const tinyi_fastrp *f, const double *degree, const double *from, double *to, int *bad)
 {
     const tiny_sparse *a = &f->g->in;
-    tiny_idx i, c;
-    int64_t p;
+    tiny_idx i, j, c;
+    int64_t p, p1;
     for (i = 0; i < f->n; i++) {
         for (c = 0; c < f->dim; c++) to[i * f->dim + c] = 0.0;
-        for (p = a->offset[i]; p < a->offset[i + 1]; p++)
-            for (c = 0; c < f->dim; c++) to[i * f->dim + c] += (a->value ? (double)a->value[p] : 1.0) * from[(tiny_idx)a->col[p] * f->dim + c];
+        for (tinyi_row_range(a, i, &p, &p1); p < p1; p++) {
+            j = (tiny_idx)tinyi_row_col(a, p, bad);
+            for (c = 0; c < f->dim; c++) to[i * f->dim + c] += (a->value ? (double)a->value[p] : 1.0) * from[j * f->dim + c];
+        }
         for (c = 0; !f->d.adjacency && degree[i] > 0.0 && c < f->dim; c++) to[i * f->dim + c] /= degree[i];
     }
 }
@@ -47137,13 +47250,13 @@ static tiny_status tinyi_fastrp_ref(tinyi_fastrp *f, const double *degree)
     tiny_status st = u && v && sum ? TINY_OK : tiny_ctx_status(f->ctx);
     tiny_idx i, c;
     int64_t p;
-    int k;
+    int k, bad = 0;
     if (!st) {
         for (i = 0; i < (tiny_idx)count; i++) v[i] = sum[i] = 0.0;
         for (i = 0; i < f->n; i++)
             for (p = f->offset[i]; p < f->offset[i + 1]; p++) v[i * f->dim + f->col[p]] = (double)f->value[p];
         for (k = 0; k < f->d.n_weights; k++) {
-            tinyi_fastrp_ref_power(f, degree, v, u);
+            tinyi_fastrp_ref_power(f, degree, v, u, &bad);
             for (i = 0; i < f->n; i++) {
                 double ss = 0.0, by = (double)f->d.weight[k];
                 for (c = 0; c < f->dim; c++) ss += u[i * f->dim + c] * u[i * f->dim + c];
@@ -47163,6 +47276,7 @@ static tiny_status tinyi_fastrp_ref(tinyi_fastrp *f, const double *degree)
             for (i = 0; i < f->n; i++) sum[i * f->dim + c] = (sum[i * f->dim + c] - mean) * var;
         }
         for (i = 0; i < (tiny_idx)count; i++) f->y[i] = (float)sum[i];
+        if (bad) st = tinyi_rows_changed(f->ctx, "fastrp", &f->g->in);
     }
     tiny_free(f->ctx, u);
     tiny_free(f->ctx, v);
@@ -47181,20 +47295,31 @@ static void tinyi_fastrp_first_team(tiny_team *team, void *arg)
     const tinyi_fastrp *f = job->f;
     const tiny_sparse *a = &f->g->in;
     tiny_idx i, i1, w = job->c1 - job->c0;
-    int64_t p, q;
+    int64_t p, p1, q;
+    int bad = 0;
     while (tiny_take(team, f->n, 256, &i, &i1))
         for (; i < i1; i++) {
             float *u = job->u + i * w, by = 1.0f;
             memset(u, 0, (size_t)w * sizeof *u);
-            if (!f->d.adjacency && !f->edge && a->offset[i + 1] > a->offset[i]) by = 1.0f / (float)(a->offset[i + 1] - a->offset[i]);
-            for (p = a->offset[i]; p < a->offset[i + 1]; p++) {
-                const int32_t j = a->col[p];
+            tinyi_row_range(a, i, &p, &p1);
+            if (!f->d.adjacency && !f->edge && p1 > p) by = 1.0f / (float)(p1 - p);
+            for (; p < p1; p++) {
+                const int32_t j = tinyi_row_col(a, p, &bad);
                 const float e = f->edge ? f->edge[p] : f->d.adjacency && a->value ? a->value[p] : by;
                 if (p + 16 < a->n) TINYI_PREFETCH(f->offset + a->col[p + 16]);
                 for (q = f->offset[j]; q < f->offset[j + 1]; q++)
                     if (f->col[q] >= job->c0 && f->col[q] < job->c1) u[f->col[q] - job->c0] += e * f->value[q];
             }
         }
+    if (bad) tiny_team_fail(team, TINY_E_FORMAT, "fastrp: an edge comes from a node that is not there: the file of the graph changed");
+}
+
+static double tinyi_fastrp_square(const float *u, tiny_idx n)
+{
+    double ss = 0.0;
+    tiny_idx c;
+    for (c = 0; c < n; c++) ss += (double)u[c] * (double)u[c];
+    return ss;
 }
 
 /* squares of a tile into f->square; or the tile into y */
@@ -47203,18 +47328,23 @@ static void tinyi_fastrp_merge_team(tiny_team *team, void *arg)
     const tinyi_fastrp_job *job = (const tinyi_fastrp_job *)arg;
     const tinyi_fastrp *f = job->f;
     const float weight = f->d.weight[job->k];
+    const int in_double = f->double_squares;
     tiny_idx i, i1, w = job->c1 - job->c0, c;
+    int bad = 0;
     while (tiny_take(team, f->n, 256, &i, &i1))
         for (; i < i1; i++) {
             const float *u = job->u + i * w;
             if (job->merge & 1) {
                 double ss = job->c0 ? f->square[i] : 0.0;
-                for (c = 0; c < w; c += TINYI_FASTRP_BLOCK) ss += (double)TINYI_OF(team->k, dot_f32)(u + c, u + c, (size_t)TINYI_MIN(w - c, TINYI_FASTRP_BLOCK));
+                for (c = 0; in_double && c < w; c += TINYI_FASTRP_BLOCK) ss += tinyi_fastrp_square(u + c, TINYI_MIN(w - c, TINYI_FASTRP_BLOCK));
+                for (c = 0; !in_double && c < w; c += TINYI_FASTRP_BLOCK) ss += (double)TINYI_OF(team->k, dot_f32)(u + c, u + c, (size_t)TINYI_MIN(w - c, TINYI_FASTRP_BLOCK));
                 f->square[i] = ss;
+                bad |= !(ss - ss == 0.0);
                 if (job->c1 == f->dim) f->inverse[job->k * f->n + i] = ss > 0.0 ? (float)(1.0 / tinyi_sqrt64(ss)) : 0.0f;
             }
             if (job->merge & 2) TINYI_OF(team->k, axpy_f32)(f->y + i * f->dim + job->c0, u, (size_t)w, f->d.no_l2 ? weight : weight * f->inverse[job->k * f->n + i]);
         }
+    if (bad) tiny_team_fail(team, TINY_E_NUMERIC, "fastrp: the squares of a power are not finite");
 }
 
 /* Columns get mean 0 and variance 1 in three passes over y, whole rows at a time: a column alone is one line of memory in every row, and
@@ -47306,7 +47436,7 @@ static tiny_status tinyi_fastrp_fast(tinyi_fastrp *f, const double *degree)
     const tiny_sparse *a = &f->g->in;
     const int rounds = !f->d.no_l2 && f->tile < f->dim ? 2 : 1;
     tiny_idx i;
-    int64_t p;
+    int64_t p, p1 = 0;
     tiny_status st = TINY_OK;
     f->u[0] = (float *)tinyi_alloc(f->ctx, (size_t)f->n * (size_t)f->tile, sizeof(float));
     f->u[1] = f->d.n_weights > 1 ? (float *)tinyi_alloc(f->ctx, (size_t)f->n * (size_t)f->tile, sizeof(float)) : NULL;
@@ -47319,8 +47449,10 @@ static tiny_status tinyi_fastrp_fast(tinyi_fastrp *f, const double *degree)
     if (!st && a->value && !f->d.adjacency) {
         f->edge = (float *)tinyi_alloc(f->ctx, (size_t)a->n, sizeof(float));
         if (!f->edge) st = tiny_ctx_status(f->ctx);
-        for (i = 0; !st && i < f->n; i++)
-            for (p = a->offset[i]; p < a->offset[i + 1]; p++) f->edge[p] = degree[i] > 0.0 ? (float)((double)a->value[p] / degree[i]) : 0.0f;
+        for (i = 0; !st && i < f->n; i++) {
+            if (!tinyi_row_next(a, i, &p, &p1)) st = tinyi_rows_changed(f->ctx, "fastrp", a);
+            for (; !st && p < p1; p++) f->edge[p] = degree[i] > 0.0 ? (float)((double)a->value[p] / degree[i]) : 0.0f;
+        }
     }
     if (st) return st;
     memset(f->y, 0, (size_t)f->n * (size_t)f->dim * sizeof *f->y);
@@ -47330,6 +47462,19 @@ static tiny_status tinyi_fastrp_fast(tinyi_fastrp *f, const double *degree)
     } else st = tinyi_fastrp_round(f, f->d.no_l2 ? 2 : 3, 0.0, 1.0);
     if (!st && f->d.standardize) st = tinyi_fastrp_standardize(f);
     return st;
+}
+
+/* Means do not grow: only products with A and large weights or values can leave f32. */
+static tiny_status tinyi_fastrp_finite(const tinyi_fastrp *f)
+{
+    double most = 0.0;
+    tiny_idx i;
+    int k;
+    for (k = 0; k < f->d.n_weights; k++) most += f->d.weight[k] < 0.0f ? -(double)f->d.weight[k] : (double)f->d.weight[k];
+    if (!f->d.adjacency && most * (f->d.no_l2 ? f->most : 1.0) < 1e30) return TINY_OK;
+    for (i = 0; i < f->n * f->dim; i++)
+        if (!(f->y[i] - f->y[i] == 0.0f)) return tinyi_fail(f->ctx, TINY_E_NUMERIC, "fastrp: the embedding of node %td is not finite: weights, or powers of A, beyond f32", i / f->dim);
+    return TINY_OK;
 }
 
 TINY_API tiny_status tgnn_fastrp(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_fastrp_desc *desc, const tiny_tensor *y)
@@ -47355,8 +47500,10 @@ TINY_API tiny_status tgnn_fastrp(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_
     f.y = (float *)y->data;
     if (f.n == 0) return TINY_OK;
     st = tinyi_fastrp_degrees(&f, &degree, &total);
+    if (!st) st = tinyi_fastrp_factors(&f, degree, total);
     if (!st) st = tinyi_fastrp_project(&f, degree, total);
     if (!st) st = tiny_ctx_target(ctx) == TINY_TARGET_REFERENCE ? tinyi_fastrp_ref(&f, degree) : tinyi_fastrp_fast(&f, degree);
+    if (!st) st = tinyi_fastrp_finite(&f);
     tiny_free(ctx, degree);
     tinyi_fastrp_free(&f);
     return st;
@@ -47468,7 +47615,10 @@ TINY_API tiny_status tgnn_data_features(tiny_ctx *ctx, tgnn_data *d)
     if (d->node_label) wide = TINYI_MAX(1, (tiny_idx)most + 1);
     st = tinyi_data_x(ctx, d, wide);
     for (i = 0; !st && i < d->n_nodes; i++) {
-        const tiny_idx k = d->node_label ? (tiny_idx)d->node_label[i] : TINYI_MIN((tiny_idx)(g->offset[i + 1] - g->offset[i]), wide - 1);
+        int64_t p, p1;
+        tiny_idx k;
+        tinyi_row_range(g, i, &p, &p1);
+        k = d->node_label ? (tiny_idx)d->node_label[i] : TINYI_MIN((tiny_idx)(p1 - p), wide - 1);
         if (k >= 0) ((float *)d->x.data)[i * wide + k] = 1.0f;
     }
     return st;
@@ -49461,7 +49611,7 @@ static int tinyi_pass_takes_sparse(const tgnn_net *net)
            (s->layer.kind == TGNN_LAYER_SAGE && s->aggr <= TINY_EDGE_MEAN);
 }
 
-tiny_status tinyi_pass_input_open(tinyi_pass *p, const tgnn_graph *g, const int32_t *relation, const tiny_tensor *x, int sparse, tinyi_pass_input *in)
+tiny_status tinyi_pass_input_open(tinyi_pass *p, const tgnn_graph *g, const int32_t *relation, int64_t n_relation, const tiny_tensor *x, int sparse, tinyi_pass_input *in)
 {
     tiny_sparse_desc d;
     tiny_idx i, n = 0;
@@ -49472,7 +49622,7 @@ tiny_status tinyi_pass_input_open(tinyi_pass *p, const tgnn_graph *g, const int3
         return tinyi_fail(p->ctx, TINY_E_SHAPE, "train: x is %s, it must be %td x %td f32, dense", tiny_tensor_check(x) ? "no tensor" : tinyi_shape_text(x, text), tgnn_graph_nodes(g), p->net->n_in);
     in->graph = g;
     in->x = *x;
-    st = tinyi_net_graphs_open(p->ctx, p->net, g, relation, &in->graphs);
+    st = tinyi_net_graphs_open(p->ctx, p->net, g, relation, n_relation, &in->graphs);
     if (st) return st;
     if (p->net->rows) {
         in->owned = (float *)tinyi_alloc(p->ctx, (size_t)tiny_tensor_count(x), sizeof(float));
@@ -50293,7 +50443,7 @@ TINY_API tiny_status tgnn_train_nodes(tiny_ctx *ctx, tgnn_net *net, const tgnn_n
     }
     if (!st) st = tinyi_pass_open(ctx, net, desc->batch_norm, desc->seed, &task.pass);
     if (!st && desc->a2q) st = tinyi_a2q_join(desc->a2q, task.pass);
-    if (!st) st = tinyi_pass_input_open(task.pass, data->graph, data->relation, data->x, 1, &task.in);
+    if (!st) st = tinyi_pass_input_open(task.pass, data->graph, data->relation, data->n_relation, data->x, 1, &task.in);
     if (!st) st = tinyi_pass_tape(task.pass, tinyi_node_logits, &task, 1, &task.eyes);
     kit.ctx = ctx;
     kit.pass = task.pass;
@@ -50363,7 +50513,7 @@ static tiny_status tinyi_graph_ready(tinyi_graph_task *t, tiny_idx nodes)
     a.offset = t->offset;
     a.col = t->col;
     st = tgnn_graph_from_sparse(t->ctx, &a, &t->graph);
-    if (!st) st = tinyi_pass_input_open(t->pass, t->graph, NULL, &x, 0, &t->in);
+    if (!st) st = tinyi_pass_input_open(t->pass, t->graph, NULL, 0, &x, 0, &t->in);
     t->in.graph_at = t->at;
     t->in.n_graphs = t->n;
     return st;
@@ -50376,7 +50526,8 @@ static tiny_status tinyi_graph_gather(tinyi_graph_task *t, const uint32_t *which
     const tiny_sparse *g = tgnn_graph_in(d->graph);
     const tiny_idx wide = d->x->dim[1];
     tiny_idx i, r, nodes = 0;
-    int64_t p, edges = 0;
+    int64_t p, p1, edges = 0;
+    int bad = 0;
     tinyi_graph_drop(t);
     for (i = 0; i < n; i++) {
         const tiny_idx k = (tiny_idx)which[i];
@@ -50386,14 +50537,20 @@ static tiny_status tinyi_graph_gather(tinyi_graph_task *t, const uint32_t *which
         memcpy(t->x + nodes * wide, (const float *)d->x->data + first * wide, (size_t)((last - first) * wide) * sizeof(float));
         for (r = (tiny_idx)first; r < (tiny_idx)last; r++) {
             t->offset[nodes + r - first] = edges;
-            for (p = g->offset[r]; p < g->offset[r + 1]; p++) t->col[edges++] = (int32_t)(g->col[p] - first + nodes);
+            tinyi_row_range(g, r, &p, &p1);
+            bad |= p1 - p > (int64_t)t->room_edges - edges;
+            for (; !bad && p < p1; p++) {
+                const int32_t c = tinyi_row_col(g, p, &bad);
+                bad |= c < first || c >= last;
+                t->col[edges++] = (int32_t)(c - first + nodes);
+            }
         }
         nodes += (tiny_idx)(last - first);
     }
     t->at[n] = (int64_t)nodes;
     t->offset[nodes] = edges;
     t->n = n;
-    return tinyi_graph_ready(t, nodes);
+    return bad ? tinyi_rows_changed(t->ctx, "train", g) : tinyi_graph_ready(t, nodes);
 }
 
 /* no graph of the data: as many nodes and edges as a batch can have, to measure the tape by */
@@ -50484,7 +50641,7 @@ static tiny_status tinyi_graph_check(tinyi_graph_task *t, const tgnn_net *net, c
     const tgnn_graphs *d = t->data;
     const tiny_sparse *g = tgnn_graph_in(d->graph);
     tiny_idx i, r, val = 0;
-    int64_t p, nodes = 0, edges = 0;
+    int64_t p, p1 = 0, nodes = 0, edges = 0;
     int k, readout = 0;
     char text[96];
     for (k = 0; k < net->n_stages; k++) readout |= net->stage[k].kind == TGNN_STAGE_READOUT;
@@ -50493,17 +50650,19 @@ static tiny_status tinyi_graph_check(tinyi_graph_task *t, const tgnn_net *net, c
         return tinyi_fail(t->ctx, TINY_E_SHAPE, "train: x is %s, it must be %td x %td f32, dense", tiny_tensor_check(d->x) ? "no tensor" : tinyi_shape_text(d->x, text), g->n_rows, net->n_in);
     if (d->graph_at[0] != 0 || d->graph_at[d->n_graphs] != (int64_t)g->n_rows) return tinyi_fail(t->ctx, TINY_E_FORMAT, "train: graph_at must begin with 0 and end with the %td nodes", g->n_rows);
     for (i = 0; i < d->n_graphs; i++) {
-        const int64_t first = d->graph_at[i], last = d->graph_at[i + 1];
+        const int64_t first = d->graph_at[i], last = d->graph_at[i + 1], before = p1;
         if (last < first || last > (int64_t)g->n_rows) return tinyi_fail(t->ctx, TINY_E_FORMAT, "train: graph %td is of the nodes %lld to %lld", i, (long long)first, (long long)last);
         if (d->label[i] < -1 || (tiny_idx)d->label[i] >= t->n_class) return tinyi_fail(t->ctx, TINY_E_FORMAT, "train: graph %td has the label %ld, the net has %td classes", i, (long)d->label[i], t->n_class);
-        for (r = (tiny_idx)first; r < (tiny_idx)last; r++)
-            for (p = g->offset[r]; p < g->offset[r + 1]; p++)
+        for (r = (tiny_idx)first; r < (tiny_idx)last; r++) {
+            if (!tinyi_row_next(g, r, &p, &p1)) return tinyi_rows_changed(t->ctx, "train", g);
+            for (; p < p1; p++)
                 if (g->col[p] < first || g->col[p] >= last) return tinyi_fail(t->ctx, TINY_E_FORMAT, "train: an edge leads from node %ld into another graph, to node %td", (long)g->col[p], r);
+        }
         if (d->label[i] < 0) continue;
         if (tinyi_graph_part(d, i) == 'r') t->train[t->n_train++] = (uint32_t)i;
         val += tinyi_graph_part(d, i) == 'v';
         tinyi_graph_keep_largest(top, t->batch, last - first);
-        tinyi_graph_keep_largest(top + t->batch, t->batch, g->offset[last] - g->offset[first]);
+        tinyi_graph_keep_largest(top + t->batch, t->batch, p1 - before);
     }
     if (!t->n_train) return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "train: no graph of the training part has a label");
     if (desc->patience && !val) return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "train: patience %d without a graph to validate on", desc->patience);
@@ -50592,13 +50751,14 @@ TINY_API tiny_status tgnn_train_graphs(tiny_ctx *ctx, tgnn_net *net, const tgnn_
 /* is there an edge a -> b? rows ascend */
 static int tinyi_link_there(const tiny_sparse *g, int32_t a, int32_t b)
 {
-    int64_t low = g->offset[b], high = g->offset[b + 1];
-    while (low < high) {
+    int64_t low, high, end;
+    tinyi_row_range(g, b, &low, &end);
+    for (high = end; low < high;) {
         const int64_t mid = low + (high - low) / 2;
         if (g->col[mid] < a) low = mid + 1;
         else high = mid;
     }
-    return low < g->offset[b + 1] && g->col[low] == a;
+    return low < end && g->col[low] == a;
 }
 
 /* n pairs of two nodes without an edge in either direction: src of all, then dst of all. In a graph that is nearly complete there are not
@@ -50614,6 +50774,33 @@ static void tinyi_link_none(const tiny_sparse *g, tiny_rng *rng, int32_t *src, i
             dst[i] = (int32_t)tiny_rng_below(rng, nodes);
             if (src[i] != dst[i] && !tinyi_link_there(g, src[i], dst[i]) && !tinyi_link_there(g, dst[i], src[i])) break;
         }
+}
+
+/* The pairs with an edge, each once, whatever its direction and how many edges it has; no loops. pair NULL: they are counted; else there is
+ * room for m of them. */
+static tiny_status tinyi_links_pairs(tiny_ctx *ctx, const tiny_sparse *a, int32_t *pair, tiny_idx *m)
+{
+    const tiny_idx room = *m;
+    tiny_idx r, n = 0;
+    int64_t p, p1 = 0;
+    int bad = 0;
+    for (r = 0; r < a->n_rows && tinyi_row_next(a, r, &p, &p1); r++) {
+        int32_t before = -1;
+        for (; p < p1; p++) {
+            const int32_t c = tinyi_row_col(a, p, &bad);
+            const int again = c == before;
+            before = c;
+            if (c == r || again || (c > r && tinyi_link_there(a, (int32_t)r, c))) continue;
+            if (pair && n < room) {
+                pair[n * 2] = c;
+                pair[n * 2 + 1] = (int32_t)r;
+            }
+            n++;
+        }
+    }
+    if (bad || r < a->n_rows || (pair && n != room)) return tinyi_rows_changed(ctx, "links", a);
+    *m = n;
+    return TINY_OK;
 }
 
 TINY_API void tgnn_links_free(tiny_ctx *ctx, tgnn_links *l)
@@ -50636,8 +50823,7 @@ TINY_API tiny_status tgnn_links_split(tiny_ctx *ctx, const tgnn_graph *g, double
     int32_t *pair = NULL;
     tgnn_graph_desc d;
     tgnn_edges e;
-    tiny_idx m = 0, i, r, from;
-    int64_t p;
+    tiny_idx m = 0, i, from;
     int k;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
@@ -50645,23 +50831,12 @@ TINY_API tiny_status tgnn_links_split(tiny_ctx *ctx, const tgnn_graph *g, double
     memset(out, 0, sizeof *out);
     a = tgnn_graph_in(g);
     if (a->n_rows != a->n_cols || a->n_rows < 2) return tinyi_fail(ctx, TINY_E_SHAPE, "links: a graph of at least two nodes, one set of them, is needed");
-    for (r = 0; r < a->n_rows; r++)         /* each pair once, whatever its direction and how many edges it has; no loops */
-        for (p = a->offset[r]; p < a->offset[r + 1]; p++) {
-            const int32_t c = a->col[p];
-            m += c != r && (p == a->offset[r] || a->col[p - 1] != c) && (c < r || !tinyi_link_there(a, (int32_t)r, c));
-        }
+    st = tinyi_links_pairs(ctx, a, NULL, &m);
+    if (st) return st;
     if (m < 1 || m > 0x7fffffff) return tinyi_fail(ctx, TINY_E_ARGUMENT, "links: the graph has %td pairs with an edge", m);
     pair = (int32_t *)tinyi_alloc(ctx, (size_t)m * 2, sizeof *pair);
     order = pair ? (uint32_t *)tinyi_alloc(ctx, (size_t)m, sizeof *order) : NULL;
-    if (!order) st = tiny_ctx_status(ctx);
-    for (r = 0, m = 0; !st && r < a->n_rows; r++)
-        for (p = a->offset[r]; p < a->offset[r + 1]; p++) {
-            const int32_t c = a->col[p];
-            if (c == r || (p > a->offset[r] && a->col[p - 1] == c) || (c > r && tinyi_link_there(a, (int32_t)r, c))) continue;
-            pair[m * 2] = c;
-            pair[m * 2 + 1] = (int32_t)r;
-            m++;
-        }
+    st = order ? tinyi_links_pairs(ctx, a, pair, &m) : tiny_ctx_status(ctx);
     if (!st) tiny_rng_permutation(&rng, order, (uint32_t)m);
     out->n[1] = (tiny_idx)((double)m * val);
     out->n[2] = (tiny_idx)((double)m * test);
@@ -50828,7 +51003,7 @@ TINY_API tiny_status tgnn_train_links(tiny_ctx *ctx, tgnn_net *net, const tgnn_l
     memcpy(t.dst, data->link[0] + t.m, (size_t)t.m * sizeof *t.src);
     for (i = 0; i < t.m * 2; i++) t.is[i] = i < t.m;
     st = tinyi_pass_open(ctx, net, desc->batch_norm, desc->seed, &t.pass);
-    if (!st) st = tinyi_pass_input_open(t.pass, data->graph, NULL, x, 1, &t.in);
+    if (!st) st = tinyi_pass_input_open(t.pass, data->graph, NULL, 0, x, 1, &t.in);
     if (!st) st = tinyi_pass_tape(t.pass, tinyi_link_vectors, &t, 1, &t.eyes);
     kit.ctx = ctx;
     kit.pass = t.pass;
