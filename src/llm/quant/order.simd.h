@@ -9,7 +9,8 @@
 #else
 #define TINYI_ORDER_Q5_0 TINYI_BLK_Q5_0
 #endif
-#define TINYI_ORDER_HAS(format) (!V_VNNI && ((format) == TINYI_BLK_Q8_0 || (format) == TINYI_BLK_Q4_K || (format) == TINYI_BLK_Q6_K || (format) == TINYI_ORDER_Q5_0))
+/* clang 14 has not the registers for two of them, and is faster where it chooses the order itself */
+#define TINYI_ORDER_HAS(format) (!V_VNNI && ((format) == TINYI_BLK_Q8_0 || (format) == TINYI_BLK_Q6_K || (TINYI_GCC && ((format) == TINYI_BLK_Q4_K || (format) == TINYI_ORDER_Q5_0))))
 
 /* Q8_0. t: what the block at b0 left, then what that at b leaves; acc += block b0 */
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_order_bytes)(v_f32 acc, v_i32 *t, const unsigned char *b, const int8_t *q, const unsigned char *b0, const float *d0)
@@ -86,7 +87,7 @@ TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_order_code)(const unsigned char *b, int v,
     const int half = v / 4, four = v % 4;
     v_i8 x, high;
     if (format == TINYI_BLK_Q4_K) {
-        x = TINY_FN(tinyi_tree_halves)(b + 16 + half * 32 + v % 2 * 16, 64);
+        x = TINY_FN(tinyi_tree_blended)(b + 16 + half * 32 + v % 2 * 16, 64);
         return vb_and(four > 1 ? TINYI_TREE_DOWN(x, 4) : x, vb_set(15));
     }
     if (format == TINYI_BLK_Q6_K) {
@@ -192,11 +193,11 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_order_codes)(v_f32 *acc, v_i32 *t, const u
     }
 }
 
-/* Lines are asked for 2 KB ahead only: 8 KB as well makes it slower here. Rows of Q8_0 within a page come from both halves of a piece in turn,
+/* Lines are asked for 2 KB ahead only: 8 KB as well makes it slower here. Rows within a page come from both halves of a piece in turn,
  * since a core reads two places faster than one; of longer rows each begins so many pages of its own that nothing is won. */
 TINYI_FORCE_INLINE void TINY_FN(tinyi_order_rows)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, int bytes, int format, int traits)
 {
-    const size_t half = format == TINYI_BLK_Q8_0 && w_row <= 4096 ? (n_row + 1) / 2 : 0, blocks = x->blocks;
+    const size_t half = w_row <= 4096 ? (n_row + 1) / 2 : 0, blocks = x->blocks;
     const unsigned char *b, *b0 = w;
     const int8_t *const code = x->code;
     const float *d0 = x->d, *sum0 = x->sum;

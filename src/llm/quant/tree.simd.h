@@ -108,8 +108,9 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_step)(v_f32 *acc, const v_i8 *c, cons
 
 #define TINYI_TREE_SHIFT(x, by) ((by) < 0 ? _mm256_slli_epi16(x, (by) < 0 ? -(by) : 0) : _mm256_srli_epi16(x, (by) < 0 ? 0 : (by)))
 
-/* 16 bytes at p and 16 at p + step, of which step is at least 16: any port of a vector unit blends, one inserts */
-TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_tree_halves)(const unsigned char *p, int step) { return _mm256_blend_epi32(_mm256_castsi128_si256(TINYI_BLK_128(p)), TINYI_BLK_256(p + step - 16), 0xf0); }
+TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_tree_halves)(const unsigned char *p, int step) { return _mm256_inserti128_si256(_mm256_castsi128_si256(TINYI_BLK_128(p)), TINYI_BLK_128(p + step), 1); }
+/* The same, where 16 bytes before p + step may be read. Any port of a vector unit blends, one inserts; but Q4_0, two blocks at once from memory, loses by it. */
+TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_tree_blended)(const unsigned char *p, int step) { return _mm256_blend_epi32(_mm256_castsi128_si256(TINYI_BLK_128(p)), TINYI_BLK_256(p + step - 16), 0xf0); }
 TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_nibbles)(v_i8 *c, const unsigned char *p, int step)
 {
     int i;
@@ -182,7 +183,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_scales6)(v_f32 *s, v_f32 *m, const un
     const v_i8 l = _mm256_shuffle_epi8(x, _mm256_set_epi32(-0xf4f1, -0xf5f2, -0xf6f3, -0xf7f4, -0xf5, -0xf6, -0xf7, -0xf8));    /* 11 15, 10 14, 9 13, 8 12; 11, 10, 9, 8 */
     const v_i32 scale = _mm256_maddubs_epi16(vb_and(k, _mm256_setr_epi32(0x3f, 0x3f, 0x3f, 0x3f, 0xc00f, 0xc00f, 0xc00f, 0xc00f)), _mm256_setr_epi32(16, 16, 16, 16, 0x410, 0x410, 0x410, 0x410));
     const v_i32 low = _mm256_maddubs_epi16(vb_and(l, _mm256_setr_epi32(0x3f, 0x3f, 0x3f, 0x3f, 0xc0f0, 0xc0f0, 0xc0f0, 0xc0f0)), _mm256_setr_epi32(16, 16, 16, 16, 0x401, 0x401, 0x401, 0x401));
-    const v_f32 d = v_mul(_mm256_cvtph_ps(_mm_set1_epi32((int)tinyi_q_u32(b))), _mm256_set_ps(-0.0625f, 0.0625f, -0.0625f, 0.0625f, -0.0625f, 0.0625f, -0.0625f, 0.0625f));
+    const v_f32 d = v_mul(_mm256_cvtph_ps(_mm_shuffle_epi32(_mm256_castsi256_si128(x), 0)), _mm256_set_ps(-0.0625f, 0.0625f, -0.0625f, 0.0625f, -0.0625f, 0.0625f, -0.0625f, 0.0625f));
     s[0] = v_mul(_mm256_moveldup_ps(d), v_from_i32(scale));
     m[0] = v_mul(_mm256_movehdup_ps(d), v_from_i32(low));
 }
@@ -278,7 +279,7 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q4_K)(v_i8 *c, v_f32 *s, v_f32 *
 {
     int i;
     if (V_VNNI) TINY_FN(tinyi_tree_fours)(c, b + 16);
-    else TINYI_BLK_EACH(i, 8) c[i] = vb_and(_mm256_srli_epi16(TINY_FN(tinyi_tree_halves)(b + 16 + i / 4 * 32 + i % 2 * 16, 64), i / 2 % 2 * 4), vb_set(15));
+    else TINYI_BLK_EACH(i, 8) c[i] = vb_and(_mm256_srli_epi16(TINY_FN(tinyi_tree_blended)(b + 16 + i / 4 * 32 + i % 2 * 16, 64), i / 2 % 2 * 4), vb_set(15));
     TINY_FN(tinyi_tree_scales6)(s, m, b);
     return 0.0f;
 }
