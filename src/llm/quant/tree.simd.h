@@ -525,7 +525,8 @@ static void TINY_FN(tinyi_tree_rows4)(float *y, const unsigned char *w, ptrdiff_
             } else                                                                                                                      \
                 for (i = 0; i < 256 / (values) * (bytes); i += 64) TINYI_BLK_AHEAD2(w + ahead + i);                                     \
             shared = TINY_FN(tinyi_tree_get_##name)(c, s, m, w);                                                                        \
-            TINYI_BLK_EACH(i, 8) TINY_FN(tinyi_tree_put)(code, i, c[i], TINYI_TREE_TRAITS(name, traits) & TINYI_BLK_PAIRED);                                   \
+            if (TINYI_BLK_##name == TINYI_BLK_Q4_K) TINY_FN(tinyi_tree_fours)(c, w + 16);      /* in order, as they are stored */           \
+            TINYI_BLK_EACH(i, 8) TINY_FN(tinyi_tree_put)(code, i, c[i], (traits) & TINYI_BLK_PAIRED);                                   \
             TINYI_BLK_EACH(i, 2) {                                                                                                      \
                 if (i && !((traits) & TINYI_BLK_FINE)) break;                                                                           \
                 v_store(s16 + 8 * i, s[i]);                                                                                             \
