@@ -29,6 +29,8 @@
 #define TINYI_TREE_IN_ORDER(v) ((void)0)
 #define TINYI_TREE_HERE(v) ((void)0)
 #endif
+/* Q4_K is PAIRED by halves of groups: low nibbles of 32 bytes are one group, high ones the next */
+#define TINYI_TREE_TRAITS(name, traits) (TINYI_BLK_##name == TINYI_BLK_Q4_K && !V_VNNI ? (traits) | TINYI_BLK_PAIRED : (traits))
 #define TINYI_TREE_SIGNED(traits) (((traits) & TINYI_BLK_HAS_SIGN) && !V_VNNI)
 
 /* ---- sums */
@@ -107,6 +109,8 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_step)(v_f32 *acc, const v_i8 *c, cons
 #define TINYI_TREE_SHIFT(x, by) ((by) < 0 ? _mm256_slli_epi16(x, (by) < 0 ? -(by) : 0) : _mm256_srli_epi16(x, (by) < 0 ? 0 : (by)))
 
 TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_tree_halves)(const unsigned char *p, int step) { return _mm256_inserti128_si256(_mm256_castsi128_si256(TINYI_BLK_128(p)), TINYI_BLK_128(p + step), 1); }
+/* The same, where 16 bytes before p + step may be read. Any port of a vector unit blends, one inserts; but Q4_0, two blocks at once from memory, loses by it. */
+TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_tree_blended)(const unsigned char *p, int step) { return _mm256_blend_epi32(_mm256_castsi128_si256(TINYI_BLK_128(p)), TINYI_BLK_256(p + step - 16), 0xf0); }
 TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_nibbles)(v_i8 *c, const unsigned char *p, int step)
 {
     int i;
@@ -116,18 +120,18 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_nibbles)(v_i8 *c, const unsigned char
         c[2 * i + 1] = vb_and(_mm256_srli_epi16(x, 4), vb_set(15));
     }
 }
-/* the fifth bits of eight blocks, step apart: bit j of 32 belongs to number j */
-TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_fifth)(v_i8 *c, const unsigned char *p, int step)
+/* fifth bits of two blocks, step apart, where bit j of 32 belongs to number j: of the first or the second 16 numbers */
+TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_tree_fifth)(const unsigned char *p, int step, int second)
 {
     const __m256i low = _mm256_set_epi64x(0x0101010101010101, 0, 0x0101010101010101, 0), bit = _mm256_set1_epi64x((long long)0x8040201008040201u);
-    int i, j;
-    TINYI_BLK_EACH(i, 4) {
-        const __m256i bits = _mm256_blend_epi32(_mm256_set1_epi32((int)tinyi_q_u32(p + i * step)), _mm256_set1_epi32((int)tinyi_q_u32(p + (i + 4) * step)), 0xf0);
-        TINYI_BLK_EACH(j, 2) {
-            const __m256i k = vb_and(_mm256_shuffle_epi8(bits, j ? _mm256_or_si256(low, vb_set(2)) : low), bit);
-            c[2 * i + j] = vb_or(c[2 * i + j], vb_and(_mm256_cmpeq_epi8(k, bit), vb_set(16)));
-        }
-    }
+    const __m256i bits = _mm256_blend_epi32(_mm256_set1_epi32((int)tinyi_q_u32(p)), _mm256_set1_epi32((int)tinyi_q_u32(p + step)), 0xf0);
+    const __m256i k = vb_and(_mm256_shuffle_epi8(bits, second ? _mm256_or_si256(low, vb_set(2)) : low), bit);
+    return vb_and(_mm256_cmpeq_epi8(k, bit), vb_set(16));
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_fifths)(v_i8 *c, const unsigned char *p, int step)
+{
+    int i;
+    TINYI_BLK_EACH(i, 8) c[i] = vb_or(c[i], TINY_FN(tinyi_tree_fifth)(p + i / 2 * step, 4 * step, i % 2));
 }
 /* 32 bytes hold two or four vectors */
 TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_fours)(v_i8 *c, const unsigned char *p)
@@ -170,17 +174,26 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_times)(v_f32 *s, v_f32 d, __m128i k)
     s[0] = v_mul(d, v_from_i32(_mm256_cvtepi8_epi32(k)));
     s[1] = v_mul(d, v_from_i32(_mm256_cvtepi8_epi32(_mm_srli_si128(k, 8))));
 }
-/* Q4_K, Q5_K: eight scales and eight minima of six bits in twelve bytes, behind the halves that both are multiplied by */
+/* Q4_K, Q5_K: eight scales and eight minima of six bits in twelve bytes, behind the halves that both are multiplied by. Those of the second
+ * four lie in two bytes each, which a product of bytes puts together; 16 times the number is what comes of it. */
 TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_scales6)(v_f32 *s, v_f32 *m, const unsigned char *b)
 {
-    const __m128i x = TINYI_BLK_128(b);
-    const __m128 d = _mm_cvtph_ps(x);
-    __m128i k = _mm_shuffle_epi8(x, _mm_set_epi8(15, 14, 13, 12, 11, 10, 9, 8, 15, 14, 13, 12, 7, 6, 5, 4));
-    const __m128i high = _mm_shuffle_epi8(x, _mm_set_epi8(11, 10, 9, 8, -1, -1, -1, -1, 7, 6, 5, 4, -1, -1, -1, -1));
-    k = _mm_and_si128(_mm_srlv_epi32(k, _mm_set_epi32(4, 0, 0, 0)), _mm_set_epi32(0x0f0f0f0f, 0x3f3f3f3f, 0x0f0f0f0f, 0x3f3f3f3f));
-    k = _mm_or_si128(k, _mm_and_si128(_mm_srli_epi16(high, 2), _mm_set1_epi8(0x30)));
-    s[0] = v_mul(_mm256_broadcastss_ps(d), v_from_i32(_mm256_cvtepu8_epi32(k)));
-    m[0] = v_mul(_mm256_broadcastss_ps(_mm_xor_ps(_mm_movehdup_ps(d), _mm_set1_ps(-0.0f))), v_from_i32(_mm256_cvtepu8_epi32(_mm_srli_si128(k, 8))));
+    const v_i8 x = _mm256_broadcastsi128_si256(TINYI_BLK_128(b));
+    const v_i8 k = _mm256_shuffle_epi8(x, _mm256_set_epi32(-0xf8f1, -0xf9f2, -0xfaf3, -0xfbf4, -0xf9, -0xfa, -0xfb, -0xfc));    /* bytes 7 15, 6 14, 5 13, 4 12; 7, 6, 5, 4 */
+    const v_i8 l = _mm256_shuffle_epi8(x, _mm256_set_epi32(-0xf4f1, -0xf5f2, -0xf6f3, -0xf7f4, -0xf5, -0xf6, -0xf7, -0xf8));    /* 11 15, 10 14, 9 13, 8 12; 11, 10, 9, 8 */
+    const v_i32 scale = _mm256_maddubs_epi16(vb_and(k, _mm256_setr_epi32(0x3f, 0x3f, 0x3f, 0x3f, 0xc00f, 0xc00f, 0xc00f, 0xc00f)), _mm256_setr_epi32(16, 16, 16, 16, 0x410, 0x410, 0x410, 0x410));
+    const v_i32 low = _mm256_maddubs_epi16(vb_and(l, _mm256_setr_epi32(0x3f, 0x3f, 0x3f, 0x3f, 0xc0f0, 0xc0f0, 0xc0f0, 0xc0f0)), _mm256_setr_epi32(16, 16, 16, 16, 0x401, 0x401, 0x401, 0x401));
+    const v_f32 d = v_mul(_mm256_cvtph_ps(_mm_shuffle_epi32(_mm256_castsi256_si128(x), 0)), _mm256_set_ps(-0.0625f, 0.0625f, -0.0625f, 0.0625f, -0.0625f, 0.0625f, -0.0625f, 0.0625f));
+    s[0] = v_mul(_mm256_moveldup_ps(d), v_from_i32(scale));
+    m[0] = v_mul(_mm256_movehdup_ps(d), v_from_i32(low));
+}
+/* Q6_K: sixteen scales of a byte and what they are multiplied by. Bytes become the highest of 32 bits, 2^24 times too large. */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_scales8)(v_f32 *s, const unsigned char *k, const unsigned char *half)
+{
+    const v_i8 x = _mm256_broadcastsi128_si256(TINYI_BLK_128(k)), even = _mm256_setr_epi32(0x00808080, 0x02808080, 0x04808080, 0x06808080, 0x01808080, 0x03808080, 0x05808080, 0x07808080);
+    const v_f32 d = v_mul(_mm256_cvtph_ps(_mm_set1_epi16((short)tinyi_q_u16(half))), v_set(5.9604644775390625e-8f));
+    s[0] = v_mul(d, v_from_i32(_mm256_shuffle_epi8(x, even)));
+    s[1] = v_mul(d, v_from_i32(_mm256_shuffle_epi8(x, _mm256_or_si256(even, _mm256_set1_epi32(0x08000000)))));
 }
 /* Q3_K: sixteen scales of six bits, 32 more than meant, in the twelve bytes before the half at b + 12 */
 TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_scales3)(v_f32 *s, const unsigned char *b)
@@ -234,14 +247,14 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q5_0)(v_i8 *c, v_f32 *s, v_f32 *
 {
     (void)m;
     TINY_FN(tinyi_tree_nibbles)(c, b + 6, 22);
-    TINY_FN(tinyi_tree_fifth)(c, b + 2, 22);
+    TINY_FN(tinyi_tree_fifths)(c, b + 2, 22);
     s[0] = TINY_FN(tinyi_tree_halves8)(b, 22);
     return -16.0f;
 }
 TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q5_1)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
 {
     TINY_FN(tinyi_tree_nibbles)(c, b + 8, 24);
-    TINY_FN(tinyi_tree_fifth)(c, b + 4, 24);
+    TINY_FN(tinyi_tree_fifths)(c, b + 4, 24);
     s[0] = TINY_FN(tinyi_tree_halves8)(b, 24);
     m[0] = TINY_FN(tinyi_tree_halves8)(b + 2, 24);
     return 0.0f;
@@ -264,7 +277,9 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q3_K)(v_i8 *c, v_f32 *s, v_f32 *
 }
 TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q4_K)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
 {
-    TINY_FN(tinyi_tree_fours)(c, b + 16);
+    int i;
+    if (V_VNNI) TINY_FN(tinyi_tree_fours)(c, b + 16);
+    else TINYI_BLK_EACH(i, 8) c[i] = vb_and(_mm256_srli_epi16(TINY_FN(tinyi_tree_blended)(b + 16 + i / 4 * 32 + i % 2 * 16, 64), i / 2 % 2 * 4), vb_set(15));
     TINY_FN(tinyi_tree_scales6)(s, m, b);
     return 0.0f;
 }
@@ -282,7 +297,7 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q6_K)(v_i8 *c, v_f32 *s, v_f32 *
     TINYI_BLK_EACH(i, 8)                    /* of 128 numbers: 0, 32 in low halves, 64, 96 in high ones */
         c[i] = vb_or(vb_and(_mm256_srli_epi16(TINYI_BLK_256(b + i / 4 * 64 + i % 2 * 32), i % 4 / 2 * 4), vb_set(15)),
                      vb_and(TINYI_TREE_SHIFT(TINYI_BLK_256(b + 128 + i / 4 * 32), i % 4 * 2 - 4), vb_set(0x30)));
-    TINY_FN(tinyi_tree_times)(s, v_set(TINY_FN(tinyi_tree_half)(b + 208)), TINY_FN(tinyi_tree_order)(TINYI_BLK_128(b + 192)));
+    TINY_FN(tinyi_tree_scales8)(s, b + 192, b + 208);
     return -32.0f;
 }
 TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_iq4)(v_i8 *c)
@@ -362,8 +377,10 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_TQ1_0)(v_i8 *c, v_f32 *s, v_f32 
 #if TINYI_GCC || TINYI_CLANG
 typedef unsigned short TINY_FN(tinyi_tree_u16) __attribute__((vector_size(32)));
 #define TINYI_TREE_DOWN(x, by) ((__m256i)((TINY_FN(tinyi_tree_u16))(x) >> (by)))
+#define TINYI_TREE_UP(x, by) ((__m256i)((TINY_FN(tinyi_tree_u16))(x) << (by)))
 #else
 #define TINYI_TREE_DOWN(x, by) _mm256_srli_epi16(x, by)
+#define TINYI_TREE_UP(x, by) _mm256_slli_epi16(x, by)
 #endif
 /* the sums over the lanes of four vectors, each in the order of v_sum */
 TINYI_FORCE_INLINE __m128 TINY_FN(tinyi_tree_sum4)(float (*x)[8])
@@ -445,108 +462,7 @@ static void TINY_FN(tinyi_tree_rows4)(float *y, const unsigned char *w, ptrdiff_
     _mm_storeu_ps(y + 4 * g - 4, TINY_FN(tinyi_tree_sum4)(t[(g - 1) % 2]));
 }
 
-/* ---- Q8_0, whole super-blocks: the products of one between the sums of the one before
- *
- * What a super-block is folded by waits for its products, and fills the window that the processor looks ahead in. So the tree of one is
- * written between the products of the next, each step some instructions behind what it waits for; compilers would put them apart again. */
-
-/* t: what the block at b0 left, then what that at b leaves; acc += block b0 */
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_tree_beside)(v_f32 acc, v_i32 *t, const unsigned char *b, const int8_t *q, const unsigned char *b0, const float *d0)
-{
-    const v_i32 one = _mm256_set1_epi16(1);
-    v_i32 p[8], u[4];
-    v_f32 f, scale;
-    int g, i;
-    TINYI_BLK_EACH(g, 7) {
-        TINYI_BLK_EACH(i, 2)
-            if (g < 4) {
-                const int at = g + 4 * i;
-                v_i8 c = vb_load(b + 34 * at + 2), a = _mm256_sign_epi8(c, c);
-                TINYI_TREE_HERE(a);
-                c = _mm256_sign_epi8(vb_load(q + 32 * at), c);
-                TINYI_TREE_HERE(c);
-                p[at] = _mm256_maddubs_epi16(a, c);
-                TINYI_TREE_HERE(p[at]);
-            }
-        TINYI_BLK_EACH(i, 2)
-            if (g > 0 && g < 5) {
-                p[g - 1 + 4 * i] = _mm256_madd_epi16(p[g - 1 + 4 * i], one);
-                TINYI_TREE_HERE(p[g - 1 + 4 * i]);
-            }
-        if (g > 1 && g < 6) {
-            v_i32 *x = p + g - 2;
-            const v_i32 high = _mm256_permute2x128_si256(x[0], x[4], 0x21);
-            x[0] = _mm256_blend_epi32(x[0], x[4], 0xf0);
-            x[4] = high;
-            TINYI_TREE_HERE(x[0]);
-            TINYI_TREE_HERE(x[4]);
-        }
-        if (g == 0)
-            TINYI_BLK_EACH(i, 2) {
-                u[2 * i] = _mm256_unpacklo_epi32(t[2 * i], t[2 * i + 1]);
-                u[2 * i + 1] = _mm256_unpackhi_epi32(t[2 * i], t[2 * i + 1]);
-                TINYI_TREE_HERE(u[2 * i]);
-                TINYI_TREE_HERE(u[2 * i + 1]);
-            }
-        if (g == 1)
-            TINYI_BLK_EACH(i, 2) {
-                u[2 * i] = vi_add(u[2 * i], u[2 * i + 1]);
-                TINYI_TREE_HERE(u[2 * i]);
-            }
-        if (g == 2) {
-            u[1] = _mm256_unpackhi_epi64(u[0], u[2]);
-            u[0] = _mm256_unpacklo_epi64(u[0], u[2]);
-            TINYI_TREE_HERE(u[0]);
-            TINYI_TREE_HERE(u[1]);
-            scale = TINY_FN(tinyi_tree_halves8)(b0, 34);
-        }
-        if (g > 2) {
-            t[g - 3] = vi_add(p[g - 3], p[g + 1]);
-            TINYI_TREE_HERE(t[g - 3]);
-        }
-        if (g == 3) {
-            u[0] = vi_add(u[0], u[1]);
-            TINYI_TREE_HERE(u[0]);
-            scale = v_mul(scale, v_load(d0));
-            TINYI_TREE_HERE(scale);
-        }
-        if (g == 4) {
-            f = v_from_i32(u[0]);
-            TINYI_TREE_HERE(f);
-        }
-        if (g == 5) acc = v_fma(scale, f, acc);
-    }
-    return acc;
-}
-/* Rows within a page come from both halves of a piece in turn: a core reads two places faster than one, and asking for lines 8 KB ahead as
- * well makes it slower here. Of longer rows each begins so many pages of its own that nothing is won. */
-static void TINY_FN(tinyi_tree_rows1)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x)
-{
-    const size_t half = w_row <= 4096 ? (n_row + 1) / 2 : 0;
-    const unsigned char *b, *b0 = w;
-    const float *d0 = x->d;
-    float none, *to = &none;
-    v_f32 acc = v_zero();
-    v_i32 t[4];
-    size_t r, at;
-    int i;
-    TINYI_BLK_EACH(i, 4) t[i] = vi_zero();
-    for (r = 0; r <= n_row; r++) {          /* once more, for the sums of the last block: of its products nobody hears */
-        const ptrdiff_t row = r == n_row ? 0 : (ptrdiff_t)(!half ? r : r % 2 ? half + r / 2 : r / 2);
-        b = w + row * w_row;
-        for (at = 0; at < (r < n_row ? x->blocks : 1); at++, b += 272) {
-            TINYI_BLK_EACH(i, 5) TINYI_BLK_AHEAD(b + 2048 + 64 * i);
-            acc = TINY_FN(tinyi_tree_beside)(acc, t, b, x->code + 256 * at, b0, d0);
-            if (at == 0) {                  /* with that the row before is whole */
-                *to = v_sum(v_add(acc, v_zero()));
-                acc = v_zero();
-                to = y + row * y_row;
-            }
-            b0 = b;
-            d0 = x->d + 16 * at;
-        }
-    }
-}
+#include "llm/quant/order.simd.h"
 
 /* ---- one row of activations, and rows of weights expanded: codes in order, 16 scales and 16 offsets, 8 of them used where groups are coarse */
 
@@ -572,7 +488,7 @@ static void TINY_FN(tinyi_tree_rows1)(float *y, ptrdiff_t y_row, const unsigned 
                 shared = TINY_FN(tinyi_tree_get_##name)(c, s, m, b);                                                                    \
                 for (r = 0; r < n; r++) {                                                                                               \
                     const size_t p = r * 256 * x->blocks + at;                                                                          \
-                    TINY_FN(tinyi_tree_step)(acc[r], c, s, m, shared, x->code + p, x->d + p / 16, x->sum + p / 16, (traits), (traits) & TINYI_BLK_PAIRED); \
+                    TINY_FN(tinyi_tree_step)(acc[r], c, s, m, shared, x->code + p, x->d + p / 16, x->sum + p / 16, (traits), TINYI_TREE_TRAITS(name, traits) & TINYI_BLK_PAIRED); \
                 }                                                                                                                       \
             }                                                                                                                           \
             for (r = 0; r < n; r++) y[(ptrdiff_t)r * y_x] = v_sum(v_add(acc[r][0], acc[r][1]));                                         \
@@ -587,7 +503,8 @@ static void TINY_FN(tinyi_tree_rows1)(float *y, ptrdiff_t y_row, const unsigned 
             w += (ptrdiff_t)whole * w_row; \
             n_row -= whole; \
         } \
-        if (TINYI_BLK_##name == TINYI_BLK_Q8_0 && !V_VNNI && n_row && k && k % 256 == 0) TINY_FN(tinyi_tree_rows1)(y, y_row, w, w_row, n_row, x);         \
+        if (TINYI_ORDER_HAS(TINYI_BLK_##name) && n_row && k && k % 256 == 0)                                                            \
+            TINY_FN(tinyi_order_rows)(y, y_row, w, w_row, n_row, x, 256 / (values) * (bytes), TINYI_BLK_##name, (traits));              \
         else TINY_FN(tinyi_tree_dots_##name)(y, y_row, 0, w, w_row, n_row, x, k, 1);                                                    \
     }                                                                                                                                   \
     static void TINY_FN(tinyi_tree_few_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n) \
@@ -608,6 +525,7 @@ static void TINY_FN(tinyi_tree_rows1)(float *y, ptrdiff_t y_row, const unsigned 
             } else                                                                                                                      \
                 for (i = 0; i < 256 / (values) * (bytes); i += 64) TINYI_BLK_AHEAD2(w + ahead + i);                                     \
             shared = TINY_FN(tinyi_tree_get_##name)(c, s, m, w);                                                                        \
+            if (TINYI_BLK_##name == TINYI_BLK_Q4_K) TINY_FN(tinyi_tree_fours)(c, w + 16);      /* in order, as they are stored */           \
             TINYI_BLK_EACH(i, 8) TINY_FN(tinyi_tree_put)(code, i, c[i], (traits) & TINYI_BLK_PAIRED);                                   \
             TINYI_BLK_EACH(i, 2) {                                                                                                      \
                 if (i && !((traits) & TINYI_BLK_FINE)) break;                                                                           \
@@ -866,7 +784,7 @@ static int TINY_FN(tinyi_tree_quantize)(int8_t *code, float *d, float *sum, cons
     return v_sum(odd) == 0.0f;
 }
 
-#define TINYI_BLK_TABLE_TRAITS(name, values, bytes, traits) (traits),
+#define TINYI_BLK_TABLE_TRAITS(name, values, bytes, traits) TINYI_TREE_TRAITS(name, traits),
 #define TINYI_BLK_TABLE_DOT(name, values, bytes, traits) TINY_FN(tinyi_tree_dot_##name),
 #define TINYI_BLK_TABLE_FEW(name, values, bytes, traits) TINY_FN(tinyi_tree_few_##name),
 #define TINYI_BLK_TABLE_EXPAND(name, values, bytes, traits) TINY_FN(tinyi_tree_expand_##name),
@@ -888,9 +806,13 @@ static const tinyi_blk_kernels TINY_FN(tinyi_tree_table) = {
 #undef TINYI_BLK_TABLE_BOOK
 #undef TINYI_TREE_FIT
 #undef TINYI_TREE_SIGNED
+#undef TINYI_TREE_TRAITS
+#undef TINYI_ORDER_HAS
+#undef TINYI_ORDER_Q5_0
 #undef TINYI_TREE_IN_ORDER
 #undef TINYI_TREE_HERE
 #undef TINYI_TREE_DOWN
+#undef TINYI_TREE_UP
 #undef TINYI_TREE_SHIFT
 #undef TINYI_TREE_SMALL
 #undef TINYI_TREE_FIVE
