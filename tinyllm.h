@@ -3,303 +3,303 @@
  *     305  the manual
  *     386  math/kernels.h
  *    7800  llm/quant/kernels.h
- *   11751  options and names
- *   12375  core/config.h
- *   12523  core/status.h
- *   12559  core/tensor.h
- *   12612  core/ctx.h
- *   12689  core/mem.h
- *   12730  core/thread.h
- *   12784  core/rng.h
- *   12810  core/op.h
- *   12918  core/record.h
- *   12940  core/accel.h
- *   12977  core/bytes.h
- *   13008  core/json.h
- *   13054  core/safetensors.h
- *   13106  core/file.h
- *   13161  core/checkpoint.h
- *   13260  core/time.h
- *   13270  core/net.h
- *   13337  core/comm.h
- *   13402  core/conform.h
- *   13485  math/binary.h
- *   13526  math/elem.h
- *   13593  math/convert.h
- *   13634  math/reduce.h
- *   13681  math/softmax.h
- *   13732  math/norm.h
- *   13781  math/matmul.h
- *   13859  math/layout.h
- *   13912  math/conv.h
- *   13972  math/sort.h
- *   14033  math/linalg_lu.h
- *   14052  math/linalg_qr.h
- *   14070  math/linalg_eig.h
- *   14085  math/linalg_svd.h
- *   14100  math/linalg.h
- *   14164  math/fft.h
- *   14239  math/fwht.h
- *   14268  math/attention.h
- *   14353  math/gla.h
- *   14417  math/gla_grad.h
- *   14435  math/twist.h
- *   14487  math/slope.h
- *   14514  math/loss.h
- *   14535  math/rope.h
- *   14556  math/patch.h
- *   14587  math/sparse.h
- *   14662  math/edges.h
- *   14733  math/edges_score.h
- *   14765  math/ops.h
- *   14786  math/optim.h
- *   14901  math/tape.h
- *   15005  math/layer.h
- *   15050  math/train.h
- *   15104  math/all.h
- *   15110  the shared functions again, where the other header came first
- *   15635  llm/quant/format.h
- *   15726  llm/quant/matmul.h
- *   15762  llm/quant/sparse.h
- *   15814  llm/file/fd.h
- *   15826  llm/file/gguf.h
- *   15922  llm/file/gguf_write.h
- *   15978  llm/file/safetensors.h
- *   15997  llm/file/llama2c.h
- *   16016  llm/file/open.h
- *   16037  llm/token/unicode.h
- *   16064  llm/token/split.h
- *   16114  llm/token/vocab.h
- *   16235  llm/chat/template.h
- *   16303  llm/attention/pages.h
- *   16382  llm/attention/tree.h
- *   16485  llm/attention/paged.h
- *   16539  llm/attention/latent.h
- *   16587  llm/attention/position.h
- *   16626  llm/attention/gla.h
- *   16664  llm/attention/cascade.h
- *   16755  llm/attention/fusemax.h
- *   16827  llm/model/ladder.h
- *   16877  llm/model/model.h
- *   17028  llm/model/adapter.h
- *   17078  llm/sample/sample.h
- *   17173  llm/sample/stop.h
- *   17200  llm/sample/pieces.h
- *   17225  llm/sample/grammar.h
- *   17280  llm/sample/schema.h
- *   17302  llm/session/session.h
- *   17403  llm/session/beam.h
- *   17451  llm/session/kvcodec.h
- *   17562  llm/session/kvstream.h
- *   17626  llm/train/story.h
- *   17714  llm/train/trainer.h
- *   17806  llm/train/judge.h
- *   17852  llm/vision/vit.h
- *   17939  llm/vision/tome.h
- *   17993  llm/vision/merge.h
- *   18028  llm/vision/pyra.h
- *   18067  llm/vision/sret.h
- *   18128  llm/tinyllm.h
- *   18150  internal functions
- *   18272  core/status.c
- *   18282  core/atomic.h
- *   18334  core/state.h
- *   18445  core/tensor.c
- *   18604  core/cpu.h
- *   18644  core/half.h
- *   18697  core/target.h
- *   19117  core/ctx.c
- *   19378  core/mem.c
- *   19474  core/thread.c
- *   20051  core/rng.c
- *   20134  core/op.c
- *   20546  core/record.c
- *   20645  core/bytes.c
- *   20747  core/json.c
- *   21057  core/safetensors.c
- *   21307  core/file.c
- *   21753  core/hash.h
- *   21776  core/checkpoint.c
- *   22437  core/time.c
- *   22488  core/net.c
- *   22767  core/comm.c
- *   23267  core/conform.c
- *   24026  math/grad.h
- *   24072  math/table.h
- *   24167  math/rows.h
- *   24232  math/walk.h
- *   24351  math/binary.c
- *   24642  math/elem.c
- *   25414  math/convert.c
- *   25889  math/reduce.c
- *   26407  math/softmax.c
- *   26773  math/norm.c
- *   27300  math/gemm.h
- *   27379  math/gemm_i8.h
- *   27408  math/matmul.c
- *   27766  math/layout.c
- *   28509  math/conv.c
- *   29036  math/sort.c
- *   29928  math/linalg_block.h
- *   30076  math/linalg_lu.c
- *   30424  math/linalg_qr.c
- *   30774  math/linalg_eig.c
- *   31285  math/linalg_svd.c
- *   31683  math/linalg.c
- *   31954  math/fft_way.h
- *   32023  math/fft.c
- *   32498  math/fwht.c
- *   32644  math/attention.c
- *   33212  math/gla.c
- *   33708  math/gla_grad.c
- *   34070  math/twist.c
- *   34421  math/slope.c
- *   34605  math/loss.c
- *   34774  math/rope.c
- *   34917  math/patch.c
- *   35218  math/sparse_lines.h
- *   35246  math/sparse_forms.h
- *   35267  math/sparse.c
- *   35574  math/edges_inside.h
- *   35613  math/edges.c
- *   36071  math/edges_score.c
- *   36499  math/ops.c
- *   36550  math/optim.c
- *   37173  math/tape.c
- *   38026  math/layer.c
- *   38490  math/train.c
- *   38685  math/edges_grad.c
- *   39156  math/normal.c
- *   39175  math/targets.c
- *   39306  math/all.c
- *   39310  core/cpu.c
- *   39564  core/hash.c
- *   39682  math/grad.c
- *   40474  math/matvec.h
- *   40485  math/gemm.c
- *   41069  math/gemm_i8.c
- *   41341  math/linalg_block.c
- *   41877  math/fft_way.c
- *   42292  math/sparse_lines.c
- *   42766  math/sparse_forms.c
- *   42972  math/matvec.c
- *   43024  the shared functions forwarded, where the other header has their bodies
- *   43544  internal functions of this header
- *   43583  llm/quant/blocks.h
- *   43648  llm/quant/direct.h
- *   43663  llm/quant/kformats.h
- *   43674  llm/quant/lattice.h
- *   43700  llm/quant/format.c
- *   43752  llm/quant/block.h
- *   43878  llm/quant/matmul.c
- *   44597  llm/quant/sparse.c
- *   45033  llm/file/fd.c
- *   45154  llm/file/store.h
- *   45238  llm/file/gguf.c
- *   45522  llm/file/gguf_write.c
- *   46138  llm/file/safetensors.c
- *   46270  llm/file/llama2c.c
- *   46550  llm/file/open.c
- *   46671  llm/token/unicode.c
- *   47156  llm/token/split.c
- *   47739  llm/token/parts.h
- *   47915  llm/token/vocab.c
- *   48706  llm/chat/value.h
- *   48823  llm/chat/compile.h
- *   48886  llm/chat/builtin.h
- *   48918  llm/chat/forms.h
- *   48931  llm/chat/template.c
- *   49671  llm/attention/pages.c
- *   49970  llm/attention/tree.c
- *   50493  llm/attention/paged.c
- *   51365  llm/attention/latent.c
- *   52035  llm/attention/position.c
- *   52121  llm/attention/gla.c
- *   52262  llm/attention/cascade.c
- *   52882  llm/attention/fusemax.c
- *   53595  llm/model/ladder.c
- *   53668  llm/model/arch_names.h
- *   53783  llm/model/arch.h
- *   54062  llm/model/inside.h
- *   54496  llm/model/model.c
- *   55113  llm/model/adapter_read.h
- *   55143  llm/model/adapter.c
- *   55604  llm/sample/sample.c
- *   56351  llm/sample/stop.c
- *   56478  llm/sample/pieces.c
- *   56618  llm/sample/grammar_read.h
- *   56649  llm/sample/grammar.c
- *   57172  llm/sample/schema.c
- *   57603  llm/session/inside.h
- *   57625  llm/session/session.c
- *   58149  llm/session/beam.c
- *   58483  llm/session/arith.h
- *   58532  llm/session/kvinside.h
- *   58611  llm/session/kvcodec.c
- *   59288  llm/session/kvstream.c
- *   59436  llm/train/story.c
- *   60168  llm/train/config.h
- *   60186  llm/train/decoder.h
- *   60240  llm/train/trainer.c
- *   60943  llm/train/judge.c
- *   61218  llm/vision/params.h
- *   61258  llm/vision/vit.c
- *   61640  llm/vision/tome.c
- *   61994  llm/vision/merge.c
- *   62695  llm/vision/pyra.c
- *   62870  llm/vision/sret.c
- *   63290  llm/quant/direct.c
- *   63812  llm/quant/kformats.c
- *   64645  llm/quant/lattice.c
- *   65455  llm/quant/block.c
- *   65638  llm/file/store.c
- *   66174  llm/token/parts.c
- *   66646  llm/chat/value.c
- *   67234  llm/chat/parse.h
- *   67309  llm/chat/compile.c
- *   67922  llm/chat/rows.h
- *   67974  llm/chat/text.h
- *   68011  llm/chat/builtin.c
- *   68397  llm/chat/forms.c
- *   68565  llm/model/arch.c
- *   68623  llm/model/adapter_read.c
- *   69007  llm/sample/grammar_read.c
- *   69592  llm/session/arith.c
- *   69841  llm/train/config.c
- *   70041  llm/train/decoder.c
- *   70789  llm/vision/params.c
- *   70865  llm/chat/text.c
- *   71223  llm/token/encode.c
- *   71451  llm/token/decode.c
- *   71630  llm/token/spm.c
- *   71730  llm/token/bpe.c
- *   71877  llm/token/wordpiece.c
- *   71957  llm/token/unigram.c
- *   72194  llm/token/rwkv.c
- *   72220  llm/chat/value_text.c
- *   72466  llm/chat/filters.c
- *   72876  llm/chat/methods.c
- *   73227  llm/chat/emit.c
- *   73320  llm/chat/words.c
- *   73494  llm/chat/expression.c
- *   73975  llm/model/load.c
- *   74313  llm/model/step.c
- *   74883  llm/model/attn.c
- *   75485  llm/model/mla.c
- *   75720  llm/model/delta.c
- *   76018  llm/model/ssm.c
- *   76389  llm/model/rwkv.c
- *   76924  llm/model/ffn.c
- *   77272  llm/model/sparse.c
- *   77384  llm/model/cut.c
- *   77552  llm/model/streams.c
- *   77801  llm/model/forward.c
- *   78527  llm/model/seq.c
- *   78731  llm/model/save.c
- *   79084  llm/session/kvtables.c
- *   79513  llm/session/kvsession.c
- *   79862  llm/tinyllm.c
- *   79875  the licence
+ *   11900  options and names
+ *   12524  core/config.h
+ *   12672  core/status.h
+ *   12708  core/tensor.h
+ *   12761  core/ctx.h
+ *   12838  core/mem.h
+ *   12879  core/thread.h
+ *   12933  core/rng.h
+ *   12959  core/op.h
+ *   13067  core/record.h
+ *   13089  core/accel.h
+ *   13126  core/bytes.h
+ *   13157  core/json.h
+ *   13203  core/safetensors.h
+ *   13255  core/file.h
+ *   13310  core/checkpoint.h
+ *   13409  core/time.h
+ *   13419  core/net.h
+ *   13486  core/comm.h
+ *   13551  core/conform.h
+ *   13634  math/binary.h
+ *   13675  math/elem.h
+ *   13742  math/convert.h
+ *   13783  math/reduce.h
+ *   13830  math/softmax.h
+ *   13881  math/norm.h
+ *   13930  math/matmul.h
+ *   14008  math/layout.h
+ *   14061  math/conv.h
+ *   14121  math/sort.h
+ *   14182  math/linalg_lu.h
+ *   14201  math/linalg_qr.h
+ *   14219  math/linalg_eig.h
+ *   14234  math/linalg_svd.h
+ *   14249  math/linalg.h
+ *   14313  math/fft.h
+ *   14388  math/fwht.h
+ *   14417  math/attention.h
+ *   14502  math/gla.h
+ *   14566  math/gla_grad.h
+ *   14584  math/twist.h
+ *   14636  math/slope.h
+ *   14663  math/loss.h
+ *   14684  math/rope.h
+ *   14705  math/patch.h
+ *   14736  math/sparse.h
+ *   14811  math/edges.h
+ *   14882  math/edges_score.h
+ *   14914  math/ops.h
+ *   14935  math/optim.h
+ *   15050  math/tape.h
+ *   15154  math/layer.h
+ *   15199  math/train.h
+ *   15253  math/all.h
+ *   15259  the shared functions again, where the other header came first
+ *   15784  llm/quant/format.h
+ *   15875  llm/quant/matmul.h
+ *   15911  llm/quant/sparse.h
+ *   15963  llm/file/fd.h
+ *   15975  llm/file/gguf.h
+ *   16071  llm/file/gguf_write.h
+ *   16127  llm/file/safetensors.h
+ *   16146  llm/file/llama2c.h
+ *   16165  llm/file/open.h
+ *   16186  llm/token/unicode.h
+ *   16213  llm/token/split.h
+ *   16263  llm/token/vocab.h
+ *   16384  llm/chat/template.h
+ *   16452  llm/attention/pages.h
+ *   16531  llm/attention/tree.h
+ *   16634  llm/attention/paged.h
+ *   16688  llm/attention/latent.h
+ *   16736  llm/attention/position.h
+ *   16775  llm/attention/gla.h
+ *   16813  llm/attention/cascade.h
+ *   16904  llm/attention/fusemax.h
+ *   16976  llm/model/ladder.h
+ *   17026  llm/model/model.h
+ *   17177  llm/model/adapter.h
+ *   17227  llm/sample/sample.h
+ *   17322  llm/sample/stop.h
+ *   17349  llm/sample/pieces.h
+ *   17374  llm/sample/grammar.h
+ *   17429  llm/sample/schema.h
+ *   17451  llm/session/session.h
+ *   17552  llm/session/beam.h
+ *   17600  llm/session/kvcodec.h
+ *   17711  llm/session/kvstream.h
+ *   17775  llm/train/story.h
+ *   17863  llm/train/trainer.h
+ *   17955  llm/train/judge.h
+ *   18001  llm/vision/vit.h
+ *   18088  llm/vision/tome.h
+ *   18142  llm/vision/merge.h
+ *   18177  llm/vision/pyra.h
+ *   18216  llm/vision/sret.h
+ *   18277  llm/tinyllm.h
+ *   18299  internal functions
+ *   18421  core/status.c
+ *   18431  core/atomic.h
+ *   18483  core/state.h
+ *   18594  core/tensor.c
+ *   18753  core/cpu.h
+ *   18793  core/half.h
+ *   18846  core/target.h
+ *   19266  core/ctx.c
+ *   19527  core/mem.c
+ *   19623  core/thread.c
+ *   20200  core/rng.c
+ *   20283  core/op.c
+ *   20695  core/record.c
+ *   20794  core/bytes.c
+ *   20896  core/json.c
+ *   21206  core/safetensors.c
+ *   21456  core/file.c
+ *   21902  core/hash.h
+ *   21925  core/checkpoint.c
+ *   22586  core/time.c
+ *   22637  core/net.c
+ *   22916  core/comm.c
+ *   23416  core/conform.c
+ *   24175  math/grad.h
+ *   24221  math/table.h
+ *   24316  math/rows.h
+ *   24381  math/walk.h
+ *   24500  math/binary.c
+ *   24791  math/elem.c
+ *   25563  math/convert.c
+ *   26038  math/reduce.c
+ *   26556  math/softmax.c
+ *   26922  math/norm.c
+ *   27449  math/gemm.h
+ *   27528  math/gemm_i8.h
+ *   27557  math/matmul.c
+ *   27915  math/layout.c
+ *   28658  math/conv.c
+ *   29185  math/sort.c
+ *   30077  math/linalg_block.h
+ *   30225  math/linalg_lu.c
+ *   30573  math/linalg_qr.c
+ *   30923  math/linalg_eig.c
+ *   31434  math/linalg_svd.c
+ *   31832  math/linalg.c
+ *   32103  math/fft_way.h
+ *   32172  math/fft.c
+ *   32647  math/fwht.c
+ *   32793  math/attention.c
+ *   33361  math/gla.c
+ *   33857  math/gla_grad.c
+ *   34219  math/twist.c
+ *   34570  math/slope.c
+ *   34754  math/loss.c
+ *   34923  math/rope.c
+ *   35066  math/patch.c
+ *   35367  math/sparse_lines.h
+ *   35395  math/sparse_forms.h
+ *   35416  math/sparse.c
+ *   35723  math/edges_inside.h
+ *   35762  math/edges.c
+ *   36220  math/edges_score.c
+ *   36648  math/ops.c
+ *   36699  math/optim.c
+ *   37322  math/tape.c
+ *   38175  math/layer.c
+ *   38639  math/train.c
+ *   38834  math/edges_grad.c
+ *   39305  math/normal.c
+ *   39324  math/targets.c
+ *   39455  math/all.c
+ *   39459  core/cpu.c
+ *   39713  core/hash.c
+ *   39831  math/grad.c
+ *   40623  math/matvec.h
+ *   40634  math/gemm.c
+ *   41218  math/gemm_i8.c
+ *   41490  math/linalg_block.c
+ *   42026  math/fft_way.c
+ *   42441  math/sparse_lines.c
+ *   42915  math/sparse_forms.c
+ *   43121  math/matvec.c
+ *   43173  the shared functions forwarded, where the other header has their bodies
+ *   43693  internal functions of this header
+ *   43732  llm/quant/blocks.h
+ *   43797  llm/quant/direct.h
+ *   43812  llm/quant/kformats.h
+ *   43823  llm/quant/lattice.h
+ *   43849  llm/quant/format.c
+ *   43901  llm/quant/block.h
+ *   44027  llm/quant/matmul.c
+ *   44746  llm/quant/sparse.c
+ *   45182  llm/file/fd.c
+ *   45303  llm/file/store.h
+ *   45387  llm/file/gguf.c
+ *   45671  llm/file/gguf_write.c
+ *   46287  llm/file/safetensors.c
+ *   46419  llm/file/llama2c.c
+ *   46699  llm/file/open.c
+ *   46820  llm/token/unicode.c
+ *   47305  llm/token/split.c
+ *   47888  llm/token/parts.h
+ *   48064  llm/token/vocab.c
+ *   48855  llm/chat/value.h
+ *   48972  llm/chat/compile.h
+ *   49035  llm/chat/builtin.h
+ *   49067  llm/chat/forms.h
+ *   49080  llm/chat/template.c
+ *   49820  llm/attention/pages.c
+ *   50119  llm/attention/tree.c
+ *   50642  llm/attention/paged.c
+ *   51514  llm/attention/latent.c
+ *   52184  llm/attention/position.c
+ *   52270  llm/attention/gla.c
+ *   52411  llm/attention/cascade.c
+ *   53031  llm/attention/fusemax.c
+ *   53744  llm/model/ladder.c
+ *   53817  llm/model/arch_names.h
+ *   53932  llm/model/arch.h
+ *   54211  llm/model/inside.h
+ *   54645  llm/model/model.c
+ *   55262  llm/model/adapter_read.h
+ *   55292  llm/model/adapter.c
+ *   55753  llm/sample/sample.c
+ *   56500  llm/sample/stop.c
+ *   56627  llm/sample/pieces.c
+ *   56767  llm/sample/grammar_read.h
+ *   56798  llm/sample/grammar.c
+ *   57321  llm/sample/schema.c
+ *   57752  llm/session/inside.h
+ *   57774  llm/session/session.c
+ *   58298  llm/session/beam.c
+ *   58632  llm/session/arith.h
+ *   58681  llm/session/kvinside.h
+ *   58760  llm/session/kvcodec.c
+ *   59437  llm/session/kvstream.c
+ *   59585  llm/train/story.c
+ *   60317  llm/train/config.h
+ *   60335  llm/train/decoder.h
+ *   60389  llm/train/trainer.c
+ *   61092  llm/train/judge.c
+ *   61367  llm/vision/params.h
+ *   61407  llm/vision/vit.c
+ *   61789  llm/vision/tome.c
+ *   62143  llm/vision/merge.c
+ *   62844  llm/vision/pyra.c
+ *   63019  llm/vision/sret.c
+ *   63439  llm/quant/direct.c
+ *   63961  llm/quant/kformats.c
+ *   64794  llm/quant/lattice.c
+ *   65604  llm/quant/block.c
+ *   65787  llm/file/store.c
+ *   66323  llm/token/parts.c
+ *   66795  llm/chat/value.c
+ *   67383  llm/chat/parse.h
+ *   67458  llm/chat/compile.c
+ *   68071  llm/chat/rows.h
+ *   68123  llm/chat/text.h
+ *   68160  llm/chat/builtin.c
+ *   68546  llm/chat/forms.c
+ *   68714  llm/model/arch.c
+ *   68772  llm/model/adapter_read.c
+ *   69156  llm/sample/grammar_read.c
+ *   69741  llm/session/arith.c
+ *   69990  llm/train/config.c
+ *   70190  llm/train/decoder.c
+ *   70938  llm/vision/params.c
+ *   71014  llm/chat/text.c
+ *   71372  llm/token/encode.c
+ *   71600  llm/token/decode.c
+ *   71779  llm/token/spm.c
+ *   71879  llm/token/bpe.c
+ *   72026  llm/token/wordpiece.c
+ *   72106  llm/token/unigram.c
+ *   72343  llm/token/rwkv.c
+ *   72369  llm/chat/value_text.c
+ *   72615  llm/chat/filters.c
+ *   73025  llm/chat/methods.c
+ *   73376  llm/chat/emit.c
+ *   73469  llm/chat/words.c
+ *   73643  llm/chat/expression.c
+ *   74124  llm/model/load.c
+ *   74462  llm/model/step.c
+ *   75032  llm/model/attn.c
+ *   75634  llm/model/mla.c
+ *   75869  llm/model/delta.c
+ *   76167  llm/model/ssm.c
+ *   76538  llm/model/rwkv.c
+ *   77073  llm/model/ffn.c
+ *   77421  llm/model/sparse.c
+ *   77533  llm/model/cut.c
+ *   77701  llm/model/streams.c
+ *   77950  llm/model/forward.c
+ *   78676  llm/model/seq.c
+ *   78880  llm/model/save.c
+ *   79233  llm/session/kvtables.c
+ *   79662  llm/session/kvsession.c
+ *   80011  llm/tinyllm.c
+ *   80024  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -9391,6 +9391,8 @@ static const tinyi_blk_tiles TINY_FN(tinyi_blk_tiles) = {
 #define TINYI_TREE_IN_ORDER(v) ((void)0)
 #define TINYI_TREE_HERE(v) ((void)0)
 #endif
+/* Q4_K is PAIRED by halves of groups: low nibbles of 32 bytes are one group, high ones the next */
+#define TINYI_TREE_TRAITS(name, traits) (TINYI_BLK_##name == TINYI_BLK_Q4_K && !V_VNNI ? (traits) | TINYI_BLK_PAIRED : (traits))
 #define TINYI_TREE_SIGNED(traits) (((traits) & TINYI_BLK_HAS_SIGN) && !V_VNNI)
 
 /* ---- sums */
@@ -9469,6 +9471,8 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_step)(v_f32 *acc, const v_i8 *c, cons
 #define TINYI_TREE_SHIFT(x, by) ((by) < 0 ? _mm256_slli_epi16(x, (by) < 0 ? -(by) : 0) : _mm256_srli_epi16(x, (by) < 0 ? 0 : (by)))
 
 TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_tree_halves)(const unsigned char *p, int step) { return _mm256_inserti128_si256(_mm256_castsi128_si256(TINYI_BLK_128(p)), TINYI_BLK_128(p + step), 1); }
+/* The same, where 16 bytes before p + step may be read. Any port of a vector unit blends, one inserts; but Q4_0, two blocks at once from memory, loses by it. */
+TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_tree_blended)(const unsigned char *p, int step) { return _mm256_blend_epi32(_mm256_castsi128_si256(TINYI_BLK_128(p)), TINYI_BLK_256(p + step - 16), 0xf0); }
 TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_nibbles)(v_i8 *c, const unsigned char *p, int step)
 {
     int i;
@@ -9478,18 +9482,18 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_nibbles)(v_i8 *c, const unsigned char
         c[2 * i + 1] = vb_and(_mm256_srli_epi16(x, 4), vb_set(15));
     }
 }
-/* the fifth bits of eight blocks, step apart: bit j of 32 belongs to number j */
-TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_fifth)(v_i8 *c, const unsigned char *p, int step)
+/* fifth bits of two blocks, step apart, where bit j of 32 belongs to number j: of the first or the second 16 numbers */
+TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_tree_fifth)(const unsigned char *p, int step, int second)
 {
     const __m256i low = _mm256_set_epi64x(0x0101010101010101, 0, 0x0101010101010101, 0), bit = _mm256_set1_epi64x((long long)0x8040201008040201u);
-    int i, j;
-    TINYI_BLK_EACH(i, 4) {
-        const __m256i bits = _mm256_blend_epi32(_mm256_set1_epi32((int)tinyi_q_u32(p + i * step)), _mm256_set1_epi32((int)tinyi_q_u32(p + (i + 4) * step)), 0xf0);
-        TINYI_BLK_EACH(j, 2) {
-            const __m256i k = vb_and(_mm256_shuffle_epi8(bits, j ? _mm256_or_si256(low, vb_set(2)) : low), bit);
-            c[2 * i + j] = vb_or(c[2 * i + j], vb_and(_mm256_cmpeq_epi8(k, bit), vb_set(16)));
-        }
-    }
+    const __m256i bits = _mm256_blend_epi32(_mm256_set1_epi32((int)tinyi_q_u32(p)), _mm256_set1_epi32((int)tinyi_q_u32(p + step)), 0xf0);
+    const __m256i k = vb_and(_mm256_shuffle_epi8(bits, second ? _mm256_or_si256(low, vb_set(2)) : low), bit);
+    return vb_and(_mm256_cmpeq_epi8(k, bit), vb_set(16));
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_fifths)(v_i8 *c, const unsigned char *p, int step)
+{
+    int i;
+    TINYI_BLK_EACH(i, 8) c[i] = vb_or(c[i], TINY_FN(tinyi_tree_fifth)(p + i / 2 * step, 4 * step, i % 2));
 }
 /* 32 bytes hold two or four vectors */
 TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_fours)(v_i8 *c, const unsigned char *p)
@@ -9532,17 +9536,26 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_times)(v_f32 *s, v_f32 d, __m128i k)
     s[0] = v_mul(d, v_from_i32(_mm256_cvtepi8_epi32(k)));
     s[1] = v_mul(d, v_from_i32(_mm256_cvtepi8_epi32(_mm_srli_si128(k, 8))));
 }
-/* Q4_K, Q5_K: eight scales and eight minima of six bits in twelve bytes, behind the halves that both are multiplied by */
+/* Q4_K, Q5_K: eight scales and eight minima of six bits in twelve bytes, behind the halves that both are multiplied by. Those of the second
+ * four lie in two bytes each, which a product of bytes puts together; 16 times the number is what comes of it. */
 TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_scales6)(v_f32 *s, v_f32 *m, const unsigned char *b)
 {
-    const __m128i x = TINYI_BLK_128(b);
-    const __m128 d = _mm_cvtph_ps(x);
-    __m128i k = _mm_shuffle_epi8(x, _mm_set_epi8(15, 14, 13, 12, 11, 10, 9, 8, 15, 14, 13, 12, 7, 6, 5, 4));
-    const __m128i high = _mm_shuffle_epi8(x, _mm_set_epi8(11, 10, 9, 8, -1, -1, -1, -1, 7, 6, 5, 4, -1, -1, -1, -1));
-    k = _mm_and_si128(_mm_srlv_epi32(k, _mm_set_epi32(4, 0, 0, 0)), _mm_set_epi32(0x0f0f0f0f, 0x3f3f3f3f, 0x0f0f0f0f, 0x3f3f3f3f));
-    k = _mm_or_si128(k, _mm_and_si128(_mm_srli_epi16(high, 2), _mm_set1_epi8(0x30)));
-    s[0] = v_mul(_mm256_broadcastss_ps(d), v_from_i32(_mm256_cvtepu8_epi32(k)));
-    m[0] = v_mul(_mm256_broadcastss_ps(_mm_xor_ps(_mm_movehdup_ps(d), _mm_set1_ps(-0.0f))), v_from_i32(_mm256_cvtepu8_epi32(_mm_srli_si128(k, 8))));
+    const v_i8 x = _mm256_broadcastsi128_si256(TINYI_BLK_128(b));
+    const v_i8 k = _mm256_shuffle_epi8(x, _mm256_set_epi32(-0xf8f1, -0xf9f2, -0xfaf3, -0xfbf4, -0xf9, -0xfa, -0xfb, -0xfc));    /* bytes 7 15, 6 14, 5 13, 4 12; 7, 6, 5, 4 */
+    const v_i8 l = _mm256_shuffle_epi8(x, _mm256_set_epi32(-0xf4f1, -0xf5f2, -0xf6f3, -0xf7f4, -0xf5, -0xf6, -0xf7, -0xf8));    /* 11 15, 10 14, 9 13, 8 12; 11, 10, 9, 8 */
+    const v_i32 scale = _mm256_maddubs_epi16(vb_and(k, _mm256_setr_epi32(0x3f, 0x3f, 0x3f, 0x3f, 0xc00f, 0xc00f, 0xc00f, 0xc00f)), _mm256_setr_epi32(16, 16, 16, 16, 0x410, 0x410, 0x410, 0x410));
+    const v_i32 low = _mm256_maddubs_epi16(vb_and(l, _mm256_setr_epi32(0x3f, 0x3f, 0x3f, 0x3f, 0xc0f0, 0xc0f0, 0xc0f0, 0xc0f0)), _mm256_setr_epi32(16, 16, 16, 16, 0x401, 0x401, 0x401, 0x401));
+    const v_f32 d = v_mul(_mm256_cvtph_ps(_mm_shuffle_epi32(_mm256_castsi256_si128(x), 0)), _mm256_set_ps(-0.0625f, 0.0625f, -0.0625f, 0.0625f, -0.0625f, 0.0625f, -0.0625f, 0.0625f));
+    s[0] = v_mul(_mm256_moveldup_ps(d), v_from_i32(scale));
+    m[0] = v_mul(_mm256_movehdup_ps(d), v_from_i32(low));
+}
+/* Q6_K: sixteen scales of a byte and what they are multiplied by. Bytes become the highest of 32 bits, 2^24 times too large. */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_scales8)(v_f32 *s, const unsigned char *k, const unsigned char *half)
+{
+    const v_i8 x = _mm256_broadcastsi128_si256(TINYI_BLK_128(k)), even = _mm256_setr_epi32(0x00808080, 0x02808080, 0x04808080, 0x06808080, 0x01808080, 0x03808080, 0x05808080, 0x07808080);
+    const v_f32 d = v_mul(_mm256_cvtph_ps(_mm_set1_epi16((short)tinyi_q_u16(half))), v_set(5.9604644775390625e-8f));
+    s[0] = v_mul(d, v_from_i32(_mm256_shuffle_epi8(x, even)));
+    s[1] = v_mul(d, v_from_i32(_mm256_shuffle_epi8(x, _mm256_or_si256(even, _mm256_set1_epi32(0x08000000)))));
 }
 /* Q3_K: sixteen scales of six bits, 32 more than meant, in the twelve bytes before the half at b + 12 */
 TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_scales3)(v_f32 *s, const unsigned char *b)
@@ -9596,14 +9609,14 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q5_0)(v_i8 *c, v_f32 *s, v_f32 *
 {
     (void)m;
     TINY_FN(tinyi_tree_nibbles)(c, b + 6, 22);
-    TINY_FN(tinyi_tree_fifth)(c, b + 2, 22);
+    TINY_FN(tinyi_tree_fifths)(c, b + 2, 22);
     s[0] = TINY_FN(tinyi_tree_halves8)(b, 22);
     return -16.0f;
 }
 TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q5_1)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
 {
     TINY_FN(tinyi_tree_nibbles)(c, b + 8, 24);
-    TINY_FN(tinyi_tree_fifth)(c, b + 4, 24);
+    TINY_FN(tinyi_tree_fifths)(c, b + 4, 24);
     s[0] = TINY_FN(tinyi_tree_halves8)(b, 24);
     m[0] = TINY_FN(tinyi_tree_halves8)(b + 2, 24);
     return 0.0f;
@@ -9626,7 +9639,9 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q3_K)(v_i8 *c, v_f32 *s, v_f32 *
 }
 TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q4_K)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)
 {
-    TINY_FN(tinyi_tree_fours)(c, b + 16);
+    int i;
+    if (V_VNNI) TINY_FN(tinyi_tree_fours)(c, b + 16);
+    else TINYI_BLK_EACH(i, 8) c[i] = vb_and(_mm256_srli_epi16(TINY_FN(tinyi_tree_blended)(b + 16 + i / 4 * 32 + i % 2 * 16, 64), i / 2 % 2 * 4), vb_set(15));
     TINY_FN(tinyi_tree_scales6)(s, m, b);
     return 0.0f;
 }
@@ -9644,7 +9659,7 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_Q6_K)(v_i8 *c, v_f32 *s, v_f32 *
     TINYI_BLK_EACH(i, 8)                    /* of 128 numbers: 0, 32 in low halves, 64, 96 in high ones */
         c[i] = vb_or(vb_and(_mm256_srli_epi16(TINYI_BLK_256(b + i / 4 * 64 + i % 2 * 32), i % 4 / 2 * 4), vb_set(15)),
                      vb_and(TINYI_TREE_SHIFT(TINYI_BLK_256(b + 128 + i / 4 * 32), i % 4 * 2 - 4), vb_set(0x30)));
-    TINY_FN(tinyi_tree_times)(s, v_set(TINY_FN(tinyi_tree_half)(b + 208)), TINY_FN(tinyi_tree_order)(TINYI_BLK_128(b + 192)));
+    TINY_FN(tinyi_tree_scales8)(s, b + 192, b + 208);
     return -32.0f;
 }
 TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_iq4)(v_i8 *c)
@@ -9724,8 +9739,10 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_tree_get_TQ1_0)(v_i8 *c, v_f32 *s, v_f32 
 #if TINYI_GCC || TINYI_CLANG
 typedef unsigned short TINY_FN(tinyi_tree_u16) __attribute__((vector_size(32)));
 #define TINYI_TREE_DOWN(x, by) ((__m256i)((TINY_FN(tinyi_tree_u16))(x) >> (by)))
+#define TINYI_TREE_UP(x, by) ((__m256i)((TINY_FN(tinyi_tree_u16))(x) << (by)))
 #else
 #define TINYI_TREE_DOWN(x, by) _mm256_srli_epi16(x, by)
+#define TINYI_TREE_UP(x, by) _mm256_slli_epi16(x, by)
 #endif
 /* the sums over the lanes of four vectors, each in the order of v_sum */
 TINYI_FORCE_INLINE __m128 TINY_FN(tinyi_tree_sum4)(float (*x)[8])
@@ -9807,13 +9824,22 @@ static void TINY_FN(tinyi_tree_rows4)(float *y, const unsigned char *w, ptrdiff_
     _mm_storeu_ps(y + 4 * g - 4, TINY_FN(tinyi_tree_sum4)(t[(g - 1) % 2]));
 }
 
-/* ---- Q8_0, whole super-blocks: the products of one between the sums of the one before
+/* src/llm/quant/order.simd.h - products of block formats on AVX2 without VNNI: whole super-blocks times one row of activations
  *
  * What a super-block is folded by waits for its products, and fills the window that the processor looks ahead in. So the tree of one is
- * written between the products of the next, each step some instructions behind what it waits for; compilers would put them apart again. */
+ * written between the products of the next, each step some instructions behind what it waits for; compilers would put them apart again.
+ * Sums and their order are those of tree.simd.h, of which this is a part.                                                              */
 
-/* t: what the block at b0 left, then what that at b leaves; acc += block b0 */
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_tree_beside)(v_f32 acc, v_i32 *t, const unsigned char *b, const int8_t *q, const unsigned char *b0, const float *d0)
+#ifdef TINYLLM_FEW_FORMATS
+#define TINYI_ORDER_Q5_0 (-1)
+#else
+#define TINYI_ORDER_Q5_0 TINYI_BLK_Q5_0
+#endif
+/* clang 14 has not the registers for two of them, and is faster where it chooses the order itself */
+#define TINYI_ORDER_HAS(format) (!V_VNNI && ((format) == TINYI_BLK_Q8_0 || (format) == TINYI_BLK_Q6_K || (TINYI_GCC && ((format) == TINYI_BLK_Q4_K || (format) == TINYI_ORDER_Q5_0))))
+
+/* Q8_0. t: what the block at b0 left, then what that at b leaves; acc += block b0 */
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_order_bytes)(v_f32 acc, v_i32 *t, const unsigned char *b, const int8_t *q, const unsigned char *b0, const float *d0)
 {
     const v_i32 one = _mm256_set1_epi16(1);
     v_i32 p[8], u[4];
@@ -9880,32 +9906,149 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_tree_beside)(v_f32 acc, v_i32 *t, const u
     }
     return acc;
 }
-/* Rows within a page come from both halves of a piece in turn: a core reads two places faster than one, and asking for lines 8 KB ahead as
- * well makes it slower here. Of longer rows each begins so many pages of its own that nothing is won. */
-static void TINY_FN(tinyi_tree_rows1)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x)
+
+/* vector v of the codes of a super-block, of eight */
+TINYI_FORCE_INLINE v_i8 TINY_FN(tinyi_order_code)(const unsigned char *b, int v, int format)
 {
-    const size_t half = w_row <= 4096 ? (n_row + 1) / 2 : 0;
+    const int half = v / 4, four = v % 4;
+    v_i8 x, high;
+    if (format == TINYI_BLK_Q4_K) {
+        x = TINY_FN(tinyi_tree_blended)(b + 16 + half * 32 + v % 2 * 16, 64);
+        return vb_and(four > 1 ? TINYI_TREE_DOWN(x, 4) : x, vb_set(15));
+    }
+    if (format == TINYI_BLK_Q6_K) {
+        x = TINYI_BLK_256(b + half * 64 + v % 2 * 32);
+        high = TINYI_BLK_256(b + 128 + half * 32);
+        high = four == 0 ? TINYI_TREE_UP(high, 4) : four == 1 ? TINYI_TREE_UP(high, 2) : four == 2 ? high : TINYI_TREE_DOWN(high, 2);
+        return vb_or(vb_and(four > 1 ? TINYI_TREE_DOWN(x, 4) : x, vb_set(15)), vb_and(high, vb_set(0x30)));
+    }
+    x = TINY_FN(tinyi_tree_halves)(b + 6 + v / 2 * 22, 88);
+    return vb_or(vb_and(v % 2 ? TINYI_TREE_DOWN(x, 4) : x, vb_set(15)), TINY_FN(tinyi_tree_fifth)(b + 2 + v / 2 * 22, 88, v % 2));
+}
+TINYI_FORCE_INLINE float TINY_FN(tinyi_order_scales)(v_f32 *s, v_f32 *m, const unsigned char *b, int format)
+{
+    v_i8 unused[8];
+    if (format == TINYI_BLK_Q4_K) return TINY_FN(tinyi_tree_get_Q4_K)(unused, s, m, b);
+    if (format == TINYI_BLK_Q6_K) return TINY_FN(tinyi_tree_get_Q6_K)(unused, s, m, b);
+    return TINY_FN(tinyi_tree_get_Q5_0)(unused, s, m, b);
+}
+TINYI_FORCE_INLINE void TINY_FN(tinyi_order_unpack)(v_i32 *u, v_i32 a, v_i32 b, int by64)
+{
+    u[0] = by64 ? _mm256_unpacklo_epi64(a, b) : _mm256_unpacklo_epi32(a, b);
+    u[1] = by64 ? _mm256_unpackhi_epi64(a, b) : _mm256_unpackhi_epi32(a, b);
+    TINYI_TREE_HERE(u[0]);
+    TINYI_TREE_HERE(u[1]);
+}
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_order_add)(v_i32 a, v_i32 b, int to, int traits)
+{
+    a = TINY_FN(tinyi_tree_add)(a, b, to, traits);
+    TINYI_TREE_HERE(a);
+    return a;
+}
+/* codes without sign, PAIRED or FINE; t and acc as above, acc two vectors where groups are FINE */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_order_codes)(v_f32 *acc, v_i32 *t, const unsigned char *b, const int8_t *q, const unsigned char *b0, const float *d0, const float *sum0, int format, int traits)
+{
+    const int fine = (traits & TINYI_BLK_FINE) != 0, many = fine ? 2 : 1;
+    v_i32 p[8], u[4], o[2];
+    v_f32 f[2], s[2], m[2], sums;
+    float shared = 0;
+    int g, i;
+    TINYI_BLK_EACH(g, 7) {
+        TINYI_BLK_EACH(i, 2)
+            if (g < 4) {
+                v_i8 c = TINY_FN(tinyi_order_code)(b, 2 * g + i, format);
+                TINYI_TREE_HERE(c);
+                p[2 * g + i] = _mm256_maddubs_epi16(c, vb_load(q + 32 * (2 * g + i)));
+                TINYI_TREE_HERE(p[2 * g + i]);
+            }
+        if (!fine) {
+            if (g == 0) {
+                TINY_FN(tinyi_order_unpack)(u, t[0], t[1], 0);
+                TINY_FN(tinyi_order_unpack)(u + 2, t[2], t[3], 0);
+            }
+            if (g == 1) {
+                u[0] = TINY_FN(tinyi_order_add)(u[0], u[1], 4, traits);
+                u[1] = TINY_FN(tinyi_order_add)(u[2], u[3], 4, traits);
+                TINY_FN(tinyi_tree_widen)(u, 2, 4, 8, traits);
+                TINYI_TREE_HERE(u[0]);
+                TINYI_TREE_HERE(u[1]);
+            }
+            if (g == 2) TINY_FN(tinyi_order_unpack)(u, u[0], u[1], 1);
+            if (g == 3) {
+                u[0] = TINY_FN(tinyi_order_add)(u[0], u[1], 8, traits);
+                TINY_FN(tinyi_tree_widen)(u, 1, 8, 1 << 20, traits);
+                TINYI_TREE_HERE(u[0]);
+            }
+            if (g > 0 && g < 5) t[g - 1] = TINY_FN(tinyi_order_add)(p[2 * g - 2], p[2 * g - 1], 2, traits);
+        } else {
+            if (g == 0) {
+                TINY_FN(tinyi_order_unpack)(u, t[0], t[1], 1);
+                TINY_FN(tinyi_order_unpack)(u + 2, t[2], t[3], 1);
+            }
+            if (g == 1) {
+                u[0] = TINY_FN(tinyi_order_add)(u[0], u[1], 4, traits);
+                u[1] = TINY_FN(tinyi_order_add)(u[2], u[3], 4, traits);
+            }
+            if (g > 1 && g < 6) {
+                t[g - 2] = TINY_FN(tinyi_order_add)(o[0], o[1], 2, traits);
+                TINY_FN(tinyi_tree_widen)(t + g - 2, 1, 2, 4, traits);
+                TINYI_TREE_HERE(t[g - 2]);
+            }
+            if (g > 0 && g < 5) TINY_FN(tinyi_order_unpack)(o, p[2 * g - 2], p[2 * g - 1], 0);
+        }
+        if (g == (fine ? 2 : 1)) {
+            shared = TINY_FN(tinyi_order_scales)(s, m, b0, format);
+            TINYI_BLK_EACH(i, many) {
+                const v_f32 scale = fine ? _mm256_broadcast_ps((const __m128 *)(const void *)(d0 + 4 * i)) : v_load(d0);
+                if (traits & TINYI_BLK_MINIMA) m[i] = v_mul(m[i], v_load(d0 + 8));
+                else s[i] = v_mul(s[i], scale);
+                TINYI_TREE_HERE(s[i]);
+                if (traits & TINYI_BLK_MINIMA) TINYI_TREE_HERE(m[i]);
+            }
+        }
+        if (g == 4) TINYI_BLK_EACH(i, many) {
+            f[i] = v_from_i32(u[i]);
+            TINYI_TREE_HERE(f[i]);
+        }
+        if (g == 5) TINYI_BLK_EACH(i, many) {
+            sums = v_load(fine ? sum0 + 8 * i : d0 + 8);
+            if (shared != 0.0f) f[i] = v_fma(sums, v_set(shared), f[i]);
+            if (traits & TINYI_BLK_MINIMA) acc[i] = v_fma(v_load(d0), v_fma(s[i], f[i], m[i]), acc[i]);
+            else acc[i] = v_fma(s[i], f[i], acc[i]);
+        }
+    }
+}
+
+/* Lines are asked for 2 KB ahead only: 8 KB as well makes it slower here. Rows within a page come from both halves of a piece in turn,
+ * since a core reads two places faster than one; of longer rows each begins so many pages of its own that nothing is won. */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_order_rows)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, int bytes, int format, int traits)
+{
+    const size_t half = w_row <= 4096 ? (n_row + 1) / 2 : 0, blocks = x->blocks;
     const unsigned char *b, *b0 = w;
-    const float *d0 = x->d;
+    const int8_t *const code = x->code;
+    const float *d0 = x->d, *sum0 = x->sum;
     float none, *to = &none;
-    v_f32 acc = v_zero();
+    v_f32 acc[2];
     v_i32 t[4];
     size_t r, at;
     int i;
+    acc[0] = acc[1] = v_zero();
     TINYI_BLK_EACH(i, 4) t[i] = vi_zero();
     for (r = 0; r <= n_row; r++) {          /* once more, for the sums of the last block: of its products nobody hears */
         const ptrdiff_t row = r == n_row ? 0 : (ptrdiff_t)(!half ? r : r % 2 ? half + r / 2 : r / 2);
         b = w + row * w_row;
-        for (at = 0; at < (r < n_row ? x->blocks : 1); at++, b += 272) {
-            TINYI_BLK_EACH(i, 5) TINYI_BLK_AHEAD(b + 2048 + 64 * i);
-            acc = TINY_FN(tinyi_tree_beside)(acc, t, b, x->code + 256 * at, b0, d0);
+        for (at = 0; at < (r < n_row ? blocks : 1); at++, b += bytes) {
+            for (i = 0; i < bytes; i += 64) TINYI_BLK_AHEAD(b + 2048 + i);
+            if (format == TINYI_BLK_Q8_0) acc[0] = TINY_FN(tinyi_order_bytes)(acc[0], t, b, code + 256 * at, b0, d0);
+            else TINY_FN(tinyi_order_codes)(acc, t, b, code + 256 * at, b0, d0, sum0, format, traits);
             if (at == 0) {                  /* with that the row before is whole */
-                *to = v_sum(v_add(acc, v_zero()));
-                acc = v_zero();
+                *to = v_sum(v_add(acc[0], acc[1]));
+                acc[0] = acc[1] = v_zero();
                 to = y + row * y_row;
             }
             b0 = b;
             d0 = x->d + 16 * at;
+            sum0 = x->sum + 16 * at;
         }
     }
 }
@@ -9934,7 +10077,7 @@ static void TINY_FN(tinyi_tree_rows1)(float *y, ptrdiff_t y_row, const unsigned 
                 shared = TINY_FN(tinyi_tree_get_##name)(c, s, m, b);                                                                    \
                 for (r = 0; r < n; r++) {                                                                                               \
                     const size_t p = r * 256 * x->blocks + at;                                                                          \
-                    TINY_FN(tinyi_tree_step)(acc[r], c, s, m, shared, x->code + p, x->d + p / 16, x->sum + p / 16, (traits), (traits) & TINYI_BLK_PAIRED); \
+                    TINY_FN(tinyi_tree_step)(acc[r], c, s, m, shared, x->code + p, x->d + p / 16, x->sum + p / 16, (traits), TINYI_TREE_TRAITS(name, traits) & TINYI_BLK_PAIRED); \
                 }                                                                                                                       \
             }                                                                                                                           \
             for (r = 0; r < n; r++) y[(ptrdiff_t)r * y_x] = v_sum(v_add(acc[r][0], acc[r][1]));                                         \
@@ -9949,7 +10092,8 @@ static void TINY_FN(tinyi_tree_rows1)(float *y, ptrdiff_t y_row, const unsigned 
             w += (ptrdiff_t)whole * w_row; \
             n_row -= whole; \
         } \
-        if (TINYI_BLK_##name == TINYI_BLK_Q8_0 && !V_VNNI && n_row && k && k % 256 == 0) TINY_FN(tinyi_tree_rows1)(y, y_row, w, w_row, n_row, x);         \
+        if (TINYI_ORDER_HAS(TINYI_BLK_##name) && n_row && k && k % 256 == 0)                                                            \
+            TINY_FN(tinyi_order_rows)(y, y_row, w, w_row, n_row, x, 256 / (values) * (bytes), TINYI_BLK_##name, (traits));              \
         else TINY_FN(tinyi_tree_dots_##name)(y, y_row, 0, w, w_row, n_row, x, k, 1);                                                    \
     }                                                                                                                                   \
     static void TINY_FN(tinyi_tree_few_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n) \
@@ -9970,6 +10114,7 @@ static void TINY_FN(tinyi_tree_rows1)(float *y, ptrdiff_t y_row, const unsigned 
             } else                                                                                                                      \
                 for (i = 0; i < 256 / (values) * (bytes); i += 64) TINYI_BLK_AHEAD2(w + ahead + i);                                     \
             shared = TINY_FN(tinyi_tree_get_##name)(c, s, m, w);                                                                        \
+            if (TINYI_BLK_##name == TINYI_BLK_Q4_K) TINY_FN(tinyi_tree_fours)(c, w + 16);      /* in order, as they are stored */           \
             TINYI_BLK_EACH(i, 8) TINY_FN(tinyi_tree_put)(code, i, c[i], (traits) & TINYI_BLK_PAIRED);                                   \
             TINYI_BLK_EACH(i, 2) {                                                                                                      \
                 if (i && !((traits) & TINYI_BLK_FINE)) break;                                                                           \
@@ -10228,7 +10373,7 @@ static int TINY_FN(tinyi_tree_quantize)(int8_t *code, float *d, float *sum, cons
     return v_sum(odd) == 0.0f;
 }
 
-#define TINYI_BLK_TABLE_TRAITS(name, values, bytes, traits) (traits),
+#define TINYI_BLK_TABLE_TRAITS(name, values, bytes, traits) TINYI_TREE_TRAITS(name, traits),
 #define TINYI_BLK_TABLE_DOT(name, values, bytes, traits) TINY_FN(tinyi_tree_dot_##name),
 #define TINYI_BLK_TABLE_FEW(name, values, bytes, traits) TINY_FN(tinyi_tree_few_##name),
 #define TINYI_BLK_TABLE_EXPAND(name, values, bytes, traits) TINY_FN(tinyi_tree_expand_##name),
@@ -10250,9 +10395,13 @@ static const tinyi_blk_kernels TINY_FN(tinyi_tree_table) = {
 #undef TINYI_BLK_TABLE_BOOK
 #undef TINYI_TREE_FIT
 #undef TINYI_TREE_SIGNED
+#undef TINYI_TREE_TRAITS
+#undef TINYI_ORDER_HAS
+#undef TINYI_ORDER_Q5_0
 #undef TINYI_TREE_IN_ORDER
 #undef TINYI_TREE_HERE
 #undef TINYI_TREE_DOWN
+#undef TINYI_TREE_UP
 #undef TINYI_TREE_SHIFT
 #undef TINYI_TREE_SMALL
 #undef TINYI_TREE_FIVE
@@ -18141,7 +18290,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0018145
+#line 0018294
 #endif
 #define TINYI_LLM_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
