@@ -159,7 +159,7 @@ void b_verdict(const char *what, double measured, const char *relation, double w
     if (b_tsv) fprintf(b_tsv, "verdict\t%s\t\t\t\t%.4g\t%s\t%.4g\t%s\t\n", what, measured, relation, wanted, met ? "met" : "not met");
 }
 
-typedef struct b_line { const char *page, *headline; char measured[600], on[300]; int written; } b_line;
+typedef struct b_line { const char *page; char headline[200], measured[600], on[300]; int written; } b_line;
 static b_line b_lines[64];
 static int b_n_lines;
 
@@ -170,7 +170,7 @@ void b_headline(const char *page, const char *headline, const char *on, const ch
     if (b_n_lines == (int)(sizeof b_lines / sizeof *b_lines)) { fprintf(stderr, "bench: no place for the headline: %s\n", headline); exit(1); }
     memset(l, 0, sizeof *l);
     l->page = page;
-    l->headline = headline;
+    (void)snprintf(l->headline, sizeof l->headline, "%s", headline);
     (void)snprintf(l->on, sizeof l->on, "%s", on);
     va_start(args, format);
     (void)vsnprintf(l->measured, sizeof l->measured, format, args);

@@ -65,7 +65,7 @@ static int read_options(int argc, char **argv, options *o)
             char *end = NULL;
             if (value) *numbers[k].to = strtod(value, &end);
             if (!value) return wrong(a, NULL);
-            if (end == value || *end || !(*numbers[k].to >= numbers[k].low && *numbers[k].to <= numbers[k].high) || (!numbers[k].fraction && *numbers[k].to != floor(*numbers[k].to))) {
+            if (end == value || value[strspn(value, "0123456789.eE+-")] || !(*numbers[k].to >= numbers[k].low && *numbers[k].to <= numbers[k].high) || (!numbers[k].fraction && *numbers[k].to != floor(*numbers[k].to))) {
                 fprintf(stderr, "cache: %s takes a %snumber from %.16g to %.16g, not %s\ncache --help tells more\n", a, numbers[k].fraction ? "" : "whole ", numbers[k].low, numbers[k].high, value);
                 return 2;
             }

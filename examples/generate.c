@@ -91,7 +91,7 @@ static int read_number(const char *text, number *o)
     if (!text) return 0;
     *o->to = strtod(text, &end);
     o->given = 1;
-    return end != text && !*end && *o->to >= o->low && *o->to <= o->high && (o->fraction || *o->to == floor(*o->to));
+    return end != text && !text[strspn(text, "0123456789.eE+-")] && *o->to >= o->low && *o->to <= o->high && (o->fraction || *o->to == floor(*o->to));
 }
 
 /* --lora and --control-vector: FILE or FILE=SCALE */
@@ -209,14 +209,19 @@ static tiny_status can_save(tiny_ctx *ctx, const char *path)
 {
     const size_t n = strlen(path);
     char *other;
-    tiny_status st;
-    if (!strncmp(path, "/dev/", 5)) return TINY_OK;     /* a device or a pipe has no neighbours */
+    FILE *there;
+    tiny_status st = TINY_OK;
+    if (!strncmp(path, "/dev/", 5) || !strncmp(path, "/proc/", 6)) return TINY_OK;      /* a device or a pipe has no neighbours */
     other = (char *)tiny_alloc(ctx, n + sizeof ".try");
     if (!other) return TINY_E_MEMORY;
     memcpy(other, path, n);
     memcpy(other + n, ".try", sizeof ".try");
-    st = tiny_file_write(ctx, other, "", 0);
-    if (!st) (void)remove(other);
+    there = fopen(other, "rb");             /* somebody's: nothing is tried */
+    if (there) (void)fclose(there);
+    else {
+        st = tiny_file_write(ctx, other, "", 0);
+        if (!st) (void)remove(other);
+    }
     tiny_free(ctx, other);
     return st;
 }

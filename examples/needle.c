@@ -164,7 +164,7 @@ int main(int argc, char **argv)
             free(data);
             return help ? 0 : 2;
         }
-        if (end == v || *end || !(x >= numbers[k].low && x <= numbers[k].high) || (!numbers[k].fraction && x != floor(x))) {
+        if (end == v || v[strspn(v, "0123456789.eE+-")] || !(x >= numbers[k].low && x <= numbers[k].high) || (!numbers[k].fraction && x != floor(x))) {
             fprintf(stderr, "needle: %s takes a %snumber from %.10g to %.10g, not %s\n", argv[a], numbers[k].fraction ? "" : "whole ", numbers[k].low, numbers[k].high, *v ? v : "nothing");
             free(data);
             return 2;

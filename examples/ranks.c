@@ -126,7 +126,7 @@ static int number(const char *option, const char *text, double low, double high,
     char *end = NULL;
     if (!text) return fprintf(stderr, "ranks: %s: a value is missing\nranks --help tells more\n", option), 0;
     *to = strtod(text, &end);
-    if (end != text && !*end && *to >= low && *to <= high && (fraction || *to == (double)(long)*to)) return 1;
+    if (end != text && !text[strspn(text, "0123456789.eE+-")] && *to >= low && *to <= high && (fraction || *to == (double)(long)*to)) return 1;
     return fprintf(stderr, "ranks: %s takes a %snumber from %g to %.10g, not %s\nranks --help tells more\n", option, fraction ? "" : "whole ", low, high, text), 0;
 }
 

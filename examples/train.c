@@ -5,6 +5,7 @@
  *     options: --seed S  --epochs E  --threads N  --save FILE  --resume                                                     */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -188,8 +189,20 @@ static void say(void *user, tiny_log_level level, const char *sentence)
     if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "train: %s\n", sentence);
 }
 
+/* a whole number from least to most; else a sentence and 0 */
+static int number(const char *option, const char *text, int64_t least, int64_t most, int64_t *v)
+{
+    char *end;
+    errno = 0;
+    *v = *text >= '0' && *text <= '9' ? strtoll(text, &end, 10) : -1;
+    if (*v >= least && *v <= most && !errno && !*end) return 1;
+    fprintf(stderr, "train: %s takes a whole number from %lld to %lld, not %s\n", option, (long long)least, (long long)most, text);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
+    int64_t v;
     tiny_ctx_desc cd = { 0 };
     tiny_train_desc d;
     tiny_train_state state;
@@ -211,19 +224,28 @@ int main(int argc, char **argv)
     for (a = 2; !bad && a < argc; a++) {
         if (!strcmp(argv[a], "--resume")) d.resume = 1;
         else if (a + 1 == argc) bad = 1;
-        else if (!strcmp(argv[a], "--seed")) d.seed = strtoull(argv[++a], NULL, 10);
-        else if (!strcmp(argv[a], "--epochs")) d.epochs = strtoll(argv[++a], NULL, 10);
-        else if (!strcmp(argv[a], "--threads")) cd.n_threads = atoi(argv[++a]);
         else if (!strcmp(argv[a], "--save")) d.save = argv[++a];
-        else bad = 1;
+        else if (!strcmp(argv[a], "--seed")) {
+            bad = 2 * !number(argv[a], argv[a + 1], 0, INT64_MAX, &v);
+            d.seed = (uint64_t)v;
+            a++;
+        } else if (!strcmp(argv[a], "--epochs")) {
+            bad = 2 * !number(argv[a], argv[a + 1], 1, 1000000, &v);
+            d.epochs = v;
+            a++;
+        } else if (!strcmp(argv[a], "--threads")) {
+            bad = 2 * !number(argv[a], argv[a + 1], 1, 256, &v);
+            cd.n_threads = (int)v;
+            a++;
+        } else bad = 1;
     }
-    if (bad) {
-        fprintf(stderr, "train mlp|conv [--seed S] [--epochs E] [--threads N] [--save FILE] [--resume]\n");
-        return 2;
-    }
+    if (bad == 1) fprintf(stderr, "train mlp|conv [--seed S] [--epochs E] [--threads N] [--save FILE] [--resume]\n");
     cd.log = say;
     cd.user = &ctx;
-    if (tiny_ctx_open(&cd, &ctx)) return 1;
+    if (bad || tiny_ctx_open(&cd, &ctx)) {
+        free(w);
+        return bad ? 2 : 1;
+    }
     w->conv = !strcmp(argv[1], "conv");
     rng = tiny_rng_make(d.seed, 0);
     w->data = set_of(w->conv ? 4000 : 6000, w->conv);

@@ -57,29 +57,24 @@ TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *
     return tinyi_file_none(ctx, path);
 }
 TINY_API tiny_status tiny_file_copy(tiny_ctx *ctx, const char *path, tiny_file *out) { return tiny_file_open(ctx, path, out); }
-tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file)
+tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file, int *lock)
 {
     (void)special;
+    (void)lock;
     *file = NULL;
     return tinyi_file_none(ctx, part);
 }
-int tinyi_part_flush(void *file, int special)
+int tinyi_part_close(void *file, int special)
 {
     (void)file;
     return special & 0;
 }
-int tinyi_part_close(void **file) { return *file != NULL; }
-tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path, void **file)
+tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path)
 {
     (void)part;
-    (void)file;
     return tinyi_file_none(ctx, path);
 }
-void tinyi_part_drop(const char *part, void **file)
-{
-    (void)part;
-    (void)file;
-}
+void tinyi_part_unlock(int *lock) { *lock = 0; }
 tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out)
 {
     memset(out, 0, sizeof *out);
@@ -217,18 +212,19 @@ TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *
 }
 
 #ifdef TINYI_NOFOLLOW
-/* Two programs that write the same path would mix their bytes. The lock falls when the file is closed, also by a kill; whoever got
- * hold of the file in the moment between its renaming and that has a part that is none any more (0: to be opened anew). */
+/* Two programs that write the same path would mix their bytes. The lock falls when the last descriptor is closed, also by a kill; whoever
+ * opened the file in the moment between its renaming and that holds a part that is none any more (0: to be opened anew). */
 static tiny_status tinyi_part_lock(tiny_ctx *ctx, const char *part, int fd, int *ours)
 {
     struct stat mine, there;
-    *ours = 1;
+    memset(&mine, 0, sizeof mine);
+    (void)fcntl(fd, F_SETFD, FD_CLOEXEC);   /* children have no part in it */
 #ifdef LOCK_EX
     if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) return tinyi_fail(ctx, TINY_E_IO, "%s: somebody else is writing it", part);
 #endif
-    if (fstat(fd, &mine) || !S_ISREG(mine.st_mode)) return TINY_OK;
-    *ours = !stat(part, &there) && mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
-    if (*ours && mine.st_size > 0) {        /* of somebody who was killed; strict C99 hides ftruncate */
+    if (fstat(fd, &mine) || !S_ISREG(mine.st_mode)) *ours = 1;
+    if (!*ours) *ours = !stat(part, &there) && mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
+    if (*ours && S_ISREG(mine.st_mode) && mine.st_size > 0) {   /* of somebody who was killed; strict C99 hides ftruncate */
         const int again = open(part, O_WRONLY | O_TRUNC | O_NONBLOCK | TINYI_NOFOLLOW);
         if (again < 0) return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be emptied: %s", part, strerror(errno));
         (void)close(again);
@@ -238,18 +234,27 @@ static tiny_status tinyi_part_lock(tiny_ctx *ctx, const char *part, int fd, int 
 #endif
 
 /* In a folder that others may write to, somebody else may have laid a link to one of our files under this name. */
-tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file)
+tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file, int *lock)
 {
 #ifdef TINYI_NOFOLLOW
-    int fd = -1, ours = 0;
-    while (!special && !ours && (fd = open(part, O_WRONLY | O_CREAT | O_NONBLOCK | TINYI_NOFOLLOW, 0666)) >= 0) {
-        const tiny_status st = tinyi_part_lock(ctx, part, fd, &ours);
+    int fd = -1, ours = 0, tries;
+    if (lock) *lock = 0;
+    for (tries = 0; !special && !ours && (fd = open(part, O_WRONLY | O_CREAT | O_NONBLOCK | TINYI_NOFOLLOW, 0666)) >= 0; tries++) {
+        tiny_status st;
+        ours = tries == 100;                /* some file systems of networks have no numbers that stay: as if there were no lock */
+        st = tinyi_part_lock(ctx, part, fd, &ours);
         if (st || !ours) (void)close(fd);
         if (st) return st;
     }
     if (fd >= 0) {
+        const int held = lock ? dup(fd) : -1;
         *file = fdopen(fd, "wb");
         if (!*file) (void)close(fd);
+        if (held >= 0) {
+            (void)fcntl(held, F_SETFD, FD_CLOEXEC);
+            *lock = held + 1;
+            if (!*file) tinyi_part_unlock(lock);
+        }
     } else if (special || errno != ELOOP) {
         *file = special ? fopen(part, "wb") : NULL;
     } else {                                /* a link; where it leads is neither made nor emptied, and no reader of a pipe is waited for */
@@ -261,12 +266,21 @@ tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void *
     }
 #else
     (void)special;
+    if (lock) *lock = 0;
     *file = fopen(part, "wb");
 #endif
     return *file ? TINY_OK : tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened for writing: %s", part, strerror(errno));
 }
 
-int tinyi_part_flush(void *file, int special)
+void tinyi_part_unlock(int *lock)
+{
+#ifdef TINYI_NOFOLLOW
+    if (*lock) (void)close(*lock - 1);
+#endif
+    *lock = 0;
+}
+
+int tinyi_part_close(void *file, int special)
 {
     int ok = !fflush((FILE *)file);
 #if TINYI_HAVE_MMAP && defined _POSIX_C_SOURCE
@@ -274,38 +288,18 @@ int tinyi_part_flush(void *file, int special)
 #else
     (void)special;
 #endif
-    return ok;
+    return ok & !fclose((FILE *)file);
 }
 
-int tinyi_part_close(void **file)
+tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path)
 {
-    const int ok = !*file || !fclose((FILE *)*file);
-    *file = NULL;
-    return ok;
-}
-
-tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path, void **file)
-{
-    int arrived = 1, moved;
     if (tinyi_file_special(part)) return tinyi_fail(ctx, TINY_E_IO, "%s: is no plain file, and does not take the place of %s", part, path);
-#ifdef _WIN32                               /* an open file cannot be renamed */
-    arrived = tinyi_part_close(file);
-    moved = arrived && MoveFileExA(part, path, 1);      /* 1: replace what is there; rename refuses on Windows */
+#ifdef _WIN32
+    if (MoveFileExA(part, path, 1)) return TINY_OK;     /* 1: replace what is there; rename refuses on Windows */
 #else
-    moved = !rename(part, path);
-    if (moved) arrived = tinyi_part_close(file);
+    if (!rename(part, path)) return TINY_OK;
 #endif
-    if (!arrived) return tinyi_fail(ctx, TINY_E_IO, "%s: not all bytes could be written: %s", path, strerror(errno));
-    return moved ? TINY_OK : tinyi_fail(ctx, TINY_E_IO, "%s: cannot be renamed to %s: %s", part, path, strerror(errno));
-}
-
-void tinyi_part_drop(const char *part, void **file)
-{
-#ifdef _WIN32                               /* nor removed */
-    (void)tinyi_part_close(file);
-#endif
-    (void)remove(part);
-    (void)tinyi_part_close(file);
+    return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be renamed to %s: %s", part, path, strerror(errno));
 }
 
 tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out)
@@ -320,7 +314,7 @@ tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out)
     memcpy(out->part, path, n);
     out->special = tinyi_file_special(path);
     memcpy(out->part + n, out->special ? "" : ".part", out->special ? 1 : sizeof ".part");
-    st = tinyi_part_open(ctx, out->part, out->special, &out->file);
+    st = tinyi_part_open(ctx, out->part, out->special, &out->file, &out->lock);
     if (!st) return TINY_OK;
     out->special = 1;                       /* what stands there is not ours */
     tinyi_out_abandon(ctx, out);
@@ -341,11 +335,11 @@ tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *bytes, size
 tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out)
 {
     tiny_status st = TINY_OK;
-    int arrived = tinyi_part_flush(out->file, out->special);
-    if (out->special) arrived &= tinyi_part_close(&out->file);
+    const int arrived = tinyi_part_close(out->file, out->special);
+    out->file = NULL;
     if (!arrived) st = tinyi_out_fail(ctx, out);
     else if (!out->special) {
-        st = tinyi_part_rename(ctx, out->part, out->path, &out->file);
+        st = tinyi_part_rename(ctx, out->part, out->path);
         if (!st) out->special = 1;          /* nothing is left to remove */
     }
     tinyi_out_abandon(ctx, out);
@@ -415,8 +409,9 @@ tiny_status tinyi_out_look(tiny_ctx *ctx, tinyi_out *out, tinyi_in *in)
 
 void tinyi_out_abandon(tiny_ctx *ctx, tinyi_out *out)
 {
-    if (out->path && !out->special) tinyi_part_drop(out->part, &out->file);
-    (void)tinyi_part_close(&out->file);
+    if (out->file) (void)fclose((FILE *)out->file);
+    if (out->path && !out->special) (void)remove(out->part);
+    tinyi_part_unlock(&out->lock);          /* last: whoever writes the path next makes a part of his own */
     tiny_free(ctx, out->path);
     memset(out, 0, sizeof *out);
 }

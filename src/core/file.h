@@ -39,15 +39,15 @@ typedef struct tinyi_out {
     uint64_t n_bytes;                       /* so far */
     void *file;                             /* a FILE */
     int special;                            /* a device or a pipe: written in its place */
+    int lock;
 } tinyi_out;
 TINYI_FN int tinyi_file_special(const char *path);     /* there, and neither a plain file nor a folder */
-/* Its steps, for a writer of several files: *file is a FILE. flush and close answer 0, with errno set, where not all bytes arrived.
- * Nobody else may open a part until its file is closed: rename closes it afterwards where it can, drop removes it before. */
-TINYI_FN tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file);
-TINYI_FN int tinyi_part_flush(void *file, int special);
-TINYI_FN int tinyi_part_close(void **file);
-TINYI_FN tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path, void **file);
-TINYI_FN void tinyi_part_drop(const char *part, void **file);
+/* Its steps, for a writer of several files: *file is a FILE; close answers 0, with errno set, where not all bytes arrived. Nobody else
+ * may open the part until its file is closed and *lock (may be NULL; 0: none) given back, after it was renamed or removed. */
+TINYI_FN tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file, int *lock);
+TINYI_FN int tinyi_part_close(void *file, int special);
+TINYI_FN tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path);
+TINYI_FN void tinyi_part_unlock(int *lock);
 TINYI_FN tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out);
 TINYI_FN tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *bytes, size_t n_bytes);
 TINYI_FN tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out);

@@ -702,6 +702,8 @@ static tiny_status tinyi_paged_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tens
         return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: %td query heads, %td key heads and %td parts: each must be a multiple of the next", q->dim[1], n_kv, n_part);
     if (d_v < 1 || q->dim[2] < 1 || q->dim[2] > TINYI_ATT_KEYS * 1024 || d_v > TINYI_ATT_KEYS * 1024 || n_kv / n_part > 4096)
         return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: heads of %td and %td numbers, %td in a part: 1 to 65536, and up to 4096", q->dim[2], d_v, n_kv / n_part);
+    if ((q->dim[2] + d_v + 256) * (n_kv / n_part) > TINY_IDX_MAX / 1024)    /* 32 bits: a thread's tiles and cells, four bytes each */
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "paged attention: %td heads of %td and %td numbers in a part are more than this machine can address at once", n_kv / n_part, q->dim[2], d_v);
     st = tinyi_paged_pages_check(ctx, "keys", k, p ? p->format_k : 0, n_part, k->dim[2], n_kv / n_part * q->dim[2]);
     if (!st && op->in[4]) st = tinyi_paged_pages_check(ctx, "values", op->in[4], p ? p->format_v : 0, n_part, k->dim[2], n_kv / n_part * d_v);
     if (st) return st;

@@ -28,7 +28,7 @@ typedef enum tllm_tree_mode {
 } tllm_tree_mode;
 typedef struct tllm_tree_plan_desc {
     tiny_idx block_len;                     /* cells of a block; 0: 128 */
-    int max_q;                              /* queries of a mask, 1..64; 0: 32. A block that more queries read is read once all the same */
+    int max_q;                              /* queries of a mask, 1..64; 0: 32. A block that more queries read is read once all the same, but for what stands above */
     int mode;                               /* tllm_tree_mode */
 } tllm_tree_plan_desc;
 

@@ -30,7 +30,8 @@ struct tllm_writer {
     size_t part, n_made, n_renamed, at_tensor, at_byte;     /* made: files that were opened */
     uint64_t written;                       /* of the part at work */
 #ifndef TINY_NO_STDIO
-    void *file, *first;                     /* FILEs: the part at work; the first one stays open, so that nobody else writes the same model */
+    void *file;                             /* a FILE */
+    int lock;                               /* on the first file, until all are renamed: nobody else writes the same model */
 #endif
 };
 
@@ -427,7 +428,7 @@ static tiny_status tinyi_writer_head(tiny_ctx *ctx, tllm_writer *w)
     if (!w->in_memory) {
         w->special = !split && tinyi_file_special(w->path);
         tinyi_writer_name(w, w->part, w->special ? "" : ".part");
-        st = tinyi_part_open(ctx, w->name, w->special, &w->file);
+        st = tinyi_part_open(ctx, w->name, w->special, &w->file, w->part ? NULL : &w->lock);
         if (st) return st;
         w->n_made++;
     }
@@ -466,12 +467,8 @@ static tiny_status tinyi_writer_shut(tiny_ctx *ctx, tllm_writer *w)
 #ifndef TINY_NO_STDIO
     int arrived;
     if (w->in_memory) return TINY_OK;
-    arrived = tinyi_part_flush(w->file, w->special);
-    if (arrived && !w->part && !w->special) {
-        w->first = w->file;
-        w->file = NULL;
-    }
-    arrived &= tinyi_part_close(&w->file);
+    arrived = tinyi_part_close(w->file, w->special);
+    w->file = NULL;
     if (!arrived) return tinyi_fail(ctx, TINY_E_IO, "%s: %llu bytes could not be written: %s", w->name, (unsigned long long)w->written, strerror(errno));
 #else
     (void)ctx;
@@ -545,7 +542,6 @@ static tiny_status tinyi_writer_rename(tiny_ctx *ctx, tllm_writer *w)
     while (w->n_renamed < w->n_parts) {     /* the first part last: whoever finds it finds all */
         size_t part = w->n_parts - 1 - w->n_renamed, n;
         char *from;
-        void *closed = NULL;
         tiny_status st;
         tinyi_writer_name(w, part, ".part");
         n = strlen(w->name) + 1;
@@ -553,7 +549,7 @@ static tiny_status tinyi_writer_rename(tiny_ctx *ctx, tllm_writer *w)
         if (!from) return ctx->status;
         memcpy(from, w->name, n);
         tinyi_writer_name(w, part, "");
-        st = tinyi_part_rename(ctx, from, w->name, part ? &closed : &w->first);
+        st = tinyi_part_rename(ctx, from, w->name);
         tiny_free(ctx, from);
         if (st) return st;
         w->n_renamed++;
@@ -595,16 +591,15 @@ TINY_API void tllm_writer_close(tiny_ctx *ctx, tllm_writer *w)
 {
     if (!w || tinyi_ctx_check(ctx)) return;
 #ifndef TINY_NO_STDIO
+    if (w->file) (void)fclose((FILE *)w->file);
     if (!w->in_memory && w->begun && !w->finished && w->name && !w->special) {
         size_t i;
-        void *closed = NULL;
         for (i = 0; i + w->n_renamed < w->n_parts && i < w->n_made; i++) {
             tinyi_writer_name(w, i, ".part");
-            tinyi_part_drop(w->name, i == w->part ? &w->file : i ? &closed : &w->first);
+            (void)remove(w->name);
         }
     }
-    (void)tinyi_part_close(&w->first);
-    (void)tinyi_part_close(&w->file);
+    tinyi_part_unlock(&w->lock);
 #endif
     tiny_free(ctx, w->path);
     tiny_free(ctx, w->name);
