@@ -18,67 +18,67 @@
  *   10692  core/json.h
  *   10738  core/safetensors.h
  *   10790  core/file.h
- *   10845  core/checkpoint.h
- *   10944  core/time.h
- *   10954  core/net.h
- *   11021  core/comm.h
- *   11086  core/conform.h
- *   11169  math/binary.h
- *   11210  math/elem.h
- *   11277  math/convert.h
- *   11318  math/reduce.h
- *   11365  math/softmax.h
- *   11416  math/norm.h
- *   11465  math/matmul.h
- *   11543  math/layout.h
- *   11596  math/conv.h
- *   11656  math/sort.h
- *   11717  math/linalg_lu.h
- *   11736  math/linalg_qr.h
- *   11754  math/linalg_eig.h
- *   11769  math/linalg_svd.h
- *   11784  math/linalg.h
- *   11848  math/fft.h
- *   11923  math/fwht.h
- *   11952  math/attention.h
- *   12037  math/gla.h
- *   12101  math/gla_grad.h
- *   12119  math/twist.h
- *   12171  math/slope.h
- *   12198  math/loss.h
- *   12219  math/rope.h
- *   12240  math/patch.h
- *   12271  math/sparse.h
- *   12346  math/edges.h
- *   12417  math/edges_score.h
- *   12449  math/ops.h
- *   12470  math/optim.h
- *   12585  math/tape.h
- *   12689  math/layer.h
- *   12734  math/train.h
- *   12788  math/all.h
- *   12794  the shared functions again, where the other header came first
- *   13319  gnn/graph/graph.h
- *   13412  gnn/graph/community.h
- *   13440  gnn/graph/partition.h
- *   13483  gnn/graph/halo.h
- *   13515  gnn/graph/sample.h
- *   13569  gnn/graph/npy.h
- *   13611  gnn/graph/read.h
- *   13657  gnn/graph/stream.h
- *   13694  gnn/layer/layer.h
- *   13770  gnn/layer/net.h
- *   13885  gnn/layer/pool.h
- *   13926  gnn/train/train.h
- *   14013  gnn/quant/bits.h
- *   14030  gnn/quant/a2q.h
- *   14102  gnn/quant/a2q_net.h
- *   14166  gnn/quant/packed.h
- *   14213  gnn/quant/quant.h
- *   14268  gnn/embed/fastrp.h
- *   14308  gnn/train/data.h
- *   14333  gnn/tinygnn.h
- *   14361  internal functions
+ *   10846  core/checkpoint.h
+ *   10945  core/time.h
+ *   10955  core/net.h
+ *   11022  core/comm.h
+ *   11087  core/conform.h
+ *   11170  math/binary.h
+ *   11211  math/elem.h
+ *   11278  math/convert.h
+ *   11319  math/reduce.h
+ *   11366  math/softmax.h
+ *   11417  math/norm.h
+ *   11466  math/matmul.h
+ *   11544  math/layout.h
+ *   11597  math/conv.h
+ *   11657  math/sort.h
+ *   11718  math/linalg_lu.h
+ *   11737  math/linalg_qr.h
+ *   11755  math/linalg_eig.h
+ *   11770  math/linalg_svd.h
+ *   11785  math/linalg.h
+ *   11849  math/fft.h
+ *   11924  math/fwht.h
+ *   11953  math/attention.h
+ *   12038  math/gla.h
+ *   12102  math/gla_grad.h
+ *   12120  math/twist.h
+ *   12172  math/slope.h
+ *   12199  math/loss.h
+ *   12220  math/rope.h
+ *   12241  math/patch.h
+ *   12272  math/sparse.h
+ *   12347  math/edges.h
+ *   12418  math/edges_score.h
+ *   12450  math/ops.h
+ *   12471  math/optim.h
+ *   12586  math/tape.h
+ *   12690  math/layer.h
+ *   12735  math/train.h
+ *   12789  math/all.h
+ *   12795  the shared functions again, where the other header came first
+ *   13320  gnn/graph/graph.h
+ *   13413  gnn/graph/community.h
+ *   13441  gnn/graph/partition.h
+ *   13484  gnn/graph/halo.h
+ *   13516  gnn/graph/sample.h
+ *   13570  gnn/graph/npy.h
+ *   13612  gnn/graph/read.h
+ *   13658  gnn/graph/stream.h
+ *   13695  gnn/layer/layer.h
+ *   13771  gnn/layer/net.h
+ *   13886  gnn/layer/pool.h
+ *   13927  gnn/train/train.h
+ *   14014  gnn/quant/bits.h
+ *   14031  gnn/quant/a2q.h
+ *   14103  gnn/quant/a2q_net.h
+ *   14167  gnn/quant/packed.h
+ *   14214  gnn/quant/quant.h
+ *   14269  gnn/embed/fastrp.h
+ *   14309  gnn/train/data.h
+ *   14334  gnn/tinygnn.h
+ *   14362  internal functions
  *   14483  core/status.c
  *   14493  core/atomic.h
  *   14545  core/state.h
@@ -96,115 +96,115 @@
  *   16958  core/json.c
  *   17268  core/safetensors.c
  *   17518  core/file.c
- *   17964  core/hash.h
- *   17987  core/checkpoint.c
- *   18648  core/time.c
- *   18699  core/net.c
- *   18978  core/comm.c
- *   19478  core/conform.c
- *   20237  math/grad.h
- *   20283  math/table.h
- *   20378  math/rows.h
- *   20443  math/walk.h
- *   20562  math/binary.c
- *   20853  math/elem.c
- *   21625  math/convert.c
- *   22100  math/reduce.c
- *   22618  math/softmax.c
- *   22984  math/norm.c
- *   23511  math/gemm.h
- *   23590  math/gemm_i8.h
- *   23619  math/matmul.c
- *   23977  math/layout.c
- *   24720  math/conv.c
- *   25247  math/sort.c
- *   26139  math/linalg_block.h
- *   26287  math/linalg_lu.c
- *   26635  math/linalg_qr.c
- *   26985  math/linalg_eig.c
- *   27496  math/linalg_svd.c
- *   27894  math/linalg.c
- *   28165  math/fft_way.h
- *   28234  math/fft.c
- *   28709  math/fwht.c
- *   28855  math/attention.c
- *   29423  math/gla.c
- *   29919  math/gla_grad.c
- *   30281  math/twist.c
- *   30632  math/slope.c
- *   30816  math/loss.c
- *   30985  math/rope.c
- *   31128  math/patch.c
- *   31429  math/sparse_lines.h
- *   31457  math/sparse_forms.h
- *   31478  math/sparse.c
- *   31785  math/edges_inside.h
- *   31824  math/edges.c
- *   32282  math/edges_score.c
- *   32710  math/ops.c
- *   32761  math/optim.c
- *   33384  math/tape.c
- *   34237  math/layer.c
- *   34701  math/train.c
- *   34896  math/edges_grad.c
- *   35367  math/normal.c
- *   35386  math/targets.c
- *   35517  math/all.c
- *   35521  core/cpu.c
- *   35775  core/hash.c
- *   35893  math/grad.c
- *   36685  math/matvec.h
- *   36696  math/gemm.c
- *   37280  math/gemm_i8.c
- *   37552  math/linalg_block.c
- *   38088  math/fft_way.c
- *   38503  math/sparse_lines.c
- *   38977  math/sparse_forms.c
- *   39183  math/matvec.c
- *   39235  the shared functions forwarded, where the other header has their bodies
- *   39755  internal functions of this header
- *   39783  gnn/graph/inside.h
- *   39836  gnn/graph/graph.c
- *   40573  gnn/graph/community.c
- *   40778  gnn/graph/coarsen.h
- *   40803  gnn/graph/refine.h
- *   40846  gnn/graph/partition.c
- *   41232  gnn/graph/halo.c
- *   41390  gnn/graph/sample.c
- *   41753  gnn/graph/inflate.h
- *   41781  gnn/graph/words.h
- *   41818  gnn/graph/npy.c
- *   42312  gnn/graph/form.h
- *   42340  gnn/graph/read.c
- *   43159  gnn/graph/stream.c
- *   43838  gnn/layer/layer.c
- *   44361  gnn/layer/net_file.h
- *   44385  gnn/layer/net.c
- *   44920  gnn/layer/pool.c
- *   45078  gnn/quant/bits.c
- *   45191  gnn/quant/a2q.c
- *   45655  gnn/train/pass.h
- *   45747  gnn/quant/a2q_net.c
- *   46302  gnn/quant/nibble.h
- *   46326  gnn/quant/packed.c
- *   46749  gnn/quant/quant.c
- *   47038  gnn/embed/fastrp.c
- *   47512  gnn/train/data.c
- *   47709  gnn/graph/coarsen.c
- *   48109  gnn/graph/refine.c
- *   48477  gnn/graph/inflate.c
- *   48818  gnn/graph/words.c
- *   49019  gnn/layer/net_file.c
- *   49458  gnn/train/pass.c
- *   50061  gnn/quant/nibble.c
- *   50159  gnn/train/kit.h
- *   50192  gnn/train/kit.c
- *   50312  gnn/train/nodes.c
- *   50466  gnn/train/graphs.c
- *   50743  gnn/train/links.c
- *   51025  gnn/quant/quant_file.c
- *   51355  gnn/tinygnn.c
- *   51368  the licence
+ *   17959  core/hash.h
+ *   17982  core/checkpoint.c
+ *   18643  core/time.c
+ *   18694  core/net.c
+ *   18973  core/comm.c
+ *   19473  core/conform.c
+ *   20232  math/grad.h
+ *   20278  math/table.h
+ *   20373  math/rows.h
+ *   20438  math/walk.h
+ *   20557  math/binary.c
+ *   20848  math/elem.c
+ *   21620  math/convert.c
+ *   22095  math/reduce.c
+ *   22613  math/softmax.c
+ *   22979  math/norm.c
+ *   23506  math/gemm.h
+ *   23585  math/gemm_i8.h
+ *   23614  math/matmul.c
+ *   23972  math/layout.c
+ *   24715  math/conv.c
+ *   25242  math/sort.c
+ *   26134  math/linalg_block.h
+ *   26282  math/linalg_lu.c
+ *   26630  math/linalg_qr.c
+ *   26980  math/linalg_eig.c
+ *   27491  math/linalg_svd.c
+ *   27889  math/linalg.c
+ *   28160  math/fft_way.h
+ *   28229  math/fft.c
+ *   28704  math/fwht.c
+ *   28850  math/attention.c
+ *   29418  math/gla.c
+ *   29914  math/gla_grad.c
+ *   30276  math/twist.c
+ *   30627  math/slope.c
+ *   30811  math/loss.c
+ *   30980  math/rope.c
+ *   31123  math/patch.c
+ *   31424  math/sparse_lines.h
+ *   31452  math/sparse_forms.h
+ *   31473  math/sparse.c
+ *   31780  math/edges_inside.h
+ *   31819  math/edges.c
+ *   32277  math/edges_score.c
+ *   32705  math/ops.c
+ *   32756  math/optim.c
+ *   33379  math/tape.c
+ *   34232  math/layer.c
+ *   34696  math/train.c
+ *   34891  math/edges_grad.c
+ *   35362  math/normal.c
+ *   35381  math/targets.c
+ *   35512  math/all.c
+ *   35516  core/cpu.c
+ *   35770  core/hash.c
+ *   35888  math/grad.c
+ *   36680  math/matvec.h
+ *   36691  math/gemm.c
+ *   37275  math/gemm_i8.c
+ *   37547  math/linalg_block.c
+ *   38083  math/fft_way.c
+ *   38498  math/sparse_lines.c
+ *   38972  math/sparse_forms.c
+ *   39178  math/matvec.c
+ *   39230  the shared functions forwarded, where the other header has their bodies
+ *   39750  internal functions of this header
+ *   39778  gnn/graph/inside.h
+ *   39831  gnn/graph/graph.c
+ *   40568  gnn/graph/community.c
+ *   40773  gnn/graph/coarsen.h
+ *   40798  gnn/graph/refine.h
+ *   40841  gnn/graph/partition.c
+ *   41227  gnn/graph/halo.c
+ *   41385  gnn/graph/sample.c
+ *   41748  gnn/graph/inflate.h
+ *   41776  gnn/graph/words.h
+ *   41813  gnn/graph/npy.c
+ *   42307  gnn/graph/form.h
+ *   42335  gnn/graph/read.c
+ *   43154  gnn/graph/stream.c
+ *   43833  gnn/layer/layer.c
+ *   44356  gnn/layer/net_file.h
+ *   44380  gnn/layer/net.c
+ *   44915  gnn/layer/pool.c
+ *   45073  gnn/quant/bits.c
+ *   45186  gnn/quant/a2q.c
+ *   45650  gnn/train/pass.h
+ *   45742  gnn/quant/a2q_net.c
+ *   46297  gnn/quant/nibble.h
+ *   46321  gnn/quant/packed.c
+ *   46744  gnn/quant/quant.c
+ *   47033  gnn/embed/fastrp.c
+ *   47507  gnn/train/data.c
+ *   47704  gnn/graph/coarsen.c
+ *   48104  gnn/graph/refine.c
+ *   48472  gnn/graph/inflate.c
+ *   48813  gnn/graph/words.c
+ *   49014  gnn/layer/net_file.c
+ *   49453  gnn/train/pass.c
+ *   50056  gnn/quant/nibble.c
+ *   50154  gnn/train/kit.h
+ *   50187  gnn/train/kit.c
+ *   50307  gnn/train/nodes.c
+ *   50461  gnn/train/graphs.c
+ *   50738  gnn/train/links.c
+ *   51020  gnn/quant/quant_file.c
+ *   51350  gnn/tinygnn.c
+ *   51363  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -9453,7 +9453,7 @@ static const tinyi_nibble_kernels TINY_FN(tinyi_nibble_table) = { TINYI_PASS_TAR
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x06bfb455
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x44deea72
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -10054,7 +10054,7 @@ static const tinyi_nibble_kernels TINY_FN(tinyi_nibble_table) = { TINYI_PASS_TAR
 #endif
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0x06bfb455
+#define TINYI_SHARED_DECLARED 0x44deea72
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -10827,9 +10827,10 @@ typedef struct tinyi_out {
     uint64_t n_bytes;                       /* so far */
     void *file;                             /* a FILE */
     int special;                            /* a device or a pipe: written in its place */
+    int lock;
 } tinyi_out;
-/* Its steps, for a writer of several files: *file is a FILE. flush and close answer 0, with errno set, where not all bytes arrived.
- * Nobody else may open a part until its file is closed: rename closes it afterwards where it can, drop removes it before. */
+/* Its steps, for a writer of several files: *file is a FILE; close answers 0, with errno set, where not all bytes arrived. Nobody else
+ * may open the part until its file is closed and *lock (may be NULL; 0: none) given back, after it was renamed or removed. */
 
 /* A file in pieces, for what is larger than memory. All zero: nothing is open. */
 typedef struct tinyi_in {
@@ -14352,7 +14353,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0014356
+#line 0014357
 #endif
 #define TINYI_GNN_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
@@ -14401,11 +14402,10 @@ TINYI_FN void tinyi_st_begin(tinyi_st_head *h, void *to, size_t room);
 TINYI_FN void tinyi_st_entry(tinyi_st_head *h, const char *name, tinyi_st_type type, int rank, const tiny_idx *dim);
 TINYI_FN unsigned char *tinyi_st_end(tinyi_st_head *h);    /* where the data go */
 TINYI_FN int tinyi_file_special(const char *path);     /* there, and neither a plain file nor a folder */
-TINYI_FN tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file);
-TINYI_FN int tinyi_part_flush(void *file, int special);
-TINYI_FN int tinyi_part_close(void **file);
-TINYI_FN tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path, void **file);
-TINYI_FN void tinyi_part_drop(const char *part, void **file);
+TINYI_FN tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file, int *lock);
+TINYI_FN int tinyi_part_close(void *file, int special);
+TINYI_FN tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path);
+TINYI_FN void tinyi_part_unlock(int *lock);
 TINYI_FN tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out);
 TINYI_FN tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *bytes, size_t n_bytes);
 TINYI_FN tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out);
@@ -17572,29 +17572,24 @@ TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *
     return tinyi_file_none(ctx, path);
 }
 TINY_API tiny_status tiny_file_copy(tiny_ctx *ctx, const char *path, tiny_file *out) { return tiny_file_open(ctx, path, out); }
-tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file)
+tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file, int *lock)
 {
     (void)special;
+    (void)lock;
     *file = NULL;
     return tinyi_file_none(ctx, part);
 }
-int tinyi_part_flush(void *file, int special)
+int tinyi_part_close(void *file, int special)
 {
     (void)file;
     return special & 0;
 }
-int tinyi_part_close(void **file) { return *file != NULL; }
-tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path, void **file)
+tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path)
 {
     (void)part;
-    (void)file;
     return tinyi_file_none(ctx, path);
 }
-void tinyi_part_drop(const char *part, void **file)
-{
-    (void)part;
-    (void)file;
-}
+void tinyi_part_unlock(int *lock) { *lock = 0; }
 tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out)
 {
     memset(out, 0, sizeof *out);
@@ -17732,18 +17727,19 @@ TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *
 }
 
 #ifdef TINYI_NOFOLLOW
-/* Two programs that write the same path would mix their bytes. The lock falls when the file is closed, also by a kill; whoever got
- * hold of the file in the moment between its renaming and that has a part that is none any more (0: to be opened anew). */
+/* Two programs that write the same path would mix their bytes. The lock falls when the last descriptor is closed, also by a kill; whoever
+ * opened the file in the moment between its renaming and that holds a part that is none any more (0: to be opened anew). */
 static tiny_status tinyi_part_lock(tiny_ctx *ctx, const char *part, int fd, int *ours)
 {
     struct stat mine, there;
-    *ours = 1;
+    memset(&mine, 0, sizeof mine);
+    (void)fcntl(fd, F_SETFD, FD_CLOEXEC);   /* children have no part in it */
 #ifdef LOCK_EX
     if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) return tinyi_fail(ctx, TINY_E_IO, "%s: somebody else is writing it", part);
 #endif
-    if (fstat(fd, &mine) || !S_ISREG(mine.st_mode)) return TINY_OK;
-    *ours = !stat(part, &there) && mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
-    if (*ours && mine.st_size > 0) {        /* of somebody who was killed; strict C99 hides ftruncate */
+    if (fstat(fd, &mine) || !S_ISREG(mine.st_mode)) *ours = 1;
+    if (!*ours) *ours = !stat(part, &there) && mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
+    if (*ours && S_ISREG(mine.st_mode) && mine.st_size > 0) {   /* of somebody who was killed; strict C99 hides ftruncate */
         const int again = open(part, O_WRONLY | O_TRUNC | O_NONBLOCK | TINYI_NOFOLLOW);
         if (again < 0) return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be emptied: %s", part, strerror(errno));
         (void)close(again);
@@ -17753,18 +17749,27 @@ static tiny_status tinyi_part_lock(tiny_ctx *ctx, const char *part, int fd, int 
 #endif
 
 /* In a folder that others may write to, somebody else may have laid a link to one of our files under this name. */
-tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file)
+tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file, int *lock)
 {
 #ifdef TINYI_NOFOLLOW
-    int fd = -1, ours = 0;
-    while (!special && !ours && (fd = open(part, O_WRONLY | O_CREAT | O_NONBLOCK | TINYI_NOFOLLOW, 0666)) >= 0) {
-        const tiny_status st = tinyi_part_lock(ctx, part, fd, &ours);
+    int fd = -1, ours = 0, tries;
+    if (lock) *lock = 0;
+    for (tries = 0; !special && !ours && (fd = open(part, O_WRONLY | O_CREAT | O_NONBLOCK | TINYI_NOFOLLOW, 0666)) >= 0; tries++) {
+        tiny_status st;
+        ours = tries == 100;                /* some file systems of networks have no numbers that stay: as if there were no lock */
+        st = tinyi_part_lock(ctx, part, fd, &ours);
         if (st || !ours) (void)close(fd);
         if (st) return st;
     }
     if (fd >= 0) {
+        const int held = lock ? dup(fd) : -1;
         *file = fdopen(fd, "wb");
         if (!*file) (void)close(fd);
+        if (held >= 0) {
+            (void)fcntl(held, F_SETFD, FD_CLOEXEC);
+            *lock = held + 1;
+            if (!*file) tinyi_part_unlock(lock);
+        }
     } else if (special || errno != ELOOP) {
         *file = special ? fopen(part, "wb") : NULL;
     } else {                                /* a link; where it leads is neither made nor emptied, and no reader of a pipe is waited for */
@@ -17776,12 +17781,21 @@ tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void *
     }
 #else
     (void)special;
+    if (lock) *lock = 0;
     *file = fopen(part, "wb");
 #endif
     return *file ? TINY_OK : tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened for writing: %s", part, strerror(errno));
 }
 
-int tinyi_part_flush(void *file, int special)
+void tinyi_part_unlock(int *lock)
+{
+#ifdef TINYI_NOFOLLOW
+    if (*lock) (void)close(*lock - 1);
+#endif
+    *lock = 0;
+}
+
+int tinyi_part_close(void *file, int special)
 {
     int ok = !fflush((FILE *)file);
 #if TINYI_HAVE_MMAP && defined _POSIX_C_SOURCE
@@ -17789,38 +17803,18 @@ int tinyi_part_flush(void *file, int special)
 #else
     (void)special;
 #endif
-    return ok;
+    return ok & !fclose((FILE *)file);
 }
 
-int tinyi_part_close(void **file)
+tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path)
 {
-    const int ok = !*file || !fclose((FILE *)*file);
-    *file = NULL;
-    return ok;
-}
-
-tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path, void **file)
-{
-    int arrived = 1, moved;
     if (tinyi_file_special(part)) return tinyi_fail(ctx, TINY_E_IO, "%s: is no plain file, and does not take the place of %s", part, path);
-#ifdef _WIN32                               /* an open file cannot be renamed */
-    arrived = tinyi_part_close(file);
-    moved = arrived && MoveFileExA(part, path, 1);      /* 1: replace what is there; rename refuses on Windows */
+#ifdef _WIN32
+    if (MoveFileExA(part, path, 1)) return TINY_OK;     /* 1: replace what is there; rename refuses on Windows */
 #else
-    moved = !rename(part, path);
-    if (moved) arrived = tinyi_part_close(file);
+    if (!rename(part, path)) return TINY_OK;
 #endif
-    if (!arrived) return tinyi_fail(ctx, TINY_E_IO, "%s: not all bytes could be written: %s", path, strerror(errno));
-    return moved ? TINY_OK : tinyi_fail(ctx, TINY_E_IO, "%s: cannot be renamed to %s: %s", part, path, strerror(errno));
-}
-
-void tinyi_part_drop(const char *part, void **file)
-{
-#ifdef _WIN32                               /* nor removed */
-    (void)tinyi_part_close(file);
-#endif
-    (void)remove(part);
-    (void)tinyi_part_close(file);
+    return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be renamed to %s: %s", part, path, strerror(errno));
 }
 
 tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out)
@@ -17835,7 +17829,7 @@ tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out)
     memcpy(out->part, path, n);
     out->special = tinyi_file_special(path);
     memcpy(out->part + n, out->special ? "" : ".part", out->special ? 1 : sizeof ".part");
-    st = tinyi_part_open(ctx, out->part, out->special, &out->file);
+    st = tinyi_part_open(ctx, out->part, out->special, &out->file, &out->lock);
     if (!st) return TINY_OK;
     out->special = 1;                       /* what stands there is not ours */
     tinyi_out_abandon(ctx, out);
@@ -17856,11 +17850,11 @@ tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *bytes, size
 tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out)
 {
     tiny_status st = TINY_OK;
-    int arrived = tinyi_part_flush(out->file, out->special);
-    if (out->special) arrived &= tinyi_part_close(&out->file);
+    const int arrived = tinyi_part_close(out->file, out->special);
+    out->file = NULL;
     if (!arrived) st = tinyi_out_fail(ctx, out);
     else if (!out->special) {
-        st = tinyi_part_rename(ctx, out->part, out->path, &out->file);
+        st = tinyi_part_rename(ctx, out->part, out->path);
         if (!st) out->special = 1;          /* nothing is left to remove */
     }
     tinyi_out_abandon(ctx, out);
@@ -17930,8 +17924,9 @@ tiny_status tinyi_out_look(tiny_ctx *ctx, tinyi_out *out, tinyi_in *in)
 
 void tinyi_out_abandon(tiny_ctx *ctx, tinyi_out *out)
 {
-    if (out->path && !out->special) tinyi_part_drop(out->part, &out->file);
-    (void)tinyi_part_close(&out->file);
+    if (out->file) (void)fclose((FILE *)out->file);
+    if (out->path && !out->special) (void)remove(out->part);
+    tinyi_part_unlock(&out->lock);          /* last: whoever writes the path next makes a part of his own */
     tiny_free(ctx, out->path);
     memset(out, 0, sizeof *out);
 }

@@ -18,89 +18,89 @@
  *   13157  core/json.h
  *   13203  core/safetensors.h
  *   13255  core/file.h
- *   13310  core/checkpoint.h
- *   13409  core/time.h
- *   13419  core/net.h
- *   13486  core/comm.h
- *   13551  core/conform.h
- *   13634  math/binary.h
- *   13675  math/elem.h
- *   13742  math/convert.h
- *   13783  math/reduce.h
- *   13830  math/softmax.h
- *   13881  math/norm.h
- *   13930  math/matmul.h
- *   14008  math/layout.h
- *   14061  math/conv.h
- *   14121  math/sort.h
- *   14182  math/linalg_lu.h
- *   14201  math/linalg_qr.h
- *   14219  math/linalg_eig.h
- *   14234  math/linalg_svd.h
- *   14249  math/linalg.h
- *   14313  math/fft.h
- *   14388  math/fwht.h
- *   14417  math/attention.h
- *   14502  math/gla.h
- *   14566  math/gla_grad.h
- *   14584  math/twist.h
- *   14636  math/slope.h
- *   14663  math/loss.h
- *   14684  math/rope.h
- *   14705  math/patch.h
- *   14736  math/sparse.h
- *   14811  math/edges.h
- *   14882  math/edges_score.h
- *   14914  math/ops.h
- *   14935  math/optim.h
- *   15050  math/tape.h
- *   15154  math/layer.h
- *   15199  math/train.h
- *   15253  math/all.h
- *   15259  the shared functions again, where the other header came first
- *   15784  llm/quant/format.h
- *   15875  llm/quant/matmul.h
- *   15911  llm/quant/sparse.h
- *   15963  llm/file/fd.h
- *   15975  llm/file/gguf.h
- *   16071  llm/file/gguf_write.h
- *   16127  llm/file/safetensors.h
- *   16146  llm/file/llama2c.h
- *   16165  llm/file/open.h
- *   16186  llm/token/unicode.h
- *   16213  llm/token/split.h
- *   16263  llm/token/vocab.h
- *   16384  llm/chat/template.h
- *   16452  llm/attention/pages.h
- *   16531  llm/attention/tree.h
- *   16634  llm/attention/paged.h
- *   16688  llm/attention/latent.h
- *   16736  llm/attention/position.h
- *   16775  llm/attention/gla.h
- *   16813  llm/attention/cascade.h
- *   16904  llm/attention/fusemax.h
- *   16976  llm/model/ladder.h
- *   17026  llm/model/model.h
- *   17177  llm/model/adapter.h
- *   17227  llm/sample/sample.h
- *   17322  llm/sample/stop.h
- *   17349  llm/sample/pieces.h
- *   17374  llm/sample/grammar.h
- *   17429  llm/sample/schema.h
- *   17451  llm/session/session.h
- *   17552  llm/session/beam.h
- *   17600  llm/session/kvcodec.h
- *   17711  llm/session/kvstream.h
- *   17775  llm/train/story.h
- *   17863  llm/train/trainer.h
- *   17955  llm/train/judge.h
- *   18001  llm/vision/vit.h
- *   18088  llm/vision/tome.h
- *   18142  llm/vision/merge.h
- *   18177  llm/vision/pyra.h
- *   18216  llm/vision/sret.h
- *   18277  llm/tinyllm.h
- *   18299  internal functions
+ *   13311  core/checkpoint.h
+ *   13410  core/time.h
+ *   13420  core/net.h
+ *   13487  core/comm.h
+ *   13552  core/conform.h
+ *   13635  math/binary.h
+ *   13676  math/elem.h
+ *   13743  math/convert.h
+ *   13784  math/reduce.h
+ *   13831  math/softmax.h
+ *   13882  math/norm.h
+ *   13931  math/matmul.h
+ *   14009  math/layout.h
+ *   14062  math/conv.h
+ *   14122  math/sort.h
+ *   14183  math/linalg_lu.h
+ *   14202  math/linalg_qr.h
+ *   14220  math/linalg_eig.h
+ *   14235  math/linalg_svd.h
+ *   14250  math/linalg.h
+ *   14314  math/fft.h
+ *   14389  math/fwht.h
+ *   14418  math/attention.h
+ *   14503  math/gla.h
+ *   14567  math/gla_grad.h
+ *   14585  math/twist.h
+ *   14637  math/slope.h
+ *   14664  math/loss.h
+ *   14685  math/rope.h
+ *   14706  math/patch.h
+ *   14737  math/sparse.h
+ *   14812  math/edges.h
+ *   14883  math/edges_score.h
+ *   14915  math/ops.h
+ *   14936  math/optim.h
+ *   15051  math/tape.h
+ *   15155  math/layer.h
+ *   15200  math/train.h
+ *   15254  math/all.h
+ *   15260  the shared functions again, where the other header came first
+ *   15785  llm/quant/format.h
+ *   15876  llm/quant/matmul.h
+ *   15912  llm/quant/sparse.h
+ *   15964  llm/file/fd.h
+ *   15976  llm/file/gguf.h
+ *   16072  llm/file/gguf_write.h
+ *   16128  llm/file/safetensors.h
+ *   16147  llm/file/llama2c.h
+ *   16166  llm/file/open.h
+ *   16187  llm/token/unicode.h
+ *   16214  llm/token/split.h
+ *   16264  llm/token/vocab.h
+ *   16385  llm/chat/template.h
+ *   16453  llm/attention/pages.h
+ *   16532  llm/attention/tree.h
+ *   16635  llm/attention/paged.h
+ *   16689  llm/attention/latent.h
+ *   16737  llm/attention/position.h
+ *   16776  llm/attention/gla.h
+ *   16814  llm/attention/cascade.h
+ *   16905  llm/attention/fusemax.h
+ *   16977  llm/model/ladder.h
+ *   17027  llm/model/model.h
+ *   17178  llm/model/adapter.h
+ *   17228  llm/sample/sample.h
+ *   17323  llm/sample/stop.h
+ *   17350  llm/sample/pieces.h
+ *   17375  llm/sample/grammar.h
+ *   17430  llm/sample/schema.h
+ *   17452  llm/session/session.h
+ *   17553  llm/session/beam.h
+ *   17601  llm/session/kvcodec.h
+ *   17712  llm/session/kvstream.h
+ *   17776  llm/train/story.h
+ *   17864  llm/train/trainer.h
+ *   17956  llm/train/judge.h
+ *   18002  llm/vision/vit.h
+ *   18089  llm/vision/tome.h
+ *   18143  llm/vision/merge.h
+ *   18178  llm/vision/pyra.h
+ *   18217  llm/vision/sret.h
+ *   18278  llm/tinyllm.h
+ *   18300  internal functions
  *   18421  core/status.c
  *   18431  core/atomic.h
  *   18483  core/state.h
@@ -118,188 +118,188 @@
  *   20896  core/json.c
  *   21206  core/safetensors.c
  *   21456  core/file.c
- *   21902  core/hash.h
- *   21925  core/checkpoint.c
- *   22586  core/time.c
- *   22637  core/net.c
- *   22916  core/comm.c
- *   23416  core/conform.c
- *   24175  math/grad.h
- *   24221  math/table.h
- *   24316  math/rows.h
- *   24381  math/walk.h
- *   24500  math/binary.c
- *   24791  math/elem.c
- *   25563  math/convert.c
- *   26038  math/reduce.c
- *   26556  math/softmax.c
- *   26922  math/norm.c
- *   27449  math/gemm.h
- *   27528  math/gemm_i8.h
- *   27557  math/matmul.c
- *   27915  math/layout.c
- *   28658  math/conv.c
- *   29185  math/sort.c
- *   30077  math/linalg_block.h
- *   30225  math/linalg_lu.c
- *   30573  math/linalg_qr.c
- *   30923  math/linalg_eig.c
- *   31434  math/linalg_svd.c
- *   31832  math/linalg.c
- *   32103  math/fft_way.h
- *   32172  math/fft.c
- *   32647  math/fwht.c
- *   32793  math/attention.c
- *   33361  math/gla.c
- *   33857  math/gla_grad.c
- *   34219  math/twist.c
- *   34570  math/slope.c
- *   34754  math/loss.c
- *   34923  math/rope.c
- *   35066  math/patch.c
- *   35367  math/sparse_lines.h
- *   35395  math/sparse_forms.h
- *   35416  math/sparse.c
- *   35723  math/edges_inside.h
- *   35762  math/edges.c
- *   36220  math/edges_score.c
- *   36648  math/ops.c
- *   36699  math/optim.c
- *   37322  math/tape.c
- *   38175  math/layer.c
- *   38639  math/train.c
- *   38834  math/edges_grad.c
- *   39305  math/normal.c
- *   39324  math/targets.c
- *   39455  math/all.c
- *   39459  core/cpu.c
- *   39713  core/hash.c
- *   39831  math/grad.c
- *   40623  math/matvec.h
- *   40634  math/gemm.c
- *   41218  math/gemm_i8.c
- *   41490  math/linalg_block.c
- *   42026  math/fft_way.c
- *   42441  math/sparse_lines.c
- *   42915  math/sparse_forms.c
- *   43121  math/matvec.c
- *   43173  the shared functions forwarded, where the other header has their bodies
- *   43693  internal functions of this header
- *   43732  llm/quant/blocks.h
- *   43797  llm/quant/direct.h
- *   43812  llm/quant/kformats.h
- *   43823  llm/quant/lattice.h
- *   43849  llm/quant/format.c
- *   43901  llm/quant/block.h
- *   44027  llm/quant/matmul.c
- *   44746  llm/quant/sparse.c
- *   45182  llm/file/fd.c
- *   45303  llm/file/store.h
- *   45387  llm/file/gguf.c
- *   45671  llm/file/gguf_write.c
- *   46287  llm/file/safetensors.c
- *   46419  llm/file/llama2c.c
- *   46699  llm/file/open.c
- *   46820  llm/token/unicode.c
- *   47305  llm/token/split.c
- *   47888  llm/token/parts.h
- *   48064  llm/token/vocab.c
- *   48855  llm/chat/value.h
- *   48972  llm/chat/compile.h
- *   49035  llm/chat/builtin.h
- *   49067  llm/chat/forms.h
- *   49080  llm/chat/template.c
- *   49820  llm/attention/pages.c
- *   50119  llm/attention/tree.c
- *   50642  llm/attention/paged.c
- *   51514  llm/attention/latent.c
- *   52184  llm/attention/position.c
- *   52270  llm/attention/gla.c
- *   52411  llm/attention/cascade.c
- *   53031  llm/attention/fusemax.c
- *   53744  llm/model/ladder.c
- *   53817  llm/model/arch_names.h
- *   53932  llm/model/arch.h
- *   54211  llm/model/inside.h
- *   54645  llm/model/model.c
- *   55262  llm/model/adapter_read.h
- *   55292  llm/model/adapter.c
- *   55753  llm/sample/sample.c
- *   56500  llm/sample/stop.c
- *   56627  llm/sample/pieces.c
- *   56767  llm/sample/grammar_read.h
- *   56798  llm/sample/grammar.c
- *   57321  llm/sample/schema.c
- *   57752  llm/session/inside.h
- *   57774  llm/session/session.c
- *   58298  llm/session/beam.c
- *   58632  llm/session/arith.h
- *   58681  llm/session/kvinside.h
- *   58760  llm/session/kvcodec.c
- *   59437  llm/session/kvstream.c
- *   59585  llm/train/story.c
- *   60317  llm/train/config.h
- *   60335  llm/train/decoder.h
- *   60389  llm/train/trainer.c
- *   61092  llm/train/judge.c
- *   61367  llm/vision/params.h
- *   61407  llm/vision/vit.c
- *   61789  llm/vision/tome.c
- *   62143  llm/vision/merge.c
- *   62844  llm/vision/pyra.c
- *   63019  llm/vision/sret.c
- *   63439  llm/quant/direct.c
- *   63961  llm/quant/kformats.c
- *   64794  llm/quant/lattice.c
- *   65604  llm/quant/block.c
- *   65787  llm/file/store.c
- *   66323  llm/token/parts.c
- *   66795  llm/chat/value.c
- *   67383  llm/chat/parse.h
- *   67458  llm/chat/compile.c
- *   68071  llm/chat/rows.h
- *   68123  llm/chat/text.h
- *   68160  llm/chat/builtin.c
- *   68546  llm/chat/forms.c
- *   68714  llm/model/arch.c
- *   68772  llm/model/adapter_read.c
- *   69156  llm/sample/grammar_read.c
- *   69741  llm/session/arith.c
- *   69990  llm/train/config.c
- *   70190  llm/train/decoder.c
- *   70938  llm/vision/params.c
- *   71014  llm/chat/text.c
- *   71372  llm/token/encode.c
- *   71600  llm/token/decode.c
- *   71779  llm/token/spm.c
- *   71879  llm/token/bpe.c
- *   72026  llm/token/wordpiece.c
- *   72106  llm/token/unigram.c
- *   72343  llm/token/rwkv.c
- *   72369  llm/chat/value_text.c
- *   72615  llm/chat/filters.c
- *   73025  llm/chat/methods.c
- *   73376  llm/chat/emit.c
- *   73469  llm/chat/words.c
- *   73643  llm/chat/expression.c
- *   74124  llm/model/load.c
- *   74462  llm/model/step.c
- *   75032  llm/model/attn.c
- *   75634  llm/model/mla.c
- *   75869  llm/model/delta.c
- *   76167  llm/model/ssm.c
- *   76538  llm/model/rwkv.c
- *   77073  llm/model/ffn.c
- *   77421  llm/model/sparse.c
- *   77533  llm/model/cut.c
- *   77701  llm/model/streams.c
- *   77950  llm/model/forward.c
- *   78676  llm/model/seq.c
- *   78880  llm/model/save.c
- *   79233  llm/session/kvtables.c
- *   79662  llm/session/kvsession.c
- *   80011  llm/tinyllm.c
- *   80024  the licence
+ *   21897  core/hash.h
+ *   21920  core/checkpoint.c
+ *   22581  core/time.c
+ *   22632  core/net.c
+ *   22911  core/comm.c
+ *   23411  core/conform.c
+ *   24170  math/grad.h
+ *   24216  math/table.h
+ *   24311  math/rows.h
+ *   24376  math/walk.h
+ *   24495  math/binary.c
+ *   24786  math/elem.c
+ *   25558  math/convert.c
+ *   26033  math/reduce.c
+ *   26551  math/softmax.c
+ *   26917  math/norm.c
+ *   27444  math/gemm.h
+ *   27523  math/gemm_i8.h
+ *   27552  math/matmul.c
+ *   27910  math/layout.c
+ *   28653  math/conv.c
+ *   29180  math/sort.c
+ *   30072  math/linalg_block.h
+ *   30220  math/linalg_lu.c
+ *   30568  math/linalg_qr.c
+ *   30918  math/linalg_eig.c
+ *   31429  math/linalg_svd.c
+ *   31827  math/linalg.c
+ *   32098  math/fft_way.h
+ *   32167  math/fft.c
+ *   32642  math/fwht.c
+ *   32788  math/attention.c
+ *   33356  math/gla.c
+ *   33852  math/gla_grad.c
+ *   34214  math/twist.c
+ *   34565  math/slope.c
+ *   34749  math/loss.c
+ *   34918  math/rope.c
+ *   35061  math/patch.c
+ *   35362  math/sparse_lines.h
+ *   35390  math/sparse_forms.h
+ *   35411  math/sparse.c
+ *   35718  math/edges_inside.h
+ *   35757  math/edges.c
+ *   36215  math/edges_score.c
+ *   36643  math/ops.c
+ *   36694  math/optim.c
+ *   37317  math/tape.c
+ *   38170  math/layer.c
+ *   38634  math/train.c
+ *   38829  math/edges_grad.c
+ *   39300  math/normal.c
+ *   39319  math/targets.c
+ *   39450  math/all.c
+ *   39454  core/cpu.c
+ *   39708  core/hash.c
+ *   39826  math/grad.c
+ *   40618  math/matvec.h
+ *   40629  math/gemm.c
+ *   41213  math/gemm_i8.c
+ *   41485  math/linalg_block.c
+ *   42021  math/fft_way.c
+ *   42436  math/sparse_lines.c
+ *   42910  math/sparse_forms.c
+ *   43116  math/matvec.c
+ *   43168  the shared functions forwarded, where the other header has their bodies
+ *   43688  internal functions of this header
+ *   43727  llm/quant/blocks.h
+ *   43792  llm/quant/direct.h
+ *   43807  llm/quant/kformats.h
+ *   43818  llm/quant/lattice.h
+ *   43844  llm/quant/format.c
+ *   43896  llm/quant/block.h
+ *   44022  llm/quant/matmul.c
+ *   44741  llm/quant/sparse.c
+ *   45177  llm/file/fd.c
+ *   45298  llm/file/store.h
+ *   45382  llm/file/gguf.c
+ *   45666  llm/file/gguf_write.c
+ *   46277  llm/file/safetensors.c
+ *   46409  llm/file/llama2c.c
+ *   46689  llm/file/open.c
+ *   46810  llm/token/unicode.c
+ *   47295  llm/token/split.c
+ *   47878  llm/token/parts.h
+ *   48054  llm/token/vocab.c
+ *   48845  llm/chat/value.h
+ *   48962  llm/chat/compile.h
+ *   49025  llm/chat/builtin.h
+ *   49057  llm/chat/forms.h
+ *   49070  llm/chat/template.c
+ *   49810  llm/attention/pages.c
+ *   50109  llm/attention/tree.c
+ *   50632  llm/attention/paged.c
+ *   51506  llm/attention/latent.c
+ *   52176  llm/attention/position.c
+ *   52262  llm/attention/gla.c
+ *   52403  llm/attention/cascade.c
+ *   53023  llm/attention/fusemax.c
+ *   53736  llm/model/ladder.c
+ *   53809  llm/model/arch_names.h
+ *   53924  llm/model/arch.h
+ *   54203  llm/model/inside.h
+ *   54637  llm/model/model.c
+ *   55254  llm/model/adapter_read.h
+ *   55284  llm/model/adapter.c
+ *   55745  llm/sample/sample.c
+ *   56492  llm/sample/stop.c
+ *   56619  llm/sample/pieces.c
+ *   56759  llm/sample/grammar_read.h
+ *   56790  llm/sample/grammar.c
+ *   57313  llm/sample/schema.c
+ *   57744  llm/session/inside.h
+ *   57766  llm/session/session.c
+ *   58290  llm/session/beam.c
+ *   58624  llm/session/arith.h
+ *   58673  llm/session/kvinside.h
+ *   58752  llm/session/kvcodec.c
+ *   59429  llm/session/kvstream.c
+ *   59577  llm/train/story.c
+ *   60309  llm/train/config.h
+ *   60327  llm/train/decoder.h
+ *   60381  llm/train/trainer.c
+ *   61084  llm/train/judge.c
+ *   61359  llm/vision/params.h
+ *   61399  llm/vision/vit.c
+ *   61781  llm/vision/tome.c
+ *   62135  llm/vision/merge.c
+ *   62836  llm/vision/pyra.c
+ *   63011  llm/vision/sret.c
+ *   63431  llm/quant/direct.c
+ *   63953  llm/quant/kformats.c
+ *   64786  llm/quant/lattice.c
+ *   65596  llm/quant/block.c
+ *   65779  llm/file/store.c
+ *   66315  llm/token/parts.c
+ *   66787  llm/chat/value.c
+ *   67375  llm/chat/parse.h
+ *   67450  llm/chat/compile.c
+ *   68063  llm/chat/rows.h
+ *   68115  llm/chat/text.h
+ *   68152  llm/chat/builtin.c
+ *   68538  llm/chat/forms.c
+ *   68706  llm/model/arch.c
+ *   68764  llm/model/adapter_read.c
+ *   69148  llm/sample/grammar_read.c
+ *   69733  llm/session/arith.c
+ *   69982  llm/train/config.c
+ *   70182  llm/train/decoder.c
+ *   70930  llm/vision/params.c
+ *   71006  llm/chat/text.c
+ *   71364  llm/token/encode.c
+ *   71592  llm/token/decode.c
+ *   71771  llm/token/spm.c
+ *   71871  llm/token/bpe.c
+ *   72018  llm/token/wordpiece.c
+ *   72098  llm/token/unigram.c
+ *   72335  llm/token/rwkv.c
+ *   72361  llm/chat/value_text.c
+ *   72607  llm/chat/filters.c
+ *   73017  llm/chat/methods.c
+ *   73368  llm/chat/emit.c
+ *   73461  llm/chat/words.c
+ *   73635  llm/chat/expression.c
+ *   74116  llm/model/load.c
+ *   74454  llm/model/step.c
+ *   75024  llm/model/attn.c
+ *   75626  llm/model/mla.c
+ *   75861  llm/model/delta.c
+ *   76159  llm/model/ssm.c
+ *   76530  llm/model/rwkv.c
+ *   77065  llm/model/ffn.c
+ *   77413  llm/model/sparse.c
+ *   77525  llm/model/cut.c
+ *   77693  llm/model/streams.c
+ *   77942  llm/model/forward.c
+ *   78668  llm/model/seq.c
+ *   78872  llm/model/save.c
+ *   79225  llm/session/kvtables.c
+ *   79654  llm/session/kvsession.c
+ *   80003  llm/tinyllm.c
+ *   80016  the licence
  */
 
 /* tinyllm.h - language models in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -11918,7 +11918,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x06bfb455
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x44deea72
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -12519,7 +12519,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_blk_table) = {
 #endif
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0x06bfb455
+#define TINYI_SHARED_DECLARED 0x44deea72
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -13292,9 +13292,10 @@ typedef struct tinyi_out {
     uint64_t n_bytes;                       /* so far */
     void *file;                             /* a FILE */
     int special;                            /* a device or a pipe: written in its place */
+    int lock;
 } tinyi_out;
-/* Its steps, for a writer of several files: *file is a FILE. flush and close answer 0, with errno set, where not all bytes arrived.
- * Nobody else may open a part until its file is closed: rename closes it afterwards where it can, drop removes it before. */
+/* Its steps, for a writer of several files: *file is a FILE; close answers 0, with errno set, where not all bytes arrived. Nobody else
+ * may open the part until its file is closed and *lock (may be NULL; 0: none) given back, after it was renamed or removed. */
 
 /* A file in pieces, for what is larger than memory. All zero: nothing is open. */
 typedef struct tinyi_in {
@@ -16556,7 +16557,7 @@ typedef enum tllm_tree_mode {
 } tllm_tree_mode;
 typedef struct tllm_tree_plan_desc {
     tiny_idx block_len;                     /* cells of a block; 0: 128 */
-    int max_q;                              /* queries of a mask, 1..64; 0: 32. A block that more queries read is read once all the same */
+    int max_q;                              /* queries of a mask, 1..64; 0: 32. A block that more queries read is read once all the same, but for what stands above */
     int mode;                               /* tllm_tree_mode */
 } tllm_tree_plan_desc;
 
@@ -18290,7 +18291,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0018294
+#line 0018295
 #endif
 #define TINYI_LLM_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
@@ -18339,11 +18340,10 @@ TINYI_FN void tinyi_st_begin(tinyi_st_head *h, void *to, size_t room);
 TINYI_FN void tinyi_st_entry(tinyi_st_head *h, const char *name, tinyi_st_type type, int rank, const tiny_idx *dim);
 TINYI_FN unsigned char *tinyi_st_end(tinyi_st_head *h);    /* where the data go */
 TINYI_FN int tinyi_file_special(const char *path);     /* there, and neither a plain file nor a folder */
-TINYI_FN tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file);
-TINYI_FN int tinyi_part_flush(void *file, int special);
-TINYI_FN int tinyi_part_close(void **file);
-TINYI_FN tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path, void **file);
-TINYI_FN void tinyi_part_drop(const char *part, void **file);
+TINYI_FN tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file, int *lock);
+TINYI_FN int tinyi_part_close(void *file, int special);
+TINYI_FN tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path);
+TINYI_FN void tinyi_part_unlock(int *lock);
 TINYI_FN tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out);
 TINYI_FN tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *bytes, size_t n_bytes);
 TINYI_FN tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out);
@@ -21510,29 +21510,24 @@ TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *
     return tinyi_file_none(ctx, path);
 }
 TINY_API tiny_status tiny_file_copy(tiny_ctx *ctx, const char *path, tiny_file *out) { return tiny_file_open(ctx, path, out); }
-tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file)
+tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file, int *lock)
 {
     (void)special;
+    (void)lock;
     *file = NULL;
     return tinyi_file_none(ctx, part);
 }
-int tinyi_part_flush(void *file, int special)
+int tinyi_part_close(void *file, int special)
 {
     (void)file;
     return special & 0;
 }
-int tinyi_part_close(void **file) { return *file != NULL; }
-tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path, void **file)
+tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path)
 {
     (void)part;
-    (void)file;
     return tinyi_file_none(ctx, path);
 }
-void tinyi_part_drop(const char *part, void **file)
-{
-    (void)part;
-    (void)file;
-}
+void tinyi_part_unlock(int *lock) { *lock = 0; }
 tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out)
 {
     memset(out, 0, sizeof *out);
@@ -21670,18 +21665,19 @@ TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *
 }
 
 #ifdef TINYI_NOFOLLOW
-/* Two programs that write the same path would mix their bytes. The lock falls when the file is closed, also by a kill; whoever got
- * hold of the file in the moment between its renaming and that has a part that is none any more (0: to be opened anew). */
+/* Two programs that write the same path would mix their bytes. The lock falls when the last descriptor is closed, also by a kill; whoever
+ * opened the file in the moment between its renaming and that holds a part that is none any more (0: to be opened anew). */
 static tiny_status tinyi_part_lock(tiny_ctx *ctx, const char *part, int fd, int *ours)
 {
     struct stat mine, there;
-    *ours = 1;
+    memset(&mine, 0, sizeof mine);
+    (void)fcntl(fd, F_SETFD, FD_CLOEXEC);   /* children have no part in it */
 #ifdef LOCK_EX
     if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) return tinyi_fail(ctx, TINY_E_IO, "%s: somebody else is writing it", part);
 #endif
-    if (fstat(fd, &mine) || !S_ISREG(mine.st_mode)) return TINY_OK;
-    *ours = !stat(part, &there) && mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
-    if (*ours && mine.st_size > 0) {        /* of somebody who was killed; strict C99 hides ftruncate */
+    if (fstat(fd, &mine) || !S_ISREG(mine.st_mode)) *ours = 1;
+    if (!*ours) *ours = !stat(part, &there) && mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
+    if (*ours && S_ISREG(mine.st_mode) && mine.st_size > 0) {   /* of somebody who was killed; strict C99 hides ftruncate */
         const int again = open(part, O_WRONLY | O_TRUNC | O_NONBLOCK | TINYI_NOFOLLOW);
         if (again < 0) return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be emptied: %s", part, strerror(errno));
         (void)close(again);
@@ -21691,18 +21687,27 @@ static tiny_status tinyi_part_lock(tiny_ctx *ctx, const char *part, int fd, int 
 #endif
 
 /* In a folder that others may write to, somebody else may have laid a link to one of our files under this name. */
-tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file)
+tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file, int *lock)
 {
 #ifdef TINYI_NOFOLLOW
-    int fd = -1, ours = 0;
-    while (!special && !ours && (fd = open(part, O_WRONLY | O_CREAT | O_NONBLOCK | TINYI_NOFOLLOW, 0666)) >= 0) {
-        const tiny_status st = tinyi_part_lock(ctx, part, fd, &ours);
+    int fd = -1, ours = 0, tries;
+    if (lock) *lock = 0;
+    for (tries = 0; !special && !ours && (fd = open(part, O_WRONLY | O_CREAT | O_NONBLOCK | TINYI_NOFOLLOW, 0666)) >= 0; tries++) {
+        tiny_status st;
+        ours = tries == 100;                /* some file systems of networks have no numbers that stay: as if there were no lock */
+        st = tinyi_part_lock(ctx, part, fd, &ours);
         if (st || !ours) (void)close(fd);
         if (st) return st;
     }
     if (fd >= 0) {
+        const int held = lock ? dup(fd) : -1;
         *file = fdopen(fd, "wb");
         if (!*file) (void)close(fd);
+        if (held >= 0) {
+            (void)fcntl(held, F_SETFD, FD_CLOEXEC);
+            *lock = held + 1;
+            if (!*file) tinyi_part_unlock(lock);
+        }
     } else if (special || errno != ELOOP) {
         *file = special ? fopen(part, "wb") : NULL;
     } else {                                /* a link; where it leads is neither made nor emptied, and no reader of a pipe is waited for */
@@ -21714,12 +21719,21 @@ tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void *
     }
 #else
     (void)special;
+    if (lock) *lock = 0;
     *file = fopen(part, "wb");
 #endif
     return *file ? TINY_OK : tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened for writing: %s", part, strerror(errno));
 }
 
-int tinyi_part_flush(void *file, int special)
+void tinyi_part_unlock(int *lock)
+{
+#ifdef TINYI_NOFOLLOW
+    if (*lock) (void)close(*lock - 1);
+#endif
+    *lock = 0;
+}
+
+int tinyi_part_close(void *file, int special)
 {
     int ok = !fflush((FILE *)file);
 #if TINYI_HAVE_MMAP && defined _POSIX_C_SOURCE
@@ -21727,38 +21741,18 @@ int tinyi_part_flush(void *file, int special)
 #else
     (void)special;
 #endif
-    return ok;
+    return ok & !fclose((FILE *)file);
 }
 
-int tinyi_part_close(void **file)
+tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path)
 {
-    const int ok = !*file || !fclose((FILE *)*file);
-    *file = NULL;
-    return ok;
-}
-
-tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path, void **file)
-{
-    int arrived = 1, moved;
     if (tinyi_file_special(part)) return tinyi_fail(ctx, TINY_E_IO, "%s: is no plain file, and does not take the place of %s", part, path);
-#ifdef _WIN32                               /* an open file cannot be renamed */
-    arrived = tinyi_part_close(file);
-    moved = arrived && MoveFileExA(part, path, 1);      /* 1: replace what is there; rename refuses on Windows */
+#ifdef _WIN32
+    if (MoveFileExA(part, path, 1)) return TINY_OK;     /* 1: replace what is there; rename refuses on Windows */
 #else
-    moved = !rename(part, path);
-    if (moved) arrived = tinyi_part_close(file);
+    if (!rename(part, path)) return TINY_OK;
 #endif
-    if (!arrived) return tinyi_fail(ctx, TINY_E_IO, "%s: not all bytes could be written: %s", path, strerror(errno));
-    return moved ? TINY_OK : tinyi_fail(ctx, TINY_E_IO, "%s: cannot be renamed to %s: %s", part, path, strerror(errno));
-}
-
-void tinyi_part_drop(const char *part, void **file)
-{
-#ifdef _WIN32                               /* nor removed */
-    (void)tinyi_part_close(file);
-#endif
-    (void)remove(part);
-    (void)tinyi_part_close(file);
+    return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be renamed to %s: %s", part, path, strerror(errno));
 }
 
 tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out)
@@ -21773,7 +21767,7 @@ tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out)
     memcpy(out->part, path, n);
     out->special = tinyi_file_special(path);
     memcpy(out->part + n, out->special ? "" : ".part", out->special ? 1 : sizeof ".part");
-    st = tinyi_part_open(ctx, out->part, out->special, &out->file);
+    st = tinyi_part_open(ctx, out->part, out->special, &out->file, &out->lock);
     if (!st) return TINY_OK;
     out->special = 1;                       /* what stands there is not ours */
     tinyi_out_abandon(ctx, out);
@@ -21794,11 +21788,11 @@ tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *bytes, size
 tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out)
 {
     tiny_status st = TINY_OK;
-    int arrived = tinyi_part_flush(out->file, out->special);
-    if (out->special) arrived &= tinyi_part_close(&out->file);
+    const int arrived = tinyi_part_close(out->file, out->special);
+    out->file = NULL;
     if (!arrived) st = tinyi_out_fail(ctx, out);
     else if (!out->special) {
-        st = tinyi_part_rename(ctx, out->part, out->path, &out->file);
+        st = tinyi_part_rename(ctx, out->part, out->path);
         if (!st) out->special = 1;          /* nothing is left to remove */
     }
     tinyi_out_abandon(ctx, out);
@@ -21868,8 +21862,9 @@ tiny_status tinyi_out_look(tiny_ctx *ctx, tinyi_out *out, tinyi_in *in)
 
 void tinyi_out_abandon(tiny_ctx *ctx, tinyi_out *out)
 {
-    if (out->path && !out->special) tinyi_part_drop(out->part, &out->file);
-    (void)tinyi_part_close(&out->file);
+    if (out->file) (void)fclose((FILE *)out->file);
+    if (out->path && !out->special) (void)remove(out->part);
+    tinyi_part_unlock(&out->lock);          /* last: whoever writes the path next makes a part of his own */
     tiny_free(ctx, out->path);
     memset(out, 0, sizeof *out);
 }
@@ -45698,7 +45693,8 @@ struct tllm_writer {
     size_t part, n_made, n_renamed, at_tensor, at_byte;     /* made: files that were opened */
     uint64_t written;                       /* of the part at work */
 #ifndef TINY_NO_STDIO
-    void *file, *first;                     /* FILEs: the part at work; the first one stays open, so that nobody else writes the same model */
+    void *file;                             /* a FILE */
+    int lock;                               /* on the first file, until all are renamed: nobody else writes the same model */
 #endif
 };
 
@@ -46095,7 +46091,7 @@ static tiny_status tinyi_writer_head(tiny_ctx *ctx, tllm_writer *w)
     if (!w->in_memory) {
         w->special = !split && tinyi_file_special(w->path);
         tinyi_writer_name(w, w->part, w->special ? "" : ".part");
-        st = tinyi_part_open(ctx, w->name, w->special, &w->file);
+        st = tinyi_part_open(ctx, w->name, w->special, &w->file, w->part ? NULL : &w->lock);
         if (st) return st;
         w->n_made++;
     }
@@ -46134,12 +46130,8 @@ static tiny_status tinyi_writer_shut(tiny_ctx *ctx, tllm_writer *w)
 #ifndef TINY_NO_STDIO
     int arrived;
     if (w->in_memory) return TINY_OK;
-    arrived = tinyi_part_flush(w->file, w->special);
-    if (arrived && !w->part && !w->special) {
-        w->first = w->file;
-        w->file = NULL;
-    }
-    arrived &= tinyi_part_close(&w->file);
+    arrived = tinyi_part_close(w->file, w->special);
+    w->file = NULL;
     if (!arrived) return tinyi_fail(ctx, TINY_E_IO, "%s: %llu bytes could not be written: %s", w->name, (unsigned long long)w->written, strerror(errno));
 #else
     (void)ctx;
@@ -46213,7 +46205,6 @@ static tiny_status tinyi_writer_rename(tiny_ctx *ctx, tllm_writer *w)
     while (w->n_renamed < w->n_parts) {     /* the first part last: whoever finds it finds all */
         size_t part = w->n_parts - 1 - w->n_renamed, n;
         char *from;
-        void *closed = NULL;
         tiny_status st;
         tinyi_writer_name(w, part, ".part");
         n = strlen(w->name) + 1;
@@ -46221,7 +46212,7 @@ static tiny_status tinyi_writer_rename(tiny_ctx *ctx, tllm_writer *w)
         if (!from) return ctx->status;
         memcpy(from, w->name, n);
         tinyi_writer_name(w, part, "");
-        st = tinyi_part_rename(ctx, from, w->name, part ? &closed : &w->first);
+        st = tinyi_part_rename(ctx, from, w->name);
         tiny_free(ctx, from);
         if (st) return st;
         w->n_renamed++;
@@ -46263,16 +46254,15 @@ TINY_API void tllm_writer_close(tiny_ctx *ctx, tllm_writer *w)
 {
     if (!w || tinyi_ctx_check(ctx)) return;
 #ifndef TINY_NO_STDIO
+    if (w->file) (void)fclose((FILE *)w->file);
     if (!w->in_memory && w->begun && !w->finished && w->name && !w->special) {
         size_t i;
-        void *closed = NULL;
         for (i = 0; i + w->n_renamed < w->n_parts && i < w->n_made; i++) {
             tinyi_writer_name(w, i, ".part");
-            tinyi_part_drop(w->name, i == w->part ? &w->file : i ? &closed : &w->first);
+            (void)remove(w->name);
         }
     }
-    (void)tinyi_part_close(&w->first);
-    (void)tinyi_part_close(&w->file);
+    tinyi_part_unlock(&w->lock);
 #endif
     tiny_free(ctx, w->path);
     tiny_free(ctx, w->name);
@@ -51339,6 +51329,8 @@ static tiny_status tinyi_paged_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tens
         return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: %td query heads, %td key heads and %td parts: each must be a multiple of the next", q->dim[1], n_kv, n_part);
     if (d_v < 1 || q->dim[2] < 1 || q->dim[2] > TINYI_ATT_KEYS * 1024 || d_v > TINYI_ATT_KEYS * 1024 || n_kv / n_part > 4096)
         return tinyi_fail(ctx, TINY_E_SHAPE, "paged attention: heads of %td and %td numbers, %td in a part: 1 to 65536, and up to 4096", q->dim[2], d_v, n_kv / n_part);
+    if ((q->dim[2] + d_v + 256) * (n_kv / n_part) > TINY_IDX_MAX / 1024)    /* 32 bits: a thread's tiles and cells, four bytes each */
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "paged attention: %td heads of %td and %td numbers in a part are more than this machine can address at once", n_kv / n_part, q->dim[2], d_v);
     st = tinyi_paged_pages_check(ctx, "keys", k, p ? p->format_k : 0, n_part, k->dim[2], n_kv / n_part * q->dim[2]);
     if (!st && op->in[4]) st = tinyi_paged_pages_check(ctx, "values", op->in[4], p ? p->format_v : 0, n_part, k->dim[2], n_kv / n_part * d_v);
     if (st) return st;
