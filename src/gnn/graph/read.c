@@ -9,8 +9,8 @@
  *              64  i64 offset[n + 1], i32 source[m], f32 weight[m], i64 number[m]; each begins at a multiple of 64, zeros between;
  *                  the sources of a destination ascend
  * Checks   Every count is compared with the bytes that are there before anything is taken; what is read goes through the checks of
- *          tgnn_graph_make, a mapped file through tiny_sparse_check. A mapped file that changes later cannot lead an operation
- *          outside its arrays: the operations of math/graph.h look at the numbers that they use.
+ *          tgnn_graph_make, a mapped file through tiny_sparse_check. A mapped file that changes between calls cannot lead one
+ *          outside its arrays: they look at the numbers that they use. One that changes within a call: docs/limits.md.
  * Left out Matrix Market arrays and complex or skew-symmetric matrices: they are no graphs.                                    */
 #include <stdio.h>
 #include <string.h>
