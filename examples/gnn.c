@@ -105,25 +105,46 @@ static int ends(const char *text, const char *with)
     return n > m && !strcmp(text + n - m, with);
 }
 
-/* 1: a file of this name can be written; with an ending, which takes the place of one of a net. What is there stays as it is. */
-static int writable(const char *path, const char *ending)
+/* 1: a file of this name can be written. What is there stays as it is, and what the trial made is gone again. */
+static int tried(const char *name)
+{
+    FILE *f;
+    int made = 0;
+    errno = 0;
+    f = fopen(name, "r+b");                 /* a pipe is not waited for */
+    if (!f && errno == ENOENT) {
+        f = fopen(name, "wbx");             /* x: not where a link leads nowhere */
+        made = f != NULL;
+    }
+    if (!f) f = fopen(name, "ab");          /* what such a link leads to is made, and what may only be written is there */
+    if (!f) fprintf(stderr, "gnn: %s cannot be written (%s)\n", name, strerror(errno));
+    if (!f) return 0;
+    (void)fclose(f);
+    if (made) (void)remove(name);
+    return 1;
+}
+
+/* The same for what the library writes: it grows as path.part, and takes its place when it is whole. With an ending, which takes the place of
+ * one of a net. What is there without a length may be a device, which is written to itself. */
+static int replaceable(const char *path, const char *ending)
 {
     const size_t n = strlen(path) - (!*ending ? 0 : ends(path, ".safetensors") ? 12 : ends(path, ".json") ? 5 : 0), m = strlen(ending);
-    char *name = (char *)malloc(n + m + 1);
+    char *name = (char *)malloc(n + m + sizeof ".part");
     FILE *f;
-    int made;
+    int ok, device;
     if (!name) return 0;
     memcpy(name, path, n);
     memcpy(name + n, ending, m + 1);
     errno = 0;
     f = fopen(name, "r+b");
-    made = !f && errno == ENOENT;
-    if (made) f = fopen(name, "wb");
-    if (!f) fprintf(stderr, "gnn: %s cannot be written (%s)\n", name, strerror(errno));
-    else (void)fclose(f);
-    if (f && made) (void)remove(name);
+    ok = f || errno == ENOENT || errno == EACCES;          /* a folder is in the way, but no file that may only be read */
+    device = f && (fseek(f, 0, SEEK_END) || ftell(f) <= 0);
+    if (!ok) fprintf(stderr, "gnn: %s cannot be written (%s)\n", name, strerror(errno));
+    if (f) (void)fclose(f);
+    memcpy(name + n + m, ".part", sizeof ".part");
+    ok = ok && (device || tried(name));
     free(name);
-    return f != NULL;
+    return ok;
 }
 
 static tgnn_layer_kind kind_of(const char *name)
@@ -545,7 +566,7 @@ static tiny_status train(job *j)
 /* everything that will be written, looked at before hours go into it */
 static int outputs_writable(const job *j)
 {
-    return (!j->save || (writable(j->save, ".safetensors") && writable(j->save, ".json"))) && (!j->svg || writable(j->svg, "")) && (!j->curve || writable(j->curve, "")) && (!j->out || writable(j->out, ""));
+    return (!j->save || (replaceable(j->save, ".safetensors") && replaceable(j->save, ".json"))) && (!j->svg || tried(j->svg)) && (!j->curve || tried(j->curve)) && (!j->out || replaceable(j->out, ""));
 }
 
 int main(int argc, char **argv)

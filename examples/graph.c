@@ -1,7 +1,7 @@
 /* examples/graph.c - looks at a graph, divides it, samples it, and turns it into another form or order
  *
  *     graph info FILE                           nodes, edges, degrees, components
- *     graph convert FILE OUT [--symmetrize] [--unique] [--loops]      OUT ends with .tgraph (mapped, fast), .tsv or .txt
+ *     graph convert FILE OUT [--symmetrize] [--unique] [--loops] [--bipartite]        OUT ends with .tgraph (mapped, fast), .tsv or .txt
  *     graph partition FILE K [PARTS.npy] [--imbalance X] [--weights] [--stream]      K parts of one size with few edges between
  *     graph reorder FILE OUT degree|bfs|rcm|community|K [--order ORDER.npy]           K: by the parts of a partition
  *     graph sample FILE OUT --fanout 15,10 [--seeds N | --nodes 3,17,5] [--replace]   neighbours of seeds, and theirs
@@ -19,8 +19,9 @@
 static int usage(FILE *to)
 {
     fputs("usage: graph info FILE\n"
-          "       graph convert FILE OUT [--symmetrize] [--unique] [--loops] [--nodes N] [--memory 64M]\n"
-          "           OUT ends with .tgraph (mapped, fast), .tsv or .txt; --nodes: so many at least, since text cannot name the last ones without edges\n"
+          "       graph convert FILE OUT [--symmetrize] [--unique] [--loops] [--bipartite] [--nodes N] [--memory 64M]\n"
+          "           OUT ends with .tgraph (mapped, fast), .tsv or .txt; --nodes: so many at least, also without edges\n"
+          "           --bipartite: edges lead from one set of nodes into another, each counted from 0; the other commands take graphs of one set\n"
           "           --memory: an edge list (also gzip) or .npy larger than memory becomes a .tgraph in pieces, with so much of it\n"
           "       graph partition FILE K [PARTS.npy] [--imbalance 0.03] [--weights] [--stream] [--seed S]\n"
           "       graph reorder FILE OUT degree|bfs|rcm|community|K [--order ORDER.npy] [--seed S]\n"
@@ -131,10 +132,20 @@ static void hear(void *user, tiny_log_level level, const char *sentence)
     if (level == TINY_LOG_WARNING || (level == TINY_LOG_ERROR && !*(tiny_ctx **)user)) fprintf(stderr, "graph: %s\n", sentence);
 }
 
+static void say_nodes(tiny_idx n_src, tiny_idx n_dst)
+{
+    if (n_src == n_dst) printf("%td nodes, ", n_dst);
+    else printf("%td sources, %td destinations, ", n_src, n_dst);
+}
+
 static tiny_status save(tiny_ctx *ctx, const tgnn_graph *g, const char *path)
 {
     tiny_status st = is_text(path) ? tgnn_graph_write_text(ctx, path, g) : tgnn_graph_write(ctx, path, g);
-    if (!st) printf("%s: %td nodes, %lld edges\n", path, tgnn_graph_nodes(g), (long long)tgnn_graph_edges(g));
+    if (!st) {
+        printf("%s: ", path);
+        say_nodes(tgnn_graph_sources(g), tgnn_graph_nodes(g));
+        printf("%lld edges\n", (long long)tgnn_graph_edges(g));
+    }
     return st;
 }
 
@@ -168,8 +179,11 @@ static tiny_status in_pieces(tiny_ctx *ctx, const char *in, const char *out, con
     how.memory = memory;
     st = tgnn_graph_convert(ctx, in, out, &how, &done);
     progress_end();
-    if (!st) printf("%s: %td nodes, %lld edges (%lld in the file, %lld sorted runs, %d merges before the last)\n", out, done.n_dst, (long long)done.n, (long long)done.n_given, (long long)done.n_runs, done.n_merges);
-    return st;
+    if (st) return st;
+    printf("%s: ", out);
+    say_nodes(done.n_src, done.n_dst);
+    printf("%lld edges (%lld in the file, %lld sorted runs, %d merges before the last)\n", (long long)done.n, (long long)done.n_given, (long long)done.n_runs, done.n_merges);
+    return TINY_OK;
 }
 
 static tiny_status info(tiny_ctx *ctx, tgnn_graph *g)
@@ -389,12 +403,6 @@ static tiny_status run(tiny_ctx *ctx, int c, const char *const *word, const tgnn
     else if (!strcmp(word[0], "rmat")) st = tgnn_rmat(ctx, scale, (int64_t)(make[0] * make[1]), o->seed, &g);
     else st = tgnn_planted(ctx, (tiny_idx)make[0], (int)make[2], make[1], 0.8, o->seed, &g);
     if (!st && stopped_by) st = TINY_E_CANCELLED;
-    if (!st && g && c != CONVERT && tgnn_graph_sources(g) != tgnn_graph_nodes(g)) {
-        progress_end();
-        fprintf(stderr, "graph: %s: edges lead from one set of nodes (%td) into another (%td); %s takes graphs of one set\n", word[0], tgnn_graph_sources(g), tgnn_graph_nodes(g), commands[c]);
-        tgnn_graph_close(ctx, g);
-        return TINY_E_UNSUPPORTED;
-    }
     if (!st && c == INFO) st = info(ctx, g);
     if (!st && !o->memory && (c == CONVERT || c == MAKE)) st = save(ctx, g, word[1]);
     if (!st && c == PARTITION) st = partition(ctx, g, o->n_parts, o, word[2]);
@@ -417,7 +425,8 @@ int main(int argc, char **argv)
     tgnn_graph_desc d = { 0 };
     options o = { 0 };
     const option option_of[] = {                /* commands: by their first letters */
-        { "--symmetrize", "icprs", '-', &d.symmetrize, 0, 0 }, { "--unique", "icprs", '-', &o.unique, 0, 0 }, { "--loops", "icprs", '-', &d.add_loops, 0, 0 }, { "--memory", "c", 't', &memory, 0, 0 },
+        { "--symmetrize", "icprs", '-', &d.symmetrize, 0, 0 }, { "--unique", "icprs", '-', &o.unique, 0, 0 }, { "--loops", "icprs", '-', &d.add_loops, 0, 0 }, { "--bipartite", "c", '-', &d.bipartite, 0, 0 },
+        { "--memory", "c", 't', &memory, 0, 0 },
         { "--nodes", "c", 'n', &at_least, 1, 0x7ffffffe }, { "--nodes", "s", 't', &list, 0, 0 }, { "--nodes", "m", 'n', &make[0], 1, 1e9 }, { "--degree", "m", 'x', &make[1], 0, 1e6 },
         { "--classes", "m", 'n', &make[2], 1, 1e9 }, { "--seed", "prsm", 'n', &seed, 0, 1e15 }, { "--seeds", "s", 'n', &seeds, 1, MOST_SEEDS }, { "--imbalance", "pr", 'x', &o.p.imbalance, 1e-6, 1e6 },
         { "--weights", "pr", '-', &o.p.edge_weights, 0, 0 }, { "--stream", "p", '-', &o.stream, 0, 0 }, { "--fanout", "s", 't', &fanout, 0, 0 }, { "--replace", "s", '-', &o.replace, 0, 0 }, { "--order", "r", 't', &order, 0, 0 } };

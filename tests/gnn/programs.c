@@ -33,6 +33,13 @@ static void slurp(const char *name, char *text, size_t most)
     text[f ? fread(text, 1, most - 1, f) : 0] = 0;
     if (f) (void)fclose(f);
 }
+static int same(const char *name, const char *other)       /* the first 2000 bytes, and the length */
+{
+    char a[2000] = "", b[2000] = "";
+    slurp(name, a, sizeof a);
+    slurp(other, b, sizeof b);
+    return size_of(name) > 0 && size_of(name) == size_of(other) && !memcmp(a, b, sizeof a);
+}
 static void spill(const char *name, const char *text)
 {
     FILE *f = fopen(at(name), "wb");
@@ -85,7 +92,7 @@ static void test_words(void)
         { "graph info a --fanout 3", "info takes no --fanout" }, { "graph convert a b.tgraph --seed 1", "convert takes no --seed" },
         { "graph convert a b.csv", "b.csv: a graph is written as .tgraph" }, { "graph convert a b.mtx", "b.mtx" }, { "graph convert a b.npz", "b.npz" }, { "graph make planted b.npy", "b.npy" },
         { "graph convert a b.tsv --memory 1M", "b.tsv: with --memory" }, { "graph convert a b.tgraph --memory 64Q", "64Q" }, { "graph convert a b.tgraph --memory", "--memory: a value is missing" },
-        { "graph convert a b.tgraph --nodes 1.5", "--nodes takes a whole number from 1 to 2147483646, not 1.5" },
+        { "graph info a --bipartite", "info takes no --bipartite" }, { "graph convert a b.tgraph --nodes 1.5", "--nodes takes a whole number from 1 to 2147483646, not 1.5" },
         { "graph partition g 8abc", "not 8abc" }, { "graph partition g 0", "from 1 to" }, { "graph partition g 8 --imbalance abc", "--imbalance takes a number from 1e-06 to 1000000, not abc" },
         { "graph partition g 8 --seed abc", "not abc" }, { "graph partition g 8 --seed -1", "not -1" }, { "graph partition g 8 --seed 1.5", "not 1.5" }, { "graph partition g 8 --seed ''", "--seed: a value is missing" },
         { "graph partition g 8 --imbalance nan", "not nan" }, { "graph partition g 8 --imbalance 0", "not 0" }, { "graph partition g 8 --imbalance 0x1", "not 0x1" }, { "graph partition g 8 --imbalance ' 1'", "not  1" },
@@ -131,7 +138,7 @@ static void test_graph(void)
     T_EQ_INT(size_of("x.npy"), 128 + 3 * 4 * 4);
 }
 
-/* A file of two sets of nodes, of which one is far larger: whoever refuses it, nothing is indexed by the wrong one. */
+/* A file of two sets of nodes, of which one is far larger: whoever refuses it, nothing is indexed by the wrong one. convert knows them when it is told. */
 static void test_two_sets(void)
 {
     static const int32_t src[2] = { 90000, 4 }, dst[2] = { 0, 1 };
@@ -139,10 +146,12 @@ static void test_two_sets(void)
     tgnn_graph_desc how = { 0 };
     tgnn_edges e = { 0 };
     tgnn_graph *g = NULL;
+    char text[100];
     size_t i;
-    static const char *const command[] = { "info %s", "partition %s 2", "reorder %s out.tgraph rcm", "sample %s out.tgraph --fanout 2" };
+    static const char *const command[] = { "info %s", "partition %s 2", "reorder %s out.tgraph rcm", "sample %s out.tgraph --fanout 2", "convert %s out.tgraph", "convert %s out.tgraph --bipartite --loops" };
     if (is_there()) {
         e.n = 2;
+        e.n_dst = 5;                        /* the last ones have no edges */
         e.src = src;
         e.dst = dst;
         how.bipartite = 1;
@@ -152,8 +161,17 @@ static void test_two_sets(void)
             char line[400];
             (void)snprintf(line, sizeof line, command[i], at("two.tgraph"));
             T_EQ_INT(run("graph %s", line), 1);
-            COMPLAINS("two.tgraph");
+            COMPLAINS(strstr(line, "--loops") ? "two sets of nodes have no loops" : "two.tgraph");
         }
+        T_EQ_INT(run("graph convert %s %s --bipartite", at("two.tgraph"), at("two.tsv")), 0);
+        SAYS("90001 sources, 5 destinations, 2 edges");
+        slurp("two.tsv", text, sizeof text);
+        T_EQ_TEXT(text, "# nodes 90001 5\n90000\t0\n4\t1\n");
+        T_EQ_INT(run("graph convert %s %s --bipartite", at("two.tsv"), at("w.tgraph")), 0);
+        SAYS("90001 sources, 5 destinations, 2 edges");
+        T_EQ_INT(run("graph convert %s %s --bipartite --memory 1M", at("two.tsv"), at("r.tgraph")), 0);
+        SAYS("90001 sources, 5 destinations, 2 edges");
+        T_TRUE(same("two.tgraph", "w.tgraph") && same("two.tgraph", "r.tgraph"));
     }
     tgnn_graph_close(ctx, g);
     t_close(ctx);
@@ -186,9 +204,25 @@ static void test_outputs(void)
         T_TRUE(!strstr(said, "epochs"));
     }
     spill("kept.svg", "as it was");
-    T_EQ_INT(run("gnn train --quiet --epochs 2 --svg %s --curve %s", at("kept.svg"), folder), 1);
+    spill("m.safetensors.part", "as it was");
+    T_EQ_INT(run("gnn train --quiet --epochs 2 --svg %s --save %s --curve %s", at("kept.svg"), at("m"), folder), 1);
     slurp("kept.svg", text, sizeof text);
     T_EQ_TEXT(text, "as it was");
+    slurp("m.safetensors.part", text, sizeof text);
+    T_EQ_TEXT(text, "as it was");
+    T_TRUE(size_of("m.json.part") < 0 && size_of("m.json") < 0 && size_of("m.safetensors") < 0);
+    (void)remove(at("m.safetensors.part"));
+    (void)mkdir(at("x.npy.part"), 0700);                    /* what grows there cannot grow */
+    T_EQ_INT(run("gnn train --quiet --epochs 2 -o %s", at("x.npy")), 1);
+    COMPLAINS("x.npy.part cannot be written");
+    (void)rmdir(at("x.npy.part"));
+    T_EQ_INT(run("gnn train --quiet --epochs 2 -o /dev/null"), 0);
+    T_TRUE(!symlink("c.svg", at("link.svg")));              /* it leads nowhere yet, and stays */
+    T_EQ_INT(run("gnn train --quiet --epochs 2 --svg %s", at("link.svg")), 0);
+    T_TRUE(size_of("c.svg") > 0);
+    T_TRUE(!remove(at("c.svg")));
+    T_EQ_INT(run("gnn train --quiet --epochs 2 --svg %s --curve %s", at("link.svg"), folder), 1);
+    T_TRUE(!unlink(at("link.svg")));
     T_EQ_INT(run("gnn train --quiet --epochs 3 --curve %s", at("c.svg")), 0);
     slurp("c.svg", text, sizeof text);
     has(text, "epoch 1 to 3;", __LINE__);
@@ -336,7 +370,7 @@ static void test_stopped_convert(void)
 
 static void tidy(void)
 {
-    static const char *const names[] = { "out", "err", "g.tgraph", "r.tgraph", "w.tsv", "s.tsv", "w.tgraph", "x.npy", "two.tgraph", "kept.svg", "c.svg", "m.json", "m.safetensors",
+    static const char *const names[] = { "out", "err", "g.tgraph", "r.tgraph", "w.tsv", "s.tsv", "w.tgraph", "x.npy", "two.tgraph", "two.tsv", "kept.svg", "c.svg", "m.json", "m.safetensors",
                                          "edges.tsv", "labels.txt", "splits.txt", "features.npy", "log.tsv", "pipe" };
     size_t i;
     for (i = 0; i < T_COUNT(names); i++) (void)remove(at(names[i]));

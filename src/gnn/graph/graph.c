@@ -234,6 +234,26 @@ TINY_API tiny_status tgnn_graph_from_sparse(tiny_ctx *ctx, const tiny_sparse *a,
     return st ? st : tinyi_graph_wrap(ctx, &in, out);
 }
 
+/* The rows of a as they are at this moment, looked at once they can change no more. b owns them; it has no values and no numbers. */
+static tiny_status tinyi_rows_copy(tiny_ctx *ctx, const tiny_sparse *a, tiny_sparse *b)
+{
+    *b = *a;
+    b->owned = 1;
+    b->value = NULL;
+    b->source = NULL;
+    b->offset = (int64_t *)tinyi_alloc(ctx, (size_t)a->n_rows + 1, sizeof *b->offset);
+    b->col = (int32_t *)tinyi_alloc(ctx, (size_t)a->n, sizeof *b->col);
+    if (!b->offset || !b->col) {
+        tiny_sparse_free(ctx, b);
+        return tiny_ctx_status(ctx);
+    }
+    memcpy(b->offset, a->offset, ((size_t)a->n_rows + 1) * sizeof *b->offset);
+    if (a->n) memcpy(b->col, a->col, (size_t)a->n * sizeof *b->col);
+    if (!tiny_sparse_check(ctx, b)) return TINY_OK;
+    tiny_sparse_free(ctx, b);
+    return tinyi_rows_changed(ctx, "graph", a);
+}
+
 TINY_API tiny_status tgnn_graph_out(tiny_ctx *ctx, tgnn_graph *g, const tiny_sparse **out)
 {
     tiny_status st = tinyi_ctx_check(ctx);
@@ -241,10 +261,19 @@ TINY_API tiny_status tgnn_graph_out(tiny_ctx *ctx, tgnn_graph *g, const tiny_spa
     if (!g || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no graph, or no place for its rows");
     if (!g->has_out) {
         tiny_sparse_desc d;
+        tiny_sparse kept, rows = g->in;
         memset(&d, 0, sizeof d);
+        memset(&kept, 0, sizeof kept);
         d.form = TINY_CSC;
         d.with_source = 1;
-        st = tiny_sparse_convert(ctx, &g->in, &d, &g->by_source);
+        if (!g->in.owned) {                 /* a mapped file may change between the look at it and its use */
+            st = tinyi_rows_copy(ctx, &g->in, &kept);
+            if (st) return st;
+            rows.offset = kept.offset;
+            rows.col = kept.col;
+        }
+        st = tiny_sparse_convert(ctx, &rows, &d, &g->by_source);
+        tiny_sparse_free(ctx, &kept);
         if (st) return st;
         g->out = g->by_source;              /* columns of the one are rows of the other */
         g->out.form = TINY_CSR;
@@ -332,27 +361,17 @@ static tiny_status tinyi_graph_copy(tiny_ctx *ctx, const tgnn_graph *g, int ones
     const tiny_sparse *a = &g->in;
     tiny_sparse b;
     int64_t p;
-    int ok;
-    b = *a;
-    b.owned = 1;
-    b.offset = (int64_t *)tinyi_alloc(ctx, (size_t)a->n_rows + 1, sizeof *b.offset);
-    b.col = (int32_t *)tinyi_alloc(ctx, (size_t)a->n, sizeof *b.col);
+    tiny_status st = tinyi_rows_copy(ctx, a, &b);
+    if (st) return st;
     b.value = (float *)tinyi_alloc(ctx, (size_t)a->n, sizeof *b.value);
     b.source = (int64_t *)tinyi_alloc(ctx, (size_t)a->n, sizeof *b.source);
-    ok = b.offset && b.col && b.value && b.source;
-    if (!ok) {
+    if (!b.value || !b.source) {
         tiny_sparse_free(ctx, &b);
         return tiny_ctx_status(ctx);
     }
-    memcpy(b.offset, a->offset, ((size_t)a->n_rows + 1) * sizeof *b.offset);
-    if (a->n) memcpy(b.col, a->col, (size_t)a->n * sizeof *b.col);
     for (p = 0; p < a->n; p++) {
         b.value[p] = a->value && !ones ? a->value[p] : 1.0f;
         b.source[p] = a->source ? a->source[p] : p;
-    }
-    if (tiny_sparse_check(ctx, &b)) {       /* the copy stays what it is, so it is looked at and not the file */
-        tiny_sparse_free(ctx, &b);
-        return tinyi_rows_changed(ctx, "graph", a);
     }
     return tinyi_graph_wrap(ctx, &b, out);
 }

@@ -22,7 +22,7 @@ TINYI_FN tiny_status tinyi_graph_desc_check(tiny_ctx *ctx, const tgnn_graph_desc
 /* Row r of a matrix: p0 .. p1, also when its file changed since it was checked; columns outside are for the caller to see. */
 TINYI_INLINE void tinyi_row_range(const tiny_sparse *a, tiny_idx r, int64_t *p0, int64_t *p1)
 {
-    const int64_t from = a->offset[r], to = a->offset[r + 1];
+    const int64_t from = *(const volatile int64_t *)(a->offset + r), to = *(const volatile int64_t *)(a->offset + r + 1);   /* once */
     *p0 = from;
     *p1 = from >= 0 && to <= a->n && from < to ? to : from;
 }

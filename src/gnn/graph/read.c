@@ -9,8 +9,8 @@
  *              64  i64 offset[n + 1], i32 source[m], f32 weight[m], i64 number[m]; each begins at a multiple of 64, zeros between;
  *                  the sources of a destination ascend
  * Checks   Every count is compared with the bytes that are there before anything is taken; what is read goes through the checks of
- *          tgnn_graph_make, a mapped file through tiny_sparse_check. A mapped file that changes later cannot lead an operation
- *          outside its arrays: the operations of math/graph.h look at the numbers that they use.
+ *          tgnn_graph_make, a mapped file through tiny_sparse_check. A mapped file that changes between calls cannot lead one
+ *          outside its arrays: they look at the numbers that they use. One that changes within a call: docs/limits.md.
  * Left out Matrix Market arrays and complex or skew-symmetric matrices: they are no graphs.                                    */
 #include <stdio.h>
 #include <string.h>
@@ -65,14 +65,14 @@ static tiny_status tinyi_read_finish(tiny_ctx *ctx, const char *name, tinyi_read
 
 /* ---- text */
 
-static tiny_status tinyi_edge_list_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, tinyi_read_edges *r)
+static tiny_status tinyi_edge_list_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, int two_sets, tinyi_read_edges *r)
 {
     tinyi_text_file f = tinyi_text_make(ctx, name, bytes, n_bytes);
     tinyi_word line;
     int64_t v[2];
     int weighted = -1;
     tiny_status st = TINY_OK;
-    while (!st && tinyi_text_edge_line(&f, &line, r->nodes)) {
+    while (!st && tinyi_text_edge_line(&f, &line, two_sets, r->nodes)) {
         float w;
         st = tinyi_text_edge(&f, line, &weighted, v, &w);
         if (!st && !r->src) st = tinyi_read_take(ctx, r, tinyi_text_lines(&f) + 1, weighted);
@@ -215,7 +215,7 @@ static tiny_status tinyi_scipy_read(tiny_ctx *ctx, const char *name, const unsig
 {
     tgnn_array shape, value, at, other;
     unsigned char *format = NULL;
-    size_t n_format = 0, i;
+    size_t n_format = 0, i, j = 0;
     int32_t dim[2] = { 0, 0 }, v = 0;
     int by_column, known = 0, coo = tinyi_zip_has(bytes, n_bytes, "row.npy");
     int64_t n;
@@ -224,10 +224,12 @@ static tiny_status tinyi_scipy_read(tiny_ctx *ctx, const char *name, const unsig
     memset(&value, 0, sizeof value);
     memset(&at, 0, sizeof at);
     memset(&other, 0, sizeof other);
-    /* format.npy is a text of NumPy: the letters csr, csc or coo stand behind its head */
+    /* format.npy is a text of NumPy: the letters csr, csc or coo stand behind its head, as bytes or (<U3, >U3) as numbers of 4 bytes, of which 3 are zero */
     st = tinyi_zip_member(ctx, name, bytes, n_bytes, "format.npy", &format, &n_format);
     by_column = 0;
-    for (i = 0; !st && i + 3 <= n_format; i++) {
+    for (i = j = 0; !st && i < n_format; i++)
+        if (format[i]) format[j++] = format[i];
+    for (i = 0; !st && i + 3 <= j; i++) {
         by_column |= !memcmp(format + i, "csc", 3);
         known |= by_column || !memcmp(format + i, "csr", 3) || !memcmp(format + i, "coo", 3);
     }
@@ -519,7 +521,7 @@ static tiny_status tinyi_graph_read(tiny_ctx *ctx, const char *name, const unsig
             }
         }
     } else if (form == TINYI_FORM_MARKET) st = tinyi_market_read(ctx, name, bytes, n_bytes, &r);
-    else st = tinyi_edge_list_read(ctx, name, bytes, n_bytes, &r);
+    else st = tinyi_edge_list_read(ctx, name, bytes, n_bytes, desc && desc->bipartite, &r);
     /* a single edge may name node 2147483646: the rows that it asks for are counted against the size of the file */
     if (!st && !r.e.n_src && !r.e.n_dst) {
         int32_t most[2];

@@ -1,7 +1,7 @@
 /* src/gnn/graph/read.h - graphs from files, and into them
  *
  *   edge list       "source destination [weight]" a line, numbers from 0, separated by spaces, tabs or commas; # and % begin remarks, "# nodes N" says
- *                   that there are N nodes at least
+ *                   that there are N nodes at least, "# nodes N M" only where desc is bipartite: N sources, M destinations
  *   Matrix Market   "%%MatrixMarket matrix coordinate pattern|real|integer general|symmetric", numbers from 1
  *   .npz            scipy.sparse.save_npz (csr, csc, coo), or an archive with an array `edges` (m, 2) or `edge_index` (2, m)
  *   .npy            an integer array (2, m) or (m, 2)

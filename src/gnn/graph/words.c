@@ -141,13 +141,13 @@ TINYI_FN size_t tinyi_word_of_float(float v, char text[TINYI_WORD_FLOAT])
     return (size_t)n;
 }
 
-static void tinyi_text_nodes(tinyi_word line, int32_t nodes[2])
+static void tinyi_text_nodes(tinyi_word line, int two_sets, int32_t nodes[2])
 {
     tinyi_word word;
     int64_t v[2];
     int n = 0, k;
     if (!tinyi_word_next(&line, &word) || !tinyi_word_is(word, "#") || !tinyi_word_next(&line, &word) || !tinyi_word_is(word, "nodes")) return;
-    while (n < 2 && tinyi_word_next(&line, &word)) {
+    while (n < (two_sets ? 2 : 1) && tinyi_word_next(&line, &word)) {
         if (!tinyi_word_int(word, &v[n]) || v[n] < 0 || v[n] > 0x7fffffff) return;
         n++;
     }
@@ -155,11 +155,11 @@ static void tinyi_text_nodes(tinyi_word line, int32_t nodes[2])
     for (k = 0; k < 2; k++) nodes[k] = TINYI_MAX(nodes[k], (int32_t)v[n > k ? k : 0]);
 }
 
-TINYI_FN int tinyi_text_edge_line(tinyi_text_file *f, tinyi_word *line, int32_t nodes[2])
+TINYI_FN int tinyi_text_edge_line(tinyi_text_file *f, tinyi_word *line, int two_sets, int32_t nodes[2])
 {
     while (tinyi_text_line(f, "%", line)) {
         if (*line->at != '#') return 1;
-        tinyi_text_nodes(*line, nodes);
+        tinyi_text_nodes(*line, two_sets, nodes);
     }
     return 0;
 }

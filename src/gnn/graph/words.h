@@ -22,9 +22,9 @@ TINYI_FN int tinyi_word_float(tinyi_word w, float *v);
 /* v with 9 digits, which are enough to read it again, and a point in every locale; answers how many bytes */
 #define TINYI_WORD_FLOAT 40
 TINYI_FN size_t tinyi_word_of_float(float v, char text[TINYI_WORD_FLOAT]);
-/* tinyi_text_line for an edge list: past its remarks. "# nodes N", or "# nodes SOURCES DESTINATIONS" where they are two sets, is heard on
+/* tinyi_text_line for an edge list: past its remarks. "# nodes N", or with two_sets "# nodes SOURCES DESTINATIONS" too, is heard on
  * the way: there are at least so many, also where the last ones have no edges. Other remarks, and other uses of the word, say nothing. */
-TINYI_FN int tinyi_text_edge_line(tinyi_text_file *f, tinyi_word *line, int32_t nodes[2]);
+TINYI_FN int tinyi_text_edge_line(tinyi_text_file *f, tinyi_word *line, int two_sets, int32_t nodes[2]);
 /* A line of an edge list: v source and destination, *w the weight (1 where there are none). *weighted: -1 before the first edge, which says
  * whether all of them have one. */
 TINYI_FN tiny_status tinyi_text_edge(const tinyi_text_file *f, tinyi_word line, int *weighted, int64_t v[2], float *w);

@@ -112,7 +112,7 @@ static tiny_status tinyi_layer_relations(tiny_ctx *ctx, const tgnn_layer *l, con
     if (!coo.row) return tiny_ctx_status(ctx);
     for (i = 0; !st && i < a->n_rows && tinyi_row_next(a, i, &p, &p1); i++)
         for (; !st && p < p1; p++) {
-            const int64_t e = a->source ? a->source[p] : p;
+            const int64_t e = a->source ? *(const volatile int64_t *)(a->source + p) : p;       /* read once */
             const int32_t r = e >= 0 && e < n_relation ? relation[e] : -1;
             if (e < 0 || e >= n_relation) st = tinyi_fail(ctx, TINY_E_FORMAT, "rgcn: an edge has the number %lld, relations are given for %lld edges", (long long)e, (long long)n_relation);
             else if (r < 0 || r >= n_rel) st = tinyi_fail(ctx, TINY_E_FORMAT, "rgcn: edge %lld has relation %ld, there are %td", (long long)e, (long)r, n_rel);
@@ -120,6 +120,11 @@ static tiny_status tinyi_layer_relations(tiny_ctx *ctx, const tgnn_layer *l, con
         }
     if (!st && i < a->n_rows) st = tinyi_rows_changed(ctx, "rgcn", a);
     if (!st) st = tgnn_graph_from_sparse(ctx, &coo, out);
+    if (!st && !a->owned && tiny_sparse_check(ctx, &(*out)->in)) {     /* the columns of a file, which may have changed on the way */
+        tgnn_graph_close(ctx, *out);
+        *out = NULL;
+        st = tinyi_rows_changed(ctx, "rgcn", a);
+    }
     tiny_free(ctx, coo.row);
     return st;
 }

@@ -16,7 +16,7 @@ typedef enum change { COLUMNS, NEGATIVE_COLUMNS, OFFSETS_FAR, OFFSETS_BELOW, ALL
 
 static void put(int fd, const void *bytes, size_t n, int64_t at) { T_EQ_INT(pwrite(fd, bytes, n, (off_t)at), (intmax_t)n); }
 
-/* numbers of 8 bytes from byte 64 on, then columns of 4 at the next multiple of 64: docs/formats.md */
+/* numbers of 8 bytes from byte 64 on, then columns of 4 at the next multiple of 64: the head of src/gnn/graph/read.c */
 static void rewrite(change how, int64_t m)
 {
     const int64_t cols = 64 + ((N + 1) * 8 + 63) / 64 * 64;
@@ -44,6 +44,19 @@ static tgnn_graph *mapped(tiny_ctx *ctx)
     if (!T_OK(tgnn_planted(ctx, N, CLASSES, 8.0, 0.8, 1, &g)) || !T_OK(tgnn_graph_write(ctx, path, g))) return NULL;
     tgnn_graph_close(ctx, g);
     return T_OK(tgnn_graph_read(ctx, path, NULL, &g)) ? g : NULL;
+}
+
+/* 0 and a skipped test where a .tgraph is copied, as on machines with the other order of bytes: what the file becomes is nobody's business then */
+static int in_place(tiny_ctx *ctx)
+{
+    tgnn_graph *g = mapped(ctx);
+    const int yes = g && !tgnn_graph_in(g)->owned;
+    if (g && !yes) T_SKIP("a .tgraph is copied here");
+    tgnn_graph_close(ctx, g);
+    if (yes) return 1;
+    (void)remove(path);
+    t_close(ctx);
+    return 0;
 }
 
 static float *y;
@@ -169,6 +182,7 @@ static void test_changed(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 2);
     int how, what, all;
+    if (!in_place(ctx)) return;
     y = t_guarded((size_t)N * WIDE);
     part = (int32_t *)t_guarded(N);
     order = (uint32_t *)t_guarded(N);
@@ -199,10 +213,11 @@ static void test_changed(tiny_target target)
 static void test_sentence(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
-    tgnn_graph *g = mapped(ctx);
-    tgnn_graph *h;
+    tgnn_graph *g, *h;
     int64_t m;
     char want[120];
+    if (!in_place(ctx)) return;
+    g = mapped(ctx);
     if (!g) return;
     m = tgnn_graph_edges(g);
     rewrite(COLUMNS, m);
@@ -219,6 +234,7 @@ static void test_sampler_open_before(tiny_target target)
     static const int32_t fanout[2] = { 100, 100 }, seeds[4] = { 0, 1, 2, 3 };
     tiny_ctx *ctx = t_ctx(target, 2);
     int how;
+    if (!in_place(ctx)) return;
     for (how = 0; how < CHANGES; how++) {
         tgnn_graph *g = mapped(ctx);
         tgnn_sampler_desc d;
