@@ -165,46 +165,46 @@
  *   39750  internal functions of this header
  *   39778  gnn/graph/inside.h
  *   39831  gnn/graph/graph.c
- *   40568  gnn/graph/community.c
- *   40773  gnn/graph/coarsen.h
- *   40798  gnn/graph/refine.h
- *   40841  gnn/graph/partition.c
- *   41227  gnn/graph/halo.c
- *   41385  gnn/graph/sample.c
- *   41748  gnn/graph/inflate.h
- *   41776  gnn/graph/words.h
- *   41813  gnn/graph/npy.c
- *   42307  gnn/graph/form.h
- *   42335  gnn/graph/read.c
- *   43154  gnn/graph/stream.c
- *   43833  gnn/layer/layer.c
- *   44356  gnn/layer/net_file.h
- *   44380  gnn/layer/net.c
- *   44915  gnn/layer/pool.c
- *   45073  gnn/quant/bits.c
- *   45186  gnn/quant/a2q.c
- *   45650  gnn/train/pass.h
- *   45742  gnn/quant/a2q_net.c
- *   46297  gnn/quant/nibble.h
- *   46321  gnn/quant/packed.c
- *   46744  gnn/quant/quant.c
- *   47033  gnn/embed/fastrp.c
- *   47507  gnn/train/data.c
- *   47704  gnn/graph/coarsen.c
- *   48104  gnn/graph/refine.c
- *   48472  gnn/graph/inflate.c
- *   48813  gnn/graph/words.c
- *   49014  gnn/layer/net_file.c
- *   49453  gnn/train/pass.c
- *   50056  gnn/quant/nibble.c
- *   50154  gnn/train/kit.h
- *   50187  gnn/train/kit.c
- *   50307  gnn/train/nodes.c
- *   50461  gnn/train/graphs.c
- *   50738  gnn/train/links.c
- *   51020  gnn/quant/quant_file.c
- *   51350  gnn/tinygnn.c
- *   51363  the licence
+ *   40587  gnn/graph/community.c
+ *   40792  gnn/graph/coarsen.h
+ *   40817  gnn/graph/refine.h
+ *   40860  gnn/graph/partition.c
+ *   41246  gnn/graph/halo.c
+ *   41404  gnn/graph/sample.c
+ *   41767  gnn/graph/inflate.h
+ *   41795  gnn/graph/words.h
+ *   41832  gnn/graph/npy.c
+ *   42326  gnn/graph/form.h
+ *   42354  gnn/graph/read.c
+ *   43175  gnn/graph/stream.c
+ *   43854  gnn/layer/layer.c
+ *   44382  gnn/layer/net_file.h
+ *   44406  gnn/layer/net.c
+ *   44941  gnn/layer/pool.c
+ *   45099  gnn/quant/bits.c
+ *   45212  gnn/quant/a2q.c
+ *   45676  gnn/train/pass.h
+ *   45768  gnn/quant/a2q_net.c
+ *   46323  gnn/quant/nibble.h
+ *   46347  gnn/quant/packed.c
+ *   46770  gnn/quant/quant.c
+ *   47059  gnn/embed/fastrp.c
+ *   47533  gnn/train/data.c
+ *   47730  gnn/graph/coarsen.c
+ *   48130  gnn/graph/refine.c
+ *   48498  gnn/graph/inflate.c
+ *   48839  gnn/graph/words.c
+ *   49040  gnn/layer/net_file.c
+ *   49479  gnn/train/pass.c
+ *   50082  gnn/quant/nibble.c
+ *   50180  gnn/train/kit.h
+ *   50213  gnn/train/kit.c
+ *   50333  gnn/train/nodes.c
+ *   50487  gnn/train/graphs.c
+ *   50764  gnn/train/links.c
+ *   51046  gnn/quant/quant_file.c
+ *   51376  gnn/tinygnn.c
+ *   51389  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -13612,7 +13612,7 @@ TINYI_C_END
 /* src/gnn/graph/read.h - graphs from files, and into them
  *
  *   edge list       "source destination [weight]" a line, numbers from 0, separated by spaces, tabs or commas; # and % begin remarks, "# nodes N" says
- *                   that there are N nodes at least
+ *                   that there are N nodes at least, "# nodes N M" only where desc is bipartite: N sources, M destinations
  *   Matrix Market   "%%MatrixMarket matrix coordinate pattern|real|integer general|symmetric", numbers from 1
  *   .npz            scipy.sparse.save_npz (csr, csc, coo), or an archive with an array `edges` (m, 2) or `edge_index` (2, m)
  *   .npy            an integer array (2, m) or (m, 2)
@@ -39797,7 +39797,7 @@ TINYI_FN tiny_status tinyi_graph_desc_check(tiny_ctx *ctx, const tgnn_graph_desc
 /* Row r of a matrix: p0 .. p1, also when its file changed since it was checked; columns outside are for the caller to see. */
 TINYI_INLINE void tinyi_row_range(const tiny_sparse *a, tiny_idx r, int64_t *p0, int64_t *p1)
 {
-    const int64_t from = a->offset[r], to = a->offset[r + 1];
+    const int64_t from = *(const volatile int64_t *)(a->offset + r), to = *(const volatile int64_t *)(a->offset + r + 1);   /* once */
     *p0 = from;
     *p1 = from >= 0 && to <= a->n && from < to ? to : from;
 }
@@ -40060,6 +40060,26 @@ TINY_API tiny_status tgnn_graph_from_sparse(tiny_ctx *ctx, const tiny_sparse *a,
     return st ? st : tinyi_graph_wrap(ctx, &in, out);
 }
 
+/* The rows of a as they are at this moment, looked at once they can change no more. b owns them; it has no values and no numbers. */
+static tiny_status tinyi_rows_copy(tiny_ctx *ctx, const tiny_sparse *a, tiny_sparse *b)
+{
+    *b = *a;
+    b->owned = 1;
+    b->value = NULL;
+    b->source = NULL;
+    b->offset = (int64_t *)tinyi_alloc(ctx, (size_t)a->n_rows + 1, sizeof *b->offset);
+    b->col = (int32_t *)tinyi_alloc(ctx, (size_t)a->n, sizeof *b->col);
+    if (!b->offset || !b->col) {
+        tiny_sparse_free(ctx, b);
+        return tiny_ctx_status(ctx);
+    }
+    memcpy(b->offset, a->offset, ((size_t)a->n_rows + 1) * sizeof *b->offset);
+    if (a->n) memcpy(b->col, a->col, (size_t)a->n * sizeof *b->col);
+    if (!tiny_sparse_check(ctx, b)) return TINY_OK;
+    tiny_sparse_free(ctx, b);
+    return tinyi_rows_changed(ctx, "graph", a);
+}
+
 TINY_API tiny_status tgnn_graph_out(tiny_ctx *ctx, tgnn_graph *g, const tiny_sparse **out)
 {
     tiny_status st = tinyi_ctx_check(ctx);
@@ -40067,10 +40087,19 @@ TINY_API tiny_status tgnn_graph_out(tiny_ctx *ctx, tgnn_graph *g, const tiny_spa
     if (!g || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no graph, or no place for its rows");
     if (!g->has_out) {
         tiny_sparse_desc d;
+        tiny_sparse kept, rows = g->in;
         memset(&d, 0, sizeof d);
+        memset(&kept, 0, sizeof kept);
         d.form = TINY_CSC;
         d.with_source = 1;
-        st = tiny_sparse_convert(ctx, &g->in, &d, &g->by_source);
+        if (!g->in.owned) {                 /* a mapped file may change between the look at it and its use */
+            st = tinyi_rows_copy(ctx, &g->in, &kept);
+            if (st) return st;
+            rows.offset = kept.offset;
+            rows.col = kept.col;
+        }
+        st = tiny_sparse_convert(ctx, &rows, &d, &g->by_source);
+        tiny_sparse_free(ctx, &kept);
         if (st) return st;
         g->out = g->by_source;              /* columns of the one are rows of the other */
         g->out.form = TINY_CSR;
@@ -40158,27 +40187,17 @@ static tiny_status tinyi_graph_copy(tiny_ctx *ctx, const tgnn_graph *g, int ones
     const tiny_sparse *a = &g->in;
     tiny_sparse b;
     int64_t p;
-    int ok;
-    b = *a;
-    b.owned = 1;
-    b.offset = (int64_t *)tinyi_alloc(ctx, (size_t)a->n_rows + 1, sizeof *b.offset);
-    b.col = (int32_t *)tinyi_alloc(ctx, (size_t)a->n, sizeof *b.col);
+    tiny_status st = tinyi_rows_copy(ctx, a, &b);
+    if (st) return st;
     b.value = (float *)tinyi_alloc(ctx, (size_t)a->n, sizeof *b.value);
     b.source = (int64_t *)tinyi_alloc(ctx, (size_t)a->n, sizeof *b.source);
-    ok = b.offset && b.col && b.value && b.source;
-    if (!ok) {
+    if (!b.value || !b.source) {
         tiny_sparse_free(ctx, &b);
         return tiny_ctx_status(ctx);
     }
-    memcpy(b.offset, a->offset, ((size_t)a->n_rows + 1) * sizeof *b.offset);
-    if (a->n) memcpy(b.col, a->col, (size_t)a->n * sizeof *b.col);
     for (p = 0; p < a->n; p++) {
         b.value[p] = a->value && !ones ? a->value[p] : 1.0f;
         b.source[p] = a->source ? a->source[p] : p;
-    }
-    if (tiny_sparse_check(ctx, &b)) {       /* the copy stays what it is, so it is looked at and not the file */
-        tiny_sparse_free(ctx, &b);
-        return tinyi_rows_changed(ctx, "graph", a);
     }
     return tinyi_graph_wrap(ctx, &b, out);
 }
@@ -41796,9 +41815,9 @@ TINYI_FN int tinyi_word_float(tinyi_word w, float *v);
 /* v with 9 digits, which are enough to read it again, and a point in every locale; answers how many bytes */
 #define TINYI_WORD_FLOAT 40
 TINYI_FN size_t tinyi_word_of_float(float v, char text[TINYI_WORD_FLOAT]);
-/* tinyi_text_line for an edge list: past its remarks. "# nodes N", or "# nodes SOURCES DESTINATIONS" where they are two sets, is heard on
+/* tinyi_text_line for an edge list: past its remarks. "# nodes N", or with two_sets "# nodes SOURCES DESTINATIONS" too, is heard on
  * the way: there are at least so many, also where the last ones have no edges. Other remarks, and other uses of the word, say nothing. */
-TINYI_FN int tinyi_text_edge_line(tinyi_text_file *f, tinyi_word *line, int32_t nodes[2]);
+TINYI_FN int tinyi_text_edge_line(tinyi_text_file *f, tinyi_word *line, int two_sets, int32_t nodes[2]);
 /* A line of an edge list: v source and destination, *w the weight (1 where there are none). *weighted: -1 before the first edge, which says
  * whether all of them have one. */
 TINYI_FN tiny_status tinyi_text_edge(const tinyi_text_file *f, tinyi_word line, int *weighted, int64_t v[2], float *w);
@@ -42343,8 +42362,8 @@ TINYI_C_END
  *              64  i64 offset[n + 1], i32 source[m], f32 weight[m], i64 number[m]; each begins at a multiple of 64, zeros between;
  *                  the sources of a destination ascend
  * Checks   Every count is compared with the bytes that are there before anything is taken; what is read goes through the checks of
- *          tgnn_graph_make, a mapped file through tiny_sparse_check. A mapped file that changes later cannot lead an operation
- *          outside its arrays: the operations of math/graph.h look at the numbers that they use.
+ *          tgnn_graph_make, a mapped file through tiny_sparse_check. A mapped file that changes between calls cannot lead one
+ *          outside its arrays: they look at the numbers that they use. One that changes within a call: docs/limits.md.
  * Left out Matrix Market arrays and complex or skew-symmetric matrices: they are no graphs.                                    */
 #include <stdio.h>
 #include <string.h>
@@ -42391,14 +42410,14 @@ static tiny_status tinyi_read_finish(tiny_ctx *ctx, const char *name, tinyi_read
 
 /* ---- text */
 
-static tiny_status tinyi_edge_list_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, tinyi_read_edges *r)
+static tiny_status tinyi_edge_list_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, int two_sets, tinyi_read_edges *r)
 {
     tinyi_text_file f = tinyi_text_make(ctx, name, bytes, n_bytes);
     tinyi_word line;
     int64_t v[2];
     int weighted = -1;
     tiny_status st = TINY_OK;
-    while (!st && tinyi_text_edge_line(&f, &line, r->nodes)) {
+    while (!st && tinyi_text_edge_line(&f, &line, two_sets, r->nodes)) {
         float w;
         st = tinyi_text_edge(&f, line, &weighted, v, &w);
         if (!st && !r->src) st = tinyi_read_take(ctx, r, tinyi_text_lines(&f) + 1, weighted);
@@ -42541,7 +42560,7 @@ static tiny_status tinyi_scipy_read(tiny_ctx *ctx, const char *name, const unsig
 {
     tgnn_array shape, value, at, other;
     unsigned char *format = NULL;
-    size_t n_format = 0, i;
+    size_t n_format = 0, i, j = 0;
     int32_t dim[2] = { 0, 0 }, v = 0;
     int by_column, known = 0, coo = tinyi_zip_has(bytes, n_bytes, "row.npy");
     int64_t n;
@@ -42550,10 +42569,12 @@ static tiny_status tinyi_scipy_read(tiny_ctx *ctx, const char *name, const unsig
     memset(&value, 0, sizeof value);
     memset(&at, 0, sizeof at);
     memset(&other, 0, sizeof other);
-    /* format.npy is a text of NumPy: the letters csr, csc or coo stand behind its head */
+    /* format.npy is a text of NumPy: the letters csr, csc or coo stand behind its head, as bytes or (<U3, >U3) as numbers of 4 bytes, of which 3 are zero */
     st = tinyi_zip_member(ctx, name, bytes, n_bytes, "format.npy", &format, &n_format);
     by_column = 0;
-    for (i = 0; !st && i + 3 <= n_format; i++) {
+    for (i = j = 0; !st && i < n_format; i++)
+        if (format[i]) format[j++] = format[i];
+    for (i = 0; !st && i + 3 <= j; i++) {
         by_column |= !memcmp(format + i, "csc", 3);
         known |= by_column || !memcmp(format + i, "csr", 3) || !memcmp(format + i, "coo", 3);
     }
@@ -42845,7 +42866,7 @@ static tiny_status tinyi_graph_read(tiny_ctx *ctx, const char *name, const unsig
             }
         }
     } else if (form == TINYI_FORM_MARKET) st = tinyi_market_read(ctx, name, bytes, n_bytes, &r);
-    else st = tinyi_edge_list_read(ctx, name, bytes, n_bytes, &r);
+    else st = tinyi_edge_list_read(ctx, name, bytes, n_bytes, desc && desc->bipartite, &r);
     /* a single edge may name node 2147483646: the rows that it asks for are counted against the size of the file */
     if (!st && !r.e.n_src && !r.e.n_dst) {
         int32_t most[2];
@@ -43334,7 +43355,7 @@ static tiny_status tinyi_bulk_lines(tinyi_bulk *c, int last)
         return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: line %lld has more than the %zu bytes that are read at once", c->name, (long long)c->lines + 1, c->room_line);
     f = tinyi_text_make(c->ctx, c->name, c->line, n);
     f.line = c->lines;
-    while (!st && tinyi_text_edge_line(&f, &line, c->nodes)) {
+    while (!st && tinyi_text_edge_line(&f, &line, c->d.bipartite, c->nodes)) {
         int64_t v[2];
         float w;
         st = tinyi_text_edge(&f, line, &c->weighted, v, &w);
@@ -43939,7 +43960,7 @@ static tiny_status tinyi_layer_relations(tiny_ctx *ctx, const tgnn_layer *l, con
     if (!coo.row) return tiny_ctx_status(ctx);
     for (i = 0; !st && i < a->n_rows && tinyi_row_next(a, i, &p, &p1); i++)
         for (; !st && p < p1; p++) {
-            const int64_t e = a->source ? a->source[p] : p;
+            const int64_t e = a->source ? *(const volatile int64_t *)(a->source + p) : p;       /* read once */
             const int32_t r = e >= 0 && e < n_relation ? relation[e] : -1;
             if (e < 0 || e >= n_relation) st = tinyi_fail(ctx, TINY_E_FORMAT, "rgcn: an edge has the number %lld, relations are given for %lld edges", (long long)e, (long long)n_relation);
             else if (r < 0 || r >= n_rel) st = tinyi_fail(ctx, TINY_E_FORMAT, "rgcn: edge %lld has relation %ld, there are %td", (long long)e, (long)r, n_rel);
@@ -43947,6 +43968,11 @@ static tiny_status tinyi_layer_relations(tiny_ctx *ctx, const tgnn_layer *l, con
         }
     if (!st && i < a->n_rows) st = tinyi_rows_changed(ctx, "rgcn", a);
     if (!st) st = tgnn_graph_from_sparse(ctx, &coo, out);
+    if (!st && !a->owned && tiny_sparse_check(ctx, &(*out)->in)) {     /* the columns of a file, which may have changed on the way */
+        tgnn_graph_close(ctx, *out);
+        *out = NULL;
+        st = tinyi_rows_changed(ctx, "rgcn", a);
+    }
     tiny_free(ctx, coo.row);
     return st;
 }
@@ -48951,13 +48977,13 @@ TINYI_FN size_t tinyi_word_of_float(float v, char text[TINYI_WORD_FLOAT])
     return (size_t)n;
 }
 
-static void tinyi_text_nodes(tinyi_word line, int32_t nodes[2])
+static void tinyi_text_nodes(tinyi_word line, int two_sets, int32_t nodes[2])
 {
     tinyi_word word;
     int64_t v[2];
     int n = 0, k;
     if (!tinyi_word_next(&line, &word) || !tinyi_word_is(word, "#") || !tinyi_word_next(&line, &word) || !tinyi_word_is(word, "nodes")) return;
-    while (n < 2 && tinyi_word_next(&line, &word)) {
+    while (n < (two_sets ? 2 : 1) && tinyi_word_next(&line, &word)) {
         if (!tinyi_word_int(word, &v[n]) || v[n] < 0 || v[n] > 0x7fffffff) return;
         n++;
     }
@@ -48965,11 +48991,11 @@ static void tinyi_text_nodes(tinyi_word line, int32_t nodes[2])
     for (k = 0; k < 2; k++) nodes[k] = TINYI_MAX(nodes[k], (int32_t)v[n > k ? k : 0]);
 }
 
-TINYI_FN int tinyi_text_edge_line(tinyi_text_file *f, tinyi_word *line, int32_t nodes[2])
+TINYI_FN int tinyi_text_edge_line(tinyi_text_file *f, tinyi_word *line, int two_sets, int32_t nodes[2])
 {
     while (tinyi_text_line(f, "%", line)) {
         if (*line->at != '#') return 1;
-        tinyi_text_nodes(*line, nodes);
+        tinyi_text_nodes(*line, two_sets, nodes);
     }
     return 0;
 }
