@@ -17,7 +17,7 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_order_bytes)(v_f32 acc, v_i32 *t, const u
 {
     const v_i32 one = _mm256_set1_epi16(1);
     v_i32 p[8], u[4];
-    v_f32 f, scale;
+    v_f32 f = v_zero(), scale = v_zero();   /* compilers that do not unroll see them used before */
     int g, i;
     TINYI_BLK_EACH(g, 7) {
         TINYI_BLK_EACH(i, 2)

@@ -275,7 +275,9 @@ static void test_refused(void)
     size_t n, i;
     if (!a || !b || !tight || !other || !recurrent || !t || !u) { t_close(ctx); return; }
     draw(5, token, N);
-    T_OK(tllm_session_set(b, token, 20, &x, NULL));
+    T_OK(tllm_session_set(b, token, 20, NULL, NULL));
+    T_OK(tllm_session_set(b, token, 20, &x, &n));   /* the last token alone, as below: beside others its attention adds in another order */
+    T_EQ_INT(n, 19);
     memcpy(before, x, sizeof before);
     T_OK(tllm_session_set(a, NULL, 0, NULL, NULL));
     T_STATUS(save(a, t, 2, 0, 0), TINY_E_ARGUMENT, "holds no tokens");
