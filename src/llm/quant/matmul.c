@@ -4,7 +4,7 @@
  *                   with the codes of w where they lie, s d (sum of code code') + m d (sum of code') for each group of 16
  *                   (formats of code books: up to 8 rows, each block taken apart once for all of them)
  *          FLOATS   few rows of x with something infinite in them, or a format without integer kernels: rows of w as floats
- *          INTEGERS 8 or more rows of x, avx2: quantized as for VECTORS and laid side by side; rows of w are expanded to bytes, and both
+ *          INTEGERS 8 (codes with a sign: 13) or more rows of x, avx2: quantized as for VECTORS and laid side by side; rows of w are expanded to bytes, and both
  *                   are multiplied as integers, several times as fast as float32 there
  *          PANELS   many rows of x, packed once as columns; rows of w are unpacked into a panel of the second-level cache, a
  *                   block of 256 of k at a time, and led past all columns. With AMX both are rounded to bfloat16.
@@ -31,7 +31,8 @@
 
 #define TINYI_BLK_MANY 32                   /* rows of x from which floats in panels are faster than integers */
 #define TINYI_BLK_TILES 9                   /* rows of x from which tiles of bfloat16 are */
-#define TINYI_BLK_GROUP 8                   /* rows of x from which INTEGERS are, where there is `panel` */
+#define TINYI_BLK_GROUP 8                   /* rows of x from which INTEGERS are, where there is `panel`, */
+#define TINYI_BLK_SIGNS 13                  /* of codes with a sign, which take three instructions a product there */
 #define TINYI_BLK_HIGH 256                  /* most rows of w in a panel: columns come from the third level once for all of them */
 #define TINYI_BLK_DEEP 256                  /* most numbers of a row in a panel: 32 rows and as many columns lie in the first level */
 #define TINYI_BLK_GROUPS 16                 /* times 8 rows of x that an expanded block of INTEGERS meets: their sums lie in the first level */
@@ -513,7 +514,7 @@ static tiny_idx tinyi_blk_in_panels(const tinyi_kernels *k, const tinyi_blk_plan
     tinyi_gemm_shape shape;
     if (p->n < TINYI_BLK_GROUP) return 0;
     if (tinyi_blk_tiles_for(k, p)) return p->n >= TINYI_BLK_TILES ? p->n : 0;
-    if (tinyi_blk_is_integers(p, kn)) return p->n;
+    if (tinyi_blk_is_integers(p, kn)) return kn->traits[p->blk] & TINYI_BLK_HAS_SIGN && p->n < TINYI_BLK_SIGNS ? 0 : p->n;
     if (p->blk < 0) return p->n > TINYI_BLK_FEW ? p->n : 0;
     TINYI_OF(k, gemm_f32_shape)(&shape);
     return p->n >= TINYI_BLK_MANY ? p->n / shape.nr * shape.nr : 0;
