@@ -445,6 +445,23 @@ T_FN void t_close(tiny_ctx *ctx)
     if (t_now.ctx == ctx) t_now.ctx = NULL;
 }
 
+/* KB of this process in memory that are no file's; 0 where nobody tells, or where they say nothing of how large the pages are that were asked
+ * for: not Linux, under a sanitizer, and where the system gives large pages to whoever does not ask. */
+T_FN unsigned long t_resident(void)
+{
+    unsigned long kb = 0;
+#if defined __linux__ && !T_SLOW
+    char line[256];
+    FILE *f = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "rb");
+    const int always = f && fgets(line, sizeof line, f) && strstr(line, "[always]");
+    if (f) (void)fclose(f);
+    f = always ? NULL : fopen("/proc/self/status", "rb");
+    while (f && fgets(line, sizeof line, f) && sscanf(line, "RssAnon: %lu", &kb) != 1) {}
+    if (f) (void)fclose(f);
+#endif
+    return kb;
+}
+
 /* fn(0, arg) ... fn(world - 1, arg), each in a thread, all at the same time. The checks of T_ are not for them: they leave what they found in
  * arg, and take contexts of t_rank_ctx. 0 and a skipped test where there are no threads. */
 typedef struct t_ranks_of { void (*fn)(int rank, void *arg); void *arg; int world, ran; } t_ranks_of;

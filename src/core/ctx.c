@@ -180,6 +180,7 @@ TINY_API tiny_status tiny_ctx_open(const tiny_ctx_desc *desc, tiny_ctx **out)
     ctx->magic = TINYI_CTX_MAGIC;
     ctx->version = TINY_VERSION;
     ctx->desc = d;
+    ctx->own_malloc = !desc || !desc->allocator.realloc_fn;
     ctx->target = target;
     ctx->ran_on = TINY_TARGET_REFERENCE;
     ctx->cpu = cpu;

@@ -2,6 +2,21 @@
 #include "core/state.h"
 #include <stdlib.h>
 #include <string.h>
+#if defined __linux__ && !defined __hppa__ && !defined TINY_NO_HUGE_PAGES && !defined TINY_NO_MALLOC
+#define TINYI_HAVE_HUGE_PAGES 1
+#include <sys/mman.h>
+#ifdef MADV_HUGEPAGE
+#define TINYI_MADV_HUGEPAGE MADV_HUGEPAGE
+#else                                       /* strict C99 hides the call and the number, which is the same on every processor but PA-RISC */
+#define TINYI_MADV_HUGEPAGE 14
+#ifdef __cplusplus
+extern "C"
+#endif
+int madvise(void *address, size_t n_bytes, int advice);
+#endif
+#else
+#define TINYI_HAVE_HUGE_PAGES 0
+#endif
 
 /* stands right before each aligned block */
 typedef struct tinyi_mem_head {
@@ -9,14 +24,19 @@ typedef struct tinyi_mem_head {
     size_t raw_bytes, bytes;
 } tinyi_mem_head;
 
-#define TINYI_MEM_EXTRA (TINYI_ALIGN + sizeof(tinyi_mem_head))
+/* A block of 4 MB is written for the first time in 0.2 ms so, in small pages in 2.1 (docs/speed.md). From there on at least half of a block can lie
+ * in large pages wherever it ends, and what is smaller malloc mostly has in its own store, where pages were written before. */
+#define TINYI_HUGE_PAGE ((size_t)2 << 20)
+#define TINYI_HUGE_FROM ((size_t)4 << 20)
 
-void *tinyi_alloc(tiny_ctx *ctx, size_t n, size_t bytes_each)
+static void *tinyi_mem_take(tiny_ctx *ctx, size_t n, size_t bytes_each, int sparse)
 {
-    size_t bytes, raw_bytes;
+    size_t bytes, raw_bytes, align = TINYI_ALIGN;
     unsigned char *raw, *p;
     tinyi_mem_head head;
-    if (!tinyi_size_mul(n, bytes_each, &bytes) || !tinyi_size_add(bytes, TINYI_MEM_EXTRA, &raw_bytes) || raw_bytes > (size_t)TINY_IDX_MAX) {
+    const int fits = tinyi_size_mul(n, bytes_each, &bytes);
+    if (TINYI_HAVE_HUGE_PAGES && fits && !sparse && ctx->own_malloc && bytes >= TINYI_HUGE_FROM) align = TINYI_HUGE_PAGE;
+    if (!fits || !tinyi_size_add(bytes, align + sizeof head, &raw_bytes) || raw_bytes > (size_t)TINY_IDX_MAX) {
         tinyi_fail(ctx, TINY_E_OVERFLOW, "%zu elements of %zu bytes are more than this machine can address", n, bytes_each);
         return NULL;
     }
@@ -30,14 +50,22 @@ void *tinyi_alloc(tiny_ctx *ctx, size_t n, size_t bytes_each)
         return NULL;
     }
     p = raw + sizeof head;
-    p += (size_t)(-(intptr_t)p & (TINYI_ALIGN - 1));
+    p += (size_t)(-(intptr_t)p & (intptr_t)(align - 1));
     head.raw = raw;
     head.raw_bytes = raw_bytes;
     head.bytes = bytes;
     memcpy(p - sizeof head, &head, sizeof head);
     ctx->bytes_held += bytes;
+#if TINYI_HAVE_HUGE_PAGES
+    /* whole pages only: the rest of the block stays in small ones, so that what is written whole takes no more memory than without */
+    if (align == TINYI_HUGE_PAGE) (void)madvise(p, bytes & ~(TINYI_HUGE_PAGE - 1), TINYI_MADV_HUGEPAGE);
+#endif
     return p;
 }
+
+void *tinyi_alloc(tiny_ctx *ctx, size_t n, size_t bytes_each) { return tinyi_mem_take(ctx, n, bytes_each, 0); }
+
+void *tinyi_reserve(tiny_ctx *ctx, size_t bytes) { return tinyi_ctx_check(ctx) ? NULL : tinyi_mem_take(ctx, bytes, 1, 1); }
 
 TINY_API void *tiny_alloc(tiny_ctx *ctx, size_t bytes)
 {

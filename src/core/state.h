@@ -29,7 +29,7 @@ struct tiny_ctx {
     tiny_ctx_desc desc;
     tiny_target target, ran_on;
     unsigned cpu;                           /* TINY_CPU_ bits */
-    int n_threads, n_cpus;
+    int n_threads, n_cpus, own_malloc;      /* own_malloc: the allocator is the default one */
     size_t bytes_held;                      /* of tiny_alloc, as asked for */
     struct tinyi_kernels *k;
     tiny_arena work;                        /* workspace of the running operation */

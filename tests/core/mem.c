@@ -1,4 +1,4 @@
-/* tests/core/mem.c - sizes that must not wrap, arenas, and an allocator that fails */
+/* tests/core/mem.c - sizes that must not wrap, arenas, and an allocator that fails, and what large blocks promise */
 #define T_INTERNALS
 #include "t.h"
 
@@ -32,6 +32,116 @@ static void test_alloc(void)
     T_TRUE(tiny_alloc(NULL, 4) == NULL);
     tiny_free(ctx, NULL);
     tiny_free(NULL, NULL);
+    t_close(ctx);
+}
+
+/* a context with the default allocator */
+static tiny_ctx *plain(void)
+{
+    tiny_ctx_desc d;
+    tiny_ctx *ctx;
+    memset(&d, 0, sizeof d);
+    d.n_threads = 1;
+    T_OK(tiny_ctx_open(&d, &ctx));
+    t_use(ctx);
+    return ctx;
+}
+
+/* Linux tells of each mapping whether large pages were asked for: 1, 0, or -1 where that is not told */
+static int asked(const void *p)
+{
+    int there = -1;
+#if defined __linux__ && defined __x86_64__
+    char line[512];
+    FILE *f = fopen("/proc/self/smaps", "rb");
+    unsigned long long from, to;
+    int inside = 0;
+    while (f && fgets(line, sizeof line, f)) {
+        if (sscanf(line, "%llx-%llx ", &from, &to) == 2) inside = (uintptr_t)p >= from && (uintptr_t)p < to;
+        else if (inside && !strncmp(line, "VmFlags:", 8)) there = strstr(line, " hg") != NULL;
+    }
+    if (f) (void)fclose(f);
+    f = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "rb");
+    if (!f) return -1;                      /* a kernel without them */
+    (void)fclose(f);
+#else
+    (void)p;
+#endif
+    return there;
+}
+
+/* blocks below 4 MB, and larger ones: the promises of mem.h */
+static void test_large_blocks(void)
+{
+    static const size_t sizes[] = { ((size_t)4 << 20) - 1, (size_t)4 << 20, ((size_t)5 << 20) + 3, (size_t)24 << 20, (size_t)5 << 20, (size_t)64 << 20 };
+    tiny_ctx *ctx = plain();
+    const size_t held = tiny_ctx_bytes(ctx);
+    size_t i;
+    for (i = 0; i < T_COUNT(sizes); i++) {
+        unsigned char *p = (unsigned char *)tiny_alloc(ctx, sizes[i]), *q = (unsigned char *)tinyi_reserve(ctx, sizes[i]);
+        T_TRUE(p && q);
+        if (!p || !q) break;
+        T_EQ_INT(tiny_ctx_bytes(ctx), held + 2 * sizes[i]);
+        T_EQ_INT((uintptr_t)p % 64, 0);
+        T_EQ_INT((uintptr_t)q % 64, 0);
+#if defined __linux__
+        if (sizes[i] >= (size_t)4 << 20) T_EQ_INT((uintptr_t)p % ((size_t)2 << 20), 0);
+        if (!T_SLOW && asked(p) >= 0) T_EQ_INT(asked(p), sizes[i] >= (size_t)4 << 20);
+        if (!T_SLOW && asked(p + sizes[i] - 1) >= 0) T_EQ_INT(asked(p + sizes[i] - 1), sizes[i] >= (size_t)4 << 20 && sizes[i] % ((size_t)2 << 20) == 0);
+#endif
+        memset(p, 1, sizes[i]);
+        q[0] = q[sizes[i] - 1] = 2;
+        T_TRUE(p[0] == 1 && p[sizes[i] - 1] == 1 && p[sizes[i] / 2] == 1);
+        tiny_free(ctx, p);
+        tiny_free(ctx, q);
+    }
+    T_EQ_INT(tiny_ctx_bytes(ctx), held);
+    T_TRUE(tinyi_reserve(ctx, SIZE_MAX) == NULL);
+    T_EQ_INT(tiny_ctx_status(ctx), TINY_E_OVERFLOW);
+    T_TRUE(tiny_alloc(ctx, (size_t)TINY_IDX_MAX - 64) == NULL);     /* with the way to the next 2 MB it is too large */
+    T_EQ_INT(tiny_ctx_status(ctx), TINY_E_OVERFLOW);
+    T_TRUE(tinyi_reserve(NULL, 4) == NULL);
+    t_close(ctx);
+}
+
+/* the user's allocator is asked for the block and its head, and the block lies where it says */
+static void test_large_of_the_user(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    const size_t bytes = (size_t)16 << 20, before = t_alloc.live_bytes;
+    void *p = tiny_alloc(ctx, bytes);
+    T_TRUE(p && t_alloc.live_bytes - before <= bytes + 128);
+    tiny_free(ctx, p);
+    t_close(ctx);
+}
+
+/* what is reserved and hardly written is hardly resident; what is written whole takes what it holds */
+static void test_resident(void)
+{
+    const size_t mb = (size_t)1 << 20;
+    tiny_ctx *ctx = plain();
+    unsigned char *p, *q;
+    unsigned long start = t_resident(), sparse, whole;
+    size_t i;
+    if (!start) {
+        T_SKIP("nobody tells what is resident");
+        t_close(ctx);
+        return;
+    }
+    p = (unsigned char *)tinyi_reserve(ctx, 256 * mb);
+    q = (unsigned char *)tiny_alloc(ctx, 65 * mb + 5);
+    T_TRUE(p && q);
+    if (p && q) {
+        for (i = 0; i < 256; i++) p[i * mb] = 1;
+        sparse = t_resident() - start;
+        T_TRUE(sparse >= 256 && sparse <= 4096);
+        memset(q, 1, 65 * mb + 5);
+        whole = t_resident() - start - sparse;
+        T_TRUE(whole + 1024 >= 65 * 1024 && whole <= 66 * 1024);
+        if (getenv("T_VERBOSE")) printf("resident: sparse %lu KB, whole %lu KB\n", sparse, whole);
+    }
+    tiny_free(ctx, p);
+    tiny_free(ctx, q);
     t_close(ctx);
 }
 
@@ -95,6 +205,9 @@ int main(void)
 {
     T_RUN(test_sizes);
     T_RUN(test_alloc);
+    T_RUN(test_large_blocks);
+    T_RUN(test_large_of_the_user);
+    T_RUN(test_resident);
     T_RUN(test_limit);
     T_RUN(test_arena);
     T_RUN(test_each_allocation);

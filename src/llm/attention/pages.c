@@ -89,7 +89,7 @@ TINY_API tiny_status tllm_pages_open(tiny_ctx *ctx, const tllm_pages_desc *desc,
     if (st) return st;
     if (!tinyi_pages_layout(&plan, NULL, &bytes) || !tinyi_size_add(bytes, head, &bytes))
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "pages: tables of %td blocks and %td sequences are larger than this machine can address", plan.n_block, plan.n_seq);
-    p = (tllm_pages *)tiny_alloc(ctx, bytes);
+    p = (tllm_pages *)tinyi_reserve(ctx, bytes);
     if (!p) return tiny_ctx_status(ctx);
     *p = plan;
     (void)tinyi_pages_layout(p, (unsigned char *)p + head, &bytes);

@@ -438,7 +438,7 @@ TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, con
     *out = NULL;
     st = tinyi_lm_size(ctx, model, desc, &plan, &bytes);
     if (st) return st;
-    s = (tllm_state *)tiny_alloc(ctx, bytes);
+    s = (tllm_state *)tinyi_reserve(ctx, bytes);
     st = s ? tinyi_work_reserve(ctx, plan.work) : tiny_ctx_status(ctx);
     if (st) {
         if (!TINYI_CHAT && plan.comm) tiny_comm_abort(plan.comm);      /* nobody waits for a rank that does not come */

@@ -149,6 +149,39 @@ static void test_mixed_formats(void)
     printf("products of mixed formats: %d sessions, at most %.2f %% apart\n", n, 100 * worst);
 }
 
+/* A session for a context of 100 000 tokens is resident with what its first tokens wrote, not with a large page for each layer: the keys
+ * and values of this model would take 10 of 2 MB. */
+static void test_resident(void)
+{
+    const char *path = t_shared(files[0]);
+    tiny_ctx_desc cd;
+    tllm_state_desc d;
+    tllm_session *s = NULL;
+    tiny_ctx *ctx;
+    size_t told = 0;
+    unsigned long before, after;
+    if (!path || !t_resident()) {
+        T_SKIP("no model, or nobody tells what is resident");
+        return;
+    }
+    memset(&cd, 0, sizeof cd);              /* the default allocator: the one of t_ctx is a user's */
+    memset(&d, 0, sizeof d);
+    cd.n_threads = 1;
+    d.n_ctx = 100000;
+    d.n_batch = 16;
+    T_OK(tiny_ctx_open(&cd, &ctx));
+    t_use(ctx);
+    before = t_resident();
+    if (T_OK(tllm_session_memory(ctx, path, &d, &told)) && T_OK(tllm_session_open(ctx, path, &d, &s))) {
+        T_OK(use(s, 1));
+        after = t_resident();
+        T_TRUE(told > (size_t)60 << 20 && after - before < 8192);
+        if (getenv("T_VERBOSE")) printf("  told %lu KB, resident after %d tokens %lu KB\n", (unsigned long)(told >> 10), PROMPT + ROUNDS, after - before);
+    }
+    tllm_session_close(s);
+    t_close(ctx);
+}
+
 static void test_refused(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -179,6 +212,7 @@ int main(void)
 {
     T_RUN(test_told_is_taken);
     T_RUN(test_mixed_formats);
+    T_RUN(test_resident);
     T_RUN(test_refused);
     return t_done();
 }
