@@ -5,7 +5,7 @@
  * Method   Row j of R is drawn from a generator of its own, by geometric gaps, and kept as places and values: n d / s of them. U_1 adds
  *          the few entries of the neighbours' rows; the powers after it are spmm, one tile of columns after the other. Rows can only be
  *          brought to the length 1 when all their columns are known: with tiles, a first round finds the lengths, a second one adds up.
- *          Squares are summed in blocks of 16 columns, blocks in double, so that a tile changes no bit.
+ *          Squares are summed in blocks of 16 columns, blocks in double, so that a tile changes no bit. Two powers at a time are added to y.
  * Cost     q - 1 products of (edges) x d; memory: y, two tiles, one float a node and power, R.
  * Factors  (degree / sum)^beta is taken as a logarithm in double. Rows of length 1 do not know a common factor, so the largest is made 1
  *          there; squares of what is far from 1 are taken in double. A factor outside 1e-30 .. 1e30 is refused, and any result that is
@@ -147,48 +147,73 @@ static float tinyi_fastrp_value(tinyi_fastrp *f, double v, int *bad)
     return x;
 }
 
+/* room for so many entries of R; the first at of them are kept */
+static tiny_status tinyi_fastrp_room(tinyi_fastrp *f, int64_t at, size_t room)
+{
+    int32_t *col = (int32_t *)tinyi_alloc(f->ctx, room, sizeof *col);
+    float *value = (float *)tinyi_alloc(f->ctx, room, sizeof *value);
+    if (!col || !value) {
+        tiny_free(f->ctx, col);
+        tiny_free(f->ctx, value);
+        return tiny_ctx_status(f->ctx);
+    }
+    if (at) {
+        memcpy(col, f->col, (size_t)at * sizeof *col);
+        memcpy(value, f->value, (size_t)at * sizeof *value);
+    }
+    tiny_free(f->ctx, f->col);
+    tiny_free(f->ctx, f->value);
+    f->col = col;
+    f->value = value;
+    return TINY_OK;
+}
+
+/* entries of the caller's R that are not 0 */
+static size_t tinyi_fastrp_given(const tinyi_fastrp *f)
+{
+    const float *r = (const float *)f->d.projection->data;
+    const size_t all = (size_t)f->n * (size_t)f->dim;
+    size_t i, n = 0;
+    for (i = 0; i < all; i++) n += r[i] != 0.0f;
+    return n;
+}
+
 static tiny_status tinyi_fastrp_project(tinyi_fastrp *f, const double *degree, double total)
 {
     const double s = f->d.s > 0.0 ? f->d.s : f->n > 1 ? tinyi_sqrt64((double)f->n) : 1.0, root = tinyi_sqrt64(s);
-    int32_t *col = (int32_t *)tinyi_alloc(f->ctx, (size_t)f->dim, sizeof *col);
     int8_t *sign = (int8_t *)tinyi_alloc(f->ctx, (size_t)f->dim, sizeof *sign);
+    size_t room = 0;
     tiny_status st = TINY_OK;
     tiny_idx j, c;
-    int pass, k, n, bad = 0;
+    int64_t at = 0;
+    int k, n, bad = 0;
     f->offset = (int64_t *)tinyi_alloc(f->ctx, (size_t)f->n + 1, sizeof *f->offset);
-    if (!col || !sign || !f->offset) st = tiny_ctx_status(f->ctx);
-    for (pass = 0; !st && pass < 2; pass++) {           /* counted, then drawn again: a row is a function of its number */
-        int64_t at = 0;
-        for (j = 0; j < f->n; j++) {
-            double factor = pass ? tinyi_fastrp_factor(f, degree[j], total) : 0.0;
-            f->offset[j] = at;
-            if (f->d.projection) {
-                const float *r = (const float *)f->d.projection->data + j * f->dim;
-                for (c = 0; c < f->dim; c++) {
-                    if (r[c] == 0.0f) continue;
-                    if (pass) {
-                        f->col[at] = (int32_t)c;
-                        f->value[at] = tinyi_fastrp_value(f, (double)r[c] * factor, &bad);
-                    }
-                    at++;
-                }
-                continue;
-            }
-            n = tgnn_fastrp_row(f->d.seed, (uint64_t)j, (int)f->dim, s, col, sign);
-            for (k = 0; pass && k < n; k++) {
-                f->col[at + k] = col[k];
-                f->value[at + k] = tinyi_fastrp_value(f, (double)sign[k] * root * factor, &bad);
-            }
-            at += n;
+    if (!sign || !f->offset) st = tiny_ctx_status(f->ctx);
+    for (j = 0; !st && j < f->n; j++) {
+        double factor = tinyi_fastrp_factor(f, degree[j], total);
+        f->offset[j] = at;
+        if (room - (size_t)at < (size_t)f->dim) {       /* at the first row for what is expected of all, by far mostly enough */
+            const double all = (double)f->n * (double)f->dim / s;
+            room = 2 * (size_t)at + (size_t)f->dim;
+            if (j == 0) room += f->d.projection ? tinyi_fastrp_given(f) : (size_t)(all + 4.0 * tinyi_sqrt64(all));
+            st = tinyi_fastrp_room(f, at, room);
+            if (st) break;
         }
-        f->offset[f->n] = at;
-        if (pass) break;
-        f->col = (int32_t *)tinyi_alloc(f->ctx, (size_t)at, sizeof *f->col);
-        f->value = (float *)tinyi_alloc(f->ctx, (size_t)at, sizeof *f->value);
-        if (!f->col || !f->value) st = tiny_ctx_status(f->ctx);
+        if (f->d.projection) {
+            const float *r = (const float *)f->d.projection->data + j * f->dim;
+            for (c = 0; c < f->dim; c++) {
+                if (r[c] == 0.0f) continue;
+                f->col[at] = (int32_t)c;
+                f->value[at++] = tinyi_fastrp_value(f, (double)r[c] * factor, &bad);
+            }
+            continue;
+        }
+        n = tgnn_fastrp_row(f->d.seed, (uint64_t)j, (int)f->dim, s, f->col + at, sign);
+        for (k = 0; k < n; k++) f->value[at + k] = tinyi_fastrp_value(f, (double)sign[k] * root * factor, &bad);
+        at += n;
     }
+    if (!st) f->offset[f->n] = at;
     if (!st && bad) st = tinyi_fail(f->ctx, TINY_E_NUMERIC, "fastrp: a number of the projection times its factor is not a finite f32");
-    tiny_free(f->ctx, col);
     tiny_free(f->ctx, sign);
     return st;
 }
@@ -255,7 +280,7 @@ TINY_REF_END
 
 /* ---- fast: rows by threads, a tile of columns at a time */
 
-typedef struct tinyi_fastrp_job { tinyi_fastrp *f; float *u; tiny_idx c0, c1; int k, merge; } tinyi_fastrp_job;
+typedef struct tinyi_fastrp_job { tinyi_fastrp *f; float *u; tiny_idx c0, c1; int k, from, merge; } tinyi_fastrp_job;
 
 static void tinyi_fastrp_first_team(tiny_team *team, void *arg)
 {
@@ -290,28 +315,32 @@ static double tinyi_fastrp_square(const float *u, tiny_idx n)
     return ss;
 }
 
-/* squares of a tile into f->square; or the tile into y */
+/* Powers from .. k, two of them where there are: squares of a tile into f->square, and the tile into y, which the first of all powers finds as
+ * the caller gave it. Whoever writes a row of y here is the first to write it. */
 static void tinyi_fastrp_merge_team(tiny_team *team, void *arg)
 {
     const tinyi_fastrp_job *job = (const tinyi_fastrp_job *)arg;
     const tinyi_fastrp *f = job->f;
-    const float weight = f->d.weight[job->k];
     const int in_double = f->double_squares;
     tiny_idx i, i1, w = job->c1 - job->c0, c;
-    int bad = 0;
+    int k, bad = 0;
     while (tiny_take(team, f->n, 256, &i, &i1))
-        for (; i < i1; i++) {
-            const float *u = job->u + i * w;
-            if (job->merge & 1) {
-                double ss = job->c0 ? f->square[i] : 0.0;
-                for (c = 0; in_double && c < w; c += TINYI_FASTRP_BLOCK) ss += tinyi_fastrp_square(u + c, TINYI_MIN(w - c, TINYI_FASTRP_BLOCK));
-                for (c = 0; !in_double && c < w; c += TINYI_FASTRP_BLOCK) ss += (double)TINYI_OF(team->k, dot_f32)(u + c, u + c, (size_t)TINYI_MIN(w - c, TINYI_FASTRP_BLOCK));
-                f->square[i] = ss;
-                bad |= !(ss - ss == 0.0);
-                if (job->c1 == f->dim) f->inverse[job->k * f->n + i] = ss > 0.0 ? (float)(1.0 / tinyi_sqrt64(ss)) : 0.0f;
+        for (; i < i1; i++)
+            for (k = job->from; k <= job->k; k++) {
+                const float weight = f->d.weight[k], *u = f->u[k & 1] + i * w;
+                float *y = f->y + i * f->dim + job->c0;
+                if (k == 0 && job->merge & 2) memset(y, 0, (size_t)w * sizeof *y);
+                if (weight == 0.0f) continue;
+                if (job->merge & 1) {
+                    double *square = f->square + k * f->n + i, ss = job->c0 ? *square : 0.0;
+                    for (c = 0; in_double && c < w; c += TINYI_FASTRP_BLOCK) ss += tinyi_fastrp_square(u + c, TINYI_MIN(w - c, TINYI_FASTRP_BLOCK));
+                    for (c = 0; !in_double && c < w; c += TINYI_FASTRP_BLOCK) ss += (double)TINYI_OF(team->k, dot_f32)(u + c, u + c, (size_t)TINYI_MIN(w - c, TINYI_FASTRP_BLOCK));
+                    *square = ss;
+                    bad |= !(ss - ss == 0.0);
+                    if (job->c1 == f->dim) f->inverse[k * f->n + i] = ss > 0.0 ? (float)(1.0 / tinyi_sqrt64(ss)) : 0.0f;
+                }
+                if (job->merge & 2) TINYI_OF(team->k, axpy_f32)(y, u, (size_t)w, f->d.no_l2 ? weight : weight * f->inverse[k * f->n + i]);
             }
-            if (job->merge & 2) TINYI_OF(team->k, axpy_f32)(f->y + i * f->dim + job->c0, u, (size_t)w, f->d.no_l2 ? weight : weight * f->inverse[job->k * f->n + i]);
-        }
     if (bad) tiny_team_fail(team, TINY_E_NUMERIC, "fastrp: the squares of a power are not finite");
 }
 
@@ -320,6 +349,15 @@ static void tinyi_fastrp_merge_team(tiny_team *team, void *arg)
 enum { TINYI_FASTRP_ROWS = 1024 };
 
 typedef struct tinyi_fastrp_columns { tinyi_fastrp *f; double *mean, *by, *part; int pass; } tinyi_fastrp_columns;     /* part (blocks of rows, dim) */
+
+/* n columns of a row; with n a constant a compiler makes vectors of it */
+TINYI_FORCE_INLINE void tinyi_fastrp_columns_row(float *y, double *sum, const double *mean, const double *by, int pass, tiny_idx n)
+{
+    tiny_idx c;
+    if (pass == 0) for (c = 0; c < n; c++) sum[c] += (double)y[c];
+    else if (pass == 1) for (c = 0; c < n; c++) sum[c] += ((double)y[c] - mean[c]) * ((double)y[c] - mean[c]);
+    else for (c = 0; c < n; c++) y[c] = (float)(((double)y[c] - mean[c]) * by[c]);
+}
 
 static void tinyi_fastrp_columns_team(tiny_team *team, void *arg)
 {
@@ -333,9 +371,8 @@ static void tinyi_fastrp_columns_team(tiny_team *team, void *arg)
             for (c = 0; job->pass < 2 && c < dim; c++) sum[c] = 0.0;
             for (i = b * TINYI_FASTRP_ROWS; i < TINYI_MIN(f->n, (b + 1) * TINYI_FASTRP_ROWS); i++) {
                 float *y = f->y + i * dim;
-                if (job->pass == 0) for (c = 0; c < dim; c++) sum[c] += (double)y[c];
-                else if (job->pass == 1) for (c = 0; c < dim; c++) sum[c] += ((double)y[c] - mean[c]) * ((double)y[c] - mean[c]);
-                else for (c = 0; c < dim; c++) y[c] = (float)(((double)y[c] - mean[c]) * by[c]);
+                for (c = 0; c + TINYI_FASTRP_BLOCK <= dim; c += TINYI_FASTRP_BLOCK) tinyi_fastrp_columns_row(y + c, sum + c, mean + c, by + c, job->pass, TINYI_FASTRP_BLOCK);
+                tinyi_fastrp_columns_row(y + c, sum + c, mean + c, by + c, job->pass, dim - c);
             }
         }
 }
@@ -387,12 +424,8 @@ static tiny_status tinyi_fastrp_round(tinyi_fastrp *f, int merge, double done, d
             tiny_tensor from = tiny_tensor_2d(f->u[(job.k + 1) & 1], TINY_F32, f->n, job.c1 - c0), to = tiny_tensor_2d(f->u[job.k & 1], TINY_F32, f->n, job.c1 - c0);
             job.u = f->u[job.k & 1];
             st = job.k ? tiny_spmm(f->ctx, &offset, &from, &col, weighted ? &w : NULL, NULL, &p, &to) : tiny_parallel(f->ctx, 0, 0, 0, tinyi_fastrp_first_team, &job);
-            if (!st && f->d.weight[job.k] != 0.0f) {
-                /* squares of several powers in one round of tiles need a place each: they are kept as they grow, power by power */
-                if (merge & 1) f->square = f->square + (size_t)job.k * (size_t)f->n;
-                st = tiny_parallel(f->ctx, 0, 0, 0, tinyi_fastrp_merge_team, &job);
-                if (merge & 1) f->square = f->square - (size_t)job.k * (size_t)f->n;
-            }
+            job.from = job.k & ~1;          /* two powers stand side by side: y is read and written once for both */
+            if (!st && (job.k & 1 || job.k + 1 == f->d.n_weights)) st = tiny_parallel(f->ctx, 0, 0, 0, tinyi_fastrp_merge_team, &job);
             if (f->ctx->desc.progress) f->ctx->desc.progress(f->ctx->desc.user, "fastrp", done + share * ((double)c0 + (double)(job.c1 - c0) * (job.k + 1) / f->d.n_weights) / (double)f->dim);
         }
     }
@@ -423,7 +456,6 @@ static tiny_status tinyi_fastrp_fast(tinyi_fastrp *f, const double *degree)
         }
     }
     if (st) return st;
-    memset(f->y, 0, (size_t)f->n * (size_t)f->dim * sizeof *f->y);
     if (rounds == 2) {
         st = tinyi_fastrp_round(f, 1, 0.0, 0.5);
         if (!st) st = tinyi_fastrp_round(f, 2, 0.5, 0.5);

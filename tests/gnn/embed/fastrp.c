@@ -442,6 +442,41 @@ static void test_far_factors(tiny_target target)
     t_close(ctx);
 }
 
+/* R is drawn into room for what is expected and four deviations: with a seed that draws more it grows, and is the same R */
+static void test_more_than_expected(tiny_target target)
+{
+    enum { N = 64, D = 16 };
+    const double s = 1024.0;                /* one entry is expected in all, four more there is room for; its root is exact */
+    tiny_ctx *ctx = t_ctx(target, 2);
+    float *r = t_guarded(N * D), *y = t_guarded(N * D), *z = t_guarded(N * D);
+    tiny_tensor tr = tiny_tensor_2d(r, TINY_F32, N, D), ty = tiny_tensor_2d(y, TINY_F32, N, D), tz = tiny_tensor_2d(z, TINY_F32, N, D);
+    int32_t src[N], dst[N], col[D];
+    int8_t sign[D];
+    tgnn_fastrp_desc f;
+    tgnn_graph *g;
+    uint64_t seed = 0;
+    int i, k, n, drawn = 0;
+    for (i = 0; i < N; i++) src[i] = i, dst[i] = (i + 1) % N;
+    g = graph_of(ctx, N, N, src, dst, 1);
+    while (drawn < 6 && seed < 100000)
+        for (seed++, drawn = 0, i = 0; i < N - 1; i++) drawn += tgnn_fastrp_row(seed, (uint64_t)i, D, s, col, sign);
+    T_TRUE(drawn >= 6);
+    memset(r, 0, N * D * sizeof *r);
+    for (i = 0; i < N; i++)
+        for (n = tgnn_fastrp_row(seed, (uint64_t)i, D, s, col, sign), k = 0; k < n; k++) r[i * D + col[k]] = 32.0f * (float)sign[k];
+    memset(&f, 0, sizeof f);
+    f.s = s;
+    f.seed = seed;
+    T_OK(tgnn_fastrp(ctx, g, &f, &ty));
+    f.projection = &tr;
+    T_OK(tgnn_fastrp(ctx, g, &f, &tz));
+    T_SAME(y, z, N * D);
+    for (i = 0, drawn = 0; i < N * D; i++) drawn += y[i] != 0.0f;
+    T_TRUE(drawn > 0);
+    tgnn_graph_close(ctx, g);
+    t_close(ctx);
+}
+
 static void test_no_memory(void)
 {
     static float y[300 * 32];
@@ -473,6 +508,7 @@ int main(void)
     T_RUN_TARGETS(test_identity);
     T_RUN_TARGETS(test_bad);
     T_RUN_TARGETS(test_far_factors);
+    T_RUN_TARGETS(test_more_than_expected);
     T_RUN(test_no_memory);
     return t_done();
 }
