@@ -424,9 +424,10 @@ TINY_API tiny_status tgnn_array_write(tiny_ctx *ctx, const char *path, const tin
 {
     static const char *const types[TINY_DTYPE_COUNT] = { "<f4", "<f2", NULL, "<f8", "|i1", "|u1", "<i2", "<i4", "<i8" };
     char head[192];
-    unsigned char *bytes;
-    size_t es, n_head, total, k;
-    tiny_idx i, count;
+    unsigned char bytes[4096];              /* the head, which takes 256 of it at most, then a piece after the other */
+    size_t es, n_head, total, b;
+    tiny_idx i, count, piece, k;
+    tinyi_out out;
     int a, n;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
@@ -440,28 +441,35 @@ TINY_API tiny_status tgnn_array_write(tiny_ctx *ctx, const char *path, const tin
     es = tiny_dtype_bytes(t->dtype);
     count = tiny_tensor_count(t);
     if (!tinyi_size_mul((size_t)count, es, &total) || !tinyi_size_add(total, n_head, &total)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "npy: the array is larger than this machine can address");
-    bytes = (unsigned char *)tiny_alloc(ctx, total);
-    if (!bytes) return tiny_ctx_status(ctx);
+    if (!path) return tinyi_fail(ctx, TINY_E_ARGUMENT, "npy: a file to write needs a path");
     memset(bytes, ' ', n_head);
     memcpy(bytes, "\x93NUMPY\1\0", 8);
     bytes[8] = (unsigned char)((n_head - 10) & 255);
     bytes[9] = (unsigned char)((n_head - 10) >> 8);
     memcpy(bytes + 10, head, (size_t)n);
     bytes[n_head - 1] = '\n';
-    for (i = 0; i < count; i++) {
-        const unsigned char *from = (const unsigned char *)t->data + tinyi_walk_offset(t, i);
-        unsigned char *to = bytes + n_head + (size_t)i * es;
-        uint64_t u = 0;
-        switch (es) {
-        case 1: u = *from; break;
-        case 2: { uint16_t v; memcpy(&v, from, 2); u = v; break; }
-        case 4: { uint32_t v; memcpy(&v, from, 4); u = v; break; }
-        default: memcpy(&u, from, 8);
+    st = tinyi_out_open(ctx, path, &out);
+    if (st) return st;
+    st = tinyi_out_add(ctx, &out, bytes, n_head);
+    if (!st && tinyi_little_endian() && tiny_tensor_is_dense(t)) st = tinyi_out_add(ctx, &out, t->data, total - n_head);
+    else for (i = 0; !st && i < count; i += piece) {
+        piece = TINYI_MIN(count - i, (tiny_idx)(sizeof bytes / es));
+        for (k = 0; k < piece; k++) {
+            const unsigned char *from = (const unsigned char *)t->data + tinyi_walk_offset(t, i + k);
+            unsigned char *to = bytes + (size_t)k * es;
+            uint64_t u = 0;
+            switch (es) {
+            case 1: u = *from; break;
+            case 2: { uint16_t v; memcpy(&v, from, 2); u = v; break; }
+            case 4: { uint32_t v; memcpy(&v, from, 4); u = v; break; }
+            default: memcpy(&u, from, 8);
+            }
+            for (b = 0; b < es; b++) to[b] = (unsigned char)(u >> 8 * b);
         }
-        for (k = 0; k < es; k++) to[k] = (unsigned char)(u >> 8 * k);
+        st = tinyi_out_add(ctx, &out, bytes, (size_t)piece * es);
     }
-    st = tiny_file_write(ctx, path, bytes, total);
-    tiny_free(ctx, bytes);
+    if (!st) return tinyi_out_finish(ctx, &out);
+    tinyi_out_abandon(ctx, &out);
     return st;
 }
 

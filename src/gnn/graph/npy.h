@@ -25,6 +25,12 @@ TINY_API tiny_status tgnn_array_write(tiny_ctx *ctx, const char *path, const tin
 /* One integer a line (labels, graph numbers, orders); "-" and an empty list stand for -1. */
 TINY_API tiny_status tgnn_integers_read(tiny_ctx *ctx, const char *path, int32_t **out, tiny_idx *n);      /* tiny_free gives it back */
 
+TINYI_INLINE int tinyi_little_endian(void)
+{
+    const uint32_t one = 1;
+    return *(const unsigned char *)&one == 1;
+}
+
 /* the bytes of a member of a zip file, unpacked, in a block of the context; names of members end with a 0 */
 TINYI_FN tiny_status tinyi_zip_member(tiny_ctx *ctx, const char *path, const unsigned char *bytes, size_t n_bytes, const char *name, unsigned char **out, size_t *n_out);
 TINYI_FN int tinyi_zip_has(const unsigned char *bytes, size_t n_bytes, const char *name);

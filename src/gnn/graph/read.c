@@ -300,14 +300,6 @@ void tinyi_tgraph_head(unsigned char head[64], uint32_t flags, uint64_t n_dst, u
 
 #define TINYI_TGRAPH_NUMBER ((int64_t)1 << 48)  /* of an edge, below this: a batch of 32768 graphs still counts on */
 
-static int tinyi_little_endian(void)
-{
-    const uint32_t one = 1;
-    unsigned char b;
-    memcpy(&b, &one, 1);
-    return b == 1;
-}
-
 /* rows ascend: links are looked for by halves; edges at one place may follow each other */
 static tiny_status tinyi_tgraph_ascends(tiny_ctx *ctx, const char *name, const tiny_sparse *a)
 {

@@ -280,11 +280,13 @@ static void test_written_and_read(void)
     T_SAME(a->value, b->value, 8);
     tgnn_graph_close(ctx, h);
     tgnn_graph_close(ctx, g);
-    for (i = 0; i < 2; i++) {               /* arrays: dense and turned */
-        float *v = t_rand(35, -2, 2);
-        tiny_tensor t = tiny_tensor_2d(v, TINY_F32, 7, 5);
+    for (i = 0; i < 2; i++) {               /* arrays: dense and turned, which is written in several pieces */
+        float *v = t_rand(3500, -2, 2);
+        tiny_tensor t = tiny_tensor_2d(v, TINY_F32, 70, 50);
         int r, c;
         if (i) t = tiny_tensor_swap(t, 0, 1);
+        T_STATUS(tgnn_array_write(ctx, NULL, &t), TINY_E_ARGUMENT, "needs a path");
+        T_STATUS(tgnn_array_write(ctx, "no/such/folder.npy", &t), TINY_E_IO, "no/such/folder.npy");
         T_OK(tgnn_array_write(ctx, "t-read.npy", &t));
         if (!T_OK(tgnn_array_read(ctx, "t-read.npy", NULL, &x))) continue;
         T_TRUE(x.t.rank == 2 && x.t.dim[0] == t.dim[0] && x.t.dim[1] == t.dim[1]);
