@@ -1,0 +1,204 @@
+/* examples/options.h - how the programs beside this file read a command line, are stopped, and say what went wrong
+ *
+ *     #include "tinyllm.h"
+ *     #define PROGRAM "judge"                              the name that stands in front of every sentence
+ *     #include "options.h"
+ *
+ *     const option options[] = {
+ *         THE_WORD("model", &path), A_TEXT("--against", &base), A_WHOLE("--stories", &stories, 1, 1e7), A_TARGET("--target", &desc.target), A_FLAG("--json", &json) };
+ *     READ_OPTIONS(argc, argv, usage, options);
+ *
+ * READ_OPTIONS comes back from a good command line only. It ends the program with 0 behind --help or -h, and with 2 and a sentence
+ * at the first word that no row of the table takes: all of a number is a number and within its bounds, and no value is missing.       */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the table */
+
+/* Letters and a blank before the name of an option, as in "tq --epochs": only the commands that begin with one of them take it. */
+typedef struct option { const char *name; int kind; void *to; double least, most; } option;
+typedef struct word_list { const char *at[64]; int n; } word_list;
+
+enum { OPTION_FLAG, OPTION_TEXT, OPTION_ANY_TEXT, OPTION_WHOLE, OPTION_SEED, OPTION_NUMBER, OPTION_TARGET, OPTION_LIST, OPTION_COMMAND, OPTION_THE_WORD, OPTION_WORD, OPTION_WORDS };
+
+#define OPTION_TO(type, to) (1 ? (to) : (type *)NULL)      /* to, and the compiler sees whether it is of the type */
+#define A_FLAG(name, to) { name, OPTION_FLAG, OPTION_TO(int, to), 0, 0 }                                    /* becomes 1 */
+#define A_TEXT(name, to) { name, OPTION_TEXT, OPTION_TO(const char *, to), 0, 0 }
+#define ANY_TEXT(name, to) { name, OPTION_ANY_TEXT, OPTION_TO(const char *, to), 0, 0 }                     /* also the empty one */
+#define A_WHOLE(name, to, least, most) { name, OPTION_WHOLE, OPTION_TO(int, to), least, most }              /* digits only */
+#define A_SEED(name, to) { name, OPTION_SEED, OPTION_TO(uint64_t, to), 0, 2e19 }                            /* digits, of any number below 2^64 */
+#define A_COUNT(name, to) { name, OPTION_SEED, OPTION_TO(uint64_t, to), 1, 2e19 }                           /* the same, from 1 on */
+#define A_NUMBER(name, to, least, most) { name, OPTION_NUMBER, OPTION_TO(double, to), least, most }
+#define A_TARGET(name, to) { name, OPTION_TARGET, OPTION_TO(tiny_target, to), 0, 0 }                        /* avx2 ... */
+#define A_LIST(name, to, most) { name, OPTION_LIST, OPTION_TO(word_list, to), 0, most }                     /* may be given so often, 64 at most */
+#define A_COMMAND(list, to) { list, OPTION_COMMAND, OPTION_TO(int, to), 0, 0 }     /* the first word is one of "train quantize infer": 0, 1, 2 */
+#define THE_WORD(name, to) { name, OPTION_THE_WORD, OPTION_TO(const char *, to), 0, 0 }     /* a word that is no option; without it the usage is said */
+#define A_WORD(name, to) { name, OPTION_WORD, OPTION_TO(const char *, to), 0, 0 }           /* the same, and it may be missing */
+#define WORDS(to, most) { "", OPTION_WORDS, OPTION_TO(word_list, to), 0, most }             /* all that are left */
+
+/* ---- sentences */
+
+/* Some sentences of the library begin with the name of what they are about: it is said once. */
+static inline void say(const char *sentence)
+{
+    fprintf(stderr, "%s%s\n", strncmp(sentence, PROGRAM ": ", sizeof PROGRAM + 1) ? PROGRAM ": " : "", sentence);
+}
+
+/* what is wrong with the command line, and why; for `return wrong(...)` in main */
+static inline int wrong(const char *what, const char *why)
+{
+    fprintf(stderr, PROGRAM ": %s: %s\n" PROGRAM " --help tells more\n", what, why);
+    return 2;
+}
+
+/* The log of a context, with its address as user: warnings, and why there is none. What else went wrong stands in the context. */
+static inline void hear(void *user, tiny_log_level level, const char *sentence)
+{
+    if (level == TINY_LOG_WARNING || (level == TINY_LOG_ERROR && !*(tiny_ctx **)user)) say(sentence);
+}
+
+/* for the end of main: what was printed has to be written, too */
+static inline int exit_status(int status)
+{
+    if (!fflush(stdout) && !ferror(stdout)) return status;
+    say("standard output could not be written");
+    return 1;
+}
+
+/* ---- reading; each answers whether the whole of a text is such a number */
+
+static inline int is_number(const char *text, double least, double most, double *x)
+{
+    char *end;
+    *x = strtod(text, &end);
+    return *text && !text[strspn(text, "0123456789.+-eE")] && !*end && *x >= least && *x <= most;
+}
+static inline int is_whole(const char *text, double least, double most, uint64_t *n)
+{
+    errno = 0;
+    *n = strtoull(text, NULL, 10);
+    return *text && !text[strspn(text, "0123456789")] && !errno && (double)*n >= least && (double)*n <= most;
+}
+
+static inline int read_value(const option *o, const char *name, const char *value)
+{
+    word_list *list = (word_list *)o->to;
+    const char *takes = o->kind == OPTION_NUMBER ? "number" : "whole number";
+    uint64_t n;
+    double x;
+    if (o->kind == OPTION_FLAG) return *(int *)o->to = 1, 0;
+    if (!value || (!*value && o->kind != OPTION_ANY_TEXT)) return wrong(name, "a value is missing");
+    if (o->kind == OPTION_TEXT || o->kind == OPTION_ANY_TEXT) return *(const char **)o->to = value, 0;
+    if (o->kind == OPTION_LIST && list->n >= (int)o->most) return wrong(name, "it was given too often");
+    if (o->kind == OPTION_LIST) return list->at[list->n++] = value, 0;
+    if (o->kind == OPTION_NUMBER && is_number(value, o->least, o->most, &x)) return *(double *)o->to = x, 0;
+    if (o->kind == OPTION_WHOLE && is_whole(value, o->least, o->most, &n)) return *(int *)o->to = (int)n, 0;
+    if (o->kind == OPTION_SEED && is_whole(value, o->least, o->most, &n)) return *(uint64_t *)o->to = n, 0;
+    if (o->kind == OPTION_TARGET && (*(tiny_target *)o->to = tiny_target_by_name(value)) != TINY_TARGET_COUNT) return 0;
+    fprintf(stderr, PROGRAM ": %s takes a ", name);
+    if (o->kind == OPTION_TARGET) fprintf(stderr, "target that --help names");
+    else if (o->kind == OPTION_SEED) fprintf(stderr, "%s %sbelow 2^64", takes, o->least > 0 ? "from 1 on, " : "");
+    else fprintf(stderr, "%s from %.16g to %.16g", takes, o->least, o->most);
+    fprintf(stderr, ", not %s\n" PROGRAM " --help tells more\n", value);
+    return 2;
+}
+
+/* a word that is no option goes to the first place that is free for one */
+static inline int read_word(const option *list, size_t n, const char *word)
+{
+    const char *last = NULL;
+    size_t k;
+    for (k = 0; k < n; k++) {
+        const option *o = &list[k];
+        word_list *words = (word_list *)o->to;
+        if (o->kind == OPTION_WORDS && words->n < (int)o->most) return words->at[words->n++] = word, 0;
+        if (o->kind != OPTION_THE_WORD && o->kind != OPTION_WORD) continue;
+        if (!*(const char **)o->to) return *(const char **)o->to = word, 0;
+        last = o->name;
+    }
+    if (!last) return wrong(word, "one word too many");
+    fprintf(stderr, PROGRAM ": a second %s: %s\n" PROGRAM " --help tells more\n", last, word);
+    return 2;
+}
+
+/* the place of word in a list with blanks between, -1: it is not there */
+static inline int place_in(const char *list, const char *word)
+{
+    const size_t n = strlen(word);
+    int place = 0;
+    for (; *list; list += strcspn(list, " "), list += *list == ' ', place++)
+        if (n && strcspn(list, " ") == n && !strncmp(list, word, n)) return place;
+    return -1;
+}
+
+static inline void read_options(int argc, char **argv, const char *usage, const option *list, size_t n)
+{
+    const int commands = n && list[0].kind == OPTION_COMMAND;
+    const char *command = "";
+    size_t k;
+    int i, bad = 0;
+    for (i = 1; i < argc && !bad; i++) {
+        const option *taken = NULL;
+        const char *a = argv[i];
+        int known = 0;
+        if (!strcmp(a, "--help") || !strcmp(a, "-h")) exit(fputs(usage, stdout) < 0 || fflush(stdout));
+        if (commands && !*command) {
+            command = a;
+            *(int *)list[0].to = place_in(list[0].name, a);
+            if (*(int *)list[0].to < 0) bad = wrong(a, "there is no such command");
+            continue;
+        }
+        for (k = 0; k < n && !taken; k++) {
+            const char *blank = strchr(list[k].name, ' '), *name = blank ? blank + 1 : list[k].name;
+            if (list[k].kind >= OPTION_COMMAND || strcmp(a, name)) continue;
+            known = 1;
+            if (!blank || (*command && memchr(list[k].name, *command, (size_t)(blank - list[k].name)))) taken = &list[k];
+        }
+        if (taken) {
+            bad = read_value(taken, a, argv[i + 1]);
+            i += taken->kind != OPTION_FLAG;
+        } else if (known) {
+            fprintf(stderr, PROGRAM ": %s takes no %s\n" PROGRAM " --help tells more\n", command, a);
+            bad = 2;
+        } else bad = a[0] == '-' && a[1] ? wrong("unknown option", a) : read_word(list, n, a);
+    }
+    for (k = 0; k < n && !bad; k++) bad = (list[k].kind == OPTION_THE_WORD && !*(const char **)list[k].to) || (commands && !*command) ? fputs(usage, stderr), 2 : 0;
+    if (bad) exit(bad);
+}
+#define READ_OPTIONS(argc, argv, usage, table) read_options(argc, argv, usage, table, sizeof(table) / sizeof *(table))
+
+/* ---- a signal asks to stop: cancelled is for a context, stopped_by says which it was. The second one ends the program at once. */
+
+static volatile sig_atomic_t stopped_by;
+static inline void on_signal(int number)
+{
+    stopped_by = number;
+    (void)signal(number, SIG_DFL);
+}
+static inline int cancelled(void *user) { (void)user; return stopped_by != 0; }
+static inline void stop_on_signals(void)
+{
+    (void)signal(SIGINT, on_signal);
+    (void)signal(SIGTERM, on_signal);
+}
+
+/* ---- what takes longer than two seconds shows how far it is, for a context; end_progress wipes the line away */
+
+static int progress_shown;
+static inline void show_progress(void *user, const char *what, double part)
+{
+    static uint64_t began;
+    (void)user;
+    if (!began) began = tiny_now_ns();
+    if (tiny_now_ns() - began < 2000000000u) return;
+    fprintf(stderr, "\r%s %3.0f%%", what, 100 * part);
+    progress_shown = 1;
+}
+static inline void end_progress(void)
+{
+    if (progress_shown) fputs("\r                         \r", stderr);
+    progress_shown = 0;
+}
