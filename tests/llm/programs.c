@@ -427,7 +427,7 @@ static void test_strangers(void)
     T_EQ_INT(run("", "story %s --stories many", m), 2);
     COMPLAINS("--stories takes a whole number from 0 to 1000000, not many");
     T_EQ_INT(run("", "story %s --seed -1", m), 2);
-    COMPLAINS("--seed takes a whole number, not -1");
+    COMPLAINS("--seed takes a whole number below 2^64, not -1");
     T_EQ_INT(run("", "story --help"), 0);
     SAYS("--stories N");
     if (!full) return;
@@ -651,11 +651,11 @@ static void test_bench_model(void)
 static void test_numbers(void)
 {
     static const struct { const char *line, *sentence; } bad[] = {
-        { "make-model --seed abc x", "--seed takes a whole number: abc" }, { "make-model --seed 1x x", "1x" }, { "make-model --seed 18446744073709551616 x", "18446744073709551616" }, { "make-model --seed", "--seed: a value is missing" },
+        { "make-model --seed abc x", "--seed takes a whole number below 2^64, not abc" }, { "make-model --seed 1x x", "1x" }, { "make-model --seed 18446744073709551616 x", "18446744073709551616" }, { "make-model --seed", "--seed: a value is missing" },
         { "make-model x y", "a second file: y" }, { "make-model --shape 9M x", "no shape is called 9M" }, { "make-model --type Q9 x", "Q9" }, { "make-model --what x", "unknown option: --what" },
         { "fusemax 1-pass m=12abc", "m: a whole number" }, { "fusemax 1-pass m=99999999999999999999", "not 99999999999999999999" }, { "fusemax 1-pass m=-1", "not -1" }, { "fusemax 1-pass m=0", "not 0" },
         { "fusemax --plan 64 64 1000 1x", "QUERIES: a whole number" }, { "needle --seeds 1x", "not 1x" }, { "needle --epochs 2.5", "--epochs takes a whole number" }, { "needle --what 1", "unknown option: --what" },
-        { "needle --seeds", "not nothing" }, { "ranks m --tokens", "--tokens: a value is missing" }, { "ranks m --ranks 2x", "--ranks takes a whole number from 1 to 8, not 2x" }, { "ranks m --ranks 9", "not 9" },
+        { "needle --seeds", "--seeds: a value is missing" }, { "ranks m --tokens", "--tokens: a value is missing" }, { "ranks m --ranks 2x", "--ranks takes a whole number from 1 to 8, not 2x" }, { "ranks m --ranks 9", "not 9" },
         { "ranks m --ms fast", "not fast" }, { "ranks m n", "a second model: n" }, { "ranks m --what", "unknown option: --what" }
     };
     static const char *const helps[] = { "make-model", "needle", "bytes", "own_backend", "ranks", "fusemax", "train", "judge", "story-gen" };
