@@ -20,7 +20,7 @@
 
 /* Letters and a blank before the name of an option, as in "tq --epochs": only the commands that begin with one of them take it. */
 typedef struct option { const char *name; int kind; void *to; double least, most; } option;
-typedef struct word_list { const char *at[64]; int n; } word_list;
+typedef struct word_list { char *at[64]; int n; } word_list;
 
 enum { OPTION_FLAG, OPTION_TEXT, OPTION_ANY_TEXT, OPTION_WHOLE, OPTION_SEED, OPTION_NUMBER, OPTION_TARGET, OPTION_LIST, OPTION_COMMAND, OPTION_THE_WORD, OPTION_WORD, OPTION_WORDS };
 
@@ -83,7 +83,25 @@ static inline int is_whole(const char *text, double least, double most, uint64_t
     return *text && !text[strspn(text, "0123456789")] && !errno && (double)*n >= least && (double)*n <= most;
 }
 
-static inline int read_value(const option *o, const char *name, const char *value)
+/* FILE=NUMBER becomes FILE and the number; without one it is 1. */
+static inline int is_scaled(char *text, double least, double most, double *x)
+{
+    char *cut = strrchr(text, '=');
+    *x = 1;
+    if (cut && (cut == text || !is_number(cut + 1, least, most, x))) return 0;
+    if (cut) *cut = 0;
+    return 1;
+}
+/* FIRST-LAST, from 1 to most */
+static inline int is_range(const char *text, long most, long *first, long *last)
+{
+    char *end;
+    *first = strtol(text, &end, 10);
+    *last = *end == '-' ? strtol(end + 1, &end, 10) : 0;
+    return !text[strspn(text, "0123456789-")] && !*end && *first >= 1 && *first <= *last && *last <= most;
+}
+
+static inline int read_value(const option *o, const char *name, char *value)
 {
     word_list *list = (word_list *)o->to;
     const char *takes = o->kind == OPTION_NUMBER ? "number" : "whole number";
@@ -92,8 +110,8 @@ static inline int read_value(const option *o, const char *name, const char *valu
     if (o->kind == OPTION_FLAG) return *(int *)o->to = 1, 0;
     if (!value || (!*value && o->kind != OPTION_ANY_TEXT)) return wrong(name, "a value is missing");
     if (o->kind == OPTION_TEXT || o->kind == OPTION_ANY_TEXT) return *(const char **)o->to = value, 0;
-    if (o->kind == OPTION_LIST && list->n >= (int)o->most) return wrong(name, "it was given too often");
-    if (o->kind == OPTION_LIST) return list->at[list->n++] = value, 0;
+    if (o->kind == OPTION_LIST && list->n < (int)o->most) return list->at[list->n++] = value, 0;
+    if (o->kind == OPTION_LIST) return wrong(name, "there are as many as it takes already");
     if (o->kind == OPTION_NUMBER && is_number(value, o->least, o->most, &x)) return *(double *)o->to = x, 0;
     if (o->kind == OPTION_WHOLE && is_whole(value, o->least, o->most, &n)) return *(int *)o->to = (int)n, 0;
     if (o->kind == OPTION_SEED && is_whole(value, o->least, o->most, &n)) return *(uint64_t *)o->to = n, 0;
@@ -107,7 +125,7 @@ static inline int read_value(const option *o, const char *name, const char *valu
 }
 
 /* a word that is no option goes to the first place that is free for one */
-static inline int read_word(const option *list, size_t n, const char *word)
+static inline int read_word(const option *list, size_t n, char *word)
 {
     const char *last = NULL;
     size_t k;
@@ -142,7 +160,7 @@ static inline void read_options(int argc, char **argv, const char *usage, const 
     int i, bad = 0;
     for (i = 1; i < argc && !bad; i++) {
         const option *taken = NULL;
-        const char *a = argv[i];
+        char *a = argv[i];
         int known = 0;
         if (!strcmp(a, "--help") || !strcmp(a, "-h")) exit(fputs(usage, stdout) < 0 || fflush(stdout));
         if (commands && !*command) {
