@@ -557,7 +557,7 @@ static void test_vision(void)
     if (run("", "vision --help")) { t_skip("vision does not run here"); return; }
     SAYS("--recursive");
     T_EQ_INT(run("", "vision --merge 1,2"), 2);
-    COMPLAINS("usage");
+    COMPLAINS("1,2: --merge takes four whole numbers");
     T_EQ_INT(run("", "vision --train 7"), 2);
     T_EQ_INT(run("", "vision --seeds 1 --train 16 --test 8 --epochs 1 --tune 1 --picture %s/merged.pgm", folder), 0);
     SAYS("seed 1, merged with PYRA, head tuned: ");
