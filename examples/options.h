@@ -166,7 +166,10 @@ static inline void read_options(int argc, char **argv, const char *usage, const 
         if (commands && !*command) {
             command = a;
             *(int *)list[0].to = place_in(list[0].name, a);
-            if (*(int *)list[0].to < 0) bad = wrong(a, "there is no such command");
+            if (*(int *)list[0].to < 0) {
+                fprintf(stderr, PROGRAM ": %s: there is no such command; there are %s\n" PROGRAM " --help tells more\n", a, list[0].name);
+                bad = 2;
+            }
             continue;
         }
         for (k = 0; k < n && !taken; k++) {
