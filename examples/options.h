@@ -22,22 +22,24 @@
 typedef struct option { const char *name; int kind; void *to; double least, most; } option;
 typedef struct word_list { char *at[64]; int n; } word_list;
 
+/* from OPTION_COMMAND on they are words that are no options */
 enum { OPTION_FLAG, OPTION_TEXT, OPTION_ANY_TEXT, OPTION_WHOLE, OPTION_SEED, OPTION_NUMBER, OPTION_TARGET, OPTION_LIST, OPTION_COMMAND, OPTION_THE_WORD, OPTION_WORD, OPTION_WORDS };
 
-#define OPTION_TO(type, to) (1 ? (to) : (type *)NULL)      /* to, and the compiler sees whether it is of the type */
-#define A_FLAG(name, to) { name, OPTION_FLAG, OPTION_TO(int, to), 0, 0 }                                    /* becomes 1 */
-#define A_TEXT(name, to) { name, OPTION_TEXT, OPTION_TO(const char *, to), 0, 0 }
-#define ANY_TEXT(name, to) { name, OPTION_ANY_TEXT, OPTION_TO(const char *, to), 0, 0 }                     /* also the empty one */
-#define A_WHOLE(name, to, least, most) { name, OPTION_WHOLE, OPTION_TO(int, to), least, most }              /* digits only */
-#define A_SEED(name, to) { name, OPTION_SEED, OPTION_TO(uint64_t, to), 0, 2e19 }                            /* digits, of any number below 2^64 */
-#define A_COUNT(name, to) { name, OPTION_SEED, OPTION_TO(uint64_t, to), 1, 2e19 }                           /* the same, from 1 on */
-#define A_NUMBER(name, to, least, most) { name, OPTION_NUMBER, OPTION_TO(double, to), least, most }
-#define A_TARGET(name, to) { name, OPTION_TARGET, OPTION_TO(tiny_target, to), 0, 0 }                        /* avx2 ... */
-#define A_LIST(name, to, most) { name, OPTION_LIST, OPTION_TO(word_list, to), 0, most }                     /* may be given so often, 64 at most */
-#define A_COMMAND(list, to) { list, OPTION_COMMAND, OPTION_TO(int, to), 0, 0 }     /* the first word is one of "train quantize infer": 0, 1, 2 */
-#define THE_WORD(name, to) { name, OPTION_THE_WORD, OPTION_TO(const char *, to), 0, 0 }     /* a word that is no option; without it the usage is said */
-#define A_WORD(name, to) { name, OPTION_WORD, OPTION_TO(const char *, to), 0, 0 }           /* the same, and it may be missing */
-#define WORDS(to, most) { "", OPTION_WORDS, OPTION_TO(word_list, to), 0, most }             /* all that are left */
+#define OPTION_TO(type, to) (1 ? (to) : (type *)NULL)       /* to; the compiler sees whether its type is the one of the kind */
+
+#define A_FLAG(name, to)                 { name, OPTION_FLAG, OPTION_TO(int, to), 0, 0 }                  /* becomes 1 */
+#define A_TEXT(name, to)                 { name, OPTION_TEXT, OPTION_TO(const char *, to), 0, 0 }         /* not the empty one */
+#define ANY_TEXT(name, to)               { name, OPTION_ANY_TEXT, OPTION_TO(const char *, to), 0, 0 }
+#define A_WHOLE(name, to, least, most)   { name, OPTION_WHOLE, OPTION_TO(int, to), least, most }          /* decimal digits */
+#define A_SEED(name, to)                 { name, OPTION_SEED, OPTION_TO(uint64_t, to), 0, 2e19 }          /* the same, of all 64 bits */
+#define A_COUNT(name, to)                { name, OPTION_SEED, OPTION_TO(uint64_t, to), 1, 2e19 }          /* and not 0 */
+#define A_NUMBER(name, to, least, most)  { name, OPTION_NUMBER, OPTION_TO(double, to), least, most }
+#define A_TARGET(name, to)               { name, OPTION_TARGET, OPTION_TO(tiny_target, to), 0, 0 }        /* avx2, neon ... */
+#define A_LIST(name, to, most)           { name, OPTION_LIST, OPTION_TO(word_list, to), 0, most }         /* may be given often */
+#define A_COMMAND(list, to)              { list, OPTION_COMMAND, OPTION_TO(int, to), 0, 0 }               /* first row: the first word is one of "train infer": 0, 1 */
+#define THE_WORD(what, to)               { what, OPTION_THE_WORD, OPTION_TO(const char *, to), 0, 0 }     /* without it the usage is said */
+#define A_WORD(what, to)                 { what, OPTION_WORD, OPTION_TO(const char *, to), 0, 0 }         /* it may be missing */
+#define WORDS(to, most)                  { "", OPTION_WORDS, OPTION_TO(word_list, to), 0, most }          /* all that are left */
 
 /* ---- sentences */
 
@@ -47,14 +49,14 @@ static inline void say(const char *sentence)
     fprintf(stderr, "%s%s\n", strncmp(sentence, PROGRAM ": ", sizeof PROGRAM + 1) ? PROGRAM ": " : "", sentence);
 }
 
-/* what is wrong with the command line, and why; for `return wrong(...)` in main */
+/* what is wrong with the command line: return wrong(...) from main */
 static inline int wrong(const char *what, const char *why)
 {
     fprintf(stderr, PROGRAM ": %s: %s\n" PROGRAM " --help tells more\n", what, why);
     return 2;
 }
 
-/* The log of a context, with its address as user: warnings, and why there is none. What else went wrong stands in the context. */
+/* The log of a context, whose address is desc.user: warnings, and why it was not opened. What else went wrong is its message. */
 static inline void hear(void *user, tiny_log_level level, const char *sentence)
 {
     if (level == TINY_LOG_WARNING || (level == TINY_LOG_ERROR && !*(tiny_ctx **)user)) say(sentence);
@@ -68,8 +70,9 @@ static inline int exit_status(int status)
     return 1;
 }
 
-/* ---- reading; each answers whether the whole of a text is such a number */
+/* ---- reading */
 
+/* Whether all of a text is such a number: no blank, no nan, no 0x, nothing behind it. */
 static inline int is_number(const char *text, double least, double most, double *x)
 {
     char *end;
@@ -101,6 +104,7 @@ static inline int is_range(const char *text, long most, long *first, long *last)
     return !text[strspn(text, "0123456789-")] && !*end && *first >= 1 && *first <= *last && *last <= most;
 }
 
+/* 0, or 2 and a sentence, as wrong() */
 static inline int read_value(const option *o, const char *name, char *value)
 {
     word_list *list = (word_list *)o->to;
@@ -152,41 +156,54 @@ static inline int place_in(const char *list, const char *word)
     return -1;
 }
 
+static inline int read_command(const option *o, const char *word)
+{
+    *(int *)o->to = place_in(o->name, word);
+    if (*(int *)o->to >= 0) return 0;
+    fprintf(stderr, PROGRAM ": %s: there is no such command; there are %s\n" PROGRAM " --help tells more\n", word, o->name);
+    return 2;
+}
+
+/* the row of an option; NULL where there is none, and with known where other commands than this one have it */
+static inline const option *row_of(const option *list, size_t n, const char *name, const char *command, int *known)
+{
+    size_t k;
+    *known = 0;
+    for (k = 0; k < n; k++) {
+        const char *blank = strchr(list[k].name, ' ');
+        if (list[k].kind >= OPTION_COMMAND || strcmp(name, blank ? blank + 1 : list[k].name)) continue;
+        *known = 1;
+        if (!blank || memchr(list[k].name, *command, (size_t)(blank - list[k].name))) return &list[k];
+    }
+    return NULL;
+}
+
 static inline void read_options(int argc, char **argv, const char *usage, const option *list, size_t n)
 {
     const int commands = n && list[0].kind == OPTION_COMMAND;
     const char *command = "";
     size_t k;
-    int i, bad = 0;
+    int i, known, bad = 0;
     for (i = 1; i < argc && !bad; i++) {
-        const option *taken = NULL;
         char *a = argv[i];
-        int known = 0;
+        const option *o = row_of(list, n, a, command, &known);
         if (!strcmp(a, "--help") || !strcmp(a, "-h")) exit(fputs(usage, stdout) < 0 || fflush(stdout));
         if (commands && !*command) {
+            bad = read_command(&list[0], a);
             command = a;
-            *(int *)list[0].to = place_in(list[0].name, a);
-            if (*(int *)list[0].to < 0) {
-                fprintf(stderr, PROGRAM ": %s: there is no such command; there are %s\n" PROGRAM " --help tells more\n", a, list[0].name);
-                bad = 2;
-            }
-            continue;
-        }
-        for (k = 0; k < n && !taken; k++) {
-            const char *blank = strchr(list[k].name, ' '), *name = blank ? blank + 1 : list[k].name;
-            if (list[k].kind >= OPTION_COMMAND || strcmp(a, name)) continue;
-            known = 1;
-            if (!blank || (*command && memchr(list[k].name, *command, (size_t)(blank - list[k].name)))) taken = &list[k];
-        }
-        if (taken) {
-            bad = read_value(taken, a, argv[i + 1]);
-            i += taken->kind != OPTION_FLAG;
+        } else if (o) {
+            bad = read_value(o, a, argv[i + 1]);    /* NULL behind the last one */
+            i += o->kind != OPTION_FLAG;
         } else if (known) {
             fprintf(stderr, PROGRAM ": %s takes no %s\n" PROGRAM " --help tells more\n", command, a);
             bad = 2;
         } else bad = a[0] == '-' && a[1] ? wrong("unknown option", a) : read_word(list, n, a);
     }
-    for (k = 0; k < n && !bad; k++) bad = (list[k].kind == OPTION_THE_WORD && !*(const char **)list[k].to) || (commands && !*command) ? fputs(usage, stderr), 2 : 0;
+    for (k = 0; k < n && !bad; k++)
+        if (list[k].kind == OPTION_THE_WORD ? !*(const char **)list[k].to : list[k].kind == OPTION_COMMAND && !*command) {
+            fputs(usage, stderr);
+            bad = 2;
+        }
     if (bad) exit(bad);
 }
 #define READ_OPTIONS(argc, argv, usage, table) read_options(argc, argv, usage, table, sizeof(table) / sizeof *(table))
