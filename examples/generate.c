@@ -223,10 +223,7 @@ int main(int argc, char **argv)
         const char *alone = save ? "--save-session" : rules ? "--grammar" : schema ? "--schema" : stops.n ? "--stop" : how.shift ? "--shift" : stats ? "--stats" : NULL;
         if (beams && !alone)                /* a search draws nothing */
             alone = temp >= 0 ? "--temp" : top_k >= 0 ? "--top-k" : top_p >= 0 ? "--top-p" : min_p >= 0 ? "--min-p" : repeat >= 0 ? "--repeat" : seed != NO_SEED ? "--seed" : NULL;
-        if (alone) {
-            fprintf(stderr, "generate: %s does nothing with %s\ngenerate --help tells more\n", alone, search);
-            return 2;
-        }
+        if (alone) return refused("%s does nothing with %s", alone, search);
         if (parallel > 1 && temp == 0) return wrong("--parallel", "at temperature 0 all texts are the same");
         if (temp < 0 && parallel > 0) temp = 0.8;
     }

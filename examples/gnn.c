@@ -10,6 +10,7 @@
 #include "tinygnn.h"
 #define PROGRAM "gnn"
 #include "options.h"
+#include <errno.h>
 #include <math.h>
 
 enum { MOST_EPOCHS = 4000, MOST_RUNS = 1000 };

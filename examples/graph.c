@@ -307,10 +307,7 @@ static int check(int c, const char *command, char *const *word, int n, choice *o
     static const int least[COMMANDS] = { 1, 2, 2, 3, 2, 2 }, most[COMMANDS] = { 1, 2, 3, 3, 2, 2 };
     const option parts = A_WHOLE("K", &o->n_parts, 1, 1e6);
     if (n > most[c]) return wrong(word[most[c]], "one word too many");
-    if (n < least[c] || (c == SAMPLE && !o->n_fanout)) {
-        fprintf(stderr, "graph: %s takes %s\ngraph --help tells more\n", command, words_of[c]);
-        return 2;
-    }
+    if (n < least[c] || (c == SAMPLE && !o->n_fanout)) return refused("%s takes %s", command, words_of[c]);
     if (c != INFO && c != PARTITION && !has_form(word[1])) return wrong(word[1], "a graph is written as .tgraph, .tsv or .txt");
     if (c == CONVERT && o->memory && is_text(word[1])) return wrong(word[1], "with --memory a graph is written as .tgraph only");
     if (c == PARTITION && read_value(&parts, "K", word[1])) return 2;

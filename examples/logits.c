@@ -8,6 +8,7 @@
 #include "tinyllm.h"
 #define PROGRAM "logits"
 #include "options.h"
+#include <errno.h>
 #ifdef _WIN32
 #include <fcntl.h>
 #include <io.h>

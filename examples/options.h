@@ -10,8 +10,8 @@
  *
  * READ_OPTIONS comes back from a good command line only. It ends the program with 0 behind --help or -h, and with 2 and a sentence
  * at the first word that no row of the table takes: all of a number is a number and within its bounds, and no value is missing.       */
-#include <errno.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,12 +49,18 @@ static inline void say(const char *sentence)
     fprintf(stderr, "%s%s\n", strncmp(sentence, PROGRAM ": ", sizeof PROGRAM + 1) ? PROGRAM ": " : "", sentence);
 }
 
-/* what is wrong with the command line: return wrong(...) from main */
-static inline int wrong(const char *what, const char *why)
+/* what is wrong with the command line: return refused(...) or wrong(...) from main */
+static inline int refused(const char *format, ...)
 {
-    fprintf(stderr, PROGRAM ": %s: %s\n" PROGRAM " --help tells more\n", what, why);
+    va_list args;
+    va_start(args, format);
+    fputs(PROGRAM ": ", stderr);
+    (void)vfprintf(stderr, format, args);
+    fputs("\n" PROGRAM " --help tells more\n", stderr);
+    va_end(args);
     return 2;
 }
+static inline int wrong(const char *what, const char *why) { return refused("%s: %s", what, why); }
 
 /* The log of a context, whose address is desc.user: warnings, and why it was not opened. What else went wrong is its message. */
 static inline void hear(void *user, tiny_log_level level, const char *sentence)
@@ -81,9 +87,9 @@ static inline int is_number(const char *text, double least, double most, double 
 }
 static inline int is_whole(const char *text, double least, double most, uint64_t *n)
 {
-    errno = 0;
-    *n = strtoull(text, NULL, 10);
-    return *text && !text[strspn(text, "0123456789")] && !errno && (double)*n >= least && (double)*n <= most;
+    const char *at = text;
+    for (*n = 0; *at >= '0' && *at <= '9' && *n <= (UINT64_MAX - (uint64_t)(*at - '0')) / 10; at++) *n = 10 * *n + (uint64_t)(*at - '0');
+    return *text && !*at && (double)*n >= least && (double)*n <= most;
 }
 
 /* FILE=NUMBER becomes FILE and the number; without one it is 1. */
@@ -108,7 +114,6 @@ static inline int is_range(const char *text, long most, long *first, long *last)
 static inline int read_value(const option *o, const char *name, char *value)
 {
     word_list *list = (word_list *)o->to;
-    const char *takes = o->kind == OPTION_NUMBER ? "number" : "whole number";
     uint64_t n;
     double x;
     if (o->kind == OPTION_FLAG) return *(int *)o->to = 1, 0;
@@ -120,12 +125,9 @@ static inline int read_value(const option *o, const char *name, char *value)
     if (o->kind == OPTION_WHOLE && is_whole(value, o->least, o->most, &n)) return *(int *)o->to = (int)n, 0;
     if (o->kind == OPTION_SEED && is_whole(value, o->least, o->most, &n)) return *(uint64_t *)o->to = n, 0;
     if (o->kind == OPTION_TARGET && (*(tiny_target *)o->to = tiny_target_by_name(value)) != TINY_TARGET_COUNT) return 0;
-    fprintf(stderr, PROGRAM ": %s takes a ", name);
-    if (o->kind == OPTION_TARGET) fprintf(stderr, "target that --help names");
-    else if (o->kind == OPTION_SEED) fprintf(stderr, "%s %sbelow 2^64", takes, o->least > 0 ? "from 1 on, " : "");
-    else fprintf(stderr, "%s from %.16g to %.16g", takes, o->least, o->most);
-    fprintf(stderr, ", not %s\n" PROGRAM " --help tells more\n", value);
-    return 2;
+    if (o->kind == OPTION_TARGET) return refused("%s takes a target that --help names, not %s", name, value);
+    if (o->kind == OPTION_SEED) return refused("%s takes a whole number %sbelow 2^64, not %s", name, o->least > 0 ? "from 1 on, " : "", value);
+    return refused("%s takes a %s from %.16g to %.16g, not %s", name, o->kind == OPTION_NUMBER ? "number" : "whole number", o->least, o->most, value);
 }
 
 /* a word that is no option goes to the first place that is free for one */
@@ -141,9 +143,7 @@ static inline int read_word(const option *list, size_t n, char *word)
         if (!*(const char **)o->to) return *(const char **)o->to = word, 0;
         last = o->name;
     }
-    if (!last) return wrong(word, "one word too many");
-    fprintf(stderr, PROGRAM ": a second %s: %s\n" PROGRAM " --help tells more\n", last, word);
-    return 2;
+    return last ? refused("a second %s: %s", last, word) : wrong(word, "one word too many");
 }
 
 /* the place of word in a list with blanks between, -1: it is not there */
@@ -159,9 +159,7 @@ static inline int place_in(const char *list, const char *word)
 static inline int read_command(const option *o, const char *word)
 {
     *(int *)o->to = place_in(o->name, word);
-    if (*(int *)o->to >= 0) return 0;
-    fprintf(stderr, PROGRAM ": %s: there is no such command; there are %s\n" PROGRAM " --help tells more\n", word, o->name);
-    return 2;
+    return *(int *)o->to >= 0 ? 0 : refused("%s: there is no such command; there are %s", word, o->name);
 }
 
 /* the row of an option; NULL where there is none, and with known where other commands than this one have it */
@@ -170,10 +168,10 @@ static inline const option *row_of(const option *list, size_t n, const char *nam
     size_t k;
     *known = 0;
     for (k = 0; k < n; k++) {
-        const char *blank = strchr(list[k].name, ' ');
+        const char *blank = strchr(list[k].name, ' '), *letter = strchr(list[k].name, *command);
         if (list[k].kind >= OPTION_COMMAND || strcmp(name, blank ? blank + 1 : list[k].name)) continue;
         *known = 1;
-        if (!blank || memchr(list[k].name, *command, (size_t)(blank - list[k].name))) return &list[k];
+        if (!blank || (letter && letter < blank)) return &list[k];
     }
     return NULL;
 }
@@ -194,10 +192,8 @@ static inline void read_options(int argc, char **argv, const char *usage, const 
         } else if (o) {
             bad = read_value(o, a, argv[i + 1]);    /* NULL behind the last one */
             i += o->kind != OPTION_FLAG;
-        } else if (known) {
-            fprintf(stderr, PROGRAM ": %s takes no %s\n" PROGRAM " --help tells more\n", command, a);
-            bad = 2;
-        } else bad = a[0] == '-' && a[1] ? wrong("unknown option", a) : read_word(list, n, a);
+        } else if (known) bad = refused("%s takes no %s", command, a);
+        else bad = a[0] == '-' && a[1] ? wrong("unknown option", a) : read_word(list, n, a);
     }
     for (k = 0; k < n && !bad; k++)
         if (list[k].kind == OPTION_THE_WORD ? !*(const char **)list[k].to : list[k].kind == OPTION_COMMAND && !*command) {

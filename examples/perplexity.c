@@ -9,6 +9,7 @@
 #include "tinyllm.h"
 #define PROGRAM "perplexity"
 #include "options.h"
+#include <errno.h>
 #include <math.h>
 
 static const char usage[] =

@@ -6,6 +6,7 @@
 #include "tinyllm.h"
 #define PROGRAM "tokenize"
 #include "options.h"
+#include <errno.h>
 #ifdef _WIN32
 #include <fcntl.h>
 #include <io.h>

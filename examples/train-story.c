@@ -8,6 +8,7 @@
 #include "tinyllm.h"
 #define PROGRAM "train-story"
 #include "options.h"
+#include <errno.h>
 
 static const char usage[] =
     "train-story --out MODEL.gguf [options]\n"
