@@ -208,7 +208,7 @@ static int read_number(const char *text, const number *o)
     char *end;
     if (!text) return 0;
     *o->to = strtod(text, &end);
-    return end != text && !text[strspn(text, "0123456789.eE+-")] && *o->to >= o->low && *o->to <= o->high && (o->fraction || *o->to == floor(*o->to));
+    return end != text && !*end && !text[strspn(text, "0123456789.eE+-")] && *o->to >= o->low && *o->to <= o->high && (o->fraction || *o->to == floor(*o->to));
 }
 
 /* why no context was opened; what comes later stands in its message */
