@@ -677,6 +677,33 @@ static void test_numbers(void)
     COMPLAINS("own_backend [right");
 }
 
+/* One reader for all programs: what is no number is refused by each of them, with the name of the option and what stands in its place. */
+static void test_same_sentences(void)
+{
+    static const struct { const char *call, *whole, *number; } take[] = {
+        { "generate m x", "--n", "--temp" }, { "chat m", "--n", "--min-p" }, { "perplexity m x", "--context", NULL }, { "embed m", "--threads", NULL }, { "logits m --tokens 1", "--position", NULL },
+        { "quantize a b Q8_0", "--threads", NULL }, { "judge m", "--stories", NULL }, { "story m", "--seed", NULL }, { "story-gen", "--tokens", NULL }, { "make-model x", "--seed", NULL },
+        { "train mlp", "--epochs", NULL }, { "train-story --out x", "--stop", NULL }, { "needle", "--seeds", "--t" }, { "ranks m", "--ranks", "--ms" }, { "vision", "--seeds", "--noise" },
+        { "cache stream", "--traces", "--deadline" }, { "bench-model m", "-p", NULL }, { "fastrp", "-d", "--beta" }, { "graph partition g 2", "--seed", "--imbalance" }, { "gnn train", "--epochs", "--lr" }
+    };
+    static const char *const no_whole[] = { "12x", "nan", "1.5", "-1", "' 1'", "0x10", "99999999999999999999" }, *const no_number[] = { "1x", "nan", "inf", "0x1", "1,5", "1e", "1e999", "--" };
+    size_t i, k;
+    if (!is_there()) return;
+    for (i = 0; i < T_COUNT(take); i++)
+        for (k = 0; k < T_COUNT(no_whole) + T_COUNT(no_number); k++) {
+            const char *option = k < T_COUNT(no_whole) ? take[i].whole : take[i].number, *value = k < T_COUNT(no_whole) ? no_whole[k] : no_number[k - T_COUNT(no_whole)];
+            char want[100];
+            const int status = option ? run("", "%s %s %s", take[i].call, option, value) : 127;
+            if (status == 127) continue;    /* not built here, or there is no such option */
+            T_EQ_INT(status, 2);
+            T_EQ_TEXT(said, "");
+            (void)snprintf(want, sizeof want, "%.*s: %s takes a ", (int)strcspn(take[i].call, " "), take[i].call, option);
+            T_TRUE(!strncmp(errors, want, strlen(want)));
+            COMPLAINS(*value == '\'' ? ", not  1\n" : value);
+            COMPLAINS(" --help tells more\n");
+        }
+}
+
 /* a .bin of llama2.c for those that read a model or its vocabulary; safetensors do not tell what model they are */
 static void test_bin(void)
 {
@@ -785,6 +812,7 @@ int main(void)
     T_RUN(test_needle);
     T_RUN(test_bench_model);
     T_RUN(test_numbers);
+    T_RUN(test_same_sentences);
     T_RUN(test_bin);
     T_RUN(test_conformance);
     T_RUN(test_target_of_the_environment);
