@@ -11,7 +11,6 @@
 #include "tinyllm.h"
 #define PROGRAM "cache"
 #include "options.h"
-#include <math.h>
 
 static const char usage[] =
     "cache profile MODEL TEXT ... -o TABLES         tables from the lines of text files; a line is a text of its own\n"

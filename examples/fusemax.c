@@ -68,7 +68,7 @@ int main(int argc, char **argv)
     if (to_plan) {
         bad = plan(ctx, &word);
         tiny_ctx_close(ctx);
-        return bad;
+        return exit_status(bad);
     }
     path = word.at[0];
     for (i = 0; i < TLLM_FUSEMAX_CASCADES; i++) if (!strcmp(path, tllm_fusemax_name(i))) from = tllm_fusemax_text(i);
@@ -107,5 +107,5 @@ int main(int argc, char **argv)
         else show(&c, &a, fiber);
     }
     tiny_ctx_close(ctx);
-    return bad;
+    return exit_status(bad);
 }

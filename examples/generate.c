@@ -7,7 +7,6 @@
 #include "tinyllm.h"
 #define PROGRAM "generate"
 #include "options.h"
-#include <math.h>
 
 static const char usage[] =
     "generate MODEL [PROMPT | -] [options]          the prompt -: standard input; none: the model's own beginning\n"

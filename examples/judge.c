@@ -127,5 +127,5 @@ int main(int argc, char **argv)
         unload(ctx, &model);
     }
     tiny_ctx_close(ctx);
-    return st != TINY_OK;
+    return exit_status(st != TINY_OK);
 }

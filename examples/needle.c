@@ -166,5 +166,5 @@ int main(int argc, char **argv)
     }
     tiny_ctx_close(ctx);
     free(data);
-    return st != TINY_OK;
+    return exit_status(st != TINY_OK);
 }

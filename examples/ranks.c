@@ -142,5 +142,5 @@ int main(int argc, char **argv)
     for (i = 0; i < run.ranks; i++) failed |= run.failed[i];
     tiny_local_close(ctx, run.local);
     tiny_ctx_close(ctx);
-    return failed;
+    return exit_status(failed);
 }

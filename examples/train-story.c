@@ -173,5 +173,5 @@ close:
     if (tsv) (void)fclose(tsv);
     tllm_trainer_close(t);
     tiny_ctx_close(ctx);
-    return st != TINY_OK;
+    return exit_status(st != TINY_OK);
 }

@@ -250,5 +250,5 @@ int main(int argc, char **argv)
     free(test.label);
     free(w);
     tiny_ctx_close(ctx);
-    return 0;
+    return exit_status(0);
 }

@@ -315,5 +315,5 @@ int main(int argc, char **argv)
     tiny_free(ctx, label);
     tiny_free(ctx, pixels);
     tiny_ctx_close(ctx);
-    return st != TINY_OK;
+    return exit_status(st != TINY_OK);
 }
