@@ -621,7 +621,7 @@ static void test_cache(void)
 static void test_bench_model(void)
 {
     static const struct { const char *options, *sentence; } bad[] = {
-        { "--target", "--target: a value is missing" }, { "-t ''", "-t takes" }, { "-t 1,x --json", "not 1,x" }, { "-t 4294967297", "from 1 to 256, not 4294967297" }, { "-t 257", "from 1 to 256, not 257" },
+        { "--target", "--target: a value is missing" }, { "-t ''", "-t: a value is missing" }, { "-t 1,x --json", "not 1,x" }, { "-t 4294967297", "from 1 to 256, not 4294967297" }, { "-t 257", "from 1 to 256, not 257" },
         { "-p 4x", "-p takes a whole number from 0 to 60000, not 4x" }, { "-n 2x", "not 2x" }, { "-r 1x", "not 1x" }, { "-p 60001", "not 60001" }, { "-r 32", "from 1 to 31, not 32" },
         { "--batch 257", "from 1 to 256, not 257" }, { "--batch 1,,2", "not 1,,2" }, { "-p 60000 -n 1", "not 60001" }, { "-p 0 -n 0", "not 0" }, { "--batch 1 -n 0", "nothing is decoded" }, { "x", "a second model: x" },
         { "--what", "unknown option: --what" }
