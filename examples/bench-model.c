@@ -8,9 +8,8 @@
  * threads. (Tiles of bfloat16 are beyond the peak of float32: a share above 1 is no mistake.)                           */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#define PROGRAM "bench-model"
+#include "options.h"
 #if defined __x86_64__ && defined __GNUC__
 #include <immintrin.h>
 #endif
@@ -194,28 +193,21 @@ static const char usage[] =
     "  --no-mixed   without prompts and tokens in turn\n"
     "  --json       one JSON array instead of the table\n";
 
-static int wrong(const char *what, const char *value)
-{
-    fprintf(stderr, "bench-model: %s: %s\nbench-model --help tells more\n", what, value ? value : "a value is missing");
-    return 2;
-}
-/* whole numbers with commas between them; how many, or 0 with the sentence said */
-static int read_numbers(const char *option, const char *s, int least, int most, int *to, int room)
+/* up to 16 whole numbers with commas between them; how many, or 0 with the sentence said */
+static int read_numbers(const char *option_name, const char *s, int most, int *to)
 {
     int n = 0;
     const char *at;
     for (at = s; at; n++) {
         char *end = NULL;
         const long v = *at >= '0' && *at <= '9' ? strtol(at, &end, 10) : -1;
-        if (!end || (*end && *end != ',') || v < least || v > most || n == room) {
-            fprintf(stderr, "bench-model: %s takes %s from %d to %d, not %s\nbench-model --help tells more\n", option, room > 1 ? "up to 16 whole numbers, with commas between them," : "a whole number",
-                    least, most, s);
+        if (!end || (*end && *end != ',') || v < 1 || v > most || n == SIZES) {
+            (void)refused("%s takes up to %d whole numbers, with commas between them, from 1 to %d, not %s", option_name, SIZES, most, s);
             return 0;
         }
         to[n] = (int)v;
         at = *end ? end + 1 : NULL;
     }
-    if (!n) (void)wrong(option, NULL);
     return n;
 }
 
@@ -230,46 +222,21 @@ static void print_json_text(const char *s)
     putchar('"');
 }
 
-/* why no context was opened; what comes later stands in its message */
-static void say(void *user, tiny_log_level level, const char *sentence)
-{
-    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "bench-model: %s\n", sentence);
-}
-
 int main(int argc, char **argv)
 {
     static batch size[SIZES];
-    const char *path = NULL, *target = NULL;
+    const char *path = NULL, *list = NULL, *batches_list = NULL;
+    tiny_target target = TINY_TARGET_AUTO;
     int threads[SIZES] = { 1, 2 }, sizes[SIZES], n_threads = 2, n_size = 0;
-    int p = 512, n = 64, rounds = 3, json = 0, mixed = 1, a, i_threads, first = 1;
+    int p = 512, n = 64, rounds = 3, json = 0, no_mixed = 0, a, i_threads, first = 1;
     tiny_status st = TINY_OK;
-    for (a = 1; a < argc; a++) {
-        const char *o = argv[a], *v = a + 1 < argc ? argv[a + 1] : NULL;
-        if (!strcmp(o, "--help") || !strcmp(o, "-h")) return fputs(usage, stdout) < 0;
-        if (!strcmp(o, "--no-mixed")) mixed = 0;
-        else if (!strcmp(o, "--json")) json = 1;
-        else if (o[0] != '-' && path) return wrong("a second model", o);
-        else if (o[0] != '-') path = o;
-        else if (!strcmp(o, "-p") || !strcmp(o, "-n")) {
-            if (!read_numbers(o, v, 0, 60000, o[1] == 'p' ? &p : &n, 1)) return 2;
-            a++;
-        } else if (!strcmp(o, "-r")) {
-            if (!read_numbers(o, v, 1, ROUNDS, &rounds, 1)) return 2;
-            a++;
-        } else if (!strcmp(o, "-t")) {
-            if (!(n_threads = read_numbers(o, v, 1, TINY_MAX_THREADS, threads, SIZES))) return 2;
-            a++;
-        } else if (!strcmp(o, "--batch")) {
-            if (!(n_size = read_numbers(o, v, 1, SEQUENCES, sizes, SIZES))) return 2;
-            a++;
-        } else if (!strcmp(o, "--target")) {
-            if (!v || tiny_target_by_name(v) == TINY_TARGET_COUNT) return wrong(o, v);
-            target = v;
-            a++;
-        } else return wrong("unknown option", o);
-    }
-    if (!path) return fputs(usage, stderr), 2;
-    if (p + n < 1 || p + n > 60000) return fprintf(stderr, "bench-model: -p and -n are together from 1 to 60000, not %d\nbench-model --help tells more\n", p + n), 2;
+    const option options[] = {
+        THE_WORD("model", &path), A_WHOLE("-p", &p, 0, 60000), A_WHOLE("-n", &n, 0, 60000), A_TEXT("-t", &list), A_WHOLE("-r", &rounds, 1, ROUNDS), A_TEXT("--batch", &batches_list),
+        A_TARGET("--target", &target), A_FLAG("--no-mixed", &no_mixed), A_FLAG("--json", &json) };
+    READ_OPTIONS(argc, argv, usage, options);
+    if (list && !(n_threads = read_numbers("-t", list, TINY_MAX_THREADS, threads))) return 2;
+    if (batches_list && !(n_size = read_numbers("--batch", batches_list, SEQUENCES, sizes))) return 2;
+    if (p + n < 1 || p + n > 60000) return refused("-p and -n are together from 1 to 60000, not %d", p + n);
     if (n_size && n < 1) return wrong("--batch", "-n is 0: nothing is decoded");
     for (a = 0; a < n_size; a++) size[a].n = sizes[a];
     for (i_threads = 0; i_threads < n_threads && !st; i_threads++) {
@@ -291,9 +258,9 @@ int main(int argc, char **argv)
         memset(&room, 0, sizeof room);
         memset(&s, 0, sizeof s);
         desc.n_threads = threads[i_threads];
-        desc.log = say;
+        desc.log = hear;
         desc.user = &ctx;
-        if (target) desc.target = tiny_target_by_name(target);
+        desc.target = target;
         room.n_ctx = p + n + 1;
         room.n_batch = 512;
         st = f ? tiny_ctx_open(&desc, &ctx) : TINY_E_MEMORY;
@@ -334,7 +301,7 @@ int main(int argc, char **argv)
             t = now();
             if (!st && n) st = decode(state, n, 0, out);
             f->decode[r] = n / (now() - t);
-            if (!mixed) continue;
+            if (no_mixed) continue;
             tllm_state_clear(state);
             t = now();
             if (!st && p) st = tllm_forward(state, tokens, p, 0, 1, out);
@@ -342,7 +309,7 @@ int main(int argc, char **argv)
             f->mixed[r] = (p + n) / (now() - t);
         }
         if (!st) st = batches(ctx, model, size, n_size, n, rounds);
-        if (st && (ctx || !f)) fprintf(stderr, "bench-model: %s\n", ctx && *tiny_ctx_message(ctx) ? tiny_ctx_message(ctx) : tiny_status_text(st));
+        if (st && (ctx || !f)) say(ctx && *tiny_ctx_message(ctx) ? tiny_ctx_message(ctx) : tiny_status_text(st));
         if (!st) {
             pp = median(f->prompt, rounds);
             tg = median(f->decode, rounds);
@@ -355,13 +322,13 @@ int main(int argc, char **argv)
                 printf(",\"target\":\"%s\",\"threads\":%d,\"prompt_tokens\":%d,\"decode_tokens\":%d,\"rounds\":%d,\"prompt_per_s\":%.2f,\"decode_per_s\":%.2f,"
                        "\"mixed_per_s\":%s,\"read_GB_per_s\":%.2f,\"f32_GFLOP_per_s\":%.1f,\"weight_bytes_per_token\":%.0f,\"decode_share_of_read\":%.3f,"
                        "\"prompt_share_of_f32_peak\":%.3f,\"load_s\":%.4f,\"resident_MB\":%.1f,\"batches\":[",
-                       tiny_target_name(tiny_ctx_target(ctx)), desc.n_threads, p, n, rounds, pp, tg, mixed ? both : "null", read / 1e9, peak / 1e9, bytes, tg * bytes / read,
+                       tiny_target_name(tiny_ctx_target(ctx)), desc.n_threads, p, n, rounds, pp, tg, no_mixed ? "null" : both, read / 1e9, peak / 1e9, bytes, tg * bytes / read,
                        pp * 2.0 * (about.n_params - rows) / peak, load, resident("VmRSS") / 1024 - 256);
             } else {
                 if (first) printf("%s: %.0f M parameters, %.1f MB of weights, %.1f MB read for a token\n%-7s %7s %10s %6s %10s %6s %10s %9s %10s %8s %9s\n", path, about.n_params / 1e6,
                                   file_bytes / 1e6, bytes / 1e6, "target", "threads", "prompt/s", "share", "decode/s", "share", "mixed/s", "read GB/s", "GFLOP/s", "load ms", "memory MB");
                 printf("%-7s %7d %10.1f %6.2f %10.2f %6.2f %10s %9.2f %10.1f %8.1f %9.1f\n", tiny_target_name(tiny_ctx_target(ctx)), desc.n_threads, pp, pp * 2.0 * (about.n_params - rows) / peak,
-                       tg, tg * bytes / read, mixed ? both : "-", read / 1e9, peak / 1e9, load * 1e3, resident("VmRSS") / 1024 - 256);
+                       tg, tg * bytes / read, no_mixed ? "-" : both, read / 1e9, peak / 1e9, load * 1e3, resident("VmRSS") / 1024 - 256);
             }
             for (a = 0; a < n_size; a++) {
                 const double rate = median(size[a].rate, rounds);
@@ -384,5 +351,5 @@ int main(int argc, char **argv)
         free(f);
     }
     if (json && !first) puts("]");
-    return st != TINY_OK;
+    return exit_status(st != TINY_OK);
 }

@@ -9,10 +9,8 @@
  * Without --tables the file brings its own along, which makes a short one larger.                                          */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#define PROGRAM "cache"
+#include "options.h"
 
 static const char usage[] =
     "cache profile MODEL TEXT ... -o TABLES         tables from the lines of text files; a line is a text of its own\n"
@@ -32,61 +30,22 @@ static const char usage[] =
     "  --traces N       links, each with speeds between 0.1 and 10 Gbit/s; 20 without this\n"
     "  --seed S         of these speeds; 0 without this\n";
 
-static int wrong(const char *what, const char *value)
-{
-    fprintf(stderr, "cache: %s: %s\ncache --help tells more\n", what, value ? value : "a value is missing");
-    return 2;
-}
-static int failed(tiny_ctx *ctx)
-{
-    fprintf(stderr, "cache: %s\n", tiny_ctx_message(ctx));
-    return 1;
-}
+static int failed(const tiny_ctx *ctx) { return say(tiny_ctx_message(ctx)), 1; }
 
 typedef struct options {
-    const char *arg[64], *out, *tables;
-    int n_arg;
-    double level, chunk, n, context, threads, deadline, tokens, numbers, recompute, traces, seed;
+    word_list arg;
+    const char *out, *tables;
+    int level, chunk, n, context, tokens, numbers, traces;
+    uint64_t seed;
+    double deadline, recompute;
 } options;
-
-static int read_options(int argc, char **argv, options *o)
-{
-    const struct { const char *name; double low, high, *to; int fraction; } numbers[] = {
-        { "--level", 1, TLLM_KVCODEC_LEVELS, &o->level, 0 }, { "--chunk", 1, 1 << 20, &o->chunk, 0 }, { "--n", 0, 1e9, &o->n, 0 }, { "--context", 1, 1e9, &o->context, 0 },
-        { "--threads", 1, TINY_MAX_THREADS, &o->threads, 0 }, { "--deadline", 1e-6, 1e6, &o->deadline, 1 }, { "--tokens", 1, 1e6, &o->tokens, 0 }, { "--numbers", 1, 1e9, &o->numbers, 0 },
-        { "--recompute", 0, 1e6, &o->recompute, 1 }, { "--traces", 1, 1e6, &o->traces, 0 }, { "--seed", 0, 9e15, &o->seed, 0 },
-    };
-    int i;
-    for (i = 2; i < argc; i++) {
-        const char *a = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
-        size_t k;
-        for (k = 0; k < sizeof numbers / sizeof *numbers && strcmp(a, numbers[k].name) != 0; k++) {}
-        if (k < sizeof numbers / sizeof *numbers) {
-            char *end = NULL;
-            if (value) *numbers[k].to = strtod(value, &end);
-            if (!value) return wrong(a, NULL);
-            if (end == value || value[strspn(value, "0123456789.eE+-")] || !(*numbers[k].to >= numbers[k].low && *numbers[k].to <= numbers[k].high) || (!numbers[k].fraction && *numbers[k].to != floor(*numbers[k].to))) {
-                fprintf(stderr, "cache: %s takes a %snumber from %.16g to %.16g, not %s\ncache --help tells more\n", a, numbers[k].fraction ? "" : "whole ", numbers[k].low, numbers[k].high, value);
-                return 2;
-            }
-            i++;
-        } else if (!strcmp(a, "-o") || !strcmp(a, "--tables")) {
-            if (!value) return wrong(a, value);
-            *(a[1] == 'o' ? &o->out : &o->tables) = value;
-            i++;
-        } else if (a[0] == '-' && a[1]) return wrong("unknown option", a);
-        else if (o->n_arg == 64) return wrong("too many arguments", a);
-        else o->arg[o->n_arg++] = a;
-    }
-    return 0;
-}
 
 static tiny_status open_session(tiny_ctx *ctx, const options *o, tllm_session **s)
 {
     tllm_state_desc room;
     memset(&room, 0, sizeof room);
-    room.n_ctx = (tiny_idx)o->context;
-    return tllm_session_open(ctx, o->arg[0], &room, s);
+    room.n_ctx = o->context;
+    return tllm_session_open(ctx, o->arg.at[0], &room, s);
 }
 
 /* the tokens of a text as tllm_generate reads it, without an end behind it */
@@ -113,10 +72,10 @@ static int profile(tiny_ctx *ctx, const options *o)
     tiny_status st = open_session(ctx, o, &s);
     int i;
     if (!st) st = tllm_kvcodec_profile_of(s, &p);
-    for (i = 1; i < o->n_arg && !st; i++) {
+    for (i = 1; i < o->arg.n && !st; i++) {
         tiny_file f;
         size_t at, end;
-        st = tiny_file_open(ctx, o->arg[i], &f);
+        st = tiny_file_open(ctx, o->arg.at[i], &f);
         for (at = 0; !st && at < f.n_bytes; at = end + 1) {
             for (end = at; end < f.n_bytes && f.bytes[end] != '\n'; end++) {}
             if (end == at) continue;
@@ -144,11 +103,11 @@ static int save(tiny_ctx *ctx, const options *o)
     size_t n = 0;
     tiny_status st = open_session(ctx, o, &s);
     memset(&d, 0, sizeof d);
-    d.level = (int)o->level;
-    d.n_token = (tiny_idx)o->chunk;
+    d.level = o->level;
+    d.n_token = o->chunk;
     d.alone = !o->tables;
     if (!st && o->tables) st = tllm_kvcodec_tables_load(ctx, o->tables, &t);
-    if (!st) st = read_text(ctx, s, o->arg[1], strlen(o->arg[1]), &n);
+    if (!st) st = read_text(ctx, s, o->arg.at[1], strlen(o->arg.at[1]), &n);
     if (!st) st = tllm_kvcodec_save(s, t, &d, o->out);
     if (!st && n == (size_t)tllm_session_context(s)) fprintf(stderr, "cache: the context ends here, a longer text was cut: --context N makes room\n");
     tllm_kvcodec_tables_close(ctx, t);
@@ -177,7 +136,7 @@ static int load(tiny_ctx *ctx, const options *o)
     how.text = print;
     how.n_most = (size_t)o->n;
     if (!st && o->tables) st = tllm_kvcodec_tables_load(ctx, o->tables, &t);
-    if (!st) st = tllm_kvcodec_load(s, t, o->arg[1]);
+    if (!st) st = tllm_kvcodec_load(s, t, o->arg.at[1]);
     if (!st) {
         const int32_t *held = tllm_session_tokens(s, &n);
         token = (int32_t *)tiny_alloc(ctx, n * sizeof *token);     /* which says what it could not give */
@@ -199,15 +158,15 @@ static int info(tiny_ctx *ctx, const options *o)
 {
     int i, bad = 0;
     tiny_idx k;
-    for (i = 0; i < o->n_arg; i++) {
+    for (i = 0; i < o->arg.n; i++) {
         tllm_kvcodec_file f;
         double elements = 0;
-        if (tllm_kvcodec_file_open(ctx, o->arg[i], &f)) {
+        if (tllm_kvcodec_file_open(ctx, o->arg.at[i], &f)) {
             bad = failed(ctx);
             continue;
         }
         for (k = 0; k < f.n_chunk; k++) elements += (double)f.chunk[k].n_element;
-        printf("%s: %td tokens, %td chunk%s, %zu bytes, %.3f bits an element (f16: 16)\n", o->arg[i], f.n_token, f.n_chunk, f.n_chunk == 1 ? "" : "s", f.n_bytes, 8.0 * (double)f.n_bytes / elements);
+        printf("%s: %td tokens, %td chunk%s, %zu bytes, %.3f bits an element (f16: 16)\n", o->arg.at[i], f.n_token, f.n_chunk, f.n_chunk == 1 ? "" : "s", f.n_bytes, 8.0 * (double)f.n_bytes / elements);
         for (k = 0; k < f.n_chunk; k++) {
             const tllm_kvcodec_about *a = &f.chunk[k];
             printf("  chunk %lu: tokens %td to %td, level %d, %td layers, %zu bytes: scales %zu, lengths %zu, streams %zu, tables %zu%s %016llx\n", (unsigned long)a->chunk, a->first,
@@ -227,7 +186,8 @@ static int stream(tiny_ctx *ctx, const options *o)
         { "all that is left", TLLM_KVSTREAM_REST, 0 }, { "a budget a chunk", TLLM_KVSTREAM_BUDGET, 0 }, { "level 1", TLLM_KVSTREAM_FIXED, 1 }, { "level 2", TLLM_KVSTREAM_FIXED, 2 },
         { "level 3", TLLM_KVSTREAM_FIXED, 3 }, { "8 bits, coded", TLLM_KVSTREAM_FIXED, 4 }, { "text", TLLM_KVSTREAM_FIXED, 0 }
     };
-    const int n = (int)((o->tokens + 1499) / 1500), traces = (int)o->traces;
+    const int n = (o->tokens + 1499) / 1500, traces = o->traces;
+    const double all = (double)o->tokens * o->numbers;
     double *trace = (double *)malloc((size_t)n * (3 + TLLM_KVCODEC_LEVELS) * sizeof *trace), *bytes = trace + n, *recompute = bytes + n * TLLM_KVCODEC_LEVELS;
     int *choice = (int *)malloc((size_t)n * sizeof *choice), i, k, l, bad = 0;
     size_t w;
@@ -242,10 +202,10 @@ static int stream(tiny_ctx *ctx, const options *o)
         recompute[i] = o->recompute * tokens / 1500;
         for (l = 0; l < TLLM_KVCODEC_LEVELS; l++) bytes[i * TLLM_KVCODEC_LEVELS + l] = tokens * o->numbers * bits[l] / 8;
     }
-    printf("%d chunks, %.1f MB at level 2, %.1f MB at 8 bits; deadline %g s, %d links\n%-18s %8s %12s %10s %8s %14s\n", n, o->tokens * o->numbers * bits[1] / 8e6, o->tokens * o->numbers / 1e6,
+    printf("%d chunks, %.1f MB at level 2, %.1f MB at 8 bits; deadline %g s, %d links\n%-18s %8s %12s %10s %8s %14s\n", n, all * bits[1] / 8e6, all / 1e6,
            o->deadline, traces, "policy", "missed", "mean seconds", "mean MB", "texts", "mean level");
     for (w = 0; w < sizeof way / sizeof *way && !bad; w++) {
-        tiny_rng rng = tiny_rng_make((uint64_t)o->seed, 0);
+        tiny_rng rng = tiny_rng_make(o->seed, 0);
         tllm_kvstream_desc d;
         tllm_kvstream_result r;
         double seconds = 0, sent = 0, levels = 0;
@@ -275,49 +235,32 @@ static int stream(tiny_ctx *ctx, const options *o)
     return bad;
 }
 
-/* why no context was opened; what comes later stands in its message */
-static void say(void *user, tiny_log_level level, const char *sentence)
-{
-    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "cache: %s\n", sentence);
-}
-
 int main(int argc, char **argv)
 {
-    static const struct { const char *name; int (*run)(tiny_ctx *ctx, const options *o); int least, most, out; } verb[] = {
-        { "profile", profile, 2, 64, 1 }, { "save", save, 2, 2, 1 }, { "load", load, 2, 2, 0 }, { "info", info, 1, 64, 0 }, { "stream", stream, 0, 0, 0 }
-    };
+    static const struct { int (*run)(tiny_ctx *ctx, const options *o); int least, most, out; } command[] = { { profile, 2, 64, 1 }, { save, 2, 2, 1 }, { load, 2, 2, 0 }, { info, 1, 64, 0 }, { stream, 0, 0, 0 } };
+    static options o;
     tiny_ctx_desc desc;
     tiny_ctx *ctx = NULL;
-    options o;
-    size_t v;
-    int bad;
-    if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) return fputs(usage, stdout) < 0;
-    for (v = 0; argc > 1 && v < sizeof verb / sizeof *verb && strcmp(argv[1], verb[v].name) != 0; v++) {}
-    if (argc < 2 || v == sizeof verb / sizeof *verb) {
-        fputs(usage, stderr);
-        return 2;
-    }
-    memset(&o, 0, sizeof o);
+    int c = 0, bad;
+    const option table[] = {
+        A_COMMAND("profile save load info stream", &c), WORDS(&o.arg, 64), A_TEXT("-o", &o.out), A_TEXT("--tables", &o.tables), A_WHOLE("--level", &o.level, 1, TLLM_KVCODEC_LEVELS),
+        A_WHOLE("--chunk", &o.chunk, 1, 1 << 20), A_WHOLE("--n", &o.n, 0, 1e9), A_WHOLE("--context", &o.context, 1, 1e9), A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS),
+        A_NUMBER("--deadline", &o.deadline, 1e-6, 1e6), A_WHOLE("--tokens", &o.tokens, 1, 1e6), A_WHOLE("--numbers", &o.numbers, 1, 1e9), A_NUMBER("--recompute", &o.recompute, 0, 1e6),
+        A_WHOLE("--traces", &o.traces, 1, 1e6), A_SEED("--seed", &o.seed) };
+    memset(&desc, 0, sizeof desc);
     o.n = 64;
     o.deadline = 1;
     o.tokens = 9000;
     o.numbers = 65536;
     o.recompute = 0.9;
     o.traces = 20;
-    bad = read_options(argc, argv, &o);
-    if (bad) return bad;
-    if (o.n_arg < verb[v].least || o.n_arg > verb[v].most) return wrong(argv[1], "its arguments are not as many as it takes");
-    if (verb[v].out && !o.out) return wrong("-o", NULL);
-    memset(&desc, 0, sizeof desc);
-    desc.n_threads = (int)o.threads;
-    desc.log = say;
+    READ_OPTIONS(argc, argv, usage, table);
+    if (o.arg.n < command[c].least || o.arg.n > command[c].most) return wrong(argv[1], "its arguments are not as many as it takes");
+    if (command[c].out && !o.out) return wrong("-o", "a value is missing");
+    desc.log = hear;
     desc.user = &ctx;
     if (tiny_ctx_open(&desc, &ctx)) return 1;
-    bad = verb[v].run(ctx, &o);
+    bad = command[c].run(ctx, &o);
     tiny_ctx_close(ctx);
-    if (fflush(stdout) || ferror(stdout)) {
-        fputs("cache: standard output takes no more\n", stderr);
-        return 1;
-    }
-    return bad;
+    return exit_status(bad);
 }

@@ -5,11 +5,8 @@
  * The file's own chat template makes the prompt. Ctrl-C stops the answer, not the program; /help lists the commands.        */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
-#include <math.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#define PROGRAM "chat"
+#include "options.h"
 
 static const char usage[] =
     "chat MODEL [options]\n"
@@ -22,8 +19,8 @@ static const char usage[] =
     "  --context N      tokens that there is room for; as the file says, at most 4096, without this\n"
     "  --threads N      one per processor without this\n"
     "  --target T       scalar, w128, neon, avx2, avx512, amx, reference; the best one without this\n"
-    "  --stats          tokens a second after each answer\n";
-static const char commands[] =
+    "  --stats          tokens a second after each answer\n"
+    "In the talk:\n"
     "/help            this list\n"
     "/system TEXT     another system message; the talk begins anew\n"
     "/reset           the talk begins anew\n"
@@ -36,13 +33,12 @@ static const char commands[] =
 typedef struct talk { tllm_chat_message *m; size_t n, room; } talk;
 typedef struct answer { char *text; size_t n, room; int failed; } answer;
 
-static volatile sig_atomic_t interrupted;
-static void on_interrupt(int signal_number)
+/* the answer is stopped, the talk goes on */
+static void on_interrupt(int number)
 {
-    interrupted = 1;
-    (void)signal(signal_number, on_interrupt);
+    stopped_by = number;
+    (void)signal(number, on_interrupt);
 }
-static int cancelled(void *user) { (void)user; return interrupted; }
 
 static char *copy_of(const char *text, size_t n)
 {
@@ -80,7 +76,7 @@ static void forget(talk *t, size_t first, size_t n)
     t->n -= n;
 }
 
-static int hear(void *user, const char *text, size_t n)
+static int take(void *user, const char *text, size_t n)
 {
     answer *a = (answer *)user;
     if (a->n + n > a->room) {
@@ -184,37 +180,10 @@ static tiny_status reply(chat *c, tllm_generate_desc *how, tllm_generate_result 
     } else if (!st) {
         how->keep = t.n / 2;
         st = tllm_generate_tokens(c->session, t.id, t.n, how, r);
-        if (st) fprintf(stderr, "chat: %s\n", tiny_ctx_message(c->ctx));
-    } else fprintf(stderr, "chat: %s\n", tiny_ctx_message(c->ctx));
+        if (st) say(tiny_ctx_message(c->ctx));
+    } else say(tiny_ctx_message(c->ctx));
     tllm_tokens_free(c->ctx, &t);
     return st;
-}
-
-static int wrong(const char *what, const char *value)
-{
-    fprintf(stderr, "chat: %s: %s\nchat --help tells more\n", what, value ? value : "a value is missing");
-    return 2;
-}
-typedef struct number { const char *name; double low, high, *to; int fraction; } number;
-/* a number that the option does not take */
-static int outside(const number *o, const char *value)
-{
-    if (!value) return wrong(o->name, NULL);
-    fprintf(stderr, "chat: %s takes a %snumber from %.16g to %.16g, not %s\nchat --help tells more\n", o->name, o->fraction ? "" : "whole ", o->low, o->high, value);
-    return 2;
-}
-static int read_number(const char *text, const number *o)
-{
-    char *end;
-    if (!text) return 0;
-    *o->to = strtod(text, &end);
-    return end != text && !text[strspn(text, "0123456789.eE+-")] && *o->to >= o->low && *o->to <= o->high && (o->fraction || *o->to == floor(*o->to));
-}
-
-/* why no context was opened; what comes later stands in its message */
-static void say(void *user, tiny_log_level level, const char *sentence)
-{
-    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "chat: %s\n", sentence);
 }
 
 int main(int argc, char **argv)
@@ -222,12 +191,8 @@ int main(int argc, char **argv)
     /* what is said to a file that brings no template of its own */
     static const char plain[] = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:";
     const char *path = NULL, *template_path = NULL, *system_text = NULL;
-    double temp = 0.8, min_p = 0.05, seed = 0, n_most = 0, context = 0, threads = 0;
-    const number numbers[] = {
-        { "--temp", 0, 100, &temp, 1 }, { "--min-p", 0, 1, &min_p, 1 }, { "--seed", 0, 9e15, &seed, 0 }, { "--n", 0, 1e9, &n_most, 0 }, { "--context", 8, 1e9, &context, 0 },
-        { "--threads", 1, TINY_MAX_THREADS, &threads, 0 },
-    };
-    int i, stats = 0, again = 0;
+    double temp = 0.8, min_p = 0.05;
+    int n_most = 0, context = 0, stats = 0, again = 0;
     tiny_ctx_desc desc;
     tllm_state_desc room;
     tllm_generate_desc how;
@@ -238,47 +203,25 @@ int main(int argc, char **argv)
     const tllm_meta *meta = NULL;
     tllm_text source;
     static const char *const stop_plain[] = { "\nuser:", "\nsystem:" };
+    const option options[] = {
+        THE_WORD("file", &path), ANY_TEXT("--system", &system_text), A_TEXT("--template", &template_path), A_NUMBER("--temp", &temp, 0, 100), A_NUMBER("--min-p", &min_p, 0, 1), A_SEED("--seed", &how.seed),
+        A_WHOLE("--n", &n_most, 0, 1e9), A_WHOLE("--context", &context, 8, 1e9), A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS), A_TARGET("--target", &desc.target), A_FLAG("--stats", &stats) };
     memset(&desc, 0, sizeof desc);
     memset(&room, 0, sizeof room);
     memset(&how, 0, sizeof how);
     memset(&own, 0, sizeof own);
     memset(&c, 0, sizeof c);
-    for (i = 1; i < argc; i++) {
-        const char *a = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
-        size_t k;
-        for (k = 0; k < sizeof numbers / sizeof *numbers && strcmp(a, numbers[k].name) != 0; k++) {}
-        if (k < sizeof numbers / sizeof *numbers) {
-            if (!read_number(value, &numbers[k])) return outside(&numbers[k], value);
-            i++;
-        } else if (!strcmp(a, "--help") || !strcmp(a, "-h")) return printf("%sIn the talk:\n%s", usage, commands) < 0;
-        else if (!strcmp(a, "--system") || !strcmp(a, "--template")) {
-            if (!value) return wrong(a, value);
-            *(a[2] == 's' ? &system_text : &template_path) = value;
-            i++;
-        } else if (!strcmp(a, "--target")) {
-            desc.target = value ? tiny_target_by_name(value) : TINY_TARGET_COUNT;
-            if (desc.target == TINY_TARGET_COUNT) return wrong(a, value);
-            i++;
-        } else if (!strcmp(a, "--stats")) stats = 1;
-        else if (a[0] == '-') return wrong("unknown option", a);
-        else if (!path) path = a;
-        else return wrong("a second file", a);
-    }
-    if (!path) {
-        fputs(usage, stderr);
-        return 2;
-    }
-    desc.n_threads = (int)threads;
+    READ_OPTIONS(argc, argv, usage, options);
     desc.cancel = cancelled;
-    desc.log = say;
+    desc.log = hear;
     desc.user = &c.ctx;
-    room.n_ctx = (tiny_idx)context;
+    room.n_ctx = context;
     chain[0] = tllm_step_min_p((float)min_p);
     chain[1] = tllm_step_temperature((float)temp);
     how.chain = chain;
     how.n_steps = 2;
     how.n_most = (size_t)n_most;
-    how.text = hear;
+    how.text = take;
     how.shift = 1;
     st = tiny_ctx_open(&desc, &c.ctx);
     if (!st) st = tllm_session_open(c.ctx, path, &room, &c.session);
@@ -302,7 +245,7 @@ int main(int argc, char **argv)
         c.eos = special_text(tllm_session_vocab(c.session), TLLM_EOS);
         if (system_text && !add(&c.talk, "system", system_text, strlen(system_text))) st = TINY_E_MEMORY;
     }
-    if (st && c.ctx) fprintf(stderr, "chat: %s\n", *tiny_ctx_message(c.ctx) ? tiny_ctx_message(c.ctx) : tiny_status_text(st));
+    if (st && c.ctx) say(*tiny_ctx_message(c.ctx) ? tiny_ctx_message(c.ctx) : tiny_status_text(st));
     (void)signal(SIGINT, on_interrupt);
     while (!st) {
         const size_t first = c.talk.n && !strcmp(c.talk.m[0].role, "system");
@@ -325,8 +268,8 @@ int main(int argc, char **argv)
             break;
         }
         if (!line) {
-            if (interrupted && !feof(stdin)) {
-                interrupted = 0;
+            if (stopped_by && !feof(stdin)) {
+                stopped_by = 0;
                 clearerr(stdin);
                 puts("");
                 continue;
@@ -339,7 +282,7 @@ int main(int argc, char **argv)
             if (!strcmp(line, "/quit") || !strcmp(line, "/exit")) {
                 free(line);
                 break;
-            } else if (!strcmp(line, "/help")) fputs(commands, stdout);
+            } else if (!strcmp(line, "/help")) fputs(strstr(usage, "/help"), stdout);
             else if (!strcmp(line, "/reset")) cut(&c.talk, first);
             else if (!strncmp(line, "/system ", 8)) {
                 cut(&c.talk, 0);
@@ -347,12 +290,12 @@ int main(int argc, char **argv)
             } else if (!strcmp(line, "/undo")) cut(&c.talk, c.talk.n >= first + 2 ? c.talk.n - 2 : first);
             else if (!strcmp(line, "/again") && c.talk.n >= first + 2) {
                 cut(&c.talk, c.talk.n - 1);
-                seed++;
+                how.seed++;
                 again = 1;
             } else if (!strcmp(line, "/show")) {
                 char *text = NULL;
                 size_t n_text = 0;
-                if (prompt_of(&c, &text, &n_text)) fprintf(stderr, "chat: %s\n", tiny_ctx_message(c.ctx));
+                if (prompt_of(&c, &text, &n_text)) say(tiny_ctx_message(c.ctx));
                 else printf("%s\n", text);
                 tiny_free(c.ctx, text);
             } else if (!strncmp(line, "/save ", 6)) {
@@ -370,16 +313,15 @@ int main(int argc, char **argv)
         } else if (n && !(again = add(&c.talk, "user", line, n))) st = no_memory("this line");
         free(line);
         if (!again) continue;
-        interrupted = 0;
+        stopped_by = 0;
         how.user = &a;
-        how.seed = (uint64_t)seed;
         if (reply(&c, &how, &r)) cut(&c.talk, c.talk.n - 1);   /* the question is taken back, the talk goes on */
         else if (a.failed || !add(&c.talk, "assistant", a.text ? a.text : "", a.n)) st = no_memory("this answer");
         puts(r.end == TLLM_END_CALLER ? " ..." : "");
         if (stats)
             fprintf(stderr, "[%zu of %zu tokens read at %.1f a second, %zu written at %.1f a second]\n", r.n_prompt - r.n_reused, r.n_prompt,
                     (double)(r.n_prompt - r.n_reused) / (r.prompt_seconds + 1e-9), r.n_made, (double)r.n_made / (r.made_seconds + 1e-9));
-        interrupted = 0;
+        stopped_by = 0;
         free(a.text);
     }
     cut(&c.talk, 0);

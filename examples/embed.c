@@ -4,9 +4,8 @@
  *     embed MODEL.gguf --similar < texts.txt     the table of cosines instead                                               */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#define PROGRAM "embed"
+#include "options.h"
 
 static const char usage[] =
     "embed MODEL [options] < TEXTS         one text a line\n"
@@ -15,12 +14,6 @@ static const char usage[] =
     "  --raw            little-endian float32 instead of text\n"
     "  --threads N      one per processor without this\n"
     "  --target T       scalar, w128, neon, avx2, avx512, amx, reference; the best one without this\n";
-
-static int wrong(const char *what, const char *value)
-{
-    fprintf(stderr, "embed: %s: %s\nembed --help tells more\n", what, value ? value : "a value is missing");
-    return 2;
-}
 
 /* the next line without its end; NULL at the end of the file or without memory */
 static char *read_line(size_t *n)
@@ -45,18 +38,14 @@ static char *read_line(size_t *n)
     return line;
 }
 
-/* why no context was opened; what comes later stands in its message */
-static void say(void *user, tiny_log_level level, const char *sentence)
-{
-    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "embed: %s\n", sentence);
-}
-
 int main(int argc, char **argv)
 {
-    static const char *const poolings[] = { "none", "mean", "cls", "last" };
-    const char *path = NULL;
-    int pooling = -1, similar = 0, raw = 0, i;
+    const char *path = NULL, *of = NULL;
+    int pooling = -1, similar = 0, raw = 0;
     tiny_ctx_desc desc;
+    const option options[] = {
+        THE_WORD("file", &path), A_TEXT("--pooling", &of), A_FLAG("--similar", &similar), A_FLAG("--raw", &raw), A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS),
+        A_TARGET("--target", &desc.target) };
     tllm_session *session = NULL;
     tllm_about about;
     tiny_ctx *ctx = NULL;
@@ -65,38 +54,9 @@ int main(int argc, char **argv)
     size_t n_line, n = 0, room = 0, d = 0, j, k;
     tiny_status st;
     memset(&desc, 0, sizeof desc);
-    for (i = 1; i < argc; i++) {
-        const char *a = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
-        if (!strcmp(a, "--help") || !strcmp(a, "-h")) return fputs(usage, stdout) < 0;
-        else if (!strcmp(a, "--similar")) similar = 1;
-        else if (!strcmp(a, "--raw")) raw = 1;
-        else if (!strcmp(a, "--pooling")) {
-            for (pooling = 3; value && pooling > 0 && strcmp(value, poolings[pooling]) != 0; pooling--) {}
-            if (!value || pooling <= 0) return wrong(a, value);
-            i++;
-        } else if (!strcmp(a, "--threads")) {
-            char *end = NULL;
-            long v = value ? strtol(value, &end, 10) : 0;
-            if (!value) return wrong(a, NULL);
-            if (*end || v < 1 || v > TINY_MAX_THREADS) {
-                fprintf(stderr, "embed: --threads takes a whole number from 1 to %d, not %s\nembed --help tells more\n", TINY_MAX_THREADS, value);
-                return 2;
-            }
-            desc.n_threads = (int)v;
-            i++;
-        } else if (!strcmp(a, "--target")) {
-            desc.target = value ? tiny_target_by_name(value) : TINY_TARGET_COUNT;
-            if (desc.target == TINY_TARGET_COUNT) return wrong(a, value);
-            i++;
-        } else if (a[0] == '-') return wrong("unknown option", a);
-        else if (!path) path = a;
-        else return wrong("a second file", a);
-    }
-    if (!path) {
-        fputs(usage, stderr);
-        return 2;
-    }
-    desc.log = say;
+    READ_OPTIONS(argc, argv, usage, options);
+    if (of && (pooling = place_in("none mean cls last", of)) < 1) return wrong("--pooling", of);
+    desc.log = hear;
     desc.user = &ctx;
     st = tiny_ctx_open(&desc, &ctx);
     if (!st) st = tllm_session_open(ctx, path, NULL, &session);
@@ -142,13 +102,9 @@ int main(int argc, char **argv)
             for (c = 0; c < d; c++) dot += (double)all[j * d + c] * (double)all[k * d + c];
             printf("%7.4f%c", dot, k + 1 < n ? ' ' : '\n');
         }
-    if (st && ctx) fprintf(stderr, "embed: %s\n", *tiny_ctx_message(ctx) ? tiny_ctx_message(ctx) : tiny_status_text(st));
+    if (st && ctx) say(*tiny_ctx_message(ctx) ? tiny_ctx_message(ctx) : tiny_status_text(st));
     free(all);
     tllm_session_close(session);
     tiny_ctx_close(ctx);
-    if (fflush(stdout) || ferror(stdout)) {
-        fputs("embed: standard output takes no more\n", stderr);
-        return 1;
-    }
-    return st != TINY_OK;
+    return exit_status(st != TINY_OK);
 }

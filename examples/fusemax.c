@@ -7,42 +7,29 @@
  * Without --fiber it is "m1 m0" where the text cuts a rank so, else "m".                                                               */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#define PROGRAM "fusemax"
+#include "options.h"
 
-static int usage(FILE *to)
-{
-    fputs("usage: fusemax FILE|1-pass|2-pass|deferred|3-pass [--fiber \"m1 m0\"] [RANK=SIZE ...]\n       fusemax --plan E F KEYS QUERIES [HEADS]\n", to);
-    return to == stdout ? 0 : 2;
-}
+static const char usage[] = "usage: fusemax FILE|1-pass|2-pass|deferred|3-pass [--fiber \"m1 m0\"] [RANK=SIZE ...]\n       fusemax --plan E F KEYS QUERIES [HEADS]\n";
 
-static int failed(const tiny_ctx *ctx)
-{
-    fprintf(stderr, "fusemax: %s\n", tiny_ctx_message(ctx));
-    return 1;
-}
+static int failed(const tiny_ctx *ctx) { return say(tiny_ctx_message(ctx)), 1; }
 
 /* the whole of text is a size; 0: it is none */
 static tiny_idx size_of(const char *what, const char *text)
 {
-    char *end = NULL;
-    long v = 0;
-    errno = 0;
-    if (*text >= '0' && *text <= '9') v = strtol(text, &end, 10);
-    if (end && !*end && !errno && v >= 1 && v <= 1000000000L) return v;
+    uint64_t n;
+    if (is_whole(text, 1, 1e9, &n)) return (tiny_idx)n;
     return fprintf(stderr, "fusemax: %s: a whole number from 1 to 1000000000 is wanted, not %s\n", what, text), 0;
 }
 
-static int plan(tiny_ctx *ctx, int argc, char **argv)
+static int plan(tiny_ctx *ctx, const word_list *size)
 {
     const tllm_machine machine = tllm_machine_of(ctx, 0, 20e9);
     tllm_fusemax_shape s = { 0, 0, 0, 0, 1 };
     tllm_fusemax_plan p;
-    if (argc < 6 || argc > 7) return usage(stderr);
-    if (!(s.e = size_of("E", argv[2])) || !(s.f = size_of("F", argv[3])) || !(s.m = size_of("KEYS", argv[4])) || !(s.p = size_of("QUERIES", argv[5]))) return 2;
-    if (argc > 6 && !(s.heads = size_of("HEADS", argv[6]))) return 2;
+    if (size->n < 4 || size->n > 5) return fputs(usage, stderr), 2;
+    if (!(s.e = size_of("E", size->at[0])) || !(s.f = size_of("F", size->at[1])) || !(s.m = size_of("KEYS", size->at[2])) || !(s.p = size_of("QUERIES", size->at[3]))) return 2;
+    if (size->n > 4 && !(s.heads = size_of("HEADS", size->at[4]))) return 2;
     if (tllm_fusemax_best(ctx, &machine, &s, &p)) return failed(ctx);
     printf("%s, %td queries x %td keys a tile: %.1f MB moved, %.2f ms by the model (3 GHz, 20 GB/s)\n", tllm_fusemax_name(p.cascade), p.p0, p.m0, p.bytes * 1e-6, p.seconds * 1e3);
     return 0;
@@ -61,38 +48,35 @@ static void show(const tllm_cascade *c, const tllm_cascade_analysis *a, const ch
            a->ops.multiplies, a->ops.rescales, a->ops.divides, a->ops.adds, a->ops.maxima);
 }
 
-/* why no context was opened; what comes later stands in its message */
-static void say(void *user, tiny_log_level level, const char *sentence)
-{
-    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "fusemax: %s\n", sentence);
-}
-
 int main(int argc, char **argv)
 {
     static char text[65536];
     static tllm_cascade c;
-    const char *fiber = NULL, *from = NULL;
+    static word_list word;
+    const char *fiber = NULL, *from = NULL, *path;
     tllm_cascade_analysis a;
     tiny_ctx_desc desc;
     tiny_ctx *ctx = NULL;
-    int i, bad = 0;
-    if (argc < 2) return usage(stderr);
-    if (!strcmp(argv[1], "--help")) return usage(stdout);
+    int i, bad = 0, to_plan = 0;
+    const option options[] = { WORDS(&word, 64), A_FLAG("--plan", &to_plan), A_TEXT("--fiber", &fiber) };
+    READ_OPTIONS(argc, argv, usage, options);
+    if (!word.n) return fputs(usage, stderr), 2;
     memset(&desc, 0, sizeof desc);
-    desc.log = say;
+    desc.log = hear;
     desc.user = &ctx;
     if (tiny_ctx_open(&desc, &ctx)) return 1;
-    if (!strcmp(argv[1], "--plan")) {
-        bad = plan(ctx, argc, argv);
+    if (to_plan) {
+        bad = plan(ctx, &word);
         tiny_ctx_close(ctx);
-        return bad;
+        return exit_status(bad);
     }
-    for (i = 0; i < TLLM_FUSEMAX_CASCADES; i++) if (!strcmp(argv[1], tllm_fusemax_name(i))) from = tllm_fusemax_text(i);
+    path = word.at[0];
+    for (i = 0; i < TLLM_FUSEMAX_CASCADES; i++) if (!strcmp(path, tllm_fusemax_name(i))) from = tllm_fusemax_text(i);
     if (!from) {
-        FILE *f = strcmp(argv[1], "-") ? fopen(argv[1], "rb") : stdin;
+        FILE *f = strcmp(path, "-") ? fopen(path, "rb") : stdin;
         size_t n = f ? fread(text, 1, sizeof text, f) : 0;
         if (!f || n == sizeof text) {
-            fprintf(stderr, f ? "fusemax: %s is longer than 65535 bytes\n" : "fusemax: %s cannot be read\n", argv[1]);
+            fprintf(stderr, f ? "fusemax: %s is longer than 65535 bytes\n" : "fusemax: %s cannot be read\n", path);
             bad = 1;
         } else text[n] = 0;
         if (f && f != stdin) (void)fclose(f);
@@ -104,16 +88,15 @@ int main(int argc, char **argv)
         if (c.split[0] >= 0 && i == c.split[1]) continue;
         if (tllm_cascade_size(ctx, &c, r, !strcmp(r, "m") || !strcmp(r, "p") ? 1024 : !strcmp(r, "m0") ? 256 : 64)) bad = failed(ctx);
     }
-    for (i = 2; i < argc && !bad; i++) {
-        char *is = strchr(argv[i], '=');
-        if (!strcmp(argv[i], "--fiber") && i + 1 < argc) fiber = argv[++i];
-        else if (!is) bad = usage(stderr);
+    for (i = 1; i < word.n && !bad; i++) {
+        char *is = strchr(word.at[i], '=');
+        if (!is) bad = wrong(word.at[i], "this is not RANK=SIZE");
         else {
             tiny_idx n;
             *is = 0;
-            n = size_of(argv[i], is + 1);
+            n = size_of(word.at[i], is + 1);
             if (!n) bad = 2;
-            else if (tllm_cascade_size(ctx, &c, argv[i], n)) bad = failed(ctx);
+            else if (tllm_cascade_size(ctx, &c, word.at[i], n)) bad = failed(ctx);
         }
     }
     if (!bad) {
@@ -124,5 +107,5 @@ int main(int argc, char **argv)
         else show(&c, &a, fiber);
     }
     tiny_ctx_close(ctx);
-    return bad;
+    return exit_status(bad);
 }

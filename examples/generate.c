@@ -5,11 +5,8 @@
  * The text goes to standard output as it comes; the count of tokens and the speed to standard error with --stats.           */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
-#include <math.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#define PROGRAM "generate"
+#include "options.h"
 
 static const char usage[] =
     "generate MODEL [PROMPT | -] [options]          the prompt -: standard input; none: the model's own beginning\n"
@@ -42,21 +39,12 @@ static const char usage[] =
     "  --target T       scalar, w128, neon, avx2, avx512, amx, reference; the best one without this\n"
     "  --stats          tokens and seconds, on standard error\n";
 
-static volatile sig_atomic_t interrupted;
 static char last_byte = '\n';               /* of the text: an error begins a line of its own */
-static void on_interrupt(int signal_number) { (void)signal_number; interrupted = 1; }
-static int cancelled(void *user) { (void)user; return interrupted; }
 static int print(void *user, const char *text, size_t n)
 {
     (void)user;
     if (n) last_byte = text[n - 1];
     return fwrite(text, 1, n, stdout) != n || fflush(stdout);
-}
-
-/* why no context was opened; what comes later stands in its message */
-static void say(void *user, tiny_log_level level, const char *sentence)
-{
-    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "generate: %s\n", sentence);
 }
 
 static char *read_all(size_t *n)
@@ -72,64 +60,22 @@ static char *read_all(size_t *n)
     return text;
 }
 
-static int wrong(const char *what, const char *value)
-{
-    fprintf(stderr, "generate: %s: %s\ngenerate --help tells more\n", what, value ? value : "a value is missing");
-    return 2;
-}
-typedef struct number { const char *name; double low, high, *to; int fraction, given; } number;
-/* a number that the option does not take */
-static int outside(const number *o, const char *value)
-{
-    if (!value) return wrong(o->name, NULL);
-    fprintf(stderr, "generate: %s takes a %snumber from %.16g to %.16g, not %s\ngenerate --help tells more\n", o->name, o->fraction ? "" : "whole ", o->low, o->high, value);
-    return 2;
-}
-static int read_number(const char *text, number *o)
-{
-    char *end;
-    if (!text) return 0;
-    *o->to = strtod(text, &end);
-    o->given = 1;
-    return end != text && !text[strspn(text, "0123456789.eE+-")] && *o->to >= o->low && *o->to <= o->high && (o->fraction || *o->to == floor(*o->to));
-}
+#define NO_SEED (~(uint64_t)0)              /* --seed was not given */
 
-/* --lora and --control-vector: FILE or FILE=SCALE */
-typedef struct extra { const char *path; double scale; tllm_adapter *a; } extra;
-static int read_extra(char *text, extra *e)
-{
-    char *cut = text ? strrchr(text, '=') : NULL, *end;
-    memset(e, 0, sizeof *e);
-    e->path = text;
-    e->scale = 1;
-    if (!text || !*text) return 0;
-    if (cut) {
-        e->scale = strtod(cut + 1, &end);
-        if (end == cut + 1 || *end || !(e->scale >= -1e6 && e->scale <= 1e6)) return 0;
-        *cut = 0;
-    }
-    return 1;
-}
-static int read_layers(const char *text, tiny_idx *first, tiny_idx *last)
-{
-    long a, b;
-    char rest;
-    if (!text || sscanf(text, "%ld-%ld%c", &a, &b, &rest) != 2 || a < 1 || b < a || b > 1000000) return 0;
-    *first = a;
-    *last = b;
-    return 1;
-}
-static tiny_status adapt(tiny_ctx *ctx, tllm_session *s, extra *e, size_t n, int merge, tiny_idx first, tiny_idx last)
+/* --lora and --control-vector */
+typedef struct adapting { word_list files; double scale[8]; tllm_adapter *a[8]; int merge; long first, last; } adapting;
+
+static tiny_status adapt(tiny_ctx *ctx, tllm_session *s, adapting *with)
 {
     tiny_status st = TINY_OK;
     tllm_adapter_about about;
-    size_t i;
-    for (i = 0; i < n && !st; i++) {
-        st = tllm_adapter_load(ctx, tllm_session_model(s), e[i].path, &e[i].a);
-        tllm_adapter_tell(e[i].a, &about);
-        if (!st && first && about.kind == TLLM_ADAPTER_VECTOR) st = tllm_adapter_layers(ctx, e[i].a, first, last);
+    int i;
+    for (i = 0; i < with->files.n && !st; i++) {
+        st = tllm_adapter_load(ctx, tllm_session_model(s), with->files.at[i], &with->a[i]);
+        tllm_adapter_tell(with->a[i], &about);
+        if (!st && with->first && about.kind == TLLM_ADAPTER_VECTOR) st = tllm_adapter_layers(ctx, with->a[i], with->first, with->last);
         if (st) break;
-        st = merge && about.kind == TLLM_ADAPTER_LORA ? tllm_session_merge(s, e[i].a, (float)e[i].scale, TINY_F32) : tllm_session_attach(s, e[i].a, (float)e[i].scale);
+        st = with->merge && about.kind == TLLM_ADAPTER_LORA ? tllm_session_merge(s, with->a[i], (float)with->scale[i], TINY_F32) : tllm_session_attach(s, with->a[i], (float)with->scale[i]);
     }
     return st;
 }
@@ -228,16 +174,15 @@ static tiny_status can_save(tiny_ctx *ctx, const char *path)
 
 int main(int argc, char **argv)
 {
-    const char *save = NULL, *load = NULL;
-    double beams = 0, parallel = 0;
+    static adapting with;
+    static word_list stops;
+    const char *save = NULL, *load = NULL, *path = NULL, *prompt = NULL, *stop[8], *rules = NULL, *schema = NULL, *type_k = NULL, *type_v = NULL, *layers = NULL;
+    const tllm_format *format_k = NULL, *format_v = NULL;
+    double temp = -1, top_p = -1, min_p = -1, repeat = -1;     /* below 0: not given */
+    int beams = 0, parallel = 0, n = 256, top_k = -1, context = 0, echo = 0, stats = 0, sparse = 0, i;
+    uint64_t seed = NO_SEED;
     tllm_tokens all;
-    const char *path = NULL, *prompt = NULL, *stop[8], *rules = NULL, *schema = NULL;
-    double n = 256, temp = -1, top_k = 0, top_p = 1, min_p = -1, repeat = 1, seed = 0, context = 0, threads = 0;
-    int echo = 0, stats = 0, merge = 0, sparse = 0, i;
-    tiny_idx first = 0, last = 0;
-    extra extras[8];
-    size_t n_extra = 0;
-    size_t n_prompt = 0, n_stop = 0, n_steps = 0;
+    size_t n_prompt = 0, n_steps = 0;
     char *owned = NULL;
     tiny_ctx_desc ctx_desc;
     tllm_state_desc room;
@@ -250,80 +195,34 @@ int main(int argc, char **argv)
     char *rule_text = NULL;
     tiny_ctx *ctx = NULL;
     tiny_status st;
-    number numbers[] = {
-        { "--n", 0, 1e9, &n, 0, 0 }, { "--temp", 0, 100, &temp, 1, 0 }, { "--top-k", 0, 1e9, &top_k, 0, 0 }, { "--top-p", 0, 1, &top_p, 1, 0 }, { "--min-p", 0, 1, &min_p, 1, 0 },
-        { "--repeat", 0.01, 100, &repeat, 1, 0 }, { "--seed", 0, 9e15, &seed, 0, 0 }, { "--context", 1, 1e9, &context, 0, 0 }, { "--threads", 1, TINY_MAX_THREADS, &threads, 0, 0 },
-        { "--beams", 1, 4096, &beams, 0, 0 }, { "--parallel", 1, 4096, &parallel, 0, 0 },
-    };
+    const option options[] = {
+        THE_WORD("model", &path), A_WORD("prompt", &prompt), A_WHOLE("--n", &n, 0, 1e9), A_NUMBER("--temp", &temp, 0, 100), A_WHOLE("--top-k", &top_k, 0, 1e9), A_NUMBER("--top-p", &top_p, 0, 1),
+        A_NUMBER("--min-p", &min_p, 0, 1), A_NUMBER("--repeat", &repeat, 0.01, 100), A_SEED("--seed", &seed), A_LIST("--stop", &stops, 8), A_TEXT("--grammar", &rules), A_TEXT("--schema", &schema),
+        A_WHOLE("--context", &context, 1, 1e9), A_WHOLE("--beams", &beams, 1, 4096), A_WHOLE("--parallel", &parallel, 1, 4096), A_TEXT("--cache-type-k", &type_k), A_TEXT("--cache-type-v", &type_v),
+        A_TEXT("--load-session", &load), A_TEXT("--save-session", &save), A_FLAG("--shift", &how.shift), A_FLAG("--echo", &echo), A_FLAG("--plain", &how.plain), A_LIST("--lora", &with.files, 8),
+        A_LIST("--control-vector", &with.files, 8), A_TEXT("--control-layers", &layers), A_FLAG("--lora-merge", &with.merge), A_FLAG("--sparse", &sparse),
+        A_WHOLE("--threads", &ctx_desc.n_threads, 1, TINY_MAX_THREADS), A_TARGET("--target", &ctx_desc.target), A_FLAG("--stats", &stats) };
     memset(&ctx_desc, 0, sizeof ctx_desc);
     memset(&room, 0, sizeof room);
     memset(&all, 0, sizeof all);
     memset(&how, 0, sizeof how);
     memset(&result, 0, sizeof result);
     memset(&rule_file, 0, sizeof rule_file);
-    for (i = 1; i < argc; i++) {
-        const char *a = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
-        size_t k;
-        for (k = 0; k < sizeof numbers / sizeof *numbers && strcmp(a, numbers[k].name) != 0; k++) {}
-        if (k < sizeof numbers / sizeof *numbers) {
-            if (!read_number(value, &numbers[k])) return outside(&numbers[k], value);
-            i++;
-        } else if (!strcmp(a, "--help") || !strcmp(a, "-h")) return fputs(usage, stdout) < 0;
-        else if (!strcmp(a, "--stop")) {
-            if (!value || !*value || n_stop == 8) return wrong(a, value);
-            stop[n_stop++] = value;
-            i++;
-        } else if (!strcmp(a, "--grammar") || !strcmp(a, "--schema")) {
-            if (!value) return wrong(a, value);
-            *(a[2] == 'g' ? &rules : &schema) = value;
-            i++;
-        } else if (!strcmp(a, "--save-session") || !strcmp(a, "--load-session")) {
-            if (!value) return wrong(a, value);
-            *(a[2] == 's' ? &save : &load) = value;
-            i++;
-        } else if (!strcmp(a, "--cache-type-k") || !strcmp(a, "--cache-type-v")) {
-            const tllm_format *f = tllm_format_by_name(value);
-            if (!f) return wrong(a, value);
-            *(a[13] == 'k' ? &room.type_k : &room.type_v) = f->id;
-            i++;
-        } else if (!strcmp(a, "--target")) {
-            ctx_desc.target = value ? tiny_target_by_name(value) : TINY_TARGET_COUNT;
-            if (ctx_desc.target == TINY_TARGET_COUNT) return wrong(a, value);
-            i++;
-        } else if (!strcmp(a, "--lora") || !strcmp(a, "--control-vector")) {
-            if (n_extra == 8 || !read_extra(i + 1 < argc ? argv[i + 1] : NULL, &extras[n_extra])) return wrong(a, value);
-            n_extra++;
-            i++;
-        } else if (!strcmp(a, "--control-layers")) {
-            if (!read_layers(value, &first, &last)) return wrong(a, value);
-            i++;
-        } else if (!strcmp(a, "--lora-merge")) merge = 1;
-        else if (!strcmp(a, "--shift")) how.shift = 1;
-        else if (!strcmp(a, "--echo")) echo = 1;
-        else if (!strcmp(a, "--plain")) how.plain = 1;
-        else if (!strcmp(a, "--stats")) stats = 1;
-        else if (!strcmp(a, "--sparse")) sparse = 1;
-        else if (a[0] == '-' && a[1]) return wrong("unknown option", a);
-        else if (!path) path = a;
-        else if (!prompt) prompt = a;
-        else return wrong("a second prompt", a);
-    }
-    if (!path) {
-        fputs(usage, stderr);
-        return 2;
-    }
-    if (beams > 0 && parallel > 0) return wrong("--beams and --parallel", "one of them");
+    READ_OPTIONS(argc, argv, usage, options);
+    if (type_k && !(format_k = tllm_format_by_name(type_k))) return wrong("--cache-type-k", type_k);
+    if (type_v && !(format_v = tllm_format_by_name(type_v))) return wrong("--cache-type-v", type_v);
+    if (layers && !is_range(layers, 1000000, &with.first, &with.last)) return wrong(layers, "--control-layers takes FIRST-LAST, counted from 1");
+    for (i = 0; i < with.files.n; i++)
+        if (!is_scaled(with.files.at[i], -1e6, 1e6, &with.scale[i])) return wrong(with.files.at[i], "this is neither a file nor FILE=NUMBER");
+    for (i = 0; i < stops.n; i++) stop[i] = stops.at[i];
+    if (beams && parallel) return wrong("--beams and --parallel", "one of them");
     if (rules && schema) return wrong("--grammar and --schema", "one of them");
-    if (beams > 0 || parallel > 0) {        /* what is for a text that is drawn alone, or drawn at all */
-        const char *with = beams > 0 ? "--beams" : "--parallel";
-        const char *alone = save ? "--save-session" : rules ? "--grammar" : schema ? "--schema" : n_stop ? "--stop" : how.shift ? "--shift" : stats ? "--stats" : NULL;
-        size_t k;
-        for (k = 1; k < 7 && beams > 0 && !alone; k++)      /* --temp to --seed: a search draws nothing */
-            if (numbers[k].given) alone = numbers[k].name;
-        if (alone) {
-            fprintf(stderr, "generate: %s does nothing with %s\ngenerate --help tells more\n", alone, with);
-            return 2;
-        }
+    if (beams || parallel) {                /* what is for a text that is drawn alone, or drawn at all */
+        const char *search = beams ? "--beams" : "--parallel";
+        const char *alone = save ? "--save-session" : rules ? "--grammar" : schema ? "--schema" : stops.n ? "--stop" : how.shift ? "--shift" : stats ? "--stats" : NULL;
+        if (beams && !alone)                /* a search draws nothing */
+            alone = temp >= 0 ? "--temp" : top_k >= 0 ? "--top-k" : top_p >= 0 ? "--top-p" : min_p >= 0 ? "--min-p" : repeat >= 0 ? "--repeat" : seed != NO_SEED ? "--seed" : NULL;
+        if (alone) return refused("%s does nothing with %s", alone, search);
         if (parallel > 1 && temp == 0) return wrong("--parallel", "at temperature 0 all texts are the same");
         if (temp < 0 && parallel > 0) temp = 0.8;
     }
@@ -333,27 +232,28 @@ int main(int argc, char **argv)
     } else if (prompt) n_prompt = strlen(prompt);
     else prompt = "";
 
-    if (repeat != 1) chain[n_steps++] = tllm_step_penalties(64, (float)repeat, 0.0f, 0.0f);
+    if (repeat > 0 && repeat != 1) chain[n_steps++] = tllm_step_penalties(64, (float)repeat, 0.0f, 0.0f);
     if (temp > 0) {
-        if (top_k > 0) chain[n_steps++] = tllm_step_top_k((int32_t)top_k);
-        if (top_p < 1) chain[n_steps++] = tllm_step_top_p((float)top_p);
+        if (top_k > 0) chain[n_steps++] = tllm_step_top_k(top_k);
+        if (top_p >= 0 && top_p < 1) chain[n_steps++] = tllm_step_top_p((float)top_p);
         chain[n_steps++] = tllm_step_min_p((float)(min_p < 0 ? 0.05 : min_p));
         chain[n_steps++] = tllm_step_temperature((float)temp);
     } else chain[n_steps++] = tllm_step_greedy();
-    ctx_desc.n_threads = (int)threads;
     ctx_desc.cancel = cancelled;
-    ctx_desc.log = say;
+    ctx_desc.log = hear;
     ctx_desc.user = &ctx;
-    room.n_ctx = (tiny_idx)context;
-    room.n_seq = (tiny_idx)(beams > parallel ? beams : parallel);
+    room.n_ctx = context;
+    room.n_seq = beams > parallel ? beams : parallel;
+    if (format_k) room.type_k = format_k->id;
+    if (format_v) room.type_v = format_v->id;
     how.chain = chain;
     how.n_steps = n_steps;
-    how.seed = (uint64_t)seed;
+    how.seed = seed == NO_SEED ? 0 : seed;
     how.n_most = (size_t)n;
     how.stop = stop;
-    how.n_stop = n_stop;
+    how.n_stop = (size_t)stops.n;
     how.text = print;
-    (void)signal(SIGINT, on_interrupt);
+    stop_on_signals();
 
     st = tiny_ctx_open(&ctx_desc, &ctx);
     if (!st) st = tllm_session_open(ctx, path, &room, &session);
@@ -361,7 +261,7 @@ int main(int argc, char **argv)
         st = can_save(ctx, save);
         if (st) fprintf(stderr, "generate: --save-session %s:\n", save);
     }
-    if (!st) st = adapt(ctx, session, extras, n_extra, merge, first, last);
+    if (!st) st = adapt(ctx, session, &with);
     if (!st && sparse) st = tllm_session_sparse(session, -1, NULL);
     if (!st && (rules || schema)) {
         const char *text;
@@ -381,14 +281,14 @@ int main(int argc, char **argv)
         st = tllm_session_load(session, load);
         if (st) fprintf(stderr, "generate: --load-session %s:\n", load);
     }
-    if (!st && (load || beams > 0 || parallel > 0)) {
+    if (!st && (load || beams || parallel)) {
         st = tokens_of(ctx, session, prompt, n_prompt, how.plain, &all);
-        if (!st && (beams > 0 || parallel > 0)) st = side_by_side(ctx, session, &all, (size_t)beams, (size_t)parallel, &how);
+        if (!st && (beams || parallel)) st = side_by_side(ctx, session, &all, (size_t)beams, (size_t)parallel, &how);
         else if (!st) st = tllm_generate_tokens(session, all.id, all.n, &how, &result);
     } else if (!st) st = tllm_generate(session, prompt, n_prompt, &how, &result);
     if (!st && save) st = tllm_session_save(session, save);
     if (st && last_byte != '\n') (void)print(NULL, "\n", 1);
-    if (st && ctx) fprintf(stderr, "generate: %s\n", *tiny_ctx_message(ctx) ? tiny_ctx_message(ctx) : tiny_status_text(st));
+    if (st && ctx) say(*tiny_ctx_message(ctx) ? tiny_ctx_message(ctx) : tiny_status_text(st));
     if (!st) {
         static const char *const ends[] = { "the model ended its text", "as many as asked for", "a stop text", "the context is full", "the grammar is done", "interrupted" };
         puts("");
@@ -406,14 +306,10 @@ int main(int argc, char **argv)
         tiny_free(ctx, rule_text);
         tiny_file_close(ctx, &rule_file);
         tllm_session_close(session);
-        for (i = 0; i < (int)n_extra; i++) tllm_adapter_close(ctx, extras[i].a);
+        for (i = 0; i < with.files.n; i++) tllm_adapter_close(ctx, with.a[i]);
     }
     tiny_ctx_close(ctx);
     free(owned);
     free(all.id);
-    if (fflush(stdout) || ferror(stdout)) {
-        fputs("generate: standard output takes no more\n", stderr);
-        return 1;
-    }
-    return st != TINY_OK;
+    return exit_status(stopped_by ? 128 + stopped_by : st != TINY_OK);
 }

@@ -8,23 +8,24 @@
  * made; with --rings 200 rings with chords, few or many. --net takes the layers from a description (src/gnn/layer/net.h).                */
 #define TINYGNN_IMPLEMENTATION
 #include "tinygnn.h"
+#define PROGRAM "gnn"
+#include "options.h"
 #include <errno.h>
 #include <math.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MOST_EPOCHS = 4000, MOST_RUNS = 1000 };
 typedef struct job {
+    tiny_ctx *ctx;                          /* the first member: hear() looks for it there */
     const char *folder, *layers, *net, *save, *model, *svg, *curve, *out, *log_path;
-    double hidden, heads, depth, seeds, seed, epochs, patience, lr, decay, dropout, threads, split, splits, folds, fold, batch, halve;
-    double bits, lambda, groups, uniform;   /* quantize */
+    int hidden, heads, depth, seeds, epochs, patience, split, splits, folds, fold, batch, halve;
+    uint64_t seed;
+    double lr, decay, dropout;
+    double bits, lambda;                    /* quantize */
+    int groups, uniform;
     int quiet, links, rings, quantize, task, area, rows, no_rows;
     int judged;                             /* the split or fold whose test part is judged */
     int ends_itself;                        /* a signal ends the training after its epoch, not the operation in its midst */
     FILE *log;                              /* --log: a line an epoch */
-    tiny_ctx *ctx;
     tgnn_data d;
     tgnn_links pairs;
     int64_t *graph_at;
@@ -36,68 +37,24 @@ typedef struct job {
     double all_test[MOST_EPOCHS];           /* by epoch, of all runs */
 } job;
 
-static int usage(FILE *to)
-{
-    fputs("usage: gnn train [FOLDER] [--links] [--rings] [--layers gcn|sage|gat|gatv2|gin|transformer] [--net FILE.json] [--hidden N] [--heads N]\n"
-          "                 [--depth N] [--dropout P] [--epochs N] [--patience N] [--lr X] [--decay X] [--halve EPOCHS] [--batch N] [--area]\n"
-          "                 [--seeds N] [--seed N] [--split N] [--splits N] [--folds N] [--fold N] [--rows|--no-rows]\n"
-          "                 [--threads N] [--quiet] [--save MODEL] [--log FILE.tsv] [--curve FILE.svg] [--svg FILE.svg] [-o CLASSES.npy]\n"
-          "           --splits N   N splits from --split on, each with a seed of its own; --fold N: this fold alone\n"
-          "           --area       two classes of nodes, judged by the area under the ROC curve; with --patience the best epoch of the validation part\n"
-          "           --rows       each row of features is divided by its sum; so it is with features of nodes from FOLDER of which none is below 0, but for --no-rows\n"
-          "       gnn quantize [FOLDER] [--rings] [--layers gcn|gin] [--net FILE.json] [--bits X] [--lambda X] [--groups N] [--uniform N] [--task]\n"
-          "                 [--hidden N] ... [--seeds N] [--save MODEL] and the other options of train\n"
-          "           --bits X     what a stored feature should take on average (2); --lambda X: how hard it is pressed (2.5): try some by --seeds\n"
-          "           --groups N   steps for N groups of nodes, for graphs that come later (1000 where there are many graphs); else for each node\n"
-          "           --uniform N  one step and N bits for all; --task: steps and bits learn from the loss: both to compare with\n"
-          "       gnn infer --model MODEL [FOLDER] [--links [--seed N]] [--rings] [-o CLASSES.npy] [--svg FILE.svg] [--split N | --fold N] [--threads N]\n"
-          "Ctrl-C ends training after its epoch, and what was learnt is kept; with --quiet and neither --log nor --curve it is not.\n", to);
-    return to == stdout ? 0 : 2;
-}
+static const char usage[] =
+    "usage: gnn train [FOLDER] [--links] [--rings] [--layers gcn|sage|gat|gatv2|gin|transformer] [--net FILE.json] [--hidden N] [--heads N]\n"
+    "                 [--depth N] [--dropout P] [--epochs N] [--patience N] [--lr X] [--decay X] [--halve EPOCHS] [--batch N] [--area]\n"
+    "                 [--seeds N] [--seed N] [--split N] [--splits N] [--folds N] [--fold N] [--rows|--no-rows]\n"
+    "                 [--threads N] [--quiet] [--save MODEL] [--log FILE.tsv] [--curve FILE.svg] [--svg FILE.svg] [-o CLASSES.npy]\n"
+    "           --splits N   N splits from --split on, each with a seed of its own; --fold N: this fold alone\n"
+    "           --area       two classes of nodes, judged by the area under the ROC curve; with --patience the best epoch of the validation part\n"
+    "           --rows       each row of features is divided by its sum; so it is with features of nodes from FOLDER of which none is below 0, but for --no-rows\n"
+    "       gnn quantize [FOLDER] [--rings] [--layers gcn|gin] [--net FILE.json] [--bits X] [--lambda X] [--groups N] [--uniform N] [--task]\n"
+    "                 [--hidden N] ... [--seeds N] [--save MODEL] and the other options of train\n"
+    "           --bits X     what a stored feature should take on average (2); --lambda X: how hard it is pressed (2.5): try some by --seeds\n"
+    "           --groups N   steps for N groups of nodes, for graphs that come later (1000 where there are many graphs); else for each node\n"
+    "           --uniform N  one step and N bits for all; --task: steps and bits learn from the loss: both to compare with\n"
+    "       gnn infer --model MODEL [FOLDER] [--links [--seed N]] [--rings] [-o CLASSES.npy] [--svg FILE.svg] [--split N | --fold N] [--threads N]\n"
+    "Ctrl-C ends training after its epoch, and what was learnt is kept; with --quiet and neither --log nor --curve it is not.\n";
 
-static int wrong(const char *what, const char *why)
-{
-    fprintf(stderr, "gnn: %s: %s\ngnn --help tells more\n", what, why ? why : "a value is missing");
-    return 2;
-}
-
-/* an option of a command; takes: - nothing, t a text, n a whole number, x a number */
-typedef struct option { const char *name, *commands; char takes; void *to; double least, most; } option;
-
-static int take(const option *o, const char *value)
-{
-    const int whole = o->takes == 'n';
-    char *end;
-    double x;
-    if (o->takes == '-') *(int *)o->to = 1;
-    if (o->takes == '-') return 0;
-    if (!value || !*value) return wrong(o->name, NULL);
-    if (o->takes == 't') *(const char **)o->to = value;
-    if (o->takes == 't') return 0;
-    x = strtod(value, &end);
-    if (value[strspn(value, whole ? "0123456789" : "0123456789.+-eE")] || *end || !(x >= o->least && x <= o->most)) {
-        fprintf(stderr, "gnn: %s takes a %s from %.16g to %.16g, not %s\ngnn --help tells more\n", o->name, whole ? "whole number" : "number", o->least, o->most, value);
-        return 2;
-    }
-    *(double *)o->to = x;
-    return 0;
-}
-
-/* ---- signals, and what the library says */
-
-static volatile sig_atomic_t stopped_by;
-static void on_signal(int number)
-{
-    stopped_by = number;
-    (void)signal(number, SIG_DFL);          /* the second one ends the program at once */
-}
-static int cancelled(void *user) { return stopped_by && !((const job *)user)->ends_itself; }
-
-/* without a context there is nobody to keep the sentence */
-static void hear(void *user, tiny_log_level level, const char *sentence)
-{
-    if (level == TINY_LOG_WARNING || (level == TINY_LOG_ERROR && !((const job *)user)->ctx)) fprintf(stderr, "gnn: %s\n", sentence);
-}
+/* a signal ends an operation in its midst where the training does not end it behind its epoch */
+static int cut_short(void *user) { return stopped_by && !((const job *)user)->ends_itself; }
 
 static int ends(const char *text, const char *with)
 {
@@ -212,7 +169,7 @@ static tiny_status load(job *j, int infer)
     tiny_idx i;
     if (!st) st = tgnn_data_features(j->ctx, &j->d);
     if (!st && graphs) st = tgnn_data_graph_at(j->ctx, &j->d, &j->graph_at);
-    if (!st && j->links) st = tgnn_links_split(j->ctx, j->d.graph, 0.05, 0.1, (uint64_t)j->seed, &j->pairs);
+    if (!st && j->links) st = tgnn_links_split(j->ctx, j->d.graph, 0.05, 0.1, j->seed, &j->pairs);
     if (st) return st;
     j->n = graphs ? j->d.n_graphs : j->d.n_nodes;
     j->label = graphs ? j->d.graph_label : j->d.label;
@@ -223,7 +180,7 @@ static tiny_status load(job *j, int infer)
     if (!infer && graphs && j->folds > folds_of(j)) j->folds = folds_of(j);
     if (j->split < 0) j->split = 0;
     memset(j->part, '-', (size_t)j->n);
-    if (!j->links && j->label && (graphs ? j->d.fold != NULL : j->d.split && j->split < (double)j->d.n_split)) judge_by(j, graphs ? j->fold > 0 ? (int)j->fold : 1 : (int)j->split);
+    if (!j->links && j->label && (graphs ? j->d.fold != NULL : j->d.split && j->split < j->d.n_split)) judge_by(j, graphs ? j->fold > 0 ? j->fold : 1 : j->split);
     /* a row of counts is divided by its sum, as the papers have it; where a number is below 0 they are no counts, and the sum may be 0 */
     for (i = 0; read && !graphs && i < j->d.x.dim[0] * j->d.x.dim[1] && ((const float *)j->d.x.data)[i] >= 0; i++) {}
     if (!j->no_rows && !j->net && read && !graphs && i == j->d.x.dim[0] * j->d.x.dim[1]) j->rows = 1;
@@ -306,7 +263,7 @@ static tiny_status report(job *j, const tgnn_net *net, const tgnn_quant *quant)
     }
     if (!st) st = tiny_argmax(j->ctx, &ty, NULL, &answers);
     if (!st && j->links && j->pairs.n[2]) st = tgnn_links_area(j->ctx, &ty, j->pairs.link[2], j->pairs.none[2], j->pairs.n[2], &area);
-    if (!st && j->links && j->pairs.n[2]) printf("test part of the links that seed %.0f draws: area under the curve %.2f %%\n", j->seed, 100 * area);
+    if (!st && j->links && j->pairs.n[2]) printf("test part of the links that seed %llu draws: area under the curve %.2f %%\n", (unsigned long long)j->seed, 100 * area);
     if (!st) memset(count, 0, (size_t)(c * c) * sizeof *count);
     for (i = 0; !st && i < n; i++) {
         if (j->part[i] != 't' || j->label[i] < 0 || j->label[i] >= c) continue;   /* without labels there are no t */
@@ -386,9 +343,9 @@ static tiny_status describe(job *j, tgnn_net **net)
     d.kind = kind_of(j->layers);
     d.n_in = j->d.x.dim[1];
     d.n_out = j->links ? 16 : j->n_class;
-    d.hidden = (tiny_idx)(j->hidden > 0 ? j->hidden : j->graph_at || j->links ? 32 : 0);
-    d.heads = (int)j->heads;
-    d.depth = (int)j->depth;
+    d.hidden = j->hidden ? j->hidden : j->graph_at || j->links ? 32 : 0;
+    d.heads = j->heads;
+    d.depth = j->depth;
     d.readout = j->graph_at != NULL;
     d.rows = j->rows;
     d.dropout = (float)(j->dropout >= 0 ? j->dropout : j->links ? 0 : gat ? 0.6 : 0.5);
@@ -401,8 +358,8 @@ static tiny_status steps_for(job *j, const tgnn_net *net, uint64_t seed, tgnn_a2
     tgnn_a2q_desc d = { 0 };
     d.bits = j->bits;
     d.lambda = j->lambda;
-    d.groups = (tiny_idx)(j->groups > 0 ? j->groups : j->graph_at ? 1000 : 0);
-    d.uniform = (int)j->uniform;
+    d.groups = j->groups ? j->groups : j->graph_at ? 1000 : 0;
+    d.uniform = j->uniform;
     d.task = j->task || j->graph_at;
     d.seed = seed;
     return tgnn_a2q_net_open(j->ctx, net, &d, &j->d.x, out);
@@ -450,20 +407,20 @@ static tiny_status judge_small(job *j, const tgnn_net *net, const tgnn_a2q_net *
 
 /* runs are folds, splits or seeds */
 static const char *run_word(const job *j) { return j->graph_at ? "fold" : j->splits > 1 ? "split" : "seed"; }
-static int run_number(const job *j, int run) { return run + (int)(j->graph_at ? j->fold > 0 ? j->fold : 1 : j->splits > 1 ? j->split : 0); }
-static double run_shown(const job *j, int run) { return j->graph_at || j->splits > 1 ? run_number(j, run) : j->seed + run; }
+static int run_number(const job *j, int run) { return run + (j->graph_at ? j->fold > 0 ? j->fold : 1 : j->splits > 1 ? j->split : 0); }
+static unsigned long long run_shown(const job *j, int run) { return j->graph_at || j->splits > 1 ? (unsigned long long)run_number(j, run) : j->seed + (unsigned long long)run; }
 
 /* what is there after a signal, or with --save */
 static void say_kept(const job *j, int kept, int ran)
 {
-    if (stopped_by) fprintf(stderr, "gnn: stopped in %s %.0f%s%s\n", run_word(j), run_shown(j, j->run), j->log ? "; its epochs are in " : "", j->log ? j->log_path : "");
+    if (stopped_by) fprintf(stderr, "gnn: stopped in %s %llu%s%s\n", run_word(j), run_shown(j, j->run), j->log ? "; its epochs are in " : "", j->log ? j->log_path : "");
     if (stopped_by && (!ran || !j->save)) fprintf(stderr, "gnn: no net is kept%s\n", j->save ? ", as no run came to an end" : ": there is no --save");
     if (!j->save || !ran) return;
-    printf("kept: the net of %s %.0f; gnn infer --model %s", run_word(j), run_shown(j, kept), j->save);
+    printf("kept: the net of %s %llu; gnn infer --model %s", run_word(j), run_shown(j, kept), j->save);
     if (j->folder) printf(" %s", j->folder);
     if (j->rings) fputs(" --rings", stdout);
     if (j->links) fputs(" --links", stdout);
-    if (j->links && j->seed > 0) printf(" --seed %.0f", j->seed);
+    if (j->links && j->seed > 0) printf(" --seed %llu", (unsigned long long)j->seed);
     if (j->graph_at ? j->judged != 1 : !j->links && j->d.n_split > 1) printf(j->graph_at ? " --fold %d" : " --split %d", j->judged);
     putchar('\n');
 }
@@ -485,7 +442,7 @@ static tiny_status train_once(job *j, tgnn_net *net, const tgnn_train_desc *how,
 
 static tiny_status train(job *j)
 {
-    const int gat = !strncmp(j->layers, "gat", 3), runs = (int)(j->graph_at ? j->fold > 0 ? 1 : j->folds : j->splits > 1 ? j->splits : j->seeds);
+    const int gat = !strncmp(j->layers, "gat", 3), runs = j->graph_at ? j->fold > 0 ? 1 : j->folds : j->splits > 1 ? j->splits : j->seeds;
     double sum = 0, squares = 0, least = 1e9, most = -1, best = -1, started;
     int ran = 0, cut = 0;                   /* runs that came to an end, if by a signal; the last one did not */
     tgnn_train_desc how = { 0 };
@@ -495,19 +452,19 @@ static tiny_status train(job *j)
     tgnn_epoch e;
     int k, top = 0, kept = 0;
     tiny_status st = describe(j, &net);
-    how.epochs = j->epochs > 0 ? (int)j->epochs : j->graph_at ? 100 : gat ? 1000 : 200;
-    how.patience = j->patience >= 0 ? (int)j->patience : gat && !j->graph_at ? 100 : 0;
+    how.epochs = j->epochs ? j->epochs : j->graph_at ? 100 : gat ? 1000 : 200;
+    how.patience = j->patience >= 0 ? j->patience : gat && !j->graph_at ? 100 : 0;
     how.lr = j->lr > 0 ? j->lr : gat ? 0.005 : 0.01;
     how.decay = j->decay >= 0 ? j->decay : j->graph_at || j->links ? 0 : 5e-4;
     how.decay_all = gat;
     how.batch_norm = j->graph_at != NULL && !j->quantize;
-    how.halve_every = j->halve >= 0 ? (int)j->halve : j->graph_at ? 50 : 0;
-    how.batch = (int)j->batch;
+    how.halve_every = j->halve >= 0 ? j->halve : j->graph_at ? 50 : 0;
+    how.batch = j->batch;
     how.area = j->area;
     how.callback = j->quiet && !j->log && !j->curve ? NULL : heard;    /* it costs a look at all parts in each epoch */
     how.user = j;
     for (j->run = 0; !st && j->run < runs && !stopped_by; j->run++) {
-        how.seed = (uint64_t)j->seed + (uint64_t)j->run;
+        how.seed = j->seed + (uint64_t)j->run;
         started = (double)tiny_now_ns();
         st = tgnn_net_draw(j->ctx, net, how.seed);
         if (!st && j->quantize) st = steps_for(j, net, how.seed, &steps);
@@ -518,7 +475,7 @@ static tiny_status train(job *j)
         if (st) break;
         j->ends_itself = 1;                 /* what was learnt is judged and kept */
         ran++;
-        printf("%s%s %.0f: %d epochs, ", j->quiet ? "" : "\r", run_word(j), run_shown(j, j->run), e.epoch);
+        printf("%s%s %llu: %d epochs, ", j->quiet ? "" : "\r", run_word(j), run_shown(j, j->run), e.epoch);
         if (!j->graph_at && e.val == e.val) printf("validation %.1f %%, ", 100 * e.val);
         if (e.test == e.test) printf("test %.1f %%, ", 100 * e.test);
         printf("%.2f s\n", ((double)tiny_now_ns() - started) * 1e-9);
@@ -572,44 +529,28 @@ static int outputs_writable(const job *j)
 int main(int argc, char **argv)
 {
     static job j;
-    const option option_of[] = {
-        { "--layers", "tq", 't', &j.layers, 0, 0 }, { "--net", "tq", 't', &j.net, 0, 0 }, { "--save", "tq", 't', &j.save, 0, 0 }, { "--model", "i", 't', &j.model, 0, 0 }, { "--svg", "tqi", 't', &j.svg, 0, 0 },
-        { "--curve", "tq", 't', &j.curve, 0, 0 }, { "-o", "tqi", 't', &j.out, 0, 0 }, { "--log", "tq", 't', &j.log_path, 0, 0 },
-        { "--hidden", "tq", 'n', &j.hidden, 1, 1e6 }, { "--heads", "tq", 'n', &j.heads, 1, 1e6 }, { "--depth", "tq", 'n', &j.depth, 1, 20 }, { "--dropout", "tq", 'x', &j.dropout, 0, 0.999 },
-        { "--epochs", "tq", 'n', &j.epochs, 1, MOST_EPOCHS }, { "--patience", "tq", 'n', &j.patience, 0, 1e6 }, { "--lr", "tq", 'x', &j.lr, 1e-9, 1e6 }, { "--decay", "tq", 'x', &j.decay, 0, 1e6 },
-        { "--halve", "tq", 'n', &j.halve, 0, 1e6 }, { "--batch", "tq", 'n', &j.batch, 1, 256 }, { "--seeds", "tq", 'n', &j.seeds, 1, MOST_RUNS }, { "--seed", "tqi", 'n', &j.seed, 0, 1e15 },
-        { "--split", "tqi", 'n', &j.split, 0, 1e6 }, { "--splits", "tq", 'n', &j.splits, 1, MOST_RUNS }, { "--folds", "tq", 'n', &j.folds, 1, 10 }, { "--fold", "tqi", 'n', &j.fold, 1, 10 },
-        { "--threads", "tqi", 'n', &j.threads, 1, TINY_MAX_THREADS }, { "--bits", "q", 'x', &j.bits, 0.001, 8 }, { "--lambda", "q", 'x', &j.lambda, 1e-9, 1e6 }, { "--groups", "q", 'n', &j.groups, 1, 1e6 },
-        { "--uniform", "q", 'n', &j.uniform, 1, 7 }, { "--task", "q", '-', &j.task, 0, 0 }, { "--area", "tq", '-', &j.area, 0, 0 }, { "--quiet", "tq", '-', &j.quiet, 0, 0 }, { "--links", "ti", '-', &j.links, 0, 0 },
-        { "--rings", "tqi", '-', &j.rings, 0, 0 }, { "--rows", "tq", '-', &j.rows, 0, 0 }, { "--no-rows", "tq", '-', &j.no_rows, 0, 0 } };
-    const size_t n_options = sizeof option_of / sizeof *option_of;
-    const char *command = argc > 1 ? argv[1] : "";
-    const int infer = !strcmp(command, "infer");
     tiny_ctx_desc desc = { 0 };
+    int c = 0;
+    const option options[] = {              /* the letters: train, quantize, infer */
+        A_COMMAND("train quantize infer", &c), A_WORD("folder", &j.folder), A_TEXT("tq --layers", &j.layers), A_TEXT("tq --net", &j.net), A_TEXT("tq --save", &j.save), A_TEXT("i --model", &j.model),
+        A_TEXT("tqi --svg", &j.svg), A_TEXT("tq --curve", &j.curve), A_TEXT("tqi -o", &j.out), A_TEXT("tq --log", &j.log_path), A_WHOLE("tq --hidden", &j.hidden, 1, 1e6), A_WHOLE("tq --heads", &j.heads, 1, 1e6),
+        A_WHOLE("tq --depth", &j.depth, 1, 20), A_NUMBER("tq --dropout", &j.dropout, 0, 0.999), A_WHOLE("tq --epochs", &j.epochs, 1, MOST_EPOCHS), A_WHOLE("tq --patience", &j.patience, 0, 1e6),
+        A_NUMBER("tq --lr", &j.lr, 1e-9, 1e6), A_NUMBER("tq --decay", &j.decay, 0, 1e6), A_WHOLE("tq --halve", &j.halve, 0, 1e6), A_WHOLE("tq --batch", &j.batch, 1, 256), A_WHOLE("tq --seeds", &j.seeds, 1, MOST_RUNS),
+        A_SEED("tqi --seed", &j.seed), A_WHOLE("tqi --split", &j.split, 0, 1e6), A_WHOLE("tq --splits", &j.splits, 1, MOST_RUNS), A_WHOLE("tq --folds", &j.folds, 1, 10), A_WHOLE("tqi --fold", &j.fold, 1, 10),
+        A_WHOLE("tqi --threads", &desc.n_threads, 1, TINY_MAX_THREADS), A_NUMBER("q --bits", &j.bits, 0.001, 8), A_NUMBER("q --lambda", &j.lambda, 1e-9, 1e6), A_WHOLE("q --groups", &j.groups, 1, 1e6),
+        A_WHOLE("q --uniform", &j.uniform, 1, 7), A_FLAG("q --task", &j.task), A_FLAG("tq --area", &j.area), A_FLAG("tq --quiet", &j.quiet), A_FLAG("ti --links", &j.links), A_FLAG("tqi --rings", &j.rings),
+        A_FLAG("tq --rows", &j.rows), A_FLAG("tq --no-rows", &j.no_rows) };
     tgnn_net *net = NULL;
     tgnn_quant *small = NULL;
     tiny_status st;
-    size_t k;
-    int i, is_small = 0;
+    int infer, bad, is_small = 0;
     j.seeds = j.splits = 1;
     j.folds = 10;
-    j.halve = j.patience = j.decay = j.dropout = j.split = -1;
-    for (i = 1; i < argc; i++)
-        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) return usage(stdout);
-    if (argc < 2) return usage(stderr);
-    j.quantize = !strcmp(command, "quantize");
-    if (!infer && !j.quantize && strcmp(command, "train")) return wrong(command, "this is neither train nor quantize nor infer");
-    for (i = 2; i < argc; i++) {
-        for (k = 0; k < n_options && strcmp(argv[i], option_of[k].name); k++) {}
-        if (k == n_options && argv[i][0] == '-') return wrong(argv[i], "there is no such option");
-        if (k == n_options && j.folder) return wrong(argv[i], "a second folder");
-        if (k == n_options) j.folder = argv[i];
-        else if (!strchr(option_of[k].commands, *command)) {
-            fprintf(stderr, "gnn: %s takes no %s\ngnn --help tells more\n", command, argv[i]);
-            return 2;
-        } else if (take(&option_of[k], option_of[k].takes == '-' ? NULL : argv[i + 1])) return 2;
-        else i += option_of[k].takes != '-';
-    }
+    j.halve = j.patience = j.split = -1;
+    j.decay = j.dropout = -1;
+    READ_OPTIONS(argc, argv, usage, options);
+    j.quantize = c == 1;
+    infer = c == 2;
     if (j.layers && kind_of(j.layers) == TGNN_LAYER_COUNT) return wrong(j.layers, "--layers knows no such kind");
     if (infer && !j.model) return wrong("infer", "there is no --model");
     if (j.folder && j.rings) return wrong("--rings", "there is a folder already");
@@ -617,13 +558,11 @@ int main(int argc, char **argv)
     if (j.links && (j.splits > 1 || j.split >= 0 || j.area || j.fold > 0 || j.batch > 0)) return wrong("--links", "there are no splits, folds, batches or --area of links");
     if (j.net && j.layers) return wrong("--layers", "the layers stand in the file of --net");
     if ((j.rows || j.no_rows) && (j.net || (j.rows && j.no_rows))) return wrong("--rows", j.net ? "with --net the description says it" : "and --no-rows");
-    desc.n_threads = (int)j.threads;
-    desc.cancel = cancelled;
+    desc.cancel = cut_short;
     desc.log = hear;
     desc.user = &j;
     if (tiny_ctx_open(&desc, &j.ctx)) return 1;
-    (void)signal(SIGINT, on_signal);
-    (void)signal(SIGTERM, on_signal);
+    stop_on_signals();
     st = infer || outputs_writable(&j) ? load(&j, infer) : TINY_E_IO;
     if (!st && j.log_path) {
         j.log = fopen(j.log_path, "w");
@@ -636,14 +575,14 @@ int main(int argc, char **argv)
     if (!st && infer) st = tgnn_quant_known(j.ctx, j.model, &is_small);
     if (!st && infer) st = is_small ? tgnn_quant_read(j.ctx, j.model, &small) : tgnn_net_read(j.ctx, j.model, &net);
     if (!st && infer) st = report(&j, is_small ? small->net : net, small);
-    i = j.log && ferror(j.log);
-    if (j.log && (fclose(j.log) || i) && !st) {
+    bad = j.log && ferror(j.log);
+    if (j.log && (fclose(j.log) || bad) && !st) {
         fprintf(stderr, "gnn: %s could not be written\n", j.log_path);
         st = TINY_E_IO;
     }
-    if (st == TINY_E_CANCELLED && stopped_by && !j.ends_itself) fputs("gnn: stopped\n", stderr);
+    if (st == TINY_E_CANCELLED && stopped_by && !j.ends_itself) say("stopped");
     else if (st == TINY_E_CANCELLED && stopped_by) {}      /* said: what is kept */
-    else if (st && *tiny_ctx_message(j.ctx)) fprintf(stderr, "gnn: %s\n", tiny_ctx_message(j.ctx));
+    else if (st && *tiny_ctx_message(j.ctx)) say(tiny_ctx_message(j.ctx));
     tgnn_net_free(j.ctx, net);
     tgnn_quant_free(j.ctx, small);
     tgnn_links_free(j.ctx, &j.pairs);
@@ -651,9 +590,5 @@ int main(int argc, char **argv)
     tiny_free(j.ctx, j.graph_at);
     tiny_free(j.ctx, j.part);
     tiny_ctx_close(j.ctx);
-    if (fflush(stdout) || ferror(stdout)) {
-        fputs("gnn: standard output could not be written\n", stderr);
-        return 1;
-    }
-    return stopped_by ? 128 + stopped_by : st != TINY_OK;
+    return exit_status(stopped_by ? 128 + stopped_by : st != TINY_OK);
 }

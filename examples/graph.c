@@ -11,44 +11,20 @@
  * shows how far it is.                                                                                                          */
 #define TINYGNN_IMPLEMENTATION
 #include "tinygnn.h"
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#define PROGRAM "graph"
+#include "options.h"
 
-static int usage(FILE *to)
-{
-    fputs("usage: graph info FILE\n"
-          "       graph convert FILE OUT [--symmetrize] [--unique] [--loops] [--bipartite] [--nodes N] [--memory 64M]\n"
-          "           OUT ends with .tgraph (mapped, fast), .tsv or .txt; --nodes: so many at least, also without edges\n"
-          "           --bipartite: edges lead from one set of nodes into another, each counted from 0; the other commands take graphs of one set\n"
-          "           --memory: an edge list (also gzip) or .npy larger than memory becomes a .tgraph in pieces, with so much of it\n"
-          "       graph partition FILE K [PARTS.npy] [--imbalance 0.03] [--weights] [--stream] [--seed S]\n"
-          "       graph reorder FILE OUT degree|bfs|rcm|community|K [--order ORDER.npy] [--seed S]\n"
-          "       graph sample FILE OUT --fanout 15,10 [--seeds N | --nodes 3,17,5] [--replace] [--seed S]\n"
-          "       graph make planted|rmat OUT [--nodes N] [--degree D] [--classes K] [--seed S]\n"
-          "FILE: edge list, Matrix Market, .npz, .npy or .tgraph; with --symmetrize, --unique or --loops it is changed when it is read.\n", to);
-    return to == stdout ? 0 : 2;
-}
-
-/* after two seconds a line that goes on, until `shown` is asked for */
-static uint64_t started;
-static int shown;
-
-static void progress(void *user, const char *what, double done)
-{
-    (void)user;
-    if (!started) started = tiny_now_ns();
-    if (tiny_now_ns() - started < 2000000000u) return;
-    fprintf(stderr, "\r%s %3.0f%%", what, 100 * done);
-    shown = 1;
-}
-
-static void progress_end(void)
-{
-    if (shown) fputs("\r                         \r", stderr);
-    shown = 0;
-}
+static const char usage[] =
+    "usage: graph info FILE\n"
+    "       graph convert FILE OUT [--symmetrize] [--unique] [--loops] [--bipartite] [--nodes N] [--memory 64M]\n"
+    "           OUT ends with .tgraph (mapped, fast), .tsv or .txt; --nodes: so many at least, also without edges\n"
+    "           --bipartite: edges lead from one set of nodes into another, each counted from 0; the other commands take graphs of one set\n"
+    "           --memory: an edge list (also gzip) or .npy larger than memory becomes a .tgraph in pieces, with so much of it\n"
+    "       graph partition FILE K [PARTS.npy] [--imbalance 0.03] [--weights] [--stream] [--seed S]\n"
+    "       graph reorder FILE OUT degree|bfs|rcm|community|K [--order ORDER.npy] [--seed S]\n"
+    "       graph sample FILE OUT --fanout 15,10 [--seeds N | --nodes 3,17,5] [--replace] [--seed S]\n"
+    "       graph make planted|rmat OUT [--nodes N] [--degree D] [--classes K] [--seed S]\n"
+    "FILE: edge list, Matrix Market, .npz, .npy or .tgraph; with --symmetrize, --unique or --loops it is changed when it is read.\n";
 
 /* whole numbers between commas; how many, or -1 */
 static int numbers(const char *text, double least, int32_t *x, int room)
@@ -78,58 +54,12 @@ static int ends(const char *text, const char *with)
     return n >= m && !strcmp(text + n - m, with);
 }
 
-/* ---- words of the command line */
-
-static int wrong(const char *what, const char *why)
-{
-    fprintf(stderr, "graph: %s: %s\ngraph --help tells more\n", what, why ? why : "a value is missing");
-    return 2;
-}
-
-/* an option of a command; takes: - nothing, t a text, n a whole number, x a number */
-typedef struct option { const char *name, *commands; char takes; void *to; double least, most; } option;
-
-static int take(const option *o, const char *value)
-{
-    const int whole = o->takes == 'n';
-    char *end;
-    double x;
-    if (o->takes == '-') *(int *)o->to = 1;
-    if (o->takes == '-') return 0;
-    if (!value || !*value) return wrong(o->name, NULL);
-    if (o->takes == 't') *(const char **)o->to = value;
-    if (o->takes == 't') return 0;
-    x = strtod(value, &end);
-    if (value[strspn(value, whole ? "0123456789" : "0123456789.+-eE")] || *end || !(x >= o->least && x <= o->most)) {
-        fprintf(stderr, "graph: %s takes a %s from %.16g to %.16g, not %s\ngraph --help tells more\n", o->name, whole ? "whole number" : "number", o->least, o->most, value);
-        return 2;
-    }
-    *(double *)o->to = x;
-    return 0;
-}
-
 /* a graph is written as .tgraph, or as text where the name says so; a name with the ending of another form would lie */
 static int is_text(const char *path) { return ends(path, ".tsv") || ends(path, ".txt"); }
 static int has_form(const char *path)
 {
     const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
     return !dot || is_text(path) || ends(path, ".tgraph");
-}
-
-/* ---- signals, and what the library says */
-
-static volatile sig_atomic_t stopped_by;
-static void on_signal(int number)
-{
-    stopped_by = number;
-    (void)signal(number, SIG_DFL);          /* the second one ends the program at once */
-}
-static int cancelled(void *user) { (void)user; return stopped_by != 0; }
-
-/* without a context there is nobody to keep the sentence */
-static void hear(void *user, tiny_log_level level, const char *sentence)
-{
-    if (level == TINY_LOG_WARNING || (level == TINY_LOG_ERROR && !*(tiny_ctx **)user)) fprintf(stderr, "graph: %s\n", sentence);
 }
 
 static void say_nodes(tiny_idx n_src, tiny_idx n_dst)
@@ -178,7 +108,7 @@ static tiny_status in_pieces(tiny_ctx *ctx, const char *in, const char *out, con
     how.graph = *d;
     how.memory = memory;
     st = tgnn_graph_convert(ctx, in, out, &how, &done);
-    progress_end();
+    end_progress();
     if (st) return st;
     printf("%s: ", out);
     say_nodes(done.n_src, done.n_dst);
@@ -240,16 +170,16 @@ static tiny_status write_numbers(tiny_ctx *ctx, const char *path, void *x, tiny_
     return st;
 }
 
-typedef struct options { size_t memory; tgnn_partition_desc p; int n_parts, unique, stream, replace, n_fanout, n_nodes; int32_t fanout[TGNN_SAMPLE_LAYERS], *nodes; tiny_idx seeds; uint64_t seed; } options;
+typedef struct choice { size_t memory; tgnn_partition_desc p; int n_parts, unique, stream, replace, n_fanout, n_nodes; int32_t fanout[TGNN_SAMPLE_LAYERS], *nodes; int seeds; uint64_t seed; } choice;
 
-static tiny_status partition(tiny_ctx *ctx, tgnn_graph *g, int k, const options *o, const char *out)
+static tiny_status partition(tiny_ctx *ctx, tgnn_graph *g, int k, const choice *o, const char *out)
 {
     tiny_idx n = tgnn_graph_nodes(g);
     int32_t *part = (int32_t *)tiny_alloc(ctx, (size_t)n * sizeof *part);
     tgnn_partition_info info;
     uint64_t start = tiny_now_ns();
     tiny_status st = !part ? tiny_ctx_status(ctx) : o->stream ? tgnn_partition_stream(ctx, g, k, &o->p, part, &info) : tgnn_partition(ctx, g, k, &o->p, part, &info);
-    progress_end();
+    end_progress();
     if (!st) {
         const int64_t m = tgnn_graph_edges(g);
         printf("parts        %d, of %lld to %lld nodes; the limit is %lld\ncut          %lld of %lld edges, %.1f%%%s\nseconds      %.2f\n", k, (long long)info.lightest, (long long)info.heaviest,
@@ -262,7 +192,7 @@ static tiny_status partition(tiny_ctx *ctx, tgnn_graph *g, int k, const options 
     return st;
 }
 
-static tiny_status reorder(tiny_ctx *ctx, tgnn_graph *g, const char *out, const char *how, const options *o, const char *order_path)
+static tiny_status reorder(tiny_ctx *ctx, tgnn_graph *g, const char *out, const char *how, const choice *o, const char *order_path)
 {
     tgnn_order_kind kind = !strcmp(how, "degree") ? TGNN_ORDER_DEGREE : !strcmp(how, "bfs") ? TGNN_ORDER_BFS : TGNN_ORDER_RCM;
     tiny_idx n = tgnn_graph_nodes(g), k = o->n_parts;
@@ -280,7 +210,7 @@ static tiny_status reorder(tiny_ctx *ctx, tgnn_graph *g, const char *out, const 
         st = tgnn_partition(ctx, g, (int)k, &o->p, label, NULL);
         if (!st) st = tgnn_order_by_part(ctx, n, k, label, order);
     } else if (!st) st = tgnn_graph_order(ctx, g, kind, order);
-    progress_end();
+    end_progress();
     if (!st) st = tgnn_graph_permute(ctx, g, order, &h);
     if (!st) st = save(ctx, h, out);
     if (!st && order_path) st = write_numbers(ctx, order_path, order, n);      /* below 2^31 */
@@ -333,7 +263,7 @@ static tiny_status sample_graph(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_s
     return st;
 }
 
-static tiny_status sample(tiny_ctx *ctx, const tgnn_graph *g, const char *out, const options *o)
+static tiny_status sample(tiny_ctx *ctx, const tgnn_graph *g, const char *out, const choice *o)
 {
     tiny_idx n = tgnn_graph_nodes(g), n_seeds = o->n_nodes ? (tiny_idx)o->n_nodes : o->seeds < n ? o->seeds : n, i;
     uint32_t *any = (uint32_t *)tiny_alloc(ctx, (size_t)n * sizeof *any);
@@ -365,52 +295,47 @@ static tiny_status sample(tiny_ctx *ctx, const tgnn_graph *g, const char *out, c
 }
 
 enum { MOST_SEEDS = 65536 };
+struct made { int nodes, classes; double degree; };
 
 enum { INFO, CONVERT, PARTITION, REORDER, SAMPLE, MAKE, COMMANDS };
-static const char *const commands[COMMANDS] = { "info", "convert", "partition", "reorder", "sample", "make" };
+static const char commands[] = "info convert partition reorder sample make";
 static const char *const words_of[COMMANDS] = { "FILE", "FILE OUT", "FILE K [PARTS.npy]", "FILE OUT degree|bfs|rcm|community|K", "FILE OUT --fanout N,N", "planted|rmat OUT" };
 
 /* the words that are no options; 2: they are none of a command, which is said */
-static int check(int c, const char *const *word, int n, options *o)
+static int check(int c, const char *command, char *const *word, int n, choice *o)
 {
-    static const int least[COMMANDS] = { 1, 2, 2, 3, 2, 2 };
-    const option parts = { "K", "pr", 'n', NULL, 1, 1e6 };
-    option number = parts;
-    double k = 0;
-    number.to = &k;
-    if (n < least[c] || (c == SAMPLE && !o->n_fanout)) {
-        fprintf(stderr, "graph: %s takes %s\ngraph --help tells more\n", commands[c], words_of[c]);
-        return 2;
-    }
+    static const int least[COMMANDS] = { 1, 2, 2, 3, 2, 2 }, most[COMMANDS] = { 1, 2, 3, 3, 2, 2 };
+    const option parts = A_WHOLE("K", &o->n_parts, 1, 1e6);
+    if (n > most[c]) return wrong(word[most[c]], "one word too many");
+    if (n < least[c] || (c == SAMPLE && !o->n_fanout)) return refused("%s takes %s", command, words_of[c]);
     if (c != INFO && c != PARTITION && !has_form(word[1])) return wrong(word[1], "a graph is written as .tgraph, .tsv or .txt");
     if (c == CONVERT && o->memory && is_text(word[1])) return wrong(word[1], "with --memory a graph is written as .tgraph only");
-    if (c == PARTITION && take(&number, word[1])) return 2;
-    if (c == REORDER && strcmp(word[2], "degree") && strcmp(word[2], "bfs") && strcmp(word[2], "rcm") && strcmp(word[2], "community") && take(&number, word[2])) return 2;
+    if (c == PARTITION && read_value(&parts, "K", word[1])) return 2;
+    if (c == REORDER && strcmp(word[2], "degree") && strcmp(word[2], "bfs") && strcmp(word[2], "rcm") && strcmp(word[2], "community") && read_value(&parts, "K", word[2])) return 2;
     if (c == MAKE && strcmp(word[0], "planted") && strcmp(word[0], "rmat")) return wrong(word[0], "this is neither planted nor rmat");
-    o->n_parts = (int)k;
     return 0;
 }
 
-static tiny_status run(tiny_ctx *ctx, int c, const char *const *word, const tgnn_graph_desc *d, const options *o, const char *order, const double *make)
+static tiny_status run(tiny_ctx *ctx, int c, char *const *word, const tgnn_graph_desc *d, const choice *o, const char *order, const struct made *make)
 {
     tgnn_graph *g = NULL;
     int scale = 0;
     tiny_status st;
-    while (scale < 29 && (double)((tiny_idx)1 << scale) < make[0]) scale++;
-    if (c == MAKE && !strcmp(word[0], "rmat") && (double)((tiny_idx)1 << scale) != make[0]) fprintf(stderr, "graph: rmat has a power of two of nodes: %td, not %.0f\n", (tiny_idx)1 << scale, make[0]);
+    while (scale < 29 && 1 << scale < make->nodes) scale++;
+    if (c == MAKE && !strcmp(word[0], "rmat") && 1 << scale != make->nodes) fprintf(stderr, "graph: rmat has a power of two of nodes: %d, not %d\n", 1 << scale, make->nodes);
     if (o->memory) st = in_pieces(ctx, word[0], word[1], d, o->memory);
     else if (c != MAKE) st = tgnn_graph_read(ctx, word[0], d, &g);
-    else if (!strcmp(word[0], "rmat")) st = tgnn_rmat(ctx, scale, (int64_t)(make[0] * make[1]), o->seed, &g);
-    else st = tgnn_planted(ctx, (tiny_idx)make[0], (int)make[2], make[1], 0.8, o->seed, &g);
+    else if (!strcmp(word[0], "rmat")) st = tgnn_rmat(ctx, scale, (int64_t)(make->nodes * make->degree), o->seed, &g);
+    else st = tgnn_planted(ctx, make->nodes, make->classes, make->degree, 0.8, o->seed, &g);
     if (!st && stopped_by) st = TINY_E_CANCELLED;
     if (!st && c == INFO) st = info(ctx, g);
     if (!st && !o->memory && (c == CONVERT || c == MAKE)) st = save(ctx, g, word[1]);
     if (!st && c == PARTITION) st = partition(ctx, g, o->n_parts, o, word[2]);
     if (!st && c == REORDER) st = reorder(ctx, g, word[1], word[2], o, order);
     if (!st && c == SAMPLE) st = sample(ctx, g, word[1], o);
-    progress_end();
-    if (st == TINY_E_CANCELLED && stopped_by) fputs("graph: stopped; nothing was written\n", stderr);
-    else if (st) fprintf(stderr, "graph: %s\n", tiny_ctx_message(ctx));
+    end_progress();
+    if (st == TINY_E_CANCELLED && stopped_by) say("stopped; nothing was written");
+    else if (st) say(tiny_ctx_message(ctx));
     tgnn_graph_close(ctx, g);
     return st;
 }
@@ -419,66 +344,41 @@ int main(int argc, char **argv)
 {
     static int32_t nodes[MOST_SEEDS];
     static tiny_ctx *ctx;
-    const char *order = NULL, *what = argc > 1 ? argv[1] : "", *memory = NULL, *list = NULL, *fanout = NULL, *word[3] = { NULL, NULL, NULL };
-    double make[3] = { 10000, 8, 0 }, seed = 1, seeds = 0, at_least = 0;        /* nodes, degree, classes */
+    static word_list word;
+    const char *order = NULL, *memory = NULL, *list = NULL, *fanout = NULL;
+    struct made make = { 10000, 0, 8 };
+    int c = 0, at_least = 0;
     tiny_ctx_desc desc = { 0 };
     tgnn_graph_desc d = { 0 };
-    options o = { 0 };
-    const option option_of[] = {                /* commands: by their first letters */
-        { "--symmetrize", "icprs", '-', &d.symmetrize, 0, 0 }, { "--unique", "icprs", '-', &o.unique, 0, 0 }, { "--loops", "icprs", '-', &d.add_loops, 0, 0 }, { "--bipartite", "c", '-', &d.bipartite, 0, 0 },
-        { "--memory", "c", 't', &memory, 0, 0 },
-        { "--nodes", "c", 'n', &at_least, 1, 0x7ffffffe }, { "--nodes", "s", 't', &list, 0, 0 }, { "--nodes", "m", 'n', &make[0], 1, 1e9 }, { "--degree", "m", 'x', &make[1], 0, 1e6 },
-        { "--classes", "m", 'n', &make[2], 1, 1e9 }, { "--seed", "prsm", 'n', &seed, 0, 1e15 }, { "--seeds", "s", 'n', &seeds, 1, MOST_SEEDS }, { "--imbalance", "pr", 'x', &o.p.imbalance, 1e-6, 1e6 },
-        { "--weights", "pr", '-', &o.p.edge_weights, 0, 0 }, { "--stream", "p", '-', &o.stream, 0, 0 }, { "--fanout", "s", 't', &fanout, 0, 0 }, { "--replace", "s", '-', &o.replace, 0, 0 }, { "--order", "r", 't', &order, 0, 0 } };
-    const int n_options = (int)(sizeof option_of / sizeof *option_of), most[COMMANDS] = { 1, 2, 3, 3, 2, 2 };
-    int i, k, c, n = 0, known;
+    choice o = { 0 };
+    const option options[] = {              /* the letters: info, convert, partition, reorder, sample, make */
+        A_COMMAND(commands, &c), WORDS(&word, 4), A_FLAG("icprs --symmetrize", &d.symmetrize), A_FLAG("icprs --unique", &o.unique), A_FLAG("icprs --loops", &d.add_loops), A_FLAG("c --bipartite", &d.bipartite),
+        A_TEXT("c --memory", &memory), A_WHOLE("c --nodes", &at_least, 1, 0x7ffffffe), A_TEXT("s --nodes", &list), A_WHOLE("m --nodes", &make.nodes, 1, 1e9), A_NUMBER("m --degree", &make.degree, 0, 1e6),
+        A_WHOLE("m --classes", &make.classes, 1, 1e9), A_SEED("prsm --seed", &o.seed), A_WHOLE("s --seeds", &o.seeds, 1, MOST_SEEDS), A_NUMBER("pr --imbalance", &o.p.imbalance, 1e-6, 1e6),
+        A_FLAG("pr --weights", &o.p.edge_weights), A_FLAG("p --stream", &o.stream), A_TEXT("s --fanout", &fanout), A_FLAG("s --replace", &o.replace), A_TEXT("r --order", &order) };
     tiny_status st;
-    for (i = 1; i < argc; i++)
-        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) return usage(stdout);
-    if (argc < 2) return usage(stderr);
-    for (c = 0; c < COMMANDS && strcmp(what, commands[c]); c++) {}
-    if (c == COMMANDS) return wrong(what, "there is no such command");
-    for (i = 2; i < argc; i++) {
-        for (known = k = 0; k < n_options; k++) {
-            if (strcmp(argv[i], option_of[k].name)) continue;
-            known = 1;
-            if (strchr(option_of[k].commands, *what)) break;
-        }
-        if (!known && argv[i][0] == '-') return wrong(argv[i], "there is no such option");
-        if (known && k == n_options) {
-            fprintf(stderr, "graph: %s takes no %s\ngraph --help tells more\n", what, argv[i]);
-            return 2;
-        }
-        if (!known && n == most[c]) return wrong(argv[i], "one word too many");
-        if (!known) word[n++] = argv[i];
-        else if (take(&option_of[k], option_of[k].takes == '-' ? NULL : argv[i + 1])) return 2;
-        else i += option_of[k].takes != '-';
-    }
+    o.seed = 1;
+    READ_OPTIONS(argc, argv, usage, options);
     if (memory && !(o.memory = bytes_of(memory))) return wrong(memory, "--memory takes bytes, as in 64M");
-    if (list && seeds > 0) return wrong("--seeds", "there is --nodes too");
+    if (list && o.seeds) return wrong("--seeds", "there is --nodes too");
     if (list && (o.n_nodes = numbers(list, 0, nodes, MOST_SEEDS)) < 1) return wrong(list, "--nodes takes up to 65536 numbers of nodes with commas between them");
     if (fanout && (o.n_fanout = numbers(fanout, -1, o.fanout, TGNN_SAMPLE_LAYERS)) < 1) return wrong(fanout, "--fanout takes a number for each layer with commas between them, -1 for all edges");
-    if (check(c, word, n, &o)) return 2;
-    if (make[2] > 0 && !strcmp(word[0], "rmat")) return wrong("--classes", "rmat has none");
-    if (make[2] <= 0) make[2] = make[0] < 8 ? make[0] : 8;
-    if (make[2] > make[0]) return wrong("--classes", "there are fewer nodes than classes");
+    if (check(c, argv[1], word.at, word.n, &o)) return 2;
+    if (make.classes && !strcmp(word.at[0], "rmat")) return wrong("--classes", "rmat has none");
+    if (!make.classes) make.classes = make.nodes < 8 ? make.nodes : 8;
+    if (make.classes > make.nodes) return wrong("--classes", "there are fewer nodes than classes");
     if (o.unique) d.duplicates = TINY_DUPLICATES_FIRST;
-    d.n_nodes = (tiny_idx)at_least;
+    d.n_nodes = at_least;
     o.nodes = nodes;
-    o.seed = o.p.seed = (uint64_t)seed;
-    o.seeds = (tiny_idx)(seeds > 0 ? seeds : 1024);
-    desc.progress = progress;
+    o.p.seed = o.seed;
+    if (!o.seeds) o.seeds = 1024;
+    desc.progress = show_progress;
     desc.cancel = cancelled;
     desc.log = hear;
     desc.user = &ctx;
     if (tiny_ctx_open(&desc, &ctx)) return 1;
-    (void)signal(SIGINT, on_signal);
-    (void)signal(SIGTERM, on_signal);
-    st = run(ctx, c, word, &d, &o, order, make);
+    stop_on_signals();
+    st = run(ctx, c, word.at, &d, &o, order, &make);
     tiny_ctx_close(ctx);
-    if (fflush(stdout) || ferror(stdout)) {
-        fputs("graph: standard output could not be written\n", stderr);
-        return 1;
-    }
-    return st == TINY_E_CANCELLED && stopped_by ? 128 + stopped_by : st != TINY_OK;
+    return exit_status(st == TINY_E_CANCELLED && stopped_by ? 128 + stopped_by : st != TINY_OK);
 }

@@ -6,10 +6,9 @@
  * JSON object with everything that was asked for.                                                                        */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
+#define PROGRAM "inspect"
+#include "options.h"
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static int whole;                           /* --all */
 
@@ -208,54 +207,30 @@ static void print_json(const tllm_gguf *g, int keys, int tensors)
            tllm_gguf_n_tensors(g), values, bytes);
 }
 
-static void usage(FILE *to)
-{
-    fputs("usage: inspect FILE [--json] [--keys] [--tensors] [--all]\n"
-          "  FILE       a GGUF, safetensors or llama2.c .bin file; of a split file any part\n"
-          "  --json     one JSON object instead of columns\n"
-          "  --keys     only the keys\n"
-          "  --tensors  only the tensors\n"
-          "  --all      long arrays and texts whole\n", to);
-}
-
-/* why no context was opened; what comes later stands in its message */
-static void say(void *user, tiny_log_level level, const char *sentence)
-{
-    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "inspect: %s\n", sentence);
-}
+static const char usage[] =
+    "usage: inspect FILE [--json] [--keys] [--tensors] [--all]\n"
+    "  FILE       a GGUF, safetensors or llama2.c .bin file; of a split file any part\n"
+    "  --json     one JSON object instead of columns\n"
+    "  --keys     only the keys\n"
+    "  --tensors  only the tensors\n"
+    "  --all      long arrays and texts whole\n";
 
 int main(int argc, char **argv)
 {
     const char *path = NULL;
-    int i, json = 0, keys = 0, tensors = 0;
+    int json = 0, keys = 0, tensors = 0;
+    const option options[] = { THE_WORD("file", &path), A_FLAG("--json", &json), A_FLAG("--keys", &keys), A_FLAG("--tensors", &tensors), A_FLAG("--all", &whole) };
     tiny_ctx_desc desc;
     tiny_ctx *ctx = NULL;
     tllm_gguf *g;
-    for (i = 1; i < argc; i++) {
-        if (!strcmp(argv[i], "--json")) json = 1;
-        else if (!strcmp(argv[i], "--keys")) keys = 1;
-        else if (!strcmp(argv[i], "--tensors")) tensors = 1;
-        else if (!strcmp(argv[i], "--all")) whole = 1;
-        else if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
-            usage(stdout);
-            return 0;
-        } else if (argv[i][0] == '-' || path) {
-            fprintf(stderr, "inspect: %s: %s\n", *argv[i] == '-' ? "unknown option" : "a second file", argv[i]);
-            usage(stderr);
-            return 2;
-        } else path = argv[i];
-    }
-    if (!path) {
-        usage(stderr);
-        return 2;
-    }
+    READ_OPTIONS(argc, argv, usage, options);
     if (!keys && !tensors) keys = tensors = 1;
     memset(&desc, 0, sizeof desc);
-    desc.log = say;
+    desc.log = hear;
     desc.user = &ctx;
     if (tiny_ctx_open(&desc, &ctx)) return 1;
     if (tllm_file_open(ctx, path, &g)) {
-        fprintf(stderr, "inspect: %s\n", tiny_ctx_message(ctx));
+        say(tiny_ctx_message(ctx));
         tiny_ctx_close(ctx);
         return 1;
     }
@@ -263,9 +238,5 @@ int main(int argc, char **argv)
     else print_columns(g, keys, tensors);
     tllm_gguf_close(ctx, g);
     tiny_ctx_close(ctx);
-    if (fflush(stdout) || ferror(stdout)) {
-        fputs("inspect: standard output cannot be written\n", stderr);
-        return 1;
-    }
-    return 0;
+    return exit_status(0);
 }

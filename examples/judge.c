@@ -7,9 +7,8 @@
  * it needs above that, by the facts that it gets wrong, and by the stories that it tells.                                   */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#define PROGRAM "judge"
+#include "options.h"
 
 static const char usage[] =
     "judge MODEL.gguf [options]\n"
@@ -20,12 +19,6 @@ static const char usage[] =
     "  --threads N           1 without this: so small a model gains nothing from more\n"
     "  --target T            scalar, w128, neon, avx2, avx512, amx, reference; the best one without this\n"
     "  --json                one JSON object instead of the table\n";
-
-static int wrong(const char *what, const char *value)
-{
-    fprintf(stderr, "judge: %s: %s\njudge --help tells more\n", what, value ? value : "a value is missing");
-    return 2;
-}
 
 /* what the best model of this size should reach, in hundredths of a per cent; of the tags that have no line there: 0 */
 static const int asked[TLLM_STORY_TAGS] = { 0, 9990, 9900, 9900, 9900, 9900, 9950, 9950, 9500, 9900, 9950, 9900, 9500, 9000, 9700, 9700 };
@@ -93,17 +86,10 @@ static void unload(tiny_ctx *ctx, loaded *l)
     tllm_gguf_close(ctx, l->file);
 }
 
-/* why no context was opened; what comes later stands in its message */
-static void say(void *user, tiny_log_level level, const char *sentence)
-{
-    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "judge: %s\n", sentence);
-}
-
 int main(int argc, char **argv)
 {
     const char *path = NULL, *base_path = NULL;
-    long threads = 1, stories = 2000, tell = 1000, seed = 999;
-    int json = 0, i;
+    int json = 0, tell = 1000;
     tiny_ctx_desc desc;
     tiny_ctx *ctx = NULL;
     tllm_judge_desc d;
@@ -113,36 +99,17 @@ int main(int argc, char **argv)
     double megabytes = 0;
     size_t k;
     tiny_status st;
+    const option options[] = {
+        THE_WORD("model (--against names the base)", &path), A_TEXT("--against", &base_path), A_WHOLE("--stories", &d.stories, 1, 1e7), A_WHOLE("--tell", &tell, 0, 1e7), A_SEED("--seed", &d.seed),
+        A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS), A_TARGET("--target", &desc.target), A_FLAG("--json", &json) };
     memset(&desc, 0, sizeof desc);
     memset(&d, 0, sizeof d);
-    for (i = 1; i < argc; i++) {
-        const char *a = argv[i], *v = i + 1 < argc ? argv[i + 1] : NULL;
-        long *to = !strcmp(a, "--threads") ? &threads : !strcmp(a, "--stories") ? &stories : !strcmp(a, "--tell") ? &tell : !strcmp(a, "--seed") ? &seed : NULL;
-        if (to) {
-            char *end = NULL;
-            *to = v ? strtol(v, &end, 10) : 0;
-            if (!v || end == v || *end || *to < (to != &tell) || *to > 10000000) return wrong(a, v);
-            i++;
-        } else if (!strcmp(a, "--against")) {
-            if (!v) return wrong(a, v);
-            base_path = v;
-            i++;
-        } else if (!strcmp(a, "--target")) {
-            desc.target = v ? tiny_target_by_name(v) : TINY_TARGET_COUNT;
-            if (desc.target == TINY_TARGET_COUNT) return wrong(a, v);
-            i++;
-        } else if (!strcmp(a, "--json")) json = 1;
-        else if (!strcmp(a, "--help") || !strcmp(a, "-h")) return fputs(usage, stdout) < 0;
-        else if (a[0] == '-') return wrong("unknown option", a);
-        else if (path) return wrong("a second model; --against names the base", a);
-        else path = a;
-    }
-    if (!path) return fputs(usage, stderr), 2;
-    desc.n_threads = (int)threads;
-    d.stories = (int)stories;
-    d.samples = d.greedy = tell ? (int)tell : -1;
-    d.seed = (uint64_t)seed;
-    desc.log = say;
+    desc.n_threads = 1;
+    d.stories = 2000;
+    d.seed = 999;
+    READ_OPTIONS(argc, argv, usage, options);
+    d.samples = d.greedy = tell ? tell : -1;
+    desc.log = hear;
     desc.user = &ctx;
     st = tiny_ctx_open(&desc, &ctx);
     if (!st) st = load(ctx, path, &model);
@@ -152,7 +119,7 @@ int main(int argc, char **argv)
         for (k = 0; k < tllm_gguf_n_tensors(model.file); k++) megabytes += (double)tllm_gguf_tensor_at(model.file, k)->bytes * 1e-6;
         st = tllm_judge(ctx, model.model, base.model, &d, &j);
     }
-    if (st && ctx) fprintf(stderr, "judge: %s\n", tiny_ctx_message(ctx));
+    if (st && ctx) say(tiny_ctx_message(ctx));
     if (!st && json) print_json(megabytes, &about, &j);
     if (!st && !json) print_table(path, megabytes, &about, &j);
     if (ctx) {
@@ -160,5 +127,5 @@ int main(int argc, char **argv)
         unload(ctx, &model);
     }
     tiny_ctx_close(ctx);
-    return st != TINY_OK;
+    return exit_status(st != TINY_OK);
 }

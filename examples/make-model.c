@@ -8,10 +8,8 @@
  * it can be written. The vocabulary has 256 bytes, and made-up words up to the 32000 of these shapes.                 */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#define PROGRAM "make-model"
+#include "options.h"
 
 typedef struct shape { const char *name; uint64_t embd, layers, heads, kv, ffn, vocab, context; } shape;
 static const shape shapes[] = {
@@ -123,28 +121,16 @@ static tiny_status vocabulary(tiny_ctx *ctx, tllm_writer *w, size_t n)
     return st;
 }
 
-/* why no context was opened; what comes later stands in its message */
-static void say(void *user, tiny_log_level level, const char *sentence)
-{
-    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "make-model: %s\n", sentence);
-}
-
 static const char usage[] =
     "make-model [options] OUT.gguf\n"
     "  --shape S    15M, 42M, 110M, 1.1B or 7B; 110M without this\n"
     "  --type TYPE  a block format (Q4_0, F16, ...), or Q4_K_M; Q4_0 without this\n"
     "  --seed N     of the weights; 1 without this\n";
 
-static int wrong(const char *what, const char *value)
-{
-    fprintf(stderr, "make-model: %s: %s\nmake-model --help tells more\n", what, value ? value : "a value is missing");
-    return 2;
-}
-
 int main(int argc, char **argv)
 {
-    const shape *s = &shapes[2];
-    const char *path = NULL, *type = "Q4_0";
+    const shape *s;
+    const char *path = NULL, *type = "Q4_0", *shape_name = "110M";
     const tllm_format *f, *fine;
     tllm_writer_desc desc;
     tiny_ctx_desc ctx_desc;
@@ -154,31 +140,12 @@ int main(int argc, char **argv)
     uint64_t seed = 1, kv;
     unsigned l;
     size_t i;
-    int a, mixed;
-    for (a = 1; a < argc; a++) {
-        const char *o = argv[a], *value = a + 1 < argc ? argv[a + 1] : NULL;
-        if (!strcmp(o, "--help") || !strcmp(o, "-h")) return fputs(usage, stdout) < 0;
-        if (o[0] != '-') {
-            if (path) return wrong("a second file", o);
-            path = o;
-            continue;
-        }
-        if (strcmp(o, "--shape") && strcmp(o, "--type") && strcmp(o, "--seed")) return wrong("unknown option", o);
-        if (!value) return wrong(o, NULL);
-        if (!strcmp(o, "--shape")) {
-            for (i = 0; i < sizeof shapes / sizeof *shapes && strcmp(shapes[i].name, value); i++) {}
-            if (i == sizeof shapes / sizeof *shapes) return fprintf(stderr, "make-model: no shape is called %s; 15M, 42M, 110M, 1.1B and 7B are\n", value), 2;
-            s = &shapes[i];
-        } else if (!strcmp(o, "--type")) type = value;
-        else {
-            char *end = NULL;
-            errno = 0;
-            if (*value >= '0' && *value <= '9') seed = strtoull(value, &end, 0);
-            if (!end || *end || errno) return wrong("--seed takes a whole number", value);
-        }
-        a++;
-    }
-    if (!path) return fputs(usage, stderr), 2;
+    int mixed;
+    const option options[] = { THE_WORD("file", &path), A_TEXT("--shape", &shape_name), A_TEXT("--type", &type), A_SEED("--seed", &seed) };
+    READ_OPTIONS(argc, argv, usage, options);
+    for (i = 0; i < sizeof shapes / sizeof *shapes && strcmp(shapes[i].name, shape_name); i++) {}
+    if (i == sizeof shapes / sizeof *shapes) return fprintf(stderr, "make-model: no shape is called %s; 15M, 42M, 110M, 1.1B and 7B are\n", shape_name), 2;
+    s = &shapes[i];
     mixed = !strcmp(type, "Q4_K_M");
     f = tllm_format_by_name(mixed ? "Q4_K" : type);
     fine = mixed ? tllm_format_of(TLLM_FORMAT_Q6_K) : f;
@@ -206,7 +173,7 @@ int main(int argc, char **argv)
     memset(&desc, 0, sizeof desc);
     desc.path = path;
     memset(&ctx_desc, 0, sizeof ctx_desc);
-    ctx_desc.log = say;
+    ctx_desc.log = hear;
     ctx_desc.user = &ctx;
     st = tiny_ctx_open(&ctx_desc, &ctx);
     if (!st) st = tllm_writer_open(ctx, &desc, &w);
@@ -230,7 +197,7 @@ int main(int argc, char **argv)
     }
     for (i = 0; !st && i < n_list; i++) st = fill(ctx, w, &list[i]);
     if (!st) st = tllm_writer_finish(ctx, w);
-    if (st && ctx) fprintf(stderr, "make-model: %s\n", *tiny_ctx_message(ctx) ? tiny_ctx_message(ctx) : tiny_status_text(st));
+    if (st && ctx) say(*tiny_ctx_message(ctx) ? tiny_ctx_message(ctx) : tiny_status_text(st));
     if (ctx) tllm_writer_close(ctx, w);
     tiny_ctx_close(ctx);
     for (i = 0; i < 4; i++) free(pools[i].blocks);

@@ -7,16 +7,15 @@
  *     needle [--seeds N] [--first K] [--epochs E] [--strength R] [--t T] [--s S] [--threads N]                              */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
+#define PROGRAM "needle"
+#include "options.h"
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { SIDE = 8, TOKENS = SIDE * SIDE, WIDE = 16, CLASSES = 4, BLOCKS = 2, TRAIN = 500, TEST = 2000, SEEDS = 100 };
 
 typedef struct set { float x[(TRAIN + TEST) * WIDE * TOKENS]; int32_t label[TRAIN + TEST]; } set;
 typedef struct twist { tiny_tensor s[BLOCKS]; tiny_attention_params p; } twist;
-typedef struct choice { long seeds, first, epochs; double strength, t, s; } choice;
+typedef struct choice { int seeds, first, epochs; double strength, t, s; } choice;
 
 static void draw(set *d, uint64_t seed, double strength)
 {
@@ -131,65 +130,34 @@ static void spread(const char *what, const double *x, long n)
     printf("%-24s %6.2f  spread %.2f\n", what, mean, n > 1 ? sqrt(square / (double)(n - 1)) : 0.0);
 }
 
-/* why no context was opened; what comes later stands in its message */
-static void say(void *user, tiny_log_level level, const char *sentence)
-{
-    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "needle: %s\n", sentence);
-}
-
 int main(int argc, char **argv)
 {
     choice c = { 5, 1, 20, 3.5, 0.1, 0.5 };
     double percent[2][SEEDS], learnt[2], gain[SEEDS];
     tiny_ctx_desc cd = { 0 };
     tiny_ctx *ctx = NULL;
-    set *data = (set *)malloc(sizeof *data);
+    set *data;
     tiny_status st = TINY_OK;
     float s[BLOCKS];
-    long i;
-    int a, twisted;
-    for (a = 1; a < argc; a += 2) {
-        static const struct { const char *name; double low, high; int fraction; } numbers[] = {
-            { "--seeds", 1, SEEDS, 0 }, { "--first", 0, 1e9, 0 }, { "--epochs", 1, 1e6, 0 }, { "--strength", 0, 1e6, 1 }, { "--t", 0, 1e6, 1 }, { "--s", -1e6, 1e6, 1 }, { "--threads", 1, TINY_MAX_THREADS, 0 },
-        };
-        const char *v = a + 1 < argc ? argv[a + 1] : "";
-        char *end;
-        const double x = strtod(v, &end);
-        size_t k;
-        for (k = 0; k < sizeof numbers / sizeof *numbers && strcmp(argv[a], numbers[k].name); k++) {}
-        if (k == sizeof numbers / sizeof *numbers) {
-            const int help = !strcmp(argv[a], "--help");
-            if (!help) fprintf(stderr, "needle: unknown option: %s\n", argv[a]);
-            fprintf(help ? stdout : stderr, "needle [--seeds 1..%d] [--first K] [--epochs E] [--strength R] [--t T] [--s S] [--threads N]\n", SEEDS);
-            free(data);
-            return help ? 0 : 2;
-        }
-        if (end == v || v[strspn(v, "0123456789.eE+-")] || !(x >= numbers[k].low && x <= numbers[k].high) || (!numbers[k].fraction && x != floor(x))) {
-            fprintf(stderr, "needle: %s takes a %snumber from %.10g to %.10g, not %s\n", argv[a], numbers[k].fraction ? "" : "whole ", numbers[k].low, numbers[k].high, *v ? v : "nothing");
-            free(data);
-            return 2;
-        }
-        if (k == 0) c.seeds = (long)x;
-        else if (k == 1) c.first = (long)x;
-        else if (k == 2) c.epochs = (long)x;
-        else if (k == 3) c.strength = x;
-        else if (k == 4) c.t = x;
-        else if (k == 5) c.s = x;
-        else cd.n_threads = (int)x;
-    }
+    int i, twisted;
+    const option options[] = {
+        A_WHOLE("--seeds", &c.seeds, 1, SEEDS), A_WHOLE("--first", &c.first, 0, 1e9), A_WHOLE("--epochs", &c.epochs, 1, 1e6), A_NUMBER("--strength", &c.strength, 0, 1e6), A_NUMBER("--t", &c.t, 0, 1e6),
+        A_NUMBER("--s", &c.s, -1e6, 1e6), A_WHOLE("--threads", &cd.n_threads, 1, TINY_MAX_THREADS) };
+    READ_OPTIONS(argc, argv, "needle [--seeds 1..100] [--first K] [--epochs E] [--strength R] [--t T] [--s S] [--threads N]\n", options);
+    data = (set *)malloc(sizeof *data);
     if (!data) return fputs("needle: no memory\n", stderr), 1;
-    cd.log = say;
+    cd.log = hear;
     cd.user = &ctx;
     if (tiny_ctx_open(&cd, &ctx)) { free(data); return 1; }
-    printf("strength %.2f, t %g, %ld epochs of %d images; %% right of %d others (of those learnt from)\n\nseed        plain          twist      s at the end\n", c.strength, c.t, c.epochs, TRAIN, TEST);
+    printf("strength %.2f, t %g, %d epochs of %d images; %% right of %d others (of those learnt from)\n\nseed        plain          twist      s at the end\n", c.strength, c.t, c.epochs, TRAIN, TEST);
     for (i = 0; !st && i < c.seeds; i++) {
         draw(data, (uint64_t)(c.first + i), c.strength);
         for (twisted = 0; !st && twisted < 2; twisted++) st = run(ctx, &c, data, (uint64_t)(c.first + i), twisted, &percent[twisted][i], &learnt[twisted], s);
         gain[i] = percent[1][i] - percent[0][i];
-        if (!st) printf("%4ld  %6.2f (%6.2f)  %6.2f (%6.2f)  %.3f %.3f\n", c.first + i, percent[0][i], learnt[0], percent[1][i], learnt[1], (double)s[0], (double)s[1]);
+        if (!st) printf("%4d  %6.2f (%6.2f)  %6.2f (%6.2f)  %.3f %.3f\n", c.first + i, percent[0][i], learnt[0], percent[1][i], learnt[1], (double)s[0], (double)s[1]);
         fflush(stdout);
     }
-    if (st) fprintf(stderr, "needle: %s\n", tiny_ctx_message(ctx));
+    if (st) say(tiny_ctx_message(ctx));
     else {
         printf("\n");
         spread("plain", percent[0], c.seeds);
@@ -198,5 +166,5 @@ int main(int argc, char **argv)
     }
     tiny_ctx_close(ctx);
     free(data);
-    return st != TINY_OK;
+    return exit_status(st != TINY_OK);
 }

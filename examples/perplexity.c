@@ -7,11 +7,10 @@
  * error, and bits per token and per byte.                                                                                    */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
+#define PROGRAM "perplexity"
+#include "options.h"
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const char usage[] =
     "perplexity MODEL TEXT [options]       TEXT: a file, or - for standard input\n"
@@ -25,12 +24,6 @@ static const char usage[] =
     "  --target T       scalar, w128, neon, avx2, avx512, amx, reference; the best one without this\n"
     "  --json           one JSON object instead of a line\n"
     "  --quiet          no progress\n";
-
-static int wrong(const char *what, const char *value)
-{
-    fprintf(stderr, "perplexity: %s: %s\nperplexity --help tells more\n", what, value ? value : "a value is missing");
-    return 2;
-}
 
 static char *read_all(FILE *f, size_t *n)
 {
@@ -71,46 +64,14 @@ static double error_of(const sums *s)
     return s->n > 1 ? exp(mean) * sqrt((variance > 0 ? variance : 0) / (s->n - 1)) : 0;
 }
 
-/* --lora and --control-vector: FILE or FILE=SCALE */
-typedef struct extra { const char *path; double scale; tllm_adapter *a; } extra;
-static int read_extra(char *text, extra *e)
-{
-    char *cut = text ? strrchr(text, '=') : NULL, *end;
-    memset(e, 0, sizeof *e);
-    e->path = text;
-    e->scale = 1;
-    if (!text || !*text) return 0;
-    if (cut) {
-        e->scale = strtod(cut + 1, &end);
-        if (end == cut + 1 || *end || !(e->scale >= -1e6 && e->scale <= 1e6)) return 0;
-        *cut = 0;
-    }
-    return 1;
-}
-static int read_layers(const char *text, tiny_idx *first, tiny_idx *last)
-{
-    long a, b;
-    char rest;
-    if (!text || sscanf(text, "%ld-%ld%c", &a, &b, &rest) != 2 || a < 1 || b < a || b > 1000000) return 0;
-    *first = a;
-    *last = b;
-    return 1;
-}
-
-/* why no context was opened; what comes later stands in its message */
-static void say(void *user, tiny_log_level level, const char *sentence)
-{
-    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "perplexity: %s\n", sentence);
-}
-
 int main(int argc, char **argv)
 {
-    const char *path = NULL, *text_path = NULL;
-    long context = 512, threads = 0, windows = 0;
-    int json = 0, quiet = 0, merge = 0, i;
-    tiny_idx first_layer = 0, last_layer = 0;
-    extra extras[8];
-    size_t n_extra = 0, k;
+    static word_list files;                 /* of adapters and control vectors */
+    const char *path = NULL, *text_path = NULL, *layers = NULL;
+    int context = 512, windows = 0, json = 0, quiet = 0, merge = 0, k;
+    long first_layer = 0, last_layer = 0;
+    double scale[8];
+    tllm_adapter *adapter[8] = { NULL };
     tiny_ctx_desc desc;
     tiny_ctx *ctx = NULL;
     tllm_gguf *file = NULL;
@@ -126,45 +87,17 @@ int main(int argc, char **argv)
     sums s = { 0, 0, 0, 0 };
     FILE *f;
     tiny_status st;
+    const option options[] = {
+        THE_WORD("model", &path), THE_WORD("text", &text_path), A_WHOLE("--context", &context, 2, 1e9), A_WHOLE("--windows", &windows, 1, 1e9), A_LIST("--lora", &files, 8),
+        A_LIST("--control-vector", &files, 8), A_TEXT("--control-layers", &layers), A_FLAG("--lora-merge", &merge), A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS),
+        A_TARGET("--target", &desc.target), A_FLAG("--json", &json), A_FLAG("--quiet", &quiet) };
     memset(&desc, 0, sizeof desc);
     memset(&t, 0, sizeof t);
     memset(&room, 0, sizeof room);
-    for (i = 1; i < argc; i++) {
-        const char *a = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
-        long *to = !strcmp(a, "--context") ? &context : !strcmp(a, "--threads") ? &threads : !strcmp(a, "--windows") ? &windows : NULL;
-        if (to) {
-            char *end = NULL;
-            *to = value ? strtol(value, &end, 10) : 0;
-            if (!value) return wrong(a, NULL);
-            if (end == value || *end || *to < (to == &context ? 2 : 1) || *to > (to == &threads ? TINY_MAX_THREADS : 1000000000L)) {
-                fprintf(stderr, "perplexity: %s takes a whole number from %d to %ld, not %s\nperplexity --help tells more\n", a, to == &context ? 2 : 1, to == &threads ? (long)TINY_MAX_THREADS : 1000000000L, value);
-                return 2;
-            }
-            i++;
-        } else if (!strcmp(a, "--help") || !strcmp(a, "-h")) return fputs(usage, stdout) < 0;
-        else if (!strcmp(a, "--target")) {
-            desc.target = value ? tiny_target_by_name(value) : TINY_TARGET_COUNT;
-            if (desc.target == TINY_TARGET_COUNT) return wrong(a, value);
-            i++;
-        } else if (!strcmp(a, "--lora") || !strcmp(a, "--control-vector")) {
-            if (n_extra == 8 || !read_extra(i + 1 < argc ? argv[i + 1] : NULL, &extras[n_extra])) return wrong(a, value);
-            n_extra++;
-            i++;
-        } else if (!strcmp(a, "--control-layers")) {
-            if (!read_layers(value, &first_layer, &last_layer)) return wrong(a, value);
-            i++;
-        } else if (!strcmp(a, "--lora-merge")) merge = 1;
-        else if (!strcmp(a, "--json")) json = 1;
-        else if (!strcmp(a, "--quiet")) quiet = 1;
-        else if (a[0] == '-' && a[1]) return wrong("unknown option", a);
-        else if (!path) path = a;
-        else if (!text_path) text_path = a;
-        else return wrong("a third file", a);
-    }
-    if (!text_path) {
-        fputs(usage, stderr);
-        return 2;
-    }
+    READ_OPTIONS(argc, argv, usage, options);
+    if (layers && !is_range(layers, 1000000, &first_layer, &last_layer)) return wrong(layers, "--control-layers takes FIRST-LAST, counted from 1");
+    for (k = 0; k < files.n; k++)
+        if (!is_scaled(files.at[k], -1e6, 1e6, &scale[k])) return wrong(files.at[k], "this is neither a file nor FILE=NUMBER");
     f = strcmp(text_path, "-") ? fopen(text_path, "rb") : stdin;
     if (f) text = read_all(f, &n_text);
     if (!f || !text || ferror(f)) {         /* a folder opens, but cannot be read */
@@ -174,8 +107,7 @@ int main(int argc, char **argv)
     }
     if (f != stdin) (void)fclose(f);
 
-    desc.n_threads = (int)threads;
-    desc.log = say;
+    desc.log = hear;
     desc.user = &ctx;
     st = tiny_ctx_open(&desc, &ctx);
     if (!st) st = tllm_file_open(ctx, path, &file);
@@ -184,7 +116,7 @@ int main(int argc, char **argv)
     if (!st) st = tllm_encode(ctx, vocab, text, n_text, TLLM_ENCODE_ENDS, &t);
     if (!st) {
         tllm_model_about(model, &about);
-        if (context > about.n_context) context = (long)about.n_context;
+        if (context > about.n_context) context = (int)about.n_context;
         room.n_ctx = context;
         room.n_batch = context < 64 ? context : 64;
         if (about.output != TLLM_LOGITS || about.is_encoder || about.has_decoder) {
@@ -195,18 +127,17 @@ int main(int argc, char **argv)
             st = TINY_E_ARGUMENT;
         } else {
             st = tllm_state_open(ctx, model, &room, &state);
-            for (k = 0; k < n_extra && !st; k++) {
+            for (k = 0; k < files.n && !st; k++) {
                 tllm_adapter_about kind;
-                extra *e = &extras[k];
-                st = tllm_adapter_load(ctx, model, e->path, &e->a);
-                tllm_adapter_tell(e->a, &kind);
-                if (!st && first_layer && kind.kind == TLLM_ADAPTER_VECTOR) st = tllm_adapter_layers(ctx, e->a, first_layer, last_layer);
-                if (!st) st = merge && kind.kind == TLLM_ADAPTER_LORA ? tllm_adapter_merge(ctx, model, e->a, (float)e->scale, TINY_F32) : tllm_state_attach(state, e->a, (float)e->scale);
+                st = tllm_adapter_load(ctx, model, files.at[k], &adapter[k]);
+                tllm_adapter_tell(adapter[k], &kind);
+                if (!st && first_layer && kind.kind == TLLM_ADAPTER_VECTOR) st = tllm_adapter_layers(ctx, adapter[k], first_layer, last_layer);
+                if (!st) st = merge && kind.kind == TLLM_ADAPTER_LORA ? tllm_adapter_merge(ctx, model, adapter[k], (float)scale[k], TINY_F32) : tllm_state_attach(state, adapter[k], (float)scale[k]);
             }
-            if (st) fprintf(stderr, "perplexity: %s\n", tiny_ctx_message(ctx));
+            if (st) say(tiny_ctx_message(ctx));
             logits = (float *)malloc((size_t)context * (size_t)about.n_vocab * sizeof *logits);
             if (!st && !logits) {
-                fprintf(stderr, "perplexity: there is no memory for the logits of %ld tokens\n", context);
+                fprintf(stderr, "perplexity: there is no memory for the logits of %d tokens\n", context);
                 st = TINY_E_MEMORY;
             }
         }
@@ -216,7 +147,7 @@ int main(int argc, char **argv)
         const tiny_idx half = context > 1 ? context / 2 : 1;
         const int first = tllm_vocab_adds_bos(vocab) ? t.id[0] : -1;
         tiny_idx at;
-        for (at = 0; !st && at + 1 < (tiny_idx)t.n && (!windows || (long)s.n_windows < windows); at += half) {
+        for (at = 0; !st && at + 1 < (tiny_idx)t.n && (!windows || (int)s.n_windows < windows); at += half) {
             const tiny_idx n = (tiny_idx)t.n - at < context ? (tiny_idx)t.n - at : context;
             const int32_t saved = t.id[at];
             if (at && n <= context - half) break;       /* its second half was judged before */
@@ -231,27 +162,23 @@ int main(int argc, char **argv)
         if (!quiet) fputs("\n", stderr);
     }
     if (!st && json)
-        printf("{\"perplexity\": %.6f, \"error\": %.6f, \"bits_per_token\": %.6f, \"tokens\": %.0f, \"windows\": %zu, \"context\": %ld}\n", exp(s.nll / s.n), error_of(&s),
+        printf("{\"perplexity\": %.6f, \"error\": %.6f, \"bits_per_token\": %.6f, \"tokens\": %.0f, \"windows\": %zu, \"context\": %d}\n", exp(s.nll / s.n), error_of(&s),
                s.nll / s.n / log(2.0), s.n, s.n_windows, context);
     else if (!st)
         printf("perplexity %.4f +- %.4f over %.0f tokens (%.4f bits a token, %.4f bits a byte of the text)\n", exp(s.nll / s.n), error_of(&s), s.n, s.nll / s.n / log(2.0),
                s.nll / s.n / log(2.0) * (double)t.n / (double)n_text);
-    if (st && ctx) fprintf(stderr, "perplexity: %s\n", tiny_ctx_message(ctx));
+    if (st && ctx) say(tiny_ctx_message(ctx));
 close:
     free(logits);
     free(text);
     if (ctx) {
         tllm_state_close(ctx, state);
-        for (k = 0; k < n_extra; k++) tllm_adapter_close(ctx, extras[k].a);
+        for (k = 0; k < files.n; k++) tllm_adapter_close(ctx, adapter[k]);
         tllm_tokens_free(ctx, &t);
         tllm_vocab_close(ctx, vocab);
         tllm_model_close(ctx, model);
         tllm_gguf_close(ctx, file);
     }
     tiny_ctx_close(ctx);
-    if (fflush(stdout) || ferror(stdout)) {
-        fputs("perplexity: standard output takes no more\n", stderr);
-        return 1;
-    }
-    return st != TINY_OK;
+    return exit_status(st != TINY_OK);
 }

@@ -9,10 +9,9 @@
  * takes it when it is whole.                                                                                              */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
+#define PROGRAM "quantize"
+#include "options.h"
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #ifdef _WIN32
 #include <fcntl.h>
 #include <io.h>
@@ -592,85 +591,56 @@ out:
     return status;
 }
 
-static int fail_usage(const char *what, const char *which)
-{
-    fprintf(stderr, "quantize: %s%s%s\nquantize --help tells more\n", what, which ? " " : "", which ? which : "");
-    return 2;
-}
-
-/* why no context was opened; what comes later stands in its message */
-static void say(void *user, tiny_log_level level, const char *sentence)
-{
-    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "quantize: %s\n", sentence);
-}
-
 int main(int argc, char **argv)
 {
     static request r;
-    static const char *const with_value[] = { "--blocks", "--unblocks", "--imatrix", "--threads", "--tensor-type" };
-    const char *place[3] = { NULL, NULL, NULL }, *type = NULL;
+    static word_list place, patterns;
+    const char *blocks = NULL, *unblocks = NULL;
     const tllm_format *f;
     tiny_ctx_desc desc;
     tiny_ctx *ctx = NULL;
     size_t i;
-    int a, n_places = 0, mode = 0, status;
+    int k, list = 0, status;
+    const option options[] = {
+        WORDS(&place, 3), A_TEXT("--blocks", &blocks), A_TEXT("--unblocks", &unblocks), A_TEXT("--imatrix", &r.imatrix), A_FLAG("--pure", &r.pure), A_LIST("--tensor-type", &patterns, 64),
+        A_WHOLE("--threads", &r.n_threads, 1, TINY_MAX_THREADS), A_FLAG("--list", &list) };
     memset(&desc, 0, sizeof desc);
-    desc.log = say;
+    desc.log = hear;
     desc.user = &ctx;
-    for (a = 1; a < argc; a++) {
-        const char *s = argv[a], *v = a + 1 < argc ? argv[a + 1] : NULL;
-        if (!strcmp(s, "--help") || !strcmp(s, "-h")) { fputs(usage, stdout); return 0; }
-        if (!strcmp(s, "--list")) {
-            for (i = 0; i < sizeof mixtures / sizeof mixtures[0]; i++) printf("%s\n", mixtures[i].name);
-            for (i = 0; (f = tllm_format_at(i)) != NULL; i++)
-                if (f->pack && !(f->flags & TLLM_FORMAT_ACTIVATIONS) && !mixture_by_name(f->name)) printf("%s\n", f->name);
-            return 0;
-        }
-        if (!strcmp(s, "--pure")) { r.pure = 1; continue; }
-        if (s[0] != '-') {
-            if (n_places == 3) return fail_usage("one argument too many:", s);
-            place[n_places++] = s;
-            continue;
-        }
-        for (i = 0; i < sizeof with_value / sizeof *with_value && strcmp(s, with_value[i]); i++) {}
-        if (i == sizeof with_value / sizeof *with_value) return fail_usage("unknown option:", s);
-        if (!v) return fail_usage("a value is missing after", s);
-        a++;
-        if (!strcmp(s, "--blocks") || !strcmp(s, "--unblocks")) { mode = s[2] == 'b' ? 1 : 2; type = v; }
-        else if (!strcmp(s, "--imatrix")) r.imatrix = v;
-        else if (!strcmp(s, "--threads")) {
-            char *end;
-            const long n = strtol(v, &end, 10);
-            if (end == v || *end || n < 1 || n > TINY_MAX_THREADS) return fail_usage("--threads takes a whole number from 1 to 256, not", v);
-            r.n_threads = (int)n;
-        } else {
-            const char *eq = strrchr(v, '=');
-            if (!eq || eq == v || !(f = tllm_format_by_name(eq + 1)) || !f->pack || (f->flags & TLLM_FORMAT_ACTIVATIONS)) return fail_usage("this is not REGEX=TYPE with a known type:", v);
-            if (!pattern_is_whole(v, eq)) return fail_usage("a bracket of the pattern is not closed, or never opened:", v);
-            if (r.n_patterns == 64) return fail_usage("more than 64 times", s);
-            r.pattern[r.n_patterns] = v;
-            r.pattern_end[r.n_patterns] = eq;
-            r.pattern_type[r.n_patterns++] = f;
-        }
+    READ_OPTIONS(argc, argv, usage, options);
+    if (list) {
+        for (i = 0; i < sizeof mixtures / sizeof mixtures[0]; i++) printf("%s\n", mixtures[i].name);
+        for (i = 0; (f = tllm_format_at(i)) != NULL; i++)
+            if (f->pack && !(f->flags & TLLM_FORMAT_ACTIVATIONS) && !mixture_by_name(f->name)) printf("%s\n", f->name);
+        return exit_status(0);
     }
-    if (mode) {
-        if (n_places) return fail_usage("--blocks and --unblocks take no files:", place[0]);
-        f = tllm_format_by_name(type);
-        if (!f || (mode == 1 && !f->pack)) return fail_usage("there is no type", type);
-        if (!r.imatrix) return pipe_blocks(f, mode == 2);
-        if (mode == 2) return fail_usage("--unblocks takes no", "--imatrix");
+    for (k = 0; k < patterns.n; k++) {
+        const char *v = patterns.at[k], *eq = strrchr(v, '=');
+        if (!eq || eq == v || !(f = tllm_format_by_name(eq + 1)) || !f->pack || (f->flags & TLLM_FORMAT_ACTIVATIONS)) return wrong("this is not REGEX=TYPE with a known type", v);
+        if (!pattern_is_whole(v, eq)) return wrong("a bracket of the pattern is not closed, or never opened", v);
+        r.pattern[r.n_patterns] = v;
+        r.pattern_end[r.n_patterns] = eq;
+        r.pattern_type[r.n_patterns++] = f;
+    }
+    if (blocks || unblocks) {
+        if (place.n) return wrong("--blocks and --unblocks take no files", place.at[0]);
+        if (blocks && unblocks) return wrong("--blocks and --unblocks", "one of them");
+        f = tllm_format_by_name(blocks ? blocks : unblocks);
+        if (!f || (blocks && !f->pack)) return wrong("there is no type", blocks ? blocks : unblocks);
+        if (!r.imatrix) return pipe_blocks(f, unblocks != NULL);
+        if (unblocks) return wrong("--unblocks", "it takes no --imatrix");
         if (tiny_ctx_open(&desc, &ctx)) return 1;
         status = pipe_weighted(ctx, f, r.imatrix);
         tiny_ctx_close(ctx);
         return status;
     }
-    if (n_places != 3) return fail_usage("IN, OUT.gguf and TYPE are needed", NULL);
-    r.in = place[0];
-    r.out = place[1];
-    r.mix = mixture_by_name(place[2]);
-    f = tllm_format_by_name(place[2]);
+    if (place.n != 3) return wrong("IN OUT.gguf TYPE", "all three are needed");
+    r.in = place.at[0];
+    r.out = place.at[1];
+    r.mix = mixture_by_name(place.at[2]);
+    f = tllm_format_by_name(place.at[2]);
     if (f && (!f->pack || (f->flags & TLLM_FORMAT_ACTIVATIONS))) f = NULL;
-    if (!r.mix && !f) return fail_usage("there is no type", place[2]);
+    if (!r.mix && !f) return wrong("there is no type", place.at[2]);
     if (r.pure || !r.mix) r.pure_type = f ? f : tllm_format_of(r.mix->base);
     if (r.n_threads < 1 || r.n_threads > TINY_MAX_THREADS) {
         r.n_threads = 1;

@@ -6,9 +6,8 @@
  * Over real machines only the transport would be another one. Build with -fopenmp, or with -DTINY_PTHREAD and -pthread.      */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#define PROGRAM "ranks"
+#include "options.h"
 
 static const char usage[] =
     "ranks MODEL [options]      MODEL: a GGUF file, or a .bin of llama2.c beside its tokenizer\n"
@@ -66,12 +65,6 @@ static tiny_status tell(tiny_ctx *ctx, const tllm_model *model, const tllm_vocab
     return st;
 }
 
-/* why no context was opened; what comes later stands in its message */
-static void say(void *user, tiny_log_level level, const char *sentence)
-{
-    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "ranks: %s\n", sentence);
-}
-
 static void rank_main(tiny_team *team, void *arg)
 {
     tiny_ctx_desc cd;
@@ -93,7 +86,7 @@ static void rank_main(tiny_team *team, void *arg)
         fprintf(stderr, "ranks: %d of %d threads are there: build with -fopenmp, or with -DTINY_PTHREAD and -pthread\n", team->n, run.ranks);
         return;
     }
-    cd.log = say;
+    cd.log = hear;
     cd.user = &ctx;
     if (tiny_ctx_open(&cd, &ctx)) return;
     d.net = tiny_local_net(run.local, team->i);
@@ -120,67 +113,34 @@ static void rank_main(tiny_team *team, void *arg)
     tiny_ctx_close(ctx);
 }
 
-/* the whole of text is a number from low to high */
-static int number(const char *option, const char *text, double low, double high, int fraction, double *to)
-{
-    char *end = NULL;
-    if (!text) return fprintf(stderr, "ranks: %s: a value is missing\nranks --help tells more\n", option), 0;
-    *to = strtod(text, &end);
-    if (end != text && !text[strspn(text, "0123456789.eE+-")] && *to >= low && *to <= high && (fraction || *to == (double)(long)*to)) return 1;
-    return fprintf(stderr, "ranks: %s takes a %snumber from %g to %.10g, not %s\nranks --help tells more\n", option, fraction ? "" : "whole ", low, high, text), 0;
-}
-
 int main(int argc, char **argv)
 {
     tiny_ctx_desc cd;
     tiny_local_desc d;
     tiny_ctx *ctx = NULL;
-    double x;
     int i, failed = 0;
+    const option options[] = {
+        THE_WORD("model", &run.path), ANY_TEXT("--prompt", &run.prompt), A_WHOLE("--ranks", &run.ranks, 1, MOST), A_WHOLE("--tokens", &run.tokens, 0, CONTEXT), A_NUMBER("--ms", &run.ms, 0, 1e4),
+        A_NUMBER("--mbit", &run.mbit, 0, 1e9), A_FLAG("--ladder", &run.ladder) };
     run.prompt = "Once upon a time";
     run.ranks = 2;
     run.tokens = 40;
-    for (i = 1; i < argc; i++) {
-        const char *a = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
-        if (!strcmp(a, "--help") || !strcmp(a, "-h")) return fputs(usage, stdout) < 0;
-        if (!strcmp(a, "--ladder")) { run.ladder = 1; continue; }
-        if (a[0] != '-') {
-            if (run.path) return fprintf(stderr, "ranks: a second model: %s\nranks --help tells more\n", a), 2;
-            run.path = a;
-            continue;
-        }
-        if (!strcmp(a, "--ranks")) {
-            if (!number(a, value, 1, MOST, 0, &x)) return 2;
-            run.ranks = (int)x;
-        } else if (!strcmp(a, "--tokens")) {
-            if (!number(a, value, 0, CONTEXT, 0, &x)) return 2;
-            run.tokens = (int)x;
-        } else if (!strcmp(a, "--ms")) {
-            if (!number(a, value, 0, 1e4, 1, &run.ms)) return 2;
-        } else if (!strcmp(a, "--mbit")) {
-            if (!number(a, value, 0, 1e9, 1, &run.mbit)) return 2;
-        } else if (!strcmp(a, "--prompt")) {
-            if (!value) return fprintf(stderr, "ranks: --prompt: a value is missing\nranks --help tells more\n"), 2;
-            run.prompt = value;
-        } else return fprintf(stderr, "ranks: unknown option: %s\nranks --help tells more\n", a), 2;
-        i++;
-    }
-    if (!run.path) return fputs(usage, stderr), 2;
+    READ_OPTIONS(argc, argv, usage, options);
     memset(&cd, 0, sizeof cd);
     memset(&d, 0, sizeof d);
     cd.n_threads = run.ranks;
-    cd.log = say;
+    cd.log = hear;
     cd.user = &ctx;
     d.world = run.ranks;
     d.latency_ns = (uint64_t)(1e6 * run.ms);
     d.bits_per_second = 1e6 * run.mbit;
     if (tiny_ctx_open(&cd, &ctx)) return 1;
     if (tiny_local_open(ctx, &d, &run.local) || tiny_parallel(ctx, run.ranks, 0, 0, rank_main, NULL)) {
-        fprintf(stderr, "ranks: %s\n", tiny_ctx_message(ctx));
+        say(tiny_ctx_message(ctx));
         failed = 1;
     }
     for (i = 0; i < run.ranks; i++) failed |= run.failed[i];
     tiny_local_close(ctx, run.local);
     tiny_ctx_close(ctx);
-    return failed;
+    return exit_status(failed);
 }

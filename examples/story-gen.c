@@ -7,11 +7,9 @@
  * reader.                                                                                                                   */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
-#include <errno.h>
+#define PROGRAM "story-gen"
+#include "options.h"
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const char usage[] =
     "story-gen [options]      stories of a small language on standard output, one a line\n"
@@ -21,12 +19,6 @@ static const char usage[] =
     "  --stats         counts and entropies instead of the text\n"
     "  --bits          behind each token that was chosen, the bits of its choice\n";
 
-static int wrong(const char *what, const char *value)
-{
-    fprintf(stderr, "story-gen: %s: %s\nstory-gen --help tells more\n", what, value ? value : "a value is missing");
-    return 2;
-}
-
 int main(int argc, char **argv)
 {
     uint64_t seed = 1, tokens = 0, stories = 0, n_tokens = 0, n_stories = 0, n_tag[TLLM_STORY_TAGS];
@@ -34,21 +26,9 @@ int main(int argc, char **argv)
     unsigned shortest = 0, longest = 0, length = 0;
     int stats = 0, show = 0, i;
     tllm_story s;
+    const option options[] = { A_SEED("--seed", &seed), A_COUNT("--tokens", &tokens), A_COUNT("--stories", &stories), A_FLAG("--stats", &stats), A_FLAG("--bits", &show) };
     memset(n_tag, 0, sizeof n_tag);
-    for (i = 1; i < argc; i++) {
-        const char *a = argv[i], *v = i + 1 < argc ? argv[i + 1] : NULL;
-        uint64_t *to = !strcmp(a, "--seed") ? &seed : !strcmp(a, "--tokens") ? &tokens : !strcmp(a, "--stories") ? &stories : NULL;
-        if (to) {
-            char *end = NULL;
-            errno = 0;
-            if (v && *v >= '0' && *v <= '9') *to = strtoull(v, &end, 10);
-            if (!end || *end || errno || (to != &seed && !*to)) return wrong(a, v);
-            i++;
-        } else if (!strcmp(a, "--stats")) stats = 1;
-        else if (!strcmp(a, "--bits")) show = 1;
-        else if (!strcmp(a, "--help") || !strcmp(a, "-h")) return fputs(usage, stdout) < 0;
-        else return wrong("unknown option", a);
-    }
+    READ_OPTIONS(argc, argv, usage, options);
     if (!tokens && !stories) stories = 10;
     s = tllm_story_start(seed);
     while ((stories && n_stories < stories) || (tokens && n_tokens < tokens)) {
@@ -77,13 +57,12 @@ int main(int argc, char **argv)
             n_stories++;
         } else if (tokens && !(stories && n_stories < stories) && n_tokens >= tokens) tokens = n_tokens + 1;     /* to the end of the story */
     }
-    if (fflush(stdout) || ferror(stdout)) { fprintf(stderr, "story-gen: standard output takes no more\n"); return 1; }
-    if (!stats) return 0;
+    if (!stats) return exit_status(0);
     printf("stories            %12" PRIu64 "   of %u to %u tokens, %.2f in the mean\n", n_stories, shortest, longest, (double)n_tokens / (double)n_stories);
     printf("tokens             %12" PRIu64 "\n", n_tokens);
     printf("bits               %15.2f   -log2 of their probabilities\n", bits);
     printf("bits per token     %17.4f   from the entropy of each choice %.4f\n", bits / (double)n_tokens, chosen / (double)n_tokens);
     printf("bits per story     %15.2f\n", bits / (double)n_stories);
     for (i = 0; i < TLLM_STORY_TAGS; i++) printf("  %-16s %12" PRIu64 "   %6.3f %%\n", tllm_story_tag_name(i), n_tag[i], 100.0 * (double)n_tag[i] / (double)n_tokens);
-    return 0;
+    return exit_status(0);
 }

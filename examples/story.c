@@ -11,9 +11,8 @@
 #ifdef STORY_LINKED
 #include "story-model.h"
 #endif
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#define PROGRAM "story"
+#include "options.h"
 #include <time.h>
 
 /* Words with blanks between them, printed as a book has them; and kept as they came. */
@@ -108,21 +107,15 @@ static int machine(void)
 }
 #endif
 
-/* why no context was opened; what comes later stands in its message */
-static void say(void *user, tiny_log_level level, const char *sentence)
-{
-    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "story: %s\n", sentence);
-}
-
 int main(int argc, char **argv)
 {
 #ifdef STORY_LINKED
-    const char *path = NULL;
+    const char *path = NULL, *given = NULL;
 #else
-    const char *path = "examples/models/story-gla.gguf";
+    const char *path = "examples/models/story-gla.gguf", *given = NULL;
 #endif
-    unsigned long long seed = (unsigned long long)time(NULL);
-    long stories = 1, k;
+    uint64_t seed = (uint64_t)time(NULL);
+    int stories = 1, tell_machine = 0, bad = 0, k;
     tiny_ctx_desc desc;
     tiny_ctx *ctx = NULL;
     tllm_session *session = NULL;
@@ -134,24 +127,9 @@ int main(int argc, char **argv)
     double spent = 0;
     size_t made = 0;
     tiny_status st;
-    int i, tell_machine = 0, wrong = 0;
-    for (i = 1; i < argc; i++) {
-        const char *a = argv[i], *v = i + 1 < argc ? argv[i + 1] : NULL;
-        if (a[0] != '-') path = a;
-        else if (v && (!strcmp(a, "--seed") || !strcmp(a, "--stories"))) {
-            char *end = NULL;
-            const unsigned long long n = *v >= '0' && *v <= '9' ? strtoull(v, &end, 10) : 0;
-            if (!end || *end || (a[3] == 't' && n > 1000000)) {
-                fprintf(stderr, "story: %s takes a whole number%s, not %s\n", a, a[3] == 't' ? " from 0 to 1000000" : "", v);
-                return 2;
-            }
-            if (a[3] == 't') stories = (long)n;
-            else seed = n;
-            i++;
-        }
-        else if (!strcmp(a, "--machine")) tell_machine = 1;
-        else return fputs("story [MODEL.gguf] [--seed S] [--stories N] [--machine]\n", strcmp(a, "--help") ? stderr : stdout), strcmp(a, "--help") ? 2 : 0;
-    }
+    const option options[] = { A_WORD("model", &given), A_SEED("--seed", &seed), A_WHOLE("--stories", &stories, 0, 1e6), A_FLAG("--machine", &tell_machine) };
+    READ_OPTIONS(argc, argv, "story [MODEL.gguf] [--seed S] [--stories N] [--machine]\n", options);
+    if (given) path = given;
     memset(&desc, 0, sizeof desc);
     memset(&how, 0, sizeof how);
     memset(&jd, 0, sizeof jd);
@@ -161,7 +139,7 @@ int main(int argc, char **argv)
     how.chain = chain;
     how.n_steps = 1;
     how.text = print;
-    desc.log = say;
+    desc.log = hear;
     desc.user = &ctx;
     st = tiny_ctx_open(&desc, &ctx);
 #ifdef STORY_LINKED
@@ -175,7 +153,7 @@ int main(int argc, char **argv)
         memset(&p, 0, sizeof p);
         p.begins = 1;
         how.user = &p;
-        how.seed = seed + (unsigned long long)k;
+        how.seed = seed + (uint64_t)k;
         st = tllm_generate(session, "", 0, &how, &r);
         print_word(&p);
         if (st) break;
@@ -186,7 +164,7 @@ int main(int argc, char **argv)
         spent += r.made_seconds;
     }
 #ifndef TINY_NO_CONFORM
-    if (!st && tell_machine) wrong = machine();
+    if (!st && tell_machine) bad = machine();
 #else
     if (tell_machine) puts("(this program was built without the conformance kit)");
 #endif
@@ -198,9 +176,5 @@ int main(int argc, char **argv)
         printf("%.0f tokens/s; %.4f bits a token on %zu stories that it never saw, where no model can do better than %.4f\n", spent > 0 ? (double)made / spent : 0.0, j.bits, j.stories, j.floor);
     tllm_session_close(session);
     tiny_ctx_close(ctx);
-    if (fflush(stdout) || ferror(stdout)) {
-        fputs("story: standard output takes no more\n", stderr);
-        return 1;
-    }
-    return st != TINY_OK || wrong;
+    return exit_status(st != TINY_OK || bad);
 }

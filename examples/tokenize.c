@@ -4,10 +4,9 @@
  *     tokenize MODEL.gguf < text | tokenize MODEL.gguf --decode                                                       */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
+#define PROGRAM "tokenize"
+#include "options.h"
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #ifdef _WIN32
 #include <fcntl.h>
 #include <io.h>
@@ -94,38 +93,24 @@ static int decode(tiny_ctx *ctx, const tllm_vocab *v, const char *text, size_t n
     return 0;
 }
 
-/* why no context was opened; what comes later stands in its message */
-static void say(void *user, tiny_log_level level, const char *sentence)
-{
-    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "tokenize: %s\n", sentence);
-}
-
 int main(int argc, char **argv)
 {
     const char *path = NULL;
-    int bos = 0, special = 0, nul = 0, back = 0, i, bad;
+    int bos = 0, special = 0, nul = 0, back = 0, bad;
+    const option options[] = { THE_WORD("file", &path), A_FLAG("--bos", &bos), A_FLAG("--special", &special), A_FLAG("-0", &nul), A_FLAG("--decode", &back) };
     tiny_ctx_desc desc;
     tiny_ctx *ctx = NULL;
     tllm_gguf *g = NULL;
     tllm_vocab *v = NULL;
     char *text;
     size_t n;
-    for (i = 1; i < argc; i++) {
-        if (!strcmp(argv[i], "--help")) { fputs(usage, stdout); return 0; }
-        else if (!strcmp(argv[i], "--bos")) bos = 1;
-        else if (!strcmp(argv[i], "--special")) special = 1;
-        else if (!strcmp(argv[i], "-0")) nul = 1;
-        else if (!strcmp(argv[i], "--decode")) back = 1;
-        else if (*argv[i] != '-' && !path) path = argv[i];
-        else { fprintf(stderr, "tokenize: %s: %s\ntokenize --help tells more\n", *argv[i] == '-' ? "unknown option" : "a second file", argv[i]); return 2; }
-    }
-    if (!path) { fputs(usage, stderr); return 2; }
+    READ_OPTIONS(argc, argv, usage, options);
 #ifdef _WIN32
     (void)_setmode(_fileno(stdin), _O_BINARY);
     (void)_setmode(_fileno(stdout), _O_BINARY);
 #endif
     memset(&desc, 0, sizeof desc);
-    desc.log = say;
+    desc.log = hear;
     desc.user = &ctx;
     if (tiny_ctx_open(&desc, &ctx)) return 1;
     if (tllm_file_open(ctx, path, &g) || tllm_vocab_open(ctx, g, &v)) return fail(tiny_ctx_message(ctx), "");

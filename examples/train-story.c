@@ -6,11 +6,9 @@
  * never stopped, and the course of the loss (story.gguf.tsv: step, bits a token, floor, seconds).                              */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
+#define PROGRAM "train-story"
+#include "options.h"
 #include <errno.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const char usage[] =
     "train-story --out MODEL.gguf [options]\n"
@@ -25,19 +23,6 @@ static const char usage[] =
     "  --target T        scalar, w128, neon, avx2, avx512, amx, reference; the best one without this\n"
     "  --quiet           no progress\n"
     "A stop by ^C keeps a checkpoint.\n";
-
-static volatile sig_atomic_t asked_to_stop;
-static void on_interrupt(int signal_number)
-{
-    (void)signal_number;
-    asked_to_stop = 1;
-}
-
-static int wrong(const char *what, const char *value)
-{
-    fprintf(stderr, "train-story: %s: %s\ntrain-story --help tells more\n", what, value ? value : "a value is missing");
-    return 2;
-}
 
 static double seconds(void) { return (double)tiny_now_ns() * 1e-9; }
 
@@ -75,19 +60,12 @@ static double keep_course(const char *path, long long step)
     return spent;
 }
 
-/* why no context was opened; what comes later stands in its message */
-static void say(void *user, tiny_log_level level, const char *sentence)
-{
-    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "train-story: %s\n", sentence);
-}
-
 int main(int argc, char **argv)
 {
     const char *config = NULL, *out = NULL, *format = "Q8_0";
     char checkpoint[1024], course[1024];
-    long seconds_most = 0, save_each = 60, threads = 0, stop_at = 0;
-    unsigned long long seed = 0;
-    int resume = 0, quiet = 0, i, stopped = 0;
+    uint64_t seed = 0;
+    int resume = 0, quiet = 0, stopped = 0, seconds_most = 0, save_each = 60, stop_at = 0;
     tiny_ctx_desc desc;
     tllm_train_desc d;
     tllm_train_report r;
@@ -97,42 +75,19 @@ int main(int argc, char **argv)
     tiny_status st;
     double began, saved, spent = 0, shown = 0, mean = 0, weight = 0;
     FILE *tsv = NULL;
+    const option options[] = {
+        A_TEXT("--config", &config), A_TEXT("--out", &out), A_TEXT("--format", &format), A_COUNT("--seed", &seed), A_WHOLE("--seconds", &seconds_most, 1, 1e6), A_WHOLE("--save", &save_each, 1, 1e6),
+        A_WHOLE("--stop", &stop_at, 1, 1e6), A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS), A_TARGET("--target", &desc.target), A_FLAG("--resume", &resume), A_FLAG("--quiet", &quiet) };
     memset(&desc, 0, sizeof desc);
     memset(&d, 0, sizeof d);
     memset(&r, 0, sizeof r);
-    for (i = 1; i < argc; i++) {
-        const char *a = argv[i], *v = i + 1 < argc ? argv[i + 1] : NULL;
-        const char **text_to = !strcmp(a, "--config") ? &config : !strcmp(a, "--out") ? &out : !strcmp(a, "--format") ? &format : NULL;
-        long *to = !strcmp(a, "--seconds") ? &seconds_most : !strcmp(a, "--save") ? &save_each : !strcmp(a, "--threads") ? &threads : !strcmp(a, "--stop") ? &stop_at : NULL;
-        if (text_to) {
-            if (!v) return wrong(a, v);
-            *text_to = v;
-            i++;
-        } else if (to || !strcmp(a, "--seed")) {
-            char *end = NULL;
-            unsigned long long n;
-            errno = 0;
-            n = v && *v >= '0' && *v <= '9' ? strtoull(v, &end, 10) : 0;
-            if (!end || *end || errno || !n || (to && n > 1000000)) return wrong(a, v);
-            if (to) *to = (long)n;
-            else seed = n;
-            i++;
-        } else if (!strcmp(a, "--target")) {
-            desc.target = v ? tiny_target_by_name(v) : TINY_TARGET_COUNT;
-            if (desc.target == TINY_TARGET_COUNT) return wrong(a, v);
-            i++;
-        } else if (!strcmp(a, "--resume")) resume = 1;
-        else if (!strcmp(a, "--quiet")) quiet = 1;
-        else if (!strcmp(a, "--help") || !strcmp(a, "-h")) return fputs(usage, stdout) < 0;
-        else return wrong("unknown option", a);
-    }
+    READ_OPTIONS(argc, argv, usage, options);
     if (!out) return fputs(usage, stderr), 2;
     if (!tllm_format_by_name(format) || !tllm_format_by_name(format)->pack || tllm_format_by_name(format)->flags & TLLM_FORMAT_ACTIVATIONS) return wrong("--format", format);
     if (strlen(out) > 1000) return wrong("the name is too long", out);
     (void)snprintf(checkpoint, sizeof checkpoint, "%s.ckpt", out);
     (void)snprintf(course, sizeof course, "%s.tsv", out);
-    desc.n_threads = (int)threads;
-    desc.log = say;
+    desc.log = hear;
     desc.user = &ctx;
     if (tiny_ctx_open(&desc, &ctx)) return 1;
     if (config) {
@@ -167,8 +122,7 @@ int main(int argc, char **argv)
     else if (!resume) fputs("# step\tbits\tfloor\tseconds\n", tsv);
     fprintf(stderr, "%zu weights, %d steps of %d tokens, %s, %d threads, seed %llu%s\n", tllm_trainer_params(t), d.steps, d.sequences * d.context,
             tiny_target_name(tiny_ctx_target(ctx)), tiny_ctx_threads(ctx), (unsigned long long)d.seed, resume ? ", resumed" : "");
-    (void)signal(SIGINT, on_interrupt);
-    (void)signal(SIGTERM, on_interrupt);
+    stop_on_signals();
     began = saved = seconds();
     while (tllm_trainer_at(t) < d.steps) {
         double now, used;
@@ -189,7 +143,7 @@ int main(int argc, char **argv)
             (void)fflush(stderr);
             shown = now;
         }
-        stopped = asked_to_stop || r.step == stop_at || (seconds_most && used >= (double)seconds_most);
+        stopped = stopped_by || r.step == stop_at || (seconds_most && used >= (double)seconds_most);
         if (stopped || now - saved >= (double)save_each || r.step == d.steps) {
             st = tllm_trainer_save(t, checkpoint);
             if (st) {
@@ -219,5 +173,5 @@ close:
     if (tsv) (void)fclose(tsv);
     tllm_trainer_close(t);
     tiny_ctx_close(ctx);
-    return st != TINY_OK;
+    return exit_status(st != TINY_OK);
 }

@@ -5,11 +5,9 @@
  *     options: --seed S  --epochs E  --threads N  --save FILE  --resume                                                     */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
-#include <errno.h>
+#define PROGRAM "train"
+#include "options.h"
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 typedef struct set { float *x; int32_t *label; uint32_t n; tiny_tensor tx, tl; } set;
 
@@ -183,77 +181,36 @@ static int progress(void *user, const tiny_train_state *s)
     return 0;
 }
 
-/* why no context was opened; what comes later stands in its message */
-static void say(void *user, tiny_log_level level, const char *sentence)
-{
-    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "train: %s\n", sentence);
-}
-
-/* a whole number from least to most; else a sentence and 0 */
-static int number(const char *option, const char *text, int64_t least, int64_t most, int64_t *v)
-{
-    char *end;
-    errno = 0;
-    *v = *text >= '0' && *text <= '9' ? strtoll(text, &end, 10) : -1;
-    if (*v >= least && *v <= most && !errno && !*end) return 1;
-    fprintf(stderr, "train: %s takes a whole number from %lld to %lld, not %s\n", option, (long long)least, (long long)most, text);
-    return 0;
-}
-
 int main(int argc, char **argv)
 {
-    int64_t v;
     tiny_ctx_desc cd = { 0 };
     tiny_train_desc d;
     tiny_train_state state;
     tiny_ctx *ctx = NULL;
     tiny_rng rng;
-    net *w = (net *)need(calloc(1, sizeof *w));
+    net *w;
     set test;
     size_t i, weights = 0;
     double seconds;
-    int a, bad;
+    int conv = 0, epochs = 0;
+    const option options[] = {
+        A_COMMAND("mlp conv", &conv), A_SEED("--seed", &d.seed), A_WHOLE("--epochs", &epochs, 1, 1e6), A_WHOLE("--threads", &cd.n_threads, 1, TINY_MAX_THREADS), A_TEXT("--save", &d.save),
+        A_FLAG("--resume", &d.resume) };
     memset(&d, 0, sizeof d);
-    d.epochs = 25;
     d.seed = 1;
-    if (argc == 2 && !strcmp(argv[1], "--help")) {
-        free(w);
-        return puts("train mlp|conv [--seed S] [--epochs E] [--threads N] [--save FILE] [--resume]") < 0;
-    }
-    bad = argc < 2 || (strcmp(argv[1], "mlp") && strcmp(argv[1], "conv"));
-    for (a = 2; !bad && a < argc; a++) {
-        if (!strcmp(argv[a], "--resume")) d.resume = 1;
-        else if (a + 1 == argc) bad = 1;
-        else if (!strcmp(argv[a], "--save")) d.save = argv[++a];
-        else if (!strcmp(argv[a], "--seed")) {
-            bad = 2 * !number(argv[a], argv[a + 1], 0, INT64_MAX, &v);
-            d.seed = (uint64_t)v;
-            a++;
-        } else if (!strcmp(argv[a], "--epochs")) {
-            bad = 2 * !number(argv[a], argv[a + 1], 1, 1000000, &v);
-            d.epochs = v;
-            a++;
-        } else if (!strcmp(argv[a], "--threads")) {
-            bad = 2 * !number(argv[a], argv[a + 1], 1, 256, &v);
-            cd.n_threads = (int)v;
-            a++;
-        } else bad = 1;
-    }
-    if (bad == 1) fprintf(stderr, "train mlp|conv [--seed S] [--epochs E] [--threads N] [--save FILE] [--resume]\n");
-    cd.log = say;
+    READ_OPTIONS(argc, argv, "train mlp|conv [--seed S] [--epochs E] [--threads N] [--save FILE] [--resume]\n", options);
+    d.epochs = epochs ? epochs : conv ? 5 : 25;
+    cd.log = hear;
     cd.user = &ctx;
-    if (bad || tiny_ctx_open(&cd, &ctx)) {
-        free(w);
-        return bad ? 2 : 1;
-    }
-    w->conv = !strcmp(argv[1], "conv");
+    if (tiny_ctx_open(&cd, &ctx)) return 1;
+    w = (net *)need(calloc(1, sizeof *w));
+    w->conv = conv;
     rng = tiny_rng_make(d.seed, 0);
     w->data = set_of(w->conv ? 4000 : 6000, w->conv);
     test = set_of(w->conv ? 1000 : 3000, w->conv);
     if (w->conv) {
         tex16(&w->data, &rng);
         tex16(&test, &rng);
-        if (d.epochs == 25) d.epochs = 5;
     } else {
         float *centre = (float *)need(malloc(60 * 32 * sizeof *centre));
         tiny_rng_fill_normal(&rng, centre, 60 * 32);
@@ -293,5 +250,5 @@ int main(int argc, char **argv)
     free(test.label);
     free(w);
     tiny_ctx_close(ctx);
-    return 0;
+    return exit_status(0);
 }

@@ -8,19 +8,18 @@
  * Images are made up: 32 x 32 grey pixels of stripes, checks, rings, dots, clouds, ramps and hatchings of any phase and size, in noise.    */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
+#define PROGRAM "vision"
+#include "options.h"
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { SIDE = 32, PIXELS = SIDE * SIDE, CLASSES = 10, BLOCKS = 4, PATCH = 4, GRID = SIDE / PATCH, TOKENS = GRID * GRID + 1 };
 
-typedef struct options {
+typedef struct choice {
     int seeds, first_seed, n_train, n_test, epochs, tune, random, recursive;
     double noise;
     tiny_idx merge[BLOCKS];
     const char *picture;
-} options;
+} choice;
 
 /* what the model function and the callback of a training get; the model reads the first member only */
 typedef struct run {
@@ -31,11 +30,7 @@ typedef struct run {
     double sum;
 } run;
 
-static int usage(FILE *to)
-{
-    fputs("usage: vision [--seeds N] [--seed FIRST] [--train IMAGES] [--test IMAGES] [--epochs N] [--tune EPOCHS] [--noise X] [--merge A,B,C,D] [--random] [--recursive]\n              [--picture FILE.pgm]\n", to);
-    return to == stdout ? 0 : 2;
-}
+static const char usage[] = "usage: vision [--seeds N] [--seed FIRST] [--train IMAGES] [--test IMAGES] [--epochs N] [--tune EPOCHS] [--noise X] [--merge A,B,C,D] [--random] [--recursive]\n              [--picture FILE.pgm]\n";
 
 static double between(tiny_rng *r, double low, double high) { return low + (high - low) * tiny_rng_uniform64(r); }
 
@@ -79,7 +74,7 @@ static int progress(void *user, const tiny_train_state *s)
     return 0;
 }
 
-static tiny_status train(tiny_ctx *ctx, run *r, const tiny_param *params, size_t n_params, const options *o, int epochs, double lr)
+static tiny_status train(tiny_ctx *ctx, run *r, const tiny_param *params, size_t n_params, const choice *o, int epochs, double lr)
 {
     tiny_train_desc d;
     memset(&d, 0, sizeof d);
@@ -167,7 +162,7 @@ static size_t tuned(const tllm_vit *vit, const tllm_pyra *pyra, tiny_param *list
     return n;
 }
 
-static tiny_status one_seed(tiny_ctx *ctx, const options *o, int seed, const tiny_tensor *images, const tiny_tensor *labels, double right[WAYS])
+static tiny_status one_seed(tiny_ctx *ctx, const choice *o, int seed, const tiny_tensor *images, const tiny_tensor *labels, double right[WAYS])
 {
     tllm_vit_desc vd;
     tllm_pyra_desc pd;
@@ -225,7 +220,7 @@ static tiny_status one_seed(tiny_ctx *ctx, const options *o, int seed, const tin
 }
 
 /* Two blocks: each run twice with a small layer behind every run; or once, with small layers of twice the width: as many weights. */
-static tiny_status one_seed_recursive(tiny_ctx *ctx, const options *o, int seed, const tiny_tensor *images, const tiny_tensor *labels, double right[WAYS])
+static tiny_status one_seed_recursive(tiny_ctx *ctx, const choice *o, int seed, const tiny_tensor *images, const tiny_tensor *labels, double right[WAYS])
 {
     tllm_sret_desc d;
     tllm_sret *sret = NULL;
@@ -272,41 +267,11 @@ static tiny_status one_seed_recursive(tiny_ctx *ctx, const options *o, int seed,
     return st;
 }
 
-static int number(const char *text, int low, int high, int *to)
-{
-    char *end;
-    const long v = strtol(text, &end, 10);
-    if (*end || end == text || v < low || v > high) return 0;
-    *to = (int)v;
-    return 1;
-}
-
-static int read_options(int argc, char **argv, options *o)
-{
-    int i;
-    for (i = 1; i < argc; i++) {
-        const char *a = argv[i], *v = i + 1 < argc ? argv[i + 1] : "";
-        if (!strcmp(a, "--random")) { o->random = 1; continue; }
-        if (!strcmp(a, "--recursive")) { o->recursive = 1; continue; }
-        if (!strcmp(a, "--seeds") ? !number(v, 1, 1000, &o->seeds) : !strcmp(a, "--seed") ? !number(v, 0, 1000000, &o->first_seed) : !strcmp(a, "--train") ? !number(v, 8, 100000, &o->n_train) :
-            !strcmp(a, "--test") ? !number(v, 1, 100000, &o->n_test) : !strcmp(a, "--epochs") ? !number(v, 0, 10000, &o->epochs) : !strcmp(a, "--tune") ? !number(v, 0, 10000, &o->tune) :
-            !strcmp(a, "--noise") ? sscanf(v, "%lf", &o->noise) != 1 : !strcmp(a, "--merge") ? sscanf(v, "%td,%td,%td,%td", &o->merge[0], &o->merge[1], &o->merge[2], &o->merge[3]) != BLOCKS :
-            strcmp(a, "--picture") != 0) return 0;
-        if (!strcmp(a, "--picture")) o->picture = v;
-        i++;
-    }
-    return 1;
-}
-
-/* why no context was opened; what comes later stands in its message */
-static void say(void *user, tiny_log_level level, const char *sentence)
-{
-    if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "vision: %s\n", sentence);
-}
-
 int main(int argc, char **argv)
 {
-    options o = { 3, 1, 800, 500, 6, 3, 0, 0, 1.0, { 28, 16, 9, 5 }, NULL };
+    choice o = { 3, 1, 800, 500, 6, 3, 0, 0, 1.0, { 28, 16, 9, 5 }, NULL };
+    const char *merge = NULL;
+    char rest;
     double sum[WAYS] = { 0 }, square[WAYS] = { 0 };
     tiny_tensor images, labels;
     float *pixels;
@@ -316,10 +281,14 @@ int main(int argc, char **argv)
     tiny_rng rng;
     tiny_status st;
     int i, way, s;
-    if (argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) return usage(stdout);
-    if (!read_options(argc, argv, &o)) return usage(stderr);
+    const option options[] = {
+        A_WHOLE("--seeds", &o.seeds, 1, 1000), A_WHOLE("--seed", &o.first_seed, 0, 1e6), A_WHOLE("--train", &o.n_train, 8, 1e5), A_WHOLE("--test", &o.n_test, 1, 1e5), A_WHOLE("--epochs", &o.epochs, 0, 1e4),
+        A_WHOLE("--tune", &o.tune, 0, 1e4), A_NUMBER("--noise", &o.noise, -1e6, 1e6), A_TEXT("--merge", &merge), A_FLAG("--random", &o.random), A_FLAG("--recursive", &o.recursive),
+        A_TEXT("--picture", &o.picture) };
+    READ_OPTIONS(argc, argv, usage, options);
+    if (merge && sscanf(merge, "%td,%td,%td,%td%c", &o.merge[0], &o.merge[1], &o.merge[2], &o.merge[3], &rest) != BLOCKS) return wrong(merge, "--merge takes four whole numbers with commas between them");
     memset(&desc, 0, sizeof desc);
-    desc.log = say;
+    desc.log = hear;
     desc.user = &ctx;
     if (tiny_ctx_open(&desc, &ctx)) return 1;
     pixels = (float *)tiny_alloc(ctx, (size_t)(o.n_train + o.n_test) * PIXELS * sizeof *pixels);
@@ -346,5 +315,5 @@ int main(int argc, char **argv)
     tiny_free(ctx, label);
     tiny_free(ctx, pixels);
     tiny_ctx_close(ctx);
-    return st != TINY_OK;
+    return exit_status(st != TINY_OK);
 }

@@ -427,7 +427,7 @@ static void test_strangers(void)
     T_EQ_INT(run("", "story %s --stories many", m), 2);
     COMPLAINS("--stories takes a whole number from 0 to 1000000, not many");
     T_EQ_INT(run("", "story %s --seed -1", m), 2);
-    COMPLAINS("--seed takes a whole number, not -1");
+    COMPLAINS("--seed takes a whole number below 2^64, not -1");
     T_EQ_INT(run("", "story --help"), 0);
     SAYS("--stories N");
     if (!full) return;
@@ -557,7 +557,7 @@ static void test_vision(void)
     if (run("", "vision --help")) { t_skip("vision does not run here"); return; }
     SAYS("--recursive");
     T_EQ_INT(run("", "vision --merge 1,2"), 2);
-    COMPLAINS("usage");
+    COMPLAINS("1,2: --merge takes four whole numbers");
     T_EQ_INT(run("", "vision --train 7"), 2);
     T_EQ_INT(run("", "vision --seeds 1 --train 16 --test 8 --epochs 1 --tune 1 --picture %s/merged.pgm", folder), 0);
     SAYS("seed 1, merged with PYRA, head tuned: ");
@@ -621,7 +621,7 @@ static void test_cache(void)
 static void test_bench_model(void)
 {
     static const struct { const char *options, *sentence; } bad[] = {
-        { "--target", "--target: a value is missing" }, { "-t ''", "-t takes" }, { "-t 1,x --json", "not 1,x" }, { "-t 4294967297", "from 1 to 256, not 4294967297" }, { "-t 257", "from 1 to 256, not 257" },
+        { "--target", "--target: a value is missing" }, { "-t ''", "-t: a value is missing" }, { "-t 1,x --json", "not 1,x" }, { "-t 4294967297", "from 1 to 256, not 4294967297" }, { "-t 257", "from 1 to 256, not 257" },
         { "-p 4x", "-p takes a whole number from 0 to 60000, not 4x" }, { "-n 2x", "not 2x" }, { "-r 1x", "not 1x" }, { "-p 60001", "not 60001" }, { "-r 32", "from 1 to 31, not 32" },
         { "--batch 257", "from 1 to 256, not 257" }, { "--batch 1,,2", "not 1,,2" }, { "-p 60000 -n 1", "not 60001" }, { "-p 0 -n 0", "not 0" }, { "--batch 1 -n 0", "nothing is decoded" }, { "x", "a second model: x" },
         { "--what", "unknown option: --what" }
@@ -651,11 +651,11 @@ static void test_bench_model(void)
 static void test_numbers(void)
 {
     static const struct { const char *line, *sentence; } bad[] = {
-        { "make-model --seed abc x", "--seed takes a whole number: abc" }, { "make-model --seed 1x x", "1x" }, { "make-model --seed 18446744073709551616 x", "18446744073709551616" }, { "make-model --seed", "--seed: a value is missing" },
+        { "make-model --seed abc x", "--seed takes a whole number below 2^64, not abc" }, { "make-model --seed 1x x", "1x" }, { "make-model --seed 18446744073709551616 x", "18446744073709551616" }, { "make-model --seed", "--seed: a value is missing" },
         { "make-model x y", "a second file: y" }, { "make-model --shape 9M x", "no shape is called 9M" }, { "make-model --type Q9 x", "Q9" }, { "make-model --what x", "unknown option: --what" },
         { "fusemax 1-pass m=12abc", "m: a whole number" }, { "fusemax 1-pass m=99999999999999999999", "not 99999999999999999999" }, { "fusemax 1-pass m=-1", "not -1" }, { "fusemax 1-pass m=0", "not 0" },
         { "fusemax --plan 64 64 1000 1x", "QUERIES: a whole number" }, { "needle --seeds 1x", "not 1x" }, { "needle --epochs 2.5", "--epochs takes a whole number" }, { "needle --what 1", "unknown option: --what" },
-        { "needle --seeds", "not nothing" }, { "ranks m --tokens", "--tokens: a value is missing" }, { "ranks m --ranks 2x", "--ranks takes a whole number from 1 to 8, not 2x" }, { "ranks m --ranks 9", "not 9" },
+        { "needle --seeds", "--seeds: a value is missing" }, { "ranks m --tokens", "--tokens: a value is missing" }, { "ranks m --ranks 2x", "--ranks takes a whole number from 1 to 8, not 2x" }, { "ranks m --ranks 9", "not 9" },
         { "ranks m --ms fast", "not fast" }, { "ranks m n", "a second model: n" }, { "ranks m --what", "unknown option: --what" }
     };
     static const char *const helps[] = { "make-model", "needle", "bytes", "own_backend", "ranks", "fusemax", "train", "judge", "story-gen" };
@@ -675,6 +675,33 @@ static void test_numbers(void)
     }
     T_EQ_INT(run("", "own_backend what"), 2);
     COMPLAINS("own_backend [right");
+}
+
+/* One reader for all programs: what is no number is refused by each of them, with the name of the option and what stands in its place. */
+static void test_same_sentences(void)
+{
+    static const struct { const char *call, *whole, *number; } take[] = {
+        { "generate m x", "--n", "--temp" }, { "chat m", "--n", "--min-p" }, { "perplexity m x", "--context", NULL }, { "embed m", "--threads", NULL }, { "logits m --tokens 1", "--position", NULL },
+        { "quantize a b Q8_0", "--threads", NULL }, { "judge m", "--stories", NULL }, { "story m", "--seed", NULL }, { "story-gen", "--tokens", NULL }, { "make-model x", "--seed", NULL },
+        { "train mlp", "--epochs", NULL }, { "train-story --out x", "--stop", NULL }, { "needle", "--seeds", "--t" }, { "ranks m", "--ranks", "--ms" }, { "vision", "--seeds", "--noise" },
+        { "cache stream", "--traces", "--deadline" }, { "bench-model m", "-p", NULL }, { "fastrp", "-d", "--beta" }, { "graph partition g 2", "--seed", "--imbalance" }, { "gnn train", "--epochs", "--lr" }
+    };
+    static const char *const no_whole[] = { "12x", "nan", "1.5", "-1", "' 1'", "0x10", "99999999999999999999" }, *const no_number[] = { "1x", "nan", "inf", "0x1", "1,5", "1e", "1e999", "--" };
+    size_t i, k;
+    if (!is_there()) return;
+    for (i = 0; i < T_COUNT(take); i++)
+        for (k = 0; k < T_COUNT(no_whole) + T_COUNT(no_number); k++) {
+            const char *option = k < T_COUNT(no_whole) ? take[i].whole : take[i].number, *value = k < T_COUNT(no_whole) ? no_whole[k] : no_number[k - T_COUNT(no_whole)];
+            char want[100];
+            const int status = option ? run("", "%s %s %s", take[i].call, option, value) : 127;
+            if (status == 127) continue;    /* not built here, or there is no such option */
+            T_EQ_INT(status, 2);
+            T_EQ_TEXT(said, "");
+            (void)snprintf(want, sizeof want, "%.*s: %s takes a ", (int)strcspn(take[i].call, " "), take[i].call, option);
+            T_TRUE(!strncmp(errors, want, strlen(want)));
+            COMPLAINS(*value == '\'' ? ", not  1\n" : value);
+            COMPLAINS(" --help tells more\n");
+        }
 }
 
 /* a .bin of llama2.c for those that read a model or its vocabulary; safetensors do not tell what model they are */
@@ -785,6 +812,7 @@ int main(void)
     T_RUN(test_needle);
     T_RUN(test_bench_model);
     T_RUN(test_numbers);
+    T_RUN(test_same_sentences);
     T_RUN(test_bin);
     T_RUN(test_conformance);
     T_RUN(test_target_of_the_environment);

@@ -1,0 +1,238 @@
+/* examples/options.h - how the programs beside this file read a command line, are stopped, and say what went wrong
+ *
+ *     #include "tinyllm.h"
+ *     #define PROGRAM "judge"                              the name that stands in front of every sentence
+ *     #include "options.h"
+ *
+ *     const option options[] = {
+ *         THE_WORD("model", &path), A_TEXT("--against", &base), A_WHOLE("--stories", &stories, 1, 1e7), A_TARGET("--target", &desc.target), A_FLAG("--json", &json) };
+ *     READ_OPTIONS(argc, argv, usage, options);
+ *
+ * READ_OPTIONS comes back from a good command line only. It ends the program with 0 behind --help or -h, and with 2 and a sentence
+ * at the first word that no row of the table takes: all of a number is a number and within its bounds, and no value is missing.       */
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the table */
+
+/* Letters and a blank before the name of an option, as in "tq --epochs": only the commands that begin with one of them take it. */
+typedef struct option { const char *name; int kind; void *to; double least, most; } option;
+typedef struct word_list { char *at[64]; int n; } word_list;
+
+/* from OPTION_COMMAND on they are words that are no options */
+enum { OPTION_FLAG, OPTION_TEXT, OPTION_ANY_TEXT, OPTION_WHOLE, OPTION_SEED, OPTION_NUMBER, OPTION_TARGET, OPTION_LIST, OPTION_COMMAND, OPTION_THE_WORD, OPTION_WORD, OPTION_WORDS };
+
+#define OPTION_TO(type, to) (1 ? (to) : (type *)NULL)       /* to; the compiler sees whether its type is the one of the kind */
+
+#define A_FLAG(name, to)                 { name, OPTION_FLAG, OPTION_TO(int, to), 0, 0 }                  /* becomes 1 */
+#define A_TEXT(name, to)                 { name, OPTION_TEXT, OPTION_TO(const char *, to), 0, 0 }         /* not the empty one */
+#define ANY_TEXT(name, to)               { name, OPTION_ANY_TEXT, OPTION_TO(const char *, to), 0, 0 }
+#define A_WHOLE(name, to, least, most)   { name, OPTION_WHOLE, OPTION_TO(int, to), least, most }          /* decimal digits */
+#define A_SEED(name, to)                 { name, OPTION_SEED, OPTION_TO(uint64_t, to), 0, 2e19 }          /* the same, of all 64 bits */
+#define A_COUNT(name, to)                { name, OPTION_SEED, OPTION_TO(uint64_t, to), 1, 2e19 }          /* and not 0 */
+#define A_NUMBER(name, to, least, most)  { name, OPTION_NUMBER, OPTION_TO(double, to), least, most }
+#define A_TARGET(name, to)               { name, OPTION_TARGET, OPTION_TO(tiny_target, to), 0, 0 }        /* avx2, neon ... */
+#define A_LIST(name, to, most)           { name, OPTION_LIST, OPTION_TO(word_list, to), 0, most }         /* may be given often */
+#define A_COMMAND(list, to)              { list, OPTION_COMMAND, OPTION_TO(int, to), 0, 0 }               /* first row: the first word is one of "train infer": 0, 1 */
+#define THE_WORD(what, to)               { what, OPTION_THE_WORD, OPTION_TO(const char *, to), 0, 0 }     /* without it the usage is said */
+#define A_WORD(what, to)                 { what, OPTION_WORD, OPTION_TO(const char *, to), 0, 0 }         /* it may be missing */
+#define WORDS(to, most)                  { "", OPTION_WORDS, OPTION_TO(word_list, to), 0, most }          /* all that are left */
+
+/* ---- sentences */
+
+/* Some sentences of the library begin with the name of what they are about: it is said once. */
+static inline void say(const char *sentence)
+{
+    fprintf(stderr, "%s%s\n", strncmp(sentence, PROGRAM ": ", sizeof PROGRAM + 1) ? PROGRAM ": " : "", sentence);
+}
+
+/* what is wrong with the command line: return refused(...) or wrong(...) from main */
+static inline int refused(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs(PROGRAM ": ", stderr);
+    (void)vfprintf(stderr, format, args);
+    fputs("\n" PROGRAM " --help tells more\n", stderr);
+    va_end(args);
+    return 2;
+}
+static inline int wrong(const char *what, const char *why) { return refused("%s: %s", what, why); }
+
+/* The log of a context, whose address is desc.user: warnings, and why it was not opened. What else went wrong is its message. */
+static inline void hear(void *user, tiny_log_level level, const char *sentence)
+{
+    if (level == TINY_LOG_WARNING || (level == TINY_LOG_ERROR && !*(tiny_ctx **)user)) say(sentence);
+}
+
+/* for the end of main: what was printed has to be written, too */
+static inline int exit_status(int status)
+{
+    if (!fflush(stdout) && !ferror(stdout)) return status;
+    say("standard output could not be written");
+    return 1;
+}
+
+/* ---- reading */
+
+/* Whether all of a text is such a number: no blank, no nan, no 0x, nothing behind it. */
+static inline int is_number(const char *text, double least, double most, double *x)
+{
+    char *end;
+    *x = strtod(text, &end);
+    return *text && !text[strspn(text, "0123456789.+-eE")] && !*end && *x >= least && *x <= most;
+}
+static inline int is_whole(const char *text, double least, double most, uint64_t *n)
+{
+    const char *at = text;
+    for (*n = 0; *at >= '0' && *at <= '9' && *n <= (UINT64_MAX - (uint64_t)(*at - '0')) / 10; at++) *n = 10 * *n + (uint64_t)(*at - '0');
+    return *text && !*at && (double)*n >= least && (double)*n <= most;
+}
+
+/* FILE=NUMBER becomes FILE and the number; without one it is 1. */
+static inline int is_scaled(char *text, double least, double most, double *x)
+{
+    char *cut = strrchr(text, '=');
+    *x = 1;
+    if (cut && (cut == text || !is_number(cut + 1, least, most, x))) return 0;
+    if (cut) *cut = 0;
+    return 1;
+}
+/* FIRST-LAST, from 1 to most */
+static inline int is_range(const char *text, long most, long *first, long *last)
+{
+    char *end;
+    *first = strtol(text, &end, 10);
+    *last = *end == '-' ? strtol(end + 1, &end, 10) : 0;
+    return !text[strspn(text, "0123456789-")] && !*end && *first >= 1 && *first <= *last && *last <= most;
+}
+
+/* 0, or 2 and a sentence, as wrong() */
+static inline int read_value(const option *o, const char *name, char *value)
+{
+    word_list *list = (word_list *)o->to;
+    uint64_t n;
+    double x;
+    if (o->kind == OPTION_FLAG) return *(int *)o->to = 1, 0;
+    if (!value || (!*value && o->kind != OPTION_ANY_TEXT)) return wrong(name, "a value is missing");
+    if (o->kind == OPTION_TEXT || o->kind == OPTION_ANY_TEXT) return *(const char **)o->to = value, 0;
+    if (o->kind == OPTION_LIST && list->n < (int)o->most) return list->at[list->n++] = value, 0;
+    if (o->kind == OPTION_LIST) return wrong(name, "there are as many as it takes already");
+    if (o->kind == OPTION_NUMBER && is_number(value, o->least, o->most, &x)) return *(double *)o->to = x, 0;
+    if (o->kind == OPTION_WHOLE && is_whole(value, o->least, o->most, &n)) return *(int *)o->to = (int)n, 0;
+    if (o->kind == OPTION_SEED && is_whole(value, o->least, o->most, &n)) return *(uint64_t *)o->to = n, 0;
+    if (o->kind == OPTION_TARGET && (*(tiny_target *)o->to = tiny_target_by_name(value)) != TINY_TARGET_COUNT) return 0;
+    if (o->kind == OPTION_TARGET) return refused("%s takes a target that --help names, not %s", name, value);
+    if (o->kind == OPTION_SEED) return refused("%s takes a whole number %sbelow 2^64, not %s", name, o->least > 0 ? "from 1 on, " : "", value);
+    return refused("%s takes a %s from %.16g to %.16g, not %s", name, o->kind == OPTION_NUMBER ? "number" : "whole number", o->least, o->most, value);
+}
+
+/* a word that is no option goes to the first place that is free for one */
+static inline int read_word(const option *list, size_t n, char *word)
+{
+    const char *last = NULL;
+    size_t k;
+    for (k = 0; k < n; k++) {
+        const option *o = &list[k];
+        word_list *words = (word_list *)o->to;
+        if (o->kind == OPTION_WORDS && words->n < (int)o->most) return words->at[words->n++] = word, 0;
+        if (o->kind != OPTION_THE_WORD && o->kind != OPTION_WORD) continue;
+        if (!*(const char **)o->to) return *(const char **)o->to = word, 0;
+        last = o->name;
+    }
+    return last ? refused("a second %s: %s", last, word) : wrong(word, "one word too many");
+}
+
+/* the place of word in a list with blanks between, -1: it is not there */
+static inline int place_in(const char *list, const char *word)
+{
+    const size_t n = strlen(word);
+    int place = 0;
+    for (; *list; list += strcspn(list, " "), list += *list == ' ', place++)
+        if (n && strcspn(list, " ") == n && !strncmp(list, word, n)) return place;
+    return -1;
+}
+
+static inline int read_command(const option *o, const char *word)
+{
+    *(int *)o->to = place_in(o->name, word);
+    return *(int *)o->to >= 0 ? 0 : refused("%s: there is no such command; there are %s", word, o->name);
+}
+
+/* the row of an option; NULL where there is none, and with known where other commands than this one have it */
+static inline const option *row_of(const option *list, size_t n, const char *name, const char *command, int *known)
+{
+    size_t k;
+    *known = 0;
+    for (k = 0; k < n; k++) {
+        const char *blank = strchr(list[k].name, ' '), *letter = strchr(list[k].name, *command);
+        if (list[k].kind >= OPTION_COMMAND || strcmp(name, blank ? blank + 1 : list[k].name)) continue;
+        *known = 1;
+        if (!blank || (letter && letter < blank)) return &list[k];
+    }
+    return NULL;
+}
+
+static inline void read_options(int argc, char **argv, const char *usage, const option *list, size_t n)
+{
+    const int commands = n && list[0].kind == OPTION_COMMAND;
+    const char *command = "";
+    size_t k;
+    int i, known, bad = 0;
+    for (i = 1; i < argc && !bad; i++) {
+        char *a = argv[i];
+        const option *o = row_of(list, n, a, command, &known);
+        if (!strcmp(a, "--help") || !strcmp(a, "-h")) exit(fputs(usage, stdout) < 0 || fflush(stdout));
+        if (commands && !*command) {
+            bad = read_command(&list[0], a);
+            command = a;
+        } else if (o) {
+            bad = read_value(o, a, argv[i + 1]);    /* NULL behind the last one */
+            i += o->kind != OPTION_FLAG;
+        } else if (known) bad = refused("%s takes no %s", command, a);
+        else bad = a[0] == '-' && a[1] ? wrong("unknown option", a) : read_word(list, n, a);
+    }
+    for (k = 0; k < n && !bad; k++)
+        if (list[k].kind == OPTION_THE_WORD ? !*(const char **)list[k].to : list[k].kind == OPTION_COMMAND && !*command) {
+            fputs(usage, stderr);
+            bad = 2;
+        }
+    if (bad) exit(bad);
+}
+#define READ_OPTIONS(argc, argv, usage, table) read_options(argc, argv, usage, table, sizeof(table) / sizeof *(table))
+
+/* ---- a signal asks to stop: cancelled is for a context, stopped_by says which it was. The second one ends the program at once. */
+
+static volatile sig_atomic_t stopped_by;
+static inline void on_signal(int number)
+{
+    stopped_by = number;
+    (void)signal(number, SIG_DFL);
+}
+static inline int cancelled(void *user) { (void)user; return stopped_by != 0; }
+static inline void stop_on_signals(void)
+{
+    (void)signal(SIGINT, on_signal);
+    (void)signal(SIGTERM, on_signal);
+}
+
+/* ---- what takes longer than two seconds shows how far it is, for a context; end_progress wipes the line away */
+
+static int progress_shown;
+static inline void show_progress(void *user, const char *what, double part)
+{
+    static uint64_t began;
+    (void)user;
+    if (!began) began = tiny_now_ns();
+    if (tiny_now_ns() - began < 2000000000u) return;
+    fprintf(stderr, "\r%s %3.0f%%", what, 100 * part);
+    progress_shown = 1;
+}
+static inline void end_progress(void)
+{
+    if (progress_shown) fputs("\r                         \r", stderr);
+    progress_shown = 0;
+}
