@@ -190,16 +190,16 @@ $(BUILD)/checksums: tests/ports/checksums.c tests/ports/models.c tests/ports/has
 	$(COMPILE) tests/ports/checksums.c tests/ports/models.c -o $@ $(BUILD)/libtinyllm.a -pthread -lm
 
 # examples/x.c is build/x; each would compile alone too, but one copy of the bodies is enough here
-$(filter-out $(GNN_EXAMPLES),$(EXAMPLES)): $(BUILD)/%: examples/%.c $(HEADERS) $(BUILD)/libtinyllm.a
+$(filter-out $(GNN_EXAMPLES),$(EXAMPLES)): $(BUILD)/%: examples/%.c examples/options.h $(HEADERS) $(BUILD)/libtinyllm.a
 	@mkdir -p $(@D)
 	$(COMPILE) -DTINYLLM_LINKED $< -o $@ $(BUILD)/libtinyllm.a -pthread -lm
 
-$(GNN_EXAMPLES): $(BUILD)/%: examples/%.c $(HEADERS) $(BUILD)/libtinygnn.a
+$(GNN_EXAMPLES): $(BUILD)/%: examples/%.c examples/options.h $(HEADERS) $(BUILD)/libtinygnn.a
 	@mkdir -p $(@D)
 	$(COMPILE) $(if $(ONE_FORM),-DTINYI_OPEN) -DTINYGNN_LINKED $< -o $@ $(BUILD)/libtinygnn.a -pthread -lm
 
 # one program with its own implementation, compiled for a short wait: the targets and formats that most machines and models have
-$(BUILD)/story-demo: examples/story.c $(HEADERS)
+$(BUILD)/story-demo: examples/story.c examples/options.h $(HEADERS)
 	@mkdir -p $(@D)
 	$(CC) -O1 -std=c99 $(WARNINGS) -DTINY_NO_W128 -DTINY_NO_AVX512 -DTINY_NO_AMX -DTINY_NO_VNNI -DTINYLLM_FEW_FORMATS -DTINY_NO_TRAIN -DTINY_ONLY_MODELS $(OPENMP) -I$(INC) $< -o $@ -pthread -lm
 
@@ -207,7 +207,7 @@ $(BUILD)/story-demo: examples/story.c $(HEADERS)
 $(BUILD)/story-model.h: $(BUILD)/bytes examples/models/story-small.gguf
 	$(BUILD)/bytes examples/models/story-small.gguf story_model > $@.part
 	mv $@.part $@
-$(BUILD)/story-linked: examples/story.c $(BUILD)/story-model.h $(HEADERS) $(BUILD)/libtinyllm.a
+$(BUILD)/story-linked: examples/story.c examples/options.h $(BUILD)/story-model.h $(HEADERS) $(BUILD)/libtinyllm.a
 	$(COMPILE) -I$(BUILD) -DTINYLLM_LINKED -DSTORY_LINKED $< -o $@ $(BUILD)/libtinyllm.a -pthread -lm
 
 BENCH := $(sort $(shell find bench -name '*.c'))
