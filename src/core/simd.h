@@ -15,6 +15,7 @@
  *   v_select(m,a,b)           m ? a : b; v_first(n): the first n lanes
  *   v_to_i32                  rounds to nearest even; any value without meaning outside of -2^31 <= x < 2^31
  *   v_exp2i(n)                2^n for -126 <= n <= 127
+ *   v_table4(t, i)            t[i] of four floats; of i counts what the lowest two bits say
  *   vi_                       32-bit integers, wrapping; vi_shl vi_shr (fills with 0) vi_sra (fills with the sign) by 0..31, the
  *                             same for all lanes; vi_load_i8, vi_load_u8: V_LANES bytes widened
  *   vb_                       bytes; vb_set4(p): the four bytes at p, again and again; vb_shr: each byte by 0..7, fills with 0; vb_table16(t, i): t[i] of 16 bytes, 0 <= i < 16

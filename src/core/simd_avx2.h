@@ -113,6 +113,7 @@ TINYI_FORCE_INLINE v_i32 v_bits(v_f32 a) { return _mm256_castps_si256(a); }
 TINYI_FORCE_INLINE v_f32 v_float(v_i32 a) { return _mm256_castsi256_ps(a); }
 TINYI_FORCE_INLINE v_f32 v_exp2i(v_i32 n) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23)); }
 TINYI_FORCE_INLINE v_f32 v_gather(const float *p, v_i32 i) { return _mm256_i32gather_ps(p, i, 4); }
+TINYI_FORCE_INLINE v_f32 v_table4(const float *t, v_i32 i) { return _mm256_permutevar_ps(_mm256_broadcast_ps((const __m128 *)(const void *)t), i); }
 
 /* ---- 32-bit integers */
 TINYI_FORCE_INLINE v_i32 vi_zero(void) { return _mm256_setzero_si256(); }

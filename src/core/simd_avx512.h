@@ -109,6 +109,7 @@ TINYI_FORCE_INLINE v_f32 v_exp2i(v_i32 n)
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(n, _mm512_set1_epi32(127)), 23));
 }
 TINYI_FORCE_INLINE v_f32 v_gather(const float *p, v_i32 i) { return _mm512_i32gather_ps(i, p, 4); }
+TINYI_FORCE_INLINE v_f32 v_table4(const float *t, v_i32 i) { return _mm512_maskz_permutevar_ps((__mmask16)0xffff, _mm512_maskz_broadcast_f32x4((__mmask16)0xffff, _mm_loadu_ps(t)), i); }
 
 /* ---- 32-bit integers */
 TINYI_FORCE_INLINE v_i32 vi_zero(void) { return _mm512_setzero_si512(); }

@@ -58,6 +58,7 @@
 #define v_float TINY_FN(tinyi_v_float)
 #define v_exp2i TINY_FN(tinyi_v_exp2i)
 #define v_gather TINY_FN(tinyi_v_gather)
+#define v_table4 TINY_FN(tinyi_v_table4)
 #define v_zip_low TINY_FN(tinyi_v_zip_low)
 #define v_zip_high TINY_FN(tinyi_v_zip_high)
 #define vi_zero TINY_FN(tinyi_vi_zero)

@@ -202,6 +202,11 @@ TINYI_FORCE_INLINE v_i8 vb_xor(v_i8 a, v_i8 b) { return veorq_s8(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_add(v_i8 a, v_i8 b) { return vaddq_s8(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_sub(v_i8 a, v_i8 b) { return vsubq_s8(a, b); }
 TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 i) { return vqtbl1q_s8(vb_load(t), vreinterpretq_u8_s8(i)); }
+TINYI_FORCE_INLINE v_f32 v_table4(const float *t, v_i32 i)      /* the bytes of number i stand at 4 i and the three behind it */
+{
+    const v_i32 at = vi_add(vi_mul(vi_and(i, vi_set(3)), vi_set(0x04040404)), vi_set(0x03020100));
+    return vreinterpretq_f32_s8(vb_table16(t, vreinterpretq_s8_s32(at)));
+}
 TINYI_FORCE_INLINE v_i8 vb_merge(v_i8 a, v_i8 b, v_i8 m) { return vbslq_s8(vreinterpretq_u8_s8(m), b, a); }
 TINYI_FORCE_INLINE v_i8 vb_bits(const void *p)
 {

@@ -96,6 +96,7 @@ TINYI_FORCE_INLINE v_i32 v_bits(v_f32 a) { return TINY_FN(tinyi_wrap)(tinyi_f32_
 TINYI_FORCE_INLINE v_f32 v_float(v_i32 a) { return tinyi_bits_f32((uint32_t)a); }
 TINYI_FORCE_INLINE v_f32 v_exp2i(v_i32 n) { return tinyi_bits_f32((uint32_t)(n + 127) << 23); }
 TINYI_FORCE_INLINE v_f32 v_gather(const float *p, v_i32 i) { return p[i]; }
+TINYI_FORCE_INLINE v_f32 v_table4(const float *t, v_i32 i) { return t[i & 3]; }
 
 /* ---- 32-bit integers */
 TINYI_FORCE_INLINE v_i32 vi_zero(void) { return 0; }

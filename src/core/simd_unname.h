@@ -56,6 +56,7 @@
 #undef v_float
 #undef v_exp2i
 #undef v_gather
+#undef v_table4
 #undef v_zip_low
 #undef v_zip_high
 #undef vi_zero

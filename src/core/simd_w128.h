@@ -312,6 +312,11 @@ TINYI_FORCE_INLINE v_i8 vb_bits(const void *p)
     return TINYI_W(cmpeq_epi8)(vb_and(TINYI_W(shuffle_epi8)(vi_set(t), vb_load(which)), vb_load(bit)), vb_load(bit));
 }
 TINYI_FORCE_INLINE v_i8 vb_table16(const void *t, v_i8 i) { return TINYI_W(shuffle_epi8)(vb_load(t), i); }
+TINYI_FORCE_INLINE v_f32 v_table4(const float *t, v_i32 i)      /* the bytes of number i stand at 4 i and the three behind it */
+{
+    static const unsigned char order[4] = { 0, 1, 2, 3 };
+    return v_float(vb_table16(t, vi_add(vi_mul(vi_and(i, vi_set(3)), vi_set(0x04040404)), vb_set4(order))));
+}
 
 /* ---- 16-bit lanes */
 TINYI_FORCE_INLINE v_i8 vw_even_i8(v_i8 a) { return TINY_FN(tinyi_even)(a); }

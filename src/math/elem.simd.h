@@ -99,57 +99,79 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_elem_sign_of)(v_f32 a, v_f32 b)
 #endif
 }
 
-/* ---- tanh: below 0.55 x + x^3 P(x^2), P 0.07 off; above 1 - 2 / (e^2a + 1), where the quotient is at most a half.
- * e^2a = 2^(n + f), n + f = a 2 log2(e), 2^f 0.06 off. At 10 the result is 1. */
-TINYI_FORCE_INLINE v_f32 v_tanh(v_f32 x)
+/* ---- tanh and the error function: of n <= 4 vectors at once, each step for all of them before the next one. A processor looks
+ * some hundred instructions ahead, and one vector's chain is longer than what it does meanwhile: side by side four take Zen 3
+ * 8 cycles each (tanh) and 10 (erf), one by one 9 and 12. Both get |x| and leave f(|x|) in its place. */
+#define TINYI_ELEM_TOGETHER 4
+#define TINYI_ELEM_EACH TINYI_UNROLL for (j = 0; j < n; j++)
+
+/* With a = k ln2/2 + r, s = 2^k and T = tanh r:  tanh a = (s - 1 + (s + 1) T) / (s + 1 + (s - 1) T). The denominator is the
+ * numerator plus 2 - 2 T, so that for large s the error of both is one. k is 0 up to 0.256, where T itself comes out and T / 1 is
+ * a quarter; r is in [-0.091, 0.2562], T = r + r^3 c(r^2), c 0.06 off. At 9.5 the quotient is 1. */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_elem_tanh)(v_f32 *a, int n)
 {
-    const v_f32 a = v_abs(x), z = v_mul(x, x), b = v_min(v_set(10.0f), a), c = v_set(2.88539004f);
-    const v_f32 t = v_fma(b, c, v_set(12583039.0f));        /* 1.5 * 2^23 + 127, as TINYI_ELEM_COUNT */
-    const v_f32 f = v_fma(b, c, v_sub(v_set(12583039.0f), t));
-    v_f32 e = v_fma(f, v_set(0.000152392517f), v_set(0.00133913534f)), p;
-    e = v_fma(e, f, v_set(0.00961883925f));
-    e = v_fma(e, f, v_set(0.0555035882f));
-    e = v_fma(e, f, v_set(0.240226448f));
-    e = v_fma(e, f, v_set(0.693147182f));
-    e = v_fma(e, f, v_set(1.0f));
-    e = v_fma(e, v_float(vi_shl(v_bits(t), 23)), v_set(1.0f));
-    e = v_sub(v_set(1.0f), v_div(v_set(2.0f), e));
-    p = v_fma(z, v_set(-0.00659711799f), v_set(0.0212996025f));
-    p = v_fma(p, z, v_set(-0.0539069436f));
-    p = v_fma(p, z, v_set(0.133330896f));
-    p = v_fma(p, z, v_set(-0.333333313f));
-    p = v_fma(v_mul(p, z), a, a);
-    return TINY_FN(tinyi_elem_sign_of)(x, v_select(v_lt(a, v_set(0.55f)), p, e));
+    v_f32 k[TINYI_ELEM_TOGETHER], r[TINYI_ELEM_TOGETHER], s[TINYI_ELEM_TOGETHER], z[TINYI_ELEM_TOGETHER], c[TINYI_ELEM_TOGETHER];
+    int j;
+    TINYI_ELEM_EACH a[j] = v_min(v_set(9.5f), a[j]);       /* in this order NaN comes through */
+    TINYI_ELEM_EACH k[j] = v_fma(v_sub(a[j], v_set(0.0828f)), v_set(2.88539004f), v_set(12583039.0f));      /* 1.5 * 2^23 + 127, as TINYI_ELEM_COUNT */
+    TINYI_ELEM_EACH s[j] = v_float(vi_shl(v_bits(k[j]), 23));
+    TINYI_ELEM_EACH k[j] = v_sub(k[j], v_set(12583039.0f));
+#if TINYI_ELEM_FMA
+    TINYI_ELEM_EACH r[j] = v_fnma(k[j], v_set(0.346573591f), a[j]);
+#else
+    TINYI_ELEM_EACH r[j] = v_fnma(k[j], v_set(7.14303386e-07f), v_fnma(k[j], v_set(0.346572876f), a[j]));
+#endif
+    TINYI_ELEM_EACH z[j] = v_mul(r[j], r[j]);
+    TINYI_ELEM_EACH c[j] = v_fma(z[j], v_set(-0.0512910821f), v_set(0.133232102f));
+    TINYI_ELEM_EACH c[j] = v_fma(c[j], z[j], v_set(-0.333332241f));
+    TINYI_ELEM_EACH r[j] = v_fma(v_mul(z[j], r[j]), c[j], r[j]);
+    TINYI_ELEM_EACH a[j] = v_fma(v_add(s[j], v_set(1.0f)), r[j], v_sub(s[j], v_set(1.0f)));
+    TINYI_ELEM_EACH r[j] = v_add(a[j], v_fnma(r[j], v_set(2.0f), v_set(2.0f)));
+    TINYI_ELEM_EACH a[j] = v_div(a[j], r[j]);
 }
 
-/* ---- error function: below 1 x + x q(x^2), q 0.03 off; above 1 - 2^L(a), L = log2 erfc of degree 6, and 2^f of degree 5
- * on [-1/2, 1/2]: together 0.4 off the result, since erfc is at most 0.157 there. At 3.95 the result is 1. */
+/* Four pieces of [0, 3.9329], 1.1237 wide, the first one half of that; in each a polynomial of degree 8 around a centre whose
+ * erf is a float but for a thousandth of its last bit: 0.4 off. Around 0 it is t + t p(t) instead of erf(centre) + t p(t): there
+ * t is not negative, elsewhere it is less than the erf. At the end the sum is 1. */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_elem_erf)(v_f32 *a, int n)
+{
+    static const float centre[4] = { 0.0f, 1.11943555f, 2.25288367f, 3.37247658f };
+    static const float of_centre[4] = { 0.0f, 0.886606097f, 0.998557746f, 0.999998152f };
+    static const float c[8][4] = {          /* of t^1 to t^8 */
+        { 0.128379166f, 0.32227394f, 0.00705028512f, 1.29638356e-05f }, { 2.18080629e-07f, -0.360766053f, -0.0158832539f, -4.37376802e-05f },
+        { -0.376134515f, 0.161804482f, 0.0215006247f, 9.4324867e-05f }, { 0.000117157077f, 0.0297195725f, -0.0189295989f, -0.000144107515f },
+        { 0.111996762f, -0.0617587343f, 0.0106620872f, 0.000162539975f }, { 0.00334131089f, 0.0148835182f, -0.00291938172f, -0.000147113838f },
+        { -0.0344334617f, 0.0095399227f, -0.000887285743f, 0.00011812953f }, { 0.0093789883f, -0.0050812508f, 0.000986772706f, -5.89793453e-05f } };
+    v_f32 t[TINYI_ELEM_TOGETHER];
+    v_i32 i[TINYI_ELEM_TOGETHER];
+    int j;
+    TINYI_ELEM_EACH a[j] = v_min(v_set(3.9329f), a[j]);
+    TINYI_ELEM_EACH i[j] = v_bits(v_fma(a[j], v_set(0.889917254f), v_set(12582912.0f)));
+    TINYI_ELEM_EACH t[j] = v_sub(a[j], v_table4(centre, i[j]));
+    TINYI_ELEM_EACH a[j] = v_fma(t[j], v_table4(c[7], i[j]), v_table4(c[6], i[j]));
+    TINYI_ELEM_EACH a[j] = v_fma(a[j], t[j], v_table4(c[5], i[j]));
+    TINYI_ELEM_EACH a[j] = v_fma(a[j], t[j], v_table4(c[4], i[j]));
+    TINYI_ELEM_EACH a[j] = v_fma(a[j], t[j], v_table4(c[3], i[j]));
+    TINYI_ELEM_EACH a[j] = v_fma(a[j], t[j], v_table4(c[2], i[j]));
+    TINYI_ELEM_EACH a[j] = v_fma(a[j], t[j], v_table4(c[1], i[j]));
+    TINYI_ELEM_EACH a[j] = v_fma(a[j], t[j], v_table4(c[0], i[j]));
+    TINYI_ELEM_EACH a[j] = v_fma(a[j], t[j], v_max(t[j], v_table4(of_centre, i[j])));
+}
+
+TINYI_FORCE_INLINE v_f32 v_tanh(v_f32 x)
+{
+    v_f32 a[1];
+    a[0] = v_abs(x);
+    TINY_FN(tinyi_elem_tanh)(a, 1);
+    return TINY_FN(tinyi_elem_sign_of)(x, a[0]);
+}
+
 TINYI_FORCE_INLINE v_f32 v_erf(v_f32 x)
 {
-    const v_f32 a = v_abs(x), z = v_mul(x, x), b = v_min(v_set(3.95f), a);
-    v_f32 l, t, e, q;
-    l = v_fma(b, v_set(0.00026772666f), v_set(-0.00424095662f));
-    l = v_fma(l, b, v_set(0.0314584225f));
-    l = v_fma(l, b, v_set(-0.148651496f));
-    l = v_fma(l, b, v_set(-0.920765042f));
-    l = v_fma(l, b, v_set(-1.62597501f));
-    l = v_fma(l, b, v_set(-0.000510309765f));
-    t = v_add(l, v_set(12583039.0f));
-    l = v_sub(l, v_sub(t, v_set(12583039.0f)));
-    e = v_fma(l, v_set(0.00134160311f), v_set(0.00967830326f));
-    e = v_fma(e, l, v_set(0.0555027612f));
-    e = v_fma(e, l, v_set(0.240220368f));
-    e = v_fma(e, l, v_set(0.693147242f));
-    e = v_fma(e, l, v_set(1.00000012f));
-    e = v_fnma(e, v_float(vi_shl(v_bits(t), 23)), v_set(1.0f));
-    q = v_fma(z, v_set(7.92413048e-05f), v_set(-0.00080318359f));
-    q = v_fma(q, z, v_set(0.00519084465f));
-    q = v_fma(q, z, v_set(-0.0268551745f));
-    q = v_fma(q, z, v_set(0.11283619f));
-    q = v_fma(q, z, v_set(-0.376126289f));
-    q = v_fma(q, z, v_set(0.128379166f));
-    q = v_fma(q, a, a);
-    return TINY_FN(tinyi_elem_sign_of)(x, v_select(v_lt(a, v_set(1.0f)), q, e));
+    v_f32 a[1];
+    a[0] = v_abs(x);
+    TINY_FN(tinyi_elem_erf)(a, 1);
+    return TINY_FN(tinyi_elem_sign_of)(x, a[0]);
 }
 
 /* ---- 1 / (1 + e^-x), for negative x as e^x / (1 + e^x), which keeps its last bits down to denormals. By how
@@ -290,7 +312,7 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_elem_relu2)(v_f32 x) { const v_f32 r = v_
 
 #if !V_EXTRA && !V_AMX                      /* those passes take the functions above only */
 /* ---- kernels
- * Two vectors in flight, one at p and one at p + gap. A run is one block with a gap of one vector. A long one, for results
+ * Two vectors in flight, one at p and one at p + gap, or four, with two more at p + pair. A run is one block with a gap of one vector. A long one, for results
  * that no cache would keep, is cut into four stretches side by side, and stored past the caches: four streams that go on for
  * many pages are fetched faster than one (see gemv.simd.h), and no line of y is read before it is written. A line is stored
  * whole before the next stretch is touched, and stretches are 37 lines more than whole pages apart: streams that share a set of
@@ -325,23 +347,24 @@ typedef struct TINY_FN(tinyi_elem_block) {
 } TINY_FN(tinyi_elem_block);
 
 /* the next block of the n elements before y */
-TINYI_FORCE_INLINE TINY_FN(tinyi_elem_block) TINY_FN(tinyi_elem_cut)(const float *y, size_t n, int past)
+TINYI_FORCE_INLINE TINY_FN(tinyi_elem_block) TINY_FN(tinyi_elem_cut)(const float *y, size_t n, int past, size_t step)
 {
     const size_t head = past ? (0 - (uintptr_t)y) % 64 / sizeof *y : 0;
     TINY_FN(tinyi_elem_block) b;
     b.past = 0;
-    b.width = b.step = TINYI_ELEM_STEP;
+    b.width = b.step = step;
     b.gap = V_LANES;
     b.pair = TINYI_ELEM_STEP;
     b.ahead = 2048;
-    if (n < TINYI_ELEM_STEP || head) {
-        b.n = head ? TINYI_MIN(TINYI_MIN(head, n), TINYI_ELEM_STEP) : n;
-        b.end = TINYI_ELEM_STEP;
+    if (n < step || head) {
+        b.n = head ? TINYI_MIN(TINYI_MIN(head, n), step) : n;
+        b.end = step;
         b.past = -1;
     } else if (past && n >= 4096) {
         const size_t n_line = n / 64;
         b.width = b.pair = (n_line - (n_line - 37) % 64) * 16;
         b.n = b.end = 4 * b.width;
+        b.step = TINYI_ELEM_STEP;
         b.ahead = 1024;
         b.past = 1;
         if (V_LANES * sizeof *y == 64) {
@@ -350,7 +373,7 @@ TINYI_FORCE_INLINE TINY_FN(tinyi_elem_block) TINY_FN(tinyi_elem_cut)(const float
             b.step = V_LANES;
         }
     } else {
-        b.n = b.end = n - n % TINYI_ELEM_STEP;
+        b.n = b.end = n - n % step;
     }
     return b;
 }
@@ -377,13 +400,36 @@ TINYI_FORCE_INLINE TINY_FN(tinyi_elem_block) TINY_FN(tinyi_elem_cut)(const float
         }                                                                               \
     }
 
-#define TINYI_ELEM_KERNEL(name, f)                                                      \
+/* f of |x| at four places, and the signs */
+#define TINYI_ELEM_PLACE(j) (at + ((j) & 1 ? b.gap : 0) + ((j) & 2 ? b.pair : 0))
+#define TINYI_ELEM_ODD(f, p, q)                                                         \
+    for (i = 0; i < b.width; i += b.step) {                                             \
+        for (at = i; at < b.end; at += 2 * b.pair) {                                    \
+            v_f32 a[4];                                                                 \
+            TINYI_UNROLL for (j = 0; j < 4; j++) {                                      \
+                TINYI_ELEM_AHEAD(p + TINYI_ELEM_PLACE(j), b.ahead);                     \
+                a[j] = v_abs(v_load(p + TINYI_ELEM_PLACE(j)));                          \
+            }                                                                           \
+            TINY_FN(f)(a, 4);                                                           \
+            TINYI_UNROLL for (j = 0; j < 4; j++) {                                      \
+                const v_f32 c = TINY_FN(tinyi_elem_sign_of)(v_load(p + TINYI_ELEM_PLACE(j)), a[j]); \
+                if (b.past == 1) {                                                      \
+                    TINYI_ELEM_PAST(q + TINYI_ELEM_PLACE(j), c);                        \
+                } else {                                                                \
+                    TINYI_ELEM_AHEAD(q + TINYI_ELEM_PLACE(j), b.ahead);                 \
+                    v_store(q + TINYI_ELEM_PLACE(j), c);                                \
+                }                                                                       \
+            }                                                                           \
+        }                                                                               \
+    }
+
+#define TINYI_ELEM_KERNEL_OF(name, STEP, BLOCK)                                         \
     static void TINY_FN(tinyi_##name##_f32)(float *y, const float *x, size_t n)         \
     {                                                                                   \
         const int past = n >= TINYI_ELEM_LONG && y != x;                                \
-        float rest[TINYI_ELEM_STEP];                                                    \
+        float rest[STEP];                                                               \
         while (n) {                                                                     \
-            const TINY_FN(tinyi_elem_block) b = TINY_FN(tinyi_elem_cut)(y, n, past);    \
+            const TINY_FN(tinyi_elem_block) b = TINY_FN(tinyi_elem_cut)(y, n, past, STEP); \
             const float *p = x;                                                         \
             float *q = y;                                                               \
             size_t i, at;                                                               \
@@ -392,7 +438,7 @@ TINYI_FORCE_INLINE TINY_FN(tinyi_elem_block) TINY_FN(tinyi_elem_cut)(const float
                 memcpy(rest, x, b.n * sizeof *x);                                       \
                 p = q = rest;                                                           \
             }                                                                           \
-            TINYI_ELEM_BLOCK(f, p, q, )                                                 \
+            BLOCK                                                                       \
             if (b.past < 0) memcpy(y, rest, b.n * sizeof *y);                           \
             n -= b.n;                                                                   \
             x += b.n;                                                                   \
@@ -400,6 +446,8 @@ TINYI_FORCE_INLINE TINY_FN(tinyi_elem_block) TINY_FN(tinyi_elem_cut)(const float
         }                                                                               \
         if (past) TINYI_ELEM_PAST_END();                                                \
     }
+#define TINYI_ELEM_KERNEL(name, f) TINYI_ELEM_KERNEL_OF(name, TINYI_ELEM_STEP, TINYI_ELEM_BLOCK(f, p, q, ))
+#define TINYI_ELEM_KERNEL_ODD(name, f) TINYI_ELEM_KERNEL_OF(name, 2 * TINYI_ELEM_STEP, int j; TINYI_ELEM_ODD(f, p, q))
 
 /* y = f(u) v: the gated forms */
 #define TINYI_ELEM_GATE                                                                 \
@@ -413,7 +461,7 @@ TINYI_FORCE_INLINE TINY_FN(tinyi_elem_block) TINY_FN(tinyi_elem_cut)(const float
         const int past = n >= TINYI_ELEM_LONG && y != u && y != v;                      \
         float rest[2 * TINYI_ELEM_STEP];                                                \
         while (n) {                                                                     \
-            const TINY_FN(tinyi_elem_block) b = TINY_FN(tinyi_elem_cut)(y, n, past);    \
+            const TINY_FN(tinyi_elem_block) b = TINY_FN(tinyi_elem_cut)(y, n, past, TINYI_ELEM_STEP);    \
             const float *p = u, *r = v;                                                 \
             float *q = y;                                                               \
             size_t i, at;                                                               \
@@ -436,8 +484,8 @@ TINYI_FORCE_INLINE TINY_FN(tinyi_elem_block) TINY_FN(tinyi_elem_cut)(const float
 
 TINYI_ELEM_KERNEL(exp, v_exp)
 TINYI_ELEM_KERNEL(log, v_log)
-TINYI_ELEM_KERNEL(tanh, v_tanh)
-TINYI_ELEM_KERNEL(erf, v_erf)
+TINYI_ELEM_KERNEL_ODD(tanh, tinyi_elem_tanh)
+TINYI_ELEM_KERNEL_ODD(erf, tinyi_elem_erf)
 TINYI_ELEM_KERNEL(sigmoid, v_sigmoid)
 TINYI_ELEM_KERNEL(sin, v_sin)
 TINYI_ELEM_KERNEL(cos, v_cos)
@@ -461,6 +509,10 @@ TINYI_ELEM_GATED(reglu, TINY_FN(tinyi_elem_relu))
 #undef TINYI_ELEM_STEP
 #undef TINYI_ELEM_BLOCK
 #undef TINYI_ELEM_KERNEL
+#undef TINYI_ELEM_KERNEL_OF
+#undef TINYI_ELEM_KERNEL_ODD
+#undef TINYI_ELEM_ODD
+#undef TINYI_ELEM_PLACE
 #undef TINYI_ELEM_GATE
 #undef TINYI_ELEM_GATED
 
@@ -488,6 +540,8 @@ static void TINY_FN(tinyi_use_elem)(tinyi_kernels *k)
     TINYI_USE(k, reglu_f32);
 }
 #endif
+#undef TINYI_ELEM_EACH
+#undef TINYI_ELEM_TOGETHER
 #undef TINYI_ELEM_TURN_LIMIT
 #undef TINYI_ELEM_COUNT
 #undef TINYI_ELEM_FMA

@@ -34,6 +34,7 @@
     OP(FLOAT, v_float, FLOATS(v_float(IA))) \
     OP(EXP2I, v_exp2i, FLOATS(v_exp2i(IA))) \
     OP(GATHER, v_gather, FLOATS(v_gather(fb, IA))) \
+    OP(TABLE4, v_table4, FLOATS(v_table4(fb, IA))) \
     OP(IADD, vi_add, INTS(vi_add(IA, IB))) \
     OP(ISUB, vi_sub, INTS(vi_sub(IA, IB))) \
     OP(IMUL, vi_mul, INTS(vi_mul(IA, IB))) \
@@ -397,6 +398,9 @@ static void test_across_lanes(void)
             T_EQ_INT(got[0], isum);
             p->apply(OP_GATHER, got, at, table, at, 0);
             for (i = 0; i < p->lanes; i++) T_TRUE(flt(got[i]) == table[at[i]]);
+            for (i = 0; i < p->lanes; i++) at[i] = wrap((uint32_t)t_rand_u64());
+            p->apply(OP_TABLE4, got, at, table, at, 0);
+            for (i = 0; i < p->lanes; i++) T_TRUE(flt(got[i]) == table[at[i] & 3]);
         }
         for (n = 0; n < 200; n++) {         /* four sums; whole numbers again */
             float four[64], y[5] = { 0, 0, 0, 0, -7.0f };
