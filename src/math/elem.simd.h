@@ -402,12 +402,13 @@ TINYI_FORCE_INLINE TINY_FN(tinyi_elem_block) TINY_FN(tinyi_elem_cut)(const float
 
 /* f of |x| at four places, and the signs */
 #define TINYI_ELEM_PLACE(j) (at + ((j) & 1 ? b.gap : 0) + ((j) & 2 ? b.pair : 0))
+#define TINYI_ELEM_LINE(j) (!((j) & 1) || V_LANES == 16)   /* the first place in its line: two share one where vectors are shorter */
 #define TINYI_ELEM_ODD(f, p, q)                                                         \
     for (i = 0; i < b.width; i += b.step) {                                             \
         for (at = i; at < b.end; at += 2 * b.pair) {                                    \
             v_f32 a[4];                                                                 \
             TINYI_UNROLL for (j = 0; j < 4; j++) {                                      \
-                TINYI_ELEM_AHEAD(p + TINYI_ELEM_PLACE(j), b.ahead);                     \
+                if (TINYI_ELEM_LINE(j)) TINYI_ELEM_AHEAD(p + TINYI_ELEM_PLACE(j), b.ahead); \
                 a[j] = v_abs(v_load(p + TINYI_ELEM_PLACE(j)));                          \
             }                                                                           \
             TINY_FN(f)(a, 4);                                                           \
@@ -416,7 +417,7 @@ TINYI_FORCE_INLINE TINY_FN(tinyi_elem_block) TINY_FN(tinyi_elem_cut)(const float
                 if (b.past == 1) {                                                      \
                     TINYI_ELEM_PAST(q + TINYI_ELEM_PLACE(j), c);                        \
                 } else {                                                                \
-                    TINYI_ELEM_AHEAD(q + TINYI_ELEM_PLACE(j), b.ahead);                 \
+                    if (TINYI_ELEM_LINE(j)) TINYI_ELEM_AHEAD(q + TINYI_ELEM_PLACE(j), b.ahead); \
                     v_store(q + TINYI_ELEM_PLACE(j), c);                                \
                 }                                                                       \
             }                                                                           \
@@ -513,6 +514,7 @@ TINYI_ELEM_GATED(reglu, TINY_FN(tinyi_elem_relu))
 #undef TINYI_ELEM_KERNEL_ODD
 #undef TINYI_ELEM_ODD
 #undef TINYI_ELEM_PLACE
+#undef TINYI_ELEM_LINE
 #undef TINYI_ELEM_GATE
 #undef TINYI_ELEM_GATED
 
