@@ -51,7 +51,7 @@ static int tinyi_op_folds(const tiny_tensor *t)
 
 /* tinyi_tensor_reach of what is small and steps forward, here for the sake of the door: four numbers of a quarter of a size_t less two
  * bits, times 8 bytes, always fit; nothing, and less, is wide too. */
-static tiny_status tinyi_op_reach(const tiny_tensor *t, uintptr_t *first, uintptr_t *end)
+static TINYI_NOINLINE tiny_status tinyi_op_reach(const tiny_tensor *t, uintptr_t *first, uintptr_t *end)
 {
     if ((unsigned)t->rank - 1 < TINY_MAX_RANK && t->data) {
         const size_t bytes = tiny_dtype_bytes(t->dtype);
@@ -72,28 +72,56 @@ static tiny_status tinyi_op_reach(const tiny_tensor *t, uintptr_t *first, uintpt
     return tinyi_tensor_reach(t, first, end);
 }
 
+/* t differs from `like`, whose reach is known, in nothing but where it lies: most operations take tensors of one shape */
+static int tinyi_op_alike(const tiny_tensor *t, const tiny_tensor *like)
+{
+    int i;
+    if (t->dtype != like->dtype || t->rank != like->rank || !t->data) return 0;
+    for (i = 0; i < t->rank; i++)
+        if (t->dim[i] != like->dim[i] || t->stride[i] != like->stride[i]) return 0;
+    return 1;
+}
+
 static tiny_status tinyi_op_check(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
 {
     tiny_tensor want[TINY_OP_MAX_OUT];
     uintptr_t in_first[TINY_OP_MAX_IN], in_end[TINY_OP_MAX_IN], out_first[TINY_OP_MAX_OUT], out_end[TINY_OP_MAX_OUT];
     char have_text[96], want_text[96];
+    const tiny_tensor *like = NULL;         /* the first one that is not empty */
+    uintptr_t below = 0, bytes = 0;         /* of it: data - first, end - first */
     tiny_status st;
     int i, j;
     for (i = 0; i < row->n_in; i++) {
-        if (!op->in[i]) {
+        const tiny_tensor *t = op->in[i];
+        if (!t) {
             if (i >= row->n_in_needed) continue;
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: input %d is missing", row->name, i);
         }
-        st = tinyi_op_reach(op->in[i], &in_first[i], &in_end[i]);
+        if (like && tinyi_op_alike(t, like)) {
+            in_first[i] = (uintptr_t)t->data - below;
+            in_end[i] = in_first[i] + bytes;
+            continue;
+        }
+        st = tinyi_op_reach(t, &in_first[i], &in_end[i]);
         if (st) return tinyi_fail(ctx, st, "%s: input %d: %s", row->name, i, tinyi_op_tensor_fault(st));
+        if (!like && in_end[i]) {
+            like = t;
+            below = (uintptr_t)t->data - in_first[i];
+            bytes = in_end[i] - in_first[i];
+        }
     }
     for (; i < TINY_OP_MAX_IN; i++)
         if (op->in[i]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: input %d is given, but it takes only %d", row->name, i, row->n_in);
     for (i = 0; i < row->n_out; i++) {
         if (!op->out[i]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: output %d is missing", row->name, i);
+        want[i] = *op->out[i];
+        if (like && tinyi_op_alike(op->out[i], like)) {
+            out_first[i] = (uintptr_t)op->out[i]->data - below;
+            out_end[i] = out_first[i] + bytes;
+            continue;
+        }
         st = tinyi_op_reach(op->out[i], &out_first[i], &out_end[i]);
         if (st) return tinyi_fail(ctx, st, "%s: output %d: %s", row->name, i, tinyi_op_tensor_fault(st));
-        want[i] = *op->out[i];
     }
     for (; i < TINY_OP_MAX_OUT; i++)
         if (op->out[i]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: output %d is given, but it has only %d", row->name, i, row->n_out);
@@ -108,8 +136,10 @@ static tiny_status tinyi_op_check(tiny_ctx *ctx, const tiny_op *op, const tiny_o
                               tinyi_shape_text(out, have_text), tinyi_shape_text(&want[i], want_text));
         if (tinyi_op_folds(out)) return tinyi_fail(ctx, TINY_E_ALIAS, "%s: two elements of output %d lie at the same address", row->name, i);
         for (j = 0; j < row->n_in; j++) {
-            const int may = i == 0 && ((j == 0 && row->flags & TINY_OP_INPLACE) || (j == 1 && row->flags & TINY_OP_INPLACE_1));
-            if (!op->in[j] || out_first[i] >= in_end[j] || in_first[j] >= out_end[i] || (may && tinyi_op_same_view(out, op->in[j]))) continue;
+            int may;
+            if (!op->in[j] || out_first[i] >= in_end[j] || in_first[j] >= out_end[i]) continue;
+            may = i == 0 && ((j == 0 && row->flags & TINY_OP_INPLACE) || (j == 1 && row->flags & TINY_OP_INPLACE_1));
+            if (may && tinyi_op_same_view(out, op->in[j])) continue;
             return tinyi_fail(ctx, TINY_E_ALIAS, "%s: output %d overlaps input %d", row->name, i, j);
         }
         for (j = 0; j < i; j++)
@@ -140,10 +170,9 @@ static int tinyi_op_threads(const tiny_ctx *ctx, const tiny_op *op, const tiny_o
     return tinyi_cost_threads(ctx, &c);
 }
 
-/* one row of a list, or the only one */
 typedef struct tinyi_op_job {
     const tiny_op *const *ops;
-    const tiny_op_row *row;                 /* of the only one; NULL for a list */
+    const tiny_op_row *row;                 /* of the only one */
     size_t n;
 } tinyi_op_job;
 
@@ -155,7 +184,7 @@ static void tinyi_op_member(tiny_team *team, void *arg)
     int late = 1;
     size_t i;
     for (i = 0; i < job->n; i++) {
-        const tiny_op_row *row = job->row ? job->row : tinyi_op_row(job->ops[i]);
+        const tiny_op_row *row = tinyi_op_row(job->ops[i]);
         const int fast = row->fast && !tinyi_op_wide(job->ops[i], row), free = !fast || row->flags & TINY_OP_LATE;
         if (late && (i || free)) tinyi_team_until(team, free ? PTRDIFF_MAX : team->phase + 1);
         if (fast) row->fast(team, job->ops[i]);
@@ -166,6 +195,18 @@ static void tinyi_op_member(tiny_team *team, void *arg)
             tiny_barrier(team);
         }
     }
+}
+
+/* the same for one operation */
+static void tinyi_op_only(tiny_team *team, void *arg)
+{
+    const tinyi_op_job *job = (const tinyi_op_job *)arg;
+    const tiny_op_row *row = job->row;
+    const tiny_op *op = job->ops[0];
+    const int fast = row->fast && !tinyi_op_wide(op, row);
+    if (!fast || row->flags & TINY_OP_LATE) tinyi_team_until(team, PTRDIFF_MAX);
+    if (fast) row->fast(team, op);
+    else if (team->i == 0) row->ref(op);
 }
 
 /* whose row came with the call may share its work as it likes, unless it says how */
@@ -180,7 +221,7 @@ static tiny_status tinyi_op_fast(tiny_ctx *ctx, const tiny_op *op, const tiny_op
     job.ops = &op;
     job.row = row;
     job.n = 1;
-    return tinyi_op_strict(op) ? tiny_parallel(ctx, n, shared, own, tinyi_op_member, &job) : tiny_parallel_loose(ctx, n, shared, own, tinyi_op_member, &job);
+    return tinyi_region_open(ctx, n, shared, own, tinyi_op_only, &job, !tinyi_op_strict(op));
 }
 
 /* 1: the accelerator gave the answer */
@@ -305,7 +346,7 @@ static tiny_status tinyi_op_list(tiny_ctx *ctx, const tiny_op *const *ops, size_
     job.ops = ops;
     job.row = NULL;
     job.n = n;
-    return strict ? tiny_parallel(ctx, threads, shared, own, tinyi_op_member, &job) : tiny_parallel_loose(ctx, threads, shared, own, tinyi_op_member, &job);
+    return tinyi_region_open(ctx, threads, shared, own, tinyi_op_member, &job, !strict);
 }
 
 TINY_API tiny_status tiny_run_list(tiny_ctx *ctx, const tiny_op *const *ops, size_t n)

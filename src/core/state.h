@@ -103,6 +103,8 @@ TINYI_FN int tinyi_team_stopped(const tiny_team *team);
 /* By thread 0, before the barrier that the phase begins with: the last phase in which a helper may come into a loose region (1, where
  * nobody says otherwise). He goes through the phases that are over without work, so he must find his way by the operation alone. */
 TINYI_FN void tinyi_team_until(tiny_team *team, tiny_idx phase);
+/* tiny_parallel, and with loose tiny_parallel_loose, for a context that was checked */
+TINYI_FN tiny_status tinyi_region_open(tiny_ctx *ctx, int n_threads, size_t shared_bytes, size_t own_bytes, tiny_team_fn fn, void *arg, int loose);
 #if TINYI_HAVE_HELPERS
 TINYI_FN void tinyi_helpers_close(tiny_ctx *ctx);
 #endif

@@ -512,12 +512,51 @@ static void tinyi_region_run(tinyi_region *r)
     (void)tinyi_region_member(r, 0, 1, 0);
 }
 
-static tiny_status tinyi_parallel(tiny_ctx *ctx, int n_threads, size_t shared_bytes, size_t own_bytes, tiny_team_fn fn, void *arg, int loose)
+/* Helpers and workspace of a region that wants some. */
+static TINYI_NOINLINE tiny_status tinyi_region_equip(tinyi_region *r, size_t shared_bytes, size_t own_bytes)
+{
+    tiny_ctx *ctx = r->ctx;
+    size_t bytes = 0;
+    tiny_status st;
+#if TINYI_HAVE_HELPERS
+    if (r->n > 1 && !ctx->desc.pool.run) {
+#if TINYI_HAVE_OPENMP
+        if (omp_in_parallel()) r->n = 1;
+#endif
+        if (r->n > 1) {
+            st = tinyi_helpers_ready(ctx, &r->n);
+            if (st) return st;
+        }
+    }
+#endif
+    if (shared_bytes || own_bytes) {
+        size_t own;
+        if (shared_bytes > SIZE_MAX - TINYI_ALIGN || own_bytes > SIZE_MAX - TINYI_ALIGN)
+            return tinyi_fail(ctx, TINY_E_OVERFLOW, "the workspace of %d threads is larger than this machine can address", r->n);
+        shared_bytes = (shared_bytes + TINYI_ALIGN - 1) & ~(size_t)(TINYI_ALIGN - 1);
+        own_bytes = (own_bytes + TINYI_ALIGN - 1) & ~(size_t)(TINYI_ALIGN - 1);
+        if (!tinyi_size_mul(own_bytes, (size_t)r->n, &own) || !tinyi_size_add(own, shared_bytes, &bytes))
+            return tinyi_fail(ctx, TINY_E_OVERFLOW, "the workspace of %d threads is larger than this machine can address", r->n);
+        st = tinyi_work_reserve(ctx, bytes);
+        if (st) return st;
+        r->shared = ctx->work.base;
+        r->own = ctx->work.base + shared_bytes;
+        r->own_bytes = own_bytes;
+    }
+    return TINY_OK;
+}
+
+/* first: after a cancel the pieces that nobody did can look like any other fault */
+static TINYI_NOINLINE tiny_status tinyi_region_fault(const tinyi_region *r)
+{
+    if (r->cancelled) return tinyi_fail(r->ctx, TINY_E_CANCELLED, "the cancel callback asked to stop");
+    return tinyi_fail(r->ctx, r->status, "%s", r->says);
+}
+
+tiny_status tinyi_region_open(tiny_ctx *ctx, int n_threads, size_t shared_bytes, size_t own_bytes, tiny_team_fn fn, void *arg, int loose)
 {
     tinyi_region r;
-    size_t bytes = 0;
-    tiny_status st = tinyi_ctx_check(ctx);
-    if (st) return st;
+    tiny_status st;
     if (!fn || n_threads < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a parallel region needs a function and a thread count of at least 0, not %d", n_threads);
     if (ctx->in_region) return tinyi_fail(ctx, TINY_E_ARGUMENT, "this context is already running a region: a function of the team must not open another");
     /* field by field: clearing all of it would cost a small operation a quarter of its time */
@@ -533,47 +572,26 @@ static tiny_status tinyi_parallel(tiny_ctx *ctx, int n_threads, size_t shared_by
     r.arg = arg;
     r.loose = loose;
     r.ran_on = TINY_TARGET_REFERENCE;
-#if TINYI_HAVE_HELPERS
-    if (r.n > 1 && !ctx->desc.pool.run) {
-#if TINYI_HAVE_OPENMP
-        if (omp_in_parallel()) r.n = 1;
-#endif
-        if (r.n > 1) {
-            st = tinyi_helpers_ready(ctx, &r.n);
-            if (st) return st;
-        }
-    }
-#endif
-    if (shared_bytes || own_bytes) {
-        size_t own;
-        if (shared_bytes > SIZE_MAX - TINYI_ALIGN || own_bytes > SIZE_MAX - TINYI_ALIGN)
-            return tinyi_fail(ctx, TINY_E_OVERFLOW, "the workspace of %d threads is larger than this machine can address", r.n);
-        shared_bytes = (shared_bytes + TINYI_ALIGN - 1) & ~(size_t)(TINYI_ALIGN - 1);
-        own_bytes = (own_bytes + TINYI_ALIGN - 1) & ~(size_t)(TINYI_ALIGN - 1);
-        if (!tinyi_size_mul(own_bytes, (size_t)r.n, &own) || !tinyi_size_add(own, shared_bytes, &bytes))
-            return tinyi_fail(ctx, TINY_E_OVERFLOW, "the workspace of %d threads is larger than this machine can address", r.n);
-        st = tinyi_work_reserve(ctx, bytes);
+    if (r.n > 1 || shared_bytes || own_bytes) {
+        st = tinyi_region_equip(&r, shared_bytes, own_bytes);
         if (st) return st;
-        r.shared = ctx->work.base;
-        r.own = ctx->work.base + shared_bytes;
-        r.own_bytes = own_bytes;
     }
     ctx->in_region = 1;
-    tinyi_region_run(&r);
+    if (r.n > 1) tinyi_region_run(&r);
+    else (void)tinyi_region_member(&r, 0, 1, 0);
     ctx->in_region = 0;
     ctx->ran_on = r.ran_on;
-    /* first: after a cancel the pieces that nobody did can look like any other fault */
-    if (r.cancelled) return tinyi_fail(ctx, TINY_E_CANCELLED, "the cancel callback asked to stop");
-    if (r.failed) return tinyi_fail(ctx, r.status, "%s", r.says);
-    return TINY_OK;
+    return r.cancelled || r.failed ? tinyi_region_fault(&r) : TINY_OK;
 }
 
 TINY_API tiny_status tiny_parallel(tiny_ctx *ctx, int n_threads, size_t shared_bytes, size_t own_bytes, tiny_team_fn fn, void *arg)
 {
-    return tinyi_parallel(ctx, n_threads, shared_bytes, own_bytes, fn, arg, 0);
+    const tiny_status st = tinyi_ctx_check(ctx);
+    return st ? st : tinyi_region_open(ctx, n_threads, shared_bytes, own_bytes, fn, arg, 0);
 }
 
 TINY_API tiny_status tiny_parallel_loose(tiny_ctx *ctx, int n_threads, size_t shared_bytes, size_t own_bytes, tiny_team_fn fn, void *arg)
 {
-    return tinyi_parallel(ctx, n_threads, shared_bytes, own_bytes, fn, arg, 1);
+    const tiny_status st = tinyi_ctx_check(ctx);
+    return st ? st : tinyi_region_open(ctx, n_threads, shared_bytes, own_bytes, fn, arg, 1);
 }

@@ -33,7 +33,7 @@ static tiny_tensor tinyi_binary_view(const tiny_tensor *t, const tiny_tensor *y,
 
 /* ---- shapes and cost */
 
-static tiny_status tinyi_binary_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+static TINYI_NOINLINE tiny_status tinyi_binary_shape_of(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
 {
     const tiny_tensor *a = op->in[0], *b = op->in[1];
     tiny_idx dim[TINY_MAX_RANK];
@@ -58,6 +58,21 @@ static tiny_status tinyi_binary_shape(tiny_ctx *ctx, const tiny_op *op, tiny_ten
         dim[i] = da == 1 ? db : da;
     }
     tinyi_want(&want[0], a->dtype, rank, dim);
+    return TINY_OK;
+}
+
+/* two of one shape, the usual case, first */
+static tiny_status tinyi_binary_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
+{
+    const tiny_tensor *a = op->in[0], *b = op->in[1];
+    int i;
+    if (!b || !tinyi_is_real(a) || a->dtype != b->dtype || a->rank != b->rank) return tinyi_binary_shape_of(ctx, op, want);
+    want->dtype = a->dtype;
+    want->rank = a->rank;
+    for (i = 0; i < a->rank; i++) {
+        if (a->dim[i] != b->dim[i]) return tinyi_binary_shape_of(ctx, op, want);
+        want->dim[i] = a->dim[i];
+    }
     return TINY_OK;
 }
 
@@ -174,18 +189,23 @@ static void tinyi_binary_walk(tiny_team *team, const tinyi_binary_job *j, const 
 
 static int tinyi_binary_is_row(const tiny_tensor *t, const tiny_tensor *y) { return t->rank == 1 && t->stride[0] == 1 && t->dim[0] == y->dim[0]; }
 
-static void tinyi_binary_fast(tiny_team *team, const tiny_op *op)
+static TINYI_NOINLINE void tinyi_binary_any(tiny_team *team, const tiny_op *op)
 {
     static const tiny_binary_params none = { 0.0f };
     const tiny_binary_params *p = op->params ? (const tiny_binary_params *)op->params : &none;
-    const tiny_tensor *a = op->in[0], *b = op->in[1], *y = op->out[0];
     tinyi_binary_job j;
     memset(&j, 0, sizeof j);
     j.f = op->kind - TINY_OP_ADD;
     j.binary = TINYI_K(team, binary_f32);
+    tinyi_binary_walk(team, &j, op->out[0], op->in[0], op->in[1], &p->value);
+}
+
+static void tinyi_binary_fast(tiny_team *team, const tiny_op *op)
+{
+    const tiny_tensor *a = op->in[0], *b = op->in[1], *y = op->out[0];
     if (b && y->rank == 1 && tinyi_binary_is_row(a, y) && tinyi_binary_is_row(b, y) && tinyi_binary_is_row(y, y) && team->n == 1 && y->dim[0] <= TINYI_BINARY_PIECE)
-        j.binary(j.f, (float *)y->data, (const float *)a->data, (const float *)b->data, (size_t)y->dim[0], 1, 1);   /* short: planning would take longer */
-    else tinyi_binary_walk(team, &j, y, a, b, &p->value);
+        TINYI_K(team, binary_f32)(op->kind - TINY_OP_ADD, (float *)y->data, (const float *)a->data, (const float *)b->data, (size_t)y->dim[0], 1, 1);   /* short: planning would take longer */
+    else tinyi_binary_any(team, op);
 }
 
 static void tinyi_scale_fast(tiny_team *team, const tiny_op *op)
