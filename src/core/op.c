@@ -51,7 +51,7 @@ static int tinyi_op_folds(const tiny_tensor *t)
 
 /* tinyi_tensor_reach of what is small and steps forward, here for the sake of the door: four numbers of a quarter of a size_t less two
  * bits, times 8 bytes, always fit; nothing, and less, is wide too. */
-static TINYI_NOINLINE tiny_status tinyi_op_reach(const tiny_tensor *t, uintptr_t *first, uintptr_t *end)
+TINYI_FORCE_INLINE tiny_status tinyi_op_reach(const tiny_tensor *t, uintptr_t *first, uintptr_t *end)
 {
     if ((unsigned)t->rank - 1 < TINY_MAX_RANK && t->data) {
         const size_t bytes = tiny_dtype_bytes(t->dtype);
@@ -72,56 +72,28 @@ static TINYI_NOINLINE tiny_status tinyi_op_reach(const tiny_tensor *t, uintptr_t
     return tinyi_tensor_reach(t, first, end);
 }
 
-/* t differs from `like`, whose reach is known, in nothing but where it lies: most operations take tensors of one shape */
-static int tinyi_op_alike(const tiny_tensor *t, const tiny_tensor *like)
-{
-    int i;
-    if (t->dtype != like->dtype || t->rank != like->rank || !t->data) return 0;
-    for (i = 0; i < t->rank; i++)
-        if (t->dim[i] != like->dim[i] || t->stride[i] != like->stride[i]) return 0;
-    return 1;
-}
-
-static tiny_status tinyi_op_check(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
+static TINYI_NOINLINE tiny_status tinyi_op_check_all(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
 {
     tiny_tensor want[TINY_OP_MAX_OUT];
     uintptr_t in_first[TINY_OP_MAX_IN], in_end[TINY_OP_MAX_IN], out_first[TINY_OP_MAX_OUT], out_end[TINY_OP_MAX_OUT];
     char have_text[96], want_text[96];
-    const tiny_tensor *like = NULL;         /* the first one that is not empty */
-    uintptr_t below = 0, bytes = 0;         /* of it: data - first, end - first */
     tiny_status st;
     int i, j;
     for (i = 0; i < row->n_in; i++) {
-        const tiny_tensor *t = op->in[i];
-        if (!t) {
+        if (!op->in[i]) {
             if (i >= row->n_in_needed) continue;
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: input %d is missing", row->name, i);
         }
-        if (like && tinyi_op_alike(t, like)) {
-            in_first[i] = (uintptr_t)t->data - below;
-            in_end[i] = in_first[i] + bytes;
-            continue;
-        }
-        st = tinyi_op_reach(t, &in_first[i], &in_end[i]);
+        st = tinyi_op_reach(op->in[i], &in_first[i], &in_end[i]);
         if (st) return tinyi_fail(ctx, st, "%s: input %d: %s", row->name, i, tinyi_op_tensor_fault(st));
-        if (!like && in_end[i]) {
-            like = t;
-            below = (uintptr_t)t->data - in_first[i];
-            bytes = in_end[i] - in_first[i];
-        }
     }
     for (; i < TINY_OP_MAX_IN; i++)
         if (op->in[i]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: input %d is given, but it takes only %d", row->name, i, row->n_in);
     for (i = 0; i < row->n_out; i++) {
         if (!op->out[i]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: output %d is missing", row->name, i);
-        want[i] = *op->out[i];
-        if (like && tinyi_op_alike(op->out[i], like)) {
-            out_first[i] = (uintptr_t)op->out[i]->data - below;
-            out_end[i] = out_first[i] + bytes;
-            continue;
-        }
         st = tinyi_op_reach(op->out[i], &out_first[i], &out_end[i]);
         if (st) return tinyi_fail(ctx, st, "%s: output %d: %s", row->name, i, tinyi_op_tensor_fault(st));
+        want[i] = *op->out[i];
     }
     for (; i < TINY_OP_MAX_OUT; i++)
         if (op->out[i]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: output %d is given, but it has only %d", row->name, i, row->n_out);
@@ -136,16 +108,56 @@ static tiny_status tinyi_op_check(tiny_ctx *ctx, const tiny_op *op, const tiny_o
                               tinyi_shape_text(out, have_text), tinyi_shape_text(&want[i], want_text));
         if (tinyi_op_folds(out)) return tinyi_fail(ctx, TINY_E_ALIAS, "%s: two elements of output %d lie at the same address", row->name, i);
         for (j = 0; j < row->n_in; j++) {
-            int may;
-            if (!op->in[j] || out_first[i] >= in_end[j] || in_first[j] >= out_end[i]) continue;
-            may = i == 0 && ((j == 0 && row->flags & TINY_OP_INPLACE) || (j == 1 && row->flags & TINY_OP_INPLACE_1));
-            if (may && tinyi_op_same_view(out, op->in[j])) continue;
+            const int may = i == 0 && ((j == 0 && row->flags & TINY_OP_INPLACE) || (j == 1 && row->flags & TINY_OP_INPLACE_1));
+            if (!op->in[j] || out_first[i] >= in_end[j] || in_first[j] >= out_end[i] || (may && tinyi_op_same_view(out, op->in[j]))) continue;
             return tinyi_fail(ctx, TINY_E_ALIAS, "%s: output %d overlaps input %d", row->name, i, j);
         }
         for (j = 0; j < i; j++)
             if (out_first[i] < out_end[j] && out_first[j] < out_end[i]) return tinyi_fail(ctx, TINY_E_ALIAS, "%s: outputs %d and %d overlap", row->name, j, i);
     }
     return TINY_OK;
+}
+
+/* The usual call first: one output, every input given, all of one type, shape and layout. Then one reach holds for all, they
+ * overlap where they begin less than that apart, and who may lie over the output lies on it. 0: something is not so or is wrong,
+ * and tinyi_op_check_all looks at everything; 1: checked, with what the shape rule says. */
+TINYI_FORCE_INLINE int tinyi_op_plain(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row, tiny_status *st)
+{
+    const tiny_tensor *y = op->out[0], *const *more;
+    tiny_tensor want;
+    uintptr_t first, end, reach;
+    int i, j;
+    if (row->n_out != 1 || !y || op->out[1] || op->out[2] || tinyi_op_reach(y, &first, &end) || !end || tinyi_op_folds(y)) return 0;
+    reach = end - first - 1;
+    for (i = 0; i < row->n_in; i++) {
+        const tiny_tensor *t = op->in[i];
+        if (!t || !t->data || t->dtype != y->dtype || t->rank != y->rank) return 0;
+        for (j = 0; j < y->rank; j++)
+            if (t->dim[j] != y->dim[j] || t->stride[j] != y->stride[j]) return 0;
+        if ((uintptr_t)t->data - (uintptr_t)y->data + reach <= 2 * reach &&
+            !(t->data == y->data && ((i == 0 && row->flags & TINY_OP_INPLACE) || (i == 1 && row->flags & TINY_OP_INPLACE_1)))) return 0;
+    }
+    for (more = op->in + i; more < op->in + TINY_OP_MAX_IN; more++)
+        if (*more) return 0;
+    want.data = y->data;                    /* field by field: as a whole gcc copies it word by word, which takes a fifth as long as the door */
+    want.dtype = y->dtype;
+    want.rank = y->rank;
+    for (j = 0; j < TINY_MAX_RANK; j++) {
+        want.dim[j] = y->dim[j];
+        want.stride[j] = y->stride[j];
+    }
+    *st = row->shape(ctx, op, &want);
+    if (*st) return 1;
+    if (want.rank != y->rank) return 0;
+    for (j = 0; j < y->rank; j++)
+        if (want.dim[j] != y->dim[j]) return 0;
+    return want.dtype == y->dtype;
+}
+
+static tiny_status tinyi_op_check(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
+{
+    tiny_status st;
+    return tinyi_op_plain(ctx, op, row, &st) ? st : tinyi_op_check_all(ctx, op, row);
 }
 
 /* f64 for a row whose fast path is f32: nobody but the reference takes it, accelerators are not asked. */
@@ -162,7 +174,7 @@ int tinyi_cost_threads(const tiny_ctx *ctx, const tiny_cost *c)
     return n >= ctx->n_threads ? ctx->n_threads : n < 2.0 ? 1 : (int)n;
 }
 
-static int tinyi_op_threads(const tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
+TINYI_FORCE_INLINE int tinyi_op_threads(const tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
 {
     tiny_cost c;
     if (ctx->n_threads == 1) return 1;
@@ -212,7 +224,7 @@ static void tinyi_op_only(tiny_team *team, void *arg)
 /* whose row came with the call may share its work as it likes, unless it says how */
 static int tinyi_op_strict(const tiny_op *op) { return op->row && !(op->row->flags & TINY_OP_LOOSE); }
 
-static tiny_status tinyi_op_fast(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
+TINYI_FORCE_INLINE tiny_status tinyi_op_fast(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
 {
     tinyi_op_job job;
     size_t shared = 0, own = 0;
@@ -253,7 +265,7 @@ static int tinyi_op_accel(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *r
 
 /* A row that came with the call was written by somebody else: what we index and copy by must hold. Accelerators and shared
  * references look at the kind: it must not say something else than the row. */
-static tiny_status tinyi_op_own_row(tiny_ctx *ctx, const tiny_op *op)
+static TINYI_NOINLINE tiny_status tinyi_op_own_row(tiny_ctx *ctx, const tiny_op *op)
 {
     const tiny_op_row *r = op->row;
     if (!r->name || !r->shape || !r->ref || !r->cost) return tinyi_fail(ctx, TINY_E_ARGUMENT, "the row of %.40s lacks its name, shape, ref or cost", r->name ? r->name : "an operation");
@@ -269,7 +281,7 @@ static tiny_status tinyi_op_left_out(tiny_ctx *ctx, const tiny_op_row *row)
     return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: calls of single operations are left out of this program", row->name);
 }
 
-static tiny_status tinyi_op_enter(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row **row)
+TINYI_FORCE_INLINE tiny_status tinyi_op_enter(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row **row)
 {
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;

@@ -221,7 +221,7 @@ TINY_API void tiny_team_fail(tiny_team *team, tiny_status status, const char *se
 }
 
 /* from: the phase at which this thread came in. The phases that it has passed. */
-static tiny_idx tinyi_region_member(tinyi_region *r, int i, int n, tiny_idx from)
+TINYI_FORCE_INLINE tiny_idx tinyi_region_member(tinyi_region *r, int i, int n, tiny_idx from)
 {
     tiny_team team;
     team.i = i;
