@@ -127,7 +127,9 @@ TINYI_FORCE_INLINE int tinyi_op_plain(tiny_ctx *ctx, const tiny_op *op, const ti
     tiny_tensor want;
     uintptr_t first, end, reach;
     int i, j;
-    if (row->n_out != 1 || !y || op->out[1] || op->out[2] || tinyi_op_reach(y, &first, &end) || !end || tinyi_op_folds(y)) return 0;
+    for (more = op->out + 1; more < op->out + TINY_OP_MAX_OUT; more++)
+        if (*more) return 0;
+    if (row->n_out != 1 || !y || tinyi_op_reach(y, &first, &end) || !end || tinyi_op_folds(y)) return 0;
     reach = end - first - 1;
     for (i = 0; i < row->n_in; i++) {
         const tiny_tensor *t = op->in[i];

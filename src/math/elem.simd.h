@@ -100,8 +100,8 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_elem_sign_of)(v_f32 a, v_f32 b)
 }
 
 /* ---- tanh and the error function: of n <= 4 vectors at once, each step for all of them before the next one. A processor looks
- * some hundred instructions ahead, and one vector's chain is longer than what it does meanwhile: side by side four take Zen 3
- * 8 cycles each (tanh) and 10 (erf), one by one 9 and 12. Both get |x| and leave f(|x|) in its place. */
+ * some hundred instructions ahead, and one vector's chain is longer than what it does meanwhile: side by side four erf take Zen 3
+ * 10 cycles each, one by one 12. Both get |x| and leave f(|x|) in its place. */
 #define TINYI_ELEM_TOGETHER 4
 #define TINYI_ELEM_EACH TINYI_UNROLL for (j = 0; j < n; j++)
 
