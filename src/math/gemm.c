@@ -170,12 +170,12 @@ static void tinyi_gemm_turn(const tinyi_kernels *k, float *to, tiny_idx width, c
             for (r = rows; r < width; r++) to[i * width + r] = 0.0f;
         return;
     }
-    if (tinyi_gemm_is_f32_rows(s)) {
-        TINYI_OF(k, gemm_f32_turn)(to, width, (const float *)(const void *)tinyi_gemm_at(s, row, k0), s->row, (size_t)rows, (size_t)n);
+    if (s->k == 1) {
+        TINYI_OF(k, gemm_f32_turn)(to, width, tinyi_gemm_at(s, row, k0), s->dtype, s->row, (size_t)rows, (size_t)n);
         return;
     }
     for (r = 0; r < rows; r++) tinyi_gemm_row_f32(k, t + r * n, s, row + r, k0, n);
-    TINYI_OF(k, gemm_f32_turn)(to, width, t, n, (size_t)rows, (size_t)n);
+    TINYI_OF(k, gemm_f32_turn)(to, width, t, TINY_F32, n, (size_t)rows, (size_t)n);
 }
 
 /* Panels of nr rows of b, side by side: [panel][n][nr]. */
@@ -243,20 +243,28 @@ static tiny_idx tinyi_gemm_start(tiny_idx m, tiny_idx mr, tiny_idx panel)
     return n > 1 && panel == n - 1 && left <= mr + mr / 3 ? m - left + (left + 1) / 2 : panel * mr;
 }
 
-/* What will be packed or read next is fetched while tiles are computed, 32 lines of each with each tile: of the next panel of
- * a, and of the next block of b. A line too many does no harm. */
+/* What will be packed or read next is fetched while tiles are computed: the next panel of a, and the next block of b, which is asked for
+ * by the last tiles of this one, so that it is still there when it is packed. A line too many does no harm. */
 typedef struct tinyi_gemm_fetch {
     const unsigned char *a, *b;
-    tiny_idx a_step, b_step, a_left, b_left;
+    tiny_idx a_step, b_step, a_left, b_left, b_wait;    /* runs that are left, one a tile; tiles before the first run of b */
+    ptrdiff_t step;                         /* a run is as many bytes as steps of two k make */
 } tinyi_gemm_fetch;
 
 static void tinyi_gemm_fetch_next(tinyi_gemm_fetch *f, tinyi_gemm_ahead *ahead)
 {
-    ahead->n = f->a_left > 0 || f->b_left > 0 ? 32 : 0;
-    ahead->a = f->a_left > 0 ? f->a : f->b;
-    ahead->b = f->b_left > 0 ? f->b : f->a;
-    if (f->a_left-- > 0) f->a += f->a_step;
-    if (f->b_left-- > 0) f->b += f->b_step;
+    const int a = f->a_left > 0, b = f->b_wait-- <= 0 && f->b_left > 0;
+    ahead->step = a || b ? f->step : 0;
+    ahead->a = a ? f->a : f->b;
+    ahead->b = b ? f->b : f->a;
+    if (a) {
+        f->a += f->a_step;
+        f->a_left--;
+    }
+    if (b) {
+        f->b += f->b_step;
+        f->b_left--;
+    }
 }
 
 /* What a phase has packed of a: k0..k1 of its rows, [block of kc][panel][k][mr]; s NULL: every piece packs for itself. */
@@ -272,25 +280,29 @@ static void tinyi_gemm_piece(const tinyi_gemm_job *job, const tinyi_gemm *g, con
     const tinyi_fn_gemm_f32_tile tile = TINYI_OF(job->k, gemm_f32_tile);
     const int direct = g->y_n == 1;
     float *y = direct ? (float *)(void *)g->y + r0 * g->y_m + j0 : job->y;
-    const tiny_idx y_row = direct ? g->y_m : j1 - j0;
+    const tiny_idx y_row = direct ? g->y_m : j1 - j0, tiles = (j1 - j0 - 1) / nr + 1, bytes = (tiny_idx)tiny_dtype_bytes((tiny_dtype)g->b.dtype);
     tiny_idx p = ph->k0, i, j;
     tinyi_gemm_fetch fetch;
     tinyi_gemm_ahead ahead;
     do {
         const tiny_idx n = TINYI_MIN(ph->k1 - p, kc), next = p + n < ph->k1 ? p + n : ph->k0, n_next = TINYI_MIN(ph->k1 - next, kc);
         const float *s = job->s;
+        tiny_idx run;                       /* bytes that are fetched with a tile */
         tinyi_gemm_panels(job->k, job->v, nr, &g->b, j0, j1 - j0, p, n, job->t);
         fetch.b = tinyi_gemm_at(&g->b, j0, next);
-        fetch.b_step = (g->b.row == 1 ? g->b.k : g->b.row) * (tiny_idx)tiny_dtype_bytes((tiny_dtype)g->b.dtype);
+        fetch.b_step = (g->b.row == 1 ? g->b.k : g->b.row) * bytes;
         fetch.b_left = next == ph->k0 ? 0 : g->b.row == 1 ? n_next : j1 - j0;
+        fetch.b_wait = (i1 - i0) * tiles - fetch.b_left;
+        run = TINYI_MAX(TINYI_MIN((g->b.row == 1 ? j1 - j0 : n_next) * bytes, 2048), ph->s ? (mr * n - 1) / tiles * 4 + 4 : n * 4);
+        fetch.step = (ptrdiff_t)TINYI_MIN(run / (n / 2 + 1) + 1, 64);
         for (i = i0; i < i1; i++) {
             const tiny_idx r = tinyi_gemm_start(g->m, mr, i), rows = tinyi_gemm_start(g->m, mr, i + 1) - r;
             float *row = y + (r - r0) * y_row;
             if (ph->s) {
                 s = ph->s + (p - ph->k0) * (ph->panel1 - ph->panel0) * mr + (i - ph->panel0) * mr * n;
                 fetch.a = (const unsigned char *)(s + mr * n);
-                fetch.a_step = 64 * 32;
-                fetch.a_left = mr * n / (16 * 32) + 1;
+                fetch.a_step = run;
+                fetch.a_left = tiles;
             } else {
                 tinyi_gemm_turn(job->k, job->s, tinyi_gemm_height(mr, rows), &g->a, r, rows, p, n, job->t);
                 fetch.a = i + 1 < i1 ? tinyi_gemm_at(&g->a, r + rows, p) : tinyi_gemm_at(&g->a, r0, next);
@@ -354,11 +366,23 @@ static void tinyi_gemm_run_pieces(tiny_team *team, const tinyi_gemm *g)
         }
 }
 
-/* Rows of a and depth of a phase: what TINYI_GEMM_SHARED floats hold. */
+/* Rows of a and depth of a phase: what TINYI_GEMM_SHARED floats hold. All rows, if a depth of four blocks is left for them: then
+ * nothing of b is packed twice. Parts are even. */
 static void tinyi_gemm_phase_size(const tinyi_gemm *g, tiny_idx mr, tiny_idx kc, tiny_idx *panels, tiny_idx *deep)
 {
-    *deep = TINYI_MIN(g->k, 7680 / kc * kc);
-    *panels = TINYI_MIN((g->m - 1) / mr + 1, TINYI_GEMM_SHARED / (*deep * mr));
+    const tiny_idx all = (g->m - 1) / mr + 1, blocks = (g->k - 1) / kc + 1;
+    tiny_idx d = TINYI_MIN(blocks, TINYI_MAX(TINYI_GEMM_SHARED / (all * mr) / kc, 4)), high;
+    d = (blocks - 1) / ((blocks - 1) / d + 1) + 1;
+    high = TINYI_MIN(all, TINYI_GEMM_SHARED / (TINYI_MIN(g->k, d * kc) * mr));
+    *deep = d * kc;
+    *panels = (all - 1) / ((all - 1) / high + 1) + 1;
+}
+
+/* How many columns (in panels of nr) who comes next takes: what his second-level cache likes, and less towards the end, so that all are
+ * done together. */
+static tiny_idx tinyi_gemm_grain(const tinyi_gemm_shape *s, tiny_idx left, int threads)
+{
+    return TINYI_MAX(TINYI_MIN(left / (2 * threads), s->nc / s->nr), 1);
 }
 
 /* One product: a phase packs rows of a for all, then pieces of y over the columns of b, each packed by who takes it. */
@@ -367,12 +391,13 @@ static void tinyi_gemm_run_phases(tiny_team *team, const tinyi_gemm *g)
     const tinyi_gemm_own o = tinyi_gemm_own_of(g);
     tinyi_gemm_job job;
     tinyi_gemm_phase ph;
-    tiny_idx mr, kc, panels, high, deep, mp, np, across, down, blocks, q, q0, q1;
+    tiny_idx mr, kc, panels, high, deep, across, down, blocks, q, q0, q1;
     float *s = (float *)team->shared;
     tinyi_gemm_job_of(&job, team, g, &o);
     mr = job.shape.mr;
     kc = job.shape.kc;
     panels = (g->m - 1) / mr + 1;
+    across = (g->n - 1) / job.shape.nr + 1;
     tinyi_gemm_phase_size(g, mr, kc, &high, &deep);
     ph.s = s;
     for (ph.panel0 = 0; ph.panel0 < panels; ph.panel0 = ph.panel1)
@@ -388,13 +413,16 @@ static void tinyi_gemm_run_phases(tiny_team *team, const tinyi_gemm *g)
                     tinyi_gemm_turn(job.k, s + (p - ph.k0) * (ph.panel1 - ph.panel0) * mr + (i - ph.panel0) * mr * n, tinyi_gemm_height(mr, rows), &g->a, r, rows, p, n, job.t);
                 }
             tiny_barrier(team);
-            tinyi_gemm_cut(&job.shape, ph.panel1 - ph.panel0, g->n, team->n == 1 ? 1 : 4 * team->n, &mp, &np);
-            down = (ph.panel1 - ph.panel0 - 1) / mp + 1;
-            across = (g->n - 1) / np + 1;
-            while (tiny_take(team, down * across, 1, &q0, &q1))
-                for (q = q0; q < q1; q++) {
-                    const tiny_idx i = ph.panel0 + q % down * mp, j = q / down * np;
-                    tinyi_gemm_piece(&job, g, &ph, i, TINYI_MIN(i + mp, ph.panel1), j, TINYI_MIN(j + np, g->n));
+            /* strips of rows, in each all panels of columns; at least as many of them as there are threads */
+            down = (ph.panel1 - ph.panel0 - 1) / (job.shape.mc / mr) + 1;
+            while (across * down < 2 * team->n && down < ph.panel1 - ph.panel0) down++;
+            for (q1 = 0; tiny_take(team, down * across, tinyi_gemm_grain(&job.shape, down * across - q1, team->n), &q0, &q1);)
+                while (q0 < q1) {
+                    /* one thread takes all at once */
+                    const tiny_idx strip = q0 / across, n = ph.panel1 - ph.panel0, end = TINYI_MIN(TINYI_MIN(q1, (strip + 1) * across), q0 + job.shape.nc / job.shape.nr);
+                    tinyi_gemm_piece(&job, g, &ph, ph.panel0 + strip * n / down, ph.panel0 + (strip + 1) * n / down, (q0 - strip * across) * job.shape.nr,
+                                     TINYI_MIN((end - strip * across) * job.shape.nr, g->n));
+                    q0 = end;
                 }
         }
 }
