@@ -19,6 +19,7 @@
 #include "math/gemm.h"
 #include "math/matvec.h"
 #include "math/binary.h"
+#include "math/layout.h"
 #include "core/half.h"
 
 /* ---- the product as the drivers see it */
@@ -281,6 +282,7 @@ static void tinyi_gemm_piece(const tinyi_gemm_job *job, const tinyi_gemm *g, con
     const int direct = g->y_n == 1;
     float *y = direct ? (float *)(void *)g->y + r0 * g->y_m + j0 : job->y;
     const tiny_idx y_row = direct ? g->y_m : j1 - j0, tiles = (j1 - j0 - 1) / nr + 1, bytes = (tiny_idx)tiny_dtype_bytes((tiny_dtype)g->b.dtype);
+    const tiny_idx r_last = tinyi_gemm_start(g->m, mr, i1) - 1;
     tiny_idx p = ph->k0, i, j;
     tinyi_gemm_fetch fetch;
     tinyi_gemm_ahead ahead;
@@ -311,6 +313,8 @@ static void tinyi_gemm_piece(const tinyi_gemm_job *job, const tinyi_gemm *g, con
             }
             for (j = j0; j < j1; j += nr) {
                 tinyi_gemm_fetch_next(&fetch, &ahead);
+                /* a row of y in the next panel: on a page of its own it is slow to find */
+                if (i + 1 < i1) TINYI_PREFETCH(row + TINYI_MIN(rows + (j - j0) / nr, r_last - r) * y_row);
                 tile(row + (j - j0), y_row, s, job->v + (j - j0) * n, (size_t)n, (int)rows, (int)TINYI_MIN(j1 - j, nr), p > 0, &ahead);
             }
             if (p + n == g->k && (g->bias || g->act))
@@ -378,11 +382,12 @@ static void tinyi_gemm_phase_size(const tinyi_gemm *g, tiny_idx mr, tiny_idx kc,
     *panels = (all - 1) / ((all - 1) / high + 1) + 1;
 }
 
-/* How many columns (in panels of nr) who comes next takes: what his second-level cache likes, and less towards the end, so that all are
- * done together. */
-static tiny_idx tinyi_gemm_grain(const tinyi_gemm_shape *s, tiny_idx left, int threads)
+/* How many parts of columns who comes next takes: as many columns as his second-level cache likes, fewer later, and parts of one at the end,
+ * so that all are done together. */
+static tiny_idx tinyi_gemm_grain(const tinyi_gemm_shape *s, tiny_idx parts, tiny_idx left, int threads)
 {
-    return TINYI_MAX(TINYI_MIN(left / (2 * threads), s->nc / s->nr), 1);
+    const tiny_idx n = TINYI_MIN(left / (2 * threads), s->nc / s->nr * parts);
+    return n > parts ? n / parts * parts : n;
 }
 
 /* One product: a phase packs rows of a for all, then pieces of y over the columns of b, each packed by who takes it. */
@@ -391,7 +396,7 @@ static void tinyi_gemm_run_phases(tiny_team *team, const tinyi_gemm *g)
     const tinyi_gemm_own o = tinyi_gemm_own_of(g);
     tinyi_gemm_job job;
     tinyi_gemm_phase ph;
-    tiny_idx mr, kc, panels, high, deep, across, down, blocks, q, q0, q1;
+    tiny_idx mr, kc, panels, high, deep, across, down, parts, total, n, blocks, q, q0, q1;
     float *s = (float *)team->shared;
     tinyi_gemm_job_of(&job, team, g, &o);
     mr = job.shape.mr;
@@ -409,20 +414,27 @@ static void tinyi_gemm_run_phases(tiny_team *team, const tinyi_gemm *g)
             while (tiny_take(team, (ph.panel1 - ph.panel0) * blocks, 4, &q0, &q1))
                 for (q = q0; q < q1; q++) {
                     const tiny_idx i = ph.panel0 + q / blocks, r = tinyi_gemm_start(g->m, mr, i), rows = tinyi_gemm_start(g->m, mr, i + 1) - r;
-                    const tiny_idx p = ph.k0 + q % blocks * kc, n = TINYI_MIN(ph.k1 - p, kc);
+                    const tiny_idx p = ph.k0 + q % blocks * kc;
+                    n = TINYI_MIN(ph.k1 - p, kc);
                     tinyi_gemm_turn(job.k, s + (p - ph.k0) * (ph.panel1 - ph.panel0) * mr + (i - ph.panel0) * mr * n, tinyi_gemm_height(mr, rows), &g->a, r, rows, p, n, job.t);
                 }
             tiny_barrier(team);
-            /* strips of rows, in each all panels of columns; at least as many of them as there are threads */
-            down = (ph.panel1 - ph.panel0 - 1) / (job.shape.mc / mr) + 1;
-            while (across * down < 2 * team->n && down < ph.panel1 - ph.panel0) down++;
-            for (q1 = 0; tiny_take(team, down * across, tinyi_gemm_grain(&job.shape, down * across - q1, team->n), &q0, &q1);)
+            /* strips of rows, in each all columns (panels of nr), each of them in parts */
+            n = ph.panel1 - ph.panel0;
+            down = (n - 1) / (job.shape.mc / mr) + 1;
+            parts = TINYI_MAX(TINYI_MIN(n / (down * TINYI_GEMM_PART), 8), (2 * team->n - 1) / (down * across) + 1);
+            parts = TINYI_MIN(parts, n / down);
+            total = down * across * parts;
+            for (q1 = 0; tiny_take(team, total, tinyi_gemm_grain(&job.shape, parts, total - q1, team->n), &q0, &q1);)
                 while (q0 < q1) {
-                    /* one thread takes all at once */
-                    const tiny_idx strip = q0 / across, n = ph.panel1 - ph.panel0, end = TINYI_MIN(TINYI_MIN(q1, (strip + 1) * across), q0 + job.shape.nc / job.shape.nr);
-                    tinyi_gemm_piece(&job, g, &ph, ph.panel0 + strip * n / down, ph.panel0 + (strip + 1) * n / down, (q0 - strip * across) * job.shape.nr,
-                                     TINYI_MIN((end - strip * across) * job.shape.nr, g->n));
-                    q0 = end;
+                    const tiny_idx column = q0 / parts % across, part = q0 % parts, i = q0 / (parts * across) * parts + part;
+                    /* of one column, or whole ones; one thread takes all at once */
+                    const int some = part || q1 - q0 < parts;
+                    const tiny_idx rows = some ? TINYI_MIN(q1 - q0, parts - part) : parts;
+                    const tiny_idx wide = some ? 1 : TINYI_MIN(TINYI_MIN((q1 - q0) / parts, across - column), job.shape.nc / job.shape.nr);
+                    tinyi_gemm_piece(&job, g, &ph, ph.panel0 + i * n / (down * parts), ph.panel0 + (i + rows) * n / (down * parts), column * job.shape.nr,
+                                     TINYI_MIN((column + wide) * job.shape.nr, g->n));
+                    q0 += rows * wide;
                 }
         }
 }
