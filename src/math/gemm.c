@@ -13,7 +13,7 @@
  *                  read once, without packing.
  *          SMALL   the same for many products, each done by one thread, b packed only where it must be.
  *          DOT, AXPY: see math/matvec.c.
- * Memory   own: a block of b and a panel of a, about 1 MB; shared: the narrow factor of ROWS, 16 MB at most.
+ * Memory   own: a block of b and a panel of a, at most 2 MB; shared: the narrow factor of ROWS, 16 MB at most.
  * Left out Strassen's recursion: its error does not keep the bound. Packed weights kept from call to call.            */
 #include <string.h>
 #include "math/gemm.h"
@@ -230,6 +230,8 @@ static void tinyi_gemm_job_of(tinyi_gemm_job *job, const tiny_team *team, const 
         job->shape.nc = TINYI_MIN(4 * job->shape.nc, TINYI_GEMM_NC_MAX);
         job->shape.kc /= 3;
     }
+    /* even blocks: a short one costs as much beside its products as a long one */
+    if (g->k > job->shape.kc) job->shape.kc = (int)tinyi_gemm_up((g->k - 1) / ((g->k - 1) / job->shape.kc + 1) + 1, 2);
     job->v = (float *)team->own;
     job->s = job->v + o->s;
     job->t = job->v + o->t;
