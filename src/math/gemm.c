@@ -4,9 +4,9 @@
  * Work     y is cut into pieces that threads take as they come; a piece runs over all of k, so that pieces never wait for
  *          each other. In a piece k is cut into blocks of kc: kc x nc numbers of b lie in panels in the second-level
  *          cache; a few rows of a are packed into the first level and led past all panels of b.
- *          Several threads may pack the same part of b: that costs a few percent at most, since a piece is some hundred rows
- *          high, and saves the barriers and the 16 MB of a common copy. What is packed next is fetched into the second
- *          level while tiles are computed.
+ *          Where there is more to do, rows of a are packed for all first, at most 16 MB of them in a phase: all rows and a part of k,
+ *          if they fit. Who takes columns of b packs them for himself; several threads may pack the same ones at the end of a
+ *          phase, when pieces become parts of a column. What is packed or read next is fetched while tiles are computed.
  * Forms    PANELS  as above.
  *          ROWS    b has at most 96 rows: it is packed once, and rows of a are read where they lie, as many streams as a
  *                  tile is high. Weights stored (n, k) times a small batch come here with the factors exchanged and are
