@@ -52,6 +52,27 @@ TINYI_FORCE_INLINE v_f32 v_load_bf16_n(const uint16_t *p, size_t n) { return TIN
 TINYI_FORCE_INLINE void v_store_bf16(uint16_t *p, v_f32 v) { _mm_storeu_si128((__m128i *)(void *)p, TINY_FN(tinyi_bf16_down)(v)); }
 TINYI_FORCE_INLINE void v_store_bf16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_bf16_down)(v), n); }
 
+/* eight vectors as the columns of eight rows, `step` apart: pairs, then fours, then the halves change places */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_turn8)(float *to, ptrdiff_t step, v_f32 a0, v_f32 a1, v_f32 a2, v_f32 a3, v_f32 a4, v_f32 a5, v_f32 a6, v_f32 a7)
+{
+    const __m256d b0 = _mm256_castps_pd(_mm256_unpacklo_ps(a0, a1)), b1 = _mm256_castps_pd(_mm256_unpackhi_ps(a0, a1));
+    const __m256d b2 = _mm256_castps_pd(_mm256_unpacklo_ps(a2, a3)), b3 = _mm256_castps_pd(_mm256_unpackhi_ps(a2, a3));
+    const __m256d b4 = _mm256_castps_pd(_mm256_unpacklo_ps(a4, a5)), b5 = _mm256_castps_pd(_mm256_unpackhi_ps(a4, a5));
+    const __m256d b6 = _mm256_castps_pd(_mm256_unpacklo_ps(a6, a7)), b7 = _mm256_castps_pd(_mm256_unpackhi_ps(a6, a7));
+    a0 = _mm256_castpd_ps(_mm256_unpacklo_pd(b0, b2)); a1 = _mm256_castpd_ps(_mm256_unpackhi_pd(b0, b2));
+    a2 = _mm256_castpd_ps(_mm256_unpacklo_pd(b1, b3)); a3 = _mm256_castpd_ps(_mm256_unpackhi_pd(b1, b3));
+    a4 = _mm256_castpd_ps(_mm256_unpacklo_pd(b4, b6)); a5 = _mm256_castpd_ps(_mm256_unpackhi_pd(b4, b6));
+    a6 = _mm256_castpd_ps(_mm256_unpacklo_pd(b5, b7)); a7 = _mm256_castpd_ps(_mm256_unpackhi_pd(b5, b7));
+    v_store(to, _mm256_permute2f128_ps(a0, a4, 0x20));
+    v_store(to + step, _mm256_permute2f128_ps(a1, a5, 0x20));
+    v_store(to + 2 * step, _mm256_permute2f128_ps(a2, a6, 0x20));
+    v_store(to + 3 * step, _mm256_permute2f128_ps(a3, a7, 0x20));
+    v_store(to + 4 * step, _mm256_permute2f128_ps(a0, a4, 0x31));
+    v_store(to + 5 * step, _mm256_permute2f128_ps(a1, a5, 0x31));
+    v_store(to + 6 * step, _mm256_permute2f128_ps(a2, a6, 0x31));
+    v_store(to + 7 * step, _mm256_permute2f128_ps(a3, a7, 0x31));
+}
+
 /* ---- floats: arithmetic */
 TINYI_FORCE_INLINE v_f32 v_add(v_f32 a, v_f32 b) { return _mm256_add_ps(a, b); }
 TINYI_FORCE_INLINE v_f32 v_sub(v_f32 a, v_f32 b) { return _mm256_sub_ps(a, b); }

@@ -4,21 +4,22 @@
  * Work     y is cut into pieces that threads take as they come; a piece runs over all of k, so that pieces never wait for
  *          each other. In a piece k is cut into blocks of kc: kc x nc numbers of b lie in panels in the second-level
  *          cache; a few rows of a are packed into the first level and led past all panels of b.
- *          Several threads may pack the same part of b: that costs a few percent at most, since a piece is some hundred rows
- *          high, and saves the barriers and the 16 MB of a common copy. What is packed next is fetched into the second
- *          level while tiles are computed.
+ *          Where there is more to do, rows of a are packed for all first, at most 16 MB of them in a phase: all rows and a part of k,
+ *          if they fit. Who takes columns of b packs them for himself; several threads may pack the same ones at the end of a
+ *          phase, when pieces become parts of a column. What is packed or read next is fetched while tiles are computed.
  * Forms    PANELS  as above.
  *          ROWS    b has at most 96 rows: it is packed once, and rows of a are read where they lie, as many streams as a
  *                  tile is high. Weights stored (n, k) times a small batch come here with the factors exchanged and are
  *                  read once, without packing.
  *          SMALL   the same for many products, each done by one thread, b packed only where it must be.
  *          DOT, AXPY: see math/matvec.c.
- * Memory   own: a block of b and a panel of a, about 1 MB; shared: the narrow factor of ROWS, 16 MB at most.
+ * Memory   own: a block of b and a panel of a, at most 2 MB; shared: the narrow factor of ROWS, 16 MB at most.
  * Left out Strassen's recursion: its error does not keep the bound. Packed weights kept from call to call.            */
 #include <string.h>
 #include "math/gemm.h"
 #include "math/matvec.h"
 #include "math/binary.h"
+#include "math/layout.h"
 #include "core/half.h"
 
 /* ---- the product as the drivers see it */
@@ -170,12 +171,12 @@ static void tinyi_gemm_turn(const tinyi_kernels *k, float *to, tiny_idx width, c
             for (r = rows; r < width; r++) to[i * width + r] = 0.0f;
         return;
     }
-    if (tinyi_gemm_is_f32_rows(s)) {
-        TINYI_OF(k, gemm_f32_turn)(to, width, (const float *)(const void *)tinyi_gemm_at(s, row, k0), s->row, (size_t)rows, (size_t)n);
+    if (s->k == 1) {
+        TINYI_OF(k, gemm_f32_turn)(to, width, tinyi_gemm_at(s, row, k0), s->dtype, s->row, (size_t)rows, (size_t)n);
         return;
     }
     for (r = 0; r < rows; r++) tinyi_gemm_row_f32(k, t + r * n, s, row + r, k0, n);
-    TINYI_OF(k, gemm_f32_turn)(to, width, t, n, (size_t)rows, (size_t)n);
+    TINYI_OF(k, gemm_f32_turn)(to, width, t, TINY_F32, n, (size_t)rows, (size_t)n);
 }
 
 /* Panels of nr rows of b, side by side: [panel][n][nr]. */
@@ -229,6 +230,8 @@ static void tinyi_gemm_job_of(tinyi_gemm_job *job, const tiny_team *team, const 
         job->shape.nc = TINYI_MIN(4 * job->shape.nc, TINYI_GEMM_NC_MAX);
         job->shape.kc /= 3;
     }
+    /* even blocks: a short one costs as much beside its products as a long one */
+    if (g->k > job->shape.kc) job->shape.kc = (int)tinyi_gemm_up((g->k - 1) / ((g->k - 1) / job->shape.kc + 1) + 1, 2);
     job->v = (float *)team->own;
     job->s = job->v + o->s;
     job->t = job->v + o->t;
@@ -243,20 +246,28 @@ static tiny_idx tinyi_gemm_start(tiny_idx m, tiny_idx mr, tiny_idx panel)
     return n > 1 && panel == n - 1 && left <= mr + mr / 3 ? m - left + (left + 1) / 2 : panel * mr;
 }
 
-/* What will be packed or read next is fetched while tiles are computed, 32 lines of each with each tile: of the next panel of
- * a, and of the next block of b. A line too many does no harm. */
+/* What will be packed or read next is fetched while tiles are computed: the next panel of a, and the next block of b, which is asked for
+ * by the last tiles of this one, so that it is still there when it is packed. A line too many does no harm. */
 typedef struct tinyi_gemm_fetch {
     const unsigned char *a, *b;
-    tiny_idx a_step, b_step, a_left, b_left;
+    tiny_idx a_step, b_step, a_left, b_left, b_wait;    /* runs that are left, one a tile; tiles before the first run of b */
+    ptrdiff_t step;                         /* a run is as many bytes as steps of two k make */
 } tinyi_gemm_fetch;
 
 static void tinyi_gemm_fetch_next(tinyi_gemm_fetch *f, tinyi_gemm_ahead *ahead)
 {
-    ahead->n = f->a_left > 0 || f->b_left > 0 ? 32 : 0;
-    ahead->a = f->a_left > 0 ? f->a : f->b;
-    ahead->b = f->b_left > 0 ? f->b : f->a;
-    if (f->a_left-- > 0) f->a += f->a_step;
-    if (f->b_left-- > 0) f->b += f->b_step;
+    const int a = f->a_left > 0, b = f->b_wait-- <= 0 && f->b_left > 0;
+    ahead->step = a || b ? f->step : 0;
+    ahead->a = a ? f->a : f->b;
+    ahead->b = b ? f->b : f->a;
+    if (a) {
+        f->a += f->a_step;
+        f->a_left--;
+    }
+    if (b) {
+        f->b += f->b_step;
+        f->b_left--;
+    }
 }
 
 /* What a phase has packed of a: k0..k1 of its rows, [block of kc][panel][k][mr]; s NULL: every piece packs for itself. */
@@ -272,25 +283,30 @@ static void tinyi_gemm_piece(const tinyi_gemm_job *job, const tinyi_gemm *g, con
     const tinyi_fn_gemm_f32_tile tile = TINYI_OF(job->k, gemm_f32_tile);
     const int direct = g->y_n == 1;
     float *y = direct ? (float *)(void *)g->y + r0 * g->y_m + j0 : job->y;
-    const tiny_idx y_row = direct ? g->y_m : j1 - j0;
+    const tiny_idx y_row = direct ? g->y_m : j1 - j0, tiles = (j1 - j0 - 1) / nr + 1, bytes = (tiny_idx)tiny_dtype_bytes((tiny_dtype)g->b.dtype);
+    const tiny_idx r_last = tinyi_gemm_start(g->m, mr, i1) - 1;
     tiny_idx p = ph->k0, i, j;
     tinyi_gemm_fetch fetch;
     tinyi_gemm_ahead ahead;
     do {
         const tiny_idx n = TINYI_MIN(ph->k1 - p, kc), next = p + n < ph->k1 ? p + n : ph->k0, n_next = TINYI_MIN(ph->k1 - next, kc);
         const float *s = job->s;
+        tiny_idx run;                       /* bytes that are fetched with a tile */
         tinyi_gemm_panels(job->k, job->v, nr, &g->b, j0, j1 - j0, p, n, job->t);
         fetch.b = tinyi_gemm_at(&g->b, j0, next);
-        fetch.b_step = (g->b.row == 1 ? g->b.k : g->b.row) * (tiny_idx)tiny_dtype_bytes((tiny_dtype)g->b.dtype);
+        fetch.b_step = (g->b.row == 1 ? g->b.k : g->b.row) * bytes;
         fetch.b_left = next == ph->k0 ? 0 : g->b.row == 1 ? n_next : j1 - j0;
+        fetch.b_wait = (i1 - i0) * tiles - fetch.b_left;
+        run = TINYI_MAX(TINYI_MIN((g->b.row == 1 ? j1 - j0 : n_next) * bytes, 2048), ph->s ? (mr * n - 1) / tiles * 4 + 4 : n * 4);
+        fetch.step = (ptrdiff_t)TINYI_MIN(run / (n / 2 + 1) + 1, 64);
         for (i = i0; i < i1; i++) {
             const tiny_idx r = tinyi_gemm_start(g->m, mr, i), rows = tinyi_gemm_start(g->m, mr, i + 1) - r;
             float *row = y + (r - r0) * y_row;
             if (ph->s) {
                 s = ph->s + (p - ph->k0) * (ph->panel1 - ph->panel0) * mr + (i - ph->panel0) * mr * n;
                 fetch.a = (const unsigned char *)(s + mr * n);
-                fetch.a_step = 64 * 32;
-                fetch.a_left = mr * n / (16 * 32) + 1;
+                fetch.a_step = run;
+                fetch.a_left = tiles;
             } else {
                 tinyi_gemm_turn(job->k, job->s, tinyi_gemm_height(mr, rows), &g->a, r, rows, p, n, job->t);
                 fetch.a = i + 1 < i1 ? tinyi_gemm_at(&g->a, r + rows, p) : tinyi_gemm_at(&g->a, r0, next);
@@ -299,6 +315,8 @@ static void tinyi_gemm_piece(const tinyi_gemm_job *job, const tinyi_gemm *g, con
             }
             for (j = j0; j < j1; j += nr) {
                 tinyi_gemm_fetch_next(&fetch, &ahead);
+                /* a row of y in the next panel: on a page of its own it is slow to find */
+                if (i + 1 < i1) TINYI_PREFETCH(row + TINYI_MIN(rows + (j - j0) / nr, r_last - r) * y_row);
                 tile(row + (j - j0), y_row, s, job->v + (j - j0) * n, (size_t)n, (int)rows, (int)TINYI_MIN(j1 - j, nr), p > 0, &ahead);
             }
             if (p + n == g->k && (g->bias || g->act))
@@ -354,11 +372,24 @@ static void tinyi_gemm_run_pieces(tiny_team *team, const tinyi_gemm *g)
         }
 }
 
-/* Rows of a and depth of a phase: what TINYI_GEMM_SHARED floats hold. */
+/* Rows of a and depth of a phase: what TINYI_GEMM_SHARED floats hold. All rows, if a depth of four blocks is left for them: then
+ * nothing of b is packed twice. Parts are even. */
 static void tinyi_gemm_phase_size(const tinyi_gemm *g, tiny_idx mr, tiny_idx kc, tiny_idx *panels, tiny_idx *deep)
 {
-    *deep = TINYI_MIN(g->k, 7680 / kc * kc);
-    *panels = TINYI_MIN((g->m - 1) / mr + 1, TINYI_GEMM_SHARED / (*deep * mr));
+    const tiny_idx all = (g->m - 1) / mr + 1, blocks = (g->k - 1) / kc + 1;
+    tiny_idx d = TINYI_MIN(blocks, TINYI_MAX(TINYI_GEMM_SHARED / (all * mr) / kc, 4)), high;
+    d = (blocks - 1) / ((blocks - 1) / d + 1) + 1;
+    high = TINYI_MIN(all, TINYI_GEMM_SHARED / (TINYI_MIN(g->k, d * kc) * mr));
+    *deep = d * kc;
+    *panels = (all - 1) / ((all - 1) / high + 1) + 1;
+}
+
+/* How many parts of columns who comes next takes: as many columns as his second-level cache likes, fewer later, and parts of one at the end,
+ * so that all are done together. */
+static tiny_idx tinyi_gemm_grain(const tinyi_gemm_shape *s, tiny_idx parts, tiny_idx left, int threads)
+{
+    const tiny_idx n = TINYI_MIN(left / (2 * threads), s->nc / s->nr * parts);
+    return n > parts ? n / parts * parts : n;
 }
 
 /* One product: a phase packs rows of a for all, then pieces of y over the columns of b, each packed by who takes it. */
@@ -367,12 +398,13 @@ static void tinyi_gemm_run_phases(tiny_team *team, const tinyi_gemm *g)
     const tinyi_gemm_own o = tinyi_gemm_own_of(g);
     tinyi_gemm_job job;
     tinyi_gemm_phase ph;
-    tiny_idx mr, kc, panels, high, deep, mp, np, across, down, blocks, q, q0, q1;
+    tiny_idx mr, kc, panels, high, deep, across, down, parts, total, n, blocks, q, q0, q1;
     float *s = (float *)team->shared;
     tinyi_gemm_job_of(&job, team, g, &o);
     mr = job.shape.mr;
     kc = job.shape.kc;
     panels = (g->m - 1) / mr + 1;
+    across = (g->n - 1) / job.shape.nr + 1;
     tinyi_gemm_phase_size(g, mr, kc, &high, &deep);
     ph.s = s;
     for (ph.panel0 = 0; ph.panel0 < panels; ph.panel0 = ph.panel1)
@@ -384,17 +416,27 @@ static void tinyi_gemm_run_phases(tiny_team *team, const tinyi_gemm *g)
             while (tiny_take(team, (ph.panel1 - ph.panel0) * blocks, 4, &q0, &q1))
                 for (q = q0; q < q1; q++) {
                     const tiny_idx i = ph.panel0 + q / blocks, r = tinyi_gemm_start(g->m, mr, i), rows = tinyi_gemm_start(g->m, mr, i + 1) - r;
-                    const tiny_idx p = ph.k0 + q % blocks * kc, n = TINYI_MIN(ph.k1 - p, kc);
+                    const tiny_idx p = ph.k0 + q % blocks * kc;
+                    n = TINYI_MIN(ph.k1 - p, kc);
                     tinyi_gemm_turn(job.k, s + (p - ph.k0) * (ph.panel1 - ph.panel0) * mr + (i - ph.panel0) * mr * n, tinyi_gemm_height(mr, rows), &g->a, r, rows, p, n, job.t);
                 }
             tiny_barrier(team);
-            tinyi_gemm_cut(&job.shape, ph.panel1 - ph.panel0, g->n, team->n == 1 ? 1 : 4 * team->n, &mp, &np);
-            down = (ph.panel1 - ph.panel0 - 1) / mp + 1;
-            across = (g->n - 1) / np + 1;
-            while (tiny_take(team, down * across, 1, &q0, &q1))
-                for (q = q0; q < q1; q++) {
-                    const tiny_idx i = ph.panel0 + q % down * mp, j = q / down * np;
-                    tinyi_gemm_piece(&job, g, &ph, i, TINYI_MIN(i + mp, ph.panel1), j, TINYI_MIN(j + np, g->n));
+            /* strips of rows, in each all columns (panels of nr), each of them in parts */
+            n = ph.panel1 - ph.panel0;
+            down = (n - 1) / (job.shape.mc / mr) + 1;
+            parts = TINYI_MAX(TINYI_MIN(n / (down * TINYI_GEMM_PART), 8), (2 * team->n - 1) / (down * across) + 1);
+            parts = TINYI_MIN(parts, n / down);
+            total = down * across * parts;
+            for (q1 = 0; tiny_take(team, total, tinyi_gemm_grain(&job.shape, parts, total - q1, team->n), &q0, &q1);)
+                while (q0 < q1) {
+                    const tiny_idx column = q0 / parts % across, part = q0 % parts, i = q0 / (parts * across) * parts + part;
+                    /* of one column, or whole ones; one thread takes all at once */
+                    const int some = part || q1 - q0 < parts;
+                    const tiny_idx rows = some ? TINYI_MIN(q1 - q0, parts - part) : parts;
+                    const tiny_idx wide = some ? 1 : TINYI_MIN(TINYI_MIN((q1 - q0) / parts, across - column), job.shape.nc / job.shape.nr);
+                    tinyi_gemm_piece(&job, g, &ph, ph.panel0 + i * n / (down * parts), ph.panel0 + (i + rows) * n / (down * parts), column * job.shape.nr,
+                                     TINYI_MIN((column + wide) * job.shape.nr, g->n));
+                    q0 += rows * wide;
                 }
         }
 }

