@@ -1,0 +1,227 @@
+/* src/llm/quant/eight.c - matrices in block formats, repacked: eight rows side by side
+ * Layout   of a block of eight rows, lane i is row i:
+ *          8 halves, the scales; where a format has minima 8 halves more
+ *          Q4_K, Q5_K: 96 bytes, four times 32 numbers of six bits (scales of groups 0-3 and 4-7, minima of 0-3 and 4-7; number 8 g + i is that of
+ *          group g % 4 and row i). Byte j holds number j of the first, second, third quarter in vectors 0, 1, 2; the fourth has two bits in each of them, above.
+ *          Q6_K: 16 times 8 bytes, the scales of groups of 16
+ *          then vectors of 32 bytes, four of each row:
+ *          Q8_0 eight of them; 4 and 5 bits: where there are fifth bits a vector of them for 32 numbers (bit v of byte b belongs to number 4 v + b), and
+ *          four vectors that hold numbers 0-15 of 32 below and 16-31 above; Q4_K and Q5_K: of 64 numbers two vectors of fifth bits, and eight that hold
+ *          the first 32 below and the others above; Q6_K: for each 16 numbers two vectors (numbers 0-3 below and 4-7 above, 8-11 and 12-15) and one
+ *          of high bits (bits 2 v and 2 v + 1 of byte b: number 4 v + b)
+ * Cost     one pass over the bytes, row by row; at the speed of plain C.
+ * Error    none: a permutation of bits.                                                                                             */
+#include <string.h>
+#include "core/state.h"
+#include "llm/quant/eight.h"
+#include "llm/quant/block.h"
+#include "llm/quant/blocks.h"
+#include "llm/quant/format.h"
+
+/* where the fields of a block lie: first byte of codes, of fifth bits (0: none), halves, and how many rows of 32 numbers */
+typedef struct tinyi_eight_form { int format, halves, fifth, codes, wide; } tinyi_eight_form;
+
+static const tinyi_eight_form *tinyi_eight_form_of(int format)
+{
+    static const tinyi_eight_form forms[] = {
+        { TLLM_FORMAT_Q8_0, 1, 0, 2, 1 }, { TLLM_FORMAT_Q4_0, 1, 0, 2, 1 }, { TLLM_FORMAT_Q4_1, 2, 0, 4, 1 }, { TLLM_FORMAT_Q5_0, 1, 2, 6, 1 },
+        { TLLM_FORMAT_Q5_1, 2, 4, 8, 1 }, { TLLM_FORMAT_Q4_K, 2, 0, 16, 8 }, { TLLM_FORMAT_Q5_K, 2, 16, 48, 8 }, { TLLM_FORMAT_Q6_K, 1, 0, 0, 8 }
+    };
+    size_t i;
+    for (i = 0; i < TINYI_COUNT(forms); i++)
+        if (forms[i].format == format) return &forms[i];
+    return NULL;
+}
+
+/* bit 4 v + b to bit 8 b + v, and back */
+static uint32_t tinyi_eight_spread(uint32_t x)
+{
+    uint32_t y = 0;
+    int v;
+    for (v = 0; v < 8; v++) y |= ((x >> 4 * v & 15u) * 0x00204081u & 0x01010101u) << v;
+    return y;
+}
+static uint32_t tinyi_eight_gather(uint32_t y)
+{
+    uint32_t x = 0;
+    int v;
+    for (v = 0; v < 8; v++) x |= (((y >> v & 0x01010101u) * 0x01020408u) >> 24 & 15u) << 4 * v;
+    return x;
+}
+
+/* to: bytes of e become those of b, or b's those of e */
+TINYI_FORCE_INLINE void tinyi_eight_move(unsigned char *e, unsigned char *b, size_t n, int back)
+{
+    if (back) memcpy(b, e, n);
+    else memcpy(e, b, n);
+}
+
+static void tinyi_eight_fifths_K(unsigned char *e, unsigned char *b, int g, int back)
+{
+    uint32_t bits = 0;
+    int j;
+    if (back) {
+        bits = tinyi_eight_gather(tinyi_q_u32(e));
+        for (j = 0; j < 32; j++) b[j] = (unsigned char)(b[j] | (bits >> j & 1u) << g);
+        return;
+    }
+    for (j = 0; j < 32; j++) bits |= (uint32_t)(b[j] >> g & 1) << j;
+    tinyi_q_put32(e, tinyi_eight_spread(bits));
+}
+
+/* the twelve bytes of Q4_K and Q5_K; e: 96 bytes, of which lane i is row i */
+static void tinyi_eight_scales(unsigned char *e, unsigned char *b, int i, int back)
+{
+    int j;
+    for (j = 0; j < 4; j++) {
+        unsigned char *p = e + 8 * j + i;
+        if (back) {
+            const int s = p[0] & 63, s4 = p[32] & 63, m = p[64] & 63, m4 = p[0] >> 6 | p[32] >> 6 << 2 | p[64] >> 6 << 4;
+            b[j] = (unsigned char)(s | (s4 >> 4) << 6);
+            b[4 + j] = (unsigned char)(m | (m4 >> 4) << 6);
+            b[8 + j] = (unsigned char)((s4 & 15) | (m4 & 15) << 4);
+        } else {
+            const int s4 = (b[8 + j] & 15) | b[j] >> 6 << 4, m4 = b[8 + j] >> 4 | b[4 + j] >> 6 << 4;
+            p[0] = (unsigned char)((b[j] & 63) | (m4 & 3) << 6);
+            p[32] = (unsigned char)(s4 | (m4 >> 2 & 3) << 6);
+            p[64] = (unsigned char)((b[4 + j] & 63) | (m4 >> 4) << 6);
+        }
+    }
+}
+
+static void tinyi_eight_six(unsigned char *e, unsigned char *b, int i, int back)
+{
+    int g, n, j;
+    tinyi_eight_move(e + 2 * i, b + 208, 2, back);
+    e += 16;
+    for (g = 0; g < 16; g++) tinyi_eight_move(e + 8 * g + i, b + 192 + g, 1, back);
+    e += 128 + 4 * i;
+    if (back) memset(b, 0, 192);
+    for (g = 0; g < 16; g++, e += 96) {
+        unsigned char *low = b + g / 8 * 64 + g % 4 * 16, *high = b + 128 + g / 8 * 32 + g % 2 * 16;
+        const int up = g % 8 / 4 * 4, shift = g % 8 / 2 * 2;
+        if (!back) memset(e + 64, 0, 4);
+        for (n = 0; n < 4; n++)             /* numbers 4 n .. 4 n + 3 of the group */
+            for (j = 0; j < 4; j++) {
+                unsigned char *at = e + n / 2 * 32 + j;
+                if (back) {
+                    low[4 * n + j] = (unsigned char)(low[4 * n + j] | (at[0] >> n % 2 * 4 & 15) << up);
+                    high[4 * n + j] = (unsigned char)(high[4 * n + j] | (e[64 + j] >> 2 * n & 3) << shift);
+                } else {
+                    const int code = low[4 * n + j] >> up & 15;
+                    at[0] = (unsigned char)(n % 2 ? at[0] | code << 4 : code);
+                    e[64 + j] = (unsigned char)(e[64 + j] | (high[4 * n + j] >> shift & 3) << 2 * n);
+                }
+            }
+    }
+}
+
+/* block b of row i of eight, in or out of e */
+static void tinyi_eight_block(const tinyi_eight_form *f, unsigned char *e, unsigned char *b, int i, int back)
+{
+    int h, v, c;
+    if (f->format == TLLM_FORMAT_Q6_K) {
+        tinyi_eight_six(e, b, i, back);
+        return;
+    }
+    for (h = 0; h < f->halves; h++, e += 16) tinyi_eight_move(e + 2 * i, b + 2 * h, 2, back);
+    if (f->wide == 1) {
+        if (f->fifth) {
+            if (back) tinyi_q_put32(b + f->fifth, tinyi_eight_gather(tinyi_q_u32(e + 4 * i)));
+            else tinyi_q_put32(e + 4 * i, tinyi_eight_spread(tinyi_q_u32(b + f->fifth)));
+            e += 32;
+        }
+        for (v = 0; v < (f->format == TLLM_FORMAT_Q8_0 ? 8 : 4); v++) tinyi_eight_move(e + 32 * v + 4 * i, b + f->codes + 4 * v, 4, back);
+        return;
+    }
+    tinyi_eight_scales(e, b + 4, i, back);
+    e += 96;
+    if (back && f->fifth) memset(b + f->fifth, 0, 32);
+    for (c = 0; c < 4; c++, e += 256) {
+        if (f->fifth) {
+            tinyi_eight_fifths_K(e + 4 * i, b + f->fifth, 2 * c, back);
+            tinyi_eight_fifths_K(e + 32 + 4 * i, b + f->fifth, 2 * c + 1, back);
+            e += 64;
+        }
+        for (v = 0; v < 8; v++) tinyi_eight_move(e + 32 * v + 4 * i, b + f->codes + 32 * c + 4 * v, 4, back);
+    }
+}
+
+TINYI_FN void tinyi_eight_row(int format, const unsigned char *w, tiny_idx row_bytes, tiny_idx n_out, tiny_idx r, tiny_idx b, tiny_idx n, unsigned char *to)
+{
+    const tinyi_eight_form *f = tinyi_eight_form_of(format);
+    const size_t bytes = (size_t)tllm_format_of(format)->bytes;
+    if (r >= n_out / 8 * 8) {
+        memcpy(to, w + (size_t)r * (size_t)row_bytes + (size_t)b * bytes, (size_t)n * bytes);
+        return;
+    }
+    w += (size_t)(r / 8 * 8) * (size_t)row_bytes;
+    for (; n; n--, b++, to += bytes) tinyi_eight_block(f, (unsigned char *)(uintptr_t)(w + (size_t)b * 8 * bytes), to, (int)(r % 8), 1);
+}
+
+TINYI_FN void tinyi_eight_group(int format, const unsigned char *w, tiny_idx row_step, tiny_idx rows, tiny_idx blocks, unsigned char *to)
+{
+    const tinyi_eight_form *f = tinyi_eight_form_of(format);
+    const size_t bytes = (size_t)tllm_format_of(format)->bytes;
+    tiny_idx b;
+    int i;
+    if (rows < 8) memset(to, 0, 8 * (size_t)blocks * bytes);
+    for (b = 0; b < blocks; b++)
+        for (i = 0; i < (int)rows; i++) tinyi_eight_block(f, to + (size_t)b * 8 * bytes, (unsigned char *)(uintptr_t)(w + (size_t)i * (size_t)row_step + (size_t)b * bytes), i, 0);
+}
+
+/* ---- whole matrices */
+
+typedef struct tinyi_eight_job { int format, back; const unsigned char *from; unsigned char *to; tiny_idx n_out, blocks, row_bytes; } tinyi_eight_job;
+
+static void tinyi_eight_team(tiny_team *team, void *arg)
+{
+    const tinyi_eight_job *j = (const tinyi_eight_job *)arg;
+    const tiny_idx groups = j->n_out / 8, rest = j->n_out % 8, grain = TINYI_MAX(1, 65536 / (8 * j->row_bytes));
+    tiny_idx g, end, i;
+    while (tiny_take(team, groups + (rest > 0), grain, &g, &end))
+        for (; g < end; g++) {
+            const size_t at = (size_t)g * 8 * (size_t)j->row_bytes;
+            if (g == groups) memcpy(j->to + at, j->from + at, (size_t)(rest * j->row_bytes));
+            else if (!j->back) tinyi_eight_group(j->format, j->from + at, j->row_bytes, 8, j->blocks, j->to + at);
+            else
+                for (i = 0; i < 8; i++) tinyi_eight_row(j->format, j->from, j->row_bytes, j->n_out, 8 * g + i, 0, j->blocks, j->to + at + (size_t)(i * j->row_bytes));
+        }
+}
+
+static tiny_status tinyi_eight_run(tiny_ctx *ctx, int format, const void *from, tiny_idx n_out, tiny_idx k, void *to, int back)
+{
+    const tllm_format *f = tllm_format_of(format);
+    tinyi_eight_job j;
+    size_t row, bytes;
+    uintptr_t a, b;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!f || tinyi_eight_of(format) < 0) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "repack: %s (format %d) has no form of eight rows side by side", f ? f->name : "no such format", format);
+    row = k > 0 ? tllm_format_bytes(f, (uint64_t)k) : 0;
+    if (n_out < 0 || !row || !tinyi_size_mul(row, (size_t)n_out, &bytes) || bytes > (size_t)TINY_IDX_MAX)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "repack: %td rows of %td numbers are no matrix of %s that this machine can hold", n_out, k, f->name);
+    if (!n_out) return TINY_OK;
+    if (!from || !to) return tinyi_fail(ctx, TINY_E_ARGUMENT, "repack: a matrix and a place for it are wanted, and one is missing");
+    a = (uintptr_t)from;
+    b = (uintptr_t)to;
+    if (a < b + bytes && b < a + bytes) return tinyi_fail(ctx, TINY_E_ALIAS, "repack: the place for the matrix overlaps it");
+    j.format = format;
+    j.back = back;
+    j.from = (const unsigned char *)from;
+    j.to = (unsigned char *)to;
+    j.n_out = n_out;
+    j.blocks = k / f->values;
+    j.row_bytes = (tiny_idx)row;
+    return tiny_parallel_loose(ctx, bytes < 65536 ? 1 : 0, 0, 0, tinyi_eight_team, &j);
+}
+
+TINY_API tiny_status tllm_repack(tiny_ctx *ctx, int format, const void *w, tiny_idx n_out, tiny_idx k, void *to) { return tinyi_eight_run(ctx, format, w, n_out, k, to, 0); }
+TINY_API tiny_status tllm_repack_back(tiny_ctx *ctx, int format, const void *repacked, tiny_idx n_out, tiny_idx k, void *w) { return tinyi_eight_run(ctx, format, repacked, n_out, k, w, 1); }
+
+TINY_API int tllm_repack_has(const tiny_ctx *ctx, int format)
+{
+    if (!tllm_format_of(format) || tinyi_eight_of(format) < 0) return 0;
+    if (tinyi_ctx_check(ctx) || ctx->target == TINY_TARGET_REFERENCE || tinyi_blk_tiles_of(ctx->k)) return 1;
+    return tinyi_blk_kernels_of(ctx->k)->eight ? 2 : 1;
+}
