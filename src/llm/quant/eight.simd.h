@@ -8,6 +8,9 @@
  * times the sum of codes 0, 1 of each four, and of 2, 3. That is what the offset of Q6_K amounts to in its 16-bit sums, which may run over before.   */
 
 #define TINYI_EIGHT_PLACES 4
+#ifndef TINYI_EIGHT_AHEAD
+#define TINYI_EIGHT_AHEAD 1024
+#endif
 #define TINYI_EIGHT_ROWS 4                  /* of activations that meet codes in registers */
 
 /* 32 numbers of eight rows: vector v has numbers 4 v .. 4 v + 3 of each; fifths NULL: there are none */
@@ -203,8 +206,8 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_eight_step)(v_f32 *acc, const unsigned cha
     }
 }
 
-/* `places` groups of eight rows, group_step bytes apart, times `rows` rows of activations from x on */
-TINYI_FORCE_INLINE void TINY_FN(tinyi_eight_groups)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t group_step, const tinyi_q8 *x, size_t k, int places, int rows,
+/* `places` groups of eight rows, `place` bytes apart, times `rows` rows of activations from x on */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_eight_groups)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, ptrdiff_t y_place, const unsigned char *w, ptrdiff_t place, const tinyi_q8 *x, size_t k, int places, int rows,
                                                     int values, int bytes, int blk, int traits)
 {
     v_f32 acc[TINYI_EIGHT_PLACES * TINYI_EIGHT_ROWS];
@@ -213,11 +216,13 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_eight_groups)(float *y, ptrdiff_t y_row, p
     int p, r, i;
     TINYI_BLK_EACH(p, places * rows) acc[p] = v_zero();
     for (j = 0; j < blocks; j++, w += 8 * bytes)
-        TINYI_BLK_EACH(p, places)
-            TINY_FN(tinyi_eight_step)(acc + p * rows, w + p * group_step, x, values == 256 ? j : j / 8, values == 256 ? 0 : (int)(j % 8), rows, blk, traits);
+        TINYI_BLK_EACH(p, places) {
+            TINYI_BLK_EACH(i, bytes / 8 + (bytes % 8 > 0)) TINYI_BLK_AHEAD(w + p * place + TINYI_EIGHT_AHEAD + 64 * i);
+            TINY_FN(tinyi_eight_step)(acc + p * rows, w + p * place, x, values == 256 ? j : j / 8, values == 256 ? 0 : (int)(j % 8), rows, blk, traits);
+        }
     TINYI_BLK_EACH(p, places)
         TINYI_BLK_EACH(r, rows) {
-            float *to = y + 8 * p * y_row + r * y_x, t[8];
+            float *to = y + p * y_place + r * y_x, t[8];
             if (y_row == 1) { v_store(to, acc[p * rows + r]); continue; }
             v_store(t, acc[p * rows + r]);
             for (i = 0; i < 8; i++) to[i * y_row] = t[i];
@@ -311,18 +316,24 @@ static void TINY_FN(tinyi_eight_ready)(const tinyi_q8 *x, float *sum, size_t row
 #define TINYI_EIGHT_KERNELS(name, values, bytes, traits)                                                                                \
     static void TINY_FN(tinyi_eight_dot_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t group_step, size_t groups, const tinyi_q8 *x, size_t k, size_t n) \
     {                                                                                                                                   \
-        if (n == 1)                                                                                                                     \
-            for (; groups >= TINYI_EIGHT_PLACES; groups -= TINYI_EIGHT_PLACES, w += TINYI_EIGHT_PLACES * group_step, y += 8 * TINYI_EIGHT_PLACES * y_row) \
-                TINY_FN(tinyi_eight_groups)(y, y_row, y_x, w, group_step, x, k, TINYI_EIGHT_PLACES, 1, values, bytes, TINYI_BLK_##name, traits); \
+        const ptrdiff_t each = (ptrdiff_t)(groups / TINYI_EIGHT_PLACES);                                                                \
+        ptrdiff_t i;                                                                                                                    \
+        if (n == 1) {                       /* each place goes on where its last group ended */                                         \
+            for (i = 0; i < each; i++, w += group_step, y += 8 * y_row)                                                                 \
+                TINY_FN(tinyi_eight_groups)(y, y_row, y_x, 8 * each * y_row, w, each * group_step, x, k, TINYI_EIGHT_PLACES, 1, values, bytes, TINYI_BLK_##name, traits); \
+            w += (TINYI_EIGHT_PLACES - 1) * each * group_step;                                                                          \
+            y += 8 * (TINYI_EIGHT_PLACES - 1) * each * y_row;                                                                           \
+            groups %= TINYI_EIGHT_PLACES;                                                                                               \
+        }                                                                                                                               \
         for (; groups; groups--, w += group_step, y += 8 * y_row) {                                                                     \
             tinyi_q8 at = *x;                                                                                                           \
             float *to = y;                                                                                                              \
             size_t left = n, step;                                                                                                      \
             for (; left; left -= step, to += (ptrdiff_t)step * y_x, at.code += step * 256 * x->blocks, at.d += step * 16 * x->blocks, at.sum += step * 16 * x->blocks) { \
                 step = left >= 4 ? 4 : left >= 2 ? 2 : 1;                                                                               \
-                if (step == 4) TINY_FN(tinyi_eight_groups)(to, y_row, y_x, w, group_step, &at, k, 1, 4, values, bytes, TINYI_BLK_##name, traits); \
-                else if (step == 2) TINY_FN(tinyi_eight_groups)(to, y_row, y_x, w, group_step, &at, k, 1, 2, values, bytes, TINYI_BLK_##name, traits); \
-                else TINY_FN(tinyi_eight_groups)(to, y_row, y_x, w, group_step, &at, k, 1, 1, values, bytes, TINYI_BLK_##name, traits);  \
+                if (step == 4) TINY_FN(tinyi_eight_groups)(to, y_row, y_x, 0, w, 0, &at, k, 1, 4, values, bytes, TINYI_BLK_##name, traits); \
+                else if (step == 2) TINY_FN(tinyi_eight_groups)(to, y_row, y_x, 0, w, 0, &at, k, 1, 2, values, bytes, TINYI_BLK_##name, traits); \
+                else TINY_FN(tinyi_eight_groups)(to, y_row, y_x, 0, w, 0, &at, k, 1, 1, values, bytes, TINYI_BLK_##name, traits);  \
             }                                                                                                                           \
         }                                                                                                                               \
     }                                                                                                                                   \
