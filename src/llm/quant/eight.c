@@ -4,11 +4,10 @@
  *          Q4_K, Q5_K: 96 bytes, four times 32 numbers of six bits (scales of groups 0-3 and 4-7, minima of 0-3 and 4-7; number 8 g + i is that of
  *          group g % 4 and row i). Byte j holds number j of the first, second, third quarter in vectors 0, 1, 2; the fourth has two bits in each of them, above.
  *          Q6_K: 16 times 8 bytes, the scales of groups of 16
- *          then vectors of 32 bytes, four of each row:
- *          Q8_0 eight of them; 4 and 5 bits: where there are fifth bits a vector of them for 32 numbers (bit v of byte b belongs to number 4 v + b), and
- *          four vectors that hold numbers 0-15 of 32 below and 16-31 above; Q4_K and Q5_K: of 64 numbers two vectors of fifth bits, and eight that hold
- *          the first 32 below and the others above; Q6_K: for each 16 numbers two vectors (numbers 0-3 below and 4-7 above, 8-11 and 12-15) and one
- *          of high bits (bits 2 v and 2 v + 1 of byte b: number 4 v + b)
+ *          then vectors of 32 bytes, four of each row; vector v of 32 (Q6_K: of 16) numbers has numbers 4 v .. 4 v + 3:
+ *          Q8_0 eight of them. Q4_0, Q4_1: four, which hold vectors 0-3 below and 4-7 above. Q4_K: of 64 numbers eight, the first 32 below and the others
+ *          above. Five bits: for 32 numbers five, vectors 0-4 below, and above them three bits each: 0-2 of vector 5; 3, 4 of 5, 4 of 7; 0-2 of 6; 3, 4 of
+ *          6, 3 of 7; 0-2 of 7. Q6_K: for each 16 numbers three, vectors 0-2 below, and above them two bits each of vector 3.
  * Cost     one pass over the bytes, row by row; at the speed of plain C.
  * Error    none: a permutation of bits.                                                                                             */
 #include <string.h>
@@ -18,7 +17,7 @@
 #include "llm/quant/blocks.h"
 #include "llm/quant/format.h"
 
-/* where the fields of a block lie: first byte of codes, of fifth bits (0: none), halves, and how many rows of 32 numbers */
+/* how many halves a block has, where its fifth bits (0: none) and its codes begin, and how many times 32 numbers it has */
 typedef struct tinyi_eight_form { int format, halves, fifth, codes, wide; } tinyi_eight_form;
 
 static const tinyi_eight_form *tinyi_eight_form_of(int format)
@@ -33,22 +32,6 @@ static const tinyi_eight_form *tinyi_eight_form_of(int format)
     return NULL;
 }
 
-/* bit 4 v + b to bit 8 b + v, and back */
-static uint32_t tinyi_eight_spread(uint32_t x)
-{
-    uint32_t y = 0;
-    int v;
-    for (v = 0; v < 8; v++) y |= ((x >> 4 * v & 15u) * 0x00204081u & 0x01010101u) << v;
-    return y;
-}
-static uint32_t tinyi_eight_gather(uint32_t y)
-{
-    uint32_t x = 0;
-    int v;
-    for (v = 0; v < 8; v++) x |= (((y >> v & 0x01010101u) * 0x01020408u) >> 24 & 15u) << 4 * v;
-    return x;
-}
-
 /* to: bytes of e become those of b, or b's those of e */
 TINYI_FORCE_INLINE void tinyi_eight_move(unsigned char *e, unsigned char *b, size_t n, int back)
 {
@@ -56,17 +39,35 @@ TINYI_FORCE_INLINE void tinyi_eight_move(unsigned char *e, unsigned char *b, siz
     else memcpy(e, b, n);
 }
 
-static void tinyi_eight_fifths_K(unsigned char *e, unsigned char *b, int g, int back)
+/* 32 numbers of five bits, of group g where a block has eight; e: 160 bytes from lane i on */
+static void tinyi_eight_five(const tinyi_eight_form *f, unsigned char *e, unsigned char *b, int g, int back)
 {
-    uint32_t bits = 0;
-    int j;
-    if (back) {
-        bits = tinyi_eight_gather(tinyi_q_u32(e));
-        for (j = 0; j < 32; j++) b[j] = (unsigned char)(b[j] | (bits >> j & 1u) << g);
-        return;
+    int c[32], n, j;
+    for (n = 0; n < 32 && !back; n++) {
+        const int low = f->wide == 1 ? b[f->codes + n % 16] >> n / 16 * 4 : b[f->codes + g / 2 * 32 + n] >> g % 2 * 4;
+        const int high = f->wide == 1 ? b[f->fifth + n / 8] >> n % 8 : b[f->fifth + n] >> g;
+        c[n] = (low & 15) | (high & 1) << 4;
     }
-    for (j = 0; j < 32; j++) bits |= (uint32_t)(b[j] >> g & 1) << j;
-    tinyi_q_put32(e, tinyi_eight_spread(bits));
+    for (j = 0; j < 4; j++, e++) {
+        int *k = c + j;
+        if (back) {
+            for (n = 0; n < 5; n++) k[4 * n] = e[32 * n] & 31;
+            k[20] = e[0] >> 5 | (e[32] >> 5 & 3) << 3;
+            k[24] = e[64] >> 5 | (e[96] >> 5 & 3) << 3;
+            k[28] = e[128] >> 5 | e[96] >> 7 << 3 | e[32] >> 7 << 4;
+        } else {
+            e[0] = (unsigned char)(k[0] | (k[20] & 7) << 5);
+            e[32] = (unsigned char)(k[4] | k[20] >> 3 << 5 | k[28] >> 4 << 7);
+            e[64] = (unsigned char)(k[8] | (k[24] & 7) << 5);
+            e[96] = (unsigned char)(k[12] | k[24] >> 3 << 5 | (k[28] >> 3 & 1) << 7);
+            e[128] = (unsigned char)(k[16] | (k[28] & 7) << 5);
+        }
+    }
+    for (n = 0; n < 32 && back; n++) {      /* into zeros */
+        unsigned char *low = b + f->codes + (f->wide == 1 ? n % 16 : g / 2 * 32 + n), *high = b + f->fifth + (f->wide == 1 ? n / 8 : n);
+        *low = (unsigned char)(*low | (c[n] & 15) << (f->wide == 1 ? n / 16 : g % 2) * 4);
+        *high = (unsigned char)(*high | c[n] >> 4 << (f->wide == 1 ? n % 8 : g));
+    }
 }
 
 /* the twelve bytes of Q4_K and Q5_K; e: 96 bytes, of which lane i is row i */
@@ -100,51 +101,41 @@ static void tinyi_eight_six(unsigned char *e, unsigned char *b, int i, int back)
     for (g = 0; g < 16; g++, e += 96) {
         unsigned char *low = b + g / 8 * 64 + g % 4 * 16, *high = b + 128 + g / 8 * 32 + g % 2 * 16;
         const int up = g % 8 / 4 * 4, shift = g % 8 / 2 * 2;
-        if (!back) memset(e + 64, 0, 4);
-        for (n = 0; n < 4; n++)             /* numbers 4 n .. 4 n + 3 of the group */
-            for (j = 0; j < 4; j++) {
-                unsigned char *at = e + n / 2 * 32 + j;
-                if (back) {
-                    low[4 * n + j] = (unsigned char)(low[4 * n + j] | (at[0] >> n % 2 * 4 & 15) << up);
-                    high[4 * n + j] = (unsigned char)(high[4 * n + j] | (e[64 + j] >> 2 * n & 3) << shift);
-                } else {
-                    const int code = low[4 * n + j] >> up & 15;
-                    at[0] = (unsigned char)(n % 2 ? at[0] | code << 4 : code);
-                    e[64 + j] = (unsigned char)(e[64 + j] | (high[4 * n + j] >> shift & 3) << 2 * n);
-                }
+        for (j = 0; j < 4; j++) {
+            int c[4];
+            for (n = 0; n < 4; n++) c[n] = (low[4 * n + j] >> up & 15) | (high[4 * n + j] >> shift & 3) << 4;
+            if (!back) {
+                for (n = 0; n < 3; n++) e[32 * n + j] = (unsigned char)(c[n] | (c[3] >> 2 * n & 3) << 6);
+                continue;
             }
+            for (n = 0; n < 3; n++) c[n] = e[32 * n + j] & 63;
+            c[3] = e[j] >> 6 | e[32 + j] >> 6 << 2 | e[64 + j] >> 6 << 4;
+            for (n = 0; n < 4; n++) {       /* into zeros */
+                low[4 * n + j] = (unsigned char)(low[4 * n + j] | (c[n] & 15) << up);
+                high[4 * n + j] = (unsigned char)(high[4 * n + j] | c[n] >> 4 << shift);
+            }
+        }
     }
 }
 
 /* block b of row i of eight, in or out of e */
 static void tinyi_eight_block(const tinyi_eight_form *f, unsigned char *e, unsigned char *b, int i, int back)
 {
-    int h, v, c;
+    int h, v, g;
     if (f->format == TLLM_FORMAT_Q6_K) {
         tinyi_eight_six(e, b, i, back);
         return;
     }
     for (h = 0; h < f->halves; h++, e += 16) tinyi_eight_move(e + 2 * i, b + 2 * h, 2, back);
-    if (f->wide == 1) {
-        if (f->fifth) {
-            if (back) tinyi_q_put32(b + f->fifth, tinyi_eight_gather(tinyi_q_u32(e + 4 * i)));
-            else tinyi_q_put32(e + 4 * i, tinyi_eight_spread(tinyi_q_u32(b + f->fifth)));
-            e += 32;
-        }
-        for (v = 0; v < (f->format == TLLM_FORMAT_Q8_0 ? 8 : 4); v++) tinyi_eight_move(e + 32 * v + 4 * i, b + f->codes + 4 * v, 4, back);
-        return;
+    if (f->wide == 8) {
+        tinyi_eight_scales(e, b + 4, i, back);
+        e += 96;
     }
-    tinyi_eight_scales(e, b + 4, i, back);
-    e += 96;
-    if (back && f->fifth) memset(b + f->fifth, 0, 32);
-    for (c = 0; c < 4; c++, e += 256) {
-        if (f->fifth) {
-            tinyi_eight_fifths_K(e + 4 * i, b + f->fifth, 2 * c, back);
-            tinyi_eight_fifths_K(e + 32 + 4 * i, b + f->fifth, 2 * c + 1, back);
-            e += 64;
-        }
-        for (v = 0; v < 8; v++) tinyi_eight_move(e + 32 * v + 4 * i, b + f->codes + 32 * c + 4 * v, 4, back);
-    }
+    if (f->fifth) {
+        if (back) memset(b + f->fifth, 0, f->wide == 1 ? 20 : 160);     /* codes stand behind them */
+        for (g = 0; g < f->wide; g++) tinyi_eight_five(f, e + 160 * g + 4 * i, b, g, back);
+    } else
+        for (v = 0; v < (f->wide == 8 ? 32 : f->format == TLLM_FORMAT_Q8_0 ? 8 : 4); v++) tinyi_eight_move(e + 32 * v + 4 * i, b + f->codes + 4 * v, 4, back);
 }
 
 TINYI_FN void tinyi_eight_row(int format, const unsigned char *w, tiny_idx row_bytes, tiny_idx n_out, tiny_idx r, tiny_idx b, tiny_idx n, unsigned char *to)

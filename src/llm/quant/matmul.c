@@ -310,14 +310,7 @@ static void tinyi_blk_quantize(const tinyi_blk_plan *p, const tinyi_blk_kernels 
             memset(sum + 16 * at, 0, (size_t)p->blocks * 32 * sizeof *sum);
         }
         flags[i] = (unsigned char)kn->quantize(codes + 256 * at + 8 * low, d + 16 * at + low, sum + 16 * at + low, p->x + (i0 + i) * p->x_row, (size_t)p->k, (way & TINYI_BLK_BY_PAIRED) != 0);
-        if (way & TINYI_BLK_BY_EIGHT) {
-            tinyi_q8 x;
-            x.code = codes + 256 * at;
-            x.d = d + 16 * at;
-            x.sum = sum + 16 * at;
-            x.blocks = (size_t)p->blocks;
-            kn->eight->ready(&x, sum + 16 * at, 1);
-        }
+        if (way & TINYI_BLK_BY_EIGHT) kn->eight->ready(codes + 256 * at, d + 16 * at, sum + 16 * at, (size_t)p->blocks);
     }
 }
 
@@ -610,6 +603,7 @@ static tiny_idx tinyi_blk_in_panels(const tinyi_kernels *k, const tinyi_blk_plan
 {
     tinyi_gemm_shape shape;
     if (p->n < TINYI_BLK_GROUP) return 0;
+    if (p->n <= TINYI_BLK_FEW && p->eight >= 0 && kn->eight) return 0;
     if (tinyi_blk_tiles_for(k, p)) return p->n >= TINYI_BLK_TILES ? p->n : 0;
     if (tinyi_blk_is_integers(p, kn)) return kn->traits[p->blk] & TINYI_BLK_HAS_SIGN && p->n < TINYI_BLK_SIGNS ? 0 : p->n;
     if (p->blk < 0) return p->n > TINYI_BLK_FEW ? p->n : 0;
