@@ -241,8 +241,16 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_eight_meet)(v_i32 (*to)[2], const unsigned
             if (V_VNNI || fit >= n) to[p][h] = t[p][h];
 }
 
+/* lines of each place are asked for a few at a time: a core waits for no more than a few dozen */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_eight_ask)(const unsigned char *w, ptrdiff_t place, int bytes, int many)
+{
+    int p, i;
+    TINYI_BLK_EACH(p, many)
+        TINYI_BLK_EACH(i, (bytes + 63) / 64) TINYI_BLK_AHEAD(w + p * place + TINYI_EIGHT_AHEAD + 64 * i);
+}
+
 /* One block of `many` groups of eight rows times one row of activations; see tinyi_eight_step. */
-TINYI_FORCE_INLINE void TINY_FN(tinyi_eight_one)(v_f32 *acc, const unsigned char *w, ptrdiff_t place, const tinyi_q8 *x, size_t b, int g, int many, int blk, int traits)
+TINYI_FORCE_INLINE void TINY_FN(tinyi_eight_one)(v_f32 *acc, const unsigned char *w, ptrdiff_t place, const tinyi_q8 *x, size_t b, int g, int many, int bytes, int blk, int traits)
 {
     const int five = TINY_FN(tinyi_eight_five)(blk), minima = (traits & TINYI_BLK_MINIMA) != 0, fit = TINYI_TREE_FIT(traits);
     const float offset = blk == TINYI_BLK_Q8_0 ? V_VNNI ? -128.0f : 0.0f : minima ? 0.0f : five ? -16.0f : -8.0f, *d = x->d + 16 * b + g;
@@ -252,6 +260,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_eight_one)(v_f32 *acc, const unsigned char
     (void)fit;
     if (!TINY_FN(tinyi_eight_wide)(blk)) {
         const int head = minima ? 32 : 16;
+        TINY_FN(tinyi_eight_ask)(w, place, 8 * bytes, many);
 #if !V_VNNI
         TINYI_BLK_EACH(p, many) TINYI_BLK_EACH(h, 2) k[p][h] = _mm256_set1_epi16(1);
 #endif
@@ -279,6 +288,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_eight_one)(v_f32 *acc, const unsigned char
         for (g = 0; g < 8; g++, q += 32) {
             v_i32 sum[TINYI_EIGHT_TOGETHER];
             const unsigned char *at = w + TINYI_EIGHT_AT(blk, 0, g);
+            TINY_FN(tinyi_eight_ask)(w + g * bytes, place, bytes, many);
             TINYI_BLK_EACH(h, 2) {
                 const float *pair = x->sum + 16 * b + 2 * g + h;
                 TINY_FN(tinyi_eight_meet)(t, at + 96 * h, place, q + 16 * h, NULL, 4, 1, many, blk, traits, NULL);
@@ -305,6 +315,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_eight_one)(v_f32 *acc, const unsigned char
         }
         for (g = 0; g < 8; g += 2, q += 64) {
             const unsigned char *at = w + TINYI_EIGHT_AT(blk, five, g);
+            TINY_FN(tinyi_eight_ask)(w + g * bytes, place, 2 * bytes, many);
             if (V_VNNI || fit < 8)
                 TINYI_BLK_EACH(p, many) TINYI_BLK_EACH(h, 2) k[p][h] = TINY_FN(tinyi_eight_pairs)(scale[p] + 8 * (g + h), 0);
             if (five) {
@@ -346,11 +357,9 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_eight_groups)(float *y, ptrdiff_t y_row, p
     for (j = 0; j < blocks; j++, w += 8 * bytes) {
         const size_t at = values == 256 ? j : j / 8;
         const int g = values == 256 ? 0 : (int)(j % 8);
-        TINYI_BLK_EACH(p, places)
-            TINYI_BLK_EACH(i, bytes / 8 + (bytes % 8 > 0)) TINYI_BLK_AHEAD(w + p * place + TINYI_EIGHT_AHEAD + 64 * i);
         if (rows > 1) TINY_FN(tinyi_eight_step)(acc, w, x, at, g, rows, blk, traits);
         else
-            for (p = 0; p < places; p += together) TINY_FN(tinyi_eight_one)(acc + p, w + p * place, place, x, at, g, together, blk, traits);
+            for (p = 0; p < places; p += together) TINY_FN(tinyi_eight_one)(acc + p, w + p * place, place, x, at, g, together, bytes, blk, traits);
     }
     TINYI_BLK_EACH(p, places)
         TINYI_BLK_EACH(r, rows) {
