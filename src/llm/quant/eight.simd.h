@@ -8,9 +8,7 @@
  * times the sum of codes 0, 1 of each four, and of 2, 3. That is what the offset of Q6_K amounts to in its 16-bit sums, which may run over before.   */
 
 #define TINYI_EIGHT_PLACES 4
-#ifndef TINYI_EIGHT_AHEAD
 #define TINYI_EIGHT_AHEAD 1024
-#endif
 #define TINYI_EIGHT_ROWS 4                  /* of activations that meet codes in registers */
 
 /* what a format is made of */
@@ -203,9 +201,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_eight_step)(v_f32 *acc, const unsigned cha
 /* ---- one row of activations: what its load spreads over a vector serves several groups of weights */
 
 #define TINYI_EIGHT_TOGETHER 4
-#ifndef TINYI_EIGHT_MOST
-#define TINYI_EIGHT_MOST(blk) (TINY_FN(tinyi_eight_wide)(blk) || TINY_FN(tinyi_eight_five)(blk) ? 2 : 4)
-#endif
+#define TINYI_EIGHT_MOST(blk) (TINY_FN(tinyi_eight_wide)(blk) || TINY_FN(tinyi_eight_five)(blk) ? 2 : 4)     /* registers */
 /* Codes of `many` groups, `place` bytes apart: n vectors times as many fours of q, `halves` times, the second time (second numbers of bytes, or vectors behind) times those
  * from q1 on. to[p][half]: sums, times scale[p][half] where FITS does not allow n additions in 16 bits. Q6_K may run over: it ends within. */
 TINYI_FORCE_INLINE void TINY_FN(tinyi_eight_meet)(v_i32 (*to)[2], const unsigned char *w, ptrdiff_t place, const int8_t *q0, const int8_t *q1, int n, int halves, int many, int blk, int traits,
@@ -494,6 +490,9 @@ static const tinyi_eight_kernels TINY_FN(tinyi_eight_table) = { { TINYI_EIGHTS(T
 
 #undef TINYI_EIGHT_PLACES
 #undef TINYI_EIGHT_ROWS
+#undef TINYI_EIGHT_AHEAD
+#undef TINYI_EIGHT_TOGETHER
+#undef TINYI_EIGHT_MOST
 #undef TINYI_EIGHT_AT
 #undef TINYI_EIGHT_KERNELS
 #undef TINYI_EIGHT_DOT
