@@ -94,8 +94,8 @@ static void br_format(const char *name, size_t size, float *x, int threads)
 
 void bench_repack(void)
 {
-    static const char *const names[] = { "Q4_0", "Q8_0", "Q4_K", "Q6_K", "F16", "Q4_1", "Q5_0", "Q5_1", "Q5_K", "IQ4_NL", "IQ4_XS", "Q2_K", "Q3_K", "MXFP4", "TQ2_0" };
-    const size_t size = b_quick ? (size_t)48 << 20 : (size_t)160 << 20;        /* beyond any cache of a processor of today's */
+    static const char *const names[] = { "Q4_0", "Q8_0", "Q4_K", "Q6_K", "Q5_0", "Q4_1", "Q5_1", "Q5_K", "F16", "IQ4_NL", "IQ4_XS", "Q2_K", "Q3_K", "MXFP4", "TQ2_0" };
+    const size_t size = (size_t)128 << 20;  /* beyond the caches of most processors */
     float *x = (float *)b_alloc((size_t)16 * BR_WIDE * sizeof *x);
     const size_t n = b_quick ? BR_QUICK : sizeof names / sizeof *names;
     size_t i;
