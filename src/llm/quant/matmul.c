@@ -319,7 +319,8 @@ static void tinyi_blk_quantize(const tinyi_blk_plan *p, const tinyi_blk_kernels 
 static tiny_idx tinyi_blk_grain(const tinyi_blk_plan *p, tiny_idx left, int threads)
 {
     const tiny_idx row = p->w_row > 0 ? p->w_row : 1;
-    const tiny_idx n = TINYI_MAX(TINYI_MIN(TINYI_BLK_MOST / row, left / (2 * threads)), TINYI_BLK_LEAST / row), step = p->eight < 0 ? 4 : 32;
+    const tiny_idx most = p->eight < 0 ? TINYI_BLK_MOST : 16 * TINYI_BLK_MOST;     /* these begin in four places: fewer beginnings */
+    const tiny_idx n = TINYI_MAX(TINYI_MIN(most / row, left / (2 * threads)), TINYI_BLK_LEAST / row), step = p->eight < 0 ? 4 : 32;
     return (n + step) & ~(step - 1);        /* rows go in fours, and repacked ones in four eights */
 }
 
