@@ -39,35 +39,46 @@ TINYI_FORCE_INLINE void tinyi_eight_move(unsigned char *e, unsigned char *b, siz
     else memcpy(e, b, n);
 }
 
-/* 32 numbers of five bits, of group g where a block has eight; e: 160 bytes from lane i on */
+/* Codes go four at a time, one in each byte of 32 bits: those bits of each byte of x that `ones` has, `by` bits up. */
+#define TINYI_EIGHT_OF(x, by, ones) ((x) >> (by) & (ones) * 0x01010101u)
+
+/* 32 numbers of five bits, of group g where a block has eight; e: 160 bytes from lane i on. Back: into zeros. */
 static void tinyi_eight_five(const tinyi_eight_form *f, unsigned char *e, unsigned char *b, int g, int back)
 {
-    int c[32], n, j;
-    for (n = 0; n < 32 && !back; n++) {
-        const int low = f->wide == 1 ? b[f->codes + n % 16] >> n / 16 * 4 : b[f->codes + g / 2 * 32 + n] >> g % 2 * 4;
-        const int high = f->wide == 1 ? b[f->fifth + n / 8] >> n % 8 : b[f->fifth + n] >> g;
-        c[n] = (low & 15) | (high & 1) << 4;
-    }
-    for (j = 0; j < 4; j++, e++) {
-        int *k = c + j;
-        if (back) {
-            for (n = 0; n < 5; n++) k[4 * n] = e[32 * n] & 31;
-            k[20] = e[0] >> 5 | (e[32] >> 5 & 3) << 3;
-            k[24] = e[64] >> 5 | (e[96] >> 5 & 3) << 3;
-            k[28] = e[128] >> 5 | e[96] >> 7 << 3 | e[32] >> 7 << 4;
-        } else {
-            e[0] = (unsigned char)(k[0] | (k[20] & 7) << 5);
-            e[32] = (unsigned char)(k[4] | k[20] >> 3 << 5 | k[28] >> 4 << 7);
-            e[64] = (unsigned char)(k[8] | (k[24] & 7) << 5);
-            e[96] = (unsigned char)(k[12] | k[24] >> 3 << 5 | (k[28] >> 3 & 1) << 7);
-            e[128] = (unsigned char)(k[16] | (k[28] & 7) << 5);
+    unsigned char *low = b + f->codes + (f->wide == 1 ? 0 : g / 2 * 32), *high = b + f->fifth;
+    uint32_t c[8], x[5], bits = f->wide == 1 ? tinyi_q_u32(high) : 0;
+    int v;
+    if (back) {
+        for (v = 0; v < 5; v++) {
+            x[v] = tinyi_q_u32(e + 32 * v);
+            c[v] = TINYI_EIGHT_OF(x[v], 0, 31u);
         }
+        c[5] = TINYI_EIGHT_OF(x[0], 5, 7u) | TINYI_EIGHT_OF(x[1], 5, 3u) << 3;
+        c[6] = TINYI_EIGHT_OF(x[2], 5, 7u) | TINYI_EIGHT_OF(x[3], 5, 3u) << 3;
+        c[7] = TINYI_EIGHT_OF(x[4], 5, 7u) | TINYI_EIGHT_OF(x[3], 7, 1u) << 3 | TINYI_EIGHT_OF(x[1], 7, 1u) << 4;
     }
-    for (n = 0; n < 32 && back; n++) {      /* into zeros */
-        unsigned char *low = b + f->codes + (f->wide == 1 ? n % 16 : g / 2 * 32 + n), *high = b + f->fifth + (f->wide == 1 ? n / 8 : n);
-        *low = (unsigned char)(*low | (c[n] & 15) << (f->wide == 1 ? n / 16 : g % 2) * 4);
-        *high = (unsigned char)(*high | c[n] >> 4 << (f->wide == 1 ? n % 8 : g));
+    for (v = 0; v < 8; v++) {
+        unsigned char *at = low + (f->wide == 1 ? v % 4 : v) * 4;
+        const int up = f->wide == 1 ? v / 4 * 4 : g % 2 * 4;
+        if (!back) {                        /* bit b of four becomes the lowest of byte b */
+            const uint32_t fifth = f->wide == 1 ? (bits >> 4 * v & 15u) * 0x00204081u & 0x01010101u : TINYI_EIGHT_OF(tinyi_q_u32(high + 4 * v), g, 1u);
+            c[v] = TINYI_EIGHT_OF(tinyi_q_u32(at), up, 15u) | fifth << 4;
+            continue;
+        }
+        tinyi_q_put32(at, tinyi_q_u32(at) | TINYI_EIGHT_OF(c[v], 0, 15u) << up);
+        if (f->wide == 1) bits |= ((TINYI_EIGHT_OF(c[v], 4, 1u) * 0x01020408u) >> 24 & 15u) << 4 * v;
+        else tinyi_q_put32(high + 4 * v, tinyi_q_u32(high + 4 * v) | TINYI_EIGHT_OF(c[v], 4, 1u) << g);
     }
+    if (back) {
+        if (f->wide == 1) tinyi_q_put32(high, bits);
+        return;
+    }
+    x[0] = c[0] | TINYI_EIGHT_OF(c[5], 0, 7u) << 5;
+    x[1] = c[1] | TINYI_EIGHT_OF(c[5], 3, 3u) << 5 | TINYI_EIGHT_OF(c[7], 4, 1u) << 7;
+    x[2] = c[2] | TINYI_EIGHT_OF(c[6], 0, 7u) << 5;
+    x[3] = c[3] | TINYI_EIGHT_OF(c[6], 3, 3u) << 5 | TINYI_EIGHT_OF(c[7], 3, 1u) << 7;
+    x[4] = c[4] | TINYI_EIGHT_OF(c[7], 0, 7u) << 5;
+    for (v = 0; v < 5; v++) tinyi_q_put32(e + 32 * v, x[v]);
 }
 
 /* the twelve bytes of Q4_K and Q5_K; e: 96 bytes, of which lane i is row i */
@@ -92,7 +103,8 @@ static void tinyi_eight_scales(unsigned char *e, unsigned char *b, int i, int ba
 
 static void tinyi_eight_six(unsigned char *e, unsigned char *b, int i, int back)
 {
-    int g, n, j;
+    uint32_t c[4];
+    int g, n;
     tinyi_eight_move(e + 2 * i, b + 208, 2, back);
     e += 16;
     for (g = 0; g < 16; g++) tinyi_eight_move(e + 8 * g + i, b + 192 + g, 1, back);
@@ -101,19 +113,17 @@ static void tinyi_eight_six(unsigned char *e, unsigned char *b, int i, int back)
     for (g = 0; g < 16; g++, e += 96) {
         unsigned char *low = b + g / 8 * 64 + g % 4 * 16, *high = b + 128 + g / 8 * 32 + g % 2 * 16;
         const int up = g % 8 / 4 * 4, shift = g % 8 / 2 * 2;
-        for (j = 0; j < 4; j++) {
-            int c[4];
-            for (n = 0; n < 4; n++) c[n] = (low[4 * n + j] >> up & 15) | (high[4 * n + j] >> shift & 3) << 4;
-            if (!back) {
-                for (n = 0; n < 3; n++) e[32 * n + j] = (unsigned char)(c[n] | (c[3] >> 2 * n & 3) << 6);
-                continue;
-            }
-            for (n = 0; n < 3; n++) c[n] = e[32 * n + j] & 63;
-            c[3] = e[j] >> 6 | e[32 + j] >> 6 << 2 | e[64 + j] >> 6 << 4;
-            for (n = 0; n < 4; n++) {       /* into zeros */
-                low[4 * n + j] = (unsigned char)(low[4 * n + j] | (c[n] & 15) << up);
-                high[4 * n + j] = (unsigned char)(high[4 * n + j] | c[n] >> 4 << shift);
-            }
+        for (n = 0; n < 4 && !back; n++) c[n] = TINYI_EIGHT_OF(tinyi_q_u32(low + 4 * n), up, 15u) | TINYI_EIGHT_OF(tinyi_q_u32(high + 4 * n), shift, 3u) << 4;
+        for (n = 0; n < 3 && !back; n++) tinyi_q_put32(e + 32 * n, c[n] | TINYI_EIGHT_OF(c[3], 2 * n, 3u) << 6);
+        if (!back) continue;
+        for (n = 0, c[3] = 0; n < 3; n++) {
+            const uint32_t x = tinyi_q_u32(e + 32 * n);
+            c[n] = TINYI_EIGHT_OF(x, 0, 63u);
+            c[3] |= TINYI_EIGHT_OF(x, 6, 3u) << 2 * n;
+        }
+        for (n = 0; n < 4; n++) {           /* into zeros */
+            tinyi_q_put32(low + 4 * n, tinyi_q_u32(low + 4 * n) | TINYI_EIGHT_OF(c[n], 0, 15u) << up);
+            tinyi_q_put32(high + 4 * n, tinyi_q_u32(high + 4 * n) | TINYI_EIGHT_OF(c[n], 4, 3u) << shift);
         }
     }
 }
