@@ -238,7 +238,8 @@ static tiny_status tinyi_lm_eight_check(tinyi_lm_eights *e, const tiny_file *f, 
         k->own = own;
     }
     at = f->n_bytes - c.left;
-    if (!tinyi_rd_u64(&c, &sum) || sum != tinyi_hash_of(f->bytes, (size_t)at)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the checksum of its first %llu bytes is another: the file was changed", path, (unsigned long long)at);
+    if (!tinyi_rd_u64(&c, &sum) || sum != tinyi_hash_of(f->bytes, (size_t)at))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the checksum of its first %llu bytes is another: the file was changed", path, (unsigned long long)at);
     {                                       /* all checksums anew, beside those that were read */
         tinyi_lm_eight *list = e->list;
         e->list = (tinyi_lm_eight *)tinyi_alloc(ctx, e->n, sizeof *e->list);
