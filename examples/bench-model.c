@@ -190,6 +190,8 @@ static const char usage[] =
     "  -r N         rounds, at most 31: each figure is the median; 3 without this\n"
     "  --batch N,N...   numbers of sequences that decode together, up to 16 of them, each at most 256\n"
     "  --target T   scalar, w128, neon, avx2, avx512, amx, reference; the best one without this\n"
+    "  --repack     weights with eight rows side by side (tllm_model_repack)\n"
+    "  --repack-file FILE   the same, kept in that file\n"
     "  --no-mixed   without prompts and tokens in turn\n"
     "  --json       one JSON array instead of the table\n";
 
@@ -225,14 +227,15 @@ static void print_json_text(const char *s)
 int main(int argc, char **argv)
 {
     static batch size[SIZES];
-    const char *path = NULL, *list = NULL, *batches_list = NULL;
+    const char *path = NULL, *list = NULL, *batches_list = NULL, *repack_file = NULL;
     tiny_target target = TINY_TARGET_AUTO;
     int threads[SIZES] = { 1, 2 }, sizes[SIZES], n_threads = 2, n_size = 0;
-    int p = 512, n = 64, rounds = 3, json = 0, no_mixed = 0, a, i_threads, first = 1;
+    int p = 512, n = 64, rounds = 3, json = 0, no_mixed = 0, repack = 0, a, i_threads, first = 1;
     tiny_status st = TINY_OK;
     const option options[] = {
         THE_WORD("model", &path), A_WHOLE("-p", &p, 0, 60000), A_WHOLE("-n", &n, 0, 60000), A_TEXT("-t", &list), A_WHOLE("-r", &rounds, 1, ROUNDS), A_TEXT("--batch", &batches_list),
-        A_TARGET("--target", &target), A_FLAG("--no-mixed", &no_mixed), A_FLAG("--json", &json) };
+        A_TARGET("--target", &target), A_FLAG("--no-mixed", &no_mixed), A_FLAG("--json", &json),
+        A_FLAG("--repack", &repack), A_TEXT("--repack-file", &repack_file) };
     READ_OPTIONS(argc, argv, usage, options);
     if (list && !(n_threads = read_numbers("-t", list, TINY_MAX_THREADS, threads))) return 2;
     if (batches_list && !(n_size = read_numbers("--batch", batches_list, SEQUENCES, sizes))) return 2;
@@ -247,6 +250,8 @@ int main(int argc, char **argv)
         tllm_state *state = NULL;
         tllm_state_desc room;
         tllm_about about;
+        tllm_repack_desc keep;
+        tllm_repacked repacked;
         figures *f = (figures *)calloc(1, sizeof *f);
         float *out = NULL;
         stream s;
@@ -267,6 +272,10 @@ int main(int argc, char **argv)
         t = now();
         if (!st) st = tllm_file_open(ctx, path, &file);
         if (!st) st = tllm_model_open(ctx, file, &model);
+        memset(&keep, 0, sizeof keep);
+        memset(&repacked, 0, sizeof repacked);
+        keep.path = repack_file;
+        if (!st && (repack || repack_file)) st = tllm_model_repack(ctx, model, &keep, &repacked);
         if (!st) st = tllm_state_open(ctx, model, &room, &state);
         load = now() - t;
         if (!st) {
@@ -319,14 +328,16 @@ int main(int argc, char **argv)
             if (json) {
                 printf("%s{\"model\":", first ? "[" : ",\n");
                 print_json_text(path);
-                printf(",\"target\":\"%s\",\"threads\":%d,\"prompt_tokens\":%d,\"decode_tokens\":%d,\"rounds\":%d,\"prompt_per_s\":%.2f,\"decode_per_s\":%.2f,"
+                printf(",\"target\":\"%s\",\"threads\":%d,\"prompt_tokens\":%d,\"decode_tokens\":%d,\"rounds\":%d,\"repacked_bytes\":%.0f,\"prompt_per_s\":%.2f,\"decode_per_s\":%.2f,"
                        "\"mixed_per_s\":%s,\"read_GB_per_s\":%.2f,\"f32_GFLOP_per_s\":%.1f,\"weight_bytes_per_token\":%.0f,\"decode_share_of_read\":%.3f,"
                        "\"prompt_share_of_f32_peak\":%.3f,\"load_s\":%.4f,\"resident_MB\":%.1f,\"batches\":[",
-                       tiny_target_name(tiny_ctx_target(ctx)), desc.n_threads, p, n, rounds, pp, tg, no_mixed ? "null" : both, read / 1e9, peak / 1e9, bytes, tg * bytes / read,
+                       tiny_target_name(tiny_ctx_target(ctx)), desc.n_threads, p, n, rounds, (double)repacked.bytes, pp, tg, no_mixed ? "null" : both, read / 1e9, peak / 1e9, bytes, tg * bytes / read,
                        pp * 2.0 * (about.n_params - rows) / peak, load, resident("VmRSS") / 1024 - 256);
             } else {
                 if (first) printf("%s: %.0f M parameters, %.1f MB of weights, %.1f MB read for a token\n%-7s %7s %10s %6s %10s %6s %10s %9s %10s %8s %9s\n", path, about.n_params / 1e6,
                                   file_bytes / 1e6, bytes / 1e6, "target", "threads", "prompt/s", "share", "decode/s", "share", "mixed/s", "read GB/s", "GFLOP/s", "load ms", "memory MB");
+                if (first && repacked.n) printf("repacked%s: %.1f MB of %d matrices, %.1f MB in blocks stay\n", repacked.from_file ? " before" : "", (double)repacked.bytes / 1e6,
+                                                (int)repacked.n, (double)repacked.left / 1e6);
                 printf("%-7s %7d %10.1f %6.2f %10.2f %6.2f %10s %9.2f %10.1f %8.1f %9.1f\n", tiny_target_name(tiny_ctx_target(ctx)), desc.n_threads, pp, pp * 2.0 * (about.n_params - rows) / peak,
                        tg, tg * bytes / read, no_mixed ? "-" : both, read / 1e9, peak / 1e9, load * 1e3, resident("VmRSS") / 1024 - 256);
             }

@@ -17,6 +17,8 @@ static const char usage[] =
     "  --seed S         of the draws; 0 without this\n"
     "  --n N            tokens of an answer at most; 0, the default: no limit\n"
     "  --context N      tokens that there is room for; as the file says, at most 4096, without this\n"
+    "  --repack         weights with eight rows side by side, as the processor likes them: once, at the start\n"
+    "  --repack-file F  the same, kept in that file, which the next start takes as it is\n"
     "  --threads N      one per processor without this\n"
     "  --target T       scalar, w128, neon, avx2, avx512, amx, reference; the best one without this\n"
     "  --stats          tokens a second after each answer\n"
@@ -192,7 +194,9 @@ int main(int argc, char **argv)
     static const char plain[] = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:";
     const char *path = NULL, *template_path = NULL, *system_text = NULL;
     double temp = 0.8, min_p = 0.05;
-    int n_most = 0, context = 0, stats = 0, again = 0;
+    int n_most = 0, context = 0, stats = 0, again = 0, repack = 0;
+    tllm_repack_desc keep = { NULL, 0 };
+    tllm_repacked repacked;
     tiny_ctx_desc desc;
     tllm_state_desc room;
     tllm_generate_desc how;
@@ -205,7 +209,8 @@ int main(int argc, char **argv)
     static const char *const stop_plain[] = { "\nuser:", "\nsystem:" };
     const option options[] = {
         THE_WORD("file", &path), ANY_TEXT("--system", &system_text), A_TEXT("--template", &template_path), A_NUMBER("--temp", &temp, 0, 100), A_NUMBER("--min-p", &min_p, 0, 1), A_SEED("--seed", &how.seed),
-        A_WHOLE("--n", &n_most, 0, 1e9), A_WHOLE("--context", &context, 8, 1e9), A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS), A_TARGET("--target", &desc.target), A_FLAG("--stats", &stats) };
+        A_WHOLE("--n", &n_most, 0, 1e9), A_WHOLE("--context", &context, 8, 1e9), A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS), A_TARGET("--target", &desc.target), A_FLAG("--stats", &stats),
+        A_FLAG("--repack", &repack), A_TEXT("--repack-file", &keep.path) };
     memset(&desc, 0, sizeof desc);
     memset(&room, 0, sizeof room);
     memset(&how, 0, sizeof how);
@@ -225,6 +230,10 @@ int main(int argc, char **argv)
     how.shift = 1;
     st = tiny_ctx_open(&desc, &c.ctx);
     if (!st) st = tllm_session_open(c.ctx, path, &room, &c.session);
+    if (keep.path) repack = 1;
+    if (!st && repack) st = tllm_session_repack(c.session, &keep, &repacked);
+    if (!st && repack && stats)
+        fprintf(stderr, "repacked%s: %.1f MB, %.1f MB in blocks stay where the file has them\n", repacked.from_file ? " before" : "", (double)repacked.bytes / 1e6, (double)repacked.left / 1e6);
     source.at = plain;
     source.n = sizeof plain - 1;
     if (!st && template_path) {

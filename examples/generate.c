@@ -35,6 +35,8 @@ static const char usage[] =
     "  --control-vector FILE[=S]   a control vector, times S\n"
     "  --control-layers A-B        layers that control vectors change; all but the first without this\n"
     "  --sparse         networks with squared ReLU read only what the neurons that fired write (a second copy of a matrix a layer)\n"
+    "  --repack         weights with eight rows side by side, as the processor likes them: once, at the start\n"
+    "  --repack-file F  the same, kept in that file, which the next start takes as it is\n"
     "  --threads N      one per processor without this\n"
     "  --target T       scalar, w128, neon, avx2, avx512, amx, reference; the best one without this\n"
     "  --stats          tokens and seconds, on standard error\n";
@@ -179,7 +181,7 @@ int main(int argc, char **argv)
     const char *save = NULL, *load = NULL, *path = NULL, *prompt = NULL, *stop[8], *rules = NULL, *schema = NULL, *type_k = NULL, *type_v = NULL, *layers = NULL;
     const tllm_format *format_k = NULL, *format_v = NULL;
     double temp = -1, top_p = -1, min_p = -1, repeat = -1;     /* below 0: not given */
-    int beams = 0, parallel = 0, n = 256, top_k = -1, context = 0, echo = 0, stats = 0, sparse = 0, i;
+    int beams = 0, parallel = 0, n = 256, top_k = -1, context = 0, echo = 0, stats = 0, sparse = 0, repack = 0, i;
     uint64_t seed = NO_SEED;
     tllm_tokens all;
     size_t n_prompt = 0, n_steps = 0;
@@ -191,6 +193,8 @@ int main(int argc, char **argv)
     tllm_session *session = NULL;
     tllm_step chain[5];
     tllm_grammar *grammar = NULL;
+    tllm_repack_desc keep = { NULL, 0 };
+    tllm_repacked repacked;
     tiny_file rule_file;
     char *rule_text = NULL;
     tiny_ctx *ctx = NULL;
@@ -201,7 +205,8 @@ int main(int argc, char **argv)
         A_WHOLE("--context", &context, 1, 1e9), A_WHOLE("--beams", &beams, 1, 4096), A_WHOLE("--parallel", &parallel, 1, 4096), A_TEXT("--cache-type-k", &type_k), A_TEXT("--cache-type-v", &type_v),
         A_TEXT("--load-session", &load), A_TEXT("--save-session", &save), A_FLAG("--shift", &how.shift), A_FLAG("--echo", &echo), A_FLAG("--plain", &how.plain), A_LIST("--lora", &with.files, 8),
         A_LIST("--control-vector", &with.files, 8), A_TEXT("--control-layers", &layers), A_FLAG("--lora-merge", &with.merge), A_FLAG("--sparse", &sparse),
-        A_WHOLE("--threads", &ctx_desc.n_threads, 1, TINY_MAX_THREADS), A_TARGET("--target", &ctx_desc.target), A_FLAG("--stats", &stats) };
+        A_WHOLE("--threads", &ctx_desc.n_threads, 1, TINY_MAX_THREADS), A_TARGET("--target", &ctx_desc.target), A_FLAG("--stats", &stats),
+        A_FLAG("--repack", &repack), A_TEXT("--repack-file", &keep.path) };
     memset(&ctx_desc, 0, sizeof ctx_desc);
     memset(&room, 0, sizeof room);
     memset(&all, 0, sizeof all);
@@ -263,6 +268,8 @@ int main(int argc, char **argv)
     }
     if (!st) st = adapt(ctx, session, &with);
     if (!st && sparse) st = tllm_session_sparse(session, -1, NULL);
+    if (keep.path) repack = 1;
+    if (!st && repack) st = tllm_session_repack(session, &keep, &repacked);
     if (!st && (rules || schema)) {
         const char *text;
         size_t n_text;
@@ -295,6 +302,7 @@ int main(int argc, char **argv)
         if (stats)
             fprintf(stderr, "prompt: %zu tokens, %.1f a second; text: %zu tokens, %.1f a second; end: %s\n", result.n_prompt,
                     (double)result.n_prompt / (result.prompt_seconds + 1e-9), result.n_made, (double)result.n_made / (result.made_seconds + 1e-9), ends[result.end]);
+        if (stats && repack) fprintf(stderr, "repacked%s: %.1f MB, %.1f MB in blocks stay where the file has them\n", repacked.from_file ? " before" : "", (double)repacked.bytes / 1e6, (double)repacked.left / 1e6);
         if (stats && sparse) {
             tllm_sparsity seen;
             tllm_state_sparsity(tllm_session_state(session), &seen);

@@ -24,6 +24,7 @@
 #include "llm/model/ffn.c"
 #include "llm/model/sparse.c"
 #include "llm/model/cut.c"
+#include "llm/model/repack.c"
 #include "llm/model/streams.c"
 #include "llm/model/forward.c"
 #include "llm/model/seq.c"

@@ -83,6 +83,7 @@
 #include "math/all.h"
 #include "llm/quant/format.h"
 #include "llm/quant/matmul.h"
+#include "llm/quant/eight.h"
 #include "llm/quant/sparse.h"
 #include "llm/file/fd.h"
 #include "llm/file/gguf.h"

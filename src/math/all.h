@@ -15,6 +15,7 @@
 #include "core/json.h"
 #include "core/safetensors.h"
 #include "core/file.h"
+#include "core/forget.h"
 #include "core/checkpoint.h"
 #include "core/time.h"
 #include "core/net.h"

@@ -214,6 +214,33 @@ static void test_sparse(void)
     COMPLAINS("squared ReLU");
 }
 
+/* --repack: the same text (of these kinds of activations), with the form in memory, written to a file, and taken from it */
+static void test_repack(void)
+{
+    static char whole[4000];
+    const char *m = t_shared("oracle/llm/llama-q4_k_m.gguf");
+    int some;
+    if (!is_there() || !m) return;
+    T_EQ_INT(run("", "generate %s 'one day' --n 12 --temp 0 --threads 1 --repack --stats", m), 0);
+    (void)snprintf(whole, sizeof whole, "%.3999s", said);
+    has(errors, "repacked: ", __LINE__);
+    some = strstr(errors, "repacked: 0.0 MB") == NULL;      /* nothing, where the processor has no kernels for it */
+    T_EQ_INT(run("", "generate %s 'one day' --n 12 --temp 0 --threads 1 --repack-file %s/rows --stats", m, folder), 0);
+    T_EQ_TEXT(said, whole);
+    T_EQ_INT(run("", "generate %s 'one day' --n 12 --temp 0 --threads 1 --repack-file %s/rows --stats", m, folder), 0);
+    T_EQ_TEXT(said, whole);
+    if (some) COMPLAINS("repacked before: ");
+    T_EQ_INT(run("", "generate %s x --repack-file", m), 2);
+    COMPLAINS("--repack-file");
+    if (some) {
+        T_EQ_INT(run("", "generate %s x --n 2 --repack-file /no/such/folder/rows", m), 1);
+        COMPLAINS("/no/such/folder/rows");
+    }
+    T_EQ_INT(run("hello\n", "chat %s --n 4 --temp 0 --repack --stats", m), 0);
+    COMPLAINS("repacked");
+    T_EQ_INT(run("", "chat %s --repack-file", m), 2);
+}
+
 static void test_adapters(void)
 {
     const char *m = t_shared("oracle/llm/llama.gguf");
@@ -798,6 +825,7 @@ int main(void)
     T_RUN(test_generate);
     T_RUN(test_generate_side_by_side);
     T_RUN(test_sparse);
+    T_RUN(test_repack);
     T_RUN(test_adapters);
     T_RUN(test_perplexity);
     T_RUN(test_embed);

@@ -402,6 +402,7 @@ TINY_API tiny_status tllm_adapter_merge(tiny_ctx *ctx, tllm_model *model, const 
     if (!model) return tinyi_fail(ctx, TINY_E_ARGUMENT, "an adapter is merged with a model, and there is none");
     st = tinyi_adapter_enter(ctx, model, a, weight);
     if (st) return st;
+    if (model->eights) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: the model is repacked: adapters are merged before that, or attached", model->path);
     if (a->kind != TLLM_ADAPTER_LORA) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: a control vector cannot be merged, only attached", model->path);
     if (dtype != TINY_F32 && dtype != TINY_F16)
         return tinyi_fail(ctx, TINY_E_DTYPE, "%s: merged weights are f32 or f16, not %s", model->path, tiny_dtype_name(dtype));

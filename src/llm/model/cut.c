@@ -120,6 +120,7 @@ TINY_API tiny_status tllm_model_cut(tiny_ctx *ctx, tllm_model *m, int rank, int 
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: rank %d of %d: ranks are 0 to one below their number, which is at most %d", m->path, rank, world, TINY_NET_RANKS);
     if (m->world > 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the model is cut already, for rank %d of %d", m->path, m->rank, m->world);
     if (world == 1) return TINY_OK;
+    if (m->eights) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: the model is repacked: it is cut before that", m->path);
     if (m->n_merged) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: a model with merged adapters is not cut", m->path);
     if (m->n_enc || !m->n_layer) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: models with an encoder are not cut over ranks", m->path);
     memset(&c, 0, sizeof c);

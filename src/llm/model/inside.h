@@ -10,6 +10,7 @@
 #include "llm/model/ladder.h"
 #include "llm/model/model.h"
 #include "llm/quant/format.h"
+#include "core/file.h"
 #include "core/hash.h"
 TINYI_C_BEGIN
 
@@ -96,6 +97,7 @@ typedef struct tinyi_lm_w {
     int dtype;                              /* F32, F16, BF16 that a matrix product may read in place; else -1 */
     const void *turned;                     /* n_in rows of n_out numbers: the same column by column (tllm_model_sparse), or NULL */
     const tllm_format *turned_format;
+    int repacked;                           /* TLLM_REPACKED: eight rows of t lie side by side; or 0 */
 } tinyi_lm_w;
 
 typedef struct tinyi_lm_rope {
@@ -160,6 +162,9 @@ struct tllm_model {
     tinyi_lm_layer *layer, *enc;
     const tinyi_lm_w *output_w;             /* of the logits */
     const tinyi_lm_w *enc_norm;
+    size_t eights;                          /* matrices that are repacked */
+    unsigned char *eight_memory;            /* where they lie: here, */
+    tiny_file *eight_file;                  /* or in this file */
 };
 
 #define TINYI_LM_MOST (1 << 26)            /* of any width; six times that is still counted on 32 bits */
@@ -205,6 +210,10 @@ TINYI_FN const tllm_gguf_tensor *tinyi_lm_find(tinyi_lm_load *ld, const tinyi_lm
 TINYI_FN uint64_t tinyi_lm_model_print(const tllm_model *m);
 /* whether the halves of a layer can take other routes: the sum is all that joins them to the stream */
 TINYI_FN int tinyi_lm_can_ladder(const tllm_model *m, const tinyi_lm_layer *l);
+
+/* repacked matrices (repack.c): what tllm_model_close gives back; one row of numbers */
+TINYI_FN void tinyi_lm_eights_free(tiny_ctx *ctx, tllm_model *m);
+TINYI_FN void tinyi_lm_eight_unpack(const tinyi_lm_w *w, tiny_idx row, float *y);
 
 /* ---- states and the forward pass ----------------------------------------------------------------------------- */
 

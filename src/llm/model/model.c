@@ -590,6 +590,7 @@ TINY_API tiny_status tllm_model_open(tiny_ctx *ctx, const tllm_gguf *file, tllm_
 TINY_API void tllm_model_close(tiny_ctx *ctx, tllm_model *model)
 {
     if (!model) return;
+    tinyi_lm_eights_free(ctx, model);
     tinyi_lm_blocks_free(ctx, model->blocks);
     tiny_free(ctx, model);
 }

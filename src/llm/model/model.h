@@ -62,6 +62,23 @@ TINY_API const char *tllm_arch_name(size_t i);
  * is in docs/attention.md). No state may be computing meanwhile. TINY_E_UNSUPPORTED: there is no such network in this model. */
 TINY_API tiny_status tllm_model_sparse(tiny_ctx *ctx, tllm_model *model, int format, size_t *bytes);
 
+/* Matrices in block formats with eight rows side by side, as the processor likes them for decoding (llm/quant/eight.h): the same numbers in
+ * another order, and logits within the same bound. What the kernels of the context gain nothing by, or what is read by the row, stays where the
+ * file has it. The pages of the file that were read are given back, so that there is about one copy in memory. No state may be
+ * computing meanwhile. progress and cancel of the context are asked between matrices; after a failure the model is as it was. Adapters are
+ * merged, ranks are cut and networks kept by columns before this. */
+typedef struct tllm_repack_desc {           /* all zero: in memory */
+    const char *path;                       /* a file that keeps the form: read (mapped) where it is right, else made, written beside and renamed; its checksums cover what it was made of and what it holds */
+    int refuse;                             /* nonzero: a file that is there and wrong is a failure; 0: it is made again */
+} tllm_repack_desc;
+typedef struct tllm_repacked {
+    tiny_idx n;                             /* matrices that were repacked */
+    size_t bytes, left;                     /* theirs; and of those in blocks that stay where they are */
+    int from_file;                          /* nothing was made: the file had it */
+} tllm_repacked;
+/* desc and about may be NULL. Nothing to repack is no failure: n is 0. */
+TINY_API tiny_status tllm_model_repack(tiny_ctx *ctx, tllm_model *model, const tllm_repack_desc *desc, tllm_repacked *about);
+
 /* ---- one model over several ranks (docs/ladder.md) ----
  * Rank r of `world` keeps its share of the heads and of the columns of each network, as views of the file: nothing is copied, other ranks'
  * weights are never read. Embedding, norms and output are everywhere. Attention of grouped heads with dense networks, the norm in front;

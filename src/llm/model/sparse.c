@@ -20,6 +20,7 @@ TINY_API tiny_status tllm_model_sparse(tiny_ctx *ctx, tllm_model *m, int format,
     if (bytes) *bytes = 0;
     if (st) return st;
     if (!m) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse networks are those of a model, and there is none");
+    if (m->eights) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: the model is repacked: networks are kept by columns before that", m->path);
     if (m->world > 1) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: the networks of a model that is cut over %d ranks are not read by columns", m->path, m->world);
     memset(&ld, 0, sizeof ld);
     ld.ctx = ctx;

@@ -248,7 +248,7 @@ static const tiny_op *tinyi_lm_product_of(tinyi_lm_product *p, const tinyi_lm_w 
         p->w = tiny_tensor_2d(at, TINY_U8, w->n_out, (tiny_idx)w->row_bytes);
         p->w.stride[0] = (tiny_idx)w->row_step;
         memset(&p->blocks, 0, sizeof p->blocks);
-        p->blocks.format = w->format->id;
+        p->blocks.format = w->format->id | w->repacked;
         tinyi_lm_op_start(&p->op, tllm_matmul_row()->kind, tllm_matmul_row(), &p->blocks);
     }
     p->op.in[0] = &p->x;
@@ -354,7 +354,8 @@ TINYI_FN void tinyi_lm_rows(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, cons
 {
     tiny_idx i;
     if (f->st || f->dry) return;
-    for (i = 0; i < n; i++) w->format->unpack(w->t->data + (size_t)tokens[i] * w->row_bytes, y + i * w->n_in, (size_t)w->n_in);
+    for (i = 0; i < n && w->repacked; i++) tinyi_lm_eight_unpack(w, tokens[i], y + i * w->n_in);
+    for (i = 0; i < n && !w->repacked; i++) w->format->unpack(w->t->data + (size_t)tokens[i] * w->row_bytes, y + i * w->n_in, (size_t)w->n_in);
 }
 
 /* ---- activations ------------------------------------------------------------------------------------------------ */

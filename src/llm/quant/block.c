@@ -118,3 +118,13 @@ TINYI_FN int tinyi_blk_of(int format)
     }
 }
 #undef TINYI_BLK_CASE
+
+#define TINYI_EIGHT_CASE(name, values, bytes, traits) case TLLM_FORMAT_##name: return TINYI_EIGHT_##name;
+TINYI_FN int tinyi_eight_of(int format)
+{
+    switch (format) {
+    TINYI_EIGHTS(TINYI_EIGHT_CASE)
+    default: return -1;
+    }
+}
+#undef TINYI_EIGHT_CASE

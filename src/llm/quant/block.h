@@ -48,6 +48,17 @@ enum { TINYI_BLK_HAS_SIGN = 1, TINYI_BLK_FINE = 2, TINYI_BLK_PAIRED = 4, TINYI_B
     F(IQ1_S, 256, 50, TINYI_BLK_BOOK) \
     F(IQ1_M, 256, 56, TINYI_BLK_BOOK)
 #endif
+/* of which there is a form of eight rows side by side (eight.h) */
+#ifdef TINYLLM_FEW_FORMATS
+#define TINYI_EIGHTS(F) TINYI_BLKS_FEW(F)
+#else
+#define TINYI_EIGHTS(F) \
+    TINYI_BLKS_FEW(F) \
+    F(Q4_1, 32, 20, 8 * TINYI_BLK_FITS | TINYI_BLK_MINIMA) \
+    F(Q5_0, 32, 22, 4 * TINYI_BLK_FITS) \
+    F(Q5_1, 32, 24, 4 * TINYI_BLK_FITS | TINYI_BLK_MINIMA) \
+    F(Q5_K, 256, 176, 4 * TINYI_BLK_FITS | TINYI_BLK_MINIMA)
+#endif
 #define TINYI_BLK_BOOK (2 * TINYI_BLK_FITS | TINYI_BLK_HAS_SIGN | TINYI_BLK_FINE)
 #define TINYI_BLKS(F) TINYI_BLKS_PLAIN(F) TINYI_BLKS_BOOKS(F)
 #define TINYI_BLK_ONE(name, values, bytes, traits) + 1
@@ -68,6 +79,19 @@ typedef struct tinyi_q8 {
     const float *d, *sum;
     size_t blocks;                          /* of 256, in a row */
 } tinyi_q8;
+
+/* Products with repacked matrices, for the formats of TINYI_EIGHTS, in their order. */
+#define TINYI_EIGHT_ENUM(name, values, bytes, traits) TINYI_EIGHT_##name,
+enum { TINYI_EIGHTS(TINYI_EIGHT_ENUM) TINYI_EIGHT_COUNT };
+#undef TINYI_EIGHT_ENUM
+typedef struct tinyi_eight_kernels {
+    /* y[r * y_row + i * y_x] = row r of `groups` times eight rows, group_step bytes from one eight to the next, times row i of 1 to TINYI_BLK_FEW rows of x; x in order, made
+     * `ready` */
+    void (*dot[TINYI_EIGHT_COUNT])(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t group_step, size_t groups, const tinyi_q8 *x, size_t k, size_t n);
+    /* n numbers, at most 256, of eight rows to expanded rows as `panel` wants them */
+    void (*expand[TINYI_EIGHT_COUNT])(unsigned char *to, const unsigned char *w, size_t n, ptrdiff_t ahead);
+    void (*ready)(const int8_t *code, float *d, float *sum, size_t blocks);    /* of rows quantized in order: what stands behind scales and in the place of sums of 16 codes */
+} tinyi_eight_kernels;
 
 typedef struct tinyi_blk_kernels {
     tiny_target from;
@@ -97,6 +121,7 @@ typedef struct tinyi_blk_kernels {
      * are what is wanted */
     void (*rest)(float *acc, const unsigned char *code, int traits, size_t rows, const tinyi_q8 *x, size_t b, size_t n);
     void (*total)(float *y, const float *acc, size_t n);
+    const tinyi_eight_kernels *eight;           /* or NULL */
 } tinyi_blk_kernels;
 
 /* What only AMX has: 32 rows by 32 columns of c += a b in bfloat16. a: rows of k numbers, a_row bytes apart; b: panels of 16
@@ -122,6 +147,7 @@ TINYI_FN const tinyi_blk_kernels *tinyi_blk_kernels_of(const tinyi_kernels *k);
 TINYI_FN const tinyi_blk_tiles *tinyi_blk_tiles_of(const tinyi_kernels *k);     /* NULL: there are none */
 TINYI_FN const tinyi_blk_kernels *tinyi_blk_scalar(void);    /* NULL where another target is the only one */
 TINYI_FN int tinyi_blk_of(int format);      /* TINYI_BLK_..., or -1 */
+TINYI_FN int tinyi_eight_of(int format);    /* TINYI_EIGHT_..., or -1 */
 
 TINYI_C_END
 #endif

@@ -25,6 +25,7 @@
 #include <string.h>
 #include "llm/quant/matmul.h"
 #include "llm/quant/block.h"
+#include "llm/quant/eight.h"
 #include "llm/quant/format.h"
 #include "math/gemm.h"
 #include "math/rows.h"
@@ -40,8 +41,11 @@
 #define TINYI_BLK_MOST 131072               /* bytes of w that a thread takes at once, */
 #define TINYI_BLK_LEAST 4096                /* at most and at least */
 #define TINYI_BLK_TILE 16                   /* rows of w that are unpacked at once for FLOATS */
+#define TINYI_BLK_256_BYTES 272             /* 256 numbers of a format that can be repacked: Q8_0 is the largest */
 
-static int tinyi_blk_format(const tiny_op *op) { return op->params ? ((const tllm_matmul_params *)op->params)->format : 0; }
+static int tinyi_blk_told(const tiny_op *op) { return op->params ? ((const tllm_matmul_params *)op->params)->format : 0; }
+static int tinyi_blk_format(const tiny_op *op) { return tinyi_blk_told(op) & ~TLLM_REPACKED; }
+static int tinyi_blk_repacked(const tiny_op *op) { return (tinyi_blk_told(op) & TLLM_REPACKED) != 0; }
 
 static tiny_status tinyi_blk_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
 {
@@ -56,6 +60,10 @@ static tiny_status tinyi_blk_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor
     if (w->dim[1] > 1 && w->stride[1] != 1) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "matmul_blocks: the bytes of a row of w must lie side by side, not %td apart", w->stride[1]);
     if (bias && (bias->dtype != TINY_F32 || bias->rank != 1 || bias->dim[0] != w->dim[0]))
         return tinyi_fail(ctx, TINY_E_SHAPE, "matmul_blocks: bias must be %td numbers of f32", w->dim[0]);
+    if (tinyi_blk_repacked(op)) {
+        if (tinyi_eight_of(f->id) < 0) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "matmul_blocks: %s has no form of eight rows side by side", f->name);
+        if (w->dim[0] > 1 && w->stride[0] != w->dim[1]) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "matmul_blocks: a repacked w must be whole, and its rows of %td bytes not %td apart", w->dim[1], w->stride[0]);
+    }
     if (x->dim[1] > TINY_IDX_MAX / 65536) return tinyi_fail(ctx, TINY_E_OVERFLOW, "matmul_blocks: rows of %td numbers; a panel of them is more than this machine can address", x->dim[1]);
     dim[0] = x->dim[0];
     dim[1] = w->dim[0];
@@ -98,20 +106,26 @@ static void tinyi_blk_ref(const tiny_op *op)
 {
     const tiny_tensor *x = op->in[0], *w = op->in[1], *bias = op->in[2], *y = op->out[0];
     const tllm_format *f = tllm_format_of(tinyi_blk_format(op));
-    const int magnitude = ((const tllm_matmul_params *)op->params)->magnitude, blk = tinyi_blk_of(f->id);
+    const int magnitude = ((const tllm_matmul_params *)op->params)->magnitude, blk = tinyi_blk_of(f->id), repacked = tinyi_blk_repacked(op);
     const tiny_idx n = x->dim[0], k = x->dim[1];
     tiny_idx r, i, i0, i1, p, j, q;
     for (r = 0; r < w->dim[0]; r++)
         for (i0 = 0; i0 < n; i0 = i1) {
-            const unsigned char *row = (const unsigned char *)w->data + r * w->stride[0];
+            const unsigned char *row = (const unsigned char *)w->data + (repacked ? 0 : r * w->stride[0]);
+            unsigned char out[TINYI_BLK_256_BYTES];
             double sum[16];
             i1 = TINYI_MIN(i0 + 16, n);
             for (i = i0; i < i1; i++) sum[i - i0] = 0.0;
             for (p = 0; p < k; p += 256) {
                 const tiny_idx left = TINYI_MIN(k - p, 256);
+                const unsigned char *at_p = row + p / f->values * f->bytes;
                 float t[256];
-                f->unpack(row + p / f->values * f->bytes, t, (size_t)left);
-                if (magnitude) tinyi_blk_sizes(blk, row + p / f->values * f->bytes, t, left);
+                if (repacked) {
+                    tinyi_eight_row(f->id, row, w->dim[1], w->dim[0], r, p / f->values, left / f->values, out);
+                    at_p = out;
+                }
+                f->unpack(at_p, t, (size_t)left);
+                if (magnitude) tinyi_blk_sizes(blk, at_p, t, left);
                 for (i = i0; i < i1; i++) {
                     const float *at = (const float *)x->data + i * x->stride[0] + p * x->stride[1];
                     double s = sum[i - i0];
@@ -139,6 +153,7 @@ TINY_REF_END
 typedef struct tinyi_blk_plan {              /* of one product */
     const tllm_format *f;
     int blk;                                /* TINYI_BLK_..., or -1 */
+    int eight;                              /* TINYI_EIGHT_... of a repacked w, or -1 */
     const float *x, *bias;
     const unsigned char *w;
     float *y;
@@ -165,6 +180,7 @@ static void tinyi_blk_plan_of(tinyi_blk_plan *p, const tiny_op *op)
     tiny_idx deep, high, few;
     p->f = tllm_format_of(tinyi_blk_format(op));
     p->blk = tinyi_blk_of(p->f->id);
+    p->eight = tinyi_blk_repacked(op) ? tinyi_eight_of(p->f->id) : -1;
     if (p->blk >= TINYI_BLK_BOOKS && x->dim[0] > TINYI_BLK_FEW) p->blk = -1;
     p->x = (const float *)x->data;
     p->w = (const unsigned char *)w->data;
@@ -176,7 +192,7 @@ static void tinyi_blk_plan_of(tinyi_blk_plan *p, const tiny_op *op)
     p->n_out = w->dim[0];
     p->x_row = x->stride[0];
     p->x_k = p->k > 1 ? x->stride[1] : 1;
-    p->w_row = w->stride[0];
+    p->w_row = p->eight >= 0 ? w->dim[1] : w->stride[0];
     p->y_row = y->stride[0];
     p->y_n = p->n_out > 1 ? y->stride[1] : 1;
     p->blocks = (p->k + 255) / 256;
@@ -235,6 +251,15 @@ static const tinyi_blk_plan *tinyi_blk_next(const tinyi_blk_set *set, int unit, 
 }
 
 static const unsigned char *tinyi_blk_at(const tinyi_blk_plan *p, tiny_idx row, tiny_idx k) { return p->w + row * p->w_row + (k ? k / p->f->values * p->f->bytes : 0); }
+/* Repacked rows as they lay: blocks of row r from number k on, n numbers, in scratch. That is the second half of what a thread has for rows as floats,
+ * of which repacked matrices use the first one only. */
+static unsigned char *tinyi_blk_scratch(const tinyi_blk_plan *p, unsigned char *own) { return own + p->own_x / 2 / TINYI_ALIGN * TINYI_ALIGN; }
+static const unsigned char *tinyi_blk_lies(const tinyi_blk_plan *p, tiny_idx row, tiny_idx k, tiny_idx n, unsigned char *scratch)
+{
+    if (p->eight < 0 || row >= p->n_out / 8 * 8) return tinyi_blk_at(p, row, k);
+    tinyi_eight_row(p->f->id, p->w, p->w_row, p->n_out, row, k / p->f->values, n / p->f->values, scratch);
+    return scratch;
+}
 static void tinyi_blk_bias(const tinyi_blk_plan *p, tiny_idx i, tiny_idx r0, tiny_idx r1)
 {
     float *y = p->y + i * p->y_row;
@@ -249,8 +274,8 @@ static void tinyi_blk_as_floats(tiny_team *team, const tinyi_blk_plan *p, float 
     const tinyi_fn_gemv_dot dot = TINYI_OF(team->k, gemv_dot);
     tiny_idx r, end, i, j, m;
     for (r = r0; r < r1; r = end) {
-        end = TINYI_MIN(r + TINYI_BLK_TILE, r1);
-        for (j = r; j < end; j++) p->f->unpack(tinyi_blk_at(p, j, 0), tile + (j - r) * p->k, (size_t)p->k);
+        end = TINYI_MIN(r + (p->eight < 0 ? TINYI_BLK_TILE : TINYI_BLK_TILE / 2), r1);
+        for (j = r; j < end; j++) p->f->unpack(tinyi_blk_lies(p, j, 0, p->k, tinyi_blk_scratch(p, (unsigned char *)tile)), tile + (j - r) * p->k, (size_t)p->k);
         for (i = i0; i < i1; i += m) {
             m = flags ? 1 : TINYI_MIN(i1 - i, 4);
             if (flags && flags[i - i0]) continue;
@@ -261,18 +286,21 @@ static void tinyi_blk_as_floats(tiny_team *team, const tinyi_blk_plan *p, float 
 }
 
 /* how VECTORS lays rows of x and which kernel reads them */
-enum { TINYI_BLK_BY_FEW = 1, TINYI_BLK_BY_TWINS = 2, TINYI_BLK_BY_PAIRED = 4 };
-static int tinyi_blk_way(const tinyi_blk_kernels *kn, int blk, tiny_idx rows)
+enum { TINYI_BLK_BY_FEW = 1, TINYI_BLK_BY_TWINS = 2, TINYI_BLK_BY_PAIRED = 4, TINYI_BLK_BY_EIGHT = 8 };
+static int tinyi_blk_way(const tinyi_blk_kernels *kn, const tinyi_blk_plan *p, tiny_idx rows)
 {
+    const int blk = p->blk;
     const int few = kn->few[blk] && (kn->dots ? rows > 1 && rows <= TINYI_BLK_FEW : rows > 1), twins = few && kn->twins && blk < TINYI_BLK_BOOKS;
     const int paired = twins || ((few || rows == 1) && kn->traits[blk] & TINYI_BLK_PAIRED);
+    if (p->eight >= 0 && kn->eight) return TINYI_BLK_BY_EIGHT;
     return (few ? TINYI_BLK_BY_FEW : 0) | (twins ? TINYI_BLK_BY_TWINS : 0) | (paired ? TINYI_BLK_BY_PAIRED : 0);
 }
 
 /* Rows q0..q1 of `rows` that begin with row i0 of x */
 static void tinyi_blk_quantize(const tinyi_blk_plan *p, const tinyi_blk_kernels *kn, int8_t *codes, float *d, float *sum, unsigned char *flags, tiny_idx i0, tiny_idx rows, tiny_idx q0, tiny_idx q1,
-                               int twins, int paired)
+                               int way)
 {
+    const int twins = way & TINYI_BLK_BY_TWINS;
     tiny_idx i;
     for (i = q0; i < q1; i++) {
         const tiny_idx low = twins ? i & 1 : 0, at = (i - low) * p->blocks;
@@ -281,7 +309,8 @@ static void tinyi_blk_quantize(const tinyi_blk_plan *p, const tinyi_blk_kernels 
             memset(d + 16 * at, 0, (size_t)p->blocks * 32 * sizeof *d);
             memset(sum + 16 * at, 0, (size_t)p->blocks * 32 * sizeof *sum);
         }
-        flags[i] = (unsigned char)kn->quantize(codes + 256 * at + 8 * low, d + 16 * at + low, sum + 16 * at + low, p->x + (i0 + i) * p->x_row, (size_t)p->k, paired);
+        flags[i] = (unsigned char)kn->quantize(codes + 256 * at + 8 * low, d + 16 * at + low, sum + 16 * at + low, p->x + (i0 + i) * p->x_row, (size_t)p->k, (way & TINYI_BLK_BY_PAIRED) != 0);
+        if (way & TINYI_BLK_BY_EIGHT) kn->eight->ready(codes + 256 * at, d + 16 * at, sum + 16 * at, (size_t)p->blocks);
     }
 }
 
@@ -290,70 +319,127 @@ static void tinyi_blk_quantize(const tinyi_blk_plan *p, const tinyi_blk_kernels 
 static tiny_idx tinyi_blk_grain(const tinyi_blk_plan *p, tiny_idx left, int threads)
 {
     const tiny_idx row = p->w_row > 0 ? p->w_row : 1;
-    return (TINYI_MAX(TINYI_MIN(TINYI_BLK_MOST / row, left / (2 * threads)), TINYI_BLK_LEAST / row) + 4) & ~(tiny_idx)3;      /* rows go in fours */
+    const tiny_idx most = p->eight < 0 ? TINYI_BLK_MOST : 16 * TINYI_BLK_MOST;     /* these begin in four places: fewer beginnings */
+    const tiny_idx n = TINYI_MAX(TINYI_MIN(most / row, left / (2 * threads)), TINYI_BLK_LEAST / row), step = p->eight < 0 ? 4 : 32;
+    return (n + step) & ~(step - 1);        /* rows go in fours, and repacked ones in four eights */
+}
+
+/* where rows of x lie quantized, and what else a piece of VECTORS needs */
+typedef struct tinyi_blk_piece { const tinyi_blk_kernels *kn; tinyi_q8 x; tiny_idx i0, rows; int few; unsigned char *code, *scratch; float *s, *m; } tinyi_blk_piece;
+
+/* rows q0..q1, of which the first lies at w, the next ones w_row further on */
+static void tinyi_blk_rows(const tinyi_blk_plan *p, const tinyi_blk_piece *v, const unsigned char *w, tiny_idx w_row, tiny_idx q0, tiny_idx q1)
+{
+    const tinyi_blk_kernels *kn = v->kn;
+    float *y = p->y + v->i0 * p->y_row + q0 * p->y_n;
+    tiny_idx i;
+    if (v->rows == 1) kn->dot[p->blk](y, p->y_n, w, w_row, (size_t)(q1 - q0), &v->x, (size_t)p->k);
+    else if (v->few)
+        for (i = 0; i < v->rows; i += TINYI_BLK_FEW) {
+            tinyi_q8 part = v->x;
+            part.code += i * p->blocks * 256;
+            part.d += i * p->blocks * 16;
+            part.sum += i * p->blocks * 16;
+            kn->few[p->blk](y + i * p->y_row, p->y_n, p->y_row, w, w_row, (size_t)(q1 - q0), &part, (size_t)p->k, (size_t)TINYI_MIN(v->rows - i, TINYI_BLK_FEW));
+        }
+    else
+        for (; q0 < q1; q0++, w += w_row, y += p->y_n) {
+            kn->expand[p->blk](v->code, v->s, v->m, w, (size_t)p->k, p->eight < 0 ? 2048 : 0);
+            kn->dots(y, p->y_row, v->code, v->s, v->m, kn->traits[p->blk], &v->x, (size_t)v->rows);
+        }
+}
+
+/* The same of a repacked matrix; q0 begins a group of eight. Rows beyond whole groups become one, with zeros. */
+static void tinyi_blk_eights(const tinyi_blk_plan *p, const tinyi_blk_piece *v, tiny_idx q0, tiny_idx q1)
+{
+    const tiny_idx whole = TINYI_MIN(q1, p->n_out / 8 * 8);
+    const tinyi_eight_kernels *kn = v->kn->eight;
+    tiny_idx i, r, n;
+    if (!kn) {                              /* a target without kernels takes the blocks out */
+        for (; q0 < q1; q0 += n) {
+            n = TINYI_MIN(q1 - q0, 8);
+            for (r = 0; r < n; r++) tinyi_eight_row(p->f->id, p->w, p->w_row, p->n_out, q0 + r, 0, p->k / p->f->values, v->scratch + r * p->w_row);
+            tinyi_blk_rows(p, v, v->scratch, p->w_row, q0, q0 + n);
+        }
+        return;
+    }
+    for (i = 0; i < v->rows; i += n) {
+        float *y = p->y + (v->i0 + i) * p->y_row, t[8 * TINYI_BLK_FEW];
+        tinyi_q8 part = v->x;
+        part.code += i * p->blocks * 256;
+        part.d += i * p->blocks * 16;
+        part.sum += i * p->blocks * 16;
+        n = TINYI_MIN(v->rows - i, TINYI_BLK_FEW);
+        if (whole > q0) kn->dot[p->eight](y + q0 * p->y_n, p->y_n, p->y_row, p->w + q0 * p->w_row, 8 * p->w_row, (size_t)(whole - q0) / 8, &part, (size_t)p->k, (size_t)n);
+        if (whole == q1) continue;
+        tinyi_eight_group(p->f->id, p->w + whole * p->w_row, p->w_row, q1 - whole, p->k / p->f->values, v->scratch);
+        kn->dot[p->eight](t, 1, 8, v->scratch, 0, 1, &part, (size_t)p->k, (size_t)n);
+        for (r = 0; r < n * 8; r++)
+            if (whole + r % 8 < q1) y[r / 8 * p->y_row + (whole + r % 8) * p->y_n] = t[r];
+    }
 }
 
 /* VECTORS: rows i0..i1 of x. q: codes in own or shared memory, flags behind them. */
 static void tinyi_blk_vectors(tiny_team *team, const tinyi_blk_set *set, const tinyi_blk_kernels *kn, unsigned char *shared, unsigned char *own, tiny_idx i0, tiny_idx i1)
 {
     const tinyi_blk_plan *p = set->p;
-    const tiny_idx rows = i1 - i0, blocks = p->blocks, total = tinyi_blk_units_all(set, 0);
-    const int way = tinyi_blk_way(kn, p->blk, rows), few = way & TINYI_BLK_BY_FEW, twins = way & TINYI_BLK_BY_TWINS, alone = tinyi_blk_alone(p, rows);
+    const tiny_idx rows = i1 - i0, blocks = p->blocks;
+    const int way = tinyi_blk_way(kn, p, rows), twins = way & TINYI_BLK_BY_TWINS, alone = tinyi_blk_alone(p, rows);
     const tiny_idx count = (twins ? rows + rows % 2 : rows) * blocks;
-    unsigned char *at = alone ? own + p->own_x : shared, *flags = at + tinyi_blk_q8_bytes(p, rows), *code = own + p->own_x + p->own_codes;
-    float *s = (float *)(void *)(code + blocks * 256), *m = s + blocks * 16, *tile = (float *)(void *)own;
+    unsigned char *at = alone ? own + p->own_x : shared, *flags = at + tinyi_blk_q8_bytes(p, rows);
     int8_t *codes = (int8_t *)at;
     float *d = (float *)(void *)(at + count * 256), *sum = d + count * 16;
-    tiny_idx i, r, t0, t1, q0, q1;
-    int strange = 0;
-    tinyi_q8 x;
-    if (alone) tinyi_blk_quantize(p, kn, codes, d, sum, flags, i0, rows, 0, rows, twins, way & TINYI_BLK_BY_PAIRED);
+    tiny_idx i, t0, t1, q0, q1, total;
+    int strange = 0, unit = 0;
+    tinyi_blk_piece v;
+    if (alone) tinyi_blk_quantize(p, kn, codes, d, sum, flags, i0, rows, 0, rows, way);
     else {
-        while (tiny_take(team, rows, 1, &q0, &q1)) tinyi_blk_quantize(p, kn, codes, d, sum, flags, i0, rows, q0, q1, twins, way & TINYI_BLK_BY_PAIRED);
+        while (tiny_take(team, rows, 1, &q0, &q1)) tinyi_blk_quantize(p, kn, codes, d, sum, flags, i0, rows, q0, q1, way);
         tiny_barrier(team);
     }
     for (i = 0; i < rows; i++) strange |= !flags[i];
-    x.code = codes;
-    x.d = d;
-    x.sum = sum;
-    x.blocks = (size_t)blocks;
+    v.kn = kn;
+    v.x.code = codes;
+    v.x.d = d;
+    v.x.sum = sum;
+    v.x.blocks = (size_t)blocks;
+    v.i0 = i0;
+    v.rows = rows;
+    v.few = way & TINYI_BLK_BY_FEW;
+    v.code = own + p->own_x + p->own_codes;
+    v.s = (float *)(void *)(v.code + blocks * 256);
+    v.m = v.s + blocks * 16;
+    v.scratch = tinyi_blk_scratch(p, own);
     team->ran_on = kn->from;
-    for (t1 = 0; tiny_take(team, total, tinyi_blk_grain(set->p, total - t1, team->n), &t0, &t1);)
+    for (i = 0; i < set->n; i++)
+        if (set->p[i].eight >= 0) unit = 3;
+    total = tinyi_blk_units_all(set, unit);
+    for (t1 = 0; tiny_take(team, total, tinyi_blk_grain(set->p, (total - t1) << unit, team->n) >> unit, &t0, &t1);)
         while (t0 < t1) {
-            p = tinyi_blk_next(set, 0, &t0, t1, &q0, &q1);
-            if (rows == 1) kn->dot[p->blk](p->y + i0 * p->y_row + q0 * p->y_n, p->y_n, tinyi_blk_at(p, q0, 0), p->w_row, (size_t)(q1 - q0), &x, (size_t)p->k);
-            else if (few)
-                for (i = 0; i < rows; i += TINYI_BLK_FEW) {
-                    tinyi_q8 part = x;
-                    part.code += i * blocks * 256;
-                    part.d += i * blocks * 16;
-                    part.sum += i * blocks * 16;
-                    kn->few[p->blk](p->y + (i0 + i) * p->y_row + q0 * p->y_n, p->y_n, p->y_row, tinyi_blk_at(p, q0, 0), p->w_row, (size_t)(q1 - q0), &part, (size_t)p->k,
-                                    (size_t)TINYI_MIN(rows - i, TINYI_BLK_FEW));
-                }
-            else
-                for (r = q0; r < q1; r++) {
-                    kn->expand[p->blk](code, s, m, tinyi_blk_at(p, r, 0), (size_t)p->k, 2048);
-                    kn->dots(p->y + i0 * p->y_row + r * p->y_n, p->y_row, code, s, m, kn->traits[p->blk], &x, (size_t)rows);
-                }
+            p = tinyi_blk_next(set, unit, &t0, t1, &q0, &q1);
+            q0 <<= unit;
+            q1 = TINYI_MIN(q1 << unit, p->n_out);
+            if (p->eight >= 0) tinyi_blk_eights(p, &v, q0, q1);
+            else tinyi_blk_rows(p, &v, tinyi_blk_at(p, q0, 0), p->w_row, q0, q1);
             for (i = i0; p->bias && i < i1; i++) tinyi_blk_bias(p, i, q0, q1);
-            if (strange) tinyi_blk_as_floats(team, p, tile, flags, i0, i1, q0, q1);
+            if (strange) tinyi_blk_as_floats(team, p, (float *)(void *)own, flags, i0, i1, q0, q1);
         }
 }
 
 /* One row of w, n numbers from k0 on, into a panel: floats, or halves where there are tiles. Beyond n: zeros to whole 32. */
-static void tinyi_blk_unpack(const tinyi_blk_plan *p, const tinyi_blk_kernels *kn, const tinyi_blk_tiles *tiles, void *to, unsigned char *code, tiny_idx r, tiny_idx k0, tiny_idx n,
-                             ptrdiff_t ahead)
+static void tinyi_blk_unpack(const tinyi_blk_plan *p, const tinyi_blk_kernels *kn, const tinyi_blk_tiles *tiles, void *to, unsigned char *code, unsigned char *scratch, tiny_idx r, tiny_idx k0,
+                             tiny_idx n, ptrdiff_t ahead)
 {
+    const unsigned char *w = tinyi_blk_lies(p, r, k0, n, scratch);
     const size_t blocks = (size_t)(n + 255) / 256;
     float *s = (float *)(void *)(code + 256 * blocks), *m = s + 16 * blocks, *t = tiles ? (float *)(void *)code : (float *)to;
     if (p->blk >= 0) {
-        kn->expand[p->blk](code, s, m, tinyi_blk_at(p, r, k0), (size_t)n, ahead);
+        kn->expand[p->blk](code, s, m, w, (size_t)n, w == scratch ? 0 : ahead);
         if (tiles) tiles->halves((uint16_t *)to, code, s, m, kn->traits[p->blk] & TINYI_BLK_HAS_SIGN, blocks);
         else kn->floats((float *)to, code, s, m, kn->traits[p->blk] & TINYI_BLK_HAS_SIGN, blocks);
         return;
     }
-    p->f->unpack(tinyi_blk_at(p, r, k0), t, (size_t)n);
+    p->f->unpack(w, t, (size_t)n);
     if (!tiles) return;
     for (; n % 32; n++) t[n] = 0.0f;
     tiles->round((uint16_t *)to, t, (size_t)n);
@@ -418,7 +504,7 @@ static void tinyi_blk_panels(tiny_team *team, const tinyi_blk_plan *p, const tin
                 n = TINYI_MIN(p->k - at, deep);
                 /* meanwhile the same row's next block travels, or the one that starts a row of the next panel */
                 next = at + deep < p->k ? (ptrdiff_t)(n / p->f->values * p->f->bytes) : (ptrdiff_t)(high * p->w_row) - (ptrdiff_t)(at / p->f->values * p->f->bytes);
-                for (r = r0; r < r1; r++) tinyi_blk_unpack(p, kn, tiles, panel + (r - r0) * panel_row, code, r, at, n, next);
+                for (r = r0; r < r1; r++) tinyi_blk_unpack(p, kn, tiles, panel + (r - r0) * panel_row, code, tinyi_blk_scratch(p, own), r, at, n, next);
                 if (tiles)
                     for (j = 0; j < rows; j += 32)
                         for (r = r0; r < r1; r += 32) {
@@ -484,6 +570,11 @@ static void tinyi_blk_integers(tiny_team *team, const tinyi_blk_set *set, const 
                 for (at = 0; at < p->blocks; at++) {
                     for (r = r0; r < r1; r++) {
                         unsigned char *to = panel + (r - r0) * TINYI_BLK_PANEL;
+                        if (p->eight >= 0 && r % 8 == 0 && r + 8 <= p->n_out) {
+                            kn->eight->expand[p->eight](to, p->w + r * p->w_row + 8 * (256 * at / p->f->values * p->f->bytes), (size_t)TINYI_MIN(p->k - 256 * at, 256), (ptrdiff_t)(high * p->w_row));
+                            r += 7;
+                            continue;
+                        }
                         kn->expand[p->blk](to, (float *)(void *)(to + 256), (float *)(void *)(to + 320), tinyi_blk_at(p, r, 256 * at), (size_t)TINYI_MIN(p->k - 256 * at, 256),
                                            (ptrdiff_t)(high * p->w_row));     /* the next panel travels meanwhile */
                     }
@@ -513,6 +604,7 @@ static tiny_idx tinyi_blk_in_panels(const tinyi_kernels *k, const tinyi_blk_plan
 {
     tinyi_gemm_shape shape;
     if (p->n < TINYI_BLK_GROUP) return 0;
+    if (p->n <= TINYI_BLK_FEW && p->eight >= 0 && kn->eight) return 0;
     if (tinyi_blk_tiles_for(k, p)) return p->n >= TINYI_BLK_TILES ? p->n : 0;
     if (tinyi_blk_is_integers(p, kn)) return kn->traits[p->blk] & TINYI_BLK_HAS_SIGN && p->n < TINYI_BLK_SIGNS ? 0 : p->n;
     if (p->blk < 0) return p->n > TINYI_BLK_FEW ? p->n : 0;
@@ -579,7 +671,7 @@ static int tinyi_blk_alike(const tinyi_kernels *k, const tinyi_blk_set *set)
     for (i = 0; i < set->n; i++) {
         const tinyi_blk_plan *p = &set->p[i];
         if (p->blk < 0 || tinyi_blk_in_panels(k, p, kn) != in_panels || (in_panels && (!tinyi_blk_is_integers(p, kn) || tinyi_blk_tiles_for(k, p)))) return 0;
-        if (in_panels ? (kn->traits[p->blk] ^ kn->traits[set->p[0].blk]) & TINYI_BLK_FINE : tinyi_blk_way(kn, p->blk, p->n) != tinyi_blk_way(kn, set->p[0].blk, p->n)) return 0;
+        if (in_panels ? (kn->traits[p->blk] ^ kn->traits[set->p[0].blk]) & TINYI_BLK_FINE : tinyi_blk_way(kn, p, p->n) != tinyi_blk_way(kn, &set->p[0], p->n)) return 0;
     }
     return 1;
 }

@@ -784,6 +784,8 @@ static int TINY_FN(tinyi_tree_quantize)(int8_t *code, float *d, float *sum, cons
     return v_sum(odd) == 0.0f;
 }
 
+#include "llm/quant/eight.simd.h"
+
 #define TINYI_BLK_TABLE_TRAITS(name, values, bytes, traits) TINYI_TREE_TRAITS(name, traits),
 #define TINYI_BLK_TABLE_DOT(name, values, bytes, traits) TINY_FN(tinyi_tree_dot_##name),
 #define TINYI_BLK_TABLE_FEW(name, values, bytes, traits) TINY_FN(tinyi_tree_few_##name),
@@ -792,7 +794,7 @@ static int TINY_FN(tinyi_tree_quantize)(int8_t *code, float *d, float *sum, cons
 static const tinyi_blk_kernels TINY_FN(tinyi_tree_table) = {
     TINYI_PASS_TARGET, 0, { TINYI_BLKS(TINYI_BLK_TABLE_TRAITS) }, TINY_FN(tinyi_tree_quantize), { TINYI_BLKS(TINYI_BLK_TABLE_DOT) },
     { TINYI_BLKS_PLAIN(TINYI_BLK_TABLE_EXPAND) TINYI_BLKS_BOOKS(TINYI_BLK_TABLE_BOOK) }, NULL, NULL, { TINYI_BLKS(TINYI_BLK_TABLE_FEW) },
-    TINY_FN(tinyi_tree_turn), TINY_FN(tinyi_tree_all), TINY_FN(tinyi_tree_rest), TINY_FN(tinyi_tree_total)
+    TINY_FN(tinyi_tree_turn), TINY_FN(tinyi_tree_all), TINY_FN(tinyi_tree_rest), TINY_FN(tinyi_tree_total), &TINY_FN(tinyi_eight_table)
 };
 
 #undef TINYI_BLK_EACH

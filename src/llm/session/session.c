@@ -175,6 +175,7 @@ TINY_API tiny_status tllm_session_merge(tllm_session *s, const tllm_adapter *a, 
     return TINY_OK;
 }
 
+TINY_API tiny_status tllm_session_repack(tllm_session *s, const tllm_repack_desc *desc, tllm_repacked *about) { return tllm_model_repack(s->ctx, s->model, desc, about); }
 TINY_API tiny_status tllm_session_sparse(tllm_session *s, int format, size_t *bytes) { return tllm_model_sparse(s->ctx, s->model, format, bytes); }
 
 TINY_API tllm_state *tllm_session_state(tllm_session *s) { return s->state; }

@@ -60,6 +60,8 @@ TINY_API tiny_status tllm_session_shift(tllm_session *s, size_t n_keep, const fl
 TINY_API tiny_status tllm_session_attach(tllm_session *s, const tllm_adapter *a, float weight);
 /* tllm_model_sparse for the model of the session */
 TINY_API tiny_status tllm_session_sparse(tllm_session *s, int format, size_t *bytes);
+/* tllm_model_repack for the model of the session */
+TINY_API tiny_status tllm_session_repack(tllm_session *s, const tllm_repack_desc *desc, tllm_repacked *about);
 TINY_API tiny_status tllm_session_merge(tllm_session *s, const tllm_adapter *a, float weight, tiny_dtype dtype);
 
 typedef enum tllm_end {

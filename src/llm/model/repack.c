@@ -1,0 +1,357 @@
+/* src/llm/model/repack.c - the matrices of a model with eight rows side by side (llm/quant/eight.h), in memory or in a file beside the model
+ *
+ * File     all little endian
+ *          0   8 bytes "tinyeigh"; u32 version (1); u32 rows side by side (8); u64 matrices; u64 bytes of the file
+ *          32  for each matrix, in the order in which the model holds them: u32 format; u32 matrices in it (experts); u64 numbers of a row; u64 rows; u64 where
+ *              its bytes begin, a multiple of 64; u64 how many; u64 checksum of the bytes that it was made of; u64 checksum of its own
+ *          then u64 checksum of all bytes before it (core/hash.h); zeros to a multiple of 64; the matrices
+ * It is compared with the model number by number, and both checksums of every matrix are computed anew, before any of it is used: each open reads model and
+ * form once. A file that does not fit is made again, or refused. Which target wrote it does not matter: the layout is one for all.
+ * Order    everything is made first; then the matrices of the model change their place, all or none. Pages of the model's file that were read are given back
+ *          matrix by matrix, so that there is about one copy in memory at any time. */
+#include "llm/model/inside.h"
+#include "llm/file/store.h"
+#include "llm/quant/eight.h"
+#include "core/bytes.h"
+#include "core/file.h"
+#include "core/forget.h"
+#include "core/hash.h"
+#include "core/state.h"
+#include <string.h>
+#ifndef TINY_NO_STDIO
+#include <stdio.h>
+#endif
+
+#define TINYI_LM_EIGHT_VERSION 1
+#define TINYI_LM_EIGHT_HEAD 32
+#define TINYI_LM_EIGHT_RECORD 56
+static const char tinyi_lm_eight_magic[8] = { 't', 'i', 'n', 'y', 'e', 'i', 'g', 'h' };
+
+typedef struct tinyi_lm_eight {             /* one matrix */
+    tinyi_lm_w *w;
+    tllm_gguf_tensor *t;                    /* as the model sees it afterwards */
+    size_t at, bytes;                       /* in the block of all of them */
+    uint64_t made_of, own;                  /* checksums */
+} tinyi_lm_eight;
+
+typedef struct tinyi_lm_eights {
+    tiny_ctx *ctx;
+    tllm_model *m;
+    tinyi_lm_eight *list;
+    size_t n, bytes, left;                  /* matrices; bytes of all, each from a multiple of 64 on; bytes of blocks that stay in place */
+    unsigned char *base;                    /* repacked */
+} tinyi_lm_eights;
+
+/* ---- which matrices ---------------------------------------------------------------------------------------------- */
+
+/* What is read by the row, or by a part of its rows, stays. */
+static int tinyi_lm_eight_stays(const tllm_model *m, const tinyi_lm_w *w, int t)
+{
+    return (t == TINYI_T_TOKEN_EMBD && w != m->output_w) || t == TINYI_T_TOKEN_TYPES || t == TINYI_T_POSITION_EMBD || t == TINYI_T_PLE_EMBD || t == TINYI_T_ATTN_KV_B;
+}
+
+static void tinyi_lm_eight_layer(tinyi_lm_eights *e, const tinyi_lm_layer *l, int counts)
+{
+    int t;
+    for (t = 0; t < TINYI_T_COUNT; t++) {
+        tinyi_lm_w *w = (tinyi_lm_w *)(uintptr_t)l->w[t];       /* memory of the model, which is ours to change here */
+        tinyi_lm_eight *k;
+        size_t rows, bytes;
+        if (!w || w->v || !w->format || w->dtype >= 0) continue;
+        rows = (size_t)w->n_out * (size_t)w->n_mat;             /* load.c has checked that all of it lies in the file */
+        bytes = rows * w->row_bytes;
+        if (w->repacked || w->row_step != w->row_bytes || tinyi_lm_eight_stays(e->m, w, t) || tllm_repack_has(e->ctx, w->format->id) < 2 || (w->n_mat > 1 && w->n_out % 8) || w->n_out < 8) {
+            if (counts && !w->repacked) e->left += bytes;
+            continue;
+        }
+        if (!counts) {
+            k = &e->list[e->n];
+            k->w = w;
+            k->at = e->bytes;
+            k->bytes = bytes;
+        }
+        e->n++;
+        e->bytes += (bytes + 63) & ~(size_t)63;                 /* no more than the file has, but for some bytes each */
+    }
+}
+static void tinyi_lm_eight_walk(tinyi_lm_eights *e, int counts)
+{
+    const tllm_model *m = e->m;
+    tiny_idx i;
+    e->n = e->bytes = 0;
+    tinyi_lm_eight_layer(e, &m->top, counts);
+    for (i = 0; i < TINYI_LM_N_ENC(m); i++) tinyi_lm_eight_layer(e, &m->enc[i], counts);
+    for (i = 0; i < m->n_layer; i++) tinyi_lm_eight_layer(e, &m->layer[i], counts);
+}
+
+/* ---- making ------------------------------------------------------------------------------------------------------ */
+
+static void tinyi_lm_eight_forget(const tinyi_lm_eights *e, const tinyi_lm_eight *k)
+{
+    const tllm_gguf *g = e->m->file;
+    size_t i;
+    for (i = 0; i < g->n_parts; i++) (void)tinyi_file_forget(&g->part[i].file, k->w->t->data, k->bytes);
+}
+
+/* told between matrices, which also asks whether to go on */
+static tiny_status tinyi_lm_eight_told(const tinyi_lm_eights *e, size_t done)
+{
+    const tiny_ctx_desc *d = &e->ctx->desc;
+    if (d->progress) d->progress(d->user, "repacking", (double)done / (double)(e->n ? e->n : 1));
+    if (d->cancel && d->cancel(d->user)) return tinyi_fail(e->ctx, TINY_E_CANCELLED, "%s: repacking was cancelled by its callback; the model is as it was", e->m->path);
+    return TINY_OK;
+}
+
+typedef struct tinyi_lm_eight_sums { const tinyi_lm_eights *e; const unsigned char *base; } tinyi_lm_eight_sums;
+/* checksums of all matrices: of what they are made of where there is no base, else of themselves from base on */
+static void tinyi_lm_eight_hash(tiny_team *team, void *arg)
+{
+    const tinyi_lm_eight_sums *s = (const tinyi_lm_eight_sums *)arg;
+    tiny_idx i, end;
+    while (tiny_take(team, (tiny_idx)s->e->n, 1, &i, &end))
+        for (; i < end; i++) {
+            tinyi_lm_eight *k = &s->e->list[i];
+            if (s->base) k->own = tinyi_hash_of(s->base + k->at, k->bytes);
+            else {
+                k->made_of = tinyi_hash_of(k->w->t->data, k->bytes);
+                tinyi_lm_eight_forget(s->e, k);
+            }
+        }
+}
+static tiny_status tinyi_lm_eight_sum(const tinyi_lm_eights *e, const unsigned char *base)
+{
+    tinyi_lm_eight_sums s;
+    s.e = e;
+    s.base = base;
+    return tiny_parallel(e->ctx, 0, 0, 0, tinyi_lm_eight_hash, &s);
+}
+
+/* to e->base, which is of the context's memory */
+static tiny_status tinyi_lm_eight_make(tinyi_lm_eights *e)
+{
+    size_t i;
+    tiny_idx j;
+    tiny_status st = TINY_OK;
+    e->base = (unsigned char *)tinyi_alloc(e->ctx, e->bytes, 1);
+    if (!e->base) return tiny_ctx_status(e->ctx);
+    for (i = 0; i < e->n && !st; i++) {
+        const tinyi_lm_eight *k = &e->list[i];
+        const tinyi_lm_w *w = k->w;
+        const size_t each = (size_t)w->n_out * w->row_bytes, pad = ((k->bytes + 63) & ~(size_t)63) - k->bytes;
+        memset(e->base + k->at + k->bytes, 0, pad);
+        for (j = 0; j < w->n_mat && !st; j++)
+            st = tllm_repack(e->ctx, w->format->id, w->t->data + (size_t)j * each, w->n_out, w->n_in, e->base + k->at + (size_t)j * each);
+        tinyi_lm_eight_forget(e, k);
+        if (!st) st = tinyi_lm_eight_told(e, i + 1);
+    }
+    if (!st) return TINY_OK;
+    tiny_free(e->ctx, e->base);
+    e->base = NULL;
+    return st;
+}
+
+/* ---- the file ---------------------------------------------------------------------------------------------------- */
+
+static size_t tinyi_lm_eight_data(const tinyi_lm_eights *e) { return (TINYI_LM_EIGHT_HEAD + e->n * TINYI_LM_EIGHT_RECORD + 8 + 63) & ~(size_t)63; }
+
+/* head and records, without the checksum behind them */
+static void tinyi_lm_eight_head(const tinyi_lm_eights *e, tinyi_writer *o)
+{
+    const size_t data = tinyi_lm_eight_data(e);
+    size_t i;
+    tinyi_wr_bytes(o, tinyi_lm_eight_magic, sizeof tinyi_lm_eight_magic);
+    tinyi_wr(o, TINYI_LM_EIGHT_VERSION, 4);
+    tinyi_wr(o, 8, 4);
+    tinyi_wr(o, e->n, 8);
+    tinyi_wr(o, data + e->bytes, 8);
+    for (i = 0; i < e->n; i++) {
+        const tinyi_lm_eight *k = &e->list[i];
+        tinyi_wr(o, (uint64_t)k->w->format->id, 4);
+        tinyi_wr(o, (uint64_t)k->w->n_mat, 4);
+        tinyi_wr(o, (uint64_t)k->w->n_in, 8);
+        tinyi_wr(o, (uint64_t)k->w->n_out, 8);
+        tinyi_wr(o, data + k->at, 8);
+        tinyi_wr(o, k->bytes, 8);
+        tinyi_wr(o, k->made_of, 8);
+        tinyi_wr(o, k->own, 8);
+    }
+}
+
+static tiny_status tinyi_lm_eight_write(tinyi_lm_eights *e, const char *path)
+{
+    const size_t data = tinyi_lm_eight_data(e), step = (size_t)1 << 24;
+    unsigned char *head;
+    tinyi_writer o;
+    tinyi_out out;
+    size_t i;
+    tiny_status st = tinyi_lm_eight_sum(e, NULL);
+    if (!st) st = tinyi_lm_eight_sum(e, e->base);
+    if (st) return st;
+    head = (unsigned char *)tinyi_alloc(e->ctx, data, 1);
+    if (!head) return tiny_ctx_status(e->ctx);
+    memset(head, 0, data);
+    o.at = head;
+    o.n = 0;
+    tinyi_lm_eight_head(e, &o);
+    tinyi_wr(&o, tinyi_hash_of(head, o.n), 8);
+    st = tinyi_out_open(e->ctx, path, &out);
+    if (!st) {
+        st = tinyi_out_add(e->ctx, &out, head, data);
+        for (i = 0; i < e->bytes && !st; i += step) st = tinyi_out_add(e->ctx, &out, e->base + i, TINYI_MIN(step, e->bytes - i));
+        if (!st) st = tinyi_out_finish(e->ctx, &out);
+        else tinyi_out_abandon(e->ctx, &out);
+    }
+    tiny_free(e->ctx, head);
+    return st;
+}
+
+/* Is f what e would write? The sentence says what is wrong. Sets the checksums of e. */
+static tiny_status tinyi_lm_eight_check(tinyi_lm_eights *e, const tiny_file *f, const char *path)
+{
+    const size_t data = tinyi_lm_eight_data(e);
+    tinyi_cursor c = tinyi_cursor_make(f->bytes, f->n_bytes);
+    const unsigned char *magic;
+    uint32_t version, rows, format, n_mat;
+    uint64_t n, bytes, n_in, n_out, at, size, made_of, own, sum;
+    char name[TINYI_SHOW];
+    size_t i;
+    tiny_status st;
+    tiny_ctx *ctx = e->ctx;
+    if (!tinyi_rd_bytes(&c, 8, &magic) || memcmp(magic, tinyi_lm_eight_magic, 8)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: no repacked model: it does not begin with \"tinyeigh\"", path);
+    if (!tinyi_rd_u32(&c, &version) || !tinyi_rd_u32(&c, &rows) || !tinyi_rd_u64(&c, &n) || !tinyi_rd_u64(&c, &bytes)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends within its first 32 bytes", path);
+    if (version != TINYI_LM_EIGHT_VERSION || rows != 8)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: version %lu of a layout of %lu rows; version %d of 8 rows is known here", path, (unsigned long)version, (unsigned long)rows, TINYI_LM_EIGHT_VERSION);
+    if (n != e->n) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: has %llu matrices, the model has %zu to repack", path, (unsigned long long)n, e->n);
+    if (bytes != (uint64_t)data + e->bytes || f->n_bytes != data + e->bytes)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: has %zu bytes and says %llu; this model would fill %zu", path, f->n_bytes, (unsigned long long)bytes, data + e->bytes);
+    for (i = 0; i < e->n; i++) {
+        tinyi_lm_eight *k = &e->list[i];
+        const tinyi_lm_w *w = k->w;
+        if (!tinyi_rd_u32(&c, &format) || !tinyi_rd_u32(&c, &n_mat) || !tinyi_rd_u64(&c, &n_in) || !tinyi_rd_u64(&c, &n_out) || !tinyi_rd_u64(&c, &at) || !tinyi_rd_u64(&c, &size) ||
+            !tinyi_rd_u64(&c, &made_of) || !tinyi_rd_u64(&c, &own))
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends in matrix %zu of %zu", path, i, e->n);
+        if (format != (uint32_t)w->format->id || n_mat != (uint32_t)w->n_mat || n_in != (uint64_t)w->n_in || n_out != (uint64_t)w->n_out || at != (uint64_t)(data + k->at) || size != k->bytes)
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: matrix %zu is %llux%llux%lu of format %lu at %llu, not %tdx%tdx%td of %s at %zu as tensor %s wants", path, i, (unsigned long long)n_in,
+                              (unsigned long long)n_out, (unsigned long)n_mat, (unsigned long)format, (unsigned long long)at, w->n_in, w->n_out, w->n_mat, w->format->name, data + k->at,
+                              tinyi_show(w->t->name, name));
+        k->made_of = made_of;
+        k->own = own;
+    }
+    at = f->n_bytes - c.left;
+    if (!tinyi_rd_u64(&c, &sum) || sum != tinyi_hash_of(f->bytes, (size_t)at))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the checksum of its first %llu bytes is another: the file was changed", path, (unsigned long long)at);
+    {                                       /* all checksums anew, beside those that were read */
+        tinyi_lm_eight *list = e->list;
+        e->list = (tinyi_lm_eight *)tinyi_alloc(ctx, e->n, sizeof *e->list);
+        if (!e->list) { e->list = list; return tiny_ctx_status(ctx); }
+        memcpy(e->list, list, e->n * sizeof *list);
+        st = tinyi_lm_eight_sum(e, f->bytes + data);
+        if (!st) st = tinyi_lm_eight_sum(e, NULL);
+        for (i = 0; i < e->n && !st; i++) {
+            if (e->list[i].own != list[i].own)
+                st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: the checksum of matrix %zu (tensor %s) is another: the file was changed", path, i, tinyi_show(list[i].w->t->name, name));
+            else if (e->list[i].made_of != list[i].made_of)
+                st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: was made of another model: tensor %s of %s has other numbers", path, tinyi_show(list[i].w->t->name, name), e->m->path);
+        }
+        tiny_free(ctx, e->list);
+        e->list = list;
+    }
+    return st;
+}
+
+/* ---- */
+
+static int tinyi_lm_eight_there(const char *path)
+{
+#ifdef TINY_NO_STDIO
+    (void)path;
+    return 0;
+#else
+    FILE *f = fopen(path, "rb");
+    if (!f) return 0;
+    (void)fclose(f);
+    return 1;
+#endif
+}
+
+TINY_API tiny_status tllm_model_repack(tiny_ctx *ctx, tllm_model *m, const tllm_repack_desc *desc, tllm_repacked *about)
+{
+    const char *path = desc ? desc->path : NULL;
+    tinyi_lm_eights e;
+    tinyi_lm_load ld;
+    tiny_file file = tiny_file_memory(NULL, 0);
+    size_t i;
+    int found = 0;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (about) memset(about, 0, sizeof *about);
+    if (st) return st;
+    if (!m) return tinyi_fail(ctx, TINY_E_ARGUMENT, "the matrices of a model are repacked, and there is none");
+    if (m->eights) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the model is repacked already", m->path);
+    memset(&e, 0, sizeof e);
+    memset(&ld, 0, sizeof ld);
+    e.ctx = ld.ctx = ctx;
+    e.m = ld.m = m;
+    ld.g = m->file;
+    tinyi_lm_eight_walk(&e, 1);
+    if (about) about->left = e.left;
+    if (!e.n) return TINY_OK;
+    e.list = (tinyi_lm_eight *)tinyi_alloc(ctx, e.n, sizeof *e.list);
+    if (!e.list) return tiny_ctx_status(ctx);
+    memset(e.list, 0, e.n * sizeof *e.list);
+    tinyi_lm_eight_walk(&e, 0);
+    m->eight_file = (tiny_file *)tinyi_lm_keep(&ld, 1, sizeof *m->eight_file);
+    for (i = 0; i < e.n && !ld.st; i++) e.list[i].t = (tllm_gguf_tensor *)tinyi_lm_keep(&ld, 1, sizeof *e.list[i].t);
+    st = ld.st;
+    if (!st && path && tinyi_lm_eight_there(path)) {
+        st = tiny_file_open(ctx, path, &file);
+        if (!st) st = tinyi_lm_eight_check(&e, &file, path);
+        found = !st;
+        if (st) tiny_file_close(ctx, &file);
+        if (st && st != TINY_E_CANCELLED && st != TINY_E_MEMORY && !desc->refuse) st = TINY_OK;     /* made again */
+    }
+    if (!st && !found) {
+        st = tinyi_lm_eight_make(&e);
+        if (!st && path) st = tinyi_lm_eight_write(&e, path);
+    }
+    if (!st) {
+        const unsigned char *base = found ? file.bytes + tinyi_lm_eight_data(&e) : e.base;
+        for (i = 0; i < e.n; i++) {
+            const tinyi_lm_eight *k = &e.list[i];
+            *k->t = *k->w->t;
+            k->t->data = base + k->at;
+            k->w->t = k->t;
+            k->w->repacked = TLLM_REPACKED;
+        }
+        *m->eight_file = file;
+        m->eight_memory = e.base;
+        m->eights = e.n;
+        if (about) {
+            about->bytes = e.bytes;
+            about->n = (tiny_idx)e.n;
+            about->from_file = found;
+        }
+    } else {
+        tiny_free(ctx, e.base);
+        m->eight_file = NULL;
+    }
+    tiny_free(ctx, e.list);
+    return st;
+}
+
+/* of tllm_model_close, before its blocks go */
+TINYI_FN void tinyi_lm_eights_free(tiny_ctx *ctx, tllm_model *m)
+{
+    if (m->eight_file) tiny_file_close(ctx, m->eight_file);
+    tiny_free(ctx, m->eight_memory);
+}
+
+TINYI_FN void tinyi_lm_eight_unpack(const tinyi_lm_w *w, tiny_idx row, float *y)
+{
+    unsigned char block[8 * 34];            /* 256 numbers of the largest format that is repacked */
+    tiny_idx k, n;
+    for (k = 0; k < w->n_in; k += n) {
+        n = TINYI_MIN(w->n_in - k, 256);
+        tinyi_eight_row(w->format->id, w->t->data, (tiny_idx)w->row_bytes, w->n_out, row, k / w->format->values, n / w->format->values, block);
+        w->format->unpack(block, y + k, (size_t)n);
+    }
+}

@@ -1,0 +1,325 @@
+/* tests/llm/model/repack.c - models with repacked matrices: the logits that they have in place, every thread count, the form in a file, and what is refused */
+#include "t.h"
+#include "llm/file/kit.h"
+
+typedef struct opened { tiny_ctx *ctx; tllm_gguf *file; tllm_model *model; tllm_about about; } opened;
+
+static const char *const models[] = { "oracle/llm/llama-q4_0.gguf", "oracle/llm/llama-q8_0.gguf", "oracle/llm/llama-q4_k.gguf", "oracle/llm/llama-q4_k_m.gguf" };
+static const char kept[] = "build/repacked.tmp";
+
+static int open_one(opened *o, const char *path, tiny_target target, int threads)
+{
+    memset(o, 0, sizeof *o);
+    if (!path) return 0;
+    o->ctx = t_ctx(target, threads);
+    if (!T_OK(tllm_gguf_open(o->ctx, path, &o->file)) || !T_OK(tllm_model_open(o->ctx, o->file, &o->model))) return 0;
+    tllm_model_about(o->model, &o->about);
+    return 1;
+}
+static void close_one(opened *o)
+{
+    tllm_model_close(o->ctx, o->model);
+    tllm_gguf_close(o->ctx, o->file);
+    t_close(o->ctx);
+}
+enum { PROMPT = 19, STEPS = 4, ROWS = PROMPT + STEPS + 3 };
+/* logits of a prompt, of steps one by one, and of a step of three sequences: ROWS rows */
+static float *logits(opened *o)
+{
+    tllm_state_desc d;
+    tllm_state *s = NULL;
+    tllm_item items[3];
+    int32_t token[PROMPT + STEPS];
+    float *x = (float *)t_keep((size_t)(ROWS * o->about.n_out) * sizeof *x);
+    int i;
+    memset(&d, 0, sizeof d);
+    d.n_ctx = 64;
+    d.n_seq = 3;
+    for (i = 0; i < PROMPT + STEPS; i++) token[i] = (int32_t)(1 + 7 * i % ((int)o->about.n_vocab - 1));
+    memset(x, 0, (size_t)(ROWS * o->about.n_out) * sizeof *x);
+    if (!T_OK(tllm_state_open(o->ctx, o->model, &d, &s))) return x;
+    T_OK(tllm_forward(s, token, PROMPT, 0, PROMPT, x));
+    for (i = 0; i < STEPS; i++) T_OK(tllm_forward(s, token + PROMPT + i, 1, PROMPT + i, 1, x + (PROMPT + i) * o->about.n_out));
+    for (i = 0; i < 3; i++) {
+        items[i].token = token[i];
+        items[i].seq = i;
+        items[i].pos = -1;
+        items[i].want = 1;
+    }
+    T_OK(tllm_forward_batch(s, items, 3, x + (PROMPT + STEPS) * o->about.n_out));
+    tllm_state_close(o->ctx, s);
+    return x;
+}
+static double nmse(const float *x, const float *y, size_t n)
+{
+    double s = 0, d = 0;
+    size_t i;
+    for (i = 0; i < n; i++) {
+        s += (double)y[i] * (double)y[i];
+        d += ((double)x[i] - (double)y[i]) * ((double)x[i] - (double)y[i]);
+    }
+    return s > 0 ? d / s : d;
+}
+
+/* In both forms the logits are as near to the reference's: activations in 8 bits are what parts them. */
+static void test_logits(tiny_target target)
+{
+    size_t k;
+    int threads;
+    for (k = 0; k < T_COUNT(models); k++) {
+        const char *path = t_shared(models[k]);
+        opened o;
+        float *plain, *want;
+        tllm_repacked about;
+        size_t n;
+        if (!path || !open_one(&o, path, TINY_TARGET_REFERENCE, 1)) return;
+        n = (size_t)(ROWS * o.about.n_out);
+        want = logits(&o);
+        close_one(&o);
+        if (!open_one(&o, path, target, 1)) return;
+        plain = logits(&o);
+        close_one(&o);
+        for (threads = 1; threads < 4; threads++) {
+            float *x;
+            if (!open_one(&o, path, target, threads)) return;
+            T_OK(tllm_model_repack(o.ctx, o.model, NULL, &about));
+            if (tllm_repack_has(o.ctx, TLLM_FORMAT_Q4_0) == 2) T_TRUE(about.n > 0 && about.bytes > 0 && !about.from_file);
+            else T_TRUE(about.n == 0 && about.bytes == 0 && about.left > 0);
+            x = logits(&o);
+            if (!T_TRUE(nmse(x, want, n) <= 1.5 * nmse(plain, want, n) + 1e-7) || !T_TRUE(nmse(x, plain, n) < 1e-3))
+                printf("  %s, %d threads: %g and in place %g from the reference, %g apart\n", models[k], threads, nmse(x, want, n), nmse(plain, want, n), nmse(x, plain, n));
+            if (about.n == 0 && threads == 1) T_SAME(x, plain, n);
+            close_one(&o);
+        }
+        t_free_blocks();
+    }
+}
+
+/* A model that was repacked on one context runs on others, the reference among them. */
+static void test_elsewhere(void)
+{
+    static const tiny_target other[] = { TINY_TARGET_REFERENCE, TINY_TARGET_SCALAR, TINY_TARGET_W128 };
+    size_t k, j;
+    for (k = 0; k < T_COUNT(models); k++) {
+        const char *path = t_shared(models[k]);
+        opened o, at;
+        tllm_repacked about;
+        if (!path || !open_one(&o, path, TINY_TARGET_AUTO, 2)) return;
+        T_OK(tllm_model_repack(o.ctx, o.model, NULL, &about));
+        for (j = 0; j < T_COUNT(other); j++) {
+            float *x, *want;
+            if (!tiny_target_runs_here(other[j])) continue;
+            if (!open_one(&at, path, other[j], 1)) return;
+            want = logits(&at);
+            {
+                opened both = at;
+                both.model = o.model;
+                x = logits(&both);
+            }
+            if (!T_SAME(x, want, (size_t)(ROWS * o.about.n_out))) printf("  %s\n", models[k]);
+            close_one(&at);
+            t_free_blocks();
+        }
+        close_one(&o);
+    }
+}
+
+static unsigned char *bytes_of(const char *path, size_t *n)
+{
+    FILE *f = fopen(path, "rb");
+    unsigned char *p = NULL;
+    *n = 0;
+    if (!f) return NULL;
+    if (!fseek(f, 0, SEEK_END)) {
+        *n = (size_t)ftell(f);
+        rewind(f);
+        p = (unsigned char *)t_keep(*n + 1);
+        if (fread(p, 1, *n, f) != *n) p = NULL;
+    }
+    (void)fclose(f);
+    return p;
+}
+static void put(const char *path, const unsigned char *p, size_t n)
+{
+    FILE *f = fopen(path, "wb");
+    if (!T_TRUE(f != NULL)) return;
+    T_TRUE(fwrite(p, 1, n, f) == n);
+    (void)fclose(f);
+}
+/* a header with its checksum made right again, so that what follows it is what is found */
+static void seal(unsigned char *p, size_t n_matrices) { kit_put_le(p + 32 + 56 * n_matrices, kit_xxh64(p, 32 + 56 * n_matrices), 8); }
+
+static void test_file(void)
+{
+    const char *path = t_shared(models[3]), *another = t_shared(models[2]);
+    tllm_repack_desc d;
+    tllm_repacked about;
+    unsigned char *good, *bad;
+    size_t n, m, i, matrices;
+    float *want, *x;
+    opened o;
+    memset(&d, 0, sizeof d);
+    d.path = kept;
+    (void)remove(kept);
+    if (!path || !another || !open_one(&o, path, TINY_TARGET_AUTO, 2)) return;
+    if (tllm_repack_has(o.ctx, TLLM_FORMAT_Q4_0) < 2) { T_SKIP("no kernels for repacked matrices on this target"); close_one(&o); return; }
+    T_OK(tllm_model_repack(o.ctx, o.model, &d, &about));
+    T_TRUE(about.n > 0 && !about.from_file);
+    matrices = (size_t)about.n;
+    want = logits(&o);
+    T_STATUS(tllm_model_repack(o.ctx, o.model, &d, &about), TINY_E_ARGUMENT, "the model is repacked already");
+    close_one(&o);
+    good = bytes_of(kept, &n);
+    if (!T_TRUE(good && n > 1000)) return;
+    /* again, from the file: the same bits */
+    if (!open_one(&o, path, TINY_TARGET_AUTO, 2)) return;
+    d.refuse = 1;
+    T_OK(tllm_model_repack(o.ctx, o.model, &d, &about));
+    T_TRUE(about.from_file && about.n == (tiny_idx)matrices);
+    x = logits(&o);
+    T_SAME(x, want, (size_t)(ROWS * o.about.n_out));
+    close_one(&o);
+    /* what is wrong with it is said, and the model is as it was */
+    if (!open_one(&o, path, TINY_TARGET_AUTO, 1)) return;
+    x = logits(&o);
+    bad = (unsigned char *)t_keep(n);
+#define BAD(size, says, ...) \
+    memcpy(bad, good, n); \
+    { __VA_ARGS__ } \
+    put(kept, bad, size); \
+    T_STATUS(tllm_model_repack(o.ctx, o.model, &d, &about), TINY_E_FORMAT, says); \
+    T_EQ_INT(about.n, 0);
+    BAD(0, "no repacked model: it does not begin with", )
+    BAD(7, "does not begin with", )
+    BAD(20, "ends within its first 32 bytes", )
+    BAD(100, "has 100 bytes and says", )
+    BAD(n - 1, "this model would fill", )
+    BAD(n, "does not begin with", bad[0] ^= 1;)
+    BAD(n, "matrices, the model has", bad[16] ^= 1;)
+    BAD(n, "and says", bad[24] ^= 1;)
+    BAD(n, "the checksum of its first", bad[32 + 40] ^= 1;)        /* checksums are not compared with anything but the whole */
+    BAD(n, "as tensor", bad[32] ^= 1; seal(bad, matrices);)         /* format */
+    BAD(n, "as tensor", bad[36] ^= 2; seal(bad, matrices);)         /* matrices in it */
+    BAD(n, "as tensor", bad[32 + 56 + 8] ^= 32; seal(bad, matrices);)
+    BAD(n, "as tensor", bad[32 + 56 + 16] ^= 8; seal(bad, matrices);)
+    BAD(n, "as tensor", bad[32 + 56 + 31] ^= 0x80; seal(bad, matrices);)    /* an offset of 2^63 */
+    BAD(n, "as tensor", bad[32 + 56 + 39] ^= 0x80; seal(bad, matrices);)
+    BAD(n, "was made of another model", bad[32 + 40] ^= 1; seal(bad, matrices);)
+    BAD(n, "the checksum of matrix 0", bad[32 + 48] ^= 1; seal(bad, matrices);)
+    BAD(n, "the checksum of matrix", bad[n - 70] ^= 4;)
+    memcpy(bad, good, n);
+    bad[8] = 2;
+    put(kept, bad, n);
+    T_STATUS(tllm_model_repack(o.ctx, o.model, &d, &about), TINY_E_UNSUPPORTED, "version 2 of a layout of 8 rows; version 1 of 8 rows is known here");
+    bad[8] = 1;
+    bad[12] = 16;
+    put(kept, bad, n);
+    T_STATUS(tllm_model_repack(o.ctx, o.model, &d, &about), TINY_E_UNSUPPORTED, "a layout of 16 rows");
+    for (i = 0; i < 40; i++) {              /* any bytes */
+        memcpy(bad, good, n);
+        for (m = 0; m < 3; m++) bad[(i * 7919u + m * 104729u) % (i % 2 ? n : 32 + 56 * matrices)] ^= (unsigned char)(1u << (i + m) % 8);
+        put(kept, bad, n);
+        if (memcmp(bad, good, n)) T_TRUE(tllm_model_repack(o.ctx, o.model, &d, &about) != TINY_OK || i % 2);
+        if (about.n) break;                 /* a byte of the padding: nothing reads it */
+    }
+    if (!about.n) {
+        float *y = logits(&o);
+        T_SAME(y, x, (size_t)(ROWS * o.about.n_out));
+    }
+    close_one(&o);
+    /* made again where that is allowed, and right afterwards */
+    memcpy(bad, good, n);
+    bad[n - 70] ^= 4;
+    put(kept, bad, n);
+    d.refuse = 0;
+    if (open_one(&o, path, TINY_TARGET_AUTO, 2)) {
+        T_OK(tllm_model_repack(o.ctx, o.model, &d, &about));
+        T_TRUE(!about.from_file && about.n == (tiny_idx)matrices);
+        x = logits(&o);
+        T_SAME(x, want, (size_t)(ROWS * o.about.n_out));
+    }
+    close_one(&o);
+    bad = bytes_of(kept, &m);
+    if (T_EQ_INT(m, n) && bad) T_SAME(bad, good, n);
+    /* of another model, whose matrices have other formats */
+    d.refuse = 1;
+    if (open_one(&o, another, TINY_TARGET_AUTO, 2)) T_STATUS(tllm_model_repack(o.ctx, o.model, &d, &about), TINY_E_FORMAT, NULL);
+    close_one(&o);
+    /* nowhere to write */
+    d.path = "build/no-such-folder/repacked.tmp";
+    if (open_one(&o, path, TINY_TARGET_AUTO, 1)) {
+        T_STATUS(tllm_model_repack(o.ctx, o.model, &d, &about), TINY_E_IO, "no-such-folder");
+        T_EQ_INT(about.n, 0);
+    }
+    close_one(&o);
+    (void)remove(kept);
+    t_free_blocks();
+}
+
+static int asked, told;
+static int stop_third(void *user) { (void)user; return ++asked > 3; }
+static void hear(void *user, const char *what, double done) { (void)user; told += !strcmp(what, "repacking") && done > 0 && done <= 1; }
+
+static void test_refused(void)
+{
+    const char *path = t_shared(models[0]);
+    tiny_ctx_desc desc = t_desc(TINY_TARGET_AUTO, 1);
+    tllm_repacked about;
+    tllm_repack_desc d;
+    opened o;
+    float *want, *x;
+    if (!path || !open_one(&o, path, TINY_TARGET_AUTO, 1)) return;
+    T_STATUS(tllm_model_repack(o.ctx, NULL, NULL, NULL), TINY_E_ARGUMENT, "there is none");
+    T_STATUS(tllm_model_repack(NULL, o.model, NULL, &about), TINY_E_ARGUMENT, NULL);
+    want = logits(&o);
+    close_one(&o);
+    memset(&o, 0, sizeof o);
+    desc.cancel = stop_third;
+    desc.progress = hear;
+    asked = told = 0;
+    T_OK(tiny_ctx_open(&desc, &o.ctx));
+    if (T_OK(tllm_gguf_open(o.ctx, path, &o.file)) && T_OK(tllm_model_open(o.ctx, o.file, &o.model)) && tllm_repack_has(o.ctx, TLLM_FORMAT_Q4_0) == 2) {
+        T_TRUE(tllm_model_repack(o.ctx, o.model, NULL, &about) == TINY_E_CANCELLED);
+        T_EQ_INT(about.n, 0);
+        asked = -100000;
+        tllm_model_about(o.model, &o.about);
+        x = logits(&o);                     /* as it was */
+        T_SAME(x, want, (size_t)(ROWS * o.about.n_out));
+        told = 0;
+        T_OK(tllm_model_repack(o.ctx, o.model, NULL, &about));
+        T_TRUE(told == (int)about.n && about.n > 3);
+        T_TRUE(tllm_model_cut(o.ctx, o.model, 0, 2) == TINY_E_UNSUPPORTED && strstr(tiny_ctx_message(o.ctx), "it is cut before that") != NULL);
+        T_TRUE(tllm_model_sparse(o.ctx, o.model, -1, NULL) == TINY_E_UNSUPPORTED);
+    }
+    tllm_model_close(o.ctx, o.model);
+    tllm_gguf_close(o.ctx, o.file);
+    tiny_ctx_close(o.ctx);
+    memset(&d, 0, sizeof d);
+    d.path = kept;
+    (void)remove(kept);
+    for (asked = 0; asked < 2; asked++) {   /* without the file, then with it */
+        T_EACH_ALLOCATION(
+            tiny_ctx_desc each = t_desc(TINY_TARGET_AUTO, 1);
+            memset(&o, 0, sizeof o);
+            if (asked == 0) (void)remove(kept);
+            if (!tiny_ctx_open(&each, &o.ctx) && !tllm_gguf_open(o.ctx, path, &o.file) && !tllm_model_open(o.ctx, o.file, &o.model)) {
+                const tiny_status st = tllm_model_repack(o.ctx, o.model, &d, &about);
+                T_TRUE(!st || st == TINY_E_MEMORY);
+                T_TRUE((about.n > 0) == !st || tllm_repack_has(o.ctx, TLLM_FORMAT_Q4_0) < 2);
+            }
+            tllm_model_close(o.ctx, o.model);
+            tllm_gguf_close(o.ctx, o.file);
+            tiny_ctx_close(o.ctx);)
+    }
+    (void)remove(kept);
+    t_free_blocks();
+}
+
+int main(void)
+{
+    T_RUN_TARGETS(test_logits);
+    T_RUN(test_elsewhere);
+    T_RUN(test_file);
+    T_RUN(test_refused);
+    return t_done();
+}
