@@ -1,6 +1,6 @@
 """bench/peers/models.py - the same model files on llama.cpp (llama-cpp-python) or quantcpp and on build/bench-model, in turn
 
-    python models.py [--build DIR] [--rounds 3] [-p 512] [-n 64] [-t 1,2] [--batch 1,2,4,8,16,32,64] [--target T] [--plain | --quantcpp]
+    python models.py [--build DIR] [--rounds 3] [-p 512] [-n 64] [-t 1,2] [--batch 1,2,4,8,16,32,64] [--target T] [--repack] [--plain | --quantcpp]
                      [--rows FILE.tsv] [--page FILE.md] [--curve FILE.svg] [SHAPE-TYPE.gguf ...]
 
 Each round measures ours and theirs once on the same file with the same number of threads: a prompt of -p tokens (0: none), then -n
@@ -113,7 +113,7 @@ class Peer:
 
 def ours(o, path, threads):
     command = [os.path.join(o.build, "bench-model"), path, "-p", str(o.p), "-n", str(o.n), "-t", str(threads), "-r", "1", "--no-mixed", "--json"]
-    done = subprocess.run(command + ["--target", o.target] * bool(o.target) + ["--batch", ",".join(map(str, o.batch))] * bool(o.batch), capture_output=True, text=True)
+    done = subprocess.run(command + ["--target", o.target] * bool(o.target) + ["--repack"] * o.repack + ["--batch", ",".join(map(str, o.batch))] * bool(o.batch), capture_output=True, text=True)
     if done.returncode: sys.exit("bench-model: " + (done.stderr.strip() or f"ended by {done.returncode}"))
     x = json.loads(done.stdout)[0]
     rates = [("batch", b["sequences"], b["per_s"]) for b in x["batches"]]
@@ -131,7 +131,7 @@ def machine():
 def measure(o):
     run, processor = time.strftime("%Y-%m-%d %H:%M:%S"), machine()
     for path in o.files:
-        model = os.path.basename(path).replace(".gguf", "").replace("-", " ", 1)
+        model = os.path.basename(path).replace(".gguf", "").replace("-", " ", 1) + ", repacked" * o.repack
         for threads in o.threads:
             peer = None if o.alone else Peer([sys.executable, os.path.abspath(__file__), path, "--theirs", str(threads), "-p", str(o.p), "-n", str(o.n)] +
                                              ["--batch", ",".join(map(str, o.batch))] * bool(o.batch) + ["--plain"] * o.plain + ["--quantcpp"] * o.quantcpp)
@@ -285,6 +285,7 @@ def main():
     a.add_argument("--curve")
     a.add_argument("--alone", action="store_true", help="ours only")
     a.add_argument("--plain", action="store_true", help="theirs without its AMX and repacked buffers: compiled by gcc 12 those of AMX crash")
+    a.add_argument("--repack", action="store_true", help="ours with eight rows of weights side by side, as theirs has them by default")
     a.add_argument("--quantcpp", action="store_true", help="theirs is quantcpp, and only its decode")
     a.add_argument("--theirs", type=int, help=argparse.SUPPRESS)
     o = a.parse_args()
