@@ -276,6 +276,7 @@ int main(int argc, char **argv)
         memset(&repacked, 0, sizeof repacked);
         keep.path = repack_file;
         if (!st && (repack || repack_file)) st = tllm_model_repack(ctx, model, &keep, &repacked);
+        if (!st && repack_file && repacked.n && !repacked.from_file && !repacked.written) say(tiny_ctx_message(ctx));
         if (!st) st = tllm_state_open(ctx, model, &room, &state);
         load = now() - t;
         if (!st) {

@@ -232,6 +232,7 @@ int main(int argc, char **argv)
     if (!st) st = tllm_session_open(c.ctx, path, &room, &c.session);
     if (keep.path) repack = 1;
     if (!st && repack) st = tllm_session_repack(c.session, &keep, &repacked);
+    if (!st && keep.path && repacked.n && !repacked.from_file && !repacked.written) say(tiny_ctx_message(c.ctx));
     if (!st && repack && stats)
         fprintf(stderr, "repacked%s: %.1f MB, %.1f MB in blocks stay where the file has them\n", repacked.from_file ? " before" : "", (double)repacked.bytes / 1e6, (double)repacked.left / 1e6);
     source.at = plain;

@@ -270,6 +270,7 @@ int main(int argc, char **argv)
     if (!st && sparse) st = tllm_session_sparse(session, -1, NULL);
     if (keep.path) repack = 1;
     if (!st && repack) st = tllm_session_repack(session, &keep, &repacked);
+    if (!st && keep.path && repacked.n && !repacked.from_file && !repacked.written) say(tiny_ctx_message(ctx));
     if (!st && (rules || schema)) {
         const char *text;
         size_t n_text;

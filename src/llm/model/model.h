@@ -66,15 +66,16 @@ TINY_API tiny_status tllm_model_sparse(tiny_ctx *ctx, tllm_model *model, int for
  * another order, and logits within the same bound. What the kernels of the context gain nothing by, or what is read by the row, stays where the
  * file has it. The pages of the file that were read are given back, so that there is about one copy in memory. No state may be
  * computing meanwhile. progress and cancel of the context are asked between matrices; after a failure the model is as it was. Adapters are
- * merged, ranks are cut and networks kept by columns before this. */
+ * merged, ranks are cut and networks kept by columns before this. ctx: the one that closes the model. A file of something else is refused and left alone; checksums
+ * find damage, not malice: who may write the file may change the weights, and like a model it must not be shortened while it is mapped. */
 typedef struct tllm_repack_desc {           /* all zero: in memory */
     const char *path;                       /* a file that keeps the form: read (mapped) where it is right, else made, written beside and renamed; its checksums cover what it was made of and what it holds */
-    int refuse;                             /* nonzero: a file that is there and wrong is a failure; 0: it is made again */
+    int refuse;                             /* nonzero: a file that is wrong, or cannot be written, is a failure; 0: it is made again, or the form is in memory alone, and the context has the sentence */
 } tllm_repack_desc;
 typedef struct tllm_repacked {
     tiny_idx n;                             /* matrices that were repacked */
     size_t bytes, left;                     /* theirs; and of those in blocks that stay where they are */
-    int from_file;                          /* nothing was made: the file had it */
+    int from_file, written;                 /* nothing was made: the file had it; the file was made */
 } tllm_repacked;
 /* desc and about may be NULL. Nothing to repack is no failure: n is 0. */
 TINY_API tiny_status tllm_model_repack(tiny_ctx *ctx, tllm_model *model, const tllm_repack_desc *desc, tllm_repacked *about);

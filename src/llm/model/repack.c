@@ -6,7 +6,8 @@
  *              its bytes begin, a multiple of 64; u64 how many; u64 checksum of the bytes that it was made of; u64 checksum of its own
  *          then u64 checksum of all bytes before it (core/hash.h); zeros to a multiple of 64; the matrices
  * It is compared with the model number by number, and both checksums of every matrix are computed anew, before any of it is used: each open reads model and
- * form once. A file that does not fit is made again, or refused. Which target wrote it does not matter: the layout is one for all.
+ * form once. A file that does not fit is made again, or refused; one that is not empty and does not begin like ours is never written over. Which target wrote it
+ * does not matter: the layout is one for all.
  * Order    everything is made first; then the matrices of the model change their place, all or none. Pages of the model's file that were read are given back
  *          matrix by matrix, so that there is about one copy in memory at any time. */
 #include "llm/model/inside.h"
@@ -217,7 +218,7 @@ static tiny_status tinyi_lm_eight_check(tinyi_lm_eights *e, const tiny_file *f, 
     size_t i;
     tiny_status st;
     tiny_ctx *ctx = e->ctx;
-    if (!tinyi_rd_bytes(&c, 8, &magic) || memcmp(magic, tinyi_lm_eight_magic, 8)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: no repacked model: it does not begin with \"tinyeigh\"", path);
+    if (!tinyi_rd_bytes(&c, 8, &magic) || memcmp(magic, tinyi_lm_eight_magic, 8)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: no repacked model: it does not begin with \"tinyeigh\"; what is something else is not written over", path);
     if (!tinyi_rd_u32(&c, &version) || !tinyi_rd_u32(&c, &rows) || !tinyi_rd_u64(&c, &n) || !tinyi_rd_u64(&c, &bytes)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends within its first 32 bytes", path);
     if (version != TINYI_LM_EIGHT_VERSION || rows != 8)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: version %lu of a layout of %lu rows; version %d of 8 rows is known here", path, (unsigned long)version, (unsigned long)rows, TINYI_LM_EIGHT_VERSION);
@@ -281,12 +282,13 @@ TINY_API tiny_status tllm_model_repack(tiny_ctx *ctx, tllm_model *m, const tllm_
     tinyi_lm_load ld;
     tiny_file file = tiny_file_memory(NULL, 0);
     size_t i;
-    int found = 0;
+    int found = 0, written = 0;
     tiny_status st = tinyi_ctx_check(ctx);
     if (about) memset(about, 0, sizeof *about);
     if (st) return st;
     if (!m) return tinyi_fail(ctx, TINY_E_ARGUMENT, "the matrices of a model are repacked, and there is none");
     if (m->eights) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the model is repacked already", m->path);
+    if (path && tinyi_file_special(path)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: is no plain file and keeps no repacked model", path);
     memset(&e, 0, sizeof e);
     memset(&ld, 0, sizeof ld);
     e.ctx = ld.ctx = ctx;
@@ -303,15 +305,21 @@ TINY_API tiny_status tllm_model_repack(tiny_ctx *ctx, tllm_model *m, const tllm_
     for (i = 0; i < e.n && !ld.st; i++) e.list[i].t = (tllm_gguf_tensor *)tinyi_lm_keep(&ld, 1, sizeof *e.list[i].t);
     st = ld.st;
     if (!st && path && tinyi_lm_eight_there(path)) {
+        int ours;
         st = tiny_file_open(ctx, path, &file);
+        ours = !st && (!file.n_bytes || (file.n_bytes >= 8 && !memcmp(file.bytes, tinyi_lm_eight_magic, 8)));
         if (!st) st = tinyi_lm_eight_check(&e, &file, path);
         found = !st;
         if (st) tiny_file_close(ctx, &file);
-        if (st && st != TINY_E_CANCELLED && st != TINY_E_MEMORY && !desc->refuse) st = TINY_OK;     /* made again */
+        if (st && ours && st != TINY_E_CANCELLED && st != TINY_E_MEMORY && !desc->refuse) st = TINY_OK;     /* made again */
     }
     if (!st && !found) {
         st = tinyi_lm_eight_make(&e);
-        if (!st && path) st = tinyi_lm_eight_write(&e, path);
+        if (!st && path) {
+            st = tinyi_lm_eight_write(&e, path);
+            written = !st;
+            if (st == TINY_E_IO && !desc->refuse) st = TINY_OK;     /* a full disk, or another program that writes it: the form is here all the same */
+        }
     }
     if (!st) {
         const unsigned char *base = found ? file.bytes + tinyi_lm_eight_data(&e) : e.base;
@@ -329,6 +337,7 @@ TINY_API tiny_status tllm_model_repack(tiny_ctx *ctx, tllm_model *m, const tllm_
             about->bytes = e.bytes;
             about->n = (tiny_idx)e.n;
             about->from_file = found;
+            about->written = written;
         }
     } else {
         tiny_free(ctx, e.base);

@@ -434,11 +434,13 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_eight_out)(unsigned char *to, const unsign
 }
 
 /* in place of the sums of 16 codes: what the head of this file says */
-static void TINY_FN(tinyi_eight_ready)(const int8_t *code, float *d, float *sum, size_t blocks)
+static int TINY_FN(tinyi_eight_ready)(const int8_t *code, float *d, float *sum, size_t blocks)
 {
+    v_f32 largest = v_zero();
     size_t b;
     int g;
     for (b = 0; b < blocks; b++) {
+        largest = v_max(largest, v_load(d + 16 * b));
         v_store(d + 16 * b + 8, v_mul(v_load(d + 16 * b), v_load(d + 16 * b + 8)));
         for (g = 0; g < 8; g++) {
             v_i32 t = _mm256_maddubs_epi16(vb_set(32), vb_load(code + 256 * b + 32 * g));
@@ -450,6 +452,7 @@ static void TINY_FN(tinyi_eight_ready)(const int8_t *code, float *d, float *sum,
             memcpy(sum + 16 * b + 2 * g, two, sizeof two);
         }
     }
+    return v_hmax(largest) < 1e29f;         /* scales of weights come after sums, which are below 2^31 */
 }
 
 #define TINYI_EIGHT_KERNELS(name, values, bytes, traits)                                                                                \

@@ -310,7 +310,7 @@ static void tinyi_blk_quantize(const tinyi_blk_plan *p, const tinyi_blk_kernels 
             memset(sum + 16 * at, 0, (size_t)p->blocks * 32 * sizeof *sum);
         }
         flags[i] = (unsigned char)kn->quantize(codes + 256 * at + 8 * low, d + 16 * at + low, sum + 16 * at + low, p->x + (i0 + i) * p->x_row, (size_t)p->k, (way & TINYI_BLK_BY_PAIRED) != 0);
-        if (way & TINYI_BLK_BY_EIGHT) kn->eight->ready(codes + 256 * at, d + 16 * at, sum + 16 * at, (size_t)p->blocks);
+        if (way & TINYI_BLK_BY_EIGHT) flags[i] &= (unsigned char)kn->eight->ready(codes + 256 * at, d + 16 * at, sum + 16 * at, (size_t)p->blocks);
     }
 }
 

@@ -149,6 +149,20 @@ static void put(const char *path, const unsigned char *p, size_t n)
 /* a header with its checksum made right again, so that what follows it is what is found */
 static void seal(unsigned char *p, size_t n_matrices) { kit_put_le(p + 32 + 56 * n_matrices, kit_xxh64(p, 32 + 56 * n_matrices), 8); }
 
+/* nothing reads what fills up to multiples of 64 */
+static int is_read(const unsigned char *good, size_t n_matrices, size_t at)
+{
+    size_t i, k;
+    if (at < 32 + 56 * n_matrices + 8) return 1;
+    for (i = 0; i < n_matrices; i++) {
+        const unsigned char *r = good + 32 + 56 * i;
+        size_t from = 0, size = 0;
+        for (k = 8; k-- > 0;) from = from * 256 + r[24 + k], size = size * 256 + r[32 + k];
+        if (at >= from && at - from < size) return 1;
+    }
+    return 0;
+}
+
 static void test_file(void)
 {
     const char *path = t_shared(models[3]), *another = t_shared(models[2]);
@@ -215,17 +229,33 @@ static void test_file(void)
     bad[12] = 16;
     put(kept, bad, n);
     T_STATUS(tllm_model_repack(o.ctx, o.model, &d, &about), TINY_E_UNSUPPORTED, "a layout of 16 rows");
-    for (i = 0; i < 40; i++) {              /* any bytes */
+    for (i = 0; i < 40; i++) {              /* any bytes that somebody reads */
+        int n_read = 0;
         memcpy(bad, good, n);
-        for (m = 0; m < 3; m++) bad[(i * 7919u + m * 104729u) % (i % 2 ? n : 32 + 56 * matrices)] ^= (unsigned char)(1u << (i + m) % 8);
+        for (m = 0; m < 3; m++) {
+            const size_t at = (i * 7919u + m * 104729u) % (i % 2 ? n : 32 + 56 * matrices);
+            bad[at] ^= (unsigned char)(1u << (i + m) % 8);
+            n_read += is_read(good, matrices, at);
+        }
+        if (!n_read || !memcmp(bad, good, n)) continue;
         put(kept, bad, n);
-        if (memcmp(bad, good, n)) T_TRUE(tllm_model_repack(o.ctx, o.model, &d, &about) != TINY_OK || i % 2);
-        if (about.n) break;                 /* a byte of the padding: nothing reads it */
+        T_TRUE(tllm_model_repack(o.ctx, o.model, &d, &about) != TINY_OK && !about.n);
     }
-    if (!about.n) {
+    {
         float *y = logits(&o);
         T_SAME(y, x, (size_t)(ROWS * o.about.n_out));
     }
+    /* a file of something else is left alone, even the model's own */
+    d.refuse = 0;
+    memset(bad, 'x', n);
+    put(kept, bad, n);
+    T_STATUS(tllm_model_repack(o.ctx, o.model, &d, &about), TINY_E_FORMAT, "not written over");
+    bad = bytes_of(kept, &m);
+    T_TRUE(m == n && bad && bad[0] == 'x' && bad[n - 1] == 'x');
+    d.path = "/dev/zero";
+    T_TRUE(tllm_model_repack(o.ctx, o.model, &d, &about) != TINY_OK);
+    d.path = kept;
+    bad = (unsigned char *)t_keep(n);
     close_one(&o);
     /* made again where that is allowed, and right afterwards */
     memcpy(bad, good, n);
@@ -245,11 +275,14 @@ static void test_file(void)
     d.refuse = 1;
     if (open_one(&o, another, TINY_TARGET_AUTO, 2)) T_STATUS(tllm_model_repack(o.ctx, o.model, &d, &about), TINY_E_FORMAT, NULL);
     close_one(&o);
-    /* nowhere to write */
+    /* nowhere to write: refused, or in memory alone */
     d.path = "build/no-such-folder/repacked.tmp";
     if (open_one(&o, path, TINY_TARGET_AUTO, 1)) {
         T_STATUS(tllm_model_repack(o.ctx, o.model, &d, &about), TINY_E_IO, "no-such-folder");
         T_EQ_INT(about.n, 0);
+        d.refuse = 0;
+        T_OK(tllm_model_repack(o.ctx, o.model, &d, &about));
+        T_TRUE(about.n == (tiny_idx)matrices && !about.written && !about.from_file && strstr(tiny_ctx_message(o.ctx), "no-such-folder") != NULL);
     }
     close_one(&o);
     (void)remove(kept);
