@@ -7,8 +7,10 @@
 #include <sys/mman.h>
 #ifdef MADV_HUGEPAGE
 #define TINYI_MADV_HUGEPAGE MADV_HUGEPAGE
-#else                                       /* strict C99 hides the call and the number, which is the same on every processor but PA-RISC */
+#define TINYI_MADV_NOHUGEPAGE MADV_NOHUGEPAGE
+#else                                       /* strict C99 hides the call and the numbers, which are the same on every processor but PA-RISC */
 #define TINYI_MADV_HUGEPAGE 14
+#define TINYI_MADV_NOHUGEPAGE 15
 #ifdef __cplusplus
 extern "C"
 #endif
@@ -35,7 +37,7 @@ static void *tinyi_mem_take(tiny_ctx *ctx, size_t n, size_t bytes_each, int spar
     unsigned char *raw, *p;
     tinyi_mem_head head;
     const int fits = tinyi_size_mul(n, bytes_each, &bytes);
-    if (TINYI_HAVE_HUGE_PAGES && fits && !sparse && ctx->own_malloc && bytes >= TINYI_HUGE_FROM) align = TINYI_HUGE_PAGE;
+    if (TINYI_HAVE_HUGE_PAGES && fits && ctx->own_malloc && bytes >= TINYI_HUGE_FROM) align = TINYI_HUGE_PAGE;
     if (!fits || !tinyi_size_add(bytes, align + sizeof head, &raw_bytes) || raw_bytes > (size_t)TINY_IDX_MAX) {
         tinyi_fail(ctx, TINY_E_OVERFLOW, "%zu elements of %zu bytes are more than this machine can address", n, bytes_each);
         return NULL;
@@ -57,8 +59,9 @@ static void *tinyi_mem_take(tiny_ctx *ctx, size_t n, size_t bytes_each, int spar
     memcpy(p - sizeof head, &head, sizeof head);
     ctx->bytes_held += bytes;
 #if TINYI_HAVE_HUGE_PAGES
-    /* whole pages only: the rest of the block stays in small ones, so that what is written whole takes no more memory than without */
-    if (align == TINYI_HUGE_PAGE) (void)madvise(p, bytes & ~(TINYI_HUGE_PAGE - 1), TINYI_MADV_HUGEPAGE);
+    /* Whole pages only: the rest of the block stays in small ones, so that what is written whole takes no more memory than without. What is sparse
+     * may lie where a block with large pages was given back. */
+    if (align == TINYI_HUGE_PAGE) (void)madvise(p, sparse ? bytes : bytes & ~(TINYI_HUGE_PAGE - 1), sparse ? TINYI_MADV_NOHUGEPAGE : TINYI_MADV_HUGEPAGE);
 #endif
     return p;
 }

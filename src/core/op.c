@@ -30,14 +30,13 @@ static int tinyi_op_same_view(const tiny_tensor *a, const tiny_tensor *b)
  * must each step over all that the smaller ones reach. */
 static int tinyi_op_folds(const tiny_tensor *t)
 {
-    tiny_idx step[TINY_MAX_RANK], dim[TINY_MAX_RANK], reach = 0;
+    size_t step[TINY_MAX_RANK], dim[TINY_MAX_RANK], reach = 0;
     int i, j, n = 0;
     if (t->rank == 1) return t->dim[0] > 1 && t->stride[0] == 0;
     for (i = 0; i < t->rank; i++) {
-        tiny_idx s, d = t->dim[i];
+        const size_t d = (size_t)t->dim[i], s = t->stride[i] < 0 ? (size_t)0 - (size_t)t->stride[i] : (size_t)t->stride[i];
         if (d == 0) return 0;
         if (d == 1) continue;
-        s = t->stride[i] < 0 ? -t->stride[i] : t->stride[i];
         for (j = n++; j > 0 && step[j - 1] > s; j--) { step[j] = step[j - 1]; dim[j] = dim[j - 1]; }
         step[j] = s;
         dim[j] = d;

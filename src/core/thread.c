@@ -27,6 +27,7 @@
  * as long as he has lost, and twice as long each time it soon happens again. The
  * same goes for one who runs where the caller runs.                          */
 #include "core/state.h"
+#include "core/time.h"
 #include <stdio.h>
 #include <string.h>
 #if defined _OPENMP && !defined TINY_NO_OPENMP
@@ -37,7 +38,6 @@
 #endif
 #if TINYI_HAVE_HELPERS
 #include "core/cpu.h"
-#include "core/time.h"
 #include <unistd.h>
 #endif
 

@@ -652,7 +652,7 @@ static void tinyi_elem_cases_positive(tiny_case *c)
 
 static void tinyi_glu_cases(tiny_case *c) { tinyi_elem_case_shape(c, 2); }
 
-/* ---- rows. Bounds: the error of the fast form in the table of math/elem.h, and half an ulp for the reference */
+/* ---- rows. Bounds: the error of the fast form as the rows say, and half an ulp for the reference */
 
 #define TINYI_ELEM_KERNELS(name) static const short tinyi_kernels_of_##name[] = { TINYI_K_##name##_f32, -1 };
 TINYI_ELEM_KERNELS(exp)

@@ -1,6 +1,6 @@
 /* src/math/elem.simd.h - elementary functions of vectors, for the kernels below and for those of other files
  *
- * One text for targets with and without fma; the errors in the table of math/elem.h hold for both. All polynomials are
+ * One text for targets with and without fma; the errors in the rows of math/elem.c hold for both. All polynomials are
  * minimax fits whose coefficients were rounded to float in the fit; "off" is what remains without rounding, in units of
  * 2^-24 of the value. Comments name the ranges: each reduction makes its first products exact, so that only the last
  * steps round. Many branches are computed for all lanes and selected, since lanes differ.                              */

@@ -13,7 +13,7 @@
  *                  read once, without packing.
  *          SMALL   the same for many products, each done by one thread, b packed only where it must be.
  *          DOT, AXPY: see math/matvec.c.
- * Memory   own: a block of b and a panel of a, at most 2 MB; shared: the narrow factor of ROWS, 16 MB at most.
+ * Memory   own: a block of b and a panel of a, about half a MB; shared: the narrow factor of ROWS, 16 MB at most.
  * Left out Strassen's recursion: its error does not keep the bound. Packed weights kept from call to call.            */
 #include <string.h>
 #include "math/gemm.h"
@@ -202,6 +202,9 @@ static tiny_idx tinyi_gemm_next(tiny_idx mr, tiny_idx left)
 
 /* ---- PANELS */
 
+/* the size of the even parts into which n is cut, of at most `most` */
+static tiny_idx tinyi_gemm_even(tiny_idx n, tiny_idx most) { return (n - 1) / ((n - 1) / most + 1) + 1; }
+
 typedef struct tinyi_gemm_job {             /* of one thread */
     const tinyi_kernels *k;
     tinyi_gemm_shape shape;
@@ -215,7 +218,7 @@ static tinyi_gemm_own tinyi_gemm_own_of(const tinyi_gemm *g)
 {
     tinyi_gemm_own o;
     tiny_idx kc = tinyi_gemm_up(TINYI_MIN(g->k, TINYI_GEMM_KC_MAX), 16);
-    o.s = kc * TINYI_MIN(tinyi_gemm_up(g->n, TINYI_GEMM_NR_MAX), TINYI_GEMM_NC_MAX);
+    o.s = TINYI_MIN(kc * TINYI_MIN(tinyi_gemm_up(g->n, TINYI_GEMM_NR_MAX), TINYI_GEMM_NC_MAX), TINYI_GEMM_BLOCK);
     o.t = o.s + kc * TINYI_GEMM_MR_MAX;
     o.y = o.t + kc * TINYI_GEMM_NR_MAX;
     o.all = o.y + (g->y_n == 1 ? 0 : (tiny_idx)4 * TINYI_GEMM_MR_MAX * 4 * TINYI_GEMM_NR_MAX);
@@ -231,7 +234,7 @@ static void tinyi_gemm_job_of(tinyi_gemm_job *job, const tiny_team *team, const 
         job->shape.kc /= 3;
     }
     /* even blocks: a short one costs as much beside its products as a long one */
-    if (g->k > job->shape.kc) job->shape.kc = (int)tinyi_gemm_up((g->k - 1) / ((g->k - 1) / job->shape.kc + 1) + 1, 2);
+    if (g->k > job->shape.kc) job->shape.kc = (int)tinyi_gemm_up(tinyi_gemm_even(g->k, job->shape.kc), 2);
     job->v = (float *)team->own;
     job->s = job->v + o->s;
     job->t = job->v + o->t;
@@ -332,9 +335,8 @@ static void tinyi_gemm_cut(const tinyi_gemm_shape *s, tiny_idx panels, tiny_idx 
 {
     tiny_idx m = TINYI_MIN(panels, s->mc / s->mr), n = TINYI_MIN(columns, s->nc);
     for (;;) {
-        /* even parts */
-        m = (panels - 1) / ((panels - 1) / m + 1) + 1;
-        n = tinyi_gemm_up((columns - 1) / ((columns - 1) / n + 1) + 1, s->nr);
+        m = tinyi_gemm_even(panels, m);
+        n = tinyi_gemm_up(tinyi_gemm_even(columns, n), s->nr);
         if (((panels - 1) / m + 1) * ((columns - 1) / n + 1) >= n_pieces) break;
         if (n >= 4 * s->nr) n /= 2;
         else if (m >= 4) m /= 2;
@@ -378,10 +380,10 @@ static void tinyi_gemm_phase_size(const tinyi_gemm *g, tiny_idx mr, tiny_idx kc,
 {
     const tiny_idx all = (g->m - 1) / mr + 1, blocks = (g->k - 1) / kc + 1;
     tiny_idx d = TINYI_MIN(blocks, TINYI_MAX(TINYI_GEMM_SHARED / (all * mr) / kc, 4)), high;
-    d = (blocks - 1) / ((blocks - 1) / d + 1) + 1;
+    d = tinyi_gemm_even(blocks, d);
     high = TINYI_MIN(all, TINYI_GEMM_SHARED / (TINYI_MIN(g->k, d * kc) * mr));
     *deep = d * kc;
-    *panels = (all - 1) / ((all - 1) / high + 1) + 1;
+    *panels = tinyi_gemm_even(all, high);
 }
 
 /* How many parts of columns who comes next takes: as many columns as his second-level cache likes, fewer later, and parts of one at the end,

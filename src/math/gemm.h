@@ -51,6 +51,7 @@ typedef struct tinyi_gemm_plan {
 #define TINYI_GEMM_NR_MAX 32
 #define TINYI_GEMM_KC_MAX 512
 #define TINYI_GEMM_NC_MAX 1024
+#define TINYI_GEMM_BLOCK ((tiny_idx)128 << 10)  /* the largest kc nc of any target, also where rows are FEW: kc / 3 and 4 nc */
 
 /* What the call says. bias and scales may be NULL. */
 TINYI_FN void tinyi_gemm_of(tinyi_gemm *g, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *scale_a, const tiny_tensor *scale_b,

@@ -1,6 +1,7 @@
 /* tests/core/file.c - bytes from outside: the cursor, mapped and copied files, files that are never half written */
 #define T_INTERNALS
 #include "t.h"
+#include "core/forget.h"
 #if T_PAGES
 #include <sys/stat.h>
 #endif
@@ -236,6 +237,35 @@ static void test_device_in_place(void)
 #endif
 }
 
+/* pages of a mapped file leave and come back the same; nothing else is touched */
+static void test_forget(void)
+{
+    enum { N = 40000 };
+    const char *path = "build/forgotten.tmp";
+    unsigned char *p = (unsigned char *)t_keep(N);
+    FILE *f = fopen(path, "wb");
+    tiny_file file, memory = tiny_file_memory(p, N);
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    size_t i;
+    for (i = 0; i < N; i++) p[i] = (unsigned char)(i * 2654435761u >> 11);
+    if (!T_TRUE(f != NULL)) return;
+    T_TRUE(fwrite(p, 1, N, f) == N);
+    (void)fclose(f);
+    if (T_OK(tiny_file_open(ctx, path, &file))) {
+        T_SAME(file.bytes, p, N);
+#if defined __linux__
+        if (file.mapped) T_TRUE(tinyi_file_forget(&file, file.bytes + 100, N - 100));
+#endif
+        T_TRUE(!tinyi_file_forget(&file, file.bytes + 1, N + 1 > file.mapped_bytes ? N + 1 : file.mapped_bytes + 1));
+        T_TRUE(!tinyi_file_forget(&file, p, N) && !tinyi_file_forget(&memory, p, N) && !tinyi_file_forget(&file, file.bytes, 100));
+        T_SAME(file.bytes, p, N);
+        tiny_file_close(ctx, &file);
+    }
+    tiny_ctx_close(ctx);
+    (void)remove(path);
+    t_free_blocks();
+}
+
 static void test_each_allocation(void)
 {
     T_EACH_ALLOCATION({
@@ -267,6 +297,7 @@ int main(void)
     T_RUN(test_pipe_in_place);
     T_RUN(test_link_in_place);
     T_RUN(test_device_in_place);
+    T_RUN(test_forget);
     T_RUN(test_each_allocation);
     return t_done();
 }

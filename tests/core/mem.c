@@ -142,6 +142,17 @@ static void test_resident(void)
     }
     tiny_free(ctx, p);
     tiny_free(ctx, q);
+    /* where blocks with large pages were given back */
+    for (i = 0; i < 3; i++) {
+        q = (unsigned char *)tiny_alloc(ctx, 28 * mb);
+        if (T_TRUE(q != NULL)) memset(q, 1, 28 * mb);
+        tiny_free(ctx, q);
+    }
+    start = t_resident();
+    p = (unsigned char *)tinyi_reserve(ctx, 24 * mb);
+    for (i = 0; p && i < 24; i++) p[i * mb] = 1;
+    T_TRUE(t_resident() <= start + 4096);
+    tiny_free(ctx, p);
     t_close(ctx);
 }
 

@@ -56,6 +56,8 @@ static void test_refused(void)
 static void test_aliasing(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
+    const tiny_scale_params scale = { 2.0f, 0.0f };
+    const tiny_permute_params turn = { { 1, 0, 2, 3 } };
     float x[64] = { 0 };
     tiny_tensor a = tiny_tensor_2d(x, TINY_F32, 4, 4), b = tiny_tensor_2d(x + 32, TINY_F32, 4, 4), y = tiny_tensor_2d(x + 1, TINY_F32, 4, 4);
     tiny_op op = op_of(TINY_OP_ADD, &a, &b, &y);
@@ -79,6 +81,22 @@ static void test_aliasing(void)
     T_STATUS(tiny_run(ctx, &op), TINY_E_ALIAS, "two elements of output 0 lie at the same address");
     y.stride[0] = 2;
     T_STATUS(tiny_run(ctx, &op), TINY_E_ALIAS, "two elements of output 0");
+    /* the same where all tensors are alike, as in the usual call */
+    a.stride[0] = 1;
+    b = a;
+    y = a;
+    b.data = x + 16;
+    y.data = x + 32;
+    T_STATUS(tiny_run(ctx, &op), TINY_E_ALIAS, "two elements of output 0");
+    a = y = tiny_tensor_2d(x, TINY_F32, 4, 4);
+    op = op_of(TINY_OP_AXPY, &a, NULL, &y);     /* it adds to its output, which is no leave to read from there */
+    op.params = &scale;
+    T_STATUS(tiny_run(ctx, &op), TINY_E_ALIAS, "axpy: output 0 overlaps input 0");
+    a = tiny_tensor_2d(x, TINY_F32, 4, 2);
+    y = tiny_tensor_2d(x + 16, TINY_F32, 4, 2);
+    op = op_of(TINY_OP_PERMUTE, &a, NULL, &y);
+    op.params = &turn;
+    T_STATUS(tiny_run(ctx, &op), TINY_E_SHAPE, "permute: output 0 is 4x2 f32, it must be 2x4 f32");
     t_close(ctx);
 }
 
