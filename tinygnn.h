@@ -1,210 +1,212 @@
 /* tinygnn.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
- *     210  the manual
- *     285  math/kernels.h
- *    7867  gnn/quant/kernels.h
- *    9641  options and names
- *   10265  core/config.h
- *   10414  core/status.h
- *   10450  core/tensor.h
- *   10503  core/ctx.h
- *   10580  core/mem.h
- *   10626  core/thread.h
- *   10680  core/rng.h
- *   10706  core/op.h
- *   10814  core/record.h
- *   10836  core/accel.h
- *   10873  core/bytes.h
- *   10904  core/json.h
- *   10950  core/safetensors.h
- *   11002  core/file.h
- *   11058  core/checkpoint.h
- *   11157  core/time.h
- *   11167  core/net.h
- *   11234  core/comm.h
- *   11299  core/conform.h
- *   11382  math/binary.h
- *   11423  math/elem.h
- *   11490  math/convert.h
- *   11531  math/reduce.h
- *   11578  math/softmax.h
- *   11629  math/norm.h
- *   11678  math/matmul.h
- *   11757  math/layout.h
- *   11810  math/conv.h
- *   11870  math/sort.h
- *   11931  math/linalg_lu.h
- *   11950  math/linalg_qr.h
- *   11968  math/linalg_eig.h
- *   11983  math/linalg_svd.h
- *   11998  math/linalg.h
- *   12062  math/fft.h
- *   12137  math/fwht.h
- *   12166  math/attention.h
- *   12251  math/gla.h
- *   12315  math/gla_grad.h
- *   12333  math/twist.h
- *   12385  math/slope.h
- *   12412  math/loss.h
- *   12433  math/rope.h
- *   12454  math/patch.h
- *   12485  math/sparse.h
- *   12560  math/edges.h
- *   12631  math/edges_score.h
- *   12663  math/ops.h
- *   12684  math/optim.h
- *   12799  math/tape.h
- *   12903  math/layer.h
- *   12948  math/train.h
- *   13002  math/all.h
- *   13008  the shared functions again, where the other header came first
- *   13533  gnn/graph/graph.h
- *   13626  gnn/graph/community.h
- *   13654  gnn/graph/partition.h
- *   13697  gnn/graph/halo.h
- *   13729  gnn/graph/sample.h
- *   13783  gnn/graph/npy.h
- *   13831  gnn/graph/read.h
- *   13877  gnn/graph/stream.h
- *   13914  gnn/layer/layer.h
- *   13990  gnn/layer/net.h
- *   14105  gnn/layer/pool.h
- *   14146  gnn/train/train.h
- *   14233  gnn/quant/bits.h
- *   14250  gnn/quant/a2q.h
- *   14322  gnn/quant/a2q_net.h
- *   14386  gnn/quant/packed.h
- *   14433  gnn/quant/quant.h
- *   14488  gnn/embed/fastrp.h
- *   14528  gnn/train/data.h
- *   14553  gnn/tinygnn.h
- *   14581  internal functions
- *   14703  core/status.c
- *   14713  core/atomic.h
- *   14765  core/state.h
- *   14878  core/tensor.c
- *   15037  core/cpu.h
- *   15077  core/half.h
- *   15130  core/target.h
- *   15550  core/ctx.c
- *   15812  core/mem.c
- *   15936  core/thread.c
- *   16531  core/rng.c
- *   16614  core/op.c
- *   17081  core/record.c
- *   17180  core/bytes.c
- *   17282  core/json.c
- *   17592  core/safetensors.c
- *   17842  core/file.c
- *   18283  core/hash.h
- *   18306  core/checkpoint.c
- *   18967  core/time.c
- *   19018  core/net.c
- *   19297  core/comm.c
- *   19797  core/conform.c
- *   20556  math/grad.h
- *   20602  math/table.h
- *   20697  math/rows.h
- *   20762  math/walk.h
- *   20881  math/binary.c
- *   21192  math/elem.c
- *   21964  math/convert.c
- *   22439  math/reduce.c
- *   22957  math/softmax.c
- *   23323  math/norm.c
- *   23850  math/gemm.h
- *   23930  math/gemm_i8.h
- *   23959  math/matmul.c
- *   24317  math/layout.c
- *   25060  math/conv.c
- *   25587  math/sort.c
- *   26479  math/linalg_block.h
- *   26627  math/linalg_lu.c
- *   26975  math/linalg_qr.c
- *   27325  math/linalg_eig.c
- *   27836  math/linalg_svd.c
- *   28234  math/linalg.c
- *   28505  math/fft_way.h
- *   28574  math/fft.c
- *   29049  math/fwht.c
- *   29195  math/attention.c
- *   29763  math/gla.c
- *   30259  math/gla_grad.c
- *   30621  math/twist.c
- *   30972  math/slope.c
- *   31156  math/loss.c
- *   31325  math/rope.c
- *   31468  math/patch.c
- *   31769  math/sparse_lines.h
- *   31797  math/sparse_forms.h
- *   31818  math/sparse.c
- *   32125  math/edges_inside.h
- *   32164  math/edges.c
- *   32622  math/edges_score.c
- *   33050  math/ops.c
- *   33101  math/optim.c
- *   33724  math/tape.c
- *   34577  math/layer.c
- *   35041  math/train.c
- *   35236  math/edges_grad.c
- *   35707  math/normal.c
- *   35726  math/targets.c
- *   35857  math/all.c
- *   35861  core/cpu.c
- *   36115  core/hash.c
- *   36233  math/grad.c
- *   37025  math/matvec.h
- *   37036  math/gemm.c
- *   37661  math/gemm_i8.c
- *   37936  math/linalg_block.c
- *   38472  math/fft_way.c
- *   38887  math/sparse_lines.c
- *   39361  math/sparse_forms.c
- *   39567  math/matvec.c
- *   39619  the shared functions forwarded, where the other header has their bodies
- *   40139  internal functions of this header
- *   40167  gnn/graph/inside.h
- *   40220  gnn/graph/graph.c
- *   40976  gnn/graph/community.c
- *   41181  gnn/graph/coarsen.h
- *   41206  gnn/graph/refine.h
- *   41249  gnn/graph/partition.c
- *   41635  gnn/graph/halo.c
- *   41793  gnn/graph/sample.c
- *   42156  gnn/graph/inflate.h
- *   42184  gnn/graph/words.h
- *   42221  gnn/graph/npy.c
- *   42723  gnn/graph/form.h
- *   42751  gnn/graph/read.c
- *   43564  gnn/graph/stream.c
- *   44243  gnn/layer/layer.c
- *   44771  gnn/layer/net_file.h
- *   44795  gnn/layer/net.c
- *   45330  gnn/layer/pool.c
- *   45488  gnn/quant/bits.c
- *   45601  gnn/quant/a2q.c
- *   46065  gnn/train/pass.h
- *   46157  gnn/quant/a2q_net.c
- *   46712  gnn/quant/nibble.h
- *   46736  gnn/quant/packed.c
- *   47159  gnn/quant/quant.c
- *   47448  gnn/embed/fastrp.c
- *   47954  gnn/train/data.c
- *   48151  gnn/graph/coarsen.c
- *   48551  gnn/graph/refine.c
- *   48919  gnn/graph/inflate.c
- *   49260  gnn/graph/words.c
- *   49461  gnn/layer/net_file.c
- *   49900  gnn/train/pass.c
- *   50503  gnn/quant/nibble.c
- *   50601  gnn/train/kit.h
- *   50634  gnn/train/kit.c
- *   50754  gnn/train/nodes.c
- *   50908  gnn/train/graphs.c
- *   51185  gnn/train/links.c
- *   51467  gnn/quant/quant_file.c
- *   51797  gnn/tinygnn.c
- *   51810  the licence
+ *     212  the manual
+ *     287  math/kernels.h
+ *    7869  gnn/quant/kernels.h
+ *    9643  options and names
+ *   10267  core/config.h
+ *   10416  core/status.h
+ *   10452  core/tensor.h
+ *   10505  core/ctx.h
+ *   10582  core/mem.h
+ *   10628  core/thread.h
+ *   10682  core/rng.h
+ *   10708  core/op.h
+ *   10816  core/record.h
+ *   10838  core/accel.h
+ *   10875  core/bytes.h
+ *   10906  core/json.h
+ *   10952  core/safetensors.h
+ *   11004  core/file.h
+ *   11060  core/forget.h
+ *   11068  core/checkpoint.h
+ *   11167  core/time.h
+ *   11177  core/net.h
+ *   11244  core/comm.h
+ *   11309  core/conform.h
+ *   11392  math/binary.h
+ *   11433  math/elem.h
+ *   11500  math/convert.h
+ *   11541  math/reduce.h
+ *   11588  math/softmax.h
+ *   11639  math/norm.h
+ *   11688  math/matmul.h
+ *   11767  math/layout.h
+ *   11820  math/conv.h
+ *   11880  math/sort.h
+ *   11941  math/linalg_lu.h
+ *   11960  math/linalg_qr.h
+ *   11978  math/linalg_eig.h
+ *   11993  math/linalg_svd.h
+ *   12008  math/linalg.h
+ *   12072  math/fft.h
+ *   12147  math/fwht.h
+ *   12176  math/attention.h
+ *   12261  math/gla.h
+ *   12325  math/gla_grad.h
+ *   12343  math/twist.h
+ *   12395  math/slope.h
+ *   12422  math/loss.h
+ *   12443  math/rope.h
+ *   12464  math/patch.h
+ *   12495  math/sparse.h
+ *   12570  math/edges.h
+ *   12641  math/edges_score.h
+ *   12673  math/ops.h
+ *   12694  math/optim.h
+ *   12809  math/tape.h
+ *   12913  math/layer.h
+ *   12958  math/train.h
+ *   13012  math/all.h
+ *   13018  the shared functions again, where the other header came first
+ *   13543  gnn/graph/graph.h
+ *   13636  gnn/graph/community.h
+ *   13664  gnn/graph/partition.h
+ *   13707  gnn/graph/halo.h
+ *   13739  gnn/graph/sample.h
+ *   13793  gnn/graph/npy.h
+ *   13841  gnn/graph/read.h
+ *   13887  gnn/graph/stream.h
+ *   13924  gnn/layer/layer.h
+ *   14000  gnn/layer/net.h
+ *   14115  gnn/layer/pool.h
+ *   14156  gnn/train/train.h
+ *   14243  gnn/quant/bits.h
+ *   14260  gnn/quant/a2q.h
+ *   14332  gnn/quant/a2q_net.h
+ *   14396  gnn/quant/packed.h
+ *   14443  gnn/quant/quant.h
+ *   14498  gnn/embed/fastrp.h
+ *   14538  gnn/train/data.h
+ *   14563  gnn/tinygnn.h
+ *   14591  internal functions
+ *   14717  core/status.c
+ *   14727  core/atomic.h
+ *   14779  core/state.h
+ *   14892  core/tensor.c
+ *   15051  core/cpu.h
+ *   15091  core/half.h
+ *   15144  core/target.h
+ *   15564  core/ctx.c
+ *   15826  core/mem.c
+ *   15953  core/thread.c
+ *   16548  core/rng.c
+ *   16631  core/op.c
+ *   17097  core/record.c
+ *   17196  core/bytes.c
+ *   17298  core/json.c
+ *   17608  core/safetensors.c
+ *   17858  core/file.c
+ *   18299  core/forget.c
+ *   18331  core/hash.h
+ *   18354  core/checkpoint.c
+ *   19015  core/time.c
+ *   19066  core/net.c
+ *   19345  core/comm.c
+ *   19845  core/conform.c
+ *   20604  math/grad.h
+ *   20650  math/table.h
+ *   20745  math/rows.h
+ *   20810  math/walk.h
+ *   20929  math/binary.c
+ *   21240  math/elem.c
+ *   22012  math/convert.c
+ *   22487  math/reduce.c
+ *   23005  math/softmax.c
+ *   23371  math/norm.c
+ *   23898  math/gemm.h
+ *   23979  math/gemm_i8.h
+ *   24008  math/matmul.c
+ *   24366  math/layout.c
+ *   25109  math/conv.c
+ *   25636  math/sort.c
+ *   26528  math/linalg_block.h
+ *   26676  math/linalg_lu.c
+ *   27024  math/linalg_qr.c
+ *   27374  math/linalg_eig.c
+ *   27885  math/linalg_svd.c
+ *   28283  math/linalg.c
+ *   28554  math/fft_way.h
+ *   28623  math/fft.c
+ *   29098  math/fwht.c
+ *   29244  math/attention.c
+ *   29812  math/gla.c
+ *   30308  math/gla_grad.c
+ *   30670  math/twist.c
+ *   31021  math/slope.c
+ *   31205  math/loss.c
+ *   31374  math/rope.c
+ *   31517  math/patch.c
+ *   31818  math/sparse_lines.h
+ *   31846  math/sparse_forms.h
+ *   31867  math/sparse.c
+ *   32174  math/edges_inside.h
+ *   32213  math/edges.c
+ *   32671  math/edges_score.c
+ *   33099  math/ops.c
+ *   33150  math/optim.c
+ *   33773  math/tape.c
+ *   34626  math/layer.c
+ *   35090  math/train.c
+ *   35285  math/edges_grad.c
+ *   35756  math/normal.c
+ *   35775  math/targets.c
+ *   35906  math/all.c
+ *   35910  core/cpu.c
+ *   36164  core/hash.c
+ *   36282  math/grad.c
+ *   37074  math/matvec.h
+ *   37085  math/gemm.c
+ *   37712  math/gemm_i8.c
+ *   37987  math/linalg_block.c
+ *   38523  math/fft_way.c
+ *   38938  math/sparse_lines.c
+ *   39412  math/sparse_forms.c
+ *   39618  math/matvec.c
+ *   39670  the shared functions forwarded, where the other header has their bodies
+ *   40190  internal functions of this header
+ *   40218  gnn/graph/inside.h
+ *   40271  gnn/graph/graph.c
+ *   41027  gnn/graph/community.c
+ *   41232  gnn/graph/coarsen.h
+ *   41257  gnn/graph/refine.h
+ *   41300  gnn/graph/partition.c
+ *   41686  gnn/graph/halo.c
+ *   41844  gnn/graph/sample.c
+ *   42207  gnn/graph/inflate.h
+ *   42235  gnn/graph/words.h
+ *   42272  gnn/graph/npy.c
+ *   42774  gnn/graph/form.h
+ *   42802  gnn/graph/read.c
+ *   43615  gnn/graph/stream.c
+ *   44294  gnn/layer/layer.c
+ *   44822  gnn/layer/net_file.h
+ *   44846  gnn/layer/net.c
+ *   45381  gnn/layer/pool.c
+ *   45539  gnn/quant/bits.c
+ *   45652  gnn/quant/a2q.c
+ *   46116  gnn/train/pass.h
+ *   46208  gnn/quant/a2q_net.c
+ *   46763  gnn/quant/nibble.h
+ *   46787  gnn/quant/packed.c
+ *   47210  gnn/quant/quant.c
+ *   47499  gnn/embed/fastrp.c
+ *   48005  gnn/train/data.c
+ *   48202  gnn/graph/coarsen.c
+ *   48602  gnn/graph/refine.c
+ *   48970  gnn/graph/inflate.c
+ *   49311  gnn/graph/words.c
+ *   49512  gnn/layer/net_file.c
+ *   49951  gnn/train/pass.c
+ *   50554  gnn/quant/nibble.c
+ *   50652  gnn/train/kit.h
+ *   50685  gnn/train/kit.c
+ *   50805  gnn/train/nodes.c
+ *   50959  gnn/train/graphs.c
+ *   51236  gnn/train/links.c
+ *   51518  gnn/quant/quant_file.c
+ *   51848  gnn/tinygnn.c
+ *   51861  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -1798,7 +1800,7 @@ TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return _mm512_d
 #if !V_EXTRA && !V_AMX
 /* src/math/elem.simd.h - elementary functions of vectors, for the kernels below and for those of other files
  *
- * One text for targets with and without fma; the errors in the table of math/elem.h hold for both. All polynomials are
+ * One text for targets with and without fma; the errors in the rows of math/elem.c hold for both. All polynomials are
  * minimax fits whose coefficients were rounded to float in the fit; "off" is what remains without rounding, in units of
  * 2^-24 of the value. Comments name the ranges: each reduction makes its first products exact, so that only the last
  * steps round. Many branches are computed for all lanes and selected, since lanes differ.                              */
@@ -9659,7 +9661,7 @@ static const tinyi_nibble_kernels TINY_FN(tinyi_nibble_table) = { TINYI_PASS_TAR
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x3430ac27
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x31bee403
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -10260,7 +10262,7 @@ static const tinyi_nibble_kernels TINY_FN(tinyi_nibble_table) = { TINYI_PASS_TAR
 #endif
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0x3430ac27
+#define TINYI_SHARED_DECLARED 0x31bee403
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -10605,7 +10607,7 @@ TINYI_INLINE int tinyi_size_add(size_t a, size_t b, size_t *r)
  * allocator is asked for what is needed, and decides itself. */
 TINY_API void *tiny_alloc(tiny_ctx *ctx, size_t bytes);
 TINY_API void tiny_free(tiny_ctx *ctx, void *memory);      /* takes NULL */
-/* In small pages whatever the size: what is reserved for the most that may come and written in many places as it fills, like the keys and
+/* In small pages: what is reserved for the most that may come and written in many places as it fills, like the keys and
  * values of all layers for a context of 100 000 tokens, is resident only where it was written. */
 
 /* A block that is handed out from its start and given back at once: sessions take their memory so. */
@@ -11051,6 +11053,14 @@ typedef struct tinyi_in {
     uint64_t n_bytes;                       /* its size; 0 for a pipe, which cannot be sought in either */
 } tinyi_in;
 /* What was added so far, to be read while more is added. */
+
+TINYI_C_END
+#endif
+
+/* src/core/forget.h - pages of a mapped file that are not needed for now */
+#ifndef TINYI_FORGET_H
+#define TINYI_FORGET_H
+TINYI_C_BEGIN
 
 TINYI_C_END
 #endif
@@ -11679,7 +11689,7 @@ TINYI_C_END
  *
  *   a (..., m, k), b (..., k, n), y (..., m, n), rank 2 to 4. Any strides: weights that lie as (n, k) are the view
  *   tiny_tensor_swap(w, 0, 1). Leading axes are batches; a side that lacks one, or has 1 there, is used for all of them.
- *   bias (n) may be NULL. m of 1 to 8 rows, or n of 1 to 8 columns, is done as matrix times vectors.                    */
+ *   bias (n) may be NULL. m of 1 to 12 rows, or n of 1 to 12 columns, is done as matrix times vectors.                    */
 #ifndef TINYI_MATMUL_H
 #define TINYI_MATMUL_H
 TINYI_C_BEGIN
@@ -14572,7 +14582,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0014576
+#line 0014586
 #endif
 #define TINYI_GNN_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
@@ -14636,6 +14646,10 @@ TINYI_FN tiny_status tinyi_in_read(tiny_ctx *ctx, tinyi_in *in, void *bytes, siz
 TINYI_FN tiny_status tinyi_in_seek(tiny_ctx *ctx, tinyi_in *in, uint64_t at);
 TINYI_FN void tinyi_in_close(tinyi_in *in);
 TINYI_FN tiny_status tinyi_out_look(tiny_ctx *ctx, tinyi_out *out, tinyi_in *in);
+
+/* The whole pages of n bytes from `at` on, which lie in the file, leave the memory of this process; who reads them again gets them from the file again. Nothing
+ * happens where the file is not mapped, or the system cannot. 1: they are gone. */
+TINYI_FN int tinyi_file_forget(const tiny_file *file, const unsigned char *at, size_t n);
 
 /* n values of size bytes from the order of memory into that of the file or back: turned or not */
 TINYI_FN void tinyi_ckpt_turn(unsigned char *to, const unsigned char *from, size_t n, size_t size, int turned);
@@ -15817,8 +15831,10 @@ TINY_API size_t tiny_ctx_report(const tiny_ctx *ctx, char *text, size_t n_bytes)
 #include <sys/mman.h>
 #ifdef MADV_HUGEPAGE
 #define TINYI_MADV_HUGEPAGE MADV_HUGEPAGE
-#else                                       /* strict C99 hides the call and the number, which is the same on every processor but PA-RISC */
+#define TINYI_MADV_NOHUGEPAGE MADV_NOHUGEPAGE
+#else                                       /* strict C99 hides the call and the numbers, which are the same on every processor but PA-RISC */
 #define TINYI_MADV_HUGEPAGE 14
+#define TINYI_MADV_NOHUGEPAGE 15
 #ifdef __cplusplus
 extern "C"
 #endif
@@ -15845,7 +15861,7 @@ static void *tinyi_mem_take(tiny_ctx *ctx, size_t n, size_t bytes_each, int spar
     unsigned char *raw, *p;
     tinyi_mem_head head;
     const int fits = tinyi_size_mul(n, bytes_each, &bytes);
-    if (TINYI_HAVE_HUGE_PAGES && fits && !sparse && ctx->own_malloc && bytes >= TINYI_HUGE_FROM) align = TINYI_HUGE_PAGE;
+    if (TINYI_HAVE_HUGE_PAGES && fits && ctx->own_malloc && bytes >= TINYI_HUGE_FROM) align = TINYI_HUGE_PAGE;
     if (!fits || !tinyi_size_add(bytes, align + sizeof head, &raw_bytes) || raw_bytes > (size_t)TINY_IDX_MAX) {
         tinyi_fail(ctx, TINY_E_OVERFLOW, "%zu elements of %zu bytes are more than this machine can address", n, bytes_each);
         return NULL;
@@ -15867,8 +15883,9 @@ static void *tinyi_mem_take(tiny_ctx *ctx, size_t n, size_t bytes_each, int spar
     memcpy(p - sizeof head, &head, sizeof head);
     ctx->bytes_held += bytes;
 #if TINYI_HAVE_HUGE_PAGES
-    /* whole pages only: the rest of the block stays in small ones, so that what is written whole takes no more memory than without */
-    if (align == TINYI_HUGE_PAGE) (void)madvise(p, bytes & ~(TINYI_HUGE_PAGE - 1), TINYI_MADV_HUGEPAGE);
+    /* Whole pages only: the rest of the block stays in small ones, so that what is written whole takes no more memory than without. What is sparse
+     * may lie where a block with large pages was given back. */
+    if (align == TINYI_HUGE_PAGE) (void)madvise(p, sparse ? bytes : bytes & ~(TINYI_HUGE_PAGE - 1), sparse ? TINYI_MADV_NOHUGEPAGE : TINYI_MADV_HUGEPAGE);
 #endif
     return p;
 }
@@ -16642,14 +16659,13 @@ static int tinyi_op_same_view(const tiny_tensor *a, const tiny_tensor *b)
  * must each step over all that the smaller ones reach. */
 static int tinyi_op_folds(const tiny_tensor *t)
 {
-    tiny_idx step[TINY_MAX_RANK], dim[TINY_MAX_RANK], reach = 0;
+    size_t step[TINY_MAX_RANK], dim[TINY_MAX_RANK], reach = 0;
     int i, j, n = 0;
     if (t->rank == 1) return t->dim[0] > 1 && t->stride[0] == 0;
     for (i = 0; i < t->rank; i++) {
-        tiny_idx s, d = t->dim[i];
+        const size_t d = (size_t)t->dim[i], s = t->stride[i] < 0 ? (size_t)0 - (size_t)t->stride[i] : (size_t)t->stride[i];
         if (d == 0) return 0;
         if (d == 1) continue;
-        s = t->stride[i] < 0 ? -t->stride[i] : t->stride[i];
         for (j = n++; j > 0 && step[j - 1] > s; j--) { step[j] = step[j - 1]; dim[j] = dim[j - 1]; }
         step[j] = s;
         dim[j] = d;
@@ -18278,6 +18294,38 @@ TINY_API void tiny_file_close(tiny_ctx *ctx, tiny_file *file)
 #endif
     tiny_free(ctx, file->owned);
     *file = tiny_file_memory(NULL, 0);
+}
+
+/* src/core/forget.c - pages of a mapped file that are not needed for now */
+#if defined __linux__ && !defined TINY_NO_STDIO && (defined _DEFAULT_SOURCE || !defined __cplusplus)
+#include <sys/mman.h>
+#include <unistd.h>
+#ifndef MADV_DONTNEED                       /* strict C99 hides it, and the function; of a private mapping of a file they drop what is only read */
+#define TINYI_DONTNEED 4
+#else
+#define TINYI_DONTNEED MADV_DONTNEED
+#endif
+#ifndef __cplusplus
+extern int madvise(void *at, size_t n, int advice);
+#endif
+#define TINYI_HAVE_FORGET 1
+#endif
+
+TINYI_FN int tinyi_file_forget(const tiny_file *file, const unsigned char *at, size_t n)
+{
+#ifdef TINYI_HAVE_FORGET
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)at, start = (uintptr_t)file->mapped;
+    uintptr_t a, b;
+    if (!file->mapped || from < start || from - start > file->mapped_bytes || n > file->mapped_bytes - (from - start) || page < 512 || page & (page - 1)) return 0;
+    a = (from + page - 1) & ~(page - 1);
+    b = (from + n) & ~(page - 1);
+    return a < b && !madvise((void *)a, b - a, TINYI_DONTNEED);
+#else
+    (void)file;
+    (void)at;
+    (void)n;
+    return 0;
+#endif
 }
 
 /* src/core/hash.h - a checksum of 64 bits over a stream of bytes
@@ -21839,7 +21887,7 @@ static void tinyi_elem_cases_positive(tiny_case *c)
 
 static void tinyi_glu_cases(tiny_case *c) { tinyi_elem_case_shape(c, 2); }
 
-/* ---- rows. Bounds: the error of the fast form in the table of math/elem.h, and half an ulp for the reference */
+/* ---- rows. Bounds: the error of the fast form as the rows say, and half an ulp for the reference */
 
 #define TINYI_ELEM_KERNELS(name) static const short tinyi_kernels_of_##name[] = { TINYI_K_##name##_f32, -1 };
 TINYI_ELEM_KERNELS(exp)
@@ -23898,6 +23946,7 @@ typedef struct tinyi_gemm_plan {
 #define TINYI_GEMM_NR_MAX 32
 #define TINYI_GEMM_KC_MAX 512
 #define TINYI_GEMM_NC_MAX 1024
+#define TINYI_GEMM_BLOCK ((tiny_idx)128 << 10)  /* the largest kc nc of any target, also where rows are FEW: kc / 3 and 4 nc */
 
 /* What the call says. bias and scales may be NULL. */
 TINYI_FN void tinyi_gemm_of(tinyi_gemm *g, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *scale_a, const tiny_tensor *scale_b,
@@ -37048,7 +37097,7 @@ TINYI_C_END
  *                  read once, without packing.
  *          SMALL   the same for many products, each done by one thread, b packed only where it must be.
  *          DOT, AXPY: see math/matvec.c.
- * Memory   own: a block of b and a panel of a, at most 2 MB; shared: the narrow factor of ROWS, 16 MB at most.
+ * Memory   own: a block of b and a panel of a, about half a MB; shared: the narrow factor of ROWS, 16 MB at most.
  * Left out Strassen's recursion: its error does not keep the bound. Packed weights kept from call to call.            */
 #include <string.h>
 
@@ -37232,6 +37281,9 @@ static tiny_idx tinyi_gemm_next(tiny_idx mr, tiny_idx left)
 
 /* ---- PANELS */
 
+/* the size of the even parts into which n is cut, of at most `most` */
+static tiny_idx tinyi_gemm_even(tiny_idx n, tiny_idx most) { return (n - 1) / ((n - 1) / most + 1) + 1; }
+
 typedef struct tinyi_gemm_job {             /* of one thread */
     const tinyi_kernels *k;
     tinyi_gemm_shape shape;
@@ -37245,7 +37297,7 @@ static tinyi_gemm_own tinyi_gemm_own_of(const tinyi_gemm *g)
 {
     tinyi_gemm_own o;
     tiny_idx kc = tinyi_gemm_up(TINYI_MIN(g->k, TINYI_GEMM_KC_MAX), 16);
-    o.s = kc * TINYI_MIN(tinyi_gemm_up(g->n, TINYI_GEMM_NR_MAX), TINYI_GEMM_NC_MAX);
+    o.s = TINYI_MIN(kc * TINYI_MIN(tinyi_gemm_up(g->n, TINYI_GEMM_NR_MAX), TINYI_GEMM_NC_MAX), TINYI_GEMM_BLOCK);
     o.t = o.s + kc * TINYI_GEMM_MR_MAX;
     o.y = o.t + kc * TINYI_GEMM_NR_MAX;
     o.all = o.y + (g->y_n == 1 ? 0 : (tiny_idx)4 * TINYI_GEMM_MR_MAX * 4 * TINYI_GEMM_NR_MAX);
@@ -37261,7 +37313,7 @@ static void tinyi_gemm_job_of(tinyi_gemm_job *job, const tiny_team *team, const 
         job->shape.kc /= 3;
     }
     /* even blocks: a short one costs as much beside its products as a long one */
-    if (g->k > job->shape.kc) job->shape.kc = (int)tinyi_gemm_up((g->k - 1) / ((g->k - 1) / job->shape.kc + 1) + 1, 2);
+    if (g->k > job->shape.kc) job->shape.kc = (int)tinyi_gemm_up(tinyi_gemm_even(g->k, job->shape.kc), 2);
     job->v = (float *)team->own;
     job->s = job->v + o->s;
     job->t = job->v + o->t;
@@ -37362,9 +37414,8 @@ static void tinyi_gemm_cut(const tinyi_gemm_shape *s, tiny_idx panels, tiny_idx 
 {
     tiny_idx m = TINYI_MIN(panels, s->mc / s->mr), n = TINYI_MIN(columns, s->nc);
     for (;;) {
-        /* even parts */
-        m = (panels - 1) / ((panels - 1) / m + 1) + 1;
-        n = tinyi_gemm_up((columns - 1) / ((columns - 1) / n + 1) + 1, s->nr);
+        m = tinyi_gemm_even(panels, m);
+        n = tinyi_gemm_up(tinyi_gemm_even(columns, n), s->nr);
         if (((panels - 1) / m + 1) * ((columns - 1) / n + 1) >= n_pieces) break;
         if (n >= 4 * s->nr) n /= 2;
         else if (m >= 4) m /= 2;
@@ -37408,10 +37459,10 @@ static void tinyi_gemm_phase_size(const tinyi_gemm *g, tiny_idx mr, tiny_idx kc,
 {
     const tiny_idx all = (g->m - 1) / mr + 1, blocks = (g->k - 1) / kc + 1;
     tiny_idx d = TINYI_MIN(blocks, TINYI_MAX(TINYI_GEMM_SHARED / (all * mr) / kc, 4)), high;
-    d = (blocks - 1) / ((blocks - 1) / d + 1) + 1;
+    d = tinyi_gemm_even(blocks, d);
     high = TINYI_MIN(all, TINYI_GEMM_SHARED / (TINYI_MIN(g->k, d * kc) * mr));
     *deep = d * kc;
-    *panels = (all - 1) / ((all - 1) / high + 1) + 1;
+    *panels = tinyi_gemm_even(all, high);
 }
 
 /* How many parts of columns who comes next takes: as many columns as his second-level cache likes, fewer later, and parts of one at the end,
