@@ -37,6 +37,7 @@ static void *tinyi_mem_take(tiny_ctx *ctx, size_t n, size_t bytes_each, int spar
     unsigned char *raw, *p;
     tinyi_mem_head head;
     const int fits = tinyi_size_mul(n, bytes_each, &bytes);
+    (void)sparse;                           /* where there are no large pages */
     if (TINYI_HAVE_HUGE_PAGES && fits && ctx->own_malloc && bytes >= TINYI_HUGE_FROM) align = TINYI_HUGE_PAGE;
     if (!fits || !tinyi_size_add(bytes, align + sizeof head, &raw_bytes) || raw_bytes > (size_t)TINY_IDX_MAX) {
         tinyi_fail(ctx, TINY_E_OVERFLOW, "%zu elements of %zu bytes are more than this machine can address", n, bytes_each);

@@ -233,8 +233,11 @@ static void test_repack(void)
     T_EQ_INT(run("", "generate %s x --repack-file", m), 2);
     COMPLAINS("--repack-file");
     if (some) {
-        T_EQ_INT(run("", "generate %s x --n 2 --repack-file /no/such/folder/rows", m), 1);
+        T_EQ_INT(run("", "generate %s x --n 2 --repack-file /no/such/folder/rows", m), 0);     /* in memory alone */
         COMPLAINS("/no/such/folder/rows");
+        T_EQ_INT(run("", "generate %s x --n 2 --repack-file %s", m, m), 1);
+        COMPLAINS("is not written over");
+        T_EQ_INT(run("", "generate %s x --n 2", m), 0);
     }
     T_EQ_INT(run("hello\n", "chat %s --n 4 --temp 0 --repack --stats", m), 0);
     COMPLAINS("repacked");

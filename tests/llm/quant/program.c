@@ -121,12 +121,12 @@ static void test_pipes(void)
         T_EQ_INT(run("--unblocks Q3_K --imatrix %s/im <%s/x", folder, folder), 2);
     }
     T_EQ_INT(run("--blocks Q3_M <%s/nil", folder), 2);
-    SAYS("there is no type Q3_M");
+    SAYS("there is no type: Q3_M");
     T_EQ_INT(run("--blocks I8 <%s/nil", folder), 2);
     T_EQ_INT(run("--blocks"), 2);
     T_EQ_INT(run("--block Q8_0"), 2);
     T_EQ_INT(run("one two"), 2);
-    SAYS("TYPE are needed");
+    SAYS("IN OUT.gguf TYPE: all three are needed");
     T_EQ_INT(run("one two Q8_0 three"), 2);
     T_EQ_INT(run("one two Q8_0 --tensor-type attn=Q99"), 2);
     T_EQ_INT(run("%s/none.gguf %s/o.gguf Q8_0", folder, folder), 1);
