@@ -48,7 +48,7 @@
  *     TINYLLM_FEW_FORMATS  the block formats Q8_0, Q4_0, Q4_K and Q6_K only, beside plain numbers
  *     TINYLLM_ONLY_ARCH  models of this architecture and no other: -DTINYLLM_ONLY_ARCH=llama, a name of docs/architectures.md with _ for - and .
  *     TINYLLM_ONLY_TOKENIZER  vocabularies of this kind and no other: SPM, BPE, WORDPIECE, UNIGRAM, RWKV or PLAMO2
- *     TINYLLM_ONLY_CHAT  what continues a text: sessions, sampling, GGUF files. Grammars, adapters, encoders, other ranks, other files of
+ *     TINYLLM_ONLY_CHAT  what continues a text: sessions, sampling, GGUF files. Grammars, adapters, encoders, repacked weights, other ranks, other files of
  *                        models and tiny_run of operations by their kind are refused; wants TINY_ONLY_MODELS
  *     TINYLLM_NO_TEMPLATES  chat templates without their language: six forms are known by their marks (src/llm/chat/forms.c), others refused
  *     TINYLLM_NO_TRAIN   leaves out stories, their trainer and the judge of story models

@@ -45,7 +45,11 @@
 
 static int tinyi_blk_told(const tiny_op *op) { return op->params ? ((const tllm_matmul_params *)op->params)->format : 0; }
 static int tinyi_blk_format(const tiny_op *op) { return tinyi_blk_told(op) & ~TLLM_REPACKED; }
+#ifdef TINYLLM_ONLY_CHAT
+static int tinyi_blk_repacked(const tiny_op *op) { (void)op; return 0; }
+#else
 static int tinyi_blk_repacked(const tiny_op *op) { return (tinyi_blk_told(op) & TLLM_REPACKED) != 0; }
+#endif
 
 static tiny_status tinyi_blk_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
 {

@@ -784,7 +784,12 @@ static int TINY_FN(tinyi_tree_quantize)(int8_t *code, float *d, float *sum, cons
     return v_sum(odd) == 0.0f;
 }
 
+#ifdef TINYLLM_ONLY_CHAT
+#define TINYI_TREE_EIGHT NULL               /* repacked weights are left out */
+#else
 #include "llm/quant/eight.simd.h"
+#define TINYI_TREE_EIGHT &TINY_FN(tinyi_eight_table)
+#endif
 
 #define TINYI_BLK_TABLE_TRAITS(name, values, bytes, traits) TINYI_TREE_TRAITS(name, traits),
 #define TINYI_BLK_TABLE_DOT(name, values, bytes, traits) TINY_FN(tinyi_tree_dot_##name),
@@ -794,7 +799,7 @@ static int TINY_FN(tinyi_tree_quantize)(int8_t *code, float *d, float *sum, cons
 static const tinyi_blk_kernels TINY_FN(tinyi_tree_table) = {
     TINYI_PASS_TARGET, 0, { TINYI_BLKS(TINYI_BLK_TABLE_TRAITS) }, TINY_FN(tinyi_tree_quantize), { TINYI_BLKS(TINYI_BLK_TABLE_DOT) },
     { TINYI_BLKS_PLAIN(TINYI_BLK_TABLE_EXPAND) TINYI_BLKS_BOOKS(TINYI_BLK_TABLE_BOOK) }, NULL, NULL, { TINYI_BLKS(TINYI_BLK_TABLE_FEW) },
-    TINY_FN(tinyi_tree_turn), TINY_FN(tinyi_tree_all), TINY_FN(tinyi_tree_rest), TINY_FN(tinyi_tree_total), &TINY_FN(tinyi_eight_table)
+    TINY_FN(tinyi_tree_turn), TINY_FN(tinyi_tree_all), TINY_FN(tinyi_tree_rest), TINY_FN(tinyi_tree_total), TINYI_TREE_EIGHT
 };
 
 #undef TINYI_BLK_EACH
@@ -806,6 +811,7 @@ static const tinyi_blk_kernels TINY_FN(tinyi_tree_table) = {
 #undef TINYI_BLK_TABLE_FEW
 #undef TINYI_BLK_TABLE_EXPAND
 #undef TINYI_BLK_TABLE_BOOK
+#undef TINYI_TREE_EIGHT
 #undef TINYI_TREE_FIT
 #undef TINYI_TREE_SIGNED
 #undef TINYI_TREE_TRAITS
