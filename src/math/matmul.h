@@ -2,7 +2,8 @@
  *
  *   a (..., m, k), b (..., k, n), y (..., m, n), rank 2 to 4. Any strides: weights that lie as (n, k) are the view
  *   tiny_tensor_swap(w, 0, 1). Leading axes are batches; a side that lacks one, or has 1 there, is used for all of them.
- *   bias (n) may be NULL. m of 1 to 12 rows, or n of 1 to 12 columns, is done as matrix times vectors.                    */
+ *   bias (n) may be NULL. m of 1 to 12 rows, or n of 1 to 12 columns, is done as matrix times vectors. Results do not
+ *   depend on the number of threads.                                                                                    */
 #ifndef TINYI_MATMUL_H
 #define TINYI_MATMUL_H
 #include "core/op.h"

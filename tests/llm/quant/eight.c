@@ -1,6 +1,7 @@
 /* tests/llm/quant/eight.c - matrices with eight rows side by side: the same blocks again, every number where the layout says, products of every target
  * against the reference within the bound of src/llm/quant/matmul.c, integers exactly, what is refused */
 #include "t.h"
+#include "llm/quant/product.h"
 
 static const char *const formats[] = { "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K" };
 static const int scale_at[][2] = { { 0, -1 }, { 0, -1 }, { 0, 2 }, { 0, -1 }, { 0, 2 }, { 0, 2 }, { 0, 2 }, { 208, -1 } };
@@ -113,20 +114,6 @@ static void test_layout(void)
 }
 
 typedef struct shape { tiny_idx n, n_out, k; } shape;
-
-static tiny_op op_of(const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, const tiny_tensor *y, const tllm_matmul_params *p)
-{
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    op.row = tllm_matmul_row();
-    op.kind = op.row->kind;
-    op.in[0] = x;
-    op.in[1] = w;
-    op.in[2] = bias;
-    op.out[0] = y;
-    op.params = p;
-    return op;
-}
 
 static void one_product(tiny_ctx *ctx, tiny_target target, int i_format, shape s, int with_bias, int strange, int apart)
 {

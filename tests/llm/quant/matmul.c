@@ -1,6 +1,7 @@
 /* tests/llm/quant/matmul.c - products with block formats: every format, target and number of rows against the reference, within the bound that
  * the head of src/llm/quant/matmul.c derives; integers exactly; what is refused; the conformance kit */
 #include "t.h"
+#include "llm/quant/product.h"
 
 static const char *const formats[] = { "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4", "TQ2_0",
     "TQ1_0", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ1_S", "IQ1_M", "NVFP4", "Q1_0", "Q2_0", "F16" };
@@ -47,20 +48,6 @@ static unsigned char *weights(const tllm_format *f, tiny_idx n_out, tiny_idx k, 
         if (scale_at[at][0] == -1) p[0] = (unsigned char)(ones ? 128 : 110 + draw() % 12);
     }
     return w;
-}
-
-static tiny_op op_of(const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, const tiny_tensor *y, const tllm_matmul_params *p)
-{
-    tiny_op op;
-    memset(&op, 0, sizeof op);
-    op.row = tllm_matmul_row();
-    op.kind = op.row->kind;
-    op.in[0] = x;
-    op.in[1] = w;
-    op.in[2] = bias;
-    op.out[0] = y;
-    op.params = p;
-    return op;
 }
 
 /* which kernels must have run */
