@@ -551,16 +551,6 @@ static tinyi_elem_fn tinyi_elem_kernel(tiny_team *team, int kind)
     }
 }
 
-static tinyi_glu_fn tinyi_glu_kernel(tiny_team *team, int kind)
-{
-    switch (kind) {
-    case TINY_OP_SWIGLU: return TINYI_K(team, swiglu_f32);
-    case TINY_OP_GEGLU: return TINYI_K(team, geglu_f32);
-    case TINY_OP_GEGLU_TANH: return TINYI_K(team, geglu_tanh_f32);
-    default: return TINYI_K(team, reglu_f32);
-    }
-}
-
 static void tinyi_elem_fast(tiny_team *team, const tiny_op *op)
 {
     const tinyi_elem_fn f = tinyi_elem_kernel(team, op->kind);
@@ -592,9 +582,8 @@ static void tinyi_elem_fast(tiny_team *team, const tiny_op *op)
     }
 }
 
-static void tinyi_glu_fast(tiny_team *team, const tiny_op *op)
+static void tinyi_glu_with(tiny_team *team, const tiny_op *op, tinyi_glu_fn f)
 {
-    const tinyi_glu_fn f = tinyi_glu_kernel(team, op->kind);
     const tiny_tensor *t[3];
     const ptrdiff_t one = (ptrdiff_t)sizeof(float);
     float ba[TINYI_ELEM_BUFFER], bb[TINYI_ELEM_BUFFER];
@@ -624,6 +613,12 @@ static void tinyi_glu_fast(tiny_team *team, const tiny_op *op)
         }
     }
 }
+#define TINYI_GLU_FAST(name) static void tinyi_##name##_fast(tiny_team *team, const tiny_op *op) { tinyi_glu_with(team, op, TINYI_K(team, name##_f32)); }
+TINYI_GLU_FAST(swiglu)
+TINYI_GLU_FAST(geglu)
+TINYI_GLU_FAST(geglu_tanh)
+TINYI_GLU_FAST(reglu)
+#undef TINYI_GLU_FAST
 
 /* ---- cases: usual sizes, and every third of the functions of one argument over forty binades */
 
@@ -727,16 +722,16 @@ TINYI_ROW tinyi_row_gelu_tanh = { "gelu_tanh", TINY_OP_GELU_TANH, 1, 1, 1, 0, TI
     TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_LINEAR, 4, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_gelu_tanh, "y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))" };
 TINYI_ROW tinyi_row_swiglu = { "swiglu", TINY_OP_SWIGLU, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    TINYI_DOOR(tinyi_glu_shape), TINYI_DOOR(tinyi_glu_ref), tinyi_glu_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_glu_cases), { TINY_BOUND_LINEAR, 6, 0 },
+    TINYI_DOOR(tinyi_glu_shape), TINYI_DOOR(tinyi_glu_ref), tinyi_swiglu_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_glu_cases), { TINY_BOUND_LINEAR, 6, 0 },
     NULL, TINYI_GRAD(tinyi_grad_glu), NULL, tinyi_kernels_of_swiglu, "y = silu(a) b" };
 TINYI_ROW tinyi_row_geglu = { "geglu", TINY_OP_GEGLU, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    TINYI_DOOR(tinyi_glu_shape), TINYI_DOOR(tinyi_glu_ref), tinyi_glu_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_glu_cases), { TINY_BOUND_LINEAR, 7, 0 },
+    TINYI_DOOR(tinyi_glu_shape), TINYI_DOOR(tinyi_glu_ref), tinyi_geglu_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_glu_cases), { TINY_BOUND_LINEAR, 7, 0 },
     NULL, TINYI_GRAD(tinyi_grad_glu), NULL, tinyi_kernels_of_geglu, "y = gelu(a) b" };
 TINYI_ROW tinyi_row_geglu_tanh = { "geglu_tanh", TINY_OP_GEGLU_TANH, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    TINYI_DOOR(tinyi_glu_shape), TINYI_DOOR(tinyi_glu_ref), tinyi_glu_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_glu_cases), { TINY_BOUND_LINEAR, 6, 0 },
+    TINYI_DOOR(tinyi_glu_shape), TINYI_DOOR(tinyi_glu_ref), tinyi_geglu_tanh_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_glu_cases), { TINY_BOUND_LINEAR, 6, 0 },
     NULL, TINYI_GRAD(tinyi_grad_glu), NULL, tinyi_kernels_of_geglu_tanh, "y = gelu_tanh(a) b" };
 TINYI_ROW tinyi_row_reglu = { "reglu", TINY_OP_REGLU, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    TINYI_DOOR(tinyi_glu_shape), TINYI_DOOR(tinyi_glu_ref), tinyi_glu_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_glu_cases), { TINY_BOUND_ULP, 0, 0 },
+    TINYI_DOOR(tinyi_glu_shape), TINYI_DOOR(tinyi_glu_ref), tinyi_reglu_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_glu_cases), { TINY_BOUND_ULP, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_glu), NULL, tinyi_kernels_of_reglu, "y = max(a, 0) b" };
 
 /* ---- typed calls */

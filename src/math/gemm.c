@@ -120,6 +120,7 @@ TINYI_FN void tinyi_gemm_finish(const tinyi_kernels *k, const tinyi_gemm *g, flo
         else
             for (q = 0; q < n; q++) row[q] += b[q * g->bias_n];
     }
+#if !TINYI_CHAT                              /* models have operations of their own for activations: llm/model/step.c */
     switch (g->act) {
     case TINY_ACT_RELU: TINYI_OF(k, relu_f32)(row, row, (size_t)n); break;
     case TINY_ACT_RELU2: TINYI_OF(k, relu2_f32)(row, row, (size_t)n); break;
@@ -128,6 +129,7 @@ TINYI_FN void tinyi_gemm_finish(const tinyi_kernels *k, const tinyi_gemm *g, flo
     case TINY_ACT_GELU_TANH: TINYI_OF(k, gelu_tanh_f32)(row, row, (size_t)n); break;
     default: break;
     }
+#endif
 }
 
 TINYI_FN void tinyi_gemm_put(const tinyi_kernels *k, const tinyi_gemm *g, const float *t, tiny_idx t_row, tiny_idx i, tiny_idx j, tiny_idx rows, tiny_idx cols)
