@@ -202,7 +202,8 @@ static void plain_model(const weights *w, const unsigned char *route, double *lo
 typedef struct run {
     const made *file;
     tiny_local *local;
-    int world, no_thread, other_rank, n_batch, one_by_one, way;
+    int world, no_thread, other_rank, n_batch, one_by_one, way, repack;
+    tllm_repacked repacked[MOST];
     tiny_target target;
     const unsigned char *route;             /* NULL: as the file says */
     float *logits[MOST];                    /* (TOKENS, V) */
@@ -234,6 +235,7 @@ static void model_rank(int rank, void *arg)
     m = t_rank_model(r->target ? r->target : t_now.target, r->local ? &cd : NULL, NULL, r->file->at, r->file->n);
     if (!m.st && r->route) m.st = tllm_model_routes(m.ctx, m.model, r->route, 2 * L);
     t_rank_cut(&m, (rank + r->other_rank) % r->world, r->world);
+    if (!m.st && r->repack) m.st = tllm_model_repack(m.ctx, m.model, NULL, &r->repacked[rank]);
     t_rank_state(&m, 32, r->n_batch ? r->n_batch : 32);
     if (!m.st && !r->one_by_one) m.st = tllm_forward(m.state, token, TOKENS + r->extra[rank], 0, TOKENS, r->logits[rank]);
     for (i = 0; i < TOKENS && r->one_by_one && !m.st; i++) m.st = tllm_forward(m.state, token + i, 1, i, 1, r->logits[rank] + i * V);
@@ -480,6 +482,41 @@ static void test_formats(tiny_target target)
         forget(&two);
         unmake(&file);
     }
+}
+
+/* rows of a rank may be repacked: what it keeps by columns stays in place */
+static void test_repacked(tiny_target target)
+{
+    weights *w = (weights *)t_keep(sizeof *w);
+    run plain, eight;
+    made file;
+    double off = 0.0, all = 0.0;
+    int i;
+    w->ff = 64;                             /* 32 for each rank */
+    if (!make(&file, w, TLLM_FORMAT_Q8_0, NULL, 0)) return;
+    memset(&plain, 0, sizeof plain);
+    plain.file = &file;
+    plain.target = target;
+    plain.world = 2;
+    eight = plain;
+    eight.repack = 1;
+    if (!run_model(&plain, NULL) || !run_model(&eight, NULL)) return;
+    if (all_ok(&plain) && all_ok(&eight)) {
+        tiny_ctx *ctx = t_ctx(target, 1);
+        const tiny_idx per_layer = 5;       /* q, k, v, gate, up */
+        for (i = 0; i < 2; i++) T_EQ_INT(eight.repacked[i].n, tllm_repack_has(ctx, TLLM_FORMAT_Q8_0) == 2 ? L * per_layer + 1 : 0);
+        t_close(ctx);
+        for (i = 0; i < TOKENS * V; i++) {
+            const double a = (double)plain.logits[0][i], b = (double)eight.logits[0][i];
+            off += (a - b) * (a - b);
+            all += a * a;
+        }
+        T_TRUE(all > 0.0 && off <= 1e-4 * all);      /* activations in 8 bits; another rank's rows would be off by all of it */
+        T_SAME(eight.logits[0], eight.logits[1], TOKENS * V);
+    }
+    forget(&plain);
+    forget(&eight);
+    unmake(&file);
 }
 
 /* a model that comes with the library, in blocks, over two ranks: greedy text is that of one */
@@ -806,6 +843,7 @@ int main(void)
     T_RUN_TARGETS(test_yarn_lengths);
     T_RUN_TARGETS(test_same_bits);
     T_RUN_TARGETS(test_formats);
+    T_RUN_TARGETS(test_repacked);
     T_RUN(test_session);
     T_RUN(test_travel);
     T_RUN_TARGETS(test_death);

@@ -5,17 +5,21 @@
 typedef struct opened { tiny_ctx *ctx; tllm_gguf *file; tllm_model *model; tllm_about about; } opened;
 
 static const char *const models[] = { "oracle/llm/llama-q4_0.gguf", "oracle/llm/llama-q8_0.gguf", "oracle/llm/llama-q4_k.gguf", "oracle/llm/llama-q4_k_m.gguf" };
+static const struct { const char *path; int format; } experts[] = { { "oracle/llm/olmoe.gguf", TLLM_FORMAT_Q4_0 }, { "oracle/llm/qwen3moe.gguf", TLLM_FORMAT_Q8_0 }, { "oracle/llm/olmoe.gguf", TLLM_FORMAT_Q5_1 } };
 static const char kept[] = "build/repacked.tmp";
 
-static int open_one(opened *o, const char *path, tiny_target target, int threads)
+static int open_file(opened *o, const char *path, const void *bytes, size_t n_bytes, tiny_target target, int threads)
 {
     memset(o, 0, sizeof *o);
-    if (!path) return 0;
+    if (!path && !bytes) return 0;
     o->ctx = t_ctx(target, threads);
-    if (!T_OK(tllm_gguf_open(o->ctx, path, &o->file)) || !T_OK(tllm_model_open(o->ctx, o->file, &o->model))) return 0;
+    if (!T_OK(bytes ? tllm_gguf_open_memory(o->ctx, bytes, n_bytes, &o->file) : tllm_gguf_open(o->ctx, path, &o->file)) ||
+        !T_OK(tllm_model_open(o->ctx, o->file, &o->model)))
+        return 0;
     tllm_model_about(o->model, &o->about);
     return 1;
 }
+static int open_one(opened *o, const char *path, tiny_target target, int threads) { return open_file(o, path, NULL, 0, target, threads); }
 static void close_one(opened *o)
 {
     tllm_model_close(o->ctx, o->model);
@@ -62,35 +66,87 @@ static double nmse(const float *x, const float *y, size_t n)
 }
 
 /* In both forms the logits are as near to the reference's: activations in 8 bits are what parts them. */
+static void both_forms(const char *name, const char *path, const void *bytes, size_t n_bytes, tiny_target target)
+{
+    opened o;
+    float *plain, *want;
+    tllm_repacked about;
+    size_t n;
+    int threads;
+    if (!open_file(&o, path, bytes, n_bytes, TINY_TARGET_REFERENCE, 1)) return;
+    n = (size_t)(ROWS * o.about.n_out);
+    want = logits(&o);
+    close_one(&o);
+    if (!open_file(&o, path, bytes, n_bytes, target, 1)) return;
+    plain = logits(&o);
+    close_one(&o);
+    for (threads = 1; threads < 4; threads++) {
+        float *x;
+        if (!open_file(&o, path, bytes, n_bytes, target, threads)) return;
+        T_OK(tllm_model_repack(o.ctx, o.model, NULL, &about));
+        if (tllm_repack_has(o.ctx, TLLM_FORMAT_Q4_0) == 2) T_TRUE(about.n > 0 && about.bytes > 0 && !about.from_file);
+        else T_TRUE(about.n == 0 && about.bytes == 0 && about.left > 0);
+        x = logits(&o);
+        if (!T_TRUE(nmse(x, want, n) <= 1.5 * nmse(plain, want, n) + 1e-7) || !T_TRUE(nmse(x, plain, n) < 1e-3))
+            printf("  %s, %d threads: %g and in place %g from the reference, %g apart\n", name, threads, nmse(x, want, n), nmse(plain, want, n), nmse(x, plain, n));
+        if (about.n == 0 && threads == 1) T_SAME(x, plain, n);
+        close_one(&o);
+    }
+}
 static void test_logits(tiny_target target)
 {
     size_t k;
-    int threads;
     for (k = 0; k < T_COUNT(models); k++) {
-        const char *path = t_shared(models[k]);
-        opened o;
-        float *plain, *want;
-        tllm_repacked about;
-        size_t n;
-        if (!path || !open_one(&o, path, TINY_TARGET_REFERENCE, 1)) return;
-        n = (size_t)(ROWS * o.about.n_out);
-        want = logits(&o);
-        close_one(&o);
-        if (!open_one(&o, path, target, 1)) return;
-        plain = logits(&o);
-        close_one(&o);
-        for (threads = 1; threads < 4; threads++) {
-            float *x;
-            if (!open_one(&o, path, target, threads)) return;
-            T_OK(tllm_model_repack(o.ctx, o.model, NULL, &about));
-            if (tllm_repack_has(o.ctx, TLLM_FORMAT_Q4_0) == 2) T_TRUE(about.n > 0 && about.bytes > 0 && !about.from_file);
-            else T_TRUE(about.n == 0 && about.bytes == 0 && about.left > 0);
-            x = logits(&o);
-            if (!T_TRUE(nmse(x, want, n) <= 1.5 * nmse(plain, want, n) + 1e-7) || !T_TRUE(nmse(x, plain, n) < 1e-3))
-                printf("  %s, %d threads: %g and in place %g from the reference, %g apart\n", models[k], threads, nmse(x, want, n), nmse(plain, want, n), nmse(x, plain, n));
-            if (about.n == 0 && threads == 1) T_SAME(x, plain, n);
-            close_one(&o);
+        both_forms(models[k], t_shared(models[k]), NULL, 0, target);
+        t_free_blocks();
+    }
+}
+
+static int chooses(tllm_text name)
+{
+    static const char end[] = "gate_inp.weight";
+    return name.n >= sizeof end - 1 && !memcmp(name.at + name.n - (sizeof end - 1), end, sizeof end - 1);
+}
+/* A file in memory: its matrices in a block format, but those that choose experts. */
+static void *in_blocks(const char *path, int format, size_t *n_bytes)
+{
+    const tllm_format *f = tllm_format_of(format);
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tllm_gguf *g = NULL;
+    tllm_writer *w = NULL;
+    void *copy = NULL;
+    size_t i;
+    if (!T_OK(tllm_gguf_open(ctx, path, &g)) || !T_OK(tllm_writer_open(ctx, NULL, &w))) return NULL;
+    for (i = 0; i < tllm_gguf_n_meta(g); i++) T_OK(tllm_writer_put_meta(ctx, w, tllm_gguf_meta_at(g, i)));
+    for (i = 0; i < tllm_gguf_n_tensors(g); i++) {
+        const tllm_gguf_tensor *t = tllm_gguf_tensor_at(g, i);
+        const void *data = t->data;
+        const int packs = t->rank >= 2 && t->type == TLLM_FORMAT_F32 && t->dim[0] % (uint64_t)f->values == 0 && !chooses(t->name);
+        if (packs) {
+            void *blocks = t_keep(tllm_format_bytes(f, t->bytes / 4)), *x = t_keep(t->bytes);
+            memcpy(x, t->data, t->bytes);
+            f->pack((const float *)x, blocks, t->bytes / 4, NULL);
+            data = blocks;
         }
+        T_OK(tllm_writer_put_tensor(ctx, w, t->name, packs ? format : t->type, t->rank, t->dim, data));
+    }
+    if (T_OK(tllm_writer_finish(ctx, w))) {
+        const void *at = tllm_writer_memory(w, n_bytes);
+        copy = t_keep(*n_bytes);
+        memcpy(copy, at, *n_bytes);
+    }
+    tllm_writer_close(ctx, w);
+    tllm_gguf_close(ctx, g);
+    t_close(ctx);
+    return copy;
+}
+static void test_experts(tiny_target target)
+{
+    size_t k, n;
+    for (k = 0; k < T_COUNT(experts); k++) {
+        const char *path = t_shared(experts[k].path);
+        const void *bytes = path ? in_blocks(path, experts[k].format, &n) : NULL;
+        if (bytes) both_forms(experts[k].path, NULL, bytes, n, target);
         t_free_blocks();
     }
 }
@@ -351,6 +407,7 @@ static void test_refused(void)
 int main(void)
 {
     T_RUN_TARGETS(test_logits);
+    T_RUN_TARGETS(test_experts);
     T_RUN(test_elsewhere);
     T_RUN(test_file);
     T_RUN(test_refused);
