@@ -1,5 +1,6 @@
 /* src/math/sparse.c - what a matrix must be, and the calls; the work is done in math/sparse_lines.c and math/sparse_forms.c */
 #include "math/sparse.h"
+#include "math/bits.h"
 #include "math/sparse_forms.h"
 #include "core/state.h"
 #include <string.h>
@@ -104,7 +105,7 @@ static tiny_status tinyi_sparse_check_bitmap(tiny_ctx *ctx, const tiny_sparse *a
     for (r = 0; words && r < a->n_rows; r++) {
         const uint64_t *b = a->bits + r * words;
         int64_t n = 0;
-        for (w = 0; w < words; w++) n += tinyi_sparse_bits(b[w]);
+        for (w = 0; w < words; w++) n += tinyi_bits_count(b[w]);
         if (a->n_cols % 64 && b[words - 1] >> (a->n_cols % 64)) return tinyi_fail(ctx, TINY_E_FORMAT, "sparse bitmap: row %td has bits beyond column %td", r, a->n_cols - 1);
         if (n != a->offset[r + 1] - a->offset[r])
             return tinyi_fail(ctx, TINY_E_FORMAT, "sparse bitmap: row %td has %lld bits, its offsets count %lld", r, (long long)n, (long long)(a->offset[r + 1] - a->offset[r]));

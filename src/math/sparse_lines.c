@@ -11,6 +11,7 @@
  * Error    none, but for sums of duplicates: in double, in their order, rounded once.
  * Left out hash tables for matrices with far more lines than entries: COO holds those.                              */
 #include "math/sparse_lines.h"
+#include "math/bits.h"
 #include "math/sort.h"
 #include "math/rows.h"
 #include "core/state.h"
@@ -18,18 +19,6 @@
 
 #ifndef TINY_ONLY_MODELS
 tiny_idx tinyi_sparse_words(const tiny_sparse *a) { return (a->n_cols + 63) / 64; }
-
-int tinyi_sparse_bits(uint64_t w)
-{
-#if defined __GNUC__ || defined __clang__
-    return __builtin_popcountll((unsigned long long)w);
-#else
-    w -= w >> 1 & 0x5555555555555555u;
-    w = (w & 0x3333333333333333u) + (w >> 2 & 0x3333333333333333u);
-    w = (w + (w >> 4)) & 0x0f0f0f0f0f0f0f0fu;
-    return (int)(w * 0x0101010101010101u >> 56);
-#endif
-}
 
 void tinyi_lines_free(tiny_ctx *ctx, tinyi_lines *l)
 {
@@ -396,7 +385,7 @@ static int64_t tinyi_walk_row(const tinyi_walk_job *job, tiny_idx r, int64_t q)
         tiny_idx words = tinyi_sparse_words(a);
         for (p = a->offset[r], j = 0; j < words; j++) {
             uint64_t w = a->bits[r * words + j];
-            for (; w; w &= w - 1, p++) TINYI_WALK_PUT(j * 64 + tinyi_sparse_bits((w & (0 - w)) - 1), a->value ? a->value[p] : 1.0f, p);
+            for (; w; w &= w - 1, p++) TINYI_WALK_PUT(j * 64 + tinyi_bits_count((w & (0 - w)) - 1), a->value ? a->value[p] : 1.0f, p);
         }
     }
 #undef TINYI_WALK_PUT

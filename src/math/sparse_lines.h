@@ -21,7 +21,6 @@ TINYI_FN tiny_status tinyi_lines_make(tiny_ctx *ctx, tinyi_lines *l, const tiny_
 TINYI_FN void tinyi_lines_free(tiny_ctx *ctx, tinyi_lines *l);
 
 TINYI_FN tiny_idx tinyi_sparse_words(const tiny_sparse *a);                     /* of a row of BITMAP */
-TINYI_FN int tinyi_sparse_bits(uint64_t w);                                     /* that are set */
 
 #endif
 TINYI_C_END
