@@ -94,6 +94,7 @@ TINYI_FN unsigned tinyi_cpu_features(void)
     f |= TINY_CPU_AVX512;
     if (seven[2] & 1u << 1) f |= TINY_CPU_AVX512VBMI;
     if (seven[2] & 1u << 11) f |= TINY_CPU_AVX512VNNI;
+    if (seven[2] & 1u << 14) f |= TINY_CPU_AVX512POPCNT;
     if (more[0] & 1u << 5) f |= TINY_CPU_AVX512BF16;
     if (seven[3] & 1u << 23) f |= TINY_CPU_AVX512FP16;
     if ((saved & 0x60000) != 0x60000) return f;                             /* tile configuration, tiles */

@@ -52,6 +52,7 @@
  *                        models and tiny_run of operations by their kind are refused; wants TINY_ONLY_MODELS
  *     TINYLLM_NO_TEMPLATES  chat templates without their language: six forms are known by their marks (src/llm/chat/forms.c), others refused
  *     TINYLLM_NO_TRAIN   leaves out stories, their trainer and the judge of story models
+ *     TINYLLM_NO_BIPOLAR  leaves out products on bit planes (src/llm/quant/bipolar.h)
  *     TINY_ASSERT(x)     the check of our own promises; empty unless defined
  *
  * Memory
@@ -85,6 +86,7 @@
 #include "llm/quant/matmul.h"
 #include "llm/quant/eight.h"
 #include "llm/quant/sparse.h"
+#include "llm/quant/bipolar.h"
 #include "llm/file/fd.h"
 #include "llm/file/gguf.h"
 #include "llm/file/gguf_write.h"

@@ -519,6 +519,7 @@ static void test_every_pass_of_this_processor_ran(void)
     T_EQ_INT(!!(cpu & TINY_CPU_AVX2), !!(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")));
     T_EQ_INT(!!(cpu & TINY_CPU_AVX512), !!(__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")));
     T_EQ_INT(!!(cpu & TINY_CPU_AVX512VNNI), !!__builtin_cpu_supports("avx512vnni"));
+    T_EQ_INT(!!(cpu & TINY_CPU_AVX512POPCNT), !!__builtin_cpu_supports("avx512vpopcntdq"));
     T_EQ_INT(!!(cpu & TINY_CPU_AVX512VBMI), !!__builtin_cpu_supports("avx512vbmi"));
 #endif
     (void)cpu;
