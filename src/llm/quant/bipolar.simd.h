@@ -90,7 +90,7 @@ TINYI_FORCE_INLINE TINYI_BIP_V TINY_FN(tinyi_bip_count)(TINYI_BIP_V acc, const T
 TINYI_FORCE_INLINE uint64_t TINY_FN(tinyi_bip_rows)(uint64_t v)
 {
     v = (v & UINT64_C(0x00ff00ff00ff00ff)) + (v >> 8 & UINT64_C(0x00ff00ff00ff00ff));
-    return (v & UINT64_C(0x0000ffff0000ffff)) + (v >> 16);      /* sums below 2^10: the upper row's upper half is 0 */
+    return (v & UINT64_C(0x0000ffff0000ffff)) + (v >> 16 & UINT64_C(0x0000ffff0000ffff));
 }
 TINYI_FORCE_INLINE void TINY_FN(tinyi_bip_sum)(int32_t *sum, uint64_t t, int shift)
 {
@@ -211,25 +211,23 @@ TINYI_FORCE_INLINE TINYI_BIP_NATIVE void TINY_FN(tinyi_bip_native)(int32_t *sum,
 }
 #endif
 
-/* a tile of one row of x, and one of as many as pay (bipolar.c measures); 16 shapes of a block */
-#if V_SCALAR
-#define TINYI_BIP_SHAPES(S) TINYI_BIP_SHAPES_1(S)
-#elif V_NEON
-#define TINYI_BIP_SHAPES(S) TINYI_BIP_SHAPES_32(S)
+/* a tile of one row of x, and one of as many as pay (TINYI_BIP_SHAPES); 16 shapes of a block */
+#if V_SCALAR || V_AVX512                    /* avx512 without VPOPCNTDQ is one generation of servers: not worth the code */
+#define TINYI_BIP_TILES(S) TINYI_BIP_ALONE(S)
 #else
-#define TINYI_BIP_SHAPES(S) TINYI_BIP_SHAPES_16(S)
+#define TINYI_BIP_TILES(S) TINYI_BIP_SHAPES(S)
 #endif
 #define TINYI_BIP_PARAMS (int32_t *sum, const unsigned char *w, size_t w_unit, const unsigned char *x, size_t x_unit, size_t x_row, size_t units, int shift)
 #define TINYI_BIP_KERNEL(P, Q, M)                                                                                                          \
     static void TINY_FN(tinyi_bip_one_##P##Q) TINYI_BIP_PARAMS { TINY_FN(tinyi_bip_block)(sum, w, w_unit, x, x_unit, x_row, units, shift, P, Q, 1); } \
     static void TINY_FN(tinyi_bip_few_##P##Q) TINYI_BIP_PARAMS { TINY_FN(tinyi_bip_block)(sum, w, w_unit, x, x_unit, x_row, units, shift, P, Q, M); }
-TINYI_BIP_SHAPES(TINYI_BIP_KERNEL)
+TINYI_BIP_TILES(TINYI_BIP_KERNEL)
 #undef TINYI_BIP_KERNEL
 #if V_AVX512
 #define TINYI_BIP_KERNEL(P, Q, M)                                                                                                          \
     static TINYI_BIP_NATIVE void TINY_FN(tinyi_bip_one_native_##P##Q) TINYI_BIP_PARAMS { TINY_FN(tinyi_bip_native)(sum, w, w_unit, x, x_unit, x_row, units, shift, P, Q, 1); } \
     static TINYI_BIP_NATIVE void TINY_FN(tinyi_bip_few_native_##P##Q) TINYI_BIP_PARAMS { TINY_FN(tinyi_bip_native)(sum, w, w_unit, x, x_unit, x_row, units, shift, P, Q, M); }
-TINYI_BIP_SHAPES_32(TINYI_BIP_KERNEL)
+TINYI_BIP_SHAPES(TINYI_BIP_KERNEL)
 #undef TINYI_BIP_KERNEL
 #endif
 
@@ -267,6 +265,33 @@ static void TINY_FN(tinyi_bip_codes)(uint8_t *code, const float *x, size_t n, fl
     }
 }
 
+/* Codes of a row of x to planes, 32 numbers at a time; two parts: as nibbles. x86 has the bits of a plane as the signs of bytes, others turn
+ * eight codes round at a time. */
+static void TINY_FN(tinyi_bip_lay_row)(unsigned char *to, const uint8_t *code, size_t units, int bits, int parts)
+{
+    for (; units; units--, code += 32, to += 4 * parts * bits) {
+#if V_AVX2 || V_AVX512 || (V_W128 && !TINYI_W128_SIMDE)
+        int j;
+        for (j = 0; j < bits; j++) {
+            unsigned char *at = to + 4 * parts * j;
+            const __m128i up = _mm_cvtsi32_si128(7 - j);
+            uint32_t m, low;
+#if V_W128
+            m = (uint32_t)_mm_movemask_epi8(_mm_sll_epi16(vb_load(code), up)) | (uint32_t)_mm_movemask_epi8(_mm_sll_epi16(vb_load(code + 16), up)) << 16;
+#else
+            m = (uint32_t)_mm256_movemask_epi8(_mm256_sll_epi16(_mm256_loadu_si256((const __m256i *)(const void *)code), up));
+#endif
+            low = parts > 1 ? m & 0x0f0f0f0fu : m;
+            memcpy(at, &low, 4);
+            m = m >> 4 & 0x0f0f0f0fu;
+            if (parts > 1) memcpy(at + 4, &m, 4);
+        }
+#else
+        tinyi_bip_lay(to, 4 * (size_t)parts, code, bits, parts > 1);
+#endif
+    }
+}
+
 /* v[r] = (c - 2 sum[r] - less[r]) >> halves for 16 rows */
 static void TINY_FN(tinyi_bip_values)(int32_t *v, const int32_t *sum, int32_t c, const int32_t *less, int halves)
 {
@@ -294,8 +319,8 @@ static void TINY_FN(tinyi_bip_floats)(float *y, const int32_t *v, const float *s
 #define TINYI_BIP_ONE(P, Q, M) TINY_FN(tinyi_bip_one_##P##Q),
 #define TINYI_BIP_FEW(P, Q, M) TINY_FN(tinyi_bip_few_##P##Q),
 static const tinyi_bip_kernels TINY_FN(tinyi_bip_table) = {
-    TINYI_PASS_TARGET, TINYI_BIP_PARTS, TINYI_BIP_PASS, { TINYI_BIP_SHAPES(TINYI_BIP_ROWS) }, { TINYI_BIP_SHAPES(TINYI_BIP_ONE) }, { TINYI_BIP_SHAPES(TINYI_BIP_FEW) },
-    TINY_FN(tinyi_bip_largest), TINY_FN(tinyi_bip_codes), TINY_FN(tinyi_bip_values), TINY_FN(tinyi_bip_floats)
+    TINYI_PASS_TARGET, TINYI_BIP_PARTS, TINYI_BIP_PASS, { TINYI_BIP_TILES(TINYI_BIP_ROWS) }, { TINYI_BIP_TILES(TINYI_BIP_ONE) }, { TINYI_BIP_TILES(TINYI_BIP_FEW) },
+    TINY_FN(tinyi_bip_largest), TINY_FN(tinyi_bip_codes), TINY_FN(tinyi_bip_lay_row), TINY_FN(tinyi_bip_values), TINY_FN(tinyi_bip_floats)
 };
 #undef TINYI_BIP_ONE
 #undef TINYI_BIP_FEW
@@ -303,8 +328,8 @@ static const tinyi_bip_kernels TINY_FN(tinyi_bip_table) = {
 #define TINYI_BIP_ONE(P, Q, M) TINY_FN(tinyi_bip_one_native_##P##Q),
 #define TINYI_BIP_FEW(P, Q, M) TINY_FN(tinyi_bip_few_native_##P##Q),
 static const tinyi_bip_kernels TINY_FN(tinyi_bip_table_native) = {
-    TINYI_PASS_TARGET, 1, "vpopcntd", { TINYI_BIP_SHAPES_32(TINYI_BIP_ROWS) }, { TINYI_BIP_SHAPES_32(TINYI_BIP_ONE) }, { TINYI_BIP_SHAPES_32(TINYI_BIP_FEW) },
-    TINY_FN(tinyi_bip_largest), TINY_FN(tinyi_bip_codes), TINY_FN(tinyi_bip_values), TINY_FN(tinyi_bip_floats)
+    TINYI_PASS_TARGET, 1, "vpopcntd", { TINYI_BIP_SHAPES(TINYI_BIP_ROWS) }, { TINYI_BIP_SHAPES(TINYI_BIP_ONE) }, { TINYI_BIP_SHAPES(TINYI_BIP_FEW) },
+    TINY_FN(tinyi_bip_largest), TINY_FN(tinyi_bip_codes), TINY_FN(tinyi_bip_lay_row), TINY_FN(tinyi_bip_values), TINY_FN(tinyi_bip_floats)
 };
 #undef TINYI_BIP_ONE
 #undef TINYI_BIP_FEW
@@ -312,7 +337,7 @@ static const tinyi_bip_kernels TINY_FN(tinyi_bip_table_native) = {
 #endif
 #undef TINYI_BIP_ROWS
 #undef TINYI_BIP_PARAMS
-#undef TINYI_BIP_SHAPES
+#undef TINYI_BIP_TILES
 #undef TINYI_BIP_TWICE
 #undef TINYI_BIP_V
 #undef TINYI_BIP_NONE
