@@ -112,7 +112,7 @@ static void test_lengths(tiny_target target)
             tllm_bipolar_free(ctx, &w);
         }
     t_close(ctx);
-    T_PROOF("quantization 3", "equality with an int64 reference for all p, q in 1..8, K = 1..1030");
+    if (step == 1) T_PROOF("quantization 3", "equality with an int64 reference for all p, q in 1..8, K = 1..1030");
 }
 
 static void test_shapes(tiny_target target)
