@@ -65,7 +65,8 @@ void bench_bipolar(void)
     static b_row rows[BB_RIVALS + BB_PAIRS];
     static const int ms[] = { 1, 8, 64 }, formats[2] = { TLLM_FORMAT_Q8_0, TLLM_FORMAT_Q4_0 };
     tiny_ctx *one = b_ctx(TINY_TARGET_AUTO, 1), *all = b_ctx(TINY_TARGET_AUTO, b_threads);
-    float *w = (float *)b_alloc((size_t)BB_N * BB_N * sizeof *w), *x = (float *)b_alloc(64 * BB_N * sizeof *x), *y = (float *)b_alloc(64 * BB_N * sizeof *y), *want = (float *)b_alloc(64 * BB_N * sizeof *want);
+    float *w = (float *)b_alloc((size_t)BB_N * BB_N * sizeof *w), *x = (float *)b_alloc(64 * BB_N * sizeof *x);
+    float *y = (float *)b_alloc(64 * BB_N * sizeof *y), *want = (float *)b_alloc(64 * BB_N * sizeof *want);
     int8_t *w8 = (int8_t *)b_alloc((size_t)BB_N * BB_N), *x8 = (int8_t *)b_alloc(64 * BB_N);
     float *ones = (float *)b_alloc(BB_N * sizeof *ones);
     void *blocks[2];
@@ -155,7 +156,8 @@ void bench_bipolar(void)
             for (r = 0; r < BB_RIVALS && t == 1; r++) rival[c][r] = rows[r].median_ns * 1e-3;
         }
     for (r = 0; r < BB_PAIRS; r++)
-        b_note("%s: %.2f MB, %.3f MB a bit; 64 rows: time / (p q) is %.2f of that of W1A1; error of the product %.1f %% (normal numbers, one scale a row)", bb_pair[r].name, mb[r], mb[r] / bits[r], per[2][r], error[r]);
+        b_note("%s: %.2f MB, %.3f MB a bit; 64 rows: time / (p q) is %.2f of that of W1A1; error of the product %.1f %% (normal numbers, one scale a row)",
+               bb_pair[r].name, mb[r], mb[r] / bits[r], per[2][r], error[r]);
     b_verdict("W1A1 against int8, 64 rows", rival[2][1] / us[2][0], ">=", 2.0);
     b_verdict("W2A2 against int8, 64 rows", rival[2][1] / us[2][2], ">=", 1.0);
     b_verdict("W2A4 against int8, 64 rows (where they should be even)", rival[2][1] / us[2][3], ">=", 1.0);

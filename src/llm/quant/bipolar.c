@@ -11,8 +11,9 @@
  *          are adjacent, a panel streams, and a lane of a vector is a row, so that no sum over lanes is made. (Panels of 4 rows and blocks of
  *          512 numbers, which the scheme of the paper suggests, want one accumulator for each output in place of one for 4 to 16.)
  * Fast     threads pack rows of x, then take panels. P x Q planes with P, Q <= 4 are one block with P + Q - 1 accumulators in registers; more
- *          bits are several blocks. Sums of a piece of K that fits in 32 bits are 32 bits, and 64 over the pieces of longer rows.
- * Cost     p q / 32 vector operations for each output and lane, 6 to 8 of them a pair; p / 8 bytes for each weight
+ *          bits are several blocks. How many rows of x a tile has goes by p, q and how many there are: TINYI_BIP_SHAPES, which was measured. Sums
+ *          of a piece of K that fits in 32 bits are 32 bits, and 64 over the pieces of longer rows.
+ * Cost     for each 32 numbers and vector of 4 to 16 rows p q pairs of 3 operations where the processor counts bits, else 6; p / 8 bytes a weight
  * Error    integers: none. f32: the sum of a group is exact, rounded once, scaled twice, and added: LINEAR, groups + 3 units
  * Left out tables of sums of activations in place of counts (T-MAC): another algorithm.                                                  */
 #include <string.h>
@@ -133,7 +134,10 @@ static int tinyi_bip_code(const unsigned char *planes, tiny_idx units, int bits,
     return c;
 }
 
-TINY_API int tllm_bipolar_code(const tllm_bipolar *w, tiny_idx row, tiny_idx i) { return tinyi_bip_code(w->planes, tinyi_bip_units(w->k), w->bits, row, i); }
+TINY_API int tllm_bipolar_code(const tllm_bipolar *w, tiny_idx row, tiny_idx i)
+{
+    return row < 0 || row >= w->n || i < 0 || i >= w->k ? -1 : tinyi_bip_code(w->planes, tinyi_bip_units(w->k), w->bits, row, i);
+}
 
 TINY_REF_BEGIN
 static float tinyi_bip_scale_of(float largest, int bits) { return largest / (float)tinyi_bip_top(bits); }
@@ -341,12 +345,14 @@ TINY_API tiny_status tllm_bipolar_make(tiny_ctx *ctx, const tiny_tensor *w, cons
     if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "bipolar: a place for the weights is needed");
     st = tinyi_bip_check(ctx, w, bits, group, &b);
     if (st) return st;
-    if (w->dtype != TINY_F32 && w->dtype != TINY_U8 && w->dtype != TINY_I8) return tinyi_fail(ctx, TINY_E_DTYPE, "bipolar: weights must be f32, u8 codes or i8 integers, not %s", tiny_dtype_name(w->dtype));
+    if (w->dtype != TINY_F32 && w->dtype != TINY_U8 && w->dtype != TINY_I8)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "bipolar: weights must be f32, u8 codes or i8 integers, not %s", tiny_dtype_name(w->dtype));
     if (scale && (w->dtype == TINY_F32 || !tinyi_bip_is(scale, TINY_F32, b.n, b.groups)))
         return tinyi_fail(ctx, TINY_E_SHAPE, "bipolar: scales belong to codes and integers, and must be %td x %td f32", b.n, b.groups);
     if (!tinyi_size_mul((size_t)b.n, (size_t)b.groups, &n_scale) || !tinyi_size_mul((size_t)b.n, (size_t)b.k, &n_code))
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "bipolar: %td rows of %td numbers are more than this machine can address", b.n, b.k);
-    if (w->dtype == TINY_I8 && b.group > INT32_MAX / tinyi_bip_top(bits)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "bipolar: %td signed integers of %d bits have a sum beyond 32 bits: smaller groups are wanted", b.group, bits);
+    if (w->dtype == TINY_I8 && b.group > INT32_MAX / tinyi_bip_top(bits))
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "bipolar: %td signed integers of %d bits have a sum beyond 32 bits: smaller groups are wanted", b.group, bits);
     if (w->dtype != TINY_F32) st = tinyi_bip_fit(ctx, w, bits);
     if (st) return st;
     out->n = b.n;
@@ -413,15 +419,18 @@ static tiny_status tinyi_bip_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor
     tiny_idx dim[2], groups;
     char text[96];
     int i;
-    if (x->rank != 2 || (x->dtype != TINY_F32 && x->dtype != TINY_U8 && x->dtype != TINY_I8)) return tinyi_fail(ctx, TINY_E_SHAPE, "bipolar: x is %s, it must have 2 axes of f32, u8 or i8", tinyi_shape_text(x, text));
+    if (x->rank != 2 || (x->dtype != TINY_F32 && x->dtype != TINY_U8 && x->dtype != TINY_I8))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "bipolar: x is %s, it must have 2 axes of f32, u8 or i8", tinyi_shape_text(x, text));
     if (p->wbits < 1 || p->wbits > TLLM_BIPOLAR_BITS || p->abits < 1 || p->abits > TLLM_BIPOLAR_BITS)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "bipolar: weights of %d bits and activations of %d; there are 1 to %d", p->wbits, p->abits, TLLM_BIPOLAR_BITS);
     if (p->group < 0 || p->group % 64) return tinyi_fail(ctx, TINY_E_ARGUMENT, "bipolar: groups of %td numbers; a multiple of 64 is wanted, or 0 for whole rows", p->group);
     if (x->dim[1] < 1) return tinyi_fail(ctx, TINY_E_SHAPE, "bipolar: rows of %td numbers: there is nothing to sum", x->dim[1]);
-    if (p->n < 0 || x->dim[1] > TINY_IDX_MAX / 1024 || x->dim[0] > TINY_IDX_MAX / 64 / tinyi_bip_units(x->dim[1])) return tinyi_fail(ctx, TINY_E_OVERFLOW, "bipolar: %td and %td rows of %td numbers are more than this machine can address", x->dim[0], p->n, x->dim[1]);
+    if (p->n < 0 || x->dim[1] > TINY_IDX_MAX / 1024 || x->dim[0] > TINY_IDX_MAX / 64 / tinyi_bip_units(x->dim[1]))
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "bipolar: %td and %td rows of %td numbers are more than this machine can address", x->dim[0], p->n, x->dim[1]);
     groups = tllm_bipolar_groups(x->dim[1], p->group);
     if (w->rank != 1 || w->dtype != TINY_U8 || !tiny_tensor_is_dense(w) || (size_t)w->dim[0] != tllm_bipolar_bytes(p->n, x->dim[1], p->wbits))
-        return tinyi_fail(ctx, TINY_E_SHAPE, "bipolar: the planes are %s; of %td rows of %td numbers of %d bits there are %zu bytes", tinyi_shape_text(w, text), p->n, x->dim[1], p->wbits, tllm_bipolar_bytes(p->n, x->dim[1], p->wbits));
+        return tinyi_fail(ctx, TINY_E_SHAPE, "bipolar: the planes are %s; of %td rows of %td numbers of %d bits there are %zu bytes",
+                          tinyi_shape_text(w, text), p->n, x->dim[1], p->wbits, tllm_bipolar_bytes(p->n, x->dim[1], p->wbits));
     for (i = 0; i < 3; i++) {
         side[i] = op->in[2 + i];
         dim[0] = i == 1 ? x->dim[0] : p->n;
@@ -430,7 +439,8 @@ static tiny_status tinyi_bip_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor
     }
     if (side[1] && x->dtype == TINY_F32) return tinyi_fail(ctx, TINY_E_ARGUMENT, "bipolar: scales of x are found where x is f32, and none are taken");
     if (x->dtype == TINY_I8 && (!p->signed_w || !side[2])) return tinyi_fail(ctx, TINY_E_ARGUMENT, "bipolar: signed activations want signed weights and their sums");
-    if (p->signed_w && TINYI_MIN(p->group ? p->group : x->dim[1], x->dim[1]) > INT32_MAX / 255) return tinyi_fail(ctx, TINY_E_OVERFLOW, "bipolar: a group of %td signed integers: its sum may be beyond 32 bits", p->group ? p->group : x->dim[1]);
+    if (p->signed_w && TINYI_MIN(p->group ? p->group : x->dim[1], x->dim[1]) > INT32_MAX / 255)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "bipolar: a group of %td signed integers: its sum may be beyond 32 bits", p->group ? p->group : x->dim[1]);
     if (!side[0] && !side[1] && x->dtype != TINY_F32 && x->dim[1] > INT32_MAX >> (p->wbits + p->abits))
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "bipolar: sums of %td products of %d and %d bits may be beyond 32 bits: without scales y is i32", x->dim[1], p->wbits, p->abits);
     dim[0] = x->dim[0];
@@ -568,7 +578,8 @@ static int tinyi_bip_cut(int bits, int size[2])
 }
 
 /* sum[r][16] of units u0 .. u1 of a panel for `rows` rows of x */
-static void tinyi_bip_sums(const tinyi_bip *b, const tinyi_bip_kernels *kn, const tinyi_bip_room *room, int32_t *sum, const unsigned char *panel, const unsigned char *x, int rows, tiny_idx u0, tiny_idx u1)
+static void tinyi_bip_sums(const tinyi_bip *b, const tinyi_bip_kernels *kn, const tinyi_bip_room *room, int32_t *sum, const unsigned char *panel, const unsigned char *x,
+                           int rows, tiny_idx u0, tiny_idx u1)
 {
     const size_t w_unit = 64 * (size_t)b->p;
     const tiny_idx slice = TINYI_MAX(TINYI_BIP_SLICE / (tiny_idx)w_unit, 1);
@@ -587,7 +598,8 @@ static void tinyi_bip_sums(const tinyi_bip *b, const tinyi_bip_kernels *kn, cons
 }
 
 /* the same of a group that is too long for 32 bits; c, less, halves as in values */
-static void tinyi_bip_long(const tinyi_bip *b, const tinyi_bip_kernels *kn, const tinyi_bip_room *room, float *f, const unsigned char *panel, const unsigned char *x, tiny_idx u0, tiny_idx u1, int64_t c,
+static void tinyi_bip_long(const tinyi_bip *b, const tinyi_bip_kernels *kn, const tinyi_bip_room *room, float *f, const unsigned char *panel, const unsigned char *x,
+                           tiny_idx u0, tiny_idx u1, int64_t c,
                            const int32_t *less, const float *scale, float factor)
 {
     const tiny_idx most = (INT32_MAX >> (b->p + b->q)) / 32;
@@ -606,7 +618,8 @@ static void tinyi_bip_long(const tinyi_bip *b, const tinyi_bip_kernels *kn, cons
 }
 
 /* a panel and up to TINYI_BIP_TILE rows of x */
-static void tinyi_bip_tile(const tinyi_bip *b, const tinyi_bip_kernels *kn, const tinyi_bip_room *room, const unsigned char *panel, const float *scale_w, const int32_t *less, const unsigned char *shared,
+static void tinyi_bip_tile(const tinyi_bip *b, const tinyi_bip_kernels *kn, const tinyi_bip_room *room, const unsigned char *panel, const float *scale_w,
+                           const int32_t *less, const unsigned char *shared,
                            tiny_idx t, int rows, tiny_idx j)
 {
     const unsigned char *x = shared + room->x_row * (size_t)t;

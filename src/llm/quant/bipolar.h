@@ -41,7 +41,7 @@ TINY_API tiny_status tllm_bipolar_quantize(tiny_ctx *ctx, const tiny_tensor *w, 
  * refused. scale (n, groups) f32 for codes and integers, NULL: none; with f32 it must be NULL. Memory of the context. */
 TINY_API tiny_status tllm_bipolar_make(tiny_ctx *ctx, const tiny_tensor *w, const tiny_tensor *scale, int bits, tiny_idx group, tllm_bipolar *out);
 TINY_API void tllm_bipolar_free(tiny_ctx *ctx, tllm_bipolar *w);           /* takes one that could not be made */
-TINY_API int tllm_bipolar_code(const tllm_bipolar *w, tiny_idx row, tiny_idx i);   /* number i of a row, as it was packed */
+TINY_API int tllm_bipolar_code(const tllm_bipolar *w, tiny_idx row, tiny_idx i);   /* number i of a row, as it was packed; -1: there is none */
 
 /* y (m, n) = x w^T. x (m, k):
  *   f32   quantized on the way by rows, or by the groups of w, to abits; a group with a NaN or an infinity makes its row of y NaN

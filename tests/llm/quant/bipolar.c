@@ -74,6 +74,7 @@ static void test_by_hand(tiny_target target)
     T_OK(tllm_bipolar_make(ctx, &tq, NULL, 2, 0, &wq));
     T_EQ_INT(tllm_bipolar_code(&wq, 0, 0), 0);
     T_EQ_INT(tllm_bipolar_code(&wq, 0, 1), 3);
+    T_TRUE(tllm_bipolar_code(&wq, 1, 0) == -1 && tllm_bipolar_code(&wq, 0, 4) == -1 && tllm_bipolar_code(&wq, -1, 0) == -1 && tllm_bipolar_code(&wq, 0, -1) == -1);
     T_OK(tllm_bipolar_matmul(ctx, &wq, &tp, 2, NULL, &ty));
     T_EQ_INT(y, -1);
     tllm_bipolar_free(ctx, &wa);
@@ -370,7 +371,8 @@ static void test_bad_input(tiny_target target)
     float *f = t_rand(N * K, -1, 1), *y = t_guarded(4 * N), *scale = t_rand(N * 3, 0.5f, 1), old = f[77];
     uint8_t *c = codes(N * K, 3), *big = codes(N * K, 2);
     int8_t *s = (int8_t *)t_guarded_bytes(N * K);
-    tiny_tensor tf = table(f, TINY_F32, N, K), tc = table(c, TINY_U8, N, K), ts = table(s, TINY_I8, N, K), ty = table(y, TINY_F32, 4, N), tx = table(f, TINY_F32, 4, K), tsc = table(scale, TINY_F32, N, 3), b, planes;
+    tiny_tensor tf = table(f, TINY_F32, N, K), tc = table(c, TINY_U8, N, K), ts = table(s, TINY_I8, N, K), ty = table(y, TINY_F32, 4, N);
+    tiny_tensor tx = table(f, TINY_F32, 4, K), tsc = table(scale, TINY_F32, N, 3), b, planes;
     tllm_bipolar w, v;
     tllm_bipolar_params p;
     tiny_op op;
