@@ -1,6 +1,7 @@
 /* src/llm/tinyllm.c - for the stitched form, the bodies of src/llm that have no header of their own */
 #include "llm/tinyllm.h"
 #ifdef TINYI_STITCHED
+#include "llm/quant/bitweight_sim.c"
 #include "llm/token/encode.c"
 #include "llm/token/decode.c"
 #include "llm/token/spm.c"
