@@ -10,7 +10,7 @@
  *          (OPT4E) lanes of k that share the registers of a PE; its lanes run ahead of each other and meet at the end of a tile. Adders
  *          of one weight's narrow sum are counted by themselves (OPT2 has four of them for each wide one).
  * Left out tiles of a memory hierarchy (one loop in time and one parallel for each of m, n, k), and the floating-point forms.            */
-#include "llm/quant/bitweight.h"
+#include "llm/quant/bitweight_inside.h"
 #include "core/thread.h"
 #include "math/table.h"
 #include <stdarg.h>
@@ -265,6 +265,12 @@ static int tinyi_bw_inside(const tllm_bw_design *d, int dim, int from)
     return 0;
 }
 
+/* add at every k, of all digits at once: the register holds S alone */
+TINYI_FN int tinyi_bw_fused(const tllm_bw_design *d)
+{
+    return d->place[TLLM_BW_SHIFT] == d->n_loops && !tinyi_bw_inside(d, TLLM_BW_K, d->place[TLLM_BW_ADD]) && d->loop[tinyi_bw_find(d, TLLM_BW_BW, 0)].parallel;
+}
+
 static tiny_status tinyi_bw_check_loops(tiny_ctx *ctx, const tllm_bw_design *d)
 {
     int seen[TLLM_BW_DIMS][2] = { { 0, 0 }, { 0, 0 }, { 0, 0 }, { 0, 0 } }, i, dim;
@@ -451,7 +457,7 @@ static void tinyi_bw_nest(tinyi_bw_writer *w, const tllm_bw_design *d, int depth
 {
     enum { M = 1 << TLLM_BW_M, N = 1 << TLLM_BW_N, K = 1 << TLLM_BW_K };
     static const char upper[] = "MNK";
-    const int *at = d->place, late = at[TLLM_BW_SHIFT] < d->n_loops, fused = !tinyi_bw_inside(d, TLLM_BW_K, at[TLLM_BW_ADD]), width = d->width ? d->width : 32;
+    const int *at = d->place, late = at[TLLM_BW_SHIFT] < d->n_loops, fused = tinyi_bw_fused(d), width = d->width ? d->width : 32;
     char text[96];
     if (at[TLLM_BW_ACCUMULATE] == depth) {
         if (late) (void)snprintf(text, sizeof text, "accumulate (S, C) of 10 + log2 k bits");
@@ -616,7 +622,7 @@ TINYI_FN tiny_status tinyi_bw_plan_make(tiny_ctx *ctx, const tllm_bw_design *d, 
     for (p->narrow = 10; ((tiny_idx)1 << (p->narrow - 10)) < p->run; p->narrow++) {}
     p->narrow_mask = ((uint32_t)1 << p->narrow) - 1;
     if (p->late) p->registers *= (uint64_t)(TLLM_BW_DIGITS * 2 * p->narrow + (p->carried ? p->width : 0));
-    else p->registers *= (uint64_t)(tinyi_bw_inside(d, TLLM_BW_K, d->place[TLLM_BW_ADD]) ? 2 * p->width : p->width);
+    else p->registers *= (uint64_t)(tinyi_bw_fused(d) ? p->width : 2 * p->width);
     return TINY_OK;
 }
 

@@ -119,23 +119,6 @@ TINY_API tiny_status tllm_bw_gemm(tiny_ctx *ctx, const tllm_bw_design *design, c
 /* What tllm_bw_gemm will count for n columns of b. */
 TINY_API tiny_status tllm_bw_cycles(tiny_ctx *ctx, const tllm_bw_design *design, const tiny_tensor *a, tiny_idx n, tllm_bw_stats *stats);
 
-/* For others in this house: a design taken apart for a product. */
-typedef struct tinyi_bw_plan {
-    tiny_idx size[3], lanes[3], turns[3];   /* of m, n, k: numbers, parallel ones, turns in time */
-    tiny_idx stride[TLLM_BW_LOOPS], trips[TLLM_BW_LOOPS];
-    int time[3], par[3], bw;                /* places of the loops; -1: there is none */
-    int late, sparse, bw_parallel;          /* shift after the sum over k */
-    tiny_idx run;                           /* k that are summed before an add */
-    int carried;                            /* a loop over k stands around add: the sum so far goes in again */
-    uint32_t mask, narrow_mask;
-    int width, narrow;                      /* bits */
-    uint64_t fills, registers;
-} tinyi_bw_plan;
-/* the row of codes of all 256 values: four times three bits, the lowest digit first; and how many are not 0 */
-typedef struct tinyi_bw_table { uint16_t code[256]; uint8_t nonzero[256]; } tinyi_bw_table;
-TINYI_FN void tinyi_bw_table_fill(tinyi_bw_table *t, int encoder);
-TINYI_FN tiny_status tinyi_bw_plan_make(tiny_ctx *ctx, const tllm_bw_design *d, tiny_idx m, tiny_idx n, tiny_idx k, tinyi_bw_plan *p);
-
 #endif
 TINYI_C_END
 #endif

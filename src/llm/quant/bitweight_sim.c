@@ -9,7 +9,7 @@
  *          step of a tile of A.
  * Counts   half_reduce of all four products with (S, C) is four 3:2 compressions; with S alone, where the sum is added up at every k, three; of one
  *          product one; of the four sums of OPT2 two, three where a sum so far is there.                                            */
-#include "llm/quant/bitweight.h"
+#include "llm/quant/bitweight_inside.h"
 #include "core/thread.h"
 #include "math/table.h"
 #include <string.h>
@@ -276,7 +276,7 @@ TINYI_FORCE_INLINE uint32_t tinyi_bw_all(uint32_t *TINYI_RESTRICT s, uint32_t *T
     return bad;
 }
 /* all digits of a k with S, and the add */
-TINYI_FORCE_INLINE uint32_t tinyi_bw_fused(uint32_t *TINYI_RESTRICT s, uint32_t *TINYI_RESTRICT c, const int32_t *TINYI_RESTRICT b, const tinyi_bw_pick *p, uint32_t mask, int audit)
+TINYI_FORCE_INLINE uint32_t tinyi_bw_all_and_add(uint32_t *TINYI_RESTRICT s, uint32_t *TINYI_RESTRICT c, const int32_t *TINYI_RESTRICT b, const tinyi_bw_pick *p, uint32_t mask, int audit)
 {
     const tinyi_bw_pick p0 = p[0], p1 = p[1], p2 = p[2], p3 = p[3];
     uint32_t bad = 0;
@@ -306,7 +306,7 @@ TINYI_FORCE_INLINE uint32_t tinyi_bw_lanes(int kind, tinyi_bw_row w, const tinyi
     uint32_t bad = 0;
     tiny_idx j;
     for (j = 0; j < w.n; j += TINYI_BW_LANES)
-        bad += kind == TINYI_BW_ALL ? tinyi_bw_all(w.s + j, w.c + j, w.b + j, p, w.mask, audit) : kind == TINYI_BW_FUSED ? tinyi_bw_fused(w.s + j, w.c + j, w.b + j, p, w.mask, audit) :
+        bad += kind == TINYI_BW_ALL ? tinyi_bw_all(w.s + j, w.c + j, w.b + j, p, w.mask, audit) : kind == TINYI_BW_FUSED ? tinyi_bw_all_and_add(w.s + j, w.c + j, w.b + j, p, w.mask, audit) :
                tinyi_bw_one(w.s + j, w.c + j, w.b + j, *p, by, w.mask, audit);
     return bad;
 }
@@ -343,7 +343,7 @@ static int tinyi_bw_own_bytes(const tinyi_bw_plan *p, int product, size_t *bytes
 static uint64_t tinyi_bw_fold(const tinyi_bw_plan *p, const unsigned char *steps, tiny_idx n_m, const int *order, int level, tiny_idx m, tiny_idx k)
 {
     const int what = order[level], is_m = what == 0;
-    const tiny_idx trips = what == 2 ? p->turns[TLLM_BW_K] : p->lanes[what], step = is_m ? 1 : p->stride[what == 1 ? p->par[TLLM_BW_K] : p->time[TLLM_BW_K]];
+    const tiny_idx trips = what == 2 ? p->turns[TLLM_BW_K] : p->lanes[is_m ? TLLM_BW_M : TLLM_BW_K], step = is_m ? 1 : p->stride[what == 1 ? p->par[TLLM_BW_K] : p->time[TLLM_BW_K]];
     const tiny_idx left = is_m ? n_m - m : (p->size[TLLM_BW_K] - k + step - 1) / step, n = TINYI_MIN(trips, left);
     uint64_t time = 0;
     tiny_idx i;
@@ -443,7 +443,7 @@ static void tinyi_bw_row_run(const tinyi_bw_run *r, tinyi_bw_own *o, tllm_bw_sta
             st->narrow_adds += TLLM_BW_DIGITS * pes;
             st->compressions += (p->carried ? 3 : 2) * pes;
             st->compressed_bits += (p->carried ? 3 : 2) * pes * width;
-        } else if (!r->fused || !p->bw_parallel)
+        } else if (!r->fused)
             for (j = 0; j < o->wide; j++) {
                 o->s[j] = (o->s[j] + o->c[j]) & p->mask;
                 o->c[j] = 0;
@@ -524,8 +524,7 @@ static tiny_status tinyi_bw_start(tiny_ctx *ctx, tinyi_bw_run *r, int product, t
     tiny_status st;
     int i, j;
     tinyi_bw_table_fill(&r->table, r->d->encoder);
-    r->fused = !r->p.late;
-    for (i = r->d->place[TLLM_BW_ADD]; i < r->d->n_loops; i++) if (r->d->loop[i].dim == TLLM_BW_K) r->fused = 0;
+    r->fused = tinyi_bw_fused(r->d);
     r->encode_tile = r->d->place[TLLM_BW_ENCODE] > r->p.time[TLLM_BW_N];
     r->encode_each = r->p.par[TLLM_BW_N] >= 0 && r->d->place[TLLM_BW_ENCODE] > r->p.par[TLLM_BW_N];
     if (!tinyi_bw_own_bytes(&r->p, product, &own)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "bit weights: a tile of %td x %td x %td is more than this machine can address", r->p.lanes[0], r->p.lanes[1], r->p.size[2]);
