@@ -137,7 +137,7 @@ static int model(tiny_ctx *ctx, work *w, const char *path)
         fprintf(stderr, "bitweight: %s has no matrices\n", path);
         return 1;
     }
-    digits(ctx, "all", width, "", (tiny_idx)matrices, 1, w->count);
+    printf("%-*s  %6zu %-17s %7.3f %7.3f %7.3f\n", width, "all", matrices, "matrices", mean(ctx, TLLM_BW_BOOTH, w->count), mean(ctx, TLLM_BW_ENT, w->count), mean(ctx, TLLM_BW_BITS, w->count));
     printf("\n%.0f products (%d tokens)\n%-10s %-36s %15s %8s %6s %6s %9s %11s\n", w->products, w->tokens, "design", "", "cycles", "a lane", "idle", "MHz", "Gop/s", "Gop/s/mm2");
     for (d = 0; d < w->n; d++) {
         double rate, area;
