@@ -122,7 +122,7 @@ static void tinyi_bw_walk_map(tinyi_bw_walk *w)
 {
     const tinyi_bw_run *r = w->r;
     const tiny_idx m = w->index[TLLM_BW_M], n = w->index[TLLM_BW_N], k = w->index[TLLM_BW_K], mn = m * r->p.size[TLLM_BW_N] + n;
-    const unsigned wires = w->code[m * r->p.size[TLLM_BW_K] + k] >> 3 * w->bw & 7u;
+    const unsigned wires = (unsigned)w->code[m * r->p.size[TLLM_BW_K] + k] >> 3 * w->bw & 7u;
     const int32_t b = r->b[k * r->b_k + n * r->b_n];
     const int32_t x = wires == 4u ? -2 * b : wires == 5u ? b : wires == 6u ? 2 * b : wires == 7u ? -b : 0;
     uint32_t *s = &w->s[4 * mn], *c = &w->c[4 * mn];
@@ -205,7 +205,7 @@ static uint64_t tinyi_bw_walk_nest(tinyi_bw_walk *w, int depth)
             uint64_t turn = 0;
             if (l->dim == TLLM_BW_BW) {
                 w->bw = (int)i;
-                if (!l->sparse || w->code[w->index[TLLM_BW_M] * r->p.size[TLLM_BW_K] + w->index[TLLM_BW_K]] >> 3 * i & 4u) turn = tinyi_bw_walk_nest(w, depth + 1);
+                if (!l->sparse || (unsigned)w->code[w->index[TLLM_BW_M] * r->p.size[TLLM_BW_K] + w->index[TLLM_BW_K]] >> 3 * i & 4u) turn = tinyi_bw_walk_nest(w, depth + 1);
             } else {
                 w->index[l->dim] += i * r->p.stride[depth];
                 if (w->index[l->dim] < r->p.size[l->dim]) turn = tinyi_bw_walk_nest(w, depth + 1);
