@@ -20,6 +20,8 @@ attention 7 (PLM)
 attention 8 (Ladder-residual)
 attention 9 (PYRA, ToMe)
 attention 10 (CacheGen)
+quantization 3 (Bipolar-INT)
+quantization 4 (bit weights)
 graphs 0 (plain family)
 graphs 1 (A2Q)
 graphs 7 (FastRP)'
