@@ -57,6 +57,7 @@ int main(int argc, char **argv)
     tiny_rng rng = tiny_rng_make(1, 1);
     tiny_tensor w, x, y, turned, t;
     float *norm;
+    tllm_csl_desc how = { 0 };
     tllm_csl a;
     size_t i, n;
     int c;
@@ -79,7 +80,8 @@ int main(int argc, char **argv)
     }
     for (i = 0; i < (size_t)k; i++) norm[i] = sqrtf(norm[i]);
     must(tllm_csl_prune(ctx, &w, norm, zeros));
-    must(tllm_csl_build(ctx, &w, NULL, &a));
+    how.profile = TLLM_CSL_WOVEN;                       /* for products; what others read is TLLM_CSL_PUBLISHED */
+    must(tllm_csl_build(ctx, &w, &how, &a));
     must(tllm_csl_save(ctx, &a, path));
     tllm_csl_free(ctx, &a);
     must(tllm_csl_load(ctx, path, &a));                 /* what is measured is what was written */

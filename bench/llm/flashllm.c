@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WIDE = 4096, SHARES = 5, SIZES = 5, MOST_N = 32, DENSE_F32 = 0, DENSE_F16, DENSE_Q8, BLAS, FLASH, IMAGE = FLASH + SHARES, CSR = IMAGE + SHARES, ROWS = CSR + SHARES };
+enum { WIDE = 4096, SHARES = 5, SIZES = 5, MOST_N = 32 };
+enum { DENSE_F32 = 0, DENSE_F16, DENSE_Q8, BLAS, FLASH, IMAGE = FLASH + SHARES, ORDERED = IMAGE + SHARES, CSR = ORDERED + SHARES, ROWS = CSR + SHARES };
 #define RING ((size_t)80 << 20)
 static const int b_zeros[SHARES] = { 50, 60, 70, 80, 90 };
 static const int b_sizes[SIZES] = { 1, 4, 8, 16, 32 };
@@ -60,7 +61,7 @@ static void bf_run(void *arg)
         tllm_csl a = b->a;
         a.offset = (const int32_t *)(const void *)w;
         a.item = (const uint32_t *)(const void *)(w + ((size_t)(a.down * a.across) + 16) * 4);
-        b_must(b->ctx, tllm_flash_matmul_as(b->ctx, &x, &a, b->kind < IMAGE ? TLLM_FLASH_AUTO : TLLM_FLASH_IMAGE, &y));
+        b_must(b->ctx, tllm_flash_matmul_as(b->ctx, &x, &a, b->kind == IMAGE ? TLLM_FLASH_IMAGE : TLLM_FLASH_AUTO, &y));
     } else {
         tiny_sparse s = b->s;
         const tiny_tensor xt = tiny_tensor_2d(b->xt, TINY_F32, WIDE, b->n), yt = tiny_tensor_2d(b->y, TINY_F32, WIDE, b->n);
@@ -89,7 +90,10 @@ static void bf_matrices(tiny_ctx *ctx, bf_arg *b)
     unsigned char *packed = (unsigned char *)b_alloc((size_t)WIDE * WIDE * 2);
     const tiny_tensor t = tiny_tensor_2d(w, TINY_F32, WIDE, WIDE);
     tiny_sparse_desc csr;
+    tllm_csl_desc woven;
     int i;
+    memset(&woven, 0, sizeof woven);
+    woven.profile = TLLM_CSL_WOVEN;
     memset(&csr, 0, sizeof csr);
     csr.form = TINY_CSR;
     bf_make(w, 0);
@@ -102,9 +106,11 @@ static void bf_matrices(tiny_ctx *ctx, bf_arg *b)
     for (i = 0; i < SHARES; i++) {
         bf_arg *f = &b[FLASH + i], *s = &b[CSR + i];
         bf_make(w, b_zeros[i]);
-        b_must(ctx, tllm_csl_build(ctx, &t, NULL, &f->a));
+        b_must(ctx, tllm_csl_build(ctx, &t, &woven, &f->a));
         bf_ring(f, f->a.offset, ((size_t)(f->a.down * f->a.across) + 2) * 4, ((size_t)(f->a.down * f->a.across) + 16) * 4, f->a.item, f->a.n_item * 4);
         b[IMAGE + i] = *f;
+        b_must(ctx, tllm_csl_convert(ctx, &f->a, TLLM_CSL_ORDERED, &b[ORDERED + i].a));
+        bf_ring(&b[ORDERED + i], b[ORDERED + i].a.offset, ((size_t)(f->a.down * f->a.across) + 2) * 4, ((size_t)(f->a.down * f->a.across) + 16) * 4, b[ORDERED + i].a.item, f->a.n_item * 4);
         b_must(ctx, tiny_sparse_from_dense(ctx, &t, &csr, &s->s));
         bf_ring(s, s->s.value, (size_t)s->s.n * 4, (size_t)s->s.n * 4, s->s.col, (size_t)s->s.n * 4);
     }
@@ -123,10 +129,10 @@ static void bf_contest(bf_arg *args, b_row *rows, int n, int threads)
         bf_arg *b = &args[i];
         const int share = (i - FLASH) % SHARES;
         b->ctx = ctx;
-        b->kind = i < FLASH ? i : i < IMAGE ? FLASH : i < CSR ? IMAGE : CSR;
+        b->kind = i < FLASH ? i : i < IMAGE ? FLASH : i < ORDERED ? IMAGE : i < CSR ? ORDERED : CSR;
         b->n = n;
-        rows[i].what = i < FLASH ? dense[i] : i < IMAGE ? "tiled CSL" : i < CSR ? "tiled CSL, image" : "CSR";
-        rows[i].target = i == BLAS ? "OpenBLAS" : i < FLASH || i >= CSR ? tiny_target_name(tiny_op_target(ctx, TINY_OP_MATMUL)) : i >= IMAGE ? "image" :
+        rows[i].what = i < FLASH ? dense[i] : i < IMAGE ? "tiled CSL" : i < ORDERED ? "tiled CSL, image" : i < CSR ? "tiled CSL, ordered" : "CSR";
+        rows[i].target = i == BLAS ? "OpenBLAS" : i < FLASH || i >= CSR ? tiny_target_name(tiny_op_target(ctx, TINY_OP_MATMUL)) : i >= IMAGE && i < ORDERED ? "image" :
                          tllm_flash_form_of(ctx, &b->a, n) == TLLM_FLASH_DIRECT ? "auto: direct" : "auto: image";
         rows[i].threads = threads;
         rows[i].limit = B_READ;
@@ -141,9 +147,11 @@ static void bf_contest(bf_arg *args, b_row *rows, int n, int threads)
     (void)snprintf(title, sizeof title, "Pruned matrices of 4096 x 4096, %d row%s of x, %d thread%s", n, n > 1 ? "s" : "", threads, threads > 1 ? "s" : "");
     b_contest(title, rows, ROWS);
     for (i = 0; i < SHARES; i++)
-        b_note("%d %% zeros, %d row%s, %d thread%s: dense f16 / tiled CSL %.2f (bytes %.2f), Q8_0 / tiled CSL %.2f, CSR / tiled CSL %.2f, image / tiled CSL %.2f, dense f16 / CSR %.2f", b_zeros[i], n,
+        b_note("%d %% zeros, %d row%s, %d thread%s: dense f16 / tiled CSL %.2f (bytes %.2f), Q8_0 / tiled CSL %.2f, CSR / tiled CSL %.2f, "
+               "image / tiled CSL %.2f, ordered / tiled CSL %.2f, dense f16 / CSR %.2f", b_zeros[i], n,
                n > 1 ? "s" : "", threads, threads > 1 ? "s" : "", rows[DENSE_F16].median_ns / rows[FLASH + i].median_ns, rows[DENSE_F16].bytes / rows[FLASH + i].bytes,
                rows[DENSE_Q8].median_ns / rows[FLASH + i].median_ns, rows[CSR + i].median_ns / rows[FLASH + i].median_ns, rows[IMAGE + i].median_ns / rows[FLASH + i].median_ns,
+               rows[ORDERED + i].median_ns / rows[FLASH + i].median_ns,
                rows[DENSE_F16].median_ns / rows[CSR + i].median_ns);
     tiny_ctx_close(ctx);
 }
@@ -176,7 +184,11 @@ void bench_flashllm(void)
                     at8[i] = over;
                     image8[i] = rows[DENSE_F16].median_ns / rows[IMAGE + i].median_ns;
                 }
-                if (n == 32 && b_zeros[i] >= 70) b_verdict("32 rows: dense f16 / tiled CSL", over, ">=", 1.0);
+                if (n == 32 && b_zeros[i] >= 70) {
+                    char text[80];
+                    (void)snprintf(text, sizeof text, "32 rows, %d %% zeros: dense f16 / tiled CSL", b_zeros[i]);
+                    b_verdict(text, over, ">=", 1.0);
+                }
             }
         }
     b_verdict("8 rows, 70 % zeros: dense f16 / tiled CSL", at8[2], ">=", 1.3);
@@ -188,8 +200,8 @@ void bench_flashllm(void)
     b_free(x);
     b_free(y);
     for (i = 0; i < ROWS; i++) {
-        if (i != BLAS && (i < IMAGE || i >= CSR)) b_free(args[i].ring);
-        if (i >= FLASH && i < IMAGE) tllm_csl_free(ctx, &args[i].a);
+        if (i != BLAS && (i < IMAGE || i >= ORDERED)) b_free(args[i].ring);
+        if ((i >= FLASH && i < IMAGE) || (i >= ORDERED && i < CSR)) tllm_csl_free(ctx, &args[i].a);
         if (i >= CSR) tiny_sparse_free(ctx, &args[i].s);
     }
     tiny_ctx_close(ctx);

@@ -1,6 +1,6 @@
 /* tests/fuzz/flashllm.c - any bytes as a pruned matrix; what was taken goes through the other profile and back, and into a product
  *
- * The first byte chooses: bit 0 the checksum is put right first. The rest is the file. After a change of the format the corpus is written anew:
+ * The first byte chooses: bit 0 the checksum is put right first, bit 1 the product is that of woven tiles. The rest is the file. After a change of the format the corpus is written anew:
  *
  *     cc -std=c99 -DFLASHLLM_CORPUS -DTINYLLM_IMPLEMENTATION -I. -Itests tests/fuzz/flashllm.c -o build/flashllm-corpus -pthread -lm
  *     build/flashllm-corpus tests/fuzz/corpus/flashllm                                                                    */
@@ -18,7 +18,7 @@ int main(int argc, char **argv)
     int i;
     if (argc != 2 || tiny_ctx_open(NULL, &ctx)) return 2;
     for (i = 0; i < 130 * 70; i++) w[i] = i * 7919 % 97 < 5 ? (float)(i % 251 - 125) / 64.0f : 0.0f;
-    for (i = 0; i < 4; i++) {
+    for (i = 0; i < 6; i++) {
         tllm_csl_desc d;
         tllm_csl a;
         void *bytes;
@@ -26,12 +26,12 @@ int main(int argc, char **argv)
         char path[500];
         FILE *f;
         memset(&d, 0, sizeof d);
-        d.profile = i & 1;
-        d.bf16 = i >> 1;
-        (void)snprintf(path, sizeof path, "%s/%s-%s", argv[1], i & 1 ? "published" : "ordered", i >> 1 ? "bf16" : "f16");
+        d.profile = i % 3;
+        d.bf16 = i / 3;
+        (void)snprintf(path, sizeof path, "%s/%s-%s", argv[1], i % 3 == 1 ? "published" : i % 3 ? "woven" : "ordered", i / 3 ? "bf16" : "f16");
         if (tllm_csl_build(ctx, &t, &d, &a) || tllm_csl_pack(ctx, &a, &bytes, &n)) abort();
         f = fopen(path, "wb");
-        if (!f || fputc(1, f) == EOF || fwrite(bytes, 1, n, f) != n || fclose(f)) abort();
+        if (!f || fputc(i / 3 * 2 + 1, f) == EOF || fwrite(bytes, 1, n, f) != n || fclose(f)) abort();
         tiny_free(ctx, bytes);
         tllm_csl_free(ctx, &a);
     }
@@ -80,7 +80,7 @@ static void target(tiny_ctx *ctx, const uint8_t *data, size_t size)
     if (tllm_csl_pack(fast, &a, &bytes, &m) || m != n) abort();        /* there is one way to write it */
     if (memcmp(bytes, room, n)) abort();
     tiny_free(fast, bytes);
-    if (tllm_csl_convert(fast, &a, !a.profile, &b) || tllm_csl_convert(fast, &b, TLLM_CSL_ORDERED, &c) || c.n_nonzero != a.n_nonzero) abort();
+    if (tllm_csl_convert(fast, &a, (a.profile + 1) % TLLM_CSL_PROFILES, &b) || tllm_csl_convert(fast, &b, data[0] & 2 ? TLLM_CSL_WOVEN : TLLM_CSL_ORDERED, &c) || c.n_nonzero != a.n_nonzero) abort();
     if (a.k <= MOST && a.n_out <= MOST) {
         const tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 2, a.k), ty = tiny_tensor_2d(y, TINY_F32, 2, a.n_out), tz = tiny_tensor_2d(z, TINY_F32, 2, a.n_out);
         if (tllm_flash_matmul(plain, &tx, &c, &tz)) abort();

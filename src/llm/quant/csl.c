@@ -30,6 +30,9 @@ static tiny_idx tinyi_csl_high(int profile) { return profile == TLLM_CSL_PUBLISH
 /* columns are stored turned, which is undone by turning them again */
 static unsigned tinyi_csl_turned(int profile, unsigned row, unsigned column) { return profile == TLLM_CSL_PUBLISHED ? column ^ (row % 8) << 3 : column; }
 
+/* where an item stands in its tile; those of woven ones carry something else above */
+static unsigned tinyi_csl_place(int profile, uint32_t item) { return item >> 16 & (profile == TLLM_CSL_WOVEN ? 0xfffu : 0xffffu); }
+
 static float tinyi_csl_value(int bf16, uint32_t item) { return bf16 ? tinyi_bf16_to_f32((uint16_t)item) : tinyi_f16_to_f32((uint16_t)item); }
 
 TINY_API size_t tllm_csl_bytes(const tllm_csl *a) { return a ? 4 * (a->n_item + (size_t)(a->down * a->across) + 2) : 0; }
@@ -67,13 +70,19 @@ static tiny_status tinyi_csl_check_tile(tiny_ctx *ctx, const char *where, const 
     const size_t n = 4 * (size_t)(a->offset[tile + 1] - a->offset[tile]);
     const unsigned places = (unsigned)tinyi_csl_high(a->profile) * TLLM_CSL_WIDE;
     uint32_t seen[TINYI_CSL_MOST / 32];
+    const size_t fours = a->profile == TLLM_CSL_WOVEN && n ? (size_t)(item[0] >> 28 | item[1] >> 28 << 4 | item[2] >> 28 << 8) : 0;
     size_t i;
+    if (fours > n / 4) TINYI_CSL_FAIL("%s: tile %td: %zu fours of %zu items", where, tile, fours, n);
     memset(seen, 0, sizeof seen);
     for (i = 0; i < n; i++) {
-        const unsigned at = item[i] >> 16, row = at / TLLM_CSL_WIDE, column = tinyi_csl_turned(a->profile, row, at % TLLM_CSL_WIDE);
+        const unsigned at = tinyi_csl_place(a->profile, item[i]), row = at / TLLM_CSL_WIDE, column = tinyi_csl_turned(a->profile, row, at % TLLM_CSL_WIDE);
         if (at >= places) TINYI_CSL_FAIL("%s: tile %td: item %zu is at place %u of %u", where, tile, i, at, places);
         if (seen[at / 32] >> at % 32 & 1) TINYI_CSL_FAIL("%s: tile %td: two items are at place %u", where, tile, at);
-        if (a->profile == TLLM_CSL_ORDERED && i && at < item[i - 1] >> 16) TINYI_CSL_FAIL("%s: tile %td: item %zu at place %u comes after place %u", where, tile, i, at, (unsigned)(item[i - 1] >> 16));
+        if (a->profile == TLLM_CSL_ORDERED && i && at < item[i - 1] >> 16)
+            TINYI_CSL_FAIL("%s: tile %td: item %zu at place %u comes after place %u", where, tile, i, at, (unsigned)(item[i - 1] >> 16));
+        if (a->profile == TLLM_CSL_WOVEN && i > 2 && item[i] >> 28) TINYI_CSL_FAIL("%s: tile %td: item %zu is at place %u of %u", where, tile, i, (unsigned)(item[i] >> 16), places);
+        if (i < 4 * fours && i % 4 && row != tinyi_csl_place(a->profile, item[i - 1]) / TLLM_CSL_WIDE)
+            TINYI_CSL_FAIL("%s: tile %td: item %zu of %zu fours is in another row than the one before", where, tile, i, fours);
         seen[at / 32] |= (uint32_t)1 << at % 32;
         if (!(item[i] & 0x7fffu)) continue;
         ++*n_nonzero;
@@ -90,7 +99,8 @@ static tiny_status tinyi_csl_check(tiny_ctx *ctx, const char *where, const tllm_
     tiny_idx t, tiles;
     tiny_status st;
     if (!a || !a->offset || (!a->item && a->n_item)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: a matrix with its offsets and items is needed", where);
-    if (a->profile < 0 || a->profile >= TLLM_CSL_PROFILES || a->bf16 < 0 || a->bf16 > 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: profile %d, values %d; there are 0 and 1 of each", where, a->profile, a->bf16);
+    if (a->profile < 0 || a->profile >= TLLM_CSL_PROFILES || a->bf16 < 0 || a->bf16 > 1)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: profile %d, values %d; there are %d profiles, and values 0 and 1", where, a->profile, a->bf16, (int)TLLM_CSL_PROFILES);
     if (a->n_out < 0 || a->k < 0) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: %td rows of %td numbers", where, a->n_out, a->k);
     memset(&sizes, 0, sizeof sizes);
     st = tinyi_csl_tiles(ctx, where, a->profile, (uint64_t)a->n_out, (uint64_t)a->k, &sizes);
@@ -171,7 +181,7 @@ static void tinyi_csl_fill(const tinyi_csl_job *j, uint16_t *tile, tiny_idx i, t
         const int32_t *o = j->from->offset + s * j->from->across + t;
         size_t q;
         for (q = 4 * (size_t)o[0]; q < 4 * (size_t)o[1]; q++) {
-            const unsigned at = j->from->item[q] >> 16, row = at / TLLM_CSL_WIDE;
+            const unsigned at = tinyi_csl_place(j->from->profile, j->from->item[q]), row = at / TLLM_CSL_WIDE;
             r = above + (tiny_idx)row;
             if (r >= 0 && r < rows) tile[r * TLLM_CSL_WIDE + (tiny_idx)tinyi_csl_turned(j->from->profile, row, at % TLLM_CSL_WIDE)] = (uint16_t)j->from->item[q];
         }
@@ -219,6 +229,32 @@ static void tinyi_csl_lanes(uint32_t *item, size_t n, uint32_t *bank)
     }
 }
 
+/* The same items woven; room: as many. */
+static void tinyi_csl_weave(uint32_t *item, size_t n, uint32_t *room)
+{
+    uint32_t *to = item;
+    size_t first[TLLM_CSL_WIDE], left[TLLM_CSL_WIDE], i, j, fours;
+    memcpy(room, item, n * sizeof *room);
+    for (j = 0; j < TLLM_CSL_WIDE; j++) left[j] = 0;
+    for (i = n; i-- > 0;) {
+        first[room[i] >> 22] = i;
+        left[room[i] >> 22]++;
+    }
+    for (i = 0; i < TLLM_CSL_WIDE; i += 4)  /* neighbours are in different rows, so that no sum waits for the one before */
+        for (j = 0; j < TLLM_CSL_WIDE; j++) {
+            if (left[j] < 4) continue;
+            memcpy(to, room + first[j], 4 * sizeof *to);
+            left[j] -= 4;
+            first[j] += 4;
+            to += 4;
+        }
+    fours = (size_t)(to - item) / 4;
+    for (i = 0; i < 3; i++)
+        for (j = 0; j < TLLM_CSL_WIDE; j++)
+            if (i < left[j]) *to++ = room[first[j] + i];
+    for (i = 0; n && i < 3; i++) item[i] |= (uint32_t)(fours >> 4 * i & 15u) << 28;
+}
+
 static void tinyi_csl_team(tiny_team *team, void *arg)
 {
     const tinyi_csl_job *j = (const tinyi_csl_job *)arg;
@@ -236,6 +272,7 @@ static void tinyi_csl_team(tiny_team *team, void *arg)
                 n = tinyi_csl_items(tile, places, to, &j->n_nonzero[i]);
                 if (!to) j->offset[at + 1] = (int32_t)(n / 4);
                 else if (j->to->profile == TLLM_CSL_PUBLISHED) tinyi_csl_lanes(to, n, bank);
+                else if (j->to->profile == TLLM_CSL_WOVEN) tinyi_csl_weave(to, n, bank);
             }
 }
 
@@ -285,7 +322,8 @@ static tiny_status tinyi_csl_make(tiny_ctx *ctx, const char *call, tinyi_csl_job
             st = tinyi_fail(ctx, TINY_E_NUMERIC, "%s: the number in row %lld, column %lld is too large for %s", call, (long long)(j->fault[i] / a->k), (long long)(j->fault[i] % a->k),
                             j->bf16 ? "bf16" : "f16");
     }
-    if (!st && !tinyi_csl_sum(offset, tiles)) st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %llu numbers that are not 0 are more than offsets of 31 bits can name", call, (unsigned long long)a->n_nonzero);
+    if (!st && !tinyi_csl_sum(offset, tiles))
+        st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %llu numbers that are not 0 are more than offsets of 31 bits can name", call, (unsigned long long)a->n_nonzero);
     if (!st) a->n_item = 4 * (size_t)offset[tiles];
     if (!st && !only) {
         block = (unsigned char *)tinyi_alloc(ctx, tinyi_csl_offsets(a) + a->n_item * sizeof(uint32_t), 1);
@@ -389,7 +427,7 @@ static void tinyi_csl_out_team(tiny_team *team, void *arg)
                 const int32_t *s = a->offset + i * a->across + t;
                 size_t q;
                 for (q = 4 * (size_t)s[0]; q < 4 * (size_t)s[1]; q++) {
-                    const unsigned at = a->item[q] >> 16, row = at / TLLM_CSL_WIDE;
+                    const unsigned at = tinyi_csl_place(a->profile, a->item[q]), row = at / TLLM_CSL_WIDE;
                     c = t * TLLM_CSL_WIDE + (tiny_idx)tinyi_csl_turned(a->profile, row, at % TLLM_CSL_WIDE);
                     if (a->item[q] & 0x7fffu) y[(tiny_idx)row * o->y->stride[0] + c * o->y->stride[1]] = tinyi_csl_value(a->bf16, a->item[q]);
                 }
@@ -429,7 +467,7 @@ TINY_API tiny_status tllm_csl_pack(tiny_ctx *ctx, const tllm_csl *a, void **byte
     if (!w.at) return tiny_ctx_status(ctx);
     tinyi_wr_bytes(&w, tinyi_csl_magic, sizeof tinyi_csl_magic);
     tinyi_wr(&w, 1, 4);
-    tinyi_wr(&w, (uint64_t)(a->profile | a->bf16 << 1), 4);
+    tinyi_wr(&w, (a->profile == TLLM_CSL_PUBLISHED ? 1u : a->profile == TLLM_CSL_WOVEN ? 4u : 0u) | (a->bf16 ? 2u : 0u), 4);
     tinyi_wr(&w, (uint64_t)a->n_out, 8);
     tinyi_wr(&w, (uint64_t)a->k, 8);
     tinyi_wr(&w, a->n_nonzero, 8);
@@ -455,9 +493,10 @@ static tiny_status tinyi_csl_read(tiny_ctx *ctx, const char *where, const void *
     size_t i;
     if (!bytes || n < TINYI_CSL_HEAD + 4 || !tinyi_rd_bytes(&c, 8, &p) || memcmp(p, tinyi_csl_magic, 8)) TINYI_CSL_FAIL("%s: %zu bytes that are no matrix of tiles", where, bytes ? n : 0);
     (void)(tinyi_rd_u32(&c, &version) && tinyi_rd_u32(&c, &flags) && tinyi_rd_u64(&c, &n_out) && tinyi_rd_u64(&c, &k) && tinyi_rd_u64(&c, &n_nonzero) && tinyi_rd_u64(&c, &n_item));
-    if (version != 1 || flags > 3) TINYI_CSL_FAIL("%s: version %u with flags %u; version 1 with flags up to 3 are known", where, (unsigned)version, (unsigned)flags);
+    if (version != 1 || flags > 7 || (flags & 5) == 5)
+        TINYI_CSL_FAIL("%s: version %u with flags %u; version 1 with flags up to 7, and not both 1 and 4, is known", where, (unsigned)version, (unsigned)flags);
     memset(&a, 0, sizeof a);
-    st = tinyi_csl_tiles(ctx, where, flags & 1 ? TLLM_CSL_PUBLISHED : TLLM_CSL_ORDERED, n_out, k, &a);
+    st = tinyi_csl_tiles(ctx, where, flags & 1 ? TLLM_CSL_PUBLISHED : flags & 4 ? TLLM_CSL_WOVEN : TLLM_CSL_ORDERED, n_out, k, &a);
     if (st) return st;
     tiles = (uint64_t)(a.down * a.across);
     if (n_item % 4 || n_item / 4 > INT32_MAX || n_nonzero > n_item || c.left % 4 || c.left / 4 != tiles + 2 + n_item + 1)     /* no sum wraps: each is below 2^34 */
@@ -534,7 +573,8 @@ TINY_API tiny_status tllm_csl_prune(tiny_ctx *ctx, const tiny_tensor *w, const f
     if (!w || tiny_tensor_check(w) || w->rank != 2 || w->dtype != TINY_F32 || w->dim[1] > INT32_MAX) return tinyi_fail(ctx, TINY_E_ARGUMENT, "csl_prune: a matrix of f32 is needed");
     if (!(share >= 0.0 && share <= 1.0)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "csl_prune: a share of %g is not in 0..1", share);
     for (c = 0; norm && c < w->dim[1]; c++)
-        if (!(norm[c] >= 0.0f && norm[c] - norm[c] == 0.0f)) return tinyi_fail(ctx, TINY_E_NUMERIC, "csl_prune: the size of column %td is %g; it must be finite and not below 0", c, (double)norm[c]);
+        if (!(norm[c] >= 0.0f && norm[c] - norm[c] == 0.0f))
+            return tinyi_fail(ctx, TINY_E_NUMERIC, "csl_prune: the size of column %td is %g; it must be finite and not below 0", c, (double)norm[c]);
     score = (float *)tinyi_alloc(ctx, (size_t)w->dim[1], sizeof *score);
     order = score ? (uint32_t *)tinyi_alloc(ctx, (size_t)w->dim[1], sizeof *order) : NULL;
     if (!order) st = tiny_ctx_status(ctx);

@@ -1,7 +1,7 @@
 /* src/llm/quant/csl.h - matrices with many zeros in tiles of compressed lists (Tiled-CSL, the format of Flash-LLM)
  *
  *   tllm_csl a;
- *   tllm_csl_build(ctx, &w, NULL, &a);                     w (n_out, k): f32, f16 or bf16; what is exactly 0 is left out
+ *   tllm_csl_build(ctx, &w, &desc, &a);                    w (n_out, k): f32, f16 or bf16; what is exactly 0 is left out
  *   tllm_flash_matmul(ctx, &x, &a, &y);                    llm/quant/flashllm.h
  *   tllm_csl_save(ctx, &a, "down.csl");                    and tllm_csl_load
  *   tllm_csl_free(ctx, &a);
@@ -11,8 +11,10 @@
  * items in units of 4. One more offset at the end repeats the last: a tile of nothing, for who looks ahead.
  *
  *   ORDERED    the default: tiles of 64 x 64, items by position
+ *   WOVEN      the same tiles, for faster products: first fours of items of one row, the first four of each row, the second, and so on; then what is
+ *              left, the first of each row, the second, the third. The number of fours stands in the highest 4 bits of the first three items, lowest bits first.
  *   PUBLISHED  the authors': tiles of 128 x 64, the column stored as column ^ (row % 8) * 8, items in the order in which 32 lanes take
- *              four each without meeting in one of 32 banks. To keep and to exchange; products want ORDERED.
+ *              four each without meeting in one of 32 banks. To keep and to exchange; products do not take it.
  *
  * Memory: 4 bytes for each number that is not 0, and 4 for each tile: less than f16 from 50 % zeros on, and 5 times less at 90 %. */
 #ifndef TINYI_CSL_H
@@ -24,7 +26,7 @@ TINYI_C_BEGIN
 
 #define TLLM_CSL_WIDE 64                    /* columns of a tile, and rows of an ordered one */
 
-typedef enum tllm_csl_profile { TLLM_CSL_ORDERED, TLLM_CSL_PUBLISHED, TLLM_CSL_PROFILES } tllm_csl_profile;
+typedef enum tllm_csl_profile { TLLM_CSL_ORDERED, TLLM_CSL_PUBLISHED, TLLM_CSL_WOVEN, TLLM_CSL_PROFILES } tllm_csl_profile;
 
 typedef struct tllm_csl_desc {              /* all zero: ordered, f16, a value beyond 65504 is refused */
     int profile;
@@ -56,7 +58,7 @@ TINY_API void tllm_csl_free(tiny_ctx *ctx, tllm_csl *a);    /* takes NULL, and o
 TINY_API tiny_status tllm_csl_check(tiny_ctx *ctx, const tllm_csl *a);
 
 /* The same as bytes, little-endian:
- *   "TINYCSL\0", u32 version 1, u32 flags (1: published, 2: bf16), u64 n_out, k, n_nonzero, n_item, then the offsets, the items, and a
+ *   "TINYCSL\0", u32 version 1, u32 flags (1: published, 2: bf16, 4: woven), u64 n_out, k, n_nonzero, n_item, then the offsets, the items, and a
  *   CRC-32 of everything before it. */
 TINY_API tiny_status tllm_csl_pack(tiny_ctx *ctx, const tllm_csl *a, void **bytes, size_t *n);     /* for tiny_free */
 TINY_API tiny_status tllm_csl_open(tiny_ctx *ctx, const void *bytes, size_t n, tllm_csl *out);     /* copies */

@@ -15,8 +15,9 @@ typedef struct tinyi_csl_kernels {
     void (*list)(float *value, uint32_t *at, const uint32_t *item, size_t n, int bf16, int np);
     /* a tile as panels of nr = 2 lanes rows, [64 / nr][64][nr]; value and at: room */
     void (*expand)(float *image, float *value, uint32_t *at, const uint32_t *item, size_t n, int bf16);
-    /* y[at >> 16] += value x[at & 65535], `vectors` side by side; ahead: what is asked from memory meanwhile, 4 bytes for each item */
-    void (*add)(float *y, const float *x, const float *value, const uint32_t *at, size_t n, int vectors, const uint32_t *ahead);
+    /* y[at >> 16] += value x[at & 65535], `vectors` side by side; the first items are fours of one row each; ahead: what is asked from memory
+     * meanwhile, 4 bytes for each item */
+    void (*add)(float *y, const float *x, const float *value, const uint32_t *at, size_t n, size_t fours, int vectors, const uint32_t *ahead);
 } tinyi_csl_kernels;
 TINYI_FN const tinyi_csl_kernels *tinyi_csl_kernels_of(const tinyi_kernels *k);
 

@@ -7,8 +7,9 @@
  * IMAGE    zeros over 16 KB, then the items; the product of math/gemm.h on panels of rows: 64 deep, 12 or 6 rows of x at a time.
  *          One image: what two of them would overlap here, the processor overlaps by itself. It is cleared whole: to undo the items of the tile
  *          before costs a store an item where 8 (avx2) zeros are one, no gain from 12 % on.
- * DIRECT   see flashllm.simd.h. Its work falls with the items, that of IMAGE hardly does: a graphics processor multiplies dense tiles sixteen
- *          times faster than anything else, the vectors here do it twice as fast as item by item.
+ * DIRECT   see flashllm.simd.h; fours of a row, which woven tiles begin with, read and write the sums of their row once. Its work falls with the
+ *          items, that of IMAGE hardly does: a graphics processor multiplies dense tiles sixteen times faster than anything else, the vectors
+ *          here do it twice as fast as item by item.
  * Not finite: a number of x that is infinite or NaN would meet zeros of an image and of the padding. While x is packed it is looked for; such
  *          products are made item by item by a plain loop.
  * Cost     4 bytes an item; n operations an item (DIRECT), or for each place of a tile (IMAGE).
@@ -52,7 +53,7 @@ static void tinyi_flash_read(const tiny_op *op, tinyi_flash *f)
 {
     const tiny_tensor *x = op->in[0], *y = op->out[0];
     memset(f, 0, sizeof *f);
-    f->p = *(const tllm_flash_params *)op->params;
+    if (op->params) f->p = *(const tllm_flash_params *)op->params;
     f->x = (const float *)x->data;
     f->offset = (const int32_t *)op->in[2]->data;
     f->item = op->in[1]->data ? (const uint32_t *)op->in[1]->data : (const uint32_t *)(const void *)f->offset;  /* of none: nothing is read */
@@ -108,13 +109,13 @@ TINY_REF_END
 
 /* ---- fast ------------------------------------------------------------------------------------------------------- */
 
-/* Cycles of an average tile with avx2, measured: DIRECT from an item (1.9 with one vector of sums) and half of another cycle for its list;
- * IMAGE from its zeros, its items, and what two multiply-adds a cycle take. */
-static tllm_flash_form tinyi_flash_choose(tiny_idx n_item, tiny_idx tiles, tiny_idx n, int lanes)
+/* Cycles of an average tile with avx2, measured: DIRECT from its items, for a list and for each vector of sums; IMAGE from its zeros, its items,
+ * and two multiply-adds a cycle. */
+static tllm_flash_form tinyi_flash_choose(tiny_idx n_item, tiny_idx tiles, tiny_idx n, int lanes, int woven)
 {
     const double items = (double)n_item / (double)TINYI_MAX(tiles, 1), vectors = (double)((n + lanes - 1) / lanes);
-    const double direct = items * (0.5 + TINYI_MAX(1.6, 0.6 + 1.1 * vectors));
-    const double image = TINYI_FLASH_PLACES / (double)lanes + 1.5 * items + 1.2 * TINYI_FLASH_PLACES * (double)tinyi_gemm_up(n, 2) / (2.0 * (double)lanes);
+    const double direct = items * (woven ? 1.25 + 0.85 * vectors : 1.0 + 1.85 * vectors);
+    const double image = TINYI_FLASH_PLACES / (double)lanes + 2.4 * items + 1.1 * TINYI_FLASH_PLACES * (double)tinyi_gemm_up(n, 2) / (2.0 * (double)lanes);
     return direct <= image ? TLLM_FLASH_DIRECT : TLLM_FLASH_IMAGE;
 }
 
@@ -214,8 +215,9 @@ static void tinyi_flash_piece(const tinyi_flash *f, const tinyi_flash_job *b, ti
             b->csl->expand(b->image, b->value, b->at, item, (size_t)n, f->p.bf16);
             tinyi_flash_multiply(f, b, i, j, next, n_next);
         } else {
+            const tiny_idx fours = f->p.woven ? (tiny_idx)(item[0] >> 28 | item[1] >> 28 << 4 | item[2] >> 28 << 8) : 0;
             b->csl->list(b->value, b->at, item, (size_t)n, f->p.bf16, (int)b->wide);
-            b->csl->add(b->acc, b->x + j * TLLM_CSL_WIDE * b->wide, b->value, b->at, (size_t)n, (int)(b->wide / b->csl->lanes), next);
+            b->csl->add(b->acc, b->x + j * TLLM_CSL_WIDE * b->wide, b->value, b->at, (size_t)n, (size_t)TINYI_MIN(fours, n / 4), (int)(b->wide / b->csl->lanes), next);
         }
     }
     if (f->parts > 1) {
@@ -260,7 +262,7 @@ static void tinyi_flash_fast(tiny_team *team, const tiny_op *op)
     b.tile = TINYI_K(team, gemm_f32_tile);
     TINYI_OF(team->k, gemm_f32_shape)(&b.shape);
     b.csl = tinyi_csl_kernels_of(team->k);
-    b.form = f.p.form == TLLM_FLASH_AUTO ? tinyi_flash_choose(f.n_item, f.down * f.across, f.n, b.csl->lanes) : (tllm_flash_form)f.p.form;
+    b.form = f.p.form == TLLM_FLASH_AUTO ? tinyi_flash_choose(f.n_item, f.down * f.across, f.n, b.csl->lanes, f.p.woven) : (tllm_flash_form)f.p.form;
     b.x = (float *)team->shared;
     b.flag = (unsigned char *)team->shared + f.x_bytes;
     b.part = (float *)(void *)(b.flag + f.flag_bytes);
@@ -301,10 +303,11 @@ static tiny_status tinyi_flash_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tens
     tiny_idx dim[2], tiles, t, down, across;
     char text[96];
     if (x->dtype != TINY_F32 || x->rank != 2) return tinyi_fail(ctx, TINY_E_SHAPE, "flash_matmul: x is %s, it must have 2 axes of f32", tinyi_shape_text(x, text));
-    if (item->dtype != TINY_I32 || item->rank != 1 || !tiny_tensor_is_dense(item)) return tinyi_fail(ctx, TINY_E_SHAPE, "flash_matmul: items are %s, they must be dense i32 of one axis", tinyi_shape_text(item, text));
+    if (item->dtype != TINY_I32 || item->rank != 1 || !tiny_tensor_is_dense(item))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "flash_matmul: items are %s, they must be dense i32 of one axis", tinyi_shape_text(item, text));
     if (offset->dtype != TINY_I32 || offset->rank != 1 || !tiny_tensor_is_dense(offset))
         return tinyi_fail(ctx, TINY_E_SHAPE, "flash_matmul: offsets are %s, they must be dense i32 of one axis", tinyi_shape_text(offset, text));
-    if (!p || p->n_out < 1 || p->bf16 < 0 || p->bf16 > 1 || p->form < 0 || p->form >= TLLM_FLASH_FORMS)
+    if (!p || p->n_out < 1 || p->bf16 < 0 || p->bf16 > 1 || p->woven < 0 || p->woven > 1 || p->form < 0 || p->form >= TLLM_FLASH_FORMS)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "flash_matmul: %td outputs, values %d, form %d: there must be outputs, 2 kinds of values and %d forms are known", p ? p->n_out : 0, p ? p->bf16 : 0,
                           p ? p->form : 0, (int)TLLM_FLASH_FORMS);
     if (x->dim[1] < 1 || x->dim[1] > TINY_IDX_MAX / 65536 || p->n_out > INT32_MAX) return tinyi_fail(ctx, TINY_E_OVERFLOW, "flash_matmul: %td outputs of %td numbers", p->n_out, x->dim[1]);
@@ -318,9 +321,11 @@ static tiny_status tinyi_flash_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tens
         if ((t == 0 && o[0] != 0) || o[1] < o[0] || o[1] - o[0] > TINYI_FLASH_PLACES / 4)
             return tinyi_fail(ctx, TINY_E_ARGUMENT, "flash_matmul: tile %td of %td places goes from offset %d to %d", t, (tiny_idx)TINYI_FLASH_PLACES, (int)o[0], (int)o[1]);
     }
-    if (offset->data && (((const int32_t *)offset->data)[tiles] != ((const int32_t *)offset->data)[tiles + 1] || (tiny_idx)((const int32_t *)offset->data)[tiles] != item->dim[0] / 4 || item->dim[0] % 4))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "flash_matmul: offsets end at %d and %d, in units of 4, for %td items", (int)((const int32_t *)offset->data)[tiles],
-                          (int)((const int32_t *)offset->data)[tiles + 1], item->dim[0]);
+    if (offset->data) {
+        const int32_t *o = (const int32_t *)offset->data + tiles;
+        if (o[0] != o[1] || (tiny_idx)o[0] != item->dim[0] / 4 || item->dim[0] % 4)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "flash_matmul: offsets end at %d and %d, in units of 4, for %td items", (int)o[0], (int)o[1], item->dim[0]);
+    }
     dim[0] = x->dim[0];
     dim[1] = p->n_out;
     tinyi_want(want, TINY_F32, 2, dim);
@@ -330,8 +335,10 @@ static tiny_status tinyi_flash_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tens
 static void tinyi_flash_cost(const tiny_op *op, tiny_cost *c)
 {
     const double items = (double)op->in[1]->dim[0], n = (double)op->in[0]->dim[0];
+    tinyi_flash f;
+    tinyi_flash_read(op, &f);
     c->flops = 2.0 * n * items;
-    c->bytes = 4.0 * (items + (double)op->in[2]->dim[0]) + 4.0 * n * ((double)op->in[0]->dim[1] + (double)((const tllm_flash_params *)op->params)->n_out);
+    c->bytes = 4.0 * (items + (double)op->in[2]->dim[0]) + 4.0 * n * (double)(f.k + f.n_out);
 }
 static double tinyi_flash_terms(const tiny_op *op) { return (double)op->in[0]->dim[1]; }
 
@@ -364,15 +371,37 @@ static tiny_idx tinyi_flash_case_tile(const tiny_case *c, tiny_idx t, uint32_t *
     return n;
 }
 
+/* fours of one row to the front, told in the first three items: enough of woven for the kit */
+static void tinyi_flash_case_weave(uint32_t *item, tiny_idx n)
+{
+    tiny_idx i, j, fours = 0;
+    for (i = 0; i + 4 <= n; i++) {
+        if (item[i] >> 22 != item[i + 3] >> 22 || i < 4 * fours) continue;
+        for (j = 0; j < 4; j++) {
+            const uint32_t t = item[4 * fours + j];
+            item[4 * fours + j] = item[i + j];
+            item[i + j] = t;
+        }
+        fours++;
+        i += 3;
+    }
+    for (i = 0; n && i < 3; i++) item[i] |= (uint32_t)(fours >> 4 * i & 15) << 28;
+}
+
 static void tinyi_flash_fill(tiny_case *c, int i_input, void *data)
 {
     const tiny_idx tiles = c->in[2].dim[0] - 2;
     uint32_t *item = (uint32_t *)data;
     int32_t *offset = (int32_t *)data, sum = 0;
+    tllm_flash_params p;
     tiny_idx t;
+    memcpy(&p, c->params.bytes, sizeof p);
     for (t = 0; t < tiles; t++)
-        if (i_input == 1) item += tinyi_flash_case_tile(c, t, item);
-        else {
+        if (i_input == 1) {
+            const tiny_idx n = tinyi_flash_case_tile(c, t, item);
+            if (p.woven) tinyi_flash_case_weave(item, n);
+            item += n;
+        } else {
             offset[t] = sum;
             sum += (int32_t)(tinyi_flash_case_tile(c, t, NULL) / 4);
         }
@@ -390,6 +419,7 @@ static void tinyi_flash_cases(tiny_case *c)
     p.n_out = tiny_case_dim(c, 200);
     p.bf16 = c->index % 2;
     p.form = c->index % TLLM_FLASH_FORMS;
+    p.woven = c->index / 3 % 2;
     memcpy(c->params.bytes, &p, sizeof p);
     p.magnitude = 1;
     c->has_magnitude_params = 1;
@@ -421,12 +451,15 @@ TINY_API tiny_status tllm_flash_matmul_as(tiny_ctx *ctx, const tiny_tensor *x, c
     const tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!a || !a->offset) return tinyi_fail(ctx, TINY_E_ARGUMENT, "flash_matmul: there is no matrix");
-    if (a->profile != TLLM_CSL_ORDERED) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "flash_matmul: the matrix has profile %d: tllm_csl_convert makes it ordered (%d)", a->profile, (int)TLLM_CSL_ORDERED);
+    if (a->profile != TLLM_CSL_ORDERED && a->profile != TLLM_CSL_WOVEN)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "flash_matmul: the matrix has profile %d: tllm_csl_convert makes it ordered (%d) or woven (%d)", a->profile,
+                          (int)TLLM_CSL_ORDERED, (int)TLLM_CSL_WOVEN);
     memset(&op, 0, sizeof op);
     memset(&p, 0, sizeof p);
     p.n_out = a->n_out;
     p.bf16 = a->bf16;
     p.form = (int)form;
+    p.woven = a->profile == TLLM_CSL_WOVEN;
     if (x && x->rank == 2 && x->dim[1] != a->k) return tinyi_fail(ctx, TINY_E_SHAPE, "flash_matmul: rows of x have %td numbers, those of the matrix %td", x->dim[1], a->k);
     item = tiny_tensor_1d((void *)(uintptr_t)a->item, TINY_I32, (tiny_idx)a->n_item);
     offset = tiny_tensor_1d((void *)(uintptr_t)a->offset, TINY_I32, a->down * a->across + 2);
@@ -444,7 +477,7 @@ TINY_API tiny_status tllm_flash_matmul(tiny_ctx *ctx, const tiny_tensor *x, cons
 TINY_API tllm_flash_form tllm_flash_form_of(const tiny_ctx *ctx, const tllm_csl *a, tiny_idx n)
 {
     if (tinyi_ctx_check(ctx) || !a || ctx->target == TINY_TARGET_REFERENCE) return TLLM_FLASH_AUTO;
-    return tinyi_flash_choose((tiny_idx)a->n_item, a->down * a->across, n, tinyi_csl_kernels_of(ctx->k)->lanes);
+    return tinyi_flash_choose((tiny_idx)a->n_item, a->down * a->across, n, tinyi_csl_kernels_of(ctx->k)->lanes, a->profile == TLLM_CSL_WOVEN);
 }
 
 #endif

@@ -1,7 +1,10 @@
 /* src/llm/quant/flashllm.h - products with pruned matrices: zeros are neither stored nor read
  *
- *   y (n, n_out) = x (n, k) a^T                             a: llm/quant/csl.h, ordered
+ *   y (n, n_out) = x (n, k) a^T                             a: llm/quant/csl.h, ordered or woven
  *
+ *   tllm_csl_desc d = { 0 };
+ *   d.profile = TLLM_CSL_WOVEN;                            faster than ordered
+ *   tllm_csl_build(ctx, &w, &d, &a);
  *   tllm_flash_matmul(ctx, &x, &a, &y);
  *
  * Two forms with one result, within rounding:
@@ -26,6 +29,7 @@ typedef struct tllm_flash_params {
     tiny_idx n_out;
     int bf16;
     int form;
+    int woven;                              /* the profile; 0: ordered */
     int magnitude;                          /* nonzero: the reference adds up absolute values, which its bound is made of */
 } tllm_flash_params;
 
@@ -34,7 +38,7 @@ TINY_API tiny_status tllm_flash_matmul(tiny_ctx *ctx, const tiny_tensor *x, cons
 TINY_API tiny_status tllm_flash_matmul_as(tiny_ctx *ctx, const tiny_tensor *x, const tllm_csl *a, tllm_flash_form form, const tiny_tensor *y);
 /* what AUTO takes for n rows of x */
 TINY_API tllm_flash_form tllm_flash_form_of(const tiny_ctx *ctx, const tllm_csl *a, tiny_idx n);
-/* The row of the operation. Inputs: x (n, k) f32; items (dense, i32, their 32 bits) and offsets (dense, i32) of an ordered matrix.
+/* The row of the operation. Inputs: x (n, k) f32; items (dense, i32, their 32 bits) and offsets (dense, i32) of an ordered or woven matrix.
  * Offsets are checked with each call. Positions are not: of a matrix that tllm_csl_check refuses y is any numbers, and nothing else happens. */
 TINY_API const tiny_op_row *tllm_flash_row(void);
 

@@ -37,12 +37,12 @@ TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_csl_load)(const uint32_t *item, size_t n)
 
 static void TINY_FN(tinyi_csl_list)(float *value, uint32_t *at, const uint32_t *item, size_t n, int bf16, int np)
 {
-    const v_i32 six = vi_set(63), row = vi_set(np << 16), column = vi_set(np);
+    const v_i32 row = vi_set(63 << 16), column = vi_set(63), width = vi_set(np);
     size_t i;
     for (i = 0; i < n; i += V_LANES) {
         const v_i32 a = TINY_FN(tinyi_csl_load)(item + i, n - i);
         v_store(value + i, TINY_FN(tinyi_csl_values)(a, bf16));
-        vi_store((int32_t *)(void *)(at + i), vi_add(vi_mul(vi_and(vi_shr(a, 22), six), row), vi_mul(vi_and(vi_shr(a, 16), six), column)));
+        vi_store((int32_t *)(void *)(at + i), vi_mul(vi_or(vi_and(vi_shr(a, 6), row), vi_and(vi_shr(a, 16), column)), width));
     }
 }
 
@@ -64,13 +64,17 @@ static void TINY_FN(tinyi_csl_expand)(float *image, float *value, uint32_t *at, 
     }
 }
 
-/* Sums of one row wait for each other, a store and a load each: so eight (of wide rows four) parts of the list take turns, which are in different
- * rows nearly always. Where they meet, the order of the program is that of the sum. */
+/* Fours of one row load and store its sums once. What is left goes one by one, where sums of one row wait for each other, a store and a load each: so
+ * eight parts of the list (four, where rows are wide) take turns, which are in different rows nearly always. Where they meet, the order of the
+ * program is that of the sum. */
 #define TINYI_CSL_V1(X) X(0)
 #define TINYI_CSL_V2(X) X(0) X(1)
 #define TINYI_CSL_V3(X) X(0) X(1) X(2)
 #define TINYI_CSL_V4(X) X(0) X(1) X(2) X(3)
 #define TINYI_CSL_SUM(v) v_store(to + (v) * V_LANES, v_fma(w, v_load(from + (v) * V_LANES), v_load(to + (v) * V_LANES)));
+#define TINYI_CSL_SUM4(v)                                                                                                          \
+    v_store(to + (v) * V_LANES, v_fma(w3, v_load(from3 + (v) * V_LANES), v_fma(w2, v_load(from2 + (v) * V_LANES),                   \
+                                v_fma(w1, v_load(from1 + (v) * V_LANES), v_fma(w, v_load(from + (v) * V_LANES), v_load(to + (v) * V_LANES))))));
 #define TINYI_CSL_ITEM(i, LIST)                         \
     {                                                   \
         const uint32_t place = at[i];                   \
@@ -80,12 +84,20 @@ static void TINY_FN(tinyi_csl_expand)(float *image, float *value, uint32_t *at, 
         LIST(TINYI_CSL_SUM)                             \
     }
 #define TINYI_CSL_ADD(name, LIST, PARTS)                                                                                            \
-    static void TINY_FN(name)(float *y, const float *x, const float *value, const uint32_t *at, size_t n, const uint32_t *ahead)    \
+    static void TINY_FN(name)(float *y, const float *x, const float *value, const uint32_t *at, size_t n, size_t fours, const uint32_t *ahead) \
     {                                                                                                                               \
-        const size_t part = n / PARTS;                                                                                              \
-        size_t i;                                                                                                                   \
+        size_t i, part;                                                                                                             \
+        for (i = 0; i < fours; i++, value += 4, at += 4, ahead += 4) {                                                              \
+            const v_f32 w = v_set(value[0]), w1 = v_set(value[1]), w2 = v_set(value[2]), w3 = v_set(value[3]);                      \
+            const float *from = x + (at[0] & 65535u), *from1 = x + (at[1] & 65535u), *from2 = x + (at[2] & 65535u), *from3 = x + (at[3] & 65535u); \
+            float *to = y + (at[0] >> 16);                                                                                          \
+            if (i % 4 == 0) TINYI_PREFETCH(ahead);          /* a line */                                                            \
+            LIST(TINYI_CSL_SUM4)                                                                                                    \
+        }                                                                                                                           \
+        n -= 4 * fours;                                                                                                             \
+        part = n / PARTS;                                                                                                           \
         for (i = 0; i < part; i++) {                                                                                                \
-            TINYI_PREFETCH(ahead + PARTS * i);                                                                                      \
+            if (PARTS * i % 16 == 0) TINYI_PREFETCH(ahead + PARTS * i);                                                             \
             TINYI_CSL_ITEM(i, LIST)                                                                                                 \
             TINYI_CSL_ITEM(part + i, LIST)                                                                                          \
             TINYI_CSL_ITEM(2 * part + i, LIST)                                                                                      \
@@ -104,14 +116,14 @@ TINYI_CSL_ADD(tinyi_csl_add2, TINYI_CSL_V2, 8)
 TINYI_CSL_ADD(tinyi_csl_add3, TINYI_CSL_V3, 4)
 TINYI_CSL_ADD(tinyi_csl_add4, TINYI_CSL_V4, 4)
 
-static void TINY_FN(tinyi_csl_add)(float *y, const float *x, const float *value, const uint32_t *at, size_t n, int vectors, const uint32_t *ahead)
+static void TINY_FN(tinyi_csl_add)(float *y, const float *x, const float *value, const uint32_t *at, size_t n, size_t fours, int vectors, const uint32_t *ahead)
 {
-    for (; vectors > 4; vectors -= 4, y += 4 * V_LANES, x += 4 * V_LANES) TINY_FN(tinyi_csl_add4)(y, x, value, at, n, ahead);
+    for (; vectors > 4; vectors -= 4, y += 4 * V_LANES, x += 4 * V_LANES) TINY_FN(tinyi_csl_add4)(y, x, value, at, n, fours, ahead);
     switch (vectors) {
-    case 1: TINY_FN(tinyi_csl_add1)(y, x, value, at, n, ahead); break;
-    case 2: TINY_FN(tinyi_csl_add2)(y, x, value, at, n, ahead); break;
-    case 3: TINY_FN(tinyi_csl_add3)(y, x, value, at, n, ahead); break;
-    default: TINY_FN(tinyi_csl_add4)(y, x, value, at, n, ahead);
+    case 1: TINY_FN(tinyi_csl_add1)(y, x, value, at, n, fours, ahead); break;
+    case 2: TINY_FN(tinyi_csl_add2)(y, x, value, at, n, fours, ahead); break;
+    case 3: TINY_FN(tinyi_csl_add3)(y, x, value, at, n, fours, ahead); break;
+    default: TINY_FN(tinyi_csl_add4)(y, x, value, at, n, fours, ahead);
     }
 }
 
@@ -122,5 +134,6 @@ static const tinyi_csl_kernels TINY_FN(tinyi_csl_table) = { TINYI_PASS_TARGET, V
 #undef TINYI_CSL_V3
 #undef TINYI_CSL_V4
 #undef TINYI_CSL_SUM
+#undef TINYI_CSL_SUM4
 #undef TINYI_CSL_ITEM
 #undef TINYI_CSL_ADD

@@ -55,6 +55,12 @@ static void test_by_hand(void)
     T_TRUE(i < 8);
     tllm_csl_free(ctx, &b);
     tllm_csl_free(ctx, &a);
+    T_OK(tllm_csl_build(ctx, &t, NULL, &a));
+    T_OK(tllm_csl_convert(ctx, &a, TLLM_CSL_WOVEN, &b));                /* no fours: the first of each row, the second */
+    T_TRUE(b.item[0] == a.item[0] && b.item[1] == a.item[2] && b.item[2] == a.item[3] && b.item[3] == a.item[1]);
+    T_TRUE(b.item[4] == (at(0, 0, 0) | 0x10000000u) && b.item[5] == a.item[5]);     /* row 0 of tile 5: one four */
+    tllm_csl_free(ctx, &b);
+    tllm_csl_free(ctx, &a);
     /* row 0 full: two items in each bank, so 16 lanes take columns 0 2 4 .. 30, then 32 34 .., then 1 3 .., then 33 35 .. */
     memset(w, 0, 128 * 130 * sizeof *w);
     for (i = 0; i < 64; i++) w[i] = 1.0f;
@@ -107,7 +113,7 @@ static void test_identity(tiny_target target)
                 float *want = t_guarded(n), *got = t_guarded(n);
                 tiny_tensor t = tiny_tensor_2d(h, bf16 ? TINY_BF16 : TINY_F16, m, k), y = tiny_tensor_2d(got, TINY_F32, m, k);
                 tllm_csl_desc d;
-                tllm_csl a, b, e, back;
+                tllm_csl a, b, e, back, woven;
                 void *bytes;
                 size_t n_bytes, q;
                 uint64_t nonzero = 0;
@@ -138,8 +144,16 @@ static void test_identity(tiny_target target)
                 T_TRUE(back.n_item == a.n_item && back.bf16 == bf16);
                 T_SAME(back.item, a.item, a.n_item);
                 T_SAME(back.offset, a.offset, a.down * a.across + 2);
-                for (i = 0; i < 2; i++) {
-                    const tllm_csl *from = i ? &b : &a;
+                tllm_csl_free(ctx, &back);
+                T_OK(tllm_csl_convert(ctx, &b, TLLM_CSL_WOVEN, &woven));
+                T_OK(tllm_csl_check(ctx, &woven));
+                T_TRUE(woven.n_item == a.n_item && woven.n_nonzero == nonzero);
+                T_OK(tllm_csl_decode(ctx, &woven, &y));
+                for (q = 0; q < n; q++) T_TRUE(got[q] == want[q] || (got[q] != got[q] && want[q] != want[q]));
+                T_OK(tllm_csl_convert(ctx, &woven, TLLM_CSL_ORDERED, &back));
+                T_SAME(back.item, a.item, a.n_item);
+                for (i = 0; i < 3; i++) {
+                    const tllm_csl *from = i == 2 ? &woven : i ? &b : &a;
                     T_OK(tllm_csl_pack(ctx, from, &bytes, &n_bytes));
                     T_EQ_INT(n_bytes, 48 + tllm_csl_bytes(from) + 4);
                     T_OK(tllm_csl_open(ctx, bytes, n_bytes, &e));
@@ -155,6 +169,7 @@ static void test_identity(tiny_target target)
                 tllm_csl_free(ctx, &a);
                 tllm_csl_free(ctx, &b);
                 tllm_csl_free(ctx, &back);
+                tllm_csl_free(ctx, &woven);
                 t_free_blocks();
             }
     t_close(ctx);
@@ -200,7 +215,7 @@ static void test_rounding(void)
 
 /* ---- products */
 
-static void products(tiny_target target, tiny_idx m, tiny_idx k, int bf16, double share)
+static void products_of(tiny_target target, tiny_idx m, tiny_idx k, int bf16, double share, int profile)
 {
     enum { N = 65 };
     tiny_ctx *ctx = t_ctx(target, 3), *alone = t_ctx(target, 1);
@@ -214,6 +229,7 @@ static void products(tiny_target target, tiny_idx m, tiny_idx k, int bf16, doubl
     int form;
     memset(&d, 0, sizeof d);
     d.bf16 = bf16;
+    d.profile = profile;
     T_OK(tllm_csl_build(ctx, &tw, &d, &a));
     for (i = 0; i < N; i++)
         for (r = 0; r < m; r++)
@@ -241,6 +257,12 @@ static void products(tiny_target target, tiny_idx m, tiny_idx k, int bf16, doubl
     t_close(alone);
     t_close(ctx);
     t_free_blocks();
+}
+
+static void products(tiny_target target, tiny_idx m, tiny_idx k, int bf16, double share)
+{
+    products_of(target, m, k, bf16, share, TLLM_CSL_ORDERED);
+    products_of(target, m, k, bf16, share, TLLM_CSL_WOVEN);
 }
 
 static void test_products(tiny_target target)
@@ -337,11 +359,13 @@ static void test_hostile_items(tiny_target target)
     op.params = &p;
     for (i = 0; i < ITEMS; i++) item[i] = (int32_t)(uint32_t)t_rand_u64();
     for (i = 0; i <= TILES + 1; i++) offset[i] = TINYI_MIN(i, TILES) * 250;
-    for (p.form = 0; p.form < TLLM_FLASH_FORMS; p.form++) {
-        T_OK(tiny_run(ctx, &op));
-        T_OK(tiny_run_reference(ctx, &op));
-        x[5] = p.form == TLLM_FLASH_IMAGE ? NAN : 1.0f;
-    }
+    for (p.form = 0; p.form < TLLM_FLASH_FORMS; p.form++)
+        for (p.woven = 0; p.woven < 2; p.woven++) {
+            T_OK(tiny_run(ctx, &op));
+            T_OK(tiny_run_reference(ctx, &op));
+            x[5] = p.form == TLLM_FLASH_IMAGE ? NAN : 1.0f;
+        }
+    p.woven = 0;
     T_WALLS(y, N * M);
     T_WALLS(x, N * K);
     p.form = 0;
@@ -382,8 +406,9 @@ static void test_bad_matrices(void)
     tiny_tensor tw = tiny_tensor_2d((void *)(uintptr_t)w, TINY_F32, 130, 70), t, tx, ty = tiny_tensor_2d(y, TINY_F32, 1, 130);
     tllm_csl_desc d;
     tllm_csl a, b, p;
-    uint32_t *item;
+    uint32_t *item, fours;
     int32_t *offset;
+    int i;
     memset(&d, 0, sizeof d);
     T_OK(tllm_csl_build(ctx, &tw, NULL, &a));
     item = (uint32_t *)t_keep(a.n_item * 4);
@@ -410,14 +435,32 @@ static void test_bad_matrices(void)
     BAD(&b, b.across = 3, b.across = 2, TINY_E_FORMAT, "by 3 tiles for 130 by 70");
     BAD(&b, b.n_out = -5, b.n_out = 130, TINY_E_SHAPE, "-5 rows");
     BAD(&b, b.n_out = 0, b.n_out = 130, TINY_E_SHAPE, "0 rows of 70 numbers");
-    BAD(&b, b.profile = 2, b.profile = 0, TINY_E_ARGUMENT, "profile 2");
+    BAD(&b, b.profile = 3, b.profile = 0, TINY_E_ARGUMENT, "profile 3");
     BAD(&b, b.offset = NULL, b.offset = offset, TINY_E_ARGUMENT, "offsets and items is needed");
     BAD(NULL, (void)0, (void)0, TINY_E_ARGUMENT, "is needed");
 #undef BAD
     T_OK(tllm_csl_check(ctx, &b));
+    T_OK(tllm_csl_convert(ctx, &a, TLLM_CSL_WOVEN, &p));
+    memcpy(item, p.item, p.n_item * 4);
+    b.profile = TLLM_CSL_WOVEN;
+    T_OK(tllm_csl_check(ctx, &b));
+    T_TRUE(item[0] >> 28 > 0);
+    fours = item[0] >> 28 | item[1] >> 28 << 4 | item[2] >> 28 << 8;
+    for (i = 0; i < 3; i++) item[i] = (item[i] & 0x0fffffffu) | ((fours + 1) >> 4 * i & 15u) << 28;
+    T_STATUS(tllm_csl_check(ctx, &b), TINY_E_FORMAT, " is in another row than the one before");
+    item[0] = p.item[0];
+    item[2] |= 0xf0000000u;
+    T_STATUS(tllm_csl_check(ctx, &b), TINY_E_FORMAT, " fours of ");
+    item[1] = p.item[1];
+    item[2] = p.item[2];
+    item[3] |= 0x10000000u;
+    T_STATUS(tllm_csl_check(ctx, &b), TINY_E_FORMAT, "tile 0: item 3 is at place");
+    memcpy(item, a.item, a.n_item * 4);
+    b.profile = TLLM_CSL_ORDERED;
+    tllm_csl_free(ctx, &p);
     item[2] = 4096u << 16;                  /* and every call that reads all of it says so */
     T_STATUS(tllm_csl_convert(ctx, &b, 1, &p), TINY_E_FORMAT, "csl_convert: tile 0: item 2 is at place 4096");
-    T_STATUS(tllm_csl_convert(ctx, &a, 2, &p), TINY_E_ARGUMENT, "no profile 2");
+    T_STATUS(tllm_csl_convert(ctx, &a, 3, &p), TINY_E_ARGUMENT, "no profile 3");
     T_STATUS(tllm_csl_convert(ctx, &a, 1, &a), TINY_E_ARGUMENT, "other than the matrix itself");
     t = tw;
     t.dtype = TINY_I32;
@@ -428,8 +471,9 @@ static void test_bad_matrices(void)
     t.dim[1] = 0;
     T_STATUS(tllm_csl_build(ctx, &t, NULL, &p), TINY_E_SHAPE, "130 rows of 0 numbers");
     t = tw;
-    t.dim[0] = t.dim[1] = 0x7fffffff;
-    t.stride[0] = t.stride[1] = 0;          /* one number, again and again: 2^50 tiles */
+    t.dim[0] = 0x7fffffff;
+    t.dim[1] = 1 << 21;
+    t.stride[0] = t.stride[1] = 0;          /* one number, again and again: 2^40 tiles */
     T_STATUS(tllm_csl_build(ctx, &t, NULL, &p), TINY_E_OVERFLOW, "more than offsets can name");
     d.profile = -1;
     T_STATUS(tllm_csl_build(ctx, &tw, &d, &p), TINY_E_ARGUMENT, "no profile -1");
@@ -484,7 +528,8 @@ static void test_bad_bytes(void)
 #define BAD(at, v, width, status, part) (memcpy(work, bytes, n), put(work + (at), v, width), put(work + n - 4, crc(work, n - 4), 4), T_STATUS(tllm_csl_open(ctx, work, n, &b), status, part))
     BAD(0, 'X', 1, TINY_E_FORMAT, "no matrix of tiles");
     BAD(8, 2, 4, TINY_E_FORMAT, "version 2");
-    BAD(12, 4, 4, TINY_E_FORMAT, "flags 4");
+    BAD(12, 8, 4, TINY_E_FORMAT, "flags 8");
+    BAD(12, 5, 4, TINY_E_FORMAT, "flags 5");
     BAD(16, 0, 8, TINY_E_SHAPE, "0 rows of 65");
     BAD(16, UINT64_MAX, 8, TINY_E_SHAPE, "18446744073709551615 rows");
     BAD(16, 0x7fffffff, 8, TINY_E_FORMAT, "are not the");
