@@ -101,7 +101,7 @@ int main(int argc, char **argv)
             off += d * d;
             size += (double)((float *)one.data)[i] * (double)((float *)one.data)[i];
         }
-        printf("%2d row%s of x: dense f16 %7.0f us, pruned %7.0f us: %.2f times faster; answers differ by %.1e of their size\n", rows[c], rows[c] > 1 ? "s" : " ", dense, sparse, dense / sparse,
+        printf("%2d row%s of x: dense f16 %7.0f us, pruned %7.0f us: %.2f times as fast; answers differ by %.1e of their size\n", rows[c], rows[c] > 1 ? "s" : " ", dense, sparse, dense / sparse,
                size > 0.0 ? sqrt(off / size) : 0.0);
     }
     tllm_csl_free(ctx, &a);
