@@ -190,18 +190,6 @@ static void tinyi_gemm_panels(const tinyi_kernels *k, float *v, tiny_idx nr, con
         for (r = 0; r < rows; r += nr, v += n * nr) tinyi_gemm_turn(k, v, nr, b, row + r, TINYI_MIN(rows - r, nr), k0, n, t);
 }
 
-/* The height of the tile that takes this many rows. */
-static tiny_idx tinyi_gemm_height(tiny_idx mr, tiny_idx rows)
-{
-    return mr == 12 ? (rows > 8 ? 12 : rows > 4 ? 8 : 4) : rows > 4 ? 6 : rows > 2 ? 4 : 2;
-}
-
-/* How many of `left` rows the next tile takes: 16 rows are two of 8, not 12 and 4. */
-static tiny_idx tinyi_gemm_next(tiny_idx mr, tiny_idx left)
-{
-    return left > mr && left <= mr + mr / 3 ? (left + 1) / 2 : TINYI_MIN(left, mr);
-}
-
 /* ---- PANELS */
 
 /* the size of the even parts into which n is cut, of at most `most` */

@@ -71,6 +71,17 @@ TINYI_FN void tinyi_gemm_put(const tinyi_kernels *k, const tinyi_gemm *g, const 
 /* Numbers k0 .. k0 + n of a row as f32, dense. */
 TINYI_FN void tinyi_gemm_row_f32(const tinyi_kernels *k, float *to, const tinyi_gemm_side *s, tiny_idx row, tiny_idx k0, tiny_idx n);
 
+/* The height of the tile that takes this many rows. */
+TINYI_INLINE tiny_idx tinyi_gemm_height(tiny_idx mr, tiny_idx rows)
+{
+    return mr == 12 ? (rows > 8 ? 12 : rows > 4 ? 8 : 4) : rows > 4 ? 6 : rows > 2 ? 4 : 2;
+}
+
+/* How many of `left` rows the next tile takes: 16 rows are two of 8, not 12 and 4. */
+TINYI_INLINE tiny_idx tinyi_gemm_next(tiny_idx mr, tiny_idx left)
+{
+    return left > mr && left <= mr + mr / 3 ? (left + 1) / 2 : TINYI_MIN(left, mr);
+}
 TINYI_INLINE tiny_idx tinyi_gemm_up(tiny_idx x, tiny_idx unit) { return (x + unit - 1) / unit * unit; }
 TINYI_INLINE const unsigned char *tinyi_gemm_at(const tinyi_gemm_side *s, tiny_idx row, tiny_idx k)
 {

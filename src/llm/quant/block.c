@@ -2,6 +2,7 @@
 #include "llm/quant/block.h"
 #include "llm/quant/format.h"
 #include "llm/quant/matmul.h"
+#include "llm/quant/flashinside.h"
 #include "core/cpu.h"
 #include "core/target.h"
 
@@ -53,6 +54,31 @@ TINYI_FN const tinyi_blk_kernels *tinyi_blk_kernels_of(const tinyi_kernels *k)
     default: return tinyi_blk_scalar();
     }
 }
+
+#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_FLASH
+TINYI_FN const tinyi_csl_kernels *tinyi_csl_kernels_of(const tinyi_kernels *k)
+{
+    switch ((tiny_target)k->from[TINYI_K_gemm_f32_tile]) {
+#if TINYI_HAVE_W128
+    case TINY_TARGET_W128: return &tinyi_csl_table_w128;
+#endif
+#if TINYI_HAVE_NEON
+    case TINY_TARGET_NEON: return &tinyi_csl_table_neon;
+#endif
+#if TINYI_HAVE_AVX2
+    case TINY_TARGET_AVX2: return &tinyi_csl_table_avx2;
+#endif
+#if TINYI_HAVE_AVX512
+    case TINY_TARGET_AVX512: return &tinyi_csl_table_avx512;
+#endif
+#if TINYI_HAVE_SCALAR
+    default: return &tinyi_csl_table_scalar;
+#else
+    default: return NULL;                   /* no kernels come from it */
+#endif
+    }
+}
+#endif
 
 TINYI_FN const tinyi_blk_kernels *tinyi_blk_scalar(void)
 {

@@ -1,0 +1,26 @@
+/* src/llm/quant/flashinside.h - inside the products with pruned matrices: what every target has */
+#ifndef TINYI_FLASHINSIDE_H
+#define TINYI_FLASHINSIDE_H
+#include "math/table.h"
+#include "llm/quant/flashllm.h"
+TINYI_C_BEGIN
+#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_FLASH
+
+/* n items of a tile, a multiple of 4, at most 4096 */
+#define TINYI_CSL_ROOM (4096 + 16)          /* of floats and of places, which are written by whole vectors */
+typedef struct tinyi_csl_kernels {
+    tiny_target from;
+    int lanes;
+    /* values as floats, and where each stands: row * np << 16 | column * np */
+    void (*list)(float *value, uint32_t *at, const uint32_t *item, size_t n, int bf16, int np);
+    /* a tile as panels of nr = 2 lanes rows, [64 / nr][64][nr]; value and at: room */
+    void (*expand)(float *image, float *value, uint32_t *at, const uint32_t *item, size_t n, int bf16);
+    /* y[at >> 16] += value x[at & 65535], `vectors` side by side; the first items are fours of one row each; ahead: what is asked from memory
+     * meanwhile, 4 bytes for each item */
+    void (*add)(float *y, const float *x, const float *value, const uint32_t *at, size_t n, size_t fours, int vectors, const uint32_t *ahead);
+} tinyi_csl_kernels;
+TINYI_FN const tinyi_csl_kernels *tinyi_csl_kernels_of(const tinyi_kernels *k);
+
+#endif
+TINYI_C_END
+#endif
