@@ -92,7 +92,7 @@ TINYI_FN tiny_status tinyi_weave_check_bits(tiny_ctx *ctx, const char *what, int
 static tiny_status tinyi_weave_check_rows(tiny_ctx *ctx, const tllm_weave *data, const char *what, tiny_idx first, tiny_idx m)
 {
     if (first >= 0 && m >= 0 && first <= data->n && m <= data->n - first) return TINY_OK;
-    return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: samples %td to %td are asked for, the store has %td", what, first, first + m, data->n);
+    return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td samples from number %td on are asked for, the store has %td", what, m, first, data->n);
 }
 /* x (m, n_feature) in memory, of one of these types */
 static tiny_status tinyi_weave_check_rows_of(tiny_ctx *ctx, const tiny_tensor *x, const char *what, tiny_idx n_feature)
@@ -452,7 +452,6 @@ static void tinyi_weave_dot_team(tiny_team *team, void *arg)
     uint32_t *planes;
     tinyi_weave_rows r;
     tiny_idx g, g1, i;
-    size_t v;
     planes = tinyi_weave_rows_own(&r, team->own, parts, k->lanes, job->bits);
     team->ran_on = k->from;
     while (tiny_take(team, groups, 4, &g, &g1))
@@ -469,8 +468,7 @@ static void tinyi_weave_dot_team(tiny_team *team, void *arg)
             r.m = (size_t)(i1 - i0);
             r.planes = planes + (size_t)(i0 % 8) * parts * r.step;
             k->expand(&r, job->v, job->bits);
-            for (i = i0; i < i1; i++, y++)
-                for (*y = 0.0f, v = 0; v < parts; v++) *y += r.sum[(size_t)(i - i0) * parts + v];
+            tinyi_weave_rows_products(k, &r, y);
         }
 }
 

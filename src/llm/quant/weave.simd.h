@@ -16,18 +16,18 @@
         v_f32 x_ = v_from_i32(c_);                                                                                                     \
         if (more) x_ = v_fma(x_, v_set(scale), v_load(x + (p) * V_LANES));                                                             \
         v_store(x + (p) * V_LANES, x_);                                                                                                \
-        sum[(p) & 3] = v_fma(x_, v_load(w + (p) * V_LANES), sum[(p) & 3]);                                                             \
+        sum[(p) & (f < 8 ? 7 : 3)] = v_fma(x_, v_load(w + (p) * V_LANES), sum[(p) & (f < 8 ? 7 : 3)]);                                 \
     } while (0)
 
-/* One part: s planes to 32 vectors of numbers, and their product with w. more: times scale on top of what is in x. */
-TINYI_FORCE_INLINE float TINY_FN(tinyi_weave_part)(float *x, const uint32_t *plane, const float *w, const int f, int s, const int more, float scale)
+/* One part: s planes to 32 vectors of numbers, and their products with w added up by lanes. more: times scale on top of what is in x. */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_weave_part)(float *x, float *lanes, const uint32_t *plane, const float *w, const int f, int s, const int more, float scale)
 {
     const uint32_t ones = (1u << f) - 1;
-    v_f32 sum[4];
+    v_f32 sum[8];                           /* an addition takes four cycles and two begin in each: eight, where there are registers for them */
     v_i32 b[8];
     int q;
     b[0] = b[1] = b[2] = b[3] = b[4] = b[5] = b[6] = b[7] = vi_zero();
-    sum[0] = sum[1] = sum[2] = sum[3] = v_zero();
+    sum[0] = sum[1] = sum[2] = sum[3] = sum[4] = sum[5] = sum[6] = sum[7] = v_zero();
     TINYI_WEAVE_PLANE(0);
     TINYI_WEAVE_PLANE(1);
     TINYI_WEAVE_PLANE(2);
@@ -57,7 +57,7 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_weave_part)(float *x, const uint32_t *pla
         TINYI_WEAVE_ONE(2 * q);
         TINYI_WEAVE_ONE(2 * q + 1);
     }
-    return v_sum(v_add(v_add(sum[0], sum[1]), v_add(sum[2], sum[3])));
+    v_store(lanes, v_add(v_add(v_add(sum[0], sum[1]), v_add(sum[2], sum[3])), v_add(v_add(sum[4], sum[5]), v_add(sum[6], sum[7]))));
 }
 
 /* Each form by itself: beside another one, compilers take up what both have in common and keep 32 vectors of it on the stack. All samples of a
@@ -68,8 +68,8 @@ TINYI_FORCE_INLINE float TINY_FN(tinyi_weave_part)(float *x, const uint32_t *pla
         size_t i, v;                                                                                                                   \
         for (i = 0; i < r->m; i++) {                                                                                                   \
             const uint32_t *plane = planes + i * r->n * r->step;                                                                       \
-            float *x = r->x + i * r->x_step, *sum = r->sum + i * r->n;                                                                 \
-            for (v = 0; v < r->n; v++) sum[v] = TINY_FN(tinyi_weave_part)(x + v * 32 * V_LANES, plane + v * r->step, w + v * 32 * V_LANES, f, s, more, scale);     \
+            float *x = r->x + i * r->x_step, *sum = r->sum + i * r->n * V_LANES;                                                       \
+            for (v = 0; v < r->n; v++) TINY_FN(tinyi_weave_part)(x + v * 32 * V_LANES, sum + v * V_LANES, plane + v * r->step, w + v * 32 * V_LANES, f, s, more, scale);     \
         }                                                                                                                              \
     }
 TINYI_WEAVE_PARTS(tinyi_weave_parts1, 1, 0)
@@ -88,7 +88,7 @@ static void TINY_FN(tinyi_weave_expand)(const tinyi_weave_rows *r, const float *
     else if (bits <= 4) TINY_FN(tinyi_weave_parts4)(r, r->planes, w, bits, 1.0f);
     else if (bits <= 8) TINY_FN(tinyi_weave_parts8)(r, r->planes, w, bits, 1.0f);
     if (bits <= 8) return;
-    for (one.m = 1, i = 0; i < r->m; i++, one.planes += one.n * one.step, one.x += one.x_step, one.sum += one.n) {
+    for (one.m = 1, i = 0; i < r->m; i++, one.planes += one.n * one.step, one.x += one.x_step, one.sum += one.n * V_LANES) {
         float scale = 1.0f / 256.0f;
         TINY_FN(tinyi_weave_parts8)(&one, one.planes, w, 8, 1.0f);
         for (k = 8; k < bits; k += 8, scale *= 1.0f / 256.0f)   /* pieces of eight bits; the product with the last one is of all */
@@ -144,8 +144,24 @@ static void TINY_FN(tinyi_weave_products)(float *sum, const float *a, const floa
             s0 = v_fma(v_load(a + p), v_load(b + p), s0);
             s1 = v_fma(v_load(a + p + V_LANES), v_load(b + p + V_LANES), s1);
         }
-        sum[v] = v_sum(v_add(s0, s1));
+        v_store(sum + v * V_LANES, v_add(s0, s1));
     }
+}
+
+/* lanes of all parts, one part after the other, then those of a sample: a sum across lanes for each part would take as long as its products */
+static void TINY_FN(tinyi_weave_collect)(float *lanes, const float *sum, size_t m, size_t n, int first)
+{
+    size_t i, v;
+    for (i = 0; i < m; i++, lanes += V_LANES) {
+        v_f32 s = first ? v_zero() : v_load(lanes);
+        for (v = 0; v < n; v++, sum += V_LANES) s = v_add(s, v_load(sum));
+        v_store(lanes, s);
+    }
+}
+static void TINY_FN(tinyi_weave_across)(float *z, const float *lanes, size_t m)
+{
+    size_t i;
+    for (i = 0; i < m; i++) z[i] = v_sum(v_load(lanes + i * V_LANES));
 }
 
 /* m samples at once, so that g is read and written once for all of them; always in their order */
@@ -233,5 +249,5 @@ static float TINY_FN(tinyi_weave_masked)(const unsigned char *group, size_t samp
 }
 
 static const tinyi_weave_kernels TINY_FN(tinyi_weave_table) = {
-    TINYI_PASS_TARGET, V_LANES, V_AVX512 ? 1 : 0, TINY_FN(tinyi_weave_take), TINY_FN(tinyi_weave_expand), TINY_FN(tinyi_weave_products), TINY_FN(tinyi_weave_add), TINY_FN(tinyi_weave_step),
+    TINYI_PASS_TARGET, V_LANES, V_AVX512 ? 1 : 0, TINY_FN(tinyi_weave_take), TINY_FN(tinyi_weave_expand), TINY_FN(tinyi_weave_products), TINY_FN(tinyi_weave_collect), TINY_FN(tinyi_weave_across), TINY_FN(tinyi_weave_add), TINY_FN(tinyi_weave_step),
     TINY_FN(tinyi_weave_masked) };

@@ -21,7 +21,7 @@ typedef struct tinyi_weave_rows {           /* m samples of a group, n parts of 
     size_t step;                            /* words of a part: bits V */
     float *x;                               /* (m, n, 32 V), rows x_step apart: their numbers */
     size_t x_step;
-    float *sum;                             /* (m, n): their products with w by parts */
+    float *sum;                             /* (m, n, V): their products with w, by parts and lanes */
 } tinyi_weave_rows;
 typedef struct tinyi_weave_kernels {
     tiny_target from;
@@ -29,7 +29,9 @@ typedef struct tinyi_weave_kernels {
     int masked_bits;                        /* up to here products by masks are faster than by turning */
     void (*take)(uint32_t *planes, const unsigned char *group, size_t chunks, size_t first, size_t n, int bits, size_t ahead);
     void (*expand)(const tinyi_weave_rows *r, const float *w, int bits);
-    void (*products)(float *sum, const float *a, const float *b, size_t n);                            /* sum (n) of numbers that are there */
+    void (*products)(float *sum, const float *a, const float *b, size_t n);                            /* sum (n, V) of numbers that are there */
+    void (*collect)(float *lanes, const float *sum, size_t m, size_t n, int first);                     /* lanes (m, V) = sums (m, n, V) over the parts in their order; without first on top */
+    void (*across)(float *z, const float *lanes, size_t m);                                            /* z (m): over the lanes */
     void (*add)(float *g, const float *const *x, const float *d, int m, size_t n, int first);           /* g = sum of d[i] x[i], i < m; without first on top of g */
     void (*step)(float *w, const float *g, const float *scale, size_t n, const tinyi_weave_step *s);    /* scale[32]: of each bit, as tinyi_weave_scale */
     float (*masked)(const unsigned char *group, size_t sample, size_t chunks, int bits, const float *w);    /* w: 64 chunks features in their order, zeros behind the last */
@@ -50,18 +52,27 @@ TINYI_FN void tinyi_weave_scale(float scale[32], int bits);
 TINYI_FN void tinyi_weave_spread(float *part, const float *x, tiny_idx n_feature, int lanes, const float *factor);
 TINYI_FN void tinyi_weave_gather(float *x, const float *part, tiny_idx n_feature, int lanes, const float *factor);
 
+#define TINYI_WEAVE_LANES 16                /* the most that a target has */
 /* scratch of a thread for a group whose products alone are wanted: its numbers take turns in one row */
-TINYI_INLINE size_t tinyi_weave_rows_bytes(size_t parts, int lanes, int bits) { return (parts * 32 * (size_t)lanes + (8 * parts + 15) / 16 * 16 + 8 * parts * (size_t)bits * (size_t)lanes) * 4; }
+TINYI_INLINE size_t tinyi_weave_rows_bytes(size_t parts, int lanes, int bits) { return (parts * 32 + 8 * parts + 8 * parts * (size_t)bits) * (size_t)lanes * 4; }
 TINYI_INLINE uint32_t *tinyi_weave_rows_own(tinyi_weave_rows *r, void *own, size_t parts, int lanes, int bits)
 {
+    uint32_t *planes;
     r->m = 8;
     r->n = parts;
     r->step = (size_t)bits * (size_t)lanes;
     r->x = (float *)own;
     r->x_step = 0;
     r->sum = r->x + parts * 32 * (size_t)lanes;
-    r->planes = (uint32_t *)(void *)(r->sum + (8 * parts + 15) / 16 * 16);
-    return (uint32_t *)(void *)(r->sum + (8 * parts + 15) / 16 * 16);
+    r->planes = planes = (uint32_t *)(void *)(r->sum + 8 * parts * (size_t)lanes);
+    return planes;
+}
+/* z: the products of the samples of r */
+TINYI_INLINE void tinyi_weave_rows_products(const tinyi_weave_kernels *k, const tinyi_weave_rows *r, float *z)
+{
+    float lanes[8 * TINYI_WEAVE_LANES];
+    k->collect(lanes, r->sum, r->m, r->n, 1);
+    k->across(z, lanes, r->m);
 }
 
 /* refuses what is no store, and samples first .. first + m that it has not */

@@ -26,7 +26,7 @@
 typedef struct tinyi_sgd_model {            /* one that learns, and its scratch */
     float *w, *g;                           /* parts of numbers, w times scale */
     float *x;                               /* (slice, numbers) */
-    float *sum[2];                          /* (slice + 1, parts), thread by thread: products of the samples; the last: with mid */
+    float *sum[2];                          /* (slice + 1, parts, V), thread by thread: products of the samples; the last: with mid */
     uint32_t *planes;
     float bias;
     tiny_idx first, end;                    /* samples */
@@ -212,18 +212,17 @@ static tiny_status tinyi_sgd_epoch_ref(const tinyi_sgd *s, const float *model, f
 /* parts of thread t of n begin here */
 static size_t tinyi_sgd_part(size_t parts, int t, int n) { return parts / (size_t)n * (size_t)t + TINYI_MIN(parts % (size_t)n, (size_t)t); }
 
-/* the products of sample i of a slice, over all parts in their order; of one thread they lie behind each other */
-static float tinyi_sgd_total(const tinyi_sgd *s, const float *sum, tiny_idx i, int n)
+/* the products of m samples of a slice from number first on, over all parts in their order; those of a thread lie together */
+static void tinyi_sgd_totals(const tinyi_sgd *s, const float *sum, tiny_idx first, tiny_idx m, int n, float *z)
 {
-    float z = 0.0f;
-    size_t v, v0, v1;
+    const size_t lanes = (size_t)s->k->lanes;
+    float by_lane[TINYI_SGD_SLICE * TINYI_WEAVE_LANES];
     int t;
     for (t = 0; t < n; t++) {
-        v0 = tinyi_sgd_part(s->parts, t, n);
-        v1 = tinyi_sgd_part(s->parts, t + 1, n);
-        for (v = v0; v < v1; v++) z += sum[v0 * (size_t)(s->slice + 1) + (size_t)i * (v1 - v0) + (v - v0)];
+        const size_t v0 = tinyi_sgd_part(s->parts, t, n), own = tinyi_sgd_part(s->parts, t + 1, n) - v0;
+        s->k->collect(by_lane, sum + (v0 * (size_t)(s->slice + 1) + (size_t)first * own) * lanes, (size_t)m, own, t == 0);
     }
-    return z;
+    s->k->across(z, by_lane, (size_t)m);
 }
 
 /* z becomes d; those that are not 0 are listed with their numbers */
@@ -265,18 +264,18 @@ static void tinyi_sgd_pass(tinyi_sgd *s, tiny_team *team, tinyi_sgd_model *m, in
         int first = 1;
         b1 = TINYI_MIN(m->end, b + s->batch);
         for (i0 = b; i0 < b1 && !stop; i0 = i1, turn ^= 1, first = 0) {
-            float *sum = m->sum[turn] + v0 * (size_t)(s->slice + 1);
+            float *sum = m->sum[turn] + v0 * (size_t)(s->slice + 1) * lanes;
             int found;
             i1 = TINYI_MIN(b1, i0 / s->slice * s->slice + s->slice);
             for (i = i0; i < i1; i += (tiny_idx)r.m) {
-                k->take(planes, tinyi_weave_group_of(s->data, i), s->chunks, v0, v1 - v0, s->bits, i / 8 + 1 < (m->end + 7) / 8 ? row_bytes : 0);
+                k->take(planes, tinyi_weave_group_of(s->data, i), s->chunks, v0, v1 - v0, s->bits, i / 8 + 2 < (m->end + 7) / 8 ? 2 * row_bytes : 0);
                 r.m = (size_t)TINYI_MIN(i1 - i, 8 - i % 8);
                 r.planes = planes + (size_t)(i % 8) * r.n * r.step;
                 r.x = m->x + (size_t)(i - i0) * s->numbers + at;
-                r.sum = sum + (size_t)(i - i0) * r.n;
+                r.sum = sum + (size_t)(i - i0) * r.n * lanes;
                 k->expand(&r, w, s->bits);
             }
-            if (mid && first) k->products(sum + (size_t)s->slice * (v1 - v0), w, mid, v1 - v0);
+            if (mid && first) k->products(sum + (size_t)s->slice * r.n * lanes, w, mid, r.n);
             if (team && team->i == 0) {     /* who asks is always the same thread */
                 if (n > 1) s->stop[turn] = 0;
                 if (asked++ % 256 == 0) {
@@ -286,8 +285,9 @@ static void tinyi_sgd_pass(tinyi_sgd *s, tiny_team *team, tinyi_sgd_model *m, in
             }
             if (n > 1) tiny_barrier(team);
             stop = team && (n > 1 || team->i == 0) ? s->stop[n > 1 ? turn : 0] : 0;
-            if (mid && first) middle = tinyi_sgd_total(s, m->sum[turn], s->slice, n);
-            for (i = i0; i < i1; i++) z[i - i0] = tinyi_sgd_total(s, m->sum[turn], i - i0, n) + middle + bias;
+            if (mid && first) tinyi_sgd_totals(s, m->sum[turn], s->slice, 1, n, &middle);
+            tinyi_sgd_totals(s, m->sum[turn], 0, i1 - i0, n, z);
+            for (i = 0; i < i1 - i0; i++) z[i] += middle + bias;
             found = tinyi_sgd_slopes(s, team->k, z, row, m->x + at, i0, i1 - i0, &total);
             k->add(g, row, z, found, v1 - v0, first);
         }
@@ -319,7 +319,7 @@ static void tinyi_sgd_average_team(tiny_team *team, void *arg)
 /* one block: descriptions, mid, then model by model what the struct names */
 static tiny_status tinyi_sgd_room(tinyi_sgd *s, void **block)
 {
-    const size_t lanes = (size_t)s->k->lanes, slots = (size_t)(s->slice + 1) * ((s->parts + 15) / 16 * 16), words = 8 * s->parts * (size_t)s->bits * lanes;
+    const size_t lanes = (size_t)s->k->lanes, slots = (size_t)(s->slice + 1) * s->parts * lanes, words = 8 * s->parts * (size_t)s->bits * lanes;
     const size_t head = ((size_t)s->n_models * sizeof *s->model + 63) / 64 * 64;
     size_t each = 0, bytes;
     unsigned char *p;
@@ -401,8 +401,8 @@ static void tinyi_sgd_loss_team(tiny_team *team, void *arg)
     const size_t chunks = tinyi_weave_chunks(job->data->n_feature), parts = tinyi_weave_parts(job->data->n_feature, k->lanes);
     uint32_t *planes;
     tinyi_weave_rows r;
+    float z[8];
     tiny_idx b, b1, i, t;
-    size_t v;
     planes = tinyi_weave_rows_own(&r, team->own, parts, k->lanes, 32);
     team->ran_on = k->from;
     while (tiny_take(team, (job->data->n + TINYI_SGD_BLOCK - 1) / TINYI_SGD_BLOCK, 1, &b, &b1))
@@ -411,11 +411,8 @@ static void tinyi_sgd_loss_team(tiny_team *team, void *arg)
                 k->take(planes, tinyi_weave_group_of(job->data, i), chunks, 0, parts, 32, i + 8 < job->data->n ? chunks * TINYI_WEAVE_BLOCK : 0);
                 r.m = (size_t)TINYI_MIN(8, job->data->n - i);
                 k->expand(&r, job->w, 32);
-                for (t = 0; t < (tiny_idx)r.m; t++) {
-                    double z = (double)job->bias;
-                    for (v = 0; v < parts; v++) z += (double)r.sum[(size_t)t * parts + v];
-                    job->sum[b] += tinyi_sgd_loss_of(job->d->task, z, (double)job->label[i + t]);
-                }
+                tinyi_weave_rows_products(k, &r, z);
+                for (t = 0; t < (tiny_idx)r.m; t++) job->sum[b] += tinyi_sgd_loss_of(job->d->task, (double)z[t] + (double)job->bias, (double)job->label[i + t]);
             }
 }
 

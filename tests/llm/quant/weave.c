@@ -339,7 +339,7 @@ static void test_bad_input(void)
     x[0] = NAN;
     T_STATUS(tllm_weave_put(ctx, &w, 0, &t), TINY_E_NUMERIC, "no code");
     x[0] = 1;
-    T_STATUS(tllm_weave_put(ctx, &w, 1, &t), TINY_E_ARGUMENT, "samples 1 to 3");
+    T_STATUS(tllm_weave_put(ctx, &w, 1, &t), TINY_E_ARGUMENT, "2 samples from number 1 on");
     T_STATUS(tllm_weave_put(ctx, &w, -1, &t), TINY_E_ARGUMENT, "the store has 2");
     T_OK(tllm_weave_put(ctx, &w, 0, &t));
     T_STATUS(tllm_weave_read(ctx, &w, 0, 0, &out), TINY_E_ARGUMENT, "not 0");
@@ -347,7 +347,7 @@ static void test_bad_input(void)
     T_STATUS(tllm_weave_read(ctx, &w, 0, 9, &out), TINY_E_DTYPE, "9 bits do not go into u8");
     T_STATUS(tllm_weave_dot(ctx, &w, 0, 2, 0, 0, v, y), TINY_E_ARGUMENT, "not 0");
     T_STATUS(tllm_weave_dot(ctx, &w, 0, 2, 33, 0, v, y), TINY_E_ARGUMENT, "not 33");
-    T_STATUS(tllm_weave_dot(ctx, &w, 0, 3, 8, 0, v, y), TINY_E_ARGUMENT, "samples 0 to 3");
+    T_STATUS(tllm_weave_dot(ctx, &w, 0, 3, 8, 0, v, y), TINY_E_ARGUMENT, "3 samples from number 0 on");
     T_STATUS(tllm_weave_dot(ctx, &w, TINY_IDX_MAX, 3, 8, 0, v, y), TINY_E_ARGUMENT, "the store has 2");
     T_STATUS(tllm_weave_dot(ctx, &w, 0, 2, 8, 7, v, y), TINY_E_ARGUMENT, "no form 7");
     T_STATUS(tllm_weave_dot(ctx, &w, 0, 2, 8, 0, NULL, y), TINY_E_ARGUMENT, "missing");
