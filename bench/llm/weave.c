@@ -44,19 +44,25 @@ __attribute__((target("avx2,fma"))) static float bw_dot(const float *x, const fl
 #define BW_FLOATS(at) _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(b + (at)))))
 __attribute__((target("avx2,fma"))) static float bw_dot_bytes(float *x, const unsigned char *b, const float *w)
 {
-    __m256 s0 = _mm256_setzero_ps(), s1 = s0, a, c;
+    __m256 s[4] = { _mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps() }, a[4];
     __m128 t;
     int j;
-    for (j = 0; j < BW_FEATURES; j += 16) {
-        a = BW_FLOATS(j);
-        c = BW_FLOATS(j + 8);
-        _mm256_storeu_ps(x + j, a);
-        _mm256_storeu_ps(x + j + 8, c);
-        s0 = _mm256_fmadd_ps(a, _mm256_loadu_ps(w + j), s0);
-        s1 = _mm256_fmadd_ps(c, _mm256_loadu_ps(w + j + 8), s1);
+    for (j = 0; j < BW_FEATURES; j += 32) {
+        a[0] = BW_FLOATS(j);
+        a[1] = BW_FLOATS(j + 8);
+        a[2] = BW_FLOATS(j + 16);
+        a[3] = BW_FLOATS(j + 24);
+        _mm256_storeu_ps(x + j, a[0]);
+        _mm256_storeu_ps(x + j + 8, a[1]);
+        _mm256_storeu_ps(x + j + 16, a[2]);
+        _mm256_storeu_ps(x + j + 24, a[3]);
+        s[0] = _mm256_fmadd_ps(a[0], _mm256_loadu_ps(w + j), s[0]);
+        s[1] = _mm256_fmadd_ps(a[1], _mm256_loadu_ps(w + j + 8), s[1]);
+        s[2] = _mm256_fmadd_ps(a[2], _mm256_loadu_ps(w + j + 16), s[2]);
+        s[3] = _mm256_fmadd_ps(a[3], _mm256_loadu_ps(w + j + 24), s[3]);
     }
-    s0 = _mm256_add_ps(s0, s1);
-    t = _mm_add_ps(_mm256_castps256_ps128(s0), _mm256_extractf128_ps(s0, 1));
+    s[0] = _mm256_add_ps(_mm256_add_ps(s[0], s[1]), _mm256_add_ps(s[2], s[3]));
+    t = _mm_add_ps(_mm256_castps256_ps128(s[0]), _mm256_extractf128_ps(s[0], 1));
     t = _mm_hadd_ps(t, t);
     return _mm_cvtss_f32(_mm_hadd_ps(t, t));
 }

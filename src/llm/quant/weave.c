@@ -217,7 +217,7 @@ static tiny_status tinyi_weave_check_range(tiny_ctx *ctx, const char *what, cons
 
 TINY_API tiny_status tllm_weave_open(tiny_ctx *ctx, tiny_idx n, tiny_idx n_feature, const float *low, const float *high, tllm_weave *out)
 {
-    float *l, *h, *none;
+    float *l = NULL, *h = NULL, *none = NULL;
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) memset(out, 0, sizeof *out);
     if (st) return st;
@@ -556,7 +556,7 @@ static tiny_status tinyi_weave_load(tiny_ctx *ctx, const tiny_checkpoint_desc *d
     tiny_checkpoint *c;
     tiny_tensor t[4];
     uint64_t n = 0, n_feature = 0;
-    float *low, *high, *label;
+    float *low = NULL, *high = NULL, *label = NULL;
     size_t bytes;
     tiny_idx i;
     int has;
