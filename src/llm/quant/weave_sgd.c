@@ -312,6 +312,8 @@ static void tinyi_sgd_average_team(tiny_team *team, void *arg)
     tinyi_sgd *s = (tinyi_sgd *)arg;
     tiny_idx m, m1;
     team->ran_on = s->k->from;
+    /* once at least, though the others may have all the models before this thread has a processor */
+    if (team->i == 0 && s->ctx->desc.cancel && s->ctx->desc.cancel(s->ctx->desc.user)) s->stop[0] = 1;
     while (tiny_take(team, s->n_models, 1, &m, &m1))
         for (; m < m1; m++) tinyi_sgd_pass(s, team, &s->model[m], 0, 1);
 }
