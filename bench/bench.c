@@ -305,7 +305,7 @@ static void b_page(const char *dir, const char *page)
     free(text);
 }
 
-#define B_SECTIONS(S) S(limits) S(door) S(elem) S(softmax) S(norm) S(matmul) S(matvec) S(matmul_i8) S(conv) S(layout) S(linalg) S(fft) S(attention) S(twist) S(edges) S(graph) S(embed) S(gnn_train) S(a2q) S(train) S(token) S(format) S(repack) S(flashllm) S(bipolar) S(sample) S(template) S(paged) S(latent) S(sparse) S(bitweight) S(tree) S(gla) S(vision) S(fusemax) S(ladder) S(kvcodec) S(neighbour)
+#define B_SECTIONS(S) S(limits) S(door) S(elem) S(softmax) S(norm) S(matmul) S(matvec) S(matmul_i8) S(conv) S(layout) S(linalg) S(fft) S(attention) S(twist) S(edges) S(graph) S(embed) S(gnn_train) S(a2q) S(train) S(token) S(format) S(repack) S(flashllm) S(bipolar) S(sample) S(template) S(paged) S(latent) S(sparse) S(bitweight) S(tree) S(gla) S(vision) S(fusemax) S(ladder) S(kvcodec) S(weave) S(neighbour)
 #define B_DECLARE(name) void bench_##name(void);
 B_SECTIONS(B_DECLARE)
 
@@ -334,7 +334,7 @@ int main(int argc, char **argv)
             printf("usage: build/bench [--quick] [--only SECTION] [--threads N] [--no-save | --keep NAME] [--pages DIR]\nsections:");
             for (i = 0; i < sizeof b_sections / sizeof *b_sections; i++) printf(" %s", b_sections[i].name);
             printf("\nA whole run writes docs/bench.tsv, docs/bench.md and docs/*.svg; a quick one, or one of a section, only with --keep NAME: docs/NAME.*.\n"
-                   "The papers' headlines go into attention.md, graphs.md, bipolar.md and flashllm.md of docs/ after a whole run, of DIR with --pages DIR.\n");
+                   "The papers' headlines go into attention.md, graphs.md and the pages of other systems of docs/ after a whole run, of DIR with --pages DIR.\n");
             return strcmp(argv[a], "--help") != 0;
         }
     }
@@ -375,6 +375,7 @@ int main(int argc, char **argv)
         b_page(pages, "bipolar");
         b_page(pages, "bitweight");
         b_page(pages, "flashllm");
+        b_page(pages, "weave");
     }
     if (!ran) printf("there is no section %s\n", only);
     return ran ? 0 : 1;

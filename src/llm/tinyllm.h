@@ -55,6 +55,7 @@
  *     TINYLLM_NO_TRAIN   leaves out stories, their trainer and the judge of story models
  *     TINYLLM_NO_BIPOLAR  leaves out products on bit planes (src/llm/quant/bipolar.h)
  *     TINYLLM_NO_BITWEIGHT  leaves out products digit by digit and the cycles of arrays that compute them (src/llm/quant/bitweight.h)
+ *     TINYLLM_NO_WEAVE   leaves out bit-weaved data sets and their trainer
  *     TINY_ASSERT(x)     the check of our own promises; empty unless defined
  *
  * Memory
@@ -92,6 +93,7 @@
 #include "llm/quant/bitweight.h"
 #include "llm/quant/csl.h"
 #include "llm/quant/flashllm.h"
+#include "llm/quant/weave_sgd.h"
 #include "llm/file/fd.h"
 #include "llm/file/gguf.h"
 #include "llm/file/gguf_write.h"
