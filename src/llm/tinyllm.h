@@ -51,6 +51,7 @@
  *     TINYLLM_ONLY_CHAT  what continues a text: sessions, sampling, GGUF files. Grammars, adapters, encoders, repacked weights, other ranks, other files of
  *                        models and tiny_run of operations by their kind are refused; wants TINY_ONLY_MODELS
  *     TINYLLM_NO_TEMPLATES  chat templates without their language: six forms are known by their marks (src/llm/chat/forms.c), others refused
+ *     TINYLLM_NO_GPTQ    leaves out what rounds weights by the inputs they saw: statistics of inputs, plain codes, GPTQ
  *     TINYLLM_NO_TRAIN   leaves out stories, their trainer and the judge of story models
  *     TINYLLM_NO_BIPOLAR  leaves out products on bit planes (src/llm/quant/bipolar.h)
  *     TINYLLM_NO_BITWEIGHT  leaves out products digit by digit and the cycles of arrays that compute them (src/llm/quant/bitweight.h)
@@ -89,6 +90,8 @@
 #include "llm/quant/sparse.h"
 #include "llm/quant/bipolar.h"
 #include "llm/quant/bitweight.h"
+#include "llm/quant/calib.h"
+#include "llm/quant/plain.h"
 #include "llm/file/fd.h"
 #include "llm/file/gguf.h"
 #include "llm/file/gguf_write.h"
