@@ -99,7 +99,7 @@ static double bg_judged(tiny_ctx *ctx, const char *path, int how, const tllm_pla
     size_t i, bytes;
     if (tllm_gguf_open(ctx, path, &g)) { b_note("%s", tiny_ctx_message(ctx)); return 0; }
     memset(&jd, 0, sizeof jd);
-    jd.stories = b_quick ? 200 : 2000;
+    jd.stories = b_quick ? 200 : 500;
     jd.samples = jd.greedy = -1;
     if (how == BG_FULL) {
         b_must(ctx, tllm_model_open(ctx, g, &model));
@@ -250,7 +250,7 @@ void bench_gptq(void)
 {
     tiny_ctx *ctx = b_ctx(TINY_TARGET_AUTO, b_threads);
     const char *target = tiny_target_name(tiny_op_target(ctx, TINY_OP_MATMUL));
-    const tiny_idx n = b_quick ? 1024 : 4096;
+    const tiny_idx n = b_quick ? 1024 : 2048;
     const double m = (double)n;
     tllm_plain_sizes size;
     b_row r[6];
@@ -288,7 +288,7 @@ void bench_gptq(void)
     }
     b_contest("GPTQ: a layer", r, 6);
     b_verdict("gptq / (triangle + the products it is made of)", r[2].median_ns / (r[1].median_ns + r[5].median_ns), "<", 1.5);
-    b_headline("gptq", "GPTQ: 175B in four hours on one GPU", "a layer of 4096 x 4096, 4 bits in groups of 128; tokens of statistics a second with n = 4096", "%.2f s a layer, of which the triangle %.2f s; %.0f tokens a second; Q4_0 with its own search of scales %.2f s",
+    b_headline("gptq", "GPTQ: 175B in four hours on one GPU", "a layer of 2048 x 2048, 4 bits in groups of 128, two threads; tokens of statistics a second with as many inputs", "%.2f s a layer, of which the triangle %.2f s; %.0f tokens a second; Q4_0 with its own search of scales %.2f s",
                r[2].median_ns * 1e-9, r[1].median_ns * 1e-9, (double)a.tokens / r[0].median_ns * 1e9, r[3].median_ns * 1e-9);
     bg_ratios(ctx);
     tllm_calib_close(ctx, a.calib);

@@ -8,7 +8,7 @@
  * Fast     products of matrices carry the errors on, see columns.c; the codes of a column are a division and a rounding each
  * Cost     rows n^2 / 2 multiply-adds in float, n^3 in double for U; a copy of w, n^2 floats and n^2 doubles of memory, for blocks a byte a weight
  * Error    see columns.c
- * Left out lazily fitted scales in the metric of U^-1; true-sequential order of layers is the caller's (llm/model/gptq_model.h)       */
+ * Left out the order of layers, which is that of llm/model/gptq_model.h; a stored permutation: with act_order scales are fitted beforehand        */
 #include <string.h>
 #include "core/state.h"
 #include "core/half.h"
