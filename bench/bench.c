@@ -334,7 +334,7 @@ int main(int argc, char **argv)
             printf("usage: build/bench [--quick] [--only SECTION] [--threads N] [--no-save | --keep NAME] [--pages DIR]\nsections:");
             for (i = 0; i < sizeof b_sections / sizeof *b_sections; i++) printf(" %s", b_sections[i].name);
             printf("\nA whole run writes docs/bench.tsv, docs/bench.md and docs/*.svg; a quick one, or one of a section, only with --keep NAME: docs/NAME.*.\n"
-                   "The papers' headlines go into attention.md, graphs.md and bipolar.md of docs/ after a whole run, of DIR with --pages DIR.\n");
+                   "The papers' headlines go into attention.md, graphs.md, bipolar.md and gptq.md of docs/ after a whole run, of DIR with --pages DIR.\n");
             return strcmp(argv[a], "--help") != 0;
         }
     }
@@ -374,6 +374,7 @@ int main(int argc, char **argv)
         b_page(pages, "graphs");
         b_page(pages, "bipolar");
         b_page(pages, "bitweight");
+        b_page(pages, "gptq");
     }
     if (!ran) printf("there is no section %s\n", only);
     return ran ? 0 : 1;

@@ -426,11 +426,11 @@ static int gptq(tiny_ctx *ctx, const request *r, const tllm_gguf *g, job *jobs, 
     d.each_layer = r->each_layer;
     for (i = 0; !st && i < n; i++) {
         const job *j = &jobs[i];
-        /* an embedding that gives the logits too is read row by row as well: what is good for the logits may be bad for its rows */
-        if (j->from == j->to || !tllm_gptq_has(j->to->id) || has(j->t->name, "token_embd")) continue;
+        if (j->from == j->to || !tllm_gptq_has(j->to->id)) continue;
         memset(&list[n_list], 0, sizeof list[n_list]);
         list[n_list].t = j->t;
         list[n_list].format = j->to->id;
+        list[n_list].damp = has(j->t->name, "token_embd") ? 1.0f : 0.0f;    /* if it gives the logits too: what is good for them may be bad for its rows */
         list[n_list].to = tiny_alloc(ctx, j->t->bytes / tllm_format_bytes(j->from, j->t->dim[0]) * tllm_format_bytes(j->to, j->t->dim[0]));
         if (!list[n_list++].to) st = TINY_E_MEMORY;
     }

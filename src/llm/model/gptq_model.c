@@ -69,9 +69,11 @@ static tiny_status tinyi_gptq_one(tinyi_gptq_model *m, tllm_gptq_tensor *q)
     const tllm_format *from = tllm_format_of(t->type), *to = tllm_format_of(q->format);
     const tiny_idx n = (tiny_idx)t->dim[0], rows = (tiny_idx)t->dim[1], matrices = tinyi_gptq_matrices(t);
     const size_t in = tllm_format_bytes(from, t->dim[0]) * (size_t)rows, out = tllm_format_bytes(to, t->dim[0]) * (size_t)rows;
+    tllm_gptq_desc d = m->d.gptq;
     float *w;
     tiny_idx i;
     tiny_status st = TINY_OK;
+    if (q->damp != 0.0f) d.damp = q->damp;
     for (i = 0; i < matrices; i++)
         if (tllm_watch_of(m->watch, t, i)) break;
     if (i == matrices) return TINY_OK;
@@ -83,7 +85,7 @@ static tiny_status tinyi_gptq_one(tinyi_gptq_model *m, tllm_gptq_tensor *q)
         tllm_gptq_about a;
         from->unpack(t->data + (size_t)i * in, w, (size_t)rows * (size_t)n);
         if (c) {
-            st = tllm_gptq_blocks(m->ctx, &m->d.gptq, q->format, w, rows, n, &h, (unsigned char *)q->to + (size_t)i * out, &a);
+            st = tllm_gptq_blocks(m->ctx, &d, q->format, w, rows, n, &h, (unsigned char *)q->to + (size_t)i * out, &a);
             if (st) break;
             q->about.loss += a.loss;
             q->about.damp = TINYI_MAX(q->about.damp, a.damp);

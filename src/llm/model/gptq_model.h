@@ -21,9 +21,10 @@ typedef struct tllm_gptq_model_desc {       /* all zero: the value in brackets *
 } tllm_gptq_model_desc;
 
 typedef struct tllm_gptq_tensor {
-    const tllm_gguf_tensor *t;              /* of the file: rows of dim[0], in any format. Leave out an embedding that gives the logits too: its rows are read one by one as well */
+    const tllm_gguf_tensor *t;              /* of the file: rows of dim[0], in any format */
     int format;                             /* that tllm_gptq_has */
     void *to;                               /* all its rows in that format */
+    float damp;                             /* of this one [0: that of desc]. 1 for an embedding that gives the logits too: its rows are read one by one as well */
     int found;                              /* answer: 0, nothing was multiplied with it, and to is as it was */
     uint64_t tokens;                        /* inputs that were seen, of the matrix with the fewest */
     tllm_gptq_about about;                  /* of several matrices: the sum of the losses, the most of the others */

@@ -296,6 +296,12 @@ static void test_refused(void)
     T_STATUS(tllm_gptq_model(o.ctx, o.file, &d, token, 40, list, 1), TINY_E_ARGUMENT, "damping by -1");
     T_EQ_INT(list[0].found, 0);
     d.gptq.damp = 0.0f;
+    list[0].damp = NAN;
+    T_STATUS(tllm_gptq_model(o.ctx, o.file, &d, token, 40, list, 1), TINY_E_ARGUMENT, "damping by nan");
+    list[0].damp = 2.0f;
+    T_OK(tllm_gptq_model(o.ctx, o.file, &d, token, 40, list, 1));
+    T_CLOSE(list[0].about.damp, 2, 0);
+    list[0].damp = 0.0f;
     T_OK(tllm_gptq_model(o.ctx, o.file, NULL, token, 40, list, 1));         /* fewer tokens than inputs */
     T_EQ_INT(list[0].found, 1);
     T_EQ_INT(list[0].tokens, 40);
