@@ -200,6 +200,18 @@ static void test_clip(tiny_target target)
             t_free_blocks();
         }
     T_TRUE(gain < 0.9);
+    {                                       /* zeros lose nothing under any range: the whole one stays */
+        float *w = (float *)t_keep(8 * sizeof *w);
+        tllm_plain_desc d;
+        held q;
+        memset(&d, 0, sizeof d);
+        d.kind = TLLM_PLAIN_ASYM;
+        d.clip = CLIP;
+        q = room(ctx, &d, 1, 8);
+        T_OK(tllm_plain_round(ctx, &d, w, 1, 8, NULL, &q.q));
+        T_EQ_INT(q.q.scale[0], to_half(2.0 / 15));
+        T_EQ_INT(q.q.zero[0], 8);
+    }
     t_close(ctx);
 }
 
