@@ -1,6 +1,7 @@
 /* examples/quantize.c - a model file in fewer bits
  *
  *     quantize IN OUT.gguf TYPE [--imatrix FILE] [--pure] [--tensor-type REGEX=TYPE] [--threads N]
+ *     quantize IN OUT.gguf TYPE --gptq --text stories.txt
  *     quantize --blocks TYPE [--imatrix FILE.f32] < floats.f32 > q.bin
  *     quantize --unblocks TYPE < q.bin > floats.f32
  *
@@ -28,6 +29,11 @@ static const char usage[] =
     "                            float32, one for each value of a row, and the floats are taken as rows of that length\n"
     "  --pure                    TYPE everywhere, no mixture\n"
     "  --tensor-type REGEX=TYPE  for the tensors whose name contains a match; may be given often, the first that fits counts\n"
+    "  --gptq                    the model reads --text, and codes are chosen so that the outputs of each matrix change least (GPTQ);\n"
+    "                            for Q8_0, Q4_0 to Q5_1 and Q2_K to Q6_K, other types as without it\n"
+    "  --text FILE               what it reads: text as the model will see it\n"
+    "  --tokens N                at most so many of them; 32768 without this\n"
+    "  --each-layer              reads it once for each layer, as the layers before were rounded; without this as seldom as 1 GB has room\n"
     "  --threads N               default: one per processor\n"
     "  --list                    the types\n";
 
@@ -332,7 +338,7 @@ static int importance_of(const importance *m, tllm_text name, size_t n, size_t n
 
 /* ---- one tensor ------------------------------------------------------------------------------------------------------------ */
 
-typedef struct job { const tllm_gguf_tensor *t; const tllm_format *from, *to; } job;
+typedef struct job { const tllm_gguf_tensor *t; const tllm_format *from, *to; void *made; } job;     /* made: its blocks, where GPTQ made them */
 
 /* Rows are packed by all threads, a piece at a time, and written in order. */
 static tiny_status write_tensor(tiny_ctx *ctx, tllm_writer *w, const job *j, const float *weights, int n_threads)
@@ -370,10 +376,85 @@ static tiny_status write_tensor(tiny_ctx *ctx, tllm_writer *w, const job *j, con
 typedef struct request {
     const char *in, *out, *imatrix, *pattern[64], *pattern_end[64];
     const tllm_format *pattern_type[64];
-    int n_patterns, pure, n_threads;
+    const char *text;
+    int n_patterns, pure, n_threads, gptq, n_tokens, each_layer;
     const mixture *mix;
     const tllm_format *pure_type;
 } request;
+
+/* ---- GPTQ: the model reads a text, and codes are chosen by what its matrices are multiplied with ------------------------- */
+
+static void tell(void *user, const char *what, double done)
+{
+    static int last = -1;
+    const int percent = (int)(100.0 * done);
+    (void)user;
+    if (strcmp(what, "gptq") || percent == last) return;
+    last = percent;
+    fprintf(stderr, "\rGPTQ %3d %%", percent);
+    (void)fflush(stderr);
+}
+
+/* what the model reads: at most so many tokens, each window beginning as a text does */
+static tiny_status read_text(tiny_ctx *ctx, const request *r, const tllm_gguf *g, tiny_idx window, tllm_tokens *t)
+{
+    tllm_vocab *vocab = NULL;
+    tiny_file text;
+    size_t i;
+    tiny_status st;
+    memset(&text, 0, sizeof text);
+    st = tiny_file_open(ctx, r->text, &text);
+    if (!st) st = tllm_vocab_open(ctx, g, &vocab);
+    if (!st) st = tllm_encode(ctx, vocab, (const char *)text.bytes, text.n_bytes < (size_t)r->n_tokens * 64 ? text.n_bytes : (size_t)r->n_tokens * 64, TLLM_ENCODE_ENDS | TLLM_ENCODE_SPECIAL, t);
+    if (!st && t->n > (size_t)r->n_tokens) t->n = (size_t)r->n_tokens;
+    for (i = (size_t)window; !st && tllm_vocab_adds_bos(vocab) && i < t->n; i += (size_t)window) t->id[i] = t->id[0];
+    tllm_vocab_close(ctx, vocab);
+    tiny_file_close(ctx, &text);
+    return st;
+}
+
+static int gptq(tiny_ctx *ctx, const request *r, const tllm_gguf *g, job *jobs, size_t n)
+{
+    tllm_gptq_tensor *list = (tllm_gptq_tensor *)tiny_alloc(ctx, (n ? n : 1) * sizeof *list);
+    tllm_gptq_model_desc d;
+    tllm_tokens t;
+    size_t i, k = 0, n_list = 0, unseen = 0, rounded = 0, thin = 0;
+    tiny_status st = list ? TINY_OK : TINY_E_MEMORY;
+    memset(&d, 0, sizeof d);
+    memset(&t, 0, sizeof t);
+    d.window = 512;
+    d.each_layer = r->each_layer;
+    for (i = 0; !st && i < n; i++) {
+        const job *j = &jobs[i];
+        if (j->from == j->to || !tllm_gptq_has(j->to->id)) continue;
+        memset(&list[n_list], 0, sizeof list[n_list]);
+        list[n_list].t = j->t;
+        list[n_list].format = j->to->id;
+        list[n_list].damp = has(j->t->name, "token_embd") ? 1.0f : 0.0f;    /* if it gives the logits too: what is good for them may be bad for its rows */
+        list[n_list].to = tiny_alloc(ctx, j->t->bytes / tllm_format_bytes(j->from, j->t->dim[0]) * tllm_format_bytes(j->to, j->t->dim[0]));
+        if (!list[n_list++].to) st = TINY_E_MEMORY;
+    }
+    if (!st) st = read_text(ctx, r, g, d.window, &t);
+    if (!st && n_list) st = tllm_gptq_model(ctx, g, &d, t.id, (tiny_idx)t.n, list, n_list);
+    for (i = 0; k < n_list; i++) {          /* to the jobs, in their order */
+        if (jobs[i].t != list[k].t) continue;
+        if (!st && list[k].found) {
+            jobs[i].made = list[k].to;
+            rounded += list[k].about.rounded != 0;
+            thin += list[k].tokens < list[k].t->dim[0];
+        } else {
+            tiny_free(ctx, list[k].to);
+            unseen++;
+        }
+        k++;
+    }
+    if (!st) fprintf(stderr, "\rGPTQ over %lu tokens: %lu matrices; %lu more were multiplied with nothing and are rounded\n", (unsigned long)t.n, (unsigned long)(n_list - unseen), (unsigned long)unseen);
+    if (!st && rounded) fprintf(stderr, "%lu of them had inputs that depend on each other so much that they were rounded, too\n", (unsigned long)rounded);
+    if (!st && thin) fprintf(stderr, "%lu of them saw fewer tokens than they have inputs: a longer text would do them good\n", (unsigned long)thin);
+    tllm_tokens_free(ctx, &t);
+    tiny_free(ctx, list);
+    return !st;
+}
 
 static int quantize_file(tiny_ctx *ctx, const request *r)
 {
@@ -387,7 +468,7 @@ static int quantize_file(tiny_ctx *ctx, const request *r)
     uint64_t blocks = 0;
     struct { const tllm_format *wanted, *to; const tllm_gguf_tensor *first; unsigned long count; } notes[32];
     double before = 0.0, after = 0.0;
-    size_t i, n, n_notes = 0, n_used = 0, n_asked = 0, n_there = 0;
+    size_t i, n, n_jobs = 0, n_notes = 0, n_used = 0, n_asked = 0, n_there = 0;
     int warned = 0, k, tied, ok = 0;
     tiny_status st;
     memset(&m, 0, sizeof m);
@@ -406,10 +487,11 @@ static int quantize_file(tiny_ctx *ctx, const request *r)
     tied = !tllm_gguf_tensor_find(g, "output.weight");
     jobs = (job *)tiny_alloc(ctx, (n ? n : 1) * sizeof *jobs);
     if (!jobs) goto sentence;
-    for (i = 0; i < n; i++) {
+    for (i = 0; i < n; i++, n_jobs++) {
         const tllm_gguf_tensor *t = tllm_gguf_tensor_at(g, i);
         const tllm_format *to;
         jobs[i].t = t;
+        jobs[i].made = NULL;
         jobs[i].from = jobs[i].to = tllm_format_of(t->type);
         if (!jobs[i].from) {
             fprintf(stderr, "quantize: %s: tensor %.*s has type %s, which cannot be read\n", r->in, (int)t->name.n, t->name.at, tllm_type_name(t->type));
@@ -446,6 +528,7 @@ static int quantize_file(tiny_ctx *ctx, const request *r)
         fprintf(stderr, "quantize: %s: it has the importance of none of the %lu matrices of %s that want one\n", r->imatrix, (unsigned long)n_asked, r->in);
         goto out;
     }
+    if (r->gptq && !gptq(ctx, r, g, jobs, n)) goto sentence;
     d.path = r->out;
     if (tllm_writer_open(ctx, &d, &w)) goto sentence;
     st = TINY_OK;
@@ -466,6 +549,10 @@ static int quantize_file(tiny_ctx *ctx, const request *r)
             continue;
         }
         after += (double)t->bytes / (double)tllm_format_bytes(jobs[i].from, t->dim[0]) * (double)tllm_format_bytes(jobs[i].to, t->dim[0]);
+        if (jobs[i].made) {
+            st = tllm_writer_data(ctx, w, jobs[i].made, t->bytes / tllm_format_bytes(jobs[i].from, t->dim[0]) * tllm_format_bytes(jobs[i].to, t->dim[0]));
+            continue;
+        }
         if (r->imatrix && (jobs[i].to->flags & TLLM_FORMAT_IMPORTANCE)) {
             const size_t cols = (size_t)t->dim[0], n_mat = t->bytes / tllm_format_bytes(jobs[i].from, t->dim[0]) / (size_t)t->dim[1];
             int found;
@@ -494,6 +581,7 @@ sentence:
     if (tiny_ctx_message(ctx)[0]) fprintf(stderr, "quantize: %s\n", tiny_ctx_message(ctx));
 out:
     tllm_writer_close(ctx, w);
+    for (i = 0; jobs && i < n_jobs; i++) tiny_free(ctx, jobs[i].made);
     tiny_free(ctx, jobs);
     tllm_gguf_close(ctx, m.gguf);
     if (!m.gguf) tiny_file_close(ctx, &m.file);
@@ -603,9 +691,11 @@ int main(int argc, char **argv)
     int k, list = 0, status;
     const option options[] = {
         WORDS(&place, 3), A_TEXT("--blocks", &blocks), A_TEXT("--unblocks", &unblocks), A_TEXT("--imatrix", &r.imatrix), A_FLAG("--pure", &r.pure), A_LIST("--tensor-type", &patterns, 64),
+        A_FLAG("--gptq", &r.gptq), A_TEXT("--text", &r.text), A_WHOLE("--tokens", &r.n_tokens, 1, 1e8), A_FLAG("--each-layer", &r.each_layer),
         A_WHOLE("--threads", &r.n_threads, 1, TINY_MAX_THREADS), A_FLAG("--list", &list) };
     memset(&desc, 0, sizeof desc);
     desc.log = hear;
+    desc.progress = tell;
     desc.user = &ctx;
     READ_OPTIONS(argc, argv, usage, options);
     if (list) {
@@ -623,6 +713,7 @@ int main(int argc, char **argv)
         r.pattern_type[r.n_patterns++] = f;
     }
     if (blocks || unblocks) {
+        if (r.gptq) return wrong("--gptq", "it wants a model, not --blocks or --unblocks");
         if (place.n) return wrong("--blocks and --unblocks take no files", place.at[0]);
         if (blocks && unblocks) return wrong("--blocks and --unblocks", "one of them");
         f = tllm_format_by_name(blocks ? blocks : unblocks);
@@ -642,12 +733,16 @@ int main(int argc, char **argv)
     if (f && (!f->pack || (f->flags & TLLM_FORMAT_ACTIVATIONS))) f = NULL;
     if (!r.mix && !f) return wrong("there is no type", place.at[2]);
     if (r.pure || !r.mix) r.pure_type = f ? f : tllm_format_of(r.mix->base);
+    if (r.gptq != (r.text != NULL)) return wrong(r.gptq ? "--gptq" : "--text", r.gptq ? "it wants --text, which the model reads" : "only --gptq reads a text");
+    if (!r.gptq && (r.n_tokens || r.each_layer)) return wrong(r.n_tokens ? "--tokens" : "--each-layer", "only --gptq reads a text");
+    if (!r.n_tokens) r.n_tokens = 32768;
     if (r.n_threads < 1 || r.n_threads > TINY_MAX_THREADS) {
         r.n_threads = 1;
 #ifdef _OPENMP
         r.n_threads = omp_get_num_procs();
 #endif
     }
+    desc.n_threads = r.n_threads;
     if (tiny_ctx_open(&desc, &ctx)) return 1;
     status = quantize_file(ctx, &r);
     tiny_ctx_close(ctx);

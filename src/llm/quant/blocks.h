@@ -56,6 +56,15 @@ TINYI_FN int tinyi_q_scales(const float *s, const float *c, int n, int lo, int h
 TINYI_FN float tinyi_q_search_even(const float *x, const float *importance, int bits, unsigned char *code);
 TINYI_FN void tinyi_q_search_line(const float *x, const float *importance, int bits, float *d, float *m, unsigned char *code);
 
+/* Codes into a block whose scales stand there already: 32 or 256 of them, those of Q3_K and Q6_K with their sign; and what a scale is there. */
+TINYI_FN void tinyi_q_put45(unsigned char *b, const unsigned char *code, int bits, int shifted);     /* Q4_0, Q5_0; shifted: Q4_1, Q5_1 */
+TINYI_FN void tinyi_q_put45_K(unsigned char *b, const unsigned char *code, int bits);
+TINYI_FN void tinyi_q_put_Q2_K(unsigned char *b, const unsigned char *code);
+TINYI_FN void tinyi_q_put_Q3_K(unsigned char *b, const signed char *code);
+TINYI_FN void tinyi_q_put_Q6_K(unsigned char *b, const signed char *code);
+TINYI_FN int tinyi_q_scale_Q3_K(const unsigned char *b, int g);
+TINYI_FN void tinyi_q_scale6(const unsigned char *s, int g, int *k, int *m);         /* of Q4_K and Q5_K: scale and minimum of group g */
+
 /* Declares the two functions of a format. */
 #define TINYI_Q_UNPACK(name) TINYI_FN void tinyi_unpack_##name(const void *q, float *x, size_t n);
 #define TINYI_Q_PACK(name) TINYI_FN void tinyi_pack_##name(const float *x, void *q, size_t n, const float *importance);

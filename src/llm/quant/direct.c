@@ -229,15 +229,26 @@ static void tinyi_direct_unpack45(const unsigned char *b, float *x, size_t n, in
         }
     }
 }
+TINYI_FN void tinyi_q_put45(unsigned char *b, const unsigned char *code, int bits, int shifted)
+{
+    uint32_t high = 0;
+    int j;
+    b += shifted ? 4 : 2;
+    for (j = 0; j < 32; j++) high |= (uint32_t)(code[j] >> 4 & 1) << j;
+    if (bits == 5) {
+        tinyi_q_put32(b, high);
+        b += 4;
+    }
+    for (j = 0; j < 16; j++) b[j] = (unsigned char)((code[j] & 15) | (code[j + 16] & 15) << 4);
+}
 static void tinyi_direct_pack45(const float *x, unsigned char *b, size_t n, const float *importance, int bits, int shifted)
 {
     const int head = shifted ? 4 : 2, high_bytes = bits == 5 ? 4 : 0, top = (1 << bits) - 1;
     float v[32];
-    unsigned char found[32];
-    int j, code[32];
+    unsigned char found[32], code[32];
+    int j;
     for (; n >= 32; n -= 32, x += 32, b += head + high_bytes + 16, importance = importance ? importance + 32 : NULL) {
         float lowest, highest, largest, d, inverse, offset = 0.5f, base = 0.0f;
-        uint32_t high = 0;
         lowest = highest = largest = tinyi_q_in(x[0]);
         for (j = 0; j < 32; j++) {
             v[j] = tinyi_q_in(x[j]);
@@ -263,12 +274,8 @@ static void tinyi_direct_pack45(const float *x, unsigned char *b, size_t n, cons
             }
         }
         tinyi_q_put_half(b, d);
-        for (j = 0; j < 32; j++) {
-            code[j] = importance ? found[j] : tinyi_q_min(tinyi_q_cut((v[j] - base) * inverse + offset), top);
-            high |= (uint32_t)(code[j] >> 4 & 1) << j;
-        }
-        if (bits == 5) tinyi_q_put32(b + head, high);
-        for (j = 0; j < 16; j++) b[head + high_bytes + j] = (unsigned char)((code[j] & 15) | (code[j + 16] & 15) << 4);
+        for (j = 0; j < 32; j++) code[j] = (unsigned char)(importance ? found[j] : tinyi_q_min(tinyi_q_cut((v[j] - base) * inverse + offset), top));
+        tinyi_q_put45(b, code, bits, shifted);
     }
 }
 

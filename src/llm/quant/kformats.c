@@ -607,6 +607,12 @@ TINYI_FN void tinyi_unpack_Q2_K(const void *q, float *x, size_t n)
         }
     }
 }
+TINYI_FN void tinyi_q_put_Q2_K(unsigned char *b, const unsigned char *code)
+{
+    int i;
+    memset(b + 16, 0, 64);
+    for (i = 0; i < 256; i++) b[16 + tinyi_k_byte2(i)] = (unsigned char)(b[16 + tinyi_k_byte2(i)] | code[i] << tinyi_k_shift2(i));
+}
 TINYI_FN void tinyi_pack_Q2_K(const float *x, void *q, size_t n, const float *importance)
 {
     unsigned char *b = (unsigned char *)q, code[256];
@@ -614,14 +620,17 @@ TINYI_FN void tinyi_pack_Q2_K(const float *x, void *q, size_t n, const float *im
     float d, dm;
     for (; n >= 256; n -= 256, x += 256, b += 84, importance = importance ? importance + 256 : NULL) {
         tinyi_k_uneven_search(&tinyi_k_q2, x, importance, &d, &dm, k, m, code);
-        memset(b, 0, 80);
         for (i = 0; i < 16; i++) b[i] = (unsigned char)(k[i] | m[i] << 4);
-        for (i = 0; i < 256; i++) b[16 + tinyi_k_byte2(i)] = (unsigned char)(b[16 + tinyi_k_byte2(i)] | code[i] << tinyi_k_shift2(i));
+        tinyi_q_put_Q2_K(b, code);
         tinyi_q_put_half(b + 80, d);
         tinyi_q_put_half(b + 82, dm);
     }
 }
 
+TINYI_FN int tinyi_q_scale_Q3_K(const unsigned char *b, int g)
+{
+    return ((g < 8 ? b[96 + g] & 15 : b[88 + g] >> 4) | (b[104 + g % 4] >> g / 4 * 2 & 3) << 4) - 32;
+}
 TINYI_FN void tinyi_unpack_Q3_K(const void *q, float *x, size_t n)
 {
     const unsigned char *b = (const unsigned char *)q;
@@ -629,12 +638,21 @@ TINYI_FN void tinyi_unpack_Q3_K(const void *q, float *x, size_t n)
     for (; n >= 256; n -= 256, x += 256, b += 110) {
         const float d = tinyi_q_half(b + 108);
         for (g = 0; g < 16; g++) {
-            const int k = (g < 8 ? b[96 + g] & 15 : b[88 + g] >> 4) | (b[104 + g % 4] >> g / 4 * 2 & 3) << 4;
-            const float s = d * (float)(k - 32);
+            const float s = d * (float)tinyi_q_scale_Q3_K(b, g);
             const unsigned char *code = b + 32 + tinyi_k_byte2(16 * g), *high = b + 16 * g % 32;
             const int shift = tinyi_k_shift2(16 * g), bit = g / 2;
             for (i = 0; i < 16; i++) x[16 * g + i] = s * (float)((code[i] >> shift & 3) - (high[i] >> bit & 1 ? 0 : 4));
         }
+    }
+}
+TINYI_FN void tinyi_q_put_Q3_K(unsigned char *b, const signed char *code)
+{
+    int i;
+    memset(b, 0, 96);
+    for (i = 0; i < 256; i++) {
+        unsigned char *low = b + 32 + tinyi_k_byte2(i), *high = b + i % 32;
+        *low = (unsigned char)(*low | (code[i] & 3) << tinyi_k_shift2(i));
+        if (code[i] >= 0) *high = (unsigned char)(*high | 1 << i / 32);
     }
 }
 TINYI_FN void tinyi_pack_Q3_K(const float *x, void *q, size_t n, const float *importance)
@@ -644,24 +662,20 @@ TINYI_FN void tinyi_pack_Q3_K(const float *x, void *q, size_t n, const float *im
     int k[16], i;
     for (; n >= 256; n -= 256, x += 256, b += 110, importance = importance ? importance + 256 : NULL) {
         const float d = tinyi_k_even_search(&tinyi_k_q3, NULL, x, importance, k, code);
-        memset(b, 0, 108);
+        memset(b + 96, 0, 12);
         for (i = 0; i < 16; i++) {
             unsigned char *low = b + 96 + i % 8, *up = b + 104 + i % 4;
             *low = (unsigned char)(*low | ((k[i] + 32) & 15) << i / 8 * 4);
             *up = (unsigned char)(*up | (k[i] + 32) >> 4 << i / 4 * 2);
         }
-        for (i = 0; i < 256; i++) {
-            unsigned char *low = b + 32 + tinyi_k_byte2(i), *high = b + i % 32;
-            *low = (unsigned char)(*low | (code[i] & 3) << tinyi_k_shift2(i));
-            if (code[i] >= 0) *high = (unsigned char)(*high | 1 << i / 32);
-        }
+        tinyi_q_put_Q3_K(b, code);
         tinyi_q_put_half(b + 108, d);
     }
 }
 
 /* ---- bytes: Q4_K and Q5_K ---------------------------------------------------------------------------------------------- */
 
-static void tinyi_k_scale6(const unsigned char *s, int g, int *k, int *m)
+TINYI_FN void tinyi_q_scale6(const unsigned char *s, int g, int *k, int *m)
 {
     if (g < 4) {
         *k = s[g] & 63;
@@ -692,7 +706,7 @@ static void tinyi_k_unpack45(const unsigned char *b, float *x, size_t n, int bit
             const unsigned char *at = code + g / 2 * 32;
             const int shift = g % 2 * 4;
             float s, base;
-            tinyi_k_scale6(b + 4, g, &k, &m);
+            tinyi_q_scale6(b + 4, g, &k, &m);
             s = d * (float)k;
             base = dm * (float)m;
             if (bits == 5)
@@ -702,23 +716,27 @@ static void tinyi_k_unpack45(const unsigned char *b, float *x, size_t n, int bit
         }
     }
 }
+TINYI_FN void tinyi_q_put45_K(unsigned char *b, const unsigned char *code, int bits)
+{
+    unsigned char *high = b + 16, *at = b + (bits == 5 ? 48 : 16);
+    int i;
+    for (i = 0; i < 128; i++) at[i] = (unsigned char)((code[i / 32 * 64 + i % 32] & 15) | (code[i / 32 * 64 + 32 + i % 32] & 15) << 4);
+    if (bits != 5) return;
+    memset(high, 0, 32);
+    for (i = 0; i < 256; i++) high[i % 32] = (unsigned char)(high[i % 32] | code[i] >> 4 << i / 32);
+}
 static void tinyi_k_pack45(const float *x, unsigned char *b, size_t n, const float *importance, int bits)
 {
-    unsigned char code[256], *high, *at;
+    unsigned char code[256];
     const size_t bytes = bits == 5 ? 176 : 144;
-    int k[16], m[16], i;
+    int k[16], m[16];
     float d, dm;
     for (; n >= 256; n -= 256, x += 256, b += bytes, importance = importance ? importance + 256 : NULL) {
         tinyi_k_uneven_search(bits == 5 ? &tinyi_k_q5 : &tinyi_k_q4, x, importance, &d, &dm, k, m, code);
-        high = b + 16;
-        at = b + (bits == 5 ? 48 : 16);
         tinyi_q_put_half(b, d);
         tinyi_q_put_half(b + 2, dm);
         tinyi_k_put_scale6(b + 4, k, m);
-        for (i = 0; i < 128; i++) at[i] = (unsigned char)((code[i / 32 * 64 + i % 32] & 15) | (code[i / 32 * 64 + 32 + i % 32] & 15) << 4);
-        if (bits != 5) continue;
-        memset(high, 0, 32);
-        for (i = 0; i < 256; i++) high[i % 32] = (unsigned char)(high[i % 32] | code[i] >> 4 << i / 32);
+        tinyi_q_put45_K(b, code, bits);
     }
 }
 TINYI_FN void tinyi_unpack_Q4_K(const void *q, float *x, size_t n) { tinyi_k_unpack45((const unsigned char *)q, x, n, 4); }
@@ -743,6 +761,17 @@ TINYI_FN void tinyi_unpack_Q6_K(const void *q, float *x, size_t n)
         }
     }
 }
+TINYI_FN void tinyi_q_put_Q6_K(unsigned char *b, const signed char *code)
+{
+    int i;
+    memset(b, 0, 192);
+    for (i = 0; i < 256; i++) {
+        const int quarter = i / 32 % 4, c = code[i] + 32;
+        unsigned char *low = b + i / 128 * 64 + quarter % 2 * 32 + i % 32, *high = b + 128 + i / 128 * 32 + i % 32;
+        *low = (unsigned char)(*low | (c & 15) << quarter / 2 * 4);
+        *high = (unsigned char)(*high | c >> 4 << 2 * quarter);
+    }
+}
 TINYI_FN void tinyi_pack_Q6_K(const float *x, void *q, size_t n, const float *importance)
 {
     unsigned char *b = (unsigned char *)q;
@@ -750,13 +779,7 @@ TINYI_FN void tinyi_pack_Q6_K(const float *x, void *q, size_t n, const float *im
     int k[16], i;
     for (; n >= 256; n -= 256, x += 256, b += 210, importance = importance ? importance + 256 : NULL) {
         const float d = tinyi_k_even_search(&tinyi_k_q6, NULL, x, importance, k, code);
-        memset(b, 0, 192);
-        for (i = 0; i < 256; i++) {
-            const int quarter = i / 32 % 4, c = code[i] + 32;
-            unsigned char *low = b + i / 128 * 64 + quarter % 2 * 32 + i % 32, *high = b + 128 + i / 128 * 32 + i % 32;
-            *low = (unsigned char)(*low | (c & 15) << quarter / 2 * 4);
-            *high = (unsigned char)(*high | c >> 4 << 2 * quarter);
-        }
+        tinyi_q_put_Q6_K(b, code);
         for (i = 0; i < 16; i++) b[192 + i] = (unsigned char)k[i];
         tinyi_q_put_half(b + 208, d);
     }

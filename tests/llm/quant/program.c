@@ -325,6 +325,54 @@ static void test_files(void)
     t_close(ctx);
 }
 
+/* --gptq: a smaller file than that of plain rounding it is not, but one with other codes, and nearer to the model */
+static void test_gptq(void)
+{
+    static const char model[] = "examples/models/story-small.gguf";
+    static char text[60000];
+    tiny_ctx *ctx;
+    tllm_story s;
+    size_t n = 0, i;
+    tllm_gguf *plain, *coded;
+    if (!is_there()) return;
+    ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    for (s = tllm_story_start(3); n < sizeof text - 100;) {
+        const int32_t t = tllm_story_draw(&s, NULL, NULL);
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", t == TLLM_STORY_END ? "<eos>" : tllm_story_word(t), t == TLLM_STORY_END ? "\n" : " ");
+    }
+    put("x", text, n);
+    T_EQ_INT(run("%s %s/p.gguf Q4_0", model, folder), 0);
+    T_EQ_INT(run("%s %s/o.gguf Q4_0 --gptq --text %s/x --tokens 2000", model, folder, folder), 0);
+    SAYS("GPTQ over 2000 tokens");
+    SAYS("0 more were multiplied with nothing");
+    plain = open_model(ctx, "p.gguf");
+    coded = open_model(ctx, "o.gguf");
+    T_EQ_INT(tllm_gguf_n_tensors(plain), tllm_gguf_n_tensors(coded));
+    for (i = 0; i < tllm_gguf_n_tensors(plain); i++) {
+        const tllm_gguf_tensor *a = tllm_gguf_tensor_at(plain, i), *b = tllm_gguf_tensor_at(coded, i);
+        T_EQ_INT(a->type, b->type);
+        T_EQ_INT(a->bytes, b->bytes);
+        T_EQ_INT(memcmp(a->data, b->data, a->bytes) != 0, a->type == TLLM_FORMAT_Q4_0);
+    }
+    tllm_gguf_close(ctx, plain);
+    tllm_gguf_close(ctx, coded);
+    T_EQ_INT(run("%s %s/o.gguf Q4_0 --gptq --text %s/x --tokens 60 --each-layer", model, folder, folder), 0);
+    SAYS("saw fewer tokens than they have inputs");
+    T_EQ_INT(run("%s %s/y.gguf Q4_0 --gptq", model, folder), 2);
+    SAYS("--gptq: it wants --text");
+    T_EQ_INT(run("%s %s/y.gguf Q4_0 --text %s/x", model, folder, folder), 2);
+    SAYS("--text: only --gptq reads a text");
+    T_EQ_INT(run("%s %s/y.gguf Q4_0 --tokens 5", model, folder), 2);
+    SAYS("--tokens: only --gptq reads a text");
+    T_EQ_INT(run("%s %s/y.gguf Q4_0 --gptq --text %s/none", model, folder, folder), 1);
+    SAYS("none: cannot be opened");
+    T_EQ_INT(run("--blocks Q4_0 --gptq --text %s/x", folder), 2);
+    SAYS("it wants a model");
+    put("nil", "", 0);
+    T_EQ_INT(run("%s %s/y.gguf Q4_0 --gptq --text %s/nil", model, folder, folder), 1);
+    t_close(ctx);
+}
+
 static void test_sweep(void)                /* the folder goes */
 {
     static const char *const name[] = { "words", "x", "q", "y", "odd", "nil", "in.gguf", "o.gguf", "p.gguf", "im" };
@@ -342,6 +390,7 @@ int main(void)
 {
     T_RUN(test_pipes);
     T_RUN(test_files);
+    T_RUN(test_gptq);
     T_RUN(test_sweep);
     return t_done();
 }
