@@ -14,7 +14,7 @@
  *          bits are several blocks. How many rows of x a tile has goes by p, q and how many there are: TINYI_BIP_SHAPES, which was measured. Sums
  *          of a piece of K that fits in 32 bits are 32 bits, and 64 over the pieces of longer rows.
  * Cost     for each 32 numbers and vector of 4 to 16 rows p q pairs of 3 operations where the processor counts bits, else 6; p / 8 bytes a weight
- * Error    integers: none. f32: the sum of a group is exact, rounded once, scaled twice, and added: LINEAR, groups + 3 units
+ * Error    integers: none. f32: the sum of a group is exact, rounded once, scaled twice, by the smaller scale first, and added: LINEAR, groups + 3 units
  * Left out tables of sums of activations in place of counts (T-MAC): another algorithm.                                                  */
 #include <string.h>
 #include "llm/quant/bipolar.h"
@@ -613,7 +613,9 @@ static void tinyi_bip_long(const tinyi_bip *b, const tinyi_bip_kernels *kn, cons
     }
     for (i = 0; i < 16; i++) {
         const int64_t v = (c - 2 * all[i] - (less ? less[i] : 0)) / (1 << b->halves);      /* a multiple of it */
-        f[i] += (float)v * (scale ? scale[i] : 1.0f) * factor;
+        const float s = scale ? scale[i] : 1.0f;
+        const int first = (s < 0.0f ? -s : s) < (factor < 0.0f ? -factor : factor);        /* the order of `floats` */
+        f[i] += (float)v * (first ? s : factor) * (first ? factor : s);
     }
 }
 

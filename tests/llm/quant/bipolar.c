@@ -324,6 +324,50 @@ static void test_ties(tiny_target target)
     t_close(ctx);
 }
 
+/* scales whose product with the sum is beyond f32 before the other scale makes it small: a finite product is a number */
+static void test_extremes(tiny_target target)
+{
+    static const int ks[3] = { 256, 256, 33100 }, of[3] = { 0, 64, 0 };     /* 33100: sums in 64 bits */
+    static const float w_most[3] = { 1e38f, 1e-12f, 1e-44f }, x_most[3] = { 0.0f, 1e-12f, 1e38f };      /* 1e-44 has no scale */
+    tiny_ctx *ctx = t_ctx(target, 1);
+    int turn, i, j, t, g;
+    for (turn = 0; turn < 3; turn++) {
+        const int k = ks[turn], groups = of[turn] ? k / of[turn] : 1, group = k / groups;
+        float *fw = t_guarded((size_t)(3 * k)), *fx = t_guarded((size_t)(3 * k)), *sx = t_guarded((size_t)(3 * groups)), *y = t_guarded(9);
+        uint8_t *cx = (uint8_t *)t_guarded_bytes((size_t)(3 * k));
+        tiny_tensor tw = table(fw, TINY_F32, 3, k), tx = table(fx, TINY_F32, 3, k), tc = table(cx, TINY_U8, 3, k), ts = table(sx, TINY_F32, 3, groups), ty = table(y, TINY_F32, 3, 3);
+        tllm_bipolar w;
+        for (i = 0; i < 3 * k; i++) {
+            fw[i] = w_most[i / k] * (i % 5 ? 1.0f : -0.25f);
+            fx[i] = x_most[i / k] * (i % 3 ? 1.0f : -0.5f);
+        }
+        T_OK(tllm_bipolar_make(ctx, &tw, NULL, 8, of[turn], &w));
+        T_OK(tllm_bipolar_quantize(ctx, &tx, 8, of[turn], &tc, &ts));
+        T_OK(tllm_bipolar_matmul(ctx, &w, &tx, 8, NULL, &ty));
+        T_WALLS(y, 9);
+        for (t = 0; t < 3; t++)
+            for (j = 0; j < 3; j++) {
+                double want = 0.0, size = 0.0;
+                for (g = 0; g < groups; g++) {
+                    int64_t sum = 0;
+                    double one;
+                    for (i = g * group; i < (g + 1) * group; i++) sum += value(tllm_bipolar_code(&w, j, i), 8) * value(cx[t * k + i], 8);
+                    one = (double)sum * (double)w.scale[j * groups + g] * (double)sx[t * groups + g];
+                    want += one;
+                    size += fabs(one);
+                }
+                if (t == 0 || j == 2) T_TRUE(y[t * 3 + j] == 0.0f && want == 0.0);
+                else if (t == 2 && j == 0) T_TRUE(y[t * 3 + j] > FLT_MAX && want > (double)FLT_MAX);
+                else {
+                    T_TRUE(want > 1e-23);
+                    T_CLOSE(y[t * 3 + j], want, (groups + 3) * U * size);
+                }
+            }
+        tllm_bipolar_free(ctx, &w);
+    }
+    t_close(ctx);
+}
+
 /* rows whose sums are beyond 32 bits: pieces of K, added in 64 */
 static void test_long(tiny_target target)
 {
@@ -492,6 +536,7 @@ static void test_reference(void)
     test_lengths(TINY_TARGET_REFERENCE);
     test_signed(TINY_TARGET_REFERENCE);
     test_ties(TINY_TARGET_REFERENCE);
+    test_extremes(TINY_TARGET_REFERENCE);
     test_long(TINY_TARGET_REFERENCE);
 }
 
@@ -506,6 +551,7 @@ int main(void)
     T_RUN_TARGETS(test_signed);
     T_RUN_TARGETS(test_floats);
     T_RUN_TARGETS(test_ties);
+    T_RUN_TARGETS(test_extremes);
     T_RUN_TARGETS(test_long);
     T_RUN_TARGETS(test_pass);
     T_RUN_TARGETS(test_conformance);
