@@ -408,6 +408,45 @@ static void test_long(tiny_target target)
     T_PROOF("quantization 3", "int32 accumulators: beyond 33 k at 8x8, split K");
 }
 
+/* groups that are each beyond 32 bits, and a last one that is not: all of them count */
+static void test_long_groups(tiny_target target)
+{
+    enum { K = 100100, GROUP = 33024, GROUPS = 4 };
+    const int n = T_SLOW || target == TINY_TARGET_REFERENCE ? 3 : 18, m = T_SLOW || target == TINY_TARGET_REFERENCE ? 2 : 5;
+    tiny_ctx *ctx = t_ctx(target, 2);
+    int is_signed, i, j, t, g;
+    for (is_signed = 0; is_signed < 2; is_signed++) {
+        const tiny_dtype type = is_signed ? TINY_I8 : TINY_U8;
+        uint8_t *cw = codes((size_t)n * K, 8), *cx = codes((size_t)m * K, 8);
+        float *scale = t_rand((size_t)(n * GROUPS), 0.1f, 2.0f), *scale_x = t_rand((size_t)(m * GROUPS), -2.0f, 2.0f), *y = t_guarded((size_t)(m * n));
+        tiny_tensor tw = table(cw, type, n, K), tx = table(cx, type, m, K), ts = table(scale, TINY_F32, n, GROUPS), tsx = table(scale_x, TINY_F32, m, GROUPS), ty = table(y, TINY_F32, m, n);
+        tllm_bipolar w;
+        T_OK(tllm_bipolar_make(ctx, &tw, &ts, 8, GROUP, &w));
+        T_OK(tllm_bipolar_matmul(ctx, &w, &tx, 8, &tsx, &ty));
+        T_WALLS(y, m * n);
+        for (t = 0; t < m; t++)
+            for (j = 0; j < n; j++) {
+                double want = 0.0, size = 0.0;
+                for (g = 0; g < GROUPS; g++) {
+                    const int end = g < GROUPS - 1 ? (g + 1) * GROUP : K;
+                    int64_t sum = 0;
+                    double one;
+                    for (i = g * GROUP; i < end; i++) {
+                        const int a = cw[j * K + i], b = cx[t * K + i];
+                        sum += is_signed ? (int64_t)(int8_t)a * (int8_t)b : value(a, 8) * value(b, 8);
+                    }
+                    one = (double)sum * (double)scale[j * GROUPS + g] * (double)scale_x[t * GROUPS + g];
+                    want += one;
+                    size += fabs(one);
+                }
+                T_CLOSE(y[t * n + j], want, (GROUPS + 3) * U * size);
+            }
+        tllm_bipolar_free(ctx, &w);
+        t_free_blocks();
+    }
+    t_close(ctx);
+}
+
 static void test_bad_input(tiny_target target)
 {
     enum { N = 20, K = 130 };
@@ -538,6 +577,7 @@ static void test_reference(void)
     test_ties(TINY_TARGET_REFERENCE);
     test_extremes(TINY_TARGET_REFERENCE);
     test_long(TINY_TARGET_REFERENCE);
+    test_long_groups(TINY_TARGET_REFERENCE);
 }
 
 int main(void)
@@ -553,6 +593,7 @@ int main(void)
     T_RUN_TARGETS(test_ties);
     T_RUN_TARGETS(test_extremes);
     T_RUN_TARGETS(test_long);
+    T_RUN_TARGETS(test_long_groups);
     T_RUN_TARGETS(test_pass);
     T_RUN_TARGETS(test_conformance);
     T_RUN_TARGETS(test_bad_input);
