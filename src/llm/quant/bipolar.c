@@ -136,7 +136,7 @@ static int tinyi_bip_code(const unsigned char *planes, tiny_idx units, int bits,
 
 TINY_API int tllm_bipolar_code(const tllm_bipolar *w, tiny_idx row, tiny_idx i)
 {
-    return row < 0 || row >= w->n || i < 0 || i >= w->k ? -1 : tinyi_bip_code(w->planes, tinyi_bip_units(w->k), w->bits, row, i);
+    return !w || !w->planes || row < 0 || row >= w->n || i < 0 || i >= w->k ? -1 : tinyi_bip_code(w->planes, tinyi_bip_units(w->k), w->bits, row, i);
 }
 
 TINY_REF_BEGIN
@@ -264,8 +264,9 @@ static void tinyi_bip_pack_team(tiny_team *team, void *arg)
 static tiny_status tinyi_bip_check(tiny_ctx *ctx, const tiny_tensor *w, int bits, tiny_idx group, tinyi_bip_job *b)
 {
     memset(b, 0, sizeof *b);
-    if (w && tiny_tensor_check(w) == TINY_E_OVERFLOW) return tinyi_fail(ctx, TINY_E_OVERFLOW, "bipolar: weights of %td numbers and more are more than this machine can address", w->dim[0]);
-    if (!w || tiny_tensor_check(w) || w->rank != 2) return tinyi_fail(ctx, TINY_E_ARGUMENT, "bipolar: weights of two axes are needed, with data");
+    if (w && w->rank == 2 && tiny_tensor_check(w) == TINY_E_OVERFLOW)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "bipolar: weights of %td rows of %td numbers are more than this machine can address", w->dim[0], w->dim[1]);
+    if (!w || w->rank != 2 || tiny_tensor_check(w)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "bipolar: weights of two axes are needed, with data");
     if (bits < 1 || bits > TLLM_BIPOLAR_BITS) return tinyi_fail(ctx, TINY_E_ARGUMENT, "bipolar: weights of %d bits; there are 1 to %d", bits, TLLM_BIPOLAR_BITS);
     if (group < 0 || group % 64) return tinyi_fail(ctx, TINY_E_ARGUMENT, "bipolar: groups of %td numbers; a multiple of 64 is wanted, or 0 for whole rows", group);
     if (w->dim[1] < 1) return tinyi_fail(ctx, TINY_E_SHAPE, "bipolar: rows of %td numbers: there is nothing to sum", w->dim[1]);
@@ -774,8 +775,9 @@ TINY_API tiny_status tllm_bipolar_matmul(tiny_ctx *ctx, const tllm_bipolar *w, c
     tiny_op op;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!w || !w->planes || !x || x->rank != 2 || x->dim[1] != w->k)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "bipolar: x must have rows of %td numbers, as the weights have", w ? w->k : 0);
+    if (!w || !w->planes) return tinyi_fail(ctx, TINY_E_ARGUMENT, "bipolar: there are no weights");
+    if (!x) return tinyi_fail(ctx, TINY_E_ARGUMENT, "bipolar: there is no x");
+    if (x->rank != 2 || x->dim[1] != w->k) return tinyi_fail(ctx, TINY_E_SHAPE, "bipolar: x must have rows of %td numbers, as the weights have", w->k);
     memset(&p, 0, sizeof p);
     memset(&op, 0, sizeof op);
     p.n = w->n;

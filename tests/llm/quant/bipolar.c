@@ -479,6 +479,8 @@ static void test_bad_input(tiny_target target)
     b = table(f, TINY_F32, TINY_IDX_MAX / 4, TINY_IDX_MAX / 4);
     b.stride[0] = b.stride[1] = 0;
     T_STATUS(tllm_bipolar_make(ctx, &b, NULL, 4, 0, &w), TINY_E_OVERFLOW, "more than this machine can address");
+    b = table(f, TINY_F32, 1, TINY_IDX_MAX);
+    T_STATUS(tllm_bipolar_make(ctx, &b, NULL, 4, 0, &w), TINY_E_OVERFLOW, "weights of 1 rows of ");
     f[77] = NAN;
     T_STATUS(tllm_bipolar_make(ctx, &tf, NULL, 4, 0, &w), TINY_E_NUMERIC, "number 77 of row 0 is NaN");
     f[77] = INFINITY;
@@ -500,7 +502,9 @@ static void test_bad_input(tiny_target target)
     T_OK(tllm_bipolar_matmul(ctx, &w, &tx, 4, NULL, &ty));
     T_STATUS(tllm_bipolar_matmul(ctx, &w, &tx, 0, NULL, &ty), TINY_E_ARGUMENT, "activations of 0");
     T_STATUS(tllm_bipolar_matmul(ctx, &w, &tx, 9, NULL, &ty), TINY_E_ARGUMENT, "weights of 3 bits and activations of 9");
-    T_STATUS(tllm_bipolar_matmul(ctx, NULL, &tx, 4, NULL, &ty), TINY_E_SHAPE, "x must have rows of 0 numbers");
+    T_STATUS(tllm_bipolar_matmul(ctx, NULL, &tx, 4, NULL, &ty), TINY_E_ARGUMENT, "bipolar: there are no weights");
+    T_STATUS(tllm_bipolar_matmul(ctx, &w, NULL, 4, NULL, &ty), TINY_E_ARGUMENT, "bipolar: there is no x");
+    T_TRUE(tllm_bipolar_code(NULL, 0, 0) == -1);
     b = tx;
     b.dim[1] = K - 1;
     T_STATUS(tllm_bipolar_matmul(ctx, &w, &b, 4, NULL, &ty), TINY_E_SHAPE, "x must have rows of 130 numbers");
@@ -536,6 +540,8 @@ static void test_bad_input(tiny_target target)
     T_STATUS(tiny_run(ctx, &op), TINY_E_OVERFLOW, "-1 rows");
     tllm_bipolar_free(ctx, &w);
     tllm_bipolar_free(ctx, &v);
+    T_STATUS(tllm_bipolar_matmul(ctx, &v, &tx, 4, NULL, &ty), TINY_E_ARGUMENT, "bipolar: there are no weights");
+    T_TRUE(tllm_bipolar_code(&v, 0, 0) == -1);
     tllm_bipolar_free(ctx, &v);
     tllm_bipolar_free(ctx, NULL);
     t_close(ctx);
