@@ -9,11 +9,11 @@
  *          K is the true length: zeros that fill up both sides differ nowhere
  * Layout   [panel of 16 rows][32 numbers][plane][row], four bytes each: a line of 64 bytes is one plane of 16 rows, all planes of 32 numbers
  *          are adjacent, a panel streams, and a lane of a vector is a row, so that no sum over lanes is made. (Panels of 4 rows and blocks of
- *          512 numbers, which the scheme of the paper suggests, want one accumulator for each output in place of one for 4 to 16.)
+ *          512 numbers, which the scheme of the paper suggests, want one accumulator for each output in place of one for 2 to 16.)
  * Fast     threads pack rows of x, then take panels. P x Q planes with P, Q <= 4 are one block with P + Q - 1 accumulators in registers; more
  *          bits are several blocks. How many rows of x a tile has goes by p, q and how many there are: TINYI_BIP_SHAPES, which was measured. Sums
  *          of a piece of K that fits in 32 bits are 32 bits, and 64 over the pieces of longer rows.
- * Cost     for each 32 numbers and vector of 4 to 16 rows p q pairs of 3 operations where the processor counts bits, else 6; p / 8 bytes a weight
+ * Cost     for each 32 numbers and vector of 2 to 16 rows p q pairs of 3 operations where the processor counts bits, 6 by look-up, 12 in plain C; p / 8 bytes a weight
  * Error    integers: none. f32: the sum of a group is exact, rounded once, scaled twice, by the smaller scale first, and added: LINEAR, groups + 3 units
  * Left out tables of sums of activations in place of counts (T-MAC): another algorithm.                                                  */
 #include <string.h>

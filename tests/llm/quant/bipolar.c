@@ -16,7 +16,7 @@ static uint8_t *codes(size_t n, int bits)
 
 static tiny_tensor table(void *data, tiny_dtype dtype, tiny_idx rows, tiny_idx columns) { return tiny_tensor_2d(data, dtype, rows, columns); }
 
-/* c = 2 c - (2^n - 1): column 0 of the product with a code that stands for 1; and the planes of all codes say the same */
+/* v = 2 c - (2^n - 1): column 0 of the product with a code that stands for 1; and the planes of all codes say the same */
 static void test_codes(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 1);
@@ -242,7 +242,7 @@ static void test_floats(tiny_target target)
     for (p = 1; p <= 8; p++) {
         const int group = groups_of[p % 5], g_of = group && group < K ? group : K, groups = (K + g_of - 1) / g_of;
         float *fw = t_rand(N * K, -1.3f, 1.0f), *fx = t_rand(M * K * 2, -3.0f, 4.0f), *scale = t_guarded((size_t)(N * groups)), *s2 = t_guarded((size_t)(N * groups)), *y = t_guarded(M * N);
-        float *sx = t_guarded((size_t)(M * groups)), *s3 = t_guarded((size_t)(M * groups));
+        float *sx = t_guarded((size_t)(M * groups));
         uint8_t *code = (uint8_t *)t_guarded_bytes(N * K), *c2 = (uint8_t *)t_guarded_bytes(N * K), *cx = (uint8_t *)t_guarded_bytes(M * K);
         tiny_tensor tw = table(fw, TINY_F32, N, K), tx = table(fx, TINY_F32, M, K), tc = table(code, TINY_U8, N, K), tc2 = table(c2, TINY_U8, N, K), ts = table(scale, TINY_F32, N, groups),
                     ts2 = table(s2, TINY_F32, N, groups), ty = table(y, TINY_F32, M, N), tcx = table(cx, TINY_U8, M, K), tsx = table(sx, TINY_F32, M, groups);
@@ -301,7 +301,6 @@ static void test_floats(tiny_target target)
             for (i = 0; i < M * groups; i++) T_TRUE(sx[i] == 0.0f);
         }
         tllm_bipolar_free(ctx, &w);
-        (void)s3;
         t_free_blocks();
     }
     t_close(plain);
@@ -309,7 +308,7 @@ static void test_floats(tiny_target target)
     T_PROOF("quantization 3", "bad input: all-zero row, NaN");
 }
 
-/* exact thirds and quarters of the way between two codes: of two the even one */
+/* exact halves of the way between two codes: of two the even one */
 static void test_ties(tiny_target target)
 {
     static float x[8] = { 3, 2, 0, -2, -3, 1, -1, 0.5f };       /* 2 bits: s = 1, grid -3 -1 1 3 */
