@@ -9,12 +9,12 @@
  *          K is the true length: zeros that fill up both sides differ nowhere
  * Layout   [panel of 16 rows][32 numbers][plane][row], four bytes each: a line of 64 bytes is one plane of 16 rows, all planes of 32 numbers
  *          are adjacent, a panel streams, and a lane of a vector is a row, so that no sum over lanes is made. (Panels of 4 rows and blocks of
- *          512 numbers, which the scheme of the paper suggests, want one accumulator for each output in place of one for 4 to 16.)
+ *          512 numbers, which the scheme of the paper suggests, want one accumulator for each output in place of one for 2 to 16.)
  * Fast     threads pack rows of x, then take panels. P x Q planes with P, Q <= 4 are one block with P + Q - 1 accumulators in registers; more
  *          bits are several blocks. How many rows of x a tile has goes by p, q and how many there are: TINYI_BIP_SHAPES, which was measured. Sums
  *          of a piece of K that fits in 32 bits are 32 bits, and 64 over the pieces of longer rows.
- * Cost     for each 32 numbers and vector of 4 to 16 rows p q pairs of 3 operations where the processor counts bits, else 6; p / 8 bytes a weight
- * Error    integers: none. f32: the sum of a group is exact, rounded once, scaled twice, and added: LINEAR, groups + 3 units
+ * Cost     for each 32 numbers and vector of 2 to 16 rows p q pairs of 3 operations where the processor counts bits, 6 by look-up, 12 in plain C; p / 8 bytes a weight
+ * Error    integers: none. f32: the sum of a group is exact, rounded once, scaled twice, by the smaller scale first, and added: LINEAR, groups + 3 units
  * Left out tables of sums of activations in place of counts (T-MAC): another algorithm.                                                  */
 #include <string.h>
 #include "llm/quant/bipolar.h"
@@ -136,7 +136,7 @@ static int tinyi_bip_code(const unsigned char *planes, tiny_idx units, int bits,
 
 TINY_API int tllm_bipolar_code(const tllm_bipolar *w, tiny_idx row, tiny_idx i)
 {
-    return row < 0 || row >= w->n || i < 0 || i >= w->k ? -1 : tinyi_bip_code(w->planes, tinyi_bip_units(w->k), w->bits, row, i);
+    return !w || !w->planes || row < 0 || row >= w->n || i < 0 || i >= w->k ? -1 : tinyi_bip_code(w->planes, tinyi_bip_units(w->k), w->bits, row, i);
 }
 
 TINY_REF_BEGIN
@@ -264,8 +264,9 @@ static void tinyi_bip_pack_team(tiny_team *team, void *arg)
 static tiny_status tinyi_bip_check(tiny_ctx *ctx, const tiny_tensor *w, int bits, tiny_idx group, tinyi_bip_job *b)
 {
     memset(b, 0, sizeof *b);
-    if (w && tiny_tensor_check(w) == TINY_E_OVERFLOW) return tinyi_fail(ctx, TINY_E_OVERFLOW, "bipolar: weights of %td numbers and more are more than this machine can address", w->dim[0]);
-    if (!w || tiny_tensor_check(w) || w->rank != 2) return tinyi_fail(ctx, TINY_E_ARGUMENT, "bipolar: weights of two axes are needed, with data");
+    if (w && w->rank == 2 && tiny_tensor_check(w) == TINY_E_OVERFLOW)
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "bipolar: weights of %td rows of %td numbers are more than this machine can address", w->dim[0], w->dim[1]);
+    if (!w || w->rank != 2 || tiny_tensor_check(w)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "bipolar: weights of two axes are needed, with data");
     if (bits < 1 || bits > TLLM_BIPOLAR_BITS) return tinyi_fail(ctx, TINY_E_ARGUMENT, "bipolar: weights of %d bits; there are 1 to %d", bits, TLLM_BIPOLAR_BITS);
     if (group < 0 || group % 64) return tinyi_fail(ctx, TINY_E_ARGUMENT, "bipolar: groups of %td numbers; a multiple of 64 is wanted, or 0 for whole rows", group);
     if (w->dim[1] < 1) return tinyi_fail(ctx, TINY_E_SHAPE, "bipolar: rows of %td numbers: there is nothing to sum", w->dim[1]);
@@ -613,7 +614,9 @@ static void tinyi_bip_long(const tinyi_bip *b, const tinyi_bip_kernels *kn, cons
     }
     for (i = 0; i < 16; i++) {
         const int64_t v = (c - 2 * all[i] - (less ? less[i] : 0)) / (1 << b->halves);      /* a multiple of it */
-        f[i] += (float)v * (scale ? scale[i] : 1.0f) * factor;
+        const float s = scale ? scale[i] : 1.0f;
+        const int first = (s < 0.0f ? -s : s) < (factor < 0.0f ? -factor : factor);        /* the order of `floats` */
+        f[i] += (float)v * (first ? s : factor) * (first ? factor : s);
     }
 }
 
@@ -772,8 +775,9 @@ TINY_API tiny_status tllm_bipolar_matmul(tiny_ctx *ctx, const tllm_bipolar *w, c
     tiny_op op;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
-    if (!w || !w->planes || !x || x->rank != 2 || x->dim[1] != w->k)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "bipolar: x must have rows of %td numbers, as the weights have", w ? w->k : 0);
+    if (!w || !w->planes) return tinyi_fail(ctx, TINY_E_ARGUMENT, "bipolar: there are no weights");
+    if (!x) return tinyi_fail(ctx, TINY_E_ARGUMENT, "bipolar: there is no x");
+    if (x->rank != 2 || x->dim[1] != w->k) return tinyi_fail(ctx, TINY_E_SHAPE, "bipolar: x must have rows of %td numbers, as the weights have", w->k);
     memset(&p, 0, sizeof p);
     memset(&op, 0, sizeof op);
     p.n = w->n;

@@ -34,7 +34,7 @@ TINY_API size_t tllm_bipolar_bytes(tiny_idx n, tiny_idx k, int bits);
 TINY_API tiny_idx tllm_bipolar_groups(tiny_idx k, tiny_idx group);
 
 /* w (n, k) f32; code (n, k) u8; scale (n, groups) f32. s = max|w| / (2^bits - 1) over a group, c = clamp(rint((w / s + 2^bits - 1) / 2)): codes
- * stand for s v. A group of zeros has scale 0. group: 0 or a multiple of 64. NaN and infinities are refused, nothing is written then. */
+ * stand for s v. A group of zeros, or of numbers too small for a scale, has scale 0. group: 0 or a multiple of 64. NaN and infinities are refused, nothing is written then. */
 TINY_API tiny_status tllm_bipolar_quantize(tiny_ctx *ctx, const tiny_tensor *w, int bits, tiny_idx group, const tiny_tensor *code, const tiny_tensor *scale);
 
 /* The planes of w (n, k): f32, which are quantized; u8, codes; or i8, signed integers of `bits` bits. A code or an integer that has more bits is
@@ -53,7 +53,7 @@ TINY_API tiny_status tllm_bipolar_matmul(tiny_ctx *ctx, const tllm_bipolar *w, c
 TINY_API const char *tllm_bipolar_pass(const tiny_ctx *ctx);
 
 /* ---- the operation: for conformance tests, recorders and accelerators
- * in: x (m, k); planes u8 (bytes); scale_w (n, groups), scale_x (m, groups) f32, sum_w (n, groups) i32: or not given. out: y */
+ * in: x (m, k); planes u8 (bytes), whose bits beyond k are 0: they would be counted; scale_w (n, groups), scale_x (m, groups) f32, sum_w (n, groups) i32: or not given. out: y */
 typedef struct tllm_bipolar_params {
     tiny_idx n, group;
     int wbits, abits, signed_w;

@@ -303,14 +303,17 @@ static void TINY_FN(tinyi_bip_values)(int32_t *v, const int32_t *sum, int32_t c,
         vi_store(v + i, vi_sra(t, halves));
     }
 }
-/* y[r] = v[r] scale[r] factor, or y[r] += that */
+/* y[r] = v[r] scale[r] factor, or y[r] += that; by the smaller of both first: beyond f32, or below it, only where the product is */
 static void TINY_FN(tinyi_bip_floats)(float *y, const int32_t *v, const float *scale, float factor, int add)
 {
     int i;
     for (i = 0; i < 16; i += V_LANES) {
         v_f32 f = v_from_i32(vi_load(v + i));
-        if (scale) f = v_mul(f, v_load(scale + i));
-        f = v_mul(f, v_set(factor));
+        if (scale) {
+            const v_f32 s = v_load(scale + i), o = v_set(factor);
+            const v_mask less = v_lt(v_abs(s), v_abs(o));
+            f = v_mul(v_mul(f, v_select(less, s, o)), v_select(less, o, s));
+        } else f = v_mul(f, v_set(factor));
         v_store(y + i, add ? v_add(v_load(y + i), f) : f);
     }
 }

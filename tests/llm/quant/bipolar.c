@@ -16,7 +16,7 @@ static uint8_t *codes(size_t n, int bits)
 
 static tiny_tensor table(void *data, tiny_dtype dtype, tiny_idx rows, tiny_idx columns) { return tiny_tensor_2d(data, dtype, rows, columns); }
 
-/* c = 2 c - (2^n - 1): column 0 of the product with a code that stands for 1; and the planes of all codes say the same */
+/* v = 2 c - (2^n - 1): column 0 of the product with a code that stands for 1; and the planes of all codes say the same */
 static void test_codes(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 1);
@@ -242,7 +242,7 @@ static void test_floats(tiny_target target)
     for (p = 1; p <= 8; p++) {
         const int group = groups_of[p % 5], g_of = group && group < K ? group : K, groups = (K + g_of - 1) / g_of;
         float *fw = t_rand(N * K, -1.3f, 1.0f), *fx = t_rand(M * K * 2, -3.0f, 4.0f), *scale = t_guarded((size_t)(N * groups)), *s2 = t_guarded((size_t)(N * groups)), *y = t_guarded(M * N);
-        float *sx = t_guarded((size_t)(M * groups)), *s3 = t_guarded((size_t)(M * groups));
+        float *sx = t_guarded((size_t)(M * groups));
         uint8_t *code = (uint8_t *)t_guarded_bytes(N * K), *c2 = (uint8_t *)t_guarded_bytes(N * K), *cx = (uint8_t *)t_guarded_bytes(M * K);
         tiny_tensor tw = table(fw, TINY_F32, N, K), tx = table(fx, TINY_F32, M, K), tc = table(code, TINY_U8, N, K), tc2 = table(c2, TINY_U8, N, K), ts = table(scale, TINY_F32, N, groups),
                     ts2 = table(s2, TINY_F32, N, groups), ty = table(y, TINY_F32, M, N), tcx = table(cx, TINY_U8, M, K), tsx = table(sx, TINY_F32, M, groups);
@@ -301,7 +301,6 @@ static void test_floats(tiny_target target)
             for (i = 0; i < M * groups; i++) T_TRUE(sx[i] == 0.0f);
         }
         tllm_bipolar_free(ctx, &w);
-        (void)s3;
         t_free_blocks();
     }
     t_close(plain);
@@ -309,7 +308,7 @@ static void test_floats(tiny_target target)
     T_PROOF("quantization 3", "bad input: all-zero row, NaN");
 }
 
-/* exact thirds and quarters of the way between two codes: of two the even one */
+/* exact halves of the way between two codes: of two the even one */
 static void test_ties(tiny_target target)
 {
     static float x[8] = { 3, 2, 0, -2, -3, 1, -1, 0.5f };       /* 2 bits: s = 1, grid -3 -1 1 3 */
@@ -321,6 +320,50 @@ static void test_ties(tiny_target target)
     T_OK(tllm_bipolar_quantize(ctx, &tx, 2, 0, &tc, &ts));
     T_TRUE(s == 1.0f);
     T_SAME(code, want, 8);
+    t_close(ctx);
+}
+
+/* scales whose product with the sum is beyond f32 before the other scale makes it small: a finite product is a number */
+static void test_extremes(tiny_target target)
+{
+    static const int ks[3] = { 256, 256, 33100 }, of[3] = { 0, 64, 0 };     /* 33100: sums in 64 bits */
+    static const float w_most[3] = { 1e38f, 1e-12f, 1e-44f }, x_most[3] = { 0.0f, 1e-12f, 1e38f };      /* 1e-44 has no scale */
+    tiny_ctx *ctx = t_ctx(target, 1);
+    int turn, i, j, t, g;
+    for (turn = 0; turn < 3; turn++) {
+        const int k = ks[turn], groups = of[turn] ? k / of[turn] : 1, group = k / groups;
+        float *fw = t_guarded((size_t)(3 * k)), *fx = t_guarded((size_t)(3 * k)), *sx = t_guarded((size_t)(3 * groups)), *y = t_guarded(9);
+        uint8_t *cx = (uint8_t *)t_guarded_bytes((size_t)(3 * k));
+        tiny_tensor tw = table(fw, TINY_F32, 3, k), tx = table(fx, TINY_F32, 3, k), tc = table(cx, TINY_U8, 3, k), ts = table(sx, TINY_F32, 3, groups), ty = table(y, TINY_F32, 3, 3);
+        tllm_bipolar w;
+        for (i = 0; i < 3 * k; i++) {
+            fw[i] = w_most[i / k] * (i % 5 ? 1.0f : -0.25f);
+            fx[i] = x_most[i / k] * (i % 3 ? 1.0f : -0.5f);
+        }
+        T_OK(tllm_bipolar_make(ctx, &tw, NULL, 8, of[turn], &w));
+        T_OK(tllm_bipolar_quantize(ctx, &tx, 8, of[turn], &tc, &ts));
+        T_OK(tllm_bipolar_matmul(ctx, &w, &tx, 8, NULL, &ty));
+        T_WALLS(y, 9);
+        for (t = 0; t < 3; t++)
+            for (j = 0; j < 3; j++) {
+                double want = 0.0, size = 0.0;
+                for (g = 0; g < groups; g++) {
+                    int64_t sum = 0;
+                    double one;
+                    for (i = g * group; i < (g + 1) * group; i++) sum += value(tllm_bipolar_code(&w, j, i), 8) * value(cx[t * k + i], 8);
+                    one = (double)sum * (double)w.scale[j * groups + g] * (double)sx[t * groups + g];
+                    want += one;
+                    size += fabs(one);
+                }
+                if (t == 0 || j == 2) T_TRUE(y[t * 3 + j] == 0.0f && want == 0.0);
+                else if (t == 2 && j == 0) T_TRUE(y[t * 3 + j] > FLT_MAX && want > (double)FLT_MAX);
+                else {
+                    T_TRUE(want > 1e-23);
+                    T_CLOSE(y[t * 3 + j], want, (groups + 3) * U * size);
+                }
+            }
+        tllm_bipolar_free(ctx, &w);
+    }
     t_close(ctx);
 }
 
@@ -364,6 +407,45 @@ static void test_long(tiny_target target)
     T_PROOF("quantization 3", "int32 accumulators: beyond 33 k at 8x8, split K");
 }
 
+/* groups that are each beyond 32 bits, and a last one that is not: all of them count */
+static void test_long_groups(tiny_target target)
+{
+    enum { K = 100100, GROUP = 33024, GROUPS = 4 };
+    const int n = T_SLOW || target == TINY_TARGET_REFERENCE ? 3 : 18, m = T_SLOW || target == TINY_TARGET_REFERENCE ? 2 : 5;
+    tiny_ctx *ctx = t_ctx(target, 2);
+    int is_signed, i, j, t, g;
+    for (is_signed = 0; is_signed < 2; is_signed++) {
+        const tiny_dtype type = is_signed ? TINY_I8 : TINY_U8;
+        uint8_t *cw = codes((size_t)n * K, 8), *cx = codes((size_t)m * K, 8);
+        float *scale = t_rand((size_t)(n * GROUPS), 0.1f, 2.0f), *scale_x = t_rand((size_t)(m * GROUPS), -2.0f, 2.0f), *y = t_guarded((size_t)(m * n));
+        tiny_tensor tw = table(cw, type, n, K), tx = table(cx, type, m, K), ts = table(scale, TINY_F32, n, GROUPS), tsx = table(scale_x, TINY_F32, m, GROUPS), ty = table(y, TINY_F32, m, n);
+        tllm_bipolar w;
+        T_OK(tllm_bipolar_make(ctx, &tw, &ts, 8, GROUP, &w));
+        T_OK(tllm_bipolar_matmul(ctx, &w, &tx, 8, &tsx, &ty));
+        T_WALLS(y, m * n);
+        for (t = 0; t < m; t++)
+            for (j = 0; j < n; j++) {
+                double want = 0.0, size = 0.0;
+                for (g = 0; g < GROUPS; g++) {
+                    const int end = g < GROUPS - 1 ? (g + 1) * GROUP : K;
+                    int64_t sum = 0;
+                    double one;
+                    for (i = g * GROUP; i < end; i++) {
+                        const int a = cw[j * K + i], b = cx[t * K + i];
+                        sum += is_signed ? (int64_t)(int8_t)a * (int8_t)b : value(a, 8) * value(b, 8);
+                    }
+                    one = (double)sum * (double)scale[j * GROUPS + g] * (double)scale_x[t * GROUPS + g];
+                    want += one;
+                    size += fabs(one);
+                }
+                T_CLOSE(y[t * n + j], want, (GROUPS + 3) * U * size);
+            }
+        tllm_bipolar_free(ctx, &w);
+        t_free_blocks();
+    }
+    t_close(ctx);
+}
+
 static void test_bad_input(tiny_target target)
 {
     enum { N = 20, K = 130 };
@@ -396,6 +478,8 @@ static void test_bad_input(tiny_target target)
     b = table(f, TINY_F32, TINY_IDX_MAX / 4, TINY_IDX_MAX / 4);
     b.stride[0] = b.stride[1] = 0;
     T_STATUS(tllm_bipolar_make(ctx, &b, NULL, 4, 0, &w), TINY_E_OVERFLOW, "more than this machine can address");
+    b = table(f, TINY_F32, 1, TINY_IDX_MAX);
+    T_STATUS(tllm_bipolar_make(ctx, &b, NULL, 4, 0, &w), TINY_E_OVERFLOW, "weights of 1 rows of ");
     f[77] = NAN;
     T_STATUS(tllm_bipolar_make(ctx, &tf, NULL, 4, 0, &w), TINY_E_NUMERIC, "number 77 of row 0 is NaN");
     f[77] = INFINITY;
@@ -417,7 +501,9 @@ static void test_bad_input(tiny_target target)
     T_OK(tllm_bipolar_matmul(ctx, &w, &tx, 4, NULL, &ty));
     T_STATUS(tllm_bipolar_matmul(ctx, &w, &tx, 0, NULL, &ty), TINY_E_ARGUMENT, "activations of 0");
     T_STATUS(tllm_bipolar_matmul(ctx, &w, &tx, 9, NULL, &ty), TINY_E_ARGUMENT, "weights of 3 bits and activations of 9");
-    T_STATUS(tllm_bipolar_matmul(ctx, NULL, &tx, 4, NULL, &ty), TINY_E_SHAPE, "x must have rows of 0 numbers");
+    T_STATUS(tllm_bipolar_matmul(ctx, NULL, &tx, 4, NULL, &ty), TINY_E_ARGUMENT, "bipolar: there are no weights");
+    T_STATUS(tllm_bipolar_matmul(ctx, &w, NULL, 4, NULL, &ty), TINY_E_ARGUMENT, "bipolar: there is no x");
+    T_TRUE(tllm_bipolar_code(NULL, 0, 0) == -1);
     b = tx;
     b.dim[1] = K - 1;
     T_STATUS(tllm_bipolar_matmul(ctx, &w, &b, 4, NULL, &ty), TINY_E_SHAPE, "x must have rows of 130 numbers");
@@ -453,6 +539,8 @@ static void test_bad_input(tiny_target target)
     T_STATUS(tiny_run(ctx, &op), TINY_E_OVERFLOW, "-1 rows");
     tllm_bipolar_free(ctx, &w);
     tllm_bipolar_free(ctx, &v);
+    T_STATUS(tllm_bipolar_matmul(ctx, &v, &tx, 4, NULL, &ty), TINY_E_ARGUMENT, "bipolar: there are no weights");
+    T_TRUE(tllm_bipolar_code(&v, 0, 0) == -1);
     tllm_bipolar_free(ctx, &v);
     tllm_bipolar_free(ctx, NULL);
     t_close(ctx);
@@ -492,7 +580,9 @@ static void test_reference(void)
     test_lengths(TINY_TARGET_REFERENCE);
     test_signed(TINY_TARGET_REFERENCE);
     test_ties(TINY_TARGET_REFERENCE);
+    test_extremes(TINY_TARGET_REFERENCE);
     test_long(TINY_TARGET_REFERENCE);
+    test_long_groups(TINY_TARGET_REFERENCE);
 }
 
 int main(void)
@@ -506,7 +596,9 @@ int main(void)
     T_RUN_TARGETS(test_signed);
     T_RUN_TARGETS(test_floats);
     T_RUN_TARGETS(test_ties);
+    T_RUN_TARGETS(test_extremes);
     T_RUN_TARGETS(test_long);
+    T_RUN_TARGETS(test_long_groups);
     T_RUN_TARGETS(test_pass);
     T_RUN_TARGETS(test_conformance);
     T_RUN_TARGETS(test_bad_input);
