@@ -480,7 +480,8 @@ TINY_API tiny_status tllm_flash_matmul(tiny_ctx *ctx, const tiny_tensor *x, cons
 TINY_API tllm_flash_form tllm_flash_form_of(const tiny_ctx *ctx, const tllm_csl *a, tiny_idx n)
 {
     if (tinyi_ctx_check(ctx) || !a || !tinyi_flash_counts(a) || ctx->target == TINY_TARGET_REFERENCE) return TLLM_FLASH_AUTO;
-    return tinyi_flash_choose((tiny_idx)TINYI_MIN(a->n_item, (size_t)TINY_IDX_MAX), a->down * a->across, TINYI_MIN(n, TINY_IDX_MAX - TINYI_FLASH_TOKENS), tinyi_csl_kernels_of(ctx->k)->lanes, a->profile == TLLM_CSL_WOVEN);
+    return tinyi_flash_choose((tiny_idx)TINYI_MIN(a->n_item, (size_t)TINY_IDX_MAX), a->down * a->across, TINYI_MIN(n, TINY_IDX_MAX - TINYI_FLASH_TOKENS),
+                               tinyi_csl_kernels_of(ctx->k)->lanes, a->profile == TLLM_CSL_WOVEN);
 }
 
 #endif
