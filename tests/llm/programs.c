@@ -686,9 +686,10 @@ static void test_numbers(void)
         { "fusemax 1-pass m=12abc", "m: a whole number" }, { "fusemax 1-pass m=99999999999999999999", "not 99999999999999999999" }, { "fusemax 1-pass m=-1", "not -1" }, { "fusemax 1-pass m=0", "not 0" },
         { "fusemax --plan 64 64 1000 1x", "QUERIES: a whole number" }, { "needle --seeds 1x", "not 1x" }, { "needle --epochs 2.5", "--epochs takes a whole number" }, { "needle --what 1", "unknown option: --what" },
         { "needle --seeds", "--seeds: a value is missing" }, { "ranks m --tokens", "--tokens: a value is missing" }, { "ranks m --ranks 2x", "--ranks takes a whole number from 1 to 8, not 2x" }, { "ranks m --ranks 9", "not 9" },
-        { "ranks m --ms fast", "not fast" }, { "ranks m n", "a second model: n" }, { "ranks m --what", "unknown option: --what" }, { "bipolar --weights 9", "from 1 to 8, not 9" }, { "bipolar --size 0", "not 0" }
+        { "ranks m --ms fast", "not fast" }, { "ranks m n", "a second model: n" }, { "ranks m --what", "unknown option: --what" }, { "bipolar --weights 9", "from 1 to 8, not 9" }, { "bipolar --size 0", "not 0" },
+        { "prune --zeros 101", "--zeros takes a number from 0 to 100, not 101" }, { "prune --zeros 80x", "not 80x" }, { "prune --inputs 0", "not 0" }, { "prune -o", "-o: a value is missing" }, { "prune 80", "80: one word too many" }
     };
-    static const char *const helps[] = { "make-model", "needle", "bipolar", "bytes", "own_backend", "ranks", "fusemax", "train", "judge", "story-gen" };
+    static const char *const helps[] = { "make-model", "needle", "bipolar", "prune", "bytes", "own_backend", "ranks", "fusemax", "train", "judge", "story-gen" };
     size_t i;
     if (!is_there()) return;
     for (i = 0; i < T_COUNT(helps); i++) {
@@ -800,7 +801,7 @@ static void test_target_of_the_environment(void)
     static const char *const lines[] = {
         "generate m x", "chat m", "perplexity m README.md", "embed m", "inspect m", "logits m --tokens 1", "tokenize m", "quantize m out Q8_0", "cache info x", "judge m", "story", "minimal m", "demo", "bench-model m",
         "make-model out", "ranks m", "fusemax 1-pass", "needle", "own_backend right", "vision", "train mlp", "train-story --out out",
-        "bipolar --size 8"
+        "bipolar --size 8", "prune --inputs 8 --outputs 8"
     };
     size_t i;
     const char *was = getenv("TINY_TARGET");

@@ -8,6 +8,7 @@
  * Left out i8 values with a scale for each tile: they halve nothing, since an item has 32 bits anyway.                             */
 #include <string.h>
 #include "llm/quant/csl.h"
+#include "llm/quant/flashinside.h"
 #include "core/bytes.h"
 #include "core/file.h"
 #include "core/half.h"
@@ -33,9 +34,15 @@ static unsigned tinyi_csl_turned(int profile, unsigned row, unsigned column) { r
 /* where an item stands in its tile; those of woven ones carry something else above */
 static unsigned tinyi_csl_place(int profile, uint32_t item) { return item >> 16 & (profile == TLLM_CSL_WOVEN ? 0xfffu : 0xffffu); }
 
-static float tinyi_csl_value(int bf16, uint32_t item) { return bf16 ? tinyi_bf16_to_f32((uint16_t)item) : tinyi_f16_to_f32((uint16_t)item); }
-
-TINY_API size_t tllm_csl_bytes(const tllm_csl *a) { return a ? 4 * (a->n_item + (size_t)(a->down * a->across) + 2) : 0; }
+TINY_API size_t tllm_csl_bytes(const tllm_csl *a)
+{
+    const size_t most = SIZE_MAX / 4 - 2;
+    size_t tiles;
+    if (!a) return 0;
+    if (a->down < 0 || a->across < 0 || (a->across && (size_t)a->down > most / (size_t)a->across)) return SIZE_MAX;
+    tiles = (size_t)a->down * (size_t)a->across;
+    return a->n_item > most - tiles ? SIZE_MAX : 4 * (a->n_item + tiles + 2);
+}
 
 TINY_API void tllm_csl_free(tiny_ctx *ctx, tllm_csl *a)
 {
@@ -429,7 +436,7 @@ static void tinyi_csl_out_team(tiny_team *team, void *arg)
                 for (q = 4 * (size_t)s[0]; q < 4 * (size_t)s[1]; q++) {
                     const unsigned at = tinyi_csl_place(a->profile, a->item[q]), row = at / TLLM_CSL_WIDE;
                     c = t * TLLM_CSL_WIDE + (tiny_idx)tinyi_csl_turned(a->profile, row, at % TLLM_CSL_WIDE);
-                    if (a->item[q] & 0x7fffu) y[(tiny_idx)row * o->y->stride[0] + c * o->y->stride[1]] = tinyi_csl_value(a->bf16, a->item[q]);
+                    if (a->item[q] & 0x7fffu) y[(tiny_idx)row * o->y->stride[0] + c * o->y->stride[1]] = tinyi_flash_value(a->bf16, a->item[q]);
                 }
             }
         }

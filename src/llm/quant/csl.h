@@ -49,7 +49,7 @@ typedef struct tllm_csl {
 TINY_API tiny_status tllm_csl_build(tiny_ctx *ctx, const tiny_tensor *w, const tllm_csl_desc *desc, tllm_csl *out);
 /* what tllm_csl_build would take: items with padding, and bytes as tllm_csl_bytes */
 TINY_API tiny_status tllm_csl_size(tiny_ctx *ctx, const tiny_tensor *w, const tllm_csl_desc *desc, size_t *n_item, size_t *bytes);
-TINY_API size_t tllm_csl_bytes(const tllm_csl *a);          /* of items and offsets */
+TINY_API size_t tllm_csl_bytes(const tllm_csl *a);          /* of items and offsets; SIZE_MAX for sizes that none has */
 TINY_API tiny_status tllm_csl_decode(tiny_ctx *ctx, const tllm_csl *a, const tiny_tensor *y);  /* y (n_out, k) f32 */
 TINY_API tiny_status tllm_csl_convert(tiny_ctx *ctx, const tllm_csl *a, int profile, tllm_csl *out);
 TINY_API void tllm_csl_free(tiny_ctx *ctx, tllm_csl *a);    /* takes NULL, and one that could not be made */

@@ -1,10 +1,14 @@
-/* src/llm/quant/flashinside.h - inside the products with pruned matrices: what every target has */
+/* src/llm/quant/flashinside.h - inside the products with pruned matrices: what every target has, and the values of items */
 #ifndef TINYI_FLASHINSIDE_H
 #define TINYI_FLASHINSIDE_H
+#include "core/half.h"
 #include "math/table.h"
 #include "llm/quant/flashllm.h"
 TINYI_C_BEGIN
 #if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_FLASH
+
+/* the number of an item; what stands above it is where */
+TINYI_INLINE float tinyi_flash_value(int bf16, uint32_t item) { return bf16 ? tinyi_bf16_to_f32((uint16_t)item) : tinyi_f16_to_f32((uint16_t)item); }
 
 /* n items of a tile, a multiple of 4, at most 4096 */
 #define TINYI_CSL_ROOM (4096 + 16)          /* of floats and of places, which are written by whole vectors */

@@ -81,8 +81,6 @@ static void tinyi_flash_read(const tiny_op *op, tinyi_flash *f)
 /* ---- reference -------------------------------------------------------------------------------------------------- */
 
 TINY_REF_BEGIN
-static float tinyi_flash_value(int bf16, uint32_t item) { return bf16 ? tinyi_bf16_to_f32((uint16_t)(item & 0xffffu)) : tinyi_f16_to_f32((uint16_t)(item & 0xffffu)); }
-
 static void tinyi_flash_ref(const tiny_op *op)
 {
     tinyi_flash f;
@@ -443,6 +441,9 @@ static const tiny_op_row tinyi_row_flash = {
 };
 TINY_API const tiny_op_row *tllm_flash_row(void) { return &tinyi_row_flash; }
 
+/* whether its tiles and what they need can be counted: the sizes are the caller's */
+static int tinyi_flash_counts(const tllm_csl *a) { return a->down >= 1 && a->across >= 1 && a->down <= (TINY_IDX_MAX - 2) / a->across; }
+
 TINY_API tiny_status tllm_flash_matmul_as(tiny_ctx *ctx, const tiny_tensor *x, const tllm_csl *a, tllm_flash_form form, const tiny_tensor *y)
 {
     tllm_flash_params p;
@@ -461,6 +462,8 @@ TINY_API tiny_status tllm_flash_matmul_as(tiny_ctx *ctx, const tiny_tensor *x, c
     p.form = (int)form;
     p.woven = a->profile == TLLM_CSL_WOVEN;
     if (x && x->rank == 2 && x->dim[1] != a->k) return tinyi_fail(ctx, TINY_E_SHAPE, "flash_matmul: rows of x have %td numbers, those of the matrix %td", x->dim[1], a->k);
+    if (!tinyi_flash_counts(a)) return tinyi_fail(ctx, TINY_E_SHAPE, "flash_matmul: %td by %td tiles; there must be some, and as many as can be counted", a->down, a->across);
+    if (a->n_item > (size_t)TINY_IDX_MAX / sizeof *a->item) return tinyi_fail(ctx, TINY_E_OVERFLOW, "flash_matmul: %zu items are more than memory can hold", a->n_item);
     item = tiny_tensor_1d((void *)(uintptr_t)a->item, TINY_I32, (tiny_idx)a->n_item);
     offset = tiny_tensor_1d((void *)(uintptr_t)a->offset, TINY_I32, a->down * a->across + 2);
     op.row = &tinyi_row_flash;
@@ -476,8 +479,9 @@ TINY_API tiny_status tllm_flash_matmul(tiny_ctx *ctx, const tiny_tensor *x, cons
 
 TINY_API tllm_flash_form tllm_flash_form_of(const tiny_ctx *ctx, const tllm_csl *a, tiny_idx n)
 {
-    if (tinyi_ctx_check(ctx) || !a || ctx->target == TINY_TARGET_REFERENCE) return TLLM_FLASH_AUTO;
-    return tinyi_flash_choose((tiny_idx)a->n_item, a->down * a->across, n, tinyi_csl_kernels_of(ctx->k)->lanes, a->profile == TLLM_CSL_WOVEN);
+    if (tinyi_ctx_check(ctx) || !a || !tinyi_flash_counts(a) || ctx->target == TINY_TARGET_REFERENCE) return TLLM_FLASH_AUTO;
+    return tinyi_flash_choose((tiny_idx)TINYI_MIN(a->n_item, (size_t)TINY_IDX_MAX), a->down * a->across, TINYI_MIN(n, TINY_IDX_MAX - TINYI_FLASH_TOKENS),
+                               tinyi_csl_kernels_of(ctx->k)->lanes, a->profile == TLLM_CSL_WOVEN);
 }
 
 #endif

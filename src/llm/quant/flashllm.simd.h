@@ -14,17 +14,11 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_csl_halves)(v_i32 a)
 #elif V_AVX512
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_csl_halves)(v_i32 a) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(a)); }
 #elif V_NEON
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_csl_halves)(v_i32 a) { return vcvt_f32_f16(vreinterpret_f16_u16(vmovn_u32(vreinterpretq_u32_s32(a)))); }
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_csl_halves)(v_i32 a) { return TINY_FN(tinyi_f16_up)(vmovn_u32(vreinterpretq_u32_s32(a))); }
 #elif V_SCALAR
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_csl_halves)(v_i32 a) { return tinyi_f16_to_f32((uint16_t)((uint32_t)a & 0xffffu)); }
 #else
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_csl_halves)(v_i32 a)
-{
-    const v_i32 size = vi_and(a, vi_set(0x7fff)), sign = vi_shl(vi_and(a, vi_set(0x8000)), 16);
-    const v_f32 v = v_mul(v_float(vi_shl(size, 13)), v_float(vi_set(0x77800000)));      /* 2^112: exponents begin lower, denormal numbers among them */
-    const v_i32 whole = vi_or(vi_shl(size, 13), vi_set(0x7f800000));                    /* infinite, NaN */
-    return v_float(vi_or(vi_select(vi_gt(size, vi_set(0x7bff)), whole, v_bits(v)), sign));
-}
+TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_csl_halves)(v_i32 a) { return TINY_FN(tinyi_f16_up)(a); }     /* it takes the lower halves by itself */
 #endif
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_csl_values)(v_i32 a, int bf16) { return bf16 ? v_float(vi_shl(a, 16)) : TINY_FN(tinyi_csl_halves)(a); }
 

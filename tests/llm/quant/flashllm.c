@@ -148,6 +148,7 @@ static void test_identity(tiny_target target)
                 T_OK(tllm_csl_convert(ctx, &b, TLLM_CSL_WOVEN, &woven));
                 T_OK(tllm_csl_check(ctx, &woven));
                 T_TRUE(woven.n_item == a.n_item && woven.n_nonzero == nonzero);
+                memset(got, 0x77, n * sizeof *got);
                 T_OK(tllm_csl_decode(ctx, &woven, &y));
                 for (q = 0; q < n; q++) T_TRUE(got[q] == want[q] || (got[q] != got[q] && want[q] != want[q]));
                 T_OK(tllm_csl_convert(ctx, &woven, TLLM_CSL_ORDERED, &back));
@@ -275,6 +276,7 @@ static void test_products(tiny_target target)
     products(target, 3, 1500, 1, 0.4);      /* k in parts */
     products(target, 70, 1100, 0, 0.2);
     T_PROOF("quantization 8", "spmm = dense reference to 1e-5 for densities 0, .01, .1, .3, .5, 1 and N = 1..65");
+    T_PROOF("quantization 8", "padding items never change the image");     /* .01: most tiles are padded, and IMAGE is one of the forms */
 }
 
 /* x and y with strides, and y in columns */
@@ -334,7 +336,65 @@ static void test_not_finite(tiny_target target)
     }
     tllm_csl_free(ctx, &a);
     t_close(ctx);
-    T_PROOF("quantization 8", "padding items never change the image");
+}
+
+/* The same beyond 64 rows of x, which are made 64 at a time, and with k in parts: few rows of tiles, and tiles enough to cut. */
+static void not_finite_at(tiny_target target, tiny_idx m, tiny_idx k, tiny_idx n, int profile)
+{
+    tiny_ctx *ctx = t_ctx(target, 2);
+    const float *w = sparse_matrix((size_t)(m * k), 0.2);
+    float *x = t_rand((size_t)(n * k), -1, 1), *y = t_guarded((size_t)(n * m));
+    tiny_tensor tw = tiny_tensor_2d((void *)(uintptr_t)w, TINY_F32, m, k), tx = tiny_tensor_2d(x, TINY_F32, n, k), ty = tiny_tensor_2d(y, TINY_F32, n, m);
+    tllm_csl_desc d;
+    tllm_csl a;
+    tiny_idx i, r, c;
+    int form;
+    memset(&d, 0, sizeof d);
+    d.profile = profile;
+    x[(n - 2) * k + k / 2] = INFINITY;
+    x[k - 1] = NAN;
+    T_OK(tllm_csl_build(ctx, &tw, &d, &a));
+    for (form = 0; form < TLLM_FLASH_FORMS; form++) {
+        int finite = 0, infinite = 0, nan = 0;
+        memset(y, 0x77, (size_t)(n * m) * sizeof *y);
+        T_OK(tllm_flash_matmul_as(ctx, &tx, &a, (tllm_flash_form)form, &ty));
+        T_RAN_ON(ctx, target);
+        for (i = 0; i < n; i++)
+            for (r = 0; r < m; r++) {
+                double want = 0, size = 0;
+                for (c = 0; c < k; c++) {
+                    if (w[r * k + c] == 0.0f) continue;
+                    want += (double)w[r * k + c] * (double)x[i * k + c];
+                    size += fabs((double)w[r * k + c] * (double)x[i * k + c]);
+                }
+                if (want != want) {
+                    T_TRUE(y[i * m + r] != y[i * m + r]);
+                    nan++;
+                } else if (size - size != 0.0) {
+                    T_TRUE((double)y[i * m + r] == want);
+                    infinite++;
+                } else {
+                    T_CLOSE(y[i * m + r], want, ((double)k + 2.0) * U * size);
+                    finite++;
+                }
+            }
+        T_TRUE(nan > 0 && infinite > 0 && finite > (n - 2) * m - 1);
+    }
+    T_WALLS(y, n * m);
+    tllm_csl_free(ctx, &a);
+    t_close(ctx);
+    t_free_blocks();
+}
+
+static void test_not_finite_in_parts(tiny_target target)
+{
+    int profile;
+    for (profile = 0; profile < TLLM_CSL_PROFILES; profile++) {
+        if (profile == TLLM_CSL_PUBLISHED) continue;
+        not_finite_at(target, 70, 90, 67, profile);         /* the infinity is in row 65 */
+        not_finite_at(target, 70, 700, 5, profile);
+        not_finite_at(target, 30, 1100, 67, profile);
+    }
 }
 
 /* items whose places are any bits: whatever comes out, it comes from the memory of the call and goes into y */
@@ -405,7 +465,7 @@ static void test_bad_matrices(void)
     float y[130];
     tiny_tensor tw = tiny_tensor_2d((void *)(uintptr_t)w, TINY_F32, 130, 70), t, tx, ty = tiny_tensor_2d(y, TINY_F32, 1, 130);
     tllm_csl_desc d;
-    tllm_csl a, b, p;
+    tllm_csl a, b, e, p;
     uint32_t *item, fours;
     int32_t *offset;
     int i;
@@ -485,6 +545,24 @@ static void test_bad_matrices(void)
     T_STATUS(tllm_flash_matmul(ctx, &tx, &a, &ty), TINY_E_SHAPE, "rows of x have 69 numbers, those of the matrix 70");
     T_STATUS(tllm_flash_matmul(ctx, NULL, &a, &ty), TINY_E_ARGUMENT, "input 0 is missing");
     T_STATUS(tllm_flash_matmul(ctx, &tx, NULL, &ty), TINY_E_ARGUMENT, "there is no matrix");
+    tx.dim[1] = 70;
+    for (i = 0; i < 5; i++) {               /* sizes that somebody changed: nothing is counted beyond what can be */
+        static const tiny_idx down[] = { TINY_IDX_MAX, TINY_IDX_MAX / 2, 0, -1, 3 }, across[] = { TINY_IDX_MAX, 2, 2, 2, -TINY_IDX_MAX };
+        e = a;
+        e.down = down[i];
+        e.across = across[i];
+        T_STATUS(tllm_flash_matmul(ctx, &tx, &e, &ty), TINY_E_SHAPE, "tiles; there must be some");
+        T_TRUE(tllm_flash_form_of(ctx, &e, 1) == TLLM_FLASH_AUTO);
+        if (i != 2) T_TRUE(tllm_csl_bytes(&e) == SIZE_MAX);
+    }
+    e = a;
+    e.n_item = (size_t)PTRDIFF_MAX + 1;
+    T_STATUS(tllm_flash_matmul(ctx, &tx, &e, &ty), TINY_E_OVERFLOW, " items are more than memory can hold");
+    T_TRUE(tllm_csl_bytes(&e) == SIZE_MAX);
+    e.n_item = SIZE_MAX / 4 - 8;            /* 6 tiles, and 2 more offsets: it just fits, and no item more does */
+    T_TRUE(tllm_csl_bytes(&e) == SIZE_MAX / 4 * 4);
+    e.n_item++;
+    T_TRUE(tllm_csl_bytes(&e) == SIZE_MAX && tllm_csl_bytes(NULL) == 0);
     tllm_csl_free(ctx, &p);
     tllm_csl_free(ctx, &a);
     tllm_csl_free(ctx, NULL);
@@ -653,6 +731,7 @@ static void test_reference(void)
 {
     products(TINY_TARGET_REFERENCE, 70, 130, 0, 0.3);
     test_not_finite(TINY_TARGET_REFERENCE);
+    test_not_finite_in_parts(TINY_TARGET_REFERENCE);
 }
 
 int main(void)
@@ -665,6 +744,7 @@ int main(void)
     T_RUN_TARGETS(test_products);
     T_RUN_TARGETS(test_strides);
     T_RUN_TARGETS(test_not_finite);
+    T_RUN_TARGETS(test_not_finite_in_parts);
     T_RUN_TARGETS(test_hostile_items);
     T_RUN_TARGETS(test_conformance);
     T_RUN_TARGETS(test_memory);
