@@ -117,13 +117,16 @@ static void test_identity(tiny_target target)
                 void *bytes;
                 size_t n_bytes, q;
                 uint64_t nonzero = 0;
+                unsigned char low[2];
                 memset(&d, 0, sizeof d);
                 d.bf16 = bf16;
                 for (q = 0; q < n; q++) {
                     h[q] = (int)t_rand_below(8) < share ? (uint16_t)t_rand_u64() : t_rand_below(2) ? 0x8000u : 0;
                     if (q % 7 == 0 && share) h[q] = (uint16_t)(1 + t_rand_below(1023));    /* a denormal number */
                     nonzero += (h[q] & 0x7fffu) != 0;
-                    tllm_format_of(bf16 ? TLLM_FORMAT_BF16 : TLLM_FORMAT_F16)->unpack(&h[q], &want[q], 1);
+                    low[0] = (unsigned char)h[q];
+                    low[1] = (unsigned char)(h[q] >> 8);
+                    tllm_format_of(bf16 ? TLLM_FORMAT_BF16 : TLLM_FORMAT_F16)->unpack(low, &want[q], 1);    /* of a file: the low byte first */
                     if (want[q] == 0.0f) want[q] = 0.0f;        /* and -0 is one of them */
                 }
                 T_OK(tllm_csl_build(ctx, &t, &d, &a));

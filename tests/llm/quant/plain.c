@@ -82,7 +82,7 @@ static void by_formula(const tllm_plain_desc *d, const float *w, tiny_idx n, dou
     lo *= p;
     hi *= p;
     s = d->kind == TLLM_PLAIN_S1 ? fmax(hi, -lo) / (double)((1 << (d->bits - 1)) - 1) : d->kind == TLLM_PLAIN_S2 ? 2 * fmax(hi, -lo) / top : (hi - lo) / top;
-    *scale = to_half(s);
+    *scale = to_half(s + 0.0);              /* a maximum of 0 may be -0 */
     *zero = 1 << (d->bits - 1);
     if (!*scale) *scale = to_half(1);
     else if (d->kind == TLLM_PLAIN_ASYM) *zero = (int)fmin(nearbyint(-lo / (double)half_of(*scale)), top);
