@@ -17,7 +17,7 @@ static const char usage[] =
     "usage: weave [FILE] [--task linear|logistic|svm] [--bits N] [--midpoint] [--epochs N] [--lr X] [--decay X] [--l2 X] [--batch N] [--intercept] [--average N]\n"
     "             [--label COLUMN] [--test FILE] [-o MODEL] [--save SET.weave] [--threads N] [--quiet]\n";
 
-enum { MOST_FEATURES = 1 << 22, BLOCK = 256 };
+enum { MOST_FEATURES = 1 << 22, BLOCK = 256, BLOCK_NUMBERS = 1 << 20 };     /* rows that become bits at once, and their numbers unless one row has more */
 #define MOST_NUMBERS 2e9                    /* of a whole table: 8 GB */
 
 /* ---- text: nothing of a file is trusted; a word that is no number ends the reading with its line */
@@ -132,6 +132,7 @@ static void rewind_to(table *t, const tiny_file *f, const char *path, int label,
     t->path = path;
     t->at = (const char *)f->bytes;
     t->end = t->at + f->n_bytes;
+    if (f->n_bytes >= 3 && !memcmp(t->at, "\xef\xbb\xbf", 3)) t->at += 3;        /* the mark of UTF-8 that spreadsheets write: else the first line would be names */
     t->label = label;
     t->n_feature = n_feature;
     t->row = row;
@@ -142,7 +143,7 @@ static tiny_status told(const table *t) { say(t->wrong); return TINY_E_FORMAT; }
 /* three passes over the text: sizes, ranges, codes; only one block of rows is ever there as floats */
 static tiny_status read_table(tiny_ctx *ctx, const char *path, int label, tllm_weave *out, float **y)
 {
-    tiny_idx n = 0, f = 0, i = 0, dense = 0;
+    tiny_idx n = 0, f = 0, i = 0, dense = 0, block = 0;
     float *room = NULL, *low, *high;
     tiny_file file;
     table t;
@@ -153,24 +154,29 @@ static tiny_status read_table(tiny_ctx *ctx, const char *path, int label, tllm_w
         if (!t.sparse && !dense) t.n_feature = dense = t.width;
     }
     if (*t.wrong) st = told(&t);
-    else if (!n || !f || f > MOST_FEATURES || (double)n * (double)f > MOST_NUMBERS) {
+    else if (label && t.sparse) {
+        fprintf(stderr, PROGRAM ": %s: lines of libsvm begin with the label: --label is for columns\n", path);
+        st = TINY_E_ARGUMENT;
+    } else if (!n || !f || f > MOST_FEATURES || (double)n * (double)f > MOST_NUMBERS) {
         fprintf(stderr, PROGRAM ": %s: %td samples of %td features; from 1 to %d features and %.0e numbers are taken\n", path, n, f, (int)MOST_FEATURES, MOST_NUMBERS);
         st = TINY_E_FORMAT;
     }
     if (!st) {
-        room = (float *)tiny_alloc(ctx, (size_t)f * (BLOCK + 2) * sizeof *room);
+        block = BLOCK_NUMBERS / f < 1 ? 1 : BLOCK_NUMBERS / f > BLOCK ? BLOCK : BLOCK_NUMBERS / f;
+        if (block > n) block = n;
+        room = (float *)tiny_alloc(ctx, (size_t)f * (size_t)(block + 2) * sizeof *room);
         *y = (float *)tiny_alloc(ctx, (size_t)n * sizeof **y);
         if (!room || !*y) st = tiny_ctx_status(ctx);
     }
     if (!st) {
         tiny_tensor x = tiny_tensor_2d(room, TINY_F32, 1, f);
-        low = room + (size_t)f * BLOCK;
+        low = room + f * block;
         high = low + f;
         for (rewind_to(&t, &file, path, label, f, room); !st && next_row(&t); ) st = tllm_weave_range(ctx, &x, t.n > 1, low, high);
         if (!st) st = tllm_weave_open(ctx, n, f, low, high, out);
         rewind_to(&t, &file, path, label, f, room);
         while (!st && i < n) {
-            for (x.dim[0] = 0; x.dim[0] < BLOCK && next_row(&t); t.row = room + x.dim[0] * f) (*y)[i + x.dim[0]++] = t.y;
+            for (x.dim[0] = 0; x.dim[0] < block && next_row(&t); t.row = room + x.dim[0] * f) (*y)[i + x.dim[0]++] = t.y;
             st = tllm_weave_put(ctx, out, i, &x);
             i += x.dim[0];
             t.row = room;
@@ -236,7 +242,10 @@ static tiny_status test_on(tiny_ctx *ctx, const char *path, int label, int task,
         square += (z - (double)t.y) * (z - (double)t.y);
     }
     if (*t.wrong) st = told(&t);
-    else if (!t.n) printf("%s: no samples\n", path);
+    else if (!t.n) {
+        fprintf(stderr, PROGRAM ": %s: no samples\n", path);
+        st = TINY_E_FORMAT;
+    }
     else if (task == TLLM_WEAVE_LINEAR) printf("%s: %td samples, mean square error %.6g\n", path, t.n, square / (double)t.n);
     else printf("%s: %td samples, %.2f %% told right\n", path, t.n, 100.0 * (1.0 - wrong / (double)t.n));
     tiny_file_close(ctx, &file);
@@ -263,7 +272,7 @@ int main(int argc, char **argv)
     static const char *const no_labels = "the samples have more than two labels: only linear takes them";
     static tiny_ctx *ctx;
     const char *path = NULL, *task = "linear", *test = NULL, *out = NULL, *save = NULL;
-    int epochs = 20, batch = 0, label = 0, quiet = 0;
+    int epochs = 20, batch = 0, label = 0, quiet = 0, i;
     tllm_weave_sgd_desc d = { 0 };
     tllm_weave_state s = { 0 };
     tllm_weave data = { 0 };
@@ -279,6 +288,12 @@ int main(int argc, char **argv)
     READ_OPTIONS(argc, argv, usage, options);
     d.task = place_in("linear logistic svm", task);
     if (d.task < 0) return wrong(task, "there is no such task; there are linear, logistic and svm");
+    for (i = 0; i < 4; i++) {
+        const char *to = i % 2 ? save : out, *from = i < 2 ? path : test;
+        if (to && from && !strcmp(to, from)) return wrong(to, "this file is read, so nothing is written to it");
+    }
+    if (out && save && !strcmp(out, save)) return wrong(out, "-o and --save want a file each");
+    if (label && !test && (!path || is_store(path))) return wrong("--label", "there is no table whose column it could be");
     d.batch = batch;
     d.loss = 1;
     desc.progress = quiet ? NULL : show_progress;

@@ -494,7 +494,7 @@ static void test_stories(void)
 static void tidy(void)
 {
     static const char *const names[] = { "in", "out", "err", "not.gguf", "zero.gguf", "turn.gguf", "template", "bad.gguf.ckpt", "loop.gguf.ckpt", "not.state", "err2", "well",
-                                          "edges.tsv", "labels.txt", "splits.txt", "folds.txt", "meta.txt", "graph_of_node.txt", "graph_labels.txt", "m.json", "m.safetensors", "texts", "tables", "kept", "alone", "a\"b\\c", "out.gguf", "x.safetensors" };
+                                          "edges.tsv", "labels.txt", "splits.txt", "folds.txt", "meta.txt", "graph_of_node.txt", "graph_labels.txt", "m.json", "m.safetensors", "texts", "tables", "kept", "rows.csv", "rows.svm", "none.csv", "alone", "a\"b\\c", "out.gguf", "x.safetensors" };
     char path[300];
     size_t i;
     for (i = 0; i < T_COUNT(names); i++) {
@@ -764,6 +764,28 @@ static void test_bin(void)
     SAYS("Once upon a time, there was");
 }
 
+static void test_weave(void)
+{
+    if (!is_there() || run("", "weave --help") == 127) return;
+    spill("rows.csv", "\xef\xbb\xbf" "1,2,3\n4,5,7\n2,2,2\n");
+    spill("rows.svm", "1 1:3 2:4\n0 2:1\n");
+    spill("none.csv", "");
+    T_EQ_INT(run("", "weave %s/rows.csv --test %s/rows.csv --epochs 2 --threads 1 --quiet", folder, folder), 0);
+    SAYS("rows.csv: 3 samples, 2 features");     /* the mark of UTF-8 makes no line of names */
+    SAYS("rows.csv: 3 samples, mean square error");
+    T_EQ_INT(run("", "weave %s/rows.csv --test %s/none.csv --epochs 1 --threads 1 --quiet", folder, folder), 1);
+    COMPLAINS("none.csv: no samples");
+    T_EQ_INT(run("", "weave %s/rows.svm --label 1 --quiet", folder), 1);
+    COMPLAINS("rows.svm: lines of libsvm begin with the label: --label is for columns");
+    T_EQ_INT(run("", "weave %s/rows.csv --label 1 --epochs 1 --save %s/rows.csv", folder, folder), 2);
+    COMPLAINS("rows.csv: this file is read, so nothing is written to it");
+    T_EQ_INT(run("", "weave %s/rows.svm --test %s/rows.csv -o %s/rows.csv", folder, folder, folder), 2);
+    COMPLAINS("rows.csv: this file is read, so nothing is written to it");
+    spill("rows.svm", "1 4194304:1\n");           /* one row is one row, not a block of 256: 50 MB and not 4 GB */
+    T_EQ_INT(run("", "weave %s/rows.svm --epochs 1 --threads 1 --quiet", folder), 0);
+    SAYS("1 samples, 4194304 features");
+}
+
 /* Every row that language models bring stands in the list of the conformance program, and its options are judged. */
 static void test_conformance(void)
 {
@@ -847,6 +869,7 @@ int main(void)
     T_RUN(test_numbers);
     T_RUN(test_same_sentences);
     T_RUN(test_bin);
+    T_RUN(test_weave);
     T_RUN(test_conformance);
     T_RUN(test_target_of_the_environment);
     tidy();

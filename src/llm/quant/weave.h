@@ -19,7 +19,7 @@ TINYI_C_BEGIN
 
 typedef struct tllm_weave {
     tiny_idx n, n_feature;
-    const unsigned char *lines;             /* the bits, in the order that the head of weave.c draws */
+    const unsigned char *lines;             /* the bits, in the order that the head of weave.c draws; those behind the last feature and the last sample count nowhere */
     size_t n_bytes;                         /* of them */
     const float *low, *high;                /* (n_feature): what became 0, and 1 */
     const float *label;                     /* (n), where a file had some; else NULL */

@@ -240,6 +240,16 @@ static int tinyi_sgd_slopes(const tinyi_sgd *s, const tinyi_kernels *k, float *z
     return m;
 }
 
+/* Lines of a caller or a file may have bits behind the last feature: they are no feature's, so their numbers of the model stay 0. Of parts v0 .. v1. */
+static void tinyi_sgd_only_features(float *g, tiny_idx n_feature, size_t lanes, size_t v0, size_t v1)
+{
+    size_t j;
+    for (j = (size_t)n_feature; j < 64 * tinyi_weave_chunks(n_feature); j++) {
+        const size_t v = j / (32 * lanes);
+        if (v >= v0 && v < v1) g[v * 32 * lanes + j % 32 * lanes + j / 32 % lanes] = 0.0f;
+    }
+}
+
 /* samples of one model by one thread, or by thread t of a team that has it together */
 static void tinyi_sgd_pass(tinyi_sgd *s, tiny_team *team, tinyi_sgd_model *m, int t, int n)
 {
@@ -292,6 +302,7 @@ static void tinyi_sgd_pass(tinyi_sgd *s, tiny_team *team, tinyi_sgd_model *m, in
             k->add(g, row, z, found, v1 - v0, first);
         }
         if (mid) k->add(g, &mid, &total, 1, v1 - v0, 0);
+        tinyi_sgd_only_features(m->g, s->data->n_feature, lanes, v0, v1);
         step.by = (float)tinyi_sgd_by(s->d, s->lr, b1 - b);
         k->step(w, g, s->scale, v1 - v0, &step);
         if (s->d->intercept) bias -= step.fixed ? (float)(tinyi_sgd_floor((double)(step.by * total) * 8388608.0) / 8388608.0) : step.by * total;

@@ -179,6 +179,108 @@ static void test_threads(tiny_target target)    /* one model by one, two and thr
     for (i = 0; i < 3; i++) t_close(ctx[i]);
 }
 
+/* one feature, all samples a step: what an epoch moves is lr decay^sqrt(e + 1) times the slope, here in double by pow and sqrt of C */
+static void test_rate(tiny_target target)
+{
+    tiny_ctx *ctx = t_ctx(target, 1);
+    set s = set_open(ctx, 19, 1, 8);
+    tllm_weave_sgd_desc d;
+    tllm_weave_state st;
+    float model[1] = { 2.0f };
+    double w = 2.0;
+    int e, i;
+    memset(&d, 0, sizeof d);
+    memset(&st, 0, sizeof st);
+    d.bits = 32;
+    d.batch = 19;
+    d.lr = 0.6;
+    d.decay = 0.5;
+    for (e = 0; e < 6; e++) {
+        double g = 0.0;
+        for (i = 0; i < 19; i++) g += ((double)s.x[i] * w - (double)s.y[0][i]) * (double)s.x[i];
+        w -= 0.6 * pow(0.5, sqrt(e + 1.0)) * g / 19.0;
+        T_OK(tllm_weave_epoch(ctx, &s.w, s.y[0], &d, &st, model));
+        T_CLOSE(model[0], w, 1e-6 * (e + 1));
+    }
+    tllm_weave_close(ctx, &s.w);
+    t_close(ctx);
+}
+
+/* Bits behind the last feature and samples behind the last one, all set, as lines of the caller or a file with a good checksum may have them: the same bits of model, loss and products. */
+static void set_padding(unsigned char *lines, tiny_idx n, tiny_idx f)
+{
+    const tiny_idx chunks = (f + 63) / 64;
+    tiny_idx i, j;
+    int k;
+    for (i = 0; i < (n + 7) / 8 * 8; i++)
+        for (j = i < n ? f : 0; j < 64 * chunks; j++)
+            for (k = 0; k < 32; k++) lines[(i / 8 * chunks + j / 64) * 2048 + 64 * k + 8 * (i % 8) + j % 64 / 8] |= (unsigned char)(1 << j % 8);
+}
+static void test_padding(tiny_target target)
+{
+    static const char path[] = "weave-padding.weave";
+    static const tiny_idx f[] = { 1, 33, 70, 1100, 1130 };
+    static const int bits[] = { 1, 3, 8, 20 };
+    tiny_ctx *ctx[2];
+    size_t a;
+    int c = 0, i, j, b, average;
+    for (i = 0; i < 2; i++) ctx[i] = t_ctx(target, 1 + 2 * i);
+    for (a = 0; a < T_COUNT(f); a++) {
+        const tiny_idx n = 75;
+        set s = set_open(ctx[1], n, f[a], 40 + a);
+        float *model[3], *dot[3];
+        tllm_weave own = s.w, from_file;
+        unsigned char *lines = (unsigned char *)t_keep(s.w.n_bytes);
+        memcpy(lines, s.w.lines, s.w.n_bytes);
+        set_padding(lines, n, f[a]);
+        own.lines = lines;
+        own.block = NULL;
+        T_OK(tllm_weave_save(ctx[0], &own, NULL, path));
+        T_OK(tllm_weave_load(ctx[0], path, &from_file));
+        for (j = 0; j < 3; j++) {
+            model[j] = t_guarded((size_t)f[a] + 1);
+            dot[j] = t_guarded((size_t)n);
+        }
+        for (i = 0; i < 2; i++)
+            for (average = 0; average < 3; average += 2)
+                for (b = 0; b < (int)T_COUNT(bits); b++, c++) {
+                    const tllm_weave *const store[3] = { &s.w, &own, &from_file };
+                    double loss[3];
+                    int e, k;
+                    for (j = 0; j < 3; j++) {
+                        tllm_weave_sgd_desc d;
+                        tllm_weave_state st;
+                        memset(&d, 0, sizeof d);
+                        memset(&st, 0, sizeof st);
+                        d.task = c % 3;
+                        d.bits = bits[b];
+                        d.batch = c % 2 ? 0 : n;
+                        d.midpoint = c / 2 % 2;
+                        d.intercept = c / 3 % 2;
+                        d.l2 = c % 5 ? 0.0 : 0.05;
+                        d.shift = c % 7 == 3 ? 9 : 0;
+                        d.average = average;
+                        d.loss = 1;
+                        for (k = 0; k <= (int)f[a]; k++) model[j][k] = 0.125f;
+                        for (e = 0; e < 3; e++) T_OK(tllm_weave_epoch(ctx[i], store[j], s.y[d.task], &d, &st, model[j]));
+                        loss[j] = st.loss;
+                        T_SAME(model[0], model[j], f[a] + 1);
+                        T_SAME(&loss[0], &loss[j], 1);
+                        T_WALLS(model[j], f[a] + 1);
+                    }
+                    for (k = TLLM_WEAVE_AUTO; k <= TLLM_WEAVE_SHIFTED && !average; k++)
+                        for (j = 0; j < 3; j++) {
+                            T_OK(tllm_weave_dot(ctx[i], store[j], 0, n, bits[b], k, model[0], dot[j]));
+                            T_SAME(dot[0], dot[j], n);
+                        }
+                }
+        tllm_weave_close(ctx[0], &from_file);
+        tllm_weave_close(ctx[1], &s.w);
+    }
+    (void)remove(path);
+    for (i = 0; i < 2; i++) t_close(ctx[i]);
+}
+
 /* The run of the specification, with a generator of our own of the same description. Its losses and ours: */
 static void test_checked_run(tiny_target target)
 {
@@ -408,6 +510,8 @@ int main(void)
     T_RUN_TARGETS(test_float);
     T_RUN_TARGETS(test_reference);
     T_RUN_TARGETS(test_threads);
+    T_RUN_TARGETS(test_padding);
+    T_RUN_TARGETS(test_rate);
     T_RUN_TARGETS(test_checked_run);
     T_RUN(test_schedule);
     T_RUN(test_plain_model);
