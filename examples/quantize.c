@@ -30,7 +30,7 @@ static const char usage[] =
     "  --pure                    TYPE everywhere, no mixture\n"
     "  --tensor-type REGEX=TYPE  for the tensors whose name contains a match; may be given often, the first that fits counts\n"
     "  --gptq                    the model reads --text, and codes are chosen so that the outputs of each matrix change least (GPTQ);\n"
-    "                            for Q8_0, Q4_0 to Q5_1 and Q2_K to Q6_K, other types as without it; --imatrix counts for those alone\n"
+    "                            for Q8_0, Q4_0 to Q5_1 and Q2_K to Q6_K, other types as without it; --imatrix counts where this makes nothing\n"
     "  --text FILE               what it reads: text as the model will see it\n"
     "  --tokens N                at most so many of them; 32768 without this\n"
     "  --each-layer              reads it once for each layer, as the layers before were rounded; without this as seldom as 1 GB has room\n"
