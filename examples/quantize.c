@@ -30,7 +30,7 @@ static const char usage[] =
     "  --pure                    TYPE everywhere, no mixture\n"
     "  --tensor-type REGEX=TYPE  for the tensors whose name contains a match; may be given often, the first that fits counts\n"
     "  --gptq                    the model reads --text, and codes are chosen so that the outputs of each matrix change least (GPTQ);\n"
-    "                            for Q8_0, Q4_0 to Q5_1 and Q2_K to Q6_K, other types as without it\n"
+    "                            for Q8_0, Q4_0 to Q5_1 and Q2_K to Q6_K, other types as without it; --imatrix counts where this makes nothing\n"
     "  --text FILE               what it reads: text as the model will see it\n"
     "  --tokens N                at most so many of them; 32768 without this\n"
     "  --each-layer              reads it once for each layer, as the layers before were rounded; without this as seldom as 1 GB has room\n"
@@ -384,15 +384,28 @@ typedef struct request {
 
 /* ---- GPTQ: the model reads a text, and codes are chosen by what its matrices are multiplied with ------------------------- */
 
+static int telling = -1;                    /* the percentage that stands in the line; -1: none does */
 static void tell(void *user, const char *what, double done)
 {
-    static int last = -1;
     const int percent = (int)(100.0 * done);
     (void)user;
-    if (strcmp(what, "gptq") || percent == last) return;
-    last = percent;
+    if (strcmp(what, "gptq") || percent == telling) return;
+    telling = percent;
     fprintf(stderr, "\rGPTQ %3d %%", percent);
     (void)fflush(stderr);
+}
+
+/* tokens of a window: those that the model was made for, 512 at most; a window that is longer would be cut, and its parts begin with no BOS */
+static tiny_status window_of(tiny_ctx *ctx, const tllm_gguf *g, tiny_idx *window)
+{
+    tllm_model *model = NULL;
+    tllm_about about;
+    const tiny_status st = tllm_model_open(ctx, g, &model);
+    if (st) return st;
+    tllm_model_about(model, &about);
+    *window = about.n_context < 512 ? about.n_context : 512;
+    tllm_model_close(ctx, model);
+    return TINY_OK;
 }
 
 /* what the model reads: at most so many tokens, each window beginning as a text does */
@@ -404,6 +417,10 @@ static tiny_status read_text(tiny_ctx *ctx, const request *r, const tllm_gguf *g
     tiny_status st;
     memset(&text, 0, sizeof text);
     st = tiny_file_open(ctx, r->text, &text);
+    if (!st && !text.n_bytes) {
+        fprintf(stderr, "quantize: %s: there is no text in it\n", r->text);
+        st = TINY_E_ARGUMENT;
+    }
     if (!st) st = tllm_vocab_open(ctx, g, &vocab);
     if (!st) st = tllm_encode(ctx, vocab, (const char *)text.bytes, text.n_bytes < (size_t)r->n_tokens * 64 ? text.n_bytes : (size_t)r->n_tokens * 64, TLLM_ENCODE_ENDS | TLLM_ENCODE_SPECIAL, t);
     if (!st && t->n > (size_t)r->n_tokens) t->n = (size_t)r->n_tokens;
@@ -422,7 +439,6 @@ static int gptq(tiny_ctx *ctx, const request *r, const tllm_gguf *g, job *jobs, 
     tiny_status st = list ? TINY_OK : TINY_E_MEMORY;
     memset(&d, 0, sizeof d);
     memset(&t, 0, sizeof t);
-    d.window = 512;
     d.each_layer = r->each_layer;
     for (i = 0; !st && i < n; i++) {
         const job *j = &jobs[i];
@@ -434,6 +450,7 @@ static int gptq(tiny_ctx *ctx, const request *r, const tllm_gguf *g, job *jobs, 
         list[n_list].to = tiny_alloc(ctx, j->t->bytes / tllm_format_bytes(j->from, j->t->dim[0]) * tllm_format_bytes(j->to, j->t->dim[0]));
         if (!list[n_list++].to) st = TINY_E_MEMORY;
     }
+    if (!st) st = window_of(ctx, g, &d.window);
     if (!st) st = read_text(ctx, r, g, d.window, &t);
     if (!st && n_list) st = tllm_gptq_model(ctx, g, &d, t.id, (tiny_idx)t.n, list, n_list);
     for (i = 0; k < n_list; i++) {          /* to the jobs, in their order */
@@ -448,7 +465,9 @@ static int gptq(tiny_ctx *ctx, const request *r, const tllm_gguf *g, job *jobs, 
         }
         k++;
     }
-    if (!st) fprintf(stderr, "\rGPTQ over %lu tokens: %lu matrices; %lu more were multiplied with nothing and are rounded\n", (unsigned long)t.n, (unsigned long)(n_list - unseen), (unsigned long)unseen);
+    if (st && telling >= 0) fprintf(stderr, "\n");
+    if (!st) fprintf(stderr, "\rGPTQ over %lu tokens: %lu matrices; %lu more had no inputs that are known and are rounded\n", (unsigned long)t.n, (unsigned long)(n_list - unseen), (unsigned long)unseen);
+    if (!st && r->imatrix && n_list > unseen) fprintf(stderr, "quantize: --imatrix does not count for those %lu, which have the inputs of the text instead\n", (unsigned long)(n_list - unseen));
     if (!st && rounded) fprintf(stderr, "%lu of them had inputs that depend on each other so much that they were rounded, too\n", (unsigned long)rounded);
     if (!st && thin) fprintf(stderr, "%lu of them saw fewer tokens than they have inputs: a longer text would do them good\n", (unsigned long)thin);
     tllm_tokens_free(ctx, &t);
@@ -528,7 +547,6 @@ static int quantize_file(tiny_ctx *ctx, const request *r)
         fprintf(stderr, "quantize: %s: it has the importance of none of the %lu matrices of %s that want one\n", r->imatrix, (unsigned long)n_asked, r->in);
         goto out;
     }
-    if (r->gptq && !gptq(ctx, r, g, jobs, n)) goto sentence;
     d.path = r->out;
     if (tllm_writer_open(ctx, &d, &w)) goto sentence;
     st = TINY_OK;
@@ -537,6 +555,10 @@ static int quantize_file(tiny_ctx *ctx, const request *r)
     if (!st) st = tllm_writer_put_u32(ctx, w, "general.quantization_version", 2);
     if (!st && r->imatrix) st = tllm_writer_put_text(ctx, w, "quantize.imatrix.file", r->imatrix);
     for (i = 0; !st && i < n; i++) st = tllm_writer_put_tensor(ctx, w, jobs[i].t->name, jobs[i].to->id, jobs[i].t->rank, jobs[i].t->dim, NULL);
+    if (!st && r->gptq) {
+        st = tllm_writer_data(ctx, w, NULL, 0);         /* begins OUT.part: a place that cannot be written is told before hours of work */
+        if (st || !gptq(ctx, r, g, jobs, n)) goto sentence;
+    }
     for (i = 0; !st && i < n; i++) {
         const tllm_gguf_tensor *t = jobs[i].t;
         float *weights = NULL;

@@ -34,6 +34,7 @@ struct tllm_watch {
     tiny_idx rows, width;
     uint64_t sum;
     tllm_calib *seen;
+    tiny_idx seen_mat, seen_n_mat;          /* which matrix of how many that was: experts are no partners of each other, whatever they see at first */
 };
 
 static tinyi_watched *tinyi_watch_at(const tllm_watch *w, const unsigned char *p)
@@ -82,7 +83,7 @@ static void tinyi_watch_gather(tllm_watch *w, tinyi_watched *i, tiny_idx mat, co
     for (r = 0; r < x->dim[0]; r++) tinyi_hash_add(&h, (const float *)x->data + r * x->stride[0], (size_t)x->dim[1] * sizeof(float));
     sum = tinyi_hash_value(&h);
     same = w->seen && w->x == x->data && w->rows == x->dim[0] && w->width == x->dim[1] && w->sum == sum;
-    if (!i->calib[mat] && same) {
+    if (!i->calib[mat] && same && tllm_calib_tokens(w->seen) == (uint64_t)x->dim[0] && w->seen_mat == mat && w->seen_n_mat == i->n_mat) {      /* it holds this batch alone */
         i->calib[mat] = w->seen;
         i->shares[mat] = 1;
     } else if (i->shares[mat]) {
@@ -91,6 +92,8 @@ static void tinyi_watch_gather(tllm_watch *w, tinyi_watched *i, tiny_idx mat, co
         if (!i->calib[mat]) w->status = tllm_calib_open(w->ctx, (tiny_idx)i->t->dim[0], i->flags, &i->calib[mat]);
         if (!w->status) w->status = tllm_calib_add(w->ctx, i->calib[mat], (const float *)x->data, x->dim[0], x->stride[0]);
         w->seen = i->calib[mat];
+        w->seen_mat = mat;
+        w->seen_n_mat = i->n_mat;
     }
     w->x = x->data;
     w->rows = x->dim[0];

@@ -19,7 +19,7 @@
 #define TINYI_CALIB_MAGIC 0x62696c63u
 #define TINYI_CALIB_TOKENS 512
 #define TINYI_CALIB_STRIP 256
-#define TINYI_CALIB_MOST 1e18f              /* squares of it, added up, are floats yet */
+#define TINYI_CALIB_MOST 5e17f              /* TINYI_CALIB_TOKENS squares of it, added up, are 1.3e38: a float yet */
 
 struct tllm_calib {
     uint32_t magic;
@@ -191,7 +191,7 @@ TINY_API tiny_status tllm_calib_add(tiny_ctx *ctx, tllm_calib *c, const float *x
     if (rows < 0 || (rows && (!x || ld < c->n))) return tinyi_fail(ctx, TINY_E_ARGUMENT, "calibrator: %td rows of %td inputs, %td apart%s", rows, c->n, ld, x ? "" : ", and no numbers");
     for (t = 0; t < rows; t++)
         if ((at = tinyi_calib_strange(x + t * ld, c->n)) < c->n)
-            return tinyi_fail(ctx, TINY_E_NUMERIC, "calibrator: input %td of token %llu is %g; a batch with one beyond 1e18 is refused as a whole", at, (unsigned long long)c->tokens + (unsigned long long)t,
+            return tinyi_fail(ctx, TINY_E_NUMERIC, "calibrator: input %td of token %llu is %g; a batch with one beyond 5e17 is refused as a whole", at, (unsigned long long)c->tokens + (unsigned long long)t,
                               (double)x[t * ld + at]);
     if (!rows) return TINY_OK;
     memset(&j, 0, sizeof j);

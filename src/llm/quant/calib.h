@@ -21,7 +21,7 @@ enum { TLLM_CALIB_PRODUCTS = 1 };           /* sums of products too, which GPTQ 
 TINY_API tiny_status tllm_calib_open(tiny_ctx *ctx, tiny_idx n, int flags, tllm_calib **out);
 TINY_API void tllm_calib_close(tiny_ctx *ctx, tllm_calib *c);       /* takes NULL; the context that opened it */
 TINY_API size_t tllm_calib_memory(tiny_idx n, int flags);           /* bytes that open takes; 0: more than can be counted */
-/* rows inputs of n numbers, ld apart. A NaN, an infinity or a magnitude above 1e18 in any of them refuses the whole batch: nothing of it was
+/* rows inputs of n numbers, ld apart. A NaN, an infinity or a magnitude above 5e17 in any of them refuses the whole batch: nothing of it was
  * added. After a failure of memory, or a cancel, the sums are of no use: later batches are refused. */
 TINY_API tiny_status tllm_calib_add(tiny_ctx *ctx, tllm_calib *c, const float *x, tiny_idx rows, tiny_idx ld);
 

@@ -262,7 +262,8 @@ static void tinyi_factor_rows(tinyi_factor_job *j, tiny_idx p0, tiny_idx p1)
 
 TINYI_FN tiny_status tinyi_factor_diagonal(tiny_ctx *ctx, const tiny_tensor *h, tiny_idx n, float *diagonal)
 {
-    tiny_idx i;
+    tiny_idx i, live = 0;
+    double mean = 0.0;
     const tiny_status st = h ? tiny_tensor_check(h) : TINY_E_ARGUMENT;
     if (st || !h->data) return tinyi_fail(ctx, st ? st : TINY_E_ARGUMENT, "gptq: h, the products of the inputs, is missing or no tensor");
     if ((h->dtype != TINY_F32 && h->dtype != TINY_F64) || h->rank != 2 || h->dim[0] != n || h->dim[1] != n)
@@ -271,7 +272,13 @@ TINYI_FN tiny_status tinyi_factor_diagonal(tiny_ctx *ctx, const tiny_tensor *h, 
     for (i = 0; i < n; i++) {
         const double v = tinyi_factor_at(h, i, i);
         if (!(v >= 0.0 && v <= 1e300)) return tinyi_fail(ctx, TINY_E_NUMERIC, "gptq: h has %g on its diagonal at input %td; a sum of squares is finite and not below 0", v, i);
-        diagonal[i] = v > 3e38 ? 3e38f : (float)v;
+        live += v > 0.0;
+        mean += v;
+    }
+    mean = live ? mean / (double)live : 1.0;
+    for (i = 0; i < n; i++) {
+        const double v = tinyi_factor_at(h, i, i);
+        diagonal[i] = v > 0.0 ? (float)TINYI_MAX(v / mean, 1e-37) : 0.0f;
     }
     return TINY_OK;
 }

@@ -35,7 +35,7 @@ typedef struct tinyi_factor {
 } tinyi_factor;
 /* h (n, n) f32 or f64, any strides, only i <= j is read; order (n): which input is coded when, NULL: as they come. u (n, n). */
 TINYI_FN tiny_status tinyi_factor_of(tiny_ctx *ctx, const tiny_tensor *h, const uint32_t *order, double damp, float *u, tinyi_factor *about);
-/* the diagonal as floats, checked: finite, none below 0 */
+/* the diagonal over its mean as floats, checked: finite, none below 0; what is above 0 stays so */
 TINYI_FN tiny_status tinyi_factor_diagonal(tiny_ctx *ctx, const tiny_tensor *h, tiny_idx n, float *diagonal);
 
 TINYI_C_END

@@ -28,14 +28,14 @@ typedef struct tinyi_gptq {
     int top;                                /* plain: the largest code */
     const float *w;
     const uint32_t *order;                  /* or NULL */
-    float *importance;                      /* (n): the diagonal, in the order of the inputs */
+    float *importance;                      /* (n): the diagonal over its mean, in the order of the inputs */
     float *copy, *u;
     float *scale, *base;                    /* (groups, rows): of a row, beside each other; base: zero, or the m of a block */
     uint8_t *code;                          /* (rows, n), in the order of the inputs */
     unsigned char *block;                   /* rows of blocks */
     size_t row_bytes;
     const tllm_plain *q;
-    tiny_idx strange;                       /* 1 + a row whose scale could not be had */
+    tiny_idx strange;                       /* 1 + the first row whose scale could not be had */
 } tinyi_gptq;
 
 /* ---- scales ------------------------------------------------------------------------------------------------------------ */
@@ -50,7 +50,7 @@ static void tinyi_gptq_fit_one(tinyi_gptq *p, tiny_idx row, tiny_idx g, const fl
     if (!p->grid.format) {
         uint16_t scale = 0x3c00u;
         uint8_t zero = 0;
-        if (!tllm_plain_fit(&p->d.grid, w, n, step, p->importance + g * p->group, &scale, &zero)) tinyi_atomic_set(&p->strange, 1 + row);
+        if (!tllm_plain_fit(&p->d.grid, w, n, step, p->importance + g * p->group, &scale, &zero)) tinyi_plain_first(&p->strange, 1 + row);
         p->q->scale[at] = scale;
         p->q->zero[at] = zero;
         p->scale[to] = tinyi_f16_to_f32(scale);
@@ -195,7 +195,10 @@ static tiny_status tinyi_gptq_layer(tiny_ctx *ctx, tinyi_gptq *p, const tiny_ten
         tiny_idx r;
         tllm_plain_desc one = p->d.grid;
         one.clip = 0;
-        if (!tllm_plain_fit(&one, p->copy, p->rows * p->n, 1, NULL, p->q->scale, p->q->zero)) p->strange = 1;
+        if (!tllm_plain_fit(&one, p->copy, p->rows * p->n, 1, NULL, p->q->scale, p->q->zero)) {
+            for (r = 0; r + 1 < p->rows && tllm_plain_fit(&one, p->copy + r * p->n, p->n, 1, NULL, p->q->scale, p->q->zero); r++) {}
+            p->strange = 1 + r;
+        }
         for (r = 0; r < p->rows && !p->strange; r++) {
             p->scale[r] = tinyi_f16_to_f32(p->q->scale[0]);
             p->base[r] = (float)p->q->zero[0];

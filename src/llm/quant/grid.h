@@ -21,6 +21,8 @@ TINYI_FN void tinyi_grid_put(const tinyi_grid *g, unsigned char *block, const un
 TINYI_FN tllm_plain_desc tinyi_plain_whole(const tllm_plain_desc *desc);
 /* place of the first of n numbers that is NaN or infinite; n: none */
 TINYI_FN tiny_idx tinyi_plain_strange(const float *w, tiny_idx n);
+/* *first: the least that any thread told, 0: none did */
+TINYI_FN void tinyi_plain_first(tiny_idx *first, tiny_idx at);
 
 TINYI_C_END
 #endif

@@ -149,7 +149,7 @@ TINYI_INLINE size_t tinyi_plain_at(const tinyi_plain_job *j, tiny_idx row, tiny_
 }
 
 /* the least of what is told, whoever tells it when; 0: nothing was told */
-static void tinyi_plain_first(tiny_idx *first, tiny_idx at)
+TINYI_FN void tinyi_plain_first(tiny_idx *first, tiny_idx at)
 {
     tiny_idx seen = tinyi_atomic_get(first);
     while ((!seen || at < seen) && !tinyi_atomic_swap_if(first, seen, at)) seen = tinyi_atomic_get(first);

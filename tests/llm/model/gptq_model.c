@@ -145,6 +145,42 @@ static void test_inputs(tiny_target target)
     close_it(&o);
 }
 
+/* A matrix that is met late does not take the sums of one that has seen more, though both read the same this time. */
+static void test_late(void)
+{
+    static const char *const names[] = { "blk.0.attn_q.weight", "blk.0.attn_output.weight", "blk.1.attn_q.weight" };
+    const tllm_gguf_tensor *t[3];
+    tiny_tensor x, m[3], y;
+    opened o;
+    float *in, *out;
+    int i, n;
+    if (!open_it(&o, TINY_TARGET_AUTO, 1)) return;
+    n = (int)o.about.n_embd;
+    in = t_rand((size_t)(2 * n), -1, 1);
+    out = t_guarded((size_t)n);
+    for (i = 0; i < 3; i++) {
+        t[i] = named(&o, names[i]);
+        T_TRUE((int)t[i]->dim[0] == n && (int)t[i]->dim[1] == n);
+        T_OK(tllm_watch_pick(o.watch, t[i], TLLM_CALIB_PRODUCTS));
+        m[i] = tiny_tensor_2d((void *)(uintptr_t)t[i]->data, TINY_U8, n, (tiny_idx)t[i]->bytes / n);
+    }
+    x = tiny_tensor_2d(in, TINY_F32, 1, n);
+    y = tiny_tensor_2d(out, TINY_F32, 1, n);
+    t_use(o.run);
+    T_OK(tllm_matmul(o.run, &x, (int)t[0]->type, &m[0], NULL, &y));
+    T_OK(tllm_matmul(o.run, &x, (int)t[1]->type, &m[1], NULL, &y));         /* this one shares */
+    x.data = in + n;
+    T_OK(tllm_matmul(o.run, &x, (int)t[0]->type, &m[0], NULL, &y));
+    T_OK(tllm_matmul(o.run, &x, (int)t[2]->type, &m[2], NULL, &y));         /* this one does not */
+    t_use(o.ctx);
+    T_OK(tllm_watch_status(o.watch));
+    T_TRUE(tllm_watch_of(o.watch, t[0], 0) == tllm_watch_of(o.watch, t[1], 0));
+    T_TRUE(tllm_watch_of(o.watch, t[0], 0) != tllm_watch_of(o.watch, t[2], 0));
+    T_EQ_INT(tllm_calib_tokens(tllm_watch_of(o.watch, t[0], 0)), 2);
+    T_EQ_INT(tllm_calib_tokens(tllm_watch_of(o.watch, t[2], 0)), 1);
+    close_it(&o);
+}
+
 /* a watch changes nothing; a matrix in another form is multiplied in that one */
 static void test_replaced(tiny_target target)
 {
@@ -339,6 +375,7 @@ static void test_allocations(void)
 int main(void)
 {
     T_RUN_TARGETS(test_inputs);
+    T_RUN(test_late);
     T_RUN_TARGETS(test_replaced);
     T_RUN(test_model);
     T_RUN(test_refused);

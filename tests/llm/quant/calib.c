@@ -140,7 +140,7 @@ static void test_refused(tiny_target target)
     T_STATUS(tllm_calib_add(ctx, c, x, 4, 3), TINY_E_NUMERIC, "input 1 of token 6 is nan");
     x[7] = INFINITY;
     T_STATUS(tllm_calib_add(ctx, c, x, 4, 3), TINY_E_NUMERIC, "input 1 of token 6 is inf");
-    x[7] = -2e18f;
+    x[7] = -6e17f;
     T_STATUS(tllm_calib_add(ctx, c, x, 4, 3), TINY_E_NUMERIC, "refused as a whole");
     T_SAME(before, (const double *)tllm_calib_products(c).data, 9);
     T_EQ_INT(tllm_calib_tokens(c), 4);
@@ -151,6 +151,30 @@ static void test_refused(tiny_target target)
     T_OK(tllm_calib_add(ctx, c, NULL, 0, 3));
     tllm_calib_close(ctx, c);
     tllm_calib_close(ctx, NULL);
+    t_close(ctx);
+}
+
+/* the largest inputs that are taken: as many of them as are added up in floats */
+static void test_largest(tiny_target target)
+{
+    enum { ROWS = 512, MOST = 300 };
+    static const short widths[] = { 3, MOST };
+    tiny_ctx *ctx = t_ctx(target, 2);
+    float *x = t_guarded(ROWS * MOST);
+    size_t k;
+    int i, j;
+    for (k = 0; k < T_COUNT(widths); k++) {
+        const int n = widths[k];
+        const double want = ROWS * (double)5e17f * (double)5e17f, *s;
+        tllm_calib *c;
+        for (i = 0; i < ROWS * n; i++) x[i] = i % n & 1 ? -5e17f : 5e17f;
+        T_OK(tllm_calib_open(ctx, n, TLLM_CALIB_PRODUCTS, &c));
+        T_OK(tllm_calib_add(ctx, c, x, ROWS, n));
+        s = (const double *)tllm_calib_products(c).data;
+        for (i = 0; i < n; i++)
+            for (j = i; j < n; j++) T_CLOSE(s[i * n + j], (i ^ j) & 1 ? -want : want, 514 * U * want);
+        tllm_calib_close(ctx, c);
+    }
     t_close(ctx);
 }
 
@@ -177,6 +201,7 @@ int main(void)
     T_RUN_TARGETS(test_sums);
     T_RUN(test_batches);
     T_RUN_TARGETS(test_refused);
+    T_RUN_TARGETS(test_largest);
     T_RUN(test_allocations);
     return t_done();
 }

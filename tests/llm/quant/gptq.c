@@ -208,12 +208,13 @@ static void test_least_squares(tiny_target target)
 /* the headline's layer: 64 x 64 weights, 256 correlated inputs; and J counted in two ways */
 static void test_headline(tiny_target target)
 {
+    enum { SEEDS = 12 };
     tiny_ctx *ctx = t_ctx(target, 2);
     int bits;
     for (bits = 2; bits <= 4; bits++) {
         double ratio = 0;
         int seed;
-        for (seed = 0; seed < 4; seed++) {
+        for (seed = 0; seed < SEEDS; seed++) {
             layer l = make(ctx, 64, 64, 256, 1.0f);
             float *back = t_guarded(64 * 64);
             tllm_gptq_desc d;
@@ -234,11 +235,11 @@ static void test_headline(tiny_target target)
             gptq = output_error(&l, back);
             T_CLOSE(loss, gptq, 1e-5 * gptq);
             T_TRUE(gptq < rtn);
-            ratio += rtn / gptq / 4;
+            ratio += rtn / gptq / SEEDS;
             tllm_calib_close(ctx, l.calib);
             t_free_blocks();
         }
-        T_TRUE(ratio > 1.3);
+        T_TRUE(ratio > 1.8);                /* 1.9 to 2.0 in the specification, whose inputs depend on each other less; here 2.4 to 2.7 */
         if (getenv("T_SAY")) printf("%s, %d bits: J(RTN) / J(GPTQ) = %.3f\n", tiny_target_name(target), bits, ratio);
     }
     t_close(ctx);
@@ -302,7 +303,7 @@ static void test_blocks(tiny_target target)
     tiny_ctx *ctx = t_ctx(target, 3), *plain = t_ctx(TINY_TARGET_REFERENCE, 1);
     layer l = make(ctx, ROWS, N, 500, 1.0f);
     float *back = t_guarded(ROWS * N);
-    double first[2] = { 0, 0 };
+    tllm_plain first = { NULL, NULL, NULL };                /* of B = 1 */
     size_t k;
     t_use(ctx);
     for (k = 0; k < T_COUNT(way); k++) {
@@ -327,10 +328,21 @@ static void test_blocks(tiny_target target)
         T_OK(tllm_plain_expand(ctx, &d.grid, &a, ROWS, N, back));
         T_OK(tllm_gptq_loss(ctx, l.w, back, ROWS, N, &l.h, &j));
         T_TRUE(j < fast.loss && j > 0.5 * fast.loss);
-        if (k == 0) first[0] = fast.loss;
-        if (k == 3) first[1] = fast.loss;
-        if (k == 1) T_CLOSE(fast.loss, first[0], 0.01 * first[0]);
-        if (k == 4) T_CLOSE(fast.loss, first[1], 0.01 * first[1]);
+        if (k == 0 || k == 3) first = a;
+        if (k == 1 || k == 4) {             /* B = 1 and B = 128 */
+            tllm_plain_sizes size;
+            int steps = 0;
+            T_OK(tllm_plain_size(ctx, &d.grid, ROWS, N, &size));
+            for (off = i = 0; i < ROWS * N; i++) off += a.code[i] != first.code[i];
+            for (i = 0; i < (int)size.scales; i++) {
+                steps += a.scale[i] != first.scale[i];
+                T_TRUE(abs((int)a.scale[i] - (int)first.scale[i]) <= 1);
+            }
+            if (getenv("T_SAY")) printf("%s, way %d: %d of %d codes, %d of %d scales are others with B = 1\n", tiny_target_name(target), (int)k, off, ROWS * N, steps, (int)size.scales);
+            T_TRUE(off * 500 <= ROWS * N);
+            if (k == 1) T_EQ_INT(steps, 0);
+            else T_TRUE(steps * 100 <= (int)size.scales);   /* fitted on weights that differ by rounding: one between two halves may take the other */
+        }
         T_WALLS(a.code, 0);
         T_WALLS(a.scale, 0);
     }
@@ -372,6 +384,117 @@ static void test_updated(tiny_target target)
         }
     }
     T_TRUE(differs >= ROWS);
+    tllm_calib_close(ctx, l.calib);
+    t_close(ctx);
+}
+
+/* squared error of a group under a scale, each weight counting h */
+static double under(const float *w, const double *h, int n, double s)
+{
+    double sum = 0;
+    int i;
+    for (i = 0; i < n; i++) {
+        const double v = s * fmax(-8, fmin(7, nearbyint((double)w[i] / s))) - (double)w[i];
+        sum += h[i] * v * v;
+    }
+    return sum;
+}
+/* An uneven diagonal and nothing beside it: no error is carried on, and the range of each group is the one of least error among 21, weighed by the
+ * group's own part of the diagonal. */
+static void test_importance(tiny_target target)
+{
+    enum { ROWS = 40, N = 112, G = 32, GROUPS = 4, CLIP = 20 };
+    static double h[N * N], diagonal[N + G];
+    const tiny_tensor th = tiny_tensor_2d(h, TINY_F64, N, N);
+    tiny_ctx *ctx = t_ctx(target, 2);
+    layer l;
+    tllm_gptq_desc d;
+    tllm_plain q;
+    float *e = t_rand(N, -6, 6);
+    int r, g, i, fixed, other = 0;
+    memset(&l, 0, sizeof l);
+    l.rows = ROWS;
+    l.n = N;
+    l.w = t_rand(ROWS * N, -1, 1);
+    for (i = 0; i < N; i++) h[i * N + i] = diagonal[i] = exp2((double)e[i]);
+    for (fixed = 0; fixed < 2; fixed++) {
+        memset(&d, 0, sizeof d);
+        d.grid.group = G;
+        d.grid.clip = CLIP;
+        d.static_groups = fixed;
+        q = room(ctx, &d.grid, &l);
+        T_OK(tllm_gptq(ctx, &d, l.w, ROWS, N, &th, &q, NULL));
+        for (r = 0; r < ROWS; r++)
+            for (g = 0; g < GROUPS; g++) {
+                const float *w = l.w + r * N + g * G;
+                const int n = g == GROUPS - 1 ? N - g * G : G;
+                double most = 0, least = 1e30, first = 1e30, with_first = 0;
+                for (i = 0; i < n; i++) most = fmax(most, fabs((double)w[i]));
+                for (i = 0; i <= CLIP; i++) {
+                    const float s = 2 * (float)most * (1.0f - (float)i / 100.0f) / 15;
+                    unsigned char b[2];
+                    double half, mine, its;
+                    tllm_format_of(TLLM_FORMAT_F16)->pack(&s, b, 1, NULL);
+                    half = (double)half_of((uint16_t)(b[0] | b[1] << 8));
+                    mine = under(w, diagonal + g * G, n, half);
+                    its = under(w, diagonal, n, half);      /* by the first group's */
+                    least = fmin(least, mine);
+                    if (its < first) {
+                        first = its;
+                        with_first = mine;
+                    }
+                }
+                T_CLOSE(under(w, diagonal + g * G, n, (double)half_of(q.scale[r * GROUPS + g])), least, 5e-3 * least);      /* a half more or less */
+                other += with_first > 1.05 * least;
+            }
+    }
+    T_TRUE(other > ROWS);                   /* it matters whose part it is */
+    t_close(ctx);
+}
+
+/* The damping is a share of the mean of the inputs that are not dead. And units of h do not matter, not even such as are no floats. */
+static void test_mean(tiny_target target)
+{
+    enum { ROWS = 8, N = 12, DEAD = 3 };
+    const double unit[] = { ldexp(1.0, -200), 1.0, ldexp(1.0, 300) };
+    tiny_ctx *ctx = t_ctx(target, 2);
+    layer l = make(ctx, ROWS, N, 60, 0.5f);
+    double *h = (double *)l.h.data;
+    float *back = t_guarded(ROWS * N);
+    tllm_gptq_desc d;
+    tllm_gptq_about about;
+    tllm_plain a, b;
+    size_t k;
+    int i, j, r, clip;
+    for (i = 0; i < DEAD; i++)
+        for (j = 0; j < N; j++) h[(4 * i + 1) * N + j] = h[j * N + 4 * i + 1] = 0.0;
+    for (clip = 0; clip < 2; clip++) {
+        memset(&d, 0, sizeof d);
+        d.damp = 0.5f;
+        d.grid.clip = 20 * clip;
+        a = room(ctx, &d.grid, &l);
+        b = room(ctx, &d.grid, &l);
+        T_OK(tllm_gptq(ctx, &d, l.w, ROWS, N, &l.h, &a, NULL));
+        for (k = 0; k < T_COUNT(unit); k++) {
+            double mean = 0, loss = 0;
+            for (i = 0; i < N * N; i++) h[i] *= unit[k];
+            T_OK(tllm_gptq(ctx, &d, l.w, ROWS, N, &l.h, &b, &about));
+            T_SAME(a.code, b.code, ROWS * N);
+            T_SAME(a.scale, b.scale, ROWS);
+            T_EQ_INT(about.dead, DEAD);
+            T_EQ_INT(about.doubled + about.rounded, 0);
+            T_OK(tllm_plain_expand(ctx, &d.grid, &b, ROWS, N, back));
+            for (i = 0; i < N; i++) mean += h[i * N + i] / (N - DEAD);
+            for (r = 0; r < ROWS; r++)
+                for (i = 0; i < N; i++)
+                    for (j = 0; j < N; j++) {
+                        const double di = i % 4 == 1 ? 0 : (double)l.w[r * N + i] - (double)back[r * N + i], dj = j % 4 == 1 ? 0 : (double)l.w[r * N + j] - (double)back[r * N + j];
+                        loss += di * dj * ((i <= j ? h[i * N + j] : h[j * N + i]) + (i == j ? 0.5 * mean : 0));
+                    }
+            T_CLOSE(about.loss / mean, loss / mean, 1e-4 * loss / mean);
+            for (i = 0; i < N * N; i++) h[i] /= unit[k];
+        }
+    }
     tllm_calib_close(ctx, l.calib);
     t_close(ctx);
 }
@@ -476,7 +599,7 @@ static void test_singular(tiny_target target)
 /* a matrix that is no sum of squares: damped more and more, and at last plain rounding, which is told */
 static void test_indefinite(tiny_target target)
 {
-    double h[9] = { 1, 1.5, 0, 0, 1, 0, 0, 0, 1 };
+    double h[9] = { 4, 6, 0, 0, 4, 0, 0, 0, 4 }, loss = 0;
     static const float w[6] = { 0.3f, -0.7f, 1.0f, 0.1f, 0.2f, -0.45f };
     const tiny_tensor th = tiny_tensor_2d(h, TINY_F64, 3, 3);
     tiny_ctx *ctx = t_ctx(target, 1);
@@ -485,7 +608,8 @@ static void test_indefinite(tiny_target target)
     tllm_plain q;
     tllm_gptq_desc d;
     tllm_gptq_about about;
-    float u[9];
+    float u[9], back[6];
+    int i;
     memset(&d, 0, sizeof d);
     q.code = code;
     q.scale = scale;
@@ -498,6 +622,9 @@ static void test_indefinite(tiny_target target)
     T_OK(tllm_gptq(ctx, &d, w, 2, 3, &th, &q, &about));
     T_EQ_INT(about.doubled, 10);
     T_EQ_INT(about.rounded, 1);
+    T_OK(tllm_plain_expand(ctx, &d.grid, &q, 2, 3, back));
+    for (i = 0; i < 6; i++) loss += ((double)w[i] - (double)back[i]) * ((double)w[i] - (double)back[i]);
+    T_CLOSE(about.loss, loss, 1e-5 * loss);                 /* no H is left in it */
     q.code = plain;
     T_OK(tllm_plain_round(ctx, &d.grid, w, 2, 3, NULL, &q));
     T_SAME(code, plain, 6);
@@ -513,8 +640,11 @@ static void test_refused(void)
     tiny_tensor narrow = tiny_tensor_2d(h, TINY_F64, 63, 63), whole = tiny_tensor_2d(h, TINY_I32, 64, 64);
     unsigned char to[4 * 144];
     tllm_gptq_desc d;
-    tllm_plain q, none;
+    tllm_plain q, none, many;
     memset(&d, 0, sizeof d);
+    d.grid.group = 32;
+    many = room(ctx, &d.grid, &l);
+    d.grid.group = 0;
     q = room(ctx, &d.grid, &l);
     none = q;
     none.zero = NULL;
@@ -546,7 +676,17 @@ static void test_refused(void)
     T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, &l.h, &q, NULL), TINY_E_NUMERIC, "the weight in row 1, input 6 is nan");
     l.w[70] = 1e30f;
     T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, &l.h, &q, NULL), TINY_E_NUMERIC, "row 1: a group of its weights wants a scale above 65504");
-    l.w[70] = 0.5f;
+    l.w[200] = 1e30f;
+    T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, &l.h, &q, NULL), TINY_E_NUMERIC, "row 1: a group");     /* the first, not the last that was told */
+    d.static_groups = 1;
+    T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, &l.h, &q, NULL), TINY_E_NUMERIC, "row 1: a group");
+    d.static_groups = 0;
+    d.grid.group = TLLM_PLAIN_TENSOR;
+    T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, &l.h, &q, NULL), TINY_E_NUMERIC, "row 1: a group");
+    d.grid.group = 32;
+    T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, &l.h, &many, NULL), TINY_E_NUMERIC, "row 1: a group");
+    d.grid.group = 0;
+    l.w[70] = l.w[200] = 0.5f;
     h[5 * 64 + 9] = NAN;
     T_STATUS(tllm_gptq(ctx, &d, l.w, 4, 64, &l.h, &q, NULL), TINY_E_NUMERIC, "h has a NaN or an infinity for inputs 5 and 9");
     T_STATUS(tllm_gptq_loss(ctx, l.w, NULL, 4, 64, &l.h, &j), TINY_E_NUMERIC, "a NaN or an infinity at row 5, column 9");
@@ -603,6 +743,8 @@ int main(void)
     T_RUN_TARGETS(test_identity);
     T_RUN_TARGETS(test_blocks);
     T_RUN_TARGETS(test_updated);
+    T_RUN_TARGETS(test_importance);
+    T_RUN_TARGETS(test_mean);
     T_RUN_TARGETS(test_formats);
     T_RUN_TARGETS(test_singular);
     T_RUN_TARGETS(test_indefinite);

@@ -330,6 +330,7 @@ static void test_gptq(void)
 {
     static const char model[] = "examples/models/story-small.gguf";
     static char text[60000];
+    unsigned char q[1024];
     tiny_ctx *ctx;
     tllm_story s;
     size_t n = 0, i;
@@ -344,7 +345,7 @@ static void test_gptq(void)
     T_EQ_INT(run("%s %s/p.gguf Q4_0", model, folder), 0);
     T_EQ_INT(run("%s %s/o.gguf Q4_0 --gptq --text %s/x --tokens 2000", model, folder, folder), 0);
     SAYS("GPTQ over 2000 tokens");
-    SAYS("0 more were multiplied with nothing");
+    SAYS("0 more had no inputs that are known");
     plain = open_model(ctx, "p.gguf");
     coded = open_model(ctx, "o.gguf");
     T_EQ_INT(tllm_gguf_n_tensors(plain), tllm_gguf_n_tensors(coded));
@@ -370,6 +371,16 @@ static void test_gptq(void)
     SAYS("it wants a model");
     put("nil", "", 0);
     T_EQ_INT(run("%s %s/y.gguf Q4_0 --gptq --text %s/nil", model, folder, folder), 1);
+    SAYS("nil: there is no text in it");
+    T_EQ_INT(get("y.gguf.part", q, 1), 0);                      /* nothing is left of a failure */
+    T_EQ_INT(run("%s %s/none/o.gguf Q4_0 --gptq --text %s/x", model, folder, folder), 1);
+    SAYS("none/o.gguf");
+    T_TRUE(!strstr(last_words, "GPTQ"));    /* told before the work */
+    memcpy(q, "\1\0\0\0\23\0\0\0blk.0.attn_q.weight\1\0\0\0\200\0\0\0", 35);
+    for (i = 0; i < 128; i++) memcpy(q + 35 + 4 * i, "\0\0\200\77", 4);
+    put("im", q, 35 + 512);
+    T_EQ_INT(run("%s %s/o.gguf Q4_0 --gptq --text %s/x --tokens 500 --imatrix %s/im", model, folder, folder, folder), 0);
+    SAYS("--imatrix does not count for those");
     t_close(ctx);
 }
 
