@@ -1,212 +1,214 @@
 /* tinygnn.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
- *     212  the manual
- *     287  math/kernels.h
- *    7869  gnn/quant/kernels.h
- *    9643  options and names
- *   10267  core/config.h
- *   10416  core/status.h
- *   10452  core/tensor.h
- *   10505  core/ctx.h
- *   10582  core/mem.h
- *   10628  core/thread.h
- *   10682  core/rng.h
- *   10708  core/op.h
- *   10816  core/record.h
- *   10838  core/accel.h
- *   10875  core/bytes.h
- *   10906  core/json.h
- *   10952  core/safetensors.h
- *   11004  core/file.h
- *   11060  core/forget.h
- *   11068  core/checkpoint.h
- *   11167  core/time.h
- *   11177  core/net.h
- *   11244  core/comm.h
- *   11309  core/conform.h
- *   11392  math/binary.h
- *   11433  math/elem.h
- *   11500  math/convert.h
- *   11541  math/reduce.h
- *   11588  math/softmax.h
- *   11639  math/norm.h
- *   11688  math/matmul.h
- *   11768  math/layout.h
- *   11821  math/conv.h
- *   11881  math/sort.h
- *   11942  math/linalg_lu.h
- *   11961  math/linalg_qr.h
- *   11979  math/linalg_eig.h
- *   11994  math/linalg_svd.h
- *   12009  math/linalg.h
- *   12073  math/fft.h
- *   12148  math/fwht.h
- *   12177  math/attention.h
- *   12262  math/gla.h
- *   12326  math/gla_grad.h
- *   12344  math/twist.h
- *   12396  math/slope.h
- *   12423  math/loss.h
- *   12444  math/rope.h
- *   12465  math/patch.h
- *   12496  math/sparse.h
- *   12571  math/edges.h
- *   12642  math/edges_score.h
- *   12674  math/ops.h
- *   12695  math/optim.h
- *   12810  math/tape.h
- *   12914  math/layer.h
- *   12959  math/train.h
- *   13013  math/all.h
- *   13019  the shared functions again, where the other header came first
- *   13544  gnn/graph/graph.h
- *   13637  gnn/graph/community.h
- *   13665  gnn/graph/partition.h
- *   13708  gnn/graph/halo.h
- *   13740  gnn/graph/sample.h
- *   13794  gnn/graph/npy.h
- *   13842  gnn/graph/read.h
- *   13888  gnn/graph/stream.h
- *   13925  gnn/layer/layer.h
- *   14001  gnn/layer/net.h
- *   14116  gnn/layer/pool.h
- *   14157  gnn/train/train.h
- *   14244  gnn/quant/bits.h
- *   14261  gnn/quant/a2q.h
- *   14333  gnn/quant/a2q_net.h
- *   14397  gnn/quant/packed.h
- *   14444  gnn/quant/quant.h
- *   14499  gnn/embed/fastrp.h
- *   14539  gnn/train/data.h
- *   14564  gnn/tinygnn.h
- *   14592  internal functions
- *   14718  core/status.c
- *   14728  core/atomic.h
- *   14780  core/state.h
- *   14893  core/tensor.c
- *   15052  core/cpu.h
- *   15092  core/half.h
- *   15145  core/target.h
- *   15565  core/ctx.c
- *   15827  core/mem.c
- *   15955  core/thread.c
- *   16550  core/rng.c
- *   16633  core/op.c
- *   17099  core/record.c
- *   17198  core/bytes.c
- *   17300  core/json.c
- *   17610  core/safetensors.c
- *   17860  core/file.c
- *   18301  core/forget.c
- *   18333  core/hash.h
- *   18356  core/checkpoint.c
- *   19017  core/time.c
- *   19068  core/net.c
- *   19347  core/comm.c
- *   19847  core/conform.c
- *   20606  math/grad.h
- *   20652  math/table.h
- *   20747  math/rows.h
- *   20812  math/walk.h
- *   20931  math/binary.c
- *   21242  math/elem.c
- *   22014  math/convert.c
- *   22489  math/reduce.c
- *   23007  math/softmax.c
- *   23373  math/norm.c
- *   23900  math/gemm.h
- *   23981  math/gemm_i8.h
- *   24010  math/matmul.c
- *   24368  math/layout.c
- *   25111  math/conv.c
- *   25638  math/sort.c
- *   26530  math/linalg_block.h
- *   26678  math/linalg_lu.c
- *   27026  math/linalg_qr.c
- *   27376  math/linalg_eig.c
- *   27887  math/linalg_svd.c
- *   28285  math/linalg.c
- *   28556  math/fft_way.h
- *   28625  math/fft.c
- *   29100  math/fwht.c
- *   29246  math/attention.c
- *   29814  math/gla.c
- *   30310  math/gla_grad.c
- *   30672  math/twist.c
- *   31023  math/slope.c
- *   31207  math/loss.c
- *   31376  math/rope.c
- *   31519  math/patch.c
- *   31820  math/sparse_lines.h
- *   31848  math/sparse_forms.h
- *   31869  math/sparse.c
- *   32176  math/edges_inside.h
- *   32215  math/edges.c
- *   32673  math/edges_score.c
- *   33101  math/ops.c
- *   33152  math/optim.c
- *   33775  math/tape.c
- *   34628  math/layer.c
- *   35092  math/train.c
- *   35287  math/edges_grad.c
- *   35758  math/normal.c
- *   35777  math/targets.c
- *   35908  math/all.c
- *   35912  core/cpu.c
- *   36166  core/hash.c
- *   36284  math/grad.c
- *   37076  math/matvec.h
- *   37087  math/gemm.c
- *   37714  math/gemm_i8.c
- *   37989  math/linalg_block.c
- *   38525  math/fft_way.c
- *   38940  math/sparse_lines.c
- *   39414  math/sparse_forms.c
- *   39620  math/matvec.c
- *   39672  the shared functions forwarded, where the other header has their bodies
- *   40192  internal functions of this header
- *   40220  gnn/graph/inside.h
- *   40273  gnn/graph/graph.c
- *   41029  gnn/graph/community.c
- *   41234  gnn/graph/coarsen.h
- *   41259  gnn/graph/refine.h
- *   41302  gnn/graph/partition.c
- *   41688  gnn/graph/halo.c
- *   41846  gnn/graph/sample.c
- *   42209  gnn/graph/inflate.h
- *   42237  gnn/graph/words.h
- *   42274  gnn/graph/npy.c
- *   42776  gnn/graph/form.h
- *   42804  gnn/graph/read.c
- *   43617  gnn/graph/stream.c
- *   44296  gnn/layer/layer.c
- *   44824  gnn/layer/net_file.h
- *   44848  gnn/layer/net.c
- *   45383  gnn/layer/pool.c
- *   45541  gnn/quant/bits.c
- *   45654  gnn/quant/a2q.c
- *   46118  gnn/train/pass.h
- *   46210  gnn/quant/a2q_net.c
- *   46765  gnn/quant/nibble.h
- *   46789  gnn/quant/packed.c
- *   47212  gnn/quant/quant.c
- *   47501  gnn/embed/fastrp.c
- *   48007  gnn/train/data.c
- *   48204  gnn/graph/coarsen.c
- *   48604  gnn/graph/refine.c
- *   48972  gnn/graph/inflate.c
- *   49313  gnn/graph/words.c
- *   49514  gnn/layer/net_file.c
- *   49953  gnn/train/pass.c
- *   50556  gnn/quant/nibble.c
- *   50654  gnn/train/kit.h
- *   50687  gnn/train/kit.c
- *   50807  gnn/train/nodes.c
- *   50961  gnn/train/graphs.c
- *   51238  gnn/train/links.c
- *   51520  gnn/quant/quant_file.c
- *   51850  gnn/tinygnn.c
- *   51863  the licence
+ *     214  the manual
+ *     289  math/kernels.h
+ *    7871  gnn/quant/kernels.h
+ *    9645  options and names
+ *   10269  core/config.h
+ *   10418  core/status.h
+ *   10454  core/tensor.h
+ *   10507  core/ctx.h
+ *   10584  core/mem.h
+ *   10630  core/thread.h
+ *   10684  core/rng.h
+ *   10710  core/op.h
+ *   10818  core/record.h
+ *   10840  core/accel.h
+ *   10877  core/bytes.h
+ *   10908  core/json.h
+ *   10954  core/safetensors.h
+ *   11006  core/file.h
+ *   11062  core/forget.h
+ *   11070  core/checkpoint.h
+ *   11169  core/time.h
+ *   11179  core/net.h
+ *   11246  core/comm.h
+ *   11311  core/conform.h
+ *   11394  math/binary.h
+ *   11435  math/elem.h
+ *   11502  math/convert.h
+ *   11543  math/reduce.h
+ *   11590  math/softmax.h
+ *   11641  math/norm.h
+ *   11690  math/matmul.h
+ *   11770  math/layout.h
+ *   11823  math/conv.h
+ *   11883  math/sort.h
+ *   11944  math/linalg_lu.h
+ *   11963  math/linalg_qr.h
+ *   11981  math/linalg_eig.h
+ *   11996  math/linalg_svd.h
+ *   12011  math/linalg.h
+ *   12075  math/fft.h
+ *   12150  math/fwht.h
+ *   12179  math/attention.h
+ *   12264  math/gla.h
+ *   12328  math/gla_grad.h
+ *   12346  math/twist.h
+ *   12398  math/slope.h
+ *   12425  math/loss.h
+ *   12446  math/rope.h
+ *   12467  math/patch.h
+ *   12498  math/sparse.h
+ *   12573  math/edges.h
+ *   12644  math/edges_score.h
+ *   12676  math/ops.h
+ *   12697  math/optim.h
+ *   12812  math/tape.h
+ *   12916  math/layer.h
+ *   12961  math/train.h
+ *   13015  math/all.h
+ *   13021  the shared functions again, where the other header came first
+ *   13546  gnn/graph/graph.h
+ *   13639  gnn/graph/community.h
+ *   13667  gnn/graph/partition.h
+ *   13710  gnn/graph/halo.h
+ *   13742  gnn/graph/sample.h
+ *   13796  gnn/graph/npy.h
+ *   13844  gnn/graph/read.h
+ *   13890  gnn/graph/stream.h
+ *   13927  gnn/layer/layer.h
+ *   14003  gnn/layer/net.h
+ *   14118  gnn/layer/pool.h
+ *   14159  gnn/train/train.h
+ *   14246  gnn/quant/bits.h
+ *   14263  gnn/quant/a2q.h
+ *   14335  gnn/quant/a2q_net.h
+ *   14399  gnn/quant/packed.h
+ *   14446  gnn/quant/quant.h
+ *   14501  gnn/embed/fastrp.h
+ *   14541  gnn/train/data.h
+ *   14566  gnn/tinygnn.h
+ *   14594  internal functions
+ *   14720  core/status.c
+ *   14730  core/atomic.h
+ *   14782  core/state.h
+ *   14895  core/tensor.c
+ *   15054  core/cpu.h
+ *   15095  core/half.h
+ *   15148  core/target.h
+ *   15568  core/ctx.c
+ *   15830  core/mem.c
+ *   15958  core/thread.c
+ *   16553  core/rng.c
+ *   16636  core/op.c
+ *   17102  core/record.c
+ *   17201  core/bytes.c
+ *   17303  core/json.c
+ *   17613  core/safetensors.c
+ *   17863  core/file.c
+ *   18304  core/forget.c
+ *   18336  core/hash.h
+ *   18359  core/checkpoint.c
+ *   19020  core/time.c
+ *   19071  core/net.c
+ *   19350  core/comm.c
+ *   19850  core/conform.c
+ *   20609  math/grad.h
+ *   20655  math/table.h
+ *   20750  math/rows.h
+ *   20815  math/walk.h
+ *   20934  math/binary.c
+ *   21245  math/elem.c
+ *   22012  math/convert.c
+ *   22487  math/reduce.c
+ *   23005  math/softmax.c
+ *   23371  math/norm.c
+ *   23898  math/gemm.h
+ *   23990  math/gemm_i8.h
+ *   24019  math/matmul.c
+ *   24377  math/layout.c
+ *   25120  math/conv.c
+ *   25647  math/sort.c
+ *   26539  math/linalg_block.h
+ *   26687  math/linalg_lu.c
+ *   27035  math/linalg_qr.c
+ *   27385  math/linalg_eig.c
+ *   27896  math/linalg_svd.c
+ *   28294  math/linalg.c
+ *   28565  math/fft_way.h
+ *   28634  math/fft.c
+ *   29109  math/fwht.c
+ *   29255  math/attention.c
+ *   29823  math/gla.c
+ *   30319  math/gla_grad.c
+ *   30681  math/twist.c
+ *   31032  math/slope.c
+ *   31216  math/loss.c
+ *   31385  math/rope.c
+ *   31528  math/patch.c
+ *   31829  math/bits.h
+ *   31868  math/sparse_lines.h
+ *   31895  math/sparse_forms.h
+ *   31916  math/sparse.c
+ *   32223  math/edges_inside.h
+ *   32262  math/edges.c
+ *   32720  math/edges_score.c
+ *   33148  math/ops.c
+ *   33199  math/optim.c
+ *   33822  math/tape.c
+ *   34675  math/layer.c
+ *   35139  math/train.c
+ *   35334  math/edges_grad.c
+ *   35805  math/normal.c
+ *   35824  math/targets.c
+ *   35955  math/all.c
+ *   35959  core/cpu.c
+ *   36214  core/hash.c
+ *   36332  math/grad.c
+ *   37124  math/matvec.h
+ *   37135  math/gemm.c
+ *   37752  math/gemm_i8.c
+ *   38027  math/linalg_block.c
+ *   38563  math/fft_way.c
+ *   38978  math/bits.c
+ *   38995  math/sparse_lines.c
+ *   39457  math/sparse_forms.c
+ *   39663  math/matvec.c
+ *   39715  the shared functions forwarded, where the other header has their bodies
+ *   40235  internal functions of this header
+ *   40263  gnn/graph/inside.h
+ *   40316  gnn/graph/graph.c
+ *   41072  gnn/graph/community.c
+ *   41277  gnn/graph/coarsen.h
+ *   41302  gnn/graph/refine.h
+ *   41345  gnn/graph/partition.c
+ *   41731  gnn/graph/halo.c
+ *   41889  gnn/graph/sample.c
+ *   42252  gnn/graph/inflate.h
+ *   42280  gnn/graph/words.h
+ *   42317  gnn/graph/npy.c
+ *   42819  gnn/graph/form.h
+ *   42847  gnn/graph/read.c
+ *   43660  gnn/graph/stream.c
+ *   44339  gnn/layer/layer.c
+ *   44867  gnn/layer/net_file.h
+ *   44891  gnn/layer/net.c
+ *   45426  gnn/layer/pool.c
+ *   45584  gnn/quant/bits.c
+ *   45697  gnn/quant/a2q.c
+ *   46161  gnn/train/pass.h
+ *   46253  gnn/quant/a2q_net.c
+ *   46808  gnn/quant/nibble.h
+ *   46832  gnn/quant/packed.c
+ *   47255  gnn/quant/quant.c
+ *   47544  gnn/embed/fastrp.c
+ *   48050  gnn/train/data.c
+ *   48247  gnn/graph/coarsen.c
+ *   48647  gnn/graph/refine.c
+ *   49015  gnn/graph/inflate.c
+ *   49356  gnn/graph/words.c
+ *   49557  gnn/layer/net_file.c
+ *   49996  gnn/train/pass.c
+ *   50599  gnn/quant/nibble.c
+ *   50697  gnn/train/kit.h
+ *   50730  gnn/train/kit.c
+ *   50850  gnn/train/nodes.c
+ *   51004  gnn/train/graphs.c
+ *   51281  gnn/train/links.c
+ *   51563  gnn/quant/quant_file.c
+ *   51893  gnn/tinygnn.c
+ *   51906  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -14583,7 +14585,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0014587
+#line 0014589
 #endif
 #define TINYI_GNN_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
@@ -15067,6 +15069,7 @@ enum {
     TINY_CPU_AMX_TILE = 1 << 8,
     TINY_CPU_AMX_INT8 = 1 << 9,
     TINY_CPU_AMX_BF16 = 1 << 10,
+    TINY_CPU_AVX512POPCNT = 1 << 11,        /* VPOPCNTDQ */
     TINY_CPU_NEON = 1 << 16,                /* 64-bit ARM */
     TINY_CPU_DOTPROD = 1 << 17,
     TINY_CPU_I8MM = 1 << 18,
@@ -21788,16 +21791,6 @@ static tinyi_elem_fn tinyi_elem_kernel(tiny_team *team, int kind)
     }
 }
 
-static tinyi_glu_fn tinyi_glu_kernel(tiny_team *team, int kind)
-{
-    switch (kind) {
-    case TINY_OP_SWIGLU: return TINYI_K(team, swiglu_f32);
-    case TINY_OP_GEGLU: return TINYI_K(team, geglu_f32);
-    case TINY_OP_GEGLU_TANH: return TINYI_K(team, geglu_tanh_f32);
-    default: return TINYI_K(team, reglu_f32);
-    }
-}
-
 static void tinyi_elem_fast(tiny_team *team, const tiny_op *op)
 {
     const tinyi_elem_fn f = tinyi_elem_kernel(team, op->kind);
@@ -21829,9 +21822,8 @@ static void tinyi_elem_fast(tiny_team *team, const tiny_op *op)
     }
 }
 
-static void tinyi_glu_fast(tiny_team *team, const tiny_op *op)
+static void tinyi_glu_with(tiny_team *team, const tiny_op *op, tinyi_glu_fn f)
 {
-    const tinyi_glu_fn f = tinyi_glu_kernel(team, op->kind);
     const tiny_tensor *t[3];
     const ptrdiff_t one = (ptrdiff_t)sizeof(float);
     float ba[TINYI_ELEM_BUFFER], bb[TINYI_ELEM_BUFFER];
@@ -21861,6 +21853,12 @@ static void tinyi_glu_fast(tiny_team *team, const tiny_op *op)
         }
     }
 }
+#define TINYI_GLU_FAST(name) static void tinyi_##name##_fast(tiny_team *team, const tiny_op *op) { tinyi_glu_with(team, op, TINYI_K(team, name##_f32)); }
+TINYI_GLU_FAST(swiglu)
+TINYI_GLU_FAST(geglu)
+TINYI_GLU_FAST(geglu_tanh)
+TINYI_GLU_FAST(reglu)
+#undef TINYI_GLU_FAST
 
 /* ---- cases: usual sizes, and every third of the functions of one argument over forty binades */
 
@@ -21964,16 +21962,16 @@ TINYI_ROW tinyi_row_gelu_tanh = { "gelu_tanh", TINY_OP_GELU_TANH, 1, 1, 1, 0, TI
     TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_LINEAR, 4, 0 },
     NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_gelu_tanh, "y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))" };
 TINYI_ROW tinyi_row_swiglu = { "swiglu", TINY_OP_SWIGLU, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    TINYI_DOOR(tinyi_glu_shape), TINYI_DOOR(tinyi_glu_ref), tinyi_glu_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_glu_cases), { TINY_BOUND_LINEAR, 6, 0 },
+    TINYI_DOOR(tinyi_glu_shape), TINYI_DOOR(tinyi_glu_ref), tinyi_swiglu_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_glu_cases), { TINY_BOUND_LINEAR, 6, 0 },
     NULL, TINYI_GRAD(tinyi_grad_glu), NULL, tinyi_kernels_of_swiglu, "y = silu(a) b" };
 TINYI_ROW tinyi_row_geglu = { "geglu", TINY_OP_GEGLU, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    TINYI_DOOR(tinyi_glu_shape), TINYI_DOOR(tinyi_glu_ref), tinyi_glu_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_glu_cases), { TINY_BOUND_LINEAR, 7, 0 },
+    TINYI_DOOR(tinyi_glu_shape), TINYI_DOOR(tinyi_glu_ref), tinyi_geglu_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_glu_cases), { TINY_BOUND_LINEAR, 7, 0 },
     NULL, TINYI_GRAD(tinyi_grad_glu), NULL, tinyi_kernels_of_geglu, "y = gelu(a) b" };
 TINYI_ROW tinyi_row_geglu_tanh = { "geglu_tanh", TINY_OP_GEGLU_TANH, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    TINYI_DOOR(tinyi_glu_shape), TINYI_DOOR(tinyi_glu_ref), tinyi_glu_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_glu_cases), { TINY_BOUND_LINEAR, 6, 0 },
+    TINYI_DOOR(tinyi_glu_shape), TINYI_DOOR(tinyi_glu_ref), tinyi_geglu_tanh_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_glu_cases), { TINY_BOUND_LINEAR, 6, 0 },
     NULL, TINYI_GRAD(tinyi_grad_glu), NULL, tinyi_kernels_of_geglu_tanh, "y = gelu_tanh(a) b" };
 TINYI_ROW tinyi_row_reglu = { "reglu", TINY_OP_REGLU, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    TINYI_DOOR(tinyi_glu_shape), TINYI_DOOR(tinyi_glu_ref), tinyi_glu_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_glu_cases), { TINY_BOUND_ULP, 0, 0 },
+    TINYI_DOOR(tinyi_glu_shape), TINYI_DOOR(tinyi_glu_ref), tinyi_reglu_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_glu_cases), { TINY_BOUND_ULP, 0, 0 },
     NULL, TINYI_GRAD(tinyi_grad_glu), NULL, tinyi_kernels_of_reglu, "y = max(a, 0) b" };
 
 /* ---- typed calls */
@@ -23968,6 +23966,17 @@ TINYI_FN void tinyi_gemm_put(const tinyi_kernels *k, const tinyi_gemm *g, const 
 /* Numbers k0 .. k0 + n of a row as f32, dense. */
 TINYI_FN void tinyi_gemm_row_f32(const tinyi_kernels *k, float *to, const tinyi_gemm_side *s, tiny_idx row, tiny_idx k0, tiny_idx n);
 
+/* The height of the tile that takes this many rows. */
+TINYI_INLINE tiny_idx tinyi_gemm_height(tiny_idx mr, tiny_idx rows)
+{
+    return mr == 12 ? (rows > 8 ? 12 : rows > 4 ? 8 : 4) : rows > 4 ? 6 : rows > 2 ? 4 : 2;
+}
+
+/* How many of `left` rows the next tile takes: 16 rows are two of 8, not 12 and 4. */
+TINYI_INLINE tiny_idx tinyi_gemm_next(tiny_idx mr, tiny_idx left)
+{
+    return left > mr && left <= mr + mr / 3 ? (left + 1) / 2 : TINYI_MIN(left, mr);
+}
 TINYI_INLINE tiny_idx tinyi_gemm_up(tiny_idx x, tiny_idx unit) { return (x + unit - 1) / unit * unit; }
 TINYI_INLINE const unsigned char *tinyi_gemm_at(const tinyi_gemm_side *s, tiny_idx row, tiny_idx k)
 {
@@ -31817,6 +31826,45 @@ TINY_API tiny_status tiny_avg_pool(tiny_ctx *ctx, const tiny_tensor *x, const ti
 
 #endif
 
+/* src/math/bits.h - bits that are set, and matrices of bits turned round
+ *
+ * For forms that keep numbers bit by bit: codes of a few bits become planes, one bit of every code side by side, and back.
+ * Words are numbers, not bytes: bit 0 is the lowest on every machine.                                                       */
+#ifndef TINYI_BITS_H
+#define TINYI_BITS_H
+TINYI_C_BEGIN
+
+/* the bits that are set: pairs, fours, bytes, then all bytes by one product */
+TINYI_INLINE int tinyi_bits_count(uint64_t w)
+{
+#if (defined __GNUC__ || defined __clang__) && (defined __POPCNT__ || defined __aarch64__)     /* one instruction; elsewhere a call of a table */
+    return __builtin_popcountll((unsigned long long)w);
+#else
+    w -= w >> 1 & UINT64_C(0x5555555555555555);
+    w = (w & UINT64_C(0x3333333333333333)) + (w >> 2 & UINT64_C(0x3333333333333333));
+    w = (w + (w >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+    return (int)(w * UINT64_C(0x0101010101010101) >> 56);
+#endif
+}
+
+/* A word as 8 rows of 8 bits, row i being bits 8 i .. 8 i + 7, turned round: bit 8 i + j becomes bit 8 j + i. So byte k of the answer
+ * holds bit k of eight codes, code i at bit i. */
+TINYI_INLINE uint64_t tinyi_bits_transpose8(uint64_t w)
+{
+    uint64_t t = (w ^ w >> 7) & UINT64_C(0x00aa00aa00aa00aa);   /* bits that differ from those they change places with */
+    w ^= t ^ t << 7;
+    t = (w ^ w >> 14) & UINT64_C(0x0000cccc0000cccc);
+    w ^= t ^ t << 14;
+    t = (w ^ w >> 28) & UINT64_C(0x00000000f0f0f0f0);
+    return w ^ t ^ t << 28;
+}
+
+/* The same of 64 rows of 64 bits, in place: bit j of word i becomes bit i of word j. */
+TINYI_FN void tinyi_bits_transpose64(uint64_t w[64]);
+
+TINYI_C_END
+#endif
+
 /* src/math/sparse_lines.h - compressed rows or columns (lines), through which every conversion of math/sparse.h passes */
 #ifndef TINYI_SPARSE_LINES_H
 #define TINYI_SPARSE_LINES_H
@@ -31839,7 +31887,6 @@ TINYI_FN tiny_status tinyi_lines_make(tiny_ctx *ctx, tinyi_lines *l, const tiny_
 TINYI_FN void tinyi_lines_free(tiny_ctx *ctx, tinyi_lines *l);
 
 TINYI_FN tiny_idx tinyi_sparse_words(const tiny_sparse *a);                     /* of a row of BITMAP */
-TINYI_FN int tinyi_sparse_bits(uint64_t w);                                     /* that are set */
 
 #endif
 TINYI_C_END
@@ -31969,7 +32016,7 @@ static tiny_status tinyi_sparse_check_bitmap(tiny_ctx *ctx, const tiny_sparse *a
     for (r = 0; words && r < a->n_rows; r++) {
         const uint64_t *b = a->bits + r * words;
         int64_t n = 0;
-        for (w = 0; w < words; w++) n += tinyi_sparse_bits(b[w]);
+        for (w = 0; w < words; w++) n += tinyi_bits_count(b[w]);
         if (a->n_cols % 64 && b[words - 1] >> (a->n_cols % 64)) return tinyi_fail(ctx, TINY_E_FORMAT, "sparse bitmap: row %td has bits beyond column %td", r, a->n_cols - 1);
         if (n != a->offset[r + 1] - a->offset[r])
             return tinyi_fail(ctx, TINY_E_FORMAT, "sparse bitmap: row %td has %lld bits, its offsets count %lld", r, (long long)n, (long long)(a->offset[r + 1] - a->offset[r]));
@@ -36003,6 +36050,7 @@ TINYI_FN unsigned tinyi_cpu_features(void)
     f |= TINY_CPU_AVX512;
     if (seven[2] & 1u << 1) f |= TINY_CPU_AVX512VBMI;
     if (seven[2] & 1u << 11) f |= TINY_CPU_AVX512VNNI;
+    if (seven[2] & 1u << 14) f |= TINY_CPU_AVX512POPCNT;
     if (more[0] & 1u << 5) f |= TINY_CPU_AVX512BF16;
     if (seven[3] & 1u << 23) f |= TINY_CPU_AVX512FP16;
     if ((saved & 0x60000) != 0x60000) return f;                             /* tile configuration, tiles */
@@ -37201,6 +37249,7 @@ TINYI_FN void tinyi_gemm_finish(const tinyi_kernels *k, const tinyi_gemm *g, flo
         else
             for (q = 0; q < n; q++) row[q] += b[q * g->bias_n];
     }
+#if !TINYI_CHAT                              /* models have operations of their own for activations: llm/model/step.c */
     switch (g->act) {
     case TINY_ACT_RELU: TINYI_OF(k, relu_f32)(row, row, (size_t)n); break;
     case TINY_ACT_RELU2: TINYI_OF(k, relu2_f32)(row, row, (size_t)n); break;
@@ -37209,6 +37258,7 @@ TINYI_FN void tinyi_gemm_finish(const tinyi_kernels *k, const tinyi_gemm *g, flo
     case TINY_ACT_GELU_TANH: TINYI_OF(k, gelu_tanh_f32)(row, row, (size_t)n); break;
     default: break;
     }
+#endif
 }
 
 TINYI_FN void tinyi_gemm_put(const tinyi_kernels *k, const tinyi_gemm *g, const float *t, tiny_idx t_row, tiny_idx i, tiny_idx j, tiny_idx rows, tiny_idx cols)
@@ -37267,18 +37317,6 @@ static void tinyi_gemm_panels(const tinyi_kernels *k, float *v, tiny_idx nr, con
     if (b->row == 1) TINYI_OF(k, gemm_f32_pack)(v, tinyi_gemm_at(b, row, k0), b->dtype, b->k, (size_t)n, (size_t)rows);
     else
         for (r = 0; r < rows; r += nr, v += n * nr) tinyi_gemm_turn(k, v, nr, b, row + r, TINYI_MIN(rows - r, nr), k0, n, t);
-}
-
-/* The height of the tile that takes this many rows. */
-static tiny_idx tinyi_gemm_height(tiny_idx mr, tiny_idx rows)
-{
-    return mr == 12 ? (rows > 8 ? 12 : rows > 4 ? 8 : 4) : rows > 4 ? 6 : rows > 2 ? 4 : 2;
-}
-
-/* How many of `left` rows the next tile takes: 16 rows are two of 8, not 12 and 4. */
-static tiny_idx tinyi_gemm_next(tiny_idx mr, tiny_idx left)
-{
-    return left > mr && left <= mr + mr / 3 ? (left + 1) / 2 : TINYI_MIN(left, mr);
 }
 
 /* ---- PANELS */
@@ -38937,6 +38975,23 @@ void tinyi_fft_go(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way
 
 #endif
 
+/* src/math/bits.c - a matrix of 64 x 64 bits turned round
+ * Method   H. Warren, "Hacker's Delight", section 7-3: blocks of 32 x 32 beside the diagonal change places, then blocks of 16 x 16 within each
+ *          quarter, down to single bits. A mask picks the bits of the row that go, one exclusive or compares and one moves both sides.
+ * Cost     6 passes over 64 words, 6 operations for each pair of words: 18 for each of the 64 rows, no table.                      */
+
+TINYI_FN void tinyi_bits_transpose64(uint64_t w[64])
+{
+    uint64_t mask = UINT64_C(0x00000000ffffffff);
+    int step, i;
+    for (step = 32; step; step >>= 1, mask ^= mask << step)
+        for (i = 0; i < 64; i = ((i | step) + 1) & ~step) {
+            const uint64_t t = (w[i] >> step ^ w[i | step]) & mask;
+            w[i] ^= t << step;
+            w[i | step] ^= t;
+        }
+}
+
 /* src/math/sparse_lines.c
  *
  * Method   Everything passes through compressed rows (or, for CSC, compressed columns), called lines here. Entries come
@@ -38953,18 +39008,6 @@ void tinyi_fft_go(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way
 
 #ifndef TINY_ONLY_MODELS
 tiny_idx tinyi_sparse_words(const tiny_sparse *a) { return (a->n_cols + 63) / 64; }
-
-int tinyi_sparse_bits(uint64_t w)
-{
-#if defined __GNUC__ || defined __clang__
-    return __builtin_popcountll((unsigned long long)w);
-#else
-    w -= w >> 1 & 0x5555555555555555u;
-    w = (w & 0x3333333333333333u) + (w >> 2 & 0x3333333333333333u);
-    w = (w + (w >> 4)) & 0x0f0f0f0f0f0f0f0fu;
-    return (int)(w * 0x0101010101010101u >> 56);
-#endif
-}
 
 void tinyi_lines_free(tiny_ctx *ctx, tinyi_lines *l)
 {
@@ -39331,7 +39374,7 @@ static int64_t tinyi_walk_row(const tinyi_walk_job *job, tiny_idx r, int64_t q)
         tiny_idx words = tinyi_sparse_words(a);
         for (p = a->offset[r], j = 0; j < words; j++) {
             uint64_t w = a->bits[r * words + j];
-            for (; w; w &= w - 1, p++) TINYI_WALK_PUT(j * 64 + tinyi_sparse_bits((w & (0 - w)) - 1), a->value ? a->value[p] : 1.0f, p);
+            for (; w; w &= w - 1, p++) TINYI_WALK_PUT(j * 64 + tinyi_bits_count((w & (0 - w)) - 1), a->value ? a->value[p] : 1.0f, p);
         }
     }
 #undef TINYI_WALK_PUT
