@@ -137,6 +137,8 @@ static const tiny_op_row *const *all_rows(void)
     rows[n++] = tllm_paged_attention_row();
     rows[n++] = tllm_latent_attention_row();
     rows[n++] = tllm_mix_rows_row();
+    rows[n++] = tllm_bipolar_row();
+    rows[n++] = tllm_flash_row();
     rows[n++] = tllm_tome_merge_row();
     rows[n] = tllm_tome_merge_backward_row();
     return rows;
