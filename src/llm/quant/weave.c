@@ -122,7 +122,7 @@ TINYI_FN uint32_t tinyi_weave_code(const tllm_weave *data, tiny_idx i, tiny_idx 
     const unsigned char *block = tinyi_weave_group_of(data, i) + (size_t)(j / 64) * TINYI_WEAVE_BLOCK;
     uint32_t code = 0;
     int k;
-    for (k = 0; k < bits; k++) code = code << 1 | (block[64 * k + 8 * (i % 8) + j % 64 / 8] >> (j % 8) & 1u);
+    for (k = 0; k < bits; k++) code = code << 1 | ((uint32_t)block[64 * k + 8 * (i % 8) + j % 64 / 8] >> (j % 8) & 1u);
     return code;
 }
 static double tinyi_weave_unit(int bits)    /* 2^-bits */

@@ -187,20 +187,20 @@ static void test_rows(tiny_target target)
     {
         tiny_ctx *ctx = t_ctx(target, 2);
         uint64_t count[256];
-        const tllm_format *f = tllm_format_of(TLLM_FORMAT_F32);
+        const tllm_format *floats = tllm_format_of(TLLM_FORMAT_F32);
         float one[4] = { 1, 2, 3, 4 };
         unsigned char bytes[16];            /* as a file has them */
         memset(count, 0, sizeof count);
         one[2] = NAN;
-        f->pack(one, bytes, 4, NULL);
+        floats->pack(one, bytes, 4, NULL);
         T_STATUS(tllm_bw_count_rows(ctx, TLLM_FORMAT_F32, bytes, 2, 2, count, NULL), TINY_E_NUMERIC, "row 1 has a weight that is not finite");
         one[2] = -INFINITY;
-        f->pack(one, bytes, 4, NULL);
+        floats->pack(one, bytes, 4, NULL);
         T_STATUS(tllm_bw_count_rows(ctx, TLLM_FORMAT_F32, bytes, 2, 2, count, NULL), TINY_E_NUMERIC, "row 1 has a weight that is not finite");
         for (k = 0; k < 256; k++) T_EQ_INT(count[k], 0);
         one[2] = 1e-45f;                    /* whose 127th part is none */
         one[3] = 0;
-        f->pack(one, bytes, 4, NULL);
+        floats->pack(one, bytes, 4, NULL);
         T_OK(tllm_bw_count_rows(ctx, TLLM_FORMAT_F32, bytes, 2, 2, count, codes));
         T_TRUE(codes[0] == 64 && codes[1] == 127 && codes[2] == 1 && codes[3] == 0);
         T_STATUS(tllm_bw_count_rows(ctx, TLLM_FORMAT_Q8_0, bytes, 1, 33, count, NULL), TINY_E_SHAPE, "33 weights are no whole blocks of Q8_0");
