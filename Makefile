@@ -176,18 +176,18 @@ STEPS = $(if $(ONE_FORM),,$(filter-out -c,$(call accepts,stdint.h,,-fsanitize-co
 $(BUILD)/tests/llm/growth: tests/llm/growth.c tests/llm/file/kit.h tests/t.h $(BUILD)/libtinyllm.a
 	@mkdir -p $(@D)
 	printf 'void __sanitizer_cov_trace_pc(void);\nvolatile unsigned long long t_steps;\nvoid __sanitizer_cov_trace_pc(void) { t_steps++; }\n' | $(COMPILE) -x c -c - -o $@.o
-	$(COMPILE) -Itests $(addprefix -DT_STEPS ,$(STEPS)) $< $@.o -o $@ $(BUILD)/libtinyllm.a -pthread -lm
+	$(COMPILE) -O0 -Itests $(addprefix -DT_STEPS ,$(STEPS)) $< $@.o -o $@ $(BUILD)/libtinyllm.a -pthread -lm
 
 $(BUILD)/tests/backends: tests/backends.c tests/t.h $(HEADERS) $(wildcard ports/*/*.[ch]) $(BUILD)/libtinyllm.a
 	@mkdir -p $(@D)
 	$(COMPILE) -Itests $< -o $@ $(BUILD)/libtinyllm.a $(BLAS) $(OPENCL) -pthread -lm
 
-$(BUILD)/conformance: tests/conformance.c $(HEADERS) $(wildcard ports/*/*.[ch]) $(BUILD)/libtinyllm.a
+$(BUILD)/conformance: tests/conformance.c tests/rows.h $(HEADERS) $(wildcard ports/*/*.[ch]) $(BUILD)/libtinyllm.a
 	@mkdir -p $(@D)
 	$(COMPILE) $< -o $@ $(BUILD)/libtinyllm.a $(BLAS) $(OPENCL) -pthread -lm
 
-$(BUILD)/checksums: tests/ports/checksums.c tests/ports/models.c tests/ports/hash.h $(HEADERS) $(BUILD)/libtinyllm.a
-	$(COMPILE) tests/ports/checksums.c tests/ports/models.c -o $@ $(BUILD)/libtinyllm.a -pthread -lm
+$(BUILD)/checksums: $(wildcard tests/ports/*.[ch]) tests/rows.h $(HEADERS) $(BUILD)/libtinyllm.a
+	$(COMPILE) $(filter %.c,$^) -o $@ $(BUILD)/libtinyllm.a -pthread -lm
 
 # examples/x.c is build/x; each would compile alone too, but one copy of the bodies is enough here
 $(filter-out $(GNN_EXAMPLES),$(EXAMPLES)): $(BUILD)/%: examples/%.c examples/options.h $(HEADERS) $(BUILD)/libtinyllm.a

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The same bits everywhere: builds tests/ports/checksums.c and models.c for each platform, runs them there (emulated where
+# The same bits everywhere: builds tests/ports/checksums.c and what it calls for each platform, runs them there (emulated where
 # needed) and compares with tests/golden/*-checksums.txt; also runs the conformance kit over the SIMD targets of the platform,
 # and a program with both headers in two units. A platform whose tools are missing is "not run", never passed.
 #   run.sh [NAME...]    only the platforms whose name contains one of these
@@ -16,7 +16,7 @@ oracle=../shared/oracle/llm
 [ -e $oracle/index.tsv ] || oracle=tests/golden/oracle/llm
 
 if [ "$1" = record ]; then
-    ${CC:-cc} -O1 -std=c99 -DPORT_IMPLEMENTATION -I"$INC" tests/ports/checksums.c tests/ports/models.c -o "$dir/record" -lm || exit 1
+    ${CC:-cc} -O1 -std=c99 -DPORT_IMPLEMENTATION -I"$INC" tests/ports/checksums.c tests/ports/models.c tests/ports/procedures.c -o "$dir/record" -lm || exit 1
     "$dir/record" --models $oracle >"$dir/recorded" || exit 1
     put() { # file, first line, what
         { echo "$2"; cat; } >"$dir/golden" && mv "$dir/golden" "$1" && echo "recorded $(grep -vc '^#' "$1") checksums"
@@ -82,7 +82,8 @@ run_platform() {
     # shellcheck disable=SC2086
     if ! { $cc $flags -I"$INC" -DPORT_IMPLEMENTATION -c tests/ports/checksums.c -o "$exe.o" &&
         $cc $flags -I"$INC" -c tests/ports/models.c -o "$exe.models.o" &&
-        $cc $(echo "$flags" | sed 's/-ffast-math//') "$exe.o" "$exe.models.o" -o "$exe" $libs; } >"$exe.log" 2>&1; then
+        $cc $flags -I"$INC" -c tests/ports/procedures.c -o "$exe.procedures.o" &&
+        $cc $(echo "$flags" | sed 's/-ffast-math//') "$exe.o" "$exe.models.o" "$exe.procedures.o" -o "$exe" $libs; } >"$exe.log" 2>&1; then
         if grep -q 'cannot find -l\|stdio.h.*o such file\|stdio.h.*not found\|libc-header-start.h\|cannot find crt\|unable to find library\|cannot open .*crt' "$exe.log"; then
             row 'not run: no C library' - - 'not run'
         else
