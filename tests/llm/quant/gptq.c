@@ -503,7 +503,7 @@ static void test_mean(tiny_target target)
 static void test_formats(tiny_target target)
 {
     static const short formats[] = { TLLM_FORMAT_Q4_0, TLLM_FORMAT_Q4_1, TLLM_FORMAT_Q5_0, TLLM_FORMAT_Q5_1, TLLM_FORMAT_Q8_0, TLLM_FORMAT_Q2_K, TLLM_FORMAT_Q3_K, TLLM_FORMAT_Q4_K, TLLM_FORMAT_Q5_K, TLLM_FORMAT_Q6_K };
-    enum { ROWS = 7, N = 512 };
+    enum { ROWS = 7, N = T_SLOW ? 256 : 512 };
     tiny_ctx *ctx = t_ctx(target, 2), *plain = t_ctx(TINY_TARGET_REFERENCE, 1);
     layer l = make(ctx, ROWS, N, 900, 2.0f);
     float *back = t_guarded(ROWS * N), *ref = t_guarded(ROWS * N), diagonal[N];
