@@ -1,0 +1,49 @@
+/* src/llm/quant/kmeans.h - a few vectors that stand for many: weighted k-means
+ *
+ *   tllm_kmeans_desc d = { 0 };
+ *   d.k = 256;
+ *   tllm_kmeans(ctx, &d, x, n, v, weight, centre, code, &about);       x (n, v), weight (n) or NULL, centre (256, v), code (n) or NULL
+ *
+ * What is made small is the sum of weight |x - centre|^2. Centres begin as different vectors of x, drawn without putting back; a centre that
+ * nobody is nearest to, or nobody with weight, takes the vector of largest weighted error. Of centres equally near the lowest counts. The answer is
+ * the same bits for every number of threads, on every target and by the reference. Where x has no more than k different vectors, the
+ * centres are these, in the order in which they were drawn.                                                                        */
+#ifndef TINYI_KMEANS_H
+#define TINYI_KMEANS_H
+#include "core/op.h"
+#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_GPTQ && !defined TINYLLM_NO_VPTQ
+TINYI_C_BEGIN
+
+#define TLLM_KMEANS_MOST_V 64               /* numbers of a vector */
+#define TLLM_KMEANS_MOST_K ((tiny_idx)1 << 20)
+
+typedef struct tllm_kmeans_desc {           /* all zero: the value in brackets */
+    tiny_idx k;                             /* centres, at most n [256] */
+    int iters;                              /* at most [100] */
+    double tol;                             /* done when the centres move by no more than this share of their length [1e-5] */
+    uint64_t seed;
+    tiny_idx sample;                        /* vectors for each centre, at most: of more, so many are drawn [256]; error and codes are of all */
+} tllm_kmeans_desc;
+
+typedef struct tllm_kmeans_about {
+    double error;                           /* sum of weight |x - centre|^2 */
+    int iters;                              /* that were made; 0: there were no more than k different vectors */
+    tiny_idx reseeded;                      /* centres that nobody was nearest to, over all of them */
+} tllm_kmeans_about;
+
+/* Numbers and weights must be finite, weights not below 0. All weights 0: all are 1. After a failure the arrays hold anything. */
+TINY_API tiny_status tllm_kmeans(tiny_ctx *ctx, const tllm_kmeans_desc *desc, const float *x, tiny_idx n, tiny_idx v, const float *weight, float *centre, uint32_t *code,
+                                 tllm_kmeans_about *about);
+
+/* ---- inside: the nearest of some centres, which lie in sixteens, number by number: [k / 16][v][16] */
+#define TINYI_NEAREST_FAR 3e38f                /* where there is no centre: its distance is infinite */
+TINYI_FN size_t tinyi_nearest_floats(tiny_idx k, tiny_idx v);
+TINYI_FN void tinyi_nearest_lay(float *to, const float *centre, tiny_idx k, tiny_idx v);
+/* x (n, v): sum of (x_i - c_i)^2 in the order of i, rounded at each step; code and distance of each. n_centre: laid, in sixteens. */
+typedef void (*tinyi_nearest_fn)(uint32_t *code, float *distance, const float *x, size_t n, size_t v, const float *laid, size_t n_centre);
+TINYI_FN tinyi_nearest_fn tinyi_nearest_of(const tiny_ctx *ctx);     /* plain C for the reference: the same bits */
+TINYI_FN tiny_target tinyi_nearest_from(const tiny_ctx *ctx);
+
+TINYI_C_END
+#endif
+#endif
