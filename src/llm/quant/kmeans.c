@@ -14,6 +14,7 @@
 #include "core/half.h"
 #include "core/state.h"
 #include "llm/quant/kmeans.h"
+#include "llm/quant/kmeans_inside.h"
 #include "math/elem.h"
 #include "math/sort.h"
 #include "math/table.h"
@@ -94,7 +95,7 @@ typedef struct tinyi_kmeans {
     tiny_idx n, v, k;
     float *laid, *distance;                 /* distance: (n), then weighed */
     uint32_t *code;
-    tinyi_nearest_fn near;
+    tinyi_nearest_fn nearest;
     tiny_target from;
 } tinyi_kmeans;
 
@@ -103,7 +104,7 @@ static void tinyi_kmeans_team(tiny_team *team, void *arg)
     const tinyi_kmeans *m = (const tinyi_kmeans *)arg;
     tiny_idx i, i1;
     team->ran_on = m->from;
-    while (tiny_take(team, m->n, 64, &i, &i1)) m->near(m->code + i, m->distance + i, m->x + i * m->v, (size_t)(i1 - i), (size_t)m->v, m->laid, (size_t)((m->k + 15) / 16 * 16));
+    while (tiny_take(team, m->n, 64, &i, &i1)) m->nearest(m->code + i, m->distance + i, m->x + i * m->v, (size_t)(i1 - i), (size_t)m->v, m->laid, (size_t)((m->k + 15) / 16 * 16));
 }
 
 TINY_REF_BEGIN
@@ -302,7 +303,7 @@ TINY_API tiny_status tllm_kmeans(tiny_ctx *ctx, const tllm_kmeans_desc *desc, co
     m.n = n;
     m.v = v;
     m.k = d.k;
-    m.near = tinyi_nearest_of(ctx);
+    m.nearest = tinyi_nearest_of(ctx);
     m.from = tinyi_nearest_from(ctx);
     m.laid = (float *)tinyi_alloc(ctx, tinyi_nearest_floats(d.k, v), sizeof *m.laid);
     m.distance = m.laid ? (float *)tinyi_alloc(ctx, (size_t)n, sizeof *m.distance) : NULL;

@@ -35,15 +35,6 @@ typedef struct tllm_kmeans_about {
 TINY_API tiny_status tllm_kmeans(tiny_ctx *ctx, const tllm_kmeans_desc *desc, const float *x, tiny_idx n, tiny_idx v, const float *weight, float *centre, uint32_t *code,
                                  tllm_kmeans_about *about);
 
-/* ---- inside: the nearest of some centres, which lie in sixteens, number by number: [k / 16][v][16] */
-#define TINYI_NEAREST_FAR 3e38f                /* where there is no centre: its distance is infinite */
-TINYI_FN size_t tinyi_nearest_floats(tiny_idx k, tiny_idx v);
-TINYI_FN void tinyi_nearest_lay(float *to, const float *centre, tiny_idx k, tiny_idx v);
-/* x (n, v): sum of (x_i - c_i)^2 in the order of i, rounded at each step; code and distance of each. n_centre: laid, in sixteens. */
-typedef void (*tinyi_nearest_fn)(uint32_t *code, float *distance, const float *x, size_t n, size_t v, const float *laid, size_t n_centre);
-TINYI_FN tinyi_nearest_fn tinyi_nearest_of(const tiny_ctx *ctx);     /* plain C for the reference: the same bits */
-TINYI_FN tiny_target tinyi_nearest_from(const tiny_ctx *ctx);
-
 TINYI_C_END
 #endif
 #endif

@@ -15,6 +15,7 @@
 #include "core/half.h"
 #include "core/state.h"
 #include "llm/quant/columns.h"
+#include "llm/quant/kmeans_inside.h"
 #include "llm/quant/vptq.h"
 #include "llm/quant/vptq_inside.h"
 #include "math/sort.h"
