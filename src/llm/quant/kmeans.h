@@ -6,8 +6,8 @@
  *
  * What is made small is the sum of weight |x - centre|^2. Centres begin as different vectors of x, drawn without putting back; a centre that
  * nobody is nearest to, or nobody with weight, takes the vector of largest weighted error. Of centres equally near the lowest counts. The answer is
- * the same bits for every number of threads, on every target and by the reference. Where x has no more than k different vectors, the
- * centres are these, in the order in which they were drawn.                                                                        */
+ * the same bits for every number of threads, on every target and by the reference. Where x has fewer than k different vectors, the
+ * centres are these, in the order in which they were drawn, and copies of the last.                                                                        */
 #ifndef TINYI_KMEANS_H
 #define TINYI_KMEANS_H
 #include "core/op.h"
@@ -27,7 +27,7 @@ typedef struct tllm_kmeans_desc {           /* all zero: the value in brackets *
 
 typedef struct tllm_kmeans_about {
     double error;                           /* sum of weight |x - centre|^2 */
-    int iters;                              /* that were made; 0: there were no more than k different vectors */
+    int iters;                              /* that were made; 0: there were fewer than k different vectors */
     tiny_idx reseeded;                      /* centres that nobody was nearest to, over all of them */
 } tllm_kmeans_about;
 

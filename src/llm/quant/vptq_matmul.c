@@ -6,6 +6,7 @@
  * GATHER   y[s] += x_i C[c]: v multiply-adds a code, in one to four vectors of the machine; a book of 4096 x 8 floats is 128 KB, of the second-level cache
  * BUCKET   a[c] += x_i, then y[s] = sum of a[c] C[c]: an addition a code and v multiply-adds a vector of the book
  * EXPAND   64 inputs of up to 64 outputs become panels of floats, and the tile kernel of math/gemm.h multiplies them with up to 64 rows of x
+ * Not finite: an infinity times the sum of two vectors is not the sum of two infinities; rows of x with one are made by the plain loop.
  * Cost     bits / 8 bytes a weight and the books; the books' way to floats is 2 v k operations a call
  * Error    a sum of at most n products (in buckets n + k) in some order, each of three factors, with C + D rounded: LINEAR, n + k + 8 units
  * Left out books that stay as floats between two calls: 128 KB would come from memory where 48 KB of halves do, for each matrix of a model       */
@@ -114,24 +115,28 @@ static float tinyi_vptq_weight(const tinyi_vptq_call *f, const tinyi_vptq_part *
     return c + bias;
 }
 
+static float tinyi_vptq_sum(const tinyi_vptq_call *f, tiny_idx t, tiny_idx r)
+{
+    tinyi_vptq_part part;
+    double sum = 0.0;
+    tiny_idx p, i;
+    for (p = 0; p < f->parts; p++) {
+        tinyi_vptq_part_of(&f->q, p, &part);
+        for (i = 0; i < part.n; i++) {
+            const double x = (double)f->x[t * f->x_row + tinyi_vptq_input(&f->q, part.at + i) * f->x_k];
+            sum += (f->p.magnitude && x < 0.0 ? -x : x) * (double)tinyi_vptq_weight(f, &part, r / part.v, i, r % part.v);
+        }
+    }
+    return tinyi_round_f32(sum);
+}
+
 static void tinyi_vptq_ref(const tiny_op *op)
 {
     tinyi_vptq_call f;
-    tinyi_vptq_part part;
-    tiny_idx t, r, p, i;
+    tiny_idx t, r;
     tinyi_vptq_look(op, &f);
     for (r = 0; r < f.q.rows; r++)
-        for (t = 0; t < f.n; t++) {
-            double sum = 0.0;
-            for (p = 0; p < f.parts; p++) {
-                tinyi_vptq_part_of(&f.q, p, &part);
-                for (i = 0; i < part.n; i++) {
-                    const double x = (double)f.x[t * f.x_row + tinyi_vptq_input(&f.q, part.at + i) * f.x_k];
-                    sum += (f.p.magnitude && x < 0.0 ? -x : x) * (double)tinyi_vptq_weight(&f, &part, r / part.v, i, r % part.v);
-                }
-            }
-            f.y[t * f.y_row + r * f.y_n] = tinyi_round_f32(sum);
-        }
+        for (t = 0; t < f.n; t++) f.y[t * f.y_row + r * f.y_n] = tinyi_vptq_sum(&f, t, r);
 }
 TINY_REF_END
 
@@ -154,7 +159,8 @@ typedef struct tinyi_vptq_job {             /* of one thread, for up to 64 rows 
     tinyi_gemm_shape shape;
     tllm_vptq_form form;
     tiny_idx t0, tokens, wide;              /* wide: heights of all tiles of x */
-    float *table, *x, *bias;                /* shared: books; x as the form wants it; x times the biases (tokens) */
+    float *table, *x, *bias;                /* shared: books; x as the form wants it; x times the biases (tokens), */
+    float *strange;                         /* and 1 for each row of x with an infinity or a NaN */
     float *acc, *image, *vector, *bucket;   /* own */
 } tinyi_vptq_job;
 
@@ -236,10 +242,14 @@ static void tinyi_vptq_turn(const tinyi_vptq_call *f, float *to, tiny_idx t, tin
 
 static void tinyi_vptq_biases(const tinyi_vptq_call *f, const tinyi_vptq_job *b, tiny_idx t)
 {
+    const float *x = f->x + (b->t0 + t) * f->x_row;
     double sum = 0.0;
+    int strange = 0;
     tiny_idx i;
-    for (i = 0; f->q.normalized && i < f->q.n; i++) sum += (double)f->x[(b->t0 + t) * f->x_row + tinyi_vptq_input(&f->q, i) * f->x_k] * (double)tinyi_vptq_bias(&f->q, i);
+    for (i = 0; i < f->q.n; i++) strange |= (tinyi_f32_bits(x[i * f->x_k]) & 0x7f800000u) == 0x7f800000u;
+    for (i = 0; f->q.normalized && i < f->q.n; i++) sum += (double)x[tinyi_vptq_input(&f->q, i) * f->x_k] * (double)tinyi_vptq_bias(&f->q, i);
     b->bias[t] = (float)sum;
+    b->strange[t] = strange ? 1.0f : 0.0f;
 }
 
 /* a block of x as panels of rows */
@@ -337,7 +347,8 @@ static void tinyi_vptq_piece(const tinyi_vptq_call *f, const tinyi_vptq_job *b, 
     if (b->form == TLLM_VPTQ_EXPAND) tinyi_vptq_tiles(f, b, r0, rows);
     else tinyi_vptq_rows(f, b, r0, rows);
     for (t = 0; t < b->tokens; t++)
-        for (r = 0; r < rows; r++) f->y[(b->t0 + t) * f->y_row + (r0 + r) * f->y_n] = b->acc[t * TINYI_VPTQ_WIDE + r] + b->bias[t];
+        for (r = 0; r < rows; r++) f->y[(b->t0 + t) * f->y_row + (r0 + r) * f->y_n] =
+            b->strange[t] != 0.0f ? tinyi_vptq_sum(f, b->t0 + t, r0 + r) : b->acc[t * TINYI_VPTQ_WIDE + r] + b->bias[t];
 }
 
 static size_t tinyi_vptq_x_floats(const tinyi_vptq_call *f)
@@ -353,7 +364,7 @@ static void tinyi_vptq_work(const tiny_op *op, int n_threads, size_t *shared_byt
     tinyi_vptq_look(op, &f);
     *shared_bytes = *own_bytes = 0;
     if (!f.q.bytes) return;
-    *shared_bytes = (f.entries * TINYI_VPTQ_PAD + tinyi_vptq_x_floats(&f) + TINYI_VPTQ_TOKENS) * sizeof(float);
+    *shared_bytes = (f.entries * TINYI_VPTQ_PAD + tinyi_vptq_x_floats(&f) + 2 * TINYI_VPTQ_TOKENS) * sizeof(float);
     *own_bytes = ((TINYI_VPTQ_TOKENS + TINYI_VPTQ_PAD + TINYI_VPTQ_WIDE) * TINYI_VPTQ_WIDE + TINYI_VPTQ_PAD + f.buckets) * sizeof(float);
 }
 
@@ -373,6 +384,7 @@ static void tinyi_vptq_fast(tiny_team *team, const tiny_op *op)
     b.table = (float *)team->shared;
     b.x = b.table + f.entries * TINYI_VPTQ_PAD;
     b.bias = b.x + tinyi_vptq_x_floats(&f);
+    b.strange = b.bias + TINYI_VPTQ_TOKENS;
     b.acc = (float *)team->own;
     b.image = b.acc + (TINYI_VPTQ_TOKENS + TINYI_VPTQ_PAD) * TINYI_VPTQ_WIDE;
     b.vector = b.image + TINYI_VPTQ_WIDE * TINYI_VPTQ_WIDE;
@@ -451,7 +463,7 @@ static int tinyi_vptq_case(const tiny_case *c, tllm_vptq *q)
     memset(q, 0, sizeof *q);
     q->rows = p.rows;
     q->n = c->in[0].dim[1];
-    q->v = TINYI_MIN(1 + (tiny_idx)tiny_rng_below(&rng, TLLM_VPTQ_MOST_V), q->rows);
+    q->v = 1 + (tiny_idx)tiny_rng_below(&rng, (uint32_t)TINYI_MIN(q->rows, TLLM_VPTQ_MOST_V));
     q->k = books[tiny_rng_below(&rng, (uint32_t)TINYI_COUNT(books))];
     q->k2 = tiny_rng_below(&rng, 2) ? books[tiny_rng_below(&rng, (uint32_t)TINYI_COUNT(books))] : 0;
     q->groups = tiny_rng_below(&rng, 2) ? 1 : 1 + (tiny_idx)tiny_rng_below(&rng, 4);
