@@ -2,6 +2,18 @@
  *
  * A vector of a book is one to four vectors of the machine, so sums of v outputs grow side by side and no sum over lanes is made. Eight codes are as many bytes as
  * a code has bits: of the usual widths all places are constants. Even and odd inputs have sums of their own, since one multiply-add waits four cycles for the one before. */
+/* Books: halves where the machine takes them as they are, so that twice as many vectors stay in a cache; else floats. */
+#if V_AVX2 || V_AVX512 || V_NEON
+#define TINYI_VQ_HALF 1
+#define TINYI_VQ_NUMBER uint16_t
+#define TINYI_VQ_LOAD v_load_f16
+#else
+#define TINYI_VQ_HALF 0
+#define TINYI_VQ_NUMBER float
+#define TINYI_VQ_LOAD v_load
+#endif
+#define TINYI_VQ_C ((const TINYI_VQ_NUMBER *)r->c)
+#define TINYI_VQ_D ((const TINYI_VQ_NUMBER *)r->d)
 #if V_LANES == 1
 static void TINY_FN(tinyi_vptq_gather)(float *y, const tinyi_vptq_run *r, int pad)
 {
@@ -12,7 +24,7 @@ static void TINY_FN(tinyi_vptq_gather)(float *y, const tinyi_vptq_run *r, int pa
     for (i = 0; i < pad; i++) y[i] = 0.0f;
     for (j = 0; j < r->n; j++) {
         const uint32_t word = tinyi_vptq_word(r->at, j, width, mask);
-        const float *c = r->c + (size_t)(word & low) * (size_t)pad, *d = r->d ? r->d + (size_t)(word >> r->bits) * (size_t)pad : NULL, x = r->x[j];
+        const float *c = TINYI_VQ_C + (size_t)(word & low) * (size_t)pad, *d = r->d ? TINYI_VQ_D + (size_t)(word >> r->bits) * (size_t)pad : NULL, x = r->x[j];
         for (i = 0; i < pad; i++) y[i] += x * (d ? c[i] + d[i] : c[i]);
     }
 }
@@ -23,18 +35,18 @@ static void TINY_FN(tinyi_vptq_gather)(float *y, const tinyi_vptq_run *r, int pa
 #define TINYI_VQ_LIST4(X, s) X(s, 0) X(s, 1) X(s, 2) X(s, 3)
 #define TINYI_VQ_ZERO(s, i) v_f32 y##s##_##i = v_zero();
 #define TINYI_VQ_KEEP(s, i) v_store(y + (i) * V_LANES, v_add(y##s##_##i, y1_##i));
-#define TINYI_VQ_FMA1(s, i) y##s##_##i = v_fma(xx, v_load(c + (i) * V_LANES), y##s##_##i);
-#define TINYI_VQ_FMA2(s, i) y##s##_##i = v_fma(xx, v_add(v_load(c + (i) * V_LANES), v_load(d + (i) * V_LANES)), y##s##_##i);
+#define TINYI_VQ_FMA1(s, i) y##s##_##i = v_fma(xx, TINYI_VQ_LOAD(c + (i) * V_LANES), y##s##_##i);
+#define TINYI_VQ_FMA2(s, i) y##s##_##i = v_fma(xx, v_add(TINYI_VQ_LOAD(c + (i) * V_LANES), TINYI_VQ_LOAD(d + (i) * V_LANES)), y##s##_##i);
 #define TINYI_VQ_ONE(LIST, VECS, s, j)                                                                              \
     {                                                                                                               \
-        const float *c = book + (size_t)tinyi_vptq_word(at, j, width, mask) * ((VECS) * V_LANES);                   \
+        const TINYI_VQ_NUMBER *c = book + (size_t)tinyi_vptq_word(at, j, width, mask) * ((VECS) * V_LANES);         \
         const v_f32 xx = v_set(x[j]);                                                                               \
         LIST(TINYI_VQ_FMA1, s)                                                                                      \
     }
 #define TINYI_VQ_TWO(LIST, VECS, s, j)                                                                              \
     {                                                                                                               \
         const uint32_t word = tinyi_vptq_word(at, j, width, mask);                                                  \
-        const float *c = book + (size_t)(word & low) * ((VECS) * V_LANES), *d = r->d + (size_t)(word >> bits) * ((VECS) * V_LANES); \
+        const TINYI_VQ_NUMBER *c = book + (size_t)(word & low) * ((VECS) * V_LANES), *d = TINYI_VQ_D + (size_t)(word >> bits) * ((VECS) * V_LANES); \
         const v_f32 xx = v_set(x[j]);                                                                               \
         LIST(TINYI_VQ_FMA2, s)                                                                                      \
     }
@@ -45,7 +57,8 @@ static void TINY_FN(tinyi_vptq_gather)(float *y, const tinyi_vptq_run *r, int pa
         const int bits = r->bits;                                                                                   \
         const uint32_t mask = tinyi_vptq_mask((int)width), low = tinyi_vptq_mask(bits);                             \
         const unsigned char *at = r->at;                                                                            \
-        const float *x = r->x, *book = r->c;                                                                        \
+        const TINYI_VQ_NUMBER *book = TINYI_VQ_C;                                                                   \
+        const float *x = r->x;                                                                                      \
         size_t n = r->n, j;                                                                                         \
         LIST(TINYI_VQ_ZERO, 0)                                                                                      \
         LIST(TINYI_VQ_ZERO, 1)                                                                                      \
@@ -133,12 +146,12 @@ static void TINY_FN(tinyi_vptq_bucket)(float *y, const tinyi_vptq_run *r, int pa
         const float *a = r->bucket, *b = a + n;
         v_f32 even = v_zero(), odd = even;
         for (c = 0; c < n; c += 2) {        /* a power of two, at least 2 */
-            even = v_fma(v_set(a[c]), v_load(r->c + c * (size_t)pad + i), even);
-            odd = v_fma(v_set(a[c + 1]), v_load(r->c + (c + 1) * (size_t)pad + i), odd);
+            even = v_fma(v_set(a[c]), TINYI_VQ_LOAD(TINYI_VQ_C + c * (size_t)pad + i), even);
+            odd = v_fma(v_set(a[c + 1]), TINYI_VQ_LOAD(TINYI_VQ_C + (c + 1) * (size_t)pad + i), odd);
         }
         for (c = 0; c < n2; c += 2) {
-            even = v_fma(v_set(b[c]), v_load(r->d + c * (size_t)pad + i), even);
-            odd = v_fma(v_set(b[c + 1]), v_load(r->d + (c + 1) * (size_t)pad + i), odd);
+            even = v_fma(v_set(b[c]), TINYI_VQ_LOAD(TINYI_VQ_D + c * (size_t)pad + i), even);
+            odd = v_fma(v_set(b[c + 1]), TINYI_VQ_LOAD(TINYI_VQ_D + (c + 1) * (size_t)pad + i), odd);
         }
         v_store(y + i, v_add(even, odd));
     }
@@ -152,12 +165,12 @@ static void TINY_FN(tinyi_vptq_tile)(float *to, size_t step, const tinyi_vptq_ru
     int i;
     for (j = 0; j < r->n; j++, to += step) {
         const uint32_t word = tinyi_vptq_word(r->at, j, width, mask);
-        const float *c = r->c + (size_t)(word & low) * (size_t)pad, *d = r->d ? r->d + (size_t)(word >> r->bits) * (size_t)pad : NULL;
-        for (i = 0; i < pad; i += V_LANES) v_store(to + i, d ? v_add(v_load(c + i), v_load(d + i)) : v_load(c + i));
+        const TINYI_VQ_NUMBER *c = TINYI_VQ_C + (size_t)(word & low) * (size_t)pad, *d = r->d ? TINYI_VQ_D + (size_t)(word >> r->bits) * (size_t)pad : NULL;
+        for (i = 0; i < pad; i += V_LANES) v_store(to + i, d ? v_add(TINYI_VQ_LOAD(c + i), TINYI_VQ_LOAD(d + i)) : TINYI_VQ_LOAD(c + i));
     }
 }
 
-static const tinyi_vptq_kernels TINY_FN(tinyi_vptq_table) = { TINYI_PASS_TARGET, V_LANES, TINY_FN(tinyi_vptq_gather), TINY_FN(tinyi_vptq_bucket), TINY_FN(tinyi_vptq_tile) };
+static const tinyi_vptq_kernels TINY_FN(tinyi_vptq_table) = { TINYI_PASS_TARGET, V_LANES, TINYI_VQ_HALF, TINY_FN(tinyi_vptq_gather), TINY_FN(tinyi_vptq_bucket), TINY_FN(tinyi_vptq_tile) };
 #undef TINYI_VQ_LIST1
 #undef TINYI_VQ_LIST2
 #undef TINYI_VQ_LIST3
@@ -173,3 +186,8 @@ static const tinyi_vptq_kernels TINY_FN(tinyi_vptq_table) = { TINYI_PASS_TARGET,
 #undef TINYI_VQ_ADD1
 #undef TINYI_VQ_ADD2
 #undef TINYI_VQ_BUCKET
+#undef TINYI_VQ_HALF
+#undef TINYI_VQ_NUMBER
+#undef TINYI_VQ_LOAD
+#undef TINYI_VQ_C
+#undef TINYI_VQ_D

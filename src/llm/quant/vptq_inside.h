@@ -58,19 +58,19 @@ TINYI_FORCE_INLINE uint32_t tinyi_vptq_word(const unsigned char *p, size_t j, un
 }
 TINYI_INLINE uint32_t tinyi_vptq_mask(int bits) { return bits >= 32 ? 0xffffffffu : ((uint32_t)1 << bits) - 1u; }
 
-/* What a kernel gets of a row of vectors. Books: a vector every `pad` floats, zeros behind its numbers, 2^bits of them. */
+/* What a kernel gets of a row of vectors. Books: a vector every `pad` numbers, floats or halves as the kernels want them, zeros behind its own, 2^bits of them. */
 typedef struct tinyi_vptq_run {
     const unsigned char *at;                /* its codes */
     const float *x;                         /* (n) */
     size_t n;
-    const float *c, *d;                     /* d: NULL, there is no second book */
+    const void *c, *d;                      /* d: NULL, there is no second book */
     int bits, bits2;
     float *bucket;                          /* 2^bits + 2^bits2 */
 } tinyi_vptq_run;
 
 typedef struct tinyi_vptq_kernels {
     tiny_target from;
-    int lanes;
+    int lanes, half;                        /* half: books are halves */
     /* y (pad): sums of the row */
     void (*gather)(float *y, const tinyi_vptq_run *r, int pad);
     void (*bucket)(float *y, const tinyi_vptq_run *r, int pad);

@@ -1,15 +1,15 @@
 /* src/llm/quant/vptq_matmul.c - products with weights that are vectors of code books
  *
  * Formula  y[t][r] = sum over inputs i of x[t][i] w'[r][i], w'[s v + j][i] = scale_i (C[c1][j] + D[c2][j]) + bias_i for the codes c1, c2 of row s of vectors
- * Work     first all books become floats, a vector padded to whole vectors of the machine, and x stands in the order of the codes, times the scales; x times the biases is
+ * Work     first all books are laid out anew, a vector padded to whole vectors of the machine (as halves, where it takes halves; else as floats), and x stands in the order of the codes, times the scales; x times the biases is
  *          one number for each row of x. Then threads take rows of vectors. 64 rows of x at a time. Nothing depends on the number of threads.
- * GATHER   y[s] += x_i C[c]: v multiply-adds a code, in one to four vectors of the machine; a book of 4096 x 8 floats is 128 KB, of the second-level cache
+ * GATHER   y[s] += x_i C[c]: v multiply-adds a code, in one to four vectors of the machine; a book of 4096 x 8 halves is 64 KB, of the second-level cache
  * BUCKET   a[c] += x_i, then y[s] = sum of a[c] C[c]: an addition a code and v multiply-adds a vector of the book
  * EXPAND   64 inputs of up to 64 outputs become panels of floats, and the tile kernel of math/gemm.h multiplies them with up to 64 rows of x
  * Not finite: an infinity times the sum of two vectors is not the sum of two infinities; rows of x with one are made by the plain loop.
- * Cost     bits / 8 bytes a weight and the books; the books' way to floats is 2 v k operations a call
+ * Cost     bits / 8 bytes a weight and the books; the books are read and written once a call
  * Error    a sum of at most n products (in buckets n + k) in some order, each of three factors, with C + D rounded: LINEAR, n + k + 8 units
- * Left out books that stay as floats between two calls: 128 KB would come from memory where 48 KB of halves do, for each matrix of a model       */
+ * Left out books that stay laid out between two calls: 64 to 128 KB would come from memory where 48 KB do, for each matrix of a model            */
 #include <string.h>
 #include "core/conform.h"
 #include "core/state.h"
@@ -159,7 +159,9 @@ typedef struct tinyi_vptq_job {             /* of one thread, for up to 64 rows 
     tinyi_gemm_shape shape;
     tllm_vptq_form form;
     tiny_idx t0, tokens, wide;              /* wide: heights of all tiles of x */
-    float *table, *x, *bias;                /* shared: books; x as the form wants it; x times the biases (tokens), */
+    unsigned char *table;                   /* shared: books, a number every b->number bytes; */
+    size_t number;
+    float *x, *bias;                        /* x as the form wants it; x times the biases (tokens), */
     float *strange;                         /* and 1 for each row of x with an infinity or a NaN */
     float *acc, *image, *vector, *bucket;   /* own */
 } tinyi_vptq_job;
@@ -168,13 +170,19 @@ static int tinyi_vptq_pad(const tinyi_vptq_job *b, tiny_idx v) { return (int)(v 
 static tiny_idx tinyi_vptq_chunks(int bits) { return (((tiny_idx)1 << bits) + TINYI_VPTQ_CHUNK - 1) / TINYI_VPTQ_CHUNK; }
 
 /* vectors e0 .. e1 of a book, of which k are there */
-static void tinyi_vptq_floats(const tinyi_vptq_job *b, float *to, const unsigned char *book, tiny_idx v, tiny_idx k, tiny_idx e0, tiny_idx e1)
+static void tinyi_vptq_numbers(const tinyi_vptq_job *b, unsigned char *table, const unsigned char *book, tiny_idx v, tiny_idx k, tiny_idx e0, tiny_idx e1)
 {
     const tiny_idx pad = tinyi_vptq_pad(b, v), n = TINYI_MAX(TINYI_MIN(e1, k) - e0, 0) * v;
     uint16_t half[TINYI_VPTQ_CHUNK * TLLM_VPTQ_MOST_V];
-    float *flat = b->acc;
+    float *flat = b->acc, *to = (float *)(void *)table;
     tiny_idx i, j;
     for (i = 0; i < n; i++) half[i] = tinyi_vptq_u16(book + 2 * (size_t)(e0 * v + i));
+    if (b->k->half) {
+        uint16_t *as = (uint16_t *)(void *)table;
+        for (i = e0; i < e1; i++)
+            for (j = 0; j < pad; j++) as[i * pad + j] = i < k && j < v ? half[(i - e0) * v + j] : (uint16_t)0;
+        return;
+    }
     b->floats(flat, half, (size_t)n);
     for (i = e0; i < e1; i++)
         for (j = 0; j < pad; j++) to[i * pad + j] = i < k && j < v ? flat[(i - e0) * v + j] : 0.0f;
@@ -202,7 +210,7 @@ static void tinyi_vptq_chunk(const tinyi_vptq_call *f, const tinyi_vptq_job *b, 
     }
     second = c >= first;
     e0 = (second ? c - first : c) * TINYI_VPTQ_CHUNK;
-    tinyi_vptq_floats(b, b->table + part.entries * TINYI_VPTQ_PAD + (second ? ((size_t)1 << part.bits) * TINYI_VPTQ_PAD : 0), f->q.bytes + (second ? part.book2 : part.book), part.v,
+    tinyi_vptq_numbers(b, b->table + (part.entries + (second ? (size_t)1 << part.bits : 0)) * TINYI_VPTQ_PAD * b->number, f->q.bytes + (second ? part.book2 : part.book), part.v,
                       second ? part.k2 : part.k, e0, TINYI_MIN(e0 + TINYI_VPTQ_CHUNK, (tiny_idx)1 << (second ? part.bits2 : part.bits)));
 }
 static tiny_idx tinyi_vptq_all_chunks(const tinyi_vptq_call *f)
@@ -269,8 +277,8 @@ static void tinyi_vptq_panels(const tinyi_vptq_call *f, const tinyi_vptq_job *b,
 
 static void tinyi_vptq_run_of(const tinyi_vptq_call *f, const tinyi_vptq_job *b, const tinyi_vptq_part *part, tinyi_vptq_run *r)
 {
-    r->c = b->table + part->entries * TINYI_VPTQ_PAD;
-    r->d = part->k2 ? r->c + ((size_t)1 << part->bits) * TINYI_VPTQ_PAD : NULL;
+    r->c = b->table + part->entries * TINYI_VPTQ_PAD * b->number;
+    r->d = part->k2 ? b->table + (part->entries + ((size_t)1 << part->bits)) * TINYI_VPTQ_PAD * b->number : NULL;
     r->bits = part->bits;
     r->bits2 = part->bits2;
     r->bucket = b->bucket;
@@ -381,8 +389,9 @@ static void tinyi_vptq_fast(tiny_team *team, const tiny_op *op)
     TINYI_OF(team->k, gemm_f32_shape)(&b.shape);
     b.k = tinyi_vptq_kernels_of(team->k);
     b.form = f.p.form == TLLM_VPTQ_AUTO ? tinyi_vptq_choose(&f.q, f.n, b.k->lanes) : (tllm_vptq_form)f.p.form;
-    b.table = (float *)team->shared;
-    b.x = b.table + f.entries * TINYI_VPTQ_PAD;
+    b.table = (unsigned char *)team->shared;
+    b.number = b.k->half ? sizeof(uint16_t) : sizeof(float);
+    b.x = (float *)team->shared + f.entries * TINYI_VPTQ_PAD;
     b.bias = b.x + tinyi_vptq_x_floats(&f);
     b.strange = b.bias + TINYI_VPTQ_TOKENS;
     b.acc = (float *)team->own;
