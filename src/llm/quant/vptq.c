@@ -93,10 +93,12 @@ TINYI_FN size_t tinyi_vptq_bytes(const tllm_vptq *q)
 {
     const uint64_t wide = (uint64_t)((q->n - q->outliers) / q->groups), n = (uint64_t)q->n, rows = (uint64_t)q->rows;
     const uint64_t bits = (uint64_t)(tinyi_vptq_bits(q->k) + (q->k2 ? tinyi_vptq_bits(q->k2) : 0));
+    const uint64_t bits0 = q->outliers ? (uint64_t)q->outliers * (uint64_t)tinyi_vptq_bits(q->k0) : 0;
     uint64_t sum = TINYI_VPTQ_HEAD;
+    if (wide * bits > SIZE_MAX - 31 || bits0 > SIZE_MAX - 31) return 0;         /* places of codes are counted in bits */
     if (!tinyi_vptq_count(&sum, n, (q->permuted ? n > 65536 ? 4u : 2u : 0u) + (q->normalized ? 4u : 0u))) return 0;
     sum = (sum + 3) / 4 * 4;
-    if (q->outliers && (!tinyi_vptq_count(&sum, (rows + (uint64_t)q->v0 - 1) / (uint64_t)q->v0, ((uint64_t)q->outliers * (uint64_t)tinyi_vptq_bits(q->k0) + 31) / 32 * 4) ||
+    if (q->outliers && (!tinyi_vptq_count(&sum, (rows + (uint64_t)q->v0 - 1) / (uint64_t)q->v0, (bits0 + 31) / 32 * 4) ||
                         !tinyi_vptq_count(&sum, (uint64_t)q->k0, 2 * (uint64_t)q->v0))) return 0;
     if (!tinyi_vptq_count(&sum, (rows + (uint64_t)q->v - 1) / (uint64_t)q->v * (uint64_t)q->groups, (wide * bits + 31) / 32 * 4)) return 0;
     if (!tinyi_vptq_count(&sum, (uint64_t)(q->k + q->k2) * (uint64_t)q->v, 2 * (uint64_t)q->groups)) return 0;

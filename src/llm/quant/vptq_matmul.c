@@ -6,7 +6,8 @@
  * GATHER   y[s] += x_i C[c]: v multiply-adds a code, in one to four vectors of the machine; a book of 4096 x 8 halves is 64 KB, of the second-level cache
  * BUCKET   a[c] += x_i, then y[s] = sum of a[c] C[c]: an addition a code and v multiply-adds a vector of the book
  * EXPAND   64 inputs of up to 64 outputs become panels of floats, and the tile kernel of math/gemm.h multiplies them with up to 64 rows of x
- * Not finite: an infinity times the sum of two vectors is not the sum of two infinities; rows of x with one are made by the plain loop.
+ * Not finite: an infinity times the sum of two vectors is not the sum of two infinities; rows of x with one are made by the plain loop. So are rows with a number from 2^100 on, which times
+ *          a scale, or in a bucket, may become one where the sum is none.
  * Cost     bits / 8 bytes a weight and the books; the books are read and written once a call
  * Error    a sum of at most n products (in buckets n + k) in some order, each of three factors, with C + D rounded: LINEAR, n + k + 8 units
  * Left out books that stay laid out between two calls: 64 to 128 KB would come from memory where 48 KB do, for each matrix of a model            */
@@ -163,7 +164,7 @@ typedef struct tinyi_vptq_job {             /* of one thread, for up to 64 rows 
     unsigned char *table;                   /* shared: books, a number every b->number bytes; */
     size_t number;
     float *x, *bias;                        /* x as the form wants it; x times the biases (tokens), */
-    float *strange;                         /* and 1 for each row of x with an infinity or a NaN */
+    float *strange;                         /* and 1 for each row of x with an infinity, a NaN, or a number from 2^100 on */
     float *acc, *image, *vector, *bucket;   /* own */
 } tinyi_vptq_job;
 
@@ -255,7 +256,7 @@ static void tinyi_vptq_biases(const tinyi_vptq_call *f, const tinyi_vptq_job *b,
     double sum = 0.0;
     int strange = 0;
     tiny_idx i;
-    for (i = 0; i < f->q.n; i++) strange |= (tinyi_f32_bits(x[i * f->x_k]) & 0x7f800000u) == 0x7f800000u;
+    for (i = 0; i < f->q.n; i++) strange |= (tinyi_f32_bits(x[i * f->x_k]) & 0x7fffffffu) >= 0x71800000u;       /* 2^100 and above, an infinity, a NaN */
     for (i = 0; f->q.normalized && i < f->q.n; i++) sum += (double)x[tinyi_vptq_input(&f->q, i) * f->x_k] * (double)tinyi_vptq_bias(&f->q, i);
     b->bias[t] = (float)sum;
     b->strange[t] = strange ? 1.0f : 0.0f;
@@ -425,6 +426,14 @@ static void tinyi_vptq_fast(tiny_team *team, const tiny_op *op)
 
 /* ---- the row ------------------------------------------------------------------------------------------------------------- */
 
+/* bytes that the product takes, at most: books of bytes that nobody made can be laid out 64 times as large */
+static double tinyi_vptq_room(const tllm_vptq *q)
+{
+    tinyi_vptq_part last;
+    tinyi_vptq_part_of(q, tinyi_vptq_parts(q) - 1, &last);
+    return 4.0 * TINYI_VPTQ_PAD * ((double)last.entries + 2.0 * 1048576.0) + 4.0 * (TINYI_VPTQ_TOKENS + 32.0) * ((double)q->n + TINYI_VPTQ_WIDE * ((double)q->groups + 2.0));
+}
+
 static tiny_status tinyi_vptq_shape_rule(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
 {
     const tiny_tensor *x = op->in[0], *bytes = op->in[1];
@@ -442,6 +451,8 @@ static tiny_status tinyi_vptq_shape_rule(tiny_ctx *ctx, const tiny_op *op, tiny_
         if (st) return st;
         if (q.n != x->dim[1] || q.rows != p->rows)
             return tinyi_fail(ctx, TINY_E_SHAPE, "vptq_matmul: %td outputs of rows of %td numbers; the matrix has %td outputs of %td", p->rows, x->dim[1], q.rows, q.n);
+        if (tinyi_vptq_room(&q) > (double)(SIZE_MAX / 4))
+            return tinyi_fail(ctx, TINY_E_OVERFLOW, "vptq_matmul: books of %td vectors for each of %td groups, laid out for %td inputs, are more than this machine can address", q.k + q.k2, q.groups, q.n);
     }
     dim[0] = x->dim[0];
     dim[1] = p->rows;

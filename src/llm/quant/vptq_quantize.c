@@ -52,7 +52,7 @@ static void tinyi_vptq_books_of(const tinyi_vptq *p, tiny_idx i, tinyi_vptq_book
     tinyi_vptq_part_of(&p->q, 0, &first);
     tinyi_vptq_part_of(&p->q, i, &b->part);
     b->book = p->book + (b->part.book - first.book) / 2;
-    b->book2 = p->book + (b->part.book2 - first.book) / 2;
+    b->book2 = b->part.k2 ? p->book + (b->part.book2 - first.book) / 2 : NULL;
     if (apart) laid0 = tinyi_nearest_floats(p->q.k0, p->q.v0);
     laid = tinyi_nearest_floats(p->q.k, p->q.v);
     laid2 = p->q.k2 ? tinyi_nearest_floats(p->q.k2, p->q.v) : 0;
