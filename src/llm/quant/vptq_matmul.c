@@ -143,14 +143,15 @@ TINY_REF_END
 
 /* ---- fast ---------------------------------------------------------------------------------------------------------------- */
 
-/* With avx2 and rows of 4096 a book of 256 was 1.2 times slower by buckets than by gathering: buckets are left to books of a 64th of the row and less. Where EXPAND
- * begins was not measured. */
+/* With vectors of the machine (avx2, 1024 and 4096 inputs) buckets are between a sixth faster (256 vectors) and half as slow again (16 and 64: one addition waits for the one
+ * before it), so they are left to who asks; one number at a time they take a sixth to half of the time wherever a row has as many codes as the book has vectors. From
+ * eight rows of x on a tile made once is worth its making. docs/vptq.md has the figures. */
 static tllm_vptq_form tinyi_vptq_choose(const tllm_vptq *q, tiny_idx n, int lanes)
 {
     const tiny_idx wide = (q->n - q->outliers) / q->groups;
     const tiny_idx entries = ((tiny_idx)1 << tinyi_vptq_bits(q->k)) + (q->k2 ? (tiny_idx)1 << tinyi_vptq_bits(q->k2) : 0);
-    if (n >= 8 && lanes > 1) return TLLM_VPTQ_EXPAND;
-    return 64 * entries <= wide ? TLLM_VPTQ_BUCKET : TLLM_VPTQ_GATHER;
+    if (lanes == 1 && entries <= wide) return TLLM_VPTQ_BUCKET;
+    return n >= 8 ? TLLM_VPTQ_EXPAND : TLLM_VPTQ_GATHER;
 }
 
 typedef struct tinyi_vptq_job {             /* of one thread, for up to 64 rows of x */
