@@ -2,7 +2,7 @@
  *
  *     vptq MODEL --text stories.txt [--tensor NAME] [--v N] [--k N] [--k2 N] [--outliers PERCENT] [--groups N] [--normalize] [--save FILE]
  *
- * The model reads three quarters of the text, and each way makes its matrices small with what it saw; then the last quarter is foreseen by the model with what the
+ * The model reads three quarters of the text, story by story where it has ends of them, and each way makes its matrices small with what it saw; then the last quarter is foreseen by the model with what the
  * small matrices stand for. Bits count everything: codes, scales, zeros, books. Of one matrix (--tensor) or of all in the layers.                  */
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
@@ -33,6 +33,7 @@ typedef struct work {
     tllm_tokens text;
     size_t half;                            /* tokens that are read for the statistics */
     int bos;                                /* a window begins with it; -1: with none */
+    int end;                                /* of a story: a window ends with it, and the next one begins there; -1: there is none */
     tiny_idx window, n_vocab;
     matrix *list;
     size_t n;
@@ -45,7 +46,7 @@ static int is_layer_matrix(const tllm_gguf_tensor *t)
     return t->rank == 2 && t->dim[0] > 1 && t->dim[1] > 1 && t->name.n > 12 && !memcmp(t->name.at, "blk.", 4) && !memcmp(t->name.at + t->name.n - 7, end, 7) && tllm_format_of(t->type);
 }
 
-/* the model over tokens from .. to, window by window; *bits: of a token, NULL: nobody wants to know */
+/* The model over tokens from .. to, window by window, none over the end of a story: a model that never saw two in a row foresees the second one badly, and then nothing is told apart. *bits: of a token, NULL: nobody wants to know */
 static tiny_status read_on(work *w, tiny_ctx *ctx, const tllm_gguf *g, size_t from, size_t to, const char *what, double *bits)
 {
     tllm_model *model = NULL;
@@ -59,9 +60,10 @@ static tiny_status read_on(work *w, tiny_ctx *ctx, const tllm_gguf *g, size_t fr
     room.n_ctx = w->window;
     if (!st) st = tllm_state_open(ctx, model, &room, &state);
     if (!st && bits && !(logits = (float *)tiny_alloc(ctx, (size_t)(w->window * w->n_vocab) * sizeof *logits))) st = tiny_ctx_status(ctx);
-    for (; !st && from < to; from += (size_t)w->window) {
-        const tiny_idx m = to - from < (size_t)w->window ? (tiny_idx)(to - from) : w->window;
-        tiny_idx i;
+    while (!st && from < to) {
+        const tiny_idx most = to - from < (size_t)w->window ? (tiny_idx)(to - from) : w->window;
+        tiny_idx m = 1, i;
+        while (m < most && (m == 1 || w->end < 0 || w->text.id[from + (size_t)m - 1] != w->end)) m++;
         memcpy(token, w->text.id + from, (size_t)m * sizeof *token);
         if (w->bos >= 0) token[0] = w->bos;
         tllm_state_clear(state);
@@ -73,6 +75,7 @@ static tiny_status read_on(work *w, tiny_ctx *ctx, const tllm_gguf *g, size_t fr
             n += 1;
         }
         show_progress(NULL, what, (double)from / (double)to);
+        from += m > 1 && w->text.id[from + (size_t)m - 1] == w->end ? (size_t)m - 1 : (size_t)m;
     }
     end_progress();
     if (!st && bits) *bits = n > 0 ? sum / n / log(2.0) : 0;
@@ -287,6 +290,9 @@ static int run(work *w, const char *path, const char *text_path, const char *ten
     if (!st) {
         if (w->text.n > (size_t)n_tokens) w->text.n = (size_t)n_tokens;
         w->half = w->text.n / 4 * 3;
+        w->end = tllm_vocab_special(vocab, TLLM_EOS);
+        for (i = w->half; i < w->text.n && w->text.id[i] != w->end; i++) {}
+        if (i < w->text.n) w->half = i;     /* a story is read, or judged */
         w->bos = tllm_vocab_adds_bos(vocab) && w->text.n ? w->text.id[0] : -1;
         if (w->text.n < 64) {
             fprintf(stderr, "vptq: %s has %lu tokens; 64 are the least, some thousands are wanted\n", text_path, (unsigned long)w->text.n);

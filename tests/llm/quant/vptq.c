@@ -4,6 +4,7 @@
  *          anew in double, on weights that are updated in double with U of tllm_gptq_triangle; GPTQ itself where a book is its grid; brute force for the nearest, and
  *          means of clusters in double; the loss as a sum over all pairs of inputs; products in double of what the second reader says                     */
 #include "t.h"
+#include <float.h>
 #include <math.h>
 
 /* ---- layers -------------------------------------------------------------------------------------------------------------- */
@@ -332,6 +333,31 @@ static void test_kmeans_edges(tiny_target target)
     T_STATUS(tllm_kmeans(ctx, &d, one, 3, 1, w3, c, code, NULL), TINY_E_NUMERIC, "vector 1 has weight inf");
     one[2] = NAN;
     T_STATUS(tllm_kmeans(ctx, &d, one, 3, 1, NULL, c, code, NULL), TINY_E_NUMERIC, "number 0 of vector 2 is nan");
+    t_close(ctx);
+}
+
+/* Numbers at the end of what floats hold: squares of their differences are infinite, and every code is still one of a centre that is there. */
+static void test_kmeans_far(tiny_target target)
+{
+    tiny_ctx *ctx = t_ctx(target, 1);
+    float *x = t_guarded(6), *c = t_guarded(4);
+    uint32_t *code = (uint32_t *)t_guarded_bytes(6 * 4);
+    tllm_kmeans_desc d;
+    int seed, i;
+    memset(&d, 0, sizeof d);
+    d.k = 2;
+    d.iters = 2;
+    for (seed = 0; seed < 12; seed++) {     /* some draws begin without 3e38 */
+        x[0] = 0; x[1] = 1; x[2] = 3e38f; x[3] = -3e38f; x[4] = FLT_MAX; x[5] = 2;
+        d.seed = (uint64_t)seed;
+        T_OK(tllm_kmeans(ctx, &d, x, 6, 1, NULL, c, code, NULL));
+        for (i = 0; i < 6; i++) T_TRUE(code[i] < 2);
+        x[0] = x[1] = 3e38f; x[2] = 0; x[3] = 1; x[4] = 3e38f; x[5] = 3e38f;
+        T_OK(tllm_kmeans(ctx, &d, x, 3, 2, NULL, c, code, NULL));
+        for (i = 0; i < 3; i++) T_TRUE(code[i] < 2);
+    }
+    T_WALLS(c, 0);
+    T_WALLS(code, 0);
     t_close(ctx);
 }
 
@@ -881,6 +907,60 @@ static void test_product(tiny_target target)
     T_PROOF("quantization 1", "GEMV equals dequant + dense to 1e-5");
 }
 
+/* Numbers of x that become infinite times a scale, or where two of them meet in a bucket, in sums that are finite: every form says what the plain one says. */
+static void test_large(tiny_target target)
+{
+    enum { ROWS = 8, N = 30 };
+    tiny_ctx *ctx = t_ctx(target, 1), *plain = t_ctx(TINY_TARGET_REFERENCE, 1);
+    float *x = t_guarded(2 * N), *y = t_guarded(2 * ROWS), *z = t_guarded(2 * ROWS), *w = t_rand(ROWS * N, -1e-5f, 1e-5f);
+    const tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 2, N), ty = tiny_tensor_2d(y, TINY_F32, 2, ROWS), tz = tiny_tensor_2d(z, TINY_F32, 2, ROWS);
+    const tiny_tensor h = tiny_tensor_2d(diagonal_h(N, 1.0), TINY_F64, N, N);
+    tllm_vptq_desc d;
+    tllm_vptq q;
+    int way, form, i;
+    memset(&d, 0, sizeof d);
+    d.v = 4;
+    d.k = 8;
+    for (way = 0; way < 2; way++) {
+        d.normalize = way;
+        for (i = 0; i < ROWS * N; i++) w[i] = way ? (float)(i / N % 4) * 20000.0f : w[i];       /* normalized: scales of 60000, books of 0 to 1 */
+        for (i = 0; i < 2 * N; i++) x[i] = i >= N ? 1.0f : way ? (i % 2 ? 1e34f : -1e34f) : i < 4 ? 1.5e38f : 0.0f;
+        t_use(ctx);
+        T_OK(tllm_vptq_quantize(ctx, &d, w, ROWS, N, &h, &q, NULL));
+        T_OK(tllm_vptq_matmul(plain, &tx, &q, &tz));
+        for (form = 0; form < TLLM_VPTQ_FORMS; form++) {
+            T_OK(tllm_vptq_matmul_as(ctx, &tx, &q, (tllm_vptq_form)form, &ty));
+            for (i = 0; i < 2 * ROWS; i++) T_TRUE(z[i] - z[i] == 0.0f && fabs((double)y[i] - (double)z[i]) <= (i < ROWS ? 1e-6 * fabs((double)z[i]) : 1e-5 * N * (way ? 60000.0 : 1e-5)));
+        }
+        tllm_vptq_close(ctx, &q);
+    }
+    t_close(plain);
+    t_close(ctx);
+}
+
+/* what AUTO takes: by rows of x, and buckets where one number is added at a time and a row has as many codes as the book has vectors */
+static void test_choice(tiny_target target)
+{
+    tiny_ctx *ctx = t_ctx(target, 1);
+    const int one = target == TINY_TARGET_SCALAR;
+    tllm_vptq_desc d;
+    tllm_vptq q;
+    if (target == TINY_TARGET_REFERENCE) {
+        t_close(ctx);
+        return;
+    }
+    memset(&d, 0, sizeof d);
+    T_OK(tllm_vptq_random(ctx, &d, 16, 256, 1, &q));
+    T_EQ_INT(tllm_vptq_form_of(ctx, &q, 1), one ? TLLM_VPTQ_BUCKET : TLLM_VPTQ_GATHER);
+    T_EQ_INT(tllm_vptq_form_of(ctx, &q, 8), one ? TLLM_VPTQ_BUCKET : TLLM_VPTQ_EXPAND);
+    tllm_vptq_close(ctx, &q);
+    T_OK(tllm_vptq_random(ctx, &d, 16, 255, 1, &q));
+    T_EQ_INT(tllm_vptq_form_of(ctx, &q, 7), TLLM_VPTQ_GATHER);
+    T_EQ_INT(tllm_vptq_form_of(ctx, &q, 8), TLLM_VPTQ_EXPAND);
+    tllm_vptq_close(ctx, &q);
+    t_close(ctx);
+}
+
 /* ---- what is not there, and what should not be --------------------------------------------------------------------------- */
 
 static void test_refused(void)
@@ -1374,6 +1454,7 @@ int main(void)
     T_RUN_TARGETS(test_worked);
     T_RUN_TARGETS(test_kmeans);
     T_RUN_TARGETS(test_kmeans_edges);
+    T_RUN_TARGETS(test_kmeans_far);
     T_RUN_TARGETS(test_exact);
     T_RUN_TARGETS(test_gptq);
     T_RUN_TARGETS(test_identity);
@@ -1383,6 +1464,8 @@ int main(void)
     T_RUN_TARGETS(test_format);
     T_RUN(test_rate);
     T_RUN_TARGETS(test_product);
+    T_RUN_TARGETS(test_large);
+    T_RUN_TARGETS(test_choice);
     T_RUN(test_refused);
     T_RUN_TARGETS(test_singular);
     T_RUN(test_hostile);
