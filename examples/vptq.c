@@ -293,7 +293,7 @@ static int run(work *w, const char *path, const char *text_path, const char *ten
         w->end = tllm_vocab_special(vocab, TLLM_EOS);
         for (i = w->half; i < w->text.n && w->text.id[i] != w->end; i++) {}
         if (i < w->text.n) w->half = i;     /* a story is read, or judged */
-        w->bos = tllm_vocab_adds_bos(vocab) && w->text.n ? w->text.id[0] : -1;
+        w->bos = tllm_vocab_adds_bos(vocab) ? tllm_vocab_special(vocab, TLLM_BOS) : -1;
         if (w->text.n < 64) {
             fprintf(stderr, "vptq: %s has %lu tokens; 64 are the least, some thousands are wanted\n", text_path, (unsigned long)w->text.n);
             said = 1;
