@@ -2,6 +2,8 @@
 #include "llm/tinyllm.h"
 #ifdef TINYI_STITCHED
 #include "llm/quant/bitweight_sim.c"
+#include "llm/quant/vptq_matmul.c"
+#include "llm/quant/vptq_quantize.c"
 #include "llm/token/encode.c"
 #include "llm/token/decode.c"
 #include "llm/token/spm.c"
