@@ -118,6 +118,7 @@
 #include "llm/model/model.h"
 #include "llm/model/adapter.h"
 #include "llm/model/watch.h"
+#include "llm/model/fold.h"
 #include "llm/model/gptq_model.h"
 #include "llm/sample/sample.h"
 #include "llm/sample/stop.h"
