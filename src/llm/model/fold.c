@@ -64,9 +64,11 @@ TINY_API const char *tllm_fold_why(const tllm_folds *f, tiny_idx layer, int kind
 
 TINYI_FN tinyi_fold_item *tinyi_fold_item_of(const tllm_folds *f, const tllm_gguf_tensor *t)
 {
+    const uintptr_t first = f && f->n_item ? (uintptr_t)f->item[0].t : 0, at = (uintptr_t)t;
     size_t i;
-    for (i = 0; f && i < f->n_item && f->item[i].t != t; i++) {}
-    return f && i < f->n_item ? &f->item[i] : NULL;
+    if (!first || at < first || (at - first) % sizeof *t) return NULL;
+    i = (size_t)((at - first) / sizeof *t); /* the tensors of a file lie one after the other */
+    return i < f->n_item && f->item[i].t == t ? &f->item[i] : NULL;
 }
 
 /* ones, where there is no list yet */

@@ -10,7 +10,7 @@
 
 #if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_GPTQ
 
-typedef struct tinyi_fold_list { tiny_ctx *ctx; tllm_folds *f; const tllm_model *m; tiny_status st; } tinyi_fold_list;
+typedef struct tinyi_fold_list { tiny_ctx *ctx; tllm_folds *f; const tllm_model *m; int share; tiny_status st; } tinyi_fold_list;     /* share: some layers read the values of others */
 
 static const tllm_gguf_tensor *tinyi_fold_bias(const tllm_folds *f, const tllm_gguf_tensor *t)
 {
@@ -163,7 +163,7 @@ static void tinyi_fold_value(tinyi_fold_list *l, const tinyi_lm_layer *a)
         return;
     }
     if (a->mix == TINYI_LM_ATTN) why = NULL;
-    for (i = 0; i < m->n_layer && !why; i++)
+    for (i = 0; l->share && i < m->n_layer && !why; i++)
         if (i != a->i && m->layer[i].mix == TINYI_LM_ATTN && m->layer[i].kv_from == a->kv_from) why = "several layers share these values";
     if (!why && a->n_head != a->n_kv) why = "several heads share a value head: their factors would have to be equal";
     if (!why && TINYI_LM_ARCH(m)->attn & TINYI_LM_A_V_PLAIN) why = "values are normed, which takes a factor away";
@@ -250,6 +250,7 @@ TINYI_FN tiny_status tinyi_fold_make(tiny_ctx *ctx, tllm_folds *f, const tllm_mo
     f->why = (const char **)tinyi_alloc(ctx, ((size_t)m->n_layer + 1) * TLLM_FOLD_KINDS, sizeof *f->why);
     if (!f->why) return ctx->status;
     for (k = 0; k < ((size_t)m->n_layer + 1) * TLLM_FOLD_KINDS; k++) f->why[k] = k < TLLM_FOLD_KINDS ? "it belongs to a layer" : "it belongs to no layer";
+    for (i = 0; i < m->n_layer; i++) l.share |= m->layer[i].mix == TINYI_LM_ATTN && m->layer[i].kv_from != i;
     for (i = 0; i < m->n_layer; i++) {
         tinyi_fold_norms(&l, &m->layer[i], TLLM_FOLD_MIX);
         tinyi_fold_value(&l, &m->layer[i]);

@@ -389,8 +389,8 @@ static void test_scaled(void)
 {
     static const char model[] = "examples/models/story-small.gguf";
     static const struct { const char *how, *says, *norm; } way[] = {
-        { "Q4_0 --awq", "AWQ over 700 tokens: ", "blk.1.ffn_norm.weight" }, { "Q8_0 --smooth 0.5", "SmoothQuant over 700 tokens: 6 folds", "blk.1.attn_norm.weight" },
-        { "Q4_0 --awq --gptq", "GPTQ over 700 tokens: ", "blk.1.ffn_norm.weight" }, { "F32 --smooth 1", "SmoothQuant over 700 tokens: 6 folds", "blk.1.attn_norm.weight" } };
+        { "Q4_0 --awq", "AWQ over 700 tokens: ", "blk.1.ffn_norm.weight" }, { "Q8_0 --smooth 0.5", "SmoothQuant over 700 tokens: 8 folds", "blk.1.attn_norm.weight" },
+        { "Q4_0 --awq --gptq", "GPTQ over 700 tokens: ", "blk.1.ffn_norm.weight" }, { "F32 --smooth 1", "SmoothQuant over 700 tokens: 8 folds", "blk.1.attn_norm.weight" } };
     char name[300];
     unsigned char q[8];
     tiny_ctx *ctx;
