@@ -134,7 +134,6 @@ static int scaled(tiny_ctx *ctx, const tllm_gguf *g, const tllm_scaled_desc *d, 
 /* without ranges AWQ is the same function, in few readings and in many; and rounded it is nearer than rounding alone */
 static void test_awq(void)
 {
-    static const int formats[] = { TLLM_FORMAT_Q4_0, TLLM_FORMAT_Q5_1 };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
     tllm_gguf *g = NULL;
     tllm_scaled_desc d;
@@ -142,10 +141,9 @@ static void test_awq(void)
     made floats, plain, q, same;
     int32_t *token = (int32_t *)t_keep(TEXT * sizeof *token), other[JUDGED];
     float *want, *y;
-    size_t n, k, f;
+    size_t n, k;
     uint64_t sum[4];
-    double rtn, off;
-    int way;
+    double rtn;
     if (!open_model(ctx, &g)) { t_close(ctx); return; }
     stories(token, TEXT, 7);
     stories(other, JUDGED, 8);
@@ -163,28 +161,20 @@ static void test_awq(void)
     T_TRUE(sum_of(&same) == sum_of(&q));
     drop(ctx, &q);
     drop(ctx, &same);
-    for (f = 0; f < T_COUNT(formats); f++) {
-        T_TRUE(packed(ctx, floats.file, formats[f], &plain));
-        y = logits_of(ctx, plain.file, other, &n);
-        rtn = apart(want, y, n);
-        for (way = f > 0; way < 2; way++) {
-            memset(&d, 0, sizeof d);
-            d.no_clip = way == 0;
-            d.awq.steps = d.awq.clips = 10;
-            T_TRUE(scaled(ctx, floats.file, &d, token, TEXT, formats[f], &same, &about));
-            T_TRUE(packed(ctx, same.file, formats[f], &q));
-            y = logits_of(ctx, q.file, other, &n);
-            off = apart(want, y, n);
-            T_TRUE(off < rtn || way == 0);  /* factors alone gain nothing that shows here: see docs/awq.md */
-            T_TRUE(way == 0 || (about.cut > 0 && about.cut < about.groups));
-            if (getenv("T_SAY"))
-                printf("%s%s: %.4g apart, rounded %.4g; loss %.3f, mean power %.2f, %d of %d cut\n", tllm_format_of(formats[f])->name, way ? ", ranges cut" : "", off, rtn, about.loss / about.plain, about.alpha,
-                       (int)about.cut, (int)about.groups);
-            drop(ctx, &q);
-            drop(ctx, &same);
-        }
-        drop(ctx, &plain);
-    }
+    T_TRUE(packed(ctx, floats.file, TLLM_FORMAT_Q4_0, &plain));
+    y = logits_of(ctx, plain.file, other, &n);
+    rtn = apart(want, y, n);
+    drop(ctx, &plain);
+    memset(&d, 0, sizeof d);
+    T_TRUE(scaled(ctx, floats.file, &d, token, TEXT, TLLM_FORMAT_Q4_0, &same, &about));
+    T_TRUE(packed(ctx, same.file, TLLM_FORMAT_Q4_0, &q));
+    y = logits_of(ctx, q.file, other, &n);
+    T_TRUE(apart(want, y, n) < rtn);
+    T_TRUE(about.cut > 0 && about.cut < about.groups);
+    if (getenv("T_SAY"))
+        printf("Q4_0: %.4g apart, rounded %.4g; loss %.3f, mean power %.2f, %d of %d cut\n", apart(want, y, n), rtn, about.loss / about.plain, about.alpha, (int)about.cut, (int)about.groups);
+    drop(ctx, &q);
+    drop(ctx, &same);
     for (k = 0; k < 4; k++) {               /* any number of threads: the same bytes */
         tiny_ctx *few = t_ctx(TINY_TARGET_AUTO, (int)k + 1);
         memset(&d, 0, sizeof d);
