@@ -26,8 +26,8 @@ static void bs_run(void *arg)
     bs_arg *a = (bs_arg *)arg;
     const tiny_tensor x = tiny_tensor_2d(a->x, TINY_F32, a->tokens, a->n), y = tiny_tensor_2d(a->y, TINY_F32, a->tokens, a->n);
     if (a->kind == BS_F32 || a->kind == BS_F16) {
-        const tiny_tensor w = tiny_tensor_swap(tiny_tensor_2d(a->kind == BS_F32 ? (void *)a->w : (void *)a->half, a->kind == BS_F32 ? TINY_F32 : TINY_F16, a->n, a->n), 0, 1);
-        b_must(a->ctx, tiny_matmul(a->ctx, &x, &w, NULL, TINY_ACT_NONE, &y));
+        const tiny_tensor w = a->kind == BS_F32 ? tiny_tensor_2d(a->w, TINY_F32, a->n, a->n) : tiny_tensor_2d(a->half, TINY_F16, a->n, a->n), v = tiny_tensor_swap(w, 0, 1);
+        b_must(a->ctx, tiny_matmul(a->ctx, &x, &v, NULL, TINY_ACT_NONE, &y));
     } else if (a->kind == BS_Q8) {
         const tiny_tensor w = tiny_tensor_2d(a->q8, TINY_U8, a->n, a->n / 32 * 34);
         b_must(a->ctx, tllm_matmul(a->ctx, &x, TLLM_FORMAT_Q8_0, &w, NULL, &y));
@@ -106,7 +106,8 @@ static double bs_lost(tiny_ctx *ctx, double alpha, int fixed)
     static int8_t xc[BS_TOKENS * BS_N], wc[BS_ROWS * BS_N];
     static float xs[BS_TOKENS], ws[BS_ROWS];
     float s[BS_N], x_most[BS_N] = { 0 }, w_most[BS_N] = { 0 }, most = 0;
-    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, BS_TOKENS, BS_N), tw = tiny_tensor_swap(tiny_tensor_2d(w, TINY_F32, BS_ROWS, BS_N), 0, 1), ty = tiny_tensor_2d(want, TINY_F32, BS_TOKENS, BS_ROWS);
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, BS_TOKENS, BS_N), tw = tiny_tensor_swap(tiny_tensor_2d(w, TINY_F32, BS_ROWS, BS_N), 0, 1);
+    tiny_tensor ty = tiny_tensor_2d(want, TINY_F32, BS_TOKENS, BS_ROWS);
     double off = 0, size = 0;
     tllm_w8a8 xq, wq;
     int t, i;
@@ -205,7 +206,8 @@ static void bs_story(tiny_ctx *ctx, const char *path)
     b_verdict("story model, bits above the floor: AWQ4 lost / GPTQ4 lost", (awq[0] - full) / (gptq[0] - full), ">", 1);
     b_verdict("story model, bits above the floor: RTN3 lost / RTN4 lost", (rtn[1] - full) / (rtn[0] - full), ">", 2);
     if (strstr(path, "story.gguf"))
-        b_headline("awq", "order of perplexity: FP < GPTQ4 <= AWQ4 < RTN4 << RTN3", "examples/models/story.gguf, matrices of the layers as ASYM in groups of 64, 16384 tokens of other stories read; bits a token above the floor of the language",
+        b_headline("awq", "order of perplexity: FP < GPTQ4 <= AWQ4 < RTN4 << RTN3",
+                   "examples/models/story.gguf, matrices of the layers as ASYM in groups of 64, 16384 tokens of other stories read; bits a token above the floor of the language",
                    "as it is %.4f, GPTQ4 %.4f, AWQ4 %.4f, RTN4 %.4f, RTN3 %.4f; AWQ3 %.4f", full, gptq[0], awq[0], rtn[0], rtn[1], awq[1]);
     tllm_gguf_close(ctx, g);
 }
@@ -220,7 +222,8 @@ void bench_smooth(void)
     bs_speed(b_threads, n, 1, one);
     b_verdict("W8A8 / f32 weights, speed, many tokens", many[0], ">", 1.56);
     b_verdict("W8A8 / f16 weights, speed, many tokens", many[1], ">", 1.56);
-    b_headline("awq", "SmoothQuant: W8A8 up to 1.56 times the speed of f16, half its memory", "a layer of 4096 x 4096, 512 tokens, inputs made bytes each time; two threads",
+    b_headline("awq", "SmoothQuant: W8A8 up to 1.56 times the speed of f16, half its memory",
+               "a layer of 4096 x 4096, 512 tokens, inputs made bytes each time; two threads",
                "%.2f times the product with f16 weights (f32 weights: %.2f, Q8_0: %.2f), half the memory; one token: %.2f times; 128 tokens on one thread: %.2f", many[1], many[0], many[2], one[1], alone[1]);
     plain[0] = bs_lost(ctx, -1, 0);
     plain[1] = bs_lost(ctx, -1, 1);
@@ -229,7 +232,8 @@ void bench_smooth(void)
     b_note("two outlier channels (x30, x20) among 128, W8A8, relative squared error: a scale for each token %.3g, smoothed by 0.5 %.3g, by 0.75 %.3g, by 0.85 %.3g; one for all %.3g, %.3g, %.3g, %.3g", plain[0], smooth[0],
            bs_lost(ctx, 0.75, 0), bs_lost(ctx, 0.85, 0), plain[1], smooth[1], bs_lost(ctx, 0.75, 1), bs_lost(ctx, 0.85, 1));
     b_verdict("outliers, W8A8 by tokens: lost / lost with alpha 0.5", plain[0] / smooth[0], ">", 2);
-    b_headline("awq", "SmoothQuant: 8 bits without loss where outliers stand", "two channels x30 and x20 among 128, 128 outputs, 512 tokens; relative squared error of the outputs",
+    b_headline("awq", "SmoothQuant: 8 bits without loss where outliers stand",
+               "two channels x30 and x20 among 128, 128 outputs, 512 tokens; relative squared error of the outputs",
                "a scale for each token %.2g, with alpha 0.5 %.2g; one calibrated for all %.2g, with alpha 0.5 %.2g", plain[0], smooth[0], plain[1], smooth[1]);
     bs_story(ctx, "examples/models/story.gguf");
     if (!b_quick) bs_story(ctx, "examples/models/story-small.gguf");

@@ -129,7 +129,8 @@ TINY_API tiny_status tllm_fold_scale(tiny_ctx *ctx, tllm_folds *f, size_t at, co
     if (!s) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fold: there are no factors");
     for (i = 0; i < fold->n; i++)
         if (!(s[i] > 0.0f && s[i] <= 3e38f))
-            return tinyi_fail(ctx, TINY_E_NUMERIC, "fold: the factor of channel %td of %.*s is %g; it must be above 0 and finite", i, TINYI_FOLD_NAME(fold->from[0].t),
+            return tinyi_fail(ctx, TINY_E_NUMERIC, "fold: the factor of channel %td of %.*s is %g; it must be above 0 and finite", i,
+                              TINYI_FOLD_NAME(fold->from[0].t),
                               (double)s[i]);
     d = (double *)tinyi_alloc(ctx, (size_t)fold->n, sizeof *d);
     if (!d) return ctx->status;
@@ -158,7 +159,8 @@ TINY_API tiny_status tllm_fold_gain(tiny_ctx *ctx, tllm_folds *f, size_t at)
     fold = &f->fold[at];
     if (!fold->from_norm) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fold: %.*s is no norm: it has no gain", TINYI_FOLD_NAME(fold->from[0].t));
     if (fold->n_from > 1)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "fold: %.*s is added behind the gain, which cannot go into the matrices alone", TINYI_FOLD_NAME(fold->from[1].t));
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "fold: %.*s is added behind the gain, which cannot go into the matrices alone",
+                          TINYI_FOLD_NAME(fold->from[1].t));
     it = tinyi_fold_item_of(f, fold->from[0].t);
     d = (double *)tinyi_alloc(ctx, (size_t)fold->n, sizeof *d);
     gain = d ? (float *)tinyi_alloc(ctx, (size_t)fold->n, sizeof *gain) : NULL;
@@ -220,17 +222,20 @@ TINY_API tiny_status tllm_folds_floats(tiny_ctx *ctx, const tllm_folds *f, const
     if (st) return st;
     it = tinyi_fold_item_of(f, t);
     if (!it || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fold: a tensor of the file and a place for its numbers are wanted");
-    if (row < 0 || rows < 0 || row > it->rows - rows) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fold: %td rows from row %td on: %.*s has %td", rows, row, TINYI_FOLD_NAME(t), it->rows);
+    if (row < 0 || rows < 0 || row > it->rows - rows)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "fold: %td rows from row %td on: %.*s has %td", rows, row, TINYI_FOLD_NAME(t), it->rows);
     format = tllm_format_of(t->type);
     bytes = format && format->unpack ? tllm_format_bytes(format, (uint64_t)it->len) : 0;
     if (it->vector && format && format->unpack) {     /* a vector: its blocks hold many of its rows */
         if (row || rows != it->rows) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fold: a vector, %.*s, is wanted as a whole", TINYI_FOLD_NAME(t));
         format->unpack(t->data, out, (size_t)rows);
-    } else if (!bytes) return tinyi_fail(ctx, TINY_E_FORMAT, "fold: %.*s has type %s, which holds no numbers of a model", TINYI_FOLD_NAME(t), tllm_type_name(t->type));
+    } else if (!bytes) return tinyi_fail(ctx, TINY_E_FORMAT, "fold: %.*s has type %s, which holds no numbers of a model", TINYI_FOLD_NAME(t),
+                                         tllm_type_name(t->type));
     for (r = 0; r < rows; r++) {
         if (!it->vector) format->unpack(t->data + (size_t)(row + r) * bytes, out + r * it->len, (size_t)it->len);
         if (!tinyi_fold_row(it, row + r, out + r * it->len))
-            return tinyi_fail(ctx, TINY_E_NUMERIC, "fold: row %td of %.*s has numbers that are too large once they are multiplied", row + r, TINYI_FOLD_NAME(t));
+            return tinyi_fail(ctx, TINY_E_NUMERIC, "fold: row %td of %.*s has numbers that are too large once they are multiplied", row + r,
+                              TINYI_FOLD_NAME(t));
     }
     return TINY_OK;
 }

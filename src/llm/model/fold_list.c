@@ -10,7 +10,13 @@
 
 #if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_GPTQ
 
-typedef struct tinyi_fold_list { tiny_ctx *ctx; tllm_folds *f; const tllm_model *m; int share; tiny_status st; } tinyi_fold_list;     /* share: some layers read the values of others */
+typedef struct tinyi_fold_list {
+    tiny_ctx *ctx;
+    tllm_folds *f;
+    const tllm_model *m;
+    int share;                              /* some layers read the values of others */
+    tiny_status st;
+} tinyi_fold_list;
 
 static const tllm_gguf_tensor *tinyi_fold_bias(const tllm_folds *f, const tllm_gguf_tensor *t)
 {
@@ -241,7 +247,8 @@ TINYI_FN tiny_status tinyi_fold_make(tiny_ctx *ctx, tllm_folds *f, const tllm_mo
     l.f = f;
     l.m = m;
     if (arch->top & TINYI_LM_T_T5 || m->n_enc)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "fold: %s: in %s an encoder and a decoder share what they read; its folds are not known", m->path, arch->name);
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "fold: %s: in %s an encoder and a decoder share what they read; its folds are not known", m->path,
+                          arch->name);
     if (arch->block == TINYI_LM_ALTUP)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "fold: %s: the four streams of %s read each other; its folds are not known", m->path, arch->name);
     if (arch->ffn & TINYI_LM_F_CHANNEL || arch->mixer == TINYI_LM_RWKV6 || arch->mixer == TINYI_LM_RWKV7)

@@ -61,7 +61,8 @@ TINYI_FN tiny_status tinyi_reading_open(tinyi_reading *r, const tllm_gguf *file)
     st = tllm_model_open(r->run, file, &r->model);
     if (!st) tllm_model_about(r->model, &r->about);
     if (!st && r->about.has_decoder)
-        st = tinyi_fail(r->run, TINY_E_UNSUPPORTED, "%s: %s has an encoder and a decoder; a text alone does not say what the second is asked", r->what, r->about.arch);
+        st = tinyi_fail(r->run, TINY_E_UNSUPPORTED, "%s: %s has an encoder and a decoder; a text alone does not say what the second is asked", r->what,
+                        r->about.arch);
     if (!r->window) r->window = 512;
     r->window = TINYI_MIN(r->window, TINYI_MIN(r->about.n_context, r->n_token));
     sd.n_ctx = sd.n_batch = r->window;

@@ -16,7 +16,12 @@
 
 #define TINYI_SCALED_MAGIC 0x6c616373u
 
-typedef struct tinyi_scaled_item { const tllm_gguf_tensor *t; int format; tiny_idx groups; uint8_t *step; } tinyi_scaled_item;   /* step: (matrices, rows, groups) or NULL */
+typedef struct tinyi_scaled_item {
+    const tllm_gguf_tensor *t;
+    int format;
+    tiny_idx groups;
+    uint8_t *step;                          /* (matrices, rows, groups): ranges that are cut, or NULL */
+} tinyi_scaled_item;
 
 struct tllm_scaled {
     uint32_t magic;
@@ -70,7 +75,8 @@ static const tllm_calib *tinyi_scaled_seen(const tllm_scaled *s, const tllm_fold
     return best;
 }
 
-static tiny_status tinyi_scaled_awq(tllm_scaled *s, const tllm_fold *f, tllm_awq_matrix *m, int n_m, const tllm_calib *c, const tllm_fold_end *end, tiny_idx mat, float *factor, int *taken)
+static tiny_status tinyi_scaled_awq(tllm_scaled *s, const tllm_fold *f, tllm_awq_matrix *m, int n_m, const tllm_calib *c, const tllm_fold_end *end,
+                                    tiny_idx mat, float *factor, int *taken)
 {
     const double *by = tllm_folds_columns(s->folds, end->t, mat);
     tllm_awq_about about;
@@ -93,7 +99,8 @@ static tiny_status tinyi_scaled_awq(tllm_scaled *s, const tllm_fold *f, tllm_awq
     return st;
 }
 
-static tiny_status tinyi_scaled_smooth(tllm_scaled *s, const tllm_fold *f, const tllm_awq_matrix *m, int n_m, const tllm_calib *c, const tllm_fold_end *end, tiny_idx mat, float *factor)
+static tiny_status tinyi_scaled_smooth(tllm_scaled *s, const tllm_fold *f, const tllm_awq_matrix *m, int n_m, const tllm_calib *c, const tllm_fold_end *end,
+                                       tiny_idx mat, float *factor)
 {
     const double *by = tllm_folds_columns(s->folds, end->t, mat);
     float *x = (float *)tinyi_alloc(s->ctx, (size_t)f->n, sizeof *x), *w = x ? (float *)tinyi_alloc(s->ctx, (size_t)f->n, sizeof *w) : NULL;
@@ -150,7 +157,8 @@ static tiny_status tinyi_scaled_fold(tllm_scaled *s, size_t at)
             st = tllm_folds_floats(s->ctx, s->folds, it->t, e * rows, rows, w);
         }
     }
-    if (!st) st = s->d.way == TLLM_SCALE_AWQ ? tinyi_scaled_awq(s, f, m, n_m, c, end, mat, factor, &taken) : tinyi_scaled_smooth(s, f, m, n_m, c, end, mat, factor);
+    if (!st && s->d.way == TLLM_SCALE_AWQ) st = tinyi_scaled_awq(s, f, m, n_m, c, end, mat, factor, &taken);
+    else if (!st) st = tinyi_scaled_smooth(s, f, m, n_m, c, end, mat, factor);
     if (!st && taken) st = tllm_fold_scale(s->ctx, s->folds, at, factor);
     if (!st) s->about.folds++;
     while (n_m > 0) tiny_free(s->ctx, (void *)(uintptr_t)m[--n_m].w);
@@ -290,6 +298,7 @@ static tiny_status tinyi_scaled_passes(tllm_scaled *s)
 
 static tiny_status tinyi_scaled_check(tllm_scaled *s, const tllm_scaled_tensor *list)
 {
+    const char *why;
     size_t i;
     int any = 0;
     for (i = 0; i < s->n; i++) {
@@ -298,17 +307,18 @@ static tiny_status tinyi_scaled_check(tllm_scaled *s, const tllm_scaled_tensor *
         if (!t || t->rank < 2 || !tinyi_reading_matrices(t) || t->dim[0] > INT32_MAX || t->dim[1] > INT32_MAX)
             return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: entry %zu of the list is no matrix that can be read", s->read.what, i);
         if (list[i].format && (!f || !tllm_format_bytes(f, t->dim[0])))
-            return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %.*s has rows of %llu numbers, which are no whole blocks of %s", s->read.what, (int)TINYI_MIN(t->name.n, (size_t)200), t->name.at,
+            return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %.*s has rows of %llu numbers, which are no whole blocks of %s", s->read.what,
+                              (int)TINYI_MIN(t->name.n, (size_t)200), t->name.at,
                               (unsigned long long)t->dim[0], f ? f->name : "any format");
     }
     for (i = 0; i < tllm_folds_n(s->folds); i++) any |= (int)(s->d.kinds >> tllm_fold_at(s->folds, i)->kind & 1u);
     if (any) return TINY_OK;
-    return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: %s has nowhere to be scaled; of its first layer: %s", s->read.what, s->read.about.arch,
-                      tllm_fold_why(s->folds, s->read.about.n_layer > 0 ? 0 : -1, TLLM_FOLD_MIX) ? tllm_fold_why(s->folds, s->read.about.n_layer > 0 ? 0 : -1, TLLM_FOLD_MIX) : "its folds are of other kinds");
+    why = tllm_fold_why(s->folds, s->read.about.n_layer > 0 ? 0 : -1, TLLM_FOLD_MIX);
+    return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: %s has nowhere to be scaled; of its first layer: %s", s->read.what, s->read.about.arch, why ? why : "its folds are of other kinds");
 }
 
-TINY_API tiny_status tllm_scaled_open(tiny_ctx *ctx, const tllm_gguf *file, const tllm_scaled_desc *desc, const int32_t *token, tiny_idx n_token, const tllm_scaled_tensor *list, size_t n,
-                                      tllm_scaled **out)
+TINY_API tiny_status tllm_scaled_open(tiny_ctx *ctx, const tllm_gguf *file, const tllm_scaled_desc *desc, const int32_t *token, tiny_idx n_token,
+                                      const tllm_scaled_tensor *list, size_t n, tllm_scaled **out)
 {
     tllm_scaled *s;
     uint32_t *order = NULL, *key = NULL;
@@ -318,7 +328,8 @@ TINY_API tiny_status tllm_scaled_open(tiny_ctx *ctx, const tllm_gguf *file, cons
     if (st) return st;
     if (!file || !out || !token || n_token < 1 || !list || !n || n > UINT32_MAX)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "scale: a file, at least one token of text, at least one matrix and a place for the result are wanted");
-    if (desc && (desc->way < TLLM_SCALE_AWQ || desc->way > TLLM_SCALE_SMOOTH)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "scale: way %d; there are AWQ (0) and SmoothQuant (1)", desc->way);
+    if (desc && (desc->way < TLLM_SCALE_AWQ || desc->way > TLLM_SCALE_SMOOTH))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "scale: way %d; there are AWQ (0) and SmoothQuant (1)", desc->way);
     if (desc && desc->way == TLLM_SCALE_SMOOTH && !(desc->alpha >= 0.0f && desc->alpha <= 1.0f))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "smooth: alpha is %g; it is a share, from 0 to 1", (double)desc->alpha);
     s = (tllm_scaled *)tinyi_alloc(ctx, 1, sizeof *s);

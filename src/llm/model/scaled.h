@@ -42,8 +42,8 @@ typedef struct tllm_scaled_about {
 } tllm_scaled_about;
 
 /* ctx as of tllm_gptq_model. Refused: what tllm_folds_open refuses, a model without a fold of these kinds. On failure *out is NULL. */
-TINY_API tiny_status tllm_scaled_open(tiny_ctx *ctx, const tllm_gguf *file, const tllm_scaled_desc *desc, const int32_t *token, tiny_idx n_token, const tllm_scaled_tensor *list, size_t n,
-                                      tllm_scaled **out);
+TINY_API tiny_status tllm_scaled_open(tiny_ctx *ctx, const tllm_gguf *file, const tllm_scaled_desc *desc, const int32_t *token, tiny_idx n_token,
+                                      const tllm_scaled_tensor *list, size_t n, tllm_scaled **out);
 TINY_API void tllm_scaled_close(tiny_ctx *ctx, tllm_scaled *s);         /* takes NULL */
 TINY_API tllm_scaled_about tllm_scaled_what(const tllm_scaled *s);
 TINY_API tllm_folds *tllm_scaled_folds(tllm_scaled *s);                 /* with their factors */

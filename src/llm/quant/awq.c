@@ -187,7 +187,8 @@ static tiny_status tinyi_awq_layer(tiny_ctx *ctx, tinyi_awq *a, int format, cons
     if (!st) st = tllm_plain_size(ctx, &whole, tokens, n, &size);
     if (!st) st = tllm_plain_size(ctx, format ? &whole : &a->d.grid, rows, n, &size);
     if (st) return st;
-    if (a->d.grid.group == TLLM_PLAIN_TENSOR && !format) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "awq: it wants a scale for a row or a group, not one for the tensor");
+    if (a->d.grid.group == TLLM_PLAIN_TENSOR && !format)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "awq: it wants a scale for a row or a group, not one for the tensor");
     a->format = NULL;
     a->row_bytes = 0;
     a->group = size.group;
@@ -195,16 +196,20 @@ static tiny_status tinyi_awq_layer(tiny_ctx *ctx, tinyi_awq *a, int format, cons
     if (format) {
         a->format = tllm_format_of(format);
         if (!a->format || !a->format->pack || a->format->flags & (TLLM_FORMAT_ACTIVATIONS | TLLM_FORMAT_WANTS_IMPORTANCE | TLLM_FORMAT_PLAIN))
-            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "awq: %s (format %d) is no format of blocks that is packed without an importance", a->format ? a->format->name : "no such format", format);
+            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "awq: %s (format %d) is no format of blocks that is packed without an importance",
+                              a->format ? a->format->name : "no such format", format);
         a->row_bytes = tllm_format_bytes(a->format, (uint64_t)n);
-        if (!a->row_bytes) return tinyi_fail(ctx, TINY_E_ARGUMENT, "awq: rows of %td numbers are no whole blocks of %s, which has %d", n, a->format->name, a->format->values);
+        if (!a->row_bytes)
+            return tinyi_fail(ctx, TINY_E_ARGUMENT, "awq: rows of %td numbers are no whole blocks of %s, which has %d", n, a->format->name, a->format->values);
         a->group = a->format->values;
         a->groups = n / a->group;
     }
     for (r = 0; r < rows; r++)
-        if ((at = tinyi_plain_strange(w + r * n, n)) < n) return tinyi_fail(ctx, TINY_E_NUMERIC, "awq: the weight in row %td, input %td is %g", r, at, (double)w[r * n + at]);
+        if ((at = tinyi_plain_strange(w + r * n, n)) < n)
+            return tinyi_fail(ctx, TINY_E_NUMERIC, "awq: the weight in row %td, input %td is %g", r, at, (double)w[r * n + at]);
     for (r = 0; r < tokens; r++)
-        if ((at = tinyi_plain_strange(x + r * n, n)) < n) return tinyi_fail(ctx, TINY_E_NUMERIC, "awq: input %td of token %td is %g", at, r, (double)x[r * n + at]);
+        if ((at = tinyi_plain_strange(x + r * n, n)) < n)
+            return tinyi_fail(ctx, TINY_E_NUMERIC, "awq: input %td of token %td is %g", at, r, (double)x[r * n + at]);
     a->w = w;
     a->rows = rows;
     a->n = n;
@@ -278,8 +283,8 @@ static tiny_status tinyi_awq_try(tiny_ctx *ctx, tinyi_awq *a, const tllm_awq_mat
     return st;
 }
 
-TINY_API tiny_status tllm_awq_scale(tiny_ctx *ctx, const tllm_awq_desc *desc, const tllm_awq_matrix *m, int n_m, tiny_idx n, const float *mean, const float *x, tiny_idx tokens, float *s,
-                                    tllm_awq_about *about)
+TINY_API tiny_status tllm_awq_scale(tiny_ctx *ctx, const tllm_awq_desc *desc, const tllm_awq_matrix *m, int n_m, tiny_idx n, const float *mean, const float *x,
+                                    tiny_idx tokens, float *s, tllm_awq_about *about)
 {
     tinyi_awq a;
     tllm_awq_about best;
@@ -289,12 +294,14 @@ TINY_API tiny_status tllm_awq_scale(tiny_ctx *ctx, const tllm_awq_desc *desc, co
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     memset(&best, 0, sizeof best);
-    if (!m || n_m < 1 || !mean || !s || n < 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "awq: at least one matrix, the mean magnitudes of its inputs and a place for the factors are wanted");
+    if (!m || n_m < 1 || !mean || !s || n < 1)
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "awq: at least one matrix, the mean magnitudes of its inputs and a place for the factors are wanted");
     st = tinyi_awq_check(ctx, &a, desc);
     for (k = 0; !st && k < n_m; k++) st = tinyi_awq_layer(ctx, &a, m[k].format, m[k].w, m[k].rows, n, x, tokens);
     if (st) return st;
     for (j = 0; j < n; j++)
-        if (!(mean[j] >= 0.0f && mean[j] <= 3e38f)) return tinyi_fail(ctx, TINY_E_NUMERIC, "awq: the mean magnitude of input %td is %g; it must be finite and at least 0", j, (double)mean[j]);
+        if (!(mean[j] >= 0.0f && mean[j] <= 3e38f))
+            return tinyi_fail(ctx, TINY_E_NUMERIC, "awq: the mean magnitude of input %td is %g; it must be finite and at least 0", j, (double)mean[j]);
     f = (float *)tinyi_alloc(ctx, (size_t)n, sizeof *f);
     st = f ? tinyi_awq_open(ctx, &a) : ctx->status;
     for (i = 0; !st && i < a.d.steps; i++) {
@@ -416,18 +423,21 @@ TINY_API tiny_idx tllm_awq_groups(const tllm_awq_desc *desc, int format, tiny_id
     if (format) return n / f->values;
     return grid.group < 0 || grid.group > n ? 1 : (n - 1) / grid.group + 1;
 }
-static tiny_status tinyi_awq_clips(tiny_ctx *ctx, tinyi_awq *a, const tllm_awq_desc *desc, int format, const float *w, tiny_idx rows, tiny_idx n, const float *x, tiny_idx tokens, const uint8_t *step)
+static tiny_status tinyi_awq_clips(tiny_ctx *ctx, tinyi_awq *a, const tllm_awq_desc *desc, int format, const float *w, tiny_idx rows, tiny_idx n,
+                                   const float *x, tiny_idx tokens, const uint8_t *step)
 {
     tiny_status st = tinyi_ctx_check(ctx);
     if (!st) st = tinyi_awq_check(ctx, a, desc);
     if (!st) st = tinyi_awq_layer(ctx, a, format, w, rows, n, x, tokens);
     if (!st && !step) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "awq: there are no steps, or no place for them");
     if (!st && !tllm_awq_groups(&a->d, format, n))
-        st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "awq: blocks of %d numbers search their own scales; ranges are cut for those up to %d", a->format->values, TINYI_AWQ_LONGEST);
+        st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "awq: blocks of %d numbers search their own scales; ranges are cut for those up to %d", a->format->values,
+                        TINYI_AWQ_LONGEST);
     return st;
 }
 
-TINY_API tiny_status tllm_awq_clip(tiny_ctx *ctx, const tllm_awq_desc *desc, int format, const float *w, tiny_idx rows, tiny_idx n, const float *x, tiny_idx tokens, uint8_t *step)
+TINY_API tiny_status tllm_awq_clip(tiny_ctx *ctx, const tllm_awq_desc *desc, int format, const float *w, tiny_idx rows, tiny_idx n, const float *x,
+                                   tiny_idx tokens, uint8_t *step)
 {
     tinyi_awq a;
     tiny_status st = tinyi_awq_clips(ctx, &a, desc, format, w, rows, n, x, tokens, step);

@@ -37,13 +37,14 @@ typedef struct tllm_awq_about {
 
 /* mean (n): mean |x| of each input; x (tokens, n) dense. s_j = max(mean_j^alpha, 1e-4) / sqrt(max s min s). An input that was always 0 takes the
  * least factor of the others: no step is wasted on it. desc, about may be NULL. */
-TINY_API tiny_status tllm_awq_scale(tiny_ctx *ctx, const tllm_awq_desc *desc, const tllm_awq_matrix *m, int n_m, tiny_idx n, const float *mean, const float *x, tiny_idx tokens, float *s,
-                                    tllm_awq_about *about);
+TINY_API tiny_status tllm_awq_scale(tiny_ctx *ctx, const tllm_awq_desc *desc, const tllm_awq_matrix *m, int n_m, tiny_idx n, const float *mean, const float *x,
+                                    tiny_idx tokens, float *s, tllm_awq_about *about);
 
 /* step (rows, groups): how far the magnitudes of each group are to be cut, 1 - step / (2 clips) of their largest, so that the outputs of that group
  * change least. x: the inputs of w as it is, divided by the factors if it was multiplied by them. Groups are those of the grid, or blocks;
  * formats of blocks above 64 numbers search their own scales and are refused. */
-TINY_API tiny_status tllm_awq_clip(tiny_ctx *ctx, const tllm_awq_desc *desc, int format, const float *w, tiny_idx rows, tiny_idx n, const float *x, tiny_idx tokens, uint8_t *step);
+TINY_API tiny_status tllm_awq_clip(tiny_ctx *ctx, const tllm_awq_desc *desc, int format, const float *w, tiny_idx rows, tiny_idx n, const float *x,
+                                   tiny_idx tokens, uint8_t *step);
 TINY_API tiny_status tllm_awq_cut(tiny_ctx *ctx, const tllm_awq_desc *desc, int format, float *w, tiny_idx rows, tiny_idx n, const uint8_t *step);
 /* Groups of a row of n weights; 0: there is no such clip search. */
 TINY_API tiny_idx tllm_awq_groups(const tllm_awq_desc *desc, int format, tiny_idx n);

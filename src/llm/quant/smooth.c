@@ -43,7 +43,8 @@ TINY_API tiny_status tllm_smooth_factors(tiny_ctx *ctx, float alpha, const float
     if (!(alpha >= 0.0f && alpha <= 1.0f)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "smooth: alpha is %g; it is a share, from 0 to 1", (double)alpha);
     for (j = 0; j < n; j++)
         if (!(x_most[j] >= 0.0f && x_most[j] <= 3e38f && w_most[j] >= 0.0f && w_most[j] <= 3e38f))
-            return tinyi_fail(ctx, TINY_E_NUMERIC, "smooth: input %td: the largest are %g and %g; both must be finite and at least 0", j, (double)x_most[j], (double)w_most[j]);
+            return tinyi_fail(ctx, TINY_E_NUMERIC, "smooth: input %td: the largest are %g and %g; both must be finite and at least 0", j, (double)x_most[j],
+                              (double)w_most[j]);
     for (j = 0; j < n; j++) s[j] = tinyi_smooth_factor((double)alpha, (double)x_most[j], (double)w_most[j]);
     return TINY_OK;
 }
@@ -142,7 +143,8 @@ static tiny_status tinyi_w8a8_run(tiny_ctx *ctx, const char *what, tinyi_w8a8_jo
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "w8a8: %s, codes and scales are wanted, and one is missing", what);
     if (j->rows < 0 || j->n < 1 || j->ld < j->n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "w8a8: %td rows of %td %s, %td apart", j->rows, j->n, what, j->ld);
     if (j->n > TLLM_W8A8_MOST)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "w8a8: rows of %td %s; with more than %d a sum of products may not fit into 32 bits", j->n, what, (int)TLLM_W8A8_MOST);
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "w8a8: rows of %td %s; with more than %d a sum of products may not fit into 32 bits", j->n, what,
+                          (int)TLLM_W8A8_MOST);
     j->plain = ctx->target == TINY_TARGET_REFERENCE;
     st = tiny_parallel_loose(ctx, j->rows * j->n < 16384 ? 1 : 0, 0, 0, tinyi_w8a8_team, j);
     if (st || !j->strange) return st;
@@ -179,7 +181,8 @@ TINY_API tiny_status tllm_w8a8_inputs(tiny_ctx *ctx, const float *x, tiny_idx to
     return tinyi_w8a8_run(ctx, "inputs", &j);
 }
 
-TINY_API tiny_status tllm_w8a8_product(tiny_ctx *ctx, const tllm_w8a8 *x, tiny_idx tokens, const tllm_w8a8 *w, tiny_idx rows, tiny_idx n, const float *bias, float *y, tiny_idx ld)
+TINY_API tiny_status tllm_w8a8_product(tiny_ctx *ctx, const tllm_w8a8 *x, tiny_idx tokens, const tllm_w8a8 *w, tiny_idx rows, tiny_idx n, const float *bias,
+                                       float *y, tiny_idx ld)
 {
     tiny_tensor a, b, sa, sb, tb, ty;
     tiny_status st = tinyi_ctx_check(ctx);
@@ -189,7 +192,8 @@ TINY_API tiny_status tllm_w8a8_product(tiny_ctx *ctx, const tllm_w8a8 *x, tiny_i
     if (tokens < 0 || rows < 1 || n < 1 || ld < rows)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "w8a8: %td tokens of %td inputs to %td outputs, %td apart", tokens, n, rows, ld);
     if (n > TLLM_W8A8_MOST)
-        return tinyi_fail(ctx, TINY_E_OVERFLOW, "w8a8: rows of %td inputs; with more than %d a sum of products may not fit into 32 bits", n, (int)TLLM_W8A8_MOST);
+        return tinyi_fail(ctx, TINY_E_OVERFLOW, "w8a8: rows of %td inputs; with more than %d a sum of products may not fit into 32 bits", n,
+                          (int)TLLM_W8A8_MOST);
     a = tiny_tensor_2d(x->code, TINY_I8, tokens, n);
     b = tiny_tensor_swap(tiny_tensor_2d(w->code, TINY_I8, rows, n), 0, 1);
     sa = tiny_tensor_1d(x->scale, TINY_F32, tokens);

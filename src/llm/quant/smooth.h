@@ -35,7 +35,8 @@ TINY_API tiny_status tllm_w8a8_weights(tiny_ctx *ctx, const float *w, tiny_idx r
 /* The same of inputs that lie ld apart. most above 0: static, scale = most / 127 for all, larger ones are cut. */
 TINY_API tiny_status tllm_w8a8_inputs(tiny_ctx *ctx, const float *x, tiny_idx tokens, tiny_idx n, tiny_idx ld, float most, const tllm_w8a8 *q);
 /* y (tokens, rows), rows of it ld apart; bias (rows) or NULL */
-TINY_API tiny_status tllm_w8a8_product(tiny_ctx *ctx, const tllm_w8a8 *x, tiny_idx tokens, const tllm_w8a8 *w, tiny_idx rows, tiny_idx n, const float *bias, float *y, tiny_idx ld);
+TINY_API tiny_status tllm_w8a8_product(tiny_ctx *ctx, const tllm_w8a8 *x, tiny_idx tokens, const tllm_w8a8 *w, tiny_idx rows, tiny_idx n, const float *bias,
+                                       float *y, tiny_idx ld);
 
 TINYI_C_END
 #endif

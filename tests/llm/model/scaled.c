@@ -172,7 +172,8 @@ static void test_awq(void)
     T_TRUE(apart(want, y, n) < rtn);
     T_TRUE(about.cut > 0 && about.cut < about.groups);
     if (getenv("T_SAY"))
-        printf("Q4_0: %.4g apart, rounded %.4g; loss %.3f, mean power %.2f, %d of %d cut\n", apart(want, y, n), rtn, about.loss / about.plain, about.alpha, (int)about.cut, (int)about.groups);
+        printf("Q4_0: %.4g apart, rounded %.4g; loss %.3f, mean power %.2f, %d of %d cut\n", apart(want, y, n), rtn, about.loss / about.plain, about.alpha,
+               (int)about.cut, (int)about.groups);
     drop(ctx, &q);
     drop(ctx, &same);
     for (k = 0; k < 4; k++) {               /* any number of threads: the same bytes */
@@ -311,7 +312,8 @@ static void test_refused(void)
     T_STATUS(tllm_scaled_open(ctx, g, &d, token, 40, list, n, &s), TINY_E_ARGUMENT, "awq: 5000 powers");
     d.awq.steps = 0;
     d.kinds = 1u << TLLM_FOLD_OUTPUT;
-    T_STATUS(tllm_scaled_open(ctx, g, &d, token, 40, list, n, &s), TINY_E_UNSUPPORTED, "nowhere to be scaled; of its first layer: its folds are of other kinds");
+    T_STATUS(tllm_scaled_open(ctx, g, &d, token, 40, list, n, &s), TINY_E_UNSUPPORTED,
+             "nowhere to be scaled; of its first layer: its folds are of other kinds");
     d.kinds = 0;
     token[30] = 70000;
     T_STATUS(tllm_scaled_open(ctx, g, &d, token, 40, list, n, &s), TINY_E_ARGUMENT, "awq: token 30 of the text is 70000");
@@ -335,7 +337,8 @@ static void test_refused(void)
         T_OK(tllm_gguf_open(ctx, mamba, &other));
         list[0].t = tllm_gguf_tensor_find(other, "blk.0.ssm_in.weight");
         token[0] = 1;
-        T_STATUS(tllm_scaled_open(ctx, other, &d, token, 1, list, 1, &s), TINY_E_UNSUPPORTED, "awq: mamba has nowhere to be scaled; of its first layer: the mixer of the layer is no attention");
+        T_STATUS(tllm_scaled_open(ctx, other, &d, token, 1, list, 1, &s), TINY_E_UNSUPPORTED,
+                 "awq: mamba has nowhere to be scaled; of its first layer: the mixer of the layer is no attention");
         tllm_gguf_close(ctx, other);
         t_now.was_skipped = 0;
     }

@@ -311,7 +311,8 @@ static void test_refused(void)
     m.format = TLLM_FORMAT_Q4_0;
     T_STATUS(tllm_awq_scale(ctx, &d, &m, 1, N, l.mean, l.x, TOKENS, s, NULL), TINY_E_ARGUMENT, "rows of 72 numbers are no whole blocks of Q4_0");
     m.format = TLLM_FORMAT_IQ2_XS;
-    T_STATUS(tllm_awq_scale(ctx, &d, &m, 1, N, l.mean, l.x, TOKENS, s, NULL), TINY_E_UNSUPPORTED, "IQ2_XS (format 17) is no format of blocks that is packed without an importance");
+    T_STATUS(tllm_awq_scale(ctx, &d, &m, 1, N, l.mean, l.x, TOKENS, s, NULL), TINY_E_UNSUPPORTED,
+             "IQ2_XS (format 17) is no format of blocks that is packed without an importance");
     m.format = 999;
     T_STATUS(tllm_awq_scale(ctx, &d, &m, 1, N, l.mean, l.x, TOKENS, s, NULL), TINY_E_UNSUPPORTED, "no such format (format 999)");
     m.format = 0;

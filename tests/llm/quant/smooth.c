@@ -25,7 +25,8 @@ static void test_by_hand(tiny_target target)
     T_CLOSE(w_most[1], 1, 1e-6);
     T_CLOSE(x_most[0] / s[0], 10, 1e-5);
     for (t = 0; t < 3; t++)                 /* and the outputs are what they were */
-        T_CLOSE((double)w[0] * (double)x[2 * t] / (double)s[0] + (double)w[1] * (double)x[2 * t + 1] / (double)s[1], -(double)x[2 * t] + 0.5 * (double)x[2 * t + 1], 1e-5);
+        T_CLOSE((double)w[0] * (double)x[2 * t] / (double)s[0] + (double)w[1] * (double)x[2 * t + 1] / (double)s[1],
+                -(double)x[2 * t] + 0.5 * (double)x[2 * t + 1], 1e-5);
     t_close(ctx);
     T_PROOF("quantization 0", "max|X_j|=100, max|W_j|=1, alpha 0.5 -> s=10, both maxima become 10");
 }
@@ -66,7 +67,8 @@ static void test_product(tiny_target target)
     int way, threads;
     for (k = 0; k < T_COUNT(size); k++) {
         const tiny_idx tokens = size[k].tokens, rows = size[k].rows, n = size[k].n, ld = rows + 3;
-        float *x = t_rand((size_t)(tokens * n), -2, 2), *w = t_rand((size_t)(rows * n), -0.3f, 0.3f), *bias = t_rand((size_t)rows, -1, 1), *y = t_guarded((size_t)(tokens * ld));
+        float *x = t_rand((size_t)(tokens * n), -2, 2), *w = t_rand((size_t)(rows * n), -0.3f, 0.3f), *bias = t_rand((size_t)rows, -1,
+                1), *y = t_guarded((size_t)(tokens * ld));
         tllm_w8a8 xq, wq;
         tiny_idx t, r, i;
         xq.code = (int8_t *)t_guarded_bytes((size_t)(tokens * n));
@@ -183,7 +185,8 @@ static void test_outliers(tiny_target target)
         }
     }
     T_TRUE(lost[1][0] * 2.5 < lost[0][0] && lost[1][1] * 5 < lost[0][1]);
-    if (getenv("T_SAY")) printf("%s: per token %.3g, smoothed %.3g; static %.3g, smoothed %.3g\n", tiny_target_name(target), lost[0][0], lost[1][0], lost[0][1], lost[1][1]);
+    if (getenv("T_SAY")) printf("%s: per token %.3g, smoothed %.3g; static %.3g, smoothed %.3g\n", tiny_target_name(target), lost[0][0], lost[1][0],
+                                lost[0][1], lost[1][1]);
     t_close(ctx);
 }
 
