@@ -273,6 +273,13 @@ static void test_clip(tiny_target target)
     T_PROOF("quantization 0", "g not dividing N");
 }
 
+static void test_reference(void)
+{
+    test_by_hand(TINY_TARGET_REFERENCE);
+    test_search(TINY_TARGET_REFERENCE);
+    test_clip(TINY_TARGET_REFERENCE);
+}
+
 static int stop_now(void *user) { (void)user; return 1; }
 static void test_refused(void)
 {
@@ -385,6 +392,7 @@ int main(void)
     T_RUN_TARGETS(test_search);
     T_RUN_TARGETS(test_blocks);
     T_RUN_TARGETS(test_clip);
+    T_RUN(test_reference);
     T_RUN(test_refused);
     T_RUN(test_memory);
     return t_done();

@@ -118,6 +118,8 @@ static void test_product(tiny_target target)
     T_PROOF("quantization 0", "zero rows");
 }
 
+static void test_reference(void) { test_product(TINY_TARGET_REFERENCE); }
+
 /* the largest sum that there is, and one step more */
 static void test_most(void)
 {
@@ -274,6 +276,7 @@ int main(void)
 
     T_RUN(test_factors);
     T_RUN_TARGETS(test_product);
+    T_RUN(test_reference);
     T_RUN(test_most);
     T_RUN_TARGETS(test_outliers);
     T_RUN(test_refused);
