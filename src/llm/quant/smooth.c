@@ -7,7 +7,7 @@
  * Fast     two passes over a row while it lies in the first-level cache, largest and codes, by the kernels of reductions and conversions; the
  *          product is tiny_matmul_i8. Codes, scales and sums have the same bits on every target
  * Cost     inputs: 5 bytes a number; product: rows n tokens multiply-adds of bytes, weights are a quarter of f32
- * Error    half a scale a number; the sums none (n is at most TLLM_W8A8_MOST)
+ * Error    half a scale a number; the sums none (n is at most TLLM_W8A8_MOST); y is rounded by each of its steps, by the reference once
  * Left out scales of tensors for weights, which lose more and gain nothing here; scales that are halves: one float a row costs nothing      */
 #include <string.h>
 #include "core/state.h"

@@ -96,6 +96,7 @@ static void test_product(tiny_target target)
                         want = (float)sum * xq.scale[t];
                         want = want * wq.scale[r];
                         if (way == 2) T_CLOSE(y[t * ld + r], (double)want + (double)bias[r], 2e-7 * (fabs((double)want) + fabs((double)bias[r])));
+                        else if (target == TINY_TARGET_REFERENCE) T_CLOSE(y[t * ld + r], (double)sum * (double)xq.scale[t] * (double)wq.scale[r], 6e-8 * fabs((double)want));
                         else if (!T_TRUE(y[t * ld + r] == want)) printf("  %.9g, not %.9g\n", (double)y[t * ld + r], (double)want);
                     }
                 }
