@@ -28,6 +28,9 @@ OPENMP := $(call accepts,omp.h,omp_get_max_threads(),-fopenmp)
 BLAS = $(addprefix -DHAVE_BLAS ,$(firstword $(foreach l,-lopenblas -lblas -lcblas,$(call accepts,cblas.h,cblas_sscal(1$(comma) 0$(comma) 0$(comma) 1),$(l)))))
 OPENCL = $(if $(call accepts,CL/cl.h,clFinish(0),-lOpenCL),-DHAVE_OPENCL -lOpenCL)
 
+# $(call lacks,avx512f,flags): the flags, on a processor that is known not to have it
+lacks = $(shell test -r /proc/cpuinfo && ! grep -q '$(1)' /proc/cpuinfo && echo $(2))
+
 SOURCES := $(sort $(shell find src -name '*.[ch]'))
 HEADERS := $(INC)/tinyllm.h $(INC)/tinygnn.h
 TESTS := $(filter-out tests/conformance.c tests/fuzz/% tests/ports/% tests/units/%,$(sort $(shell find tests -name '*.c')))
@@ -98,8 +101,9 @@ fuzz: $(HEADERS) ## hostile inputs for each target of tests/fuzz, a minute each
 	@BUILD=$(BUILD) INC=$(INC) CC='$(CC)' sh tests/fuzz/run.sh
 
 # what this processor cannot run would only be compiled for the sanitizers; and one form of tinygnn.h, whose inner functions are in the open, does for both kinds of tests
-lacks = $(shell test -r /proc/cpuinfo && ! grep -q '$(1)' /proc/cpuinfo && echo $(2))
-SANITIZED = ONE_FORM=1 CFLAGS='-O1 -g1 -std=c99 $(WARNINGS) -fno-omit-frame-pointer $(call lacks,avx512f,-DTINY_NO_AVX512) $(call lacks,vnni,-DTINY_NO_VNNI)
+# LESS: further flags; -DTINY_NO_W128 saves a third of the time, and the pages that no one may touch behind arrays (tests/t.h) watch those kernels in make test
+LESS ?=
+SANITIZED = ONE_FORM=1 CFLAGS='-O1 -g1 -std=c99 $(WARNINGS) -fno-omit-frame-pointer $(call lacks,avx512f,-DTINY_NO_AVX512) $(call lacks,vnni,-DTINY_NO_VNNI) $(LESS)
 asan:            ## the tests under the address and undefined behaviour sanitizers
 	@$(MAKE) -s --no-print-directory run-tests BUILD=$(BUILD)/asan $(SANITIZED) -fsanitize=address,undefined -fno-sanitize-recover=undefined'
 
@@ -149,11 +153,13 @@ $(BUILD)/lib%.a: $(BUILD)/%.o
 	rm -f $@
 	ar rcs $@ $<
 
-# tests of internal functions: of core and math, which both headers hold; the shorter one is compiled with them in the open
+# tests of internal functions: of core and math, which both headers hold; the shorter one is compiled with them in the open, without
+# what this processor cannot run
+INNER_CODE = $(call lacks,avx512f,-DTINY_NO_AVX512)
 INNER := $(patsubst %.c,$(BUILD)/%,$(shell grep -l 'define T_INTERNALS' $(TESTS)))
 $(BUILD)/open/tinygnn.o: $(INC)/tinygnn.h
 	@mkdir -p $(@D)
-	printf '#define TINYGNN_IMPLEMENTATION\n#include <tinygnn.h>\n' | $(COMPILE) -DTINYI_OPEN -x c -c - -o $@
+	printf '#define TINYGNN_IMPLEMENTATION\n#include <tinygnn.h>\n' | $(COMPILE) $(INNER_CODE) -DTINYI_OPEN -x c -c - -o $@
 ifdef ONE_FORM
 $(BUILD)/tinygnn.o: $(BUILD)/open/tinygnn.o
 	@mkdir -p $(@D)
@@ -161,7 +167,7 @@ $(BUILD)/tinygnn.o: $(BUILD)/open/tinygnn.o
 endif
 $(INNER): $(BUILD)/tests/%: tests/%.c tests/t.h $(BUILD)/open/tinygnn.o $(SOURCES)
 	@mkdir -p $(@D)
-	$(COMPILE) -Isrc -Itests $< -o $@ $(BUILD)/open/tinygnn.o -pthread -lm
+	$(COMPILE) $(INNER_CODE) -Isrc -Itests $< -o $@ $(BUILD)/open/tinygnn.o -pthread -lm
 
 $(BUILD)/tests/gnn/%: tests/gnn/%.c tests/t.h $(BUILD)/libtinygnn.a
 	@mkdir -p $(@D)
@@ -176,18 +182,18 @@ STEPS = $(if $(ONE_FORM),,$(filter-out -c,$(call accepts,stdint.h,,-fsanitize-co
 $(BUILD)/tests/llm/growth: tests/llm/growth.c tests/llm/file/kit.h tests/t.h $(BUILD)/libtinyllm.a
 	@mkdir -p $(@D)
 	printf 'void __sanitizer_cov_trace_pc(void);\nvolatile unsigned long long t_steps;\nvoid __sanitizer_cov_trace_pc(void) { t_steps++; }\n' | $(COMPILE) -x c -c - -o $@.o
-	$(COMPILE) -Itests $(addprefix -DT_STEPS ,$(STEPS)) $< $@.o -o $@ $(BUILD)/libtinyllm.a -pthread -lm
+	$(COMPILE) -O0 -Itests $(addprefix -DT_STEPS ,$(STEPS)) $< $@.o -o $@ $(BUILD)/libtinyllm.a -pthread -lm
 
 $(BUILD)/tests/backends: tests/backends.c tests/t.h $(HEADERS) $(wildcard ports/*/*.[ch]) $(BUILD)/libtinyllm.a
 	@mkdir -p $(@D)
 	$(COMPILE) -Itests $< -o $@ $(BUILD)/libtinyllm.a $(BLAS) $(OPENCL) -pthread -lm
 
-$(BUILD)/conformance: tests/conformance.c $(HEADERS) $(wildcard ports/*/*.[ch]) $(BUILD)/libtinyllm.a
+$(BUILD)/conformance: tests/conformance.c tests/rows.h $(HEADERS) $(wildcard ports/*/*.[ch]) $(BUILD)/libtinyllm.a
 	@mkdir -p $(@D)
 	$(COMPILE) $< -o $@ $(BUILD)/libtinyllm.a $(BLAS) $(OPENCL) -pthread -lm
 
-$(BUILD)/checksums: tests/ports/checksums.c tests/ports/models.c tests/ports/hash.h $(HEADERS) $(BUILD)/libtinyllm.a
-	$(COMPILE) tests/ports/checksums.c tests/ports/models.c -o $@ $(BUILD)/libtinyllm.a -pthread -lm
+$(BUILD)/checksums: $(wildcard tests/ports/*.[ch]) tests/rows.h $(HEADERS) $(BUILD)/libtinyllm.a
+	$(COMPILE) $(filter %.c,$^) -o $@ $(BUILD)/libtinyllm.a -pthread -lm
 
 # examples/x.c is build/x; each would compile alone too, but one copy of the bodies is enough here
 $(filter-out $(GNN_EXAMPLES),$(EXAMPLES)): $(BUILD)/%: examples/%.c examples/options.h $(HEADERS) $(BUILD)/libtinyllm.a

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "tinyllm.h"
+#include "tests/rows.h"
 #ifdef HAVE_BLAS
 #include "ports/blas/tiny_blas.h"
 #endif
@@ -125,23 +126,6 @@ static int usage(const char *about, const char *value)
                     "  --all         rows that the back end declined altogether, too\n"
                     "  --list        the operations and their formulas\n");
     return ferror(to) != 0;
-}
-
-/* The rows of the table, and those that language models bring. */
-static const tiny_op_row *const *all_rows(void)
-{
-    static const tiny_op_row *rows[400];
-    size_t n = 0;
-    for (; n < 390 && tiny_op_at(n); n++) rows[n] = tiny_op_at(n);
-    rows[n++] = tllm_matmul_row();
-    rows[n++] = tllm_paged_attention_row();
-    rows[n++] = tllm_latent_attention_row();
-    rows[n++] = tllm_mix_rows_row();
-    rows[n++] = tllm_bipolar_row();
-    rows[n++] = tllm_flash_row();
-    rows[n++] = tllm_tome_merge_row();
-    rows[n] = tllm_tome_merge_backward_row();
-    return rows;
 }
 
 /* 1: the whole of s is a number, and not below least nor above most */

@@ -9,7 +9,8 @@ static void test_four_faults(void)
 {
     T_EQ_INT(examine(RIGHT), 0);
     T_TRUE(examine(TAIL) > 0);
-    if (!T_ASAN) T_TRUE(examine(STRIDE) > 0);   /* it reads beyond its tensors */
+    if (T_SLOW) return;                         /* the fault of the next one is a read beyond its tensors */
+    T_TRUE(examine(STRIDE) > 0);
     T_TRUE(examine(FLUSH) > 0);
     T_TRUE(examine(ROWS) > 0);
 }

@@ -7,12 +7,14 @@
  *
  * For each row of the table the conformance kit makes eight cases (shapes, values, specials) and hands out the answer of
  * the reference: FNV-1a, 64 bits, over the elements in index order as little-endian bytes, every NaN as one and the same.
- * What is not in the table and promises the same bits (random numbers) has a line of its own.                        */
+ * What is not in the table and promises the same bits (random numbers; weights rounded, packed and trained) has lines of
+ * its own.                                                                                                           */
 #ifdef PORT_IMPLEMENTATION
 #define TINYLLM_IMPLEMENTATION
 #endif
 #include "tinyllm.h"
 #include "hash.h"
+#include "../rows.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +23,7 @@
 #define CHECKSUM_SEED 7
 
 int print_models(const char *folder);       /* models.c */
+int print_procedures(uint64_t seed);        /* procedures.c */
 
 /* one element as an unsigned number, NaN as the plain quiet one */
 static void hash_element(tiny_dtype dtype, const unsigned char *p)
@@ -73,26 +76,25 @@ static int print_operations(uint64_t seed)
     tiny_ctx_desc desc;
     tiny_conform_desc conform;
     tiny_ctx *ctx;
-    const tiny_op_row *row;
-    size_t i;
+    const tiny_op_row *const *row = all_rows();
     int n = 0, n_failed;
     memset(&desc, 0, sizeof desc);
     memset(&conform, 0, sizeof conform);
     desc.n_threads = 1;
     desc.target = TINY_TARGET_REFERENCE;
     if (tiny_ctx_open(&desc, &ctx)) return -1;
-    for (i = 0; (row = tiny_op_at(i)) != NULL; i++) {
-        conform.op = row->name;
+    for (conform.rows = row; *row; row++) {
+        conform.op = (*row)->name;
         conform.n_cases = CASES;
         conform.seed = seed;
         conform.answer = hash_answer;
         hash_start();
         if (tiny_conform(ctx, &conform, &n_failed) || n_failed) {
-            printf("%s failed: %d cases: %s\n", row->name, n_failed, tiny_ctx_message(ctx));
+            printf("%s failed: %d cases: %s\n", (*row)->name, n_failed, tiny_ctx_message(ctx));
             n = -1000;
             continue;
         }
-        n += print_line(row->name, seed);
+        n += print_line((*row)->name, seed);
     }
     tiny_ctx_close(ctx);
     return n;
@@ -158,6 +160,7 @@ static int run_targets(void)
         memset(&conform, 0, sizeof conform);
         desc.target = (tiny_target)target;
         desc.n_threads = 2;
+        conform.rows = all_rows();
         conform.n_cases = CASES;
         conform.row = say_failure;
         if (tiny_ctx_open(&desc, &ctx)) return 1;
@@ -177,6 +180,8 @@ int main(int argc, char **argv)
     n = print_operations(seed);
     if (n < 0) return 1;
     n += print_random(seed);
+    if ((k = print_procedures(seed)) < 0) return 1;
+    n += k;
     if (argc > 2 && (k = print_models(argv[2])) < 0) return 1;
     else if (argc > 2) n += k;
     printf("OK %d\n", n);

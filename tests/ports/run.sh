@@ -1,5 +1,5 @@
 #!/bin/sh
-# The same bits everywhere: builds tests/ports/checksums.c and models.c for each platform, runs them there (emulated where
+# The same bits everywhere: builds tests/ports/checksums.c and what it calls for each platform, runs them there (emulated where
 # needed) and compares with tests/golden/*-checksums.txt; also runs the conformance kit over the SIMD targets of the platform,
 # and a program with both headers in two units. A platform whose tools are missing is "not run", never passed.
 #   run.sh [NAME...]    only the platforms whose name contains one of these
@@ -16,7 +16,7 @@ oracle=../shared/oracle/llm
 [ -e $oracle/index.tsv ] || oracle=tests/golden/oracle/llm
 
 if [ "$1" = record ]; then
-    ${CC:-cc} -O1 -std=c99 -DPORT_IMPLEMENTATION -I"$INC" tests/ports/checksums.c tests/ports/models.c -o "$dir/record" -lm || exit 1
+    ${CC:-cc} -O1 -std=c99 -DPORT_IMPLEMENTATION -I"$INC" tests/ports/checksums.c tests/ports/models.c tests/ports/procedures.c -o "$dir/record" -lm || exit 1
     "$dir/record" --models $oracle >"$dir/recorded" || exit 1
     put() { # file, first line, what
         { echo "$2"; cat; } >"$dir/golden" && mv "$dir/golden" "$1" && echo "recorded $(grep -vc '^#' "$1") checksums"
@@ -72,7 +72,7 @@ platform() {
 # JOB WITH_UNITS, then as platform: prints the row
 run_platform() {
     job=$1 with_units=$2 name=$3 runner=$4 cc=$5 flags=$6
-    shown="$(echo "$cc" | sed 's/.*\///') $(echo "$flags" | sed 's/-I[^ ]*//g; s/-static//; s/-std=c99//; s/-lm//; s/  */ /g')"
+    shown="$(echo "$cc" | sed 's/.*\///') $(echo "$flags" | sed 's/-I[^ ]*//g; s/-static//; s/-std=c99//; s/-lm//; s/-DTINY_NO_AVX512 -DTINY_NO_VNNI//; s/  */ /g')"
     row() { line "$name" "$shown" "$1" "$2" "$3"; echo "$4" >"$job.verdict"; }
     for tool in "${cc%% *}" "${runner%% *}"; do
         if [ -n "$tool" ] && ! has "$tool"; then row "not run: no $tool" - - 'not run'; return; fi
@@ -82,7 +82,8 @@ run_platform() {
     # shellcheck disable=SC2086
     if ! { $cc $flags -I"$INC" -DPORT_IMPLEMENTATION -c tests/ports/checksums.c -o "$exe.o" &&
         $cc $flags -I"$INC" -c tests/ports/models.c -o "$exe.models.o" &&
-        $cc $(echo "$flags" | sed 's/-ffast-math//') "$exe.o" "$exe.models.o" -o "$exe" $libs; } >"$exe.log" 2>&1; then
+        $cc $flags -I"$INC" -c tests/ports/procedures.c -o "$exe.procedures.o" &&
+        $cc $(echo "$flags" | sed 's/-ffast-math//') "$exe.o" "$exe.models.o" "$exe.procedures.o" -o "$exe" $libs; } >"$exe.log" 2>&1; then
         if grep -q 'cannot find -l\|stdio.h.*o such file\|stdio.h.*not found\|libc-header-start.h\|cannot find crt\|unable to find library\|cannot open .*crt' "$exe.log"; then
             row 'not run: no C library' - - 'not run'
         else
@@ -157,11 +158,15 @@ suffix= libs=-lm
 simde=-I$dir/simde-only
 
 machine=$(uname -m)
-for o in -O0 '-O3' '-O3 -march=native' '-O2 -ffast-math'; do platform "$machine gcc" '' gcc "-std=c99 $o"; done
-for o in -O0 '-O3' '-O3 -march=native'; do platform "$machine clang" '' clang "-std=c99 $o"; done
+# vector code that this processor cannot run is half of the compilers' work: all of it is compiled once, in the first row
+few=
+if [ -r /proc/cpuinfo ] && ! grep -q avx512f /proc/cpuinfo; then few='-DTINY_NO_AVX512 -DTINY_NO_VNNI'; fi
+platform "$machine gcc" '' gcc '-std=c99 -O0'
+for o in '-O3' '-O3 -march=native' '-O2 -ffast-math'; do platform "$machine gcc" '' gcc "-std=c99 $o $few"; done
+for o in -O0 '-O3' '-O3 -march=native'; do platform "$machine clang" '' clang "-std=c99 $o $few"; done
 platform "$machine tcc" '' tcc '-std=c99'
-platform "$machine without SIMDe" '' gcc '-std=c99 -O2 -DTINY_NO_SIMDE'
-[ "$machine" != x86_64 ] || platform "$machine w128 by SIMDe" '' gcc '-std=c99 -O2 -DTINYI_W128_SIMDE'
+platform "$machine without SIMDe" '' gcc "-std=c99 -O2 -DTINY_NO_SIMDE $few"
+[ "$machine" != x86_64 ] || platform "$machine w128 by SIMDe" '' gcc "-std=c99 -O2 -DTINYI_W128_SIMDE $few"
 
 cross() { # name, triple, qemu, flags for both compilers, flags for gcc
     platform "$1 gcc" "$3" "$2-gcc" "-std=c99 -static -O0 $4 $5 $simde"
@@ -172,7 +177,7 @@ cross aarch64 aarch64-linux-gnu 'qemu-aarch64-static -cpu max'
 cross 'armhf (32-bit)' arm-linux-gnueabihf 'qemu-arm-static -cpu max' -mfpu=neon
 i386=
 [ "$machine" = x86_64 ] || i386=qemu-i386-static
-cross 'i386 (32-bit)' i686-linux-gnu "$i386" '-msse2 -mfpmath=sse'
+cross 'i386 (32-bit)' i686-linux-gnu "$i386" "-msse2 -mfpmath=sse $few"
 cross riscv64 riscv64-linux-gnu qemu-riscv64-static
 cross 's390x (big-endian)' s390x-linux-gnu qemu-s390x-static '' -fexcess-precision=fast
 
@@ -195,8 +200,8 @@ has $wine || [ ! -x /usr/lib/wine/wine64 ] || wine=/usr/lib/wine/wine64
 export WINEPREFIX="$full/wine" WINEDEBUG=-all DISPLAY= WINEDLLOVERRIDES='mscoree,mshtml='
 drain
 suffix=.exe libs=
-platform 'windows x86_64' $wine x86_64-w64-mingw32-gcc '-std=c99 -static -O0'
-platform 'windows x86_64' $wine x86_64-w64-mingw32-gcc '-std=c99 -static -O3'
+platform 'windows x86_64' $wine x86_64-w64-mingw32-gcc "-std=c99 -static -O0 $few"
+platform 'windows x86_64' $wine x86_64-w64-mingw32-gcc "-std=c99 -static -O3 $few"
 
 drain
 [ $notrun -eq 0 ] || echo "$notrun not run"

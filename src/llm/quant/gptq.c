@@ -404,7 +404,8 @@ TINY_API tiny_status tllm_gptq_loss(tiny_ctx *ctx, const float *w, const float *
     j.s = tinyi_la_alloc(ctx, (size_t)n, ld);
     if (j.s) j.d = tinyi_la_alloc(ctx, TINYI_GPTQ_LOSS_ROWS, ld);
     if (j.d) j.y = tinyi_la_alloc(ctx, TINYI_GPTQ_LOSS_ROWS, ld);
-    st = j.y ? tinyi_la_go(ctx, "gptq", 2.0 * (double)rows * (double)n * (double)n, (size_t)n, tinyi_gptq_loss_team, &j) : ctx->status;
+    /* products are as high as TINYI_GPTQ_LOSS_ROWS, which may be more than n: the packed blocks must have room for them */
+    st = j.y ? tinyi_la_go(ctx, "gptq", 2.0 * (double)rows * (double)n * (double)n, (size_t)TINYI_MAX(n, TINYI_GPTQ_LOSS_ROWS), tinyi_gptq_loss_team, &j) : ctx->status;
     tiny_free(ctx, j.y);
     tiny_free(ctx, j.d);
     tiny_free(ctx, j.s);

@@ -212,9 +212,9 @@ static void test_together(tiny_target target)
     static const tiny_idx high[3] = { 1000, 264, 323 };
     int threads, t, i, in_place;
     size_t j;
-    for (threads = 1; threads < 4; threads++)
+    for (threads = 1; threads < 4; threads += 1 + T_SLOW)
         for (t = 0; t < 3; t++)
-            for (j = 0; j < T_COUNT(rows); j++)
+            for (j = T_SLOW; j < T_COUNT(rows); j += 1 + T_SLOW)
                 for (in_place = -1; in_place < 3; in_place++) {
                     tiny_ctx *ctx = t_ctx(target, threads);
                     const tiny_idx k = 512;

@@ -503,7 +503,7 @@ static void test_mean(tiny_target target)
 static void test_formats(tiny_target target)
 {
     static const short formats[] = { TLLM_FORMAT_Q4_0, TLLM_FORMAT_Q4_1, TLLM_FORMAT_Q5_0, TLLM_FORMAT_Q5_1, TLLM_FORMAT_Q8_0, TLLM_FORMAT_Q2_K, TLLM_FORMAT_Q3_K, TLLM_FORMAT_Q4_K, TLLM_FORMAT_Q5_K, TLLM_FORMAT_Q6_K };
-    enum { ROWS = 7, N = 512 };
+    enum { ROWS = 7, N = T_SLOW ? 256 : 512 };
     tiny_ctx *ctx = t_ctx(target, 2), *plain = t_ctx(TINY_TARGET_REFERENCE, 1);
     layer l = make(ctx, ROWS, N, 900, 2.0f);
     float *back = t_guarded(ROWS * N), *ref = t_guarded(ROWS * N), diagonal[N];
@@ -632,6 +632,26 @@ static void test_indefinite(tiny_target target)
     t_close(ctx);
 }
 
+/* more rows than inputs: the loss again and again, the same as the sum over all pairs, while two threads share it */
+static void test_tall(tiny_target target)
+{
+    enum { ROWS = 256, N = 40 };
+    tiny_ctx *ctx = t_ctx(target, 2);
+    layer l = make(ctx, ROWS, N, 100, 0.5f);
+    const double *h = (const double *)l.h.data;
+    double want = 0, got;
+    int r, i, j, again;
+    for (r = 0; r < ROWS; r++)
+        for (i = 0; i < N; i++)
+            for (j = 0; j < N; j++) want += (double)l.w[r * N + i] * (double)l.w[r * N + j] * (i <= j ? h[i * N + j] : h[j * N + i]);
+    for (again = 0; again < 200; again++) {
+        T_OK(tllm_gptq_loss(ctx, l.w, NULL, ROWS, N, &l.h, &got));
+        if (!T_CLOSE(got, want, 1e-9 * want)) break;
+    }
+    tllm_calib_close(ctx, l.calib);
+    t_close(ctx);
+}
+
 static void test_refused(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
@@ -748,6 +768,7 @@ int main(void)
     T_RUN_TARGETS(test_formats);
     T_RUN_TARGETS(test_singular);
     T_RUN_TARGETS(test_indefinite);
+    T_RUN_TARGETS(test_tall);
     T_RUN(test_refused);
     T_RUN(test_allocations);
     return t_done();
