@@ -652,9 +652,10 @@ static int quantize_file(tiny_ctx *ctx, const request *r)
     for (i = 0; !st && i < n; i++) {
         const tllm_gguf_tensor *t = jobs[i].t;
         float *weights = NULL;
+        if (stopped_by) { st = TINY_E_CANCELLED; break; }
         fprintf(stderr, "\r[%3lu/%3lu] %-40.*s %-6s -> %-7s", (unsigned long)i + 1, (unsigned long)n, (int)(t->name.n < 200 ? t->name.n : 200), t->name.at, jobs[i].from->name, jobs[i].to->name);
         fflush(stderr);
-        before += (double)t->bytes;
+        before += (double)tllm_gguf_tensor_at(g, i)->bytes;      /* scaled ones are floats meanwhile */
         if (jobs[i].from == jobs[i].to) {
             after += (double)t->bytes;
             st = tllm_writer_data(ctx, w, t->data, t->bytes);
@@ -690,7 +691,8 @@ static int quantize_file(tiny_ctx *ctx, const request *r)
     ok = 1;
     goto out;
 sentence:
-    if (tiny_ctx_message(ctx)[0]) fprintf(stderr, "quantize: %s\n", tiny_ctx_message(ctx));
+    if (stopped_by) fprintf(stderr, "quantize: stopped; nothing was written\n");
+    else if (tiny_ctx_message(ctx)[0]) fprintf(stderr, "quantize: %s\n", tiny_ctx_message(ctx));
 out:
     tllm_writer_close(ctx, w);
     for (i = 0; jobs && i < n_jobs; i++) tiny_free(ctx, jobs[i].made);
@@ -863,8 +865,10 @@ int main(int argc, char **argv)
 #endif
     }
     desc.n_threads = r.n_threads;
+    desc.cancel = cancelled;                /* what lies beside OUT goes then too */
     if (tiny_ctx_open(&desc, &ctx)) return 1;
+    stop_on_signals();
     status = quantize_file(ctx, &r);
     tiny_ctx_close(ctx);
-    return status;
+    return status && stopped_by ? 128 + stopped_by : status;
 }

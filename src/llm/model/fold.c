@@ -251,7 +251,7 @@ static int tinyi_fold_wanted(const tllm_folds *f, const tllm_gguf_tensor *t, con
 static tiny_status tinyi_fold_put(tiny_ctx *ctx, const tllm_folds *f, const tinyi_fold_item *it, const tllm_folds_edit *edit, tllm_writer *w)
 {
     const tiny_idx rows = it->rows / it->n_mat;
-    float *x = (float *)tinyi_alloc(ctx, (size_t)rows * (size_t)it->len, sizeof *x);
+    float *x = (float *)tinyi_alloc(ctx, (size_t)rows, (size_t)it->len * sizeof *x);
     const tllm_format *f32 = tllm_format_of(TLLM_FORMAT_F32);
     tiny_idx e;
     tiny_status st = x ? TINY_OK : ctx->status;

@@ -89,8 +89,10 @@ static tiny_status tinyi_scaled_awq(tllm_scaled *s, const tllm_fold *f, tllm_awq
         st = tllm_awq_scale(s->ctx, &s->d.awq, m, n_m, f->n, mean, x, tokens, factor, &about);
     }
     if (!st) {
-        s->about.loss += about.loss;
-        s->about.plain += about.plain;
+        if (about.plain >= 0.0) {           /* else there is nothing to set it beside */
+            s->about.loss += about.loss;
+            s->about.plain += about.plain;
+        }
         s->about.alpha += about.alpha;
         *taken = about.alpha > 0.0;
     }
@@ -146,7 +148,7 @@ static tiny_status tinyi_scaled_fold(tllm_scaled *s, size_t at)
         const tinyi_scaled_item *it = f->to[k].vector ? NULL : tinyi_scaled_find(s, f->to[k].t);
         for (e = f->to[k].mat; it && !st && e < f->to[k].mat + f->to[k].n_mat; e++) {
             const tiny_idx rows = (tiny_idx)it->t->dim[1];
-            float *w = (float *)tinyi_alloc(s->ctx, (size_t)rows * (size_t)f->n, sizeof *w);
+            float *w = (float *)tinyi_alloc(s->ctx, (size_t)rows, (size_t)f->n * sizeof *w);
             if (!w) {
                 st = s->ctx->status;
                 break;
@@ -192,7 +194,7 @@ static tiny_status tinyi_scaled_clip(tllm_scaled *s, tinyi_scaled_item *it)
     each = (size_t)rows * (size_t)it->groups;
     all = each * (size_t)matrices;
     it->step = (uint8_t *)tinyi_alloc(s->ctx, all, 1);
-    w = it->step ? (float *)tinyi_alloc(s->ctx, (size_t)rows * (size_t)n, sizeof *w) : NULL;
+    w = it->step ? (float *)tinyi_alloc(s->ctx, (size_t)rows, (size_t)n * sizeof *w) : NULL;
     if (!w) return s->ctx->status;
     memset(it->step, 0, all);
     for (e = 0; !st && e < matrices; e++) {
@@ -314,7 +316,8 @@ static tiny_status tinyi_scaled_check(tllm_scaled *s, const tllm_scaled_tensor *
     for (i = 0; i < tllm_folds_n(s->folds); i++) any |= (int)(s->d.kinds >> tllm_fold_at(s->folds, i)->kind & 1u);
     if (any) return TINY_OK;
     why = tllm_fold_why(s->folds, s->read.about.n_layer > 0 ? 0 : -1, TLLM_FOLD_MIX);
-    return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: %s has nowhere to be scaled; of its first layer: %s", s->read.what, s->read.about.arch, why ? why : "its folds are of other kinds");
+    return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: %s has nowhere to be scaled; of its first layer: %s", s->read.what, s->read.about.arch,
+                      why ? why : "its folds are of other kinds");
 }
 
 TINY_API tiny_status tllm_scaled_open(tiny_ctx *ctx, const tllm_gguf *file, const tllm_scaled_desc *desc, const int32_t *token, tiny_idx n_token,

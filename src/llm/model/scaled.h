@@ -37,7 +37,7 @@ typedef struct tllm_scaled_about {
     size_t folds;                           /* that were scaled */
     size_t unknown;                         /* whose inputs are not known: they were not */
     size_t cut, groups;                     /* AWQ: groups whose range was cut; of how many */
-    double loss, plain;                     /* AWQ: sums over all folds, before ranges were cut; without factors */
+    double loss, plain;                     /* AWQ: sums over folds, before ranges were cut; without factors (what cannot be rounded so is in neither) */
     double alpha;                           /* mean of what was taken */
 } tllm_scaled_about;
 

@@ -222,16 +222,21 @@ TINY_API tiny_status tllm_awq_loss(tiny_ctx *ctx, const float *w, const float *v
 {
     tinyi_awq a;
     double sum = 0.0;
+    tiny_idx r, at;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!loss) return tinyi_fail(ctx, TINY_E_ARGUMENT, "awq: there is no place for the loss");
     st = tinyi_awq_check(ctx, &a, NULL);
     if (!st) st = tinyi_awq_layer(ctx, &a, 0, w, rows, n, x, tokens);
     if (st) return st;
+    for (r = 0; v && r < rows; r++)
+        if ((at = tinyi_plain_strange(v + r * n, n)) < n)
+            return tinyi_fail(ctx, TINY_E_NUMERIC, "awq: the other weight in row %td, input %td is %g", r, at, (double)v[r * n + at]);
     a.v = v;
     st = tinyi_awq_open(ctx, &a);
     if (!st) st = tinyi_awq_sum(ctx, &a, &sum);
     tinyi_awq_close(ctx, &a);
+    if (!st && !(sum - sum == 0.0)) st = tinyi_fail(ctx, TINY_E_NUMERIC, "awq: weights and inputs are so large that their outputs are no finite floats");
     if (!st) *loss = sum;
     return st;
 }

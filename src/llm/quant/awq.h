@@ -32,7 +32,7 @@ typedef struct tllm_awq_matrix {
 
 typedef struct tllm_awq_about {
     double alpha;                           /* the power that was taken */
-    double loss, plain;                     /* the sum over all matrices with it, and without any factor (alpha 0) */
+    double loss, plain;                     /* the sum over all matrices with it, and without any factor (alpha 0; -1: no finite codes without one) */
 } tllm_awq_about;
 
 /* mean (n): mean |x| of each input; x (tokens, n) dense. s_j = max(mean_j^alpha, 1e-4) / sqrt(max s min s). An input that was always 0 takes the

@@ -69,7 +69,7 @@ static layer make(void)
         const float size = (float)exp2((double)t_rand_float(-3, 3)) * (i % 24 == 5 ? 20.0f : 1.0f);
         l.mean[i] = 0;
         for (t = 0; t < TOKENS; t++) {
-            l.x[t * N + i] *= i == 40 ? 0.0f : size;
+            l.x[t * N + i] *= i == 40 ? 0.0f : i == 50 ? 1e-30f : size;         /* dead; and so small that its factor is the least that there is */
             l.mean[i] += fabsf(l.x[t * N + i]) / TOKENS;
         }
     }
@@ -289,7 +289,7 @@ static void test_refused(void)
     tllm_awq_desc d;
     tllm_awq_matrix m;
     tllm_awq_about about;
-    float s[N];
+    float s[N], *v = t_guarded(ROWS * N);
     uint8_t step[ROWS * 3];
     double loss;
     memset(&d, 0, sizeof d);
@@ -344,6 +344,8 @@ static void test_refused(void)
     step[4] = 21;
     T_STATUS(tllm_awq_cut(ctx, &d, 0, l.w, ROWS, N, step), TINY_E_ARGUMENT, "step 21 of group 4; there are 20");
     T_STATUS(tllm_awq_loss(ctx, l.w, NULL, ROWS, N, l.x, TOKENS, NULL), TINY_E_ARGUMENT, "no place for the loss");
+    v[4 * N + 2] = NAN;
+    T_STATUS(tllm_awq_loss(ctx, l.w, v, ROWS, N, l.x, TOKENS, &loss), TINY_E_NUMERIC, "the other weight in row 4, input 2 is nan");
     T_OK(tllm_awq_scale(ctx, &d, &m, 1, N, l.mean, l.x, TOKENS, s, &about));
     memset(l.mean, 0, sizeof l.mean);       /* nothing ever came: nothing is scaled */
     T_OK(tllm_awq_scale(ctx, &d, &m, 1, N, l.mean, l.x, TOKENS, s, &about));
