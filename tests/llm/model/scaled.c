@@ -131,6 +131,37 @@ static int scaled(tiny_ctx *ctx, const tllm_gguf *g, const tllm_scaled_desc *d, 
     return ok;
 }
 
+/* share of the numbers of matrices that are further apart than rounding of floats brings */
+static double other_numbers(const tllm_gguf *a, const tllm_gguf *b)
+{
+    size_t i, k, n, all = 0, off = 0;
+    for (i = 0; i < tllm_gguf_n_tensors(a); i++) {
+        const tllm_gguf_tensor *t = tllm_gguf_tensor_at(a, i), *u = tllm_gguf_tensor_at(b, i);
+        float *x, *y;
+        if (!is_matrix(t)) continue;
+        n = (size_t)(t->dim[0] * t->dim[1]);
+        x = (float *)malloc(n * sizeof *x);
+        y = (float *)malloc(n * sizeof *y);
+        tllm_format_of(t->type)->unpack(t->data, x, n);
+        tllm_format_of(u->type)->unpack(u->data, y, n);
+        for (k = 0; k < n; k++) off += !(fabsf(x[k] - y[k]) <= 1e-4f * fabsf(x[k]));
+        all += n;
+        free(x);
+        free(y);
+    }
+    return (double)off / (double)all;
+}
+/* groups of 32 whose range is searched: of all matrices but queries and keys */
+static size_t groups_of(const tllm_gguf *g)
+{
+    size_t i, n = 0;
+    for (i = 0; i < tllm_gguf_n_tensors(g); i++) {
+        const tllm_gguf_tensor *t = tllm_gguf_tensor_at(g, i);
+        if (is_matrix(t) && memcmp(t->name.at + 6, "attn_q", 6) && memcmp(t->name.at + 6, "attn_k", 6)) n += (size_t)(t->dim[0] / 32 * t->dim[1]);
+    }
+    return n;
+}
+
 /* without ranges AWQ is the same function, in few readings and in many; and rounded it is nearer than rounding alone */
 static void test_awq(void)
 {
@@ -138,7 +169,7 @@ static void test_awq(void)
     tllm_gguf *g = NULL;
     tllm_scaled_desc d;
     tllm_scaled_about about;
-    made floats, plain, q, same;
+    made floats, plain, q, same, apart_cut;
     int32_t *token = (int32_t *)t_keep(TEXT * sizeof *token), other[JUDGED];
     float *want, *y;
     size_t n, k;
@@ -160,13 +191,20 @@ static void test_awq(void)
     T_TRUE(scaled(ctx, floats.file, &d, token, TEXT, TLLM_FORMAT_Q4_0, &q, NULL));
     T_TRUE(sum_of(&same) == sum_of(&q));
     drop(ctx, &q);
+    memset(&d, 0, sizeof d);                /* ranges of the model that was scaled, and nothing else */
+    d.awq.steps = 1;
+    T_TRUE(scaled(ctx, same.file, &d, token, TEXT, TLLM_FORMAT_Q4_0, &apart_cut, NULL));
     drop(ctx, &same);
     T_TRUE(packed(ctx, floats.file, TLLM_FORMAT_Q4_0, &plain));
     y = logits_of(ctx, plain.file, other, &n);
     rtn = apart(want, y, n);
     drop(ctx, &plain);
-    memset(&d, 0, sizeof d);
+    d.awq.steps = 8;
     T_TRUE(scaled(ctx, floats.file, &d, token, TEXT, TLLM_FORMAT_Q4_0, &same, &about));
+    T_EQ_INT(about.groups, groups_of(g));
+    T_TRUE(other_numbers(same.file, apart_cut.file) <= 0.01);       /* both at once: ranges are those of the inputs over the factors */
+    if (getenv("T_SAY")) printf("%.4f of all weights are others when ranges are cut in a second turn\n", other_numbers(same.file, apart_cut.file));
+    drop(ctx, &apart_cut);
     T_TRUE(packed(ctx, same.file, TLLM_FORMAT_Q4_0, &q));
     y = logits_of(ctx, q.file, other, &n);
     T_TRUE(apart(want, y, n) < rtn);

@@ -391,7 +391,7 @@ static void test_scaled(void)
     static const struct { const char *how, *says, *norm; } way[] = {
         { "Q4_0 --awq", "AWQ over 700 tokens: ", "blk.1.ffn_norm.weight" }, { "Q8_0 --smooth 0.5", "SmoothQuant over 700 tokens: 8 folds", "blk.1.attn_norm.weight" },
         { "Q4_0 --awq --gptq", "GPTQ over 700 tokens: ", "blk.1.ffn_norm.weight" }, { "F32 --smooth 1", "SmoothQuant over 700 tokens: 8 folds", "blk.1.attn_norm.weight" } };
-    char name[300];
+    char name[400];
     unsigned char q[8];
     tiny_ctx *ctx;
     tllm_gguf *was = NULL, *is;
@@ -403,6 +403,7 @@ static void test_scaled(void)
         const tllm_gguf_tensor *a, *b;
         T_EQ_INT(run("%s %s/o.gguf %s --text %s/x --tokens 700", model, folder, way[k].how, folder), 0);
         SAYS(way[k].says);
+        SAYS(", from 0.8 MB");
         T_EQ_INT(get("o.gguf.scaled", q, 1), 0);
         is = open_model(ctx, "o.gguf");
         T_EQ_INT(tllm_gguf_n_tensors(was), tllm_gguf_n_tensors(is));
@@ -447,6 +448,12 @@ static void test_scaled(void)
     T_EQ_INT(get("y.gguf.scaled", q, 8), 4);
     (void)snprintf(name, sizeof name, "%s/y.gguf.scaled", folder);
     T_EQ_INT(remove(name), 0);
+    (void)snprintf(name, sizeof name, "& p=$!; while ! test -f %s/y.gguf.part; do sleep 0.1; done; kill -TERM $p; wait $p", folder);
+    T_EQ_INT(run("%s %s/y.gguf Q4_0 --awq --text %s/x 2>%s/q %s", model, folder, folder, folder, name), 128 + 15);
+    T_TRUE(get("q", last_words, sizeof last_words) > 0 && strstr(last_words, "quantize: stopped; nothing was written") != NULL);
+    T_EQ_INT(get("y.gguf", q, 1), 0);
+    T_EQ_INT(get("y.gguf.part", q, 1), 0);
+    T_EQ_INT(get("y.gguf.scaled", q, 1), 0);
     tllm_gguf_close(ctx, was);
     t_close(ctx);
 }
