@@ -144,18 +144,15 @@ static double bs_lost(tiny_ctx *ctx, double alpha, int fixed)
 
 /* ---- the story models ------------------------------------------------------------------------------------------------------ */
 
-/* the model with its folds scaled, in memory; rounding it is bg_judged's */
-static double bs_judged(tiny_ctx *ctx, const tllm_gguf *g, const tllm_scaled_desc *d, int how, const tllm_plain_desc *grid, tllm_scaled_about *about)
+/* the model with its folds scaled, in memory; closed with its writer */
+static tllm_gguf *bs_scaled(tiny_ctx *ctx, const tllm_gguf *g, const tllm_scaled_desc *d, const int32_t *token, tllm_scaled_about *about, tllm_writer **w)
 {
     tllm_scaled_tensor list[128];
     tllm_scaled *s;
     tllm_writer_desc wd;
-    tllm_writer *w;
     tllm_gguf *made;
     const void *bytes;
-    int32_t *token = bg_stories(BG_TOKENS);
     size_t i, n = 0;
-    double lost;
     memset(&wd, 0, sizeof wd);
     for (i = 0; i < tllm_gguf_n_tensors(g) && n < 128; i++)
         if (bg_is_matrix(tllm_gguf_tensor_at(g, i))) {
@@ -164,17 +161,13 @@ static double bs_judged(tiny_ctx *ctx, const tllm_gguf *g, const tllm_scaled_des
         }
     b_must(ctx, tllm_scaled_open(ctx, g, d, token, BG_TOKENS, list, n, &s));
     *about = tllm_scaled_what(s);
-    b_must(ctx, tllm_writer_open(ctx, &wd, &w));
-    b_must(ctx, tllm_scaled_put(ctx, s, w));
-    b_must(ctx, tllm_writer_finish(ctx, w));
-    bytes = tllm_writer_memory(w, &i);
-    b_must(ctx, tllm_gguf_open_memory(ctx, bytes, i, &made));
-    lost = bg_judged(ctx, made, how, grid);
-    tllm_gguf_close(ctx, made);
-    tllm_writer_close(ctx, w);
+    b_must(ctx, tllm_writer_open(ctx, &wd, w));
+    b_must(ctx, tllm_scaled_put(ctx, s, *w));
+    b_must(ctx, tllm_writer_finish(ctx, *w));
     tllm_scaled_close(ctx, s);
-    b_free(token);
-    return lost;
+    bytes = tllm_writer_memory(*w, &i);
+    b_must(ctx, tllm_gguf_open_memory(ctx, bytes, i, &made));
+    return made;
 }
 
 static void bs_story(tiny_ctx *ctx, const char *path)
@@ -182,9 +175,12 @@ static void bs_story(tiny_ctx *ctx, const char *path)
     tllm_scaled_desc d;
     tllm_scaled_about about;
     double full, rtn[2], gptq[2], scale[2], awq[2], both[2];
-    tllm_gguf *g;
+    tllm_gguf *g, *made;
+    tllm_writer *w;
+    int32_t *token;
     int b;
     if (tllm_gguf_open(ctx, path, &g)) { b_note("%s", tiny_ctx_message(ctx)); return; }
+    token = bg_stories(BG_TOKENS);
     full = bg_judged(ctx, g, BG_FULL, NULL);
     for (b = 0; b < 2; b++) {
         memset(&d, 0, sizeof d);
@@ -195,10 +191,16 @@ static void bs_story(tiny_ctx *ctx, const char *path)
         rtn[b] = bg_judged(ctx, g, BG_RTN, &d.awq.grid);
         gptq[b] = bg_judged(ctx, g, BG_GPTQ, &d.awq.grid);
         d.no_clip = 1;
-        scale[b] = bs_judged(ctx, g, &d, BG_RTN, &d.awq.grid, &about);
-        both[b] = bs_judged(ctx, g, &d, BG_GPTQ, &d.awq.grid, &about);
+        made = bs_scaled(ctx, g, &d, token, &about, &w);
+        scale[b] = bg_judged(ctx, made, BG_RTN, &d.awq.grid);
+        both[b] = bg_judged(ctx, made, BG_GPTQ, &d.awq.grid);
+        tllm_gguf_close(ctx, made);
+        tllm_writer_close(ctx, w);
         d.no_clip = 0;
-        awq[b] = bs_judged(ctx, g, &d, BG_RTN, &d.awq.grid, &about);
+        made = bs_scaled(ctx, g, &d, token, &about, &w);
+        awq[b] = bg_judged(ctx, made, BG_RTN, &d.awq.grid);
+        tllm_gguf_close(ctx, made);
+        tllm_writer_close(ctx, w);
         b_note("%s, %d bits, bits a token above the floor: as it is %.4f, RTN %.4f, AWQ without ranges %.4f, AWQ %.4f, GPTQ %.4f, GPTQ after AWQ's factors %.4f; loss %.3f of that without factors, mean power %.2f, %.0f %% of ranges cut",
                path, 4 - b, full, rtn[b], scale[b], awq[b], gptq[b], both[b], about.loss / about.plain, about.alpha, 100.0 * (double)about.cut / (double)about.groups);
     }
@@ -209,6 +211,7 @@ static void bs_story(tiny_ctx *ctx, const char *path)
         b_headline("awq", "order of perplexity: FP < GPTQ4 <= AWQ4 < RTN4 << RTN3",
                    "examples/models/story.gguf, matrices of the layers as ASYM in groups of 64, 16384 tokens of other stories read; bits a token above the floor of the language",
                    "as it is %.4f, GPTQ4 %.4f, AWQ4 %.4f, RTN4 %.4f, RTN3 %.4f; AWQ3 %.4f", full, gptq[0], awq[0], rtn[0], rtn[1], awq[1]);
+    b_free(token);
     tllm_gguf_close(ctx, g);
 }
 
