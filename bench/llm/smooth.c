@@ -170,47 +170,41 @@ static tllm_gguf *bs_scaled(tiny_ctx *ctx, const tllm_gguf *g, const tllm_scaled
     return made;
 }
 
+/* RTN and AWQ by 4 and by 3 bits, GPTQ by 4: bench/llm/gptq.c has the rest */
 static void bs_story(tiny_ctx *ctx, const char *path)
 {
     tllm_scaled_desc d;
     tllm_scaled_about about;
-    double full, rtn[2], gptq[2], scale[2], awq[2], both[2];
+    double full, gptq, rtn[2], awq[2];
     tllm_gguf *g, *made;
     tllm_writer *w;
     int32_t *token;
     int b;
     if (tllm_gguf_open(ctx, path, &g)) { b_note("%s", tiny_ctx_message(ctx)); return; }
     token = bg_stories(BG_TOKENS);
+    memset(&d, 0, sizeof d);
+    d.awq.grid.kind = TLLM_PLAIN_ASYM;
+    d.awq.grid.group = 64;
+    d.awq.grid.bits = 4;
+    d.window = BG_WINDOW;
     full = bg_judged(ctx, g, BG_FULL, NULL);
+    gptq = bg_judged(ctx, g, BG_GPTQ, &d.awq.grid);
     for (b = 0; b < 2; b++) {
-        memset(&d, 0, sizeof d);
-        d.awq.grid.kind = TLLM_PLAIN_ASYM;
-        d.awq.grid.group = 64;
         d.awq.grid.bits = 4 - b;
-        d.window = BG_WINDOW;
         rtn[b] = bg_judged(ctx, g, BG_RTN, &d.awq.grid);
-        gptq[b] = bg_judged(ctx, g, BG_GPTQ, &d.awq.grid);
-        d.no_clip = 1;
-        made = bs_scaled(ctx, g, &d, token, &about, &w);
-        scale[b] = bg_judged(ctx, made, BG_RTN, &d.awq.grid);
-        both[b] = bg_judged(ctx, made, BG_GPTQ, &d.awq.grid);
-        tllm_gguf_close(ctx, made);
-        tllm_writer_close(ctx, w);
-        d.no_clip = 0;
         made = bs_scaled(ctx, g, &d, token, &about, &w);
         awq[b] = bg_judged(ctx, made, BG_RTN, &d.awq.grid);
         tllm_gguf_close(ctx, made);
         tllm_writer_close(ctx, w);
-        b_note("%s, %d bits, bits a token above the floor: as it is %.4f, RTN %.4f, AWQ without ranges %.4f, AWQ %.4f, GPTQ %.4f, GPTQ after AWQ's factors %.4f; loss %.3f of that without factors, mean power %.2f, %.0f %% of ranges cut",
-               path, 4 - b, full, rtn[b], scale[b], awq[b], gptq[b], both[b], about.loss / about.plain, about.alpha, 100.0 * (double)about.cut / (double)about.groups);
+        b_note("%s, %d bits, bits a token above the floor: as it is %.4f, RTN %.4f, AWQ %.4f; loss %.3f of that without factors, mean power %.2f, %.0f %% of ranges cut",
+               path, 4 - b, full, rtn[b], awq[b], about.loss / about.plain, about.alpha, 100.0 * (double)about.cut / (double)about.groups);
     }
     b_verdict("story model, bits above the floor: RTN4 lost / AWQ4 lost", (rtn[0] - full) / (awq[0] - full), ">", 1);
-    b_verdict("story model, bits above the floor: AWQ4 lost / GPTQ4 lost", (awq[0] - full) / (gptq[0] - full), ">", 1);
+    b_verdict("story model, bits above the floor: AWQ4 lost / GPTQ4 lost", (awq[0] - full) / (gptq - full), ">", 1);
     b_verdict("story model, bits above the floor: RTN3 lost / RTN4 lost", (rtn[1] - full) / (rtn[0] - full), ">", 2);
-    if (strstr(path, "story.gguf"))
-        b_headline("awq", "order of perplexity: FP < GPTQ4 <= AWQ4 < RTN4 << RTN3",
-                   "examples/models/story.gguf, matrices of the layers as ASYM in groups of 64, 16384 tokens of other stories read; bits a token above the floor of the language",
-                   "as it is %.4f, GPTQ4 %.4f, AWQ4 %.4f, RTN4 %.4f, RTN3 %.4f; AWQ3 %.4f", full, gptq[0], awq[0], rtn[0], rtn[1], awq[1]);
+    b_headline("awq", "order of perplexity: FP < GPTQ4 <= AWQ4 < RTN4 << RTN3",
+               "examples/models/story.gguf, matrices of the layers as ASYM in groups of 64, 16384 tokens of other stories read; bits a token above the floor of the language",
+               "as it is %.4f, GPTQ4 %.4f, AWQ4 %.4f, RTN4 %.4f, RTN3 %.4f; AWQ3 %.4f", full, gptq, awq[0], rtn[0], rtn[1], awq[1]);
     b_free(token);
     tllm_gguf_close(ctx, g);
 }
@@ -239,6 +233,5 @@ void bench_smooth(void)
                "two channels x30 and x20 among 128, 128 outputs, 512 tokens; relative squared error of the outputs",
                "a scale for each token %.2g, with alpha 0.5 %.2g; one calibrated for all %.2g, with alpha 0.5 %.2g", plain[0], smooth[0], plain[1], smooth[1]);
     bs_story(ctx, "examples/models/story.gguf");
-    if (!b_quick) bs_story(ctx, "examples/models/story-small.gguf");
     tiny_ctx_close(ctx);
 }
