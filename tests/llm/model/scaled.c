@@ -101,11 +101,13 @@ static void stories(int32_t *token, int n, uint64_t seed)
     token[0] = TLLM_STORY_END;
     for (i = 1; i < n; i++) token[i] = tllm_story_draw(&s, NULL, NULL);
 }
+/* where a program runs slowly: two of the four layers */
+static int is_listed(const tllm_gguf_tensor *t) { return is_matrix(t) && (!T_SLOW || t->name.at[4] < '2'); }
 static size_t list_of(const tllm_gguf *g, int format, tllm_scaled_tensor *list)
 {
     size_t i, n = 0;
     for (i = 0; i < tllm_gguf_n_tensors(g) && n < MOST; i++)
-        if (is_matrix(tllm_gguf_tensor_at(g, i))) {
+        if (is_listed(tllm_gguf_tensor_at(g, i))) {
             list[n].t = tllm_gguf_tensor_at(g, i);
             list[n++].format = format;
         }
@@ -157,7 +159,7 @@ static size_t groups_of(const tllm_gguf *g)
     size_t i, n = 0;
     for (i = 0; i < tllm_gguf_n_tensors(g); i++) {
         const tllm_gguf_tensor *t = tllm_gguf_tensor_at(g, i);
-        if (is_matrix(t) && memcmp(t->name.at + 6, "attn_q", 6) && memcmp(t->name.at + 6, "attn_k", 6)) n += (size_t)(t->dim[0] / 32 * t->dim[1]);
+        if (is_listed(t) && memcmp(t->name.at + 6, "attn_q", 6) && memcmp(t->name.at + 6, "attn_k", 6)) n += (size_t)(t->dim[0] / 32 * t->dim[1]);
     }
     return n;
 }
@@ -298,7 +300,7 @@ static void test_smooth(void)
     y = logits_of(ctx, q.file, other, &n);
     T_TRUE(apart(want, y, n) <= 1e-5);
     T_TRUE(tllm_meta_i64(tllm_gguf_find(g, "llama.block_count"), 0, &layers));
-    T_TRUE((int64_t)about.folds == 2 * layers && about.unknown == 0);       /* the norms */
+    T_TRUE((int64_t)about.folds == 2 * (T_SLOW ? 2 : layers) && about.unknown == 0);       /* the norms */
     T_CLOSE(about.alpha, 0.5, 1e-6);
     largest(ctx, floats.file, token, "blk.1.attn_q.weight", x0, w0);
     largest(ctx, q.file, token, "blk.1.attn_q.weight", x1, w1);

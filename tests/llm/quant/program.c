@@ -403,7 +403,7 @@ static void test_scaled(void)
         const tllm_gguf_tensor *a, *b;
         T_EQ_INT(run("%s %s/o.gguf %s --text %s/x --tokens 700", model, folder, way[k].how, folder), 0);
         SAYS(way[k].says);
-        SAYS(", from 0.8 MB");
+        SAYS(", from 0.7 MB");
         T_EQ_INT(get("o.gguf.scaled", q, 1), 0);
         is = open_model(ctx, "o.gguf");
         T_EQ_INT(tllm_gguf_n_tensors(was), tllm_gguf_n_tensors(is));
