@@ -217,7 +217,7 @@ $(BUILD)/story-linked: examples/story.c examples/options.h $(BUILD)/story-model.
 	$(COMPILE) -I$(BUILD) -DTINYLLM_LINKED -DSTORY_LINKED $< -o $@ $(BUILD)/libtinyllm.a -pthread -lm
 
 BENCH := $(sort $(shell find bench -name '*.c'))
-$(BUILD)/bench: $(BENCH) bench/bench.h bench/gnn/deepwalk.h bench/peers/peers.h $(HEADERS) $(BUILD)/libtinyllm.a $(BUILD)/libtinygnn.a
+$(BUILD)/bench: $(BENCH) bench/bench.h bench/llm/grids.h bench/gnn/deepwalk.h bench/peers/peers.h $(HEADERS) $(BUILD)/libtinyllm.a $(BUILD)/libtinygnn.a
 	@mkdir -p $(@D)
 	$(COMPILE) -Ibench $(BENCH) $(BUILD)/libtinyllm.a $(BUILD)/libtinygnn.a -o $@ -pthread -lm $(DL)
 

@@ -305,7 +305,7 @@ static void b_page(const char *dir, const char *page)
     free(text);
 }
 
-#define B_SECTIONS(S) S(limits) S(door) S(elem) S(softmax) S(norm) S(matmul) S(matvec) S(matmul_i8) S(conv) S(layout) S(linalg) S(fft) S(attention) S(twist) S(edges) S(graph) S(embed) S(gnn_train) S(a2q) S(train) S(token) S(format) S(repack) S(gptq) S(vptq) S(flashllm) S(bipolar) S(sample) S(template) S(paged) S(latent) S(sparse) S(bitweight) S(tree) S(gla) S(vision) S(fusemax) S(ladder) S(kvcodec) S(weave) S(neighbour)
+#define B_SECTIONS(S) S(limits) S(door) S(elem) S(softmax) S(norm) S(matmul) S(matvec) S(matmul_i8) S(conv) S(layout) S(linalg) S(fft) S(attention) S(twist) S(edges) S(graph) S(embed) S(gnn_train) S(a2q) S(train) S(token) S(format) S(repack) S(gptq) S(smooth) S(vptq) S(flashllm) S(bipolar) S(sample) S(template) S(paged) S(latent) S(sparse) S(bitweight) S(tree) S(gla) S(vision) S(fusemax) S(ladder) S(kvcodec) S(weave) S(neighbour)
 #define B_DECLARE(name) void bench_##name(void);
 B_SECTIONS(B_DECLARE)
 
@@ -377,6 +377,7 @@ int main(int argc, char **argv)
         b_page(pages, "flashllm");
         b_page(pages, "weave");
         b_page(pages, "gptq");
+        b_page(pages, "awq");
     }
     if (!ran) printf("there is no section %s\n", only);
     return ran ? 0 : 1;

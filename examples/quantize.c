@@ -2,6 +2,8 @@
  *
  *     quantize IN OUT.gguf TYPE [--imatrix FILE] [--pure] [--tensor-type REGEX=TYPE] [--threads N]
  *     quantize IN OUT.gguf TYPE --gptq --text stories.txt
+ *     quantize IN OUT.gguf TYPE --awq --text stories.txt
+ *     quantize IN OUT.gguf Q8_0 --smooth 0.5 --text stories.txt
  *     quantize --blocks TYPE [--imatrix FILE.f32] < floats.f32 > q.bin
  *     quantize --unblocks TYPE < q.bin > floats.f32
  *
@@ -31,6 +33,10 @@ static const char usage[] =
     "  --tensor-type REGEX=TYPE  for the tensors whose name contains a match; may be given often, the first that fits counts\n"
     "  --gptq                    the model reads --text, and codes are chosen so that the outputs of each matrix change least (GPTQ);\n"
     "                            for Q8_0, Q4_0 to Q5_1 and Q2_K to Q6_K, other types as without it; --imatrix counts where this makes nothing\n"
+    "  --awq                     the model reads --text, and inputs that count most get finer steps: their weights are multiplied, what comes before\n"
+    "                            them divided by the same, and ranges of weights are cut where outputs gain by it (AWQ); with --gptq behind it no range is cut\n"
+    "  --smooth ALPHA            the model reads --text, and outliers of the inputs move into the weights, 0 (none) to 1 (SmoothQuant): for Q8_0, whose\n"
+    "                            products round the inputs too; with --gptq behind it as well\n"
     "  --text FILE               what it reads: text as the model will see it\n"
     "  --tokens N                at most so many of them; 32768 without this\n"
     "  --each-layer              reads it once for each layer, as the layers before were rounded; without this as seldom as 1 GB has room\n"
@@ -377,21 +383,25 @@ typedef struct request {
     const char *in, *out, *imatrix, *pattern[64], *pattern_end[64];
     const tllm_format *pattern_type[64];
     const char *text;
-    int n_patterns, pure, n_threads, gptq, n_tokens, each_layer;
+    int n_patterns, pure, n_threads, gptq, awq, n_tokens, each_layer;
+    double smooth;                          /* below 0: not at all */
     const mixture *mix;
     const tllm_format *pure_type;
 } request;
 
-/* ---- GPTQ: the model reads a text, and codes are chosen by what its matrices are multiplied with ------------------------- */
+/* ---- the model reads a text: codes (GPTQ) or factors (AWQ, SmoothQuant) are chosen by what its matrices are multiplied with ---- */
 
 static int telling = -1;                    /* the percentage that stands in the line; -1: none does */
 static void tell(void *user, const char *what, double done)
 {
+    static const char *const names[][2] = { { "gptq", "GPTQ" }, { "awq", "AWQ" }, { "smooth", "SmoothQuant" } };
     const int percent = (int)(100.0 * done);
+    size_t i;
     (void)user;
-    if (strcmp(what, "gptq") || percent == telling) return;
+    for (i = 0; i < sizeof names / sizeof names[0] && strcmp(what, names[i][0]); i++) {}
+    if (i == sizeof names / sizeof names[0] || percent == telling) return;
     telling = percent;
-    fprintf(stderr, "\rGPTQ %3d %%", percent);
+    fprintf(stderr, "\r%s %3d %%", names[i][1], percent);
     (void)fflush(stderr);
 }
 
@@ -475,8 +485,75 @@ static int gptq(tiny_ctx *ctx, const request *r, const tllm_gguf *g, job *jobs, 
     return !st;
 }
 
+static int is_file(const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    if (f) (void)fclose(f);
+    return f != NULL;
+}
+
+/* The model with its folds scaled, beside OUT while it is worked with; jobs are then of that one. 0: it failed, and has said why or the context will. */
+static int scale(tiny_ctx *ctx, const request *r, const tllm_gguf *g, const char *path, job *jobs, size_t n, tllm_gguf **folded)
+{
+    tllm_scaled_tensor *list = (tllm_scaled_tensor *)tiny_alloc(ctx, (n ? n : 1) * sizeof *list);
+    tllm_scaled_desc d;
+    tllm_scaled *s = NULL;
+    tllm_writer *w = NULL;
+    tllm_writer_desc wd;
+    tllm_tokens t;
+    size_t i, n_list = 0;
+    tiny_status st = list ? TINY_OK : TINY_E_MEMORY;
+    memset(&d, 0, sizeof d);
+    memset(&wd, 0, sizeof wd);
+    memset(&t, 0, sizeof t);
+    d.way = r->awq ? TLLM_SCALE_AWQ : TLLM_SCALE_SMOOTH;
+    d.alpha = r->awq ? 0.0f : (float)r->smooth;
+    d.no_clip = r->gptq;
+    for (i = 0; !st && i < n; i++) {
+        const unsigned flags = jobs[i].to->flags;
+        if (!is_matrix(jobs[i].t) || (r->awq && flags & (TLLM_FORMAT_PLAIN | TLLM_FORMAT_ACTIVATIONS | TLLM_FORMAT_WANTS_IMPORTANCE))) continue;
+        list[n_list].t = jobs[i].t;
+        list[n_list++].format = jobs[i].to->id;
+    }
+    if (!st && !n_list) {
+        fprintf(stderr, "quantize: %s: no matrix is to be rounded to a format that this could help\n", r->in);
+        tiny_free(ctx, list);
+        return 0;
+    }
+    if (!st) st = window_of(ctx, g, &d.window);
+    if (!st) st = read_text(ctx, r, g, d.window, &t);
+    if (!st) st = tllm_scaled_open(ctx, g, &d, t.id, (tiny_idx)t.n, list, n_list, &s);
+    if (telling >= 0) fprintf(stderr, "\r");
+    if (!st) {
+        const tllm_scaled_about a = tllm_scaled_what(s);
+        if (r->awq) fprintf(stderr, "AWQ over %lu tokens: %lu folds, of a mean power of %.2f; the loss is %.3f of that without", (unsigned long)t.n, (unsigned long)a.folds, a.alpha, a.plain > 0 ? a.loss / a.plain : 1.0);
+        else fprintf(stderr, "SmoothQuant over %lu tokens: %lu folds", (unsigned long)t.n, (unsigned long)a.folds);
+        if (a.groups) fprintf(stderr, "; %lu of %lu ranges cut", (unsigned long)a.cut, (unsigned long)a.groups);
+        if (a.unknown) fprintf(stderr, "; %lu more read inputs that are not known", (unsigned long)a.unknown);
+        fprintf(stderr, "\n");
+        wd.path = path;
+        st = tllm_writer_open(ctx, &wd, &w);
+    } else if (telling >= 0) fprintf(stderr, "\n");
+    telling = -1;
+    if (!st) st = tllm_scaled_put(ctx, s, w);
+    if (!st) st = tllm_writer_finish(ctx, w);
+    tllm_writer_close(ctx, w);
+    if (!st) st = tllm_gguf_open(ctx, path, folded);
+    for (i = 0; !st && i < n; i++) {        /* the same tensors in the same order */
+        jobs[i].t = tllm_gguf_tensor_at(*folded, i);
+        jobs[i].from = tllm_format_of(jobs[i].t->type);
+    }
+    tllm_scaled_close(ctx, s);
+    tllm_tokens_free(ctx, &t);
+    tiny_free(ctx, list);
+    return !st;
+}
+
 static int quantize_file(tiny_ctx *ctx, const request *r)
 {
+    const int scaled = r->awq || r->smooth >= 0.0;
+    char *beside = NULL;                    /* where the scaled model lies meanwhile */
+    tllm_gguf *folded = NULL;
     tllm_gguf *g = NULL;
     tllm_writer *w = NULL;
     tllm_writer_desc d;
@@ -516,7 +593,10 @@ static int quantize_file(tiny_ctx *ctx, const request *r)
             fprintf(stderr, "quantize: %s: tensor %.*s has type %s, which cannot be read\n", r->in, (int)t->name.n, t->name.at, tllm_type_name(t->type));
             goto out;
         }
-        if (!is_matrix(t)) continue;
+        if (!is_matrix(t)) {                /* norms that are divided keep all their digits */
+            if (scaled && (jobs[i].from->id == T(F16) || jobs[i].from->id == T(BF16))) jobs[i].to = tllm_format_of(T(F32));
+            continue;
+        }
         to = r->pure_type ? r->pure_type : tllm_format_of(mixed(r->mix, t, (int)blocks, tied));
         for (k = 0; k < r->n_patterns; k++)
             if (matches(r->pattern[k], r->pattern_end[k], t->name)) { to = r->pattern_type[k]; break; }
@@ -555,16 +635,27 @@ static int quantize_file(tiny_ctx *ctx, const request *r)
     if (!st) st = tllm_writer_put_u32(ctx, w, "general.quantization_version", 2);
     if (!st && r->imatrix) st = tllm_writer_put_text(ctx, w, "quantize.imatrix.file", r->imatrix);
     for (i = 0; !st && i < n; i++) st = tllm_writer_put_tensor(ctx, w, jobs[i].t->name, jobs[i].to->id, jobs[i].t->rank, jobs[i].t->dim, NULL);
-    if (!st && r->gptq) {
-        st = tllm_writer_data(ctx, w, NULL, 0);         /* begins OUT.part: a place that cannot be written is told before hours of work */
-        if (st || !gptq(ctx, r, g, jobs, n)) goto sentence;
+    if (!st && (r->gptq || scaled)) st = tllm_writer_data(ctx, w, NULL, 0);      /* begins OUT.part: a place that cannot be written is told before hours of work */
+    if (!st && scaled) {
+        beside = (char *)tiny_alloc(ctx, strlen(r->out) + 10);
+        if (!beside) goto sentence;
+        (void)sprintf(beside, "%s.scaled", r->out);
+        if (is_file(beside)) {              /* of somebody else, or of a run that was ended */
+            fprintf(stderr, "quantize: %s is in the way: it would be written over\n", beside);
+            tiny_free(ctx, beside);
+            beside = NULL;
+            goto out;
+        }
+        if (!scale(ctx, r, g, beside, jobs, n, &folded)) goto sentence;
     }
+    if (!st && r->gptq && !gptq(ctx, r, folded ? folded : g, jobs, n)) goto sentence;
     for (i = 0; !st && i < n; i++) {
         const tllm_gguf_tensor *t = jobs[i].t;
         float *weights = NULL;
+        if (stopped_by) { st = TINY_E_CANCELLED; break; }
         fprintf(stderr, "\r[%3lu/%3lu] %-40.*s %-6s -> %-7s", (unsigned long)i + 1, (unsigned long)n, (int)(t->name.n < 200 ? t->name.n : 200), t->name.at, jobs[i].from->name, jobs[i].to->name);
         fflush(stderr);
-        before += (double)t->bytes;
+        before += (double)tllm_gguf_tensor_at(g, i)->bytes;      /* scaled ones are floats meanwhile */
         if (jobs[i].from == jobs[i].to) {
             after += (double)t->bytes;
             st = tllm_writer_data(ctx, w, t->data, t->bytes);
@@ -600,13 +691,17 @@ static int quantize_file(tiny_ctx *ctx, const request *r)
     ok = 1;
     goto out;
 sentence:
-    if (tiny_ctx_message(ctx)[0]) fprintf(stderr, "quantize: %s\n", tiny_ctx_message(ctx));
+    if (stopped_by) fprintf(stderr, "quantize: stopped; nothing was written\n");
+    else if (tiny_ctx_message(ctx)[0]) fprintf(stderr, "quantize: %s\n", tiny_ctx_message(ctx));
 out:
     tllm_writer_close(ctx, w);
     for (i = 0; jobs && i < n_jobs; i++) tiny_free(ctx, jobs[i].made);
     tiny_free(ctx, jobs);
     tllm_gguf_close(ctx, m.gguf);
     if (!m.gguf) tiny_file_close(ctx, &m.file);
+    tllm_gguf_close(ctx, folded);
+    if (beside) (void)remove(beside);
+    tiny_free(ctx, beside);
     tllm_gguf_close(ctx, g);
     return ok ? 0 : 1;
 }
@@ -705,7 +800,7 @@ int main(int argc, char **argv)
 {
     static request r;
     static word_list place, patterns;
-    const char *blocks = NULL, *unblocks = NULL;
+    const char *blocks = NULL, *unblocks = NULL, *reads;
     const tllm_format *f;
     tiny_ctx_desc desc;
     tiny_ctx *ctx = NULL;
@@ -713,12 +808,13 @@ int main(int argc, char **argv)
     int k, list = 0, status;
     const option options[] = {
         WORDS(&place, 3), A_TEXT("--blocks", &blocks), A_TEXT("--unblocks", &unblocks), A_TEXT("--imatrix", &r.imatrix), A_FLAG("--pure", &r.pure), A_LIST("--tensor-type", &patterns, 64),
-        A_FLAG("--gptq", &r.gptq), A_TEXT("--text", &r.text), A_WHOLE("--tokens", &r.n_tokens, 1, 1e8), A_FLAG("--each-layer", &r.each_layer),
+        A_FLAG("--gptq", &r.gptq), A_FLAG("--awq", &r.awq), A_NUMBER("--smooth", &r.smooth, 0, 1), A_TEXT("--text", &r.text), A_WHOLE("--tokens", &r.n_tokens, 1, 1e8), A_FLAG("--each-layer", &r.each_layer),
         A_WHOLE("--threads", &r.n_threads, 1, TINY_MAX_THREADS), A_FLAG("--list", &list) };
     memset(&desc, 0, sizeof desc);
     desc.log = hear;
     desc.progress = tell;
     desc.user = &ctx;
+    r.smooth = -1.0;
     READ_OPTIONS(argc, argv, usage, options);
     if (list) {
         for (i = 0; i < sizeof mixtures / sizeof mixtures[0]; i++) printf("%s\n", mixtures[i].name);
@@ -735,7 +831,7 @@ int main(int argc, char **argv)
         r.pattern_type[r.n_patterns++] = f;
     }
     if (blocks || unblocks) {
-        if (r.gptq) return wrong("--gptq", "it wants a model, not --blocks or --unblocks");
+        if (r.gptq || r.awq || r.smooth >= 0.0) return wrong(r.gptq ? "--gptq" : r.awq ? "--awq" : "--smooth", "it wants a model, not --blocks or --unblocks");
         if (place.n) return wrong("--blocks and --unblocks take no files", place.at[0]);
         if (blocks && unblocks) return wrong("--blocks and --unblocks", "one of them");
         f = tllm_format_by_name(blocks ? blocks : unblocks);
@@ -755,8 +851,12 @@ int main(int argc, char **argv)
     if (f && (!f->pack || (f->flags & TLLM_FORMAT_ACTIVATIONS))) f = NULL;
     if (!r.mix && !f) return wrong("there is no type", place.at[2]);
     if (r.pure || !r.mix) r.pure_type = f ? f : tllm_format_of(r.mix->base);
-    if (r.gptq != (r.text != NULL)) return wrong(r.gptq ? "--gptq" : "--text", r.gptq ? "it wants --text, which the model reads" : "only --gptq reads a text");
-    if (!r.gptq && (r.n_tokens || r.each_layer)) return wrong(r.n_tokens ? "--tokens" : "--each-layer", "only --gptq reads a text");
+    reads = r.gptq ? "--gptq" : r.awq ? "--awq" : r.smooth >= 0.0 ? "--smooth" : NULL;
+    if (reads && !r.text) return wrong(reads, "it wants --text, which the model reads");
+    if (!reads && (r.text || r.n_tokens || r.each_layer)) return wrong(r.text ? "--text" : r.n_tokens ? "--tokens" : "--each-layer", "only --gptq, --awq and --smooth read a text");
+    if (r.awq && r.smooth >= 0.0) return wrong("--awq and --smooth", "one of them: both choose the factors of the same inputs");
+    if (r.each_layer && !r.gptq) return wrong("--each-layer", "only --gptq reads a text so often");
+    if (r.imatrix && (r.awq || r.smooth >= 0.0)) return wrong("--imatrix", "it is of the model as it came; --awq and --smooth change the inputs of its matrices");
     if (!r.n_tokens) r.n_tokens = 32768;
     if (r.n_threads < 1 || r.n_threads > TINY_MAX_THREADS) {
         r.n_threads = 1;
@@ -765,8 +865,10 @@ int main(int argc, char **argv)
 #endif
     }
     desc.n_threads = r.n_threads;
+    desc.cancel = cancelled;                /* what lies beside OUT goes then too */
     if (tiny_ctx_open(&desc, &ctx)) return 1;
+    stop_on_signals();
     status = quantize_file(ctx, &r);
     tiny_ctx_close(ctx);
-    return status;
+    return status && stopped_by ? 128 + stopped_by : status;
 }

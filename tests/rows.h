@@ -13,6 +13,7 @@ static const tiny_op_row *const *all_rows(void)
     rows[n++] = tllm_mix_rows_row();
     rows[n++] = tllm_bipolar_row();
     rows[n++] = tllm_flash_row();
+    rows[n++] = tllm_vptq_row();
     rows[n++] = tllm_tome_merge_row();
     rows[n] = tllm_tome_merge_backward_row();
     return rows;

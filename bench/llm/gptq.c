@@ -2,7 +2,7 @@
  *
  * GPTQ (arXiv 2210.17323): the loss of a layer beside plain rounding on the specification's synthetic layer; the story model with its matrices on
  * plain grids, judged; and the time of one large layer, beside the products of matrices that it is made of.                     */
-#include "../bench.h"
+#include "grids.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 /* ---- a layer: random weights, inputs that depend on each other ---------------------------------------------------------- */
 
-static void bg_normal(float *x, size_t n, uint64_t seed)
+void bg_normal(float *x, size_t n, uint64_t seed)
 {
     tiny_rng draw = tiny_rng_make(seed, 7);
     size_t i;
@@ -68,15 +68,13 @@ static void bg_ratios(tiny_ctx *ctx)
 
 /* ---- the story model ----------------------------------------------------------------------------------------------------- */
 
-enum { BG_FULL, BG_RTN, BG_GPTQ };
-static int bg_is_matrix(const tllm_gguf_tensor *t)      /* of the layers */
+int bg_is_matrix(const tllm_gguf_tensor *t)
 {
     static const char end[] = ".weight";
     return t->rank == 2 && t->dim[1] > 1 && t->name.n > 12 && !memcmp(t->name.at, "blk.", 4) && !memcmp(t->name.at + t->name.n - 7, end, 7);
 }
 
-/* the story text, as the model was trained on it */
-static int32_t *bg_stories(size_t n)
+int32_t *bg_stories(size_t n)
 {
     int32_t *token = (int32_t *)b_alloc(n * sizeof *token);
     tllm_story s = tllm_story_start(77);
@@ -86,10 +84,10 @@ static int32_t *bg_stories(size_t n)
     return token;
 }
 
-static double bg_judged(tiny_ctx *ctx, const char *path, int how, const tllm_plain_desc *grid)
+double bg_judged(tiny_ctx *ctx, const tllm_gguf *g, int how, const tllm_plain_desc *grid)
 {
-    enum { TOKENS = 16384, WINDOW = 256 };
-    tllm_gguf *g = NULL, *made = NULL;
+    enum { TOKENS = BG_TOKENS, WINDOW = BG_WINDOW };
+    tllm_gguf *made = NULL;
     tllm_model *model = NULL, *other = NULL;
     tllm_watch *watch = NULL;
     tllm_writer *w = NULL;
@@ -97,7 +95,6 @@ static double bg_judged(tiny_ctx *ctx, const char *path, int how, const tllm_pla
     tllm_judge_desc jd;
     tllm_judgement j;
     size_t i, bytes;
-    if (tllm_gguf_open(ctx, path, &g)) { b_note("%s", tiny_ctx_message(ctx)); return 0; }
     memset(&jd, 0, sizeof jd);
     jd.stories = b_quick ? 200 : 500;
     jd.samples = jd.greedy = -1;
@@ -105,7 +102,6 @@ static double bg_judged(tiny_ctx *ctx, const char *path, int how, const tllm_pla
         b_must(ctx, tllm_model_open(ctx, g, &model));
         b_must(ctx, tllm_judge(ctx, model, NULL, &jd, &j));
         tllm_model_close(ctx, model);
-        tllm_gguf_close(ctx, g);
         return j.bits - j.floor;
     }
     if (how == BG_GPTQ) {
@@ -181,7 +177,6 @@ static double bg_judged(tiny_ctx *ctx, const char *path, int how, const tllm_pla
     tllm_gguf_close(ctx, made);
     tllm_writer_close(ctx, w);
     tllm_watch_close(watch);
-    tllm_gguf_close(ctx, g);
     return j.bits - j.floor;
 }
 
@@ -189,17 +184,19 @@ static void bg_story(tiny_ctx *ctx, const char *path)
 {
     tllm_plain_desc grid;
     double full, gptq[2], rtn[2];
+    tllm_gguf *g;
     int bits;
     memset(&grid, 0, sizeof grid);
     grid.kind = TLLM_PLAIN_ASYM;
     grid.group = 64;
-    full = bg_judged(ctx, path, BG_FULL, NULL);
-    if (full == 0) return;
+    if (tllm_gguf_open(ctx, path, &g)) { b_note("%s", tiny_ctx_message(ctx)); return; }
+    full = bg_judged(ctx, g, BG_FULL, NULL);
     for (bits = 3; bits <= 4; bits++) {
         grid.bits = bits;
-        gptq[bits - 3] = bg_judged(ctx, path, BG_GPTQ, &grid);
-        rtn[bits - 3] = bg_judged(ctx, path, BG_RTN, &grid);
+        gptq[bits - 3] = bg_judged(ctx, g, BG_GPTQ, &grid);
+        rtn[bits - 3] = bg_judged(ctx, g, BG_RTN, &grid);
     }
+    tllm_gguf_close(ctx, g);
     b_note("%s, bits a token above the floor: as it is %.4f, 4 bits GPTQ %.4f, RTN %.4f, 3 bits GPTQ %.4f, RTN %.4f", path, full, gptq[1], rtn[1], gptq[0], rtn[0]);
     b_verdict("story model, bits above the floor: RTN4 lost / GPTQ4 lost", (rtn[1] - full) / (gptq[1] - full), ">", 1);
     b_verdict("story model, bits above the floor: RTN3 lost / RTN4 lost", (rtn[0] - full) / (rtn[1] - full), ">", 2);

@@ -52,7 +52,7 @@
  *                        models and tiny_run of operations by their kind are refused; wants TINY_ONLY_MODELS
  *     TINYLLM_NO_TEMPLATES  chat templates without their language: six forms are known by their marks (src/llm/chat/forms.c), others refused
  *     TINYLLM_NO_FLASH   leaves pruned matrices in tiles of compressed lists out
- *     TINYLLM_NO_GPTQ    leaves out what rounds weights by the inputs they saw: statistics of inputs, plain codes, GPTQ
+ *     TINYLLM_NO_GPTQ    leaves out what rounds weights by the inputs they saw: statistics of inputs, plain codes, GPTQ, AWQ, SmoothQuant, folds
  *     TINYLLM_NO_VPTQ    leaves out weights as vectors of code books and the k-means that makes them; TINYLLM_NO_GPTQ does so too
  *     TINYLLM_NO_TRAIN   leaves out stories, their trainer and the judge of story models
  *     TINYLLM_NO_BIPOLAR  leaves out products on bit planes (src/llm/quant/bipolar.h)
@@ -101,6 +101,8 @@
 #include "llm/quant/gptq.h"
 #include "llm/quant/kmeans.h"
 #include "llm/quant/vptq.h"
+#include "llm/quant/smooth.h"
+#include "llm/quant/awq.h"
 #include "llm/file/fd.h"
 #include "llm/file/gguf.h"
 #include "llm/file/gguf_write.h"
@@ -121,6 +123,8 @@
 #include "llm/model/model.h"
 #include "llm/model/adapter.h"
 #include "llm/model/watch.h"
+#include "llm/model/fold.h"
+#include "llm/model/scaled.h"
 #include "llm/model/gptq_model.h"
 #include "llm/sample/sample.h"
 #include "llm/sample/stop.h"

@@ -28,15 +28,19 @@ struct tllm_calib {
     int torn;                               /* a batch failed half way: some sums have it, others do not */
     double *square, *size, *s;              /* (n), (n), (n, n) or NULL */
     float *largest;                         /* (n) */
+    float *sample;                          /* (TLLM_CALIB_MOST_SAMPLES, n) or NULL */
+    tiny_idx n_sample;
+    uint64_t every;                         /* tokens whose number is a multiple of it are samples: a power of 2 */
 };
 
 /* squares, sizes and largest of one; then products */
 static int tinyi_calib_bytes(tiny_idx n, int flags, size_t *all)
 {
-    size_t one = 0, two = 0;
+    size_t one = 0, two = 0, some = 0;
     if (n < 1 || !tinyi_size_mul((size_t)n, 2 * sizeof(double) + sizeof(float), &one)) return 0;
     if (flags & TLLM_CALIB_PRODUCTS && (!tinyi_size_mul((size_t)n, (size_t)n, &two) || !tinyi_size_mul(two, sizeof(double), &two))) return 0;
-    return tinyi_size_add(one, two, all) && tinyi_size_add(*all, sizeof(tllm_calib) + 4 * TINYI_ALIGN, all) && *all <= (size_t)TINY_IDX_MAX;
+    if (flags & TLLM_CALIB_SAMPLES && !tinyi_size_mul((size_t)n, TLLM_CALIB_MOST_SAMPLES * sizeof(float), &some)) return 0;
+    return tinyi_size_add(one, two, all) && tinyi_size_add(*all, some, all) && tinyi_size_add(*all, sizeof(tllm_calib) + 5 * TINYI_ALIGN, all) && *all <= (size_t)TINY_IDX_MAX;
 }
 
 TINY_API size_t tllm_calib_memory(tiny_idx n, int flags)
@@ -59,11 +63,14 @@ TINY_API tiny_status tllm_calib_open(tiny_ctx *ctx, tiny_idx n, int flags, tllm_
     memset(c, 0, sizeof *c);
     c->magic = TINYI_CALIB_MAGIC;
     c->n = n;
+    c->every = 1;
     c->square = (double *)tinyi_alloc(ctx, (size_t)n, sizeof *c->square);
     if (c->square) c->size = (double *)tinyi_alloc(ctx, (size_t)n, sizeof *c->size);
     if (c->size) c->largest = (float *)tinyi_alloc(ctx, (size_t)n, sizeof *c->largest);
     if (c->largest && flags & TLLM_CALIB_PRODUCTS) c->s = (double *)tinyi_alloc(ctx, (size_t)n * (size_t)n, sizeof *c->s);
-    if (!c->largest || (flags & TLLM_CALIB_PRODUCTS && !c->s)) {
+    if (c->largest && (c->s || !(flags & TLLM_CALIB_PRODUCTS)) && flags & TLLM_CALIB_SAMPLES)
+        c->sample = (float *)tinyi_alloc(ctx, (size_t)n, TLLM_CALIB_MOST_SAMPLES * sizeof *c->sample);
+    if (!c->largest || (flags & TLLM_CALIB_PRODUCTS && !c->s) || (flags & TLLM_CALIB_SAMPLES && !c->sample)) {
         st = ctx->status;
         tllm_calib_close(ctx, c);
         return st;
@@ -80,6 +87,7 @@ TINY_API void tllm_calib_close(tiny_ctx *ctx, tllm_calib *c)
 {
     if (!c || c->magic != TINYI_CALIB_MAGIC || tinyi_ctx_check(ctx)) return;
     c->magic = 0;
+    tiny_free(ctx, c->sample);
     tiny_free(ctx, c->s);
     tiny_free(ctx, c->largest);
     tiny_free(ctx, c->size);
@@ -90,6 +98,28 @@ TINY_API void tllm_calib_close(tiny_ctx *ctx, tllm_calib *c)
 TINY_API tiny_idx tllm_calib_n(const tllm_calib *c) { return c ? c->n : 0; }
 TINY_API uint64_t tllm_calib_tokens(const tllm_calib *c) { return c ? c->tokens : 0; }
 TINY_API tiny_tensor tllm_calib_products(const tllm_calib *c) { return tiny_tensor_2d(c ? c->s : NULL, TINY_F64, c ? c->n : 0, c ? c->n : 0); }
+
+TINY_API tiny_idx tllm_calib_samples(const tllm_calib *c, const float **x)
+{
+    if (x) *x = c ? c->sample : NULL;
+    return c ? c->n_sample : 0;
+}
+
+/* of rows, the first of which is token number tokens of all; where there is no room, every second sample goes */
+static void tinyi_calib_keep(tllm_calib *c, const float *x, tiny_idx rows, tiny_idx ld)
+{
+    tiny_idx t, i;
+    for (t = 0; c->sample && t < rows; t++) {
+        if ((c->tokens + (uint64_t)t) % c->every) continue;
+        if (c->n_sample == TLLM_CALIB_MOST_SAMPLES) {
+            for (i = 1; 2 * i < c->n_sample; i++) memcpy(c->sample + i * c->n, c->sample + 2 * i * c->n, (size_t)c->n * sizeof *c->sample);
+            c->n_sample /= 2;
+            c->every *= 2;
+            if ((c->tokens + (uint64_t)t) % c->every) continue;
+        }
+        memcpy(c->sample + c->n_sample++ * c->n, x + t * ld, (size_t)c->n * sizeof *c->sample);
+    }
+}
 
 TINY_REF_BEGIN
 TINY_API void tllm_calib_diagonal(const tllm_calib *c, float *h)
@@ -200,6 +230,7 @@ TINY_API tiny_status tllm_calib_add(tiny_ctx *ctx, tllm_calib *c, const float *x
     if (ctx->target == TINY_TARGET_REFERENCE) {
         tinyi_calib_sums(c, x, rows, ld, 0, c->n);
         if (c->s) tinyi_calib_products_ref(c, x, rows, ld);
+        tinyi_calib_keep(c, x, rows, ld);
         c->tokens += (uint64_t)rows;
         return TINY_OK;
     }
@@ -213,6 +244,7 @@ TINY_API tiny_status tllm_calib_add(tiny_ctx *ctx, tllm_calib *c, const float *x
         j.strip = strip;
         if (strip) st = tinyi_calib_fast(ctx, &j, strip);
         if (!st) st = tiny_parallel_loose(ctx, j.rows * c->n < 65536 ? 1 : 0, 0, 0, tinyi_calib_sums_team, &j);
+        if (!st) tinyi_calib_keep(c, x, j.rows, ld);
         if (!st) c->tokens += (uint64_t)j.rows;
     }
     c->torn = st != TINY_OK;

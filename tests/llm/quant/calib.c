@@ -122,6 +122,39 @@ static void test_batches(void)
     t_close(ctx);
 }
 
+/* samples: tokens 0, e, 2 e ..., however they come, and at least half the room once it was full */
+static void test_samples(tiny_target target)
+{
+    enum { N = 5, ALL = 5000, ROOM = TLLM_CALIB_MOST_SAMPLES };
+    static const short batches[] = { 1, 200, 311, 1, 600, 37, 2000, 1850 };
+    tiny_ctx *ctx = t_ctx(target, 2);
+    float *x = t_rand(N * ALL, -1, 1);
+    const float *kept = NULL;
+    tllm_calib *c, *none;
+    size_t b;
+    tiny_idx at = 0, n, i, every;
+    T_OK(tllm_calib_open(ctx, N, TLLM_CALIB_SAMPLES, &c));
+    T_OK(tllm_calib_open(ctx, N, 0, &none));
+    T_EQ_INT(tllm_calib_samples(c, &kept), 0);
+    for (b = 0; b < T_COUNT(batches); b++) {
+        T_OK(tllm_calib_add(ctx, c, x + at * N, batches[b], N));
+        at += batches[b];
+        n = tllm_calib_samples(c, &kept);
+        for (every = 1; (at - 1) / every + 1 > ROOM; every *= 2) {}
+        T_EQ_INT(n, (at - 1) / every + 1);
+        T_TRUE(n == at || n >= ROOM / 2);
+        for (i = 0; i < n; i++) T_SAME(kept + i * N, x + i * every * N, N);
+    }
+    T_EQ_INT(at, ALL);
+    T_EQ_INT(tllm_calib_samples(none, &kept), 0);
+    T_TRUE(kept == NULL && tllm_calib_samples(NULL, NULL) == 0);
+    T_TRUE(tllm_calib_memory(N, TLLM_CALIB_SAMPLES) >= tllm_calib_memory(N, 0) + ROOM * N * sizeof(float));
+    T_EQ_INT(tllm_calib_memory(TINY_IDX_MAX / 64, TLLM_CALIB_SAMPLES), 0);
+    tllm_calib_close(ctx, none);
+    tllm_calib_close(ctx, c);
+    t_close(ctx);
+}
+
 static void test_refused(tiny_target target)
 {
     tiny_ctx *ctx = t_ctx(target, 2);
@@ -200,6 +233,7 @@ int main(void)
     T_RUN_TARGETS(test_by_hand);
     T_RUN_TARGETS(test_sums);
     T_RUN(test_batches);
+    T_RUN_TARGETS(test_samples);
     T_RUN_TARGETS(test_refused);
     T_RUN_TARGETS(test_largest);
     T_RUN(test_allocations);

@@ -362,9 +362,9 @@ static void test_gptq(void)
     T_EQ_INT(run("%s %s/y.gguf Q4_0 --gptq", model, folder), 2);
     SAYS("--gptq: it wants --text");
     T_EQ_INT(run("%s %s/y.gguf Q4_0 --text %s/x", model, folder, folder), 2);
-    SAYS("--text: only --gptq reads a text");
+    SAYS("--text: only --gptq, --awq and --smooth read a text");
     T_EQ_INT(run("%s %s/y.gguf Q4_0 --tokens 5", model, folder), 2);
-    SAYS("--tokens: only --gptq reads a text");
+    SAYS("--tokens: only --gptq, --awq and --smooth read a text");
     T_EQ_INT(run("%s %s/y.gguf Q4_0 --gptq --text %s/none", model, folder, folder), 1);
     SAYS("none: cannot be opened");
     T_EQ_INT(run("--blocks Q4_0 --gptq --text %s/x", folder), 2);
@@ -381,6 +381,80 @@ static void test_gptq(void)
     put("im", q, 35 + 512);
     T_EQ_INT(run("%s %s/o.gguf Q4_0 --gptq --text %s/x --tokens 500 --imatrix %s/im", model, folder, folder, folder), 0);
     SAYS("--imatrix does not count for those");
+    t_close(ctx);
+}
+
+/* --awq and --smooth: the file has the types of plain rounding, other norms and other codes; nothing lies beside it afterwards */
+static void test_scaled(void)
+{
+    static const char model[] = "examples/models/story-small.gguf";
+    static const struct { const char *how, *says, *norm; } way[] = {
+        { "Q4_0 --awq", "AWQ over 700 tokens: ", "blk.1.ffn_norm.weight" }, { "Q8_0 --smooth 0.5", "SmoothQuant over 700 tokens: 8 folds", "blk.1.attn_norm.weight" },
+        { "Q4_0 --awq --gptq", "GPTQ over 700 tokens: ", "blk.1.ffn_norm.weight" }, { "F32 --smooth 1", "SmoothQuant over 700 tokens: 8 folds", "blk.1.attn_norm.weight" } };
+    char name[400];
+    unsigned char q[8];
+    tiny_ctx *ctx;
+    tllm_gguf *was = NULL, *is;
+    size_t i, k;
+    if (!is_there()) return;
+    ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    T_OK(tllm_gguf_open(ctx, model, &was));
+    for (k = 0; k < T_COUNT(way); k++) {    /* the text is that of test_gptq */
+        const tllm_gguf_tensor *a, *b;
+        T_EQ_INT(run("%s %s/o.gguf %s --text %s/x --tokens 700", model, folder, way[k].how, folder), 0);
+        SAYS(way[k].says);
+        SAYS(", from 0.7 MB");
+        T_EQ_INT(get("o.gguf.scaled", q, 1), 0);
+        is = open_model(ctx, "o.gguf");
+        T_EQ_INT(tllm_gguf_n_tensors(was), tllm_gguf_n_tensors(is));
+        a = tllm_gguf_tensor_find(was, way[k].norm);
+        b = tllm_gguf_tensor_find(is, way[k].norm);
+        T_TRUE(a->type == TLLM_FORMAT_F32 && b->type == TLLM_FORMAT_F32 && memcmp(a->data, b->data, a->bytes) != 0);
+        b = tllm_gguf_tensor_find(is, "blk.0.ffn_up.weight");
+        T_EQ_INT(b->type, k == 1 ? TLLM_FORMAT_Q8_0 : k == 3 ? TLLM_FORMAT_F32 : TLLM_FORMAT_Q4_0);
+        for (i = 0; i < tllm_gguf_n_tensors(is); i++) T_TRUE(tllm_gguf_tensor_at(is, i)->name.n == tllm_gguf_tensor_at(was, i)->name.n);
+        tllm_gguf_close(ctx, is);
+    }
+    SAYS("SmoothQuant over");
+    T_EQ_INT(run("%s %s/y.gguf Q4_0 --awq", model, folder), 2);
+    SAYS("--awq: it wants --text");
+    T_EQ_INT(run("%s %s/y.gguf Q4_0 --smooth 0.5", model, folder), 2);
+    SAYS("--smooth: it wants --text");
+    T_EQ_INT(run("%s %s/y.gguf Q4_0 --smooth 1.5 --text %s/x", model, folder, folder), 2);
+    SAYS("--smooth");
+    T_EQ_INT(run("%s %s/y.gguf Q4_0 --smooth nan --text %s/x", model, folder, folder), 2);
+    T_EQ_INT(run("%s %s/y.gguf Q4_0 --awq --smooth 0.5 --text %s/x", model, folder, folder), 2);
+    SAYS("one of them");
+    T_EQ_INT(run("%s %s/y.gguf Q4_0 --awq --each-layer --text %s/x", model, folder, folder), 2);
+    SAYS("only --gptq reads a text so often");
+    T_EQ_INT(run("%s %s/y.gguf Q4_0 --awq --imatrix %s/im --text %s/x", model, folder, folder, folder), 2);
+    SAYS("it is of the model as it came");
+    T_EQ_INT(run("--blocks Q4_0 --awq --text %s/x", folder), 2);
+    SAYS("--awq: it wants a model");
+    T_EQ_INT(run("--blocks Q4_0 --smooth 0 --text %s/x", folder), 2);
+    SAYS("--smooth: it wants a model");
+    T_EQ_INT(run("%s %s/y.gguf F16 --awq --text %s/x", model, folder, folder), 1);
+    SAYS("no matrix is to be rounded to a format that this could help");
+    T_EQ_INT(run("%s %s/none/o.gguf Q4_0 --awq --text %s/x", model, folder, folder), 1);
+    SAYS("none/o.gguf");
+    T_TRUE(!strstr(last_words, "AWQ"));     /* told before the work */
+    T_EQ_INT(run("%s %s/y.gguf Q4_0 --awq --text %s/nil", model, folder, folder), 1);
+    SAYS("nil: there is no text in it");
+    T_EQ_INT(get("y.gguf.part", q, 1), 0);
+    T_EQ_INT(get("y.gguf.scaled", q, 1), 0);
+    put("y.gguf.scaled", "mine", 4);
+    T_EQ_INT(run("%s %s/y.gguf Q4_0 --awq --text %s/x", model, folder, folder), 1);
+    SAYS("y.gguf.scaled is in the way");
+    T_EQ_INT(get("y.gguf.scaled", q, 8), 4);
+    (void)snprintf(name, sizeof name, "%s/y.gguf.scaled", folder);
+    T_EQ_INT(remove(name), 0);
+    (void)snprintf(name, sizeof name, "& p=$!; while ! test -f %s/y.gguf.part; do sleep 0.1; done; kill -TERM $p; wait $p", folder);
+    T_EQ_INT(run("%s %s/y.gguf Q4_0 --awq --text %s/x 2>%s/q %s", model, folder, folder, folder, name), 128 + 15);
+    T_TRUE(get("q", last_words, sizeof last_words) > 0 && strstr(last_words, "quantize: stopped; nothing was written") != NULL);
+    T_EQ_INT(get("y.gguf", q, 1), 0);
+    T_EQ_INT(get("y.gguf.part", q, 1), 0);
+    T_EQ_INT(get("y.gguf.scaled", q, 1), 0);
+    tllm_gguf_close(ctx, was);
     t_close(ctx);
 }
 
@@ -402,6 +476,7 @@ int main(void)
     T_RUN(test_pipes);
     T_RUN(test_files);
     T_RUN(test_gptq);
+    T_RUN(test_scaled);
     T_RUN(test_sweep);
     return t_done();
 }
