@@ -145,7 +145,7 @@ int main(int argc, char **argv)
     }
     if (!st) {
         const tiny_idx half = context > 1 ? context / 2 : 1;
-        const int first = tllm_vocab_adds_bos(vocab) ? t.id[0] : -1;
+        const int first = tllm_vocab_adds_bos(vocab) ? tllm_vocab_special(vocab, TLLM_BOS) : -1;
         tiny_idx at;
         for (at = 0; !st && at + 1 < (tiny_idx)t.n && (!windows || (int)s.n_windows < windows); at += half) {
             const tiny_idx n = (tiny_idx)t.n - at < context ? (tiny_idx)t.n - at : context;

@@ -434,7 +434,7 @@ static tiny_status read_text(tiny_ctx *ctx, const request *r, const tllm_gguf *g
     if (!st) st = tllm_vocab_open(ctx, g, &vocab);
     if (!st) st = tllm_encode(ctx, vocab, (const char *)text.bytes, text.n_bytes < (size_t)r->n_tokens * 64 ? text.n_bytes : (size_t)r->n_tokens * 64, TLLM_ENCODE_ENDS | TLLM_ENCODE_SPECIAL, t);
     if (!st && t->n > (size_t)r->n_tokens) t->n = (size_t)r->n_tokens;
-    for (i = (size_t)window; !st && tllm_vocab_adds_bos(vocab) && i < t->n; i += (size_t)window) t->id[i] = t->id[0];
+    for (i = (size_t)window; !st && tllm_vocab_adds_bos(vocab) && i < t->n; i += (size_t)window) t->id[i] = tllm_vocab_special(vocab, TLLM_BOS);
     tllm_vocab_close(ctx, vocab);
     tiny_file_close(ctx, &text);
     return st;
