@@ -84,9 +84,42 @@ int32_t *bg_stories(size_t n)
     return token;
 }
 
+/* statistics of all matrices over stories that the judge does not ask */
+tllm_watch *bg_watch(tiny_ctx *ctx, const tllm_gguf *g)
+{
+    int32_t *token = bg_stories(BG_TOKENS);
+    tllm_watch *watch = NULL;
+    tllm_model *model = NULL;
+    tllm_state *state = NULL;
+    tllm_state_desc sd;
+    tiny_ctx_desc cd;
+    tiny_ctx *run = NULL;
+    size_t i;
+    b_must(ctx, tllm_watch_open(ctx, g, &watch));
+    for (i = 0; i < tllm_gguf_n_tensors(g); i++)
+        if (bg_is_matrix(tllm_gguf_tensor_at(g, i))) b_must(ctx, tllm_watch_pick(watch, tllm_gguf_tensor_at(g, i), TLLM_CALIB_PRODUCTS));
+    memset(&cd, 0, sizeof cd);
+    memset(&sd, 0, sizeof sd);
+    cd.accel = tllm_watch_hook(watch);
+    cd.n_threads = 1;
+    sd.n_ctx = BG_WINDOW;
+    if (tiny_ctx_open(&cd, &run)) exit(1);
+    b_must(run, tllm_model_open(run, g, &model));
+    b_must(run, tllm_state_open(run, model, &sd, &state));
+    for (i = 0; i < BG_TOKENS; i += BG_WINDOW) {
+        tllm_state_clear(state);
+        b_must(run, tllm_forward(state, token + i, BG_WINDOW, 0, 0, NULL));
+    }
+    b_must(ctx, tllm_watch_status(watch));
+    tllm_state_close(run, state);
+    tllm_model_close(run, model);
+    tiny_ctx_close(run);
+    b_free(token);
+    return watch;
+}
+
 double bg_judged(tiny_ctx *ctx, const tllm_gguf *g, int how, const tllm_plain_desc *grid)
 {
-    enum { TOKENS = BG_TOKENS, WINDOW = BG_WINDOW };
     tllm_gguf *made = NULL;
     tllm_model *model = NULL, *other = NULL;
     tllm_watch *watch = NULL;
@@ -104,33 +137,7 @@ double bg_judged(tiny_ctx *ctx, const tllm_gguf *g, int how, const tllm_plain_de
         tllm_model_close(ctx, model);
         return j.bits - j.floor;
     }
-    if (how == BG_GPTQ) {
-        int32_t *token = bg_stories(TOKENS);
-        tiny_ctx_desc cd;
-        tiny_ctx *run = NULL;
-        tllm_state *state = NULL;
-        tllm_state_desc sd;
-        b_must(ctx, tllm_watch_open(ctx, g, &watch));
-        for (i = 0; i < tllm_gguf_n_tensors(g); i++)
-            if (bg_is_matrix(tllm_gguf_tensor_at(g, i))) b_must(ctx, tllm_watch_pick(watch, tllm_gguf_tensor_at(g, i), TLLM_CALIB_PRODUCTS));
-        memset(&cd, 0, sizeof cd);
-        memset(&sd, 0, sizeof sd);
-        cd.accel = tllm_watch_hook(watch);
-        cd.n_threads = 1;
-        sd.n_ctx = WINDOW;
-        if (tiny_ctx_open(&cd, &run)) exit(1);
-        b_must(run, tllm_model_open(run, g, &model));
-        b_must(run, tllm_state_open(run, model, &sd, &state));
-        for (i = 0; i < TOKENS; i += WINDOW) {
-            tllm_state_clear(state);
-            b_must(run, tllm_forward(state, token + i, WINDOW, 0, 0, NULL));
-        }
-        b_must(ctx, tllm_watch_status(watch));
-        tllm_state_close(run, state);
-        tllm_model_close(run, model);
-        tiny_ctx_close(run);
-        b_free(token);
-    }
+    if (how == BG_GPTQ) watch = bg_watch(ctx, g);
     memset(&wd, 0, sizeof wd);
     b_must(ctx, tllm_writer_open(ctx, &wd, &w));
     for (i = 0; i < tllm_gguf_n_meta(g); i++) b_must(ctx, tllm_writer_put_meta(ctx, w, tllm_gguf_meta_at(g, i)));

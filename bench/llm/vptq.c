@@ -3,7 +3,7 @@
  * VPTQ (arXiv 2409.17066) reports 39.9 tokens a second for a 7B model in 2 bits beside 38.3 in f16, a perplexity of 6.13 beside 5.12, and 50.75 for GPTQ at 2.125 bits. Here: one row of x
  * times matrices of 4096 x 4096, whose books and codes are random (a code costs what it costs, whichever it is); every matrix goes round a ring of copies larger
  * than the last-level cache, as the layers of a model do. And the story model with its matrices in about two bits.                */
-#include "../bench.h"
+#include "grids.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,49 +118,6 @@ static void bv_contest(const char *title, bv_arg *const *list, b_row *rows, int 
 /* ---- the story model ----------------------------------------------------------------------------------------------------- */
 
 enum { BV_FULL, BV_RTN, BV_GPTQ, BV_VPTQ };
-static int bv_is_matrix(const tllm_gguf_tensor *t)      /* of the layers */
-{
-    static const char end[] = ".weight";
-    return t->rank == 2 && t->dim[1] > 1 && t->name.n > 12 && !memcmp(t->name.at, "blk.", 4) && !memcmp(t->name.at + t->name.n - 7, end, 7);
-}
-
-/* statistics of all matrices over stories that the judge does not ask */
-static tllm_watch *bv_watch(tiny_ctx *ctx, const tllm_gguf *g)
-{
-    enum { TOKENS = 16384, WINDOW = 256 };
-    int32_t *token = (int32_t *)b_alloc(TOKENS * sizeof *token);
-    tllm_story s = tllm_story_start(77);
-    tllm_watch *watch = NULL;
-    tllm_model *model = NULL;
-    tllm_state *state = NULL;
-    tllm_state_desc sd;
-    tiny_ctx_desc cd;
-    tiny_ctx *run = NULL;
-    size_t i;
-    token[0] = TLLM_STORY_END;
-    for (i = 1; i < TOKENS; i++) token[i] = tllm_story_draw(&s, NULL, NULL);
-    b_must(ctx, tllm_watch_open(ctx, g, &watch));
-    for (i = 0; i < tllm_gguf_n_tensors(g); i++)
-        if (bv_is_matrix(tllm_gguf_tensor_at(g, i))) b_must(ctx, tllm_watch_pick(watch, tllm_gguf_tensor_at(g, i), TLLM_CALIB_PRODUCTS));
-    memset(&cd, 0, sizeof cd);
-    memset(&sd, 0, sizeof sd);
-    cd.accel = tllm_watch_hook(watch);
-    cd.n_threads = 1;
-    sd.n_ctx = WINDOW;
-    if (tiny_ctx_open(&cd, &run)) exit(1);
-    b_must(run, tllm_model_open(run, g, &model));
-    b_must(run, tllm_state_open(run, model, &sd, &state));
-    for (i = 0; i < TOKENS; i += WINDOW) {
-        tllm_state_clear(state);
-        b_must(run, tllm_forward(state, token + i, WINDOW, 0, 0, NULL));
-    }
-    b_must(ctx, tllm_watch_status(watch));
-    tllm_state_close(run, state);
-    tllm_model_close(run, model);
-    tiny_ctx_close(run);
-    b_free(token);
-    return watch;
-}
 
 /* one matrix, in place; bits that it takes */
 static double bv_matrix(tiny_ctx *ctx, int how, int grid_bits, const tllm_vptq_desc *vd, const tllm_calib *c, float *w, tiny_idx rows, tiny_idx n)
@@ -215,13 +172,13 @@ static double bv_judged(tiny_ctx *ctx, const tllm_gguf *g, const tllm_watch *wat
     for (i = 0; i < tllm_gguf_n_meta(g); i++) b_must(ctx, tllm_writer_put_meta(ctx, out, tllm_gguf_meta_at(g, i)));
     for (i = 0; i < tllm_gguf_n_tensors(g); i++) {
         const tllm_gguf_tensor *t = tllm_gguf_tensor_at(g, i);
-        b_must(ctx, tllm_writer_put_tensor(ctx, out, t->name, bv_is_matrix(t) ? TLLM_FORMAT_F32 : t->type, t->rank, t->dim, NULL));
+        b_must(ctx, tllm_writer_put_tensor(ctx, out, t->name, bg_is_matrix(t) ? TLLM_FORMAT_F32 : t->type, t->rank, t->dim, NULL));
     }
     for (i = 0; i < tllm_gguf_n_tensors(g); i++) {
         const tllm_gguf_tensor *t = tllm_gguf_tensor_at(g, i);
         const tiny_idx n = (tiny_idx)t->dim[0], rows = (tiny_idx)t->dim[1];
         float *w;
-        if (!bv_is_matrix(t)) { b_must(ctx, tllm_writer_data(ctx, out, t->data, t->bytes)); continue; }
+        if (!bg_is_matrix(t)) { b_must(ctx, tllm_writer_data(ctx, out, t->data, t->bytes)); continue; }
         w = (float *)b_alloc((size_t)(rows * n) * sizeof *w);
         tllm_format_of(t->type)->unpack(t->data, w, (size_t)(rows * n));
         if (how != BV_FULL) bits += bv_matrix(ctx, how, grid_bits, vd, tllm_watch_of(watch, t, 0), w, rows, n);
@@ -251,7 +208,7 @@ static void bv_story(tiny_ctx *ctx)
     tllm_gguf *g = NULL;
     double full, loss[6], rate[6];
     if (tllm_gguf_open(ctx, path, &g)) { b_note("%s", tiny_ctx_message(ctx)); return; }
-    watch = bv_watch(ctx, g);
+    watch = bg_watch(ctx, g);
     memset(&d, 0, sizeof d);
     d.v = 4;
     d.k = 256;
