@@ -2,7 +2,7 @@
  *
  * Truth    logits of the same model without a fold, in floats, over all models of ../shared/oracle/llm; what a producer and its consumers must hold,
  *          computed here from the file; the list of a few architectures, written down by hand from their descriptions                     */
-#include "t.h"
+#include "llm/model/apart.h"
 #include <math.h>
 
 enum { TOKENS = 20 };
@@ -55,16 +55,6 @@ static float *results(tiny_ctx *ctx, const tllm_gguf *file, size_t *n)
     tllm_state_close(ctx, state);
     tllm_model_close(ctx, model);
     return y;
-}
-static double apart(const float *a, const float *b, size_t n)
-{
-    double off = 0, size = 0;
-    size_t i;
-    for (i = 0; i < n; i++) {
-        off += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
-        size += (double)a[i] * (double)a[i];
-    }
-    return sqrt(off / size);
 }
 
 /* all folds at once, by factors from 1/4 to 4; and then the gains of norms into what reads them */

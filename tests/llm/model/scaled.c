@@ -2,7 +2,7 @@
  *
  * Truth    logits of the model as it came, for what must not change; for the rest the squared error of logits on a text that was not read, beside plain
  *          rounding; the largest inputs and weights of a layer, computed here before and after                                          */
-#include "t.h"
+#include "llm/model/apart.h"
 #include <math.h>
 
 static const char path[] = "examples/models/story-small.gguf";          /* rows of 128, Q8_0 */
@@ -75,16 +75,6 @@ static float *logits_of(tiny_ctx *ctx, const tllm_gguf *file, const int32_t *tok
     tllm_state_close(ctx, state);
     tllm_model_close(ctx, model);
     return y;
-}
-static double apart(const float *a, const float *b, size_t n)
-{
-    double off = 0, size = 0;
-    size_t i;
-    for (i = 0; i < n; i++) {
-        off += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
-        size += (double)a[i] * (double)a[i];
-    }
-    return sqrt(off / size);
 }
 static uint64_t sum_of(const made *m)
 {
