@@ -2,213 +2,213 @@
  *
  *     214  the manual
  *     289  math/kernels.h
- *    7871  gnn/quant/kernels.h
- *    9645  options and names
- *   10269  core/config.h
- *   10418  core/status.h
- *   10454  core/tensor.h
- *   10507  core/ctx.h
- *   10584  core/mem.h
- *   10630  core/thread.h
- *   10684  core/rng.h
- *   10710  core/op.h
- *   10818  core/record.h
- *   10840  core/accel.h
- *   10877  core/bytes.h
- *   10908  core/json.h
- *   10954  core/safetensors.h
- *   11006  core/file.h
- *   11062  core/forget.h
- *   11070  core/checkpoint.h
- *   11169  core/time.h
- *   11179  core/net.h
- *   11246  core/comm.h
- *   11311  core/conform.h
- *   11394  math/binary.h
- *   11435  math/elem.h
- *   11502  math/convert.h
- *   11543  math/reduce.h
- *   11590  math/softmax.h
- *   11641  math/norm.h
- *   11690  math/matmul.h
- *   11770  math/layout.h
- *   11823  math/conv.h
- *   11883  math/sort.h
- *   11944  math/linalg_lu.h
- *   11963  math/linalg_qr.h
- *   11981  math/linalg_eig.h
- *   11996  math/linalg_svd.h
- *   12011  math/linalg.h
- *   12075  math/fft.h
- *   12150  math/fwht.h
- *   12179  math/attention.h
- *   12264  math/gla.h
- *   12328  math/gla_grad.h
- *   12346  math/twist.h
- *   12398  math/slope.h
- *   12425  math/loss.h
- *   12446  math/rope.h
- *   12467  math/patch.h
- *   12498  math/sparse.h
- *   12573  math/edges.h
- *   12644  math/edges_score.h
- *   12676  math/ops.h
- *   12697  math/optim.h
- *   12812  math/tape.h
- *   12916  math/layer.h
- *   12961  math/train.h
- *   13015  math/all.h
- *   13021  the shared functions again, where the other header came first
- *   13546  gnn/graph/graph.h
- *   13639  gnn/graph/community.h
- *   13667  gnn/graph/partition.h
- *   13710  gnn/graph/halo.h
- *   13742  gnn/graph/sample.h
- *   13796  gnn/graph/npy.h
- *   13844  gnn/graph/read.h
- *   13890  gnn/graph/stream.h
- *   13927  gnn/layer/layer.h
- *   14003  gnn/layer/net.h
- *   14118  gnn/layer/pool.h
- *   14159  gnn/train/train.h
- *   14246  gnn/quant/bits.h
- *   14263  gnn/quant/a2q.h
- *   14335  gnn/quant/a2q_net.h
- *   14399  gnn/quant/packed.h
- *   14446  gnn/quant/quant.h
- *   14501  gnn/embed/fastrp.h
- *   14541  gnn/train/data.h
- *   14566  gnn/tinygnn.h
- *   14594  internal functions
- *   14720  core/status.c
- *   14730  core/atomic.h
- *   14782  core/state.h
- *   14895  core/tensor.c
- *   15054  core/cpu.h
- *   15095  core/half.h
- *   15148  core/target.h
- *   15568  core/ctx.c
- *   15830  core/mem.c
- *   15958  core/thread.c
- *   16553  core/rng.c
- *   16636  core/op.c
- *   17102  core/record.c
- *   17201  core/bytes.c
- *   17303  core/json.c
- *   17613  core/safetensors.c
- *   17863  core/file.c
- *   18304  core/forget.c
- *   18336  core/hash.h
- *   18359  core/checkpoint.c
- *   19020  core/time.c
- *   19071  core/net.c
- *   19350  core/comm.c
- *   19850  core/conform.c
- *   20609  math/grad.h
- *   20655  math/table.h
- *   20750  math/rows.h
- *   20815  math/walk.h
- *   20934  math/binary.c
- *   21245  math/elem.c
- *   22012  math/convert.c
- *   22487  math/reduce.c
- *   23005  math/softmax.c
- *   23371  math/norm.c
- *   23898  math/gemm.h
- *   23990  math/gemm_i8.h
- *   24019  math/matmul.c
- *   24377  math/layout.c
- *   25120  math/conv.c
- *   25647  math/sort.c
- *   26539  math/linalg_block.h
- *   26687  math/linalg_lu.c
- *   27035  math/linalg_qr.c
- *   27385  math/linalg_eig.c
- *   27896  math/linalg_svd.c
- *   28294  math/linalg.c
- *   28565  math/fft_way.h
- *   28634  math/fft.c
- *   29109  math/fwht.c
- *   29255  math/attention.c
- *   29823  math/gla.c
- *   30319  math/gla_grad.c
- *   30681  math/twist.c
- *   31032  math/slope.c
- *   31216  math/loss.c
- *   31385  math/rope.c
- *   31528  math/patch.c
- *   31829  math/bits.h
- *   31868  math/sparse_lines.h
- *   31895  math/sparse_forms.h
- *   31916  math/sparse.c
- *   32223  math/edges_inside.h
- *   32262  math/edges.c
- *   32720  math/edges_score.c
- *   33148  math/ops.c
- *   33199  math/optim.c
- *   33822  math/tape.c
- *   34675  math/layer.c
- *   35139  math/train.c
- *   35334  math/edges_grad.c
- *   35805  math/normal.c
- *   35824  math/targets.c
- *   35955  math/all.c
- *   35959  core/cpu.c
- *   36214  core/hash.c
- *   36332  math/grad.c
- *   37124  math/matvec.h
- *   37135  math/gemm.c
- *   37752  math/gemm_i8.c
- *   38027  math/linalg_block.c
- *   38563  math/fft_way.c
- *   38978  math/bits.c
- *   38995  math/sparse_lines.c
- *   39457  math/sparse_forms.c
- *   39663  math/matvec.c
- *   39715  the shared functions forwarded, where the other header has their bodies
- *   40235  internal functions of this header
- *   40263  gnn/graph/inside.h
- *   40316  gnn/graph/graph.c
- *   41072  gnn/graph/community.c
- *   41277  gnn/graph/coarsen.h
- *   41302  gnn/graph/refine.h
- *   41345  gnn/graph/partition.c
- *   41731  gnn/graph/halo.c
- *   41889  gnn/graph/sample.c
- *   42252  gnn/graph/inflate.h
- *   42280  gnn/graph/words.h
- *   42317  gnn/graph/npy.c
- *   42819  gnn/graph/form.h
- *   42847  gnn/graph/read.c
- *   43660  gnn/graph/stream.c
- *   44339  gnn/layer/layer.c
- *   44867  gnn/layer/net_file.h
- *   44891  gnn/layer/net.c
- *   45426  gnn/layer/pool.c
- *   45584  gnn/quant/bits.c
- *   45697  gnn/quant/a2q.c
- *   46161  gnn/train/pass.h
- *   46253  gnn/quant/a2q_net.c
- *   46808  gnn/quant/nibble.h
- *   46832  gnn/quant/packed.c
- *   47255  gnn/quant/quant.c
- *   47544  gnn/embed/fastrp.c
- *   48050  gnn/train/data.c
- *   48247  gnn/graph/coarsen.c
- *   48647  gnn/graph/refine.c
- *   49015  gnn/graph/inflate.c
- *   49356  gnn/graph/words.c
- *   49557  gnn/layer/net_file.c
- *   49996  gnn/train/pass.c
- *   50599  gnn/quant/nibble.c
- *   50697  gnn/train/kit.h
- *   50730  gnn/train/kit.c
- *   50850  gnn/train/nodes.c
- *   51004  gnn/train/graphs.c
- *   51281  gnn/train/links.c
- *   51563  gnn/quant/quant_file.c
- *   51893  gnn/tinygnn.c
- *   51906  the licence
+ *    7882  gnn/quant/kernels.h
+ *    9666  options and names
+ *   10290  core/config.h
+ *   10439  core/status.h
+ *   10475  core/tensor.h
+ *   10528  core/ctx.h
+ *   10605  core/mem.h
+ *   10651  core/thread.h
+ *   10705  core/rng.h
+ *   10731  core/op.h
+ *   10839  core/record.h
+ *   10861  core/accel.h
+ *   10898  core/bytes.h
+ *   10929  core/json.h
+ *   10975  core/safetensors.h
+ *   11027  core/file.h
+ *   11083  core/forget.h
+ *   11091  core/checkpoint.h
+ *   11190  core/time.h
+ *   11200  core/net.h
+ *   11267  core/comm.h
+ *   11332  core/conform.h
+ *   11415  math/binary.h
+ *   11456  math/elem.h
+ *   11523  math/convert.h
+ *   11564  math/reduce.h
+ *   11611  math/softmax.h
+ *   11662  math/norm.h
+ *   11711  math/matmul.h
+ *   11791  math/layout.h
+ *   11844  math/conv.h
+ *   11904  math/sort.h
+ *   11965  math/linalg_lu.h
+ *   11984  math/linalg_qr.h
+ *   12002  math/linalg_eig.h
+ *   12017  math/linalg_svd.h
+ *   12032  math/linalg.h
+ *   12096  math/fft.h
+ *   12171  math/fwht.h
+ *   12200  math/attention.h
+ *   12285  math/gla.h
+ *   12349  math/gla_grad.h
+ *   12367  math/twist.h
+ *   12419  math/slope.h
+ *   12446  math/loss.h
+ *   12467  math/rope.h
+ *   12488  math/patch.h
+ *   12519  math/sparse.h
+ *   12594  math/edges.h
+ *   12665  math/edges_score.h
+ *   12697  math/ops.h
+ *   12718  math/optim.h
+ *   12833  math/tape.h
+ *   12937  math/layer.h
+ *   12982  math/train.h
+ *   13036  math/all.h
+ *   13042  the shared functions again, where the other header came first
+ *   13567  gnn/graph/graph.h
+ *   13660  gnn/graph/community.h
+ *   13688  gnn/graph/partition.h
+ *   13731  gnn/graph/halo.h
+ *   13763  gnn/graph/sample.h
+ *   13817  gnn/graph/npy.h
+ *   13865  gnn/graph/read.h
+ *   13911  gnn/graph/stream.h
+ *   13948  gnn/layer/layer.h
+ *   14024  gnn/layer/net.h
+ *   14139  gnn/layer/pool.h
+ *   14180  gnn/train/train.h
+ *   14267  gnn/quant/bits.h
+ *   14284  gnn/quant/a2q.h
+ *   14356  gnn/quant/a2q_net.h
+ *   14420  gnn/quant/packed.h
+ *   14467  gnn/quant/quant.h
+ *   14522  gnn/embed/fastrp.h
+ *   14562  gnn/train/data.h
+ *   14587  gnn/tinygnn.h
+ *   14615  internal functions
+ *   14741  core/status.c
+ *   14751  core/atomic.h
+ *   14803  core/state.h
+ *   14916  core/tensor.c
+ *   15075  core/cpu.h
+ *   15116  core/half.h
+ *   15169  core/target.h
+ *   15589  core/ctx.c
+ *   15851  core/mem.c
+ *   15979  core/thread.c
+ *   16574  core/rng.c
+ *   16657  core/op.c
+ *   17123  core/record.c
+ *   17222  core/bytes.c
+ *   17324  core/json.c
+ *   17634  core/safetensors.c
+ *   17884  core/file.c
+ *   18325  core/forget.c
+ *   18357  core/hash.h
+ *   18380  core/checkpoint.c
+ *   19041  core/time.c
+ *   19092  core/net.c
+ *   19371  core/comm.c
+ *   19871  core/conform.c
+ *   20630  math/grad.h
+ *   20676  math/table.h
+ *   20771  math/rows.h
+ *   20836  math/walk.h
+ *   20955  math/binary.c
+ *   21266  math/elem.c
+ *   22033  math/convert.c
+ *   22508  math/reduce.c
+ *   23026  math/softmax.c
+ *   23392  math/norm.c
+ *   23919  math/gemm.h
+ *   24011  math/gemm_i8.h
+ *   24040  math/matmul.c
+ *   24398  math/layout.c
+ *   25141  math/conv.c
+ *   25668  math/sort.c
+ *   26560  math/linalg_block.h
+ *   26708  math/linalg_lu.c
+ *   27056  math/linalg_qr.c
+ *   27406  math/linalg_eig.c
+ *   27917  math/linalg_svd.c
+ *   28315  math/linalg.c
+ *   28586  math/fft_way.h
+ *   28655  math/fft.c
+ *   29130  math/fwht.c
+ *   29276  math/attention.c
+ *   29844  math/gla.c
+ *   30340  math/gla_grad.c
+ *   30702  math/twist.c
+ *   31053  math/slope.c
+ *   31237  math/loss.c
+ *   31406  math/rope.c
+ *   31549  math/patch.c
+ *   31850  math/bits.h
+ *   31889  math/sparse_lines.h
+ *   31916  math/sparse_forms.h
+ *   31937  math/sparse.c
+ *   32244  math/edges_inside.h
+ *   32283  math/edges.c
+ *   32741  math/edges_score.c
+ *   33169  math/ops.c
+ *   33220  math/optim.c
+ *   33843  math/tape.c
+ *   34696  math/layer.c
+ *   35160  math/train.c
+ *   35355  math/edges_grad.c
+ *   35826  math/normal.c
+ *   35845  math/targets.c
+ *   35976  math/all.c
+ *   35980  core/cpu.c
+ *   36235  core/hash.c
+ *   36353  math/grad.c
+ *   37145  math/matvec.h
+ *   37156  math/gemm.c
+ *   37773  math/gemm_i8.c
+ *   38048  math/linalg_block.c
+ *   38584  math/fft_way.c
+ *   38999  math/bits.c
+ *   39016  math/sparse_lines.c
+ *   39478  math/sparse_forms.c
+ *   39684  math/matvec.c
+ *   39736  the shared functions forwarded, where the other header has their bodies
+ *   40256  internal functions of this header
+ *   40284  gnn/graph/inside.h
+ *   40337  gnn/graph/graph.c
+ *   41093  gnn/graph/community.c
+ *   41298  gnn/graph/coarsen.h
+ *   41323  gnn/graph/refine.h
+ *   41366  gnn/graph/partition.c
+ *   41752  gnn/graph/halo.c
+ *   41910  gnn/graph/sample.c
+ *   42273  gnn/graph/inflate.h
+ *   42301  gnn/graph/words.h
+ *   42338  gnn/graph/npy.c
+ *   42840  gnn/graph/form.h
+ *   42868  gnn/graph/read.c
+ *   43681  gnn/graph/stream.c
+ *   44360  gnn/layer/layer.c
+ *   44888  gnn/layer/net_file.h
+ *   44912  gnn/layer/net.c
+ *   45447  gnn/layer/pool.c
+ *   45605  gnn/quant/bits.c
+ *   45718  gnn/quant/a2q.c
+ *   46182  gnn/train/pass.h
+ *   46274  gnn/quant/a2q_net.c
+ *   46829  gnn/quant/nibble.h
+ *   46853  gnn/quant/packed.c
+ *   47276  gnn/quant/quant.c
+ *   47565  gnn/embed/fastrp.c
+ *   48071  gnn/train/data.c
+ *   48268  gnn/graph/coarsen.c
+ *   48668  gnn/graph/refine.c
+ *   49036  gnn/graph/inflate.c
+ *   49377  gnn/graph/words.c
+ *   49578  gnn/layer/net_file.c
+ *   50017  gnn/train/pass.c
+ *   50620  gnn/quant/nibble.c
+ *   50718  gnn/train/kit.h
+ *   50751  gnn/train/kit.c
+ *   50871  gnn/train/nodes.c
+ *   51025  gnn/train/graphs.c
+ *   51302  gnn/train/links.c
+ *   51584  gnn/quant/quant_file.c
+ *   51914  gnn/tinygnn.c
+ *   51927  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -779,10 +779,19 @@ typedef __m128i TINY_FN(tinyi_bits128);
 #endif
 #define TINYI_W_FROM(p) ((const TINY_FN(tinyi_bits128) *)(const void *)(p))
 #define TINYI_W_TO(p) ((TINY_FN(tinyi_bits128) *)(void *)(p))
+/* clang for WebAssembly (seen with emscripten 3.1.6) moves a load that fills all lanes (v128.load32_splat, load64_splat) past stores to
+ * the same place: what is loaded for that rests in a register first */
+#if defined __wasm__ && TINYI_CLANG
+#define TINYI_W_LOADED(x) if (!__builtin_constant_p(x)) __asm__("" : "+r"(x))
+TINYI_FORCE_INLINE TINY_FN(tinyi_bits128) TINY_FN(tinyi_low)(const void *p) { int64_t t; memcpy(&t, p, 8); TINYI_W_LOADED(t); return TINYI_W(set_epi64x)(0, t); }
+#else
+#define TINYI_W_LOADED(x) ((void)0)
+TINYI_FORCE_INLINE TINY_FN(tinyi_bits128) TINY_FN(tinyi_low)(const void *p) { return TINYI_W(loadl_epi64)(TINYI_W_FROM(p)); }
+#endif
 
 /* ---- 32-bit integers */
 TINYI_FORCE_INLINE v_i32 vi_zero(void) { return TINYI_W(setzero_si128)(); }
-TINYI_FORCE_INLINE v_i32 vi_set(int32_t x) { return TINYI_W(set1_epi32)(x); }
+TINYI_FORCE_INLINE v_i32 vi_set(int32_t x) { TINYI_W_LOADED(x); return TINYI_W(set1_epi32)(x); }
 TINYI_FORCE_INLINE v_i32 vi_iota(void) { return TINYI_W(setr_epi32)(0, 1, 2, 3); }
 TINYI_FORCE_INLINE v_i32 vi_load(const int32_t *p) { return TINYI_W(loadu_si128)(TINYI_W_FROM(p)); }
 TINYI_FORCE_INLINE void vi_store(int32_t *p, v_i32 v) { TINYI_W(storeu_si128)(TINYI_W_TO(p), v); }
@@ -791,8 +800,8 @@ TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_lane)(const void *p) { int32_t t; memcpy(
 TINYI_FORCE_INLINE v_i32 vi_load_n(const int32_t *p, size_t n)
 {
     if (n > 3) return vi_load(p);
-    if (n == 3) return TINYI_W(unpacklo_epi64)(TINYI_W(loadl_epi64)(TINYI_W_FROM(p)), TINY_FN(tinyi_lane)(p + 2));
-    if (n == 2) return TINYI_W(loadl_epi64)(TINYI_W_FROM(p));
+    if (n == 3) return TINYI_W(unpacklo_epi64)(TINY_FN(tinyi_low)(p), TINY_FN(tinyi_lane)(p + 2));
+    if (n == 2) return TINY_FN(tinyi_low)(p);
     return n ? TINY_FN(tinyi_lane)(p) : vi_zero();
 }
 TINYI_FORCE_INLINE void vi_store_n(int32_t *p, v_i32 v, size_t n)
@@ -857,7 +866,7 @@ TINYI_FORCE_INLINE int32_t vi_sum(v_i32 a)
 /* ---- floats: make, load, store */
 TINYI_FORCE_INLINE v_mask v_first(size_t n) { return vi_gt(vi_set((int32_t)n), vi_iota()); }
 TINYI_FORCE_INLINE v_f32 v_zero(void) { return TINYI_W(setzero_ps)(); }
-TINYI_FORCE_INLINE v_f32 v_set(float x) { return TINYI_W(set1_ps)(x); }
+TINYI_FORCE_INLINE v_f32 v_set(float x) { TINYI_W_LOADED(x); return TINYI_W(set1_ps)(x); }
 TINYI_FORCE_INLINE v_f32 v_load(const float *p) { return TINYI_W(loadu_ps)(p); }
 TINYI_FORCE_INLINE void v_store(float *p, v_f32 v) { TINYI_W(storeu_ps)(p, v); }
 TINYI_FORCE_INLINE v_f32 v_load_n(const float *p, size_t n) { return TINYI_W(castsi128_ps)(vi_load_n((const int32_t *)(const void *)p, n)); }
@@ -981,9 +990,9 @@ TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_half_load_n)(const uint16_t *p, size_t n)
     uint16_t t[4] = { 0, 0, 0, 0 };
     size_t i;
     for (i = 0; i < n; i++) t[i] = p[i];
-    return TINYI_W(cvtepu16_epi32)(TINYI_W(loadl_epi64)(TINYI_W_FROM(t)));
+    return TINYI_W(cvtepu16_epi32)(TINY_FN(tinyi_low)(t));
 }
-TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_half_load)(const uint16_t *p) { return TINYI_W(cvtepu16_epi32)(TINYI_W(loadl_epi64)(TINYI_W_FROM(p))); }
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_half_load)(const uint16_t *p) { return TINYI_W(cvtepu16_epi32)(TINY_FN(tinyi_low)(p)); }
 TINYI_FORCE_INLINE void TINY_FN(tinyi_half_store)(uint16_t *p, v_i32 h) { TINYI_W(storel_epi64)(TINYI_W_TO(p), TINYI_W(packus_epi32)(h, h)); }
 TINYI_FORCE_INLINE void TINY_FN(tinyi_half_store_n)(uint16_t *p, v_i32 h, size_t n)
 {
@@ -1047,7 +1056,7 @@ TINYI_FORCE_INLINE v_f32 v_gather(const float *p, v_i32 i)
 
 /* ---- bytes */
 TINYI_FORCE_INLINE v_i8 vb_zero(void) { return TINYI_W(setzero_si128)(); }
-TINYI_FORCE_INLINE v_i8 vb_set(int8_t x) { return TINYI_W(set1_epi8)(x); }
+TINYI_FORCE_INLINE v_i8 vb_set(int8_t x) { TINYI_W_LOADED(x); return TINYI_W(set1_epi8)(x); }
 TINYI_FORCE_INLINE v_i8 vb_load(const void *p) { return TINYI_W(loadu_si128)(TINYI_W_FROM(p)); }
 TINYI_FORCE_INLINE v_i8 vb_set4(const void *p) { int32_t x; memcpy(&x, p, 4); return vi_set(x); }
 TINYI_FORCE_INLINE void vb_store(void *p, v_i8 v) { TINYI_W(storeu_si128)(TINYI_W_TO(p), v); }
@@ -5988,7 +5997,8 @@ TINYI_FORCE_INLINE double d_top(d_f64 a)
 #define d_f64 __m128d
 #endif
 #define d_zero D_SSE(setzero_pd)
-#define d_set D_SSE(set1_pd)
+#define d_set TINY_FN(tinyi_d_set)
+TINYI_FORCE_INLINE d_f64 d_set(double x) { TINYI_W_LOADED(x); return D_SSE(set1_pd)(x); }
 #define d_load D_SSE(loadu_pd)
 #define d_store D_SSE(storeu_pd)
 #define d_load_n(p, n) D_SSE(load_sd)(p)
@@ -7866,6 +7876,7 @@ static TINYI_UNUSED void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #undef V_EXTRA
 #undef TINYI_SIMD_NEW
 #undef TINYI_W
+#undef TINYI_W_LOADED
 
 #endif
 #if TINYI_STITCH_PART == 2
@@ -8358,10 +8369,19 @@ typedef __m128i TINY_FN(tinyi_bits128);
 #endif
 #define TINYI_W_FROM(p) ((const TINY_FN(tinyi_bits128) *)(const void *)(p))
 #define TINYI_W_TO(p) ((TINY_FN(tinyi_bits128) *)(void *)(p))
+/* clang for WebAssembly (seen with emscripten 3.1.6) moves a load that fills all lanes (v128.load32_splat, load64_splat) past stores to
+ * the same place: what is loaded for that rests in a register first */
+#if defined __wasm__ && TINYI_CLANG
+#define TINYI_W_LOADED(x) if (!__builtin_constant_p(x)) __asm__("" : "+r"(x))
+TINYI_FORCE_INLINE TINY_FN(tinyi_bits128) TINY_FN(tinyi_low)(const void *p) { int64_t t; memcpy(&t, p, 8); TINYI_W_LOADED(t); return TINYI_W(set_epi64x)(0, t); }
+#else
+#define TINYI_W_LOADED(x) ((void)0)
+TINYI_FORCE_INLINE TINY_FN(tinyi_bits128) TINY_FN(tinyi_low)(const void *p) { return TINYI_W(loadl_epi64)(TINYI_W_FROM(p)); }
+#endif
 
 /* ---- 32-bit integers */
 TINYI_FORCE_INLINE v_i32 vi_zero(void) { return TINYI_W(setzero_si128)(); }
-TINYI_FORCE_INLINE v_i32 vi_set(int32_t x) { return TINYI_W(set1_epi32)(x); }
+TINYI_FORCE_INLINE v_i32 vi_set(int32_t x) { TINYI_W_LOADED(x); return TINYI_W(set1_epi32)(x); }
 TINYI_FORCE_INLINE v_i32 vi_iota(void) { return TINYI_W(setr_epi32)(0, 1, 2, 3); }
 TINYI_FORCE_INLINE v_i32 vi_load(const int32_t *p) { return TINYI_W(loadu_si128)(TINYI_W_FROM(p)); }
 TINYI_FORCE_INLINE void vi_store(int32_t *p, v_i32 v) { TINYI_W(storeu_si128)(TINYI_W_TO(p), v); }
@@ -8370,8 +8390,8 @@ TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_lane)(const void *p) { int32_t t; memcpy(
 TINYI_FORCE_INLINE v_i32 vi_load_n(const int32_t *p, size_t n)
 {
     if (n > 3) return vi_load(p);
-    if (n == 3) return TINYI_W(unpacklo_epi64)(TINYI_W(loadl_epi64)(TINYI_W_FROM(p)), TINY_FN(tinyi_lane)(p + 2));
-    if (n == 2) return TINYI_W(loadl_epi64)(TINYI_W_FROM(p));
+    if (n == 3) return TINYI_W(unpacklo_epi64)(TINY_FN(tinyi_low)(p), TINY_FN(tinyi_lane)(p + 2));
+    if (n == 2) return TINY_FN(tinyi_low)(p);
     return n ? TINY_FN(tinyi_lane)(p) : vi_zero();
 }
 TINYI_FORCE_INLINE void vi_store_n(int32_t *p, v_i32 v, size_t n)
@@ -8436,7 +8456,7 @@ TINYI_FORCE_INLINE int32_t vi_sum(v_i32 a)
 /* ---- floats: make, load, store */
 TINYI_FORCE_INLINE v_mask v_first(size_t n) { return vi_gt(vi_set((int32_t)n), vi_iota()); }
 TINYI_FORCE_INLINE v_f32 v_zero(void) { return TINYI_W(setzero_ps)(); }
-TINYI_FORCE_INLINE v_f32 v_set(float x) { return TINYI_W(set1_ps)(x); }
+TINYI_FORCE_INLINE v_f32 v_set(float x) { TINYI_W_LOADED(x); return TINYI_W(set1_ps)(x); }
 TINYI_FORCE_INLINE v_f32 v_load(const float *p) { return TINYI_W(loadu_ps)(p); }
 TINYI_FORCE_INLINE void v_store(float *p, v_f32 v) { TINYI_W(storeu_ps)(p, v); }
 TINYI_FORCE_INLINE v_f32 v_load_n(const float *p, size_t n) { return TINYI_W(castsi128_ps)(vi_load_n((const int32_t *)(const void *)p, n)); }
@@ -8560,9 +8580,9 @@ TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_half_load_n)(const uint16_t *p, size_t n)
     uint16_t t[4] = { 0, 0, 0, 0 };
     size_t i;
     for (i = 0; i < n; i++) t[i] = p[i];
-    return TINYI_W(cvtepu16_epi32)(TINYI_W(loadl_epi64)(TINYI_W_FROM(t)));
+    return TINYI_W(cvtepu16_epi32)(TINY_FN(tinyi_low)(t));
 }
-TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_half_load)(const uint16_t *p) { return TINYI_W(cvtepu16_epi32)(TINYI_W(loadl_epi64)(TINYI_W_FROM(p))); }
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_half_load)(const uint16_t *p) { return TINYI_W(cvtepu16_epi32)(TINY_FN(tinyi_low)(p)); }
 TINYI_FORCE_INLINE void TINY_FN(tinyi_half_store)(uint16_t *p, v_i32 h) { TINYI_W(storel_epi64)(TINYI_W_TO(p), TINYI_W(packus_epi32)(h, h)); }
 TINYI_FORCE_INLINE void TINY_FN(tinyi_half_store_n)(uint16_t *p, v_i32 h, size_t n)
 {
@@ -8626,7 +8646,7 @@ TINYI_FORCE_INLINE v_f32 v_gather(const float *p, v_i32 i)
 
 /* ---- bytes */
 TINYI_FORCE_INLINE v_i8 vb_zero(void) { return TINYI_W(setzero_si128)(); }
-TINYI_FORCE_INLINE v_i8 vb_set(int8_t x) { return TINYI_W(set1_epi8)(x); }
+TINYI_FORCE_INLINE v_i8 vb_set(int8_t x) { TINYI_W_LOADED(x); return TINYI_W(set1_epi8)(x); }
 TINYI_FORCE_INLINE v_i8 vb_load(const void *p) { return TINYI_W(loadu_si128)(TINYI_W_FROM(p)); }
 TINYI_FORCE_INLINE v_i8 vb_set4(const void *p) { int32_t x; memcpy(&x, p, 4); return vi_set(x); }
 TINYI_FORCE_INLINE void vb_store(void *p, v_i8 v) { TINYI_W(storeu_si128)(TINYI_W_TO(p), v); }
@@ -9638,6 +9658,7 @@ static const tinyi_nibble_kernels TINY_FN(tinyi_nibble_table) = { TINYI_PASS_TAR
 #undef V_EXTRA
 #undef TINYI_SIMD_NEW
 #undef TINYI_W
+#undef TINYI_W_LOADED
 
 #endif
 #else
@@ -14585,7 +14606,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0014589
+#line 0014610
 #endif
 #define TINYI_GNN_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED

@@ -166,6 +166,8 @@ T_FN int t_status(tiny_status got, tiny_status want, const char *part, const cha
 /* the sentence of the context that t_ctx opened last (or t_use named) must hold part; NULL: any */
 #define T_STATUS(call, want, part) t_status(call, want, part, __FILE__, __LINE__, #call)
 #define T_OK(call) T_STATUS(call, TINY_OK, NULL)
+/* whose kernels a context of this target takes for all but products: tiles multiply and do nothing else */
+#define t_vectors(target) ((target) == TINY_TARGET_AMX ? TINY_TARGET_AVX512 : (target))
 #define T_RAN_ON(ctx, target) t_ran_on(ctx, target, __FILE__, __LINE__)
 #define T_SKIP(why) t_skip(why)
 /* The test has come to its end and shows an item of a Proof of the specifications, so many words of it: T_PROOF("attention 3", "KV bytes counted

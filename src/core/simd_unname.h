@@ -141,3 +141,4 @@
 #undef V_EXTRA
 #undef TINYI_SIMD_NEW
 #undef TINYI_W
+#undef TINYI_W_LOADED

@@ -17,10 +17,19 @@ typedef __m128i TINY_FN(tinyi_bits128);
 #endif
 #define TINYI_W_FROM(p) ((const TINY_FN(tinyi_bits128) *)(const void *)(p))
 #define TINYI_W_TO(p) ((TINY_FN(tinyi_bits128) *)(void *)(p))
+/* clang for WebAssembly (seen with emscripten 3.1.6) moves a load that fills all lanes (v128.load32_splat, load64_splat) past stores to
+ * the same place: what is loaded for that rests in a register first */
+#if defined __wasm__ && TINYI_CLANG
+#define TINYI_W_LOADED(x) if (!__builtin_constant_p(x)) __asm__("" : "+r"(x))
+TINYI_FORCE_INLINE TINY_FN(tinyi_bits128) TINY_FN(tinyi_low)(const void *p) { int64_t t; memcpy(&t, p, 8); TINYI_W_LOADED(t); return TINYI_W(set_epi64x)(0, t); }
+#else
+#define TINYI_W_LOADED(x) ((void)0)
+TINYI_FORCE_INLINE TINY_FN(tinyi_bits128) TINY_FN(tinyi_low)(const void *p) { return TINYI_W(loadl_epi64)(TINYI_W_FROM(p)); }
+#endif
 
 /* ---- 32-bit integers */
 TINYI_FORCE_INLINE v_i32 vi_zero(void) { return TINYI_W(setzero_si128)(); }
-TINYI_FORCE_INLINE v_i32 vi_set(int32_t x) { return TINYI_W(set1_epi32)(x); }
+TINYI_FORCE_INLINE v_i32 vi_set(int32_t x) { TINYI_W_LOADED(x); return TINYI_W(set1_epi32)(x); }
 TINYI_FORCE_INLINE v_i32 vi_iota(void) { return TINYI_W(setr_epi32)(0, 1, 2, 3); }
 TINYI_FORCE_INLINE v_i32 vi_load(const int32_t *p) { return TINYI_W(loadu_si128)(TINYI_W_FROM(p)); }
 TINYI_FORCE_INLINE void vi_store(int32_t *p, v_i32 v) { TINYI_W(storeu_si128)(TINYI_W_TO(p), v); }
@@ -29,8 +38,8 @@ TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_lane)(const void *p) { int32_t t; memcpy(
 TINYI_FORCE_INLINE v_i32 vi_load_n(const int32_t *p, size_t n)
 {
     if (n > 3) return vi_load(p);
-    if (n == 3) return TINYI_W(unpacklo_epi64)(TINYI_W(loadl_epi64)(TINYI_W_FROM(p)), TINY_FN(tinyi_lane)(p + 2));
-    if (n == 2) return TINYI_W(loadl_epi64)(TINYI_W_FROM(p));
+    if (n == 3) return TINYI_W(unpacklo_epi64)(TINY_FN(tinyi_low)(p), TINY_FN(tinyi_lane)(p + 2));
+    if (n == 2) return TINY_FN(tinyi_low)(p);
     return n ? TINY_FN(tinyi_lane)(p) : vi_zero();
 }
 TINYI_FORCE_INLINE void vi_store_n(int32_t *p, v_i32 v, size_t n)
@@ -95,7 +104,7 @@ TINYI_FORCE_INLINE int32_t vi_sum(v_i32 a)
 /* ---- floats: make, load, store */
 TINYI_FORCE_INLINE v_mask v_first(size_t n) { return vi_gt(vi_set((int32_t)n), vi_iota()); }
 TINYI_FORCE_INLINE v_f32 v_zero(void) { return TINYI_W(setzero_ps)(); }
-TINYI_FORCE_INLINE v_f32 v_set(float x) { return TINYI_W(set1_ps)(x); }
+TINYI_FORCE_INLINE v_f32 v_set(float x) { TINYI_W_LOADED(x); return TINYI_W(set1_ps)(x); }
 TINYI_FORCE_INLINE v_f32 v_load(const float *p) { return TINYI_W(loadu_ps)(p); }
 TINYI_FORCE_INLINE void v_store(float *p, v_f32 v) { TINYI_W(storeu_ps)(p, v); }
 TINYI_FORCE_INLINE v_f32 v_load_n(const float *p, size_t n) { return TINYI_W(castsi128_ps)(vi_load_n((const int32_t *)(const void *)p, n)); }
@@ -219,9 +228,9 @@ TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_half_load_n)(const uint16_t *p, size_t n)
     uint16_t t[4] = { 0, 0, 0, 0 };
     size_t i;
     for (i = 0; i < n; i++) t[i] = p[i];
-    return TINYI_W(cvtepu16_epi32)(TINYI_W(loadl_epi64)(TINYI_W_FROM(t)));
+    return TINYI_W(cvtepu16_epi32)(TINY_FN(tinyi_low)(t));
 }
-TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_half_load)(const uint16_t *p) { return TINYI_W(cvtepu16_epi32)(TINYI_W(loadl_epi64)(TINYI_W_FROM(p))); }
+TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_half_load)(const uint16_t *p) { return TINYI_W(cvtepu16_epi32)(TINY_FN(tinyi_low)(p)); }
 TINYI_FORCE_INLINE void TINY_FN(tinyi_half_store)(uint16_t *p, v_i32 h) { TINYI_W(storel_epi64)(TINYI_W_TO(p), TINYI_W(packus_epi32)(h, h)); }
 TINYI_FORCE_INLINE void TINY_FN(tinyi_half_store_n)(uint16_t *p, v_i32 h, size_t n)
 {
@@ -285,7 +294,7 @@ TINYI_FORCE_INLINE v_f32 v_gather(const float *p, v_i32 i)
 
 /* ---- bytes */
 TINYI_FORCE_INLINE v_i8 vb_zero(void) { return TINYI_W(setzero_si128)(); }
-TINYI_FORCE_INLINE v_i8 vb_set(int8_t x) { return TINYI_W(set1_epi8)(x); }
+TINYI_FORCE_INLINE v_i8 vb_set(int8_t x) { TINYI_W_LOADED(x); return TINYI_W(set1_epi8)(x); }
 TINYI_FORCE_INLINE v_i8 vb_load(const void *p) { return TINYI_W(loadu_si128)(TINYI_W_FROM(p)); }
 TINYI_FORCE_INLINE v_i8 vb_set4(const void *p) { int32_t x; memcpy(&x, p, 4); return vi_set(x); }
 TINYI_FORCE_INLINE void vb_store(void *p, v_i8 v) { TINYI_W(storeu_si128)(TINYI_W_TO(p), v); }

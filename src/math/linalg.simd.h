@@ -92,7 +92,8 @@ TINYI_FORCE_INLINE double d_top(d_f64 a)
 #define d_f64 __m128d
 #endif
 #define d_zero D_SSE(setzero_pd)
-#define d_set D_SSE(set1_pd)
+#define d_set TINY_FN(tinyi_d_set)
+TINYI_FORCE_INLINE d_f64 d_set(double x) { TINYI_W_LOADED(x); return D_SSE(set1_pd)(x); }
 #define d_load D_SSE(loadu_pd)
 #define d_store D_SSE(storeu_pd)
 #define d_load_n(p, n) D_SSE(load_sd)(p)

@@ -1,8 +1,6 @@
 /* tests/math/conv.c - convolution against the definition written out here, identity kernels, and one dimension as two */
 #include "t.h"
 
-static tiny_target ran(tiny_target target) { return target == TINY_TARGET_AMX ? TINY_TARGET_AVX512 : target; }
-
 /* n images, groups, channels of a group in and out, size, taps, stride, pad top left bottom right, dilation */
 typedef struct shape { int n, g, c, k, h, w, r, s, sh, sw, p[4], dh, dw; } shape;
 
@@ -78,7 +76,7 @@ static void test_definition(tiny_target target)
                 double terms = z->c * z->r * z->s + 4;
                 params_of(z, with & 1, &p);
                 T_OK(tiny_conv2d(ctx, &tx, &tw, with & 2 ? &tb : NULL, &p, &ty));
-                T_RAN_ON(ctx, ran(target));
+                T_RAN_ON(ctx, t_vectors(target));
                 for (n = 0; n < z->n; n++)
                     for (k = 0; k < z->g * z->k; k++)
                         for (i = 0; i < oh; i++)
@@ -214,7 +212,7 @@ static void test_1d(tiny_target target)
         p1.pad_right = p2.pad[3] = one[q].right;
         p1.groups = p2.groups = g;
         T_OK(tiny_conv1d(ctx, &x1, &w1, NULL, &p1, &y1));
-        T_RAN_ON(ctx, ran(target));
+        T_RAN_ON(ctx, t_vectors(target));
         T_OK(tiny_conv2d(ctx, &x2, &w2, NULL, &p2, &y2));
         T_SAME(y, z, n * g * k * ol);
         T_WALLS(y, n * g * k * ol);

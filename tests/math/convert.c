@@ -4,8 +4,6 @@
 #define T_INTERNALS
 #include "t.h"
 
-static tiny_target ran(tiny_target target) { return target == TINY_TARGET_AMX ? TINY_TARGET_AVX512 : target; }
-
 static float from_bits(uint32_t u) { float x; memcpy(&x, &u, 4); return x; }
 
 /* ---- an oracle that knows nothing of bit tricks: the value of a half is a sum of powers of two, and the nearest half is
@@ -57,7 +55,7 @@ static void test_up(tiny_target target)
     for (k = 0; k < 2; k++) {
         tiny_tensor x = tiny_tensor_1d(h, k ? TINY_BF16 : TINY_F16, 65536), ty = tiny_tensor_1d(y, TINY_F32, 65536);
         T_OK(tiny_convert(ctx, &x, &ty));
-        T_RAN_ON(ctx, ran(target));
+        T_RAN_ON(ctx, t_vectors(target));
         T_WALLS(y, 65536);
         for (i = 0; i < 65536; i++) {
             const double want = k ? half_value((uint16_t)i, 7, 127) : half_value((uint16_t)i, 10, 15);
@@ -109,7 +107,7 @@ static void test_down(tiny_target target)
                 if (one != want && !T_TRUE(one == want)) printf("%a to %s: %04x, not %04x\n", (double)x[j], tiny_dtype_name(to), (unsigned)one, (unsigned)want);
             }
         }
-        T_RAN_ON(ctx, ran(target));
+        T_RAN_ON(ctx, t_vectors(target));
     }
     t_close(ctx);
 }
@@ -297,7 +295,7 @@ static void test_int8(tiny_target target)
     tiny_tensor scalar = tiny_tensor_nd(&half, TINY_F32, 0, NULL), tz = tiny_tensor_1d(zero, TINY_F32, 4);
     int i, j;
     T_OK(tiny_quantize_i8(ctx, &tx, &ts, &ty));
-    T_RAN_ON(ctx, ran(target));
+    T_RAN_ON(ctx, t_vectors(target));
     T_SAME(y, want, T_COUNT(want));
     memset(y, 1, sizeof y);
     T_OK(tiny_quantize_i8(ctx, &tx, &scalar, &ty));

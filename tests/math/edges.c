@@ -3,9 +3,6 @@
 
 /* ---- ../shared/oracle/gnn: 17 nodes, 60 edges, 7 features; computed in double from the files. medium: 120, 900, 33 */
 
-/* the tiles of AMX have no use here: its target takes these kernels from avx512 */
-static tiny_target kernels_of(tiny_target t) { return t == TINY_TARGET_AMX ? TINY_TARGET_AVX512 : t; }
-
 typedef struct net { int n, f; int64_t m; int64_t *offset; int32_t *col, *edge; float *x, *w; } net;
 
 static void *load(const char *folder, const char *file, size_t bytes)
@@ -71,7 +68,7 @@ static void test_oracle(tiny_target target)
             want = (double *)load(folders[which], name, (size_t)g.n * (size_t)g.f * 8);
             if (!want) break;
             T_OK(tiny_spmm(ctx, &offset, &x, &col, k < 4 ? NULL : &w, NULL, &p, &y));
-            T_RAN_ON(ctx, kernels_of(target));
+            T_RAN_ON(ctx, t_vectors(target));
             for (i = 0; i < g.n * g.f; i++) T_CLOSE(out[i], want[i], 2e-5);
             T_WALLS(out, g.n * g.f);
             files++;
@@ -175,7 +172,7 @@ static void test_hub(tiny_target target)
             ctx = t_ctx(target, 1 << k);
             ty.data = y[k];
             T_OK(tiny_spmm(ctx, &offset, &tx, &col, &tw, NULL, &p, &ty));
-            T_RAN_ON(ctx, kernels_of(target));
+            T_RAN_ON(ctx, t_vectors(target));
             t_close(ctx);
             T_SAME(y[0], y[k], N * F);
         }
@@ -255,7 +252,7 @@ static void test_fused(tiny_target target)
         T_OK(tiny_spmm(ctx, &offset, &tv, &col, &ts, NULL, &sum, &ty));
         ty.data = two;
         T_OK(tiny_edge_attention(ctx, &offset, &col, &ta, &tb, &tv, mode == 1 ? &tatt : NULL, &p, &ty));
-        T_RAN_ON(ctx, kernels_of(target));
+        T_RAN_ON(ctx, t_vectors(target));
         for (i = 0; i < N * H * D; i++) T_CLOSE(one[i], two[i], 3e-5);
         ty = tiny_tensor_2d(sums, TINY_F32, N, H);
         T_OK(tiny_spmm(ctx, &offset, &ts, NULL, NULL, NULL, &sum, &ty));    /* a reduction over segments */
@@ -290,7 +287,7 @@ static void test_triple_loop(tiny_target target)
         memset(&p, 0, sizeof p);
         for (p.reduce = 0; p.reduce < 4; p.reduce++) {
             T_OK(tiny_spmm(ctx, &offset, &tx, &col, &tw, NULL, &p, &ty));
-            T_RAN_ON(ctx, kernels_of(target));
+            T_RAN_ON(ctx, t_vectors(target));
             for (i = 0; i < N; i++)
                 for (j = 0; j < f; j++) {
                     const double deg = (double)(off[i + 1] - off[i]);
@@ -447,7 +444,7 @@ static void test_widths(tiny_target target)
                 T_OK(tiny_run_reference(ctx, &op));
                 y = tiny_tensor_2d(got, TINY_F32, N, f);
                 T_OK(tiny_run(ctx, &op));
-                T_RAN_ON(ctx, kernels_of(target));
+                T_RAN_ON(ctx, t_vectors(target));
                 for (i = 0; i < N * f; i++) T_CLOSE(got[i], want[i], kind == 2 ? 1e-5 : kind ? 2e-6 : 1e-4);
                 T_WALLS(got, (size_t)(N * f));
             }

@@ -10,9 +10,6 @@ int main(void) { return t_done(); }
 
 #define INPUTS 8
 
-/* the tiles of AMX have no use here: its target takes these kernels from avx512 */
-static tiny_target kernels_of(tiny_target t) { return t == TINY_TARGET_AMX ? TINY_TARGET_AVX512 : t; }
-
 typedef struct graph { tiny_idx n, n_x, m; int64_t *offset; int32_t *col; } graph;
 
 /* an operation, which of its inputs are parameters, and dy */
@@ -303,7 +300,7 @@ static void test_fast(tiny_target target)
         for (threads = 1; threads <= 4; threads *= 2) {
             ctx = t_ctx(target, threads);
             (void)run(ctx, &p, 1, NULL, 0);
-            if (threads == 1 && target != TINY_TARGET_REFERENCE) T_TRUE(tiny_op_target(ctx, p.op.kind) == kernels_of(target));
+            if (threads == 1 && target != TINY_TARGET_REFERENCE) T_TRUE(tiny_op_target(ctx, p.op.kind) == t_vectors(target));
             for (i = 0; i < INPUTS; i++) {
                 const size_t n = p.is_param[i] ? (size_t)tiny_tensor_count(&p.in[i]) : 0;
                 if (!n) continue;

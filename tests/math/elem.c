@@ -6,8 +6,6 @@
 #define T_INTERNALS
 #include "t.h"
 
-static tiny_target ran(tiny_target target) { return target == TINY_TARGET_AMX ? TINY_TARGET_AVX512 : target; }
-
 static float from_bits(uint32_t u) { float x; memcpy(&x, &u, 4); return x; }
 static uint32_t bits_of(float x) { uint32_t u; memcpy(&u, &x, 4); return u; }
 
@@ -138,7 +136,7 @@ static void test_sweep(void)
         for (t = 0; t < TINY_TARGET_COUNT; t++) {
             if (!ctx[t]) continue;
             printf(" %s %.3f at %.9g", tiny_target_name((tiny_target)t), fast[t].error, (double)fast[t].at);
-            T_RAN_ON(ctx[t], ran((tiny_target)t));
+            T_RAN_ON(ctx[t], t_vectors((tiny_target)t));
             if (!T_TRUE(fast[t].error <= (of_size ? s->fast_of_size : s->fast_ulp)))
                 printf("\n%s on %s is off by %.4f at %a\n", s->name, tiny_target_name((tiny_target)t), fast[t].error, (double)fast[t].at);
         }
@@ -360,7 +358,7 @@ static void test_lengths(tiny_target target)
             run_kind(ctx, kind, x, x, n);   /* in place */
             T_SAME(x, y, n);
         }
-        T_RAN_ON(ctx, ran(target));
+        T_RAN_ON(ctx, t_vectors(target));
         t_free_blocks();
     }
     t_close(ctx);
@@ -412,7 +410,7 @@ static void test_gates(tiny_target target)
     int k, i;
     for (k = 0; k < 4; k++) {               /* f(a) b is f, then times b */
         T_OK(gated[k](ctx, &ta, &tb, &ty));
-        T_RAN_ON(ctx, ran(target));
+        T_RAN_ON(ctx, t_vectors(target));
         T_OK(plain[k](ctx, &ta, &tf));
         for (i = 0; i < 1000; i++) f[i] *= b[i];
         T_SAME(y, f, 1000);

@@ -5,8 +5,6 @@
 
 #define PI_L 3.14159265358979323846264338327950288L
 
-static tiny_target ran(tiny_target target) { return target == TINY_TARGET_AMX ? TINY_TARGET_AVX512 : target; }
-
 static double log_2(double n) { return n > 1.0 ? log(n) / log(2.0) : 0.0; }
 
 /* What independent roundings leave, with a factor of about 4: transforms of n, three of up to 2.3 n + 64 for chirp; the
@@ -81,16 +79,16 @@ static void test_by_hand(tiny_target target)
     tiny_fft_params inverse = with(1, TINY_FFT_NORM_INVERSE, 0);
     int i;
     T_OK(tiny_fft(ctx, &tx, NULL, &ty));
-    T_RAN_ON(ctx, ran(target));
+    T_RAN_ON(ctx, t_vectors(target));
     for (i = 0; i < 8; i++) T_CLOSE(y[i], want[i], 0);
     T_OK(tiny_fft(ctx, &ty, &inverse, &tb));
     for (i = 0; i < 8; i++) T_CLOSE(back[i], x[i], 0);
     T_OK(tiny_rfft(ctx, &tr, NULL, &th));
-    T_RAN_ON(ctx, ran(target));
+    T_RAN_ON(ctx, t_vectors(target));
     for (i = 0; i < 6; i++) T_CLOSE(half[i], want[i], 1e-6);
     half[1] = half[5] = 9.0f;               /* must not count */
     T_OK(tiny_irfft(ctx, &th, NULL, &tq));
-    T_RAN_ON(ctx, ran(target));
+    T_RAN_ON(ctx, t_vectors(target));
     for (i = 0; i < 4; i++) T_CLOSE(r[i], real[i], 1e-6);
     t_close(ctx);
 }
@@ -143,7 +141,7 @@ static void one_length(tiny_ctx *ctx, tiny_target target, size_t n)
     oracle(inverse, from, n, 1);
     size = largest(want, 2 * n);
     T_OK(tiny_fft(ctx, &tx, NULL, &ty));
-    T_RAN_ON(ctx, ran(target));
+    T_RAN_ON(ctx, t_vectors(target));
     near_all(y, want, 2 * n, 1.0, bound(n, size), "forward", n);
     for (i = 0; i < 2 * n; i++) {
         energy += from[i] * from[i];
@@ -188,7 +186,7 @@ static void one_length(tiny_ctx *ctx, tiny_target target, size_t n)
     tq = tiny_tensor_1d(x, TINY_F32, (tiny_idx)n);
     th = tiny_tensor_2d(h, TINY_F32, (tiny_idx)bins, 2);
     T_OK(tiny_rfft(ctx, &tq, NULL, &th));
-    T_RAN_ON(ctx, ran(target));
+    T_RAN_ON(ctx, t_vectors(target));
     near_all(h, want, 2 * bins, 1.0, bound(n, size), "real", n);
     T_CLOSE(h[1], 0.0, bound(n, size));
     tq = tiny_tensor_2d(x, TINY_F32, ROWS, (tiny_idx)n);
@@ -200,7 +198,7 @@ static void one_length(tiny_ctx *ctx, tiny_target target, size_t n)
     p = with(0, TINY_FFT_NORM_INVERSE, (tiny_idx)n);
     tq = tiny_tensor_2d(q, TINY_F32, ROWS, (tiny_idx)n);
     T_OK(tiny_irfft(ctx, &th, &p, &tq));
-    T_RAN_ON(ctx, ran(target));
+    T_RAN_ON(ctx, t_vectors(target));
     for (r = 0; r < ROWS; r++)
         for (i = 0; i < n; i++)
             if (!T_CLOSE(q[n * r + i], x[n * r + i], 2.0 * bound(n, 8.0))) {
@@ -325,7 +323,7 @@ static void test_two_axes(tiny_target target)
         ty = tiny_tensor_3d(y, TINY_F32, (tiny_idx)m, (tiny_idx)n, 2);
         tz = tiny_tensor_3d(z, TINY_F32, (tiny_idx)m, (tiny_idx)n, 2);
         T_OK(tiny_fft2(ctx, &tx, NULL, &ty));
-        T_RAN_ON(ctx, ran(target));
+        T_RAN_ON(ctx, t_vectors(target));
         near_all(y, want, 2 * m * n, 1.0, 2.0 * bound(m * n, size), "two axes", m * n);
         T_OK(tiny_fft2(ctx, &ty, &p, &tz));
         for (i = 0; i < 2 * m * n; i++) T_CLOSE(z[i], x[i], 2.0 * bound(m * n, 3.0));
@@ -469,7 +467,7 @@ static void test_plans(tiny_target target)
                 T_OK(tiny_fft_plan_open(ctx, n, (tiny_fft_kind)kind, rows, &plan));
                 p.plan = plan;
                 T_OK(of[kind](ctx, &tx, &p, &ty));
-                T_RAN_ON(ctx, ran(target));
+                T_RAN_ON(ctx, t_vectors(target));
                 for (i = 0; i < m * ny; i++) T_CLOSE(y[i], o[i], bound((size_t)n, 2.0 * (double)n));
                 if (plan) {
                     void *work = t_guarded_bytes((tiny_fft_plan_bytes(plan) + 63) / 64 * 64);

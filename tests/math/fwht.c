@@ -1,8 +1,6 @@
 /* tests/math/fwht.c - Walsh-Hadamard: matrices written down by hand and by their recursion, what the mathematics promises, bad input */
 #include "t.h"
 
-static tiny_target ran(tiny_target target) { return target == TINY_TARGET_AMX ? TINY_TARGET_AVX512 : target; }
-
 static tiny_status fwht(tiny_ctx *ctx, float *x, tiny_idx rows, tiny_idx n, tiny_idx block, float scale, float *y)
 {
     tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, rows, n), ty = tiny_tensor_2d(y, TINY_F32, rows, n);
@@ -23,7 +21,7 @@ static void test_by_hand(tiny_target target)
     T_OK(fwht(ctx, x, 1, 4, 0, 1.0f, y));
     T_SAME(y, want, 4);
     T_WALLS(y, 4);
-    T_RAN_ON(ctx, ran(target));
+    T_RAN_ON(ctx, t_vectors(target));
     for (i = 0; i < 128 * 128; i++) e[i] = i / 128 == i % 128 ? 1.0f : 0.0f;
     T_OK(fwht(ctx, e, 128, 128, 0, 1.0f, h));
     T_TRUE(h[0] == 1.0f);

@@ -1,8 +1,6 @@
 /* tests/math/layout.c - copy, permute, gather, scatter-add against index arithmetic written out here */
 #include "t.h"
 
-static tiny_target ran(tiny_target target) { return target == TINY_TARGET_AMX ? TINY_TARGET_AVX512 : target; }
-
 static const tiny_dtype types[] = { TINY_F32, TINY_F16, TINY_BF16, TINY_F64, TINY_I8, TINY_U8, TINY_I16, TINY_I32, TINY_I64 };
 
 static void fill_bytes(void *p, size_t bytes)
@@ -63,7 +61,7 @@ static void test_permute(tiny_target target)
         size_t t, s;
         for (t = 0; t < T_COUNT(types); t++) {
             for (s = 0; s < T_COUNT(dims2); s++) check_permute(ctx, types[t], 2, dims2[s], swap);
-            T_RAN_ON(ctx, ran(target));
+            T_RAN_ON(ctx, t_vectors(target));
             for (s = 0; s < 6; s++) check_permute(ctx, types[t], 3, dims3, all3[s]);
             for (a = 0; a < 4; a++)
                 for (b = 0; b < 4; b++)
@@ -129,7 +127,7 @@ static void test_copy(tiny_target target)
             tiny_tensor x = tiny_tensor_1d(p, TINY_I8, (tiny_idx)n), y = tiny_tensor_1d(q, TINY_I8, (tiny_idx)n);
             fill_bytes(p, n);
             T_OK(tiny_copy(ctx, &x, &y));
-            T_RAN_ON(ctx, ran(target));
+            T_RAN_ON(ctx, t_vectors(target));
             T_SAME(p, q, n);
             T_WALLS(q, n);
             T_OK(tiny_copy(ctx, &x, &x));
@@ -207,7 +205,7 @@ static void test_gather(tiny_target target)
                     fill_bytes(x, (size_t)(rows * f) * es);
                     for (i = 0; i < n; i++) put_index(index, wide, i, at[i] = (tiny_idx)t_rand_below((uint32_t)rows));
                     T_OK(tiny_gather(ctx, &tx, &ti, &ty));
-                    T_RAN_ON(ctx, ran(target));
+                    T_RAN_ON(ctx, t_vectors(target));
                     for (i = 0; i < n; i++) bad += memcmp(y + (size_t)(i * f) * es, x + (size_t)(at[i] * f) * es, (size_t)f * es) != 0;
                     T_EQ_INT(bad, 0);
                     T_WALLS(y, n * f);
@@ -318,7 +316,7 @@ static void test_scatter_add(tiny_target target)
                     }
                 }
                 T_OK(tiny_scatter_add(ctx, &tx, &ti, &ty));
-                T_RAN_ON(ctx, ran(target));
+                T_RAN_ON(ctx, t_vectors(target));
                 T_SAME(y, want, rows * f);
                 T_WALLS(y, rows * f);
                 t_free_blocks();

@@ -6,8 +6,6 @@
 #define U (DBL_EPSILON / 2)
 static const size_t lengths[] = { 1, 2, 3, 7, 8, 9, 16, 31, 32, 33, 63, 65, 100, 131, 150 };
 
-static tiny_target ran(tiny_target target) { return target == TINY_TARGET_AMX ? TINY_TARGET_AVX512 : target; }
-
 /* ---- matrices of doubles, dense */
 
 static double *mat(size_t m, size_t n) { return (double *)t_guarded_bytes(m * n * sizeof(double)); }
@@ -105,7 +103,7 @@ static void test_cholesky(tiny_target target)
                 a[i * n + j] = (double)NAN;         /* never read */
             }
         T_OK(tiny_cholesky(ctx, &ta, &tl));
-        T_RAN_ON(ctx, ran(target));
+        T_RAN_ON(ctx, t_vectors(target));
         T_WALLS(l, n * n);
         for (i = 0; i < n; i++)
             for (j = i + 1; j < n; j++) {
@@ -174,7 +172,7 @@ static void test_triangles(tiny_target target)
                 }
             tc.stride[0] = 3;
             T_OK(tiny_tri_solve(ctx, &tt, &tb, &p, &to));
-            T_RAN_ON(ctx, ran(target));
+            T_RAN_ON(ctx, t_vectors(target));
             T_OK(tiny_tri_solve(ctx, &tt, &tc, &p, &tv));
             T_OK(tiny_tri_inverse(ctx, &tt, &p, &ti));
             T_WALLS(x, n * 3);
@@ -205,7 +203,7 @@ static void test_lu(tiny_target target)
         tiny_tensor ta = view(a, n, n), tlu = view(lu, n, n), tp = tiny_tensor_1d(pivot, TINY_I32, (tiny_idx)n), tb = view(b, n, 4), tx = view(x, n, 4);
         double growth;
         T_OK(tiny_lu(ctx, &ta, &tlu, &tp));
-        T_RAN_ON(ctx, ran(target));
+        T_RAN_ON(ctx, t_vectors(target));
         T_WALLS(lu, n * n);
         T_WALLS(pivot, n);
         memcpy(pa, a, n * n * sizeof *a);
@@ -278,7 +276,7 @@ static void test_qr(tiny_target target)
         tiny_tensor ta = view(a, m, n), tq = view(q, m, k), tr = view(r, k, n), tr2 = view(r2, k, n);
         const double bound = 4.0 * (double)((m > n ? m : n) + 4) * U;
         T_OK(tiny_qr(ctx, &ta, &tq, &tr));
-        T_RAN_ON(ctx, ran(target));
+        T_RAN_ON(ctx, t_vectors(target));
         T_WALLS(q, m * k);
         T_WALLS(r, k * n);
         product(qr, q, 0, r, 0, m, n, k, 0);
@@ -319,7 +317,7 @@ static void test_lstsq(tiny_target target)
         big = norm(a, m * n);
         rank = -1;
         T_OK(tiny_lstsq(ctx, &ta, &tb, 0.0, &tx, &rank));
-        T_RAN_ON(ctx, ran(target));
+        T_RAN_ON(ctx, t_vectors(target));
         T_EQ_INT(rank, n);
         product(r, a, 0, x, 0, m, 3, n, 0);
         for (i = 0; i < m * 3; i++) r[i] -= b[i];
@@ -363,7 +361,7 @@ static void check_eigh(tiny_ctx *ctx, tiny_target target, const double *a, size_
     for (i = 0; i < n; i++)
         for (j = 0; j < n; j++) lower[i * n + j] = j > i ? (double)NAN : a[i * n + j];     /* never read */
     T_OK(tiny_eigh(ctx, &ta, &tw, &tv));
-    T_RAN_ON(ctx, n > 8 || target == TINY_TARGET_REFERENCE ? ran(target) : tiny_ctx_ran_on(ctx));
+    T_RAN_ON(ctx, n > 8 || target == TINY_TARGET_REFERENCE ? t_vectors(target) : tiny_ctx_ran_on(ctx));
     T_WALLS(w, n);
     T_WALLS(v, n * n);
     T_OK(tiny_eigh(ctx, &ta, &tw2, NULL));
@@ -446,7 +444,7 @@ static void check_svd(tiny_ctx *ctx, tiny_target target, double *a, size_t m, si
     const double big = norm(a, m * n), bound = 20.0 * (double)((m > n ? m : n) + 2) * U;
     size_t i, j;
     T_OK(tiny_svd(ctx, &ta, &tu, &ts, &tvt));
-    T_RAN_ON(ctx, ran(target));
+    T_RAN_ON(ctx, t_vectors(target));
     T_WALLS(u, m * k);
     T_WALLS(s, k);
     T_WALLS(vt, k * n);

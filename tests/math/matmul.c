@@ -4,7 +4,7 @@
  * the bits of the integer product: an oracle that shares no line with the library.                                  */
 #include "t.h"
 
-static tiny_target f32_on(tiny_target target) { return target == TINY_TARGET_AMX ? TINY_TARGET_AVX512 : target; }
+static tiny_target f32_on(tiny_target target) { return t_vectors(target); }
 
 /* ---- matrices in many layouts: element (i, j) of a rows x cols view lies at at + i * row + j * col */
 

@@ -1,8 +1,6 @@
 /* tests/math/norm.c - norms against their formulas in double and by hand; offsets, outliers, strides, in place, bad input */
 #include "t.h"
 
-static tiny_target ran(tiny_target target) { return target == TINY_TARGET_AMX ? TINY_TARGET_AVX512 : target; }
-
 enum { RMS, LAYER, LENGTH };
 
 static void oracle(double *y, int kind, const float *x, const float *g, const float *b, size_t n, double eps)
@@ -35,7 +33,7 @@ static void test_by_hand(tiny_target target)
     ty = rows_of(y, 2, 2);
     ts = rows_of(s, 2, 2);
     T_OK(tiny_rmsnorm(ctx, &tx, NULL, -1.0f, &ty));         /* rms = sqrt(12.5) */
-    T_RAN_ON(ctx, ran(target));
+    T_RAN_ON(ctx, t_vectors(target));
     T_CLOSE(y[0], 0.8485281, 1e-7);
     T_CLOSE(y[1], 1.1313708, 2e-7);
     T_CLOSE(y[2], 1, 0);
@@ -47,14 +45,14 @@ static void test_by_hand(tiny_target target)
     T_OK(tiny_rmsnorm(ctx, &tx, NULL, 0.0f, &ty));          /* 1e-5 */
     T_CLOSE(y[2], 1.0 / sqrt(1.0 + 1e-5), 1e-7);
     T_OK(tiny_layernorm(ctx, &tx, &tg, &tb, -1.0f, &ty));   /* mean 3.5, deviation 0.5; the second row is constant */
-    T_RAN_ON(ctx, ran(target));
+    T_RAN_ON(ctx, t_vectors(target));
     T_CLOSE(y[0], 8, 2e-6);
     T_CLOSE(y[1], 20.5, 2e-6);
     T_OK(tiny_layernorm(ctx, &tx, &tg, &tb, 0.0f, &ty));
     T_CLOSE(y[2], 10, 0);
     T_CLOSE(y[3], 20, 0);
     T_OK(tiny_l2norm(ctx, &tx, 0.0f, &ty));
-    T_RAN_ON(ctx, ran(target));
+    T_RAN_ON(ctx, t_vectors(target));
     T_CLOSE(y[0], 0.6, 6e-8);
     T_CLOSE(y[1], 0.8, 6e-8);
     T_OK(tiny_l2norm(ctx, &tx, 10.0f, &ty));                /* the length is smaller than eps */
@@ -74,7 +72,7 @@ static void test_by_hand(tiny_target target)
         tiny_tensor tcg = list_of(cg, 4), tcb = list_of(cb, 4);
         int i;
         T_OK(tiny_groupnorm(ctx, &ti, &tcg, &tcb, 2, 1e-12f, &to));
-        T_RAN_ON(ctx, ran(target));
+        T_RAN_ON(ctx, t_vectors(target));
         for (i = 0; i < 8; i++) T_CLOSE(out[i], want[i], 1e-6);
     }
     t_close(ctx);

@@ -6,8 +6,6 @@
 static const char *const form_name[] = { "auto", "reload", "recompute", "online", "two-pass" };
 #define FORMS 5
 
-static tiny_target ran(tiny_target target) { return target == TINY_TARGET_AMX ? TINY_TARGET_AVX512 : target; }
-
 static tiny_status run(tiny_ctx *ctx, const float *x, float *y, tiny_idx rows, tiny_idx n, int form, float scale)
 {
     tiny_tensor tx = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, rows, n), ty = tiny_tensor_2d(y, TINY_F32, rows, n);
@@ -58,7 +56,7 @@ static void test_by_hand(tiny_target target)
     for (c = 0; c < 4; c++)
         for (f = 0; f < FORMS; f++) {
             T_OK(run(ctx, x[c], y, 1, 3, f, 0.0f));
-            T_RAN_ON(ctx, ran(target));
+            T_RAN_ON(ctx, t_vectors(target));
             for (i = 0; i < 3; i++) T_CLOSE(y[i], want[c][i], 2e-7);
             T_OK(run_log(ctx, x[c], y, 1, 3, f));
             for (i = 1; i < 3; i++) T_CLOSE(y[i], log(want[c][i]), 2e-3 * (c == 2) + 2e-6);
@@ -368,7 +366,7 @@ static void test_threads(tiny_target target)
         T_OK(run_log(ctx[0], x, y, ROWS, N, f));
         T_OK(run_log(ctx[1], x, z, ROWS, N, f));
         T_SAME(z, y, ROWS * N);
-        T_RAN_ON(ctx[1], ran(target));
+        T_RAN_ON(ctx[1], t_vectors(target));
     }
     for (t = 0; t < 3; t++) t_close(ctx[t]);
 }

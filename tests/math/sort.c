@@ -1,8 +1,6 @@
 /* tests/math/sort.c - sorting against qsort, top-k against a full sort, prefix sums against plain sums */
 #include "t.h"
 
-static tiny_target ran(tiny_target target) { return target == TINY_TARGET_AMX ? TINY_TARGET_AVX512 : target; }
-
 /* ---- sorting */
 
 static float from_bits(uint32_t u) { float f; memcpy(&f, &u, 4); return f; }
@@ -321,7 +319,7 @@ static void test_topk(tiny_target target)
     for (threads = 1; threads <= 3; threads += 2) {
         ctx = t_ctx(target, threads);
         T_OK(tiny_topk(ctx, &tx, 4, &tv, &ti));     /* worked by hand */
-        T_RAN_ON(ctx, ran(target));
+        T_RAN_ON(ctx, t_vectors(target));
         for (i = 0; i < 8; i++) {
             T_CLOSE(v[i / 4][i % 4], best[i / 4][i % 4], 0);
             T_EQ_INT(ix[i / 4][i % 4], at[i / 4][i % 4]);
@@ -397,7 +395,7 @@ static void test_cumsum(tiny_target target)
                 tw.stride[0] = 2 * n;
                 tw.stride[1] = 2;
                 T_OK(tiny_cumsum(ctx, &tx, exclusive, &ty));
-                T_RAN_ON(ctx, ran(target));
+                T_RAN_ON(ctx, t_vectors(target));
                 T_OK(tiny_cumsum(ctx, &tx, exclusive, &tw));
                 for (r = 0; r < rows; r++) {
                     double s = 0, mag = 0;

@@ -6,7 +6,6 @@
  * Traps    that look alike are told from it by name: rows divided by their new sum, a threshold on scores, the k largest, no gradient of s. */
 #include "t.h"
 
-static tiny_target ran(tiny_target target) { return target == TINY_TARGET_AMX ? TINY_TARGET_AVX512 : target; }
 static tiny_twist_params with(double t, double s)
 {
     tiny_twist_params p;
@@ -85,7 +84,7 @@ static void test_proof_5_worked(tiny_target target)
         g[i] = (float)worked_g[i];
     }
     T_OK(rows(ctx, a, y, 1, 8, .3, .5));
-    T_RAN_ON(ctx, ran(target));
+    T_RAN_ON(ctx, t_vectors(target));
     for (i = 0; i < 8; i++) {
         T_CLOSE(y[i], want[i], 6e-7);
         sum += (double)y[i];
@@ -94,7 +93,7 @@ static void test_proof_5_worked(tiny_target target)
     T_CLOSE(sum, .730667, 6e-7);            /* and no row is divided by it */
     T_CLOSE(trivial, .030667, 6e-7);
     T_OK(back(ctx, a, g, da, ds, 1, 8, .3, .5));
-    T_RAN_ON(ctx, ran(target));
+    T_RAN_ON(ctx, t_vectors(target));
     for (i = 0; i < 8; i++) T_CLOSE(da[i], want_da[i], 6e-7);
     T_CLOSE(ds[0], .0198, 1e-6);
     T_OK(rows(ctx, a, a, 1, 8, .3, .5));    /* in place */
@@ -452,7 +451,7 @@ static void test_proof_5_tiles_are_rows(tiny_target target)
             const int n = (int)(x.f.n_query * x.f.n_head * x.f.d_v);
             float *o = t_guarded((size_t)n), *r = t_guarded((size_t)n);
             T_OK(tiled(ctx, &x, o));
-            T_RAN_ON(ctx, ran(target));
+            T_RAN_ON(ctx, t_vectors(target));
             by_rows(ctx, &x, r);
             for (i = 0; i < n; i++)
                 if (!T_CLOSE(o[i], x.want[i], 1e-6) || !T_CLOSE(r[i], x.want[i], 1e-6)) { printf("    form %d, %d threads\n", (int)c, threads); break; }

@@ -263,7 +263,7 @@ static void test_cascades(tiny_target target)
                 if (s == 5 && t < 4) how.buffer_bytes = (size_t)(t ? 16 : 8) << 10;     /* what is kept does not fit, nor do all keys; the values do */
                 t_use(ctx);
                 T_OK(tllm_fusemax(ctx, &how, &d.q, &d.k, &d.v, &d.o, &got));
-                T_RAN_ON(ctx, target);
+                T_RAN_ON(ctx, t_vectors(target));
                 for (i = 0; i < n; i++) T_CLOSE(d.out[i], d.want[i], 2e-5 * 1.7);
                 T_WALLS(d.out, n);
                 T_OK(tllm_fusemax_predict(ctx, &how, &d.s, d.kv, &want));
@@ -287,7 +287,7 @@ static void test_cascades(tiny_target target)
             }
         t_use(ctx);
         T_OK(tllm_fusemax(ctx, NULL, &d.q, &d.k, &d.v, &d.o, NULL));        /* what users call: tiny_attention */
-        T_RAN_ON(ctx, target);
+        T_RAN_ON(ctx, t_vectors(target));
         for (i = 0; i < n; i++) T_CLOSE(d.out[i], d.want[i], 2e-5 * 1.7);
     }
     t_close(ref);

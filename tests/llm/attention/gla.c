@@ -107,7 +107,7 @@ static void test_proof_4_worked(tiny_target target)
             put(&a.g, t, log(gate[t]));
         }
         T_OK(run(&a));
-        if (f < 2) T_RAN_ON(a.ctx, target == TINY_TARGET_AMX ? TINY_TARGET_AVX512 : target);
+        if (f < 2) T_RAN_ON(a.ctx, t_vectors(target));
         for (t = 0; t < 3; t++) T_CLOSE(get(&a.o, t), want[t], 1e-6);
         T_CLOSE(get(&a.to, 0), 4, 1e-6);
         t_close(a.ctx);
@@ -445,7 +445,7 @@ static void test_gradient_targets(tiny_target target)
         for (j = 0; j < tiny_tensor_count(&x.d_o); j++) { put(&x.d_o, j, (double)t_rand_float(-1, 1)); put(&y.d_o, j, get(&x.d_o, j)); }
         for (j = 0; j < tiny_tensor_count(&x.d_to); j++) { put(&x.d_to, j, (double)t_rand_float(-1, 1)); put(&y.d_to, j, get(&x.d_to, j)); }
         T_OK(run_back(&a, &x, 1));
-        T_RAN_ON(ctx, target == TINY_TARGET_AMX ? TINY_TARGET_AVX512 : target);
+        T_RAN_ON(ctx, t_vectors(target));
         T_OK(run_back(&b, &y, 1));
         about(&x.dqkg, &y.dqkg, 40 * 6e-8);
         about(&x.dv, &y.dv, 40 * 6e-8);

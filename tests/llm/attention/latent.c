@@ -141,7 +141,7 @@ static void check(tiny_ctx *ctx, tiny_target target, const made *m, int form)
     /* the reference sums in double; what it rounds are the scale, by half a unit of scores up to 6, and the answer */
     if (!T_CLOSE(off, 0.0, (target == TINY_TARGET_REFERENCE ? 4.0 : 200.0) * U * top)) printf("  %d cells, %d queries, form %d\n", m->s.cells, m->s.queries, form);
     T_WALLS(got, n);
-    if (target != TINY_TARGET_REFERENCE) T_RAN_ON(ctx, target);
+    if (target != TINY_TARGET_REFERENCE) T_RAN_ON(ctx, t_vectors(target));
 }
 
 static void test_forms(tiny_target target)

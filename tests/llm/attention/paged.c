@@ -182,7 +182,7 @@ static void test_against_plain(tiny_target target)
                 else
                     for (i = 0; i < n; i++)
                         if (!T_CLOSE(got[i], want[i], 200.0 * 5.9604645e-8 * (double)top)) { printf("  shape %d, form %d, %d queries\n", (int)c, form, n_each); break; }
-                if (target != TINY_TARGET_REFERENCE) T_RAN_ON(ctx, target == TINY_TARGET_AMX ? TINY_TARGET_AVX512 : target);   /* lent */
+                if (target != TINY_TARGET_REFERENCE) T_RAN_ON(ctx, t_vectors(target));   /* lent */
                 T_WALLS(got, n);
                 t_free_blocks();
             }
@@ -496,7 +496,7 @@ static void test_rounded(tiny_target target)
         }
         T_TRUE(worst > 0.2);                /* the bound is not so wide that a few percent would hide in it */
     }
-    T_RAN_ON(ctx, target);
+    T_RAN_ON(ctx, t_vectors(target));
     t_close(ctx);
 }
 

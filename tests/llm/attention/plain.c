@@ -21,7 +21,7 @@ static void test_proof_0_weights_and_sink(tiny_target target)
     for (i = 0; i < 3; i++) T_CLOSE(o[i], plain[i], 1e-6);
     T_OK(tllm_paged_attention(ctx, &tq, &tk, &tv, &tt, &tr, NULL, NULL, &ts, &p, &to));
     for (i = 0; i < 3; i++) T_CLOSE(o[i], sunk[i], 1e-6);
-    T_RAN_ON(ctx, target == TINY_TARGET_AMX ? TINY_TARGET_AVX512 : target);
+    T_RAN_ON(ctx, t_vectors(target));
     t_close(ctx);
     T_PROOF("attention 0", "worked case: weights of row 2");
     T_PROOF("attention 0", "worked case: weights with a learned sink of 0");
@@ -119,7 +119,7 @@ static void test_proof_0_tiles_and_splits(tiny_target target)
             for (threads = 0; threads < 4; threads++) {
                 t_use(ctx[threads]);
                 T_OK(tiny_attention(ctx[threads], &tq, &tk, &tv, NULL, &p, &to));
-                T_RAN_ON(ctx[threads], target == TINY_TARGET_AMX ? TINY_TARGET_AVX512 : target);
+                T_RAN_ON(ctx[threads], t_vectors(target));
                 for (i = 0; i < out; i++) if (!T_CLOSE(o[i], want[i], 2e-5 * 1.7)) break;
                 T_WALLS(o, out);
                 if (!causal) continue;

@@ -323,7 +323,7 @@ static void attention(tiny_target target, int rounds)
             p.tree = plan;
             memset(got, 0xff, n * sizeof *got);
             T_OK(tllm_paged_attention(ctx, &tq, &tk, &tv, &tt, &tr, shape[c].extra & 1 ? &tp : NULL, shape[c].extra & 1 ? &ts : NULL, shape[c].extra ? &tz : NULL, &p, &to));
-            T_RAN_ON(ctx, target == TINY_TARGET_AMX ? TINY_TARGET_AVX512 : target);
+            T_RAN_ON(ctx, t_vectors(target));
             for (i = 0; i < n; i++) if (!T_CLOSE(got[i], want[i], 200.0 * 5.9604645e-8 * (double)top)) break;
             T_WALLS(got, n);
             tllm_tree_plan_close(ctx, plan);
@@ -421,7 +421,7 @@ static void test_proof_3_each_cell_is_read_once(tiny_target target)
             p.n_load = load;
             memset(got, 0xff, n_o * sizeof *got);
             T_OK(tllm_paged_attention(ctx, &tq, &tk, each[e].in_keys ? NULL : &tv, &tt, &tr, NULL, NULL, NULL, &p, &to));
-            T_RAN_ON(ctx, target == TINY_TARGET_AMX ? TINY_TARGET_AVX512 : target);
+            T_RAN_ON(ctx, t_vectors(target));
             for (i = 0; i < THREADS; i++) sum += load[i];
             if (threads == 1 || counts.n_block * each[e].kv >= 2 * threads ? !T_EQ_INT(sum, cells * each[e].kv) : !T_TRUE(sum >= cells * each[e].kv))
                 printf("  case %d, %d threads\n", (int)e, threads);

@@ -264,7 +264,7 @@ static void stories(tiny_target target, const char *name, int half)
             }
             for (i = 0; i < n * 512; i++) rms += (double)want[i] * (double)want[i];
             rms = sqrt(rms / (double)(n * 512));
-            T_RAN_ON(ctx, target == TINY_TARGET_AMX ? TINY_TARGET_AVX512 : target);     /* tiles are not for float32 vectors */
+            T_RAN_ON(ctx, t_vectors(target));     /* tiles are not for float32 vectors */
             if (half) T_CLOSE(sqrt(ss / (double)(n * 512)) / rms, 0.0, 1.0 / 2048);
             else T_CLOSE(top, 0.0, 2e-4 * (1.0 + rms));
             if (getenv("T_VERBOSE")) printf("  %s [%s]: %.3g away, rms %.3g of %.3g\n", name, tiny_target_name(target), top, sqrt(ss / (double)(n * 512)), rms);

@@ -247,7 +247,7 @@ static void products_of(tiny_target target, tiny_idx m, tiny_idx k, int bf16, do
             const tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, n, k), ty = tiny_tensor_2d(y, TINY_F32, n, m), tz = tiny_tensor_2d(z, TINY_F32, n, m);
             memset(y, 0x77, (size_t)(n * m) * sizeof *y);
             T_OK(tllm_flash_matmul_as(ctx, &tx, &a, (tllm_flash_form)form, &ty));
-            T_RAN_ON(ctx, target);
+            T_RAN_ON(ctx, t_vectors(target));
             for (i = 0; i < n * m; i++) T_CLOSE(y[i], want[i], TINYI_MIN(((double)k + 2.0) * U, 1e-5) * size[i]);
             if (n % 9 != 1) continue;
             T_OK(tllm_flash_matmul_as(alone, &tx, &a, (tllm_flash_form)form, &tz));     /* the same bits from one thread, */
@@ -361,7 +361,7 @@ static void not_finite_at(tiny_target target, tiny_idx m, tiny_idx k, tiny_idx n
         int finite = 0, infinite = 0, nan = 0;
         memset(y, 0x77, (size_t)(n * m) * sizeof *y);
         T_OK(tllm_flash_matmul_as(ctx, &tx, &a, (tllm_flash_form)form, &ty));
-        T_RAN_ON(ctx, target);
+        T_RAN_ON(ctx, t_vectors(target));
         for (i = 0; i < n; i++)
             for (r = 0; r < m; r++) {
                 double want = 0, size = 0;

@@ -35,7 +35,7 @@ static void test_kmeans(tiny_target target)
         d.tol = 1e-12;                      /* until nothing moves: then means and nearest agree */
         t_use(ctx);
         T_OK(tllm_kmeans(ctx, &d, x, N, v, weight, c, code, &about));
-        T_RAN_ON(ctx, target);
+        T_RAN_ON(ctx, t_vectors(target));
         T_TRUE(about.iters > 0 && about.iters < 400);
         for (i = 0; i < N; i++) {
             double best = distance2(x + i * v, c, v);

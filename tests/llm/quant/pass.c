@@ -66,7 +66,7 @@ static void test_pass(tiny_target target)
     for (i = 0; i < 64; i++) sum += (double)x[i];
     T_OK(tllm_matmul(ctx, &tx, TLLM_FORMAT_Q4_0, &tw, NULL, &ty));
     for (i = 0; i < 2; i++) T_CLOSE(y[i], sum, 64.0 / 254.0);       /* each of x within half a step of its 8 bits */
-    T_RAN_ON(ctx, target == TINY_TARGET_AMX ? TINY_TARGET_AVX512 : target);     /* the tiles are for many rows */
+    T_RAN_ON(ctx, t_vectors(target));     /* the tiles are for many rows */
     T_EQ_TEXT(tllm_matmul_pass(ctx), best(target));
     t_close(ctx);
 }

@@ -104,7 +104,7 @@ static void test_rows(tiny_target target)
                         T_CLOSE(y[t * d + j], sum, (m + 2) * U * size);
                     }
                 T_WALLS(y, 2 * d);
-                if (target != TINY_TARGET_REFERENCE) T_RAN_ON(ctx, target);
+                if (target != TINY_TARGET_REFERENCE) T_RAN_ON(ctx, t_vectors(target));
                 if (m == K) {               /* all of them without a list: in order, so only the order differs */
                     T_OK(tllm_mix_rows(ctx, &tx, formats[c], &tw, NULL, &ty));
                     for (t = 0; t < 2; t++)

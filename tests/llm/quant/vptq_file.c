@@ -127,7 +127,7 @@ static void test_product(tiny_target target)
             tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, m, n), ty = tiny_tensor_2d(y, TINY_F32, m, rows);
             tx.stride[0] = far;
             T_OK(tllm_vptq_matmul_as(ctx, &tx, &q, (tllm_vptq_form)form, &ty));
-            T_RAN_ON(ctx, target);
+            T_RAN_ON(ctx, t_vectors(target));
             for (t = 0; t < m; t++)
                 for (r = 0; r < rows; r++) {
                     double sum = 0, size = 0;

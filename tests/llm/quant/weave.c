@@ -195,7 +195,7 @@ static void test_dot(tiny_target target)
             tllm_weave_close(ctx, &w);
         }
     T_TRUE(worst < 2e-6);
-    T_RAN_ON(ctx, target);
+    T_RAN_ON(ctx, t_vectors(target));
     T_PROOF("quantization 7", "dot(a), (b), (c) agree to 1e-5");
     t_close(ctx);
 }

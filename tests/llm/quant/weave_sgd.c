@@ -95,7 +95,7 @@ static void test_float(tiny_target target)
         T_EQ_INT(st.bytes, 10 * tllm_weave_bytes(403, 70));
         T_EQ_INT(st.bytes_loss, 10 * tllm_weave_bytes(403, 70));
     }
-    T_RAN_ON(ctx, target);
+    T_RAN_ON(ctx, t_vectors(target));
     T_PROOF("quantization 7", "SGD at s = 32 equals float SGD to 1e-4");
     tllm_weave_close(ctx, &s.w);
     t_close(ctx);
@@ -145,7 +145,7 @@ static void test_reference(tiny_target target)
         tllm_weave_close(ctx, &s.w);
     }
     T_EQ_INT(tiny_ctx_ran_on(plain), TINY_TARGET_REFERENCE);
-    T_RAN_ON(ctx, target);
+    T_RAN_ON(ctx, t_vectors(target));
     t_close(ctx);
     t_close(plain);
 }
@@ -172,7 +172,7 @@ static void test_threads(tiny_target target)    /* one model by one, two and thr
             for (k = 0; k < 1101; k++) model[i][k] = 0.0f;
             for (e = 0; e < 3; e++) T_OK(tllm_weave_epoch(ctx[i], &s.w, s.y[0], &d, &st, model[i]));
             T_SAME(model[0], model[i], 1101);
-            T_RAN_ON(ctx[i], target);
+            T_RAN_ON(ctx[i], t_vectors(target));
         }
         tllm_weave_close(ctx[2], &s.w);
     }

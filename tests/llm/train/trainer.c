@@ -458,7 +458,7 @@ static void check_model_file(int form)
                     sum -= lp;
                 }
             }
-            pieces(state, tokens, d.context, logits);
+            if (!f || tiny_ctx_target(ctx) != TINY_TARGET_AMX) pieces(state, tokens, d.context, logits);    /* tiles round many rows of blocks otherwise than few */
             sum /= log(2.0) * d.sequences * d.context;
             T_CLOSE(sum, bits, f ? 0.03 : 1e-5 * bits);
         }

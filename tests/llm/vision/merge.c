@@ -151,7 +151,7 @@ static void test_same_bits(tiny_target target)
     for (i = 0; i < TT * BB; i++) size[i] = (float)(1 + i % 3);
     T_OK(tllm_tome_match(ctx, &tx, BB, TLLM_TOME_CLASS, &tm));
     T_OK(tllm_tome_merge(ctx, &tx, &ts, &tm, NULL, &ty));
-    T_RAN_ON(ctx, target);
+    T_RAN_ON(ctx, t_vectors(target));
     T_OK(tllm_tome_merge(ctx, &tx, &ts, &tm, &w, &tz));
     T_SAME(y, z, (TT - RR) * BB * DD);
     T_WALLS(y, (TT - RR) * BB * DD);

@@ -49,7 +49,7 @@ static void test_slices(tiny_target target)
                 if (slices[k] == N) T_CLOSE(((float *)o.data)[i], in[2][i], 1e-7);      /* each token alone: its value, in its old place */
             }
         }
-    T_RAN_ON(ctx, target);
+    T_RAN_ON(ctx, t_vectors(target));
     tiny_tape_close(tape);
     t_close(ctx);
     T_PROOF("attention 6", "G = 1 equals plain attention bit for bit");

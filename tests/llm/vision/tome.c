@@ -28,7 +28,7 @@ static void test_by_hand(tiny_target target)
             T_CLOSE((double)(a[0] * b[0] + a[1] * b[1]) / sqrt((double)((a[0] * a[0] + a[1] * a[1]) * (b[0] * b[0] + b[1] * b[1]))), scores[i][j], 5e-5);
         }
     T_OK(tllm_tome_match(ctx, &keys, 1, TLLM_TOME_CLASS, &match));
-    T_RAN_ON(ctx, target);
+    T_RAN_ON(ctx, t_vectors(target));
     T_EQ_INT(part(&match, 6, TLLM_TOME_SOURCE, 0, 0), 4);
     T_EQ_INT(part(&match, 6, TLLM_TOME_TARGET, 0, 0), 5);
     for (i = 0; i < 6; i++) T_EQ_INT(part(&match, 6, TLLM_TOME_TO, i, 0), to[i]);

@@ -212,7 +212,7 @@ static void test_targets(tiny_target target)
                 T_CLOSE(((float *)one.data)[c], want[c], 4e-5);
             }
         }
-        T_RAN_ON(ctx, target);
+        T_RAN_ON(ctx, t_vectors(target));
         tiny_tape_close(tape);
     }
     tllm_vit_close(v);
