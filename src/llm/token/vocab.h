@@ -70,6 +70,7 @@ TINY_API float tllm_vocab_score(const tllm_vocab *v, int32_t id);
 TINY_API int tllm_vocab_type(const tllm_vocab *v, int32_t id);
 TINY_API int tllm_vocab_is_end(const tllm_vocab *v, int32_t id);       /* one of those that end an answer: EOS, EOT and kin */
 TINY_API int32_t tllm_vocab_special(const tllm_vocab *v, tllm_special which);  /* -1: none */
+/* what the file asks for; TLLM_ENCODE_ENDS puts neither for RWKV and PLaMo 2, whose files do not mean it so */
 TINY_API int tllm_vocab_adds_bos(const tllm_vocab *v);
 TINY_API int tllm_vocab_adds_eos(const tllm_vocab *v);
 TINY_API int32_t tllm_vocab_find(const tllm_vocab *v, const char *text, size_t n);     /* -1: no such token */
