@@ -591,6 +591,7 @@ T_FN void t_run_targets(const char *name, void (*test)(tiny_target target))
     if (!t_wanted(name)) return;
     for (target = TINY_TARGET_SCALAR; target < TINY_TARGET_COUNT; target++) {
         if (!tiny_target_runs_here((tiny_target)target)) continue;
+        if (T_SLOW && target == TINY_TARGET_AVX2 && tiny_target_runs_here(TINY_TARGET_AVX512)) continue;    /* the same text, narrower */
         t_begin(name, (tiny_target)target);
         test((tiny_target)target);
         t_end();

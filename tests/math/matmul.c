@@ -192,7 +192,7 @@ static void test_blocks(tiny_target target)
     };
     static const int threads[] = { 1, 2, 3, 7 };
     size_t i, t;
-    for (t = 0; t < T_COUNT(threads); t++) {
+    for (t = T_SLOW; t < T_COUNT(threads) - T_SLOW; t++) {
         tiny_ctx *ctx = t_ctx(target, threads[t]);
         for (i = t % 2; i < T_COUNT(c); i += target == TINY_TARGET_SCALAR ? 3 : 2)
             whole_f32(ctx, c[i].m, c[i].n, c[i].k, c[i].a, c[i].b, c[i].y, c[i].dtype);
@@ -396,7 +396,7 @@ static void test_i8_blocks(tiny_target target)
     };
     static const int threads[] = { 1, 2, 3, 7 };
     size_t i, t;
-    for (t = 0; t < T_COUNT(threads); t++) {
+    for (t = T_SLOW; t < T_COUNT(threads) - T_SLOW; t++) {
         tiny_ctx *ctx = t_ctx(target, threads[t]);
         for (i = t % 2; i < T_COUNT(c); i += 2) whole_i8(ctx, c[i].m, c[i].n, c[i].k, c[i].a, c[i].b, c[i].y, c[i].dtype);
         t_close(ctx);

@@ -189,8 +189,10 @@ static void test_changed(tiny_target target)
     for (how = 0; how < CHANGES; how++)
         for (what = 0; what < CALLS; what++) {
             const char *name = "";
-            tgnn_graph *g = mapped(ctx);
+            tgnn_graph *g;
             tiny_status st;
+            if (T_SLOW && (how + what) % 2 == (target == TINY_TARGET_SCALAR)) continue;
+            g = mapped(ctx);
             if (!g) return;
             if (!T_OK(call(ctx, g, what, &name, &all))) printf("  %s, file unchanged\n", name);
             tgnn_graph_close(ctx, g);

@@ -295,6 +295,11 @@ static void test_checked_run(tiny_target target)
     tllm_weave_state st;
     memset(&d, 0, sizeof d);
     d.lr = 0.02;
+    if (T_SLOW && target == TINY_TARGET_SCALAR) {           /* 330 passes for their numbers, not for memory */
+        tllm_weave_close(ctx, &s.w);
+        t_close(ctx);
+        return;
+    }
     for (i = 0; i < 11; i++) {
         memset(&st, 0, sizeof st);
         memset(model, 0, sizeof model);
