@@ -2,6 +2,9 @@
 #include "t.h"
 #include "llm/file/kit.h"
 
+/* a target that has kernels for repacked matrices, where this machine runs one */
+#define WITH_KERNELS (tiny_target_runs_here(TINY_TARGET_AVX2) ? TINY_TARGET_AVX2 : TINY_TARGET_AUTO)
+
 typedef struct opened { tiny_ctx *ctx; tllm_gguf *file; tllm_model *model; tllm_about about; } opened;
 
 static const char *const models[] = { "oracle/llm/llama-q4_0.gguf", "oracle/llm/llama-q8_0.gguf", "oracle/llm/llama-q4_k.gguf", "oracle/llm/llama-q4_k_m.gguf" };
@@ -111,7 +114,7 @@ static int chooses(tllm_text name)
 static void *in_blocks(const char *path, int format, size_t *n_bytes)
 {
     const tllm_format *f = tllm_format_of(format);
-    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_ctx *ctx = t_ctx(WITH_KERNELS, 1);
     tllm_gguf *g = NULL;
     tllm_writer *w = NULL;
     void *copy = NULL;
@@ -160,7 +163,7 @@ static void test_elsewhere(void)
         const char *path = t_shared(models[k]);
         opened o, at;
         tllm_repacked about;
-        if (!path || !open_one(&o, path, TINY_TARGET_AUTO, 2)) return;
+        if (!path || !open_one(&o, path, WITH_KERNELS, 2)) return;
         T_OK(tllm_model_repack(o.ctx, o.model, NULL, &about));
         for (j = 0; j < T_COUNT(other); j++) {
             float *x, *want;
@@ -231,7 +234,7 @@ static void test_file(void)
     memset(&d, 0, sizeof d);
     d.path = kept;
     (void)remove(kept);
-    if (!path || !another || !open_one(&o, path, TINY_TARGET_AUTO, 2)) return;
+    if (!path || !another || !open_one(&o, path, WITH_KERNELS, 2)) return;
     if (tllm_repack_has(o.ctx, TLLM_FORMAT_Q4_0) < 2) { T_SKIP("no kernels for repacked matrices on this target"); close_one(&o); return; }
     T_OK(tllm_model_repack(o.ctx, o.model, &d, &about));
     T_TRUE(about.n > 0 && !about.from_file);
@@ -242,7 +245,7 @@ static void test_file(void)
     good = bytes_of(kept, &n);
     if (!T_TRUE(good && n > 1000)) return;
     /* again, from the file: the same bits */
-    if (!open_one(&o, path, TINY_TARGET_AUTO, 2)) return;
+    if (!open_one(&o, path, WITH_KERNELS, 2)) return;
     d.refuse = 1;
     T_OK(tllm_model_repack(o.ctx, o.model, &d, &about));
     T_TRUE(about.from_file && about.n == (tiny_idx)matrices);
@@ -250,7 +253,7 @@ static void test_file(void)
     T_SAME(x, want, (size_t)(ROWS * o.about.n_out));
     close_one(&o);
     /* what is wrong with it is said, and the model is as it was */
-    if (!open_one(&o, path, TINY_TARGET_AUTO, 1)) return;
+    if (!open_one(&o, path, WITH_KERNELS, 1)) return;
     x = logits(&o);
     bad = (unsigned char *)t_keep(n);
 #define BAD(size, says, ...) \
@@ -318,7 +321,7 @@ static void test_file(void)
     bad[n - 70] ^= 4;
     put(kept, bad, n);
     d.refuse = 0;
-    if (open_one(&o, path, TINY_TARGET_AUTO, 2)) {
+    if (open_one(&o, path, WITH_KERNELS, 2)) {
         T_OK(tllm_model_repack(o.ctx, o.model, &d, &about));
         T_TRUE(!about.from_file && about.n == (tiny_idx)matrices);
         x = logits(&o);
@@ -329,11 +332,11 @@ static void test_file(void)
     if (T_EQ_INT(m, n) && bad) T_SAME(bad, good, n);
     /* of another model, whose matrices have other formats */
     d.refuse = 1;
-    if (open_one(&o, another, TINY_TARGET_AUTO, 2)) T_STATUS(tllm_model_repack(o.ctx, o.model, &d, &about), TINY_E_FORMAT, NULL);
+    if (open_one(&o, another, WITH_KERNELS, 2)) T_STATUS(tllm_model_repack(o.ctx, o.model, &d, &about), TINY_E_FORMAT, NULL);
     close_one(&o);
     /* nowhere to write: refused, or in memory alone */
     d.path = "build/no-such-folder/repacked.tmp";
-    if (open_one(&o, path, TINY_TARGET_AUTO, 1)) {
+    if (open_one(&o, path, WITH_KERNELS, 1)) {
         T_STATUS(tllm_model_repack(o.ctx, o.model, &d, &about), TINY_E_IO, "no-such-folder");
         T_EQ_INT(about.n, 0);
         d.refuse = 0;
@@ -352,12 +355,12 @@ static void hear(void *user, const char *what, double done) { (void)user; told +
 static void test_refused(void)
 {
     const char *path = t_shared(models[0]);
-    tiny_ctx_desc desc = t_desc(TINY_TARGET_AUTO, 1);
+    tiny_ctx_desc desc = t_desc(WITH_KERNELS, 1);
     tllm_repacked about;
     tllm_repack_desc d;
     opened o;
     float *want, *x;
-    if (!path || !open_one(&o, path, TINY_TARGET_AUTO, 1)) return;
+    if (!path || !open_one(&o, path, WITH_KERNELS, 1)) return;
     T_STATUS(tllm_model_repack(o.ctx, NULL, NULL, NULL), TINY_E_ARGUMENT, "there is none");
     T_STATUS(tllm_model_repack(NULL, o.model, NULL, &about), TINY_E_ARGUMENT, NULL);
     want = logits(&o);
@@ -388,7 +391,7 @@ static void test_refused(void)
     (void)remove(kept);
     for (asked = 0; asked < 2; asked++) {   /* without the file, then with it */
         T_EACH_ALLOCATION(
-            tiny_ctx_desc each = t_desc(TINY_TARGET_AUTO, 1);
+            tiny_ctx_desc each = t_desc(WITH_KERNELS, 1);
             memset(&o, 0, sizeof o);
             if (asked == 0) (void)remove(kept);
             if (!tiny_ctx_open(&each, &o.ctx) && !tllm_gguf_open(o.ctx, path, &o.file) && !tllm_model_open(o.ctx, o.file, &o.model)) {
