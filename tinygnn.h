@@ -1,214 +1,216 @@
 /* tinygnn.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
- *     214  the manual
- *     289  math/kernels.h
- *    7882  gnn/quant/kernels.h
- *    9666  options and names
- *   10290  core/config.h
- *   10439  core/status.h
- *   10475  core/tensor.h
- *   10528  core/ctx.h
- *   10605  core/mem.h
- *   10651  core/thread.h
- *   10705  core/rng.h
- *   10731  core/op.h
- *   10839  core/record.h
- *   10861  core/accel.h
- *   10898  core/bytes.h
- *   10929  core/json.h
- *   10975  core/safetensors.h
- *   11027  core/file.h
- *   11083  core/forget.h
- *   11091  core/checkpoint.h
- *   11190  core/time.h
- *   11200  core/net.h
- *   11267  core/comm.h
- *   11332  core/conform.h
- *   11415  math/binary.h
- *   11456  math/elem.h
- *   11523  math/convert.h
- *   11564  math/reduce.h
- *   11611  math/softmax.h
- *   11662  math/norm.h
- *   11711  math/matmul.h
- *   11791  math/layout.h
- *   11844  math/conv.h
- *   11904  math/sort.h
- *   11965  math/linalg_lu.h
- *   11984  math/linalg_qr.h
- *   12002  math/linalg_eig.h
- *   12017  math/linalg_svd.h
- *   12032  math/linalg.h
- *   12096  math/fft.h
- *   12171  math/fwht.h
- *   12200  math/attention.h
- *   12285  math/gla.h
- *   12349  math/gla_grad.h
- *   12367  math/twist.h
- *   12419  math/slope.h
- *   12446  math/loss.h
- *   12467  math/rope.h
- *   12488  math/patch.h
- *   12519  math/sparse.h
- *   12594  math/edges.h
- *   12665  math/edges_score.h
- *   12697  math/ops.h
- *   12718  math/optim.h
- *   12833  math/tape.h
- *   12937  math/layer.h
- *   12982  math/train.h
- *   13036  math/all.h
- *   13042  the shared functions again, where the other header came first
- *   13567  gnn/graph/graph.h
- *   13660  gnn/graph/community.h
- *   13688  gnn/graph/partition.h
- *   13731  gnn/graph/halo.h
- *   13763  gnn/graph/sample.h
- *   13817  gnn/graph/npy.h
- *   13865  gnn/graph/read.h
- *   13911  gnn/graph/stream.h
- *   13948  gnn/layer/layer.h
- *   14024  gnn/layer/net.h
- *   14139  gnn/layer/pool.h
- *   14180  gnn/train/train.h
- *   14267  gnn/quant/bits.h
- *   14284  gnn/quant/a2q.h
- *   14356  gnn/quant/a2q_net.h
- *   14420  gnn/quant/packed.h
- *   14467  gnn/quant/quant.h
- *   14522  gnn/embed/fastrp.h
- *   14562  gnn/train/data.h
- *   14587  gnn/tinygnn.h
- *   14615  internal functions
- *   14741  core/status.c
- *   14751  core/atomic.h
- *   14803  core/state.h
- *   14916  core/tensor.c
- *   15075  core/cpu.h
- *   15116  core/half.h
- *   15169  core/target.h
- *   15589  core/ctx.c
- *   15851  core/mem.c
- *   15979  core/thread.c
- *   16574  core/rng.c
- *   16657  core/op.c
- *   17123  core/record.c
- *   17222  core/bytes.c
- *   17324  core/json.c
- *   17634  core/safetensors.c
- *   17884  core/file.c
- *   18325  core/forget.c
- *   18357  core/hash.h
- *   18380  core/checkpoint.c
- *   19041  core/time.c
- *   19092  core/net.c
- *   19371  core/comm.c
- *   19871  core/conform.c
- *   20630  math/grad.h
- *   20676  math/table.h
- *   20771  math/rows.h
- *   20836  math/walk.h
- *   20955  math/binary.c
- *   21266  math/elem.c
- *   22033  math/convert.c
- *   22508  math/reduce.c
- *   23026  math/softmax.c
- *   23392  math/norm.c
- *   23919  math/gemm.h
- *   24011  math/gemm_i8.h
- *   24040  math/matmul.c
- *   24398  math/layout.c
- *   25141  math/conv.c
- *   25668  math/sort.c
- *   26560  math/linalg_block.h
- *   26708  math/linalg_lu.c
- *   27056  math/linalg_qr.c
- *   27406  math/linalg_eig.c
- *   27917  math/linalg_svd.c
- *   28315  math/linalg.c
- *   28586  math/fft_way.h
- *   28655  math/fft.c
- *   29130  math/fwht.c
- *   29276  math/attention.c
- *   29844  math/gla.c
- *   30340  math/gla_grad.c
- *   30702  math/twist.c
- *   31053  math/slope.c
- *   31237  math/loss.c
- *   31406  math/rope.c
- *   31549  math/patch.c
- *   31850  math/bits.h
- *   31889  math/sparse_lines.h
- *   31916  math/sparse_forms.h
- *   31937  math/sparse.c
- *   32244  math/edges_inside.h
- *   32283  math/edges.c
- *   32741  math/edges_score.c
- *   33169  math/ops.c
- *   33220  math/optim.c
- *   33843  math/tape.c
- *   34696  math/layer.c
- *   35160  math/train.c
- *   35355  math/edges_grad.c
- *   35826  math/normal.c
- *   35845  math/targets.c
- *   35976  math/all.c
- *   35980  core/cpu.c
- *   36235  core/hash.c
- *   36353  math/grad.c
- *   37145  math/matvec.h
- *   37156  math/gemm.c
- *   37773  math/gemm_i8.c
- *   38048  math/linalg_block.c
- *   38584  math/fft_way.c
- *   38999  math/bits.c
- *   39016  math/sparse_lines.c
- *   39478  math/sparse_forms.c
- *   39684  math/matvec.c
- *   39736  the shared functions forwarded, where the other header has their bodies
- *   40256  internal functions of this header
- *   40284  gnn/graph/inside.h
- *   40337  gnn/graph/graph.c
- *   41093  gnn/graph/community.c
- *   41298  gnn/graph/coarsen.h
- *   41323  gnn/graph/refine.h
- *   41366  gnn/graph/partition.c
- *   41752  gnn/graph/halo.c
- *   41910  gnn/graph/sample.c
- *   42273  gnn/graph/inflate.h
- *   42301  gnn/graph/words.h
- *   42338  gnn/graph/npy.c
- *   42840  gnn/graph/form.h
- *   42868  gnn/graph/read.c
- *   43681  gnn/graph/stream.c
- *   44360  gnn/layer/layer.c
- *   44888  gnn/layer/net_file.h
- *   44912  gnn/layer/net.c
- *   45447  gnn/layer/pool.c
- *   45605  gnn/quant/bits.c
- *   45718  gnn/quant/a2q.c
- *   46182  gnn/train/pass.h
- *   46274  gnn/quant/a2q_net.c
- *   46829  gnn/quant/nibble.h
- *   46853  gnn/quant/packed.c
- *   47276  gnn/quant/quant.c
- *   47565  gnn/embed/fastrp.c
- *   48071  gnn/train/data.c
- *   48268  gnn/graph/coarsen.c
- *   48668  gnn/graph/refine.c
- *   49036  gnn/graph/inflate.c
- *   49377  gnn/graph/words.c
- *   49578  gnn/layer/net_file.c
- *   50017  gnn/train/pass.c
- *   50620  gnn/quant/nibble.c
- *   50718  gnn/train/kit.h
- *   50751  gnn/train/kit.c
- *   50871  gnn/train/nodes.c
- *   51025  gnn/train/graphs.c
- *   51302  gnn/train/links.c
- *   51584  gnn/quant/quant_file.c
- *   51914  gnn/tinygnn.c
- *   51927  the licence
+ *     216  the manual
+ *     291  math/kernels.h
+ *    7950  gnn/quant/kernels.h
+ *    9734  options and names
+ *   10360  core/config.h
+ *   10509  core/status.h
+ *   10545  core/tensor.h
+ *   10598  core/ctx.h
+ *   10675  core/mem.h
+ *   10721  core/thread.h
+ *   10775  core/rng.h
+ *   10801  core/op.h
+ *   10909  core/record.h
+ *   10931  core/accel.h
+ *   10968  core/bytes.h
+ *   10999  core/json.h
+ *   11045  core/safetensors.h
+ *   11097  core/file.h
+ *   11153  core/forget.h
+ *   11161  core/checkpoint.h
+ *   11260  core/time.h
+ *   11270  core/net.h
+ *   11337  core/comm.h
+ *   11402  core/conform.h
+ *   11485  math/binary.h
+ *   11526  math/elem.h
+ *   11593  math/convert.h
+ *   11634  math/reduce.h
+ *   11681  math/softmax.h
+ *   11732  math/norm.h
+ *   11781  math/matmul.h
+ *   11861  math/layout.h
+ *   11914  math/conv.h
+ *   11974  math/sort.h
+ *   12035  math/linalg_lu.h
+ *   12054  math/linalg_qr.h
+ *   12072  math/linalg_eig.h
+ *   12087  math/linalg_svd.h
+ *   12102  math/linalg.h
+ *   12166  math/fft.h
+ *   12241  math/fwht.h
+ *   12278  math/attention.h
+ *   12363  math/gla.h
+ *   12427  math/gla_grad.h
+ *   12445  math/twist.h
+ *   12497  math/slope.h
+ *   12524  math/loss.h
+ *   12545  math/rope.h
+ *   12566  math/patch.h
+ *   12597  math/sparse.h
+ *   12672  math/edges.h
+ *   12743  math/edges_score.h
+ *   12775  math/ops.h
+ *   12796  math/optim.h
+ *   12911  math/tape.h
+ *   13015  math/layer.h
+ *   13060  math/train.h
+ *   13114  math/all.h
+ *   13120  the shared functions again, where the other header came first
+ *   13646  gnn/graph/graph.h
+ *   13739  gnn/graph/community.h
+ *   13767  gnn/graph/partition.h
+ *   13810  gnn/graph/halo.h
+ *   13842  gnn/graph/sample.h
+ *   13896  gnn/graph/npy.h
+ *   13944  gnn/graph/read.h
+ *   13990  gnn/graph/stream.h
+ *   14027  gnn/layer/layer.h
+ *   14103  gnn/layer/net.h
+ *   14218  gnn/layer/pool.h
+ *   14259  gnn/train/train.h
+ *   14346  gnn/quant/bits.h
+ *   14363  gnn/quant/a2q.h
+ *   14435  gnn/quant/a2q_net.h
+ *   14499  gnn/quant/packed.h
+ *   14546  gnn/quant/quant.h
+ *   14601  gnn/embed/fastrp.h
+ *   14641  gnn/train/data.h
+ *   14666  gnn/tinygnn.h
+ *   14694  internal functions
+ *   14820  core/status.c
+ *   14830  core/atomic.h
+ *   14882  core/state.h
+ *   14995  core/tensor.c
+ *   15154  core/cpu.h
+ *   15195  core/half.h
+ *   15248  core/target.h
+ *   15668  core/ctx.c
+ *   15930  core/mem.c
+ *   16058  core/thread.c
+ *   16653  core/rng.c
+ *   16736  core/op.c
+ *   17202  core/record.c
+ *   17301  core/bytes.c
+ *   17403  core/json.c
+ *   17713  core/safetensors.c
+ *   17963  core/file.c
+ *   18404  core/forget.c
+ *   18436  core/hash.h
+ *   18459  core/checkpoint.c
+ *   19120  core/time.c
+ *   19171  core/net.c
+ *   19450  core/comm.c
+ *   19950  core/conform.c
+ *   20709  math/grad.h
+ *   20755  math/table.h
+ *   20850  math/rows.h
+ *   20915  math/walk.h
+ *   21034  math/binary.c
+ *   21345  math/elem.c
+ *   22112  math/convert.c
+ *   22587  math/reduce.c
+ *   23105  math/softmax.c
+ *   23471  math/norm.c
+ *   23998  math/gemm.h
+ *   24090  math/gemm_i8.h
+ *   24119  math/matmul.c
+ *   24477  math/layout.c
+ *   25220  math/conv.c
+ *   25747  math/sort.c
+ *   26639  math/linalg_block.h
+ *   26787  math/linalg_lu.c
+ *   27135  math/linalg_qr.c
+ *   27485  math/linalg_eig.c
+ *   27996  math/linalg_svd.c
+ *   28394  math/linalg.c
+ *   28665  math/fft_way.h
+ *   28734  math/fft.c
+ *   29209  math/hadamard.h
+ *   29236  math/fwht.c
+ *   29422  math/attention.c
+ *   29990  math/gla.c
+ *   30486  math/gla_grad.c
+ *   30848  math/twist.c
+ *   31199  math/slope.c
+ *   31383  math/loss.c
+ *   31552  math/rope.c
+ *   31695  math/patch.c
+ *   31996  math/bits.h
+ *   32035  math/sparse_lines.h
+ *   32062  math/sparse_forms.h
+ *   32083  math/sparse.c
+ *   32390  math/edges_inside.h
+ *   32429  math/edges.c
+ *   32887  math/edges_score.c
+ *   33315  math/ops.c
+ *   33366  math/optim.c
+ *   33989  math/tape.c
+ *   34842  math/layer.c
+ *   35306  math/train.c
+ *   35501  math/edges_grad.c
+ *   35972  math/normal.c
+ *   35991  math/targets.c
+ *   36122  math/all.c
+ *   36126  core/cpu.c
+ *   36381  core/hash.c
+ *   36499  math/grad.c
+ *   37298  math/matvec.h
+ *   37309  math/gemm.c
+ *   37926  math/gemm_i8.c
+ *   38201  math/linalg_block.c
+ *   38737  math/fft_way.c
+ *   39152  math/hadamard.c
+ *   39235  math/bits.c
+ *   39252  math/sparse_lines.c
+ *   39714  math/sparse_forms.c
+ *   39920  math/matvec.c
+ *   39972  the shared functions forwarded, where the other header has their bodies
+ *   40493  internal functions of this header
+ *   40521  gnn/graph/inside.h
+ *   40574  gnn/graph/graph.c
+ *   41330  gnn/graph/community.c
+ *   41535  gnn/graph/coarsen.h
+ *   41560  gnn/graph/refine.h
+ *   41603  gnn/graph/partition.c
+ *   41989  gnn/graph/halo.c
+ *   42147  gnn/graph/sample.c
+ *   42510  gnn/graph/inflate.h
+ *   42538  gnn/graph/words.h
+ *   42575  gnn/graph/npy.c
+ *   43077  gnn/graph/form.h
+ *   43105  gnn/graph/read.c
+ *   43918  gnn/graph/stream.c
+ *   44597  gnn/layer/layer.c
+ *   45125  gnn/layer/net_file.h
+ *   45149  gnn/layer/net.c
+ *   45684  gnn/layer/pool.c
+ *   45842  gnn/quant/bits.c
+ *   45955  gnn/quant/a2q.c
+ *   46419  gnn/train/pass.h
+ *   46511  gnn/quant/a2q_net.c
+ *   47066  gnn/quant/nibble.h
+ *   47090  gnn/quant/packed.c
+ *   47513  gnn/quant/quant.c
+ *   47802  gnn/embed/fastrp.c
+ *   48308  gnn/train/data.c
+ *   48505  gnn/graph/coarsen.c
+ *   48905  gnn/graph/refine.c
+ *   49273  gnn/graph/inflate.c
+ *   49614  gnn/graph/words.c
+ *   49815  gnn/layer/net_file.c
+ *   50254  gnn/train/pass.c
+ *   50857  gnn/quant/nibble.c
+ *   50955  gnn/train/kit.h
+ *   50988  gnn/train/kit.c
+ *   51108  gnn/train/nodes.c
+ *   51262  gnn/train/graphs.c
+ *   51539  gnn/train/links.c
+ *   51821  gnn/quant/quant_file.c
+ *   52151  gnn/tinygnn.c
+ *   52164  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -6423,7 +6425,7 @@ static void TINY_FN(tinyi_use_linalg)(tinyi_kernels *k)
 #undef d_sum
 #undef d_top
 
-/* src/math/fwht.simd.h - butterflies of math/fwht.c: stages inside a vector, then two stages a pass over rows of vectors */
+/* src/math/fwht.simd.h - butterflies of math/fwht.c: stages inside a vector, then two stages a pass over rows of vectors; then H_r; and rows in few bits */
 
 /* lanes i and i ^ h change places, h < V_LANES a power of two */
 #if V_AVX512
@@ -6508,12 +6510,78 @@ static void TINY_FN(tinyi_fwht_f32)(float *y, const float *x, size_t n, float sc
         }
 }
 
+/* y (r, n) = h (r, r) x (r, n), n a power of two: four rows and two vectors at a time; r is a multiple of four */
+#define F_ROW(i) a##i = v_fma(v_set(g[i * r + b]), u, a##i); b##i = v_fma(v_set(g[i * r + b]), w, b##i);
+static void TINY_FN(tinyi_fwht_mix_f32)(float *y, const float *x, const float *h, size_t r, size_t n)
+{
+    size_t i, j, b;
+    for (i = 0; i < r; i += 4) {
+        const float *g = h + i * r;
+        for (j = 0; j + 2 * V_LANES <= n; j += 2 * V_LANES) {
+            v_f32 a0 = v_zero(), a1 = a0, a2 = a0, a3 = a0, b0 = a0, b1 = a0, b2 = a0, b3 = a0;
+            for (b = 0; b < r; b++) {
+                const v_f32 u = v_load(x + b * n + j), w = v_load(x + b * n + j + V_LANES);
+                F_ROW(0) F_ROW(1) F_ROW(2) F_ROW(3)
+            }
+            v_store(y + i * n + j, a0);
+            v_store(y + i * n + j + V_LANES, b0);
+            v_store(y + (i + 1) * n + j, a1);
+            v_store(y + (i + 1) * n + j + V_LANES, b1);
+            v_store(y + (i + 2) * n + j, a2);
+            v_store(y + (i + 2) * n + j + V_LANES, b2);
+            v_store(y + (i + 3) * n + j, a3);
+            v_store(y + (i + 3) * n + j + V_LANES, b3);
+        }
+        for (; j < n; j += V_LANES) {       /* n is one vector, or less than that */
+            const size_t w = n < V_LANES ? n : V_LANES;
+            v_f32 a0 = v_zero(), a1 = a0, a2 = a0, a3 = a0;
+            for (b = 0; b < r; b++) {
+                const v_f32 u = v_load_n(x + b * n + j, w);
+                a0 = v_fma(v_set(g[b]), u, a0);
+                a1 = v_fma(v_set(g[r + b]), u, a1);
+                a2 = v_fma(v_set(g[2 * r + b]), u, a2);
+                a3 = v_fma(v_set(g[3 * r + b]), u, a3);
+            }
+            v_store_n(y + i * n + j, a0, w);
+            v_store_n(y + (i + 1) * n + j, a1, w);
+            v_store_n(y + (i + 2) * n + j, a2, w);
+            v_store_n(y + (i + 3) * n + j, a3, w);
+        }
+    }
+}
+
+/* what llm/model/rotated.c says of a row in few bits: high the largest code, -high - 1 the smallest */
+static void TINY_FN(tinyi_few_bits_f32)(float *x, size_t n, float clip, float high)
+{
+    const v_f32 zero = v_zero(), low = v_set(-high - 1.0f), top = v_set(high);
+    v_f32 most = zero, strange = zero, by;
+    float s;
+    size_t i;
+    for (i = 0; i < n; i += V_LANES) {
+        const v_f32 v = n - i < V_LANES ? v_load_n(x + i, n - i) : v_load(x + i);
+        most = v_max(v_abs(v), most);
+        strange = v_fma(v, zero, strange);  /* no number times 0 is no number either */
+    }
+    s = clip * v_hmax(most) / high;
+    if (v_sum(strange) != 0.0f || !(s > 0.0f && s <= 3e38f)) return;
+    by = v_set(s);
+    for (i = 0; i < n; i += V_LANES) {
+        const v_f32 v = n - i < V_LANES ? v_load_n(x + i, n - i) : v_load(x + i);
+        const v_f32 to = v_mul(by, v_add(v_round(v_min(v_max(v_div(v, by), low), top)), zero));
+        if (n - i < V_LANES) v_store_n(x + i, to, n - i);
+        else v_store(x + i, to);
+    }
+}
+
 static void TINY_FN(tinyi_use_fwht)(tinyi_kernels *k)
 {
     TINYI_USE(k, fwht_f32);
+    TINYI_USE(k, fwht_mix_f32);
+    TINYI_USE(k, few_bits_f32);
 }
 
 #undef F_FOUR
+#undef F_ROW
 
 /* src/math/slope.simd.h - dx = dy f'(x); formulas: math/slope.c */
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_slope_bell)(v_f32 x)     /* e^-|x| / (1 + e^-|x|)^2 */
@@ -9684,7 +9752,7 @@ static const tinyi_nibble_kernels TINY_FN(tinyi_nibble_table) = { TINYI_PASS_TAR
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x31bee403
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x503436ef
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -10094,6 +10162,8 @@ static const tinyi_nibble_kernels TINY_FN(tinyi_nibble_table) = { TINYI_PASS_TAR
 #define tiny_fft_plan_bytes tinygnn_fft_plan_bytes
 #undef tiny_fft_plan_run
 #define tiny_fft_plan_run tinygnn_fft_plan_run
+#undef tiny_fwht_block
+#define tiny_fwht_block tinygnn_fwht_block
 #undef tiny_fwht
 #define tiny_fwht tinygnn_fwht
 #undef tiny_attention
@@ -10285,7 +10355,7 @@ static const tinyi_nibble_kernels TINY_FN(tinyi_nibble_table) = { TINYI_PASS_TAR
 #endif
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0x31bee403
+#define TINYI_SHARED_DECLARED 0x503436ef
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -12172,15 +12242,20 @@ TINYI_C_END
  *
  *   y[i] = scale * sum over j of (-1)^(number of bits that i and j share) x[j],  i, j < block
  *
- * The order of Sylvester's matrices (1 1; 1 -1) x (1 1; 1 -1) x ...                                                  */
+ * The order of Sylvester's matrices (1 1; 1 -1) x (1 1; 1 -1) x ... A block that is no power of two is r times one, and y = scale (H_r x H) x with
+ * a Hadamard matrix of order r before it: r is 4, 8, ... times its odd part, 256 at most, and one of those that src/math/hadamard.h makes.    */
 #ifndef TINYI_FWHT_H
 #define TINYI_FWHT_H
 TINYI_C_BEGIN
 
-typedef struct tiny_fwht_params {           /* all zero: whole rows, orthonormal, its own inverse */
-    tiny_idx block;                         /* rows are cut in blocks of this power of two; 0: the whole row */
+typedef struct tiny_fwht_params {           /* all zero: whole rows, orthonormal; of powers of two its own inverse */
+    tiny_idx block;                         /* rows are cut in blocks of so many, see tiny_fwht_block; 0: the whole row */
     float scale;                            /* 0: 1 / sqrt(block) */
+    int transposed;                         /* the inverse, where it is orthonormal; of powers of two the same */
 } tiny_fwht_params;
+
+/* The largest block that rows of n can be cut in: n itself where there is a matrix of that order, else the largest power of two in n. */
+TINY_API tiny_idx tiny_fwht_block(tiny_idx n);
 
 #ifndef TINY_ONLY_MODELS
 /* x and y (..., n), f32, n a multiple of the block; y must not overlap x. params may be NULL. */
@@ -12189,7 +12264,10 @@ TINY_API tiny_status tiny_fwht(tiny_ctx *ctx, const tiny_tensor *x, const tiny_f
 
 #define TINYI_OPS_FWHT(ROW) ROW(FWHT, fwht)
 #ifndef TINY_ONLY_MODELS
-#define TINYI_KERNELS_FWHT(K) K(fwht_f32, void, (float *y, const float *x, size_t n, float scale))
+#define TINYI_KERNELS_FWHT(K)                                                                                                      \
+    K(fwht_f32, void, (float *y, const float *x, size_t n, float scale))                                                           \
+    K(fwht_mix_f32, void, (float *y, const float *x, const float *h, size_t r, size_t n))                                          \
+    K(few_bits_f32, void, (float *x, size_t n, float clip, float high))
 #else
 #define TINYI_KERNELS_FWHT(K)
 #endif
@@ -13294,6 +13372,7 @@ TINY_API size_t tinygnn_fft_plan_bytes(const tiny_fft_plan *plan);
 #ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_fft_plan_run(const tiny_fft_plan *plan, const tiny_tensor *x, int inverse, tiny_fft_norm norm, const tiny_tensor *y, void *work);
 #endif
+TINY_API tiny_idx tinygnn_fwht_block(tiny_idx n);
 #ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_fwht(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fwht_params *params, const tiny_tensor *y);
 #endif
@@ -14606,7 +14685,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0014610
+#line 0014689
 #endif
 #define TINYI_GNN_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
@@ -29127,14 +29206,42 @@ TINY_API tiny_status tiny_fft_plan_run(const tiny_fft_plan *plan, const tiny_ten
 
 #endif
 
+/* src/math/hadamard.h - Hadamard matrices whose order is no power of two, row by row
+ *
+ * Papers   R. Paley, "On orthogonal matrices", J. Math. Phys. 12, 1933; J. Williamson, "Hadamard's determinant theorem and the sum of four squares",
+ *          Duke Math. J. 11, 1944
+ * Formula  chi(x) = 1 for squares modulo the prime q, -1 for the others, 0 for 0; Q[i][j] = chi(j - i);
+ *          q = 3 mod 4: H = (1 1; -1 I + Q), order q + 1;   q = 1 mod 4, C = (0 1; 1 Q): H = (C + I, C - I; C - I, -C - I), order 2 (q + 1);
+ *          order 172: (A B C D; -B A -D C; -C D A -B; -D -C B A) of circulants of 43 that are the same at x, 6 x, 7 x and their negatives
+ * Data     the signs of a circulant stand twice in a row, so that each of its rows is a piece of them                       */
+#ifndef TINYI_HADAMARD_H
+#define TINYI_HADAMARD_H
+
+#ifndef TINY_ONLY_MODELS
+#define TINYI_HAD_MOST 256
+
+typedef struct tinyi_had {
+    size_t r, q;                            /* order, 1: (1); q: of a circulant */
+    int kind;                               /* 1 and 2 as above, 4: order 172, 0: (1) */
+    float sign[2 * TINYI_HAD_MOST];         /* of one circulant, or four */
+} tinyi_had;
+
+/* What stands before the power of two in n: its order in h->r; 0: there is no such matrix here, or n is 0. */
+TINYI_FN int tinyi_had_of(tinyi_had *h, size_t n);
+/* row i of the matrix, or of its transpose: r signs */
+TINYI_FN void tinyi_had_row(const tinyi_had *h, int transposed, size_t i, float *row);
+#endif
+#endif
+
 /* src/math/fwht.c - Walsh-Hadamard transform of blocks of rows
  *
  * Paper    J. Fino, V. Algazi, "Unified matrix treatment of the fast Walsh-Hadamard transform", IEEE Trans. Computers 25(11), 1976
- * Formula  y[i] = scale * sum over j of (-1)^popcount(i & j) x[j] over blocks of n = 2^k; the reference is the sum in double
- * Cost     n log2 n additions; stages inside a vector by exchanging lanes, then two stages a pass
- * Error    the sums of fast take log2 n roundings each, and the matrix is sqrt(n) times an orthogonal one: at most
- *          (log2 n + 2) n^0.5 2^-24 max |y|
- * Left out Hadamard matrices of other orders (12, 20, ...); in place: the reference has no room for its block      */
+ * Formula  y[i] = scale * sum over j of H_r[i / m][j / m] (-1)^popcount(i % m & j % m) x[j] over blocks of n = r m, m = 2^k, r = 1 or an order of
+ *          hadamard.h; the reference is the sum in double
+ * Cost     n (log2 m + r) additions, r = 1: log2 m; stages inside a vector by exchanging lanes, then two stages a pass, then a product with H_r
+ * Error    the sums of fast take log2 m + r roundings each, and the matrix is sqrt(n) times an orthogonal one: at most
+ *          (log2 m + r + 2) n^0.5 2^-24 max |y|
+ * Left out orders like 52 and 92, for which there are other constructions; in place: the reference has no room for its block            */
 #include <string.h>
 
 #ifndef TINY_ONLY_MODELS
@@ -29142,6 +29249,13 @@ static size_t tinyi_fwht_block(const tiny_op *op)
 {
     const tiny_fwht_params *p = (const tiny_fwht_params *)op->params;
     return p && p->block ? (size_t)p->block : (size_t)tinyi_row_length(op->in[0]);
+}
+
+TINY_API tiny_idx tiny_fwht_block(tiny_idx n)
+{
+    tinyi_had h;
+    if (n < 1) return 0;
+    return tinyi_had_of(&h, (size_t)n) ? n : n & -n;
 }
 
 static double tinyi_fwht_scale(const tiny_op *op, size_t n)
@@ -29153,21 +29267,27 @@ static double tinyi_fwht_scale(const tiny_op *op, size_t n)
 TINY_REF_BEGIN
 static void tinyi_fwht_ref(const tiny_op *op)
 {
+    const tiny_fwht_params *p = (const tiny_fwht_params *)op->params;
     const tiny_tensor *x = op->in[0], *y = op->out[0];
     const size_t n = tinyi_fwht_block(op), length = (size_t)tinyi_row_length(x);
     const tiny_idx xs = tinyi_row_step(x), ys = tinyi_row_step(y);
     const double scale = tinyi_fwht_scale(op, n);
+    float sign[TINYI_HAD_MOST];
+    tinyi_had h;
     tiny_idx row;
-    size_t b, i, j, bits;
+    size_t b, i, j, bits, m;
+    if (!tinyi_had_of(&h, n)) return;
+    m = n / h.r;
     for (row = 0; row < tinyi_row_count(x); row++)
         for (b = 0; b < length; b += n) {
             const tiny_idx from = tinyi_row_at(x, row) + (tiny_idx)b * xs, to = tinyi_row_at(y, row) + (tiny_idx)b * ys;
             for (i = 0; i < n; i++) {
                 double sum = 0.0;
+                if (i % m == 0) tinyi_had_row(&h, p && p->transposed, i / m, sign);
                 for (j = 0; j < n; j++) {
                     double v = tinyi_real(x->data, x->dtype, from + (tiny_idx)j * xs);
-                    int odd = 0;
-                    for (bits = i & j; bits; bits &= bits - 1) odd = !odd;
+                    int odd = sign[j / m] < 0.0f;
+                    for (bits = i % m & j % m; bits; bits &= bits - 1) odd = !odd;
                     if (odd) sum -= v;
                     else sum += v;
                 }
@@ -29179,31 +29299,48 @@ TINY_REF_END
 
 static void tinyi_fwht_work(const tiny_op *op, int n_threads, size_t *shared_bytes, size_t *own_bytes)
 {
+    const size_t n = tinyi_fwht_block(op);
+    tinyi_had h;
     (void)n_threads;
-    *shared_bytes = 0;
-    *own_bytes = tinyi_row_step(op->in[0]) == 1 && tinyi_row_step(op->out[0]) == 1 ? 0 : tinyi_fwht_block(op) * sizeof(float);
+    *shared_bytes = tinyi_had_of(&h, n) && h.r > 1 ? h.r * h.r * sizeof(float) : 0;
+    *own_bytes = *shared_bytes || tinyi_row_step(op->in[0]) != 1 || tinyi_row_step(op->out[0]) != 1 ? 2 * n * sizeof(float) : 0;
 }
 
 static void tinyi_fwht_fast(tiny_team *team, const tiny_op *op)
 {
     const tinyi_fn_fwht_f32 fwht = TINYI_K(team, fwht_f32);
+    const tinyi_fn_fwht_mix_f32 mix = TINYI_K(team, fwht_mix_f32);
+    const tiny_fwht_params *p = (const tiny_fwht_params *)op->params;
     const tiny_tensor *x = op->in[0], *y = op->out[0];
     const size_t n = tinyi_fwht_block(op), length = (size_t)tinyi_row_length(x), blocks = n ? length / n : 0;
     const tiny_idx xs = tinyi_row_step(x), ys = tinyi_row_step(y);
     const float scale = (float)tinyi_fwht_scale(op, n);
+    float *sign = (float *)team->shared, *dense = (float *)team->own, *part = dense + n;
+    tinyi_had h;
+    size_t b;
     tiny_idx t, t0, t1;
-    while (tiny_take(team, tinyi_row_count(x) * (tiny_idx)blocks, (tiny_idx)(16384 / (n + 1)) + 1, &t0, &t1))
+    if (!tinyi_had_of(&h, n)) return;
+    if (h.r > 1) {
+        while (tiny_take(team, (tiny_idx)h.r, 32, &t0, &t1))
+            for (t = t0; t < t1; t++) tinyi_had_row(&h, p && p->transposed, (size_t)t, sign + (size_t)t * h.r);
+        tiny_barrier(team);
+    }
+    while (tiny_take(team, tinyi_row_count(x) * (tiny_idx)blocks, (tiny_idx)(16384 / (n * h.r + 1)) + 1, &t0, &t1))
         for (t = t0; t < t1; t++) {
-            const tiny_idx row = t / (tiny_idx)blocks, b = t % (tiny_idx)blocks * (tiny_idx)n;
-            const float *from = tinyi_row_f32(x, row) + b * xs;
-            float *to = tinyi_row_f32(y, row) + b * ys, *dense = (float *)team->own;
-            if (xs == 1 && ys == 1) {
-                fwht(to, from, n, scale);
-                continue;
+            const tiny_idx row = t / (tiny_idx)blocks, at = t % (tiny_idx)blocks * (tiny_idx)n;
+            const float *from = tinyi_row_f32(x, row) + at * xs;
+            float *to = tinyi_row_f32(y, row) + at * ys, *out = ys == 1 ? to : dense;
+            if (xs != 1) {
+                tinyi_row_gather(dense, from, (tiny_idx)n, xs);
+                from = dense;
             }
-            tinyi_row_gather(dense, from, (tiny_idx)n, xs);
-            fwht(dense, dense, n, scale);
-            tinyi_row_scatter(to, dense, (tiny_idx)n, ys);
+            if (h.r == 1) fwht(out, from, n, scale);
+            else {
+                const size_t m = n / h.r;
+                for (b = 0; b < n; b += m) fwht(part + b, from + b, m, scale);
+                mix(out, part, sign, h.r, m);
+            }
+            if (ys != 1) tinyi_row_scatter(to, dense, (tiny_idx)n, ys);
         }
 }
 
@@ -29216,7 +29353,8 @@ static tiny_status tinyi_fwht_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tenso
     if (x->rank < 1) return tinyi_fail(ctx, TINY_E_SHAPE, "fwht: x must have rank 1 at least");
     if (p && p->block < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fwht: the block %td is negative", p->block);
     n = p && p->block ? p->block : length;
-    if (n > 0 && (n & (n - 1)) != 0) return tinyi_fail(ctx, TINY_E_SHAPE, "fwht: a block of %td values is not a power of two", n);
+    if (n > 0 && tiny_fwht_block(n) != n)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "fwht: there is no matrix of order %td here; blocks of %td divide it", n, tiny_fwht_block(n));
     if (n && length % n) return tinyi_fail(ctx, TINY_E_SHAPE, "fwht: rows of %td values are not whole blocks of %td", length, n);
     if (p && !(p->scale > -INFINITY && p->scale < INFINITY)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fwht: the scale %g is not finite", (double)p->scale);
     tinyi_want(want, x->dtype, x->rank, x->dim);
@@ -29227,7 +29365,10 @@ static double tinyi_fwht_stages(const tiny_op *op)
 {
     size_t n = tinyi_fwht_block(op);
     double k = 0.0;
-    for (; n > 1; n /= 2) k += 1.0;
+    tinyi_had h;
+    if (!tinyi_had_of(&h, n)) return 0.0;
+    if (h.r > 1) k = (double)h.r;
+    for (n /= h.r; n > 1; n /= 2) k += 1.0;
     return k;
 }
 
@@ -29244,10 +29385,15 @@ static void tinyi_fwht_cases(tiny_case *c)
 {
     tiny_fwht_params p;
     tiny_idx dim[3];
+    static const short orders[] = { 12, 20, 28, 36, 44, 172 };      /* each construction, and what has no vector in its power of two */
     int lead = tiny_case_pick(c, 3), i, k = c->index ? tiny_case_pick(c, 11) : 0;
     memset(&p, 0, sizeof p);
     for (i = 0; i < lead; i++) dim[i] = tiny_case_dim(c, 8);
     dim[lead] = (tiny_idx)1 << k;
+    if (c->index && tiny_case_pick(c, 4) == 0) {
+        dim[lead] = (tiny_idx)orders[tiny_case_pick(c, 6)] << k % 5;
+        p.transposed = tiny_case_pick(c, 2);
+    }
     if (tiny_case_pick(c, 2)) {
         p.block = dim[lead];
         dim[lead] *= 1 + tiny_case_pick(c, 5);
@@ -29258,12 +29404,12 @@ static void tinyi_fwht_cases(tiny_case *c)
     memcpy(c->params.bytes, &p, sizeof p);
 }
 
-static const short tinyi_fwht_kernels[] = { TINYI_K_fwht_f32, -1 };
+static const short tinyi_fwht_kernels[] = { TINYI_K_fwht_f32, TINYI_K_fwht_mix_f32, -1 };
 TINYI_ROW tinyi_row_fwht = {
     "fwht", TINY_OP_FWHT, 1, 1, 1, sizeof(tiny_fwht_params), TINY_OP_F64,
     TINYI_DOOR(tinyi_fwht_shape), TINYI_DOOR(tinyi_fwht_ref), tinyi_fwht_fast, tinyi_fwht_work, tinyi_fwht_cost, TINYI_CASES(tinyi_fwht_cases),
     { TINY_BOUND_SCALE, 0.0, 1.0 }, tinyi_fwht_terms, TINYI_GRAD(tinyi_grad_fwht), NULL, tinyi_fwht_kernels,
-    "y[i] = scale sum_j (-1)^popcount(i & j) x[j]"
+    "y[i] = scale sum_j H_r[i / m][j / m] (-1)^popcount(i % m & j % m) x[j]"
 };
 
 TINY_API tiny_status tiny_fwht(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fwht_params *params, const tiny_tensor *y)
@@ -36819,7 +36965,14 @@ tiny_status tinyi_grad_rope(tiny_grad *g, const tiny_op *op)
     return tiny_grad_give(g, 0, TINY_OP_ROPE, tiny_grad_of(g, 0), op->in[1], &p);
 }
 
-tiny_status tinyi_grad_fwht(tiny_grad *g, const tiny_op *op) { return tiny_grad_give(g, 0, TINY_OP_FWHT, tiny_grad_of(g, 0), NULL, op->params); }
+tiny_status tinyi_grad_fwht(tiny_grad *g, const tiny_op *op)
+{
+    tiny_fwht_params p;
+    memset(&p, 0, sizeof p);
+    if (op->params) p = *(const tiny_fwht_params *)op->params;
+    p.transposed = !p.transposed;
+    return tiny_grad_give(g, 0, TINY_OP_FWHT, tiny_grad_of(g, 0), NULL, &p);
+}
 
 /* ---- windows and convolution */
 
@@ -38996,6 +39149,89 @@ void tinyi_fft_go(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way
 
 #endif
 
+/* src/math/hadamard.c - Hadamard matrices whose order is no power of two: see hadamard.h */
+#include <string.h>
+
+#ifndef TINY_ONLY_MODELS
+static int tinyi_had_prime(size_t q)
+{
+    size_t d;
+    for (d = 2; d * d <= q; d++)
+        if (q % d == 0) return 0;
+    return q > 1;
+}
+
+static int tinyi_had_kind(size_t r)
+{
+    if (tinyi_had_prime(r - 1)) return 1;   /* r is a multiple of four: r - 1 is 3 mod 4 */
+    if (r % 8 == 4 && tinyi_had_prime(r / 2 - 1)) return 2;
+    return r == 172 ? 4 : 0;
+}
+
+TINYI_FN int tinyi_had_of(tinyi_had *h, size_t n)
+{
+    /* of order 172: signs at the powers 0 to 6 of 3, which stand for all; at 0 a plus. Found by trying all with this symmetry. */
+    static const signed char four[4][7] = { { 1, 1, -1, -1, -1, 1, 1 }, { 1, -1, -1, 1, -1, -1, 1 }, { 1, 1, -1, 1, 1, -1, -1 }, { -1, 1, 1, 1, -1, -1, 1 } };
+    size_t odd = n, r, x, k;
+    if (!n) return 0;
+    while (odd % 2 == 0) odd /= 2;
+    h->r = h->q = 1;
+    h->kind = 0;
+    if (odd == 1) return 1;
+    if (odd > TINYI_HAD_MOST / 4) return 0;
+    for (r = 4 * odd; r <= TINYI_HAD_MOST && n % r == 0 && !h->kind; r *= 2) {
+        h->r = r;
+        h->kind = tinyi_had_kind(r);
+    }
+    if (!h->kind) return 0;
+    h->q = h->kind == 4 ? 43 : h->r / (size_t)h->kind - 1;
+    if (h->kind == 4) {
+        for (k = 0; k < 4; k++) {
+            size_t power = 1, e;
+            h->sign[86 * k] = 1.0f;
+            for (e = 0; e < 42; e++, power = power * 3 % 43) h->sign[86 * k + power] = (float)four[k][e % 7];
+            memcpy(h->sign + 86 * k + 43, h->sign + 86 * k, 43 * sizeof *h->sign);
+        }
+        return 1;
+    }
+    h->sign[0] = 0.0f;
+    for (x = 1; x < h->q; x++) h->sign[x] = -1.0f;
+    for (x = 1; x < h->q; x++) h->sign[x * x % h->q] = 1.0f;
+    memcpy(h->sign + h->q, h->sign, h->q * sizeof *h->sign);
+    return 1;
+}
+
+/* row i of (0 1; e Q) times by, where Q times e is its transpose; its diagonal is diagonal */
+static void tinyi_had_conference(const tinyi_had *h, size_t i, float edge, float by, float diagonal, float *row)
+{
+    size_t j;
+    row[0] = i ? by * edge : diagonal;
+    for (j = 0; j < h->q; j++) row[j + 1] = i ? by * h->sign[h->q - (i - 1) + j] : by;
+    if (i) row[i] = diagonal;
+}
+
+TINYI_FN void tinyi_had_row(const tinyi_had *h, int transposed, size_t i, float *row)
+{
+    static const signed char sign[4][4] = { { 1, 1, 1, 1 }, { -1, 1, -1, 1 }, { -1, 1, 1, -1 }, { -1, -1, 1, 1 } };
+    const size_t half = h->r / 2, a = i / h->q;
+    size_t b, j;
+    switch (h->kind) {
+    case 1:                                 /* the transpose is the same with all but the diagonal turned round */
+        tinyi_had_conference(h, i, -1.0f, transposed ? -1.0f : 1.0f, 1.0f, row);
+        break;
+    case 2:
+        tinyi_had_conference(h, i % half, 1.0f, 1.0f, i < half ? 1.0f : -1.0f, row);
+        tinyi_had_conference(h, i % half, 1.0f, i < half ? 1.0f : -1.0f, -1.0f, row + half);
+        break;
+    case 4:
+        for (b = 0; b < 4; b++)
+            for (j = 0; j < 43; j++) row[43 * b + j] = (float)(transposed ? sign[b][a] : sign[a][b]) * h->sign[86 * (a ^ b) + 43 - i % 43 + j];
+        break;
+    default: row[0] = 1.0f;
+    }
+}
+#endif
+
 /* src/math/bits.c - a matrix of 64 x 64 bits turned round
  * Method   H. Warren, "Hacker's Delight", section 7-3: blocks of 32 x 32 beside the diagonal change places, then blocks of 16 x 16 within each
  *          quarter, down to single bits. A mask picks the bits of the row that go, one exclusive or compares and one moves both sides.
@@ -39987,6 +40223,7 @@ TINY_API size_t tinygnn_fft_plan_bytes(const tiny_fft_plan *plan) { return tinyl
 #ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_fft_plan_run(const tiny_fft_plan *plan, const tiny_tensor *x, int inverse, tiny_fft_norm norm, const tiny_tensor *y, void *work) { return tinyllm_fft_plan_run(plan, x, inverse, norm, y, work); }
 #endif
+TINY_API tiny_idx tinygnn_fwht_block(tiny_idx n) { return tinyllm_fwht_block(n); }
 #ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_fwht(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fwht_params *params, const tiny_tensor *y) { return tinyllm_fwht(ctx, x, params, y); }
 #endif

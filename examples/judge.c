@@ -16,6 +16,10 @@ static const char usage[] =
     "  --stories N           held-out stories that are read; 2000 without this\n"
     "  --tell N              stories that the model tells, as often drawn as by its best guess; 1000 without this, 0: none\n"
     "  --seed S              of the held-out stories; 999 without this\n"
+    "  --cache-type-k T      keys are kept as f32, f16, q8_0 or q4_0; f32 without this\n"
+    "  --cache-type-v T      the same for values\n"
+    "  --input-bits N        what matrices of layers read is rounded to so many bits, one scale a token, 2 to 8; not at all without this\n"
+    "  --input-clip S        of that scale: the share of the largest number; 0.9 without this\n"
     "  --threads N           1 without this: so small a model gains nothing from more\n"
     "  --target T            scalar, w128, neon, avx2, avx512, amx, reference; the best one without this\n"
     "  --json                one JSON object instead of the table\n";
@@ -93,22 +97,33 @@ int main(int argc, char **argv)
     tiny_ctx_desc desc;
     tiny_ctx *ctx = NULL;
     tllm_judge_desc d;
+    tllm_state_desc room;
     tllm_judgement j;
     tllm_about about;
+    const char *type[2] = { NULL, NULL };
+    double clip = 0;
     loaded model = { NULL, NULL }, base = { NULL, NULL };
     double megabytes = 0;
     size_t k;
     tiny_status st;
     const option options[] = {
         THE_WORD("model (--against names the base)", &path), A_TEXT("--against", &base_path), A_WHOLE("--stories", &d.stories, 1, 1e7), A_WHOLE("--tell", &tell, 0, 1e7), A_SEED("--seed", &d.seed),
+        A_TEXT("--cache-type-k", &type[0]), A_TEXT("--cache-type-v", &type[1]), A_WHOLE("--input-bits", &room.x_bits, 2, 8), A_NUMBER("--input-clip", &clip, 1e-3, 1),
         A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS), A_TARGET("--target", &desc.target), A_FLAG("--json", &json) };
     memset(&desc, 0, sizeof desc);
     memset(&d, 0, sizeof d);
+    memset(&room, 0, sizeof room);
     desc.n_threads = 1;
     d.stories = 2000;
     d.seed = 999;
     READ_OPTIONS(argc, argv, usage, options);
     d.samples = d.greedy = tell ? tell : -1;
+    for (k = 0; k < 2; k++)
+        if (type[k] && !tllm_format_by_name(type[k])) return wrong(k ? "--cache-type-v" : "--cache-type-k", type[k]);
+    if (type[0]) room.type_k = tllm_format_by_name(type[0])->id;
+    if (type[1]) room.type_v = tllm_format_by_name(type[1])->id;
+    room.x_clip = (float)clip;
+    d.state = &room;
     desc.log = hear;
     desc.user = &ctx;
     st = tiny_ctx_open(&desc, &ctx);

@@ -20,6 +20,10 @@ static const char usage[] =
     "  --lora-merge     adapters are merged into the weights they touch, instead of computed beside them\n"
     "  --control-vector FILE[=S]   a control vector, times S\n"
     "  --control-layers A-B        layers that control vectors change; all but the first without this\n"
+    "  --cache-type-k T keys are kept as f32, f16, q8_0 or q4_0; f32 without this\n"
+    "  --cache-type-v T the same for values\n"
+    "  --input-bits N   what matrices of layers read is rounded to so many bits, one scale a token, 2 to 8; not at all without this\n"
+    "  --input-clip S   of that scale: the share of the largest number; 0.9 without this\n"
     "  --threads N      one per processor without this\n"
     "  --target T       scalar, w128, neon, avx2, avx512, amx, reference; the best one without this\n"
     "  --json           one JSON object instead of a line\n"
@@ -67,8 +71,9 @@ static double error_of(const sums *s)
 int main(int argc, char **argv)
 {
     static word_list files;                 /* of adapters and control vectors */
-    const char *path = NULL, *text_path = NULL, *layers = NULL;
-    int context = 512, windows = 0, json = 0, quiet = 0, merge = 0, k;
+    const char *path = NULL, *text_path = NULL, *layers = NULL, *type[2] = { NULL, NULL };
+    int context = 512, windows = 0, json = 0, quiet = 0, merge = 0, bits = 0, k;
+    double clip = 0;
     long first_layer = 0, last_layer = 0;
     double scale[8];
     tllm_adapter *adapter[8] = { NULL };
@@ -89,13 +94,16 @@ int main(int argc, char **argv)
     tiny_status st;
     const option options[] = {
         THE_WORD("model", &path), THE_WORD("text", &text_path), A_WHOLE("--context", &context, 2, 1e9), A_WHOLE("--windows", &windows, 1, 1e9), A_LIST("--lora", &files, 8),
-        A_LIST("--control-vector", &files, 8), A_TEXT("--control-layers", &layers), A_FLAG("--lora-merge", &merge), A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS),
+        A_LIST("--control-vector", &files, 8), A_TEXT("--control-layers", &layers), A_FLAG("--lora-merge", &merge), A_TEXT("--cache-type-k", &type[0]),
+        A_TEXT("--cache-type-v", &type[1]), A_WHOLE("--input-bits", &bits, 2, 8), A_NUMBER("--input-clip", &clip, 1e-3, 1), A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS),
         A_TARGET("--target", &desc.target), A_FLAG("--json", &json), A_FLAG("--quiet", &quiet) };
     memset(&desc, 0, sizeof desc);
     memset(&t, 0, sizeof t);
     memset(&room, 0, sizeof room);
     READ_OPTIONS(argc, argv, usage, options);
     if (layers && !is_range(layers, 1000000, &first_layer, &last_layer)) return wrong(layers, "--control-layers takes FIRST-LAST, counted from 1");
+    for (k = 0; k < 2; k++)
+        if (type[k] && !tllm_format_by_name(type[k])) return wrong(k ? "--cache-type-v" : "--cache-type-k", type[k]);
     for (k = 0; k < files.n; k++)
         if (!is_scaled(files.at[k], -1e6, 1e6, &scale[k])) return wrong(files.at[k], "this is neither a file nor FILE=NUMBER");
     f = strcmp(text_path, "-") ? fopen(text_path, "rb") : stdin;
@@ -119,6 +127,10 @@ int main(int argc, char **argv)
         if (context > about.n_context) context = (int)about.n_context;
         room.n_ctx = context;
         room.n_batch = context < 64 ? context : 64;
+        room.type_k = type[0] ? tllm_format_by_name(type[0])->id : 0;
+        room.type_v = type[1] ? tllm_format_by_name(type[1])->id : 0;
+        room.x_bits = bits;
+        room.x_clip = (float)clip;
         if (about.output != TLLM_LOGITS || about.is_encoder || about.has_decoder) {
             fprintf(stderr, "perplexity: %s: a %s model does not foresee its text\n", path, about.arch);
             st = TINY_E_UNSUPPORTED;

@@ -125,6 +125,7 @@
 #include "llm/model/watch.h"
 #include "llm/model/fold.h"
 #include "llm/model/scaled.h"
+#include "llm/model/rotate.h"
 #include "llm/model/gptq_model.h"
 #include "llm/sample/sample.h"
 #include "llm/sample/stop.h"

@@ -1,12 +1,14 @@
 /* src/math/fwht.c - Walsh-Hadamard transform of blocks of rows
  *
  * Paper    J. Fino, V. Algazi, "Unified matrix treatment of the fast Walsh-Hadamard transform", IEEE Trans. Computers 25(11), 1976
- * Formula  y[i] = scale * sum over j of (-1)^popcount(i & j) x[j] over blocks of n = 2^k; the reference is the sum in double
- * Cost     n log2 n additions; stages inside a vector by exchanging lanes, then two stages a pass
- * Error    the sums of fast take log2 n roundings each, and the matrix is sqrt(n) times an orthogonal one: at most
- *          (log2 n + 2) n^0.5 2^-24 max |y|
- * Left out Hadamard matrices of other orders (12, 20, ...); in place: the reference has no room for its block      */
+ * Formula  y[i] = scale * sum over j of H_r[i / m][j / m] (-1)^popcount(i % m & j % m) x[j] over blocks of n = r m, m = 2^k, r = 1 or an order of
+ *          hadamard.h; the reference is the sum in double
+ * Cost     n (log2 m + r) additions, r = 1: log2 m; stages inside a vector by exchanging lanes, then two stages a pass, then a product with H_r
+ * Error    the sums of fast take log2 m + r roundings each, and the matrix is sqrt(n) times an orthogonal one: at most
+ *          (log2 m + r + 2) n^0.5 2^-24 max |y|
+ * Left out orders like 52 and 92, for which there are other constructions; in place: the reference has no room for its block            */
 #include "math/table.h"
+#include "math/hadamard.h"
 #include "math/elem.h"
 #include "math/rows.h"
 #include <string.h>
@@ -18,6 +20,13 @@ static size_t tinyi_fwht_block(const tiny_op *op)
     return p && p->block ? (size_t)p->block : (size_t)tinyi_row_length(op->in[0]);
 }
 
+TINY_API tiny_idx tiny_fwht_block(tiny_idx n)
+{
+    tinyi_had h;
+    if (n < 1) return 0;
+    return tinyi_had_of(&h, (size_t)n) ? n : n & -n;
+}
+
 static double tinyi_fwht_scale(const tiny_op *op, size_t n)
 {
     const tiny_fwht_params *p = (const tiny_fwht_params *)op->params;
@@ -27,21 +36,27 @@ static double tinyi_fwht_scale(const tiny_op *op, size_t n)
 TINY_REF_BEGIN
 static void tinyi_fwht_ref(const tiny_op *op)
 {
+    const tiny_fwht_params *p = (const tiny_fwht_params *)op->params;
     const tiny_tensor *x = op->in[0], *y = op->out[0];
     const size_t n = tinyi_fwht_block(op), length = (size_t)tinyi_row_length(x);
     const tiny_idx xs = tinyi_row_step(x), ys = tinyi_row_step(y);
     const double scale = tinyi_fwht_scale(op, n);
+    float sign[TINYI_HAD_MOST];
+    tinyi_had h;
     tiny_idx row;
-    size_t b, i, j, bits;
+    size_t b, i, j, bits, m;
+    if (!tinyi_had_of(&h, n)) return;
+    m = n / h.r;
     for (row = 0; row < tinyi_row_count(x); row++)
         for (b = 0; b < length; b += n) {
             const tiny_idx from = tinyi_row_at(x, row) + (tiny_idx)b * xs, to = tinyi_row_at(y, row) + (tiny_idx)b * ys;
             for (i = 0; i < n; i++) {
                 double sum = 0.0;
+                if (i % m == 0) tinyi_had_row(&h, p && p->transposed, i / m, sign);
                 for (j = 0; j < n; j++) {
                     double v = tinyi_real(x->data, x->dtype, from + (tiny_idx)j * xs);
-                    int odd = 0;
-                    for (bits = i & j; bits; bits &= bits - 1) odd = !odd;
+                    int odd = sign[j / m] < 0.0f;
+                    for (bits = i % m & j % m; bits; bits &= bits - 1) odd = !odd;
                     if (odd) sum -= v;
                     else sum += v;
                 }
@@ -53,31 +68,48 @@ TINY_REF_END
 
 static void tinyi_fwht_work(const tiny_op *op, int n_threads, size_t *shared_bytes, size_t *own_bytes)
 {
+    const size_t n = tinyi_fwht_block(op);
+    tinyi_had h;
     (void)n_threads;
-    *shared_bytes = 0;
-    *own_bytes = tinyi_row_step(op->in[0]) == 1 && tinyi_row_step(op->out[0]) == 1 ? 0 : tinyi_fwht_block(op) * sizeof(float);
+    *shared_bytes = tinyi_had_of(&h, n) && h.r > 1 ? h.r * h.r * sizeof(float) : 0;
+    *own_bytes = *shared_bytes || tinyi_row_step(op->in[0]) != 1 || tinyi_row_step(op->out[0]) != 1 ? 2 * n * sizeof(float) : 0;
 }
 
 static void tinyi_fwht_fast(tiny_team *team, const tiny_op *op)
 {
     const tinyi_fn_fwht_f32 fwht = TINYI_K(team, fwht_f32);
+    const tinyi_fn_fwht_mix_f32 mix = TINYI_K(team, fwht_mix_f32);
+    const tiny_fwht_params *p = (const tiny_fwht_params *)op->params;
     const tiny_tensor *x = op->in[0], *y = op->out[0];
     const size_t n = tinyi_fwht_block(op), length = (size_t)tinyi_row_length(x), blocks = n ? length / n : 0;
     const tiny_idx xs = tinyi_row_step(x), ys = tinyi_row_step(y);
     const float scale = (float)tinyi_fwht_scale(op, n);
+    float *sign = (float *)team->shared, *dense = (float *)team->own, *part = dense + n;
+    tinyi_had h;
+    size_t b;
     tiny_idx t, t0, t1;
-    while (tiny_take(team, tinyi_row_count(x) * (tiny_idx)blocks, (tiny_idx)(16384 / (n + 1)) + 1, &t0, &t1))
+    if (!tinyi_had_of(&h, n)) return;
+    if (h.r > 1) {
+        while (tiny_take(team, (tiny_idx)h.r, 32, &t0, &t1))
+            for (t = t0; t < t1; t++) tinyi_had_row(&h, p && p->transposed, (size_t)t, sign + (size_t)t * h.r);
+        tiny_barrier(team);
+    }
+    while (tiny_take(team, tinyi_row_count(x) * (tiny_idx)blocks, (tiny_idx)(16384 / (n * h.r + 1)) + 1, &t0, &t1))
         for (t = t0; t < t1; t++) {
-            const tiny_idx row = t / (tiny_idx)blocks, b = t % (tiny_idx)blocks * (tiny_idx)n;
-            const float *from = tinyi_row_f32(x, row) + b * xs;
-            float *to = tinyi_row_f32(y, row) + b * ys, *dense = (float *)team->own;
-            if (xs == 1 && ys == 1) {
-                fwht(to, from, n, scale);
-                continue;
+            const tiny_idx row = t / (tiny_idx)blocks, at = t % (tiny_idx)blocks * (tiny_idx)n;
+            const float *from = tinyi_row_f32(x, row) + at * xs;
+            float *to = tinyi_row_f32(y, row) + at * ys, *out = ys == 1 ? to : dense;
+            if (xs != 1) {
+                tinyi_row_gather(dense, from, (tiny_idx)n, xs);
+                from = dense;
             }
-            tinyi_row_gather(dense, from, (tiny_idx)n, xs);
-            fwht(dense, dense, n, scale);
-            tinyi_row_scatter(to, dense, (tiny_idx)n, ys);
+            if (h.r == 1) fwht(out, from, n, scale);
+            else {
+                const size_t m = n / h.r;
+                for (b = 0; b < n; b += m) fwht(part + b, from + b, m, scale);
+                mix(out, part, sign, h.r, m);
+            }
+            if (ys != 1) tinyi_row_scatter(to, dense, (tiny_idx)n, ys);
         }
 }
 
@@ -90,7 +122,8 @@ static tiny_status tinyi_fwht_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tenso
     if (x->rank < 1) return tinyi_fail(ctx, TINY_E_SHAPE, "fwht: x must have rank 1 at least");
     if (p && p->block < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fwht: the block %td is negative", p->block);
     n = p && p->block ? p->block : length;
-    if (n > 0 && (n & (n - 1)) != 0) return tinyi_fail(ctx, TINY_E_SHAPE, "fwht: a block of %td values is not a power of two", n);
+    if (n > 0 && tiny_fwht_block(n) != n)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "fwht: there is no matrix of order %td here; blocks of %td divide it", n, tiny_fwht_block(n));
     if (n && length % n) return tinyi_fail(ctx, TINY_E_SHAPE, "fwht: rows of %td values are not whole blocks of %td", length, n);
     if (p && !(p->scale > -INFINITY && p->scale < INFINITY)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fwht: the scale %g is not finite", (double)p->scale);
     tinyi_want(want, x->dtype, x->rank, x->dim);
@@ -101,7 +134,10 @@ static double tinyi_fwht_stages(const tiny_op *op)
 {
     size_t n = tinyi_fwht_block(op);
     double k = 0.0;
-    for (; n > 1; n /= 2) k += 1.0;
+    tinyi_had h;
+    if (!tinyi_had_of(&h, n)) return 0.0;
+    if (h.r > 1) k = (double)h.r;
+    for (n /= h.r; n > 1; n /= 2) k += 1.0;
     return k;
 }
 
@@ -118,10 +154,15 @@ static void tinyi_fwht_cases(tiny_case *c)
 {
     tiny_fwht_params p;
     tiny_idx dim[3];
+    static const short orders[] = { 12, 20, 28, 36, 44, 172 };      /* each construction, and what has no vector in its power of two */
     int lead = tiny_case_pick(c, 3), i, k = c->index ? tiny_case_pick(c, 11) : 0;
     memset(&p, 0, sizeof p);
     for (i = 0; i < lead; i++) dim[i] = tiny_case_dim(c, 8);
     dim[lead] = (tiny_idx)1 << k;
+    if (c->index && tiny_case_pick(c, 4) == 0) {
+        dim[lead] = (tiny_idx)orders[tiny_case_pick(c, 6)] << k % 5;
+        p.transposed = tiny_case_pick(c, 2);
+    }
     if (tiny_case_pick(c, 2)) {
         p.block = dim[lead];
         dim[lead] *= 1 + tiny_case_pick(c, 5);
@@ -132,12 +173,12 @@ static void tinyi_fwht_cases(tiny_case *c)
     memcpy(c->params.bytes, &p, sizeof p);
 }
 
-static const short tinyi_fwht_kernels[] = { TINYI_K_fwht_f32, -1 };
+static const short tinyi_fwht_kernels[] = { TINYI_K_fwht_f32, TINYI_K_fwht_mix_f32, -1 };
 TINYI_ROW tinyi_row_fwht = {
     "fwht", TINY_OP_FWHT, 1, 1, 1, sizeof(tiny_fwht_params), TINY_OP_F64,
     TINYI_DOOR(tinyi_fwht_shape), TINYI_DOOR(tinyi_fwht_ref), tinyi_fwht_fast, tinyi_fwht_work, tinyi_fwht_cost, TINYI_CASES(tinyi_fwht_cases),
     { TINY_BOUND_SCALE, 0.0, 1.0 }, tinyi_fwht_terms, TINYI_GRAD(tinyi_grad_fwht), NULL, tinyi_fwht_kernels,
-    "y[i] = scale sum_j (-1)^popcount(i & j) x[j]"
+    "y[i] = scale sum_j H_r[i / m][j / m] (-1)^popcount(i % m & j % m) x[j]"
 };
 
 TINY_API tiny_status tiny_fwht(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fwht_params *params, const tiny_tensor *y)

@@ -472,7 +472,14 @@ tiny_status tinyi_grad_rope(tiny_grad *g, const tiny_op *op)
     return tiny_grad_give(g, 0, TINY_OP_ROPE, tiny_grad_of(g, 0), op->in[1], &p);
 }
 
-tiny_status tinyi_grad_fwht(tiny_grad *g, const tiny_op *op) { return tiny_grad_give(g, 0, TINY_OP_FWHT, tiny_grad_of(g, 0), NULL, op->params); }
+tiny_status tinyi_grad_fwht(tiny_grad *g, const tiny_op *op)
+{
+    tiny_fwht_params p;
+    memset(&p, 0, sizeof p);
+    if (op->params) p = *(const tiny_fwht_params *)op->params;
+    p.transposed = !p.transposed;
+    return tiny_grad_give(g, 0, TINY_OP_FWHT, tiny_grad_of(g, 0), NULL, &p);
+}
 
 /* ---- windows and convolution */
 

@@ -330,6 +330,8 @@ TINY_API tiny_status tllm_adapter_open(tiny_ctx *ctx, const tllm_model *model, c
         ld.st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: neither an adapter nor a control vector: its general.type is %s", ld.path, has_type ? tinyi_show(type, shown) : "missing");
     else if (!tllm_meta_text(tllm_gguf_find(file, "adapter.type"), 0, &type) || !tllm_text_is(type, "lora"))
         ld.st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: adapter.type is not lora", ld.path);
+    else if (model->rotated || tllm_gguf_find(model->file, "rotation.stream"))
+        ld.st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: the model %s was rotated, which no adapter of the model before knows: merge it first, and rotate what comes out", ld.path, model->path);
     else if (!has_arch || !tllm_text_is(arch, model->arch->name))
         ld.st = tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: made for the architecture %s, and the model %s is %s", ld.path, has_arch ? tinyi_show(arch, shown) : "(none)", model->path,
                            model->arch->name);

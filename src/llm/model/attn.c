@@ -516,6 +516,10 @@ TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float 
         if (k.p) tinyi_lm_head_plain(f, k);
     }
     if (!(how & TINYI_LM_A_CHUNKED) || l->rope < 0) tinyi_lm_temper(f, q);
+    if (TINYI_LM_ROTATED(m) & TLLM_ROTATE_KEYS) {
+        q = tinyi_lm_turn_heads(f, q);
+        if (k.n_head) k = tinyi_lm_turn_heads(f, k);
+    }
     if (keeps && k.p && !f->dry) {
         tinyi_lm_hold(f, &f->s->held[l->kv_from].k, k.p, k.ld);
         tinyi_lm_hold(f, &f->s->held[l->kv_from].v, v.p, v.ld);
@@ -560,6 +564,8 @@ TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float 
         tinyi_lm_each(f, n, 4, tinyi_lm_gate_fn, &t);
     }
     if (l->w[TINYI_T_ATTN_SUB_NORM]) tinyi_lm_norm(f, l->w[TINYI_T_ATTN_SUB_NORM], o, o, n, l->n_head * l->d_v);
+    if (TINYI_LM_ROTATED(m) & TLLM_ROTATE_HEADS) o = tinyi_lm_turn_across(f, o, n, l->n_head, l->d_v);
+    if (TINYI_LM_X_BITS(f->s)) tinyi_lm_few_bits(f, o, n, l->n_head * l->d_v);
     tinyi_lm_linear(f, l->w[TINYI_T_ATTN_OUT], y, o, n);
     f->used = used;
 }

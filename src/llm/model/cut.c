@@ -121,6 +121,7 @@ TINY_API tiny_status tllm_model_cut(tiny_ctx *ctx, tllm_model *m, int rank, int 
     if (m->world > 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the model is cut already, for rank %d of %d", m->path, m->rank, m->world);
     if (world == 1) return TINY_OK;
     if (m->eights) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: the model is repacked: it is cut before that", m->path);
+    if (TINYI_LM_ROTATED(m)) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: what is turned while the model runs mixes the shares of all ranks: it is not cut", m->path);
     if (m->n_merged) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: a model with merged adapters is not cut", m->path);
     if (m->n_enc || !m->n_layer) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: models with an encoder are not cut over ranks", m->path);
     memset(&c, 0, sizeof c);

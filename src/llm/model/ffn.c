@@ -265,6 +265,7 @@ static void tinyi_lm_experts(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y,
     if (f->dry) {                           /* what the largest share would take */
         if (gate_w && !fused) tinyi_lm_linear_both(f, gate_w, g, up_w, u, 0, x, n);
         else tinyi_lm_linear_at(f, fused ? fused : up_w, 0, u, fused ? 2 * ff : ff, x, D, n);
+        if (TINYI_LM_ROTATED(m) & TLLM_ROTATE_FEED) tinyi_lm_turn_rows(f, u, g, n, ff);
         tinyi_lm_linear_at(f, down_w, 0, o, D, g, ff, n);
     }
     if (f->st || f->dry) { f->used = used; return; }
@@ -294,7 +295,9 @@ static void tinyi_lm_experts(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y,
             tinyi_lm_linear_at(f, up_w, e, g, ff, x, D, rows);
             tinyi_lm_act(f, l, g, g, NULL, rows * ff);
         }
-        tinyi_lm_linear_at(f, down_w, e, o, D, g, ff, rows);
+        if (TINYI_LM_ROTATED(m) & TLLM_ROTATE_FEED) tinyi_lm_turn_rows(f, u, g, rows, ff);
+        if (TINYI_LM_X_BITS(f->s)) tinyi_lm_few_bits(f, TINYI_LM_ROTATED(m) & TLLM_ROTATE_FEED ? u : g, rows, ff);
+        tinyi_lm_linear_at(f, down_w, e, o, D, TINYI_LM_ROTATED(m) & TLLM_ROTATE_FEED ? u : g, ff, rows);
         for (i = 0; i < rows && !f->st; i++) tinyi_lm_axpy_row(y + mine[i] / K * D, o + i * D, first ? 1.0f : q.weight[mine[i]], D);
     }
     f->used = used;

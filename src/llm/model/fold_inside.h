@@ -27,6 +27,8 @@ struct tllm_folds {
 
 /* the folds, the sentences and the items of a model */
 TINYI_FN tiny_status tinyi_fold_make(tiny_ctx *ctx, tllm_folds *f, const tllm_model *m);
+/* "NAME.bias" of "NAME.weight" */
+TINYI_FN const tllm_gguf_tensor *tinyi_fold_bias(const tllm_gguf *file, const tllm_gguf_tensor *t);
 TINYI_FN tinyi_fold_item *tinyi_fold_item_of(const tllm_folds *f, const tllm_gguf_tensor *t);
 
 TINYI_C_END

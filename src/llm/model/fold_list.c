@@ -18,7 +18,7 @@ typedef struct tinyi_fold_list {
     tiny_status st;
 } tinyi_fold_list;
 
-static const tllm_gguf_tensor *tinyi_fold_bias(const tllm_folds *f, const tllm_gguf_tensor *t)
+TINYI_FN const tllm_gguf_tensor *tinyi_fold_bias(const tllm_gguf *file, const tllm_gguf_tensor *t)
 {
     char name[300];
     size_t n = t->name.n;
@@ -26,7 +26,7 @@ static const tllm_gguf_tensor *tinyi_fold_bias(const tllm_folds *f, const tllm_g
     if (n > sizeof name - 6) return NULL;
     memcpy(name, t->name.at, n);
     memcpy(name + n, ".bias", 6);
-    return tllm_gguf_tensor_find(f->file, name);
+    return tllm_gguf_tensor_find(file, name);
 }
 
 /* a kind that a layer has is not taken back by another network of it that has none */
@@ -64,7 +64,7 @@ static tllm_fold *tinyi_fold_new(tinyi_fold_list *l, tiny_idx layer, int kind, t
 /* rows from row on of w and, where there is one, of its bias */
 static void tinyi_fold_from(tinyi_fold_list *l, tllm_fold *fold, const tinyi_lm_w *w, tiny_idx row)
 {
-    const tllm_gguf_tensor *bias = w->bias ? tinyi_fold_bias(l->f, w->t) : NULL;
+    const tllm_gguf_tensor *bias = w->bias ? tinyi_fold_bias(l->f->file, w->t) : NULL;
     fold->from[fold->n_from].t = w->t;
     fold->from[fold->n_from].vector = w->v != NULL;
     fold->from[fold->n_from++].row = row;

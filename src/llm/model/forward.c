@@ -91,11 +91,14 @@ static void tinyi_lm_layer_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
     } else if (m->block == TINYI_LM_PARALLEL) {
         z = tinyi_lm_take(f, n, D);
         tinyi_lm_norm(f, l->norm1, h, x, n, D);
+        if (TINYI_LM_X_BITS(f->s)) tinyi_lm_few_bits(f, h, n, D);
         if (l->w[TINYI_T_ATTN_NORM_2]) {    /* falcon 40B: the attention has a norm of its own */
             tinyi_lm_norm(f, l->w[TINYI_T_ATTN_NORM_2], z, x, n, D);
+            if (TINYI_LM_X_BITS(f->s)) tinyi_lm_few_bits(f, z, n, D);
             tinyi_lm_mix(f, l, y, z);
         } else tinyi_lm_mix(f, l, y, h);
         if (l->norm2) tinyi_lm_norm(f, l->norm2, h, x, n, D);
+        if (TINYI_LM_X_BITS(f->s) && l->norm2) tinyi_lm_few_bits(f, h, n, D);
         tinyi_lm_feed(f, l, z, h);
         tinyi_lm_add(f, x, x, y, n * D);
         tinyi_lm_add(f, x, x, z, n * D);
@@ -112,6 +115,7 @@ static void tinyi_lm_layer_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
         }
         y = tinyi_lm_enter_half(f, l, 0, x, y);
         if (l->norm1) tinyi_lm_norm(f, l->norm1, h, x, n, D);
+        if (TINYI_LM_X_BITS(f->s)) tinyi_lm_few_bits(f, h, n, D);
         tinyi_lm_mix(f, l, y, l->norm1 ? h : x);
         tinyi_lm_leave_half(f, l, 0, x, y);
         if (l->cross) {
@@ -125,6 +129,7 @@ static void tinyi_lm_layer_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
             else {
                 /* stablelm without a norm of its own feeds the normed input of the layer to both */
                 if (l->norm2) tinyi_lm_norm(f, l->norm2, h, x, n, D);
+                if (TINYI_LM_X_BITS(f->s) && l->norm2) tinyi_lm_few_bits(f, h, n, D);
                 tinyi_lm_feed(f, l, y, l->norm2 || a->attn & TINYI_LM_A_NO_FFN_NORM ? (l->norm2 ? h : x) : h);
             }
             tinyi_lm_leave_half(f, l, 1, x, y);
@@ -287,6 +292,17 @@ static tiny_status tinyi_lm_desc(tiny_ctx *ctx, const tllm_model *m, const tllm_
             return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: %s cannot be kept as %s (format %d): F32, F16, Q8_0 and Q4_0 can", m->path, i ? "values" : "keys",
                               type ? type->name : "?", desc ? i ? desc->type_v : desc->type_k : 0);
     }
+#ifndef TINY_ONLY_MODELS
+    s->x_bits = desc ? desc->x_bits : 0;
+    s->x_clip = desc && desc->x_clip != 0.0f ? desc->x_clip : 0.9f;
+    if (s->x_bits && (s->x_bits < 2 || s->x_bits > 8 || !(s->x_clip > 0.0f && s->x_clip <= 1.0f)))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: inputs of %d bits, of %g of the largest: 2 to 8 bits and a share above 0, at most 1, can be", m->path, s->x_bits, (double)s->x_clip);
+    for (i = 0; i < m->n_layer && s->x_bits; i++) {
+        const tinyi_lm_layer *l = &m->layer[i];
+        if (m->block > TINYI_LM_PARALLEL || l->mix != TINYI_LM_ATTN || l->mix2 != TINYI_LM_NO_MIX || !l->norm1 || l->cross || (l->moe && TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_SIDE_BY_SIDE))
+            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: layer %td is no attention and network behind norms: its inputs are not rounded to few bits", m->path, i);
+    }
+#endif
     for (i = 0; i < m->n_layer && !TINYI_LM_ENCODER(m); i++) {
         const tinyi_lm_layer *l = &m->layer[i];
         if (l->kv_from == i && (l->mix == TINYI_LM_ATTN || l->mix == TINYI_LM_MLA) && !tinyi_lm_pools(s, l, &h))

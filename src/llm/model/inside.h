@@ -9,6 +9,7 @@
 #include "llm/model/arch.h"
 #include "llm/model/ladder.h"
 #include "llm/model/model.h"
+#include "llm/model/rotated.h"
 #include "llm/quant/format.h"
 #include "core/file.h"
 #include "core/hash.h"
@@ -31,6 +32,15 @@ TINYI_C_BEGIN
 #define TINYI_LM_ROUTES(m) ((m)->routes)
 #define TINYI_LM_COMM(s) ((s)->comm)
 #define TINYI_LM_ATTACHED(s) ((s)->attached)
+#endif
+
+/* what is turned while a model runs, and to how many bits inputs are rounded; TINY_ONLY_MODELS has no transform for it */
+#ifdef TINY_ONLY_MODELS
+#define TINYI_LM_ROTATED(m) ((void)(m), 0u)
+#define TINYI_LM_X_BITS(s) ((void)(s), 0)
+#else
+#define TINYI_LM_ROTATED(m) ((m)->rotated)
+#define TINYI_LM_X_BITS(s) ((s)->x_bits)
 #endif
 
 /* ---- weights ------------------------------------------------------------------------------------------------- */
@@ -133,6 +143,8 @@ struct tllm_model {
     int output, pooling, first_token, recurrent;
     int rank, world;                        /* which part of the heads and networks is here; world 1: all */
     int routes;                             /* some half is not standard */
+    const char *prefix;                     /* of its keys, before the name of the architecture: "" or that of rotated.h */
+    unsigned rotated;                       /* TLLM_ROTATE_... */
     uint64_t n_merged;                      /* adapters that were merged into the weights */
     uint64_t merged;                        /* which: their fingerprint; 0: none */
     int encoder;                            /* every token sees every token */
@@ -234,6 +246,8 @@ struct tllm_state {
     tiny_idx n_ctx, n_batch, n_seq;
     tllm_pages pages;
     const tllm_format *type_k, *type_v;
+    int x_bits;                             /* of what matrices of layers read; 0: all of them */
+    float x_clip;
     int32_t *pos;                           /* (n_seq, n_ctx): of each cell */
     tinyi_lm_mark *mark;                    /* (n_seq) */
     int32_t *row;                           /* (n_batch, 4) of the piece: sequence, 0, cells with this one, position */
@@ -334,6 +348,18 @@ TINYI_FN void tinyi_lm_pages_now(tllm_state *s);
 /* a view of heads inside rows: (n, n_head, d), ld and head are steps in floats */
 typedef struct tinyi_lm_heads { float *p; tiny_idx n_head, d, ld, head; } tinyi_lm_heads;
 TINYI_FN tinyi_lm_heads tinyi_lm_heads_of(float *p, tiny_idx n_head, tiny_idx d, tiny_idx ld);
+#ifndef TINY_ONLY_MODELS
+/* rotated.c: y (n, d) = x turned; o (n, n_head, d) turned across heads, and heads turned each by itself, in scratch memory of their own; x in place to few bits */
+TINYI_FN void tinyi_lm_turn_rows(tinyi_lm_fwd *f, float *y, const float *x, tiny_idx n, tiny_idx d);
+TINYI_FN float *tinyi_lm_turn_across(tinyi_lm_fwd *f, const float *o, tiny_idx n, tiny_idx n_head, tiny_idx d);
+TINYI_FN tinyi_lm_heads tinyi_lm_turn_heads(tinyi_lm_fwd *f, tinyi_lm_heads x);
+TINYI_FN void tinyi_lm_few_bits(tinyi_lm_fwd *f, float *x, tiny_idx n, tiny_idx d);
+#else
+#define tinyi_lm_turn_rows(f, y, x, n, d) ((void)0)
+#define tinyi_lm_turn_across(f, o, n, n_head, d) (o)
+#define tinyi_lm_turn_heads(f, x) (x)
+#define tinyi_lm_few_bits(f, x, n, d) ((void)0)
+#endif
 /* rotates the first n_rot numbers of each head in place */
 TINYI_FN void tinyi_lm_rotate(tinyi_lm_fwd *f, int rope, int style, tinyi_lm_heads x);
 TINYI_FN void tinyi_lm_rope_tables(tinyi_lm_fwd *f);
@@ -422,7 +448,7 @@ TINYI_FN void tinyi_lm_channel_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
 TINYI_FN void tinyi_lm_channel_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);
 
 /* y = w g behind an activation that may leave most of g zero (sparse.c) */
-TINYI_FN void tinyi_lm_down(tinyi_lm_fwd *f, const tinyi_lm_layer *l, const tinyi_lm_w *w, float *y, const float *g);
+TINYI_FN void tinyi_lm_down(tinyi_lm_fwd *f, const tinyi_lm_layer *l, const tinyi_lm_w *w, float *y, float *g);
 TINYI_FN int tinyi_lm_in_place(const tllm_format *t);      /* F32, F16, BF16 on a machine that has the bytes of files */
 TINYI_FN void tinyi_lm_ffn_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
 /* early: the input of the layer, for routers that read it */

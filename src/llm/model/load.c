@@ -55,7 +55,7 @@ TINYI_FN void tinyi_lm_blocks_free(tiny_ctx *ctx, struct tinyi_lm_block *b)
 TINYI_FN const tllm_meta *tinyi_lm_meta(tinyi_lm_load *ld, const char *key)
 {
     char full[160];
-    (void)snprintf(full, sizeof full, "%s.%s", TINYI_LM_ARCH(ld->m)->name, key);
+    (void)snprintf(full, sizeof full, "%s%s.%s", ld->m->prefix, TINYI_LM_ARCH(ld->m)->name, key);
     return tllm_gguf_find(ld->g, full);
 }
 

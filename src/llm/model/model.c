@@ -545,7 +545,7 @@ TINY_API tiny_status tllm_model_open(tiny_ctx *ctx, const tllm_gguf *file, tllm_
     tinyi_lm_load ld;
     tllm_text name;
     const tinyi_lm_arch *arch;
-    const char *path;
+    const char *path, *prefix = "";
     tiny_status st = tinyi_ctx_check(ctx);
     if (out) *out = NULL;
     if (st) return st;
@@ -553,6 +553,13 @@ TINY_API tiny_status tllm_model_open(tiny_ctx *ctx, const tllm_gguf *file, tllm_
     path = tllm_gguf_path(file, 0) ? tllm_gguf_path(file, 0) : "model";
     if (!tllm_meta_text(tllm_gguf_find(file, "general.architecture"), 0, &name))
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: general.architecture is missing or no text", path);
+#ifndef TINY_ONLY_MODELS
+    if (name.n > sizeof TINYI_ROTATED_PREFIX - 1 && !memcmp(name.at, TINYI_ROTATED_PREFIX, sizeof TINYI_ROTATED_PREFIX - 1)) {
+        prefix = TINYI_ROTATED_PREFIX;
+        name.at += sizeof TINYI_ROTATED_PREFIX - 1;
+        name.n -= sizeof TINYI_ROTATED_PREFIX - 1;
+    }
+#endif
     arch = tinyi_lm_arch_find(name.at, name.n);
     if (!arch) {
         char nearest[160];
@@ -571,7 +578,13 @@ TINY_API tiny_status tllm_model_open(tiny_ctx *ctx, const tllm_gguf *file, tllm_
     ld.m->file = file;
     ld.m->arch = arch;
     ld.m->path = path;
+    ld.m->prefix = prefix;
     ld.m->top.i = -1;
+    if (*prefix) {
+        static const char *const key[3] = { "rotation.feed", "rotation.heads", "rotation.keys" };
+        int k;
+        for (k = 0; k < 3; k++) ld.m->rotated |= tinyi_lm_bool(&ld, key[k], -1, 0) ? 1u << k : 0u;
+    }
     tinyi_lm_numbers(&ld);
     tinyi_lm_top(&ld);
     if (TINYI_CHAT && !ld.st && (ld.m->encoder || ld.m->n_enc || ld.m->output != TLLM_LOGITS))

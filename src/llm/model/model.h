@@ -97,6 +97,8 @@ typedef struct tllm_state_desc {            /* all zero: the sensible default */
     tiny_idx n_page;                        /* tokens of a page; 0: 16 */
     tiny_idx n_cells;                       /* tokens of all sequences together, shared ones counted once; 0: n_ctx for each */
     int type_k, type_v;                     /* how keys and values are kept: TLLM_FORMAT_F32 (0), F16, Q8_0 or Q4_0 */
+    int x_bits;                             /* what matrices of layers read is rounded to so many bits, one scale a token (llm/model/rotated.h): 2 to 8; 0: as it is. To try it out: products are as before */
+    float x_clip;                           /* the scale is that of this share of the largest number; 0: 0.9 */
     tiny_comm *comm;                        /* of a cut model: n_most at least n_batch * n_embd. Opening then waits for all ranks. A call that fails while it computes gives the group up */
 } tllm_state_desc;
 

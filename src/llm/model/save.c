@@ -50,6 +50,7 @@ static void tinyi_lm_print_to(tinyi_hash *h, const tllm_model *m)
         }
     }
     for (l = 0; l < m->n_layer && m->routes; l++) tinyi_hash_add(h, m->layer[l].route, 2);
+    if (TINYI_LM_ROTATED(m)) tinyi_lm_hash_u64(h, TINYI_LM_ROTATED(m));
 }
 TINYI_FN uint64_t tinyi_lm_model_print(const tllm_model *m)
 {

@@ -107,6 +107,7 @@ static tiny_status tinyi_lm_may_move(const tllm_state *s)
     tiny_idx i;
     if (m->recurrent) why = "layers are recurrent";
     else if (m->top.w[TINYI_T_POSITION_EMBD]) why = "positions are learned";
+    else if (TINYI_LM_ROTATED(m) & TLLM_ROTATE_KEYS) why = "keys are turned behind their rotation";
     else if (TINYI_LM_ARCH(m)->attn & TINYI_LM_A_CHUNKED) why = "the chunks of its windows go by position";
     else if (TINYI_LM_ARCH(m)->attn & TINYI_LM_A_QK_AFTER)
         for (i = 0; i < m->n_layer; i++)

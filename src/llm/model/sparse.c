@@ -21,6 +21,7 @@ TINY_API tiny_status tllm_model_sparse(tiny_ctx *ctx, tllm_model *m, int format,
     if (st) return st;
     if (!m) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sparse networks are those of a model, and there is none");
     if (m->eights) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: the model is repacked: networks are kept by columns before that", m->path);
+    if (TINYI_LM_ROTATED(m) & TLLM_ROTATE_FEED) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: its networks are rotated: no neuron is silent behind that", m->path);
     if (m->world > 1) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: the networks of a model that is cut over %d ranks are not read by columns", m->path, m->world);
     memset(&ld, 0, sizeof ld);
     ld.ctx = ctx;
@@ -58,7 +59,7 @@ TINY_API void tllm_state_sparsity(const tllm_state *s, tllm_sparsity *out)
     if (s) *out = s->sparsity;
 }
 
-TINYI_FN void tinyi_lm_down(tinyi_lm_fwd *f, const tinyi_lm_layer *l, const tinyi_lm_w *w, float *y, const float *g)
+TINYI_FN void tinyi_lm_down(tinyi_lm_fwd *f, const tinyi_lm_layer *l, const tinyi_lm_w *w, float *y, float *g)
 {
     const size_t used = f->used;
     const tiny_idx n = f->n, ff = w->n_in;
@@ -69,6 +70,15 @@ TINYI_FN void tinyi_lm_down(tinyi_lm_fwd *f, const tinyi_lm_layer *l, const tiny
     tiny_idx m;
     tiny_op op;
     int pays;
+    if (TINYI_LM_ROTATED(f->m) & TLLM_ROTATE_FEED) {
+        float *turned = tinyi_lm_take(f, n, ff);
+        tinyi_lm_turn_rows(f, turned, g, n, ff);
+        if (TINYI_LM_X_BITS(f->s)) tinyi_lm_few_bits(f, turned, n, ff);
+        tinyi_lm_linear(f, w, y, turned, n);
+        f->used = used;
+        return;
+    }
+    if (TINYI_LM_X_BITS(f->s)) tinyi_lm_few_bits(f, g, n, ff);
     if (!tinyi_lm_fires(f->m) || n > TINYI_LM_FIRED || l->w[TINYI_T_FFN_DOWN] != w || l->w[TINYI_T_FFN_GATE] || l->w[TINYI_T_FFN_SUB_NORM]) {
         tinyi_lm_linear(f, w, y, g, n);
         return;

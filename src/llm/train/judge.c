@@ -231,7 +231,7 @@ TINY_API tiny_status tllm_judge(tiny_ctx *ctx, const tllm_model *model, const tl
 {
     tllm_judge_desc d;
     tllm_about about;
-    tllm_state_desc sd;
+    tllm_state_desc sd, own;
     tinyi_judge *j;
     tiny_status st = TINY_OK;
     int i;
@@ -256,12 +256,14 @@ TINY_API tiny_status tllm_judge(tiny_ctx *ctx, const tllm_model *model, const tl
     j->ctx = ctx;
     memset(&sd, 0, sizeof sd);
     sd.n_ctx = sd.n_batch = TLLM_STORY_LONGEST;
+    own = d.state ? *d.state : sd;
+    own.n_ctx = own.n_batch = sd.n_ctx;
     j->logits = (float *)tinyi_alloc(ctx, (size_t)TLLM_STORY_LONGEST * TLLM_STORY_VOCAB, sizeof(float));
     j->other = (float *)tinyi_alloc(ctx, (size_t)TLLM_STORY_LONGEST * TLLM_STORY_VOCAB, sizeof(float));
     j->excess = (double *)tinyi_alloc(ctx, (size_t)d.stories, sizeof(double));
     j->length = (double *)tinyi_alloc(ctx, (size_t)d.stories, sizeof(double));
     if (!j->logits || !j->other || !j->excess || !j->length) st = tiny_ctx_status(ctx);
-    if (!st) st = tllm_state_open(ctx, model, &sd, &j->state);
+    if (!st) st = tllm_state_open(ctx, model, &own, &j->state);
     if (!st && base) st = tllm_state_open(ctx, base, &sd, &j->base);
     out->has_base = base != NULL;
     if (!st) st = tinyi_judge_all(j, &d, out);

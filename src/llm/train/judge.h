@@ -18,6 +18,7 @@ typedef struct tllm_judge_desc {            /* zero: the value in brackets */
     uint64_t seed;                          /* of the stories [999] */
     int stories;                            /* held out [2000] */
     int samples, greedy;                    /* stories that it tells, drawn and by the likeliest token [1000]; below 0: none */
+    const tllm_state_desc *state;           /* formats of keys and values, bits of inputs, of the model, not of the base [floats]; sizes are the judge's own */
 } tllm_judge_desc;
 
 typedef struct tllm_judge_tag { size_t n, right; double excess; } tllm_judge_tag;      /* excess: bits a token of the kind */

@@ -5,58 +5,6 @@
 #include "llm/model/apart.h"
 #include <math.h>
 
-enum { TOKENS = 20 };
-
-static int all_of_it(void *user, const tllm_gguf_tensor *t)
-{
-    (void)user;
-    return tllm_format_of(t->type) != NULL && t->rank >= 2 && t->dim[1] > 1;
-}
-
-typedef struct made { tllm_writer *w; tllm_gguf *file; } made;
-static int make(tiny_ctx *ctx, const tllm_folds *f, made *m)
-{
-    tllm_folds_edit all;
-    const void *bytes;
-    size_t n;
-    memset(&all, 0, sizeof all);
-    memset(m, 0, sizeof *m);
-    all.wants = all_of_it;
-    if (!T_OK(tllm_writer_open(ctx, NULL, &m->w)) || !T_OK(tllm_folds_put(ctx, f, m->w, &all)) || !T_OK(tllm_writer_finish(ctx, m->w))) return 0;
-    bytes = tllm_writer_memory(m->w, &n);
-    return T_OK(tllm_gguf_open_memory(ctx, bytes, n, &m->file));
-}
-static void drop(tiny_ctx *ctx, made *m)
-{
-    tllm_gguf_close(ctx, m->file);
-    tllm_writer_close(ctx, m->w);
-}
-
-/* rows of results of a model that is in floats; how many numbers */
-static float *results(tiny_ctx *ctx, const tllm_gguf *file, size_t *n)
-{
-    tllm_model *model = NULL;
-    tllm_state *state = NULL;
-    tllm_state_desc d;
-    tllm_about about;
-    int32_t token[TOKENS];
-    float *y;
-    int i;
-    memset(&d, 0, sizeof d);
-    d.n_ctx = 32;
-    if (!T_OK(tllm_model_open(ctx, file, &model))) return NULL;
-    tllm_model_about(model, &about);
-    T_OK(tllm_state_open(ctx, model, &d, &state));
-    for (i = 0; i < TOKENS; i++) token[i] = (7 * i * i + 3 * i + 1) % (int32_t)about.n_vocab;
-    *n = (size_t)about.n_out * (about.output == TLLM_RANK ? 1 : TOKENS);
-    y = t_guarded(*n);
-    if (about.is_encoder) T_OK(tllm_forward_all(state, token, TOKENS, y));
-    else T_OK(tllm_forward(state, token, TOKENS, 0, TOKENS, y));
-    tllm_state_close(ctx, state);
-    tllm_model_close(ctx, model);
-    return y;
-}
-
 /* all folds at once, by factors from 1/4 to 4; and then the gains of norms into what reads them */
 static void compare(tiny_ctx *ctx, tllm_folds *f, const char *name, int *gains)
 {

@@ -8,55 +8,6 @@
 static const char path[] = "examples/models/story-small.gguf";          /* rows of 128, Q8_0 */
 enum { TEXT = T_SLOW ? 200 : 700, STEPS = T_SLOW ? 4 : 8, JUDGED = T_SLOW ? 50 : 100, MOST = 64 };
 
-typedef struct made { tllm_writer *w; tllm_gguf *file; } made;
-static void drop(tiny_ctx *ctx, made *m)
-{
-    tllm_gguf_close(ctx, m->file);
-    tllm_writer_close(ctx, m->w);
-}
-static int finish(tiny_ctx *ctx, made *m)
-{
-    const void *bytes;
-    size_t n;
-    if (!T_OK(tllm_writer_finish(ctx, m->w))) return 0;
-    bytes = tllm_writer_memory(m->w, &n);
-    return T_OK(tllm_gguf_open_memory(ctx, bytes, n, &m->file));
-}
-static int is_matrix(const tllm_gguf_tensor *t) { return t->rank == 2 && t->dim[1] > 1 && t->name.n > 4 && !memcmp(t->name.at, "blk.", 4); }
-
-/* the file with the matrices of its layers in a format; in floats the embedding too: then nothing rounds */
-static int packed(tiny_ctx *ctx, const tllm_gguf *g, int format, made *m)
-{
-    const int all = format == TLLM_FORMAT_F32;
-    const tllm_format *f = tllm_format_of(format);
-    size_t i;
-    memset(m, 0, sizeof *m);
-    T_OK(tllm_writer_open(ctx, NULL, &m->w));
-    for (i = 0; i < tllm_gguf_n_meta(g); i++) T_OK(tllm_writer_put_meta(ctx, m->w, tllm_gguf_meta_at(g, i)));
-    for (i = 0; i < tllm_gguf_n_tensors(g); i++) {
-        const tllm_gguf_tensor *t = tllm_gguf_tensor_at(g, i);
-        T_OK(tllm_writer_put_tensor(ctx, m->w, t->name, is_matrix(t) || (all && t->rank == 2) ? format : t->type, t->rank, t->dim, NULL));
-    }
-    for (i = 0; i < tllm_gguf_n_tensors(g); i++) {
-        const tllm_gguf_tensor *t = tllm_gguf_tensor_at(g, i);
-        const size_t n = (size_t)(t->dim[0] * t->dim[1]);
-        float *x;
-        unsigned char *q;
-        if (!is_matrix(t) && !(all && t->rank == 2)) {
-            T_OK(tllm_writer_data(ctx, m->w, t->data, t->bytes));
-            continue;
-        }
-        x = (float *)malloc(n * sizeof *x);
-        q = (unsigned char *)malloc(tllm_format_bytes(f, n));
-        tllm_format_of(t->type)->unpack(t->data, x, n);
-        f->pack(x, q, n, NULL);
-        T_OK(tllm_writer_data(ctx, m->w, q, tllm_format_bytes(f, n)));
-        free(x);
-        free(q);
-    }
-    return finish(ctx, m);
-}
-
 static float *logits_of(tiny_ctx *ctx, const tllm_gguf *file, const int32_t *token, size_t *n)
 {
     tllm_model *model = NULL;
@@ -83,13 +34,6 @@ static uint64_t sum_of(const made *m)
     uint64_t h = n;
     for (i = 0; i < n; i++) h = (h ^ p[i]) * UINT64_C(1099511628211);
     return h;
-}
-static void stories(int32_t *token, int n, uint64_t seed)
-{
-    tllm_story s = tllm_story_start(seed);
-    int i;
-    token[0] = TLLM_STORY_END;
-    for (i = 1; i < n; i++) token[i] = tllm_story_draw(&s, NULL, NULL);
 }
 /* where a program runs slowly: two of the four layers */
 static int is_listed(const tllm_gguf_tensor *t) { return is_matrix(t) && (!T_SLOW || t->name.at[4] < '2'); }
@@ -118,7 +62,7 @@ static int scaled(tiny_ctx *ctx, const tllm_gguf *g, const tllm_scaled_desc *d, 
     if (!T_OK(tllm_scaled_open(ctx, g, d, token, n, list, list_of(g, format, list), &s))) return 0;
     if (about) *about = tllm_scaled_what(s);
     T_OK(tllm_writer_open(ctx, NULL, &m->w));
-    ok = T_OK(tllm_scaled_put(ctx, s, m->w)) && finish(ctx, m);
+    ok = T_OK(tllm_scaled_put(ctx, s, m->w)) && made_end(ctx, m);
     tllm_scaled_close(ctx, s);
     return ok;
 }

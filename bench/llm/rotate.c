@@ -1,0 +1,239 @@
+/* bench/llm/rotate.c - QuaRot: what is turned while a model runs, beside the products it stands before; and a story model with everything in four bits
+ *
+ * QuaRot (arXiv 2404.00456) reports a 70B model with weights, inputs and cache in 4 bits at no more than 0.47 perplexity lost, and transforms that cost at most 7 %
+ * of a layer. Its models have channels of the stream that are far larger than the others; ours have none, so they are judged in the principal axes of their
+ * embedding too, where some are.                                                                                                  */
+#include "grids.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- speed --------------------------------------------------------------------------------------------------------------- */
+
+enum { BR_PRODUCT, BR_TURN, BR_ROUND, BR_KINDS };
+typedef struct br_arg { tiny_ctx *ctx; int kind; tiny_idx n, rows, tokens; float *x, *y; unsigned char *w; } br_arg;
+
+static void br_run(void *arg)
+{
+    br_arg *a = (br_arg *)arg;
+    const tiny_tensor x = tiny_tensor_2d(a->x, TINY_F32, a->tokens, a->n), turned = tiny_tensor_2d(a->y, TINY_F32, a->tokens, a->n);
+    const tiny_tensor y = tiny_tensor_2d(a->y, TINY_F32, a->tokens, a->rows), w = tiny_tensor_2d(a->w, TINY_U8, a->rows, a->n / 32 * 18);
+    if (a->kind == BR_PRODUCT) b_must(a->ctx, tllm_matmul(a->ctx, &x, TLLM_FORMAT_Q4_0, &w, NULL, &y));
+    else if (a->kind == BR_TURN) b_must(a->ctx, tiny_fwht(a->ctx, &x, NULL, &turned));
+    else b_must(a->ctx, tllm_round_rows(a->ctx, a->x, a->tokens, a->n, a->n, 4, 1.0f));
+}
+
+/* share of the product that the transform before it takes */
+static double br_share(tiny_idx n, tiny_idx rows, tiny_idx tokens)
+{
+    static const char *const what[BR_KINDS] = { "Q4_0 product", "its inputs turned", "its inputs to 4 bits" };
+    tiny_ctx *ctx = b_ctx(TINY_TARGET_AUTO, b_threads);
+    br_arg a[BR_KINDS];
+    b_row r[BR_KINDS];
+    char title[80];
+    double stages = 0, m = (double)n;
+    int k;
+    memset(a, 0, sizeof a);
+    memset(r, 0, sizeof r);
+    for (; fmod(m, 2.0) == 0.0; m /= 2) stages++;
+    if (m > 1) stages += 4 * m - 2;         /* H of four times the odd part */
+    a[0].ctx = ctx;
+    a[0].n = n;
+    a[0].rows = rows;
+    a[0].tokens = tokens;
+    a[0].x = (float *)b_alloc((size_t)(tokens * n) * sizeof(float));
+    a[0].y = (float *)b_alloc((size_t)(tokens * (n > rows ? n : rows)) * sizeof(float));
+    a[0].w = (unsigned char *)b_alloc((size_t)(rows * n / 32 * 18));
+    memset(a[0].w, 0x31, (size_t)(rows * n / 32 * 18));
+    bg_normal(a[0].x, (size_t)(tokens * n), 1);
+    for (k = 0; k < BR_KINDS; k++) {
+        a[k] = a[0];
+        a[k].kind = k;
+        r[k].what = what[k];
+        r[k].target = tiny_target_name(tiny_op_target(ctx, k == BR_PRODUCT ? TINY_OP_MATMUL : TINY_OP_FWHT));
+        r[k].threads = b_threads;
+        r[k].limit = k == BR_PRODUCT && tokens == 1 ? B_READ : B_F32;
+        r[k].flops = k == BR_PRODUCT ? 2.0 * (double)(tokens * n) * (double)rows : k == BR_TURN ? (stages + 1) * (double)(tokens * n) : 4.0 * (double)(tokens * n);
+        r[k].bytes = k == BR_PRODUCT ? (double)(rows * n / 32 * 18) : 8.0 * (double)(tokens * n);
+        r[k].run = br_run;
+        r[k].arg = &a[k];
+        b_shape(&r[k], "%dx%dx%d", (int)tokens, (int)rows, (int)n);
+    }
+    (void)snprintf(title, sizeof title, "rotation while a model runs: %d token%s, a network of %d", (int)tokens, tokens > 1 ? "s" : "", (int)n);
+    b_contest(title, r, BR_KINDS);
+    b_free(a[0].x);
+    b_free(a[0].y);
+    b_free(a[0].w);
+    tiny_ctx_close(ctx);
+    return r[BR_TURN].median_ns / r[BR_PRODUCT].median_ns;
+}
+
+/* ---- the story models ------------------------------------------------------------------------------------------------------ */
+
+typedef struct br_made { tllm_writer *w; tllm_gguf *file; } br_made;
+static void br_end(tiny_ctx *ctx, br_made *m)
+{
+    const void *bytes;
+    size_t n;
+    b_must(ctx, tllm_writer_finish(ctx, m->w));
+    bytes = tllm_writer_memory(m->w, &n);
+    b_must(ctx, tllm_gguf_open_memory(ctx, bytes, n, &m->file));
+}
+static void br_drop(tiny_ctx *ctx, br_made *m)
+{
+    tllm_gguf_close(ctx, m->file);
+    tllm_writer_close(ctx, m->w);
+}
+static br_made br_rotated(tiny_ctx *ctx, const tllm_gguf *g, const float *q, unsigned online)
+{
+    tllm_rotated *r = NULL;
+    tllm_rotated_desc d;
+    br_made m = { NULL, NULL };
+    memset(&d, 0, sizeof d);
+    d.q = q;
+    d.online = online;
+    b_must(ctx, tllm_rotated_open(ctx, g, &d, &r));
+    b_must(ctx, tllm_writer_open(ctx, NULL, &m.w));
+    b_must(ctx, tllm_rotated_put(ctx, r, m.w));
+    br_end(ctx, &m);
+    tllm_rotated_close(ctx, r);
+    return m;
+}
+
+/* eigenvectors of the products of the channels of the embedding */
+static float *br_axes(tiny_ctx *ctx, const tllm_gguf *g)
+{
+    const tllm_gguf_tensor *t = tllm_gguf_tensor_find(g, "token_embd.weight");
+    const tiny_idx n = (tiny_idx)t->dim[0], rows = (tiny_idx)t->dim[1];
+    float *e = (float *)b_alloc((size_t)(rows * n) * sizeof *e), *a = (float *)b_alloc((size_t)(n * n) * sizeof *a), *v = (float *)b_alloc((size_t)(n * n) * sizeof *v);
+    float *l = (float *)b_alloc((size_t)n * sizeof *l);
+    const tiny_tensor te = tiny_tensor_2d(e, TINY_F32, rows, n), turned = tiny_tensor_swap(te, 0, 1), ta = tiny_tensor_2d(a, TINY_F32, n, n), tv = tiny_tensor_2d(v, TINY_F32, n, n);
+    const tiny_tensor tl = tiny_tensor_1d(l, TINY_F32, n);
+    tllm_format_of(t->type)->unpack(t->data, e, (size_t)(rows * n));
+    b_must(ctx, tiny_matmul(ctx, &turned, &te, NULL, TINY_ACT_NONE, &ta));
+    b_must(ctx, tiny_eigh(ctx, &ta, &tl, &tv));
+    b_free(e);
+    b_free(a);
+    b_free(l);
+    return v;
+}
+
+/* matrices of the layers as Q4_0: rounded, or by GPTQ over token */
+static br_made br_packed(tiny_ctx *ctx, const tllm_gguf *g, const int32_t *token, int gptq)
+{
+    const tllm_format *to = tllm_format_of(TLLM_FORMAT_Q4_0);
+    const size_t n = tllm_gguf_n_tensors(g);
+    tllm_gptq_tensor *list = (tllm_gptq_tensor *)b_alloc(n * sizeof *list);
+    tllm_gptq_model_desc d;
+    br_made m = { NULL, NULL };
+    size_t i, n_list = 0;
+    memset(list, 0, n * sizeof *list);
+    memset(&d, 0, sizeof d);
+    d.window = BG_WINDOW;
+    b_must(ctx, tllm_writer_open(ctx, NULL, &m.w));
+    for (i = 0; i < tllm_gguf_n_meta(g); i++) b_must(ctx, tllm_writer_put_meta(ctx, m.w, tllm_gguf_meta_at(g, i)));
+    for (i = 0; i < n; i++) {
+        const tllm_gguf_tensor *t = tllm_gguf_tensor_at(g, i);
+        b_must(ctx, tllm_writer_put_tensor(ctx, m.w, t->name, bg_is_matrix(t) ? TLLM_FORMAT_Q4_0 : t->type, t->rank, t->dim, NULL));
+        if (!bg_is_matrix(t)) continue;
+        list[n_list].t = t;
+        list[n_list].format = TLLM_FORMAT_Q4_0;
+        list[n_list++].to = b_alloc(tllm_format_bytes(to, t->dim[0]) * (size_t)t->dim[1]);
+    }
+    if (gptq) b_must(ctx, tllm_gptq_model(ctx, g, &d, token, BG_TOKENS, list, n_list));
+    for (i = 0, n_list = 0; i < n; i++) {
+        const tllm_gguf_tensor *t = tllm_gguf_tensor_at(g, i);
+        const size_t count = (size_t)(t->dim[0] * t->dim[1]);
+        if (!bg_is_matrix(t)) {
+            b_must(ctx, tllm_writer_data(ctx, m.w, t->data, t->bytes));
+            continue;
+        }
+        if (!gptq || !list[n_list].found) {
+            float *x = (float *)b_alloc(count * sizeof *x);
+            tllm_format_of(t->type)->unpack(t->data, x, count);
+            to->pack(x, list[n_list].to, count, NULL);
+            b_free(x);
+        }
+        b_must(ctx, tllm_writer_data(ctx, m.w, list[n_list].to, tllm_format_bytes(to, count)));
+        b_free(list[n_list++].to);
+    }
+    b_free(list);
+    br_end(ctx, &m);
+    return m;
+}
+
+/* bits a token above the floor; few: inputs in 4 bits, keys and values as Q4_0 */
+static double br_judged(tiny_ctx *ctx, const tllm_gguf *g, int few)
+{
+    tllm_model *model = NULL;
+    tllm_state_desc s;
+    tllm_judge_desc d;
+    tllm_judgement j;
+    memset(&s, 0, sizeof s);
+    memset(&d, 0, sizeof d);
+    d.stories = b_quick ? 100 : 1000;
+    d.samples = d.greedy = -1;
+    d.state = &s;
+    if (few) {
+        s.x_bits = 4;
+        s.type_k = s.type_v = TLLM_FORMAT_Q4_0;
+    }
+    b_must(ctx, tllm_model_open(ctx, g, &model));
+    b_must(ctx, tllm_judge(ctx, model, NULL, &d, &j));
+    tllm_model_close(ctx, model);
+    return j.bits - j.floor;
+}
+
+/* lost[]: everything in 4 bits, beside the model in floats: rounded as it is, rotated before that, all of QuaRot, and with GPTQ; [1] as it is with GPTQ */
+static void br_story(tiny_ctx *ctx, const tllm_gguf *g, const int32_t *token, double lost[5])
+{
+    static const struct { int rotated, gptq; } way[5] = { { 0, 0 }, { 0, 1 }, { 1, 0 }, { 2, 0 }, { 2, 1 } };
+    const double full = br_judged(ctx, g, 0);
+    int k;
+    for (k = 0; k < 5; k++) {
+        br_made turned = { NULL, NULL }, q;
+        if (way[k].rotated) turned = br_rotated(ctx, g, NULL, way[k].rotated == 2 ? TLLM_ROTATE_ALL : 0u);
+        q = br_packed(ctx, way[k].rotated ? turned.file : g, token, way[k].gptq);
+        lost[k] = br_judged(ctx, q.file, 1) - full;
+        br_drop(ctx, &q);
+        br_drop(ctx, &turned);
+    }
+}
+
+void bench_rotate(void)
+{
+    tiny_ctx *ctx = b_ctx(TINY_TARGET_AUTO, b_threads);
+    tllm_gguf *g = NULL;
+    double share[4], lost[2][5];
+    float *axes;
+    int32_t *token;
+    br_made in_axes;
+    int k;
+    share[0] = br_share(5632, 2048, 1);
+    share[1] = br_share(11008, 4096, 1);
+    share[2] = br_share(14336, 4096, 1);
+    share[3] = br_share(14336, 4096, b_quick ? 32 : 128);
+    b_verdict("the transform beside the product behind it, one token, 14336", share[2], "<", 0.07);
+    b_verdict("the transform beside the product behind it, 128 tokens, 14336", share[3], "<", 0.07);
+    b_headline("quarot", "QuaRot: transforms take at most 7 % of a layer", "the last matrix of a network in Q4_0 (5632 to 2048, 11008 to 4096, 14336 to 4096), two threads",
+               "one token: %.1f, %.1f and %.1f %% of that product; 128 tokens: %.1f %%", 100 * share[0], 100 * share[1], 100 * share[2], 100 * share[3]);
+    b_must(ctx, tllm_gguf_open(ctx, "examples/models/story.gguf", &g));
+    token = bg_stories(BG_TOKENS);
+    axes = br_axes(ctx, g);
+    in_axes = br_rotated(ctx, g, axes, 0);
+    br_story(ctx, g, token, lost[0]);
+    br_story(ctx, in_axes.file, token, lost[1]);
+    for (k = 0; k < 2; k++)
+        b_note("story.gguf%s, weights, inputs and cache in 4 bits, bits a token lost: rounded %.4f, GPTQ %.4f; rotated beforehand %.4f; all of QuaRot %.4f, with GPTQ %.4f", k ? " in the axes of its embedding" : "",
+               lost[k][0], lost[k][1], lost[k][2], lost[k][3], lost[k][4]);
+    b_verdict("story model, all in 4 bits: lost / lost with QuaRot and GPTQ", lost[0][0] / lost[0][4], ">", 1);
+    b_verdict("story model in its axes, all in 4 bits: lost / lost with QuaRot and GPTQ", lost[1][0] / lost[1][4], ">", 2);
+    b_headline("quarot", "QuaRot: weights, inputs and cache of a 70B model in 4 bits, at most 0.47 perplexity lost",
+               "examples/models/story.gguf, matrices of the layers Q4_0, inputs S1 a token, keys and values Q4_0; bits a token above the model in floats; in brackets the same model in the principal axes of its embedding",
+               "rounded %.4f (%.4f), GPTQ %.4f (%.4f), QuaRot %.4f (%.4f), QuaRot with GPTQ %.4f (%.4f)", lost[0][0], lost[1][0], lost[0][1], lost[1][1], lost[0][3], lost[1][3], lost[0][4], lost[1][4]);
+    br_drop(ctx, &in_axes);
+    b_free(axes);
+    b_free(token);
+    tllm_gguf_close(ctx, g);
+    tiny_ctx_close(ctx);
+}

@@ -1,0 +1,140 @@
+/* examples/rotate.c - a model rotated so that no channel stands out: easier to round to few bits (QuaRot)
+ *
+ *     rotate IN OUT.gguf                  the same function in another basis: any engine runs it
+ *     rotate IN OUT.gguf --online         and what is turned while it runs: all of QuaRot, for this library
+ *     quantize OUT.gguf SMALL.gguf Q4_0 --gptq --text stories.txt
+ *     perplexity SMALL.gguf stories.txt --input-bits 4 --cache-type-k q4_0 --cache-type-v q4_0 */
+#define TINYLLM_IMPLEMENTATION
+#include "tinyllm.h"
+#define PROGRAM "rotate"
+#include "options.h"
+
+static const char usage[] =
+    "rotate IN OUT.gguf [options]      writes IN, a GGUF file or a .bin of llama2.c, rotated; its matrices that change as floats\n"
+    "  --online         also what is turned while the model runs: inputs of the last matrix of each network, outputs of the attention across its\n"
+    "                   heads, keys. Only this library runs that; the architecture is then named rotated-...\n"
+    "  --parts LIST     of these only some: feed, heads, keys, with commas between\n"
+    "  --axes           the principal axes of the embedding instead of a Hadamard matrix: a few channels of the stream are far larger than the others\n"
+    "                   then, as in large models, and one can see what that does\n"
+    "  --plain-heads    heads of values stay as they are\n"
+    "  --type TYPE      F32, F16 or BF16 for matrices that change; F32 without this\n"
+    "  --seed N         of the random signs; 0 without this\n"
+    "  --threads N      one per processor without this\n";
+
+static int told = -1;
+static void tell(void *user, const char *what, double done)
+{
+    const int percent = (int)(100.0 * done);
+    (void)user;
+    if (strcmp(what, "rotate") != 0 || percent == told) return;
+    told = percent;
+    fprintf(stderr, "\r%3d %%", percent);
+    (void)fflush(stderr);
+}
+
+/* "feed,keys": 5; -1: a word that is none of them */
+static int parts_of(const char *list)
+{
+    static const char *const name[3] = { "feed", "heads", "keys" };
+    int parts = 0, k;
+    while (*list) {
+        const size_t n = strcspn(list, ",");
+        for (k = 0; k < 3 && (strlen(name[k]) != n || memcmp(name[k], list, n) != 0); k++) {}
+        if (k == 3) return -1;
+        parts |= 1 << k;
+        list += n + (list[n] == ',');
+    }
+    return parts;
+}
+
+/* the axes of the rows of the embedding: columns of n x n, for tiny_free; NULL: ctx says why */
+static float *axes_of(tiny_ctx *ctx, const tllm_gguf *g)
+{
+    const tllm_gguf_tensor *t = tllm_gguf_tensor_find(g, "token_embd.weight");
+    const tllm_format *f = t ? tllm_format_of(t->type) : NULL;
+    const ptrdiff_t n = f && t->rank == 2 && t->dim[0] <= 16384 ? (ptrdiff_t)t->dim[0] : 0, rows = n ? (ptrdiff_t)t->dim[1] : 0;
+    float *a = n ? (float *)tiny_alloc(ctx, (size_t)n * (size_t)n * sizeof *a) : NULL, *v = a ? (float *)tiny_alloc(ctx, (size_t)n * (size_t)n * sizeof *v) : NULL;
+    float *l = v ? (float *)tiny_alloc(ctx, (size_t)n * sizeof *l) : NULL, *e = l ? (float *)tiny_alloc(ctx, (size_t)rows * (size_t)n * sizeof *e) : NULL;
+    tiny_tensor te, back, ta, tl, tv;
+    tiny_status st = e ? TINY_OK : TINY_E_MEMORY;
+    if (!n) fprintf(stderr, "rotate: there is no embedding of at most 16384 channels\n");
+    if (!st) {
+        f->unpack(t->data, e, (size_t)rows * (size_t)n);
+        te = tiny_tensor_2d(e, TINY_F32, rows, n);
+        ta = tiny_tensor_2d(a, TINY_F32, n, n);
+        tv = tiny_tensor_2d(v, TINY_F32, n, n);
+        tl = tiny_tensor_1d(l, TINY_F32, n);
+        te = tiny_tensor_swap(te, 0, 1);
+        back = tiny_tensor_swap(te, 0, 1);
+        st = tiny_matmul(ctx, &te, &back, NULL, 0, &ta);
+        if (!st) st = tiny_eigh(ctx, &ta, &tl, &tv);
+    }
+    tiny_free(ctx, e);
+    tiny_free(ctx, l);
+    tiny_free(ctx, a);
+    if (!st) return v;
+    tiny_free(ctx, v);
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    const char *in = NULL, *out = NULL, *type = NULL, *list = NULL;
+    int online = 0, plain_heads = 0, axes = 0, parts = 0;
+    float *q = NULL;
+    tiny_ctx_desc desc;
+    tllm_rotated_desc d;
+    tllm_rotated_about a;
+    tllm_writer_desc wd;
+    const option options[] = {
+        THE_WORD("IN", &in), A_WORD("OUT.gguf", &out), A_FLAG("--online", &online), A_TEXT("--parts", &list), A_FLAG("--axes", &axes), A_FLAG("--plain-heads", &plain_heads), A_TEXT("--type", &type),
+        A_SEED("--seed", &d.seed), A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS) };
+    tiny_ctx *ctx = NULL;
+    tllm_gguf *g = NULL;
+    tllm_rotated *r = NULL;
+    tllm_writer *w = NULL;
+    tiny_status st;
+    memset(&desc, 0, sizeof desc);
+    memset(&d, 0, sizeof d);
+    memset(&wd, 0, sizeof wd);
+    READ_OPTIONS(argc, argv, usage, options);
+    if (!out) return wrong("OUT.gguf", "a name for the rotated model is wanted");
+    if (list && (parts = parts_of(list)) < 0) return wrong("--parts", list);
+    if (type) {
+        const tllm_format *f = tllm_format_by_name(type);
+        if (!f || !(f->flags & TLLM_FORMAT_PLAIN) || !f->pack) return wrong("--type", type);
+        d.format = f->id;
+    }
+    d.online = list ? (unsigned)parts : online ? TLLM_ROTATE_ALL : 0u;
+    d.no_heads = plain_heads;
+    desc.log = hear;
+    desc.progress = tell;
+    desc.user = &ctx;
+    st = tiny_ctx_open(&desc, &ctx);
+    if (!st) st = tllm_file_open(ctx, in, &g);
+    if (!st && axes) {
+        d.q = q = axes_of(ctx, g);
+        if (!q) st = TINY_E_ARGUMENT;
+    }
+    if (!st) st = tllm_rotated_open(ctx, g, &d, &r);
+    wd.path = out;
+    if (!st) st = tllm_writer_open(ctx, &wd, &w);
+    if (!st) st = tllm_rotated_put(ctx, r, w);
+    if (!st) st = tllm_writer_finish(ctx, w);
+    if (told >= 0) fprintf(stderr, "\r");
+    if (!st) {
+        a = tllm_rotated_what(r);
+        printf("%s: %lu tensors in another basis; the stream of %ld in blocks of %ld", out, (unsigned long)a.tensors, (long)a.n_embd, (long)a.block);
+        if (a.head_block) printf(", value heads of %ld", (long)a.head_block);
+        if (a.feed_block) printf(", networks of %ld", (long)a.feed_block);
+        printf("%s\n", d.online ? "; for this library only" : "");
+        if (a.untied) printf("the embedding gave the logits, too: output.weight is new\n");
+        if (a.heads && !d.no_heads) printf("value heads stay as they are: %s\n", a.heads);
+    } else if (ctx && tiny_ctx_message(ctx)[0]) say(tiny_ctx_message(ctx));
+    tllm_writer_close(ctx, w);
+    tllm_rotated_close(ctx, r);
+    tiny_free(ctx, q);
+    tllm_gguf_close(ctx, g);
+    tiny_ctx_close(ctx);
+    return exit_status(st != TINY_OK);
+}
