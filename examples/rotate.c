@@ -47,47 +47,16 @@ static int parts_of(const char *list)
     return parts;
 }
 
-/* the axes of the rows of the embedding: columns of n x n, for tiny_free; NULL: ctx says why */
-static float *axes_of(tiny_ctx *ctx, const tllm_gguf *g)
-{
-    const tllm_gguf_tensor *t = tllm_gguf_tensor_find(g, "token_embd.weight");
-    const tllm_format *f = t ? tllm_format_of(t->type) : NULL;
-    const ptrdiff_t n = f && t->rank == 2 && t->dim[0] <= 16384 ? (ptrdiff_t)t->dim[0] : 0, rows = n ? (ptrdiff_t)t->dim[1] : 0;
-    float *a = n ? (float *)tiny_alloc(ctx, (size_t)n * (size_t)n * sizeof *a) : NULL, *v = a ? (float *)tiny_alloc(ctx, (size_t)n * (size_t)n * sizeof *v) : NULL;
-    float *l = v ? (float *)tiny_alloc(ctx, (size_t)n * sizeof *l) : NULL, *e = l ? (float *)tiny_alloc(ctx, (size_t)rows * (size_t)n * sizeof *e) : NULL;
-    tiny_tensor te, back, ta, tl, tv;
-    tiny_status st = e ? TINY_OK : TINY_E_MEMORY;
-    if (!n) fprintf(stderr, "rotate: there is no embedding of at most 16384 channels\n");
-    if (!st) {
-        f->unpack(t->data, e, (size_t)rows * (size_t)n);
-        te = tiny_tensor_2d(e, TINY_F32, rows, n);
-        ta = tiny_tensor_2d(a, TINY_F32, n, n);
-        tv = tiny_tensor_2d(v, TINY_F32, n, n);
-        tl = tiny_tensor_1d(l, TINY_F32, n);
-        te = tiny_tensor_swap(te, 0, 1);
-        back = tiny_tensor_swap(te, 0, 1);
-        st = tiny_matmul(ctx, &te, &back, NULL, 0, &ta);
-        if (!st) st = tiny_eigh(ctx, &ta, &tl, &tv);
-    }
-    tiny_free(ctx, e);
-    tiny_free(ctx, l);
-    tiny_free(ctx, a);
-    if (!st) return v;
-    tiny_free(ctx, v);
-    return NULL;
-}
-
 int main(int argc, char **argv)
 {
     const char *in = NULL, *out = NULL, *type = NULL, *list = NULL;
-    int online = 0, plain_heads = 0, axes = 0, parts = 0;
-    float *q = NULL;
+    int online = 0, plain_heads = 0, parts = 0;
     tiny_ctx_desc desc;
     tllm_rotated_desc d;
     tllm_rotated_about a;
     tllm_writer_desc wd;
     const option options[] = {
-        THE_WORD("IN", &in), A_WORD("OUT.gguf", &out), A_FLAG("--online", &online), A_TEXT("--parts", &list), A_FLAG("--axes", &axes), A_FLAG("--plain-heads", &plain_heads), A_TEXT("--type", &type),
+        THE_WORD("IN", &in), A_WORD("OUT.gguf", &out), A_FLAG("--online", &online), A_TEXT("--parts", &list), A_FLAG("--axes", &d.axes), A_FLAG("--plain-heads", &plain_heads), A_TEXT("--type", &type),
         A_SEED("--seed", &d.seed), A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS) };
     tiny_ctx *ctx = NULL;
     tllm_gguf *g = NULL;
@@ -112,10 +81,6 @@ int main(int argc, char **argv)
     desc.user = &ctx;
     st = tiny_ctx_open(&desc, &ctx);
     if (!st) st = tllm_file_open(ctx, in, &g);
-    if (!st && axes) {
-        d.q = q = axes_of(ctx, g);
-        if (!q) st = TINY_E_ARGUMENT;
-    }
     if (!st) st = tllm_rotated_open(ctx, g, &d, &r);
     wd.path = out;
     if (!st) st = tllm_writer_open(ctx, &wd, &w);
@@ -130,10 +95,9 @@ int main(int argc, char **argv)
         printf("%s\n", d.online ? "; for this library only" : "");
         if (a.untied) printf("the embedding gave the logits, too: output.weight is new\n");
         if (a.heads && !d.no_heads) printf("value heads stay as they are: %s\n", a.heads);
-    } else if (ctx && tiny_ctx_message(ctx)[0]) say(tiny_ctx_message(ctx));
+    } else if (ctx) say(tiny_ctx_message(ctx));
     tllm_writer_close(ctx, w);
     tllm_rotated_close(ctx, r);
-    tiny_free(ctx, q);
     tllm_gguf_close(ctx, g);
     tiny_ctx_close(ctx);
     return exit_status(st != TINY_OK);

@@ -130,6 +130,60 @@ static tiny_status packed(tiny_ctx *ctx, uint64_t seed, float *w, int *n)
     return st;
 }
 
+/* factors of AWQ and SmoothQuant, ranges that are cut, layers of bytes, inputs in few bits, means of vectors */
+static tiny_status eased(tiny_ctx *ctx, uint64_t seed, const float *w, const float *x, const tllm_calib *c, int *n)
+{
+    static float mean[WIDE], x_most[WIDE], w_most[WIDE], s[WIDE], v[TOKENS * WIDE], scale[TOKENS], centre[16 * 8];
+    static uint8_t step[ROWS * WIDE];
+    static int8_t code[TOKENS * WIDE];
+    static uint32_t nearest[ROWS * WIDE / 8];
+    tllm_awq_matrix m;
+    tllm_awq_about about;
+    tllm_w8a8 q;
+    tllm_kmeans_desc k;
+    tiny_idx i;
+    tiny_status st;
+    int bits;
+    memset(&m, 0, sizeof m);
+    memset(&k, 0, sizeof k);
+    memset(w_most, 0, sizeof w_most);
+    m.w = w;
+    m.rows = ROWS;
+    m.format = TLLM_FORMAT_Q4_0;
+    tllm_calib_mean(c, mean);
+    tllm_calib_largest(c, x_most);
+    hash_start();
+    st = tllm_awq_scale(ctx, NULL, &m, 1, WIDE, mean, x, 64, s, &about);
+    if (!st) st = tllm_awq_clip(ctx, NULL, m.format, w, ROWS, WIDE, x, 64, step);
+    hash_floats(s, WIDE);
+    hash_bytes(step, (size_t)(ROWS * tllm_awq_groups(NULL, m.format, WIDE)));
+    if (!st) *n += print_line("awq", seed);
+    hash_start();
+    if (!st) st = tllm_smooth_largest(ctx, w, ROWS, WIDE, w_most);
+    if (!st) st = tllm_smooth_factors(ctx, 0.5f, x_most, w_most, WIDE, s);
+    hash_floats(s, WIDE);
+    q.code = code;
+    q.scale = scale;
+    if (!st) st = tllm_w8a8_inputs(ctx, x, TOKENS, WIDE, WIDE, 0.0f, &q);
+    hash_bytes(code, sizeof code);
+    hash_floats(scale, TOKENS);
+    if (!st) *n += print_line("smooth", seed);
+    hash_start();
+    for (bits = 2; bits <= 8 && !st; bits++) {
+        memcpy(v, x, sizeof v);
+        st = tllm_round_rows(ctx, v, TOKENS, WIDE, WIDE, bits, bits % 2 ? 1.0f : 0.9f);
+        hash_floats(v, TOKENS * WIDE);
+    }
+    if (!st) *n += print_line("round_rows", seed);
+    hash_start();
+    k.k = 16;
+    if (!st) st = tllm_kmeans(ctx, &k, w, ROWS * WIDE / 8, 8, NULL, centre, nearest, NULL);
+    hash_floats(centre, 16 * 8);
+    for (i = 0; i < ROWS * WIDE / 8; i++) hash_bits(nearest[i], 4);
+    if (!st) *n += print_line("kmeans", seed);
+    return st;
+}
+
 static tiny_status trained(tiny_ctx *ctx, uint64_t seed, float *x, int *n)
 {
     static float label[TOKENS], model[WIDE + 1];
@@ -205,6 +259,7 @@ int print_procedures(uint64_t seed)
         h = tllm_calib_products(calib);
         st = rounded(ctx, seed, w, &h, &n);
     }
+    if (!st) st = eased(ctx, seed, w, x, calib, &n);
     tllm_calib_close(ctx, calib);
     if (!st) st = packed(ctx, seed, w, &n);
     if (!st) st = trained(ctx, seed, x, &n);

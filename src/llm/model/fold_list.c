@@ -163,7 +163,7 @@ static void tinyi_fold_value(tinyi_fold_list *l, const tinyi_lm_layer *a)
     const char *why = tinyi_fold_mixes(a);
     tllm_fold *fold;
     tiny_idx i;
-    if (a->mix == TINYI_LM_ATTN && a->w[TINYI_T_ATTN_SUB_NORM]) {       /* whatever else stands beside it: nobody but the output reads it */
+    if (a->mix == TINYI_LM_ATTN && a->w[TINYI_T_ATTN_SUB_NORM] && !(m->rotated & TLLM_ROTATE_HEADS)) {       /* whatever else stands beside it: nobody but the output reads it */
         fold = tinyi_fold_of_norm(l, a, TLLM_FOLD_VALUE, a->w[TINYI_T_ATTN_SUB_NORM]);
         if (fold) tinyi_fold_to(fold, a->w[TINYI_T_ATTN_OUT], 0, 1);
         return;
@@ -174,6 +174,7 @@ static void tinyi_fold_value(tinyi_fold_list *l, const tinyi_lm_layer *a)
     if (!why && a->n_head != a->n_kv) why = "several heads share a value head: their factors would have to be equal";
     if (!why && TINYI_LM_ARCH(m)->attn & TINYI_LM_A_V_PLAIN) why = "values are normed, which takes a factor away";
     if (!why && m->clamp_kqv > 0.0f) why = "values are clamped";
+    if (!why && m->rotated & TLLM_ROTATE_HEADS) why = "heads are turned between values and output";
     if (!why && !a->w[TINYI_T_ATTN_QKV] && !a->w[TINYI_T_ATTN_V]) why = "keys serve as values";
     if (why) {
         tinyi_fold_none(l, a->i, TLLM_FOLD_VALUE, why);
@@ -214,6 +215,10 @@ static void tinyi_fold_down(tinyi_fold_list *l, const tinyi_lm_layer *a)
     const tinyi_lm_w *const *w = a->w;
     if (!a->ffn) {
         tinyi_fold_none(l, a->i, TLLM_FOLD_DOWN, "the layer has no network");
+        return;
+    }
+    if (l->m->rotated & TLLM_ROTATE_FEED) {
+        tinyi_fold_none(l, a->i, TLLM_FOLD_DOWN, "networks are turned between up and down");
         return;
     }
     if (w[TINYI_T_FFN_DOWN] && w[TINYI_T_FFN_SUB_NORM]) {

@@ -15,6 +15,7 @@
 #include "llm/model/rotate.h"
 #include "math/fwht.h"
 #include "math/layout.h"
+#include "math/linalg.h"
 #include "math/matmul.h"
 
 #if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_GPTQ
@@ -144,6 +145,7 @@ static tiny_status tinyi_rotate_make(tiny_ctx *ctx, tllm_rotated *r, const tllm_
     if (m->norm != TINYI_LM_RMS) tinyi_rotate_refuse(&l, -1, "layer norms take the mean of all channels away, which a rotation does not let pass");
     if (m->block != TINYI_LM_PRE && m->block != TINYI_LM_PARALLEL) tinyi_rotate_refuse(&l, -1, "the norms of its layers do not stand before both halves");
     if (!norm || norm->bias) tinyi_rotate_refuse(&l, -1, norm ? "the last norm has a bias" : "no norm stands before the logits");
+    if (m->n_layer < 1) tinyi_rotate_refuse(&l, -1, "it has no layers");
     if (m->n_ple > 0) tinyi_rotate_refuse(&l, -1, "layers have inputs of their own");
     for (i = 0; i < TINYI_T_COUNT && !l.st; i++) {
         for (k = 0; k < sizeof top / sizeof top[0] && top[k] != i; k++) {}
@@ -159,7 +161,10 @@ static tiny_status tinyi_rotate_make(tiny_ctx *ctx, tllm_rotated *r, const tllm_
     r->n_kv = m->layer[0].n_kv;
     r->d_v = m->layer[0].d_v;
     if (!r->about.heads && !r->d.no_heads) r->about.head_block = tiny_fwht_block(r->d_v);
-    if (r->d.online & TLLM_ROTATE_FEED) r->about.feed_block = tiny_fwht_block(m->layer[0].n_ff > 0 ? m->layer[0].n_ff : 1);
+    for (i = 0; i < m->n_layer && r->d.online & TLLM_ROTATE_FEED && !r->about.feed_block; i++) {
+        const tinyi_lm_w *last = m->layer[i].w[m->layer[i].moe ? TINYI_T_DOWN_EXPS : TINYI_T_FFN_DOWN];
+        if (last) r->about.feed_block = tiny_fwht_block(last->n_in);
+    }
     for (i = 0; i < m->n_layer && !l.st; i++) tinyi_rotate_layer(&l, &m->layer[i]);
     tinyi_rotate_mark(&l, r->embd, TINYI_ROTATE_READS, 0);
     tinyi_rotate_mark(&l, r->output, TINYI_ROTATE_READS, 0);
@@ -178,20 +183,58 @@ static tiny_status tinyi_rotate_make(tiny_ctx *ctx, tllm_rotated *r, const tllm_
     return l.st;
 }
 
-TINY_REF_BEGIN
 /* rows of q are orthogonal and of length 1, as far as floats go */
 static tiny_status tinyi_rotate_orthogonal(tiny_ctx *ctx, const float *q, tiny_idx n)
 {
-    tiny_idx i, j, k;
-    for (i = 0; i < n; i++)
-        for (j = 0; j <= i; j++) {
-            double dot = i == j ? -1.0 : 0.0;
-            for (k = 0; k < n; k++) dot += (double)q[i * n + k] * (double)q[j * n + k];
-            if (!(dot < 1e-4 && dot > -1e-4)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "rotate: q is not orthogonal: rows %td and %td have a product that is %g off", j, i, dot);
-        }
-    return TINY_OK;
+    const tiny_tensor all = tiny_tensor_swap(tiny_tensor_2d((void *)(uintptr_t)q, TINY_F32, n, n), 0, 1);
+    const tiny_idx part = TINYI_MIN(n, (tiny_idx)64);
+    float *dot = (float *)tinyi_alloc(ctx, (size_t)part, (size_t)n * sizeof *dot);
+    tiny_idx row, i, j, now;
+    tiny_status st = dot ? TINY_OK : ctx->status;
+    for (row = 0; row < n && !st; row += now) {
+        tiny_tensor tq, ty;
+        now = TINYI_MIN(part, n - row);
+        tq = tiny_tensor_2d((void *)(uintptr_t)(q + row * n), TINY_F32, now, n);
+        ty = tiny_tensor_2d(dot, TINY_F32, now, n);
+        st = tiny_matmul(ctx, &tq, &all, NULL, TINY_ACT_NONE, &ty);
+        for (i = 0; i < now && !st; i++)
+            for (j = 0; j < n && !st; j++) {
+                const double off = (double)dot[i * n + j] - (row + i == j ? 1.0 : 0.0);
+                if (!(off < 1e-3 && off > -1e-3))
+                    st = tinyi_fail(ctx, TINY_E_ARGUMENT, "rotate: q is not orthogonal: rows %td and %td have a product that is %g off", row + i, j, off);
+            }
+    }
+    tiny_free(ctx, dot);
+    return st;
 }
-TINY_REF_END
+
+/* q: eigenvectors, column by column, of the products of the channels of the embedding */
+static tiny_status tinyi_rotate_axes(tiny_ctx *ctx, const tllm_gguf_tensor *embd, tiny_idx n, float *q)
+{
+    const tiny_idx rows = (tiny_idx)embd->dim[1], part = TINYI_MIN(rows, (tiny_idx)(1 << 20) / n + 1);
+    const tllm_format *f = tllm_format_of(embd->type);
+    const size_t bytes = tllm_format_bytes(f, (uint64_t)n);
+    float *e = (float *)tinyi_alloc(ctx, (size_t)part, (size_t)n * sizeof *e), *a = e ? (float *)tinyi_alloc(ctx, (size_t)n, (size_t)n * 2 * sizeof *a) : NULL;
+    float *one = a ? a + n * n : NULL, *value = a ? (float *)tinyi_alloc(ctx, (size_t)n, sizeof *value) : NULL;
+    tiny_status st = value ? TINY_OK : ctx->status;
+    tiny_idx row, i;
+    if (!st) memset(a, 0, (size_t)(n * n) * sizeof *a);
+    for (row = 0; row < rows && !st; row += part) {
+        const tiny_idx now = TINYI_MIN(part, rows - row);
+        const tiny_tensor te = tiny_tensor_2d(e, TINY_F32, now, n), turned = tiny_tensor_swap(te, 0, 1), to = tiny_tensor_2d(one, TINY_F32, n, n);
+        f->unpack(embd->data + (size_t)row * bytes, e, (size_t)(now * n));
+        st = tiny_matmul(ctx, &turned, &te, NULL, TINY_ACT_NONE, &to);
+        for (i = 0; i < n * n && !st; i++) a[i] += one[i];
+    }
+    if (!st) {
+        const tiny_tensor ta = tiny_tensor_2d(a, TINY_F32, n, n), tw = tiny_tensor_1d(value, TINY_F32, n), tq = tiny_tensor_2d(q, TINY_F32, n, n);
+        st = tiny_eigh(ctx, &ta, &tw, &tq);
+    }
+    tiny_free(ctx, value);
+    tiny_free(ctx, a);
+    tiny_free(ctx, e);
+    return st;
+}
 
 TINY_API tiny_status tllm_rotated_open(tiny_ctx *ctx, const tllm_gguf *file, const tllm_rotated_desc *desc, tllm_rotated **out)
 {
@@ -204,6 +247,7 @@ TINY_API tiny_status tllm_rotated_open(tiny_ctx *ctx, const tllm_gguf *file, con
     if (out) *out = NULL;
     if (st) return st;
     if (!file || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "rotate: a file and a place for the rotated model are wanted");
+    if (desc && desc->q && desc->axes) return tinyi_fail(ctx, TINY_E_ARGUMENT, "rotate: a q and axes of the embedding: one of them can be");
     if (desc && desc->online & ~(unsigned)TLLM_ROTATE_ALL) return tinyi_fail(ctx, TINY_E_ARGUMENT, "rotate: online is %u; 1, 2 and 4 and their sums can be", desc->online);
     format = tllm_format_of(desc ? desc->format : TLLM_FORMAT_F32);
     if (!format || !format->pack) return tinyi_fail(ctx, TINY_E_ARGUMENT, "rotate: matrices cannot be written in format %d", desc ? desc->format : 0);
@@ -227,11 +271,13 @@ TINY_API tiny_status tllm_rotated_open(tiny_ctx *ctx, const tllm_gguf *file, con
             rng = tiny_rng_make(r->d.seed, 0);
             for (i = 0; i < n; i++) r->sign[i] = tiny_rng_u32(&rng) >> 31 ? -1.0f : 1.0f;
         }
-        if (!st && r->d.q) {
-            st = tinyi_rotate_orthogonal(ctx, r->d.q, n);
-            r->q = st ? NULL : (float *)tinyi_alloc(ctx, (size_t)n, (size_t)n * sizeof *r->q);
-            if (r->q) memcpy(r->q, r->d.q, (size_t)n * (size_t)n * sizeof *r->q);
-            else if (!st) st = ctx->status;
+        if (!st && r->d.q) st = tinyi_rotate_orthogonal(ctx, r->d.q, n);
+        if (!st && (r->d.q || r->d.axes)) {
+            r->q = (float *)tinyi_alloc(ctx, (size_t)n, (size_t)n * sizeof *r->q);
+            if (!r->q) st = ctx->status;
+            else if (r->d.q) memcpy(r->q, r->d.q, (size_t)n * (size_t)n * sizeof *r->q);
+            else if (r->embd) st = tinyi_rotate_axes(ctx, r->embd, n, r->q);
+            else st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "rotate: %s: there is no embedding", m->path);
         }
         r->d.q = NULL;
         if (!st) st = tinyi_rotate_make(ctx, r, m);
@@ -273,7 +319,7 @@ static tiny_status tinyi_rotate_turn(tiny_ctx *ctx, const tllm_rotated *r, const
     tiny_idx i, k;
     if (r->q) {
         const tiny_tensor tq = tiny_tensor_2d(r->q, TINY_F32, n, n);
-        return tiny_matmul(ctx, &tx, &tq, NULL, 0, &ty);
+        return tiny_matmul(ctx, &tx, &tq, NULL, TINY_ACT_NONE, &ty);
     }
     memset(&p, 0, sizeof p);
     p.block = r->about.block;
@@ -415,7 +461,7 @@ static tiny_status tinyi_rotate_keys(tiny_ctx *ctx, const tllm_rotated *r, tllm_
             st = tllm_writer_put_meta(ctx, w, &m);
         } else if (!tllm_text_is(m.key, "rotation.stream")) st = tllm_writer_put_meta(ctx, w, &m);
     }
-    if (!st) st = tllm_writer_put_text(ctx, w, "rotation.stream", r->q ? "given" : "hadamard");
+    if (!st) st = tllm_writer_put_text(ctx, w, "rotation.stream", r->d.axes ? "axes" : r->q ? "given" : "hadamard");
     for (k = 0; k < 3 && !st; k++) {
         (void)snprintf(key, sizeof key, "%s%.*s.rotation.%s", TINYI_ROTATED_PREFIX, (int)TINYI_MIN(arch.n, (size_t)64), arch.at, part[k]);
         if (r->d.online & 1u << k) st = tllm_writer_put_bool(ctx, w, key, 1);

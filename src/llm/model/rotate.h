@@ -19,6 +19,7 @@ TINYI_C_BEGIN
 typedef struct tllm_rotated_desc {          /* all zero: the value in brackets */
     uint64_t seed;                          /* of the signs [0] */
     const float *q;                         /* another rotation of the stream: (n_embd, n_embd) orthogonal, x becomes q^T x [Hadamard times signs] */
+    int axes;                               /* or the principal axes of the embedding: a few channels far larger than the others, as large models have them, to try things on */
     unsigned online;                        /* what is rotated while the model runs: TLLM_ROTATE_... [nothing] */
     int no_heads;                           /* values stay as they are [each head of them is rotated, where nothing stands between them and the output] */
     int format;                             /* of the matrices that change [F32] */
@@ -26,7 +27,7 @@ typedef struct tllm_rotated_desc {          /* all zero: the value in brackets *
 
 typedef struct tllm_rotated_about {
     tiny_idx n_embd, block;                 /* of the stream; what a Hadamard matrix mixes of it: all, or the largest power of two in it */
-    tiny_idx feed_block, head_block;        /* the same of networks and of a value head; 0: they are not rotated */
+    tiny_idx feed_block, head_block;        /* the same of the first network and of a value head; 0: they are not rotated */
     size_t tensors;                         /* that are others than in the file */
     int untied;                             /* the embedding gave the logits, too: there is a matrix of its own for them now */
     const char *heads;                      /* why value heads are not rotated; NULL: they are, or were not to be */

@@ -112,6 +112,36 @@ T_FN float *results(tiny_ctx *ctx, const tllm_gguf *file, size_t *n)
     return y;
 }
 
+/* fn for each model of ../shared/oracle/llm, in a context of its own; how many there were */
+typedef void (*model_fn)(tiny_ctx *ctx, const tllm_gguf *g, const char *name, void *arg);
+T_FN int each_model(model_fn fn, void *arg)
+{
+    const char *index = t_shared("oracle/llm/index.tsv");
+    static char line[65536], last[80];
+    FILE *in = index ? fopen(index, "r") : NULL;
+    int n = 0;
+    if (!in) return 0;
+    while (fgets(line, sizeof line, in)) {
+        char name[80], path[120];
+        const char *at;
+        tllm_gguf *g = NULL;
+        tiny_ctx *ctx;
+        if (sscanf(line, "%79[^\t]", name) != 1 || !strcmp(name, "name") || !strcmp(name, last)) continue;
+        (void)snprintf(last, sizeof last, "%s", name);
+        (void)snprintf(path, sizeof path, "oracle/llm/%s.gguf", name);
+        at = t_shared(path);
+        if (!at) continue;
+        ctx = t_ctx(TINY_TARGET_AUTO, 1);
+        if (T_OK(tllm_gguf_open(ctx, at, &g))) fn(ctx, g, name, arg);
+        n++;
+        tllm_gguf_close(ctx, g);
+        t_close(ctx);
+        t_free_blocks();
+    }
+    (void)fclose(in);
+    return n;
+}
+
 /* n tokens of stories */
 T_FN void stories(int32_t *token, int n, uint64_t seed)
 {

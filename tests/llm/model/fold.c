@@ -44,46 +44,31 @@ static void compare(tiny_ctx *ctx, tllm_folds *f, const char *name, int *gains)
     drop(ctx, &before);
 }
 
+typedef struct tally { int refused, folds, gains; } tally;
+static void one_model(tiny_ctx *ctx, const tllm_gguf *g, const char *name, void *arg)
+{
+    tally *t = (tally *)arg;
+    tllm_folds *f = NULL;
+    const tiny_status st = tllm_folds_open(ctx, g, &f);
+    if (st) {
+        T_EQ_INT(st, TINY_E_UNSUPPORTED);
+        T_TRUE(f == NULL && strstr(tiny_ctx_message(ctx), "its folds are not known") != NULL);
+        T_TRUE(!strncmp(name, "t5", 2) || !strncmp(name, "rwkv", 4) || !strcmp(name, "gemma3n"));
+        t->refused++;
+    } else {
+        t->folds += (int)tllm_folds_n(f);
+        compare(ctx, f, name, &t->gains);
+    }
+    tllm_folds_close(ctx, f);
+}
+
 static void test_models(void)
 {
-    const char *index = t_shared("oracle/llm/index.tsv");
-    static char line[65536], last[80];
-    int n_models = 0, refused = 0, folds = 0, gains = 0;
-    FILE *in = index ? fopen(index, "r") : NULL;
-    if (!in) return;
-    while (fgets(line, sizeof line, in)) {
-        char name[80], path[120];
-        const char *at;
-        tllm_gguf *g = NULL;
-        tllm_folds *f = NULL;
-        tiny_ctx *ctx;
-        tiny_status st;
-        if (sscanf(line, "%79[^\t]", name) != 1 || !strcmp(name, "name") || !strcmp(name, last)) continue;
-        (void)snprintf(last, sizeof last, "%s", name);
-        (void)snprintf(path, sizeof path, "oracle/llm/%s.gguf", name);
-        at = t_shared(path);
-        if (!at) continue;
-        ctx = t_ctx(TINY_TARGET_AUTO, 1);
-        T_OK(tllm_gguf_open(ctx, at, &g));
-        n_models++;
-        st = tllm_folds_open(ctx, g, &f);
-        if (st) {
-            T_EQ_INT(st, TINY_E_UNSUPPORTED);
-            T_TRUE(f == NULL && strstr(tiny_ctx_message(ctx), "its folds are not known") != NULL);
-            T_TRUE(!strncmp(name, "t5", 2) || !strncmp(name, "rwkv", 4) || !strcmp(name, "gemma3n"));
-            refused++;
-        } else {
-            folds += (int)tllm_folds_n(f);
-            compare(ctx, f, name, &gains);
-        }
-        tllm_folds_close(ctx, f);
-        tllm_gguf_close(ctx, g);
-        t_close(ctx);
-        t_free_blocks();
-    }
-    (void)fclose(in);
-    printf("  models: %d, of which %d are refused; %d folds, %d gains\n", n_models, refused, folds, gains);
-    T_TRUE(n_models - refused >= 3 && folds >= 20 && gains >= 6);
+    tally t = { 0, 0, 0 };
+    const int n_models = each_model(one_model, &t);
+    if (!n_models) return;
+    printf("  models: %d, of which %d are refused; %d folds, %d gains\n", n_models, t.refused, t.folds, t.gains);
+    T_TRUE(n_models - t.refused >= 3 && t.folds >= 20 && t.gains >= 6);
     T_PROOF("quantization 0", "folds leave the float model unchanged (<=1e-5 relative)");
 }
 

@@ -53,50 +53,36 @@ static void compare(tiny_ctx *ctx, const tllm_gguf *g, const char *name, int *pa
     tllm_folds_close(ctx, f);
 }
 
-static void test_models(void)
+typedef struct tally { int refused, parts; } tally;
+static void one_model(tiny_ctx *ctx, const tllm_gguf *g, const char *name, void *arg)
 {
     /* what cannot be rotated, by hand, from what the oracle says of each */
     static const struct { const char *name, *why; } refused[] = {
         { "bert", "gives no logits" }, { "gpt2", "layer norms" }, { "gemma2", "a norm stands behind a half" }, { "olmo2", "a norm stands behind a half" }, { "bloom", "layer norms" },
         { "deepseek2", "more than attention" }, { "t5", "its folds are not known" }, { "phi2", "layer norms" } };
-    const char *index = t_shared("oracle/llm/index.tsv");
-    static char line[65536], last[80];
-    int n_models = 0, n_refused = 0, parts = 0;
-    FILE *in = index ? fopen(index, "r") : NULL;
-    if (!in) return;
-    while (fgets(line, sizeof line, in)) {
-        char name[80], path[120];
-        const char *at;
-        tllm_gguf *g = NULL;
-        tllm_rotated *r = NULL;
-        tiny_ctx *ctx;
-        size_t i;
-        if (sscanf(line, "%79[^\t]", name) != 1 || !strcmp(name, "name") || !strcmp(name, last)) continue;
-        (void)snprintf(last, sizeof last, "%s", name);
-        (void)snprintf(path, sizeof path, "oracle/llm/%s.gguf", name);
-        at = t_shared(path);
-        if (!at) continue;
-        ctx = t_ctx(TINY_TARGET_AUTO, 1);
-        T_OK(tllm_gguf_open(ctx, at, &g));
-        n_models++;
-        for (i = 0; i < T_COUNT(refused) && strcmp(name, refused[i].name); i++) {}
-        if (tllm_rotated_open(ctx, g, NULL, &r)) {
-            T_TRUE(r == NULL && tiny_ctx_status(ctx) == TINY_E_UNSUPPORTED);
-            if (i < T_COUNT(refused) && !T_TRUE(strstr(tiny_ctx_message(ctx), refused[i].why) != NULL)) printf("  %s\n", tiny_ctx_message(ctx));
-            if (getenv("T_SAY")) printf("%-20s %s\n", name, tiny_ctx_message(ctx));
-            n_refused++;
-        } else {
-            T_TRUE(i == T_COUNT(refused));
-            tllm_rotated_close(ctx, r);
-            compare(ctx, g, name, &parts);
-        }
-        tllm_gguf_close(ctx, g);
-        t_close(ctx);
-        t_free_blocks();
+    tally *t = (tally *)arg;
+    tllm_rotated *r = NULL;
+    size_t i;
+    for (i = 0; i < T_COUNT(refused) && strcmp(name, refused[i].name); i++) {}
+    if (tllm_rotated_open(ctx, g, NULL, &r)) {
+        T_TRUE(r == NULL && tiny_ctx_status(ctx) == TINY_E_UNSUPPORTED);
+        if (i < T_COUNT(refused) && !T_TRUE(strstr(tiny_ctx_message(ctx), refused[i].why) != NULL)) printf("  %s\n", tiny_ctx_message(ctx));
+        if (getenv("T_SAY")) printf("%-20s %s\n", name, tiny_ctx_message(ctx));
+        t->refused++;
+        return;
     }
-    (void)fclose(in);
-    printf("  models: %d, of which %d are refused; %d rotated forms\n", n_models, n_refused, parts);
-    T_TRUE(n_models - n_refused >= 3 && parts >= 12);
+    T_TRUE(i == T_COUNT(refused));
+    tllm_rotated_close(ctx, r);
+    compare(ctx, g, name, &t->parts);
+}
+
+static void test_models(void)
+{
+    tally t = { 0, 0 };
+    const int n_models = each_model(one_model, &t);
+    if (!n_models) return;
+    printf("  models: %d, of which %d are refused; %d rotated forms\n", n_models, t.refused, t.parts);
+    T_TRUE(n_models - t.refused >= 3 && t.parts >= 12);
     T_PROOF("quantization 0", "rotated float model = original");
 }
 
@@ -260,45 +246,24 @@ static double excess_of(tiny_ctx *ctx, const tllm_gguf *file, int few)
     return j.bits - j.floor;
 }
 
-/* a model in the principal axes of its embedding: the same function, with few channels far larger than the others */
-static int in_axes(tiny_ctx *ctx, const tllm_gguf *g, made *m)
-{
-    const tllm_gguf_tensor *t = tllm_gguf_tensor_find(g, "token_embd.weight");
-    const tiny_idx n = (tiny_idx)t->dim[0], rows = (tiny_idx)t->dim[1];
-    float *e = t_guarded((size_t)(rows * n)), *a = t_guarded((size_t)(n * n)), *v = t_guarded((size_t)(n * n)), *l = t_guarded((size_t)n);
-    tiny_tensor ta = tiny_tensor_2d(a, TINY_F32, n, n), tv = tiny_tensor_2d(v, TINY_F32, n, n), tl = tiny_tensor_1d(l, TINY_F32, n);
-    tllm_rotated_desc d;
-    tiny_idx i, j, k;
-    memset(&d, 0, sizeof d);
-    tllm_format_of(t->type)->unpack(t->data, e, (size_t)(rows * n));
-    for (i = 0; i < n; i++)
-        for (j = 0; j < n; j++) {
-            double sum = 0;
-            for (k = 0; k < rows; k++) sum += (double)e[k * n + i] * (double)e[k * n + j];
-            a[i * n + j] = (float)sum;
-        }
-    if (!T_OK(tiny_eigh(ctx, &ta, &tl, &tv))) return 0;
-    if (getenv("T_SAY")) printf("  axes: %g .. %g, %g\n", (double)l[0], (double)l[n - 2], (double)l[n - 1]);
-    d.q = v;
-    return rotated(ctx, g, &d, m);
-}
-
 /* everything in four bits: weights Q4_0, inputs S1 a token, keys and values Q4_0; where channels stand out, and where none does */
 static void test_four_bits(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
     tllm_gguf *g = NULL;
     tllm_rotated_desc d;
-    made axes = { NULL, NULL };
+    made axes;
     int way;
     T_OK(tllm_gguf_open(ctx, "examples/models/story.gguf", &g));
     memset(&d, 0, sizeof d);
-    d.online = TLLM_ROTATE_ALL;
-    if (in_axes(ctx, g, &axes))
+    d.axes = 1;
+    if (rotated(ctx, g, &d, &axes))
         for (way = 0; way < 2; way++) {
             const tllm_gguf *of = way ? axes.file : g;
             made plain, turned, small;
             double whole, lost, lost_rotated;
+            d.axes = 0;
+            d.online = TLLM_ROTATE_ALL;
             if (!packed(ctx, of, TLLM_FORMAT_Q4_0, &plain) || !rotated(ctx, of, &d, &turned) || !packed(ctx, turned.file, TLLM_FORMAT_Q4_0, &small)) break;
             whole = excess_of(ctx, of, 0);
             lost = excess_of(ctx, plain.file, 1) - whole;
@@ -311,6 +276,34 @@ static void test_four_bits(void)
             drop(ctx, &plain);
         }
     drop(ctx, &axes);
+    tllm_gguf_close(ctx, g);
+    t_close(ctx);
+}
+
+/* each query head has a value head of its own there: values to output were a fold, until heads are turned in between */
+static void test_folds_behind(void)
+{
+    const char *path = t_shared("oracle/llm/phi3.gguf");
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tllm_gguf *g = NULL;
+    tllm_rotated_desc d;
+    int online;
+    if (!path) { t_close(ctx); return; }
+    memset(&d, 0, sizeof d);
+    T_OK(tllm_gguf_open(ctx, path, &g));
+    for (online = 0; online < 2; online++) {
+        made m;
+        tllm_folds *f = NULL;
+        d.online = online ? TLLM_ROTATE_HEADS : 0;
+        if (!rotated(ctx, g, &d, &m)) break;
+        if (T_OK(tllm_folds_open(ctx, m.file, &f))) {
+            const char *why = tllm_fold_why(f, 1, TLLM_FOLD_VALUE);
+            T_TRUE(online ? why && strstr(why, "heads are turned between values and output") : !why);
+            T_TRUE(tllm_fold_why(f, 1, TLLM_FOLD_DOWN) == NULL);
+        }
+        tllm_folds_close(ctx, f);
+        drop(ctx, &m);
+    }
     tllm_gguf_close(ctx, g);
     t_close(ctx);
 }
@@ -328,6 +321,7 @@ static void test_refused(void)
     tllm_state *state = NULL, *from = NULL;
     tllm_state_desc sd;
     tllm_writer *w = NULL;
+    tllm_folds *folds = NULL;
     made m, plain;
     void *bytes = NULL;
     size_t n_bytes = 0;
@@ -338,6 +332,11 @@ static void test_refused(void)
     T_STATUS(tllm_rotated_open(NULL, g, &d, &r), TINY_E_ARGUMENT, NULL);
     T_STATUS(tllm_rotated_open(ctx, NULL, &d, &r), TINY_E_ARGUMENT, "a file and a place");
     T_STATUS(tllm_rotated_open(ctx, g, &d, NULL), TINY_E_ARGUMENT, "a file and a place");
+    d.q = (const float *)(const void *)token;
+    d.axes = 1;
+    T_STATUS(tllm_rotated_open(ctx, g, &d, &r), TINY_E_ARGUMENT, "one of them can be");
+    d.q = NULL;
+    d.axes = 0;
     d.online = 8;
     T_STATUS(tllm_rotated_open(ctx, g, &d, &r), TINY_E_ARGUMENT, "online is 8");
     d.online = TLLM_ROTATE_ALL;
@@ -350,6 +349,10 @@ static void test_refused(void)
     if (!rotated(ctx, g, &d, &m)) return;
     d.online = TLLM_ROTATE_FEED;
     if (!rotated(ctx, g, &d, &plain)) return;
+    T_OK(tllm_folds_open(ctx, m.file, &folds));     /* what is turned in between lets no factor through */
+    T_TRUE(strstr(tllm_fold_why(folds, 0, TLLM_FOLD_DOWN), "networks are turned between") != NULL);
+    T_TRUE(tllm_fold_why(folds, 0, TLLM_FOLD_MIX) == NULL);
+    tllm_folds_close(ctx, folds);
     T_STATUS(tllm_rotated_open(ctx, m.file, &d, &r), TINY_E_UNSUPPORTED, "it is turned while it runs already");
     d.online = 0;
     T_OK(tllm_model_open(ctx, m.file, &model));
@@ -424,6 +427,7 @@ int main(void)
     T_RUN_TARGETS(test_round);
     T_RUN(test_outliers);
     T_RUN(test_four_bits);
+    T_RUN(test_folds_behind);
     T_RUN(test_refused);
     T_RUN(test_memory);
     return t_done();
