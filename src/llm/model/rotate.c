@@ -100,7 +100,7 @@ static void tinyi_rotate_layer(tinyi_rotate_list *l, const tinyi_lm_layer *a)
     static const int rest[] = { TINYI_T_ATTN_QKV, TINYI_T_ATTN_V, TINYI_T_ATTN_OUT, TINYI_T_ATTN_NORM, TINYI_T_FFN_NORM, TINYI_T_ATTN_Q_NORM, TINYI_T_ATTN_K_NORM,
                                 TINYI_T_ATTN_SUB_NORM, TINYI_T_ATTN_SINKS, TINYI_T_FFN_SUB_NORM, TINYI_T_ROUTER_BIAS, TINYI_T_LAYER_SCALE };
     const tllm_rotated *r = l->r;
-    const unsigned heads = r->about.head_block ? TINYI_ROTATE_VALUES : 0u, feed = r->about.feed_block ? TINYI_ROTATE_FEED : 0u;
+    const unsigned heads = r->about.head_block ? (unsigned)TINYI_ROTATE_VALUES : 0u, feed = r->about.feed_block ? (unsigned)TINYI_ROTATE_FEED : 0u;
     const char *why;
     unsigned char known[TINYI_T_COUNT];
     size_t k;
@@ -122,7 +122,7 @@ static void tinyi_rotate_layer(tinyi_rotate_list *l, const tinyi_lm_layer *a)
     for (k = 0; k < sizeof reads / sizeof reads[0]; k++) tinyi_rotate_w(l, a->w[reads[k]], TINYI_ROTATE_READS, 0);
     tinyi_rotate_w(l, a->w[TINYI_T_ATTN_V], TINYI_ROTATE_READS | heads, 0);
     tinyi_rotate_w(l, a->w[TINYI_T_ATTN_QKV], TINYI_ROTATE_READS | heads, (a->n_head + a->n_kv) * a->d_k);
-    tinyi_rotate_w(l, a->w[TINYI_T_ATTN_OUT], TINYI_ROTATE_WRITES | (heads || r->d.online & TLLM_ROTATE_HEADS ? TINYI_ROTATE_HEADS : 0u), 0);
+    tinyi_rotate_w(l, a->w[TINYI_T_ATTN_OUT], TINYI_ROTATE_WRITES | (heads || r->d.online & TLLM_ROTATE_HEADS ? (unsigned)TINYI_ROTATE_HEADS : 0u), 0);
     for (k = 0; k < sizeof last / sizeof last[0]; k++) tinyi_rotate_w(l, a->w[last[k]], TINYI_ROTATE_WRITES | feed, 0);
 }
 
