@@ -378,6 +378,7 @@ int main(int argc, char **argv)
         b_page(pages, "weave");
         b_page(pages, "gptq");
         b_page(pages, "awq");
+        b_page(pages, "quarot");
     }
     if (!ran) printf("there is no section %s\n", only);
     return ran ? 0 : 1;
