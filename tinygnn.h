@@ -130,87 +130,87 @@
  *   28734  math/fft.c
  *   29209  math/hadamard.h
  *   29236  math/fwht.c
- *   29422  math/attention.c
- *   29990  math/gla.c
- *   30486  math/gla_grad.c
- *   30848  math/twist.c
- *   31199  math/slope.c
- *   31383  math/loss.c
- *   31552  math/rope.c
- *   31695  math/patch.c
- *   31996  math/bits.h
- *   32035  math/sparse_lines.h
- *   32062  math/sparse_forms.h
- *   32083  math/sparse.c
- *   32390  math/edges_inside.h
- *   32429  math/edges.c
- *   32887  math/edges_score.c
- *   33315  math/ops.c
- *   33366  math/optim.c
- *   33989  math/tape.c
- *   34842  math/layer.c
- *   35306  math/train.c
- *   35501  math/edges_grad.c
- *   35972  math/normal.c
- *   35991  math/targets.c
- *   36122  math/all.c
- *   36126  core/cpu.c
- *   36381  core/hash.c
- *   36499  math/grad.c
- *   37298  math/matvec.h
- *   37309  math/gemm.c
- *   37926  math/gemm_i8.c
- *   38201  math/linalg_block.c
- *   38737  math/fft_way.c
- *   39152  math/hadamard.c
- *   39235  math/bits.c
- *   39252  math/sparse_lines.c
- *   39714  math/sparse_forms.c
- *   39920  math/matvec.c
- *   39972  the shared functions forwarded, where the other header has their bodies
- *   40493  internal functions of this header
- *   40521  gnn/graph/inside.h
- *   40574  gnn/graph/graph.c
- *   41330  gnn/graph/community.c
- *   41535  gnn/graph/coarsen.h
- *   41560  gnn/graph/refine.h
- *   41603  gnn/graph/partition.c
- *   41989  gnn/graph/halo.c
- *   42147  gnn/graph/sample.c
- *   42510  gnn/graph/inflate.h
- *   42538  gnn/graph/words.h
- *   42575  gnn/graph/npy.c
- *   43077  gnn/graph/form.h
- *   43105  gnn/graph/read.c
- *   43918  gnn/graph/stream.c
- *   44597  gnn/layer/layer.c
- *   45125  gnn/layer/net_file.h
- *   45149  gnn/layer/net.c
- *   45684  gnn/layer/pool.c
- *   45842  gnn/quant/bits.c
- *   45955  gnn/quant/a2q.c
- *   46419  gnn/train/pass.h
- *   46511  gnn/quant/a2q_net.c
- *   47066  gnn/quant/nibble.h
- *   47090  gnn/quant/packed.c
- *   47513  gnn/quant/quant.c
- *   47802  gnn/embed/fastrp.c
- *   48308  gnn/train/data.c
- *   48505  gnn/graph/coarsen.c
- *   48905  gnn/graph/refine.c
- *   49273  gnn/graph/inflate.c
- *   49614  gnn/graph/words.c
- *   49815  gnn/layer/net_file.c
- *   50254  gnn/train/pass.c
- *   50857  gnn/quant/nibble.c
- *   50955  gnn/train/kit.h
- *   50988  gnn/train/kit.c
- *   51108  gnn/train/nodes.c
- *   51262  gnn/train/graphs.c
- *   51539  gnn/train/links.c
- *   51821  gnn/quant/quant_file.c
- *   52151  gnn/tinygnn.c
- *   52164  the licence
+ *   29423  math/attention.c
+ *   29991  math/gla.c
+ *   30487  math/gla_grad.c
+ *   30849  math/twist.c
+ *   31200  math/slope.c
+ *   31384  math/loss.c
+ *   31553  math/rope.c
+ *   31696  math/patch.c
+ *   31997  math/bits.h
+ *   32036  math/sparse_lines.h
+ *   32063  math/sparse_forms.h
+ *   32084  math/sparse.c
+ *   32391  math/edges_inside.h
+ *   32430  math/edges.c
+ *   32888  math/edges_score.c
+ *   33316  math/ops.c
+ *   33367  math/optim.c
+ *   33990  math/tape.c
+ *   34843  math/layer.c
+ *   35307  math/train.c
+ *   35502  math/edges_grad.c
+ *   35973  math/normal.c
+ *   35992  math/targets.c
+ *   36123  math/all.c
+ *   36127  core/cpu.c
+ *   36382  core/hash.c
+ *   36500  math/grad.c
+ *   37299  math/matvec.h
+ *   37310  math/gemm.c
+ *   37927  math/gemm_i8.c
+ *   38202  math/linalg_block.c
+ *   38738  math/fft_way.c
+ *   39153  math/hadamard.c
+ *   39236  math/bits.c
+ *   39253  math/sparse_lines.c
+ *   39715  math/sparse_forms.c
+ *   39921  math/matvec.c
+ *   39973  the shared functions forwarded, where the other header has their bodies
+ *   40494  internal functions of this header
+ *   40522  gnn/graph/inside.h
+ *   40575  gnn/graph/graph.c
+ *   41331  gnn/graph/community.c
+ *   41536  gnn/graph/coarsen.h
+ *   41561  gnn/graph/refine.h
+ *   41604  gnn/graph/partition.c
+ *   41990  gnn/graph/halo.c
+ *   42148  gnn/graph/sample.c
+ *   42511  gnn/graph/inflate.h
+ *   42539  gnn/graph/words.h
+ *   42576  gnn/graph/npy.c
+ *   43078  gnn/graph/form.h
+ *   43106  gnn/graph/read.c
+ *   43919  gnn/graph/stream.c
+ *   44598  gnn/layer/layer.c
+ *   45126  gnn/layer/net_file.h
+ *   45150  gnn/layer/net.c
+ *   45685  gnn/layer/pool.c
+ *   45843  gnn/quant/bits.c
+ *   45956  gnn/quant/a2q.c
+ *   46420  gnn/train/pass.h
+ *   46512  gnn/quant/a2q_net.c
+ *   47067  gnn/quant/nibble.h
+ *   47091  gnn/quant/packed.c
+ *   47514  gnn/quant/quant.c
+ *   47803  gnn/embed/fastrp.c
+ *   48309  gnn/train/data.c
+ *   48506  gnn/graph/coarsen.c
+ *   48906  gnn/graph/refine.c
+ *   49274  gnn/graph/inflate.c
+ *   49615  gnn/graph/words.c
+ *   49816  gnn/layer/net_file.c
+ *   50255  gnn/train/pass.c
+ *   50858  gnn/quant/nibble.c
+ *   50956  gnn/train/kit.h
+ *   50989  gnn/train/kit.c
+ *   51109  gnn/train/nodes.c
+ *   51263  gnn/train/graphs.c
+ *   51540  gnn/train/links.c
+ *   51822  gnn/quant/quant_file.c
+ *   52152  gnn/tinygnn.c
+ *   52165  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -29315,7 +29315,7 @@ static void tinyi_fwht_fast(tiny_team *team, const tiny_op *op)
     const size_t n = tinyi_fwht_block(op), length = (size_t)tinyi_row_length(x), blocks = n ? length / n : 0;
     const tiny_idx xs = tinyi_row_step(x), ys = tinyi_row_step(y);
     const float scale = (float)tinyi_fwht_scale(op, n);
-    float *sign = (float *)team->shared, *dense = (float *)team->own, *part = dense + n;
+    float *sign = (float *)team->shared, *dense = (float *)team->own;
     tinyi_had h;
     size_t b;
     tiny_idx t, t0, t1;
@@ -29337,6 +29337,7 @@ static void tinyi_fwht_fast(tiny_team *team, const tiny_op *op)
             if (h.r == 1) fwht(out, from, n, scale);
             else {
                 const size_t m = n / h.r;
+                float *part = dense + n;
                 for (b = 0; b < n; b += m) fwht(part + b, from + b, m, scale);
                 mix(out, part, sign, h.r, m);
             }

@@ -84,7 +84,7 @@ static void tinyi_fwht_fast(tiny_team *team, const tiny_op *op)
     const size_t n = tinyi_fwht_block(op), length = (size_t)tinyi_row_length(x), blocks = n ? length / n : 0;
     const tiny_idx xs = tinyi_row_step(x), ys = tinyi_row_step(y);
     const float scale = (float)tinyi_fwht_scale(op, n);
-    float *sign = (float *)team->shared, *dense = (float *)team->own, *part = dense + n;
+    float *sign = (float *)team->shared, *dense = (float *)team->own;
     tinyi_had h;
     size_t b;
     tiny_idx t, t0, t1;
@@ -106,6 +106,7 @@ static void tinyi_fwht_fast(tiny_team *team, const tiny_op *op)
             if (h.r == 1) fwht(out, from, n, scale);
             else {
                 const size_t m = n / h.r;
+                float *part = dense + n;
                 for (b = 0; b < n; b += m) fwht(part + b, from + b, m, scale);
                 mix(out, part, sign, h.r, m);
             }
