@@ -79,7 +79,7 @@
 #define T_SLOW 0
 #endif
 
-#define T_FN TINYI_UNUSED static
+#include "place.h"
 #define T_COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
 static struct {
@@ -585,43 +585,60 @@ T_FN void t_run(const char *name, void (*test)(void))
     test();
     t_end();
 }
-T_FN void t_run_targets(const char *name, void (*test)(tiny_target target))
+T_FN void t_run_from(const char *name, void (*test)(tiny_target target), int target, int every)
 {
-    int target;
     if (!t_wanted(name)) return;
-    for (target = TINY_TARGET_SCALAR; target < TINY_TARGET_COUNT; target++) {
+    for (; target < TINY_TARGET_COUNT; target++) {
         if (!tiny_target_runs_here((tiny_target)target)) continue;
-        if (T_SLOW && target == TINY_TARGET_AVX2 && tiny_target_runs_here(TINY_TARGET_AVX512)) continue;    /* the same text, narrower */
+        if (T_SLOW && !every && target == TINY_TARGET_AVX2 && tiny_target_runs_here(TINY_TARGET_AVX512)) continue;  /* the same text, narrower */
         t_begin(name, (tiny_target)target);
         test((tiny_target)target);
         t_end();
     }
 }
 #define T_RUN(test) t_run(#test, test)
-#define T_RUN_TARGETS(test) t_run_targets(#test, test)
+#define T_RUN_TARGETS(test) t_run_from(#test, test, TINY_TARGET_SCALAR, 0)
+/* AVX2 beside AVX-512 under the sanitizers too: for kernels that have another text there */
+#define T_RUN_EVERY_TARGET(test) t_run_from(#test, test, TINY_TARGET_SCALAR, 1)
+/* the same with the reference first: for procedures, whose reference no conformance kit runs */
+#define T_RUN_FORMS(test) t_run_from(#test, test, TINY_TARGET_REFERENCE, 0)
 
-/* The path of a file under ../shared (or under the folder that TINY_SHARED names), or of the choice in tests/golden; NULL and a
- * skipped test without it. */
-T_FN const char *t_shared(const char *path)
+/* The path of a file of the folders of tests/place.h, NULL where it is not; good until 32 more were asked for */
+T_FN const char *t_find(const char *path)
 {
-    static char full[4][600];
+    static char full[32][600];
     static int turn;
-    const char *base = getenv("TINY_SHARED"), *places[4];
-    size_t i;
-    places[0] = base ? base : "../shared";
-    places[1] = "../../shared";
-    places[2] = "shared";
-    places[3] = "tests/golden";
-    for (i = 0; i < T_COUNT(places); i++) {
+    const char *place;
+    int i;
+    turn = (turn + 1) % (int)T_COUNT(full);
+    for (i = 0; (place = t_place(i)) != NULL; i++) {
         FILE *f;
-        turn = (turn + 1) % 4;
-        (void)snprintf(full[turn], sizeof full[turn], "%s/%s", places[i], path);
+        (void)snprintf(full[turn], sizeof full[turn], "%s/%s", place, path);
         f = fopen(full[turn], "rb");
         if (f) { (void)fclose(f); return full[turn]; }
     }
-    t_skip("no ../shared");
     return NULL;
 }
+
+/* NULL and a skipped test where it is not */
+T_FN const char *t_shared(const char *path)
+{
+    const char *full = t_find(path);
+    char why[200];
+    (void)snprintf(why, sizeof why, "no ../shared/%.150s", path);
+    if (!full) t_skip(why);
+    return full;
+}
+
+/* For a test that runs as many files as there are: NULL and a line that tests/run.sh passes on. T_SOME(n) at its end: the test is
+ * skipped when none of them ran. */
+T_FN const char *t_one_of(const char *path)
+{
+    const char *full = t_find(path);
+    if (!full) printf("without: %s\n", path);
+    return full;
+}
+#define T_SOME(n) do { if (!((n) > 0)) t_skip("none of its files is here"); } while (0)
 
 /* a file of ../shared that must have so many bytes; NULL and a skipped test where it is not there */
 T_FN void *t_shared_bytes(const char *path, size_t bytes)

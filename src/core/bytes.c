@@ -1,5 +1,6 @@
 /* src/core/bytes.c */
 #include "core/bytes.h"
+#include "core/status.h"
 #include <string.h>
 
 int tinyi_rd_bytes(tinyi_cursor *c, size_t n, const unsigned char **p)
@@ -92,11 +93,20 @@ void tinyi_wr_bytes(tinyi_writer *w, const void *bytes, size_t n)
     w->n += n;
 }
 
-const char *tinyi_show_bytes(const void *text, size_t n_text, char shown[TINYI_SHOW])
+size_t tinyi_utf8_char(const unsigned char *p, size_t n)
 {
-    const unsigned char *p = (const unsigned char *)text;
-    size_t i, n = n_text < TINYI_SHOW - 4 ? n_text : TINYI_SHOW - 4;
-    for (i = 0; i < n; i++) shown[i] = p[i] < 0x20 || p[i] > 0x7e ? '?' : (char)p[i];
-    memcpy(shown + n, n < n_text ? "..." : "", n < n_text ? 4 : 1);
+    const unsigned c = *p, least = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80;
+    size_t k, i;
+    if (c < 0x80) return 1;
+    k = c >= 0xc2 && c <= 0xdf ? 2 : c >= 0xe0 && c <= 0xef ? 3 : c >= 0xf0 && c <= 0xf4 ? 4 : 0;
+    if (!k || n < k) return 0;
+    for (i = 1; i < k; i++)
+        if ((p[i] & 0xc0) != 0x80) return 0;
+    return p[1] < least || (c == 0xed && p[1] > 0x9f) || (c == 0xf4 && p[1] > 0x8f) ? 0 : k;
+}
+
+const char *tinyi_show_bytes(const void *text, size_t n, char shown[TINYI_SHOW])
+{
+    (void)tiny_plain(shown, TINYI_SHOW, text, n);
     return shown;
 }

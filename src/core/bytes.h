@@ -39,7 +39,10 @@ typedef struct tinyi_writer { unsigned char *at; size_t n; } tinyi_writer;
 TINYI_FN void tinyi_wr(tinyi_writer *w, uint64_t v, int bytes);                     /* the lower bytes of v, little endian */
 TINYI_FN void tinyi_wr_bytes(tinyi_writer *w, const void *bytes, size_t n);
 
-/* a text from outside, fit for a sentence: shortened, and without control bytes */
+/* bytes of the UTF-8 character at p, 0 when there is none: no long forms, no surrogates, nothing above U+10FFFF; n >= 1 */
+TINYI_FN size_t tinyi_utf8_char(const unsigned char *p, size_t n);
+
+/* tiny_plain: a text from outside, shortened for a sentence */
 #define TINYI_SHOW 80
 TINYI_FN const char *tinyi_show_bytes(const void *text, size_t n, char shown[TINYI_SHOW]);
 

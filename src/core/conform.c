@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-TINY_API int tiny_case_pick(tiny_case *c, int n) { return n > 0 ? (int)tiny_rng_below(&c->rng, (uint32_t)n) : 0; }
+TINY_API int tiny_case_pick(tiny_case *c, int n) { return c && n > 0 ? (int)tiny_rng_below(&c->rng, (uint32_t)n) : 0; }
 
 TINY_API tiny_idx tiny_case_dim(tiny_case *c, tiny_idx limit)
 {
@@ -679,9 +679,12 @@ static void tinyi_conform_note(tinyi_conform *t)
     shapes[0] = 0;
     for (i = 0; i < t->row->n_in && n < 100; i++)
         if (t->op.in[i]) n += (size_t)snprintf(shapes + n, 96, "%s%.80s", n ? ", " : "", tinyi_shape_text(&t->in[i].ref, one));
-    (void)snprintf(t->result.first_failure, sizeof t->result.first_failure, "build/conformance --op %.40s %s %.40s --threads %d --seed %llu --case %d\n  (%.150s) %.190s",
-                   t->row->name, accel ? "--backend" : "--target", accel ? (accel->name ? accel->name : "?") : tiny_target_name(t->ctx->target),
-                   t->ctx->n_threads, (unsigned long long)t->seed, t->c.index + 1, shapes, t->what);
+    if (accel)                              /* only the program that brings it can run it again */
+        (void)snprintf(t->result.first_failure, sizeof t->result.first_failure, "kit.op = \"%.40s\", kit.seed = %llu, kit.only_case = %d; back end %.40s, %d threads\n  (%.150s) %.190s", t->row->name,
+                       (unsigned long long)t->seed, t->c.index + 1, accel->name ? accel->name : "?", t->ctx->n_threads, shapes, t->what);
+    else
+        (void)snprintf(t->result.first_failure, sizeof t->result.first_failure, "build/conformance --op %.40s --target %.40s --threads %d --seed %llu --case %d\n  (%.150s) %.190s", t->row->name,
+                       tiny_target_name(t->ctx->target), t->ctx->n_threads, (unsigned long long)t->seed, t->c.index + 1, shapes, t->what);
 }
 
 static tiny_status tinyi_conform_row(tinyi_conform *t, const tiny_conform_desc *desc, double done, double step)

@@ -35,11 +35,13 @@ tiny_status tinyi_fail_short(tiny_ctx *ctx, tiny_status status)
 #else
 tiny_status tinyi_fail(tiny_ctx *ctx, tiny_status status, const char *format, ...)
 {
+    char raw[TINYI_MESSAGE_BYTES + 1];      /* full: too long for the message as well, which then ends with dots */
     va_list args;
     if (!ctx) return status;
     va_start(args, format);
-    (void)vsnprintf(ctx->message, sizeof ctx->message, format, args);
+    (void)vsnprintf(raw, sizeof raw, format, args);
     va_end(args);
+    (void)tiny_plain(ctx->message, sizeof ctx->message, raw, strlen(raw));
     ctx->status = status;
     tinyi_ctx_say(&ctx->desc, TINY_LOG_ERROR, ctx->message);
     return status;
@@ -47,12 +49,13 @@ tiny_status tinyi_fail(tiny_ctx *ctx, tiny_status status, const char *format, ..
 
 void tinyi_log(tiny_ctx *ctx, tiny_log_level level, const char *format, ...)
 {
-    char text[TINYI_MESSAGE_BYTES];
+    char raw[TINYI_MESSAGE_BYTES + 1], text[TINYI_MESSAGE_BYTES];
     va_list args;
     if (!ctx || !ctx->desc.log) return;
     va_start(args, format);
-    (void)vsnprintf(text, sizeof text, format, args);
+    (void)vsnprintf(raw, sizeof raw, format, args);
     va_end(args);
+    (void)tiny_plain(text, sizeof text, raw, strlen(raw));
     tinyi_ctx_say(&ctx->desc, level, text);
 }
 #endif
@@ -97,6 +100,7 @@ static tiny_target tinyi_ctx_best(unsigned cpu)
 static tiny_status tinyi_ctx_choose(const tiny_ctx_desc *desc, unsigned cpu, tiny_target *target, char *text, size_t n_text)
 {
     const char *wish = NULL;
+    char shown[48];
     *target = desc->target;
 #ifdef TINY_ONLY_TARGET
     if (!tinyi_target_available(TINYI_ONLY_TARGET, cpu)) {
@@ -113,8 +117,9 @@ static tiny_status tinyi_ctx_choose(const tiny_ctx_desc *desc, unsigned cpu, tin
         if (wish && *wish) {
             *target = tiny_target_by_name(wish);
             if (*target == TINY_TARGET_COUNT) {
+                (void)tiny_plain(shown, sizeof shown, wish, strlen(wish));
 #define TINYI_TARGET_LIST(name, text) ", " text
-                (void)snprintf(text, n_text, "TINY_TARGET=%.40s in the environment names no target (auto" TINYI_TARGETS(TINYI_TARGET_LIST) ")", wish);
+                (void)snprintf(text, n_text, "TINY_TARGET=%s in the environment names no target (auto" TINYI_TARGETS(TINYI_TARGET_LIST) ")", shown);
 #undef TINYI_TARGET_LIST
                 return TINY_E_ARGUMENT;
             }

@@ -124,7 +124,7 @@ tiny_status tinyi_out_look(tiny_ctx *ctx, tinyi_out *out, tinyi_in *in)
 #else
 
 /* Reads until the end, whatever size the system tells: pipes have none, and a file may grow or shrink meanwhile. */
-static tiny_status tinyi_file_read(tiny_ctx *ctx, FILE *f, const char *path, tiny_file *out)
+static tiny_status tinyi_file_read(tiny_ctx *ctx, FILE *f, const char *path, uint64_t most, tiny_file *out)
 {
     size_t room = 1u << 16, n = 0;
     unsigned char *p = (unsigned char *)tinyi_alloc(ctx, room, 1);
@@ -136,7 +136,11 @@ static tiny_status tinyi_file_read(tiny_ctx *ctx, FILE *f, const char *path, tin
             tiny_free(ctx, p);
             return tinyi_fail(ctx, TINY_E_IO, "%s: read error after %zu bytes: %s", path, n, strerror(errno));
         }
-        if (n < room) break;
+        if (n < room && n <= most) break;
+        if (n > most) {
+            tiny_free(ctx, p);
+            return tinyi_fail(ctx, TINY_E_IO, "%s: more than %llu bytes were read without an end; this is the limit for anything that is not a regular file", path, (unsigned long long)most);
+        }
         q = (unsigned char *)tinyi_alloc(ctx, room, 2);
         if (!q) {
             tiny_free(ctx, p);
@@ -162,6 +166,17 @@ static tiny_status tinyi_file_enter(tiny_ctx *ctx, const char *path, tiny_file *
     return TINY_OK;
 }
 
+/* A file has an end, a device (/dev/zero) need not have one, and whoever fills a pipe may never stop. */
+static uint64_t tinyi_file_most(const char *path)
+{
+#if TINYI_HAVE_MMAP
+    struct stat info;
+    if (!stat(path, &info) && !S_ISREG(info.st_mode)) return S_ISCHR(info.st_mode) ? TINY_FILE_MOST_DEVICE : TINY_FILE_MOST_PIPE;
+#endif
+    (void)path;
+    return UINT64_MAX;
+}
+
 TINY_API tiny_status tiny_file_copy(tiny_ctx *ctx, const char *path, tiny_file *out)
 {
     FILE *f;
@@ -169,7 +184,7 @@ TINY_API tiny_status tiny_file_copy(tiny_ctx *ctx, const char *path, tiny_file *
     if (st) return st;
     f = fopen(path, "rb");
     if (!f) return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened: %s", path, strerror(errno));
-    st = tinyi_file_read(ctx, f, path, out);
+    st = tinyi_file_read(ctx, f, path, tinyi_file_most(path), out);
     (void)fclose(f);
     return st;
 }

@@ -24,6 +24,10 @@ typedef struct tiny_file {
 /* Bytes that are there already: no copy, nothing to free. */
 TINY_API tiny_file tiny_file_memory(const void *bytes, size_t n_bytes);
 TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *out);
+/* Anything but a regular file may never end. At most this many bytes are read from a device (a terminal, /dev/zero) and from a pipe; a longer
+ * one is refused. */
+#define TINY_FILE_MOST_DEVICE ((uint64_t)64 << 20)
+#define TINY_FILE_MOST_PIPE   ((uint64_t)16 << 30)
 TINY_API tiny_status tiny_file_copy(tiny_ctx *ctx, const char *path, tiny_file *out);   /* read, never mapped */
 TINY_API void tiny_file_close(tiny_ctx *ctx, tiny_file *file);     /* takes one that failed to open */
 

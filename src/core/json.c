@@ -1,6 +1,7 @@
 /* src/core/json.c
  *
  * Floats are read by strtod, with the point of the locale put in. */
+#include "core/bytes.h"
 #include "core/json.h"
 #include "core/state.h"
 #include <stdio.h>
@@ -39,21 +40,6 @@ static int tinyi_json_hex(const unsigned char *p, const unsigned char *end, unsi
     return 1;
 }
 
-/* bytes of one UTF-8 character, 0 when there is none: no long forms, no surrogates, nothing above U+10FFFF */
-static size_t tinyi_json_utf8(const unsigned char *p, const unsigned char *end)
-{
-    size_t n, i;
-    unsigned c = *p, least;
-    if (c < 0x80) return 1;
-    n = c >= 0xc2 && c <= 0xdf ? 2 : c >= 0xe0 && c <= 0xef ? 3 : c >= 0xf0 && c <= 0xf4 ? 4 : 0;
-    if (!n || (size_t)(end - p) < n) return 0;
-    for (i = 1; i < n; i++)
-        if ((p[i] & 0xc0) != 0x80) return 0;
-    least = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80;
-    if (p[1] < least || (c == 0xed && p[1] > 0x9f) || (c == 0xf4 && p[1] > 0x8f)) return 0;
-    return n;
-}
-
 tiny_status tinyi_json_string(tinyi_json *j, tinyi_json_text *t, const char *wanted)
 {
     if (!tinyi_json_is(j, '"')) return tinyi_json_fail(j, wanted);
@@ -81,7 +67,7 @@ tiny_status tinyi_json_string(tinyi_json *j, tinyi_json_text *t, const char *wan
             }
             continue;
         }
-        n = tinyi_json_utf8(j->at, j->end);
+        n = tinyi_utf8_char(j->at, (size_t)(j->end - j->at));
         if (!n) return tinyi_json_fail(j, "a character in UTF-8");
         j->at += n;
     }

@@ -87,7 +87,7 @@ TINY_API void tiny_free(tiny_ctx *ctx, void *memory)
 
 TINY_API tiny_status tiny_arena_open(tiny_ctx *ctx, tiny_arena *arena, size_t bytes)
 {
-    if (!arena) return TINY_E_ARGUMENT;
+    if (!arena) return tinyi_fail(ctx, TINY_E_ARGUMENT, "an arena wants a place for itself");
     memset(arena, 0, sizeof *arena);
     arena->base = (unsigned char *)tiny_alloc(ctx, bytes);
     if (!arena->base) return ctx ? tiny_ctx_status(ctx) : TINY_E_ARGUMENT;
@@ -104,7 +104,12 @@ TINY_API void tiny_arena_close(tiny_ctx *ctx, tiny_arena *arena)
 
 TINY_API void *tiny_arena_take(tiny_ctx *ctx, tiny_arena *arena, size_t n, size_t bytes_each)
 {
-    size_t bytes, at = (arena->used + TINYI_ALIGN - 1) & ~(size_t)(TINYI_ALIGN - 1);
+    size_t bytes, at;
+    if (!arena) {
+        tinyi_fail(ctx, TINY_E_ARGUMENT, "there is no arena to take from");
+        return NULL;
+    }
+    at = (arena->used + TINYI_ALIGN - 1) & ~(size_t)(TINYI_ALIGN - 1);
     if (!tinyi_size_mul(n, bytes_each, &bytes) || at > arena->size || bytes > arena->size - at) {
         tinyi_fail(ctx, TINY_E_WORKSPACE, "%zu elements of %zu bytes do not fit into the arena: %zu of %zu bytes are used", n, bytes_each,
                    arena->used, arena->size);
@@ -117,7 +122,7 @@ TINY_API void *tiny_arena_take(tiny_ctx *ctx, tiny_arena *arena, size_t n, size_
 
 TINY_API void tiny_arena_reset(tiny_arena *arena, size_t used)
 {
-    if (used < arena->used) arena->used = used;
+    if (arena && used < arena->used) arena->used = used;
 }
 
 tiny_status tinyi_work_reserve(tiny_ctx *ctx, size_t bytes)

@@ -210,14 +210,14 @@ static void tinyi_op_member(tiny_team *team, void *arg)
     }
 }
 
-/* the same for one operation */
+/* the same for one operation; a reference passes no barrier, so a late worker cannot miss one */
 static void tinyi_op_only(tiny_team *team, void *arg)
 {
     const tinyi_op_job *job = (const tinyi_op_job *)arg;
     const tiny_op_row *row = job->row;
     const tiny_op *op = job->ops[0];
     const int fast = row->fast && !tinyi_op_wide(op, row);
-    if (!fast || row->flags & TINY_OP_LATE) tinyi_team_until(team, PTRDIFF_MAX);
+    if (row->flags & TINY_OP_LATE) tinyi_team_until(team, PTRDIFF_MAX);
     if (fast) row->fast(team, op);
     else if (team->i == 0) row->ref(op);
 }

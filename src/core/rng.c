@@ -3,8 +3,10 @@
 
 TINY_API void tiny_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
 {
-    uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3], k0 = key[0], k1 = key[1];
+    uint32_t c0, c1, c2, c3, k0, k1;
     int round;
+    if (!counter || !key || !out) return;
+    c0 = counter[0]; c1 = counter[1]; c2 = counter[2]; c3 = counter[3]; k0 = key[0]; k1 = key[1];
     for (round = 0; round < 10; round++) {
         uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
         uint32_t n0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0, n2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
@@ -31,7 +33,9 @@ TINY_API tiny_rng tiny_rng_make(uint64_t seed, uint64_t stream)
 TINY_API uint32_t tiny_rng_u32(tiny_rng *r)
 {
     uint32_t counter[4], key[2], out[4];
-    uint64_t block = r->at >> 2;
+    uint64_t block;
+    if (!r) return 0;
+    block = r->at >> 2;
     counter[0] = (uint32_t)block;
     counter[1] = (uint32_t)(block >> 32);
     counter[2] = (uint32_t)r->stream;
@@ -53,7 +57,7 @@ TINY_API uint32_t tiny_rng_below(tiny_rng *r, uint32_t n)
 {
     uint64_t m;
     uint32_t least;
-    if (n == 0) return 0;
+    if (!r || n == 0) return 0;
     least = (uint32_t)(0u - n) % n;
     do m = (uint64_t)tiny_rng_u32(r) * n; while ((uint32_t)m < least);
     return (uint32_t)(m >> 32);
@@ -67,13 +71,14 @@ TINY_API double tiny_rng_uniform64(tiny_rng *r) { return (double)(tiny_rng_u64(r
 TINY_API void tiny_rng_fill_uniform(tiny_rng *r, float *x, size_t n, float low, float high)
 {
     size_t i;
-    for (i = 0; i < n; i++) x[i] = low + (high - low) * tiny_rng_uniform(r);
+    for (i = 0; r && x && i < n; i++) x[i] = low + (high - low) * tiny_rng_uniform(r);
 }
 TINY_REF_END
 
 TINY_API void tiny_rng_permutation(tiny_rng *r, uint32_t *p, uint32_t n)
 {
     uint32_t i;
+    if (!r || !p) return;
     for (i = 0; i < n; i++) p[i] = i;
     for (i = n; i > 1; i--) {
         uint32_t j = tiny_rng_below(r, i), t = p[i - 1];

@@ -25,7 +25,7 @@ TINY_API tiny_tensor tiny_tensor_nd(void *data, tiny_dtype dtype, int rank, cons
     int i;
     t.data = data;
     t.dtype = dtype;
-    t.rank = rank;
+    t.rank = rank = dim || rank < 1 ? rank : -1;     /* without its shape: tiny_tensor_check refuses it */
     for (i = 0; i < TINY_MAX_RANK; i++) t.dim[i] = i < rank ? dim[i] : 1, t.stride[i] = 0;
     for (i = TINYI_MIN(rank, TINY_MAX_RANK) - 1; i >= 0; i--) {
         t.stride[i] = (tiny_idx)step;
@@ -74,6 +74,7 @@ TINY_API tiny_idx tiny_tensor_count(const tiny_tensor *t)
 {
     size_t n = 1;
     int i;
+    if (!t) return 0;
     for (i = 0; i < t->rank; i++) {
         if (t->dim[i] == 0) return 0;       /* whatever the others are */
         n *= (size_t)t->dim[i];
@@ -85,6 +86,7 @@ TINY_API int tiny_tensor_is_dense(const tiny_tensor *t)
 {
     size_t step = 1;
     int i;
+    if (!t) return 0;
     for (i = t->rank - 1; i >= 0; i--) {
         if (t->dim[i] > 1 && (size_t)t->stride[i] != step) return 0;
         step *= (size_t)t->dim[i];
@@ -127,9 +129,11 @@ TINY_API tiny_status tiny_tensor_check(const tiny_tensor *t)
 
 TINY_API void tiny_tensor_span(const tiny_tensor *t, ptrdiff_t *lowest, ptrdiff_t *end)
 {
-    ptrdiff_t bytes = (ptrdiff_t)tiny_dtype_bytes(t->dtype), lo = 0, hi = 0;
+    ptrdiff_t bytes = t ? (ptrdiff_t)tiny_dtype_bytes(t->dtype) : 0, lo = 0, hi = 0;
     int i;
+    if (!lowest || !end) return;
     *lowest = *end = 0;
+    if (!t) return;
     for (i = 0; i < t->rank; i++)
         if (t->dim[i] == 0) return;
     for (i = 0; i < t->rank; i++) {

@@ -157,9 +157,11 @@ static void tinyi_region_wake(tiny_ctx *ctx, int i)
 
 TINY_API void tiny_barrier(tiny_team *team)
 {
-    tinyi_region *r = team->region;
-    tiny_ctx *ctx = r->ctx;
+    tinyi_region *r = team ? team->region : NULL;
+    tiny_ctx *ctx;
     size_t g;
+    if (!r) return;
+    ctx = r->ctx;
     if (team->n == 1) {
         r->next[0] = 0;
         return;
@@ -190,8 +192,9 @@ TINYI_FN void tinyi_team_until(tiny_team *team, tiny_idx phase)
 
 TINY_API int tiny_take(tiny_team *team, tiny_idx total, tiny_idx grain, tiny_idx *i0, tiny_idx *i1)
 {
-    tinyi_region *r = team->region;
+    tinyi_region *r = team ? team->region : NULL;
     tiny_idx at;
+    if (!r || !i0 || !i1) return 0;
     if (grain < 1) grain = 1;
     if (team->n == 1) {
         /* one thread: no pieces, unless somebody wants to be asked whether to go on */
@@ -214,8 +217,8 @@ TINYI_FN int tinyi_team_stopped(const tiny_team *team) { return tinyi_atomic_get
 
 TINY_API void tiny_team_fail(tiny_team *team, tiny_status status, const char *sentence)
 {
-    tinyi_region *r = team->region;
-    if (!tinyi_atomic_swap_if(&r->failed, 0, 1)) return;
+    tinyi_region *r = team ? team->region : NULL;
+    if (!r || !tinyi_atomic_swap_if(&r->failed, 0, 1)) return;
     r->status = status;
     (void)snprintf(r->says, sizeof r->says, "%s", sentence ? sentence : tiny_status_text(status));
 }
@@ -558,7 +561,7 @@ tiny_status tinyi_region_open(tiny_ctx *ctx, int n_threads, size_t shared_bytes,
     tinyi_region r;
     tiny_status st;
     if (!fn || n_threads < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a parallel region needs a function and a thread count of at least 0, not %d", n_threads);
-    if (ctx->in_region) return tinyi_fail(ctx, TINY_E_ARGUMENT, "this context is already running a region: a function of the team must not open another");
+    if (ctx->in_region) return tinyi_fail(ctx, TINY_E_ARGUMENT, "this context is running a region: a function of its team opens another, or two threads use one context at the same time");
     /* field by field: clearing all of it would cost a small operation a quarter of its time */
     r.ctx = ctx;
     r.n = n_threads && n_threads < ctx->n_threads ? n_threads : ctx->n_threads;

@@ -187,10 +187,10 @@ static void test_repeats(void)
     t_use(ctx);
     T_TRUE(count_failures(ctx, 7, 40, 0) > 0);
     memcpy(first, seen.first_failure, sizeof first);
-    T_TRUE(strstr(first, "build/conformance --op neg --backend crooked --threads 1 --seed 7 --case ") == first);
-    p = strstr(first, "--case ");
+    T_TRUE(strstr(first, "kit.op = \"neg\", kit.seed = 7, kit.only_case = ") == first && strstr(first, "; back end crooked, 1 threads\n"));
+    p = strstr(first, "only_case = ");
     if (!T_TRUE(p != NULL)) return;
-    T_EQ_INT(count_failures(ctx, 7, 0, atoi(p + 7)), 1);
+    T_EQ_INT(count_failures(ctx, 7, 0, atoi(p + 12)), 1);
     T_EQ_TEXT(seen.first_failure, first);
     t_close(ctx);
     /* another seed is another set of cases, the same seed the same */

@@ -3,6 +3,7 @@
 #include "t.h"
 #include "core/forget.h"
 #if T_PAGES
+#include <sys/resource.h>
 #include <sys/stat.h>
 #endif
 
@@ -131,6 +132,35 @@ static void test_link_beside(void)
 #endif
 }
 
+/* The last descriptor opens what a killed program left, none is there to empty it: refused, and nothing stays open. */
+static void test_last_descriptor(void)
+{
+#if T_PAGES && !defined __EMSCRIPTEN__
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    struct rlimit was, few;
+    FILE *left = fopen("tiny-last.part", "wb");
+    int first, after;
+    T_TRUE(left && fwrite("of somebody who is dead", 1, 23, left) == 23 && !fclose(left));
+    first = dup(1);                                 /* the number that the next file gets */
+    (void)close(first);
+    if (T_TRUE(first >= 0 && !getrlimit(RLIMIT_NOFILE, &was))) {
+        few = was;
+        few.rlim_cur = (rlim_t)first + 1;
+        if (T_EQ_INT(setrlimit(RLIMIT_NOFILE, &few), 0)) {
+            T_STATUS(tiny_file_write(ctx, "tiny-last", "mine", 4), TINY_E_IO, "tiny-last.part: cannot be emptied");
+            (void)setrlimit(RLIMIT_NOFILE, &was);
+        }
+        after = dup(1);
+        (void)close(after);
+        T_EQ_INT(after, first);
+        T_OK(tiny_file_write(ctx, "tiny-last", "mine", 4));
+    }
+    (void)remove("tiny-last.part");
+    (void)remove("tiny-last");
+    t_close(ctx);
+#endif
+}
+
 /* Two that write one path: the second is refused and leaves the first one's part alone. */
 static void test_two_writers(void)
 {
@@ -162,6 +192,27 @@ static void test_two_writers(void)
 }
 
 /* A link to a device stands for it: as root the device itself would be gone. */
+/* a device without an end is refused, and not read until there is no memory */
+static void test_no_end(void)
+{
+#if T_PAGES
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tiny_file file;
+    FILE *f = fopen("/dev/zero", "rb");
+    if (!f) T_SKIP("no /dev/zero");
+    else {
+        (void)fclose(f);
+        T_EQ_INT(tiny_file_open(ctx, "/dev/zero", &file), TINY_E_IO);
+        T_TRUE(strstr(tiny_ctx_message(ctx), "/dev/zero: more than 67108864 bytes") != NULL);
+        T_TRUE(!file.bytes && !file.owned);
+        T_OK(tiny_file_open(ctx, "/dev/null", &file));
+        T_EQ_INT(file.n_bytes, 0);
+        tiny_file_close(ctx, &file);
+    }
+    t_close(ctx);
+#endif
+}
+
 static void test_device(void)
 {
 #if T_PAGES
@@ -292,7 +343,9 @@ int main(void)
     T_RUN(test_files);
     T_RUN(test_full_disk);
     T_RUN(test_link_beside);
+    T_RUN(test_last_descriptor);
     T_RUN(test_two_writers);
+    T_RUN(test_no_end);
     T_RUN(test_device);
     T_RUN(test_pipe_in_place);
     T_RUN(test_link_in_place);

@@ -37,7 +37,9 @@ static void test_items(void)
         { "[1, -2,[true , false],{\"a\":null}]", "[0 1 -2 [1 true false 1. {1 a=null 1. 0. " },
         { "{\"a\":{\"b\":[{}]},\"a\":\"x\"}", "{0 a={1 b=[2 {3 3. 2. 1. a='x' 0. " },
         { "[0.5,-0.25e2,1E3,9007199254740993,-9223372036854775808,9223372036854775807]", "[0 0.5 -25 1000 9007199254740993 -9223372036854775808 9223372036854775807 0. " },
-        { "[\"\\u0041\\n\\/\\ud83d\\ude00\"]", "[0 'A\n/\xf0\x9f\x98\x80' 0. " }, { "{\"\\u0061\":0}", "{0 a=0 0. " }
+        { "[\"\\u0041\\n\\/\\ud83d\\ude00\"]", "[0 'A\n/\xf0\x9f\x98\x80' 0. " }, { "{\"\\u0061\":0}", "{0 a=0 0. " },
+        { "\"\xc2\x80\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xf0\x90\x80\x80\xf4\x8f\xbf\xbf\"", "'\xc2\x80\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xf0\x90\x80\x80\xf4\x8f\xbf\xbf' " },
+        { "\"\\ud800\\udc00\\udbff\\udfff\\u0080\\u07ff\\u0800\\ud7ff\\ue000\"", "'\xf0\x90\x80\x80\xf4\x8f\xbf\xbf\xc2\x80\xdf\xbf\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80' " }
     };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     char line[600];
@@ -55,6 +57,8 @@ static void test_refused(void)
         { "[1}", "where , or ] should stand" }, { "1 1", "where the end should stand" }, { "[]]", "where the end should stand" }, { "01", "where a value should stand" },
         { "1.", "ends where a digit should stand" }, { "1e+", "ends where a digit should stand" }, { "-", "where a value should stand" }, { "nul", "where a value should stand" },
         { "9223372036854775808", "where a whole number of 64 bits should stand" }, { "-9223372036854775809", "where a whole number of 64 bits should stand" },
+        { "\"\xc1\xbf\"", "where a character in UTF-8" }, { "\"\xe0\x9f\xbf\"", "where a character in UTF-8" }, { "\"\xf0\x8f\xbf\xbf\"", "where a character in UTF-8" },    /* overlong */
+        { "\"\xed\xa0\x80\"", "where a character in UTF-8" }, { "\"\xf4\x90\x80\x80\"", "where a character in UTF-8" }, { "\"\xf5\x80\x80\x80\"", "where a character in UTF-8" },
         { "\"\xff\"", "where a character in UTF-8 should stand" }, { "\"\\ud800\"", "second half of a pair" }, { "NaN", "where a value should stand" }
     };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);

@@ -29,6 +29,7 @@ static void test_refused(void)
 {
     float x[4];
     tiny_tensor t = tiny_tensor_2d(x, TINY_F32, 2, 2), u;
+    int i;
     T_EQ_INT(tiny_tensor_check(NULL), TINY_E_ARGUMENT);
     T_EQ_INT(tiny_tensor_check(&t), TINY_OK);
     u = t; u.rank = 5;
@@ -51,6 +52,20 @@ static void test_refused(void)
     T_EQ_INT(tiny_tensor_check(&u), TINY_E_OVERFLOW);
     u = t; u.dim[0] = TINY_IDX_MAX; u.stride[0] = 0;        /* the address fits, the count of bytes does not */
     T_EQ_INT(tiny_tensor_check(&u), TINY_E_OVERFLOW);
+    for (i = 0; i < 2; i++) {               /* each axis reaches nearly 2^63 bytes: three of them come round to less */
+        const tiny_idx far_off = i ? -(TINY_IDX_MAX / 4) : TINY_IDX_MAX / 4;
+        u = tiny_tensor_3d(x, TINY_F32, 2, 2, 2);
+        u.stride[0] = u.stride[1] = u.stride[2] = far_off;
+        T_EQ_INT(tiny_tensor_check(&u), TINY_E_OVERFLOW);
+    }
+    u = t; u.dim[0] = 3; u.dim[1] = 1; u.stride[0] = TINY_IDX_MAX / 8;    /* few numbers, but the fourth row lies further away than an index reaches; above, then below */
+    T_EQ_INT(tiny_tensor_check(&u), TINY_OK);
+    u.dim[0] = 4;
+    T_EQ_INT(tiny_tensor_check(&u), TINY_E_OVERFLOW);
+    u.stride[0] = -u.stride[0];
+    T_EQ_INT(tiny_tensor_check(&u), TINY_E_OVERFLOW);
+    u.dim[0] = 3;
+    T_EQ_INT(tiny_tensor_check(&u), TINY_OK);
     T_EQ_TEXT(tiny_dtype_name((tiny_dtype)-1), "?");
     T_EQ_INT(tiny_dtype_bytes((tiny_dtype)TINY_DTYPE_COUNT), 0);
     T_EQ_TEXT(tiny_dtype_name(TINY_I64), "i64");

@@ -392,6 +392,7 @@ static void test_failing(void)
     T_STATUS(tiny_parallel(ctx, 1, 0, SIZE_MAX, nested_member, ctx), TINY_E_OVERFLOW, "workspace of 1 threads");
     T_STATUS(tiny_parallel(ctx, 0, 1 << 21, 0, nested_member, ctx), TINY_E_MEMORY, "max_bytes is 1048576");
     T_OK(tiny_parallel(ctx, 0, 0, 0, nested_member, ctx));
+    T_TRUE(strstr(tiny_ctx_message(ctx), "a function of its team opens another") != NULL);
     T_EQ_INT(tiny_parallel(NULL, 0, 0, 0, fail_member, NULL), TINY_E_ARGUMENT);
     t_close(ctx);
 }
@@ -407,6 +408,28 @@ static int pool_lies(void *user, int n, void (*task)(void *arg, int i), void *ar
 {
     (void)user; (void)n; (void)task; (void)arg;
     return 0;
+}
+
+/* A second thread on a context that is at work is refused, and told why. */
+static tiny_status intruder_got;
+static void *intruder(void *ctx)
+{
+    intruder_got = tiny_parallel((tiny_ctx *)ctx, 0, 0, 0, fail_member, NULL);
+    return NULL;
+}
+static void visited_member(tiny_team *team, void *ctx)
+{
+    pthread_t other;
+    if (team->i == 0 && !pthread_create(&other, NULL, intruder, ctx)) (void)pthread_join(other, NULL);
+}
+static void test_two_threads(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
+    intruder_got = TINY_OK;
+    T_OK(tiny_parallel(ctx, 0, 0, 0, visited_member, ctx));
+    T_EQ_INT(intruder_got, TINY_E_ARGUMENT);
+    T_TRUE(strstr(tiny_ctx_message(ctx), "two threads use one context") != NULL);
+    t_close(ctx);
 }
 
 static void test_lying_pool(void)
@@ -463,6 +486,7 @@ int main(void)
 #if T_PTHREAD
     T_RUN(test_own_pool);
     T_RUN(test_lying_pool);
+    T_RUN(test_two_threads);
 #endif
     return t_done();
 }

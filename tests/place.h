@@ -1,0 +1,22 @@
+/* tests/place.h - where oracles and data stand; after tinyllm.h or tinygnn.h. Shell: tests/place.sh */
+#ifndef T_PLACE_H
+#define T_PLACE_H
+#include <stdlib.h>
+#include <string.h>
+
+#define T_FN TINYI_UNUSED static
+
+/* Oracles and data that are too large for this repository stand in a folder next to it, ../shared. T_SHARED in the environment names
+ * another folder, and T_SHARED=none hides it: then tests see what a clone has, tests/golden and examples/models. The i-th folder to look
+ * into; NULL after the last. TINY_SHARED is the older name of that variable. */
+T_FN const char *t_place(int i)
+{
+    static const char *const beside[] = { "../shared", "../../shared", "shared" };
+    const char *named = getenv("T_SHARED");
+    const int n = (int)(sizeof beside / sizeof *beside);
+    if (!named || !*named) named = getenv("TINY_SHARED");
+    if (!named || !*named) return i < n ? beside[i] : i == n ? "tests/golden" : NULL;
+    if (!strcmp(named, "none")) i++;
+    return i == 0 ? named : i == 1 ? "tests/golden" : NULL;
+}
+#endif
