@@ -28,6 +28,7 @@ static void tinyi_layout_nest(unsigned char *y, const tiny_idx *ys, const unsign
         d[r] = from >= 0 ? dim[from] : 1;
         a[r] = from >= 0 ? ys[from] * e : 0;
         b[r] = from >= 0 ? xs[from] * e : 0;
+        if (!d[r]) return;                  /* the axes before it may be as long as an index reaches */
     }
     for (i = 0; i < d[0]; i++)
         for (j = 0; j < d[1]; j++)

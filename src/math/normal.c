@@ -16,5 +16,5 @@ TINY_REF_END
 TINY_API void tiny_rng_fill_normal(tiny_rng *r, float *x, size_t n)
 {
     size_t i;
-    for (i = 0; i < n; i++) x[i] = tiny_rng_normal(r);
+    for (i = 0; r && x && i < n; i++) x[i] = tiny_rng_normal(r);
 }

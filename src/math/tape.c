@@ -79,9 +79,9 @@ TINY_API tiny_status tiny_tape_open(tiny_ctx *ctx, const tiny_tape_desc *desc, t
 {
     tiny_tape *t;
     tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
     if (st) return st;
     if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_tape_open needs a place for the tape");
-    *out = NULL;
     t = (tiny_tape *)tinyi_alloc(ctx, 1, sizeof *t);
     if (!t) return ctx->status;
     memset(t, 0, sizeof *t);
@@ -534,14 +534,15 @@ static tiny_status tinyi_tape_add_grad(tiny_tape *t, const tiny_tensor *x, const
 
 /* ---- what gradients call */
 
-TINY_API const tiny_tensor *tiny_grad_of(tiny_grad *g, int i) { return i >= 0 && i < TINY_OP_MAX_OUT && g->dout[i].data ? &g->dout[i] : NULL; }
-TINY_API int tiny_grad_wants(const tiny_grad *g, int i) { return i >= 0 && i < TINY_OP_MAX_IN && tinyi_tape_needs(g->tape, g->node->op.in[i]); }
-TINY_API int tiny_grad_dry(const tiny_grad *g) { return g->tape->dry; }
-TINY_API tiny_ctx *tiny_grad_ctx(const tiny_grad *g) { return g->tape->ctx; }
-TINY_API tiny_status tiny_grad_op(tiny_grad *g, const tiny_op *op) { return tinyi_tape_exec(g->tape, op); }
+TINY_API const tiny_tensor *tiny_grad_of(tiny_grad *g, int i) { return g && i >= 0 && i < TINY_OP_MAX_OUT && g->dout[i].data ? &g->dout[i] : NULL; }
+TINY_API int tiny_grad_wants(const tiny_grad *g, int i) { return g && i >= 0 && i < TINY_OP_MAX_IN && tinyi_tape_needs(g->tape, g->node->op.in[i]); }
+TINY_API int tiny_grad_dry(const tiny_grad *g) { return g && g->tape->dry; }
+TINY_API tiny_ctx *tiny_grad_ctx(const tiny_grad *g) { return g ? g->tape->ctx : NULL; }
+TINY_API tiny_status tiny_grad_op(tiny_grad *g, const tiny_op *op) { return g && op ? tinyi_tape_exec(g->tape, op) : TINY_E_ARGUMENT; }
 
 TINY_API tiny_status tiny_grad_new(tiny_grad *g, tiny_dtype type, int rank, const tiny_idx *dim, tiny_tensor *y)
 {
+    if (!g || !y) return TINY_E_ARGUMENT;
     *y = tinyi_tape_fresh(g->tape, type, rank, dim);
     return g->tape->status;
 }
@@ -560,6 +561,7 @@ TINY_API tiny_status tiny_grad_run(tiny_grad *g, int kind, const tiny_tensor *a,
     tiny_tensor want[TINY_OP_MAX_OUT];
     tiny_op op;
     tiny_status st;
+    if (!g || !y) return TINY_E_ARGUMENT;
     memset(y, 0, sizeof *y);
     if (g->tape->status) return g->tape->status;
     memset(want, 0, sizeof want);
@@ -571,7 +573,11 @@ TINY_API tiny_status tiny_grad_run(tiny_grad *g, int kind, const tiny_tensor *a,
     return st ? st : tinyi_tape_exec(g->tape, &op);
 }
 
-TINY_API tiny_status tiny_grad_add(tiny_grad *g, int i, const tiny_tensor *dx) { return tiny_grad_wants(g, i) ? tinyi_tape_add_grad(g->tape, g->node->op.in[i], dx) : g->tape->status; }
+TINY_API tiny_status tiny_grad_add(tiny_grad *g, int i, const tiny_tensor *dx)
+{
+    if (!g || !dx) return TINY_E_ARGUMENT;
+    return tiny_grad_wants(g, i) ? tinyi_tape_add_grad(g->tape, g->node->op.in[i], dx) : g->tape->status;
+}
 
 tiny_status tinyi_grad_put(tiny_grad *g, const tiny_tensor *view, const tiny_tensor *dx) { return tinyi_tape_add_grad(g->tape, view, dx); }
 size_t tinyi_grad_scratch(tiny_grad *g) { return g->tape->used; }
@@ -609,6 +615,7 @@ tiny_status tinyi_grad_make(tiny_grad *g, const tiny_tensor *x, int kind, const 
 
 TINY_API tiny_status tiny_grad_give(tiny_grad *g, int i, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params)
 {
+    if (!g) return TINY_E_ARGUMENT;
     return tiny_grad_wants(g, i) ? tinyi_grad_make(g, g->node->op.in[i], kind, a, b, params) : g->tape->status;
 }
 

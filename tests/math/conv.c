@@ -334,8 +334,41 @@ static void test_without_memory(void)
         })
 }
 
+/* Patches of 2 x 2 of an image of 2 x 3 with padding below and on the right only, written out on paper: columns of patches, how many of them
+ * hold each pixel, and the largest number of each. */
+static void test_patches_by_hand(tiny_target target)
+{
+    static const float x[6] = { 1, 2, 3, 4, 5, 6 }, columns[24] = { 1, 2, 3, 4, 5, 6, 2, 3, 0, 5, 6, 0, 4, 5, 6, 0, 0, 0, 5, 6, 0, 0, 0, 0 }, cover[6] = { 1, 2, 2, 2, 4, 4 }, most[6] = { 5, 6, 6, 5, 6, 6 };
+    tiny_ctx *ctx = t_ctx(target, 1);
+    float *got = t_guarded(24), *ones = t_guarded(24), *image = t_guarded(6), *pool = t_guarded(6);
+    const tiny_idx dim[4] = { 1, 1, 2, 3 };
+    tiny_tensor tx = tiny_tensor_nd((void *)(uintptr_t)x, TINY_F32, 4, dim), tc = tiny_tensor_2d(got, TINY_F32, 4, 6), to = tiny_tensor_2d(ones, TINY_F32, 4, 6), ti = tiny_tensor_nd(image, TINY_F32, 4, dim),
+                tp = tiny_tensor_nd(pool, TINY_F32, 4, dim), small = tiny_tensor_2d(got, TINY_F32, 4, 3);
+    tiny_patch_params p;
+    int i;
+    memset(&p, 0, sizeof p);
+    p.size[0] = p.size[1] = 2;
+    p.stride[0] = p.stride[1] = 1;
+    p.pad[2] = p.pad[3] = 1;
+    T_OK(tiny_im2col(ctx, &tx, &p, &tc));
+    T_SAME(got, columns, 24);
+    T_STATUS(tiny_im2col(ctx, &tx, &p, &small), TINY_E_SHAPE, NULL);
+    T_OK(tiny_max_pool(ctx, &tx, &p, &tp));
+    T_SAME(pool, most, 6);
+    for (i = 0; i < 24; i++) ones[i] = 1;
+    p.image[0] = 2;
+    p.image[1] = 3;
+    T_OK(tiny_col2im(ctx, &to, &p, &ti));
+    T_SAME(image, cover, 6);
+    T_WALLS(got, 24);
+    T_WALLS(image, 6);
+    T_WALLS(pool, 6);
+    t_close(ctx);
+}
+
 int main(void)
 {
+    T_RUN_FORMS(test_patches_by_hand);
     T_RUN_TARGETS(test_by_hand);
     T_RUN_TARGETS(test_definition);
     T_RUN_TARGETS(test_exact_and_strides);

@@ -245,6 +245,26 @@ static void test_doubles(void)
     }
 }
 
+/* a row below its top at every length around whole blocks: the bits of one after the other, near and far below, and nothing outside */
+static void test_below(void)
+{
+    static const size_t length[] = { 0, 1, 15, 16, 17, 31, 32, 33, 48, 100 };
+    size_t c, i;
+    int far;
+    for (far = 0; far < 2; far++)
+        for (c = 0; c < T_COUNT(length); c++) {
+            const size_t n = length[c];
+            float *x = t_guarded(n);
+            double *y = (double *)(void *)t_guarded_bytes(n * sizeof *y), *want = (double *)t_keep(n * sizeof *want + 1);
+            for (i = 0; i < n; i++) x[i] = 3.0f - (float)i * 0.37f - (far && i % 5 == 3 ? 720.0f : 0.0f);
+            for (i = 0; i < n; i++) want[i] = tinyi_exp64((double)x[i] - 3.0);
+            tinyi_exp64_below(y, x, 3.0, n);
+            T_SAME(y, want, n);
+            for (i = 0; i < n; i++) T_CLOSE(y[i], exp((double)x[i] - 3.0), 1e-15 * exp((double)x[i] - 3.0) + 0x1p-1073);
+            T_WALLS(y, n);
+        }
+}
+
 /* ---- special values */
 
 static void test_special(tiny_target target)
@@ -483,6 +503,7 @@ int main(void)
 {
     T_RUN(test_by_hand);
     T_RUN(test_doubles);
+    T_RUN(test_below);
     T_RUN(test_in_order);
     T_RUN(test_refused);
     T_RUN(test_special_reference);

@@ -784,33 +784,18 @@ static void test_failing(void)
     }
 }
 
-static void test_reference(void)
-{
-    test_cholesky(TINY_TARGET_REFERENCE);
-    test_triangles(TINY_TARGET_REFERENCE);
-    test_lu(TINY_TARGET_REFERENCE);
-    test_qr(TINY_TARGET_REFERENCE);
-    test_lstsq(TINY_TARGET_REFERENCE);
-    test_eigh(TINY_TARGET_REFERENCE);
-    test_svd(TINY_TARGET_REFERENCE);
-    test_scale(TINY_TARGET_REFERENCE);
-    test_views(TINY_TARGET_REFERENCE);
-    test_not_finite(TINY_TARGET_REFERENCE);
-}
-
 int main(void)
 {
-    T_RUN_TARGETS(test_cholesky);
-    T_RUN_TARGETS(test_triangles);
-    T_RUN_TARGETS(test_lu);
-    T_RUN_TARGETS(test_qr);
-    T_RUN_TARGETS(test_lstsq);
-    T_RUN_TARGETS(test_eigh);
-    T_RUN_TARGETS(test_svd);
-    T_RUN_TARGETS(test_scale);
-    T_RUN_TARGETS(test_views);
-    T_RUN_TARGETS(test_not_finite);
-    T_RUN(test_reference);
+    T_RUN_FORMS(test_cholesky);
+    T_RUN_FORMS(test_triangles);
+    T_RUN_FORMS(test_lu);
+    T_RUN_FORMS(test_qr);
+    T_RUN_FORMS(test_lstsq);
+    T_RUN_FORMS(test_eigh);
+    T_RUN_FORMS(test_svd);
+    T_RUN_FORMS(test_scale);
+    T_RUN_FORMS(test_views);
+    T_RUN_FORMS(test_not_finite);
     T_RUN(test_bad_input);
     T_RUN(test_failing);
     return t_done();

@@ -137,6 +137,34 @@ static void test_muon(tiny_target target)
     t_close(ctx);
 }
 
+/* A rate of 0 asks for the one of the manual: 1e-3 for Adam, 1e-2 for SGD, 0.02 for Muon. Two steps say the same as with that rate spelled out. */
+static void test_usual_rates(void)
+{
+    static const double rate[4] = { 1e-3, 1e-3, 1e-2, 0.02 };
+    static const int kind[4] = { TINY_OPTIM_ADAM, TINY_OPTIM_ADAMW, TINY_OPTIM_SGD, TINY_OPTIM_MUON };
+    static const float start[6] = { 0.5f, -1, 0.25f, 2, 0.125f, -0.75f }, grad[6] = { 1, 2, -1, 0.5f, 3, -2 };
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    int k, t, i, said;
+    for (k = 0; k < 4; k++) {
+        float w[2][6], g[6];
+        for (said = 0; said < 2; said++) {
+            tiny_optim_desc d = desc_of(kind[k], said ? rate[k] : 0.0);
+            tiny_param p = param_of("w", w[said], g, TINY_F32, 2, 3);
+            tiny_optim *o = NULL;
+            memcpy(w[said], start, sizeof start);
+            if (!T_OK(tiny_optim_open(ctx, &p, 1, &d, &o))) continue;
+            for (t = 0; t < 2; t++) {
+                memcpy(g, grad, sizeof g);
+                T_OK(tiny_optim_step(o, 1.0));
+            }
+            tiny_optim_close(o);
+        }
+        T_SAME(w[0], w[1], 6);
+        for (i = 0; i < 6; i++) T_TRUE(w[0][i] != start[i]);
+    }
+    t_close(ctx);
+}
+
 /* every length around the vector width and above a piece, on every target and two threads, against plain doubles */
 static void test_lengths(tiny_target target)
 {
@@ -455,9 +483,10 @@ static void test_memory(void)
 int main(void)
 {
     T_RUN(test_sgd_on_a_quadratic);
-    T_RUN_TARGETS(test_adam_by_hand);
-    T_RUN_TARGETS(test_muon);
-    T_RUN_TARGETS(test_lengths);
+    T_RUN_FORMS(test_adam_by_hand);
+    T_RUN_FORMS(test_muon);
+    T_RUN_FORMS(test_lengths);
+    T_RUN(test_usual_rates);
     T_RUN(test_threads_do_not_matter);
     T_RUN(test_master_average_clip);
     T_RUN(test_resume);

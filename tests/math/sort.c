@@ -240,6 +240,16 @@ static void test_prefix_overflow_of_pieces(void)
     for (i = 0; i < N; i++) c[i] = 21474;
     T_OK(tiny_prefix_u32(ctx, c, N, o));
     T_EQ_INT(o[N], UINT32_C(21474) * N);
+    c[0] += UINT32_MAX - UINT32_C(21474) * N;           /* the largest totals, and one more */
+    T_OK(tiny_prefix_u32(ctx, c, N, o));
+    T_EQ_INT(o[N], UINT32_MAX);
+    c[N - 1]++;
+    T_STATUS(tiny_prefix_u32(ctx, c, N, o), TINY_E_OVERFLOW, "does not fit into 32 bits");
+    for (i = 0; i < N; i++) w[i] = INT64_MAX / N + (i < (size_t)(INT64_MAX % N));
+    T_OK(tiny_prefix_i64(ctx, w, N, ow));
+    T_EQ_INT(ow[N], INT64_MAX);
+    w[N - 1]++;
+    T_STATUS(tiny_prefix_i64(ctx, w, N, ow), TINY_E_OVERFLOW, "does not fit into 63 bits");
     t_close(ctx);
 }
 
