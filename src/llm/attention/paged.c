@@ -200,13 +200,13 @@ TINY_REF_END
 /* how an operation is cut; the same on every thread */
 typedef struct tinyi_paged_cut { tiny_idx n_task, n_split, rows; } tinyi_paged_cut;    /* rows: of a tile, at most */
 
-/* queries of one sequence from t on whose cells lie together: pages in a gap between them were not looked at */
-static tiny_idx tinyi_paged_run(const tinyi_paged *a, tiny_idx t)
+/* Pages in a gap between two queries were not looked at, so it parts them. */
+TINYI_FN tiny_idx tinyi_paged_run(const int32_t *rows, tiny_idx n_query, tiny_idx t, tiny_idx *cells)
 {
-    const int32_t *r = a->rows + 4 * t;
+    const int32_t *r = rows + 4 * t;
     int32_t lo = r[1], hi = TINYI_MAX(r[1], r[2]);
     tiny_idx n;
-    for (n = 1; t + n < a->n_query && r[4 * n] == r[0]; n++) {
+    for (n = 1; t + n < n_query && r[4 * n] == r[0]; n++) {
         const int32_t *x = r + 4 * n;
         if (x[1] >= x[2]) continue;
         if (lo < hi && (x[1] > hi || x[2] < lo)) break;
@@ -214,17 +214,18 @@ static tiny_idx tinyi_paged_run(const tinyi_paged *a, tiny_idx t)
         lo = TINYI_MIN(lo, x[1]);
         hi = TINYI_MAX(hi, x[2]);
     }
+    *cells = hi - lo;
     return n;
 }
 static tinyi_paged_cut tinyi_paged_plan(const tinyi_paged *a, int n_threads)
 {
     tinyi_paged_cut c;
-    tiny_idx t, n, longest = 0, most;
+    tiny_idx t, n, longest = 0, most, cells;
     for (c.rows = TINYI_ATT_ROWS; ; c.rows -= TINYI_ATT_STEP) {
         c.n_task = 0;
         most = 1;
         for (t = 0; t < a->n_query; t += n) {
-            n = tinyi_paged_run(a, t);
+            n = tinyi_paged_run(a->rows, a->n_query, t, &cells);
             most = TINYI_MAX(most, n);
             c.n_task += (n * a->group + c.rows - 1) / c.rows * a->n_part;
             longest = TINYI_MAX(longest, (tiny_idx)a->rows[4 * (t + n - 1) + 2] - a->rows[4 * (t + n - 1) + 1]);
@@ -606,9 +607,9 @@ static void tinyi_paged_fast(tiny_team *team, const tiny_op *op)
     state = a.d_v + 2;                      /* of a row: acc, m, l; of a piece: (heads, row_max) of them */
     while (tiny_take(team, cut.n_task * cut.n_split, 1, &task, &end)) for (; task < end; task++) {
         const tiny_idx split = task % cut.n_split, part = task / cut.n_split % a.n_part;
-        tiny_idx tile_i = task / cut.n_split / a.n_part, t0 = 0, r0, lo = INT32_MAX, hi = 0, n_run, tiles;
+        tiny_idx tile_i = task / cut.n_split / a.n_part, t0 = 0, r0, lo = INT32_MAX, hi = 0, n_run, tiles, cells;
         for (;; t0 += n_run, tile_i -= tiles) {             /* the run in which the tile lies */
-            n_run = tinyi_paged_run(&a, t0);
+            n_run = tinyi_paged_run(a.rows, a.n_query, t0, &cells);
             tiles = (n_run * a.group + cut.rows - 1) / cut.rows;
             if (tile_i < tiles) break;
         }

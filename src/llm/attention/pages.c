@@ -82,9 +82,9 @@ TINY_API tiny_status tllm_pages_open(tiny_ctx *ctx, const tllm_pages_desc *desc,
     tllm_pages plan, *p;
     size_t bytes;
     tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
     if (st) return st;
     if (!out || !desc) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pages: a description and a place for the result are needed");
-    *out = NULL;
     st = tinyi_pages_plan(ctx, desc, &plan);
     if (st) return st;
     if (!tinyi_pages_layout(&plan, NULL, &bytes) || !tinyi_size_add(bytes, head, &bytes))
@@ -101,14 +101,17 @@ TINY_API void tllm_pages_close(tiny_ctx *ctx, tllm_pages *pages) { tiny_free(ctx
 
 static tiny_status tinyi_pages_seq_check(const tllm_pages *p, tiny_idx seq)
 {
+    if (!p) return TINY_E_ARGUMENT;
     if (seq >= 0 && seq < p->n_seq) return TINY_OK;
     return tinyi_fail(p->ctx, TINY_E_ARGUMENT, "pages: there is no sequence %td, they go from 0 to %td", seq, p->n_seq - 1);
 }
 
-TINY_API tiny_idx tllm_pages_length(const tllm_pages *p, tiny_idx seq) { return seq < 0 || seq >= p->n_seq ? 0 : p->seq[seq].length; }
-TINY_API const int32_t *tllm_pages_table(const tllm_pages *p, tiny_idx seq) { return seq < 0 || seq >= p->n_seq ? NULL : p->table + seq * p->n_table; }
-TINY_API tiny_idx tllm_pages_free(const tllm_pages *p) { return p->n_free; }
-TINY_API tiny_idx tllm_pages_holders(const tllm_pages *p, tiny_idx block) { return block < 0 || block >= p->n_block ? 0 : p->holders[block]; }
+static tiny_status tinyi_pages_no_copy(const tllm_pages *p) { return tinyi_fail(p ? p->ctx : NULL, TINY_E_ARGUMENT, "pages: there is no place for what is to be copied"); }
+
+TINY_API tiny_idx tllm_pages_length(const tllm_pages *p, tiny_idx seq) { return !p || seq < 0 || seq >= p->n_seq ? 0 : p->seq[seq].length; }
+TINY_API const int32_t *tllm_pages_table(const tllm_pages *p, tiny_idx seq) { return !p || seq < 0 || seq >= p->n_seq ? NULL : p->table + seq * p->n_table; }
+TINY_API tiny_idx tllm_pages_free(const tllm_pages *p) { return p ? p->n_free : 0; }
+TINY_API tiny_idx tllm_pages_holders(const tllm_pages *p, tiny_idx block) { return !p || block < 0 || block >= p->n_block ? 0 : p->holders[block]; }
 
 /* ---- what can be found ------------------------------------------------------------------------------------------ */
 
@@ -156,7 +159,7 @@ TINY_API void tllm_pages_note(tllm_pages *p, tiny_idx seq, tiny_idx first, const
 {
     tinyi_pages_seq *s;
     tiny_idx i;
-    if (seq < 0 || seq >= p->n_seq) return;
+    if (!p || seq < 0 || seq >= p->n_seq) return;
     s = &p->seq[seq];
     if (first != s->noted || !tokens) return;
     for (i = 0; i < n && s->noted < s->length; i++) {
@@ -199,6 +202,7 @@ TINY_API tiny_status tllm_pages_share(tllm_pages *p, tiny_idx seq, const int32_t
 TINY_API void tllm_pages_forget(tllm_pages *p)
 {
     tiny_idx i;
+    if (!p) return;
     for (i = 0; i < p->n_block; i++) tinyi_pages_hide(p, (int32_t)i);
     for (i = 0; i < p->n_seq; i++) p->seq[i].noted = p->seq[i].length ? -1 : 0;
 }
@@ -237,6 +241,7 @@ TINY_API tiny_status tllm_pages_append(tllm_pages *p, tiny_idx seq, tiny_idx n, 
     tiny_status st = tinyi_pages_seq_check(p, seq);
     tiny_idx length, have, want, i;
     int copies;
+    if (!copy) return tinyi_pages_no_copy(p);
     copy->from = copy->to = -1;
     copy->n = 0;
     if (st) return st;
@@ -287,6 +292,7 @@ TINY_API tiny_status tllm_pages_fork(tllm_pages *p, tiny_idx from, tiny_idx to)
 TINY_API tiny_status tllm_pages_own(tllm_pages *p, tiny_idx seq, tiny_idx i, tllm_page_copy *copy)
 {
     tiny_status st = tinyi_pages_seq_check(p, seq);
+    if (!copy) return tinyi_pages_no_copy(p);
     copy->from = copy->to = -1;
     copy->n = 0;
     if (st) return st;

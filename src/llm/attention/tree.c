@@ -6,9 +6,10 @@
  *          lies side by side is read by much the same queries, and few pairs are computed to be hidden.
  * Sharing  two cells are one if their tables name the same page at the same place, behind the same pages (the invariant of
  *          pages.c): so the tables are a trie, walked here page by page with the queries that go the same way.
- * Cost     n_query comparisons a page of the tree, and a mask a cell. Keys and values: n_tree cells are read instead of n_path.
+ * Cost     n_query comparisons a page of the tree, and a mask a cell. Keys and values: n_tree cells are read instead of n_path (tree.h says which).
  * Left out changing a plan by one token instead of setting it anew: the walk is a few microseconds a step, once for all layers. */
 #include "llm/attention/tree.h"
+#include "llm/attention/paged.h"
 #include "core/state.h"
 #include <string.h>
 
@@ -24,9 +25,9 @@ TINY_API tiny_status tllm_tree_plan_open(tiny_ctx *ctx, const tllm_tree_plan_des
     static const tllm_tree_plan_desc zero = { 0, 0, 0 };
     tllm_tree_plan *p;
     tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
     if (st) return st;
     if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tree: a place for the plan is needed");
-    *out = NULL;
     if (!desc) desc = &zero;
     if (desc->block_len < 0 || desc->block_len > TINYI_TREE_MOST || desc->max_q < 0 || desc->max_q > 64 || desc->mode < TLLM_TREE_FLAT || desc->mode > TLLM_TREE_BREADTH)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "tree: blocks of %td cells (1 to %d), %d queries at once (1 to 64, the bits of a mask), mode %d (0 to 2)", desc->block_len,
@@ -56,14 +57,19 @@ TINY_API void tllm_tree_plan_close(tiny_ctx *ctx, tllm_tree_plan *p)
     tiny_free(ctx, p->piece_run);
     tiny_free(ctx, p);
 }
-TINY_API tllm_tree_counts tllm_tree_plan_counts(const tllm_tree_plan *p) { return p->counts; }
+TINY_API tllm_tree_counts tllm_tree_plan_counts(const tllm_tree_plan *p)
+{
+    tllm_tree_counts none;
+    memset(&none, 0, sizeof none);
+    return p ? p->counts : none;
+}
 TINY_API const tllm_tree_item *tllm_tree_plan_items(const tllm_tree_plan *p, tiny_idx *n, const tllm_tree_piece **pieces, const int32_t **queries, const uint64_t **masks)
 {
-    if (n) *n = p->n_item;
-    if (pieces) *pieces = p->piece;
-    if (queries) *queries = p->query;
-    if (masks) *masks = p->mask;
-    return p->item;
+    if (n) *n = p ? p->n_item : 0;
+    if (pieces) *pieces = p ? p->piece : NULL;
+    if (queries) *queries = p ? p->query : NULL;
+    if (masks) *masks = p ? p->mask : NULL;
+    return p ? p->item : NULL;
 }
 
 /* room for n things in all: at least doubled when it grows, so that a text that goes on seldom asks */
@@ -255,42 +261,49 @@ static tiny_status tinyi_tree_close(tinyi_tree_cut *c)
         p->n_list += n_q;
         p->n_mask += c->n_cell;
     }
-    if (n) {
-        p->counts.n_tree += c->n_cell;
-        p->counts.n_block++;
-    } else p->n_piece = c->first;
+    p->counts.n_tree += c->n_cell;          /* each is seen: n > 0 */
+    p->counts.n_block++;
     c->first = p->n_piece;
     c->n_cell = 0;
     return st;
+}
+
+/* The cells of the run from *lo on that its queries see, up to a gap between their windows at most: *lo .. the cell returned. None: 0. */
+static tiny_idx tinyi_tree_seen(const tinyi_tree_cut *c, const tinyi_tree_run *r, tiny_idx *lo)
+{
+    const int32_t *rows = c->w.rows, *member = c->w.p->member + r->member;
+    tiny_idx first = (tiny_idx)r->i1 * c->w.block, hi = 0, j;
+    for (j = 0; j < r->n_member; j++)
+        if (rows[4 * member[j] + 2] > *lo) first = TINYI_MIN(first, (tiny_idx)rows[4 * member[j] + 1]);
+    *lo = first = TINYI_MAX(first, *lo);
+    if (first >= (tiny_idx)r->i1 * c->w.block) return 0;
+    for (j = 0; j < r->n_member; j++)       /* windows that touch what is found so far: of ascending ones all */
+        if (rows[4 * member[j] + 1] <= TINYI_MAX(first, hi)) hi = TINYI_MAX(hi, (tiny_idx)rows[4 * member[j] + 2]);
+    return TINYI_MIN(hi, (tiny_idx)r->i1 * c->w.block);
 }
 
 static tiny_status tinyi_tree_emit(tinyi_tree_cut *c, tiny_idx run)
 {
     tllm_tree_plan *p = c->w.p;
     const tinyi_tree_run r = p->run[run];
-    tiny_idx lo = (tiny_idx)r.i1 * c->w.block, hi = 0, j;
+    tiny_idx lo = (tiny_idx)r.i0 * c->w.block, hi;
     tiny_status st = TINY_OK;
-    for (j = 0; j < r.n_member; j++) {
-        lo = TINYI_MIN(lo, (tiny_idx)c->w.rows[4 * p->member[r.member + j] + 1]);
-        hi = TINYI_MAX(hi, (tiny_idx)c->w.rows[4 * p->member[r.member + j] + 2]);
-    }
-    lo = TINYI_MAX(lo, (tiny_idx)r.i0 * c->w.block);
-    hi = TINYI_MIN(hi, (tiny_idx)r.i1 * c->w.block);
-    while (lo < hi && !st) {
-        tllm_tree_piece *x;
-        st = tinyi_tree_room(p->ctx, &p->piece, &p->most_piece, p->n_piece + 1, sizeof *p->piece);
-        if (!st) st = tinyi_tree_room(p->ctx, &p->piece_run, &p->most_piece_run, p->n_piece + 1, sizeof *p->piece_run);
-        if (st) break;
-        p->piece_run[p->n_piece] = (int32_t)run;
-        x = &p->piece[p->n_piece++];
-        x->page = c->w.table[r.seq * c->w.n_table + lo / c->w.block];
-        x->in = (int32_t)(lo % c->w.block);
-        x->n = (int32_t)TINYI_MIN(TINYI_MIN(c->w.block - x->in, hi - lo), p->block_len - c->n_cell);
-        x->cell = (int32_t)lo;
-        lo += x->n;
-        c->n_cell += x->n;
-        if (c->n_cell == p->block_len) st = tinyi_tree_close(c);
-    }
+    while (!st && (hi = tinyi_tree_seen(c, &r, &lo)) > 0)
+        while (lo < hi && !st) {
+            tllm_tree_piece *x;
+            st = tinyi_tree_room(p->ctx, &p->piece, &p->most_piece, p->n_piece + 1, sizeof *p->piece);
+            if (!st) st = tinyi_tree_room(p->ctx, &p->piece_run, &p->most_piece_run, p->n_piece + 1, sizeof *p->piece_run);
+            if (st) break;
+            p->piece_run[p->n_piece] = (int32_t)run;
+            x = &p->piece[p->n_piece++];
+            x->page = c->w.table[r.seq * c->w.n_table + lo / c->w.block];
+            x->in = (int32_t)(lo % c->w.block);
+            x->n = (int32_t)TINYI_MIN(TINYI_MIN(c->w.block - x->in, hi - lo), p->block_len - c->n_cell);
+            x->cell = (int32_t)lo;
+            lo += x->n;
+            c->n_cell += x->n;
+            if (c->n_cell == p->block_len) st = tinyi_tree_close(c);
+        }
     if (!st && p->mode == TLLM_TREE_NODE) st = tinyi_tree_close(c);
     return st;
 }
@@ -327,8 +340,9 @@ static tiny_status tinyi_tree_check(const tllm_tree_plan *p, const tiny_tensor *
 TINY_API tiny_status tllm_tree_plan_set(tllm_tree_plan *p, const tiny_tensor *rows, const tiny_tensor *table, tiny_idx block)
 {
     tinyi_tree_cut c;
-    tiny_idx n, i, live = 0, level, most = 0, done;
+    tiny_idx n, i, live = 0, level, most = 0, done, cells;
     tiny_status st;
+    if (!p) return TINY_E_ARGUMENT;
     p->n_query = p->n_item = p->n_piece = p->n_list = p->n_mask = 0;
     memset(&p->counts, 0, sizeof p->counts);
     st = tinyi_tree_check(p, rows, table, block);
@@ -351,9 +365,8 @@ TINY_API tiny_status tllm_tree_plan_set(tllm_tree_plan *p, const tiny_tensor *ro
         c.in[i] = -1;
         if (r[1] >= r[2]) continue;
         c.w.perm[live++] = (int32_t)i;
-        /* without a plan, queries of one sequence behind each other read its cells together */
-        p->counts.n_path += i && r[0] == r[-4] && r[-3] < r[-2] ? TINYI_MAX(r[2] - TINYI_MAX(r[1], r[-2]), 0) : r[2] - r[1];
     }
+    for (i = 0; i < n; i += tinyi_paged_run(c.w.rows, n, i, &cells), p->counts.n_path += cells) {}
     st = tinyi_tree_runs(&c.w, live);
     for (i = 0; i < p->n_run; i++) most = TINYI_MAX(most, p->run[i].level);
     for (level = 0, done = 0; !st && done < p->n_run && level <= most; level++)
@@ -392,9 +405,9 @@ TINY_API tiny_status tllm_tree_open(tiny_ctx *ctx, tllm_pages *pages, tllm_tree 
     tllm_tree *t;
     tiny_idx i;
     tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
     if (st) return st;
     if (!out || !pages) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tree: pages and a place for the result are needed");
-    *out = NULL;
     for (i = 0; i < pages->n_seq; i++)
         if (tllm_pages_length(pages, i)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tree: sequence %td holds %td cells: all must be empty", i, tllm_pages_length(pages, i));
     t = (tllm_tree *)tiny_alloc(ctx, sizeof *t);
@@ -421,7 +434,7 @@ TINY_API void tllm_tree_close(tiny_ctx *ctx, tllm_tree *t)
     tiny_free(ctx, t);
 }
 
-static int tinyi_tree_lives(const tllm_tree *t, int32_t node) { return node >= 0 && node < t->n_node && t->node[node].leaves > 0; }
+static int tinyi_tree_lives(const tllm_tree *t, int32_t node) { return t && node >= 0 && node < t->n_node && t->node[node].leaves > 0; }
 TINY_API int32_t tllm_tree_parent(const tllm_tree *t, int32_t node) { return tinyi_tree_lives(t, node) ? t->node[node].parent : -1; }
 TINY_API tiny_idx tllm_tree_leaves(const tllm_tree *t, int32_t node) { return tinyi_tree_lives(t, node) ? t->node[node].leaves : 0; }
 TINY_API tiny_idx tllm_tree_cells(const tllm_tree *t, int32_t node) { return tinyi_tree_lives(t, node) ? t->node[node].cells : 0; }
@@ -429,6 +442,7 @@ TINY_API tiny_idx tllm_tree_seq(const tllm_tree *t, int32_t leaf) { return tinyi
 
 static tiny_status tinyi_tree_leaf(const tllm_tree *t, int32_t node)
 {
+    if (!t) return TINY_E_ARGUMENT;
     if (!tinyi_tree_lives(t, node)) return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tree: node %d is not alive, there have been %td", (int)node, t->n_node);
     if (t->node[node].seq < 0) return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tree: node %d has %d children: only a leaf can grow, branch or be cut", (int)node, (int)t->node[node].n_child);
     return TINY_OK;
@@ -456,6 +470,7 @@ TINY_API tiny_status tllm_tree_prompt(tllm_tree *t, tiny_idx n, int32_t *leaf)
     tllm_page_copy copy;
     tiny_idx i;
     tiny_status st;
+    if (!t || !leaf) return tinyi_fail(t ? t->ctx : NULL, TINY_E_ARGUMENT, "tree: there is no place for the result");
     for (i = 0; i < t->n_node; i++)
         if (t->node[i].leaves) return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tree: it has a prompt, and node %td lives", i);
     st = tinyi_tree_room(t->ctx, &t->node, &t->most_node, 1, sizeof *t->node);
@@ -472,6 +487,7 @@ TINY_API tiny_status tllm_tree_branch(tllm_tree *t, int32_t leaf, tiny_idx n, in
     int32_t up;
     tiny_status st = tinyi_tree_leaf(t, leaf);
     if (st) return st;
+    if (!leaves) return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tree: there is no place for the result");
     for (i = 0; i < t->pages->n_seq; i++) n_free += t->taken[i] < 0;
     if (n < 1 || n - 1 > n_free) return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tree: %td children of node %d: at least one, and %td sequences are left", n, (int)leaf, n_free);
     st = tinyi_tree_room(t->ctx, &t->node, &t->most_node, t->n_node + n, sizeof *t->node);
@@ -494,6 +510,7 @@ TINY_API tiny_status tllm_tree_branch(tllm_tree *t, int32_t leaf, tiny_idx n, in
 TINY_API tiny_status tllm_tree_append(tllm_tree *t, int32_t leaf, tiny_idx n, tllm_page_copy *copy)
 {
     tiny_status st = tinyi_tree_leaf(t, leaf);
+    if (!copy) return tinyi_fail(t ? t->ctx : NULL, TINY_E_ARGUMENT, "tree: there is no place for what is to be copied");
     copy->from = copy->to = -1;
     copy->n = 0;
     if (!st) st = tllm_pages_append(t->pages, t->node[leaf].seq, n, copy);
@@ -515,6 +532,7 @@ TINY_API tiny_status tllm_tree_cut(tllm_tree *t, int32_t leaf)
 
 TINY_API tiny_status tllm_tree_merge(tllm_tree *t, int32_t node, int32_t child)
 {
+    if (!t) return TINY_E_ARGUMENT;
     if (!tinyi_tree_lives(t, node) || !tinyi_tree_lives(t, child) || t->node[child].parent != node || t->node[node].n_child != 1)
         return tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tree: node %d is not the only child of node %d", (int)child, (int)node);
     t->node[child].cells += t->node[node].cells;

@@ -40,7 +40,10 @@ TINY_API void tllm_tree_plan_close(tiny_ctx *ctx, tllm_tree_plan *plan);       /
 TINY_API tiny_status tllm_tree_plan_set(tllm_tree_plan *plan, const tiny_tensor *rows, const tiny_tensor *table, tiny_idx block);
 
 typedef struct tllm_tree_counts {
-    tiny_idx n_tree, n_path;                /* cells of the tree; of its paths: what is read with the plan, and without. What a call read: n_load of its parameters */
+    /* Cells that a call takes out of pages for each part (n_load of its parameters), with the plan and without. n_tree: cells that a query sees, each once.
+     * n_path: the same for queries that tllm_paged_attention computes together (neighbours of one sequence, no gap between their windows), summed over
+     * all such groups. Counted as one thread reads them and, without the plan, while the heads of a group times its queries fit one tile of 96 rows. */
+    tiny_idx n_tree, n_path;
     tiny_idx n_block;                       /* blocks of cells */
     tiny_idx n_part;                        /* partial results: pairs of a block and a query */
     tiny_idx n_pair, n_needed;              /* pairs of a cell and a query: computed; of these not hidden */

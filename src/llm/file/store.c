@@ -8,9 +8,9 @@ static const struct { const char *name; size_t bytes; } tinyi_store_value_row[TL
     { "u8", 1 }, { "i8", 1 }, { "u16", 2 }, { "i16", 2 }, { "u32", 4 }, { "i32", 4 }, { "f32", 4 },
     { "bool", 1 }, { "text", 0 }, { "array", 0 }, { "u64", 8 }, { "i64", 8 }, { "f64", 8 }
 };
-static const struct { const char *name; int type; size_t bytes; } tinyi_store_type_row[] = {
-    { "BOOL", TLLM_TYPE_BOOL, 1 }, { "U8", TLLM_TYPE_U8, 1 }, { "U16", TLLM_TYPE_U16, 2 }, { "U32", TLLM_TYPE_U32, 4 },
-    { "U64", TLLM_TYPE_U64, 8 }, { "F8_E4M3", TLLM_TYPE_F8_E4M3, 1 }, { "F8_E5M2", TLLM_TYPE_F8_E5M2, 1 }
+static const struct { const char *name; int type; } tinyi_store_type_row[] = {
+    { "BOOL", TLLM_TYPE_BOOL }, { "U8", TLLM_TYPE_U8 }, { "U16", TLLM_TYPE_U16 }, { "U32", TLLM_TYPE_U32 },
+    { "U64", TLLM_TYPE_U64 }, { "F8_E4M3", TLLM_TYPE_F8_E4M3 }, { "F8_E5M2", TLLM_TYPE_F8_E5M2 }
 };
 
 TINY_API const char *tllm_value_name(int type) { return type >= 0 && type < TLLM_VALUE_TYPES ? tinyi_store_value_row[type].name : "?"; }
@@ -379,13 +379,10 @@ tiny_status tinyi_store_size(tiny_ctx *ctx, const char *path, const tllm_gguf_te
     const tllm_format *f = tllm_format_of(t->type);
     char name[TINYI_SHOW];
     uint64_t n = 1;
-    size_t i, each = 0;
     int a, zero = 0;
     *bytes = 0;
     (void)tinyi_show(t->name, name);
-    for (i = 0; i < TINYI_COUNT(tinyi_store_type_row); i++)
-        if (tinyi_store_type_row[i].type == t->type) each = tinyi_store_type_row[i].bytes;
-    if (!f && !each) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: tensor %s has type %d, which is not known here", path, name, t->type);
+    if (!f) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: tensor %s has type %d, which is not known here", path, name, t->type);
     for (a = 0; a < t->rank; a++) zero |= !t->dim[a];
     if (zero) return TINY_OK;
     for (a = 0; a < t->rank; a++) {
@@ -393,11 +390,10 @@ tiny_status tinyi_store_size(tiny_ctx *ctx, const char *path, const tllm_gguf_te
             return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensor %s: the product of its dimensions 0 to %d is above 2^63", path, name, a);
         n *= t->dim[a];
     }
-    if (f && t->dim[0] % (unsigned)f->values)
+    if (t->dim[0] % (unsigned)f->values)
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tensor %s has rows of %llu values; %s needs a multiple of %d", path, name, (unsigned long long)t->dim[0],
                           f->name, f->values);
-    if (f) *bytes = tllm_format_bytes(f, n);
-    else if (n <= SIZE_MAX / each) *bytes = (size_t)n * each;
+    *bytes = tllm_format_bytes(f, n);
     if (!*bytes) return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: tensor %s: %llu values of type %s are more bytes than this machine can address", path, name,
                                    (unsigned long long)n, tllm_type_name(t->type));
     return TINY_OK;

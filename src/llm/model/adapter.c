@@ -233,7 +233,7 @@ TINYI_FN void tinyi_lm_steer(tinyi_lm_fwd *f, tiny_idx layer, float *x)
     q.x = x;
     q.layer = layer;
     q.d = f->m->n_embd;
-    tinyi_lm_each(f, f->n, 4, tinyi_lm_steer_fn, &q);
+    tinyi_lm_each(f, TINYI_LM_ARCH(f->m)->block == TINYI_LM_HYPER ? f->n * f->m->n_hyper : f->n, 4, tinyi_lm_steer_fn, &q);       /* each of the streams */
 }
 
 /* ---- using ------------------------------------------------------------------------------------------------------ */

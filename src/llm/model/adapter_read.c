@@ -123,7 +123,7 @@ static void tinyi_adapter_all(tinyi_adapter_load *ld, tinyi_lm_pair *pair)
     tiny_idx i;
     ld->a->n = 0;
     tinyi_adapter_layer(ld, &m->top, pair);
-    for (i = 0; i < m->n_layer; i++) tinyi_adapter_layer(ld, &m->layer[i], pair);
+    for (i = 0; i < m->n_once; i++) tinyi_adapter_layer(ld, &m->layer[i], pair);
     for (i = 0; i < m->n_enc; i++) tinyi_adapter_layer(ld, &m->enc[i], pair);
 }
 

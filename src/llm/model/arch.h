@@ -13,19 +13,21 @@ TINYI_C_BEGIN
 enum { TINYI_LM_RMS, TINYI_LM_LAYERNORM };
 enum { TINYI_LM_NO_ROPE, TINYI_LM_PAIRS, TINYI_LM_HALVES };         /* (2i, 2i + 1) or (i, i + n/2) */
 enum {
-    TINYI_LM_SILU, TINYI_LM_GELU, TINYI_LM_GELU_ERF, TINYI_LM_RELU, TINYI_LM_RELU2, TINYI_LM_XIELU, TINYI_LM_CLAMPED
+    TINYI_LM_SILU, TINYI_LM_GELU, TINYI_LM_GELU_ERF, TINYI_LM_RELU, TINYI_LM_RELU2, TINYI_LM_XIELU, TINYI_LM_CLAMPED,
+    TINYI_LM_SITU                           /* b tanh(g / b) sigmoid(g) c tanh(u / c), b and c of the file */
 };
 enum {
     TINYI_LM_PRE,                           /* x += post(mix(norm(x))); x += post(ffn(norm(x))), each norm where it is */
     TINYI_LM_PARALLEL,                      /* x += mix(norm(x)) + ffn(norm(x)) */
     TINYI_LM_POST,                          /* x = norm(x + mix(x)); x = norm(x + ffn(x)) */
     TINYI_LM_SINGLE,                        /* x += mix(norm(x)), or ffn in its place */
-    TINYI_LM_ALTUP                          /* four streams, gemma3n */
+    TINYI_LM_ALTUP,                         /* four streams, gemma3n */
+    TINYI_LM_HYPER                          /* streams mixed by matrices of their own, deepseek4 */
 };
 /* kinds of mixers: TINYI_LM_KINDS of model.c, in this order */
 enum {
     TINYI_LM_NO_MIX, TINYI_LM_ATTN, TINYI_LM_MLA, TINYI_LM_DELTA, TINYI_LM_KDA, TINYI_LM_MAMBA, TINYI_LM_MAMBA2, TINYI_LM_PLAMO,
-    TINYI_LM_SHORTCONV, TINYI_LM_RWKV6, TINYI_LM_RWKV7, TINYI_LM_MIXERS
+    TINYI_LM_SHORTCONV, TINYI_LM_RWKV6, TINYI_LM_RWKV7, TINYI_LM_COMPRESSED, TINYI_LM_MIXERS
 };
 enum { TINYI_LM_EVERY = 32767 };            /* a period: every layer has a window */
 /* which layers take the second mixer of the row */
@@ -56,7 +58,7 @@ enum {
 #define TINYI_LM_A_NO_NORM          0x10000u /* no norm before the mixer */
 #define TINYI_LM_A_FIRST_NO_NORM    0x20000u /* none before the mixer of the first layer */
 #define TINYI_LM_A_NO_FFN_NORM      0x40000u /* no norm before the feed-forward */
-#define TINYI_LM_A_INDEXER          0x80000u /* sparse: an indexer picks the keys */
+#define TINYI_LM_A_INDEXER          0x80000u /* sparse: an indexer picks the keys, or with plain attention blocks of them for each key head */
 #define TINYI_LM_A_YARN_MSCALE      0x100000u /* the size of YaRN goes into the scores by yarn_log_multiplier */
 #define TINYI_LM_A_FALCON           0x200000u /* attn_norm_2, where it is, belongs to the attention */
 #define TINYI_LM_A_NO_WINDOW        0x400000u /* attention.sliding_window is not looked at */
@@ -109,6 +111,23 @@ enum {
 #define TINYI_LM_K_WEIGHT           0x200u  /* expert_weights_scale */
 #define TINYI_LM_K_LOCAL_BASE       0x400u  /* rope.freq_base_swa */
 #define TINYI_LM_K_ROUTER           0x380u  /* gating, norm, weight */
+#define TINYI_LM_K_SWIGLU_CLAMP     0x800u  /* swiglu_clamp_exp, swiglu_clamp_shexp: a number for each layer */
+#define TINYI_LM_K_VALUE_SCALE      0x1000u /* attention.value_scale */
+#define TINYI_LM_K_LOOPS            0x2000u /* num_loops, skip_loop_final_norm: the layers of the file are run several times */
+#define TINYI_LM_K_ROPE_LIST        0x4000u /* attention.rope_pattern: which layers are rotated */
+#define TINYI_LM_K_WINDOW_LIST      0x8000u /* attention.sliding_window_pattern must stand there, for no period is known */
+
+/* what has no place among the bits of attention */
+#define TINYI_LM_K_GATE             0x1000000u /* attn_gate, where it is: o times its sigmoid, a gate for each head or for each number */
+#define TINYI_LM_K_GATE_ALWAYS      0x2000000u /* it must be there */
+#define TINYI_LM_K_GATE_SOFTPLUS    0x4000000u /* ln(1 + e^x) in place of the sigmoid */
+#define TINYI_LM_K_HALF_ROPE        0x8000000u /* layers without a window rotate half of rope.dimension_count, and only those take rope_freqs */
+#define TINYI_LM_K_ONE_WIDTH        0x10000000u /* all layers rotate what the first one does: rope.dimension_count_swa if it has a window */
+
+#define TINYI_LM_K_DECAY            0x10000u /* kda.gate_lower_bound: a decay between that and none */
+#define TINYI_LM_K_DECAY_PLUS       0x20000u /* the same, always there, and ssm_a stands with the other sign */
+#define TINYI_LM_K_BANK             0x40000u /* attn_res.block_size: what a layer reads is mixed from streams that were put by */
+#define TINYI_LM_K_LATENT           0x80000u /* expert_latent_length: the experts work on a narrower row */
 
 typedef struct tinyi_lm_arch {
     const char *name;
@@ -181,16 +200,20 @@ static const tinyi_lm_arch tinyi_lm_archs[] TINYI_UNUSED = {
     ROW(granite, "granite",      RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(ROPE_SWITCH), F(RENORM), T(LOGIT_DIVIDE), K(SCALES) | K(ATTN_SCALE) | K(LOGIT_SCALE))
     ROW(granitemoe, "granitemoe",   RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, F(RENORM), T(LOGIT_DIVIDE), K(SCALES) | K(ATTN_SCALE) | K(LOGIT_SCALE))
     ROW(granitehybrid, "granitehybrid", RMS, PAIRS, M(SILU),     M(PRE),      M(ATTN), M(MAMBA2), M(WHERE_NO_KV), 0, A(ROPE_SWITCH), F(RENORM), T(LOGIT_DIVIDE), K(SCALES) | K(ATTN_SCALE) | K(LOGIT_SCALE))
+    ROW(granite_swa, "granite_swa",  RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               M(EVERY), 0, F(RENORM), T(LOGIT_DIVIDE), K(SCALES) | K(ATTN_SCALE) | K(LOGIT_SCALE) | K(WINDOW_LIST) | K(ROPE_LIST))
     ROW(minicpm, "minicpm",      RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, F(RENORM), T(LOGIT_DIVIDE) | T(MINICPM), K(SCALES) | K(LOGIT_SCALE))
     ROW(deepseek2, "deepseek2",    RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE) | A(YARN_GROWS), 0, 0, K(GROWTH) | K(ROUTER))
     ROW(deepseek32, "deepseek32",   RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE) | A(INDEXER), F(SIGMOID), 0, K(GROWTH) | K(ROUTER))
     ROW(glm_dsa, "glm-dsa",      RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE) | A(INDEXER) | A(INDEX_PAIRS), F(SIGMOID), 0, K(GROWTH) | K(ROUTER))
+    ROW(deepseek4, "deepseek4",    RMS, PAIRS,  M(SILU),     M(HYPER),    M(COMPRESSED), 0, M(NEVER),         0, 0, 0, 0, K(ROUTER) | K(SWIGLU_CLAMP))
     ROW(mistral4, "mistral4",     RMS, PAIRS,  M(SILU),     M(PRE),      MLA,                                0, A(YARN_MSCALE) | A(YARN_BETAS), 0, 0, K(GROWTH) | K(ROUTER))
     ROW(plm, "plm",          RMS, PAIRS,  M(RELU2),    M(PRE),      MLA,                                0, 0, F(PLAIN), 0, 0)
     ROW(minicpm3, "minicpm3",     RMS, HALVES, M(SILU),     M(PRE),      MLA,                                0, 0, 0, T(MINICPM) | T(LOGIT_DIVIDE), 0)
     ROW(kimi_linear, "kimi-linear",  RMS, NONE,   M(SILU),     M(PRE),      M(MLA), M(KDA), M(WHERE_NO_KV),     0, 0, F(SIGMOID) | F(RENORM), 0, K(GATING) | K(WEIGHT))
+    ROW(kimi_k3, "kimi-k3",      RMS, NONE,   M(SITU),     M(PRE),      M(MLA), M(KDA), M(WHERE_NO_KV),     0, 0, F(SIGMOID), 0, K(ROUTER) | K(DECAY) | K(BANK) | K(LATENT))
     ROW(bitnet, "bitnet",       RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0)
     ROW(smollm3, "smollm3",      RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(NOPE_4TH), 0, 0, 0)
+    ROW(nanbeige, "nanbeige",     RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), 0, 0, K(LOOPS))
     ROW(command_r, "command-r",    LN,  PAIRS,  M(SILU),     M(PARALLEL), ATTN,                               0, 0, 0, 0, K(LOGIT_SCALE))
     ROW(cohere2, "cohere2",      LN,  PAIRS,  M(SILU),     M(PARALLEL), ATTN,                               4, A(NOPE_GLOBAL), 0, 0, K(LOGIT_SCALE))
     ROW(cohere2moe, "cohere2moe",   LN,  PAIRS,  M(SILU),     M(PARALLEL), ATTN,                               -4, A(NOPE_GLOBAL) | A(DENSE_ROPE) | A(EPS_SAYS), F(SIGMOID) | F(HALF), 0, K(LOGIT_SCALE) | K(ROUTER))
@@ -205,16 +228,24 @@ static const tinyi_lm_arch tinyi_lm_archs[] TINYI_UNUSED = {
     ROW(nemotron, "nemotron",     LN,  HALVES, M(RELU2),    M(PRE),      ATTN,                               0, 0, F(PLAIN), 0, 0)
     ROW(gpt_oss, "gpt-oss",      RMS, HALVES, M(CLAMPED),  M(PRE),      ATTN,                               2, A(NORM2_IS_POST), F(OF_CHOSEN), 0, K(LOCAL_BASE))
     ROW(minimax_m2, "minimax-m2",   RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, F(SIGMOID) | F(RENORM), 0, K(GATING))
+    ROW(minimax_m3, "minimax-m3",   RMS, HALVES, M(CLAMPED),  M(PRE),      ATTN,                               0, A(INDEXER), F(SIGMOID), 0, K(ROUTER))
     ROW(hunyuan_dense, "hunyuan-dense", RMS, HALVES, M(SILU),    M(PRE),      ATTN,                               0, A(QK_AFTER), 0, 0, 0)
     ROW(hunyuan_moe, "hunyuan-moe",  RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(QK_AFTER), F(RENORM), 0, 0)
+    ROW(hy_v3, "hy_v3",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, F(SIGMOID), 0, K(ROUTER))
     ROW(ernie4_5, "ernie4_5",     RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0)
     ROW(ernie4_5_moe, "ernie4_5-moe", RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, F(RENORM), 0, 0)
     ROW(seed_oss, "seed_oss",     RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NORM2_IS_POST), 0, 0, 0)
     ROW(apertus, "apertus",      RMS, HALVES, M(XIELU),    M(PRE),      ATTN,                               0, 0, F(PLAIN), 0, 0)
     ROW(smallthinker, "smallthinker", RMS, HALVES, M(RELU),     M(PRE),      ATTN,                               -4, A(NOPE_GLOBAL) | A(WINDOW_KEY), F(RENORM) | F(ROUTER_EARLY), 0, K(GATING) | K(LOCAL_BASE))
+    ROW(mellum, "mellum",       RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               4, A(WINDOW_KEY) | A(LOCAL_UNSCALED), F(RENORM), 0, 0)
+    ROW(afmoe, "afmoe",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               4, A(WINDOW_KEY) | A(NOPE_4TH), F(SIGMOID), T(SQRT), K(ROUTER) | K(LOCAL_BASE) | K(GATE) | K(GATE_ALWAYS))
+    ROW(laguna, "laguna",       RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               -4, A(WINDOW_KEY) | A(LOCAL_UNSCALED), F(SIGMOID), 0, K(ROUTER) | K(LOCAL_BASE) | K(GATE) | K(GATE_ALWAYS) | K(GATE_SOFTPLUS))
+    ROW(mimo2, "mimo2",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               M(EVERY), A(LOCAL_10000), F(SIGMOID) | F(RENORM), 0, K(LOCAL_BASE) | K(ONE_WIDTH) | K(WINDOW_LIST) | K(VALUE_SCALE))
+    ROW(step35, "step35",       RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               M(EVERY), A(LOCAL_10000), F(SIGMOID), 0, K(ROUTER) | K(LOCAL_BASE) | K(WINDOW_LIST) | K(GATE) | K(HALF_ROPE) | K(SWIGLU_CLAMP))
     ROW(dots1, "dots1",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, K(ROUTER))
     ROW(bailingmoe, "bailingmoe",   RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, K(NORM) | K(WEIGHT))
     ROW(bailingmoe2, "bailingmoe2",  RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, K(ROUTER))
+    ROW(bailingmoe3, "bailingmoe3",  RMS, PAIRS,  M(SILU),     M(PRE),      M(MLA), M(KDA), M(WHERE_NO_KV),     0, 0, F(SIGMOID), 0, K(ROUTER) | K(SWIGLU_CLAMP) | K(DECAY) | K(DECAY_PLUS))
     ROW(lfm2, "lfm2",         RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(SHORTCONV), M(WHERE_NO_KV), M(EVERY), A(WINDOW_KEY), 0, T(OUTPUT_IS_EMBD), 0)
     ROW(lfm2moe, "lfm2moe",      RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(SHORTCONV), M(WHERE_NO_KV), 0, 0, F(SIGMOID) | F(RENORM), T(OUTPUT_IS_EMBD), K(GATING))
     ROW(falcon_h1, "falcon-h1",    RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(MAMBA2), M(BOTH),        0, 0, 0, 0, 0)
@@ -222,6 +253,7 @@ static const tinyi_lm_arch tinyi_lm_archs[] TINYI_UNUSED = {
     ROW(nemotron_h_moe, "nemotron_h_moe", RMS, NONE, M(RELU2),    M(SINGLE),   M(ATTN), M(MAMBA2), M(WHERE_NO_KV), 0, 0, F(PLAIN) | F(SIGMOID), 0, K(NORM) | K(WEIGHT))
     ROW(jamba, "jamba",        RMS, NONE,   M(SILU),     M(PRE),      M(ATTN), M(MAMBA), M(WHERE_NO_KV),  0, 0, 0, 0, 0)
     ROW(plamo2, "plamo2",       RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(PLAMO), M(WHERE_NO_KV),  0, 0, 0, 0, 0)
+    ROW(plamo3, "plamo3",       RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               8, A(WINDOW_KEY) | A(LOCAL_10000), 0, 0, K(LOCAL_BASE) | K(ONE_WIDTH))
     ROW(mamba, "mamba",        RMS, NONE,   M(SILU),     M(PRE),      M(MAMBA), 0, M(NEVER),              0, 0, F(NONE), 0, 0)
     ROW(mamba2, "mamba2",       RMS, NONE,   M(SILU),     M(PRE),      M(MAMBA2), 0, M(NEVER),             0, 0, F(NONE), 0, 0)
     ROW(rwkv6, "rwkv6",        LN,  NONE,   M(RELU2),    M(PRE),      M(RWKV6), 0, M(NEVER),              0, 0, F(CHANNEL), T(EMBD_NORM), 0)

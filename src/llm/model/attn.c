@@ -2,6 +2,8 @@
  * Formula  q, k, v = W h + b, each split into heads, normed where weights for it stand, rotated by position;
  *          s = scale q . k; cap tanh(s / cap); + bias; hidden keys -inf; p = softmax(s), with the sink's logit in its sum;
  *          o = sum p v; y = W_o norm(o gate)
+ *          blocks   score of a block of keys for key head g = max of iq_g . ik_j over its keys that are seen, iq and ik normed and rotated;
+ *                   the query sees the index_top best blocks, its last index_local ones first (minimax-m3)
  * The middle part is an operation: tllm_paged_attention for what is held in pages, where the keys that a query sees are a
  * range of cells; tiny_attention for encoders, and for what that operation does not know: there distances of an encoder,
  * windows to both sides and choices of an indexer are told by its bias, a matrix of numbers and -inf.                   */
@@ -45,7 +47,7 @@ static void tinyi_lm_mask_fn(const void *arg, tiny_idx t0, tiny_idx t1)
             int sees = 1;
             if (a->causal && d < 0) sees = 0;
             if (a->window > 0 && 2 * (d < 0 ? -d : d) > (int64_t)a->window) sees = 0;
-            if (a->allow && a->allow[t * a->ld_allow + j] == 0.0f) sees = 0;
+            if (a->allow && a->allow[q->head / (a->q.n_head / a->n_kv) * a->allow_kv + t * a->ld_allow + j] == 0.0f) sees = 0;
             m[j] = !sees ? -INFINITY : 0.0f;
             if (!sees) continue;
             if (a->alibi > 0.0f) m[j] = -q->slope * (float)(d < 0 ? -d : d);
@@ -57,7 +59,8 @@ TINY_REF_END
 
 TINYI_FN void tinyi_lm_attention(tinyi_lm_fwd *f, const tinyi_lm_attend *a)
 {
-    const int by_head = a->alibi > 0.0f || a->relative;
+    const int each = a->alibi > 0.0f || a->relative, by_head = each || a->allow_kv > 0;
+    const tiny_idx step = each || a->n_kv < 1 ? 1 : a->q.n_head / a->n_kv;      /* heads that see the same */
     const size_t used = f->used;
     tiny_idx h;
     int masked = by_head || a->allow || a->window > 0;
@@ -101,14 +104,15 @@ TINYI_FN void tinyi_lm_attention(tinyi_lm_fwd *f, const tinyi_lm_attend *a)
         tinyi_lm_door(f, &op);
         return;
     }
-    for (h = 0; h < a->q.n_head && !f->st; h++) {
+    for (h = 0; h < a->q.n_head && !f->st; h += step) {
         const tiny_idx kv = h / (a->q.n_head / a->n_kv);
         tiny_tensor qh = q, kh = k, vh = v, oh = o;
         qh.data = a->q.p + h * a->q.head;
         kh.data = (float *)k.data + kv * a->head_k;
         vh.data = (float *)v.data + kv * a->head_v;
         oh.data = a->o + h * a->d_v;
-        qh.dim[1] = kh.dim[1] = vh.dim[1] = oh.dim[1] = 1;
+        qh.dim[1] = oh.dim[1] = step;
+        kh.dim[1] = vh.dim[1] = 1;
         op.in[0] = &qh;
         op.in[1] = &kh;
         op.in[2] = &vh;
@@ -139,13 +143,19 @@ TINYI_FN int tinyi_lm_pools(const tllm_state *s, const tinyi_lm_layer *l, tinyi_
     const tiny_idx block = s->pages.block;
     int ok = 1;
     memset(h, 0, sizeof *h);
+    if (TINYI_LM_MIXES(TINYI_LM_COMPRESSED) && l->mix == TINYI_LM_COMPRESSED) {    /* one row for all heads: value and key in one */
+        const tiny_idx wide = tinyi_lm_comp_width(m, l);
+        ok = tinyi_lm_pool(&h->k, s->type_k, block, tinyi_pool_parts(s->type_k, 1, l->d_k), 1, l->d_k);
+        if (wide) (void)tinyi_lm_pool(&h->index, tllm_format_of(TLLM_FORMAT_F32), block, 1, 1, wide);
+        return ok;
+    }
     if (l->mix == TINYI_LM_MLA)             /* one latent row: value and key in one */
         ok = tinyi_lm_pool(&h->k, s->type_k, block, tinyi_pool_parts(s->type_k, 1, m->r_kv + m->d_rope), 1, m->r_kv + m->d_rope);
     else {
         const tiny_idx n_part = TINYI_MIN(tinyi_pool_parts(s->type_k, l->n_kv, l->d_k), tinyi_pool_parts(s->type_v, l->n_kv, l->d_v));
         ok = tinyi_lm_pool(&h->k, s->type_k, block, n_part, l->n_kv, l->d_k) && tinyi_lm_pool(&h->v, s->type_v, block, n_part, l->n_kv, l->d_v);
     }
-    if (l->mix == TINYI_LM_MLA && m->index_heads) (void)tinyi_lm_pool(&h->index, tllm_format_of(TLLM_FORMAT_F32), block, 1, 1, m->index_d);
+    if (m->index_heads && (l->mix == TINYI_LM_MLA || l->w[TINYI_T_INDEX_BLOCK_Q])) (void)tinyi_lm_pool(&h->index, tllm_format_of(TLLM_FORMAT_F32), block, 1, 1, m->index_d);
     return ok;
 }
 
@@ -338,9 +348,23 @@ TINYI_FN void tinyi_lm_attn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
     }
     if (TINYI_LM_ARCH(m)->top & TINYI_LM_T_T5) l->w[TINYI_T_ATTN_OUT] = tinyi_lm_need(ld, l, TINYI_T_ATTN_O, l->n_head * l->d_v, D, 0);
     else tinyi_lm_need(ld, l, TINYI_T_ATTN_OUT, l->n_head * l->d_v, D, 0);
+    if (TINYI_LM_ARCH(m)->keys & TINYI_LM_K_GATE) {
+        const tiny_idx gates = tinyi_lm_width(ld, l, TINYI_T_ATTN_GATE) == l->n_head ? l->n_head : l->n_head * l->d_v;
+        if (TINYI_LM_ARCH(m)->keys & TINYI_LM_K_GATE_ALWAYS) tinyi_lm_need(ld, l, TINYI_T_ATTN_GATE, D, gates, 0);
+        else tinyi_lm_may(ld, l, TINYI_T_ATTN_GATE, D, gates, 0);
+    }
     tinyi_lm_head_norm_load(ld, l, TINYI_T_ATTN_Q_NORM, l->n_head, l->d_k);
     tinyi_lm_head_norm_load(ld, l, TINYI_T_ATTN_K_NORM, l->n_kv, l->d_k);
     tinyi_lm_may_vec(ld, l, TINYI_T_ATTN_SUB_NORM, l->n_head * l->d_v);
+    if (how & TINYI_LM_A_INDEXER && l->i >= tinyi_lm_count(ld, "leading_dense_block_count", -1, 0, 0, TINYI_LM_MOST)) {
+        if (m->index_heads != l->n_kv) tinyi_lm_disagree(ld, l, "the indexer has a head for each key head: attention.indexer.head_count and attention.head_count_kv", m->index_heads, l->n_kv);
+        if (l->rope >= 0 && m->rope[l->rope].n_rot > m->index_d) tinyi_lm_disagree(ld, l, "keys of the indexer, and the numbers of them that are rotated", m->index_d, m->rope[l->rope].n_rot);
+        if (!tinyi_lm_small(ld, l, m->index_heads, m->index_d)) return;
+        tinyi_lm_need(ld, l, TINYI_T_INDEX_BLOCK_Q, D, m->index_heads * m->index_d, 0);
+        tinyi_lm_need(ld, l, TINYI_T_INDEX_BLOCK_K, D, m->index_d, 0);
+        tinyi_lm_vec(ld, l, TINYI_T_INDEX_Q_NORM, m->index_d);
+        tinyi_lm_vec(ld, l, TINYI_T_INDEX_K_NORM, m->index_d);
+    }
     if (!TINYI_LM_ENCODER(m) && !(TINYI_LM_ARCH(m)->top & TINYI_LM_T_T5)) tinyi_lm_may_vec(ld, l, TINYI_T_ATTN_SINKS, l->n_head);
     if (how & TINYI_LM_A_RELATIVE) {        /* (n_bucket, n_head): head innermost in the file */
         if (l->i == 0) tinyi_lm_vec(ld, l, TINYI_T_ATTN_REL_B, m->n_bucket * l->n_head);
@@ -390,7 +414,7 @@ static void tinyi_lm_head_plain(tinyi_lm_fwd *f, tinyi_lm_heads x)
     tinyi_lm_norm_view(f, TINY_OP_RMSNORM, NULL, NULL, f->m->eps, &t, &t);
 }
 
-typedef struct tinyi_lm_turn { tinyi_lm_heads x; const int32_t *row; double scale, offset; tiny_idx length; float clamp; const float *gate; tiny_idx gate_ld, gate_head; float *o; } tinyi_lm_turn;
+typedef struct tinyi_lm_turn { tinyi_lm_heads x; const int32_t *row; double scale, offset; tiny_idx length; float clamp; const float *gate; tiny_idx gate_ld, gate_head, gate_step; int softplus; float *o; } tinyi_lm_turn;
 TINY_REF_BEGIN
 /* queries grow slowly with their position: q (1 + a ln(1 + floor((pos + offset) / length))) */
 static void tinyi_lm_temper_fn(const void *arg, tiny_idx t0, tiny_idx t1)
@@ -421,7 +445,10 @@ static void tinyi_lm_gate_fn(const void *arg, tiny_idx t0, tiny_idx t1)
     tiny_idx t, h, i;
     for (t = t0; t < t1; t++)
         for (h = 0; h < n_head; h++)
-            for (i = 0; i < d; i++) q->o[(t * n_head + h) * d + i] *= tinyi_sigmoid_ref(q->gate[t * q->gate_ld + h * q->gate_head + i]);
+            for (i = 0; i < d; i++) {
+                const float g = q->gate[t * q->gate_ld + h * q->gate_head + i * q->gate_step];
+                q->o[(t * n_head + h) * d + i] *= q->softplus ? (float)tinyi_lm_softplus((double)g) : tinyi_sigmoid_ref(g);
+            }
 }
 TINY_REF_END
 
@@ -443,6 +470,75 @@ static void tinyi_lm_clamp(tinyi_lm_fwd *f, float *x, tiny_idx ld, tiny_idx d)
     t.x = tinyi_lm_heads_of(x, 1, d, ld);
     t.clamp = f->m->clamp_kqv;
     if (t.clamp > 0.0f) tinyi_lm_each(f, f->n, 16, tinyi_lm_clamp_fn, &t);
+}
+
+typedef struct tinyi_lm_blocks { const float *q; const tinyi_pool *k; const tllm_pages *pages; const int32_t *row; float *allow, *score; tiny_idx n, n_head, d, n_key, n_block, block, top, local; } tinyi_lm_blocks;
+TINY_REF_BEGIN
+/* 1 for the keys of the best blocks of each token and head, the earlier of equals */
+static void tinyi_lm_blocks_fn(const void *arg, tiny_idx i0, tiny_idx i1)
+{
+    const tinyi_lm_blocks *p = (const tinyi_lm_blocks *)arg;
+    tiny_idx i, b, j, k;
+    for (i = i0; i < i1; i++) {
+        const tiny_idx t = i / p->n_head, h = i % p->n_head, sees = p->row[4 * t + 2], last = (sees - 1) / p->block;
+        const int32_t *table = tllm_pages_table(p->pages, p->row[4 * t]);
+        float *allow = p->allow + (h * p->n + t) * p->n_key, *score = p->score + i * p->n_block;
+        for (j = 0; j < p->n_key; j++) allow[j] = 0.0f;
+        for (b = 0; b <= last; b++) score[b] = b > last - p->local ? INFINITY : -INFINITY;
+        for (j = 0; j < sees; j++) {
+            const float x = tinyi_lm_dot(p->q + i * p->d, (const float *)(const void *)tinyi_pool_row(p->k, table[j / p->k->block], 0, j % p->k->block), p->d);
+            if (x > score[j / p->block]) score[j / p->block] = x;
+        }
+        for (k = 0; k < p->top && k <= last; k++) {
+            tiny_idx best = -1;
+            for (b = 0; b <= last; b++)
+                if (score[b] == score[b] && (best < 0 || score[b] > score[best])) best = b;
+            score[best] = NAN;              /* taken; as many blocks as rounds, so that one is left */
+            for (j = best * p->block; j < (best + 1) * p->block && j < sees; j++) allow[j] = 1.0f;
+        }
+    }
+}
+TINY_REF_END
+
+/* (n_kv, n, n_key) of 1 for the keys that heads of that key head see, 0 for the others; NULL: all are seen */
+static const float *tinyi_lm_index_blocks(tinyi_lm_fwd *f, const tinyi_lm_layer *l, const float *h)
+{
+    const tllm_model *m = f->m;
+    const tiny_idx n = f->n, H = m->index_heads, d = m->index_d, n_block = (f->n_key - 1) / m->index_block + 1;
+    const int all = (f->dry ? f->s->n_ctx : f->n_key) <= m->index_top * m->index_block;
+    float *allow = all ? NULL : tinyi_lm_take(f, H * n, f->n_key);
+    const size_t used = f->used;
+    float *q = tinyi_lm_take(f, n, H * d), *k = tinyi_lm_take(f, n, d), *score = all ? NULL : tinyi_lm_take(f, H * n, n_block);
+    tinyi_lm_heads hq, hk;
+    tinyi_lm_blocks p;
+    if (f->st) return NULL;
+    hq = tinyi_lm_heads_of(q, H, d, H * d);
+    hk = tinyi_lm_heads_of(k, 1, d, d);
+    tinyi_lm_linear_both(f, l->w[TINYI_T_INDEX_BLOCK_Q], q, l->w[TINYI_T_INDEX_BLOCK_K], k, 0, h, n);
+    tinyi_lm_head_norm(f, l->w[TINYI_T_INDEX_Q_NORM], hq);
+    tinyi_lm_head_norm(f, l->w[TINYI_T_INDEX_K_NORM], hk);
+    tinyi_lm_rotate(f, l->rope, TINYI_LM_ARCH(m)->rope, hq);
+    tinyi_lm_rotate(f, l->rope, TINYI_LM_ARCH(m)->rope, hk);
+    if (!f->dry) tinyi_lm_hold(f, &f->s->held[l->i].index, k, d);
+    if (!all && !f->dry) {
+        p.q = q;
+        p.k = &f->s->held[l->i].index;
+        p.pages = &f->s->pages;
+        p.row = f->row;
+        p.allow = allow;
+        p.score = score;
+        p.n = n;
+        p.n_head = H;
+        p.d = d;
+        p.n_key = f->n_key;
+        p.n_block = n_block;
+        p.block = m->index_block;
+        p.top = m->index_top;
+        p.local = m->index_local;
+        tinyi_lm_each(f, n * H, 1, tinyi_lm_blocks_fn, &p);
+    }
+    f->used = used;
+    return allow;
 }
 
 TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
@@ -542,6 +638,11 @@ TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float 
     a.scale = l->scale;
     a.softcap = m->attn_cap;
     a.causal = keeps;
+    if (how & TINYI_LM_A_INDEXER && l->w[TINYI_T_INDEX_BLOCK_Q]) {
+        a.allow = tinyi_lm_index_blocks(f, l, h);
+        a.ld_allow = f->n_key;
+        a.allow_kv = a.allow ? n * f->n_key : 0;
+    }
     a.window = l->window;
     a.chunked = (how & TINYI_LM_A_CHUNKED) != 0;
     a.sinks = l->w[TINYI_T_ATTN_SINKS] ? l->w[TINYI_T_ATTN_SINKS]->v : NULL;
@@ -560,9 +661,27 @@ TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float 
         t.gate = gate;
         t.gate_ld = q.ld;
         t.gate_head = q.head;
+        t.gate_step = 1;
         t.o = o;
         tinyi_lm_each(f, n, 4, tinyi_lm_gate_fn, &t);
     }
+    if (l->w[TINYI_T_ATTN_GATE] && TINYI_LM_ARCH(m)->keys & TINYI_LM_K_GATE) {
+        const tiny_idx gates = l->w[TINYI_T_ATTN_GATE]->n_out;
+        float *g = tinyi_lm_take(f, n, gates);
+        tinyi_lm_turn t;
+        if (f->st) return;
+        tinyi_lm_linear(f, l->w[TINYI_T_ATTN_GATE], g, h, n);
+        memset(&t, 0, sizeof t);
+        t.x = tinyi_lm_heads_of(NULL, l->n_head, l->d_v, 0);
+        t.gate = g;
+        t.gate_ld = gates;
+        t.gate_head = gates / l->n_head;
+        t.gate_step = gates != l->n_head;
+        t.softplus = (TINYI_LM_ARCH(m)->keys & TINYI_LM_K_GATE_SOFTPLUS) != 0;
+        t.o = o;
+        tinyi_lm_each(f, n, 4, tinyi_lm_gate_fn, &t);
+    }
+    if (m->value_scale != 1.0f) tinyi_lm_scale(f, o, o, m->value_scale, n * l->n_head * l->d_v);
     if (l->w[TINYI_T_ATTN_SUB_NORM]) tinyi_lm_norm(f, l->w[TINYI_T_ATTN_SUB_NORM], o, o, n, l->n_head * l->d_v);
     if (TINYI_LM_ROTATED(m) & TLLM_ROTATE_HEADS) o = tinyi_lm_turn_across(f, o, n, l->n_head, l->d_v);
     if (TINYI_LM_X_BITS(f->s)) tinyi_lm_few_bits(f, o, n, l->n_head * l->d_v);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 typedef struct tinyi_lm_view { tinyi_lm_w w; tllm_gguf_tensor t; } tinyi_lm_view;
-#define TINYI_LM_VIEWS 8                    /* of a layer: q, k, v, out, sinks, gate, up, down */
+#define TINYI_LM_VIEWS 9                    /* of a layer: q, k, v, their gate, out, sinks, gate, up, down */
 
 typedef struct tinyi_lm_cut { tiny_ctx *ctx; tllm_model *m; tinyi_lm_view *next; int rank, world; } tinyi_lm_cut;
 
@@ -37,6 +37,7 @@ static tiny_status tinyi_lm_cut_check(const tinyi_lm_cut *c, const tinyi_lm_laye
     if (l->moe || !l->ffn || l->i < m->n_sparse) return tinyi_lm_cut_not(c, l, "no dense network");
     if (l->w[TINYI_T_ATTN_SUB_NORM] || l->w[TINYI_T_FFN_SUB_NORM] || (l->w[TINYI_T_ATTN_Q_NORM] && l->w[TINYI_T_ATTN_Q_NORM]->n_in != l->d_k) ||
         (l->w[TINYI_T_ATTN_K_NORM] && l->w[TINYI_T_ATTN_K_NORM]->n_in != l->d_k)) return tinyi_lm_cut_not(c, l, "a norm over several heads or the whole network");
+    if (l->w[TINYI_T_INDEX_BLOCK_Q]) return tinyi_lm_cut_not(c, l, "an indexer");
     if (m->alibi > 0.0f || l->w[TINYI_T_ATTN_REL_B]) return tinyi_lm_cut_not(c, l, "a bias that each head has by itself");
     if (l->n_kv % c->world || l->n_head % c->world)
         return tinyi_fail(c->ctx, TINY_E_SHAPE, "%s: layer %td: %td heads and %td key heads cannot be divided by %d ranks", m->path, l->i, l->n_head, l->n_kv, c->world);
@@ -89,6 +90,7 @@ static void tinyi_lm_cut_layer(tinyi_lm_cut *c, tinyi_lm_layer *l)
         tinyi_lm_cut_rows(c, l, TINYI_T_ATTN_K, l->w[TINYI_T_ATTN_K], 0, k);
         tinyi_lm_cut_rows(c, l, TINYI_T_ATTN_V, l->w[TINYI_T_ATTN_V], 0, v);
     }
+    if (l->w[TINYI_T_ATTN_GATE]) tinyi_lm_cut_rows(c, l, TINYI_T_ATTN_GATE, l->w[TINYI_T_ATTN_GATE], 0, l->w[TINYI_T_ATTN_GATE]->n_out);
     tinyi_lm_cut_in(c, l, TINYI_T_ATTN_OUT);
     if (l->w[TINYI_T_ATTN_SINKS]) {
         tinyi_lm_w *w = tinyi_lm_view_of(c, l, TINYI_T_ATTN_SINKS, l->w[TINYI_T_ATTN_SINKS], 0);
@@ -135,9 +137,10 @@ TINY_API tiny_status tllm_model_cut(tiny_ctx *ctx, tllm_model *m, int rank, int 
     ld.ctx = ctx;
     ld.g = m->file;
     ld.m = m;
-    c.next = (tinyi_lm_view *)tinyi_lm_keep(&ld, (size_t)m->n_layer * TINYI_LM_VIEWS, sizeof *c.next);
+    c.next = (tinyi_lm_view *)tinyi_lm_keep(&ld, (size_t)m->n_once * TINYI_LM_VIEWS, sizeof *c.next);
     if (!c.next) return ld.st;
-    for (i = 0; i < m->n_layer; i++) tinyi_lm_cut_layer(&c, &m->layer[i]);
+    for (i = 0; i < m->n_once; i++) tinyi_lm_cut_layer(&c, &m->layer[i]);
+    for (; i < m->n_layer; i++) tinyi_lm_layer_again(m->layer, i, m->n_once);
     m->rank = rank;
     m->world = world;
     return TINY_OK;
@@ -156,7 +159,7 @@ TINY_API tiny_status tllm_model_routes(tiny_ctx *ctx, tllm_model *m, const unsig
         const tinyi_lm_layer *l = &m->layer[i / 2];
         const int apart = route[i] == TLLM_ROUTE_LOCAL || route[i] == TLLM_ROUTE_JOIN;
         if (route[i] >= TLLM_ROUTES) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: route %d of layer %td: 0 to %d are possible", m->path, route[i], l->i, TLLM_ROUTES - 1);
-        if (route[i] && (m->n_enc || !tinyi_lm_can_ladder(m, l))) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: layer %td has another order than norm, attention, norm, network: standard is its only route", m->path, l->i);
+        if (route[i] && (m->n_enc || m->n_once < m->n_layer || !tinyi_lm_can_ladder(m, l))) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: layer %td has another order than norm, attention, norm, network: standard is its only route", m->path, l->i);
         if (apart && ((i % 2 ? l->post2 : l->post1) || m->residual_scale != 1.0f))
             return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: layer %td changes the sum before it is added: it cannot be local or join", m->path, l->i);
         if (parted && !apart) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: layer %td is reached by ranks that have parted: a join comes first", m->path, l->i);

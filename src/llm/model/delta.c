@@ -4,7 +4,8 @@
  * Formula  per value head, state M (key by value), zero at the start:
  *            M <- diag(e_t) M;  d = b_t (v_t - M^T k_t);  M <- M + k_t d^T;  o_t = M^T q_t
  *          q and k of length 1, q / sqrt(S); b = sigmoid; e = exp(a softplus(x + bias)), one number for a head, or one for
- *          each of its key dimensions (Kimi).  y = W rms(o) act(z), act = silu, or sigmoid (Kimi).
+ *          each of its key dimensions (Kimi), or exp(bound sigmoid(-a (x + bias))) where the file names a bound.
+ *          y = W rms(o) act(z), act = silu, or sigmoid (Kimi).
  * Kept     the last rows before the convolutions, and M of each head.                                                   */
 #include "llm/model/inside.h"
 #include <string.h>
@@ -19,7 +20,7 @@ typedef struct tinyi_lm_delta {
     /* gates */
     const float *x, *bias, *a;
     float *y;
-    tiny_idx a_step;
+    double bound, sign;                     /* of the exponent; 0: none */
 } tinyi_lm_delta;
 
 TINY_REF_BEGIN
@@ -59,7 +60,7 @@ static void tinyi_lm_delta_fn(const void *arg, tiny_idx h0, tiny_idx h1)
     }
 }
 
-/* y = exp(a softplus(x + bias)), rows of H or H S numbers */
+/* y = exp(a softplus(x + bias)) or exp(bound sigmoid(sign a (x + bias))), rows of H or H S numbers */
 static void tinyi_lm_decay_fn(const void *arg, tiny_idx t0, tiny_idx t1)
 {
     const tinyi_lm_delta *p = (const tinyi_lm_delta *)arg;
@@ -67,7 +68,9 @@ static void tinyi_lm_decay_fn(const void *arg, tiny_idx t0, tiny_idx t1)
     tiny_idx t, i;
     for (t = t0; t < t1; t++)
         for (i = 0; i < d; i++)
-            p->y[t * d + i] = (float)tinyi_exp64((double)p->a[p->by_key ? i / p->S : i] * tinyi_lm_softplus((double)p->x[t * d + i] + (double)p->bias[i]));
+            if (p->bound != 0.0)
+                p->y[t * d + i] = (float)tinyi_exp64(p->bound / (1.0 + tinyi_exp64(-p->sign * (double)p->a[i / p->S] * ((double)p->x[t * d + i] + (double)p->bias[i]))));
+            else p->y[t * d + i] = (float)tinyi_exp64((double)p->a[p->by_key ? i / p->S : i] * tinyi_lm_softplus((double)p->x[t * d + i] + (double)p->bias[i]));
 }
 TINY_REF_END
 
@@ -90,13 +93,17 @@ static void tinyi_lm_delta_scan(tinyi_lm_fwd *f, tinyi_lm_delta *p)
     }
 }
 
-/* heads of q and k to length 1, q then by 1 / sqrt(S) */
+/* heads of q and k to length 1, q then by 1 / sqrt(S). bailingmoe3 and kimi-k3 add epsilon to the square, as the published kernels do: the
+ * rms norm with another epsilon and size; the older ones divide by no less than epsilon. */
 static void tinyi_lm_unit(tinyi_lm_fwd *f, float *x, tiny_idx ld, tiny_idx n_head, tiny_idx S, float scale)
 {
     tiny_tensor t = tiny_tensor_3d(x, TINY_F32, f->n, n_head, S);
     tiny_idx i;
     t.stride[0] = ld;
-    tinyi_lm_norm_view(f, TINY_OP_L2NORM, NULL, NULL, f->m->eps, &t, &t);
+    if (TINYI_LM_ARCH(f->m)->keys & TINYI_LM_K_DECAY) {
+        tinyi_lm_norm_view(f, TINY_OP_RMSNORM, NULL, NULL, (float)((double)f->m->eps / (double)S), &t, &t);
+        scale = (float)((double)scale / tinyi_sqrt64((double)S));
+    } else tinyi_lm_norm_view(f, TINY_OP_L2NORM, NULL, NULL, f->m->eps, &t, &t);
     for (i = 0; i < f->n && scale != 1.0f; i++) tinyi_lm_scale(f, x + i * ld, x + i * ld, scale, n_head * S);
 }
 
@@ -210,12 +217,13 @@ TINYI_FN void tinyi_lm_delta_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float
     f->used = used;
 }
 
-/* ---- kimi-linear ------------------------------------------------------------------------------------------------ */
+/* ---- Kimi ------------------------------------------------------------------------------------------------------- */
 
 TINYI_FN void tinyi_lm_kda_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
 {
     const tllm_model *m = ld->m;
     const tiny_idx D = m->n_embd, S = m->head_size, H = l->n_head, K = m->ssm_conv;
+    const unsigned keys = TINYI_LM_ARCH(m)->keys;
     if (ld->st) return;
     if (H < 1 || K < 2) {
         ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: delta attention of %td heads and a kernel of %td", m->path, H, K);
@@ -228,10 +236,16 @@ TINYI_FN void tinyi_lm_kda_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
     tinyi_lm_vec(ld, l, TINYI_T_CONV_Q, K * H * S);
     tinyi_lm_vec(ld, l, TINYI_T_CONV_K, K * H * S);
     tinyi_lm_vec(ld, l, TINYI_T_CONV_V, K * H * S);
-    tinyi_lm_need(ld, l, TINYI_T_SSM_F_A, D, S, 0);
-    tinyi_lm_need(ld, l, TINYI_T_SSM_F_B, S, H * S, 0);
-    tinyi_lm_need(ld, l, TINYI_T_SSM_G_A, D, S, 0);
-    tinyi_lm_need(ld, l, TINYI_T_SSM_G_B, S, H * S, 0);
+    if (keys & TINYI_LM_K_DECAY_PLUS) tinyi_lm_need(ld, l, TINYI_T_SSM_F_A, D, H * S, 0);
+    else {                                  /* in two steps, through S numbers */
+        tinyi_lm_need(ld, l, TINYI_T_SSM_F_A, D, S, 0);
+        tinyi_lm_need(ld, l, TINYI_T_SSM_F_B, S, H * S, 0);
+    }
+    if (keys & TINYI_LM_K_DECAY) tinyi_lm_need(ld, l, keys & TINYI_LM_K_DECAY_PLUS ? TINYI_T_SSM_G_A : TINYI_T_SSM_G, D, H * S, 0);
+    else {
+        tinyi_lm_need(ld, l, TINYI_T_SSM_G_A, D, S, 0);
+        tinyi_lm_need(ld, l, TINYI_T_SSM_G_B, S, H * S, 0);
+    }
     tinyi_lm_need(ld, l, TINYI_T_SSM_BETA, D, H, 0);
     tinyi_lm_vec(ld, l, TINYI_T_SSM_A, H);
     tinyi_lm_bias(ld, l, TINYI_T_SSM_DT, H * S, 1);
@@ -246,13 +260,12 @@ TINYI_FN size_t tinyi_lm_kda_kept(const tllm_model *m, const tinyi_lm_layer *l)
 TINYI_FN void tinyi_lm_kda_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
 {
     static const short in[3] = { TINYI_T_ATTN_Q, TINYI_T_ATTN_K, TINYI_T_ATTN_V }, conv[3] = { TINYI_T_CONV_Q, TINYI_T_CONV_K, TINYI_T_CONV_V };
-    static const short into[3] = { TINYI_T_SSM_F_A, TINYI_T_SSM_G_A, TINYI_T_SSM_BETA };
     const tllm_model *m = f->m;
     const tiny_idx n = f->n, S = m->head_size, H = l->n_head, K = m->ssm_conv, C = H * S;
     const size_t used = f->used;
     float *kept = f->dry ? NULL : f->s->held[l->i].x;
     float *c[3], *u = tinyi_lm_take(f, n, C), *g = tinyi_lm_take(f, n, C), *z = tinyi_lm_take(f, n, C), *o = tinyi_lm_take(f, n, C);
-    float *low[3], *made[3], *b;
+    float *low[3], *made[3], *into[3], *b;
     const tinyi_lm_w *w[3];
     tinyi_lm_delta p;
     int i;
@@ -269,10 +282,15 @@ TINYI_FN void tinyi_lm_kda_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
     for (i = 0; i < 3; i++) tinyi_lm_conv(f, c[i], C, made[i], C, l->w[conv[i]]->v, NULL, kept ? kept + i * (K - 1) * C : NULL, K, C, 1);
     tinyi_lm_unit(f, c[0], C, H, S, (float)(1.0 / tinyi_sqrt64((double)S)));
     tinyi_lm_unit(f, c[1], C, H, S, 1.0f);
-    for (i = 0; i < 3; i++) w[i] = l->w[into[i]];
-    tinyi_lm_linears(f, 3, w, 0, low, h, n);
-    tinyi_lm_linear(f, l->w[TINYI_T_SSM_F_B], g, low[0], n);
-    tinyi_lm_linear(f, l->w[TINYI_T_SSM_G_B], z, low[1], n);
+    w[0] = l->w[TINYI_T_SSM_F_A];
+    w[1] = l->w[TINYI_T_SSM_G] ? l->w[TINYI_T_SSM_G] : l->w[TINYI_T_SSM_G_A];
+    w[2] = l->w[TINYI_T_SSM_BETA];
+    into[0] = l->w[TINYI_T_SSM_F_B] ? low[0] : g;       /* at once, or in two steps */
+    into[1] = l->w[TINYI_T_SSM_G_B] ? low[1] : z;
+    into[2] = low[2];
+    tinyi_lm_linears(f, 3, w, 0, into, h, n);
+    if (l->w[TINYI_T_SSM_F_B]) tinyi_lm_linear(f, l->w[TINYI_T_SSM_F_B], g, low[0], n);
+    if (l->w[TINYI_T_SSM_G_B]) tinyi_lm_linear(f, l->w[TINYI_T_SSM_G_B], z, low[1], n);
     b = low[2];
     tinyi_lm_run(f, TINY_OP_SIGMOID, b, b, NULL, n * H);
     memset(&p, 0, sizeof p);
@@ -283,6 +301,8 @@ TINYI_FN void tinyi_lm_kda_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
     p.x = p.y = g;
     p.a = l->w[TINYI_T_SSM_A]->v;
     p.bias = l->w[TINYI_T_SSM_DT]->v;
+    p.bound = (double)m->decay;
+    p.sign = TINYI_LM_ARCH(m)->keys & TINYI_LM_K_DECAY_PLUS ? 1.0 : -1.0;
     tinyi_lm_each(f, n, 4, tinyi_lm_decay_fn, &p);
     p.q = c[0];
     p.k = c[1];

@@ -3,7 +3,7 @@
  *          router   z = W h + b; p = softmax(z), sigmoid(z), or the softmax of the chosen z; the experts with the largest
  *                   p + bias are taken, of the best groups only where experts stand in groups (a group counts by the sum of
  *                   its two largest); weights p, divided by their sum where the model asks, times a constant
- *          experts  y = sum_e w_e ffn_e(h) [+ sigmoid(g . h)] shared(h)
+ *          experts  y = sum_e w_e ffn_e(h) [+ sigmoid(g . h)] shared(h), or up(norm(sum_e w_e ffn_e(down h))) + shared(h)
  * The tokens of one expert are gathered, so that its weights are read once for all of them.                              */
 #include "llm/model/inside.h"
 #include <string.h>
@@ -25,13 +25,32 @@ static void tinyi_lm_dense_load(tinyi_lm_load *ld, tinyi_lm_layer *l, int gate, 
     tinyi_lm_need(ld, l, down, n_ff, D, 0);
 }
 
+/* deepseek4: the experts of each token of the vocabulary, as they stand in the file */
+static void tinyi_lm_token_experts(tinyi_lm_load *ld, tinyi_lm_layer *l)
+{
+    const tllm_model *m = ld->m;
+    const tinyi_lm_w *w;
+    tiny_idx i;
+    if (!tinyi_lm_small(ld, l, m->n_used, m->n_vocab)) return;
+    w = tinyi_lm_vec(ld, l, TINYI_T_TOKEN_EXPERTS, m->n_used * m->n_vocab);
+    for (i = 0; w && i < m->n_used * m->n_vocab; i++)
+        if (!(w->v[i] >= 0.0f && w->v[i] < (float)m->n_expert && w->v[i] == (float)(tiny_idx)w->v[i])) {
+            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td: ffn_gate_tid2eid names expert %g of %td", m->path, l->i, (double)w->v[i], m->n_expert);
+            return;
+        }
+}
+
 TINYI_FN void tinyi_lm_ffn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
 {
     const tllm_model *m = ld->m;
-    const tiny_idx D = m->n_embd, E = m->n_expert;
+    const tiny_idx D = m->n_embd, E = m->n_expert, L = m->n_latent > 0 ? m->n_latent : D;
     const unsigned how = TINYI_LM_ARCH(m)->ffn;
     if (ld->st) return;
     l->moe = tinyi_lm_find(ld, l, TINYI_T_ROUTER, NULL) != NULL;
+    if (TINYI_LM_ARCH(m)->keys & TINYI_LM_K_SWIGLU_CLAMP) {
+        l->clamp_exp = tinyi_lm_real_at(ld, "swiglu_clamp_exp", l->i, 0.0f);
+        l->clamp_shared = tinyi_lm_real_at(ld, "swiglu_clamp_shexp", l->i, TINYI_LM_ARCH(m)->block == TINYI_LM_HYPER ? l->clamp_exp : 0.0f);
+    }
     if (!l->moe || how & TINYI_LM_F_SIDE_BY_SIDE) {
         l->n_ff = tinyi_lm_count(ld, "feed_forward_length", l->i, -1, 1, TINYI_LM_MOST);
         tinyi_lm_dense_load(ld, l, TINYI_T_FFN_GATE, TINYI_T_FFN_UP, TINYI_T_FFN_DOWN, l->n_ff);
@@ -52,16 +71,23 @@ TINYI_FN void tinyi_lm_ffn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
         }
         if (ff == all || (one == all && ff > 0 && ff == all / m->n_used)) one = ff;     /* some files say it by the other key, for one or for all used */
         tinyi_lm_need(ld, l, TINYI_T_ROUTER, D, E, 0);
-        tinyi_lm_bias(ld, l, TINYI_T_ROUTER_BIAS, E, 0);
-        if (!l->w[TINYI_T_ROUTER_BIAS]) tinyi_lm_may_vec(ld, l, TINYI_T_ROUTER_BIAS, E);
-        if (fused) tinyi_lm_need(ld, l, TINYI_T_GATE_UP_EXPS, D, 2 * one, E);
+        if (TINYI_LM_ARCH(m)->block == TINYI_LM_HYPER && l->i < m->n_hash) tinyi_lm_token_experts(ld, l);
+        else tinyi_lm_bias(ld, l, TINYI_T_ROUTER_BIAS, E, 0);
+        if (l->i >= m->n_hash && !l->w[TINYI_T_ROUTER_BIAS]) tinyi_lm_may_vec(ld, l, TINYI_T_ROUTER_BIAS, E);
+        if (fused) tinyi_lm_need(ld, l, TINYI_T_GATE_UP_EXPS, L, 2 * one, E);
         else {
-            if (gated) tinyi_lm_need(ld, l, TINYI_T_GATE_EXPS, D, one, E);
-            tinyi_lm_need(ld, l, TINYI_T_UP_EXPS, D, one, E);
+            if (gated) tinyi_lm_need(ld, l, TINYI_T_GATE_EXPS, L, one, E);
+            tinyi_lm_need(ld, l, TINYI_T_UP_EXPS, L, one, E);
         }
-        tinyi_lm_need(ld, l, TINYI_T_DOWN_EXPS, one, D, E);
+        tinyi_lm_need(ld, l, TINYI_T_DOWN_EXPS, one, L, E);
+        if (m->n_latent > 0) {
+            tinyi_lm_need(ld, l, TINYI_T_ROUTED_DOWN, D, L, 0);
+            tinyi_lm_need(ld, l, TINYI_T_ROUTED_UP, L, D, 0);
+            tinyi_lm_may_vec(ld, l, TINYI_T_ROUTED_NORM, L);
+        }
         if (shared) {
-            tinyi_lm_dense_load(ld, l, TINYI_T_GATE_SHEXP, TINYI_T_UP_SHEXP, TINYI_T_DOWN_SHEXP, tinyi_lm_width(ld, l, TINYI_T_UP_SHEXP));
+            const int both = !(how & TINYI_LM_F_PLAIN) && !tinyi_lm_find(ld, l, TINYI_T_GATE_SHEXP, NULL);     /* gate and up in one */
+            tinyi_lm_dense_load(ld, l, TINYI_T_GATE_SHEXP, TINYI_T_UP_SHEXP, TINYI_T_DOWN_SHEXP, tinyi_lm_width(ld, l, TINYI_T_UP_SHEXP) / (both ? 2 : 1));
             tinyi_lm_may_vec(ld, l, TINYI_T_ROUTER_SHEXP, D);
         }
     }
@@ -93,6 +119,36 @@ static void tinyi_lm_sparse_fn(const void *arg, tiny_idx i0, tiny_idx i1)
 }
 TINY_REF_END
 
+typedef struct tinyi_lm_swiglu { float *y; const float *a, *b; float most; int before; } tinyi_lm_swiglu;
+TINY_REF_BEGIN
+/* silu(a) at most `most`, or silu of a at most that, times b between it and its negative */
+static void tinyi_lm_swiglu_fn(const void *arg, tiny_idx i0, tiny_idx i1)
+{
+    const tinyi_lm_swiglu *q = (const tinyi_lm_swiglu *)arg;
+    tiny_idx i;
+    for (i = i0; i < i1; i++) {
+        const float g = tinyi_silu_ref(q->before && q->a[i] > q->most ? q->most : q->a[i]), u = q->b[i];
+        q->y[i] = (g > q->most ? q->most : g) * (u < -q->most ? -q->most : u > q->most ? q->most : u);
+    }
+}
+TINY_REF_END
+
+/* y = act(a) b, or act(a): with the clamp of the layer */
+static void tinyi_lm_act_within(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float most, float *y, const float *a, const float *b, tiny_idx n)
+{
+    tinyi_lm_swiglu q;
+    if (!(TINYI_LM_ARCH(f->m)->keys & TINYI_LM_K_SWIGLU_CLAMP) || !(most > 1e-6f) || !b) {
+        tinyi_lm_act(f, l, y, a, b, n);
+        return;
+    }
+    q.y = y;
+    q.a = a;
+    q.b = b;
+    q.most = most;
+    q.before = TINYI_LM_ARCH(f->m)->block == TINYI_LM_HYPER;
+    tinyi_lm_each(f, n, 1024, tinyi_lm_swiglu_fn, &q);
+}
+
 static void tinyi_lm_halves(tinyi_lm_fwd *f, const float *u, float *g, tiny_idx n, tiny_idx ff)
 {
     /* gate and up of a fused product, to two dense blocks: g (n, ff), then (n, ff) */
@@ -113,7 +169,7 @@ static void tinyi_lm_dense(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int gate, i
         g = tinyi_lm_take(f, 2 * n, ff);
         tinyi_lm_linear(f, l->w[up], u, h, n);
         tinyi_lm_halves(f, u, g, n, ff);
-        if (!f->st && !f->dry) tinyi_lm_act(f, l, g, g, g + n * ff, n * ff);
+        if (!f->st && !f->dry) tinyi_lm_act_within(f, l, l->clamp_shared, g, g, g + n * ff, n * ff);
     } else if (l->w[gate]) {
         g = tinyi_lm_take(f, n, ff);
         u = tinyi_lm_take(f, n, ff);
@@ -124,7 +180,7 @@ static void tinyi_lm_dense(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int gate, i
             q.d = ff;
             tinyi_lm_each(f, n, 4, tinyi_lm_sparse_fn, &q);
         }
-        tinyi_lm_act(f, l, g, g, u, n * ff);
+        tinyi_lm_act_within(f, l, l->clamp_shared, g, g, u, n * ff);
     } else {
         g = tinyi_lm_take(f, n, ff);
         tinyi_lm_linear(f, l->w[up], g, h, n);
@@ -143,6 +199,8 @@ typedef struct tinyi_lm_route {
     float *p, *pick;                        /* (n, E) scratch */
     float *weight, *which;                  /* (n, k); expert numbers as floats are exact */
     float *group;                           /* (n, n_group) scratch */
+    const float *table;                     /* the experts of each token, which are not chosen then */
+    const int32_t *token;
 } tinyi_lm_route;
 
 TINY_REF_BEGIN
@@ -182,12 +240,17 @@ static void tinyi_lm_route_fn(const void *arg, tiny_idx t0, tiny_idx t1)
         if (m->gating == 1) {
             for (e = 0; e < E; e++) sum += tinyi_exp64((double)z[e] - top);
             for (e = 0; e < E; e++) p[e] = (float)(tinyi_exp64((double)z[e] - top) / sum);
-        } else for (e = 0; e < E; e++) p[e] = m->gating == 2 ? tinyi_sigmoid_ref(z[e]) : z[e];
+        } else if (m->gating == 4) for (e = 0; e < E; e++) p[e] = (float)tinyi_sqrt64(tinyi_lm_softplus((double)z[e]));
+        else for (e = 0; e < E; e++) p[e] = m->gating == 2 ? tinyi_sigmoid_ref(z[e]) : z[e];
         for (e = 0; e < E; e++) pick[e] = q->bias ? p[e] + q->bias[e] : p[e];
         if (TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_WEIGHT_FIRST) for (e = 0; e < E; e++) pick[e] = z[e];
         for (e = 0; e < E; e++) if (pick[e] != pick[e]) pick[e] = -INFINITY;      /* NaN stands for taken from here on */
         if (m->n_group > 1) tinyi_lm_route_groups(m, pick, q->group + t * m->n_group);
-        for (i = 0; i < K; i++) {
+        for (i = 0; i < K && q->table; i++) {
+            which[i] = q->table[q->token[t] * K + i];
+            w[i] = p[(tiny_idx)which[i]];
+        }
+        for (i = 0; i < K && !q->table; i++) {
             tiny_idx best = -1;             /* K is at most E: one is left, and no token takes an expert twice */
             for (e = 0; e < E; e++)
                 if (pick[e] == pick[e] && (best < 0 || pick[e] > pick[best])) best = e;
@@ -234,10 +297,10 @@ static void tinyi_lm_experts(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y,
 {
     const tllm_model *m = f->m;
     const size_t used = f->used;
-    const tiny_idx n = f->n, D = m->n_embd, E = m->n_expert, K = m->n_used;
+    const tiny_idx n = f->n, E = m->n_expert, K = m->n_used;
     const tinyi_lm_w *fused = l->w[TINYI_T_GATE_UP_EXPS], *gate_w = l->w[TINYI_T_GATE_EXPS], *up_w = l->w[TINYI_T_UP_EXPS], *down_w = l->w[TINYI_T_DOWN_EXPS];
     const int first = (TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_WEIGHT_FIRST) != 0;
-    const tiny_idx ff = down_w->n_in;
+    const tiny_idx ff = down_w->n_in, D = down_w->n_out;     /* D: n_embd, or what routed experts have in its place */
     tinyi_lm_route q;
     float *z, *x, *g, *u, *o;
     int32_t *start, *order;
@@ -247,6 +310,8 @@ static void tinyi_lm_experts(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y,
     q.m = m;
     q.z = z;
     q.bias = l->w[TINYI_T_ROUTER_BIAS] ? l->w[TINYI_T_ROUTER_BIAS]->v : NULL;
+    q.table = TINYI_LM_ARCH(m)->block == TINYI_LM_HYPER && l->w[TINYI_T_TOKEN_EXPERTS] ? l->w[TINYI_T_TOKEN_EXPERTS]->v : NULL;
+    q.token = f->tokens;
     q.p = tinyi_lm_take(f, n, E);
     q.pick = tinyi_lm_take(f, n, E);
     q.weight = tinyi_lm_take(f, n, K);
@@ -287,10 +352,10 @@ static void tinyi_lm_experts(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y,
         if (fused) {
             tinyi_lm_linear_at(f, fused, e, u, 2 * ff, x, D, rows);
             tinyi_lm_halves(f, u, g, rows, ff);
-            tinyi_lm_act(f, l, g, g, g + rows * ff, rows * ff);
+            tinyi_lm_act_within(f, l, l->clamp_exp, g, g, g + rows * ff, rows * ff);
         } else if (gate_w) {
             tinyi_lm_linear_both(f, gate_w, g, up_w, u, e, x, rows);
-            tinyi_lm_act(f, l, g, g, u, rows * ff);
+            tinyi_lm_act_within(f, l, l->clamp_exp, g, g, u, rows * ff);
         } else {
             tinyi_lm_linear_at(f, up_w, e, g, ff, x, D, rows);
             tinyi_lm_act(f, l, g, g, NULL, rows * ff);
@@ -311,7 +376,16 @@ TINYI_FN void tinyi_lm_ffn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
         tinyi_lm_dense(f, l, TINYI_T_FFN_GATE, TINYI_T_FFN_UP, TINYI_T_FFN_DOWN, y, h);
         return;
     }
-    tinyi_lm_experts(f, l, y, h, TINYI_LM_ARCH(f->m)->ffn & TINYI_LM_F_ROUTER_EARLY ? f->layer_in : h);
+    if (TINYI_LM_ARCH(f->m)->keys & TINYI_LM_K_LATENT && l->w[TINYI_T_ROUTED_DOWN]) {
+        const tiny_idx L = f->m->n_latent;
+        float *in = tinyi_lm_take(f, f->n, L), *out = tinyi_lm_take(f, f->n, L);
+        if (f->st) return;
+        tinyi_lm_linear(f, l->w[TINYI_T_ROUTED_DOWN], in, h, f->n);
+        tinyi_lm_experts(f, l, out, in, h);
+        if (l->w[TINYI_T_ROUTED_NORM]) tinyi_lm_norm(f, l->w[TINYI_T_ROUTED_NORM], out, out, f->n, L);
+        tinyi_lm_linear(f, l->w[TINYI_T_ROUTED_UP], y, out, f->n);
+        f->used = used;
+    } else tinyi_lm_experts(f, l, y, h, TINYI_LM_ARCH(f->m)->ffn & TINYI_LM_F_ROUTER_EARLY ? f->layer_in : h);
     if (l->w[TINYI_T_UP_SHEXP]) {
         tinyi_lm_share q;
         float *s = tinyi_lm_take(f, f->n, f->m->n_embd);

@@ -91,6 +91,9 @@ static tllm_fold *tinyi_fold_of_norm(tinyi_fold_list *l, const tinyi_lm_layer *l
 }
 static void tinyi_fold_reads_mix(tllm_fold *fold, const tinyi_lm_layer *a)
 {
+    tinyi_fold_to(fold, a->w[TINYI_T_ATTN_GATE], 0, 1);
+    tinyi_fold_to(fold, a->w[TINYI_T_INDEX_BLOCK_Q], 0, 1);
+    tinyi_fold_to(fold, a->w[TINYI_T_INDEX_BLOCK_K], 0, 1);
     tinyi_fold_to(fold, a->w[TINYI_T_ATTN_QKV], 0, 1);
     if (a->w[TINYI_T_ATTN_QKV]) return;
     tinyi_fold_to(fold, a->w[TINYI_T_ATTN_Q], 0, 1);
@@ -108,7 +111,8 @@ static void tinyi_fold_reads_feed(tllm_fold *fold, const tllm_model *m, const ti
         return;
     }
     if (!(TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_ROUTER_EARLY)) tinyi_fold_to(fold, a->w[TINYI_T_ROUTER], 0, 1);
-    for (k = 0; k < 3; k++) tinyi_fold_to(fold, a->w[experts[k]], 0, m->n_expert);
+    tinyi_fold_to(fold, a->w[TINYI_T_ROUTED_DOWN], 0, 1);
+    for (k = 0; k < 3 && !a->w[TINYI_T_ROUTED_DOWN]; k++) tinyi_fold_to(fold, a->w[experts[k]], 0, m->n_expert);
     for (k = 0; k < 3; k++) tinyi_fold_to(fold, a->w[shared[k]], 0, 1);
 }
 
@@ -196,7 +200,8 @@ static void tinyi_fold_network(tinyi_fold_list *l, const tinyi_lm_layer *a, cons
     if (!up || !down) return;
     ff = down->n_in;
     wide = up->n_out == 2 * ff;
-    if (act == TINYI_LM_CLAMPED) why = "up is clamped before it is multiplied";
+    if (act == TINYI_LM_CLAMPED || (down == a->w[TINYI_T_DOWN_EXPS] ? a->clamp_exp : a->clamp_shared) > 0.0f) why = "up is clamped before it is multiplied";
+    else if (act == TINYI_LM_SITU && l->m->situ[1] > 0.0f) why = "up is bent before it is multiplied";
     else if (!gate && !wide && act != TINYI_LM_RELU) why = "without a gate the activation stands between up and down";
     if (why) {
         tinyi_fold_none(l, a->i, TLLM_FOLD_DOWN, why);
@@ -258,6 +263,8 @@ TINYI_FN tiny_status tinyi_fold_make(tiny_ctx *ctx, tllm_folds *f, const tllm_mo
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "fold: %s: the four streams of %s read each other; its folds are not known", m->path, arch->name);
     if (arch->ffn & TINYI_LM_F_CHANNEL || arch->mixer == TINYI_LM_RWKV6 || arch->mixer == TINYI_LM_RWKV7)
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "fold: %s: %s mixes its norms with the token before; its folds are not known", m->path, arch->name);
+    if (m->n_once < m->n_layer)
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "fold: %s: the layers of %s are run several times with the same weights; its folds are not known", m->path, arch->name);
     f->n_layer = m->n_layer;
     f->why = (const char **)tinyi_alloc(ctx, ((size_t)m->n_layer + 1) * TLLM_FOLD_KINDS, sizeof *f->why);
     if (!f->why) return ctx->status;

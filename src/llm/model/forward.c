@@ -33,7 +33,7 @@ static void tinyi_lm_feed(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, co
 
 TINYI_FN int tinyi_lm_can_ladder(const tllm_model *m, const tinyi_lm_layer *l)
 {
-    return m->block == TINYI_LM_PRE && TINYI_LM_ARCH(m)->block == TINYI_LM_PRE && l->mix != TINYI_LM_NO_MIX && l->norm1 && l->norm2 && !l->cross && !m->n_ple && m->rescale <= 0 &&
+    return m->block == TINYI_LM_PRE && TINYI_LM_ARCH(m)->block == TINYI_LM_PRE && l->mix != TINYI_LM_NO_MIX && l->norm1 && l->norm2 && !l->cross && !m->n_ple && m->rescale <= 0 && m->bank <= 0 &&
            !l->w[TINYI_T_LAYER_SCALE] && !(TINYI_LM_ARCH(m)->ffn & (TINYI_LM_F_SIDE_BY_SIDE | TINYI_LM_F_ROUTER_EARLY)) && (l->ffn || TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_CHANNEL);
 }
 
@@ -104,6 +104,19 @@ static void tinyi_lm_layer_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
         tinyi_lm_add(f, x, x, z, n * D);
     } else if (l->mix == TINYI_LM_NO_MIX) {
         tinyi_lm_norm(f, l->norm1, h, x, n, D);
+        tinyi_lm_feed(f, l, y, h);
+        tinyi_lm_add(f, x, x, y, n * D);
+    } else if (a->keys & TINYI_LM_K_BANK && m->bank > 0) {               /* what a half reads is mixed from streams that were put by and the one of now */
+        const int put = l->i % m->bank == 0;
+        tinyi_lm_bank_mix(f, l->w[TINYI_T_ATTN_RES], y, x);
+        tinyi_lm_norm(f, l->norm1, h, y, n, D);
+        tinyi_lm_mix(f, l, y, h);
+        if (put) {                          /* and the stream begins anew */
+            tinyi_lm_bank_put(f, x);
+            tinyi_lm_copy(f, x, D, y, D, n, D);
+        } else tinyi_lm_add(f, x, x, y, n * D);
+        tinyi_lm_bank_mix(f, l->w[TINYI_T_FFN_RES], y, x);
+        tinyi_lm_norm(f, l->norm2, h, y, n, D);
         tinyi_lm_feed(f, l, y, h);
         tinyi_lm_add(f, x, x, y, n * D);
     } else {
@@ -200,7 +213,9 @@ static void tinyi_lm_results(tinyi_lm_fwd *f, float *x, tiny_idx rows, float *ou
 static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, const int32_t *want, float *out)
 {
     const tllm_model *m = f->m;
-    const int streams = TINYI_LM_ARCH(m)->block == TINYI_LM_ALTUP ? 4 : 1, enc = !TINYI_CHAT && f->encoding && TINYI_LM_N_ENC(m) > 0;
+    const int several = TINYI_LM_ARCH(m)->block == TINYI_LM_HYPER, altup = TINYI_LM_ARCH(m)->block == TINYI_LM_ALTUP;
+    const tiny_idx streams = altup ? 4 : several ? m->n_hyper : 1;
+    const int enc = !TINYI_CHAT && f->encoding && TINYI_LM_N_ENC(m) > 0;
     const tiny_idx n = f->n, D = m->n_embd, n_layer = enc ? TINYI_LM_N_ENC(m) : m->n_layer;
     const tinyi_lm_layer *layer = enc ? m->enc : m->layer;
     float *x;
@@ -213,7 +228,9 @@ static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, const int32_t *want, 
     f->embd = x;
     if (TINYI_LM_ARCH(m)->mixer == TINYI_LM_RWKV7) f->first_v = tinyi_lm_take(f, n, D);
     if (m->n_ple > 0) tinyi_lm_ple_inputs(f);
-    if (streams == 4) tinyi_lm_altup_start(f, x);
+    if (altup) tinyi_lm_altup_start(f, x);
+    if (several) tinyi_lm_hyper_start(f, x);
+    if (TINYI_LM_ARCH(m)->keys & TINYI_LM_K_BANK && m->bank > 0) tinyi_lm_bank_open(f);
     if (TINYI_LM_ROUTES(m) || TINYI_LM_COMM(f->s)) {
         f->ladder.ctx = f->ctx;
         f->ladder.comm = TINYI_LM_COMM(f->s);
@@ -228,12 +245,16 @@ static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, const int32_t *want, 
             f->st = tinyi_fail(f->ctx, TINY_E_CANCELLED, "%s: stopped before layer %td of %td", m->path, i, n_layer);
             return;
         }
-        if (streams == 4) tinyi_lm_altup_layer(f, &layer[i], x);
+        if (altup) tinyi_lm_altup_layer(f, &layer[i], x);
+        else if (several) tinyi_lm_hyper_layer(f, &layer[i], x);
         else tinyi_lm_layer_run(f, &layer[i], x);
         tinyi_lm_steer(f, i, x);
+        if (m->loop_norm && !enc && (i + 1) % m->n_once == 0 && i + 1 < n_layer) tinyi_lm_norm(f, m->top.w[TINYI_T_OUTPUT_NORM], x, x, n, D);
     }
     if (!TINYI_CHAT && f->ladder.y[0] && !f->st && !f->dry) f->st = tllm_ladder_end(&f->ladder, x);
-    if (streams == 4) tinyi_lm_altup_end(f, x);
+    if (altup) tinyi_lm_altup_end(f, x);
+    if (several) tinyi_lm_hyper_end(f, x);
+    if (TINYI_LM_ARCH(m)->keys & TINYI_LM_K_BANK && m->bank > 0) tinyi_lm_bank_mix(f, m->top.w[TINYI_T_OUTPUT_RES], x, x);
     if (enc) {
         tinyi_lm_norm(f, m->enc_norm, x, x, n, D);
         if (out) tinyi_lm_copy(f, out, D, x, D, rows, D);
@@ -305,7 +326,7 @@ static tiny_status tinyi_lm_desc(tiny_ctx *ctx, const tllm_model *m, const tllm_
 #endif
     for (i = 0; i < m->n_layer && !TINYI_LM_ENCODER(m); i++) {
         const tinyi_lm_layer *l = &m->layer[i];
-        if (l->kv_from == i && (l->mix == TINYI_LM_ATTN || l->mix == TINYI_LM_MLA) && !tinyi_lm_pools(s, l, &h))
+        if (l->kv_from == i && (l->mix == TINYI_LM_ATTN || l->mix == TINYI_LM_MLA || l->mix == TINYI_LM_COMPRESSED) && !tinyi_lm_pools(s, l, &h))
             return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: layer %td: keys as %s and values as %s: its heads are no whole blocks", m->path, i, s->type_k->name, s->type_v->name);
     }
     return TINY_OK;
@@ -364,7 +385,7 @@ static int tinyi_lm_layout(tllm_state *s, unsigned char *base, size_t *bytes)
         int k;
         if (l->kv_from != i || TINYI_LM_ENCODER(m)) continue;
         memset(&h, 0, sizeof h);
-        if ((l->mix == TINYI_LM_ATTN || l->mix == TINYI_LM_MLA) && !tinyi_lm_pools(s, l, &h)) return 0;
+        if ((l->mix == TINYI_LM_ATTN || l->mix == TINYI_LM_MLA || l->mix == TINYI_LM_COMPRESSED) && !tinyi_lm_pools(s, l, &h)) return 0;
         pool[0] = &h.k;
         pool[1] = &h.v;
         pool[2] = &h.index;
@@ -450,7 +471,7 @@ TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, con
     tllm_state plan, *s;
     size_t bytes = 0, fixed = 0;
     tiny_status st;
-    if (!out) return TINY_E_ARGUMENT;
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a state: there is no place for the result");
     *out = NULL;
     st = tinyi_lm_size(ctx, model, desc, &plan, &bytes);
     if (st) return st;

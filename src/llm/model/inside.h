@@ -88,7 +88,18 @@ TINYI_C_BEGIN
     T(TM_VALUE, "time_mix_value") T(TM_RECEPTANCE, "time_mix_receptance") T(TM_GATE, "time_mix_gate")                   \
     T(TM_LN, "time_mix_ln") T(TM_OUT, "time_mix_output") T(CM_LERP_K, "channel_mix_lerp_k")                             \
     T(CM_LERP_R, "channel_mix_lerp_r") T(CM_KEY, "channel_mix_key") T(CM_VALUE, "channel_mix_value")                    \
-    T(CM_RECEPTANCE, "channel_mix_receptance")
+    T(CM_RECEPTANCE, "channel_mix_receptance")                                                                          \
+    T(SSM_G, "ssm_g") T(ATTN_RES, "attn_res_score") T(FFN_RES, "ffn_res_score") T(OUTPUT_RES, "output_res_score")       \
+    T(ROUTED_DOWN, "ffn_routed_down") T(ROUTED_UP, "ffn_routed_up") T(ROUTED_NORM, "ffn_routed_norm")                   \
+    T(INDEX_BLOCK_Q, "indexer.q_proj") T(INDEX_BLOCK_K, "indexer.k_proj") T(INDEX_Q_NORM, "indexer.q_norm")    \
+    T(ATTN_KV, "attn_kv") T(ATTN_OUT_A, "attn_output_a") T(ATTN_OUT_B, "attn_output_b") T(TOKEN_EXPERTS, "ffn_gate_tid2eid") \
+    T(COMP_KV, "attn_compressor_kv") T(COMP_GATE, "attn_compressor_gate") T(COMP_APE, "attn_compressor_ape")            \
+    T(COMP_NORM, "attn_compressor_norm") T(INDEX_COMP_KV, "indexer_compressor_kv")                                      \
+    T(INDEX_COMP_GATE, "indexer_compressor_gate") T(INDEX_COMP_APE, "indexer_compressor_ape")                           \
+    T(INDEX_COMP_NORM, "indexer_compressor_norm") T(HYPER_FN, "output_hc_fn") T(HYPER_BASE, "output_hc_base")           \
+    T(HYPER_SCALE, "output_hc_scale") T(HYPER_ATTN_FN, "hc_attn_fn") T(HYPER_ATTN_BASE, "hc_attn_base")                 \
+    T(HYPER_ATTN_SCALE, "hc_attn_scale") T(HYPER_FFN_FN, "hc_ffn_fn") T(HYPER_FFN_BASE, "hc_ffn_base")                  \
+    T(HYPER_FFN_SCALE, "hc_ffn_scale") T(NEXTN, "nextn.eh_proj")
 
 #define TINYI_LM_TENSOR_ENUM(name, text) TINYI_T_##name,
 enum { TINYI_LM_TENSORS(TINYI_LM_TENSOR_ENUM) TINYI_T_COUNT };
@@ -125,12 +136,21 @@ typedef struct tinyi_lm_layer {
     int cross;                              /* a decoder beside an encoder */
     unsigned char route[2];                 /* tllm_route of both halves: mixer, network */
     tiny_idx n_head, n_kv, d_k, d_v, n_ff;
+    tiny_idx ratio;                         /* deepseek4: tokens of a block of keys; 0: there are none */
     tiny_idx window;                        /* keys that are seen, or size of a chunk; 0: all */
     tiny_idx kv_from;                       /* the layer whose keys and values are used */
     float scale;
+    float clamp_exp, clamp_shared;          /* of SwiGLU, in experts and in other networks; 0: none */
     const tinyi_lm_w *norm1, *post1, *norm2, *post2;
     const tinyi_lm_w *w[TINYI_T_COUNT];
 } tinyi_lm_layer;
+
+/* Layer i is the one `once` before it, run again: the same weights, and keys of its own. */
+TINYI_INLINE void tinyi_lm_layer_again(tinyi_lm_layer *all, tiny_idx i, tiny_idx once)
+{
+    all[i] = all[i - once];
+    all[i].i = all[i].kv_from = i;
+}
 
 struct tinyi_lm_block;
 struct tllm_model {
@@ -140,6 +160,8 @@ struct tllm_model {
     const char *path;
     struct tinyi_lm_block *blocks;          /* memory of weights and tables */
     tiny_idx n_layer, n_enc, n_embd, n_vocab, n_context, n_out, n_label;
+    tiny_idx n_once;                        /* layers of the file; n_layer is a multiple of them where they are run several times */
+    int loop_norm;                          /* the last norm stands behind each of those times */
     int output, pooling, first_token, recurrent;
     int rank, world;                        /* which part of the heads and networks is here; world 1: all */
     int routes;                             /* some half is not standard */
@@ -157,16 +179,24 @@ struct tllm_model {
     float expert_scale;
     tiny_idx r_q, r_kv, d_rope, d_nope, d_vm;   /* latent attention: ranks, and sizes of a head */
     tiny_idx index_heads, index_d, index_top;
+    tiny_idx index_block, index_local;      /* index_top blocks of so many keys, the last index_local of them always; 0: index_top keys */
     float temp_scale, temp_offset;          /* queries grow with the position */
     tiny_idx temp_length;
     tiny_idx ssm_conv, ssm_inner, ssm_state, ssm_rank, ssm_group;
     tiny_idx head_size;                     /* rwkv, kda */
     tiny_idx rescale;                       /* rwkv6: every so many layers the stream is halved; 0: never */
+    float decay;                            /* kda: the decay's exponent is above this, below 0; 0: it has no bound */
+    float situ[2];                          /* bounds of gate and up; the second 0: up has none */
+    tiny_idx n_hyper, hyper_turns, n_hash;  /* deepseek4: streams, rounds that even their matrices out, layers whose experts go by the token */
+    float hyper_eps;
+    tiny_idx out_groups, out_rank;          /* its output matrix: groups of heads, each to so many numbers first */
+    tiny_idx bank;                          /* the stream is put by before every so many layers; 0: never */
+    tiny_idx n_latent;                      /* what routed experts read and write; 0: n_embd */
     tiny_idx n_bucket;
     tiny_idx n_ple;                         /* per-layer inputs */
     tiny_idx n_sparse;                      /* gemma3n: layers with sparse gates */
     tiny_idx rope_original;
-    float clamp_kqv;
+    float clamp_kqv, value_scale;
     tinyi_lm_rope rope[2];                  /* everywhere; in layers with a window */
     int n_rope;
     float *xielu;                           /* n_layer rows of alpha_p, alpha_n, beta, eps */
@@ -198,6 +228,7 @@ TINYI_FN void tinyi_lm_blocks_free(tiny_ctx *ctx, struct tinyi_lm_block *b);
 /* Values of "ARCH.key" for layer i (arrays have one for each layer; i < 0: no layer). missing < 0: it must be there. After a failure: least. */
 TINYI_FN tiny_idx tinyi_lm_count(tinyi_lm_load *ld, const char *key, tiny_idx i, tiny_idx missing, tiny_idx least, tiny_idx most);
 TINYI_FN float tinyi_lm_real(tinyi_lm_load *ld, const char *key, float missing);
+TINYI_FN float tinyi_lm_real_at(tinyi_lm_load *ld, const char *key, tiny_idx i, float missing);      /* of layer i */
 TINYI_FN int tinyi_lm_bool(tinyi_lm_load *ld, const char *key, tiny_idx i, int missing);
 TINYI_FN const tllm_meta *tinyi_lm_meta(tinyi_lm_load *ld, const char *key);
 
@@ -286,6 +317,8 @@ typedef struct tinyi_lm_fwd {
     float *embd;                            /* (n, n_embd): what the first layer reads */
     float *ple;                             /* (n, n_layer, n_ple) */
     float *first_v;                         /* rwkv7: values of layer 0 */
+    float *bank;                            /* (n_bank, n, n_embd): streams that were put by */
+    tiny_idx n_bank;
     const float *layer_in;                  /* the stream before the layer */
     tllm_ladder ladder;                     /* y NULL: one rank, and all routes standard */
     const tllm_tree_plan *tree;             /* of this piece, where its sequences share so many pages that reading them once pays; or NULL */
@@ -388,7 +421,7 @@ typedef struct tinyi_lm_attend {
     tiny_idx n_bucket;
     int both_ways;                          /* buckets for keys after the query too */
     const float *allow;
-    tiny_idx ld_allow;
+    tiny_idx ld_allow, allow_kv;            /* allow_kv: from the rows of one key head to those of the next; 0: all see the same */
 } tinyi_lm_attend;
 /* the same against the pages of a layer, each query within its sequence; of a, what tells of keys and values is not read */
 /* the plan for the rows of this piece; NULL: its sequences share too little */
@@ -459,6 +492,21 @@ TINYI_FN void tinyi_lm_side_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float 
 TINYI_FN void tinyi_lm_ple_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
 TINYI_FN void tinyi_lm_ple_inputs(tinyi_lm_fwd *f);
 TINYI_FN void tinyi_lm_ple_add(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *x);
+/* deepseek4 (compressed.c) */
+TINYI_FN void tinyi_lm_hyper_numbers(tinyi_lm_load *ld);
+TINYI_FN void tinyi_lm_hyper_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
+TINYI_FN void tinyi_lm_hyper_start(tinyi_lm_fwd *f, float *x);
+TINYI_FN void tinyi_lm_hyper_layer(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *x);
+TINYI_FN void tinyi_lm_hyper_end(tinyi_lm_fwd *f, float *x);
+TINYI_FN tiny_idx tinyi_lm_comp_width(const tllm_model *m, const tinyi_lm_layer *l);     /* floats of a cell beside its key; 0: none */
+TINYI_FN void tinyi_lm_comp_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
+TINYI_FN void tinyi_lm_comp_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h);
+
+/* streams that were put by (streams.c): what a half reads, what the output reads */
+TINYI_FN void tinyi_lm_bank_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
+TINYI_FN void tinyi_lm_bank_open(tinyi_lm_fwd *f);
+TINYI_FN void tinyi_lm_bank_put(tinyi_lm_fwd *f, const float *x);
+TINYI_FN void tinyi_lm_bank_mix(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const float *x);
 TINYI_FN void tinyi_lm_altup_load(tinyi_lm_load *ld, tinyi_lm_layer *l);
 TINYI_FN void tinyi_lm_altup_start(tinyi_lm_fwd *f, float *x);      /* x (4, n, n_embd), stream 0 given */
 TINYI_FN void tinyi_lm_altup_layer(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *x);

@@ -86,18 +86,24 @@ TINYI_FN tiny_idx tinyi_lm_count(tinyi_lm_load *ld, const char *key, tiny_idx i,
     return (tiny_idx)v;
 }
 
-TINYI_FN float tinyi_lm_real(tinyi_lm_load *ld, const char *key, float missing)
+TINYI_FN float tinyi_lm_real_at(tinyi_lm_load *ld, const char *key, tiny_idx i, float missing)
 {
     const tllm_meta *m = tinyi_lm_meta(ld, key);
     double v = 0;
     if (ld->st) return missing;
     if (!m) return missing;
-    if (!tllm_meta_f64(m, 0, &v) || !(v - v == 0.0) || v > 1e30 || v < -1e30) {
+    if (m->type != TLLM_ARRAY) i = 0;
+    if ((size_t)i >= m->count && m->type == TLLM_ARRAY && i > 0) {
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s has %zu items, none for layer %td", ld->m->path, TINYI_LM_ARCH(ld->m)->name, key, m->count, i);
+        return missing;
+    }
+    if (!tllm_meta_f64(m, (size_t)i, &v) || !(v - v == 0.0) || v > 1e30 || v < -1e30) {
         ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is no finite number", ld->m->path, TINYI_LM_ARCH(ld->m)->name, key);
         return missing;
     }
     return (float)v;
 }
+TINYI_FN float tinyi_lm_real(tinyi_lm_load *ld, const char *key, float missing) { return tinyi_lm_real_at(ld, key, 0, missing); }
 
 TINYI_FN int tinyi_lm_bool(tinyi_lm_load *ld, const char *key, tiny_idx i, int missing)
 {

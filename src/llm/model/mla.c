@@ -5,6 +5,7 @@
  *          Files with attn_k_b and attn_v_b: q_i' = [K_i^T q_i, q_rope] meets the rows, and V_i comes after the mixing.
  *          Files with attn_kv_b (rows K_i, V_i of each head): tllm_latent_attention, which does the same, or expands the rows of long
  *          prompts piece by piece. Its value has a bias or an adapter of its own: the steps of the absorbed form one by one.
+ *          A gate sigmoid(W_g h), a number for each head or for each of its values, is multiplied to what the output matrix reads.
  *          indexer: score(t, j) = sum_i w_i max(0, iq_i . ik_j); the index_top best keys are seen, the earlier of equals.  */
 #include "llm/model/inside.h"
 #include "core/half.h"
@@ -31,6 +32,8 @@ TINYI_FN void tinyi_lm_mla_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
         tinyi_lm_need(ld, l, TINYI_T_ATTN_KV_B, r, H * (m->d_nope + m->d_vm), 0);
     }
     tinyi_lm_need(ld, l, TINYI_T_ATTN_OUT, H * m->d_vm, D, 0);
+    if (!strcmp(TINYI_LM_ARCH(m)->name, "bailingmoe3")) tinyi_lm_need(ld, l, TINYI_T_ATTN_GATE, D, H, 0);
+    else tinyi_lm_may(ld, l, TINYI_T_ATTN_GATE, D, H * m->d_vm, 0);
     if (m->index_heads) {
         if (m->r_q < 1) tinyi_lm_disagree(ld, l, "the indexer needs queries of low rank, attention.q_lora_rank and 1", m->r_q, 1);
         tinyi_lm_need(ld, l, TINYI_T_INDEX_K, D, m->index_d, 0);
@@ -39,6 +42,18 @@ TINYI_FN void tinyi_lm_mla_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
         tinyi_lm_need(ld, l, TINYI_T_INDEX_Q_B, m->r_q, m->index_heads * m->index_d, 0);
     }
 }
+
+typedef struct tinyi_lm_latent_gate { float *o; const float *g; tiny_idx n_head, d_v, by_head; } tinyi_lm_latent_gate;
+TINY_REF_BEGIN
+static void tinyi_lm_latent_gate_fn(const void *arg, tiny_idx t0, tiny_idx t1)
+{
+    const tinyi_lm_latent_gate *q = (const tinyi_lm_latent_gate *)arg;
+    const tiny_idx n = q->n_head * q->d_v, step = q->by_head ? q->d_v : 1;
+    tiny_idx t, i;
+    for (t = t0; t < t1; t++)
+        for (i = 0; i < n; i++) q->o[t * n + i] *= tinyi_sigmoid_ref(q->g[t * (n / step) + i / step]);
+}
+TINY_REF_END
 
 typedef struct tinyi_lm_index {
     const float *q, *w;
@@ -230,6 +245,19 @@ TINYI_FN void tinyi_lm_mla_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *
     } else {
         if (held) tinyi_lm_hold(f, &held->k, kv, ld);
         tinyi_lm_mla_latent(f, l, &att, q, o);
+    }
+    if (l->w[TINYI_T_ATTN_GATE]) {
+        const tiny_idx width = l->w[TINYI_T_ATTN_GATE]->n_out;
+        tinyi_lm_latent_gate gate;
+        float *g = tinyi_lm_take(f, n, width);
+        if (f->st) return;
+        tinyi_lm_linear(f, l->w[TINYI_T_ATTN_GATE], g, h, n);
+        gate.o = o;
+        gate.g = g;
+        gate.n_head = H;
+        gate.d_v = v;
+        gate.by_head = width == H;
+        tinyi_lm_each(f, n, 4, tinyi_lm_latent_gate_fn, &gate);
     }
     tinyi_lm_linear(f, l->w[TINYI_T_ATTN_OUT], y, o, n);
     f->used = used;

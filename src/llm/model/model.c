@@ -23,7 +23,8 @@
     M(PLAMO, "state space of PLaMo", tinyi_lm_plamo_load, tinyi_lm_plamo_kept, tinyi_lm_plamo_run) \
     M(SHORTCONV, "short convolution", tinyi_lm_shortconv_load, tinyi_lm_shortconv_kept, tinyi_lm_shortconv_run) \
     M(RWKV6, "RWKV-6", tinyi_lm_rwkv6_load, tinyi_lm_rwkv_kept, tinyi_lm_rwkv6_run) \
-    M(RWKV7, "RWKV-7", tinyi_lm_rwkv7_load, tinyi_lm_rwkv_kept, tinyi_lm_rwkv7_run)
+    M(RWKV7, "RWKV-7", tinyi_lm_rwkv7_load, tinyi_lm_rwkv_kept, tinyi_lm_rwkv7_run) \
+    M(COMPRESSED, "attention over compressed keys", tinyi_lm_comp_load, NULL, tinyi_lm_comp_run)
 #define TINYI_LM_KIND(kind, name, load, kept, run) static const tinyi_lm_mixer tinyi_lm_mixer_##kind TINYI_UNUSED = { name, load, kept, run };
 TINYI_LM_KINDS(TINYI_LM_KIND)
 #undef TINYI_LM_KIND
@@ -72,6 +73,21 @@ static void tinyi_lm_numbers(tinyi_lm_load *ld)
         m->first_token = (int)tinyi_lm_count(ld, "decoder_start_token_id", -1, 0, 0, TINYI_LM_MOST);
     } else m->first_token = -1;
     m->n_layer -= tinyi_lm_count(ld, "nextn_predict_layers", -1, 0, 0, m->n_layer > 1 ? m->n_layer - 1 : 0);    /* blocks that only draft */
+    if (a->block == TINYI_LM_HYPER && !ld->st) {     /* some files count them and have none */
+        tinyi_lm_layer draft;
+        const tiny_idx all = tinyi_lm_count(ld, "block_count", -1, -1, 1, TINYI_LM_MAX_LAYERS);
+        memset(&draft, 0, sizeof draft);
+        draft.i = m->n_layer;
+        if (m->n_layer < all && !tinyi_lm_find(ld, &draft, TINYI_T_NEXTN, NULL)) m->n_layer = all;
+    }
+    m->n_once = m->n_layer;
+    if (a->keys & TINYI_LM_K_LOOPS) {
+        const tiny_idx loops = tinyi_lm_count(ld, "num_loops", -1, 1, 1, TINYI_LM_MAX_LAYERS);
+        m->loop_norm = loops > 1 && !tinyi_lm_bool(ld, "skip_loop_final_norm", -1, 0);
+        m->n_layer *= loops;
+        if (!ld->st && m->n_layer > TINYI_LM_MAX_LAYERS)
+            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %td layers, each run %td times, are more than %d", m->path, m->n_once, loops, TINYI_LM_MAX_LAYERS);
+    }
     m->norm = a->norm;
     if (a->attn & TINYI_LM_A_EPS_SAYS) m->norm = tinyi_lm_real(ld, "attention.layer_norm_rms_epsilon", 0.0f) == 0.0f ? TINYI_LM_LAYERNORM : TINYI_LM_RMS;
     meta = tinyi_lm_meta(ld, m->norm == TINYI_LM_RMS ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon");
@@ -96,6 +112,8 @@ static void tinyi_lm_numbers(tinyi_lm_load *ld)
     m->attn_cap = tinyi_lm_own_real(ld, TINYI_LM_K_ATTN_CAP, "attn_logit_softcapping", !strcmp(a->name, "gemma2") ? 50.0f : 0.0f);
     m->alibi = a->attn & TINYI_LM_A_ALIBI ? tinyi_lm_real(ld, "attention.max_alibi_bias", !strcmp(a->name, "mpt") ? 0.0f : 8.0f) : 0.0f;
     m->clamp_kqv = tinyi_lm_own_real(ld, TINYI_LM_K_CLAMP, "attention.clamp_kqv", 0.0f);
+    m->value_scale = tinyi_lm_own_real(ld, TINYI_LM_K_VALUE_SCALE, "attention.value_scale", 1.0f);
+    if (m->value_scale == 0.0f) m->value_scale = 1.0f;
     m->n_expert = tinyi_lm_count(ld, "expert_count", -1, 0, 0, TINYI_LM_MAX_EXPERTS);
     m->n_used = tinyi_lm_count(ld, "expert_used_count", -1, 0, 0, TINYI_MIN(m->n_expert, TINYI_LM_MAX_USED));
     m->n_group = tinyi_lm_count(ld, "expert_group_count", -1, 0, 0, m->n_expert);
@@ -104,7 +122,7 @@ static void tinyi_lm_numbers(tinyi_lm_load *ld)
         ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %td experts in %td groups, of which %td stay, cannot give %td", m->path, m->n_expert, m->n_group,
                             m->n_group_used, m->n_used);
     m->gating = a->ffn & TINYI_LM_F_OF_CHOSEN ? 3 : a->ffn & TINYI_LM_F_SIGMOID ? 2 : 1;
-    if (a->keys & TINYI_LM_K_GATING) m->gating = (int)tinyi_lm_count(ld, "expert_gating_func", -1, m->gating, 0, 3);
+    if (a->keys & TINYI_LM_K_GATING) m->gating = (int)tinyi_lm_count(ld, "expert_gating_func", -1, m->gating, 0, a->block == TINYI_LM_HYPER ? 4 : 3);
     if (m->gating == 0) m->gating = a->ffn & TINYI_LM_F_SIGMOID ? 2 : 1;
     m->renorm = (a->ffn & TINYI_LM_F_RENORM) != 0;
     if (!m->renorm && a->keys & TINYI_LM_K_NORM) m->renorm = tinyi_lm_bool(ld, "expert_weights_norm", -1, 0);
@@ -127,10 +145,26 @@ static void tinyi_lm_numbers(tinyi_lm_load *ld)
     m->rescale = tinyi_lm_count(ld, "rescale_every_n_layers", -1, 0, 0, TINYI_LM_MOST);
     if (a->other == TINYI_LM_SHORTCONV) m->ssm_conv = tinyi_lm_count(ld, "shortconv.l_cache", -1, -1, 2, 4096);
     if (a->other == TINYI_LM_KDA) m->head_size = tinyi_lm_count(ld, "kda.head_dim", -1, -1, 1, TINYI_LM_MOST);
+    if (a->keys & TINYI_LM_K_DECAY) {
+        m->decay = tinyi_lm_real(ld, "kda.gate_lower_bound", 0.0f);
+        if (!ld->st && !(m->decay < 0.0f) && (a->keys & TINYI_LM_K_DECAY_PLUS || tinyi_lm_meta(ld, "kda.gate_lower_bound")))
+            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.kda.gate_lower_bound is %g or missing, it must be below 0", m->path, a->name, (double)m->decay);
+        if (!ld->st && a->keys & TINYI_LM_K_DECAY_PLUS && !tinyi_lm_bool(ld, "kda.safe_gate", -1, 1))
+            ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: %s.kda.safe_gate is false: decays without a bound are not known of %s", m->path, a->name, a->name);
+    }
+    if (a->block == TINYI_LM_HYPER) tinyi_lm_hyper_numbers(ld);
+    if (a->keys & TINYI_LM_K_BANK) m->bank = tinyi_lm_count(ld, "attn_res.block_size", -1, -1, 0, TINYI_LM_MAX_LAYERS);
+    if (a->keys & TINYI_LM_K_LATENT) m->n_latent = tinyi_lm_count(ld, "expert_latent_length", -1, 0, 0, TINYI_LM_MOST);
+    if (a->act == TINYI_LM_SITU) {
+        m->situ[0] = tinyi_lm_real(ld, "activation.situ_beta", 0.0f);
+        m->situ[1] = tinyi_lm_real(ld, "activation.situ_linear_beta", 0.0f);
+        if (!ld->st && !(m->situ[0] > 0.0f))
+            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.activation.situ_beta is %g or missing, it must be above 0", m->path, a->name, (double)m->situ[0]);
+    }
     m->n_ple = tinyi_lm_count(ld, "embedding_length_per_layer_input", -1, a->block == TINYI_LM_ALTUP ? 256 : 0, a->block == TINYI_LM_ALTUP, TINYI_LM_MOST);
     m->n_sparse = a->block == TINYI_LM_ALTUP ? 10 : 0;
     if (a->mixer == TINYI_LM_MLA) {
-        const tiny_idx key = tinyi_lm_count(ld, "attention.key_length", -1, -1, 1, TINYI_LM_MOST), val = tinyi_lm_count(ld, "attention.value_length", -1, -1, 1, TINYI_LM_MOST);
+        const tiny_idx key = tinyi_lm_count(ld, "attention.key_length", -1, -1, 1, TINYI_LM_MOST), val = tinyi_lm_count(ld, "attention.value_length", -1, tinyi_lm_meta(ld, "attention.value_length_mla") ? 1 : -1, 1, TINYI_LM_MOST);
         tiny_idx d;
         m->d_rope = tinyi_lm_count(ld, "rope.dimension_count", -1, -1, 1, TINYI_LM_MOST);
         m->r_q = tinyi_lm_count(ld, "attention.q_lora_rank", -1, 0, 0, TINYI_LM_MOST);
@@ -147,6 +181,13 @@ static void tinyi_lm_numbers(tinyi_lm_load *ld)
             if (!ld->st && m->index_d < m->d_rope)
                 ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: keys of the indexer have %td numbers, fewer than the %td that are rotated", m->path, m->index_d, m->d_rope);
         }
+    }
+    if (a->mixer == TINYI_LM_ATTN && a->attn & TINYI_LM_A_INDEXER) {
+        m->index_heads = tinyi_lm_count(ld, "attention.indexer.head_count", -1, -1, 1, 65536);
+        m->index_d = tinyi_lm_count(ld, "attention.indexer.key_length", -1, -1, 1, TINYI_LM_MOST);
+        m->index_top = tinyi_lm_count(ld, "attention.indexer.top_k", -1, -1, 1, TINYI_LM_MOST);
+        m->index_block = tinyi_lm_count(ld, "attention.indexer.block_size", -1, -1, 1, TINYI_LM_MOST);
+        m->index_local = tinyi_lm_count(ld, "attention.indexer.local_blocks", -1, 0, 0, m->index_top);
     }
     m->block = a->block;
     m->encoder = (a->attn & TINYI_LM_A_ENCODER) != 0;
@@ -176,6 +217,44 @@ static void tinyi_lm_xielu_load(tinyi_lm_load *ld)
             else ld->m->xielu[4 * i + k] = (float)v;
         }
     }
+}
+
+/* ---- which layers have windows ----------------------------------------------------------------------------------- */
+
+/* what a list of truth values or of whole numbers says of layer i */
+static int tinyi_lm_list_says(tinyi_lm_load *ld, const char *key, const tllm_meta *list, tiny_idx i)
+{
+    int v = 0;
+    int64_t n = 0;
+    if (list->type == TLLM_ARRAY && tllm_meta_bool(list, (size_t)i, &v)) return v;
+    if (list->type == TLLM_ARRAY && tllm_meta_i64(list, (size_t)i, &n)) return n != 0;
+    if (!ld->st && list->type != TLLM_ARRAY) ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s is no list with a value for each layer", ld->m->path, TINYI_LM_ARCH(ld->m)->name, key);
+    if (!ld->st)
+        ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.%s has %zu items, none for layer %td", ld->m->path, TINYI_LM_ARCH(ld->m)->name, key, list->count, i);
+    return 0;
+}
+
+/* has layer i a window (or is it one that a window would be in)? */
+static int tinyi_lm_is_local(tinyi_lm_load *ld, tiny_idx i)
+{
+    const tinyi_lm_arch *a = TINYI_LM_ARCH(ld->m);
+    const tllm_meta *list = tinyi_lm_meta(ld, "attention.sliding_window_pattern");
+    tiny_idx period = a->period;
+    if (!period) return 0;
+    if (!strcmp(a->name, "smallthinker") || !strcmp(a->name, "lfm2")) list = NULL;      /* their periods are fixed */
+    if (a->keys & TINYI_LM_K_WINDOW_LIST && !list) {
+        if (!ld->st) ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.attention.sliding_window_pattern is missing", ld->m->path, a->name);
+        return 0;
+    }
+    if (a->attn & TINYI_LM_A_64_LAYERS && ld->m->n_layer != 64) return 0;
+    if (a->attn & TINYI_LM_A_WINDOW_KEY && tinyi_lm_count(ld, "attention.sliding_window", -1, 0, 0, TINYI_LM_MOST_CONTEXT) == 0) return 0;
+    if (list && (list->type == TLLM_ARRAY || a->keys & TINYI_LM_K_WINDOW_LIST)) return tinyi_lm_list_says(ld, "attention.sliding_window_pattern", list, i);
+    if (list) {
+        period = tinyi_lm_count(ld, "attention.sliding_window_pattern", -1, -1, 0, 65536);
+        if (a->period < 0) period = -period;
+    }
+    if (period == 0) return 1;              /* as other engines take it: every layer */
+    return period > 0 ? i % period < period - 1 : i % -period != 0;
 }
 
 /* ---- rotation --------------------------------------------------------------------------------------------------- */
@@ -268,7 +347,7 @@ static float tinyi_lm_ropes(tinyi_lm_load *ld, tiny_idx d_k, tiny_idx d_k_local)
     const tllm_meta *type = tinyi_lm_meta(ld, "rope.scaling.type");
     const float *freqs, *longs, *shorts;
     double base, base_local, factor;
-    tiny_idx n_rot, n_local;
+    tiny_idx n_rot, n_local, half;
     tllm_text text = { "linear", 6 };
     int yarn, scaled;
     if (ld->st || TINYI_LM_ARCH(m)->rope == TINYI_LM_NO_ROPE) return 1.0f;
@@ -277,7 +356,16 @@ static float tinyi_lm_ropes(tinyi_lm_load *ld, tiny_idx d_k, tiny_idx d_k_local)
         return 1.0f;
     }
     n_rot = tinyi_lm_count(ld, "rope.dimension_count", -1, d_k, 0, d_k);
-    n_local = tinyi_lm_count(ld, "rope.dimension_count_swa", -1, d_k_local < n_rot ? d_k_local : n_rot, 0, d_k_local);
+    n_local = tinyi_lm_count(ld, "rope.dimension_count_swa", -1, TINYI_MIN(d_k_local, n_rot), 0, d_k_local);
+    if (TINYI_LM_ARCH(m)->keys & TINYI_LM_K_ONE_WIDTH) {    /* as llama.cpp takes it */
+        if (tinyi_lm_is_local(ld, 0)) n_rot = n_local;
+        else n_local = TINYI_MIN(n_rot, d_k_local);
+    }
+    half = n_rot / 2;
+    if (TINYI_LM_ARCH(m)->keys & TINYI_LM_K_HALF_ROPE) {
+        n_rot /= 2;
+        half = TINYI_MAX(n_rot, n_local) / 2;
+    }
     base = (double)tinyi_lm_real(ld, "rope.freq_base", 10000.0f);
     base_local = (double)tinyi_lm_own_real(ld, TINYI_LM_K_LOCAL_BASE, "rope.freq_base_swa", how & TINYI_LM_A_LOCAL_10000 ? 10000.0f : (float)base);
     factor = (double)tinyi_lm_real(ld, "rope.scaling.factor", tinyi_lm_real(ld, "rope.scale_linear", 1.0f));
@@ -294,43 +382,27 @@ static float tinyi_lm_ropes(tinyi_lm_load *ld, tiny_idx d_k, tiny_idx d_k_local)
         ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.rope.dimension_count is %td: pairs need an even number", m->path, TINYI_LM_ARCH(m)->name, n_rot % 2 ? n_rot : n_local);
         return 1.0f;
     }
-    freqs = n_rot ? tinyi_lm_rope_factors(ld, TINYI_T_ROPE_FREQS, n_rot / 2) : NULL;
-    longs = n_rot ? tinyi_lm_rope_factors(ld, TINYI_T_ROPE_LONG, n_rot / 2) : NULL;
-    shorts = n_rot ? tinyi_lm_rope_factors(ld, TINYI_T_ROPE_SHORT, n_rot / 2) : NULL;
+    freqs = n_rot ? tinyi_lm_rope_factors(ld, TINYI_T_ROPE_FREQS, half) : NULL;
+    longs = n_rot ? tinyi_lm_rope_factors(ld, TINYI_T_ROPE_LONG, half) : NULL;
+    shorts = n_rot ? tinyi_lm_rope_factors(ld, TINYI_T_ROPE_SHORT, half) : NULL;
     tinyi_lm_rope_make(ld, &m->rope[0], n_rot, base, factor, yarn, freqs ? freqs : shorts, freqs ? NULL : longs);
-    tinyi_lm_rope_make(ld, &m->rope[1], n_local, base_local, scaled ? factor : 1.0, scaled && yarn, n_local == n_rot && base == base_local ? freqs : NULL, NULL);
+    tinyi_lm_rope_make(ld, &m->rope[1], n_local, base_local, scaled ? factor : 1.0, scaled && yarn,
+                      n_local == n_rot && base == base_local && !(TINYI_LM_ARCH(m)->keys & TINYI_LM_K_HALF_ROPE) ? freqs : NULL, NULL);
     if (!scaled) m->rope[1].size = 1.0f;
+    if (TINYI_LM_ARCH(m)->mixer == TINYI_LM_COMPRESSED) {   /* layers with blocks have a base and a stretching of their own; nothing grows by YaRN */
+        const double wide = (double)tinyi_lm_real(ld, "attention.compress_rope_freq_base", 0.0f);
+        if (!ld->st && !(wide > 0.0)) ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.attention.compress_rope_freq_base is missing or not above 0", m->path, TINYI_LM_ARCH(m)->name);
+        tinyi_lm_rope_make(ld, &m->rope[0], n_rot, base, 1.0, 0, NULL, NULL);
+        tinyi_lm_rope_make(ld, &m->rope[1], n_rot, wide, factor, yarn, NULL, NULL);
+        m->rope[0].size = m->rope[1].size = 1.0f;
+        m->n_rope = 2;
+        return 1.0f;
+    }
     m->n_rope = TINYI_LM_ARCH(m)->period || d_k_local != d_k ? 2 : 1;
     return how & TINYI_LM_A_YARN_MSCALE && (yarn || (factor != 1.0 && TINYI_LM_ARCH(m)->attn & TINYI_LM_A_YARN_GROWS)) ? tinyi_lm_yarn_scores(ld, factor, yarn) : 1.0f;
 }
 
 /* ---- layers ----------------------------------------------------------------------------------------------------- */
-
-/* has layer i a window (or is it one that a window would be in)? */
-static int tinyi_lm_is_local(tinyi_lm_load *ld, tiny_idx i)
-{
-    const tinyi_lm_arch *a = TINYI_LM_ARCH(ld->m);
-    const tllm_meta *list = tinyi_lm_meta(ld, "attention.sliding_window_pattern");
-    tiny_idx period = a->period;
-    int v = 0;
-    int64_t n = 0;
-    if (!period) return 0;
-    if (a->attn & TINYI_LM_A_64_LAYERS && ld->m->n_layer != 64) return 0;
-    if (a->attn & TINYI_LM_A_WINDOW_KEY && tinyi_lm_count(ld, "attention.sliding_window", -1, 0, 0, TINYI_LM_MOST_CONTEXT) == 0) return 0;
-    if (list && list->type == TLLM_ARRAY) {
-        if (tllm_meta_bool(list, (size_t)i, &v)) return v;
-        if (tllm_meta_i64(list, (size_t)i, &n)) return n != 0;
-        if (!ld->st)
-            ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.attention.sliding_window_pattern has %zu items, none for layer %td", ld->m->path, a->name, list->count, i);
-        return 0;
-    }
-    if (list) {
-        period = tinyi_lm_count(ld, "attention.sliding_window_pattern", -1, -1, 0, 65536);
-        if (a->period < 0) period = -period;
-    }
-    if (period == 0) return 0;
-    return period > 0 ? i % period < period - 1 : i % -period != 0;
-}
 
 static void tinyi_lm_layer_numbers(tinyi_lm_load *ld, tinyi_lm_layer *l, tinyi_lm_layer *all, float score, tiny_idx n_own)
 {
@@ -338,7 +410,7 @@ static void tinyi_lm_layer_numbers(tinyi_lm_load *ld, tinyi_lm_layer *l, tinyi_l
     const tinyi_lm_arch *a = TINYI_LM_ARCH(m);
     const int t5 = (a->top & TINYI_LM_T_T5) != 0;
     tiny_idx i = l->i, j, width, window;
-    int recurrent = a->mixer != TINYI_LM_ATTN && a->mixer != TINYI_LM_MLA;
+    int recurrent = a->mixer != TINYI_LM_ATTN && a->mixer != TINYI_LM_MLA && a->mixer != TINYI_LM_COMPRESSED;
     l->mix = a->mixer;
     l->kv_from = i;
     l->rope = -1;
@@ -357,7 +429,7 @@ static void tinyi_lm_layer_numbers(tinyi_lm_load *ld, tinyi_lm_layer *l, tinyi_l
         const tiny_idx ff = tinyi_lm_count(ld, "feed_forward_length", i, 0, 0, TINYI_LM_MOST);
         if (l->n_kv == 0 && ff > 0) { l->mix = TINYI_LM_NO_MIX; l->ffn = 1; }
     }
-    if (l->mix != TINYI_LM_ATTN && l->mix != TINYI_LM_MLA) return;
+    if (l->mix != TINYI_LM_ATTN && l->mix != TINYI_LM_MLA && l->mix != TINYI_LM_COMPRESSED) return;
     tinyi_lm_positive(ld, "attention.head_count", l->n_head);
     tinyi_lm_positive(ld, "attention.head_count_kv", l->n_kv);
     if (ld->st) return;
@@ -369,7 +441,8 @@ static void tinyi_lm_layer_numbers(tinyi_lm_load *ld, tinyi_lm_layer *l, tinyi_l
     if (l->local) {
         l->d_k = tinyi_lm_count(ld, "attention.key_length_swa", -1, l->d_k, 1, TINYI_LM_MOST);
         l->d_v = tinyi_lm_count(ld, "attention.value_length_swa", -1, l->d_v, 1, TINYI_LM_MOST);
-        window = tinyi_lm_count(ld, "attention.sliding_window", -1, !strcmp(a->name, "gemma2") ? 4096 : !strcmp(a->name, "exaone-moe") ? 128 : 0, 0, TINYI_LM_MOST_CONTEXT);
+        window = tinyi_lm_count(ld, "attention.sliding_window", -1, a->keys & TINYI_LM_K_WINDOW_LIST ? -1 : !strcmp(a->name, "gemma2") ? 4096 : !strcmp(a->name, "exaone-moe") ? 128 : 0, (a->keys & TINYI_LM_K_WINDOW_LIST) != 0,
+                                TINYI_LM_MOST_CONTEXT);
         if (a->attn & TINYI_LM_A_CHUNKED) window = tinyi_lm_count(ld, "attention.chunk_size", -1, 8192, 1, TINYI_LM_MOST_CONTEXT);
         if (!strcmp(a->name, "smallthinker")) window = 4096;
         l->window = window;
@@ -380,6 +453,14 @@ static void tinyi_lm_layer_numbers(tinyi_lm_load *ld, tinyi_lm_layer *l, tinyi_l
     }
     if (ld->st) return;
     if (a->rope != TINYI_LM_NO_ROPE && m->rope[0].n_rot > 0) l->rope = l->local && m->n_rope > 1 ? 1 : 0;
+    if (l->mix == TINYI_LM_COMPRESSED) {
+        l->window = tinyi_lm_count(ld, "attention.sliding_window", -1, -1, 1, TINYI_LM_MOST_CONTEXT);
+        l->ratio = tinyi_lm_count(ld, "attention.compress_ratios", i, -1, 0, 128);
+        if (!ld->st && l->ratio != 0 && l->ratio != 4 && l->ratio != 128)
+            ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: layer %td makes one key of %td: 4, 128 and none are known", m->path, i, l->ratio);
+        if (!ld->st && m->rope[0].n_rot < 2) ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.rope.dimension_count is %td, it must be at least 2", m->path, a->name, m->rope[0].n_rot);
+        l->rope = l->ratio ? 1 : 0;
+    }
     if (a->attn & TINYI_LM_A_NOPE_GLOBAL && !l->local) l->rope = -1;
     if (a->attn & TINYI_LM_A_NOPE_4TH && (i + 1) % 4 == 0) l->rope = -1;
     if (a->attn & TINYI_LM_A_64_LAYERS && m->n_layer != 64 && m->rope[0].n_rot > 0) l->rope = 0;
@@ -387,6 +468,10 @@ static void tinyi_lm_layer_numbers(tinyi_lm_load *ld, tinyi_lm_layer *l, tinyi_l
         (m->n_layer == 4 || tinyi_lm_count(ld, "attention.sliding_window", -1, 0, 0, TINYI_LM_MOST_CONTEXT) == 0)) l->rope = 0;
     if (a->attn & TINYI_LM_A_DENSE_ROPE && i < tinyi_lm_count(ld, "leading_dense_block_count", -1, 0, 0, TINYI_LM_MOST) && m->rope[0].n_rot > 0) l->rope = l->local;
     if (a->attn & TINYI_LM_A_ROPE_SWITCH && !tinyi_lm_bool(ld, "rope.scaling.finetuned", -1, 1)) l->rope = -1;
+    if (a->keys & TINYI_LM_K_ROPE_LIST) {
+        const tllm_meta *list = tinyi_lm_meta(ld, "attention.rope_pattern");
+        if (list && !tinyi_lm_list_says(ld, "attention.rope_pattern", list, i)) l->rope = -1;
+    }
     if (l->rope >= 0 && l->mix == TINYI_LM_ATTN && m->rope[l->rope].n_rot > l->d_k)
         ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td rotates %td numbers of heads that have %td", m->path, i, m->rope[l->rope].n_rot, l->d_k);
     width = l->d_k;
@@ -438,6 +523,8 @@ static void tinyi_lm_layer_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
     }
     if (m->n_ple > 0) tinyi_lm_ple_load(ld, l);
     if (a->block == TINYI_LM_ALTUP) tinyi_lm_altup_load(ld, l);
+    if (a->block == TINYI_LM_HYPER) tinyi_lm_hyper_load(ld, l);
+    if (a->keys & TINYI_LM_K_BANK && m->bank > 0) tinyi_lm_bank_load(ld, l);
     tinyi_lm_may_vec(ld, l, TINYI_T_LAYER_SCALE, 1);
     m->recurrent |= (l->mix != TINYI_LM_NO_MIX && tinyi_lm_mixer_of(l->mix)->kept) || (l->mix2 != TINYI_LM_NO_MIX && tinyi_lm_mixer_of(l->mix2)->kept);
 }
@@ -446,7 +533,7 @@ static void tinyi_lm_stack(tinyi_lm_load *ld, tinyi_lm_layer **out, tiny_idx n, 
 {
     tllm_model *m = ld->m;
     tinyi_lm_layer *all;
-    tiny_idx i, d_k, d_local, n_own, heads;
+    tiny_idx i, d_k, d_local, n_own, heads, once;
     size_t least = 0, k;
     float score = 1.0f;
     if (ld->st || n <= 0) return;
@@ -459,18 +546,24 @@ static void tinyi_lm_stack(tinyi_lm_load *ld, tinyi_lm_layer **out, tiny_idx n, 
     if (!all) return;
     *out = all;
     ld->part = part;
-    for (i = 0, heads = TINYI_LM_ARCH(m)->mixer != TINYI_LM_ATTN; i < n && !heads && !ld->st; i++)   /* a layer without heads may come first */
+    once = m->n_once < m->n_layer ? m->n_once : n;
+    for (i = 0, heads = TINYI_LM_ARCH(m)->mixer != TINYI_LM_ATTN; i < once && !heads && !ld->st; i++)   /* a layer without heads may come first */
         heads = tinyi_lm_count(ld, "attention.head_count", i, -1, 0, 65536);
     if (TINYI_LM_ARCH(m)->mixer == TINYI_LM_ATTN) tinyi_lm_positive(ld, "attention.head_count", heads);
     d_k = TINYI_LM_ARCH(m)->mixer == TINYI_LM_MLA ? m->d_rope : tinyi_lm_count(ld, "attention.key_length", 0, heads ? m->n_embd / heads : 1, 1, TINYI_LM_MOST);
     d_local = tinyi_lm_count(ld, "attention.key_length_swa", -1, d_k, 1, TINYI_LM_MOST);
-    if (TINYI_LM_ARCH(m)->mixer == TINYI_LM_ATTN || TINYI_LM_ARCH(m)->mixer == TINYI_LM_MLA) {
+    if (TINYI_LM_ARCH(m)->mixer == TINYI_LM_ATTN || TINYI_LM_ARCH(m)->mixer == TINYI_LM_MLA || TINYI_LM_ARCH(m)->mixer == TINYI_LM_COMPRESSED) {
         ld->part = "";
         score = tinyi_lm_ropes(ld, d_k, d_local);
         ld->part = part;
     }
     n_own = n - tinyi_lm_count(ld, "attention.shared_kv_layers", -1, 0, 0, n - 1);
+    if (once < n) n_own = n;
     for (i = 0; i < n && !ld->st; i++) {
+        if (i >= once) {
+            tinyi_lm_layer_again(all, i, once);
+            continue;
+        }
         all[i].i = i;
         all[i].cross = cross;
         tinyi_lm_layer_numbers(ld, &all[i], all, score, n_own);
@@ -479,7 +572,7 @@ static void tinyi_lm_stack(tinyi_lm_load *ld, tinyi_lm_layer **out, tiny_idx n, 
             if (TINYI_CHAT && !ld->st) ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: ladder layers are left out of this program", m->path);
             all[i].route[0] = all[i].route[1] = TLLM_ROUTE_LADDER;
             m->routes = 1;
-            if (!ld->st && (TINYI_LM_N_ENC(m) || !tinyi_lm_can_ladder(m, &all[i])))
+            if (!ld->st && (TINYI_LM_N_ENC(m) || once < n || !tinyi_lm_can_ladder(m, &all[i])))
                 ld->st = tinyi_fail(ld->ctx, TINY_E_UNSUPPORTED, "%s: layer %td is a ladder layer, which those of %s with its tensors cannot be", m->path, i, TINYI_LM_ARCH(m)->name);
         }
     }
@@ -538,6 +631,8 @@ static void tinyi_lm_top(tinyi_lm_load *ld)
     m->n_out = m->output == TLLM_LOGITS ? m->n_vocab : m->output == TLLM_HIDDEN ? D : m->n_label;
     if (m->n_ple > 0) tinyi_lm_ple_load(ld, &m->top);
     if (TINYI_LM_ARCH(m)->block == TINYI_LM_ALTUP) tinyi_lm_altup_load(ld, &m->top);
+    if (TINYI_LM_ARCH(m)->block == TINYI_LM_HYPER) tinyi_lm_hyper_load(ld, &m->top);
+    if (TINYI_LM_ARCH(m)->keys & TINYI_LM_K_BANK && m->bank > 0) tinyi_lm_bank_load(ld, &m->top);
 }
 
 TINY_API tiny_status tllm_model_open(tiny_ctx *ctx, const tllm_gguf *file, tllm_model **out)

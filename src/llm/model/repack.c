@@ -94,7 +94,7 @@ static void tinyi_lm_eight_walk(tinyi_lm_eights *e, int counts)
     e->n = e->bytes = 0;
     tinyi_lm_eight_layer(e, &m->top, counts);
     for (i = 0; i < TINYI_LM_N_ENC(m); i++) tinyi_lm_eight_layer(e, &m->enc[i], counts);
-    for (i = 0; i < m->n_layer; i++) tinyi_lm_eight_layer(e, &m->layer[i], counts);
+    for (i = 0; i < m->n_once; i++) tinyi_lm_eight_layer(e, &m->layer[i], counts);     /* what is run again has the same weights */
 }
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */

@@ -1,13 +1,15 @@
 /* src/llm/model/rotate.c - a model whose stream, heads and networks are rotated: the same function, easier to round
  *
  * Paper    S. Ashkboos et al., "QuaRot: Outlier-Free 4-Bit Inference in Rotated LLMs", 2024 (arXiv 2404.00456)
- * Formula  Q = n^-1/2 H diag(s), s random signs; x becomes Q^T x all along the stream, which RMS norms without a gain let pass:
+ * Formula  Q = n^-1/2 diag(s) H^T, s random signs; x becomes Q^T x all along the stream, which RMS norms without a gain let pass:
  *          gains go into the matrices behind them; E <- E Q, W_in <- W_in Q, W_out <- Q^T W_out, head <- head Q
  *          heads: values <- H_d values, a head at a time; W_o <- W_o (I x H_d^T)
  *          online: W_o <- W_o (H_heads^T x I), W_down <- W_down H^T, and the forward pass turns what they read (rotated.c)
+ *          The signs come before H, as in the authors' program: behind it they would change neither what stands out nor how it is rounded.
  * Order    a tensor at a time, in the order of the file: read with the gains, turned, written
  * Memory   two copies of the largest matrix that changes, in floats
  * Left out layer norms (their mean would have to go into the matrices before them), norms behind a half, latent attention, recurrent layers    */
+#include <stdio.h>
 #include <string.h>
 #include "core/rng.h"
 #include "core/state.h"
@@ -105,11 +107,11 @@ static void tinyi_rotate_layer(tinyi_rotate_list *l, const tinyi_lm_layer *a)
     unsigned char known[TINYI_T_COUNT];
     size_t k;
     if (a->mix != TINYI_LM_ATTN || a->mix2 != TINYI_LM_NO_MIX || a->cross) tinyi_rotate_refuse(l, a->i, "its first half is more than attention, or something else");
+    if (a->ffn && a->norm2 && (why = tllm_fold_why(r->folds, a->i, TLLM_FOLD_FEED)) != NULL) tinyi_rotate_refuse(l, a->i, why);
     if (a->post1 || a->post2) tinyi_rotate_refuse(l, a->i, "a norm stands behind a half: its gain would be in another basis");
     if (!a->norm1 || (a->ffn && !a->norm2 && l->m->block != TINYI_LM_PARALLEL)) tinyi_rotate_refuse(l, a->i, "a half reads the stream without a norm");
-    if (a->moe && TINYI_LM_ARCH(l->m)->ffn & (TINYI_LM_F_ROUTER_EARLY | TINYI_LM_F_SIDE_BY_SIDE)) tinyi_rotate_refuse(l, a->i, "its router reads something else than its experts");
+    if (a->moe && TINYI_LM_ARCH(l->m)->ffn & TINYI_LM_F_ROUTER_EARLY) tinyi_rotate_refuse(l, a->i, "its router reads something else than its experts");
     if ((why = tllm_fold_why(r->folds, a->i, TLLM_FOLD_MIX)) != NULL) tinyi_rotate_refuse(l, a->i, why);
-    if (a->ffn && a->norm2 && (why = tllm_fold_why(r->folds, a->i, TLLM_FOLD_FEED)) != NULL) tinyi_rotate_refuse(l, a->i, why);
     memset(known, 0, sizeof known);
     for (k = 0; k < sizeof reads / sizeof reads[0]; k++) known[reads[k]] = 1;
     for (k = 0; k < sizeof last / sizeof last[0]; k++) known[last[k]] = 1;
@@ -309,13 +311,12 @@ TINY_API tllm_rotated_about tllm_rotated_what(const tllm_rotated *r)
 
 /* ---- numbers ------------------------------------------------------------------------------------------------------------------------------ */
 
-/* y (rows, n) = the rows of x, each times Q; y and x do not overlap */
-static tiny_status tinyi_rotate_turn(tiny_ctx *ctx, const tllm_rotated *r, const float *x, float *y, tiny_idx rows)
+/* y (rows, n) = the rows of x, each times Q; y and x do not overlap, and x is other numbers afterwards */
+static tiny_status tinyi_rotate_turn(tiny_ctx *ctx, const tllm_rotated *r, float *x, float *y, tiny_idx rows)
 {
     const tiny_idx n = r->about.n_embd;
-    const tiny_tensor tx = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, rows, n), ty = tiny_tensor_2d(y, TINY_F32, rows, n);
+    const tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, rows, n), ty = tiny_tensor_2d(y, TINY_F32, rows, n);
     tiny_fwht_params p;
-    tiny_status st;
     tiny_idx i, k;
     if (r->q) {
         const tiny_tensor tq = tiny_tensor_2d(r->q, TINY_F32, n, n);
@@ -323,11 +324,9 @@ static tiny_status tinyi_rotate_turn(tiny_ctx *ctx, const tllm_rotated *r, const
     }
     memset(&p, 0, sizeof p);
     p.block = r->about.block;
-    p.transposed = 1;
-    st = tiny_fwht(ctx, &tx, &p, &ty);
-    for (k = 0; k < rows && !st; k++)
-        for (i = 0; i < n; i++) y[k * n + i] *= r->sign[i];
-    return st;
+    for (k = 0; k < rows; k++)
+        for (i = 0; i < n; i++) x[k * n + i] *= r->sign[i];
+    return tiny_fwht(ctx, &tx, &p, &ty);
 }
 
 /* y = blocks of the rows of x, which lie in a view, turned by H */

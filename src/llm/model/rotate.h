@@ -18,7 +18,7 @@ TINYI_C_BEGIN
 
 typedef struct tllm_rotated_desc {          /* all zero: the value in brackets */
     uint64_t seed;                          /* of the signs [0] */
-    const float *q;                         /* another rotation of the stream: (n_embd, n_embd) orthogonal, x becomes q^T x [Hadamard times signs] */
+    const float *q;                         /* another rotation of the stream: (n_embd, n_embd) orthogonal, x becomes q^T x [random signs, then Hadamard] */
     int axes;                               /* or the principal axes of the embedding: a few channels far larger than the others, as large models have them, to try things on */
     unsigned online;                        /* what is rotated while the model runs: TLLM_ROTATE_... [nothing] */
     int no_heads;                           /* values stay as they are [each head of them is rotated, where nothing stands between them and the output] */

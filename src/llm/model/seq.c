@@ -76,6 +76,8 @@ TINY_API tiny_status tllm_seq_copy(tllm_state *s, tiny_idx from, tiny_idx to, ti
     if (!n) return TINY_OK;
     if (s->m->recurrent && (there || n != held))
         return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: of a recurrent state no part of %td tokens can be copied", s->m->path, n);
+    if (TINYI_LM_ARCH(s->m)->mixer == TINYI_LM_COMPRESSED && (first || there))
+        return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: blocks of keys are made of what stands side by side: only the first tokens can be copied, to an empty sequence", s->m->path);
     if (!first && !there) {
         st = tllm_seq_fork(s, from, to);
         return st ? st : tllm_seq_trim(s, to, n);
@@ -108,6 +110,7 @@ static tiny_status tinyi_lm_may_move(const tllm_state *s)
     if (m->recurrent) why = "layers are recurrent";
     else if (m->top.w[TINYI_T_POSITION_EMBD]) why = "positions are learned";
     else if (TINYI_LM_ROTATED(m) & TLLM_ROTATE_KEYS) why = "keys are turned behind their rotation";
+    else if (TINYI_LM_ARCH(m)->mixer == TINYI_LM_COMPRESSED) why = "blocks of keys are made of what stands side by side";
     else if (TINYI_LM_ARCH(m)->attn & TINYI_LM_A_CHUNKED) why = "the chunks of its windows go by position";
     else if (TINYI_LM_ARCH(m)->attn & TINYI_LM_A_QK_AFTER)
         for (i = 0; i < m->n_layer; i++)

@@ -14,10 +14,12 @@
 #if defined TINYLLM_ONLY_ARCH && defined TINYI_STITCHED
 #define TINYI_LM_ACTS(a, plain) (TINYI_LM_ONLY.act == TINYI_LM_##a && ((TINYI_LM_ONLY.ffn & TINYI_LM_F_PLAIN) != 0) == (plain))
 #define TINYI_LM_HAS_ALTUP (TINYI_LM_ONLY.block == TINYI_LM_ALTUP)
+#define TINYI_LM_INDEXES ((TINYI_LM_ONLY.attn & TINYI_LM_A_INDEXER) != 0)
 #define TINYI_LM_NORMS(n) (TINYI_LM_ONLY.norm == (n) || (TINYI_LM_ONLY.attn & TINYI_LM_A_EPS_SAYS) != 0)
 #else
 #define TINYI_LM_ACTS(a, plain) 1
 #define TINYI_LM_HAS_ALTUP 1
+#define TINYI_LM_INDEXES 1
 #define TINYI_LM_NORMS(n) 1
 #endif
 #define TINYI_LM_ALL_ATTN (TINYI_LM_MIXES(TINYI_LM_ATTN) && !TINYI_LM_MIXES(TINYI_LM_DELTA) && !TINYI_LM_MIXES(TINYI_LM_KDA) && !TINYI_LM_MIXES(TINYI_LM_RWKV6) && \
@@ -45,7 +47,7 @@ TINYI_FN const tiny_op_row *tinyi_chat_row(int kind)
     TINYI_LM_ROW(SIGMOID, sigmoid, !TINYI_LM_ALL_ATTN)
     TINYI_LM_ROW(TANH, tanh, !TINYI_LM_ALL_ATTN || TINYI_LM_HAS_ALTUP)
     TINYI_LM_ROW(GLA, gla, TINYI_LM_MIXES(TINYI_LM_RWKV6) || TINYI_LM_MIXES(TINYI_LM_RWKV7))
-    TINYI_LM_ROW(ATTENTION, attention, TINYI_LM_MIXES(TINYI_LM_MLA))
+    TINYI_LM_ROW(ATTENTION, attention, TINYI_LM_MIXES(TINYI_LM_MLA) || TINYI_LM_MIXES(TINYI_LM_COMPRESSED) || TINYI_LM_INDEXES)
 #undef TINYI_LM_ROW
     default: return NULL;
     }
@@ -392,6 +394,10 @@ static void tinyi_lm_act_fn(const void *arg, tiny_idx i0, tiny_idx i1)
     tiny_idx i;
     for (i = i0; i < i1; i++) {
         if (q->kind == TINYI_LM_XIELU) q->y[i] = tinyi_lm_xielu(q->a[i], q->p);
+        else if (q->kind == TINYI_LM_SITU) {
+            const double g = (double)q->a[i], u = (double)q->b[i], b = (double)q->p[0], c = (double)q->p[1];
+            q->y[i] = (float)(b * tinyi_tanh64(g / b) / (1.0 + tinyi_exp64(-g)) * (c > 0.0 ? c * tinyi_tanh64(u / c) : u));
+        }
         else {                              /* CLAMPED, gpt-oss: g sigmoid(1.702 g) (u + 1), g <= 7, |u| <= 7 */
             const float g = q->a[i] < 7.0f ? q->a[i] : 7.0f;
             const float u = q->b[i] < -7.0f ? -7.0f : q->b[i] < 7.0f ? q->b[i] : 7.0f;
@@ -423,13 +429,13 @@ TINYI_FN void tinyi_lm_act(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, c
     static const short alone[] = { TINY_OP_SILU, TINY_OP_GELU_TANH, TINY_OP_GELU, TINY_OP_RELU, TINY_OP_RELU2 };
     static const short gated[] = { TINY_OP_SWIGLU, TINY_OP_GEGLU_TANH, TINY_OP_GEGLU, TINY_OP_REGLU, 0 };
     const int kind = TINYI_LM_ARCH(f->m)->top & TINYI_LM_T_T5 && !b ? (int)TINYI_LM_RELU : TINYI_LM_ARCH(f->m)->act;    /* the first T5 has no gate, and relu */
-    if (kind == TINYI_LM_XIELU || (kind == TINYI_LM_CLAMPED && b)) {
+    if (kind == TINYI_LM_XIELU || ((kind == TINYI_LM_CLAMPED || kind == TINYI_LM_SITU) && b)) {
         tinyi_lm_act_arg q;
         memset(&q, 0, sizeof q);
         q.y = y;
         q.a = a;
         q.b = b;
-        q.p = f->m->xielu ? f->m->xielu + 4 * l->i : NULL;
+        q.p = kind == TINYI_LM_SITU ? f->m->situ : f->m->xielu ? f->m->xielu + 4 * l->i : NULL;
         q.kind = kind;
         tinyi_lm_each(f, n, 1024, tinyi_lm_act_fn, &q);
         return;

@@ -1,4 +1,4 @@
-/* src/llm/model/streams.c - per-layer inputs (gemma3n, gemma4) and the four streams of gemma3n
+/* src/llm/model/streams.c - per-layer inputs (gemma3n, gemma4), the four streams of gemma3n, and streams that kimi-k3 puts by
  * Papers   C. Baykal et al., "Alternating Updates for Efficient Transformers", 2023 (arXiv 2301.13310), alg. 1;
  *          G. Menghani et al., "LAuReL", 2024 (arXiv 2411.07501), 2; the rest after the published models.
  * Formula  per-layer input of a token: e_l = (rms(P x0 / sqrt(D)) + sqrt(p) E[token, l]) / sqrt(2), p numbers for layer l
@@ -6,7 +6,9 @@
  *          pred_o = X_o + sum_i C[4 o + i] X_i, C = predict m(X_0); a = pred_0; h = rms(a); laurel = h + rms(R L h);
  *          b = a + rms(attention(h)); c = (b + laurel) / sqrt(2); y = c + rms(ffn(rms(c)));
  *          X_i = pred_i + (1 + correct m(y))_i (y - a); s = rms(proj(gelu(gate (X_0 scale)) e_l)) joins X_1, X_2, X_3
- *          end: mean of X_0 and B_i X_i at the length of X_0                                                             */
+ *          end: mean of X_0 and B_i X_i at the length of X_0
+ *          put by: mix(x) = sum_k p_k X_k, p = softmax(w . rms(X_k)), X the streams that were put by and x itself. A half reads
+ *          rms(mix(x)); before every bank-th layer x is put by, and begins anew as what the mixer of that layer gives         */
 #include "llm/model/inside.h"
 #include <string.h>
 
@@ -246,4 +248,80 @@ TINYI_FN void tinyi_lm_altup_layer(tinyi_lm_fwd *f, const tinyi_lm_layer *l, flo
     tinyi_lm_ple_side(f, l, y, h);
     for (i = 1; i < 4; i++) tinyi_lm_add(f, x + i * n * D, x + i * n * D, y, n * D);
     f->used = used;
+}
+
+/* ---- streams that were put by (kimi-k3) -------------------------------------------------------------------------- */
+
+TINYI_FN void tinyi_lm_bank_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
+{
+    const tiny_idx D = ld->m->n_embd;
+    if (l->i < 0) { tinyi_lm_vec(ld, l, TINYI_T_OUTPUT_RES, D); return; }
+    tinyi_lm_vec(ld, l, TINYI_T_ATTN_RES, D);
+    tinyi_lm_vec(ld, l, TINYI_T_FFN_RES, D);
+}
+
+TINYI_FN void tinyi_lm_bank_open(tinyi_lm_fwd *f)
+{
+    const tiny_idx most = (f->m->n_layer - 1) / f->m->bank + 1;
+    f->n_bank = 0;
+    f->bank = f->n > 0 && most <= TINYI_LM_MOST / f->n ? tinyi_lm_take(f, most * f->n, f->m->n_embd) : NULL;
+    if (!f->bank && !f->st) f->st = tinyi_fail(f->ctx, TINY_E_OVERFLOW, "%s: %td streams of %td tokens are more than this machine can address", f->m->path, most, f->n);
+}
+
+TINYI_FN void tinyi_lm_bank_put(tinyi_lm_fwd *f, const float *x)
+{
+    const tiny_idx n = f->n * f->m->n_embd;
+    if (!f->dry) tinyi_lm_copy(f, f->bank + f->n_bank * n, n, x, n, 1, n);
+    f->n_bank++;
+}
+
+typedef struct tinyi_lm_bank { const float *old, *x, *w; float *y; tiny_idx n_old, n, d; double eps; } tinyi_lm_bank;
+TINY_REF_BEGIN
+static double tinyi_lm_bank_score(const float *x, const float *w, tiny_idx d, double eps)
+{
+    double ss = 0.0, s = 0.0;
+    tiny_idx i;
+    for (i = 0; i < d; i++) {
+        ss += (double)x[i] * (double)x[i];
+        s += (double)x[i] * (double)w[i];
+    }
+    return s / tinyi_sqrt64(ss / (double)d + eps);
+}
+/* The softmax is taken as it goes: a larger score shrinks what stands there. y and x may be the same row. */
+static void tinyi_lm_bank_fn(const void *arg, tiny_idx t0, tiny_idx t1)
+{
+    const tinyi_lm_bank *q = (const tinyi_lm_bank *)arg;
+    const tiny_idx d = q->d;
+    tiny_idx t, i, k;
+    for (t = t0; t < t1; t++) {
+        const float *x = q->x + t * d;
+        float *y = q->y + t * d;
+        double top = tinyi_lm_bank_score(x, q->w, d, q->eps), sum = 1.0;
+        for (i = 0; i < d; i++) y[i] = x[i];
+        for (k = 0; k < q->n_old; k++) {
+            const float *old = q->old + (k * q->n + t) * d;
+            const double s = tinyi_lm_bank_score(old, q->w, d, q->eps);
+            const double was = s > top ? tinyi_exp64(top - s) : 1.0, is = s > top ? 1.0 : tinyi_exp64(s - top);
+            if (s > top) top = s;
+            sum = sum * was + is;
+            for (i = 0; i < d; i++) y[i] = (float)((double)y[i] * was + is * (double)old[i]);
+        }
+        for (i = 0; i < d; i++) y[i] = (float)((double)y[i] / sum);
+    }
+}
+TINY_REF_END
+
+TINYI_FN void tinyi_lm_bank_mix(tinyi_lm_fwd *f, const tinyi_lm_w *w, float *y, const float *x)
+{
+    tinyi_lm_bank q;
+    if (f->st || f->dry) return;
+    q.old = f->bank;
+    q.x = x;
+    q.w = w->v;
+    q.y = y;
+    q.n_old = f->n_bank;
+    q.n = f->n;
+    q.d = f->m->n_embd;
+    q.eps = (double)f->m->eps;
+    tinyi_lm_each(f, f->n, 4, tinyi_lm_bank_fn, &q);
 }

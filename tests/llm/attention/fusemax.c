@@ -459,16 +459,16 @@ static void test_memory(void)
 
 int main(void)
 {
-    T_RUN_TARGETS(test_passes);
-    T_RUN_TARGETS(test_passes_are_derived);
-    T_RUN_TARGETS(test_run_by_hand);
-    T_RUN_TARGETS(test_bad_descriptions);
+    T_RUN_FORMS(test_passes);
+    T_RUN_FORMS(test_passes_are_derived);
+    T_RUN_FORMS(test_run_by_hand);
+    T_RUN_FORMS(test_bad_descriptions);
     T_RUN(test_hostile_text);
-    T_RUN_TARGETS(test_counts_of_the_paper);
-    T_RUN_TARGETS(test_mapping_model);
-    T_RUN_TARGETS(test_bad_input);
+    T_RUN_FORMS(test_counts_of_the_paper);
+    T_RUN_FORMS(test_mapping_model);
+    T_RUN_FORMS(test_bad_input);
     T_RUN(test_memory);
     T_RUN_TARGETS(test_cascades);
-    T_RUN_TARGETS(test_large_scores);
+    T_RUN_FORMS(test_large_scores);
     return t_done();
 }

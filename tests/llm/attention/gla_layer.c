@@ -31,6 +31,7 @@ static void make(set *s)
     }
 }
 
+static double eps_of_norm = (double)1e-5f;
 /* the layer once more, token by token; y (N, D) */
 static void plain(set *s, int conv, double divide, double floor, double *y)
 {
@@ -75,7 +76,7 @@ static void plain(set *s, int conv, double divide, double floor, double *y)
             for (j = 0; j < VALUE; j++) {
                 double z = 0;
                 for (i = 0; i < D; i++) z += data(s, SIDE)[(h * VALUE + j) * D + i] * data(s, X)[t * D + i];
-                o[h * VALUE + j] *= data(s, GAIN)[j] / sqrt(square / VALUE + (double)1e-5f) * z / (1 + exp(-z));
+                o[h * VALUE + j] *= data(s, GAIN)[j] / sqrt(square / VALUE + eps_of_norm) * z / (1 + exp(-z));
             }
         }
         for (i = 0; i < D; i++)
@@ -90,9 +91,9 @@ static tiny_tensor layer(tiny_tape *tape, set *s, int conv, const tllm_gla_layer
     return tllm_gla_layer(tape, &s->p[X].value, &w, p, &s->p[STATE].value, state);
 }
 
-static void check(int conv, float divide, float floor)
+static void check(int conv, float divide, float floor, float eps)
 {
-    const tllm_gla_layer_params p = { HEADS, KV, divide, floor, 0, 0 };
+    const tllm_gla_layer_params p = { HEADS, KV, divide, floor, eps, 0 };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     tiny_tape_desc td;
     tiny_tape *tape = NULL;
@@ -100,6 +101,7 @@ static void check(int conv, float divide, float floor)
     double want[N * D], *by = (double *)t_keep(N * D * 8);
     set s;
     int i, j;
+    eps_of_norm = (double)(eps > 0 ? eps : 1e-5f);
     make(&s);
     memset(&td, 0, sizeof td);
     td.bytes = 1 << 20;
@@ -137,9 +139,10 @@ static void check(int conv, float divide, float floor)
     t_close(ctx);
 }
 
-static void test_layer(void) { check(0, 0, 0); }
-static void test_layer_with_convolutions(void) { check(1, 0, 0); }
-static void test_layer_strong_gates_with_a_floor(void) { check(0, 0.5f, -3.0f); }
+static void test_layer(void) { check(0, 0, 0, 0); }
+static void test_layer_with_convolutions(void) { check(1, 0, 0, 0); }
+static void test_layer_strong_gates_with_a_floor(void) { check(0, 0.5f, -3.0f, 0); }
+static void test_layer_with_an_eps(void) { check(0, 0, 0, 0.25f); }
 
 /* in float, in two pieces with the state handed over: as in one */
 static void test_pieces(tiny_target target)
@@ -225,6 +228,7 @@ int main(void)
     T_RUN(test_layer);
     T_RUN(test_layer_with_convolutions);
     T_RUN(test_layer_strong_gates_with_a_floor);
+    T_RUN(test_layer_with_an_eps);
     T_RUN_TARGETS(test_pieces);
     T_RUN(test_refused);
     return t_done();

@@ -371,7 +371,7 @@ static void test_bad_input(tiny_target target)
     tiny_ctx *ctx = t_ctx(target, 1);
     made m;
     tllm_paged_params p;
-    tiny_tensor t;
+    tiny_tensor t, few;
     make(&m, &shapes[2], 3, 2);
     p = m.p;
     m.row[0] = 3;
@@ -406,9 +406,47 @@ static void test_bad_input(tiny_target target)
     T_STATUS(tllm_paged_attention(ctx, &m.q, &t, &m.v, &m.table, &m.rows, NULL, NULL, NULL, &m.p, &m.o), TINY_E_SHAPE, "must be dense");
     t = tiny_tensor_1d(m.q.data, TINY_F32, 8);
     T_STATUS(tllm_paged_attention(ctx, &m.q, &m.k, &m.v, &m.table, &m.rows, NULL, &t, NULL, &m.p, &m.o), TINY_E_SHAPE, "and the positions of the cells");
+    few = tiny_tensor_2d(t_keep(2 * 24 * 16 * sizeof(int32_t)), TINY_I32, 2, 24 * 16);      /* of two sequences of three */
+    T_STATUS(tllm_paged_attention(ctx, &m.q, &m.k, &m.v, &m.table, &m.rows, &few, &t, NULL, &m.p, &m.o), TINY_E_SHAPE, "and the positions of the cells of 3 sequences");
     T_STATUS(tllm_paged_attention(ctx, &m.q, NULL, &m.v, &m.table, &m.rows, NULL, NULL, NULL, &m.p, &m.o), TINY_E_ARGUMENT, "input 1 is missing");
     t_close(ctx);
     T_PROOF("attention 0", "bad input: position beyond capacity, table id out of range");
+}
+
+/* Three queries with windows of every kind, one entry of the table that leads nowhere: refused if a window shows a cell of that page, whichever query has it and
+ * whatever those before it had looked at, and else not. */
+static void test_each_page_is_looked_at(tiny_target target)
+{
+    enum { D = 4, BLOCK = 4, PAGES = 4, Q = 3 };
+    static const int window[][2] = { { 0, 4 }, { 2, 6 }, { 0, 16 }, { 8, 12 }, { 5, 5 }, { 12, 16 }, { 7, 13 } };
+    static const int32_t nowhere[2] = { -1, PAGES };
+    tiny_ctx *ctx = t_ctx(target, 1);
+    float *x = t_rand(Q * D, -1.0f, 1.0f), *kv = t_rand(PAGES * BLOCK * D, -1.0f, 1.0f), o[Q * D];
+    int32_t table[2 * PAGES], rows[4 * Q];
+    const tiny_tensor q = tiny_tensor_3d(x, TINY_F32, Q, 1, D), k = tiny_tensor_4d(kv, TINY_F32, PAGES, 1, BLOCK, D), tt = tiny_tensor_2d(table, TINY_I32, 2, PAGES),
+                      tr = tiny_tensor_2d(rows, TINY_I32, Q, 4), to = tiny_tensor_3d(o, TINY_F32, Q, 1, D);
+    const int kinds = (int)T_COUNT(window);
+    int at, i, bad;
+    for (at = 0; at < 2 * kinds * kinds * kinds; at++) {
+        int pick = at;
+        for (i = 0; i < Q; i++, pick /= kinds) {
+            rows[4 * i] = 0;
+            rows[4 * i + 1] = (int32_t)window[pick % kinds][0];
+            rows[4 * i + 2] = rows[4 * i + 3] = (int32_t)window[pick % kinds][1];
+        }
+        rows[4] = (int32_t)pick;                            /* the second query of another sequence, every other time */
+        for (bad = 0; bad < 2 * PAGES; bad++) {
+            const int seq = bad / PAGES, lo = bad % PAGES * BLOCK, hi = lo + BLOCK;
+            int shown = 0;
+            for (i = 0; i < 2 * PAGES; i++) table[i] = (int32_t)(i % PAGES);
+            table[bad] = nowhere[at % 2];
+            for (i = 0; i < Q; i++) shown |= rows[4 * i] == seq && rows[4 * i + 1] < hi && rows[4 * i + 2] > lo && rows[4 * i + 1] < rows[4 * i + 2];
+            if (shown ? !T_STATUS(tllm_paged_attention(ctx, &q, &k, NULL, &tt, &tr, NULL, NULL, NULL, NULL, &to), TINY_E_ARGUMENT, "is block")
+                      : !T_OK(tllm_paged_attention(ctx, &q, &k, NULL, &tt, &tr, NULL, NULL, NULL, NULL, &to))) break;
+        }
+        if (bad < 2 * PAGES) { printf("  windows %d, entry %d\n", at, bad); break; }
+    }
+    t_close(ctx);
 }
 
 /* Cells of neighbouring queries with a hole between them: the numbers of the pages in the hole are nobody's. The fast form walked the
@@ -523,6 +561,7 @@ int main(void)
     T_RUN_TARGETS(test_conformance);
     T_RUN_TARGETS(test_far_positions);
     T_RUN_TARGETS(test_each_cell_is_read_once);
+    T_RUN_FORMS(test_each_page_is_looked_at);
     T_RUN_TARGETS(test_bad_input);
     return t_done();
 }

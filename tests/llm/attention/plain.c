@@ -355,6 +355,15 @@ static void test_proof_0_rotation(tiny_target target)
     T_STATUS(tiny_rope(ctx, &tx, NULL, &p, &tx), TINY_E_ARGUMENT, "34 of 32 numbers of a head cannot turn in pairs");
     p.n_rot = 7;
     T_STATUS(tiny_rope(ctx, &tx, NULL, &p, &tx), TINY_E_ARGUMENT, "7 of 32 numbers");
+    p.n_rot = 0;
+    {
+        tiny_tensor flat = tiny_tensor_2d(tx.data, TINY_F32, N, D), deep = tiny_tensor_nd(tx.data, TINY_F32, 3, tx.dim), few = tiny_tensor_1d((void *)(uintptr_t)pos[0], TINY_I32, N - 1);
+        deep.rank = 4;                                  /* (N, 1, D, 1) */
+        deep.dim[3] = deep.stride[3] = 1;
+        T_STATUS(tiny_rope(ctx, &flat, NULL, &p, &flat), TINY_E_SHAPE, "it must be (tokens, heads, d)");
+        T_STATUS(tiny_rope(ctx, &deep, NULL, &p, &deep), TINY_E_SHAPE, "it must be (tokens, heads, d)");
+        T_STATUS(tiny_rope(ctx, &tx, &few, &p, &tx), TINY_E_SHAPE, "tokens");
+    }
     t_close(ctx);
     T_PROOF("attention 0", "RoPE scores depend on distances only");
     T_PROOF("attention 0", "rotation keeps norms");

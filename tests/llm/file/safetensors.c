@@ -241,9 +241,27 @@ static void test_each_allocation(void)
     kit_free(&m);
 }
 
+/* the kind of a file by its first bytes */
+static void test_looks(void)
+{
+    static const unsigned char st[10] = { 2, 0, 0, 0, 0, 0, 0, 0, '{', '}' }, far_off[10] = { 3, 0, 0, 0, 0, 0, 0, 0, '{', '}' }, none[10] = { 1, 0, 0, 0, 0, 0, 0, 0, '{', '}' },
+                               list[10] = { 2, 0, 0, 0, 0, 0, 0, 0, '[', ']' };
+    T_EQ_INT(tllm_file_looks(st, 10), TLLM_FILE_SAFETENSORS);
+    T_EQ_INT(tllm_file_looks(st, 9), -1);               /* its header is not all there */
+    T_EQ_INT(tllm_file_looks(st, 8), -1);
+    T_EQ_INT(tllm_file_looks(far_off, 10), -1);
+    T_EQ_INT(tllm_file_looks(none, 10), -1);
+    T_EQ_INT(tllm_file_looks(list, 10), -1);
+    T_EQ_INT(tllm_file_looks("GGUF", 4), TLLM_FILE_GGUF);
+    T_EQ_INT(tllm_file_looks("GGU", 3), -1);
+    T_EQ_INT(tllm_file_looks("", 0), -1);
+    T_EQ_INT(tllm_file_looks(NULL, 5), -1);
+}
+
 int main(void)
 {
     T_RUN(test_by_hand);
+    T_RUN(test_looks);
     T_RUN(test_types);
     T_RUN(test_cut_and_flipped);
     T_RUN(test_hostile);

@@ -273,7 +273,12 @@ static void test_plm(tiny_target target) { against_merged(target, "plm"); }     
 static void test_gpt2(tiny_target target) { against_merged(target, "gpt2"); }
 static void test_bert(tiny_target target) { against_merged(target, "bert"); }
 static void test_mamba(tiny_target target) { against_merged(target, "mamba"); }
-static void test_mixtral(void) { against_merged(TINY_TARGET_AUTO, "mixtral"); }
+static void test_experts(void)
+{
+    against_merged(TINY_TARGET_AUTO, "llama4-b");       /* one of four experts for each token */
+    if (t_one_of("oracle/llm/mixtral.gguf")) against_merged(TINY_TARGET_AUTO, "mixtral");
+}
+static void test_nanbeige(tiny_target target) { against_merged(target, "nanbeige-skip"); }      /* a layer that is run three times */
 static void test_reference(void)
 {
     against_merged(TINY_TARGET_REFERENCE, "llama");
@@ -816,7 +821,8 @@ int main(void)
     T_RUN_TARGETS(test_gpt2);
     T_RUN_TARGETS(test_bert);
     T_RUN_TARGETS(test_mamba);
-    T_RUN(test_mixtral);
+    T_RUN(test_experts);
+    T_RUN_TARGETS(test_nanbeige);
     T_RUN(test_reference);
     T_RUN(test_share);
     T_RUN(test_saved);

@@ -45,6 +45,7 @@ static const lie lies[] = {
     { "experts-2e31", "llama.expert_count", U32, 2147483648.0, TINY_E_FORMAT, "llama.expert_count is 2147483648, not in 0..4096" },
     { "experts-used-without-experts", "llama.expert_used_count", U32, 2, TINY_E_FORMAT, "llama.expert_used_count is 2, not in 0..0" },
     { "key-length-2e26", "llama.attention.key_length", U32, 67108864.0, TINY_E_FORMAT, "heads that rotate 67108864 numbers cannot lie in a file of" },
+    { "pooling-decoder", "llama.pooling_type", U32, 3, TINY_OK, NULL },     /* hidden states: a session gives no text of it */
     { "nextn-all-layers", "llama.nextn_predict_layers", U32, 1, TINY_E_FORMAT, "llama.nextn_predict_layers is 1, not in 0..0" },
     { "architecture-unknown", "general.architecture", TEXT, 0, TINY_E_UNSUPPORTED, "the architecture \"another\" is not known; the nearest that are" },
     { "architecture-is-u32", "general.architecture", U32, 1, TINY_E_FORMAT, "general.architecture is missing or no text" },

@@ -79,6 +79,7 @@ static void ways(tiny_target target, const char *path, double bound)
 static void test_ways(tiny_target target)
 {
     ways(target, t_shared("oracle/llm/plm.gguf"), 2e-5);
+    ways(target, t_shared("oracle/llm/deepseek2.gguf"), 2e-5);     /* of several ranks for queries, with experts */
     /* of blocks only where nothing is rounded to 8 bits, which makes steps of a hundredth of any difference */
     if (target == TINY_TARGET_REFERENCE) ways(target, story, 2e-5);
 }

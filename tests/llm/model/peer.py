@@ -58,34 +58,44 @@ class Peer:
         m = self.L.llama_model_load_from_file(path.encode(), p)
         return (m, '') if m else (None, ''.join(LOG[-20:]))
 
-    def run(self, model, tokens, n_ctx, emb=False, decoder=None):
+    def run(self, model, tokens, n_ctx, emb=False, decoder=None, flash=0, single=False):
         L, p, n = self.L, self.L.llama_context_default_params(), len(tokens)
         def i32(at, v): C.c_int32.from_buffer(p, at).value = v
-        for at, v in ((0, n_ctx), (4, n_ctx), (8, n_ctx), (28, 1), (32, 1), (52, 0), (104, 0), (108, 0)): i32(at, v)    # cache F32, no flash attention
+        for at, v in ((0, n_ctx), (4, n_ctx), (8, n_ctx), (28, 1), (32, 1), (52, flash), (104, 0), (108, 0)): i32(at, v)    # cache F32, no flash attention
         if emb:
             p.b[136] = 1
             i32(44, 0)
         c = L.llama_init_from_model(model, p)
         if not c: raise RuntimeError(''.join(LOG[-5:]))
-        def batch(ids):
+        def batch(ids, first=0):
             b = L.llama_batch_init(len(ids), 0, 1)
             b.n = len(ids)
             for i, t in enumerate(ids):
                 C.c_int32.from_address(b.token + 4 * i).value = t
-                C.c_int32.from_address(b.pos + 4 * i).value = i
+                C.c_int32.from_address(b.pos + 4 * i).value = first + i
                 C.c_int32.from_address(b.nseq + 4 * i).value = 1
                 C.c_int32.from_address(C.c_void_p.from_address(b.seq + 8 * i).value).value = 0
                 C.c_int8.from_address(b.logits + i).value = 1
             return b
+        w = L.llama_model_n_embd_out(model) if emb else L.llama_vocab_n_tokens(L.llama_model_get_vocab(model))
+        def rows(n):
+            at = (L.llama_get_embeddings if emb else L.llama_get_logits)(c)
+            return np.array((C.c_float * (n * w)).from_address(at), dtype=np.float32).reshape(n, w).copy()
+        if single:
+            out = []
+            for i, t in enumerate(tokens):
+                r = L.llama_decode(c, batch([t], i))
+                if r: raise RuntimeError('decode: %d' % r)
+                out.append(rows(1))
+            L.llama_free(c)
+            return np.concatenate(out)
         b = batch(tokens)
         r = L.llama_encode(c, b) if decoder else L.llama_decode(c, b)
         if decoder and not r:
             b, n = batch(decoder), len(decoder)
             r = L.llama_decode(c, b)
         if r: raise RuntimeError('decode: %d' % r)
-        w = L.llama_model_n_embd_out(model) if emb else L.llama_vocab_n_tokens(L.llama_model_get_vocab(model))
-        at = (L.llama_get_embeddings if emb else L.llama_get_logits)(c)
-        out = np.array((C.c_float * (n * w)).from_address(at), dtype=np.float32).reshape(n, w).copy()
+        out = rows(n)
         L.llama_free(c)
         return out
 
@@ -111,8 +121,8 @@ def write(path, meta, tensors, weights):
         t, b = value(v)
         head.append(text(k) + struct.pack('<I', t) + b)
     for name, dims in tensors.items():
-        head.append(text(name) + struct.pack('<I', len(dims)) + b''.join(struct.pack('<Q', d) for d in dims) + struct.pack('<IQ', 0, at))
-        b = weights(name, dims).astype('<f4').tobytes() if weights else bytes(4 * int(np.prod(dims)))
+        head.append(text(name) + struct.pack('<I', len(dims)) + b''.join(struct.pack('<Q', d) for d in dims) + struct.pack('<IQ', 26 if 'tid2eid' in name else 0, at))
+        b = weights(name, dims).astype('<i4' if 'tid2eid' in name else '<f4').tobytes() if weights else bytes(4 * int(np.prod(dims)))
         b += bytes(-len(b) % 32)
         at += len(b)
         data.append(b)
@@ -127,6 +137,8 @@ def random_weights(seed, queries=0):
     def w(name, dims):
         n, d = int(np.prod(dims)), dims[0]
         x = rng.standard_normal(n)
+        if 'tid2eid' in name: return np.argsort(rng.random((dims[1], 4)), axis=1)[:, :dims[0]].reshape(-1)      # of 4 experts
+        if 'hc_' in name and 'fn' not in name: return 1.5 * x
         if 'rope_f' in name: return 1 + 3 * rng.random(n)
         if name.endswith('.scale') or 'act.scales' in name: return 0.5 + rng.random(n)
         if 'norm' in name and name.endswith('.weight'): return 1 + 0.2 * x
@@ -139,7 +151,7 @@ def random_weights(seed, queries=0):
 
 OPTIONAL = ['output.weight', 'output.bias', 'output_norm.bias', 'token_embd_norm.weight', 'token_embd_norm.bias', 'position_embd.weight', 'token_types.weight', 'rope_freqs.weight'] + [
     'blk.N.' + s for s in '''attn_norm.bias attn_norm_2.weight attn_norm_2.bias attn_q.bias attn_k.bias attn_v.bias attn_qkv.bias attn_output.bias attn_sinks.weight
-    attn_q_norm.weight attn_k_norm.weight attn_q_norm.bias attn_k_norm.bias post_attention_norm.weight ffn_norm.weight ffn_norm.bias post_ffw_norm.weight layer_out_scale.weight
+    attn_gate.weight attn_q_norm.weight attn_k_norm.weight attn_q_norm.bias attn_k_norm.bias post_attention_norm.weight ffn_norm.weight ffn_norm.bias post_ffw_norm.weight layer_out_scale.weight
     ffn_gate_inp.bias exp_probs_b.bias ffn_gate.bias ffn_up.bias ffn_down.bias ffn_gate_exps.bias ffn_up_exps.bias ffn_down_exps.bias ffn_gate_inp_shexp.weight
     ffn_gate_shexp.weight ffn_up_shexp.weight ffn_down_shexp.weight attn_sub_norm.weight ffn_sub_norm.weight ffn_act.scales rope_freqs.weight layer_output_norm.bias attn_output_norm.bias
     time_mix_key.bias time_mix_value.bias time_mix_receptance.bias'''.split()]
@@ -203,12 +215,34 @@ YARN = {'rope.scaling.type': 'yarn', 'rope.scaling.factor': 4.0, 'rope.scaling.o
 MLA = {'attention.q_lora_rank': 24, 'attention.kv_lora_rank': 16, 'attention.key_length': 24, 'attention.value_length': 20, 'rope.dimension_count': 8}
 MLA_2 = {**MOE, **MLA, 'leading_dense_block_count': 1, 'expert_shared_count': 2, 'expert_weights_scale': 1.3, 'attention.head_count_kv': 1, 'attention.key_length_mla': 16, 'attention.value_length_mla': 12}
 W = 'attention.sliding_window'
+WP = 'attention.sliding_window_pattern'
+RP = 'attention.rope_pattern'
+def experts_of(n, first_with, shared):          # what the other engine takes as it finds it
+    return tuple('blk.%d.%s' % (i, s) for i in range(n) for s in (['ffn_gate_inp.weight', 'ffn_gate_exps.weight', 'ffn_up_exps.weight', 'ffn_down_exps.weight', 'exp_probs_b.bias'] + (['ffn_gate_shexp.weight', 'ffn_up_shexp.weight', 'ffn_down_shexp.weight'] if shared else []) if i >= first_with else ['ffn_gate.weight', 'ffn_up.weight', 'ffn_down.weight']))
+def gates_of(*width): return {'blk.%d.attn_gate.weight' % i: [64, w] for i, w in enumerate(width)}
 GLA = {'attention.head_count': 0, 'wkv.head_size': 16, 'time_mix_extra_dim': 8, 'time_decay_extra_dim': 12, 'token_shift_count': 1}
 INDEXER = tuple('blk.%d.indexer.%s' % (i, s) for i in range(3) for s in ('k_norm.weight', 'k_norm.bias', 'proj.weight', 'attn_k.weight', 'attn_q_b.weight'))
 DISTANCES = ('enc.blk.0.attn_rel_b.weight', 'dec.blk.0.attn_rel_b.weight')
 GATES = tuple('blk.%d.ffn_gate_exps.weight' % i for i in range(3))         # optional to the engine, not to us
 
-# name: architecture, its numbers, what is more: t tokens, c context, fused, first tensors, emb
+EXPERTS = ('ffn_gate_inp', 'ffn_gate_exps', 'ffn_up_exps', 'ffn_down_exps', 'ffn_gate_shexp', 'ffn_up_shexp', 'ffn_down_shexp')
+HY_V3 = tuple('blk.%d.%s.weight' % (i, s) for i in (1, 2) for s in EXPERTS) + tuple('blk.%d.exp_probs_b' % i for i in (1, 2)) + tuple('blk.0.ffn_%s.weight' % s for s in ('gate', 'up', 'down'))
+HY_V3_PLAIN = tuple('blk.%d.%s.weight' % (i, s) for i in (0, 1) for s in EXPERTS)
+
+KDA_B = {**MOE, 'attention.kv_lora_rank': 16, 'attention.head_count_kv': [0, 1, 0, 1], 'attention.key_length': 24, 'attention.value_length': 16, 'attention.key_length_mla': 20, 'attention.value_length_mla': 12,
+         'rope.dimension_count': 8, 'ssm.conv_kernel': 4, 'kda.head_dim': 12, 'kda.gate_lower_bound': -5.0, 'expert_shared_count': 1, 'leading_dense_block_count': 1, 'expert_gating_func': 2, 'expert_weights_norm': True,
+         'expert_weights_scale': 2.5}
+KIMI_K3 = {**KDA_B, 'attention.head_count_kv': [0, 0, 1, 0, 1], 'attention.q_lora_rank': 24, 'expert_latent_length': 32, 'attn_res.block_size': 2, 'activation.situ_beta': 1.5, 'activation.situ_linear_beta': 2.0}
+
+MINIMAX_3 = {**MOE, 'expert_shared_count': 1, 'leading_dense_block_count': 1, 'expert_gating_func': 2, 'expert_weights_norm': True, 'expert_weights_scale': 2.0, 'rope.dimension_count': 8,
+             'attention.indexer.head_count': 2, 'attention.indexer.key_length': 12, 'attention.indexer.top_k': 3, 'attention.indexer.block_size': 8, 'attention.indexer.local_blocks': 1}
+
+DEEPSEEK_4 = {**MOE, 'attention.head_count': 4, 'attention.head_count_kv': 1, 'attention.key_length': 16, 'attention.value_length': 16, 'rope.dimension_count': 8, 'attention.q_lora_rank': 24, W: 8,
+              'expert_shared_count': 1, 'expert_weights_norm': True, 'expert_weights_scale': 1.5, 'expert_gating_func': 4, 'swiglu_clamp_exp': 0.5, 'attention.indexer.head_count': 4, 'attention.indexer.key_length': 64,
+              'attention.indexer.top_k': 4, 'attention.output_group_count': 2, 'attention.output_lora_rank': 12, 'attention.compress_rope_freq_base': 160000.0, 'attention.compress_ratios': [0, 4, 128],
+              'hyper_connection.count': 4, 'hyper_connection.sinkhorn_iterations': 3, 'hyper_connection.epsilon': 1e-6, 'hash_layer_count': 1}
+
+# name: architecture, its numbers, what is more: plain (that engine ends with all that is optional), t tokens, c context, fused, first tensors, emb
 SPECS = {
     'llama': ('llama', {}, {}),
     'llama-fused': ('llama', {}, {'fused': 1}),
@@ -307,9 +341,16 @@ SPECS = {
     'dots1': ('dots1', {**MOE, 'expert_gating_func': 2, 'attention.head_count_kv': 4, 'expert_shared_count': 2, 'leading_dense_block_count': 1, 'expert_weights_norm': True, 'expert_weights_scale': 2.5}, {}),
     'ernie4_5-moe': ('ernie4_5-moe', {**MOE, 'interleave_moe_layer_step': 1, 'leading_dense_block_count': 1, 'expert_shared_count': 1, 'expert_shared_feed_forward_length': 48}, {'first': GATES[1:]}),
     'hunyuan-moe': ('hunyuan-moe', {**MOE, 'expert_shared_feed_forward_length': 48}, {}),
+    'hy_v3': ('hy_v3', {**MOE, 'leading_dense_block_count': 1, 'expert_shared_count': 1, 'expert_shared_feed_forward_length': 48, 'expert_weights_norm': True, 'expert_weights_scale': 2.8}, {'first': HY_V3}),
+    'hy_v3-plain': ('hy_v3', {**MOE, 'expert_gating_func': 1, 'expert_weights_scale': 1.3, 'attention.key_length': 20, 'attention.value_length': 20}, {'l': 2, 'first': HY_V3_PLAIN}),
     'minimax-m2': ('minimax-m2', {**MOE, 'expert_gating_func': 2, 'rope.dimension_count': 8}, {}),
+    # with flash attention, which that engine wants for blocks, it takes keys and values of plain layers in half precision: so all layers have blocks, or none
+    'minimax-m3': ('minimax-m3', {**MINIMAX_3, 'leading_dense_block_count': 0}, {'t': 60, 'flash': 1}),
+    'minimax-m3-two': ('minimax-m3', {**MINIMAX_3, 'leading_dense_block_count': 0, 'attention.indexer.local_blocks': 2, 'attention.indexer.top_k': 4, 'attention.indexer.block_size': 4}, {'t': 60, 'flash': 1}),
+    'minimax-m3-plain': ('minimax-m3', {**MINIMAX_3, 'attention.indexer.top_k': 8}, {'t': 60}),
     'gpt-oss': ('gpt-oss', {**MOE, **YARN, W: 8, 'attention.key_length': 16, 'attention.value_length': 16}, {'t': 60, 'l': 4}),
     'smallthinker': ('smallthinker', {**MOE, W: 8, 'expert_gating_func': 2}, {'t': 60, 'l': 5}),
+    'smallthinker-list': ('smallthinker', {**MOE, W: 8, WP: [True, True, False, False, True], 'expert_gating_func': 2}, {'t': 60, 'l': 5}),
     'bert': ('bert', {'attention.head_count_kv': 4, 'attention.causal': False}, {'emb': 1}),
     'nomic-bert': ('nomic-bert', {'attention.head_count_kv': 4, 'attention.causal': False}, {'emb': 1}),
     'nomic-bert-moe': ('nomic-bert-moe', {'expert_count': 4, 'expert_used_count': 2, 'moe_every_n_layers': 2, 'attention.head_count_kv': 4, 'attention.causal': False}, {'emb': 1, 'l': 4}),
@@ -324,10 +365,57 @@ SPECS = {
     'jamba': ('jamba', {**MOE, 'attention.head_count_kv': [0, 2, 0], 'ssm.conv_kernel': 4, 'ssm.inner_size': 128, 'ssm.state_size': 12, 'ssm.time_step_rank': 6}, {}),
     'rwkv6qwen2': ('rwkv6qwen2', {**GLA, 'attention.head_count_kv': 2}, {'t': 60}),
     'rwkv6qwen2-heads': ('rwkv6qwen2', {**GLA, 'attention.head_count_kv': 4}, {'t': 60}),
+    'bailingmoe3': ('bailingmoe3', KDA_B, {'l': 4}),
+    'bailingmoe3-lora': ('bailingmoe3', {**KDA_B, 'attention.q_lora_rank': 24, 'expert_group_count': 2, 'expert_group_used_count': 1}, {'l': 4}),
+    'bailingmoe3-clamp': ('bailingmoe3', {**KDA_B, 'swiglu_clamp_exp': [0.0, 0.5, 0.4, 0.0], 'swiglu_clamp_shexp': [0.3, 0.0, 0.4, 0.5]}, {'l': 4}),
+    'kimi-k3': ('kimi-k3', KIMI_K3, {'l': 5, 'first': tuple('blk.%d.%s.weight' % (i, s) for i in (2, 4) for s in ('attn_q_a_norm', 'attn_gate')) + tuple('blk.%d.%s.weight' % (i, s) for i in range(1, 5) for s in EXPERTS[4:] + ('ffn_routed_norm',))}),
+    'kimi-k3-plain': ('kimi-k3', {**{k: v for k, v in KIMI_K3.items() if k not in ('expert_latent_length', 'kda.gate_lower_bound', 'attention.q_lora_rank')}, 'attention.head_count_kv': [0, 1, 0, 1], 'attn_res.block_size': 0,
+                      'activation.situ_linear_beta': 0.0}, {'l': 4}),
+    'deepseek4': ('deepseek4', DEEPSEEK_4, {'l': 3, 't': 60}),
+    # with few heads of the indexer, blocks that all of them pass over are equal, and that engine takes any of them
+    'deepseek4-long': ('deepseek4', {**DEEPSEEK_4, 'attention.indexer.head_count': 32}, {'l': 3, 't': 300, 'c': 512}),
+    'deepseek4-yarn': ('deepseek4', {**DEEPSEEK_4, **YARN, 'rope.scaling.yarn_log_multiplier': 0.1, 'hash_layer_count': 0, 'swiglu_clamp_shexp': 0.7, 'attention.compress_ratios': [4, 128, 4]}, {'l': 3, 't': 60}),
     'lfm2': ('lfm2', {'attention.head_count_kv': [0, 2, 0], 'shortconv.l_cache': 3}, {}),
     'lfm2-window': ('lfm2', {'attention.head_count_kv': [0, 2, 0], 'shortconv.l_cache': 3, W: 8}, {'t': 60}),
+    'lfm2-window-list': ('lfm2', {'attention.head_count_kv': [0, 2, 2], 'shortconv.l_cache': 3, W: 8, WP: [False, True, False]}, {'t': 60}),
     'lfm2moe': ('lfm2moe', {**MOE, 'attention.head_count_kv': [0, 2, 0], 'shortconv.l_cache': 3, 'leading_dense_block_count': 1, 'expert_gating_func': 2}, {}),
     'lfm2moe-window': ('lfm2moe', {**MOE, 'attention.head_count_kv': [0, 2, 0], 'shortconv.l_cache': 3, 'leading_dense_block_count': 1, 'expert_gating_func': 2, W: 8}, {'t': 60}),
+    'granite_swa': ('granite_swa', {W: 8, WP: [True, False, True, True, False], RP: [1, 0, 1, 0, 1], 'embedding_scale': 3.0, 'residual_scale': 0.3, 'attention.scale': 0.1, 'logit_scale': 4.0}, {'t': 60, 'l': 5}),
+    'granite_swa-moe': ('granite_swa', {**MOE, W: 8, WP: [False, True, True], 'logit_scale': 2.0, 'expert_shared_feed_forward_length': 40}, {'t': 60, 'first': GATES}),
+    'granite_swa-yarn': ('granite_swa', {**YARN, W: 8, WP: [False, True, True], 'logit_scale': 2.0}, {'t': 60}),
+    'nanbeige': ('nanbeige', {'num_loops': 2}, {'l': 3}),
+    'nanbeige-once': ('nanbeige', {}, {}),
+    'nanbeige-no-norm': ('nanbeige', {'num_loops': 3, 'skip_loop_final_norm': True}, {'l': 2}),
+    'nanbeige-yarn': ('nanbeige', {**YARN, 'num_loops': 2}, {'l': 3, 't': 60}),
+    'plamo3': ('plamo3', {W: 8, WP: 3, 'rope.freq_base_swa': 300.0, 'attention.key_length': 16, 'attention.value_length': 12}, {'t': 60, 'l': 5}),
+    'plamo3-8': ('plamo3', {W: 8, 'rope.dimension_count_swa': 8}, {'t': 60, 'l': 9}),
+    'plamo3-every': ('plamo3', {W: 8, WP: 0}, {'t': 60}),
+    'mellum-every': ('mellum', {**MOE, W: 8, WP: 0}, {'t': 60}),
+    'cohere2-every': ('cohere2', {'logit_scale': 0.25, W: 8, WP: 0}, {'t': 60, 'l': 5}),
+    'plamo3-full': ('plamo3', {**YARN}, {'t': 60}),
+    'plamo3-yarn': ('plamo3', {**YARN, W: 8, 'rope.freq_base_swa': 300.0, WP: 2}, {'t': 60}),
+    'plamo3-list': ('plamo3', {W: 8, WP: [False, True, False, True, True]}, {'t': 60, 'l': 5}),
+    'mellum': ('mellum', {**MOE, W: 8}, {'t': 60, 'l': 5}),
+    'mellum-list': ('mellum', {**MOE, **YARN, W: 8, WP: [False, True, True, False, True], 'rope.freq_base_swa': 300.0}, {'t': 60, 'l': 5}),
+    'mellum-period': ('mellum', {**MOE, **YARN, W: 8, WP: 2}, {'t': 60, 'l': 5}),
+    'mellum-full': ('mellum', {**MOE, **YARN}, {'t': 60}),
+    'afmoe': ('afmoe', {**MOE, W: 8, 'leading_dense_block_count': 1, 'expert_shared_count': 2, 'expert_weights_norm': True, 'expert_weights_scale': 2.8}, {'t': 60, 'l': 6}),
+    'afmoe-yarn': ('afmoe', {**MOE, **YARN, W: 8, WP: 3, 'rope.freq_base_swa': 300.0, 'expert_shared_count': 0, 'expert_gating_func': 1}, {'t': 60, 'l': 5}),
+    'afmoe-list': ('afmoe', {**MOE, W: 8, WP: [True, False, True, False, True], 'expert_shared_count': 1}, {'t': 60, 'l': 5}),
+    'mimo2': ('mimo2', {**MOE, W: 8, WP: [0, 1, 1, 0, 1], 'attention.head_count': 4, 'attention.head_count_kv': [1, 2, 2, 1, 4], 'attention.key_length': 24, 'attention.value_length': 16, 'rope.dimension_count': 8, 'rope.freq_base_swa': 300.0,
+              'attention.value_scale': 0.7}, {'t': 60, 'l': 5, 'first': experts_of(5, 1, 0)}),
+    'mimo2-dense': ('mimo2', {**MOE, **YARN, 'rope.dimension_count_swa': 8, W: 8, WP: [0, 1, 1]}, {'t': 60, 'first': experts_of(3, 3, 0)}),
+    'mimo2-fused': ('mimo2', {**MOE, W: 8, WP: [0, 1, 1], 'attention.key_length': 24, 'attention.value_length': 16}, {'t': 60, 'fused': 1, 'first': experts_of(3, 3, 0)}),
+    'step35': ('step35', {**MOE, W: 8, WP: [0, 1, 1, 0, 1], 'attention.head_count': [4, 6, 6, 4, 2], 'attention.head_count_kv': [2, 3, 2, 1, 2], 'attention.key_length': 16, 'attention.value_length': 16, 'rope.freq_base_swa': 300.0,
+               'expert_shared_feed_forward_length': 40, 'expert_weights_norm': True, 'expert_weights_scale': 3.0, 'swiglu_clamp_exp': [0.0, 0.0, 0.4, 0.2, 0.0], 'swiglu_clamp_shexp': [0.3, 0.0, 0.2, 0.3, 0.5]},
+               {'t': 60, 'l': 5, 'first': experts_of(5, 1, 1)}),
+    'step35-plain': ('step35', {**MOE, W: 8, 'attention.head_count': 4, 'attention.head_count_kv': 2, 'attention.key_length': 16, 'attention.value_length': 16, WP: [1, 0, 1]}, {'t': 60, 'plain': 1, 'first': experts_of(3, 3, 0)}),
+    'step35-yarn': ('step35', {**MOE, **YARN, W: 8, WP: [0, 1, 1], 'rope.freq_base_swa': 300.0, 'rope.dimension_count': 12, 'rope.dimension_count_swa': 8, 'expert_gating_func': 1, 'expert_shared_feed_forward_length': 40}, {'t': 60, 'first': experts_of(3, 1, 1)}),
+    'laguna': ('laguna', {**MOE, **YARN, W: 8, 'attention.head_count': [4, 6, 2, 6, 4], 'attention.key_length': 16, 'attention.value_length': 16, 'rope.dimension_count': 8, 'rope.dimension_count_swa': 12, 'rope.freq_base_swa': 300.0,
+               'leading_dense_block_count': 1, 'expert_weights_norm': True, 'expert_weights_scale': 2.5, 'expert_shared_feed_forward_length': 40}, {'t': 60, 'l': 5, 'first': gates_of(4, 6, 2, 6, 4)}),
+    'laguna-each': ('laguna', {**MOE, **YARN, 'attention.head_count': 4, 'attention.head_count_kv': 2, 'attention.key_length': 16, 'attention.value_length': 16, 'leading_dense_block_count': 0, 'expert_shared_feed_forward_length': 40, 'expert_gating_func': 1}, {'t': 60, 'first': gates_of(64, 64, 64)}),
+    'laguna-plain': ('laguna', {**MOE, **YARN, W: 8, WP: 3, 'attention.head_count': 4, 'attention.head_count_kv': 2, 'attention.key_length': 16, 'attention.value_length': 16, 'leading_dense_block_count': 1, 'expert_shared_feed_forward_length': 40}, {'t': 60, 'l': 5, 'first': gates_of(4, 4, 4, 4, 4)}),
+    'laguna-list': ('laguna', {**MOE, W: 8, WP: [False, False, True, True, True], 'attention.head_count': 4, 'attention.head_count_kv': 2, 'attention.key_length': 16, 'attention.value_length': 16, 'leading_dense_block_count': 1, 'expert_shared_feed_forward_length': 40}, {'t': 60, 'l': 5, 'first': gates_of(4, 4, 4, 4, 4)}),
 }
 GELU = {'gemma', 'gemma2', 'gemma3', 'phi2', 'gpt2', 'gptneox', 'falcon', 'bloom', 'mpt', 'starcoder', 'starcoder2', 'codeshell', 'bert', 'nomic-bert-moe', 'jina-bert-v2', 'jina-bert-v3', 'modern-bert', 't5'}
 
@@ -350,10 +438,11 @@ VARY = {
     'router': ({'expert_gating_func': 2, 'expert_weights_norm': True, 'expert_weights_scale': 1.7}, {}),
     'router-sum': ({'expert_gating_func': 1, 'expert_weights_norm': False, 'expert_weights_scale': 2.5}, {}),
 }
+EQUAL = {'granite_swa': ('uneven', 'part'), 'mellum': ('uneven', 'part'), 'nanbeige': ('uneven',), 'afmoe': ('uneven',), 'laguna': ('uneven',)}     # these end that engine
 def vary():
     for name, (arch, own, more) in list(SPECS.items()):
         for v, (numbers_too, more_too) in VARY.items():
-            if v == 'growth' and arch == 'deepseek2' or 'router' in v and 'expert_count' not in own or 'key_length' in str(numbers_too) and ('key_length' in str(own) or more.get('fused')): continue
+            if v in EQUAL.get(arch, '') or v == 'growth' and arch == 'deepseek2' or 'router' in v and 'expert_count' not in own or 'key_length' in str(numbers_too) and ('key_length' in str(own) or more.get('fused')): continue
             SPECS[name + '+' + v] = (arch, {**own, **numbers_too}, {**more, **more_too})
 
 def numbers(arch, own, more, seed):
@@ -367,6 +456,7 @@ def numbers(arch, own, more, seed):
         m.update({'embedding_length': heads * d, 'attention.head_count': heads, 'attention.head_count_kv': 1, 'feed_forward_length': int(r.choice([36, 100, 132])), 'rope.freq_base': 500000.0})
     m.update(own)
     if seed and own.get('attention.head_count_kv') == 4: m['attention.head_count_kv'] = m['attention.head_count']
+    if seed and arch == 'minimax-m3': m['attention.indexer.head_count'] = 1
     if seed and arch == 'rwkv6qwen2': m.update({'wkv.head_size': d, 'attention.head_count_kv': heads if own['attention.head_count_kv'] == 4 else 1})
     if seed and arch in ('lfm2', 'lfm2moe', 'jamba'): m['attention.head_count_kv'] = [0, 1, 0]
     if seed and arch == 'jamba': m['ssm.inner_size'] = 2 * m['embedding_length']
@@ -374,7 +464,7 @@ def numbers(arch, own, more, seed):
     meta.update({arch + '.' + k: v for k, v in m.items()})
     return meta, n_layer
 
-UNUSED = {'mpt': ('blk.N.attn_q_norm.weight', 'blk.N.attn_k_norm.weight', 'blk.N.attn_q_norm.bias', 'blk.N.attn_k_norm.bias'), 'ernie4_5-moe': ('blk.N.attn_output.bias',), 'qwen2vl': ('output.bias',), 'nomic-bert': ('blk.N.ffn_up.bias', 'blk.N.ffn_down.bias')}     # loaded by the other engine and not used, or not as the model has it
+UNUSED = {**{a: ('blk.N.attn_q.bias', 'blk.N.attn_k.bias', 'blk.N.attn_v.bias') for a in ('bailingmoe3', 'kimi-k3')}, 'mpt': ('blk.N.attn_q_norm.weight', 'blk.N.attn_k_norm.weight', 'blk.N.attn_q_norm.bias', 'blk.N.attn_k_norm.bias'), 'ernie4_5-moe': ('blk.N.attn_output.bias',), 'qwen2vl': ('output.bias',), 'mimo2': ('blk.N.attn_q.bias', 'blk.N.attn_k.bias', 'blk.N.attn_v.bias', 'blk.N.attn_qkv.bias'), 'nomic-bert': ('blk.N.ffn_up.bias', 'blk.N.ffn_down.bias')}     # loaded by the other engine and not used, or not as the model has it
 
 def one(peer, name, a):
     """ a model and its form with everything optional; how many were compared, how many differ """
@@ -392,7 +482,7 @@ def one(peer, name, a):
             print('%-24s the other engine does not load it: %s' % (name, ' '.join(why.split())[-200:]), flush=True)
             bad += 1
             continue
-        for everything in (0,) if a.plain else (0, 1):
+        for everything in (0,) if a.plain or more.get('plain') else (0, 1):
             took = []
             path = model.path = os.path.join(a.folder, '%s-%d%s.gguf' % (name, seed, '+all' if everything else ''))
             if everything:
@@ -409,7 +499,7 @@ def one(peer, name, a):
             dec = [int(x) for x in rng.integers(0, 320, 9)] if more.get('decoder') else None
             m, why = peer.load(path)
             try:
-                want = peer.run(m, tokens, 64, bool(more.get('emb')), dec)
+                want = peer.run(m, tokens, more.get('c', 64), bool(more.get('emb')), dec, more.get('flash', 0))
             except RuntimeError as e:
                 print('%-24s the other engine does not run it: %s' % (name, ' '.join(str(e).split())[-200:]), flush=True)
                 bad += 1
@@ -432,6 +522,71 @@ def one(peer, name, a):
             print('%-24s %-4s rms %.3g diff %.2g %s %s' % (os.path.basename(path)[:-5], 'ok' if ok else 'BAD', rms, worst, note, ' '.join(o.replace('blk.N.', '') for o in took)), flush=True)
     return count, bad
 
+# name of a golden file: kind, numbers of its own. Small: they lie in tests/golden/oracle/llm
+SMALL = {'embedding_length': 24, 'feed_forward_length': 20, 'attention.head_count': 2, 'attention.head_count_kv': 1, 'vocab_size': 64, 'attention.key_length': 12, 'attention.value_length': 12, 'expert_feed_forward_length': 8}
+SMALL_MLA = {**SMALL, 'attention.kv_lora_rank': 12, 'attention.key_length': 16, 'attention.value_length': 12, 'attention.key_length_mla': 12, 'attention.value_length_mla': 8, 'rope.dimension_count': 4, 'kda.head_dim': 8}
+SMALL_16 = {**SMALL, 'embedding_length': 16, 'feed_forward_length': 16, 'attention.key_length': 8, 'attention.value_length': 8, 'expert_feed_forward_length': 6}
+def gates_of16(*width): return {k: [16, d[1]] for k, d in gates_of(*width).items()}
+# name: kind, numbers of its own, what it has, tensors that the other engine does not ask for, tensors with their shapes
+GOLDEN = {
+    'hy_v3': ('hy_v3', {**SMALL, 'block_count': 2, 'expert_shared_feed_forward_length': 8, 'attention.head_count': 4, 'attention.head_count_kv': 2}, 'q and k normed by heads, experts behind a sigmoid with a bias, shared expert, 1 dense layer'),
+    'granite_swa': ('granite_swa', {**SMALL_16, 'block_count': 3, 'attention.head_count': 4, 'attention.head_count_kv': 2, WP: [True, False, True], RP: [1, 0, 1]}, 'windows of 8 and rotation by lists, sinks, embedding, residuals, scores and logits scaled', ('output.weight', 'blk.N.attn_output.bias')),
+    'granite_swa-moe': ('granite_swa-moe', {**SMALL_16, 'block_count': 2, WP: [False, True], 'expert_shared_feed_forward_length': 8}, 'experts, and a shared one with gate and up in one matrix'),
+    'nanbeige': ('nanbeige', {**SMALL_16, 'embedding_length': 32, 'feed_forward_length': 32, 'attention.head_count': 4, 'attention.head_count_kv': 2, 'block_count': 2}, '2 layers run twice, the last norm behind each time'),
+    'nanbeige-skip': ('nanbeige-no-norm', {**SMALL_16, 'vocab_size': 320, 'block_count': 1, 'rope.freq_base': 300.0}, '1 layer run three times, the norm behind the last time only', ('rope_freqs.weight',)),
+    'plamo3': ('plamo3-yarn', {**SMALL, 'block_count': 3, WP: 3, 'attention.value_length': 8, 'rope.scaling.original_context_length': 8}, 'two of three layers with windows of 8 and their own base, the third with YaRN; norms before and after; values of 8, keys of 12 numbers'),
+    'mellum': ('mellum-list', {**SMALL_16, 'block_count': 3, WP: [False, True, True], 'rope.scaling.original_context_length': 8}, 'windows of 8 by a list, YaRN in the layer without one; q and k normed, experts'),
+    'afmoe': ('afmoe', {**SMALL_16, 'block_count': 4, 'expert_shared_count': 1, 'rope.freq_base_swa': 300.0}, 'three of four layers with windows of 8, the fourth not rotated; a gate for each number of the attention; norms before and after; 1 dense layer; embedding scaled'),
+    'mimo2': ('mimo2', {**SMALL_16, 'block_count': 3, WP: [0, 1, 1], 'attention.head_count': 4, 'attention.head_count_kv': [1, 2, 4], 'attention.key_length': 8, 'attention.value_length': 4, 'rope.dimension_count': 4}, 'windows of 8 by a list, sinks, values scaled, partial rotation, other bases and key heads by layer; 1 dense layer',
+              ('blk.N.attn_sinks.weight', 'blk.N.exp_probs_b.bias')),
+    'step35': ('step35', {**SMALL_16, 'block_count': 3, WP: [0, 1, 0], 'attention.head_count': [2, 4, 2], 'attention.head_count_kv': [1, 2, 1], 'attention.key_length': 8, 'attention.value_length': 8, 'expert_shared_feed_forward_length': 8, 'swiglu_clamp_exp': [0.0, 0.2, 0.0],
+               'swiglu_clamp_shexp': [0.3, 0.0, 0.2]}, 'windows of 8 by a list, half the rotation and factors in the other layers, a gate for each head, heads by layer; SwiGLU clamped by layer; 1 dense layer',
+               ('rope_freqs.weight', 'blk.N.attn_gate.weight', 'blk.N.attn_q_norm.weight', 'blk.N.attn_k_norm.weight', 'blk.N.exp_probs_b.bias', 'blk.N.ffn_gate_shexp.weight', 'blk.N.ffn_up_shexp.weight', 'blk.N.ffn_down_shexp.weight')),
+    'laguna': ('laguna', {**SMALL_16, 'block_count': 4, 'attention.head_count': [2, 4, 2, 4], 'attention.key_length': 8, 'attention.value_length': 8, 'rope.dimension_count': 4, 'rope.dimension_count_swa': 8, 'expert_shared_feed_forward_length': 8, 'rope.scaling.original_context_length': 8},
+               'the first of four layers with YaRN and half the rotation, the others with windows of 8; a gate for each head behind a softplus; heads by layer; 1 dense layer', ('output.weight',), gates_of16(2, 4, 2, 4)),
+    'laguna-dense': ('laguna', {**SMALL_16, 'block_count': 3, 'rope.dimension_count': 4, 'rope.dimension_count_swa': 8, 'leading_dense_block_count': 3, 'attention.head_count': [2, 4, 6], 'attention.head_count_kv': 2, 'attention.key_length': 8, 'attention.value_length': 8, 'expert_shared_feed_forward_length': 8},
+                     'gates for each head, heads by layer, no experts', (), gates_of16(2, 4, 6)),
+    'step35-same': ('step35-plain', {**SMALL_16, 'block_count': 2, WP: [1, 0], 'rope.dimension_count': 8, 'rope.dimension_count_swa': 4}, 'layers with and without a window rotate the same, and only those without have factors', ('rope_freqs.weight',)),
+    'laguna-each': ('laguna-each', {**SMALL_16, 'block_count': 2, 'expert_shared_feed_forward_length': 8, 'rope.scaling.original_context_length': 8}, 'a gate for each number of the attention, no windows, a softmax for a router', ('output.weight',), gates_of16(16, 16)),
+    'minimax-m3': ('minimax-m3', {**SMALL, 'block_count': 2, 'attention.indexer.top_k': 2, 'expert_feed_forward_length': 6, 'attention.key_length': 8, 'attention.value_length': 8, 'rope.dimension_count': 4, 'attention.head_count': 4, 'attention.head_count_kv': 2, 'attention.indexer.block_size': 4, 'attention.indexer.key_length': 8},
+                   'blocks of 4 keys, the 2 best for each key head, the last always; clamped SwiGLU; partial rotation'),
+    'minimax-m3-dense': ('minimax-m3-plain', {**SMALL, 'block_count': 2, 'attention.indexer.head_count': 1, 'attention.indexer.key_length': 8}, '1 dense layer without an indexer; blocks that are all seen'),
+    'bailingmoe3': ('bailingmoe3', {**SMALL_MLA, 'block_count': 3, 'swiglu_clamp_exp': [0.0, 0.3, 0.4], 'swiglu_clamp_shexp': [0.2, 0.0, 0.4], 'expert_feed_forward_length': 4, 'attention.head_count_kv': [0, 1, 0]}, 'KDA with a bounded decay, latent attention with a gate for each head, clamped SwiGLU, 1 dense layer'),
+    'bailingmoe3-lora': ('bailingmoe3-lora', {**SMALL_MLA, 'block_count': 2, 'attention.head_count_kv': [0, 1], 'attention.q_lora_rank': 12, 'attention.layer_norm_rms_epsilon': 0.01}, 'queries of low rank, experts in groups, a large epsilon'),
+    'kimi-k3': ('kimi-k3', {**SMALL_MLA, 'block_count': 3, 'feed_forward_length': 12, 'expert_feed_forward_length': 5, 'vocab_size': 48, 'attention.head_count_kv': [0, 0, 1], 'attention.q_lora_rank': 12, 'expert_latent_length': 12}, 'streams put by before every second layer, experts on 12 numbers, SiTU, KDA with a bounded decay, gated latent attention'),
+    'deepseek4': ('deepseek4', {'embedding_length': 8, 'vocab_size': 32, 'block_count': 3, 'expert_feed_forward_length': 4, 'attention.key_length': 8, 'attention.value_length': 8, 'rope.dimension_count': 4, 'attention.q_lora_rank': 4,
+                   'hyper_connection.sinkhorn_iterations': 2, 'hyper_connection.epsilon': 0.01, 'attention.output_lora_rank': 4, 'attention.indexer.head_count': 6, 'attention.indexer.top_k': 1, 'attention.compress_ratios': [0, 4, 128], 'attention.sliding_window': 6},
+                  'four streams, a window of 6 beside the best of blocks of 4 and beside a block of 128, rotations of two bases, output in groups, sinks, experts of layer 0 by token, clamped SwiGLU'),
+    'kimi-k3-plain': ('kimi-k3-plain', {**SMALL_MLA, 'block_count': 2, 'attention.head_count_kv': [0, 1], 'attention.layer_norm_rms_epsilon': 0.01}, 'no streams put by, experts of full width, SiTU with a free up, a decay without a bound, a large epsilon'),
+}
+def golden(a):
+    """ tiny models with everything that their kind has, and the logits of the other engine, token by token """
+    os.makedirs(a.golden, exist_ok=True)
+    for name in a.names or GOLDEN:
+        kind, own, note, *rest = GOLDEN[name]
+        arch, numbers_too, more = SPECS[kind]
+        meta, n_layer = numbers(arch, {**numbers_too, **own}, more, 0)
+        n_layer = meta[arch + '.block_count']
+        meta['general.name'] = 'tiny random ' + name
+        path = os.path.join(a.golden, name + '.gguf')
+        peer = Peer()
+        first = {t: [1] for t in more.get('first', ()) if not re.match(r'blk\.(\d+)', t) or int(t.split('.')[1]) < n_layer}
+        first.update(rest[1] if len(rest) > 1 else {})
+        model = Model(peer, path, meta, n_layer, first, False, False)
+        why = model.fit()
+        if why: sys.exit('%s: %s' % (name, why))
+        for t in rest[0] if rest else ():
+            if not model.offer(t): sys.exit('%s: %s is not taken' % (name, t))
+        write(path, meta, model.tensors, random_weights(sum(map(ord, name))))
+        tokens = [int(x) for x in np.random.default_rng(sum(map(ord, name))).integers(0, meta[arch + '.vocab_size'], 128 if arch == 'deepseek4' else 24)]
+        m, why = peer.load(path)
+        alone = peer.run(m, tokens, 256, flash=more.get('flash', 0), single=True)
+        whole = peer.run(m, tokens, 256, flash=more.get('flash', 0))
+        alone.astype('<f4').tofile(os.path.join(a.golden, name + '.logits'))
+        print('\t'.join(map(str, (name, arch, 'lm', 'F32', len(tokens), alone.shape[1], ','.join(map(str, tokens)), '-', '%.4g' % (alone.astype('f8') ** 2).mean() ** 0.5, '%.2g' % np.abs(alone - whole).max(),
+                                   '-', '-', os.path.getsize(path), note))), flush=True)
+    return 0
+
 def main():
     ap = argparse.ArgumentParser()
     ap.add_argument('--logits', default='build/logits')
@@ -440,11 +595,13 @@ def main():
     ap.add_argument('--plain', action='store_true', help='without the optional tensors: a minute and not ten')
     ap.add_argument('--vary', action='store_true', help='every kind again with numbers of other kinds')
     ap.add_argument('names', nargs='*')
+    ap.add_argument('--golden', metavar='F', help='makes the files of GOLDEN in folder F and prints their lines of index.tsv')
     a = ap.parse_args()
+    os.environ['GGML_NO_BACKTRACE'] = '1'
+    if a.golden: return golden(a)
     if a.vary: vary()
     wanted = [n for n in SPECS if not a.names or n in a.names or n.split('+')[0] in a.names]
     os.makedirs(a.folder, exist_ok=True)
-    os.environ['GGML_NO_BACKTRACE'] = '1'
     total = bad = 0
     for name in wanted:
         r, w = os.pipe()

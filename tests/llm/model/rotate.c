@@ -61,7 +61,8 @@ static void one_model(tiny_ctx *ctx, const tllm_gguf *g, const char *name, void 
     /* what cannot be rotated, by hand, from what the oracle says of each */
     static const struct { const char *name, *why; } refused[] = {
         { "bert", "gives no logits" }, { "gpt2", "layer norms" }, { "gemma2", "a norm stands behind a half" }, { "olmo2", "a norm stands behind a half" }, { "bloom", "layer norms" },
-        { "deepseek2", "more than attention" }, { "t5", "its folds are not known" }, { "phi2", "layer norms" } };
+        { "deepseek2", "more than attention" }, { "t5", "its folds are not known" }, { "phi2", "layer norms" },
+        { "gemma4-moe", "dense network and experts stand side by side" } };
     tally *t = (tally *)arg;
     tllm_rotated *r = NULL;
     size_t i;
@@ -249,6 +250,82 @@ static double divergence(tiny_ctx *ctx, const tllm_gguf *base, const tllm_gguf *
     return j.kl;
 }
 
+/* in place: blocks of m of the row, each times the Hadamard matrix of m, over sqrt(m): its own inverse */
+static void walsh(double *x, int n, int m)
+{
+    int step, i, k;
+    for (step = 1; step < m; step *= 2)
+        for (i = 0; i < n; i += 2 * step)
+            for (k = i; k < i + step; k++) {
+                const double a = x[k], b = x[k + step];
+                x[k] = a + b;
+                x[k + step] = a - b;
+            }
+    for (i = 0; i < n; i++) x[i] /= sqrt((double)m);
+}
+/* The signs of the library, got back from the rows of the embedding by a Hadamard matrix written here: the same for all rows, about half of them -1, others
+ * with another seed. And what they are for: a token along (1, 1 .. 1), which the matrix alone would turn into one channel that has it all, is spread. */
+static void test_signs(void)
+{
+    enum { MOST = 1024, ROWS = 40, ONES = 7, SEEDS = 3 };
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    static signed char sign[SEEDS][MOST];
+    tllm_gguf *g = NULL;
+    tllm_folds *f = NULL;
+    made before;
+    int seed, i, k, n = 0, m = 1;
+    if (!T_OK(tllm_gguf_open(ctx, "examples/models/story.gguf", &g))) { t_close(ctx); return; }
+    if (T_OK(tllm_folds_open(ctx, g, &f)) && make(ctx, f, &before)) {
+        const tllm_gguf_tensor *was = tllm_gguf_tensor_find(before.file, "token_embd.weight");
+        float *x = (float *)(uintptr_t)was->data;          /* of the writer, not of the file on disk */
+        n = (int)was->dim[0];
+        while (n % (2 * m) == 0) m *= 2;
+        T_TRUE(n <= MOST && m >= 32);
+        for (i = 0; i < n; i++) x[ONES * n + i] = 1.0f;
+        for (seed = 0; seed < SEEDS; seed++) {
+            tllm_rotated_desc d;
+            made after;
+            memset(&d, 0, sizeof d);
+            d.seed = (uint64_t)seed;
+            if (!rotated(ctx, before.file, &d, &after)) break;
+            {
+                const float *y = (const float *)(const void *)tllm_gguf_tensor_find(after.file, "token_embd.weight")->data;
+                double back[MOST], most = 0;
+                int n_minus = 0;
+                memset(sign[seed], 0, sizeof sign[seed]);
+                for (k = 0; k < ROWS && n <= MOST; k++) {
+                    for (i = 0; i < n; i++) back[i] = (double)y[k * n + i];
+                    walsh(back, n, m);
+                    for (i = 0; i < n; i++) {
+                        const double want = (double)x[k * n + i];
+                        if (!T_CLOSE(fabs(back[i]), fabs(want), 1e-5)) break;
+                        if (fabs(want) < 1e-3) continue;
+                        if (!sign[seed][i]) sign[seed][i] = back[i] * want < 0 ? -1 : 1;
+                        if (!T_TRUE(sign[seed][i] * back[i] * want > 0)) break;
+                    }
+                }
+                for (i = 0; i < n; i++) {
+                    n_minus += sign[seed][i] < 0;
+                    most = fmax(most, fabs((double)y[ONES * n + i]));
+                }
+                T_TRUE(fabs(n_minus - n / 2.0) < 2.5 * sqrt((double)n));    /* five standard deviations */
+                T_TRUE(most < 5.0);         /* of root mean square 1: sqrt(m) with the matrix alone */
+                printf("  seed %d: %d of %d signs are -1; (1, 1 .. 1) has %.2f as its largest number, %.2f without signs\n", seed, n_minus, n, most, sqrt((double)m));
+            }
+            drop(ctx, &after);
+        }
+        for (seed = 1; seed < SEEDS; seed++) {
+            int other = 0;
+            for (i = 0; i < n; i++) other += sign[seed][i] != sign[seed - 1][i];
+            T_TRUE(fabs(other - n / 2.0) < 2.5 * sqrt((double)n));
+        }
+        drop(ctx, &before);
+    }
+    tllm_folds_close(ctx, f);
+    tllm_gguf_close(ctx, g);
+    t_close(ctx);
+}
+
 /* everything in four bits: weights Q4_0, inputs S1 a token, keys and values Q4_0; where channels stand out, and where none does */
 static void test_four_bits(void)
 {
@@ -343,7 +420,7 @@ static void test_inputs(void)
     memset(&d, 0, sizeof d);
     d.online = TLLM_ROTATE_ALL;
     for (i = 0; i < T_COUNT(name); i++) {
-        const char *path = i ? t_shared(name[i]) : name[i];
+        const char *path = i ? t_one_of(name[i]) : name[i];
         tiny_ctx *ctx;
         tllm_gguf *g = NULL;
         made m;
@@ -526,6 +603,7 @@ int main(void)
     T_RUN(test_by_hand);
     T_RUN_TARGETS(test_round);
     T_RUN(test_outliers);
+    T_RUN(test_signs);
     T_RUN(test_four_bits);
     T_RUN(test_inputs);
     T_RUN(test_folds_behind);
