@@ -30,6 +30,7 @@
 #include "llm/model/cut.c"
 #include "llm/model/repack.c"
 #include "llm/model/streams.c"
+#include "llm/model/compressed.c"
 #include "llm/model/forward.c"
 #include "llm/model/seq.c"
 #include "llm/model/save.c"

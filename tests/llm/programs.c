@@ -3,9 +3,12 @@
  * 0: done. 1: it could not be done, and a sentence on standard error says why. 2: the arguments are wrong. The models are those of
  * the oracle, and stories260K where there is ../shared.                                                                  */
 #include "t.h"
+#include "one_line.h"
 
 #if defined __unix__ || defined __APPLE__
+#include <dirent.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -59,6 +62,20 @@ static void has(const char *text, const char *part, int line)
 
 static const char *const programs[] = { "generate", "chat", "perplexity", "embed", "inspect", "logits", "tokenize" };
 
+/* the same for a long text */
+static void spill_many(const char *name, char c, size_t n, const char *end)
+{
+    char path[300], some[4096];
+    FILE *f;
+    memset(some, c, sizeof some);
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    f = fopen(path, "wb");
+    for (; f && n; n -= n < sizeof some ? n : sizeof some)
+        if (fwrite(some, 1, n < sizeof some ? n : sizeof some, f) == 0) break;
+    T_TRUE(f && !n && fputs(end, f) >= 0);
+    if (f) (void)fclose(f);
+}
+
 static int is_there(void)
 {
     static int asked, there;
@@ -87,6 +104,181 @@ static void test_usage(void)
         T_TRUE(!*said);
         COMPLAINS("--no-such-option");
     }
+}
+
+/* Every option that the table of a program has stands in what --help prints, on standard output; a word that is no option is refused. */
+static void test_help(void)
+{
+    static const char *const kinds[] = { "A_FLAG(\"", "A_TEXT(\"", "ANY_TEXT(\"", "A_WHOLE(\"", "A_SEED(\"", "A_COUNT(\"", "A_NUMBER(\"", "A_TARGET(\"", "A_LIST(\"" };
+    static char source[80000];
+    DIR *all = opendir("examples");
+    struct dirent *e;
+    size_t k, n, options = 0, seen = 0;
+    if (!all || !is_there()) { if (all) (void)closedir(all); return; }
+    while ((e = readdir(all)) != NULL) {
+        char name[100], path[300];
+        FILE *f;
+        n = strlen(e->d_name);
+        if (n < 3 || n > 90 || strcmp(e->d_name + n - 2, ".c")) continue;
+        (void)snprintf(name, sizeof name, "%.*s", (int)n - 2, e->d_name);
+        (void)snprintf(path, sizeof path, "examples/%.90s", e->d_name);
+        f = fopen(path, "rb");
+        n = f ? fread(source, 1, sizeof source - 1, f) : 0;
+        source[n] = 0;
+        if (f) (void)fclose(f);
+        T_TRUE(n > 0 && n < sizeof source - 1);
+        if (run("", "%s --help", name) == 127) continue;     /* not built here */
+        T_EQ_INT(run("", "%s --help", name), 0);
+        has(said, name, __LINE__);
+        T_EQ_TEXT(errors, "");
+        seen++;
+        for (k = 0; k < T_COUNT(kinds); k++) {
+            const char *at = source;
+            while ((at = strstr(at, kinds[k])) != NULL) {
+                char option[64], *blank;
+                at += strlen(kinds[k]);
+                (void)snprintf(option, sizeof option, "%.*s", (int)strcspn(at, "\""), at);
+                blank = strrchr(option, ' ');               /* the letters of its commands */
+                if (!strstr(said, blank ? blank + 1 : option)) t_fail(__FILE__, __LINE__, "%s --help is without %s", name, blank ? blank + 1 : option);
+                options++;
+            }
+        }
+        if (!strstr(source, "#include \"options.h\"")) continue;
+        T_EQ_INT(run("", "%s --no-such-option", name), 2);
+        T_TRUE(!*said);
+        COMPLAINS("--no-such-option");
+    }
+    (void)closedir(all);
+    T_TRUE(seen > 5 && options > 50);
+    T_EQ_INT(run("", "demo --loud"), 2);
+    if (run("", "fastrp --help") == 0) {
+        T_EQ_INT(run("", "fastrp"), 2);
+        COMPLAINS("--standardize");
+        T_TRUE(access("embedding.npy", F_OK) != 0);
+    }
+}
+
+/* what never ends is refused with the bound that it passed */
+static void test_no_end(void)
+{
+    const char *m = t_shared("oracle/llm/llama.gguf");
+    if (!m || access("/dev/zero", R_OK) || !is_there()) return;
+    T_EQ_INT(run("", "perplexity %s /dev/zero", m), 1);
+    COMPLAINS("perplexity: /dev/zero: it has more than 268435456 bytes");
+    T_EQ_INT(run("", "generate %s x --grammar /dev/zero", m), 1);
+    COMPLAINS("generate: /dev/zero: it has more than 1048576 bytes");
+    T_EQ_INT(run("", "generate %s x --schema /dev/zero", m), 1);
+    COMPLAINS("generate: /dev/zero: it has more than 1048576 bytes");
+    T_EQ_INT(run("", "chat %s --template /dev/zero", m), 1);
+    COMPLAINS("chat: /dev/zero: it has more than 262144 bytes");
+    T_EQ_INT(run("", "train-story --config /dev/zero --out %s/x.gguf", folder), 1);
+    COMPLAINS("train-story: /dev/zero: it has more than 1048576 bytes");
+    T_EQ_INT(run("", "cache profile %s /dev/zero -o %s/x.tables", m, folder), 1);
+    COMPLAINS("cache: /dev/zero: it has more than 268435456 bytes");
+    T_EQ_INT(run("", "bytes /dev/zero x"), 1);
+    COMPLAINS("bytes: /dev/zero has more than 268435456 bytes");
+    T_EQ_INT(run("", "generate /dev/zero x"), 1);
+    COMPLAINS("/dev/zero: more than 67108864 bytes");
+    T_EQ_INT(run("", "weave /dev/zero"), 1);
+    COMPLAINS("/dev/zero: more than 67108864 bytes");
+    T_EQ_INT(run("", "perplexity %s %s", m, folder), 1);
+    COMPLAINS("cannot be read");
+    /* a text that is as long as the bound is read, one byte more is not */
+    spill_many("long", ' ', (256 << 10) - 1, "x");
+    T_EQ_INT(run("hello\n/quit\n", "chat examples/models/story-small.gguf --template %s/long --n 1", folder), 0);
+    spill_many("long", ' ', 256 << 10, "x");
+    T_EQ_INT(run("", "chat examples/models/story-small.gguf --template %s/long", folder), 1);
+    COMPLAINS("it has more than 262144 bytes");
+}
+
+/* no program writes over what it reads */
+static void test_input_stays(void)
+{
+    static const char *const lines[] = {
+        "rotate %s %s", "rotate %s %s.gguf", "generate %s x --n 1 --save-session %s", "generate %s x --n 1 --repack-file %s", "chat %s --repack-file %s", "cache save %s text -o %s", "weave %s -o %s.gguf", "weave %s --save %s",
+        "vptq %s --text README.md --tensor blk.0.attn_q.weight --save %s", "train-story --config %s --out %s", "graph convert %s %s" };
+    static char was[300], is[300];
+    char model[300], to[300];
+    size_t i;
+    if (!is_there()) return;
+    spill("m.gguf", "what is read, and has to stay as it is");
+    (void)snprintf(model, sizeof model, "%s/m.gguf", folder);
+    (void)snprintf(to, sizeof to, "%s/link", folder);
+    if (symlink("m.gguf", to)) { t_skip("there are no symbolic links"); return; }
+    (void)snprintf(to, sizeof to, "%s/link.gguf", folder);
+    if (link(model, to)) { t_skip("there are no links"); return; }
+    (void)slurp("m.gguf", was, sizeof was);
+    (void)snprintf(to, sizeof to, "%s/link", folder);
+    for (i = 0; i < T_COUNT(lines); i++) {
+        char line[2000];
+        (void)snprintf(line, sizeof line, lines[i], model, to);
+        if (run("", "%s", line) == 127) continue;           /* not built here */
+        T_EQ_INT(run("", "%s", line), 2);
+        COMPLAINS("this file is read, so nothing is written to it");
+        T_TRUE(slurp("m.gguf", is, sizeof is) == strlen(was) && !strcmp(was, is));
+    }
+    T_EQ_INT(run("", "rotate %s %s", model, folder), 2);
+    COMPLAINS("this is a folder");
+    T_EQ_INT(run("/save examples/models/../models/story-small.gguf\n/quit\n", "chat examples/models/story-small.gguf --n 1"), 0);
+    COMPLAINS("this file is read, so nothing is written to it");
+    (void)remove(to);
+    (void)snprintf(to, sizeof to, "%s/link.gguf", folder);
+    (void)remove(to);
+}
+
+/* The terminal is closed: what grows beside its place goes. Who asked for that not to matter (nohup) is not stopped. */
+static void test_hang_up(void)
+{
+    const char *build = getenv("BUILD");
+    char program[300], out[300], part[310];
+    int nohup, status = 0, k;
+    if (!is_there() || run("", "make-model --help")) return;
+    (void)snprintf(program, sizeof program, "%s/make-model", build ? build : "build");
+    (void)snprintf(out, sizeof out, "%s/large.gguf", folder);
+    (void)snprintf(part, sizeof part, "%s.part", out);
+    for (nohup = 0; nohup < 2; nohup++) {
+        const pid_t child = fork();
+        if (!child) {
+            (void)alarm(120);
+            (void)signal(SIGHUP, nohup ? SIG_IGN : SIG_DFL);
+            if (!freopen("/dev/null", "w", stderr)) _exit(127);
+            (void)execl(program, program, "--shape", nohup ? "15M" : "1.1B", out, (char *)NULL);
+            _exit(127);
+        }
+        for (k = 0; k < 60000 && access(part, F_OK) && access(out, F_OK); k++) (void)usleep(1000);
+        if (!T_TRUE(child > 0)) return;
+        (void)kill(child, SIGHUP);
+        T_TRUE(waitpid(child, &status, 0) == child && WIFEXITED(status));
+        T_EQ_INT(WEXITSTATUS(status), nohup ? 0 : 128 + SIGHUP);
+        T_TRUE(access(part, F_OK) != 0 && (access(out, F_OK) == 0) == nohup);
+    }
+    (void)remove(out);
+}
+
+/* Whoever reads the sentences goes: the file is written all the same. */
+static void test_reader_goes(void)
+{
+    struct stat s;
+    char out[300];
+    if (!is_there() || run("", "weave --help")) return;
+    (void)snprintf(out, sizeof out, "%s/weights", folder);
+    spill("rows.csv", "1,2,3\n4,5,9\n7,8,15\n2,2,4\n");
+    T_TRUE(run("", "weave %s/rows.csv --epochs 10000 --threads 1 -o %s 2>%s/err2 | true", folder, out, folder) >= 0);     /* more lines than a pipe is given at once */
+    T_TRUE(!stat(out, &s) && s.st_size > 10);
+    (void)remove(out);
+}
+
+/* a template that never ran is a failure; one that ran sometimes is a talk */
+static void test_template_fails(void)
+{
+    if (!is_there()) return;
+    spill("fails", "{{ raise_exception('never') }}");
+    T_EQ_INT(run("hello\nagain\n", "chat examples/models/story-small.gguf --template %s/fails --n 2", folder), 1);
+    COMPLAINS("never");
+    spill("fails", "{% if messages[0].content == 'once' %}{{ raise_exception('sometimes') }}{% endif %}{{ messages[0].content }}");
+    T_EQ_INT(run("once\none day\n", "chat examples/models/story-small.gguf --template %s/fails --n 2", folder), 0);
+    COMPLAINS("sometimes");
+    T_EQ_INT(run("", "chat examples/models/story-small.gguf --template %s/fails --n 2", folder), 0);
 }
 
 /* --resume with a checkpoint that is there and no good: refused, and left as it is; one that nobody can open is no reason to begin anew */
@@ -120,6 +312,9 @@ static void test_missing(void)
     COMPLAINS("there/is/none.gguf: cannot be opened");
     T_EQ_INT(run("", "logits there/is/none.gguf --tokens 1"), 1);
     COMPLAINS("there/is/none.gguf: cannot be opened");
+    T_EQ_INT(run("", "tokenize there/is/none.gguf"), 1);
+    COMPLAINS("there/is/none.gguf: cannot be opened");
+    T_TRUE(!strstr(errors, "Sanitizer"));   /* what was opened before is closed */
     spill("not.gguf", "this is no model");
     T_EQ_INT(run("", "generate %s/not.gguf Once", folder), 1);
     COMPLAINS("not.gguf");
@@ -169,6 +364,9 @@ static void test_generate_side_by_side(void)
     second = strstr(said, "--- 2 of 2\n");
     T_TRUE(second && !strncmp(said, "--- 1 of 2\n", 11));
     if (second) T_TRUE(strncmp(said + 11, second + 11, strlen(second + 11)) != 0);
+    T_EQ_INT(run("", "generate examples/models/story.gguf 'in the end , Jack had three cakes and Mia had five lamps . they went home .' --beams 1 --n 1"), 0);
+    T_TRUE(strspn(said, "\n") == strlen(said));             /* the story ends here: its text is empty */
+    T_EQ_TEXT(errors, "");
     T_EQ_INT(run("", "%s --parallel 2 --n 3 --echo", call), 0);
     SAYS("in the\n--- 1 of 2\n");
     T_EQ_INT(run("", "%s --parallel 2 --temp 0", call), 2);
@@ -218,9 +416,17 @@ static void test_sparse(void)
 static void test_repack(void)
 {
     static char whole[4000];
-    const char *m = t_shared("oracle/llm/llama-q4_k_m.gguf");
+    const char *m = t_shared("oracle/llm/llama-q4_k_m.gguf"), *plain = t_shared("oracle/llm/llama.gguf");
     int some;
-    if (!is_there() || !m) return;
+    if (!is_there()) return;
+    if (plain) {                                            /* floats have no such form: it is said, and no file is made */
+        T_EQ_INT(run("", "generate %s x --n 1 --repack-file %s/rows", plain, folder), 0);
+        COMPLAINS("rows: nothing was written, as there is nothing to repack");
+        T_EQ_INT(run("", "chat %s --repack-file %s/rows", plain, folder), 0);
+        COMPLAINS("rows: nothing was written, as there is nothing to repack");
+        T_TRUE(!slurp("rows", whole, sizeof whole));
+    }
+    if (!m) return;
     T_EQ_INT(run("", "generate %s 'one day' --n 12 --temp 0 --threads 1 --repack --stats", m), 0);
     (void)snprintf(whole, sizeof whole, "%.3999s", said);
     has(errors, "repacked: ", __LINE__);
@@ -318,13 +524,16 @@ static void test_perplexity(void)
     COMPLAINS("does not foresee its text");
     T_EQ_INT(run("", "perplexity %s - --quiet", m), 1);
     T_EQ_INT(run("", "perplexity %s %s/none.txt", m, folder), 1);
-    COMPLAINS("cannot be read");
+    COMPLAINS("none.txt: cannot be opened");
+    T_EQ_INT(run("Once upon a time there was a text.", "perplexity %s -", m), 0);
+    T_EQ_TEXT(errors, "");                  /* what is written over is for terminals */
 }
 
 static void test_embed(void)
 {
     const char *m = t_shared("oracle/llm/bert.gguf");
     double a = 0, b = 0;
+    char line[2000];
     if (!m || !is_there()) return;
     T_EQ_INT(run("one text\nanother text\none text\n", "embed %s --similar --pooling mean", m), 0);
     T_TRUE(sscanf(said, "%lf %lf", &a, &b) == 2);
@@ -333,6 +542,16 @@ static void test_embed(void)
     T_EQ_INT(run("one text\n", "embed %s --raw", m), 0);
     T_EQ_INT(slurp("out", said, sizeof said) % 4, 0);
     T_EQ_INT(run("one text\n", "embed %s --pooling most", m), 2);
+    /* a line that cannot be read is named; those before it are there, none behind it */
+    T_EQ_INT(run("one\none text of more words than there is room for\nanother\n", "embed %s --context 6 --pooling mean", m), 1);
+    COMPLAINS("embed: line 2: ");
+    T_TRUE(strchr(said, '\n') && !strchr(strchr(said, '\n') + 1, '\n'));
+    T_EQ_INT(run("one\none text of more words than there is room for\n", "embed %s --context 60 --pooling mean", m), 0);
+    spill_many("long", 'x', (16 << 20) + 1, "\n");
+    (void)snprintf(line, sizeof line, "%s/embed %s --pooling mean <%s/long 2>%s/err >%s/out", getenv("BUILD") ? getenv("BUILD") : "build", m, folder, folder, folder);
+    T_TRUE(system(line) != 0);
+    (void)slurp("err", errors, sizeof errors);
+    COMPLAINS("embed: line 1 has more than 16777216 bytes");
 }
 
 static void test_inspect(void)
@@ -350,10 +569,30 @@ static void test_inspect(void)
     SAYS("llama.block_count");
 }
 
+/* A file whose names and texts would drive the terminal: each line of what is printed is one line of plain characters. */
+static void test_inspect_hostile_names(void)
+{
+    static const char *const how[] = { "", "--json", "--all" };
+    size_t i;
+    if (!is_there()) return;
+    for (i = 0; i < T_COUNT(how); i++) {
+        char *line, *end;
+        T_EQ_INT(run("", "inspect tests/fuzz/corpus/gguf/control-in-names.gguf %s", how[i]), 0);
+        SAYS("\\u001b[31m\\u0007\\n\\r\\u007f\\u009b\\ufffd\\u202e");
+        if (i != 1) SAYS("\\x1b[31m\\x07\\x0a\\x0d\\x7f\\xc2\\x9b\\xff\\xe2\\x80\\xae");
+        for (line = said; *line; line = end + 1) {
+            end = strchr(line, '\n');
+            if (!T_TRUE(end != NULL)) break;
+            *end = 0;
+            if (one_line(line)) t_fail(__FILE__, __LINE__, "inspect %s prints byte %02x", how[i], *(const unsigned char *)one_line(line));
+        }
+    }
+}
+
 static void test_chat(void)
 {
-    const char *m = t_shared("oracle/llm/llama.gguf"), *stories = m ? t_shared("data/tinystories/stories260K-f32.gguf") : NULL;
-    if (!stories || !is_there()) return;
+    const char *m = t_shared("oracle/llm/llama.gguf"), *stories = "examples/models/story.gguf";
+    if (!m || !is_there()) return;
     spill("template", "{% for m in messages %}{{ m.content }}{% endfor %}");
     T_EQ_INT(run("/help\nOnce\n/show\n/undo\n/reset\n/quit\nnot read\n", "chat %s --template %s/template --n 4 --temp 0 --threads 1", m, folder), 0);
     SAYS("/again");
@@ -364,7 +603,7 @@ static void test_chat(void)
     T_EQ_INT(run("Once\nupon\na time\n/show\n", "chat %s --template %s/template --n 30 --temp 0 --context 32", stories, folder), 0);
     COMPLAINS("chat: the talk is longer than the context: its first 2 messages are forgotten");
     T_TRUE(!strstr(errors, "the talk has"));
-    T_TRUE(strstr(said, "> a time") && !strstr(said, "> Once"));   /* what the model sees begins with the last question */
+    T_TRUE(strstr(said, "> upon") && !strstr(said, "> Once"));     /* what the model sees begins with a question */
     T_EQ_INT(run("Once upon a time there was a girl who asked more than could be answered, and more, and yet more.\n", "chat %s --template %s/template --context 16", m, folder), 0);
     COMPLAINS("tokens, the context has room for 16: /reset");
 }
@@ -474,19 +713,8 @@ static void test_strangers(void)
 /* the story that other programs tell with this model, greedily */
 static void test_stories(void)
 {
-    const char *places[] = { "../shared", "../../shared", "shared" };
-    const char *base = getenv("TINY_SHARED");
-    char path[600];
-    size_t i;
-    FILE *f = NULL;
-    if (!is_there()) return;
-    if (base) places[0] = base;
-    for (i = 0; i < T_COUNT(places) && !f; i++) {
-        (void)snprintf(path, sizeof path, "%s/data/tinystories/stories260K-f32.gguf", places[i]);
-        f = fopen(path, "rb");
-    }
-    if (!f) { T_SKIP("no ../shared"); return; }
-    (void)fclose(f);
+    const char *path = t_shared("data/tinystories/stories260K-f32.gguf");
+    if (!path || !is_there()) return;
     T_EQ_INT(run("", "generate %s \"Once upon a time\" --n 20 --echo", path), 0);
     has(said, "Once upon a time, there was a little girl named Lily.", __LINE__);
 }
@@ -494,7 +722,7 @@ static void test_stories(void)
 static void tidy(void)
 {
     static const char *const names[] = { "in", "out", "err", "not.gguf", "zero.gguf", "turn.gguf", "template", "bad.gguf.ckpt", "loop.gguf.ckpt", "not.state", "err2", "well",
-                                          "edges.tsv", "labels.txt", "splits.txt", "folds.txt", "meta.txt", "graph_of_node.txt", "graph_labels.txt", "m.json", "m.safetensors", "texts", "tables", "kept", "rows.csv", "rows.svm", "none.csv", "alone", "a\"b\\c", "out.gguf", "x.safetensors" };
+                                          "edges.tsv", "labels.txt", "splits.txt", "folds.txt", "meta.txt", "graph_of_node.txt", "graph_labels.txt", "m.json", "m.safetensors", "texts", "tables", "kept", "rows.csv", "rows.svm", "none.csv", "alone", "a\"b\\c", "out.gguf", "x.safetensors", "long", "m.gguf", "fails", "form" };
     char path[300];
     size_t i;
     for (i = 0; i < T_COUNT(names); i++) {
@@ -764,6 +992,28 @@ static void test_bin(void)
     SAYS("Once upon a time, there was");
 }
 
+/* A decoder whose file asks for pooling gives no text: generate once read past its hidden states. */
+static void test_pooled(void)
+{
+    static const char *const texts[] = { "generate %s a", "generate %s a --beams 2", "generate %s a --parallel 2", "minimal %s a", "story %s" };
+    static const char *const others[] = { "perplexity %s README.md", "ranks %s" };
+    const char *m = "tests/fuzz/corpus/gguf/model-pooling-decoder.gguf";
+    size_t i;
+    if (!is_there()) return;
+    for (i = 0; i < T_COUNT(texts); i++) {
+        T_EQ_INT(run("", texts[i], m), 1);
+        COMPLAINS("the file asks for pooling: this llama model gives embeddings, not text");
+    }
+    spill("template", "ab");                /* the model holds 16 tokens */
+    (void)run("a\n", "chat %s --template %s/template", m, folder);
+    COMPLAINS("this llama model gives embeddings, not text");
+    for (i = 0; i < T_COUNT(others); i++) {
+        T_EQ_INT(run("", others[i], m), 1);
+        COMPLAINS("not foresee its text");
+    }
+    T_EQ_INT(run("", "logits %s --tokens 1,2", m), 0);
+}
+
 static void test_weave(void)
 {
     if (!is_there() || run("", "weave --help") == 127) return;
@@ -847,6 +1097,12 @@ static void test_target_of_the_environment(void)
 int main(void)
 {
     T_RUN(test_usage);
+    T_RUN(test_help);
+    T_RUN(test_no_end);
+    T_RUN(test_input_stays);
+    T_RUN(test_hang_up);
+    T_RUN(test_reader_goes);
+    T_RUN(test_template_fails);
     T_RUN(test_missing);
     T_RUN(test_resume);
     T_RUN(test_generate);
@@ -857,11 +1113,13 @@ int main(void)
     T_RUN(test_perplexity);
     T_RUN(test_embed);
     T_RUN(test_inspect);
+    T_RUN(test_inspect_hostile_names);
     T_RUN(test_chat);
     T_RUN(test_interrupted);
     T_RUN(test_strangers);
     T_RUN(test_stories);
     T_RUN(test_cache);
+    T_RUN(test_pooled);
     T_RUN(test_gnn_without_test_part);
     T_RUN(test_vision);
     T_RUN(test_needle);

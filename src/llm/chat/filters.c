@@ -215,9 +215,12 @@ static tinyi_tv tinyi_tf_round(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
         return tinyi_tv_float(strtod(text, &p));
     }
     x = digits < 0 ? x / ten : x * ten;
-    if (tinyi_tv_is(&how, "ceil")) x = -tinyi_tm_floor(-x);
-    else if (tinyi_tv_is(&how, "floor")) x = tinyi_tm_floor(x);
-    else {
+    if (tinyi_tv_is(&how, "ceil")) x = 0.0 - tinyi_tm_floor(-x);     /* never -0: an int in Python */
+    else if (tinyi_tv_is(&how, "floor")) x = tinyi_tm_floor(x) + 0.0;
+    else if (!tinyi_tv_is(&how, "common")) {
+        (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "round takes the methods common, ceil and floor");
+        return *v;
+    } else {
         (void)snprintf(text, sizeof text, "%.0f", x);
         x = strtod(text, &p);
     }

@@ -655,7 +655,7 @@ TINY_API tiny_status tllm_template_open(tiny_ctx *ctx, const char *text, size_t 
     size_t i, k = 0;
 #endif
     tiny_status st;
-    if (!out) return TINY_E_ARGUMENT;
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a chat template: there is no place for the result");
     *out = NULL;
     st = tinyi_ctx_check(ctx);
     if (st) return st;

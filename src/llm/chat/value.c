@@ -25,15 +25,7 @@ void tinyi_tm_end(tinyi_tm *m)
 
 void tinyi_tm_show(const char *s, size_t n, char shown[80])
 {
-    size_t i, k = 0;
-    for (i = 0; i < n && k < 60; i++) shown[k++] = (unsigned char)s[i] < 0x20 || s[i] == 0x7f ? ' ' : s[i];
-    if (i < n) {
-        while (k && ((unsigned char)shown[k - 1] & 0xc0) == 0x80) k--;
-        if (k && (unsigned char)shown[k - 1] >= 0xc0) k--;
-        memcpy(shown + k, "...", 3);
-        k += 3;
-    }
-    shown[k] = 0;
+    (void)tiny_plain(shown, 64, s, n);
 }
 
 int tinyi_tm_fail(tinyi_tm *m, tiny_status status, const char *format, ...)

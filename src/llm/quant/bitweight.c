@@ -48,7 +48,8 @@ static void tinyi_bw_ent(int value, int8_t digit[TLLM_BW_DIGITS])
 
 TINY_API void tllm_bw_compress(const uint32_t in[3], int width, uint32_t out[2])
 {
-    const uint32_t mask = width < 32 ? ((uint32_t)1 << width) - 1 : 0xffffffffu, x = in[0], y = in[1], z = in[2];
+    const uint32_t mask = width < 32 ? ((uint32_t)1 << width) - 1 : 0xffffffffu, x = in ? in[0] : 0, y = in ? in[1] : 0, z = in ? in[2] : 0;
+    if (!out) return;
     out[0] = (x ^ y ^ z) & mask;
     out[1] = ((x & y) | (x & z) | (y & z)) << 1 & mask;
 }
@@ -56,6 +57,7 @@ TINY_REF_END
 
 TINY_API void tllm_bw_encode(int encoder, int8_t value, int8_t digit[TLLM_BW_DIGITS])
 {
+    if (!digit) return;
     if (encoder == TLLM_BW_ENT) tinyi_bw_ent(value, digit);
     else tinyi_bw_booth(value, digit);
 }

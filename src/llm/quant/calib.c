@@ -125,12 +125,12 @@ TINY_REF_BEGIN
 TINY_API void tllm_calib_diagonal(const tllm_calib *c, float *h)
 {
     tiny_idx i;
-    for (i = 0; c && i < c->n; i++) h[i] = c->tokens ? (float)(2.0 * c->square[i] / (double)c->tokens) : 0.0f;
+    for (i = 0; c && h && i < c->n; i++) h[i] = c->tokens ? (float)(2.0 * c->square[i] / (double)c->tokens) : 0.0f;
 }
 TINY_API void tllm_calib_mean(const tllm_calib *c, float *mean)
 {
     tiny_idx i;
-    for (i = 0; c && i < c->n; i++) mean[i] = c->tokens ? (float)(c->size[i] / (double)c->tokens) : 0.0f;
+    for (i = 0; c && mean && i < c->n; i++) mean[i] = c->tokens ? (float)(c->size[i] / (double)c->tokens) : 0.0f;
 }
 
 /* squares, sizes and largest of inputs i0 to i1: in order of the tokens, whoever has them */
@@ -167,7 +167,7 @@ TINY_REF_END
 
 TINY_API void tllm_calib_largest(const tllm_calib *c, float *largest)
 {
-    if (c) memcpy(largest, c->largest, (size_t)c->n * sizeof *largest);
+    if (c && largest) memcpy(largest, c->largest, (size_t)c->n * sizeof *largest);
 }
 
 typedef struct tinyi_calib_job { tllm_calib *c; const float *x, *strip; tiny_idx rows, ld, i0, wide, ld_strip; } tinyi_calib_job;

@@ -49,7 +49,7 @@ TINY_API const tllm_format *tllm_format_by_name(const char *name)
 TINY_API size_t tllm_format_bytes(const tllm_format *f, uint64_t n_values)
 {
     uint64_t blocks;
-    if (!f || n_values % (unsigned)f->values) return 0;
+    if (!f || !f->values || !f->bytes || n_values % (unsigned)f->values) return 0;
     blocks = n_values / (unsigned)f->values;
     return blocks > (uint64_t)PTRDIFF_MAX / (unsigned)f->bytes ? 0 : (size_t)(blocks * (unsigned)f->bytes);
 }

@@ -80,6 +80,7 @@ TINY_API int tllm_plain_fit(const tllm_plain_desc *desc, const float *w, tiny_id
     int i, z = 0, best_zero = 0;
     double least = 0.0;
     tiny_idx k;
+    if ((n > 0 && !w) || !scale || !zero) return 0;
     for (k = 0; k < n; k++) {
         const float v = w[k * step];
         if (!(v - v == 0.0f)) return 0;

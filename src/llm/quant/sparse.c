@@ -281,6 +281,7 @@ TINY_API tiny_status tllm_mix_rows(tiny_ctx *ctx, const tiny_tensor *x, int form
 TINY_API tiny_idx tllm_active_list(const float *h, tiny_idx n, tiny_idx k, int32_t *list)
 {
     tiny_idx i, t, m = 0;
+    if (!h || !list) return 0;
     for (i = 0; i < k; i++) {
         int active = 0;
         for (t = 0; t < n; t++) active |= h[t * k + i] != 0.0f;

@@ -33,13 +33,36 @@ struct tllm_grammar_state {
     uint64_t *called;                       /* of each rule: turn << 32 | frame, the frame of its call at this character */
     size_t n_frames, frame_room, n_edges, edge_room, n_heirs, heir_room, n_threads, thread_room, n_next, next_room, n_work, work_room, n_seen, seen_room, saved_room, mark_room;
     size_t first_frame, swept;              /* the first frame of this character; how many stood after the last sweep */
-    uint64_t turn;
+    uint64_t turn, steps, may_steps;        /* of this call: taken, and allowed so far */
+    int32_t at;                             /* the place that is worked on */
     int may_end;
     uint32_t partial;                       /* bits of a character that is not finished, and its missing bytes */
     int missing, length;
 };
 
 #define TINYI_G_ROOM(s, ctx, what, n, room, want) tinyi_grammar_grow(ctx, (void **)(void *)&(s)->what, (s)->n, &(s)->room, want, sizeof *(s)->what)
+
+/* A call begins: steps are counted from here on. */
+static void tinyi_gs_start(tllm_grammar_state *s)
+{
+    s->steps = 0;
+    s->may_steps = TLLM_GRAMMAR_FREE_STEPS;
+}
+
+static int tinyi_gs_slow(tiny_ctx *ctx, const tllm_grammar_state *s)
+{
+    size_t i = 0;
+    while (i + 1 < s->g->n_rules && !(s->at >= s->g->rule[i].start && s->at < s->g->rule[i].end)) i++;
+    (void)tinyi_fail(ctx, TINY_E_WORKSPACE, "the grammar leaves too many ways: rule %.*s is reached after %llu steps, the limit is %llu", (int)TINYI_MIN(s->g->rule[i].n, (size_t)60),
+                     s->g->rule[i].name, (unsigned long long)s->steps, (unsigned long long)TINYI_MIN(s->may_steps, (uint64_t)TLLM_GRAMMAR_MAX_STEPS));
+    return 0;
+}
+/* 0: n more are too many */
+static int tinyi_gs_step(tiny_ctx *ctx, tllm_grammar_state *s, size_t n)
+{
+    s->steps += n;
+    return s->steps <= s->may_steps && s->steps <= TLLM_GRAMMAR_MAX_STEPS ? 1 : tinyi_gs_slow(ctx, s);
+}
 
 /* 1: met before at this character; -1: no memory */
 static int tinyi_gs_seen(tiny_ctx *ctx, tllm_grammar_state *s, int32_t a, int32_t b, int32_t c)
@@ -73,7 +96,7 @@ static int tinyi_gs_seen(tiny_ctx *ctx, tllm_grammar_state *s, int32_t a, int32_
 
 static int tinyi_gs_push(tiny_ctx *ctx, tllm_grammar_state *s, int32_t at, int32_t frame)
 {
-    int seen = tinyi_gs_seen(ctx, s, at, frame, -1);
+    int seen = tinyi_gs_step(ctx, s, 1) ? tinyi_gs_seen(ctx, s, at, frame, -1) : -1;
     if (seen) return seen > 0;
     if (!TINYI_G_ROOM(s, ctx, work, n_work, work_room, s->n_work + 1)) return 0;
     s->work[s->n_work].at = at;
@@ -94,7 +117,7 @@ static int tinyi_gs_edge(tiny_ctx *ctx, tllm_grammar_state *s, int32_t frame, in
     int seen;
     /* the list of heirs to visit lies above the threads of the next character */
     for (;;) {
-        seen = tinyi_gs_seen(ctx, s, frame, back, to >= 0 ? to : INT32_MAX);
+        seen = tinyi_gs_step(ctx, s, 1) ? tinyi_gs_seen(ctx, s, frame, back, to >= 0 ? to : INT32_MAX) : -1;
         if (seen < 0) return 0;
         if (!seen) {
             if (s->n_edges >= TLLM_GRAMMAR_MAX_WAYS) return tinyi_gs_limit(ctx);
@@ -134,6 +157,7 @@ static int tinyi_gs_close(tiny_ctx *ctx, tllm_grammar_state *s)
     while (s->n_work) {
         tinyi_gthread w = s->work[--s->n_work];
         const tinyi_gop *o = &s->g->op[w.at];
+        s->at = w.at;
         switch (o->op) {
         case TINYI_GO_CHAR: case TINYI_GO_NOT:
             if (!TINYI_G_ROOM(s, ctx, next, n_next, next_room, s->n_next + 1)) return 0;
@@ -213,6 +237,8 @@ static int tinyi_gs_char(tiny_ctx *ctx, tllm_grammar_state *s, uint32_t c)
 {
     const int32_t *wants;
     size_t i, k, n = 0, one = 0;
+    if (s->n_threads) s->at = s->thread[0].at;
+    if (!tinyi_gs_step(ctx, s, s->n_threads)) return -1;
     for (i = 0; i < s->n_threads && n < 2; i++)
         if (tinyi_gs_matches(s->g, s->thread[i].at, c, c)) { one = i; n++; }
     if (!n) return 0;
@@ -241,6 +267,7 @@ static const uint32_t tinyi_gs_least[5] = { 0, 0, 0x80, 0x800, 0x10000 };     /*
 
 static int tinyi_gs_byte(tiny_ctx *ctx, tllm_grammar_state *s, unsigned b)
 {
+    s->may_steps += TLLM_GRAMMAR_BYTE_STEPS + s->g->n_ops;
     if (s->missing) {
         if ((b & 0xc0) != 0x80) return 0;
         s->partial = s->partial << 6 | (b & 0x3f);
@@ -365,13 +392,14 @@ TINY_API tiny_status tllm_grammar_begin(tiny_ctx *ctx, const tllm_grammar *g, tl
     tllm_grammar_state *s;
     tiny_status st;
     int32_t frame;
-    if (!out) return TINY_E_ARGUMENT;
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a state of a grammar: there is no place for the result");
     *out = NULL;
     st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!g) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a state wants its grammar");
     s = tinyi_gs_make(ctx, g);
     if (!s) return tiny_ctx_status(ctx);
+    tinyi_gs_start(s);
     tinyi_gs_turn(s);
     frame = tinyi_gs_called(ctx, s, g->root);
     if (frame < 0 || !tinyi_gs_edge(ctx, s, frame, 0, -1) || !tinyi_gs_close(ctx, s)) {
@@ -387,7 +415,7 @@ TINY_API tiny_status tllm_grammar_clone(tiny_ctx *ctx, const tllm_grammar_state 
 {
     tllm_grammar_state *c;
     tiny_status st;
-    if (!out) return TINY_E_ARGUMENT;
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a state of a grammar: there is no place for the result");
     *out = NULL;
     st = tinyi_ctx_check(ctx);
     if (st) return st;
@@ -453,6 +481,7 @@ static int tinyi_gs_try(tiny_ctx *ctx, tllm_grammar_state *s, const char *piece,
 {
     int ok;
     if (!tinyi_gs_mark(ctx, s, 0)) return -1;
+    tinyi_gs_start(s);
     ok = tinyi_gs_bytes(ctx, s, piece, n);
     if (ok > 0 && keep) {
         if (s->n_frames + s->n_edges > 2 * s->swept + 256) (void)tinyi_gs_sweep(ctx, s);
@@ -493,6 +522,7 @@ TINY_API tiny_status tllm_grammar_mask(tiny_ctx *ctx, tllm_grammar_state *s, con
     if (!s || !pieces || (!may && tllm_pieces_count(pieces))) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a mask wants a state, pieces and a place for the answers");
     if (tllm_pieces_count(pieces)) memset(may, 0, tllm_pieces_count(pieces));
     if (!tinyi_gs_mark(ctx, s, 0)) return tiny_ctx_status(ctx);
+    tinyi_gs_start(s);
     ok = tinyi_gs_walk(ctx, s, pieces, may);
     tinyi_gs_back(s, 0);
     return ok ? TINY_OK : tiny_ctx_status(ctx);

@@ -29,6 +29,12 @@ TINYI_C_BEGIN
 #define TLLM_GRAMMAR_MAX_DEPTH 200          /* groups inside one another */
 #define TLLM_GRAMMAR_MAX_SIZE 200000        /* operations after repetitions are written out */
 #define TLLM_GRAMMAR_MAX_WAYS 1000000       /* rules that stand open in a state, over all ways */
+#define TLLM_GRAMMAR_MAX_COPIES 12800000    /* operations that are written while the text is read, also those that a later {0} takes away */
+/* Steps of one call, each a place of the grammar that is looked at: FREE_STEPS, and for each byte that is tried BYTE_STEPS and as many
+ * as the grammar has operations, but never more than MAX_STEPS. A grammar that is so ambiguous that it takes more is refused. */
+#define TLLM_GRAMMAR_FREE_STEPS 1000000
+#define TLLM_GRAMMAR_BYTE_STEPS 4096
+#define TLLM_GRAMMAR_MAX_STEPS 200000000
 
 typedef struct tllm_grammar tllm_grammar;
 typedef struct tllm_grammar_state tllm_grammar_state;

@@ -28,7 +28,7 @@ typedef struct tinyi_gparse {
     tiny_ctx *ctx;
     tllm_grammar *g;
     const char *s;
-    size_t n, at;
+    size_t n, at, work;                     /* work: operations written, and moved ones by 16 */
     tiny_status st;
     tinyi_gopen open[TLLM_GRAMMAR_MAX_DEPTH + 1];
     int depth;
@@ -64,6 +64,7 @@ static int tinyi_gp_emit(tinyi_gparse *p, int op, int32_t a, int32_t b)
     void *ops = g->op;
     if (p->st) return 0;
     if (g->n_ops >= TLLM_GRAMMAR_MAX_SIZE) return tinyi_gp_fail(p, p->at, "with its repetitions written out, the grammar grows past 200000 operations", NULL, 0);
+    if (++p->work > TLLM_GRAMMAR_MAX_COPIES) return tinyi_gp_fail(p, p->at, "repetitions of repetitions write more than 12800000 operations", NULL, 0);
     if (!tinyi_grammar_grow(p->ctx, &ops, g->n_ops, &g->op_room, g->n_ops + 1, sizeof *g->op)) { p->st = tiny_ctx_status(p->ctx); return 0; }
     g->op = (tinyi_gop *)ops;
     g->op[g->n_ops].op = op;
@@ -78,6 +79,7 @@ static int tinyi_gp_insert(tinyi_gparse *p, size_t from, int op, int32_t a)
     tllm_grammar *g = p->g;
     if (!tinyi_gp_emit(p, op, a, 0)) return 0;
     memmove(g->op + from + 1, g->op + from, (g->n_ops - 1 - from) * sizeof *g->op);
+    p->work += (g->n_ops - 1 - from) / 16;
     g->op[from].op = op;
     g->op[from].a = a;
     g->op[from].b = g->op[from].c = 0;
@@ -544,7 +546,7 @@ TINY_API tiny_status tllm_grammar_open(tiny_ctx *ctx, const char *text, size_t n
     tinyi_gparse *p;
     tllm_grammar *g;
     tiny_status st;
-    if (!out) return TINY_E_ARGUMENT;
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a grammar: there is no place for the result");
     *out = NULL;
     st = tinyi_ctx_check(ctx);
     if (st) return st;

@@ -82,7 +82,7 @@ TINY_API tiny_status tllm_pieces_open(tiny_ctx *ctx, const char *bytes, const ui
     tllm_pieces *p;
     tiny_status st;
     size_t i, total;
-    if (!out) return TINY_E_ARGUMENT;
+    if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "pieces: there is no place for the result");
     *out = NULL;
     st = tinyi_ctx_check(ctx);
     if (st) return st;

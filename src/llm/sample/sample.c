@@ -136,9 +136,9 @@ TINY_API tiny_status tllm_sampler_open(tiny_ctx *ctx, const tllm_step *chain, si
     size_t i, window = 0, n = (size_t)n_vocab;
     int all = 0, looks = 0;
     tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
     if (st) return st;
     if (!out || (n_steps && !chain)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: the chain or the place for the result is missing");
-    *out = NULL;
     if (n_vocab < 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sampler: a vocabulary of %d tokens", (int)n_vocab);
     for (i = 0; i < n_steps; i++) {
         st = tinyi_step_check(ctx, &chain[i], n_vocab, i + 1 == n_steps);
@@ -195,6 +195,7 @@ TINY_API void tllm_sampler_close(tllm_sampler *s)
 
 TINY_API void tllm_sampler_reset(tllm_sampler *s)
 {
+    if (!s) return;
     s->rng = tiny_rng_make(s->seed, 0);
     s->n_text = s->n = s->sorted = 0;
     s->have = TINYI_SAMPLER_NOTHING;
@@ -203,6 +204,7 @@ TINY_API void tllm_sampler_reset(tllm_sampler *s)
 
 TINY_API tiny_status tllm_sampler_accept(tllm_sampler *s, int32_t token)
 {
+    if (!s) return TINY_E_ARGUMENT;
     if (token < 0 || token >= s->n_vocab) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "sampler: token %d is not one of the %d", (int)token, (int)s->n_vocab);
     if (!s->text_room) return TINY_OK;
     if (s->n_text == s->text_room) {
@@ -634,6 +636,7 @@ static void tinyi_sampler_drop(tllm_sampler *s)
 TINY_API tiny_status tllm_sample(tllm_sampler *s, const float *logits, int32_t *token)
 {
     size_t i;
+    if (!s) return TINY_E_ARGUMENT;
     if (!logits || !token) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "sampler: the logits or the place for the token are missing");
     if (TINYI_OF(s->ctx->k, topk_scan_f32)((uint32_t *)(void *)s->scratch, logits, (size_t)s->n_vocab, 3.40282347e38f)) {
         i = *(const uint32_t *)(const void *)s->scratch;
@@ -686,7 +689,7 @@ TINY_API tiny_status tllm_sample(tllm_sampler *s, const float *logits, int32_t *
 
 TINY_API int tllm_sampler_left(tllm_sampler *s, size_t i, int32_t *token, double *probability)
 {
-    if (i >= s->n) return 0;
+    if (!s || !token || !probability || i >= s->n) return 0;
     tinyi_sampler_sort(s);
     tinyi_sampler_softmax(s);
     *token = tinyi_sampler_token(s, i);

@@ -214,9 +214,14 @@ static void tinyi_sc_array(tinyi_sc *c, size_t self, const tinyi_tv *v, const ti
     size_t i, n = 0;
     int none = items && items->type == TINYI_TM_BOOL && !items->u.i;
     tinyi_sc_bounds(c, v, path, "minItems", "maxItems", &lo, &hi);
+    if (prefix && prefix->type != TINYI_TM_LIST) { (void)tinyi_sc_fail(c, path, "a list is wanted for", "prefixItems", 11); return; }
+    if (prefix && !prefix->u.list->n) {     /* only what items allows, and nothing without them */
+        none = none || !items;
+        prefix = NULL;
+    }
+    if (none && lo > 0 && !prefix) { (void)tinyi_sc_fail(c, path, "no item is allowed, and one is wanted by", "minItems", 8); return; }
     if (prefix) {
         tinyi_tv under = tinyi_sc_path(c, path, "prefixItems", 11);
-        if (prefix->type != TINYI_TM_LIST) { (void)tinyi_sc_fail(c, path, "a list is wanted for", "prefixItems", 11); return; }
         n = prefix->u.list->n;
         tinyi_sc_put(c, "\"[\" ws ");
         for (i = 0; i < n && !c->m.status; i++) {
@@ -225,10 +230,10 @@ static void tinyi_sc_array(tinyi_sc *c, size_t self, const tinyi_tv *v, const ti
         }
         if (lo > (int64_t)n || (hi >= 0 && hi < (int64_t)n)) (void)tinyi_sc_fail(c, path, "prefixItems must all stand, and so many do not fit into minItems and maxItems", "", 0);
         if (!none && items) {
-            tinyi_sc_put(c, n ? " (ws \",\" ws " : " (");
+            tinyi_sc_put(c, " (ws \",\" ws ");
             tinyi_sc_name(c, self, "i", 0);
             tinyi_sc_put(c, ")");
-            tinyi_sc_times(c, 0, !n ? 1 : hi < 0 ? -1 : hi - (int64_t)n);
+            tinyi_sc_times(c, 0, hi < 0 ? -1 : hi - (int64_t)n);
         }
         tinyi_sc_put(c, " ws \"]\"\n");
     } else {
@@ -393,13 +398,59 @@ static void tinyi_sc_one(tinyi_sc *c, size_t self)
     }
 }
 
+/* 1 + the number of the j-th schema that begins where schema i does, without a character between them; 0: there are no more */
+static size_t tinyi_sc_inner(tinyi_sc *c, size_t i, size_t j)
+{
+    const tinyi_tv *v = c->schema[i], *x, *to;
+    if (v->type != TINYI_TM_MAP || c->m.status) return 0;
+    if ((x = tinyi_sc_get(c, v, "$ref")) != NULL) {
+        to = j ? NULL : tinyi_sc_refer(c, x, &c->path[i]);
+        return to ? tinyi_sc_number(c, to, *x) + 1 : 0;
+    }
+    if ((x = tinyi_sc_get(c, v, "anyOf")) == NULL && (x = tinyi_sc_get(c, v, "oneOf")) == NULL) return 0;
+    return x->type == TINYI_TM_LIST && j < x->u.list->n ? tinyi_sc_number(c, &x->u.list->item[j], c->path[i]) + 1 : 0;
+}
+
+/* A $ref that leads back to itself, with nothing but $ref and anyOf on the way, describes no value. */
+static void tinyi_sc_cycles(tinyi_sc *c)
+{
+    const size_t n = c->n;
+    size_t *stack = (size_t *)tinyi_alloc(c->m.ctx, 3 * n, sizeof *stack), *child, *mark, i, depth, to;
+    if (!stack) { c->m.status = tiny_ctx_status(c->m.ctx); return; }
+    child = stack + n;
+    mark = child + n;
+    memset(mark, 0, n * sizeof *mark);      /* 1: on the way, 2: done */
+    for (i = 0; i < n && !c->m.status; i++) {
+        if (mark[i]) continue;
+        stack[0] = i;
+        child[0] = 0;
+        mark[i] = depth = 1;
+        while (depth && !c->m.status) {
+            to = tinyi_sc_inner(c, stack[depth - 1], child[depth - 1]++);
+            if (!to) {
+                mark[stack[--depth]] = 2;
+            } else if (!mark[to - 1]) {
+                mark[to - 1] = 1;
+                child[depth] = 0;
+                stack[depth++] = to - 1;
+            } else if (mark[to - 1] == 1) {
+                const tinyi_tv *ref = NULL;
+                while (depth-- && !(ref = tinyi_sc_get(c, c->schema[stack[depth]], "$ref"))) {}
+                if (ref) (void)tinyi_sc_fail(c, &c->path[stack[depth]], "$ref comes back to itself before anything of a value stands:", ref->u.s, ref->n);
+                break;
+            }
+        }
+    }
+    tiny_free(c->m.ctx, stack);
+}
+
 TINY_API tiny_status tllm_schema_grammar(tiny_ctx *ctx, const char *schema, size_t n, char **text, size_t *n_text)
 {
     tinyi_sc *c;
     tiny_status st;
     size_t i;
     if (n_text) *n_text = 0;
-    if (!text) return TINY_E_ARGUMENT;
+    if (!text) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a JSON schema: there is no place for the result");
     *text = NULL;
     st = tinyi_ctx_check(ctx);
     if (st) return st;
@@ -417,6 +468,7 @@ TINY_API tiny_status tllm_schema_grammar(tiny_ctx *ctx, const char *schema, size
         tinyi_sc_put(c, "root ::= ws s0 ws\n");
         (void)tinyi_sc_number(c, &c->root, tinyi_tv_view("#", 1));
         for (i = 0; i < c->n && !c->m.status; i++) tinyi_sc_one(c, i);
+        if (!c->m.status) tinyi_sc_cycles(c);
         tinyi_sc_put(c, tinyi_sc_rules);
         (void)tinyi_tm_put(&c->m, "", 1);
     }

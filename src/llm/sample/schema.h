@@ -6,7 +6,8 @@
  * maxLength, enum, const, anyOf, oneOf (as anyOf), $ref to a place in the same schema, $defs and definitions, true, {}. Members
  * come in the order of properties; others may follow where additionalProperties is true or a schema, or where there are no
  * properties at all. Title, description, default, examples, format and the like say nothing about the form and are passed over.
- * Every other keyword (pattern, minimum, allOf, not, if ...) is refused by name and place: a schema is kept whole or not at all. */
+ * Every other keyword (pattern, minimum, allOf, not, if ...) is refused by name and place: a schema is kept whole or not at all.
+ * So is a $ref that leads back to itself through nothing but $ref and anyOf: no value fits it. */
 #ifndef TINYI_SCHEMA_H
 #define TINYI_SCHEMA_H
 #include "core/ctx.h"

@@ -23,9 +23,9 @@ TINY_API tiny_status tllm_stop_open(tiny_ctx *ctx, const char *const *strings, s
     unsigned char *at;
     tllm_stop *stop;
     tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
     if (st) return st;
     if (!out || (n && !strings)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "stop strings: the list or the place for the result is missing");
-    *out = NULL;
     for (i = 0; i < n; i++) {
         size_t len = strings[i] ? strlen(strings[i]) : 0;
         if (!len) return tinyi_fail(ctx, TINY_E_ARGUMENT, "stop string %zu is empty", i + 1);
@@ -100,8 +100,9 @@ static int tinyi_stop_byte(tllm_stop *stop, char c, size_t *keep)
 TINY_API void tllm_stop_feed(tllm_stop *stop, const char *piece, size_t n, char *out, size_t *n_out, int *stopped)
 {
     size_t i, keep, ready;
-    *n_out = 0;
-    *stopped = stop->stopped;
+    if (n_out) *n_out = 0;
+    if (stopped) *stopped = stop ? stop->stopped : 0;
+    if (!stop || !out || !n_out || !stopped || (n && !piece)) return;
     if (stop->stopped) return;
     for (i = 0; i < n; i++) {
         stop->held_text[stop->held++] = piece[i];
@@ -122,6 +123,8 @@ TINY_API void tllm_stop_feed(tllm_stop *stop, const char *piece, size_t n, char 
 
 TINY_API void tllm_stop_flush(tllm_stop *stop, char *out, size_t *n_out)
 {
+    if (n_out) *n_out = 0;
+    if (!stop || !out || !n_out) return;
     memcpy(out, stop->held_text, stop->held);
     *n_out = stop->held;
     tllm_stop_reset(stop);

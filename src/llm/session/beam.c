@@ -38,9 +38,9 @@ TINY_REF_END
 /* The state holds the prompt in sequence 0, nothing else; *logits are those after it. */
 static tiny_status tinyi_beam_begin(tllm_session *s, const char *call, const int32_t *prompt, size_t n, size_t width, size_t n_most, const float **logits)
 {
-    tiny_status st = TINY_OK;
+    tiny_status st = tinyi_session_text(s, 1);
+    if (st) return st;
     if (!n || !prompt) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: the prompt has no tokens", call);
-    if (s->about.output != TLLM_LOGITS || s->about.is_encoder) return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: %s gives no text", call, s->about.arch);
     if (width > (size_t)tllm_state_sequences(s->state))
         return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %zu texts at once, the session was opened for %td sequences", call, width, tllm_state_sequences(s->state));
     if (n_most > (size_t)s->n_ctx || (s->about.has_decoder ? 1 : n) > (size_t)s->n_ctx - n_most)
@@ -201,6 +201,7 @@ TINY_API tiny_status tllm_beam(tllm_session *s, const int32_t *prompt, size_t n,
     tiny_status st;
     memset(&b, 0, sizeof b);
     if (n_found) *n_found = 0;
+    if (!s) return TINY_E_ARGUMENT;
     b.width = desc && desc->width ? desc->width : 4;
     b.n_best = desc && desc->n_best ? desc->n_best : 1;
     b.n_most = desc && desc->n_most ? desc->n_most : 64;
@@ -303,6 +304,7 @@ TINY_API tiny_status tllm_parallel(tllm_session *s, const int32_t *prompt, size_
         d.chain = &warm;
         d.n_steps = 1;
     }
+    if (!s) return TINY_E_ARGUMENT;
     if (!out || d.n_texts > 65536) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "parallel: %zu texts: at most 65536, and room for them", d.n_texts);
     memset(out, 0, d.n_texts * sizeof *out);
     st = tinyi_beam_begin(s, "parallel", prompt, n, d.n_texts, d.n_most, &logits);

@@ -73,8 +73,8 @@ TINY_API tiny_status tllm_kvcodec_profile_of(tllm_session *s, tllm_kvcodec_profi
     tllm_kv kv;
     int32_t *width;
     tiny_status st;
-    if (!s) return TINY_E_ARGUMENT;
     if (out) *out = NULL;
+    if (!s) return TINY_E_ARGUMENT;
     st = tinyi_kvs_view_of(s, &v, &kv, &width);
     if (!st) st = tllm_kvcodec_profile_open(s->ctx, &kv, NULL, out);
     tiny_free(s->ctx, width);

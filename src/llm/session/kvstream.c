@@ -145,5 +145,5 @@ TINY_API void tllm_kvstream_trace(tiny_rng *rng, double low, double high, double
         low = 0.1e9;
         high = 10e9;
     }
-    for (i = 0; i < n; i++) bits_per_second[i] = low + (high - low) * tiny_rng_uniform64(rng);
+    for (i = 0; rng && bits_per_second && i < n; i++) bits_per_second[i] = low + (high - low) * tiny_rng_uniform64(rng);
 }

@@ -36,8 +36,8 @@ static tiny_status tinyi_session_fill(tllm_session *s, const tllm_state_desc *de
     if (st) return st;
     s->token = (int32_t *)tinyi_alloc(ctx, (size_t)d.n_ctx, sizeof *s->token);
     s->spare = (int32_t *)tinyi_alloc(ctx, (size_t)d.n_ctx, sizeof *s->spare);
-    s->logits = (float *)tinyi_alloc(ctx, (size_t)s->about.n_out, sizeof *s->logits);
-    return s->token && s->spare && s->logits ? TINY_OK : TINY_E_MEMORY;
+    if (s->about.output == TLLM_LOGITS) s->logits = (float *)tinyi_alloc(ctx, (size_t)s->about.n_vocab, sizeof *s->logits);
+    return s->token && s->spare && (s->logits || s->about.output != TLLM_LOGITS) ? TINY_OK : TINY_E_MEMORY;
 }
 
 static tiny_status tinyi_session_open(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes, const tllm_state_desc *desc, tllm_session **out)
@@ -61,6 +61,7 @@ static tiny_status tinyi_session_open(tiny_ctx *ctx, const char *path, const voi
 TINY_API tiny_status tllm_session_open(tiny_ctx *ctx, const char *path, const tllm_state_desc *desc, tllm_session **out)
 {
     tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
     if (st) return st;
     if (!path) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tllm_session_open: there is no path");
     return tinyi_session_open(ctx, path, NULL, 0, desc, out);
@@ -68,6 +69,7 @@ TINY_API tiny_status tllm_session_open(tiny_ctx *ctx, const char *path, const tl
 
 TINY_API tiny_status tllm_session_open_memory(tiny_ctx *ctx, const void *bytes, size_t n_bytes, const tllm_state_desc *desc, tllm_session **out)
 {
+    if (out) *out = NULL;
     return tinyi_session_open(ctx, NULL, bytes, n_bytes, desc, out);
 }
 
@@ -88,7 +90,8 @@ TINY_API tiny_status tllm_session_memory(tiny_ctx *ctx, const char *path, const 
     if (!st) st = tllm_state_memory(ctx, s.model, &d, &state);
     if (!st) {
         /* tllm_state_memory looked that the tokens are countable */
-        n = tiny_ctx_bytes(ctx) - before + sizeof s + 2 * (size_t)d.n_ctx * sizeof *s.token + (size_t)s.about.n_out * sizeof *s.logits;
+        n = tiny_ctx_bytes(ctx) - before + sizeof s + 2 * (size_t)d.n_ctx * sizeof *s.token;
+        if (s.about.output == TLLM_LOGITS) n += (size_t)s.about.n_vocab * sizeof *s.logits;
         if (!tinyi_size_add(n, state, bytes)) st = tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: the session is larger than this machine can address", path);
     }
     tllm_vocab_close(ctx, s.vocab);
@@ -113,22 +116,33 @@ TINY_API void tllm_session_close(tllm_session *s)
     tiny_free(ctx, s);
 }
 
-TINY_API const tllm_gguf *tllm_session_file(const tllm_session *s) { return s->file; }
-TINY_API const tllm_model *tllm_session_model(const tllm_session *s) { return s->model; }
-TINY_API const tllm_vocab *tllm_session_vocab(const tllm_session *s) { return s->vocab; }
-TINY_API tiny_idx tllm_session_context(const tllm_session *s) { return s->n_ctx; }
+TINY_API const tllm_gguf *tllm_session_file(const tllm_session *s) { return s ? s->file : NULL; }
+TINY_API const tllm_model *tllm_session_model(const tllm_session *s) { return s ? s->model : NULL; }
+TINY_API const tllm_vocab *tllm_session_vocab(const tllm_session *s) { return s ? s->vocab : NULL; }
+TINY_API tiny_idx tllm_session_context(const tllm_session *s) { return s ? s->n_ctx : 0; }
 TINY_API const int32_t *tllm_session_tokens(const tllm_session *s, size_t *n)
 {
-    *n = s->n;
-    return s->token;
+    if (n) *n = s ? s->n : 0;
+    return s ? s->token : NULL;
+}
+
+TINYI_FN tiny_status tinyi_session_text(const tllm_session *s, int logits)
+{
+    const char *gives;
+    if (!s) return TINY_E_ARGUMENT;
+    gives = s->about.output == TLLM_HIDDEN ? "embeddings" : "scores";
+    if (s->about.is_encoder) return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s is an encoder: it gives %s, not text", s->about.arch, gives);
+    if (!logits || s->about.output == TLLM_LOGITS) return TINY_OK;
+    return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "the file asks for pooling: this %s model gives %s, not text",
+                      s->about.arch, gives);
 }
 
 TINY_API tiny_status tllm_session_feed(tllm_session *s, const int32_t *tokens, size_t n, const float **logits)
 {
     size_t at, step;
-    tiny_status st = TINY_OK;
+    tiny_status st = tinyi_session_text(s, logits != NULL);
     if (logits) *logits = NULL;
-    if (s->about.is_encoder) return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s is an encoder: it gives embeddings, not text", s->about.arch);
+    if (st) return st;
     if (n > (size_t)s->n_ctx - s->n)
         return tinyi_fail(s->ctx, TINY_E_WORKSPACE, "%zu tokens are held and %zu more do not fit into a context of %td", s->n, n, s->n_ctx);
     if (n && !tokens) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "there are no tokens to feed");
@@ -148,14 +162,17 @@ TINY_API tiny_status tllm_session_feed(tllm_session *s, const int32_t *tokens, s
 TINY_API tiny_status tllm_session_set(tllm_session *s, const int32_t *tokens, size_t n, const float **logits, size_t *reused)
 {
     size_t same = 0;
+    tiny_status st = tinyi_session_text(s, logits != NULL);
     if (reused) *reused = 0;
+    if (logits) *logits = NULL;
+    if (st) return st;
     if (n && !tokens) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "there are no tokens to hold");
     while (same < n && same < s->n && tokens[same] == s->token[same]) same++;
     if (logits && n && same == n) same--;
     if (same < s->n) {
         if (s->about.is_recurrent) same = 0;
         if (same) {
-            const tiny_status st = tllm_state_trim(s->state, (tiny_idx)same);
+            st = tllm_state_trim(s->state, (tiny_idx)same);
             if (st) return st;
         } else tllm_seq_clear(s->state, 0);     /* the other sequences are the caller's */
         s->n = same;
@@ -164,25 +181,26 @@ TINY_API tiny_status tllm_session_set(tllm_session *s, const int32_t *tokens, si
     return tllm_session_feed(s, n ? tokens + same : NULL, n - same, logits);
 }
 
-TINY_API tiny_status tllm_session_attach(tllm_session *s, const tllm_adapter *a, float weight) { return tllm_state_attach(s->state, a, weight); }
+TINY_API tiny_status tllm_session_attach(tllm_session *s, const tllm_adapter *a, float weight) { return s ? tllm_state_attach(s->state, a, weight) : TINY_E_ARGUMENT; }
 
 TINY_API tiny_status tllm_session_merge(tllm_session *s, const tllm_adapter *a, float weight, tiny_dtype dtype)
 {
-    const tiny_status st = tllm_adapter_merge(s->ctx, s->model, a, weight, dtype);
+    const tiny_status st = s ? tllm_adapter_merge(s->ctx, s->model, a, weight, dtype) : TINY_E_ARGUMENT;
     if (st) return st;
     tllm_state_clear(s->state);             /* all sequences were computed with the weights before */
     s->n = 0;
     return TINY_OK;
 }
 
-TINY_API tiny_status tllm_session_repack(tllm_session *s, const tllm_repack_desc *desc, tllm_repacked *about) { return tllm_model_repack(s->ctx, s->model, desc, about); }
-TINY_API tiny_status tllm_session_sparse(tllm_session *s, int format, size_t *bytes) { return tllm_model_sparse(s->ctx, s->model, format, bytes); }
+TINY_API tiny_status tllm_session_repack(tllm_session *s, const tllm_repack_desc *desc, tllm_repacked *about) { return s ? tllm_model_repack(s->ctx, s->model, desc, about) : TINY_E_ARGUMENT; }
+TINY_API tiny_status tllm_session_sparse(tllm_session *s, int format, size_t *bytes) { return s ? tllm_model_sparse(s->ctx, s->model, format, bytes) : TINY_E_ARGUMENT; }
 
-TINY_API tllm_state *tllm_session_state(tllm_session *s) { return s->state; }
+TINY_API tllm_state *tllm_session_state(tllm_session *s) { return s ? s->state : NULL; }
 
 TINY_API tiny_status tllm_session_trim(tllm_session *s, size_t n)
 {
     tiny_status st;
+    if (!s) return TINY_E_ARGUMENT;
     if (n > s->n) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "of %zu tokens %zu cannot be kept", s->n, n);
     st = tllm_seq_trim(s->state, 0, (tiny_idx)n);
     if (!st) s->n = n;
@@ -192,6 +210,7 @@ TINY_API tiny_status tllm_session_trim(tllm_session *s, size_t n)
 TINY_API tiny_status tllm_session_drop(tllm_session *s, size_t first, size_t n)
 {
     tiny_status st;
+    if (!s) return TINY_E_ARGUMENT;
     if (first > s->n || n > s->n - first) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "of %zu tokens %zu from number %zu on cannot be dropped", s->n, n, first);
     st = tllm_seq_shift(s->state, 0, (tiny_idx)first, (tiny_idx)n);
     if (st) return st;
@@ -204,7 +223,8 @@ TINY_API tiny_status tllm_session_save(tllm_session *s, const char *path)
 {
     void *bytes = NULL;
     size_t n = 0;
-    tiny_status st = tllm_state_pack(s->state, 0, s->token, (tiny_idx)s->n, &bytes, &n);
+    tiny_status st = s ? tllm_state_pack(s->state, 0, s->token, (tiny_idx)s->n, &bytes, &n) : TINY_E_ARGUMENT;
+    if (!s) return st;
     if (!st) st = tiny_file_write(s->ctx, path, bytes, n);
     tiny_free(s->ctx, bytes);
     return st;
@@ -214,7 +234,7 @@ TINY_API tiny_status tllm_session_load(tllm_session *s, const char *path)
 {
     tiny_file f;
     tiny_idx n = 0;
-    tiny_status st = tiny_file_open(s->ctx, path, &f);
+    tiny_status st = s ? tiny_file_open(s->ctx, path, &f) : TINY_E_ARGUMENT;
     if (st) return st;
     if (f.n_bytes >= 72) {                  /* a text as long as its sequence, at positions 0, 1, ...: else nothing is touched */
         tinyi_cursor c = tinyi_cursor_make(f.bytes + 56, f.n_bytes - 64);
@@ -244,6 +264,9 @@ TINY_API tiny_status tllm_session_load(tllm_session *s, const char *path)
 TINY_API tiny_status tllm_session_shift(tllm_session *s, size_t n_keep, const float **logits)
 {
     size_t drop;
+    const tiny_status st = tinyi_session_text(s, logits != NULL);
+    if (logits) *logits = NULL;
+    if (st) return st;
     n_keep = TINYI_MIN(n_keep, s->n);
     drop = (s->n - n_keep + 1) / 2;
     if (!drop) return tinyi_fail(s->ctx, TINY_E_WORKSPACE, "all %zu tokens of the context are to be kept: there is nothing to forget", s->n);
@@ -428,7 +451,9 @@ TINY_API tiny_status tllm_generate_tokens(tllm_session *s, const int32_t *prompt
         d.chain = &greedy;
         d.n_steps = 1;
     }
-    if (!n) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "the prompt has no tokens");
+    st = tinyi_session_text(s, 1);
+    if (st) return st;
+    if (!n || !prompt) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "the prompt has no tokens");
     st = tllm_sampler_open(s->ctx, d.chain, d.n_steps, (int32_t)s->about.n_vocab, d.seed, &g.sampler);
     if (!st) st = tllm_stop_open(s->ctx, d.stop, d.n_stop, &g.stop);
     if (TINYI_CHAT && !st && d.grammar) st = tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "grammars are left out of this program");
@@ -470,8 +495,10 @@ TINY_API tiny_status tllm_generate(tllm_session *s, const char *prompt, size_t n
 {
     tllm_tokens t;
     unsigned flags = desc && desc->plain ? 0u : desc && desc->encode ? desc->encode : (unsigned)TLLM_ENCODE_ENDS;
-    tiny_status st;
+    tiny_status st = tinyi_session_text(s, 1);
     memset(&t, 0, sizeof t);
+    if (result) memset(result, 0, sizeof *result);
+    if (st) return st;
     st = tllm_encode(s->ctx, s->vocab, prompt, n, flags, &t);
     /* an end that the vocabulary adds would end the text before it begins */
     if (!st && !s->about.has_decoder && tllm_vocab_adds_eos(s->vocab) && t.n > 1 && tllm_vocab_is_end(s->vocab, t.id[t.n - 1])) t.n--;
@@ -509,6 +536,7 @@ TINY_API tiny_status tllm_embed(tllm_session *s, const char *text, size_t n, int
     float *rows = NULL;
     tiny_status st;
     memset(&t, 0, sizeof t);
+    if (!s) return TINY_E_ARGUMENT;
     if (!out || (n && !text)) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "embed: the text or the place for the result is missing");
     if (s->about.output != TLLM_HIDDEN) return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s gives no hidden states: it is no embedding model", s->about.arch);
     if (pooling < 0) pooling = s->about.pooling == TLLM_POOL_NONE ? TLLM_POOL_MEAN : (int)s->about.pooling;

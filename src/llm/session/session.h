@@ -5,11 +5,15 @@
  *     memset(&d, 0, sizeof d);
  *     d.text = print;                              called with the new text, whole characters at a time
  *     if (tllm_session_open(ctx, "model.gguf", NULL, &s)) puts(tiny_ctx_message(ctx));
- *     tllm_generate(s, "Once upon a time", 16, &d, NULL);
+ *     else if (tllm_generate(s, "Once upon a time", 16, &d, NULL)) puts(tiny_ctx_message(ctx));
  *     tllm_session_close(s);
  *
  * A session holds one sequence of tokens and what the model keeps of it. tllm_session_set makes it hold a given sequence and
- * computes only what differs: a chat that grows by an answer costs that answer. What the model keeps is taken by tllm_session_open. */
+ * computes only what differs: a chat that grows by an answer costs that answer. What the model keeps is taken by tllm_session_open.
+ *
+ * Text and logits come from models whose tllm_about says TLLM_LOGITS and that are no encoders. The others are refused with
+ * TINY_E_UNSUPPORTED, decoders whose file asks for pooling among them: those are for tllm_embed. Without a session (NULL) every
+ * call answers TINY_E_ARGUMENT, NULL or 0.                                                                            */
 #ifndef TINYI_SESSION_H
 #define TINYI_SESSION_H
 #include "llm/file/open.h"
@@ -39,7 +43,8 @@ TINY_API const tllm_vocab *tllm_session_vocab(const tllm_session *s);
 TINY_API tiny_idx tllm_session_context(const tllm_session *s);  /* tokens that it can hold */
 TINY_API const int32_t *tllm_session_tokens(const tllm_session *s, size_t *n);     /* that it holds */
 
-/* Tokens behind those that are held. *logits: n_vocab values after the last of them, until the next call; NULL: not wanted. */
+/* Tokens after those that are held. *logits: n_vocab values after the last of them, until the next call;
+ * NULL: not wanted, and the only choice for a decoder that gives embeddings. */
 TINY_API tiny_status tllm_session_feed(tllm_session *s, const int32_t *tokens, size_t n, const float **logits);
 /* It holds exactly these afterwards; *reused: how many were not computed again. The last one always is, for its logits. */
 TINY_API tiny_status tllm_session_set(tllm_session *s, const int32_t *tokens, size_t n, const float **logits, size_t *reused);

@@ -19,7 +19,7 @@ typedef struct tinyi_judge {
     double bits[TLLM_STORY_LONGEST];
     uint8_t tag[TLLM_STORY_LONGEST];
     float *logits, *other;                  /* (TLLM_STORY_LONGEST, vocabulary) */
-    double *excess, *length;                /* of each story */
+    double *excess, *lost, *kl, *length;    /* of each story: above the floor, more than the base, divergence, tokens */
 } tinyi_judge;
 
 static int32_t tinyi_judge_best(const float *x)
@@ -49,7 +49,7 @@ static tiny_status tinyi_judge_story(tinyi_judge *j, tllm_story *s, size_t at, t
 {
     tiny_idx n = 0, i;
     tiny_status st;
-    double story = 0.0;
+    double story = 0.0, lost = 0.0, kl = 0.0;
     int tag, k;
     j->token[0] = TLLM_STORY_END;
     do {
@@ -74,19 +74,25 @@ static tiny_status tinyi_judge_story(tinyi_judge *j, tllm_story *s, size_t at, t
             const double base_sum = tinyi_judge_log_sum(b);
             for (k = 0; k < TLLM_STORY_VOCAB; k++) {
                 const double lb = (double)b[k] - base_sum;
-                if (lb > -80.0) out->kl += tinyi_exp64(lb) * (lb - ((double)x[k] - log_sum)) * TINYI_JUDGE_BITS;
+                if (lb > -80.0) kl += tinyi_exp64(lb) * (lb - ((double)x[k] - log_sum)) * TINYI_JUDGE_BITS;
             }
+            lost += bits;
+            lost -= (base_sum - (double)b[j->token[i + 1]]) * TINYI_JUDGE_BITS;
             out->base_bits += (base_sum - (double)b[j->token[i + 1]]) * TINYI_JUDGE_BITS;
             out->agree += tinyi_judge_best(b) == best;
         }
     }
     out->tokens += (size_t)n;
+    out->kl += kl;
     j->excess[at] = story;
+    j->lost[at] = lost;
+    j->kl[at] = kl;
     j->length[at] = (double)n;
     return st;
 }
 
-static void tinyi_judge_interval(tinyi_judge *j, size_t n, tllm_judgement *out)
+/* Where the mean of value / length lies in 95 of 100 samples of n stories. */
+static void tinyi_judge_interval(const double *value, const double *n_tokens, size_t n, double *low, double *high)
 {
     double mean[TINYI_JUDGE_ROUNDS];
     tiny_rng rng = tiny_rng_make(1, 0);
@@ -96,14 +102,14 @@ static void tinyi_judge_interval(tinyi_judge *j, size_t n, tllm_judgement *out)
         size_t at;
         for (i = 0; i < n; i++) {
             const uint32_t k = tiny_rng_below(&rng, (uint32_t)n);
-            sum += j->excess[k];
-            length += j->length[k];
+            sum += value[k];
+            length += n_tokens[k];
         }
         for (at = r; at > 0 && mean[at - 1] > sum / length; at--) mean[at] = mean[at - 1];
         mean[at] = sum / length;
     }
-    out->low = mean[TINYI_JUDGE_ROUNDS / 40];
-    out->high = mean[TINYI_JUDGE_ROUNDS - 1 - TINYI_JUDGE_ROUNDS / 40];
+    *low = mean[TINYI_JUDGE_ROUNDS / 40];
+    *high = mean[TINYI_JUDGE_ROUNDS - 1 - TINYI_JUDGE_ROUNDS / 40];
 }
 
 /* One number in [0, 1) against the weights exp(x - top). */
@@ -215,7 +221,11 @@ static tiny_status tinyi_judge_all(tinyi_judge *j, const tllm_judge_desc *d, tll
     out->agree /= (double)out->tokens;
     for (i = 0; i < TLLM_STORY_TAGS; i++)
         if (out->tag[i].n) out->tag[i].excess /= (double)out->tag[i].n;
-    tinyi_judge_interval(j, out->stories, out);
+    tinyi_judge_interval(j->excess, j->length, out->stories, &out->low, &out->high);
+    if (j->base) {
+        tinyi_judge_interval(j->lost, j->length, out->stories, &out->lost_low, &out->lost_high);
+        tinyi_judge_interval(j->kl, j->length, out->stories, &out->kl_low, &out->kl_high);
+    }
     st = tinyi_judge_sums(j, out);
     for (i = 0; !st && i < d->samples; i++) {
         tllm_story told = tllm_story_start(0);
@@ -235,7 +245,7 @@ TINY_API tiny_status tllm_judge(tiny_ctx *ctx, const tllm_model *model, const tl
     tinyi_judge *j;
     tiny_status st = TINY_OK;
     int i;
-    if (!ctx || !model || !out) return TINY_E_ARGUMENT;
+    if (!ctx || !model || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "judge: there is no %s", model ? "place for the result" : "model");
     memset(out, 0, sizeof *out);
     memset(&d, 0, sizeof d);
     if (desc) d = *desc;
@@ -262,13 +272,17 @@ TINY_API tiny_status tllm_judge(tiny_ctx *ctx, const tllm_model *model, const tl
     j->other = (float *)tinyi_alloc(ctx, (size_t)TLLM_STORY_LONGEST * TLLM_STORY_VOCAB, sizeof(float));
     j->excess = (double *)tinyi_alloc(ctx, (size_t)d.stories, sizeof(double));
     j->length = (double *)tinyi_alloc(ctx, (size_t)d.stories, sizeof(double));
-    if (!j->logits || !j->other || !j->excess || !j->length) st = tiny_ctx_status(ctx);
+    j->lost = (double *)tinyi_alloc(ctx, (size_t)d.stories, sizeof(double));
+    j->kl = (double *)tinyi_alloc(ctx, (size_t)d.stories, sizeof(double));
+    if (!j->logits || !j->other || !j->excess || !j->length || !j->lost || !j->kl) st = tiny_ctx_status(ctx);
     if (!st) st = tllm_state_open(ctx, model, &own, &j->state);
     if (!st && base) st = tllm_state_open(ctx, base, &sd, &j->base);
     out->has_base = base != NULL;
     if (!st) st = tinyi_judge_all(j, &d, out);
     tllm_state_close(ctx, j->base);
     tllm_state_close(ctx, j->state);
+    tiny_free(ctx, j->kl);
+    tiny_free(ctx, j->lost);
     tiny_free(ctx, j->length);
     tiny_free(ctx, j->excess);
     tiny_free(ctx, j->other);

@@ -38,6 +38,8 @@ typedef struct tllm_judgement {
     tllm_told drawn, greedy;
     int has_base;
     double base_bits, kl, agree;            /* bits a token of the base; of KL(base, model); the share of tokens with the same best guess */
+    double lost_low, lost_high;             /* of bits - base_bits, by the same bootstrap; where 0 lies between, the two are not told apart */
+    double kl_low, kl_high;
 } tllm_judgement;
 
 /* desc and base may be NULL. */

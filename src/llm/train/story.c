@@ -260,9 +260,11 @@ static void tinyi_story_choice(const tllm_story *s, tllm_story_items *q)
 
 TINY_API void tllm_story_next(const tllm_story *s, tllm_story_items *items)
 {
+    if (!items) return;
     items->n = 0;
     items->total = 0;
     items->tag = TLLM_STORY_CHOICE;
+    if (!s) return;
     if (s->at < s->n) {
         tinyi_story_item(items, s->word[s->at], 1u);
         items->tag = s->tag[s->at];
@@ -276,6 +278,7 @@ TINY_API double tllm_story_entropy(const tllm_story_items *items)
 {
     double sum = 0.0;
     int i;
+    if (!items) return 0.0;
     for (i = 0; i < items->n; i++) sum += (double)items->weight[i] * tinyi_log64((double)items->weight[i]);
     return (tinyi_log64((double)items->total) - sum / (double)items->total) * 1.4426950408889634;
 }
@@ -601,6 +604,7 @@ TINY_API int tllm_story_take(tllm_story *s, int32_t token, double *bits, int *ta
 {
     tllm_story_items q;
     int i;
+    if (!s) return 0;
     tllm_story_next(s, &q);
     for (i = 0; i < q.n; i++)
         if (q.token[i] == token) {
@@ -623,6 +627,7 @@ TINY_API int32_t tllm_story_draw(tllm_story *s, double *bits, int *tag)
 {
     tllm_story_items q;
     int i = 0, u;
+    if (!s) return -1;
     tllm_story_next(s, &q);
     if (s->at == s->n) switch (s->choice) {
     case TINYI_SC_SEGMENT:                  /* then 5, suddenly 2, a name 4, at 1, in 4; then which name */
@@ -655,6 +660,7 @@ TINY_API size_t tllm_story_score(const int32_t *tokens, size_t n, double *bits, 
 {
     tllm_story s = tllm_story_start(0);
     size_t i;
+    if (!tokens) return 0;
     for (i = 0; i < n; i++) {
         double b;
         int tag;
@@ -682,7 +688,7 @@ TINY_API const char *tllm_story_word(int32_t token)
 TINY_API int32_t tllm_story_find(const char *word, size_t n)
 {
     int lo = 0, hi = TLLM_STORY_VOCAB - TLLM_STORY_WORD;
-    while (lo < hi) {
+    while (word && lo < hi) {
         const int mid = (lo + hi) / 2;
         const char *w = tinyi_story_text[mid];
         const size_t m = strlen(w);

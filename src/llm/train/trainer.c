@@ -215,8 +215,8 @@ TINY_API tiny_status tllm_trainer_open(tiny_ctx *ctx, const tllm_train_desc *des
     tllm_trainer *t;
     tllm_train_desc d;
     tiny_status st;
-    if (!ctx || !out) return TINY_E_ARGUMENT;
-    *out = NULL;
+    if (out) *out = NULL;
+    if (!ctx || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a trainer: there is no place for the result");
     memset(&d, 0, sizeof d);
     if (desc) d = *desc;
     tinyi_train_defaults(&d);

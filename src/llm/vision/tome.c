@@ -102,7 +102,7 @@ static void tinyi_tome_scores_ref(const tinyi_tome_job *j, tiny_idx b)
         *best = -INFINITY;
         j->with[b * j->n_a + a] = 0;
         if (!a && (j->flags & TLLM_TOME_CLASS)) continue;
-        for (c = j->flags & TLLM_TOME_DISTILL ? 1 : 0; c < j->n_b; c++) {
+        for (c = (j->flags & TLLM_TOME_DISTILL) != 0; c < j->n_b; c++) {
             double s = 0.0;
             for (i = 0; i < j->d; i++) s += j->metric[2 * a * j->d + i] * j->metric[(2 * c + 1) * j->d + i];
             if (tinyi_round_f32(s) > *best) {

@@ -665,6 +665,9 @@ missing|list @ missing|length @ missing|join @ missing|upper @ missing or 'x' @ 
 ['a', 'b'] + words @ list|sum + 1 @ list|length > 2 @ -list|length @ -n|abs @ not list|length == 3 @ s|upper ~ '!' @ (s ~ '!')|upper
 s|upper|lower|title @ n|string|length @ words.index('c') @ list.count(1) @ people|length // 2 @ (people|first).name @ people[:2]|length @ people[-1].name
 words|sort|first @ words @ list|first
+7.0|round(0, 'ceil') @ 7|round(0, 'ceil') @ 7.2|round(0, 'ceil') @ -7.0|round(0, 'ceil') @ -7.2|round(0, 'ceil') @ 7.0|round(0, 'floor') @ -7.2|round(0, 'floor') @ -7|round(0, 'floor') @ 0.0|round(0, 'ceil')
+-0.5|round(0, 'ceil') @ 0.25|round(1, 'ceil') @ 1200|round(-2, 'ceil') @ 1201|round(-2, 'ceil') @ 1299|round(-2, 'floor') @ 1250|round(-2) @ 1350|round(-2) @ 1250.5|round(-2) @ 2.675|round(2) @ 7.5|round(0, 'odd')
+s.startswith(s) @ s.endswith(s) @ s.startswith(s ~ '.') @ s.endswith('.' ~ s) @ s.startswith('') @ ''.endswith('') @ s.startswith('h') @ s.count('') @ ''.count('') @ 'aaaa'.count('aa') @ 'ü'.count('')
 """
 BROKEN = ["{% if %}", "{% for x %}{% endfor %}", "{{ 1 + }}", "{{ (1 }}", "{{ 1) }}", "{% endif %}", "{% if 1 %}", "{{ 'abc }}", "{# x", "{% set %}", "{% set x 1 %}", "{{ a b }}",
           "{{ x|nofilter }}", "{{ x is notest }}", "{% unknown %}", "{% for x in [1] %}{% else %}{% else %}{% endfor %}", "{% macro %}{% endmacro %}", "{{ [1, 2 }}", "{{ {'a' 1} }}", "{{ x. }}",

@@ -273,13 +273,6 @@ static void test_clip(tiny_target target)
     T_PROOF("quantization 0", "g not dividing N");
 }
 
-static void test_reference(void)
-{
-    test_by_hand(TINY_TARGET_REFERENCE);
-    test_search(TINY_TARGET_REFERENCE);
-    test_clip(TINY_TARGET_REFERENCE);
-}
-
 static int stop_now(void *user) { (void)user; return 1; }
 static void test_refused(void)
 {
@@ -390,11 +383,10 @@ static void test_memory(void)
 
 int main(void)
 {
-    T_RUN_TARGETS(test_by_hand);
-    T_RUN_TARGETS(test_search);
-    T_RUN_TARGETS(test_blocks);
-    T_RUN_TARGETS(test_clip);
-    T_RUN(test_reference);
+    T_RUN_FORMS(test_by_hand);
+    T_RUN_FORMS(test_search);
+    T_RUN_FORMS(test_blocks);
+    T_RUN_FORMS(test_clip);
     T_RUN(test_refused);
     T_RUN(test_memory);
     return t_done();

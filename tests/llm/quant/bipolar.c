@@ -572,34 +572,21 @@ static void test_pass(tiny_target target)
     t_close(ctx);
 }
 
-static void test_reference(void)
-{
-    test_codes(TINY_TARGET_REFERENCE);
-    test_by_hand(TINY_TARGET_REFERENCE);
-    test_lengths(TINY_TARGET_REFERENCE);
-    test_signed(TINY_TARGET_REFERENCE);
-    test_ties(TINY_TARGET_REFERENCE);
-    test_extremes(TINY_TARGET_REFERENCE);
-    test_long(TINY_TARGET_REFERENCE);
-    test_long_groups(TINY_TARGET_REFERENCE);
-}
-
 int main(void)
 {
-    T_RUN(test_reference);
-    T_RUN_TARGETS(test_codes);
-    T_RUN_TARGETS(test_by_hand);
-    T_RUN_TARGETS(test_lengths);
-    T_RUN_TARGETS(test_shapes);
-    T_RUN_TARGETS(test_planes);
-    T_RUN_TARGETS(test_signed);
-    T_RUN_TARGETS(test_floats);
-    T_RUN_TARGETS(test_ties);
-    T_RUN_TARGETS(test_extremes);
-    T_RUN_TARGETS(test_long);
-    T_RUN_TARGETS(test_long_groups);
+    T_RUN_FORMS(test_codes);
+    T_RUN_FORMS(test_by_hand);
+    T_RUN_FORMS(test_lengths);
+    T_RUN_FORMS(test_shapes);
+    T_RUN_FORMS(test_planes);
+    T_RUN_FORMS(test_signed);
+    T_RUN_FORMS(test_floats);
+    T_RUN_FORMS(test_ties);
+    T_RUN_FORMS(test_extremes);
+    T_RUN_FORMS(test_long);
+    T_RUN_FORMS(test_long_groups);
     T_RUN_TARGETS(test_pass);
     T_RUN_TARGETS(test_conformance);
-    T_RUN_TARGETS(test_bad_input);
+    T_RUN_FORMS(test_bad_input);
     return t_done();
 }

@@ -230,12 +230,12 @@ static void test_allocations(void)
 
 int main(void)
 {
-    T_RUN_TARGETS(test_by_hand);
-    T_RUN_TARGETS(test_sums);
+    T_RUN_FORMS(test_by_hand);
+    T_RUN_FORMS(test_sums);
     T_RUN(test_batches);
-    T_RUN_TARGETS(test_samples);
-    T_RUN_TARGETS(test_refused);
-    T_RUN_TARGETS(test_largest);
+    T_RUN_FORMS(test_samples);
+    T_RUN_FORMS(test_refused);
+    T_RUN_FORMS(test_largest);
     T_RUN(test_allocations);
     return t_done();
 }

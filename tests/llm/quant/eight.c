@@ -284,9 +284,9 @@ int main(void)
 {
     T_RUN(test_back);
     T_RUN(test_layout);
-    T_RUN_TARGETS(test_products);
-    T_RUN_TARGETS(test_integers);
-    T_RUN_TARGETS(test_together);
+    T_RUN_FORMS(test_products);
+    T_RUN_FORMS(test_integers);
+    T_RUN_FORMS(test_together);
     T_RUN(test_refused);
     return t_done();
 }

@@ -733,8 +733,6 @@ static void test_conformance(tiny_target target) { t_conform(target, tllm_flash_
 static void test_reference(void)
 {
     products(TINY_TARGET_REFERENCE, 70, 130, 0, 0.3);
-    test_not_finite(TINY_TARGET_REFERENCE);
-    test_not_finite_in_parts(TINY_TARGET_REFERENCE);
 }
 
 int main(void)
@@ -743,14 +741,14 @@ int main(void)
     T_RUN(test_bytes);
     T_RUN(test_rounding);
     T_RUN(test_reference);
-    T_RUN_TARGETS(test_identity);
+    T_RUN_FORMS(test_identity);
     T_RUN_TARGETS(test_products);
-    T_RUN_TARGETS(test_strides);
-    T_RUN_TARGETS(test_not_finite);
-    T_RUN_TARGETS(test_not_finite_in_parts);
-    T_RUN_TARGETS(test_hostile_items);
+    T_RUN_FORMS(test_strides);
+    T_RUN_FORMS(test_not_finite);
+    T_RUN_FORMS(test_not_finite_in_parts);
+    T_RUN_FORMS(test_hostile_items);
     T_RUN_TARGETS(test_conformance);
-    T_RUN_TARGETS(test_memory);
+    T_RUN_FORMS(test_memory);
     T_RUN(test_bad_matrices);
     T_RUN(test_bad_bytes);
     T_RUN(test_files);

@@ -4,17 +4,17 @@
 
 enum { ROWS = 12, COLS = 256, ALL = ROWS * COLS };
 
-/* A file of the oracle: the one beside the repository, or the copy in it. The caller frees it. */
+/* A file of the oracle: the one next to the repository, or the copy in it. The caller frees it. */
 static unsigned char *oracle(const char *name, size_t *n)
 {
-    static const char *const place[] = { "../shared/oracle/quant", "tests/golden/quant" };
-    char path[200];
+    char path[2][200];
     size_t i;
-    for (i = 0; i < T_COUNT(place); i++) {
-        FILE *f;
+    (void)snprintf(path[0], sizeof path[0], "oracle/quant/%s", name);
+    (void)snprintf(path[1], sizeof path[1], "tests/golden/quant/%s", name);
+    for (i = 0; i < 2; i++) {
+        const char *full = i ? path[1] : t_find(path[0]);
+        FILE *f = full ? fopen(full, "rb") : NULL;
         unsigned char *b;
-        (void)snprintf(path, sizeof path, "%s/%s", place[i], name);
-        f = fopen(path, "rb");
         if (!f) continue;
         b = (unsigned char *)malloc(100001);
         *n = b ? fread(b, 1, 100000, f) : 0;

@@ -108,6 +108,42 @@ static void test_by_hand(tiny_target target)
     T_PROOF("quantization 0", "RTN gives (0,0) with J=3.5904, GPTQ gives (0,1) with J=0.2344");
 }
 
+/* Two inputs, the second with a hundred times the energy of the first; the integer grid -1 .. 2 of the layer above. In order, the first is rounded and the
+ * second cannot make up for it: (0, 0), J = .16 (1 + 2 9.5 + 100). Largest first, the second is rounded to 0 and what that costs carries the first to
+ * the end of the grid: (2, 0), J = 1.6^2 - 2 1.6 .4 9.5 + .16 100. With the inputs the other way round, both orders are the second. */
+static void test_act_order(tiny_target target)
+{
+    static double h[4] = { 1, 9.5, 9.5, 100 }, turned[4] = { 100, 9.5, 9.5, 1 };
+    static const float w[4] = { 0.4f, 0.4f, -1.0f, 2.0f };
+    tiny_ctx *ctx = t_ctx(target, 2);
+    int way, first;
+    for (way = 0; way < 2; way++)
+        for (first = 0; first < 2; first++) {
+            const tiny_tensor th = tiny_tensor_2d(way ? turned : h, TINY_F64, 2, 2);
+            const int carried = way || first, large = way ? 0 : 1;
+            tllm_gptq_desc d;
+            tllm_plain q;
+            uint8_t code[4], zero[1];
+            uint16_t scale[1];
+            float back[4];
+            double loss;
+            memset(&d, 0, sizeof d);
+            q.code = code;
+            q.scale = scale;
+            q.zero = zero;
+            d.grid.kind = TLLM_PLAIN_ASYM;
+            d.grid.bits = 2;
+            d.grid.group = TLLM_PLAIN_TENSOR;
+            d.act_order = first;
+            T_OK(tllm_gptq(ctx, &d, w, 2, 2, &th, &q, NULL));
+            T_OK(tllm_plain_expand(ctx, &d.grid, &q, 2, 2, back));
+            T_TRUE(back[large] == 0.0f && back[1 - large] == (carried ? 2.0f : 0.0f) && back[2] == -1.0f && back[3] == 2.0f);
+            T_OK(tllm_gptq_loss(ctx, w, back, 1, 2, &th, &loss));
+            T_CLOSE(loss, carried ? 6.4 : 19.2, 1e-5);
+        }
+    t_close(ctx);
+}
+
 static void test_triangle(tiny_target target)
 {
     static const short sizes[] = { 1, 2, 7, 64, 130, 200 };
@@ -756,19 +792,20 @@ static void test_allocations(void)
 
 int main(void)
 {
-    T_RUN_TARGETS(test_by_hand);
-    T_RUN_TARGETS(test_triangle);
-    T_RUN_TARGETS(test_least_squares);
-    T_RUN_TARGETS(test_headline);
-    T_RUN_TARGETS(test_identity);
-    T_RUN_TARGETS(test_blocks);
-    T_RUN_TARGETS(test_updated);
-    T_RUN_TARGETS(test_importance);
-    T_RUN_TARGETS(test_mean);
+    T_RUN_FORMS(test_by_hand);
+    T_RUN_FORMS(test_act_order);
+    T_RUN_FORMS(test_triangle);
+    T_RUN_FORMS(test_least_squares);
+    T_RUN_FORMS(test_headline);
+    T_RUN_FORMS(test_identity);
+    T_RUN_FORMS(test_blocks);
+    T_RUN_FORMS(test_updated);
+    T_RUN_FORMS(test_importance);
+    T_RUN_FORMS(test_mean);
     T_RUN_TARGETS(test_formats);
-    T_RUN_TARGETS(test_singular);
-    T_RUN_TARGETS(test_indefinite);
-    T_RUN_TARGETS(test_tall);
+    T_RUN_FORMS(test_singular);
+    T_RUN_FORMS(test_indefinite);
+    T_RUN_FORMS(test_tall);
     T_RUN(test_refused);
     T_RUN(test_allocations);
     return t_done();

@@ -172,8 +172,8 @@ static void test_kmeans_far(tiny_target target)
 
 int main(void)
 {
-    T_RUN_TARGETS(test_kmeans);
-    T_RUN_TARGETS(test_kmeans_edges);
-    T_RUN_TARGETS(test_kmeans_far);
+    T_RUN_FORMS(test_kmeans);
+    T_RUN_FORMS(test_kmeans_edges);
+    T_RUN_FORMS(test_kmeans_far);
     return t_done();
 }

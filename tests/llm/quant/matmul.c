@@ -593,7 +593,7 @@ int main(void)
     T_RUN_TARGETS(test_largest);
     T_RUN_TARGETS(test_scale_of_zero);
     T_RUN_TARGETS(test_against_reference);
-    T_RUN_TARGETS(test_rows_alone);
+    T_RUN_EVERY_TARGET(test_rows_alone);
     T_RUN_TARGETS(test_late_helpers);
     T_RUN_TARGETS(test_together);
     T_RUN_TARGETS(test_conformance);

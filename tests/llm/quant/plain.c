@@ -149,6 +149,33 @@ static void test_formulas(tiny_target target)
     T_PROOF("quantization 0", "zero rows");
 }
 
+/* 8.5e-8 is between the two smallest halves and becomes the smaller, 2^-24: the code of 0 would be 364 of 255, and is held */
+static void test_least_scale(tiny_target target)
+{
+    static const float w[4] = { -255 * 8.5e-8f, 0.0f, -1e-6f, -5e-6f };
+    tiny_ctx *ctx = t_ctx(target, 1);
+    tllm_plain_desc d;
+    tllm_plain q;
+    uint8_t code[4], zero[1];
+    uint16_t scale[1];
+    float back[4];
+    int i;
+    memset(&d, 0, sizeof d);
+    d.kind = TLLM_PLAIN_ASYM;
+    d.bits = 8;
+    d.group = TLLM_PLAIN_ROW;
+    q.code = code;
+    q.scale = scale;
+    q.zero = zero;
+    T_OK(tllm_plain_round(ctx, &d, w, 1, 4, NULL, &q));
+    T_EQ_INT(scale[0], 1);
+    T_EQ_INT(zero[0], 255);
+    T_OK(tllm_plain_expand(ctx, &d, &q, 1, 4, back));
+    T_CLOSE(back[0], -255 * ldexp(1.0, -24), 0);
+    for (i = 1; i < 4; i++) T_CLOSE(back[i], w[i], ldexp(0.5, -24));
+    t_close(ctx);
+}
+
 /* the search finds the best of its ranges, plain and weighted, and the first of equals */
 static void test_clip(tiny_target target)
 {
@@ -302,10 +329,11 @@ static void test_refused(void)
 
 int main(void)
 {
-    T_RUN_TARGETS(test_by_hand);
-    T_RUN_TARGETS(test_formulas);
-    T_RUN_TARGETS(test_clip);
-    T_RUN_TARGETS(test_same);
+    T_RUN_FORMS(test_by_hand);
+    T_RUN_FORMS(test_formulas);
+    T_RUN_FORMS(test_least_scale);
+    T_RUN_FORMS(test_clip);
+    T_RUN_FORMS(test_same);
     T_RUN(test_refused);
     return t_done();
 }

@@ -119,8 +119,6 @@ static void test_product(tiny_target target)
     T_PROOF("quantization 0", "zero rows");
 }
 
-static void test_reference(void) { test_product(TINY_TARGET_REFERENCE); }
-
 /* the largest sum that there is, and one step more */
 static void test_most(void)
 {
@@ -273,13 +271,12 @@ static void test_memory(void)
 
 int main(void)
 {
-    T_RUN_TARGETS(test_by_hand);
+    T_RUN_FORMS(test_by_hand);
 
     T_RUN(test_factors);
-    T_RUN_TARGETS(test_product);
-    T_RUN(test_reference);
+    T_RUN_FORMS(test_product);
     T_RUN(test_most);
-    T_RUN_TARGETS(test_outliers);
+    T_RUN_FORMS(test_outliers);
     T_RUN(test_refused);
     T_RUN(test_memory);
     return t_done();

@@ -241,6 +241,8 @@ static void test_bad_input(tiny_target target)
     tllm_relu2_ffn_desc f, d;
     float work[512];
     T_OK(tllm_mix_rows(ctx, &tx, 0, &tw, &tl, &ty));
+    T_EQ_INT(tllm_active_list(NULL, 64, 3, list), 0);
+    T_EQ_INT(tllm_active_list(x, 64, 3, NULL), 0);
     list[1] = 64;
     T_STATUS(tllm_mix_rows(ctx, &tx, 0, &tw, &tl, &ty), TINY_E_ARGUMENT, "entry 1 of the list is row 64, there are 64");
     list[1] = -1;

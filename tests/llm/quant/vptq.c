@@ -330,7 +330,7 @@ static void test_guide(void)
         tllm_vptq q;
         tllm_plain p;
         layer l;
-        double whole, j[8];
+        double whole, j[8], own, normalized[3];
         l.rows = G_ROWS;
         l.n = G_N;
         l.w = t_guarded(G_ROWS * G_N);
@@ -389,11 +389,39 @@ static void test_guide(void)
             tllm_vptq_close(ctx, &q);
         }
         T_TRUE(j[5] < j[1] && j[6] < j[3]);
-        d.book = NULL;
+        d.book = NULL;                      /* the library's own is the weighted one */
+        T_OK(tllm_vptq_quantize(ctx, &d, l.w, G_ROWS, G_N, &l.h, &q, NULL));
+        T_OK(tllm_gptq_loss(ctx, l.w, expanded(ctx, &q), G_ROWS, G_N, &l.h, &own));
+        tllm_vptq_close(ctx, &q);
+        T_CLOSE(own, j[6], 0.02 * j[6]);
         d.in_order = 0;
         T_OK(tllm_vptq_quantize(ctx, &d, l.w, G_ROWS, G_N, &l.h, &q, NULL));
         T_OK(tllm_gptq_loss(ctx, l.w, expanded(ctx, &q), G_ROWS, G_N, &l.h, &j[7]));
         tllm_vptq_close(ctx, &q);
+        /* normalized: inputs with weights of sizes 1/8 to 8, each moved and scaled to 0 .. 1 here; an error there counts by the scale squared */
+        d.in_order = d.normalize = 1;
+        for (i = 0; i < G_N; i++) {
+            const double size = exp2((i * 13 % G_N) * 6.0 / G_N - 3.0);
+            float low = 1e30f, high = -1e30f;
+            for (t = 0; t < G_ROWS; t++) {
+                float *at = &l.w[t * G_N + i];
+                *at = (float)((double)*at * size);
+                low = *at < low ? *at : low;
+                high = *at > high ? *at : high;
+            }
+            for (t = 0; t < G_ROWS; t++) vectors[(t / G_V * G_N + i) * G_V + t % G_V] = (l.w[t * G_N + i] - low) / (high - low);
+            for (t = 0; t < G_ROWS / G_V; t++) weight[t * G_N + i] = diagonal[i] * (high - low) * (high - low);
+        }
+        for (i = 0; i < 3; i++) {           /* a book weighted by H and scales, the library's own, one weighted by H alone */
+            if (i == 2) for (t = 0; t < G_ROWS * G_N / G_V; t++) weight[t] = diagonal[t % G_N];
+            if (i != 1) T_OK(tllm_kmeans(ctx, &kd, vectors, G_ROWS * G_N / G_V, G_V, weight, book, NULL, NULL));
+            d.book = i == 1 ? NULL : book;
+            T_OK(tllm_vptq_quantize(ctx, &d, l.w, G_ROWS, G_N, &l.h, &q, NULL));
+            T_OK(tllm_gptq_loss(ctx, l.w, expanded(ctx, &q), G_ROWS, G_N, &l.h, &normalized[i]));
+            tllm_vptq_close(ctx, &q);
+        }
+        T_CLOSE(normalized[1], normalized[0], 0.02 * normalized[0]);
+        T_TRUE(normalized[2] > 1.1 * normalized[0]);       /* it matters */
         for (i = 0; i < 8; i++) mean[i] += j[i] / whole / SEEDS;
         if (getenv("T_SAY")) printf("seed %d: RTN2 %.4f, k-means %.4f, GPTQ2 with clip %.4f, weighted k-means %.4f, v inputs at once %.4f, plain book %.4f, weighted book %.4f, largest first %.4f\n", seed,
                                     j[0] / whole, j[1] / whole, j[2] / whole, j[3] / whole, j[4] / whole, j[5] / whole, j[6] / whole, j[7] / whole);
@@ -762,18 +790,18 @@ static void test_threads(tiny_target target)
 
 int main(void)
 {
-    T_RUN_TARGETS(test_worked);
-    T_RUN_TARGETS(test_exact);
-    T_RUN_TARGETS(test_gptq);
-    T_RUN_TARGETS(test_identity);
-    T_RUN_TARGETS(test_pass);
+    T_RUN_FORMS(test_worked);
+    T_RUN_FORMS(test_exact);
+    T_RUN_FORMS(test_gptq);
+    T_RUN_FORMS(test_identity);
+    T_RUN_FORMS(test_pass);
     T_RUN(test_guide);
     T_RUN(test_rate);
-    T_RUN_TARGETS(test_choice);
+    T_RUN_FORMS(test_choice);
     T_RUN(test_refused);
-    T_RUN_TARGETS(test_singular);
+    T_RUN_FORMS(test_singular);
     T_RUN(test_allocations);
     T_RUN(test_cancel);
-    T_RUN_TARGETS(test_threads);
+    T_RUN_FORMS(test_threads);
     return t_done();
 }

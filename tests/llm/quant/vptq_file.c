@@ -371,12 +371,12 @@ static void test_file(void)
 
 int main(void)
 {
-    T_RUN_TARGETS(test_widths);
-    T_RUN_TARGETS(test_format);
-    T_RUN_TARGETS(test_product);
-    T_RUN_TARGETS(test_large);
+    T_RUN_FORMS(test_widths);
+    T_RUN_FORMS(test_format);
+    T_RUN_FORMS(test_product);
+    T_RUN_FORMS(test_large);
     T_RUN(test_hostile);
-    T_RUN_TARGETS(test_codes_unchecked);
+    T_RUN_FORMS(test_codes_unchecked);
     T_RUN(test_file);
     return t_done();
 }

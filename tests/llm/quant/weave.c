@@ -387,12 +387,12 @@ static void test_memory(void)
 
 int main(void)
 {
-    T_RUN_TARGETS(test_layout);
-    T_RUN_TARGETS(test_read);
+    T_RUN_FORMS(test_layout);
+    T_RUN_FORMS(test_read);
     T_RUN(test_worked);
-    T_RUN_TARGETS(test_put);
-    T_RUN_TARGETS(test_dot);
-    T_RUN_TARGETS(test_file);
+    T_RUN_FORMS(test_put);
+    T_RUN_FORMS(test_dot);
+    T_RUN_FORMS(test_file);
     T_RUN(test_bad_files);
     T_RUN(test_bad_input);
     T_RUN(test_memory);

@@ -512,12 +512,12 @@ static void test_memory(void)
 
 int main(void)
 {
-    T_RUN_TARGETS(test_float);
-    T_RUN_TARGETS(test_reference);
-    T_RUN_TARGETS(test_threads);
-    T_RUN_TARGETS(test_padding);
-    T_RUN_TARGETS(test_rate);
-    T_RUN_TARGETS(test_checked_run);
+    T_RUN_FORMS(test_float);
+    T_RUN_FORMS(test_reference);
+    T_RUN_FORMS(test_threads);
+    T_RUN_FORMS(test_padding);
+    T_RUN_FORMS(test_rate);
+    T_RUN_FORMS(test_checked_run);
     T_RUN(test_schedule);
     T_RUN(test_plain_model);
     T_RUN(test_bad_input);

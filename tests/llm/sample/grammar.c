@@ -128,6 +128,54 @@ static void test_more_than_one_way(void)
     t_close(ctx);
 }
 
+/* A rule called at the end of another one returns to all places that called the other, those found later in the same step too: a calls b there
+ * before c calls a. */
+static void test_late_callers(void)
+{
+    static const struct { const char *grammar, *text; int want; } row[] = {
+        { "root ::= a \"x\" | c\nc ::= a \"y\"\na ::= b\nb ::= \"1\"", "1x", 1 }, { "root ::= a \"x\" | c\nc ::= a \"y\"\na ::= b\nb ::= \"1\"", "1y", 1 },
+        { "root ::= a \"x\" | c\nc ::= a \"y\"\na ::= b\nb ::= \"1\"", "1z", -1 }, { "root ::= c | a \"x\"\nc ::= a \"y\"\na ::= b\nb ::= \"1\"", "1x", 1 },
+        { "root ::= c | a \"x\"\nc ::= a \"y\"\na ::= b\nb ::= \"1\"", "1y", 1 },
+        /* two tail calls in a row, three callers */
+        { "root ::= a \"x\" | c\nc ::= a \"y\" | d\nd ::= a \"z\"\na ::= b\nb ::= e\ne ::= \"1\"+", "11z", 1 }, { "root ::= a \"x\" | c\nc ::= a \"y\" | d\nd ::= a \"z\"\na ::= b\nb ::= e\ne ::= \"1\"+", "1y", 1 },
+        { "root ::= a \"x\" | c\nc ::= a \"y\" | d\nd ::= a \"z\"\na ::= b\nb ::= e\ne ::= \"1\"+", "1", 0 },
+        /* the rule called at the end may be empty: it has returned before the later caller comes */
+        { "root ::= a \"x\" | c\nc ::= a \"y\"\na ::= b\nb ::= \"1\" | \"\"", "y", 1 }, { "root ::= a \"x\" | c\nc ::= a \"y\"\na ::= b\nb ::= \"1\" | \"\"", "x", 1 }
+    };
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    size_t i;
+    for (i = 0; i < T_COUNT(row); i++) {
+        tllm_grammar *g = grammar(ctx, row[i].grammar);
+        if (!T_EQ_INT(follows(ctx, g, row[i].text), row[i].want)) printf("    %s\n%s\n", row[i].text, row[i].grammar);
+        tllm_grammar_close(ctx, g);
+    }
+    t_close(ctx);
+}
+
+/* The beginning of a character is taken only if some character of the grammar begins so. [^a] takes every character but one: what it refuses
+ * is the beginning of none at all (table 3-7 of the Unicode standard). */
+static void test_partial_characters(void)
+{
+    static const struct { const char *grammar, *text; int want; } row[] = {
+        { "root ::= [^a]", "\xc2", 0 }, { "root ::= [^a]", "\xc1", -1 }, { "root ::= [^a]", "\xf4", 0 }, { "root ::= [^a]", "\xf5", -1 }, { "root ::= [^a]", "\x80", -1 },
+        { "root ::= [^a]", "\xe0\x80", -1 }, { "root ::= [^a]", "\xe0\x9f", -1 }, { "root ::= [^a]", "\xe0\xa0", 0 },      /* below U+0800: overlong */
+        { "root ::= [^a]", "\xf0\x80", -1 }, { "root ::= [^a]", "\xf0\x8f", -1 }, { "root ::= [^a]", "\xf0\x90", 0 },      /* below U+10000 */
+        { "root ::= [^a]", "\xf4\x90", -1 }, { "root ::= [^a]", "\xf4\x8f", 0 }, { "root ::= [^a]", "\xf4\x90\x80", -1 },  /* beyond U+10FFFF */
+        { "root ::= [^a]", "\xed\xa0", -1 }, { "root ::= [^a]", "\xed\xbf", -1 }, { "root ::= [^a]", "\xed\x9f", 0 }, { "root ::= [^a]", "\xee\x80", 0 },   /* surrogates */
+        { "root ::= [\\u0800-\\u0fff]", "\xe0", 0 }, { "root ::= [\\u0800-\\u083f]", "\xe0\xa1", -1 }, { "root ::= [\\u0800-\\u083f]", "\xe0\xa0", 0 },
+        { "root ::= [^\\u0800-\\u083f]", "\xe0\xa0", -1 }, { "root ::= [^\\u0800-\\u083e]", "\xe0\xa0", 0 },
+        { "root ::= [\\U00010000-\\U0010FFFF]", "\xf4\x8f\xbf", 0 }, { "root ::= [\\U0010FFFF]", "\xf4\x8f\xbf\xbf", 1 }, { "root ::= [^\\U00010000-\\U0010FFFF]", "\xf4", -1 }
+    };
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    size_t i;
+    for (i = 0; i < T_COUNT(row); i++) {
+        tllm_grammar *g = grammar(ctx, row[i].grammar);
+        if (!T_EQ_INT(follows(ctx, g, row[i].text), row[i].want)) printf("    row %lu: %s\n", (unsigned long)i, row[i].grammar);
+        tllm_grammar_close(ctx, g);
+    }
+    t_close(ctx);
+}
+
 static void test_refused(void)
 {
     static const struct { const char *grammar, *says; } row[] = {
@@ -158,6 +206,73 @@ static void test_refused(void)
     T_STATUS(tllm_grammar_begin(ctx, NULL, &s), TINY_E_ARGUMENT, "wants its grammar");
     T_STATUS(tllm_grammar_accepts(ctx, NULL, "a", 1, &yes), TINY_E_ARGUMENT, "without state");
     T_EQ_INT(tllm_grammar_may_end(NULL), 0);
+    t_close(ctx);
+}
+
+/* Grammars of a few lines that would keep a processor busy for long: refused by the number of their steps, and those that are only large
+ * are not. */
+static void test_steps_are_counted(void)
+{
+    static const char taken_away[] = "\"x\"{190000}{0} ";
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    char *text = (char *)t_keep(1 << 20), bytes[256];
+    unsigned char may[256];
+    uint32_t end[256];
+    tllm_grammar *g;
+    tllm_grammar_state *s = NULL;
+    tllm_pieces *p = NULL;
+    tiny_status st = TINY_OK;
+    size_t i, n;
+    for (i = 0; i < 256; i++) {
+        bytes[i] = (char)i;
+        end[i] = (uint32_t)i + 1;
+    }
+    if (!T_OK(tllm_pieces_open(ctx, bytes, end, 256, &p))) return;
+    /* 41 rules, each the next one twice: after k letters each of 27 bytes costs thousands of steps times k */
+    for (n = (size_t)sprintf(text, "root ::= r0\n"), i = 0; i < 40; i++)
+        n += (size_t)sprintf(text + n, "r%d ::= r%d r%d\n", (int)i, (int)i + 1, (int)i + 1);
+    (void)sprintf(text + n, "r40 ::= [a-z ]?\n");
+    g = grammar(ctx, text);
+    T_OK(tllm_grammar_begin(ctx, g, &s));
+    for (n = 0; !st && n < 50; n++) {
+        st = tllm_grammar_mask(ctx, s, p, may);
+        if (!st) st = tllm_grammar_advance(ctx, s, "a", 1);
+    }
+    T_STATUS(st, TINY_E_WORKSPACE, "the grammar leaves too many ways: rule r");
+    T_TRUE(n <= 20);
+    tllm_grammar_free(ctx, s);
+    tllm_grammar_close(ctx, g);
+    /* written out and taken away again, over and over: nothing is left of it but the work */
+    for (n = (size_t)sprintf(text, "root ::= "), i = 0; i < 200; i++, n += sizeof taken_away - 1) memcpy(text + n, taken_away, sizeof taken_away);
+    T_STATUS(tllm_grammar_open(ctx, text, n, "root", &g), TINY_E_FORMAT, "write more than 12800000 operations");
+    for (n = (size_t)sprintf(text, "root ::= \"x\""), i = 0; i < 100000; i++) text[n++] = '*';
+    T_STATUS(tllm_grammar_open(ctx, text, n, "root", &g), TINY_E_FORMAT, "operations");
+    /* large, and harmless: 10000 words, and 2000 rules of which each may be left out */
+    for (n = (size_t)sprintf(text, "root ::= \"w0\""), i = 1; i < 10000; i++) n += (size_t)sprintf(text + n, " | \"w%d\"", (int)i);
+    g = grammar(ctx, text);
+    T_OK(tllm_grammar_begin(ctx, g, &s));
+    for (i = 0; i < 3; i++) {
+        T_OK(tllm_grammar_mask(ctx, s, p, may));
+        T_EQ_INT(may['w'], i == 0);
+        T_OK(tllm_grammar_advance(ctx, s, &"w12"[i], 1));
+    }
+    T_EQ_INT(tllm_grammar_may_end(s), 1);
+    tllm_grammar_free(ctx, s);
+    tllm_grammar_close(ctx, g);
+    for (n = (size_t)sprintf(text, "root ::= s0\n"), i = 0; i < 2000; i++)
+        n += (size_t)sprintf(text + n, "s%d ::= v%d? s%d\nv%d ::= \"%c\" [0-9]+ \",\"\n", (int)i, (int)i, (int)i + 1, (int)i, 'a' + (int)(i % 26));
+    (void)sprintf(text + n, "s2000 ::= \".\"\n");
+    g = grammar(ctx, text);
+    T_OK(tllm_grammar_begin(ctx, g, &s));
+    for (i = 0; i < 30; i++) {
+        T_OK(tllm_grammar_mask(ctx, s, p, may));
+        T_EQ_INT(may['z'], i % 3 == 0);
+        T_EQ_INT(may['.'], i % 3 == 0);
+        T_OK(tllm_grammar_advance(ctx, s, &"z1,"[i % 3], 1));
+    }
+    tllm_grammar_free(ctx, s);
+    tllm_grammar_close(ctx, g);
+    tllm_pieces_close(ctx, p);
     t_close(ctx);
 }
 
@@ -254,7 +369,10 @@ int main(void)
     T_RUN(test_json);
     T_RUN(test_forms);
     T_RUN(test_more_than_one_way);
+    T_RUN(test_late_callers);
+    T_RUN(test_partial_characters);
     T_RUN(test_refused);
+    T_RUN(test_steps_are_counted);
     T_RUN(test_long);
     T_RUN(test_states);
     T_RUN(test_no_memory);

@@ -80,6 +80,34 @@ static void test_by_hand(void)
     leaves(tllm_step_bias(ban, 1), five, 5, NULL, 0, fourth, 4);
 }
 
+/* Probabilities that reach the share exactly: eight alike weigh 1 each, and k of them are k / 8. The fewest that reach it are k, the first k;
+ * the least more takes one more. */
+static void test_reached_exactly(void)
+{
+    int form, k, more, i;
+    for (form = 0; form < 2; form++)
+        for (k = 1; k < 8; k++)
+            for (more = 0; more < 2; more++) {
+                const float p = more ? nextafterf((float)k / 8, 1.0f) : (float)k / 8;
+                tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+                tllm_step step = form ? tllm_step_typical(p) : tllm_step_top_p(p);
+                tllm_sampler *s;
+                float logits[8];
+                int32_t token;
+                double have;
+                for (i = 0; i < 8; i++) logits[i] = -1.25f;
+                T_OK(tllm_sampler_open(ctx, &step, 1, 8, 1, &s));
+                T_OK(tllm_sample(s, logits, &token));
+                for (i = 0; tllm_sampler_left(s, (size_t)i, &token, &have); i++) {
+                    T_EQ_INT(token, i);
+                    T_CLOSE(have, 1.0 / (k + more), 1e-12);
+                }
+                T_EQ_INT(i, k + more);
+                tllm_sampler_close(s);
+                t_close(ctx);
+            }
+}
+
 /* penalty of each token by the definition of dry: the longest earlier copy of the end that the token would lengthen */
 static int dry_length(const int32_t *t, int n, int32_t token, const int32_t *breaker, int n_breakers)
 {
@@ -631,6 +659,19 @@ static void test_stop(void)
             if (t_now.checks_failed) break;
         }
     tllm_stop_close(stop);
+    {                                       /* of two that end together the longer, whichever comes first in the list */
+        static const char *const nested[3] = { "bc", "abc", "c!" };
+        char out[8];
+        size_t got;
+        int now;
+        T_OK(tllm_stop_open(ctx, nested, 3, &stop));
+        tllm_stop_feed(stop, "xabc", 4, out, &got, &now);
+        T_TRUE(got == 1 && out[0] == 'x' && now == 2);
+        tllm_stop_reset(stop);
+        tllm_stop_feed(stop, "xbc", 3, out, &got, &now);
+        T_TRUE(got == 1 && out[0] == 'x' && now == 1);
+        tllm_stop_close(stop);
+    }
     {
         static const char *const empty[2] = { "a", "" };
         T_STATUS(tllm_stop_open(ctx, empty, 2, &stop), TINY_E_ARGUMENT, "stop string 2 is empty");
@@ -641,6 +682,7 @@ static void test_stop(void)
 int main(void)
 {
     T_RUN(test_by_hand);
+    T_RUN(test_reached_exactly);
     T_RUN(test_dry);
     T_RUN(test_draws);
     T_RUN(test_mirostat);

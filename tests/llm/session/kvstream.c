@@ -354,12 +354,12 @@ static void test_bad(void)
 
 int main(void)
 {
-    T_RUN_TARGETS(test_best_level);
-    T_RUN_TARGETS(test_never_missed);
+    T_RUN_FORMS(test_best_level);
+    T_RUN_FORMS(test_never_missed);
     T_RUN(test_by_hand);
-    T_RUN_TARGETS(test_no_future);
+    T_RUN_FORMS(test_no_future);
     T_RUN(test_traces);
-    T_RUN_TARGETS(test_transport);
+    T_RUN_FORMS(test_transport);
     T_RUN(test_bad);
     return t_done();
 }

@@ -1,15 +1,18 @@
 /* tests/llm/token/kit.h - for the tests of vocabularies: files of the oracle, and vocabularies put together by hand */
 #ifndef TOKEN_KIT_H
 #define TOKEN_KIT_H
-#if T_PAGES
-#include <sys/stat.h>
-#endif
 
-#define ORACLE "../shared/oracle/tokenizer"
+#define ORACLE "oracle/tokenizer"           /* under one of the folders of t_find */
 
+/* a file of the oracle where it is, any other path as it stands */
+T_FN const char *here(const char *path)
+{
+    const char *full = strncmp(path, "oracle/", 7) ? NULL : t_find(path);
+    return full ? full : path;
+}
 T_FN char *slurp(const char *path, size_t *n)
 {
-    FILE *f = fopen(path, "rb");
+    FILE *f = fopen(here(path), "rb");
     char *text = NULL;
     long bytes;
     if (!f) return NULL;
@@ -24,19 +27,11 @@ T_FN char *slurp(const char *path, size_t *n)
 T_FN tllm_vocab *open_vocab(tiny_ctx *ctx, const char *path, tllm_gguf **g)
 {
     tllm_vocab *v = NULL;
-    if (T_OK(tllm_gguf_open(ctx, path, g))) (void)T_OK(tllm_vocab_open(ctx, *g, &v));
+    if (T_OK(tllm_gguf_open(ctx, here(path), g))) (void)T_OK(tllm_vocab_open(ctx, *g, &v));
     return v;
 }
 
-T_FN int have_shared(void)
-{
-#if T_PAGES
-    struct stat s;
-    return !stat("../shared", &s);
-#else
-    return 0;
-#endif
-}
+T_FN int have_oracle(void) { return t_find(ORACLE "/README.md") != NULL; }
 
 enum { MOST = 400 };
 typedef struct made { tllm_text text[MOST]; float score[MOST]; int32_t type[MOST], special[TLLM_SPECIAL_COUNT]; tllm_vocab_desc d; } made;

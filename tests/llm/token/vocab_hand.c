@@ -138,6 +138,179 @@ static void test_bpe_by_hand(void)
     t_close(ctx);
 }
 
+/* words between blanks, and the blanks left out; capitals are made small only where the vocabulary asks for it */
+static void test_whitespace_by_hand(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    static made m;
+    static tllm_text merge[1];
+    tllm_vocab *v = NULL;
+    start(&m, "gpt2", "whitespace");
+    token(&m, "a", 0, 1);                   /* 0 */
+    token(&m, "b", 0, 1);
+    token(&m, "A", 0, 1);                   /* 2 */
+    token(&m, "ab", 0, 1);
+    token(&m, "\xc3\xa9", 0, 1);            /* 4: e with an acute accent, whose capital is c3 89 */
+    token(&m, " ", 0, 1);                   /* 5: never met */
+    merge[0].at = "a b";
+    merge[0].n = 3;
+    m.d.merge = merge;
+    m.d.n_merges = 1;
+    if (T_OK(tllm_vocab_make(ctx, &m.d, &v))) {
+        ENCODES(v, "ab a b", 0, "3 0 1");
+        ENCODES(v, "Ab AB", 0, "2 1 2");    /* A+b is no merge, B no token */
+        ENCODES(v, "\xc3\x89\xc3\xa9", 0, "4");
+    }
+    tllm_vocab_close(ctx, v);
+    v = NULL;
+    m.d.lowercase = 1;
+    if (T_OK(tllm_vocab_make(ctx, &m.d, &v))) {
+        ENCODES(v, "ab a b", 0, "3 0 1");
+        ENCODES(v, "Ab AB", 0, "3 3");
+        ENCODES(v, "\xc3\x89\xc3\xa9", 0, "4 4");
+    }
+    tllm_vocab_close(ctx, v);
+    t_close(ctx);
+}
+
+static size_t put_utf8(char *to, uint32_t c)
+{
+    size_t n = 0;
+    if (c < 0x80) to[n++] = (char)c;
+    else {
+        if (c < 0x800) to[n++] = (char)(0xc0 | c >> 6);
+        else {
+            if (c < 0x10000) to[n++] = (char)(0xe0 | c >> 12);
+            else {
+                to[n++] = (char)(0xf0 | c >> 18);
+                to[n++] = (char)(0x80 | (c >> 12 & 63));
+            }
+            to[n++] = (char)(0x80 | (c >> 6 & 63));
+        }
+        to[n++] = (char)(0x80 | (c & 63));
+    }
+    to[n] = 0;
+    return n;
+}
+
+/* Small letters of the capitals of many scripts, by the charts of Unicode: first, last, and where the small one of the first stands. */
+static void test_capitals(void)
+{
+    static const struct { uint32_t first, last, small; } row[] = {
+        { 0x41, 0x5a, 0x61 }, { 0xc0, 0xd6, 0xe0 }, { 0xd8, 0xde, 0xf8 }, { 0x178, 0x178, 0xff }, { 0x391, 0x3a1, 0x3b1 }, { 0x3a3, 0x3ab, 0x3c3 },
+        { 0x400, 0x40f, 0x450 }, { 0x410, 0x42f, 0x430 }, { 0x4c0, 0x4c0, 0x4cf }, { 0x531, 0x556, 0x561 }, { 0x10a0, 0x10c5, 0x2d00 }, { 0x13a0, 0x13ef, 0xab70 },
+        { 0x13f0, 0x13f5, 0x13f8 }, { 0x1c90, 0x1cba, 0x10d0 }, { 0x1e9e, 0x1e9e, 0xdf }, { 0x1f08, 0x1f0f, 0x1f00 }, { 0x2126, 0x2126, 0x3c9 }, { 0x212a, 0x212a, 0x6b },
+        { 0x212b, 0x212b, 0xe5 }, { 0x2132, 0x2132, 0x214e }, { 0x2160, 0x216f, 0x2170 }, { 0x2183, 0x2183, 0x2184 }, { 0x24b6, 0x24cf, 0x24d0 }, { 0x2c00, 0x2c2f, 0x2c30 }, { 0xff21, 0xff3a, 0xff41 },
+        { 0x10400, 0x10427, 0x10428 }, { 0x104b0, 0x104d3, 0x104d8 }, { 0x10c80, 0x10cb2, 0x10cc0 }, { 0x118a0, 0x118bf, 0x118c0 }, { 0x16e40, 0x16e5f, 0x16e60 },
+        { 0x1e900, 0x1e921, 0x1e922 } };
+    static char small[2 * T_COUNT(row)][8];
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    static made m;
+    tllm_vocab *v = NULL;
+    char text[8], want[24];
+    size_t i;
+    start(&m, "gpt2", "whitespace");
+    m.d.lowercase = 1;
+    for (i = 0; i < 2 * T_COUNT(row); i++) {
+        (void)put_utf8(small[i], row[i / 2].small + (i % 2 ? row[i / 2].last - row[i / 2].first : 0));
+        token(&m, small[i], 0, 1);
+    }
+    if (T_OK(tllm_vocab_make(ctx, &m.d, &v)))
+        for (i = 0; i < 2 * T_COUNT(row); i++) {
+            const size_t n = put_utf8(text, i % 2 ? row[i / 2].last : row[i / 2].first);
+            (void)snprintf(want, sizeof want, "%ld", (long)tllm_vocab_find(v, small[i], strlen(small[i])));
+            encodes_n(ctx, v, text, n, 0, want, __LINE__);
+            encodes_n(ctx, v, small[i], strlen(small[i]), 0, want, __LINE__);
+        }
+    tllm_vocab_close(ctx, v);
+    t_close(ctx);
+}
+
+/* Vocabularies of gemma4: a run of line ends that is a token is taken whole, without merging; any other word is merged, token or not. */
+static void test_bpe_lines(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    static made m;
+    static tllm_text merge[2];
+    static const char *const rule[] = { "b c", "a bc" };
+    tllm_vocab *v = NULL;
+    size_t i;
+    start(&m, "gpt2", "gemma4");
+    token(&m, "a", 0, 1);                               /* 0 */
+    token(&m, "b", 0, 1);
+    token(&m, "c", 0, 1);                               /* 2 */
+    token(&m, "\n", 0, 1);
+    token(&m, "bc", 0, 1);                              /* 4 */
+    token(&m, "ab", 0, 1);                              /* 5: no merge makes it */
+    token(&m, "\n\n", 0, 1);                            /* 6: nor this */
+    token(&m, "a\n", 0, 1);                             /* 7: nor this */
+    token(&m, "abc", 0, 1);                             /* 8 */
+    for (i = 0; i < T_COUNT(rule); i++) { merge[i].at = rule[i]; merge[i].n = strlen(rule[i]); }
+    m.d.merge = merge;
+    m.d.n_merges = T_COUNT(merge);
+    if (T_OK(tllm_vocab_make(ctx, &m.d, &v))) {
+        T_TRUE(tllm_vocab_pre(v) && tllm_vocab_pre(v)->flags & TLLM_PRE_LINES);
+        ENCODES(v, "ab", 0, "0 1");
+        ENCODES(v, "abc", 0, "8");
+        ENCODES(v, "\n\n", 0, "6");
+        ENCODES(v, "\n\n\n", 0, "3 3 3");                /* no token: one by one */
+        ENCODES(v, "a\n", 0, "0 3");
+        ENCODES(v, "ab\n\nabc\nab", 0, "0 1 6 8 3 0 1");
+    }
+    tllm_vocab_close(ctx, v);
+    t_close(ctx);
+}
+
+/* A stream gives text by the standard: each byte that belongs to no character is U+FFFD, whether it came alone or in one token with others. */
+static void test_stream_characters(void)
+{
+    static const struct { const char *bytes; int n_bad; } row[] = {     /* n_bad 0: a character, passed as it is */
+        { "\xc2\x80", 0 }, { "\xe0\xa0\x80", 0 }, { "\xed\x9f\xbf", 0 }, { "\xee\x80\x80", 0 }, { "\xf0\x90\x80\x80", 0 }, { "\xf4\x8f\xbf\xbf", 0 },
+        { "\xed\xa0\x80", 3 }, { "\xed\xbf\xbf", 3 }, { "\xed\xa0\xbd\xed\xb8\x80", 6 },       /* surrogates, a pair of them too */
+        { "\xc0\x80", 2 }, { "\xc1\xbf", 2 }, { "\xe0\x80\x80", 3 }, { "\xe0\x9f\xbf", 3 }, { "\xf0\x80\x80\x80", 4 }, { "\xf0\x8f\xbf\xbf", 4 },   /* overlong */
+        { "\xf4\x90\x80\x80", 4 }, { "\xf5\x80\x80\x80", 4 }, { "\xff", 1 }, { "\x80", 1 }, { "\xfe\xbf", 2 }
+    };
+    static char text[256][8], whole[T_COUNT(row)][32];
+    static made m;
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tllm_vocab *v = NULL;
+    size_t i, k, n;
+    int way;
+    start(&m, "rwkv", NULL);
+    for (i = 0; i < 256; i++) {                         /* token i is byte i, token 256 + i a row and an x */
+        (void)snprintf(text[i], sizeof text[i], "\\x%02x", (unsigned)i);
+        token(&m, text[i], 0, 1);
+    }
+    for (i = 0; i < T_COUNT(row); i++) {
+        for (n = k = 0; row[i].bytes[k]; k++) n += (size_t)snprintf(whole[i] + n, sizeof whole[i] - n, "\\x%02x", (unsigned)(unsigned char)row[i].bytes[k]);
+        (void)snprintf(whole[i] + n, sizeof whole[i] - n, "x");
+        token(&m, whole[i], 0, 1);
+    }
+    if (T_OK(tllm_vocab_make(ctx, &m.d, &v)))
+        for (i = 0; i < T_COUNT(row); i++)
+            for (way = 0; way < 3; way++) {             /* one token; byte by byte and an x; byte by byte and the end */
+                const size_t n_bytes = strlen(row[i].bytes);
+                tllm_stream s = tllm_stream_start(v, 0);
+                char want[40] = "";
+                tllm_bytes b;
+                memset(&b, 0, sizeof b);
+                if (!row[i].n_bad) (void)strcat(want, row[i].bytes);
+                for (k = 0; k < (size_t)row[i].n_bad; k++) (void)strcat(want, "\xef\xbf\xbd");
+                if (way < 2) (void)strcat(want, "x");
+                if (!way) T_OK(tllm_stream_next(ctx, &s, (int32_t)(256 + i), &b));
+                for (k = 0; way && k < n_bytes; k++) {
+                    T_OK(tllm_stream_next(ctx, &s, (unsigned char)row[i].bytes[k], &b));
+                    if (k == 1) T_EQ_INT(b.n, row[i].n_bad ? 6 : n_bytes == 2 ? 2 : 0);    /* two bytes tell */
+                }
+                if (way == 1) T_OK(tllm_stream_next(ctx, &s, 'x', &b));
+                T_OK(tllm_stream_end(ctx, &s, &b));
+                if (b.n != strlen(want) || memcmp(b.at, want, b.n)) t_fail(__FILE__, __LINE__, "row %lu, way %d: %lu bytes, not %lu", (unsigned long)i, way, (unsigned long)b.n, (unsigned long)strlen(want));
+                tllm_bytes_free(ctx, &b);
+            }
+    tllm_vocab_close(ctx, v);
+    t_close(ctx);
+}
+
 static void test_wordpiece_by_hand(void)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
@@ -154,6 +327,7 @@ static void test_wordpiece_by_hand(void)
     token(&m, "\xe2\x96\x81,", 0, 1);       /* 7 */
     token(&m, "\xe2\x96\x81" "e", 0, 1);    /* 8 */
     token(&m, "\xe2\x96\x81\xe4\xbd\xa0", 0, 1);    /* 9 */
+    token(&m, "\xe2\x96\x81" "e\xcc\x81", 0, 1);     /* 10: a mark of its own follows */
     if (T_OK(tllm_vocab_make(ctx, &m.d, &v))) {
         ENCODES(v, "Played, PLAYING", 0, "3 6 7 5");
         ENCODES(v, "playest", 0, "0");      /* cannot be finished: the whole word is unknown */
@@ -168,7 +342,17 @@ static void test_wordpiece_by_hand(void)
     if (T_OK(tllm_vocab_make(ctx, &m.d, &v))) {
         ENCODES(v, "Play play", 0, "0 3");
         ENCODES(v, "\xc3\xa9", 0, "0");     /* and accents stay */
+        ENCODES(v, "e\xcc\x81 e", 0, "10 8");
     }
+    tllm_vocab_close(ctx, v);
+    v = NULL;
+    m.d.strip_accents = 1;                  /* the two are asked for apart */
+    if (T_OK(tllm_vocab_make(ctx, &m.d, &v))) ENCODES(v, "e\xcc\x81 E", 0, "8 0");
+    tllm_vocab_close(ctx, v);
+    v = NULL;
+    m.d.lowercase = 1;
+    m.d.strip_accents = -1;
+    if (T_OK(tllm_vocab_make(ctx, &m.d, &v))) ENCODES(v, "E\xcc\x81 E", 0, "10 8");
     tllm_vocab_close(ctx, v);
     t_close(ctx);
 }
@@ -667,6 +851,17 @@ static void test_allocations(void)
 
 /* ---- the tables ------------------------------------------------------------------------------------------------ */
 
+/* the names with notes 1, 2 and 3 in docs/tokenizers.md */
+static const char *const pre_whole[] = { "llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "jina-v5-nano", "minicpm5", "youtu", "tekken",
+                                         "granite-embed-multi-97m", NULL };
+static const char *const pre_bos[] = { "llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "jina-v5-nano", "tekken", "chameleon", NULL };
+static const char *const pre_raw[] = { "gemma4", "granite-embed-multi-311m", "sarvam-moe", "whitespace", NULL };
+static int pre_in(const char *const *list, const char *name)
+{
+    while (*list && strcmp(*list, name)) list++;
+    return *list != NULL;
+}
+
 static void test_tables(void)
 {
     size_t i, k;
@@ -675,6 +870,8 @@ static void test_tables(void)
         const tllm_pre *p = tllm_pre_at(i);
         T_TRUE(tllm_pre_find(p->name, strlen(p->name)) == p);   /* no name twice */
         T_TRUE(p->rule[0] != 0);
+        if (!T_TRUE(!(p->flags & TLLM_PRE_WHOLE) == !pre_in(pre_whole, p->name) && !(p->flags & TLLM_PRE_BOS) == !pre_in(pre_bos, p->name) &&
+                    !(p->flags & TLLM_PRE_RAW) == !pre_in(pre_raw, p->name))) printf("  %s\n", p->name);
         for (k = 0; p->rule[k]; k++) T_TRUE(p->rule[k] != ' ' || (p->rule[k + 1] && p->rule[k + 1] != ' '));
     }
     T_TRUE(i > 80);
@@ -686,6 +883,10 @@ int main(void)
     T_RUN(test_tables);
     T_RUN(test_spm_by_hand);
     T_RUN(test_bpe_by_hand);
+    T_RUN(test_bpe_lines);
+    T_RUN(test_stream_characters);
+    T_RUN(test_whitespace_by_hand);
+    T_RUN(test_capitals);
     T_RUN(test_wordpiece_by_hand);
     T_RUN(test_unigram_by_hand);
     T_RUN(test_rwkv_by_hand);

@@ -487,6 +487,32 @@ static void test_model_file(void)
     check_model_file(TLLM_TRAIN_GATED);
 }
 
+/* general.file_type names what the matrices are by the numbers of the GGUF description: 0 all F32, 1 mostly F16, 7 mostly Q8_0; where none of these fits it is left out */
+static void test_file_type(void)
+{
+    static const struct { const char *format; int type; } row[] = { { "F32", 0 }, { "F16", 1 }, { "Q8_0", 7 }, { "BF16", -1 }, { "Q4_0", -1 } };
+    tllm_train_desc d = form_desc(TLLM_TRAIN_GROUPED);
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tllm_trainer *t = NULL;
+    size_t i;
+    d.embedding = 64;
+    d.hidden = 96;
+    remove_files();
+    if (T_OK(tllm_trainer_open(ctx, &d, &t)))
+        for (i = 0; i < T_COUNT(row); i++) {
+            tllm_gguf *g = NULL;
+            int64_t type = -1;
+            if (!T_OK(tllm_trainer_model(t, model_path, row[i].format)) || !T_OK(tllm_gguf_open(ctx, model_path, &g))) continue;
+            T_EQ_INT(tllm_meta_i64(tllm_gguf_find(g, "general.file_type"), 0, &type), row[i].type >= 0);
+            T_EQ_INT(type, row[i].type);
+            T_TRUE(!strcmp(tllm_type_name(tllm_gguf_tensor_find(g, "blk.0.ffn_up.weight")->type), row[i].format));
+            tllm_gguf_close(ctx, g);
+        }
+    tllm_trainer_close(t);
+    t_close(ctx);
+    remove_files();
+}
+
 static void test_held_out(void)
 {
     tllm_train_desc d = small_desc();
@@ -530,6 +556,7 @@ static void test_memory(void)
 int main(void)
 {
     T_RUN(test_model_file);
+    T_RUN(test_file_type);
     T_RUN(test_overfit);
     T_RUN_TARGETS(test_same_bits);
     T_RUN(test_other_length);

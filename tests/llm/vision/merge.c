@@ -220,9 +220,9 @@ static void test_bad(tiny_target target)
 
 int main(void)
 {
-    T_RUN_TARGETS(test_plain_and_gradient);
-    T_RUN_TARGETS(test_same_bits);
+    T_RUN_FORMS(test_plain_and_gradient);
+    T_RUN_FORMS(test_same_bits);
     T_RUN_TARGETS(test_conformance);
-    T_RUN_TARGETS(test_bad);
+    T_RUN_FORMS(test_bad);
     return t_done();
 }

@@ -231,7 +231,7 @@ static void test_memory(void)
 
 static void test_bad(void)
 {
-    static const tiny_idx below[BLOCKS] = { 1, -1, 1 };
+    static const tiny_idx below[BLOCKS] = { 1, -1, 1 }, many[BLOCKS] = { 1, 1000, 1000 };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     tllm_vit *v = network(ctx, TINY_F32);
     tllm_pyra_desc pd;
@@ -244,6 +244,14 @@ static void test_bad(void)
     pd.n_block = 2;
     T_STATUS(tllm_pyra_open(ctx, v, &pd, &p), TINY_E_ARGUMENT, "2 blocks, the network has 3");
     T_TRUE(!p);
+    pd.n_block = BLOCKS;                    /* more than there can be: of an even number of tokens not half, since the class token stays */
+    pd.r = many;
+    if (T_OK(tllm_pyra_open(ctx, v, &pd, &p))) {
+        static const tiny_idx left[1 + BLOCKS] = { 17, 16, 9, 5 };
+        int i;
+        for (i = -1; i < BLOCKS; i++) T_EQ_INT(tllm_pyra_tokens(p, i), left[1 + i]);
+    }
+    tllm_pyra_close(p);
     tllm_pyra_close(NULL);
     tllm_vit_close(v);
     t_close(ctx);
@@ -252,7 +260,7 @@ static void test_bad(void)
 int main(void)
 {
     T_RUN(test_network_gradient);
-    T_RUN_TARGETS(test_sizes_in_attention);
+    T_RUN_FORMS(test_sizes_in_attention);
     T_RUN(test_begins_as_merging);
     T_RUN(test_memory);
     T_RUN(test_bad);

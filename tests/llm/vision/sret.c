@@ -465,12 +465,12 @@ static void test_memory(void)
 
 int main(void)
 {
-    T_RUN_TARGETS(test_slices);
-    T_RUN_TARGETS(test_stage_and_gradient);
+    T_RUN_FORMS(test_slices);
+    T_RUN_FORMS(test_stage_and_gradient);
     T_RUN(test_network);
-    T_RUN_TARGETS(test_figures);
+    T_RUN_FORMS(test_figures);
     T_RUN(test_learns);
-    T_RUN_TARGETS(test_bad);
+    T_RUN_FORMS(test_bad);
     T_RUN(test_memory);
     return t_done();
 }

@@ -279,6 +279,7 @@ static void test_bad(void)
     tiny_tensor sn = tiny_tensor_2d(next, TINY_F32, 5, 1), place = tiny_tensor_2d(at, TINY_I32, 6, 1), y = tiny_tensor_3d(x, TINY_F32, 5, 1, 2), all = tiny_tensor_3d(x + 10, TINY_F32, 6, 1, 2), part_of;
     T_STATUS(tllm_tome_match(ctx, NULL, 1, 0, &match), TINY_E_ARGUMENT, "are needed");
     T_STATUS(tllm_tome_match(ctx, &keys, 1, 8, &match), TINY_E_ARGUMENT, "flags 8");
+    T_STATUS(tllm_tome_match(ctx, &keys, 1, 4, &match), TINY_E_ARGUMENT, "flags 4");
     T_STATUS(tllm_tome_match(ctx, &keys, 3, 0, &match), TINY_E_SHAPE, "3 images");
     T_STATUS(tllm_tome_match(ctx, &keys, 0, 0, &match), TINY_E_SHAPE, "0 images");
     T_STATUS(tllm_tome_match(ctx, &keys, 2, 0, &match), TINY_E_SHAPE, "must be dense i32, 12 x 2");
@@ -342,11 +343,11 @@ static void test_memory(void)
 
 int main(void)
 {
-    T_RUN_TARGETS(test_by_hand);
-    T_RUN_TARGETS(test_random);
-    T_RUN_TARGETS(test_ties_and_odd);
-    T_RUN_TARGETS(test_chain);
-    T_RUN_TARGETS(test_schedules);
+    T_RUN_FORMS(test_by_hand);
+    T_RUN_FORMS(test_random);
+    T_RUN_FORMS(test_ties_and_odd);
+    T_RUN_FORMS(test_chain);
+    T_RUN_FORMS(test_schedules);
     T_RUN(test_bad);
     T_RUN(test_memory);
     return t_done();

@@ -362,7 +362,7 @@ static void test_learns(void)
 int main(void)
 {
     T_RUN(test_plain_and_gradient);
-    T_RUN_TARGETS(test_targets);
+    T_RUN_FORMS(test_targets);
     T_RUN(test_bad);
     T_RUN(test_memory);
     T_RUN(test_learns);
