@@ -179,7 +179,7 @@ static void test_two_sets(void)
 
 static void test_target(void)
 {
-    static const char *const line[] = { "graph make planted x.tgraph", "gnn train", "fastrp" };
+    static const char *const line[] = { "graph make planted x.tgraph", "gnn train", "fastrp -o x.npy" };
     size_t i;
     if (!is_there()) return;
     T_TRUE(!setenv("TINY_TARGET", "bogus", 1));
@@ -205,7 +205,7 @@ static void test_outputs(void)
     }
     spill("kept.svg", "as it was");
     spill("m.safetensors.part", "as it was");
-    T_EQ_INT(run("gnn train --quiet --epochs 2 --svg %s --save %s --curve %s", at("kept.svg"), at("m"), folder), 1);
+    T_EQ_INT(run("gnn train --quiet --epochs 2 --svg %s --save %s --curve %s/no/such/c.svg", at("kept.svg"), at("m"), folder), 1);
     slurp("kept.svg", text, sizeof text);
     T_EQ_TEXT(text, "as it was");
     slurp("m.safetensors.part", text, sizeof text);
@@ -221,7 +221,7 @@ static void test_outputs(void)
     T_EQ_INT(run("gnn train --quiet --epochs 2 --svg %s", at("link.svg")), 0);
     T_TRUE(size_of("c.svg") > 0);
     T_TRUE(!remove(at("c.svg")));
-    T_EQ_INT(run("gnn train --quiet --epochs 2 --svg %s --curve %s", at("link.svg"), folder), 1);
+    T_EQ_INT(run("gnn train --quiet --epochs 2 --svg %s --curve %s/no/such/c.svg", at("link.svg"), folder), 1);
     T_TRUE(!unlink(at("link.svg")));
     T_EQ_INT(run("gnn train --quiet --epochs 3 --curve %s", at("c.svg")), 0);
     slurp("c.svg", text, sizeof text);
@@ -237,6 +237,76 @@ static void test_outputs(void)
     COMPLAINS("standard output could not be written");
     T_EQ_INT(run("graph info %s >/dev/full", at("g.tgraph")), 1);
     COMPLAINS("standard output could not be written");
+}
+
+/* a number of nodes that no graph can have is refused, not taken for a remark; what is no number of nodes is one */
+static void test_many_nodes(void)
+{
+    static const struct { const char *head; int nodes; } line[] = {
+        { "# nodes 4294967296", 0 }, { "# nodes 2147483648", 0 }, { "# nodes 100000000000000000000000000", 0 }, { "# nodes 12", 12 }, { "# nodes 4294967296 or so", 2 }, { "# nodes: 4294967296", 2 }, { "# nodes -5", 2 } };
+    char text[200];
+    size_t i;
+    int k;
+    if (!is_there()) return;
+    for (i = 0; i < T_COUNT(line); i++)
+        for (k = 0; k < 2; k++) {           /* in memory, and in pieces */
+            (void)snprintf(text, sizeof text, "%s\n0\t1\n", line[i].head);
+            spill("w.tsv", text);
+            T_EQ_INT(run("graph convert %s %s %s", at("w.tsv"), at("w.tgraph"), k ? "--memory 1M" : ""), line[i].nodes ? 0 : 1);
+            if (!line[i].nodes) {
+                COMPLAINS("line 1: \"");
+                COMPLAINS("where a number of nodes, at most 2147483647, should stand");
+                continue;
+            }
+            (void)snprintf(text, sizeof text, ": %d nodes, 1 edges", line[i].nodes);
+            SAYS(text);
+        }
+    spill("w.tsv", "# nodes 3 4294967296\n0\t1\n");
+    T_EQ_INT(run("graph convert %s %s --bipartite", at("w.tsv"), at("w.tgraph")), 1);
+    COMPLAINS("\"4294967296\" where a number of nodes");
+    (void)remove(at("w.tsv"));
+    (void)remove(at("w.tgraph"));
+}
+
+/* FastRP in the place of features is said, with the file that somebody may have taken for them; files of the folder are not written over */
+static void test_folder(void)
+{
+    static const char *const bad[] = { "-o %s/labels.txt", "--log %s/splits.txt", "--svg %s/edges.tsv", "--curve %s/labels.txt", "--save %s/net" };
+    char text[300];
+    size_t i;
+    if (!is_there()) return;
+    spill("edges.tsv", "0\t1\n1\t2\n2\t3\n3\t0\n4\t5\n5\t6\n6\t7\n7\t4\n");
+    spill("labels.txt", "0\n0\n0\n0\n1\n1\n1\n1\n");
+    spill("splits.txt", "train\ntrain\nval\ntest\ntrain\ntrain\nval\ntest\n");
+    spill("features.csv", "1,2\n");
+    (void)remove(at("features.npy"));
+    T_EQ_INT(run("gnn train %s --quiet --epochs 2 --threads 1", folder), 0);
+    COMPLAINS("has no features.coo and no features.npy, and features.csv is not read: ");
+    COMPLAINS(" columns of FastRP stand for features");
+    (void)remove(at("features.csv"));
+    T_EQ_INT(run("gnn train %s --epochs 20 --threads 1", folder), 0);
+    COMPLAINS("has no features.coo and no features.npy: ");
+    T_TRUE(!strchr(errors, '\r') && !strchr(said, '\r'));   /* what is written over is for terminals */
+    (void)symlink("labels.txt", at("net.json"));
+    for (i = 0; i < T_COUNT(bad); i++) {
+        char option[300];
+        (void)snprintf(option, sizeof option, bad[i], folder);
+        T_EQ_INT(run("gnn train %s --quiet --epochs 2 --threads 1 %s", folder, option), 2);
+        COMPLAINS("this file is read, so nothing is written to it");
+    }
+    slurp("labels.txt", text, sizeof text);
+    T_EQ_TEXT(text, "0\n0\n0\n0\n1\n1\n1\n1\n");
+    slurp("edges.tsv", text, sizeof text);
+    T_TRUE(!strncmp(text, "0\t1\n", 4));
+    (void)remove(at("net.json"));
+    T_EQ_INT(run("gnn train --quiet --epochs 2 --curve %s", folder), 2);
+    COMPLAINS("this is a folder");
+    T_EQ_INT(run("gnn train --net /dev/zero"), 1);
+    COMPLAINS("/dev/zero: it has more than 1048576 bytes");
+    T_EQ_INT(run("graph convert /dev/zero %s", at("w.tgraph")), 1);
+    COMPLAINS("/dev/zero: more than 67108864 bytes");
+    T_EQ_INT(run("graph convert /dev/zero %s --memory 1M", at("w.tgraph")), 1);
+    T_TRUE(size_of("w.tgraph") < 0);
 }
 
 /* infer judges the part that training left out: the line that train prints does */
@@ -384,6 +454,8 @@ int main(void)
     T_RUN(test_two_sets);
     T_RUN(test_target);
     T_RUN(test_outputs);
+    T_RUN(test_many_nodes);
+    T_RUN(test_folder);
     T_RUN(test_kept);
     T_RUN(test_rows);
     T_RUN(test_stopped_training);

@@ -28,6 +28,7 @@ TINY_API int tgnn_fastrp_row(uint64_t seed, uint64_t j, int d, double s, int32_t
     const double step = s > 1.0 ? tinyi_log64(1.0 - 1.0 / s) : 0.0;
     double at = -1.0;
     int n = 0;
+    if (!col || !sign) return 0;
     for (;;) {
         double u = 1.0 - tiny_rng_uniform64(&rng);      /* (0, 1] */
         double gap = s > 1.0 ? tinyi_log64(u) / step : 0.0;

@@ -54,16 +54,24 @@ static int tinyi_label_open(const tinyi_labels *s, int32_t own, int32_t label)
     return s->size[label] < s->most && !(label > own && s->size[label] == 1 && s->size[own] == 1);
 }
 
-/* the specification: for each edge its label is counted over the whole row */
+/* the label of the source of edge p; 0: the node itself, or, in a mapped file that has changed, none at all */
+static int tinyi_label_of(const tinyi_labels *s, int32_t v, int64_t p, int32_t *label)
+{
+    const int32_t u = s->a->col[p];
+    if (u == v || (uint64_t)u >= (uint64_t)s->a->n_rows) return 0;
+    *label = s->label[u];
+    return 1;
+}
+
+/* the formula: for each edge its label is counted over the whole row */
 static int32_t tinyi_label_ref(const tinyi_labels *s, int32_t v, int64_t p0, int64_t p1)
 {
-    int32_t best = s->label[v], n_best = 0;
+    int32_t best = s->label[v], n_best = 0, b, other;
     int64_t p, q;
     for (p = p0; p < p1; p++) {
-        const int32_t b = s->label[s->a->col[p]];
         int32_t n = 0;
-        if (s->a->col[p] == v) continue;
-        for (q = p0; q < p1; q++) n += s->a->col[q] != v && s->label[s->a->col[q]] == b;
+        if (!tinyi_label_of(s, v, p, &b)) continue;
+        for (q = p0; q < p1; q++) n += tinyi_label_of(s, v, q, &other) && other == b;
         if (tinyi_label_open(s, s->label[v], b) && tinyi_label_before(s, s->label[v], b, n, best, n_best)) {
             best = b;
             n_best = n;
@@ -80,12 +88,10 @@ static int32_t tinyi_label_fast(const tinyi_labels *s, int32_t v, int64_t p0, in
     int64_t p;
     while ((int64_t)mask < 2 * (p1 - p0)) mask = mask * 2 + 1;
     for (p = p0; p < p1; p++) {
-        const int32_t u = s->a->col[p];
         int32_t b;
         uint32_t t;
         if (p + 24 < s->a->n) TINYI_PREFETCH(s->label + s->a->col[p + 24]);
-        if (u == v || (uint64_t)u >= (uint64_t)s->a->n_rows) continue;
-        b = s->label[u];
+        if (!tinyi_label_of(s, v, p, &b)) continue;
         t = ((uint32_t)b * 0x9e3779b1u >> 7) & mask;
         while (table[t].count && table[t].label != b) t = (t + 1) & mask;
         table[t].label = b;

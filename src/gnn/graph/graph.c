@@ -157,9 +157,9 @@ TINY_API tiny_status tgnn_graph_make(tiny_ctx *ctx, const tgnn_edges *edges, con
     unsigned char *has = NULL;
     int64_t i, room;
     tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
     if (st) return st;
     if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no place for it");
-    *out = NULL;
     if (!edges || edges->n < 0 || (edges->n && (!edges->src || !edges->dst))) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there are no edges");
     if ((uint64_t)edges->n > (uint64_t)TINY_IDX_MAX / 64) return tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: %lld edges", (long long)edges->n);
     if (edges->n_src < 0 || edges->n_dst < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: %td sources, %td destinations", edges->n_src, edges->n_dst);
@@ -214,9 +214,9 @@ TINY_API tiny_status tgnn_graph_from_sparse(tiny_ctx *ctx, const tiny_sparse *a,
     tiny_sparse_desc d;
     tiny_sparse in;
     tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
     if (st) return st;
     if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no place for it");
-    *out = NULL;
     if (a && a->form > TINY_CSC) {          /* other forms keep no numbers of their entries */
         tiny_sparse lists;
         memset(&d, 0, sizeof d);
@@ -385,9 +385,9 @@ TINY_API tiny_status tgnn_graph_normalize(tiny_ctx *ctx, const tgnn_graph *g, co
     tiny_idx r;
     int64_t p;
     tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
     if (st) return st;
     if (!g || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no graph, or no place for its norm");
-    *out = NULL;
     if ((unsigned)d->norm > (unsigned)TGNN_NORM_ROW) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: norm %d is unknown", (int)d->norm);
     if ((d->norm == TGNN_NORM_SYMMETRIC || d->add_loops) && g->in.n_rows != g->in.n_cols)
         return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations are not one set of nodes", g->in.n_cols, g->in.n_rows);
@@ -469,9 +469,9 @@ TINY_API tiny_status tgnn_graph_permute(tiny_ctx *ctx, const tgnn_graph *g, cons
     int32_t *place;
     tiny_idx r, n;
     tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
     if (st) return st;
     if (!g || !out || !order) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no graph, no order, or no place for the result");
-    *out = NULL;
     a = &g->in;
     n = a->n_rows;
     if (n != a->n_cols) return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations have no common order", a->n_cols, n);
@@ -522,9 +522,9 @@ TINY_API tiny_status tgnn_graph_induced(tiny_ctx *ctx, const tgnn_graph *g, cons
     tiny_idx i;
     int64_t p, end, room = 0;
     tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
     if (st) return st;
     if (!g || !out || n < 0 || (n && !node)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no graph, no list of nodes, or no place for the result");
-    *out = NULL;
     a = &g->in;
     if (a->n_rows != a->n_cols) return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations are not one set of nodes", a->n_cols, a->n_rows);
     place = (int32_t *)tinyi_alloc(ctx, (size_t)a->n_rows, sizeof *place);
@@ -634,9 +634,9 @@ TINY_API tiny_status tgnn_graph_batch(tiny_ctx *ctx, const tgnn_graph *const *gr
     int64_t edges = 0, numbers = 0, p, p1;
     int weighted = 0, bad = 0;
     tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
     if (st) return st;
     if (!out || !graph_at || n < 0 || (n && !graphs)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "batch: there are no graphs, or no place for the result");
-    *out = NULL;
     for (i = 0; i < n; i++) {
         if (!graphs[i]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "batch: graph %td is missing", i);
         if (graphs[i]->in.n_rows != graphs[i]->in.n_cols)
@@ -679,9 +679,9 @@ TINY_API tiny_status tgnn_planted(tiny_ctx *ctx, tiny_idx n, int k, double degre
     tiny_rng rng = tiny_rng_make(seed, 0x706c616eu);
     int64_t i, m;
     tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
     if (st) return st;
     if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "planted: there is no place for the graph");
-    *out = NULL;
     if (n < 0 || (uint64_t)n > 0x7fffffffu || k < 1 || k > n || !(degree >= 0.0) || degree > (double)n || !(inside >= 0.0 && inside <= 1.0))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "planted: %td nodes in %d classes, %g edges a node, %g of them inside", n, k, degree, inside);
     m = (int64_t)((double)n * degree / 2.0);
@@ -715,9 +715,9 @@ TINY_API tiny_status tgnn_rmat(tiny_ctx *ctx, int scale, int64_t n_edges, uint64
     int64_t i;
     int level;
     tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
     if (st) return st;
     if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "rmat: there is no place for the graph");
-    *out = NULL;
     if (scale < 0 || scale > 30 || n_edges < 0 || (uint64_t)n_edges > (uint64_t)TINY_IDX_MAX / 64)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "rmat: 2^%d nodes and %lld edges; the scale is 0 to 30", scale, (long long)n_edges);
     n = (uint32_t)1 << scale;

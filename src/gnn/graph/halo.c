@@ -110,8 +110,8 @@ TINY_API tiny_status tgnn_halo_graph(tiny_ctx *ctx, const tgnn_graph *g, const t
     tiny_idx i, n_own, n_halo;
     int64_t p, p1, m = 0, at = 0;
     tiny_status st = tinyi_ctx_check(ctx);
-    if (st) return st;
     if (out) *out = NULL;
+    if (st) return st;
     if (!g || !h || !out || h->n != g->in.n_rows) return tinyi_fail(ctx, TINY_E_ARGUMENT, "halo: there is no graph, no place for the result, or the lists are of another graph");
     if (t < 0 || t >= h->k) return tinyi_fail(ctx, TINY_E_ARGUMENT, "halo: part %d of %d", t, h->k);
     a = &g->in;

@@ -72,7 +72,7 @@ static tiny_status tinyi_edge_list_read(tiny_ctx *ctx, const char *name, const u
     int64_t v[2];
     int weighted = -1;
     tiny_status st = TINY_OK;
-    while (!st && tinyi_text_edge_line(&f, &line, two_sets, r->nodes)) {
+    while (!st && tinyi_text_edge_line(&f, &line, two_sets, r->nodes, &st)) {
         float w;
         st = tinyi_text_edge(&f, line, &weighted, v, &w);
         if (!st && !r->src) st = tinyi_read_take(ctx, r, tinyi_text_lines(&f) + 1, weighted);
@@ -536,9 +536,9 @@ static tiny_status tinyi_graph_read(tiny_ctx *ctx, const char *name, const unsig
 TINY_API tiny_status tgnn_graph_read_memory(tiny_ctx *ctx, const char *name, const void *bytes, size_t n_bytes, const tgnn_graph_desc *desc, tgnn_graph **out)
 {
     tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
     if (st) return st;
     if (!out || (!bytes && n_bytes)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there are no bytes, or no place for it");
-    *out = NULL;
     return tinyi_graph_read(ctx, name ? name : "graph", (const unsigned char *)bytes, n_bytes, desc, NULL, 0, out);
 }
 
@@ -546,9 +546,9 @@ TINY_API tiny_status tgnn_graph_read(tiny_ctx *ctx, const char *path, const tgnn
 {
     tiny_file f;
     tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
     if (st) return st;
     if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no place for it");
-    *out = NULL;
     st = tiny_file_open(ctx, path, &f);
     if (st) return st;
     st = tinyi_graph_read(ctx, path, f.bytes, f.n_bytes, desc, &f, 0, out);

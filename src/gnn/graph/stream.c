@@ -190,7 +190,7 @@ static tiny_status tinyi_bulk_lines(tinyi_bulk *c, int last)
         return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: line %lld has more than the %zu bytes that are read at once", c->name, (long long)c->lines + 1, c->room_line);
     f = tinyi_text_make(c->ctx, c->name, c->line, n);
     f.line = c->lines;
-    while (!st && tinyi_text_edge_line(&f, &line, c->d.bipartite, c->nodes)) {
+    while (!st && tinyi_text_edge_line(&f, &line, c->d.bipartite, c->nodes, &st)) {
         int64_t v[2];
         float w;
         st = tinyi_text_edge(&f, line, &c->weighted, v, &w);

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <math.h>                           /* INFINITY; no function of it is called */
 #include "gnn/graph/words.h"
+#include "core/bytes.h"
 #include "core/half.h"
 
 TINYI_FN tinyi_text_file tinyi_text_make(tiny_ctx *ctx, const char *path, const void *bytes, size_t n)
@@ -141,25 +142,32 @@ TINYI_FN size_t tinyi_word_of_float(float v, char text[TINYI_WORD_FLOAT])
     return (size_t)n;
 }
 
-static void tinyi_text_nodes(tinyi_word line, int two_sets, int32_t nodes[2])
+static tiny_status tinyi_text_nodes(const tinyi_text_file *f, tinyi_word line, int two_sets, int32_t nodes[2])
 {
-    tinyi_word word;
+    tinyi_word word, large;
     int64_t v[2];
+    size_t i;
     int n = 0, k;
-    if (!tinyi_word_next(&line, &word) || !tinyi_word_is(word, "#") || !tinyi_word_next(&line, &word) || !tinyi_word_is(word, "nodes")) return;
+    large.n = 0;
+    if (!tinyi_word_next(&line, &word) || !tinyi_word_is(word, "#") || !tinyi_word_next(&line, &word) || !tinyi_word_is(word, "nodes")) return TINY_OK;
     while (n < (two_sets ? 2 : 1) && tinyi_word_next(&line, &word)) {
-        if (!tinyi_word_int(word, &v[n]) || v[n] < 0 || v[n] > 0x7fffffff) return;
+        for (i = 0; i < word.n && word.at[i] >= '0' && word.at[i] <= '9'; i++) {}
+        if (i == word.n && (!tinyi_word_int(word, &v[n]) || v[n] > 0x7fffffff)) large = word;      /* more digits than any integer has, too */
+        else if (!tinyi_word_int(word, &v[n]) || v[n] < 0) return TINY_OK;
         n++;
     }
-    if (!n || tinyi_word_next(&line, &word)) return;
+    if (!n || tinyi_word_next(&line, &word)) return TINY_OK;
+    if (large.n) return tinyi_text_fail(f, large, "a number of nodes, at most 2147483647,");
     for (k = 0; k < 2; k++) nodes[k] = TINYI_MAX(nodes[k], (int32_t)v[n > k ? k : 0]);
+    return TINY_OK;
 }
 
-TINYI_FN int tinyi_text_edge_line(tinyi_text_file *f, tinyi_word *line, int two_sets, int32_t nodes[2])
+TINYI_FN int tinyi_text_edge_line(tinyi_text_file *f, tinyi_word *line, int two_sets, int32_t nodes[2], tiny_status *st)
 {
     while (tinyi_text_line(f, "%", line)) {
         if (*line->at != '#') return 1;
-        tinyi_text_nodes(*line, two_sets, nodes);
+        *st = tinyi_text_nodes(f, *line, two_sets, nodes);
+        if (*st) return 0;
     }
     return 0;
 }
@@ -181,12 +189,9 @@ TINYI_FN tiny_status tinyi_text_edge(const tinyi_text_file *f, tinyi_word line, 
 
 TINYI_FN tiny_status tinyi_text_fail(const tinyi_text_file *f, tinyi_word word, const char *wanted)
 {
-    char shown[41];
-    size_t i;
-    for (i = 0; i < word.n && i < sizeof shown - 1; i++) shown[i] = word.at[i] < 0x20 || word.at[i] > 0x7e ? '?' : (char)word.at[i];
-    shown[i] = 0;
+    char shown[TINYI_SHOW];
     if (!word.n) return tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: line %lld ends where %s should stand", f->path, (long long)f->line, wanted);
-    return tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: line %lld: \"%s\" where %s should stand", f->path, (long long)f->line, shown, wanted);
+    return tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: line %lld: \"%s\" where %s should stand", f->path, (long long)f->line, tinyi_show_bytes(word.at, word.n, shown), wanted);
 }
 
 TINYI_FN size_t tinyi_text_lines(const tinyi_text_file *f)

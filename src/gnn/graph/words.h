@@ -23,8 +23,9 @@ TINYI_FN int tinyi_word_float(tinyi_word w, float *v);
 #define TINYI_WORD_FLOAT 40
 TINYI_FN size_t tinyi_word_of_float(float v, char text[TINYI_WORD_FLOAT]);
 /* tinyi_text_line for an edge list: past its remarks. "# nodes N", or with two_sets "# nodes SOURCES DESTINATIONS" too, is heard on
- * the way: there are at least so many, also where the last ones have no edges. Other remarks, and other uses of the word, say nothing. */
-TINYI_FN int tinyi_text_edge_line(tinyi_text_file *f, tinyi_word *line, int two_sets, int32_t nodes[2]);
+ * the way: there are at least so many, also where the last ones have no edges. Other remarks, and other uses of the word, say nothing.
+ * A number above 2147483647 is refused: 0, and *st says so. */
+TINYI_FN int tinyi_text_edge_line(tinyi_text_file *f, tinyi_word *line, int two_sets, int32_t nodes[2], tiny_status *st);
 /* A line of an edge list: v source and destination, *w the weight (1 where there are none). *weighted: -1 before the first edge, which says
  * whether all of them have one. */
 TINYI_FN tiny_status tinyi_text_edge(const tinyi_text_file *f, tinyi_word line, int *weighted, int64_t v[2], float *w);

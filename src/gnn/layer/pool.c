@@ -155,7 +155,7 @@ TINY_API tiny_tensor tgnn_tape_pool_score(tiny_tape *tape, const tiny_tensor *x,
 
 TINY_API tiny_tensor tgnn_tape_pool(tiny_tape *tape, const tgnn_pool *pool, const tiny_tensor *x, const tiny_tensor *score)
 {
-    tiny_tensor index = tiny_tensor_1d(pool->node, TINY_I32, pool->n), rows = tiny_tape_call(tape, TINY_OP_GATHER, x, &index, NULL, NULL, NULL),
+    tiny_tensor index = tiny_tensor_1d(pool ? pool->node : NULL, TINY_I32, pool ? pool->n : 0), rows = tiny_tape_call(tape, TINY_OP_GATHER, x, &index, NULL, NULL, NULL),
                 kept = tiny_tape_call(tape, TINY_OP_GATHER, score, &index, NULL, NULL, NULL);
     kept = tiny_tape_call(tape, TINY_OP_TANH, &kept, NULL, NULL, NULL, NULL);
     return tiny_tape_mul(tape, &rows, &kept);

@@ -31,6 +31,9 @@ TINY_API int tgnn_a2q_limit(int bits) { return bits < 1 ? 0 : (1 << (TINYI_MIN(b
 TINY_API tiny_status tgnn_a2q_check(tiny_ctx *ctx, const char *what, const float *step, const float *bits, tiny_idx n)
 {
     tiny_idx i;
+    const tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!what) what = "A2Q";
     for (i = 0; step && i < n; i++)
         if (!(step[i] - step[i] == 0.0f) || step[i] == 0.0f) return tinyi_fail(ctx, TINY_E_NUMERIC, "%s: step %td is %g; it must be finite and not 0", what, i, (double)step[i]);
     for (i = 0; bits && i < n; i++)
@@ -44,7 +47,7 @@ TINY_API double tgnn_a2q_kilobytes(const float *bits, tiny_idx n, tiny_idx f, in
 {
     double sum = 0.0;
     tiny_idx i;
-    for (i = 0; i < n; i++) sum += (double)(bits[i] < 0.0f ? -bits[i] : bits[i]) - (positive ? 1.0 : 0.0);
+    for (i = 0; bits && i < n; i++) sum += (double)(bits[i] < 0.0f ? -bits[i] : bits[i]) - (positive ? 1.0 : 0.0);
     return sum * (double)f / 8192.0;
 }
 TINY_REF_END
@@ -91,11 +94,14 @@ static tinyi_a2q_op tinyi_a2q_read(const tiny_op *op)
     return a;
 }
 
+static const char tinyi_a2q_no_group[] = "a2q: the index of a row names a group that is not there";
+static int tinyi_a2q_group(tiny_idx k, tiny_idx m) { return k >= 0 && k < m; }
+
 /* the step of row i, column j; -1: the index names none */
 static tiny_idx tinyi_a2q_which(const tinyi_a2q_op *a, tiny_idx i, tiny_idx j)
 {
     const tiny_idx k = a->p.by_column ? j : a->index ? (tiny_idx)a->index[i] : i;
-    return k >= 0 && k < a->m ? k : -1;
+    return tinyi_a2q_group(k, a->m) ? k : -1;
 }
 
 TINY_REF_BEGIN
@@ -217,7 +223,7 @@ static void tinyi_a2q_fast(tiny_team *team, const tiny_op *op)
     tiny_idx i, i1;
     while (tiny_take(team, a.n, tinyi_a2q_grain(&a), &i, &i1))
         for (; i < i1; i++) {
-            if (a.index && tinyi_a2q_which(&a, i, 0) < 0) tiny_team_fail(team, TINY_E_ARGUMENT, "a2q: the index of a row names a group that is not there");
+            if (a.index && tinyi_a2q_which(&a, i, 0) < 0) tiny_team_fail(team, TINY_E_ARGUMENT, tinyi_a2q_no_group);
             tinyi_a2q_row_of(&a, i);
         }
 }
@@ -240,7 +246,7 @@ static void tinyi_a2q_back_fast(tiny_team *team, const tiny_op *op)
     memset(sum, 0, (size_t)a.m * 2 * sizeof *sum);
     for (i = 0; i < a.n; i++) {
         k = a.p.by_column ? 0 : tinyi_a2q_which(&a, i, 0);
-        if (k < 0) tiny_team_fail(team, TINY_E_ARGUMENT, "a2q: the index of a row names a group that is not there");
+        if (k < 0) tiny_team_fail(team, TINY_E_ARGUMENT, tinyi_a2q_no_group);
         tinyi_a2q_row_back(&a, i, sum + 2 * TINYI_MAX(k, 0));
     }
     for (k = 0; k < a.m; k++) tinyi_a2q_sums(&a, k, sum + 2 * k);
@@ -259,6 +265,7 @@ static tiny_status tinyi_a2q_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor
     const tgnn_a2q_params *p = (const tgnn_a2q_params *)op->params;
     const int by_column = p && p->by_column;
     char text[96], text2[96];
+    tiny_idx i;
     if (x->dtype != TINY_F32 || x->rank != 2) return tinyi_fail(ctx, TINY_E_SHAPE, "a2q: x is %s, it must have 2 axes of f32", tinyi_shape_text(x, text));
     if (step->dtype != TINY_F32 || step->rank != 1 || !tiny_tensor_is_dense(step) || (!index && step->dim[0] != x->dim[by_column ? 1 : 0]) || (index && step->dim[0] < 1))
         return tinyi_fail(ctx, TINY_E_SHAPE, "a2q: step is %s for x %s; it must be dense f32, one for each %s", tinyi_shape_text(step, text), tinyi_shape_text(x, text2),
@@ -268,6 +275,10 @@ static tiny_status tinyi_a2q_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor
     if (!bits && (!p || p->bits < 1 || p->bits > TGNN_A2Q_BITS)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a2q: %d bits; there are 1 to %d", p ? p->bits : 0, TGNN_A2Q_BITS);
     if (index && (by_column || index->dtype != TINY_I32 || index->rank != 1 || !tiny_tensor_is_dense(index) || index->dim[0] != x->dim[0]))
         return tinyi_fail(ctx, TINY_E_SHAPE, "a2q: the index is %s; it must be dense i32, one for each of %td rows, and never goes with columns", tinyi_shape_text(index, text), x->dim[0]);
+    /* neither the reference nor an accelerator has a way to refuse: the index is looked at before */
+    if (index && index->data && op->out[0] && (ctx->target == TINY_TARGET_REFERENCE || ctx->desc.accel))
+        for (i = 0; i < index->dim[0]; i++)
+            if (!tinyi_a2q_group(((const int32_t *)index->data)[i], step->dim[0])) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s", tinyi_a2q_no_group);
     tinyi_want(&want[0], TINY_F32, 2, x->dim);
     if (!dy) return TINY_OK;
     if (dy->dtype != TINY_F32 || dy->rank != 2 || dy->dim[0] != x->dim[0] || dy->dim[1] != x->dim[1])
@@ -429,8 +440,9 @@ TINY_API void tgnn_nearest_free(tiny_ctx *ctx, tgnn_nearest *g)
 TINY_REF_BEGIN
 TINY_API int32_t tgnn_nearest_find(const tgnn_nearest *g, float largest)
 {
-    tiny_idx low = 0, high = g->m - 1;      /* the answer is the first limit that is not below, or the one before it */
+    tiny_idx low = 0, high = g ? g->m - 1 : 0;          /* the answer is the first limit that is not below, or the one before it */
     double above, below;
+    if (high < 0 || !g || !g->limit || !g->group) return -1;
     while (low < high) {
         const tiny_idx mid = low + (high - low) / 2;
         if (g->limit[mid] < largest) low = mid + 1;

@@ -77,7 +77,7 @@ TINYI_FORCE_INLINE void tinyi_bits_unpack_eights(uint8_t *code, const unsigned c
 TINY_API void tgnn_bits_pack(unsigned char *to, const uint8_t *code, size_t n, int bits)
 {
     tinyi_bits_way w;
-    if (bits < 1 || bits > 8) return;
+    if (bits < 1 || bits > 8 || !to || !code) return;
     if (bits == 8) {
         if (n) memcpy(to, code, n);
         return;
@@ -95,7 +95,8 @@ TINY_API void tgnn_bits_pack(unsigned char *to, const uint8_t *code, size_t n, i
 TINY_API void tgnn_bits_unpack(uint8_t *code, const unsigned char *from, size_t n, int bits)
 {
     tinyi_bits_way w;
-    if (bits < 1 || bits > 8) {
+    if (!code) return;
+    if (bits < 1 || bits > 8 || !from) {
         if (n) memset(code, 0, n);
         return;
     }

@@ -307,8 +307,10 @@ static int tinyi_nibbles_one(const unsigned char *row, tiny_idx j) { return (row
 
 TINY_API void tgnn_nibbles_put(const tgnn_nibbles *t, tiny_idx row, const int8_t *q)
 {
-    unsigned char *to = tinyi_nibbles_row(t, row);
+    unsigned char *to;
     tiny_idx j;
+    if (!t || !t->data || !q) return;
+    to = tinyi_nibbles_row(t, row);
     memset(to, TINYI_NIBBLES_ZERO, (size_t)t->groups * 8);
     for (j = 0; j < t->f; j++) {
         unsigned char *at = to + j / 16 * 8 + j % 8;
@@ -320,7 +322,7 @@ TINY_API void tgnn_nibbles_put(const tgnn_nibbles *t, tiny_idx row, const int8_t
 TINY_API void tgnn_nibbles_get(const tgnn_nibbles *t, tiny_idx row, int8_t *q)
 {
     tiny_idx j;
-    for (j = 0; j < t->f; j++) q[j] = (int8_t)tinyi_nibbles_one(tinyi_nibbles_row(t, row), j);
+    for (j = 0; t && q && j < t->f; j++) q[j] = (int8_t)tinyi_nibbles_one(tinyi_nibbles_row(t, row), j);
 }
 
 typedef struct tinyi_nibbling { const float *z, *factor, *step; const tgnn_nibbles *t; } tinyi_nibbling;

@@ -156,6 +156,7 @@ TINY_API size_t tgnn_quant_bytes(const tgnn_quant *n)
 {
     size_t bytes = 0;
     int i, k;
+    if (!n || !n->net || !n->q) return 0;
     for (i = 0; i < n->net->n_stages; i++)
         for (k = 0; k < TGNN_LAYER_WEIGHTS; k++)
             if (n->net->stage[i].layer.w[k].data) bytes += (size_t)tiny_tensor_count(&n->net->stage[i].layer.w[k]) * 4;

@@ -95,7 +95,7 @@ TINY_API tiny_status tgnn_data_features(tiny_ctx *ctx, tgnn_data *d)
 {
     const tiny_sparse *g;
     tiny_idx i, wide = 16;
-    int32_t most = -1;
+    int32_t most = 0;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!d || !d->graph) return tinyi_fail(ctx, TINY_E_ARGUMENT, "data: there is no graph");
@@ -107,7 +107,7 @@ TINY_API tiny_status tgnn_data_features(tiny_ctx *ctx, tgnn_data *d)
     }
     for (i = 0; d->node_label && i < d->n_nodes; i++) most = TINYI_MAX(most, d->node_label[i]);
     if (most >= 4096) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "data: the label %ld of a node: one number each is made of up to 4096 labels", (long)most);
-    if (d->node_label) wide = TINYI_MAX(1, (tiny_idx)most + 1);
+    if (d->node_label) wide = (tiny_idx)most + 1;
     st = tinyi_data_x(ctx, d, wide);
     for (i = 0; !st && i < d->n_nodes; i++) {
         int64_t p, p1;

@@ -68,7 +68,8 @@ static void test_oracle(tiny_target target)
     tiny_ctx *ctx = t_ctx(target, 2);
     int files = 0;
     oracle(ctx, "", 17, 102, 16, &files);
-    oracle(ctx, "medium/", 120, 1742, 16, &files);
+    if (t_one_of("oracle/gnn/medium/fastrp/edges.i32")) oracle(ctx, "medium/", 120, 1742, 16, &files);
+    T_TRUE(files == 4 || files == 8);
     if (target == TINY_TARGET_SCALAR) printf("oracle/gnn/fastrp: %d of 8\n", files);
     t_close(ctx);
     T_PROOF("graphs 7", "outputs of the published code");
@@ -500,15 +501,15 @@ static void test_no_memory(void)
 
 int main(void)
 {
-    T_RUN_TARGETS(test_oracle);
-    T_RUN_TARGETS(test_worked);
-    T_RUN_TARGETS(test_dense);
-    T_RUN_TARGETS(test_same);
+    T_RUN_FORMS(test_oracle);
+    T_RUN_FORMS(test_worked);
+    T_RUN_FORMS(test_dense);
+    T_RUN_FORMS(test_same);
     T_RUN(test_random);
-    T_RUN_TARGETS(test_identity);
-    T_RUN_TARGETS(test_bad);
-    T_RUN_TARGETS(test_far_factors);
-    T_RUN_TARGETS(test_more_than_expected);
+    T_RUN_FORMS(test_identity);
+    T_RUN_FORMS(test_bad);
+    T_RUN_FORMS(test_far_factors);
+    T_RUN_FORMS(test_more_than_expected);
     T_RUN(test_no_memory);
     return t_done();
 }

@@ -364,13 +364,13 @@ static void test_no_memory(void)
 
 int main(void)
 {
-    T_RUN_TARGETS(test_options);
-    T_RUN_TARGETS(test_bad);
-    T_RUN_TARGETS(test_norm);
+    T_RUN_FORMS(test_options);
+    T_RUN_FORMS(test_bad);
+    T_RUN_FORMS(test_norm);
     T_RUN(test_out);
     T_RUN(test_orders);
     T_RUN(test_permute_file_changed);
-    T_RUN_TARGETS(test_batch);
+    T_RUN_FORMS(test_batch);
     T_RUN(test_synthetic);
     T_RUN(test_no_memory);
     return t_done();

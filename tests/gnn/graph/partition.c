@@ -36,7 +36,7 @@ static tgnn_graph *grid(tiny_ctx *ctx, int side)
 static void check(const tgnn_graph *g, int k, const tgnn_partition_desc *d, const int32_t *part, const tgnn_partition_info *info)
 {
     const tiny_sparse *a = tgnn_graph_in(g);
-    int64_t *weight = (int64_t *)t_keep((size_t)k * 8 + 8), *count = (int64_t *)t_keep((size_t)k * 8 + 8), p, crossing = 0, most = 0, total = 0, heaviest = 0, limit;
+    int64_t *weight = (int64_t *)t_keep((size_t)k * 8 + 8), *count = (int64_t *)t_keep((size_t)k * 8 + 8), p, crossing = 0, most = 0, least = INT64_MAX, total = 0, heaviest = 0, limit;
     double cut = 0;
     tiny_idx row = 0, v;
     int i;
@@ -58,11 +58,13 @@ static void check(const tgnn_graph *g, int k, const tgnn_partition_desc *d, cons
     if (limit < (total + k - 1) / k + heaviest - 1) limit = (total + k - 1) / k + heaviest - 1;
     for (i = 0; i < k; i++) {
         if (weight[i] > most) most = weight[i];
+        if (weight[i] < least) least = weight[i];
         T_TRUE(count[i] > 0);
     }
     T_EQ_INT(info->cut_edges, crossing);
     T_CLOSE(info->cut, cut, 1e-9 * cut);
     T_EQ_INT(info->heaviest, most);
+    T_EQ_INT(info->lightest, least);
     T_EQ_INT(info->limit, limit);
     T_TRUE(most <= limit);
 }
@@ -254,6 +256,65 @@ static void test_stream(void)
     t_close(ctx);
 }
 
+/* The rule, node by node, by whole numbers: of the parts that have neighbours of v already, and room for it, the one with the most
+ * neighbours times the share of the limit that is free; of equals the lightest. Without one, the lightest part, of equals the first.
+ * The limits of the first two rows are powers of two, so that the products of doubles are exact and ties are ties. */
+static void test_stream_rule(void)
+{
+    static const struct { tiny_idx n; int k, weights; double imbalance; int64_t limit; } row[] = {
+        { 120, 8, 0, 0.0667, 16 }, { 480, 16, 0, 0.0667, 32 }, { 500, 7, 0, 0, 73 }, { 2000, 40, 0, 0.2, 60 }, { 500, 9, 1, 0, 0 }, { 300, 290, 0, 0.5, 2 }
+    };
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    int32_t *part = (int32_t *)t_keep(2000 * 4), *heavy = (int32_t *)t_keep(2000 * 4);
+    int64_t n_lightest = 0, n_ties = 0, n_fuller = 0;
+    size_t r;
+    for (r = 0; r < T_COUNT(row); r++) {
+        int64_t weight[300], meet[300];
+        tgnn_partition_desc d;
+        tgnn_partition_info info;
+        tgnn_graph *g;
+        const tiny_sparse *a;
+        tiny_idx v;
+        int i;
+        memset(&d, 0, sizeof d);
+        memset(weight, 0, sizeof weight);
+        d.imbalance = row[r].imbalance;
+        for (v = 0; v < row[r].n; v++) heavy[v] = row[r].weights ? (int32_t)t_rand_below(20) : 1;
+        if (row[r].weights) d.node_weight = heavy;
+        if (!T_OK(tgnn_planted(ctx, row[r].n, 5, 6, 0.6, 3 + r, &g)) || !T_OK(tgnn_partition_stream(ctx, g, row[r].k, &d, part, &info))) break;
+        if (row[r].limit) T_EQ_INT(info.limit, row[r].limit);
+        a = tgnn_graph_in(g);
+        for (v = 0; v < row[r].n; v++) {
+            int64_t p, best = 0, least = INT64_MAX, lightest = INT64_MAX;
+            const int got = part[v];
+            int first = -1, n_best = 0, fullest = -1;
+            memset(meet, 0, sizeof meet);
+            for (p = a->offset[v]; p < a->offset[v + 1]; p++)
+                if (a->col[p] < v) meet[part[a->col[p]]]++;
+            for (i = 0; i < row[r].k; i++) {
+                const int64_t score = meet[i] * (info.limit - weight[i]);
+                if (weight[i] < lightest) { lightest = weight[i]; first = i; }
+                if (fullest < 0 || meet[i] > meet[fullest]) fullest = i;
+                if (!meet[i] || weight[i] + heavy[v] > info.limit || score < best) continue;
+                if (score > best) { best = score; least = INT64_MAX; n_best = 0; }
+                if (weight[i] < least) least = weight[i];
+                n_best++;
+            }
+            if (best) {
+                if (!T_EQ_INT(meet[got] * (info.limit - weight[got]), best) || (r < 2 && !T_EQ_INT(weight[got], least))) break;
+                n_ties += n_best > 1;
+                n_fuller += meet[fullest] > meet[got];
+            } else if (!T_EQ_INT(got, first)) break;
+            n_lightest += !best;
+            weight[got] += heavy[v];
+        }
+        for (i = 0; i < row[r].k; i++) T_TRUE(weight[i] <= info.heaviest && weight[i] >= info.lightest);
+        tgnn_graph_close(ctx, g);
+    }
+    if (!T_TRUE(n_lightest > 100 && n_ties > 100 && n_fuller > 10)) printf("    %ld %ld %ld\n", (long)n_lightest, (long)n_ties, (long)n_fuller);     /* each branch was taken */
+    t_close(ctx);
+}
+
 static void test_bad(tiny_target target)
 {
     static const int32_t s[2] = { 0, 1 }, t[2] = { 1, 2 };
@@ -356,11 +417,12 @@ int main(void)
     T_RUN(test_closed_forms);
     T_RUN(test_all_divisions);
     T_RUN(test_against_metis);
-    T_RUN_TARGETS(test_limits);
+    T_RUN_FORMS(test_limits);
     T_RUN(test_same_everywhere);
     T_RUN(test_edges);
     T_RUN(test_stream);
-    T_RUN_TARGETS(test_bad);
+    T_RUN(test_stream_rule);
+    T_RUN_FORMS(test_bad);
     T_RUN(test_no_memory);
     T_RUN(test_cancel);
     return t_done();

@@ -201,6 +201,28 @@ static void test_distribution(tiny_target target)
     T_PROOF("graphs 0", "sampling: frequencies by chi-square");
 }
 
+/* the numbers that are promised: number i of the generator (seed, layer << 32 | node); seeds whose low halves are the same among them */
+static void test_numbers(tiny_target target)
+{
+    static const uint64_t seed[] = { 5, 5 | UINT64_C(1) << 32, 5 | UINT64_C(1) << 33, 5 | UINT64_C(1) << 63, UINT64_C(0xfedcba9876543210), UINT64_MAX };
+    static const int32_t node = 0;
+    tiny_ctx *ctx = t_ctx(target, 1);
+    tgnn_graph *g = star(ctx, 1000);
+    tgnn_sampler *s = sampler(ctx, g, 1, 40, 0, 0, 1);
+    tgnn_sample o;
+    size_t c;
+    int i;
+    for (c = 0; c < T_COUNT(seed); c++) {
+        tiny_rng r = tiny_rng_make(seed[c], 0);
+        T_OK(tgnn_sampler_draw(s, seed[c], &node, 1, &o));
+        T_EQ_INT(o.block[0].n, 40);
+        for (i = 0; i < 40; i++) T_EQ_INT(o.block[0].edge[i], tiny_rng_below(&r, 1000));
+    }
+    tgnn_sampler_close(s);
+    tgnn_graph_close(ctx, g);
+    t_close(ctx);
+}
+
 /* all edges of all layers: the sums of the whole graph over two layers, for the seeds */
 static void test_whole(void)
 {
@@ -309,13 +331,37 @@ static void test_no_memory(void)
     })
 }
 
+/* thousands of edges of one node: the table of what was drawn is as large as that asks for */
+static void test_hub(tiny_target target)
+{
+    static const int32_t seed = 0, fans[] = { 63, 64, 65, 300, 5000, 11999, 12000 };
+    tiny_ctx *ctx = t_ctx(target, 2), *plain = t_ctx(TINY_TARGET_REFERENCE, 1);
+    tgnn_graph *g = star(ctx, 12000);
+    size_t i;
+    for (i = 0; i < T_COUNT(fans); i++) {
+        tgnn_sampler *s = sampler(ctx, g, 1, fans[i], 0, 0, 0), *ref = sampler(plain, g, 1, fans[i], 0, 0, 0);
+        tgnn_sample o, want;
+        if (T_OK(tgnn_sampler_draw(s, 7, &seed, 1, &o)) && T_OK(tgnn_sampler_draw(ref, 7, &seed, 1, &want))) {
+            check(g, &o, &seed, 1, &fans[i], 0);
+            if (T_EQ_INT(o.block[0].n, want.block[0].n)) T_SAME(o.block[0].edge, want.block[0].edge, want.block[0].n);
+        }
+        tgnn_sampler_close(s);
+        tgnn_sampler_close(ref);
+    }
+    tgnn_graph_close(ctx, g);
+    t_close(plain);
+    t_close(ctx);
+}
+
 int main(void)
 {
-    T_RUN_TARGETS(test_promises);
-    T_RUN_TARGETS(test_same_everywhere);
-    T_RUN_TARGETS(test_distribution);
+    T_RUN_FORMS(test_promises);
+    T_RUN_FORMS(test_same_everywhere);
+    T_RUN_FORMS(test_hub);
+    T_RUN_FORMS(test_distribution);
+    T_RUN_TARGETS(test_numbers);
     T_RUN(test_whole);
-    T_RUN_TARGETS(test_bad);
+    T_RUN_FORMS(test_bad);
     T_RUN(test_no_memory);
     return t_done();
 }

@@ -106,6 +106,7 @@ static void test_oracle(tiny_target target)
         net s;
         tgnn_layer l;
         int hc;
+        if (k && !t_one_of("oracle/gnn/medium/graph/edge_index.i32")) break;
         if (!open_net(ctx, &s, folders[k], k)) break;
         hc = s.heads * s.c;
         memset(&l, 0, sizeof l);
@@ -189,6 +190,7 @@ static void test_oracle(tiny_target target)
         of += s.of;
         tgnn_graph_close(ctx, s.g);
     }
+    T_TRUE(files == of && of > 15);
     if (of && target == TINY_TARGET_SCALAR) printf("oracle/gnn, layers: %d of %d\n", files, of);
     t_close(ctx);
 }
@@ -425,9 +427,9 @@ static void test_no_memory(void)
 
 int main(void)
 {
-    T_RUN_TARGETS(test_oracle);
-    T_RUN_TARGETS(test_worked);
-    T_RUN_TARGETS(test_relabelled);
+    T_RUN_FORMS(test_oracle);
+    T_RUN_FORMS(test_worked);
+    T_RUN_FORMS(test_relabelled);
     T_RUN(test_bad);
     T_RUN(test_read);
     T_RUN(test_no_memory);

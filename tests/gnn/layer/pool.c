@@ -369,12 +369,12 @@ static void test_no_memory(void)
 
 int main(void)
 {
-    T_RUN_TARGETS(test_by_hand);
+    T_RUN_FORMS(test_by_hand);
     T_RUN(test_how_many);
     T_RUN(test_batches);
-    T_RUN_TARGETS(test_other_numbers);
+    T_RUN_FORMS(test_other_numbers);
     T_RUN(test_gradients);
-    T_RUN_TARGETS(test_tape_and_run);
+    T_RUN_FORMS(test_tape_and_run);
     T_RUN(test_bad);
     T_RUN(test_no_memory);
     return t_done();

@@ -326,13 +326,13 @@ static void test_bad(tiny_target target)
 
 int main(void)
 {
-    T_RUN_TARGETS(test_worked);
-    T_RUN_TARGETS(test_bound);
+    T_RUN_FORMS(test_worked);
+    T_RUN_FORMS(test_bound);
     T_RUN(test_tape);
-    T_RUN_TARGETS(test_descent);
-    T_RUN_TARGETS(test_conformance);
-    T_RUN_TARGETS(test_nearest);
-    T_RUN_TARGETS(test_bad);
+    T_RUN_FORMS(test_descent);
+    T_RUN_FORMS(test_conformance);
+    T_RUN_FORMS(test_nearest);
+    T_RUN_FORMS(test_bad);
     return t_done();
 }
 #endif

@@ -41,6 +41,9 @@ static void test_by_hand(void)
     T_EQ_INT(packed[3], 0x0d);
     tgnn_bits_unpack(back, packed, 3, 0);
     T_TRUE(back[0] == 0 && back[1] == 0 && back[2] == 0);
+    back[0] = back[1] = back[2] = 9;
+    tgnn_bits_unpack(back, packed, 3, 9);   /* no such width: zeros, and nothing is read */
+    T_TRUE(back[0] == 0 && back[1] == 0 && back[2] == 0);
     T_EQ_INT(tgnn_bits_bytes(1000, 0), 0);
     T_TRUE(tgnn_bits_bytes(SIZE_MAX / 2, 8) == SIZE_MAX / 2 && tgnn_bits_bytes(SIZE_MAX, 8) == SIZE_MAX && tgnn_bits_bytes(8, 9) == SIZE_MAX && tgnn_bits_bytes(8, -1) == SIZE_MAX);
 }

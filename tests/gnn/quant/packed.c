@@ -247,9 +247,9 @@ static void test_memory(void)
 
 int main(void)
 {
-    T_RUN_TARGETS(test_rows);
-    T_RUN_TARGETS(test_product);
-    T_RUN_TARGETS(test_sums);
+    T_RUN_FORMS(test_rows);
+    T_RUN_FORMS(test_product);
+    T_RUN_FORMS(test_sums);
     T_RUN(test_quantize_nibbles);
     T_RUN(test_bad);
     T_RUN(test_memory);

@@ -187,6 +187,48 @@ static void test_norms(tiny_target target)
     t_close(ctx);
 }
 
+typedef struct course { double least; int n, best; } course;
+static int keep_best(void *user, const tgnn_epoch *e)
+{
+    course *c = (course *)user;
+    if (!c->n++ || e->val_loss < c->least) {
+        c->least = e->val_loss;
+        c->best = c->n;
+    }
+    return 0;
+}
+
+/* Steps are so long that the loss of the validation part jumps about: what comes back is the best epoch, with the means and variances that it had. */
+static void test_stopping(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tgnn_train_desc how;
+    tgnn_net *net = NULL;
+    tgnn_epoch e;
+    course c = { 0, 0, 0 };
+    rings r;
+    open_rings(ctx, &r, 60);
+    memset(&how, 0, sizeof how);
+    how.epochs = 300;
+    how.patience = 12;
+    how.batch = 8;
+    how.batch_norm = 1;
+    how.lr = 0.1;
+    how.callback = keep_best;
+    how.user = &c;
+    if (T_OK(tgnn_net_make(ctx, "rings", one_json, sizeof one_json - 1, 4, &net))) {
+        T_OK(tgnn_train_graphs(ctx, net, &r.all, &how, &e));
+        T_TRUE(c.n < 300);
+        T_EQ_INT(c.n, c.best + 12);
+        T_EQ_INT(e.epoch, c.best);
+        T_CLOSE(e.val_loss, c.least, 1e-3 * c.least + 1e-9);                   /* norms of their own, and folded */
+        T_CLOSE(loss_of(ctx, net, &r, 'v'), c.least, 1e-3 * c.least + 1e-9);
+    }
+    tgnn_net_free(ctx, net);
+    close_rings(ctx, &r);
+    t_close(ctx);
+}
+
 static float learn(int threads, uint64_t seed, double *test)
 {
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, threads);
@@ -306,8 +348,9 @@ static void test_no_memory(void)
 
 int main(void)
 {
-    T_RUN_TARGETS(test_step);
-    T_RUN_TARGETS(test_norms);
+    T_RUN_FORMS(test_step);
+    T_RUN_FORMS(test_norms);
+    T_RUN(test_stopping);
     T_RUN(test_learns);
     T_RUN(test_bad);
     T_RUN(test_no_memory);

@@ -61,6 +61,29 @@ static void test_split(void)
     t_close(ctx);
 }
 
+/* pairs without an edge are two nodes without an edge: few nodes, so that loops and links would be drawn often */
+static void test_none(void)
+{
+    tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
+    tgnn_graph *g;
+    uint64_t seed;
+    T_OK(tgnn_planted(ctx, 30, 3, 4, 0.5, 2, &g));
+    for (seed = 0; seed < 20; seed++) {
+        tgnn_links l;
+        tiny_idx i;
+        int k;
+        if (!T_OK(tgnn_links_split(ctx, g, 0.3, 0.3, seed, &l))) break;
+        for (k = 1; k < 3; k++)
+            for (i = 0; i < l.n[k]; i++) {
+                const int a = l.none[k][i], b = l.none[k][l.n[k] + i];
+                T_TRUE(a >= 0 && a < 30 && b >= 0 && b < 30 && a != b && !there(g, a, b) && !there(g, b, a));
+            }
+        tgnn_links_free(ctx, &l);
+    }
+    tgnn_graph_close(ctx, g);
+    t_close(ctx);
+}
+
 static void test_area(void)
 {
     enum { N = 40, M = 50 };
@@ -295,9 +318,10 @@ static void test_plane(void)
 int main(void)
 {
     T_RUN(test_split);
+    T_RUN(test_none);
     T_RUN(test_area);
 #ifndef TINY_NO_TRAIN
-    T_RUN_TARGETS(test_learns);
+    T_RUN_FORMS(test_learns);
     T_RUN(test_bad);
     T_RUN(test_no_memory);
 #endif

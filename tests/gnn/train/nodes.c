@@ -496,7 +496,7 @@ static void test_cora(void)
 
 int main(void)
 {
-    T_RUN_TARGETS(test_steps);
+    T_RUN_FORMS(test_steps);
     T_RUN(test_sparse);
     T_RUN(test_dropout);
     T_RUN(test_stopping);

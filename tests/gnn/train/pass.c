@@ -183,8 +183,8 @@ static void test_gat(tiny_target target)
 
 int main(void)
 {
-    T_RUN_TARGETS(test_gcn);
-    T_RUN_TARGETS(test_gat);
+    T_RUN_FORMS(test_gcn);
+    T_RUN_FORMS(test_gat);
     return t_done();
 }
 #endif
