@@ -1,5 +1,5 @@
 /* tests/fuzz/engine.h - the frame of a fuzz target that reads bytes: contexts whose memory is watched, and, where there is
- * no libFuzzer, an engine of our own that changes the files of the corpus
+ * no libFuzzer, an engine of our own that changes the files of the corpus; every sentence is looked at for control characters
  *
  *     static void target(tiny_ctx *ctx, const uint8_t *data, size_t size) { ... }
  *     #define FUZZ_NAME "gguf"
@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "one_line.h"
 #ifndef FUZZ_EXTRA
 #define FUZZ_EXTRA ((size_t)1 << 20)        /* may be taken beside twice the input */
 #endif
@@ -28,6 +29,16 @@ static void *fuzz_realloc(void *user, void *old, size_t old_bytes, size_t n_byte
     return NULL;
 }
 
+/* Whatever is refused, for whatever text: its sentence is one line without control characters. */
+static void fuzz_log(void *user, tiny_log_level level, const char *sentence)
+{
+    (void)user;
+    (void)level;
+    if (!one_line(sentence)) return;
+    fprintf(stderr, FUZZ_NAME ": the sentence has a raw character at byte %d\n", (int)(one_line(sentence) - sentence));
+    abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -39,6 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         memset(&d, 0, sizeof d);
         d.allocator.realloc_fn = fuzz_realloc;
         d.n_threads = 1;
+        d.log = fuzz_log;
         fuzz_most = SIZE_MAX;
         if (tiny_ctx_open(&d, &ctx)) abort();
     }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 static void *fuzz_realloc(void *user, void *old, size_t old_bytes, size_t n_bytes);
+static void fuzz_log(void *user, tiny_log_level level, const char *sentence);
 
 /* a context for each input: what sorting leaves in the workspace of one is not forgotten memory */
 static void target(tiny_ctx *engine, const uint8_t *data, size_t size)
@@ -20,6 +21,7 @@ static void target(tiny_ctx *engine, const uint8_t *data, size_t size)
     (void)engine;
     desc.allocator.realloc_fn = fuzz_realloc;
     desc.n_threads = 1;
+    desc.log = fuzz_log;
     if (size > 65536 || tiny_ctx_open(&desc, &ctx)) return;
     if (!tgnn_graph_read_memory(ctx, "fuzz", data, size, &d, &g)) {
         if (tiny_sparse_check(ctx, tgnn_graph_in(g)) || tgnn_graph_out(ctx, g, &out) || tiny_sparse_check(ctx, out)) abort();

@@ -1,17 +1,23 @@
 /* tests/fuzz/model.c - a good model of each family with its numbers, names, types and shapes changed: it is refused with a sentence, or
- * it runs a few tokens
+ * it runs a few tokens, by itself and in a session
  *
- * The first byte chooses the model, those of ../shared/oracle/llm and, without that folder, those of tests/golden. The others are changes:
+ * The first byte chooses the model, those that tests/place.h finds. The others are changes:
  * what (a number of a key, one of its items, a dimension, a type, a name, any byte before the data), where, and to what. So the pass of each
  * architecture is reached from the first input on, and what it trusts in a file is what the engine looks for.            */
 #include "tinyllm.h"
+#include "place.h"
 #include "llm/file/kit.h"
 
 static const char *const names[] = {
     "llama", "mamba", "deepseek2", "bert", "gpt2", "gpt-oss-mxfp4", "qwen3next", "rwkv7-b", "rwkv6", "jamba", "mamba2-b", "falcon-h1", "gemma3n", "gemma4", "t5", "mixtral", "lfm2", "plamo2",
-    "kimi-linear", "deepseek32", "llama4-b", "granitehybrid-moe", "nemotron_h", "modern-bert", "phi3", "bloom", "glm4moe", "minimax-m2", "qwen3-rerank", "smallthinker", "bitnet", "llama-q4_k"
+    "kimi-linear", "deepseek32", "llama4-b", "granitehybrid-moe", "nemotron_h", "modern-bert", "phi3", "bloom", "glm4moe", "minimax-m2", "qwen3-rerank", "smallthinker", "bitnet", "llama-q4_k",
+    "hy_v3", "minimax-m3", "bailingmoe3", "bailingmoe3-lora", "kimi-k3", "kimi-k3-plain", "deepseek4", "granite_swa", "granite_swa-moe", "nanbeige", "nanbeige-skip", "plamo3",
+    "mellum", "afmoe", "mimo2", "step35", "laguna", "laguna-each"
 };
-enum { N_MODELS = sizeof names / sizeof *names, EDITS = 12 };
+enum { N_MODELS = sizeof names / sizeof *names, N_FIRST = 32, EDITS = 12 };
+
+/* first bytes from 160 on choose among the later ones, so that the files of the corpus keep their model */
+static unsigned model_of(unsigned first) { return first < 160 ? first % N_FIRST : N_FIRST + (first - 160) % (N_MODELS - N_FIRST); }
 
 typedef struct sample { int asked; unsigned char *bytes, *good; size_t n, head; tllm_gguf *view; } sample;      /* bytes: good with the changes */
 
@@ -19,15 +25,15 @@ static tiny_ctx *keeper;                    /* of the unchanged files */
 
 static int load(sample *s, const char *name)
 {
-    static const char *const folders[] = { "../shared/oracle/llm", "tests/golden/oracle/llm" };
+    const char *place;
     size_t i;
     if (s->asked) return s->view != NULL;
     s->asked = 1;
     if (!keeper && tiny_ctx_open(NULL, &keeper)) abort();
-    for (i = 0; i < 2 && !s->good; i++) {
+    for (i = 0; (place = t_place((int)i)) != NULL && !s->good; i++) {
         char path[200];
         tiny_file f;
-        (void)snprintf(path, sizeof path, "%s/%s.gguf", folders[i], name);
+        (void)snprintf(path, sizeof path, "%s/oracle/llm/%s.gguf", place, name);
         if (tiny_file_open(keeper, path, &f)) continue;
         s->n = f.n_bytes;
         s->good = (unsigned char *)malloc(s->n);
@@ -96,7 +102,8 @@ static void change(const sample *s, bytes *b)
     if (at <= s->head && width <= s->head - at) kit_put_le(s->bytes + at, v, width);
 }
 
-static void run(tiny_ctx *ctx, const tllm_model *model, unsigned how)
+/* 1: it was small enough to be run */
+static int run(tiny_ctx *ctx, const tllm_model *model, unsigned how)
 {
     static const int types[4] = { TLLM_FORMAT_F32, TLLM_FORMAT_F16, TLLM_FORMAT_Q8_0, TLLM_FORMAT_Q4_0 };
     const int32_t token[3] = { 0, 1, 2 };
@@ -111,7 +118,7 @@ static void run(tiny_ctx *ctx, const tllm_model *model, unsigned how)
     d.n_seq = 2;
     d.type_k = d.type_v = types[how % 4];
     tllm_model_about(model, &about);
-    if (tllm_state_memory(ctx, model, &d, &need) || need > (size_t)1 << 26 || about.n_out > 1 << 16 || tllm_state_open(ctx, model, &d, &s)) return;
+    if (tllm_state_memory(ctx, model, &d, &need) || need > (size_t)1 << 26 || about.n_out > 1 << 16 || tllm_state_open(ctx, model, &d, &s)) return 0;
     out = (float *)malloc((size_t)about.n_out * 3 * sizeof *out + 1);
     if (!out) exit(2);
     if (about.is_encoder || about.has_decoder || about.output != TLLM_LOGITS) (void)tllm_forward_all(s, token, 3, about.has_decoder ? NULL : out);
@@ -124,7 +131,41 @@ static void run(tiny_ctx *ctx, const tllm_model *model, unsigned how)
     }
     free(out);
     tllm_state_close(ctx, s);
+    return 1;
 }
+
+/* the same file as a program uses it: a session that writes text, shifts, searches, or gives vectors */
+static void talk(tiny_ctx *ctx, const unsigned char *bytes, size_t n, unsigned how)
+{
+    tllm_state_desc d;
+    tllm_generate_desc g;
+    tllm_about about;
+    tllm_session *s = NULL;
+    const float *logits;
+    volatile float last = 0.0f;
+    float *out;
+    (void)last;
+    memset(&d, 0, sizeof d);
+    memset(&g, 0, sizeof g);
+    d.n_ctx = 8;
+    d.n_seq = 2;
+    g.n_most = 4;
+    g.shift = (int)(how & 1);
+    if (tllm_session_open_memory(ctx, bytes, n, &d, &s)) return;
+    tllm_model_about(tllm_session_model(s), &about);
+    if (about.n_out <= 1 << 16 && about.n_vocab <= 1 << 20) {
+        if (tllm_generate(s, "an a", 4, &g, NULL) && !*tiny_ctx_message(ctx)) abort();
+        if (!tllm_session_feed(s, NULL, 0, &logits) && logits && about.n_vocab) last = logits[about.n_vocab - 1];     /* it is there */
+        out = (float *)malloc((size_t)about.n_out * sizeof *out + 1);
+        if (!out) exit(2);
+        (void)tllm_embed(s, "an a", 4, (int)(how % 5) - 1, out);
+        free(out);
+    }
+    tllm_session_close(s);
+}
+
+static unsigned long n_opened, n_ran;       /* files that were taken as models; those that were run */
+static void count(void) { fprintf(stderr, "model: %lu files opened, %lu ran\n", n_opened, n_ran); }
 
 static void target(tiny_ctx *ctx, const uint8_t *data, size_t size)
 {
@@ -138,17 +179,21 @@ static void target(tiny_ctx *ctx, const uint8_t *data, size_t size)
     b.at = data;
     b.left = size;
     first = take(&b);
-    s = &samples[first % N_MODELS];
-    if (!load(s, names[first % N_MODELS])) return;
+    s = &samples[model_of(first)];
+    if (!load(s, names[model_of(first)])) return;
     first = take(&b);
     for (i = 0; i < EDITS && b.left; i++) change(s, &b);
     if (!tllm_gguf_open_memory(ctx, s->bytes, s->n, &g)) {
+        int runs = 0;
         if (tllm_vocab_open(ctx, g, &v) && (v || !*tiny_ctx_message(ctx))) abort();
-        if (!tllm_model_open(ctx, g, &model)) run(ctx, model, first);
-        else if (model || !*tiny_ctx_message(ctx)) abort();
+        if (!tllm_model_open(ctx, g, &model)) {
+            if (!n_opened++) (void)atexit(count);
+            n_ran += (unsigned long)(runs = run(ctx, model, first));
+        } else if (model || !*tiny_ctx_message(ctx)) abort();
         tllm_vocab_close(ctx, v);
         tllm_model_close(ctx, model);
         tllm_gguf_close(ctx, g);
+        if (runs) talk(ctx, s->bytes, s->n, first >> 2);
     } else if (g || !*tiny_ctx_message(ctx)) abort();
     memcpy(s->bytes, s->good, s->head);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 static void *fuzz_realloc(void *user, void *old, size_t old_bytes, size_t n_bytes);
+static void fuzz_log(void *user, tiny_log_level level, const char *sentence);
 
 static void target(tiny_ctx *engine, const uint8_t *data, size_t size)
 {
@@ -24,6 +25,7 @@ static void target(tiny_ctx *engine, const uint8_t *data, size_t size)
     (void)engine;
     desc.allocator.realloc_fn = fuzz_realloc;
     desc.n_threads = 1;
+    desc.log = fuzz_log;
     if (size < 2 || tiny_ctx_open(&desc, &ctx)) return;
     n_json = (size_t)data[0] | (size_t)data[1] << 8;
     if (n_json > size - 2) n_json = size - 2;

@@ -2,9 +2,12 @@
 # Each fuzz target for a while, under the address and undefined behaviour sanitizers: a minute each, or HOURS=n shared among
 # them. ONLY=gguf runs one. The files of corpus/NAME are where a target starts. With clang's libFuzzer the engine looks for new
 # paths; without it the targets change their corpus, or draw random bytes, by themselves.
+#   run.sh --check   every target for a second, by the engine of our own; with the sanitized bodies of `make asan` where they are
 set -u
 BUILD=${BUILD:-build} INC=${INC:-.} CC=${CC:-cc} HOURS=${HOURS:-} ONLY=${ONLY:-}
 out=$BUILD/fuzz
+check=
+if [ "${1:-}" = --check ]; then check=yes FUZZ_SECONDS=1; fi
 mkdir -p "$out"
 sources=
 for source in tests/fuzz/*.c; do
@@ -25,8 +28,14 @@ header_of() { # the one that a target includes
     if grep -q '"tinygnn.h"' "$1"; then echo tinygnn; else echo tinyllm; fi
 }
 headers=$(for source in "$@"; do header_of "$source"; done | sort -u)
-engine=
-if command -v clang >/dev/null 2>&1 && echo 'int LLVMFuzzerTestOneInput(const unsigned char *p, unsigned long n) { return p && n ? 0 : 0; }' |
+engine= open=
+sanitized=$BUILD/asan
+if [ -n "$check" ] && [ -e "$sanitized/tinyllm.o" ] && [ -e "$sanitized/tinygnn.o" ]; then
+    cp "$sanitized/tinyllm.o" "$sanitized/tinygnn.o" "$out"
+    flags="$flags -fopenmp" open=-DTINYI_OPEN       # as the Makefile compiles tinygnn.h there
+elif [ -n "$check" ]; then
+    bodies "$CC" '-DTINY_NO_SIMD' || exit 1
+elif command -v clang >/dev/null 2>&1 && echo 'int LLVMFuzzerTestOneInput(const unsigned char *p, unsigned long n) { return p && n ? 0 : 0; }' |
     clang -x c - -fsanitize=fuzzer,address,undefined -o "$out/probe" 2>/dev/null; then
     engine=libFuzzer
     bodies clang -fsanitize=fuzzer-no-link || exit 1
@@ -39,6 +48,7 @@ for source in "$@"; do
     name=$(basename "$source" .c)
     corpus=tests/fuzz/corpus/$name
     log=$out/$name.log
+    ran=$((ran + 1))
     if [ "$engine" ]; then
         clang $flags -DWITH_LIBFUZZER -fsanitize=fuzzer "$source" "$out/$(header_of "$source").o" -o "$out/$name" -pthread -lm || { failed=$((failed + 1)); continue; }
         mkdir -p "$out/$name.found"
@@ -51,18 +61,20 @@ for source in "$@"; do
         covered=$(sed -n 's/.* cov: \([0-9]*\) .*/\1/p' "$log" | tail -n 1)
         echo "fuzz $name: ${n:-no} executions, ${covered:-?} edges, $seconds s, libFuzzer"
     else
-        $CC $flags "$source" "$out/$(header_of "$source").o" -o "$out/$name-random" -pthread -lm || { failed=$((failed + 1)); continue; }
+        header=$(header_of "$source")
+        # shellcheck disable=SC2046
+        $CC $flags $([ "$header" = tinyllm ] || echo "$open") "$source" "$out/$header.o" -o "$out/$name-random" -pthread -lm || { failed=$((failed + 1)); continue; }
         files=
         [ -d "$corpus" ] && files=$(find "$corpus" -type f)
         "$out/$name-random" "$seconds" 1 $files >"$log" 2>&1
         status=$?
         tail -n 1 "$log"
     fi
-    ran=$((ran + 1))
     if [ "$status" -ne 0 ]; then
         failed=$((failed + 1))
         tail -n 40 "$log"
     fi
 done
 echo "$ran fuzz targets ran, $failed found something"
+echo "$((ran - failed)) passed, $failed failed"
 [ "$failed" -eq 0 ]
