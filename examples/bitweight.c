@@ -100,7 +100,7 @@ static int matrix(tiny_ctx *ctx, work *w, const tllm_gguf_tensor *t, int width)
     }
     w->products += (double)rows * (double)k * w->tokens;
     for (i = 0; i < 256; i++) w->count[i] += count[i];
-    (void)snprintf(name, sizeof name, "%.*s", (int)(t->name.n < 60 ? t->name.n : 60), t->name.at);
+    (void)tiny_plain(name, sizeof name, t->name.at, t->name.n);
     if (!bad && !w->quiet) digits(ctx, name, width, tllm_type_name(t->type), rows, k, count);
     tiny_free(ctx, a.data);
     return bad;

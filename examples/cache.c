@@ -30,7 +30,11 @@ static const char usage[] =
     "  --traces N       links, each with speeds between 0.1 and 10 Gbit/s; 20 without this\n"
     "  --seed S         of these speeds; 0 without this\n";
 
-static int failed(const tiny_ctx *ctx) { return say(tiny_ctx_message(ctx)), 1; }
+static int failed(const tiny_ctx *ctx)      /* nothing is said twice */
+{
+    if (*tiny_ctx_message(ctx)) say(tiny_ctx_message(ctx));
+    return 1;
+}
 
 typedef struct options {
     word_list arg;
@@ -49,7 +53,7 @@ static tiny_status open_session(tiny_ctx *ctx, const options *o, tllm_session **
 }
 
 /* the tokens of a text as tllm_generate reads it, without an end behind it */
-static tiny_status read_text(tiny_ctx *ctx, tllm_session *s, const char *text, size_t n, size_t *held)
+static tiny_status hold_text(tiny_ctx *ctx, tllm_session *s, const char *text, size_t n, size_t *held)
 {
     tllm_tokens t;
     tiny_status st;
@@ -73,18 +77,18 @@ static int profile(tiny_ctx *ctx, const options *o)
     int i;
     if (!st) st = tllm_kvcodec_profile_of(s, &p);
     for (i = 1; i < o->arg.n && !st; i++) {
-        tiny_file f;
-        size_t at, end;
-        st = tiny_file_open(ctx, o->arg.at[i], &f);
-        for (at = 0; !st && at < f.n_bytes; at = end + 1) {
-            for (end = at; end < f.n_bytes && f.bytes[end] != '\n'; end++) {}
+        size_t at, end, n_text = 0;
+        char *text = read_text(o->arg.at[i], MOST_TEXT, 0, &n_text);
+        if (!text) st = TINY_E_IO;
+        for (at = 0; !st && at < n_text; at = end + 1) {
+            for (end = at; end < n_text && text[end] != '\n'; end++) {}
             if (end == at) continue;
-            st = read_text(ctx, s, (const char *)f.bytes + at, end - at, &n);
+            st = hold_text(ctx, s, text + at, end - at, &n);
             if (!st && n) st = tllm_kvcodec_profile_session(p, s);
             texts++;
             tokens += n;
         }
-        if (f.bytes) tiny_file_close(ctx, &f);
+        free(text);
     }
     if (!st) st = tllm_kvcodec_profile_tables(p, &t);
     if (!st) st = tllm_kvcodec_tables_save(ctx, t, o->out);
@@ -107,7 +111,7 @@ static int save(tiny_ctx *ctx, const options *o)
     d.n_token = o->chunk;
     d.alone = !o->tables;
     if (!st && o->tables) st = tllm_kvcodec_tables_load(ctx, o->tables, &t);
-    if (!st) st = read_text(ctx, s, o->arg.at[1], strlen(o->arg.at[1]), &n);
+    if (!st) st = hold_text(ctx, s, o->arg.at[1], strlen(o->arg.at[1]), &n);
     if (!st) st = tllm_kvcodec_save(s, t, &d, o->out);
     if (!st && n == (size_t)tllm_session_context(s)) fprintf(stderr, "cache: the context ends here, a longer text was cut: --context N makes room\n");
     tllm_kvcodec_tables_close(ctx, t);
@@ -120,7 +124,7 @@ static int save(tiny_ctx *ctx, const options *o)
 static int print(void *user, const char *text, size_t n)
 {
     (void)user;
-    return fwrite(text, 1, n, stdout) != n || fflush(stdout);
+    return (n && fwrite(text, 1, n, stdout) != n) || fflush(stdout);
 }
 
 static int load(tiny_ctx *ctx, const options *o)
@@ -241,7 +245,7 @@ int main(int argc, char **argv)
     static options o;
     tiny_ctx_desc desc;
     tiny_ctx *ctx = NULL;
-    int c = 0, bad;
+    int c = 0, i, bad;
     const option table[] = {
         A_COMMAND("profile save load info stream", &c), WORDS(&o.arg, 64), A_TEXT("-o", &o.out), A_TEXT("--tables", &o.tables), A_WHOLE("--level", &o.level, 1, TLLM_KVCODEC_LEVELS),
         A_WHOLE("--chunk", &o.chunk, 1, 1 << 20), A_WHOLE("--n", &o.n, 0, 1e9), A_WHOLE("--context", &o.context, 1, 1e9), A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS),
@@ -257,10 +261,14 @@ int main(int argc, char **argv)
     READ_OPTIONS(argc, argv, usage, table);
     if (o.arg.n < command[c].least || o.arg.n > command[c].most) return wrong(argv[1], "its arguments are not as many as it takes");
     if (command[c].out && !o.out) return wrong("-o", "a value is missing");
+    for (i = 0; i < o.arg.n && command[c].out; i++)
+        if ((i == 0 || command[c].run == profile) && must_not_write(o.out, 2, o.arg.at[i], o.tables)) return 2;
+    desc.cancel = cancelled;                /* what grows beside its place goes then too */
     desc.log = hear;
     desc.user = &ctx;
+    stop_on_signals_whole();
     if (tiny_ctx_open(&desc, &ctx)) return 1;
     bad = command[c].run(ctx, &o);
     tiny_ctx_close(ctx);
-    return exit_status(bad);
+    return exit_status(bad && stopped_by ? 128 + stopped_by : bad);
 }

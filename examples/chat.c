@@ -99,31 +99,6 @@ static tiny_status no_memory(const char *what)
     return TINY_E_MEMORY;
 }
 
-/* a line without its end; NULL at the end of the input, and with *failed where there is no memory for it */
-static char *read_line(size_t *n, int *failed)
-{
-    size_t room = 256;
-    char *line = (char *)malloc(room), *more;
-    int c = EOF;
-    *n = 0;
-    while (line && (c = getchar()) != EOF && c != '\n') {
-        if (*n + 2 > room) {
-            more = (char *)realloc(line, room *= 2);
-            if (!more) free(line);
-            line = more;
-            if (!line) break;
-        }
-        line[(*n)++] = (char)c;
-    }
-    *failed = !line;
-    if (line && c == EOF && !*n) {
-        free(line);
-        return NULL;
-    }
-    if (line) line[*n] = 0;
-    return line;
-}
-
 /* The text of a special token with a 0 behind it; NULL: there is none. */
 static char *special_text(const tllm_vocab *v, tllm_special which)
 {
@@ -138,18 +113,23 @@ typedef struct chat {
     tllm_template *template_;
     char *bos, *eos;
     talk talk;
+    int ran, failed;                        /* how often the template did, and did not */
 } chat;
 
 static tiny_status prompt_of(chat *c, char **text, size_t *n)
 {
     tllm_template_values v;
+    tiny_status st;
     memset(&v, 0, sizeof v);
     v.message = c->talk.m;
     v.n_messages = c->talk.n;
     v.add_generation_prompt = 1;
     v.bos_token = c->bos ? c->bos : "";
     v.eos_token = c->eos ? c->eos : "";
-    return tllm_template_run(c->ctx, c->template_, &v, text, n);
+    st = tllm_template_run(c->ctx, c->template_, &v, text, n);
+    if (st) c->failed = 1;
+    else c->ran = 1;
+    return st;
 }
 
 /* the talk as the model sees it */
@@ -194,6 +174,7 @@ int main(int argc, char **argv)
     static const char plain[] = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:";
     const char *path = NULL, *template_path = NULL, *system_text = NULL;
     double temp = 0.8, min_p = 0.05;
+    unsigned long number = 0;               /* of the line */
     int n_most = 0, context = 0, stats = 0, again = 0, repack = 0;
     tllm_repack_desc keep = { NULL, 0 };
     tllm_repacked repacked;
@@ -201,7 +182,8 @@ int main(int argc, char **argv)
     tllm_state_desc room;
     tllm_generate_desc how;
     tllm_step chain[2];
-    tiny_file own;
+    char *own = NULL;
+    size_t n_own = 0;
     chat c;
     tiny_status st;
     const tllm_meta *meta = NULL;
@@ -214,9 +196,10 @@ int main(int argc, char **argv)
     memset(&desc, 0, sizeof desc);
     memset(&room, 0, sizeof room);
     memset(&how, 0, sizeof how);
-    memset(&own, 0, sizeof own);
     memset(&c, 0, sizeof c);
     READ_OPTIONS(argc, argv, usage, options);
+    if (must_not_write(keep.path, 2, path, template_path)) return 2;
+    if (template_path && !(own = read_text(template_path, TLLM_TEMPLATE_MAX_BYTES, 0, &n_own))) return 1;
     desc.cancel = cancelled;
     desc.log = hear;
     desc.user = &c.ctx;
@@ -232,15 +215,15 @@ int main(int argc, char **argv)
     if (!st) st = tllm_session_open(c.ctx, path, &room, &c.session);
     if (keep.path) repack = 1;
     if (!st && repack) st = tllm_session_repack(c.session, &keep, &repacked);
+    if (!st && keep.path && !repacked.n) fprintf(stderr, "chat: --repack-file %s: nothing was written, as there is nothing to repack\n", keep.path);
     if (!st && keep.path && repacked.n && !repacked.from_file && !repacked.written) say(tiny_ctx_message(c.ctx));
     if (!st && repack && stats)
         fprintf(stderr, "repacked%s: %.1f MB, %.1f MB in blocks stay where the file has them\n", repacked.from_file ? " before" : "", (double)repacked.bytes / 1e6, (double)repacked.left / 1e6);
     source.at = plain;
     source.n = sizeof plain - 1;
     if (!st && template_path) {
-        st = tiny_file_open(c.ctx, template_path, &own);
-        source.at = (const char *)own.bytes;
-        source.n = own.n_bytes;
+        source.at = own;
+        source.n = n_own;
     } else if (!st) {
         meta = tllm_gguf_find(tllm_session_file(c.session), "tokenizer.chat_template");
         if (!meta || !tllm_meta_text(meta, 0, &source)) {
@@ -261,7 +244,6 @@ int main(int argc, char **argv)
         const size_t first = c.talk.n && !strcmp(c.talk.m[0].role, "system");
         size_t n;
         char *line;
-        int failed;
         answer a;
         tllm_generate_result r;
         memset(&a, 0, sizeof a);
@@ -272,9 +254,8 @@ int main(int argc, char **argv)
             st = TINY_E_IO;
             break;
         }
-        line = read_line(&n, &failed);
-        if (failed) {
-            st = no_memory("this line");
+        if (read_line(&line, &n, ++number)) {
+            st = TINY_E_IO;
             break;
         }
         if (!line) {
@@ -315,7 +296,8 @@ int main(int argc, char **argv)
                 all = (char *)malloc(total + 1);
                 total = 0;
                 for (k = 0; all && k < c.talk.n; k++) total += (size_t)sprintf(all + total, "%s: %s\n\n", c.talk.m[k].role, c.talk.m[k].content);
-                if (!all || tiny_file_write(c.ctx, line + 6, all, total)) fprintf(stderr, "chat: %s\n", all ? tiny_ctx_message(c.ctx) : "there is no memory");
+                if (must_not_write(line + 6, 3, path, template_path, keep.path)) {}
+                else if (!all || tiny_file_write(c.ctx, line + 6, all, total)) fprintf(stderr, "chat: %s\n", all ? tiny_ctx_message(c.ctx) : "there is no memory");
                 free(all);
             } else if (!strcmp(line, "/again")) fputs("chat: there is no answer yet to give once more\n", stderr);
             else if (!strcmp(line, "/save") || !strcmp(line, "/system")) fprintf(stderr, "chat: %s wants %s behind it\n", line, line[2] == 'a' ? "the name of a file" : "the message");
@@ -341,8 +323,8 @@ int main(int argc, char **argv)
     if (c.ctx) {
         tllm_template_close(c.ctx, c.template_);
         tllm_session_close(c.session);
-        tiny_file_close(c.ctx, &own);
     }
     tiny_ctx_close(c.ctx);
-    return st != TINY_OK;
+    free(own);
+    return exit_status(st != TINY_OK || (c.failed && !c.ran));      /* a template that never ran is none */
 }

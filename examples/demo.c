@@ -5,6 +5,7 @@
 #include "tinyllm.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int fail(tiny_ctx *ctx)
 {
@@ -73,12 +74,17 @@ static void say(void *user, tiny_log_level level, const char *sentence)
     if (level == TINY_LOG_ERROR && !*(tiny_ctx **)user) fprintf(stderr, "demo: %s\n", sentence);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     tiny_ctx_desc d = { 0 };
     tiny_ctx *ctx = NULL;
     size_t n;
     char *text;
+    if (argc > 1) {
+        const int help = !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h");
+        fputs("demo: what this machine has, and a few operations on it; there are no options\n", help ? stdout : stderr);
+        return help ? fflush(stdout) != 0 : 2;
+    }
     d.log = say;
     d.user = &ctx;
     if (tiny_ctx_open(&d, &ctx)) return 1;

@@ -12,39 +12,21 @@ static const char usage[] =
     "  --pooling P      mean, cls or last; what the file asks for without this\n"
     "  --similar        the cosine of each text with each other, instead of the vectors\n"
     "  --raw            little-endian float32 instead of text\n"
+    "  --context N      tokens that a text may have; as the file says, at most 4096, without this\n"
     "  --threads N      one per processor without this\n"
     "  --target T       scalar, w128, neon, avx2, avx512, amx, reference; the best one without this\n";
 
-/* the next line without its end; NULL at the end of the file or without memory */
-static char *read_line(size_t *n)
-{
-    size_t room = 256;
-    char *line = (char *)malloc(room), *more;
-    int c = EOF;
-    *n = 0;
-    while (line && (c = getchar()) != EOF && c != '\n') {
-        if (*n + 1 == room) {
-            more = (char *)realloc(line, room *= 2);
-            if (!more) free(line);
-            line = more;
-            if (!line) return NULL;
-        }
-        line[(*n)++] = (char)c;
-    }
-    if (line && c == EOF && !*n) {
-        free(line);
-        return NULL;
-    }
-    return line;
-}
+enum { MOST_SIMILAR = 65536 };              /* texts of a table */
 
 int main(int argc, char **argv)
 {
     const char *path = NULL, *of = NULL;
-    int pooling = -1, similar = 0, raw = 0;
+    int pooling = -1, similar = 0, raw = 0, context = 0;
     tiny_ctx_desc desc;
+    tllm_state_desc seats;
     const option options[] = {
-        THE_WORD("file", &path), A_TEXT("--pooling", &of), A_FLAG("--similar", &similar), A_FLAG("--raw", &raw), A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS),
+        THE_WORD("file", &path), A_TEXT("--pooling", &of), A_FLAG("--similar", &similar), A_FLAG("--raw", &raw), A_WHOLE("--context", &context, 1, 1e9),
+        A_WHOLE("--threads", &desc.n_threads, 1, TINY_MAX_THREADS),
         A_TARGET("--target", &desc.target) };
     tllm_session *session = NULL;
     tllm_about about;
@@ -52,14 +34,18 @@ int main(int argc, char **argv)
     float *all = NULL;
     char *line;
     size_t n_line, n = 0, room = 0, d = 0, j, k;
+    unsigned long number = 0;               /* of the line */
+    int said = 0;
     tiny_status st;
     memset(&desc, 0, sizeof desc);
+    memset(&seats, 0, sizeof seats);
     READ_OPTIONS(argc, argv, usage, options);
     if (of && (pooling = place_in("none mean cls last", of)) < 1) return wrong("--pooling", of);
     desc.log = hear;
     desc.user = &ctx;
     st = tiny_ctx_open(&desc, &ctx);
-    if (!st) st = tllm_session_open(ctx, path, NULL, &session);
+    seats.n_ctx = context;
+    if (!st) st = tllm_session_open(ctx, path, &seats, &session);
     if (!st) {
         tllm_model_about(tllm_session_model(session), &about);
         d = (size_t)about.n_out;
@@ -70,11 +56,25 @@ int main(int argc, char **argv)
             return 1;
         }
     }
-    while (!st && (line = read_line(&n_line)) != NULL) {
+    while (!st) {
+        if (read_line(&line, &n_line, ++number)) {
+            said = 1;
+            st = TINY_E_IO;
+        }
+        if (st || !line) break;
+        if (n == MOST_SIMILAR) {
+            fprintf(stderr, "embed: line %lu: --similar takes %d texts at most\n", number, MOST_SIMILAR);
+            free(line);
+            said = 1;
+            st = TINY_E_ARGUMENT;
+            break;
+        }
         if (n == room) {
             float *more = (float *)realloc(all, (room = room ? 2 * room : 16) * d * sizeof *all);
             if (!more) {
+                fprintf(stderr, "embed: line %lu: there is no memory for one more vector\n", number);
                 free(line);
+                said = 1;
                 st = TINY_E_MEMORY;
                 break;
             }
@@ -82,7 +82,11 @@ int main(int argc, char **argv)
         }
         st = tllm_embed(session, line, n_line, pooling, all + (similar ? n : 0) * d);
         free(line);
-        if (st) break;
+        if (st) {
+            fprintf(stderr, "embed: line %lu: %s\n", number, *tiny_ctx_message(ctx) ? tiny_ctx_message(ctx) : tiny_status_text(st));
+            said = 1;
+            break;
+        }
         if (similar) n++;
         else if (raw) {
             for (j = 0; j < d; j++) {
@@ -102,7 +106,7 @@ int main(int argc, char **argv)
             for (c = 0; c < d; c++) dot += (double)all[j * d + c] * (double)all[k * d + c];
             printf("%7.4f%c", dot, k + 1 < n ? ' ' : '\n');
         }
-    if (st && ctx) say(*tiny_ctx_message(ctx) ? tiny_ctx_message(ctx) : tiny_status_text(st));
+    if (st && ctx && !said) say(*tiny_ctx_message(ctx) ? tiny_ctx_message(ctx) : tiny_status_text(st));
     free(all);
     tllm_session_close(session);
     tiny_ctx_close(ctx);

@@ -3,7 +3,7 @@
  *     fastrp [EDGES] [-d COLUMNS] [-o OUT.npy] [--powers W1,W2,...] [--beta B] [-s S] [--standardize] [--directed] [--tile T] [--seed N]
  *            [--threads N] [--quiet]
  *
- * EDGES: any form that tinygnn.h reads; without it a graph of 10 000 nodes in 8 planted classes. Both directions of each edge are
+ * EDGES: any form that tinygnn.h reads; without it, but with an option, a graph of 10 000 nodes in 8 planted classes. Both directions of each edge are
  * used unless --directed. Row i of OUT belongs to node i. --tile 32 takes a third of the memory, and twice the time. What takes longer
  * than two seconds shows how far it is, unless --quiet.                                                                          */
 #define TINYGNN_IMPLEMENTATION
@@ -12,8 +12,18 @@
 #include "options.h"
 
 static const char usage[] =
-    "usage: fastrp [EDGES] [-d COLUMNS] [-o OUT.npy] [--powers W1,W2,...] [--beta B] [-s S] [--standardize] [--directed] [--tile T] [--seed N]\n"
-    "              [--threads N] [--quiet]\n";
+    "fastrp [EDGES] [options]     EDGES: an edge list, Matrix Market, .npz, .npy or .tgraph; without it, but with an option, a graph of 10 000 nodes is made\n"
+    "  -d COLUMNS       of the embedding; 128 without this\n"
+    "  -o OUT.npy       where it goes, row i for node i; embedding.npy without this\n"
+    "  --powers W,W...  weights of one step along the edges, of two, and so on; 0,1,1 without this, up to 16\n"
+    "  --beta B         columns of nodes with many edges weigh more above 0, less below it; 0 without this\n"
+    "  -s S             of the random projection, one number in S is not 0; the root of the nodes without this, 3 is a denser choice\n"
+    "  --standardize    each column has mean 0 and deviation 1 at the end\n"
+    "  --directed       edges count in their own direction only; in both without this\n"
+    "  --tile T         columns at once, a multiple of 16: 32 takes a third of the memory, and twice the time; all of them without this\n"
+    "  --seed N         of the projection; 0 without this\n"
+    "  --threads N      one per processor without this\n"
+    "  --quiet          no progress\n";
 
 /* numbers between commas; 0: they are none */
 static int weights(const char *text, tgnn_fastrp_desc *f)
@@ -30,7 +40,7 @@ static int weights(const char *text, tgnn_fastrp_desc *f)
 int main(int argc, char **argv)
 {
     static tiny_ctx *ctx;
-    const char *edges = NULL, *out = "embedding.npy", *powers = NULL;
+    const char *edges = NULL, *out = NULL, *powers = NULL;
     int d = 128, directed = 0, quiet = 0;
     tgnn_graph_desc how = { 0 };
     tgnn_fastrp_desc f = { 0 };
@@ -44,6 +54,9 @@ int main(int argc, char **argv)
     tiny_status st;
     uint64_t began, read, done;
     READ_OPTIONS(argc, argv, usage, options);
+    if (argc == 1) return fputs(usage, stderr), 2;
+    if (!out) out = "embedding.npy";
+    if (must_not_write(out, 1, edges)) return 2;
     if (powers && !weights(powers, &f)) return wrong(powers, "--powers takes up to 16 numbers with commas between them");
     how.symmetrize = !directed;
     how.duplicates = TINY_DUPLICATES_FIRST;
@@ -52,7 +65,7 @@ int main(int argc, char **argv)
     desc.log = hear;
     desc.user = &ctx;
     if (tiny_ctx_open(&desc, &ctx)) return 1;
-    stop_on_signals();
+    stop_on_signals_whole();
     began = tiny_now_ns();
     st = edges ? tgnn_graph_read(ctx, edges, &how, &g) : tgnn_planted(ctx, 10000, 8, 10.0, 0.8, 1, &g);
     read = tiny_now_ns();

@@ -46,20 +46,7 @@ static int print(void *user, const char *text, size_t n)
 {
     (void)user;
     if (n) last_byte = text[n - 1];
-    return fwrite(text, 1, n, stdout) != n || fflush(stdout);
-}
-
-static char *read_all(size_t *n)
-{
-    size_t room = 4096;
-    char *text = (char *)malloc(room), *more;
-    *n = 0;
-    while (text && (*n += fread(text + *n, 1, room - *n, stdin)) == room) {
-        more = (char *)realloc(text, room *= 2);
-        if (!more) free(text);
-        text = more;
-    }
-    return text;
+    return (n && fwrite(text, 1, n, stdout) != n) || fflush(stdout);      /* text may be NULL where there is none */
 }
 
 #define NO_SEED (~(uint64_t)0)              /* --seed was not given */
@@ -184,8 +171,8 @@ int main(int argc, char **argv)
     int beams = 0, parallel = 0, n = 256, top_k = -1, context = 0, echo = 0, stats = 0, sparse = 0, repack = 0, i;
     uint64_t seed = NO_SEED;
     tllm_tokens all;
-    size_t n_prompt = 0, n_steps = 0;
-    char *owned = NULL;
+    size_t n_prompt = 0, n_steps = 0, n_rules = 0;
+    char *owned = NULL, *rule_file = NULL;
     tiny_ctx_desc ctx_desc;
     tllm_state_desc room;
     tllm_generate_desc how;
@@ -195,7 +182,6 @@ int main(int argc, char **argv)
     tllm_grammar *grammar = NULL;
     tllm_repack_desc keep = { NULL, 0 };
     tllm_repacked repacked;
-    tiny_file rule_file;
     char *rule_text = NULL;
     tiny_ctx *ctx = NULL;
     tiny_status st;
@@ -212,7 +198,6 @@ int main(int argc, char **argv)
     memset(&all, 0, sizeof all);
     memset(&how, 0, sizeof how);
     memset(&result, 0, sizeof result);
-    memset(&rule_file, 0, sizeof rule_file);
     READ_OPTIONS(argc, argv, usage, options);
     if (type_k && !(format_k = tllm_format_by_name(type_k))) return wrong("--cache-type-k", type_k);
     if (type_v && !(format_v = tllm_format_by_name(type_v))) return wrong("--cache-type-v", type_v);
@@ -231,9 +216,16 @@ int main(int argc, char **argv)
         if (parallel > 1 && temp == 0) return wrong("--parallel", "at temperature 0 all texts are the same");
         if (temp < 0 && parallel > 0) temp = 0.8;
     }
+    for (i = 0; i < with.files.n; i++)
+        if (must_not_write(save, 1, with.files.at[i]) || must_not_write(keep.path, 1, with.files.at[i])) return 2;
+    if (must_not_write(save, 4, path, rules, schema, keep.path) || must_not_write(keep.path, 4, path, rules, schema, load)) return 2;
+    if (rules || schema) {
+        rule_file = read_text(rules ? rules : schema, rules ? TLLM_GRAMMAR_MAX_BYTES : TLLM_SCHEMA_MAX_BYTES, 0, &n_rules);
+        if (!rule_file) return 1;
+    }
     if (prompt && !strcmp(prompt, "-")) {
-        prompt = owned = read_all(&n_prompt);
-        if (!owned) return fputs("generate: there is no memory for the prompt\n", stderr), 1;
+        prompt = owned = read_text("-", MOST_TEXT, 0, &n_prompt);
+        if (!owned) return free(rule_file), 1;
     } else if (prompt) n_prompt = strlen(prompt);
     else prompt = "";
 
@@ -270,14 +262,12 @@ int main(int argc, char **argv)
     if (!st && sparse) st = tllm_session_sparse(session, -1, NULL);
     if (keep.path) repack = 1;
     if (!st && repack) st = tllm_session_repack(session, &keep, &repacked);
+    if (!st && keep.path && !repacked.n) fprintf(stderr, "generate: --repack-file %s: nothing was written, as there is nothing to repack\n", keep.path);
     if (!st && keep.path && repacked.n && !repacked.from_file && !repacked.written) say(tiny_ctx_message(ctx));
     if (!st && (rules || schema)) {
-        const char *text;
-        size_t n_text;
-        st = tiny_file_open(ctx, rules ? rules : schema, &rule_file);
-        text = (const char *)rule_file.bytes;
-        n_text = rule_file.n_bytes;
-        if (!st && !rules) {
+        const char *text = rule_file;
+        size_t n_text = n_rules;
+        if (!rules) {
             st = tllm_schema_grammar(ctx, text, n_text, &rule_text, &n_text);
             text = rule_text;
         }
@@ -313,12 +303,12 @@ int main(int argc, char **argv)
     if (ctx) {
         tllm_grammar_close(ctx, grammar);
         tiny_free(ctx, rule_text);
-        tiny_file_close(ctx, &rule_file);
         tllm_session_close(session);
         for (i = 0; i < with.files.n; i++) tllm_adapter_close(ctx, with.a[i]);
     }
     tiny_ctx_close(ctx);
     free(owned);
+    free(rule_file);
     free(all.id);
     return exit_status(stopped_by ? 128 + stopped_by : st != TINY_OK);
 }

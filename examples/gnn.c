@@ -10,7 +10,6 @@
 #include "tinygnn.h"
 #define PROGRAM "gnn"
 #include "options.h"
-#include <errno.h>
 #include <math.h>
 
 enum { MOST_EPOCHS = 4000, MOST_RUNS = 1000 };
@@ -25,6 +24,7 @@ typedef struct job {
     int quiet, links, rings, quantize, task, area, rows, no_rows;
     int judged;                             /* the split or fold whose test part is judged */
     int ends_itself;                        /* a signal ends the training after its epoch, not the operation in its midst */
+    int shown;                              /* lines that are written over */
     FILE *log;                              /* --log: a line an epoch */
     tgnn_data d;
     tgnn_links pairs;
@@ -56,12 +56,6 @@ static const char usage[] =
 /* a signal ends an operation in its midst where the training does not end it behind its epoch */
 static int cut_short(void *user) { return stopped_by && !((const job *)user)->ends_itself; }
 
-static int ends(const char *text, const char *with)
-{
-    const size_t n = strlen(text), m = strlen(with);
-    return n > m && !strcmp(text + n - m, with);
-}
-
 /* 1: a file of this name can be written. What is there stays as it is, and what the trial made is gone again. */
 static int tried(const char *name)
 {
@@ -85,7 +79,7 @@ static int tried(const char *name)
  * one of a net. What is there without a length may be a device, which is written to itself. */
 static int replaceable(const char *path, const char *ending)
 {
-    const size_t n = strlen(path) - (!*ending ? 0 : ends(path, ".safetensors") ? 12 : ends(path, ".json") ? 5 : 0), m = strlen(ending);
+    const size_t n = strlen(path) - (!*ending ? 0 : has_end(path, ".safetensors") ? 12 : has_end(path, ".json") ? 5 : 0), m = strlen(ending);
     char *name = (char *)malloc(n + m + sizeof ".part");
     FILE *f;
     int ok, device;
@@ -162,6 +156,21 @@ static void judge_by(job *j, int split_or_fold)
     for (i = 0; i < j->n; i++) j->part[i] = !j->graph_at ? j->d.split[i * j->d.n_split + split_or_fold] : j->d.fold[i] < 0 ? '-' : j->d.fold[i] == split_or_fold ? 't' : 'r';
 }
 
+/* What stands in the folder and looks like features is named: somebody takes it for what is read. */
+static void say_no_features(const char *folder, tiny_idx n)
+{
+    static const char *const other[] = { "csv", "tsv", "txt", "npz", "mtx" };
+    char name[700];
+    size_t i;
+    FILE *f = NULL;
+    for (i = 0; i < sizeof other / sizeof *other && !f; i++) {
+        (void)snprintf(name, sizeof name, "%.600s/features.%s", folder, other[i]);
+        f = fopen(name, "rb");
+    }
+    fprintf(stderr, "gnn: %s has no features.coo and no features.npy%s%s%s: %td columns of FastRP stand for features\n", folder, f ? ", and " : "", f ? strrchr(name, '/') + 1 : "", f ? " is not read" : "", n);
+    if (f) (void)fclose(f);
+}
+
 static tiny_status load(job *j, int infer)
 {
     tiny_status st = j->folder ? tgnn_data_read(j->ctx, j->folder, &j->d) : j->rings ? tgnn_data_rings(j->ctx, 200, 1, &j->d) : tgnn_data_planted(j->ctx, 1500, 5, 6.0, 0.75, 1, &j->d);
@@ -184,6 +193,7 @@ static tiny_status load(job *j, int infer)
     /* a row of counts is divided by its sum, as the papers have it; where a number is below 0 they are no counts, and the sum may be 0 */
     for (i = 0; read && !graphs && i < j->d.x.dim[0] * j->d.x.dim[1] && ((const float *)j->d.x.data)[i] >= 0; i++) {}
     if (!j->no_rows && !j->net && read && !graphs && i == j->d.x.dim[0] * j->d.x.dim[1]) j->rows = 1;
+    if (j->folder && !read) say_no_features(j->folder, j->d.x.dim[1]);
     printf("%s: %td nodes, %lld edges, %td features", data_name(j), j->d.n_nodes, (long long)tgnn_graph_edges(j->d.graph), j->d.x.dim[1]);
     if (!infer && j->rows) fputs(" (rows divided by their sums)", stdout);
     if (j->links) printf(", %td links to learn from, %td to test with\n", j->pairs.n[0], j->pairs.n[2]);
@@ -319,7 +329,7 @@ static int heard(void *user, const tgnn_epoch *e)
     }
     j->all_test[e->epoch - 1] += e->test;
     if (j->log) fprintf(j->log, "%d\t%d\t%.6f\t%.6f\t%.6f\t%.6f\n", j->run, e->epoch, e->loss, e->val_loss, e->val, e->test);
-    if (!j->quiet && e->epoch % 10 == 0) {
+    if (j->shown && e->epoch % 10 == 0) {
         fprintf(stderr, "\rrun %d  epoch %4d  loss %.4f", j->run, e->epoch, e->loss);
         if (shown == shown) fprintf(stderr, "  %s %.1f %%", j->graph_at ? "test" : "validation", 100 * shown);
         fputs("   ", stderr);
@@ -332,12 +342,12 @@ static tiny_status describe(job *j, tgnn_net **net)
 {
     const int gat = !strncmp(j->layers, "gat", 3);
     tgnn_net_desc d = { TGNN_LAYER_GCN, 0, 0, 0, 0, 0, 0, 0, 0 };
-    tiny_file f = { 0 };
     tiny_status st;
     if (j->net) {
-        st = tiny_file_open(j->ctx, j->net, &f);
-        if (!st) st = tgnn_net_make(j->ctx, j->net, f.bytes, f.n_bytes, 0, net);
-        tiny_file_close(j->ctx, &f);
+        size_t n = 0;
+        char *text = read_text(j->net, MOST_SETTINGS, 0, &n);
+        st = text ? tgnn_net_make(j->ctx, j->net, text, n, 0, net) : TINY_E_IO;
+        free(text);
         return st;
     }
     d.kind = kind_of(j->layers);
@@ -475,7 +485,8 @@ static tiny_status train(job *j)
         if (st) break;
         j->ends_itself = 1;                 /* what was learnt is judged and kept */
         ran++;
-        printf("%s%s %llu: %d epochs, ", j->quiet ? "" : "\r", run_word(j), run_shown(j, j->run), e.epoch);
+        if (j->shown) fputs("\r", stderr);
+        printf("%s %llu: %d epochs, ", run_word(j), run_shown(j, j->run), e.epoch);
         if (!j->graph_at && e.val == e.val) printf("validation %.1f %%, ", 100 * e.val);
         if (e.test == e.test) printf("test %.1f %%, ", 100 * e.test);
         printf("%.2f s\n", ((double)tiny_now_ns() - started) * 1e-9);
@@ -520,6 +531,30 @@ static tiny_status train(job *j)
     return st;
 }
 
+/* 2 and a sentence where something to be written is read */
+static int outputs_apart(const job *j)
+{
+    static const char *const read[] = { "meta.txt", "edges.tsv", "features.coo", "features.npy", "labels.txt", "splits.txt", "graph_of_node.txt", "node_labels.txt", "graph_labels.txt", "folds.txt" };
+    const char *to[6] = { NULL, NULL, j->svg, j->curve, j->out, j->log_path };
+    char save[2][1100], name[700];
+    size_t i, k, n = j->save ? strlen(j->save) : 0;
+    int bad = 0;
+    if (n > 1000) return wrong(j->save, "the name is too long");
+    n -= !j->save ? 0 : has_end(j->save, ".safetensors") ? 12 : has_end(j->save, ".json") ? 5 : 0;
+    for (k = 0; j->save && k < 2; k++) {
+        (void)snprintf(save[k], sizeof save[k], "%.*s.%s", (int)n, j->save, k ? "json" : "safetensors");
+        to[k] = save[k];
+    }
+    for (k = 0; k < 6 && !bad; k++) {
+        bad = must_not_write(to[k], 2, j->net, j->model);
+        for (i = 0; i < sizeof read / sizeof *read && j->folder && !bad; i++) {
+            (void)snprintf(name, sizeof name, "%.600s/%s", j->folder, read[i]);
+            bad = must_not_write(to[k], 1, name);
+        }
+    }
+    return bad;
+}
+
 /* everything that will be written, looked at before hours go into it */
 static int outputs_writable(const job *j)
 {
@@ -558,11 +593,13 @@ int main(int argc, char **argv)
     if (j.links && (j.splits > 1 || j.split >= 0 || j.area || j.fold > 0 || j.batch > 0)) return wrong("--links", "there are no splits, folds, batches or --area of links");
     if (j.net && j.layers) return wrong("--layers", "the layers stand in the file of --net");
     if ((j.rows || j.no_rows) && (j.net || (j.rows && j.no_rows))) return wrong("--rows", j.net ? "with --net the description says it" : "and --no-rows");
+    if (outputs_apart(&j)) return 2;
+    j.shown = !j.quiet && is_shown();
     desc.cancel = cut_short;
     desc.log = hear;
     desc.user = &j;
     if (tiny_ctx_open(&desc, &j.ctx)) return 1;
-    stop_on_signals();
+    stop_on_signals_whole();
     st = infer || outputs_writable(&j) ? load(&j, infer) : TINY_E_IO;
     if (!st && j.log_path) {
         j.log = fopen(j.log_path, "w");

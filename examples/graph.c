@@ -48,18 +48,12 @@ static size_t bytes_of(const char *text)
     return (size_t)(v * times);
 }
 
-static int ends(const char *text, const char *with)
-{
-    size_t n = strlen(text), m = strlen(with);
-    return n >= m && !strcmp(text + n - m, with);
-}
-
 /* a graph is written as .tgraph, or as text where the name says so; a name with the ending of another form would lie */
-static int is_text(const char *path) { return ends(path, ".tsv") || ends(path, ".txt"); }
+static int is_text(const char *path) { return has_end(path, ".tsv") || has_end(path, ".txt"); }
 static int has_form(const char *path)
 {
     const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
-    return !dot || is_text(path) || ends(path, ".tgraph");
+    return !dot || is_text(path) || has_end(path, ".tgraph");
 }
 
 static void say_nodes(tiny_idx n_src, tiny_idx n_dst)
@@ -367,6 +361,8 @@ int main(int argc, char **argv)
     if (make.classes && !strcmp(word.at[0], "rmat")) return wrong("--classes", "rmat has none");
     if (!make.classes) make.classes = make.nodes < 8 ? make.nodes : 8;
     if (make.classes > make.nodes) return wrong("--classes", "there are fewer nodes than classes");
+    if (c != INFO && must_not_write(word.at[c == PARTITION ? 2 : 1], 1, c == MAKE ? NULL : word.at[0])) return 2;
+    if (must_not_write(order, 1, word.at[0])) return 2;
     if (o.unique) d.duplicates = TINY_DUPLICATES_FIRST;
     d.n_nodes = at_least;
     o.nodes = nodes;
@@ -377,7 +373,7 @@ int main(int argc, char **argv)
     desc.log = hear;
     desc.user = &ctx;
     if (tiny_ctx_open(&desc, &ctx)) return 1;
-    stop_on_signals();
+    stop_on_signals_whole();
     st = run(ctx, c, word.at, &d, &o, order, &make);
     tiny_ctx_close(ctx);
     return exit_status(st == TINY_E_CANCELLED && stopped_by ? 128 + stopped_by : st != TINY_OK);

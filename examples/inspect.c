@@ -12,7 +12,8 @@
 
 static int whole;                           /* --all */
 
-/* A text in quotes. Bytes that are no UTF-8 become \ufffd, so that what is printed is always JSON. */
+/* A text in quotes. Bytes that are no UTF-8 become \ufffd, so that what is printed is always JSON; what would move a cursor or turn
+ * the direction of writing is escaped. */
 static void print_text(tllm_text t, size_t most)
 {
     size_t i = 0, end = !whole && t.n > most ? most : t.n;
@@ -31,8 +32,14 @@ static void print_text(tllm_text t, size_t most)
         else if (c == '\n') printf("\\n");
         else if (c == '\t') printf("\\t");
         else if (c == '\r') printf("\\r");
-        else if (c < 0x20 || c == 0x7f) printf("\\u%04x", c);
-        else printf("%.*s", (int)n, t.at + i);
+        else {
+            char plain[16];
+            (void)tiny_plain(plain, sizeof plain, t.at + i, n);
+            if (plain[0] != '\\') printf("%s", plain);
+            else if (n == 1) printf("\\u%04x", c);
+            else if (n == 2) printf("\\u%04x", (c & 0x1fu) << 6 | (second & 0x3fu));
+            else printf("\\u%04x", (c & 0x0fu) << 12 | (second & 0x3fu) << 6 | ((unsigned char)t.at[i + 2] & 0x3fu));   /* none has four bytes */
+        }
         i += n;
     }
     if (i < t.n) printf("...");
@@ -42,9 +49,7 @@ static void print_text(tllm_text t, size_t most)
 /* a name for a column: shortened, and without bytes that would move the cursor */
 static const char *name_text(tllm_text t, char text[64])
 {
-    size_t i, n = t.n < 60 ? t.n : 57;
-    for (i = 0; i < n; i++) text[i] = (unsigned char)t.at[i] < 0x20 || t.at[i] == 0x7f ? '?' : t.at[i];
-    memcpy(text + n, n < t.n ? "..." : "", n < t.n ? 4 : 1);
+    (void)tiny_plain(text, 61, t.at, t.n);
     return text;
 }
 

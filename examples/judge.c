@@ -46,7 +46,11 @@ static void print_table(const char *path, double megabytes, const tllm_about *ab
     printf("%s: %s, %.2f million weights, %.2f MB\n", path, about->arch, about->n_params / 1e6, megabytes);
     printf("  bits per token %.4f, floor %.4f, above the floor %.4f (95 of 100 samples: %.4f to %.4f)   %zu stories, %zu tokens\n", j->bits, j->floor, j->bits - j->floor, j->low, j->high,
            j->stories, j->tokens);
-    if (j->has_base) printf("  base %.4f bits, divergence from it %.4f bits per token, the same best guess at %.2f %%\n", j->base_bits, j->kl, 100.0 * j->agree);
+    if (j->has_base) {
+        printf("  base %.4f bits, %.4f lost (%.4f to %.4f: %s)\n", j->base_bits, j->bits - j->base_bits, j->lost_low, j->lost_high,
+               j->lost_low > 0.0 ? "worse" : j->lost_high < 0.0 ? "better" : "not told apart");
+        printf("  divergence from the base %.4f bits per token (%.4f to %.4f), the same best guess at %.2f %%\n", j->kl, j->kl_low, j->kl_high, 100.0 * j->agree);
+    }
     printf("  %-16s %8s %9s %9s %12s\n", "token", "number", "right", "asked", "excess bits");
     for (i = 0; i < TLLM_STORY_TAGS; i++) {
         const tllm_judge_tag *t = &j->tag[i];
@@ -68,7 +72,8 @@ static void print_json(double megabytes, const tllm_about *about, const tllm_jud
     int i;
     printf("{\"weights\": %.0f, \"megabytes\": %.4f, \"stories\": %zu, \"tokens\": %zu, \"bits\": %.6f, \"floor\": %.6f, \"excess\": %.6f, \"low\": %.6f, \"high\": %.6f", about->n_params, megabytes,
            j->stories, j->tokens, j->bits, j->floor, j->bits - j->floor, j->low, j->high);
-    if (j->has_base) printf(", \"base_bits\": %.6f, \"kl\": %.6f, \"agree\": %.6f", j->base_bits, j->kl, j->agree);
+    if (j->has_base) printf(", \"base_bits\": %.6f, \"kl\": %.6f, \"agree\": %.6f, \"lost_low\": %.6f, \"lost_high\": %.6f, \"kl_low\": %.6f, \"kl_high\": %.6f", j->base_bits, j->kl, j->agree,
+                            j->lost_low, j->lost_high, j->kl_low, j->kl_high);
     printf(", \"kinds\": {");
     for (i = 0; i < TLLM_STORY_TAGS; i++)
         printf("%s\"%s\": {\"n\": %zu, \"right\": %zu, \"excess\": %.6f}", i ? ", " : "", tllm_story_tag_name(i), j->tag[i].n, j->tag[i].right, j->tag[i].excess);

@@ -66,7 +66,7 @@ static tiny_status fill(tiny_ctx *ctx, tllm_writer *w, const tensor *t)
     const pool *p = pool_of(f);
     tiny_status st = TINY_OK;
     if (!p) return TINY_E_MEMORY;
-    while (left && !st) {
+    while (left && !st && !stopped_by) {
         const size_t n = left < sizeof piece / (size_t)f->bytes ? (size_t)left : sizeof piece / (size_t)f->bytes;
         size_t i;
         for (i = 0; i < n; i++)
@@ -146,6 +146,7 @@ int main(int argc, char **argv)
     for (i = 0; i < sizeof shapes / sizeof *shapes && strcmp(shapes[i].name, shape_name); i++) {}
     if (i == sizeof shapes / sizeof *shapes) return fprintf(stderr, "make-model: no shape is called %s; 15M, 42M, 110M, 1.1B and 7B are\n", shape_name), 2;
     s = &shapes[i];
+    if (must_not_write(path, 0)) return 2;
     mixed = !strcmp(type, "Q4_K_M");
     f = tllm_format_by_name(mixed ? "Q4_K" : type);
     fine = mixed ? tllm_format_of(TLLM_FORMAT_Q6_K) : f;
@@ -173,7 +174,9 @@ int main(int argc, char **argv)
     memset(&desc, 0, sizeof desc);
     desc.path = path;
     memset(&ctx_desc, 0, sizeof ctx_desc);
+    ctx_desc.cancel = cancelled;            /* OUT.part goes then too */
     ctx_desc.log = hear;
+    stop_on_signals_whole();
     ctx_desc.user = &ctx;
     st = tiny_ctx_open(&ctx_desc, &ctx);
     if (!st) st = tllm_writer_open(ctx, &desc, &w);
@@ -196,10 +199,13 @@ int main(int argc, char **argv)
         st = tllm_writer_put_tensor(ctx, w, name, list[i].type, list[i].rank, list[i].dim, NULL);
     }
     for (i = 0; !st && i < n_list; i++) st = fill(ctx, w, &list[i]);
-    if (!st) st = tllm_writer_finish(ctx, w);
-    if (st && ctx) say(*tiny_ctx_message(ctx) ? tiny_ctx_message(ctx) : tiny_status_text(st));
+    if (!st && stopped_by) {
+        say("stopped; nothing was written");
+        st = TINY_E_CANCELLED;
+    } else if (!st) st = tllm_writer_finish(ctx, w);
+    else if (ctx) say(*tiny_ctx_message(ctx) ? tiny_ctx_message(ctx) : tiny_status_text(st));
     if (ctx) tllm_writer_close(ctx, w);
     tiny_ctx_close(ctx);
     for (i = 0; i < 4; i++) free(pools[i].blocks);
-    return st != TINY_OK;
+    return exit_status(stopped_by ? 128 + stopped_by : st != TINY_OK);
 }

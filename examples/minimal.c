@@ -25,6 +25,7 @@ int main(int argc, char **argv)
     tiny_ctx_desc desc = { 0 };
     tiny_ctx *ctx = NULL;
     tiny_status st;
+    if (argc > 1 && !strcmp(argv[1], "--help")) return puts("minimal [MODEL.gguf] [PROMPT]") < 0;
     desc.log = say;
     desc.user = &ctx;
     st = tiny_ctx_open(&desc, &ctx);

@@ -10,11 +10,19 @@
  *
  * READ_OPTIONS comes back from a good command line only. It ends the program with 0 behind --help or -h, and with 2 and a sentence
  * at the first word that no row of the table takes: all of a number is a number and within its bounds, and no value is missing.       */
+#include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined __unix__ || defined __APPLE__
+#define OPTIONS_UNIX 1
+#include <sys/stat.h>
+#include <unistd.h>
+#elif defined _WIN32
+#include <io.h>
+#endif
 
 /* ---- the table */
 
@@ -108,6 +116,155 @@ static inline int is_range(const char *text, long most, long *first, long *last)
     *first = strtol(text, &end, 10);
     *last = *end == '-' ? strtol(end + 1, &end, 10) : 0;
     return !text[strspn(text, "0123456789-")] && !*end && *first >= 1 && *first <= *last && *last <= most;
+}
+
+/* ---- texts that are read whole: each has a bound, because a pipe or a device may never end */
+
+#define MOST_TEXT     ((size_t)256 << 20)   /* bytes of a text */
+#define MOST_LINE     ((size_t)16 << 20)    /* of one line of it */
+#define MOST_SETTINGS ((size_t)1 << 20)     /* of a configuration, or the description of a net */
+
+static inline char *no_text(const char *name, char *text, const char *why)
+{
+    fprintf(stderr, PROGRAM ": %s: %s\n", name, why);
+    free(text);
+    return NULL;
+}
+
+/* At most `most` bytes of a stream, followed by a 0 that *n does not count; the caller frees them. NULL: the reason was printed. A longer
+ * stream is refused, or with `cut` read only that far. */
+static inline char *read_stream(FILE *f, const char *name, size_t most, int cut, size_t *n)
+{
+    size_t room = most < 65536 ? most + 1 : 65536;
+    char *text = (char *)malloc(room + 1), *more;
+    for (*n = 0; text; text = more) {
+        *n += fread(text + *n, 1, room - *n, f);
+        if (ferror(f)) return no_text(name, text, "cannot be read");     /* a folder opens */
+        if (*n > most) break;
+        if (*n < room) return text[*n] = 0, text;
+        room = room > most / 2 ? most + 1 : 2 * room;
+        more = (char *)realloc(text, room + 1);
+        if (!more) free(text);
+    }
+    if (!text) return no_text(name, NULL, "there is no memory for it");
+    if (cut) return text[*n = most] = 0, text;
+    fprintf(stderr, PROGRAM ": %s: it has more than %.16g bytes, which are the most that are read\n", name, (double)most);
+    free(text);
+    return NULL;
+}
+
+/* The same of a file; "-" is standard input. */
+static inline char *read_text(const char *path, size_t most, int cut, size_t *n)
+{
+    FILE *f = strcmp(path, "-") ? fopen(path, "rb") : stdin;
+    char *text;
+    if (!f) return fprintf(stderr, PROGRAM ": %s: cannot be opened: %s\n", path, strerror(errno)), (char *)NULL;
+    text = read_stream(f, f == stdin ? "standard input" : path, most, cut, n);
+    if (f != stdin) (void)fclose(f);
+    return text;
+}
+
+/* The next line of standard input without its end, and with a 0 behind it. 0: there is one, or *line is NULL: the input ends. 1: there is no
+ * memory for line number, it is longer than MOST_LINE, or it cannot be read, which was said. */
+static inline int read_line(char **line, size_t *n, unsigned long number)
+{
+    size_t room = 256;
+    char *text = (char *)malloc(room), *more;
+    int c = EOF;
+    *line = NULL;
+    *n = 0;
+    while (text && (c = getchar()) != EOF && c != '\n') {
+        if (*n == MOST_LINE) {
+            fprintf(stderr, PROGRAM ": line %lu has more than %lu bytes, which are the most of a line\n", number, (unsigned long)MOST_LINE);
+            free(text);
+            return 1;
+        }
+        if (*n + 2 > room) {
+            more = (char *)realloc(text, room *= 2);
+            if (!more) free(text);
+            text = more;
+        }
+        if (text) text[(*n)++] = (char)c;
+    }
+    if (!text) return fprintf(stderr, PROGRAM ": there is no memory for line %lu\n", number), 1;
+    text[*n] = 0;
+    if (c == EOF && !*n) free(text);
+    else *line = text;
+    return 0;
+}
+
+/* ---- files that are written, beside files that are read */
+
+/* one file by two names, through links too; where the system does not say, by the name alone */
+static inline int same_file(const char *a, const char *b)
+{
+#ifdef OPTIONS_UNIX
+    struct stat x, y;
+    return !stat(a, &x) && !stat(b, &y) && S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+#elif defined _WIN32
+    char x[_MAX_PATH], y[_MAX_PATH];
+    return _fullpath(x, a, sizeof x) && _fullpath(y, b, sizeof y) && !_stricmp(x, y);
+#else
+    return !strcmp(a, b);
+#endif
+}
+static inline int is_folder(const char *path)
+{
+#ifdef OPTIONS_UNIX
+    struct stat x;
+    return !stat(path, &x) && S_ISDIR(x.st_mode);
+#else
+    (void)path;                             /* writing to it fails */
+    return 0;
+#endif
+}
+
+static inline int has_end(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+    return n >= m && !strcmp(text + n - m, end);
+}
+
+/* The same, where `to` may also be what is read with `from`: another part of a divided model (m-00001-of-00003.gguf), or the tokenizer beside
+ * a .bin of llama2.c. */
+static inline int is_part_of(const char *to, const char *from)
+{
+    const char *slash = strrchr(from, '/');
+    const size_t n = strlen(from), folder = slash ? (size_t)(slash + 1 - from) : 0;
+    char name[1100], *at;
+    long i, parts;
+    if (same_file(to, from)) return 1;
+    if (has_end(from, ".bin")) return has_end(to, ".bin") && !strncmp(to, from, folder) && !strncmp(to + folder, "tok", 3) && same_file(to, to);
+    if (n < 20 || n > 1000 || !has_end(from, ".gguf") || strncmp(from + n - 14, "-of-", 4) || from[n - 20] != '-') return 0;
+    parts = strtol(from + n - 10, NULL, 10);
+    memcpy(name, from, n + 1);
+    for (at = name + n - 19, i = 1; i <= parts && i < 100000; i++) {
+        (void)snprintf(at, 100, "%05ld-of-%s", i, from + n - 10);
+        if (same_file(to, name)) return 1;
+    }
+    return 0;
+}
+
+/* 0 when no input would change, otherwise 2 and a sentence. `to` is the file to be written, or NULL; after it come the names of n files
+ * that are read, any of which may be NULL. Because a file grows as to.part, that name must not be an input either. A device is written to
+ * directly, a folder never. */
+static inline int must_not_write(const char *to, int n, ...)
+{
+    va_list args;
+    char *part = to ? (char *)malloc(strlen(to) + sizeof ".part") : NULL;
+    int k, bad = 0;
+    if (part) (void)sprintf(part, "%s.part", to);
+    if (to && is_folder(to)) bad = wrong(to, "this is a folder, and no file takes its place");
+    va_start(args, n);
+    for (k = 0; k < n && to && !bad; k++) {
+        const char *from = va_arg(args, const char *);
+        if (!from) continue;
+        if (is_part_of(to, from)) bad = refused("%s: this file is read, so nothing is written to it", to);
+        else if (part && is_part_of(part, from)) bad = refused("%s: %s is read, and it would be written while %s grows", to, from, to);
+    }
+    va_end(args);
+    free(part);
+    return bad;
 }
 
 /* 0, or 2 and a sentence, as wrong() */
@@ -217,15 +374,39 @@ static inline void stop_on_signals(void)
 {
     (void)signal(SIGINT, on_signal);
     (void)signal(SIGTERM, on_signal);
+#ifdef SIGHUP
+    if (signal(SIGHUP, on_signal) == SIG_IGN) (void)signal(SIGHUP, SIG_IGN);    /* nohup: the terminal may go */
+#endif
+}
+/* The same, for programs that write files: when the reader of their messages goes away, only writing to it fails, and the file is finished. */
+static inline void stop_on_signals_whole(void)
+{
+    stop_on_signals();
+#ifdef SIGPIPE
+    (void)signal(SIGPIPE, SIG_IGN);
+#endif
 }
 
-/* ---- what takes longer than two seconds shows how far it is, for a context; end_progress wipes the line away */
+/* ---- what takes longer than two seconds shows how far it is, for a context; end_progress wipes the line away. Only a terminal
+ * is shown lines that are written over: in a file or a pipe they would all stay. */
+
+static inline int is_shown(void)
+{
+#ifdef OPTIONS_UNIX
+    return isatty(2);
+#elif defined _WIN32
+    return _isatty(2);
+#else
+    return 0;
+#endif
+}
 
 static int progress_shown;
 static inline void show_progress(void *user, const char *what, double part)
 {
     static uint64_t began;
     (void)user;
+    if (!is_shown()) return;
     if (!began) began = tiny_now_ns();
     if (tiny_now_ns() - began < 2000000000u) return;
     fprintf(stderr, "\r%s %3.0f%%", what, 100 * part);

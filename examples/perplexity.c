@@ -9,7 +9,6 @@
 #include "tinyllm.h"
 #define PROGRAM "perplexity"
 #include "options.h"
-#include <errno.h>
 #include <math.h>
 
 static const char usage[] =
@@ -28,19 +27,6 @@ static const char usage[] =
     "  --target T       scalar, w128, neon, avx2, avx512, amx, reference; the best one without this\n"
     "  --json           one JSON object instead of a line\n"
     "  --quiet          no progress\n";
-
-static char *read_all(FILE *f, size_t *n)
-{
-    size_t room = 65536;
-    char *text = (char *)malloc(room), *more;
-    *n = 0;
-    while (text && (*n += fread(text + *n, 1, room - *n, f)) == room) {
-        more = (char *)realloc(text, room *= 2);
-        if (!more) free(text);
-        text = more;
-    }
-    return text;
-}
 
 typedef struct sums { double n, nll, square; size_t n_windows; } sums;
 
@@ -90,7 +76,6 @@ int main(int argc, char **argv)
     char *text = NULL;
     size_t n_text = 0;
     sums s = { 0, 0, 0, 0 };
-    FILE *f;
     tiny_status st;
     const option options[] = {
         THE_WORD("model", &path), THE_WORD("text", &text_path), A_WHOLE("--context", &context, 2, 1e9), A_WHOLE("--windows", &windows, 1, 1e9), A_LIST("--lora", &files, 8),
@@ -106,15 +91,8 @@ int main(int argc, char **argv)
         if (type[k] && !tllm_format_by_name(type[k])) return wrong(k ? "--cache-type-v" : "--cache-type-k", type[k]);
     for (k = 0; k < files.n; k++)
         if (!is_scaled(files.at[k], -1e6, 1e6, &scale[k])) return wrong(files.at[k], "this is neither a file nor FILE=NUMBER");
-    f = strcmp(text_path, "-") ? fopen(text_path, "rb") : stdin;
-    if (f) text = read_all(f, &n_text);
-    if (!f || !text || ferror(f)) {         /* a folder opens, but cannot be read */
-        fprintf(stderr, "perplexity: %s cannot be read: %s\n", text_path, strerror(errno));
-        free(text);
-        return 1;
-    }
-    if (f != stdin) (void)fclose(f);
-
+    text = read_text(text_path, MOST_TEXT, 0, &n_text);
+    if (!text) return 1;
     desc.log = hear;
     desc.user = &ctx;
     st = tiny_ctx_open(&desc, &ctx);
@@ -156,6 +134,7 @@ int main(int argc, char **argv)
         if (st) goto close;
     }
     if (!st) {
+        const int shown = !quiet && is_shown();
         const tiny_idx half = context > 1 ? context / 2 : 1;
         const int first = tllm_vocab_adds_bos(vocab) ? tllm_vocab_special(vocab, TLLM_BOS) : -1;
         tiny_idx at;
@@ -166,12 +145,12 @@ int main(int argc, char **argv)
             if (first >= 0) t.id[at] = first;           /* each window begins as a text does */
             st = judge(ctx, state, t.id + at, n, at ? context - half : 0, about.n_vocab, logits, &s);
             t.id[at] = saved;
-            if (!quiet && !st) {
+            if (shown && !st) {
                 fprintf(stderr, "\r%zu windows, %3.0f %%, perplexity %.4f +- %.4f ", s.n_windows, 100.0 * (double)(at + n) / (double)t.n, exp(s.nll / s.n), error_of(&s));
                 (void)fflush(stderr);
             }
         }
-        if (!quiet) fputs("\n", stderr);
+        if (shown) fputs("\n", stderr);
     }
     if (!st && json)
         printf("{\"perplexity\": %.6f, \"error\": %.6f, \"bits_per_token\": %.6f, \"tokens\": %.0f, \"windows\": %zu, \"context\": %d}\n", exp(s.nll / s.n), error_of(&s),

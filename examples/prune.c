@@ -12,7 +12,15 @@
 
 enum { ROWS = 100, TIMES = 31, TOGETHER = 32 };     /* rows of x that are looked at; runs of which the median counts; rows at most in one */
 
-static const char usage[] = "usage: prune [--zeros PERCENT] [--outputs N] [--inputs N] [-o FILE] [--seed S] [--threads N] [--target NAME]\n";
+static const char usage[] = 
+    "prune [options]       no model is read: the weights are random\n"
+    "  --zeros PERCENT  of the weights that go; 80 without this\n"
+    "  --outputs N      of the layer; 4096 without this\n"
+    "  --inputs N       the same\n"
+    "  -o FILE          what is left, in a file; in memory without this\n"
+    "  --seed S         of the weights and inputs; 1 without this\n"
+    "  --threads N      one per processor without this\n"
+    "  --target T       scalar, w128, neon, avx2, avx512, amx, reference; the best one without this\n";
 
 static int order(const void *a, const void *b)
 {
@@ -84,7 +92,10 @@ int main(int argc, char **argv)
     tllm_csl a;
     size_t i, n, n_bytes;
     READ_OPTIONS(argc, argv, usage, options);
+    if (must_not_write(path, 0)) return 2;
+    desc.cancel = cancelled;
     desc.log = hear;
+    stop_on_signals_whole();
     desc.user = &ctx;
     if (tiny_ctx_open(&desc, &ctx)) return 1;
     memset(&a, 0, sizeof a);
@@ -114,7 +125,7 @@ int main(int argc, char **argv)
         }
         for (c = 0; ok && c < 3; c++) ok = show(ctx, rows[c], some, &turned, &a, one, two);
     }
-    if (!ok) say(tiny_ctx_message(ctx));
+    if (!ok) say(stopped_by ? "stopped" : tiny_ctx_message(ctx));
     tllm_csl_free(ctx, &a);
     tiny_free(ctx, norm);
     tiny_free(ctx, y);
@@ -122,5 +133,5 @@ int main(int argc, char **argv)
     tiny_free(ctx, half);
     tiny_free(ctx, w);
     tiny_ctx_close(ctx);
-    return exit_status(!ok);
+    return exit_status(!ok && stopped_by ? 128 + stopped_by : !ok);
 }

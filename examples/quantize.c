@@ -128,6 +128,14 @@ static int ends(tllm_text t, const char *end)
     return t.n >= n && !memcmp(t.at + t.n - n, end, n);
 }
 
+/* the name of a tensor on a terminal; good until the next one */
+static const char *shown(tllm_text name)
+{
+    static char text[201];
+    (void)tiny_plain(text, sizeof text, name.at, name.n);
+    return text;
+}
+
 /* Matrices of weights, without those that are small and touchy, or that are read one number at a time. */
 static int is_matrix(const tllm_gguf_tensor *t)
 {
@@ -175,93 +183,149 @@ static int mixed(const mixture *m, const tllm_gguf_tensor *t, int n_layer, int t
 
 /* ---- patterns: . [a-z] [^a-z] ( | ) * + ? ^ $ and \ before any of them ------------------------------------------------- */
 
-typedef struct rest { const char *re, *end; const struct rest *next; } rest;   /* what must match after */
+/* A pattern becomes a small program, and all places of it that a text may have led to are kept at once (K. Thompson, "Regular expression search
+ * algorithm", CACM 11 (6), 1968): the time is at most its length times that of the text, whatever the pattern. */
+enum { STEPS = 4096, DEPTH = 200, PATTERNS = 64 };      /* of a program; of brackets within brackets */
+enum { CHARACTER, ANY, SET, START, END, EITHER, GO };
+typedef struct step { int what, a, b; } step;           /* EITHER: on at a or b steps from here, GO: at a; SET: from a to b of the pattern; CHARACTER: a */
+typedef struct program { step at[STEPS]; int n; const char *re, *end, *wrong; } program;
 
-static const char *atom_end(const char *re, const char *end)
+/* in front of what stands from at on: jumps within that stay right, because they count from where they stand */
+static void put_step(program *p, int at, int what, int a, int b)
 {
-    int depth = 0;
-    const char *p = re;
-    if (*p == '[') {
-        p += p + 1 < end && p[1] == '^' ? 2 : 1;
-        for (p += p < end; p < end && *p != ']'; p++) {}
-        return p < end ? p + 1 : end;
-    }
-    for (; p < end; p++) {
-        if (*p == '\\' && p + 1 < end) p++;
-        else if (*p == '(') depth++;
-        else if (*p == ')') depth--;
-        if (depth <= 0) return p + 1;
-    }
-    return end;
+    if (p->n == STEPS && !p->wrong) p->wrong = "it is too long";
+    if (p->wrong) return;
+    memmove(p->at + at + 1, p->at + at, (size_t)(p->n++ - at) * sizeof *p->at);
+    p->at[at].what = what;
+    p->at[at].a = a;
+    p->at[at].b = b;
 }
-static int pattern_is_whole(const char *re, const char *end)
+
+static const char *put_alternatives(program *p, const char *re, int depth);
+
+/* a character, a set or a bracket; what stands behind it */
+static const char *put_piece(program *p, const char *re, int depth)
 {
-    int depth = 0;
-    const char *a;
-    for (; re < end && depth >= 0; re++) {
-        if (*re == '\\') re++;
-        else if (*re == '[') {
-            a = atom_end(re, end);
-            if (a[-1] != ']' || a - re < 3) return 0;
-            re = a - 1;
-        } else depth += (*re == '(') - (*re == ')');
+    const char *const first = re;
+    if (*re == '(') {
+        if (depth == DEPTH) p->wrong = "its brackets stand too deep within each other";
+        else re = put_alternatives(p, re + 1, depth + 1);
+        if (re == p->end && !p->wrong) p->wrong = "a bracket is not closed";
+    } else if (*re == '[') {
+        re += re + 1 < p->end && re[1] == '^' ? 2 : 1;
+        for (re += re < p->end; re < p->end && *re != ']'; re++) {}     /* the first one may be a ] */
+        if (re == p->end) p->wrong = "a bracket is not closed";
+        put_step(p, p->n, SET, (int)(first + 1 - p->re), (int)(re - p->re));
+    } else {
+        if (*re == '\\' && ++re == p->end) p->wrong = "nothing stands behind its last \\";
+        put_step(p, p->n, re > first ? CHARACTER : *re == '.' ? ANY : *re == '^' ? START : *re == '$' ? END : CHARACTER, (unsigned char)*re, 0);
     }
-    return !depth && re == end;
+    return re + 1;
 }
-static int one_fits(const char *re, const char *end, char c)
+
+static void put_repeat(program *p, int piece, char how)
 {
-    int no, in = 0;
-    if (*re == '\\') return re[1] == c;
-    if (*re == '.') return 1;
-    if (*re != '[') return *re == c;
-    no = re[1] == '^';
-    for (re += 1 + no; re < end - 1; re++) {
-        if (re + 2 < end - 1 && re[1] == '-') { in |= c >= re[0] && c <= re[2]; re += 2; }
-        else in |= c == *re;
+    const int n = p->n - piece;
+    if (how == '+') put_step(p, p->n, EITHER, -n, 1);
+    else put_step(p, piece, EITHER, 1, n + (how == '*' ? 2 : 1));
+    if (how == '*') put_step(p, p->n, GO, -n - 1, 0);
+}
+
+/* to the bracket that closes, or the end of the pattern: where that is */
+static const char *put_alternatives(program *p, const char *re, int depth)
+{
+    const int first = p->n;
+    int jump = -1, piece = -1;              /* piece: what * + ? would be about; -1: nothing */
+    while (re < p->end && !p->wrong && (*re != ')' || !depth)) {
+        if (*re == ')') p->wrong = "a bracket is closed that was never opened";
+        else if (*re == '*' || *re == '+' || *re == '?') {
+            if (piece < 0) p->wrong = "nothing stands before * + or ?";
+            else put_repeat(p, piece, *re++);
+            if (re < p->end && *re == '?') re++;        /* as few as will do: whether there is a match does not change by that */
+            piece = -1;
+        } else if (*re == '|') {            /* what stands here so far is one side, what follows the other one */
+            if (jump >= 0) p->at[jump].a = p->n - jump;
+            put_step(p, first, EITHER, 1, p->n - first + 2);
+            jump = p->n;
+            put_step(p, jump, GO, 1, 0);
+            piece = -1;
+            re++;
+        } else {
+            piece = *re == '^' || *re == '$' ? -1 : p->n;
+            re = put_piece(p, re, depth);
+        }
+    }
+    if (jump >= 0 && !p->wrong) p->at[jump].a = p->n - jump;
+    return re;
+}
+
+/* NULL, or what is wrong with the pattern from re to end */
+static const char *compile(program *p, const char *re, const char *end)
+{
+    p->n = 0;
+    p->re = re;
+    p->end = end;
+    p->wrong = NULL;
+    (void)put_alternatives(p, re, 0);
+    return p->wrong;
+}
+
+static int takes(const program *p, const step *s, unsigned char c)
+{
+    const char *at = p->re + s->a, *const end = p->re + s->b;
+    const int no = s->what == SET && *at == '^';
+    int in = 0;
+    if (s->what != SET) return s->what == ANY || s->a == c;
+    for (at += no; at < end; at++) {
+        if (at + 2 < end && at[1] == '-') {
+            in |= c >= (unsigned char)at[0] && c <= (unsigned char)at[2];
+            at += 2;
+        } else in |= c == (unsigned char)*at;
     }
     return in != no;
 }
-static int steps_left;
-/* re to end at t, then the rest; skip: the first piece may be left out */
-static int fits(const char *re, const char *end, const char *start, const char *t, const char *t_end, const rest *next, int skip)
+
+/* the places that take a character, from one on; each once: seen. 1: the end of the program is one of the places. */
+typedef struct places { int list[STEPS], n; size_t seen[STEPS + 1]; } places;
+static int reach(const program *p, int from, size_t at, size_t n_text, places *to)
 {
-    const char *a, *after, *p;
-    if (--steps_left < 0) return 0;
-    if (re == end) return next ? fits(next->re, next->end, start, t, t_end, next->next, 1) : 1;
-    if (*re == '^') return t == start && fits(re + 1, end, start, t, t_end, next, 1);
-    if (*re == '$') return t == t_end && fits(re + 1, end, start, t, t_end, next, 1);
-    a = atom_end(re, end);
-    after = a < end && (*a == '*' || *a == '+' || *a == '?') ? a + 1 : a;
-    if (*re == '(' && a - re >= 2) {
-        for (p = re + 1; p < a;) {          /* each of the alternatives */
-            const char *q = p;
-            rest after_it, again;
-            while (q < a - 1 && *q != '|') q = atom_end(q, a - 1);
-            after_it.re = after; after_it.end = end; after_it.next = next;
-            again.re = re; again.end = end; again.next = next;
-            if (after > a && *a != '?' && q > p && fits(p, q, start, t, t_end, &again, 1)) return 1;
-            if (fits(p, q, start, t, t_end, &after_it, 1)) return 1;
-            p = q + 1;
-        }
-    } else if (t < t_end && one_fits(re, a, *t)) {
-        if (after > a && *a != '?') {       /* more of the same, now as many as one likes */
-            for (p = t + 1; p < t_end && one_fits(re, a, *p); p++) {}
-            for (; p > t; p--)
-                if (fits(after, end, start, p, t_end, next, 1)) return 1;
-        } else if (fits(after, end, start, t + 1, t_end, next, 1)) {
-            return 1;
-        }
+    static int todo[STEPS + 1];
+    int k = 0, i, next[2];
+    if (to->seen[from] == at + 1) return 0;
+    to->seen[from] = at + 1;
+    todo[k++] = from;
+    while (k) {
+        const int here = todo[--k];
+        const step *s = &p->at[here];
+        if (here == p->n) return 1;
+        next[0] = next[1] = -1;
+        if (s->what == EITHER || s->what == GO) next[0] = here + s->a;
+        if (s->what == EITHER) next[1] = here + s->b;
+        if ((s->what == START && at == 0) || (s->what == END && at == n_text)) next[0] = here + 1;
+        if (s->what <= SET) to->list[to->n++] = here;
+        for (i = 0; i < 2; i++)
+            if (next[i] >= 0 && to->seen[next[i]] != at + 1) {
+                to->seen[next[i]] = at + 1;
+                todo[k++] = next[i];
+            }
     }
-    return skip && after > a && *a != '+' && fits(after, end, start, t, t_end, next, 1);
+    return 0;
 }
-static int matches(const char *re, const char *re_end, tllm_text t)
+
+/* whether it fits somewhere in the text */
+static int matches(const program *p, tllm_text t)
 {
-    const char *p = re, *q, *at;
-    steps_left = 100000;
-    for (; p <= re_end; p = q + 1) {        /* alternatives at the top */
-        for (q = p; q < re_end && *q != '|'; q = atom_end(q, re_end)) {}
-        for (at = t.at; at <= t.at + t.n; at++)
-            if (fits(p, q, t.at, at, t.at + t.n, NULL, 1)) return 1;
+    static places both[2];
+    size_t at;
+    int k;
+    for (k = 0; k < 2; k++) memset(both[k].seen, 0, ((size_t)p->n + 1) * sizeof *both[k].seen);
+    both[0].n = 0;
+    for (at = 0; at <= t.n; at++) {
+        places *now = &both[at % 2], *then = &both[(at + 1) % 2];
+        if (reach(p, 0, at, t.n, now)) return 1;
+        then->n = 0;
+        for (k = 0; k < now->n && at < t.n; k++)
+            if (takes(p, &p->at[now->list[k]], (unsigned char)t.at[at]) && reach(p, now->list[k] + 1, at + 1, t.n, then)) return 1;
     }
     return 0;
 }
@@ -380,8 +444,9 @@ static tiny_status write_tensor(tiny_ctx *ctx, tllm_writer *w, const job *j, con
 }
 
 typedef struct request {
-    const char *in, *out, *imatrix, *pattern[64], *pattern_end[64];
-    const tllm_format *pattern_type[64];
+    const char *in, *out, *imatrix, *pattern_text[PATTERNS];
+    program pattern[PATTERNS];
+    const tllm_format *pattern_type[PATTERNS];
     const char *text;
     int n_patterns, pure, n_threads, gptq, awq, n_tokens, each_layer;
     double smooth;                          /* below 0: not at all */
@@ -392,14 +457,14 @@ typedef struct request {
 /* ---- the model reads a text: codes (GPTQ) or factors (AWQ, SmoothQuant) are chosen by what its matrices are multiplied with ---- */
 
 static int telling = -1;                    /* the percentage that stands in the line; -1: none does */
-static void tell(void *user, const char *what, double done)
+static void tell_progress(void *user, const char *what, double done)
 {
     static const char *const names[][2] = { { "gptq", "GPTQ" }, { "awq", "AWQ" }, { "smooth", "SmoothQuant" } };
     const int percent = (int)(100.0 * done);
     size_t i;
     (void)user;
     for (i = 0; i < sizeof names / sizeof names[0] && strcmp(what, names[i][0]); i++) {}
-    if (i == sizeof names / sizeof names[0] || percent == telling) return;
+    if (i == sizeof names / sizeof names[0] || percent == telling || !is_shown()) return;
     telling = percent;
     fprintf(stderr, "\r%s %3d %%", names[i][1], percent);
     (void)fflush(stderr);
@@ -419,24 +484,22 @@ static tiny_status window_of(tiny_ctx *ctx, const tllm_gguf *g, tiny_idx *window
 }
 
 /* what the model reads: at most so many tokens, each window beginning as a text does */
-static tiny_status read_text(tiny_ctx *ctx, const request *r, const tllm_gguf *g, tiny_idx window, tllm_tokens *t)
+static tiny_status tokens_of_text(tiny_ctx *ctx, const request *r, const tllm_gguf *g, tiny_idx window, tllm_tokens *t)
 {
     tllm_vocab *vocab = NULL;
-    tiny_file text;
-    size_t i;
-    tiny_status st;
-    memset(&text, 0, sizeof text);
-    st = tiny_file_open(ctx, r->text, &text);
-    if (!st && !text.n_bytes) {
+    size_t i, n_text = 0;
+    char *text = read_text(r->text, (size_t)r->n_tokens < MOST_TEXT / 64 ? (size_t)r->n_tokens * 64 : MOST_TEXT, 1, &n_text);
+    tiny_status st = text ? TINY_OK : TINY_E_IO;
+    if (!st && !n_text) {
         fprintf(stderr, "quantize: %s: there is no text in it\n", r->text);
         st = TINY_E_ARGUMENT;
     }
     if (!st) st = tllm_vocab_open(ctx, g, &vocab);
-    if (!st) st = tllm_encode(ctx, vocab, (const char *)text.bytes, text.n_bytes < (size_t)r->n_tokens * 64 ? text.n_bytes : (size_t)r->n_tokens * 64, TLLM_ENCODE_ENDS | TLLM_ENCODE_SPECIAL, t);
+    if (!st) st = tllm_encode(ctx, vocab, text, n_text, TLLM_ENCODE_ENDS | TLLM_ENCODE_SPECIAL, t);
     if (!st && t->n > (size_t)r->n_tokens) t->n = (size_t)r->n_tokens;
     for (i = (size_t)window; !st && tllm_vocab_adds_bos(vocab) && i < t->n; i += (size_t)window) t->id[i] = tllm_vocab_special(vocab, TLLM_BOS);
     tllm_vocab_close(ctx, vocab);
-    tiny_file_close(ctx, &text);
+    free(text);
     return st;
 }
 
@@ -461,7 +524,7 @@ static int gptq(tiny_ctx *ctx, const request *r, const tllm_gguf *g, job *jobs, 
         if (!list[n_list++].to) st = TINY_E_MEMORY;
     }
     if (!st) st = window_of(ctx, g, &d.window);
-    if (!st) st = read_text(ctx, r, g, d.window, &t);
+    if (!st) st = tokens_of_text(ctx, r, g, d.window, &t);
     if (!st && n_list) st = tllm_gptq_model(ctx, g, &d, t.id, (tiny_idx)t.n, list, n_list);
     for (i = 0; k < n_list; i++) {          /* to the jobs, in their order */
         if (jobs[i].t != list[k].t) continue;
@@ -476,7 +539,7 @@ static int gptq(tiny_ctx *ctx, const request *r, const tllm_gguf *g, job *jobs, 
         k++;
     }
     if (st && telling >= 0) fprintf(stderr, "\n");
-    if (!st) fprintf(stderr, "\rGPTQ over %lu tokens: %lu matrices; %lu more had no inputs that are known and are rounded\n", (unsigned long)t.n, (unsigned long)(n_list - unseen), (unsigned long)unseen);
+    if (!st) fprintf(stderr, "%sGPTQ over %lu tokens: %lu matrices; %lu more had no inputs that are known and are rounded\n", telling >= 0 ? "\r" : "", (unsigned long)t.n, (unsigned long)(n_list - unseen), (unsigned long)unseen);
     if (!st && r->imatrix && n_list > unseen) fprintf(stderr, "quantize: --imatrix does not count for those %lu, which have the inputs of the text instead\n", (unsigned long)(n_list - unseen));
     if (!st && rounded) fprintf(stderr, "%lu of them had inputs that depend on each other so much that they were rounded, too\n", (unsigned long)rounded);
     if (!st && thin) fprintf(stderr, "%lu of them saw fewer tokens than they have inputs: a longer text would do them good\n", (unsigned long)thin);
@@ -521,7 +584,7 @@ static int scale(tiny_ctx *ctx, const request *r, const tllm_gguf *g, const char
         return 0;
     }
     if (!st) st = window_of(ctx, g, &d.window);
-    if (!st) st = read_text(ctx, r, g, d.window, &t);
+    if (!st) st = tokens_of_text(ctx, r, g, d.window, &t);
     if (!st) st = tllm_scaled_open(ctx, g, &d, t.id, (tiny_idx)t.n, list, n_list, &s);
     if (telling >= 0) fprintf(stderr, "\r");
     if (!st) {
@@ -565,7 +628,8 @@ static int quantize_file(tiny_ctx *ctx, const request *r)
     struct { const tllm_format *wanted, *to; const tllm_gguf_tensor *first; unsigned long count; } notes[32];
     double before = 0.0, after = 0.0;
     size_t i, n, n_jobs = 0, n_notes = 0, n_used = 0, n_asked = 0, n_there = 0;
-    int warned = 0, k, tied, ok = 0;
+    unsigned long fitted[PATTERNS] = { 0 };
+    int warned = 0, k, tied, first, ok = 0;
     tiny_status st;
     memset(&m, 0, sizeof m);
     memset(&d, 0, sizeof d);
@@ -590,7 +654,7 @@ static int quantize_file(tiny_ctx *ctx, const request *r)
         jobs[i].made = NULL;
         jobs[i].from = jobs[i].to = tllm_format_of(t->type);
         if (!jobs[i].from) {
-            fprintf(stderr, "quantize: %s: tensor %.*s has type %s, which cannot be read\n", r->in, (int)t->name.n, t->name.at, tllm_type_name(t->type));
+            fprintf(stderr, "quantize: %s: tensor %s has type %s, which cannot be read\n", r->in, shown(t->name), tllm_type_name(t->type));
             goto out;
         }
         if (!is_matrix(t)) {                /* norms that are divided keep all their digits */
@@ -598,8 +662,12 @@ static int quantize_file(tiny_ctx *ctx, const request *r)
             continue;
         }
         to = r->pure_type ? r->pure_type : tllm_format_of(mixed(r->mix, t, (int)blocks, tied));
-        for (k = 0; k < r->n_patterns; k++)
-            if (matches(r->pattern[k], r->pattern_end[k], t->name)) { to = r->pattern_type[k]; break; }
+        for (k = 0, first = 1; k < r->n_patterns; k++) {
+            if (!matches(&r->pattern[k], t->name)) continue;
+            if (first) to = r->pattern_type[k];
+            first = 0;
+            fitted[k]++;
+        }
         if (t->dim[0] % (unsigned)to->values) {
             const tllm_format *wanted = to;
             size_t s;
@@ -611,12 +679,14 @@ static int quantize_file(tiny_ctx *ctx, const request *r)
             if (s < n_notes) notes[s].count++;
         }
         if ((to->flags & TLLM_FORMAT_WANTS_IMPORTANCE) && !r->imatrix && !warned++)
-            fprintf(stderr, "%.*s: %s without --imatrix loses much\n", (int)t->name.n, t->name.at, to->name);
+            fprintf(stderr, "%s: %s without --imatrix loses much\n", shown(t->name), to->name);
         jobs[i].to = to;
     }
     for (i = 0; i < n_notes; i++)
-        fprintf(stderr, "%s instead of %s for %lu tensors, whose rows are no whole blocks of %d: %.*s (rows of %" PRIu64 ")%s\n", notes[i].to->name, notes[i].wanted->name,
-                notes[i].count, notes[i].wanted->values, (int)notes[i].first->name.n, notes[i].first->name.at, notes[i].first->dim[0], notes[i].count > 1 ? " ..." : "");
+        fprintf(stderr, "%s instead of %s for %lu tensors, whose rows are no whole blocks of %d: %s (rows of %" PRIu64 ")%s\n", notes[i].to->name, notes[i].wanted->name,
+                notes[i].count, notes[i].wanted->values, shown(notes[i].first->name), notes[i].first->dim[0], notes[i].count > 1 ? " ..." : "");
+    for (k = 0; k < r->n_patterns; k++)
+        if (!fitted[k]) fprintf(stderr, "quantize: --tensor-type %s fits none of the matrices\n", r->pattern_text[k]);
     for (i = 0; r->imatrix && i < n; i++) { /* said before hours of work: an importance of another model, or no importance at all */
         const tllm_gguf_tensor *t = jobs[i].t;
         if (jobs[i].from == jobs[i].to || !(jobs[i].to->flags & TLLM_FORMAT_IMPORTANCE)) continue;
@@ -653,7 +723,7 @@ static int quantize_file(tiny_ctx *ctx, const request *r)
         const tllm_gguf_tensor *t = jobs[i].t;
         float *weights = NULL;
         if (stopped_by) { st = TINY_E_CANCELLED; break; }
-        fprintf(stderr, "\r[%3lu/%3lu] %-40.*s %-6s -> %-7s", (unsigned long)i + 1, (unsigned long)n, (int)(t->name.n < 200 ? t->name.n : 200), t->name.at, jobs[i].from->name, jobs[i].to->name);
+        if (is_shown()) fprintf(stderr, "\r[%3lu/%3lu] %-40s %-6s -> %-7s", (unsigned long)i + 1, (unsigned long)n, shown(t->name), jobs[i].from->name, jobs[i].to->name);
         fflush(stderr);
         before += (double)tllm_gguf_tensor_at(g, i)->bytes;      /* scaled ones are floats meanwhile */
         if (jobs[i].from == jobs[i].to) {
@@ -673,7 +743,7 @@ static int quantize_file(tiny_ctx *ctx, const request *r)
             if (!weights) { st = TINY_E_MEMORY; break; }
             found = importance_of(&m, t->name, cols, n_mat, weights);
             if (found < 0) {
-                fprintf(stderr, "\nquantize: %s: the importance of %.*s is not of %lu x %lu values\n", r->imatrix, (int)t->name.n, t->name.at, (unsigned long)cols, (unsigned long)n_mat);
+                fprintf(stderr, "%squantize: %s: the importance of %s is not of %lu x %lu values\n", is_shown() ? "\n" : "", r->imatrix, shown(t->name), (unsigned long)cols, (unsigned long)n_mat);
                 tiny_free(ctx, weights);
                 goto out;
             }
@@ -684,7 +754,7 @@ static int quantize_file(tiny_ctx *ctx, const request *r)
         tiny_free(ctx, weights);
     }
     if (!st) st = tllm_writer_finish(ctx, w);
-    fprintf(stderr, "\n");
+    if (is_shown()) fprintf(stderr, "\n");
     if (st) goto sentence;
     fprintf(stderr, "%s: %.1f MB of tensors, from %.1f MB\n", r->out, after / 1e6, before / 1e6);
     if (r->imatrix) fprintf(stderr, "importance used for %lu tensors\n", (unsigned long)n_used);
@@ -800,19 +870,19 @@ int main(int argc, char **argv)
 {
     static request r;
     static word_list place, patterns;
-    const char *blocks = NULL, *unblocks = NULL, *reads;
+    const char *blocks = NULL, *unblocks = NULL, *reads, *why;
     const tllm_format *f;
     tiny_ctx_desc desc;
     tiny_ctx *ctx = NULL;
     size_t i;
     int k, list = 0, status;
     const option options[] = {
-        WORDS(&place, 3), A_TEXT("--blocks", &blocks), A_TEXT("--unblocks", &unblocks), A_TEXT("--imatrix", &r.imatrix), A_FLAG("--pure", &r.pure), A_LIST("--tensor-type", &patterns, 64),
+        WORDS(&place, 3), A_TEXT("--blocks", &blocks), A_TEXT("--unblocks", &unblocks), A_TEXT("--imatrix", &r.imatrix), A_FLAG("--pure", &r.pure), A_LIST("--tensor-type", &patterns, PATTERNS),
         A_FLAG("--gptq", &r.gptq), A_FLAG("--awq", &r.awq), A_NUMBER("--smooth", &r.smooth, 0, 1), A_TEXT("--text", &r.text), A_WHOLE("--tokens", &r.n_tokens, 1, 1e8), A_FLAG("--each-layer", &r.each_layer),
         A_WHOLE("--threads", &r.n_threads, 1, TINY_MAX_THREADS), A_FLAG("--list", &list) };
     memset(&desc, 0, sizeof desc);
     desc.log = hear;
-    desc.progress = tell;
+    desc.progress = tell_progress;
     desc.user = &ctx;
     r.smooth = -1.0;
     READ_OPTIONS(argc, argv, usage, options);
@@ -825,9 +895,9 @@ int main(int argc, char **argv)
     for (k = 0; k < patterns.n; k++) {
         const char *v = patterns.at[k], *eq = strrchr(v, '=');
         if (!eq || eq == v || !(f = tllm_format_by_name(eq + 1)) || !f->pack || (f->flags & TLLM_FORMAT_ACTIVATIONS)) return wrong("this is not REGEX=TYPE with a known type", v);
-        if (!pattern_is_whole(v, eq)) return wrong("a bracket of the pattern is not closed, or never opened", v);
-        r.pattern[r.n_patterns] = v;
-        r.pattern_end[r.n_patterns] = eq;
+        why = compile(&r.pattern[r.n_patterns], v, eq);
+        if (why) return refused("--tensor-type %s: %s", v, why);
+        r.pattern_text[r.n_patterns] = v;
         r.pattern_type[r.n_patterns++] = f;
     }
     if (blocks || unblocks) {
@@ -850,6 +920,7 @@ int main(int argc, char **argv)
     f = tllm_format_by_name(place.at[2]);
     if (f && (!f->pack || (f->flags & TLLM_FORMAT_ACTIVATIONS))) f = NULL;
     if (!r.mix && !f) return wrong("there is no type", place.at[2]);
+    if (must_not_write(r.out, 3, r.in, r.imatrix, r.text)) return 2;
     if (r.pure || !r.mix) r.pure_type = f ? f : tllm_format_of(r.mix->base);
     reads = r.gptq ? "--gptq" : r.awq ? "--awq" : r.smooth >= 0.0 ? "--smooth" : NULL;
     if (reads && !r.text) return wrong(reads, "it wants --text, which the model reads");
@@ -867,7 +938,7 @@ int main(int argc, char **argv)
     desc.n_threads = r.n_threads;
     desc.cancel = cancelled;                /* what lies beside OUT goes then too */
     if (tiny_ctx_open(&desc, &ctx)) return 1;
-    stop_on_signals();
+    stop_on_signals_whole();
     status = quantize_file(ctx, &r);
     tiny_ctx_close(ctx);
     return status && stopped_by ? 128 + stopped_by : status;

@@ -21,7 +21,7 @@ static const char usage[] =
 enum { MOST = 8, CONTEXT = 512 };
 static struct { const char *path, *prompt; int ranks, ladder, tokens; double ms, mbit; tiny_local *local; int failed[MOST]; } run;
 
-static tiny_status tell(tiny_ctx *ctx, const tllm_model *model, const tllm_vocab *vocab, tiny_comm *comm)
+static tiny_status tell_story(tiny_ctx *ctx, const tllm_model *model, const tllm_vocab *vocab, tiny_comm *comm)
 {
     tllm_state_desc d;
     tllm_state *state = NULL;
@@ -76,6 +76,7 @@ static void rank_main(tiny_team *team, void *arg)
     tllm_vocab *vocab = NULL;
     tllm_about about;
     unsigned char *route = NULL;
+    int foresees = 1;
     tiny_status st;
     (void)arg;
     memset(&cd, 0, sizeof cd);
@@ -94,16 +95,21 @@ static void rank_main(tiny_team *team, void *arg)
     st = tiny_comm_open(ctx, &d, &comm);
     if (!st) st = tllm_file_open(ctx, run.path, &file);
     if (!st) st = tllm_model_open(ctx, file, &model);
+    if (!st) tllm_model_about(model, &about);
+    if (!st && (about.output != TLLM_LOGITS || about.is_encoder || about.has_decoder)) {
+        fprintf(stderr, "ranks: rank %d: a %s model does not foresee its text\n", team->i, about.arch);
+        foresees = 0;
+        st = TINY_E_UNSUPPORTED;
+    }
     if (!st && run.ladder) {
-        tllm_model_about(model, &about);
         route = (unsigned char *)tiny_alloc(ctx, 2 * (size_t)about.n_layer);
         if (route) memset(route, TLLM_ROUTE_LADDER, 2 * (size_t)about.n_layer);
         st = route ? tllm_model_routes(ctx, model, route, 2 * about.n_layer) : TINY_E_MEMORY;
     }
     if (!st) st = tllm_model_cut(ctx, model, team->i, run.ranks);
     if (!st) st = tllm_vocab_open(ctx, file, &vocab);
-    if (!st) st = tell(ctx, model, vocab, comm);
-    if (st) fprintf(stderr, "ranks: rank %d: %s\n", team->i, tiny_ctx_message(ctx));
+    if (!st) st = tell_story(ctx, model, vocab, comm);
+    if (st && foresees) fprintf(stderr, "ranks: rank %d: %s\n", team->i, tiny_ctx_message(ctx));
     run.failed[team->i] = st != TINY_OK;
     tiny_free(ctx, route);
     tllm_vocab_close(ctx, vocab);

@@ -22,11 +22,11 @@ static const char usage[] =
     "  --threads N      one per processor without this\n";
 
 static int told = -1;
-static void tell(void *user, const char *what, double done)
+static void tell_progress(void *user, const char *what, double done)
 {
     const int percent = (int)(100.0 * done);
     (void)user;
-    if (strcmp(what, "rotate") != 0 || percent == told) return;
+    if (strcmp(what, "rotate") != 0 || percent == told || !is_shown()) return;
     told = percent;
     fprintf(stderr, "\r%3d %%", percent);
     (void)fflush(stderr);
@@ -68,6 +68,7 @@ int main(int argc, char **argv)
     memset(&wd, 0, sizeof wd);
     READ_OPTIONS(argc, argv, usage, options);
     if (!out) return wrong("OUT.gguf", "a name for the rotated model is wanted");
+    if (must_not_write(out, 1, in)) return 2;
     if (list && (parts = parts_of(list)) < 0) return wrong("--parts", list);
     if (type) {
         const tllm_format *f = tllm_format_by_name(type);
@@ -77,8 +78,10 @@ int main(int argc, char **argv)
     d.online = list ? (unsigned)parts : online ? TLLM_ROTATE_ALL : 0u;
     d.no_heads = plain_heads;
     desc.log = hear;
-    desc.progress = tell;
+    desc.progress = tell_progress;
+    desc.cancel = cancelled;                /* OUT.part goes then too */
     desc.user = &ctx;
+    stop_on_signals_whole();
     st = tiny_ctx_open(&desc, &ctx);
     if (!st) st = tllm_file_open(ctx, in, &g);
     if (!st) st = tllm_rotated_open(ctx, g, &d, &r);
@@ -95,10 +98,11 @@ int main(int argc, char **argv)
         printf("%s\n", d.online ? "; for this library only" : "");
         if (a.untied) printf("the embedding gave the logits, too: output.weight is new\n");
         if (a.heads && !d.no_heads) printf("value heads stay as they are: %s\n", a.heads);
-    } else if (ctx) say(tiny_ctx_message(ctx));
+    } else if (stopped_by) say("stopped; nothing was written");
+    else if (ctx) say(tiny_ctx_message(ctx));
     tllm_writer_close(ctx, w);
     tllm_rotated_close(ctx, r);
     tllm_gguf_close(ctx, g);
     tiny_ctx_close(ctx);
-    return exit_status(st != TINY_OK);
+    return exit_status(st && stopped_by ? 128 + stopped_by : st != TINY_OK);
 }

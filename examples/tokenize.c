@@ -27,39 +27,26 @@ static int fail(const char *what, const char *why)
     return 1;
 }
 
-/* all of standard input; NULL: no memory or a read error */
-static char *slurp(size_t *n)
-{
-    size_t room = 1 << 16;
-    char *text = (char *)malloc(room), *more;
-    *n = 0;
-    while (text) {
-        *n += fread(text + *n, 1, room - *n, stdin);
-        if (ferror(stdin)) { free(text); return NULL; }
-        if (*n < room) return text;
-        more = (char *)realloc(text, room *= 2);
-        if (!more) free(text);
-        text = more;
-    }
-    return NULL;
-}
-
 static int encode(tiny_ctx *ctx, const tllm_vocab *v, const char *text, size_t n, unsigned flags, int nul)
 {
     tllm_tokens t;
     size_t at = 0, end, i;
+    int bad = 0;
     memset(&t, 0, sizeof t);
     do {
         const char *stop = nul ? (const char *)memchr(text + at, 0, n - at) : NULL;
         end = stop ? (size_t)(stop - text) : n;
         t.n = 0;
-        if (tllm_encode(ctx, v, text + at, end - at, flags, &t)) return fail(tiny_ctx_message(ctx), "");
+        if (tllm_encode(ctx, v, text + at, end - at, flags, &t)) {
+            bad = fail(tiny_ctx_message(ctx), "");
+            break;
+        }
         for (i = 0; i < t.n; i++) printf(i ? " %ld" : "%ld", (long)t.id[i]);
         putchar('\n');
         at = end + 1;
     } while (at < n);                       /* a NUL at the end closes the last text */
     tllm_tokens_free(ctx, &t);
-    return 0;
+    return bad;
 }
 
 static int decode(tiny_ctx *ctx, const tllm_vocab *v, const char *text, size_t n, unsigned flags, int nul)
@@ -67,12 +54,13 @@ static int decode(tiny_ctx *ctx, const tllm_vocab *v, const char *text, size_t n
     tllm_tokens t;
     tllm_bytes b;
     size_t at = 0;
+    int bad = 0;
     memset(&t, 0, sizeof t);
     memset(&b, 0, sizeof b);
     t.room = n / 2 + 1;                     /* a number and a blank */
     t.id = (int32_t *)tiny_alloc(ctx, t.room * sizeof *t.id);
     if (!t.id) return fail(tiny_ctx_message(ctx), "");
-    while (at < n) {
+    while (at < n && !bad) {
         if (at && nul) putchar(0);
         for (t.n = b.n = 0; at < n && text[at] != '\n'; ) {
             char *end;
@@ -80,17 +68,20 @@ static int decode(tiny_ctx *ctx, const tllm_vocab *v, const char *text, size_t n
             if (text[at] == ' ' || text[at] == '\t' || text[at] == '\r') { at++; continue; }
             errno = 0;
             id = strtol(text + at, &end, 10);
-            if (end == text + at || errno || id < 0 || id > 2147483647) return fail("standard input", "something that is no token number");
+            if (end == text + at || errno || id < 0 || id > 2147483647) {
+                bad = fail("standard input", "something that is no token number");
+                break;
+            }
             t.id[t.n++] = (int32_t)id;
             at = (size_t)(end - text);
         }
         at++;
-        if (tllm_decode(ctx, v, t.id, t.n, flags, &b)) return fail(tiny_ctx_message(ctx), "");
-        fwrite(b.at, 1, b.n, stdout);
+        if (!bad && tllm_decode(ctx, v, t.id, t.n, flags, &b)) bad = fail(tiny_ctx_message(ctx), "");
+        if (!bad && b.n) (void)fwrite(b.at, 1, b.n, stdout);
     }
     tllm_tokens_free(ctx, &t);
     tllm_bytes_free(ctx, &b);
-    return 0;
+    return bad;
 }
 
 int main(int argc, char **argv)
@@ -102,7 +93,7 @@ int main(int argc, char **argv)
     tiny_ctx *ctx = NULL;
     tllm_gguf *g = NULL;
     tllm_vocab *v = NULL;
-    char *text;
+    char *text = NULL;
     size_t n;
     READ_OPTIONS(argc, argv, usage, options);
 #ifdef _WIN32
@@ -113,14 +104,9 @@ int main(int argc, char **argv)
     desc.log = hear;
     desc.user = &ctx;
     if (tiny_ctx_open(&desc, &ctx)) return 1;
-    if (tllm_file_open(ctx, path, &g) || tllm_vocab_open(ctx, g, &v)) return fail(tiny_ctx_message(ctx), "");
-    text = slurp(&n);
-    if (!text) return fail("standard input", strerror(errno));
-    if (back) {
-        char *ended = (char *)realloc(text, n + 1);     /* strtol stops at the 0 */
-        if (!ended) return fail("no memory", "");
-        text = ended;
-        text[n] = 0;
+    if (tllm_file_open(ctx, path, &g) || tllm_vocab_open(ctx, g, &v)) bad = fail(tiny_ctx_message(ctx), "");
+    else if ((text = read_text("-", MOST_TEXT, 0, &n)) == NULL) bad = 1;
+    else if (back) {                        /* strtol stops at the 0 behind it */
         bad = decode(ctx, v, text, n, special ? TLLM_DECODE_SPECIAL : 0, nul);
     } else {
         bad = encode(ctx, v, text, n, (bos ? TLLM_ENCODE_ENDS : 0u) | (special ? TLLM_ENCODE_SPECIAL : 0u), nul);

@@ -8,7 +8,6 @@
 #include "tinyllm.h"
 #define PROGRAM "train-story"
 #include "options.h"
-#include <errno.h>
 
 static const char usage[] =
     "train-story --out MODEL.gguf [options]\n"
@@ -71,7 +70,6 @@ int main(int argc, char **argv)
     tllm_train_report r;
     tiny_ctx *ctx = NULL;
     tllm_trainer *t = NULL;
-    tiny_file text;
     tiny_status st;
     double began, saved, spent = 0, shown = 0, mean = 0, weight = 0;
     FILE *tsv = NULL;
@@ -87,15 +85,19 @@ int main(int argc, char **argv)
     if (strlen(out) > 1000) return wrong("the name is too long", out);
     (void)snprintf(checkpoint, sizeof checkpoint, "%s.ckpt", out);
     (void)snprintf(course, sizeof course, "%s.tsv", out);
+    if (must_not_write(out, 1, config) || must_not_write(checkpoint, 1, config) || must_not_write(course, 1, config)) return 2;
     desc.log = hear;
     desc.user = &ctx;
     if (tiny_ctx_open(&desc, &ctx)) return 1;
     if (config) {
-        st = tiny_file_copy(ctx, config, &text);
-        if (!st) {
-            st = tllm_train_config(ctx, config, (const char *)text.bytes, text.n_bytes, &d);
-            tiny_file_close(ctx, &text);
+        size_t n_text = 0;
+        char *text = read_text(config, MOST_SETTINGS, 0, &n_text);
+        if (!text) {
+            st = TINY_E_IO;
+            goto close;
         }
+        st = tllm_train_config(ctx, config, text, n_text, &d);
+        free(text);
         if (st) goto fail;
     }
     if (seed) d.seed = seed;
@@ -122,7 +124,7 @@ int main(int argc, char **argv)
     else if (!resume) fputs("# step\tbits\tfloor\tseconds\n", tsv);
     fprintf(stderr, "%zu weights, %d steps of %d tokens, %s, %d threads, seed %llu%s\n", tllm_trainer_params(t), d.steps, d.sequences * d.context,
             tiny_target_name(tiny_ctx_target(ctx)), tiny_ctx_threads(ctx), (unsigned long long)d.seed, resume ? ", resumed" : "");
-    stop_on_signals();
+    stop_on_signals_whole();
     began = saved = seconds();
     while (tllm_trainer_at(t) < d.steps) {
         double now, used;
@@ -134,7 +136,7 @@ int main(int argc, char **argv)
         if (tsv) fprintf(tsv, "%lld\t%.5f\t%.5f\t%.2f\n", (long long)r.step, r.bits, r.floor, spent + used);
         mean = 0.95 * mean + 0.05 * (r.bits - r.floor);
         weight = 0.95 * weight + 0.05;
-        if (!quiet && (now - shown > 1 || r.step == d.steps)) {
+        if (!quiet && is_shown() && (now - shown > 1 || r.step == d.steps)) {
             static int64_t from;
             static double since;
             if (!from) { from = first; since = began; }
@@ -155,7 +157,7 @@ int main(int argc, char **argv)
         }
         if (stopped) break;
     }
-    if (!quiet) fputs("\n", stderr);
+    if (!quiet && is_shown()) fputs("\n", stderr);
     if (tllm_trainer_at(t) < d.steps) {
         printf("stopped after step %lld of %d, %.4f bits above the floor; --resume goes on\n", (long long)tllm_trainer_at(t), d.steps, weight > 0 ? mean / weight : 0.0);
     } else {
@@ -168,7 +170,7 @@ int main(int argc, char **argv)
     }
     st = TINY_OK;
 fail:
-    if (st) fprintf(stderr, "\ntrain-story: %s\n", tiny_ctx_message(ctx));
+    if (st) fprintf(stderr, "%strain-story: %s\n", shown > 0 ? "\n" : "", tiny_ctx_message(ctx));
 close:
     if (tsv) (void)fclose(tsv);
     tllm_trainer_close(t);

@@ -174,12 +174,18 @@ static double accuracy(tiny_ctx *ctx, net *w, const set *s)
 static int progress(void *user, const tiny_train_state *s)
 {
     net *w = (net *)user;
-    if (s->step % w->per_epoch == 0) {
-        printf("\repoch %3d  loss %.4f  gradient %.3f  lr x %.3f   ", (int)s->epoch + 1, s->loss, s->grad_norm, s->factor);
-        fflush(stdout);
-    }
+    if (s->step % w->per_epoch == 0 && is_shown())
+        fprintf(stderr, "\repoch %3d  loss %.4f  gradient %.3f  lr x %.3f   ", (int)s->epoch + 1, s->loss, s->grad_norm, s->factor);
     return 0;
 }
+
+static const char usage[] =
+    "train mlp|conv [options]      mlp: three dense layers on points; conv: two convolutions on textures\n"
+    "  --seed S         of the data and the first weights; 1 without this\n"
+    "  --epochs E       times that all samples are seen; 25, with conv 5, without this\n"
+    "  --threads N      one per processor without this\n"
+    "  --save FILE      a checkpoint after each epoch\n"
+    "  --resume         go on from the checkpoint that --save names, if it is there\n";
 
 int main(int argc, char **argv)
 {
@@ -198,9 +204,12 @@ int main(int argc, char **argv)
         A_FLAG("--resume", &d.resume) };
     memset(&d, 0, sizeof d);
     d.seed = 1;
-    READ_OPTIONS(argc, argv, "train mlp|conv [--seed S] [--epochs E] [--threads N] [--save FILE] [--resume]\n", options);
+    READ_OPTIONS(argc, argv, usage, options);
     d.epochs = epochs ? epochs : conv ? 5 : 25;
+    if (must_not_write(d.save, 0)) return 2;
+    cd.cancel = cancelled;
     cd.log = hear;
+    stop_on_signals_whole();
     cd.user = &ctx;
     if (tiny_ctx_open(&cd, &ctx)) return 1;
     w = (net *)need(calloc(1, sizeof *w));
@@ -233,8 +242,8 @@ int main(int argc, char **argv)
     w->per_epoch = w->data.n / 100;
     w->started = (double)tiny_now_ns() * 1e-9;
     if (tiny_train(ctx, &d, &state)) {
-        fprintf(stderr, "train: %s\n", tiny_ctx_message(ctx));
-        return 1;
+        say(stopped_by ? "stopped" : tiny_ctx_message(ctx));
+        return stopped_by ? 128 + stopped_by : 1;
     }
     seconds = (double)tiny_now_ns() * 1e-9 - w->started;
     printf("\n%s: %lu weights, %d steps, %.2f s, %.0f samples/s, %d threads, %.1f KiB of tape\n", w->conv ? "conv net on TEX16" : "M128 on MIX60", (unsigned long)weights, (int)state.step, seconds,

@@ -266,11 +266,11 @@ static int run(work *w, const char *path, const char *text_path, const char *ten
     tllm_watch *watch = NULL;
     tllm_model *model = NULL;
     tllm_about about;
-    tiny_file text;
+    char *text = NULL;
+    size_t n_text = 0;
     int status = 1, said = 0;
     size_t i;
     tiny_status st;
-    memset(&text, 0, sizeof text);
     st = tllm_file_open(w->ctx, path, &w->g);
     if (!st) st = tllm_model_open(w->ctx, w->g, &model);
     if (!st) {
@@ -285,9 +285,12 @@ static int run(work *w, const char *path, const char *text_path, const char *ten
     }
     tllm_model_close(w->ctx, model);
     if (!st && (st = choose(w, tensor)) != TINY_OK) said = 1;
-    if (!st) st = tiny_file_open(w->ctx, text_path, &text);
+    if (!st && !(text = read_text(text_path, (size_t)n_tokens < MOST_TEXT / 64 ? (size_t)n_tokens * 64 : MOST_TEXT, 1, &n_text))) {
+        said = 1;
+        st = TINY_E_IO;
+    }
     if (!st) st = tllm_vocab_open(w->ctx, w->g, &vocab);
-    if (!st) st = tllm_encode(w->ctx, vocab, (const char *)text.bytes, text.n_bytes < (size_t)n_tokens * 64 ? text.n_bytes : (size_t)n_tokens * 64, TLLM_ENCODE_ENDS | TLLM_ENCODE_SPECIAL, &w->text);
+    if (!st) st = tllm_encode(w->ctx, vocab, text, n_text, TLLM_ENCODE_ENDS | TLLM_ENCODE_SPECIAL, &w->text);
     if (!st) {
         if (w->text.n > (size_t)n_tokens) w->text.n = (size_t)n_tokens;
         w->half = w->text.n / 4 * 3;
@@ -318,7 +321,7 @@ static int run(work *w, const char *path, const char *text_path, const char *ten
     tllm_watch_close(watch);
     tllm_tokens_free(w->ctx, &w->text);
     tllm_vocab_close(w->ctx, vocab);
-    tiny_file_close(w->ctx, &text);
+    free(text);
     tllm_gguf_close(w->ctx, w->g);
     return status;
 }
@@ -348,11 +351,14 @@ int main(int argc, char **argv)
         set[i].normalize = normalize;
         set[i].seed = seed;
     }
+    if (must_not_write(w.save, 2, path, text)) return 2;
+    w.desc.cancel = cancelled;
     w.desc.log = hear;
+    stop_on_signals_whole();
     w.desc.progress = show_progress;
     w.desc.user = &w.ctx;
     if (tiny_ctx_open(&w.desc, &w.ctx)) return 1;
     status = run(&w, path, text, tensor, n_tokens, set, v || k ? 1 : k2 ? 2 : 3);
     tiny_ctx_close(w.ctx);
-    return exit_status(status);
+    return exit_status(status && stopped_by ? 128 + stopped_by : status);
 }

@@ -14,8 +14,23 @@
 #include "options.h"
 
 static const char usage[] =
-    "usage: weave [FILE] [--task linear|logistic|svm] [--bits N] [--midpoint] [--epochs N] [--lr X] [--decay X] [--l2 X] [--batch N] [--intercept] [--average N]\n"
-    "             [--label COLUMN] [--test FILE] [-o MODEL] [--save SET.weave] [--threads N] [--quiet]\n";
+    "weave [FILE] [options]      FILE: a table of numbers, lines of libsvm, or a .weave that --save wrote; without it 20 000 samples are made up\n"
+    "  --task TASK      linear, logistic or svm; linear without this\n"
+    "  --bits N         of each number are read, 1 to 32; without this, or 0, 2 at first, and one more where the loss falls by less than 1 %\n"
+    "  --midpoint       a number that was cut stands for the middle of what it may be\n"
+    "  --epochs N       times that all samples are read; 20 without this\n"
+    "  --lr X           size of a step; 1 / features without this\n"
+    "  --decay X        the step of epoch e is lr X^sqrt(e + 1), X up to 1; 1 without this\n"
+    "  --l2 X           adds X / 2 |weights|^2 to the loss; 0 without this\n"
+    "  --batch N        samples of a step; 16 without this\n"
+    "  --intercept      a weight of its own for a feature that is 1 always\n"
+    "  --average N      N models learn from a part of the samples each, and become their mean after each epoch\n"
+    "  --label COLUMN   of the label, counted from 1; the last one without this\n"
+    "  --test FILE      other samples, which the model is judged by at the end\n"
+    "  -o MODEL         a text: the intercept, and the weight of each feature, a line each\n"
+    "  --save SET.weave the samples as bits, which are read faster the next time\n"
+    "  --threads N      one per processor without this\n"
+    "  --quiet          no line for each epoch\n";
 
 enum { MOST_FEATURES = 1 << 22, BLOCK = 256, BLOCK_NUMBERS = 1 << 20 };     /* rows that become bits at once, and their numbers unless one row has more */
 #define MOST_NUMBERS 2e9                    /* of a whole table: 8 GB */
@@ -272,7 +287,7 @@ int main(int argc, char **argv)
     static const char *const no_labels = "the samples have more than two labels: only linear takes them";
     static tiny_ctx *ctx;
     const char *path = NULL, *task = "linear", *test = NULL, *out = NULL, *save = NULL;
-    int epochs = 20, batch = 0, label = 0, quiet = 0, i;
+    int epochs = 20, batch = 0, label = 0, quiet = 0;
     tllm_weave_sgd_desc d = { 0 };
     tllm_weave_state s = { 0 };
     tllm_weave data = { 0 };
@@ -288,11 +303,8 @@ int main(int argc, char **argv)
     READ_OPTIONS(argc, argv, usage, options);
     d.task = place_in("linear logistic svm", task);
     if (d.task < 0) return wrong(task, "there is no such task; there are linear, logistic and svm");
-    for (i = 0; i < 4; i++) {
-        const char *to = i % 2 ? save : out, *from = i < 2 ? path : test;
-        if (to && from && !strcmp(to, from)) return wrong(to, "this file is read, so nothing is written to it");
-    }
-    if (out && save && !strcmp(out, save)) return wrong(out, "-o and --save want a file each");
+    if (must_not_write(out, 2, path, test) || must_not_write(save, 2, path, test)) return 2;
+    if (out && save && (!strcmp(out, save) || same_file(out, save))) return wrong(out, "-o and --save want a file each");
     if (label && !test && (!path || is_store(path))) return wrong("--label", "there is no table whose column it could be");
     d.batch = batch;
     d.loss = 1;
@@ -301,7 +313,7 @@ int main(int argc, char **argv)
     desc.log = hear;
     desc.user = &ctx;
     if (tiny_ctx_open(&desc, &ctx)) return 1;
-    stop_on_signals();
+    stop_on_signals_whole();
     began = tiny_now_ns();
     if (!path) st = make_up(ctx, &data, &y);
     else if (!is_store(path)) st = read_table(ctx, path, label, &data, &y);

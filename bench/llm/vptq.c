@@ -157,7 +157,7 @@ static double bv_matrix(tiny_ctx *ctx, int how, int grid_bits, const tllm_vptq_d
 static double bv_judged(tiny_ctx *ctx, const tllm_gguf *g, const tllm_watch *watch, int how, int grid_bits, const tllm_vptq_desc *vd, double *rate)
 {
     tllm_gguf *made = NULL;
-    tllm_model *model = NULL;
+    tllm_model *model = NULL, *from = NULL;
     tllm_writer *out = NULL;
     tllm_writer_desc wd;
     tllm_judge_desc jd;
@@ -192,11 +192,14 @@ static double bv_judged(tiny_ctx *ctx, const tllm_gguf *g, const tllm_watch *wat
         b_must(ctx, tllm_gguf_open_memory(ctx, memory, bytes, &made));
     }
     b_must(ctx, tllm_model_open(ctx, made, &model));
-    b_must(ctx, tllm_judge(ctx, model, NULL, &jd, &j));
+    b_must(ctx, tllm_model_open(ctx, g, &from));
+    b_must(ctx, tllm_judge(ctx, model, from, &jd, &j));
+    tllm_model_close(ctx, from);
     tllm_model_close(ctx, model);
     tllm_gguf_close(ctx, made);
     tllm_writer_close(ctx, out);
     *rate = bits / weights;
+    if (how != BV_FULL) b_note("%s in %.2f bits: %.4f bits a token lost, 95 of 100 samples of the stories %.4f to %.4f", how == BV_VPTQ ? "VPTQ" : how == BV_GPTQ ? "GPTQ" : "RTN", *rate, j.bits - j.base_bits, j.lost_low, j.lost_high);
     return j.bits - j.floor;
 }
 

@@ -18,6 +18,8 @@ with sparse matrices for all powers, which is what the published program does.
 and columns standardized, each run a process of its own; BlogCatalog with d = 512, then --sizes (R-MAT) with d = 128. It wants scikit-learn 1.1
 and numpy 1.23 (`pip install scikit-learn==1.1.3 numpy==1.23.5 scipy==1.9.3`): later ones refuse its matrices. What it imports only for notebooks is left out.
 
+--made N takes N nodes in two groups, each with its own classes, in the place of BlogCatalog: a graph small enough to try the script.
+
 --deepwalk judges bench/gnn/deepwalk.c as well, d = 128 for all, whole walks; it is compiled with $CC and linked with libtinygnn.a of --build."""
 import argparse, importlib, os, resource, statistics, subprocess, sys, tempfile, time, types
 import numpy as np, scipy.sparse as sp
@@ -118,11 +120,21 @@ def classify(o):
             for name, xs in kinds.items():
                 for x in xs[:1 if 'as they are' in name else None]: score.setdefault((name, share), []).append(f1(x, y, train, 1.0 if 'C = 1' in name else o.C))
             print('  %.0f %%, shuffle %d: %s' % (100 * share, shuffle, ', '.join('%s %.4f' % (k, statistics.mean(v[0] for v in score[k, share][-o.seeds if 'as they' not in k else -1:])) for k in kinds)), flush=True)
-    out = ['| BlogCatalog, d = %d | ' % d + ' | '.join('micro F1, %.0f %% to learn from' % (100 * s) for s in o.shares) + ' | ' + ' | '.join('macro F1, %.0f %%' % (100 * s) for s in o.shares) + ' | seconds to embed |',
+    out = ['| %s, d = %d | ' % ('Two groups of %d nodes' % (n // 2) if o.made else 'BlogCatalog', d) + ' | '.join('micro F1, %.0f %% to learn from' % (100 * s) for s in o.shares) + ' | ' + ' | '.join('macro F1, %.0f %%' % (100 * s) for s in o.shares) + ' | seconds to embed |',
            '|---' * (2 + 2 * len(o.shares)) + '|']
     cell = lambda v: '%.4f (%.4f)' % (statistics.mean(v), statistics.stdev(v))
     for name in kinds: out.append('| %s | ' % name + ' | '.join(cell([v[k] for v in score[name, s]]) for k in (0, 1) for s in o.shares) + ' | %.2f |' % statistics.median(spent[name]))
     return out + ['', 'Means and deviations over %d seeds and %d shuffles (rows as they are: one seed), C = %g; seconds: medians, ours%s with %d threads, scipy with one.' % (o.seeds, o.shuffles, o.C, ' and DeepWalk' if o.deepwalk else '', len(os.sched_getaffinity(0)))]
+
+
+def made(folder, n):
+    """edges.tsv and labels_multi.txt of n nodes in two groups"""
+    rng = np.random.default_rng(1)
+    os.makedirs(folder, exist_ok=True)
+    pairs = {(min(i, j), max(i, j)) for i in range(n) for j in rng.integers(0, n // 2, 8) * 2 + i % 2 if i != j}
+    with open(folder + '/edges.tsv', 'w') as f: f.writelines('%d\t%d\n' % p for p in sorted(pairs))
+    with open(folder + '/labels_multi.txt', 'w') as f: f.writelines('%d%s\n' % (i % 2, ' 2' * (i % 3 == 0)) for i in range(n))
+    return folder
 
 
 def both_ways(path):
@@ -234,6 +246,7 @@ def main():
     a.add_argument('--shares', default='0.1,0.5')
     a.add_argument('--C', type=float, default=0.1)
     a.add_argument('--speed', type=int)
+    a.add_argument('--made', type=int)
     a.add_argument('--published', metavar='FOLDER')
     a.add_argument('--sizes', type=lambda text: [int(v) for v in text.split(',') if v], default=[100000], help='nodes of the power-law graphs for --published')
     a.add_argument('--no-blogcatalog', action='store_true')
@@ -249,6 +262,7 @@ def main():
     o.d = o.d or (128 if o.deepwalk else 512)
     o.library = o.library or o.build + '/libtinygnn.a'
     if o.one: return one(o)
+    if o.made: o.data = made(o.build + '/peers/made', o.made)
     if not o.speed and not o.published and not os.path.exists(o.data): return print('fastrp: %s is not here' % o.data)
     lines = beside(o) if o.published else speed(o) if o.speed else classify(o)
     from page import put, where

@@ -13,7 +13,8 @@ PyTorch Geometric runs with edge_index and GCNConv(cached=True); the second peer
 third PyTorch by hand, where x is CSR as well and dropout draws for what is stored only, as ours does. They stay in one process, which
 waits on a pipe while ours runs. Seconds are of the training itself, by the clock, without reading the data
 and (theirs) without the first step of a net that is thrown away. Processor seconds are of the same span: theirs by the process' clock, ours
-the whole program less one of a single epoch. --whole adds a start of each program from nothing: imports, reading, training, one seed."""
+the whole program less one of a single epoch. --whole adds a start of each program from nothing: imports, reading, training, one seed.
+--alone: ours only; where the data are not there, on the planted graph of build/gnn."""
 import argparse, json, os, re, resource, statistics, subprocess, sys, tempfile, time
 
 
@@ -125,7 +126,7 @@ def serve(o):
 def ours(o, kind, seed, epochs):
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.perf_counter()
-    done = subprocess.run([o.build + '/gnn', 'train', o.data, '--layers', kind, '--seed', str(seed), '--epochs', str(epochs), '--threads', str(o.threads), '--quiet'], capture_output=True, text=True)
+    done = subprocess.run([o.build + '/gnn', 'train'] + [o.data] * os.path.exists(o.data) + ['--layers', kind, '--seed', str(seed), '--epochs', str(epochs), '--threads', str(o.threads), '--quiet'], capture_output=True, text=True)
     whole = time.perf_counter() - start
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     said = re.search(r'seed \d+: (\d+) epochs, .*test ([\d.]+) %, ([\d.]+) s', done.stdout)
@@ -143,6 +144,7 @@ def main():
     a.add_argument('--most', type=int, default=1000)
     a.add_argument('--threads', type=int, default=2)
     a.add_argument('--whole', action='store_true')
+    a.add_argument('--alone', action='store_true', help='ours only')
     a.add_argument('--keep', help='a file that rows are added to; the table is made of all of them')
     a.add_argument('--page', help='the page of docs/ that gets the table')
     a.add_argument('--serve', action='store_true', help=argparse.SUPPRESS)
@@ -150,28 +152,30 @@ def main():
     if o.serve: return serve(o)
     keep = o.keep or tempfile.NamedTemporaryFile(delete=False).name
     if o.layers:
-        if not os.path.exists(o.data): return print('gnn: %s is not here' % o.data)
+        if not os.path.exists(o.data) and not o.alone: return print('gnn: %s is not here' % o.data)
         command = [sys.executable, __file__, '--serve', '--data', o.data, '--threads', str(o.threads)]
-        pipe = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=dict(os.environ, OMP_NUM_THREADS=str(o.threads)))
-        say = json.loads(pipe.stdout.readline())['say']
+        pipe, say = None, 'no peer'
+        if not o.alone:
+            pipe = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=dict(os.environ, OMP_NUM_THREADS=str(o.threads)))
+            say = json.loads(pipe.stdout.readline())['say']
 
         def theirs(kind, seed, epochs, form, to=pipe):
             to.stdin.write('%s %d %d %s\n' % (kind, seed, epochs, form))
             to.stdin.flush()
             return json.loads(to.stdout.readline())
         for kind in o.layers.split(','):
-            epochs = 200 if kind == 'gcn' else o.most
+            epochs = min(200, o.most) if kind == 'gcn' else o.most
             one = min(ours(o, kind, 0, 1)['processor'] for _ in range(3))
             rows = {}
             for seed in range(o.rounds):
-                for name in ['ours'] + [v for v in o.forms.split(',') if kind == 'gcn' or v == 'edge_index']:
+                for name in ['ours'] + [v for v in o.forms.split(',') if not o.alone and (kind == 'gcn' or v == 'edge_index')]:
                     time.sleep(0.05)
                     r = ours(o, kind, seed, epochs) if name == 'ours' else theirs(kind, seed, epochs, name)
                     if name == 'ours': r['processor'] -= one
                     rows.setdefault(name, []).append(r)
                     print('  %s %-10s seed %d: %d epochs, %.2f s, %.2f s of processors, test %.1f %%' % (kind, name, seed, r['epochs'], r['seconds'], r['processor'], r['test']), flush=True)
             whole = None
-            if o.whole and kind == 'gcn':
+            if o.whole and kind == 'gcn' and not o.alone:
                 t = time.perf_counter()
                 fresh = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
                 fresh.stdout.readline()
@@ -180,8 +184,9 @@ def main():
                 fresh.stdin.close()
                 fresh.wait()
             with open(keep, 'a') as f: f.write(json.dumps(dict(kind=kind, rows=rows, say=say, threads=o.threads, whole=whole, most=epochs)) + '\n')
-        pipe.stdin.close()
-        pipe.wait()
+        if pipe:
+            pipe.stdin.close()
+            pipe.wait()
     kept = {}
     for line in open(keep):
         r = json.loads(line)

@@ -5,7 +5,10 @@
 #
 # needs numpy, torch and dgl. The figure counts drawn edges, blocks with new numbers included, as ours does.
 import statistics, sys, time
-import numpy, torch, dgl
+try:
+    import numpy, torch, dgl
+except ImportError as e:
+    sys.exit("sample: %s, so there is no row of DGL" % e)
 
 threads = int(sys.argv[2]) if len(sys.argv) > 2 else 2
 torch.set_num_threads(threads)

@@ -40,6 +40,7 @@ def torch_sparse_version():
 
 def ours(build, threads):
     path, source = os.path.abspath(build + '/peers/ours-spmm.so'), build + '/peers/ours-spmm.c'
+    os.makedirs(build + '/peers', exist_ok=True)
     with open(source, 'w') as f: f.write(OURS)
     # the code of the archive stands at any address, as that of most systems' programs does, and is bound within the library
     subprocess.run([os.environ.get('CC', 'cc'), '-O2', '-std=c99', '-fopenmp', '-shared', '-fPIC', '-DTINYGNN_LINKED', '-I' + os.environ.get('INC', '.'), source, build + '/libtinygnn.a', '-o', path, '-Wl,-Bsymbolic', '-pthread', '-lm'], check=True)
@@ -58,7 +59,7 @@ def graph(build, kind, nodes):
     path = '%s/peers/%s-%d.tgraph' % (build, kind, nodes)
     if not os.path.exists(path):
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        subprocess.run([build + '/graph', 'make', 'rmat' if kind == 'rmat' else 'planted', path, '--nodes', str(nodes), '--degree', '16', '--seed', '1', '--classes', '1'], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([build + '/graph', 'make', 'rmat' if kind == 'rmat' else 'planted', path, '--nodes', str(nodes), '--degree', '16', '--seed', '1'] + ([] if kind == 'rmat' else ['--classes', '1']), check=True, stdout=subprocess.DEVNULL)
     raw = np.memmap(path, mode='r')
     n, _, m = (int(v) for v in raw[16:40].view('<i8'))
     at = 64 + (8 * (n + 1) + 63) // 64 * 64
@@ -174,11 +175,11 @@ def table(rows):
     for r in sorted(rows, key=lambda r: (r['graph'], not r['weights'], r['f'])):
         t = r['times']
         cell = ['%.3f s' % t[k] if k in t else 'not here' if k in missing else 'not run' if r['weights'] or k not in ('scipy', 'torch.sparse') else 'as with weights of 1' for k in names]
-        least = min((t[k], k) for k in names if k in t)
+        least = min([(t[k], k) for k in names if k in t] or [(float('nan'), 'no one is here')])
         out.append('| %s, F = %d, %s | %.3f s, %.0f GB/s of rows | %.3f s | %s | %.2f, %s |' % ({'rmat': 'power law', 'uniform': 'edges anywhere'}[r['graph']], r['f'], 'weights' if r['weights'] else 'no weights', t['ours'],
                    4e-9 * r['m'] * r['f'] / t['ours'], t['ours, y kept'], ' | '.join(cell), least[0] / t['ours'], least[1]))
     turns = [v for r in rows for v in r['turns'].values() if v > 1]
-    out += ['', '%d nodes, %.1f M edges, %d threads, medians of %d to %d turns (above 4 s: of one); %s; `bench/peers/spmm.py`, %s.' % (rows[0]['n'], rows[0]['m'] / 1e6, rows[0]['threads'], min(turns), max(turns), ', '.join(say), where())]
+    out += ['', '%d nodes, %.1f M edges, %d threads, medians of %d to %d turns (above 4 s: of one); %s; `bench/peers/spmm.py`, %s.' % (rows[0]['n'], rows[0]['m'] / 1e6, rows[0]['threads'], min(turns, default=1), max(turns, default=1), ', '.join(say), where())]
     return out
 
 

@@ -129,6 +129,7 @@ def main():
     a.add_argument('--rounds', type=int, default=3)
     a.add_argument('--threads', type=int, default=2)
     a.add_argument('--compile', action='store_true')
+    a.add_argument('--alone', action='store_true', help='ours only')
     a.add_argument('--processor', action='store_true')
     a.add_argument('--theirs', choices=['eager', 'compile'], help=argparse.SUPPRESS)
     o = a.parse_args()
@@ -140,7 +141,7 @@ def main():
         speed.setdefault('ours', []).append(tokens / seconds)
         print('  ours %.0f tokens/s' % speed['ours'][-1], file=sys.stderr, flush=True)
         first['ours'] = bits
-        for way in ['eager', 'compile'][:1 + o.compile]:
+        for way in [] if o.alone else ['eager', 'compile'][:1 + o.compile]:
             done = subprocess.run([sys.executable, __file__, '--theirs', way, '--config', o.config, '--steps', str(o.steps), '--threads', str(o.threads)] + ['--processor'] * o.processor,
                                   capture_output=True, text=True)
             if done.returncode: sys.exit(done.stderr)

@@ -65,22 +65,27 @@ static int print_model(tiny_ctx *ctx, const char *folder, char **field)
     return st ? -1 : 1;
 }
 
-int print_models(const char *folder)
+static int is_in(const char *folder, const char *name)
+{
+    char path[512];
+    FILE *f;
+    (void)snprintf(path, sizeof path, "%.300s/%.60s.gguf", folder, name);
+    f = fopen(path, "rb");
+    if (f) (void)fclose(f);
+    return f != NULL;
+}
+
+/* the models that the index of a folder names, but those that `done` has; how many, or -1 */
+static int print_folder(tiny_ctx *ctx, const char *folder, const char *done)
 {
     static char line[65536];
     char path[512], *field[12], *p;
-    tiny_ctx_desc desc;
-    tiny_ctx *ctx;
     FILE *f;
     int n = 0, k, bad = 0;
-    memset(&desc, 0, sizeof desc);
-    desc.n_threads = 1;
-    desc.target = TINY_TARGET_REFERENCE;
     (void)snprintf(path, sizeof path, "%.300s/index.tsv", folder);
     f = fopen(path, "r");
-    if (!f || tiny_ctx_open(&desc, &ctx)) {
+    if (!f) {
         fprintf(stderr, "no %s\n", path);
-        if (f) (void)fclose(f);
         return -1;
     }
     while (fgets(line, (int)sizeof line, f)) {
@@ -89,11 +94,27 @@ int print_models(const char *folder)
                 *p = 0;
                 field[k++] = p + 1;
             }
-        if (k < 12 || !strcmp(field[0], "name")) continue;
+        if (k < 12 || !strcmp(field[0], "name") || (done && is_in(done, field[0]))) continue;
         if (print_model(ctx, folder, field) > 0) n++;
         else bad = 1;
     }
     (void)fclose(f);
-    tiny_ctx_close(ctx);
     return bad ? -1 : n;
+}
+
+/* the models of a folder, then those of tests/golden that it has not */
+int print_models(const char *folder)
+{
+    static const char golden[] = "tests/golden/oracle/llm";
+    tiny_ctx_desc desc;
+    tiny_ctx *ctx;
+    int n, more = 0;
+    memset(&desc, 0, sizeof desc);
+    desc.n_threads = 1;
+    desc.target = TINY_TARGET_REFERENCE;
+    if (tiny_ctx_open(&desc, &ctx)) return -1;
+    n = print_folder(ctx, folder, NULL);
+    if (n >= 0 && strcmp(folder, golden)) more = print_folder(ctx, golden, folder);
+    tiny_ctx_close(ctx);
+    return n < 0 || more < 0 ? -1 : n + more;
 }

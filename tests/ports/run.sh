@@ -4,6 +4,7 @@
 # and a program with both headers in two units. A platform whose tools are missing is "not run", never passed.
 #   run.sh [NAME...]    only the platforms whose name contains one of these
 #   run.sh record       writes the golden files from a build of this machine
+#   run.sh --check      only tcc's row, to see that this script works: seconds
 # JOBS platforms at a time (as many as there are processors). The table is printed and left in $BUILD/ports/table.md.
 BUILD=${BUILD:-build} INC=${INC:-.}
 dir=$BUILD/ports
@@ -12,8 +13,7 @@ mkdir -p "$dir/simde-only"
 [ ! -d /usr/include/simde ] || [ -e "$dir/simde-only/simde" ] || ln -s /usr/include/simde "$dir/simde-only/simde"
 here=$(pwd)
 case $BUILD in /*) full=$BUILD/ports ;; *) full=$here/$BUILD/ports ;; esac
-oracle=../shared/oracle/llm
-[ -e $oracle/index.tsv ] || oracle=tests/golden/oracle/llm
+oracle=$(sh tests/place.sh oracle/llm/index.tsv)
 
 if [ "$1" = record ]; then
     ${CC:-cc} -O1 -std=c99 -DPORT_IMPLEMENTATION -I"$INC" tests/ports/checksums.c tests/ports/models.c tests/ports/procedures.c -o "$dir/record" -lm || exit 1
@@ -22,10 +22,11 @@ if [ "$1" = record ]; then
         { echo "$2"; cat; } >"$dir/golden" && mv "$dir/golden" "$1" && echo "recorded $(grep -vc '^#' "$1") checksums"
     }
     grep -v '^OK \|^model:' "$dir/recorded" | put tests/golden/reference-checksums.txt '# operation, seed, checksum of the reference: see tests/ports/checksums.c'
-    if [ $oracle = tests/golden/oracle/llm ]; then echo 'model-checksums.txt stays: only with ../shared is it whole'; exit 0; fi
+    if [ $oracle = tests/golden/oracle/llm ]; then echo 'model-checksums.txt stays: only with all models is it whole'; exit 0; fi
     grep '^model:' "$dir/recorded" | put tests/golden/model-checksums.txt '# model of the oracle, 0, checksum of its logits by the reference: see tests/ports/models.c'
     exit 0
 fi
+[ "$1" != --check ] || set -- "$(uname -m) tcc"
 golden=$dir/expected
 sh tests/ports/golden.sh $oracle >"$golden"
 
