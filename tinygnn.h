@@ -4,213 +4,213 @@
  *     291  math/kernels.h
  *    7950  gnn/quant/kernels.h
  *    9734  options and names
- *   10360  core/config.h
- *   10509  core/status.h
- *   10545  core/tensor.h
- *   10598  core/ctx.h
- *   10675  core/mem.h
- *   10721  core/thread.h
- *   10775  core/rng.h
- *   10801  core/op.h
- *   10909  core/record.h
- *   10931  core/accel.h
- *   10968  core/bytes.h
- *   10999  core/json.h
- *   11045  core/safetensors.h
- *   11097  core/file.h
- *   11153  core/forget.h
- *   11161  core/checkpoint.h
- *   11260  core/time.h
- *   11270  core/net.h
- *   11337  core/comm.h
- *   11402  core/conform.h
- *   11485  math/binary.h
- *   11526  math/elem.h
- *   11593  math/convert.h
- *   11634  math/reduce.h
- *   11681  math/softmax.h
- *   11732  math/norm.h
- *   11781  math/matmul.h
- *   11861  math/layout.h
- *   11914  math/conv.h
- *   11974  math/sort.h
- *   12035  math/linalg_lu.h
- *   12054  math/linalg_qr.h
- *   12072  math/linalg_eig.h
- *   12087  math/linalg_svd.h
- *   12102  math/linalg.h
- *   12166  math/fft.h
- *   12241  math/fwht.h
- *   12278  math/attention.h
- *   12363  math/gla.h
- *   12427  math/gla_grad.h
- *   12445  math/twist.h
- *   12497  math/slope.h
- *   12524  math/loss.h
- *   12545  math/rope.h
- *   12566  math/patch.h
- *   12597  math/sparse.h
- *   12672  math/edges.h
- *   12743  math/edges_score.h
- *   12775  math/ops.h
- *   12796  math/optim.h
- *   12911  math/tape.h
- *   13015  math/layer.h
- *   13060  math/train.h
- *   13114  math/all.h
- *   13120  the shared functions again, where the other header came first
- *   13646  gnn/graph/graph.h
- *   13739  gnn/graph/community.h
- *   13767  gnn/graph/partition.h
- *   13810  gnn/graph/halo.h
- *   13842  gnn/graph/sample.h
- *   13896  gnn/graph/npy.h
- *   13944  gnn/graph/read.h
- *   13990  gnn/graph/stream.h
- *   14027  gnn/layer/layer.h
- *   14103  gnn/layer/net.h
- *   14218  gnn/layer/pool.h
- *   14259  gnn/train/train.h
- *   14346  gnn/quant/bits.h
- *   14363  gnn/quant/a2q.h
- *   14435  gnn/quant/a2q_net.h
- *   14499  gnn/quant/packed.h
- *   14546  gnn/quant/quant.h
- *   14601  gnn/embed/fastrp.h
- *   14641  gnn/train/data.h
- *   14666  gnn/tinygnn.h
- *   14694  internal functions
- *   14820  core/status.c
- *   14830  core/atomic.h
- *   14882  core/state.h
- *   14995  core/tensor.c
- *   15154  core/cpu.h
- *   15195  core/half.h
- *   15248  core/target.h
- *   15668  core/ctx.c
- *   15930  core/mem.c
- *   16058  core/thread.c
- *   16653  core/rng.c
- *   16736  core/op.c
- *   17202  core/record.c
- *   17301  core/bytes.c
- *   17403  core/json.c
- *   17713  core/safetensors.c
- *   17963  core/file.c
- *   18404  core/forget.c
- *   18436  core/hash.h
- *   18459  core/checkpoint.c
- *   19120  core/time.c
- *   19171  core/net.c
- *   19450  core/comm.c
- *   19950  core/conform.c
- *   20709  math/grad.h
- *   20755  math/table.h
- *   20850  math/rows.h
- *   20915  math/walk.h
- *   21034  math/binary.c
- *   21345  math/elem.c
- *   22112  math/convert.c
- *   22587  math/reduce.c
- *   23105  math/softmax.c
- *   23471  math/norm.c
- *   23998  math/gemm.h
- *   24090  math/gemm_i8.h
- *   24119  math/matmul.c
- *   24477  math/layout.c
- *   25220  math/conv.c
- *   25747  math/sort.c
- *   26639  math/linalg_block.h
- *   26787  math/linalg_lu.c
- *   27135  math/linalg_qr.c
- *   27485  math/linalg_eig.c
- *   27996  math/linalg_svd.c
- *   28394  math/linalg.c
- *   28665  math/fft_way.h
- *   28734  math/fft.c
- *   29209  math/hadamard.h
- *   29236  math/fwht.c
- *   29423  math/attention.c
- *   29991  math/gla.c
- *   30487  math/gla_grad.c
- *   30849  math/twist.c
- *   31200  math/slope.c
- *   31384  math/loss.c
- *   31553  math/rope.c
- *   31696  math/patch.c
- *   31997  math/bits.h
- *   32036  math/sparse_lines.h
- *   32063  math/sparse_forms.h
- *   32084  math/sparse.c
- *   32391  math/edges_inside.h
- *   32430  math/edges.c
- *   32888  math/edges_score.c
- *   33316  math/ops.c
- *   33367  math/optim.c
- *   33990  math/tape.c
- *   34843  math/layer.c
- *   35307  math/train.c
- *   35502  math/edges_grad.c
- *   35973  math/normal.c
- *   35992  math/targets.c
- *   36123  math/all.c
- *   36127  core/cpu.c
- *   36382  core/hash.c
- *   36500  math/grad.c
- *   37299  math/matvec.h
- *   37310  math/gemm.c
- *   37927  math/gemm_i8.c
- *   38202  math/linalg_block.c
- *   38738  math/fft_way.c
- *   39153  math/hadamard.c
- *   39236  math/bits.c
- *   39253  math/sparse_lines.c
- *   39715  math/sparse_forms.c
- *   39921  math/matvec.c
- *   39973  the shared functions forwarded, where the other header has their bodies
- *   40494  internal functions of this header
- *   40522  gnn/graph/inside.h
- *   40575  gnn/graph/graph.c
- *   41331  gnn/graph/community.c
- *   41536  gnn/graph/coarsen.h
- *   41561  gnn/graph/refine.h
- *   41604  gnn/graph/partition.c
- *   41990  gnn/graph/halo.c
- *   42148  gnn/graph/sample.c
- *   42511  gnn/graph/inflate.h
- *   42539  gnn/graph/words.h
- *   42576  gnn/graph/npy.c
- *   43078  gnn/graph/form.h
- *   43106  gnn/graph/read.c
- *   43919  gnn/graph/stream.c
- *   44598  gnn/layer/layer.c
- *   45126  gnn/layer/net_file.h
- *   45150  gnn/layer/net.c
- *   45685  gnn/layer/pool.c
- *   45843  gnn/quant/bits.c
- *   45956  gnn/quant/a2q.c
- *   46420  gnn/train/pass.h
- *   46512  gnn/quant/a2q_net.c
- *   47067  gnn/quant/nibble.h
- *   47091  gnn/quant/packed.c
- *   47514  gnn/quant/quant.c
- *   47803  gnn/embed/fastrp.c
- *   48309  gnn/train/data.c
- *   48506  gnn/graph/coarsen.c
- *   48906  gnn/graph/refine.c
- *   49274  gnn/graph/inflate.c
- *   49615  gnn/graph/words.c
- *   49816  gnn/layer/net_file.c
- *   50255  gnn/train/pass.c
- *   50858  gnn/quant/nibble.c
- *   50956  gnn/train/kit.h
- *   50989  gnn/train/kit.c
- *   51109  gnn/train/nodes.c
- *   51263  gnn/train/graphs.c
- *   51540  gnn/train/links.c
- *   51822  gnn/quant/quant_file.c
- *   52152  gnn/tinygnn.c
- *   52165  the licence
+ *   10362  core/config.h
+ *   10511  core/status.h
+ *   10553  core/tensor.h
+ *   10606  core/ctx.h
+ *   10683  core/mem.h
+ *   10729  core/thread.h
+ *   10783  core/rng.h
+ *   10809  core/op.h
+ *   10917  core/record.h
+ *   10939  core/accel.h
+ *   10976  core/bytes.h
+ *   11007  core/json.h
+ *   11053  core/safetensors.h
+ *   11105  core/file.h
+ *   11165  core/forget.h
+ *   11173  core/checkpoint.h
+ *   11272  core/time.h
+ *   11282  core/net.h
+ *   11349  core/comm.h
+ *   11414  core/conform.h
+ *   11497  math/binary.h
+ *   11538  math/elem.h
+ *   11605  math/convert.h
+ *   11646  math/reduce.h
+ *   11693  math/softmax.h
+ *   11744  math/norm.h
+ *   11793  math/matmul.h
+ *   11873  math/layout.h
+ *   11926  math/conv.h
+ *   11986  math/sort.h
+ *   12047  math/linalg_lu.h
+ *   12066  math/linalg_qr.h
+ *   12084  math/linalg_eig.h
+ *   12099  math/linalg_svd.h
+ *   12114  math/linalg.h
+ *   12178  math/fft.h
+ *   12253  math/fwht.h
+ *   12290  math/attention.h
+ *   12375  math/gla.h
+ *   12439  math/gla_grad.h
+ *   12457  math/twist.h
+ *   12509  math/slope.h
+ *   12536  math/loss.h
+ *   12557  math/rope.h
+ *   12578  math/patch.h
+ *   12609  math/sparse.h
+ *   12684  math/edges.h
+ *   12755  math/edges_score.h
+ *   12787  math/ops.h
+ *   12808  math/optim.h
+ *   12923  math/tape.h
+ *   13027  math/layer.h
+ *   13072  math/train.h
+ *   13126  math/all.h
+ *   13132  the shared functions again, where the other header came first
+ *   13659  gnn/graph/graph.h
+ *   13752  gnn/graph/community.h
+ *   13780  gnn/graph/partition.h
+ *   13823  gnn/graph/halo.h
+ *   13855  gnn/graph/sample.h
+ *   13909  gnn/graph/npy.h
+ *   13957  gnn/graph/read.h
+ *   14003  gnn/graph/stream.h
+ *   14040  gnn/layer/layer.h
+ *   14116  gnn/layer/net.h
+ *   14231  gnn/layer/pool.h
+ *   14272  gnn/train/train.h
+ *   14359  gnn/quant/bits.h
+ *   14376  gnn/quant/a2q.h
+ *   14448  gnn/quant/a2q_net.h
+ *   14512  gnn/quant/packed.h
+ *   14559  gnn/quant/quant.h
+ *   14614  gnn/embed/fastrp.h
+ *   14654  gnn/train/data.h
+ *   14679  gnn/tinygnn.h
+ *   14707  internal functions
+ *   14836  core/status.c
+ *   14887  core/atomic.h
+ *   14939  core/state.h
+ *   15052  core/tensor.c
+ *   15215  core/cpu.h
+ *   15256  core/half.h
+ *   15309  core/target.h
+ *   15729  core/ctx.c
+ *   15996  core/mem.c
+ *   16129  core/thread.c
+ *   16727  core/rng.c
+ *   16815  core/op.c
+ *   17281  core/record.c
+ *   17380  core/bytes.c
+ *   17491  core/json.c
+ *   17786  core/safetensors.c
+ *   18036  core/file.c
+ *   18492  core/forget.c
+ *   18524  core/hash.h
+ *   18547  core/checkpoint.c
+ *   19208  core/time.c
+ *   19259  core/net.c
+ *   19538  core/comm.c
+ *   20038  core/conform.c
+ *   20800  math/grad.h
+ *   20846  math/table.h
+ *   20941  math/rows.h
+ *   21006  math/walk.h
+ *   21125  math/binary.c
+ *   21436  math/elem.c
+ *   22203  math/convert.c
+ *   22678  math/reduce.c
+ *   23196  math/softmax.c
+ *   23562  math/norm.c
+ *   24089  math/gemm.h
+ *   24181  math/gemm_i8.h
+ *   24210  math/matmul.c
+ *   24568  math/layout.c
+ *   25312  math/conv.c
+ *   25839  math/sort.c
+ *   26731  math/linalg_block.h
+ *   26879  math/linalg_lu.c
+ *   27227  math/linalg_qr.c
+ *   27577  math/linalg_eig.c
+ *   28088  math/linalg_svd.c
+ *   28486  math/linalg.c
+ *   28757  math/fft_way.h
+ *   28826  math/fft.c
+ *   29301  math/hadamard.h
+ *   29328  math/fwht.c
+ *   29515  math/attention.c
+ *   30083  math/gla.c
+ *   30579  math/gla_grad.c
+ *   30941  math/twist.c
+ *   31292  math/slope.c
+ *   31476  math/loss.c
+ *   31645  math/rope.c
+ *   31788  math/patch.c
+ *   32089  math/bits.h
+ *   32128  math/sparse_lines.h
+ *   32155  math/sparse_forms.h
+ *   32176  math/sparse.c
+ *   32483  math/edges_inside.h
+ *   32522  math/edges.c
+ *   32980  math/edges_score.c
+ *   33408  math/ops.c
+ *   33459  math/optim.c
+ *   34082  math/tape.c
+ *   34942  math/layer.c
+ *   35406  math/train.c
+ *   35601  math/edges_grad.c
+ *   36072  math/normal.c
+ *   36091  math/targets.c
+ *   36222  math/all.c
+ *   36226  core/cpu.c
+ *   36481  core/hash.c
+ *   36599  math/grad.c
+ *   37398  math/matvec.h
+ *   37409  math/gemm.c
+ *   38026  math/gemm_i8.c
+ *   38301  math/linalg_block.c
+ *   38837  math/fft_way.c
+ *   39252  math/hadamard.c
+ *   39335  math/bits.c
+ *   39352  math/sparse_lines.c
+ *   39814  math/sparse_forms.c
+ *   40020  math/matvec.c
+ *   40072  the shared functions forwarded, where the other header has their bodies
+ *   40594  internal functions of this header
+ *   40622  gnn/graph/inside.h
+ *   40675  gnn/graph/graph.c
+ *   41431  gnn/graph/community.c
+ *   41642  gnn/graph/coarsen.h
+ *   41667  gnn/graph/refine.h
+ *   41710  gnn/graph/partition.c
+ *   42096  gnn/graph/halo.c
+ *   42254  gnn/graph/sample.c
+ *   42617  gnn/graph/inflate.h
+ *   42645  gnn/graph/words.h
+ *   42683  gnn/graph/npy.c
+ *   43185  gnn/graph/form.h
+ *   43213  gnn/graph/read.c
+ *   44026  gnn/graph/stream.c
+ *   44705  gnn/layer/layer.c
+ *   45233  gnn/layer/net_file.h
+ *   45257  gnn/layer/net.c
+ *   45792  gnn/layer/pool.c
+ *   45950  gnn/quant/bits.c
+ *   46064  gnn/quant/a2q.c
+ *   46540  gnn/train/pass.h
+ *   46632  gnn/quant/a2q_net.c
+ *   47187  gnn/quant/nibble.h
+ *   47211  gnn/quant/packed.c
+ *   47636  gnn/quant/quant.c
+ *   47926  gnn/embed/fastrp.c
+ *   48433  gnn/train/data.c
+ *   48630  gnn/graph/coarsen.c
+ *   49030  gnn/graph/refine.c
+ *   49398  gnn/graph/inflate.c
+ *   49739  gnn/graph/words.c
+ *   49944  gnn/layer/net_file.c
+ *   50383  gnn/train/pass.c
+ *   50986  gnn/quant/nibble.c
+ *   51084  gnn/train/kit.h
+ *   51117  gnn/train/kit.c
+ *   51237  gnn/train/nodes.c
+ *   51391  gnn/train/graphs.c
+ *   51668  gnn/train/links.c
+ *   51950  gnn/quant/quant_file.c
+ *   52280  gnn/tinygnn.c
+ *   52293  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -9752,7 +9752,7 @@ static const tinyi_nibble_kernels TINY_FN(tinyi_nibble_table) = { TINYI_PASS_TAR
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x503436ef
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0xfc6c7861
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -9760,6 +9760,8 @@ static const tinyi_nibble_kernels TINY_FN(tinyi_nibble_table) = { TINYI_PASS_TAR
 #ifndef TINYI_OPEN
 #undef tiny_status_text
 #define tiny_status_text tinygnn_status_text
+#undef tiny_plain
+#define tiny_plain tinygnn_plain
 #undef tiny_dtype_name
 #define tiny_dtype_name tinygnn_dtype_name
 #undef tiny_dtype_bytes
@@ -10355,7 +10357,7 @@ static const tinyi_nibble_kernels TINY_FN(tinyi_nibble_table) = { TINYI_PASS_TAR
 #endif
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0x503436ef
+#define TINYI_SHARED_DECLARED 0xfc6c7861
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -10538,6 +10540,12 @@ typedef enum tiny_status { TINYI_STATUSES(TINYI_STATUS_ENUM) TINY_STATUS_COUNT }
 
 /* One sentence for a status; never NULL. The context has the longer one. */
 TINY_API const char *tiny_status_text(tiny_status status);
+
+/* A text from outside, fit for a terminal or a log: its n bytes in one line of UTF-8. Control characters (those of ASCII, U+0080
+ * to U+009F, line separators, marks of the direction of writing, spaces without width) and bytes that are no UTF-8 are written as
+ * \xNN. Returns the bytes that the whole text takes, with the final 0. Writes at most room bytes, always terminated, with "..." where the
+ * text is cut. Every message of a context has passed through this function; a program that prints a name or a value of a file should call it. */
+TINY_API size_t tiny_plain(char *to, size_t room, const void *text, size_t n);
 
 TINYI_C_END
 #endif
@@ -10990,7 +10998,7 @@ TINYI_INLINE tinyi_cursor tinyi_cursor_make(const void *bytes, size_t n)
 /* Writing: counted with at NULL, then written into as many bytes. */
 typedef struct tinyi_writer { unsigned char *at; size_t n; } tinyi_writer;
 
-/* a text from outside, fit for a sentence: shortened, and without control bytes */
+/* tiny_plain: a text from outside, shortened for a sentence */
 #define TINYI_SHOW 80
 
 TINYI_C_END
@@ -11119,6 +11127,10 @@ typedef struct tiny_file {
 /* Bytes that are there already: no copy, nothing to free. */
 TINY_API tiny_file tiny_file_memory(const void *bytes, size_t n_bytes);
 TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *out);
+/* Anything but a regular file may never end. At most this many bytes are read from a device (a terminal, /dev/zero) and from a pipe; a longer
+ * one is refused. */
+#define TINY_FILE_MOST_DEVICE ((uint64_t)64 << 20)
+#define TINY_FILE_MOST_PIPE   ((uint64_t)16 << 30)
 TINY_API tiny_status tiny_file_copy(tiny_ctx *ctx, const char *path, tiny_file *out);   /* read, never mapped */
 TINY_API void tiny_file_close(tiny_ctx *ctx, tiny_file *file);     /* takes one that failed to open */
 
@@ -13119,6 +13131,7 @@ TINYI_C_END
 #elif !defined TINYI_GNN_DECLARED
 TINYI_C_BEGIN
 TINY_API const char *tinygnn_status_text(tiny_status status);
+TINY_API size_t tinygnn_plain(char *to, size_t room, const void *text, size_t n);
 TINY_API const char *tinygnn_dtype_name(tiny_dtype dtype);
 TINY_API size_t tinygnn_dtype_bytes(tiny_dtype dtype);
 TINY_API tiny_tensor tinygnn_tensor_1d(void *data, tiny_dtype dtype, tiny_idx n);
@@ -14685,7 +14698,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0014689
+#line 0014702
 #endif
 #define TINYI_GNN_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
@@ -14709,6 +14722,9 @@ TINYI_FN int tinyi_rd_count(tinyi_cursor *c, uint64_t least_bytes_each, size_t *
 TINYI_FN int tinyi_count_fits(const tinyi_cursor *c, uint64_t count, uint64_t least_bytes_each);
 TINYI_FN void tinyi_wr(tinyi_writer *w, uint64_t v, int bytes);                     /* the lower bytes of v, little endian */
 TINYI_FN void tinyi_wr_bytes(tinyi_writer *w, const void *bytes, size_t n);
+
+/* bytes of the UTF-8 character at p, 0 when there is none: no long forms, no surrogates, nothing above U+10FFFF; n >= 1 */
+TINYI_FN size_t tinyi_utf8_char(const unsigned char *p, size_t n);
 TINYI_FN const char *tinyi_show_bytes(const void *text, size_t n, char shown[TINYI_SHOW]);
 
 /* the sentence that says what stands at the cursor, and what should */
@@ -14818,6 +14834,7 @@ TINYI_FN tiny_status tinyi_twist_check(tiny_ctx *ctx, const char *name, const ti
 TINYI_C_END
 
 /* src/core/status.c */
+#include <string.h>
 
 TINY_API const char *tiny_status_text(tiny_status status)
 {
@@ -14825,6 +14842,46 @@ TINY_API const char *tiny_status_text(tiny_status status)
     static const char *const texts[] = { TINYI_STATUSES(TINYI_STATUS_TEXT) "" };
 #undef TINYI_STATUS_TEXT
     return (unsigned)status < (unsigned)TINY_STATUS_COUNT ? texts[status] : "this status is unknown";
+}
+
+/* bytes of the character at p that may stand in a sentence; 0: none */
+static size_t tinyi_plain_bytes(const unsigned char *p, size_t n)
+{
+    const size_t k = tinyi_utf8_char(p, n);
+    if (k == 1) return *p >= 0x20 && *p != 0x7f;
+    if (k == 2) return (p[0] == 0xc2 && p[1] < 0xa0) || (p[0] == 0xd8 && p[1] == 0x9c) ? 0 : k;     /* C1; U+061C */
+    if (k != 3) return k;
+    if (p[0] == 0xe2 && p[1] == 0x80) return (p[2] >= 0x8b && p[2] <= 0x8f) || (p[2] >= 0xa8 && p[2] <= 0xae) ? 0 : k;  /* U+200B .. F, 2028 .. E */
+    if (p[0] == 0xe2 && p[1] == 0x81) return p[2] >= 0xa0 && p[2] <= 0xaf ? 0 : k;                  /* U+2060 .. F */
+    return p[0] == 0xef && p[1] == 0xbb && p[2] == 0xbf ? 0 : k;                                    /* U+FEFF */
+}
+
+TINY_API size_t tiny_plain(char *to, size_t room, const void *text, size_t n)
+{
+    static const char digit[] = "0123456789abcdef";
+    const unsigned char *p = (const unsigned char *)text;
+    size_t i, k, at = 0, cut = 0;           /* cut: where "..." still fits */
+    if (!p) n = 0;
+    if (!to) room = 0;
+    for (i = 0; i < n; i += k) {
+        const size_t whole = tinyi_plain_bytes(p + i, n - i), bytes = whole ? whole : 4;
+        k = whole ? whole : 1;
+        if (at + 4 <= room) cut = at;
+        if (at + bytes < room) {
+            if (whole) memcpy(to + at, p + i, whole);
+            else {
+                to[at] = '\\';
+                to[at + 1] = 'x';
+                to[at + 2] = digit[p[i] >> 4];
+                to[at + 3] = digit[p[i] & 15];
+            }
+        }
+        at += bytes;
+    }
+    if (at < room) to[at] = 0;
+    else if (room >= 4) memcpy(to + cut, "...", 4);
+    else if (room) to[0] = 0;
+    return at + 1;
 }
 
 /* src/core/atomic.h - the few atomic operations that the teams need
@@ -15018,7 +15075,7 @@ TINY_API tiny_tensor tiny_tensor_nd(void *data, tiny_dtype dtype, int rank, cons
     int i;
     t.data = data;
     t.dtype = dtype;
-    t.rank = rank;
+    t.rank = rank = dim || rank < 1 ? rank : -1;     /* without its shape: tiny_tensor_check refuses it */
     for (i = 0; i < TINY_MAX_RANK; i++) t.dim[i] = i < rank ? dim[i] : 1, t.stride[i] = 0;
     for (i = TINYI_MIN(rank, TINY_MAX_RANK) - 1; i >= 0; i--) {
         t.stride[i] = (tiny_idx)step;
@@ -15067,6 +15124,7 @@ TINY_API tiny_idx tiny_tensor_count(const tiny_tensor *t)
 {
     size_t n = 1;
     int i;
+    if (!t) return 0;
     for (i = 0; i < t->rank; i++) {
         if (t->dim[i] == 0) return 0;       /* whatever the others are */
         n *= (size_t)t->dim[i];
@@ -15078,6 +15136,7 @@ TINY_API int tiny_tensor_is_dense(const tiny_tensor *t)
 {
     size_t step = 1;
     int i;
+    if (!t) return 0;
     for (i = t->rank - 1; i >= 0; i--) {
         if (t->dim[i] > 1 && (size_t)t->stride[i] != step) return 0;
         step *= (size_t)t->dim[i];
@@ -15120,9 +15179,11 @@ TINY_API tiny_status tiny_tensor_check(const tiny_tensor *t)
 
 TINY_API void tiny_tensor_span(const tiny_tensor *t, ptrdiff_t *lowest, ptrdiff_t *end)
 {
-    ptrdiff_t bytes = (ptrdiff_t)tiny_dtype_bytes(t->dtype), lo = 0, hi = 0;
+    ptrdiff_t bytes = t ? (ptrdiff_t)tiny_dtype_bytes(t->dtype) : 0, lo = 0, hi = 0;
     int i;
+    if (!lowest || !end) return;
     *lowest = *end = 0;
+    if (!t) return;
     for (i = 0; i < t->rank; i++)
         if (t->dim[i] == 0) return;
     for (i = 0; i < t->rank; i++) {
@@ -15699,11 +15760,13 @@ tiny_status tinyi_fail_short(tiny_ctx *ctx, tiny_status status)
 #else
 tiny_status tinyi_fail(tiny_ctx *ctx, tiny_status status, const char *format, ...)
 {
+    char raw[TINYI_MESSAGE_BYTES + 1];      /* full: too long for the message as well, which then ends with dots */
     va_list args;
     if (!ctx) return status;
     va_start(args, format);
-    (void)vsnprintf(ctx->message, sizeof ctx->message, format, args);
+    (void)vsnprintf(raw, sizeof raw, format, args);
     va_end(args);
+    (void)tiny_plain(ctx->message, sizeof ctx->message, raw, strlen(raw));
     ctx->status = status;
     tinyi_ctx_say(&ctx->desc, TINY_LOG_ERROR, ctx->message);
     return status;
@@ -15711,12 +15774,13 @@ tiny_status tinyi_fail(tiny_ctx *ctx, tiny_status status, const char *format, ..
 
 void tinyi_log(tiny_ctx *ctx, tiny_log_level level, const char *format, ...)
 {
-    char text[TINYI_MESSAGE_BYTES];
+    char raw[TINYI_MESSAGE_BYTES + 1], text[TINYI_MESSAGE_BYTES];
     va_list args;
     if (!ctx || !ctx->desc.log) return;
     va_start(args, format);
-    (void)vsnprintf(text, sizeof text, format, args);
+    (void)vsnprintf(raw, sizeof raw, format, args);
     va_end(args);
+    (void)tiny_plain(text, sizeof text, raw, strlen(raw));
     tinyi_ctx_say(&ctx->desc, level, text);
 }
 #endif
@@ -15761,6 +15825,7 @@ static tiny_target tinyi_ctx_best(unsigned cpu)
 static tiny_status tinyi_ctx_choose(const tiny_ctx_desc *desc, unsigned cpu, tiny_target *target, char *text, size_t n_text)
 {
     const char *wish = NULL;
+    char shown[48];
     *target = desc->target;
 #ifdef TINY_ONLY_TARGET
     if (!tinyi_target_available(TINYI_ONLY_TARGET, cpu)) {
@@ -15777,8 +15842,9 @@ static tiny_status tinyi_ctx_choose(const tiny_ctx_desc *desc, unsigned cpu, tin
         if (wish && *wish) {
             *target = tiny_target_by_name(wish);
             if (*target == TINY_TARGET_COUNT) {
+                (void)tiny_plain(shown, sizeof shown, wish, strlen(wish));
 #define TINYI_TARGET_LIST(name, text) ", " text
-                (void)snprintf(text, n_text, "TINY_TARGET=%.40s in the environment names no target (auto" TINYI_TARGETS(TINYI_TARGET_LIST) ")", wish);
+                (void)snprintf(text, n_text, "TINY_TARGET=%s in the environment names no target (auto" TINYI_TARGETS(TINYI_TARGET_LIST) ")", shown);
 #undef TINYI_TARGET_LIST
                 return TINY_E_ARGUMENT;
             }
@@ -16015,7 +16081,7 @@ TINY_API void tiny_free(tiny_ctx *ctx, void *memory)
 
 TINY_API tiny_status tiny_arena_open(tiny_ctx *ctx, tiny_arena *arena, size_t bytes)
 {
-    if (!arena) return TINY_E_ARGUMENT;
+    if (!arena) return tinyi_fail(ctx, TINY_E_ARGUMENT, "an arena wants a place for itself");
     memset(arena, 0, sizeof *arena);
     arena->base = (unsigned char *)tiny_alloc(ctx, bytes);
     if (!arena->base) return ctx ? tiny_ctx_status(ctx) : TINY_E_ARGUMENT;
@@ -16032,7 +16098,12 @@ TINY_API void tiny_arena_close(tiny_ctx *ctx, tiny_arena *arena)
 
 TINY_API void *tiny_arena_take(tiny_ctx *ctx, tiny_arena *arena, size_t n, size_t bytes_each)
 {
-    size_t bytes, at = (arena->used + TINYI_ALIGN - 1) & ~(size_t)(TINYI_ALIGN - 1);
+    size_t bytes, at;
+    if (!arena) {
+        tinyi_fail(ctx, TINY_E_ARGUMENT, "there is no arena to take from");
+        return NULL;
+    }
+    at = (arena->used + TINYI_ALIGN - 1) & ~(size_t)(TINYI_ALIGN - 1);
     if (!tinyi_size_mul(n, bytes_each, &bytes) || at > arena->size || bytes > arena->size - at) {
         tinyi_fail(ctx, TINY_E_WORKSPACE, "%zu elements of %zu bytes do not fit into the arena: %zu of %zu bytes are used", n, bytes_each,
                    arena->used, arena->size);
@@ -16045,7 +16116,7 @@ TINY_API void *tiny_arena_take(tiny_ctx *ctx, tiny_arena *arena, size_t n, size_
 
 TINY_API void tiny_arena_reset(tiny_arena *arena, size_t used)
 {
-    if (used < arena->used) arena->used = used;
+    if (arena && used < arena->used) arena->used = used;
 }
 
 tiny_status tinyi_work_reserve(tiny_ctx *ctx, size_t bytes)
@@ -16211,9 +16282,11 @@ static void tinyi_region_wake(tiny_ctx *ctx, int i)
 
 TINY_API void tiny_barrier(tiny_team *team)
 {
-    tinyi_region *r = team->region;
-    tiny_ctx *ctx = r->ctx;
+    tinyi_region *r = team ? team->region : NULL;
+    tiny_ctx *ctx;
     size_t g;
+    if (!r) return;
+    ctx = r->ctx;
     if (team->n == 1) {
         r->next[0] = 0;
         return;
@@ -16244,8 +16317,9 @@ TINYI_FN void tinyi_team_until(tiny_team *team, tiny_idx phase)
 
 TINY_API int tiny_take(tiny_team *team, tiny_idx total, tiny_idx grain, tiny_idx *i0, tiny_idx *i1)
 {
-    tinyi_region *r = team->region;
+    tinyi_region *r = team ? team->region : NULL;
     tiny_idx at;
+    if (!r || !i0 || !i1) return 0;
     if (grain < 1) grain = 1;
     if (team->n == 1) {
         /* one thread: no pieces, unless somebody wants to be asked whether to go on */
@@ -16268,8 +16342,8 @@ TINYI_FN int tinyi_team_stopped(const tiny_team *team) { return tinyi_atomic_get
 
 TINY_API void tiny_team_fail(tiny_team *team, tiny_status status, const char *sentence)
 {
-    tinyi_region *r = team->region;
-    if (!tinyi_atomic_swap_if(&r->failed, 0, 1)) return;
+    tinyi_region *r = team ? team->region : NULL;
+    if (!r || !tinyi_atomic_swap_if(&r->failed, 0, 1)) return;
     r->status = status;
     (void)snprintf(r->says, sizeof r->says, "%s", sentence ? sentence : tiny_status_text(status));
 }
@@ -16612,7 +16686,7 @@ tiny_status tinyi_region_open(tiny_ctx *ctx, int n_threads, size_t shared_bytes,
     tinyi_region r;
     tiny_status st;
     if (!fn || n_threads < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a parallel region needs a function and a thread count of at least 0, not %d", n_threads);
-    if (ctx->in_region) return tinyi_fail(ctx, TINY_E_ARGUMENT, "this context is already running a region: a function of the team must not open another");
+    if (ctx->in_region) return tinyi_fail(ctx, TINY_E_ARGUMENT, "this context is running a region: a function of its team opens another, or two threads use one context at the same time");
     /* field by field: clearing all of it would cost a small operation a quarter of its time */
     r.ctx = ctx;
     r.n = n_threads && n_threads < ctx->n_threads ? n_threads : ctx->n_threads;
@@ -16654,8 +16728,10 @@ TINY_API tiny_status tiny_parallel_loose(tiny_ctx *ctx, int n_threads, size_t sh
 
 TINY_API void tiny_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
 {
-    uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3], k0 = key[0], k1 = key[1];
+    uint32_t c0, c1, c2, c3, k0, k1;
     int round;
+    if (!counter || !key || !out) return;
+    c0 = counter[0]; c1 = counter[1]; c2 = counter[2]; c3 = counter[3]; k0 = key[0]; k1 = key[1];
     for (round = 0; round < 10; round++) {
         uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
         uint32_t n0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0, n2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
@@ -16682,7 +16758,9 @@ TINY_API tiny_rng tiny_rng_make(uint64_t seed, uint64_t stream)
 TINY_API uint32_t tiny_rng_u32(tiny_rng *r)
 {
     uint32_t counter[4], key[2], out[4];
-    uint64_t block = r->at >> 2;
+    uint64_t block;
+    if (!r) return 0;
+    block = r->at >> 2;
     counter[0] = (uint32_t)block;
     counter[1] = (uint32_t)(block >> 32);
     counter[2] = (uint32_t)r->stream;
@@ -16704,7 +16782,7 @@ TINY_API uint32_t tiny_rng_below(tiny_rng *r, uint32_t n)
 {
     uint64_t m;
     uint32_t least;
-    if (n == 0) return 0;
+    if (!r || n == 0) return 0;
     least = (uint32_t)(0u - n) % n;
     do m = (uint64_t)tiny_rng_u32(r) * n; while ((uint32_t)m < least);
     return (uint32_t)(m >> 32);
@@ -16718,13 +16796,14 @@ TINY_API double tiny_rng_uniform64(tiny_rng *r) { return (double)(tiny_rng_u64(r
 TINY_API void tiny_rng_fill_uniform(tiny_rng *r, float *x, size_t n, float low, float high)
 {
     size_t i;
-    for (i = 0; i < n; i++) x[i] = low + (high - low) * tiny_rng_uniform(r);
+    for (i = 0; r && x && i < n; i++) x[i] = low + (high - low) * tiny_rng_uniform(r);
 }
 TINY_REF_END
 
 TINY_API void tiny_rng_permutation(tiny_rng *r, uint32_t *p, uint32_t n)
 {
     uint32_t i;
+    if (!r || !p) return;
     for (i = 0; i < n; i++) p[i] = i;
     for (i = n; i > 1; i--) {
         uint32_t j = tiny_rng_below(r, i), t = p[i - 1];
@@ -16944,14 +17023,14 @@ static void tinyi_op_member(tiny_team *team, void *arg)
     }
 }
 
-/* the same for one operation */
+/* the same for one operation; a reference passes no barrier, so a late worker cannot miss one */
 static void tinyi_op_only(tiny_team *team, void *arg)
 {
     const tinyi_op_job *job = (const tinyi_op_job *)arg;
     const tiny_op_row *row = job->row;
     const tiny_op *op = job->ops[0];
     const int fast = row->fast && !tinyi_op_wide(op, row);
-    if (!fast || row->flags & TINY_OP_LATE) tinyi_team_until(team, PTRDIFF_MAX);
+    if (row->flags & TINY_OP_LATE) tinyi_team_until(team, PTRDIFF_MAX);
     if (fast) row->fast(team, op);
     else if (team->i == 0) row->ref(op);
 }
@@ -17225,9 +17304,9 @@ TINY_API tiny_status tiny_record_start(tiny_ctx *ctx, tiny_recording **out)
 {
     tiny_recording *rec;
     tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
     if (st) return st;
     if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_record_start needs a place for the recording");
-    *out = NULL;
     if (TINYI_CHAT) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "recordings are left out of this program");
     if (ctx->recording) return tinyi_fail(ctx, TINY_E_ARGUMENT, "this context is recording already");
     rec = (tiny_recording *)tinyi_alloc(ctx, 1, sizeof *rec);
@@ -17391,12 +17470,21 @@ void tinyi_wr_bytes(tinyi_writer *w, const void *bytes, size_t n)
     w->n += n;
 }
 
-const char *tinyi_show_bytes(const void *text, size_t n_text, char shown[TINYI_SHOW])
+size_t tinyi_utf8_char(const unsigned char *p, size_t n)
 {
-    const unsigned char *p = (const unsigned char *)text;
-    size_t i, n = n_text < TINYI_SHOW - 4 ? n_text : TINYI_SHOW - 4;
-    for (i = 0; i < n; i++) shown[i] = p[i] < 0x20 || p[i] > 0x7e ? '?' : (char)p[i];
-    memcpy(shown + n, n < n_text ? "..." : "", n < n_text ? 4 : 1);
+    const unsigned c = *p, least = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80;
+    size_t k, i;
+    if (c < 0x80) return 1;
+    k = c >= 0xc2 && c <= 0xdf ? 2 : c >= 0xe0 && c <= 0xef ? 3 : c >= 0xf0 && c <= 0xf4 ? 4 : 0;
+    if (!k || n < k) return 0;
+    for (i = 1; i < k; i++)
+        if ((p[i] & 0xc0) != 0x80) return 0;
+    return p[1] < least || (c == 0xed && p[1] > 0x9f) || (c == 0xf4 && p[1] > 0x8f) ? 0 : k;
+}
+
+const char *tinyi_show_bytes(const void *text, size_t n, char shown[TINYI_SHOW])
+{
+    (void)tiny_plain(shown, TINYI_SHOW, text, n);
     return shown;
 }
 
@@ -17439,21 +17527,6 @@ static int tinyi_json_hex(const unsigned char *p, const unsigned char *end, unsi
     return 1;
 }
 
-/* bytes of one UTF-8 character, 0 when there is none: no long forms, no surrogates, nothing above U+10FFFF */
-static size_t tinyi_json_utf8(const unsigned char *p, const unsigned char *end)
-{
-    size_t n, i;
-    unsigned c = *p, least;
-    if (c < 0x80) return 1;
-    n = c >= 0xc2 && c <= 0xdf ? 2 : c >= 0xe0 && c <= 0xef ? 3 : c >= 0xf0 && c <= 0xf4 ? 4 : 0;
-    if (!n || (size_t)(end - p) < n) return 0;
-    for (i = 1; i < n; i++)
-        if ((p[i] & 0xc0) != 0x80) return 0;
-    least = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80;
-    if (p[1] < least || (c == 0xed && p[1] > 0x9f) || (c == 0xf4 && p[1] > 0x8f)) return 0;
-    return n;
-}
-
 tiny_status tinyi_json_string(tinyi_json *j, tinyi_json_text *t, const char *wanted)
 {
     if (!tinyi_json_is(j, '"')) return tinyi_json_fail(j, wanted);
@@ -17481,7 +17554,7 @@ tiny_status tinyi_json_string(tinyi_json *j, tinyi_json_text *t, const char *wan
             }
             continue;
         }
-        n = tinyi_json_utf8(j->at, j->end);
+        n = tinyi_utf8_char(j->at, (size_t)(j->end - j->at));
         if (!n) return tinyi_json_fail(j, "a character in UTF-8");
         j->at += n;
     }
@@ -18084,7 +18157,7 @@ tiny_status tinyi_out_look(tiny_ctx *ctx, tinyi_out *out, tinyi_in *in)
 #else
 
 /* Reads until the end, whatever size the system tells: pipes have none, and a file may grow or shrink meanwhile. */
-static tiny_status tinyi_file_read(tiny_ctx *ctx, FILE *f, const char *path, tiny_file *out)
+static tiny_status tinyi_file_read(tiny_ctx *ctx, FILE *f, const char *path, uint64_t most, tiny_file *out)
 {
     size_t room = 1u << 16, n = 0;
     unsigned char *p = (unsigned char *)tinyi_alloc(ctx, room, 1);
@@ -18096,7 +18169,11 @@ static tiny_status tinyi_file_read(tiny_ctx *ctx, FILE *f, const char *path, tin
             tiny_free(ctx, p);
             return tinyi_fail(ctx, TINY_E_IO, "%s: read error after %zu bytes: %s", path, n, strerror(errno));
         }
-        if (n < room) break;
+        if (n < room && n <= most) break;
+        if (n > most) {
+            tiny_free(ctx, p);
+            return tinyi_fail(ctx, TINY_E_IO, "%s: more than %llu bytes were read without an end; this is the limit for anything that is not a regular file", path, (unsigned long long)most);
+        }
         q = (unsigned char *)tinyi_alloc(ctx, room, 2);
         if (!q) {
             tiny_free(ctx, p);
@@ -18122,6 +18199,17 @@ static tiny_status tinyi_file_enter(tiny_ctx *ctx, const char *path, tiny_file *
     return TINY_OK;
 }
 
+/* A file has an end, a device (/dev/zero) need not have one, and whoever fills a pipe may never stop. */
+static uint64_t tinyi_file_most(const char *path)
+{
+#if TINYI_HAVE_MMAP
+    struct stat info;
+    if (!stat(path, &info) && !S_ISREG(info.st_mode)) return S_ISCHR(info.st_mode) ? TINY_FILE_MOST_DEVICE : TINY_FILE_MOST_PIPE;
+#endif
+    (void)path;
+    return UINT64_MAX;
+}
+
 TINY_API tiny_status tiny_file_copy(tiny_ctx *ctx, const char *path, tiny_file *out)
 {
     FILE *f;
@@ -18129,7 +18217,7 @@ TINY_API tiny_status tiny_file_copy(tiny_ctx *ctx, const char *path, tiny_file *
     if (st) return st;
     f = fopen(path, "rb");
     if (!f) return tinyi_fail(ctx, TINY_E_IO, "%s: cannot be opened: %s", path, strerror(errno));
-    st = tinyi_file_read(ctx, f, path, out);
+    st = tinyi_file_read(ctx, f, path, tinyi_file_most(path), out);
     (void)fclose(f);
     return st;
 }
@@ -19957,7 +20045,7 @@ TINY_API tiny_status tiny_comm_agree(tiny_comm *c, const char *what, uint64_t va
 #include <stdio.h>
 #include <string.h>
 
-TINY_API int tiny_case_pick(tiny_case *c, int n) { return n > 0 ? (int)tiny_rng_below(&c->rng, (uint32_t)n) : 0; }
+TINY_API int tiny_case_pick(tiny_case *c, int n) { return c && n > 0 ? (int)tiny_rng_below(&c->rng, (uint32_t)n) : 0; }
 
 TINY_API tiny_idx tiny_case_dim(tiny_case *c, tiny_idx limit)
 {
@@ -20625,9 +20713,12 @@ static void tinyi_conform_note(tinyi_conform *t)
     shapes[0] = 0;
     for (i = 0; i < t->row->n_in && n < 100; i++)
         if (t->op.in[i]) n += (size_t)snprintf(shapes + n, 96, "%s%.80s", n ? ", " : "", tinyi_shape_text(&t->in[i].ref, one));
-    (void)snprintf(t->result.first_failure, sizeof t->result.first_failure, "build/conformance --op %.40s %s %.40s --threads %d --seed %llu --case %d\n  (%.150s) %.190s",
-                   t->row->name, accel ? "--backend" : "--target", accel ? (accel->name ? accel->name : "?") : tiny_target_name(t->ctx->target),
-                   t->ctx->n_threads, (unsigned long long)t->seed, t->c.index + 1, shapes, t->what);
+    if (accel)                              /* only the program that brings it can run it again */
+        (void)snprintf(t->result.first_failure, sizeof t->result.first_failure, "kit.op = \"%.40s\", kit.seed = %llu, kit.only_case = %d; back end %.40s, %d threads\n  (%.150s) %.190s", t->row->name,
+                       (unsigned long long)t->seed, t->c.index + 1, accel->name ? accel->name : "?", t->ctx->n_threads, shapes, t->what);
+    else
+        (void)snprintf(t->result.first_failure, sizeof t->result.first_failure, "build/conformance --op %.40s --target %.40s --threads %d --seed %llu --case %d\n  (%.150s) %.190s", t->row->name,
+                       tiny_target_name(t->ctx->target), t->ctx->n_threads, (unsigned long long)t->seed, t->c.index + 1, shapes, t->what);
 }
 
 static tiny_status tinyi_conform_row(tinyi_conform *t, const tiny_conform_desc *desc, double done, double step)
@@ -24503,6 +24594,7 @@ static void tinyi_layout_nest(unsigned char *y, const tiny_idx *ys, const unsign
         d[r] = from >= 0 ? dim[from] : 1;
         a[r] = from >= 0 ? ys[from] * e : 0;
         b[r] = from >= 0 ? xs[from] * e : 0;
+        if (!d[r]) return;                  /* the axes before it may be as long as an index reaches */
     }
     for (i = 0; i < d[0]; i++)
         for (j = 0; j < d[1]; j++)
@@ -33552,9 +33644,9 @@ TINY_API tiny_status tiny_optim_open(tiny_ctx *ctx, const tiny_param *params, si
     tiny_optim *o;
     tiny_status st = tinyi_ctx_check(ctx);
     size_t i, j;
+    if (out) *out = NULL;
     if (st) return st;
     if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_optim_open needs a place for the optimiser");
-    *out = NULL;
     if (!params || !n_params) return tinyi_fail(ctx, TINY_E_ARGUMENT, "optimiser: there are no parameters");
     o = (tiny_optim *)tinyi_alloc(ctx, 1, sizeof *o);
     if (!o) return ctx->status;
@@ -34062,9 +34154,9 @@ TINY_API tiny_status tiny_tape_open(tiny_ctx *ctx, const tiny_tape_desc *desc, t
 {
     tiny_tape *t;
     tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
     if (st) return st;
     if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_tape_open needs a place for the tape");
-    *out = NULL;
     t = (tiny_tape *)tinyi_alloc(ctx, 1, sizeof *t);
     if (!t) return ctx->status;
     memset(t, 0, sizeof *t);
@@ -34517,14 +34609,15 @@ static tiny_status tinyi_tape_add_grad(tiny_tape *t, const tiny_tensor *x, const
 
 /* ---- what gradients call */
 
-TINY_API const tiny_tensor *tiny_grad_of(tiny_grad *g, int i) { return i >= 0 && i < TINY_OP_MAX_OUT && g->dout[i].data ? &g->dout[i] : NULL; }
-TINY_API int tiny_grad_wants(const tiny_grad *g, int i) { return i >= 0 && i < TINY_OP_MAX_IN && tinyi_tape_needs(g->tape, g->node->op.in[i]); }
-TINY_API int tiny_grad_dry(const tiny_grad *g) { return g->tape->dry; }
-TINY_API tiny_ctx *tiny_grad_ctx(const tiny_grad *g) { return g->tape->ctx; }
-TINY_API tiny_status tiny_grad_op(tiny_grad *g, const tiny_op *op) { return tinyi_tape_exec(g->tape, op); }
+TINY_API const tiny_tensor *tiny_grad_of(tiny_grad *g, int i) { return g && i >= 0 && i < TINY_OP_MAX_OUT && g->dout[i].data ? &g->dout[i] : NULL; }
+TINY_API int tiny_grad_wants(const tiny_grad *g, int i) { return g && i >= 0 && i < TINY_OP_MAX_IN && tinyi_tape_needs(g->tape, g->node->op.in[i]); }
+TINY_API int tiny_grad_dry(const tiny_grad *g) { return g && g->tape->dry; }
+TINY_API tiny_ctx *tiny_grad_ctx(const tiny_grad *g) { return g ? g->tape->ctx : NULL; }
+TINY_API tiny_status tiny_grad_op(tiny_grad *g, const tiny_op *op) { return g && op ? tinyi_tape_exec(g->tape, op) : TINY_E_ARGUMENT; }
 
 TINY_API tiny_status tiny_grad_new(tiny_grad *g, tiny_dtype type, int rank, const tiny_idx *dim, tiny_tensor *y)
 {
+    if (!g || !y) return TINY_E_ARGUMENT;
     *y = tinyi_tape_fresh(g->tape, type, rank, dim);
     return g->tape->status;
 }
@@ -34543,6 +34636,7 @@ TINY_API tiny_status tiny_grad_run(tiny_grad *g, int kind, const tiny_tensor *a,
     tiny_tensor want[TINY_OP_MAX_OUT];
     tiny_op op;
     tiny_status st;
+    if (!g || !y) return TINY_E_ARGUMENT;
     memset(y, 0, sizeof *y);
     if (g->tape->status) return g->tape->status;
     memset(want, 0, sizeof want);
@@ -34554,7 +34648,11 @@ TINY_API tiny_status tiny_grad_run(tiny_grad *g, int kind, const tiny_tensor *a,
     return st ? st : tinyi_tape_exec(g->tape, &op);
 }
 
-TINY_API tiny_status tiny_grad_add(tiny_grad *g, int i, const tiny_tensor *dx) { return tiny_grad_wants(g, i) ? tinyi_tape_add_grad(g->tape, g->node->op.in[i], dx) : g->tape->status; }
+TINY_API tiny_status tiny_grad_add(tiny_grad *g, int i, const tiny_tensor *dx)
+{
+    if (!g || !dx) return TINY_E_ARGUMENT;
+    return tiny_grad_wants(g, i) ? tinyi_tape_add_grad(g->tape, g->node->op.in[i], dx) : g->tape->status;
+}
 
 tiny_status tinyi_grad_put(tiny_grad *g, const tiny_tensor *view, const tiny_tensor *dx) { return tinyi_tape_add_grad(g->tape, view, dx); }
 size_t tinyi_grad_scratch(tiny_grad *g) { return g->tape->used; }
@@ -34592,6 +34690,7 @@ tiny_status tinyi_grad_make(tiny_grad *g, const tiny_tensor *x, int kind, const 
 
 TINY_API tiny_status tiny_grad_give(tiny_grad *g, int i, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params)
 {
+    if (!g) return TINY_E_ARGUMENT;
     return tiny_grad_wants(g, i) ? tinyi_grad_make(g, g->node->op.in[i], kind, a, b, params) : g->tape->status;
 }
 
@@ -35986,7 +36085,7 @@ TINY_REF_END
 TINY_API void tiny_rng_fill_normal(tiny_rng *r, float *x, size_t n)
 {
     size_t i;
-    for (i = 0; i < n; i++) x[i] = tiny_rng_normal(r);
+    for (i = 0; r && x && i < n; i++) x[i] = tiny_rng_normal(r);
 }
 
 /* src/math/targets.c - compiles the kernels once for each target, and fills the table for the one that was chosen */
@@ -39971,6 +40070,7 @@ TINYI_FN void tinyi_gemm_run_vectors(tiny_team *team, const tinyi_gemm_plan *p)
 
 #else
 TINY_API const char *tinygnn_status_text(tiny_status status) { return tinyllm_status_text(status); }
+TINY_API size_t tinygnn_plain(char *to, size_t room, const void *text, size_t n) { return tinyllm_plain(to, room, text, n); }
 TINY_API const char *tinygnn_dtype_name(tiny_dtype dtype) { return tinyllm_dtype_name(dtype); }
 TINY_API size_t tinygnn_dtype_bytes(tiny_dtype dtype) { return tinyllm_dtype_bytes(dtype); }
 TINY_API tiny_tensor tinygnn_tensor_1d(void *data, tiny_dtype dtype, tiny_idx n) { return tinyllm_tensor_1d(data, dtype, n); }
@@ -40727,9 +40827,9 @@ TINY_API tiny_status tgnn_graph_make(tiny_ctx *ctx, const tgnn_edges *edges, con
     unsigned char *has = NULL;
     int64_t i, room;
     tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
     if (st) return st;
     if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no place for it");
-    *out = NULL;
     if (!edges || edges->n < 0 || (edges->n && (!edges->src || !edges->dst))) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there are no edges");
     if ((uint64_t)edges->n > (uint64_t)TINY_IDX_MAX / 64) return tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: %lld edges", (long long)edges->n);
     if (edges->n_src < 0 || edges->n_dst < 0) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: %td sources, %td destinations", edges->n_src, edges->n_dst);
@@ -40784,9 +40884,9 @@ TINY_API tiny_status tgnn_graph_from_sparse(tiny_ctx *ctx, const tiny_sparse *a,
     tiny_sparse_desc d;
     tiny_sparse in;
     tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
     if (st) return st;
     if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no place for it");
-    *out = NULL;
     if (a && a->form > TINY_CSC) {          /* other forms keep no numbers of their entries */
         tiny_sparse lists;
         memset(&d, 0, sizeof d);
@@ -40955,9 +41055,9 @@ TINY_API tiny_status tgnn_graph_normalize(tiny_ctx *ctx, const tgnn_graph *g, co
     tiny_idx r;
     int64_t p;
     tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
     if (st) return st;
     if (!g || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no graph, or no place for its norm");
-    *out = NULL;
     if ((unsigned)d->norm > (unsigned)TGNN_NORM_ROW) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: norm %d is unknown", (int)d->norm);
     if ((d->norm == TGNN_NORM_SYMMETRIC || d->add_loops) && g->in.n_rows != g->in.n_cols)
         return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations are not one set of nodes", g->in.n_cols, g->in.n_rows);
@@ -41039,9 +41139,9 @@ TINY_API tiny_status tgnn_graph_permute(tiny_ctx *ctx, const tgnn_graph *g, cons
     int32_t *place;
     tiny_idx r, n;
     tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
     if (st) return st;
     if (!g || !out || !order) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no graph, no order, or no place for the result");
-    *out = NULL;
     a = &g->in;
     n = a->n_rows;
     if (n != a->n_cols) return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations have no common order", a->n_cols, n);
@@ -41092,9 +41192,9 @@ TINY_API tiny_status tgnn_graph_induced(tiny_ctx *ctx, const tgnn_graph *g, cons
     tiny_idx i;
     int64_t p, end, room = 0;
     tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
     if (st) return st;
     if (!g || !out || n < 0 || (n && !node)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no graph, no list of nodes, or no place for the result");
-    *out = NULL;
     a = &g->in;
     if (a->n_rows != a->n_cols) return tinyi_fail(ctx, TINY_E_SHAPE, "graph: %td sources and %td destinations are not one set of nodes", a->n_cols, a->n_rows);
     place = (int32_t *)tinyi_alloc(ctx, (size_t)a->n_rows, sizeof *place);
@@ -41204,9 +41304,9 @@ TINY_API tiny_status tgnn_graph_batch(tiny_ctx *ctx, const tgnn_graph *const *gr
     int64_t edges = 0, numbers = 0, p, p1;
     int weighted = 0, bad = 0;
     tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
     if (st) return st;
     if (!out || !graph_at || n < 0 || (n && !graphs)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "batch: there are no graphs, or no place for the result");
-    *out = NULL;
     for (i = 0; i < n; i++) {
         if (!graphs[i]) return tinyi_fail(ctx, TINY_E_ARGUMENT, "batch: graph %td is missing", i);
         if (graphs[i]->in.n_rows != graphs[i]->in.n_cols)
@@ -41249,9 +41349,9 @@ TINY_API tiny_status tgnn_planted(tiny_ctx *ctx, tiny_idx n, int k, double degre
     tiny_rng rng = tiny_rng_make(seed, 0x706c616eu);
     int64_t i, m;
     tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
     if (st) return st;
     if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "planted: there is no place for the graph");
-    *out = NULL;
     if (n < 0 || (uint64_t)n > 0x7fffffffu || k < 1 || k > n || !(degree >= 0.0) || degree > (double)n || !(inside >= 0.0 && inside <= 1.0))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "planted: %td nodes in %d classes, %g edges a node, %g of them inside", n, k, degree, inside);
     m = (int64_t)((double)n * degree / 2.0);
@@ -41285,9 +41385,9 @@ TINY_API tiny_status tgnn_rmat(tiny_ctx *ctx, int scale, int64_t n_edges, uint64
     int64_t i;
     int level;
     tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
     if (st) return st;
     if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "rmat: there is no place for the graph");
-    *out = NULL;
     if (scale < 0 || scale > 30 || n_edges < 0 || (uint64_t)n_edges > (uint64_t)TINY_IDX_MAX / 64)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "rmat: 2^%d nodes and %lld edges; the scale is 0 to 30", scale, (long long)n_edges);
     n = (uint32_t)1 << scale;
@@ -41381,16 +41481,24 @@ static int tinyi_label_open(const tinyi_labels *s, int32_t own, int32_t label)
     return s->size[label] < s->most && !(label > own && s->size[label] == 1 && s->size[own] == 1);
 }
 
-/* the specification: for each edge its label is counted over the whole row */
+/* the label of the source of edge p; 0: the node itself, or, in a mapped file that has changed, none at all */
+static int tinyi_label_of(const tinyi_labels *s, int32_t v, int64_t p, int32_t *label)
+{
+    const int32_t u = s->a->col[p];
+    if (u == v || (uint64_t)u >= (uint64_t)s->a->n_rows) return 0;
+    *label = s->label[u];
+    return 1;
+}
+
+/* the formula: for each edge its label is counted over the whole row */
 static int32_t tinyi_label_ref(const tinyi_labels *s, int32_t v, int64_t p0, int64_t p1)
 {
-    int32_t best = s->label[v], n_best = 0;
+    int32_t best = s->label[v], n_best = 0, b, other;
     int64_t p, q;
     for (p = p0; p < p1; p++) {
-        const int32_t b = s->label[s->a->col[p]];
         int32_t n = 0;
-        if (s->a->col[p] == v) continue;
-        for (q = p0; q < p1; q++) n += s->a->col[q] != v && s->label[s->a->col[q]] == b;
+        if (!tinyi_label_of(s, v, p, &b)) continue;
+        for (q = p0; q < p1; q++) n += tinyi_label_of(s, v, q, &other) && other == b;
         if (tinyi_label_open(s, s->label[v], b) && tinyi_label_before(s, s->label[v], b, n, best, n_best)) {
             best = b;
             n_best = n;
@@ -41407,12 +41515,10 @@ static int32_t tinyi_label_fast(const tinyi_labels *s, int32_t v, int64_t p0, in
     int64_t p;
     while ((int64_t)mask < 2 * (p1 - p0)) mask = mask * 2 + 1;
     for (p = p0; p < p1; p++) {
-        const int32_t u = s->a->col[p];
         int32_t b;
         uint32_t t;
         if (p + 24 < s->a->n) TINYI_PREFETCH(s->label + s->a->col[p + 24]);
-        if (u == v || (uint64_t)u >= (uint64_t)s->a->n_rows) continue;
-        b = s->label[u];
+        if (!tinyi_label_of(s, v, p, &b)) continue;
         t = ((uint32_t)b * 0x9e3779b1u >> 7) & mask;
         while (table[t].count && table[t].label != b) t = (t + 1) & mask;
         table[t].label = b;
@@ -42097,8 +42203,8 @@ TINY_API tiny_status tgnn_halo_graph(tiny_ctx *ctx, const tgnn_graph *g, const t
     tiny_idx i, n_own, n_halo;
     int64_t p, p1, m = 0, at = 0;
     tiny_status st = tinyi_ctx_check(ctx);
-    if (st) return st;
     if (out) *out = NULL;
+    if (st) return st;
     if (!g || !h || !out || h->n != g->in.n_rows) return tinyi_fail(ctx, TINY_E_ARGUMENT, "halo: there is no graph, no place for the result, or the lists are of another graph");
     if (t < 0 || t >= h->k) return tinyi_fail(ctx, TINY_E_ARGUMENT, "halo: part %d of %d", t, h->k);
     a = &g->in;
@@ -42420,8 +42526,8 @@ TINY_API tiny_status tgnn_sampler_open(tiny_ctx *ctx, const tgnn_graph *g, const
     int64_t longest = 0, most = 0, p, p1;
     int l;
     tiny_status st = tinyi_ctx_check(ctx);
-    if (st) return st;
     if (out) *out = NULL;
+    if (st) return st;
     if (!g || !desc || !desc->fanout || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sample: there is no graph, no fanout, or no place for the sampler");
     if (g->in.n_rows != g->in.n_cols) return tinyi_fail(ctx, TINY_E_SHAPE, "sample: %td sources and %td destinations are not one set of nodes", g->in.n_cols, g->in.n_rows);
     if (desc->n_layers < 1 || desc->n_layers > TGNN_SAMPLE_LAYERS) return tinyi_fail(ctx, TINY_E_ARGUMENT, "sample: %d layers, there must be 1 to %d", desc->n_layers, TGNN_SAMPLE_LAYERS);
@@ -42560,8 +42666,9 @@ TINYI_FN int tinyi_word_float(tinyi_word w, float *v);
 #define TINYI_WORD_FLOAT 40
 TINYI_FN size_t tinyi_word_of_float(float v, char text[TINYI_WORD_FLOAT]);
 /* tinyi_text_line for an edge list: past its remarks. "# nodes N", or with two_sets "# nodes SOURCES DESTINATIONS" too, is heard on
- * the way: there are at least so many, also where the last ones have no edges. Other remarks, and other uses of the word, say nothing. */
-TINYI_FN int tinyi_text_edge_line(tinyi_text_file *f, tinyi_word *line, int two_sets, int32_t nodes[2]);
+ * the way: there are at least so many, also where the last ones have no edges. Other remarks, and other uses of the word, say nothing.
+ * A number above 2147483647 is refused: 0, and *st says so. */
+TINYI_FN int tinyi_text_edge_line(tinyi_text_file *f, tinyi_word *line, int two_sets, int32_t nodes[2], tiny_status *st);
 /* A line of an edge list: v source and destination, *w the weight (1 where there are none). *weighted: -1 before the first edge, which says
  * whether all of them have one. */
 TINYI_FN tiny_status tinyi_text_edge(const tinyi_text_file *f, tinyi_word line, int *weighted, int64_t v[2], float *w);
@@ -43169,7 +43276,7 @@ static tiny_status tinyi_edge_list_read(tiny_ctx *ctx, const char *name, const u
     int64_t v[2];
     int weighted = -1;
     tiny_status st = TINY_OK;
-    while (!st && tinyi_text_edge_line(&f, &line, two_sets, r->nodes)) {
+    while (!st && tinyi_text_edge_line(&f, &line, two_sets, r->nodes, &st)) {
         float w;
         st = tinyi_text_edge(&f, line, &weighted, v, &w);
         if (!st && !r->src) st = tinyi_read_take(ctx, r, tinyi_text_lines(&f) + 1, weighted);
@@ -43633,9 +43740,9 @@ static tiny_status tinyi_graph_read(tiny_ctx *ctx, const char *name, const unsig
 TINY_API tiny_status tgnn_graph_read_memory(tiny_ctx *ctx, const char *name, const void *bytes, size_t n_bytes, const tgnn_graph_desc *desc, tgnn_graph **out)
 {
     tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
     if (st) return st;
     if (!out || (!bytes && n_bytes)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there are no bytes, or no place for it");
-    *out = NULL;
     return tinyi_graph_read(ctx, name ? name : "graph", (const unsigned char *)bytes, n_bytes, desc, NULL, 0, out);
 }
 
@@ -43643,9 +43750,9 @@ TINY_API tiny_status tgnn_graph_read(tiny_ctx *ctx, const char *path, const tgnn
 {
     tiny_file f;
     tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
     if (st) return st;
     if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "graph: there is no place for it");
-    *out = NULL;
     st = tiny_file_open(ctx, path, &f);
     if (st) return st;
     st = tinyi_graph_read(ctx, path, f.bytes, f.n_bytes, desc, &f, 0, out);
@@ -44099,7 +44206,7 @@ static tiny_status tinyi_bulk_lines(tinyi_bulk *c, int last)
         return tinyi_fail(c->ctx, TINY_E_UNSUPPORTED, "%s: line %lld has more than the %zu bytes that are read at once", c->name, (long long)c->lines + 1, c->room_line);
     f = tinyi_text_make(c->ctx, c->name, c->line, n);
     f.line = c->lines;
-    while (!st && tinyi_text_edge_line(&f, &line, c->d.bipartite, c->nodes)) {
+    while (!st && tinyi_text_edge_line(&f, &line, c->d.bipartite, c->nodes, &st)) {
         int64_t v[2];
         float w;
         st = tinyi_text_edge(&f, line, &c->weighted, v, &w);
@@ -44725,9 +44832,9 @@ TINY_API tiny_status tgnn_layer_graph(tiny_ctx *ctx, const tgnn_layer *layer, co
 {
     tgnn_normalize_desc d;
     tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
     if (st) return st;
     if (!layer || !g || !out || (unsigned)layer->kind >= (unsigned)TGNN_LAYER_COUNT) return tinyi_fail(ctx, TINY_E_ARGUMENT, "layer: there is no layer, no graph, or no place for its graph");
-    *out = NULL;
     if (layer->kind == TGNN_LAYER_RGCN) return tinyi_layer_relations(ctx, layer, g, relation, n_relation, out);
     memset(&d, 0, sizeof d);
     switch (layer->kind) {
@@ -45833,7 +45940,7 @@ TINY_API tiny_tensor tgnn_tape_pool_score(tiny_tape *tape, const tiny_tensor *x,
 
 TINY_API tiny_tensor tgnn_tape_pool(tiny_tape *tape, const tgnn_pool *pool, const tiny_tensor *x, const tiny_tensor *score)
 {
-    tiny_tensor index = tiny_tensor_1d(pool->node, TINY_I32, pool->n), rows = tiny_tape_call(tape, TINY_OP_GATHER, x, &index, NULL, NULL, NULL),
+    tiny_tensor index = tiny_tensor_1d(pool ? pool->node : NULL, TINY_I32, pool ? pool->n : 0), rows = tiny_tape_call(tape, TINY_OP_GATHER, x, &index, NULL, NULL, NULL),
                 kept = tiny_tape_call(tape, TINY_OP_GATHER, score, &index, NULL, NULL, NULL);
     kept = tiny_tape_call(tape, TINY_OP_TANH, &kept, NULL, NULL, NULL, NULL);
     return tiny_tape_mul(tape, &rows, &kept);
@@ -45917,7 +46024,7 @@ TINYI_FORCE_INLINE void tinyi_bits_unpack_eights(uint8_t *code, const unsigned c
 TINY_API void tgnn_bits_pack(unsigned char *to, const uint8_t *code, size_t n, int bits)
 {
     tinyi_bits_way w;
-    if (bits < 1 || bits > 8) return;
+    if (bits < 1 || bits > 8 || !to || !code) return;
     if (bits == 8) {
         if (n) memcpy(to, code, n);
         return;
@@ -45935,7 +46042,8 @@ TINY_API void tgnn_bits_pack(unsigned char *to, const uint8_t *code, size_t n, i
 TINY_API void tgnn_bits_unpack(uint8_t *code, const unsigned char *from, size_t n, int bits)
 {
     tinyi_bits_way w;
-    if (bits < 1 || bits > 8) {
+    if (!code) return;
+    if (bits < 1 || bits > 8 || !from) {
         if (n) memset(code, 0, n);
         return;
     }
@@ -45981,6 +46089,9 @@ TINY_API int tgnn_a2q_limit(int bits) { return bits < 1 ? 0 : (1 << (TINYI_MIN(b
 TINY_API tiny_status tgnn_a2q_check(tiny_ctx *ctx, const char *what, const float *step, const float *bits, tiny_idx n)
 {
     tiny_idx i;
+    const tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    if (!what) what = "A2Q";
     for (i = 0; step && i < n; i++)
         if (!(step[i] - step[i] == 0.0f) || step[i] == 0.0f) return tinyi_fail(ctx, TINY_E_NUMERIC, "%s: step %td is %g; it must be finite and not 0", what, i, (double)step[i]);
     for (i = 0; bits && i < n; i++)
@@ -45994,7 +46105,7 @@ TINY_API double tgnn_a2q_kilobytes(const float *bits, tiny_idx n, tiny_idx f, in
 {
     double sum = 0.0;
     tiny_idx i;
-    for (i = 0; i < n; i++) sum += (double)(bits[i] < 0.0f ? -bits[i] : bits[i]) - (positive ? 1.0 : 0.0);
+    for (i = 0; bits && i < n; i++) sum += (double)(bits[i] < 0.0f ? -bits[i] : bits[i]) - (positive ? 1.0 : 0.0);
     return sum * (double)f / 8192.0;
 }
 TINY_REF_END
@@ -46041,11 +46152,14 @@ static tinyi_a2q_op tinyi_a2q_read(const tiny_op *op)
     return a;
 }
 
+static const char tinyi_a2q_no_group[] = "a2q: the index of a row names a group that is not there";
+static int tinyi_a2q_group(tiny_idx k, tiny_idx m) { return k >= 0 && k < m; }
+
 /* the step of row i, column j; -1: the index names none */
 static tiny_idx tinyi_a2q_which(const tinyi_a2q_op *a, tiny_idx i, tiny_idx j)
 {
     const tiny_idx k = a->p.by_column ? j : a->index ? (tiny_idx)a->index[i] : i;
-    return k >= 0 && k < a->m ? k : -1;
+    return tinyi_a2q_group(k, a->m) ? k : -1;
 }
 
 TINY_REF_BEGIN
@@ -46167,7 +46281,7 @@ static void tinyi_a2q_fast(tiny_team *team, const tiny_op *op)
     tiny_idx i, i1;
     while (tiny_take(team, a.n, tinyi_a2q_grain(&a), &i, &i1))
         for (; i < i1; i++) {
-            if (a.index && tinyi_a2q_which(&a, i, 0) < 0) tiny_team_fail(team, TINY_E_ARGUMENT, "a2q: the index of a row names a group that is not there");
+            if (a.index && tinyi_a2q_which(&a, i, 0) < 0) tiny_team_fail(team, TINY_E_ARGUMENT, tinyi_a2q_no_group);
             tinyi_a2q_row_of(&a, i);
         }
 }
@@ -46190,7 +46304,7 @@ static void tinyi_a2q_back_fast(tiny_team *team, const tiny_op *op)
     memset(sum, 0, (size_t)a.m * 2 * sizeof *sum);
     for (i = 0; i < a.n; i++) {
         k = a.p.by_column ? 0 : tinyi_a2q_which(&a, i, 0);
-        if (k < 0) tiny_team_fail(team, TINY_E_ARGUMENT, "a2q: the index of a row names a group that is not there");
+        if (k < 0) tiny_team_fail(team, TINY_E_ARGUMENT, tinyi_a2q_no_group);
         tinyi_a2q_row_back(&a, i, sum + 2 * TINYI_MAX(k, 0));
     }
     for (k = 0; k < a.m; k++) tinyi_a2q_sums(&a, k, sum + 2 * k);
@@ -46209,6 +46323,7 @@ static tiny_status tinyi_a2q_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor
     const tgnn_a2q_params *p = (const tgnn_a2q_params *)op->params;
     const int by_column = p && p->by_column;
     char text[96], text2[96];
+    tiny_idx i;
     if (x->dtype != TINY_F32 || x->rank != 2) return tinyi_fail(ctx, TINY_E_SHAPE, "a2q: x is %s, it must have 2 axes of f32", tinyi_shape_text(x, text));
     if (step->dtype != TINY_F32 || step->rank != 1 || !tiny_tensor_is_dense(step) || (!index && step->dim[0] != x->dim[by_column ? 1 : 0]) || (index && step->dim[0] < 1))
         return tinyi_fail(ctx, TINY_E_SHAPE, "a2q: step is %s for x %s; it must be dense f32, one for each %s", tinyi_shape_text(step, text), tinyi_shape_text(x, text2),
@@ -46218,6 +46333,10 @@ static tiny_status tinyi_a2q_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor
     if (!bits && (!p || p->bits < 1 || p->bits > TGNN_A2Q_BITS)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a2q: %d bits; there are 1 to %d", p ? p->bits : 0, TGNN_A2Q_BITS);
     if (index && (by_column || index->dtype != TINY_I32 || index->rank != 1 || !tiny_tensor_is_dense(index) || index->dim[0] != x->dim[0]))
         return tinyi_fail(ctx, TINY_E_SHAPE, "a2q: the index is %s; it must be dense i32, one for each of %td rows, and never goes with columns", tinyi_shape_text(index, text), x->dim[0]);
+    /* neither the reference nor an accelerator has a way to refuse: the index is looked at before */
+    if (index && index->data && op->out[0] && (ctx->target == TINY_TARGET_REFERENCE || ctx->desc.accel))
+        for (i = 0; i < index->dim[0]; i++)
+            if (!tinyi_a2q_group(((const int32_t *)index->data)[i], step->dim[0])) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s", tinyi_a2q_no_group);
     tinyi_want(&want[0], TINY_F32, 2, x->dim);
     if (!dy) return TINY_OK;
     if (dy->dtype != TINY_F32 || dy->rank != 2 || dy->dim[0] != x->dim[0] || dy->dim[1] != x->dim[1])
@@ -46379,8 +46498,9 @@ TINY_API void tgnn_nearest_free(tiny_ctx *ctx, tgnn_nearest *g)
 TINY_REF_BEGIN
 TINY_API int32_t tgnn_nearest_find(const tgnn_nearest *g, float largest)
 {
-    tiny_idx low = 0, high = g->m - 1;      /* the answer is the first limit that is not below, or the one before it */
+    tiny_idx low = 0, high = g ? g->m - 1 : 0;          /* the answer is the first limit that is not below, or the one before it */
     double above, below;
+    if (high < 0 || !g || !g->limit || !g->group) return -1;
     while (low < high) {
         const tiny_idx mid = low + (high - low) / 2;
         if (g->limit[mid] < largest) low = mid + 1;
@@ -47390,8 +47510,10 @@ static int tinyi_nibbles_one(const unsigned char *row, tiny_idx j) { return (row
 
 TINY_API void tgnn_nibbles_put(const tgnn_nibbles *t, tiny_idx row, const int8_t *q)
 {
-    unsigned char *to = tinyi_nibbles_row(t, row);
+    unsigned char *to;
     tiny_idx j;
+    if (!t || !t->data || !q) return;
+    to = tinyi_nibbles_row(t, row);
     memset(to, TINYI_NIBBLES_ZERO, (size_t)t->groups * 8);
     for (j = 0; j < t->f; j++) {
         unsigned char *at = to + j / 16 * 8 + j % 8;
@@ -47403,7 +47525,7 @@ TINY_API void tgnn_nibbles_put(const tgnn_nibbles *t, tiny_idx row, const int8_t
 TINY_API void tgnn_nibbles_get(const tgnn_nibbles *t, tiny_idx row, int8_t *q)
 {
     tiny_idx j;
-    for (j = 0; j < t->f; j++) q[j] = (int8_t)tinyi_nibbles_one(tinyi_nibbles_row(t, row), j);
+    for (j = 0; t && q && j < t->f; j++) q[j] = (int8_t)tinyi_nibbles_one(tinyi_nibbles_row(t, row), j);
 }
 
 typedef struct tinyi_nibbling { const float *z, *factor, *step; const tgnn_nibbles *t; } tinyi_nibbling;
@@ -47664,6 +47786,7 @@ TINY_API size_t tgnn_quant_bytes(const tgnn_quant *n)
 {
     size_t bytes = 0;
     int i, k;
+    if (!n || !n->net || !n->q) return 0;
     for (i = 0; i < n->net->n_stages; i++)
         for (k = 0; k < TGNN_LAYER_WEIGHTS; k++)
             if (n->net->stage[i].layer.w[k].data) bytes += (size_t)tiny_tensor_count(&n->net->stage[i].layer.w[k]) * 4;
@@ -47825,6 +47948,7 @@ TINY_API int tgnn_fastrp_row(uint64_t seed, uint64_t j, int d, double s, int32_t
     const double step = s > 1.0 ? tinyi_log64(1.0 - 1.0 / s) : 0.0;
     double at = -1.0;
     int n = 0;
+    if (!col || !sign) return 0;
     for (;;) {
         double u = 1.0 - tiny_rng_uniform64(&rng);      /* (0, 1] */
         double gap = s > 1.0 ? tinyi_log64(u) / step : 0.0;
@@ -48397,7 +48521,7 @@ TINY_API tiny_status tgnn_data_features(tiny_ctx *ctx, tgnn_data *d)
 {
     const tiny_sparse *g;
     tiny_idx i, wide = 16;
-    int32_t most = -1;
+    int32_t most = 0;
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!d || !d->graph) return tinyi_fail(ctx, TINY_E_ARGUMENT, "data: there is no graph");
@@ -48409,7 +48533,7 @@ TINY_API tiny_status tgnn_data_features(tiny_ctx *ctx, tgnn_data *d)
     }
     for (i = 0; d->node_label && i < d->n_nodes; i++) most = TINYI_MAX(most, d->node_label[i]);
     if (most >= 4096) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "data: the label %ld of a node: one number each is made of up to 4096 labels", (long)most);
-    if (d->node_label) wide = TINYI_MAX(1, (tiny_idx)most + 1);
+    if (d->node_label) wide = (tiny_idx)most + 1;
     st = tinyi_data_x(ctx, d, wide);
     for (i = 0; !st && i < d->n_nodes; i++) {
         int64_t p, p1;
@@ -49753,25 +49877,32 @@ TINYI_FN size_t tinyi_word_of_float(float v, char text[TINYI_WORD_FLOAT])
     return (size_t)n;
 }
 
-static void tinyi_text_nodes(tinyi_word line, int two_sets, int32_t nodes[2])
+static tiny_status tinyi_text_nodes(const tinyi_text_file *f, tinyi_word line, int two_sets, int32_t nodes[2])
 {
-    tinyi_word word;
+    tinyi_word word, large;
     int64_t v[2];
+    size_t i;
     int n = 0, k;
-    if (!tinyi_word_next(&line, &word) || !tinyi_word_is(word, "#") || !tinyi_word_next(&line, &word) || !tinyi_word_is(word, "nodes")) return;
+    large.n = 0;
+    if (!tinyi_word_next(&line, &word) || !tinyi_word_is(word, "#") || !tinyi_word_next(&line, &word) || !tinyi_word_is(word, "nodes")) return TINY_OK;
     while (n < (two_sets ? 2 : 1) && tinyi_word_next(&line, &word)) {
-        if (!tinyi_word_int(word, &v[n]) || v[n] < 0 || v[n] > 0x7fffffff) return;
+        for (i = 0; i < word.n && word.at[i] >= '0' && word.at[i] <= '9'; i++) {}
+        if (i == word.n && (!tinyi_word_int(word, &v[n]) || v[n] > 0x7fffffff)) large = word;      /* more digits than any integer has, too */
+        else if (!tinyi_word_int(word, &v[n]) || v[n] < 0) return TINY_OK;
         n++;
     }
-    if (!n || tinyi_word_next(&line, &word)) return;
+    if (!n || tinyi_word_next(&line, &word)) return TINY_OK;
+    if (large.n) return tinyi_text_fail(f, large, "a number of nodes, at most 2147483647,");
     for (k = 0; k < 2; k++) nodes[k] = TINYI_MAX(nodes[k], (int32_t)v[n > k ? k : 0]);
+    return TINY_OK;
 }
 
-TINYI_FN int tinyi_text_edge_line(tinyi_text_file *f, tinyi_word *line, int two_sets, int32_t nodes[2])
+TINYI_FN int tinyi_text_edge_line(tinyi_text_file *f, tinyi_word *line, int two_sets, int32_t nodes[2], tiny_status *st)
 {
     while (tinyi_text_line(f, "%", line)) {
         if (*line->at != '#') return 1;
-        tinyi_text_nodes(*line, two_sets, nodes);
+        *st = tinyi_text_nodes(f, *line, two_sets, nodes);
+        if (*st) return 0;
     }
     return 0;
 }
@@ -49793,12 +49924,9 @@ TINYI_FN tiny_status tinyi_text_edge(const tinyi_text_file *f, tinyi_word line, 
 
 TINYI_FN tiny_status tinyi_text_fail(const tinyi_text_file *f, tinyi_word word, const char *wanted)
 {
-    char shown[41];
-    size_t i;
-    for (i = 0; i < word.n && i < sizeof shown - 1; i++) shown[i] = word.at[i] < 0x20 || word.at[i] > 0x7e ? '?' : (char)word.at[i];
-    shown[i] = 0;
+    char shown[TINYI_SHOW];
     if (!word.n) return tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: line %lld ends where %s should stand", f->path, (long long)f->line, wanted);
-    return tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: line %lld: \"%s\" where %s should stand", f->path, (long long)f->line, shown, wanted);
+    return tinyi_fail(f->ctx, TINY_E_FORMAT, "%s: line %lld: \"%s\" where %s should stand", f->path, (long long)f->line, tinyi_show_bytes(word.at, word.n, shown), wanted);
 }
 
 TINYI_FN size_t tinyi_text_lines(const tinyi_text_file *f)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs the named tests, JOBS at a time, one line for each; the last line is: N passed, N failed. The exit status is 0 when none failed.
-#   stitch-check, stitch, units-shapes, units-compilers and checksums are steps of their own; examples/x.c only has to compile; anything else is a test source
+#   stitch-check, stitch, units-shapes, units-compilers, units-nulls and checksums are steps of their own; examples/x.c only has to compile; anything else is a test source
 #   whose program stands in $BUILD.
 # A program that is missing or older than what it is made of (it did not compile), crashes or runs for more than ten
 # minutes is one failure. Before the last line stands one for each entry of the specifications whose Proof these tests show, item by
@@ -8,6 +8,8 @@
 #   attention 3 (DeFT): 14 proofs on scalar w128 avx2
 #   graphs 1 (A2Q): 13 proofs: 12 on scalar w128 avx2, 1 once; not shown: "worked row"
 # What a program with a failure claims is not shown, whichever of its tests failed.
+# AGAIN=1: these tests once more, after a run of all; the last lines count all, those that did not run again as they were, and
+# proofs are not listed again. MOST_SKIPPED=n: more skipped tests are a failure.
 claims() { sed -n 's/.*T_PROOF("\([^"]*\)", "\([^"]*\)").*/\1: \2/p' "$1"; }
 entries='attention 0 (plain family)
 attention 1 (Two-Pass Softmax)
@@ -31,11 +33,11 @@ graphs 1 (A2Q)
 graphs 7 (FastRP)'
 if [ "$1" != --one ]; then
     results=$BUILD/results
-    rm -rf "$results"
+    [ -n "$AGAIN" ] || rm -rf "$results"
     mkdir -p "$results"
     export BUILD INC CC ONLY results
     printf '%s\n' "$@" | xargs -P "${JOBS:-1}" -n 1 sh tests/run.sh --one
-    {   echo "$entries"
+    [ -n "$AGAIN" ] || {   echo "$entries"
         for test in "$@"; do
             case $test in *"$ONLY"*.c) claims "$test" | sed 's/^/claimed: /' ;; esac
         done
@@ -64,8 +66,9 @@ if [ "$1" != --one ]; then
           print line (lacking ? "; not shown: " which : "")
         }
       }'
-    cat "$results"/* /dev/null | awk -v wanted=$# '{ n++; p += $1; f += $2; s += $3 }
-      END { if (n < wanted) { print wanted - n " of the tests left no result"; f += wanted - n }
+    cat "$results"/* /dev/null | awk -v wanted=$# -v most="$MOST_SKIPPED" '{ n++; p += $1; f += $2; s += $3 }
+      END { if (most != "" && s > most + 0) { print "more than " most " skipped"; f++ }
+            if (n < wanted) { print wanted - n " of the tests left no result"; f += wanted - n }
             if (s) print s " skipped"; printf "%d passed, %d failed\n", p, f; exit f != 0 }'
     exit
 fi
@@ -84,6 +87,7 @@ fresh() { # is the program there, and newer than its source and the headers?
 case $test in
 stitch-check) name=$test; set -- make -s --no-print-directory stitch-check BUILD="$BUILD" INC="$INC" CC="$CC" ;;
 stitch) name=tests/units/stitch; set -- sh tests/units/stitch.sh ;;
+units-nulls) name=tests/units/nulls; set -- sh tests/units/nulls.sh ;;
 units-*) name=tests/units/${test#units-}; set -- sh tests/units/run.sh "${test#units-}" ;;
 checksums) name=tests/golden; set -- sh tests/ports/here.sh ;;
 *) name=${test%.c}; set -- $limit "$BUILD/$name" ;;
@@ -118,6 +122,8 @@ fi
     printf '%-32s %s\n' "$name" "$last"
     if [ $status -ne 0 ] || [ "${f:-0}" -ne 0 ]; then sed '/^proof: /d; s/^/    /' "$log" | head -n 60; fi
     sed -n 's/^skipped: /    skipped: /p' "$log"
+    sed -n 's/^without: //p' "$log" | sort -u | awk '{ n++; if (n <= 4) names = names " " $0 }
+      END { if (n) print "    without:" names (n > 4 ? " and " n - 4 " more" : "") }'
 } >"$log.says"
 cat "$log.says"
 case $test in
