@@ -80,7 +80,7 @@ int main(int argc, char **argv)
     end_progress();
     if (st == TINY_E_CANCELLED && stopped_by) say("stopped; nothing was written");
     else if (st) say(tiny_ctx_message(ctx));
-    else printf("%s: %td nodes x %td; %lld edges read in %.2f s, embedded in %.2f s\n", out, y.dim[0], y.dim[1], (long long)tgnn_graph_edges(g), (double)(read - began) * 1e-9, (double)(done - read) * 1e-9);
+    else printf("%s: %td nodes x %td; %lld edges read in %.2f s, embedded in %.3f s\n", out, y.dim[0], y.dim[1], (long long)tgnn_graph_edges(g), (double)(read - began) * 1e-9, (double)(done - read) * 1e-9);
     tiny_free(ctx, y.data);
     tgnn_graph_close(ctx, g);
     tiny_ctx_close(ctx);

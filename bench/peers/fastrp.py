@@ -25,6 +25,7 @@ import argparse, importlib, os, resource, statistics, subprocess, sys, tempfile,
 import numpy as np, scipy.sparse as sp
 from scipy.optimize import minimize
 from scipy.special import expit
+from page import put, times, where
 
 BLOGCATALOG, ALPHA = [1.0, 1.0, 7.81, 45.28], -0.628           # of the authors' notebook
 WALK = 'DeepWalk of our own'
@@ -168,7 +169,7 @@ def speed(o):
             published(a, 128, [0, 1, 1], 0, turn, True, False, sparse)
             t.setdefault(name, []).append(time.perf_counter() - start)
     base = statistics.median(t['ours'])
-    return ['R-MAT, %d nodes, %.1f M edges (both directions), d = 128: ' % (n, a.nnz / 1e6) + '; '.join('%s %.2f s%s' % (k, statistics.median(v), '' if k == 'ours' else ' (%.1f times)' % (statistics.median(v) / base)) for k, v in t.items())
+    return ['R-MAT, %d nodes, %.1f M edges (both directions), d = 128: ' % (n, a.nnz / 1e6) + '; '.join('%s %.2f s%s' % (k, statistics.median(v), '' if k == 'ours' else ' (%s times)' % times(statistics.median(v), base)) for k, v in t.items())
             + '; the most memory of this program %.1f GB' % (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6)]
 
 
@@ -217,20 +218,20 @@ def beside(o):
         matrix = '%s/fastrp-%d.npz' % (work, a.shape[0])
         if not os.path.exists(matrix): sp.save_npz(matrix, a.tocsc(), compressed=False)
         powers = ','.join(map(str, weights))
-        times = {}
+        spent = {}
         for turn in range(o.turns):
             for side, n in sides:
                 if n > 1 or side.startswith('ours'):
                     command = [o.build + '/fastrp', path, '-d', str(d), '-o', work + '/y.npy', '--powers', powers, '--standardize'] + (['--beta', str(alpha)] if alpha else [])
                 else:
                     command = [sys.executable, '-W', 'ignore', os.path.abspath(__file__), '--published', os.path.abspath(o.published), '--one', matrix, '-d', str(d), '--powers', powers] + (['--alpha', str(alpha)] if alpha else [])
-                times.setdefault(side, []).append(timed(command, cpus[:n]))
-                print('  %s, %s: %.2f s, %.2f GB' % ((name, side) + times[side][-1]), flush=True)
+                spent.setdefault(side, []).append(timed(command, cpus[:n]))
+                print('  %s, %s: %.2f s, %.2f GB' % ((name, side) + spent[side][-1]), flush=True)
         if not o.turns: continue
-        cell = {side: (statistics.median(t for t, _ in v), max(m for _, m in v)) for side, v in times.items()}
+        cell = {side: (statistics.median(t for t, _ in v), max(m for _, m in v)) for side, v in spent.items()}
         theirs, mine = cell[sides[0][0]], cell[sides[1][0]]
         out.append('| %s, %d nodes, %.2f M edges (both directions) | %d, %d | ' % (name, a.shape[0], a.nnz / 1e6, d, len(weights)) + ' | '.join('%.2f, %.2f' % cell[side] for side, _ in sides)
-                   + ' | %.1f times | %.1f times |' % (theirs[0] / mine[0], theirs[1] / mine[1]))
+                   + ' | %s times | %.1f times |' % (times(theirs[0], mine[0]), theirs[1] / mine[1]))
         if os.path.exists(work + '/y.npy'): os.remove(work + '/y.npy')
     import sklearn, scipy
     return out + ['', 'Medians of %d turns, columns standardized on both sides; the graph is read before the clock runs; memory: the most of a whole process. scipy %s, scikit-learn %s.' % (o.turns, scipy.__version__, sklearn.__version__)]
@@ -265,7 +266,6 @@ def main():
     if o.made: o.data = made(o.build + '/peers/made', o.made)
     if not o.speed and not o.published and not os.path.exists(o.data): return print('fastrp: %s is not here' % o.data)
     lines = beside(o) if o.published else speed(o) if o.speed else classify(o)
-    from page import put, where
     lines[-1] += ' `bench/peers/fastrp.py`, %s.' % where()
     print('\n'.join(lines))
     if o.page: put(o.page, 'bench/peers/fastrp.py' + (' --published' if o.published else ' --speed' if o.speed else ' --deepwalk' if o.deepwalk else ''), lines)

@@ -195,7 +195,7 @@ def main():
             for name, v in r['rows'].items(): k['rows'].setdefault(name, []).extend(v)
             k['whole'] = k['whole'] or r['whole']
     if not o.keep: os.remove(keep)
-    from page import put, where
+    from page import put, times, where
     lines = ['| Cora, public split | by | seconds | of processors | epochs | ms an epoch | test, mean | times as long as ours |', '|---|---|---|---|---|---|---|---|']
     names = {'ours': 'ours', 'edge_index': 'PyTorch Geometric, edge_index', 'csr': 'PyTorch Geometric, torch.sparse CSR', 'hand': 'PyTorch by hand, all CSR'}
     for kind, r in kept.items():
@@ -203,8 +203,8 @@ def main():
         each = {k: statistics.median(q['seconds'] / q['epochs'] for q in v) for k, v in r['rows'].items()}
         for k, v in r['rows'].items():
             lines.append('| %s | %s | %.2f | %.2f | %.0f | %.2f | %.1f %% | %s |' % (kind.upper(), names[k], mid(v, 'seconds'), mid(v, 'processor'), mid(v, 'epochs'), 1e3 * each[k], statistics.mean(q['test'] for q in v),
-                         '1' if k == 'ours' else '%.2f (an epoch: %.2f)' % (mid(v, 'seconds') / mid(r['rows']['ours'], 'seconds'), each[k] / each['ours'])))
-        if r['whole']: lines.append('| %s, the whole program | ours; PyTorch Geometric | %.2f; %.2f | not counted | %d | not counted | as above | %.1f |' % (kind.upper(), r['whole'][0], r['whole'][1], r['most'], r['whole'][1] / r['whole'][0]))
+                         '1' if k == 'ours' else '%s (an epoch: %s)' % (times(mid(v, 'seconds'), mid(r['rows']['ours'], 'seconds'), '%.2f'), times(each[k], each['ours'], '%.2f'))))
+        if r['whole']: lines.append('| %s, the whole program | ours; PyTorch Geometric | %.2f; %.2f | not counted | %d | not counted | as above | %s |' % (kind.upper(), r['whole'][0], r['whole'][1], r['most'], times(r['whole'][1], r['whole'][0])))
     any_ = next(iter(kept.values()))
     rounds = sorted({len(v) for r in kept.values() for v in r['rows'].values()})
     lines += ['', 'Medians of %s rounds in turns, a seed each, %d threads; GAT of %d epochs at most; %s; `bench/peers/gnn.py`, %s.' % (' to '.join(str(v) for v in {rounds[0]: 0, rounds[-1]: 0}), any_['threads'],

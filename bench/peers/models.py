@@ -184,7 +184,7 @@ def table(found):
     found = dict(sorted(found.items(), key=lambda kv: (models.index(kv[0][1]), kv[0][2])))
     prompts = pairs(found, "prompt")
     cell = lambda x, form: form % x if x is not None else "-"
-    both = lambda a, b, form: [cell(a, form), cell(b, form), cell(a / b if a is not None and b is not None else None, "%.2f")]
+    both = lambda a, b, form: [cell(a, form), cell(b, form), cell(a / b if a is not None and b else None, "%.2f")]
     for (processor, model, threads, n), sides in pairs(found, "decode").items():
         for mine, peer in sides:
             a, b = next(((x, y) for key, v in prompts.items() if key[:3] == (processor, model, threads) for x, y in v if x["run"] == mine["run"] and bool(y) == bool(peer)), (None, None))

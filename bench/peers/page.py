@@ -15,6 +15,11 @@ def put(page, name, lines):
     print('%s: the table of %s' % (page, name))
 
 
+def times(theirs, ours, form='%.1f'):
+    """how many times as long; a clock that shows nothing gives no figure"""
+    return form % (theirs / ours) if ours > 0 else 'too short to tell'
+
+
 def where():
     name = next((line.split(':')[1].strip() for line in open('/proc/cpuinfo') if line.startswith('model name')), platform.machine()) if os.path.exists('/proc/cpuinfo') else platform.machine()
     return '%s, %s' % (name, time.strftime('%Y-%m-%d', time.gmtime()))
