@@ -38,40 +38,56 @@ enum {
     TINYI_LM_BOTH                           /* both, their outputs added */
 };
 
-/* attention */
-#define TINYI_LM_A_NORM2_IS_POST    0x1u    /* the norm before the feed-forward is named post_attention_norm */
-#define TINYI_LM_A_QK_AFTER         0x2u    /* q and k are normed after the rotation */
-#define TINYI_LM_A_QK_PLAIN         0x4u    /* and without weights, in rotated layers */
-#define TINYI_LM_A_V_PLAIN          0x8u    /* v is normed without weights */
-#define TINYI_LM_A_SCALE_ONE        0x10u   /* scores are not scaled */
-#define TINYI_LM_A_GATED            0x20u   /* attn_q gives a query and a gate for each head */
-#define TINYI_LM_A_NOPE_GLOBAL      0x40u   /* layers without a window are not rotated */
-#define TINYI_LM_A_NOPE_4TH         0x80u   /* every fourth layer is not rotated */
-#define TINYI_LM_A_ALIBI            0x100u
-#define TINYI_LM_A_ENCODER          0x200u  /* every token sees every token */
-#define TINYI_LM_A_LOCAL_10000      0x400u  /* rope base of layers with a window, where no key says it; not scaled */
-#define TINYI_LM_A_LOCAL_UNSCALED   0x800u
-#define TINYI_LM_A_CHUNKED          0x1000u /* layers with a window see the keys of their own chunk */
-#define TINYI_LM_A_64_LAYERS        0x2000u /* windows only with 64 layers */
-#define TINYI_LM_A_WINDOW_KEY       0x4000u /* windows only where attention.sliding_window stands */
-#define TINYI_LM_A_RELATIVE         0x8000u /* bias by the bucket of the distance */
-#define TINYI_LM_A_NO_NORM          0x10000u /* no norm before the mixer */
-#define TINYI_LM_A_FIRST_NO_NORM    0x20000u /* none before the mixer of the first layer */
-#define TINYI_LM_A_NO_FFN_NORM      0x40000u /* no norm before the feed-forward */
-#define TINYI_LM_A_INDEXER          0x80000u /* sparse: an indexer picks the keys, or with plain attention blocks of them for each key head */
-#define TINYI_LM_A_YARN_MSCALE      0x100000u /* the size of YaRN goes into the scores by yarn_log_multiplier */
-#define TINYI_LM_A_FALCON           0x200000u /* attn_norm_2, where it is, belongs to the attention */
-#define TINYI_LM_A_NO_WINDOW        0x400000u /* attention.sliding_window is not looked at */
-#define TINYI_LM_A_27B              0x800000u /* the largest size scales by its width over its heads */
-#define TINYI_LM_A_INDEX_PAIRS      0x1000000u /* the indexer rotates pairs; else halves */
-#define TINYI_LM_A_KEY_BLOCKS       0x2000000u /* delta nets: neighbouring value heads share a key head; else heads a multiple apart */
+#define TINYI_LM_BIT(n) ((uint64_t)1 << (n))
 
-#define TINYI_LM_A_ROPE_SWITCH      0x4000000u /* rope.scaling.finetuned false: nothing is rotated */
-#define TINYI_LM_A_DENSE_ROPE       0x8000000u /* the leading dense layers are rotated, window or not */
-#define TINYI_LM_A_EPS_SAYS         0x10000000u /* rms or layer norm: as the file names the epsilon */
-#define TINYI_LM_A_YARN_BETAS       0x40000000u /* the betas of YaRN are the file's; for all others 32 and 1, as other engines take them */
-#define TINYI_LM_A_YARN_GROWS       0x80000000u /* with YARN_MSCALE: scores grow by YaRN's own size too, see tinyi_lm_yarn_scores */
-#define TINYI_LM_A_YARN_PLAIN       0x20000000u /* yarn_log_multiplier is the size itself, not a tenth of it */
+/* attention */
+#define TINYI_LM_A_NORM2_IS_POST     TINYI_LM_BIT(0)  /* the norm before the feed-forward is named post_attention_norm */
+#define TINYI_LM_A_QK_AFTER          TINYI_LM_BIT(1)  /* q and k are normed after the rotation */
+#define TINYI_LM_A_QK_PLAIN          TINYI_LM_BIT(2)  /* and without weights, in rotated layers */
+#define TINYI_LM_A_V_PLAIN           TINYI_LM_BIT(3)  /* v is normed without weights */
+#define TINYI_LM_A_SCALE_ONE         TINYI_LM_BIT(4)  /* scores are not scaled */
+#define TINYI_LM_A_GATED             TINYI_LM_BIT(5)  /* attn_q gives a query and a gate for each head */
+#define TINYI_LM_A_NOPE_GLOBAL       TINYI_LM_BIT(6)  /* layers without a window are not rotated */
+#define TINYI_LM_A_NOPE_4TH          TINYI_LM_BIT(7)  /* every fourth layer is not rotated */
+#define TINYI_LM_A_ALIBI             TINYI_LM_BIT(8)
+#define TINYI_LM_A_ENCODER           TINYI_LM_BIT(9)  /* every token sees every token */
+#define TINYI_LM_A_LOCAL_10000       TINYI_LM_BIT(10) /* rope base of layers with a window, where no key says it; not scaled */
+#define TINYI_LM_A_LOCAL_UNSCALED    TINYI_LM_BIT(11)
+#define TINYI_LM_A_CHUNKED           TINYI_LM_BIT(12) /* layers with a window see the keys of their own chunk */
+#define TINYI_LM_A_64_LAYERS         TINYI_LM_BIT(13) /* windows only with 64 layers */
+#define TINYI_LM_A_WINDOW_KEY        TINYI_LM_BIT(14) /* windows only where attention.sliding_window stands */
+#define TINYI_LM_A_RELATIVE          TINYI_LM_BIT(15) /* bias by the bucket of the distance */
+#define TINYI_LM_A_NO_NORM           TINYI_LM_BIT(16) /* no norm before the mixer */
+#define TINYI_LM_A_FIRST_NO_NORM     TINYI_LM_BIT(17) /* none before the mixer of the first layer */
+#define TINYI_LM_A_NO_FFN_NORM       TINYI_LM_BIT(18) /* no norm before the feed-forward */
+#define TINYI_LM_A_INDEXER           TINYI_LM_BIT(19) /* sparse: an indexer picks the keys, or with plain attention blocks of them for each key head */
+#define TINYI_LM_A_YARN_MSCALE       TINYI_LM_BIT(20) /* the size of YaRN goes into the scores by yarn_log_multiplier */
+#define TINYI_LM_A_FALCON            TINYI_LM_BIT(21) /* attn_norm_2, where it is, belongs to the attention */
+#define TINYI_LM_A_NO_WINDOW         TINYI_LM_BIT(22) /* attention.sliding_window is not looked at */
+#define TINYI_LM_A_46_LAYERS         TINYI_LM_BIT(23) /* a model of 46 layers scales by its width over its heads */
+#define TINYI_LM_A_62_LAYERS         TINYI_LM_BIT(24) /* the same with 62 layers */
+#define TINYI_LM_A_INDEX_PAIRS       TINYI_LM_BIT(25) /* the indexer rotates pairs; else halves */
+#define TINYI_LM_A_KEY_BLOCKS        TINYI_LM_BIT(26) /* delta nets: neighbouring value heads share a key head; else heads a multiple apart */
+#define TINYI_LM_A_ROPE_SWITCH       TINYI_LM_BIT(27) /* rope.scaling.finetuned false: nothing is rotated */
+#define TINYI_LM_A_DENSE_ROPE        TINYI_LM_BIT(28) /* the leading dense layers are rotated, window or not */
+#define TINYI_LM_A_EPS_SAYS          TINYI_LM_BIT(29) /* rms or layer norm: as the file names the epsilon */
+#define TINYI_LM_A_YARN_BETAS        TINYI_LM_BIT(30) /* the betas of YaRN are the file's; for all others 32 and 1, as other engines take them */
+#define TINYI_LM_A_YARN_GROWS        TINYI_LM_BIT(31) /* with YARN_MSCALE: scores grow by YaRN's own size too, see tinyi_lm_yarn_scores */
+#define TINYI_LM_A_YARN_PLAIN        TINYI_LM_BIT(32) /* yarn_log_multiplier is the size itself, not a tenth of it */
+#define TINYI_LM_A_GATE              TINYI_LM_BIT(33) /* attn_gate, where it is: o times its sigmoid, a gate for each head or for each number */
+#define TINYI_LM_A_GATE_ALWAYS       TINYI_LM_BIT(34) /* it must be there */
+#define TINYI_LM_A_GATE_SOFTPLUS     TINYI_LM_BIT(35) /* ln(1 + e^x) in place of the sigmoid */
+#define TINYI_LM_A_GATE_HEADS        TINYI_LM_BIT(36) /* latent attention: attn_gate must be there, a gate for each head */
+#define TINYI_LM_A_HALF_ROPE         TINYI_LM_BIT(37) /* layers without a window rotate half of rope.dimension_count, and only those take rope_freqs */
+#define TINYI_LM_A_ONE_WIDTH         TINYI_LM_BIT(38) /* all layers rotate what the first one does: rope.dimension_count_swa if it has a window */
+#define TINYI_LM_A_SHORT_ROPE        TINYI_LM_BIT(39) /* models of 4 layers, and those whose file has no window, rotate every layer */
+#define TINYI_LM_A_OWN_PATTERN       TINYI_LM_BIT(40) /* attention.sliding_window_pattern is not looked at: the period of the row holds */
+#define TINYI_LM_A_WINDOW_4096       TINYI_LM_BIT(41) /* the window where attention.sliding_window does not stand */
+#define TINYI_LM_A_WINDOW_128        TINYI_LM_BIT(42) /* the same */
+#define TINYI_LM_A_WINDOW_FIXED      TINYI_LM_BIT(43) /* with one of these two: it is the window, whatever attention.sliding_window says */
+#define TINYI_LM_A_CAP_50            TINYI_LM_BIT(44) /* attn_logit_softcapping where the key is missing */
+#define TINYI_LM_A_ALIBI_KEY         TINYI_LM_BIT(45) /* with ALIBI: no slopes where attention.max_alibi_bias is missing; else its largest is 8 */
+#define TINYI_LM_A_MAY_FFN_NORM      TINYI_LM_BIT(46) /* the norm before the feed-forward may be missing */
 
 /* feed-forward and router */
 #define TINYI_LM_F_NONE             0x1u
@@ -96,6 +112,8 @@ enum {
 #define TINYI_LM_T_MINICPM          0x80u
 #define TINYI_LM_T_T5               0x100u  /* an encoder; with a decoder where the file has one */
 #define TINYI_LM_T_TYPES            0x200u
+#define TINYI_LM_T_MAY_POSITIONS    0x400u  /* position_embd is taken where it is */
+#define TINYI_LM_T_CAP_30           0x800u  /* final_logit_softcapping where the key is missing */
 
 /* numbers that a file of this architecture may name; in files of all others they are passed over, as in llama.cpp: converters
  * copy what a configuration says, whether the model reads it or not */
@@ -117,13 +135,6 @@ enum {
 #define TINYI_LM_K_ROPE_LIST        0x4000u /* attention.rope_pattern: which layers are rotated */
 #define TINYI_LM_K_WINDOW_LIST      0x8000u /* attention.sliding_window_pattern must stand there, for no period is known */
 
-/* what has no place among the bits of attention */
-#define TINYI_LM_K_GATE             0x1000000u /* attn_gate, where it is: o times its sigmoid, a gate for each head or for each number */
-#define TINYI_LM_K_GATE_ALWAYS      0x2000000u /* it must be there */
-#define TINYI_LM_K_GATE_SOFTPLUS    0x4000000u /* ln(1 + e^x) in place of the sigmoid */
-#define TINYI_LM_K_HALF_ROPE        0x8000000u /* layers without a window rotate half of rope.dimension_count, and only those take rope_freqs */
-#define TINYI_LM_K_ONE_WIDTH        0x10000000u /* all layers rotate what the first one does: rope.dimension_count_swa if it has a window */
-
 #define TINYI_LM_K_DECAY            0x10000u /* kda.gate_lower_bound: a decay between that and none */
 #define TINYI_LM_K_DECAY_PLUS       0x20000u /* the same, always there, and ssm_a stands with the other sign */
 #define TINYI_LM_K_BANK             0x40000u /* attn_res.block_size: what a layer reads is mixed from streams that were put by */
@@ -134,7 +145,8 @@ typedef struct tinyi_lm_arch {
     short norm, rope, act, block;
     short mixer, other, where;
     short period;                           /* n: layers l % n < n - 1 have a window (EVERY: all); -n: l % n != 0 */
-    unsigned attn, ffn, top, keys;
+    uint64_t attn;
+    unsigned ffn, top, keys;
 } tinyi_lm_arch;
 
 /* ---- the table; docs/architectures.md says in words what is special in each ---- */
@@ -175,9 +187,9 @@ static const tinyi_lm_arch tinyi_lm_archs[] TINYI_UNUSED = {
     ROW(qwen35, "qwen35",       RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(DELTA), M(INTERVAL),     0, A(NORM2_IS_POST) | A(GATED), 0, 0, 0)
     ROW(qwen35moe, "qwen35moe",    RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(DELTA), M(INTERVAL),     0, A(NORM2_IS_POST) | A(GATED), F(RENORM), 0, 0)
     ROW(gemma, "gemma",        RMS, HALVES, M(GELU),     M(PRE),      ATTN,                               0, 0, 0, T(SQRT), 0)
-    ROW(gemma2, "gemma2",       RMS, HALVES, M(GELU),     M(PRE),      ATTN,                               2, A(27B), 0, T(SQRT), K(LOGIT_CAP) | K(ATTN_CAP) | K(LOCAL_BASE))
-    ROW(gemma3, "gemma3",       RMS, HALVES, M(GELU),     M(PRE),      ATTN,                               6, A(LOCAL_10000) | A(27B), 0, T(SQRT), K(LOGIT_CAP) | K(LOCAL_BASE))
-    ROW(gemma3n, "gemma3n",      RMS, HALVES, M(GELU),     M(ALTUP),    ATTN,                               5, A(LOCAL_10000) | A(SCALE_ONE) | A(V_PLAIN), 0, T(SQRT), K(LOGIT_CAP) | K(LOCAL_BASE))
+    ROW(gemma2, "gemma2",       RMS, HALVES, M(GELU),     M(PRE),      ATTN,                               2, A(46_LAYERS) | A(WINDOW_4096) | A(CAP_50), 0, T(SQRT) | T(CAP_30), K(LOGIT_CAP) | K(ATTN_CAP) | K(LOCAL_BASE))
+    ROW(gemma3, "gemma3",       RMS, HALVES, M(GELU),     M(PRE),      ATTN,                               6, A(LOCAL_10000) | A(62_LAYERS), 0, T(SQRT), K(LOGIT_CAP) | K(LOCAL_BASE))
+    ROW(gemma3n, "gemma3n",      RMS, HALVES, M(GELU),     M(ALTUP),    ATTN,                               5, A(LOCAL_10000) | A(SCALE_ONE) | A(V_PLAIN), 0, T(SQRT) | T(CAP_30), K(LOGIT_CAP) | K(LOCAL_BASE))
     ROW(gemma4, "gemma4",       RMS, HALVES, M(GELU),     M(PRE),      ATTN,                               6, A(SCALE_ONE) | A(V_PLAIN), F(RENORM) | F(SIDE_BY_SIDE), T(SQRT), K(LOGIT_CAP) | K(LOCAL_BASE))
     ROW(gemma_embedding, "gemma-embedding", RMS, HALVES, M(GELU),  M(PRE),      ATTN,                               6, A(LOCAL_10000) | A(ENCODER), 0, T(SQRT) | T(HIDDEN), K(LOCAL_BASE))
     ROW(phi2, "phi2",         LN,  HALVES, M(GELU),     M(PARALLEL), ATTN,                               0, 0, F(PLAIN), 0, 0)
@@ -187,10 +199,10 @@ static const tinyi_lm_arch tinyi_lm_archs[] TINYI_UNUSED = {
     ROW(gptneox, "gptneox",      LN,  HALVES, M(GELU),     M(PARALLEL), ATTN,                               0, 0, F(PLAIN), 0, 0)
     ROW(falcon, "falcon",       LN,  HALVES, M(GELU),     M(PARALLEL), ATTN,                               0, A(FALCON), F(PLAIN), 0, 0)
     ROW(bloom, "bloom",        LN,  NONE,   M(GELU),     M(PRE),      ATTN,                               0, A(ALIBI), F(PLAIN), T(EMBD_NORM), 0)
-    ROW(mpt, "mpt",          LN,  NONE,   M(GELU),     M(PRE),      ATTN,                               0, A(ALIBI), F(PLAIN), 0, K(CLAMP))
+    ROW(mpt, "mpt",          LN,  NONE,   M(GELU),     M(PRE),      ATTN,                               0, A(ALIBI) | A(ALIBI_KEY), F(PLAIN), T(MAY_POSITIONS), K(CLAMP))
     ROW(starcoder, "starcoder",    LN,  NONE,   M(GELU),     M(PRE),      ATTN,                               0, 0, F(PLAIN), T(POSITIONS), 0)
     ROW(starcoder2, "starcoder2",   LN,  HALVES, M(GELU),     M(PRE),      ATTN,                               0, A(NO_WINDOW), F(PLAIN), 0, 0)
-    ROW(stablelm, "stablelm",     LN,  HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0)
+    ROW(stablelm, "stablelm",     LN,  HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(MAY_FFN_NORM), 0, 0, 0)
     ROW(xverse, "xverse",       RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0)
     ROW(openelm, "openelm",      RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0)
     ROW(codeshell, "codeshell",    LN,  HALVES, M(GELU),     M(PRE),      ATTN,                               0, 0, F(PLAIN), 0, 0)
@@ -223,7 +235,7 @@ static const tinyi_lm_arch tinyi_lm_archs[] TINYI_UNUSED = {
     ROW(glm4moe, "glm4moe",      RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NORM2_IS_POST), F(SIGMOID), 0, K(ROUTER))
     ROW(exaone, "exaone",       RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, 0)
     ROW(exaone4, "exaone4",      RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               4, A(NO_NORM) | A(NO_FFN_NORM) | A(64_LAYERS) | A(NOPE_GLOBAL), 0, 0, 0)
-    ROW(exaone_moe, "exaone-moe",   RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               4, A(NOPE_GLOBAL), F(SIGMOID), 0, K(ROUTER))
+    ROW(exaone_moe, "exaone-moe",   RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               4, A(NOPE_GLOBAL) | A(WINDOW_128), F(SIGMOID), 0, K(ROUTER))
     ROW(arcee, "arcee",        RMS, PAIRS,  M(RELU2),    M(PRE),      ATTN,                               0, 0, F(PLAIN), 0, 0)
     ROW(nemotron, "nemotron",     LN,  HALVES, M(RELU2),    M(PRE),      ATTN,                               0, 0, F(PLAIN), 0, 0)
     ROW(gpt_oss, "gpt-oss",      RMS, HALVES, M(CLAMPED),  M(PRE),      ATTN,                               2, A(NORM2_IS_POST), F(OF_CHOSEN), 0, K(LOCAL_BASE))
@@ -236,24 +248,24 @@ static const tinyi_lm_arch tinyi_lm_archs[] TINYI_UNUSED = {
     ROW(ernie4_5_moe, "ernie4_5-moe", RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, F(RENORM), 0, 0)
     ROW(seed_oss, "seed_oss",     RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(NORM2_IS_POST), 0, 0, 0)
     ROW(apertus, "apertus",      RMS, HALVES, M(XIELU),    M(PRE),      ATTN,                               0, 0, F(PLAIN), 0, 0)
-    ROW(smallthinker, "smallthinker", RMS, HALVES, M(RELU),     M(PRE),      ATTN,                               -4, A(NOPE_GLOBAL) | A(WINDOW_KEY), F(RENORM) | F(ROUTER_EARLY), 0, K(GATING) | K(LOCAL_BASE))
+    ROW(smallthinker, "smallthinker", RMS, HALVES, M(RELU),     M(PRE),      ATTN,                               -4, A(NOPE_GLOBAL) | A(WINDOW_KEY) | A(OWN_PATTERN) | A(WINDOW_4096) | A(WINDOW_FIXED) | A(SHORT_ROPE), F(RENORM) | F(ROUTER_EARLY), 0, K(GATING) | K(LOCAL_BASE))
     ROW(mellum, "mellum",       RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               4, A(WINDOW_KEY) | A(LOCAL_UNSCALED), F(RENORM), 0, 0)
-    ROW(afmoe, "afmoe",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               4, A(WINDOW_KEY) | A(NOPE_4TH), F(SIGMOID), T(SQRT), K(ROUTER) | K(LOCAL_BASE) | K(GATE) | K(GATE_ALWAYS))
-    ROW(laguna, "laguna",       RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               -4, A(WINDOW_KEY) | A(LOCAL_UNSCALED), F(SIGMOID), 0, K(ROUTER) | K(LOCAL_BASE) | K(GATE) | K(GATE_ALWAYS) | K(GATE_SOFTPLUS))
-    ROW(mimo2, "mimo2",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               M(EVERY), A(LOCAL_10000), F(SIGMOID) | F(RENORM), 0, K(LOCAL_BASE) | K(ONE_WIDTH) | K(WINDOW_LIST) | K(VALUE_SCALE))
-    ROW(step35, "step35",       RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               M(EVERY), A(LOCAL_10000), F(SIGMOID), 0, K(ROUTER) | K(LOCAL_BASE) | K(WINDOW_LIST) | K(GATE) | K(HALF_ROPE) | K(SWIGLU_CLAMP))
+    ROW(afmoe, "afmoe",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               4, A(WINDOW_KEY) | A(NOPE_4TH) | A(GATE) | A(GATE_ALWAYS), F(SIGMOID), T(SQRT), K(ROUTER) | K(LOCAL_BASE))
+    ROW(laguna, "laguna",       RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               -4, A(WINDOW_KEY) | A(LOCAL_UNSCALED) | A(GATE) | A(GATE_ALWAYS) | A(GATE_SOFTPLUS), F(SIGMOID), 0, K(ROUTER) | K(LOCAL_BASE))
+    ROW(mimo2, "mimo2",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               M(EVERY), A(LOCAL_10000) | A(ONE_WIDTH), F(SIGMOID) | F(RENORM), 0, K(LOCAL_BASE) | K(WINDOW_LIST) | K(VALUE_SCALE))
+    ROW(step35, "step35",       RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               M(EVERY), A(LOCAL_10000) | A(GATE) | A(HALF_ROPE), F(SIGMOID), 0, K(ROUTER) | K(LOCAL_BASE) | K(WINDOW_LIST) | K(SWIGLU_CLAMP))
     ROW(dots1, "dots1",        RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, K(ROUTER))
     ROW(bailingmoe, "bailingmoe",   RMS, PAIRS,  M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, K(NORM) | K(WEIGHT))
     ROW(bailingmoe2, "bailingmoe2",  RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, 0, 0, 0, K(ROUTER))
-    ROW(bailingmoe3, "bailingmoe3",  RMS, PAIRS,  M(SILU),     M(PRE),      M(MLA), M(KDA), M(WHERE_NO_KV),     0, 0, F(SIGMOID), 0, K(ROUTER) | K(SWIGLU_CLAMP) | K(DECAY) | K(DECAY_PLUS))
-    ROW(lfm2, "lfm2",         RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(SHORTCONV), M(WHERE_NO_KV), M(EVERY), A(WINDOW_KEY), 0, T(OUTPUT_IS_EMBD), 0)
+    ROW(bailingmoe3, "bailingmoe3",  RMS, PAIRS,  M(SILU),     M(PRE),      M(MLA), M(KDA), M(WHERE_NO_KV),     0, A(GATE_HEADS), F(SIGMOID), 0, K(ROUTER) | K(SWIGLU_CLAMP) | K(DECAY) | K(DECAY_PLUS))
+    ROW(lfm2, "lfm2",         RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(SHORTCONV), M(WHERE_NO_KV), M(EVERY), A(WINDOW_KEY) | A(OWN_PATTERN), 0, T(OUTPUT_IS_EMBD), 0)
     ROW(lfm2moe, "lfm2moe",      RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(SHORTCONV), M(WHERE_NO_KV), 0, 0, F(SIGMOID) | F(RENORM), T(OUTPUT_IS_EMBD), K(GATING))
     ROW(falcon_h1, "falcon-h1",    RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(MAMBA2), M(BOTH),        0, 0, 0, 0, 0)
     ROW(nemotron_h, "nemotron_h",   RMS, NONE,   M(RELU2),    M(SINGLE),   M(ATTN), M(MAMBA2), M(WHERE_NO_KV), 0, 0, F(PLAIN), 0, 0)
     ROW(nemotron_h_moe, "nemotron_h_moe", RMS, NONE, M(RELU2),    M(SINGLE),   M(ATTN), M(MAMBA2), M(WHERE_NO_KV), 0, 0, F(PLAIN) | F(SIGMOID), 0, K(NORM) | K(WEIGHT))
     ROW(jamba, "jamba",        RMS, NONE,   M(SILU),     M(PRE),      M(ATTN), M(MAMBA), M(WHERE_NO_KV),  0, 0, 0, 0, 0)
     ROW(plamo2, "plamo2",       RMS, HALVES, M(SILU),     M(PRE),      M(ATTN), M(PLAMO), M(WHERE_NO_KV),  0, 0, 0, 0, 0)
-    ROW(plamo3, "plamo3",       RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               8, A(WINDOW_KEY) | A(LOCAL_10000), 0, 0, K(LOCAL_BASE) | K(ONE_WIDTH))
+    ROW(plamo3, "plamo3",       RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               8, A(WINDOW_KEY) | A(LOCAL_10000) | A(ONE_WIDTH), 0, 0, K(LOCAL_BASE))
     ROW(mamba, "mamba",        RMS, NONE,   M(SILU),     M(PRE),      M(MAMBA), 0, M(NEVER),              0, 0, F(NONE), 0, 0)
     ROW(mamba2, "mamba2",       RMS, NONE,   M(SILU),     M(PRE),      M(MAMBA2), 0, M(NEVER),             0, 0, F(NONE), 0, 0)
     ROW(rwkv6, "rwkv6",        LN,  NONE,   M(RELU2),    M(PRE),      M(RWKV6), 0, M(NEVER),              0, 0, F(CHANNEL), T(EMBD_NORM), 0)

@@ -318,7 +318,7 @@ static const tinyi_lm_w *tinyi_lm_head_norm_load(tinyi_lm_load *ld, tinyi_lm_lay
 TINYI_FN void tinyi_lm_attn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
 {
     const tllm_model *m = ld->m;
-    const unsigned how = TINYI_LM_ARCH(m)->attn;
+    const uint64_t how = TINYI_LM_ARCH(m)->attn;
     const tiny_idx D = m->n_embd;
     const int own = l->kv_from == l->i;
     tiny_idx q, k, v;
@@ -348,9 +348,9 @@ TINYI_FN void tinyi_lm_attn_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
     }
     if (TINYI_LM_ARCH(m)->top & TINYI_LM_T_T5) l->w[TINYI_T_ATTN_OUT] = tinyi_lm_need(ld, l, TINYI_T_ATTN_O, l->n_head * l->d_v, D, 0);
     else tinyi_lm_need(ld, l, TINYI_T_ATTN_OUT, l->n_head * l->d_v, D, 0);
-    if (TINYI_LM_ARCH(m)->keys & TINYI_LM_K_GATE) {
+    if (TINYI_LM_ARCH(m)->attn & TINYI_LM_A_GATE) {
         const tiny_idx gates = tinyi_lm_width(ld, l, TINYI_T_ATTN_GATE) == l->n_head ? l->n_head : l->n_head * l->d_v;
-        if (TINYI_LM_ARCH(m)->keys & TINYI_LM_K_GATE_ALWAYS) tinyi_lm_need(ld, l, TINYI_T_ATTN_GATE, D, gates, 0);
+        if (TINYI_LM_ARCH(m)->attn & TINYI_LM_A_GATE_ALWAYS) tinyi_lm_need(ld, l, TINYI_T_ATTN_GATE, D, gates, 0);
         else tinyi_lm_may(ld, l, TINYI_T_ATTN_GATE, D, gates, 0);
     }
     tinyi_lm_head_norm_load(ld, l, TINYI_T_ATTN_Q_NORM, l->n_head, l->d_k);
@@ -544,7 +544,7 @@ static const float *tinyi_lm_index_blocks(tinyi_lm_fwd *f, const tinyi_lm_layer 
 TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float *y, const float *h)
 {
     const tllm_model *m = f->m;
-    const unsigned how = TINYI_LM_ARCH(m)->attn;
+    const uint64_t how = TINYI_LM_ARCH(m)->attn;
     const tiny_idx n = f->n, nq = l->n_head * l->d_k, nk = l->n_kv * l->d_k, nv = l->n_kv * l->d_v;
     const size_t used = f->used;
     const int keeps = TINYI_CHAT || (!f->encoding && !TINYI_LM_ENCODER(m));
@@ -665,7 +665,7 @@ TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float 
         t.o = o;
         tinyi_lm_each(f, n, 4, tinyi_lm_gate_fn, &t);
     }
-    if (l->w[TINYI_T_ATTN_GATE] && TINYI_LM_ARCH(m)->keys & TINYI_LM_K_GATE) {
+    if (l->w[TINYI_T_ATTN_GATE] && TINYI_LM_ARCH(m)->attn & TINYI_LM_A_GATE) {
         const tiny_idx gates = l->w[TINYI_T_ATTN_GATE]->n_out;
         float *g = tinyi_lm_take(f, n, gates);
         tinyi_lm_turn t;
@@ -677,7 +677,7 @@ TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float 
         t.gate_ld = gates;
         t.gate_head = gates / l->n_head;
         t.gate_step = gates != l->n_head;
-        t.softplus = (TINYI_LM_ARCH(m)->keys & TINYI_LM_K_GATE_SOFTPLUS) != 0;
+        t.softplus = (TINYI_LM_ARCH(m)->attn & TINYI_LM_A_GATE_SOFTPLUS) != 0;
         t.o = o;
         tinyi_lm_each(f, n, 4, tinyi_lm_gate_fn, &t);
     }

@@ -32,7 +32,7 @@ TINYI_FN void tinyi_lm_mla_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
         tinyi_lm_need(ld, l, TINYI_T_ATTN_KV_B, r, H * (m->d_nope + m->d_vm), 0);
     }
     tinyi_lm_need(ld, l, TINYI_T_ATTN_OUT, H * m->d_vm, D, 0);
-    if (!strcmp(TINYI_LM_ARCH(m)->name, "bailingmoe3")) tinyi_lm_need(ld, l, TINYI_T_ATTN_GATE, D, H, 0);
+    if (TINYI_LM_ARCH(m)->attn & TINYI_LM_A_GATE_HEADS) tinyi_lm_need(ld, l, TINYI_T_ATTN_GATE, D, H, 0);
     else tinyi_lm_may(ld, l, TINYI_T_ATTN_GATE, D, H * m->d_vm, 0);
     if (m->index_heads) {
         if (m->r_q < 1) tinyi_lm_disagree(ld, l, "the indexer needs queries of low rank, attention.q_lora_rank and 1", m->r_q, 1);

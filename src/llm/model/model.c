@@ -108,9 +108,9 @@ static void tinyi_lm_numbers(tinyi_lm_load *ld)
     m->logit_scale = tinyi_lm_own_real(ld, TINYI_LM_K_LOGIT_SCALE, "logit_scale", m->logit_scale);
     if (m->logit_scale == 0.0f) m->logit_scale = 1.0f;
     if (a->top & TINYI_LM_T_LOGIT_DIVIDE) m->logit_scale = 1.0f / m->logit_scale;
-    m->logit_cap = tinyi_lm_own_real(ld, TINYI_LM_K_LOGIT_CAP, "final_logit_softcapping", !strcmp(a->name, "gemma3n") || !strcmp(a->name, "gemma2") ? 30.0f : 0.0f);
-    m->attn_cap = tinyi_lm_own_real(ld, TINYI_LM_K_ATTN_CAP, "attn_logit_softcapping", !strcmp(a->name, "gemma2") ? 50.0f : 0.0f);
-    m->alibi = a->attn & TINYI_LM_A_ALIBI ? tinyi_lm_real(ld, "attention.max_alibi_bias", !strcmp(a->name, "mpt") ? 0.0f : 8.0f) : 0.0f;
+    m->logit_cap = tinyi_lm_own_real(ld, TINYI_LM_K_LOGIT_CAP, "final_logit_softcapping", a->top & TINYI_LM_T_CAP_30 ? 30.0f : 0.0f);
+    m->attn_cap = tinyi_lm_own_real(ld, TINYI_LM_K_ATTN_CAP, "attn_logit_softcapping", a->attn & TINYI_LM_A_CAP_50 ? 50.0f : 0.0f);
+    m->alibi = a->attn & TINYI_LM_A_ALIBI ? tinyi_lm_real(ld, "attention.max_alibi_bias", a->attn & TINYI_LM_A_ALIBI_KEY ? 0.0f : 8.0f) : 0.0f;
     m->clamp_kqv = tinyi_lm_own_real(ld, TINYI_LM_K_CLAMP, "attention.clamp_kqv", 0.0f);
     m->value_scale = tinyi_lm_own_real(ld, TINYI_LM_K_VALUE_SCALE, "attention.value_scale", 1.0f);
     if (m->value_scale == 0.0f) m->value_scale = 1.0f;
@@ -241,7 +241,7 @@ static int tinyi_lm_is_local(tinyi_lm_load *ld, tiny_idx i)
     const tllm_meta *list = tinyi_lm_meta(ld, "attention.sliding_window_pattern");
     tiny_idx period = a->period;
     if (!period) return 0;
-    if (!strcmp(a->name, "smallthinker") || !strcmp(a->name, "lfm2")) list = NULL;      /* their periods are fixed */
+    if (a->attn & TINYI_LM_A_OWN_PATTERN) list = NULL;
     if (a->keys & TINYI_LM_K_WINDOW_LIST && !list) {
         if (!ld->st) ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.attention.sliding_window_pattern is missing", ld->m->path, a->name);
         return 0;
@@ -343,7 +343,7 @@ TINY_REF_END
 static float tinyi_lm_ropes(tinyi_lm_load *ld, tiny_idx d_k, tiny_idx d_k_local)
 {
     tllm_model *m = ld->m;
-    const unsigned how = TINYI_LM_ARCH(m)->attn;
+    const uint64_t how = TINYI_LM_ARCH(m)->attn;
     const tllm_meta *type = tinyi_lm_meta(ld, "rope.scaling.type");
     const float *freqs, *longs, *shorts;
     double base, base_local, factor;
@@ -357,12 +357,12 @@ static float tinyi_lm_ropes(tinyi_lm_load *ld, tiny_idx d_k, tiny_idx d_k_local)
     }
     n_rot = tinyi_lm_count(ld, "rope.dimension_count", -1, d_k, 0, d_k);
     n_local = tinyi_lm_count(ld, "rope.dimension_count_swa", -1, TINYI_MIN(d_k_local, n_rot), 0, d_k_local);
-    if (TINYI_LM_ARCH(m)->keys & TINYI_LM_K_ONE_WIDTH) {    /* as llama.cpp takes it */
+    if (TINYI_LM_ARCH(m)->attn & TINYI_LM_A_ONE_WIDTH) {    /* as llama.cpp takes it */
         if (tinyi_lm_is_local(ld, 0)) n_rot = n_local;
         else n_local = TINYI_MIN(n_rot, d_k_local);
     }
     half = n_rot / 2;
-    if (TINYI_LM_ARCH(m)->keys & TINYI_LM_K_HALF_ROPE) {
+    if (TINYI_LM_ARCH(m)->attn & TINYI_LM_A_HALF_ROPE) {
         n_rot /= 2;
         half = TINYI_MAX(n_rot, n_local) / 2;
     }
@@ -387,7 +387,7 @@ static float tinyi_lm_ropes(tinyi_lm_load *ld, tiny_idx d_k, tiny_idx d_k_local)
     shorts = n_rot ? tinyi_lm_rope_factors(ld, TINYI_T_ROPE_SHORT, half) : NULL;
     tinyi_lm_rope_make(ld, &m->rope[0], n_rot, base, factor, yarn, freqs ? freqs : shorts, freqs ? NULL : longs);
     tinyi_lm_rope_make(ld, &m->rope[1], n_local, base_local, scaled ? factor : 1.0, scaled && yarn,
-                      n_local == n_rot && base == base_local && !(TINYI_LM_ARCH(m)->keys & TINYI_LM_K_HALF_ROPE) ? freqs : NULL, NULL);
+                      n_local == n_rot && base == base_local && !(TINYI_LM_ARCH(m)->attn & TINYI_LM_A_HALF_ROPE) ? freqs : NULL, NULL);
     if (!scaled) m->rope[1].size = 1.0f;
     if (TINYI_LM_ARCH(m)->mixer == TINYI_LM_COMPRESSED) {   /* layers with blocks have a base and a stretching of their own; nothing grows by YaRN */
         const double wide = (double)tinyi_lm_real(ld, "attention.compress_rope_freq_base", 0.0f);
@@ -439,12 +439,13 @@ static void tinyi_lm_layer_numbers(tinyi_lm_load *ld, tinyi_lm_layer *l, tinyi_l
     if (!tinyi_lm_meta(ld, "attention.key_length") && !ld->st && m->n_embd % l->n_head)
         ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: %s.embedding_length %td is no multiple of the %td heads of layer %td", m->path, a->name, m->n_embd, l->n_head, i);
     if (l->local) {
+        const tiny_idx own = a->attn & TINYI_LM_A_WINDOW_4096 ? 4096 : a->attn & TINYI_LM_A_WINDOW_128 ? 128 : 0;
+        const int must = (a->keys & TINYI_LM_K_WINDOW_LIST) != 0;
         l->d_k = tinyi_lm_count(ld, "attention.key_length_swa", -1, l->d_k, 1, TINYI_LM_MOST);
         l->d_v = tinyi_lm_count(ld, "attention.value_length_swa", -1, l->d_v, 1, TINYI_LM_MOST);
-        window = tinyi_lm_count(ld, "attention.sliding_window", -1, a->keys & TINYI_LM_K_WINDOW_LIST ? -1 : !strcmp(a->name, "gemma2") ? 4096 : !strcmp(a->name, "exaone-moe") ? 128 : 0, (a->keys & TINYI_LM_K_WINDOW_LIST) != 0,
-                                TINYI_LM_MOST_CONTEXT);
+        window = tinyi_lm_count(ld, "attention.sliding_window", -1, must ? -1 : own, must, TINYI_LM_MOST_CONTEXT);
         if (a->attn & TINYI_LM_A_CHUNKED) window = tinyi_lm_count(ld, "attention.chunk_size", -1, 8192, 1, TINYI_LM_MOST_CONTEXT);
-        if (!strcmp(a->name, "smallthinker")) window = 4096;
+        if (a->attn & TINYI_LM_A_WINDOW_FIXED) window = own;
         l->window = window;
     }
     if (l->mix == TINYI_LM_MLA) {
@@ -464,7 +465,7 @@ static void tinyi_lm_layer_numbers(tinyi_lm_load *ld, tinyi_lm_layer *l, tinyi_l
     if (a->attn & TINYI_LM_A_NOPE_GLOBAL && !l->local) l->rope = -1;
     if (a->attn & TINYI_LM_A_NOPE_4TH && (i + 1) % 4 == 0) l->rope = -1;
     if (a->attn & TINYI_LM_A_64_LAYERS && m->n_layer != 64 && m->rope[0].n_rot > 0) l->rope = 0;
-    if (!strcmp(a->name, "smallthinker") && m->rope[0].n_rot > 0 &&
+    if (a->attn & TINYI_LM_A_SHORT_ROPE && m->rope[0].n_rot > 0 &&
         (m->n_layer == 4 || tinyi_lm_count(ld, "attention.sliding_window", -1, 0, 0, TINYI_LM_MOST_CONTEXT) == 0)) l->rope = 0;
     if (a->attn & TINYI_LM_A_DENSE_ROPE && i < tinyi_lm_count(ld, "leading_dense_block_count", -1, 0, 0, TINYI_LM_MOST) && m->rope[0].n_rot > 0) l->rope = l->local;
     if (a->attn & TINYI_LM_A_ROPE_SWITCH && !tinyi_lm_bool(ld, "rope.scaling.finetuned", -1, 1)) l->rope = -1;
@@ -475,7 +476,7 @@ static void tinyi_lm_layer_numbers(tinyi_lm_load *ld, tinyi_lm_layer *l, tinyi_l
     if (l->rope >= 0 && l->mix == TINYI_LM_ATTN && m->rope[l->rope].n_rot > l->d_k)
         ld->st = tinyi_fail(ld->ctx, TINY_E_FORMAT, "%s: layer %td rotates %td numbers of heads that have %td", m->path, i, m->rope[l->rope].n_rot, l->d_k);
     width = l->d_k;
-    if (a->attn & TINYI_LM_A_27B && ((m->n_layer == 46 && !strcmp(a->name, "gemma2")) || (m->n_layer == 62 && !strcmp(a->name, "gemma3")))) width = m->n_embd / l->n_head;
+    if ((a->attn & TINYI_LM_A_46_LAYERS && m->n_layer == 46) || (a->attn & TINYI_LM_A_62_LAYERS && m->n_layer == 62)) width = m->n_embd / l->n_head;
     l->scale = a->attn & TINYI_LM_A_SCALE_ONE ? 1.0f : tinyi_lm_own_real(ld, TINYI_LM_K_ATTN_SCALE, "attention.scale", 0.0f);
     if (l->scale == 0.0f) l->scale = tinyi_lm_inverse_root(width) * score;
     if (!t5 && i >= n_own) {                /* keys and values of the last layer of its kind that has some */
@@ -492,7 +493,7 @@ static void tinyi_lm_layer_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
 {
     tllm_model *m = ld->m;
     const tinyi_lm_arch *a = TINYI_LM_ARCH(m);
-    const unsigned how = a->attn;
+    const uint64_t how = a->attn;
     const tiny_idx D = m->n_embd;
     if (ld->st) return;
     if (a->block == TINYI_LM_POST) {
@@ -508,7 +509,7 @@ static void tinyi_lm_layer_load(tinyi_lm_load *ld, tinyi_lm_layer *l)
             if (how & TINYI_LM_A_FALCON) tinyi_lm_may_vec(ld, l, TINYI_T_ATTN_NORM_2, D);
             else if (!(how & TINYI_LM_A_NO_FFN_NORM) && a->block != TINYI_LM_SINGLE && !(a->ffn & TINYI_LM_F_NONE)) {
                 if (m->block == TINYI_LM_PARALLEL) l->norm2 = tinyi_lm_may_vec(ld, l, TINYI_T_FFN_NORM, D);
-                else l->norm2 = !strcmp(a->name, "stablelm") ? tinyi_lm_may_vec(ld, l, TINYI_T_FFN_NORM, D) : tinyi_lm_vec(ld, l, TINYI_T_FFN_NORM, D);
+                else l->norm2 = how & TINYI_LM_A_MAY_FFN_NORM ? tinyi_lm_may_vec(ld, l, TINYI_T_FFN_NORM, D) : tinyi_lm_vec(ld, l, TINYI_T_FFN_NORM, D);
             }
         }
         l->post2 = tinyi_lm_may_vec(ld, l, TINYI_T_POST_FFW_NORM, D);
@@ -602,7 +603,7 @@ static void tinyi_lm_top(tinyi_lm_load *ld)
     tinyi_lm_need(ld, &m->top, TINYI_T_TOKEN_EMBD, D, m->n_vocab, 0);
     if (how & (TINYI_LM_T_EMBD_NORM | TINYI_LM_T_OUTPUT_IS_EMBD)) tinyi_lm_vec(ld, &m->top, TINYI_T_TOKEN_EMBD_NORM, D);
     t = tinyi_lm_find(ld, &m->top, TINYI_T_POSITION_EMBD, NULL);
-    if (how & TINYI_LM_T_POSITIONS || (t && !strcmp(TINYI_LM_ARCH(m)->name, "mpt"))) {
+    if (how & TINYI_LM_T_POSITIONS || (t && how & TINYI_LM_T_MAY_POSITIONS)) {
         n = t && t->rank > 1 && t->dim[1] <= INT32_MAX ? (tiny_idx)t->dim[1] : 0;
         tinyi_lm_need(ld, &m->top, TINYI_T_POSITION_EMBD, D, n > 0 ? n : 1, 0);
         if (!ld->st && n < m->n_context) m->n_context = n;
