@@ -24,7 +24,7 @@ int tinyi_rd_u16(tinyi_cursor *c, uint16_t *v)
 {
     const unsigned char *p;
     if (!tinyi_rd_bytes(c, 2, &p)) return 0;
-    *v = (uint16_t)(p[0] | p[1] << 8);
+    *v = tinyi_le16(p);
     return 1;
 }
 
@@ -32,17 +32,15 @@ int tinyi_rd_u32(tinyi_cursor *c, uint32_t *v)
 {
     const unsigned char *p;
     if (!tinyi_rd_bytes(c, 4, &p)) return 0;
-    *v = (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+    *v = tinyi_le32(p);
     return 1;
 }
 
 int tinyi_rd_u64(tinyi_cursor *c, uint64_t *v)
 {
-    uint32_t low = 0, high = 0;
-    if (c->left < 8) return 0;
-    (void)tinyi_rd_u32(c, &low);
-    (void)tinyi_rd_u32(c, &high);
-    *v = low | (uint64_t)high << 32;
+    const unsigned char *p;
+    if (!tinyi_rd_bytes(c, 8, &p)) return 0;
+    *v = tinyi_le64(p);
     return 1;
 }
 
@@ -82,8 +80,7 @@ int tinyi_rd_count(tinyi_cursor *c, uint64_t least_bytes_each, size_t *count)
 
 void tinyi_wr(tinyi_writer *w, uint64_t v, int bytes)
 {
-    int i;
-    for (i = 0; w->at && i < bytes; i++) w->at[w->n + (size_t)i] = (unsigned char)(v >> 8 * i);
+    if (w->at) tinyi_put_le(w->at + w->n, v, (size_t)bytes);
     w->n += (size_t)bytes;
 }
 

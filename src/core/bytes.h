@@ -21,6 +21,38 @@ TINYI_INLINE tinyi_cursor tinyi_cursor_make(const void *bytes, size_t n)
     return c;
 }
 
+/* Numbers at p whose bytes are known to be there. Those of a known width are written out: compilers make one load or store of them. */
+TINYI_INLINE uint16_t tinyi_le16(const unsigned char *p) { return (uint16_t)(p[0] | p[1] << 8); }
+TINYI_INLINE uint32_t tinyi_le32(const unsigned char *p) { return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24; }
+TINYI_INLINE uint64_t tinyi_le64(const unsigned char *p)
+{
+    return (uint64_t)p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16 | (uint64_t)p[3] << 24 |
+           (uint64_t)p[4] << 32 | (uint64_t)p[5] << 40 | (uint64_t)p[6] << 48 | (uint64_t)p[7] << 56;
+}
+TINYI_INLINE uint64_t tinyi_le(const unsigned char *p, size_t n)                    /* n <= 8 bytes */
+{
+    uint64_t v = 0;
+    while (n--) v = v << 8 | p[n];
+    return v;
+}
+TINYI_INLINE void tinyi_put_le16(unsigned char *p, unsigned v)
+{
+    p[0] = (unsigned char)v;
+    p[1] = (unsigned char)(v >> 8);
+}
+TINYI_INLINE void tinyi_put_le32(unsigned char *p, uint32_t v)
+{
+    p[0] = (unsigned char)v;
+    p[1] = (unsigned char)(v >> 8);
+    p[2] = (unsigned char)(v >> 16);
+    p[3] = (unsigned char)(v >> 24);
+}
+TINYI_INLINE void tinyi_put_le(unsigned char *p, uint64_t v, size_t n)              /* the lower n <= 8 bytes of v */
+{
+    size_t i;
+    for (i = 0; i < n; i++) p[i] = (unsigned char)(v >> 8 * i);
+}
+
 TINYI_FN int tinyi_rd_u8(tinyi_cursor *c, uint8_t *v);
 TINYI_FN int tinyi_rd_u16(tinyi_cursor *c, uint16_t *v);
 TINYI_FN int tinyi_rd_u32(tinyi_cursor *c, uint32_t *v);
@@ -36,7 +68,7 @@ TINYI_FN int tinyi_count_fits(const tinyi_cursor *c, uint64_t count, uint64_t le
 
 /* Writing: counted with at NULL, then written into as many bytes. */
 typedef struct tinyi_writer { unsigned char *at; size_t n; } tinyi_writer;
-TINYI_FN void tinyi_wr(tinyi_writer *w, uint64_t v, int bytes);                     /* the lower bytes of v, little endian */
+TINYI_FN void tinyi_wr(tinyi_writer *w, uint64_t v, int bytes);                     /* tinyi_put_le */
 TINYI_FN void tinyi_wr_bytes(tinyi_writer *w, const void *bytes, size_t n);
 
 /* bytes of the UTF-8 character at p, 0 when there is none: no long forms, no surrogates, nothing above U+10FFFF; n >= 1 */

@@ -27,12 +27,6 @@ static const unsigned char tinyi_ckpt_magic[8] = { 0x89, 't', 'i', 'n', 'y', 'c'
 static const unsigned char tinyi_ckpt_end_magic[8] = { 't', 'i', 'n', 'y', 'e', 'n', 'd', '\n' };
 static const char *const tinyi_ckpt_kind_name[] = { "tensor", "u64", "f64", "text", "bytes" };
 
-static void tinyi_ckpt_le(unsigned char *p, uint64_t v, int n)
-{
-    int i;
-    for (i = 0; i < n; i++) p[i] = (unsigned char)(v >> 8 * i);
-}
-
 /* Are the bytes of numbers in memory in another order than in the file? */
 static int tinyi_ckpt_turned(void)
 {
@@ -164,8 +158,8 @@ TINY_API tiny_status tiny_checkpoint_create(tiny_ctx *ctx, const tiny_checkpoint
     if (desc->path) w->desc.path = w->path;
     tinyi_hash_start(&w->hash);
     memcpy(head, tinyi_ckpt_magic, 8);
-    tinyi_ckpt_le(head + 8, TINY_CHECKPOINT_VERSION, 4);
-    tinyi_ckpt_le(head + 12, TINY_CHECKPOINT_ALIGN, 4);
+    tinyi_put_le(head + 8, TINY_CHECKPOINT_VERSION, 4);
+    tinyi_put_le(head + 12, TINY_CHECKPOINT_ALIGN, 4);
     if (desc->path) st = tinyi_out_open(ctx, w->path, &w->out);
     if (!st) st = tinyi_ckpt_emit(ctx, w, head, sizeof head);
     if (st) tiny_checkpoint_writer_close(ctx, w);
@@ -209,12 +203,12 @@ static tiny_status tinyi_ckpt_begin(tiny_ctx *ctx, tiny_checkpoint_writer *w, co
     st = tinyi_ckpt_new_name(ctx, w, name, n);
     if (st) return st;
     memset(head, 0, sizeof head);
-    tinyi_ckpt_le(head, (uint64_t)kind, 4);
-    tinyi_ckpt_le(head + 4, (uint64_t)dtype, 4);
-    tinyi_ckpt_le(head + 8, (uint64_t)rank, 4);
-    tinyi_ckpt_le(head + 12, n, 4);
-    for (a = 0; a < rank; a++) tinyi_ckpt_le(head + 16 + 8 * a, (uint64_t)dim[a], 8);
-    tinyi_ckpt_le(head + 48, n_bytes, 8);
+    tinyi_put_le(head, (uint64_t)kind, 4);
+    tinyi_put_le(head + 4, (uint64_t)dtype, 4);
+    tinyi_put_le(head + 8, (uint64_t)rank, 4);
+    tinyi_put_le(head + 12, n, 4);
+    for (a = 0; a < rank; a++) tinyi_put_le(head + 16 + 8 * a, (uint64_t)dim[a], 8);
+    tinyi_put_le(head + 48, n_bytes, 8);
     w->n_entries++;
     st = tinyi_ckpt_emit(ctx, w, head, sizeof head);
     if (!st) st = tinyi_ckpt_emit(ctx, w, name, n);
@@ -235,7 +229,7 @@ TINY_API tiny_status tiny_checkpoint_put_u64(tiny_ctx *ctx, tiny_checkpoint_writ
 {
     tiny_status st = tinyi_ckpt_enter(ctx, w);
     unsigned char p[8];
-    tinyi_ckpt_le(p, v, 8);
+    tinyi_put_le(p, v, 8);
     return st ? st : tinyi_ckpt_put(ctx, w, name, TINY_CHECKPOINT_U64, p, 8);
 }
 
@@ -245,7 +239,7 @@ TINY_API tiny_status tiny_checkpoint_put_f64(tiny_ctx *ctx, tiny_checkpoint_writ
     unsigned char p[8];
     uint64_t bits;
     memcpy(&bits, &v, 8);
-    tinyi_ckpt_le(p, bits, 8);
+    tinyi_put_le(p, bits, 8);
     return st ? st : tinyi_ckpt_put(ctx, w, name, TINY_CHECKPOINT_F64, p, 8);
 }
 
@@ -335,10 +329,10 @@ TINY_API tiny_status tiny_checkpoint_finish(tiny_ctx *ctx, tiny_checkpoint_write
     if (w->values_left)
         return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %zu values of tensor %s have not come", w->path, w->values_left, w->newest->text));
     memcpy(end, tinyi_ckpt_end_magic, 8);
-    tinyi_ckpt_le(end + 8, w->n_entries, 8);
-    tinyi_ckpt_le(end + 16, w->hash.n_bytes + TINYI_CKPT_END, 8);
+    tinyi_put_le(end + 8, w->n_entries, 8);
+    tinyi_put_le(end + 16, w->hash.n_bytes + TINYI_CKPT_END, 8);
     st = tinyi_ckpt_emit(ctx, w, end, 24);
-    tinyi_ckpt_le(end + 24, tinyi_hash_value(&w->hash), 8);
+    tinyi_put_le(end + 24, tinyi_hash_value(&w->hash), 8);
     if (!st) st = tinyi_ckpt_emit(ctx, w, end + 24, 8);
     if (!st && w->desc.path) st = tinyi_out_finish(ctx, &w->out);
     w->finished = !st;

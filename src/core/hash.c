@@ -6,6 +6,7 @@
  * Why      every step is one to one in its word, so that a change within one word cannot cancel itself before the merge; a CRC
  *          would promise the same for bursts, at a tenth of the speed without special instructions.
  * Left out seeds.                                                                                                      */
+#include "core/bytes.h"
 #include "core/hash.h"
 #include <string.h>
 
@@ -16,18 +17,6 @@
 #define TINYI_HASH_P5 UINT64_C(0x27D4EB2F165667C5)
 
 TINYI_INLINE uint64_t tinyi_hash_rotl(uint64_t x, int n) { return x << n | x >> (64 - n); }
-TINYI_INLINE uint64_t tinyi_hash_word(const unsigned char *p, int n)
-{
-    uint64_t v = 0;
-    int i;
-    for (i = 0; i < n; i++) v |= (uint64_t)p[i] << 8 * i;
-    return v;
-}
-TINYI_INLINE uint64_t tinyi_hash_word8(const unsigned char *p)     /* written out: compilers make one load of it */
-{
-    return (uint64_t)p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16 | (uint64_t)p[3] << 24 |
-           (uint64_t)p[4] << 32 | (uint64_t)p[5] << 40 | (uint64_t)p[6] << 48 | (uint64_t)p[7] << 56;
-}
 TINYI_INLINE uint64_t tinyi_hash_round(uint64_t lane, uint64_t word)
 {
     return tinyi_hash_rotl(lane + word * TINYI_HASH_P2, 31) * TINYI_HASH_P1;
@@ -45,10 +34,10 @@ static void tinyi_hash_stripes(tinyi_hash *h, const unsigned char *p, size_t n_s
 {
     uint64_t a = h->lane[0], b = h->lane[1], c = h->lane[2], d = h->lane[3];
     for (; n_stripes; n_stripes--, p += 32) {
-        a = tinyi_hash_round(a, tinyi_hash_word8(p));
-        b = tinyi_hash_round(b, tinyi_hash_word8(p + 8));
-        c = tinyi_hash_round(c, tinyi_hash_word8(p + 16));
-        d = tinyi_hash_round(d, tinyi_hash_word8(p + 24));
+        a = tinyi_hash_round(a, tinyi_le64(p));
+        b = tinyi_hash_round(b, tinyi_le64(p + 8));
+        c = tinyi_hash_round(c, tinyi_le64(p + 16));
+        d = tinyi_hash_round(d, tinyi_le64(p + 24));
     }
     h->lane[0] = a; h->lane[1] = b; h->lane[2] = c; h->lane[3] = d;
 }
@@ -82,9 +71,9 @@ uint64_t tinyi_hash_value(const tinyi_hash *h)
         for (i = 0; i < 4; i++) v = (v ^ tinyi_hash_round(0, h->lane[i])) * TINYI_HASH_P1 + TINYI_HASH_P4;
     }
     v += h->n_bytes;
-    for (; left >= 8; left -= 8, p += 8) v = tinyi_hash_rotl(v ^ tinyi_hash_round(0, tinyi_hash_word(p, 8)), 27) * TINYI_HASH_P1 + TINYI_HASH_P4;
+    for (; left >= 8; left -= 8, p += 8) v = tinyi_hash_rotl(v ^ tinyi_hash_round(0, tinyi_le64(p)), 27) * TINYI_HASH_P1 + TINYI_HASH_P4;
     if (left >= 4) {
-        v = tinyi_hash_rotl(v ^ tinyi_hash_word(p, 4) * TINYI_HASH_P1, 23) * TINYI_HASH_P2 + TINYI_HASH_P3;
+        v = tinyi_hash_rotl(v ^ tinyi_le32(p) * TINYI_HASH_P1, 23) * TINYI_HASH_P2 + TINYI_HASH_P3;
         left -= 4;
         p += 4;
     }

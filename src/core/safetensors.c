@@ -244,9 +244,8 @@ void tinyi_st_entry(tinyi_st_head *h, const char *name, tinyi_st_type type, int 
 
 unsigned char *tinyi_st_end(tinyi_st_head *h)
 {
-    int i;
     h->to[h->n++] = '}';
     while (h->n % 8) h->to[h->n++] = ' ';
-    for (i = 0; i < 8; i++) h->to[i] = (unsigned char)((uint64_t)(h->n - 8) >> 8 * i);
+    tinyi_put_le(h->to, (uint64_t)(h->n - 8), 8);
     return h->to + h->n;
 }

@@ -1,6 +1,7 @@
 /* tests/core/mem.c - sizes that must not wrap, arenas, and an allocator that fails, and what large blocks promise */
 #define T_INTERNALS
 #include "t.h"
+#include "core/bytes.h"
 
 static void test_sizes(void)
 {
@@ -212,8 +213,46 @@ static void test_each_allocation(void)
     })
 }
 
+/* worked by hand: byte k of the text is k + 0x81, so that each has its own value and its upper bit */
+static void test_little_endian(void)
+{
+    static const unsigned char text[9] = { 0x81, 0x82, 0x83, 0x84, 0x85, 0x86, 0x87, 0x88, 0x89 };
+    unsigned char to[10];
+    tinyi_cursor c = tinyi_cursor_make(text, 8);
+    tinyi_writer w;
+    uint64_t v = 0;
+    size_t n;
+    T_EQ_INT(tinyi_le16(text), 0x8281);
+    T_TRUE(tinyi_le32(text) == 0x84838281u && tinyi_le32(text + 1) == 0x85848382u);
+    T_TRUE(tinyi_le64(text) == UINT64_C(0x8887868584838281) && tinyi_le64(text + 1) == UINT64_C(0x8988878685848382));
+    T_TRUE(tinyi_le(text, 0) == 0 && tinyi_le(text, 3) == 0x838281u && tinyi_le(text, 8) == UINT64_C(0x8887868584838281));
+    T_TRUE(tinyi_rd_u64(&c, &v) && v == UINT64_C(0x8887868584838281) && !c.left);
+    c = tinyi_cursor_make(text, 7);
+    T_TRUE(!tinyi_rd_u64(&c, &v) && c.left == 7 && c.at == text);
+    for (n = 0; n <= 8; n++) {
+        memset(to, 7, sizeof to);
+        tinyi_put_le(to + 1, UINT64_C(0x8887868584838281), n);
+        T_TRUE(to[0] == 7 && !memcmp(to + 1, text, n) && to[1 + n] == 7);
+        memset(to, 7, sizeof to);
+        w.at = to;
+        w.n = 1;
+        tinyi_wr(&w, UINT64_C(0x8887868584838281), (int)n);
+        T_TRUE(w.n == 1 + n && to[0] == 7 && !memcmp(to + 1, text, n) && to[1 + n] == 7);
+    }
+    memset(to, 7, sizeof to);
+    tinyi_put_le16(to + 1, 0x88888281u);
+    T_TRUE(to[0] == 7 && !memcmp(to + 1, text, 2) && to[3] == 7);
+    tinyi_put_le32(to + 1, 0x84838281u);
+    T_TRUE(to[0] == 7 && !memcmp(to + 1, text, 4) && to[5] == 7);
+    w.at = NULL;
+    w.n = 5;
+    tinyi_wr(&w, 1, 8);
+    T_TRUE(w.n == 13);
+}
+
 int main(void)
 {
+    T_RUN(test_little_endian);
     T_RUN(test_sizes);
     T_RUN(test_alloc);
     T_RUN(test_large_blocks);

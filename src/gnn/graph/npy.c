@@ -425,7 +425,7 @@ TINY_API tiny_status tgnn_array_write(tiny_ctx *ctx, const char *path, const tin
     static const char *const types[TINY_DTYPE_COUNT] = { "<f4", "<f2", NULL, "<f8", "|i1", "|u1", "<i2", "<i4", "<i8" };
     char head[192];
     unsigned char bytes[4096];              /* the head, which takes 256 of it at most, then a piece after the other */
-    size_t es, n_head, total, b;
+    size_t es, n_head, total;
     tiny_idx i, count, piece, k;
     tinyi_out out;
     int a, n;
@@ -464,7 +464,7 @@ TINY_API tiny_status tgnn_array_write(tiny_ctx *ctx, const char *path, const tin
             case 4: { uint32_t v; memcpy(&v, from, 4); u = v; break; }
             default: memcpy(&u, from, 8);
             }
-            for (b = 0; b < es; b++) to[b] = (unsigned char)(u >> 8 * b);
+            tinyi_put_le(to, u, es);
         }
         st = tinyi_out_add(ctx, &out, bytes, (size_t)piece * es);
     }

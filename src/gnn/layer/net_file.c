@@ -364,9 +364,8 @@ static void tinyi_net_say_stage(tinyi_net_text *t, const tgnn_stage *s, int firs
 void tinyi_net_put_f32(unsigned char *to, const float *v)
 {
     uint32_t bits;
-    int k;
     memcpy(&bits, v, 4);
-    for (k = 0; k < 4; k++) to[k] = (unsigned char)(bits >> 8 * k);
+    tinyi_put_le32(to, bits);
 }
 
 /* the whole file of weights into one block */

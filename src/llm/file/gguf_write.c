@@ -60,16 +60,10 @@ static tiny_status tinyi_writer_add(tiny_ctx *ctx, tinyi_writer_text *t, const v
     return TINY_OK;
 }
 
-static void tinyi_writer_le(unsigned char *p, uint64_t v, size_t n)
-{
-    size_t i;
-    for (i = 0; i < n; i++) p[i] = (unsigned char)(v >> 8 * i);
-}
-
 static tiny_status tinyi_writer_number(tiny_ctx *ctx, tinyi_writer_text *t, uint64_t v, size_t n)
 {
     unsigned char p[8];
-    tinyi_writer_le(p, v, n);
+    tinyi_put_le(p, v, n);
     return tinyi_writer_add(ctx, t, p, n);
 }
 
@@ -377,7 +371,7 @@ static tiny_status tinyi_writer_out(tiny_ctx *ctx, tllm_writer *w, const void *b
 static tiny_status tinyi_writer_out_number(tiny_ctx *ctx, tllm_writer *w, uint64_t v, size_t n)
 {
     unsigned char p[8];
-    tinyi_writer_le(p, v, n);
+    tinyi_put_le(p, v, n);
     return tinyi_writer_out(ctx, w, p, n);
 }
 static tiny_status tinyi_writer_out_text(tiny_ctx *ctx, tllm_writer *w, const void *s, size_t n)

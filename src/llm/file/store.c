@@ -342,20 +342,13 @@ tiny_status tinyi_store_made(tiny_ctx *ctx, tllm_gguf *g)
     return st;
 }
 
-static uint64_t tinyi_store_le(const unsigned char *p, size_t n)
-{
-    uint64_t v = 0;
-    while (n--) v = v << 8 | p[n];
-    return v;
-}
-
 /* where text i starts */
 static const unsigned char *tinyi_store_text_at(const tllm_meta *m, size_t i)
 {
     const unsigned char *p = m->at;
     size_t k;
     if (m->count > TINYI_TEXT_STEP) memcpy(&p, m->at + i / TINYI_TEXT_STEP * sizeof p, sizeof p);
-    for (k = i % TINYI_TEXT_STEP; k; k--) p += 8 + (size_t)tinyi_store_le(p, 8);
+    for (k = i % TINYI_TEXT_STEP; k; k--) p += 8 + (size_t)tinyi_le64(p);
     return p;
 }
 
@@ -370,7 +363,7 @@ void tinyi_store_value(const tllm_meta *m, const unsigned char **at, size_t *n_b
     } else {
         const unsigned char *last = tinyi_store_text_at(m, m->count - 1);
         *at = tinyi_store_text_at(m, 0);
-        *n_bytes = (size_t)(last - *at) + 8 + (size_t)tinyi_store_le(last, 8);
+        *n_bytes = (size_t)(last - *at) + 8 + (size_t)tinyi_le64(last);
     }
 }
 
@@ -464,7 +457,7 @@ static int tinyi_store_int(const tllm_meta *m, size_t i, uint64_t *v, int *negat
     case TLLM_I8: case TLLM_I16: case TLLM_I32: case TLLM_I64: sign = (uint64_t)1 << (8 * n - 1); break;
     default: return 0;
     }
-    bits = tinyi_store_le(m->at + i * n, n);
+    bits = tinyi_le(m->at + i * n, n);
     *negative = (bits & sign) != 0;
     *v = (bits ^ sign) - sign;
     return 1;
@@ -496,14 +489,14 @@ TINY_API int tllm_meta_f64(const tllm_meta *m, size_t i, double *v)
     double d;
     if (!v || !m || i >= m->count) return 0;
     if (m->item_type == TLLM_F32) {
-        uint32_t b = (uint32_t)tinyi_store_le(m->at + i * 4, 4);
+        uint32_t b = tinyi_le32(m->at + i * 4);
         float f;
         memcpy(&f, &b, 4);
         *v = (double)f;
         return 1;
     }
     if (m->item_type == TLLM_F64) {
-        bits = tinyi_store_le(m->at + i * 8, 8);
+        bits = tinyi_le64(m->at + i * 8);
         memcpy(v, &bits, 8);
         return 1;
     }
@@ -528,6 +521,6 @@ TINY_API int tllm_meta_text(const tllm_meta *m, size_t i, tllm_text *v)
     if (!v || !m || i >= m->count || m->item_type != TLLM_STRING) return 0;
     p = tinyi_store_text_at(m, i);
     v->at = (const char *)p + 8;
-    v->n = (size_t)tinyi_store_le(p, 8);
+    v->n = (size_t)tinyi_le64(p);
     return 1;
 }

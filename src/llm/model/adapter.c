@@ -8,6 +8,7 @@
  *          float products of the target: the bound of matmul for sums of n_in and of r.
  * Left out activated LoRA (invocation tokens), DoRA, adapters of norms, and weights that a scale beside them multiplies.
  *          A control vector is not added to models with four streams or with an encoder beside the decoder.            */
+#include "core/bytes.h"
 #include "llm/model/inside.h"
 #include "llm/model/adapter.h"
 #include "llm/model/adapter_read.h"
@@ -368,11 +369,9 @@ static void tinyi_lm_merge_rows(const tinyi_lm_merge *q, double *sum, float *old
         for (c = 0; c < w->n_in; c++) {     /* little endian, as in a file */
             const float v = (float)((double)old[c] + q->scale * sum[c]);
             const uint32_t bits = q->half ? (uint32_t)tinyi_f32_to_f16(v) : tinyi_f32_bits(v);
-            *to++ = (unsigned char)bits;
-            *to++ = (unsigned char)(bits >> 8);
-            if (q->half) continue;
-            *to++ = (unsigned char)(bits >> 16);
-            *to++ = (unsigned char)(bits >> 24);
+            const size_t wide = q->half ? 2 : 4;
+            tinyi_put_le(to, bits, wide);
+            to += wide;
         }
     }
 }

@@ -26,8 +26,7 @@ static const char tinyi_lm_save_magic[8] = { 't', 'i', 'n', 'y', 's', 't', 'a', 
 TINYI_FN void tinyi_lm_hash_u64(tinyi_hash *h, uint64_t v)
 {
     unsigned char b[8];
-    int i;
-    for (i = 0; i < 8; i++) b[i] = (unsigned char)(v >> 8 * i);
+    tinyi_put_le(b, v, 8);
     tinyi_hash_add(h, b, 8);
 }
 
@@ -321,8 +320,7 @@ TINY_API tiny_status tllm_state_unpack(tllm_state *s, tiny_idx seq, const void *
     }
     if (n_tokens) *n_tokens = n;
     if (seq < 0) {
-        const unsigned char *head = (const unsigned char *)bytes + 48;
-        const tiny_idx n_seq = (tiny_idx)head[0] | (tiny_idx)head[1] << 8 | (tiny_idx)head[2] << 16 | (tiny_idx)head[3] << 24;
+        const tiny_idx n_seq = (tiny_idx)tinyi_le32((const unsigned char *)bytes + 48);
         tllm_state_clear(s);
         for (i = 0; i < n_seq; i++) tinyi_lm_get_seq(&c, s, i);
     } else tinyi_lm_get_seq(&c, s, seq);

@@ -1,15 +1,14 @@
 /* src/llm/quant/blocks.h - what the packers of all formats share: bytes, roundings, and numbers made harmless */
 #ifndef TINYI_BLOCKS_H
 #define TINYI_BLOCKS_H
+#include "core/bytes.h"
 #include "core/half.h"
 TINYI_C_BEGIN
 
 TINY_REF_BEGIN
-TINYI_INLINE uint16_t tinyi_q_u16(const unsigned char *p) { return (uint16_t)(p[0] | p[1] << 8); }
-TINYI_INLINE uint32_t tinyi_q_u32(const unsigned char *p) { return (uint32_t)tinyi_q_u16(p) | (uint32_t)tinyi_q_u16(p + 2) << 16; }
+TINYI_INLINE uint16_t tinyi_q_u16(const unsigned char *p) { return tinyi_le16(p); }
+TINYI_INLINE uint32_t tinyi_q_u32(const unsigned char *p) { return tinyi_le32(p); }
 TINYI_INLINE float tinyi_q_half(const unsigned char *p) { return tinyi_f16_to_f32(tinyi_q_u16(p)); }
-TINYI_INLINE void tinyi_q_put16(unsigned char *p, unsigned v) { p[0] = (unsigned char)v; p[1] = (unsigned char)(v >> 8); }
-TINYI_INLINE void tinyi_q_put32(unsigned char *p, uint32_t v) { tinyi_q_put16(p, v & 0xffffu); tinyi_q_put16(p + 2, v >> 16); }
 
 /* A scale as half, at most the largest finite one: an infinite scale would make 0 * inf of every zero code. */
 TINYI_INLINE uint16_t tinyi_q_to_half(float d)
@@ -17,7 +16,7 @@ TINYI_INLINE uint16_t tinyi_q_to_half(float d)
     uint16_t h = tinyi_f32_to_f16(d);
     return (h & 0x7fffu) >= 0x7c00u ? (uint16_t)((h & 0x8000u) | 0x7bffu) : h;
 }
-TINYI_INLINE void tinyi_q_put_half(unsigned char *p, float d) { tinyi_q_put16(p, tinyi_q_to_half(d)); }
+TINYI_INLINE void tinyi_q_put_half(unsigned char *p, float d) { tinyi_put_le16(p, tinyi_q_to_half(d)); }
 
 /* An input of a format whose scale is a half: no product of such a scale reaches 2^40, and squares of 2^40 are still floats. */
 TINYI_INLINE float tinyi_q_in(float x)

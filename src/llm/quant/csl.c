@@ -509,8 +509,7 @@ static tiny_status tinyi_csl_read(tiny_ctx *ctx, const char *where, const void *
     if (n_item % 4 || n_item / 4 > INT32_MAX || n_nonzero > n_item || c.left % 4 || c.left / 4 != tiles + 2 + n_item + 1)     /* no sum wraps: each is below 2^34 */
         TINYI_CSL_FAIL("%s: %llu tiles with %llu items, %llu of them values, are not the %zu bytes that follow", where, (unsigned long long)tiles, (unsigned long long)n_item,
                        (unsigned long long)n_nonzero, c.left);
-    p = (const unsigned char *)bytes + n - 4;
-    sum = (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+    sum = tinyi_le32((const unsigned char *)bytes + n - 4);
     if (sum != tinyi_crc32(0, (const unsigned char *)bytes, n - 4)) TINYI_CSL_FAIL("%s: damaged or cut: the CRC-32 does not agree", where);
     a.bf16 = flags >> 1 & 1;
     a.n_nonzero = n_nonzero;

@@ -31,7 +31,7 @@ TINYI_FN void tinyi_pack_F32(const float *x, void *q, size_t n, const float *imp
     for (i = 0; i < n; i++) {
         uint32_t u;
         memcpy(&u, x + i, 4);
-        tinyi_q_put32(b + 4 * i, u);
+        tinyi_put_le32(b + 4 * i, u);
     }
 }
 TINYI_FN void tinyi_unpack_F16(const void *q, float *x, size_t n)
@@ -45,7 +45,7 @@ TINYI_FN void tinyi_pack_F16(const float *x, void *q, size_t n, const float *imp
     unsigned char *b = (unsigned char *)q;
     size_t i;
     (void)importance;
-    for (i = 0; i < n; i++) tinyi_q_put16(b + 2 * i, tinyi_f32_to_f16(x[i]));
+    for (i = 0; i < n; i++) tinyi_put_le16(b + 2 * i, tinyi_f32_to_f16(x[i]));
 }
 TINYI_FN void tinyi_unpack_BF16(const void *q, float *x, size_t n)
 {
@@ -58,7 +58,7 @@ TINYI_FN void tinyi_pack_BF16(const float *x, void *q, size_t n, const float *im
     unsigned char *b = (unsigned char *)q;
     size_t i;
     (void)importance;
-    for (i = 0; i < n; i++) tinyi_q_put16(b + 2 * i, tinyi_f32_to_bf16(x[i]));
+    for (i = 0; i < n; i++) tinyi_put_le16(b + 2 * i, tinyi_f32_to_bf16(x[i]));
 }
 
 static uint64_t tinyi_direct_u64(const unsigned char *p) { return (uint64_t)tinyi_q_u32(p) | (uint64_t)tinyi_q_u32(p + 4) << 32; }
@@ -82,8 +82,8 @@ TINYI_FN void tinyi_pack_F64(const float *x, void *q, size_t n, const float *imp
         const double v = (double)x[i];
         uint64_t u;
         memcpy(&u, &v, 8);
-        tinyi_q_put32(b + 8 * i, (uint32_t)u);
-        tinyi_q_put32(b + 8 * i + 4, (uint32_t)(u >> 32));
+        tinyi_put_le32(b + 8 * i, (uint32_t)u);
+        tinyi_put_le32(b + 8 * i + 4, (uint32_t)(u >> 32));
     }
 }
 TINYI_FN void tinyi_unpack_I8(const void *q, float *x, size_t n)
@@ -195,14 +195,14 @@ TINYI_FN void tinyi_pack_Q8_K(const float *x, void *q, size_t n, const float *im
     (void)importance;
     for (; n >= 256; n -= 256, x += 256, b += 292) {
         const float d = tinyi_direct_largest(x, v, 256) / 127.0f, inverse = d > 0.0f ? 1.0f / d : 0.0f;
-        tinyi_q_put32(b, tinyi_f32_bits(d));
+        tinyi_put_le32(b, tinyi_f32_bits(d));
         for (g = 0; g < 16; g++) {
             for (j = sum = 0; j < 16; j++) {
                 c = tinyi_q_away(v[16 * g + j] * inverse);
                 sum += c;
                 b[4 + 16 * g + j] = (unsigned char)c;
             }
-            tinyi_q_put16(b + 260 + 2 * g, (unsigned)sum & 0xffffu);
+            tinyi_put_le16(b + 260 + 2 * g, (unsigned)sum & 0xffffu);
         }
     }
 }
@@ -236,7 +236,7 @@ TINYI_FN void tinyi_q_put45(unsigned char *b, const unsigned char *code, int bit
     b += shifted ? 4 : 2;
     for (j = 0; j < 32; j++) high |= (uint32_t)(code[j] >> 4 & 1) << j;
     if (bits == 5) {
-        tinyi_q_put32(b, high);
+        tinyi_put_le32(b, high);
         b += 4;
     }
     for (j = 0; j < 16; j++) b[j] = (unsigned char)((code[j] & 15) | (code[j + 16] & 15) << 4);

@@ -65,12 +65,12 @@ static void tinyi_eight_five(const tinyi_eight_form *f, unsigned char *e, unsign
             c[v] = TINYI_EIGHT_OF(tinyi_q_u32(at), up, 15u) | fifth << 4;
             continue;
         }
-        tinyi_q_put32(at, tinyi_q_u32(at) | TINYI_EIGHT_OF(c[v], 0, 15u) << up);
+        tinyi_put_le32(at, tinyi_q_u32(at) | TINYI_EIGHT_OF(c[v], 0, 15u) << up);
         if (f->wide == 1) bits |= ((TINYI_EIGHT_OF(c[v], 4, 1u) * 0x01020408u) >> 24 & 15u) << 4 * v;
-        else tinyi_q_put32(high + 4 * v, tinyi_q_u32(high + 4 * v) | TINYI_EIGHT_OF(c[v], 4, 1u) << g);
+        else tinyi_put_le32(high + 4 * v, tinyi_q_u32(high + 4 * v) | TINYI_EIGHT_OF(c[v], 4, 1u) << g);
     }
     if (back) {
-        if (f->wide == 1) tinyi_q_put32(high, bits);
+        if (f->wide == 1) tinyi_put_le32(high, bits);
         return;
     }
     x[0] = c[0] | TINYI_EIGHT_OF(c[5], 0, 7u) << 5;
@@ -78,7 +78,7 @@ static void tinyi_eight_five(const tinyi_eight_form *f, unsigned char *e, unsign
     x[2] = c[2] | TINYI_EIGHT_OF(c[6], 0, 7u) << 5;
     x[3] = c[3] | TINYI_EIGHT_OF(c[6], 3, 3u) << 5 | TINYI_EIGHT_OF(c[7], 3, 1u) << 7;
     x[4] = c[4] | TINYI_EIGHT_OF(c[7], 0, 7u) << 5;
-    for (v = 0; v < 5; v++) tinyi_q_put32(e + 32 * v, x[v]);
+    for (v = 0; v < 5; v++) tinyi_put_le32(e + 32 * v, x[v]);
 }
 
 /* the twelve bytes of Q4_K and Q5_K; e: 96 bytes, of which lane i is row i */
@@ -114,7 +114,7 @@ static void tinyi_eight_six(unsigned char *e, unsigned char *b, int i, int back)
         unsigned char *low = b + g / 8 * 64 + g % 4 * 16, *high = b + 128 + g / 8 * 32 + g % 2 * 16;
         const int up = g % 8 / 4 * 4, shift = g % 8 / 2 * 2;
         for (n = 0; n < 4 && !back; n++) c[n] = TINYI_EIGHT_OF(tinyi_q_u32(low + 4 * n), up, 15u) | TINYI_EIGHT_OF(tinyi_q_u32(high + 4 * n), shift, 3u) << 4;
-        for (n = 0; n < 3 && !back; n++) tinyi_q_put32(e + 32 * n, c[n] | TINYI_EIGHT_OF(c[3], 2 * n, 3u) << 6);
+        for (n = 0; n < 3 && !back; n++) tinyi_put_le32(e + 32 * n, c[n] | TINYI_EIGHT_OF(c[3], 2 * n, 3u) << 6);
         if (!back) continue;
         for (n = 0, c[3] = 0; n < 3; n++) {
             const uint32_t x = tinyi_q_u32(e + 32 * n);
@@ -122,8 +122,8 @@ static void tinyi_eight_six(unsigned char *e, unsigned char *b, int i, int back)
             c[3] |= TINYI_EIGHT_OF(x, 6, 3u) << 2 * n;
         }
         for (n = 0; n < 4; n++) {           /* into zeros */
-            tinyi_q_put32(low + 4 * n, tinyi_q_u32(low + 4 * n) | TINYI_EIGHT_OF(c[n], 0, 15u) << up);
-            tinyi_q_put32(high + 4 * n, tinyi_q_u32(high + 4 * n) | TINYI_EIGHT_OF(c[n], 4, 3u) << shift);
+            tinyi_put_le32(low + 4 * n, tinyi_q_u32(low + 4 * n) | TINYI_EIGHT_OF(c[n], 0, 15u) << up);
+            tinyi_put_le32(high + 4 * n, tinyi_q_u32(high + 4 * n) | TINYI_EIGHT_OF(c[n], 4, 3u) << shift);
         }
     }
 }

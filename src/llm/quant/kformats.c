@@ -849,7 +849,7 @@ TINYI_FN void tinyi_pack_IQ4_XS(const float *x, void *q, size_t n, const float *
             tinyi_k_pack16(value + 32 * g, b + 8 + 16 * g);
         }
         tinyi_q_put_half(b, d);
-        tinyi_q_put16(b + 2, high);
+        tinyi_put_le16(b + 2, high);
     }
 }
 

@@ -552,7 +552,7 @@ TINYI_FN void tinyi_pack_IQ2_XXS(const float *x, void *q, size_t n, const float 
         for (v = 0; v < 32; v++) {
             unsigned char *at = b + 2 + v / 4 * 8;
             at[v % 4] = (unsigned char)r.entry[v];
-            tinyi_q_put32(at + 4, tinyi_q_u32(at + 4) | (sign[v] & 127u) << v % 4 * 7 | (uint32_t)r.k[v / 4] << 28);
+            tinyi_put_le32(at + 4, tinyi_q_u32(at + 4) | (sign[v] & 127u) << v % 4 * 7 | (uint32_t)r.k[v / 4] << 28);
         }
     }
 }
@@ -567,7 +567,7 @@ TINYI_FN void tinyi_pack_IQ2_XS(const float *x, void *q, size_t n, const float *
     for (; n >= 256; n -= 256, x += 256, b += 74, importance = importance ? importance + 256 : NULL) {
         memset(b, 0, 74);
         tinyi_q_put_half(b, tinyi_lattice_search(f, &index, x, importance, &r, sign));
-        for (v = 0; v < 32; v++) tinyi_q_put16(b + 2 + 2 * v, (unsigned)r.entry[v] | (sign[v] & 127u) << 9);
+        for (v = 0; v < 32; v++) tinyi_put_le16(b + 2 + 2 * v, (unsigned)r.entry[v] | (sign[v] & 127u) << 9);
         for (v = 0; v < 16; v++) tinyi_lattice_or(b + 66 + v / 2, r.k[v] << v % 2 * 4);
     }
 }
@@ -604,7 +604,7 @@ TINYI_FN void tinyi_pack_IQ3_XXS(const float *x, void *q, size_t n, const float 
         for (v = 0; v < 64; v++) b[2 + v] = (unsigned char)r.entry[v];
         for (v = 0; v < 32; v++) {
             unsigned char *at = b + 66 + v / 4 * 4;
-            tinyi_q_put32(at, tinyi_q_u32(at) | (sign[v] & 127u) << v % 4 * 7 | (uint32_t)r.k[v / 4] << 28);
+            tinyi_put_le32(at, tinyi_q_u32(at) | (sign[v] & 127u) << v % 4 * 7 | (uint32_t)r.k[v / 4] << 28);
         }
     }
 }
@@ -642,7 +642,7 @@ TINYI_FN void tinyi_pack_IQ1_S(const float *x, void *q, size_t n, const float *i
             const unsigned e = (unsigned)r.entry[v];
             unsigned char *at = b + 34 + v / 4 * 2;
             b[2 + v] = (unsigned char)e;
-            tinyi_q_put16(at, tinyi_q_u16(at) | (e >> 8 & 7) << v % 4 * 3 | (unsigned)r.k[v / 4] << 12 | (e & TINYI_LATTICE_MINUS ? 0x8000u : 0u));
+            tinyi_put_le16(at, tinyi_q_u16(at) | (e >> 8 & 7) << v % 4 * 3 | (unsigned)r.k[v / 4] << 12 | (e & TINYI_LATTICE_MINUS ? 0x8000u : 0u));
         }
     }
 }
@@ -665,7 +665,7 @@ TINYI_FN void tinyi_pack_IQ1_M(const float *x, void *q, size_t n, const float *i
         }
         for (v = 0; v < 16; v++) {
             unsigned char *at = b + 48 + v / 4 * 2;
-            tinyi_q_put16(at, tinyi_q_u16(at) | (unsigned)r.k[v] << v % 4 * 3);
+            tinyi_put_le16(at, tinyi_q_u16(at) | (unsigned)r.k[v] << v % 4 * 3);
         }
         for (v = 0; v < 4; v++) tinyi_lattice_or(b + 49 + 2 * v, (int)(half >> 4 * v & 15) << 4);
     }
@@ -707,7 +707,7 @@ TINYI_INLINE void tinyi_book_signs(unsigned char *to, uint32_t word)
     uint32_t x = (word & 0x7fu) | (word & 0x3f80u) << 1 | (word & 0x1fc000u) << 2 | (word & 0xfe00000u) << 3, p = x ^ x >> 4;
     p ^= p >> 2;
     x |= ((p ^ p >> 1) & 0x01010101u) << 7;
-    tinyi_q_put32(to, x);
+    tinyi_put_le32(to, x);
 }
 /* 16 scales of four bits in 8 bytes */
 TINYI_INLINE void tinyi_book_scales(unsigned char *k, const unsigned char *b)

@@ -218,8 +218,7 @@ TINYI_FN unsigned char *tinyi_vptq_begin(tiny_ctx *ctx, tllm_vptq *q)
 TINYI_FN void tinyi_vptq_seal(unsigned char *bytes, size_t n_bytes)
 {
     const uint32_t sum = tinyi_crc32(0, bytes, n_bytes - 4);
-    int i;
-    for (i = 0; i < 4; i++) bytes[n_bytes - 4 + (size_t)i] = (unsigned char)(sum >> 8 * i & 255u);
+    tinyi_put_le32(bytes + n_bytes - 4, sum);
 }
 
 /* code word j of a row whose bits there are still 0 */
@@ -231,12 +230,7 @@ TINYI_FN void tinyi_vptq_put(unsigned char *row, tiny_idx j, int width, uint32_t
     for (; v; v >>= 8, at++) *at = (unsigned char)(*at | (v & 255u));
 }
 
-static void tinyi_vptq_put_half(unsigned char *to, float x)
-{
-    const uint16_t h = tinyi_f32_to_f16(x);
-    to[0] = (unsigned char)(h & 255u);
-    to[1] = (unsigned char)(h >> 8);
-}
+static void tinyi_vptq_put_half(unsigned char *to, float x) { tinyi_put_le16(to, tinyi_f32_to_f16(x)); }
 
 TINYI_FN void tinyi_vptq_fill(const tllm_vptq *q, unsigned char *to, tiny_rng *rng)
 {
@@ -247,9 +241,8 @@ TINYI_FN void tinyi_vptq_fill(const tllm_vptq *q, unsigned char *to, tiny_rng *r
     for (i = 0; q->permuted && i < q->n; i++) {         /* a permutation in its place: each takes that of one before it, or its own */
         const tiny_idx j = (tiny_idx)tiny_rng_below(rng, (uint32_t)i + 1);
         unsigned char *a = to + TINYI_VPTQ_HEAD + (size_t)i * wide, *b = to + TINYI_VPTQ_HEAD + (size_t)j * wide;
-        size_t k;
         memcpy(a, b, wide);
-        for (k = 0; k < wide; k++) b[k] = (unsigned char)((uint64_t)i >> 8 * k & 255u);
+        tinyi_put_le(b, (uint64_t)i, wide);
     }
     for (i = 0; q->normalized && i < 2 * q->n; i++) tinyi_vptq_put_half(to + tinyi_vptq_scales(q) + 2 * (size_t)i, tiny_rng_uniform(rng) + (i < q->n ? 0.5f : -0.5f));
     for (p = 0; p < tinyi_vptq_parts(q); p++) {
@@ -354,7 +347,7 @@ static tiny_status tinyi_vptq_codes(tiny_ctx *ctx, const char *where, const tllm
     tiny_idx r, i;
     for (r = 0; r < part->rows; r++) {
         const unsigned char *row = q->bytes + part->index + (size_t)r * part->row_bytes;
-        if (spare && tinyi_vptq_u32(row + part->row_bytes - 4) >> (32 - spare)) TINYI_VPTQ_FAIL("%s: bits are set behind the codes of row %td of vectors", where, r);
+        if (spare && tinyi_le32(row + part->row_bytes - 4) >> (32 - spare)) TINYI_VPTQ_FAIL("%s: bits are set behind the codes of row %td of vectors", where, r);
         for (i = 0; i < part->n && !all; i++) {
             const uint32_t word = tinyi_vptq_word(row, (size_t)i, width, tinyi_vptq_mask((int)width)), c1 = word & low, c2 = part->k2 ? word >> part->bits : 0;
             if ((tiny_idx)c1 >= part->k || (part->k2 && (tiny_idx)c2 >= part->k2))
@@ -373,7 +366,7 @@ static tiny_status tinyi_vptq_read(tiny_ctx *ctx, const char *where, const unsig
     tiny_idx p, i;
     tiny_status st = tinyi_vptq_head(ctx, where, bytes, n_bytes, q);
     if (st) return st;
-    if (tinyi_crc32(0, bytes, n_bytes - 4) != tinyi_vptq_u32(bytes + n_bytes - 4)) TINYI_VPTQ_FAIL("%s: damaged or cut: the CRC-32 does not agree", where);
+    if (tinyi_crc32(0, bytes, n_bytes - 4) != tinyi_le32(bytes + n_bytes - 4)) TINYI_VPTQ_FAIL("%s: damaged or cut: the CRC-32 does not agree", where);
     st = tinyi_vptq_order(ctx, where, q);
     for (i = 0; !st && q->normalized && i < 2 * q->n; i++)
         if ((bytes[tinyi_vptq_scales(q) + 2 * (size_t)i + 1] & 0x7cu) == 0x7cu) TINYI_VPTQ_FAIL("%s: the %s of place %td is not finite", where, i < q->n ? "scale" : "bias", i % q->n);
@@ -465,7 +458,7 @@ TINY_API size_t tllm_vptq_book(const tllm_vptq *q, tiny_idx group, int second, f
     tinyi_vptq_part_of(q, group + (q->outliers > 0), &part);
     n = (size_t)part.v * (size_t)(second ? part.k2 : part.k);
     at = second ? part.book2 : part.book;
-    for (i = 0; to && i < n; i++) to[i] = tinyi_f16_to_f32(tinyi_vptq_u16(q->bytes + at + 2 * i));
+    for (i = 0; to && i < n; i++) to[i] = tinyi_f16_to_f32(tinyi_le16(q->bytes + at + 2 * i));
     return n;
 }
 
@@ -537,7 +530,7 @@ TINY_API tiny_status tllm_vptq_expand(tiny_ctx *ctx, const tllm_vptq *q, tiny_id
     end = part.book + 2 * (size_t)part.v * (size_t)(part.k + part.k2);
     book = (float *)tinyi_alloc(ctx, (end - o.first) / 2, sizeof *book);
     if (!book) return ctx->status;
-    for (i = 0; i < (end - o.first) / 2; i++) book[i] = tinyi_f16_to_f32(tinyi_vptq_u16(q->bytes + o.first + 2 * i));
+    for (i = 0; i < (end - o.first) / 2; i++) book[i] = tinyi_f16_to_f32(tinyi_le16(q->bytes + o.first + 2 * i));
     o.q = q;
     o.to = to;
     o.book = book;

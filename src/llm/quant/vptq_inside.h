@@ -1,6 +1,7 @@
 /* src/llm/quant/vptq_inside.h - inside VPTQ: the parts of a matrix, and what every target has */
 #ifndef TINYI_VPTQ_INSIDE_H
 #define TINYI_VPTQ_INSIDE_H
+#include "core/bytes.h"
 #include "core/half.h"
 #include "math/table.h"
 #include "llm/quant/vptq.h"
@@ -37,24 +38,19 @@ TINYI_FN void tinyi_vptq_put(unsigned char *row, tiny_idx j, int width, uint32_t
 /* head, books, codes and all else of the sizes of q, from random numbers */
 TINYI_FN void tinyi_vptq_fill(const tllm_vptq *q, unsigned char *to, tiny_rng *rng);
 
-TINYI_INLINE uint16_t tinyi_vptq_u16(const unsigned char *p) { return (uint16_t)(p[0] | p[1] << 8); }
-TINYI_INLINE uint32_t tinyi_vptq_u32(const unsigned char *p) { return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24; }
 TINYI_INLINE tiny_idx tinyi_vptq_input(const tllm_vptq *q, tiny_idx place)
 {
     const unsigned char *p = q->bytes + TINYI_VPTQ_HEAD;
-    return !q->permuted ? place : q->n > 65536 ? (tiny_idx)tinyi_vptq_u32(p + 4 * place) : (tiny_idx)tinyi_vptq_u16(p + 2 * place);
+    return !q->permuted ? place : q->n > 65536 ? (tiny_idx)tinyi_le32(p + 4 * place) : (tiny_idx)tinyi_le16(p + 2 * place);
 }
-TINYI_INLINE float tinyi_vptq_scale(const tllm_vptq *q, tiny_idx place) { return q->normalized ? tinyi_f16_to_f32(tinyi_vptq_u16(q->bytes + tinyi_vptq_scales(q) + 2 * (size_t)place)) : 1.0f; }
-TINYI_INLINE float tinyi_vptq_bias(const tllm_vptq *q, tiny_idx place) { return q->normalized ? tinyi_f16_to_f32(tinyi_vptq_u16(q->bytes + tinyi_vptq_scales(q) + 2 * (size_t)(q->n + place))) : 0.0f; }
+TINYI_INLINE float tinyi_vptq_scale(const tllm_vptq *q, tiny_idx place) { return q->normalized ? tinyi_f16_to_f32(tinyi_le16(q->bytes + tinyi_vptq_scales(q) + 2 * (size_t)place)) : 1.0f; }
+TINYI_INLINE float tinyi_vptq_bias(const tllm_vptq *q, tiny_idx place) { return q->normalized ? tinyi_f16_to_f32(tinyi_le16(q->bytes + tinyi_vptq_scales(q) + 2 * (size_t)(q->n + place))) : 0.0f; }
 
 /* code word j, of `width` bits, of those that begin at p; 8 bytes from its first one on are there */
 TINYI_FORCE_INLINE uint32_t tinyi_vptq_word(const unsigned char *p, size_t j, unsigned width, uint32_t mask)
 {
     const size_t bit = j * width;
-    const unsigned char *b = p + (bit >> 3);
-    const uint64_t low = (uint64_t)b[0] | (uint64_t)b[1] << 8 | (uint64_t)b[2] << 16 | (uint64_t)b[3] << 24 |
-                         (uint64_t)b[4] << 32 | (uint64_t)b[5] << 40 | (uint64_t)b[6] << 48 | (uint64_t)b[7] << 56;
-    return (uint32_t)(low >> (bit & 7)) & mask;
+    return (uint32_t)(tinyi_le64(p + (bit >> 3)) >> (bit & 7)) & mask;
 }
 TINYI_INLINE uint32_t tinyi_vptq_mask(int bits) { return bits >= 32 ? 0xffffffffu : ((uint32_t)1 << bits) - 1u; }
 

@@ -101,8 +101,8 @@ static float tinyi_vptq_weight(const tinyi_vptq_call *f, const tinyi_vptq_part *
     const unsigned width = (unsigned)(part->bits + part->bits2);
     const uint32_t word = tinyi_vptq_word(f->q.bytes + part->index + (size_t)s * part->row_bytes, (size_t)i, width, tinyi_vptq_mask((int)width));
     const tiny_idx c1 = (tiny_idx)(word & tinyi_vptq_mask(part->bits)), c2 = part->k2 ? (tiny_idx)(word >> part->bits) : 0;
-    float c = c1 < part->k ? tinyi_f16_to_f32(tinyi_vptq_u16(f->q.bytes + part->book + 2 * (size_t)(c1 * part->v + j))) : 0.0f;
-    float d = c2 < part->k2 ? tinyi_f16_to_f32(tinyi_vptq_u16(f->q.bytes + part->book2 + 2 * (size_t)(c2 * part->v + j))) : 0.0f;
+    float c = c1 < part->k ? tinyi_f16_to_f32(tinyi_le16(f->q.bytes + part->book + 2 * (size_t)(c1 * part->v + j))) : 0.0f;
+    float d = c2 < part->k2 ? tinyi_f16_to_f32(tinyi_le16(f->q.bytes + part->book2 + 2 * (size_t)(c2 * part->v + j))) : 0.0f;
     float scale = tinyi_vptq_scale(&f->q, part->at + i), bias = tinyi_vptq_bias(&f->q, part->at + i);
     if (f->p.magnitude) {
         c = c < 0.0f ? -c : c;
@@ -179,7 +179,7 @@ static void tinyi_vptq_numbers(const tinyi_vptq_job *b, unsigned char *table, co
     uint16_t half[TINYI_VPTQ_CHUNK * TLLM_VPTQ_MOST_V];
     float *flat = b->acc, *to = (float *)(void *)table;
     tiny_idx i, j;
-    for (i = 0; i < n; i++) half[i] = tinyi_vptq_u16(book + 2 * (size_t)(e0 * v + i));
+    for (i = 0; i < n; i++) half[i] = tinyi_le16(book + 2 * (size_t)(e0 * v + i));
     if (b->k->half) {
         uint16_t *as = (uint16_t *)(void *)table;
         for (i = e0; i < e1; i++)

@@ -210,12 +210,10 @@ static tiny_status tinyi_vptq_pack(tiny_ctx *ctx, tinyi_vptq *p)
     if (!to) return ctx->status;
     for (i = 0; i < p->q.n; i++) {
         const tiny_idx place = stored ? i : (tiny_idx)p->order[i];     /* not stored: it is undone, or there is none */
-        for (k = 0; stored && k < wide; k++) to[TINYI_VPTQ_HEAD + (size_t)i * wide + k] = (unsigned char)(p->order[i] >> 8 * k & 255u);
+        if (stored) tinyi_put_le(to + TINYI_VPTQ_HEAD + (size_t)i * wide, (uint64_t)p->order[i], wide);
         for (k = 0; p->scale && k < 2; k++) {
-            const uint16_t h = tinyi_f32_to_f16(k ? p->bias[i] : p->scale[i]);
             unsigned char *at = to + tinyi_vptq_scales(&p->q) + 2 * ((size_t)place + k * (size_t)p->q.n);
-            at[0] = (unsigned char)(h & 255u);
-            at[1] = (unsigned char)(h >> 8);
+            tinyi_put_le16(at, tinyi_f32_to_f16(k ? p->bias[i] : p->scale[i]));
         }
     }
     for (g = 0; g < tinyi_vptq_parts(&p->q); g++) {
@@ -223,11 +221,7 @@ static tiny_status tinyi_vptq_pack(tiny_ctx *ctx, tinyi_vptq *p)
         for (s = 0; s < b.part.rows; s++)
             for (i = 0; i < b.part.n; i++)
                 tinyi_vptq_put(to + b.part.index + (size_t)s * b.part.row_bytes, stored ? i : tinyi_vptq_parts(&p->q) == 1 ? (tiny_idx)p->order[i] : i, b.part.bits + b.part.bits2, b.code[s * b.part.n + i]);
-        for (k = 0; k < (size_t)(b.part.v * (b.part.k + b.part.k2)); k++) {
-            const uint16_t h = tinyi_f32_to_f16(b.book[k]);
-            to[b.part.book + 2 * k] = (unsigned char)(h & 255u);
-            to[b.part.book + 2 * k + 1] = (unsigned char)(h >> 8);
-        }
+        for (k = 0; k < (size_t)(b.part.v * (b.part.k + b.part.k2)); k++) tinyi_put_le16(to + b.part.book + 2 * k, tinyi_f32_to_f16(b.book[k]));
     }
     tinyi_vptq_seal(to, p->q.n_bytes);
     return TINY_OK;

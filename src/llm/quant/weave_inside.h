@@ -5,6 +5,7 @@
  * 32 l + p of it. Kernels make number c 2^t of a code c, t being where it stood in its word; what they multiply it with holds 2^-t.        */
 #ifndef TINYI_WEAVE_INSIDE_H
 #define TINYI_WEAVE_INSIDE_H
+#include "core/bytes.h"
 #include "llm/quant/weave.h"
 #include "math/table.h"
 #if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_WEAVE
@@ -41,9 +42,8 @@ TINYI_FN const tinyi_weave_kernels *tinyi_weave_kernels_of(const tinyi_kernels *
 TINYI_INLINE size_t tinyi_weave_chunks(tiny_idx n_feature) { return ((size_t)n_feature + 63) / 64; }
 TINYI_INLINE size_t tinyi_weave_parts(tiny_idx n_feature, int lanes) { return (2 * tinyi_weave_chunks(n_feature) + (size_t)lanes - 1) / (size_t)lanes; }
 TINYI_INLINE const unsigned char *tinyi_weave_group_of(const tllm_weave *d, tiny_idx sample) { return d->lines + (size_t)(sample / TINYI_WEAVE_GROUP) * tinyi_weave_chunks(d->n_feature) * TINYI_WEAVE_BLOCK; }
-TINYI_INLINE uint32_t tinyi_weave_u32(const unsigned char *p) { return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24; }
 /* a word of sample i (0 .. 7) of a group: 32 features of bit k */
-TINYI_INLINE uint32_t tinyi_weave_word(const unsigned char *group, size_t word, size_t i, int k) { return tinyi_weave_u32(group + word / 2 * TINYI_WEAVE_BLOCK + 64 * (size_t)k + 8 * i + word % 2 * 4); }
+TINYI_INLINE uint32_t tinyi_weave_word(const unsigned char *group, size_t word, size_t i, int k) { return tinyi_le32(group + word / 2 * TINYI_WEAVE_BLOCK + 64 * (size_t)k + 8 * i + word % 2 * 4); }
 /* bits of a field that a code of so many has in a word: a power of two; codes of more than eight are made of pieces of eight */
 TINYI_INLINE int tinyi_weave_field(int bits) { return bits > 4 ? 8 : bits > 2 ? 4 : bits; }
 /* scale[p]: what a number of bit p of a word is to be multiplied with */

@@ -1,6 +1,7 @@
 /* src/llm/token/parts.h - what a vocabulary is inside, and the parts that the kinds share */
 #ifndef TINYI_PARTS_H
 #define TINYI_PARTS_H
+#include "core/bytes.h"
 #include "core/state.h"
 #include "llm/token/vocab.h"
 TINYI_C_BEGIN

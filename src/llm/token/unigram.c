@@ -14,8 +14,7 @@ typedef struct tinyi_unigram_best { double sum; uint32_t from; int32_t id; } tin
 
 static uint32_t tinyi_unigram_unit(const tllm_vocab *v, size_t i)
 {
-    const unsigned char *p = v->charsmap + 4 + 4 * i;
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+    return tinyi_le32(v->charsmap + 4 + 4 * i);
 }
 
 /* A unit: bit 31 marks a value, 9 a far base, 8 a leaf; bits 0-7 the byte that leads here, 10-30 the base. */

@@ -453,7 +453,7 @@ static tiny_status tinyi_vocab_map(tllm_vocab *v, const tinyi_vocab_source *s)
     uint64_t blob;
     if (!n || !p) return TINY_OK;
     if (n < 4) return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: precompiled_charsmap has %lu bytes, its head alone has 4", s->name, (unsigned long)n);
-    blob = (uint64_t)p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16 | (uint64_t)p[3] << 24;
+    blob = tinyi_le32(p);
     if (blob + 4 >= n || blob % 4)
         return tinyi_fail(s->ctx, TINY_E_FORMAT,
                           "%s: precompiled_charsmap says that its trie has %lu bytes, with its head and the texts after it there are %lu", s->name,
