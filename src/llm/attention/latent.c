@@ -12,6 +12,7 @@
  * Error    the keys are sums of d_c products before they are summed over d: k = 200 units of the largest output, where scores are
  *          of the size of a few units                                                                                     */
 #include "llm/attention/latent.h"
+#include "llm/quant/blocks.h"
 #include "core/half.h"
 #include "math/table.h"
 #include "math/elem.h"
@@ -176,14 +177,10 @@ static const float *tinyi_latent_floats(tiny_team *team, const tinyi_latent *a, 
 {
     const unsigned char *at = a->w + (size_t)row * a->w_bytes;
     const size_t count = (size_t)(n * a->d_c);
-    size_t b;
     if (a->w_dtype == TINY_F32) return (const float *)(const void *)at;
     if (a->w_dtype == TINY_F16) TINYI_K(team, f16_to_f32)(room, (const uint16_t *)(const void *)at, count);
     else if (a->w_dtype == TINY_BF16) TINYI_K(team, bf16_to_f32)(room, (const uint16_t *)(const void *)at, count);
-    else if (a->w_type->id == TLLM_FORMAT_Q8_0) {
-        const tinyi_fn_dequantize_i8 unpack = TINYI_K(team, dequantize_i8);
-        for (b = 0; b < count; b += 32, at += 34) unpack(room + b, (const int8_t *)at + 2, 32, tinyi_f16_to_f32((uint16_t)(at[0] | at[1] << 8)));
-    } else a->w_type->unpack(at, room, count);
+    else tinyi_q_floats(team, a->w_type, room, at, count);
     return room;
 }
 

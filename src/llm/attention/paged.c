@@ -14,6 +14,7 @@
  *          with a plan once a block; where there are fewer than two blocks, times parts, a thread, once a group of max_q queries
  * Error    as tiny_attention: k = 200 units of the largest output; unpacked numbers are exact in both paths             */
 #include "llm/attention/paged.h"
+#include "llm/quant/blocks.h"
 #include "core/half.h"
 #include "math/table.h"
 #include "math/elem.h"
@@ -316,18 +317,13 @@ static void tinyi_paged_begin(const tinyi_paged *a, const tinyi_paged_memory *x,
 static const float *tinyi_paged_floats(tiny_team *team, const tinyi_pool *p, tiny_idx part, const tllm_tree_piece *piece, int n_piece, float *room)
 {
     float *to = room;
-    tiny_idx i;
     int k;
     for (k = 0; k < n_piece; to += piece[k++].n * p->d_part) {
         const unsigned char *row = tinyi_pool_row(p, piece[k].page, part, piece[k].in);
         const tiny_idx n = piece[k].n * p->d_part;
         if (p->type->id == TLLM_FORMAT_F32) memcpy(to, row, (size_t)n * sizeof *to);
         else if (p->type->id == TLLM_FORMAT_F16) TINYI_K(team, f16_to_f32)(to, (const uint16_t *)(const void *)row, (size_t)n);
-        else if (p->type->id == TLLM_FORMAT_Q8_0) {
-            const tinyi_fn_dequantize_i8 unpack = TINYI_K(team, dequantize_i8);
-            for (i = 0; i < n; i += 32, row += 34) unpack(to + i, (const int8_t *)row + 2, 32, tinyi_f16_to_f32((uint16_t)(row[0] | row[1] << 8)));
-        } else
-            for (i = 0; i < piece[k].n; i++) p->type->unpack(row + (size_t)i * p->row_bytes, to + i * p->d_part, (size_t)p->d_part);
+        else tinyi_q_floats(team, p->type, to, row, (size_t)n);
     }
     return room;
 }

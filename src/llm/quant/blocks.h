@@ -3,6 +3,8 @@
 #define TINYI_BLOCKS_H
 #include "core/bytes.h"
 #include "core/half.h"
+#include "llm/quant/format.h"
+#include "math/table.h"
 TINYI_C_BEGIN
 
 TINY_REF_BEGIN
@@ -63,6 +65,15 @@ TINYI_FN void tinyi_q_put_Q3_K(unsigned char *b, const signed char *code);
 TINYI_FN void tinyi_q_put_Q6_K(unsigned char *b, const signed char *code);
 TINYI_FN int tinyi_q_scale_Q3_K(const unsigned char *b, int g);
 TINYI_FN void tinyi_q_scale6(const unsigned char *s, int g, int *k, int *m);         /* of Q4_K and Q5_K: scale and minimum of group g */
+
+/* n numbers of whole blocks as floats; those of Q8_0 by the kernel of the target */
+TINYI_INLINE void tinyi_q_floats(tiny_team *team, const tllm_format *f, float *to, const unsigned char *from, size_t n)
+{
+    if (f->id == TLLM_FORMAT_Q8_0) {
+        const tinyi_fn_dequantize_i8 unpack = TINYI_K(team, dequantize_i8);
+        for (; n >= 32; n -= 32, to += 32, from += 34) unpack(to, (const int8_t *)from + 2, 32, tinyi_q_half(from));
+    } else f->unpack(from, to, n);
+}
 
 /* Declares the two functions of a format. */
 #define TINYI_Q_UNPACK(name) TINYI_FN void tinyi_unpack_##name(const void *q, float *x, size_t n);

@@ -6,6 +6,7 @@
  * Cost     the bytes of the rows in the list
  * Error    a sum of m products in the order of the list: LINEAR, m + 2 units                                                   */
 #include "llm/quant/sparse.h"
+#include "llm/quant/blocks.h"
 #include "llm/quant/matmul.h"
 #include "math/matmul.h"
 #include "math/elem.h"
@@ -109,15 +110,6 @@ static void tinyi_mix_work(const tiny_op *op, int n_threads, size_t *shared_byte
     *own_bytes = sizeof(float) * ((size_t)tinyi_mix_columns(d, n_threads > 0 ? n_threads : 1) * (TINYI_MIX_TOKENS + TINYI_MIX_BLOCK) + TINYI_MIX_ROWS);
 }
 
-static void tinyi_mix_unpack(tiny_team *team, const tinyi_mix *p, const unsigned char *at, float *to, tiny_idx n)
-{
-    tiny_idx b;
-    if (p->type->id == TLLM_FORMAT_Q8_0) {
-        const tinyi_fn_dequantize_i8 unpack = TINYI_K(team, dequantize_i8);
-        for (b = 0; b < n; b += 32, at += 34) unpack(to + b, (const int8_t *)at + 2, 32, tinyi_f16_to_f32((uint16_t)(at[0] | at[1] << 8)));
-    } else p->type->unpack(at, to, (size_t)n);
-}
-
 /* columns j0 .. j0 + n of the rows of x from t0 on, into acc (n_t, n) */
 static void tinyi_mix_piece(tiny_team *team, const tinyi_mix *p, float *acc, float *factor, float *room, tiny_idx t0, tiny_idx n_t, tiny_idx j0, tiny_idx n)
 {
@@ -130,7 +122,7 @@ static void tinyi_mix_piece(tiny_team *team, const tinyi_mix *p, float *acc, flo
         rows = TINYI_MIN(p->m - i0, step);
         for (i = 0; i < rows && p->dtype < 0; i++) {
             const unsigned char *row = p->w + (size_t)(p->list ? p->list[i0 + i] : i0 + i) * p->w_bytes;
-            tinyi_mix_unpack(team, p, row + (size_t)(j0 / p->type->values) * (size_t)p->type->bytes, room + i * n, n);
+            tinyi_q_floats(team, p->type, room + i * n, row + (size_t)(j0 / p->type->values) * (size_t)p->type->bytes, (size_t)n);
         }
         for (t = 0; t < n_t; t++) {
             const float *x = p->x + (t0 + t) * p->x_row;
