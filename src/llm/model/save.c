@@ -234,8 +234,6 @@ TINYI_FN tiny_idx tinyi_lm_seq_room(const tllm_state *s, tiny_idx seq)
     return room;
 }
 
-#define TINYI_LM_REFUSE(status, ...) return tinyi_fail(s->ctx, status, __VA_ARGS__)
-
 /* Everything is looked at, nothing is touched; c stands behind the tokens afterwards. */
 static tiny_status tinyi_lm_unpack_check(tllm_state *s, tiny_idx seq, const unsigned char *bytes, size_t n_bytes, tinyi_cursor *after, tiny_idx *n_tokens, tiny_idx *n_encoded)
 {
@@ -248,38 +246,40 @@ static tiny_status tinyi_lm_unpack_check(tllm_state *s, tiny_idx seq, const unsi
     tiny_idx blocks = 0, room, i, j;
     size_t cross = 0;
     if (n_bytes < TINYI_LM_SAVE_HEAD + 8 || !tinyi_rd_bytes(&c, 8, &magic) || memcmp(magic, tinyi_lm_save_magic, 8))
-        TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: %zu bytes that are no saved state", s->m->path, n_bytes);
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: %zu bytes that are no saved state", s->m->path, n_bytes);
     (void)(tinyi_rd_u32(&c, &version) && tinyi_rd_u32(&c, &what) && tinyi_rd_u64(&c, &print) && tinyi_rd_u32(&c, &type_k) && tinyi_rd_u32(&c, &type_v) &&
            tinyi_rd_u32(&c, &n_layer) && tinyi_rd_u32(&c, &rope) && tinyi_rd_u64(&c, &kept) && tinyi_rd_u32(&c, &n_seq) && tinyi_rd_u32(&c, &encoded) && tinyi_rd_u64(&c, &tokens));
     if (version != TINYI_LM_SAVE_VERSION)
-        TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: a saved state of version %u, this header knows version %d", s->m->path, (unsigned)version, TINYI_LM_SAVE_VERSION);
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: a saved state of version %u, this header knows version %d", s->m->path, (unsigned)version, TINYI_LM_SAVE_VERSION);
     end = tinyi_cursor_make(bytes + n_bytes - 8, 8);
     (void)tinyi_rd_u64(&end, &sum);
-    if (sum != tinyi_hash_of(bytes, n_bytes - 8)) TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state is damaged or cut: its checksum does not agree", s->m->path);
+    if (sum != tinyi_hash_of(bytes, n_bytes - 8))
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: the saved state is damaged or cut: its checksum does not agree", s->m->path);
     c.left -= 8;
     if (print != tinyi_lm_fingerprint(s) || n_layer != (uint32_t)s->m->n_layer || kept != (uint64_t)s->n_kept)
-        TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state belongs to another model, or to other adapters than those of now", s->m->path);
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: the saved state belongs to another model, or to other adapters than those of now", s->m->path);
     if (type_k != (uint32_t)s->type_k->id || type_v != (uint32_t)s->type_v->id)
-        TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state has keys of format %u and values of format %u, this one %s and %s", s->m->path, (unsigned)type_k, (unsigned)type_v,
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: the saved state has keys of format %u and values of format %u, this one %s and %s", s->m->path, (unsigned)type_k, (unsigned)type_v,
                         s->type_k->name, s->type_v->name);
     if (rope != (uint32_t)tinyi_lm_long_rope(s))
-        TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state turned its keys for %s contexts, this one has room for %td tokens", s->m->path, rope ? "long" : "short", s->n_ctx);
-    if (what > 1 || what != (seq < 0)) TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state holds %s, asked for is %s", s->m->path, what ? "all sequences" : "one sequence", what ? "one" : "all");
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: the saved state turned its keys for %s contexts, this one has room for %td tokens", s->m->path, rope ? "long" : "short", s->n_ctx);
+    if (what > 1 || what != (seq < 0))
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: the saved state holds %s, asked for is %s", s->m->path, what ? "all sequences" : "one sequence", what ? "one" : "all");
     if (n_seq > (uint32_t)s->n_seq || (seq >= 0 && n_seq != 1))
-        TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state has %u sequences, this one has room for %td", s->m->path, (unsigned)n_seq, seq < 0 ? s->n_seq : 1);
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: the saved state has %u sequences, this one has room for %td", s->m->path, (unsigned)n_seq, seq < 0 ? s->n_seq : 1);
     if (encoded > (uint32_t)s->n_ctx || (encoded && !s->m->n_enc))
-        TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state looks at %u tokens of an encoder, this one has room for %td", s->m->path, (unsigned)encoded, s->m->n_enc ? s->n_ctx : 0);
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: the saved state looks at %u tokens of an encoder, this one has room for %td", s->m->path, (unsigned)encoded, s->m->n_enc ? s->n_ctx : 0);
     if (tokens > (uint64_t)s->n_ctx * (uint64_t)s->n_seq || !tinyi_rd_bytes(&c, (size_t)tokens * 4, &skip))
-        TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state keeps %llu tokens beside, more than its bytes or this state hold", s->m->path, (unsigned long long)tokens);
+        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: the saved state keeps %llu tokens beside, more than its bytes or this state hold", s->m->path, (unsigned long long)tokens);
     *after = c;
     for (i = 0; i < (tiny_idx)n_seq; i++) {
         int64_t before = -1;
         if (!tinyi_rd_u64(&c, &n) || n > (uint64_t)s->n_ctx || !tinyi_count_fits(&c, n, cell) || c.left - (size_t)n * cell < (size_t)s->n_kept * 4)
-            TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: sequence %td of the saved state has more cells than its bytes or than the %td of this state", s->m->path, i, s->n_ctx);
+            return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: sequence %td of the saved state has more cells than its bytes or than the %td of this state", s->m->path, i, s->n_ctx);
         for (j = 0; j < (tiny_idx)n; j++) {
             (void)tinyi_rd_u32(&c, &v);
             if ((int64_t)v <= before || v > INT32_MAX - 1 || (table && (tiny_idx)v >= table->n_out))
-                TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: cell %td of sequence %td of the saved state has position %u, behind %lld and within the model's it must be", s->m->path, j, i,
+                return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: cell %td of sequence %td of the saved state has position %u, behind %lld and within the model's it must be", s->m->path, j, i,
                                 (unsigned)v, (long long)before);
             before = (int64_t)v;
         }
@@ -287,9 +287,10 @@ static tiny_status tinyi_lm_unpack_check(tllm_state *s, tiny_idx seq, const unsi
         blocks += ((tiny_idx)n + s->pages.block - 1) / s->pages.block;
     }
     for (i = 0; i < s->m->n_layer && s->m->n_enc; i++) cross += (size_t)encoded * (size_t)(s->m->layer[i].n_kv * (s->m->layer[i].d_k + s->m->layer[i].d_v)) * 4;
-    if (c.left != cross) TINYI_LM_REFUSE(TINY_E_FORMAT, "%s: the saved state has %zu bytes behind its cells, not %zu", s->m->path, c.left, cross);
+    if (c.left != cross) return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: the saved state has %zu bytes behind its cells, not %zu", s->m->path, c.left, cross);
     room = seq < 0 ? s->pages.n_block : tinyi_lm_seq_room(s, seq);
-    if (blocks > room) TINYI_LM_REFUSE(TINY_E_WORKSPACE, "%s: the saved state wants %td pages of %td tokens, there are %td", s->m->path, blocks, s->pages.block, room);
+    if (blocks > room)
+        return tinyi_fail(s->ctx, TINY_E_WORKSPACE, "%s: the saved state wants %td pages of %td tokens, there are %td", s->m->path, blocks, s->pages.block, room);
     *n_tokens = (tiny_idx)tokens;
     *n_encoded = (tiny_idx)encoded;
     return TINY_OK;

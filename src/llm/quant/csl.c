@@ -22,7 +22,6 @@
 #define TINYI_CSL_MOST (128 * TLLM_CSL_WIDE)    /* places of the largest tile */
 #define TINYI_CSL_BANKS 32
 #define TINYI_CSL_HEAD 48                       /* bytes before the offsets */
-#define TINYI_CSL_FAIL(...) return tinyi_fail(ctx, TINY_E_FORMAT, __VA_ARGS__)
 
 static const unsigned char tinyi_csl_magic[8] = { 'T', 'I', 'N', 'Y', 'C', 'S', 'L', 0 };
 
@@ -79,22 +78,23 @@ static tiny_status tinyi_csl_check_tile(tiny_ctx *ctx, const char *where, const 
     uint32_t seen[TINYI_CSL_MOST / 32];
     const size_t fours = a->profile == TLLM_CSL_WOVEN && n ? (size_t)(item[0] >> 28 | item[1] >> 28 << 4 | item[2] >> 28 << 8) : 0;
     size_t i;
-    if (fours > n / 4) TINYI_CSL_FAIL("%s: tile %td: %zu fours of %zu items", where, tile, fours, n);
+    if (fours > n / 4) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tile %td: %zu fours of %zu items", where, tile, fours, n);
     memset(seen, 0, sizeof seen);
     for (i = 0; i < n; i++) {
         const unsigned at = tinyi_csl_place(a->profile, item[i]), row = at / TLLM_CSL_WIDE, column = tinyi_csl_turned(a->profile, row, at % TLLM_CSL_WIDE);
-        if (at >= places) TINYI_CSL_FAIL("%s: tile %td: item %zu is at place %u of %u", where, tile, i, at, places);
-        if (seen[at / 32] >> at % 32 & 1) TINYI_CSL_FAIL("%s: tile %td: two items are at place %u", where, tile, at);
+        if (at >= places) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tile %td: item %zu is at place %u of %u", where, tile, i, at, places);
+        if (seen[at / 32] >> at % 32 & 1) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tile %td: two items are at place %u", where, tile, at);
         if (a->profile == TLLM_CSL_ORDERED && i && at < item[i - 1] >> 16)
-            TINYI_CSL_FAIL("%s: tile %td: item %zu at place %u comes after place %u", where, tile, i, at, (unsigned)(item[i - 1] >> 16));
-        if (a->profile == TLLM_CSL_WOVEN && i > 2 && item[i] >> 28) TINYI_CSL_FAIL("%s: tile %td: item %zu is at place %u of %u", where, tile, i, (unsigned)(item[i] >> 16), places);
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tile %td: item %zu at place %u comes after place %u", where, tile, i, at, (unsigned)(item[i - 1] >> 16));
+        if (a->profile == TLLM_CSL_WOVEN && i > 2 && item[i] >> 28)
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tile %td: item %zu is at place %u of %u", where, tile, i, (unsigned)(item[i] >> 16), places);
         if (i < 4 * fours && i % 4 && row != tinyi_csl_place(a->profile, item[i - 1]) / TLLM_CSL_WIDE)
-            TINYI_CSL_FAIL("%s: tile %td: item %zu of %zu fours is in another row than the one before", where, tile, i, fours);
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tile %td: item %zu of %zu fours is in another row than the one before", where, tile, i, fours);
         seen[at / 32] |= (uint32_t)1 << at % 32;
         if (!(item[i] & 0x7fffu)) continue;
         ++*n_nonzero;
         if (tile / a->across * tinyi_csl_high(a->profile) + (tiny_idx)row >= a->n_out || tile % a->across * TLLM_CSL_WIDE + (tiny_idx)column >= a->k)
-            TINYI_CSL_FAIL("%s: tile %td: place %u holds a value and is outside of %td by %td numbers", where, tile, at, a->n_out, a->k);
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tile %td: place %u holds a value and is outside of %td by %td numbers", where, tile, at, a->n_out, a->k);
     }
     return TINY_OK;
 }
@@ -112,19 +112,24 @@ static tiny_status tinyi_csl_check(tiny_ctx *ctx, const char *where, const tllm_
     memset(&sizes, 0, sizeof sizes);
     st = tinyi_csl_tiles(ctx, where, a->profile, (uint64_t)a->n_out, (uint64_t)a->k, &sizes);
     if (st) return st;
-    if (a->down != sizes.down || a->across != sizes.across) TINYI_CSL_FAIL("%s: %td by %td tiles for %td by %td numbers", where, a->down, a->across, a->n_out, a->k);
+    if (a->down != sizes.down || a->across != sizes.across)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %td by %td tiles for %td by %td numbers", where, a->down, a->across, a->n_out, a->k);
     tiles = a->down * a->across;
-    if (a->offset[0] != 0) TINYI_CSL_FAIL("%s: the first offset is %d, not 0", where, (int)a->offset[0]);
+    if (a->offset[0] != 0) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the first offset is %d, not 0", where, (int)a->offset[0]);
     for (t = 0; t < tiles; t++) {
-        if (a->offset[t + 1] < a->offset[t]) TINYI_CSL_FAIL("%s: offset %td falls from %d to %d", where, t + 1, (int)a->offset[t], (int)a->offset[t + 1]);
+        if (a->offset[t + 1] < a->offset[t])
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: offset %td falls from %d to %d", where, t + 1, (int)a->offset[t], (int)a->offset[t + 1]);
         if (a->offset[t + 1] - a->offset[t] > tinyi_csl_high(a->profile) * TLLM_CSL_WIDE / 4)
-            TINYI_CSL_FAIL("%s: tile %td has %lld items, there are %td places", where, t, 4LL * (a->offset[t + 1] - a->offset[t]), tinyi_csl_high(a->profile) * TLLM_CSL_WIDE);
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tile %td has %lld items, there are %td places", where, t, 4LL * (a->offset[t + 1] - a->offset[t]), tinyi_csl_high(a->profile) * TLLM_CSL_WIDE);
     }
-    if (a->offset[tiles + 1] != a->offset[tiles]) TINYI_CSL_FAIL("%s: the last offset is %d, it must repeat %d", where, (int)a->offset[tiles + 1], (int)a->offset[tiles]);
-    if (a->n_item % 4 || a->n_item / 4 != (size_t)a->offset[tiles]) TINYI_CSL_FAIL("%s: offsets end at %lld items, there are %zu", where, 4LL * a->offset[tiles], a->n_item);
+    if (a->offset[tiles + 1] != a->offset[tiles])
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the last offset is %d, it must repeat %d", where, (int)a->offset[tiles + 1], (int)a->offset[tiles]);
+    if (a->n_item % 4 || a->n_item / 4 != (size_t)a->offset[tiles])
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: offsets end at %lld items, there are %zu", where, 4LL * a->offset[tiles], a->n_item);
     for (t = 0; t < tiles; t++)
         if ((st = tinyi_csl_check_tile(ctx, where, a, t, &n_nonzero)) != TINY_OK) return st;
-    if (n_nonzero != a->n_nonzero) TINYI_CSL_FAIL("%s: %llu values are not 0, the head says %llu", where, (unsigned long long)n_nonzero, (unsigned long long)a->n_nonzero);
+    if (n_nonzero != a->n_nonzero)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %llu values are not 0, the head says %llu", where, (unsigned long long)n_nonzero, (unsigned long long)a->n_nonzero);
     return TINY_OK;
 }
 
@@ -498,19 +503,21 @@ static tiny_status tinyi_csl_read(tiny_ctx *ctx, const char *where, const void *
     tllm_csl a;
     tiny_status st;
     size_t i;
-    if (!bytes || n < TINYI_CSL_HEAD + 4 || !tinyi_rd_bytes(&c, 8, &p) || memcmp(p, tinyi_csl_magic, 8)) TINYI_CSL_FAIL("%s: %zu bytes that are no matrix of tiles", where, bytes ? n : 0);
+    if (!bytes || n < TINYI_CSL_HEAD + 4 || !tinyi_rd_bytes(&c, 8, &p) || memcmp(p, tinyi_csl_magic, 8))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes that are no matrix of tiles", where, bytes ? n : 0);
     (void)(tinyi_rd_u32(&c, &version) && tinyi_rd_u32(&c, &flags) && tinyi_rd_u64(&c, &n_out) && tinyi_rd_u64(&c, &k) && tinyi_rd_u64(&c, &n_nonzero) && tinyi_rd_u64(&c, &n_item));
     if (version != 1 || flags > 7 || (flags & 5) == 5)
-        TINYI_CSL_FAIL("%s: version %u with flags %u; version 1 with flags up to 7, and not both 1 and 4, is known", where, (unsigned)version, (unsigned)flags);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: version %u with flags %u; version 1 with flags up to 7, and not both 1 and 4, is known", where, (unsigned)version, (unsigned)flags);
     memset(&a, 0, sizeof a);
     st = tinyi_csl_tiles(ctx, where, flags & 1 ? TLLM_CSL_PUBLISHED : flags & 4 ? TLLM_CSL_WOVEN : TLLM_CSL_ORDERED, n_out, k, &a);
     if (st) return st;
     tiles = (uint64_t)(a.down * a.across);
     if (n_item % 4 || n_item / 4 > INT32_MAX || n_nonzero > n_item || c.left % 4 || c.left / 4 != tiles + 2 + n_item + 1)     /* no sum wraps: each is below 2^34 */
-        TINYI_CSL_FAIL("%s: %llu tiles with %llu items, %llu of them values, are not the %zu bytes that follow", where, (unsigned long long)tiles, (unsigned long long)n_item,
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %llu tiles with %llu items, %llu of them values, are not the %zu bytes that follow", where, (unsigned long long)tiles, (unsigned long long)n_item,
                        (unsigned long long)n_nonzero, c.left);
     sum = tinyi_le32((const unsigned char *)bytes + n - 4);
-    if (sum != tinyi_crc32(0, (const unsigned char *)bytes, n - 4)) TINYI_CSL_FAIL("%s: damaged or cut: the CRC-32 does not agree", where);
+    if (sum != tinyi_crc32(0, (const unsigned char *)bytes, n - 4))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: damaged or cut: the CRC-32 does not agree", where);
     a.bf16 = flags >> 1 & 1;
     a.n_nonzero = n_nonzero;
     a.n_item = (size_t)n_item;

@@ -16,8 +16,6 @@
 
 #if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_GPTQ && !defined TINYLLM_NO_VPTQ
 
-#define TINYI_VPTQ_FAIL(...) return tinyi_fail(ctx, TINY_E_FORMAT, __VA_ARGS__)
-
 static const unsigned char tinyi_vptq_magic[8] = { 'T', 'I', 'N', 'Y', 'V', 'P', 'Q', 0 };
 
 /* ---- sizes -------------------------------------------------------------------------------------------------------------- */
@@ -293,12 +291,13 @@ TINYI_FN tiny_status tinyi_vptq_head(tiny_ctx *ctx, const char *where, const uns
     tiny_status st;
     memset(q, 0, sizeof *q);
     if (!bytes || n_bytes < TINYI_VPTQ_HEAD + TINYI_VPTQ_TAIL || !tinyi_rd_bytes(&c, 8, &p) || memcmp(p, tinyi_vptq_magic, 8))
-        TINYI_VPTQ_FAIL("%s: %zu bytes that are no matrix of vectors", where, bytes ? n_bytes : 0);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes that are no matrix of vectors", where, bytes ? n_bytes : 0);
     (void)(tinyi_rd_u32(&c, &version) && tinyi_rd_u32(&c, &flags) && tinyi_rd_u64(&c, &rows) && tinyi_rd_u64(&c, &n) && tinyi_rd_u32(&c, &v) && tinyi_rd_u32(&c, &k) && tinyi_rd_u32(&c, &k2) &&
            tinyi_rd_u32(&c, &groups) && tinyi_rd_u32(&c, &v0) && tinyi_rd_u32(&c, &k0) && tinyi_rd_u64(&c, &outliers) && tinyi_rd_u64(&c, &all) && tinyi_rd_u64(&c, &none));
-    if (version != 1 || flags > 3 || none) TINYI_VPTQ_FAIL("%s: version %u with flags %u; version 1 with flags up to 3 is known", where, (unsigned)version, (unsigned)flags);
+    if (version != 1 || flags > 3 || none)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: version %u with flags %u; version 1 with flags up to 3 is known", where, (unsigned)version, (unsigned)flags);
     if (rows > INT32_MAX || n > INT32_MAX || outliers > INT32_MAX || v > INT32_MAX || k > INT32_MAX || k2 > INT32_MAX || groups > INT32_MAX || v0 > INT32_MAX || k0 > INT32_MAX)
-        TINYI_VPTQ_FAIL("%s: %llu rows of %llu inputs with books of %u, %u and %u: all sizes are below 2^31", where, (unsigned long long)rows, (unsigned long long)n, (unsigned)k, (unsigned)k2, (unsigned)k0);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %llu rows of %llu inputs with books of %u, %u and %u: all sizes are below 2^31", where, (unsigned long long)rows, (unsigned long long)n, (unsigned)k, (unsigned)k2, (unsigned)k0);
     q->rows = (tiny_idx)rows;
     q->n = (tiny_idx)n;
     q->v = (tiny_idx)v;
@@ -313,11 +312,12 @@ TINYI_FN tiny_status tinyi_vptq_head(tiny_ctx *ctx, const char *where, const uns
     st = tinyi_vptq_shape(ctx, where, TINY_E_FORMAT, q);
     if (st) return st;
     if (all != n_bytes || tinyi_vptq_bytes(q) != n_bytes)
-        TINYI_VPTQ_FAIL("%s: %td rows of %td inputs are %zu bytes, the head says %llu, there are %zu", where, q->rows, q->n, tinyi_vptq_bytes(q), (unsigned long long)all, n_bytes);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %td rows of %td inputs are %zu bytes, the head says %llu, there are %zu", where, q->rows, q->n, tinyi_vptq_bytes(q), (unsigned long long)all, n_bytes);
     q->bytes = bytes;
     q->n_bytes = n_bytes;
     for (i = 0; q->permuted && i < q->n; i++)
-        if (tinyi_vptq_input(q, i) >= q->n || tinyi_vptq_input(q, i) < 0) TINYI_VPTQ_FAIL("%s: place %td is input %td of %td", where, i, tinyi_vptq_input(q, i), q->n);
+        if (tinyi_vptq_input(q, i) >= q->n || tinyi_vptq_input(q, i) < 0)
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: place %td is input %td of %td", where, i, tinyi_vptq_input(q, i), q->n);
     return TINY_OK;
 }
 
@@ -335,7 +335,7 @@ static tiny_status tinyi_vptq_order(tiny_ctx *ctx, const char *where, const tllm
         seen[o / 8] = (unsigned char)(seen[o / 8] | 1 << o % 8);
     }
     tiny_free(ctx, seen);
-    if (twice >= 0) TINYI_VPTQ_FAIL("%s: place %td is input %td, which stands before", where, twice, tinyi_vptq_input(q, twice));
+    if (twice >= 0) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: place %td is input %td, which stands before", where, twice, tinyi_vptq_input(q, twice));
     return TINY_OK;
 }
 
@@ -347,15 +347,17 @@ static tiny_status tinyi_vptq_codes(tiny_ctx *ctx, const char *where, const tllm
     tiny_idx r, i;
     for (r = 0; r < part->rows; r++) {
         const unsigned char *row = q->bytes + part->index + (size_t)r * part->row_bytes;
-        if (spare && tinyi_le32(row + part->row_bytes - 4) >> (32 - spare)) TINYI_VPTQ_FAIL("%s: bits are set behind the codes of row %td of vectors", where, r);
+        if (spare && tinyi_le32(row + part->row_bytes - 4) >> (32 - spare))
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: bits are set behind the codes of row %td of vectors", where, r);
         for (i = 0; i < part->n && !all; i++) {
             const uint32_t word = tinyi_vptq_word(row, (size_t)i, width, tinyi_vptq_mask((int)width)), c1 = word & low, c2 = part->k2 ? word >> part->bits : 0;
             if ((tiny_idx)c1 >= part->k || (part->k2 && (tiny_idx)c2 >= part->k2))
-                TINYI_VPTQ_FAIL("%s: the code in row %td of vectors, place %td is %u, %u of books of %td and %td", where, r, part->at + i, (unsigned)c1, (unsigned)c2, part->k, part->k2);
+                return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the code in row %td of vectors, place %td is %u, %u of books of %td and %td", where, r, part->at + i, (unsigned)c1, (unsigned)c2, part->k, part->k2);
         }
     }
     for (i = 0; i < part->v * (part->k + part->k2); i++)
-        if ((q->bytes[part->book + 2 * (size_t)i + 1] & 0x7cu) == 0x7cu) TINYI_VPTQ_FAIL("%s: number %td of the books for place %td on is not finite", where, i, part->at);
+        if ((q->bytes[part->book + 2 * (size_t)i + 1] & 0x7cu) == 0x7cu)
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: number %td of the books for place %td on is not finite", where, i, part->at);
     return TINY_OK;
 }
 
@@ -366,10 +368,12 @@ static tiny_status tinyi_vptq_read(tiny_ctx *ctx, const char *where, const unsig
     tiny_idx p, i;
     tiny_status st = tinyi_vptq_head(ctx, where, bytes, n_bytes, q);
     if (st) return st;
-    if (tinyi_crc32(0, bytes, n_bytes - 4) != tinyi_le32(bytes + n_bytes - 4)) TINYI_VPTQ_FAIL("%s: damaged or cut: the CRC-32 does not agree", where);
+    if (tinyi_crc32(0, bytes, n_bytes - 4) != tinyi_le32(bytes + n_bytes - 4))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: damaged or cut: the CRC-32 does not agree", where);
     st = tinyi_vptq_order(ctx, where, q);
     for (i = 0; !st && q->normalized && i < 2 * q->n; i++)
-        if ((bytes[tinyi_vptq_scales(q) + 2 * (size_t)i + 1] & 0x7cu) == 0x7cu) TINYI_VPTQ_FAIL("%s: the %s of place %td is not finite", where, i < q->n ? "scale" : "bias", i % q->n);
+        if ((bytes[tinyi_vptq_scales(q) + 2 * (size_t)i + 1] & 0x7cu) == 0x7cu)
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the %s of place %td is not finite", where, i < q->n ? "scale" : "bias", i % q->n);
     for (p = 0; !st && p < tinyi_vptq_parts(q); p++) {
         tinyi_vptq_part_of(q, p, &part);
         st = tinyi_vptq_codes(ctx, where, q, &part);
@@ -378,10 +382,10 @@ static tiny_status tinyi_vptq_read(tiny_ctx *ctx, const char *where, const unsig
     tinyi_vptq_part_of(q, 0, &part);
     from = tinyi_vptq_scales(q) + (q->normalized ? 4 * (size_t)q->n : 0);
     for (at = from; at < part.index; at++)
-        if (bytes[at]) TINYI_VPTQ_FAIL("%s: byte %zu, which fills up, is not 0", where, at);
+        if (bytes[at]) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: byte %zu, which fills up, is not 0", where, at);
     tinyi_vptq_part_of(q, tinyi_vptq_parts(q) - 1, &part);
     for (at = part.book + 2 * (size_t)part.v * (size_t)(part.k + part.k2); at < n_bytes - 4; at++)
-        if (bytes[at]) TINYI_VPTQ_FAIL("%s: byte %zu, which fills up, is not 0", where, at);
+        if (bytes[at]) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: byte %zu, which fills up, is not 0", where, at);
     return TINY_OK;
 }
 

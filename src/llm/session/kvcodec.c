@@ -453,8 +453,6 @@ typedef struct tinyi_kvc_open {             /* a chunk that was looked through: 
     int wide;
 } tinyi_kvc_open;
 
-#define TINYI_KVC_REFUSE(...) return tinyi_fail(ctx, TINY_E_FORMAT, __VA_ARGS__)
-
 /* the next length of a stream; that it is there was seen before */
 static uint32_t tinyi_kvc_length(tinyi_cursor *c, int wide)
 {
@@ -473,48 +471,59 @@ static tiny_status tinyi_kvc_look(tiny_ctx *ctx, const void *bytes, size_t n_byt
     uint32_t version = 0, flags = 0, level = 0, tokens = 0, layers = 0, v = 0, sum = 0;
     uint64_t first = 0, inside = 0, channels = 0, parts = 0, total = 0, need, i;
     memset(o, 0, sizeof *o);
-    if (!bytes || n_bytes < TINYI_KVC_HEAD + 4 || !tinyi_rd_bytes(&c, 8, &p) || memcmp(p, tinyi_kvc_magic, 8)) TINYI_KVC_REFUSE("cache codec: %zu bytes that are no chunk", bytes ? n_bytes : 0);
+    if (!bytes || n_bytes < TINYI_KVC_HEAD + 4 || !tinyi_rd_bytes(&c, 8, &p) || memcmp(p, tinyi_kvc_magic, 8))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: %zu bytes that are no chunk", bytes ? n_bytes : 0);
     (void)(tinyi_rd_u32(&c, &version) && tinyi_rd_u32(&c, &flags) && tinyi_rd_u32(&c, &level) && tinyi_rd_u32(&c, &a->chunk) && tinyi_rd_u64(&c, &first) &&
            tinyi_rd_u32(&c, &tokens) && tinyi_rd_u32(&c, &layers) && tinyi_rd_u64(&c, &a->tables) && tinyi_rd_u64(&c, &inside));
-    if (version != TINYI_KVC_VERSION) TINYI_KVC_REFUSE("cache codec: a chunk of version %u, this header knows version %d", (unsigned)version, TINYI_KVC_VERSION);
+    if (version != TINYI_KVC_VERSION)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: a chunk of version %u, this header knows version %d", (unsigned)version, TINYI_KVC_VERSION);
     end = tinyi_cursor_make((const unsigned char *)bytes + n_bytes - 4, 4);
     (void)tinyi_rd_u32(&end, &sum);
-    if (sum != tinyi_crc32(0, (const unsigned char *)bytes, n_bytes - 4)) TINYI_KVC_REFUSE("cache codec: the chunk is damaged or cut: its CRC-32 does not agree");
+    if (sum != tinyi_crc32(0, (const unsigned char *)bytes, n_bytes - 4))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: the chunk is damaged or cut: its CRC-32 does not agree");
     c.left -= 4;
-    if (flags & ~(TINYI_KVC_WIDE | TINYI_KVC_ALONE)) TINYI_KVC_REFUSE("cache codec: a chunk with flags %x", (unsigned)flags);
-    if (level < 1 || level > TLLM_KVCODEC_LEVELS) TINYI_KVC_REFUSE("cache codec: a chunk of level %u: they go from 1 to %d", (unsigned)level, TLLM_KVCODEC_LEVELS);
+    if (flags & ~(TINYI_KVC_WIDE | TINYI_KVC_ALONE)) return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: a chunk with flags %x", (unsigned)flags);
+    if (level < 1 || level > TLLM_KVCODEC_LEVELS)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: a chunk of level %u: they go from 1 to %d", (unsigned)level, TLLM_KVCODEC_LEVELS);
     if (tokens < 1 || tokens > TINYI_KVC_MOST_TOKENS || first > (uint64_t)(PTRDIFF_MAX / 2 - TINYI_KVC_MOST_TOKENS))
-        TINYI_KVC_REFUSE("cache codec: a chunk of %u tokens from number %llu on: it has 1 to %d", (unsigned)tokens, (unsigned long long)first, TINYI_KVC_MOST_TOKENS);
-    if (layers < 1 || layers > TINYI_KVC_MOST_LAYERS) TINYI_KVC_REFUSE("cache codec: a chunk of %u layers: it has 1 to %d", (unsigned)layers, TINYI_KVC_MOST_LAYERS);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: a chunk of %u tokens from number %llu on: it has 1 to %d", (unsigned)tokens, (unsigned long long)first, TINYI_KVC_MOST_TOKENS);
+    if (layers < 1 || layers > TINYI_KVC_MOST_LAYERS)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: a chunk of %u layers: it has 1 to %d", (unsigned)layers, TINYI_KVC_MOST_LAYERS);
     o->width = c;
-    if (!tinyi_rd_bytes(&c, (size_t)layers * TLLM_KV_PARTS * 4, &p)) TINYI_KVC_REFUSE("cache codec: the chunk ends within its widths");
+    if (!tinyi_rd_bytes(&c, (size_t)layers * TLLM_KV_PARTS * 4, &p)) return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: the chunk ends within its widths");
     at = o->width;
     for (i = 0; i < (uint64_t)layers * TLLM_KV_PARTS; i++) {
         (void)tinyi_rd_u32(&at, &v);
-        if (v > TINYI_KVC_MOST_WIDTH) TINYI_KVC_REFUSE("cache codec: layer %u of the chunk has rows of %lu numbers", (unsigned)(i / TLLM_KV_PARTS), (unsigned long)v);
+        if (v > TINYI_KVC_MOST_WIDTH)
+            return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: layer %u of the chunk has rows of %lu numbers", (unsigned)(i / TLLM_KV_PARTS), (unsigned long)v);
         channels += v;
         parts += v > 0;
     }
-    if (inside > c.left || (inside > 0) != ((flags & TINYI_KVC_ALONE) != 0)) TINYI_KVC_REFUSE("cache codec: %llu bytes of tables in a chunk of %zu", (unsigned long long)inside, n_bytes);
+    if (inside > c.left || (inside > 0) != ((flags & TINYI_KVC_ALONE) != 0))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: %llu bytes of tables in a chunk of %zu", (unsigned long long)inside, n_bytes);
     o->tables = tinyi_cursor_make(c.at, (size_t)inside);
     (void)tinyi_rd_bytes(&c, (size_t)inside, &p);
     need = parts * tokens * 2;              /* below 2^14 2^20 2 */
-    if (!parts || !tinyi_count_fits(&c, need, 1)) TINYI_KVC_REFUSE("cache codec: the scales of %llu parts and %u tokens take more than the %zu bytes that are left", (unsigned long long)parts, (unsigned)tokens, c.left);
+    if (!parts || !tinyi_count_fits(&c, need, 1))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: the scales of %llu parts and %u tokens take more than the %zu bytes that are left", (unsigned long long)parts, (unsigned)tokens, c.left);
     o->scale = c;
     (void)tinyi_rd_bytes(&c, (size_t)need, &p);
     o->wide = (flags & TINYI_KVC_WIDE) != 0;
-    if (!tinyi_count_fits(&c, channels, o->wide ? 4 : 2)) TINYI_KVC_REFUSE("cache codec: the lengths of %llu streams take more than the %zu bytes that are left", (unsigned long long)channels, c.left);
+    if (!tinyi_count_fits(&c, channels, o->wide ? 4 : 2))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: the lengths of %llu streams take more than the %zu bytes that are left", (unsigned long long)channels, c.left);
     o->length = c;
     (void)tinyi_rd_bytes(&c, (size_t)channels * (o->wide ? 4 : 2), &p);
     o->stream = c.at;
     at = o->length;
     for (i = 0; i < channels; i++) total += tinyi_kvc_length(&at, o->wide);
-    if (total != c.left) TINYI_KVC_REFUSE("cache codec: the streams of a chunk take %llu bytes, there are %zu", (unsigned long long)total, c.left);
+    if (total != c.left)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: the streams of a chunk take %llu bytes, there are %zu", (unsigned long long)total, c.left);
     at = o->scale;
     for (i = 0; i < need / 2; i++) {
         uint16_t u = 0;
         (void)tinyi_rd_u16(&at, &u);
-        if (u >= 0x7c00u) TINYI_KVC_REFUSE("cache codec: scale %llu of the chunk is %04x: no finite number from zero on", (unsigned long long)i, u);
+        if (u >= 0x7c00u)
+            return tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: scale %llu of the chunk is %04x: no finite number from zero on", (unsigned long long)i, u);
     }
     a->level = (int)level;
     a->alone = inside > 0;

@@ -182,8 +182,6 @@ TINY_API tiny_status tllm_kvcodec_save(tllm_session *s, const tllm_kvcodec_table
 
 typedef struct tinyi_kvs_file { uint64_t print; uint32_t rope; size_t n_token, n_chunk; tinyi_cursor token, size, chunk; } tinyi_kvs_file;
 
-#define TINYI_KVS_REFUSE(...) return tinyi_fail(ctx, TINY_E_FORMAT, __VA_ARGS__)
-
 static tiny_status tinyi_kvs_look(tiny_ctx *ctx, const char *path, const tiny_file *f, tinyi_kvs_file *o)
 {
     tinyi_cursor c = tinyi_cursor_make(f->bytes, f->n_bytes), at;
@@ -192,23 +190,30 @@ static tiny_status tinyi_kvs_look(tiny_ctx *ctx, const char *path, const tiny_fi
     uint64_t n_token = 0, size = 0, left;
     size_t i;
     memset(o, 0, sizeof *o);
-    if (f->n_bytes < TINYI_KVS_HEAD + 4 || !tinyi_rd_bytes(&c, 8, &p) || memcmp(p, tinyi_kvs_magic, 8)) TINYI_KVS_REFUSE("%s: this is no kept cache", path);
+    if (f->n_bytes < TINYI_KVS_HEAD + 4 || !tinyi_rd_bytes(&c, 8, &p) || memcmp(p, tinyi_kvs_magic, 8))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: this is no kept cache", path);
     (void)(tinyi_rd_u32(&c, &version) && tinyi_rd_u32(&c, &n_chunk) && tinyi_rd_u64(&c, &o->print) && tinyi_rd_u64(&c, &n_token) && tinyi_rd_u32(&c, &o->rope) && tinyi_rd_u32(&c, &zero));
-    if (version != TINYI_KVS_VERSION) TINYI_KVS_REFUSE("%s: a kept cache of version %u, this header knows version %d", path, (unsigned)version, TINYI_KVS_VERSION);
-    if (!n_token || !tinyi_count_fits(&c, n_token, 4)) TINYI_KVS_REFUSE("%s: %llu tokens cannot stand in %zu bytes", path, (unsigned long long)n_token, c.left);
+    if (version != TINYI_KVS_VERSION)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: a kept cache of version %u, this header knows version %d", path, (unsigned)version, TINYI_KVS_VERSION);
+    if (!n_token || !tinyi_count_fits(&c, n_token, 4))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %llu tokens cannot stand in %zu bytes", path, (unsigned long long)n_token, c.left);
     o->token = c;
     (void)tinyi_rd_bytes(&c, (size_t)n_token * 4, &p);
-    if (!n_chunk || n_chunk > n_token || !tinyi_count_fits(&c, n_chunk, 8)) TINYI_KVS_REFUSE("%s: %u chunks of %llu tokens cannot stand in %zu bytes", path, (unsigned)n_chunk, (unsigned long long)n_token, c.left);
+    if (!n_chunk || n_chunk > n_token || !tinyi_count_fits(&c, n_chunk, 8))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %u chunks of %llu tokens cannot stand in %zu bytes", path, (unsigned)n_chunk, (unsigned long long)n_token, c.left);
     o->size = at = c;
     (void)tinyi_rd_bytes(&c, (size_t)n_chunk * 8, &p);
     i = (size_t)(c.at - f->bytes);
-    if (!tinyi_rd_u32(&c, &sum) || sum != tinyi_crc32(0, f->bytes, i)) TINYI_KVS_REFUSE("%s: the head of the kept cache is damaged or cut: its CRC-32 does not agree", path);
-    if (zero || o->rope > 1) TINYI_KVS_REFUSE("%s: a kept cache with %lx and %lx where 0, and 0 or 1, stand", path, (unsigned long)zero, (unsigned long)o->rope);
+    if (!tinyi_rd_u32(&c, &sum) || sum != tinyi_crc32(0, f->bytes, i))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the head of the kept cache is damaged or cut: its CRC-32 does not agree", path);
+    if (zero || o->rope > 1)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: a kept cache with %lx and %lx where 0, and 0 or 1, stand", path, (unsigned long)zero, (unsigned long)o->rope);
     for (i = 0, left = c.left; i < n_chunk; i++, left -= size) {
         (void)tinyi_rd_u64(&at, &size);
-        if (size > left) TINYI_KVS_REFUSE("%s: chunk %zu has %llu bytes, %llu are left", path, i, (unsigned long long)size, (unsigned long long)left);
+        if (size > left)
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: chunk %zu has %llu bytes, %llu are left", path, i, (unsigned long long)size, (unsigned long long)left);
     }
-    if (left) TINYI_KVS_REFUSE("%s: %llu bytes follow the last chunk", path, (unsigned long long)left);
+    if (left) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %llu bytes follow the last chunk", path, (unsigned long long)left);
     o->n_token = (size_t)n_token;
     o->n_chunk = (size_t)n_chunk;
     o->chunk = c;
@@ -219,7 +224,7 @@ static tiny_status tinyi_kvs_look(tiny_ctx *ctx, const char *path, const tiny_fi
 static tiny_status tinyi_kvs_next(tiny_ctx *ctx, const char *path, size_t i, size_t first, const tinyi_kvs_file *o, const tllm_kvcodec_about *a)
 {
     if ((size_t)a->first == first && a->chunk == (uint32_t)i && (size_t)a->n_token <= o->n_token - first) return TINY_OK;
-    TINYI_KVS_REFUSE("%s: chunk %zu has number %lu and %td tokens from number %td on, it should begin with number %zu of %zu", path, i, (unsigned long)a->chunk, a->n_token, a->first, first, o->n_token);
+    return tinyi_fail(ctx, TINY_E_FORMAT, "%s: chunk %zu has number %lu and %td tokens from number %td on, it should begin with number %zu of %zu", path, i, (unsigned long)a->chunk, a->n_token, a->first, first, o->n_token);
 }
 
 static tiny_status tinyi_kvs_accept(tllm_session *s, const tllm_kvcodec_tables *tables, const char *path, const tinyi_kvs_file *o, const tllm_kv *kv)
@@ -232,15 +237,18 @@ static tiny_status tinyi_kvs_accept(tllm_session *s, const tllm_kvcodec_tables *
     const unsigned char *p = NULL;
     uint64_t n = 0;
     size_t i, first = 0;
-    if (o->print != tinyi_lm_fingerprint(state)) TINYI_KVS_REFUSE("%s: the kept cache belongs to another model, or to other adapters than those of now", path);
-    if (o->rope != (uint32_t)tinyi_lm_long_rope(state)) TINYI_KVS_REFUSE("%s: the kept cache turned its keys for %s contexts, this session has room for %td tokens", path, o->rope ? "long" : "short", s->n_ctx);
+    if (o->print != tinyi_lm_fingerprint(state))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the kept cache belongs to another model, or to other adapters than those of now", path);
+    if (o->rope != (uint32_t)tinyi_lm_long_rope(state))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the kept cache turned its keys for %s contexts, this session has room for %td tokens", path, o->rope ? "long" : "short", s->n_ctx);
     if (o->n_token > (size_t)s->n_ctx) return tinyi_fail(ctx, TINY_E_WORKSPACE, "%s: the kept cache has %zu tokens, this session has room for %td", path, o->n_token, s->n_ctx);
     if (blocks > tinyi_lm_seq_room(state, 0))
         return tinyi_fail(ctx, TINY_E_WORKSPACE, "%s: the kept cache wants %td pages of %td tokens, there are %td", path, blocks, state->pages.block, tinyi_lm_seq_room(state, 0));
     for (i = 0; i < o->n_token; i++) {
         uint32_t v = 0;
         (void)tinyi_rd_u32(&token, &v);
-        if (v >= (uint32_t)s->about.n_vocab) TINYI_KVS_REFUSE("%s: token %zu is %lu, the vocabulary has %td", path, i, (unsigned long)v, s->about.n_vocab);
+        if (v >= (uint32_t)s->about.n_vocab)
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: token %zu is %lu, the vocabulary has %td", path, i, (unsigned long)v, s->about.n_vocab);
         s->spare[i] = (int32_t)v;
     }
     for (i = 0; i < o->n_chunk; i++) {
@@ -252,7 +260,7 @@ static tiny_status tinyi_kvs_accept(tllm_session *s, const tllm_kvcodec_tables *
         if (st) return st;
         first += (size_t)a.n_token;
     }
-    if (first != o->n_token) TINYI_KVS_REFUSE("%s: the chunks have %zu tokens, the text %zu", path, first, o->n_token);
+    if (first != o->n_token) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the chunks have %zu tokens, the text %zu", path, first, o->n_token);
     return TINY_OK;
 }
 

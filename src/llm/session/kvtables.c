@@ -303,19 +303,18 @@ TINYI_FN tiny_status tinyi_kvc_tables_of(tiny_ctx *ctx, const tinyi_kvc_shape *s
 
 /* ---- reading: each count is compared with what the bytes could hold before memory is taken -------------------------- */
 
-#define TINYI_KVT_REFUSE(...) return tinyi_fail(ctx, TINY_E_FORMAT, __VA_ARGS__)
-
 static tiny_status tinyi_kvt_read_table(tiny_ctx *ctx, const char *where, tinyi_cursor *c, uint16_t *cdf, int n)
 {
     uint8_t lo = 0, hi = 0;
     int i;
-    if (!tinyi_rd_u8(c, &lo) || !tinyi_rd_u8(c, &hi) || lo > hi || hi >= n) TINYI_KVT_REFUSE("%s: a table from symbol %d to %d of %d", where, lo, hi, n);
+    if (!tinyi_rd_u8(c, &lo) || !tinyi_rd_u8(c, &hi) || lo > hi || hi >= n)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: a table from symbol %d to %d of %d", where, lo, hi, n);
     for (i = 0; i <= lo; i++) cdf[i] = (uint16_t)i;
-    for (; i <= hi; i++) if (!tinyi_rd_u16(c, &cdf[i])) TINYI_KVT_REFUSE("%s: a table is cut", where);
+    for (; i <= hi; i++) if (!tinyi_rd_u16(c, &cdf[i])) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: a table is cut", where);
     for (; i <= n; i++) cdf[i] = (uint16_t)(65535 - n + i);
     if (tinyi_arith_valid(cdf, n)) return TINY_OK;
     for (i = lo; cdf[i] < cdf[i + 1]; i++) {}
-    TINYI_KVT_REFUSE("%s: a table does not rise from %d to %d at symbol %d: it has no slot", where, cdf[i], cdf[i + 1], i);
+    return tinyi_fail(ctx, TINY_E_FORMAT, "%s: a table does not rise from %d to %d at symbol %d: it has no slot", where, cdf[i], cdf[i + 1], i);
 }
 
 TINYI_FN tiny_status tinyi_kvc_tables_read(tiny_ctx *ctx, const char *where, tinyi_cursor *c, tllm_kvcodec_tables **out)
@@ -329,17 +328,21 @@ TINYI_FN tiny_status tinyi_kvc_tables_read(tiny_ctx *ctx, const char *where, tin
     int32_t *dims;
     tiny_status st;
     *out = NULL;
-    if (body.left < TINYI_KVT_HEAD + 4 || !tinyi_rd_bytes(&body, 8, &magic) || memcmp(magic, tinyi_kvt_magic, 8)) TINYI_KVT_REFUSE("%s: these are no tables of a cache codec", where);
+    if (body.left < TINYI_KVT_HEAD + 4 || !tinyi_rd_bytes(&body, 8, &magic) || memcmp(magic, tinyi_kvt_magic, 8))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: these are no tables of a cache codec", where);
     (void)(tinyi_rd_u32(&body, &version) && tinyi_rd_u32(&body, &n_layer) && tinyi_rd_u32(&body, &levels));
-    if (version != TINYI_KVT_VERSION) TINYI_KVT_REFUSE("%s: tables of version %u, this header knows version %d", where, (unsigned)version, TINYI_KVT_VERSION);
-    if (n_layer < 1 || n_layer > TINYI_KVC_MOST_LAYERS || (levels & ~14u)) TINYI_KVT_REFUSE("%s: tables of %u layers and levels %x", where, (unsigned)n_layer, (unsigned)levels);
+    if (version != TINYI_KVT_VERSION)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tables of version %u, this header knows version %d", where, (unsigned)version, TINYI_KVT_VERSION);
+    if (n_layer < 1 || n_layer > TINYI_KVC_MOST_LAYERS || (levels & ~14u))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tables of %u layers and levels %x", where, (unsigned)n_layer, (unsigned)levels);
     n = (size_t)n_layer * TLLM_KV_PARTS;
     widths = body;
     for (k = 1; k < 4; k++) kinds += levels >> k & 1;
-    if (!tinyi_rd_bytes(&body, 4 * n, &skip)) TINYI_KVT_REFUSE("%s: the tables end within their widths", where);
+    if (!tinyi_rd_bytes(&body, 4 * n, &skip)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the tables end within their widths", where);
     for (k = 0; k < 3; k++) {
         steps[k] = body;
-        if ((levels >> (k + 1) & 1) && !tinyi_rd_bytes(&body, 2 * n, &skip)) TINYI_KVT_REFUSE("%s: the tables end within their steps", where);
+        if ((levels >> (k + 1) & 1) && !tinyi_rd_bytes(&body, 2 * n, &skip))
+            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the tables end within their steps", where);
     }
     dims = (int32_t *)tinyi_alloc(ctx, 4 * n, sizeof *dims);
     if (!dims) return tiny_ctx_status(ctx);
