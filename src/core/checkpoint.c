@@ -150,7 +150,7 @@ TINY_API tiny_status tiny_checkpoint_create(tiny_ctx *ctx, const tiny_checkpoint
     path = desc->path ? desc->path : "the checkpoint";
     n_path = strlen(path);
     w = (tiny_checkpoint_writer *)tinyi_alloc(ctx, sizeof *w + n_path + 1, 1);
-    if (!w) return ctx->status;
+    if (!w) return tiny_ctx_status(ctx);
     memset(w, 0, sizeof *w);
     w->path = (char *)(w + 1);
     memcpy(w->path, path, n_path + 1);
@@ -177,7 +177,7 @@ static tiny_status tinyi_ckpt_new_name(tiny_ctx *ctx, tiny_checkpoint_writer *w,
         at = &(*at)->side[order > 0];
     }
     fresh = (tinyi_ckpt_name *)tinyi_alloc(ctx, sizeof *fresh + n + 1, 1);
-    if (!fresh) return ctx->status;
+    if (!fresh) return tiny_ctx_status(ctx);
     memset(fresh, 0, sizeof *fresh);
     fresh->text = (char *)(fresh + 1);
     memcpy(fresh->text, name, n + 1);
@@ -500,7 +500,7 @@ static tiny_status tinyi_ckpt_read(tiny_ctx *ctx, tiny_checkpoint *c, int no_che
                           at.left / TINYI_CKPT_LEAST);
     c->entry = (tiny_checkpoint_entry *)tinyi_alloc(ctx, (size_t)n_entries, sizeof *c->entry);
     c->order = c->entry ? (size_t *)tinyi_alloc(ctx, (size_t)n_entries, sizeof *c->order) : NULL;
-    if (!c->order) return ctx->status;
+    if (!c->order) return tiny_ctx_status(ctx);
     for (i = 0; i < (size_t)n_entries && !st; i++) st = tinyi_ckpt_entry_read(ctx, c->path, &at, base, i, &c->entry[i]);
     if (st) return st;
     if (at.left) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes stand after its %zu entries", c->path, at.left, i);
@@ -524,7 +524,7 @@ TINY_API tiny_status tiny_checkpoint_open(tiny_ctx *ctx, const tiny_checkpoint_d
     path = desc->path ? desc->path : "memory";
     n_path = strlen(path);
     c = (tiny_checkpoint *)tinyi_alloc(ctx, sizeof *c + n_path + 1, 1);
-    if (!c) return ctx->status;
+    if (!c) return tiny_ctx_status(ctx);
     memset(c, 0, sizeof *c);
     c->path = (char *)(c + 1);
     memcpy(c->path, path, n_path + 1);

@@ -339,7 +339,7 @@ static tiny_status tinyi_conform_lay(tinyi_conform *t, tinyi_conform_side *s, in
     s->bytes = TINYI_CONFORM_WALL * 2 + shift + TINYI_MAX(elements, low + (size_t)tiny_tensor_count(&v)) * es;
     s->memory = (unsigned char *)tinyi_conform_take(t, s->bytes);
     s->before = (unsigned char *)tinyi_conform_take(t, s->bytes);
-    if (!s->memory || !s->before) return TINY_E_MEMORY;
+    if (!s->memory || !s->before) return tiny_ctx_status(t->ctx);
     memset(s->memory, 0xff, s->bytes);
     v.data = s->memory + TINYI_CONFORM_WALL + shift + low * es;
     s->view = v;
@@ -496,7 +496,7 @@ static tiny_status tinyi_conform_magnitudes(tinyi_conform *t, unsigned char *con
                        (s->ref.dtype == TINY_I16 && !side && t->c.fill[i] == TINY_FILL_NORMAL);
             *to = s->ref;
             to->data = tinyi_conform_take(t, (size_t)n * es);
-            if (!to->data) return TINY_E_MEMORY;
+            if (!to->data) return tiny_ctx_status(t->ctx);
             memcpy(to->data, from, (size_t)n * es);
             for (k = 0; absolute && k < n; k++) {
                 unsigned char *p = (unsigned char *)to->data + (size_t)k * es;
@@ -597,7 +597,7 @@ static tiny_status tinyi_conform_case(tinyi_conform *t, const tiny_conform_desc 
         s->ref = tiny_tensor_nd(NULL, t->c.in[i].dtype, t->c.in[i].rank, t->c.in[i].dim);
         n = tiny_tensor_count(&s->ref);
         s->dense = (unsigned char *)tinyi_conform_take(t, (size_t)n * tiny_dtype_bytes(s->ref.dtype));
-        if (!s->dense) return TINY_E_MEMORY;
+        if (!s->dense) return tiny_ctx_status(t->ctx);
         s->ref.data = s->dense;
         tinyi_conform_fill(t, i);
         st = tinyi_conform_lay(t, s, t->c.dense[i], t->c.fill[i] != TINY_FILL_TABLE);
@@ -626,7 +626,7 @@ static tiny_status tinyi_conform_case(tinyi_conform *t, const tiny_conform_desc 
         if (bytes > most) most = bytes;
         s->dense = (unsigned char *)tinyi_conform_take(t, bytes);
         start[j] = (unsigned char *)tinyi_conform_take(t, bytes);
-        if (!s->dense || !start[j]) return TINY_E_MEMORY;
+        if (!s->dense || !start[j]) return tiny_ctx_status(t->ctx);
         s->ref.data = s->dense;
         for (k = 0; k < n; k++)
             tinyi_conform_put(s->ref.dtype, start[j] + (size_t)k * es, row->flags & TINY_OP_ACCUMULATES ?
@@ -640,7 +640,7 @@ static tiny_status tinyi_conform_case(tinyi_conform *t, const tiny_conform_desc 
     *declined = accel && !desc->include_declined && !accel->can_run(accel->user, &t->op, row);
     if (*declined) return TINY_OK;
     got = (unsigned char *)tinyi_conform_take(t, most);
-    if (!got) return TINY_E_MEMORY;
+    if (!got) return tiny_ctx_status(t->ctx);
     if (tiny_run_reference(t->ctx, &ref_op)) {
         tinyi_conform_refused(t, "the reference refuses the case: ");
         return TINY_OK;
@@ -745,7 +745,7 @@ TINY_API tiny_status tiny_conform(tiny_ctx *ctx, const tiny_conform_desc *desc, 
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "conformance: n_failed is needed, and numbers of cases are not negative");
     if (d.only_case > 0 && d.n_cases < d.only_case) d.n_cases = d.only_case;
     t = (tinyi_conform *)tiny_alloc(ctx, sizeof *t);
-    if (!t) return TINY_E_MEMORY;
+    if (!t) return tiny_ctx_status(ctx);
     memset(t, 0, sizeof *t);
     t->ctx = ctx;
     t->seed = d.seed;

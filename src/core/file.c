@@ -128,7 +128,7 @@ static tiny_status tinyi_file_read(tiny_ctx *ctx, FILE *f, const char *path, uin
 {
     size_t room = 1u << 16, n = 0;
     unsigned char *p = (unsigned char *)tinyi_alloc(ctx, room, 1);
-    if (!p) return ctx->status;
+    if (!p) return tiny_ctx_status(ctx);
     for (;;) {
         unsigned char *q;
         n += fread(p + n, 1, room - n, f);
@@ -144,7 +144,7 @@ static tiny_status tinyi_file_read(tiny_ctx *ctx, FILE *f, const char *path, uin
         q = (unsigned char *)tinyi_alloc(ctx, room, 2);
         if (!q) {
             tiny_free(ctx, p);
-            return ctx->status;
+            return tiny_ctx_status(ctx);
         }
         memcpy(q, p, n);
         tiny_free(ctx, p);
@@ -323,7 +323,7 @@ tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out)
     tiny_status st;
     memset(out, 0, sizeof *out);
     out->path = (char *)tinyi_alloc(ctx, 2 * n + 1 + sizeof ".part", 1);   /* path stands in memory: twice it is no overflow */
-    if (!out->path) return ctx->status;
+    if (!out->path) return tiny_ctx_status(ctx);
     out->part = out->path + n + 1;
     memcpy(out->path, path, n + 1);
     memcpy(out->part, path, n);

@@ -27,6 +27,7 @@ TINYI_INLINE int tinyi_size_add(size_t a, size_t b, size_t *r)
  * allocator is asked for what is needed, and decides itself. */
 TINY_API void *tiny_alloc(tiny_ctx *ctx, size_t bytes);
 TINY_API void tiny_free(tiny_ctx *ctx, void *memory);      /* takes NULL */
+/* A caller that gets NULL returns tiny_ctx_status(ctx), the status of that sentence: TINY_E_MEMORY or TINY_E_OVERFLOW. */
 TINYI_FN void *tinyi_alloc(tiny_ctx *ctx, size_t n, size_t bytes_each);
 /* In small pages: what is reserved for the most that may come and written in many places as it fills, like the keys and
  * values of all layers for a context of 100 000 tokens, is resident only where it was written. */

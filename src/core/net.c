@@ -234,7 +234,7 @@ TINY_API tiny_status tiny_local_open(tiny_ctx *ctx, const tiny_local_desc *desc,
     l->rings = world > 1 ? (unsigned char *)tinyi_alloc(ctx, (size_t)world * (size_t)world, size) : NULL;
     if (!l->rank || !l->link || !l->count || (world > 1 && !l->rings)) {
         tiny_local_close(ctx, l);
-        return TINY_E_MEMORY;
+        return tiny_ctx_status(ctx);
     }
     for (i = 0; i < world; i++) {
         tinyi_local_rank *r = &l->rank[i];

@@ -32,7 +32,7 @@ TINY_API tiny_status tiny_record_start(tiny_ctx *ctx, tiny_recording **out)
     if (TINYI_CHAT) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "recordings are left out of this program");
     if (ctx->recording) return tinyi_fail(ctx, TINY_E_ARGUMENT, "this context is recording already");
     rec = (tiny_recording *)tinyi_alloc(ctx, 1, sizeof *rec);
-    if (!rec) return ctx->status;
+    if (!rec) return tiny_ctx_status(ctx);
     memset(rec, 0, sizeof *rec);
     ctx->recording = *out = rec;
     return TINY_OK;

@@ -396,7 +396,7 @@ static tiny_status tinyi_helpers_ready(tiny_ctx *ctx, int *n)
     }
     if (!ctx->helpers) {
         ctx->helpers = (tinyi_helper *)tinyi_alloc(ctx, (size_t)ctx->n_threads - 1, sizeof *ctx->helpers);
-        if (!ctx->helpers) return TINY_E_MEMORY;
+        if (!ctx->helpers) return tiny_ctx_status(ctx);
     }
     while (ctx->n_helpers < *n - 1) {
         tinyi_helper *h = &ctx->helpers[ctx->n_helpers];

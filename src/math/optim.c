@@ -135,7 +135,7 @@ static tiny_status tinyi_optim_fill(tiny_optim *o, tinyi_optim_slot *s, const ti
     if (!p->name) (void)snprintf(spare, sizeof spare, "parameter.%zu", i);
     length = strlen(p->name ? p->name : spare) + 1;
     s->name = (char *)tinyi_alloc(ctx, length, 1);
-    if (!s->name) return ctx->status;
+    if (!s->name) return tiny_ctx_status(ctx);
     memcpy(s->name, p->name ? p->name : spare, length);
     s->value = p->value;
     s->grad = p->grad;
@@ -149,18 +149,18 @@ static tiny_status tinyi_optim_fill(tiny_optim *o, tinyi_optim_slot *s, const ti
     s->w = s->value.data;
     if (master) {
         s->w = tinyi_optim_zeros(ctx, s);
-        if (!s->w) return ctx->status;
+        if (!s->w) return tiny_ctx_status(ctx);
         tinyi_optim_from_value(s);
     }
     s->m = tinyi_optim_zeros(ctx, s);
-    if (!s->m) return ctx->status;
+    if (!s->m) return tiny_ctx_status(ctx);
     if (tinyi_optim_adams(s)) {
         s->v = tinyi_optim_zeros(ctx, s);
-        if (!s->v) return ctx->status;
+        if (!s->v) return tiny_ctx_status(ctx);
     }
     if (o->desc.ema > 0.0) {
         s->ema = tinyi_optim_zeros(ctx, s);
-        if (!s->ema) return ctx->status;
+        if (!s->ema) return tiny_ctx_status(ctx);
         if (s->n) memcpy(s->ema, s->w, s->n * bytes);
     }
     s->first_piece = o->pieces;
@@ -182,7 +182,7 @@ static tiny_status tinyi_optim_muon_room(tiny_optim *o)
     }
     if (!most) return TINY_OK;
     o->muon = tinyi_alloc(o->ctx, most, 1);
-    return o->muon ? TINY_OK : o->ctx->status;
+    return o->muon ? TINY_OK : tiny_ctx_status(o->ctx);
 }
 
 TINY_API tiny_status tiny_optim_open(tiny_ctx *ctx, const tiny_param *params, size_t n_params, const tiny_optim_desc *desc, tiny_optim **out)
@@ -195,7 +195,7 @@ TINY_API tiny_status tiny_optim_open(tiny_ctx *ctx, const tiny_param *params, si
     if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_optim_open needs a place for the optimiser");
     if (!params || !n_params) return tinyi_fail(ctx, TINY_E_ARGUMENT, "optimiser: there are no parameters");
     o = (tiny_optim *)tinyi_alloc(ctx, 1, sizeof *o);
-    if (!o) return ctx->status;
+    if (!o) return tiny_ctx_status(ctx);
     memset(o, 0, sizeof *o);
     o->ctx = ctx;
     if (desc) o->desc = *desc;
@@ -208,7 +208,7 @@ TINY_API tiny_status tiny_optim_open(tiny_ctx *ctx, const tiny_param *params, si
                 st = tinyi_fail(ctx, TINY_E_ALIAS, "optimiser: parameters %zu and %zu are the same memory", j, i);
     if (!st) {
         o->slot = (tinyi_optim_slot *)tinyi_alloc(ctx, n_params, sizeof *o->slot);
-        if (!o->slot) st = ctx->status;
+        if (!o->slot) st = tiny_ctx_status(ctx);
     }
     if (!st) {
         memset(o->slot, 0, n_params * sizeof *o->slot);

@@ -83,7 +83,7 @@ TINY_API tiny_status tiny_tape_open(tiny_ctx *ctx, const tiny_tape_desc *desc, t
     if (st) return st;
     if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_tape_open needs a place for the tape");
     t = (tiny_tape *)tinyi_alloc(ctx, 1, sizeof *t);
-    if (!t) return ctx->status;
+    if (!t) return tiny_ctx_status(ctx);
     memset(t, 0, sizeof *t);
     t->ctx = ctx;
     t->dry = desc && desc->dry;
@@ -95,7 +95,7 @@ TINY_API tiny_status tiny_tape_open(tiny_ctx *ctx, const tiny_tape_desc *desc, t
     } else t->base = (unsigned char *)tinyi_alloc(ctx, t->size, 1);
     if (!t->base) {
         tiny_free(ctx, t);
-        return ctx->status;
+        return tiny_ctx_status(ctx);
     }
     *out = t;
     return TINY_OK;
@@ -128,7 +128,7 @@ static tiny_status tinyi_tape_grow(tiny_ctx *ctx, void **array, size_t n, size_t
     if (n < *room) return TINY_OK;
     want = *room ? 2 * *room : 64;
     more = tinyi_alloc(ctx, want, each);
-    if (!more) return ctx->status;
+    if (!more) return tiny_ctx_status(ctx);
     if (n) memcpy(more, *array, n * each);
     tiny_free(ctx, *array);
     *array = more;

@@ -102,7 +102,7 @@ TINY_API tiny_status tllm_file_from_fd(tiny_ctx *ctx, int fd, uint64_t offset, u
         }
 #endif
         p = (unsigned char *)tinyi_alloc(ctx, (size_t)n_bytes, 1);
-        if (!p) return ctx->status;
+        if (!p) return tiny_ctx_status(ctx);
         if (tinyi_fd_read(fd, offset, p, (size_t)n_bytes) != (size_t)n_bytes) {
             tiny_free(ctx, p);
             return tinyi_fail(ctx, TINY_E_IO, "%s: %llu bytes at %llu cannot be read: %s", name, (unsigned long long)n_bytes,

@@ -189,7 +189,7 @@ static tiny_status tinyi_gguf_part(tiny_ctx *ctx, tinyi_store_part *p, tinyi_sto
         return tinyi_store_path(ctx, p, first->path);
     }
     p->path = (char *)tinyi_alloc(ctx, n_path, 1);
-    if (!p->path) return ctx->status;
+    if (!p->path) return tiny_ctx_status(ctx);
     memcpy(p->path, first->path, stem);
     (void)snprintf(p->path + stem, n_path - stem, "-%05u-of-%05u.gguf", (unsigned)i + 1, (unsigned)first->split_count);
     st = tiny_file_open(ctx, p->path, &p->file);

@@ -43,7 +43,7 @@ static tiny_status tinyi_writer_room(tiny_ctx *ctx, tinyi_writer_text *t, size_t
     if (need <= t->room) return TINY_OK;
     while (room < need) room = room > SIZE_MAX / 2 ? need : room * 2;
     p = (unsigned char *)tinyi_alloc(ctx, room, 1);
-    if (!p) return ctx->status;
+    if (!p) return tiny_ctx_status(ctx);
     if (t->n) memcpy(p, t->at, t->n);
     tiny_free(ctx, t->at);
     t->at = p;
@@ -126,7 +126,7 @@ TINY_API tiny_status tllm_writer_open(tiny_ctx *ctx, const tllm_writer_desc *des
     if (d.path) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: this build has no files (TINY_NO_STDIO)", path);
 #endif
     w = (tllm_writer *)tinyi_alloc(ctx, 1, sizeof *w);
-    if (!w) return ctx->status;
+    if (!w) return tiny_ctx_status(ctx);
     memset(w, 0, sizeof *w);
     w->version = d.version ? d.version : 3;
     w->part_bytes = d.part_bytes;
@@ -136,7 +136,7 @@ TINY_API tiny_status tllm_writer_open(tiny_ctx *ctx, const tllm_writer_desc *des
     w->path = (char *)tinyi_alloc(ctx, w->n_path + 1, 1);
     w->name = w->path ? (char *)tinyi_alloc(ctx, w->n_path + 64, 1) : NULL;
     if (w->path && w->name) memcpy(w->path, path, w->n_path + 1);
-    else st = ctx->status;
+    else st = tiny_ctx_status(ctx);
     if (!st && d.alignment) st = tllm_writer_put_u32(ctx, w, "general.alignment", d.alignment);
     if (st) tllm_writer_close(ctx, w);
     else *out = w;
@@ -320,7 +320,7 @@ static tiny_status tinyi_writer_plan(tiny_ctx *ctx, tllm_writer *w)
     tiny_status st = TINY_OK;
     if (!w->alignment) w->alignment = 32;
     order = (size_t *)tinyi_alloc(ctx, n, 2 * sizeof *order);
-    if (!order) return ctx->status;
+    if (!order) return tiny_ctx_status(ctx);
     tinyi_writer_sort(w, 0, w->n_keys, order, order + n);
     for (i = w->n_keys; i-- > 1;)           /* from the back: the last value wanders to the first place */
         if (!tinyi_writer_after(w, 0, order[i - 1], order[i])) {
@@ -540,7 +540,7 @@ static tiny_status tinyi_writer_rename(tiny_ctx *ctx, tllm_writer *w)
         tinyi_writer_name(w, part, ".part");
         n = strlen(w->name) + 1;
         from = (char *)tinyi_alloc(ctx, n, 1);
-        if (!from) return ctx->status;
+        if (!from) return tiny_ctx_status(ctx);
         memcpy(from, w->name, n);
         tinyi_writer_name(w, part, "");
         st = tinyi_part_rename(ctx, from, w->name);

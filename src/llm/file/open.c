@@ -46,7 +46,7 @@ static tiny_status tinyi_open_bin(tiny_ctx *ctx, const char *path, tllm_gguf **o
     *out = NULL;
     while (folder && path[folder - 1] != '/' && path[folder - 1] != '\\') folder--;
     beside = (char *)tinyi_alloc(ctx, folder + 64, 1);
-    if (!beside) return ctx->status;
+    if (!beside) return tiny_ctx_status(ctx);
     memcpy(beside, path, folder);
     for (i = 0; i < 3; i++) {
         FILE *f;

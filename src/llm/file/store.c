@@ -103,12 +103,12 @@ tiny_status tinyi_store_open(tiny_ctx *ctx, size_t n_parts, tllm_gguf **out)
 {
     tllm_gguf *g = (tllm_gguf *)tinyi_alloc(ctx, 1, sizeof *g);
     *out = NULL;
-    if (!g) return ctx->status;
+    if (!g) return tiny_ctx_status(ctx);
     memset(g, 0, sizeof *g);
     g->part = (tinyi_store_part *)tinyi_alloc(ctx, n_parts, sizeof *g->part);
     if (!g->part) {
         tiny_free(ctx, g);
-        return ctx->status;
+        return tiny_ctx_status(ctx);
     }
     memset(g->part, 0, n_parts * sizeof *g->part);
     g->n_parts = n_parts;
@@ -120,7 +120,7 @@ tiny_status tinyi_store_path(tiny_ctx *ctx, tinyi_store_part *part, const char *
 {
     size_t n = strlen(path) + 1;
     part->path = (char *)tinyi_alloc(ctx, n, 1);
-    if (!part->path) return ctx->status;
+    if (!part->path) return tiny_ctx_status(ctx);
     memcpy(part->path, path, n);
     return TINY_OK;
 }
@@ -164,7 +164,7 @@ tiny_status tinyi_store_tables(tiny_ctx *ctx, tllm_gguf *g, size_t n_steps, size
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: tables of %zu keys, %zu tensors and %zu text marks would take %zu bytes, and a file of %zu bytes may take %zu",
                           g->part[0].path, g->n_meta, g->n_tensors, n_steps, all, file_bytes, most);
     p = (unsigned char *)tinyi_alloc(ctx, all, 1);
-    if (!p) return ctx->status;
+    if (!p) return tiny_ctx_status(ctx);
     g->tables = p;
     g->tensor = (tllm_gguf_tensor *)(void *)p;          /* the widest alignment first */
     g->meta = (tllm_meta *)(void *)(p + tensor);
@@ -328,7 +328,7 @@ tiny_status tinyi_store_make(tiny_ctx *ctx, tllm_gguf *g, const tinyi_made *coun
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: its keys and names would take %zu bytes, and a file of %zu bytes may take %zu", g->part[0].path, counted->n,
                           file_bytes, tinyi_store_most(file_bytes));
     g->made = (unsigned char *)tinyi_alloc(ctx, counted->n, 1);
-    if (!g->made) return ctx->status;
+    if (!g->made) return tiny_ctx_status(ctx);
     g->made_bytes = counted->n;
     return TINY_OK;
 }

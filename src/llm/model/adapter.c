@@ -259,7 +259,7 @@ TINY_API tiny_status tllm_state_attach(tllm_state *s, const tllm_adapter *a, flo
     if (st) return st;
     if (!s->attached) {
         s->attached = (tinyi_lm_attached *)tinyi_alloc(s->ctx, 1, sizeof *s->attached);
-        if (!s->attached) return s->ctx->status;
+        if (!s->attached) return tiny_ctx_status(s->ctx);
         memset(s->attached, 0, sizeof *s->attached);
     }
     at = s->attached;
@@ -275,7 +275,7 @@ TINY_API tiny_status tllm_state_attach(tllm_state *s, const tllm_adapter *a, flo
     if (i == TLLM_MAX_ATTACHED) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: %d adapters are attached, and that is the most", s->m->path, TLLM_MAX_ATTACHED);
     if (a->rank > at->rank) {
         float *ax = (float *)tinyi_alloc(s->ctx, (size_t)a->rank, TINYI_ADAPTER_ROWS * sizeof *ax);
-        if (!ax) return s->ctx->status;
+        if (!ax) return tiny_ctx_status(s->ctx);
         tiny_free(s->ctx, at->ax);
         at->ax = ax;
         at->rank = a->rank;

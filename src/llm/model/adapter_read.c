@@ -198,7 +198,7 @@ static void tinyi_adapter_lora(tinyi_adapter_load *ld)
     if (ld->st) return;
     a->pair = (tinyi_lm_pair *)tinyi_alloc(ld->ctx, a->n, sizeof *a->pair);
     if (!a->pair) {
-        ld->st = ld->ctx->status;
+        ld->st = tiny_ctx_status(ld->ctx);
         return;
     }
     if (a->n) memset(a->pair, 0, a->n * sizeof *a->pair);
@@ -213,7 +213,7 @@ static void tinyi_adapter_lora(tinyi_adapter_load *ld)
     }
     at = a->data = (float *)tinyi_alloc(ld->ctx, floats, sizeof *a->data);
     if (!at) {
-        ld->st = ld->ctx->status;
+        ld->st = tiny_ctx_status(ld->ctx);
         return;
     }
     for (i = 0; i < a->n; i++) {
@@ -284,7 +284,7 @@ static void tinyi_adapter_vector(tinyi_adapter_load *ld)
     floats = n * (size_t)m->n_embd;
     at = a->data = a->direction ? (float *)tinyi_alloc(ld->ctx, floats, sizeof *a->data) : NULL;
     if (!at) {
-        ld->st = ld->ctx->status;
+        ld->st = tiny_ctx_status(ld->ctx);
         return;
     }
     memset((void *)(uintptr_t)a->direction, 0, (size_t)m->n_layer * sizeof *a->direction);
@@ -317,7 +317,7 @@ TINY_API tiny_status tllm_adapter_open(tiny_ctx *ctx, const tllm_model *model, c
     ld.g = file;
     ld.path = tllm_gguf_path(file, 0);
     ld.a = (tllm_adapter *)tinyi_alloc(ctx, 1, sizeof *ld.a);
-    if (!ld.a) return ctx->status;
+    if (!ld.a) return tiny_ctx_status(ctx);
     memset(ld.a, 0, sizeof *ld.a);
     ld.a->magic = TINYI_ADAPTER_MAGIC;
     ld.a->m = model;

@@ -24,7 +24,7 @@ TINY_API tiny_status tllm_folds_open(tiny_ctx *ctx, const tllm_gguf *file, tllm_
     if (st) return st;
     if (!file || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "fold: a file and a place for the folds are wanted");
     f = (tllm_folds *)tinyi_alloc(ctx, 1, sizeof *f);
-    if (!f) return ctx->status;
+    if (!f) return tiny_ctx_status(ctx);
     memset(f, 0, sizeof *f);
     f->magic = TINYI_FOLD_MAGIC;
     f->file = file;
@@ -78,7 +78,7 @@ static tiny_status tinyi_fold_ones(tiny_ctx *ctx, double **list, tiny_idx n)
     if (*list) return TINY_OK;
     *list = (double *)tinyi_alloc(ctx, (size_t)n, sizeof **list);
     for (i = 0; *list && i < n; i++) (*list)[i] = 1.0;
-    return *list ? TINY_OK : ctx->status;
+    return *list ? TINY_OK : tiny_ctx_status(ctx);
 }
 /* memory for all that a fold touches: afterwards nothing can fail */
 static tiny_status tinyi_fold_room(tiny_ctx *ctx, tllm_folds *f, const tllm_fold *fold)
@@ -133,7 +133,7 @@ TINY_API tiny_status tllm_fold_scale(tiny_ctx *ctx, tllm_folds *f, size_t at, co
                               TINYI_FOLD_NAME(fold->from[0].t),
                               (double)s[i]);
     d = (double *)tinyi_alloc(ctx, (size_t)fold->n, sizeof *d);
-    if (!d) return ctx->status;
+    if (!d) return tiny_ctx_status(ctx);
     for (i = 0; i < fold->n; i++) d[i] = (double)s[i];
     st = tinyi_fold_room(ctx, f, fold);
     if (!st) {
@@ -164,7 +164,7 @@ TINY_API tiny_status tllm_fold_gain(tiny_ctx *ctx, tllm_folds *f, size_t at)
     it = tinyi_fold_item_of(f, fold->from[0].t);
     d = (double *)tinyi_alloc(ctx, (size_t)fold->n, sizeof *d);
     gain = d ? (float *)tinyi_alloc(ctx, (size_t)fold->n, sizeof *gain) : NULL;
-    st = gain ? tinyi_fold_room(ctx, f, fold) : ctx->status;
+    st = gain ? tinyi_fold_room(ctx, f, fold) : tiny_ctx_status(ctx);
     if (!st) {
         if (!it->ones) tllm_format_of(it->t->type)->unpack(it->t->data, gain, (size_t)fold->n);
         for (i = 0; i < fold->n && !st; i++) {
@@ -254,7 +254,7 @@ static tiny_status tinyi_fold_put(tiny_ctx *ctx, const tllm_folds *f, const tiny
     float *x = (float *)tinyi_alloc(ctx, (size_t)rows, (size_t)it->len * sizeof *x);
     const tllm_format *f32 = tllm_format_of(TLLM_FORMAT_F32);
     tiny_idx e;
-    tiny_status st = x ? TINY_OK : ctx->status;
+    tiny_status st = x ? TINY_OK : tiny_ctx_status(ctx);
     for (e = 0; !st && e < it->n_mat; e++) {
         st = tllm_folds_floats(ctx, f, it->t, e * rows, rows, x);
         if (!st && edit && edit->edit && !it->vector) st = edit->edit(edit->user, it->t, e, x);

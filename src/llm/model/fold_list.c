@@ -45,7 +45,7 @@ static tllm_fold *tinyi_fold_new(tinyi_fold_list *l, tiny_idx layer, int kind, t
         const size_t room = f->room ? 2 * f->room : 64;
         fold = (tllm_fold *)tinyi_alloc(l->ctx, room, sizeof *fold);
         if (!fold) {
-            l->st = l->ctx->status;
+            l->st = tiny_ctx_status(l->ctx);
             return NULL;
         }
         if (f->n) memcpy(fold, f->fold, f->n * sizeof *fold);
@@ -267,7 +267,7 @@ TINYI_FN tiny_status tinyi_fold_make(tiny_ctx *ctx, tllm_folds *f, const tllm_mo
         return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "fold: %s: the layers of %s are run several times with the same weights; its folds are not known", m->path, arch->name);
     f->n_layer = m->n_layer;
     f->why = (const char **)tinyi_alloc(ctx, ((size_t)m->n_layer + 1) * TLLM_FOLD_KINDS, sizeof *f->why);
-    if (!f->why) return ctx->status;
+    if (!f->why) return tiny_ctx_status(ctx);
     for (k = 0; k < ((size_t)m->n_layer + 1) * TLLM_FOLD_KINDS; k++) f->why[k] = k < TLLM_FOLD_KINDS ? "it belongs to a layer" : "it belongs to no layer";
     for (i = 0; i < m->n_layer; i++) l.share |= m->layer[i].mix == TINYI_LM_ATTN && m->layer[i].kv_from != i;
     for (i = 0; i < m->n_layer; i++) {
@@ -280,7 +280,7 @@ TINYI_FN tiny_status tinyi_fold_make(tiny_ctx *ctx, tllm_folds *f, const tllm_mo
     if (l.st) return l.st;
     f->n_item = tllm_gguf_n_tensors(f->file);
     f->item = (tinyi_fold_item *)tinyi_alloc(ctx, f->n_item ? f->n_item : 1, sizeof *f->item);
-    if (!f->item) return ctx->status;
+    if (!f->item) return tiny_ctx_status(ctx);
     memset(f->item, 0, f->n_item * sizeof *f->item);
     for (k = 0; k < f->n_item; k++) {
         f->item[k].t = tllm_gguf_tensor_at(f->file, k);

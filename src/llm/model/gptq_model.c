@@ -32,7 +32,7 @@ static tiny_status tinyi_gptq_one(tinyi_gptq_model *m, tllm_gptq_tensor *q)
         if (tllm_watch_of(m->read.watch, t, i)) break;
     if (i == matrices) return TINY_OK;
     w = (float *)tinyi_alloc(m->ctx, (size_t)rows * (size_t)n, sizeof *w);
-    if (!w) return m->ctx->status;
+    if (!w) return tiny_ctx_status(m->ctx);
     for (i = 0; !st && i < matrices; i++) {
         const tllm_calib *c = tllm_watch_of(m->read.watch, t, i);
         const tiny_tensor h = tllm_calib_products(c);
@@ -137,7 +137,7 @@ TINY_API tiny_status tllm_gptq_model(tiny_ctx *ctx, const tllm_gguf *file, const
     if (!st) {
         m.order = (uint32_t *)tinyi_alloc(ctx, n, sizeof *m.order);
         if (m.order) key = (uint32_t *)tinyi_alloc(ctx, n, sizeof *key);
-        if (!key) st = ctx->status;
+        if (!key) st = tiny_ctx_status(ctx);
     }
     if (!st) {
         tinyi_reading_order(&list->t, sizeof *list, n, m.order, key);

@@ -89,7 +89,7 @@ TINYI_FN tiny_status tinyi_reading_run(tinyi_reading *r, int logits, double shar
     tiny_status st = TINY_OK;
     if (logits && !r->out && !r->about.is_encoder) {
         r->out = (float *)tinyi_alloc(r->ctx, (size_t)r->window * (size_t)r->about.n_out, sizeof *r->out);
-        if (!r->out) return r->ctx->status;
+        if (!r->out) return tiny_ctx_status(r->ctx);
     }
     for (at = 0; !st && at < r->n_token; at += n) {
         n = TINYI_MIN(r->n_token - at, r->window);

@@ -176,7 +176,7 @@ static tiny_status tinyi_rotate_make(tiny_ctx *ctx, tllm_rotated *r, const tllm_
     }
     if (!l.st && !r->output) {              /* the embedding gives the logits: the last gain goes into a copy of it */
         r->gain = (float *)tinyi_alloc(ctx, (size_t)m->n_embd, sizeof *r->gain);
-        if (!r->gain) return ctx->status;
+        if (!r->gain) return tiny_ctx_status(ctx);
         memcpy(r->gain, norm->v, (size_t)m->n_embd * sizeof *r->gain);
         tinyi_rotate_mark(&l, norm->t, TINYI_ROTATE_ONES, 0);
         r->about.untied = 1;
@@ -192,7 +192,7 @@ static tiny_status tinyi_rotate_orthogonal(tiny_ctx *ctx, const float *q, tiny_i
     const tiny_idx part = TINYI_MIN(n, (tiny_idx)64);
     float *dot = (float *)tinyi_alloc(ctx, (size_t)part, (size_t)n * sizeof *dot);
     tiny_idx row, i, j, now;
-    tiny_status st = dot ? TINY_OK : ctx->status;
+    tiny_status st = dot ? TINY_OK : tiny_ctx_status(ctx);
     for (row = 0; row < n && !st; row += now) {
         tiny_tensor tq, ty;
         now = TINYI_MIN(part, n - row);
@@ -218,7 +218,7 @@ static tiny_status tinyi_rotate_axes(tiny_ctx *ctx, const tllm_gguf_tensor *embd
     const size_t bytes = tllm_format_bytes(f, (uint64_t)n);
     float *e = (float *)tinyi_alloc(ctx, (size_t)part, (size_t)n * sizeof *e), *a = e ? (float *)tinyi_alloc(ctx, (size_t)n, (size_t)n * 2 * sizeof *a) : NULL;
     float *one = a ? a + n * n : NULL, *value = a ? (float *)tinyi_alloc(ctx, (size_t)n, sizeof *value) : NULL;
-    tiny_status st = value ? TINY_OK : ctx->status;
+    tiny_status st = value ? TINY_OK : tiny_ctx_status(ctx);
     tiny_idx row, i;
     if (!st) memset(a, 0, (size_t)(n * n) * sizeof *a);
     for (row = 0; row < rows && !st; row += part) {
@@ -254,7 +254,7 @@ TINY_API tiny_status tllm_rotated_open(tiny_ctx *ctx, const tllm_gguf *file, con
     format = tllm_format_of(desc ? desc->format : TLLM_FORMAT_F32);
     if (!format || !format->pack) return tinyi_fail(ctx, TINY_E_ARGUMENT, "rotate: matrices cannot be written in format %d", desc ? desc->format : 0);
     r = (tllm_rotated *)tinyi_alloc(ctx, 1, sizeof *r);
-    if (!r) return ctx->status;
+    if (!r) return tiny_ctx_status(ctx);
     memset(r, 0, sizeof *r);
     r->magic = TINYI_ROTATE_MAGIC;
     r->file = file;
@@ -267,7 +267,7 @@ TINY_API tiny_status tllm_rotated_open(tiny_ctx *ctx, const tllm_gguf *file, con
         r->output = m->output_w && m->output_w != m->top.w[TINYI_T_TOKEN_EMBD] ? m->output_w->t : NULL;
         r->item = (tinyi_rotate_item *)tinyi_alloc(ctx, r->folds->n_item + 1, sizeof *r->item);
         r->sign = r->item ? (float *)tinyi_alloc(ctx, (size_t)n, sizeof *r->sign) : NULL;
-        if (!r->sign) st = ctx->status;
+        if (!r->sign) st = tiny_ctx_status(ctx);
         else {
             memset(r->item, 0, (r->folds->n_item + 1) * sizeof *r->item);
             rng = tiny_rng_make(r->d.seed, 0);
@@ -276,7 +276,7 @@ TINY_API tiny_status tllm_rotated_open(tiny_ctx *ctx, const tllm_gguf *file, con
         if (!st && r->d.q) st = tinyi_rotate_orthogonal(ctx, r->d.q, n);
         if (!st && (r->d.q || r->d.axes)) {
             r->q = (float *)tinyi_alloc(ctx, (size_t)n, (size_t)n * sizeof *r->q);
-            if (!r->q) st = ctx->status;
+            if (!r->q) st = tiny_ctx_status(ctx);
             else if (r->d.q) memcpy(r->q, r->d.q, (size_t)n * (size_t)n * sizeof *r->q);
             else if (r->embd) st = tinyi_rotate_axes(ctx, r->embd, n, r->q);
             else st = tinyi_fail(ctx, TINY_E_UNSUPPORTED, "rotate: %s: there is no embedding", m->path);
@@ -412,7 +412,7 @@ static tiny_status tinyi_rotate_put(tiny_ctx *ctx, const tllm_rotated *r, const 
     const size_t numbers = (size_t)part * (size_t)it->len, row_bytes = it->vector ? sizeof(float) : tllm_format_bytes(to, (uint64_t)it->len);
     float *x = (float *)tinyi_alloc(ctx, numbers, sizeof *x), *y = x ? (float *)tinyi_alloc(ctx, numbers, sizeof *y) : NULL, *at = x;
     tiny_idx e, row, now, i;
-    tiny_status st = y ? TINY_OK : ctx->status;
+    tiny_status st = y ? TINY_OK : tiny_ctx_status(ctx);
     for (e = 0; e < it->n_mat && !st; e++)
         for (row = 0; row < rows && !st; row += now) {
             now = TINYI_MIN(part, rows - row);

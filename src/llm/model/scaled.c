@@ -82,7 +82,7 @@ static tiny_status tinyi_scaled_awq(tllm_scaled *s, const tllm_fold *f, tllm_awq
     tllm_awq_about about;
     tiny_idx tokens, i;
     float *mean = (float *)tinyi_alloc(s->ctx, (size_t)f->n, sizeof *mean), *x = mean ? tinyi_scaled_inputs(s, end->t, mat, c, &tokens) : NULL;
-    tiny_status st = x ? TINY_OK : s->ctx->status;
+    tiny_status st = x ? TINY_OK : tiny_ctx_status(s->ctx);
     if (!st) {
         tllm_calib_mean(c, mean);
         for (i = 0; by && i < f->n; i++) mean[i] = by[i] > 0.0 ? (float)((double)mean[i] / by[i]) : mean[i];
@@ -106,7 +106,7 @@ static tiny_status tinyi_scaled_smooth(tllm_scaled *s, const tllm_fold *f, const
 {
     const double *by = tllm_folds_columns(s->folds, end->t, mat);
     float *x = (float *)tinyi_alloc(s->ctx, (size_t)f->n, sizeof *x), *w = x ? (float *)tinyi_alloc(s->ctx, (size_t)f->n, sizeof *w) : NULL;
-    tiny_status st = w ? TINY_OK : s->ctx->status;
+    tiny_status st = w ? TINY_OK : tiny_ctx_status(s->ctx);
     tiny_idx i;
     int k;
     if (!st) {
@@ -143,14 +143,14 @@ static tiny_status tinyi_scaled_fold(tllm_scaled *s, size_t at)
     }
     m = (tllm_awq_matrix *)tinyi_alloc(s->ctx, room, sizeof *m);
     factor = m ? (float *)tinyi_alloc(s->ctx, (size_t)f->n, sizeof *factor) : NULL;
-    if (!factor) st = s->ctx->status;
+    if (!factor) st = tiny_ctx_status(s->ctx);
     for (k = 0; !st && k < f->n_to; k++) {
         const tinyi_scaled_item *it = f->to[k].vector ? NULL : tinyi_scaled_find(s, f->to[k].t);
         for (e = f->to[k].mat; it && !st && e < f->to[k].mat + f->to[k].n_mat; e++) {
             const tiny_idx rows = (tiny_idx)it->t->dim[1];
             float *w = (float *)tinyi_alloc(s->ctx, (size_t)rows, (size_t)f->n * sizeof *w);
             if (!w) {
-                st = s->ctx->status;
+                st = tiny_ctx_status(s->ctx);
                 break;
             }
             m[n_m].w = w;
@@ -195,13 +195,13 @@ static tiny_status tinyi_scaled_clip(tllm_scaled *s, tinyi_scaled_item *it)
     all = each * (size_t)matrices;
     it->step = (uint8_t *)tinyi_alloc(s->ctx, all, 1);
     w = it->step ? (float *)tinyi_alloc(s->ctx, (size_t)rows, (size_t)n * sizeof *w) : NULL;
-    if (!w) return s->ctx->status;
+    if (!w) return tiny_ctx_status(s->ctx);
     memset(it->step, 0, all);
     for (e = 0; !st && e < matrices; e++) {
         const tllm_calib *c = tllm_watch_of(s->read.watch, it->t, e);
         float *x = c ? tinyi_scaled_inputs(s, it->t, e, c, &tokens) : NULL;
         if (!c) continue;                   /* an expert that no token came to */
-        st = x ? tllm_folds_floats(s->ctx, s->folds, it->t, e * rows, rows, w) : s->ctx->status;
+        st = x ? tllm_folds_floats(s->ctx, s->folds, it->t, e * rows, rows, w) : tiny_ctx_status(s->ctx);
         if (!st) st = tllm_awq_clip(s->ctx, &s->d.awq, it->format, w, rows, n, x, tokens, it->step + (size_t)e * each);
         tiny_free(s->ctx, x);
     }
@@ -336,7 +336,7 @@ TINY_API tiny_status tllm_scaled_open(tiny_ctx *ctx, const tllm_gguf *file, cons
     if (desc && desc->way == TLLM_SCALE_SMOOTH && !(desc->alpha >= 0.0f && desc->alpha <= 1.0f))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "smooth: alpha is %g; it is a share, from 0 to 1", (double)desc->alpha);
     s = (tllm_scaled *)tinyi_alloc(ctx, 1, sizeof *s);
-    if (!s) return ctx->status;
+    if (!s) return tiny_ctx_status(ctx);
     memset(s, 0, sizeof *s);
     s->magic = TINYI_SCALED_MAGIC;
     s->ctx = ctx;
@@ -359,7 +359,7 @@ TINY_API tiny_status tllm_scaled_open(tiny_ctx *ctx, const tllm_gguf *file, cons
             order = (uint32_t *)tinyi_alloc(ctx, n, sizeof *order);
         }
         if (order) key = (uint32_t *)tinyi_alloc(ctx, n, sizeof *key);
-        if (!key) st = ctx->status;
+        if (!key) st = tiny_ctx_status(ctx);
     }
     if (!st) {
         tinyi_reading_order(&list->t, sizeof *list, n, order, key);

@@ -132,14 +132,14 @@ TINY_API tiny_status tllm_watch_open(tiny_ctx *ctx, const tllm_gguf *file, tllm_
     if (st) return st;
     if (!file || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "watch: a file and a place for the watch are wanted");
     w = (tllm_watch *)tinyi_alloc(ctx, 1, sizeof *w);
-    if (!w) return ctx->status;
+    if (!w) return tiny_ctx_status(ctx);
     memset(w, 0, sizeof *w);
     w->ctx = ctx;
     n = tllm_gguf_n_tensors(file);
     w->item = (tinyi_watched *)tinyi_alloc(ctx, n ? n : 1, sizeof *w->item);
     if (!w->item) {
         tiny_free(ctx, w);
-        return ctx->status;
+        return tiny_ctx_status(ctx);
     }
     w->hook.version = TINY_ACCEL_VERSION;
     w->hook.name = "watch";
@@ -204,7 +204,7 @@ TINY_API tiny_status tllm_watch_pick(tllm_watch *w, const tllm_gguf_tensor *t, i
     if (!i->shares) {
         tiny_free(w->ctx, i->calib);
         i->calib = NULL;
-        return w->ctx->status;
+        return tiny_ctx_status(w->ctx);
     }
     memset(i->calib, 0, (size_t)i->n_mat * sizeof *i->calib);
     memset(i->shares, 0, (size_t)i->n_mat);

@@ -151,7 +151,7 @@ static tiny_status tinyi_awq_open(tiny_ctx *ctx, tinyi_awq *a)
     a->off = (float *)tinyi_alloc(ctx, (size_t)a->n, TINYI_AWQ_ROWS * sizeof *a->off);
     if (a->off) a->y = (float *)tinyi_alloc(ctx, (size_t)a->tokens, TINYI_AWQ_ROWS * sizeof *a->y);
     if (a->y) a->row = (double *)tinyi_alloc(ctx, TINYI_AWQ_ROWS, sizeof *a->row);
-    return a->row ? TINY_OK : ctx->status;
+    return a->row ? TINY_OK : tiny_ctx_status(ctx);
 }
 static void tinyi_awq_close(tiny_ctx *ctx, tinyi_awq *a)
 {
@@ -308,7 +308,7 @@ TINY_API tiny_status tllm_awq_scale(tiny_ctx *ctx, const tllm_awq_desc *desc, co
         if (!(mean[j] >= 0.0f && mean[j] <= 3e38f))
             return tinyi_fail(ctx, TINY_E_NUMERIC, "awq: the mean magnitude of input %td is %g; it must be finite and at least 0", j, (double)mean[j]);
     f = (float *)tinyi_alloc(ctx, (size_t)n, sizeof *f);
-    st = f ? tinyi_awq_open(ctx, &a) : ctx->status;
+    st = f ? tinyi_awq_open(ctx, &a) : tiny_ctx_status(ctx);
     for (i = 0; !st && i < a.d.steps; i++) {
         const double alpha = (double)i / (double)a.d.steps;
         double loss = 0.0;
@@ -450,7 +450,7 @@ TINY_API tiny_status tllm_awq_clip(tiny_ctx *ctx, const tllm_awq_desc *desc, int
     a.step = step;
     if (a.group <= tokens) {
         a.h = (double *)tinyi_alloc(ctx, (size_t)a.groups * (size_t)a.group, (size_t)a.group * sizeof *a.h);
-        if (!a.h) return ctx->status;
+        if (!a.h) return tiny_ctx_status(ctx);
         st = tiny_parallel_loose(ctx, 0, 0, 0, tinyi_awq_products_team, &a);
     }
     if (!st) st = tiny_parallel_loose(ctx, 0, 0, 2 * (size_t)a.group * sizeof(float) + a.row_bytes, tinyi_awq_clip_team, &a);

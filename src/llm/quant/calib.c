@@ -59,7 +59,7 @@ TINY_API tiny_status tllm_calib_open(tiny_ctx *ctx, tiny_idx n, int flags, tllm_
     if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "calibrator: there is no place for it");
     if (!tinyi_calib_bytes(n, flags, &all)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "calibrator: statistics of %td inputs: at least 1, and as many as this machine can count", n);
     c = (tllm_calib *)tinyi_alloc(ctx, 1, sizeof *c);
-    if (!c) return ctx->status;
+    if (!c) return tiny_ctx_status(ctx);
     memset(c, 0, sizeof *c);
     c->magic = TINYI_CALIB_MAGIC;
     c->n = n;
@@ -71,7 +71,7 @@ TINY_API tiny_status tllm_calib_open(tiny_ctx *ctx, tiny_idx n, int flags, tllm_
     if (c->largest && (c->s || !(flags & TLLM_CALIB_PRODUCTS)) && flags & TLLM_CALIB_SAMPLES)
         c->sample = (float *)tinyi_alloc(ctx, (size_t)n, TLLM_CALIB_MOST_SAMPLES * sizeof *c->sample);
     if (!c->largest || (flags & TLLM_CALIB_PRODUCTS && !c->s) || (flags & TLLM_CALIB_SAMPLES && !c->sample)) {
-        st = ctx->status;
+        st = tiny_ctx_status(ctx);
         tllm_calib_close(ctx, c);
         return st;
     }
@@ -236,7 +236,7 @@ TINY_API tiny_status tllm_calib_add(tiny_ctx *ctx, tllm_calib *c, const float *x
     }
     if (c->s) {
         strip = (float *)tinyi_alloc(ctx, (size_t)TINYI_MIN(c->n, TINYI_CALIB_STRIP) * (size_t)c->n, sizeof *strip);
-        if (!strip) return ctx->status;
+        if (!strip) return tiny_ctx_status(ctx);
     }
     for (; !st && rows > 0; rows -= j.rows, x += j.rows * ld) {
         j.x = x;

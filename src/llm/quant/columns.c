@@ -70,7 +70,7 @@ static tiny_status tinyi_columns_plain(tiny_ctx *ctx, const tinyi_columns *c, do
 {
     double *w = (double *)tinyi_alloc(ctx, (size_t)c->unit * (size_t)c->n, sizeof *w);
     float *t = w ? (float *)tinyi_alloc(ctx, (size_t)c->unit * (size_t)TINYI_MAX(c->n, 2), sizeof *t) : NULL;
-    const tiny_status st = t ? TINY_OK : ctx->status;
+    const tiny_status st = t ? TINY_OK : tiny_ctx_status(ctx);
     tiny_idx r;
     for (r = 0; !st && r < c->rows; r += c->unit) *loss += tinyi_columns_ref(c, r, TINYI_MIN(c->unit, c->rows - r), w, t);
     tiny_free(ctx, t);
@@ -211,7 +211,7 @@ TINYI_FN tiny_status tinyi_columns_run(tiny_ctx *ctx, const tinyi_columns *c, do
     losses = (double *)tinyi_alloc(ctx, (size_t)pieces, sizeof *losses);
     if (losses) part = (float *)tinyi_alloc(ctx, (size_t)c->rows * (size_t)TINYI_MIN(outer, c->n), sizeof *part);
     if (part) turned = (float *)tinyi_alloc(ctx, wide * wide, sizeof *turned);
-    st = turned ? TINY_OK : ctx->status;
+    st = turned ? TINY_OK : tiny_ctx_status(ctx);
     if (!st) {
         memset(losses, 0, (size_t)pieces * sizeof *losses);
         st = tinyi_columns_fast(ctx, c, part, turned, losses, (tiny_idx)wide, outer);
@@ -312,7 +312,7 @@ TINYI_FN tiny_status tinyi_factor_of(tiny_ctx *ctx, const tiny_tensor *h, const 
     j.n = n;
     j.scale = 1.0 / about->mean;
     j.a = (double *)tinyi_alloc(ctx, (size_t)n * (size_t)n, sizeof *j.a);
-    if (!j.a) return ctx->status;
+    if (!j.a) return tiny_ctx_status(ctx);
     a = tiny_tensor_2d(j.a, TINY_F64, n, n);
     back = tiny_tensor_2d(u + n * n - 1, TINY_F32, n, n);          /* rows and columns from the last to the first */
     back.stride[0] = -n;

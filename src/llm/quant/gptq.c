@@ -240,7 +240,7 @@ static tiny_status tinyi_gptq_run(tiny_ctx *ctx, tinyi_gptq *p, const tiny_tenso
     if (p->scale) p->base = (float *)tinyi_alloc(ctx, rows * (size_t)p->groups, sizeof(float));
     if (p->base && p->grid.format) p->code = (uint8_t *)tinyi_alloc(ctx, rows * n, 1);
     if (p->base && p->code && p->d.act_order) order = (uint32_t *)tinyi_alloc(ctx, n, sizeof *order);
-    st = p->base && p->code && (order || !p->d.act_order) ? tinyi_gptq_layer(ctx, p, h, order, about) : ctx->status;
+    st = p->base && p->code && (order || !p->d.act_order) ? tinyi_gptq_layer(ctx, p, h, order, about) : tiny_ctx_status(ctx);
     tiny_free(ctx, order);
     if (p->grid.format) tiny_free(ctx, p->code);
     tiny_free(ctx, p->base);
@@ -307,7 +307,7 @@ TINY_API tiny_status tllm_gptq_triangle(tiny_ctx *ctx, const tiny_tensor *h, flo
     if (damp == 0.0f) damp = 0.01f;
     if (!(damp > 0.0f && damp <= 1000.0f)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "gptq: damping by %g of the mean diagonal; above 0 and at most 1000", (double)damp);
     diagonal = (float *)tinyi_alloc(ctx, (size_t)n, sizeof *diagonal);
-    if (!diagonal) return ctx->status;
+    if (!diagonal) return tiny_ctx_status(ctx);
     st = tinyi_factor_diagonal(ctx, h, n, diagonal);
     tiny_free(ctx, diagonal);
     if (!st) st = tinyi_factor_of(ctx, h, NULL, (double)damp, u, &f);
@@ -405,7 +405,7 @@ TINY_API tiny_status tllm_gptq_loss(tiny_ctx *ctx, const float *w, const float *
     if (j.s) j.d = tinyi_la_alloc(ctx, TINYI_GPTQ_LOSS_ROWS, ld);
     if (j.d) j.y = tinyi_la_alloc(ctx, TINYI_GPTQ_LOSS_ROWS, ld);
     /* products are as high as TINYI_GPTQ_LOSS_ROWS, which may be more than n: the packed blocks must have room for them */
-    st = j.y ? tinyi_la_go(ctx, "gptq", 2.0 * (double)rows * (double)n * (double)n, (size_t)TINYI_MAX(n, TINYI_GPTQ_LOSS_ROWS), tinyi_gptq_loss_team, &j) : ctx->status;
+    st = j.y ? tinyi_la_go(ctx, "gptq", 2.0 * (double)rows * (double)n * (double)n, (size_t)TINYI_MAX(n, TINYI_GPTQ_LOSS_ROWS), tinyi_gptq_loss_team, &j) : tiny_ctx_status(ctx);
     tiny_free(ctx, j.y);
     tiny_free(ctx, j.d);
     tiny_free(ctx, j.s);

@@ -202,7 +202,7 @@ static tiny_status tinyi_kmeans_rounds(tiny_ctx *ctx, const tllm_kmeans_desc *d,
         (void)tinyi_kmeans_errors(m);
         empty = tinyi_kmeans_means(m, centre, mean, &moved, &length);
         if (empty) {
-            if (!worst && !(worst = (uint32_t *)tinyi_alloc(ctx, (size_t)m->n, sizeof *worst))) st = ctx->status;
+            if (!worst && !(worst = (uint32_t *)tinyi_alloc(ctx, (size_t)m->n, sizeof *worst))) st = tiny_ctx_status(ctx);
             if (!st) st = tiny_argsort_f32(ctx, m->distance, worst, (size_t)m->n, TINY_SORT_DESCENDING);
             if (!st) filled = tinyi_kmeans_reseed(m, worst, mean, centre);
             a->reseeded += filled;
@@ -254,7 +254,7 @@ static tiny_status tinyi_kmeans_run(tiny_ctx *ctx, const tllm_kmeans_desc *d, ti
     order = (uint32_t *)tinyi_alloc(ctx, (size_t)n, sizeof *order);
     slot = order ? (uint32_t *)tinyi_alloc(ctx, slots, sizeof *slot) : NULL;
     mean = slot ? (double *)tinyi_alloc(ctx, (size_t)(d->k * (m->v + 1)), sizeof *mean) : NULL;
-    if (!mean) st = ctx->status;
+    if (!mean) st = tiny_ctx_status(ctx);
     if (!st) {
         tiny_rng rng = tiny_rng_make(d->seed, 0);
         tiny_rng_permutation(&rng, order, (uint32_t)n);
@@ -263,7 +263,7 @@ static tiny_status tinyi_kmeans_run(tiny_ctx *ctx, const tllm_kmeans_desc *d, ti
     }
     if (!st && found == d->k && most < n) {
         few = (float *)tinyi_alloc(ctx, (size_t)most, (size_t)(m->v + 1) * sizeof *few);
-        if (!few) st = ctx->status;
+        if (!few) st = tiny_ctx_status(ctx);
         for (i = 0; !st && i < most; i++) {
             memcpy(few + i * m->v, x + (tiny_idx)order[i] * m->v, (size_t)m->v * sizeof *few);
             few[most * m->v + i] = weight ? weight[order[i]] : 1.0f;
@@ -308,7 +308,7 @@ TINY_API tiny_status tllm_kmeans(tiny_ctx *ctx, const tllm_kmeans_desc *desc, co
     m.laid = (float *)tinyi_alloc(ctx, tinyi_nearest_floats(d.k, v), sizeof *m.laid);
     m.distance = m.laid ? (float *)tinyi_alloc(ctx, (size_t)n, sizeof *m.distance) : NULL;
     m.code = code || !m.distance ? code : (uint32_t *)tinyi_alloc(ctx, (size_t)n, sizeof *m.code);
-    st = m.distance && m.code ? tinyi_kmeans_run(ctx, &d, &m, centre, &a) : ctx->status;
+    st = m.distance && m.code ? tinyi_kmeans_run(ctx, &d, &m, centre, &a) : tiny_ctx_status(ctx);
     if (m.code != code) tiny_free(ctx, m.code);
     tiny_free(ctx, m.distance);
     tiny_free(ctx, m.laid);

@@ -266,7 +266,7 @@ TINY_API tiny_status tllm_vptq_random(tiny_ctx *ctx, const tllm_vptq_desc *desc,
     if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq_random: a place for the matrix is wanted");
     st = tinyi_vptq_sizes(ctx, "vptq_random", desc, &d, rows, n, &q);
     if (st) return st;
-    if (!tinyi_vptq_begin(ctx, &q)) return ctx->status;
+    if (!tinyi_vptq_begin(ctx, &q)) return tiny_ctx_status(ctx);
     tinyi_vptq_fill(&q, (unsigned char *)q.block, &rng);
     *out = q;
     return TINY_OK;
@@ -327,7 +327,7 @@ static tiny_status tinyi_vptq_order(tiny_ctx *ctx, const char *where, const tllm
     tiny_idx i, twice = -1;
     if (!q->permuted) return TINY_OK;
     seen = (unsigned char *)tinyi_alloc(ctx, (size_t)q->n / 8 + 1, 1);
-    if (!seen) return ctx->status;
+    if (!seen) return tiny_ctx_status(ctx);
     memset(seen, 0, (size_t)q->n / 8 + 1);
     for (i = 0; i < q->n && twice < 0; i++) {
         const tiny_idx o = tinyi_vptq_input(q, i);
@@ -411,7 +411,7 @@ TINY_API tiny_status tllm_vptq_load(tiny_ctx *ctx, const char *path, tllm_vptq *
     if (st) return st;
     if (!path || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq_load: a path and a place for the matrix are wanted");
     st = tiny_file_open(ctx, path, &f);     /* all of it is copied, and what was copied is checked */
-    if (!st && !(block = tinyi_alloc(ctx, f.n_bytes, 1))) st = ctx->status;
+    if (!st && !(block = tinyi_alloc(ctx, f.n_bytes, 1))) st = tiny_ctx_status(ctx);
     if (!st && f.n_bytes) memcpy(block, f.bytes, f.n_bytes);
     if (!st) st = tinyi_vptq_read(ctx, path, (const unsigned char *)block, f.n_bytes, &q);
     tiny_file_close(ctx, &f);
@@ -533,7 +533,7 @@ TINY_API tiny_status tllm_vptq_expand(tiny_ctx *ctx, const tllm_vptq *q, tiny_id
     tinyi_vptq_part_of(q, tinyi_vptq_parts(q) - 1, &part);
     end = part.book + 2 * (size_t)part.v * (size_t)(part.k + part.k2);
     book = (float *)tinyi_alloc(ctx, (end - o.first) / 2, sizeof *book);
-    if (!book) return ctx->status;
+    if (!book) return tiny_ctx_status(ctx);
     for (i = 0; i < (end - o.first) / 2; i++) book[i] = tinyi_f16_to_f32(tinyi_le16(q->bytes + o.first + 2 * i));
     o.q = q;
     o.to = to;

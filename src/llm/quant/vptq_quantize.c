@@ -182,7 +182,7 @@ static tiny_status tinyi_vptq_make(tiny_ctx *ctx, tinyi_vptq *p, tiny_idx i, int
         if (k > n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq: a book of %td vectors for the %td that there are in %td inputs", k, n, b.part.n);
         weight = (float *)tinyi_alloc(ctx, (size_t)n, sizeof *weight);
         if (weight && !x) x = mine = (float *)tinyi_alloc(ctx, (size_t)n * (size_t)b.part.v, sizeof *mine);
-        if (!weight || !x) st = ctx->status;
+        if (!weight || !x) st = tiny_ctx_status(ctx);
         if (mine) tinyi_vptq_vectors(p, &b.part, mine);
         for (at = 0; !st && at < n; at++) weight[at] = p->weight[b.part.at + at % b.part.n];
         if (!st) st = tllm_kmeans(ctx, &d, x, n, b.part.v, weight, to, NULL, NULL);
@@ -207,7 +207,7 @@ static tiny_status tinyi_vptq_pack(tiny_ctx *ctx, tinyi_vptq *p)
     tinyi_vptq_books b;
     tiny_idx i, g, s;
     size_t k;
-    if (!to) return ctx->status;
+    if (!to) return tiny_ctx_status(ctx);
     for (i = 0; i < p->q.n; i++) {
         const tiny_idx place = stored ? i : (tiny_idx)p->order[i];     /* not stored: it is undone, or there is none */
         if (stored) tinyi_put_le(to + TINYI_VPTQ_HEAD + (size_t)i * wide, (uint64_t)p->order[i], wide);
@@ -302,9 +302,9 @@ static tiny_status tinyi_vptq_whole(tiny_ctx *ctx, tinyi_vptq *p, const tiny_ten
     if (p->u) p->book = (float *)tinyi_alloc(ctx, p->book_floats, sizeof(float));
     if (p->book) p->laid = (float *)tinyi_alloc(ctx, p->laid_floats, sizeof(float));
     if (p->laid) p->code = (uint32_t *)tinyi_alloc(ctx, codes, sizeof(uint32_t));
-    st = p->code ? TINY_OK : ctx->status;
-    if (!st && p->q.normalized && !(p->scale = (float *)tinyi_alloc(ctx, n, 2 * sizeof(float)))) st = ctx->status;
-    if (!st && p->q.k2 && !p->d.book2 && !(p->left = (float *)tinyi_alloc(ctx, left, (size_t)p->q.v * sizeof(float)))) st = ctx->status;
+    st = p->code ? TINY_OK : tiny_ctx_status(ctx);
+    if (!st && p->q.normalized && !(p->scale = (float *)tinyi_alloc(ctx, n, 2 * sizeof(float)))) st = tiny_ctx_status(ctx);
+    if (!st && p->q.k2 && !p->d.book2 && !(p->left = (float *)tinyi_alloc(ctx, left, (size_t)p->q.v * sizeof(float)))) st = tiny_ctx_status(ctx);
     if (!st) {
         p->weight = p->importance + n;
         p->bias = p->scale ? p->scale + n : NULL;

@@ -149,7 +149,7 @@ TINY_API tiny_status tllm_sampler_open(tiny_ctx *ctx, const tllm_step *chain, si
         if (chain[i].n > 0) window = TINYI_MAX(window, (size_t)chain[i].n);
     }
     s = (tllm_sampler *)tiny_alloc(ctx, sizeof *s);
-    if (!s) return TINY_E_MEMORY;
+    if (!s) return tiny_ctx_status(ctx);
     memset(s, 0, sizeof *s);
     s->ctx = ctx;
     s->n_steps = n_steps;
@@ -167,7 +167,7 @@ TINY_API tiny_status tllm_sampler_open(tiny_ctx *ctx, const tllm_step *chain, si
     s->z = (uint32_t *)tinyi_alloc(ctx, s->text_room, sizeof *s->z);
     if (!s->chain || !s->x || !s->token || !s->w || !s->item || !s->count || !s->text || !s->z) {
         tllm_sampler_close(s);
-        return TINY_E_MEMORY;
+        return tiny_ctx_status(ctx);
     }
     s->scratch = s->item + n;
     memset(s->count, 0, n * sizeof *s->count);
@@ -217,7 +217,7 @@ TINY_API tiny_status tllm_sampler_accept(tllm_sampler *s, int32_t token)
             uint32_t *z = text ? (uint32_t *)tinyi_alloc(s->ctx, room, sizeof *z) : NULL;
             if (!z) {
                 tiny_free(s->ctx, text);
-                return TINY_E_MEMORY;
+                return tiny_ctx_status(s->ctx);
             }
             memcpy(text, s->text, s->n_text * sizeof *text);
             tiny_free(s->ctx, s->text);

@@ -35,7 +35,7 @@ TINY_API tiny_status tllm_stop_open(tiny_ctx *ctx, const char *const *strings, s
     if (!tinyi_size_mul(n, sizeof(tinyi_stop_string) + 4, &bytes) || !tinyi_size_add(bytes, sizeof *stop + 5 * total + longest, &bytes))
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "stop strings: %zu are too many", n);
     stop = (tllm_stop *)tiny_alloc(ctx, bytes);
-    if (!stop) return TINY_E_MEMORY;
+    if (!stop) return tiny_ctx_status(ctx);
     memset(stop, 0, bytes);
     stop->ctx = ctx;
     stop->n = n;

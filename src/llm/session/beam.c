@@ -221,7 +221,7 @@ TINY_API tiny_status tllm_beam(tllm_session *s, const int32_t *prompt, size_t n,
     b.logits = (float *)tinyi_alloc(s->ctx, rows, sizeof *b.logits);
     b.item = (tllm_item *)tinyi_alloc(s->ctx, b.width, sizeof *b.item);
     b.used = (unsigned char *)tinyi_alloc(s->ctx, b.width, 1);
-    if (!b.live || !b.born || !b.next || !b.token || !b.spare || !b.logits || !b.item || !b.used) st = TINY_E_MEMORY;
+    if (!b.live || !b.born || !b.next || !b.token || !b.spare || !b.logits || !b.item || !b.used) st = tiny_ctx_status(s->ctx);
     else {
         memcpy(b.logits, logits, (size_t)s->about.n_vocab * sizeof *logits);
         b.live[0].logp = 0.0;
@@ -315,13 +315,13 @@ TINY_API tiny_status tllm_parallel(tllm_session *s, const int32_t *prompt, size_
     p.logits = (float *)tinyi_alloc(s->ctx, rows, sizeof *p.logits);
     p.item = (tllm_item *)tinyi_alloc(s->ctx, d.n_texts, sizeof *p.item);
     p.of = (size_t *)tinyi_alloc(s->ctx, d.n_texts, sizeof *p.of);
-    if (!p.sampler || !p.logits || !p.item || !p.of) st = TINY_E_MEMORY;
+    if (!p.sampler || !p.logits || !p.item || !p.of) st = tiny_ctx_status(s->ctx);
     for (i = 0; i < d.n_texts && !st; i++) {
         st = tllm_sampler_open(s->ctx, d.chain, d.n_steps, (int32_t)s->about.n_vocab, d.seed + i, &p.sampler[i]);
         for (k = 0; k < n && !st; k++) st = tllm_sampler_accept(p.sampler[i], prompt[k]);
         if (st) break;
         out[i].token = (int32_t *)tinyi_alloc(s->ctx, d.n_most, sizeof *out[i].token);
-        if (!out[i].token) st = TINY_E_MEMORY;
+        if (!out[i].token) st = tiny_ctx_status(s->ctx);
     }
     if (!st) {
         memcpy(p.logits, logits, (size_t)s->about.n_vocab * sizeof *logits);

@@ -37,7 +37,7 @@ static tiny_status tinyi_session_fill(tllm_session *s, const tllm_state_desc *de
     s->token = (int32_t *)tinyi_alloc(ctx, (size_t)d.n_ctx, sizeof *s->token);
     s->spare = (int32_t *)tinyi_alloc(ctx, (size_t)d.n_ctx, sizeof *s->spare);
     if (s->about.output == TLLM_LOGITS) s->logits = (float *)tinyi_alloc(ctx, (size_t)s->about.n_vocab, sizeof *s->logits);
-    return s->token && s->spare && (s->logits || s->about.output != TLLM_LOGITS) ? TINY_OK : TINY_E_MEMORY;
+    return s->token && s->spare && (s->logits || s->about.output != TLLM_LOGITS) ? TINY_OK : tiny_ctx_status(ctx);
 }
 
 static tiny_status tinyi_session_open(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes, const tllm_state_desc *desc, tllm_session **out)
@@ -48,7 +48,7 @@ static tiny_status tinyi_session_open(tiny_ctx *ctx, const char *path, const voi
     if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tllm_session_open: there is no place for the result");
     *out = NULL;
     s = (tllm_session *)tiny_alloc(ctx, sizeof *s);
-    if (!s) return TINY_E_MEMORY;
+    if (!s) return tiny_ctx_status(ctx);
     memset(s, 0, sizeof *s);
     s->ctx = ctx;
     st = path ? tllm_file_open(ctx, path, &s->file) : tllm_file_open_memory(ctx, bytes, n_bytes, &s->file);
@@ -367,7 +367,7 @@ static tiny_status tinyi_generate_say(tllm_session *s, tinyi_generate *g, const 
     const size_t room = g->bytes.n + 2 * tllm_stop_held_most(g->stop) + 1;
     if (room > g->out_room) {
         char *out = (char *)tiny_alloc(s->ctx, 2 * room);
-        if (!out) return TINY_E_MEMORY;
+        if (!out) return tiny_ctx_status(s->ctx);
         tiny_free(s->ctx, g->out);
         g->out = out;
         g->out_room = 2 * room;
@@ -462,7 +462,7 @@ TINY_API tiny_status tllm_generate_tokens(tllm_session *s, const int32_t *prompt
         g.piece = (char *)tiny_alloc(s->ctx, tllm_piece_most(s->vocab));
         g.masked = (float *)tinyi_alloc(s->ctx, (size_t)s->about.n_vocab, sizeof *g.masked);
         g.may = (unsigned char *)tinyi_alloc(s->ctx, (size_t)s->about.n_vocab, 1);
-        if (!st && (!g.piece || !g.masked || !g.may)) st = TINY_E_MEMORY;
+        if (!st && (!g.piece || !g.masked || !g.may)) st = tiny_ctx_status(s->ctx);
     }
     for (i = 0; !st && i < n; i++) st = tllm_sampler_accept(g.sampler, prompt[i]);
     r.n_prompt = n;
@@ -547,7 +547,7 @@ TINY_API tiny_status tllm_embed(tllm_session *s, const char *text, size_t n, int
     if (!st && t.n > (size_t)s->n_ctx) st = tinyi_fail(s->ctx, TINY_E_WORKSPACE, "embed: the text has %zu tokens, the context has room for %td", t.n, s->n_ctx);
     if (!st) {
         rows = (float *)tinyi_alloc(s->ctx, t.n * (size_t)s->about.n_out, sizeof *rows);
-        st = rows ? tllm_forward_all(s->state, t.id, (tiny_idx)t.n, rows) : TINY_E_MEMORY;
+        st = rows ? tllm_forward_all(s->state, t.id, (tiny_idx)t.n, rows) : tiny_ctx_status(s->ctx);
     }
     if (!st) tinyi_embed_pool(rows, t.n, (size_t)s->about.n_out, (tllm_pooling)pooling, out);
     tiny_free(s->ctx, rows);
