@@ -43,76 +43,7 @@ static const char usage[] =
     "  --threads N               default: one per processor\n"
     "  --list                    the types\n";
 
-/* ---- which tensor becomes what ------------------------------------------------------------------------------------- */
-
-enum where { NOWHERE, EVERYWHERE, FIRST_EIGHTH, FIRST_FOUR, SOME };    /* SOME: the first and last eighth of the layers, of the others every third */
-typedef struct rule { int where, there, elsewhere; } rule;              /* formats; 0: that of the mixture */
-typedef struct mixture {
-    const char *name;
-    int file_type, base, output, embedding; /* file_type: what general.file_type says */
-    rule value, down, mix;                  /* attn_v, ffn_down, attn_output */
-} mixture;
-
 #define T(name) TLLM_FORMAT_##name
-#define PLAIN { NOWHERE, 0, 0 }
-static const mixture mixtures[] = {
-    { "F32", 0, T(F32), 0, 0, PLAIN, PLAIN, PLAIN },
-    { "F16", 1, T(F16), 0, 0, PLAIN, PLAIN, PLAIN },
-    { "BF16", 32, T(BF16), 0, 0, PLAIN, PLAIN, PLAIN },
-    { "Q8_0", 7, T(Q8_0), 0, 0, PLAIN, PLAIN, PLAIN },
-    { "Q4_0", 2, T(Q4_0), T(Q6_K), 0, PLAIN, PLAIN, PLAIN },
-    { "Q4_1", 3, T(Q4_1), T(Q6_K), 0, PLAIN, PLAIN, PLAIN },
-    { "Q5_0", 8, T(Q5_0), T(Q6_K), 0, PLAIN, PLAIN, PLAIN },
-    { "Q5_1", 9, T(Q5_1), T(Q6_K), 0, PLAIN, PLAIN, PLAIN },
-    { "Q2_K", 10, T(Q2_K), T(Q6_K), 0, { EVERYWHERE, T(Q4_K), 0 }, { EVERYWHERE, T(Q3_K), 0 }, { EVERYWHERE, T(Q3_K), 0 } },
-    { "Q2_K_S", 21, T(Q2_K), T(Q6_K), 0, { EVERYWHERE, T(Q4_K), 0 }, { FIRST_EIGHTH, T(Q4_K), 0 }, PLAIN },
-    { "Q3_K_S", 11, T(Q3_K), T(Q6_K), 0, PLAIN, PLAIN, PLAIN },
-    { "Q3_K_M", 12, T(Q3_K), T(Q6_K), 0, { FIRST_FOUR, T(Q5_K), T(Q4_K) }, { SOME, T(Q4_K), 0 }, { EVERYWHERE, T(Q4_K), 0 } },
-    { "Q3_K_L", 13, T(Q3_K), T(Q6_K), 0, { EVERYWHERE, T(Q5_K), 0 }, { EVERYWHERE, T(Q5_K), 0 }, { EVERYWHERE, T(Q5_K), 0 } },
-    { "Q4_K_S", 14, T(Q4_K), T(Q6_K), 0, { FIRST_FOUR, T(Q5_K), 0 }, { FIRST_EIGHTH, T(Q5_K), 0 }, PLAIN },
-    { "Q4_K_M", 15, T(Q4_K), T(Q6_K), 0, { SOME, T(Q6_K), 0 }, { SOME, T(Q6_K), 0 }, PLAIN },
-    { "Q5_K_S", 16, T(Q5_K), T(Q6_K), 0, PLAIN, PLAIN, PLAIN },
-    { "Q5_K_M", 17, T(Q5_K), T(Q6_K), 0, { SOME, T(Q6_K), 0 }, { SOME, T(Q6_K), 0 }, PLAIN },
-    { "Q6_K", 18, T(Q6_K), 0, 0, PLAIN, PLAIN, PLAIN },
-    { "IQ1_S", 24, T(IQ1_S), T(Q5_K), T(Q2_K), { EVERYWHERE, T(Q4_K), 0 }, { FIRST_EIGHTH, T(Q2_K), 0 }, { EVERYWHERE, T(IQ2_XXS), 0 } },
-    { "IQ1_M", 31, T(IQ1_M), T(Q5_K), T(Q2_K), { EVERYWHERE, T(Q4_K), 0 }, { FIRST_EIGHTH, T(Q2_K), 0 }, { EVERYWHERE, T(IQ2_XXS), 0 } },
-    { "IQ2_XXS", 19, T(IQ2_XXS), T(Q5_K), T(Q2_K), { EVERYWHERE, T(Q4_K), 0 }, { FIRST_EIGHTH, T(Q2_K), 0 }, PLAIN },
-    { "IQ2_XS", 20, T(IQ2_XS), T(Q5_K), T(Q2_K), { EVERYWHERE, T(Q4_K), 0 }, { FIRST_EIGHTH, T(Q2_K), 0 }, PLAIN },
-    { "IQ2_S", 28, T(IQ2_XS), T(Q5_K), T(IQ3_S), { EVERYWHERE, T(Q4_K), 0 }, { FIRST_EIGHTH, T(IQ3_S), 0 }, { EVERYWHERE, T(IQ3_S), 0 } },
-    { "IQ2_M", 29, T(IQ2_S), T(Q5_K), T(IQ3_S), { EVERYWHERE, T(Q4_K), 0 }, { FIRST_EIGHTH, T(IQ3_S), 0 }, { EVERYWHERE, T(IQ3_S), 0 } },
-    { "IQ3_XXS", 23, T(IQ3_XXS), T(Q5_K), T(IQ3_S), { EVERYWHERE, T(Q4_K), 0 }, { FIRST_EIGHTH, T(Q4_K), T(Q3_K) }, PLAIN },
-    { "IQ3_XS", 22, T(IQ3_XXS), T(Q6_K), 0, { EVERYWHERE, T(IQ3_S), 0 }, { FIRST_EIGHTH, T(Q4_K), 0 }, PLAIN },
-    { "IQ3_S", 26, T(IQ3_S), T(Q6_K), 0, { EVERYWHERE, T(Q4_K), 0 }, PLAIN, PLAIN },
-    { "IQ3_M", 27, T(IQ3_S), T(Q6_K), 0, { EVERYWHERE, T(Q4_K), 0 }, { FIRST_EIGHTH, T(Q4_K), 0 }, { EVERYWHERE, T(Q4_K), 0 } },
-    { "IQ4_NL", 25, T(IQ4_NL), T(Q6_K), 0, { FIRST_FOUR, T(Q5_K), 0 }, { FIRST_EIGHTH, T(Q5_K), 0 }, PLAIN },
-    { "IQ4_XS", 30, T(IQ4_XS), T(Q6_K), 0, { FIRST_FOUR, T(Q5_K), 0 }, { FIRST_EIGHTH, T(Q5_K), 0 }, PLAIN },
-    { "TQ1_0", 36, T(TQ1_0), T(Q6_K), T(Q4_K), PLAIN, PLAIN, PLAIN },
-    { "TQ2_0", 37, T(TQ2_0), T(Q6_K), T(Q4_K), PLAIN, PLAIN, PLAIN }
-};
-static const struct { const char *name, *means; } also[] = { { "Q3_K", "Q3_K_M" }, { "Q4_K", "Q4_K_M" }, { "Q5_K", "Q5_K_M" } };
-
-/* Where a row is no whole number of blocks of 256: the format of 32 that loses least more. */
-static const struct { int from, to; } smaller[] = {
-    { T(Q2_K), T(IQ4_NL) }, { T(Q3_K), T(IQ4_NL) }, { T(Q4_K), T(Q5_0) }, { T(Q5_K), T(Q5_1) }, { T(Q6_K), T(Q8_0) }, { T(IQ1_S), T(IQ4_NL) },
-    { T(IQ1_M), T(IQ4_NL) }, { T(IQ2_XXS), T(IQ4_NL) }, { T(IQ2_XS), T(IQ4_NL) }, { T(IQ2_S), T(IQ4_NL) }, { T(IQ3_XXS), T(IQ4_NL) },
-    { T(IQ3_S), T(IQ4_NL) }, { T(IQ4_XS), T(IQ4_NL) }, { T(TQ1_0), T(Q4_0) }, { T(TQ2_0), T(Q4_0) }, { T(NVFP4), T(MXFP4) }, { T(Q1_0), T(Q4_0) }, { T(Q2_0), T(Q4_0) }
-};
-
-static int same_name(const char *a, const char *b)
-{
-    for (; *a && *b; a++, b++)
-        if ((*a >= 'a' && *a <= 'z' ? *a - 32 : *a) != (*b >= 'a' && *b <= 'z' ? *b - 32 : *b)) return 0;
-    return *a == *b;
-}
-static const mixture *mixture_by_name(const char *name)
-{
-    size_t i;
-    for (i = 0; i < sizeof also / sizeof also[0]; i++)
-        if (same_name(also[i].name, name)) name = also[i].means;
-    for (i = 0; i < sizeof mixtures / sizeof mixtures[0]; i++)
-        if (same_name(mixtures[i].name, name)) return &mixtures[i];
-    return NULL;
-}
 
 static int has(tllm_text t, const char *part)
 {
@@ -122,11 +53,6 @@ static int has(tllm_text t, const char *part)
         if (!memcmp(t.at + i, part, n)) return 1;
     return 0;
 }
-static int ends(tllm_text t, const char *end)
-{
-    const size_t n = strlen(end);
-    return t.n >= n && !memcmp(t.at + t.n - n, end, n);
-}
 
 /* the name of a tensor on a terminal; good until the next one */
 static const char *shown(tllm_text name)
@@ -134,51 +60,6 @@ static const char *shown(tllm_text name)
     static char text[201];
     (void)tiny_plain(text, sizeof text, name.at, name.n);
     return text;
-}
-
-/* Matrices of weights, without those that are small and touchy, or that are read one number at a time. */
-static int is_matrix(const tllm_gguf_tensor *t)
-{
-    static const char *const left[] = { "_norm", "ffn_gate_inp", "ssm_conv1d", "shortconv.conv", "altup", "laurel", "per_layer_model_proj", "time_mix_",
-                                        "attn_rel_b", "token_types", "position_embd", "pos_embd", "rope_freqs", "ssm_a", "ssm_d", "conv1d", "attn_sinks" };
-    const tllm_format *f = tllm_format_of(t->type);
-    size_t i;
-    if (t->rank < 2 || t->dim[1] < 2 || !ends(t->name, "weight") || !f || (f->id >= T(I8) && f->id <= T(I64))) return 0;
-    for (i = 0; i < sizeof left / sizeof left[0]; i++)
-        if (has(t->name, left[i])) return 0;
-    return 1;
-}
-
-static int layer_of(tllm_text name)         /* blk.N.: N; else -1 */
-{
-    size_t i;
-    int n = 0;
-    if (name.n < 5 || memcmp(name.at, "blk.", 4)) return -1;
-    for (i = 4; i < name.n && name.at[i] >= '0' && name.at[i] <= '9' && n < 100000; i++) n = 10 * n + (name.at[i] - '0');
-    return i > 4 ? n : -1;
-}
-static int ruled(const rule *r, int layer, int n_layer, int base)
-{
-    int here = 0;
-    switch (r->where) {
-    case EVERYWHERE: here = 1; break;
-    case FIRST_EIGHTH: here = layer < n_layer / 8; break;
-    case FIRST_FOUR: here = layer < 4; break;
-    case SOME: here = layer < n_layer / 8 || layer >= 7 * n_layer / 8 || (layer - n_layer / 8) % 3 == 2; break;
-    default: break;
-    }
-    return here ? r->there : r->elsewhere ? r->elsewhere : base;
-}
-static int mixed(const mixture *m, const tllm_gguf_tensor *t, int n_layer, int tied)
-{
-    const int layer = layer_of(t->name);
-    if (tllm_text_is(t->name, "output.weight") || (tied && tllm_text_is(t->name, "token_embd.weight"))) return m->output ? m->output : m->base;
-    if (tllm_text_is(t->name, "token_embd.weight")) return m->embedding ? m->embedding : m->base;
-    if (layer < 0) return m->base;
-    if (has(t->name, "attn_v.") || has(t->name, "attn_kv_b.") || has(t->name, "attn_v_b.")) return ruled(&m->value, layer, n_layer, m->base);
-    if (has(t->name, "ffn_down")) return ruled(&m->down, layer, n_layer, m->base);
-    if (has(t->name, "attn_output.")) return ruled(&m->mix, layer, n_layer, m->base);
-    return m->base;
 }
 
 /* ---- patterns: . [a-z] [^a-z] ( | ) * + ? ^ $ and \ before any of them ------------------------------------------------- */
@@ -450,7 +331,7 @@ typedef struct request {
     const char *text;
     int n_patterns, pure, n_threads, gptq, awq, n_tokens, each_layer;
     double smooth;                          /* below 0: not at all */
-    const mixture *mix;
+    const tllm_mixture *mix;
     const tllm_format *pure_type;
 } request;
 
@@ -574,7 +455,7 @@ static int scale(tiny_ctx *ctx, const request *r, const tllm_gguf *g, const char
     d.no_clip = r->gptq;
     for (i = 0; !st && i < n; i++) {
         const unsigned flags = jobs[i].to->flags;
-        if (!is_matrix(jobs[i].t) || (r->awq && flags & (TLLM_FORMAT_PLAIN | TLLM_FORMAT_ACTIVATIONS | TLLM_FORMAT_WANTS_IMPORTANCE))) continue;
+        if (!tllm_mixture_takes(jobs[i].t) || (r->awq && flags & (TLLM_FORMAT_PLAIN | TLLM_FORMAT_ACTIVATIONS | TLLM_FORMAT_WANTS_IMPORTANCE))) continue;
         list[n_list].t = jobs[i].t;
         list[n_list++].format = jobs[i].to->id;
     }
@@ -657,11 +538,11 @@ static int quantize_file(tiny_ctx *ctx, const request *r)
             fprintf(stderr, "quantize: %s: tensor %s has type %s, which cannot be read\n", r->in, shown(t->name), tllm_type_name(t->type));
             goto out;
         }
-        if (!is_matrix(t)) {                /* norms that are divided keep all their digits */
+        if (!tllm_mixture_takes(t)) {       /* norms that are divided keep all their digits */
             if (scaled && (jobs[i].from->id == T(F16) || jobs[i].from->id == T(BF16))) jobs[i].to = tllm_format_of(T(F32));
             continue;
         }
-        to = r->pure_type ? r->pure_type : tllm_format_of(mixed(r->mix, t, (int)blocks, tied));
+        to = r->pure_type ? r->pure_type : tllm_mixture_format(r->mix, t, (int)blocks, tied);
         for (k = 0, first = 1; k < r->n_patterns; k++) {
             if (!matches(&r->pattern[k], t->name)) continue;
             if (first) to = r->pattern_type[k];
@@ -671,9 +552,7 @@ static int quantize_file(tiny_ctx *ctx, const request *r)
         if (t->dim[0] % (unsigned)to->values) {
             const tllm_format *wanted = to;
             size_t s;
-            for (s = 0; s < sizeof smaller / sizeof smaller[0]; s++)
-                if (smaller[s].from == wanted->id) to = tllm_format_of(smaller[s].to);
-            if (t->dim[0] % (unsigned)to->values) to = tllm_format_of(T(F16));
+            to = tllm_format_for_rows(wanted, t->dim[0]);
             for (s = 0; s < n_notes && (notes[s].wanted != wanted || notes[s].to != to); s++) {}
             if (s == n_notes && s < sizeof notes / sizeof notes[0]) { notes[s].wanted = wanted; notes[s].to = to; notes[s].first = t; notes[s].count = 0; n_notes++; }
             if (s < n_notes) notes[s].count++;
@@ -887,9 +766,9 @@ int main(int argc, char **argv)
     r.smooth = -1.0;
     READ_OPTIONS(argc, argv, usage, options);
     if (list) {
-        for (i = 0; i < sizeof mixtures / sizeof mixtures[0]; i++) printf("%s\n", mixtures[i].name);
+        for (i = 0; tllm_mixture_at(i); i++) printf("%s\n", tllm_mixture_at(i)->name);
         for (i = 0; (f = tllm_format_at(i)) != NULL; i++)
-            if (f->pack && !(f->flags & TLLM_FORMAT_ACTIVATIONS) && !mixture_by_name(f->name)) printf("%s\n", f->name);
+            if (f->pack && !(f->flags & TLLM_FORMAT_ACTIVATIONS) && !tllm_mixture_by_name(f->name)) printf("%s\n", f->name);
         return exit_status(0);
     }
     for (k = 0; k < patterns.n; k++) {
@@ -916,7 +795,7 @@ int main(int argc, char **argv)
     if (place.n != 3) return wrong("IN OUT.gguf TYPE", "all three are needed");
     r.in = place.at[0];
     r.out = place.at[1];
-    r.mix = mixture_by_name(place.at[2]);
+    r.mix = tllm_mixture_by_name(place.at[2]);
     f = tllm_format_by_name(place.at[2]);
     if (f && (!f->pack || (f->flags & TLLM_FORMAT_ACTIVATIONS))) f = NULL;
     if (!r.mix && !f) return wrong("there is no type", place.at[2]);

@@ -106,6 +106,7 @@
 #include "llm/file/fd.h"
 #include "llm/file/gguf.h"
 #include "llm/file/gguf_write.h"
+#include "llm/quant/mixture.h"
 #include "llm/file/safetensors.h"
 #include "llm/file/llama2c.h"
 #include "llm/file/open.h"
