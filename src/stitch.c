@@ -591,7 +591,7 @@ static void emit_function(text *t, const func *fn, const char *other)
     const char *space = fn->type[strlen(fn->type) - 1] == '*' ? "" : " ";
     put_n(t, fn->before, strlen(fn->before));
     put(t, "TINY_API %s%s%s_%s(%s)", fn->type, space, low, fn->name + 5, fn->params);
-    if (other)
+    if (other && strncmp(fn->type, "TINYI_EACH ", 11))         /* those each header has its own body of */
         put(t, " { %s%s_%s(%s); }\n", strcmp(fn->type, "void") ? "return " : "", other, fn->name + 5, fn->args);
     else
         put(t, ";\n");
