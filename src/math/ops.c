@@ -34,7 +34,7 @@ static TINYI_NOINLINE const tiny_op_row *tinyi_op_row_of_wing(const tinyi_wing *
     return NULL;
 }
 
-const tiny_op_row *tinyi_op_row_of(const tinyi_wing *const *wings, int kind) { return kind < TINY_OP_COUNT ? tinyi_op_row_shared(kind) : tinyi_op_row_of_wing(wings, kind); }
+const tiny_op_row *tinyi_op_row_of(const tinyi_wing *const *wings, int kind) { return kind < TINY_OP_COUNT ? tinyi_op_row_shared(kind) : TINYI_CHAT ? NULL : tinyi_op_row_of_wing(wings, kind); }
 
 const tiny_op_row *tinyi_op_row(const tiny_op *op) { return op->row ? op->row : tinyi_op_row_shared(op->kind); }
 
@@ -53,7 +53,7 @@ static const tiny_op_row *tinyi_op_row_among(const tinyi_wing *wing, int first, 
 static const tiny_op_row *tinyi_op_row_walk(const tinyi_wing *const *wings, size_t i, const char *name)
 {
     const tiny_op_row *row = tinyi_op_row_among(NULL, TINY_OP_NONE + 1, TINY_OP_COUNT, &i, name);
-    for (; !row && *wings; wings++) row = tinyi_op_row_among(*wings, (*wings)->first, (*wings)->end, &i, name);
+    for (; !TINYI_CHAT && !row && *wings; wings++) row = tinyi_op_row_among(*wings, (*wings)->first, (*wings)->end, &i, name);
     return row;
 }
 
