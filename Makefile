@@ -201,11 +201,11 @@ $(BUILD)/tests/backends: tests/backends.c tests/t.h tests/place.h $(HEADERS) $(w
 	@mkdir -p $(@D)
 	$(COMPILE) -Itests $< -o $@ $(BUILD)/libtinyllm.a $(BLAS) $(OPENCL) -pthread -lm
 
-$(BUILD)/conformance: tests/conformance.c tests/rows.h $(HEADERS) $(wildcard ports/*/*.[ch]) $(BUILD)/libtinyllm.a
+$(BUILD)/conformance: tests/conformance.c $(HEADERS) $(wildcard ports/*/*.[ch]) $(BUILD)/libtinyllm.a
 	@mkdir -p $(@D)
 	$(COMPILE) $< -o $@ $(BUILD)/libtinyllm.a $(BLAS) $(OPENCL) -pthread -lm
 
-$(BUILD)/checksums: $(wildcard tests/ports/*.[ch]) tests/rows.h $(HEADERS) $(BUILD)/libtinyllm.a
+$(BUILD)/checksums: $(wildcard tests/ports/*.[ch]) $(HEADERS) $(BUILD)/libtinyllm.a
 	$(COMPILE) $(filter %.c,$^) -o $@ $(BUILD)/libtinyllm.a -pthread -lm
 
 # examples/x.c is build/x; each would compile alone too, but one copy of the bodies is enough here
@@ -234,6 +234,6 @@ $(BUILD)/bench: $(BENCH) bench/bench.h bench/llm/grids.h bench/gnn/deepwalk.h be
 	@mkdir -p $(@D)
 	$(COMPILE) -Ibench $(BENCH) $(BUILD)/libtinyllm.a $(BUILD)/libtinygnn.a -o $@ -pthread -lm $(DL)
 
-$(BUILD)/docs/%: docs/%.c $(HEADERS) $(BUILD)/libtinyllm.a
+$(BUILD)/docs/%: docs/%.c $(HEADERS) $(BUILD)/libtinyllm.a $(BUILD)/libtinygnn.a
 	@mkdir -p $(@D)
-	$(COMPILE) $< -o $@ $(BUILD)/libtinyllm.a -pthread
+	$(COMPILE) $< -o $@ $(BUILD)/libtinyllm.a $(BUILD)/libtinygnn.a -pthread

@@ -1,8 +1,9 @@
 /* docs/catalogue.c - prints docs/catalogue.md: the systems of the plan with what is here of each, and the table of operations
  *
  * A system counts as here when its pair of files stands in src/ and its test in tests/: nothing is said by hand. The names,
- * papers and headlines come from docs/systems.tsv, the operations from the table of the library.                          */
-#include "tinyllm.h"
+ * papers and headlines come from docs/systems.tsv, the operations from the tables of both headers.                         */
+#include "tinygnn.h"
+#include "tinyllm.h"                        /* last: tiny_op_at is its own */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,15 @@ static int is_here(const char *file)
 static void print_cell(const char *s)
 {
     for (; *s; s++) printf(*s == '|' ? "\\%c" : "%c", *s);
+}
+
+static void print_row(const tiny_op_row *row)
+{
+    int slots = 0;
+    while (row->kernels && row->kernels[slots] >= 0) slots++;
+    printf("| %s | %d | ", row->name, row->kind);
+    print_cell(row->formula);
+    printf(" | %d%s | %s | %d |\n", row->n_in_needed, row->n_in > row->n_in_needed ? " and more" : "", row->flags & TINY_OP_INPLACE ? "yes" : "no", slots);
 }
 
 int main(void)
@@ -60,13 +70,10 @@ int main(void)
         here += k;
     }
     (void)fclose(f);
-    printf("\n%d of %d are here.\n\n## Operations\n\n| operation | what | inputs | in place | kernels of each target |\n|---|---|---|---|---|\n", here, n);
-    for (i = 0; (row = tiny_op_at(i)) != NULL; i++) {
-        int slots = 0;
-        while (row->kernels && row->kernels[slots] >= 0) slots++;
-        printf("| %s | ", row->name);
-        print_cell(row->formula);
-        printf(" | %d%s | %s | %d |\n", row->n_in_needed, row->n_in > row->n_in_needed ? " and more" : "", row->flags & TINY_OP_INPLACE ? "yes" : "no", slots);
-    }
+    printf("\n%d of %d are here.\n\n## Operations\n\nKinds above %d are tinyllm.h's, those above %d tinygnn.h's, all others are in both.\n\n", here, n, TINY_OP_BASE_LLM, TINY_OP_BASE_GNN);
+    printf("| operation | kind | what | inputs | in place | kernels of each target |\n|---|---|---|---|---|---|\n");
+    for (i = 0; (row = tiny_op_at(i)) != NULL; i++) print_row(row);
+    for (i = 0; (row = tinygnn_op_at(i)) != NULL; i++)
+        if (row->kind > TINY_OP_BASE_GNN) print_row(row);
     return ferror(stdout) != 0;
 }

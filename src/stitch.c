@@ -10,7 +10,8 @@
  *
  * Both headers carry core and math. Types are declared once in a unit, whichever header comes first; functions are
  * exported as tinyllm_x and tinygnn_x, and a list of #defines gives tiny_x the name of the header included last. A unit
- * with both implementations holds one copy of the bodies; the second header forwards to it.
+ * with both implementations holds one copy of the bodies; the second header forwards to it. What is declared TINY_API TINYI_EACH has
+ * a body in each header and is not forwarded.
  *
  * Refused, with a sentence and exit status 1: an include that goes upward, a name with two definitions or one that foreign
  * headers define as a macro, a public function that this program could not rename or forward, and two headers that do not
@@ -591,7 +592,7 @@ static void emit_function(text *t, const func *fn, const char *other)
     const char *space = fn->type[strlen(fn->type) - 1] == '*' ? "" : " ";
     put_n(t, fn->before, strlen(fn->before));
     put(t, "TINY_API %s%s%s_%s(%s)", fn->type, space, low, fn->name + 5, fn->params);
-    if (other)
+    if (other && strncmp(fn->type, "TINYI_EACH ", 11))         /* those each header has its own body of */
         put(t, " { %s%s_%s(%s); }\n", strcmp(fn->type, "void") ? "return " : "", other, fn->name + 5, fn->args);
     else
         put(t, ";\n");

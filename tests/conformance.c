@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "tinyllm.h"
-#include "tests/rows.h"
 #ifdef HAVE_BLAS
 #include "ports/blas/tiny_blas.h"
 #endif
@@ -142,8 +141,6 @@ int main(int argc, char **argv)
     tiny_ctx_desc desc;
     tiny_conform_desc wish;
     const char *target = NULL, *backend = NULL;
-    const tiny_op_row *const *rows = all_rows();
-    size_t known;
     int i, all = 0, worst = 0;
     memset(&desc, 0, sizeof desc);
     memset(&wish, 0, sizeof wish);
@@ -155,7 +152,7 @@ int main(int argc, char **argv)
         if (!strcmp(a, "--all")) { all = 1; continue; }
         if (!strcmp(a, "--help")) return usage(NULL, NULL);
         if (!strcmp(a, "--list")) {
-            for (j = 0; rows[j]; j++) printf("%-22s %s\n", rows[j]->name, rows[j]->formula);
+            for (j = 0; tiny_op_at(j); j++) printf("%-22s %s\n", tiny_op_at(j)->name, tiny_op_at(j)->formula);
             return 0;
         }
         if (strcmp(a, "--target") && strcmp(a, "--backend") && strcmp(a, "--op") && strcmp(a, "--seed") && strcmp(a, "--cases") && strcmp(a, "--case") && strcmp(a, "--threads"))
@@ -176,9 +173,7 @@ int main(int argc, char **argv)
         }
         i++;
     }
-    for (known = 0; wish.op && rows[known] && strcmp(rows[known]->name, wish.op); known++) {}
-    if (wish.op && !rows[known]) return usage("there is no such operation, --list names them", wish.op);
-    wish.rows = rows;
+    if (wish.op && !tiny_op_find(wish.op)) return usage("there is no such operation, --list names them", wish.op);
     if (target && backend) return usage("--target and --backend do not go together", NULL);
     if (backend) return examine_backend(&desc, &wish, backend, all);
     for (i = TINY_TARGET_REFERENCE; i < (int)TINY_TARGET_COUNT; i++) {

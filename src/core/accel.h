@@ -1,8 +1,8 @@
 /* src/core/accel.h - the hook for other processors
  *
  * A back end is a struct of functions. The door asks can_run for each operation; when it says yes, run gets the
- * operation with host tensors. A back end that declines, or fails, costs nothing but time: the processor path answers
- * and the context says so once. Buffers are for back ends with memory of their own: a caller uploads a tensor once
+ * operation with host tensors. op->kind is that of the row, whatever the caller gave. A back end that declines, or fails,
+ * costs nothing but time: the processor path answers and the context says so once. Buffers are for back ends with memory of their own: a caller uploads a tensor once
  * (weights), and the back end finds its copy again by the host address.                                             */
 #ifndef TINYI_ACCEL_H
 #define TINYI_ACCEL_H

@@ -108,6 +108,10 @@
 #endif
 #endif
 
+/* Stands behind TINY_API where each header has its own body of a shared function, for its answer depends on the operations
+ * of that header: such a function is not forwarded. TINYI_DOORS (core/state.h) makes the bodies. */
+#define TINYI_EACH
+
 #ifndef TINY_ASSERT
 #define TINY_ASSERT(x) ((void)0)
 #endif

@@ -726,7 +726,7 @@ static tiny_status tinyi_conform_row(tinyi_conform *t, const tiny_conform_desc *
 }
 
 /* the i-th row of the walk; NULL past the end */
-static const tiny_op_row *tinyi_conform_row_at(const tiny_conform_desc *d, size_t i) { return d->rows ? d->rows[i] : tiny_op_at(i); }
+static const tiny_op_row *tinyi_conform_row_at(const tiny_ctx *ctx, const tiny_conform_desc *d, size_t i) { return d->rows ? d->rows[i] : tinyi_op_row_at(ctx->wings, i); }
 
 TINY_API tiny_status tiny_conform(tiny_ctx *ctx, const tiny_conform_desc *desc, int *n_failed)
 {
@@ -739,7 +739,7 @@ TINY_API tiny_status tiny_conform(tiny_ctx *ctx, const tiny_conform_desc *desc, 
     if (st) return st;
     memset(&d, 0, sizeof d);
     if (desc) d = *desc;
-    for (; tinyi_conform_row_at(&d, n_rows); n_rows++) known |= d.op && !strcmp(d.op, tinyi_conform_row_at(&d, n_rows)->name);
+    for (; tinyi_conform_row_at(ctx, &d, n_rows); n_rows++) known |= d.op && !strcmp(d.op, tinyi_conform_row_at(ctx, &d, n_rows)->name);
     if (d.op && !known) return tinyi_fail(ctx, TINY_E_ARGUMENT, "conformance: there is no operation named %.64s", d.op);
     if (!n_failed || d.n_cases < 0 || d.only_case < 0)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "conformance: n_failed is needed, and numbers of cases are not negative");
@@ -750,7 +750,7 @@ TINY_API tiny_status tiny_conform(tiny_ctx *ctx, const tiny_conform_desc *desc, 
     t->ctx = ctx;
     t->seed = d.seed;
     for (i = 0; !st && i < n_rows; i++) {
-        t->row = tinyi_conform_row_at(&d, i);
+        t->row = tinyi_conform_row_at(ctx, &d, i);
         if (d.op && strcmp(d.op, t->row->name)) continue;
         st = tinyi_conform_row(t, &d, (double)i / (double)n_rows, 1.0 / (double)n_rows);
         *n_failed += t->result.n_failed;

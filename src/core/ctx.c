@@ -134,7 +134,7 @@ static tiny_status tinyi_ctx_choose(const tiny_ctx_desc *desc, unsigned cpu, tin
     return TINY_OK;
 }
 
-TINY_API tiny_status tiny_ctx_open(const tiny_ctx_desc *desc, tiny_ctx **out)
+tiny_status tinyi_ctx_open(const tiny_ctx_desc *desc, const tinyi_wing *const *wings, tiny_ctx **out)
 {
     tiny_ctx_desc d;
     tiny_ctx *ctx;
@@ -185,6 +185,7 @@ TINY_API tiny_status tiny_ctx_open(const tiny_ctx_desc *desc, tiny_ctx **out)
     ctx->magic = TINYI_CTX_MAGIC;
     ctx->version = TINY_VERSION;
     ctx->desc = d;
+    ctx->wings = wings;
     ctx->own_malloc = !desc || !desc->allocator.realloc_fn;
     ctx->target = target;
     ctx->ran_on = TINY_TARGET_REFERENCE;
@@ -253,7 +254,7 @@ TINY_API size_t tiny_ctx_report(const tiny_ctx *ctx, char *text, size_t n_bytes)
                   ctx->n_threads == 1 ? "" : "s", ctx->n_cpus, ctx->n_cpus == 1 ? "" : "s", ctx->desc.accel ? ", accelerator " : "",
                   ctx->desc.accel ? ctx->desc.accel->name : "");
     tinyi_ctx_put(text, n_bytes, &at, "%-18s %-26s %s\n", "operation", "kernel", "target");
-    for (i = 0; (row = tiny_op_at(i)) != NULL; i++) {
+    for (i = 0; (row = tinyi_op_row_at(ctx->wings, i)) != NULL; i++) {
         const short *s = row->kernels;
         if (ctx->target == TINY_TARGET_REFERENCE || !row->fast || !s || *s < 0) {
             tinyi_ctx_put(text, n_bytes, &at, "%-18s %-26s %s\n", row->name, "-", row->fast && ctx->target != TINY_TARGET_REFERENCE ? "plain C" : "reference");

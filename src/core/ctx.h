@@ -54,7 +54,7 @@ typedef struct tiny_ctx_desc {              /* all zero: the sensible default */
 
 /* desc may be NULL. On failure *out is NULL and, since there is no context to
  * keep the sentence, desc->log hears it. */
-TINY_API tiny_status tiny_ctx_open(const tiny_ctx_desc *desc, tiny_ctx **out);
+TINY_API TINYI_EACH tiny_status tiny_ctx_open(const tiny_ctx_desc *desc, tiny_ctx **out);
 TINY_API void tiny_ctx_close(tiny_ctx *ctx);                /* takes NULL */
 
 TINY_API tiny_status tiny_ctx_status(const tiny_ctx *ctx);  /* of the last call that failed */

@@ -184,6 +184,7 @@ TINYI_FORCE_INLINE int tinyi_op_threads(const tiny_ctx *ctx, const tiny_op *op, 
 }
 
 typedef struct tinyi_op_job {
+    const tiny_ctx *ctx;
     const tiny_op *const *ops;
     const tiny_op_row *row;                 /* of the only one */
     size_t n;
@@ -197,7 +198,7 @@ static void tinyi_op_member(tiny_team *team, void *arg)
     int late = 1;
     size_t i;
     for (i = 0; i < job->n; i++) {
-        const tiny_op_row *row = tinyi_op_row(job->ops[i]);
+        const tiny_op_row *row = tinyi_op_row_in(job->ctx, job->ops[i]);
         const int fast = row->fast && !tinyi_op_wide(job->ops[i], row), free = !fast || row->flags & TINY_OP_LATE;
         if (late && (i || free)) tinyi_team_until(team, free ? PTRDIFF_MAX : team->phase + 1);
         if (fast) row->fast(team, job->ops[i]);
@@ -231,6 +232,7 @@ TINYI_FORCE_INLINE tiny_status tinyi_op_fast(tiny_ctx *ctx, const tiny_op *op, c
     size_t shared = 0, own = 0;
     int n = tinyi_op_threads(ctx, op, row);
     if (row->work) row->work(op, n, &shared, &own);
+    job.ctx = ctx;
     job.ops = &op;
     job.row = row;
     job.n = 1;
@@ -243,6 +245,12 @@ static int tinyi_op_accel(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *r
     const tiny_accel *a = ctx->desc.accel;
     char says[256];
     tiny_status st;
+    tiny_op whole;
+    if (op->kind != row->kind) {
+        whole = *op;
+        whole.kind = row->kind;
+        op = &whole;
+    }
     if (!a->can_run(a->user, op, row)) {
         ctx->accel_declined++;
         return 0;
@@ -265,7 +273,8 @@ static int tinyi_op_accel(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *r
 }
 
 /* A row that came with the call was written by somebody else: what we index and copy by must hold. Accelerators and shared
- * references look at the kind: it must not say something else than the row. */
+ * references look at the kind: it must not say something else than the row. With a row of a wing it may say nothing: no
+ * reference there looks at it, and accelerators and recordings are given the row's. */
 static TINYI_NOINLINE tiny_status tinyi_op_own_row(tiny_ctx *ctx, const tiny_op *op)
 {
     const tiny_op_row *r = op->row;
@@ -273,7 +282,8 @@ static TINYI_NOINLINE tiny_status tinyi_op_own_row(tiny_ctx *ctx, const tiny_op 
     if (r->n_in < 0 || r->n_in > TINY_OP_MAX_IN || r->n_in_needed > r->n_in || r->n_out < 1 || r->n_out > TINY_OP_MAX_OUT || r->params_size > TINY_OP_MAX_PARAMS)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%.40s: a row has at most %d inputs, 1 to %d outputs and %d bytes of params, not %d, %d and %zu", r->name, TINY_OP_MAX_IN,
                           TINY_OP_MAX_OUT, TINY_OP_MAX_PARAMS, r->n_in, r->n_out, r->params_size);
-    if (op->kind != r->kind) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%.40s: its row is of kind %d, the operation says kind %d", r->name, r->kind, op->kind);
+    if (op->kind != r->kind && (op->kind || r->kind < TINY_OP_BASE_LLM || r->kind >= TINY_OP_BASE_YOURS))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%.40s: its row is of kind %d, the operation says kind %d", r->name, r->kind, op->kind);
     return TINY_OK;
 }
 
@@ -287,7 +297,7 @@ TINYI_FORCE_INLINE tiny_status tinyi_op_enter(tiny_ctx *ctx, const tiny_op *op, 
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!op) return tinyi_fail(ctx, TINY_E_ARGUMENT, "there is no operation to run");
-    *row = tinyi_op_row(op);
+    *row = tinyi_op_row_in(ctx, op);
     if (!*row) return tinyi_fail(ctx, TINY_E_ARGUMENT, "operation kind %d is unknown", op->kind);
     if (TINYI_CHAT && !(*row)->shape) return tinyi_op_left_out(ctx, *row);
     if (op->row) {
@@ -346,16 +356,17 @@ static tiny_status tinyi_op_list(tiny_ctx *ctx, const tiny_op *const *ops, size_
     size_t i, shared = 0, own = 0;
     int threads = 1, strict = 0;
     for (i = 0; i < n; i++) {
-        threads = TINYI_MAX(threads, tinyi_op_threads(ctx, ops[i], tinyi_op_row(ops[i])));
+        threads = TINYI_MAX(threads, tinyi_op_threads(ctx, ops[i], tinyi_op_row_in(ctx, ops[i])));
         strict |= tinyi_op_strict(ops[i]);
     }
     for (i = 0; i < n; i++) {
-        const tiny_op_row *row = tinyi_op_row(ops[i]);
+        const tiny_op_row *row = tinyi_op_row_in(ctx, ops[i]);
         size_t s = 0, o = 0;
         if (row->work && !tinyi_op_wide(ops[i], row)) row->work(ops[i], threads, &s, &o);
         if (s > shared) shared = s;
         if (o > own) own = o;
     }
+    job.ctx = ctx;
     job.ops = ops;
     job.row = NULL;
     job.n = n;
@@ -378,7 +389,7 @@ TINY_API tiny_status tiny_run_list(tiny_ctx *ctx, const tiny_op *const *ops, siz
         if (st) return st;
     }
     st = tinyi_op_list(ctx, ops, n);
-    for (i = 0; !st && ctx->recording && i < n; i++) tinyi_record(ctx, ops[i], tinyi_op_row(ops[i]));
+    for (i = 0; !st && ctx->recording && i < n; i++) tinyi_record(ctx, ops[i], tinyi_op_row_in(ctx, ops[i]));
     return st;
 }
 
@@ -387,7 +398,7 @@ int tinyi_op_watched(const tiny_ctx *ctx) { return !TINYI_CHAT && (ctx->target =
 
 tiny_status tinyi_op_known(tiny_ctx *ctx, const tiny_op *op)
 {
-    const tiny_op_row *row = tinyi_op_row(op);
+    const tiny_op_row *row = tinyi_op_row_in(ctx, op);
     if (TINYI_CHAT && !row) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "operation %d is left out of this program", op->kind);
     return !TINYI_CHAT && (tinyi_op_watched(ctx) || !row || !row->fast) ? tiny_run(ctx, op) : tinyi_op_fast(ctx, op, row);
 }
@@ -407,7 +418,7 @@ TINY_API tiny_status tiny_op_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor
     tiny_status st = tinyi_ctx_check(ctx);
     int i;
     if (st) return st;
-    row = op ? tinyi_op_row(op) : NULL;
+    row = op ? tinyi_op_row_in(ctx, op) : NULL;
     if (!row || !want) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_op_shape needs an operation of a known kind and a place for its shapes");
     for (i = 0; i < row->n_in; i++) {
         if (!op->in[i] && i < row->n_in_needed) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: input %d is missing", row->name, i);
@@ -419,10 +430,10 @@ TINY_API tiny_status tiny_op_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor
     return row->shape ? row->shape(ctx, op, want) : tinyi_op_left_out(ctx, row);
 }
 
-TINY_API tiny_cost tiny_op_cost(const tiny_op *op)
+tiny_cost tinyi_op_row_cost(const tinyi_wing *const *wings, const tiny_op *op)
 {
     tiny_cost c;
-    const tiny_op_row *row = op ? tinyi_op_row(op) : NULL;
+    const tiny_op_row *row = !op ? NULL : op->row ? op->row : tinyi_op_row_of(wings, op->kind);
     c.flops = c.bytes = 0;
     if (row) row->cost(op, &c);
     return c;
@@ -430,8 +441,8 @@ TINY_API tiny_cost tiny_op_cost(const tiny_op *op)
 
 TINY_API tiny_target tiny_op_target(const tiny_ctx *ctx, int kind)
 {
-    const tiny_op_row *row = tiny_op_row_of(kind);
-    if (tinyi_ctx_check(ctx) || !row || !row->fast || ctx->target == TINY_TARGET_REFERENCE) return TINY_TARGET_REFERENCE;
+    const tiny_op_row *row = tinyi_ctx_check(ctx) ? NULL : tinyi_op_row_of(ctx->wings, kind);
+    if (!row || !row->fast || ctx->target == TINY_TARGET_REFERENCE) return TINY_TARGET_REFERENCE;
     return row->kernels && row->kernels[0] >= 0 ? tinyi_kernel_from(ctx->k, row->kernels[0]) : TINY_TARGET_SCALAR;
 }
 

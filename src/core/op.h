@@ -16,12 +16,16 @@ TINYI_C_BEGIN
 
 typedef struct tiny_op_row tiny_op_row;
 typedef struct tiny_op {
-    int kind;                               /* TINY_OP_..., see math/ops.h; where row is given, row->kind */
+    int kind;                               /* TINY_OP_..., TLLM_OP_..., TGNN_OP_...; where row is given, row->kind */
     const tiny_tensor *in[TINY_OP_MAX_IN];  /* NULL for an optional one that is not given */
     const tiny_tensor *out[TINY_OP_MAX_OUT];
     const void *params;                     /* the params struct of the kind; NULL: all zero, the default */
     const tiny_op_row *row;                 /* an operation that is not in the house's table; NULL: the row of kind */
 } tiny_op;
+
+/* Kinds stay what they are, whatever else is added or left out. Core and math count from 1 (math/ops.h), each header above a
+ * base of its own (llm/ops.h, gnn/ops.h). Rows of your own have kind 0, or one from TINY_OP_BASE_YOURS on. */
+enum { TINY_OP_BASE_LLM = 1000, TINY_OP_BASE_GNN = 2000, TINY_OP_BASE_YOURS = 10000 };
 
 typedef struct tiny_cost { double flops, bytes; } tiny_cost;
 
@@ -86,7 +90,7 @@ enum {
     TINY_OP_INPLACE = 1,                    /* out[0] may be exactly in[0] */
     TINY_OP_INPLACE_1 = 2,                  /* out[0] may be exactly in[1] */
     TINY_OP_ACCUMULATES = 4,                /* out[0] is read too (its old content is an input) */
-    TINY_OP_LOOSE = 16,                     /* fast shares all its work by tiny_take, as those of the house do: see thread.h */
+    TINY_OP_LOOSE = 16,                     /* fast shares all its work by tiny_take, as all in the house's table do: see thread.h */
     TINY_OP_LATE = 32,                      /* and its way depends on shapes and parameters alone, on nothing that it writes: helpers may come in at any barrier */
     TINY_OP_F64 = 8                         /* the shape rule and the reference take f64 for f32 too; the door sends f64 to the reference */
 };
@@ -98,11 +102,13 @@ TINY_API tiny_status tiny_run_list(tiny_ctx *ctx, const tiny_op *const *ops, siz
 /* The reference, whatever the context prefers. */
 TINY_API tiny_status tiny_run_reference(tiny_ctx *ctx, const tiny_op *op);
 
-TINY_API const tiny_op_row *tiny_op_find(const char *name);     /* NULL when there is none */
-TINY_API const tiny_op_row *tiny_op_at(size_t i);               /* the i-th row; NULL past the end */
-TINY_API const tiny_op_row *tiny_op_row_of(int kind);
+/* The table: the rows of core and math, then those of the header whose function this is. In a unit with both implementations
+ * the header that was included last knows the rows of both, and so do contexts that were opened by it. */
+TINY_API TINYI_EACH const tiny_op_row *tiny_op_find(const char *name);      /* NULL when there is none */
+TINY_API TINYI_EACH const tiny_op_row *tiny_op_at(size_t i);                /* the i-th row; NULL past the end */
+TINY_API TINYI_EACH const tiny_op_row *tiny_op_row_of(int kind);            /* NULL too when it was left out of this program */
 TINY_API tiny_status tiny_op_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want);
-TINY_API tiny_cost tiny_op_cost(const tiny_op *op);
+TINY_API TINYI_EACH tiny_cost tiny_op_cost(const tiny_op *op);
 TINY_API tiny_target tiny_op_target(const tiny_ctx *ctx, int kind); /* where its first kernel comes from */
 
 TINYI_C_END

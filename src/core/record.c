@@ -66,6 +66,7 @@ void tinyi_record(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
     }
     r = &rec->last->item[at];
     r->op = *op;
+    r->op.kind = row->kind;
     for (i = 0; i < TINY_OP_MAX_IN; i++)
         if (op->in[i]) { r->in[i] = *op->in[i]; r->op.in[i] = &r->in[i]; }
     for (i = 0; i < TINY_OP_MAX_OUT; i++)

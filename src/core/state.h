@@ -24,9 +24,15 @@ TINYI_C_BEGIN
 
 typedef struct tinyi_helper tinyi_helper;   /* core/thread.c */
 
+/* The operations that a header brings beside those of core and math: kinds from first to before end, each with its row or
+ * NULL when it is left out. Core cannot name them, so whoever is asked for a row gets the wings, a list ended by NULL: the
+ * functions of TINYI_DOORS from their header, all others from the context. */
+typedef struct tinyi_wing { int first, end; const tiny_op_row *(*row)(int kind); } tinyi_wing;
+
 struct tiny_ctx {
     uint32_t magic, version;
     tiny_ctx_desc desc;
+    const tinyi_wing *const *wings;         /* of the header that opened it */
     tiny_target target, ran_on;
     unsigned cpu;                           /* TINY_CPU_ bits */
     int n_threads, n_cpus, own_malloc;      /* own_malloc: the allocator is the default one */
@@ -76,7 +82,27 @@ TINYI_FN tiny_target tinyi_kernel_from(const struct tinyi_kernels *k, int slot);
 TINYI_FN const char *tinyi_kernel_name(int slot);
 TINYI_FN int tinyi_target_available(tiny_target target, unsigned cpu);
 
-TINYI_FN const tiny_op_row *tinyi_op_row(const tiny_op *op);    /* its own, or that of its kind; NULL: unknown */
+TINYI_FN const tiny_op_row *tinyi_op_row_of(const tinyi_wing *const *wings, int kind);
+TINYI_FN const tiny_op_row *tinyi_op_row_at(const tinyi_wing *const *wings, size_t i);
+TINYI_FN const tiny_op_row *tinyi_op_row_find(const tinyi_wing *const *wings, const char *name);
+TINYI_FN tiny_cost tinyi_op_row_cost(const tinyi_wing *const *wings, const tiny_op *op);
+TINYI_FN tiny_status tinyi_ctx_open(const tiny_ctx_desc *desc, const tinyi_wing *const *wings, tiny_ctx **out);
+/* The shared functions that answer by the operations of their header, and the wings of the headers before it in this unit. */
+#define TINYI_DOORS(wings)                                                                                                      \
+    TINY_API tiny_status tiny_ctx_open(const tiny_ctx_desc *desc, tiny_ctx **out) { return tinyi_ctx_open(desc, wings, out); }  \
+    TINY_API const tiny_op_row *tiny_op_find(const char *name) { return tinyi_op_row_find(wings, name); }                          \
+    TINY_API const tiny_op_row *tiny_op_at(size_t i) { return tinyi_op_row_at(wings, i); }                                         \
+    TINY_API const tiny_op_row *tiny_op_row_of(int kind) { return tinyi_op_row_of(wings, kind); }                                  \
+    TINY_API tiny_cost tiny_op_cost(const tiny_op *op) { return tinyi_op_row_cost(wings, op); }
+#define TINYI_WINGS_BEFORE
+/* ROW(kind, function of the row, 1 or 0: it is here) as a case of the function of a wing */
+#define TINYI_WING_CASE(kind, row, here) TINYI_CAT(TINYI_WING_CASE_, here)(kind, row)
+#define TINYI_WING_CASE_1(kind, row) case kind: return row();
+#define TINYI_WING_CASE_0(kind, row)
+
+/* The row of an operation, its own or that of its kind; NULL: unknown. Where there is no context it is one of core or math. */
+TINYI_FN const tiny_op_row *tinyi_op_row_in(const tiny_ctx *ctx, const tiny_op *op);
+TINYI_FN const tiny_op_row *tinyi_op_row(const tiny_op *op);
 /* tiny_run for an operation that its caller has put together rightly: the fast path does not check it once more. The reference,
  * accelerators and recordings get the whole door. */
 TINYI_FN tiny_status tinyi_op_known(tiny_ctx *ctx, const tiny_op *op);

@@ -80,6 +80,7 @@
 #error "tinygnn.h: TINYLLM_ONLY_CHAT leaves out what graphs are computed with"
 #endif
 #include "math/all.h"
+#include "gnn/ops.h"
 #include "gnn/graph/graph.h"
 #include "gnn/graph/community.h"
 #include "gnn/graph/partition.h"

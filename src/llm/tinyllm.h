@@ -87,6 +87,7 @@
 #ifndef TINYI_TINYLLM_H
 #define TINYI_TINYLLM_H
 #include "math/all.h"
+#include "llm/ops.h"
 #include "llm/quant/format.h"
 #include "llm/quant/matmul.h"
 #include "llm/quant/eight.h"

@@ -18,7 +18,7 @@ static const tiny_op_row *const tinyi_rows[] = { NULL, TINYI_OPS_OF(TINYI_ROW_PO
 static const char *const tinyi_slot_names[] = { TINYI_KERNELS(TINYI_SLOT_NAME) "" };
 #undef TINYI_SLOT_NAME
 
-TINY_API const tiny_op_row *tiny_op_row_of(int kind)
+static const tiny_op_row *tinyi_op_row_shared(int kind)
 {
 #if TINYI_CHAT
     return tinyi_chat_row(kind);
@@ -27,22 +27,39 @@ TINY_API const tiny_op_row *tiny_op_row_of(int kind)
 #endif
 }
 
-const tiny_op_row *tinyi_op_row(const tiny_op *op) { return op->row ? op->row : tiny_op_row_of(op->kind); }
-
-TINY_API const tiny_op_row *tiny_op_at(size_t i)
+static TINYI_NOINLINE const tiny_op_row *tinyi_op_row_of_wing(const tinyi_wing *const *wings, int kind)
 {
-    size_t at = 1;
-    while (at < (size_t)TINY_OP_COUNT && (!tiny_op_row_of((int)at) || i-- > 0)) at++;
-    return at < (size_t)TINY_OP_COUNT ? tiny_op_row_of((int)at) : NULL;
-}
-
-TINY_API const tiny_op_row *tiny_op_find(const char *name)
-{
-    size_t i;
-    for (i = 1; name && i < (size_t)TINY_OP_COUNT; i++)
-        if (tiny_op_row_of((int)i) && !strcmp(tiny_op_row_of((int)i)->name, name)) return tiny_op_row_of((int)i);
+    for (; *wings; wings++)
+        if (kind >= (*wings)->first && kind < (*wings)->end) return (*wings)->row(kind);
     return NULL;
 }
+
+const tiny_op_row *tinyi_op_row_of(const tinyi_wing *const *wings, int kind) { return kind < TINY_OP_COUNT ? tinyi_op_row_shared(kind) : TINYI_CHAT ? NULL : tinyi_op_row_of_wing(wings, kind); }
+
+const tiny_op_row *tinyi_op_row(const tiny_op *op) { return op->row ? op->row : tinyi_op_row_shared(op->kind); }
+
+const tiny_op_row *tinyi_op_row_in(const tiny_ctx *ctx, const tiny_op *op) { return op->row ? op->row : tinyi_op_row_of(ctx->wings, op->kind); }
+
+/* The i-th row, or the one of that name, of a range of kinds; *i is what is left to count. */
+static const tiny_op_row *tinyi_op_row_among(const tinyi_wing *wing, int first, int end, size_t *i, const char *name)
+{
+    for (; first < end; first++) {
+        const tiny_op_row *row = wing ? wing->row(first) : tinyi_op_row_shared(first);
+        if (row && (name ? !strcmp(row->name, name) : (*i)-- == 0)) return row;
+    }
+    return NULL;
+}
+
+static const tiny_op_row *tinyi_op_row_walk(const tinyi_wing *const *wings, size_t i, const char *name)
+{
+    const tiny_op_row *row = tinyi_op_row_among(NULL, TINY_OP_NONE + 1, TINY_OP_COUNT, &i, name);
+    for (; !TINYI_CHAT && !row && *wings; wings++) row = tinyi_op_row_among(*wings, (*wings)->first, (*wings)->end, &i, name);
+    return row;
+}
+
+const tiny_op_row *tinyi_op_row_at(const tinyi_wing *const *wings, size_t i) { return tinyi_op_row_walk(wings, i, NULL); }
+
+const tiny_op_row *tinyi_op_row_find(const tinyi_wing *const *wings, const char *name) { return name ? tinyi_op_row_walk(wings, 0, name) : NULL; }
 
 size_t tinyi_kernels_bytes(void) { return sizeof(tinyi_kernels); }
 

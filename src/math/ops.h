@@ -37,7 +37,7 @@ TINYI_C_BEGIN
 #define TINYI_OPS(ROW) TINYI_OPS_OF(ROW, ROW)
 
 #define TINYI_ROW_KIND(KIND, name) TINY_OP_##KIND,
-enum { TINY_OP_NONE, TINYI_OPS(TINYI_ROW_KIND) TINY_OP_COUNT };
+enum { TINY_OP_NONE, TINYI_OPS(TINYI_ROW_KIND) TINY_OP_COUNT };     /* COUNT: of core and math; all rows are those of tiny_op_at */
 #undef TINYI_ROW_KIND
 
 TINYI_C_END

@@ -340,7 +340,7 @@ static tiny_status tinyi_tape_check_writes(tiny_tape *t, const tiny_op *op, cons
 
 TINY_API tiny_status tiny_tape_op(tiny_tape *t, const tiny_op *given, tiny_tensor *out)
 {
-    const tiny_op_row *row = given ? tinyi_op_row(given) : NULL;
+    const tiny_op_row *row = t && given ? tinyi_op_row_in(t->ctx, given) : NULL;
     tiny_tensor in[TINY_OP_MAX_IN], made[TINY_OP_MAX_OUT], want[TINY_OP_MAX_OUT];
     tinyi_tape_node *n;
     tiny_op op;
@@ -350,6 +350,7 @@ TINY_API tiny_status tiny_tape_op(tiny_tape *t, const tiny_op *given, tiny_tenso
     if (t->status) return t->status;
     if (!row) return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: operation kind %d is unknown", given ? given->kind : 0));
     op = *given;
+    op.kind = row->kind;
     for (i = 0; i < row->n_in; i++)
         if (op.in[i]) {                     /* out may be where the caller keeps an input's struct */
             in[i] = *op.in[i];

@@ -14,7 +14,6 @@
 #endif
 #include "tinyllm.h"
 #include "hash.h"
-#include "../rows.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,25 +75,26 @@ static int print_operations(uint64_t seed)
     tiny_ctx_desc desc;
     tiny_conform_desc conform;
     tiny_ctx *ctx;
-    const tiny_op_row *const *row = all_rows();
+    const tiny_op_row *row;
+    size_t i;
     int n = 0, n_failed;
     memset(&desc, 0, sizeof desc);
     memset(&conform, 0, sizeof conform);
     desc.n_threads = 1;
     desc.target = TINY_TARGET_REFERENCE;
     if (tiny_ctx_open(&desc, &ctx)) return -1;
-    for (conform.rows = row; *row; row++) {
-        conform.op = (*row)->name;
+    for (i = 0; (row = tiny_op_at(i)) != NULL; i++) {
+        conform.op = row->name;
         conform.n_cases = CASES;
         conform.seed = seed;
         conform.answer = hash_answer;
         hash_start();
         if (tiny_conform(ctx, &conform, &n_failed) || n_failed) {
-            printf("%s failed: %d cases: %s\n", (*row)->name, n_failed, tiny_ctx_message(ctx));
+            printf("%s failed: %d cases: %s\n", row->name, n_failed, tiny_ctx_message(ctx));
             n = -1000;
             continue;
         }
-        n += print_line((*row)->name, seed);
+        n += print_line(row->name, seed);
     }
     tiny_ctx_close(ctx);
     return n;
@@ -160,7 +160,6 @@ static int run_targets(void)
         memset(&conform, 0, sizeof conform);
         desc.target = (tiny_target)target;
         desc.n_threads = 2;
-        conform.rows = all_rows();
         conform.n_cases = CASES;
         conform.row = say_failure;
         if (tiny_ctx_open(&desc, &ctx)) return 1;

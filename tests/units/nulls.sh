@@ -22,7 +22,7 @@ calls() { # header, prefix
     /^TINY_API / { text = ""; on = 1 }
     !on { next }
     { sub(/\/\*.*/, ""); text = text " " $0 }
-    /[;{]/ { on = 0; if (text ~ /\{/) next; sub(/^ TINY_API /, "", text); sub(/; *$/, "", text); one(text) }
+    /[;{]/ { on = 0; if (text ~ /\{/) next; sub(/^ TINY_API (TINYI_EACH )?/, "", text); sub(/; *$/, "", text); one(text) }
     function one(text,    head, name, rest, n, i, c, depth, list, p, t, v, set, args, opaque, out, pointers) {
         head = text; sub(/\(.*/, "", head)
         name = head; sub(/.*[ *]/, "", name)

@@ -75,6 +75,11 @@ if awk 'FNR == NR { if ($1 == "*" && $2 ~ /^[0-9]+$/ && $3 ~ /\//) line[$2] = $3
         (FNR in line) && $0 ~ /^(\/\*|static|#)/ { delete line[FNR] }
         END { for (l in line) { print l, line[l]; bad = 1 } exit bad }' "$dir/out.h" "$dir/out.h"; then passed=$((passed + 1)); else failed=$((failed + 1)); echo 'FAILED: the table of contents'; fi
 
+tree
+printf 'TINY_API TINYI_EACH int tiny_each(int x);\n' >>"$dir/src/math/b.h"
+ok tinygnn 'TINY_API TINYI_EACH int tinygnn_each(int x);'
+if grep -q 'tinyllm_each' "$dir/out.h"; then failed=$((failed + 1)); echo 'FAILED: what each header has is forwarded'; else passed=$((passed + 1)); fi
+
 tree; printf '#include "math/b.h"\n' >>"$dir/src/core/a.c"
 refused 'includes go from llm and gnn to math to core, never upward'
 tree; printf '#include "llm/tinyllm.h"\n' >>"$dir/src/gnn/tinygnn.c"

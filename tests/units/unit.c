@@ -29,6 +29,10 @@
 #include "tinyllm.h"
 #endif
 
+#if defined SHAPE_l || defined SHAPE_L || defined SHAPE_lL || defined SHAPE_gl || defined SHAPE_Gl || defined SHAPE_gL || defined SHAPE_GL || defined SHAPE_Lgl   /* tinyllm.h came last */
+#define UNIT_ENDS_IN_LLM
+#endif
+
 #ifdef MY_ALLOCATOR                         /* TINY_NO_MALLOC */
 static void *unit_realloc(void *user, void *old, size_t old_bytes, size_t n_bytes)
 {
@@ -49,6 +53,31 @@ int UNIT(void);
 #ifdef TINYLLM_ONLY_CHAT
 #include "chat.h"
 #else
+/* by name, by kind and by position */
+static int unit_knows(const char *name, int kind)
+{
+    const tiny_op_row *row = tiny_op_find(name);
+    size_t i = 0;
+    while (tiny_op_at(i) && tiny_op_at(i) != row) i++;
+    return row && row->kind == kind && tiny_op_row_of(kind) == row && tiny_op_at(i) == row;
+}
+
+#if defined UNIT_ENDS_IN_LLM || defined SHAPE_LG
+static int unit_mixes(tiny_ctx *ctx)
+{
+    float x[2] = { 1, 10 }, w[4] = { 1, 2, 3, 4 }, y[2] = { 0, 0 };
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 1, 2), tw = tiny_tensor_2d(w, TINY_F32, 2, 2), ty = tiny_tensor_2d(y, TINY_F32, 1, 2);
+    tiny_op op;
+    memset(&op, 0, sizeof op);
+    op.kind = TLLM_OP_MIX_ROWS;
+    op.in[0] = &tx;
+    op.in[1] = &tw;
+    op.out[0] = &ty;
+    if (tiny_run(ctx, &op) || !(tiny_op_cost(&op).flops > 0)) return 0;
+    return y[0] > 30.9f && y[0] < 31.1f && y[1] > 41.9f && y[1] < 42.1f;
+}
+#endif
+
 int UNIT(void)
 {
     float a[5] = { 1, 2, 3, 4, 5 }, b[5] = { 10, 20, 30, 40, 50 }, y[5] = { 0, 0, 0, 0, 0 };
@@ -87,6 +116,23 @@ int UNIT(void)
 #endif
     for (i = 0; tiny_op_at((size_t)i); i++) {}
     if (!bad && (tiny_op_at((size_t)i - 1) == NULL || !tiny_op_find("rope") || !tiny_op_find("attention") || i < 30)) bad = 9;
+    /* each header knows its own operations, and the second implementation of a unit those of both; the kind alone runs one */
+#ifdef UNIT_ENDS_IN_LLM
+    if (!bad && !unit_knows("mix_rows", TLLM_OP_MIX_ROWS)) bad = 12;
+    if (!bad && !unit_mixes(ctx)) bad = 13;
+#else
+    if (!bad && !unit_knows("a2q", TGNN_OP_A2Q)) bad = 14;
+#endif
+#if defined SHAPE_LG || defined SHAPE_GL
+    if (!bad && (!unit_knows("mix_rows", TLLM_OP_MIX_ROWS) || !unit_mixes(ctx) || !unit_knows("a2q", TGNN_OP_A2Q))) bad = 15;
+#elif defined SHAPE_L || defined SHAPE_G
+    if (!bad && unit_knows("mix_rows", 1004) && unit_knows("a2q", 2001)) bad = 16;
+#endif
+    op.kind = 2999;
+    if (!bad && (tiny_run(ctx, &op) != TINY_E_ARGUMENT || tiny_op_row_of(2999) || tiny_op_row_of(1000) || tiny_op_row_of(TINY_OP_BASE_GNN))) bad = 17;
+#if defined TINYI_FORMAT_H && (defined TINY_ONLY_MODELS || defined TINYLLM_NO_FLASH)
+    if (!bad && (tiny_op_find("flash_matmul") || tiny_op_row_of(TLLM_OP_FLASH_MATMUL))) bad = 18;
+#endif
 #ifdef TINYI_FORMAT_H
 #ifdef TINYLLM_FEW_FORMATS
     if (!bad && (tllm_format_by_name("Q5_K") || tllm_format_of(TLLM_FORMAT_IQ2_S) || !tllm_format_by_name("Q6_K"))) bad = 10;

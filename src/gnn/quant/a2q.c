@@ -7,6 +7,7 @@
  * Error    none: the same bits as the reference. Sums are in double, in the order of rows and columns, and rounded once.
  * Left out bits above 8 (the authors' program has no upper end): codes are bytes.                                                    */
 #include <string.h>
+#include "gnn/ops.h"
 #include "gnn/quant/a2q.h"
 #include "core/state.h"
 #include "math/sort.h"
@@ -330,7 +331,7 @@ static void tinyi_a2q_cases(tiny_case *c)
 
 static const short tinyi_a2q_kernels[] = { -1 };
 static const tiny_op_row tinyi_row_a2q_back = {
-    "a2q_back", 0, 5, 2, 3, sizeof(tgnn_a2q_params), TINY_OP_LOOSE,
+    "a2q_back", TGNN_OP_A2Q_BACK, 5, 2, 3, sizeof(tgnn_a2q_params), TINY_OP_LOOSE,
     tinyi_a2q_shape, tinyi_a2q_back_ref, tinyi_a2q_back_fast, tinyi_a2q_back_work, tinyi_a2q_cost, tinyi_a2q_cases,
     { TINY_BOUND_EXACT, 0.0, 0.0 }, NULL, NULL, NULL, tinyi_a2q_kernels,
     "the gradient of a2q: straight through for x, local or of the task for steps and bits"
@@ -345,7 +346,7 @@ static tiny_status tinyi_a2q_grad(tiny_grad *g, const tiny_op *op)
     int i;
     memset(want, 0, sizeof want);
     back.row = &tinyi_row_a2q_back;
-    back.kind = 0;
+    back.kind = TGNN_OP_A2Q_BACK;
     back.in[TINYI_A2Q_DY] = tiny_grad_of(g, 0);
     if (!back.in[TINYI_A2Q_DY]) return TINY_OK;
     for (i = 0; i < TINY_OP_MAX_OUT; i++) back.out[i] = NULL;
@@ -361,7 +362,7 @@ static tiny_status tinyi_a2q_grad(tiny_grad *g, const tiny_op *op)
 #endif
 
 static const tiny_op_row tinyi_row_a2q = {
-    "a2q", 0, 4, 2, 1, sizeof(tgnn_a2q_params), TINY_OP_LOOSE,
+    "a2q", TGNN_OP_A2Q, 4, 2, 1, sizeof(tgnn_a2q_params), TINY_OP_LOOSE,
     tinyi_a2q_shape, tinyi_a2q_ref, tinyi_a2q_fast, NULL, tinyi_a2q_cost, tinyi_a2q_cases,
     { TINY_BOUND_EXACT, 0.0, 0.0 }, NULL, TINYI_GRAD(tinyi_a2q_grad), NULL, tinyi_a2q_kernels,
     "xq = a sign(x) floor(min(|x| / a, 2^(b - 1) - 1) + 1/2), a and b of each row, column or group"
@@ -374,6 +375,7 @@ TINY_API tiny_status tgnn_a2q(tiny_ctx *ctx, const tiny_tensor *x, const tiny_te
 {
     tiny_op op;
     memset(&op, 0, sizeof op);
+    op.kind = TGNN_OP_A2Q;
     op.row = &tinyi_row_a2q;
     op.in[TINYI_A2Q_X] = x;
     op.in[TINYI_A2Q_STEPS] = step;

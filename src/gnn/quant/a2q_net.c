@@ -6,6 +6,7 @@
  *          With groups M is that of the rows of the step, and T the same share of it: so many bits a number.
  * Left out features of edges, attention; batch norms (they would have to be folded into steps).                                  */
 #include <string.h>
+#include "gnn/ops.h"
 #include "gnn/quant/a2q_net.h"
 #include "gnn/train/pass.h"
 #include "gnn/graph/inside.h"
@@ -345,6 +346,7 @@ static tiny_tensor tinyi_a2q_call(tinyi_pass_at *a, const tiny_tensor *x, float 
     tiny_op op;
     memset(&op, 0, sizeof op);
     memset(out, 0, sizeof out);
+    op.kind = TGNN_OP_A2Q;
     op.row = tgnn_a2q_row();
     op.in[0] = x;
     op.in[1] = &s;

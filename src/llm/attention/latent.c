@@ -11,6 +11,7 @@
  *          query and n_head d_c (d_nope + d_v) once a call; absorbed that much once a query. Bytes: d_c + d_rope numbers, whatever the number of heads.
  * Error    the keys are sums of d_c products before they are summed over d: k = 200 units of the largest output, where scores are
  *          of the size of a few units                                                                                     */
+#include "llm/ops.h"
 #include "llm/attention/latent.h"
 #include "llm/quant/blocks.h"
 #include "core/half.h"
@@ -278,6 +279,7 @@ static void tinyi_latent_mix_of(const tinyi_latent *a, const tiny_op *op, float 
     x->p.format_k = ((const tllm_latent_params *)op->params)->format_k;
     x->p.d_v = a->d_c;
     x->p.tree = a->tree;
+    x->op.kind = TLLM_OP_PAGED_ATTENTION;
     x->op.row = tllm_paged_attention_row();
     x->op.in[0] = &x->q;
     x->op.in[1] = op->in[1];
@@ -647,10 +649,10 @@ static void tinyi_latent_cases(tiny_case *c)
     memcpy(c->params.bytes, &params, sizeof params);
 }
 
-static const short tinyi_latent_kernels[] = { TINYI_K_gemv_dot, TINYI_K_gemv_axpy, TINYI_K_attention_scores_f32, TINYI_K_attention_weights_f32, TINYI_K_attention_mix_f32,
+static const short tinyi_latent_kernels[] = { TINYI_K_gemv_dot, TINYI_K_gemv_axpy, TINYI_K_attention_dot, TINYI_K_attention_blend, TINYI_K_attention_scores_f32, TINYI_K_attention_weights_f32, TINYI_K_attention_mix_f32,
                                               TINYI_K_attention_finite_f32, TINYI_K_f16_to_f32, TINYI_K_bf16_to_f32, TINYI_K_dequantize_i8, -1 };
 static const tiny_op_row tinyi_row_latent_attention = {
-    "latent_attention", 0, 5, 5, 1, sizeof(tllm_latent_params), TINY_OP_LOOSE,
+    "latent_attention", TLLM_OP_LATENT_ATTENTION, 5, 5, 1, sizeof(tllm_latent_params), TINY_OP_LOOSE,
     TINYI_DOOR(tinyi_latent_shape), TINYI_DOOR(tinyi_latent_ref), tinyi_latent_fast, tinyi_latent_work, tinyi_latent_cost, TINYI_CASES(tinyi_latent_cases),
     { TINY_BOUND_SCALE, 200.0, 0.0 }, NULL, NULL, NULL, tinyi_latent_kernels,
     "o = V softmax(scale [K^T q, q_r] [c, r]^T) c over the pages of each sequence"
@@ -662,6 +664,7 @@ TINY_API tiny_status tllm_latent_attention(tiny_ctx *ctx, const tiny_tensor *q, 
 {
     tiny_op op;
     memset(&op, 0, sizeof op);
+    op.kind = TLLM_OP_LATENT_ATTENTION;
     op.row = &tinyi_row_latent_attention;
     op.in[0] = q; op.in[1] = latents; op.in[2] = table; op.in[3] = rows; op.in[4] = w;
     op.out[0] = o;

@@ -13,6 +13,7 @@
  * Cost     2 n_head (d + d_v) flops a key a row; each page is read once a tile of up to 96 rows (32, where several threads would have nothing to do),
  *          with a plan once a block; where there are fewer than two blocks, times parts, a thread, once a group of max_q queries
  * Error    as tiny_attention: k = 200 units of the largest output; unpacked numbers are exact in both paths             */
+#include "llm/ops.h"
 #include "llm/attention/paged.h"
 #include "llm/quant/blocks.h"
 #include "core/half.h"
@@ -853,7 +854,7 @@ static void tinyi_paged_cases(tiny_case *c)
 static const short tinyi_paged_kernels[] = { TINYI_K_gemv_dot, TINYI_K_attention_dot, TINYI_K_attention_blend, TINYI_K_attention_scores_f32, TINYI_K_attention_weights_f32, TINYI_K_attention_mix_f32,
                                              TINYI_K_attention_cap_f32, TINYI_K_attention_finite_f32, TINYI_K_f16_to_f32, TINYI_K_dequantize_i8, -1 };
 static const tiny_op_row tinyi_row_paged_attention = {
-    "paged_attention", 0, 8, 4, 1, sizeof(tllm_paged_params), TINY_OP_LOOSE,
+    "paged_attention", TLLM_OP_PAGED_ATTENTION, 8, 4, 1, sizeof(tllm_paged_params), TINY_OP_LOOSE,
     TINYI_DOOR(tinyi_paged_shape), TINYI_DOOR(tinyi_paged_ref), tinyi_paged_fast, tinyi_paged_work, tinyi_paged_cost, TINYI_CASES(tinyi_paged_cases),
     { TINY_BOUND_SCALE, 200.0, 0.0 }, NULL, NULL, NULL, tinyi_paged_kernels,
     "o = softmax(scale q k^T) v over the pages of each sequence"
@@ -866,6 +867,7 @@ TINY_API tiny_status tllm_paged_attention(tiny_ctx *ctx, const tiny_tensor *q, c
 {
     tiny_op op;
     memset(&op, 0, sizeof op);
+    op.kind = TLLM_OP_PAGED_ATTENTION;
     op.row = &tinyi_row_paged_attention;
     op.in[0] = q; op.in[1] = k; op.in[4] = v; op.in[2] = table; op.in[3] = rows; op.in[5] = pos; op.in[6] = slopes; op.in[7] = sinks;
     op.out[0] = o;

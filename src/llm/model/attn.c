@@ -252,7 +252,7 @@ TINYI_FN void tinyi_lm_attention_held(tinyi_lm_fwd *f, const tinyi_lm_attend *a,
     else h = s->held[l->kv_from];
     if (a->relative || a->allow) { tinyi_lm_attention_laid(f, a, &h); return; }
     memset(&p, 0, sizeof p);
-    tinyi_lm_op_start(&op, tllm_paged_attention_row()->kind, tllm_paged_attention_row(), &p);
+    tinyi_lm_op_start(&op, TLLM_OP_PAGED_ATTENTION, tllm_paged_attention_row(), &p);
     if (a->window > 0) row = (int32_t *)(void *)tinyi_lm_take(f, f->n, 4);
     if (a->alibi > 0.0f) slope = tinyi_lm_take(f, 1, a->q.n_head);
     if (f->st) return;

@@ -2,6 +2,7 @@
 #ifndef TINYI_INSIDE_H
 #define TINYI_INSIDE_H
 #include "math/table.h"
+#include "llm/ops.h"
 #include "llm/attention/paged.h"
 #include "llm/attention/latent.h"
 #include "llm/attention/position.h"

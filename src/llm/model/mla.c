@@ -164,6 +164,7 @@ static void tinyi_lm_mla_latent(tinyi_lm_fwd *f, const tinyi_lm_layer *l, const 
     p.d_nope = nope;
     p.d_v = v;
     p.tree = f->tree;
+    op.kind = TLLM_OP_LATENT_ATTENTION;
     op.row = tllm_latent_attention_row();
     op.in[0] = &tq;
     op.in[1] = &tk;

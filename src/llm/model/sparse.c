@@ -107,6 +107,7 @@ TINYI_FN void tinyi_lm_down(tinyi_lm_fwd *f, const tinyi_lm_layer *l, const tiny
         if (f->dry) tw = tiny_tensor_2d(NULL, TINY_F32, ff, w->n_out);      /* the copy may come later, in any format: work depends on its shape alone */
         else if (tinyi_lm_in_place(t)) tw = tiny_tensor_2d((void *)(uintptr_t)w->turned, t->id == TLLM_FORMAT_F32 ? TINY_F32 : t->id == TLLM_FORMAT_F16 ? TINY_F16 : TINY_BF16, ff, w->n_out);
         ty = tiny_tensor_2d(y, TINY_F32, n, w->n_out);
+        op.kind = TLLM_OP_MIX_ROWS;
         op.row = tllm_mix_rows_row();
         op.in[0] = &tx;
         op.in[1] = &tw;

@@ -108,7 +108,7 @@ TINYI_FN void tinyi_lm_each(tinyi_lm_fwd *f, tiny_idx n, tiny_idx grain, tinyi_l
 /* of a dry pass: raises *shared and *own to what the operation wants */
 static void tinyi_lm_wants(const tinyi_lm_fwd *f, const tiny_op *op, size_t *shared, size_t *own)
 {
-    const tiny_op_row *row = tinyi_op_row(op);
+    const tiny_op_row *row = tinyi_op_row_in(f->ctx, op);
     size_t s = 0, o = 0;
     if (f->ctx->target == TINY_TARGET_REFERENCE || !row || !row->work) return;
     row->work(op, f->ctx->n_threads, &s, &o);
@@ -251,7 +251,7 @@ static const tiny_op *tinyi_lm_product_of(tinyi_lm_product *p, const tinyi_lm_w 
         p->w.stride[0] = (tiny_idx)w->row_step;
         memset(&p->blocks, 0, sizeof p->blocks);
         p->blocks.format = w->format->id | w->repacked;
-        tinyi_lm_op_start(&p->op, tllm_matmul_row()->kind, tllm_matmul_row(), &p->blocks);
+        tinyi_lm_op_start(&p->op, TLLM_OP_MATMUL_BLOCKS, tllm_matmul_row(), &p->blocks);
     }
     p->op.in[0] = &p->x;
     p->op.in[1] = &p->w;
@@ -340,6 +340,7 @@ TINYI_FN void tinyi_lm_linear_part(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_id
         tw = w->dtype >= 0 ? tiny_tensor_2d((void *)(uintptr_t)t.data, (tiny_dtype)w->dtype, rows, w->n_in) : tiny_tensor_2d((void *)(uintptr_t)t.data, TINY_U8, rows, (tiny_idx)w->row_bytes);
         ty = tiny_tensor_2d(y, TINY_F32, n, w->n_in);
         ty.stride[0] = ld_y;
+        op.kind = TLLM_OP_MIX_ROWS;
         op.row = tllm_mix_rows_row();
         op.in[0] = &tx;
         op.in[1] = &tw;

@@ -17,6 +17,7 @@
  * Error    integers: none. f32: the sum of a group is exact, rounded once, scaled twice, by the smaller scale first, and added: LINEAR, groups + 3 units
  * Left out tables of sums of activations in place of counts (T-MAC): another algorithm.                                                  */
 #include <string.h>
+#include "llm/ops.h"
 #include "llm/quant/bipolar.h"
 #include "math/bits.h"
 #include "math/rows.h"
@@ -760,7 +761,7 @@ static void tinyi_bip_cases(tiny_case *c)
 }
 
 static const tiny_op_row tinyi_row_bipolar = {
-    "bipolar", 0, 5, 2, 1, sizeof(tllm_bipolar_params), TINY_OP_LOOSE,
+    "bipolar", TLLM_OP_BIPOLAR, 5, 2, 1, sizeof(tllm_bipolar_params), TINY_OP_LOOSE,
     TINYI_DOOR(tinyi_bip_shape), TINYI_DOOR(tinyi_bip_ref), tinyi_bip_fast, tinyi_bip_work, tinyi_bip_cost, TINYI_CASES(tinyi_bip_cases),
     { TINY_BOUND_LINEAR, 3.0, 1.01 }, tinyi_bip_terms, NULL, NULL, NULL,
     "y[t][j] = sum_g s_w s_x (K (2^p - 1)(2^q - 1) - 2 sum_ab 2^(a+b) popcount(w_ja xor x_tb))"
@@ -789,6 +790,7 @@ TINY_API tiny_status tllm_bipolar_matmul(tiny_ctx *ctx, const tllm_bipolar *w, c
     planes = tiny_tensor_1d(w->planes, TINY_U8, (tiny_idx)w->n_bytes);
     scale = tiny_tensor_2d(w->scale, TINY_F32, w->n, groups);
     sum = tiny_tensor_2d(w->sum, TINY_I32, w->n, groups);
+    op.kind = TLLM_OP_BIPOLAR;
     op.row = &tinyi_row_bipolar;
     op.in[0] = x;
     op.in[1] = &planes;

@@ -17,6 +17,7 @@
  * Left out products with the published profile (convert once); tiles of AMX, where IMAGE would be what it is in the paper: no such
  *          machine was at hand.                                                                                                        */
 #include <string.h>
+#include "llm/ops.h"
 #include "llm/quant/flashllm.h"
 #include "llm/quant/flashinside.h"
 #include "core/conform.h"
@@ -432,9 +433,9 @@ static void tinyi_flash_cases(tiny_case *c)
     c->fill_table = tinyi_flash_fill;
 }
 
-static const short tinyi_flash_kernels[] = { TINYI_K_gemm_f32_tile, TINYI_K_gemm_f32_turn, -1 };
+static const short tinyi_flash_kernels[] = { TINYI_K_gemm_f32_tile, TINYI_K_gemm_f32_shape, TINYI_K_gemm_f32_turn, -1 };
 static const tiny_op_row tinyi_row_flash = {
-    "flash_matmul", 0, 3, 3, 1, sizeof(tllm_flash_params), TINY_OP_LOOSE,
+    "flash_matmul", TLLM_OP_FLASH_MATMUL, 3, 3, 1, sizeof(tllm_flash_params), TINY_OP_LOOSE,
     TINYI_DOOR(tinyi_flash_shape), TINYI_DOOR(tinyi_flash_ref), tinyi_flash_fast, tinyi_flash_work, tinyi_flash_cost, TINYI_CASES(tinyi_flash_cases),
     { TINY_BOUND_LINEAR, 2.0, 1.01 }, tinyi_flash_terms, NULL, NULL, tinyi_flash_kernels,
     "y[t][r] = sum over the stored numbers of row r of x[t][c] a[r][c], a in tiles of compressed lists"
@@ -466,6 +467,7 @@ TINY_API tiny_status tllm_flash_matmul_as(tiny_ctx *ctx, const tiny_tensor *x, c
     if (a->n_item > (size_t)TINY_IDX_MAX / sizeof *a->item) return tinyi_fail(ctx, TINY_E_OVERFLOW, "flash_matmul: %zu items are more than memory can hold", a->n_item);
     item = tiny_tensor_1d((void *)(uintptr_t)a->item, TINY_I32, (tiny_idx)a->n_item);
     offset = tiny_tensor_1d((void *)(uintptr_t)a->offset, TINY_I32, a->down * a->across + 2);
+    op.kind = TLLM_OP_FLASH_MATMUL;
     op.row = &tinyi_row_flash;
     op.in[0] = x;
     op.in[1] = &item;

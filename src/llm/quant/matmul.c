@@ -23,6 +23,7 @@
  * Together  up to three products of one x (queries, keys and values; gate and up) are one region of threads: x is quantized once, and
  *           there is no barrier between them. Results have the same bits as one by one. */
 #include <string.h>
+#include "llm/ops.h"
 #include "llm/quant/matmul.h"
 #include "llm/quant/block.h"
 #include "llm/quant/eight.h"
@@ -760,9 +761,11 @@ static void tinyi_blk_cases(tiny_case *c)
     c->no_denormals = 1;
 }
 
-static const tiny_op_row tinyi_blk_row = { "matmul_blocks", 0, 3, 2, 1, sizeof(tllm_matmul_params), TINY_OP_LOOSE,
+/* of the plain products that unpacked blocks go through; the kernels of formats stand in no slots of the table */
+static const short tinyi_blk_slots[] = { TINYI_K_gemv_dot, TINYI_K_transpose_b4, TINYI_K_gemm_f32_shape, TINYI_K_gemm_f32_turn, TINYI_K_gemm_f32_rows, -1 };
+static const tiny_op_row tinyi_blk_row = { "matmul_blocks", TLLM_OP_MATMUL_BLOCKS, 3, 2, 1, sizeof(tllm_matmul_params), TINY_OP_LOOSE,
     TINYI_DOOR(tinyi_blk_shape), TINYI_DOOR(tinyi_blk_ref), tinyi_blk_fast, tinyi_blk_work, tinyi_blk_cost, TINYI_CASES(tinyi_blk_cases),
-    { TINY_BOUND_LINEAR, 131400, 1.01 }, tinyi_blk_terms, NULL, NULL, NULL, "y[i][j] = sum_k x[i][k] w[j][k] + bias[j], w in a block format" };
+    { TINY_BOUND_LINEAR, 131400, 1.01 }, tinyi_blk_terms, NULL, NULL, tinyi_blk_slots, "y[i][j] = sum_k x[i][k] w[j][k] + bias[j], w in a block format" };
 
 TINY_API const tiny_op_row *tllm_matmul_row(void) { return &tinyi_blk_row; }
 
@@ -771,7 +774,7 @@ static void tinyi_blk_op(tiny_op *op, tllm_matmul_params *p, const tiny_tensor *
     memset(op, 0, sizeof *op);
     memset(p, 0, sizeof *p);
     p->format = format;
-    op->kind = tinyi_blk_row.kind;
+    op->kind = TLLM_OP_MATMUL_BLOCKS;
     op->row = &tinyi_blk_row;
     op->in[0] = x;
     op->in[1] = w;

@@ -5,6 +5,7 @@
  *          a time are added, the next four are asked for meanwhile; rows of blocks are unpacked first, 64 at a time.
  * Cost     the bytes of the rows in the list
  * Error    a sum of m products in the order of the list: LINEAR, m + 2 units                                                   */
+#include "llm/ops.h"
 #include "llm/quant/sparse.h"
 #include "llm/quant/blocks.h"
 #include "llm/quant/matmul.h"
@@ -245,7 +246,7 @@ static void tinyi_mix_cases(tiny_case *c)
 
 static const short tinyi_mix_kernels[] = { TINYI_K_gemv_axpy, TINYI_K_gemv_pick, TINYI_K_dequantize_i8, -1 };
 static const tiny_op_row tinyi_row_mix_rows = {
-    "mix_rows", 0, 3, 2, 1, sizeof(tllm_mix_params), TINY_OP_LOOSE,
+    "mix_rows", TLLM_OP_MIX_ROWS, 3, 2, 1, sizeof(tllm_mix_params), TINY_OP_LOOSE,
     TINYI_DOOR(tinyi_mix_shape), TINYI_DOOR(tinyi_mix_ref), tinyi_mix_fast, tinyi_mix_work, tinyi_mix_cost, TINYI_CASES(tinyi_mix_cases),
     { TINY_BOUND_LINEAR, 2.0, 1.01 }, tinyi_mix_terms, NULL, NULL, tinyi_mix_kernels,
     "y[t] = sum over i in list of x[t][i] w[i], w plain or in a block format"
@@ -259,6 +260,7 @@ TINY_API tiny_status tllm_mix_rows(tiny_ctx *ctx, const tiny_tensor *x, int form
     memset(&op, 0, sizeof op);
     memset(&p, 0, sizeof p);
     p.format = format;
+    op.kind = TLLM_OP_MIX_ROWS;
     op.row = &tinyi_row_mix_rows;
     op.in[0] = x;
     op.in[1] = w;

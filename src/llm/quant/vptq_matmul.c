@@ -14,6 +14,7 @@
 #include <string.h>
 #include "core/conform.h"
 #include "core/state.h"
+#include "llm/ops.h"
 #include "llm/quant/vptq.h"
 #include "llm/quant/vptq_inside.h"
 #include "math/gemm.h"
@@ -534,9 +535,9 @@ static void tinyi_vptq_cases(tiny_case *c)
     c->fill_table = tinyi_vptq_case_fill;
 }
 
-static const short tinyi_vptq_slots[] = { TINYI_K_gemm_f32_tile, TINYI_K_gemm_f32_turn, TINYI_K_f16_to_f32, -1 };
+static const short tinyi_vptq_slots[] = { TINYI_K_gemm_f32_tile, TINYI_K_gemm_f32_shape, TINYI_K_gemm_f32_turn, TINYI_K_f16_to_f32, -1 };
 static const tiny_op_row tinyi_row_vptq = {
-    "vptq_matmul", 0, 2, 2, 1, sizeof(tllm_vptq_params), TINY_OP_LOOSE,
+    "vptq_matmul", TLLM_OP_VPTQ_MATMUL, 2, 2, 1, sizeof(tllm_vptq_params), TINY_OP_LOOSE,
     TINYI_DOOR(tinyi_vptq_shape_rule), TINYI_DOOR(tinyi_vptq_ref), tinyi_vptq_fast, tinyi_vptq_work, tinyi_vptq_cost, TINYI_CASES(tinyi_vptq_cases),
     { TINY_BOUND_LINEAR, 8.0, 1.01 }, tinyi_vptq_terms, NULL, NULL, tinyi_vptq_slots,
     "y[t][s v + j] = sum over inputs of x[t][i] (scale_i (C[c1(s, i)][j] + D[c2(s, i)][j]) + bias_i), C and D books of vectors of v"
@@ -556,6 +557,7 @@ TINY_API tiny_status tllm_vptq_matmul_as(tiny_ctx *ctx, const tiny_tensor *x, co
     p.rows = q->rows;
     p.form = (int)form;
     bytes = tiny_tensor_1d((void *)(uintptr_t)q->bytes, TINY_U8, (tiny_idx)q->n_bytes);
+    op.kind = TLLM_OP_VPTQ_MATMUL;
     op.row = &tinyi_row_vptq;
     op.in[0] = x;
     op.in[1] = &bytes;

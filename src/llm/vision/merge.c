@@ -16,6 +16,7 @@
  *          worst case and 100 u where signs mix; w1 by half of that, and it is multiplied by a w2 below 1 and a share of y: SCALE 400 u.
  *          Back the same numbers are summed again over r and d: 2000 u of the largest number of each output.
  * Left out gradients of sizes: they count tokens.                                                                            */
+#include "llm/ops.h"
 #include "llm/vision/merge.h"
 #include "math/table.h"
 #include "math/tape.h"
@@ -621,13 +622,13 @@ static tiny_status tinyi_grad_merge(tiny_grad *g, const tiny_op *op);
 #endif
 static const short tinyi_tmerge_kernels[] = { TINYI_K_axpy_f32, TINYI_K_scale_f32, TINYI_K_binary_f32, TINYI_K_layernorm_f32, TINYI_K_dot_f32, TINYI_K_sum_f32, TINYI_K_sigmoid_f32, -1 };
 static const tiny_op_row tinyi_row_merge = {
-    "tome_merge", 0, 7, 3, 1, sizeof(tllm_merge_params), TINY_OP_F64 | TINY_OP_LOOSE,
+    "tome_merge", TLLM_OP_TOME_MERGE, 7, 3, 1, sizeof(tllm_merge_params), TINY_OP_F64 | TINY_OP_LOOSE,
     TINYI_DOOR(tinyi_tmerge_shape), TINYI_DOOR(tinyi_tmerge_ref_run), tinyi_tmerge_fast_run, tinyi_tmerge_work, tinyi_tmerge_cost, TINYI_CASES(tinyi_tmerge_cases),
     { TINY_BOUND_SCALE, 400.0, 0.0 }, NULL, TINYI_GRAD(tinyi_grad_merge), NULL, tinyi_tmerge_kernels,
     "y = sums of size x over merged tokens / sums of size; sources times 1 + w1 w2 (PYRA)"
 };
 static const tiny_op_row tinyi_row_merge_backward = {
-    "tome_merge_backward", 0, 8, 4, 3, sizeof(tllm_merge_params), TINY_OP_F64 | TINY_OP_LOOSE,
+    "tome_merge_backward", TLLM_OP_TOME_MERGE_BACKWARD, 8, 4, 3, sizeof(tllm_merge_params), TINY_OP_F64 | TINY_OP_LOOSE,
     TINYI_DOOR(tinyi_tmerge_backward_shape), TINYI_DOOR(tinyi_tmerge_ref_back), tinyi_tmerge_fast_back, tinyi_tmerge_backward_work, tinyi_tmerge_cost, TINYI_CASES(tinyi_tmerge_backward_cases),
     { TINY_BOUND_SCALE, 2000.0, 0.0 }, NULL, NULL, NULL, tinyi_tmerge_kernels,
     "dx, d_pa and (d_pb, d_g, d_b) of tome_merge"
@@ -639,6 +640,7 @@ TINYI_FN void tinyi_tmerge_op(tiny_op *op, int back, const tiny_tensor *x, const
 {
     memset(op, 0, sizeof *op);
     op->row = back ? &tinyi_row_merge_backward : &tinyi_row_merge;
+    op->kind = op->row->kind;
     op->in[TINYI_TMERGE_X] = x;
     op->in[TINYI_TMERGE_SIZE] = size;
     op->in[TINYI_TMERGE_MATCH] = match;

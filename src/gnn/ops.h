@@ -1,0 +1,17 @@
+/* src/gnn/ops.h - the kinds of operations that tinygnn.h has beside those of core and math: see llm/ops.h */
+#ifndef TINYI_GNN_OPS_H
+#define TINYI_GNN_OPS_H
+#include "core/op.h"
+TINYI_C_BEGIN
+
+/* ROW(kind, function that gives its row, 1 or 0: it is in this program); a new operation goes to the end */
+#define TINYI_OPS_GNN(ROW)                                                  \
+    ROW(TGNN_OP_A2Q, tgnn_a2q_row, 1)                                       \
+    ROW(TGNN_OP_A2Q_BACK, tgnn_a2q_back_row, 1)
+
+#define TINYI_GNN_KIND(kind, row, here) kind,
+enum { TGNN_OP_NONE = TINY_OP_BASE_GNN, TINYI_OPS_GNN(TINYI_GNN_KIND) TGNN_OP_END };
+#undef TINYI_GNN_KIND
+
+TINYI_C_END
+#endif

@@ -1,0 +1,28 @@
+/* src/llm/ops.c - the rows of language models beside those of core and math, and the functions that know both */
+#include "core/state.h"
+#include "llm/ops.h"
+#include "llm/quant/matmul.h"
+#include "llm/quant/sparse.h"
+#include "llm/quant/bipolar.h"
+#include "llm/quant/flashllm.h"
+#include "llm/quant/vptq.h"
+#include "llm/attention/paged.h"
+#include "llm/attention/latent.h"
+#include "llm/vision/merge.h"
+
+static const tiny_op_row *tinyi_llm_row(int kind)
+{
+    switch (kind) {
+#if !TINYI_CHAT                             /* there models bring the rows that they call */
+    TINYI_OPS_LLM(TINYI_WING_CASE)
+#endif
+    default: return NULL;
+    }
+}
+
+static const tinyi_wing tinyi_llm_wing = { TLLM_OP_NONE + 1, TLLM_OP_END, tinyi_llm_row };
+static const tinyi_wing *const tinyi_llm_wings[] = { &tinyi_llm_wing, TINYI_WINGS_BEFORE NULL };
+#undef TINYI_WINGS_BEFORE
+#define TINYI_WINGS_BEFORE &tinyi_llm_wing,
+
+TINYI_DOORS(tinyi_llm_wings)

@@ -1,0 +1,43 @@
+/* src/llm/ops.h - the kinds of operations that tinyllm.h has beside those of core and math
+ *
+ * The one list: kinds, the table (tiny_op_at, tiny_op_find, tiny_op_row_of) and with it the conformance kit, the checksums,
+ * the catalogue and tiny_run by the kind alone are made from it. A new operation goes to its end: kinds stay what they are. */
+#ifndef TINYI_LLM_OPS_H
+#define TINYI_LLM_OPS_H
+#include "core/op.h"
+TINYI_C_BEGIN
+
+#if defined TINY_ONLY_MODELS || defined TINYLLM_NO_BIPOLAR
+#define TINYI_HAS_BIPOLAR 0
+#else
+#define TINYI_HAS_BIPOLAR 1
+#endif
+#if defined TINY_ONLY_MODELS || defined TINYLLM_NO_FLASH
+#define TINYI_HAS_FLASH 0
+#else
+#define TINYI_HAS_FLASH 1
+#endif
+#if defined TINY_ONLY_MODELS || defined TINYLLM_NO_GPTQ || defined TINYLLM_NO_VPTQ
+#define TINYI_HAS_VPTQ 0
+#else
+#define TINYI_HAS_VPTQ 1
+#endif
+
+/* ROW(kind, function that gives its row, 1 or 0: it is in this program) */
+#define TINYI_OPS_LLM(ROW)                                                  \
+    ROW(TLLM_OP_MATMUL_BLOCKS, tllm_matmul_row, 1)                          \
+    ROW(TLLM_OP_PAGED_ATTENTION, tllm_paged_attention_row, 1)               \
+    ROW(TLLM_OP_LATENT_ATTENTION, tllm_latent_attention_row, 1)             \
+    ROW(TLLM_OP_MIX_ROWS, tllm_mix_rows_row, 1)                             \
+    ROW(TLLM_OP_BIPOLAR, tllm_bipolar_row, TINYI_HAS_BIPOLAR)               \
+    ROW(TLLM_OP_FLASH_MATMUL, tllm_flash_row, TINYI_HAS_FLASH)              \
+    ROW(TLLM_OP_VPTQ_MATMUL, tllm_vptq_row, TINYI_HAS_VPTQ)                 \
+    ROW(TLLM_OP_TOME_MERGE, tllm_tome_merge_row, 1)                         \
+    ROW(TLLM_OP_TOME_MERGE_BACKWARD, tllm_tome_merge_backward_row, 1)
+
+#define TINYI_LLM_KIND(kind, row, here) kind,
+enum { TLLM_OP_NONE = TINY_OP_BASE_LLM, TINYI_OPS_LLM(TINYI_LLM_KIND) TLLM_OP_END };
+#undef TINYI_LLM_KIND
+
+TINYI_C_END
+#endif
