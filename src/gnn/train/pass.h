@@ -10,7 +10,6 @@
 #include "math/layer.h"
 #include "core/rng.h"
 TINYI_C_BEGIN
-#ifndef TINY_NO_TRAIN
 
 #define TINYI_PASS_PARAMS (TGNN_NET_MOST * (TGNN_LAYER_WEIGHTS + 4 + 8))   /* weights, norms, and what a quantizer learns */
 typedef struct tinyi_pass_norm { tiny_tensor g, b, mean, var; } tinyi_pass_norm;
@@ -89,6 +88,5 @@ TINYI_FN tiny_tensor tinyi_pass_run(tiny_tape *t, tinyi_pass *p, const tinyi_pas
 typedef tiny_tensor (*tinyi_pass_fn)(tiny_tape *t, void *user);
 TINYI_FN tiny_status tinyi_pass_tape(tinyi_pass *p, tinyi_pass_fn fn, void *user, int no_grad, tiny_tape **out);
 
-#endif
 TINYI_C_END
 #endif

@@ -14,8 +14,6 @@
 #include "llm/quant/vptq.h"
 #include "llm/quant/vptq_inside.h"
 
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_GPTQ && !defined TINYLLM_NO_VPTQ
-
 #define TINYI_VPTQ_FAIL(...) return tinyi_fail(ctx, TINY_E_FORMAT, __VA_ARGS__)
 
 static const unsigned char tinyi_vptq_magic[8] = { 'T', 'I', 'N', 'Y', 'V', 'P', 'Q', 0 };
@@ -549,4 +547,3 @@ TINY_API tiny_status tllm_vptq_expand(tiny_ctx *ctx, const tllm_vptq *q, tiny_id
     return st;
 }
 
-#endif
