@@ -859,6 +859,24 @@ static unsigned long hash_shared(void)                  /* FNV-1a of what both h
     return h;
 }
 
+/* A line for each feature: for tests, or as the table of docs/options.md. */
+static text list_features(int table)
+{
+    text t = { 0, 0, 0 };
+    int i, k, tier;
+    put(&t, "%s", table ? "| feature | switch | needs | |\n|---|---|---|---|\n" : "");
+    for (tier = table ? RUN : BASE; tier <= LAB; tier++)
+        for (i = 0; i < n_features; i++) {
+            const feature *f = &features[i];
+            if (f->tier != tier) continue;
+            if (table) put(&t, "| %s | %s: `%s_WITH_%s`, `%s_NO_%s` |", f->name, tier_names[f->tier], wing_macros[f->wing], f->name, wing_macros[f->wing], f->name);
+            else put(&t, "%s %s %s", wing_names[f->wing], tier_names[f->tier], f->name);
+            for (k = 0; k < f->n_need; k++) put(&t, " %s", features[f->need[k]].name);
+            put(&t, table ? " | %s |\n" : "\n", f->what);
+        }
+    return t;
+}
+
 /* What the switches come to: TINYI_CANT_F where F or what it needs is refused, TINYI_NO_F where it is left out. Of core and math
  * the header that brings the bodies decides; where the other one is to be implemented in the same unit too, all of it is there. */
 static void emit_choice(text *t, int wing)
@@ -1027,9 +1045,15 @@ int main(int argc, char **argv)
     char path[1000], temp[1000], *licence;
     FILE *f;
     int which, i, k;
-    if (argc != 4) die("usage: stitch SRCDIR tinyllm|tinygnn OUT");
+    if (argc != 4) die("usage: stitch SRCDIR tinyllm|tinygnn|options|features OUT");
     src_dir = argv[1];
     read_features();
+    if (!strcmp(argv[2], "options") || !strcmp(argv[2], "features")) {
+        out = list_features(argv[2][0] == 'o');
+        f = fopen(argv[3], "wb");
+        if (!f || fwrite(out.s, 1, out.n, f) != out.n || fclose(f)) die("cannot write %s", argv[3]);
+        return 0;
+    }
     for (which = 0; which < 2 && strcmp(argv[2], roots[which][1]); which++) {}
     if (which == 2) die("%s is neither tinyllm nor tinygnn", argv[2]);
 
