@@ -31,7 +31,7 @@ OPENCL = $(if $(call accepts,CL/cl.h,clFinish(0),-lOpenCL),-DHAVE_OPENCL -lOpenC
 # $(call lacks,avx512f,flags): the flags, on a processor that is known not to have it
 lacks = $(shell test -r /proc/cpuinfo && ! grep -q '$(1)' /proc/cpuinfo && echo $(2))
 
-SOURCES := $(sort $(shell find src -name '*.[ch]'))
+SOURCES := $(sort $(shell find src -name '*.[ch]')) src/features.txt
 HEADERS := $(INC)/tinyllm.h $(INC)/tinygnn.h
 TESTS := $(filter-out tests/conformance.c tests/fuzz/% tests/mutants/% tests/ports/% tests/units/%,$(sort $(shell find tests -name '*.c')))
 TESTS := $(foreach f,$(TESTS),$(if $(or $(if $(ONLY),,all),$(findstring $(ONLY),$(f))),$(f)))
@@ -160,7 +160,7 @@ endif
 # one copy of the implementation for every test that needs only the public face
 $(BUILD)/%.o: $(INC)/%.h
 	@mkdir -p $(@D)
-	printf '#define %s_IMPLEMENTATION\n#include <%s.h>\n' $$(echo $* | tr a-z A-Z) $* | $(COMPILE) -x c -c - -o $@
+	up=$$(echo $* | tr a-z A-Z); printf '#define %s_ALL\n#define %s_IMPLEMENTATION\n#include <%s.h>\n' $$up $$up $* | $(COMPILE) -x c -c - -o $@
 # an archive: a program with an implementation of its own takes nothing from it
 $(BUILD)/lib%.a: $(BUILD)/%.o
 	rm -f $@
@@ -172,7 +172,7 @@ INNER_CODE = $(call lacks,avx512f,-DTINY_NO_AVX512)
 INNER := $(patsubst %.c,$(BUILD)/%,$(shell grep -l 'define T_INTERNALS' $(TESTS)))
 $(BUILD)/open/tinygnn.o: $(INC)/tinygnn.h
 	@mkdir -p $(@D)
-	printf '#define TINYGNN_IMPLEMENTATION\n#include <tinygnn.h>\n' | $(COMPILE) $(INNER_CODE) -DTINYI_OPEN -x c -c - -o $@
+	printf '#define TINYGNN_ALL\n#define TINYGNN_IMPLEMENTATION\n#include <tinygnn.h>\n' | $(COMPILE) $(INNER_CODE) -DTINYI_OPEN -x c -c - -o $@
 ifdef ONE_FORM
 $(BUILD)/tinygnn.o: $(BUILD)/open/tinygnn.o
 	@mkdir -p $(@D)
@@ -220,7 +220,7 @@ $(GNN_EXAMPLES): $(BUILD)/%: examples/%.c examples/options.h $(HEADERS) $(BUILD)
 # one program with its own implementation, compiled for a short wait: the targets and formats that most machines and models have
 $(BUILD)/story-demo: examples/story.c examples/options.h $(HEADERS)
 	@mkdir -p $(@D)
-	$(CC) -O1 -std=c99 $(WARNINGS) -DTINY_NO_W128 -DTINY_NO_AVX512 -DTINY_NO_AMX -DTINY_NO_VNNI -DTINYLLM_FEW_FORMATS -DTINY_NO_TRAIN -DTINY_ONLY_MODELS $(OPENMP) -I$(INC) $< -o $@ -pthread -lm
+	$(CC) -O1 -std=c99 $(WARNINGS) -DTINY_NO_W128 -DTINY_NO_AVX512 -DTINY_NO_AMX -DTINY_NO_VNNI -DTINYLLM_FEW_FORMATS $(OPENMP) -I$(INC) $< -o $@ -pthread -lm
 
 # the small model as bytes, and a program that carries it
 $(BUILD)/story-model.h: $(BUILD)/bytes examples/models/story-small.gguf

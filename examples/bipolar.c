@@ -4,6 +4,7 @@
  *
  * Random weights N x N and M rows of activations, both normal. Without --weights and --activations all pairs of 1, 2, 3, 4, 8 bits. Beside each:
  * bytes of the weights, time of the product with its activations quantized and packed, and how far it is from the product in f32.          */
+#define TINYLLM_LAB
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "bipolar"

@@ -7,6 +7,7 @@
  * MODEL is any file of weights that tinyllm.h reads. Its matrices become int8, row by row (the largest weight of a row becomes 127). For each of
  * them: the digits that are not 0 in a weight, of four, by Booth's and by the EN-T encoder, and the bits of the magnitude. Then what each design needs
  * to multiply all of them with N tokens (64): cycles are counted here, frequencies and areas are the authors' synthesis (arXiv 2503.06342).     */
+#define TINYLLM_LAB
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "bitweight"

@@ -7,6 +7,7 @@
  *     cache stream --deadline 1                                 policies of sending a long cache over links whose speed changes
  *
  * Without --tables the file brings its own along, which makes a short one larger.                                          */
+#define TINYLLM_LAB
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "cache"

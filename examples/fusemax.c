@@ -5,6 +5,7 @@
  *
  * FILE: a cascade of Einsums as llm/attention/cascade.h says ("-": standard input). Ranks without a size get 64, m and p 1024, m0 256.
  * Without --fiber it is "m1 m0" where the text cuts a rank so, else "m".                                                               */
+#define TINYLLM_LAB
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "fusemax"

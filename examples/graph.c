@@ -9,6 +9,7 @@
  *
  * FILE is an edge list, Matrix Market, .npz, .npy or .tgraph, each text also packed by gzip. What takes longer than two seconds
  * shows how far it is.                                                                                                          */
+#define TINYGNN_TOOLS
 #define TINYGNN_IMPLEMENTATION
 #include "tinygnn.h"
 #define PROGRAM "graph"

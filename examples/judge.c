@@ -5,6 +5,7 @@
  *
  * The language of the stories is generated: what each token costs at least is known, and the model is judged by the bits that
  * it needs above that, by the facts that it gets wrong, and by the stories that it tells.                                   */
+#define TINYLLM_TOOLS
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "judge"

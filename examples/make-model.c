@@ -6,6 +6,7 @@
  * TYPE is a block format for all matrices (Q4_0, F16, ...), or Q4_K_M: Q4_K, with Q6_K for the output and half of attn_v and
  * ffn_down, as quantize mixes it. Blocks are drawn from a few thousand that are packed once, so that a file is made as fast as
  * it can be written. The vocabulary has 256 bytes, and made-up words up to the 32000 of these shapes.                 */
+#define TINYLLM_TOOLS
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "make-model"

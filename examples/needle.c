@@ -5,6 +5,7 @@
  * Each seed draws signs, images and first weights anew, the same for both forms; a line a seed, then means and spread.
  *
  *     needle [--seeds N] [--first K] [--epochs E] [--strength R] [--t T] [--s S] [--threads N]                              */
+#define TINYLLM_LAB
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "needle"

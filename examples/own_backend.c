@@ -4,6 +4,7 @@
  *
  * The back end answers neg, abs and relu and leaves everything else to the processor. Four of its forms have a fault that
  * people really make; the conformance kit finds each of them, and the right form passes.                              */
+#define TINYLLM_TOOLS
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #include <stdio.h>

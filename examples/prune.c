@@ -4,6 +4,7 @@
  *
  * Takes random weights, of each row the share with the smallest |w| |x| away (|x|: how large that input was over a hundred rows), makes a file
  * of what is left (in memory, without -o), reads it back, and compares file, time and answer with the dense layer in f16.               */
+#define TINYLLM_LAB
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "prune"

@@ -10,6 +10,7 @@
  * TYPE is a format (Q8_0, Q6_K, IQ4_XS ...) or a mixture of them (Q4_K_M, Q3_K_L ...): a mixture gives more bits to the
  * tensors that suffer most. Norms, biases and other small tensors stay as they are. The new file grows beside its place and
  * takes it when it is whole.                                                                                              */
+#define TINYLLM_TOOLS
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "quantize"

@@ -4,6 +4,7 @@
  *     rotate IN OUT.gguf --online         and what is turned while it runs: all of QuaRot, for this library
  *     quantize OUT.gguf SMALL.gguf Q4_0 --gptq --text stories.txt
  *     perplexity SMALL.gguf stories.txt --input-bits 4 --cache-type-k q4_0 --cache-type-v q4_0 */
+#define TINYLLM_TOOLS
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "rotate"

@@ -5,6 +5,7 @@
  *
  * One story a line. --stats prints instead how many tokens, how many bits each costs at least, and what the tokens ask of a
  * reader.                                                                                                                   */
+#define TINYLLM_TOOLS
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "story-gen"

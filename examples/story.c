@@ -6,6 +6,8 @@
  *
  * With STORY_LINKED defined the model is part of the program: story-model.h, which `build/bytes` writes. The last line says how
  * fast it was, and how near the model comes to the floor: the text is of a generated language whose entropy is known.        */
+#define TINYLLM_WITH_JUDGE
+#define TINY_WITH_CONFORM
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #ifdef STORY_LINKED

@@ -4,6 +4,7 @@
  *
  * Beside the model a checkpoint (story.gguf.ckpt) is kept, from which --resume goes on with the same result as a run that was
  * never stopped, and the course of the loss (story.gguf.tsv: step, bits a token, floor, seconds).                              */
+#define TINYLLM_TOOLS
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "train-story"

@@ -6,6 +6,7 @@
  *     vision --picture merged.pgm                  what the last network merged in eight images: above the images, below the groups as their mean
  *
  * Images are made up: 32 x 32 grey pixels of stripes, checks, rings, dots, clouds, ramps and hatchings of any phase and size, in noise.    */
+#define TINYLLM_LAB
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "vision"

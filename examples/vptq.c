@@ -5,6 +5,7 @@
  * The model reads three quarters of the text, story by story where it has ends of them, and each way makes its matrices small with what it saw; then the last quarter is foreseen by the model with what the
  * small matrices stand for. Bits count everything: codes, scales, zeros, books. Of one matrix (--tensor) or of all in the layers.
  * The story model with --v 4 --k 256 (2.2 bits a weight): 0.014 bits a token lost; GPTQ in 2.3 bits 0.026, rounded 0.072, GPTQ in 3.3 bits 0.003 (docs/vptq.md). */
+#define TINYLLM_ALL
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #define PROGRAM "vptq"

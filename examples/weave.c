@@ -7,6 +7,7 @@
  * it a set of 20 000 samples is made up. The label is the last column, or the one that --label counts to. Logistic and svm take any two different labels.
  * --bits 0, the default, begins with 2 and takes one more where the loss falls by less than a hundredth. --test says how well other samples are told. MODEL gets the
  * intercept and a weight for each feature, for numbers as they stand in FILE.                                                             */
+#define TINYLLM_LAB
 #define TINYLLM_IMPLEMENTATION
 #include "tinyllm.h"
 #include <math.h>

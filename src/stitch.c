@@ -1,6 +1,8 @@
 /* src/stitch.c - puts the files of src/ together into one header
  *
  *     stitch SRCDIR tinyllm|tinygnn OUT
+ *     stitch SRCDIR options OUT           the table of features, as docs/options.md has it
+ *     stitch SRCDIR features OUT          their names: wing, tier, name, needs, a line each
  *
  * Starts at llm/tinyllm.h (gnn/tinygnn.h) and follows #include "..." depth first, so that what a file needs stands before
  * it. A header with an include guard is emitted once; when x.c stands beside x.h it joins the bodies in the same order. A
@@ -13,9 +15,14 @@
  * with both implementations holds one copy of the bodies; the second header forwards to it. What is declared TINY_API TINYI_EACH has
  * a body in each header and is not forwarded.
  *
+ * src/features.txt says to which feature a file belongs. The implementation of a file of a feature that can be left out stands
+ * between #ifndef TINYI_NO_NAME and #endif; what the switches of the user come to is worked out where the implementation begins.
+ * Declarations are there whatever is chosen.
+ *
  * Refused, with a sentence and exit status 1: an include that goes upward, a name with two definitions or one that foreign
- * headers define as a macro, a public function that this program could not rename or forward, and two headers that do not
- * share the same core and math.                                                                                          */
+ * headers define as a macro, a public function that this program could not rename or forward, two headers that do not share
+ * the same core and math, a file of no feature, a use of what another feature brings that is neither needed nor asked for
+ * by #ifndef TINYI_NO_NAME, and a guard in a public header.                                                              */
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -26,11 +33,13 @@
 #define LINE_TO_COME "#line 0000000\n"                 /* its number is known when all stands */
 
 enum { SHARED_DECL, OWN_DECL, SHARED_BODY, OWN_BODY, INLINE_TEXT, PASS };
-enum { MAX_FILES = 1000, MAX_NAMES = 20000, MAX_FUNCS = 2000 };
+enum { MAX_FILES = 1000, MAX_NAMES = 20000, MAX_FUNCS = 2000, MAX_FEATURES = 200 };
+enum { BASE, RUN, TOOLS, LAB };
 
 typedef struct text { char *s; size_t n, cap; } text;
-typedef struct source { char path[200]; char *raw, *code; int part, guarded, ready, pass; } source;  /* code: raw, comments blanked */
-typedef struct func { char *type, *name, *params, *args, *before, *after; } func;     /* before, after: its #if and #endif */
+typedef struct source { char path[200]; char *raw, *code; int part, guarded, ready, pass, feature; } source;  /* code: raw, comments blanked */
+typedef struct func { char *type, *name, *params, *args, *before, *after; int feature; } func;    /* before, after: its #if and #endif */
+typedef struct feature { char name[32], *what; int wing, tier, need[16], n_need; } feature;       /* wing: a layer, 0 for core and math */
 
 static source files[MAX_FILES];
 static int n_files, n_order, order[MAX_FILES], n_queue, queue[MAX_FILES], n_pass, public_part;
@@ -38,6 +47,9 @@ static func funcs[MAX_FUNCS];
 static int n_funcs;
 static struct { const char *name, *path; int wrapped; } names[MAX_NAMES];      /* wrapped: TINY_FN(name) */
 static int n_names;
+static feature features[MAX_FEATURES];
+static struct { char path[100]; int feature, used; } patterns[MAX_FILES];
+static int n_features, n_patterns;
 static const char *src_dir, *out_temp;
 
 static void die(const char *format, ...)
@@ -173,6 +185,122 @@ static void check_direction(const char *from, const char *to)
     if (a == 3 && b == 2) die("src/%s includes \"%s\": gnn and llm never see each other, what both need moves down to math", from, to);
 }
 
+/* ---- features ----------------------------------------------------------------------------------------------- */
+
+static const char *const tier_names[] = { "BASE", "RUN", "TOOLS", "LAB" };
+static const char *const wing_names[] = { "all", NULL, "llm", "gnn" };
+static const char *const wing_macros[] = { "TINY", NULL, "TINYLLM", "TINYGNN" };
+
+static int feature_named(const char *s, size_t n)
+{
+    int i;
+    for (i = 0; i < n_features; i++)
+        if (strlen(features[i].name) == n && !memcmp(features[i].name, s, n)) return i;
+    return -1;
+}
+
+static int needs_of(int a, int b)
+{
+    int i;
+    for (i = 0; i < features[a].n_need; i++)
+        if (features[a].need[i] == b || needs_of(features[a].need[i], b)) return 1;
+    return 0;
+}
+
+static int needs(int a, int b)                          /* b comes with a, or with what a's header always has */
+{
+    int i;
+    if (a == b || features[b].tier == BASE || needs_of(a, b)) return 1;
+    for (i = 0; i < n_features; i++)
+        if (features[i].tier == BASE && features[i].wing == features[a].wing && needs_of(i, b)) return 1;
+    return 0;
+}
+
+/* The next word of a line, at most 99 characters of it; 0: there is none. */
+static int next_word(const char **s, char word[100])
+{
+    size_t n = 0;
+    while (**s == ' ') ++*s;
+    while (**s && **s != ' ' && **s != '\n' && n < 99) word[n++] = *(*s)++;
+    word[n] = 0;
+    return n > 0;
+}
+
+static int one_of(const char *word, const char *const *list, int n, const char *what)
+{
+    int i;
+    for (i = 0; i < n; i++)
+        if (list[i] && !strcmp(word, list[i])) return i;
+    die("src/features.txt: %s is no %s", word, what);
+    return -1;
+}
+
+static void read_features(void)
+{
+    char full[1000], word[100], *all;
+    const char *s, *line;
+    feature *f = NULL;
+    size_t n;
+    snprintf(full, sizeof full, "%s/features.txt", src_dir);
+    all = read_whole(full);
+    if (!all) die("there is no %s", full);
+    for (line = all; *line; line = line_end(line)) {
+        s = line;
+        if (*s == '#' || *s == '\n') continue;
+        if (*s != ' ') {
+            if (n_features == MAX_FEATURES) die("more than %d features", MAX_FEATURES);
+            f = &features[n_features];
+            next_word(&s, word);
+            if (strlen(word) >= sizeof f->name) die("src/features.txt: the name %s is too long", word);
+            if (feature_named(word, strlen(word)) >= 0) die("src/features.txt: %s stands there twice", word);
+            strcpy(f->name, word);
+            next_word(&s, word);
+            f->wing = one_of(word, wing_names, 4, "wing: all, llm or gnn");
+            n = next_word(&s, word) ? strlen(word) : 0;
+            if (!n || word[n - 1] != ':') die("src/features.txt: %s: behind the tier stands a colon", f->name);
+            word[n - 1] = 0;
+            f->tier = one_of(word, tier_names, 4, "tier: BASE, RUN, TOOLS or LAB");
+            while (next_word(&s, word)) {
+                const int k = feature_named(word, strlen(word));
+                if (k < 0) die("src/features.txt: %s needs %s, which does not stand before it", f->name, word);
+                if (features[k].wing && features[k].wing != f->wing) die("src/features.txt: %s needs %s of another header", f->name, word);
+                if (f->n_need == 16) die("src/features.txt: %s needs too much", f->name);
+                f->need[f->n_need++] = k;
+            }
+            n_features++;
+            continue;
+        }
+        next_word(&s, word);
+        if (!f) die("src/features.txt begins with no feature");
+        if (!strcmp(word, "=")) {
+            f->what = copy_n(s + 1, strcspn(s + 1, "\n"));
+            continue;
+        }
+        if (n_patterns == MAX_FILES) die("src/features.txt: more than %d files", MAX_FILES);
+        if (layer(word) < 0 || (layer(word) > 1 ? layer(word) : 0) != f->wing) die("src/features.txt: %s: %s is no file of its wing", f->name, word);
+        strcpy(patterns[n_patterns].path, word);
+        patterns[n_patterns++].feature = n_features - 1;
+    }
+    free(all);
+    for (f = features; f < features + n_features; f++)
+        if (!f->what) die("src/features.txt: %s has no sentence", f->name);
+}
+
+static int feature_of(const char *path)
+{
+    size_t best = 0, stem = strcspn(path, "."), n;
+    int i, at = -1;
+    for (i = 0; i < n_patterns; i++) {
+        const char *p = patterns[i].path;
+        n = strlen(p);
+        if (p[n - 1] == '*' ? strncmp(p, path, n - 1) : strcmp(p, path) && (n != stem || strncmp(p, path, n))) continue;
+        if (at < 0 || n >= best) { at = i; best = n; }
+    }
+    if (at < 0) die("src/%s belongs to no feature: src/features.txt is the list", path);
+    patterns[at].used = 1;
+    return patterns[at].feature;
+}
+
 static source *load(const char *path, const char *from)
 {
     char full[1000], word[20];
@@ -191,6 +319,7 @@ static source *load(const char *path, const char *from)
     snprintf(f->path, sizeof f->path, "%s", path);
     f->code = blank_comments(f->raw);
     f->part = -1;
+    f->feature = feature_of(path);
     for (s = f->code; *s; s = line_end(s)) {            /* a guard: the first directive is #ifndef ..._H */
         const char *what = directive(s, word);
         if (!what) continue;
@@ -378,6 +507,7 @@ static void add_function(const source *f, const char *s, const char *e, const ch
     for (b = open; b > s && is_name(b[-1]); b--) {}
     fn->name = copy_n(b, (size_t)(open - b));
     if (strncmp(fn->name, "tiny_", 5)) die("src/%s: the public function %s is not named tiny_...", f->path, fn->name);
+    fn->feature = f->feature;
     fn->type = squeeze(s, (size_t)(b - s));
     fn->params = squeeze(open + 1, (size_t)(e - 1 - (open + 1)));
     fn->before = copy_n(before, strlen(before));
@@ -486,9 +616,111 @@ static void check_functions(const source *f)
     }
 }
 
+/* ---- uses of other features --------------------------------------------------------------------------------- */
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(names[*(const int *)a].name, names[*(const int *)b].name);
+}
+
+/* The file that defines a name; NULL: none, or a header. */
+static const char *defined_in(const int *sorted, const char *s, size_t n)
+{
+    int low_end = 0, high = n_names;
+    while (low_end < high) {
+        const int mid = (low_end + high) / 2, at = sorted[mid], c = strncmp(names[at].name, s, n);
+        if (!c && !names[at].name[n]) return ends_with(names[at].path, ".c") ? names[at].path : NULL;
+        if (c < 0) low_end = mid + 1;
+        else high = mid;
+    }
+    return NULL;
+}
+
+/* What a lower floor asks of a higher one by name: the table of operations, the kernels, normal numbers, and the door of a chat
+ * program. Everything else goes downward. */
+static int is_hook(const char *s, size_t n)
+{
+    static const char *const hooks[] = { "tinyi_op_row_at", "tinyi_op_row_in", "tinyi_op_row_of", "tinyi_chat_row", "tinyi_kernel_from", "tinyi_kernel_name",
+                                         "tinyi_kernels_bytes", "tinyi_kernels_fill", "tinyi_target_available", "tiny_rng_normal" };
+    size_t i;
+    for (i = 0; i < sizeof hooks / sizeof hooks[0]; i++)
+        if (strlen(hooks[i]) == n && !memcmp(hooks[i], s, n)) return 1;
+    return 0;
+}
+
+/* A header gives the name a stand-in for programs without the feature. */
+static int stands_in(const char *s, size_t n)
+{
+    char define[120];
+    int i;
+    if (n >= 100) return 0;
+    snprintf(define, sizeof define, "#define %.*s(", (int)n, s);
+    for (i = 0; i < n_files; i++)
+        if (ends_with(files[i].path, ".h") && strstr(files[i].code, define)) return 1;
+    return 0;
+}
+
+/* A .c file uses what core and math bring to all, what its feature needs, and the rest behind a question only. */
+static void check_uses(const source *f, const int *sorted)
+{
+    char word[20], open[32][200];
+    const char *s, *path, *what;
+    int n_open = 0, k;
+    size_t n, skip;
+    if (!ends_with(f->path, ".c")) return;
+    for (s = f->code; *s; s++) {
+        if (s == f->code || s[-1] == '\n') {
+            what = directive(s, word);
+            if (what && !strncmp(word, "if", 2) && n_open < 32) snprintf(open[n_open++], 199, "%s %.*s", word, (int)strcspn(what, "\n"), what);
+            if (what && !strncmp(word, "el", 2) && n_open) {        /* an #else of #ifdef asks as #ifndef does */
+                char *last = open[n_open - 1];
+                if (!strcmp(word, "else") && !strncmp(last, "ifdef ", 6)) { memmove(last + 7, last + 6, strlen(last + 6) + 1); memcpy(last, "ifndef ", 7); }
+                else last[0] = 0;
+            }
+            if (what && !strcmp(word, "endif") && n_open) n_open--;
+            if (what && strcmp(word, "define")) { s = line_end(s) - 1; continue; }
+        }
+        if (*s == '"' || *s == '\'') {
+            const char quote = *s;
+            for (s++; *s && *s != quote && *s != '\n'; s++)
+                if (*s == '\\' && s[1]) s++;
+            if (!*s) break;
+            continue;
+        }
+        if (!is_name(*s) || (s > f->code && is_name(s[-1]))) continue;
+        for (n = 0; is_name(s[n]); n++) {}
+        path = defined_in(sorted, s, n);
+        if (!path || !strcmp(path, f->path)) continue;
+        if (layer(path) > layer(f->path) && !is_hook(s, n)) die("src/%s uses %.*s of src/%s: calls go from llm and gnn to math to core, never upward", f->path, (int)n, s, path);
+        k = feature_of(path);
+        if (needs(f->feature, k)) continue;
+        skip = sizeof "TINYI_GRAD(" - 1;
+        if (!strcmp(features[k].name, "TRAIN") && s - f->code > (long)skip && !strncmp(s - skip, "TINYI_GRAD(", skip)) continue;
+        {
+            char ask[100];
+            int i, asked = 0;
+            snprintf(ask, sizeof ask, "ifndef TINYI_NO_%s", features[k].name);
+            for (i = 0; i < n_open; i++) asked |= !strncmp(open[i], ask, strlen(ask)) && !is_name(open[i][strlen(ask)]);
+            if (!asked && !stands_in(s, n)) die("src/%s of %s uses %.*s of %s (src/%s): write the need into src/features.txt, or ask #ifndef TINYI_NO_%s", f->path,
+                            features[f->feature].name, (int)n, s, features[k].name, path, features[k].name);
+        }
+    }
+}
+
+static void check_all_uses(void)
+{
+    static int sorted[MAX_NAMES];
+    int i;
+    for (i = 0; i < n_names; i++) sorted[i] = i;
+    qsort(sorted, (size_t)n_names, sizeof sorted[0], by_name);
+    for (i = 0; i < n_files; i++)
+        if (files[i].part >= 0) check_uses(&files[i], sorted);
+}
+
 /* ---- the header --------------------------------------------------------------------------------------------- */
 
 static const char *low, *up, *base;                     /* tinyllm, TINYLLM, LLM */
+static const char *low_of(int wing) { return wing == 2 ? "tinyllm" : "tinygnn"; }
 static struct { size_t at; const char *what; } contents[MAX_FILES * 2];
 static int n_contents;
 
@@ -497,6 +729,10 @@ static void section(text *t, const char *what)
     contents[n_contents].at = t->n;
     contents[n_contents++].what = copy_n(what, strlen(what));
 }
+
+static int optional(int f) { return features[f].tier != BASE; }
+static void guard(text *t, int f) { if (optional(f)) put(t, "#ifndef TINYI_NO_%s\n", features[f].name); }
+static void unguard(text *t, int f) { if (optional(f)) put(t, "#endif\n"); }
 
 /* One file: includes of ours go, or are put in place; runs of empty lines become one. skip: bytes of a comment moved
  * elsewhere. Internal functions that a public header declares move to the implementation: a compiler would warn of static
@@ -537,7 +773,11 @@ static void emit(text *t, const source *f, size_t skip)
         if (project_include(c, inc, 0)) {
             source *g = load(inc, f->path);
             if (g->part == PASS) die("src/%s includes \"%s\": a kernels.h is compiled through core/each_target.h", f->path, inc);
-            if (g->part == INLINE_TEXT) emit(t, g, 0);
+            if (g->part == INLINE_TEXT) {
+                if (g->feature != f->feature) guard(t, g->feature);
+                emit(t, g, 0);
+                if (g->feature != f->feature) unguard(t, g->feature);
+            }
             continue;
         }
         if (project_include(c, inc, 1)) {
@@ -555,7 +795,9 @@ static void emit(text *t, const source *f, size_t skip)
                 e = whole ? whole : inner_end(f, c);
                 if (open > 1) die("src/%s: under a condition an internal function cannot stand in a public header: %.60s", f->path, c);
                 if (whole && in->n > 1 && in->s[in->n - 2] != '\n') put_n(in, "\n", 1);
+                guard(in, f->feature);
                 put_n(in, s, (size_t)(e - c));
+                unguard(in, f->feature);
                 continue;
             }
         }
@@ -582,7 +824,9 @@ static void emit_part(text *t, int part, const char *root, size_t skip)
         if (f->part != part) continue;
         snprintf(what, sizeof what, "%s", f->path);
         section(t, what);
+        if (part == SHARED_BODY || part == OWN_BODY) guard(t, f->feature);
         emit(t, f, strcmp(f->path, root) ? 0 : skip);
+        if (part == SHARED_BODY || part == OWN_BODY) unguard(t, f->feature);
     }
 }
 
@@ -590,6 +834,7 @@ static void emit_part(text *t, int part, const char *root, size_t skip)
 static void emit_function(text *t, const func *fn, const char *other)
 {
     const char *space = fn->type[strlen(fn->type) - 1] == '*' ? "" : " ";
+    if (other) guard(t, fn->feature);
     put_n(t, fn->before, strlen(fn->before));
     put(t, "TINY_API %s%s%s_%s(%s)", fn->type, space, low, fn->name + 5, fn->params);
     if (other && strncmp(fn->type, "TINYI_EACH ", 11))         /* those each header has its own body of */
@@ -597,6 +842,7 @@ static void emit_function(text *t, const func *fn, const char *other)
     else
         put(t, ";\n");
     put_n(t, fn->after, strlen(fn->after));
+    if (other) unguard(t, fn->feature);
 }
 
 static unsigned long hash_shared(void)                  /* FNV-1a of what both headers must have in common */
@@ -612,6 +858,89 @@ static unsigned long hash_shared(void)                  /* FNV-1a of what both h
             if (!isspace((unsigned char)*s)) h = ((h ^ (unsigned char)*s) * 16777619ul) & 0xfffffffful;
     }
     return h;
+}
+
+/* A line for each feature: for tests, or as the table of docs/options.md. */
+static text list_features(int table)
+{
+    text t = { 0, 0, 0 };
+    int i, k, tier;
+    put(&t, "%s", table ? "| feature | switch | needs | |\n|---|---|---|---|\n" : "");
+    for (tier = table ? RUN : BASE; tier <= LAB; tier++)
+        for (i = 0; i < n_features; i++) {
+            const feature *f = &features[i];
+            if (f->tier != tier) continue;
+            if (table) put(&t, "| %s | %s: `%s_WITH_%s`, `%s_NO_%s` |", f->name, tier_names[f->tier], wing_macros[f->wing], f->name, wing_macros[f->wing], f->name);
+            else put(&t, "%s %s %s", wing_names[f->wing], tier_names[f->tier], f->name);
+            for (k = 0; k < f->n_need; k++) put(&t, " %s", features[f->need[k]].name);
+            put(&t, table ? " | %s |\n" : "\n", f->what);
+        }
+    return t;
+}
+
+/* What the switches come to: TINYI_CANT_F where F or what it needs is refused, TINYI_NO_F where it is left out. Of core and math
+ * the header that brings the bodies decides; where the other one is to be implemented in the same unit too, all of it is there. */
+static void emit_choice(text *t, int wing)
+{
+    const char *mine = wing_macros[wing], *theirs = wing_macros[wing == 2 ? 3 : 2];
+    int i, k, shared;
+    section(t, "what is chosen");
+    put(t, "#ifdef %s_ALL\n#undef %s_TOOLS\n#define %s_TOOLS 1\n#undef %s_LAB\n#define %s_LAB 1\n#endif\n", mine, mine, mine, mine, mine);
+    for (i = 0; i < n_features; i++) {
+        const feature *f = &features[i];
+        const char *w = wing_macros[f->wing];
+        if (f->wing && f->wing != wing) continue;
+        for (k = 0; f->tier == BASE && k < f->n_need; k++)
+            if (optional(f->need[k]))
+                put(t, "#ifdef TINYI_CANT_%s\n#error \"%s.h cannot do without %s: leave %s_NO_%s and what it needs out\"\n#endif\n", features[f->need[k]].name, low_of(wing),
+                    features[f->need[k]].name, wing_macros[features[f->need[k]].wing], features[f->need[k]].name);
+        if (f->tier == BASE) continue;
+        put(t, "#if defined %s_NO_%s", w, f->name);
+        for (k = 0; k < f->n_need; k++)
+            if (optional(f->need[k])) put(t, " || defined TINYI_CANT_%s", features[f->need[k]].name);
+        put(t, "\n#undef TINYI_CANT_%s\n#define TINYI_CANT_%s 1\n#ifdef %s_WITH_%s\n#error \"%s.h: %s_WITH_%s, and %s_NO_%s", f->name, f->name, w, f->name,
+            low_of(wing), w, f->name, w, f->name);
+        for (k = 0; k < i; k++)
+            if (optional(k) && needs_of(i, k)) put(t, " or %s_NO_%s", wing_macros[features[k].wing], features[k].name);
+        put(t, " leaves out what it needs: choose one\"\n#endif\n#endif\n");
+    }
+    for (shared = 0; shared < 2; shared++) {
+        if (shared) put(t, "#ifndef TINYI_SHARED_IMPLEMENTED\n");
+        for (i = n_features - 1; i >= 0; i--) {
+            const feature *f = &features[i];
+            int j;
+            if (f->tier == BASE || (shared ? f->wing != 0 : f->wing != wing)) continue;
+            put(t, "#undef TINYI_ON_%s\n#if !defined TINYI_CANT_%s && (defined %s_WITH_%s", f->name, f->name, wing_macros[f->wing], f->name);
+            if (f->tier != RUN) put(t, " || defined %s_%s", mine, tier_names[f->tier]);
+            else put(t, " || 1");
+            if (shared) put(t, " || defined %s_IMPLEMENTATION", theirs);
+            for (j = i + 1; j < n_features; j++)
+                for (k = 0; k < features[j].n_need; k++)
+                    if (features[j].need[k] == i && (!features[j].wing || features[j].wing == wing)) {
+                        if (optional(j)) put(t, " || defined TINYI_ON_%s", features[j].name);
+                        else put(t, " || 1");
+                    }
+            put(t, ")\n#define TINYI_ON_%s 1\n#else\n#define TINYI_NO_%s 1\n#endif\n", f->name, f->name);
+        }
+        if (shared) {
+            put(t, "#else\n");
+            for (i = 0; i < n_features; i++) {
+                int j;
+                if (features[i].wing || !optional(i)) continue;
+                put(t, "#if defined TINYI_NO_%s && (0", features[i].name);
+                for (j = i + 1; j < n_features; j++)
+                    for (k = 0; k < features[j].n_need; k++)
+                        if (features[j].need[k] == i && features[j].wing == wing) {
+                            if (optional(j)) put(t, " || defined TINYI_ON_%s", features[j].name);
+                            else put(t, " || 1");
+                        }
+                put(t, ")\n#error \"%s.h: %s is left out of the implementation that stands before it: define %s_IMPLEMENTATION and its switches before the first of the two headers is included\"\n#endif\n",
+                    low_of(wing), features[i].name, mine);
+            }
+            put(t, "#endif\n");
+        }
+    }
+    put(t, "\n");
 }
 
 static text make_header(const char *dir, const char *name, const char *licence)
@@ -668,6 +997,7 @@ static text make_header(const char *dir, const char *name, const char *licence)
     put(&t, "#pragma GCC push_options\n#pragma GCC optimize(\"no-fast-math\")\n#endif\n");
     put(&t, "/* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a\n"
             " * #line, though it only tells the truth, it does not begin to */\n#if defined __GNUC__ && !defined __clang__\n" LINE_TO_COME "#endif\n");
+    emit_choice(&t, layer(root));
     put(&t, "#define TINYI_%s_IMPLEMENTED 1\n#ifndef TINYI_SHARED_IMPLEMENTED\n#define TINYI_SHARED_IMPLEMENTED 1\n\n", base);
     emit_inner(&t, 0);
     emit_part(&t, SHARED_BODY, root, 0);
@@ -716,8 +1046,15 @@ int main(int argc, char **argv)
     char path[1000], temp[1000], *licence;
     FILE *f;
     int which, i, k;
-    if (argc != 4) die("usage: stitch SRCDIR tinyllm|tinygnn OUT");
+    if (argc != 4) die("usage: stitch SRCDIR tinyllm|tinygnn|options|features OUT");
     src_dir = argv[1];
+    read_features();
+    if (!strcmp(argv[2], "options") || !strcmp(argv[2], "features")) {
+        out = list_features(argv[2][0] == 'o');
+        f = fopen(argv[3], "wb");
+        if (!f || fwrite(out.s, 1, out.n, f) != out.n || fclose(f)) die("cannot write %s", argv[3]);
+        return 0;
+    }
     for (which = 0; which < 2 && strcmp(argv[2], roots[which][1]); which++) {}
     if (which == 2) die("%s is neither tinyllm nor tinygnn", argv[2]);
 
@@ -729,6 +1066,7 @@ int main(int argc, char **argv)
         for (i = 0; i < n_files; i++)
             if (files[i].part >= 0) { find_types(&files[i]); find_definitions(&files[i]); check_taken(&files[i]); }
     }
+    check_all_uses();
     if (strcmp(shared[0].s ? shared[0].s : "", shared[1].s ? shared[1].s : ""))
         die("llm/tinyllm and gnn/tinygnn do not include the same files of core/ and math/ in the same order");
     for (i = 0; i < n_order; i++)

@@ -16,26 +16,21 @@
  *   TINY_NO_MALLOC     no default allocator: the context must be given one
  *   TINY_NO_HUGE_PAGES large blocks of the default allocator are not asked for in pages of 2 MB (Linux; see core/mem.h)
  *   TINY_NO_MESSAGES   no sentences about what is wrong: the message of a context is the text of its status
- *   TINY_NO_CONFORM    leaves the conformance kit out
- *   TINY_NO_TRAIN      leaves gradients, tape, optimisers and training out
- *   TINY_ONLY_MODELS   leaves out what no language model computes with: linear algebra, sparse forms, Fourier and Hadamard transforms,
- *                      convolutions, windows, edges of graphs, slopes and losses; TINY_NO_TRAIN goes with it
  *   TINYLLM_ONLY_CHAT  (tinyllm.h) leaves what continues a text: see the manual of tinyllm.h
  *   TINY_ASSERT(x)     the check of our own promises; empty unless defined   */
 #ifndef TINYI_CONFIG_H
 #define TINYI_CONFIG_H
 
-#if defined TINY_ONLY_MODELS && !defined TINY_NO_TRAIN
-#define TINY_NO_TRAIN
+#ifdef TINY_ONLY_MODELS
+#error "tiny: TINY_ONLY_MODELS is the default now, leave it out; TINYLLM_TOOLS, TINYLLM_LAB and TINYLLM_ALL bring more"
 #endif
-
 #if defined TINY_ONLY_TARGET && !defined TINY_NO_CONFORM
 #define TINY_NO_CONFORM                     /* the kit wants the scalar kernels beside those that it tests */
 #endif
 #ifdef TINYLLM_ONLY_CHAT
 #define TINYI_CHAT 1
-#ifndef TINY_ONLY_MODELS
-#error "tiny: TINYLLM_ONLY_CHAT wants TINY_ONLY_MODELS beside it"
+#if defined TINYLLM_ALL || defined TINYLLM_TOOLS || defined TINYLLM_LAB
+#error "tiny: TINYLLM_ONLY_CHAT leaves out what TINYLLM_TOOLS, TINYLLM_LAB or TINYLLM_ALL bring: choose one"
 #endif
 #else
 #define TINYI_CHAT 0

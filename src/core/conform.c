@@ -11,21 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-TINY_API int tiny_case_pick(tiny_case *c, int n) { return c && n > 0 ? (int)tiny_rng_below(&c->rng, (uint32_t)n) : 0; }
-
-TINY_API tiny_idx tiny_case_dim(tiny_case *c, tiny_idx limit)
-{
-    static const short lengths[] = { 1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 63, 64, 65, 96, 100, 127, 128, 129, 191, 255, 256, 257,
-                                     320, 511, 513, 768, 1000, 1023, 1025, 1536, 2047, 2049, 3000, 4096, 4099, 6000, 8191, 10007 };
-    int n = 0;
-    if (limit <= 1 || c->index == 0) return TINYI_MIN(limit, 1);
-    if (tiny_case_pick(c, 12) == 0) return limit;
-    while (n < (int)TINYI_COUNT(lengths) && lengths[n] <= limit) n++;
-    if (c->index < 8) n = TINYI_MIN(n, 4 + 2 * c->index);   /* a failure of an early case is easy to look at */
-    return lengths[tiny_case_pick(c, n)];
-}
-
-#ifndef TINY_NO_CONFORM
 TINY_REF_BEGIN                              /* the same inputs everywhere, and NaN stays NaN under -ffast-math */
 
 #define TINYI_CONFORM_WALL 256              /* bytes before and after each buffer: more than any vector store */
@@ -761,4 +746,3 @@ TINY_API tiny_status tiny_conform(tiny_ctx *ctx, const tiny_conform_desc *desc, 
 }
 
 TINY_REF_END
-#endif

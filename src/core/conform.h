@@ -37,10 +37,6 @@ struct tiny_case {          /* the row's cases function sets what stands above t
     int index;                              /* number of the case: 0 should be the smallest */
 };
 
-/* For cases functions: a length that a kernel author would forget. 1, 2, 3, 7, 8, 9, 15 ... up to limit. */
-TINY_API tiny_idx tiny_case_dim(tiny_case *c, tiny_idx limit);
-TINY_API int tiny_case_pick(tiny_case *c, int n);           /* 0..n-1 */
-
 typedef struct tiny_conform_row {
     const tiny_op_row *row;
     int n_cases, n_failed, n_declined;      /* declined: the back end left it to the processor, not counted in n_cases */
@@ -75,9 +71,7 @@ typedef struct tiny_conform_desc {
  *   - inputs are left as they were, and nothing is written outside the outputs or into the gaps of their strides;
  *   - the same in place where the row allows it, and with inputs uploaded where the back end can.
  * The reference computes on dense copies; the candidate gets gaps, transposed, repeated and reversed axes. */
-#ifndef TINY_NO_CONFORM
 TINY_API tiny_status tiny_conform(tiny_ctx *ctx, const tiny_conform_desc *desc, int *n_failed);
-#endif
 
 TINYI_C_END
 #endif

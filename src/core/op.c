@@ -1,5 +1,6 @@
 /* src/core/op.c - the door: every operation is checked here, once, and then run */
 #include "core/state.h"
+#include "core/conform.h"
 #include <string.h>
 
 /* About what one thread does in a microsecond; below twenty of them a region costs more than it brings. */
@@ -474,4 +475,18 @@ TINY_API void tiny_accel_counts(const tiny_ctx *ctx, uint64_t *answered, uint64_
     if (answered) *answered = none ? 0 : ctx->accel_answered;
     if (declined) *declined = none ? 0 : ctx->accel_declined;
     if (failed) *failed = none ? 0 : ctx->accel_failed;
+}
+
+TINY_API int tiny_case_pick(tiny_case *c, int n) { return c && n > 0 ? (int)tiny_rng_below(&c->rng, (uint32_t)n) : 0; }
+
+TINY_API tiny_idx tiny_case_dim(tiny_case *c, tiny_idx limit)
+{
+    static const short lengths[] = { 1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 63, 64, 65, 96, 100, 127, 128, 129, 191, 255, 256, 257,
+                                     320, 511, 513, 768, 1000, 1023, 1025, 1536, 2047, 2049, 3000, 4096, 4099, 6000, 8191, 10007 };
+    int n = 0;
+    if (limit <= 1 || c->index == 0) return TINYI_MIN(limit, 1);
+    if (tiny_case_pick(c, 12) == 0) return limit;
+    while (n < (int)TINYI_COUNT(lengths) && lengths[n] <= limit) n++;
+    if (c->index < 8) n = TINYI_MIN(n, 4 + 2 * c->index);   /* a failure of an early case is easy to look at */
+    return lengths[tiny_case_pick(c, n)];
 }

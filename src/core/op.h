@@ -62,29 +62,11 @@ struct tiny_op_row {
     void (*cases)(tiny_case *c);            /* shapes, params and fills of one generated case */
     tiny_bound bound;
     double (*terms)(const tiny_op *op);     /* n of the bound; NULL: 1 */
-    tiny_grad_fn grad;                      /* TINYI_GRAD(function), NULL under TINY_NO_TRAIN; NULL: none */
+    tiny_grad_fn grad;                      /* NULL: none */
     const void *relevance;
     const short *kernels;                   /* slots it uses, ended by -1 */
     const char *formula;                    /* one line for the catalogue */
 };
-
-#ifdef TINY_NO_TRAIN
-#define TINYI_GRAD(function) NULL
-#else
-#define TINYI_GRAD(function) function
-#endif
-
-#ifdef TINY_NO_CONFORM
-#define TINYI_CASES(function) (1 ? NULL : function)
-#else
-#define TINYI_CASES(function) function
-#endif
-/* what tiny_run, the reference and accelerators want of a row, and a model does not */
-#if TINYI_CHAT
-#define TINYI_DOOR(function) (1 ? NULL : function)
-#else
-#define TINYI_DOOR(function) function
-#endif
 
 enum {
     TINY_OP_INPLACE = 1,                    /* out[0] may be exactly in[0] */
@@ -110,6 +92,10 @@ TINY_API TINYI_EACH const tiny_op_row *tiny_op_row_of(int kind);            /* N
 TINY_API tiny_status tiny_op_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want);
 TINY_API TINYI_EACH tiny_cost tiny_op_cost(const tiny_op *op);
 TINY_API tiny_target tiny_op_target(const tiny_ctx *ctx, int kind); /* where its first kernel comes from */
+
+/* For cases functions: a length that a kernel author would forget. 1, 2, 3, 7, 8, 9, 15 ... up to limit. */
+TINY_API tiny_idx tiny_case_dim(tiny_case *c, tiny_idx limit);
+TINY_API int tiny_case_pick(tiny_case *c, int n);           /* 0..n-1 */
 
 TINYI_C_END
 #endif

@@ -19,6 +19,25 @@
 #endif
 TINYI_C_BEGIN
 
+/* what a row has of a feature */
+#ifdef TINYI_NO_TRAIN
+#define TINYI_GRAD(function) NULL
+#else
+#define TINYI_GRAD(function) function
+#endif
+
+#ifdef TINYI_NO_CONFORM
+#define TINYI_CASES(function) (1 ? NULL : function)
+#else
+#define TINYI_CASES(function) function
+#endif
+/* what tiny_run, the reference and accelerators want of a row, and a model does not */
+#if TINYI_CHAT
+#define TINYI_DOOR(function) (1 ? NULL : function)
+#else
+#define TINYI_DOOR(function) function
+#endif
+
 #define TINYI_CTX_MAGIC 0x796e6974u         /* "tiny" */
 #define TINYI_MESSAGE_BYTES 512
 

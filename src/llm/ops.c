@@ -10,6 +10,27 @@
 #include "llm/attention/latent.h"
 #include "llm/vision/merge.h"
 
+#ifdef TINYI_NO_BIPOLAR
+#define TINYI_HAS_BIPOLAR 0
+#else
+#define TINYI_HAS_BIPOLAR 1
+#endif
+#ifdef TINYI_NO_FLASH
+#define TINYI_HAS_FLASH 0
+#else
+#define TINYI_HAS_FLASH 1
+#endif
+#ifdef TINYI_NO_VPTQ
+#define TINYI_HAS_VPTQ 0
+#else
+#define TINYI_HAS_VPTQ 1
+#endif
+#ifdef TINYI_NO_VISION
+#define TINYI_HAS_VISION 0
+#else
+#define TINYI_HAS_VISION 1
+#endif
+
 static const tiny_op_row *tinyi_llm_row(int kind)
 {
     switch (kind) {

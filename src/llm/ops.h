@@ -7,22 +7,6 @@
 #include "core/op.h"
 TINYI_C_BEGIN
 
-#if defined TINY_ONLY_MODELS || defined TINYLLM_NO_BIPOLAR
-#define TINYI_HAS_BIPOLAR 0
-#else
-#define TINYI_HAS_BIPOLAR 1
-#endif
-#if defined TINY_ONLY_MODELS || defined TINYLLM_NO_FLASH
-#define TINYI_HAS_FLASH 0
-#else
-#define TINYI_HAS_FLASH 1
-#endif
-#if defined TINY_ONLY_MODELS || defined TINYLLM_NO_GPTQ || defined TINYLLM_NO_VPTQ
-#define TINYI_HAS_VPTQ 0
-#else
-#define TINYI_HAS_VPTQ 1
-#endif
-
 /* ROW(kind, function that gives its row, 1 or 0: it is in this program) */
 #define TINYI_OPS_LLM(ROW)                                                  \
     ROW(TLLM_OP_MATMUL_BLOCKS, tllm_matmul_row, 1)                          \
@@ -32,8 +16,8 @@ TINYI_C_BEGIN
     ROW(TLLM_OP_BIPOLAR, tllm_bipolar_row, TINYI_HAS_BIPOLAR)               \
     ROW(TLLM_OP_FLASH_MATMUL, tllm_flash_row, TINYI_HAS_FLASH)              \
     ROW(TLLM_OP_VPTQ_MATMUL, tllm_vptq_row, TINYI_HAS_VPTQ)                 \
-    ROW(TLLM_OP_TOME_MERGE, tllm_tome_merge_row, 1)                         \
-    ROW(TLLM_OP_TOME_MERGE_BACKWARD, tllm_tome_merge_backward_row, 1)
+    ROW(TLLM_OP_TOME_MERGE, tllm_tome_merge_row, TINYI_HAS_VISION)          \
+    ROW(TLLM_OP_TOME_MERGE_BACKWARD, tllm_tome_merge_backward_row, TINYI_HAS_VISION)
 
 #define TINYI_LLM_KIND(kind, row, here) kind,
 enum { TLLM_OP_NONE = TINY_OP_BASE_LLM, TINYI_OPS_LLM(TINYI_LLM_KIND) TLLM_OP_END };

@@ -24,6 +24,7 @@
 #include "math/ops.h"
 #include "math/sparse.h"
 #include "math/linalg.h"
+#include "math/init.h"
 #include "math/optim.h"
 #include "math/layer.h"
 #include "math/train.h"

@@ -22,7 +22,6 @@
 #include "math/table.h"
 #include "math/rows.h"
 
-#ifndef TINY_ONLY_MODELS
 /* One or two dimensions, as two; channels within a group. */
 typedef struct tinyi_conv {
     tiny_idx n, g, c, h, w, k, r, s, oh, ow;
@@ -525,4 +524,3 @@ TINY_API tiny_status tiny_conv1d(tiny_ctx *ctx, const tiny_tensor *x, const tiny
     return tinyi_conv_run(ctx, TINY_OP_CONV1D, x, w, bias, params, y);
 }
 
-#endif

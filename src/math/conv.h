@@ -25,13 +25,11 @@ typedef struct tiny_conv1d_params {
     int relu;
 } tiny_conv1d_params;
 
-#ifndef TINY_ONLY_MODELS
 /* bias and params may be NULL. */
 TINY_API tiny_status tiny_conv2d(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, const tiny_conv2d_params *params,
                                  const tiny_tensor *y);
 TINY_API tiny_status tiny_conv1d(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, const tiny_conv1d_params *params,
                                  const tiny_tensor *y);
-#endif
 
 #define TINYI_OPS_CONV(ROW) ROW(CONV2D, conv2d) ROW(CONV1D, conv1d)
 
@@ -42,7 +40,6 @@ TINY_API tiny_status tiny_conv1d(tiny_ctx *ctx, const tiny_tensor *x, const tiny
  * bias) when first, else what y holds. act is ReLU or nothing. */
 /* conv_depth: y[i * ys + j] = act(start + sum over t of w[t] * x[off[t] + i * pitch + j]) for i < rows, j < n; conv_depth3:
  * 3 x 3 taps next to each other, w[3 r + s] * x[(i + r) * pitch + j + s]. */
-#ifndef TINY_ONLY_MODELS
 #define TINYI_KERNELS_CONV(K)                                                                                               \
     K(conv_pack_f32, void, (float *slab, ptrdiff_t pitch, const float *x, ptrdiff_t row, ptrdiff_t step, size_t rows,       \
                             size_t low, size_t high, size_t width))                                                         \
@@ -52,9 +49,6 @@ TINY_API tiny_status tiny_conv1d(tiny_ctx *ctx, const tiny_tensor *x, const tiny
                              const float *w, float start, size_t rows, size_t n, int relu))                                 \
     K(conv_depth3_f32, void, (float *y, ptrdiff_t ys, const float *x, ptrdiff_t pitch, const float *w, float start,         \
                               size_t rows, size_t n, int relu))
-#else
-#define TINYI_KERNELS_CONV(K)
-#endif
 
 TINYI_C_END
 #endif

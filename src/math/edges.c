@@ -13,7 +13,6 @@
 #include "math/edges_inside.h"
 #include "math/rows.h"
 
-#ifndef TINY_ONLY_MODELS
 #define TINYI_EDGE_PIECES 256
 #define TINYI_EDGE_GRAIN 4096               /* edges + rows of a piece at least */
 #define TINYI_EDGE_NEAR 1048576.0           /* bytes of a table that a second-level cache keeps */
@@ -456,4 +455,3 @@ TINY_API tiny_status tiny_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const ti
     w = tiny_tensor_1d(a->value, TINY_F32, (tiny_idx)a->n);
     return tiny_spmm(ctx, &offset, x, &col, a->value ? &w : NULL, NULL, &p, y);
 }
-#endif

@@ -19,8 +19,7 @@
 #include "math/rows.h"
 #include <string.h>
 
-#ifndef TINY_NO_TRAIN
-
+#ifndef TINYI_NO_TRAIN
 typedef struct tinyi_edge_grad {
     tiny_grad *g;
     const tiny_tensor *offset, *col;        /* col NULL: edge p comes from p */

@@ -3,7 +3,6 @@
 #define TINYI_EDGES_INSIDE_H
 #include "math/edges.h"
 #include "math/table.h"
-#ifndef TINY_ONLY_MODELS
 
 typedef struct tinyi_edge_op {
     const int64_t *offset;
@@ -36,5 +35,4 @@ TINYI_FN void tinyi_edge_fill(tiny_case *c, int i_input, void *data);
 /* offset and col of a case with n rows, m edges and a table of n_x rows; i_col: where col stands */
 TINYI_FN void tinyi_edge_case(tiny_case *c, tiny_idx n, tiny_idx m, tiny_idx n_x, int i_col);
 
-#endif
 #endif

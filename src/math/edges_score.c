@@ -14,7 +14,6 @@
 #include "math/edges_score.h"
 #include "math/elem.h"
 #include "math/rows.h"
-#ifndef TINY_ONLY_MODELS
 /* ---- sddmm */
 
 tiny_sddmm_params tinyi_sddmm_params_of(const tiny_op *op)
@@ -428,4 +427,3 @@ TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offse
     const tiny_tensor *const in[6] = { offset, col, a, b, v, att };
     return tinyi_edge_call(ctx, TINY_OP_EDGE_ATTENTION, in, params, y);
 }
-#endif

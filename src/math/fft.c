@@ -26,7 +26,6 @@
 #include "math/rows.h"
 #include <string.h>
 
-#ifndef TINY_ONLY_MODELS
 /* tables and workspace of a row take less than 2^10 bytes for each of its values */
 #define TINYI_FFT_MAX_N ((tiny_idx)TINYI_MIN(SIZE_MAX >> 11, (size_t)1 << 30))
 #define TINYI_FFT_BLOCK 8                   /* rows that share the sines of the reference */
@@ -475,4 +474,3 @@ TINY_API tiny_status tiny_fft_plan_run(const tiny_fft_plan *plan, const tiny_ten
     return TINY_OK;
 }
 
-#endif

@@ -24,7 +24,6 @@ typedef struct tiny_fft_params {
     const tiny_fft_plan *plan;              /* NULL: the tables are made for this call, which costs more than one row */
 } tiny_fft_params;
 
-#ifndef TINY_ONLY_MODELS
 /* All f32, any strides and leading axes; complex values are a last axis of 2, real part first. params may be NULL; y must
  * not overlap x.
  *   fft     (..., n, 2) -> (..., n, 2)
@@ -51,11 +50,9 @@ TINY_API size_t tiny_fft_plan_bytes(const tiny_fft_plan *plan);            /* of
  * told, aligned to 4, better to 64; each thread its own. Answers E_ARGUMENT, E_SHAPE or E_DTYPE when x, y and the plan do
  * not fit. */
 TINY_API tiny_status tiny_fft_plan_run(const tiny_fft_plan *plan, const tiny_tensor *x, int inverse, tiny_fft_norm norm, const tiny_tensor *y, void *work);
-#endif
 
 #define TINYI_OPS_FFT(ROW) ROW(FFT, fft) ROW(RFFT, rfft) ROW(IRFFT, irfft)
 
-#ifndef TINY_ONLY_MODELS
 #define TINYI_KERNELS_FFT(K)                                                                                                                \
     K(fft_lanes, size_t, (void))                                                                                                            \
     K(fft_pass, void, (float *to, const float *from, const float *w, const float *roots, size_t r, size_t m, size_t s))                     \
@@ -67,9 +64,6 @@ TINY_API tiny_status tiny_fft_plan_run(const tiny_fft_plan *plan, const tiny_ten
     K(fft_mul, void, (float *y, const float *x, const float *w, size_t n, float scale, int swap_in, int swap_out))                          \
     K(fft_real, void, (float *y, const float *z, const float *w, size_t h))                                                                 \
     K(fft_unreal, void, (float *z, const float *x, const float *w, size_t h))
-#else
-#define TINYI_KERNELS_FFT(K)
-#endif
 
 TINYI_C_END
 #endif

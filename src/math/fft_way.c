@@ -3,7 +3,6 @@
 #include "math/elem.h"
 #include <string.h>
 
-#ifndef TINY_ONLY_MODELS
 #define TINYI_FFT_MAX_PRIME 31
 
 float *tinyi_fft_row(const tinyi_fft_side *s, tiny_idx row)
@@ -413,4 +412,3 @@ void tinyi_fft_go(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way
         for (g = g0; g < g1; g++) tinyi_fft_group(team, f, w, table, g * at_once);
 }
 
-#endif

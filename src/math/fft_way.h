@@ -6,7 +6,6 @@
 #include "math/fft.h"
 #include "math/table.h"
 TINYI_C_BEGIN
-#ifndef TINY_ONLY_MODELS
 
 #define TINYI_FFT_LANES 16                  /* of the widest target */
 
@@ -65,6 +64,5 @@ TINYI_FN void tinyi_fft_go(tiny_team *team, const tinyi_fft_shape *f, const tiny
 TINYI_FN void tinyi_fft_group(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table, tiny_idx first);
 TINYI_FN size_t tinyi_fft_at_once(const tinyi_fft_way *w);
 
-#endif
 TINYI_C_END
 #endif

@@ -13,7 +13,6 @@
 #include "math/rows.h"
 #include <string.h>
 
-#ifndef TINY_ONLY_MODELS
 static size_t tinyi_fwht_block(const tiny_op *op)
 {
     const tiny_fwht_params *p = (const tiny_fwht_params *)op->params;
@@ -187,4 +186,3 @@ TINY_API tiny_status tiny_fwht(tiny_ctx *ctx, const tiny_tensor *x, const tiny_f
     return tinyi_call(ctx, TINY_OP_FWHT, x, NULL, params, y);
 }
 
-#endif

@@ -18,20 +18,14 @@ typedef struct tiny_fwht_params {           /* all zero: whole rows, orthonormal
 /* The largest block that rows of n can be cut in: n itself where there is a matrix of that order, else the largest power of two in n. */
 TINY_API tiny_idx tiny_fwht_block(tiny_idx n);
 
-#ifndef TINY_ONLY_MODELS
 /* x and y (..., n), f32, n a multiple of the block; y must not overlap x. params may be NULL. */
 TINY_API tiny_status tiny_fwht(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fwht_params *params, const tiny_tensor *y);
-#endif
 
 #define TINYI_OPS_FWHT(ROW) ROW(FWHT, fwht)
-#ifndef TINY_ONLY_MODELS
 #define TINYI_KERNELS_FWHT(K)                                                                                                      \
     K(fwht_f32, void, (float *y, const float *x, size_t n, float scale))                                                           \
     K(fwht_mix_f32, void, (float *y, const float *x, const float *h, size_t r, size_t n))                                          \
     K(few_bits_f32, void, (float *x, size_t n, float clip, float high))
-#else
-#define TINYI_KERNELS_FWHT(K)
-#endif
 
 TINYI_C_END
 #endif

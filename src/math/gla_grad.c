@@ -19,8 +19,6 @@
 #include "math/elem.h"
 #include <string.h>
 
-#ifndef TINY_ONLY_MODELS
-
 /* inputs: state, q, k, v, d_o; gates, d_state_out */
 enum { TINYI_GLA_DO = 4, TINYI_GLA_G, TINYI_GLA_DS };
 
@@ -321,7 +319,6 @@ TINY_API tiny_status tiny_gla_backward(tiny_ctx *ctx, const tiny_tensor *state, 
     return tiny_run(ctx, &op);
 }
 
-#ifndef TINY_NO_TRAIN
 tiny_status tinyi_grad_gla(tiny_grad *g, const tiny_op *op)
 {
     const tiny_tensor *d_o = tiny_grad_of(g, 1), *q = op->in[1];
@@ -360,5 +357,3 @@ tiny_status tinyi_grad_gla(tiny_grad *g, const tiny_op *op)
     if (!st && op->in[4] && tiny_grad_wants(g, 4)) st = tiny_grad_add(g, 4, &each[2]);
     return st;
 }
-#endif
-#endif

@@ -17,8 +17,6 @@
 #include "math/elem.h"
 #include <string.h>
 
-#ifndef TINY_NO_TRAIN
-
 /* ---- helpers */
 
 tiny_status tinyi_grad_number(tiny_grad *g, tiny_dtype type, double x, tiny_tensor *y)
@@ -472,6 +470,7 @@ tiny_status tinyi_grad_rope(tiny_grad *g, const tiny_op *op)
     return tiny_grad_give(g, 0, TINY_OP_ROPE, tiny_grad_of(g, 0), op->in[1], &p);
 }
 
+#ifndef TINYI_NO_TRANSFORM
 tiny_status tinyi_grad_fwht(tiny_grad *g, const tiny_op *op)
 {
     tiny_fwht_params p;
@@ -480,6 +479,7 @@ tiny_status tinyi_grad_fwht(tiny_grad *g, const tiny_op *op)
     p.transposed = !p.transposed;
     return tiny_grad_give(g, 0, TINY_OP_FWHT, tiny_grad_of(g, 0), NULL, &p);
 }
+#endif
 
 /* ---- windows and convolution */
 
@@ -800,4 +800,3 @@ tiny_status tinyi_grad_attention(tiny_grad *g, const tiny_op *op)
     }
     return st;
 }
-#endif

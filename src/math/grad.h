@@ -6,23 +6,30 @@ TINYI_C_BEGIN
 
 #define TINYI_GRADIENTS(G)                                                                                                      \
     G(binary) G(elem) G(glu) G(reduce) G(extreme) G(softmax) G(cross_entropy) G(norm) G(matmul) G(copy) G(gather) G(scatter_add) \
-    G(rope) G(fwht) G(im2col) G(max_pool) G(avg_pool) G(conv) G(attention)                                                      \
-    G(spmm) G(sddmm) G(segment_softmax) G(edge_attention) G(gla) G(twist)
+    G(rope) G(im2col) G(max_pool) G(avg_pool) G(conv) G(attention) G(gla) G(twist)
+#define TINYI_GRADIENTS_EDGES(G) G(spmm) G(sddmm) G(segment_softmax) G(edge_attention)
 
-#ifndef TINY_NO_TRAIN
 #ifdef TINYI_STITCHED
 #define TINYI_GRAD_DECLARE(name) static tiny_status tinyi_grad_##name(tiny_grad *g, const tiny_op *op);
 #else
 #define TINYI_GRAD_DECLARE(name) tiny_status tinyi_grad_##name(tiny_grad *g, const tiny_op *op);
 #endif
 TINYI_GRADIENTS(TINYI_GRAD_DECLARE)
+#ifndef TINYI_NO_EDGES
+TINYI_GRADIENTS_EDGES(TINYI_GRAD_DECLARE)
+#endif
+#ifndef TINYI_NO_TRANSFORM
+TINYI_GRAD_DECLARE(fwht)
+#endif
 #undef TINYI_GRAD_DECLARE
 
 /* What rows tell their gradients: the label of row r, -1 where it is left out; sizes of windows; params with the defaults put in. */
 TINYI_FN tiny_idx tinyi_loss_label(const tiny_op *op, tiny_idx r);
 TINYI_FN void tinyi_patch_read(tinyi_patch *q, const tiny_op *op);
+#ifndef TINYI_NO_EDGES
 TINYI_FN const tiny_spmm_params *tinyi_spmm_params_of(const tiny_op *op);
 TINYI_FN tiny_sddmm_params tinyi_sddmm_params_of(const tiny_op *op);
+#endif
 
 /* The failure that stays in the tape, unless there is one already. */
 TINYI_FN tiny_status tinyi_tape_refuse(tiny_tape *tape, tiny_status st, const char *text);
@@ -40,7 +47,6 @@ TINYI_FN tiny_status tinyi_grad_make(tiny_grad *g, const tiny_tensor *view, int 
 TINYI_FN tiny_status tinyi_grad_begin(tiny_grad *g, const tiny_tensor *view, tiny_tensor *sum);
 TINYI_FN size_t tinyi_grad_scratch(tiny_grad *g);           /* bytes in use ... */
 TINYI_FN void tinyi_grad_drop(tiny_grad *g, size_t used);   /* ... and back to them */
-#endif
 
 TINYI_C_END
 #endif

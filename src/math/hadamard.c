@@ -2,7 +2,6 @@
 #include "math/hadamard.h"
 #include <string.h>
 
-#ifndef TINY_ONLY_MODELS
 static int tinyi_had_prime(size_t q)
 {
     size_t d;
@@ -80,4 +79,3 @@ TINYI_FN void tinyi_had_row(const tinyi_had *h, int transposed, size_t i, float 
     default: row[0] = 1.0f;
     }
 }
-#endif

@@ -10,7 +10,6 @@
 #define TINYI_HADAMARD_H
 #include "core/op.h"
 
-#ifndef TINY_ONLY_MODELS
 #define TINYI_HAD_MOST 256
 
 typedef struct tinyi_had {
@@ -23,5 +22,4 @@ typedef struct tinyi_had {
 TINYI_FN int tinyi_had_of(tinyi_had *h, size_t n);
 /* row i of the matrix, or of its transpose: r signs */
 TINYI_FN void tinyi_had_row(const tinyi_had *h, int transposed, size_t i, float *row);
-#endif
 #endif

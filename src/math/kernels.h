@@ -18,7 +18,6 @@
 #include "math/attention_few.simd.h"
 #include "math/gemv.simd.h"
 #include "math/optim.simd.h"
-#ifndef TINY_ONLY_MODELS
 #include "math/conv.simd.h"
 #include "math/fft.simd.h"
 #include "math/linalg.simd.h"
@@ -26,7 +25,6 @@
 #include "math/slope.simd.h"
 #include "math/edges.simd.h"
 #include "math/twist.simd.h"
-#endif
 #include "math/gla.simd.h"
 #endif
 #include "math/gemm_i8.simd.h"
@@ -45,17 +43,23 @@ static TINYI_UNUSED void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
     TINY_FN(tinyi_use_attention)(k);
     TINY_FN(tinyi_use_gemm_f32)(k);
     TINY_FN(tinyi_use_gemv)(k);
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
     TINY_FN(tinyi_use_optim)(k);
-#endif
-#ifndef TINY_ONLY_MODELS
-    TINY_FN(tinyi_use_conv)(k);
-    TINY_FN(tinyi_use_fft)(k);
-    TINY_FN(tinyi_use_linalg)(k);
-    TINY_FN(tinyi_use_fwht)(k);
     TINY_FN(tinyi_use_slope)(k);
-    TINY_FN(tinyi_use_edges)(k);
     TINY_FN(tinyi_use_twist)(k);
+#endif
+#ifndef TINYI_NO_CONV
+    TINY_FN(tinyi_use_conv)(k);
+#endif
+#ifndef TINYI_NO_TRANSFORM
+    TINY_FN(tinyi_use_fft)(k);
+    TINY_FN(tinyi_use_fwht)(k);
+#endif
+#ifndef TINYI_NO_LINALG
+    TINY_FN(tinyi_use_linalg)(k);
+#endif
+#ifndef TINYI_NO_EDGES
+    TINY_FN(tinyi_use_edges)(k);
 #endif
     TINY_FN(tinyi_use_gla)(k);
 #endif

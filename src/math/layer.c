@@ -11,8 +11,6 @@
 #include "math/elem.h"
 #include <string.h>
 
-#ifndef TINY_NO_TRAIN
-
 static tiny_tensor tinyi_layer_none(void)
 {
     tiny_tensor t;
@@ -465,4 +463,3 @@ TINY_API tiny_status tiny_hvp(tiny_ctx *ctx, const tiny_param *p, size_t n, tiny
     tiny_free(ctx, keep);
     return st;
 }
-#endif

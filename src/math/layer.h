@@ -5,7 +5,6 @@
 #define TINYI_LAYER_H
 #include "math/tape.h"
 TINYI_C_BEGIN
-#ifndef TINY_NO_TRAIN
 
 TINY_API tiny_tensor tiny_tape_linear(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, int act);  /* w (out, in) */
 TINY_API tiny_tensor tiny_tape_add(tiny_tape *tape, const tiny_tensor *a, const tiny_tensor *b);
@@ -40,6 +39,5 @@ TINY_API tiny_tensor tiny_tape_kl_distill(tiny_tape *tape, const tiny_tensor *st
 typedef tiny_status (*tiny_gradient_fn)(void *user);
 TINY_API tiny_status tiny_hvp(tiny_ctx *ctx, const tiny_param *params, size_t n, tiny_gradient_fn fn, void *user, const tiny_tensor *v, const tiny_tensor *h);
 
-#endif
 TINYI_C_END
 #endif

@@ -23,7 +23,6 @@
 #include "math/linalg_svd.h"
 TINYI_C_BEGIN
 
-#ifndef TINY_ONLY_MODELS
 /* ---- Cholesky: A = L L^T, L lower with a positive diagonal
  * a (n, n), only its lower triangle is read; l (n, n), zeros above the diagonal. A pivot that is not positive gives
  * TINY_E_NUMERIC and a sentence with its number and value. */
@@ -32,7 +31,6 @@ TINY_API tiny_status tiny_cholesky(tiny_ctx *ctx, const tiny_tensor *a, const ti
 TINY_API tiny_status tiny_cholesky_solve(tiny_ctx *ctx, const tiny_tensor *l, const tiny_tensor *b, const tiny_tensor *x);
 /* (L L^T)^-1, both triangles */
 TINY_API tiny_status tiny_cholesky_inverse(tiny_ctx *ctx, const tiny_tensor *l, const tiny_tensor *inverse);
-#endif
 
 /* ---- triangles; the other triangle is never read */
 typedef struct tiny_tri_params {            /* all zero: lower, as it stands, with its own diagonal */
@@ -40,15 +38,12 @@ typedef struct tiny_tri_params {            /* all zero: lower, as it stands, wi
     int transposed;                         /* solve T^T X = B, invert T^T */
     int unit;                               /* the diagonal counts as ones and is not read */
 } tiny_tri_params;
-#ifndef TINY_ONLY_MODELS
 /* T X = B; t (n, n), b and x (n, r) or (n); a zero on the diagonal gives TINY_E_NUMERIC. params may be NULL. */
 TINY_API tiny_status tiny_tri_solve(tiny_ctx *ctx, const tiny_tensor *t, const tiny_tensor *b, const tiny_tri_params *params, const tiny_tensor *x);
 /* T^-1 with zeros in the other triangle */
 TINY_API tiny_status tiny_tri_inverse(tiny_ctx *ctx, const tiny_tensor *t, const tiny_tri_params *params, const tiny_tensor *inverse);
-#endif
 
 /* kernels: see math/linalg.simd.h */
-#ifndef TINY_ONLY_MODELS
 #define TINYI_KERNELS_LINALG(K)                                                                                                          \
     K(la_peak, int, (const double *x, size_t n, double *largest))                                                                        \
     K(la_turn, void, (double *to, size_t wide, const double *b, size_t ldb, size_t k, size_t n))                                         \
@@ -60,9 +55,6 @@ TINY_API tiny_status tiny_tri_inverse(tiny_ctx *ctx, const tiny_tensor *t, const
     K(la_symv, void, (double *y, const double *x, const double *a, size_t lda, size_t i0, size_t i1, size_t n))                         \
     K(la_rot, void, (double *p, double *q, size_t n, double c, double s))                                                               \
     K(la_rot4, void, (double *z, size_t ld, size_t n, const double *const *cs, size_t lo, size_t hi))
-#else
-#define TINYI_KERNELS_LINALG(K)
-#endif
 
 TINYI_C_END
 #endif

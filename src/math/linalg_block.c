@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#ifndef TINY_ONLY_MODELS
 /* ---- the way in and out */
 
 tiny_status tinyi_la_look(tiny_ctx *ctx, const char *what, const char *name, const tiny_tensor *t, int flags, tinyi_la_view *v)
@@ -534,4 +533,3 @@ void tinyi_la_reflect(tiny_team *team, double *x, size_t ldx, size_t m, const do
     tinyi_la_sub(team, x, ldx, w2, ldw, 1, v, ldv, 0, m, n, k);
 }
 
-#endif

@@ -9,7 +9,6 @@
 #include "math/linalg.h"
 #include "math/table.h"
 TINYI_C_BEGIN
-#ifndef TINY_ONLY_MODELS
 
 /* ---- the way in and out */
 
@@ -144,6 +143,5 @@ TINYI_FN void tinyi_la_eig_run(tiny_team *team, tinyi_la_run *run, tinyi_la_eig 
 /* -1 when the largest of x (the first of equals) is negative, else 1 */
 TINYI_FN double tinyi_la_sign(const double *x, size_t n);
 
-#endif
 TINYI_C_END
 #endif

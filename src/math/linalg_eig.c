@@ -19,7 +19,6 @@
 #include "math/elem.h"
 #include <string.h>
 
-#ifndef TINY_ONLY_MODELS
 #define TINYI_EIG_JACOBI 32                 /* up to this size in the plain form */
 #define TINYI_EIG_SMALL 8                   /* and in the fast one */
 #define TINYI_EIG_COLUMNS 32                /* of the vectors turned at once: n rows of 256 bytes should fit the second cache */
@@ -509,4 +508,3 @@ TINY_API tiny_status tiny_eigh(tiny_ctx *ctx, const tiny_tensor *a, const tiny_t
     return st;
 }
 
-#endif

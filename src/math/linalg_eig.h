@@ -3,13 +3,11 @@
 #define TINYI_LINALG_EIG_H
 #include "core/op.h"
 TINYI_C_BEGIN
-#ifndef TINY_ONLY_MODELS
 
 /* eigenvalues and vectors of a symmetric matrix: A V = V diag(w)
  * a (n, n), only its lower triangle is read; w (n) ascending; v (n, n) with the vectors as columns, orthonormal, the
  * largest component of each (the first of equals) positive. v may be NULL. */
 TINY_API tiny_status tiny_eigh(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *w, const tiny_tensor *v);
 
-#endif
 TINYI_C_END
 #endif

@@ -11,7 +11,6 @@
 #include "math/elem.h"
 #include <string.h>
 
-#ifndef TINY_ONLY_MODELS
 #define TINYI_LU_STRIP 16                   /* columns of a panel that are eliminated one by one */
 #define TINYI_LU_LD (TINYI_LA_NB + 8)       /* of a panel: an odd number of cache lines, so that a column touches all sets */
 
@@ -59,7 +58,6 @@ static void tinyi_lu_ref(tiny_team *team, tinyi_lu_job *job)
     }
 }
 TINY_REF_END
-
 
 /* Rows i0..i1 of the panel, i0 >= j: divides column j - 1 by its pivot, takes what was eliminated out of column j (and out of the
  * strip, or of all that is right of it when a new strip begins), and finds the largest of column j. */
@@ -347,4 +345,3 @@ TINY_API tiny_status tiny_inverse(tiny_ctx *ctx, const tiny_tensor *a, const tin
     return st ? st : tinyi_lu_go(ctx, "inverse", &job);
 }
 
-#endif

@@ -3,7 +3,6 @@
 #define TINYI_LINALG_LU_H
 #include "core/op.h"
 TINYI_C_BEGIN
-#ifndef TINY_ONLY_MODELS
 
 /* LU with partial pivoting: P A = L U
  * a and lu (n, n): U with its diagonal, L below it without its ones. pivot: i32 (n); step k exchanged rows k and
@@ -14,6 +13,5 @@ TINY_API tiny_status tiny_lu_solve(tiny_ctx *ctx, const tiny_tensor *lu, const t
 TINY_API tiny_status tiny_solve(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *x);
 TINY_API tiny_status tiny_inverse(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *inverse);
 
-#endif
 TINYI_C_END
 #endif

@@ -17,7 +17,6 @@
 #include "math/elem.h"
 #include <string.h>
 
-#ifndef TINY_ONLY_MODELS
 typedef struct tinyi_qr_job {
     tinyi_la_run run;
     tinyi_la_view a, b, q, r, x;            /* QR: a, q, r; least squares: a, b, x */
@@ -348,4 +347,3 @@ TINY_API tiny_status tiny_lstsq(tiny_ctx *ctx, const tiny_tensor *a, const tiny_
     return st;
 }
 
-#endif

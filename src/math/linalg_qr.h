@@ -3,7 +3,6 @@
 #define TINYI_LINALG_QR_H
 #include "core/op.h"
 TINYI_C_BEGIN
-#ifndef TINY_ONLY_MODELS
 
 /* QR: A = Q R, k = min(m, n); a (m, n), q (m, k) with orthonormal columns, r (k, n) upper with a diagonal >= 0.
  * q or r may be NULL. */
@@ -13,6 +12,5 @@ TINY_API tiny_status tiny_qr(tiny_ctx *ctx, const tiny_tensor *a, const tiny_ten
  * rank < n gives TINY_E_NUMERIC. *rank is set whenever the factorisation was made; rank may be NULL. */
 TINY_API tiny_status tiny_lstsq(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, double tolerance, const tiny_tensor *x, tiny_idx *rank);
 
-#endif
 TINYI_C_END
 #endif

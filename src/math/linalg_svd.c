@@ -16,7 +16,6 @@
 #include "math/elem.h"
 #include <string.h>
 
-#ifndef TINY_ONLY_MODELS
 #define TINYI_SVD_PLAIN 10                  /* up to so many columns the turns begin with the identity */
 #define TINYI_SVD_SWEEPS 60
 
@@ -396,4 +395,3 @@ TINY_API tiny_status tiny_svd(tiny_ctx *ctx, const tiny_tensor *a, const tiny_te
     return st;
 }
 
-#endif

@@ -13,7 +13,6 @@
 #include "math/elem.h"
 #include "math/walk.h"
 
-#ifndef TINY_ONLY_MODELS
 #define TINYI_LOSS_BLOCK 1024
 
 static const tiny_cross_entropy_params *tinyi_loss_params(const tiny_op *op)
@@ -170,4 +169,3 @@ TINY_API tiny_status tiny_cross_entropy(tiny_ctx *ctx, const tiny_tensor *x, con
     return tinyi_call(ctx, TINY_OP_CROSS_ENTROPY, x, label, params, y);
 }
 
-#endif

@@ -4,14 +4,34 @@
 
 #if !TINYI_CHAT
 #define TINYI_ROW_POINTER(KIND, name) &tinyi_row_##name,
-#ifdef TINY_ONLY_MODELS
-#define TINYI_ROW_MORE(KIND, name) NULL,
+#define TINYI_ROW_NONE(KIND, name) NULL,
+#ifdef TINYI_NO_CONV
+#define TINYI_ROW_CONV TINYI_ROW_NONE
 #else
-#define TINYI_ROW_MORE(KIND, name) TINYI_ROW_POINTER(KIND, name)
+#define TINYI_ROW_CONV TINYI_ROW_POINTER
 #endif
-static const tiny_op_row *const tinyi_rows[] = { NULL, TINYI_OPS_OF(TINYI_ROW_POINTER, TINYI_ROW_MORE) };
+#ifdef TINYI_NO_TRANSFORM
+#define TINYI_ROW_TRANSFORM TINYI_ROW_NONE
+#else
+#define TINYI_ROW_TRANSFORM TINYI_ROW_POINTER
+#endif
+#ifdef TINYI_NO_TRAIN
+#define TINYI_ROW_TRAIN TINYI_ROW_NONE
+#else
+#define TINYI_ROW_TRAIN TINYI_ROW_POINTER
+#endif
+#ifdef TINYI_NO_EDGES
+#define TINYI_ROW_EDGES TINYI_ROW_NONE
+#else
+#define TINYI_ROW_EDGES TINYI_ROW_POINTER
+#endif
+static const tiny_op_row *const tinyi_rows[] = { NULL, TINYI_OPS_OF(TINYI_ROW_POINTER, TINYI_ROW_CONV, TINYI_ROW_TRANSFORM, TINYI_ROW_TRAIN, TINYI_ROW_EDGES) };
 #undef TINYI_ROW_POINTER
-#undef TINYI_ROW_MORE
+#undef TINYI_ROW_NONE
+#undef TINYI_ROW_CONV
+#undef TINYI_ROW_TRANSFORM
+#undef TINYI_ROW_TRAIN
+#undef TINYI_ROW_EDGES
 #endif
 
 #define TINYI_SLOT_NAME(name, type, params) #name,

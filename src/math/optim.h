@@ -51,7 +51,6 @@ typedef struct tiny_optim_desc {
     double ema;                             /* above 0: a moving average of the parameters, e += (1 - ema)(w - e), is kept */
 } tiny_optim_desc;
 
-#ifndef TINY_NO_TRAIN
 typedef struct tiny_optim tiny_optim;
 TINY_API tiny_status tiny_optim_open(tiny_ctx *ctx, const tiny_param *params, size_t n_params, const tiny_optim_desc *desc, tiny_optim **out);
 TINY_API void tiny_optim_close(tiny_optim *opt);           /* takes NULL */
@@ -64,7 +63,6 @@ TINY_API tiny_status tiny_optim_ema_swap(tiny_optim *opt);
 /* What must be saved for going on later: state number i with its name ("adam.m.NAME"), 0 past the end; and the steps. */
 TINY_API int tiny_optim_state(const tiny_optim *opt, size_t i, char name[128], tiny_tensor *state);
 TINY_API tiny_status tiny_optim_resume(tiny_optim *opt, int64_t steps); /* after the states have been written over */
-#endif
 
 /* ---- schedules: a factor of the lr */
 
@@ -92,24 +90,14 @@ TINY_API double tiny_plateau_next(tiny_plateau *p, double loss);            /* t
 
 /* ---- initial values of dense f32 or f64 tensors (out, in, ...): fan_in = in * the rest, fan_out = out * the rest */
 
-TINY_API tiny_status tiny_init_constant(tiny_ctx *ctx, const tiny_tensor *w, double value);
-TINY_API tiny_status tiny_init_normal(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, double deviation);
-TINY_API tiny_status tiny_init_he(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, int fan_out);     /* N(0, 2 / fan) */
-TINY_API tiny_status tiny_init_xavier(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w);  /* uniform, +-sqrt(6 / (in + out)) */
-#ifndef TINY_ONLY_MODELS
 /* Rows (or columns, where there are more rows) orthonormal times gain: Q of the QR of a Gaussian matrix. */
 TINY_API tiny_status tiny_init_orthogonal(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, double gain);
-#endif
 
 typedef struct tinyi_adam_step { float scale, b1, b2, rate, root, eps, keep, decay; } tinyi_adam_step;
 typedef struct tinyi_sgd_step { float scale, momentum, rate, decay; int nesterov; } tinyi_sgd_step;
-#ifndef TINY_NO_TRAIN
 #define TINYI_KERNELS_OPTIM(K)                                                                                  \
     K(optim_adam_f32, void, (float *w, float *m, float *v, const float *g, size_t n, const tinyi_adam_step *s)) \
     K(optim_sgd_f32, void, (float *w, float *m, const float *g, size_t n, const tinyi_sgd_step *s))
-#else
-#define TINYI_KERNELS_OPTIM(K)
-#endif
 
 TINYI_C_END
 #endif

@@ -1,5 +1,4 @@
 /* src/math/optim.simd.h - the steps of one run of parameters; each is written once, n a vector at most */
-#ifndef TINY_NO_TRAIN
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_optim_adam)(v_f32 w, v_f32 *m, v_f32 *v, v_f32 g, const tinyi_adam_step *s)
 {
     g = v_fma(w, v_set(s->decay), v_mul(g, v_set(s->scale)));
@@ -61,4 +60,3 @@ static void TINY_FN(tinyi_use_optim)(tinyi_kernels *k)
     TINYI_USE(k, optim_adam_f32);
     TINYI_USE(k, optim_sgd_f32);
 }
-#endif

@@ -12,7 +12,6 @@
 #include "math/elem.h"
 #include <string.h>
 
-#ifndef TINY_ONLY_MODELS
 static tiny_idx tinyi_patch_or(int v, tiny_idx other) { return v ? v : other; }
 
 /* Everything but what the row asks for; col2im: n and c from the columns. */
@@ -301,4 +300,3 @@ TINY_API tiny_status tiny_col2im(tiny_ctx *ctx, const tiny_tensor *x, const tiny
 TINY_API tiny_status tiny_max_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_MAX_POOL, x, NULL, params, y); }
 TINY_API tiny_status tiny_avg_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_AVG_POOL, x, NULL, params, y); }
 
-#endif

@@ -13,7 +13,6 @@
 #include "math/walk.h"
 #include "math/elem.h"
 
-#ifndef TINY_ONLY_MODELS
 static tiny_status tinyi_slope_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
 {
     const tiny_slope_params *p = (const tiny_slope_params *)op->params;
@@ -185,4 +184,3 @@ TINY_API tiny_status tiny_slope(tiny_ctx *ctx, int of, const tiny_tensor *x, con
 
 TINY_API tiny_status tiny_round(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_ROUND, x, NULL, NULL, y); }
 
-#endif

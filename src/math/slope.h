@@ -6,22 +6,16 @@ TINYI_C_BEGIN
 
 typedef struct tiny_slope_params { int of; } tiny_slope_params;     /* TINY_OP_EXP ... TINY_OP_GELU_TANH */
 
-#ifndef TINY_ONLY_MODELS
 /* dx = dy f'(x), x, dy, dx of one shape; dx may be dy. f' of relu and relu2 at 0 is 0, of abs too. round passes dy on as it
  * is (the straight-through estimate of Y. Bengio et al., 2013, arXiv 1308.3432). */
 TINY_API tiny_status tiny_slope(tiny_ctx *ctx, int of, const tiny_tensor *x, const tiny_tensor *dy, const tiny_tensor *dx);
 /* y = x to the nearest integer, ties to even. */
 TINY_API tiny_status tiny_round(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
-#endif
 
 #define TINYI_OPS_SLOPE(ROW) ROW(SLOPE, slope) ROW(ROUND, round)
-#ifndef TINY_ONLY_MODELS
 #define TINYI_KERNELS_SLOPE(K)                                                              \
     K(slope_f32, void, (int of, float *dx, const float *x, const float *dy, size_t n))      \
     K(nearest_f32, void, (float *y, const float *x, size_t n))
-#else
-#define TINYI_KERNELS_SLOPE(K)
-#endif
 
 TINYI_C_END
 #endif

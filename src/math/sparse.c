@@ -5,7 +5,6 @@
 #include "core/state.h"
 #include <string.h>
 
-#ifndef TINY_ONLY_MODELS
 TINY_API const char *tiny_sparse_form_name(tiny_sparse_form form)
 {
     static const char *const names[] = { "coo", "csr", "csc", "ell", "bsr", "bitmap" };
@@ -307,4 +306,3 @@ TINY_API tiny_status tiny_sparse_to_dense(tiny_ctx *ctx, const tiny_sparse *a, c
     return st;
 }
 
-#endif

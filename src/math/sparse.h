@@ -53,7 +53,6 @@ typedef struct tiny_sparse_desc {           /* all zero: COO */
 /* How many elements each array of a result has; 0: the array is not used. */
 typedef struct tiny_sparse_room { size_t offset, row, col, bits, value, source; } tiny_sparse_room;
 
-#ifndef TINY_ONLY_MODELS
 /* Order and range of everything, with a sentence that names the first fault. */
 TINY_API tiny_status tiny_sparse_check(tiny_ctx *ctx, const tiny_sparse *a);
 
@@ -70,7 +69,6 @@ TINY_API tiny_status tiny_sparse_to_dense(tiny_ctx *ctx, const tiny_sparse *a, c
 
 TINY_API void tiny_sparse_free(tiny_ctx *ctx, tiny_sparse *a);     /* takes NULL, and matrices that own nothing */
 TINY_API const char *tiny_sparse_form_name(tiny_sparse_form form);  /* "csr"; "?" for an unknown one */
-#endif
 
 TINYI_C_END
 #endif

@@ -3,7 +3,6 @@
 #include "core/state.h"
 #include <string.h>
 
-#ifndef TINY_ONLY_MODELS
 tiny_idx tinyi_sparse_block_rows(const tiny_sparse *a) { return (a->n_rows + a->block_rows - 1) / a->block_rows; }
 
 tiny_idx tinyi_sparse_block_cols(const tiny_sparse *a) { return (a->n_cols + a->block_cols - 1) / a->block_cols; }
@@ -204,4 +203,3 @@ tiny_status tinyi_sparse_to_lists(tiny_ctx *ctx, tinyi_lines *l, tiny_sparse *ou
     return TINY_OK;
 }
 
-#endif

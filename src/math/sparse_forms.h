@@ -3,7 +3,6 @@
 #define TINYI_SPARSE_FORMS_H
 #include "math/sparse_lines.h"
 TINYI_C_BEGIN
-#ifndef TINY_ONLY_MODELS
 
 /* out has its form and shape. room: its arrays are the caller's and so long, else they are taken from the context; told: only
  * what is needed is written, and out stays. */
@@ -16,6 +15,5 @@ TINYI_FN tiny_status tinyi_sparse_to_lists(tiny_ctx *ctx, tinyi_lines *l, tiny_s
 TINYI_FN tiny_idx tinyi_sparse_block_rows(const tiny_sparse *a);                /* rows of blocks, of BSR */
 TINYI_FN tiny_idx tinyi_sparse_block_cols(const tiny_sparse *a);
 
-#endif
 TINYI_C_END
 #endif

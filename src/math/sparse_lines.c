@@ -17,7 +17,6 @@
 #include "core/state.h"
 #include <string.h>
 
-#ifndef TINY_ONLY_MODELS
 tiny_idx tinyi_sparse_words(const tiny_sparse *a) { return (a->n_cols + 63) / 64; }
 
 void tinyi_lines_free(tiny_ctx *ctx, tinyi_lines *l)
@@ -463,4 +462,3 @@ tiny_status tinyi_lines_make(tiny_ctx *ctx, tinyi_lines *l, const tiny_sparse *a
     return st;
 }
 
-#endif

@@ -3,7 +3,6 @@
 #define TINYI_SPARSE_LINES_H
 #include "math/sparse.h"
 TINYI_C_BEGIN
-#ifndef TINY_ONLY_MODELS
 
 typedef struct tinyi_lines {
     tiny_idx n_lines;
@@ -22,6 +21,5 @@ TINYI_FN void tinyi_lines_free(tiny_ctx *ctx, tinyi_lines *l);
 
 TINYI_FN tiny_idx tinyi_sparse_words(const tiny_sparse *a);                     /* of a row of BITMAP */
 
-#endif
 TINYI_C_END
 #endif

@@ -17,6 +17,36 @@ TINYI_C_BEGIN
     TINYI_KERNELS_LINALG(K) TINYI_KERNELS_SLOPE(K) TINYI_KERNELS_OPTIM(K) TINYI_KERNELS_EDGES(K)      \
     TINYI_KERNELS_GLA(K) TINYI_KERNELS_TWIST(K)
 
+/* of one target each slot is a declaration, and what is left out has none */
+#if TINYI_BY_NAME
+#ifdef TINYI_NO_CONV
+#undef TINYI_KERNELS_CONV
+#define TINYI_KERNELS_CONV(K)
+#endif
+#ifdef TINYI_NO_TRANSFORM
+#undef TINYI_KERNELS_FFT
+#define TINYI_KERNELS_FFT(K)
+#undef TINYI_KERNELS_FWHT
+#define TINYI_KERNELS_FWHT(K)
+#endif
+#ifdef TINYI_NO_LINALG
+#undef TINYI_KERNELS_LINALG
+#define TINYI_KERNELS_LINALG(K)
+#endif
+#ifdef TINYI_NO_EDGES
+#undef TINYI_KERNELS_EDGES
+#define TINYI_KERNELS_EDGES(K)
+#endif
+#ifdef TINYI_NO_TRAIN
+#undef TINYI_KERNELS_SLOPE
+#define TINYI_KERNELS_SLOPE(K)
+#undef TINYI_KERNELS_OPTIM
+#define TINYI_KERNELS_OPTIM(K)
+#undef TINYI_KERNELS_TWIST
+#define TINYI_KERNELS_TWIST(K)
+#endif
+#endif
+
 #define TINYI_SLOT_ENUM(name, type, params) TINYI_K_##name,
 enum { TINYI_KERNELS(TINYI_SLOT_ENUM) TINYI_K_COUNT };
 #undef TINYI_SLOT_ENUM
@@ -49,13 +79,7 @@ TINYI_FN tiny_idx tinyi_softmax_block(const tinyi_kernels *k);      /* values th
 #else
 #define TINYI_ROW const tiny_op_row
 #define TINYI_ROW_DECLARE(KIND, name) extern const tiny_op_row tinyi_row_##name;
-#ifdef TINY_ONLY_MODELS
-#define TINYI_ROW_NOT(KIND, name)
-TINYI_OPS_OF(TINYI_ROW_DECLARE, TINYI_ROW_NOT)
-#undef TINYI_ROW_NOT
-#else
 TINYI_OPS(TINYI_ROW_DECLARE)
-#endif
 #undef TINYI_ROW_DECLARE
 #endif
 

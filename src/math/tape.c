@@ -17,8 +17,6 @@
 #include "math/elem.h"
 #include <string.h>
 
-#ifndef TINY_NO_TRAIN
-
 typedef struct tinyi_tape_value {
     unsigned char *lo, *hi;                 /* its bytes */
     unsigned char *grad;                    /* dense, or NULL */
@@ -863,4 +861,3 @@ TINY_API tiny_status tiny_tape_segment(tiny_tape *t, tiny_segment_fn fn, void *u
     }
     return TINY_OK;
 }
-#endif

@@ -42,7 +42,6 @@
 #include "math/ops.h"
 #include "math/optim.h"
 TINYI_C_BEGIN
-#ifndef TINY_NO_TRAIN
 
 typedef struct tiny_tape tiny_tape;
 typedef struct tiny_tape_desc {
@@ -100,6 +99,5 @@ TINY_API tiny_status tiny_grad_op(tiny_grad *g, const tiny_op *op);         /* a
 TINY_API tiny_status tiny_grad_add(tiny_grad *g, int i_input, const tiny_tensor *dx);
 TINY_API tiny_status tiny_grad_give(tiny_grad *g, int i_input, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params);
 
-#endif
 TINYI_C_END
 #endif

@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#ifndef TINY_NO_TRAIN
-
 TINY_API tiny_tensor tiny_tape_rows(tiny_tape *tape, const tiny_tensor *data, const uint32_t *sample, tiny_idx n)
 {
     tiny_tensor y;
@@ -195,4 +193,3 @@ TINY_API tiny_status tiny_train(tiny_ctx *ctx, const tiny_train_desc *d, tiny_tr
     if (last) *last = s;
     return st;
 }
-#endif

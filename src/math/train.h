@@ -7,7 +7,6 @@
 #define TINYI_TRAIN_H
 #include "math/tape.h"
 TINYI_C_BEGIN
-#ifndef TINY_NO_TRAIN
 
 typedef struct tiny_train_state {
     int64_t step, steps, epoch;             /* step counts from 1 after the first */
@@ -49,6 +48,5 @@ TINY_API tiny_tensor tiny_tape_rows(tiny_tape *tape, const tiny_tensor *data, co
 TINY_API tiny_status tiny_params_save(tiny_ctx *ctx, const char *path, const tiny_param *params, size_t n, const tiny_optim *opt);
 TINY_API tiny_status tiny_params_load(tiny_ctx *ctx, const char *path, const tiny_param *params, size_t n, tiny_optim *opt);
 
-#endif
 TINYI_C_END
 #endif

@@ -31,8 +31,7 @@ TINYI_FN tiny_status tinyi_twist_check(tiny_ctx *ctx, const char *name, const ti
     return TINY_OK;
 }
 
-#ifndef TINY_ONLY_MODELS
-
+#ifndef TINYI_NO_TRAIN
 #define TINYI_TWIST_BLOCK 4096              /* weights of a task, and at most summed in float */
 
 typedef struct tinyi_twist {
@@ -316,7 +315,6 @@ TINY_API tiny_status tiny_twist_backward(tiny_ctx *ctx, const tiny_tensor *a, co
     return tiny_run(ctx, &op);
 }
 
-#ifndef TINY_NO_TRAIN
 tiny_status tinyi_grad_twisted(tiny_grad *g, const tiny_tensor *a, const tiny_tensor *dy, const tiny_tensor *s, const tiny_twist_params *params, tiny_tensor *d_a, tiny_tensor *d_s)
 {
     static const tiny_reduce_params all = { 0, 1, 0 };
@@ -348,5 +346,4 @@ tiny_status tinyi_grad_twist(tiny_grad *g, const tiny_op *op)
     if (!st) st = tiny_grad_add(g, 0, &da);
     return st || !op->in[1] ? st : tiny_grad_add(g, 1, &ds);
 }
-#endif
 #endif

@@ -21,14 +21,12 @@ typedef struct tiny_twist_params {
     float s;                                /* they began with 0.5 and trained it, one a layer, with a rate of its own (1e-3 to 7e-5) */
 } tiny_twist_params;
 
-#ifndef TINY_ONLY_MODELS
 /* s: a tensor of one number that stands for params.s and takes a gradient, or NULL. y may be exactly a. */
 TINY_API tiny_status tiny_twist(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *s, const tiny_twist_params *params, const tiny_tensor *y);
 /* The gradient, for those who have no tape: d_a as a; d_s (..., 1), a number for each row: dL/ds is their sum. Which weights are trivial
  * counts as constant. Switched off, d_a is dy and d_s is 0. */
 TINY_API tiny_status tiny_twist_backward(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *dy, const tiny_tensor *s, const tiny_twist_params *params,
                                          const tiny_tensor *d_a, const tiny_tensor *d_s);
-#endif
 
 /* for the operations that have such params */
 #define TINYI_TWIST_LEAST 1e-6              /* what the sum of the trivial weights has at least, so that nothing is divided by 0 */
@@ -36,7 +34,6 @@ TINYI_FN double tinyi_twist_s(float s, const tiny_tensor *given);
 TINYI_FN tiny_status tinyi_twist_check(tiny_ctx *ctx, const char *name, const tiny_op *op, float t, float s, const tiny_tensor *given);
 
 #define TINYI_OPS_TWIST(ROW) ROW(TWIST, twist) ROW(TWIST_BACKWARD, twist_backward)
-#ifndef TINY_ONLY_MODELS
 /* trivial: a[i] <= low
  *   sum    of the trivial ones; not finite where some number is not
  *   write  y = f a^2 where trivial, else a                     dot   sum g a^2 over the trivial ones
@@ -46,9 +43,6 @@ TINYI_FN tiny_status tinyi_twist_check(tiny_ctx *ctx, const char *name, const ti
     K(twist_write_f32, void, (float *y, const float *a, size_t n, float low, float f))                                  \
     K(twist_dot_f32, float, (const float *a, const float *g, size_t n, float low))                                      \
     K(twist_back_f32, void, (float *da, const float *a, const float *g, size_t n, float low, float f, float c))
-#else
-#define TINYI_KERNELS_TWIST(K)
-#endif
 
 TINYI_C_END
 #endif

@@ -2,7 +2,7 @@
  *
  * The first byte chooses: bit 0 the checksum is put right first, bit 1 the product is that of woven tiles. The rest is the file. After a change of the format the corpus is written anew:
  *
- *     cc -std=c99 -DFLASHLLM_CORPUS -DTINYLLM_IMPLEMENTATION -I. -Itests tests/fuzz/flashllm.c -o build/flashllm-corpus -pthread -lm
+ *     cc -std=c99 -DFLASHLLM_CORPUS -DTINYLLM_ALL -DTINYLLM_IMPLEMENTATION -I. -Itests tests/fuzz/flashllm.c -o build/flashllm-corpus -pthread -lm
  *     build/flashllm-corpus tests/fuzz/corpus/flashllm                                                                    */
 #include "tinyllm.h"
 #include <stdio.h>

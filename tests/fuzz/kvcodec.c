@@ -3,7 +3,7 @@
  * The first byte chooses: bit 0 tables or a chunk, bit 1 the checksum is put right first. The rest is the file. The tables that chunks
  * are read with are made here. After a change of the format the corpus is written anew:
  *
- *     cc -std=c99 -DKVCODEC_CORPUS -DTINYLLM_IMPLEMENTATION -I. -Itests tests/fuzz/kvcodec.c -o build/kvcodec-corpus -pthread -lm
+ *     cc -std=c99 -DKVCODEC_CORPUS -DTINYLLM_ALL -DTINYLLM_IMPLEMENTATION -I. -Itests tests/fuzz/kvcodec.c -o build/kvcodec-corpus -pthread -lm
  *     build/kvcodec-corpus tests/fuzz/corpus/kvcodec                                                                     */
 #include "tinyllm.h"
 #include <stdio.h>

@@ -21,7 +21,7 @@ seconds=${FUZZ_SECONDS:-60}
 flags="-O1 -g -std=c99 -I$INC -Itests -Itests/fuzz -DTINY_NO_OPENMP -fsanitize=address,undefined -fno-sanitize-recover=undefined"
 bodies() { # compiler, further flags: the implementation once for all targets of a header
     for header in $headers; do
-        printf '#define %s_IMPLEMENTATION\n#include <%s.h>\n' "$(echo $header | tr a-z A-Z)" $header | $1 $flags $2 -x c -c - -o "$out/$header.o" || return 1
+        printf '#define %s_ALL\n#define %s_IMPLEMENTATION\n#include <%s.h>\n' "$(echo $header | tr a-z A-Z)" "$(echo $header | tr a-z A-Z)" $header | $1 $flags $2 -x c -c - -o "$out/$header.o" || return 1
     done
 }
 header_of() { # the one that a target includes

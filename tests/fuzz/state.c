@@ -3,7 +3,7 @@
  * The first byte chooses: bit 0 all sequences or one, bit 1 the checksum is put right first, bits 2 and 3 the format of keys and
  * values. The rest is the file. The model is made here, of one layer. After a change of the format the corpus is written anew:
  *
- *     cc -std=c99 -DSTATE_CORPUS -DTINYLLM_IMPLEMENTATION -I. -Itests tests/fuzz/state.c -o build/state-corpus -pthread -lm
+ *     cc -std=c99 -DSTATE_CORPUS -DTINYLLM_ALL -DTINYLLM_IMPLEMENTATION -I. -Itests tests/fuzz/state.c -o build/state-corpus -pthread -lm
  *     build/state-corpus tests/fuzz/corpus/state                                                                         */
 #include "tinyllm.h"
 #include "llm/file/kit.h"

@@ -3,7 +3,7 @@
  * The first byte chooses: bit 0 the checksum is put right first, bit 1 the number of bytes in the head too, bits 2 and 3 what is done with a matrix that was refused: through the door
  * of the operation, which does not look at codes. The rest is the file. After a change of the format the corpus is written anew:
  *
- *     cc -std=c99 -DVPTQ_CORPUS -DTINYLLM_IMPLEMENTATION -I. -Itests tests/fuzz/vptq.c -o build/vptq-corpus -pthread -lm
+ *     cc -std=c99 -DVPTQ_CORPUS -DTINYLLM_ALL -DTINYLLM_IMPLEMENTATION -I. -Itests tests/fuzz/vptq.c -o build/vptq-corpus -pthread -lm
  *     build/vptq-corpus tests/fuzz/corpus/vptq                                                                    */
 #include "tinyllm.h"
 #include <stdio.h>

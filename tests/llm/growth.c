@@ -5,6 +5,7 @@
  * that grows with n log n is about 4.5 times as much at 4n; the limit is 6, quadratic work would be 16. Where the compiler
  * cannot count blocks, the allocator alone is counted.                                                                     */
 #ifdef T_STEPS
+#define TINYLLM_ALL
 #define TINYLLM_IMPLEMENTATION
 #define TINY_NO_SIMD
 #define TINY_NO_CONFORM

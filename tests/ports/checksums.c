@@ -10,6 +10,7 @@
  * What is not in the table and promises the same bits (random numbers; weights rounded, packed and trained) has lines of
  * its own.                                                                                                           */
 #ifdef PORT_IMPLEMENTATION
+#define TINYLLM_ALL
 #define TINYLLM_IMPLEMENTATION
 #endif
 #include "tinyllm.h"

@@ -133,7 +133,7 @@ compilers() {
             pthread=-pthread
         else
             case $c in *11) continue ;; esac
-            unit $c "${p}vector" LG -fsyntax-only && good
+            unit $c "${p}vector" LG -fsyntax-only -DUNIT_ALL && good
             scalar=-DTINY_NO_SIMD
             [ $c != clang ] || scalar=
             unit $c "${p}LG" LG -O0 $scalar && program $c "both headers in one unit" "${p}LG"
@@ -151,7 +151,7 @@ compilers() {
 
     # every option, alone and together
     pthread=-pthread
-    options='TINY_NO_OPENMP TINY_NO_SIMD TINY_NO_SIMDE TINY_NO_STDIO TINY_NO_MALLOC TINY_NO_HUGE_PAGES TINY_NO_CONFORM TINY_NO_TRAIN TINY_NO_W128 TINY_NO_AVX2 TINY_NO_AVX512 TINY_NO_AMX TINY_NO_VNNI TINYLLM_FEW_FORMATS TINYLLM_NO_GPTQ TINYLLM_NO_VPTQ TINYLLM_NO_BIPOLAR TINYLLM_NO_BITWEIGHT TINYLLM_NO_WEAVE TINYLLM_NO_FLASH'
+    options='TINY_NO_OPENMP TINY_NO_SIMD TINY_NO_SIMDE TINY_NO_STDIO TINY_NO_MALLOC TINY_NO_HUGE_PAGES TINY_NO_CONFORM TINY_NO_W128 TINY_NO_AVX2 TINY_NO_AVX512 TINY_NO_AMX TINY_NO_VNNI TINYLLM_FEW_FORMATS'
     all=
     for o in $options; do all="$all -D$o"; done
     # shellcheck disable=SC2086
@@ -161,20 +161,59 @@ compilers() {
     # what only tinyllm.h can leave out: with the vector code of one target, as a small program has it
     one=scalar
     [ "$(uname -m)" != x86_64 ] || one=w128
-    unit $first opt_models L -O0 -DTINY_ONLY_MODELS -DTINY_ONLY_TARGET=$one && program $first "option TINY_ONLY_MODELS" opt_models
     # the smallest chat program, and one target with all the rest
-    small="-DTINY_ONLY_TARGET=scalar -DTINY_ONLY_MODELS -DTINYLLM_NO_TRAIN -DTINYLLM_FEW_FORMATS -DTINYLLM_ONLY_CHAT -DTINYLLM_NO_TEMPLATES -DTINY_NO_MESSAGES"
+    small="-DTINY_ONLY_TARGET=scalar -DTINYLLM_FEW_FORMATS -DTINYLLM_ONLY_CHAT -DTINYLLM_NO_TEMPLATES -DTINY_NO_MESSAGES"
     # shellcheck disable=SC2086
     unit $first opt_chat L -O1 $small -DTINYLLM_ONLY_ARCH=llama -DTINYLLM_ONLY_TOKENIZER=RWKV && program $first "the smallest chat program" opt_chat
     # shellcheck disable=SC2086
     unit $first opt_archs L -O0 $small && program $first "a chat program for all architectures" opt_archs
     unit $first opt_target L -O0 -DTINY_ONLY_TARGET=$one && program $first "option TINY_ONLY_TARGET" opt_target
     if [ "$(uname -m)" = x86_64 ]; then
-        for o in avx2 avx512; do unit $first opt_$o LG -fsyntax-only -DTINY_ONLY_TARGET=$o && good; done
+        for o in avx2 avx512; do unit $first opt_$o LG -fsyntax-only -DUNIT_ALL -DTINY_ONLY_TARGET=$o && good; done
     fi
+    features
     if [ "$full" = all ]; then
         for o in $options; do unit $first opt_$o L -O0 -DMY_ALLOCATOR -D$o && program $first "option $o" opt_$o; done
     fi
+}
+
+# Features (src/features.txt). Every one alone on top of what is always there, all but one, and the tiers: no warning, and nothing is
+# called that is not there. A compiler reads each choice; a link shows it for the tiers.
+features() {
+    command -v "$BUILD/stitch" >/dev/null 2>&1 && "$BUILD/stitch" src features "$dir/features" 2>"$dir/log" || { skip "features: build/stitch and src/ are not here"; return; }
+    for t in TOOLS LAB ALL; do
+        unit $first tier_$t LG -O0 -DTINY_NO_SIMD -DUNIT_MORE -DTINYLLM_$t -DTINYGNN_$t && program $first "tier $t" tier_$t
+        if there clang; then unit clang tier_clang_$t L -fsyntax-only -DTINY_NO_SIMD -DTINYLLM_$t && good; fi
+    done
+    unit $first all_L L -O0 -DTINY_NO_SIMD -DUNIT_ALL && program $first "all of tinyllm.h" all_L
+    unit $first all_G G -O0 -DTINY_NO_SIMD -DUNIT_ALL && program $first "all of tinygnn.h" all_G
+    refuses "what needs what is left out" 'TINYLLM_WITH_GPTQ, and' L -DTINYLLM_WITH_GPTQ -DTINY_NO_LINALG
+    refuses "a graph without edges" 'cannot do without EDGES' G -DTINY_NO_EDGES
+    refuses "chat and everything" 'choose one' L -DTINYLLM_ONLY_CHAT -DTINYLLM_ALL
+    refuses "the old name of the default" 'is the default now' L -DTINY_ONLY_MODELS
+    refuses "a second header that finds too little" 'before the first of the two headers' Lg -DUNIT_LATE
+    # each by itself: by tcc, which is quick; `run.sh all` has it from a compiler that warns
+    one=tcc
+    [ "$full" != all ] || one=$first
+    there $one || { skip "tcc is not here: features one by one"; return; }
+    while read -r wing tier part _; do
+        case $wing in all) macro=TINY shapes='L G' ;; llm) macro=TINYLLM shapes=L ;; gnn) macro=TINYGNN shapes=G ;; esac
+        [ "$tier" != BASE ] || continue
+        for s in $shapes; do
+            [ "$s$part" != GEDGES ] && [ "$s$part" != GSPARSE ] || continue     # graphs are nothing without
+            unit $one "with_$part$s" $s -O0 -DTINY_NO_SIMD -DUNIT_MORE -D${macro}_WITH_$part && program $one "feature $part alone" "with_$part$s"
+            unit $one "no_$part$s" $s -O0 -DTINY_NO_SIMD -DUNIT_MORE -DTINYLLM_ALL -DTINYGNN_ALL -D${macro}_NO_$part && program $one "everything but $part" "no_$part$s"
+        done
+    done <"$dir/features"
+}
+# refuses WHAT SENTENCE SHAPE flags: an #error, and it says so
+refuses() {
+    what=$1 sentence=$2 shape=$3
+    shift 3
+    # shellcheck disable=SC2046
+    if $(compiler $first) -I"$INC" -DUNIT=x -DSHAPE_$shape "$@" -fsyntax-only $here/unit.c >"$dir/log" 2>&1; then bad "$what is accepted"
+    elif grep -q "error.*$sentence" "$dir/log"; then good
+    else bad "$what" "$dir/log"; fi
 }
 
 # what a header says of itself: another file name, from another folder

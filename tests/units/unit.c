@@ -8,14 +8,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if defined SHAPE_L || defined SHAPE_Lg || defined SHAPE_LG || defined SHAPE_Lgl
+#if defined UNIT_ALL
+#define TINYLLM_ALL
+#define TINYGNN_ALL
+#endif
+#if defined SHAPE_LG || defined SHAPE_GL    /* the first header brings core and math for both */
 #define TINYLLM_IMPLEMENTATION
+#define TINYGNN_IMPLEMENTATION
+#endif
+#if defined SHAPE_L || defined SHAPE_Lg || defined SHAPE_LG || defined SHAPE_Lgl
+#ifndef TINYLLM_IMPLEMENTATION
+#define TINYLLM_IMPLEMENTATION
+#endif
 #include "tinyllm.h"
 #elif defined SHAPE_l || defined SHAPE_lg || defined SHAPE_lG || defined SHAPE_lL
 #include "tinyllm.h"
 #endif
 
 #if defined SHAPE_G || defined SHAPE_LG || defined SHAPE_lG || defined SHAPE_Gl || defined SHAPE_GL
+#ifndef TINYGNN_IMPLEMENTATION
+#define TINYGNN_IMPLEMENTATION
+#endif
+#include "tinygnn.h"
+#elif defined UNIT_LATE
 #define TINYGNN_IMPLEMENTATION
 #include "tinygnn.h"
 #elif defined SHAPE_g || defined SHAPE_lg || defined SHAPE_Lg || defined SHAPE_gl || defined SHAPE_gL || defined SHAPE_Lgl
@@ -23,7 +38,9 @@
 #endif
 
 #if defined SHAPE_GL || defined SHAPE_gL || defined SHAPE_lL
+#ifndef TINYLLM_IMPLEMENTATION
 #define TINYLLM_IMPLEMENTATION
+#endif
 #include "tinyllm.h"
 #elif defined SHAPE_Gl || defined SHAPE_gl || defined SHAPE_Lgl
 #include "tinyllm.h"
@@ -108,10 +125,10 @@ int UNIT(void)
     if (!bad && tiny_run(ctx, &op) == TINY_OK) bad = 6;
     if (!bad && !*tiny_ctx_message(ctx)) bad = 7;
     /* what an option leaves out is not found, is refused, and does not end the walk over the rest */
-#ifdef TINY_ONLY_MODELS
+#if !defined UNIT_ALL && !defined UNIT_MORE && !defined SHAPE_LG && !defined SHAPE_GL
     op.kind = TINY_OP_FFT;
-    if (!bad && (tiny_op_find("fft") || tiny_op_find("spmm") || tiny_op_row_of(TINY_OP_FFT) || tiny_run(ctx, &op) == TINY_OK)) bad = 8;
-#else
+    if (!bad && (tiny_op_find("fft") || tiny_op_row_of(TINY_OP_FFT) || tiny_run(ctx, &op) == TINY_OK)) bad = 8;
+#elif defined UNIT_ALL
     if (!bad && (!tiny_op_find("fft") || !tiny_op_find("spmm"))) bad = 8;
 #endif
     for (i = 0; tiny_op_at((size_t)i); i++) {}
@@ -139,7 +156,7 @@ int UNIT(void)
 #else
     if (!bad && (!tllm_format_by_name("Q5_K") || !tllm_format_of(TLLM_FORMAT_IQ2_S) || !tllm_format_by_name("Q6_K"))) bad = 10;
 #endif
-#ifndef TINY_NO_CONFORM                     /* the kit asks for formats that are there only */
+#if defined UNIT_ALL && !defined TINY_NO_CONFORM    /* the kit asks for formats that are there only */
     {
         const tiny_op_row *rows[2] = { NULL, NULL };
         tiny_conform_desc kit;

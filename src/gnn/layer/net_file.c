@@ -12,6 +12,7 @@
 #include "core/safetensors.h"
 #include "core/state.h"
 #include "math/optim.h"
+#include "math/init.h"
 
 typedef struct tinyi_net_fill {
     tiny_ctx *ctx;

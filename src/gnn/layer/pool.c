@@ -142,7 +142,7 @@ TINY_API tiny_status tgnn_pool_run(tiny_ctx *ctx, const tgnn_pool *pool, const t
     return st;
 }
 
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_tensor tgnn_tape_pool_score(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *p)
 {
     tiny_norm_params q;

@@ -337,7 +337,6 @@ static const tiny_op_row tinyi_row_a2q_back = {
     "the gradient of a2q: straight through for x, local or of the task for steps and bits"
 };
 
-#ifndef TINY_NO_TRAIN
 static tiny_status tinyi_a2q_grad(tiny_grad *g, const tiny_op *op)
 {
     tiny_tensor want[TINY_OP_MAX_OUT], d[3];
@@ -359,7 +358,6 @@ static tiny_status tinyi_a2q_grad(tiny_grad *g, const tiny_op *op)
     for (i = 0; !st && i < (op->in[TINYI_A2Q_BIT] ? 3 : 2); i++) st = tiny_grad_add(g, i, &d[i]);
     return st;
 }
-#endif
 
 static const tiny_op_row tinyi_row_a2q = {
     "a2q", TGNN_OP_A2Q, 4, 2, 1, sizeof(tgnn_a2q_params), TINY_OP_LOOSE,

@@ -325,7 +325,6 @@ TINY_API tiny_status tgnn_a2q_net_run(tiny_ctx *ctx, const tgnn_net *net, const 
     return tinyi_net_run_by(ctx, net, in, y, before, tinyi_a2q_run_stage, &r);
 }
 
-#ifndef TINY_NO_TRAIN
 /* ---- training */
 
 typedef struct tinyi_a2q_learn {
@@ -560,4 +559,3 @@ tiny_status tinyi_a2q_join(tgnn_a2q_net *q, tinyi_pass *p)
     p->guest = &l->guest;
     return TINY_OK;
 }
-#endif

@@ -9,8 +9,6 @@
 #include "gnn/graph/inside.h"
 #include "core/state.h"
 
-#ifndef TINY_NO_TRAIN
-
 typedef struct tinyi_graph_task {
     tiny_ctx *ctx;
     tinyi_pass *pass;
@@ -252,7 +250,9 @@ TINY_API tiny_status tgnn_train_graphs(tiny_ctx *ctx, tgnn_net *net, const tgnn_
     t.order = t.train ? t.train + data->n_graphs : NULL;
     if (!st) st = tinyi_graph_room(&t);
     if (!st) st = tinyi_pass_open(ctx, net, desc->batch_norm, desc->seed, &t.pass);
+#ifndef TINYI_NO_QUANT                      /* only that feature opens one */
     if (!st && desc->a2q) st = tinyi_a2q_join(desc->a2q, t.pass);
+#endif
     if (!st) st = tinyi_graph_largest(&t);
     if (!st) st = tinyi_pass_tape(t.pass, tinyi_graph_logits, &t, 1, &t.eyes);
     kit.ctx = ctx;
@@ -276,4 +276,3 @@ TINY_API tiny_status tgnn_train_graphs(tiny_ctx *ctx, tgnn_net *net, const tgnn_
     tiny_free(ctx, t.x);
     return st;
 }
-#endif

@@ -5,8 +5,6 @@
 #include "core/state.h"
 #include "math/elem.h"
 
-#ifndef TINY_NO_TRAIN
-
 tiny_status tinyi_kit_check(tiny_ctx *ctx, const tgnn_net *net, const tgnn_train_desc *d)
 {
     if (!net) return tinyi_fail(ctx, TINY_E_ARGUMENT, "train: there is no net");
@@ -119,4 +117,3 @@ tiny_status tinyi_kit_run(tinyi_kit *k, tgnn_epoch *last)
     tiny_free(k->ctx, best);
     return st;
 }
-#endif

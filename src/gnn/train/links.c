@@ -176,8 +176,6 @@ TINY_API tiny_status tgnn_links_area(tiny_ctx *ctx, const tiny_tensor *z, const 
     return st;
 }
 
-#ifndef TINY_NO_TRAIN
-
 typedef struct tinyi_link_task {
     tiny_ctx *ctx;
     tinyi_pass *pass;
@@ -282,4 +280,3 @@ TINY_API tiny_status tgnn_train_links(tiny_ctx *ctx, tgnn_net *net, const tgnn_l
     tiny_free(ctx, t.src);
     return st;
 }
-#endif

@@ -5,8 +5,6 @@
 #include "gnn/train/kit.h"
 #include "gnn/graph/inside.h"
 
-#ifndef TINY_NO_TRAIN
-
 typedef struct tinyi_node_task {
     tinyi_pass *pass;
     tinyi_pass_input in;
@@ -133,7 +131,9 @@ TINY_API tiny_status tgnn_train_nodes(tiny_ctx *ctx, tgnn_net *net, const tgnn_n
         if (!task.order) st = tiny_ctx_status(ctx);
     }
     if (!st) st = tinyi_pass_open(ctx, net, desc->batch_norm, desc->seed, &task.pass);
+#ifndef TINYI_NO_QUANT                      /* only that feature opens one */
     if (!st && desc->a2q) st = tinyi_a2q_join(desc->a2q, task.pass);
+#endif
     if (!st) st = tinyi_pass_input_open(task.pass, data->graph, data->relation, data->n_relation, data->x, 1, &task.in);
     if (!st) st = tinyi_pass_tape(task.pass, tinyi_node_logits, &task, 1, &task.eyes);
     kit.ctx = ctx;
@@ -152,4 +152,3 @@ TINY_API tiny_status tgnn_train_nodes(tiny_ctx *ctx, tgnn_net *net, const tgnn_n
     tiny_free(ctx, task.order);
     return st;
 }
-#endif

@@ -7,8 +7,6 @@
 #include "gnn/graph/inside.h"
 #include "math/elem.h"
 
-#ifndef TINY_NO_TRAIN
-
 #define TINYI_PASS_EPS 1e-5                 /* of batch norms */
 
 static void tinyi_pass_param(tinyi_pass *p, const char *name, const tiny_tensor *value, int group)
@@ -602,4 +600,3 @@ tiny_status tinyi_pass_tape(tinyi_pass *p, tinyi_pass_fn fn, void *user, int no_
     *out = t;
     return TINY_OK;
 }
-#endif

@@ -10,7 +10,6 @@
 #include "math/layer.h"
 #include "core/rng.h"
 TINYI_C_BEGIN
-#ifndef TINY_NO_TRAIN
 
 #define TINYI_PASS_PARAMS (TGNN_NET_MOST * (TGNN_LAYER_WEIGHTS + 4 + 8))   /* weights, norms, and what a quantizer learns */
 typedef struct tinyi_pass_norm { tiny_tensor g, b, mean, var; } tinyi_pass_norm;
@@ -76,7 +75,9 @@ TINYI_FN void tinyi_pass_input_close(tinyi_pass *p, tinyi_pass_input *in);
 
 /* steps and bits of gnn/quant/a2q_net.h as the guest of a pass, until it is closed */
 struct tgnn_a2q_net;
+#ifndef TINYI_NO_QUANT
 TINYI_FN tiny_status tinyi_a2q_join(struct tgnn_a2q_net *q, tinyi_pass *p);
+#endif
 
 /* for a guest: dropout of x; x W' of weight w (x NULL: of the sparse rows); y and bias i_bias (below 0: none); a sum along the edges */
 TINYI_FN tiny_tensor tinyi_pass_drop(tinyi_pass_at *a, const tiny_tensor *x, float drop);
@@ -89,6 +90,5 @@ TINYI_FN tiny_tensor tinyi_pass_run(tiny_tape *t, tinyi_pass *p, const tinyi_pas
 typedef tiny_tensor (*tinyi_pass_fn)(tiny_tape *t, void *user);
 TINYI_FN tiny_status tinyi_pass_tape(tinyi_pass *p, tinyi_pass_fn fn, void *user, int no_grad, tiny_tape **out);
 
-#endif
 TINYI_C_END
 #endif

@@ -30,8 +30,6 @@ TINY_API void tgnn_links_free(tiny_ctx *ctx, tgnn_links *links);   /* takes NULL
 /* The area under the ROC curve of the products of rows of z: 1 where each link has a larger one than each pair that is none. */
 TINY_API tiny_status tgnn_links_area(tiny_ctx *ctx, const tiny_tensor *z, const int32_t *link, const int32_t *none, tiny_idx n, double *area);
 
-#ifndef TINY_NO_TRAIN
-
 typedef struct tgnn_epoch {                 /* accuracies are shares, 0 .. 1 (links: areas under the ROC curve); NaN: there is no such part */
     int epoch;                              /* from 1 */
     double loss, val_loss;                  /* loss: of the training step, with dropout */
@@ -82,6 +80,5 @@ TINY_API tiny_status tgnn_train_graphs(tiny_ctx *ctx, tgnn_net *net, const tgnn_
 /* The net gives each node a vector, of any width. val_loss is 1 - val, areas both. */
 TINY_API tiny_status tgnn_train_links(tiny_ctx *ctx, tgnn_net *net, const tgnn_links *data, const tiny_tensor *x, const tgnn_train_desc *desc, tgnn_epoch *last);
 
-#endif
 TINYI_C_END
 #endif

@@ -9,8 +9,6 @@
 #include "math/rows.h"
 #include <string.h>
 
-#ifndef TINY_NO_TRAIN
-
 static tiny_tensor tinyi_gla_layer_bad(tiny_tape *tape, const char *text)
 {
     tiny_tensor none;
@@ -142,4 +140,3 @@ TINY_API tiny_tensor tllm_gla_layer(tiny_tape *tape, const tiny_tensor *x, const
     v = tiny_tape_call(tape, TINY_OP_SWIGLU, &side, &v, NULL, NULL, NULL);
     return tiny_tape_linear(tape, &v, w->out, NULL, TINY_ACT_NONE);
 }
-#endif

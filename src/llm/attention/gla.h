@@ -13,7 +13,6 @@
 #include "math/tape.h"
 #include "math/gla.h"
 TINYI_C_BEGIN
-#ifndef TINY_NO_TRAIN
 
 typedef struct tllm_gla_layer_weights {     /* matrices (out, in) */
     const tiny_tensor *q, *k, *v;           /* (H K, d), (Hkv K, d), (Hkv V, d) */
@@ -34,6 +33,5 @@ typedef struct tllm_gla_layer_params {      /* zero: the value in brackets */
 TINY_API tiny_tensor tllm_gla_layer(tiny_tape *tape, const tiny_tensor *x, const tllm_gla_layer_weights *w, const tllm_gla_layer_params *params, const tiny_tensor *state,
                                     tiny_tensor *state_out);
 
-#endif
 TINYI_C_END
 #endif

@@ -15,7 +15,7 @@
 #include "core/state.h"
 #include <string.h>
 
-#ifdef TINYLLM_NO_TEMPLATES
+#ifdef TINYI_NO_TEMPLATES
 enum { TINYI_FORM_CHATML, TINYI_FORM_LLAMA3, TINYI_FORM_GEMMA, TINYI_FORM_PHI3, TINYI_FORM_ZEPHYR, TINYI_FORM_LLAMA2, TINYI_FORM_NAMES };
 
 typedef struct tinyi_chatform { int form, bos; } tinyi_chatform;    /* what a tllm_template is there; bos: the text begins with it */

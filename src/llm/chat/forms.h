@@ -4,7 +4,7 @@
 #include "llm/chat/template.h"
 TINYI_C_BEGIN
 
-#ifdef TINYLLM_NO_TEMPLATES
+#ifdef TINYI_NO_TEMPLATES
 TINYI_FN tiny_status tinyi_chatform_open(tiny_ctx *ctx, const char *text, size_t n, tllm_template **out);   /* *out was NULL before */
 TINYI_FN tiny_status tinyi_chatform_run(tiny_ctx *ctx, const tllm_template *known, const tllm_template_values *v, char **text, size_t *n);
 #endif

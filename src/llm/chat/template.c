@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#ifndef TINYLLM_NO_TEMPLATES
+#ifndef TINYI_NO_TEMPLATES
 typedef struct tinyi_tlocal { tinyi_tv v; int32_t name, below; } tinyi_tlocal;
 typedef struct tinyi_tframe {               /* of a macro */
     int32_t back;                           /* where the operations go on */
@@ -649,7 +649,7 @@ static void tinyi_tr_values(tinyi_trun *r, const tllm_template_values *values)
 
 TINY_API tiny_status tllm_template_open(tiny_ctx *ctx, const char *text, size_t n, tllm_template **out)
 {
-#ifndef TINYLLM_NO_TEMPLATES
+#ifndef TINYI_NO_TEMPLATES
     tllm_template *t;
     char *copy;
     size_t i, k = 0;
@@ -661,7 +661,7 @@ TINY_API tiny_status tllm_template_open(tiny_ctx *ctx, const char *text, size_t 
     if (st) return st;
     if (!text && n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a chat template without its text");
     if (n > TLLM_TEMPLATE_MAX_BYTES) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "the chat template has %zu bytes; the longest has %zu", n, TLLM_TEMPLATE_MAX_BYTES);
-#ifdef TINYLLM_NO_TEMPLATES
+#ifdef TINYI_NO_TEMPLATES
     return tinyi_chatform_open(ctx, text, n, out);
 #else
     t = (tllm_template *)tinyi_alloc(ctx, 1, sizeof *t);
@@ -689,7 +689,7 @@ TINY_API tiny_status tllm_template_open(tiny_ctx *ctx, const char *text, size_t 
 TINY_API void tllm_template_close(tiny_ctx *ctx, tllm_template *t)
 {
     if (!t) return;
-#ifndef TINYLLM_NO_TEMPLATES
+#ifndef TINYI_NO_TEMPLATES
     tinyi_tm_end(&t->mem);
 #endif
     tiny_free(ctx, t);
@@ -697,7 +697,7 @@ TINY_API void tllm_template_close(tiny_ctx *ctx, tllm_template *t)
 
 TINY_API tiny_status tllm_template_run(tiny_ctx *ctx, const tllm_template *t, const tllm_template_values *values, char **text, size_t *n)
 {
-#ifndef TINYLLM_NO_TEMPLATES
+#ifndef TINYI_NO_TEMPLATES
     tinyi_trun *r;
     size_t i;
 #endif
@@ -707,7 +707,7 @@ TINY_API tiny_status tllm_template_run(tiny_ctx *ctx, const tllm_template *t, co
     if (st) return st;
     if (!t || !values || !text || (values->n_messages && !values->message && !values->messages_json))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "a chat template runs with values, and with a place for its text");
-#ifdef TINYLLM_NO_TEMPLATES
+#ifdef TINYI_NO_TEMPLATES
     return tinyi_chatform_run(ctx, t, values, text, n);
 #else
     r = (tinyi_trun *)tinyi_alloc(ctx, 1, sizeof *r);

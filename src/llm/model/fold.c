@@ -10,8 +10,6 @@
 #include "core/state.h"
 #include "llm/model/fold_inside.h"
 
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_GPTQ
-
 #define TINYI_FOLD_MAGIC 0x646c6f66u
 #define TINYI_FOLD_NAME(t) (int)TINYI_MIN((t)->name.n, (size_t)200), (t)->name.at
 
@@ -286,4 +284,3 @@ TINY_API tiny_status tllm_folds_put(tiny_ctx *ctx, const tllm_folds *f, tllm_wri
     return st;
 }
 
-#endif

@@ -23,7 +23,6 @@
 #ifndef TINYI_FOLD_H
 #define TINYI_FOLD_H
 #include "llm/file/gguf_write.h"
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_GPTQ
 TINYI_C_BEGIN
 
 typedef enum tllm_fold_kind { TLLM_FOLD_MIX, TLLM_FOLD_VALUE, TLLM_FOLD_FEED, TLLM_FOLD_DOWN, TLLM_FOLD_OUTPUT, TLLM_FOLD_KINDS } tllm_fold_kind;
@@ -73,5 +72,4 @@ typedef struct tllm_folds_edit {
 TINY_API tiny_status tllm_folds_put(tiny_ctx *ctx, const tllm_folds *f, tllm_writer *w, const tllm_folds_edit *edit);
 
 TINYI_C_END
-#endif
 #endif

@@ -3,7 +3,6 @@
 #define TINYI_FOLD_INSIDE_H
 #include "llm/model/fold.h"
 #include "llm/model/inside.h"
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_GPTQ
 TINYI_C_BEGIN
 
 typedef struct tinyi_fold_item {
@@ -32,5 +31,4 @@ TINYI_FN const tllm_gguf_tensor *tinyi_fold_bias(const tllm_gguf *file, const tl
 TINYI_FN tinyi_fold_item *tinyi_fold_item_of(const tllm_folds *f, const tllm_gguf_tensor *t);
 
 TINYI_C_END
-#endif
 #endif

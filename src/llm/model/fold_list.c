@@ -8,8 +8,6 @@
 #include "core/state.h"
 #include "llm/model/fold_inside.h"
 
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_GPTQ
-
 typedef struct tinyi_fold_list {
     tiny_ctx *ctx;
     tllm_folds *f;
@@ -302,4 +300,3 @@ TINYI_FN tiny_status tinyi_fold_make(tiny_ctx *ctx, tllm_folds *f, const tllm_mo
     return TINY_OK;
 }
 
-#endif

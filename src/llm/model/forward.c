@@ -313,7 +313,7 @@ static tiny_status tinyi_lm_desc(tiny_ctx *ctx, const tllm_model *m, const tllm_
             return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: %s cannot be kept as %s (format %d): F32, F16, Q8_0 and Q4_0 can", m->path, i ? "values" : "keys",
                               type ? type->name : "?", desc ? i ? desc->type_v : desc->type_k : 0);
     }
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_TURNS
     s->x_bits = desc ? desc->x_bits : 0;
     s->x_clip = desc && desc->x_clip != 0.0f ? desc->x_clip : 0.9f;
     if (s->x_bits && (s->x_bits < 2 || s->x_bits > 8 || !(s->x_clip > 0.0f && s->x_clip <= 1.0f)))

@@ -6,8 +6,6 @@
 #include "llm/model/reading.h"
 #include "llm/quant/format.h"
 
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_GPTQ
-
 typedef struct tinyi_gptq_model {
     tiny_ctx *ctx;
     tllm_gptq_model_desc d;
@@ -149,4 +147,3 @@ TINY_API tiny_status tllm_gptq_model(tiny_ctx *ctx, const tllm_gguf *file, const
     return st;
 }
 
-#endif

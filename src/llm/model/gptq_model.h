@@ -10,7 +10,6 @@
 #define TINYI_GPTQ_MODEL_H
 #include "llm/model/model.h"
 #include "llm/quant/gptq.h"
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_GPTQ
 TINYI_C_BEGIN
 
 typedef struct tllm_gptq_model_desc {       /* all zero: the value in brackets */
@@ -34,5 +33,4 @@ typedef struct tllm_gptq_tensor {
 TINY_API tiny_status tllm_gptq_model(tiny_ctx *ctx, const tllm_gguf *file, const tllm_gptq_model_desc *desc, const int32_t *token, tiny_idx n_token, tllm_gptq_tensor *list, size_t n);
 
 TINYI_C_END
-#endif
 #endif

@@ -35,8 +35,8 @@ TINYI_C_BEGIN
 #define TINYI_LM_ATTACHED(s) ((s)->attached)
 #endif
 
-/* what is turned while a model runs, and to how many bits inputs are rounded; TINY_ONLY_MODELS has no transform for it */
-#ifdef TINY_ONLY_MODELS
+/* what is turned while a model runs, and to how many bits inputs are rounded; without TURNS there is no transform for it */
+#ifdef TINYI_NO_TURNS
 #define TINYI_LM_ROTATED(m) ((void)(m), 0u)
 #define TINYI_LM_X_BITS(s) ((void)(s), 0)
 #else
@@ -382,7 +382,7 @@ TINYI_FN void tinyi_lm_pages_now(tllm_state *s);
 /* a view of heads inside rows: (n, n_head, d), ld and head are steps in floats */
 typedef struct tinyi_lm_heads { float *p; tiny_idx n_head, d, ld, head; } tinyi_lm_heads;
 TINYI_FN tinyi_lm_heads tinyi_lm_heads_of(float *p, tiny_idx n_head, tiny_idx d, tiny_idx ld);
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_TURNS
 /* rotated.c: y (n, d) = x turned; o (n, n_head, d) turned across heads, and heads turned each by itself, in scratch memory of their own; x in place to few bits */
 TINYI_FN void tinyi_lm_turn_rows(tinyi_lm_fwd *f, float *y, const float *x, tiny_idx n, tiny_idx d);
 TINYI_FN float *tinyi_lm_turn_across(tinyi_lm_fwd *f, const float *o, tiny_idx n, tiny_idx n_head, tiny_idx d);

@@ -649,7 +649,7 @@ TINY_API tiny_status tllm_model_open(tiny_ctx *ctx, const tllm_gguf *file, tllm_
     path = tllm_gguf_path(file, 0) ? tllm_gguf_path(file, 0) : "model";
     if (!tllm_meta_text(tllm_gguf_find(file, "general.architecture"), 0, &name))
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: general.architecture is missing or no text", path);
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_TURNS
     if (name.n > sizeof TINYI_ROTATED_PREFIX - 1 && !memcmp(name.at, TINYI_ROTATED_PREFIX, sizeof TINYI_ROTATED_PREFIX - 1)) {
         prefix = TINYI_ROTATED_PREFIX;
         name.at += sizeof TINYI_ROTATED_PREFIX - 1;

@@ -5,8 +5,6 @@
 #include "llm/model/reading.h"
 #include "llm/quant/format.h"
 
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_GPTQ
-
 TINYI_FN uint32_t tinyi_reading_layer_of(tllm_text name)
 {
     uint32_t n = 0;
@@ -105,4 +103,3 @@ TINYI_FN tiny_status tinyi_reading_run(tinyi_reading *r, int logits, double shar
     return st;
 }
 
-#endif

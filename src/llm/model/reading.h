@@ -6,7 +6,6 @@
 #define TINYI_READING_H
 #include "llm/model/model.h"
 #include "llm/model/watch.h"
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_GPTQ
 TINYI_C_BEGIN
 
 typedef struct tinyi_reading {
@@ -35,5 +34,4 @@ TINYI_FN tiny_idx tinyi_reading_matrices(const tllm_gguf_tensor *t);
 TINYI_FN void tinyi_reading_order(const tllm_gguf_tensor *const *first, size_t step, size_t n, uint32_t *order, uint32_t *key);
 
 TINYI_C_END
-#endif
 #endif

@@ -20,8 +20,6 @@
 #include "math/linalg.h"
 #include "math/matmul.h"
 
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_GPTQ
-
 #define TINYI_ROTATE_MAGIC 0x61746f72u
 
 /* what is done with a tensor */
@@ -500,4 +498,3 @@ TINY_API tiny_status tllm_rotated_put(tiny_ctx *ctx, tllm_rotated *r, tllm_write
     return st;
 }
 
-#endif

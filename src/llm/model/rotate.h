@@ -13,7 +13,6 @@
 #define TINYI_ROTATE_H
 #include "llm/file/gguf_write.h"
 #include "llm/model/rotated.h"
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_GPTQ
 TINYI_C_BEGIN
 
 typedef struct tllm_rotated_desc {          /* all zero: the value in brackets */
@@ -44,5 +43,4 @@ TINY_API tllm_rotated_about tllm_rotated_what(const tllm_rotated *r);
 TINY_API tiny_status tllm_rotated_put(tiny_ctx *ctx, tllm_rotated *r, tllm_writer *w);
 
 TINYI_C_END
-#endif
 #endif

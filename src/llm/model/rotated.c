@@ -8,8 +8,6 @@
 #include <string.h>
 #include "llm/model/inside.h"
 
-#ifndef TINY_ONLY_MODELS
-
 /* y (n, ...) = blocks of the rows of x turned; x and y do not overlap */
 static void tinyi_lm_turn_view(tinyi_lm_fwd *f, const tiny_tensor *x, const tiny_tensor *y)
 {
@@ -123,4 +121,3 @@ TINY_API tiny_status tllm_round_rows(tiny_ctx *ctx, float *x, tiny_idx rows, tin
     return tiny_parallel(ctx, 0, 0, 0, tinyi_lm_few_loop, &a);
 }
 
-#endif

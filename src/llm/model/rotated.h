@@ -13,11 +13,9 @@ TINYI_C_BEGIN
 enum { TLLM_ROTATE_FEED = 1, TLLM_ROTATE_HEADS = 2, TLLM_ROTATE_KEYS = 4, TLLM_ROTATE_ALL = 7 };
 #define TINYI_ROTATED_PREFIX "rotated-"
 
-#ifndef TINY_ONLY_MODELS
 /* Rows of n numbers, ld apart, each to `bits` bits with one scale: s = clip max |x| / (2^(bits-1) - 1), x = s clamp(rint(x / s), -2^(bits-1), 2^(bits-1) - 1).
  * In place; bits 2 to 8; clip above 0, at most 1. A row without a finite maximum above 0 stays as it is. */
 TINY_API tiny_status tllm_round_rows(tiny_ctx *ctx, float *x, tiny_idx rows, tiny_idx n, tiny_idx ld, int bits, float clip);
-#endif
 
 TINYI_C_END
 #endif

@@ -12,8 +12,6 @@
 #include "llm/quant/calib.h"
 #include "llm/quant/smooth.h"
 
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_GPTQ
-
 #define TINYI_SCALED_MAGIC 0x6c616373u
 
 typedef struct tinyi_scaled_item {
@@ -397,4 +395,3 @@ TINY_API tllm_scaled_about tllm_scaled_what(const tllm_scaled *s)
 }
 TINY_API tllm_folds *tllm_scaled_folds(tllm_scaled *s) { return s ? s->folds : NULL; }
 
-#endif

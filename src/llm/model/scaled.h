@@ -12,7 +12,6 @@
 #define TINYI_SCALED_H
 #include "llm/model/fold.h"
 #include "llm/quant/awq.h"
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_GPTQ
 TINYI_C_BEGIN
 
 typedef struct tllm_scaled tllm_scaled;
@@ -50,5 +49,4 @@ TINY_API tllm_folds *tllm_scaled_folds(tllm_scaled *s);                 /* with 
 TINY_API tiny_status tllm_scaled_put(tiny_ctx *ctx, tllm_scaled *s, tllm_writer *w);
 
 TINYI_C_END
-#endif
 #endif

@@ -11,8 +11,6 @@
 #include "math/matmul.h"
 #include "math/ops.h"
 
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_GPTQ
-
 typedef struct tinyi_watched {
     const tllm_gguf_tensor *t;
     tiny_idx n_mat;
@@ -233,4 +231,3 @@ TINY_API tiny_status tllm_watch_replace(tllm_watch *w, const tllm_gguf_tensor *t
     return TINY_OK;
 }
 
-#endif

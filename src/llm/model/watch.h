@@ -16,7 +16,6 @@
 #include "core/accel.h"
 #include "llm/file/gguf.h"
 #include "llm/quant/calib.h"
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_GPTQ
 TINYI_C_BEGIN
 
 typedef struct tllm_watch tllm_watch;
@@ -37,5 +36,4 @@ TINY_API tiny_status tllm_watch_replace(tllm_watch *w, const tllm_gguf_tensor *t
 TINY_API tiny_status tllm_watch_status(const tllm_watch *w);
 
 TINYI_C_END
-#endif
 #endif

@@ -20,8 +20,6 @@
 #include "math/elem.h"
 #include "math/matmul.h"
 
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_GPTQ
-
 #define TINYI_AWQ_LEAST 1e-4
 #define TINYI_AWQ_ROWS 128
 #define TINYI_AWQ_LONGEST 64                /* numbers of a block that are cut */
@@ -481,4 +479,3 @@ TINY_API tiny_status tllm_awq_cut(tiny_ctx *ctx, const tllm_awq_desc *desc, int 
     return TINY_OK;
 }
 
-#endif

@@ -15,7 +15,6 @@
 #define TINYI_AWQ_H
 #include "llm/quant/format.h"
 #include "llm/quant/plain.h"
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_GPTQ
 TINYI_C_BEGIN
 
 typedef struct tllm_awq_desc {              /* all zero: the value in brackets */
@@ -53,5 +52,4 @@ TINY_API tiny_idx tllm_awq_groups(const tllm_awq_desc *desc, int format, tiny_id
 TINY_API tiny_status tllm_awq_loss(tiny_ctx *ctx, const float *w, const float *v, tiny_idx rows, tiny_idx n, const float *x, tiny_idx tokens, double *loss);
 
 TINYI_C_END
-#endif
 #endif

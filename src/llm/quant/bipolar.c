@@ -25,7 +25,6 @@
 #include "core/cpu.h"
 #include "core/target.h"
 
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_BIPOLAR
 #define TINYI_BIP_TILE 4                    /* rows of x whose sums are made at once */
 #define TINYI_BIP_SLICE 16384               /* bytes of a panel that all blocks of planes meet before the next */
 
@@ -801,4 +800,3 @@ TINY_API tiny_status tllm_bipolar_matmul(tiny_ctx *ctx, const tllm_bipolar *w, c
     op.params = &p;
     return tiny_run(ctx, &op);
 }
-#endif

@@ -14,7 +14,6 @@
 #define TINYI_BIPOLAR_H
 #include "core/op.h"
 TINYI_C_BEGIN
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_BIPOLAR
 
 #define TLLM_BIPOLAR_BITS 8
 #define TLLM_BIPOLAR_ROWS 16                /* rows of a panel; 32 numbers of each, in one bit, are a line of 64 bytes */
@@ -61,6 +60,5 @@ typedef struct tllm_bipolar_params {
 } tllm_bipolar_params;
 TINY_API const tiny_op_row *tllm_bipolar_row(void);
 
-#endif
 TINYI_C_END
 #endif

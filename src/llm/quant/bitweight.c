@@ -17,8 +17,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_BITWEIGHT
-
 /* ---- digits */
 
 TINY_API const char *tllm_bw_encoder_name(int encoder)
@@ -628,4 +626,3 @@ TINYI_FN tiny_status tinyi_bw_plan_make(tiny_ctx *ctx, const tllm_bw_design *d, 
     return TINY_OK;
 }
 
-#endif

@@ -24,8 +24,6 @@
 #include "llm/quant/format.h"
 TINYI_C_BEGIN
 
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_BITWEIGHT
-
 /* ---- digits: sum of digit[i] 4^i is the value */
 
 /* BOOTH: digits from three neighbouring bits. ENT: from the magnitude, with a carry, negated for negative values. BITS: the magnitude's bits, for
@@ -119,6 +117,5 @@ TINY_API tiny_status tllm_bw_gemm(tiny_ctx *ctx, const tllm_bw_design *design, c
 /* What tllm_bw_gemm will count for n columns of b. */
 TINY_API tiny_status tllm_bw_cycles(tiny_ctx *ctx, const tllm_bw_design *design, const tiny_tensor *a, tiny_idx n, tllm_bw_stats *stats);
 
-#endif
 TINYI_C_END
 #endif

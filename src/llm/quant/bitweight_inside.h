@@ -3,7 +3,6 @@
 #define TINYI_BITWEIGHT_INSIDE_H
 #include "llm/quant/bitweight.h"
 TINYI_C_BEGIN
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_BITWEIGHT
 
 /* a design taken apart for a product */
 typedef struct tinyi_bw_plan {
@@ -23,6 +22,5 @@ TINYI_FN int tinyi_bw_fused(const tllm_bw_design *d);
 TINYI_FN void tinyi_bw_table_fill(tinyi_bw_table *t, int encoder);
 TINYI_FN tiny_status tinyi_bw_plan_make(tiny_ctx *ctx, const tllm_bw_design *d, tiny_idx m, tiny_idx n, tiny_idx k, tinyi_bw_plan *p);
 
-#endif
 TINYI_C_END
 #endif

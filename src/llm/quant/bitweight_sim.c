@@ -14,8 +14,6 @@
 #include "math/table.h"
 #include <string.h>
 
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_BITWEIGHT
-
 /* what a digit's wires do to B, as masks of words */
 typedef struct tinyi_bw_pick { uint32_t on, twice, minus; } tinyi_bw_pick;
 /* place in stats.maps of a digit with these wires */
@@ -614,4 +612,3 @@ TINY_API tiny_status tllm_bw_cycles(tiny_ctx *ctx, const tllm_bw_design *design,
     return tinyi_bw_start(ctx, &r, 0, stats);
 }
 
-#endif

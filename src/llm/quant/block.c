@@ -55,7 +55,7 @@ TINYI_FN const tinyi_blk_kernels *tinyi_blk_kernels_of(const tinyi_kernels *k)
     }
 }
 
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_FLASH
+#ifndef TINYI_NO_FLASH
 TINYI_FN const tinyi_csl_kernels *tinyi_csl_kernels_of(const tinyi_kernels *k)
 {
     switch ((tiny_target)k->from[TINYI_K_gemm_f32_tile]) {

@@ -14,8 +14,6 @@
 #include "llm/quant/calib.h"
 #include "math/matmul.h"
 
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_GPTQ
-
 #define TINYI_CALIB_MAGIC 0x62696c63u
 #define TINYI_CALIB_TOKENS 512
 #define TINYI_CALIB_STRIP 256
@@ -252,4 +250,3 @@ TINY_API tiny_status tllm_calib_add(tiny_ctx *ctx, tllm_calib *c, const float *x
     return st;
 }
 
-#endif

@@ -12,7 +12,6 @@
 #ifndef TINYI_CALIB_H
 #define TINYI_CALIB_H
 #include "core/op.h"
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_GPTQ
 TINYI_C_BEGIN
 
 typedef struct tllm_calib tllm_calib;
@@ -42,5 +41,4 @@ TINY_API void tllm_calib_mean(const tllm_calib *c, float *mean);
 TINY_API void tllm_calib_largest(const tllm_calib *c, float *largest);
 
 TINYI_C_END
-#endif
 #endif

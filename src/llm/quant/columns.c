@@ -21,8 +21,6 @@
 #include "math/matmul.h"
 #include "math/table.h"
 
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_GPTQ
-
 #define TINYI_COLUMNS_ROWS 64               /* rows that one thread turns and codes at once */
 
 typedef struct tinyi_columns_job {
@@ -337,4 +335,3 @@ TINYI_FN tiny_status tinyi_factor_of(tiny_ctx *ctx, const tiny_tensor *h, const 
     return st;
 }
 
-#endif

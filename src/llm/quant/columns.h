@@ -6,7 +6,6 @@
 #ifndef TINYI_COLUMNS_H
 #define TINYI_COLUMNS_H
 #include "core/op.h"
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_GPTQ
 TINYI_C_BEGIN
 
 typedef struct tinyi_columns {
@@ -39,5 +38,4 @@ TINYI_FN tiny_status tinyi_factor_of(tiny_ctx *ctx, const tiny_tensor *h, const 
 TINYI_FN tiny_status tinyi_factor_diagonal(tiny_ctx *ctx, const tiny_tensor *h, tiny_idx n, float *diagonal);
 
 TINYI_C_END
-#endif
 #endif

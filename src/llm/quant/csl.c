@@ -17,8 +17,6 @@
 #include "core/thread.h"
 #include "math/sort.h"
 
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_FLASH
-
 #define TINYI_CSL_MOST (128 * TLLM_CSL_WIDE)    /* places of the largest tile */
 #define TINYI_CSL_BANKS 32
 #define TINYI_CSL_HEAD 48                       /* bytes before the offsets */
@@ -606,4 +604,3 @@ TINY_API tiny_status tllm_csl_prune(tiny_ctx *ctx, const tiny_tensor *w, const f
     return st;
 }
 
-#endif

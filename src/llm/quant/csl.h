@@ -22,7 +22,6 @@
 #include "core/ctx.h"
 #include "core/tensor.h"
 TINYI_C_BEGIN
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_FLASH
 
 #define TLLM_CSL_WIDE 64                    /* columns of a tile, and rows of an ordered one */
 
@@ -69,6 +68,5 @@ TINY_API tiny_status tllm_csl_load(tiny_ctx *ctx, const char *path, tllm_csl *ou
  * those further left); norm (k), the size of what column c meets, or NULL: 1. */
 TINY_API tiny_status tllm_csl_prune(tiny_ctx *ctx, const tiny_tensor *w, const float *norm, double share);
 
-#endif
 TINYI_C_END
 #endif

@@ -5,7 +5,6 @@
 #include "math/table.h"
 #include "llm/quant/flashllm.h"
 TINYI_C_BEGIN
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_FLASH
 
 /* the number of an item; what stands above it is where */
 TINYI_INLINE float tinyi_flash_value(int bf16, uint32_t item) { return bf16 ? tinyi_bf16_to_f32((uint16_t)item) : tinyi_f16_to_f32((uint16_t)item); }
@@ -25,6 +24,5 @@ typedef struct tinyi_csl_kernels {
 } tinyi_csl_kernels;
 TINYI_FN const tinyi_csl_kernels *tinyi_csl_kernels_of(const tinyi_kernels *k);
 
-#endif
 TINYI_C_END
 #endif

@@ -26,8 +26,6 @@
 #include "math/gemm.h"
 #include "math/rows.h"
 
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_FLASH
-
 #define TINYI_FLASH_TOKENS 64               /* rows of x at a time */
 #define TINYI_FLASH_PIECES 32               /* of work, at least; where there are fewer rows of tiles, k is cut */
 #define TINYI_FLASH_LEAST 4                 /* tiles that a part of k has at least */
@@ -486,4 +484,3 @@ TINY_API tllm_flash_form tllm_flash_form_of(const tiny_ctx *ctx, const tllm_csl 
                                tinyi_csl_kernels_of(ctx->k)->lanes, a->profile == TLLM_CSL_WOVEN);
 }
 
-#endif

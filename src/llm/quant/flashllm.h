@@ -21,7 +21,6 @@
 #include "core/op.h"
 #include "llm/quant/csl.h"
 TINYI_C_BEGIN
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_FLASH
 
 typedef enum tllm_flash_form { TLLM_FLASH_AUTO, TLLM_FLASH_IMAGE, TLLM_FLASH_DIRECT, TLLM_FLASH_FORMS } tllm_flash_form;
 
@@ -42,6 +41,5 @@ TINY_API tllm_flash_form tllm_flash_form_of(const tiny_ctx *ctx, const tllm_csl 
  * Offsets are checked with each call. Positions are not: of a matrix that tllm_csl_check refuses y is any numbers, and nothing else happens. */
 TINY_API const tiny_op_row *tllm_flash_row(void);
 
-#endif
 TINYI_C_END
 #endif

@@ -5,7 +5,11 @@
 #include "llm/quant/lattice.h"
 
 #define TINYI_FORMAT_PACK_0(name, values) NULL
-#define TINYI_FORMAT_PACK_1(name, values) (TINYI_CHAT && values > 32 ? NULL : tinyi_pack_##name)     /* caches are packed, models are not */
+#ifdef TINYI_NO_PACK
+#define TINYI_FORMAT_PACK_1(name, values) (values > 32 ? NULL : tinyi_pack_##name)      /* caches are packed, models are not */
+#else
+#define TINYI_FORMAT_PACK_1(name, values) tinyi_pack_##name
+#endif
 #define TINYI_FORMAT_ROW(name, id, values, bytes, dot, packs, flags) \
     { #name, id, values, bytes, dot, flags, tinyi_unpack_##name, TINYI_FORMAT_PACK_##packs(name, values) },
 #ifdef TINYLLM_FEW_FORMATS

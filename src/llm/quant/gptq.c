@@ -18,8 +18,6 @@
 #include "math/linalg_block.h"
 #include "math/sort.h"
 
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_GPTQ
-
 typedef struct tinyi_gptq {
     tllm_gptq_desc d;
     tllm_plain_sizes size;
@@ -413,4 +411,3 @@ TINY_API tiny_status tllm_gptq_loss(tiny_ctx *ctx, const float *w, const float *
     return st;
 }
 
-#endif

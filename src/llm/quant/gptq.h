@@ -13,7 +13,6 @@
 #include "llm/quant/format.h"
 #include "llm/quant/plain.h"
 #include "llm/quant/calib.h"
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_GPTQ
 TINYI_C_BEGIN
 
 typedef struct tllm_gptq_desc {             /* all zero: the value in brackets */
@@ -47,5 +46,4 @@ TINY_API tiny_status tllm_gptq_triangle(tiny_ctx *ctx, const tiny_tensor *h, flo
 TINY_API tiny_status tllm_gptq_loss(tiny_ctx *ctx, const float *w, const float *v, tiny_idx rows, tiny_idx n, const tiny_tensor *h, double *loss);
 
 TINYI_C_END
-#endif
 #endif

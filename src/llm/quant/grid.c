@@ -5,8 +5,6 @@
 #include "llm/quant/grid.h"
 #include "llm/quant/blocks.h"
 
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_GPTQ
-
 TINYI_FN int tinyi_grid_of(int format, tinyi_grid *g)
 {
     static const short row[][4] = {
@@ -85,4 +83,3 @@ TINYI_FN void tinyi_grid_put(const tinyi_grid *g, unsigned char *b, const unsign
     }
 }
 
-#endif

@@ -5,7 +5,6 @@
 #define TINYI_GRID_H
 #include "llm/quant/format.h"
 #include "llm/quant/plain.h"
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_GPTQ
 TINYI_C_BEGIN
 
 typedef struct tinyi_grid {
@@ -25,5 +24,4 @@ TINYI_FN tiny_idx tinyi_plain_strange(const float *w, tiny_idx n);
 TINYI_FN void tinyi_plain_first(tiny_idx *first, tiny_idx at);
 
 TINYI_C_END
-#endif
 #endif

@@ -9,7 +9,7 @@
 #else
 #include "llm/quant/block.simd.h"
 #endif
-#if !V_EXTRA && !V_AMX && !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_FLASH
+#if !V_EXTRA && !V_AMX && !defined TINYI_NO_FLASH
 #include "llm/quant/flashllm.simd.h"
 #endif
 #include "core/simd_unname.h"

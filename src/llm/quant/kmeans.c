@@ -19,8 +19,6 @@
 #include "math/sort.h"
 #include "math/table.h"
 
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_GPTQ && !defined TINYLLM_NO_VPTQ
-
 #define TINYI_PASS_FILE "llm/quant/kmeans/kernels.h"
 #define TINYI_PASSES (TINYI_PASSES_PLAIN)
 #include "core/each_target.h"
@@ -316,4 +314,3 @@ TINY_API tiny_status tllm_kmeans(tiny_ctx *ctx, const tllm_kmeans_desc *desc, co
     return st;
 }
 
-#endif

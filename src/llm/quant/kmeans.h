@@ -11,7 +11,6 @@
 #ifndef TINYI_KMEANS_H
 #define TINYI_KMEANS_H
 #include "core/op.h"
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_GPTQ && !defined TINYLLM_NO_VPTQ
 TINYI_C_BEGIN
 
 #define TLLM_KMEANS_MOST_V 64               /* numbers of a vector */
@@ -36,5 +35,4 @@ TINY_API tiny_status tllm_kmeans(tiny_ctx *ctx, const tllm_kmeans_desc *desc, co
                                  tllm_kmeans_about *about);
 
 TINYI_C_END
-#endif
 #endif

@@ -3,7 +3,6 @@
 #define TINYI_KMEANS_INSIDE_H
 #include <math.h>                           /* INFINITY; no function of it is called */
 #include "llm/quant/kmeans.h"
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_GPTQ && !defined TINYLLM_NO_VPTQ
 TINYI_C_BEGIN
 
 /* The nearest of some centres, which lie in sixteens, number by number: [k / 16][v][16] */
@@ -16,5 +15,4 @@ TINYI_FN tinyi_nearest_fn tinyi_nearest_of(const tiny_ctx *ctx);     /* plain C 
 TINYI_FN tiny_target tinyi_nearest_from(const tiny_ctx *ctx);
 
 TINYI_C_END
-#endif
 #endif

@@ -1,7 +1,6 @@
 /* src/llm/quant/mixture.c - the table of mixtures, and the tensors that each of its columns is about */
 #include "llm/quant/mixture.h"
 #include <string.h>
-#ifndef TINY_ONLY_MODELS
 
 #define T(name) TLLM_FORMAT_##name
 #define M(where) TLLM_MIX_##where
@@ -144,4 +143,3 @@ TINY_API const tllm_format *tllm_format_for_rows(const tllm_format *f, uint64_t 
 #undef T
 #undef M
 #undef PLAIN
-#endif

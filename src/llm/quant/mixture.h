@@ -11,7 +11,6 @@
 #include "llm/file/gguf.h"
 #include "llm/quant/format.h"
 TINYI_C_BEGIN
-#ifndef TINY_ONLY_MODELS
 
 typedef enum tllm_mixture_where {
     TLLM_MIX_NOWHERE, TLLM_MIX_EVERYWHERE, TLLM_MIX_FIRST_EIGHTH, TLLM_MIX_FIRST_FOUR,
@@ -41,6 +40,5 @@ TINY_API const tllm_format *tllm_mixture_format(const tllm_mixture *m, const tll
 /* f where rows of n numbers are whole blocks of it; else the format with blocks of 32 that loses least more, else F16. NULL: f is. */
 TINY_API const tllm_format *tllm_format_for_rows(const tllm_format *f, uint64_t n);
 
-#endif
 TINYI_C_END
 #endif

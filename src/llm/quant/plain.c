@@ -16,8 +16,6 @@
 #include "llm/quant/plain.h"
 #include "llm/quant/grid.h"
 
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_GPTQ
-
 static const char *const tinyi_plain_names[TLLM_PLAIN_KINDS] = { "S2", "S1", "ASYM" };
 
 TINYI_FN tllm_plain_desc tinyi_plain_whole(const tllm_plain_desc *desc)
@@ -261,4 +259,3 @@ TINY_API tiny_status tllm_plain_expand(tiny_ctx *ctx, const tllm_plain_desc *des
     return tinyi_fail(ctx, TINY_E_FORMAT, "plain: code %d in row %td, input %td; with %d bits the largest is %d", q->code[j.strange], j.strange / n, j.strange % n, j.d.bits, (1 << j.d.bits) - 1);
 }
 
-#endif

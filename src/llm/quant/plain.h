@@ -15,7 +15,6 @@
 #ifndef TINYI_PLAIN_H
 #define TINYI_PLAIN_H
 #include "core/op.h"
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_GPTQ
 TINYI_C_BEGIN
 
 typedef enum tllm_plain_kind { TLLM_PLAIN_S2, TLLM_PLAIN_S1, TLLM_PLAIN_ASYM, TLLM_PLAIN_KINDS } tllm_plain_kind;
@@ -50,5 +49,4 @@ TINY_API tiny_status tllm_plain_round(tiny_ctx *ctx, const tllm_plain_desc *desc
 TINY_API tiny_status tllm_plain_expand(tiny_ctx *ctx, const tllm_plain_desc *desc, const tllm_plain *q, tiny_idx rows, tiny_idx n, float *back);
 
 TINYI_C_END
-#endif
 #endif

@@ -17,8 +17,6 @@
 #include "math/matmul.h"
 #include "math/table.h"
 
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_GPTQ
-
 #define TINYI_SMOOTH_LEAST 1e-5
 
 /* ---- factors ------------------------------------------------------------------------------------------------------------- */
@@ -204,4 +202,3 @@ TINY_API tiny_status tllm_w8a8_product(tiny_ctx *ctx, const tllm_w8a8 *x, tiny_i
     return tiny_matmul_i8(ctx, &a, &b, &sa, &sb, bias ? &tb : NULL, TINY_ACT_NONE, &ty);
 }
 
-#endif

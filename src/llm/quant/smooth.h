@@ -14,7 +14,6 @@
 #ifndef TINYI_SMOOTH_H
 #define TINYI_SMOOTH_H
 #include "core/op.h"
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_GPTQ
 TINYI_C_BEGIN
 
 /* s_j = max(x_j^alpha / max(w_j, 1e-5)^(1 - alpha), 1e-5). alpha 0 to 1: how much of the outliers moves; 0.5, and 0.75 to 0.85 where they are strong.
@@ -39,5 +38,4 @@ TINY_API tiny_status tllm_w8a8_product(tiny_ctx *ctx, const tllm_w8a8 *x, tiny_i
                                        float *y, tiny_idx ld);
 
 TINYI_C_END
-#endif
 #endif

@@ -14,7 +14,6 @@
 #include "llm/quant/vptq.h"
 #include "llm/quant/vptq_inside.h"
 
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_GPTQ && !defined TINYLLM_NO_VPTQ
 
 static const unsigned char tinyi_vptq_magic[8] = { 'T', 'I', 'N', 'Y', 'V', 'P', 'Q', 0 };
 
@@ -546,4 +545,3 @@ TINY_API tiny_status tllm_vptq_expand(tiny_ctx *ctx, const tllm_vptq *q, tiny_id
     return st;
 }
 
-#endif

@@ -18,7 +18,6 @@
 #define TINYI_VPTQ_H
 #include "core/op.h"
 #include "llm/quant/kmeans.h"
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_GPTQ && !defined TINYLLM_NO_VPTQ
 TINYI_C_BEGIN
 
 #define TLLM_VPTQ_MOST_V 16
@@ -108,5 +107,4 @@ typedef struct tllm_vptq_params {
 TINY_API const tiny_op_row *tllm_vptq_row(void);
 
 TINYI_C_END
-#endif
 #endif

@@ -5,7 +5,6 @@
 #include "core/half.h"
 #include "math/table.h"
 #include "llm/quant/vptq.h"
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_GPTQ && !defined TINYLLM_NO_VPTQ
 TINYI_C_BEGIN
 
 #define TINYI_VPTQ_HEAD 80                  /* bytes before all else */
@@ -76,5 +75,4 @@ typedef struct tinyi_vptq_kernels {
 TINYI_FN const tinyi_vptq_kernels *tinyi_vptq_kernels_of(const tinyi_kernels *k);
 
 TINYI_C_END
-#endif
 #endif

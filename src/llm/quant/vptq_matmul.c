@@ -20,8 +20,6 @@
 #include "math/gemm.h"
 #include "math/rows.h"
 
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_GPTQ && !defined TINYLLM_NO_VPTQ
-
 #define TINYI_VPTQ_TOKENS 64                /* rows of x at a time */
 #define TINYI_VPTQ_WIDE 64                  /* inputs of a tile, and outputs at most */
 #define TINYI_VPTQ_PAD 16                   /* floats of a vector of a book, at most */
@@ -574,4 +572,3 @@ TINY_API tllm_vptq_form tllm_vptq_form_of(const tiny_ctx *ctx, const tllm_vptq *
     return tinyi_vptq_choose(q, tokens, tinyi_vptq_kernels_of(ctx->k)->lanes);
 }
 
-#endif

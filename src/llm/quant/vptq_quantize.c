@@ -21,8 +21,6 @@
 #include "math/sort.h"
 #include "math/table.h"
 
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_GPTQ && !defined TINYLLM_NO_VPTQ
-
 typedef struct tinyi_vptq {
     tllm_vptq_desc d;
     tllm_vptq q;
@@ -349,4 +347,3 @@ TINY_API tiny_status tllm_vptq_quantize(tiny_ctx *ctx, const tllm_vptq_desc *des
     return st;
 }
 
-#endif

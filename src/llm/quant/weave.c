@@ -30,7 +30,6 @@
 #include "core/target.h"
 #include "math/bits.h"
 #include "math/rows.h"
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_WEAVE
 
 /* into the second cache: lines of many blocks meet in few sets of the first one, and it is full of numbers */
 #if TINYI_GCC || TINYI_CLANG
@@ -618,4 +617,3 @@ TINY_API tiny_status tllm_weave_load_bytes(tiny_ctx *ctx, const void *bytes, siz
     desc.n_bytes = n_bytes;
     return tinyi_weave_load(ctx, &desc, out);
 }
-#endif

@@ -12,7 +12,6 @@
 #ifndef TINYI_WEAVE_H
 #define TINYI_WEAVE_H
 #include "core/checkpoint.h"
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_WEAVE
 TINYI_C_BEGIN
 
 /* ---- the store ---- */
@@ -57,5 +56,4 @@ TINY_API tiny_status tllm_weave_load(tiny_ctx *ctx, const char *path, tllm_weave
 TINY_API tiny_status tllm_weave_load_bytes(tiny_ctx *ctx, const void *bytes, size_t n_bytes, tllm_weave *out);    /* which stay until the close */
 
 TINYI_C_END
-#endif
 #endif

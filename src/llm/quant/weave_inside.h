@@ -8,7 +8,6 @@
 #include "core/bytes.h"
 #include "llm/quant/weave.h"
 #include "math/table.h"
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_WEAVE
 TINYI_C_BEGIN
 
 #define TINYI_WEAVE_GROUP 8                 /* samples whose bits stand side by side */
@@ -82,5 +81,4 @@ TINYI_FN tiny_status tinyi_weave_check_bits(tiny_ctx *ctx, const char *what, int
 TINYI_FN uint32_t tinyi_weave_code(const tllm_weave *data, tiny_idx i, tiny_idx j, int bits);
 
 TINYI_C_END
-#endif
 #endif

@@ -19,7 +19,6 @@
 #include "core/state.h"
 #include "math/elem.h"
 #include "math/rows.h"
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_WEAVE
 
 #define TINYI_SGD_SLICE 64                  /* samples between two barriers, at most */
 
@@ -549,4 +548,3 @@ TINY_API tiny_status tllm_weave_plain_model(tiny_ctx *ctx, const tllm_weave *dat
     *bias = (float)(sum + (intercept ? (double)model[data->n_feature] : 0.0));
     return TINY_OK;
 }
-#endif

@@ -10,7 +10,6 @@
 #ifndef TINYI_WEAVE_SGD_H
 #define TINYI_WEAVE_SGD_H
 #include "llm/quant/weave.h"
-#if !defined TINY_ONLY_MODELS && !defined TINYLLM_NO_WEAVE
 TINYI_C_BEGIN
 
 enum { TLLM_WEAVE_LINEAR, TLLM_WEAVE_LOGISTIC, TLLM_WEAVE_SVM };           /* labels: any finite numbers; 0 and 1; -1 and 1 */
@@ -48,5 +47,4 @@ TINY_API tiny_status tllm_weave_loss(tiny_ctx *ctx, const tllm_weave *data, cons
 TINY_API tiny_status tllm_weave_plain_model(tiny_ctx *ctx, const tllm_weave *data, const float *model, int intercept, float *weight, float *bias);
 
 TINYI_C_END
-#endif
 #endif

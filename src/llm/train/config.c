@@ -3,7 +3,6 @@
  * One table of keys serves the file that a user writes, the limits of a description that a program filled, and the comparison
  * with a checkpoint. */
 #include "llm/train/config.h"
-#if !defined TINYLLM_NO_TRAIN && !defined TINY_NO_TRAIN
 #include "llm/train/decoder.h"
 #include "core/state.h"
 #include "math/gla.h"
@@ -200,4 +199,3 @@ TINY_API tiny_status tllm_train_config(tiny_ctx *ctx, const char *name, const ch
     *desc = d;
     return TINY_OK;
 }
-#endif

@@ -2,7 +2,6 @@
 #ifndef TINYI_TRAIN_CONFIG_H
 #define TINYI_TRAIN_CONFIG_H
 #include "llm/train/trainer.h"
-#if !defined TINYLLM_NO_TRAIN && !defined TINY_NO_TRAIN
 TINYI_C_BEGIN
 
 enum { TINYI_TK_INT, TINYI_TK_REAL, TINYI_TK_SEED, TINYI_TK_OPTIMIZER, TINYI_TK_FORM };
@@ -14,5 +13,4 @@ TINYI_FN void tinyi_train_defaults(tllm_train_desc *d);                         
 TINYI_FN tiny_status tinyi_train_check(tiny_ctx *ctx, const tllm_train_desc *d);    /* with the defaults written in */
 
 TINYI_C_END
-#endif
 #endif

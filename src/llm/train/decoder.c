@@ -27,7 +27,6 @@
  * Left out dropout, biases, untied heads: the recipe has none.                                                            */
 #include "llm/train/decoder.h"
 #include "llm/train/story.h"
-#if !defined TINYLLM_NO_TRAIN && !defined TINY_NO_TRAIN
 #include "math/table.h"
 #include "math/matmul.h"
 #include "math/elem.h"
@@ -749,4 +748,3 @@ TINYI_FN tiny_status tinyi_dec_lane(tiny_ctx *one, const tinyi_dec *m, const flo
     if (g) tinyi_dec_backward(&r, tokens);
     return r.st;
 }
-#endif

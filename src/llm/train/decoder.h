@@ -10,7 +10,6 @@
 #ifndef TINYI_DECODER_H
 #define TINYI_DECODER_H
 #include "core/mem.h"
-#if !defined TINYLLM_NO_TRAIN && !defined TINY_NO_TRAIN
 TINYI_C_BEGIN
 
 #define TINYI_DEC_QUERIES 64                /* queries whose scores are in hand at once */
@@ -50,5 +49,4 @@ TINYI_FN int tinyi_dec_room(const tinyi_dec *m, tiny_idx n_seq, size_t *floats);
 TINYI_FN tiny_status tinyi_dec_lane(tiny_ctx *one, const tinyi_dec *m, const float *w, float *g, float *room, const int32_t *tokens, tiny_idx n_seq, float share, double *nats);
 
 TINYI_C_END
-#endif
 #endif

@@ -4,7 +4,6 @@
  *          interval by resampling stories (B. Efron, "Bootstrap methods", 1979): tokens of one story depend on each other.
  *          KL = mean over places of sum_t b(t) log2(b(t) / q(t)), b of the base.                                          */
 #include "llm/train/judge.h"
-#ifndef TINYLLM_NO_TRAIN
 #include "core/state.h"
 #include "math/elem.h"
 #include <string.h>
@@ -290,4 +289,3 @@ TINY_API tiny_status tllm_judge(tiny_ctx *ctx, const tllm_model *model, const tl
     tiny_free(ctx, j);
     return st;
 }
-#endif

@@ -11,7 +11,6 @@
 #define TINYI_JUDGE_H
 #include "llm/model/model.h"
 #include "llm/train/story.h"
-#ifndef TINYLLM_NO_TRAIN
 TINYI_C_BEGIN
 
 typedef struct tllm_judge_desc {            /* zero: the value in brackets */
@@ -46,5 +45,4 @@ typedef struct tllm_judgement {
 TINY_API tiny_status tllm_judge(tiny_ctx *ctx, const tllm_model *model, const tllm_model *base, const tllm_judge_desc *desc, tllm_judgement *out);
 
 TINYI_C_END
-#endif
 #endif

@@ -8,7 +8,6 @@
  *          the products as weights.
  * Checked  against the recorded story, sums and CRC of the specification.                                              */
 #include "llm/train/story.h"
-#ifndef TINYLLM_NO_TRAIN
 #include "core/state.h"
 #include "math/elem.h"
 #include <string.h>
@@ -737,4 +736,3 @@ TINY_API tiny_status tllm_story_vocab_put(tiny_ctx *ctx, tllm_writer *w)
     return st;
 }
 #undef TINYI_SW
-#endif

@@ -16,7 +16,6 @@
 #define TINYI_STORY_H
 #include "llm/token/vocab.h"
 #include "llm/file/gguf_write.h"
-#ifndef TINYLLM_NO_TRAIN
 TINYI_C_BEGIN
 
 #define TLLM_STORY_VOCAB 544
@@ -85,5 +84,4 @@ TINY_API int32_t tllm_story_find(const char *word, size_t n);           /* -1: n
 TINY_API tiny_status tllm_story_vocab_put(tiny_ctx *ctx, tllm_writer *w);
 
 TINYI_C_END
-#endif
 #endif

@@ -8,7 +8,6 @@
  *          context, one at a time.
  * Checked  gradients against central differences in double, a resumed run against an unbroken one, one thread against four. */
 #include "llm/train/trainer.h"
-#if !defined TINYLLM_NO_TRAIN && !defined TINY_NO_TRAIN
 #include "llm/train/config.h"
 #include "llm/train/decoder.h"
 #include "llm/train/story.h"
@@ -709,4 +708,3 @@ TINY_API tiny_status tllm_trainer_model(tllm_trainer *t, const char *path, const
     tiny_free(t->ctx, packed);
     return st;
 }
-#endif

@@ -17,7 +17,6 @@
 #ifndef TINYI_TRAINER_H
 #define TINYI_TRAINER_H
 #include "core/ctx.h"
-#if !defined TINYLLM_NO_TRAIN && !defined TINY_NO_TRAIN
 TINYI_C_BEGIN
 
 #define TLLM_TRAIN_LANES 4
@@ -88,5 +87,4 @@ TINY_API tiny_status tllm_trainer_load(tllm_trainer *t, const char *path);
 TINY_API tiny_status tllm_trainer_model(tllm_trainer *t, const char *path, const char *format);
 
 TINYI_C_END
-#endif
 #endif

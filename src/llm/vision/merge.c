@@ -617,9 +617,7 @@ static void tinyi_tmerge_cases_of(tiny_case *c, int back)
 static void tinyi_tmerge_cases(tiny_case *c) { tinyi_tmerge_cases_of(c, 0); }
 static void tinyi_tmerge_backward_cases(tiny_case *c) { tinyi_tmerge_cases_of(c, 1); }
 
-#ifndef TINY_NO_TRAIN
 static tiny_status tinyi_grad_merge(tiny_grad *g, const tiny_op *op);
-#endif
 static const short tinyi_tmerge_kernels[] = { TINYI_K_axpy_f32, TINYI_K_scale_f32, TINYI_K_binary_f32, TINYI_K_layernorm_f32, TINYI_K_dot_f32, TINYI_K_sum_f32, TINYI_K_sigmoid_f32, -1 };
 static const tiny_op_row tinyi_row_merge = {
     "tome_merge", TLLM_OP_TOME_MERGE, 7, 3, 1, sizeof(tllm_merge_params), TINY_OP_F64 | TINY_OP_LOOSE,
@@ -671,7 +669,6 @@ TINY_API tiny_status tllm_tome_merge_backward(tiny_ctx *ctx, const tiny_tensor *
     return tiny_run(ctx, &op);
 }
 
-#ifndef TINY_NO_TRAIN
 static tiny_status tinyi_grad_merge(tiny_grad *g, const tiny_op *op)
 {
     tllm_pyra_weights w;
@@ -704,4 +701,3 @@ static tiny_status tinyi_grad_merge(tiny_grad *g, const tiny_op *op)
     }
     return st;
 }
-#endif

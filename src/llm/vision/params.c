@@ -2,11 +2,10 @@
 #include "llm/vision/params.h"
 #include "math/table.h"
 #include "math/rows.h"
+#include "math/init.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#ifndef TINY_NO_TRAIN
 
 TINYI_FN void tinyi_params_begin(tinyi_params *p, tiny_ctx *ctx, tiny_dtype dtype, tiny_rng rng)
 {
@@ -75,4 +74,3 @@ TINYI_FN void tinyi_params_free(tinyi_params *p)
     p->name = NULL;
     p->param = NULL;
 }
-#endif

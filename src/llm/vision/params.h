@@ -6,7 +6,6 @@
 #define TINYI_LLM_VISION_PARAMS_H
 #include "llm/vision/vit.h"
 TINYI_C_BEGIN
-#ifndef TINY_NO_TRAIN
 
 typedef enum tinyi_first { TINYI_FIRST_ZERO, TINYI_FIRST_ONE, TINYI_FIRST_XAVIER, TINYI_FIRST_SMALL, TINYI_FIRST_UNIFORM } tinyi_first;     /* SMALL: N(0, 0.02), UNIFORM: -1 to 1 */
 
@@ -35,6 +34,5 @@ TINYI_FN void tinyi_vit_matrix(tinyi_params *p, tiny_tensor *t, tiny_idx rows, t
 TINYI_FN void tinyi_vit_lay_attention(tinyi_params *p, tllm_vit_block *k, tiny_idx d, const char *prefix);
 TINYI_FN void tinyi_vit_lay_wide(tinyi_params *p, tllm_vit_block *k, tiny_idx d, tiny_idx hidden, const char *prefix);
 
-#endif
 TINYI_C_END
 #endif

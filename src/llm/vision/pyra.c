@@ -13,8 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#ifndef TINY_NO_TRAIN
-
 struct tllm_pyra {
     tiny_ctx *ctx;
     tllm_vit_hooks hooks;
@@ -177,4 +175,3 @@ TINY_API tiny_idx tllm_pyra_tokens(const tllm_pyra *p, tiny_idx i_block)
     for (i = 0; p && i <= i_block && i < p->n_block; i++) t -= p->r[i];
     return t;
 }
-#endif

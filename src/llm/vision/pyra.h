@@ -15,7 +15,6 @@
 #include "llm/vision/vit.h"
 TINYI_C_BEGIN
 
-#ifndef TINY_NO_TRAIN
 typedef struct tllm_pyra tllm_pyra;
 
 typedef struct tllm_pyra_desc {
@@ -34,7 +33,6 @@ TINY_API const tiny_param *tllm_pyra_params(const tllm_pyra *p, size_t *n);    /
 TINY_API tiny_idx tllm_pyra_tokens(const tllm_pyra *p, tiny_idx i_block);      /* behind that block; those of the images for -1 */
 /* Of the last run, as long as its tape holds it: where each token of the images ended, (tokens, batch) i32; data NULL: nowhere yet. */
 TINY_API tiny_tensor tllm_pyra_place(const tllm_pyra *p);
-#endif
 
 TINYI_C_END
 #endif

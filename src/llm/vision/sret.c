@@ -15,8 +15,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#ifndef TINY_NO_TRAIN
-
 #define TINYI_SRET_STEMS 8
 
 typedef struct tinyi_sret_stage {
@@ -421,4 +419,3 @@ TINY_API tiny_tensor tllm_sret_logits(tiny_tape *tape, void *net, const tiny_ten
     x = tiny_tape_call(tape, TINY_OP_LAYERNORM, &x, &s->norm_g, &s->norm_b, NULL, &norm);
     return tiny_tape_linear(tape, &x, &s->head_w, &s->head_b, TINY_ACT_NONE);
 }
-#endif

@@ -14,7 +14,6 @@
 #define TINYI_LLM_SRET_H
 #include "llm/vision/vit.h"
 TINYI_C_BEGIN
-#ifndef TINY_NO_TRAIN
 
 #define TLLM_SRET_STAGES 4
 #define TLLM_SRET_DEPTH 64                  /* of a stage at most */
@@ -56,6 +55,5 @@ TINY_API tiny_tensor tllm_sret_stage_run(tiny_tape *tape, tllm_sret *s, tiny_idx
  * which tokens are taken into the slices; the result is in the old order. shuffled: it must be there, unless there is one slice. */
 TINY_API tiny_tensor tllm_sliced_attention(tiny_tape *tape, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, tiny_idx slices, int shuffled, const tiny_tensor *order);
 
-#endif
 TINYI_C_END
 #endif

@@ -14,8 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#ifndef TINY_NO_TRAIN
-
 struct tllm_vit {
     tiny_ctx *ctx;
     tllm_vit_desc is;
@@ -384,4 +382,3 @@ TINY_API tiny_status tllm_vit_right(tiny_ctx *ctx, const tllm_vit_task *task, ti
     if (!st) *right = sum;
     return st;
 }
-#endif

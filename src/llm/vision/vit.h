@@ -19,7 +19,6 @@
 #include "math/layer.h"
 #include "math/train.h"
 TINYI_C_BEGIN
-#ifndef TINY_NO_TRAIN
 
 #define TLLM_VIT_BLOCKS 256                 /* at most */
 
@@ -83,6 +82,5 @@ TINY_API tiny_tensor tllm_vit_loss(tiny_tape *tape, void *task, const uint32_t *
 /* Of images first .. first + n, 64 at a time: those whose largest logit, the first of equals, stands at the label. */
 TINY_API tiny_status tllm_vit_right(tiny_ctx *ctx, const tllm_vit_task *task, tiny_idx first, tiny_idx n, tiny_idx *right);
 
-#endif
 TINYI_C_END
 #endif

@@ -1,0 +1,17 @@
+/* src/math/init.h - what weights are before they learn; tiny_init_orthogonal stands in math/optim.h */
+#ifndef TINYI_INIT_H
+#define TINYI_INIT_H
+#include "core/rng.h"
+#include "core/ctx.h"
+TINYI_C_BEGIN
+
+TINY_API tiny_status tiny_init_constant(tiny_ctx *ctx, const tiny_tensor *w, double value);
+TINY_API tiny_status tiny_init_normal(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, double deviation);
+TINY_API tiny_status tiny_init_he(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, int fan_out);     /* N(0, 2 / fan) */
+TINY_API tiny_status tiny_init_xavier(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w);  /* uniform, +-sqrt(6 / (in + out)) */
+
+TINYI_FN tiny_status tinyi_init_check(tiny_ctx *ctx, const tiny_tensor *w);
+TINYI_FN void tinyi_init_put(const tiny_tensor *w, tiny_idx i, double x);
+
+TINYI_C_END
+#endif
