@@ -83,33 +83,88 @@
             n_row -= (size_t)(n * apart);                                                                                       \
         }                                                                                                                       \
     }
-#define TINYI_GEMV_DOTS(W, W_TYPE, LOAD, LOAD_N)                                                                                \
-    TINYI_GEMV_DOT(tinyi_gemv_dot1_##W, W_TYPE, LOAD, LOAD_N, TINYI_GEMV_1)                                                     \
-    TINYI_GEMV_DOT(tinyi_gemv_dot2_##W, W_TYPE, LOAD, LOAD_N, TINYI_GEMV_2)                                                     \
-    TINYI_GEMV_DOT(tinyi_gemv_dot4_##W, W_TYPE, LOAD, LOAD_N, TINYI_GEMV_4)                                                     \
-    static void TINY_FN(tinyi_gemv_dot_##W)(float *y, ptrdiff_t y_row, ptrdiff_t y_col, const void *w, ptrdiff_t w_row,         \
-                                            size_t n_row, const float *x, ptrdiff_t x_row, int n_x, size_t k)                   \
-    {                                                                                                                           \
-        for (; n_x > 2 && V_AVX2; n_x -= 2, x += 2 * x_row, y += 2 * y_col)    /* 16 sums and what they meet want more than 16 registers */ \
-            TINY_FN(tinyi_gemv_dot2_##W)(y, y_row, y_col, (const W_TYPE *)w, w_row, n_row, x, x_row, 2, k);                     \
-        (n_x == 1 ? TINY_FN(tinyi_gemv_dot1_##W) : n_x == 2 ? TINY_FN(tinyi_gemv_dot2_##W) : TINY_FN(tinyi_gemv_dot4_##W))      \
-            (y, y_row, y_col, (const W_TYPE *)w, w_row, n_row, x, x_row, n_x, k);                                               \
-    }
-TINYI_GEMV_DOTS(f32, float, v_load, v_load_n)
-TINYI_GEMV_DOTS(f16, uint16_t, v_load_f16, v_load_f16_n)
-TINYI_GEMV_DOTS(bf16, uint16_t, v_load_bf16, v_load_bf16_n)
+/* Forms of one, two and four vectors: 16 sums and what they meet want more than 16 registers, so avx2 has no four. The plainest targets have
+ * fewer: w128, whose halves are dear to take apart, one and four. */
+#if V_AVX512 || V_NEON
+#define TINYI_GEMV_MOST 4
+#define TINYI_GEMV_EACH(X, W, W_TYPE, LOAD, LOAD_N) X(1, W, W_TYPE, LOAD, LOAD_N) X(2, W, W_TYPE, LOAD, LOAD_N) X(4, W, W_TYPE, LOAD, LOAD_N)
+#define TINYI_GEMV_FORM(W) (n == 1 ? TINY_FN(tinyi_gemv_dot_##W##1) : n == 2 ? TINY_FN(tinyi_gemv_dot_##W##2) : TINY_FN(tinyi_gemv_dot_##W##4))
+#elif V_AVX2
+#define TINYI_GEMV_MOST 2
+#define TINYI_GEMV_EACH(X, W, W_TYPE, LOAD, LOAD_N) X(1, W, W_TYPE, LOAD, LOAD_N) X(2, W, W_TYPE, LOAD, LOAD_N)
+#define TINYI_GEMV_FORM(W) (n == 1 ? TINY_FN(tinyi_gemv_dot_##W##1) : TINY_FN(tinyi_gemv_dot_##W##2))
+#elif V_W128
+#define TINYI_GEMV_MOST 4
+#define TINYI_GEMV_EACH(X, W, W_TYPE, LOAD, LOAD_N) X(1, W, W_TYPE, LOAD, LOAD_N) X(4, W, W_TYPE, LOAD, LOAD_N)
+#define TINYI_GEMV_FORM(W) (n == 1 ? TINY_FN(tinyi_gemv_dot_##W##1) : TINY_FN(tinyi_gemv_dot_##W##4))
+#else
+#define TINYI_GEMV_MOST 1
+#define TINYI_GEMV_EACH(X, W, W_TYPE, LOAD, LOAD_N) X(1, W, W_TYPE, LOAD, LOAD_N)
+#define TINYI_GEMV_FORM(W) TINY_FN(tinyi_gemv_dot_##W##1)
+#endif
+#define TINYI_GEMV_DOT_OF(N, W, W_TYPE, LOAD, LOAD_N) TINYI_GEMV_DOT(tinyi_gemv_dot_##W##N, W_TYPE, LOAD, LOAD_N, TINYI_GEMV_##N)
+TINYI_GEMV_EACH(TINYI_GEMV_DOT_OF, f32, float, v_load, v_load_n)
+TINYI_GEMV_EACH(TINYI_GEMV_DOT_OF, f16, uint16_t, v_load_f16, v_load_f16_n)
+TINYI_GEMV_EACH(TINYI_GEMV_DOT_OF, bf16, uint16_t, v_load_bf16, v_load_bf16_n)
 
 static void TINY_FN(tinyi_gemv_dot)(float *y, ptrdiff_t y_row, ptrdiff_t y_col, const void *w, int dtype, ptrdiff_t w_row, size_t n_row, const float *x,
                                     ptrdiff_t x_row, int n_x, size_t k)
 {
-    if (dtype == TINY_F16) TINY_FN(tinyi_gemv_dot_f16)(y, y_row, y_col, w, w_row, n_row, x, x_row, n_x, k);
-    else if (dtype == TINY_BF16) TINY_FN(tinyi_gemv_dot_bf16)(y, y_row, y_col, w, w_row, n_row, x, x_row, n_x, k);
-    else TINY_FN(tinyi_gemv_dot_f32)(y, y_row, y_col, w, w_row, n_row, x, x_row, n_x, k);
+    for (; n_x > 0; n_x -= TINYI_GEMV_MOST, x += TINYI_GEMV_MOST * x_row, y += TINYI_GEMV_MOST * y_col) {
+        const int n = TINYI_MIN(n_x, TINYI_GEMV_MOST);
+        if (dtype == TINY_F16) TINYI_GEMV_FORM(f16)(y, y_row, y_col, (const uint16_t *)w, w_row, n_row, x, x_row, n, k);
+        else if (dtype == TINY_BF16) TINYI_GEMV_FORM(bf16)(y, y_row, y_col, (const uint16_t *)w, w_row, n_row, x, x_row, n, k);
+        else TINYI_GEMV_FORM(f32)(y, y_row, y_col, (const float *)w, w_row, n_row, x, x_row, n, k);
+    }
 }
 
 /* y + x0 w0 + x1 w1 + x2 w2 + x3 w3, in this order */
 #define TINYI_GEMV_ADD(at, LOAD, W) \
     v_fma(v_set(x3), LOAD(W##3 + (at)), v_fma(v_set(x2), LOAD(W##2 + (at)), v_fma(v_set(x1), LOAD(W##1 + (at)), v_fma(v_set(x0), LOAD(W##0 + (at)), v_load(y + (at))))))
+#if V_SCALAR || V_W128                      /* one form for both */
+#define TINYI_GEMV_LINE(i) (w + (list ? list[i] : (ptrdiff_t)(i)) * w_k)
+#define TINYI_GEMV_LINES(name, W_TYPE, LOAD, LOAD_N)                                                                            \
+    static void TINY_FN(name)(float *y, const W_TYPE *w, ptrdiff_t w_k, const int32_t *list, const float *x, ptrdiff_t x_k, size_t k, size_t n) \
+    {                                                                                                                           \
+        size_t i = 0, j;                                                                                                        \
+        for (; i + 4 <= k; i += 4, x += 4 * x_k) {                                                                              \
+            const W_TYPE *w0 = TINYI_GEMV_LINE(i), *w1 = TINYI_GEMV_LINE(i + 1), *w2 = TINYI_GEMV_LINE(i + 2), *w3 = TINYI_GEMV_LINE(i + 3); \
+            const float x0 = x[0], x1 = x[x_k], x2 = x[2 * x_k], x3 = x[3 * x_k];                                               \
+            for (j = 0; j + V_LANES <= n; j += V_LANES) v_store(y + j, TINYI_GEMV_ADD(j, LOAD, w));                             \
+            if (j < n) {                                                                                                        \
+                const size_t r = n - j;                                                                                         \
+                v_f32 a = v_fma(v_set(x0), LOAD_N(w0 + j, r), v_load_n(y + j, r));                                              \
+                a = v_fma(v_set(x1), LOAD_N(w1 + j, r), a);                                                                     \
+                a = v_fma(v_set(x2), LOAD_N(w2 + j, r), a);                                                                     \
+                a = v_fma(v_set(x3), LOAD_N(w3 + j, r), a);                                                                     \
+                v_store_n(y + j, a, r);                                                                                         \
+            }                                                                                                                   \
+        }                                                                                                                       \
+        for (; i < k; i++, x += x_k)                                                                                            \
+            for (j = 0; j < n; j += V_LANES) {                                                                                  \
+                const size_t r = TINYI_MIN(n - j, V_LANES);                                                                     \
+                v_store_n(y + j, v_fma(v_set(x[0]), LOAD_N(TINYI_GEMV_LINE(i) + j, r), v_load_n(y + j, r)), r);                 \
+            }                                                                                                                   \
+    }
+TINYI_GEMV_LINES(tinyi_gemv_lines_f32, float, v_load, v_load_n)
+TINYI_GEMV_LINES(tinyi_gemv_lines_f16, uint16_t, v_load_f16, v_load_f16_n)
+TINYI_GEMV_LINES(tinyi_gemv_lines_bf16, uint16_t, v_load_bf16, v_load_bf16_n)
+
+static void TINY_FN(tinyi_gemv_lines)(float *y, const void *w, int dtype, ptrdiff_t w_k, const int32_t *list, const float *x, ptrdiff_t x_k, size_t k, size_t n)
+{
+    if (dtype == TINY_F16) TINY_FN(tinyi_gemv_lines_f16)(y, (const uint16_t *)w, w_k, list, x, x_k, k, n);
+    else if (dtype == TINY_BF16) TINY_FN(tinyi_gemv_lines_bf16)(y, (const uint16_t *)w, w_k, list, x, x_k, k, n);
+    else TINY_FN(tinyi_gemv_lines_f32)(y, (const float *)w, w_k, list, x, x_k, k, n);
+}
+static void TINY_FN(tinyi_gemv_axpy)(float *y, const void *w, int dtype, ptrdiff_t w_k, const float *x, ptrdiff_t x_k, size_t k, size_t n)
+{
+    TINY_FN(tinyi_gemv_lines)(y, w, dtype, w_k, NULL, x, x_k, k, n);
+}
+static void TINY_FN(tinyi_gemv_pick)(float *y, const void *w, int dtype, ptrdiff_t w_k, const int32_t *list, const float *x, size_t k, size_t n)
+{
+    TINY_FN(tinyi_gemv_lines)(y, w, dtype, w_k, list, x, 1, k, n);
+}
+#else
 #define TINYI_GEMV_AXPY(name, W_TYPE, LOAD, LOAD_N)                                                                             \
     static void TINY_FN(name)(float *y, const W_TYPE *w, ptrdiff_t w_k, const float *x, ptrdiff_t x_k, size_t k, size_t n)      \
     {                                                                                                                           \
@@ -195,6 +250,7 @@ static void TINY_FN(tinyi_gemv_pick)(float *y, const void *w, int dtype, ptrdiff
     else if (dtype == TINY_BF16) TINY_FN(tinyi_gemv_pick_bf16)(y, (const uint16_t *)w, w_k, list, x, k, n);
     else TINY_FN(tinyi_gemv_pick_f32)(y, (const float *)w, w_k, list, x, k, n);
 }
+#endif
 
 static void TINY_FN(tinyi_use_gemv)(tinyi_kernels *k)
 {
@@ -212,7 +268,12 @@ static void TINY_FN(tinyi_use_gemv)(tinyi_kernels *k)
 #undef TINYI_GEMV_FMA_N
 #undef TINYI_GEMV_OUT
 #undef TINYI_GEMV_DOT
-#undef TINYI_GEMV_DOTS
+#undef TINYI_GEMV_DOT_OF
+#undef TINYI_GEMV_EACH
+#undef TINYI_GEMV_FORM
+#undef TINYI_GEMV_MOST
 #undef TINYI_GEMV_ADD
+#undef TINYI_GEMV_LINE
+#undef TINYI_GEMV_LINES
 #undef TINYI_GEMV_AXPY
 #undef TINYI_GEMV_PICK
