@@ -223,13 +223,17 @@ TINYI_FORCE_INLINE tiny_idx TINY_FN(tinyi_attention_ask)(const tinyi_att_span *x
         } \
     }
 
+/* Forms of one, two and four rows; the plainest targets have fewer: w128 one and four, scalar one row after the other */
+#if V_SCALAR
+#define TINYI_FEW_EACH_R(X, name, Q, LOAD, LOAD_N) X(1, name, Q, LOAD, LOAD_N)
+#elif V_W128
+#define TINYI_FEW_EACH_R(X, name, Q, LOAD, LOAD_N) X(1, name, Q, LOAD, LOAD_N) X(4, name, Q, LOAD, LOAD_N)
+#else
+#define TINYI_FEW_EACH_R(X, name, Q, LOAD, LOAD_N) X(1, name, Q, LOAD, LOAD_N) X(2, name, Q, LOAD, LOAD_N) X(4, name, Q, LOAD, LOAD_N)
+#endif
 #define TINYI_FEW_TYPE(name, Q, LOAD)                                                                                           \
-    TINYI_FEW_DOT(1, tinyi_attention_dot_##name, Q, LOAD, LOAD##_N)                                                             \
-    TINYI_FEW_DOT(2, tinyi_attention_dot_##name, Q, LOAD, LOAD##_N)                                                             \
-    TINYI_FEW_DOT(4, tinyi_attention_dot_##name, Q, LOAD, LOAD##_N)                                                             \
-    TINYI_FEW_MIX(1, tinyi_attention_blend_##name, Q, LOAD, LOAD##_N)                                                             \
-    TINYI_FEW_MIX(2, tinyi_attention_blend_##name, Q, LOAD, LOAD##_N)                                                             \
-    TINYI_FEW_MIX(4, tinyi_attention_blend_##name, Q, LOAD, LOAD##_N)
+    TINYI_FEW_EACH_R(TINYI_FEW_DOT, tinyi_attention_dot_##name, Q, LOAD, LOAD##_N)                                              \
+    TINYI_FEW_EACH_R(TINYI_FEW_MIX, tinyi_attention_blend_##name, Q, LOAD, LOAD##_N)
 TINYI_FEW_TYPE(f32, 0, TINYI_FEW_F32)
 TINYI_FEW_TYPE(f16, 0, TINYI_FEW_F16)
 TINYI_FEW_TYPE(q8, 1, TINYI_FEW_Q8)
@@ -251,16 +255,26 @@ static void TINY_FN(tinyi_attention_factors)(float *to, const tinyi_att_span *x,
 
 #define TINYI_FEW_PICK(form, R) (type == TINYI_ATT_F32 ? TINY_FN(tinyi_attention_##form##_f32##R) : type == TINYI_ATT_F16 ? TINY_FN(tinyi_attention_##form##_f16##R) : \
                                  TINY_FN(tinyi_attention_##form##_q8##R))
+#if V_SCALAR
+#define TINYI_FEW_ROWS(left) 1
+#define TINYI_FEW_FORM(form) TINYI_FEW_PICK(form, 1)
+#elif V_W128
+#define TINYI_FEW_ROWS(left) TINYI_MIN(left, 4)
+#define TINYI_FEW_FORM(form) (r == 1 ? TINYI_FEW_PICK(form, 1) : TINYI_FEW_PICK(form, 4))
+#else
+#define TINYI_FEW_ROWS(left) TINYI_MIN(left, 4)
+#define TINYI_FEW_FORM(form) (r == 1 ? TINYI_FEW_PICK(form, 1) : r == 2 ? TINYI_FEW_PICK(form, 2) : TINYI_FEW_PICK(form, 4))
+#endif
 static void TINY_FN(tinyi_attention_dot)(float *s, tiny_idx ld, const tinyi_att_span *x, int n_x, int type, tiny_idx row, const float *q, int n_row, tiny_idx d)
 {
     float room[TINYI_ATT_KEYS * TINYI_ATT_BLOCKS + V_LANES];
     const tiny_idx n_factor = type == TINYI_ATT_Q8 ? d / 32 : 0;
-    int j;
+    int j, r;
     room[0] = 0.0f;
     if (n_factor) TINY_FN(tinyi_attention_factors)(room, x, n_x, row, n_factor);
-    for (j = 0; j < n_row; j += 4) {
-        const int r = TINYI_MIN(n_row - j, 4);
-        (r == 1 ? TINYI_FEW_PICK(dot, 1) : r == 2 ? TINYI_FEW_PICK(dot, 2) : TINYI_FEW_PICK(dot, 4))(s + j, ld, x, n_x, row, room, n_factor, q + j * d, r, d, j ? 0 : row);
+    for (j = 0; j < n_row; j += r) {
+        r = TINYI_FEW_ROWS(n_row - j);
+        TINYI_FEW_FORM(dot)(s + j, ld, x, n_x, row, room, n_factor, q + j * d, r, d, j ? 0 : row);
     }
 }
 
@@ -268,13 +282,12 @@ static void TINY_FN(tinyi_attention_blend)(float *acc, tiny_idx d_v, const float
 {
     float room[TINYI_ATT_KEYS * TINYI_ATT_BLOCKS + V_LANES];
     const tiny_idx n_factor = type == TINYI_ATT_Q8 ? d_v / 32 : 0;
-    int j;
+    int j, r;
     room[0] = 0.0f;
     if (n_factor) TINY_FN(tinyi_attention_factors)(room, x, n_x, row, n_factor);
-    for (j = 0; j < n_row; j += 4) {
-        const int r = TINYI_MIN(n_row - j, 4);
-        (r == 1 ? TINYI_FEW_PICK(blend, 1) : r == 2 ? TINYI_FEW_PICK(blend, 2) : TINYI_FEW_PICK(blend, 4))
-            (acc + j * d_v, d_v, p + j, ld, f + j, x, n_x, row, room, n_factor, j ? 0 : row, r);
+    for (j = 0; j < n_row; j += r) {
+        r = TINYI_FEW_ROWS(n_row - j);
+        TINYI_FEW_FORM(blend)(acc + j * d_v, d_v, p + j, ld, f + j, x, n_x, row, room, n_factor, j ? 0 : row, r);
     }
 }
 
@@ -297,10 +310,12 @@ static void TINY_FN(tinyi_use_attention)(tinyi_kernels *k)
 #undef TINYI_FEW_AT2
 #undef TINYI_FEW_AT4
 #undef TINYI_FEW_DOT
+#undef TINYI_FEW_EACH_R
 #undef TINYI_FEW_F16
 #undef TINYI_FEW_F16_N
 #undef TINYI_FEW_F32
 #undef TINYI_FEW_F32_N
+#undef TINYI_FEW_FORM
 #undef TINYI_FEW_G
 #undef TINYI_FEW_G1
 #undef TINYI_FEW_G2
@@ -320,6 +335,7 @@ static void TINY_FN(tinyi_use_attention)(tinyi_kernels *k)
 #undef TINYI_FEW_PUT_N
 #undef TINYI_FEW_Q8
 #undef TINYI_FEW_Q8_N
+#undef TINYI_FEW_ROWS
 #undef TINYI_FEW_TIMES
 #undef TINYI_FEW_TYPE
 #undef TINYI_FEW_UNUSED1
