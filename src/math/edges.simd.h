@@ -23,7 +23,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_fetch)(const tinyi_edges *j, int64_t 
         size_t of[R];                                                                                                                        \
         TINYI_UNROLL for (r = 0; r < R; r++) of[r] = TINYI_EDGE_HEAD(r);                                                                     \
         TINYI_UNROLL for (r = 0; r < R; r++) acc[r] = keep ? v_mul(v_load(y + f + r * V_LANES), v_set(keep[of[r]])) : v_zero();              \
-        if (!w) for (p = p0; p < p1; p++) {                                                                                                  \
+        if (fetch && !many && !w) for (p = p0; p < p1; p++) {                                                                                                  \
             const float *x = TINY_FN(tinyi_edge_row)(j, p) + f;                                                                              \
             if (fetch) TINY_FN(tinyi_edge_fetch)(j, p, f, R * V_LANES);                                                                      \
             TINYI_UNROLL for (r = 0; r < R; r++) acc[r] = v_add(acc[r], v_load(x + r * V_LANES));                                            \
@@ -39,7 +39,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_fetch)(const tinyi_edges *j, int64_t 
         TINYI_UNROLL for (r = 0; r < R; r++) v_store(y + f + r * V_LANES, v_mul(acc[r], v_set(times)));                                      \
     }
 
-/* Features f .. end of one row: y = times (keep y + sum over its edges of w x). w: the weights of edge p0, w_row numbers an edge; NULL: ones.
+/* Features f .. end of one row: y = times (keep y + sum over its edges of w x). w: the weights of edge p0, w_row numbers an edge; NULL, only with fetch and without many: ones.
  * keep: a number a head; NULL: zeros. many, 0: all belong to head `head`; 1, 2: a head is one vector, or two. */
 TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_sum)(float *y, const tinyi_edges *j, int64_t p0, int64_t p1, const float *w, size_t w_row, const float *keep, float times,
                                                 size_t head, size_t f, size_t end, int many, int fetch)
@@ -70,26 +70,39 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_sum)(float *y, const tinyi_edges *j, 
 #undef TINYI_EDGE_BLOCK
 #undef TINYI_EDGE_HEAD
 
-/* All features of a row whose edges have a weight for each head, w_row numbers apart. Heads of one or two vectors go together, so that an edge
- * is looked at once for eight vectors. */
-TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_heads)(float *y, const tinyi_edges *j, int64_t p0, int64_t p1, const float *w, size_t w_row, const float *keep, float times, int fetch)
+/* All features of a row whose edges have a weight for each of so many heads, w_row numbers apart. Heads of one or two vectors go together, so that an
+ * edge is looked at once for eight vectors. */
+#if V_SCALAR || V_W128                      /* one form for weights of all kinds, and for none */
+static TINYI_NOINLINE void TINY_FN(tinyi_edge_heads)(float *y, const tinyi_edges *j, int64_t p0, int64_t p1, const float *w, size_t heads, size_t w_row, const float *keep, float times,
+                                                     int fetch)
 {
-    const size_t each = j->f / j->heads;
+    const size_t each = j->f / heads;
+    const int many = heads == 1 ? 0 : each == V_LANES ? 1 : each == 2 * V_LANES ? 2 : 0;
     size_t h;
-    if (each == V_LANES) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, 0, 0, j->f, 1, fetch);
-    else if (each == 2 * V_LANES) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, 0, 0, j->f, 2, fetch);
-    else for (h = 0; h < j->heads; h++) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, h, h * each, (h + 1) * each, 0, fetch);
+    for (h = 0; h < (many ? 1 : heads); h++) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, h, h * each, many ? j->f : (h + 1) * each, many, fetch);
 }
+#else
+TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_heads)(float *y, const tinyi_edges *j, int64_t p0, int64_t p1, const float *w, size_t heads, size_t w_row, const float *keep, float times,
+                                                  int fetch)
+{
+    const size_t each = j->f / heads;
+    size_t h;
+    if (heads == 1) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, 1, keep, times, 0, 0, j->f, 0, fetch);
+    else if (each == V_LANES) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, 0, 0, j->f, 1, fetch);
+    else if (each == 2 * V_LANES) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, 0, 0, j->f, 2, fetch);
+    else for (h = 0; h < heads; h++) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, h, h * each, (h + 1) * each, 0, fetch);
+}
+#endif
 
 static void TINY_FN(tinyi_spmm_f32)(float *y, ptrdiff_t y_row, const tinyi_edges *j, const int64_t *offset, tiny_idx n)
 {
+    const size_t heads = j->w ? j->heads : 1;
     tiny_idx i;
     for (i = 0; i < n; i++, y += y_row) {
         const int64_t p0 = offset[i], p1 = offset[i + 1];
         const float times = j->reduce == TINY_EDGE_MEAN && p1 > p0 ? 1.0f / (float)(p1 - p0) : 1.0f;
-        if (!j->w) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, NULL, 1, NULL, times, 0, 0, j->f, 0, 1);
-        else if (j->heads == 1) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, j->w + p0, 1, NULL, times, 0, 0, j->f, 0, 1);
-        else TINY_FN(tinyi_edge_heads)(y, j, p0, p1, j->w + (size_t)p0 * j->heads, j->heads, NULL, times, 1);
+        if (!(V_SCALAR || V_W128) && !j->w) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, NULL, 1, NULL, times, 0, 0, j->f, 0, 1);
+        else TINY_FN(tinyi_edge_heads)(y, j, p0, p1, j->w ? j->w + (size_t)p0 * heads : NULL, heads, heads, NULL, times, 1);
     }
 }
 
@@ -250,11 +263,11 @@ static void TINY_FN(tinyi_segment_softmax_f32)(float *p, const float *s, size_t 
 static void TINY_FN(tinyi_edge_mix_f32)(float *y, float *state, float *s, const tinyi_edges *j, int64_t p0, int64_t p1, int first, int last)
 {
     const size_t heads = j->heads, n = (size_t)(p1 - p0) * heads, room = (heads + V_LANES - 1) / V_LANES * V_LANES;
-    float *max = state, *sum = max + room, *keep = sum + room, *weight = keep + room, *w;
+    float *max = state, *sum = max + room, *keep = sum + room, *weight = keep + room, times = 1.0f, *w;
     size_t h, i;
     if (heads == 1) {                       /* the edges are the lanes; behind the last one -inf, whose weight is 0 */
         v_f32 most = v_set(first ? -INFINITY : max[0]), part = v_zero(), shift;
-        float top, times = 1.0f;
+        float top;
         v_store(s + n, v_set(-INFINITY));
         for (i = 0; i < n; i += V_LANES) most = v_max(v_load(s + i), most);     /* a NaN is not the largest */
         top = v_hmax(most);
@@ -268,11 +281,8 @@ static void TINY_FN(tinyi_edge_mix_f32)(float *y, float *state, float *s, const 
         sum[0] = (first ? 0.0f : sum[0] * keep[0]) + v_sum(part);
         max[0] = top;
         if (last) times = 1.0f / sum[0];
-        TINY_FN(tinyi_edge_sum)(y, j, p0, p1, s, 1, first ? NULL : keep, times, 0, 0, j->f, 0, 0);
-        return;
-    }
-    v_store(s + n, v_zero());
-    for (h = 0; h < heads; h += V_LANES) {  /* the heads are; lanes that are none of this group's are of no matter */
+    } else v_store(s + n, v_zero());
+    for (h = 0; heads > 1 && h < heads; h += V_LANES) {     /* the heads are; lanes that are none of this group's are of no matter */
         v_f32 old = first ? v_set(-INFINITY) : v_load(max + h), most = old, part = v_zero(), shift, factor;
         for (i = h; i < n; i += heads) most = v_max(v_load(s + i), most);
         shift = v_select(v_eq(most, v_set(-INFINITY)), v_zero(), most);
@@ -286,13 +296,13 @@ static void TINY_FN(tinyi_edge_mix_f32)(float *y, float *state, float *s, const 
         v_store(max + h, most);
         v_store(sum + h, part);
         if (last) {
-            const v_f32 times = v_div(v_set(1.0f), part);
-            factor = v_mul(factor, times);
-            for (i = h, w = weight + h; i < n; i += heads, w += room) v_store(w, v_mul(v_load(w), times));
+            const v_f32 r = v_div(v_set(1.0f), part);
+            factor = v_mul(factor, r);
+            for (i = h, w = weight + h; i < n; i += heads, w += room) v_store(w, v_mul(v_load(w), r));
         }
         v_store(keep + h, factor);
     }
-    TINY_FN(tinyi_edge_heads)(y, j, p0, p1, weight, room, first ? NULL : keep, 1.0f, 0);
+    TINY_FN(tinyi_edge_heads)(y, j, p0, p1, heads > 1 ? weight : s, heads, heads > 1 ? room : 1, first ? NULL : keep, times, 0);
 }
 
 static void TINY_FN(tinyi_use_edges)(tinyi_kernels *k)
