@@ -35,17 +35,16 @@ TINYI_FORCE_INLINE v_i32 vi_load(const int32_t *p) { return TINYI_W(loadu_si128)
 TINYI_FORCE_INLINE void vi_store(int32_t *p, v_i32 v) { TINYI_W(storeu_si128)(TINYI_W_TO(p), v); }
 /* two lanes if there are two, then one: no loop, no call */
 TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_lane)(const void *p) { int32_t t; memcpy(&t, p, 4); return TINYI_W(setr_epi32)(t, 0, 0, 0); }
-TINYI_FORCE_INLINE v_i32 vi_load_n(const int32_t *p, size_t n)
+/* fewer than four: the last ones of a row, rare, and long enough to stand once */
+static TINYI_UNUSED TINYI_NOINLINE v_i32 TINY_FN(tinyi_load_part)(const int32_t *p, size_t n)
 {
-    if (n > 3) return vi_load(p);
     if (n == 3) return TINYI_W(unpacklo_epi64)(TINY_FN(tinyi_low)(p), TINY_FN(tinyi_lane)(p + 2));
     if (n == 2) return TINY_FN(tinyi_low)(p);
     return n ? TINY_FN(tinyi_lane)(p) : vi_zero();
 }
-TINYI_FORCE_INLINE void vi_store_n(int32_t *p, v_i32 v, size_t n)
+static TINYI_UNUSED TINYI_NOINLINE void TINY_FN(tinyi_store_part)(int32_t *p, v_i32 v, size_t n)
 {
     int32_t t;
-    if (n > 3) { vi_store(p, v); return; }
     if (n > 1) {
         TINYI_W(storel_epi64)(TINYI_W_TO(p), v);
         if (n == 2) return;
@@ -55,6 +54,12 @@ TINYI_FORCE_INLINE void vi_store_n(int32_t *p, v_i32 v, size_t n)
     if (!n) return;
     t = TINYI_W(cvtsi128_si32)(v);
     memcpy(p, &t, 4);
+}
+TINYI_FORCE_INLINE v_i32 vi_load_n(const int32_t *p, size_t n) { return n > 3 ? vi_load(p) : TINY_FN(tinyi_load_part)(p, n); }
+TINYI_FORCE_INLINE void vi_store_n(int32_t *p, v_i32 v, size_t n)
+{
+    if (n > 3) vi_store(p, v);
+    else TINY_FN(tinyi_store_part)(p, v, n);
 }
 TINYI_FORCE_INLINE v_i32 vi_load_i8(const int8_t *p) { int32_t t; memcpy(&t, p, 4); return TINYI_W(cvtepi8_epi32)(vi_set(t)); }
 TINYI_FORCE_INLINE v_i32 vi_load_u8(const uint8_t *p) { int32_t t; memcpy(&t, p, 4); return TINYI_W(cvtepu8_epi32)(vi_set(t)); }
@@ -276,13 +281,14 @@ TINYI_FORCE_INLINE v_f32 v_load_f16_each(const void *p, ptrdiff_t step)
     return v_load_f16(t);
 }
 TINYI_FORCE_INLINE v_f32 v_set_f16(const void *p) { return v_set(tinyi_f16_to_f32((uint16_t)(*(const unsigned char *)p | ((const unsigned char *)p)[1] << 8))); }
-TINYI_FORCE_INLINE v_f32 v_load_f16_n(const uint16_t *p, size_t n) { return TINY_FN(tinyi_f16_up)(TINY_FN(tinyi_half_load_n)(p, n)); }
+/* the last ones of a row: rare, and long enough to stand once */
+static TINYI_UNUSED TINYI_NOINLINE v_f32 v_load_f16_n(const uint16_t *p, size_t n) { return TINY_FN(tinyi_f16_up)(TINY_FN(tinyi_half_load_n)(p, n)); }
 TINYI_FORCE_INLINE void v_store_f16(uint16_t *p, v_f32 v) { TINY_FN(tinyi_half_store)(p, TINY_FN(tinyi_f16_down)(v)); }
-TINYI_FORCE_INLINE void v_store_f16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_f16_down)(v), n); }
+static TINYI_UNUSED TINYI_NOINLINE void v_store_f16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_f16_down)(v), n); }
 TINYI_FORCE_INLINE v_f32 v_load_bf16(const uint16_t *p) { return v_float(vi_shl(TINY_FN(tinyi_half_load)(p), 16)); }
-TINYI_FORCE_INLINE v_f32 v_load_bf16_n(const uint16_t *p, size_t n) { return v_float(vi_shl(TINY_FN(tinyi_half_load_n)(p, n), 16)); }
+static TINYI_UNUSED TINYI_NOINLINE v_f32 v_load_bf16_n(const uint16_t *p, size_t n) { return v_float(vi_shl(TINY_FN(tinyi_half_load_n)(p, n), 16)); }
 TINYI_FORCE_INLINE void v_store_bf16(uint16_t *p, v_f32 v) { TINY_FN(tinyi_half_store)(p, TINY_FN(tinyi_bf16_down)(v)); }
-TINYI_FORCE_INLINE void v_store_bf16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_bf16_down)(v), n); }
+static TINYI_UNUSED TINYI_NOINLINE void v_store_bf16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_bf16_down)(v), n); }
 
 TINYI_FORCE_INLINE v_f32 v_exp2i(v_i32 n) { return v_float(vi_shl(vi_add(n, vi_set(127)), 23)); }
 TINYI_FORCE_INLINE v_f32 v_gather(const float *p, v_i32 i)
