@@ -451,6 +451,49 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_step)(v_f32 *acc, v_f32 *off, const v_
     }
 }
 
+#if V_SCALAR
+/* a format is what takes its blocks apart: the rest stands there once */
+typedef void (*tinyi_blk_get)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b);
+static void TINY_FN(tinyi_blk_dot_by)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, tinyi_blk_get get,
+                                      size_t values, size_t bytes, int is_signed)
+{
+    for (; n_row; n_row--, w += w_row, y += y_row) {
+        unsigned char last[8 * 34];             /* of Q8_0, the longest */
+        const unsigned char *b = w;
+        v_f32 acc[2], off = v_zero();
+        size_t at;
+        acc[0] = acc[1] = v_zero();
+        for (at = 0; at < k; at += 256, b += 256 / values * bytes) {
+            v_i8 c[TINYI_BLK_N];
+            v_f32 s[TINYI_BLK_S], m[TINYI_BLK_S];
+            if (k - at < 256) b = tinyi_blk_last(last, sizeof last, b, (k - at) / values * bytes);
+            get(c, s, m, b);
+            TINY_FN(tinyi_blk_step)(acc, &off, c, s, m, x->code + at, x->d + at / 16, x->sum + at / 16, is_signed);
+        }
+        *y = v_sum(v_add(v_add(acc[0], acc[1]), off));
+    }
+}
+static void TINY_FN(tinyi_blk_expand_by)(unsigned char *code, float *s16, float *m16, const unsigned char *w, size_t k, tinyi_blk_get get, size_t values, size_t bytes)
+{
+    for (; k; k -= TINYI_MIN(k, 256), w += 256 / values * bytes, code += 256, s16 += 16, m16 += 16) {
+        unsigned char last[8 * 34];
+        v_i8 c[TINYI_BLK_N];
+        int i;
+        get(c, s16, m16, k < 256 ? tinyi_blk_last(last, sizeof last, w, k / values * bytes) : w);
+        for (i = 0; i < TINYI_BLK_N; i++) vb_store(code + 4 * i, c[i]);
+    }
+}
+#define TINYI_BLK_KERNELS(name, values, bytes, traits)                                                                                  \
+    static void TINY_FN(tinyi_blk_dot_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k) \
+    {                                                                                                                                   \
+        TINY_FN(tinyi_blk_dot_by)(y, y_row, w, w_row, n_row, x, k, TINY_FN(tinyi_blk_get_##name), values, bytes, ((traits) & TINYI_BLK_HAS_SIGN) && TINYI_BLK_SIGNED); \
+    }                                                                                                                                   \
+    static void TINY_FN(tinyi_blk_expand_##name)(unsigned char *code, float *s16, float *m16, const unsigned char *w, size_t k, ptrdiff_t ahead) \
+    {                                                                                                                                   \
+        (void)ahead;                                                                                                                    \
+        TINY_FN(tinyi_blk_expand_by)(code, s16, m16, w, k, TINY_FN(tinyi_blk_get_##name), values, bytes);                               \
+    }
+#else
 #define TINYI_BLK_KERNELS(name, values, bytes, traits)                                                                                  \
     static void TINY_FN(tinyi_blk_dot_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k) \
     {                                                                                                                                   \
@@ -505,6 +548,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_step)(v_f32 *acc, v_f32 *off, const v_
             }                                                                                                                           \
         }                                                                                                                               \
     }
+#endif
 TINYI_BLKS_PLAIN(TINYI_BLK_KERNELS)
 
 #if TINYI_BLK_ANY_BOOKS
@@ -579,6 +623,14 @@ TINYI_BLKS_BOOKS(TINYI_BLK_WITH_BOOK)
         TINYI_BLK_EACH(r, R) if ((size_t)r < n) y[r * y_step] = v_sum(v_add(v_add(acc[r][0], acc[r][1]), off[r]));                      \
     }
 TINYI_BLK_DOTS(1)
+#if V_SCALAR
+static void TINY_FN(tinyi_blk_dots)(float *y, ptrdiff_t y_step, const unsigned char *code, const float *s, const float *m, int traits, const tinyi_q8 *x, size_t n)
+{
+    tinyi_q8 at = *x;
+    for (; n; n--, y += y_step, at.code += 256 * x->blocks, at.d += 16 * x->blocks, at.sum += 16 * x->blocks)
+        TINY_FN(tinyi_blk_dots1)(y, y_step, code, s, m, traits & TINYI_BLK_HAS_SIGN, &at, 1);
+}
+#else
 TINYI_BLK_DOTS(2)
 TINYI_BLK_DOTS(4)
 TINYI_FORCE_INLINE void TINY_FN(tinyi_blk_dots_of)(float *y, ptrdiff_t y_step, const unsigned char *code, const float *s, const float *m, int is_signed, const tinyi_q8 *x, size_t n)
@@ -600,6 +652,7 @@ static void TINY_FN(tinyi_blk_dots)(float *y, ptrdiff_t y_step, const unsigned c
     if (traits & TINYI_BLK_HAS_SIGN) TINY_FN(tinyi_blk_dots_of)(y, y_step, code, s, m, 1, x, n);
     else TINY_FN(tinyi_blk_dots_of)(y, y_step, code, s, m, 0, x, n);
 }
+#endif
 
 static void TINY_FN(tinyi_blk_floats)(float *to, const unsigned char *code, const float *s, const float *m, int is_signed, size_t blocks)
 {
