@@ -133,8 +133,13 @@ stitch-check: $(BUILD)/stitch  ## fails when tinyllm.h or tinygnn.h is not what 
 	@for h in tinyllm tinygnn; do \
 	  $(BUILD)/stitch src $$h $(BUILD)/check/$$h.h && cmp -s $(BUILD)/check/$$h.h $(INC)/$$h.h || \
 	  { echo "$$h.h is not what src/ gives: run make stitch"; exit 1; }; done
+	@$(BUILD)/stitch src options $(BUILD)/check/options && sed -n '/^<!-- features -->/,/^<!-- end of features -->/p' docs/options.md | sed '1d;$$d' | cmp -s - $(BUILD)/check/options || \
+	  { echo "docs/options.md is not what src/features.txt gives: run make docs"; exit 1; }
 
-docs: $(BUILD)/docs/catalogue  ## docs/catalogue.md from the head comments and the table of operations
+docs: $(BUILD)/docs/catalogue $(BUILD)/stitch  ## docs/catalogue.md from the head comments and the table of operations, the table of docs/options.md from src/features.txt
+	$(BUILD)/stitch src options $(BUILD)/options.part
+	awk -v part=$(BUILD)/options.part '/^<!-- features -->/ { print; while ((getline line < part) > 0) print line; skip = 1 } /^<!-- end of features -->/ { skip = 0 } !skip && !/^<!-- features -->/ { print }' docs/options.md > $(BUILD)/options.page
+	mv $(BUILD)/options.page docs/options.md
 	$(BUILD)/docs/catalogue > $(BUILD)/catalogue.part
 	mv $(BUILD)/catalogue.part docs/catalogue.md
 

@@ -1,216 +1,221 @@
 /* tinygnn.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
- *     216  the manual
- *     291  math/kernels.h
- *    7950  gnn/quant/kernels.h
- *    9734  options and names
- *   10362  core/config.h
- *   10511  core/status.h
- *   10553  core/tensor.h
- *   10606  core/ctx.h
- *   10683  core/mem.h
- *   10729  core/thread.h
- *   10783  core/rng.h
- *   10809  core/op.h
- *   10917  core/record.h
- *   10939  core/accel.h
- *   10976  core/bytes.h
- *   11007  core/json.h
- *   11053  core/safetensors.h
- *   11105  core/file.h
- *   11165  core/forget.h
- *   11173  core/checkpoint.h
- *   11272  core/time.h
- *   11282  core/net.h
- *   11349  core/comm.h
- *   11414  core/conform.h
- *   11497  math/binary.h
- *   11538  math/elem.h
- *   11605  math/convert.h
- *   11646  math/reduce.h
- *   11693  math/softmax.h
- *   11744  math/norm.h
- *   11793  math/matmul.h
- *   11873  math/layout.h
- *   11926  math/conv.h
- *   11986  math/sort.h
- *   12047  math/linalg_lu.h
- *   12066  math/linalg_qr.h
- *   12084  math/linalg_eig.h
- *   12099  math/linalg_svd.h
- *   12114  math/linalg.h
- *   12178  math/fft.h
- *   12253  math/fwht.h
- *   12290  math/attention.h
- *   12375  math/gla.h
- *   12439  math/gla_grad.h
- *   12457  math/twist.h
- *   12509  math/slope.h
- *   12536  math/loss.h
- *   12557  math/rope.h
- *   12578  math/patch.h
- *   12609  math/sparse.h
- *   12684  math/edges.h
- *   12755  math/edges_score.h
- *   12787  math/ops.h
- *   12808  math/optim.h
- *   12923  math/tape.h
- *   13027  math/layer.h
- *   13072  math/train.h
- *   13126  math/all.h
- *   13132  the shared functions again, where the other header came first
- *   13659  gnn/graph/graph.h
- *   13752  gnn/graph/community.h
- *   13780  gnn/graph/partition.h
- *   13823  gnn/graph/halo.h
- *   13855  gnn/graph/sample.h
- *   13909  gnn/graph/npy.h
- *   13957  gnn/graph/read.h
- *   14003  gnn/graph/stream.h
- *   14040  gnn/layer/layer.h
- *   14116  gnn/layer/net.h
- *   14231  gnn/layer/pool.h
- *   14272  gnn/train/train.h
- *   14359  gnn/quant/bits.h
- *   14376  gnn/quant/a2q.h
- *   14448  gnn/quant/a2q_net.h
- *   14512  gnn/quant/packed.h
- *   14559  gnn/quant/quant.h
- *   14614  gnn/embed/fastrp.h
- *   14654  gnn/train/data.h
- *   14679  gnn/tinygnn.h
- *   14707  internal functions
- *   14836  core/status.c
- *   14887  core/atomic.h
- *   14939  core/state.h
- *   15052  core/tensor.c
- *   15215  core/cpu.h
- *   15256  core/half.h
- *   15309  core/target.h
- *   15729  core/ctx.c
- *   15996  core/mem.c
- *   16129  core/thread.c
- *   16727  core/rng.c
- *   16815  core/op.c
- *   17281  core/record.c
- *   17380  core/bytes.c
- *   17491  core/json.c
- *   17786  core/safetensors.c
- *   18036  core/file.c
- *   18492  core/forget.c
- *   18524  core/hash.h
- *   18547  core/checkpoint.c
- *   19208  core/time.c
- *   19259  core/net.c
- *   19538  core/comm.c
- *   20038  core/conform.c
- *   20800  math/grad.h
- *   20846  math/table.h
- *   20941  math/rows.h
- *   21006  math/walk.h
- *   21125  math/binary.c
- *   21436  math/elem.c
- *   22203  math/convert.c
- *   22678  math/reduce.c
- *   23196  math/softmax.c
- *   23562  math/norm.c
- *   24089  math/gemm.h
- *   24181  math/gemm_i8.h
- *   24210  math/matmul.c
- *   24568  math/layout.c
- *   25312  math/conv.c
- *   25839  math/sort.c
- *   26731  math/linalg_block.h
- *   26879  math/linalg_lu.c
- *   27227  math/linalg_qr.c
- *   27577  math/linalg_eig.c
- *   28088  math/linalg_svd.c
- *   28486  math/linalg.c
- *   28757  math/fft_way.h
- *   28826  math/fft.c
- *   29301  math/hadamard.h
- *   29328  math/fwht.c
- *   29515  math/attention.c
- *   30083  math/gla.c
- *   30579  math/gla_grad.c
- *   30941  math/twist.c
- *   31292  math/slope.c
- *   31476  math/loss.c
- *   31645  math/rope.c
- *   31788  math/patch.c
- *   32089  math/bits.h
- *   32128  math/sparse_lines.h
- *   32155  math/sparse_forms.h
- *   32176  math/sparse.c
- *   32483  math/edges_inside.h
- *   32522  math/edges.c
- *   32980  math/edges_score.c
- *   33408  math/ops.c
- *   33459  math/optim.c
- *   34082  math/tape.c
- *   34942  math/layer.c
- *   35406  math/train.c
- *   35601  math/edges_grad.c
- *   36072  math/normal.c
- *   36091  math/targets.c
- *   36222  math/all.c
- *   36226  core/cpu.c
- *   36481  core/hash.c
- *   36599  math/grad.c
- *   37398  math/matvec.h
- *   37409  math/gemm.c
- *   38026  math/gemm_i8.c
- *   38301  math/linalg_block.c
- *   38837  math/fft_way.c
- *   39252  math/hadamard.c
- *   39335  math/bits.c
- *   39352  math/sparse_lines.c
- *   39814  math/sparse_forms.c
- *   40020  math/matvec.c
- *   40072  the shared functions forwarded, where the other header has their bodies
- *   40594  internal functions of this header
- *   40622  gnn/graph/inside.h
- *   40675  gnn/graph/graph.c
- *   41431  gnn/graph/community.c
- *   41642  gnn/graph/coarsen.h
- *   41667  gnn/graph/refine.h
- *   41710  gnn/graph/partition.c
- *   42096  gnn/graph/halo.c
- *   42254  gnn/graph/sample.c
- *   42617  gnn/graph/inflate.h
- *   42645  gnn/graph/words.h
- *   42683  gnn/graph/npy.c
- *   43185  gnn/graph/form.h
- *   43213  gnn/graph/read.c
- *   44026  gnn/graph/stream.c
- *   44705  gnn/layer/layer.c
- *   45233  gnn/layer/net_file.h
- *   45257  gnn/layer/net.c
- *   45792  gnn/layer/pool.c
- *   45950  gnn/quant/bits.c
- *   46064  gnn/quant/a2q.c
- *   46540  gnn/train/pass.h
- *   46632  gnn/quant/a2q_net.c
- *   47187  gnn/quant/nibble.h
- *   47211  gnn/quant/packed.c
- *   47636  gnn/quant/quant.c
- *   47926  gnn/embed/fastrp.c
- *   48433  gnn/train/data.c
- *   48630  gnn/graph/coarsen.c
- *   49030  gnn/graph/refine.c
- *   49398  gnn/graph/inflate.c
- *   49739  gnn/graph/words.c
- *   49944  gnn/layer/net_file.c
- *   50383  gnn/train/pass.c
- *   50986  gnn/quant/nibble.c
- *   51084  gnn/train/kit.h
- *   51117  gnn/train/kit.c
- *   51237  gnn/train/nodes.c
- *   51391  gnn/train/graphs.c
- *   51668  gnn/train/links.c
- *   51950  gnn/quant/quant_file.c
- *   52280  gnn/tinygnn.c
- *   52293  the licence
+ *     221  the manual
+ *     312  math/kernels.h
+ *    8082  gnn/quant/kernels.h
+ *    9872  options and names
+ *   10500  core/config.h
+ *   10648  core/status.h
+ *   10690  core/tensor.h
+ *   10743  core/ctx.h
+ *   10820  core/mem.h
+ *   10867  core/thread.h
+ *   10921  core/rng.h
+ *   10947  core/op.h
+ *   11047  core/record.h
+ *   11069  core/accel.h
+ *   11106  core/bytes.h
+ *   11169  core/json.h
+ *   11215  core/safetensors.h
+ *   11267  core/file.h
+ *   11327  core/forget.h
+ *   11335  core/checkpoint.h
+ *   11434  core/time.h
+ *   11444  core/net.h
+ *   11511  core/comm.h
+ *   11576  core/conform.h
+ *   11653  math/binary.h
+ *   11694  math/elem.h
+ *   11761  math/convert.h
+ *   11802  math/reduce.h
+ *   11849  math/softmax.h
+ *   11900  math/norm.h
+ *   11949  math/matmul.h
+ *   12029  math/layout.h
+ *   12082  math/conv.h
+ *   12136  math/sort.h
+ *   12197  math/linalg_lu.h
+ *   12214  math/linalg_qr.h
+ *   12230  math/linalg_eig.h
+ *   12243  math/linalg_svd.h
+ *   12256  math/linalg.h
+ *   12312  math/fft.h
+ *   12381  math/fwht.h
+ *   12412  math/attention.h
+ *   12497  math/gla.h
+ *   12561  math/gla_grad.h
+ *   12577  math/twist.h
+ *   12623  math/slope.h
+ *   12644  math/loss.h
+ *   12663  math/rope.h
+ *   12684  math/patch.h
+ *   12713  math/sparse.h
+ *   12786  math/edges.h
+ *   12851  math/edges_score.h
+ *   12881  math/ops.h
+ *   12902  math/init.h
+ *   12915  math/optim.h
+ *   13018  math/tape.h
+ *   13120  math/layer.h
+ *   13163  math/train.h
+ *   13215  math/all.h
+ *   13221  the shared functions again, where the other header came first
+ *   13526  gnn/ops.h
+ *   13543  gnn/graph/graph.h
+ *   13636  gnn/graph/community.h
+ *   13664  gnn/graph/partition.h
+ *   13707  gnn/graph/halo.h
+ *   13739  gnn/graph/sample.h
+ *   13793  gnn/graph/npy.h
+ *   13841  gnn/graph/read.h
+ *   13887  gnn/graph/stream.h
+ *   13924  gnn/layer/layer.h
+ *   14000  gnn/layer/net.h
+ *   14115  gnn/layer/pool.h
+ *   14154  gnn/train/train.h
+ *   14238  gnn/quant/bits.h
+ *   14255  gnn/quant/a2q.h
+ *   14327  gnn/quant/a2q_net.h
+ *   14391  gnn/quant/packed.h
+ *   14438  gnn/quant/quant.h
+ *   14493  gnn/embed/fastrp.h
+ *   14533  gnn/train/data.h
+ *   14558  gnn/tinygnn.h
+ *   14579  what is chosen
+ *   14776  internal functions
+ *   14910  core/status.c
+ *   14961  core/atomic.h
+ *   15013  core/state.h
+ *   15171  core/tensor.c
+ *   15334  core/cpu.h
+ *   15375  core/half.h
+ *   15428  core/target.h
+ *   15848  core/ctx.c
+ *   16116  core/mem.c
+ *   16249  core/thread.c
+ *   16847  core/rng.c
+ *   16935  core/op.c
+ *   17426  core/record.c
+ *   17526  core/bytes.c
+ *   17634  core/json.c
+ *   17929  core/safetensors.c
+ *   18178  core/file.c
+ *   18634  core/forget.c
+ *   18666  core/hash.h
+ *   18689  core/checkpoint.c
+ *   19346  core/time.c
+ *   19397  core/net.c
+ *   19676  core/comm.c
+ *   20176  core/conform.c
+ *   20924  math/grad.h
+ *   20978  math/table.h
+ *   21097  math/rows.h
+ *   21162  math/walk.h
+ *   21281  math/binary.c
+ *   21592  math/elem.c
+ *   22359  math/convert.c
+ *   22834  math/reduce.c
+ *   23352  math/softmax.c
+ *   23718  math/norm.c
+ *   24245  math/gemm.h
+ *   24337  math/gemm_i8.h
+ *   24366  math/matmul.c
+ *   24724  math/layout.c
+ *   25468  math/conv.c
+ *   25994  math/sort.c
+ *   26886  math/linalg_block.h
+ *   27034  math/linalg_lu.c
+ *   27381  math/linalg_qr.c
+ *   27730  math/linalg_eig.c
+ *   28240  math/linalg_svd.c
+ *   28637  math/linalg.c
+ *   28907  math/fft_way.h
+ *   28976  math/fft.c
+ *   29450  math/hadamard.h
+ *   29477  math/fwht.c
+ *   29663  math/attention.c
+ *   30231  math/gla.c
+ *   30727  math/gla_grad.c
+ *   31086  math/twist.c
+ *   31434  math/slope.c
+ *   31617  math/loss.c
+ *   31785  math/rope.c
+ *   31928  math/patch.c
+ *   32228  math/bits.h
+ *   32267  math/sparse_lines.h
+ *   32294  math/sparse_forms.h
+ *   32315  math/sparse.c
+ *   32621  math/edges_inside.h
+ *   32660  math/edges.c
+ *   33118  math/edges_score.c
+ *   33546  math/ops.c
+ *   33634  math/init.c
+ *   33696  math/optim.c
+ *   34255  math/tape.c
+ *   35115  math/layer.c
+ *   35578  math/train.c
+ *   35772  math/edges_grad.c
+ *   36244  math/normal.c
+ *   36263  math/targets.c
+ *   36394  math/all.c
+ *   36398  core/cpu.c
+ *   36653  core/hash.c
+ *   36759  math/grad.c
+ *   37559  math/matvec.h
+ *   37570  math/gemm.c
+ *   38187  math/gemm_i8.c
+ *   38462  math/linalg_block.c
+ *   38997  math/fft_way.c
+ *   39411  math/hadamard.c
+ *   39494  math/bits.c
+ *   39511  math/sparse_lines.c
+ *   39972  math/sparse_forms.c
+ *   40177  math/matvec.c
+ *   40229  the shared functions forwarded, where the other header has their bodies
+ *   40795  internal functions of this header
+ *   40829  gnn/ops.c
+ *   40852  gnn/graph/inside.h
+ *   40905  gnn/graph/graph.c
+ *   41661  gnn/graph/community.c
+ *   41874  gnn/graph/coarsen.h
+ *   41901  gnn/graph/refine.h
+ *   41946  gnn/graph/partition.c
+ *   42334  gnn/graph/halo.c
+ *   42494  gnn/graph/sample.c
+ *   42857  gnn/graph/inflate.h
+ *   42885  gnn/graph/words.h
+ *   42923  gnn/graph/npy.c
+ *   43425  gnn/graph/form.h
+ *   43453  gnn/graph/read.c
+ *   44266  gnn/graph/stream.c
+ *   44947  gnn/layer/layer.c
+ *   45475  gnn/layer/net_file.h
+ *   45499  gnn/layer/net.c
+ *   46034  gnn/layer/pool.c
+ *   46192  gnn/quant/bits.c
+ *   46308  gnn/quant/a2q.c
+ *   46785  gnn/train/pass.h
+ *   46879  gnn/quant/a2q_net.c
+ *   47435  gnn/quant/nibble.h
+ *   47461  gnn/quant/packed.c
+ *   47888  gnn/quant/quant.c
+ *   48180  gnn/embed/fastrp.c
+ *   48687  gnn/train/data.c
+ *   48886  gnn/graph/coarsen.c
+ *   49288  gnn/graph/refine.c
+ *   49658  gnn/graph/inflate.c
+ *   49999  gnn/graph/words.c
+ *   50204  gnn/layer/net_file.c
+ *   50642  gnn/train/pass.c
+ *   51244  gnn/quant/nibble.c
+ *   51344  gnn/train/kit.h
+ *   51376  gnn/train/kit.c
+ *   51495  gnn/train/nodes.c
+ *   51650  gnn/train/graphs.c
+ *   51928  gnn/train/links.c
+ *   52209  gnn/quant/quant_file.c
+ *   52541  gnn/tinygnn.c
+ *   52554  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -254,9 +259,25 @@
  *     TINY_NO_MALLOC     no default allocator: the context must be given one
  *     TINY_NO_HUGE_PAGES  large blocks of the default allocator are not asked for in pages of 2 MB (Linux)
  *     TINY_NO_MESSAGES   no sentences about what is wrong: the message of a context is the text of its status
- *     TINY_NO_CONFORM    leaves the conformance kit out
- *     TINY_NO_TRAIN      leaves gradients, tape, optimisers and training out
  *     TINY_ASSERT(x)     the check of our own promises; empty unless defined
+ *
+ * Features (docs/options.md)
+ *     What reads graphs and runs layers and nets over them is on by default. TINYGNN_TOOLS adds what trains, cuts and converts, TINYGNN_LAB the published
+ *     systems, TINYGNN_ALL both. One by one: TINYGNN_WITH_X adds X and what it needs, TINYGNN_NO_X leaves X out and what
+ *     needs it. Everything is declared whatever is chosen; a call of what is left out does not link. Only the file with
+ *     TINYGNN_IMPLEMENTATION reads these switches. A unit with both implementations defines both before the first include.
+ *     TINY_WITH_CONFORM        TOOLS  the conformance kit: every form of every operation against its reference
+ *     TINY_WITH_CHECKPOINT     TOOLS  states of training that are written whole or not at all
+ *     TINY_WITH_LINALG         TOOLS  factorisations of matrices, linear systems, eigenvalues and singular values
+ *     TINY_WITH_TRANSFORM      TOOLS  Fourier and Hadamard transforms
+ *     TINY_WITH_CONV           TOOLS  convolutions and windows
+ *     TINY_WITH_SPARSE         TOOLS  sparse matrices in their forms, and conversions between them
+ *     TINY_WITH_EDGES          TOOLS  sums along the edges of graphs, scores of edges
+ *     TINY_WITH_TRAIN          TOOLS  gradients, the tape, losses, optimisers, layers that learn
+ *     TINYGNN_WITH_PARTITION   TOOLS  graphs cut into parts, communities
+ *     TINYGNN_WITH_STREAM      TOOLS  graphs larger than memory written as files
+ *     TINYGNN_WITH_FIT         TOOLS  nets of graphs that learn: nodes, edges, whole graphs
+ *     TINYGNN_WITH_QUANT       LAB    nets of graphs in few bits
  *
  * Memory
  *     All memory comes from the allocator of the context (malloc unless you give one), before the work starts: kernels
@@ -799,17 +820,16 @@ TINYI_FORCE_INLINE v_i32 vi_load(const int32_t *p) { return TINYI_W(loadu_si128)
 TINYI_FORCE_INLINE void vi_store(int32_t *p, v_i32 v) { TINYI_W(storeu_si128)(TINYI_W_TO(p), v); }
 /* two lanes if there are two, then one: no loop, no call */
 TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_lane)(const void *p) { int32_t t; memcpy(&t, p, 4); return TINYI_W(setr_epi32)(t, 0, 0, 0); }
-TINYI_FORCE_INLINE v_i32 vi_load_n(const int32_t *p, size_t n)
+/* fewer than four: the last ones of a row, rare, and long enough to stand once */
+static TINYI_UNUSED TINYI_NOINLINE v_i32 TINY_FN(tinyi_load_part)(const int32_t *p, size_t n)
 {
-    if (n > 3) return vi_load(p);
     if (n == 3) return TINYI_W(unpacklo_epi64)(TINY_FN(tinyi_low)(p), TINY_FN(tinyi_lane)(p + 2));
     if (n == 2) return TINY_FN(tinyi_low)(p);
     return n ? TINY_FN(tinyi_lane)(p) : vi_zero();
 }
-TINYI_FORCE_INLINE void vi_store_n(int32_t *p, v_i32 v, size_t n)
+static TINYI_UNUSED TINYI_NOINLINE void TINY_FN(tinyi_store_part)(int32_t *p, v_i32 v, size_t n)
 {
     int32_t t;
-    if (n > 3) { vi_store(p, v); return; }
     if (n > 1) {
         TINYI_W(storel_epi64)(TINYI_W_TO(p), v);
         if (n == 2) return;
@@ -819,6 +839,12 @@ TINYI_FORCE_INLINE void vi_store_n(int32_t *p, v_i32 v, size_t n)
     if (!n) return;
     t = TINYI_W(cvtsi128_si32)(v);
     memcpy(p, &t, 4);
+}
+TINYI_FORCE_INLINE v_i32 vi_load_n(const int32_t *p, size_t n) { return n > 3 ? vi_load(p) : TINY_FN(tinyi_load_part)(p, n); }
+TINYI_FORCE_INLINE void vi_store_n(int32_t *p, v_i32 v, size_t n)
+{
+    if (n > 3) vi_store(p, v);
+    else TINY_FN(tinyi_store_part)(p, v, n);
 }
 TINYI_FORCE_INLINE v_i32 vi_load_i8(const int8_t *p) { int32_t t; memcpy(&t, p, 4); return TINYI_W(cvtepi8_epi32)(vi_set(t)); }
 TINYI_FORCE_INLINE v_i32 vi_load_u8(const uint8_t *p) { int32_t t; memcpy(&t, p, 4); return TINYI_W(cvtepu8_epi32)(vi_set(t)); }
@@ -1040,13 +1066,14 @@ TINYI_FORCE_INLINE v_f32 v_load_f16_each(const void *p, ptrdiff_t step)
     return v_load_f16(t);
 }
 TINYI_FORCE_INLINE v_f32 v_set_f16(const void *p) { return v_set(tinyi_f16_to_f32((uint16_t)(*(const unsigned char *)p | ((const unsigned char *)p)[1] << 8))); }
-TINYI_FORCE_INLINE v_f32 v_load_f16_n(const uint16_t *p, size_t n) { return TINY_FN(tinyi_f16_up)(TINY_FN(tinyi_half_load_n)(p, n)); }
+/* the last ones of a row: rare, and long enough to stand once */
+static TINYI_UNUSED TINYI_NOINLINE v_f32 v_load_f16_n(const uint16_t *p, size_t n) { return TINY_FN(tinyi_f16_up)(TINY_FN(tinyi_half_load_n)(p, n)); }
 TINYI_FORCE_INLINE void v_store_f16(uint16_t *p, v_f32 v) { TINY_FN(tinyi_half_store)(p, TINY_FN(tinyi_f16_down)(v)); }
-TINYI_FORCE_INLINE void v_store_f16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_f16_down)(v), n); }
+static TINYI_UNUSED TINYI_NOINLINE void v_store_f16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_f16_down)(v), n); }
 TINYI_FORCE_INLINE v_f32 v_load_bf16(const uint16_t *p) { return v_float(vi_shl(TINY_FN(tinyi_half_load)(p), 16)); }
-TINYI_FORCE_INLINE v_f32 v_load_bf16_n(const uint16_t *p, size_t n) { return v_float(vi_shl(TINY_FN(tinyi_half_load_n)(p, n), 16)); }
+static TINYI_UNUSED TINYI_NOINLINE v_f32 v_load_bf16_n(const uint16_t *p, size_t n) { return v_float(vi_shl(TINY_FN(tinyi_half_load_n)(p, n), 16)); }
 TINYI_FORCE_INLINE void v_store_bf16(uint16_t *p, v_f32 v) { TINY_FN(tinyi_half_store)(p, TINY_FN(tinyi_bf16_down)(v)); }
-TINYI_FORCE_INLINE void v_store_bf16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_bf16_down)(v), n); }
+static TINYI_UNUSED TINYI_NOINLINE void v_store_bf16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_bf16_down)(v), n); }
 
 TINYI_FORCE_INLINE v_f32 v_exp2i(v_i32 n) { return v_float(vi_shl(vi_add(n, vi_set(127)), 23)); }
 TINYI_FORCE_INLINE v_f32 v_gather(const float *p, v_i32 i)
@@ -4653,13 +4680,17 @@ TINYI_FORCE_INLINE tiny_idx TINY_FN(tinyi_attention_ask)(const tinyi_att_span *x
         } \
     }
 
+/* Forms of one, two and four rows; the plainest targets have fewer: w128 one and four, scalar one row after the other */
+#if V_SCALAR
+#define TINYI_FEW_EACH_R(X, name, Q, LOAD, LOAD_N) X(1, name, Q, LOAD, LOAD_N)
+#elif V_W128
+#define TINYI_FEW_EACH_R(X, name, Q, LOAD, LOAD_N) X(1, name, Q, LOAD, LOAD_N) X(4, name, Q, LOAD, LOAD_N)
+#else
+#define TINYI_FEW_EACH_R(X, name, Q, LOAD, LOAD_N) X(1, name, Q, LOAD, LOAD_N) X(2, name, Q, LOAD, LOAD_N) X(4, name, Q, LOAD, LOAD_N)
+#endif
 #define TINYI_FEW_TYPE(name, Q, LOAD)                                                                                           \
-    TINYI_FEW_DOT(1, tinyi_attention_dot_##name, Q, LOAD, LOAD##_N)                                                             \
-    TINYI_FEW_DOT(2, tinyi_attention_dot_##name, Q, LOAD, LOAD##_N)                                                             \
-    TINYI_FEW_DOT(4, tinyi_attention_dot_##name, Q, LOAD, LOAD##_N)                                                             \
-    TINYI_FEW_MIX(1, tinyi_attention_blend_##name, Q, LOAD, LOAD##_N)                                                             \
-    TINYI_FEW_MIX(2, tinyi_attention_blend_##name, Q, LOAD, LOAD##_N)                                                             \
-    TINYI_FEW_MIX(4, tinyi_attention_blend_##name, Q, LOAD, LOAD##_N)
+    TINYI_FEW_EACH_R(TINYI_FEW_DOT, tinyi_attention_dot_##name, Q, LOAD, LOAD##_N)                                              \
+    TINYI_FEW_EACH_R(TINYI_FEW_MIX, tinyi_attention_blend_##name, Q, LOAD, LOAD##_N)
 TINYI_FEW_TYPE(f32, 0, TINYI_FEW_F32)
 TINYI_FEW_TYPE(f16, 0, TINYI_FEW_F16)
 TINYI_FEW_TYPE(q8, 1, TINYI_FEW_Q8)
@@ -4681,16 +4712,26 @@ static void TINY_FN(tinyi_attention_factors)(float *to, const tinyi_att_span *x,
 
 #define TINYI_FEW_PICK(form, R) (type == TINYI_ATT_F32 ? TINY_FN(tinyi_attention_##form##_f32##R) : type == TINYI_ATT_F16 ? TINY_FN(tinyi_attention_##form##_f16##R) : \
                                  TINY_FN(tinyi_attention_##form##_q8##R))
+#if V_SCALAR
+#define TINYI_FEW_ROWS(left) 1
+#define TINYI_FEW_FORM(form) TINYI_FEW_PICK(form, 1)
+#elif V_W128
+#define TINYI_FEW_ROWS(left) TINYI_MIN(left, 4)
+#define TINYI_FEW_FORM(form) (r == 1 ? TINYI_FEW_PICK(form, 1) : TINYI_FEW_PICK(form, 4))
+#else
+#define TINYI_FEW_ROWS(left) TINYI_MIN(left, 4)
+#define TINYI_FEW_FORM(form) (r == 1 ? TINYI_FEW_PICK(form, 1) : r == 2 ? TINYI_FEW_PICK(form, 2) : TINYI_FEW_PICK(form, 4))
+#endif
 static void TINY_FN(tinyi_attention_dot)(float *s, tiny_idx ld, const tinyi_att_span *x, int n_x, int type, tiny_idx row, const float *q, int n_row, tiny_idx d)
 {
     float room[TINYI_ATT_KEYS * TINYI_ATT_BLOCKS + V_LANES];
     const tiny_idx n_factor = type == TINYI_ATT_Q8 ? d / 32 : 0;
-    int j;
+    int j, r;
     room[0] = 0.0f;
     if (n_factor) TINY_FN(tinyi_attention_factors)(room, x, n_x, row, n_factor);
-    for (j = 0; j < n_row; j += 4) {
-        const int r = TINYI_MIN(n_row - j, 4);
-        (r == 1 ? TINYI_FEW_PICK(dot, 1) : r == 2 ? TINYI_FEW_PICK(dot, 2) : TINYI_FEW_PICK(dot, 4))(s + j, ld, x, n_x, row, room, n_factor, q + j * d, r, d, j ? 0 : row);
+    for (j = 0; j < n_row; j += r) {
+        r = TINYI_FEW_ROWS(n_row - j);
+        TINYI_FEW_FORM(dot)(s + j, ld, x, n_x, row, room, n_factor, q + j * d, r, d, j ? 0 : row);
     }
 }
 
@@ -4698,13 +4739,12 @@ static void TINY_FN(tinyi_attention_blend)(float *acc, tiny_idx d_v, const float
 {
     float room[TINYI_ATT_KEYS * TINYI_ATT_BLOCKS + V_LANES];
     const tiny_idx n_factor = type == TINYI_ATT_Q8 ? d_v / 32 : 0;
-    int j;
+    int j, r;
     room[0] = 0.0f;
     if (n_factor) TINY_FN(tinyi_attention_factors)(room, x, n_x, row, n_factor);
-    for (j = 0; j < n_row; j += 4) {
-        const int r = TINYI_MIN(n_row - j, 4);
-        (r == 1 ? TINYI_FEW_PICK(blend, 1) : r == 2 ? TINYI_FEW_PICK(blend, 2) : TINYI_FEW_PICK(blend, 4))
-            (acc + j * d_v, d_v, p + j, ld, f + j, x, n_x, row, room, n_factor, j ? 0 : row, r);
+    for (j = 0; j < n_row; j += r) {
+        r = TINYI_FEW_ROWS(n_row - j);
+        TINYI_FEW_FORM(blend)(acc + j * d_v, d_v, p + j, ld, f + j, x, n_x, row, room, n_factor, j ? 0 : row, r);
     }
 }
 
@@ -4727,10 +4767,12 @@ static void TINY_FN(tinyi_use_attention)(tinyi_kernels *k)
 #undef TINYI_FEW_AT2
 #undef TINYI_FEW_AT4
 #undef TINYI_FEW_DOT
+#undef TINYI_FEW_EACH_R
 #undef TINYI_FEW_F16
 #undef TINYI_FEW_F16_N
 #undef TINYI_FEW_F32
 #undef TINYI_FEW_F32_N
+#undef TINYI_FEW_FORM
 #undef TINYI_FEW_G
 #undef TINYI_FEW_G1
 #undef TINYI_FEW_G2
@@ -4750,6 +4792,7 @@ static void TINY_FN(tinyi_use_attention)(tinyi_kernels *k)
 #undef TINYI_FEW_PUT_N
 #undef TINYI_FEW_Q8
 #undef TINYI_FEW_Q8_N
+#undef TINYI_FEW_ROWS
 #undef TINYI_FEW_TIMES
 #undef TINYI_FEW_TYPE
 #undef TINYI_FEW_UNUSED1
@@ -4848,33 +4891,88 @@ static void TINY_FN(tinyi_use_attention)(tinyi_kernels *k)
             n_row -= (size_t)(n * apart);                                                                                       \
         }                                                                                                                       \
     }
-#define TINYI_GEMV_DOTS(W, W_TYPE, LOAD, LOAD_N)                                                                                \
-    TINYI_GEMV_DOT(tinyi_gemv_dot1_##W, W_TYPE, LOAD, LOAD_N, TINYI_GEMV_1)                                                     \
-    TINYI_GEMV_DOT(tinyi_gemv_dot2_##W, W_TYPE, LOAD, LOAD_N, TINYI_GEMV_2)                                                     \
-    TINYI_GEMV_DOT(tinyi_gemv_dot4_##W, W_TYPE, LOAD, LOAD_N, TINYI_GEMV_4)                                                     \
-    static void TINY_FN(tinyi_gemv_dot_##W)(float *y, ptrdiff_t y_row, ptrdiff_t y_col, const void *w, ptrdiff_t w_row,         \
-                                            size_t n_row, const float *x, ptrdiff_t x_row, int n_x, size_t k)                   \
-    {                                                                                                                           \
-        for (; n_x > 2 && V_AVX2; n_x -= 2, x += 2 * x_row, y += 2 * y_col)    /* 16 sums and what they meet want more than 16 registers */ \
-            TINY_FN(tinyi_gemv_dot2_##W)(y, y_row, y_col, (const W_TYPE *)w, w_row, n_row, x, x_row, 2, k);                     \
-        (n_x == 1 ? TINY_FN(tinyi_gemv_dot1_##W) : n_x == 2 ? TINY_FN(tinyi_gemv_dot2_##W) : TINY_FN(tinyi_gemv_dot4_##W))      \
-            (y, y_row, y_col, (const W_TYPE *)w, w_row, n_row, x, x_row, n_x, k);                                               \
-    }
-TINYI_GEMV_DOTS(f32, float, v_load, v_load_n)
-TINYI_GEMV_DOTS(f16, uint16_t, v_load_f16, v_load_f16_n)
-TINYI_GEMV_DOTS(bf16, uint16_t, v_load_bf16, v_load_bf16_n)
+/* Forms of one, two and four vectors: 16 sums and what they meet want more than 16 registers, so avx2 has no four. The plainest targets have
+ * fewer: w128, whose halves are dear to take apart, one and four. */
+#if V_AVX512 || V_NEON
+#define TINYI_GEMV_MOST 4
+#define TINYI_GEMV_EACH(X, W, W_TYPE, LOAD, LOAD_N) X(1, W, W_TYPE, LOAD, LOAD_N) X(2, W, W_TYPE, LOAD, LOAD_N) X(4, W, W_TYPE, LOAD, LOAD_N)
+#define TINYI_GEMV_FORM(W) (n == 1 ? TINY_FN(tinyi_gemv_dot_##W##1) : n == 2 ? TINY_FN(tinyi_gemv_dot_##W##2) : TINY_FN(tinyi_gemv_dot_##W##4))
+#elif V_AVX2
+#define TINYI_GEMV_MOST 2
+#define TINYI_GEMV_EACH(X, W, W_TYPE, LOAD, LOAD_N) X(1, W, W_TYPE, LOAD, LOAD_N) X(2, W, W_TYPE, LOAD, LOAD_N)
+#define TINYI_GEMV_FORM(W) (n == 1 ? TINY_FN(tinyi_gemv_dot_##W##1) : TINY_FN(tinyi_gemv_dot_##W##2))
+#elif V_W128
+#define TINYI_GEMV_MOST 4
+#define TINYI_GEMV_EACH(X, W, W_TYPE, LOAD, LOAD_N) X(1, W, W_TYPE, LOAD, LOAD_N) X(4, W, W_TYPE, LOAD, LOAD_N)
+#define TINYI_GEMV_FORM(W) (n == 1 ? TINY_FN(tinyi_gemv_dot_##W##1) : TINY_FN(tinyi_gemv_dot_##W##4))
+#else
+#define TINYI_GEMV_MOST 1
+#define TINYI_GEMV_EACH(X, W, W_TYPE, LOAD, LOAD_N) X(1, W, W_TYPE, LOAD, LOAD_N)
+#define TINYI_GEMV_FORM(W) TINY_FN(tinyi_gemv_dot_##W##1)
+#endif
+#define TINYI_GEMV_DOT_OF(N, W, W_TYPE, LOAD, LOAD_N) TINYI_GEMV_DOT(tinyi_gemv_dot_##W##N, W_TYPE, LOAD, LOAD_N, TINYI_GEMV_##N)
+TINYI_GEMV_EACH(TINYI_GEMV_DOT_OF, f32, float, v_load, v_load_n)
+TINYI_GEMV_EACH(TINYI_GEMV_DOT_OF, f16, uint16_t, v_load_f16, v_load_f16_n)
+TINYI_GEMV_EACH(TINYI_GEMV_DOT_OF, bf16, uint16_t, v_load_bf16, v_load_bf16_n)
 
 static void TINY_FN(tinyi_gemv_dot)(float *y, ptrdiff_t y_row, ptrdiff_t y_col, const void *w, int dtype, ptrdiff_t w_row, size_t n_row, const float *x,
                                     ptrdiff_t x_row, int n_x, size_t k)
 {
-    if (dtype == TINY_F16) TINY_FN(tinyi_gemv_dot_f16)(y, y_row, y_col, w, w_row, n_row, x, x_row, n_x, k);
-    else if (dtype == TINY_BF16) TINY_FN(tinyi_gemv_dot_bf16)(y, y_row, y_col, w, w_row, n_row, x, x_row, n_x, k);
-    else TINY_FN(tinyi_gemv_dot_f32)(y, y_row, y_col, w, w_row, n_row, x, x_row, n_x, k);
+    for (; n_x > 0; n_x -= TINYI_GEMV_MOST, x += TINYI_GEMV_MOST * x_row, y += TINYI_GEMV_MOST * y_col) {
+        const int n = TINYI_MIN(n_x, TINYI_GEMV_MOST);
+        if (dtype == TINY_F16) TINYI_GEMV_FORM(f16)(y, y_row, y_col, (const uint16_t *)w, w_row, n_row, x, x_row, n, k);
+        else if (dtype == TINY_BF16) TINYI_GEMV_FORM(bf16)(y, y_row, y_col, (const uint16_t *)w, w_row, n_row, x, x_row, n, k);
+        else TINYI_GEMV_FORM(f32)(y, y_row, y_col, (const float *)w, w_row, n_row, x, x_row, n, k);
+    }
 }
 
 /* y + x0 w0 + x1 w1 + x2 w2 + x3 w3, in this order */
 #define TINYI_GEMV_ADD(at, LOAD, W) \
     v_fma(v_set(x3), LOAD(W##3 + (at)), v_fma(v_set(x2), LOAD(W##2 + (at)), v_fma(v_set(x1), LOAD(W##1 + (at)), v_fma(v_set(x0), LOAD(W##0 + (at)), v_load(y + (at))))))
+#if V_SCALAR || V_W128                      /* one form for both */
+#define TINYI_GEMV_LINE(i) (w + (list ? list[i] : (ptrdiff_t)(i)) * w_k)
+#define TINYI_GEMV_LINES(name, W_TYPE, LOAD, LOAD_N)                                                                            \
+    static void TINY_FN(name)(float *y, const W_TYPE *w, ptrdiff_t w_k, const int32_t *list, const float *x, ptrdiff_t x_k, size_t k, size_t n) \
+    {                                                                                                                           \
+        size_t i = 0, j;                                                                                                        \
+        for (; i + 4 <= k; i += 4, x += 4 * x_k) {                                                                              \
+            const W_TYPE *w0 = TINYI_GEMV_LINE(i), *w1 = TINYI_GEMV_LINE(i + 1), *w2 = TINYI_GEMV_LINE(i + 2), *w3 = TINYI_GEMV_LINE(i + 3); \
+            const float x0 = x[0], x1 = x[x_k], x2 = x[2 * x_k], x3 = x[3 * x_k];                                               \
+            for (j = 0; j + V_LANES <= n; j += V_LANES) v_store(y + j, TINYI_GEMV_ADD(j, LOAD, w));                             \
+            if (j < n) {                                                                                                        \
+                const size_t r = n - j;                                                                                         \
+                v_f32 a = v_fma(v_set(x0), LOAD_N(w0 + j, r), v_load_n(y + j, r));                                              \
+                a = v_fma(v_set(x1), LOAD_N(w1 + j, r), a);                                                                     \
+                a = v_fma(v_set(x2), LOAD_N(w2 + j, r), a);                                                                     \
+                a = v_fma(v_set(x3), LOAD_N(w3 + j, r), a);                                                                     \
+                v_store_n(y + j, a, r);                                                                                         \
+            }                                                                                                                   \
+        }                                                                                                                       \
+        for (; i < k; i++, x += x_k)                                                                                            \
+            for (j = 0; j < n; j += V_LANES) {                                                                                  \
+                const size_t r = TINYI_MIN(n - j, V_LANES);                                                                     \
+                v_store_n(y + j, v_fma(v_set(x[0]), LOAD_N(TINYI_GEMV_LINE(i) + j, r), v_load_n(y + j, r)), r);                 \
+            }                                                                                                                   \
+    }
+TINYI_GEMV_LINES(tinyi_gemv_lines_f32, float, v_load, v_load_n)
+TINYI_GEMV_LINES(tinyi_gemv_lines_f16, uint16_t, v_load_f16, v_load_f16_n)
+TINYI_GEMV_LINES(tinyi_gemv_lines_bf16, uint16_t, v_load_bf16, v_load_bf16_n)
+
+static void TINY_FN(tinyi_gemv_lines)(float *y, const void *w, int dtype, ptrdiff_t w_k, const int32_t *list, const float *x, ptrdiff_t x_k, size_t k, size_t n)
+{
+    if (dtype == TINY_F16) TINY_FN(tinyi_gemv_lines_f16)(y, (const uint16_t *)w, w_k, list, x, x_k, k, n);
+    else if (dtype == TINY_BF16) TINY_FN(tinyi_gemv_lines_bf16)(y, (const uint16_t *)w, w_k, list, x, x_k, k, n);
+    else TINY_FN(tinyi_gemv_lines_f32)(y, (const float *)w, w_k, list, x, x_k, k, n);
+}
+static void TINY_FN(tinyi_gemv_axpy)(float *y, const void *w, int dtype, ptrdiff_t w_k, const float *x, ptrdiff_t x_k, size_t k, size_t n)
+{
+    TINY_FN(tinyi_gemv_lines)(y, w, dtype, w_k, NULL, x, x_k, k, n);
+}
+static void TINY_FN(tinyi_gemv_pick)(float *y, const void *w, int dtype, ptrdiff_t w_k, const int32_t *list, const float *x, size_t k, size_t n)
+{
+    TINY_FN(tinyi_gemv_lines)(y, w, dtype, w_k, list, x, 1, k, n);
+}
+#else
 #define TINYI_GEMV_AXPY(name, W_TYPE, LOAD, LOAD_N)                                                                             \
     static void TINY_FN(name)(float *y, const W_TYPE *w, ptrdiff_t w_k, const float *x, ptrdiff_t x_k, size_t k, size_t n)      \
     {                                                                                                                           \
@@ -4960,6 +5058,7 @@ static void TINY_FN(tinyi_gemv_pick)(float *y, const void *w, int dtype, ptrdiff
     else if (dtype == TINY_BF16) TINY_FN(tinyi_gemv_pick_bf16)(y, (const uint16_t *)w, w_k, list, x, k, n);
     else TINY_FN(tinyi_gemv_pick_f32)(y, (const float *)w, w_k, list, x, k, n);
 }
+#endif
 
 static void TINY_FN(tinyi_use_gemv)(tinyi_kernels *k)
 {
@@ -4977,13 +5076,18 @@ static void TINY_FN(tinyi_use_gemv)(tinyi_kernels *k)
 #undef TINYI_GEMV_FMA_N
 #undef TINYI_GEMV_OUT
 #undef TINYI_GEMV_DOT
-#undef TINYI_GEMV_DOTS
+#undef TINYI_GEMV_DOT_OF
+#undef TINYI_GEMV_EACH
+#undef TINYI_GEMV_FORM
+#undef TINYI_GEMV_MOST
 #undef TINYI_GEMV_ADD
+#undef TINYI_GEMV_LINE
+#undef TINYI_GEMV_LINES
 #undef TINYI_GEMV_AXPY
 #undef TINYI_GEMV_PICK
 
+#ifndef TINYI_NO_TRAIN
 /* src/math/optim.simd.h - the steps of one run of parameters; each is written once, n a vector at most */
-#ifndef TINY_NO_TRAIN
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_optim_adam)(v_f32 w, v_f32 *m, v_f32 *v, v_f32 g, const tinyi_adam_step *s)
 {
     g = v_fma(w, v_set(s->decay), v_mul(g, v_set(s->scale)));
@@ -5045,9 +5149,9 @@ static void TINY_FN(tinyi_use_optim)(tinyi_kernels *k)
     TINYI_USE(k, optim_adam_f32);
     TINYI_USE(k, optim_sgd_f32);
 }
-#endif
 
-#ifndef TINY_ONLY_MODELS
+#endif
+#ifndef TINYI_NO_CONV
 /* src/math/conv.simd.h - the tile of a convolution: output channels by output positions, sums in registers */
 
 /* registers: rows x vectors of sums, the vectors of x, one weight */
@@ -5342,6 +5446,8 @@ static void TINY_FN(tinyi_use_conv)(tinyi_kernels *k)
     TINYI_USE(k, conv_depth3_f32);
 }
 
+#endif
+#ifndef TINYI_NO_TRANSFORM
 /* src/math/fft.simd.h - the steps of math/fft.c
  *
  * A number here is V_LANES complex values: V_LANES real parts, then V_LANES imaginary parts (W floats). A pass of radix r over
@@ -5905,6 +6011,8 @@ static void TINY_FN(tinyi_use_fft)(tinyi_kernels *k)
 #undef f_read
 #undef f_write
 
+#endif
+#ifndef TINYI_NO_LINALG
 /* src/math/linalg.simd.h - kernels of linear algebra in double; see math/linalg_block.h for what stands on them
  *
  * The v_ layer has no doubles, so a small d_ layer comes first: D_LANES doubles a vector.
@@ -6425,6 +6533,8 @@ static void TINY_FN(tinyi_use_linalg)(tinyi_kernels *k)
 #undef d_sum
 #undef d_top
 
+#endif
+#ifndef TINYI_NO_TRANSFORM
 /* src/math/fwht.simd.h - butterflies of math/fwht.c: stages inside a vector, then two stages a pass over rows of vectors; then H_r; and rows in few bits */
 
 /* lanes i and i ^ h change places, h < V_LANES a power of two */
@@ -6583,6 +6693,8 @@ static void TINY_FN(tinyi_use_fwht)(tinyi_kernels *k)
 #undef F_FOUR
 #undef F_ROW
 
+#endif
+#ifndef TINYI_NO_TRAIN
 /* src/math/slope.simd.h - dx = dy f'(x); formulas: math/slope.c */
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_slope_bell)(v_f32 x)     /* e^-|x| / (1 + e^-|x|)^2 */
 {
@@ -6663,6 +6775,8 @@ static void TINY_FN(tinyi_use_slope)(tinyi_kernels *k)
     TINYI_USE(k, nearest_f32);
 }
 
+#endif
+#ifndef TINYI_NO_EDGES
 /* src/math/edges.simd.h - rows of features gathered, weighted and combined along edges */
 
 TINYI_FORCE_INLINE const float *TINY_FN(tinyi_edge_row)(const tinyi_edges *j, int64_t p) { return j->x + (ptrdiff_t)(j->col ? (int64_t)j->col[p] : p) * j->x_row; }
@@ -6688,7 +6802,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_fetch)(const tinyi_edges *j, int64_t 
         size_t of[R];                                                                                                                        \
         TINYI_UNROLL for (r = 0; r < R; r++) of[r] = TINYI_EDGE_HEAD(r);                                                                     \
         TINYI_UNROLL for (r = 0; r < R; r++) acc[r] = keep ? v_mul(v_load(y + f + r * V_LANES), v_set(keep[of[r]])) : v_zero();              \
-        if (!w) for (p = p0; p < p1; p++) {                                                                                                  \
+        if (fetch && !many && !w) for (p = p0; p < p1; p++) {                                                                                                  \
             const float *x = TINY_FN(tinyi_edge_row)(j, p) + f;                                                                              \
             if (fetch) TINY_FN(tinyi_edge_fetch)(j, p, f, R * V_LANES);                                                                      \
             TINYI_UNROLL for (r = 0; r < R; r++) acc[r] = v_add(acc[r], v_load(x + r * V_LANES));                                            \
@@ -6704,7 +6818,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_fetch)(const tinyi_edges *j, int64_t 
         TINYI_UNROLL for (r = 0; r < R; r++) v_store(y + f + r * V_LANES, v_mul(acc[r], v_set(times)));                                      \
     }
 
-/* Features f .. end of one row: y = times (keep y + sum over its edges of w x). w: the weights of edge p0, w_row numbers an edge; NULL: ones.
+/* Features f .. end of one row: y = times (keep y + sum over its edges of w x). w: the weights of edge p0, w_row numbers an edge; NULL, only with fetch and without many: ones.
  * keep: a number a head; NULL: zeros. many, 0: all belong to head `head`; 1, 2: a head is one vector, or two. */
 TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_sum)(float *y, const tinyi_edges *j, int64_t p0, int64_t p1, const float *w, size_t w_row, const float *keep, float times,
                                                 size_t head, size_t f, size_t end, int many, int fetch)
@@ -6735,26 +6849,39 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_sum)(float *y, const tinyi_edges *j, 
 #undef TINYI_EDGE_BLOCK
 #undef TINYI_EDGE_HEAD
 
-/* All features of a row whose edges have a weight for each head, w_row numbers apart. Heads of one or two vectors go together, so that an edge
- * is looked at once for eight vectors. */
-TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_heads)(float *y, const tinyi_edges *j, int64_t p0, int64_t p1, const float *w, size_t w_row, const float *keep, float times, int fetch)
+/* All features of a row whose edges have a weight for each of so many heads, w_row numbers apart. Heads of one or two vectors go together, so that an
+ * edge is looked at once for eight vectors. */
+#if V_SCALAR || V_W128                      /* one form for weights of all kinds, and for none */
+static TINYI_NOINLINE void TINY_FN(tinyi_edge_heads)(float *y, const tinyi_edges *j, int64_t p0, int64_t p1, const float *w, size_t heads, size_t w_row, const float *keep, float times,
+                                                     int fetch)
 {
-    const size_t each = j->f / j->heads;
+    const size_t each = j->f / heads;
+    const int many = heads == 1 ? 0 : each == V_LANES ? 1 : each == 2 * V_LANES ? 2 : 0;
     size_t h;
-    if (each == V_LANES) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, 0, 0, j->f, 1, fetch);
-    else if (each == 2 * V_LANES) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, 0, 0, j->f, 2, fetch);
-    else for (h = 0; h < j->heads; h++) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, h, h * each, (h + 1) * each, 0, fetch);
+    for (h = 0; h < (many ? 1 : heads); h++) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, h, h * each, many ? j->f : (h + 1) * each, many, fetch);
 }
+#else
+TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_heads)(float *y, const tinyi_edges *j, int64_t p0, int64_t p1, const float *w, size_t heads, size_t w_row, const float *keep, float times,
+                                                  int fetch)
+{
+    const size_t each = j->f / heads;
+    size_t h;
+    if (heads == 1) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, 1, keep, times, 0, 0, j->f, 0, fetch);
+    else if (each == V_LANES) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, 0, 0, j->f, 1, fetch);
+    else if (each == 2 * V_LANES) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, 0, 0, j->f, 2, fetch);
+    else for (h = 0; h < heads; h++) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, h, h * each, (h + 1) * each, 0, fetch);
+}
+#endif
 
 static void TINY_FN(tinyi_spmm_f32)(float *y, ptrdiff_t y_row, const tinyi_edges *j, const int64_t *offset, tiny_idx n)
 {
+    const size_t heads = j->w ? j->heads : 1;
     tiny_idx i;
     for (i = 0; i < n; i++, y += y_row) {
         const int64_t p0 = offset[i], p1 = offset[i + 1];
         const float times = j->reduce == TINY_EDGE_MEAN && p1 > p0 ? 1.0f / (float)(p1 - p0) : 1.0f;
-        if (!j->w) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, NULL, 1, NULL, times, 0, 0, j->f, 0, 1);
-        else if (j->heads == 1) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, j->w + p0, 1, NULL, times, 0, 0, j->f, 0, 1);
-        else TINY_FN(tinyi_edge_heads)(y, j, p0, p1, j->w + (size_t)p0 * j->heads, j->heads, NULL, times, 1);
+        if (!(V_SCALAR || V_W128) && !j->w) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, NULL, 1, NULL, times, 0, 0, j->f, 0, 1);
+        else TINY_FN(tinyi_edge_heads)(y, j, p0, p1, j->w ? j->w + (size_t)p0 * heads : NULL, heads, heads, NULL, times, 1);
     }
 }
 
@@ -6915,11 +7042,11 @@ static void TINY_FN(tinyi_segment_softmax_f32)(float *p, const float *s, size_t 
 static void TINY_FN(tinyi_edge_mix_f32)(float *y, float *state, float *s, const tinyi_edges *j, int64_t p0, int64_t p1, int first, int last)
 {
     const size_t heads = j->heads, n = (size_t)(p1 - p0) * heads, room = (heads + V_LANES - 1) / V_LANES * V_LANES;
-    float *max = state, *sum = max + room, *keep = sum + room, *weight = keep + room, *w;
+    float *max = state, *sum = max + room, *keep = sum + room, *weight = keep + room, times = 1.0f, *w;
     size_t h, i;
     if (heads == 1) {                       /* the edges are the lanes; behind the last one -inf, whose weight is 0 */
         v_f32 most = v_set(first ? -INFINITY : max[0]), part = v_zero(), shift;
-        float top, times = 1.0f;
+        float top;
         v_store(s + n, v_set(-INFINITY));
         for (i = 0; i < n; i += V_LANES) most = v_max(v_load(s + i), most);     /* a NaN is not the largest */
         top = v_hmax(most);
@@ -6933,11 +7060,8 @@ static void TINY_FN(tinyi_edge_mix_f32)(float *y, float *state, float *s, const 
         sum[0] = (first ? 0.0f : sum[0] * keep[0]) + v_sum(part);
         max[0] = top;
         if (last) times = 1.0f / sum[0];
-        TINY_FN(tinyi_edge_sum)(y, j, p0, p1, s, 1, first ? NULL : keep, times, 0, 0, j->f, 0, 0);
-        return;
-    }
-    v_store(s + n, v_zero());
-    for (h = 0; h < heads; h += V_LANES) {  /* the heads are; lanes that are none of this group's are of no matter */
+    } else v_store(s + n, v_zero());
+    for (h = 0; heads > 1 && h < heads; h += V_LANES) {     /* the heads are; lanes that are none of this group's are of no matter */
         v_f32 old = first ? v_set(-INFINITY) : v_load(max + h), most = old, part = v_zero(), shift, factor;
         for (i = h; i < n; i += heads) most = v_max(v_load(s + i), most);
         shift = v_select(v_eq(most, v_set(-INFINITY)), v_zero(), most);
@@ -6951,13 +7075,13 @@ static void TINY_FN(tinyi_edge_mix_f32)(float *y, float *state, float *s, const 
         v_store(max + h, most);
         v_store(sum + h, part);
         if (last) {
-            const v_f32 times = v_div(v_set(1.0f), part);
-            factor = v_mul(factor, times);
-            for (i = h, w = weight + h; i < n; i += heads, w += room) v_store(w, v_mul(v_load(w), times));
+            const v_f32 r = v_div(v_set(1.0f), part);
+            factor = v_mul(factor, r);
+            for (i = h, w = weight + h; i < n; i += heads, w += room) v_store(w, v_mul(v_load(w), r));
         }
         v_store(keep + h, factor);
     }
-    TINY_FN(tinyi_edge_heads)(y, j, p0, p1, weight, room, first ? NULL : keep, 1.0f, 0);
+    TINY_FN(tinyi_edge_heads)(y, j, p0, p1, heads > 1 ? weight : s, heads, heads > 1 ? room : 1, first ? NULL : keep, times, 0);
 }
 
 static void TINY_FN(tinyi_use_edges)(tinyi_kernels *k)
@@ -6969,6 +7093,8 @@ static void TINY_FN(tinyi_use_edges)(tinyi_kernels *k)
     TINYI_USE(k, edge_mix_f32);
 }
 
+#endif
+#ifndef TINYI_NO_TRAIN
 /* src/math/twist.simd.h - rows of weights against a threshold (math/twist.h tells what each computes) */
 
 /* What is not trivial adds x - x: 0, or NaN where x is not finite. */
@@ -7785,17 +7911,23 @@ static TINYI_UNUSED void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
     TINY_FN(tinyi_use_attention)(k);
     TINY_FN(tinyi_use_gemm_f32)(k);
     TINY_FN(tinyi_use_gemv)(k);
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
     TINY_FN(tinyi_use_optim)(k);
-#endif
-#ifndef TINY_ONLY_MODELS
-    TINY_FN(tinyi_use_conv)(k);
-    TINY_FN(tinyi_use_fft)(k);
-    TINY_FN(tinyi_use_linalg)(k);
-    TINY_FN(tinyi_use_fwht)(k);
     TINY_FN(tinyi_use_slope)(k);
-    TINY_FN(tinyi_use_edges)(k);
     TINY_FN(tinyi_use_twist)(k);
+#endif
+#ifndef TINYI_NO_CONV
+    TINY_FN(tinyi_use_conv)(k);
+#endif
+#ifndef TINYI_NO_TRANSFORM
+    TINY_FN(tinyi_use_fft)(k);
+    TINY_FN(tinyi_use_fwht)(k);
+#endif
+#ifndef TINYI_NO_LINALG
+    TINY_FN(tinyi_use_linalg)(k);
+#endif
+#ifndef TINYI_NO_EDGES
+    TINY_FN(tinyi_use_edges)(k);
 #endif
     TINY_FN(tinyi_use_gla)(k);
 #endif
@@ -8455,17 +8587,16 @@ TINYI_FORCE_INLINE v_i32 vi_load(const int32_t *p) { return TINYI_W(loadu_si128)
 TINYI_FORCE_INLINE void vi_store(int32_t *p, v_i32 v) { TINYI_W(storeu_si128)(TINYI_W_TO(p), v); }
 /* two lanes if there are two, then one: no loop, no call */
 TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_lane)(const void *p) { int32_t t; memcpy(&t, p, 4); return TINYI_W(setr_epi32)(t, 0, 0, 0); }
-TINYI_FORCE_INLINE v_i32 vi_load_n(const int32_t *p, size_t n)
+/* fewer than four: the last ones of a row, rare, and long enough to stand once */
+static TINYI_UNUSED TINYI_NOINLINE v_i32 TINY_FN(tinyi_load_part)(const int32_t *p, size_t n)
 {
-    if (n > 3) return vi_load(p);
     if (n == 3) return TINYI_W(unpacklo_epi64)(TINY_FN(tinyi_low)(p), TINY_FN(tinyi_lane)(p + 2));
     if (n == 2) return TINY_FN(tinyi_low)(p);
     return n ? TINY_FN(tinyi_lane)(p) : vi_zero();
 }
-TINYI_FORCE_INLINE void vi_store_n(int32_t *p, v_i32 v, size_t n)
+static TINYI_UNUSED TINYI_NOINLINE void TINY_FN(tinyi_store_part)(int32_t *p, v_i32 v, size_t n)
 {
     int32_t t;
-    if (n > 3) { vi_store(p, v); return; }
     if (n > 1) {
         TINYI_W(storel_epi64)(TINYI_W_TO(p), v);
         if (n == 2) return;
@@ -8475,6 +8606,12 @@ TINYI_FORCE_INLINE void vi_store_n(int32_t *p, v_i32 v, size_t n)
     if (!n) return;
     t = TINYI_W(cvtsi128_si32)(v);
     memcpy(p, &t, 4);
+}
+TINYI_FORCE_INLINE v_i32 vi_load_n(const int32_t *p, size_t n) { return n > 3 ? vi_load(p) : TINY_FN(tinyi_load_part)(p, n); }
+TINYI_FORCE_INLINE void vi_store_n(int32_t *p, v_i32 v, size_t n)
+{
+    if (n > 3) vi_store(p, v);
+    else TINY_FN(tinyi_store_part)(p, v, n);
 }
 TINYI_FORCE_INLINE v_i32 vi_load_i8(const int8_t *p) { int32_t t; memcpy(&t, p, 4); return TINYI_W(cvtepi8_epi32)(vi_set(t)); }
 TINYI_FORCE_INLINE v_i32 vi_load_u8(const uint8_t *p) { int32_t t; memcpy(&t, p, 4); return TINYI_W(cvtepu8_epi32)(vi_set(t)); }
@@ -8696,13 +8833,14 @@ TINYI_FORCE_INLINE v_f32 v_load_f16_each(const void *p, ptrdiff_t step)
     return v_load_f16(t);
 }
 TINYI_FORCE_INLINE v_f32 v_set_f16(const void *p) { return v_set(tinyi_f16_to_f32((uint16_t)(*(const unsigned char *)p | ((const unsigned char *)p)[1] << 8))); }
-TINYI_FORCE_INLINE v_f32 v_load_f16_n(const uint16_t *p, size_t n) { return TINY_FN(tinyi_f16_up)(TINY_FN(tinyi_half_load_n)(p, n)); }
+/* the last ones of a row: rare, and long enough to stand once */
+static TINYI_UNUSED TINYI_NOINLINE v_f32 v_load_f16_n(const uint16_t *p, size_t n) { return TINY_FN(tinyi_f16_up)(TINY_FN(tinyi_half_load_n)(p, n)); }
 TINYI_FORCE_INLINE void v_store_f16(uint16_t *p, v_f32 v) { TINY_FN(tinyi_half_store)(p, TINY_FN(tinyi_f16_down)(v)); }
-TINYI_FORCE_INLINE void v_store_f16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_f16_down)(v), n); }
+static TINYI_UNUSED TINYI_NOINLINE void v_store_f16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_f16_down)(v), n); }
 TINYI_FORCE_INLINE v_f32 v_load_bf16(const uint16_t *p) { return v_float(vi_shl(TINY_FN(tinyi_half_load)(p), 16)); }
-TINYI_FORCE_INLINE v_f32 v_load_bf16_n(const uint16_t *p, size_t n) { return v_float(vi_shl(TINY_FN(tinyi_half_load_n)(p, n), 16)); }
+static TINYI_UNUSED TINYI_NOINLINE v_f32 v_load_bf16_n(const uint16_t *p, size_t n) { return v_float(vi_shl(TINY_FN(tinyi_half_load_n)(p, n), 16)); }
 TINYI_FORCE_INLINE void v_store_bf16(uint16_t *p, v_f32 v) { TINY_FN(tinyi_half_store)(p, TINY_FN(tinyi_bf16_down)(v)); }
-TINYI_FORCE_INLINE void v_store_bf16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_bf16_down)(v), n); }
+static TINYI_UNUSED TINYI_NOINLINE void v_store_bf16_n(uint16_t *p, v_f32 v, size_t n) { TINY_FN(tinyi_half_store_n)(p, TINY_FN(tinyi_bf16_down)(v), n); }
 
 TINYI_FORCE_INLINE v_f32 v_exp2i(v_i32 n) { return v_float(vi_shl(vi_add(n, vi_set(127)), 23)); }
 TINYI_FORCE_INLINE v_f32 v_gather(const float *p, v_i32 i)
@@ -9752,7 +9890,7 @@ static const tinyi_nibble_kernels TINY_FN(tinyi_nibble_table) = { TINYI_PASS_TAR
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0xfc6c7861
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x4b17d17f
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -9872,6 +10010,10 @@ static const tinyi_nibble_kernels TINY_FN(tinyi_nibble_table) = { TINYI_PASS_TAR
 #define tiny_op_cost tinygnn_op_cost
 #undef tiny_op_target
 #define tiny_op_target tinygnn_op_target
+#undef tiny_case_dim
+#define tiny_case_dim tinygnn_case_dim
+#undef tiny_case_pick
+#define tiny_case_pick tinygnn_case_pick
 #undef tiny_record_start
 #define tiny_record_start tinygnn_record_start
 #undef tiny_record_stop
@@ -9980,10 +10122,6 @@ static const tinyi_nibble_kernels TINY_FN(tinyi_nibble_table) = { TINYI_PASS_TAR
 #define tiny_comm_spend tinygnn_comm_spend
 #undef tiny_comm_clock
 #define tiny_comm_clock tinygnn_comm_clock
-#undef tiny_case_dim
-#define tiny_case_dim tinygnn_case_dim
-#undef tiny_case_pick
-#define tiny_case_pick tinygnn_case_pick
 #undef tiny_conform
 #define tiny_conform tinygnn_conform
 #undef tiny_add
@@ -10220,6 +10358,14 @@ static const tinyi_nibble_kernels TINY_FN(tinyi_nibble_table) = { TINYI_PASS_TAR
 #define tiny_segment_softmax tinygnn_segment_softmax
 #undef tiny_edge_attention
 #define tiny_edge_attention tinygnn_edge_attention
+#undef tiny_init_constant
+#define tiny_init_constant tinygnn_init_constant
+#undef tiny_init_normal
+#define tiny_init_normal tinygnn_init_normal
+#undef tiny_init_he
+#define tiny_init_he tinygnn_init_he
+#undef tiny_init_xavier
+#define tiny_init_xavier tinygnn_init_xavier
 #undef tiny_optim_open
 #define tiny_optim_open tinygnn_optim_open
 #undef tiny_optim_close
@@ -10240,14 +10386,6 @@ static const tinyi_nibble_kernels TINY_FN(tinyi_nibble_table) = { TINYI_PASS_TAR
 #define tiny_schedule_at tinygnn_schedule_at
 #undef tiny_plateau_next
 #define tiny_plateau_next tinygnn_plateau_next
-#undef tiny_init_constant
-#define tiny_init_constant tinygnn_init_constant
-#undef tiny_init_normal
-#define tiny_init_normal tinygnn_init_normal
-#undef tiny_init_he
-#define tiny_init_he tinygnn_init_he
-#undef tiny_init_xavier
-#define tiny_init_xavier tinygnn_init_xavier
 #undef tiny_init_orthogonal
 #define tiny_init_orthogonal tinygnn_init_orthogonal
 #undef tiny_tape_open
@@ -10357,7 +10495,7 @@ static const tinyi_nibble_kernels TINY_FN(tinyi_nibble_table) = { TINYI_PASS_TAR
 #endif
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0xfc6c7861
+#define TINYI_SHARED_DECLARED 0x4b17d17f
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -10377,26 +10515,21 @@ static const tinyi_nibble_kernels TINY_FN(tinyi_nibble_table) = { TINYI_PASS_TAR
  *   TINY_NO_MALLOC     no default allocator: the context must be given one
  *   TINY_NO_HUGE_PAGES large blocks of the default allocator are not asked for in pages of 2 MB (Linux; see core/mem.h)
  *   TINY_NO_MESSAGES   no sentences about what is wrong: the message of a context is the text of its status
- *   TINY_NO_CONFORM    leaves the conformance kit out
- *   TINY_NO_TRAIN      leaves gradients, tape, optimisers and training out
- *   TINY_ONLY_MODELS   leaves out what no language model computes with: linear algebra, sparse forms, Fourier and Hadamard transforms,
- *                      convolutions, windows, edges of graphs, slopes and losses; TINY_NO_TRAIN goes with it
  *   TINYLLM_ONLY_CHAT  (tinyllm.h) leaves what continues a text: see the manual of tinyllm.h
  *   TINY_ASSERT(x)     the check of our own promises; empty unless defined   */
 #ifndef TINYI_CONFIG_H
 #define TINYI_CONFIG_H
 
-#if defined TINY_ONLY_MODELS && !defined TINY_NO_TRAIN
-#define TINY_NO_TRAIN
+#ifdef TINY_ONLY_MODELS
+#error "tiny: TINY_ONLY_MODELS is the default now, leave it out; TINYLLM_TOOLS, TINYLLM_LAB and TINYLLM_ALL bring more"
 #endif
-
 #if defined TINY_ONLY_TARGET && !defined TINY_NO_CONFORM
 #define TINY_NO_CONFORM                     /* the kit wants the scalar kernels beside those that it tests */
 #endif
 #ifdef TINYLLM_ONLY_CHAT
 #define TINYI_CHAT 1
-#ifndef TINY_ONLY_MODELS
-#error "tiny: TINYLLM_ONLY_CHAT wants TINY_ONLY_MODELS beside it"
+#if defined TINYLLM_ALL || defined TINYLLM_TOOLS || defined TINYLLM_LAB
+#error "tiny: TINYLLM_ONLY_CHAT leaves out what TINYLLM_TOOLS, TINYLLM_LAB or TINYLLM_ALL bring: choose one"
 #endif
 #else
 #define TINYI_CHAT 0
@@ -10468,6 +10601,10 @@ static const tinyi_nibble_kernels TINY_FN(tinyi_nibble_table) = { TINYI_PASS_TAR
 #define TINY_API
 #endif
 #endif
+
+/* Stands behind TINY_API where each header has its own body of a shared function, for its answer depends on the operations
+ * of that header: such a function is not forwarded. TINYI_DOORS (core/state.h) makes the bodies. */
+#define TINYI_EACH
 
 #ifndef TINY_ASSERT
 #define TINY_ASSERT(x) ((void)0)
@@ -10658,7 +10795,7 @@ typedef struct tiny_ctx_desc {              /* all zero: the sensible default */
 
 /* desc may be NULL. On failure *out is NULL and, since there is no context to
  * keep the sentence, desc->log hears it. */
-TINY_API tiny_status tiny_ctx_open(const tiny_ctx_desc *desc, tiny_ctx **out);
+TINY_API TINYI_EACH tiny_status tiny_ctx_open(const tiny_ctx_desc *desc, tiny_ctx **out);
 TINY_API void tiny_ctx_close(tiny_ctx *ctx);                /* takes NULL */
 
 TINY_API tiny_status tiny_ctx_status(const tiny_ctx *ctx);  /* of the last call that failed */
@@ -10708,6 +10845,7 @@ TINYI_INLINE int tinyi_size_add(size_t a, size_t b, size_t *r)
  * allocator is asked for what is needed, and decides itself. */
 TINY_API void *tiny_alloc(tiny_ctx *ctx, size_t bytes);
 TINY_API void tiny_free(tiny_ctx *ctx, void *memory);      /* takes NULL */
+/* A caller that gets NULL returns tiny_ctx_status(ctx), the status of that sentence: TINY_E_MEMORY or TINY_E_OVERFLOW. */
 /* In small pages: what is reserved for the most that may come and written in many places as it fills, like the keys and
  * values of all layers for a context of 100 000 tokens, is resident only where it was written. */
 
@@ -10822,12 +10960,16 @@ TINYI_C_BEGIN
 
 typedef struct tiny_op_row tiny_op_row;
 typedef struct tiny_op {
-    int kind;                               /* TINY_OP_..., see math/ops.h; where row is given, row->kind */
+    int kind;                               /* TINY_OP_..., TLLM_OP_..., TGNN_OP_...; where row is given, row->kind */
     const tiny_tensor *in[TINY_OP_MAX_IN];  /* NULL for an optional one that is not given */
     const tiny_tensor *out[TINY_OP_MAX_OUT];
     const void *params;                     /* the params struct of the kind; NULL: all zero, the default */
     const tiny_op_row *row;                 /* an operation that is not in the house's table; NULL: the row of kind */
 } tiny_op;
+
+/* Kinds stay what they are, whatever else is added or left out. Core and math count from 1 (math/ops.h), each header above a
+ * base of its own (llm/ops.h, gnn/ops.h). Rows of your own have kind 0, or one from TINY_OP_BASE_YOURS on. */
+enum { TINY_OP_BASE_LLM = 1000, TINY_OP_BASE_GNN = 2000, TINY_OP_BASE_YOURS = 10000 };
 
 typedef struct tiny_cost { double flops, bytes; } tiny_cost;
 
@@ -10864,35 +11006,17 @@ struct tiny_op_row {
     void (*cases)(tiny_case *c);            /* shapes, params and fills of one generated case */
     tiny_bound bound;
     double (*terms)(const tiny_op *op);     /* n of the bound; NULL: 1 */
-    tiny_grad_fn grad;                      /* TINYI_GRAD(function), NULL under TINY_NO_TRAIN; NULL: none */
+    tiny_grad_fn grad;                      /* NULL: none */
     const void *relevance;
     const short *kernels;                   /* slots it uses, ended by -1 */
     const char *formula;                    /* one line for the catalogue */
 };
 
-#ifdef TINY_NO_TRAIN
-#define TINYI_GRAD(function) NULL
-#else
-#define TINYI_GRAD(function) function
-#endif
-
-#ifdef TINY_NO_CONFORM
-#define TINYI_CASES(function) (1 ? NULL : function)
-#else
-#define TINYI_CASES(function) function
-#endif
-/* what tiny_run, the reference and accelerators want of a row, and a model does not */
-#if TINYI_CHAT
-#define TINYI_DOOR(function) (1 ? NULL : function)
-#else
-#define TINYI_DOOR(function) function
-#endif
-
 enum {
     TINY_OP_INPLACE = 1,                    /* out[0] may be exactly in[0] */
     TINY_OP_INPLACE_1 = 2,                  /* out[0] may be exactly in[1] */
     TINY_OP_ACCUMULATES = 4,                /* out[0] is read too (its old content is an input) */
-    TINY_OP_LOOSE = 16,                     /* fast shares all its work by tiny_take, as those of the house do: see thread.h */
+    TINY_OP_LOOSE = 16,                     /* fast shares all its work by tiny_take, as all in the house's table do: see thread.h */
     TINY_OP_LATE = 32,                      /* and its way depends on shapes and parameters alone, on nothing that it writes: helpers may come in at any barrier */
     TINY_OP_F64 = 8                         /* the shape rule and the reference take f64 for f32 too; the door sends f64 to the reference */
 };
@@ -10904,12 +11028,18 @@ TINY_API tiny_status tiny_run_list(tiny_ctx *ctx, const tiny_op *const *ops, siz
 /* The reference, whatever the context prefers. */
 TINY_API tiny_status tiny_run_reference(tiny_ctx *ctx, const tiny_op *op);
 
-TINY_API const tiny_op_row *tiny_op_find(const char *name);     /* NULL when there is none */
-TINY_API const tiny_op_row *tiny_op_at(size_t i);               /* the i-th row; NULL past the end */
-TINY_API const tiny_op_row *tiny_op_row_of(int kind);
+/* The table: the rows of core and math, then those of the header whose function this is. In a unit with both implementations
+ * the header that was included last knows the rows of both, and so do contexts that were opened by it. */
+TINY_API TINYI_EACH const tiny_op_row *tiny_op_find(const char *name);      /* NULL when there is none */
+TINY_API TINYI_EACH const tiny_op_row *tiny_op_at(size_t i);                /* the i-th row; NULL past the end */
+TINY_API TINYI_EACH const tiny_op_row *tiny_op_row_of(int kind);            /* NULL too when it was left out of this program */
 TINY_API tiny_status tiny_op_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want);
-TINY_API tiny_cost tiny_op_cost(const tiny_op *op);
+TINY_API TINYI_EACH tiny_cost tiny_op_cost(const tiny_op *op);
 TINY_API tiny_target tiny_op_target(const tiny_ctx *ctx, int kind); /* where its first kernel comes from */
+
+/* For cases functions: a length that a kernel author would forget. 1, 2, 3, 7, 8, 9, 15 ... up to limit. */
+TINY_API tiny_idx tiny_case_dim(tiny_case *c, tiny_idx limit);
+TINY_API int tiny_case_pick(tiny_case *c, int n);           /* 0..n-1 */
 
 TINYI_C_END
 #endif
@@ -10939,8 +11069,8 @@ TINYI_C_END
 /* src/core/accel.h - the hook for other processors
  *
  * A back end is a struct of functions. The door asks can_run for each operation; when it says yes, run gets the
- * operation with host tensors. A back end that declines, or fails, costs nothing but time: the processor path answers
- * and the context says so once. Buffers are for back ends with memory of their own: a caller uploads a tensor once
+ * operation with host tensors. op->kind is that of the row, whatever the caller gave. A back end that declines, or fails,
+ * costs nothing but time: the processor path answers and the context says so once. Buffers are for back ends with memory of their own: a caller uploads a tensor once
  * (weights), and the back end finds its copy again by the host address.                                             */
 #ifndef TINYI_ACCEL_H
 #define TINYI_ACCEL_H
@@ -10993,6 +11123,38 @@ TINYI_INLINE tinyi_cursor tinyi_cursor_make(const void *bytes, size_t n)
     c.at = (const unsigned char *)bytes;
     c.left = n;
     return c;
+}
+
+/* Numbers at p whose bytes are known to be there. Those of a known width are written out: compilers make one load or store of them. */
+TINYI_INLINE uint16_t tinyi_le16(const unsigned char *p) { return (uint16_t)(p[0] | p[1] << 8); }
+TINYI_INLINE uint32_t tinyi_le32(const unsigned char *p) { return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24; }
+TINYI_INLINE uint64_t tinyi_le64(const unsigned char *p)
+{
+    return (uint64_t)p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16 | (uint64_t)p[3] << 24 |
+           (uint64_t)p[4] << 32 | (uint64_t)p[5] << 40 | (uint64_t)p[6] << 48 | (uint64_t)p[7] << 56;
+}
+TINYI_INLINE uint64_t tinyi_le(const unsigned char *p, size_t n)                    /* n <= 8 bytes */
+{
+    uint64_t v = 0;
+    while (n--) v = v << 8 | p[n];
+    return v;
+}
+TINYI_INLINE void tinyi_put_le16(unsigned char *p, unsigned v)
+{
+    p[0] = (unsigned char)v;
+    p[1] = (unsigned char)(v >> 8);
+}
+TINYI_INLINE void tinyi_put_le32(unsigned char *p, uint32_t v)
+{
+    p[0] = (unsigned char)v;
+    p[1] = (unsigned char)(v >> 8);
+    p[2] = (unsigned char)(v >> 16);
+    p[3] = (unsigned char)(v >> 24);
+}
+TINYI_INLINE void tinyi_put_le(unsigned char *p, uint64_t v, size_t n)              /* the lower n <= 8 bytes of v */
+{
+    size_t i;
+    for (i = 0; i < n; i++) p[i] = (unsigned char)(v >> 8 * i);
 }
 
 /* Writing: counted with at NULL, then written into as many bytes. */
@@ -11449,10 +11611,6 @@ struct tiny_case {          /* the row's cases function sets what stands above t
     int index;                              /* number of the case: 0 should be the smallest */
 };
 
-/* For cases functions: a length that a kernel author would forget. 1, 2, 3, 7, 8, 9, 15 ... up to limit. */
-TINY_API tiny_idx tiny_case_dim(tiny_case *c, tiny_idx limit);
-TINY_API int tiny_case_pick(tiny_case *c, int n);           /* 0..n-1 */
-
 typedef struct tiny_conform_row {
     const tiny_op_row *row;
     int n_cases, n_failed, n_declined;      /* declined: the back end left it to the processor, not counted in n_cases */
@@ -11487,9 +11645,7 @@ typedef struct tiny_conform_desc {
  *   - inputs are left as they were, and nothing is written outside the outputs or into the gaps of their strides;
  *   - the same in place where the row allows it, and with inputs uploaded where the back end can.
  * The reference computes on dense copies; the candidate gets gaps, transposed, repeated and reversed axes. */
-#ifndef TINY_NO_CONFORM
 TINY_API tiny_status tiny_conform(tiny_ctx *ctx, const tiny_conform_desc *desc, int *n_failed);
-#endif
 
 TINYI_C_END
 #endif
@@ -11949,13 +12105,11 @@ typedef struct tiny_conv1d_params {
     int relu;
 } tiny_conv1d_params;
 
-#ifndef TINY_ONLY_MODELS
 /* bias and params may be NULL. */
 TINY_API tiny_status tiny_conv2d(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, const tiny_conv2d_params *params,
                                  const tiny_tensor *y);
 TINY_API tiny_status tiny_conv1d(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, const tiny_conv1d_params *params,
                                  const tiny_tensor *y);
-#endif
 
 #define TINYI_OPS_CONV(ROW) ROW(CONV2D, conv2d) ROW(CONV1D, conv1d)
 
@@ -11966,7 +12120,6 @@ TINY_API tiny_status tiny_conv1d(tiny_ctx *ctx, const tiny_tensor *x, const tiny
  * bias) when first, else what y holds. act is ReLU or nothing. */
 /* conv_depth: y[i * ys + j] = act(start + sum over t of w[t] * x[off[t] + i * pitch + j]) for i < rows, j < n; conv_depth3:
  * 3 x 3 taps next to each other, w[3 r + s] * x[(i + r) * pitch + j + s]. */
-#ifndef TINY_ONLY_MODELS
 #define TINYI_KERNELS_CONV(K)                                                                                               \
     K(conv_pack_f32, void, (float *slab, ptrdiff_t pitch, const float *x, ptrdiff_t row, ptrdiff_t step, size_t rows,       \
                             size_t low, size_t high, size_t width))                                                         \
@@ -11976,9 +12129,6 @@ TINY_API tiny_status tiny_conv1d(tiny_ctx *ctx, const tiny_tensor *x, const tiny
                              const float *w, float start, size_t rows, size_t n, int relu))                                 \
     K(conv_depth3_f32, void, (float *y, ptrdiff_t ys, const float *x, ptrdiff_t pitch, const float *w, float start,         \
                               size_t rows, size_t n, int relu))
-#else
-#define TINYI_KERNELS_CONV(K)
-#endif
 
 TINYI_C_END
 #endif
@@ -12048,7 +12198,6 @@ TINYI_C_END
 #ifndef TINYI_LINALG_LU_H
 #define TINYI_LINALG_LU_H
 TINYI_C_BEGIN
-#ifndef TINY_ONLY_MODELS
 
 /* LU with partial pivoting: P A = L U
  * a and lu (n, n): U with its diagonal, L below it without its ones. pivot: i32 (n); step k exchanged rows k and
@@ -12059,7 +12208,6 @@ TINY_API tiny_status tiny_lu_solve(tiny_ctx *ctx, const tiny_tensor *lu, const t
 TINY_API tiny_status tiny_solve(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *x);
 TINY_API tiny_status tiny_inverse(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *inverse);
 
-#endif
 TINYI_C_END
 #endif
 
@@ -12067,7 +12215,6 @@ TINYI_C_END
 #ifndef TINYI_LINALG_QR_H
 #define TINYI_LINALG_QR_H
 TINYI_C_BEGIN
-#ifndef TINY_ONLY_MODELS
 
 /* QR: A = Q R, k = min(m, n); a (m, n), q (m, k) with orthonormal columns, r (k, n) upper with a diagonal >= 0.
  * q or r may be NULL. */
@@ -12077,7 +12224,6 @@ TINY_API tiny_status tiny_qr(tiny_ctx *ctx, const tiny_tensor *a, const tiny_ten
  * rank < n gives TINY_E_NUMERIC. *rank is set whenever the factorisation was made; rank may be NULL. */
 TINY_API tiny_status tiny_lstsq(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, double tolerance, const tiny_tensor *x, tiny_idx *rank);
 
-#endif
 TINYI_C_END
 #endif
 
@@ -12085,14 +12231,12 @@ TINYI_C_END
 #ifndef TINYI_LINALG_EIG_H
 #define TINYI_LINALG_EIG_H
 TINYI_C_BEGIN
-#ifndef TINY_ONLY_MODELS
 
 /* eigenvalues and vectors of a symmetric matrix: A V = V diag(w)
  * a (n, n), only its lower triangle is read; w (n) ascending; v (n, n) with the vectors as columns, orthonormal, the
  * largest component of each (the first of equals) positive. v may be NULL. */
 TINY_API tiny_status tiny_eigh(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *w, const tiny_tensor *v);
 
-#endif
 TINYI_C_END
 #endif
 
@@ -12100,14 +12244,12 @@ TINYI_C_END
 #ifndef TINYI_LINALG_SVD_H
 #define TINYI_LINALG_SVD_H
 TINYI_C_BEGIN
-#ifndef TINY_ONLY_MODELS
 
 /* singular values: A = U diag(s) Vt, k = min(m, n)
  * a (m, n), u (m, k), s (k) descending, vt (k, n); orthonormal columns of u and rows of vt, the largest component of
  * each row of vt positive. u and vt may be NULL. */
 TINY_API tiny_status tiny_svd(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *u, const tiny_tensor *s, const tiny_tensor *vt);
 
-#endif
 TINYI_C_END
 #endif
 
@@ -12131,7 +12273,6 @@ TINYI_C_END
 #define TINYI_LINALG_H
 TINYI_C_BEGIN
 
-#ifndef TINY_ONLY_MODELS
 /* ---- Cholesky: A = L L^T, L lower with a positive diagonal
  * a (n, n), only its lower triangle is read; l (n, n), zeros above the diagonal. A pivot that is not positive gives
  * TINY_E_NUMERIC and a sentence with its number and value. */
@@ -12140,7 +12281,6 @@ TINY_API tiny_status tiny_cholesky(tiny_ctx *ctx, const tiny_tensor *a, const ti
 TINY_API tiny_status tiny_cholesky_solve(tiny_ctx *ctx, const tiny_tensor *l, const tiny_tensor *b, const tiny_tensor *x);
 /* (L L^T)^-1, both triangles */
 TINY_API tiny_status tiny_cholesky_inverse(tiny_ctx *ctx, const tiny_tensor *l, const tiny_tensor *inverse);
-#endif
 
 /* ---- triangles; the other triangle is never read */
 typedef struct tiny_tri_params {            /* all zero: lower, as it stands, with its own diagonal */
@@ -12148,15 +12288,12 @@ typedef struct tiny_tri_params {            /* all zero: lower, as it stands, wi
     int transposed;                         /* solve T^T X = B, invert T^T */
     int unit;                               /* the diagonal counts as ones and is not read */
 } tiny_tri_params;
-#ifndef TINY_ONLY_MODELS
 /* T X = B; t (n, n), b and x (n, r) or (n); a zero on the diagonal gives TINY_E_NUMERIC. params may be NULL. */
 TINY_API tiny_status tiny_tri_solve(tiny_ctx *ctx, const tiny_tensor *t, const tiny_tensor *b, const tiny_tri_params *params, const tiny_tensor *x);
 /* T^-1 with zeros in the other triangle */
 TINY_API tiny_status tiny_tri_inverse(tiny_ctx *ctx, const tiny_tensor *t, const tiny_tri_params *params, const tiny_tensor *inverse);
-#endif
 
 /* kernels: see math/linalg.simd.h */
-#ifndef TINY_ONLY_MODELS
 #define TINYI_KERNELS_LINALG(K)                                                                                                          \
     K(la_peak, int, (const double *x, size_t n, double *largest))                                                                        \
     K(la_turn, void, (double *to, size_t wide, const double *b, size_t ldb, size_t k, size_t n))                                         \
@@ -12168,9 +12305,6 @@ TINY_API tiny_status tiny_tri_inverse(tiny_ctx *ctx, const tiny_tensor *t, const
     K(la_symv, void, (double *y, const double *x, const double *a, size_t lda, size_t i0, size_t i1, size_t n))                         \
     K(la_rot, void, (double *p, double *q, size_t n, double c, double s))                                                               \
     K(la_rot4, void, (double *z, size_t ld, size_t n, const double *const *cs, size_t lo, size_t hi))
-#else
-#define TINYI_KERNELS_LINALG(K)
-#endif
 
 TINYI_C_END
 #endif
@@ -12200,7 +12334,6 @@ typedef struct tiny_fft_params {
     const tiny_fft_plan *plan;              /* NULL: the tables are made for this call, which costs more than one row */
 } tiny_fft_params;
 
-#ifndef TINY_ONLY_MODELS
 /* All f32, any strides and leading axes; complex values are a last axis of 2, real part first. params may be NULL; y must
  * not overlap x.
  *   fft     (..., n, 2) -> (..., n, 2)
@@ -12227,11 +12360,9 @@ TINY_API size_t tiny_fft_plan_bytes(const tiny_fft_plan *plan);            /* of
  * told, aligned to 4, better to 64; each thread its own. Answers E_ARGUMENT, E_SHAPE or E_DTYPE when x, y and the plan do
  * not fit. */
 TINY_API tiny_status tiny_fft_plan_run(const tiny_fft_plan *plan, const tiny_tensor *x, int inverse, tiny_fft_norm norm, const tiny_tensor *y, void *work);
-#endif
 
 #define TINYI_OPS_FFT(ROW) ROW(FFT, fft) ROW(RFFT, rfft) ROW(IRFFT, irfft)
 
-#ifndef TINY_ONLY_MODELS
 #define TINYI_KERNELS_FFT(K)                                                                                                                \
     K(fft_lanes, size_t, (void))                                                                                                            \
     K(fft_pass, void, (float *to, const float *from, const float *w, const float *roots, size_t r, size_t m, size_t s))                     \
@@ -12243,9 +12374,6 @@ TINY_API tiny_status tiny_fft_plan_run(const tiny_fft_plan *plan, const tiny_ten
     K(fft_mul, void, (float *y, const float *x, const float *w, size_t n, float scale, int swap_in, int swap_out))                          \
     K(fft_real, void, (float *y, const float *z, const float *w, size_t h))                                                                 \
     K(fft_unreal, void, (float *z, const float *x, const float *w, size_t h))
-#else
-#define TINYI_KERNELS_FFT(K)
-#endif
 
 TINYI_C_END
 #endif
@@ -12269,20 +12397,14 @@ typedef struct tiny_fwht_params {           /* all zero: whole rows, orthonormal
 /* The largest block that rows of n can be cut in: n itself where there is a matrix of that order, else the largest power of two in n. */
 TINY_API tiny_idx tiny_fwht_block(tiny_idx n);
 
-#ifndef TINY_ONLY_MODELS
 /* x and y (..., n), f32, n a multiple of the block; y must not overlap x. params may be NULL. */
 TINY_API tiny_status tiny_fwht(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fwht_params *params, const tiny_tensor *y);
-#endif
 
 #define TINYI_OPS_FWHT(ROW) ROW(FWHT, fwht)
-#ifndef TINY_ONLY_MODELS
 #define TINYI_KERNELS_FWHT(K)                                                                                                      \
     K(fwht_f32, void, (float *y, const float *x, size_t n, float scale))                                                           \
     K(fwht_mix_f32, void, (float *y, const float *x, const float *h, size_t r, size_t n))                                          \
     K(few_bits_f32, void, (float *x, size_t n, float clip, float high))
-#else
-#define TINYI_KERNELS_FWHT(K)
-#endif
 
 TINYI_C_END
 #endif
@@ -12441,14 +12563,12 @@ TINYI_C_END
 #define TINYI_GLA_GRAD_H
 TINYI_C_BEGIN
 
-#ifndef TINY_ONLY_MODELS
 /* The gradient, for those who have no tape: d_o (T, H, V) of o and d_state_out (H, K, V), or NULL, of the last state go in;
  * d_qkg (3, T, H, K) of q, k and g, d_v (T, H, V) and d_state (H, K, V) of the first state come out. */
 TINY_API tiny_status tiny_gla_backward(tiny_ctx *ctx, const tiny_tensor *state, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *d_o,
                                        const tiny_tensor *g, const tiny_tensor *d_state_out, const tiny_gla_params *params, const tiny_tensor *d_qkg,
                                        const tiny_tensor *d_v, const tiny_tensor *d_state);
 
-#endif
 #define TINYI_OPS_GLA_GRAD(ROW) ROW(GLA_BACKWARD, gla_backward)
 
 TINYI_C_END
@@ -12476,20 +12596,17 @@ typedef struct tiny_twist_params {
     float s;                                /* they began with 0.5 and trained it, one a layer, with a rate of its own (1e-3 to 7e-5) */
 } tiny_twist_params;
 
-#ifndef TINY_ONLY_MODELS
 /* s: a tensor of one number that stands for params.s and takes a gradient, or NULL. y may be exactly a. */
 TINY_API tiny_status tiny_twist(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *s, const tiny_twist_params *params, const tiny_tensor *y);
 /* The gradient, for those who have no tape: d_a as a; d_s (..., 1), a number for each row: dL/ds is their sum. Which weights are trivial
  * counts as constant. Switched off, d_a is dy and d_s is 0. */
 TINY_API tiny_status tiny_twist_backward(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *dy, const tiny_tensor *s, const tiny_twist_params *params,
                                          const tiny_tensor *d_a, const tiny_tensor *d_s);
-#endif
 
 /* for the operations that have such params */
 #define TINYI_TWIST_LEAST 1e-6              /* what the sum of the trivial weights has at least, so that nothing is divided by 0 */
 
 #define TINYI_OPS_TWIST(ROW) ROW(TWIST, twist) ROW(TWIST_BACKWARD, twist_backward)
-#ifndef TINY_ONLY_MODELS
 /* trivial: a[i] <= low
  *   sum    of the trivial ones; not finite where some number is not
  *   write  y = f a^2 where trivial, else a                     dot   sum g a^2 over the trivial ones
@@ -12499,9 +12616,6 @@ TINY_API tiny_status tiny_twist_backward(tiny_ctx *ctx, const tiny_tensor *a, co
     K(twist_write_f32, void, (float *y, const float *a, size_t n, float low, float f))                                  \
     K(twist_dot_f32, float, (const float *a, const float *g, size_t n, float low))                                      \
     K(twist_back_f32, void, (float *da, const float *a, const float *g, size_t n, float low, float f, float c))
-#else
-#define TINYI_KERNELS_TWIST(K)
-#endif
 
 TINYI_C_END
 #endif
@@ -12513,22 +12627,16 @@ TINYI_C_BEGIN
 
 typedef struct tiny_slope_params { int of; } tiny_slope_params;     /* TINY_OP_EXP ... TINY_OP_GELU_TANH */
 
-#ifndef TINY_ONLY_MODELS
 /* dx = dy f'(x), x, dy, dx of one shape; dx may be dy. f' of relu and relu2 at 0 is 0, of abs too. round passes dy on as it
  * is (the straight-through estimate of Y. Bengio et al., 2013, arXiv 1308.3432). */
 TINY_API tiny_status tiny_slope(tiny_ctx *ctx, int of, const tiny_tensor *x, const tiny_tensor *dy, const tiny_tensor *dx);
 /* y = x to the nearest integer, ties to even. */
 TINY_API tiny_status tiny_round(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
-#endif
 
 #define TINYI_OPS_SLOPE(ROW) ROW(SLOPE, slope) ROW(ROUND, round)
-#ifndef TINY_ONLY_MODELS
 #define TINYI_KERNELS_SLOPE(K)                                                              \
     K(slope_f32, void, (int of, float *dx, const float *x, const float *dy, size_t n))      \
     K(nearest_f32, void, (float *y, const float *x, size_t n))
-#else
-#define TINYI_KERNELS_SLOPE(K)
-#endif
 
 TINYI_C_END
 #endif
@@ -12543,11 +12651,9 @@ typedef struct tiny_cross_entropy_params {
     int skip;                               /* nonzero: rows with the label -1 are left out */
 } tiny_cross_entropy_params;
 
-#ifndef TINY_ONLY_MODELS
 /* y = mean over rows of log sum e^x - (1 - e) x[label] - e mean(x); x (..., n), label (...) i32 or i64 in 0..n-1, y of rank 0;
  * 0 where no row is left. The labels must stand ready when the call is made. */
 TINY_API tiny_status tiny_cross_entropy(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *label, const tiny_cross_entropy_params *params, const tiny_tensor *y);
-#endif
 
 #define TINYI_OPS_LOSS(ROW) ROW(CROSS_ENTROPY, cross_entropy)
 
@@ -12592,12 +12698,10 @@ typedef struct tiny_patch_params {
     int image[2];                           /* col2im: H, W */
 } tiny_patch_params;
 
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tiny_im2col(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y);
 TINY_API tiny_status tiny_col2im(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y);
 TINY_API tiny_status tiny_max_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y);
 TINY_API tiny_status tiny_avg_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y);
-#endif
 
 #define TINYI_OPS_PATCH(ROW) ROW(IM2COL, im2col) ROW(COL2IM, col2im) ROW(MAX_POOL, max_pool) ROW(AVG_POOL, avg_pool)
 
@@ -12659,7 +12763,6 @@ typedef struct tiny_sparse_desc {           /* all zero: COO */
 /* How many elements each array of a result has; 0: the array is not used. */
 typedef struct tiny_sparse_room { size_t offset, row, col, bits, value, source; } tiny_sparse_room;
 
-#ifndef TINY_ONLY_MODELS
 /* Order and range of everything, with a sentence that names the first fault. */
 TINY_API tiny_status tiny_sparse_check(tiny_ctx *ctx, const tiny_sparse *a);
 
@@ -12676,7 +12779,6 @@ TINY_API tiny_status tiny_sparse_to_dense(tiny_ctx *ctx, const tiny_sparse *a, c
 
 TINY_API void tiny_sparse_free(tiny_ctx *ctx, tiny_sparse *a);     /* takes NULL, and matrices that own nothing */
 TINY_API const char *tiny_sparse_form_name(tiny_sparse_form form);  /* "csr"; "?" for an unknown one */
-#endif
 
 TINYI_C_END
 #endif
@@ -12702,12 +12804,10 @@ typedef enum tiny_edge_reduce { TINY_EDGE_SUM, TINY_EDGE_MEAN, TINY_EDGE_MAX, TI
  *   w (m) or (m, heads), NULL: ones. e (m, f), NULL: none. relu: act is max(0, v), else nothing.
  *   max and min are NaN where one value is. */
 typedef struct tiny_spmm_params { int reduce, relu; } tiny_spmm_params;
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tiny_spmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *w, const tiny_tensor *e,
                                const tiny_spmm_params *params, const tiny_tensor *y);
 /* The same for a matrix: a in CSR form; its values are the weights. */
 TINY_API tiny_status tiny_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *x, tiny_edge_reduce reduce, const tiny_tensor *y);
-#endif
 
 #define TINYI_OPS_EDGES(ROW) ROW(SPMM, spmm)
 
@@ -12732,7 +12832,6 @@ typedef struct tinyi_edges {
 #define TINYI_EDGE_LANES 16                 /* of the widest target: buffers have so much room behind their ends */
 #define TINYI_EDGE_SCORES(heads) (TINYI_EDGE_CHUNK * (size_t)(heads) + TINYI_EDGE_LANES)
 #define TINYI_EDGE_STATE(heads) ((3 + TINYI_EDGE_CHUNK) * ((size_t)(heads) + TINYI_EDGE_LANES))
-#ifndef TINY_ONLY_MODELS
 #define TINYI_KERNELS_EDGES(K)                                                                                          \
     /* n rows of y: sum, or mean, over edges offset[i] .. offset[i + 1] of w[p] x[col[p]]; without e, relu, max and min */ \
     K(spmm_f32, void, (float *y, ptrdiff_t y_row, const tinyi_edges *j, const int64_t *offset, tiny_idx n))             \
@@ -12745,9 +12844,6 @@ typedef struct tinyi_edges {
     /* y = keep y + sum exp(s - max) x[col], max and keep as in softmax by chunks: first and last chunk of a row, the last  \
      * divides by the sum; s: TINYI_EDGE_SCORES(heads) floats, overwritten; state: TINYI_EDGE_STATE(heads) */                                   \
     K(edge_mix_f32, void, (float *y, float *state, float *s, const tinyi_edges *j, int64_t p0, int64_t p1, int first, int last))
-#else
-#define TINYI_KERNELS_EDGES(K)
-#endif
 
 TINYI_C_END
 #endif
@@ -12762,7 +12858,6 @@ TINYI_C_BEGIN
  *   ADD    with att (f): sum_c att[h c] leaky(a[r][h c] + t[h c]), as in GATv2; without: f = heads and s = leaky(a[r][h] + t[h]), GAT
  * leaky(v) is v where v > 0 and slope * v elsewhere. a (n, f), b (n_b, f), e (m, f) or NULL. heads 0: 1. scale 0: 1. */
 typedef struct tiny_sddmm_params { int add, heads; float scale, slope; } tiny_sddmm_params;
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tiny_sddmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att,
                                 const tiny_tensor *e, const tiny_sddmm_params *params, const tiny_tensor *s);
 
@@ -12773,7 +12868,6 @@ TINY_API tiny_status tiny_segment_softmax(tiny_ctx *ctx, const tiny_tensor *offs
  * v (n_b, g), y (n, g), g a multiple of heads. Nothing of the size of the edges is written. */
 TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *v,
                                          const tiny_tensor *att, const tiny_sddmm_params *params, const tiny_tensor *y);
-#endif
 
 #define TINYI_OPS_EDGES_SCORE(ROW) ROW(SDDMM, sddmm) ROW(SEGMENT_SOFTMAX, segment_softmax) ROW(EDGE_ATTENTION, edge_attention)
 
@@ -12789,18 +12883,31 @@ TINYI_C_END
 #define TINYI_OPS_H
 TINYI_C_BEGIN
 
-/* ROW(KIND, name) for what models compute with, MORE for what TINY_ONLY_MODELS leaves out: a kind is the same number with and without */
-#define TINYI_OPS_OF(ROW, MORE)                                                                         \
+/* ROW(KIND, name) of what is always there; CONV, TRANSFORM, TRAIN, EDGES of what those features bring: a kind is the same number with and without */
+#define TINYI_OPS_OF(ROW, CONV, TRANSFORM, TRAIN, EDGES)                                                                         \
     TINYI_OPS_BINARY(ROW) TINYI_OPS_ELEM(ROW) TINYI_OPS_CONVERT(ROW) TINYI_OPS_REDUCE(ROW)              \
     TINYI_OPS_SOFTMAX(ROW) TINYI_OPS_NORM(ROW) TINYI_OPS_MATMUL(ROW) TINYI_OPS_LAYOUT(ROW)              \
-    TINYI_OPS_CONV(MORE) TINYI_OPS_SORT(ROW) TINYI_OPS_FFT(MORE) TINYI_OPS_FWHT(MORE) TINYI_OPS_ATTENTION(ROW) \
-    TINYI_OPS_SLOPE(MORE) TINYI_OPS_LOSS(MORE) TINYI_OPS_ROPE(ROW) TINYI_OPS_PATCH(MORE) TINYI_OPS_EDGES(MORE) TINYI_OPS_EDGES_SCORE(MORE) \
-    TINYI_OPS_GLA(ROW) TINYI_OPS_GLA_GRAD(MORE) TINYI_OPS_TWIST(MORE)
-#define TINYI_OPS(ROW) TINYI_OPS_OF(ROW, ROW)
+    TINYI_OPS_CONV(CONV) TINYI_OPS_SORT(ROW) TINYI_OPS_FFT(TRANSFORM) TINYI_OPS_FWHT(TRANSFORM) TINYI_OPS_ATTENTION(ROW) \
+    TINYI_OPS_SLOPE(TRAIN) TINYI_OPS_LOSS(TRAIN) TINYI_OPS_ROPE(ROW) TINYI_OPS_PATCH(CONV) TINYI_OPS_EDGES(EDGES) TINYI_OPS_EDGES_SCORE(EDGES) \
+    TINYI_OPS_GLA(ROW) TINYI_OPS_GLA_GRAD(TRAIN) TINYI_OPS_TWIST(TRAIN)
+#define TINYI_OPS(ROW) TINYI_OPS_OF(ROW, ROW, ROW, ROW, ROW)
 
 #define TINYI_ROW_KIND(KIND, name) TINY_OP_##KIND,
-enum { TINY_OP_NONE, TINYI_OPS(TINYI_ROW_KIND) TINY_OP_COUNT };
+enum { TINY_OP_NONE, TINYI_OPS(TINYI_ROW_KIND) TINY_OP_COUNT };     /* COUNT: of core and math; all rows are those of tiny_op_at */
 #undef TINYI_ROW_KIND
+
+TINYI_C_END
+#endif
+
+/* src/math/init.h - what weights are before they learn; tiny_init_orthogonal stands in math/optim.h */
+#ifndef TINYI_INIT_H
+#define TINYI_INIT_H
+TINYI_C_BEGIN
+
+TINY_API tiny_status tiny_init_constant(tiny_ctx *ctx, const tiny_tensor *w, double value);
+TINY_API tiny_status tiny_init_normal(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, double deviation);
+TINY_API tiny_status tiny_init_he(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, int fan_out);     /* N(0, 2 / fan) */
+TINY_API tiny_status tiny_init_xavier(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w);  /* uniform, +-sqrt(6 / (in + out)) */
 
 TINYI_C_END
 #endif
@@ -12857,7 +12964,6 @@ typedef struct tiny_optim_desc {
     double ema;                             /* above 0: a moving average of the parameters, e += (1 - ema)(w - e), is kept */
 } tiny_optim_desc;
 
-#ifndef TINY_NO_TRAIN
 typedef struct tiny_optim tiny_optim;
 TINY_API tiny_status tiny_optim_open(tiny_ctx *ctx, const tiny_param *params, size_t n_params, const tiny_optim_desc *desc, tiny_optim **out);
 TINY_API void tiny_optim_close(tiny_optim *opt);           /* takes NULL */
@@ -12870,7 +12976,6 @@ TINY_API tiny_status tiny_optim_ema_swap(tiny_optim *opt);
 /* What must be saved for going on later: state number i with its name ("adam.m.NAME"), 0 past the end; and the steps. */
 TINY_API int tiny_optim_state(const tiny_optim *opt, size_t i, char name[128], tiny_tensor *state);
 TINY_API tiny_status tiny_optim_resume(tiny_optim *opt, int64_t steps); /* after the states have been written over */
-#endif
 
 /* ---- schedules: a factor of the lr */
 
@@ -12898,24 +13003,14 @@ TINY_API double tiny_plateau_next(tiny_plateau *p, double loss);            /* t
 
 /* ---- initial values of dense f32 or f64 tensors (out, in, ...): fan_in = in * the rest, fan_out = out * the rest */
 
-TINY_API tiny_status tiny_init_constant(tiny_ctx *ctx, const tiny_tensor *w, double value);
-TINY_API tiny_status tiny_init_normal(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, double deviation);
-TINY_API tiny_status tiny_init_he(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, int fan_out);     /* N(0, 2 / fan) */
-TINY_API tiny_status tiny_init_xavier(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w);  /* uniform, +-sqrt(6 / (in + out)) */
-#ifndef TINY_ONLY_MODELS
 /* Rows (or columns, where there are more rows) orthonormal times gain: Q of the QR of a Gaussian matrix. */
 TINY_API tiny_status tiny_init_orthogonal(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, double gain);
-#endif
 
 typedef struct tinyi_adam_step { float scale, b1, b2, rate, root, eps, keep, decay; } tinyi_adam_step;
 typedef struct tinyi_sgd_step { float scale, momentum, rate, decay; int nesterov; } tinyi_sgd_step;
-#ifndef TINY_NO_TRAIN
 #define TINYI_KERNELS_OPTIM(K)                                                                                  \
     K(optim_adam_f32, void, (float *w, float *m, float *v, const float *g, size_t n, const tinyi_adam_step *s)) \
     K(optim_sgd_f32, void, (float *w, float *m, const float *g, size_t n, const tinyi_sgd_step *s))
-#else
-#define TINYI_KERNELS_OPTIM(K)
-#endif
 
 TINYI_C_END
 #endif
@@ -12962,7 +13057,6 @@ TINYI_C_END
 #ifndef TINYI_TAPE_H
 #define TINYI_TAPE_H
 TINYI_C_BEGIN
-#ifndef TINY_NO_TRAIN
 
 typedef struct tiny_tape tiny_tape;
 typedef struct tiny_tape_desc {
@@ -13020,7 +13114,6 @@ TINY_API tiny_status tiny_grad_op(tiny_grad *g, const tiny_op *op);         /* a
 TINY_API tiny_status tiny_grad_add(tiny_grad *g, int i_input, const tiny_tensor *dx);
 TINY_API tiny_status tiny_grad_give(tiny_grad *g, int i_input, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params);
 
-#endif
 TINYI_C_END
 #endif
 
@@ -13030,7 +13123,6 @@ TINYI_C_END
 #ifndef TINYI_LAYER_H
 #define TINYI_LAYER_H
 TINYI_C_BEGIN
-#ifndef TINY_NO_TRAIN
 
 TINY_API tiny_tensor tiny_tape_linear(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, int act);  /* w (out, in) */
 TINY_API tiny_tensor tiny_tape_add(tiny_tape *tape, const tiny_tensor *a, const tiny_tensor *b);
@@ -13065,7 +13157,6 @@ TINY_API tiny_tensor tiny_tape_kl_distill(tiny_tape *tape, const tiny_tensor *st
 typedef tiny_status (*tiny_gradient_fn)(void *user);
 TINY_API tiny_status tiny_hvp(tiny_ctx *ctx, const tiny_param *params, size_t n, tiny_gradient_fn fn, void *user, const tiny_tensor *v, const tiny_tensor *h);
 
-#endif
 TINYI_C_END
 #endif
 
@@ -13077,7 +13168,6 @@ TINYI_C_END
 #ifndef TINYI_TRAIN_H
 #define TINYI_TRAIN_H
 TINYI_C_BEGIN
-#ifndef TINY_NO_TRAIN
 
 typedef struct tiny_train_state {
     int64_t step, steps, epoch;             /* step counts from 1 after the first */
@@ -13119,7 +13209,6 @@ TINY_API tiny_tensor tiny_tape_rows(tiny_tape *tape, const tiny_tensor *data, co
 TINY_API tiny_status tiny_params_save(tiny_ctx *ctx, const char *path, const tiny_param *params, size_t n, const tiny_optim *opt);
 TINY_API tiny_status tiny_params_load(tiny_ctx *ctx, const char *path, const tiny_param *params, size_t n, tiny_optim *opt);
 
-#endif
 TINYI_C_END
 #endif
 
@@ -13144,7 +13233,7 @@ TINY_API tiny_idx tinygnn_tensor_count(const tiny_tensor *t);
 TINY_API int tinygnn_tensor_is_dense(const tiny_tensor *t);
 TINY_API tiny_status tinygnn_tensor_check(const tiny_tensor *t);
 TINY_API void tinygnn_tensor_span(const tiny_tensor *t, ptrdiff_t *lowest, ptrdiff_t *end);
-TINY_API tiny_status tinygnn_ctx_open(const tiny_ctx_desc *desc, tiny_ctx **out);
+TINY_API TINYI_EACH tiny_status tinygnn_ctx_open(const tiny_ctx_desc *desc, tiny_ctx **out);
 TINY_API void tinygnn_ctx_close(tiny_ctx *ctx);
 TINY_API tiny_status tinygnn_ctx_status(const tiny_ctx *ctx);
 TINY_API const char *tinygnn_ctx_message(const tiny_ctx *ctx);
@@ -13181,12 +13270,14 @@ TINY_API void tinygnn_rng_permutation(tiny_rng *r, uint32_t *p, uint32_t n);
 TINY_API tiny_status tinygnn_run(tiny_ctx *ctx, const tiny_op *op);
 TINY_API tiny_status tinygnn_run_list(tiny_ctx *ctx, const tiny_op *const *ops, size_t n);
 TINY_API tiny_status tinygnn_run_reference(tiny_ctx *ctx, const tiny_op *op);
-TINY_API const tiny_op_row *tinygnn_op_find(const char *name);
-TINY_API const tiny_op_row *tinygnn_op_at(size_t i);
-TINY_API const tiny_op_row *tinygnn_op_row_of(int kind);
+TINY_API TINYI_EACH const tiny_op_row *tinygnn_op_find(const char *name);
+TINY_API TINYI_EACH const tiny_op_row *tinygnn_op_at(size_t i);
+TINY_API TINYI_EACH const tiny_op_row *tinygnn_op_row_of(int kind);
 TINY_API tiny_status tinygnn_op_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want);
-TINY_API tiny_cost tinygnn_op_cost(const tiny_op *op);
+TINY_API TINYI_EACH tiny_cost tinygnn_op_cost(const tiny_op *op);
 TINY_API tiny_target tinygnn_op_target(const tiny_ctx *ctx, int kind);
+TINY_API tiny_idx tinygnn_case_dim(tiny_case *c, tiny_idx limit);
+TINY_API int tinygnn_case_pick(tiny_case *c, int n);
 TINY_API tiny_status tinygnn_record_start(tiny_ctx *ctx, tiny_recording **out);
 TINY_API tiny_status tinygnn_record_stop(tiny_ctx *ctx);
 TINY_API size_t tinygnn_recording_count(const tiny_recording *recording);
@@ -13241,11 +13332,7 @@ TINY_API void tinygnn_comm_abort(tiny_comm *comm);
 TINY_API uint64_t tinygnn_comm_waited(const tiny_comm *comm);
 TINY_API void tinygnn_comm_spend(tiny_comm *comm, uint64_t ns);
 TINY_API uint64_t tinygnn_comm_clock(const tiny_comm *comm);
-TINY_API tiny_idx tinygnn_case_dim(tiny_case *c, tiny_idx limit);
-TINY_API int tinygnn_case_pick(tiny_case *c, int n);
-#ifndef TINY_NO_CONFORM
 TINY_API tiny_status tinygnn_conform(tiny_ctx *ctx, const tiny_conform_desc *desc, int *n_failed);
-#endif
 TINY_API tiny_status tinygnn_add(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y);
 TINY_API tiny_status tinygnn_sub(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y);
 TINY_API tiny_status tinygnn_mul(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y);
@@ -13300,12 +13387,8 @@ TINY_API tiny_status tinygnn_permute(tiny_ctx *ctx, const tiny_tensor *x, const 
 TINY_API tiny_status tinygnn_transpose(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
 TINY_API tiny_status tinygnn_gather(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *index, const tiny_tensor *y);
 TINY_API tiny_status tinygnn_scatter_add(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *index, const tiny_tensor *y);
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_conv2d(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, const tiny_conv2d_params *params, const tiny_tensor *y);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_conv1d(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, const tiny_conv1d_params *params, const tiny_tensor *y);
-#endif
 TINY_API tiny_status tinygnn_sort_u32(tiny_ctx *ctx, uint32_t *key, uint32_t *payload, size_t n, unsigned flags);
 TINY_API tiny_status tinygnn_sort_u64(tiny_ctx *ctx, uint64_t *key, uint32_t *payload, size_t n, unsigned flags);
 TINY_API tiny_status tinygnn_sort_f32(tiny_ctx *ctx, float *key, uint32_t *payload, size_t n, unsigned flags);
@@ -13316,345 +13399,146 @@ TINY_API tiny_status tinygnn_prefix_u32(tiny_ctx *ctx, const uint32_t *count, si
 TINY_API tiny_status tinygnn_prefix_i64(tiny_ctx *ctx, const int64_t *count, size_t n, int64_t *offset);
 TINY_API tiny_status tinygnn_topk(tiny_ctx *ctx, const tiny_tensor *x, tiny_idx k, const tiny_tensor *value, const tiny_tensor *index);
 TINY_API tiny_status tinygnn_cumsum(tiny_ctx *ctx, const tiny_tensor *x, int exclusive, const tiny_tensor *y);
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_lu(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *lu, const tiny_tensor *pivot);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_lu_solve(tiny_ctx *ctx, const tiny_tensor *lu, const tiny_tensor *pivot, const tiny_tensor *b, const tiny_tensor *x);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_solve(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *x);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_inverse(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *inverse);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_qr(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *q, const tiny_tensor *r);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_lstsq(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, double tolerance, const tiny_tensor *x, tiny_idx *rank);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_eigh(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *w, const tiny_tensor *v);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_svd(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *u, const tiny_tensor *s, const tiny_tensor *vt);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_cholesky(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *l);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_cholesky_solve(tiny_ctx *ctx, const tiny_tensor *l, const tiny_tensor *b, const tiny_tensor *x);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_cholesky_inverse(tiny_ctx *ctx, const tiny_tensor *l, const tiny_tensor *inverse);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_tri_solve(tiny_ctx *ctx, const tiny_tensor *t, const tiny_tensor *b, const tiny_tri_params *params, const tiny_tensor *x);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_tri_inverse(tiny_ctx *ctx, const tiny_tensor *t, const tiny_tri_params *params, const tiny_tensor *inverse);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_fft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_rfft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_irfft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_fft2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_rfft2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_irfft2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_fft_plan_open(tiny_ctx *ctx, tiny_idx n, tiny_fft_kind kind, tiny_idx rows, tiny_fft_plan **out);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API void tinygnn_fft_plan_close(tiny_ctx *ctx, tiny_fft_plan *plan);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API size_t tinygnn_fft_plan_bytes(const tiny_fft_plan *plan);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_fft_plan_run(const tiny_fft_plan *plan, const tiny_tensor *x, int inverse, tiny_fft_norm norm, const tiny_tensor *y, void *work);
-#endif
 TINY_API tiny_idx tinygnn_fwht_block(tiny_idx n);
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_fwht(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fwht_params *params, const tiny_tensor *y);
-#endif
 TINY_API tiny_status tinygnn_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *bias, const tiny_attention_params *params, const tiny_tensor *o);
 TINY_API tiny_status tinygnn_gla(tiny_ctx *ctx, const tiny_tensor *state, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *g, const tiny_gla_params *params, const tiny_tensor *state_out, const tiny_tensor *o);
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_gla_backward(tiny_ctx *ctx, const tiny_tensor *state, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *d_o, const tiny_tensor *g, const tiny_tensor *d_state_out, const tiny_gla_params *params, const tiny_tensor *d_qkg, const tiny_tensor *d_v, const tiny_tensor *d_state);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_twist(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *s, const tiny_twist_params *params, const tiny_tensor *y);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_twist_backward(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *dy, const tiny_tensor *s, const tiny_twist_params *params, const tiny_tensor *d_a, const tiny_tensor *d_s);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_slope(tiny_ctx *ctx, int of, const tiny_tensor *x, const tiny_tensor *dy, const tiny_tensor *dx);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_round(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_cross_entropy(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *label, const tiny_cross_entropy_params *params, const tiny_tensor *y);
-#endif
 TINY_API tiny_status tinygnn_rope(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *position, const tiny_rope_params *params, const tiny_tensor *y);
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_im2col(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_col2im(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_max_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_avg_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_sparse_check(tiny_ctx *ctx, const tiny_sparse *a);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_sparse_convert(tiny_ctx *ctx, const tiny_sparse *a, const tiny_sparse_desc *desc, tiny_sparse *out);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_sparse_size(tiny_ctx *ctx, const tiny_sparse *a, const tiny_sparse_desc *desc, tiny_sparse_room *room);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_sparse_convert_into(tiny_ctx *ctx, const tiny_sparse *a, const tiny_sparse_desc *desc, const tiny_sparse_room *room, tiny_sparse *out);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_sparse_from_dense(tiny_ctx *ctx, const tiny_tensor *x, const tiny_sparse_desc *desc, tiny_sparse *out);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_sparse_to_dense(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *y);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API void tinygnn_sparse_free(tiny_ctx *ctx, tiny_sparse *a);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API const char *tinygnn_sparse_form_name(tiny_sparse_form form);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_spmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *w, const tiny_tensor *e, const tiny_spmm_params *params, const tiny_tensor *y);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *x, tiny_edge_reduce reduce, const tiny_tensor *y);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_sddmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att, const tiny_tensor *e, const tiny_sddmm_params *params, const tiny_tensor *s);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_segment_softmax(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *s, const tiny_tensor *p);
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_edge_attention(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *v, const tiny_tensor *att, const tiny_sddmm_params *params, const tiny_tensor *y);
-#endif
-#ifndef TINY_NO_TRAIN
-TINY_API tiny_status tinygnn_optim_open(tiny_ctx *ctx, const tiny_param *params, size_t n_params, const tiny_optim_desc *desc, tiny_optim **out);
-#endif
-#ifndef TINY_NO_TRAIN
-TINY_API void tinygnn_optim_close(tiny_optim *opt);
-#endif
-#ifndef TINY_NO_TRAIN
-TINY_API tiny_status tinygnn_optim_step(tiny_optim *opt, double factor);
-#endif
-#ifndef TINY_NO_TRAIN
-TINY_API int64_t tinygnn_optim_steps(const tiny_optim *opt);
-#endif
-#ifndef TINY_NO_TRAIN
-TINY_API double tinygnn_optim_grad_norm(const tiny_optim *opt);
-#endif
-#ifndef TINY_NO_TRAIN
-TINY_API tiny_status tinygnn_optim_ema_swap(tiny_optim *opt);
-#endif
-#ifndef TINY_NO_TRAIN
-TINY_API int tinygnn_optim_state(const tiny_optim *opt, size_t i, char name[128], tiny_tensor *state);
-#endif
-#ifndef TINY_NO_TRAIN
-TINY_API tiny_status tinygnn_optim_resume(tiny_optim *opt, int64_t steps);
-#endif
-TINY_API double tinygnn_schedule_at(const tiny_schedule *s, int64_t step);
-TINY_API double tinygnn_plateau_next(tiny_plateau *p, double loss);
 TINY_API tiny_status tinygnn_init_constant(tiny_ctx *ctx, const tiny_tensor *w, double value);
 TINY_API tiny_status tinygnn_init_normal(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, double deviation);
 TINY_API tiny_status tinygnn_init_he(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, int fan_out);
 TINY_API tiny_status tinygnn_init_xavier(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w);
-#ifndef TINY_ONLY_MODELS
+TINY_API tiny_status tinygnn_optim_open(tiny_ctx *ctx, const tiny_param *params, size_t n_params, const tiny_optim_desc *desc, tiny_optim **out);
+TINY_API void tinygnn_optim_close(tiny_optim *opt);
+TINY_API tiny_status tinygnn_optim_step(tiny_optim *opt, double factor);
+TINY_API int64_t tinygnn_optim_steps(const tiny_optim *opt);
+TINY_API double tinygnn_optim_grad_norm(const tiny_optim *opt);
+TINY_API tiny_status tinygnn_optim_ema_swap(tiny_optim *opt);
+TINY_API int tinygnn_optim_state(const tiny_optim *opt, size_t i, char name[128], tiny_tensor *state);
+TINY_API tiny_status tinygnn_optim_resume(tiny_optim *opt, int64_t steps);
+TINY_API double tinygnn_schedule_at(const tiny_schedule *s, int64_t step);
+TINY_API double tinygnn_plateau_next(tiny_plateau *p, double loss);
 TINY_API tiny_status tinygnn_init_orthogonal(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, double gain);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_status tinygnn_tape_open(tiny_ctx *ctx, const tiny_tape_desc *desc, tiny_tape **out);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API void tinygnn_tape_close(tiny_tape *tape);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_ctx *tinygnn_tape_ctx(tiny_tape *tape);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_status tinygnn_tape_status(const tiny_tape *tape);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API int tinygnn_tape_dry(const tiny_tape *tape);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API size_t tinygnn_tape_high(const tiny_tape *tape);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API size_t tinygnn_tape_count(const tiny_tape *tape);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_status tinygnn_tape_param(tiny_tape *tape, const tiny_param *param);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API void tinygnn_tape_zero(tiny_tape *tape);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_tape_mark tinygnn_tape_now(const tiny_tape *tape);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API void tinygnn_tape_release(tiny_tape *tape, tiny_tape_mark mark);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_new(tiny_tape *tape, tiny_dtype dtype, int rank, const tiny_idx *dim);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_status tinygnn_tape_op(tiny_tape *tape, const tiny_op *op, tiny_tensor *out);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_call(tiny_tape *tape, int kind, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *c, const tiny_tensor *d, const void *params);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_status tinygnn_tape_backward(tiny_tape *tape, const tiny_tensor *y, const tiny_tensor *dy);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_grad(tiny_tape *tape, const tiny_tensor *x);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_status tinygnn_tape_segment(tiny_tape *tape, tiny_segment_fn fn, void *user, int n_in, const tiny_tensor *in, int n_out, tiny_tensor *out);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API const tiny_tensor *tinygnn_grad_of(tiny_grad *g, int i_output);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API int tinygnn_grad_wants(const tiny_grad *g, int i_input);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API int tinygnn_grad_dry(const tiny_grad *g);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_ctx *tinygnn_grad_ctx(const tiny_grad *g);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_status tinygnn_grad_new(tiny_grad *g, tiny_dtype dtype, int rank, const tiny_idx *dim, tiny_tensor *y);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_status tinygnn_grad_run(tiny_grad *g, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params, tiny_tensor *y);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_status tinygnn_grad_op(tiny_grad *g, const tiny_op *op);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_status tinygnn_grad_add(tiny_grad *g, int i_input, const tiny_tensor *dx);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_status tinygnn_grad_give(tiny_grad *g, int i_input, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_linear(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, int act);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_add(tiny_tape *tape, const tiny_tensor *a, const tiny_tensor *b);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_sub(tiny_tape *tape, const tiny_tensor *a, const tiny_tensor *b);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_mul(tiny_tape *tape, const tiny_tensor *a, const tiny_tensor *b);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_scale(tiny_tape *tape, const tiny_tensor *x, double alpha, double beta);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_clamp(tiny_tape *tape, const tiny_tensor *x, double low, double high);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_leaky_relu(tiny_tape *tape, const tiny_tensor *x, double slope);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_mean(tiny_tape *tape, const tiny_tensor *x);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_constant(tiny_tape *tape, const tiny_tensor *x);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_reshape(tiny_tape *tape, const tiny_tensor *x, int rank, const tiny_idx *dim);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_concat(tiny_tape *tape, int n, const tiny_tensor *x, int axis);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_pad(tiny_tape *tape, const tiny_tensor *x, const tiny_idx *before, const tiny_idx *after);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_hash_gather(tiny_tape *tape, const tiny_tensor *z, const tiny_tensor *index, const tiny_tensor *c);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_upsample2x(tiny_tape *tape, const tiny_tensor *x);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_channel_pool(tiny_tape *tape, const tiny_tensor *x, tiny_idx n_out);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_conv_transpose(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, const tiny_conv2d_params *params);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_batch_norm(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *g, const tiny_tensor *b, const tiny_tensor *run_mean, const tiny_tensor *run_var, const tiny_batch_norm_params *params);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_cross_entropy(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *label, double smoothing);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_mse(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *target);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_huber(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *target, double delta);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_kl_distill(tiny_tape *tape, const tiny_tensor *student, const tiny_tensor *teacher, double temperature);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_status tinygnn_hvp(tiny_ctx *ctx, const tiny_param *params, size_t n, tiny_gradient_fn fn, void *user, const tiny_tensor *v, const tiny_tensor *h);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_status tinygnn_train(tiny_ctx *ctx, const tiny_train_desc *desc, tiny_train_state *last);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_rows(tiny_tape *tape, const tiny_tensor *data, const uint32_t *sample, tiny_idx n);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_status tinygnn_params_save(tiny_ctx *ctx, const char *path, const tiny_param *params, size_t n, const tiny_optim *opt);
-#endif
-#ifndef TINY_NO_TRAIN
 TINY_API tiny_status tinygnn_params_load(tiny_ctx *ctx, const char *path, const tiny_param *params, size_t n, tiny_optim *opt);
-#endif
 TINYI_C_END
 #endif
 
 #ifndef TINYI_GNN_DECLARED
 #define TINYI_GNN_DECLARED 1
+
+/* src/gnn/ops.h - the kinds of operations that tinygnn.h has beside those of core and math: see llm/ops.h */
+#ifndef TINYI_GNN_OPS_H
+#define TINYI_GNN_OPS_H
+TINYI_C_BEGIN
+
+/* ROW(kind, function that gives its row, 1 or 0: it is in this program); a new operation goes to the end */
+#define TINYI_OPS_GNN(ROW)                                                  \
+    ROW(TGNN_OP_A2Q, tgnn_a2q_row, TINYI_HAS_QUANT)                                 \
+    ROW(TGNN_OP_A2Q_BACK, tgnn_a2q_back_row, TINYI_HAS_QUANT)
+
+#define TINYI_GNN_KIND(kind, row, here) kind,
+enum { TGNN_OP_NONE = TINY_OP_BASE_GNN, TINYI_OPS_GNN(TINYI_GNN_KIND) TGNN_OP_END };
+#undef TINYI_GNN_KIND
+
+TINYI_C_END
+#endif
 
 /* src/gnn/graph/graph.h - a graph: edges by destination, by source, and what layers want of them
  *
@@ -14260,11 +14144,9 @@ TINY_API tiny_status tgnn_pool_make(tiny_ctx *ctx, const tgnn_graph *g, const in
 TINY_API tiny_status tgnn_pool_run(tiny_ctx *ctx, const tgnn_pool *pool, const tiny_tensor *x, const tiny_tensor *score, const tiny_tensor *y);
 TINY_API void tgnn_pool_free(tiny_ctx *ctx, tgnn_pool *pool);      /* takes NULL, and one that failed to be made */
 
-#ifndef TINY_NO_TRAIN
 /* p (1, f), as select.weight is; the score (nodes, 1). In a dry run any pool with the right n does. */
 TINY_API tiny_tensor tgnn_tape_pool_score(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *p);
 TINY_API tiny_tensor tgnn_tape_pool(tiny_tape *tape, const tgnn_pool *pool, const tiny_tensor *x, const tiny_tensor *score);
-#endif
 
 TINYI_C_END
 #endif
@@ -14299,8 +14181,6 @@ TINY_API tiny_status tgnn_links_split(tiny_ctx *ctx, const tgnn_graph *g, double
 TINY_API void tgnn_links_free(tiny_ctx *ctx, tgnn_links *links);   /* takes NULL */
 /* The area under the ROC curve of the products of rows of z: 1 where each link has a larger one than each pair that is none. */
 TINY_API tiny_status tgnn_links_area(tiny_ctx *ctx, const tiny_tensor *z, const int32_t *link, const int32_t *none, tiny_idx n, double *area);
-
-#ifndef TINY_NO_TRAIN
 
 typedef struct tgnn_epoch {                 /* accuracies are shares, 0 .. 1 (links: areas under the ROC curve); NaN: there is no such part */
     int epoch;                              /* from 1 */
@@ -14352,7 +14232,6 @@ TINY_API tiny_status tgnn_train_graphs(tiny_ctx *ctx, tgnn_net *net, const tgnn_
 /* The net gives each node a vector, of any width. val_loss is 1 - val, areas both. */
 TINY_API tiny_status tgnn_train_links(tiny_ctx *ctx, tgnn_net *net, const tgnn_links *data, const tiny_tensor *x, const tgnn_train_desc *desc, tgnn_epoch *last);
 
-#endif
 TINYI_C_END
 #endif
 
@@ -14678,9 +14557,6 @@ TINYI_C_END
 
 #ifndef TINYI_TINYGNN_H
 #define TINYI_TINYGNN_H
-#ifdef TINY_ONLY_MODELS
-#error "tinygnn.h: TINY_ONLY_MODELS leaves out what graphs are computed with"
-#endif
 #ifdef TINYLLM_ONLY_CHAT
 #error "tinygnn.h: TINYLLM_ONLY_CHAT leaves out what graphs are computed with"
 #endif
@@ -14698,8 +14574,201 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0014702
+#line 0014578
 #endif
+#ifdef TINYGNN_ALL
+#undef TINYGNN_TOOLS
+#define TINYGNN_TOOLS 1
+#undef TINYGNN_LAB
+#define TINYGNN_LAB 1
+#endif
+#if defined TINY_NO_CONFORM
+#undef TINYI_CANT_CONFORM
+#define TINYI_CANT_CONFORM 1
+#ifdef TINY_WITH_CONFORM
+#error "tinygnn.h: TINY_WITH_CONFORM, and TINY_NO_CONFORM leaves out what it needs: choose one"
+#endif
+#endif
+#if defined TINY_NO_CHECKPOINT
+#undef TINYI_CANT_CHECKPOINT
+#define TINYI_CANT_CHECKPOINT 1
+#ifdef TINY_WITH_CHECKPOINT
+#error "tinygnn.h: TINY_WITH_CHECKPOINT, and TINY_NO_CHECKPOINT leaves out what it needs: choose one"
+#endif
+#endif
+#if defined TINY_NO_LINALG
+#undef TINYI_CANT_LINALG
+#define TINYI_CANT_LINALG 1
+#ifdef TINY_WITH_LINALG
+#error "tinygnn.h: TINY_WITH_LINALG, and TINY_NO_LINALG leaves out what it needs: choose one"
+#endif
+#endif
+#if defined TINY_NO_TRANSFORM
+#undef TINYI_CANT_TRANSFORM
+#define TINYI_CANT_TRANSFORM 1
+#ifdef TINY_WITH_TRANSFORM
+#error "tinygnn.h: TINY_WITH_TRANSFORM, and TINY_NO_TRANSFORM leaves out what it needs: choose one"
+#endif
+#endif
+#if defined TINY_NO_CONV
+#undef TINYI_CANT_CONV
+#define TINYI_CANT_CONV 1
+#ifdef TINY_WITH_CONV
+#error "tinygnn.h: TINY_WITH_CONV, and TINY_NO_CONV leaves out what it needs: choose one"
+#endif
+#endif
+#if defined TINY_NO_SPARSE
+#undef TINYI_CANT_SPARSE
+#define TINYI_CANT_SPARSE 1
+#ifdef TINY_WITH_SPARSE
+#error "tinygnn.h: TINY_WITH_SPARSE, and TINY_NO_SPARSE leaves out what it needs: choose one"
+#endif
+#endif
+#if defined TINY_NO_EDGES || defined TINYI_CANT_SPARSE
+#undef TINYI_CANT_EDGES
+#define TINYI_CANT_EDGES 1
+#ifdef TINY_WITH_EDGES
+#error "tinygnn.h: TINY_WITH_EDGES, and TINY_NO_EDGES or TINY_NO_SPARSE leaves out what it needs: choose one"
+#endif
+#endif
+#if defined TINY_NO_TRAIN || defined TINYI_CANT_LINALG || defined TINYI_CANT_CONV || defined TINYI_CANT_CHECKPOINT
+#undef TINYI_CANT_TRAIN
+#define TINYI_CANT_TRAIN 1
+#ifdef TINY_WITH_TRAIN
+#error "tinygnn.h: TINY_WITH_TRAIN, and TINY_NO_TRAIN or TINY_NO_CHECKPOINT or TINY_NO_LINALG or TINY_NO_CONV leaves out what it needs: choose one"
+#endif
+#endif
+#ifdef TINYI_CANT_EDGES
+#error "tinygnn.h cannot do without EDGES: leave TINY_NO_EDGES and what it needs out"
+#endif
+#if defined TINYGNN_NO_PARTITION
+#undef TINYI_CANT_PARTITION
+#define TINYI_CANT_PARTITION 1
+#ifdef TINYGNN_WITH_PARTITION
+#error "tinygnn.h: TINYGNN_WITH_PARTITION, and TINYGNN_NO_PARTITION leaves out what it needs: choose one"
+#endif
+#endif
+#if defined TINYGNN_NO_STREAM
+#undef TINYI_CANT_STREAM
+#define TINYI_CANT_STREAM 1
+#ifdef TINYGNN_WITH_STREAM
+#error "tinygnn.h: TINYGNN_WITH_STREAM, and TINYGNN_NO_STREAM leaves out what it needs: choose one"
+#endif
+#endif
+#if defined TINYGNN_NO_FIT || defined TINYI_CANT_TRAIN
+#undef TINYI_CANT_FIT
+#define TINYI_CANT_FIT 1
+#ifdef TINYGNN_WITH_FIT
+#error "tinygnn.h: TINYGNN_WITH_FIT, and TINYGNN_NO_FIT or TINY_NO_CHECKPOINT or TINY_NO_LINALG or TINY_NO_CONV or TINY_NO_TRAIN leaves out what it needs: choose one"
+#endif
+#endif
+#if defined TINYGNN_NO_QUANT || defined TINYI_CANT_FIT
+#undef TINYI_CANT_QUANT
+#define TINYI_CANT_QUANT 1
+#ifdef TINYGNN_WITH_QUANT
+#error "tinygnn.h: TINYGNN_WITH_QUANT, and TINYGNN_NO_QUANT or TINY_NO_CHECKPOINT or TINY_NO_LINALG or TINY_NO_CONV or TINY_NO_TRAIN or TINYGNN_NO_FIT leaves out what it needs: choose one"
+#endif
+#endif
+#undef TINYI_ON_QUANT
+#if !defined TINYI_CANT_QUANT && (defined TINYGNN_WITH_QUANT || defined TINYGNN_LAB)
+#define TINYI_ON_QUANT 1
+#else
+#define TINYI_NO_QUANT 1
+#endif
+#undef TINYI_ON_FIT
+#if !defined TINYI_CANT_FIT && (defined TINYGNN_WITH_FIT || defined TINYGNN_TOOLS || defined TINYI_ON_QUANT)
+#define TINYI_ON_FIT 1
+#else
+#define TINYI_NO_FIT 1
+#endif
+#undef TINYI_ON_STREAM
+#if !defined TINYI_CANT_STREAM && (defined TINYGNN_WITH_STREAM || defined TINYGNN_TOOLS)
+#define TINYI_ON_STREAM 1
+#else
+#define TINYI_NO_STREAM 1
+#endif
+#undef TINYI_ON_PARTITION
+#if !defined TINYI_CANT_PARTITION && (defined TINYGNN_WITH_PARTITION || defined TINYGNN_TOOLS)
+#define TINYI_ON_PARTITION 1
+#else
+#define TINYI_NO_PARTITION 1
+#endif
+#ifndef TINYI_SHARED_IMPLEMENTED
+#undef TINYI_ON_TRAIN
+#if !defined TINYI_CANT_TRAIN && (defined TINY_WITH_TRAIN || defined TINYGNN_TOOLS || defined TINYLLM_IMPLEMENTATION || defined TINYI_ON_FIT)
+#define TINYI_ON_TRAIN 1
+#else
+#define TINYI_NO_TRAIN 1
+#endif
+#undef TINYI_ON_EDGES
+#if !defined TINYI_CANT_EDGES && (defined TINY_WITH_EDGES || defined TINYGNN_TOOLS || defined TINYLLM_IMPLEMENTATION || 1)
+#define TINYI_ON_EDGES 1
+#else
+#define TINYI_NO_EDGES 1
+#endif
+#undef TINYI_ON_SPARSE
+#if !defined TINYI_CANT_SPARSE && (defined TINY_WITH_SPARSE || defined TINYGNN_TOOLS || defined TINYLLM_IMPLEMENTATION || defined TINYI_ON_EDGES)
+#define TINYI_ON_SPARSE 1
+#else
+#define TINYI_NO_SPARSE 1
+#endif
+#undef TINYI_ON_CONV
+#if !defined TINYI_CANT_CONV && (defined TINY_WITH_CONV || defined TINYGNN_TOOLS || defined TINYLLM_IMPLEMENTATION || defined TINYI_ON_TRAIN)
+#define TINYI_ON_CONV 1
+#else
+#define TINYI_NO_CONV 1
+#endif
+#undef TINYI_ON_TRANSFORM
+#if !defined TINYI_CANT_TRANSFORM && (defined TINY_WITH_TRANSFORM || defined TINYGNN_TOOLS || defined TINYLLM_IMPLEMENTATION)
+#define TINYI_ON_TRANSFORM 1
+#else
+#define TINYI_NO_TRANSFORM 1
+#endif
+#undef TINYI_ON_LINALG
+#if !defined TINYI_CANT_LINALG && (defined TINY_WITH_LINALG || defined TINYGNN_TOOLS || defined TINYLLM_IMPLEMENTATION || defined TINYI_ON_TRAIN)
+#define TINYI_ON_LINALG 1
+#else
+#define TINYI_NO_LINALG 1
+#endif
+#undef TINYI_ON_CHECKPOINT
+#if !defined TINYI_CANT_CHECKPOINT && (defined TINY_WITH_CHECKPOINT || defined TINYGNN_TOOLS || defined TINYLLM_IMPLEMENTATION || defined TINYI_ON_TRAIN)
+#define TINYI_ON_CHECKPOINT 1
+#else
+#define TINYI_NO_CHECKPOINT 1
+#endif
+#undef TINYI_ON_CONFORM
+#if !defined TINYI_CANT_CONFORM && (defined TINY_WITH_CONFORM || defined TINYGNN_TOOLS || defined TINYLLM_IMPLEMENTATION)
+#define TINYI_ON_CONFORM 1
+#else
+#define TINYI_NO_CONFORM 1
+#endif
+#else
+#if defined TINYI_NO_CONFORM && (0)
+#error "tinygnn.h: CONFORM is left out of the implementation that stands before it: define TINYGNN_IMPLEMENTATION and its switches before the first of the two headers is included"
+#endif
+#if defined TINYI_NO_CHECKPOINT && (0)
+#error "tinygnn.h: CHECKPOINT is left out of the implementation that stands before it: define TINYGNN_IMPLEMENTATION and its switches before the first of the two headers is included"
+#endif
+#if defined TINYI_NO_LINALG && (0)
+#error "tinygnn.h: LINALG is left out of the implementation that stands before it: define TINYGNN_IMPLEMENTATION and its switches before the first of the two headers is included"
+#endif
+#if defined TINYI_NO_TRANSFORM && (0)
+#error "tinygnn.h: TRANSFORM is left out of the implementation that stands before it: define TINYGNN_IMPLEMENTATION and its switches before the first of the two headers is included"
+#endif
+#if defined TINYI_NO_CONV && (0)
+#error "tinygnn.h: CONV is left out of the implementation that stands before it: define TINYGNN_IMPLEMENTATION and its switches before the first of the two headers is included"
+#endif
+#if defined TINYI_NO_SPARSE && (0)
+#error "tinygnn.h: SPARSE is left out of the implementation that stands before it: define TINYGNN_IMPLEMENTATION and its switches before the first of the two headers is included"
+#endif
+#if defined TINYI_NO_EDGES && (0 || 1)
+#error "tinygnn.h: EDGES is left out of the implementation that stands before it: define TINYGNN_IMPLEMENTATION and its switches before the first of the two headers is included"
+#endif
+#if defined TINYI_NO_TRAIN && (0 || defined TINYI_ON_FIT)
+#error "tinygnn.h: TRAIN is left out of the implementation that stands before it: define TINYGNN_IMPLEMENTATION and its switches before the first of the two headers is included"
+#endif
+#endif
+
 #define TINYI_GNN_IMPLEMENTED 1
 #ifndef TINYI_SHARED_IMPLEMENTED
 #define TINYI_SHARED_IMPLEMENTED 1
@@ -14720,7 +14789,7 @@ TINYI_FN int tinyi_rd_bytes(tinyi_cursor *c, size_t n, const unsigned char **p);
  * element. 64-bit on purpose: a count is checked before it becomes a size_t. */
 TINYI_FN int tinyi_rd_count(tinyi_cursor *c, uint64_t least_bytes_each, size_t *count);     /* reads a u64 */
 TINYI_FN int tinyi_count_fits(const tinyi_cursor *c, uint64_t count, uint64_t least_bytes_each);
-TINYI_FN void tinyi_wr(tinyi_writer *w, uint64_t v, int bytes);                     /* the lower bytes of v, little endian */
+TINYI_FN void tinyi_wr(tinyi_writer *w, uint64_t v, int bytes);                     /* tinyi_put_le */
 TINYI_FN void tinyi_wr_bytes(tinyi_writer *w, const void *bytes, size_t n);
 
 /* bytes of the UTF-8 character at p, 0 when there is none: no long forms, no surrogates, nothing above U+10FFFF; n >= 1 */
@@ -14770,8 +14839,10 @@ TINYI_FN tiny_status tinyi_out_look(tiny_ctx *ctx, tinyi_out *out, tinyi_in *in)
  * happens where the file is not mapped, or the system cannot. 1: they are gone. */
 TINYI_FN int tinyi_file_forget(const tiny_file *file, const unsigned char *at, size_t n);
 
+#ifndef TINYI_NO_CHECKPOINT
 /* n values of size bytes from the order of memory into that of the file or back: turned or not */
 TINYI_FN void tinyi_ckpt_turn(unsigned char *to, const unsigned char *from, size_t n, size_t size, int turned);
+#endif
 
 /* The references: the same bits on every machine. Each computes in double and rounds to float once. */
 TINYI_FN double tinyi_elem_ref_of(int kind, double x);      /* any row of one argument, in double, not rounded */
@@ -14831,6 +14902,9 @@ TINYI_FN const float *tinyi_gla_row(const tiny_tensor *x, tiny_idx t, tiny_idx h
 TINYI_FN void tinyi_gla_leave(tiny_team *team, const tinyi_gla *a, tiny_idx t, tiny_idx h, float *e);    /* e = exp(min(g, 0)) of a token */
 TINYI_FN double tinyi_twist_s(float s, const tiny_tensor *given);
 TINYI_FN tiny_status tinyi_twist_check(tiny_ctx *ctx, const char *name, const tiny_op *op, float t, float s, const tiny_tensor *given);
+
+TINYI_FN tiny_status tinyi_init_check(tiny_ctx *ctx, const tiny_tensor *w);
+TINYI_FN void tinyi_init_put(const tiny_tensor *w, tiny_idx i, double x);
 TINYI_C_END
 
 /* src/core/status.c */
@@ -14954,14 +15028,39 @@ TINYI_INLINE void tinyi_pause(void)
 #endif
 TINYI_C_BEGIN
 
+/* what a row has of a feature */
+#ifdef TINYI_NO_TRAIN
+#define TINYI_GRAD(function) NULL
+#else
+#define TINYI_GRAD(function) function
+#endif
+
+#ifdef TINYI_NO_CONFORM
+#define TINYI_CASES(function) (1 ? NULL : function)
+#else
+#define TINYI_CASES(function) function
+#endif
+/* what tiny_run, the reference and accelerators want of a row, and a model does not */
+#if TINYI_CHAT
+#define TINYI_DOOR(function) (1 ? NULL : function)
+#else
+#define TINYI_DOOR(function) function
+#endif
+
 #define TINYI_CTX_MAGIC 0x796e6974u         /* "tiny" */
 #define TINYI_MESSAGE_BYTES 512
 
 typedef struct tinyi_helper tinyi_helper;   /* core/thread.c */
 
+/* The operations that a header brings beside those of core and math: kinds from first to before end, each with its row or
+ * NULL when it is left out. Core cannot name them, so whoever is asked for a row gets the wings, a list ended by NULL: the
+ * functions of TINYI_DOORS from their header, all others from the context. */
+typedef struct tinyi_wing { int first, end; const tiny_op_row *(*row)(int kind); } tinyi_wing;
+
 struct tiny_ctx {
     uint32_t magic, version;
     tiny_ctx_desc desc;
+    const tinyi_wing *const *wings;         /* of the header that opened it */
     tiny_target target, ran_on;
     unsigned cpu;                           /* TINY_CPU_ bits */
     int n_threads, n_cpus, own_malloc;      /* own_malloc: the allocator is the default one */
@@ -15011,7 +15110,27 @@ TINYI_FN tiny_target tinyi_kernel_from(const struct tinyi_kernels *k, int slot);
 TINYI_FN const char *tinyi_kernel_name(int slot);
 TINYI_FN int tinyi_target_available(tiny_target target, unsigned cpu);
 
-TINYI_FN const tiny_op_row *tinyi_op_row(const tiny_op *op);    /* its own, or that of its kind; NULL: unknown */
+TINYI_FN const tiny_op_row *tinyi_op_row_of(const tinyi_wing *const *wings, int kind);
+TINYI_FN const tiny_op_row *tinyi_op_row_at(const tinyi_wing *const *wings, size_t i);
+TINYI_FN const tiny_op_row *tinyi_op_row_find(const tinyi_wing *const *wings, const char *name);
+TINYI_FN tiny_cost tinyi_op_row_cost(const tinyi_wing *const *wings, const tiny_op *op);
+TINYI_FN tiny_status tinyi_ctx_open(const tiny_ctx_desc *desc, const tinyi_wing *const *wings, tiny_ctx **out);
+/* The shared functions that answer by the operations of their header, and the wings of the headers before it in this unit. */
+#define TINYI_DOORS(wings)                                                                                                      \
+    TINY_API tiny_status tiny_ctx_open(const tiny_ctx_desc *desc, tiny_ctx **out) { return tinyi_ctx_open(desc, wings, out); }  \
+    TINY_API const tiny_op_row *tiny_op_find(const char *name) { return tinyi_op_row_find(wings, name); }                          \
+    TINY_API const tiny_op_row *tiny_op_at(size_t i) { return tinyi_op_row_at(wings, i); }                                         \
+    TINY_API const tiny_op_row *tiny_op_row_of(int kind) { return tinyi_op_row_of(wings, kind); }                                  \
+    TINY_API tiny_cost tiny_op_cost(const tiny_op *op) { return tinyi_op_row_cost(wings, op); }
+#define TINYI_WINGS_BEFORE
+/* ROW(kind, function of the row, 1 or 0: it is here) as a case of the function of a wing */
+#define TINYI_WING_CASE(kind, row, here) TINYI_CAT(TINYI_WING_CASE_, here)(kind, row)
+#define TINYI_WING_CASE_1(kind, row) case kind: return row();
+#define TINYI_WING_CASE_0(kind, row)
+
+/* The row of an operation, its own or that of its kind; NULL: unknown. Where there is no context it is one of core or math. */
+TINYI_FN const tiny_op_row *tinyi_op_row_in(const tiny_ctx *ctx, const tiny_op *op);
+TINYI_FN const tiny_op_row *tinyi_op_row(const tiny_op *op);
 /* tiny_run for an operation that its caller has put together rightly: the fast path does not check it once more. The reference,
  * accelerators and recordings get the whole door. */
 TINYI_FN tiny_status tinyi_op_known(tiny_ctx *ctx, const tiny_op *op);
@@ -15859,7 +15978,7 @@ static tiny_status tinyi_ctx_choose(const tiny_ctx_desc *desc, unsigned cpu, tin
     return TINY_OK;
 }
 
-TINY_API tiny_status tiny_ctx_open(const tiny_ctx_desc *desc, tiny_ctx **out)
+tiny_status tinyi_ctx_open(const tiny_ctx_desc *desc, const tinyi_wing *const *wings, tiny_ctx **out)
 {
     tiny_ctx_desc d;
     tiny_ctx *ctx;
@@ -15910,6 +16029,7 @@ TINY_API tiny_status tiny_ctx_open(const tiny_ctx_desc *desc, tiny_ctx **out)
     ctx->magic = TINYI_CTX_MAGIC;
     ctx->version = TINY_VERSION;
     ctx->desc = d;
+    ctx->wings = wings;
     ctx->own_malloc = !desc || !desc->allocator.realloc_fn;
     ctx->target = target;
     ctx->ran_on = TINY_TARGET_REFERENCE;
@@ -15978,7 +16098,7 @@ TINY_API size_t tiny_ctx_report(const tiny_ctx *ctx, char *text, size_t n_bytes)
                   ctx->n_threads == 1 ? "" : "s", ctx->n_cpus, ctx->n_cpus == 1 ? "" : "s", ctx->desc.accel ? ", accelerator " : "",
                   ctx->desc.accel ? ctx->desc.accel->name : "");
     tinyi_ctx_put(text, n_bytes, &at, "%-18s %-26s %s\n", "operation", "kernel", "target");
-    for (i = 0; (row = tiny_op_at(i)) != NULL; i++) {
+    for (i = 0; (row = tinyi_op_row_at(ctx->wings, i)) != NULL; i++) {
         const short *s = row->kernels;
         if (ctx->target == TINY_TARGET_REFERENCE || !row->fast || !s || *s < 0) {
             tinyi_ctx_put(text, n_bytes, &at, "%-18s %-26s %s\n", row->name, "-", row->fast && ctx->target != TINY_TARGET_REFERENCE ? "plain C" : "reference");
@@ -16521,7 +16641,7 @@ static tiny_status tinyi_helpers_ready(tiny_ctx *ctx, int *n)
     }
     if (!ctx->helpers) {
         ctx->helpers = (tinyi_helper *)tinyi_alloc(ctx, (size_t)ctx->n_threads - 1, sizeof *ctx->helpers);
-        if (!ctx->helpers) return TINY_E_MEMORY;
+        if (!ctx->helpers) return tiny_ctx_status(ctx);
     }
     while (ctx->n_helpers < *n - 1) {
         tinyi_helper *h = &ctx->helpers[ctx->n_helpers];
@@ -16997,6 +17117,7 @@ TINYI_FORCE_INLINE int tinyi_op_threads(const tiny_ctx *ctx, const tiny_op *op, 
 }
 
 typedef struct tinyi_op_job {
+    const tiny_ctx *ctx;
     const tiny_op *const *ops;
     const tiny_op_row *row;                 /* of the only one */
     size_t n;
@@ -17010,7 +17131,7 @@ static void tinyi_op_member(tiny_team *team, void *arg)
     int late = 1;
     size_t i;
     for (i = 0; i < job->n; i++) {
-        const tiny_op_row *row = tinyi_op_row(job->ops[i]);
+        const tiny_op_row *row = tinyi_op_row_in(job->ctx, job->ops[i]);
         const int fast = row->fast && !tinyi_op_wide(job->ops[i], row), free = !fast || row->flags & TINY_OP_LATE;
         if (late && (i || free)) tinyi_team_until(team, free ? PTRDIFF_MAX : team->phase + 1);
         if (fast) row->fast(team, job->ops[i]);
@@ -17044,6 +17165,7 @@ TINYI_FORCE_INLINE tiny_status tinyi_op_fast(tiny_ctx *ctx, const tiny_op *op, c
     size_t shared = 0, own = 0;
     int n = tinyi_op_threads(ctx, op, row);
     if (row->work) row->work(op, n, &shared, &own);
+    job.ctx = ctx;
     job.ops = &op;
     job.row = row;
     job.n = 1;
@@ -17056,6 +17178,12 @@ static int tinyi_op_accel(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *r
     const tiny_accel *a = ctx->desc.accel;
     char says[256];
     tiny_status st;
+    tiny_op whole;
+    if (op->kind != row->kind) {
+        whole = *op;
+        whole.kind = row->kind;
+        op = &whole;
+    }
     if (!a->can_run(a->user, op, row)) {
         ctx->accel_declined++;
         return 0;
@@ -17078,7 +17206,8 @@ static int tinyi_op_accel(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *r
 }
 
 /* A row that came with the call was written by somebody else: what we index and copy by must hold. Accelerators and shared
- * references look at the kind: it must not say something else than the row. */
+ * references look at the kind: it must not say something else than the row. With a row of a wing it may say nothing: no
+ * reference there looks at it, and accelerators and recordings are given the row's. */
 static TINYI_NOINLINE tiny_status tinyi_op_own_row(tiny_ctx *ctx, const tiny_op *op)
 {
     const tiny_op_row *r = op->row;
@@ -17086,7 +17215,8 @@ static TINYI_NOINLINE tiny_status tinyi_op_own_row(tiny_ctx *ctx, const tiny_op 
     if (r->n_in < 0 || r->n_in > TINY_OP_MAX_IN || r->n_in_needed > r->n_in || r->n_out < 1 || r->n_out > TINY_OP_MAX_OUT || r->params_size > TINY_OP_MAX_PARAMS)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%.40s: a row has at most %d inputs, 1 to %d outputs and %d bytes of params, not %d, %d and %zu", r->name, TINY_OP_MAX_IN,
                           TINY_OP_MAX_OUT, TINY_OP_MAX_PARAMS, r->n_in, r->n_out, r->params_size);
-    if (op->kind != r->kind) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%.40s: its row is of kind %d, the operation says kind %d", r->name, r->kind, op->kind);
+    if (op->kind != r->kind && (op->kind || r->kind < TINY_OP_BASE_LLM || r->kind >= TINY_OP_BASE_YOURS))
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%.40s: its row is of kind %d, the operation says kind %d", r->name, r->kind, op->kind);
     return TINY_OK;
 }
 
@@ -17100,7 +17230,7 @@ TINYI_FORCE_INLINE tiny_status tinyi_op_enter(tiny_ctx *ctx, const tiny_op *op, 
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!op) return tinyi_fail(ctx, TINY_E_ARGUMENT, "there is no operation to run");
-    *row = tinyi_op_row(op);
+    *row = tinyi_op_row_in(ctx, op);
     if (!*row) return tinyi_fail(ctx, TINY_E_ARGUMENT, "operation kind %d is unknown", op->kind);
     if (TINYI_CHAT && !(*row)->shape) return tinyi_op_left_out(ctx, *row);
     if (op->row) {
@@ -17159,16 +17289,17 @@ static tiny_status tinyi_op_list(tiny_ctx *ctx, const tiny_op *const *ops, size_
     size_t i, shared = 0, own = 0;
     int threads = 1, strict = 0;
     for (i = 0; i < n; i++) {
-        threads = TINYI_MAX(threads, tinyi_op_threads(ctx, ops[i], tinyi_op_row(ops[i])));
+        threads = TINYI_MAX(threads, tinyi_op_threads(ctx, ops[i], tinyi_op_row_in(ctx, ops[i])));
         strict |= tinyi_op_strict(ops[i]);
     }
     for (i = 0; i < n; i++) {
-        const tiny_op_row *row = tinyi_op_row(ops[i]);
+        const tiny_op_row *row = tinyi_op_row_in(ctx, ops[i]);
         size_t s = 0, o = 0;
         if (row->work && !tinyi_op_wide(ops[i], row)) row->work(ops[i], threads, &s, &o);
         if (s > shared) shared = s;
         if (o > own) own = o;
     }
+    job.ctx = ctx;
     job.ops = ops;
     job.row = NULL;
     job.n = n;
@@ -17191,7 +17322,7 @@ TINY_API tiny_status tiny_run_list(tiny_ctx *ctx, const tiny_op *const *ops, siz
         if (st) return st;
     }
     st = tinyi_op_list(ctx, ops, n);
-    for (i = 0; !st && ctx->recording && i < n; i++) tinyi_record(ctx, ops[i], tinyi_op_row(ops[i]));
+    for (i = 0; !st && ctx->recording && i < n; i++) tinyi_record(ctx, ops[i], tinyi_op_row_in(ctx, ops[i]));
     return st;
 }
 
@@ -17200,7 +17331,7 @@ int tinyi_op_watched(const tiny_ctx *ctx) { return !TINYI_CHAT && (ctx->target =
 
 tiny_status tinyi_op_known(tiny_ctx *ctx, const tiny_op *op)
 {
-    const tiny_op_row *row = tinyi_op_row(op);
+    const tiny_op_row *row = tinyi_op_row_in(ctx, op);
     if (TINYI_CHAT && !row) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "operation %d is left out of this program", op->kind);
     return !TINYI_CHAT && (tinyi_op_watched(ctx) || !row || !row->fast) ? tiny_run(ctx, op) : tinyi_op_fast(ctx, op, row);
 }
@@ -17220,7 +17351,7 @@ TINY_API tiny_status tiny_op_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor
     tiny_status st = tinyi_ctx_check(ctx);
     int i;
     if (st) return st;
-    row = op ? tinyi_op_row(op) : NULL;
+    row = op ? tinyi_op_row_in(ctx, op) : NULL;
     if (!row || !want) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_op_shape needs an operation of a known kind and a place for its shapes");
     for (i = 0; i < row->n_in; i++) {
         if (!op->in[i] && i < row->n_in_needed) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: input %d is missing", row->name, i);
@@ -17232,10 +17363,10 @@ TINY_API tiny_status tiny_op_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor
     return row->shape ? row->shape(ctx, op, want) : tinyi_op_left_out(ctx, row);
 }
 
-TINY_API tiny_cost tiny_op_cost(const tiny_op *op)
+tiny_cost tinyi_op_row_cost(const tinyi_wing *const *wings, const tiny_op *op)
 {
     tiny_cost c;
-    const tiny_op_row *row = op ? tinyi_op_row(op) : NULL;
+    const tiny_op_row *row = !op ? NULL : op->row ? op->row : tinyi_op_row_of(wings, op->kind);
     c.flops = c.bytes = 0;
     if (row) row->cost(op, &c);
     return c;
@@ -17243,8 +17374,8 @@ TINY_API tiny_cost tiny_op_cost(const tiny_op *op)
 
 TINY_API tiny_target tiny_op_target(const tiny_ctx *ctx, int kind)
 {
-    const tiny_op_row *row = tiny_op_row_of(kind);
-    if (tinyi_ctx_check(ctx) || !row || !row->fast || ctx->target == TINY_TARGET_REFERENCE) return TINY_TARGET_REFERENCE;
+    const tiny_op_row *row = tinyi_ctx_check(ctx) ? NULL : tinyi_op_row_of(ctx->wings, kind);
+    if (!row || !row->fast || ctx->target == TINY_TARGET_REFERENCE) return TINY_TARGET_REFERENCE;
     return row->kernels && row->kernels[0] >= 0 ? tinyi_kernel_from(ctx->k, row->kernels[0]) : TINY_TARGET_SCALAR;
 }
 
@@ -17276,6 +17407,20 @@ TINY_API void tiny_accel_counts(const tiny_ctx *ctx, uint64_t *answered, uint64_
     if (answered) *answered = none ? 0 : ctx->accel_answered;
     if (declined) *declined = none ? 0 : ctx->accel_declined;
     if (failed) *failed = none ? 0 : ctx->accel_failed;
+}
+
+TINY_API int tiny_case_pick(tiny_case *c, int n) { return c && n > 0 ? (int)tiny_rng_below(&c->rng, (uint32_t)n) : 0; }
+
+TINY_API tiny_idx tiny_case_dim(tiny_case *c, tiny_idx limit)
+{
+    static const short lengths[] = { 1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 63, 64, 65, 96, 100, 127, 128, 129, 191, 255, 256, 257,
+                                     320, 511, 513, 768, 1000, 1023, 1025, 1536, 2047, 2049, 3000, 4096, 4099, 6000, 8191, 10007 };
+    int n = 0;
+    if (limit <= 1 || c->index == 0) return TINYI_MIN(limit, 1);
+    if (tiny_case_pick(c, 12) == 0) return limit;
+    while (n < (int)TINYI_COUNT(lengths) && lengths[n] <= limit) n++;
+    if (c->index < 8) n = TINYI_MIN(n, 4 + 2 * c->index);   /* a failure of an early case is easy to look at */
+    return lengths[tiny_case_pick(c, n)];
 }
 
 /* src/core/record.c */
@@ -17310,7 +17455,7 @@ TINY_API tiny_status tiny_record_start(tiny_ctx *ctx, tiny_recording **out)
     if (TINYI_CHAT) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "recordings are left out of this program");
     if (ctx->recording) return tinyi_fail(ctx, TINY_E_ARGUMENT, "this context is recording already");
     rec = (tiny_recording *)tinyi_alloc(ctx, 1, sizeof *rec);
-    if (!rec) return ctx->status;
+    if (!rec) return tiny_ctx_status(ctx);
     memset(rec, 0, sizeof *rec);
     ctx->recording = *out = rec;
     return TINY_OK;
@@ -17344,6 +17489,7 @@ void tinyi_record(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
     }
     r = &rec->last->item[at];
     r->op = *op;
+    r->op.kind = row->kind;
     for (i = 0; i < TINY_OP_MAX_IN; i++)
         if (op->in[i]) { r->in[i] = *op->in[i]; r->op.in[i] = &r->in[i]; }
     for (i = 0; i < TINY_OP_MAX_OUT; i++)
@@ -17401,7 +17547,7 @@ int tinyi_rd_u16(tinyi_cursor *c, uint16_t *v)
 {
     const unsigned char *p;
     if (!tinyi_rd_bytes(c, 2, &p)) return 0;
-    *v = (uint16_t)(p[0] | p[1] << 8);
+    *v = tinyi_le16(p);
     return 1;
 }
 
@@ -17409,17 +17555,15 @@ int tinyi_rd_u32(tinyi_cursor *c, uint32_t *v)
 {
     const unsigned char *p;
     if (!tinyi_rd_bytes(c, 4, &p)) return 0;
-    *v = (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+    *v = tinyi_le32(p);
     return 1;
 }
 
 int tinyi_rd_u64(tinyi_cursor *c, uint64_t *v)
 {
-    uint32_t low = 0, high = 0;
-    if (c->left < 8) return 0;
-    (void)tinyi_rd_u32(c, &low);
-    (void)tinyi_rd_u32(c, &high);
-    *v = low | (uint64_t)high << 32;
+    const unsigned char *p;
+    if (!tinyi_rd_bytes(c, 8, &p)) return 0;
+    *v = tinyi_le64(p);
     return 1;
 }
 
@@ -17459,8 +17603,7 @@ int tinyi_rd_count(tinyi_cursor *c, uint64_t least_bytes_each, size_t *count)
 
 void tinyi_wr(tinyi_writer *w, uint64_t v, int bytes)
 {
-    int i;
-    for (i = 0; w->at && i < bytes; i++) w->at[w->n + (size_t)i] = (unsigned char)(v >> 8 * i);
+    if (w->at) tinyi_put_le(w->at + w->n, v, (size_t)bytes);
     w->n += (size_t)bytes;
 }
 
@@ -18026,10 +18169,9 @@ void tinyi_st_entry(tinyi_st_head *h, const char *name, tinyi_st_type type, int 
 
 unsigned char *tinyi_st_end(tinyi_st_head *h)
 {
-    int i;
     h->to[h->n++] = '}';
     while (h->n % 8) h->to[h->n++] = ' ';
-    for (i = 0; i < 8; i++) h->to[i] = (unsigned char)((uint64_t)(h->n - 8) >> 8 * i);
+    tinyi_put_le(h->to, (uint64_t)(h->n - 8), 8);
     return h->to + h->n;
 }
 
@@ -18161,7 +18303,7 @@ static tiny_status tinyi_file_read(tiny_ctx *ctx, FILE *f, const char *path, uin
 {
     size_t room = 1u << 16, n = 0;
     unsigned char *p = (unsigned char *)tinyi_alloc(ctx, room, 1);
-    if (!p) return ctx->status;
+    if (!p) return tiny_ctx_status(ctx);
     for (;;) {
         unsigned char *q;
         n += fread(p + n, 1, room - n, f);
@@ -18177,7 +18319,7 @@ static tiny_status tinyi_file_read(tiny_ctx *ctx, FILE *f, const char *path, uin
         q = (unsigned char *)tinyi_alloc(ctx, room, 2);
         if (!q) {
             tiny_free(ctx, p);
-            return ctx->status;
+            return tiny_ctx_status(ctx);
         }
         memcpy(q, p, n);
         tiny_free(ctx, p);
@@ -18356,7 +18498,7 @@ tiny_status tinyi_out_open(tiny_ctx *ctx, const char *path, tinyi_out *out)
     tiny_status st;
     memset(out, 0, sizeof *out);
     out->path = (char *)tinyi_alloc(ctx, 2 * n + 1 + sizeof ".part", 1);   /* path stands in memory: twice it is no overflow */
-    if (!out->path) return ctx->status;
+    if (!out->path) return tiny_ctx_status(ctx);
     out->part = out->path + n + 1;
     memcpy(out->path, path, n + 1);
     memcpy(out->part, path, n);
@@ -18544,6 +18686,7 @@ TINYI_FN uint32_t tinyi_crc32(uint32_t crc, const unsigned char *bytes, size_t n
 TINYI_C_END
 #endif
 
+#ifndef TINYI_NO_CHECKPOINT
 /* src/core/checkpoint.c
  *
  *   head    8 bytes 89 't' 'i' 'n' 'y' 'c' 'k' 0a, u32 version, u32 64
@@ -18567,12 +18710,6 @@ TINYI_C_END
 static const unsigned char tinyi_ckpt_magic[8] = { 0x89, 't', 'i', 'n', 'y', 'c', 'k', '\n' };
 static const unsigned char tinyi_ckpt_end_magic[8] = { 't', 'i', 'n', 'y', 'e', 'n', 'd', '\n' };
 static const char *const tinyi_ckpt_kind_name[] = { "tensor", "u64", "f64", "text", "bytes" };
-
-static void tinyi_ckpt_le(unsigned char *p, uint64_t v, int n)
-{
-    int i;
-    for (i = 0; i < n; i++) p[i] = (unsigned char)(v >> 8 * i);
-}
 
 /* Are the bytes of numbers in memory in another order than in the file? */
 static int tinyi_ckpt_turned(void)
@@ -18697,7 +18834,7 @@ TINY_API tiny_status tiny_checkpoint_create(tiny_ctx *ctx, const tiny_checkpoint
     path = desc->path ? desc->path : "the checkpoint";
     n_path = strlen(path);
     w = (tiny_checkpoint_writer *)tinyi_alloc(ctx, sizeof *w + n_path + 1, 1);
-    if (!w) return ctx->status;
+    if (!w) return tiny_ctx_status(ctx);
     memset(w, 0, sizeof *w);
     w->path = (char *)(w + 1);
     memcpy(w->path, path, n_path + 1);
@@ -18705,8 +18842,8 @@ TINY_API tiny_status tiny_checkpoint_create(tiny_ctx *ctx, const tiny_checkpoint
     if (desc->path) w->desc.path = w->path;
     tinyi_hash_start(&w->hash);
     memcpy(head, tinyi_ckpt_magic, 8);
-    tinyi_ckpt_le(head + 8, TINY_CHECKPOINT_VERSION, 4);
-    tinyi_ckpt_le(head + 12, TINY_CHECKPOINT_ALIGN, 4);
+    tinyi_put_le(head + 8, TINY_CHECKPOINT_VERSION, 4);
+    tinyi_put_le(head + 12, TINY_CHECKPOINT_ALIGN, 4);
     if (desc->path) st = tinyi_out_open(ctx, w->path, &w->out);
     if (!st) st = tinyi_ckpt_emit(ctx, w, head, sizeof head);
     if (st) tiny_checkpoint_writer_close(ctx, w);
@@ -18724,7 +18861,7 @@ static tiny_status tinyi_ckpt_new_name(tiny_ctx *ctx, tiny_checkpoint_writer *w,
         at = &(*at)->side[order > 0];
     }
     fresh = (tinyi_ckpt_name *)tinyi_alloc(ctx, sizeof *fresh + n + 1, 1);
-    if (!fresh) return ctx->status;
+    if (!fresh) return tiny_ctx_status(ctx);
     memset(fresh, 0, sizeof *fresh);
     fresh->text = (char *)(fresh + 1);
     memcpy(fresh->text, name, n + 1);
@@ -18750,12 +18887,12 @@ static tiny_status tinyi_ckpt_begin(tiny_ctx *ctx, tiny_checkpoint_writer *w, co
     st = tinyi_ckpt_new_name(ctx, w, name, n);
     if (st) return st;
     memset(head, 0, sizeof head);
-    tinyi_ckpt_le(head, (uint64_t)kind, 4);
-    tinyi_ckpt_le(head + 4, (uint64_t)dtype, 4);
-    tinyi_ckpt_le(head + 8, (uint64_t)rank, 4);
-    tinyi_ckpt_le(head + 12, n, 4);
-    for (a = 0; a < rank; a++) tinyi_ckpt_le(head + 16 + 8 * a, (uint64_t)dim[a], 8);
-    tinyi_ckpt_le(head + 48, n_bytes, 8);
+    tinyi_put_le(head, (uint64_t)kind, 4);
+    tinyi_put_le(head + 4, (uint64_t)dtype, 4);
+    tinyi_put_le(head + 8, (uint64_t)rank, 4);
+    tinyi_put_le(head + 12, n, 4);
+    for (a = 0; a < rank; a++) tinyi_put_le(head + 16 + 8 * a, (uint64_t)dim[a], 8);
+    tinyi_put_le(head + 48, n_bytes, 8);
     w->n_entries++;
     st = tinyi_ckpt_emit(ctx, w, head, sizeof head);
     if (!st) st = tinyi_ckpt_emit(ctx, w, name, n);
@@ -18776,7 +18913,7 @@ TINY_API tiny_status tiny_checkpoint_put_u64(tiny_ctx *ctx, tiny_checkpoint_writ
 {
     tiny_status st = tinyi_ckpt_enter(ctx, w);
     unsigned char p[8];
-    tinyi_ckpt_le(p, v, 8);
+    tinyi_put_le(p, v, 8);
     return st ? st : tinyi_ckpt_put(ctx, w, name, TINY_CHECKPOINT_U64, p, 8);
 }
 
@@ -18786,7 +18923,7 @@ TINY_API tiny_status tiny_checkpoint_put_f64(tiny_ctx *ctx, tiny_checkpoint_writ
     unsigned char p[8];
     uint64_t bits;
     memcpy(&bits, &v, 8);
-    tinyi_ckpt_le(p, bits, 8);
+    tinyi_put_le(p, bits, 8);
     return st ? st : tinyi_ckpt_put(ctx, w, name, TINY_CHECKPOINT_F64, p, 8);
 }
 
@@ -18876,10 +19013,10 @@ TINY_API tiny_status tiny_checkpoint_finish(tiny_ctx *ctx, tiny_checkpoint_write
     if (w->values_left)
         return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %zu values of tensor %s have not come", w->path, w->values_left, w->newest->text));
     memcpy(end, tinyi_ckpt_end_magic, 8);
-    tinyi_ckpt_le(end + 8, w->n_entries, 8);
-    tinyi_ckpt_le(end + 16, w->hash.n_bytes + TINYI_CKPT_END, 8);
+    tinyi_put_le(end + 8, w->n_entries, 8);
+    tinyi_put_le(end + 16, w->hash.n_bytes + TINYI_CKPT_END, 8);
     st = tinyi_ckpt_emit(ctx, w, end, 24);
-    tinyi_ckpt_le(end + 24, tinyi_hash_value(&w->hash), 8);
+    tinyi_put_le(end + 24, tinyi_hash_value(&w->hash), 8);
     if (!st) st = tinyi_ckpt_emit(ctx, w, end + 24, 8);
     if (!st && w->desc.path) st = tinyi_out_finish(ctx, &w->out);
     w->finished = !st;
@@ -19047,7 +19184,7 @@ static tiny_status tinyi_ckpt_read(tiny_ctx *ctx, tiny_checkpoint *c, int no_che
                           at.left / TINYI_CKPT_LEAST);
     c->entry = (tiny_checkpoint_entry *)tinyi_alloc(ctx, (size_t)n_entries, sizeof *c->entry);
     c->order = c->entry ? (size_t *)tinyi_alloc(ctx, (size_t)n_entries, sizeof *c->order) : NULL;
-    if (!c->order) return ctx->status;
+    if (!c->order) return tiny_ctx_status(ctx);
     for (i = 0; i < (size_t)n_entries && !st; i++) st = tinyi_ckpt_entry_read(ctx, c->path, &at, base, i, &c->entry[i]);
     if (st) return st;
     if (at.left) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes stand after its %zu entries", c->path, at.left, i);
@@ -19071,7 +19208,7 @@ TINY_API tiny_status tiny_checkpoint_open(tiny_ctx *ctx, const tiny_checkpoint_d
     path = desc->path ? desc->path : "memory";
     n_path = strlen(path);
     c = (tiny_checkpoint *)tinyi_alloc(ctx, sizeof *c + n_path + 1, 1);
-    if (!c) return ctx->status;
+    if (!c) return tiny_ctx_status(ctx);
     memset(c, 0, sizeof *c);
     c->path = (char *)(c + 1);
     memcpy(c->path, path, n_path + 1);
@@ -19205,6 +19342,7 @@ TINY_API tiny_status tiny_checkpoint_get_tensor(tiny_ctx *ctx, const tiny_checkp
     return TINY_OK;
 }
 
+#endif
 /* src/core/time.c */
 #include <time.h>
 #if defined _WIN32
@@ -19489,7 +19627,7 @@ TINY_API tiny_status tiny_local_open(tiny_ctx *ctx, const tiny_local_desc *desc,
     l->rings = world > 1 ? (unsigned char *)tinyi_alloc(ctx, (size_t)world * (size_t)world, size) : NULL;
     if (!l->rank || !l->link || !l->count || (world > 1 && !l->rings)) {
         tiny_local_close(ctx, l);
-        return TINY_E_MEMORY;
+        return tiny_ctx_status(ctx);
     }
     for (i = 0; i < world; i++) {
         tinyi_local_rank *r = &l->rank[i];
@@ -19865,8 +20003,8 @@ TINY_API tiny_status tiny_comm_open(tiny_ctx *ctx, const tiny_comm_desc *desc, t
     c->way = desc->way;
     c->timeout_ns = desc->timeout_ns ? desc->timeout_ns : UINT64_C(10000000000);
     if (!tinyi_size_mul(c->n_most, 2 * sizeof *c->got, &all)) st = tinyi_fail(ctx, TINY_E_OVERFLOW, "sums of %zu numbers are more than this machine can address", c->n_most);
-    if (!st && !(c->got = (float *)tinyi_alloc(ctx, c->n_most, 2 * sizeof *c->got))) st = TINY_E_MEMORY;
-    if (!st && !(c->out = (tiny_message *)tinyi_alloc(ctx, (size_t)c->world * TINY_COMM_FLIGHTS, sizeof *c->out))) st = TINY_E_MEMORY;
+    if (!st && !(c->got = (float *)tinyi_alloc(ctx, c->n_most, 2 * sizeof *c->got))) st = tiny_ctx_status(ctx);
+    if (!st && !(c->out = (tiny_message *)tinyi_alloc(ctx, (size_t)c->world * TINY_COMM_FLIGHTS, sizeof *c->out))) st = tiny_ctx_status(ctx);
     if (st) {
         tiny_free(ctx, c->got);
         tiny_free(ctx, c);
@@ -20035,6 +20173,7 @@ TINY_API tiny_status tiny_comm_agree(tiny_comm *c, const char *what, uint64_t va
     return st;
 }
 
+#ifndef TINYI_NO_CONFORM
 /* src/core/conform.c - the conformance kit
  *
  * A case is a function of (operation name, seed, case number) and of nothing else: the row's cases function chooses
@@ -20045,21 +20184,6 @@ TINY_API tiny_status tiny_comm_agree(tiny_comm *c, const char *what, uint64_t va
 #include <stdio.h>
 #include <string.h>
 
-TINY_API int tiny_case_pick(tiny_case *c, int n) { return c && n > 0 ? (int)tiny_rng_below(&c->rng, (uint32_t)n) : 0; }
-
-TINY_API tiny_idx tiny_case_dim(tiny_case *c, tiny_idx limit)
-{
-    static const short lengths[] = { 1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 63, 64, 65, 96, 100, 127, 128, 129, 191, 255, 256, 257,
-                                     320, 511, 513, 768, 1000, 1023, 1025, 1536, 2047, 2049, 3000, 4096, 4099, 6000, 8191, 10007 };
-    int n = 0;
-    if (limit <= 1 || c->index == 0) return TINYI_MIN(limit, 1);
-    if (tiny_case_pick(c, 12) == 0) return limit;
-    while (n < (int)TINYI_COUNT(lengths) && lengths[n] <= limit) n++;
-    if (c->index < 8) n = TINYI_MIN(n, 4 + 2 * c->index);   /* a failure of an early case is easy to look at */
-    return lengths[tiny_case_pick(c, n)];
-}
-
-#ifndef TINY_NO_CONFORM
 TINY_REF_BEGIN                              /* the same inputs everywhere, and NaN stays NaN under -ffast-math */
 
 #define TINYI_CONFORM_WALL 256              /* bytes before and after each buffer: more than any vector store */
@@ -20373,7 +20497,7 @@ static tiny_status tinyi_conform_lay(tinyi_conform *t, tinyi_conform_side *s, in
     s->bytes = TINYI_CONFORM_WALL * 2 + shift + TINYI_MAX(elements, low + (size_t)tiny_tensor_count(&v)) * es;
     s->memory = (unsigned char *)tinyi_conform_take(t, s->bytes);
     s->before = (unsigned char *)tinyi_conform_take(t, s->bytes);
-    if (!s->memory || !s->before) return TINY_E_MEMORY;
+    if (!s->memory || !s->before) return tiny_ctx_status(t->ctx);
     memset(s->memory, 0xff, s->bytes);
     v.data = s->memory + TINYI_CONFORM_WALL + shift + low * es;
     s->view = v;
@@ -20530,7 +20654,7 @@ static tiny_status tinyi_conform_magnitudes(tinyi_conform *t, unsigned char *con
                        (s->ref.dtype == TINY_I16 && !side && t->c.fill[i] == TINY_FILL_NORMAL);
             *to = s->ref;
             to->data = tinyi_conform_take(t, (size_t)n * es);
-            if (!to->data) return TINY_E_MEMORY;
+            if (!to->data) return tiny_ctx_status(t->ctx);
             memcpy(to->data, from, (size_t)n * es);
             for (k = 0; absolute && k < n; k++) {
                 unsigned char *p = (unsigned char *)to->data + (size_t)k * es;
@@ -20631,7 +20755,7 @@ static tiny_status tinyi_conform_case(tinyi_conform *t, const tiny_conform_desc 
         s->ref = tiny_tensor_nd(NULL, t->c.in[i].dtype, t->c.in[i].rank, t->c.in[i].dim);
         n = tiny_tensor_count(&s->ref);
         s->dense = (unsigned char *)tinyi_conform_take(t, (size_t)n * tiny_dtype_bytes(s->ref.dtype));
-        if (!s->dense) return TINY_E_MEMORY;
+        if (!s->dense) return tiny_ctx_status(t->ctx);
         s->ref.data = s->dense;
         tinyi_conform_fill(t, i);
         st = tinyi_conform_lay(t, s, t->c.dense[i], t->c.fill[i] != TINY_FILL_TABLE);
@@ -20660,7 +20784,7 @@ static tiny_status tinyi_conform_case(tinyi_conform *t, const tiny_conform_desc 
         if (bytes > most) most = bytes;
         s->dense = (unsigned char *)tinyi_conform_take(t, bytes);
         start[j] = (unsigned char *)tinyi_conform_take(t, bytes);
-        if (!s->dense || !start[j]) return TINY_E_MEMORY;
+        if (!s->dense || !start[j]) return tiny_ctx_status(t->ctx);
         s->ref.data = s->dense;
         for (k = 0; k < n; k++)
             tinyi_conform_put(s->ref.dtype, start[j] + (size_t)k * es, row->flags & TINY_OP_ACCUMULATES ?
@@ -20674,7 +20798,7 @@ static tiny_status tinyi_conform_case(tinyi_conform *t, const tiny_conform_desc 
     *declined = accel && !desc->include_declined && !accel->can_run(accel->user, &t->op, row);
     if (*declined) return TINY_OK;
     got = (unsigned char *)tinyi_conform_take(t, most);
-    if (!got) return TINY_E_MEMORY;
+    if (!got) return tiny_ctx_status(t->ctx);
     if (tiny_run_reference(t->ctx, &ref_op)) {
         tinyi_conform_refused(t, "the reference refuses the case: ");
         return TINY_OK;
@@ -20760,7 +20884,7 @@ static tiny_status tinyi_conform_row(tinyi_conform *t, const tiny_conform_desc *
 }
 
 /* the i-th row of the walk; NULL past the end */
-static const tiny_op_row *tinyi_conform_row_at(const tiny_conform_desc *d, size_t i) { return d->rows ? d->rows[i] : tiny_op_at(i); }
+static const tiny_op_row *tinyi_conform_row_at(const tiny_ctx *ctx, const tiny_conform_desc *d, size_t i) { return d->rows ? d->rows[i] : tinyi_op_row_at(ctx->wings, i); }
 
 TINY_API tiny_status tiny_conform(tiny_ctx *ctx, const tiny_conform_desc *desc, int *n_failed)
 {
@@ -20773,18 +20897,18 @@ TINY_API tiny_status tiny_conform(tiny_ctx *ctx, const tiny_conform_desc *desc, 
     if (st) return st;
     memset(&d, 0, sizeof d);
     if (desc) d = *desc;
-    for (; tinyi_conform_row_at(&d, n_rows); n_rows++) known |= d.op && !strcmp(d.op, tinyi_conform_row_at(&d, n_rows)->name);
+    for (; tinyi_conform_row_at(ctx, &d, n_rows); n_rows++) known |= d.op && !strcmp(d.op, tinyi_conform_row_at(ctx, &d, n_rows)->name);
     if (d.op && !known) return tinyi_fail(ctx, TINY_E_ARGUMENT, "conformance: there is no operation named %.64s", d.op);
     if (!n_failed || d.n_cases < 0 || d.only_case < 0)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "conformance: n_failed is needed, and numbers of cases are not negative");
     if (d.only_case > 0 && d.n_cases < d.only_case) d.n_cases = d.only_case;
     t = (tinyi_conform *)tiny_alloc(ctx, sizeof *t);
-    if (!t) return TINY_E_MEMORY;
+    if (!t) return tiny_ctx_status(ctx);
     memset(t, 0, sizeof *t);
     t->ctx = ctx;
     t->seed = d.seed;
     for (i = 0; !st && i < n_rows; i++) {
-        t->row = tinyi_conform_row_at(&d, i);
+        t->row = tinyi_conform_row_at(ctx, &d, i);
         if (d.op && strcmp(d.op, t->row->name)) continue;
         st = tinyi_conform_row(t, &d, (double)i / (double)n_rows, 1.0 / (double)n_rows);
         *n_failed += t->result.n_failed;
@@ -20795,8 +20919,9 @@ TINY_API tiny_status tiny_conform(tiny_ctx *ctx, const tiny_conform_desc *desc, 
 }
 
 TINY_REF_END
-#endif
 
+#endif
+#ifndef TINYI_NO_TRAIN
 /* src/math/grad.h - the gradients of the rows of math; how one is written: math/tape.h */
 #ifndef TINYI_GRAD_H
 #define TINYI_GRAD_H
@@ -20804,23 +20929,30 @@ TINYI_C_BEGIN
 
 #define TINYI_GRADIENTS(G)                                                                                                      \
     G(binary) G(elem) G(glu) G(reduce) G(extreme) G(softmax) G(cross_entropy) G(norm) G(matmul) G(copy) G(gather) G(scatter_add) \
-    G(rope) G(fwht) G(im2col) G(max_pool) G(avg_pool) G(conv) G(attention)                                                      \
-    G(spmm) G(sddmm) G(segment_softmax) G(edge_attention) G(gla) G(twist)
+    G(rope) G(im2col) G(max_pool) G(avg_pool) G(conv) G(attention) G(gla) G(twist)
+#define TINYI_GRADIENTS_EDGES(G) G(spmm) G(sddmm) G(segment_softmax) G(edge_attention)
 
-#ifndef TINY_NO_TRAIN
 #ifdef TINYI_STITCHED
 #define TINYI_GRAD_DECLARE(name) static tiny_status tinyi_grad_##name(tiny_grad *g, const tiny_op *op);
 #else
 #define TINYI_GRAD_DECLARE(name) tiny_status tinyi_grad_##name(tiny_grad *g, const tiny_op *op);
 #endif
 TINYI_GRADIENTS(TINYI_GRAD_DECLARE)
+#ifndef TINYI_NO_EDGES
+TINYI_GRADIENTS_EDGES(TINYI_GRAD_DECLARE)
+#endif
+#ifndef TINYI_NO_TRANSFORM
+TINYI_GRAD_DECLARE(fwht)
+#endif
 #undef TINYI_GRAD_DECLARE
 
 /* What rows tell their gradients: the label of row r, -1 where it is left out; sizes of windows; params with the defaults put in. */
 TINYI_FN tiny_idx tinyi_loss_label(const tiny_op *op, tiny_idx r);
 TINYI_FN void tinyi_patch_read(tinyi_patch *q, const tiny_op *op);
+#ifndef TINYI_NO_EDGES
 TINYI_FN const tiny_spmm_params *tinyi_spmm_params_of(const tiny_op *op);
 TINYI_FN tiny_sddmm_params tinyi_sddmm_params_of(const tiny_op *op);
+#endif
 
 /* The failure that stays in the tape, unless there is one already. */
 TINYI_FN tiny_status tinyi_tape_refuse(tiny_tape *tape, tiny_status st, const char *text);
@@ -20838,11 +20970,11 @@ TINYI_FN tiny_status tinyi_grad_make(tiny_grad *g, const tiny_tensor *view, int 
 TINYI_FN tiny_status tinyi_grad_begin(tiny_grad *g, const tiny_tensor *view, tiny_tensor *sum);
 TINYI_FN size_t tinyi_grad_scratch(tiny_grad *g);           /* bytes in use ... */
 TINYI_FN void tinyi_grad_drop(tiny_grad *g, size_t used);   /* ... and back to them */
-#endif
 
 TINYI_C_END
 #endif
 
+#endif
 /* src/math/table.h - inside the table: its rows, and the kernel slots that each target fills */
 #ifndef TINYI_TABLE_H
 #define TINYI_TABLE_H
@@ -20855,6 +20987,36 @@ TINYI_C_BEGIN
     TINYI_KERNELS_CONV(K) TINYI_KERNELS_SORT(K) TINYI_KERNELS_FFT(K) TINYI_KERNELS_FWHT(K) TINYI_KERNELS_ATTENTION(K)      \
     TINYI_KERNELS_LINALG(K) TINYI_KERNELS_SLOPE(K) TINYI_KERNELS_OPTIM(K) TINYI_KERNELS_EDGES(K)      \
     TINYI_KERNELS_GLA(K) TINYI_KERNELS_TWIST(K)
+
+/* of one target each slot is a declaration, and what is left out has none */
+#if TINYI_BY_NAME
+#ifdef TINYI_NO_CONV
+#undef TINYI_KERNELS_CONV
+#define TINYI_KERNELS_CONV(K)
+#endif
+#ifdef TINYI_NO_TRANSFORM
+#undef TINYI_KERNELS_FFT
+#define TINYI_KERNELS_FFT(K)
+#undef TINYI_KERNELS_FWHT
+#define TINYI_KERNELS_FWHT(K)
+#endif
+#ifdef TINYI_NO_LINALG
+#undef TINYI_KERNELS_LINALG
+#define TINYI_KERNELS_LINALG(K)
+#endif
+#ifdef TINYI_NO_EDGES
+#undef TINYI_KERNELS_EDGES
+#define TINYI_KERNELS_EDGES(K)
+#endif
+#ifdef TINYI_NO_TRAIN
+#undef TINYI_KERNELS_SLOPE
+#define TINYI_KERNELS_SLOPE(K)
+#undef TINYI_KERNELS_OPTIM
+#define TINYI_KERNELS_OPTIM(K)
+#undef TINYI_KERNELS_TWIST
+#define TINYI_KERNELS_TWIST(K)
+#endif
+#endif
 
 #define TINYI_SLOT_ENUM(name, type, params) TINYI_K_##name,
 enum { TINYI_KERNELS(TINYI_SLOT_ENUM) TINYI_K_COUNT };
@@ -20888,13 +21050,7 @@ TINYI_FN tiny_idx tinyi_softmax_block(const tinyi_kernels *k);      /* values th
 #else
 #define TINYI_ROW const tiny_op_row
 #define TINYI_ROW_DECLARE(KIND, name) extern const tiny_op_row tinyi_row_##name;
-#ifdef TINY_ONLY_MODELS
-#define TINYI_ROW_NOT(KIND, name)
-TINYI_OPS_OF(TINYI_ROW_DECLARE, TINYI_ROW_NOT)
-#undef TINYI_ROW_NOT
-#else
 TINYI_OPS(TINYI_ROW_DECLARE)
-#endif
 #undef TINYI_ROW_DECLARE
 #endif
 
@@ -25309,6 +25465,7 @@ TINY_API tiny_status tiny_scatter_add(tiny_ctx *ctx, const tiny_tensor *x, const
     return tinyi_call(ctx, TINY_OP_SCATTER_ADD, x, index, &p, y);
 }
 
+#ifndef TINYI_NO_CONV
 /* src/math/conv.c - direct convolution
  *
  * Paper    the loop order follows J. Zhang, F. Franchetti, T. M. Low, "High Performance Zero-Memory Overhead Direct
@@ -25331,7 +25488,6 @@ TINY_API tiny_status tiny_scatter_add(tiny_ctx *ctx, const tiny_tensor *x, const
  * Left out Winograd and FFT forms: their error is of another kind. Transposed convolution.                          */
 #include <string.h>
 
-#ifndef TINY_ONLY_MODELS
 /* One or two dimensions, as two; channels within a group. */
 typedef struct tinyi_conv {
     tiny_idx n, g, c, h, w, k, r, s, oh, ow;
@@ -25835,7 +25991,6 @@ TINY_API tiny_status tiny_conv1d(tiny_ctx *ctx, const tiny_tensor *x, const tiny
 }
 
 #endif
-
 /* src/math/sort.c - radix sort, the k largest, prefix sums
  *
  * Sort     LSD radix with digits of 8 bits (H. H. Seward, 1954; D. Knuth, TAOCP 3, 5.2.5). Digits in which all keys
@@ -26728,6 +26883,7 @@ TINY_API tiny_status tiny_cumsum(tiny_ctx *ctx, const tiny_tensor *x, int exclus
     return tinyi_call(ctx, TINY_OP_CUMSUM, x, NULL, &p, y);
 }
 
+#ifndef TINYI_NO_LINALG
 /* src/math/linalg_block.h - inside linear algebra: matrices in workspace, and the blocked steps on a team
  *
  * Workspace matrices are row-major doubles, element (i, j) at i * ld + j. The blocked forms put nearly all work into
@@ -26737,7 +26893,6 @@ TINY_API tiny_status tiny_cumsum(tiny_ctx *ctx, const tiny_tensor *x, int exclus
 #ifndef TINYI_LINALG_BLOCK_H
 #define TINYI_LINALG_BLOCK_H
 TINYI_C_BEGIN
-#ifndef TINY_ONLY_MODELS
 
 /* ---- the way in and out */
 
@@ -26872,10 +27027,11 @@ TINYI_FN void tinyi_la_eig_run(tiny_team *team, tinyi_la_run *run, tinyi_la_eig 
 /* -1 when the largest of x (the first of equals) is negative, else 1 */
 TINYI_FN double tinyi_la_sign(const double *x, size_t n);
 
-#endif
 TINYI_C_END
 #endif
 
+#endif
+#ifndef TINYI_NO_LINALG
 /* src/math/linalg_lu.c - LU with partial pivoting, systems, inverses
  *
  * Paper    G. Golub, C. Van Loan, "Matrix Computations", 4th ed., 2013, 3.4; fast: right-looking, by panels of 64 columns and strips of 16
@@ -26887,7 +27043,6 @@ TINYI_C_END
  * Left out complete pivoting, iterative refinement, updates of factors                                            */
 #include <string.h>
 
-#ifndef TINY_ONLY_MODELS
 #define TINYI_LU_STRIP 16                   /* columns of a panel that are eliminated one by one */
 #define TINYI_LU_LD (TINYI_LA_NB + 8)       /* of a panel: an odd number of cache lines, so that a column touches all sets */
 
@@ -27223,7 +27378,7 @@ TINY_API tiny_status tiny_inverse(tiny_ctx *ctx, const tiny_tensor *a, const tin
 }
 
 #endif
-
+#ifndef TINYI_NO_LINALG
 /* src/math/linalg_qr.c - Householder QR and least squares
  *
  * Paper    G. Golub, C. Van Loan, "Matrix Computations", 4th ed., 2013: 5.2 (Householder QR, the sign of B. Parlett that makes
@@ -27241,7 +27396,6 @@ TINY_API tiny_status tiny_inverse(tiny_ctx *ctx, const tiny_tensor *a, const tin
  * Left out minimum-norm solutions of rank-deficient systems (tiny_svd gives them); updates of factors             */
 #include <string.h>
 
-#ifndef TINY_ONLY_MODELS
 typedef struct tinyi_qr_job {
     tinyi_la_run run;
     tinyi_la_view a, b, q, r, x;            /* QR: a, q, r; least squares: a, b, x */
@@ -27573,7 +27727,7 @@ TINY_API tiny_status tiny_lstsq(tiny_ctx *ctx, const tiny_tensor *a, const tiny_
 }
 
 #endif
-
+#ifndef TINYI_NO_LINALG
 /* src/math/linalg_eig.c - eigenvalues and vectors of a symmetric matrix
  *
  * Paper    n <= 32: C. Jacobi's rotations, cyclic by rows, with the formulas of H. Rutishauser, Numer. Math. 9, 1966.
@@ -27593,7 +27747,6 @@ TINY_API tiny_status tiny_lstsq(tiny_ctx *ctx, const tiny_tensor *a, const tiny_
  * Left out divide and conquer (fewer operations from about n = 1000 on); a part of the spectrum only; generalized problems */
 #include <string.h>
 
-#ifndef TINY_ONLY_MODELS
 #define TINYI_EIG_JACOBI 32                 /* up to this size in the plain form */
 #define TINYI_EIG_SMALL 8                   /* and in the fast one */
 #define TINYI_EIG_COLUMNS 32                /* of the vectors turned at once: n rows of 256 bytes should fit the second cache */
@@ -28084,7 +28237,7 @@ TINY_API tiny_status tiny_eigh(tiny_ctx *ctx, const tiny_tensor *a, const tiny_t
 }
 
 #endif
-
+#ifndef TINYI_NO_LINALG
 /* src/math/linalg_svd.c - singular values and vectors
  *
  * Paper    one-sided Jacobi: M. Hestenes, J. SIAM 6, 1958; J. Demmel, K. Veselic, "Jacobi's method is more accurate than QR",
@@ -28101,7 +28254,6 @@ TINY_API tiny_status tiny_eigh(tiny_ctx *ctx, const tiny_tensor *a, const tiny_t
  * Left out bidiagonalization with divide and conquer (fewer operations); the largest few singular values only     */
 #include <string.h>
 
-#ifndef TINY_ONLY_MODELS
 #define TINYI_SVD_PLAIN 10                  /* up to so many columns the turns begin with the identity */
 #define TINYI_SVD_SWEEPS 60
 
@@ -28482,7 +28634,7 @@ TINY_API tiny_status tiny_svd(tiny_ctx *ctx, const tiny_tensor *a, const tiny_te
 }
 
 #endif
-
+#ifndef TINYI_NO_LINALG
 /* src/math/linalg.c - Cholesky factors and triangles
  *
  * Paper    A.-L. Cholesky's method as in G. Golub, C. Van Loan, "Matrix Computations", 4th ed., 2013, 4.2 and 3.1
@@ -28496,7 +28648,6 @@ TINY_API tiny_status tiny_svd(tiny_ctx *ctx, const tiny_tensor *a, const tiny_te
  * Left out pivoting for semidefinite matrices (add to the diagonal instead, as GPTQ does); packed storage          */
 #include <string.h>
 
-#ifndef TINY_ONLY_MODELS
 /* ---- Cholesky */
 
 typedef struct tinyi_chol_job {
@@ -28753,14 +28904,13 @@ TINY_API tiny_status tiny_tri_inverse(tiny_ctx *ctx, const tiny_tensor *t, const
 }
 
 #endif
-
+#ifndef TINYI_NO_TRANSFORM
 /* src/math/fft_way.h - how rows of a length are transformed: the way, its tables, and a call on a team
  *
  * fft.c looks at tensors and makes a tinyi_fft_shape of them; what stands here knows rows and strides only. */
 #ifndef TINYI_FFT_WAY_H
 #define TINYI_FFT_WAY_H
 TINYI_C_BEGIN
-#ifndef TINY_ONLY_MODELS
 
 #define TINYI_FFT_LANES 16                  /* of the widest target */
 
@@ -28819,10 +28969,11 @@ TINYI_FN void tinyi_fft_go(tiny_team *team, const tinyi_fft_shape *f, const tiny
 TINYI_FN void tinyi_fft_group(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way *w, const float *table, tiny_idx first);
 TINYI_FN size_t tinyi_fft_at_once(const tinyi_fft_way *w);
 
-#endif
 TINYI_C_END
 #endif
 
+#endif
+#ifndef TINYI_NO_TRANSFORM
 /* src/math/fft.c - Fourier transforms: references, operations, plans; the fast form is math/fft_way.c
  *
  * Paper    J. Cooley, J. Tukey, Math. Comp. 19, 1965, radices 8, 5, 4, 3, 2 and primes up to 31, self-sorting (see
@@ -28847,7 +28998,6 @@ TINYI_C_END
  * Left out one long row on several threads; f64; lengths with large powers of primes above 31 go to chirp          */
 #include <string.h>
 
-#ifndef TINY_ONLY_MODELS
 /* tables and workspace of a row take less than 2^10 bytes for each of its values */
 #define TINYI_FFT_MAX_N ((tiny_idx)TINYI_MIN(SIZE_MAX >> 11, (size_t)1 << 30))
 #define TINYI_FFT_BLOCK 8                   /* rows that share the sines of the reference */
@@ -29297,7 +29447,7 @@ TINY_API tiny_status tiny_fft_plan_run(const tiny_fft_plan *plan, const tiny_ten
 }
 
 #endif
-
+#ifndef TINYI_NO_TRANSFORM
 /* src/math/hadamard.h - Hadamard matrices whose order is no power of two, row by row
  *
  * Papers   R. Paley, "On orthogonal matrices", J. Math. Phys. 12, 1933; J. Williamson, "Hadamard's determinant theorem and the sum of four squares",
@@ -29309,7 +29459,6 @@ TINY_API tiny_status tiny_fft_plan_run(const tiny_fft_plan *plan, const tiny_ten
 #ifndef TINYI_HADAMARD_H
 #define TINYI_HADAMARD_H
 
-#ifndef TINY_ONLY_MODELS
 #define TINYI_HAD_MOST 256
 
 typedef struct tinyi_had {
@@ -29323,8 +29472,9 @@ TINYI_FN int tinyi_had_of(tinyi_had *h, size_t n);
 /* row i of the matrix, or of its transpose: r signs */
 TINYI_FN void tinyi_had_row(const tinyi_had *h, int transposed, size_t i, float *row);
 #endif
-#endif
 
+#endif
+#ifndef TINYI_NO_TRANSFORM
 /* src/math/fwht.c - Walsh-Hadamard transform of blocks of rows
  *
  * Paper    J. Fino, V. Algazi, "Unified matrix treatment of the fast Walsh-Hadamard transform", IEEE Trans. Computers 25(11), 1976
@@ -29336,7 +29486,6 @@ TINYI_FN void tinyi_had_row(const tinyi_had *h, int transposed, size_t i, float 
  * Left out orders like 52 and 92, for which there are other constructions; in place: the reference has no room for its block            */
 #include <string.h>
 
-#ifndef TINY_ONLY_MODELS
 static size_t tinyi_fwht_block(const tiny_op *op)
 {
     const tiny_fwht_params *p = (const tiny_fwht_params *)op->params;
@@ -29511,7 +29660,6 @@ TINY_API tiny_status tiny_fwht(tiny_ctx *ctx, const tiny_tensor *x, const tiny_f
 }
 
 #endif
-
 /* src/math/attention.c - plain attention
  * Papers   A. Vaswani et al., "Attention is all you need", 2017 (arXiv 1706.03762), eq. 1; grouped heads: J. Ainslie et al.,
  *          2023 (arXiv 2305.13245); the tiles with a running maximum: T. Dao et al., 2022 (arXiv 2205.14135).
@@ -30576,6 +30724,7 @@ TINY_API tiny_status tiny_gla(tiny_ctx *ctx, const tiny_tensor *state, const tin
     return tiny_run(ctx, &op);
 }
 
+#ifndef TINYI_NO_TRAIN
 /* src/math/gla_grad.c - gated linear attention, backwards
  *
  * Paper    S. Yang et al., 2023 (arXiv 2312.06635), 4.3 and appendix C: the gradient of the gates needs no states.
@@ -30593,8 +30742,6 @@ TINY_API tiny_status tiny_gla(tiny_ctx *ctx, const tiny_tensor *state, const tin
  * Error    as the recurrent form (math/gla.c), with T tokens back too: SCALE 200 u of the largest number of each output; cases have T <= 100.
  * Left out matrix products over chunks: they would save the reading of states, not arithmetic, see docs/attention.md.                        */
 #include <string.h>
-
-#ifndef TINY_ONLY_MODELS
 
 /* inputs: state, q, k, v, d_o; gates, d_state_out */
 enum { TINYI_GLA_DO = 4, TINYI_GLA_G, TINYI_GLA_DS };
@@ -30896,7 +31043,6 @@ TINY_API tiny_status tiny_gla_backward(tiny_ctx *ctx, const tiny_tensor *state, 
     return tiny_run(ctx, &op);
 }
 
-#ifndef TINY_NO_TRAIN
 tiny_status tinyi_grad_gla(tiny_grad *g, const tiny_op *op)
 {
     const tiny_tensor *d_o = tiny_grad_of(g, 1), *q = op->in[1];
@@ -30935,9 +31081,8 @@ tiny_status tinyi_grad_gla(tiny_grad *g, const tiny_op *op)
     if (!st && op->in[4] && tiny_grad_wants(g, 4)) st = tiny_grad_add(g, 4, &each[2]);
     return st;
 }
-#endif
-#endif
 
+#endif
 /* src/math/twist.c - suppressing accumulated trivial attention
  * Paper    "Accumulated Trivial Attention Matters in Vision Transformers on Small Datasets", 2022 (arXiv 2210.12333), and its authors' code.
  * Formula  m = max a; Tr = {i: a[i] <= t m}; D = sum_Tr a + 1e-6;  y[i] = s a[i]^2 / D in Tr, else a[i]. No row is divided by its sum again.
@@ -30969,8 +31114,7 @@ TINYI_FN tiny_status tinyi_twist_check(tiny_ctx *ctx, const char *name, const ti
     return TINY_OK;
 }
 
-#ifndef TINY_ONLY_MODELS
-
+#ifndef TINYI_NO_TRAIN
 #define TINYI_TWIST_BLOCK 4096              /* weights of a task, and at most summed in float */
 
 typedef struct tinyi_twist {
@@ -31254,7 +31398,6 @@ TINY_API tiny_status tiny_twist_backward(tiny_ctx *ctx, const tiny_tensor *a, co
     return tiny_run(ctx, &op);
 }
 
-#ifndef TINY_NO_TRAIN
 tiny_status tinyi_grad_twisted(tiny_grad *g, const tiny_tensor *a, const tiny_tensor *dy, const tiny_tensor *s, const tiny_twist_params *params, tiny_tensor *d_a, tiny_tensor *d_s)
 {
     static const tiny_reduce_params all = { 0, 1, 0 };
@@ -31287,8 +31430,8 @@ tiny_status tinyi_grad_twist(tiny_grad *g, const tiny_op *op)
     return st || !op->in[1] ? st : tiny_grad_add(g, 1, &ds);
 }
 #endif
-#endif
 
+#ifndef TINYI_NO_TRAIN
 /* src/math/slope.c - derivatives of the elementary functions; rounding
  * Formula  dx = dy f'(x): e^x; 1/x; 1 - tanh^2 = 4 e / (1 + e)^2, e = e^(-2|x|); 2/sqrt(pi) e^(-x^2); e / (1 + e)^2,
  *          e = e^(-|x|); cos; -sin; -1/2 x^(-3/2); 1/2 x^(-1/2); the sign; -1; x > 0; 2 max(x, 0); with s the sigmoid:
@@ -31299,7 +31442,6 @@ tiny_status tinyi_grad_twist(tiny_grad *g, const tiny_op *op)
  * Error    In units of u times the value at |x|, which for the three with a zero is at least 1/2: an exponential is off by
  *          2.5 ulp, each further operation by one; erf takes e^ of a rounded square below 33: LINEAR 48 u. round: exact.   */
 
-#ifndef TINY_ONLY_MODELS
 static tiny_status tinyi_slope_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
 {
     const tiny_slope_params *p = (const tiny_slope_params *)op->params;
@@ -31472,7 +31614,7 @@ TINY_API tiny_status tiny_slope(tiny_ctx *ctx, int of, const tiny_tensor *x, con
 TINY_API tiny_status tiny_round(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_ROUND, x, NULL, NULL, y); }
 
 #endif
-
+#ifndef TINYI_NO_TRAIN
 /* src/math/loss.c - cross-entropy of classes, with label smoothing
  * Paper    C. Szegedy et al., "Rethinking the Inception Architecture", 2016 (arXiv 1512.00567), section 7: smoothing.
  * Formula  (1/N) sum over rows of  log sum_j e^x[j] - (1 - e) x[label] - e (1/n) sum_j x[j]
@@ -31483,7 +31625,6 @@ TINY_API tiny_status tiny_round(tiny_ctx *ctx, const tiny_tensor *x, const tiny_
  *          (n/4 + 3) u of the absolute values. A loss with smoothing e is at least e log n (Jensen), without one rarely below
  *          1 for the generated rows of 64 and more numbers: SCALE (80 + 3 n) u.                                            */
 
-#ifndef TINY_ONLY_MODELS
 #define TINYI_LOSS_BLOCK 1024
 
 static const tiny_cross_entropy_params *tinyi_loss_params(const tiny_op *op)
@@ -31641,7 +31782,6 @@ TINY_API tiny_status tiny_cross_entropy(tiny_ctx *ctx, const tiny_tensor *x, con
 }
 
 #endif
-
 /* src/math/rope.c - rotary positions
  * Paper    J. Su et al., "RoFormer", 2021 (arXiv 2104.09864), eq. 34; halves instead of neighbours as GPT-NeoX pairs them.
  * Formula  see math/rope.h. Angles, sines and cosines in double; f32 rounds the last two to float in the fast form.
@@ -31785,6 +31925,7 @@ TINY_API tiny_status tiny_rope(tiny_ctx *ctx, const tiny_tensor *x, const tiny_t
     return tinyi_call(ctx, TINY_OP_ROPE, x, position, params, y);
 }
 
+#ifndef TINYI_NO_CONV
 /* src/math/patch.c - windows over images
  * Papers   K. Chellapilla, S. Puri, P. Simard, "High Performance Convolutional Neural Networks for Document Processing",
  *          2006: convolution by columns, which is how the gradients of math/conv.h are taken.
@@ -31795,7 +31936,6 @@ TINY_API tiny_status tiny_rope(tiny_ctx *ctx, const tiny_tensor *x, const tiny_t
  * Error    im2col, max_pool exact. col2im, avg_pool: at most n = size0 size1 roundings of partial sums: LINEAR (n + 1) u. */
 #include <string.h>
 
-#ifndef TINY_ONLY_MODELS
 static tiny_idx tinyi_patch_or(int v, tiny_idx other) { return v ? v : other; }
 
 /* Everything but what the row asks for; col2im: n and c from the columns. */
@@ -32085,7 +32225,6 @@ TINY_API tiny_status tiny_max_pool(tiny_ctx *ctx, const tiny_tensor *x, const ti
 TINY_API tiny_status tiny_avg_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_AVG_POOL, x, NULL, params, y); }
 
 #endif
-
 /* src/math/bits.h - bits that are set, and matrices of bits turned round
  *
  * For forms that keep numbers bit by bit: codes of a few bits become planes, one bit of every code side by side, and back.
@@ -32125,11 +32264,11 @@ TINYI_FN void tinyi_bits_transpose64(uint64_t w[64]);
 TINYI_C_END
 #endif
 
+#ifndef TINYI_NO_SPARSE
 /* src/math/sparse_lines.h - compressed rows or columns (lines), through which every conversion of math/sparse.h passes */
 #ifndef TINYI_SPARSE_LINES_H
 #define TINYI_SPARSE_LINES_H
 TINYI_C_BEGIN
-#ifndef TINY_ONLY_MODELS
 
 typedef struct tinyi_lines {
     tiny_idx n_lines;
@@ -32148,15 +32287,15 @@ TINYI_FN void tinyi_lines_free(tiny_ctx *ctx, tinyi_lines *l);
 
 TINYI_FN tiny_idx tinyi_sparse_words(const tiny_sparse *a);                     /* of a row of BITMAP */
 
-#endif
 TINYI_C_END
 #endif
 
+#endif
+#ifndef TINYI_NO_SPARSE
 /* src/math/sparse_forms.h - the six forms of math/sparse.h, made of row or column lines */
 #ifndef TINYI_SPARSE_FORMS_H
 #define TINYI_SPARSE_FORMS_H
 TINYI_C_BEGIN
-#ifndef TINY_ONLY_MODELS
 
 /* out has its form and shape. room: its arrays are the caller's and so long, else they are taken from the context; told: only
  * what is needed is written, and out stays. */
@@ -32169,14 +32308,14 @@ TINYI_FN tiny_status tinyi_sparse_to_lists(tiny_ctx *ctx, tinyi_lines *l, tiny_s
 TINYI_FN tiny_idx tinyi_sparse_block_rows(const tiny_sparse *a);                /* rows of blocks, of BSR */
 TINYI_FN tiny_idx tinyi_sparse_block_cols(const tiny_sparse *a);
 
-#endif
 TINYI_C_END
 #endif
 
+#endif
+#ifndef TINYI_NO_SPARSE
 /* src/math/sparse.c - what a matrix must be, and the calls; the work is done in math/sparse_lines.c and math/sparse_forms.c */
 #include <string.h>
 
-#ifndef TINY_ONLY_MODELS
 TINY_API const char *tiny_sparse_form_name(tiny_sparse_form form)
 {
     static const char *const names[] = { "coo", "csr", "csc", "ell", "bsr", "bitmap" };
@@ -32479,11 +32618,10 @@ TINY_API tiny_status tiny_sparse_to_dense(tiny_ctx *ctx, const tiny_sparse *a, c
 }
 
 #endif
-
+#ifndef TINYI_NO_EDGES
 /* src/math/edges_inside.h - what every operation along edges has: offsets, columns, sizes (edges.c) */
 #ifndef TINYI_EDGES_INSIDE_H
 #define TINYI_EDGES_INSIDE_H
-#ifndef TINY_ONLY_MODELS
 
 typedef struct tinyi_edge_op {
     const int64_t *offset;
@@ -32517,8 +32655,9 @@ TINYI_FN void tinyi_edge_fill(tiny_case *c, int i_input, void *data);
 TINYI_FN void tinyi_edge_case(tiny_case *c, tiny_idx n, tiny_idx m, tiny_idx n_x, int i_col);
 
 #endif
-#endif
 
+#endif
+#ifndef TINYI_NO_EDGES
 /* src/math/edges.c - sums over edges, and what all operations along edges have: their offsets, columns, sizes
  * Paper    J. Gilmer et al., "Neural Message Passing for Quantum Chemistry", 2017: messages and their sums.
  * Formula  in math/edges.h.
@@ -32532,7 +32671,6 @@ TINYI_FN void tinyi_edge_case(tiny_case *c, tiny_idx n, tiny_idx m, tiny_idx n_x
 #include <stdio.h>
 #include <string.h>
 
-#ifndef TINY_ONLY_MODELS
 #define TINYI_EDGE_PIECES 256
 #define TINYI_EDGE_GRAIN 4096               /* edges + rows of a piece at least */
 #define TINYI_EDGE_NEAR 1048576.0           /* bytes of a table that a second-level cache keeps */
@@ -32975,8 +33113,9 @@ TINY_API tiny_status tiny_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const ti
     w = tiny_tensor_1d(a->value, TINY_F32, (tiny_idx)a->n);
     return tiny_spmm(ctx, &offset, x, &col, a->value ? &w : NULL, NULL, &p, y);
 }
-#endif
 
+#endif
+#ifndef TINYI_NO_EDGES
 /* src/math/edges_score.c - products along edges, softmax over the edges of a row, attention over a row
  * Papers   P. Velickovic et al., "Graph Attention Networks", 2018, eq. 1-4, and S. Brody et al., "How Attentive are Graph Attention
  *          Networks?", 2022, eq. 7 (the two scores by addition); M. Milakov, N. Gimelshein, 2018 (arXiv 1805.02867), algorithm 3 (one
@@ -32989,7 +33128,6 @@ TINY_API tiny_status tiny_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const ti
  *          score off by (f + 6) u of its absolute sum D moves its weight by that factor; the cases keep D below 6: SCALE (60 + 8 f + n) u.
  * Gradients math/edges_grad.c.                                                                                                         */
 #include <string.h>
-#ifndef TINY_ONLY_MODELS
 /* ---- sddmm */
 
 tiny_sddmm_params tinyi_sddmm_params_of(const tiny_op *op)
@@ -33403,28 +33541,48 @@ TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offse
     const tiny_tensor *const in[6] = { offset, col, a, b, v, att };
     return tinyi_edge_call(ctx, TINY_OP_EDGE_ATTENTION, in, params, y);
 }
-#endif
 
+#endif
 /* src/math/ops.c - the table itself */
 #include <string.h>
 
 #if !TINYI_CHAT
 #define TINYI_ROW_POINTER(KIND, name) &tinyi_row_##name,
-#ifdef TINY_ONLY_MODELS
-#define TINYI_ROW_MORE(KIND, name) NULL,
+#define TINYI_ROW_NONE(KIND, name) NULL,
+#ifdef TINYI_NO_CONV
+#define TINYI_ROW_CONV TINYI_ROW_NONE
 #else
-#define TINYI_ROW_MORE(KIND, name) TINYI_ROW_POINTER(KIND, name)
+#define TINYI_ROW_CONV TINYI_ROW_POINTER
 #endif
-static const tiny_op_row *const tinyi_rows[] = { NULL, TINYI_OPS_OF(TINYI_ROW_POINTER, TINYI_ROW_MORE) };
+#ifdef TINYI_NO_TRANSFORM
+#define TINYI_ROW_TRANSFORM TINYI_ROW_NONE
+#else
+#define TINYI_ROW_TRANSFORM TINYI_ROW_POINTER
+#endif
+#ifdef TINYI_NO_TRAIN
+#define TINYI_ROW_TRAIN TINYI_ROW_NONE
+#else
+#define TINYI_ROW_TRAIN TINYI_ROW_POINTER
+#endif
+#ifdef TINYI_NO_EDGES
+#define TINYI_ROW_EDGES TINYI_ROW_NONE
+#else
+#define TINYI_ROW_EDGES TINYI_ROW_POINTER
+#endif
+static const tiny_op_row *const tinyi_rows[] = { NULL, TINYI_OPS_OF(TINYI_ROW_POINTER, TINYI_ROW_CONV, TINYI_ROW_TRANSFORM, TINYI_ROW_TRAIN, TINYI_ROW_EDGES) };
 #undef TINYI_ROW_POINTER
-#undef TINYI_ROW_MORE
+#undef TINYI_ROW_NONE
+#undef TINYI_ROW_CONV
+#undef TINYI_ROW_TRANSFORM
+#undef TINYI_ROW_TRAIN
+#undef TINYI_ROW_EDGES
 #endif
 
 #define TINYI_SLOT_NAME(name, type, params) #name,
 static const char *const tinyi_slot_names[] = { TINYI_KERNELS(TINYI_SLOT_NAME) "" };
 #undef TINYI_SLOT_NAME
 
-TINY_API const tiny_op_row *tiny_op_row_of(int kind)
+static const tiny_op_row *tinyi_op_row_shared(int kind)
 {
 #if TINYI_CHAT
     return tinyi_chat_row(kind);
@@ -33433,22 +33591,39 @@ TINY_API const tiny_op_row *tiny_op_row_of(int kind)
 #endif
 }
 
-const tiny_op_row *tinyi_op_row(const tiny_op *op) { return op->row ? op->row : tiny_op_row_of(op->kind); }
-
-TINY_API const tiny_op_row *tiny_op_at(size_t i)
+static TINYI_NOINLINE const tiny_op_row *tinyi_op_row_of_wing(const tinyi_wing *const *wings, int kind)
 {
-    size_t at = 1;
-    while (at < (size_t)TINY_OP_COUNT && (!tiny_op_row_of((int)at) || i-- > 0)) at++;
-    return at < (size_t)TINY_OP_COUNT ? tiny_op_row_of((int)at) : NULL;
-}
-
-TINY_API const tiny_op_row *tiny_op_find(const char *name)
-{
-    size_t i;
-    for (i = 1; name && i < (size_t)TINY_OP_COUNT; i++)
-        if (tiny_op_row_of((int)i) && !strcmp(tiny_op_row_of((int)i)->name, name)) return tiny_op_row_of((int)i);
+    for (; *wings; wings++)
+        if (kind >= (*wings)->first && kind < (*wings)->end) return (*wings)->row(kind);
     return NULL;
 }
+
+const tiny_op_row *tinyi_op_row_of(const tinyi_wing *const *wings, int kind) { return kind < TINY_OP_COUNT ? tinyi_op_row_shared(kind) : TINYI_CHAT ? NULL : tinyi_op_row_of_wing(wings, kind); }
+
+const tiny_op_row *tinyi_op_row(const tiny_op *op) { return op->row ? op->row : tinyi_op_row_shared(op->kind); }
+
+const tiny_op_row *tinyi_op_row_in(const tiny_ctx *ctx, const tiny_op *op) { return op->row ? op->row : tinyi_op_row_of(ctx->wings, op->kind); }
+
+/* The i-th row, or the one of that name, of a range of kinds; *i is what is left to count. */
+static const tiny_op_row *tinyi_op_row_among(const tinyi_wing *wing, int first, int end, size_t *i, const char *name)
+{
+    for (; first < end; first++) {
+        const tiny_op_row *row = wing ? wing->row(first) : tinyi_op_row_shared(first);
+        if (row && (name ? !strcmp(row->name, name) : (*i)-- == 0)) return row;
+    }
+    return NULL;
+}
+
+static const tiny_op_row *tinyi_op_row_walk(const tinyi_wing *const *wings, size_t i, const char *name)
+{
+    const tiny_op_row *row = tinyi_op_row_among(NULL, TINY_OP_NONE + 1, TINY_OP_COUNT, &i, name);
+    for (; !TINYI_CHAT && !row && *wings; wings++) row = tinyi_op_row_among(*wings, (*wings)->first, (*wings)->end, &i, name);
+    return row;
+}
+
+const tiny_op_row *tinyi_op_row_at(const tinyi_wing *const *wings, size_t i) { return tinyi_op_row_walk(wings, i, NULL); }
+
+const tiny_op_row *tinyi_op_row_find(const tinyi_wing *const *wings, const char *name) { return name ? tinyi_op_row_walk(wings, 0, name) : NULL; }
 
 size_t tinyi_kernels_bytes(void) { return sizeof(tinyi_kernels); }
 
@@ -33456,6 +33631,69 @@ tiny_target tinyi_kernel_from(const tinyi_kernels *k, int slot) { return (tiny_t
 
 const char *tinyi_kernel_name(int slot) { return tinyi_slot_names[slot]; }
 
+/* src/math/init.c - what weights are before they learn */
+
+TINYI_FN tiny_status tinyi_init_check(tiny_ctx *ctx, const tiny_tensor *w)
+{
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (!st) st = tiny_tensor_check(w);
+    if (st) return tinyi_fail(ctx, st, "initial values: there is no tensor to fill");
+    if ((w->dtype != TINY_F32 && w->dtype != TINY_F64) || !tiny_tensor_is_dense(w))
+        return tinyi_fail(ctx, TINY_E_DTYPE, "initial values: the tensor must be dense f32 or f64, this one is %s%s", tiny_dtype_name(w->dtype), tiny_tensor_is_dense(w) ? "" : " with gaps");
+    return TINY_OK;
+}
+
+TINYI_FN void tinyi_init_put(const tiny_tensor *w, tiny_idx i, double x)
+{
+    if (w->dtype == TINY_F64) ((double *)w->data)[i] = x;
+    else ((float *)w->data)[i] = (float)x;
+}
+
+static double tinyi_init_fan(const tiny_tensor *w, int out)
+{
+    double n = 1.0;
+    int i;
+    for (i = 0; i < w->rank; i++)
+        if (w->rank == 1 || i != (out ? 1 : 0)) n *= (double)w->dim[i];
+    return n > 0.0 ? n : 1.0;
+}
+
+TINY_API tiny_status tiny_init_constant(tiny_ctx *ctx, const tiny_tensor *w, double value)
+{
+    tiny_status st = tinyi_init_check(ctx, w);
+    tiny_idx i;
+    for (i = 0; !st && i < tiny_tensor_count(w); i++) tinyi_init_put(w, i, value);
+    return st;
+}
+
+TINY_API tiny_status tiny_init_normal(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, double deviation)
+{
+    tiny_status st = tinyi_init_check(ctx, w);
+    tiny_idx i;
+    if (!st && (!rng || !(deviation >= 0.0))) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "initial values: a generator is needed, and a deviation not below 0");
+    for (i = 0; !st && i < tiny_tensor_count(w); i++) tinyi_init_put(w, i, deviation * (double)tiny_rng_normal(rng));
+    return st;
+}
+
+TINY_API tiny_status tiny_init_he(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, int fan_out)
+{
+    tiny_status st = tinyi_init_check(ctx, w);
+    return st ? st : tiny_init_normal(ctx, rng, w, tinyi_sqrt64(2.0 / tinyi_init_fan(w, fan_out)));
+}
+
+TINY_API tiny_status tiny_init_xavier(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w)
+{
+    tiny_status st = tinyi_init_check(ctx, w);
+    double reach;
+    tiny_idx i;
+    if (!st && !rng) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "initial values: a generator is needed");
+    if (st) return st;
+    reach = tinyi_sqrt64(6.0 / (tinyi_init_fan(w, 0) + tinyi_init_fan(w, 1)));
+    for (i = 0; i < tiny_tensor_count(w); i++) tinyi_init_put(w, i, reach * (2.0 * tiny_rng_uniform64(rng) - 1.0));
+    return TINY_OK;
+}
+
+#ifndef TINYI_NO_TRAIN
 /* src/math/optim.c - AdamW, Adam, SGD, Muon; schedules; initial values
  * Papers   D. Kingma, J. Ba, "Adam", 2015 (arXiv 1412.6980), algorithm 1. I. Loshchilov, F. Hutter, "Decoupled Weight Decay
  *          Regularization", 2019 (arXiv 1711.05101), algorithm 2. I. Sutskever et al., "On the importance of initialization
@@ -33469,9 +33707,6 @@ const char *tinyi_kernel_name(int slot) { return tinyi_slot_names[slot]; }
  * Left out the 0.2 sqrt(max) scaling of Muon of later papers: the lr takes it.                                          */
 #include <stdio.h>
 #include <string.h>
-
-#ifndef TINY_NO_TRAIN
-
 #define TINYI_OPTIM_PIECE 16384             /* numbers that a thread takes at once */
 
 typedef struct tinyi_optim_slot {
@@ -33589,7 +33824,7 @@ static tiny_status tinyi_optim_fill(tiny_optim *o, tinyi_optim_slot *s, const ti
     if (!p->name) (void)snprintf(spare, sizeof spare, "parameter.%zu", i);
     length = strlen(p->name ? p->name : spare) + 1;
     s->name = (char *)tinyi_alloc(ctx, length, 1);
-    if (!s->name) return ctx->status;
+    if (!s->name) return tiny_ctx_status(ctx);
     memcpy(s->name, p->name ? p->name : spare, length);
     s->value = p->value;
     s->grad = p->grad;
@@ -33603,18 +33838,18 @@ static tiny_status tinyi_optim_fill(tiny_optim *o, tinyi_optim_slot *s, const ti
     s->w = s->value.data;
     if (master) {
         s->w = tinyi_optim_zeros(ctx, s);
-        if (!s->w) return ctx->status;
+        if (!s->w) return tiny_ctx_status(ctx);
         tinyi_optim_from_value(s);
     }
     s->m = tinyi_optim_zeros(ctx, s);
-    if (!s->m) return ctx->status;
+    if (!s->m) return tiny_ctx_status(ctx);
     if (tinyi_optim_adams(s)) {
         s->v = tinyi_optim_zeros(ctx, s);
-        if (!s->v) return ctx->status;
+        if (!s->v) return tiny_ctx_status(ctx);
     }
     if (o->desc.ema > 0.0) {
         s->ema = tinyi_optim_zeros(ctx, s);
-        if (!s->ema) return ctx->status;
+        if (!s->ema) return tiny_ctx_status(ctx);
         if (s->n) memcpy(s->ema, s->w, s->n * bytes);
     }
     s->first_piece = o->pieces;
@@ -33636,7 +33871,7 @@ static tiny_status tinyi_optim_muon_room(tiny_optim *o)
     }
     if (!most) return TINY_OK;
     o->muon = tinyi_alloc(o->ctx, most, 1);
-    return o->muon ? TINY_OK : o->ctx->status;
+    return o->muon ? TINY_OK : tiny_ctx_status(o->ctx);
 }
 
 TINY_API tiny_status tiny_optim_open(tiny_ctx *ctx, const tiny_param *params, size_t n_params, const tiny_optim_desc *desc, tiny_optim **out)
@@ -33649,7 +33884,7 @@ TINY_API tiny_status tiny_optim_open(tiny_ctx *ctx, const tiny_param *params, si
     if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_optim_open needs a place for the optimiser");
     if (!params || !n_params) return tinyi_fail(ctx, TINY_E_ARGUMENT, "optimiser: there are no parameters");
     o = (tiny_optim *)tinyi_alloc(ctx, 1, sizeof *o);
-    if (!o) return ctx->status;
+    if (!o) return tiny_ctx_status(ctx);
     memset(o, 0, sizeof *o);
     o->ctx = ctx;
     if (desc) o->desc = *desc;
@@ -33662,7 +33897,7 @@ TINY_API tiny_status tiny_optim_open(tiny_ctx *ctx, const tiny_param *params, si
                 st = tinyi_fail(ctx, TINY_E_ALIAS, "optimiser: parameters %zu and %zu are the same memory", j, i);
     if (!st) {
         o->slot = (tinyi_optim_slot *)tinyi_alloc(ctx, n_params, sizeof *o->slot);
-        if (!o->slot) st = ctx->status;
+        if (!o->slot) st = tiny_ctx_status(ctx);
     }
     if (!st) {
         memset(o->slot, 0, n_params * sizeof *o->slot);
@@ -33945,7 +34180,6 @@ TINY_API tiny_status tiny_optim_resume(tiny_optim *o, int64_t steps)
     for (i = 0; i < o->n; i++) tinyi_optim_to_value(&o->slot[i]);
     return TINY_OK;
 }
-#endif
 
 /* ---- schedules */
 
@@ -33993,67 +34227,6 @@ TINY_API double tiny_plateau_next(tiny_plateau *p, double loss)
 
 /* ---- initial values */
 
-static tiny_status tinyi_init_check(tiny_ctx *ctx, const tiny_tensor *w)
-{
-    tiny_status st = tinyi_ctx_check(ctx);
-    if (!st) st = tiny_tensor_check(w);
-    if (st) return tinyi_fail(ctx, st, "initial values: there is no tensor to fill");
-    if ((w->dtype != TINY_F32 && w->dtype != TINY_F64) || !tiny_tensor_is_dense(w))
-        return tinyi_fail(ctx, TINY_E_DTYPE, "initial values: the tensor must be dense f32 or f64, this one is %s%s", tiny_dtype_name(w->dtype), tiny_tensor_is_dense(w) ? "" : " with gaps");
-    return TINY_OK;
-}
-
-static void tinyi_init_put(const tiny_tensor *w, tiny_idx i, double x)
-{
-    if (w->dtype == TINY_F64) ((double *)w->data)[i] = x;
-    else ((float *)w->data)[i] = (float)x;
-}
-
-static double tinyi_init_fan(const tiny_tensor *w, int out)
-{
-    double n = 1.0;
-    int i;
-    for (i = 0; i < w->rank; i++)
-        if (w->rank == 1 || i != (out ? 1 : 0)) n *= (double)w->dim[i];
-    return n > 0.0 ? n : 1.0;
-}
-
-TINY_API tiny_status tiny_init_constant(tiny_ctx *ctx, const tiny_tensor *w, double value)
-{
-    tiny_status st = tinyi_init_check(ctx, w);
-    tiny_idx i;
-    for (i = 0; !st && i < tiny_tensor_count(w); i++) tinyi_init_put(w, i, value);
-    return st;
-}
-
-TINY_API tiny_status tiny_init_normal(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, double deviation)
-{
-    tiny_status st = tinyi_init_check(ctx, w);
-    tiny_idx i;
-    if (!st && (!rng || !(deviation >= 0.0))) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "initial values: a generator is needed, and a deviation not below 0");
-    for (i = 0; !st && i < tiny_tensor_count(w); i++) tinyi_init_put(w, i, deviation * (double)tiny_rng_normal(rng));
-    return st;
-}
-
-TINY_API tiny_status tiny_init_he(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, int fan_out)
-{
-    tiny_status st = tinyi_init_check(ctx, w);
-    return st ? st : tiny_init_normal(ctx, rng, w, tinyi_sqrt64(2.0 / tinyi_init_fan(w, fan_out)));
-}
-
-TINY_API tiny_status tiny_init_xavier(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w)
-{
-    tiny_status st = tinyi_init_check(ctx, w);
-    double reach;
-    tiny_idx i;
-    if (!st && !rng) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "initial values: a generator is needed");
-    if (st) return st;
-    reach = tinyi_sqrt64(6.0 / (tinyi_init_fan(w, 0) + tinyi_init_fan(w, 1)));
-    for (i = 0; i < tiny_tensor_count(w); i++) tinyi_init_put(w, i, reach * (2.0 * tiny_rng_uniform64(rng) - 1.0));
-    return TINY_OK;
-}
-
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tiny_init_orthogonal(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, double gain)
 {
     tiny_status st = tinyi_init_check(ctx, w);
@@ -34077,8 +34250,9 @@ TINY_API tiny_status tiny_init_orthogonal(tiny_ctx *ctx, tiny_rng *rng, const ti
     tiny_free(ctx, room);
     return st;
 }
-#endif
 
+#endif
+#ifndef TINYI_NO_TRAIN
 /* src/math/tape.c - the tape: what ran, and the walk back
  * Paper    S. Linnainmaa, 1970; A. Griewank, A. Walther, "Evaluating Derivatives", 2008, chapter 3: reverse mode. Segments:
  *          T. Chen et al., 2016 (arXiv 1604.06174).
@@ -34091,8 +34265,6 @@ TINY_API tiny_status tiny_init_orthogonal(tiny_ctx *ctx, tiny_rng *rng, const ti
  *          dry run makes the same steps with addresses that nobody reads.
  * Threads  the order of all additions is that of the operations; each operation promises its own result.                  */
 #include <string.h>
-
-#ifndef TINY_NO_TRAIN
 
 typedef struct tinyi_tape_value {
     unsigned char *lo, *hi;                 /* its bytes */
@@ -34158,7 +34330,7 @@ TINY_API tiny_status tiny_tape_open(tiny_ctx *ctx, const tiny_tape_desc *desc, t
     if (st) return st;
     if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_tape_open needs a place for the tape");
     t = (tiny_tape *)tinyi_alloc(ctx, 1, sizeof *t);
-    if (!t) return ctx->status;
+    if (!t) return tiny_ctx_status(ctx);
     memset(t, 0, sizeof *t);
     t->ctx = ctx;
     t->dry = desc && desc->dry;
@@ -34170,7 +34342,7 @@ TINY_API tiny_status tiny_tape_open(tiny_ctx *ctx, const tiny_tape_desc *desc, t
     } else t->base = (unsigned char *)tinyi_alloc(ctx, t->size, 1);
     if (!t->base) {
         tiny_free(ctx, t);
-        return ctx->status;
+        return tiny_ctx_status(ctx);
     }
     *out = t;
     return TINY_OK;
@@ -34203,7 +34375,7 @@ static tiny_status tinyi_tape_grow(tiny_ctx *ctx, void **array, size_t n, size_t
     if (n < *room) return TINY_OK;
     want = *room ? 2 * *room : 64;
     more = tinyi_alloc(ctx, want, each);
-    if (!more) return ctx->status;
+    if (!more) return tiny_ctx_status(ctx);
     if (n) memcpy(more, *array, n * each);
     tiny_free(ctx, *array);
     *array = more;
@@ -34415,7 +34587,7 @@ static tiny_status tinyi_tape_check_writes(tiny_tape *t, const tiny_op *op, cons
 
 TINY_API tiny_status tiny_tape_op(tiny_tape *t, const tiny_op *given, tiny_tensor *out)
 {
-    const tiny_op_row *row = given ? tinyi_op_row(given) : NULL;
+    const tiny_op_row *row = t && given ? tinyi_op_row_in(t->ctx, given) : NULL;
     tiny_tensor in[TINY_OP_MAX_IN], made[TINY_OP_MAX_OUT], want[TINY_OP_MAX_OUT];
     tinyi_tape_node *n;
     tiny_op op;
@@ -34425,6 +34597,7 @@ TINY_API tiny_status tiny_tape_op(tiny_tape *t, const tiny_op *given, tiny_tenso
     if (t->status) return t->status;
     if (!row) return TINYI_TAPE_FAIL(t, tinyi_fail(t->ctx, TINY_E_ARGUMENT, "tape: operation kind %d is unknown", given ? given->kind : 0));
     op = *given;
+    op.kind = row->kind;
     for (i = 0; i < row->n_in; i++)
         if (op.in[i]) {                     /* out may be where the caller keeps an input's struct */
             in[i] = *op.in[i];
@@ -34937,8 +35110,9 @@ TINY_API tiny_status tiny_tape_segment(tiny_tape *t, tiny_segment_fn fn, void *u
     }
     return TINY_OK;
 }
-#endif
 
+#endif
+#ifndef TINYI_NO_TRAIN
 /* src/math/layer.c - layers and losses made of rows
  * Papers   S. Ioffe, C. Szegedy, "Batch Normalization", 2015 (arXiv 1502.03167), algorithm 1, biased variance. G. Hinton,
  *          O. Vinyals, J. Dean, "Distilling the Knowledge in a Neural Network", 2015 (arXiv 1503.02531). P. Huber, 1964.
@@ -34946,8 +35120,6 @@ TINY_API tiny_status tiny_tape_segment(tiny_tape *t, tiny_segment_fn fn, void *u
  *          huber, m = min(|d|, delta): m^2 / 2 + delta (|d| - m). clamp is max, then min. Upsampling copies a view whose
  *          rows and columns are repeated by stride 0.                                                                   */
 #include <string.h>
-
-#ifndef TINY_NO_TRAIN
 
 static tiny_tensor tinyi_layer_none(void)
 {
@@ -35401,15 +35573,14 @@ TINY_API tiny_status tiny_hvp(tiny_ctx *ctx, const tiny_param *p, size_t n, tiny
     tiny_free(ctx, keep);
     return st;
 }
-#endif
 
+#endif
+#ifndef TINYI_NO_TRAIN
 /* src/math/train.c - the training loop; parameters in a file
  * Data     one permutation of the samples, one tape of the size of the dry run.
  * Left out the samples that do not fill the last batch of an epoch: the next epoch has another order.                    */
 #include <stdio.h>
 #include <string.h>
-
-#ifndef TINY_NO_TRAIN
 
 TINY_API tiny_tensor tiny_tape_rows(tiny_tape *tape, const tiny_tensor *data, const uint32_t *sample, tiny_idx n)
 {
@@ -35596,8 +35767,9 @@ TINY_API tiny_status tiny_train(tiny_ctx *ctx, const tiny_train_desc *d, tiny_tr
     if (last) *last = s;
     return st;
 }
-#endif
 
+#endif
+#ifndef TINYI_NO_EDGES
 /* src/math/edges_grad.c - the gradients of the operations along edges, by further rows
  * Paper    P. Velickovic et al., 2018, and S. Brody et al., 2022: the layers; T. Dao et al., "FlashAttention", 2022, section 3.1: the
  *          sum over a row of P dP is dy . y.
@@ -35616,8 +35788,7 @@ TINY_API tiny_status tiny_train(tiny_ctx *ctx, const tiny_train_desc *d, tiny_tr
  * Left out keeping the turned rows from one backward pass to the next: the tape owns nothing between them.                        */
 #include <string.h>
 
-#ifndef TINY_NO_TRAIN
-
+#ifndef TINYI_NO_TRAIN
 typedef struct tinyi_edge_grad {
     tiny_grad *g;
     const tiny_tensor *offset, *col;        /* col NULL: edge p comes from p */
@@ -36069,6 +36240,7 @@ tiny_status tinyi_grad_edge_attention(tiny_grad *g, const tiny_op *op)
 }
 #endif
 
+#endif
 /* src/math/normal.c - the normal numbers of core/rng.h: they need our own log, sin and cos
  *
  * Formula  z = sqrt(-2 ln u) cos(2 pi v), u in (0, 1], v in [0, 1), in double, rounded once */
@@ -36495,18 +36667,6 @@ TINYI_FN size_t tinyi_cpu_cache(int level)
 #define TINYI_HASH_P5 UINT64_C(0x27D4EB2F165667C5)
 
 TINYI_INLINE uint64_t tinyi_hash_rotl(uint64_t x, int n) { return x << n | x >> (64 - n); }
-TINYI_INLINE uint64_t tinyi_hash_word(const unsigned char *p, int n)
-{
-    uint64_t v = 0;
-    int i;
-    for (i = 0; i < n; i++) v |= (uint64_t)p[i] << 8 * i;
-    return v;
-}
-TINYI_INLINE uint64_t tinyi_hash_word8(const unsigned char *p)     /* written out: compilers make one load of it */
-{
-    return (uint64_t)p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16 | (uint64_t)p[3] << 24 |
-           (uint64_t)p[4] << 32 | (uint64_t)p[5] << 40 | (uint64_t)p[6] << 48 | (uint64_t)p[7] << 56;
-}
 TINYI_INLINE uint64_t tinyi_hash_round(uint64_t lane, uint64_t word)
 {
     return tinyi_hash_rotl(lane + word * TINYI_HASH_P2, 31) * TINYI_HASH_P1;
@@ -36524,10 +36684,10 @@ static void tinyi_hash_stripes(tinyi_hash *h, const unsigned char *p, size_t n_s
 {
     uint64_t a = h->lane[0], b = h->lane[1], c = h->lane[2], d = h->lane[3];
     for (; n_stripes; n_stripes--, p += 32) {
-        a = tinyi_hash_round(a, tinyi_hash_word8(p));
-        b = tinyi_hash_round(b, tinyi_hash_word8(p + 8));
-        c = tinyi_hash_round(c, tinyi_hash_word8(p + 16));
-        d = tinyi_hash_round(d, tinyi_hash_word8(p + 24));
+        a = tinyi_hash_round(a, tinyi_le64(p));
+        b = tinyi_hash_round(b, tinyi_le64(p + 8));
+        c = tinyi_hash_round(c, tinyi_le64(p + 16));
+        d = tinyi_hash_round(d, tinyi_le64(p + 24));
     }
     h->lane[0] = a; h->lane[1] = b; h->lane[2] = c; h->lane[3] = d;
 }
@@ -36561,9 +36721,9 @@ uint64_t tinyi_hash_value(const tinyi_hash *h)
         for (i = 0; i < 4; i++) v = (v ^ tinyi_hash_round(0, h->lane[i])) * TINYI_HASH_P1 + TINYI_HASH_P4;
     }
     v += h->n_bytes;
-    for (; left >= 8; left -= 8, p += 8) v = tinyi_hash_rotl(v ^ tinyi_hash_round(0, tinyi_hash_word(p, 8)), 27) * TINYI_HASH_P1 + TINYI_HASH_P4;
+    for (; left >= 8; left -= 8, p += 8) v = tinyi_hash_rotl(v ^ tinyi_hash_round(0, tinyi_le64(p)), 27) * TINYI_HASH_P1 + TINYI_HASH_P4;
     if (left >= 4) {
-        v = tinyi_hash_rotl(v ^ tinyi_hash_word(p, 4) * TINYI_HASH_P1, 23) * TINYI_HASH_P2 + TINYI_HASH_P3;
+        v = tinyi_hash_rotl(v ^ tinyi_le32(p) * TINYI_HASH_P1, 23) * TINYI_HASH_P2 + TINYI_HASH_P3;
         left -= 4;
         p += 4;
     }
@@ -36596,6 +36756,7 @@ uint32_t tinyi_crc32(uint32_t crc, const unsigned char *bytes, size_t n_bytes)
     return ~crc;
 }
 
+#ifndef TINYI_NO_TRAIN
 /* src/math/grad.c - the gradients of the rows of math, each by further rows
  * Formula  dy is dL/dy. What a row computes stands in its own file; here
  *          sum, mean         dx = dy repeated; / n                    dot           da = b dy, db = a dy
@@ -36609,8 +36770,6 @@ uint32_t tinyi_crc32(uint32_t crc, const unsigned char *bytes, size_t n_bytes)
  *          l2norm            dx = (dy - y sum dy y) / |x|, below eps dy / eps
  * Data     any strides; a factor that is no parameter of a row stands in a tensor of one number, so that f64 stays f64.   */
 #include <string.h>
-
-#ifndef TINY_NO_TRAIN
 
 /* ---- helpers */
 
@@ -37065,6 +37224,7 @@ tiny_status tinyi_grad_rope(tiny_grad *g, const tiny_op *op)
     return tiny_grad_give(g, 0, TINY_OP_ROPE, tiny_grad_of(g, 0), op->in[1], &p);
 }
 
+#ifndef TINYI_NO_TRANSFORM
 tiny_status tinyi_grad_fwht(tiny_grad *g, const tiny_op *op)
 {
     tiny_fwht_params p;
@@ -37073,6 +37233,7 @@ tiny_status tinyi_grad_fwht(tiny_grad *g, const tiny_op *op)
     p.transposed = !p.transposed;
     return tiny_grad_give(g, 0, TINY_OP_FWHT, tiny_grad_of(g, 0), NULL, &p);
 }
+#endif
 
 /* ---- windows and convolution */
 
@@ -37393,8 +37554,8 @@ tiny_status tinyi_grad_attention(tiny_grad *g, const tiny_op *op)
     }
     return st;
 }
-#endif
 
+#endif
 /* src/math/matvec.h - inside the products: a few vectors times a large matrix */
 #ifndef TINYI_MATVEC_H
 #define TINYI_MATVEC_H
@@ -38298,12 +38459,12 @@ TINYI_FN void tinyi_gemm_run_i8(tiny_team *team, const tinyi_gemm_plan *p, int t
     }
 }
 
+#ifndef TINYI_NO_LINALG
 /* src/math/linalg_block.c - matrices in and out of workspace, and the blocked steps */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#ifndef TINY_ONLY_MODELS
 /* ---- the way in and out */
 
 tiny_status tinyi_la_look(tiny_ctx *ctx, const char *what, const char *name, const tiny_tensor *t, int flags, tinyi_la_view *v)
@@ -38833,11 +38994,10 @@ void tinyi_la_reflect(tiny_team *team, double *x, size_t ldx, size_t m, const do
 }
 
 #endif
-
+#ifndef TINYI_NO_TRANSFORM
 /* src/math/fft_way.c - the fast form of Fourier transforms: ways, tables, rows; papers, formula and bounds stand in math/fft.c */
 #include <string.h>
 
-#ifndef TINY_ONLY_MODELS
 #define TINYI_FFT_MAX_PRIME 31
 
 float *tinyi_fft_row(const tinyi_fft_side *s, tiny_idx row)
@@ -39248,11 +39408,10 @@ void tinyi_fft_go(tiny_team *team, const tinyi_fft_shape *f, const tinyi_fft_way
 }
 
 #endif
-
+#ifndef TINYI_NO_TRANSFORM
 /* src/math/hadamard.c - Hadamard matrices whose order is no power of two: see hadamard.h */
 #include <string.h>
 
-#ifndef TINY_ONLY_MODELS
 static int tinyi_had_prime(size_t q)
 {
     size_t d;
@@ -39330,8 +39489,8 @@ TINYI_FN void tinyi_had_row(const tinyi_had *h, int transposed, size_t i, float 
     default: row[0] = 1.0f;
     }
 }
-#endif
 
+#endif
 /* src/math/bits.c - a matrix of 64 x 64 bits turned round
  * Method   H. Warren, "Hacker's Delight", section 7-3: blocks of 32 x 32 beside the diagonal change places, then blocks of 16 x 16 within each
  *          quarter, down to single bits. A mask picks the bits of the row that go, one exclusive or compares and one moves both sides.
@@ -39349,6 +39508,7 @@ TINYI_FN void tinyi_bits_transpose64(uint64_t w[64])
         }
 }
 
+#ifndef TINYI_NO_SPARSE
 /* src/math/sparse_lines.c
  *
  * Method   Everything passes through compressed rows (or, for CSC, compressed columns), called lines here. Entries come
@@ -39363,7 +39523,6 @@ TINYI_FN void tinyi_bits_transpose64(uint64_t w[64])
  * Left out hash tables for matrices with far more lines than entries: COO holds those.                              */
 #include <string.h>
 
-#ifndef TINY_ONLY_MODELS
 tiny_idx tinyi_sparse_words(const tiny_sparse *a) { return (a->n_cols + 63) / 64; }
 
 void tinyi_lines_free(tiny_ctx *ctx, tinyi_lines *l)
@@ -39810,11 +39969,10 @@ tiny_status tinyi_lines_make(tiny_ctx *ctx, tinyi_lines *l, const tiny_sparse *a
 }
 
 #endif
-
+#ifndef TINYI_NO_SPARSE
 /* src/math/sparse_forms.c */
 #include <string.h>
 
-#ifndef TINY_ONLY_MODELS
 tiny_idx tinyi_sparse_block_rows(const tiny_sparse *a) { return (a->n_rows + a->block_rows - 1) / a->block_rows; }
 
 tiny_idx tinyi_sparse_block_cols(const tiny_sparse *a) { return (a->n_cols + a->block_cols - 1) / a->block_cols; }
@@ -40016,7 +40174,6 @@ tiny_status tinyi_sparse_to_lists(tiny_ctx *ctx, tinyi_lines *l, tiny_sparse *ou
 }
 
 #endif
-
 /* src/math/matvec.c - a few vectors times a large matrix
  * Formula  y[c][r] = act(sum_k x[c][k] w[r][k] + bias), 1 to 8 vectors x.
  * Work     w is read once, as it lies, by whoever takes the next piece of about 256 KB; the vectors stay in the caches.
@@ -40083,7 +40240,7 @@ TINY_API tiny_idx tinygnn_tensor_count(const tiny_tensor *t) { return tinyllm_te
 TINY_API int tinygnn_tensor_is_dense(const tiny_tensor *t) { return tinyllm_tensor_is_dense(t); }
 TINY_API tiny_status tinygnn_tensor_check(const tiny_tensor *t) { return tinyllm_tensor_check(t); }
 TINY_API void tinygnn_tensor_span(const tiny_tensor *t, ptrdiff_t *lowest, ptrdiff_t *end) { tinyllm_tensor_span(t, lowest, end); }
-TINY_API tiny_status tinygnn_ctx_open(const tiny_ctx_desc *desc, tiny_ctx **out) { return tinyllm_ctx_open(desc, out); }
+TINY_API TINYI_EACH tiny_status tinygnn_ctx_open(const tiny_ctx_desc *desc, tiny_ctx **out);
 TINY_API void tinygnn_ctx_close(tiny_ctx *ctx) { tinyllm_ctx_close(ctx); }
 TINY_API tiny_status tinygnn_ctx_status(const tiny_ctx *ctx) { return tinyllm_ctx_status(ctx); }
 TINY_API const char *tinygnn_ctx_message(const tiny_ctx *ctx) { return tinyllm_ctx_message(ctx); }
@@ -40120,12 +40277,14 @@ TINY_API void tinygnn_rng_permutation(tiny_rng *r, uint32_t *p, uint32_t n) { ti
 TINY_API tiny_status tinygnn_run(tiny_ctx *ctx, const tiny_op *op) { return tinyllm_run(ctx, op); }
 TINY_API tiny_status tinygnn_run_list(tiny_ctx *ctx, const tiny_op *const *ops, size_t n) { return tinyllm_run_list(ctx, ops, n); }
 TINY_API tiny_status tinygnn_run_reference(tiny_ctx *ctx, const tiny_op *op) { return tinyllm_run_reference(ctx, op); }
-TINY_API const tiny_op_row *tinygnn_op_find(const char *name) { return tinyllm_op_find(name); }
-TINY_API const tiny_op_row *tinygnn_op_at(size_t i) { return tinyllm_op_at(i); }
-TINY_API const tiny_op_row *tinygnn_op_row_of(int kind) { return tinyllm_op_row_of(kind); }
+TINY_API TINYI_EACH const tiny_op_row *tinygnn_op_find(const char *name);
+TINY_API TINYI_EACH const tiny_op_row *tinygnn_op_at(size_t i);
+TINY_API TINYI_EACH const tiny_op_row *tinygnn_op_row_of(int kind);
 TINY_API tiny_status tinygnn_op_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want) { return tinyllm_op_shape(ctx, op, want); }
-TINY_API tiny_cost tinygnn_op_cost(const tiny_op *op) { return tinyllm_op_cost(op); }
+TINY_API TINYI_EACH tiny_cost tinygnn_op_cost(const tiny_op *op);
 TINY_API tiny_target tinygnn_op_target(const tiny_ctx *ctx, int kind) { return tinyllm_op_target(ctx, kind); }
+TINY_API tiny_idx tinygnn_case_dim(tiny_case *c, tiny_idx limit) { return tinyllm_case_dim(c, limit); }
+TINY_API int tinygnn_case_pick(tiny_case *c, int n) { return tinyllm_case_pick(c, n); }
 TINY_API tiny_status tinygnn_record_start(tiny_ctx *ctx, tiny_recording **out) { return tinyllm_record_start(ctx, out); }
 TINY_API tiny_status tinygnn_record_stop(tiny_ctx *ctx) { return tinyllm_record_stop(ctx); }
 TINY_API size_t tinygnn_recording_count(const tiny_recording *recording) { return tinyllm_recording_count(recording); }
@@ -40140,27 +40299,69 @@ TINY_API tiny_status tinygnn_file_open(tiny_ctx *ctx, const char *path, tiny_fil
 TINY_API tiny_status tinygnn_file_copy(tiny_ctx *ctx, const char *path, tiny_file *out) { return tinyllm_file_copy(ctx, path, out); }
 TINY_API void tinygnn_file_close(tiny_ctx *ctx, tiny_file *file) { tinyllm_file_close(ctx, file); }
 TINY_API tiny_status tinygnn_file_write(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes) { return tinyllm_file_write(ctx, path, bytes, n_bytes); }
+#ifndef TINYI_NO_CHECKPOINT
 TINY_API tiny_status tinygnn_checkpoint_create(tiny_ctx *ctx, const tiny_checkpoint_writer_desc *desc, tiny_checkpoint_writer **out) { return tinyllm_checkpoint_create(ctx, desc, out); }
+#endif
+#ifndef TINYI_NO_CHECKPOINT
 TINY_API tiny_status tinygnn_checkpoint_put_u64(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, uint64_t v) { return tinyllm_checkpoint_put_u64(ctx, w, name, v); }
+#endif
+#ifndef TINYI_NO_CHECKPOINT
 TINY_API tiny_status tinygnn_checkpoint_put_f64(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, double v) { return tinyllm_checkpoint_put_f64(ctx, w, name, v); }
+#endif
+#ifndef TINYI_NO_CHECKPOINT
 TINY_API tiny_status tinygnn_checkpoint_put_text(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const char *text) { return tinyllm_checkpoint_put_text(ctx, w, name, text); }
+#endif
+#ifndef TINYI_NO_CHECKPOINT
 TINY_API tiny_status tinygnn_checkpoint_put_bytes(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const void *bytes, size_t n_bytes) { return tinyllm_checkpoint_put_bytes(ctx, w, name, bytes, n_bytes); }
+#endif
+#ifndef TINYI_NO_CHECKPOINT
 TINY_API tiny_status tinygnn_checkpoint_put_tensor(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, const tiny_tensor *t) { return tinyllm_checkpoint_put_tensor(ctx, w, name, t); }
+#endif
+#ifndef TINYI_NO_CHECKPOINT
 TINY_API tiny_status tinygnn_checkpoint_put_begin(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, tiny_dtype dtype, int rank, const tiny_idx *dim) { return tinyllm_checkpoint_put_begin(ctx, w, name, dtype, rank, dim); }
+#endif
+#ifndef TINYI_NO_CHECKPOINT
 TINY_API tiny_status tinygnn_checkpoint_put_values(tiny_ctx *ctx, tiny_checkpoint_writer *w, const void *values, size_t n_values) { return tinyllm_checkpoint_put_values(ctx, w, values, n_values); }
+#endif
+#ifndef TINYI_NO_CHECKPOINT
 TINY_API tiny_status tinygnn_checkpoint_finish(tiny_ctx *ctx, tiny_checkpoint_writer *w) { return tinyllm_checkpoint_finish(ctx, w); }
+#endif
+#ifndef TINYI_NO_CHECKPOINT
 TINY_API void tinygnn_checkpoint_writer_close(tiny_ctx *ctx, tiny_checkpoint_writer *w) { tinyllm_checkpoint_writer_close(ctx, w); }
+#endif
+#ifndef TINYI_NO_CHECKPOINT
 TINY_API tiny_status tinygnn_checkpoint_open(tiny_ctx *ctx, const tiny_checkpoint_desc *desc, tiny_checkpoint **out) { return tinyllm_checkpoint_open(ctx, desc, out); }
+#endif
+#ifndef TINYI_NO_CHECKPOINT
 TINY_API void tinygnn_checkpoint_close(tiny_ctx *ctx, tiny_checkpoint *c) { tinyllm_checkpoint_close(ctx, c); }
+#endif
+#ifndef TINYI_NO_CHECKPOINT
 TINY_API size_t tinygnn_checkpoint_count(const tiny_checkpoint *c) { return tinyllm_checkpoint_count(c); }
+#endif
+#ifndef TINYI_NO_CHECKPOINT
 TINY_API const tiny_checkpoint_entry *tinygnn_checkpoint_at(const tiny_checkpoint *c, size_t i) { return tinyllm_checkpoint_at(c, i); }
+#endif
+#ifndef TINYI_NO_CHECKPOINT
 TINY_API const tiny_checkpoint_entry *tinygnn_checkpoint_find(const tiny_checkpoint *c, const char *name) { return tinyllm_checkpoint_find(c, name); }
+#endif
+#ifndef TINYI_NO_CHECKPOINT
 TINY_API tiny_status tinygnn_checkpoint_get_u64(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, uint64_t *v) { return tinyllm_checkpoint_get_u64(ctx, c, name, v); }
+#endif
+#ifndef TINYI_NO_CHECKPOINT
 TINY_API tiny_status tinygnn_checkpoint_get_f64(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, double *v) { return tinyllm_checkpoint_get_f64(ctx, c, name, v); }
+#endif
+#ifndef TINYI_NO_CHECKPOINT
 TINY_API tiny_status tinygnn_checkpoint_get_text(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const char **text) { return tinyllm_checkpoint_get_text(ctx, c, name, text); }
+#endif
+#ifndef TINYI_NO_CHECKPOINT
 TINY_API tiny_status tinygnn_checkpoint_get_bytes(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const void **bytes, size_t *n_bytes) { return tinyllm_checkpoint_get_bytes(ctx, c, name, bytes, n_bytes); }
+#endif
+#ifndef TINYI_NO_CHECKPOINT
 TINY_API tiny_status tinygnn_checkpoint_get_tensor(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *into) { return tinyllm_checkpoint_get_tensor(ctx, c, name, into); }
+#endif
+#ifndef TINYI_NO_CHECKPOINT
 TINY_API tiny_status tinygnn_checkpoint_expect(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *t) { return tinyllm_checkpoint_expect(ctx, c, name, t); }
+#endif
 TINY_API uint64_t tinygnn_now_ns(void) { return tinyllm_now_ns(); }
 TINY_API tiny_status tinygnn_local_open(tiny_ctx *ctx, const tiny_local_desc *desc, tiny_local **out) { return tinyllm_local_open(ctx, desc, out); }
 TINY_API tiny_net *tinygnn_local_net(tiny_local *local, int rank) { return tinyllm_local_net(local, rank); }
@@ -40180,9 +40381,7 @@ TINY_API void tinygnn_comm_abort(tiny_comm *comm) { tinyllm_comm_abort(comm); }
 TINY_API uint64_t tinygnn_comm_waited(const tiny_comm *comm) { return tinyllm_comm_waited(comm); }
 TINY_API void tinygnn_comm_spend(tiny_comm *comm, uint64_t ns) { tinyllm_comm_spend(comm, ns); }
 TINY_API uint64_t tinygnn_comm_clock(const tiny_comm *comm) { return tinyllm_comm_clock(comm); }
-TINY_API tiny_idx tinygnn_case_dim(tiny_case *c, tiny_idx limit) { return tinyllm_case_dim(c, limit); }
-TINY_API int tinygnn_case_pick(tiny_case *c, int n) { return tinyllm_case_pick(c, n); }
-#ifndef TINY_NO_CONFORM
+#ifndef TINYI_NO_CONFORM
 TINY_API tiny_status tinygnn_conform(tiny_ctx *ctx, const tiny_conform_desc *desc, int *n_failed) { return tinyllm_conform(ctx, desc, n_failed); }
 #endif
 TINY_API tiny_status tinygnn_add(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y) { return tinyllm_add(ctx, a, b, y); }
@@ -40239,10 +40438,10 @@ TINY_API tiny_status tinygnn_permute(tiny_ctx *ctx, const tiny_tensor *x, const 
 TINY_API tiny_status tinygnn_transpose(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyllm_transpose(ctx, x, y); }
 TINY_API tiny_status tinygnn_gather(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *index, const tiny_tensor *y) { return tinyllm_gather(ctx, x, index, y); }
 TINY_API tiny_status tinygnn_scatter_add(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *index, const tiny_tensor *y) { return tinyllm_scatter_add(ctx, x, index, y); }
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_CONV
 TINY_API tiny_status tinygnn_conv2d(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, const tiny_conv2d_params *params, const tiny_tensor *y) { return tinyllm_conv2d(ctx, x, w, bias, params, y); }
 #endif
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_CONV
 TINY_API tiny_status tinygnn_conv1d(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, const tiny_conv1d_params *params, const tiny_tensor *y) { return tinyllm_conv1d(ctx, x, w, bias, params, y); }
 #endif
 TINY_API tiny_status tinygnn_sort_u32(tiny_ctx *ctx, uint32_t *key, uint32_t *payload, size_t n, unsigned flags) { return tinyllm_sort_u32(ctx, key, payload, n, flags); }
@@ -40255,338 +40454,340 @@ TINY_API tiny_status tinygnn_prefix_u32(tiny_ctx *ctx, const uint32_t *count, si
 TINY_API tiny_status tinygnn_prefix_i64(tiny_ctx *ctx, const int64_t *count, size_t n, int64_t *offset) { return tinyllm_prefix_i64(ctx, count, n, offset); }
 TINY_API tiny_status tinygnn_topk(tiny_ctx *ctx, const tiny_tensor *x, tiny_idx k, const tiny_tensor *value, const tiny_tensor *index) { return tinyllm_topk(ctx, x, k, value, index); }
 TINY_API tiny_status tinygnn_cumsum(tiny_ctx *ctx, const tiny_tensor *x, int exclusive, const tiny_tensor *y) { return tinyllm_cumsum(ctx, x, exclusive, y); }
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_LINALG
 TINY_API tiny_status tinygnn_lu(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *lu, const tiny_tensor *pivot) { return tinyllm_lu(ctx, a, lu, pivot); }
 #endif
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_LINALG
 TINY_API tiny_status tinygnn_lu_solve(tiny_ctx *ctx, const tiny_tensor *lu, const tiny_tensor *pivot, const tiny_tensor *b, const tiny_tensor *x) { return tinyllm_lu_solve(ctx, lu, pivot, b, x); }
 #endif
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_LINALG
 TINY_API tiny_status tinygnn_solve(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *x) { return tinyllm_solve(ctx, a, b, x); }
 #endif
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_LINALG
 TINY_API tiny_status tinygnn_inverse(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *inverse) { return tinyllm_inverse(ctx, a, inverse); }
 #endif
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_LINALG
 TINY_API tiny_status tinygnn_qr(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *q, const tiny_tensor *r) { return tinyllm_qr(ctx, a, q, r); }
 #endif
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_LINALG
 TINY_API tiny_status tinygnn_lstsq(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, double tolerance, const tiny_tensor *x, tiny_idx *rank) { return tinyllm_lstsq(ctx, a, b, tolerance, x, rank); }
 #endif
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_LINALG
 TINY_API tiny_status tinygnn_eigh(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *w, const tiny_tensor *v) { return tinyllm_eigh(ctx, a, w, v); }
 #endif
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_LINALG
 TINY_API tiny_status tinygnn_svd(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *u, const tiny_tensor *s, const tiny_tensor *vt) { return tinyllm_svd(ctx, a, u, s, vt); }
 #endif
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_LINALG
 TINY_API tiny_status tinygnn_cholesky(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *l) { return tinyllm_cholesky(ctx, a, l); }
 #endif
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_LINALG
 TINY_API tiny_status tinygnn_cholesky_solve(tiny_ctx *ctx, const tiny_tensor *l, const tiny_tensor *b, const tiny_tensor *x) { return tinyllm_cholesky_solve(ctx, l, b, x); }
 #endif
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_LINALG
 TINY_API tiny_status tinygnn_cholesky_inverse(tiny_ctx *ctx, const tiny_tensor *l, const tiny_tensor *inverse) { return tinyllm_cholesky_inverse(ctx, l, inverse); }
 #endif
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_LINALG
 TINY_API tiny_status tinygnn_tri_solve(tiny_ctx *ctx, const tiny_tensor *t, const tiny_tensor *b, const tiny_tri_params *params, const tiny_tensor *x) { return tinyllm_tri_solve(ctx, t, b, params, x); }
 #endif
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_LINALG
 TINY_API tiny_status tinygnn_tri_inverse(tiny_ctx *ctx, const tiny_tensor *t, const tiny_tri_params *params, const tiny_tensor *inverse) { return tinyllm_tri_inverse(ctx, t, params, inverse); }
 #endif
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_TRANSFORM
 TINY_API tiny_status tinygnn_fft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y) { return tinyllm_fft(ctx, x, params, y); }
 #endif
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_TRANSFORM
 TINY_API tiny_status tinygnn_rfft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y) { return tinyllm_rfft(ctx, x, params, y); }
 #endif
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_TRANSFORM
 TINY_API tiny_status tinygnn_irfft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y) { return tinyllm_irfft(ctx, x, params, y); }
 #endif
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_TRANSFORM
 TINY_API tiny_status tinygnn_fft2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y) { return tinyllm_fft2(ctx, x, params, y); }
 #endif
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_TRANSFORM
 TINY_API tiny_status tinygnn_rfft2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y) { return tinyllm_rfft2(ctx, x, params, y); }
 #endif
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_TRANSFORM
 TINY_API tiny_status tinygnn_irfft2(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y) { return tinyllm_irfft2(ctx, x, params, y); }
 #endif
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_TRANSFORM
 TINY_API tiny_status tinygnn_fft_plan_open(tiny_ctx *ctx, tiny_idx n, tiny_fft_kind kind, tiny_idx rows, tiny_fft_plan **out) { return tinyllm_fft_plan_open(ctx, n, kind, rows, out); }
 #endif
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_TRANSFORM
 TINY_API void tinygnn_fft_plan_close(tiny_ctx *ctx, tiny_fft_plan *plan) { tinyllm_fft_plan_close(ctx, plan); }
 #endif
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_TRANSFORM
 TINY_API size_t tinygnn_fft_plan_bytes(const tiny_fft_plan *plan) { return tinyllm_fft_plan_bytes(plan); }
 #endif
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_TRANSFORM
 TINY_API tiny_status tinygnn_fft_plan_run(const tiny_fft_plan *plan, const tiny_tensor *x, int inverse, tiny_fft_norm norm, const tiny_tensor *y, void *work) { return tinyllm_fft_plan_run(plan, x, inverse, norm, y, work); }
 #endif
+#ifndef TINYI_NO_TRANSFORM
 TINY_API tiny_idx tinygnn_fwht_block(tiny_idx n) { return tinyllm_fwht_block(n); }
-#ifndef TINY_ONLY_MODELS
+#endif
+#ifndef TINYI_NO_TRANSFORM
 TINY_API tiny_status tinygnn_fwht(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fwht_params *params, const tiny_tensor *y) { return tinyllm_fwht(ctx, x, params, y); }
 #endif
 TINY_API tiny_status tinygnn_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *bias, const tiny_attention_params *params, const tiny_tensor *o) { return tinyllm_attention(ctx, q, k, v, bias, params, o); }
 TINY_API tiny_status tinygnn_gla(tiny_ctx *ctx, const tiny_tensor *state, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *g, const tiny_gla_params *params, const tiny_tensor *state_out, const tiny_tensor *o) { return tinyllm_gla(ctx, state, q, k, v, g, params, state_out, o); }
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_status tinygnn_gla_backward(tiny_ctx *ctx, const tiny_tensor *state, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *d_o, const tiny_tensor *g, const tiny_tensor *d_state_out, const tiny_gla_params *params, const tiny_tensor *d_qkg, const tiny_tensor *d_v, const tiny_tensor *d_state) { return tinyllm_gla_backward(ctx, state, q, k, v, d_o, g, d_state_out, params, d_qkg, d_v, d_state); }
 #endif
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_twist(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *s, const tiny_twist_params *params, const tiny_tensor *y) { return tinyllm_twist(ctx, a, s, params, y); }
-#endif
-#ifndef TINY_ONLY_MODELS
 TINY_API tiny_status tinygnn_twist_backward(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *dy, const tiny_tensor *s, const tiny_twist_params *params, const tiny_tensor *d_a, const tiny_tensor *d_s) { return tinyllm_twist_backward(ctx, a, dy, s, params, d_a, d_s); }
-#endif
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_status tinygnn_slope(tiny_ctx *ctx, int of, const tiny_tensor *x, const tiny_tensor *dy, const tiny_tensor *dx) { return tinyllm_slope(ctx, of, x, dy, dx); }
 #endif
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_status tinygnn_round(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y) { return tinyllm_round(ctx, x, y); }
 #endif
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_status tinygnn_cross_entropy(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *label, const tiny_cross_entropy_params *params, const tiny_tensor *y) { return tinyllm_cross_entropy(ctx, x, label, params, y); }
 #endif
 TINY_API tiny_status tinygnn_rope(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *position, const tiny_rope_params *params, const tiny_tensor *y) { return tinyllm_rope(ctx, x, position, params, y); }
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_CONV
 TINY_API tiny_status tinygnn_im2col(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinyllm_im2col(ctx, x, params, y); }
 #endif
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_CONV
 TINY_API tiny_status tinygnn_col2im(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinyllm_col2im(ctx, x, params, y); }
 #endif
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_CONV
 TINY_API tiny_status tinygnn_max_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinyllm_max_pool(ctx, x, params, y); }
 #endif
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_CONV
 TINY_API tiny_status tinygnn_avg_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinyllm_avg_pool(ctx, x, params, y); }
 #endif
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_SPARSE
 TINY_API tiny_status tinygnn_sparse_check(tiny_ctx *ctx, const tiny_sparse *a) { return tinyllm_sparse_check(ctx, a); }
 #endif
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_SPARSE
 TINY_API tiny_status tinygnn_sparse_convert(tiny_ctx *ctx, const tiny_sparse *a, const tiny_sparse_desc *desc, tiny_sparse *out) { return tinyllm_sparse_convert(ctx, a, desc, out); }
 #endif
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_SPARSE
 TINY_API tiny_status tinygnn_sparse_size(tiny_ctx *ctx, const tiny_sparse *a, const tiny_sparse_desc *desc, tiny_sparse_room *room) { return tinyllm_sparse_size(ctx, a, desc, room); }
 #endif
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_SPARSE
 TINY_API tiny_status tinygnn_sparse_convert_into(tiny_ctx *ctx, const tiny_sparse *a, const tiny_sparse_desc *desc, const tiny_sparse_room *room, tiny_sparse *out) { return tinyllm_sparse_convert_into(ctx, a, desc, room, out); }
 #endif
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_SPARSE
 TINY_API tiny_status tinygnn_sparse_from_dense(tiny_ctx *ctx, const tiny_tensor *x, const tiny_sparse_desc *desc, tiny_sparse *out) { return tinyllm_sparse_from_dense(ctx, x, desc, out); }
 #endif
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_SPARSE
 TINY_API tiny_status tinygnn_sparse_to_dense(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *y) { return tinyllm_sparse_to_dense(ctx, a, y); }
 #endif
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_SPARSE
 TINY_API void tinygnn_sparse_free(tiny_ctx *ctx, tiny_sparse *a) { tinyllm_sparse_free(ctx, a); }
 #endif
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_SPARSE
 TINY_API const char *tinygnn_sparse_form_name(tiny_sparse_form form) { return tinyllm_sparse_form_name(form); }
 #endif
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_EDGES
 TINY_API tiny_status tinygnn_spmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *w, const tiny_tensor *e, const tiny_spmm_params *params, const tiny_tensor *y) { return tinyllm_spmm(ctx, offset, x, col, w, e, params, y); }
 #endif
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_EDGES
 TINY_API tiny_status tinygnn_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const tiny_tensor *x, tiny_edge_reduce reduce, const tiny_tensor *y) { return tinyllm_spmm_csr(ctx, a, x, reduce, y); }
 #endif
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_EDGES
 TINY_API tiny_status tinygnn_sddmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att, const tiny_tensor *e, const tiny_sddmm_params *params, const tiny_tensor *s) { return tinyllm_sddmm(ctx, offset, col, a, b, att, e, params, s); }
 #endif
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_EDGES
 TINY_API tiny_status tinygnn_segment_softmax(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *s, const tiny_tensor *p) { return tinyllm_segment_softmax(ctx, offset, s, p); }
 #endif
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_EDGES
 TINY_API tiny_status tinygnn_edge_attention(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *v, const tiny_tensor *att, const tiny_sddmm_params *params, const tiny_tensor *y) { return tinyllm_edge_attention(ctx, offset, col, a, b, v, att, params, y); }
 #endif
-#ifndef TINY_NO_TRAIN
-TINY_API tiny_status tinygnn_optim_open(tiny_ctx *ctx, const tiny_param *params, size_t n_params, const tiny_optim_desc *desc, tiny_optim **out) { return tinyllm_optim_open(ctx, params, n_params, desc, out); }
-#endif
-#ifndef TINY_NO_TRAIN
-TINY_API void tinygnn_optim_close(tiny_optim *opt) { tinyllm_optim_close(opt); }
-#endif
-#ifndef TINY_NO_TRAIN
-TINY_API tiny_status tinygnn_optim_step(tiny_optim *opt, double factor) { return tinyllm_optim_step(opt, factor); }
-#endif
-#ifndef TINY_NO_TRAIN
-TINY_API int64_t tinygnn_optim_steps(const tiny_optim *opt) { return tinyllm_optim_steps(opt); }
-#endif
-#ifndef TINY_NO_TRAIN
-TINY_API double tinygnn_optim_grad_norm(const tiny_optim *opt) { return tinyllm_optim_grad_norm(opt); }
-#endif
-#ifndef TINY_NO_TRAIN
-TINY_API tiny_status tinygnn_optim_ema_swap(tiny_optim *opt) { return tinyllm_optim_ema_swap(opt); }
-#endif
-#ifndef TINY_NO_TRAIN
-TINY_API int tinygnn_optim_state(const tiny_optim *opt, size_t i, char name[128], tiny_tensor *state) { return tinyllm_optim_state(opt, i, name, state); }
-#endif
-#ifndef TINY_NO_TRAIN
-TINY_API tiny_status tinygnn_optim_resume(tiny_optim *opt, int64_t steps) { return tinyllm_optim_resume(opt, steps); }
-#endif
-TINY_API double tinygnn_schedule_at(const tiny_schedule *s, int64_t step) { return tinyllm_schedule_at(s, step); }
-TINY_API double tinygnn_plateau_next(tiny_plateau *p, double loss) { return tinyllm_plateau_next(p, loss); }
 TINY_API tiny_status tinygnn_init_constant(tiny_ctx *ctx, const tiny_tensor *w, double value) { return tinyllm_init_constant(ctx, w, value); }
 TINY_API tiny_status tinygnn_init_normal(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, double deviation) { return tinyllm_init_normal(ctx, rng, w, deviation); }
 TINY_API tiny_status tinygnn_init_he(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, int fan_out) { return tinyllm_init_he(ctx, rng, w, fan_out); }
 TINY_API tiny_status tinygnn_init_xavier(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w) { return tinyllm_init_xavier(ctx, rng, w); }
-#ifndef TINY_ONLY_MODELS
+#ifndef TINYI_NO_TRAIN
+TINY_API tiny_status tinygnn_optim_open(tiny_ctx *ctx, const tiny_param *params, size_t n_params, const tiny_optim_desc *desc, tiny_optim **out) { return tinyllm_optim_open(ctx, params, n_params, desc, out); }
+#endif
+#ifndef TINYI_NO_TRAIN
+TINY_API void tinygnn_optim_close(tiny_optim *opt) { tinyllm_optim_close(opt); }
+#endif
+#ifndef TINYI_NO_TRAIN
+TINY_API tiny_status tinygnn_optim_step(tiny_optim *opt, double factor) { return tinyllm_optim_step(opt, factor); }
+#endif
+#ifndef TINYI_NO_TRAIN
+TINY_API int64_t tinygnn_optim_steps(const tiny_optim *opt) { return tinyllm_optim_steps(opt); }
+#endif
+#ifndef TINYI_NO_TRAIN
+TINY_API double tinygnn_optim_grad_norm(const tiny_optim *opt) { return tinyllm_optim_grad_norm(opt); }
+#endif
+#ifndef TINYI_NO_TRAIN
+TINY_API tiny_status tinygnn_optim_ema_swap(tiny_optim *opt) { return tinyllm_optim_ema_swap(opt); }
+#endif
+#ifndef TINYI_NO_TRAIN
+TINY_API int tinygnn_optim_state(const tiny_optim *opt, size_t i, char name[128], tiny_tensor *state) { return tinyllm_optim_state(opt, i, name, state); }
+#endif
+#ifndef TINYI_NO_TRAIN
+TINY_API tiny_status tinygnn_optim_resume(tiny_optim *opt, int64_t steps) { return tinyllm_optim_resume(opt, steps); }
+#endif
+#ifndef TINYI_NO_TRAIN
+TINY_API double tinygnn_schedule_at(const tiny_schedule *s, int64_t step) { return tinyllm_schedule_at(s, step); }
+#endif
+#ifndef TINYI_NO_TRAIN
+TINY_API double tinygnn_plateau_next(tiny_plateau *p, double loss) { return tinyllm_plateau_next(p, loss); }
+#endif
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_status tinygnn_init_orthogonal(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, double gain) { return tinyllm_init_orthogonal(ctx, rng, w, gain); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_status tinygnn_tape_open(tiny_ctx *ctx, const tiny_tape_desc *desc, tiny_tape **out) { return tinyllm_tape_open(ctx, desc, out); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API void tinygnn_tape_close(tiny_tape *tape) { tinyllm_tape_close(tape); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_ctx *tinygnn_tape_ctx(tiny_tape *tape) { return tinyllm_tape_ctx(tape); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_status tinygnn_tape_status(const tiny_tape *tape) { return tinyllm_tape_status(tape); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API int tinygnn_tape_dry(const tiny_tape *tape) { return tinyllm_tape_dry(tape); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API size_t tinygnn_tape_high(const tiny_tape *tape) { return tinyllm_tape_high(tape); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API size_t tinygnn_tape_count(const tiny_tape *tape) { return tinyllm_tape_count(tape); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_status tinygnn_tape_param(tiny_tape *tape, const tiny_param *param) { return tinyllm_tape_param(tape, param); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API void tinygnn_tape_zero(tiny_tape *tape) { tinyllm_tape_zero(tape); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_tape_mark tinygnn_tape_now(const tiny_tape *tape) { return tinyllm_tape_now(tape); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API void tinygnn_tape_release(tiny_tape *tape, tiny_tape_mark mark) { tinyllm_tape_release(tape, mark); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_new(tiny_tape *tape, tiny_dtype dtype, int rank, const tiny_idx *dim) { return tinyllm_tape_new(tape, dtype, rank, dim); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_status tinygnn_tape_op(tiny_tape *tape, const tiny_op *op, tiny_tensor *out) { return tinyllm_tape_op(tape, op, out); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_call(tiny_tape *tape, int kind, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *c, const tiny_tensor *d, const void *params) { return tinyllm_tape_call(tape, kind, a, b, c, d, params); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_status tinygnn_tape_backward(tiny_tape *tape, const tiny_tensor *y, const tiny_tensor *dy) { return tinyllm_tape_backward(tape, y, dy); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_grad(tiny_tape *tape, const tiny_tensor *x) { return tinyllm_tape_grad(tape, x); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_status tinygnn_tape_segment(tiny_tape *tape, tiny_segment_fn fn, void *user, int n_in, const tiny_tensor *in, int n_out, tiny_tensor *out) { return tinyllm_tape_segment(tape, fn, user, n_in, in, n_out, out); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API const tiny_tensor *tinygnn_grad_of(tiny_grad *g, int i_output) { return tinyllm_grad_of(g, i_output); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API int tinygnn_grad_wants(const tiny_grad *g, int i_input) { return tinyllm_grad_wants(g, i_input); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API int tinygnn_grad_dry(const tiny_grad *g) { return tinyllm_grad_dry(g); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_ctx *tinygnn_grad_ctx(const tiny_grad *g) { return tinyllm_grad_ctx(g); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_status tinygnn_grad_new(tiny_grad *g, tiny_dtype dtype, int rank, const tiny_idx *dim, tiny_tensor *y) { return tinyllm_grad_new(g, dtype, rank, dim, y); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_status tinygnn_grad_run(tiny_grad *g, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params, tiny_tensor *y) { return tinyllm_grad_run(g, kind, a, b, params, y); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_status tinygnn_grad_op(tiny_grad *g, const tiny_op *op) { return tinyllm_grad_op(g, op); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_status tinygnn_grad_add(tiny_grad *g, int i_input, const tiny_tensor *dx) { return tinyllm_grad_add(g, i_input, dx); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_status tinygnn_grad_give(tiny_grad *g, int i_input, int kind, const tiny_tensor *a, const tiny_tensor *b, const void *params) { return tinyllm_grad_give(g, i_input, kind, a, b, params); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_linear(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, int act) { return tinyllm_tape_linear(tape, x, w, bias, act); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_add(tiny_tape *tape, const tiny_tensor *a, const tiny_tensor *b) { return tinyllm_tape_add(tape, a, b); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_sub(tiny_tape *tape, const tiny_tensor *a, const tiny_tensor *b) { return tinyllm_tape_sub(tape, a, b); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_mul(tiny_tape *tape, const tiny_tensor *a, const tiny_tensor *b) { return tinyllm_tape_mul(tape, a, b); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_scale(tiny_tape *tape, const tiny_tensor *x, double alpha, double beta) { return tinyllm_tape_scale(tape, x, alpha, beta); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_clamp(tiny_tape *tape, const tiny_tensor *x, double low, double high) { return tinyllm_tape_clamp(tape, x, low, high); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_leaky_relu(tiny_tape *tape, const tiny_tensor *x, double slope) { return tinyllm_tape_leaky_relu(tape, x, slope); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_mean(tiny_tape *tape, const tiny_tensor *x) { return tinyllm_tape_mean(tape, x); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_constant(tiny_tape *tape, const tiny_tensor *x) { return tinyllm_tape_constant(tape, x); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_reshape(tiny_tape *tape, const tiny_tensor *x, int rank, const tiny_idx *dim) { return tinyllm_tape_reshape(tape, x, rank, dim); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_concat(tiny_tape *tape, int n, const tiny_tensor *x, int axis) { return tinyllm_tape_concat(tape, n, x, axis); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_pad(tiny_tape *tape, const tiny_tensor *x, const tiny_idx *before, const tiny_idx *after) { return tinyllm_tape_pad(tape, x, before, after); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_hash_gather(tiny_tape *tape, const tiny_tensor *z, const tiny_tensor *index, const tiny_tensor *c) { return tinyllm_tape_hash_gather(tape, z, index, c); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_upsample2x(tiny_tape *tape, const tiny_tensor *x) { return tinyllm_tape_upsample2x(tape, x); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_channel_pool(tiny_tape *tape, const tiny_tensor *x, tiny_idx n_out) { return tinyllm_tape_channel_pool(tape, x, n_out); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_conv_transpose(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *w, const tiny_tensor *bias, const tiny_conv2d_params *params) { return tinyllm_tape_conv_transpose(tape, x, w, bias, params); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_batch_norm(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *g, const tiny_tensor *b, const tiny_tensor *run_mean, const tiny_tensor *run_var, const tiny_batch_norm_params *params) { return tinyllm_tape_batch_norm(tape, x, g, b, run_mean, run_var, params); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_cross_entropy(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *label, double smoothing) { return tinyllm_tape_cross_entropy(tape, x, label, smoothing); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_mse(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *target) { return tinyllm_tape_mse(tape, x, target); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_huber(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *target, double delta) { return tinyllm_tape_huber(tape, x, target, delta); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_kl_distill(tiny_tape *tape, const tiny_tensor *student, const tiny_tensor *teacher, double temperature) { return tinyllm_tape_kl_distill(tape, student, teacher, temperature); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_status tinygnn_hvp(tiny_ctx *ctx, const tiny_param *params, size_t n, tiny_gradient_fn fn, void *user, const tiny_tensor *v, const tiny_tensor *h) { return tinyllm_hvp(ctx, params, n, fn, user, v, h); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_status tinygnn_train(tiny_ctx *ctx, const tiny_train_desc *desc, tiny_train_state *last) { return tinyllm_train(ctx, desc, last); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_tensor tinygnn_tape_rows(tiny_tape *tape, const tiny_tensor *data, const uint32_t *sample, tiny_idx n) { return tinyllm_tape_rows(tape, data, sample, n); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_status tinygnn_params_save(tiny_ctx *ctx, const char *path, const tiny_param *params, size_t n, const tiny_optim *opt) { return tinyllm_params_save(ctx, path, params, n, opt); }
 #endif
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_status tinygnn_params_load(tiny_ctx *ctx, const char *path, const tiny_param *params, size_t n, tiny_optim *opt) { return tinyllm_params_load(ctx, path, params, n, opt); }
 #endif
 #endif
@@ -40602,8 +40803,11 @@ TINYI_FN int tinyi_net_wants(const tgnn_stage *s, int i, tinyi_net_weight *w);
 TINYI_FN tiny_status tinyi_net_graphs_open(tiny_ctx *ctx, const tgnn_net *net, const tgnn_graph *g, const int32_t *relation, int64_t n_relation, tinyi_net_graphs *out);
 TINYI_FN void tinyi_net_graphs_close(tiny_ctx *ctx, tinyi_net_graphs *g);
 TINYI_FN void tinyi_net_rows(const tiny_tensor *x, float *y);
+#ifndef TINYI_NO_QUANT
 TINYI_FN void tinyi_nearest_fill(tgnn_nearest *to, const float *step, const float *bits, tiny_idx n, int published, uint64_t *room);
+#endif
 
+#ifndef TINYI_NO_QUANT
 /* The products of a net; raw, positive: of the features of the input. A layer of another kind is refused. */
 TINYI_FN tiny_status tinyi_a2q_maps(tiny_ctx *ctx, const tgnn_net *net, int raw, int positive, tgnn_a2q_net *q);
 /* The values of all maps in one block, n_steps for each that is not raw; cleared. */
@@ -40616,8 +40820,34 @@ TINYI_FN tiny_status tinyi_a2q_fits(tiny_ctx *ctx, const tgnn_net *net, const tg
 TINYI_FN tiny_status tinyi_a2q_matrix(tiny_ctx *ctx, tiny_idx rows, tiny_idx cols, tiny_tensor *t);
 /* 1 / sqrt(edges into each node), 0 where there are none */
 TINYI_FN void tinyi_a2q_degrees(const tiny_sparse *g, float *root);
+#endif
+#ifndef TINYI_NO_QUANT
 TINYI_FN tiny_status tinyi_quant_turn(tiny_ctx *ctx, tgnn_quant *quant);
+#endif
 TINYI_C_END
+
+/* src/gnn/ops.c - the rows of graph networks beside those of core and math, and the functions that know both */
+
+#ifdef TINYI_NO_QUANT
+#define TINYI_HAS_QUANT 0
+#else
+#define TINYI_HAS_QUANT 1
+#endif
+
+static const tiny_op_row *tinyi_gnn_row(int kind)
+{
+    switch (kind) {
+    TINYI_OPS_GNN(TINYI_WING_CASE)
+    default: return NULL;
+    }
+}
+
+static const tinyi_wing tinyi_gnn_wing = { TGNN_OP_NONE + 1, TGNN_OP_END, tinyi_gnn_row };
+static const tinyi_wing *const tinyi_gnn_wings[] = { &tinyi_gnn_wing, TINYI_WINGS_BEFORE NULL };
+#undef TINYI_WINGS_BEFORE
+#define TINYI_WINGS_BEFORE &tinyi_gnn_wing,
+
+TINYI_DOORS(tinyi_gnn_wings)
 
 /* src/gnn/graph/inside.h - what a graph is inside */
 #ifndef TINYI_GRAPH_INSIDE_H
@@ -41428,6 +41658,7 @@ TINY_API tiny_status tgnn_rmat(tiny_ctx *ctx, int scale, int64_t n_edges, uint64
     return st;
 }
 
+#ifndef TINYI_NO_PARTITION
 /* src/gnn/graph/community.c - label propagation, and orders from labels
  *
  * Paper    U. Raghavan, R. Albert, S. Kumara, "Near linear time algorithm to detect community structures in large-scale networks", 2007;
@@ -41639,6 +41870,8 @@ TINY_API tiny_status tgnn_order_by_part(tiny_ctx *ctx, tiny_idx n, tiny_idx k, c
     return TINY_OK;
 }
 
+#endif
+#ifndef TINYI_NO_PARTITION
 /* src/gnn/graph/coarsen.h - the levels of a multilevel method: a graph, and smaller ones that look like it */
 #ifndef TINYI_COARSEN_H
 #define TINYI_COARSEN_H
@@ -41664,6 +41897,8 @@ TINYI_FN void tinyi_level_free(tiny_ctx *ctx, tinyi_level *l);
 TINYI_C_END
 #endif
 
+#endif
+#ifndef TINYI_NO_PARTITION
 /* src/gnn/graph/refine.h - moving nodes between the parts of a graph until its cut is small */
 #ifndef TINYI_REFINE_H
 #define TINYI_REFINE_H
@@ -41707,6 +41942,8 @@ TINYI_FN void tinyi_cutter_grow(tinyi_cutter *c, tiny_rng *rng, int64_t target);
 TINYI_C_END
 #endif
 
+#endif
+#ifndef TINYI_NO_PARTITION
 /* src/gnn/graph/partition.c - multilevel partition, the streaming one, and what parts cut
  *
  * Paper    G. Karypis, V. Kumar, "Multilevel k-way Partitioning Scheme for Irregular Graphs", 1998.
@@ -42093,6 +42330,8 @@ TINY_API tiny_status tgnn_partition_stream(tiny_ctx *ctx, const tgnn_graph *g, i
     return st || !info ? st : tgnn_partition_measure(ctx, g, k, desc, part, info);
 }
 
+#endif
+#ifndef TINYI_NO_PARTITION
 /* src/gnn/graph/halo.c - halo lists, and the graphs of the parts
  *
  * Method   Nodes are visited by number; the parts that a node's edges lead to are noted once each, first counted, then written: so all lists
@@ -42251,6 +42490,7 @@ TINY_API tiny_status tgnn_halo_graph(tiny_ctx *ctx, const tgnn_graph *g, const t
     return st;
 }
 
+#endif
 /* src/gnn/graph/sample.c - neighbour sampling
  *
  * Paper    W. Hamilton, R. Ying, J. Leskovec, "Inductive Representation Learning on Large Graphs", 2017 (GraphSAGE), algorithm 2;
@@ -43100,7 +43340,7 @@ TINY_API tiny_status tgnn_array_write(tiny_ctx *ctx, const char *path, const tin
     static const char *const types[TINY_DTYPE_COUNT] = { "<f4", "<f2", NULL, "<f8", "|i1", "|u1", "<i2", "<i4", "<i8" };
     char head[192];
     unsigned char bytes[4096];              /* the head, which takes 256 of it at most, then a piece after the other */
-    size_t es, n_head, total, b;
+    size_t es, n_head, total;
     tiny_idx i, count, piece, k;
     tinyi_out out;
     int a, n;
@@ -43139,7 +43379,7 @@ TINY_API tiny_status tgnn_array_write(tiny_ctx *ctx, const char *path, const tin
             case 4: { uint32_t v; memcpy(&v, from, 4); u = v; break; }
             default: memcpy(&u, from, 8);
             }
-            for (b = 0; b < es; b++) to[b] = (unsigned char)(u >> 8 * b);
+            tinyi_put_le(to, u, es);
         }
         st = tinyi_out_add(ctx, &out, bytes, (size_t)piece * es);
     }
@@ -44023,6 +44263,7 @@ TINY_API void tgnn_data_free(tiny_ctx *ctx, tgnn_data *d)
     memset(d, 0, sizeof *d);
 }
 
+#ifndef TINYI_NO_STREAM
 /* src/gnn/graph/stream.c - graphs larger than memory: sorted runs, and their merge
  * Method   Edges are read once. What symmetrize and drop_loops make of each goes into a run; a full run is sorted by destination, then
  *          source (two stable radix sorts of math/sort.h), and added to a file. Runs are merged by a heap of their first edges (D. Knuth,
@@ -44702,6 +44943,7 @@ TINY_API tiny_status tgnn_graph_convert(tiny_ctx *ctx, const char *in, const cha
     return st;
 }
 
+#endif
 /* src/gnn/layer/layer.c - graph convolutions
  * Papers   GCN: T. Kipf, M. Welling, 2017 (arXiv 1609.02907), eq. 2. GraphSAGE: W. Hamilton et al., 2017 (1706.02216), algorithm 1.
  *          GAT: P. Velickovic et al., 2018 (1710.10903), eq. 1-6. GATv2: S. Brody et al., 2022 (2105.14491), eq. 7. GIN: K. Xu et
@@ -45927,7 +46169,7 @@ TINY_API tiny_status tgnn_pool_run(tiny_ctx *ctx, const tgnn_pool *pool, const t
     return st;
 }
 
-#ifndef TINY_NO_TRAIN
+#ifndef TINYI_NO_TRAIN
 TINY_API tiny_tensor tgnn_tape_pool_score(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *p)
 {
     tiny_norm_params q;
@@ -45947,6 +46189,7 @@ TINY_API tiny_tensor tgnn_tape_pool(tiny_tape *tape, const tgnn_pool *pool, cons
 }
 #endif
 
+#ifndef TINYI_NO_QUANT
 /* src/gnn/quant/bits.c - numbers of a few bits, eight at a time
  * Method   Eight numbers of b bits are one word of 8 b bits. It is spread in three steps, halves, quarters, single numbers: each moves
  *          the upper part of every field to where the field of twice the width begins. Packing goes the same way back.
@@ -46061,6 +46304,8 @@ TINY_API void tgnn_bits_unpack(uint8_t *code, const unsigned char *from, size_t 
     if (n % 8) tinyi_bits_put(code + n / 8 * 8, tinyi_bits_spread(&w, tinyi_bits_get(from + n / 8 * (size_t)bits, tgnn_bits_bytes(n % 8, bits))), n % 8);
 }
 
+#endif
+#ifndef TINYI_NO_QUANT
 /* src/gnn/quant/a2q.c - learnt steps and bits: the quantizer, its gradient, the nearest group
  * Paper    Z. Zhu et al., "A2Q: Aggregation-Aware Quantization for Graph Neural Networks", ICLR 2023 (arXiv 2302.00193): eq. 1 (quantizer),
  *          the local gradient of section 3.2, the memory penalty of section 3.3, the Nearest Neighbour Strategy (algorithm 1).
@@ -46388,13 +46633,12 @@ static void tinyi_a2q_cases(tiny_case *c)
 
 static const short tinyi_a2q_kernels[] = { -1 };
 static const tiny_op_row tinyi_row_a2q_back = {
-    "a2q_back", 0, 5, 2, 3, sizeof(tgnn_a2q_params), TINY_OP_LOOSE,
+    "a2q_back", TGNN_OP_A2Q_BACK, 5, 2, 3, sizeof(tgnn_a2q_params), TINY_OP_LOOSE,
     tinyi_a2q_shape, tinyi_a2q_back_ref, tinyi_a2q_back_fast, tinyi_a2q_back_work, tinyi_a2q_cost, tinyi_a2q_cases,
     { TINY_BOUND_EXACT, 0.0, 0.0 }, NULL, NULL, NULL, tinyi_a2q_kernels,
     "the gradient of a2q: straight through for x, local or of the task for steps and bits"
 };
 
-#ifndef TINY_NO_TRAIN
 static tiny_status tinyi_a2q_grad(tiny_grad *g, const tiny_op *op)
 {
     tiny_tensor want[TINY_OP_MAX_OUT], d[3];
@@ -46403,7 +46647,7 @@ static tiny_status tinyi_a2q_grad(tiny_grad *g, const tiny_op *op)
     int i;
     memset(want, 0, sizeof want);
     back.row = &tinyi_row_a2q_back;
-    back.kind = 0;
+    back.kind = TGNN_OP_A2Q_BACK;
     back.in[TINYI_A2Q_DY] = tiny_grad_of(g, 0);
     if (!back.in[TINYI_A2Q_DY]) return TINY_OK;
     for (i = 0; i < TINY_OP_MAX_OUT; i++) back.out[i] = NULL;
@@ -46416,10 +46660,9 @@ static tiny_status tinyi_a2q_grad(tiny_grad *g, const tiny_op *op)
     for (i = 0; !st && i < (op->in[TINYI_A2Q_BIT] ? 3 : 2); i++) st = tiny_grad_add(g, i, &d[i]);
     return st;
 }
-#endif
 
 static const tiny_op_row tinyi_row_a2q = {
-    "a2q", 0, 4, 2, 1, sizeof(tgnn_a2q_params), TINY_OP_LOOSE,
+    "a2q", TGNN_OP_A2Q, 4, 2, 1, sizeof(tgnn_a2q_params), TINY_OP_LOOSE,
     tinyi_a2q_shape, tinyi_a2q_ref, tinyi_a2q_fast, NULL, tinyi_a2q_cost, tinyi_a2q_cases,
     { TINY_BOUND_EXACT, 0.0, 0.0 }, NULL, TINYI_GRAD(tinyi_a2q_grad), NULL, tinyi_a2q_kernels,
     "xq = a sign(x) floor(min(|x| / a, 2^(b - 1) - 1) + 1/2), a and b of each row, column or group"
@@ -46432,6 +46675,7 @@ TINY_API tiny_status tgnn_a2q(tiny_ctx *ctx, const tiny_tensor *x, const tiny_te
 {
     tiny_op op;
     memset(&op, 0, sizeof op);
+    op.kind = TGNN_OP_A2Q;
     op.row = &tinyi_row_a2q;
     op.in[TINYI_A2Q_X] = x;
     op.in[TINYI_A2Q_STEPS] = step;
@@ -46537,6 +46781,8 @@ TINY_API tiny_status tgnn_nearest_assign(tiny_ctx *ctx, const tgnn_nearest *g, c
     return TINY_OK;
 }
 
+#endif
+#ifndef TINYI_NO_FIT
 /* src/gnn/train/pass.h - a net on a tape: the same layers as gnn/layer/layer.c, made of operations that have gradients, with dropout and
  * batch norms that only training knows
  *
@@ -46546,7 +46792,6 @@ TINY_API tiny_status tgnn_nearest_assign(tiny_ctx *ctx, const tgnn_nearest *g, c
 #ifndef TINYI_GNN_PASS_H
 #define TINYI_GNN_PASS_H
 TINYI_C_BEGIN
-#ifndef TINY_NO_TRAIN
 
 #define TINYI_PASS_PARAMS (TGNN_NET_MOST * (TGNN_LAYER_WEIGHTS + 4 + 8))   /* weights, norms, and what a quantizer learns */
 typedef struct tinyi_pass_norm { tiny_tensor g, b, mean, var; } tinyi_pass_norm;
@@ -46612,7 +46857,9 @@ TINYI_FN void tinyi_pass_input_close(tinyi_pass *p, tinyi_pass_input *in);
 
 /* steps and bits of gnn/quant/a2q_net.h as the guest of a pass, until it is closed */
 struct tgnn_a2q_net;
+#ifndef TINYI_NO_QUANT
 TINYI_FN tiny_status tinyi_a2q_join(struct tgnn_a2q_net *q, tinyi_pass *p);
+#endif
 
 /* for a guest: dropout of x; x W' of weight w (x NULL: of the sparse rows); y and bias i_bias (below 0: none); a sum along the edges */
 TINYI_FN tiny_tensor tinyi_pass_drop(tinyi_pass_at *a, const tiny_tensor *x, float drop);
@@ -46625,10 +46872,11 @@ TINYI_FN tiny_tensor tinyi_pass_run(tiny_tape *t, tinyi_pass *p, const tinyi_pas
 typedef tiny_tensor (*tinyi_pass_fn)(tiny_tape *t, void *user);
 TINYI_FN tiny_status tinyi_pass_tape(tinyi_pass *p, tinyi_pass_fn fn, void *user, int no_grad, tiny_tape **out);
 
-#endif
 TINYI_C_END
 #endif
 
+#endif
+#ifndef TINYI_NO_QUANT
 /* src/gnn/quant/a2q_net.c - steps and bits of a net as parameters of its training
  * Paper    Z. Zhu et al., A2Q (arXiv 2302.00193), sections 3.1 to 3.3; the settings are those of the authors' program for a GCN on Cora.
  * Method   The quantizers are operations on the tape of the pass. After the way back the penalty adds its slope to the bits,
@@ -46948,7 +47196,6 @@ TINY_API tiny_status tgnn_a2q_net_run(tiny_ctx *ctx, const tgnn_net *net, const 
     return tinyi_net_run_by(ctx, net, in, y, before, tinyi_a2q_run_stage, &r);
 }
 
-#ifndef TINY_NO_TRAIN
 /* ---- training */
 
 typedef struct tinyi_a2q_learn {
@@ -46969,6 +47216,7 @@ static tiny_tensor tinyi_a2q_call(tinyi_pass_at *a, const tiny_tensor *x, float 
     tiny_op op;
     memset(&op, 0, sizeof op);
     memset(out, 0, sizeof out);
+    op.kind = TGNN_OP_A2Q;
     op.row = tgnn_a2q_row();
     op.in[0] = x;
     op.in[1] = &s;
@@ -47182,8 +47430,9 @@ tiny_status tinyi_a2q_join(tgnn_a2q_net *q, tinyi_pass *p)
     p->guest = &l->guest;
     return TINY_OK;
 }
-#endif
 
+#endif
+#ifndef TINYI_NO_QUANT
 /* src/gnn/quant/nibble.h - the loops over codes, as packed.c calls them and each target has them */
 #ifndef TINYI_GNN_NIBBLE_H
 #define TINYI_GNN_NIBBLE_H
@@ -47208,6 +47457,8 @@ TINYI_FN const tinyi_nibble_kernels *tinyi_nibble_kernels_of(const tinyi_kernels
 TINYI_C_END
 #endif
 
+#endif
+#ifndef TINYI_NO_QUANT
 /* src/gnn/quant/packed.c - packed rows, their product with bytes, and sums of nibbles
  * Paper    Z. Zhu et al., A2Q (arXiv 2302.00193), section 3.1: X = diag(a) Xint, W = Wint diag(s), so XW is (Xint Wint) scaled by a_i s_j.
  * Method   Product: some thousand rows at a time are unpacked into bytes, which the house's int8 product takes with both scales. Sum: the
@@ -47633,6 +47884,8 @@ TINY_API tiny_status tgnn_nibbles_sum(tiny_ctx *ctx, const tiny_sparse *a, const
     return tiny_parallel_loose(ctx, 0, 0, 0, tinyi_nibble_sum_run, &s);
 }
 
+#endif
+#ifndef TINYI_NO_QUANT
 /* src/gnn/quant/quant.c - a trained net made whole, and run
  * Paper    Z. Zhu et al., A2Q (arXiv 2302.00193), section 3.1 and its appendix on integer arithmetic.
  * Formula  gcn, D the edges into each node:  Z = a_i s_j (Xint Wint);  B = quant(D^-1/2 Z) by column, steps t_j;
@@ -47923,6 +48176,7 @@ TINY_API tiny_status tgnn_quant_run(tiny_ctx *ctx, const tgnn_quant *n, const tg
     return tinyi_net_run_by(ctx, n->net, in, y, before, tinyi_quant_step, &r);
 }
 
+#endif
 /* src/gnn/embed/fastrp.c - FastRP
  * Paper    H. Chen, S. Sultan, Y. Tian, M. Chen, S. Skiena, "Fast and Accurate Network Embeddings via Very Sparse Random Projection",
  *          2019 (arXiv 1908.11512), section 3; R after P. Li, T. Hastie, K. Church, "Very Sparse Random Projections", 2006.
@@ -48430,6 +48684,7 @@ TINY_API tiny_status tgnn_fastrp(tiny_ctx *ctx, const tgnn_graph *g, const tgnn_
     return st;
 }
 
+#ifndef TINYI_NO_FIT
 /* src/gnn/train/data.c
  * Plane    principal components: K. Pearson, 1901; eigenvectors of the covariance of the columns, summed in double. */
 #include <string.h>
@@ -48627,6 +48882,8 @@ TINY_API tiny_status tgnn_plane(tiny_ctx *ctx, const tiny_tensor *x, const tiny_
     return st;
 }
 
+#endif
+#ifndef TINYI_NO_PARTITION
 /* src/gnn/graph/coarsen.c - heavy-edge matching, and the graph that is left of it
  *
  * Paper    G. Karypis, V. Kumar, "A Fast and High Quality Multilevel Scheme for Partitioning Irregular Graphs", 1998, section 3.1; pairs
@@ -49027,6 +49284,8 @@ TINYI_FN tiny_status tinyi_level_shrink(tiny_ctx *ctx, tinyi_level *fine, int64_
     return st;
 }
 
+#endif
+#ifndef TINYI_NO_PARTITION
 /* src/gnn/graph/refine.c - passes of best moves with hill climbing, balance, and growing a first half
  *
  * Paper    C. Fiduccia, R. Mattheyses, "A Linear-Time Heuristic for Improving Network Partitions", 1982; for k parts after G. Karypis,
@@ -49395,6 +49654,7 @@ TINYI_FN void tinyi_cutter_grow(tinyi_cutter *c, tiny_rng *rng, int64_t target)
     }
 }
 
+#endif
 /* src/gnn/graph/inflate.c - unpacking of DEFLATE streams
  * Papers   P. Deutsch, "DEFLATE Compressed Data Format Specification", RFC 1951, and "GZIP file format", RFC 1952, 1996.
  * Method   Canonical Huffman codes, decoded bit by bit from the counts of each length: no tables to build, 1 to 15 steps a symbol.
@@ -50299,9 +50559,8 @@ static void tinyi_net_say_stage(tinyi_net_text *t, const tgnn_stage *s, int firs
 void tinyi_net_put_f32(unsigned char *to, const float *v)
 {
     uint32_t bits;
-    int k;
     memcpy(&bits, v, 4);
-    for (k = 0; k < 4; k++) to[k] = (unsigned char)(bits >> 8 * k);
+    tinyi_put_le32(to, bits);
 }
 
 /* the whole file of weights into one block */
@@ -50380,13 +50639,12 @@ TINY_API tiny_status tgnn_net_write(tiny_ctx *ctx, const char *path, const tgnn_
     return st ? st : tinyi_net_write_json(ctx, path, net);
 }
 
+#ifndef TINYI_NO_FIT
 /* src/gnn/train/pass.c - layers on a tape
  * Papers   the layers: see gnn/layer/layer.c. Dropout: N. Srivastava et al., JMLR 15, 2014; of attention as in P. Velickovic et al., 2018.
  *          Batch norm: S. Ioffe, C. Szegedy, 2015; folded: g / sqrt(var + eps) goes into the rows of the Linear before it.
  * Left out features of edges (gine, and edge of transformer): there are no data of ours to train them with.                            */
 #include <string.h>
-
-#ifndef TINY_NO_TRAIN
 
 #define TINYI_PASS_EPS 1e-5                 /* of batch norms */
 
@@ -50981,8 +51239,9 @@ tiny_status tinyi_pass_tape(tinyi_pass *p, tinyi_pass_fn fn, void *user, int no_
     *out = t;
     return TINY_OK;
 }
-#endif
 
+#endif
+#ifndef TINYI_NO_QUANT
 /* src/gnn/quant/nibble.c - compiles the loops over codes once for each target, and chooses among them */
 #include <string.h>
 
@@ -51081,6 +51340,8 @@ const tinyi_nibble_kernels *tinyi_nibble_kernels_of(const tinyi_kernels *k)
     }
 }
 
+#endif
+#ifndef TINYI_NO_FIT
 /* src/gnn/train/kit.h - the loop that nodes, links and graphs have in common */
 #ifndef TINYI_GNN_KIT_H
 #define TINYI_GNN_KIT_H
@@ -51088,8 +51349,6 @@ TINYI_C_BEGIN
 
 /* The area under the ROC curve: the first scores should be the larger ones. order: room for n numbers. NaN where one of the two kinds has none. */
 TINYI_FN tiny_status tinyi_area(tiny_ctx *ctx, const float *score, uint32_t *order, tiny_idx first, tiny_idx n, double *area);
-
-#ifndef TINY_NO_TRAIN
 
 typedef struct tinyi_kit {
     tiny_ctx *ctx;
@@ -51110,15 +51369,14 @@ TINYI_FN tiny_status tinyi_kit_check(tiny_ctx *ctx, const tgnn_net *net, const t
 /* log sum e^y - y[label] of a row, in double, and whether its largest number (the first of equals) stands at the label */
 TINYI_FN double tinyi_kit_row(const float *y, tiny_idx n, int32_t label, int *right);
 
-#endif
 TINYI_C_END
 #endif
 
+#endif
+#ifndef TINYI_NO_FIT
 /* src/gnn/train/kit.c - steps of Adam, epochs judged, early stopping */
 #include <math.h>
 #include <string.h>
-
-#ifndef TINY_NO_TRAIN
 
 tiny_status tinyi_kit_check(tiny_ctx *ctx, const tgnn_net *net, const tgnn_train_desc *d)
 {
@@ -51232,14 +51490,13 @@ tiny_status tinyi_kit_run(tinyi_kit *k, tgnn_epoch *last)
     tiny_free(k->ctx, best);
     return st;
 }
-#endif
 
+#endif
+#ifndef TINYI_NO_FIT
 /* src/gnn/train/nodes.c - classes of nodes, all nodes in each step (full batch)
  * Paper    T. Kipf, M. Welling, 2017 (arXiv 1609.02907), section 3.1: cross-entropy over the nodes that have a label for training. */
 #include <math.h>
 #include <string.h>
-
-#ifndef TINY_NO_TRAIN
 
 typedef struct tinyi_node_task {
     tinyi_pass *pass;
@@ -51367,7 +51624,9 @@ TINY_API tiny_status tgnn_train_nodes(tiny_ctx *ctx, tgnn_net *net, const tgnn_n
         if (!task.order) st = tiny_ctx_status(ctx);
     }
     if (!st) st = tinyi_pass_open(ctx, net, desc->batch_norm, desc->seed, &task.pass);
+#ifndef TINYI_NO_QUANT                      /* only that feature opens one */
     if (!st && desc->a2q) st = tinyi_a2q_join(desc->a2q, task.pass);
+#endif
     if (!st) st = tinyi_pass_input_open(task.pass, data->graph, data->relation, data->n_relation, data->x, 1, &task.in);
     if (!st) st = tinyi_pass_tape(task.pass, tinyi_node_logits, &task, 1, &task.eyes);
     kit.ctx = ctx;
@@ -51386,8 +51645,9 @@ TINY_API tiny_status tgnn_train_nodes(tiny_ctx *ctx, tgnn_net *net, const tgnn_n
     tiny_free(ctx, task.order);
     return st;
 }
-#endif
 
+#endif
+#ifndef TINYI_NO_FIT
 /* src/gnn/train/graphs.c - classes of graphs, some graphs in each step
  * Paper    K. Xu, W. Hu, J. Leskovec, S. Jegelka, 2019 (arXiv 1810.00826), section 7: batches, sums over nodes, the step halved.
  * Method   A step takes the rows of its graphs out of the union of all, which are graphs again one after the other. Graphs are drawn in an
@@ -51395,8 +51655,6 @@ TINY_API tiny_status tgnn_train_nodes(tiny_ctx *ctx, tgnn_net *net, const tgnn_n
  *          most edges that a batch can have. */
 #include <math.h>
 #include <string.h>
-
-#ifndef TINY_NO_TRAIN
 
 typedef struct tinyi_graph_task {
     tiny_ctx *ctx;
@@ -51639,7 +51897,9 @@ TINY_API tiny_status tgnn_train_graphs(tiny_ctx *ctx, tgnn_net *net, const tgnn_
     t.order = t.train ? t.train + data->n_graphs : NULL;
     if (!st) st = tinyi_graph_room(&t);
     if (!st) st = tinyi_pass_open(ctx, net, desc->batch_norm, desc->seed, &t.pass);
+#ifndef TINYI_NO_QUANT                      /* only that feature opens one */
     if (!st && desc->a2q) st = tinyi_a2q_join(desc->a2q, t.pass);
+#endif
     if (!st) st = tinyi_graph_largest(&t);
     if (!st) st = tinyi_pass_tape(t.pass, tinyi_graph_logits, &t, 1, &t.eyes);
     kit.ctx = ctx;
@@ -51663,8 +51923,9 @@ TINY_API tiny_status tgnn_train_graphs(tiny_ctx *ctx, tgnn_net *net, const tgnn_
     tiny_free(ctx, t.x);
     return st;
 }
-#endif
 
+#endif
+#ifndef TINYI_NO_FIT
 /* src/gnn/train/links.c - links: a net gives each node a vector, and a pair is a link the likelier the larger their product is
  * Papers   T. Kipf, M. Welling, "Variational Graph Auto-Encoders", 2016 (arXiv 1611.07308), section 2, the form that is not variational:
  *          p = 1 / (1 + e^-(z_s . z_d)), cross-entropy over the edges and as many pairs that are drawn anew for each step.
@@ -51839,8 +52100,6 @@ TINY_API tiny_status tgnn_links_area(tiny_ctx *ctx, const tiny_tensor *z, const 
     return st;
 }
 
-#ifndef TINY_NO_TRAIN
-
 typedef struct tinyi_link_task {
     tiny_ctx *ctx;
     tinyi_pass *pass;
@@ -51945,8 +52204,9 @@ TINY_API tiny_status tgnn_train_links(tiny_ctx *ctx, tgnn_net *net, const tgnn_l
     tiny_free(ctx, t.src);
     return st;
 }
-#endif
 
+#endif
+#ifndef TINYI_NO_QUANT
 /* src/gnn/quant/quant_file.c - nets of whole numbers from files, and into them
  *
  * The file is walked once to note where each tensor lies, then everything is looked at together: which are missing, whether they say the
@@ -52277,6 +52537,7 @@ TINY_API tiny_status tgnn_quant_write(tiny_ctx *ctx, const char *path, const tgn
     return st ? st : tinyi_net_write_json(ctx, path, n->net);
 }
 
+#endif
 /* src/gnn/tinygnn.c - for the stitched form, the bodies of src/gnn that have no header of their own */
 #ifdef TINYI_STITCHED
 #endif

@@ -878,6 +878,15 @@ static text list_features(int table)
     return t;
 }
 
+static void manual_features(text *t, int wing)
+{
+    int i, tier;
+    for (tier = RUN; tier <= LAB; tier++)
+        for (i = 0; i < n_features; i++)
+            if (features[i].tier == tier && (!features[i].wing || features[i].wing == wing))
+                put(t, " *     %s_WITH_%-*s %-5s  %s\n", wing_macros[features[i].wing], 24 - (int)strlen(wing_macros[features[i].wing]) - 6, features[i].name, tier_names[tier], features[i].what);
+}
+
 /* What the switches come to: TINYI_CANT_F where F or what it needs is refused, TINYI_NO_F where it is left out. Of core and math
  * the header that brings the bodies decides; where the other one is to be implemented in the same unit too, all of it is there. */
 static void emit_choice(text *t, int wing)
@@ -959,7 +968,14 @@ static text make_header(const char *dir, const char *name, const char *licence)
     if (f->raw[skip] == '\n') skip++;
 
     section(&t, "the manual");
-    put_n(&t, f->raw, skip);
+    {
+        const char *mark = strstr(f->raw, "@features\n");
+        if (!mark || mark > f->raw + skip) die("src/%s: the manual has no line @features", root);
+        put_n(&t, f->raw, (size_t)(mark - f->raw));
+        manual_features(&t, layer(root));
+        mark = line_end(mark);
+        put_n(&t, mark, (size_t)(f->raw + skip - mark));
+    }
     put(&t, "\n#ifdef TINYI_STITCH_PART       /* the header includes itself: once for each SIMD target */\n");
     for (i = 0; i < n_files; i++) {
         if (files[i].part != PASS) continue;

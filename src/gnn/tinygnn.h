@@ -39,9 +39,14 @@
  *     TINY_NO_MALLOC     no default allocator: the context must be given one
  *     TINY_NO_HUGE_PAGES  large blocks of the default allocator are not asked for in pages of 2 MB (Linux)
  *     TINY_NO_MESSAGES   no sentences about what is wrong: the message of a context is the text of its status
- *     TINY_NO_CONFORM    leaves the conformance kit out
- *     TINY_NO_TRAIN      leaves gradients, tape, optimisers and training out
  *     TINY_ASSERT(x)     the check of our own promises; empty unless defined
+ *
+ * Features (docs/options.md)
+ *     What reads graphs and runs layers and nets over them is on by default. TINYGNN_TOOLS adds what trains, cuts and converts, TINYGNN_LAB the published
+ *     systems, TINYGNN_ALL both. One by one: TINYGNN_WITH_X adds X and what it needs, TINYGNN_NO_X leaves X out and what
+ *     needs it. Everything is declared whatever is chosen; a call of what is left out does not link. Only the file with
+ *     TINYGNN_IMPLEMENTATION reads these switches. A unit with both implementations defines both before the first include.
+@features
  *
  * Memory
  *     All memory comes from the allocator of the context (malloc unless you give one), before the work starts: kernels
@@ -73,9 +78,6 @@
  */
 #ifndef TINYI_TINYGNN_H
 #define TINYI_TINYGNN_H
-#ifdef TINY_ONLY_MODELS
-#error "tinygnn.h: TINY_ONLY_MODELS leaves out what graphs are computed with"
-#endif
 #ifdef TINYLLM_ONLY_CHAT
 #error "tinygnn.h: TINYLLM_ONLY_CHAT leaves out what graphs are computed with"
 #endif

@@ -41,24 +41,19 @@
  *     TINY_NO_MALLOC     no default allocator: the context must be given one
  *     TINY_NO_HUGE_PAGES  large blocks of the default allocator are not asked for in pages of 2 MB (Linux)
  *     TINY_NO_MESSAGES   no sentences about what is wrong: the message of a context is the text of its status
- *     TINY_NO_CONFORM    leaves the conformance kit out
- *     TINY_NO_TRAIN      leaves gradients, tape, optimisers and training out
- *     TINY_ONLY_MODELS   leaves out what no language model computes with: linear algebra, sparse forms, transforms, convolutions,
- *                        edges of graphs, slopes and losses; TINY_NO_TRAIN goes with it
  *     TINYLLM_FEW_FORMATS  the block formats Q8_0, Q4_0, Q4_K and Q6_K only, beside plain numbers
  *     TINYLLM_ONLY_ARCH  models of this architecture and no other: -DTINYLLM_ONLY_ARCH=llama, a name of docs/architectures.md with _ for - and .
  *     TINYLLM_ONLY_TOKENIZER  vocabularies of this kind and no other: SPM, BPE, WORDPIECE, UNIGRAM, RWKV or PLAMO2
  *     TINYLLM_ONLY_CHAT  what continues a text: sessions, sampling, GGUF files. Grammars, adapters, encoders, repacked weights, other ranks, other files of
- *                        models and tiny_run of operations by their kind are refused; wants TINY_ONLY_MODELS
- *     TINYLLM_NO_TEMPLATES  chat templates without their language: six forms are known by their marks (src/llm/chat/forms.c), others refused
- *     TINYLLM_NO_FLASH   leaves pruned matrices in tiles of compressed lists out
- *     TINYLLM_NO_GPTQ    leaves out what rounds weights by the inputs they saw: statistics of inputs, plain codes, GPTQ, AWQ, SmoothQuant, folds
- *     TINYLLM_NO_VPTQ    leaves out weights as vectors of code books and the k-means that makes them; TINYLLM_NO_GPTQ does so too
- *     TINYLLM_NO_TRAIN   leaves out stories, their trainer and the judge of story models
- *     TINYLLM_NO_BIPOLAR  leaves out products on bit planes (src/llm/quant/bipolar.h)
- *     TINYLLM_NO_BITWEIGHT  leaves out products digit by digit and the cycles of arrays that compute them (src/llm/quant/bitweight.h)
- *     TINYLLM_NO_WEAVE   leaves out bit-weaved data sets and their trainer
+ *                        models and tiny_run of operations by their kind are refused; nothing of TINYLLM_TOOLS and TINYLLM_LAB goes with it
  *     TINY_ASSERT(x)     the check of our own promises; empty unless defined
+ *
+ * Features (docs/options.md)
+ *     What runs a model file is on by default. TINYLLM_TOOLS adds what makes or changes models, TINYLLM_LAB the published
+ *     systems, TINYLLM_ALL both. One by one: TINYLLM_WITH_X adds X and what it needs, TINYLLM_NO_X leaves X out and what
+ *     needs it. Everything is declared whatever is chosen; a call of what is left out does not link. Only the file with
+ *     TINYLLM_IMPLEMENTATION reads these switches. A unit with both implementations defines both before the first include.
+@features
  *
  * Memory
  *     All memory comes from the allocator of the context (malloc unless you give one), before the work starts: kernels

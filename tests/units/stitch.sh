@@ -40,9 +40,10 @@ X
     printf '/* kernels */\n#include "math/one.simd.h"\n' >math/kernels.h
     printf 'static float tinyi_k(float x) { return x; }\n' >math/one.simd.h
     for w in llm gnn; do
-        printf '/* manual of %s */\n#ifndef %s_H\n#define %s_H\n#include "math/b.h"\n#endif\n' $w $w $w >$w/tiny$w.h
+        printf '/* manual of %s\n@features\n */\n#ifndef %s_H\n#define %s_H\n#include "math/b.h"\n#endif\n' $w $w $w >$w/tiny$w.h
         printf '/* %s */\n#include "%s/tiny%s.h"\n' $w $w $w >$w/tiny$w.c
     done
+    printf 'CORE all BASE:\n    = all\n    core/*\n    math/*\nMORE all TOOLS:\n    = more\n    core/more\nL llm BASE:\n    = l\n    llm/*\nG gnn BASE:\n    = g\n    gnn/*\n' >features.txt
     cd "$home" || exit 1
 }
 home=$(pwd)
@@ -121,6 +122,35 @@ tree; printf '/* c */\n#ifndef C_H\n#define C_H\n#endif\n' >"$dir/src/core/c.h";
 refused 'do not include the same files of core/ and math/'
 tree; sed 1d "$dir/src/llm/tinyllm.h" >"$dir/x"; mv "$dir/x" "$dir/src/llm/tinyllm.h"
 refused 'does not begin with its manual'
+
+# features
+more() { # a file of a feature that can be left out, which the shared text includes
+    tree
+    printf '/* more */\n#ifndef MORE_H\n#define MORE_H\nTINY_API int tiny_more(void);\n#endif\n' >"$dir/src/core/more.h"
+    printf '/* more.c */\n#include "core/more.h"\nTINY_API int tiny_more(void) { return 1; }\n' >"$dir/src/core/more.c"
+    printf '#include "core/more.h"\n' >>"$dir/src/math/b.c"
+}
+more
+ok tinyllm '#ifndef TINYI_NO_MORE'
+ok tinyllm '#if !defined TINYI_CANT_MORE && (defined TINY_WITH_MORE || defined TINYLLM_TOOLS || defined TINYGNN_IMPLEMENTATION)'
+more; printf '#ifndef TINYI_NO_MORE\nstatic int tinyi_b_more(void) { return tiny_more(); }\n#endif\n' >>"$dir/src/math/b.c"
+ok tinyllm 'static int tinyi_b_more(void) { return tiny_more(); }'
+more; printf 'static int tinyi_b_more(void) { return tiny_more(); }\n' >>"$dir/src/math/b.c"
+refused 'src/math/b.c of CORE uses tiny_more of MORE (src/core/more.c)'
+more; printf 'int tinyi_up(void);\nint tinyi_up(void) { return 1; }\n' >>"$dir/src/math/b.c"; printf 'static int tinyi_a_up(void) { return tinyi_up(); }\n' >>"$dir/src/core/a.c"
+refused 'src/core/a.c uses tinyi_up of src/math/b.c: calls go from llm and gnn to math to core, never upward'
+tree; sed '/core/d' "$dir/src/features.txt" >"$dir/x"; mv "$dir/x" "$dir/src/features.txt"
+refused 'src/core/a.h belongs to no feature'
+tree; printf 'LATE all LAB: LATER\n' >>"$dir/src/features.txt"
+refused 'LATE needs LATER, which does not stand before it'
+tree; printf 'ODD all SOME:\n' >>"$dir/src/features.txt"
+refused 'SOME is no tier'
+tree; printf 'MORE all LAB:\n' >>"$dir/src/features.txt"
+refused 'MORE stands there twice'
+tree; rm "$dir/src/features.txt"
+refused 'there is no '
+tree; sed '/@features/d' "$dir/src/llm/tinyllm.h" >"$dir/x"; mv "$dir/x" "$dir/src/llm/tinyllm.h"
+refused 'the manual has no line @features'
 
 [ $failed -ne 0 ] || rm -rf "$dir"
 echo "$passed passed, $failed failed"

@@ -9,7 +9,7 @@
  * and -2^i where it is not. There is no zero, no sign bit and no zero point, so every pair of bits is multiplied alike: K - 2 times the
  * bits in which they differ. Signed integers go in without loss: q is (v - 1) / 2 of the code q + 2^(b-1).
  *
- * Integers are exact and the same on every target. TINYLLM_NO_BIPOLAR leaves all of this out.                                          */
+ * Integers are exact and the same on every target. It is the feature BIPOLAR of docs/options.md.                                       */
 #ifndef TINYI_BIPOLAR_H
 #define TINYI_BIPOLAR_H
 #include "core/op.h"
