@@ -128,7 +128,7 @@ more() { # a file of a feature that can be left out, which the shared text inclu
     tree
     printf '/* more */\n#ifndef MORE_H\n#define MORE_H\nTINY_API int tiny_more(void);\n#endif\n' >"$dir/src/core/more.h"
     printf '/* more.c */\n#include "core/more.h"\nTINY_API int tiny_more(void) { return 1; }\n' >"$dir/src/core/more.c"
-    printf '#include "core/more.h"\n' >>"$dir/src/math/b.c"
+    printf '#include "core/more.h"\n' >>"$dir/src/math/b.h"
 }
 more
 ok tinyllm '#ifndef TINYI_NO_MORE'
