@@ -84,11 +84,11 @@
  *   14579  what is chosen
  *   14776  internal functions
  *   14910  core/status.c
- *   14961  core/atomic.h
- *   15013  core/state.h
+ *   14961  core/atomic_inside.h
+ *   15013  core/state_inside.h
  *   15171  core/tensor.c
- *   15334  core/cpu.h
- *   15375  core/half.h
+ *   15334  core/cpu_inside.h
+ *   15375  core/half_inside.h
  *   15428  core/target.h
  *   15848  core/ctx.c
  *   16116  core/mem.c
@@ -101,37 +101,37 @@
  *   17929  core/safetensors.c
  *   18178  core/file.c
  *   18634  core/forget.c
- *   18666  core/hash.h
+ *   18666  core/hash_inside.h
  *   18689  core/checkpoint.c
  *   19346  core/time.c
  *   19397  core/net.c
  *   19676  core/comm.c
  *   20176  core/conform.c
- *   20924  math/grad.h
- *   20978  math/table.h
- *   21097  math/rows.h
- *   21162  math/walk.h
+ *   20924  math/grad_inside.h
+ *   20978  math/table_inside.h
+ *   21097  math/rows_inside.h
+ *   21162  math/walk_inside.h
  *   21281  math/binary.c
  *   21592  math/elem.c
  *   22359  math/convert.c
  *   22834  math/reduce.c
  *   23352  math/softmax.c
  *   23718  math/norm.c
- *   24245  math/gemm.h
- *   24337  math/gemm_i8.h
+ *   24245  math/gemm_inside.h
+ *   24337  math/gemm_i8_inside.h
  *   24366  math/matmul.c
  *   24724  math/layout.c
  *   25468  math/conv.c
  *   25994  math/sort.c
- *   26886  math/linalg_block.h
+ *   26886  math/linalg_block_inside.h
  *   27034  math/linalg_lu.c
  *   27381  math/linalg_qr.c
  *   27730  math/linalg_eig.c
  *   28240  math/linalg_svd.c
  *   28637  math/linalg.c
- *   28907  math/fft_way.h
+ *   28907  math/fft_way_inside.h
  *   28976  math/fft.c
- *   29450  math/hadamard.h
+ *   29450  math/hadamard_inside.h
  *   29477  math/fwht.c
  *   29663  math/attention.c
  *   30231  math/gla.c
@@ -141,9 +141,9 @@
  *   31617  math/loss.c
  *   31785  math/rope.c
  *   31928  math/patch.c
- *   32228  math/bits.h
- *   32267  math/sparse_lines.h
- *   32294  math/sparse_forms.h
+ *   32228  math/bits_inside.h
+ *   32267  math/sparse_lines_inside.h
+ *   32294  math/sparse_forms_inside.h
  *   32315  math/sparse.c
  *   32621  math/edges_inside.h
  *   32660  math/edges.c
@@ -161,7 +161,7 @@
  *   36398  core/cpu.c
  *   36653  core/hash.c
  *   36759  math/grad.c
- *   37559  math/matvec.h
+ *   37559  math/matvec_inside.h
  *   37570  math/gemm.c
  *   38187  math/gemm_i8.c
  *   38462  math/linalg_block.c
@@ -174,48 +174,48 @@
  *   40229  the shared functions forwarded, where the other header has their bodies
  *   40795  internal functions of this header
  *   40829  gnn/ops.c
- *   40852  gnn/graph/inside.h
+ *   40852  gnn/graph/graph_inside.h
  *   40905  gnn/graph/graph.c
  *   41661  gnn/graph/community.c
- *   41874  gnn/graph/coarsen.h
- *   41901  gnn/graph/refine.h
- *   41946  gnn/graph/partition.c
- *   42334  gnn/graph/halo.c
- *   42494  gnn/graph/sample.c
- *   42857  gnn/graph/inflate.h
- *   42885  gnn/graph/words.h
- *   42923  gnn/graph/npy.c
- *   43425  gnn/graph/form.h
- *   43453  gnn/graph/read.c
- *   44266  gnn/graph/stream.c
- *   44947  gnn/layer/layer.c
- *   45475  gnn/layer/net_file.h
- *   45499  gnn/layer/net.c
- *   46034  gnn/layer/pool.c
- *   46192  gnn/quant/bits.c
- *   46308  gnn/quant/a2q.c
- *   46785  gnn/train/pass.h
- *   46879  gnn/quant/a2q_net.c
- *   47435  gnn/quant/nibble.h
- *   47461  gnn/quant/packed.c
- *   47888  gnn/quant/quant.c
- *   48180  gnn/embed/fastrp.c
- *   48687  gnn/train/data.c
- *   48886  gnn/graph/coarsen.c
- *   49288  gnn/graph/refine.c
- *   49658  gnn/graph/inflate.c
- *   49999  gnn/graph/words.c
- *   50204  gnn/layer/net_file.c
- *   50642  gnn/train/pass.c
- *   51244  gnn/quant/nibble.c
- *   51344  gnn/train/kit.h
- *   51376  gnn/train/kit.c
- *   51495  gnn/train/nodes.c
- *   51650  gnn/train/graphs.c
- *   51928  gnn/train/links.c
- *   52209  gnn/quant/quant_file.c
- *   52541  gnn/tinygnn.c
- *   52554  the licence
+ *   41874  gnn/graph/coarsen_inside.h
+ *   41899  gnn/graph/refine_inside.h
+ *   41942  gnn/graph/partition.c
+ *   42330  gnn/graph/halo.c
+ *   42490  gnn/graph/sample.c
+ *   42853  gnn/graph/inflate_inside.h
+ *   42881  gnn/graph/words_inside.h
+ *   42919  gnn/graph/npy.c
+ *   43421  gnn/graph/form_inside.h
+ *   43449  gnn/graph/read.c
+ *   44262  gnn/graph/stream.c
+ *   44943  gnn/layer/layer.c
+ *   45471  gnn/layer/net_file_inside.h
+ *   45495  gnn/layer/net.c
+ *   46030  gnn/layer/pool.c
+ *   46188  gnn/quant/bits.c
+ *   46304  gnn/quant/a2q.c
+ *   46781  gnn/train/pass_inside.h
+ *   46875  gnn/quant/a2q_net.c
+ *   47431  gnn/quant/nibble_inside.h
+ *   47457  gnn/quant/packed.c
+ *   47884  gnn/quant/quant.c
+ *   48176  gnn/embed/fastrp.c
+ *   48683  gnn/train/data.c
+ *   48882  gnn/graph/coarsen.c
+ *   49284  gnn/graph/refine.c
+ *   49654  gnn/graph/inflate.c
+ *   49995  gnn/graph/words.c
+ *   50200  gnn/layer/net_file.c
+ *   50638  gnn/train/pass.c
+ *   51240  gnn/quant/nibble.c
+ *   51340  gnn/train/kit_inside.h
+ *   51372  gnn/train/kit.c
+ *   51491  gnn/train/nodes.c
+ *   51646  gnn/train/graphs.c
+ *   51924  gnn/train/links.c
+ *   52205  gnn/quant/quant_file.c
+ *   52537  gnn/tinygnn.c
+ *   52550  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -321,7 +321,7 @@
  * V_DOTPROD (the same on ARM), V_I8MM (ARM multiplies two rows by two), V_EXTRA (a second pass of avx2 or neon for one more instruction).
  *
  *   v_load v_store            any alignment; the _n forms touch the first n <= V_LANES lanes only, other lanes are read as 0
- *   v_load_f16 v_load_bf16    16-bit floats; stores round to nearest, ties to even, NaN stays NaN (quiet), as core/half.h
+ *   v_load_f16 v_load_bf16    16-bit floats; stores round to nearest, ties to even, NaN stays NaN (quiet), as core/half_inside.h
  *   v_fma(a,b,c)              a * b + c, rounded once or twice as the target can; v_fnma: c - a * b
  *   v_min v_max               a < b ? a : b and a > b ? a : b: the second operand where one is NaN or both are zeros
  *   v_round                   to nearest, ties to even; any size, and the sign of zero is kept, as in v_floor and v_trunc
@@ -1012,7 +1012,7 @@ TINYI_FORCE_INLINE v_mask vm_not(v_mask a) { return v_float(vi_xor(v_bits(a), vi
 TINYI_FORCE_INLINE int vm_any(v_mask a) { return TINYI_W(movemask_ps)(a) != 0; }
 TINYI_FORCE_INLINE int vm_all(v_mask a) { return TINYI_W(movemask_ps)(a) == 15; }
 
-/* ---- 16-bit floats, by integers as in core/half.h */
+/* ---- 16-bit floats, by integers as in core/half_inside.h */
 TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_half_load_n)(const uint16_t *p, size_t n)
 {
     uint16_t t[4] = { 0, 0, 0, 0 };
@@ -6013,7 +6013,7 @@ static void TINY_FN(tinyi_use_fft)(tinyi_kernels *k)
 
 #endif
 #ifndef TINYI_NO_LINALG
-/* src/math/linalg.simd.h - kernels of linear algebra in double; see math/linalg_block.h for what stands on them
+/* src/math/linalg.simd.h - kernels of linear algebra in double; see math/linalg_block_inside.h for what stands on them
  *
  * The v_ layer has no doubles, so a small d_ layer comes first: D_LANES doubles a vector.
  *   d_fma(a,b,c) a * b + c, d_fnma c - a * b: fused where the target can
@@ -8088,7 +8088,7 @@ static TINYI_UNUSED void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
  * V_DOTPROD (the same on ARM), V_I8MM (ARM multiplies two rows by two), V_EXTRA (a second pass of avx2 or neon for one more instruction).
  *
  *   v_load v_store            any alignment; the _n forms touch the first n <= V_LANES lanes only, other lanes are read as 0
- *   v_load_f16 v_load_bf16    16-bit floats; stores round to nearest, ties to even, NaN stays NaN (quiet), as core/half.h
+ *   v_load_f16 v_load_bf16    16-bit floats; stores round to nearest, ties to even, NaN stays NaN (quiet), as core/half_inside.h
  *   v_fma(a,b,c)              a * b + c, rounded once or twice as the target can; v_fnma: c - a * b
  *   v_min v_max               a < b ? a : b and a > b ? a : b: the second operand where one is NaN or both are zeros
  *   v_round                   to nearest, ties to even; any size, and the sign of zero is kept, as in v_floor and v_trunc
@@ -8779,7 +8779,7 @@ TINYI_FORCE_INLINE v_mask vm_not(v_mask a) { return v_float(vi_xor(v_bits(a), vi
 TINYI_FORCE_INLINE int vm_any(v_mask a) { return TINYI_W(movemask_ps)(a) != 0; }
 TINYI_FORCE_INLINE int vm_all(v_mask a) { return TINYI_W(movemask_ps)(a) == 15; }
 
-/* ---- 16-bit floats, by integers as in core/half.h */
+/* ---- 16-bit floats, by integers as in core/half_inside.h */
 TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_half_load_n)(const uint16_t *p, size_t n)
 {
     uint16_t t[4] = { 0, 0, 0, 0 };
@@ -10603,7 +10603,7 @@ static const tinyi_nibble_kernels TINY_FN(tinyi_nibble_table) = { TINYI_PASS_TAR
 #endif
 
 /* Stands behind TINY_API where each header has its own body of a shared function, for its answer depends on the operations
- * of that header: such a function is not forwarded. TINYI_DOORS (core/state.h) makes the bodies. */
+ * of that header: such a function is not forwarded. TINYI_DOORS (core/state_inside.h) makes the bodies. */
 #define TINYI_EACH
 
 #ifndef TINY_ASSERT
@@ -11995,7 +11995,7 @@ typedef struct tinyi_gemm_ahead { const unsigned char *a, *b; ptrdiff_t step; } 
  *   gemv_*_dot      y[r * y_row + c * y_col] = sum_k w[r][k] x[c][k], n_x <= 4
  *   gemv_axpy       y[j] += sum_k x[k * x_k] w[k][j]
  *   gemv_pick       y[j] += sum_k x[k] w[list[k]][j]
- *   gemm_i8_*       see math/gemm_i8.h                                                                               */
+ *   gemm_i8_*       see math/gemm_i8_inside.h                                                                               */
 /* A matrix times vectors: bytes of the matrix in a piece, and how far ahead of a row is fetched; see gemv.simd.h. */
 #ifndef TINYI_GEMV_BYTES
 #define TINYI_GEMV_BYTES (256 << 10)
@@ -12266,7 +12266,7 @@ TINYI_C_END
  * infinity in an input gives TINY_E_NUMERIC with its place. One context, one call at a time.
  *
  * A context on target REFERENCE runs the plain forms: + - * / and square roots of double in a stated order, the same
- * bits on every machine. The others run blocked forms on the context's threads, see math/linalg_block.h; their results
+ * bits on every machine. The others run blocked forms on the context's threads, see math/linalg_block_inside.h; their results
  * differ in rounding only. Cholesky and triangles stand here, the rest in math/linalg_lu.h, math/linalg_qr.h
  * (least squares too), math/linalg_eig.h and math/linalg_svd.h.                                                      */
 #ifndef TINYI_LINALG_H
@@ -12383,7 +12383,7 @@ TINYI_C_END
  *   y[i] = scale * sum over j of (-1)^(number of bits that i and j share) x[j],  i, j < block
  *
  * The order of Sylvester's matrices (1 1; 1 -1) x (1 1; 1 -1) x ... A block that is no power of two is r times one, and y = scale (H_r x H) x with
- * a Hadamard matrix of order r before it: r is 4, 8, ... times its odd part, 256 at most, and one of those that src/math/hadamard.h makes.    */
+ * a Hadamard matrix of order r before it: r is 4, 8, ... times its odd part, 256 at most, and one of those that src/math/hadamard_inside.h makes.    */
 #ifndef TINYI_FWHT_H
 #define TINYI_FWHT_H
 TINYI_C_BEGIN
@@ -14958,7 +14958,7 @@ TINY_API size_t tiny_plain(char *to, size_t room, const void *text, size_t n)
     return at + 1;
 }
 
-/* src/core/atomic.h - the few atomic operations that the teams need
+/* src/core/atomic_inside.h - the few atomic operations that the teams need
  *
  * A compiler without them (tcc) has no threads either: plain code is right there. */
 #ifndef TINYI_ATOMIC_H
@@ -15010,7 +15010,7 @@ TINYI_INLINE void tinyi_pause(void)
 
 #endif
 
-/* src/core/state.h - what a context is inside, and how our files fail */
+/* src/core/state_inside.h - what a context is inside, and how our files fail */
 #ifndef TINYI_STATE_H
 #define TINYI_STATE_H
 #if !defined _WIN32 && TINYI_HAVE_ATOMICS && !defined __wasi__ && (!defined __EMSCRIPTEN__ || defined __EMSCRIPTEN_PTHREADS__) && \
@@ -15331,7 +15331,7 @@ const char *tinyi_shape_text(const tiny_tensor *t, char text[96])
     return text;
 }
 
-/* src/core/cpu.h - what this processor can do */
+/* src/core/cpu_inside.h - what this processor can do */
 #ifndef TINYI_CPU_H
 #define TINYI_CPU_H
 TINYI_C_BEGIN
@@ -15372,7 +15372,7 @@ TINYI_FN uint64_t tinyi_cpu_used(long thread);  /* nanoseconds of processor time
 TINYI_C_END
 #endif
 
-/* src/core/half.h - 16-bit floats, one value at a time
+/* src/core/half_inside.h - 16-bit floats, one value at a time
  *
  * Formula  f16: 1 sign, 5 exponent (bias 15), 10 fraction bits; bf16: the upper half of a float. To 16 bits rounds to
  *          nearest, ties to even; subnormals are kept; what rounds past the largest value becomes infinite; NaN stays
@@ -18663,7 +18663,7 @@ TINYI_FN int tinyi_file_forget(const tiny_file *file, const unsigned char *at, s
 #endif
 }
 
-/* src/core/hash.h - a checksum of 64 bits over a stream of bytes
+/* src/core/hash_inside.h - a checksum of 64 bits over a stream of bytes
  *
  * Whether a file was cut or changed by accident, not by somebody who wants it to go unseen: it has no key.             */
 #ifndef TINYI_HASH_H
@@ -20922,7 +20922,7 @@ TINY_REF_END
 
 #endif
 #ifndef TINYI_NO_TRAIN
-/* src/math/grad.h - the gradients of the rows of math; how one is written: math/tape.h */
+/* src/math/grad_inside.h - the gradients of the rows of math; how one is written: math/tape.h */
 #ifndef TINYI_GRAD_H
 #define TINYI_GRAD_H
 TINYI_C_BEGIN
@@ -20975,7 +20975,7 @@ TINYI_C_END
 #endif
 
 #endif
-/* src/math/table.h - inside the table: its rows, and the kernel slots that each target fills */
+/* src/math/table_inside.h - inside the table: its rows, and the kernel slots that each target fills */
 #ifndef TINYI_TABLE_H
 #define TINYI_TABLE_H
 #include <math.h>                           /* INFINITY; no function of it is called */
@@ -21094,7 +21094,7 @@ TINYI_ONLY_END
 TINYI_C_END
 #endif
 
-/* src/math/rows.h - the rows of a tensor (its last axis), one after the other in row-major order */
+/* src/math/rows_inside.h - the rows of a tensor (its last axis), one after the other in row-major order */
 #ifndef TINYI_ROWS_H
 #define TINYI_ROWS_H
 TINYI_C_BEGIN
@@ -21159,7 +21159,7 @@ TINYI_INLINE void tinyi_row_scatter(float *y, const float *dense, tiny_idx n, ti
 TINYI_C_END
 #endif
 
-/* src/math/walk.h - one visit to each element of up to three tensors of the same shape, in the order of the first one's memory
+/* src/math/walk_inside.h - one visit to each element of up to three tensors of the same shape, in the order of the first one's memory
  *
  *   tinyi_walk w;  tinyi_walk_at at;
  *   tinyi_walk_plan(&w, tensors, n_tensors);            tensors[0] is the output
@@ -21280,7 +21280,7 @@ TINYI_C_END
 
 /* src/math/binary.c - sums, products, and what else takes two numbers to one
  * Formula  y[i] = a[i] op b[i]; scale: y[i] = alpha x[i] + beta; axpy: y[i] = y[i] + alpha x[i], each step rounded.
- * Data     any strides, in the order of the memory of y (math/walk.h); runs that are not dense go through a buffer on the
+ * Data     any strides, in the order of the memory of y (math/walk_inside.h); runs that are not dense go through a buffer on the
  *          stack.
  * Cost     one flop and 12 bytes an element: memory decides.
  * Error    none: the same bits as the reference, on every target.                                                      */
@@ -24242,7 +24242,7 @@ TINY_API tiny_status tiny_add_layernorm(tiny_ctx *ctx, const tiny_tensor *x, con
     return tinyi_norm_call(ctx, TINY_OP_ADD_LAYERNORM, in, 4, eps, 0, s, y);
 }
 
-/* src/math/gemm.h - inside the products: one product as its drivers see it */
+/* src/math/gemm_inside.h - inside the products: one product as its drivers see it */
 #ifndef TINYI_GEMM_H
 #define TINYI_GEMM_H
 TINYI_C_BEGIN
@@ -24334,7 +24334,7 @@ TINYI_INLINE int tinyi_gemm_is_f32_rows(const tinyi_gemm_side *s) { return s->dt
 TINYI_C_END
 #endif
 
-/* src/math/gemm_i8.h - the int8 product as its driver and kernels see it
+/* src/math/gemm_i8_inside.h - the int8 product as its driver and kernels see it
  *
  * Both factors are packed, k padded with zeros to 64, in one of two forms; the target says which (gemm_i8_shape). Sums are
  * exact modulo 2^32 in both.
@@ -26884,7 +26884,7 @@ TINY_API tiny_status tiny_cumsum(tiny_ctx *ctx, const tiny_tensor *x, int exclus
 }
 
 #ifndef TINYI_NO_LINALG
-/* src/math/linalg_block.h - inside linear algebra: matrices in workspace, and the blocked steps on a team
+/* src/math/linalg_block_inside.h - inside linear algebra: matrices in workspace, and the blocked steps on a team
  *
  * Workspace matrices are row-major doubles, element (i, j) at i * ld + j. The blocked forms put nearly all work into
  * one product, C += alpha op(A) op(B), made as K. Goto and R. van de Geijn, "Anatomy of high-performance matrix
@@ -27383,7 +27383,7 @@ TINY_API tiny_status tiny_inverse(tiny_ctx *ctx, const tiny_tensor *a, const tin
  *
  * Paper    G. Golub, C. Van Loan, "Matrix Computations", 4th ed., 2013: 5.2 (Householder QR, the sign of B. Parlett that makes
  *          the diagonal of R positive), 5.4.2 (column pivoting of P. Businger, G. Golub, Numer. Math. 7, 1965); blocked
- *          reflections: see math/linalg_block.h
+ *          reflections: see math/linalg_block_inside.h
  * Formula  column j: a <- a - v (v . a) for all columns a from j on, v from the part of column j below row j, norm root 2
  * Data     the workspace holds A^T: a column of A is a row there, and reflections run along rows. Row j: R above the
  *          diagonal in 0..j, v from j on, the diagonal of R apart. Right-hand sides are more rows.
@@ -28905,7 +28905,7 @@ TINY_API tiny_status tiny_tri_inverse(tiny_ctx *ctx, const tiny_tensor *t, const
 
 #endif
 #ifndef TINYI_NO_TRANSFORM
-/* src/math/fft_way.h - how rows of a length are transformed: the way, its tables, and a call on a team
+/* src/math/fft_way_inside.h - how rows of a length are transformed: the way, its tables, and a call on a team
  *
  * fft.c looks at tensors and makes a tinyi_fft_shape of them; what stands here knows rows and strides only. */
 #ifndef TINYI_FFT_WAY_H
@@ -29448,7 +29448,7 @@ TINY_API tiny_status tiny_fft_plan_run(const tiny_fft_plan *plan, const tiny_ten
 
 #endif
 #ifndef TINYI_NO_TRANSFORM
-/* src/math/hadamard.h - Hadamard matrices whose order is no power of two, row by row
+/* src/math/hadamard_inside.h - Hadamard matrices whose order is no power of two, row by row
  *
  * Papers   R. Paley, "On orthogonal matrices", J. Math. Phys. 12, 1933; J. Williamson, "Hadamard's determinant theorem and the sum of four squares",
  *          Duke Math. J. 11, 1944
@@ -31437,7 +31437,7 @@ tiny_status tinyi_grad_twist(tiny_grad *g, const tiny_op *op)
  *          e = e^(-|x|); cos; -sin; -1/2 x^(-3/2); 1/2 x^(-1/2); the sign; -1; x > 0; 2 max(x, 0); with s the sigmoid:
  *          silu s (1 + x (1 - s)); gelu (1 + erf(x/sqrt 2))/2 + x e^(-x^2/2)/sqrt(2 pi); gelu_tanh, z = x (a + b x^2):
  *          s(z) (1 + x (1 - s(z)) (a + 3 b x^2)), a = 2 sqrt(2/pi), b = 0.044715 a.
- * Data     any strides (math/walk.h); what is not dense goes through buffers on the stack.
+ * Data     any strides (math/walk_inside.h); what is not dense goes through buffers on the stack.
  * Cost     12 bytes a number, and an exponential for most.
  * Error    In units of u times the value at |x|, which for the three with a zero is at least 1/2: an exponential is off by
  *          2.5 ulp, each further operation by one; erf takes e^ of a rounded square below 33: LINEAR 48 u. round: exact.   */
@@ -32225,7 +32225,7 @@ TINY_API tiny_status tiny_max_pool(tiny_ctx *ctx, const tiny_tensor *x, const ti
 TINY_API tiny_status tiny_avg_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_AVG_POOL, x, NULL, params, y); }
 
 #endif
-/* src/math/bits.h - bits that are set, and matrices of bits turned round
+/* src/math/bits_inside.h - bits that are set, and matrices of bits turned round
  *
  * For forms that keep numbers bit by bit: codes of a few bits become planes, one bit of every code side by side, and back.
  * Words are numbers, not bytes: bit 0 is the lowest on every machine.                                                       */
@@ -32265,7 +32265,7 @@ TINYI_C_END
 #endif
 
 #ifndef TINYI_NO_SPARSE
-/* src/math/sparse_lines.h - compressed rows or columns (lines), through which every conversion of math/sparse.h passes */
+/* src/math/sparse_lines_inside.h - compressed rows or columns (lines), through which every conversion of math/sparse.h passes */
 #ifndef TINYI_SPARSE_LINES_H
 #define TINYI_SPARSE_LINES_H
 TINYI_C_BEGIN
@@ -32292,7 +32292,7 @@ TINYI_C_END
 
 #endif
 #ifndef TINYI_NO_SPARSE
-/* src/math/sparse_forms.h - the six forms of math/sparse.h, made of row or column lines */
+/* src/math/sparse_forms_inside.h - the six forms of math/sparse.h, made of row or column lines */
 #ifndef TINYI_SPARSE_FORMS_H
 #define TINYI_SPARSE_FORMS_H
 TINYI_C_BEGIN
@@ -37556,7 +37556,7 @@ tiny_status tinyi_grad_attention(tiny_grad *g, const tiny_op *op)
 }
 
 #endif
-/* src/math/matvec.h - inside the products: a few vectors times a large matrix */
+/* src/math/matvec_inside.h - inside the products: a few vectors times a large matrix */
 #ifndef TINYI_MATVEC_H
 #define TINYI_MATVEC_H
 TINYI_C_BEGIN
@@ -40849,7 +40849,7 @@ static const tinyi_wing *const tinyi_gnn_wings[] = { &tinyi_gnn_wing, TINYI_WING
 
 TINYI_DOORS(tinyi_gnn_wings)
 
-/* src/gnn/graph/inside.h - what a graph is inside */
+/* src/gnn/graph/graph_inside.h - what a graph is inside */
 #ifndef TINYI_GRAPH_INSIDE_H
 #define TINYI_GRAPH_INSIDE_H
 TINYI_C_BEGIN
@@ -41871,8 +41871,7 @@ TINY_API tiny_status tgnn_order_by_part(tiny_ctx *ctx, tiny_idx n, tiny_idx k, c
 }
 
 #endif
-#ifndef TINYI_NO_PARTITION
-/* src/gnn/graph/coarsen.h - the levels of a multilevel method: a graph, and smaller ones that look like it */
+/* src/gnn/graph/coarsen_inside.h - the levels of a multilevel method: a graph, and smaller ones that look like it */
 #ifndef TINYI_COARSEN_H
 #define TINYI_COARSEN_H
 TINYI_C_BEGIN
@@ -41897,9 +41896,7 @@ TINYI_FN void tinyi_level_free(tiny_ctx *ctx, tinyi_level *l);
 TINYI_C_END
 #endif
 
-#endif
-#ifndef TINYI_NO_PARTITION
-/* src/gnn/graph/refine.h - moving nodes between the parts of a graph until its cut is small */
+/* src/gnn/graph/refine_inside.h - moving nodes between the parts of a graph until its cut is small */
 #ifndef TINYI_REFINE_H
 #define TINYI_REFINE_H
 TINYI_C_BEGIN
@@ -41942,7 +41939,6 @@ TINYI_FN void tinyi_cutter_grow(tinyi_cutter *c, tiny_rng *rng, int64_t target);
 TINYI_C_END
 #endif
 
-#endif
 #ifndef TINYI_NO_PARTITION
 /* src/gnn/graph/partition.c - multilevel partition, the streaming one, and what parts cut
  *
@@ -42854,7 +42850,7 @@ TINY_API tiny_status tgnn_sampler_draw(tgnn_sampler *s, uint64_t seed, const int
     return TINY_OK;
 }
 
-/* src/gnn/graph/inflate.h - bytes that were packed by gzip or inside a zip file, without a library
+/* src/gnn/graph/inflate_inside.h - bytes that were packed by gzip or inside a zip file, without a library
  *
  * The result is a block of the context's memory: tiny_free gives it back. most: more bytes than that are refused, so that a
  * small file cannot fill the memory. */
@@ -42882,7 +42878,7 @@ TINYI_FN tiny_status tinyi_gunzip_by(tiny_ctx *ctx, const char *where, const tin
 TINYI_C_END
 #endif
 
-/* src/gnn/graph/words.h - lines of numbers: the ground of every text reader here
+/* src/gnn/graph/words_inside.h - lines of numbers: the ground of every text reader here
  *
  * A line ends with \n, \r\n or the file. Words are separated by spaces, tabs and commas. Numbers are read and written without the locale.
  * The end of the file is never passed. The mark of UTF-8 that some editors put before the first line is no part of it. */
@@ -43422,7 +43418,7 @@ TINY_API tiny_status tgnn_integers_read(tiny_ctx *ctx, const char *path, int32_t
     return TINY_OK;
 }
 
-/* src/gnn/graph/form.h - what the reader of whole files (read.c) and the one in pieces (stream.c) have in common */
+/* src/gnn/graph/form_inside.h - what the reader of whole files (read.c) and the one in pieces (stream.c) have in common */
 #ifndef TINYI_GRAPH_FORM_H
 #define TINYI_GRAPH_FORM_H
 TINYI_C_BEGIN
@@ -45472,7 +45468,7 @@ TINY_API tiny_status tgnn_layer_read(tiny_ctx *ctx, const char *path, const char
     return st;
 }
 
-/* src/gnn/layer/net_file.h - what net.c and net_file.c say to each other */
+/* src/gnn/layer/net_file_inside.h - what net.c and net_file.c say to each other */
 #ifndef TINYI_GNN_NET_FILE_H
 #define TINYI_GNN_NET_FILE_H
 TINYI_C_BEGIN
@@ -46783,7 +46779,7 @@ TINY_API tiny_status tgnn_nearest_assign(tiny_ctx *ctx, const tgnn_nearest *g, c
 
 #endif
 #ifndef TINYI_NO_FIT
-/* src/gnn/train/pass.h - a net on a tape: the same layers as gnn/layer/layer.c, made of operations that have gradients, with dropout and
+/* src/gnn/train/pass_inside.h - a net on a tape: the same layers as gnn/layer/layer.c, made of operations that have gradients, with dropout and
  * batch norms that only training knows
  *
  * Dropout: each number is 0 with probability p, else divided by 1 - p; the draws are 16 bits of Philox, so p is rounded to 1 / 65536.
@@ -47433,7 +47429,7 @@ tiny_status tinyi_a2q_join(tgnn_a2q_net *q, tinyi_pass *p)
 
 #endif
 #ifndef TINYI_NO_QUANT
-/* src/gnn/quant/nibble.h - the loops over codes, as packed.c calls them and each target has them */
+/* src/gnn/quant/nibble_inside.h - the loops over codes, as packed.c calls them and each target has them */
 #ifndef TINYI_GNN_NIBBLE_H
 #define TINYI_GNN_NIBBLE_H
 TINYI_C_BEGIN
@@ -51342,7 +51338,7 @@ const tinyi_nibble_kernels *tinyi_nibble_kernels_of(const tinyi_kernels *k)
 
 #endif
 #ifndef TINYI_NO_FIT
-/* src/gnn/train/kit.h - the loop that nodes, links and graphs have in common */
+/* src/gnn/train/kit_inside.h - the loop that nodes, links and graphs have in common */
 #ifndef TINYI_GNN_KIT_H
 #define TINYI_GNN_KIT_H
 TINYI_C_BEGIN

@@ -331,6 +331,13 @@ static source *load(const char *path, const char *from)
     return f;
 }
 
+/* What no public header includes is x_inside.h, but for kernels, their targets and their vectors. */
+#define PRIVATE "_inside.h"
+static int names_its_place(const char *path)
+{
+    return ends_with(path, PRIVATE) || ends_with(path, ".simd.h") || ends_with(path, "kernels.h") || !strncmp(path, "core/simd", 9) || strstr(path, "target.h");
+}
+
 /* Everything that a file needs, then the file itself, goes into the order. */
 static void visit(const char *path, const char *from)
 {
@@ -351,7 +358,9 @@ static void visit(const char *path, const char *from)
         order[n_order++] = (int)(f - files);
     }
     if (ends_with(path, ".h")) {
-        snprintf(inc, sizeof inc, "%.*sc", (int)strlen(path) - 1, path);
+        const int n = (int)strlen(path), tail = ends_with(path, PRIVATE) ? (int)sizeof PRIVATE - 1 : 2;
+        if (!public_part && !names_its_place(path)) die("src/%s is no public header: its name ends in " PRIVATE, path);
+        snprintf(inc, sizeof inc, "%.*s.c", n - tail, path);
         f = load(inc, NULL);
         if (f && f->part < 0) queue[n_queue++] = (int)(f - files);
     }

@@ -25,12 +25,12 @@
 #endif
 #ifdef T_INTERNALS
 #include "gnn/tinygnn.h"
-#include "core/cpu.h"
-#include "core/half.h"
-#include "core/hash.h"
-#include "core/state.h"
+#include "core/cpu_inside.h"
+#include "core/half_inside.h"
+#include "core/hash_inside.h"
+#include "core/state_inside.h"
 #include "core/target.h"
-#include "math/table.h"
+#include "math/table_inside.h"
 #elif defined T_GNN
 #include "tinygnn.h"
 #else

@@ -10,11 +10,11 @@
  * The count and the checksum stand at the end, so that a pipe or a flash memory can be written to.
  *
  * Left out: compression, and views of the values as numbers: on a big-endian machine there are none.                   */
-#include "core/state.h"
+#include "core/state_inside.h"
 #include "core/checkpoint.h"
 #include "core/bytes.h"
 #include "core/file.h"
-#include "core/hash.h"
+#include "core/hash_inside.h"
 #include <string.h>
 
 #define TINYI_CKPT_HEAD 16

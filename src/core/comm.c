@@ -12,7 +12,7 @@
  * Clock    on a virtual clock a sum has a time of its own, that of its start, which messages move on as they arrive; a wait moves
  *          the caller's. All of it follows from the program, not from who ran when.                                        */
 #include "core/comm.h"
-#include "core/state.h"
+#include "core/state_inside.h"
 #include "core/time.h"
 #include <stdio.h>
 #include <string.h>

@@ -104,7 +104,7 @@
 #endif
 
 /* Stands behind TINY_API where each header has its own body of a shared function, for its answer depends on the operations
- * of that header: such a function is not forwarded. TINYI_DOORS (core/state.h) makes the bodies. */
+ * of that header: such a function is not forwarded. TINYI_DOORS (core/state_inside.h) makes the bodies. */
 #define TINYI_EACH
 
 #ifndef TINY_ASSERT

@@ -6,8 +6,8 @@
  * and bytes that belong to no element hold all ones: a NaN for each float type, so that a number read from outside a
  * view spoils the answer.                                                                                            */
 #include "core/conform.h"
-#include "core/state.h"
-#include "core/half.h"
+#include "core/state_inside.h"
+#include "core/half_inside.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * x86: Intel Software Developer's Manual vol. 2A, CPUID leaves 1, 4, 7 and 0xd, XGETBV; AMD: leaf 0x8000001d for caches.
  * ARM: the hardware capability words of the Linux kernel, sysctl names on Apple, fixed for 64-bit Windows.
  * Left out: hybrid processors whose cores differ; every core of a released one runs the same instructions.           */
-#include "core/cpu.h"
+#include "core/cpu_inside.h"
 #include "core/target.h"
 
 #if defined __linux__ || defined __ANDROID__

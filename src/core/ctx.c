@@ -1,6 +1,6 @@
 /* src/core/ctx.c */
-#include "core/state.h"
-#include "core/cpu.h"
+#include "core/state_inside.h"
+#include "core/cpu_inside.h"
 #include "core/target.h"
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* src/core/file.c */
-#include "core/state.h"
+#include "core/state_inside.h"
 #include "core/file.h"
 #include <string.h>
 #ifndef TINY_NO_STDIO

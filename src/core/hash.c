@@ -7,7 +7,7 @@
  *          would promise the same for bursts, at a tenth of the speed without special instructions.
  * Left out seeds.                                                                                                      */
 #include "core/bytes.h"
-#include "core/hash.h"
+#include "core/hash_inside.h"
 #include <string.h>
 
 #define TINYI_HASH_P1 UINT64_C(0x9E3779B185EBCA87)

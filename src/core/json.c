@@ -3,7 +3,7 @@
  * Floats are read by strtod, with the point of the locale put in. */
 #include "core/bytes.h"
 #include "core/json.h"
-#include "core/state.h"
+#include "core/state_inside.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* src/core/mem.c */
-#include "core/state.h"
+#include "core/state_inside.h"
 #include <stdlib.h>
 #include <string.h>
 #if defined __linux__ && !defined __hppa__ && !defined TINY_NO_HUGE_PAGES && !defined TINY_NO_MALLOC

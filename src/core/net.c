@@ -7,7 +7,7 @@
  * Sleep    each rank has one place where its threads sleep, and a count of changes: a message came, there is room again, a rank
  *          has closed. Who looked before the change does not fall asleep after it.                                      */
 #include "core/net.h"
-#include "core/state.h"
+#include "core/state_inside.h"
 #include "core/time.h"
 #include <stdio.h>
 #include <string.h>

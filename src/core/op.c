@@ -1,5 +1,5 @@
 /* src/core/op.c - the door: every operation is checked here, once, and then run */
-#include "core/state.h"
+#include "core/state_inside.h"
 #include "core/conform.h"
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* src/core/record.c */
-#include "core/state.h"
+#include "core/state_inside.h"
 #include "core/record.h"
 #include <string.h>
 

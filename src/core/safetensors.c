@@ -5,7 +5,7 @@
  * Left out: F4, F6, F8_E8M0 and complex types; unknown members of a tensor are refused.                                */
 #include "core/safetensors.h"
 #include "core/bytes.h"
-#include "core/state.h"
+#include "core/state_inside.h"
 #include <stdio.h>
 #include <string.h>
 

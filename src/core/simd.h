@@ -5,7 +5,7 @@
  * V_DOTPROD (the same on ARM), V_I8MM (ARM multiplies two rows by two), V_EXTRA (a second pass of avx2 or neon for one more instruction).
  *
  *   v_load v_store            any alignment; the _n forms touch the first n <= V_LANES lanes only, other lanes are read as 0
- *   v_load_f16 v_load_bf16    16-bit floats; stores round to nearest, ties to even, NaN stays NaN (quiet), as core/half.h
+ *   v_load_f16 v_load_bf16    16-bit floats; stores round to nearest, ties to even, NaN stays NaN (quiet), as core/half_inside.h
  *   v_fma(a,b,c)              a * b + c, rounded once or twice as the target can; v_fnma: c - a * b
  *   v_min v_max               a < b ? a : b and a > b ? a : b: the second operand where one is NaN or both are zeros
  *   v_round                   to nearest, ties to even; any size, and the sign of zero is kept, as in v_floor and v_trunc

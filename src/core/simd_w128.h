@@ -227,7 +227,7 @@ TINYI_FORCE_INLINE v_mask vm_not(v_mask a) { return v_float(vi_xor(v_bits(a), vi
 TINYI_FORCE_INLINE int vm_any(v_mask a) { return TINYI_W(movemask_ps)(a) != 0; }
 TINYI_FORCE_INLINE int vm_all(v_mask a) { return TINYI_W(movemask_ps)(a) == 15; }
 
-/* ---- 16-bit floats, by integers as in core/half.h */
+/* ---- 16-bit floats, by integers as in core/half_inside.h */
 TINYI_FORCE_INLINE v_i32 TINY_FN(tinyi_half_load_n)(const uint16_t *p, size_t n)
 {
     uint16_t t[4] = { 0, 0, 0, 0 };

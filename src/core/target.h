@@ -23,7 +23,7 @@
  * In a pass the compiler may not fuse v_mul with v_add, and -ffast-math is off, so that both compilers give the same bits. */
 #ifndef TINYI_TARGET_H
 #define TINYI_TARGET_H
-#include "core/half.h"
+#include "core/half_inside.h"
 
 /* bits of TINYI_PASSES */
 #define TINYI_PASS_SCALAR 1

@@ -1,5 +1,5 @@
 /* src/core/tensor.c */
-#include "core/state.h"
+#include "core/state_inside.h"
 #include <stdio.h>
 
 TINY_API const char *tiny_dtype_name(tiny_dtype dtype)

@@ -26,7 +26,7 @@
  * processor time of the one he slept for, and leaves him alone for a while, twice
  * as long as he has lost, and twice as long each time it soon happens again. The
  * same goes for one who runs where the caller runs.                          */
-#include "core/state.h"
+#include "core/state_inside.h"
 #include "core/time.h"
 #include <stdio.h>
 #include <string.h>
@@ -37,7 +37,7 @@
 #define TINYI_HAVE_OPENMP 0
 #endif
 #if TINYI_HAVE_HELPERS
-#include "core/cpu.h"
+#include "core/cpu_inside.h"
 #include <unistd.h>
 #endif
 

@@ -1,5 +1,5 @@
 /* src/gnn/ops.c - the rows of graph networks beside those of core and math, and the functions that know both */
-#include "core/state.h"
+#include "core/state_inside.h"
 #include "gnn/ops.h"
 #include "gnn/quant/a2q.h"
 

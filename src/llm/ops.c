@@ -1,14 +1,14 @@
 /* src/llm/ops.c - the rows of language models beside those of core and math, and the functions that know both */
-#include "core/state.h"
+#include "core/state_inside.h"
 #include "llm/ops.h"
-#include "llm/quant/matmul.h"
-#include "llm/quant/sparse.h"
-#include "llm/quant/bipolar.h"
-#include "llm/quant/flashllm.h"
-#include "llm/quant/vptq.h"
+#include "llm/block/matmul.h"
+#include "llm/block/sparse.h"
+#include "llm/lab/bipolar/bipolar.h"
+#include "llm/lab/flashllm/flashllm.h"
+#include "llm/lab/vptq/vptq.h"
 #include "llm/attention/paged.h"
 #include "llm/attention/latent.h"
-#include "llm/vision/merge.h"
+#include "llm/lab/vision/merge.h"
 
 #ifdef TINYI_NO_BIPOLAR
 #define TINYI_HAS_BIPOLAR 0

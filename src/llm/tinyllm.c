@@ -1,9 +1,9 @@
 /* src/llm/tinyllm.c - for the stitched form, the bodies of src/llm that have no header of their own */
 #include "llm/tinyllm.h"
 #ifdef TINYI_STITCHED
-#include "llm/quant/bitweight_sim.c"
-#include "llm/quant/vptq_matmul.c"
-#include "llm/quant/vptq_quantize.c"
+#include "llm/lab/bitweight/bitweight_sim.c"
+#include "llm/lab/vptq/vptq_matmul.c"
+#include "llm/lab/vptq/vptq_quantize.c"
 #include "llm/token/encode.c"
 #include "llm/token/decode.c"
 #include "llm/token/spm.c"
@@ -18,7 +18,7 @@
 #include "llm/chat/words.c"
 #include "llm/chat/expression.c"
 #include "llm/model/load.c"
-#include "llm/model/fold_list.c"
+#include "llm/round/fold_list.c"
 #include "llm/model/step.c"
 #include "llm/model/attn.c"
 #include "llm/model/mla.c"
@@ -34,6 +34,6 @@
 #include "llm/model/forward.c"
 #include "llm/model/seq.c"
 #include "llm/model/save.c"
-#include "llm/session/kvtables.c"
-#include "llm/session/kvsession.c"
+#include "llm/lab/kvcodec/kvtables.c"
+#include "llm/lab/kvcodec/kvsession.c"
 #endif

@@ -14,8 +14,8 @@
  *          For unit variance and d <= 128 that is at most 2e-5 max|v| = 335 u max|v|; the generated cases have d <= 70 and
  *          outputs of at least a third of max|v|: k = 200 of the largest output.
  * Left out the split over keys for one query of very many keys, windows, sinks, rotary positions: operations of their own. */
-#include "math/table.h"
-#include "math/rows.h"
+#include "math/table_inside.h"
+#include "math/rows_inside.h"
 #include "math/elem.h"
 #include "math/twist.h"
 #include <string.h>

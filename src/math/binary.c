@@ -1,13 +1,13 @@
 /* src/math/binary.c - sums, products, and what else takes two numbers to one
  * Formula  y[i] = a[i] op b[i]; scale: y[i] = alpha x[i] + beta; axpy: y[i] = y[i] + alpha x[i], each step rounded.
- * Data     any strides, in the order of the memory of y (math/walk.h); runs that are not dense go through a buffer on the
+ * Data     any strides, in the order of the memory of y (math/walk_inside.h); runs that are not dense go through a buffer on the
  *          stack.
  * Cost     one flop and 12 bytes an element: memory decides.
  * Error    none: the same bits as the reference, on every target.                                                      */
 #include <string.h>
-#include "math/table.h"
-#include "math/rows.h"
-#include "math/walk.h"
+#include "math/table_inside.h"
+#include "math/rows_inside.h"
+#include "math/walk_inside.h"
 
 #define TINYI_BINARY_PIECE 32768            /* elements handed to a thread at once: some twenty microseconds */
 #define TINYI_BINARY_BUFFER 256

@@ -19,8 +19,8 @@
  *          n = (C/groups) R S + 1 terms.
  * Left out Winograd and FFT forms: their error is of another kind. Transposed convolution.                          */
 #include <string.h>
-#include "math/table.h"
-#include "math/rows.h"
+#include "math/table_inside.h"
+#include "math/rows_inside.h"
 
 /* One or two dimensions, as two; channels within a group. */
 typedef struct tinyi_conv {

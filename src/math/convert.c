@@ -3,9 +3,9 @@
  *          of float or double that holds both types exactly; int64 beyond 2^53 goes one by one.
  * Error    none: the same bits as the reference (a NaN is any NaN).                                                    */
 #include <string.h>
-#include "math/table.h"
-#include "math/rows.h"
-#include "math/walk.h"
+#include "math/table_inside.h"
+#include "math/rows_inside.h"
+#include "math/walk_inside.h"
 
 #define TINYI_CONVERT_GRAIN 32768
 #define TINYI_CONVERT_BUFFER 256

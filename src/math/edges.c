@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "math/edges_inside.h"
-#include "math/rows.h"
+#include "math/rows_inside.h"
 
 #define TINYI_EDGE_PIECES 256
 #define TINYI_EDGE_GRAIN 4096               /* edges + rows of a piece at least */

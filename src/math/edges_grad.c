@@ -14,9 +14,9 @@
  * Memory   three numbers an edge for the turned rows; spmm of a sum or mean and scores by DOT need heads numbers an edge more, all
  *          others some times the features an edge.
  * Left out keeping the turned rows from one backward pass to the next: the tape owns nothing between them.                        */
-#include "math/grad.h"
-#include "math/table.h"
-#include "math/rows.h"
+#include "math/grad_inside.h"
+#include "math/table_inside.h"
+#include "math/rows_inside.h"
 #include <string.h>
 
 #ifndef TINYI_NO_TRAIN

@@ -2,7 +2,7 @@
 #ifndef TINYI_EDGES_INSIDE_H
 #define TINYI_EDGES_INSIDE_H
 #include "math/edges.h"
-#include "math/table.h"
+#include "math/table_inside.h"
 
 typedef struct tinyi_edge_op {
     const int64_t *offset;

@@ -13,7 +13,7 @@
 #include "math/edges_inside.h"
 #include "math/edges_score.h"
 #include "math/elem.h"
-#include "math/rows.h"
+#include "math/rows_inside.h"
 /* ---- sddmm */
 
 tiny_sddmm_params tinyi_sddmm_params_of(const tiny_op *op)

@@ -1,9 +1,9 @@
 /* src/math/elem.c - references and drivers of the elementary functions; formulas and errors: math/elem.h */
 #include <string.h>
 #include "math/elem.h"
-#include "math/rows.h"
-#include "math/table.h"
-#include "math/walk.h"
+#include "math/rows_inside.h"
+#include "math/table_inside.h"
+#include "math/walk_inside.h"
 #if (defined __SSE2__ && !defined __TINYC__) || defined _M_X64
 #include <emmintrin.h>
 #endif

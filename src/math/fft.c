@@ -21,9 +21,9 @@
  *          share the largest |y| of the call.
  * Left out one long row on several threads; f64; lengths with large powers of primes above 31 go to chirp          */
 #include "math/fft.h"
-#include "math/fft_way.h"
+#include "math/fft_way_inside.h"
 #include "math/elem.h"
-#include "math/rows.h"
+#include "math/rows_inside.h"
 #include <string.h>
 
 /* tables and workspace of a row take less than 2^10 bytes for each of its values */

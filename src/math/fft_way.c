@@ -1,5 +1,5 @@
 /* src/math/fft_way.c - the fast form of Fourier transforms: ways, tables, rows; papers, formula and bounds stand in math/fft.c */
-#include "math/fft_way.h"
+#include "math/fft_way_inside.h"
 #include "math/elem.h"
 #include <string.h>
 

@@ -7,10 +7,10 @@
  * Error    the sums of fast take log2 m + r roundings each, and the matrix is sqrt(n) times an orthogonal one: at most
  *          (log2 m + r + 2) n^0.5 2^-24 max |y|
  * Left out orders like 52 and 92, for which there are other constructions; in place: the reference has no room for its block            */
-#include "math/table.h"
-#include "math/hadamard.h"
+#include "math/table_inside.h"
+#include "math/hadamard_inside.h"
 #include "math/elem.h"
-#include "math/rows.h"
+#include "math/rows_inside.h"
 #include <string.h>
 
 static size_t tinyi_fwht_block(const tiny_op *op)

@@ -3,7 +3,7 @@
  *   y[i] = scale * sum over j of (-1)^(number of bits that i and j share) x[j],  i, j < block
  *
  * The order of Sylvester's matrices (1 1; 1 -1) x (1 1; 1 -1) x ... A block that is no power of two is r times one, and y = scale (H_r x H) x with
- * a Hadamard matrix of order r before it: r is 4, 8, ... times its odd part, 256 at most, and one of those that src/math/hadamard.h makes.    */
+ * a Hadamard matrix of order r before it: r is 4, 8, ... times its odd part, 256 at most, and one of those that src/math/hadamard_inside.h makes.    */
 #ifndef TINYI_FWHT_H
 #define TINYI_FWHT_H
 #include "core/op.h"

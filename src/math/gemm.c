@@ -16,11 +16,11 @@
  * Memory   own: a block of b and a panel of a, about half a MB; shared: the narrow factor of ROWS, 16 MB at most.
  * Left out Strassen's recursion: its error does not keep the bound. Packed weights kept from call to call.            */
 #include <string.h>
-#include "math/gemm.h"
-#include "math/matvec.h"
+#include "math/gemm_inside.h"
+#include "math/matvec_inside.h"
 #include "math/binary.h"
 #include "math/layout.h"
-#include "core/half.h"
+#include "core/half_inside.h"
 
 /* ---- the product as the drivers see it */
 

@@ -6,7 +6,7 @@
  * bytes) stays in the first-level cache.                                                                                */
 #include <string.h>
 #include "core/target.h"
-#include "math/gemm_i8.h"
+#include "math/gemm_i8_inside.h"
 
 #define TINYI_I8_DEEP 1024                  /* bytes of k in one go */
 #define TINYI_I8_DOWN 128                   /* rows of a in one go */

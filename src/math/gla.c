@@ -24,8 +24,8 @@
  *          with infinity would be felt by tokens before it.
  * Left out  the gate as one more product (low rank, logsigmoid): a layer's business; threads over chunks, whose states would have to
  *          be joined by a scan: a head has enough to do.                                                                */
-#include "math/table.h"
-#include "math/rows.h"
+#include "math/table_inside.h"
+#include "math/rows_inside.h"
 #include "math/elem.h"
 #include <string.h>
 

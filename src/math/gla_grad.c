@@ -14,8 +14,8 @@
  * Cost     6 K V flops a token and head forward, 6 for the states again, 10 back.
  * Error    as the recurrent form (math/gla.c), with T tokens back too: SCALE 200 u of the largest number of each output; cases have T <= 100.
  * Left out matrix products over chunks: they would save the reading of states, not arithmetic, see docs/attention.md.                        */
-#include "math/table.h"
-#include "math/rows.h"
+#include "math/table_inside.h"
+#include "math/rows_inside.h"
 #include "math/elem.h"
 #include <string.h>
 

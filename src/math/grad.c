@@ -10,10 +10,10 @@
  *                            twisted weights: dv of those, dP back through math/twist.c
  *          l2norm            dx = (dy - y sum dy y) / |x|, below eps dy / eps
  * Data     any strides; a factor that is no parameter of a row stands in a tensor of one number, so that f64 stays f64.   */
-#include "math/grad.h"
-#include "math/table.h"
-#include "math/rows.h"
-#include "math/walk.h"
+#include "math/grad_inside.h"
+#include "math/table_inside.h"
+#include "math/rows_inside.h"
+#include "math/walk_inside.h"
 #include "math/elem.h"
 #include <string.h>
 

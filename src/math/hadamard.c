@@ -1,5 +1,5 @@
 /* src/math/hadamard.c - Hadamard matrices whose order is no power of two: see hadamard.h */
-#include "math/hadamard.h"
+#include "math/hadamard_inside.h"
 #include <string.h>
 
 static int tinyi_had_prime(size_t q)

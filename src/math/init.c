@@ -1,6 +1,6 @@
 /* src/math/init.c - what weights are before they learn */
 #include "math/init.h"
-#include "math/table.h"
+#include "math/table_inside.h"
 #include "math/elem.h"
 
 TINYI_FN tiny_status tinyi_init_check(tiny_ctx *ctx, const tiny_tensor *w)

@@ -5,9 +5,9 @@
  *          huber, m = min(|d|, delta): m^2 / 2 + delta (|d| - m). clamp is max, then min. Upsampling copies a view whose
  *          rows and columns are repeated by stride 0.                                                                   */
 #include "math/layer.h"
-#include "math/grad.h"
-#include "math/table.h"
-#include "math/rows.h"
+#include "math/grad_inside.h"
+#include "math/table_inside.h"
+#include "math/rows_inside.h"
 #include "math/elem.h"
 #include <string.h>
 

@@ -14,7 +14,7 @@
  * Left out  accumulating scatter-add in double: it would need a second copy of y.                                   */
 #include <stdio.h>
 #include <string.h>
-#include "math/table.h"
+#include "math/table_inside.h"
 
 /* ---- plain loops over any strides */
 

@@ -9,7 +9,7 @@
  * Error    backward: |A - L L^T| <= (n + 1) 2^-53 |L||L^T| / (1 - (n + 1) 2^-53) element by element, both forms (sums of n
  *          products in any order); |T x - b| <= (n + 1) 2^-53 |T||x| likewise; then one rounding for f32
  * Left out pivoting for semidefinite matrices (add to the diagonal instead, as GPTQ does); packed storage          */
-#include "math/linalg_block.h"
+#include "math/linalg_block_inside.h"
 #include "math/elem.h"
 #include <string.h>
 

@@ -11,7 +11,7 @@
  * infinity in an input gives TINY_E_NUMERIC with its place. One context, one call at a time.
  *
  * A context on target REFERENCE runs the plain forms: + - * / and square roots of double in a stated order, the same
- * bits on every machine. The others run blocked forms on the context's threads, see math/linalg_block.h; their results
+ * bits on every machine. The others run blocked forms on the context's threads, see math/linalg_block_inside.h; their results
  * differ in rounding only. Cholesky and triangles stand here, the rest in math/linalg_lu.h, math/linalg_qr.h
  * (least squares too), math/linalg_eig.h and math/linalg_svd.h.                                                      */
 #ifndef TINYI_LINALG_H

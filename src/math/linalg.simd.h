@@ -1,4 +1,4 @@
-/* src/math/linalg.simd.h - kernels of linear algebra in double; see math/linalg_block.h for what stands on them
+/* src/math/linalg.simd.h - kernels of linear algebra in double; see math/linalg_block_inside.h for what stands on them
  *
  * The v_ layer has no doubles, so a small d_ layer comes first: D_LANES doubles a vector.
  *   d_fma(a,b,c) a * b + c, d_fnma c - a * b: fused where the target can

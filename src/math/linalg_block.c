@@ -1,5 +1,5 @@
 /* src/math/linalg_block.c - matrices in and out of workspace, and the blocked steps */
-#include "math/linalg_block.h"
+#include "math/linalg_block_inside.h"
 #include "math/elem.h"
 #include <stdarg.h>
 #include <stdio.h>

@@ -15,7 +15,7 @@
  * Cost     4n^3/3 (reduction) + 4n^3/3 (Q) + about 5n^3 (rotations); eigenvalues alone 4n^3/3
  * Error    |A V - V diag(w)| and |V^T V - I| (times |A|) at most c n 2^-53 |A| in the spectral norm, c about 10; eigenvalues likewise
  * Left out divide and conquer (fewer operations from about n = 1000 on); a part of the spectrum only; generalized problems */
-#include "math/linalg_block.h"
+#include "math/linalg_block_inside.h"
 #include "math/elem.h"
 #include <string.h>
 

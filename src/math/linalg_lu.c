@@ -7,7 +7,7 @@
  * Error    backward, both forms: |P A - L U| <= n 2^-53 |L||U| / (1 - n 2^-53) element by element, a system with 3n instead
  *          of n; |U| stays below 2^(n-1) max |A| and in practice below n max |A|
  * Left out complete pivoting, iterative refinement, updates of factors                                            */
-#include "math/linalg_block.h"
+#include "math/linalg_block_inside.h"
 #include "math/elem.h"
 #include <string.h>
 

@@ -2,7 +2,7 @@
  *
  * Paper    G. Golub, C. Van Loan, "Matrix Computations", 4th ed., 2013: 5.2 (Householder QR, the sign of B. Parlett that makes
  *          the diagonal of R positive), 5.4.2 (column pivoting of P. Businger, G. Golub, Numer. Math. 7, 1965); blocked
- *          reflections: see math/linalg_block.h
+ *          reflections: see math/linalg_block_inside.h
  * Formula  column j: a <- a - v (v . a) for all columns a from j on, v from the part of column j below row j, norm root 2
  * Data     the workspace holds A^T: a column of A is a row there, and reflections run along rows. Row j: R above the
  *          diagonal in 0..j, v from j on, the diagonal of R apart. Right-hand sides are more rows.
@@ -13,7 +13,7 @@
  *          pivoting and |R^-1|: no pivot is below 1 / |R^-1|, so when that is above the tolerance the rank is full. When it is
  *          not, R is factored again with pivoting, by the plain form.
  * Left out minimum-norm solutions of rank-deficient systems (tiny_svd gives them); updates of factors             */
-#include "math/linalg_block.h"
+#include "math/linalg_block_inside.h"
 #include "math/elem.h"
 #include <string.h>
 

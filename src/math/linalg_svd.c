@@ -12,7 +12,7 @@
  * Cost     about 6 n^2 max(m, n) for QR and Q, 18 n^3 for the rest; the plain form 12 n^3 a sweep, 6 to 10 sweeps
  * Error    |A - U diag(s) Vt|, |U^T U - I|, |V^T V - I| (times |A|) at most c n 2^-53 |A| in the spectral norm, c about 10
  * Left out bidiagonalization with divide and conquer (fewer operations); the largest few singular values only     */
-#include "math/linalg_block.h"
+#include "math/linalg_block_inside.h"
 #include "math/elem.h"
 #include <string.h>
 

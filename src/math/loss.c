@@ -8,10 +8,10 @@
  *          (n/4 + 3) u of the absolute values. A loss with smoothing e is at least e log n (Jensen), without one rarely below
  *          1 for the generated rows of 64 and more numbers: SCALE (80 + 3 n) u.                                            */
 #include "math/loss.h"
-#include "math/table.h"
-#include "math/rows.h"
+#include "math/table_inside.h"
+#include "math/rows_inside.h"
 #include "math/elem.h"
-#include "math/walk.h"
+#include "math/walk_inside.h"
 
 #define TINYI_LOSS_BLOCK 1024
 

@@ -8,10 +8,10 @@
  *          int8 with scales: 6 roundings, times 2.3, and 8.
  * Left out y += a b: an accumulating form, and factors of y other than 1.                                             */
 #include <string.h>
-#include "math/gemm.h"
-#include "math/gemm_i8.h"
+#include "math/gemm_inside.h"
+#include "math/gemm_i8_inside.h"
 #include "math/elem.h"
-#include "math/rows.h"
+#include "math/rows_inside.h"
 
 static int tinyi_matmul_act(const tiny_op *op) { return op->params ? ((const tiny_matmul_params *)op->params)->act : TINY_ACT_NONE; }
 

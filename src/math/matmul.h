@@ -48,7 +48,7 @@ typedef struct tinyi_gemm_ahead { const unsigned char *a, *b; ptrdiff_t step; } 
  *   gemv_*_dot      y[r * y_row + c * y_col] = sum_k w[r][k] x[c][k], n_x <= 4
  *   gemv_axpy       y[j] += sum_k x[k * x_k] w[k][j]
  *   gemv_pick       y[j] += sum_k x[k] w[list[k]][j]
- *   gemm_i8_*       see math/gemm_i8.h                                                                               */
+ *   gemm_i8_*       see math/gemm_i8_inside.h                                                                               */
 /* A matrix times vectors: bytes of the matrix in a piece, and how far ahead of a row is fetched; see gemv.simd.h. */
 #ifndef TINYI_GEMV_BYTES
 #define TINYI_GEMV_BYTES (256 << 10)

@@ -7,7 +7,7 @@
  * Cost     the bytes of w: the time is that of reading them.
  * Error    DOT: lanes are summed one by one, then added up; AXPY: one sum in order of k. Both are sums of k products.  */
 #include <string.h>
-#include "math/matvec.h"
+#include "math/matvec_inside.h"
 
 TINYI_FN void tinyi_gemm_run_vectors(tiny_team *team, const tinyi_gemm_plan *p)
 {

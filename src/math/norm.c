@@ -16,8 +16,8 @@
  *          largest |g| + |b| (if they cancel there, the error is relative to those).
  * Left out partial RMS (pRMSNorm of the paper): no released model uses it.                                              */
 #include <string.h>
-#include "math/table.h"
-#include "math/rows.h"
+#include "math/table_inside.h"
+#include "math/rows_inside.h"
 #include "math/elem.h"
 
 #define TINYI_NORM_GRAIN 16384              /* values that a thread takes at once */

@@ -1,5 +1,5 @@
 /* src/math/ops.c - the table itself */
-#include "math/table.h"
+#include "math/table_inside.h"
 #include <string.h>
 
 #if !TINYI_CHAT

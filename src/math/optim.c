@@ -11,8 +11,8 @@
  * Left out the 0.2 sqrt(max) scaling of Muon of later papers: the lr takes it.                                          */
 #include "math/optim.h"
 #include "math/init.h"
-#include "math/table.h"
-#include "math/rows.h"
+#include "math/table_inside.h"
+#include "math/rows_inside.h"
 #include "math/elem.h"
 #include <stdio.h>
 #include <string.h>

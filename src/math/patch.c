@@ -7,8 +7,8 @@
  * Cost     im2col reads and writes each number size0 size1 times; col2im adds as often.
  * Error    im2col, max_pool exact. col2im, avg_pool: at most n = size0 size1 roundings of partial sums: LINEAR (n + 1) u. */
 #include "math/patch.h"
-#include "math/table.h"
-#include "math/rows.h"
+#include "math/table_inside.h"
+#include "math/rows_inside.h"
 #include "math/elem.h"
 #include <string.h>
 

@@ -11,8 +11,8 @@
  *          at least ln 2 for n > 1, and for n = 1 nothing is off: LINEAR (10 + 0.4 n) u.
  *          Pieces and blocks do not depend on the number of threads, nor does the result.                                 */
 #include <string.h>
-#include "math/table.h"
-#include "math/rows.h"
+#include "math/table_inside.h"
+#include "math/rows_inside.h"
 #include "math/elem.h"
 
 #define TINYI_REDUCE_PIECE 32768            /* values of one result that a thread takes at once */

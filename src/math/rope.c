@@ -6,8 +6,8 @@
  * Error    three roundings of numbers not above |x0| + |x1| <= sqrt(2) r, r the length of the pair, which is the length of the
  *          turned pair too, so that one of its numbers is at least r / sqrt(2): NORM 6 u, and one for the sum.            */
 #include "math/rope.h"
-#include "math/table.h"
-#include "math/rows.h"
+#include "math/table_inside.h"
+#include "math/rows_inside.h"
 #include "math/elem.h"
 
 static const tiny_rope_params *tinyi_rope_params_of(const tiny_op *op)

@@ -21,9 +21,9 @@
  *          Below 2^-126 y is 0. TWO_PASS takes |s| < 2.9e6 (11000 without fma); a row beyond that is done by ONLINE.
  * Left out the split of one exponent word for integers (a float holds n exactly up to 2^24).                          */
 #include <string.h>
-#include "core/cpu.h"
-#include "math/table.h"
-#include "math/rows.h"
+#include "core/cpu_inside.h"
+#include "math/table_inside.h"
+#include "math/rows_inside.h"
 #include "math/elem.h"
 
 #define TINYI_SOFTMAX_SEGMENT 16384         /* what a thread takes of a shared row */

@@ -18,9 +18,9 @@
  * Left out sorting in place without scratch; comparison sorts of records (argsort the key instead).            */
 #include <string.h>
 #include <stdio.h>
-#include "math/table.h"
-#include "core/half.h"
-#include "math/rows.h"
+#include "math/table_inside.h"
+#include "core/half_inside.h"
+#include "math/rows_inside.h"
 
 /* ---- keys */
 

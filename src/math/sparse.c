@@ -1,8 +1,8 @@
 /* src/math/sparse.c - what a matrix must be, and the calls; the work is done in math/sparse_lines.c and math/sparse_forms.c */
 #include "math/sparse.h"
-#include "math/bits.h"
-#include "math/sparse_forms.h"
-#include "core/state.h"
+#include "math/bits_inside.h"
+#include "math/sparse_forms_inside.h"
+#include "core/state_inside.h"
 #include <string.h>
 
 TINY_API const char *tiny_sparse_form_name(tiny_sparse_form form)

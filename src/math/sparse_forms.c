@@ -1,6 +1,6 @@
 /* src/math/sparse_forms.c */
-#include "math/sparse_forms.h"
-#include "core/state.h"
+#include "math/sparse_forms_inside.h"
+#include "core/state_inside.h"
 #include <string.h>
 
 tiny_idx tinyi_sparse_block_rows(const tiny_sparse *a) { return (a->n_rows + a->block_rows - 1) / a->block_rows; }

@@ -10,11 +10,11 @@
  *          the entries, and for each thread one count a line (only when there are at least four entries a line).
  * Error    none, but for sums of duplicates: in double, in their order, rounded once.
  * Left out hash tables for matrices with far more lines than entries: COO holds those.                              */
-#include "math/sparse_lines.h"
-#include "math/bits.h"
+#include "math/sparse_lines_inside.h"
+#include "math/bits_inside.h"
 #include "math/sort.h"
-#include "math/rows.h"
-#include "core/state.h"
+#include "math/rows_inside.h"
+#include "core/state_inside.h"
 #include <string.h>
 
 tiny_idx tinyi_sparse_words(const tiny_sparse *a) { return (a->n_cols + 63) / 64; }

@@ -10,10 +10,10 @@
  *          dry run makes the same steps with addresses that nobody reads.
  * Threads  the order of all additions is that of the operations; each operation promises its own result.                  */
 #include "math/tape.h"
-#include "math/grad.h"
-#include "math/table.h"
-#include "math/rows.h"
-#include "math/walk.h"
+#include "math/grad_inside.h"
+#include "math/table_inside.h"
+#include "math/rows_inside.h"
+#include "math/walk_inside.h"
 #include "math/elem.h"
 #include <string.h>
 

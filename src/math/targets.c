@@ -1,7 +1,7 @@
 /* src/math/targets.c - compiles the kernels once for each target, and fills the table for the one that was chosen */
-#include "core/cpu.h"
+#include "core/cpu_inside.h"
 #include "core/target.h"
-#include "math/table.h"
+#include "math/table_inside.h"
 #include <string.h>
 
 /* Every kernel stands under its own name with a target suffix; what a target does not use stays unused. */

@@ -2,8 +2,8 @@
  * Data     one permutation of the samples, one tape of the size of the dry run.
  * Left out the samples that do not fill the last batch of an epoch: the next epoch has another order.                    */
 #include "math/train.h"
-#include "math/grad.h"
-#include "math/table.h"
+#include "math/grad_inside.h"
+#include "math/table_inside.h"
 #include "core/checkpoint.h"
 #include <stdio.h>
 #include <string.h>

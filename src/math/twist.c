@@ -11,8 +11,8 @@
  *          and 2 (n/4 + 3) for D^2): NORM (32 + 1.25 n) u. d_s = Q / D is one number a row and may cancel: the bound is meant for g of one sign, which
  *          the generated cases have; tests/math/twist.c has both signs against double.
  * Left out the transform with a threshold that is learned (the paper keeps t fixed).                                       */
-#include "math/table.h"
-#include "math/rows.h"
+#include "math/table_inside.h"
+#include "math/rows_inside.h"
 #include <string.h>
 
 TINYI_FN double tinyi_twist_s(float s, const tiny_tensor *given) { return given ? tinyi_real(given->data, given->dtype, 0) : (double)s; }

@@ -1,7 +1,7 @@
 /* tests/math/bits.c - bits that are set and turned matrices of bits, against one bit at a time */
 #define T_INTERNALS
 #include "t.h"
-#include "math/bits.h"
+#include "math/bits_inside.h"
 
 static void test_count(void)
 {

@@ -210,7 +210,7 @@ static void test_every_row(void)
             continue;
         }
         if (!strcmp(row->name, "round")) continue;      /* straight through on purpose: test_round */
-        if (!strcmp(row->name, "tome_merge")) continue; /* sizes and matches are no parameters: tests/llm/vision/merge.c */
+        if (!strcmp(row->name, "tome_merge")) continue; /* sizes and matches are no parameters: tests/llm/lab/vision/merge.c */
         n = check_row(ctx, row, &worst);
         T_TRUE(n >= 3);
         if (n < 3) printf("    %s: only %d cases are small enough\n", row->name, n);

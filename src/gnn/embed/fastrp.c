@@ -14,10 +14,10 @@
  * Left out the Gaussian projection, concatenation of the powers, and updates for new nodes.                                         */
 #include <string.h>
 #include "gnn/embed/fastrp.h"
-#include "gnn/graph/inside.h"
+#include "gnn/graph/graph_inside.h"
 #include "math/edges.h"
 #include "math/elem.h"
-#include "math/table.h"
+#include "math/table_inside.h"
 
 #define TINYI_FASTRP_BLOCK 16
 

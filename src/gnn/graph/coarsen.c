@@ -8,7 +8,7 @@
  *          rows of its pair, by a table of the columns seen; rows are made by all threads, each by one, so threads change nothing.
  * Cost     linear in nodes and edges, but for the table: one line of cache an edge.                                             */
 #include <string.h>
-#include "gnn/graph/coarsen.h"
+#include "gnn/graph/coarsen_inside.h"
 #include "math/layout.h"
 
 #define TINYI_LEVEL_TABLE 4096              /* columns of a row are looked up in so many places while they are few */

@@ -10,7 +10,7 @@
  * Left out weights: an edge counts 1.                                                                                           */
 #include <string.h>
 #include "gnn/graph/community.h"
-#include "gnn/graph/inside.h"
+#include "gnn/graph/graph_inside.h"
 #include "math/layout.h"
 
 enum { TINYI_LABEL_GROUPS = 8, TINYI_LABEL_RUN = 64 };

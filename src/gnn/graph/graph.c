@@ -6,7 +6,7 @@
  * Cost     linear in nodes + edges; at the most 40 bytes an edge while a graph is made, 16 (20 with weights) when it stands.
  * Error    degrees and norms are computed in double, rounded once.                                                       */
 #include <string.h>
-#include "gnn/graph/inside.h"
+#include "gnn/graph/graph_inside.h"
 #include "math/elem.h"
 #include "math/layout.h"
 #include "math/sort.h"

@@ -5,7 +5,7 @@
  * Cost     two looks at each edge; 4 bytes an entry, and 8 k^2.                                                                 */
 #include <string.h>
 #include "gnn/graph/halo.h"
-#include "gnn/graph/inside.h"
+#include "gnn/graph/graph_inside.h"
 
 TINY_API void tgnn_halo_free(tiny_ctx *ctx, tgnn_halo *h)
 {

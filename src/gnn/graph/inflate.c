@@ -5,8 +5,8 @@
  *          window: when it is full it is handed on, and its last 32 KB, as far as a copy may reach back, move to its start.
  * Left out preset dictionaries: neither gzip nor zip has them.                                                              */
 #include <string.h>
-#include "gnn/graph/inflate.h"
-#include "core/state.h"
+#include "gnn/graph/inflate_inside.h"
+#include "core/state_inside.h"
 #include "core/bytes.h"
 
 typedef struct tinyi_flate {

@@ -6,12 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 #include "gnn/graph/npy.h"
-#include "gnn/graph/inflate.h"
-#include "gnn/graph/words.h"
+#include "gnn/graph/inflate_inside.h"
+#include "gnn/graph/words_inside.h"
 #include "core/bytes.h"
 #include "core/file.h"
-#include "core/half.h"
-#include "math/walk.h"
+#include "core/half_inside.h"
+#include "math/walk_inside.h"
 
 /* ---- zip */
 

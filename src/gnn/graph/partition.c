@@ -12,7 +12,7 @@
  * Left out merging of nodes with equal neighbours, contiguous parts, and several weights a node.                              */
 #include <string.h>
 #include "gnn/graph/partition.h"
-#include "gnn/graph/refine.h"
+#include "gnn/graph/refine_inside.h"
 #include "math/layout.h"
 
 enum { TINYI_LEVELS = 64 };

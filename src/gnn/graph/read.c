@@ -15,13 +15,13 @@
 #include <stdio.h>
 #include <string.h>
 #include "gnn/graph/read.h"
-#include "gnn/graph/inside.h"
-#include "gnn/graph/inflate.h"
+#include "gnn/graph/graph_inside.h"
+#include "gnn/graph/inflate_inside.h"
 #include "gnn/graph/npy.h"
-#include "gnn/graph/words.h"
-#include "gnn/graph/form.h"
+#include "gnn/graph/words_inside.h"
+#include "gnn/graph/form_inside.h"
 #include "core/bytes.h"
-#include "core/half.h"
+#include "core/half_inside.h"
 
 /* Edges on the way from a file; e has the matrix' own size where the file says it, nodes: sources and destinations at least. */
 typedef struct tinyi_read_edges { tgnn_edges e; int32_t *src, *dst, nodes[2]; float *weight; int both; } tinyi_read_edges;

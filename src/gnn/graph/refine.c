@@ -11,7 +11,7 @@
  * Left out the bucket list of the paper: weights of merged edges would make it long; a heap costs a logarithm.                 */
 #include <string.h>
 #include <stdlib.h>
-#include "gnn/graph/refine.h"
+#include "gnn/graph/refine_inside.h"
 
 enum { TINYI_SPOT_OUT = -1, TINYI_SPOT_DONE = -2 };     /* not in the heap; has moved, or may not */
 

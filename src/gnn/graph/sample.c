@@ -9,7 +9,7 @@
  * Cost     an edge: a quarter of a Philox block, one random read of the graph and one of the table; both are asked for ahead.      */
 #include <string.h>
 #include "gnn/graph/sample.h"
-#include "gnn/graph/inside.h"
+#include "gnn/graph/graph_inside.h"
 #include "math/layout.h"
 
 enum { TINYI_SAMPLE_SMALL = 32, TINYI_SAMPLE_GRAIN = 64 };      /* up to so many are searched one by one */

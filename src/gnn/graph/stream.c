@@ -9,13 +9,13 @@
 #include <stdio.h>
 #include <string.h>
 #include "gnn/graph/stream.h"
-#include "gnn/graph/form.h"
-#include "gnn/graph/inflate.h"
+#include "gnn/graph/form_inside.h"
+#include "gnn/graph/inflate_inside.h"
 #include "gnn/graph/npy.h"
-#include "gnn/graph/words.h"
+#include "gnn/graph/words_inside.h"
 #include "core/bytes.h"
-#include "core/half.h"
-#include "math/rows.h"
+#include "core/half_inside.h"
+#include "math/rows_inside.h"
 #include "math/sort.h"
 
 #define TINYI_BULK_SLACK ((size_t)16 << 10)     /* names of files, and what the allocator adds */

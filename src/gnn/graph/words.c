@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <math.h>                           /* INFINITY; no function of it is called */
-#include "gnn/graph/words.h"
+#include "gnn/graph/words_inside.h"
 #include "core/bytes.h"
-#include "core/half.h"
+#include "core/half_inside.h"
 
 TINYI_FN tinyi_text_file tinyi_text_make(tiny_ctx *ctx, const char *path, const void *bytes, size_t n)
 {

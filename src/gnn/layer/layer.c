@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "gnn/layer/layer.h"
-#include "gnn/graph/inside.h"
+#include "gnn/graph/graph_inside.h"
 #include "gnn/graph/npy.h"
 #include "math/elem.h"
 #include "math/ops.h"

@@ -5,12 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 #include "gnn/layer/net.h"
-#include "gnn/graph/inside.h"
+#include "gnn/graph/graph_inside.h"
 #include "core/bytes.h"
 #include "core/json.h"
 #include "math/elem.h"
 #include "math/ops.h"
-#include "gnn/layer/net_file.h"
+#include "gnn/layer/net_file_inside.h"
 
 /* ---- shapes */
 

@@ -4,13 +4,13 @@
  * taken only for what the file really holds. Two tensors over the same bytes are refused: the format has no such thing. */
 #include <stdio.h>
 #include <string.h>
-#include "gnn/layer/net_file.h"
-#include "gnn/graph/words.h"
+#include "gnn/layer/net_file_inside.h"
+#include "gnn/graph/words_inside.h"
 #include "core/bytes.h"
 #include "core/file.h"
 #include "core/rng.h"
 #include "core/safetensors.h"
-#include "core/state.h"
+#include "core/state_inside.h"
 #include "math/optim.h"
 #include "math/init.h"
 

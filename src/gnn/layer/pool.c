@@ -7,8 +7,8 @@
  * Left out the min_score and multiplier of PyG.                                                                           */
 #include <string.h>
 #include "gnn/layer/pool.h"
-#include "gnn/graph/inside.h"
-#include "core/half.h"
+#include "gnn/graph/graph_inside.h"
+#include "core/half_inside.h"
 #include "math/elem.h"
 #include "math/layer.h"
 #include "math/sort.h"

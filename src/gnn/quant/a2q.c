@@ -9,9 +9,9 @@
 #include <string.h>
 #include "gnn/ops.h"
 #include "gnn/quant/a2q.h"
-#include "core/state.h"
+#include "core/state_inside.h"
 #include "math/sort.h"
-#include "math/table.h"
+#include "math/table_inside.h"
 #include "math/tape.h"
 
 #define TINYI_A2Q_LN2 0.6931471805599453

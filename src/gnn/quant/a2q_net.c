@@ -8,10 +8,10 @@
 #include <string.h>
 #include "gnn/ops.h"
 #include "gnn/quant/a2q_net.h"
-#include "gnn/train/pass.h"
-#include "gnn/graph/inside.h"
+#include "gnn/train/pass_inside.h"
+#include "gnn/graph/graph_inside.h"
 #include "core/rng.h"
-#include "core/state.h"
+#include "core/state_inside.h"
 #include "math/elem.h"
 #include "math/ops.h"
 

@@ -1,6 +1,6 @@
 /* src/gnn/quant/nibble.c - compiles the loops over codes once for each target, and chooses among them */
 #include <string.h>
-#include "gnn/quant/nibble.h"
+#include "gnn/quant/nibble_inside.h"
 #include "core/target.h"
 
 #define TINYI_PASS_FILE "gnn/quant/kernels.h"

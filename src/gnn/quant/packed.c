@@ -7,9 +7,9 @@
 #include <string.h>
 #include "gnn/quant/packed.h"
 #include "gnn/quant/bits.h"
-#include "gnn/quant/nibble.h"
-#include "gnn/graph/inside.h"
-#include "core/state.h"
+#include "gnn/quant/nibble_inside.h"
+#include "gnn/graph/graph_inside.h"
+#include "core/state_inside.h"
 #include "core/target.h"
 #include "math/matmul.h"
 

@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 #include "gnn/quant/quant.h"
-#include "gnn/graph/inside.h"
-#include "gnn/layer/net_file.h"
-#include "core/state.h"
+#include "gnn/graph/graph_inside.h"
+#include "gnn/layer/net_file_inside.h"
+#include "core/state_inside.h"
 #include "math/ops.h"
 
 /* ---- made */

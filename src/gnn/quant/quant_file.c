@@ -4,13 +4,13 @@
  * same number of steps, whether two lie over one another. Only then memory is taken, for what the file really holds.              */
 #include <stdio.h>
 #include <string.h>
-#include "gnn/layer/net_file.h"
+#include "gnn/layer/net_file_inside.h"
 #include "gnn/quant/bits.h"
 #include "gnn/quant/quant.h"
 #include "core/bytes.h"
 #include "core/file.h"
 #include "core/safetensors.h"
-#include "core/state.h"
+#include "core/state_inside.h"
 
 /* what stands in a file for a map, behind the name of its matrix */
 enum { TINYI_QUANT_CODE, TINYI_QUANT_SCALE, TINYI_QUANT_STEP, TINYI_QUANT_BITS, TINYI_QUANT_SUM, TINYI_QUANT_PARTS };

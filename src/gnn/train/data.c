@@ -3,9 +3,9 @@
 #include <string.h>
 #include "gnn/train/data.h"
 #include "gnn/embed/fastrp.h"
-#include "gnn/graph/inside.h"
+#include "gnn/graph/graph_inside.h"
 #include "core/rng.h"
-#include "core/state.h"
+#include "core/state_inside.h"
 #include "math/linalg_eig.h"
 
 static tiny_status tinyi_data_x(tiny_ctx *ctx, tgnn_data *d, tiny_idx wide)

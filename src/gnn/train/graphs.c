@@ -5,9 +5,9 @@
  *          most edges that a batch can have. */
 #include <math.h>
 #include <string.h>
-#include "gnn/train/kit.h"
-#include "gnn/graph/inside.h"
-#include "core/state.h"
+#include "gnn/train/kit_inside.h"
+#include "gnn/graph/graph_inside.h"
+#include "core/state_inside.h"
 
 typedef struct tinyi_graph_task {
     tiny_ctx *ctx;

@@ -1,8 +1,8 @@
 /* src/gnn/train/kit.c - steps of Adam, epochs judged, early stopping */
 #include <math.h>
 #include <string.h>
-#include "gnn/train/kit.h"
-#include "core/state.h"
+#include "gnn/train/kit_inside.h"
+#include "core/state_inside.h"
 #include "math/elem.h"
 
 tiny_status tinyi_kit_check(tiny_ctx *ctx, const tgnn_net *net, const tgnn_train_desc *d)

@@ -5,9 +5,9 @@
  *          pairs of the validation and test parts are taken out of the graph before anything is trained. */
 #include <math.h>
 #include <string.h>
-#include "gnn/train/kit.h"
-#include "gnn/graph/inside.h"
-#include "core/state.h"
+#include "gnn/train/kit_inside.h"
+#include "gnn/graph/graph_inside.h"
+#include "core/state_inside.h"
 #include "math/sort.h"
 
 /* is there an edge a -> b? rows ascend */

@@ -2,8 +2,8 @@
  * Paper    T. Kipf, M. Welling, 2017 (arXiv 1609.02907), section 3.1: cross-entropy over the nodes that have a label for training. */
 #include <math.h>
 #include <string.h>
-#include "gnn/train/kit.h"
-#include "gnn/graph/inside.h"
+#include "gnn/train/kit_inside.h"
+#include "gnn/graph/graph_inside.h"
 
 typedef struct tinyi_node_task {
     tinyi_pass *pass;

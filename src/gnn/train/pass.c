@@ -3,8 +3,8 @@
  *          Batch norm: S. Ioffe, C. Szegedy, 2015; folded: g / sqrt(var + eps) goes into the rows of the Linear before it.
  * Left out features of edges (gine, and edge of transformer): there are no data of ours to train them with.                            */
 #include <string.h>
-#include "gnn/train/pass.h"
-#include "gnn/graph/inside.h"
+#include "gnn/train/pass_inside.h"
+#include "gnn/graph/graph_inside.h"
 #include "math/elem.h"
 
 #define TINYI_PASS_EPS 1e-5                 /* of batch norms */

@@ -13,9 +13,9 @@
  *          of the size of a few units                                                                                     */
 #include "llm/ops.h"
 #include "llm/attention/latent.h"
-#include "llm/quant/blocks.h"
-#include "core/half.h"
-#include "math/table.h"
+#include "llm/block/blocks_inside.h"
+#include "core/half_inside.h"
+#include "math/table_inside.h"
 #include "math/elem.h"
 #include <string.h>
 

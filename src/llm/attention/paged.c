@@ -15,9 +15,9 @@
  * Error    as tiny_attention: k = 200 units of the largest output; unpacked numbers are exact in both paths             */
 #include "llm/ops.h"
 #include "llm/attention/paged.h"
-#include "llm/quant/blocks.h"
-#include "core/half.h"
-#include "math/table.h"
+#include "llm/block/blocks_inside.h"
+#include "core/half_inside.h"
+#include "math/table_inside.h"
 #include "math/elem.h"
 #include <string.h>
 

@@ -18,7 +18,7 @@
 #ifndef TINYI_PAGED_H
 #define TINYI_PAGED_H
 #include "core/op.h"
-#include "llm/quant/format.h"
+#include "llm/block/format.h"
 #include "llm/attention/tree.h"
 TINYI_C_BEGIN
 

@@ -6,7 +6,7 @@
  *             only the last block of a sequence may be part full; one with several holders is never written
  *             a hash that is not 0 is that of all tokens from the start of the sequence to the end of a full block       */
 #include "llm/attention/pages.h"
-#include "core/state.h"
+#include "core/state_inside.h"
 #include <string.h>
 
 #define TINYI_PAGES_UNLISTED (-2)           /* in next: the block cannot be found */

@@ -5,7 +5,7 @@
  * Formula  in the header; slope of head h of H: 2^(-8 (h + 1) / H) for a power of two; else the first c = the power below from c,
  *          the others every second one of those of 2c                                                                     */
 #include "llm/attention/position.h"
-#include "core/state.h"
+#include "core/state_inside.h"
 #include "math/elem.h"
 
 TINY_REF_BEGIN

@@ -10,7 +10,7 @@
  * Left out changing a plan by one token instead of setting it anew: the walk is a few microseconds a step, once for all layers. */
 #include "llm/attention/tree.h"
 #include "llm/attention/paged.h"
-#include "core/state.h"
+#include "core/state_inside.h"
 #include <string.h>
 
 #define TINYI_TREE_MOST (1 << 26)           /* cells, as in pages.c */

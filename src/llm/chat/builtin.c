@@ -4,8 +4,8 @@
  *
  * Left out: groupby, batch, slice, wordwrap, truncate, urlize, xmlattr, striptags, pprint, random: no template of a model
  * was seen to use them.                                                                                               */
-#include "llm/chat/rows.h"
-#include "llm/chat/text.h"
+#include "llm/chat/rows_inside.h"
+#include "llm/chat/text_inside.h"
 #include "llm/chat/template.h"
 #include "llm/token/unicode.h"
 #include <stdio.h>

@@ -3,8 +3,8 @@
  * Text outside of tags follows trim_blocks and lstrip_blocks, as the files' templates expect: the newline after a block
  * tag goes, and so do the blanks before one that stands first in its line. A - in a tag takes all white space on its side, a
  * + keeps it.                                                                                                             */
-#include "llm/chat/parse.h"
-#include "llm/chat/builtin.h"
+#include "llm/chat/parse_inside.h"
+#include "llm/chat/builtin_inside.h"
 #include <string.h>
 
 static int tinyi_tp_end_of_tag(tinyi_tparse *p)

@@ -1,6 +1,6 @@
 /* src/llm/chat/emit.c - operations, constants and names of a template while it is compiled */
-#include "llm/chat/parse.h"
-#include "llm/chat/builtin.h"
+#include "llm/chat/parse_inside.h"
+#include "llm/chat/builtin_inside.h"
 #include <string.h>
 
 TINYI_FN int tinyi_tp_fail_at(tinyi_tparse *p, size_t pos, const char *what)

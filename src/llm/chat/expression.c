@@ -2,8 +2,8 @@
  *
  * Two states alternate, an operand is wanted or there is one, and a list holds what is open. Each part that may become
  * "a if c else b" starts with a NOP, which turns into the jump to c.                                                    */
-#include "llm/chat/parse.h"
-#include "llm/chat/builtin.h"
+#include "llm/chat/parse_inside.h"
+#include "llm/chat/builtin_inside.h"
 #include <string.h>
 
 TINYI_FN tinyi_topen *tinyi_tp_open(tinyi_tparse *p, int kind, int prec, int op)

@@ -1,6 +1,6 @@
 /* src/llm/chat/filters.c - x | name(arguments) */
-#include "llm/chat/rows.h"
-#include "llm/chat/text.h"
+#include "llm/chat/rows_inside.h"
+#include "llm/chat/text_inside.h"
 #include "llm/chat/template.h"
 #include "core/json.h"
 #include "llm/token/unicode.h"

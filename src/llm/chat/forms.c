@@ -11,8 +11,8 @@
  *
  * A template with other marks is refused: a model that is spoken to in a wrong form answers badly, and nobody sees why. So is one that
  * is asked for what only its own language can say: tools, messages as JSON, further values.                                        */
-#include "llm/chat/forms.h"
-#include "core/state.h"
+#include "llm/chat/forms_inside.h"
+#include "core/state_inside.h"
 #include <string.h>
 
 #ifdef TINYI_NO_TEMPLATES

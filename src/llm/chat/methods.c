@@ -1,6 +1,6 @@
 /* src/llm/chat/methods.c - functions, and methods of strings, lists, maps and loops */
-#include "llm/chat/rows.h"
-#include "llm/chat/text.h"
+#include "llm/chat/rows_inside.h"
+#include "llm/chat/text_inside.h"
 #include "llm/chat/template.h"
 #include "llm/token/unicode.h"
 #include <stdio.h>

@@ -4,9 +4,9 @@
  * finds the innermost of each name. A macro sees its own variables, those that stood around its definition, and the global
  * ones: what its caller has lies below its base and is passed over.                                                     */
 #include "llm/chat/template.h"
-#include "llm/chat/compile.h"
-#include "llm/chat/builtin.h"
-#include "llm/chat/forms.h"
+#include "llm/chat/compile_inside.h"
+#include "llm/chat/builtin_inside.h"
+#include "llm/chat/forms_inside.h"
 #include <string.h>
 #include <time.h>
 

@@ -2,7 +2,7 @@
  *
  * upper, lower, title and capitalize know the letters of Unicode that have exactly one partner, and the German sharp s.
  * Searching is plain, and charges its work to the run.                                                                 */
-#include "llm/chat/text.h"
+#include "llm/chat/text_inside.h"
 #include "llm/token/unicode.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* src/llm/chat/value.c
  *
  * Comparing nested values and reading them from JSON keep a stack of their own, TINYI_TM_NEST deep. */
-#include "llm/chat/value.h"
+#include "llm/chat/value_inside.h"
 #include "core/json.h"
 #include "llm/token/unicode.h"
 #include <stdarg.h>

@@ -2,7 +2,7 @@
  *
  * Nested values keep a stack of their own, TINYI_TM_NEST deep. A float is the shortest of 1 to 17 digits that strtod reads
  * back, with the decimal point of the locale put back. */
-#include "llm/chat/value.h"
+#include "llm/chat/value_inside.h"
 #include "llm/token/unicode.h"
 #include <stdio.h>
 #include <stdlib.h>

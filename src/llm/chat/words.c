@@ -1,6 +1,6 @@
 /* src/llm/chat/words.c - words inside of tags: names, strings, numbers, marks */
-#include "llm/chat/parse.h"
-#include "llm/chat/builtin.h"
+#include "llm/chat/parse_inside.h"
+#include "llm/chat/builtin_inside.h"
 #include "core/json.h"
 #include "llm/token/unicode.h"
 #include <string.h>

@@ -1,5 +1,5 @@
 /* src/llm/file/fd.c */
-#include "core/state.h"
+#include "core/state_inside.h"
 #include "llm/file/fd.h"
 #include <string.h>
 #ifndef TINY_NO_STDIO

@@ -10,7 +10,7 @@
  *
  * Left out: version 1 (32-bit counts, 2023 only), big-endian files, arrays of arrays: refused, each with its sentence.   */
 #include "llm/file/gguf.h"
-#include "llm/file/store.h"
+#include "llm/file/store_inside.h"
 #include "llm/file/fd.h"
 #include <string.h>
 #include <stdio.h>

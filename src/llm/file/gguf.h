@@ -42,7 +42,7 @@ typedef struct tllm_meta {
 
 typedef struct tllm_gguf_tensor {
     tllm_text name;
-    int type;                               /* id of llm/quant/format.h, or a TLLM_TYPE_ below */
+    int type;                               /* id of llm/block/format.h, or a TLLM_TYPE_ below */
     int rank;
     uint64_t dim[TLLM_MAX_RANK];            /* dim[0] innermost, as in the file; 1 past the rank */
     const unsigned char *data;              /* any alignment that the file has */

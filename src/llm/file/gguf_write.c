@@ -1,6 +1,6 @@
 /* src/llm/file/gguf_write.c */
 #include "llm/file/gguf_write.h"
-#include "llm/file/store.h"
+#include "llm/file/store_inside.h"
 #include <string.h>
 #include <stdio.h>
 #ifndef TINY_NO_STDIO

@@ -13,7 +13,7 @@
  *
  * Left out: versions 1 and 2 of the layout (they begin with "ak42"): refused with a sentence.                           */
 #include "llm/file/llama2c.h"
-#include "llm/file/store.h"
+#include "llm/file/store_inside.h"
 #include "llm/file/open.h"
 #include <string.h>
 #include <stdio.h>

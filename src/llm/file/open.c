@@ -1,6 +1,6 @@
 /* src/llm/file/open.c */
 #include "llm/file/open.h"
-#include "llm/file/store.h"
+#include "llm/file/store_inside.h"
 #include <string.h>
 #include <stdio.h>
 

@@ -3,7 +3,7 @@
  * The first walk counts, the second fills tables of that size, and no more than that: a mapped file may be another one by then.
  * Names without escapes stay views of the file. */
 #include "llm/file/safetensors.h"
-#include "llm/file/store.h"
+#include "llm/file/store_inside.h"
 #include "llm/file/open.h"
 #include "core/safetensors.h"
 #include <string.h>

@@ -1,6 +1,6 @@
 /* src/llm/file/store.c */
-#include "llm/file/store.h"
-#include "llm/quant/format.h"
+#include "llm/file/store_inside.h"
+#include "llm/block/format.h"
 #include <string.h>
 
 /* name, bytes */

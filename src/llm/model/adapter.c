@@ -9,11 +9,11 @@
  * Left out activated LoRA (invocation tokens), DoRA, adapters of norms, and weights that a scale beside them multiplies.
  *          A control vector is not added to models with four streams or with an encoder beside the decoder.            */
 #include "core/bytes.h"
-#include "llm/model/inside.h"
+#include "llm/model/model_inside.h"
 #include "llm/model/adapter.h"
-#include "llm/model/adapter_read.h"
-#include "core/hash.h"
-#include "core/half.h"
+#include "llm/model/adapter_read_inside.h"
+#include "core/hash_inside.h"
+#include "core/half_inside.h"
 #include <string.h>
 
 #define TINYI_ADAPTER_TILE 16

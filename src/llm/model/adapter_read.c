@@ -4,10 +4,10 @@
  *          token_embd.weight (n_embd x n_vocab) a row of r for each token in lora_a, r x n_embd in lora_b. An alpha of 0, or none:
  *          the scale is 1, as other readers have it.
  *          Vector: general.architecture "controlvector", tensors direction.N of n_embd values, N from 1. */
-#include "llm/model/inside.h"
+#include "llm/model/model_inside.h"
 #include "llm/model/adapter.h"
-#include "llm/model/adapter_read.h"
-#include "llm/file/store.h"
+#include "llm/model/adapter_read_inside.h"
+#include "llm/file/store_inside.h"
 #include <stdio.h>
 #include <string.h>
 

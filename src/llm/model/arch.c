@@ -1,5 +1,5 @@
 /* src/llm/model/arch.c - architectures by name */
-#include "llm/model/arch.h"
+#include "llm/model/arch_inside.h"
 #include <string.h>
 
 TINYI_FN const tinyi_lm_arch *tinyi_lm_arch_at(size_t i)

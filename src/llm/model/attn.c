@@ -7,7 +7,7 @@
  * The middle part is an operation: tllm_paged_attention for what is held in pages, where the keys that a query sees are a
  * range of cells; tiny_attention for encoders, and for what that operation does not know: there distances of an encoder,
  * windows to both sides and choices of an indexer are told by its bias, a matrix of numbers and -inf.                   */
-#include "llm/model/inside.h"
+#include "llm/model/model_inside.h"
 #include <string.h>
 
 typedef struct tinyi_lm_mask {

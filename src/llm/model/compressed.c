@@ -14,7 +14,7 @@
  *          y = W_o2 (W_o1g o_g), o_g the heads of a group.
  * Kept     pages of k, and pages of what blocks are made of; the cell that ends a block holds the block as well. Blocks
  *          are counted by cells.                                                                                     */
-#include "llm/model/inside.h"
+#include "llm/model/model_inside.h"
 #include <string.h>
 
 /* ---- numbers and tensors ---------------------------------------------------------------------------------------- */

@@ -4,7 +4,7 @@
  * Views    rows lie together; columns are the same part of each row, which is whole blocks or refused. A bias behind the sum is added by
  *          rank 0 alone. Fused matrices (q, k, v; gate and up) become views of their parts.
  * Nothing is changed before everything was checked.                                                                      */
-#include "llm/model/inside.h"
+#include "llm/model/model_inside.h"
 #include <string.h>
 
 typedef struct tinyi_lm_view { tinyi_lm_w w; tllm_gguf_tensor t; } tinyi_lm_view;

@@ -7,7 +7,7 @@
  *          each of its key dimensions (Kimi), or exp(bound sigmoid(-a (x + bias))) where the file names a bound.
  *          y = W rms(o) act(z), act = silu, or sigmoid (Kimi).
  * Kept     the last rows before the convolutions, and M of each head.                                                   */
-#include "llm/model/inside.h"
+#include "llm/model/model_inside.h"
 #include <string.h>
 
 typedef struct tinyi_lm_delta {

@@ -5,7 +5,7 @@
  *                   its two largest); weights p, divided by their sum where the model asks, times a constant
  *          experts  y = sum_e w_e ffn_e(h) [+ sigmoid(g . h)] shared(h), or up(norm(sum_e w_e ffn_e(down h))) + shared(h)
  * The tokens of one expert are gathered, so that its weights are read once for all of them.                              */
-#include "llm/model/inside.h"
+#include "llm/model/model_inside.h"
 #include <string.h>
 
 static void tinyi_lm_dense_load(tinyi_lm_load *ld, tinyi_lm_layer *l, int gate, int up, int down, tiny_idx n_ff)

@@ -2,7 +2,7 @@
  *
  * The pass is written once. Run dry, it only counts the scratch memory that it would take: so the size of a state is known
  * before anything is computed, and cannot disagree with it.                                                             */
-#include "llm/model/inside.h"
+#include "llm/model/model_inside.h"
 #include <string.h>
 
 #define TINYI_LM_STATE_MAGIC 0x74617473u

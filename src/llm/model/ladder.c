@@ -8,7 +8,7 @@
  *          the line; sums that are in the air together (latency, direct way) max(t, (t + c) / 2).
  * Left out nothing of the order; how models are trained for it is the trainer's.                                          */
 #include "llm/model/ladder.h"
-#include "core/state.h"
+#include "core/state_inside.h"
 #include "math/ops.h"
 #include <string.h>
 

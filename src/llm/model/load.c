@@ -1,5 +1,5 @@
 /* src/llm/model/load.c - what a model reads from its file: numbers with their limits, tensors with their shapes */
-#include "llm/model/inside.h"
+#include "llm/model/model_inside.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -7,8 +7,8 @@
  *          prompts piece by piece. Its value has a bias or an adapter of its own: the steps of the absorbed form one by one.
  *          A gate sigmoid(W_g h), a number for each head or for each of its values, is multiplied to what the output matrix reads.
  *          indexer: score(t, j) = sum_i w_i max(0, iq_i . ik_j); the index_top best keys are seen, the earlier of equals.  */
-#include "llm/model/inside.h"
-#include "core/half.h"
+#include "llm/model/model_inside.h"
+#include "core/half_inside.h"
 #include <string.h>
 
 TINYI_FN void tinyi_lm_mla_load(tinyi_lm_load *ld, tinyi_lm_layer *l)

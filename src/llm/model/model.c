@@ -2,7 +2,7 @@
  *
  * Nothing that the forward pass reads is taken on trust: every number has limits, every tensor the shape that the numbers
  * ask for. Sizes are bounded by the file, since each of them is a dimension of some tensor in it.                        */
-#include "llm/model/inside.h"
+#include "llm/model/model_inside.h"
 #include <stdio.h>
 #include <string.h>
 

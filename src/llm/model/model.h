@@ -62,7 +62,7 @@ TINY_API const char *tllm_arch_name(size_t i);
  * is in docs/attention.md). No state may be computing meanwhile. TINY_E_UNSUPPORTED: there is no such network in this model. */
 TINY_API tiny_status tllm_model_sparse(tiny_ctx *ctx, tllm_model *model, int format, size_t *bytes);
 
-/* Matrices in block formats with eight rows side by side, as the processor likes them for decoding (llm/quant/eight.h): the same numbers in
+/* Matrices in block formats with eight rows side by side, as the processor likes them for decoding (llm/block/eight.h): the same numbers in
  * another order, and logits within the same bound. What the kernels of the context gain nothing by, or what is read by the row, stays where the
  * file has it. The pages of the file that were read are given back, so that there is about one copy in memory. No state may be
  * computing meanwhile. progress and cancel of the context are asked between matrices; after a failure the model is as it was. Adapters are

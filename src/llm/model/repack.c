@@ -1,23 +1,23 @@
-/* src/llm/model/repack.c - the matrices of a model with eight rows side by side (llm/quant/eight.h), in memory or in a file beside the model
+/* src/llm/model/repack.c - the matrices of a model with eight rows side by side (llm/block/eight.h), in memory or in a file beside the model
  *
  * File     all little endian
  *          0   8 bytes "tinyeigh"; u32 version (1); u32 rows side by side (8); u64 matrices; u64 bytes of the file
  *          32  for each matrix, in the order in which the model holds them: u32 format; u32 matrices in it (experts); u64 numbers of a row; u64 rows; u64 where
  *              its bytes begin, a multiple of 64; u64 how many; u64 checksum of the bytes that it was made of; u64 checksum of its own
- *          then u64 checksum of all bytes before it (core/hash.h); zeros to a multiple of 64; the matrices
+ *          then u64 checksum of all bytes before it (core/hash_inside.h); zeros to a multiple of 64; the matrices
  * It is compared with the model number by number, and both checksums of every matrix are computed anew, before any of it is used: each open reads model and
  * form once. A file that does not fit is made again, or refused; one that is not empty and does not begin like ours is never written over. Which target wrote it
  * does not matter: the layout is one for all.
  * Order    everything is made first; then the matrices of the model change their place, all or none. Pages of the model's file that were read are given back
  *          matrix by matrix, so that there is about one copy in memory at any time. */
-#include "llm/model/inside.h"
-#include "llm/file/store.h"
-#include "llm/quant/eight.h"
+#include "llm/model/model_inside.h"
+#include "llm/file/store_inside.h"
+#include "llm/block/eight.h"
 #include "core/bytes.h"
 #include "core/file.h"
 #include "core/forget.h"
-#include "core/hash.h"
-#include "core/state.h"
+#include "core/hash_inside.h"
+#include "core/state_inside.h"
 #include <string.h>
 #ifndef TINY_NO_STDIO
 #include <stdio.h>

@@ -6,7 +6,7 @@
  *          KEYS   (H q) . (H k) = q . k
  * Cost     log2 n + r additions for each of n numbers, beside a product with a matrix of n columns                                 */
 #include <string.h>
-#include "llm/model/inside.h"
+#include "llm/model/model_inside.h"
 
 /* y (n, ...) = blocks of the rows of x turned; x and y do not overlap */
 static void tinyi_lm_turn_view(tinyi_lm_fwd *f, const tiny_tensor *x, const tiny_tensor *y)

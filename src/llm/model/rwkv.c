@@ -13,7 +13,7 @@
  *          then norm per head, plus (sum r k r_k) v
  *   both   y = W_o (group norm of o per head, eps 64e-5) gate; channel: W_v max(0, W_k (h + delta mu_k))^2, in 6 times sigmoid(W_r ..)
  * Kept     h of the last token, before each of the two mixings, and M.                                                  */
-#include "llm/model/inside.h"
+#include "llm/model/model_inside.h"
 #include <string.h>
 
 #define TINYI_LM_RWKV_EPS 64e-5f

@@ -8,15 +8,15 @@
  *          then for each sequence: u64 cells, i32 position for each, f32 recurrent state, and for each layer with pages the
  *          rows of its keys, values and indexer keys, cell by cell, in their format; then, where there is an encoder, for
  *          each layer the keys and values that the decoder looks at, f32
- *          end u64 checksum of all bytes before it (core/hash.h)
+ *          end u64 checksum of all bytes before it (core/hash_inside.h)
  * Numbers are compared with what the bytes could hold, and everything with the state, before anything is written: a refused file changes
  * nothing. The fingerprint covers the shape of the model, its routes and the rank of a cut one, samples of its weights and of the
  * adapters that are merged or attached when it is saved, with their strength; not each number of them.                                                                 */
-#include "llm/model/inside.h"
+#include "llm/model/model_inside.h"
 #include "core/bytes.h"
 #include "core/file.h"
-#include "core/hash.h"
-#include "core/half.h"
+#include "core/hash_inside.h"
+#include "core/half_inside.h"
 #include <string.h>
 
 #define TINYI_LM_SAVE_HEAD 64

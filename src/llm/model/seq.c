@@ -1,5 +1,5 @@
 /* src/llm/model/seq.c - the sequences of a state: fork, copy, cut, move, share */
-#include "llm/model/inside.h"
+#include "llm/model/model_inside.h"
 #include <string.h>
 
 static tiny_status tinyi_lm_seq_check(const tllm_state *s, tiny_idx seq)

@@ -1,10 +1,10 @@
 /* src/llm/model/sparse.c - networks with squared ReLU in decode: only what the neurons that fired write is read
- * Formula  y = W_down h = sum over h[i] != 0 of h[i] W_down[., i]; W_down is kept a second time, column by column (llm/quant/sparse.h)
+ * Formula  y = W_down h = sum over h[i] != 0 of h[i] W_down[., i]; W_down is kept a second time, column by column (llm/block/sparse.h)
  * Rule     for each layer and step the neurons that fired are counted, for all of its tokens together. The list is used if they are at most half,
  *          and their columns at most half of the bytes of W_down as the file has it; else, and for more than TINYI_LM_FIRED tokens, the
  *          product with the whole. docs/attention.md has the times on which the halves stand.                                 */
-#include "llm/model/inside.h"
-#include "llm/quant/sparse.h"
+#include "llm/model/model_inside.h"
+#include "llm/block/sparse.h"
 #include <string.h>
 
 #define TINYI_LM_FIRED 8                    /* tokens of a step at most: of many some neuron fires almost everywhere */

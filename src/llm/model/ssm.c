@@ -7,7 +7,7 @@
  *          both    y = W_out (y silu(z)), the second with an rms norm over each group before it
  *          short   [B, C, u] = W h; y = W_out (C conv(B u)), no activation
  * Kept     the last rows before the convolution, and M.                                                                 */
-#include "llm/model/inside.h"
+#include "llm/model/model_inside.h"
 #include <string.h>
 
 static size_t tinyi_lm_ssm_floats(tiny_idx K, tiny_idx channels, tiny_idx inner, tiny_idx state)

@@ -4,9 +4,9 @@
  * door on the context's target; what is written out here is plain scalar code that gives the same bits on every machine,
  * and stands for both paths.
  * In a dry pass nothing is computed, only scratch memory is counted.                                                    */
-#include "llm/model/inside.h"
-#include "llm/quant/matmul.h"
-#include "llm/quant/sparse.h"
+#include "llm/model/model_inside.h"
+#include "llm/block/matmul.h"
+#include "llm/block/sparse.h"
 #include <string.h>
 
 #if TINYI_CHAT

@@ -9,7 +9,7 @@
  *          end: mean of X_0 and B_i X_i at the length of X_0
  *          put by: mix(x) = sum_k p_k X_k, p = softmax(w . rms(X_k)), X the streams that were put by and x itself. A half reads
  *          rms(mix(x)); before every bank-th layer x is put by, and begins anew as what the mixer of that layer gives         */
-#include "llm/model/inside.h"
+#include "llm/model/model_inside.h"
 #include <string.h>
 
 /* ---- per-layer inputs ------------------------------------------------------------------------------------------- */

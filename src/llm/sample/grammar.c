@@ -11,8 +11,8 @@
  * Cost     of a character: threads and calls that are new; constant for grammars that one character of look-ahead decides.
  *          Frames that nothing reaches are swept out when their number has doubled.                                       */
 #include "llm/sample/grammar.h"
-#include "llm/sample/grammar_read.h"
-#include "core/state.h"
+#include "llm/sample/grammar_read_inside.h"
+#include "core/state_inside.h"
 #include <string.h>
 
 typedef struct tinyi_gedge { int32_t back, frame, next; } tinyi_gedge;         /* go on at back in frame; frame -1: behind the root */

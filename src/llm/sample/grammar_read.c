@@ -3,8 +3,8 @@
  * Each rule becomes a small automaton in one go over the text: alternatives and repetitions are made by moving what stands
  * already and putting a split before it. Then tinyi_gp_check finds what is missing, and left recursion, with lists of its own:
  * nothing here calls itself, and the depth of groups has a limit. */
-#include "llm/sample/grammar_read.h"
-#include "core/state.h"
+#include "llm/sample/grammar_read_inside.h"
+#include "core/state_inside.h"
 #include "llm/token/unicode.h"
 #include <string.h>
 

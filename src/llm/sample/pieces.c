@@ -5,7 +5,7 @@
  * Memory   the bytes, and 12 bytes a piece; 12 more while it is sorted.                                                 */
 #include "llm/sample/pieces.h"
 #include "math/sort.h"
-#include "core/state.h"
+#include "core/state_inside.h"
 #include <string.h>
 
 struct tllm_pieces {

@@ -8,10 +8,10 @@
  * sort the one bucket in which the sum is reached; penalties, dry and bias touch the tokens they name.                      */
 #include "llm/sample/sample.h"
 #include "core/rng.h"
-#include "core/state.h"
+#include "core/state_inside.h"
 #include "math/elem.h"
 #include "math/sort.h"
-#include "math/table.h"
+#include "math/table_inside.h"
 #include <string.h>
 
 enum { TINYI_SAMPLER_NOTHING, TINYI_SAMPLER_WEIGHTS, TINYI_SAMPLER_TOTAL };     /* what of the softmax is computed */

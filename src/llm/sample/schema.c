@@ -4,7 +4,7 @@
  * takes the place of recursion. The members of an object are two chains of rules, sNfI before the first member that stands and
  * sNmI behind it, which is linear where writing out all choices of optional members would be exponential.                  */
 #include "llm/sample/schema.h"
-#include "llm/chat/value.h"
+#include "llm/chat/value_inside.h"
 #include <string.h>
 
 typedef struct tinyi_sc {

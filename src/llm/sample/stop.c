@@ -1,6 +1,6 @@
 /* src/llm/sample/stop.c - one prefix automaton for each stop string */
 #include "llm/sample/stop.h"
-#include "core/state.h"
+#include "core/state_inside.h"
 #include <string.h>
 
 typedef struct tinyi_stop_string {

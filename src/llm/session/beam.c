@@ -4,8 +4,8 @@
  *          no living text can overtake the worst of the n_best finished ones: log p only falls, so log p / n_most^a (a > 0) bounds
  *          what it may become; at n_most tokens the living are ranked as they are.                                        */
 #include "llm/session/beam.h"
-#include "llm/session/inside.h"
-#include "core/state.h"
+#include "llm/session/session_inside.h"
+#include "core/state_inside.h"
 #include "math/elem.h"
 #include <math.h>                           /* INFINITY; no function of it is called */
 #include <string.h>

@@ -1,7 +1,7 @@
 /* src/llm/session/session.c - the loop around the model: feed, sample, print */
-#include "llm/session/inside.h"
+#include "llm/session/session_inside.h"
 #include "core/bytes.h"
-#include "core/state.h"
+#include "core/state_inside.h"
 #include "core/time.h"
 #include "math/elem.h"
 #include <math.h>                           /* INFINITY; no function of it is called */

@@ -5,7 +5,7 @@
  * Data     a symbol is a token from the start, so a merge is found by two numbers and the disguise is only needed for the
  *          vocabularies that take whole words. Some (TLLM_PRE_RAW) merge characters instead, with <0xXX> for the rest.
  * Cost     n log(longest word); each pair is one look-up.                                                               */
-#include "llm/token/parts.h"
+#include "llm/token/parts_inside.h"
 #include <string.h>
 
 TINYI_FN uint32_t tinyi_bpe_disguise(unsigned char byte)

@@ -1,5 +1,5 @@
 /* src/llm/token/decode.c - tokens to text, at once or as a stream of whole characters */
-#include "llm/token/parts.h"
+#include "llm/token/parts_inside.h"
 #include <string.h>
 
 static size_t tinyi_piece_put(char *out, size_t room, size_t at, const unsigned char *p, size_t n)

@@ -3,7 +3,7 @@
  * Special tokens are looked for in the order of the engine that most files are made for: the longest first wherever it
  * stands, then the next longest in what is left. Each place is looked at once with a trie; a token that is in the way of a
  * longer one is tried again shorter, from a heap. Linear in the text where special tokens do not overlap, else n log n.  */
-#include "llm/token/parts.h"
+#include "llm/token/parts_inside.h"
 #include <string.h>
 
 /* ---- special tokens in a text ---------------------------------------------------------------------------------- */

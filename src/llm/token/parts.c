@@ -6,7 +6,7 @@
  * 2016): of all neighbours the pair with the lowest rank is joined, the leftmost of equals, until none is left. Short
  * words scan their few pairs; long ones keep a heap of (rank, place), where an entry whose pair has changed is skipped when
  * it comes up: n log n.                                                                                                 */
-#include "llm/token/parts.h"
+#include "llm/token/parts_inside.h"
 #include <string.h>
 
 TINYI_FN uint64_t tinyi_token_hash(uint64_t key, const unsigned char *p, size_t n)

@@ -5,7 +5,7 @@
  * Data     blanks are written U+2581. Where no token holds two characters side by side, nothing can be joined across, so
  *          the text is cut there first: words, in almost all vocabularies. The result is the same and the heap stays small.
  * Cost     n log(longest piece between cuts); each look-up hashes at most the bytes of the longest token.               */
-#include "llm/token/parts.h"
+#include "llm/token/parts_inside.h"
 #include <string.h>
 
 /* Bytes of the symbol at t: as many as its first byte promises, whatever they are, but none of a blank behind it: one token a byte

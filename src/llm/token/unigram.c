@@ -7,7 +7,7 @@
  *          The character map is a double array trie, XOR-compressed (S. Kanda, 2018), over byte strings, with their
  *          replacements after it; the longest match at each place counts.
  * Cost     linear in the text times the longest token.                                                                  */
-#include "llm/token/parts.h"
+#include "llm/token/parts_inside.h"
 #include <string.h>
 
 typedef struct tinyi_unigram_best { double sum; uint32_t from; int32_t id; } tinyi_unigram_best;

@@ -2,7 +2,7 @@
  *
  * What files leave open follows the engine that most of them are made for: its defaults for special tokens, and the texts
  * by which it knows tokens that end an answer.                                                                          */
-#include "llm/token/parts.h"
+#include "llm/token/parts_inside.h"
 #include "core/time.h"
 #include <string.h>
 

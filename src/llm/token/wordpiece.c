@@ -5,7 +5,7 @@
  *          characters words of their own. In a file the beginning of a word is written U+2581 and the ## are gone.
  * Formula  from the left, the longest token that is a prefix of the rest; a word that cannot be finished is unknown.
  * Cost     linear in the text times the longest token.                                                                  */
-#include "llm/token/parts.h"
+#include "llm/token/parts_inside.h"
 #include <string.h>
 
 static int tinyi_wordpiece_alone(uint32_t c, unsigned class_of)

@@ -2,9 +2,9 @@
  *
  * One table of keys serves the file that a user writes, the limits of a description that a program filled, and the comparison
  * with a checkpoint. */
-#include "llm/train/config.h"
-#include "llm/train/decoder.h"
-#include "core/state.h"
+#include "llm/train/config_inside.h"
+#include "llm/train/decoder_inside.h"
+#include "core/state_inside.h"
 #include "math/gla.h"
 #include <string.h>
 

@@ -25,9 +25,9 @@
  *          q is kept as (sequence, key head, token, its query heads): one block is one dense matrix.
  * Cost     6 operations for each weight and token, 3.5 x 4 d context / 2 for each layer and token beside.
  * Left out dropout, biases, untied heads: the recipe has none.                                                            */
-#include "llm/train/decoder.h"
+#include "llm/train/decoder_inside.h"
 #include "llm/train/story.h"
-#include "math/table.h"
+#include "math/table_inside.h"
 #include "math/matmul.h"
 #include "math/elem.h"
 #include <string.h>

@@ -4,7 +4,7 @@
  *          interval by resampling stories (B. Efron, "Bootstrap methods", 1979): tokens of one story depend on each other.
  *          KL = mean over places of sum_t b(t) log2(b(t) / q(t)), b of the base.                                          */
 #include "llm/train/judge.h"
-#include "core/state.h"
+#include "core/state_inside.h"
 #include "math/elem.h"
 #include <string.h>
 

@@ -8,7 +8,7 @@
  *          the products as weights.
  * Checked  against the recorded story, sums and CRC of the specification.                                              */
 #include "llm/train/story.h"
-#include "core/state.h"
+#include "core/state_inside.h"
 #include "math/elem.h"
 #include <string.h>
 #include <stdio.h>

@@ -8,13 +8,13 @@
  *          context, one at a time.
  * Checked  gradients against central differences in double, a resumed run against an unbroken one, one thread against four. */
 #include "llm/train/trainer.h"
-#include "llm/train/config.h"
-#include "llm/train/decoder.h"
+#include "llm/train/config_inside.h"
+#include "llm/train/decoder_inside.h"
 #include "llm/train/story.h"
-#include "llm/quant/format.h"
-#include "core/state.h"
+#include "llm/block/format.h"
+#include "core/state_inside.h"
 #include "core/checkpoint.h"
-#include "math/table.h"
+#include "math/table_inside.h"
 #include "math/optim.h"
 #include "math/elem.h"
 #include <stdio.h>

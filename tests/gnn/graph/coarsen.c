@@ -2,7 +2,7 @@
  * the pairs P of a matching */
 #define T_INTERNALS
 #include "t.h"
-#include "gnn/graph/coarsen.h"
+#include "gnn/graph/coarsen_inside.h"
 
 enum { N = 90 };
 

@@ -7,7 +7,7 @@
 #ifdef TINY_NO_TRAIN
 int main(void) { return t_done(); }
 #else
-#include "gnn/train/pass.h"
+#include "gnn/train/pass_inside.h"
 
 enum { N = 40, F = 32, K = 3, WIDEST = 32, MOST = 384 };
 

@@ -1,0 +1,84 @@
+/* src/llm/block/blocks_inside.h - what the packers of all formats share: bytes, roundings, and numbers made harmless */
+#ifndef TINYI_BLOCKS_H
+#define TINYI_BLOCKS_H
+#include "core/bytes.h"
+#include "core/half_inside.h"
+#include "llm/block/format.h"
+#include "math/table_inside.h"
+TINYI_C_BEGIN
+
+TINY_REF_BEGIN
+TINYI_INLINE uint16_t tinyi_q_u16(const unsigned char *p) { return tinyi_le16(p); }
+TINYI_INLINE uint32_t tinyi_q_u32(const unsigned char *p) { return tinyi_le32(p); }
+TINYI_INLINE float tinyi_q_half(const unsigned char *p) { return tinyi_f16_to_f32(tinyi_q_u16(p)); }
+
+/* A scale as half, at most the largest finite one: an infinite scale would make 0 * inf of every zero code. */
+TINYI_INLINE uint16_t tinyi_q_to_half(float d)
+{
+    uint16_t h = tinyi_f32_to_f16(d);
+    return (h & 0x7fffu) >= 0x7c00u ? (uint16_t)((h & 0x8000u) | 0x7bffu) : h;
+}
+TINYI_INLINE void tinyi_q_put_half(unsigned char *p, float d) { tinyi_put_le16(p, tinyi_q_to_half(d)); }
+
+/* An input of a format whose scale is a half: no product of such a scale reaches 2^40, and squares of 2^40 are still floats. */
+TINYI_INLINE float tinyi_q_in(float x)
+{
+    return x != x ? 0.0f : x > 1099511627776.0f ? 1099511627776.0f : x < -1099511627776.0f ? -1099511627776.0f : x;
+}
+
+/* To the nearest integer, half away from zero, as the writers of the formats do; what no int32 can hold becomes 0. */
+TINYI_INLINE int tinyi_q_away(float v)
+{
+    float a = v < 0.0f ? -v : v;
+    int i;
+    if (!(a < 2147483648.0f)) return 0;
+    i = (int)a;
+    if (a - (float)i >= 0.5f) i++;          /* exact: the difference of a float and its integer part */
+    return v < 0.0f ? -i : i;
+}
+/* Towards zero; what no int32 can hold becomes 0. */
+TINYI_INLINE int tinyi_q_cut(float v) { return v > -2147483648.0f && v < 2147483648.0f ? (int)v : 0; }
+TINYI_INLINE float tinyi_q_abs(float x) { return x < 0.0f ? -x : x; }
+TINYI_INLINE int tinyi_q_min(int a, int b) { return a < b ? a : b; }
+TINYI_INLINE int tinyi_q_clamp(int v, int lo, int hi) { return v < lo ? lo : v > hi ? hi : v; }
+TINYI_INLINE float tinyi_q_nearest(float v) { return (v + 12582912.0f) - 12582912.0f; }    /* |v| < 2^22 */
+TINY_REF_END
+
+/* What both families with a search share (kformats.c). */
+/* n values made harmless, and their weights: importance with its largest as 1, or ones. 0: the values are so small that any code
+ * is as good as none, and y and w are not set. */
+TINYI_FN int tinyi_q_weigh(const float *x, const float *importance, int n, float *y, float *w);
+/* A half D for n groups that want the scales s and lose c[g] (s[g] - D m)^2 at another one, where m is a multiple from lo to hi
+ * (odd: 2 k + 1 for k from lo to hi). Writes the best few to out, best first, and returns how many. */
+#define TINYI_Q_KEEP 6
+TINYI_FN int tinyi_q_scales(const float *s, const float *c, int n, int lo, int hi, int odd, float *out);
+
+/* 32 values as D (code - 2^(bits - 1)), and as d code + m, with the least weighted error that is found. */
+TINYI_FN float tinyi_q_search_even(const float *x, const float *importance, int bits, unsigned char *code);
+TINYI_FN void tinyi_q_search_line(const float *x, const float *importance, int bits, float *d, float *m, unsigned char *code);
+
+/* Codes into a block whose scales stand there already: 32 or 256 of them, those of Q3_K and Q6_K with their sign; and what a scale is there. */
+TINYI_FN void tinyi_q_put45(unsigned char *b, const unsigned char *code, int bits, int shifted);     /* Q4_0, Q5_0; shifted: Q4_1, Q5_1 */
+TINYI_FN void tinyi_q_put45_K(unsigned char *b, const unsigned char *code, int bits);
+TINYI_FN void tinyi_q_put_Q2_K(unsigned char *b, const unsigned char *code);
+TINYI_FN void tinyi_q_put_Q3_K(unsigned char *b, const signed char *code);
+TINYI_FN void tinyi_q_put_Q6_K(unsigned char *b, const signed char *code);
+TINYI_FN int tinyi_q_scale_Q3_K(const unsigned char *b, int g);
+TINYI_FN void tinyi_q_scale6(const unsigned char *s, int g, int *k, int *m);         /* of Q4_K and Q5_K: scale and minimum of group g */
+
+/* n numbers of whole blocks as floats; those of Q8_0 by the kernel of the target */
+TINYI_INLINE void tinyi_q_floats(tiny_team *team, const tllm_format *f, float *to, const unsigned char *from, size_t n)
+{
+    if (f->id == TLLM_FORMAT_Q8_0) {
+        const tinyi_fn_dequantize_i8 unpack = TINYI_K(team, dequantize_i8);
+        for (; n >= 32; n -= 32, to += 32, from += 34) unpack(to, (const int8_t *)from + 2, 32, tinyi_q_half(from));
+    } else f->unpack(from, to, n);
+}
+
+/* Declares the two functions of a format. */
+#define TINYI_Q_UNPACK(name) TINYI_FN void tinyi_unpack_##name(const void *q, float *x, size_t n);
+#define TINYI_Q_PACK(name) TINYI_FN void tinyi_pack_##name(const float *x, void *q, size_t n, const float *importance);
+#define TINYI_Q_DECLARE(name) TINYI_Q_UNPACK(name) TINYI_Q_PACK(name)
+
+TINYI_C_END
+#endif

@@ -1,0 +1,15 @@
+/* src/llm/block/kernels.h - the kernels of block formats for one target (included once per pass, see core/target.h) */
+#include "core/simd.h"
+#if V_AMX
+#include "llm/block/tile.simd.h"
+#elif V_AVX2
+#include "llm/block/tree.simd.h"
+#elif V_NEON || V_W128
+#include "llm/block/quad.simd.h"
+#else
+#include "llm/block/block.simd.h"
+#endif
+#if !V_EXTRA && !V_AMX && !defined TINYI_NO_FLASH
+#include "llm/lab/flashllm/flashllm.simd.h"
+#endif
+#include "core/simd_unname.h"

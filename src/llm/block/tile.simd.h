@@ -1,0 +1,86 @@
+/* src/llm/block/tile.simd.h - products of bfloat16 on the tiles of AMX
+ *
+ * A tile instruction multiplies 16 rows of 32 numbers with 32 rows of 16 in 16 cycles. Four of them share two tiles of each side,
+ * so that four loads come with 64 cycles of work. Sums are float32.                                                   */
+
+static void TINY_FN(tinyi_blk_begin)(void)
+{
+    /* eight tiles of 16 rows of 64 bytes; constant data, since gcc 12 may drop stores that fill it */
+    static const unsigned char config[64] = {
+        1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 64, 0, 64, 0, 64, 0, 64, 0, 64, 0, 64, 0, 64, 0, 64, 0,
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 16, 16, 16, 16, 16, 16, 16, 16, 0, 0, 0, 0, 0, 0, 0, 0
+    };
+    TINYI_AMX_CONFIG(config);
+}
+static void TINY_FN(tinyi_blk_end)(void) { _tile_release(); }
+
+static void TINY_FN(tinyi_blk_tile)(float *c, ptrdiff_t c_row, const unsigned char *a, ptrdiff_t a_row, const unsigned char *b, ptrdiff_t b_panel, size_t k, int add, int low, int wide,
+                                    const unsigned char *ahead)
+{
+    const ptrdiff_t step = c_row * 4, deep = 16 * a_row;
+    size_t i;
+    if (add) {
+        TINYI_AMX_LOAD(0, c, step);
+        if (wide) { TINYI_AMX_LOAD(1, c + 16, step); }
+        if (low) { TINYI_AMX_LOAD(2, c + 16 * c_row, step); }
+        if (low && wide) TINYI_AMX_LOAD(3, c + 16 * c_row + 16, step);
+    } else {
+        _tile_zero(0);
+        _tile_zero(1);
+        _tile_zero(2);
+        _tile_zero(3);
+    }
+    if (low && wide)
+        for (i = 0; i < k; i += 32, a += 64, b += 1024, ahead += 128) {
+            TINYI_AMX_LOAD(4, a, a_row);
+            TINYI_AMX_LOAD(6, b, 64);
+            TINYI_BLK_AHEAD2(ahead);
+            TINYI_BLK_AHEAD2(ahead + 64);
+            _tile_dpbf16ps(0, 4, 6);
+            TINYI_AMX_LOAD(7, b + b_panel, 64);
+            _tile_dpbf16ps(1, 4, 7);
+            TINYI_AMX_LOAD(5, a + deep, a_row);
+            _tile_dpbf16ps(2, 5, 6);
+            _tile_dpbf16ps(3, 5, 7);
+        }
+    else
+        for (i = 0; i < k; i += 32, a += 64, b += 1024) {
+            TINYI_AMX_LOAD(4, a, a_row);
+            TINYI_AMX_LOAD(6, b, 64);
+            _tile_dpbf16ps(0, 4, 6);
+            if (wide) {
+                TINYI_AMX_LOAD(7, b + b_panel, 64);
+                _tile_dpbf16ps(1, 4, 7);
+            }
+            if (low) {
+                TINYI_AMX_LOAD(5, a + deep, a_row);
+                _tile_dpbf16ps(2, 5, 6);
+                if (wide) _tile_dpbf16ps(3, 5, 7);
+            }
+        }
+    TINYI_AMX_STORE(0, c, step);
+    if (wide) { TINYI_AMX_STORE(1, c + 16, step); }
+    if (low) { TINYI_AMX_STORE(2, c + 16 * c_row, step); }
+    if (low && wide) TINYI_AMX_STORE(3, c + 16 * c_row + 16, step);
+}
+
+/* an expanded row: one rounding to float32, one to bfloat16 */
+static void TINY_FN(tinyi_blk_halves)(uint16_t *to, const unsigned char *code, const float *s, const float *m, int is_signed, size_t blocks)
+{
+    size_t g;
+    for (g = 0; g < 16 * blocks; g += 2, code += 32, to += 32) {
+        const v_i32 c0 = is_signed ? vi_load_i8((const int8_t *)code) : vi_load_u8(code), c1 = is_signed ? vi_load_i8((const int8_t *)code + 16) : vi_load_u8(code + 16);
+        const v_f32 x0 = v_fma(v_set(s[g]), v_from_i32(c0), v_set(m[g])), x1 = v_fma(v_set(s[g + 1]), v_from_i32(c1), v_set(m[g + 1]));
+        _mm512_storeu_si512((void *)to, (__m512i)_mm512_cvtne2ps_pbh(x1, x0));
+    }
+}
+
+static void TINY_FN(tinyi_blk_round)(uint16_t *to, const float *x, size_t n)
+{
+    for (; n >= 32; n -= 32, x += 32, to += 32) _mm512_storeu_si512((void *)to, (__m512i)_mm512_cvtne2ps_pbh(v_load(x + 16), v_load(x)));
+    for (; n; n--) *to++ = tinyi_f32_to_bf16(*x++);
+}
+
+static const tinyi_blk_tiles TINY_FN(tinyi_blk_tiles) = {
+    TINY_FN(tinyi_blk_begin), TINY_FN(tinyi_blk_end), TINY_FN(tinyi_blk_tile), TINY_FN(tinyi_blk_halves), TINY_FN(tinyi_blk_round)
+};
