@@ -6,9 +6,13 @@
  *
  * Starts at llm/tinyllm.h (gnn/tinygnn.h) and follows #include "..." depth first, so that what a file needs stands before
  * it. A header with an include guard is emitted once; when x.c stands beside x.h it joins the bodies in the same order. A
- * file without a guard is text: it is put in the place of its include. The includes of llm/tinyllm.c come last. A kernels.h,
- * which a #define TINYI_PASS_FILE names for core/each_target.h, becomes a pass: the header includes itself, and only that part
- * of it is read. The same src/ always gives the same bytes.
+ * file without a guard is text: it is put in the place of its include. The includes of llm/tinyllm.c come last. The same src/ always
+ * gives the same bytes.
+ *
+ * From the top: manual, options, declarations, bodies, and last the kernels, which the header includes again for each SIMD target. They
+ * are the files kernels.h that a #define TINYI_PASS_FILE names: of math, where this header has its bodies, and its own.
+ * A program that defines TINYLLM_PARTS n compiles the bodies in n units of its own, TINYLLM_PART 1 to n: what is static otherwise is
+ * shared between them under names of this header.
  *
  * Both headers carry core and math. Types are declared once in a unit, whichever header comes first; functions are
  * exported as tinyllm_x and tinygnn_x, and a list of #defines gives tiny_x the name of the header included last. A unit
@@ -37,12 +41,12 @@ enum { MAX_FILES = 1000, MAX_NAMES = 20000, MAX_FUNCS = 2000, MAX_FEATURES = 200
 enum { BASE, RUN, TOOLS, LAB };
 
 typedef struct text { char *s; size_t n, cap; } text;
-typedef struct source { char path[200]; char *raw, *code; int part, guarded, ready, pass, feature; } source;  /* code: raw, comments blanked */
+typedef struct source { char path[200]; char *raw, *code; int part, guarded, feature; } source;  /* code: raw, comments blanked */
 typedef struct func { char *type, *name, *params, *args, *before, *after; int feature; } func;    /* before, after: its #if and #endif */
 typedef struct feature { char name[32], *what; int wing, tier, need[16], n_need; } feature;       /* wing: a layer, 0 for core and math */
 
 static source files[MAX_FILES];
-static int n_files, n_order, order[MAX_FILES], n_queue, queue[MAX_FILES], n_pass, public_part;
+static int n_files, n_order, order[MAX_FILES], n_queue, queue[MAX_FILES], public_part;
 static func funcs[MAX_FUNCS];
 static int n_funcs;
 static struct { const char *name, *path; int wrapped; } names[MAX_NAMES];      /* wrapped: TINY_FN(name) */
@@ -352,7 +356,6 @@ static void visit(const char *path, const char *from)
         if (project_include(s, inc, 0) || project_include(s, inc, 1)) visit(inc, path);
     if (ends_with(path, "/kernels.h")) {
         f->part = PASS;
-        f->pass = ++n_pass;
     } else if (f->guarded || ends_with(path, ".c")) {
         f->part = (layer(path) < 2 ? SHARED_DECL : OWN_DECL) + (public_part ? 0 : SHARED_BODY);
         order[n_order++] = (int)(f - files);
@@ -370,7 +373,7 @@ static void collect(const char *dir, const char *name)
 {
     char root[200], body[200];
     int i;
-    n_files = n_order = n_queue = n_pass = 0;
+    n_files = n_order = n_queue = 0;
     snprintf(root, sizeof root, "%s/%s.h", dir, name);
     snprintf(body, sizeof body, "%s/%s.c", dir, name);
     public_part = 1;
@@ -604,12 +607,15 @@ static void check_functions(const source *f)
 {
     const char *s, *e;
     char word[20];
-    int is_header = f->part == SHARED_DECL;
+    int is_header = f->part == SHARED_DECL, depth = 0, under = 0;
     for (s = f->code; *s; s = line_end(s)) {
-        if (directive(s, word)) {
+        if ((e = directive(s, word)) != NULL) {
+            if (!strncmp(word, "if", 2)) { depth++; if (!under && !strcmp(word, "ifndef") && !strncmp(e, "TINYI_NO_", 9)) under = depth; }
+            if (!strcmp(word, "endif") && depth-- == under) under = 0;
             while ((e = line_end(s)) - s >= 2 && e[-2] == '\\') s = e;
         } else if (!strncmp(s, "TINY_API ", 9)) {
             for (e = s + strcspn(s, "("); e > s && is_name(e[-1]); e--) {}
+            if (!is_header && under) die("src/%s: the public function %.*s stands under #ifndef TINYI_NO_..: move it into a file of that feature", f->path, (int)strcspn(e, "("), e);
             if (!is_header && !function_named(e, strcspn(e, "(")))
                 die("src/%s: the public function %.*s is declared in no header", f->path, (int)strcspn(e, "("), e);
             if (is_header) s += strcspn(s, ";");
@@ -781,6 +787,7 @@ static void emit(text *t, const source *f, size_t skip)
         e = line_end(c);
         if (project_include(c, inc, 0)) {
             source *g = load(inc, f->path);
+            if (!strcmp(inc, "core/each_target.h") || (f->part == PASS && !strncmp(inc, "core/simd", 9))) continue;    /* see emit_kernels */
             if (g->part == PASS) die("src/%s includes \"%s\": a kernels.h is compiled through core/each_target.h", f->path, inc);
             if (g->part == INLINE_TEXT) {
                 if (g->feature != f->feature) guard(t, g->feature);
@@ -792,7 +799,6 @@ static void emit(text *t, const source *f, size_t skip)
         if (project_include(c, inc, 1)) {
             source *g = load(inc, f->path);
             if (g->part != PASS) die("src/%s: TINYI_PASS_FILE is \"%s\", not a kernels.h", f->path, inc);
-            put(t, "#define TINYI_STITCH_PART %d\n#define TINYI_PASS_FILE %s_FILE\n", g->pass, up);
             continue;
         }
         if (is_public) {
@@ -824,6 +830,24 @@ static void emit_inner(text *t, int own)
     put(t, "TINYI_C_END\n\n");
 }
 
+/* A body's place among the parts of a program that splits them: twelve slices, by length. */
+enum { SLICES = 12 };
+static int slice_of(int at)
+{
+    size_t before = 0, all = 0, n;
+    int i;
+    for (i = 0; i < n_order; i++) {
+        const source *f = &files[order[i]];
+        if (f->part != SHARED_BODY && f->part != OWN_BODY) continue;
+        n = strlen(f->raw);
+        if (i < at) before += n;
+        all += n;
+    }
+    return (int)(before * SLICES / all);
+}
+
+/* with TINY_STATIC, what is left out has no body: it is declared, and not static */
+#define STATIC_LEFT_OUT "#if defined TINY_STATIC && defined TINYI_NO_%s\n#undef TINY_API\n"
 static void emit_part(text *t, int part, const char *root, size_t skip)
 {
     char what[300];
@@ -834,8 +858,51 @@ static void emit_part(text *t, int part, const char *root, size_t skip)
         snprintf(what, sizeof what, "%s", f->path);
         section(t, what);
         if (part == SHARED_BODY || part == OWN_BODY) guard(t, f->feature);
+        else if (optional(f->feature)) put(t, STATIC_LEFT_OUT "#define TINY_API\n#endif\n", features[f->feature].name);
+        if (ends_with(f->path, ".c")) put(t, "#if TINYI_SLICE(%d)\n", slice_of(i));
         emit(t, f, strcmp(f->path, root) ? 0 : skip);
+        if (ends_with(f->path, ".c")) put(t, "#endif\n");
         if (part == SHARED_BODY || part == OWN_BODY) unguard(t, f->feature);
+        else if (optional(f->feature)) put(t, STATIC_LEFT_OUT "#define TINY_API static TINYI_UNUSED\n#endif\n\n", features[f->feature].name);
+    }
+}
+
+/* The text that the header includes again for each target. */
+static void emit_kernels(text *t)
+{
+    int shared, i;
+    section(t, "core/simd.h, the vectors of one target");
+    emit(t, load("core/simd.h", NULL), 0);
+    for (shared = 1; shared >= 0; shared--)
+        for (i = 0; i < n_files; i++) {
+            if (files[i].part != PASS || (layer(files[i].path) < 2) != shared) continue;
+            section(t, files[i].path);
+            if (shared) put(t, "#ifdef TINYI_PASS_SHARED\n");
+            emit(t, &files[i], 0);
+            if (shared) put(t, "#endif\n\n");
+        }
+    emit(t, load("core/simd_unname.h", NULL), 0);
+}
+
+/* What core and math share inside gets names of this header where it has external linkage: two headers may be split in one program. */
+static void emit_part_names(text *t)
+{
+    static const char *const suffix[] = { "scalar", "w128", "neon", "neondot", "neonmm", "avx2", "avx2vnni", "avx512", "amx" };
+    const char *s, *e, *b;
+    int i, j;
+    for (i = 0; i < n_files; i++) {
+        if (files[i].part < 0 || layer(files[i].path) > 1) continue;
+        for (s = files[i].code; (s = strstr(s, "TINYI_FN ")) != NULL; s = e) {
+            e = s + strcspn(s, "(;{");
+            if (*e != '(' || e[1] == '*' || (s > files[i].code && is_name(s[-1]))) continue;
+            for (b = e; b > s && (is_name(b[-1]) || b[-1] == '#'); b--) {}
+            if (strncmp(b, "tinyi_", 6)) continue;
+            if (!memchr(b, '#', (size_t)(e - b))) put(t, "#define %.*s %s_%.*s\n", (int)(e - b), b, low, (int)(e - b), b);
+            else if (*b != 'x' && e[-7] == '#')
+                for (j = 0; j < 9; j++) put(t, "#define %.*s%s %s_%.*s%s\n", (int)(e - b) - 8, b, suffix[j], low, (int)(e - b) - 8, b, suffix[j]);
+        }
+        for (s = files[i].code; (s = strstr(s, "\nTINYI_ROW tinyi_row_")) != NULL; s += 11)
+            put(t, "#define %.*s %s_%.*s\n", (int)strcspn(s + 11, " "), s + 11, low, (int)strcspn(s + 11, " "), s + 11);
     }
 }
 
@@ -985,19 +1052,27 @@ static text make_header(const char *dir, const char *name, const char *licence)
         mark = line_end(mark);
         put_n(&t, mark, (size_t)(f->raw + skip - mark));
     }
-    put(&t, "\n#ifdef TINYI_STITCH_PART       /* the header includes itself: once for each SIMD target */\n");
-    for (i = 0; i < n_files; i++) {
-        if (files[i].part != PASS) continue;
-        section(&t, files[i].path);
-        put(&t, "#if TINYI_STITCH_PART == %d\n", files[i].pass);
-        emit(&t, &files[i], 0);
-        put(&t, "#endif\n");
-    }
-    put(&t, "#else\n\n");
+    put(&t, "\n#ifndef TINYI_STITCH_PART      /* at its end, this header includes itself for the kernels of each SIMD target */\n");
     section(&t, "options and names");
     put(&t, "#ifndef TINYI_STITCHED\n#define TINYI_STITCHED 1\n#endif\n");
     put(&t, "/* The bodies come from another file or an archive, whatever this file asks for. */\n#ifdef %s_LINKED\n#undef %s_IMPLEMENTATION\n#endif\n", up, up);
     put(&t, "/* The name under which this file can include itself. */\n#ifndef %s_FILE\n#define %s_FILE \"%s.h\"\n#endif\n", up, up, name);
+    put(&t, "/* %s_PARTS n: the bodies come in n units of the program, %s_PART 1 to n. */\n", up, up);
+    put(&t, "#if defined %s_PARTS && defined %s_IMPLEMENTATION && !defined TINYI_%s_DECLARED\n", up, up, base);
+    put(&t, "#if !defined %s_PART || %s_PART < 1 || %s_PART > %s_PARTS || %s_PARTS > %d\n", up, up, up, up, up, SLICES);
+    put(&t, "#error \"%s.h: with %s_PARTS, 1 to %d, %s_PART says which of them this unit is, 1 to %s_PARTS\"\n#endif\n", name, up, SLICES, up, up);
+    put(&t, "#if defined TINY_STATIC || defined TINYI_SHARED_DECLARED || defined %s_IMPLEMENTATION\n", strcmp(name, "tinyllm") ? "TINYLLM" : "TINYGNN");
+    put(&t, "#error \"%s.h: with %s_PARTS a unit has one of the two headers, and no TINY_STATIC\"\n#endif\n", name, up);
+    put(&t, "#define TINYI_PARTED 1\n#define TINYI_SLICE(i) ((i) * %s_PARTS / %d == %s_PART - 1)\n", up, SLICES, up);
+    put(&t, "#define TINYI_PASS_HERE(pass) ((pass) %% %s_PARTS == %s_PART %% %s_PARTS)\n", up, up, up);
+    put(&t, "#if defined %s_ALL || (defined %s_TOOLS && defined %s_LAB)\n#define TINYI_PART_TIER all\n#elif defined %s_LAB\n#define TINYI_PART_TIER lab\n", up, up, up, up);
+    put(&t, "#elif defined %s_TOOLS\n#define TINYI_PART_TIER tools\n#else\n#define TINYI_PART_TIER run\n#endif\n", up);
+    put(&t, "#define TINYI_PART_NAME_(k, n, tier) %s_part_##k##_of_##n##_##tier\n#define TINYI_PART_OF(k, n, tier) TINYI_PART_NAME_(k, n, tier)\n", low);
+    put(&t, "#define TINYI_PART_NAME(k) TINYI_PART_OF(k, %s_PARTS, TINYI_PART_TIER)\n", up);
+    put(&t, "#endif\n");
+    put(&t, "\n#if defined %s_IMPLEMENTATION && !defined TINYI_%s_IMPLEMENTED\n", up, base);
+    emit_choice(&t, layer(root));
+    put(&t, "#endif\n\n");
     put(&t, "/* TINY_STATIC: static where the bodies are, so that a file with declarations only stays silent. */\n#undef TINY_API\n");
     put(&t, "#if defined TINY_STATIC && defined %s_IMPLEMENTATION\n#define TINY_API static TINYI_UNUSED\n", up);
     put(&t, "#if defined TINYI_%s_DECLARED && !defined TINYI_%s_IMPLEMENTED\n", base, base);
@@ -1008,7 +1083,8 @@ static text make_header(const char *dir, const char *name, const char *licence)
     put(&t, "/* The shared functions have their own link names in each header; the header included last answers to tiny_x. */\n#ifndef TINYI_OPEN\n");
     for (i = 0; i < n_funcs; i++)
         put(&t, "#undef %s\n#define %s %s_%s\n", funcs[i].name, funcs[i].name, name, funcs[i].name + 5);
-    put(&t, "#endif\n\n#ifndef TINYI_SHARED_DECLARED\n#define TINYI_SHARED_DECLARED 0x%08lx\n\n", hash_shared());
+    put(&t, "#endif\n");
+    put(&t, "\n#ifndef TINYI_SHARED_DECLARED\n#define TINYI_SHARED_DECLARED 0x%08lx\n\n", hash_shared());
     emit_part(&t, SHARED_DECL, root, 0);
     put(&t, "#elif !defined TINYI_%s_DECLARED\n", base);
     section(&t, "the shared functions again, where the other header came first");
@@ -1022,8 +1098,10 @@ static text make_header(const char *dir, const char *name, const char *licence)
     put(&t, "#pragma GCC push_options\n#pragma GCC optimize(\"no-fast-math\")\n#endif\n");
     put(&t, "/* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a\n"
             " * #line, though it only tells the truth, it does not begin to */\n#if defined __GNUC__ && !defined __clang__\n" LINE_TO_COME "#endif\n");
-    emit_choice(&t, layer(root));
-    put(&t, "#define TINYI_%s_IMPLEMENTED 1\n#ifndef TINYI_SHARED_IMPLEMENTED\n#define TINYI_SHARED_IMPLEMENTED 1\n\n", base);
+    put(&t, "#if TINYI_PARTED\n");
+    emit_part_names(&t);
+    put(&t, "#endif\n");
+    put(&t, "#define TINYI_%s_IMPLEMENTED 1\n#ifndef TINYI_SHARED_IMPLEMENTED\n#define TINYI_SHARED_IMPLEMENTED 1\n#define TINYI_PASS_SHARED 1\n\n", base);
     emit_inner(&t, 0);
     emit_part(&t, SHARED_BODY, root, 0);
     put(&t, "#else\n");
@@ -1032,9 +1110,22 @@ static text make_header(const char *dir, const char *name, const char *licence)
     put(&t, "#endif\n\n");
     emit_inner(&t, 1);
     emit_part(&t, OWN_BODY, root, 0);
+    section(&t, "the kernels of each target: this header again");
+    put(&t, "#define TINYI_STITCH_PART 1\n#define TINYI_PASS_FILE %s_FILE\n", up);
+    emit(&t, load("core/each_target.h", NULL), 0);
+    put(&t, "#undef TINYI_STITCH_PART\n#undef TINYI_PASS_SHARED\n");
+    put(&t, "#if TINYI_PARTED                          /* each part asks for all others, by name: one too few, or with other tiers, does not link */\n");
+    put(&t, "TINYI_C_BEGIN\n");
+    for (i = 1; i <= SLICES; i++) put(&t, "#if %s_PARTS >= %d\nextern const char *const TINYI_PART_NAME(%d)[];\n#endif\n", up, i, i);
+    put(&t, "const char *const TINYI_PART_NAME(%s_PART)[] = {\n", up);
+    for (i = 1; i <= SLICES; i++)
+        put(&t, "#if %s_PARTS >= %d && %s_PART != %d\n    (const char *)TINYI_PART_NAME(%d),\n#endif\n", up, i, up, i, i);
+    put(&t, "    NULL\n};\nTINYI_C_END\n#endif\n");
     put(&t, "#ifdef TINYI_FAST_MATH_OFF\n#undef TINYI_FAST_MATH_OFF\n#pragma GCC pop_options\n");
     put(&t, "#ifndef __FAST_MATH__                      /* gcc 12 forgets it */\n#define __FAST_MATH__ 1\n#endif\n#endif\n");
-    put(&t, "#endif /* %s_IMPLEMENTATION */\n#endif /* TINYI_STITCH_PART */\n", up);
+    put(&t, "#endif /* %s_IMPLEMENTATION */\n\n#else /* TINYI_STITCH_PART */\n", up);
+    emit_kernels(&t);
+    put(&t, "#endif /* TINYI_STITCH_PART */\n");
     if (licence) {
         section(&t, "the licence");
         put(&t, "\n/*\n");

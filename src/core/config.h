@@ -73,8 +73,20 @@
 /* Internal functions shared by our files. In the stitched headers they are
  * private to the unit; in src/ each file is compiled alone and linked.
  * TINYI_OPEN: for tests of internal functions, which link with one unit. */
-#if defined TINYI_STITCHED && !defined TINYI_OPEN
+#ifndef TINYI_PARTED                        /* one unit has all bodies; see stitch.c */
+#define TINYI_PARTED 0
+#define TINYI_SLICE(i) 1
+#define TINYI_PASS_HERE(pass) 1
+#endif
+#if defined TINYI_STITCHED && !TINYI_PARTED
+#define TINYI_WHOLE 1
+#else
+#define TINYI_WHOLE 0
+#endif
+#if TINYI_WHOLE && !defined TINYI_OPEN
 #define TINYI_FN static TINYI_UNUSED
+#elif TINYI_PARTED && (defined __GNUC__ || defined __clang__) && !defined _WIN32
+#define TINYI_FN __attribute__((visibility("hidden")))
 #else
 #define TINYI_FN
 #endif

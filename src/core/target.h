@@ -1,11 +1,13 @@
 /* src/core/target.h - which targets this compiler can make, and how to switch them on
  *
- * One binary holds every target of its architecture. A pass compiles a file of kernels once; core/each_target.h makes the
- * passes that a file asks for:
+ * One binary holds every target of its architecture. A pass compiles a file of kernels for one target; core/each_target.h makes
+ * the passes of this program:
  *
  *     #define TINYI_PASS_FILE "math/kernels.h"             core/simd.h first, core/simd_unname.h last
- *     #define TINYI_PASSES (TINYI_PASSES_PLAIN | TINYI_PASS_AMX)
  *     #include "core/each_target.h"
+ *
+ * math, llm and gnn each have one such file, kernels.h, and one targets.c that compiles it. In a stitched header they are one
+ * text, which stands at its end and is read once for each pass.
  *
  *   pass       lanes  needs                                        target in reports
  *   SCALAR     1      nothing                                      scalar
@@ -25,19 +27,16 @@
 #define TINYI_TARGET_H
 #include "core/half_inside.h"
 
-/* bits of TINYI_PASSES */
+/* values of TINYI_PASS */
 #define TINYI_PASS_SCALAR 1
 #define TINYI_PASS_W128 2
-#define TINYI_PASS_NEON 4
-#define TINYI_PASS_NEONDOT 8
-#define TINYI_PASS_NEONMM 16
-#define TINYI_PASS_AVX2 32
-#define TINYI_PASS_AVX2VNNI 64
-#define TINYI_PASS_AVX512 128
-#define TINYI_PASS_AMX 256
-#define TINYI_PASSES_PLAIN (TINYI_PASS_SCALAR | TINYI_PASS_W128 | TINYI_PASS_NEON | TINYI_PASS_AVX2 | TINYI_PASS_AVX512)
-#define TINYI_PASSES_DOT (TINYI_PASS_NEONDOT | TINYI_PASS_AVX2VNNI)        /* the same vectors, with v_dot as one instruction */
-
+#define TINYI_PASS_NEON 3
+#define TINYI_PASS_NEONDOT 4
+#define TINYI_PASS_NEONMM 5
+#define TINYI_PASS_AVX2 6
+#define TINYI_PASS_AVX2VNNI 7
+#define TINYI_PASS_AVX512 9
+#define TINYI_PASS_AMX 8
 #if defined __x86_64__ || defined _M_X64 || defined __i386__ || defined _M_IX86
 #define TINYI_X86 1
 #else
@@ -221,7 +220,7 @@
 #define TINYI_ONLY_PASS 0
 #endif
 /* kernels by name: needs all bodies in one unit */
-#if TINYI_ONLY_PASS && defined TINYI_STITCHED && !defined TINYI_OPEN
+#if TINYI_ONLY_PASS && TINYI_WHOLE && !defined TINYI_OPEN
 #define TINYI_BY_NAME 1
 #else
 #define TINYI_BY_NAME 0
@@ -416,5 +415,64 @@ TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return tinyi_simd_sqrt_bits(
 #define TINYI_ATTR_VBMI TINYI_ATTR(TINYI_LIST_AVX512 ",avx512vbmi")                     /* in avx512 */
 #define TINYI_ATTR_AVX512BF16 TINYI_ATTR(TINYI_LIST_AVX512 ",avx512bf16")               /* in avx512 */
 #define TINYI_ATTR_AMX TINYI_ATTR(TINYI_LIST_AMX)                                       /* in amx, where the pass has it anyway */
+
+/* Around a declaration that stands before the pass which has the function: clang wants to know the target there too. gcc does not, and loses
+ * what follows several of its pragmas in one macro. */
+#if TINYI_CLANG
+#define TINYI_AHEAD(PASS, declaration) TINYI_TARGET_BEGIN_##PASS declaration TINYI_TARGET_END_##PASS
+#else
+#define TINYI_AHEAD(PASS, declaration) declaration
+#endif
+
+/* X(PASS, its suffix, a, b), where this program has the pass; TINYI_FOR_PLAIN: for each target, TINYI_FOR_EACH: for each pass */
+#if TINYI_HAVE_SCALAR
+#define TINYI_FOR_SCALAR(X, a, b) X(SCALAR, scalar, a, b)
+#else
+#define TINYI_FOR_SCALAR(X, a, b)
+#endif
+#if TINYI_HAVE_W128
+#define TINYI_FOR_W128(X, a, b) X(W128, w128, a, b)
+#else
+#define TINYI_FOR_W128(X, a, b)
+#endif
+#if TINYI_HAVE_NEON
+#define TINYI_FOR_NEON(X, a, b) X(NEON, neon, a, b)
+#else
+#define TINYI_FOR_NEON(X, a, b)
+#endif
+#if TINYI_HAVE_NEONDOT
+#define TINYI_FOR_NEONDOT(X, a, b) X(NEONDOT, neondot, a, b)
+#else
+#define TINYI_FOR_NEONDOT(X, a, b)
+#endif
+#if TINYI_HAVE_NEONMM
+#define TINYI_FOR_NEONMM(X, a, b) X(NEONMM, neonmm, a, b)
+#else
+#define TINYI_FOR_NEONMM(X, a, b)
+#endif
+#if TINYI_HAVE_AVX2
+#define TINYI_FOR_AVX2(X, a, b) X(AVX2, avx2, a, b)
+#else
+#define TINYI_FOR_AVX2(X, a, b)
+#endif
+#if TINYI_HAVE_AVX2VNNI
+#define TINYI_FOR_AVX2VNNI(X, a, b) X(AVX2VNNI, avx2vnni, a, b)
+#else
+#define TINYI_FOR_AVX2VNNI(X, a, b)
+#endif
+#if TINYI_HAVE_AVX512
+#define TINYI_FOR_AVX512(X, a, b) X(AVX512, avx512, a, b)
+#else
+#define TINYI_FOR_AVX512(X, a, b)
+#endif
+#if TINYI_HAVE_AMX
+#define TINYI_FOR_AMX(X, a, b) X(AMX, amx, a, b)
+#else
+#define TINYI_FOR_AMX(X, a, b)
+#endif
+#define TINYI_FOR_PLAIN(X, a, b) \
+    TINYI_FOR_SCALAR(X, a, b) TINYI_FOR_W128(X, a, b) TINYI_FOR_NEON(X, a, b) TINYI_FOR_AVX2(X, a, b) TINYI_FOR_AVX512(X, a, b)
+#define TINYI_FOR_EXTRA(X, a, b) TINYI_FOR_NEONDOT(X, a, b) TINYI_FOR_NEONMM(X, a, b) TINYI_FOR_AVX2VNNI(X, a, b)
+#define TINYI_FOR_EACH(X, a, b) TINYI_FOR_PLAIN(X, a, b) TINYI_FOR_EXTRA(X, a, b) TINYI_FOR_AMX(X, a, b)
 
 #endif

@@ -6,5 +6,7 @@
 #include "gnn/train/nodes.c"
 #include "gnn/train/graphs.c"
 #include "gnn/train/links.c"
+#include "gnn/train/tape_pool.c"
 #include "gnn/quant/quant_file.c"
+#include "gnn/targets.c"
 #endif

@@ -36,4 +36,5 @@
 #include "llm/model/save.c"
 #include "llm/lab/kvcodec/kvtables.c"
 #include "llm/lab/kvcodec/kvsession.c"
+#include "llm/targets.c"
 #endif

@@ -20,6 +20,22 @@
 #include "math/twist.h"
 #include <string.h>
 
+TINYI_FN double tinyi_twist_s(float s, const tiny_tensor *given) { return given ? tinyi_real(given->data, given->dtype, 0) : (double)s; }
+
+TINYI_FN tiny_status tinyi_twist_check(tiny_ctx *ctx, const char *name, const tiny_op *op, float t, float s, const tiny_tensor *given)
+{
+    char text[96];
+    double x;
+    if (given && given->dtype != op->in[0]->dtype)
+        return tinyi_fail(ctx, TINY_E_DTYPE, "%s: s is %s, the weights %s", name, tiny_dtype_name(given->dtype), tiny_dtype_name(op->in[0]->dtype));
+    if (given && tiny_tensor_count(given) != 1) return tinyi_fail(ctx, TINY_E_SHAPE, "%s: s is %s, it must be one number", name, tinyi_shape_text(given, text));
+    if (!(t >= 0.0f && t < INFINITY)) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the threshold t is %g; it must be finite and at least 0", name, (double)t);
+    if (given && (!op->out[0] || !given->data)) return TINY_OK; /* asked for shapes alone, there may be no data */
+    x = tinyi_twist_s(s, given);
+    if (!(x > -1e30 && x < 1e30)) return tinyi_fail(ctx, TINY_E_NUMERIC, "%s: the factor s is %g; it must be finite, and below 1e30", name, x);  /* s / 1e-6 is a float */
+    return TINY_OK;
+}
+
 typedef struct tinyi_att {
     const float *q, *k, *v, *bias;
     float *o;

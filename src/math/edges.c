@@ -177,7 +177,7 @@ void tinyi_edge_case(tiny_case *c, tiny_idx n, tiny_idx m, tiny_idx n_x, int i_c
 
 /* ---- spmm */
 
-const tiny_spmm_params *tinyi_spmm_params_of(const tiny_op *op)
+TINYI_FN const tiny_spmm_params *tinyi_spmm_params_of(const tiny_op *op)
 {
     static const tiny_spmm_params none = { 0, 0 };
     return op->params ? (const tiny_spmm_params *)op->params : &none;

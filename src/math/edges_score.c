@@ -16,7 +16,7 @@
 #include "math/rows_inside.h"
 /* ---- sddmm */
 
-tiny_sddmm_params tinyi_sddmm_params_of(const tiny_op *op)
+TINYI_FN tiny_sddmm_params tinyi_sddmm_params_of(const tiny_op *op)
 {
     tiny_sddmm_params p;
     memset(&p, 0, sizeof p);

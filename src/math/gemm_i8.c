@@ -14,7 +14,7 @@
 #define TINYI_I8_A_BYTES ((tiny_idx)8 << 20)
 #define TINYI_I8_B_BYTES ((tiny_idx)384 << 10)
 #define TINYI_I8_THIN 8                     /* rows up to which it is matrix times vectors */
-#define TINYI_I8_DOTS 256                   /* results of dots in one go */
+#define TINYI_I8_AT_ONCE 256                   /* results of dots in one go */
 #define TINYI_I8_PART 256                   /* numbers of a row or panel that are packed by way of the stack */
 
 #if TINYI_HAVE_W128 || TINYI_HAVE_AVX2      /* the targets with the form of pairs */
@@ -99,9 +99,9 @@ static void tinyi_i8_dots(tiny_team *team, const tinyi_gemm *g, int to_f32, uint
     const tinyi_fn_gemm_i8_dot dot = TINYI_K(team, gemm_i8_dot);
     const int a_signed = g->a.dtype == TINY_I8;
     const uint8_t *a = g->a.data;
-    tiny_idx a_row = g->a.row, i, j, j0, j1, grain = TINYI_MIN(TINYI_MAX((TINYI_GEMV_BYTES / (g->k + 1) + 3) / 4 * 4, 4), TINYI_I8_DOTS);
-    int32_t sums[TINYI_I8_DOTS];
-    float row[TINYI_I8_DOTS];
+    tiny_idx a_row = g->a.row, i, j, j0, j1, grain = TINYI_MIN(TINYI_MAX((TINYI_GEMV_BYTES / (g->k + 1) + 3) / 4 * 4, 4), TINYI_I8_AT_ONCE);
+    int32_t sums[TINYI_I8_AT_ONCE];
+    float row[TINYI_I8_AT_ONCE];
     while (tiny_take(team, g->n, grain, &j0, &j1)) {
         if (rows && a != rows) {            /* behind the first take: who comes when all is over may not look at a any more */
             for (i = 0; i < g->m; i++)
@@ -109,8 +109,8 @@ static void tinyi_i8_dots(tiny_team *team, const tinyi_gemm *g, int to_f32, uint
             a = rows;
             a_row = g->k;
         }
-        for (; j0 < j1; j0 += TINYI_I8_DOTS) {
-            const tiny_idx n = TINYI_MIN(j1 - j0, TINYI_I8_DOTS);
+        for (; j0 < j1; j0 += TINYI_I8_AT_ONCE) {
+            const tiny_idx n = TINYI_MIN(j1 - j0, TINYI_I8_AT_ONCE);
             for (i = 0; i < g->m; i++) {
                 dot(sums, 1, (const int8_t *)g->b.data + j0 * g->b.row, g->b.row, (size_t)n, a + i * a_row, a_signed, (size_t)g->k);
                 tinyi_i8_put(team->k, g, to_f32, sums, n, i, j0, 1, n, row);

@@ -9,7 +9,7 @@ TINYI_C_BEGIN
     G(rope) G(im2col) G(max_pool) G(avg_pool) G(conv) G(attention) G(gla) G(twist)
 #define TINYI_GRADIENTS_EDGES(G) G(spmm) G(sddmm) G(segment_softmax) G(edge_attention)
 
-#ifdef TINYI_STITCHED
+#if TINYI_WHOLE
 #define TINYI_GRAD_DECLARE(name) static tiny_status tinyi_grad_##name(tiny_grad *g, const tiny_op *op);
 #else
 #define TINYI_GRAD_DECLARE(name) tiny_status tinyi_grad_##name(tiny_grad *g, const tiny_op *op);

@@ -1,7 +1,7 @@
 /* src/math/kernels.h - every kernel of math for one target (included once per pass, see core/target.h)
  *
  * The plain passes take all of it. A pass with one more instruction (V_EXTRA, V_AMX) takes what gains from it only: the
- * int8 product, which is built on v_dot and has a tile form.                                                          */
+ * int8 product, which is built on v_dot and has a tile form. In a program of one target there is no second form.       */
 #include "core/simd.h"
 
 #if !V_EXTRA && !V_AMX
@@ -27,9 +27,11 @@
 #include "math/twist.simd.h"
 #include "math/gla.simd.h"
 #endif
+#if !V_I8MM && !(V_EXTRA && TINYI_BY_NAME)
 #include "math/gemm_i8.simd.h"
+#endif
 
-static TINYI_UNUSED void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
+TINYI_FN void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 {
 #if !V_EXTRA && !V_AMX
     TINY_FN(tinyi_use_elem)(k);
@@ -63,6 +65,10 @@ static TINYI_UNUSED void TINY_FN(tinyi_use_all)(tinyi_kernels *k)
 #endif
     TINY_FN(tinyi_use_gla)(k);
 #endif
+#if !V_I8MM && !(V_EXTRA && TINYI_BY_NAME)
     TINY_FN(tinyi_use_gemm_i8)(k);
+#else
+    (void)k;
+#endif
 }
 #include "core/simd_unname.h"

@@ -3,6 +3,7 @@
 #define TINYI_TABLE_H
 #include "core/state_inside.h"
 #include "core/target.h"
+#include "core/cpu_inside.h"
 #include "core/conform.h"
 #include "math/ops.h"
 #include "math/optim.h"
@@ -63,6 +64,7 @@ TINYI_KERNELS(TINYI_SLOT_TYPE)
 typedef struct tinyi_kernels {
     TINYI_KERNELS(TINYI_SLOT_FIELD)
     unsigned cpu;                           /* features of this processor, for variants inside a target */
+    tiny_target target;
     size_t cache[4];                        /* bytes of its data caches, by level; [3]: of the last one */
     unsigned char from[TINYI_K_COUNT];      /* the target that each slot was taken from */
 } tinyi_kernels;
@@ -74,7 +76,7 @@ TINYI_FN const tiny_op_row *tinyi_chat_row(int kind);               /* the table
 TINYI_FN tiny_idx tinyi_softmax_block(const tinyi_kernels *k);      /* values that may be summed in float */
 
 /* Each family's .c defines its rows as TINYI_ROW tinyi_row_name = { ... };  math/ops.c stands after them all. */
-#ifdef TINYI_STITCHED
+#if TINYI_WHOLE
 #define TINYI_ROW static const TINYI_UNUSED tiny_op_row
 #else
 #define TINYI_ROW const tiny_op_row
@@ -119,6 +121,51 @@ TINYI_ONLY_END
 #endif
 /* A kernel of the team's target; notes where it came from, so that a test can prove which one ran. */
 #define TINYI_K(team, name) ((team)->ran_on = (tiny_target)(team)->k->from[TINYI_K_##name], TINYI_OF((team)->k, name))
+
+/* A family of llm or gnn gives its kernels as a table for each target. Its header declares them, TINYI_TABLES(type, x), its kernels
+ * make them, TINYI_TABLE(type, x, table), and one .c file has x_of, which chooses by the target: TINYI_TABLE_CHOICE(type, x). With
+ * _EXTRA there is a table for each further pass of avx2 and neon too. */
+#define TINYI_TEXT_OF(x) #x
+#define TINYI_TEXT(x) TINYI_TEXT_OF(x)
+#define TINYI_PASS_NAME &TINYI_TEXT(TINYI_SUFFIX)[1]     /* of a pass, in its kernels: without the underscore */
+#define TINYI_TABLE_DECLARE(PASS, suffix, type, x) \
+    TINYI_AHEAD(PASS, TINYI_FN const type *x##_##suffix(unsigned cpu);)
+#define TINYI_TABLES(type, x) \
+    TINYI_FOR_PLAIN(TINYI_TABLE_DECLARE, type, x) TINYI_FN const type *x##_of(const tinyi_kernels *k);
+#define TINYI_TABLES_EXTRA(type, x) TINYI_TABLES(type, x) TINYI_FOR_EXTRA(TINYI_TABLE_DECLARE, type, x)
+#define TINYI_TABLE(type, x, table) TINYI_FN const type *TINY_FN(x)(unsigned cpu) { (void)cpu; return &(table); }
+
+#define TINYI_TABLE_CASE(PASS, suffix, type, x) case TINY_TARGET_##PASS: return x##_##suffix(k->cpu);
+#define TINYI_TABLE_TILES(PASS, suffix, type, x) case TINY_TARGET_AMX: TINYI_TABLE_CASE(PASS, suffix, type, x)
+#define TINYI_TABLE_REST(PASS, suffix, type, x) return x##_##suffix(k->cpu);
+#define TINYI_TABLE_WITH_DOT(PASS, suffix, type, x) if (k->cpu & TINY_CPU_DOTPROD) return x##_##suffix(k->cpu);
+#define TINYI_TABLE_WITH_MM(PASS, suffix, type, x) \
+    if ((k->cpu & TINY_CPU_DOTPROD) && (k->cpu & TINY_CPU_I8MM)) return x##_##suffix(k->cpu);
+#define TINYI_TABLE_WITH_VNNI(PASS, suffix, type, x) if (k->cpu & TINY_CPU_AVXVNNI) return x##_##suffix(k->cpu);
+#define TINYI_TABLE_NEON(PASS, suffix, type, x) \
+    case TINY_TARGET_NEON: TINYI_FOR_NEONMM(TINYI_TABLE_WITH_MM, type, x) TINYI_FOR_NEONDOT(TINYI_TABLE_WITH_DOT, type, x) return x##_##suffix(k->cpu);
+#define TINYI_TABLE_AVX2(PASS, suffix, type, x) \
+    case TINY_TARGET_AVX2: TINYI_FOR_AVX2VNNI(TINYI_TABLE_WITH_VNNI, type, x) return x##_##suffix(k->cpu);
+#define TINYI_TABLE_CHOOSE(type, x, NEON, AVX2)                                                 \
+    TINYI_FN const type *x##_of(const tinyi_kernels *k)                                         \
+    {                                                                                           \
+        switch (k->target) {                                                                    \
+        TINYI_FOR_W128(TINYI_TABLE_CASE, type, x)                                               \
+        TINYI_FOR_NEON(NEON, type, x)                                                           \
+        TINYI_FOR_AVX2(AVX2, type, x)                                                           \
+        TINYI_FOR_AVX512(TINYI_TABLE_TILES, type, x)                                            \
+        default: break;                                                                         \
+        }                                                                                       \
+        TINYI_FOR_SCALAR(TINYI_TABLE_REST, type, x)                                             \
+        TINYI_TABLE_NONE                                                                        \
+    }
+#if TINYI_HAVE_SCALAR
+#define TINYI_TABLE_NONE
+#else
+#define TINYI_TABLE_NONE return NULL;       /* no kernels come from it */
+#endif
+#define TINYI_TABLE_CHOICE(type, x) TINYI_TABLE_CHOOSE(type, x, TINYI_TABLE_CASE, TINYI_TABLE_CASE)
+#define TINYI_TABLE_CHOICE_EXTRA(type, x) TINYI_TABLE_CHOOSE(type, x, TINYI_TABLE_NEON, TINYI_TABLE_AVX2)
 
 TINYI_C_END
 #endif

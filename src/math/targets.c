@@ -1,16 +1,16 @@
-/* src/math/targets.c - compiles the kernels once for each target, and fills the table for the one that was chosen */
+/* src/math/targets.c - compiles the kernels of math once for each target, and fills the table for the one that was chosen */
 #include "core/cpu_inside.h"
 #include "core/target.h"
 #include "math/table_inside.h"
 #include <string.h>
 
 /* Every kernel stands under its own name with a target suffix; what a target does not use stays unused. */
+#define TINYI_USE_DECLARE(PASS, suffix, a, b) TINYI_AHEAD(PASS, TINYI_FN void tinyi_use_all_##suffix(tinyi_kernels *k);)
+TINYI_C_BEGIN
+TINYI_FOR_EACH(TINYI_USE_DECLARE, , )
+TINYI_C_END
+
 #define TINYI_PASS_FILE "math/kernels.h"
-#if TINYI_BY_NAME
-#define TINYI_PASSES TINYI_PASSES_PLAIN
-#else
-#define TINYI_PASSES (TINYI_PASSES_PLAIN | TINYI_PASSES_DOT | TINYI_PASS_AMX)
-#endif
 #include "core/each_target.h"
 
 TINYI_FN int tinyi_target_available(tiny_target target, unsigned cpu)
@@ -32,10 +32,11 @@ TINYI_FN int tinyi_target_available(tiny_target target, unsigned cpu)
 TINYI_FN void tinyi_kernels_fill(tinyi_kernels *k, tiny_target target, unsigned cpu)
 {
     int level;
-    (void)target;                           /* when scalar is the only one */
     k->cpu = cpu;
+    k->target = target == TINY_TARGET_REFERENCE ? TINY_TARGET_SCALAR : target;
     for (level = 1; level <= 3; level++) k->cache[level] = tinyi_cpu_cache(level);
 #if TINYI_BY_NAME
+    k->target = TINYI_ONLY_TARGET;
     memset(k->from, (int)TINYI_ONLY_TARGET, sizeof k->from);
 #else
 #if TINYI_HAVE_SCALAR

@@ -16,7 +16,6 @@ typedef struct pass {
     void (*apply)(int op, void *y, const void *a, const void *b, const void *c, size_t n);
 } pass;
 
-#define TINYI_PASSES (TINYI_PASSES_PLAIN | TINYI_PASSES_DOT | TINYI_PASS_NEONMM | TINYI_PASS_AMX)
 #include "core/each_target.h"
 
 static const pass passes[] = {

@@ -80,6 +80,7 @@ shapes() {
     for s in L G LG; do unit "$c" "${p}s$s" $s -O0 -DTINY_NO_SIMD -DTINY_STATIC $3; done
     for i in 1 2 3 4 5 6 7 8 9; do unit "$c" "${p}ten$i" l -O0; done
     unit "$c" "${p}sl" l -O0 -DTINY_STATIC
+    parts "$c" $p $3
     program "$c" "one header, one unit" ${p}L
     program "$c" "one header, the other shape" ${p}G
     program "$c" "both headers in one unit" ${p}LG
@@ -98,6 +99,20 @@ shapes() {
     exported "$c" ${p}L '^tinyllm_\|^tllm_' ${p}L
     exported "$c" ${p}G '^tinygnn_\|^tgnn_' ${p}G
     exported "$c" ${p}sLG '^none$' ${p}sLG
+}
+# the bodies in several units of the program; two headers split side by side share no name, and a part too few is a link error that says which
+parts() {
+    one=$1
+    for i in 1 2 3; do
+        unit "$one" "$2part$i" L -O0 -DTINY_NO_SIMD -DTINYLLM_PARTS=3 -DTINYLLM_PART=$i $3
+        [ $i = 3 ] || unit "$one" "$2gpart$i" G -O0 -DTINY_NO_SIMD -DTINYGNN_PARTS=2 -DTINYGNN_PART=$i $3
+    done
+    program "$one" "an implementation in three units" ${2}part1 ${2}part2 ${2}part3
+    program "$one" "both implementations, each in several units" ${2}part1 ${2}part2 ${2}part3 ${2}gpart1 ${2}gpart2
+    # shellcheck disable=SC2046
+    if $(compiler ${quick:-$one}) "$dir/${2}part1.o" "$dir/${2}part3.o" $pthread -o "$dir/program" >"$dir/log" 2>&1; then bad "$one: a part too few is accepted"
+    elif grep -q 'tinyllm_part_2_of_3_run' "$dir/log"; then good
+    else bad "$one: a part too few" "$dir/log"; fi
 }
 # every exported name has the prefix of its header (or is the unit's own function)
 exported() {

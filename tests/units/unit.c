@@ -124,8 +124,9 @@ int UNIT(void)
     ty.dim[0] = 4;
     if (!bad && tiny_run(ctx, &op) == TINY_OK) bad = 6;
     if (!bad && !*tiny_ctx_message(ctx)) bad = 7;
-    /* what an option leaves out is not found, is refused, and does not end the walk over the rest */
-#if !defined UNIT_ALL && !defined UNIT_MORE && !defined SHAPE_LG && !defined SHAPE_GL
+    /* what an option leaves out is not found, is refused, and does not end the walk over the rest; a unit without the
+     * implementation does not know what the other one chose */
+#if !defined UNIT_ALL && !defined UNIT_MORE && (defined SHAPE_L || defined SHAPE_G)
     op.kind = TINY_OP_FFT;
     if (!bad && (tiny_op_find("fft") || tiny_op_row_of(TINY_OP_FFT) || tiny_run(ctx, &op) == TINY_OK)) bad = 8;
 #elif defined UNIT_ALL
@@ -133,16 +134,20 @@ int UNIT(void)
 #endif
     for (i = 0; tiny_op_at((size_t)i); i++) {}
     if (!bad && (tiny_op_at((size_t)i - 1) == NULL || !tiny_op_find("rope") || !tiny_op_find("attention") || i < 30)) bad = 9;
-    /* each header knows its own operations, and the second implementation of a unit those of both; the kind alone runs one */
+    /* each header knows its own operations, and the second implementation of a unit those of both; the kind alone runs one.
+     * a2q is of the LAB: a graph program that did not ask for it does not have it */
 #ifdef UNIT_ENDS_IN_LLM
     if (!bad && !unit_knows("mix_rows", TLLM_OP_MIX_ROWS)) bad = 12;
     if (!bad && !unit_mixes(ctx)) bad = 13;
-#else
+#endif
+#if defined UNIT_ALL && (defined SHAPE_G || defined SHAPE_LG || defined SHAPE_GL)
     if (!bad && !unit_knows("a2q", TGNN_OP_A2Q)) bad = 14;
+#elif !defined UNIT_MORE && (defined SHAPE_G || defined SHAPE_LG || defined SHAPE_GL)
+    if (!bad && (tiny_op_find("a2q") || tiny_op_row_of(TGNN_OP_A2Q))) bad = 14;
 #endif
 #if defined SHAPE_LG || defined SHAPE_GL
-    if (!bad && (!unit_knows("mix_rows", TLLM_OP_MIX_ROWS) || !unit_mixes(ctx) || !unit_knows("a2q", TGNN_OP_A2Q))) bad = 15;
-#elif defined SHAPE_L || defined SHAPE_G
+    if (!bad && (!unit_knows("mix_rows", TLLM_OP_MIX_ROWS) || !unit_mixes(ctx))) bad = 15;
+#elif defined UNIT_ALL && (defined SHAPE_L || defined SHAPE_G)
     if (!bad && unit_knows("mix_rows", 1004) && unit_knows("a2q", 2001)) bad = 16;
 #endif
     op.kind = 2999;

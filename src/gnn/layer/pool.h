@@ -32,9 +32,5 @@ TINY_API tiny_status tgnn_pool_make(tiny_ctx *ctx, const tgnn_graph *g, const in
 TINY_API tiny_status tgnn_pool_run(tiny_ctx *ctx, const tgnn_pool *pool, const tiny_tensor *x, const tiny_tensor *score, const tiny_tensor *y);
 TINY_API void tgnn_pool_free(tiny_ctx *ctx, tgnn_pool *pool);      /* takes NULL, and one that failed to be made */
 
-/* p (1, f), as select.weight is; the score (nodes, 1). In a dry run any pool with the right n does. */
-TINY_API tiny_tensor tgnn_tape_pool_score(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *p);
-TINY_API tiny_tensor tgnn_tape_pool(tiny_tape *tape, const tgnn_pool *pool, const tiny_tensor *x, const tiny_tensor *score);
-
 TINYI_C_END
 #endif

@@ -112,5 +112,6 @@ static void TINY_FN(tinyi_nibble_finish)(float *y, const int32_t *sum, int32_t l
 }
 
 static const tinyi_nibble_kernels TINY_FN(tinyi_nibble_table) = { TINYI_PASS_TARGET, TINY_FN(tinyi_nibble_codes), TINY_FN(tinyi_nibble_columns), TINY_FN(tinyi_nibble_sums), TINY_FN(tinyi_nibble_finish) };
+TINYI_TABLE(tinyi_nibble_kernels, tinyi_nibble_kernels, TINY_FN(tinyi_nibble_table))
 #undef TINYI_NIBBLE_BYTES
 #undef TINYI_NIBBLE_GROUPS

@@ -19,7 +19,7 @@ typedef struct tinyi_nibble_kernels {
     void (*sums)(int32_t *sum, const unsigned char *table, size_t row_bytes, const int32_t *col, int64_t edges, size_t groups);
     void (*finish)(float *y, const int32_t *sum, int32_t less, const float *step, const float *bias, size_t n, float factor);
 } tinyi_nibble_kernels;
-TINYI_FN const tinyi_nibble_kernels *tinyi_nibble_kernels_of(const tinyi_kernels *k);
+TINYI_TABLES(tinyi_nibble_kernels, tinyi_nibble_kernels)
 
 TINYI_C_END
 #endif

@@ -15,6 +15,8 @@
  * training ends, and the weights of the epoch with the lowest one come back. Without it the last epoch counts.                          */
 #ifndef TINYI_GNN_TRAIN_H
 #define TINYI_GNN_TRAIN_H
+#include "gnn/layer/pool.h"
+#include "math/tape.h"
 #include "gnn/layer/net.h"
 TINYI_C_BEGIN
 
@@ -79,6 +81,10 @@ TINY_API tiny_status tgnn_train_graphs(tiny_ctx *ctx, tgnn_net *net, const tgnn_
 
 /* The net gives each node a vector, of any width. val_loss is 1 - val, areas both. */
 TINY_API tiny_status tgnn_train_links(tiny_ctx *ctx, tgnn_net *net, const tgnn_links *data, const tiny_tensor *x, const tgnn_train_desc *desc, tgnn_epoch *last);
+
+/* Pooling (gnn/layer/pool.h) on the tape. p (1, f), as select.weight is; the score (nodes, 1). In a dry run any pool with the right n does. */
+TINY_API tiny_tensor tgnn_tape_pool_score(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *p);
+TINY_API tiny_tensor tgnn_tape_pool(tiny_tape *tape, const tgnn_pool *pool, const tiny_tensor *x, const tiny_tensor *score);
 
 TINYI_C_END
 #endif

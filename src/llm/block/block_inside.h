@@ -97,6 +97,7 @@ typedef struct tinyi_eight_kernels {
 
 typedef struct tinyi_blk_kernels {
     tiny_target from;
+    const char *pass;                           /* its name */
     int twins;                                  /* `few` takes rows of activations in pairs: row i is quantized, paired, to 8 codes and 1 scale beyond where a pair begins if i is odd */
     unsigned char traits[TINYI_BLK_COUNT];      /* HAS_SIGN is what the target's codes have */
     /* n numbers, a multiple of 32, followed by zeros to whole 256; 0: one is infinite or not a number. paired: for `dot` of a format
@@ -137,6 +138,19 @@ typedef struct tinyi_blk_tiles {
     void (*round)(uint16_t *to, const float *x, size_t n);
 } tinyi_blk_tiles;
 
+/* what the codes of IQ4_NL and IQ4_XS, and those of MXFP4 stand for; with an offset for instructions that want no sign */
+static const TINYI_UNUSED signed char tinyi_blk_iq4[16] = { -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113 };
+static const TINYI_UNUSED unsigned char tinyi_blk_iq4_128[16] = { 1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241 };
+static const TINYI_UNUSED unsigned char tinyi_blk_e2m1_16[16] = { 16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13, 12, 10, 8, 4 };
+
+#if TINYI_GCC || TINYI_CLANG
+#define TINYI_BLK_AHEAD(p) __builtin_prefetch(p)
+#define TINYI_BLK_AHEAD2(p) __builtin_prefetch(p, 0, 2)
+#else
+#define TINYI_BLK_AHEAD(p) ((void)0)
+#define TINYI_BLK_AHEAD2(p) ((void)0)
+#endif
+
 /* the last of a row: n bytes of its blocks in `last`, followed by zeros */
 TINYI_INLINE const unsigned char *tinyi_blk_last(unsigned char *last, size_t room, const unsigned char *b, size_t n)
 {
@@ -145,7 +159,8 @@ TINYI_INLINE const unsigned char *tinyi_blk_last(unsigned char *last, size_t roo
     return last;
 }
 
-TINYI_FN const tinyi_blk_kernels *tinyi_blk_kernels_of(const tinyi_kernels *k);
+TINYI_TABLES_EXTRA(tinyi_blk_kernels, tinyi_blk_kernels)
+TINYI_FOR_AMX(TINYI_TABLE_DECLARE, tinyi_blk_tiles, tinyi_blk_tiles)
 TINYI_FN const tinyi_blk_tiles *tinyi_blk_tiles_of(const tinyi_kernels *k);     /* NULL: there are none */
 TINYI_FN const tinyi_blk_kernels *tinyi_blk_scalar(void);    /* NULL where another target is the only one */
 TINYI_FN int tinyi_blk_of(int format);      /* TINYI_BLK_..., or -1 */

@@ -626,9 +626,10 @@ static int TINY_FN(tinyi_quad_quantize)(int8_t *code, float *d, float *sum, cons
 #define TINYI_QUAD_FLOATS TINY_FN(tinyi_quad_floats)
 #endif
 static const tinyi_blk_kernels TINY_FN(tinyi_quad_table) = {
-    TINYI_PASS_TARGET, V_I8MM, { TINYI_BLKS(TINYI_BLK_TABLE_TRAITS) }, TINY_FN(tinyi_quad_quantize), { TINYI_BLKS(TINYI_BLK_TABLE_DOT) },
+    TINYI_PASS_TARGET, TINYI_PASS_NAME, V_I8MM, { TINYI_BLKS(TINYI_BLK_TABLE_TRAITS) }, TINY_FN(tinyi_quad_quantize), { TINYI_BLKS(TINYI_BLK_TABLE_DOT) },
     { TINYI_BLKS_PLAIN(TINYI_BLK_TABLE_EXPAND) TINYI_BLKS_BOOKS(TINYI_BLK_TABLE_BOOK) }, NULL, TINYI_QUAD_FLOATS, { TINYI_BLKS_PLAIN(TINYI_BLK_TABLE_FEW) TINYI_BLKS_BOOKS(TINYI_BLK_TABLE_BOOK_FEW) }, NULL, NULL, NULL, NULL, NULL
 };
+TINYI_TABLE(tinyi_blk_kernels, tinyi_blk_kernels, TINY_FN(tinyi_quad_table))
 
 #undef TINYI_BLK_EACH
 #undef TINYI_QUAD_CODES

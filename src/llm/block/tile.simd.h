@@ -81,6 +81,7 @@ static void TINY_FN(tinyi_blk_round)(uint16_t *to, const float *x, size_t n)
     for (; n; n--) *to++ = tinyi_f32_to_bf16(*x++);
 }
 
-static const tinyi_blk_tiles TINY_FN(tinyi_blk_tiles) = {
+static const tinyi_blk_tiles TINY_FN(tinyi_blk_tiles_table) = {
     TINY_FN(tinyi_blk_begin), TINY_FN(tinyi_blk_end), TINY_FN(tinyi_blk_tile), TINY_FN(tinyi_blk_halves), TINY_FN(tinyi_blk_round)
 };
+TINYI_TABLE(tinyi_blk_tiles, tinyi_blk_tiles, TINY_FN(tinyi_blk_tiles_table))

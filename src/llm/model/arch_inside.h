@@ -307,7 +307,7 @@ static const tinyi_lm_arch tinyi_lm_archs[] TINYI_UNUSED = {
 #ifdef TINYLLM_ONLY_ARCH
 #define TINYI_LM_ONLY TINYI_CAT(tinyi_lm_arch_, TINYLLM_ONLY_ARCH)
 #endif
-#if defined TINYLLM_ONLY_ARCH && defined TINYI_STITCHED
+#if defined TINYLLM_ONLY_ARCH && TINYI_WHOLE
 #define TINYI_LM_ARCH(m) ((void)(m), &TINYI_LM_ONLY)
 #define TINYI_LM_MIXES(kind) (TINYI_LM_ONLY.mixer == (kind) || TINYI_LM_ONLY.other == (kind))   /* some layer may do it */
 #else

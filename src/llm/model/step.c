@@ -11,7 +11,7 @@
 
 #if TINYI_CHAT
 /* TINYI_LM_ACTS, TINYI_LM_NORMS: may a model of this program have it? */
-#if defined TINYLLM_ONLY_ARCH && defined TINYI_STITCHED
+#if defined TINYLLM_ONLY_ARCH && TINYI_WHOLE
 #define TINYI_LM_ACTS(a, plain) (TINYI_LM_ONLY.act == TINYI_LM_##a && ((TINYI_LM_ONLY.ffn & TINYI_LM_F_PLAIN) != 0) == (plain))
 #define TINYI_LM_HAS_ALTUP (TINYI_LM_ONLY.block == TINYI_LM_ALTUP)
 #define TINYI_LM_INDEXES ((TINYI_LM_ONLY.attn & TINYI_LM_A_INDEXER) != 0)

@@ -337,6 +337,9 @@ static const tinyi_bip_kernels TINY_FN(tinyi_bip_table_native) = {
 #undef TINYI_BIP_ONE
 #undef TINYI_BIP_FEW
 #undef TINYI_BIP_NATIVE
+TINYI_TABLE(tinyi_bip_kernels, tinyi_bip_kernels, *(cpu & TINY_CPU_AVX512POPCNT ? &TINY_FN(tinyi_bip_table_native) : &TINY_FN(tinyi_bip_table)))
+#else
+TINYI_TABLE(tinyi_bip_kernels, tinyi_bip_kernels, TINY_FN(tinyi_bip_table))
 #endif
 #undef TINYI_BIP_ROWS
 #undef TINYI_BIP_PARAMS

@@ -22,7 +22,7 @@ typedef struct tinyi_csl_kernels {
      * meanwhile, 4 bytes for each item */
     void (*add)(float *y, const float *x, const float *value, const uint32_t *at, size_t n, size_t fours, int vectors, const uint32_t *ahead);
 } tinyi_csl_kernels;
-TINYI_FN const tinyi_csl_kernels *tinyi_csl_kernels_of(const tinyi_kernels *k);
+TINYI_TABLES(tinyi_csl_kernels, tinyi_csl_kernels)
 
 TINYI_C_END
 #endif

@@ -26,6 +26,8 @@
 #include "math/gemm_inside.h"
 #include "math/rows_inside.h"
 
+TINYI_TABLE_CHOICE(tinyi_csl_kernels, tinyi_csl_kernels)
+
 #define TINYI_FLASH_TOKENS 64               /* rows of x at a time */
 #define TINYI_FLASH_PIECES 32               /* of work, at least; where there are fewer rows of tiles, k is cut */
 #define TINYI_FLASH_LEAST 4                 /* tiles that a part of k has at least */

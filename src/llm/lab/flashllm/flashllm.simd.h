@@ -122,6 +122,7 @@ static void TINY_FN(tinyi_csl_add)(float *y, const float *x, const float *value,
 }
 
 static const tinyi_csl_kernels TINY_FN(tinyi_csl_table) = { TINYI_PASS_TARGET, V_LANES, TINY_FN(tinyi_csl_list), TINY_FN(tinyi_csl_expand), TINY_FN(tinyi_csl_add) };
+TINYI_TABLE(tinyi_csl_kernels, tinyi_csl_kernels, TINY_FN(tinyi_csl_table))
 #undef TINYI_CSL_SHIFT
 #undef TINYI_CSL_V1
 #undef TINYI_CSL_V2

@@ -19,10 +19,6 @@
 #include "math/sort.h"
 #include "math/table_inside.h"
 
-#define TINYI_PASS_FILE "llm/lab/vptq/kmeans/kernels.h"
-#define TINYI_PASSES (TINYI_PASSES_PLAIN)
-#include "core/each_target.h"
-
 /* ---- the nearest ------------------------------------------------------------------------------------------------------- */
 
 TINYI_FN size_t tinyi_nearest_floats(tiny_idx k, tiny_idx v) { return (size_t)((k + 15) / 16 * 16 * v); }
@@ -58,28 +54,11 @@ static void tinyi_nearest_ref(uint32_t *code, float *distance, const float *x, s
 }
 TINY_REF_END
 
+TINYI_TABLE_CHOICE(tinyi_nearest_kernels, tinyi_nearest_kernels)
 TINYI_FN tinyi_nearest_fn tinyi_nearest_of(const tiny_ctx *ctx)
 {
-    if (ctx->target == TINY_TARGET_REFERENCE) return tinyi_nearest_ref;
-    switch ((tiny_target)ctx->k->from[TINYI_K_gemm_f32_tile]) {
-#if TINYI_HAVE_W128
-    case TINY_TARGET_W128: return tinyi_nearest_w128;
-#endif
-#if TINYI_HAVE_NEON
-    case TINY_TARGET_NEON: return tinyi_nearest_neon;
-#endif
-#if TINYI_HAVE_AVX2
-    case TINY_TARGET_AVX2: return tinyi_nearest_avx2;
-#endif
-#if TINYI_HAVE_AVX512
-    case TINY_TARGET_AVX512: return tinyi_nearest_avx512;
-#endif
-#if TINYI_HAVE_SCALAR
-    default: return tinyi_nearest_scalar;
-#else
-    default: return tinyi_nearest_ref;
-#endif
-    }
+    const tinyi_nearest_kernels *kernels = ctx->target == TINY_TARGET_REFERENCE ? NULL : tinyi_nearest_kernels_of(ctx->k);
+    return kernels ? kernels->nearest : tinyi_nearest_ref;
 }
 TINYI_FN tiny_target tinyi_nearest_from(const tiny_ctx *ctx)
 {

@@ -61,3 +61,6 @@ static void TINY_FN(tinyi_nearest)(uint32_t *code, float *distance, const float 
 }
 #undef TINYI_NEAREST_STEP
 #undef TINYI_NEAREST_KEEP
+
+static const tinyi_nearest_kernels TINY_FN(tinyi_nearest_table) = { TINY_FN(tinyi_nearest) };
+TINYI_TABLE(tinyi_nearest_kernels, tinyi_nearest_kernels, TINY_FN(tinyi_nearest_table))

@@ -171,6 +171,7 @@ static void TINY_FN(tinyi_vptq_tile)(float *to, size_t step, const tinyi_vptq_ru
 }
 
 static const tinyi_vptq_kernels TINY_FN(tinyi_vptq_table) = { TINYI_PASS_TARGET, V_LANES, TINYI_VQ_HALF, TINY_FN(tinyi_vptq_gather), TINY_FN(tinyi_vptq_bucket), TINY_FN(tinyi_vptq_tile) };
+TINYI_TABLE(tinyi_vptq_kernels, tinyi_vptq_kernels, TINY_FN(tinyi_vptq_table))
 #undef TINYI_VQ_LIST1
 #undef TINYI_VQ_LIST2
 #undef TINYI_VQ_LIST3

@@ -72,7 +72,7 @@ typedef struct tinyi_vptq_kernels {
     /* vector j to pad floats from to + j step on */
     void (*expand)(float *to, size_t step, const tinyi_vptq_run *r, int pad);
 } tinyi_vptq_kernels;
-TINYI_FN const tinyi_vptq_kernels *tinyi_vptq_kernels_of(const tinyi_kernels *k);
+TINYI_TABLES(tinyi_vptq_kernels, tinyi_vptq_kernels)
 
 TINYI_C_END
 #endif

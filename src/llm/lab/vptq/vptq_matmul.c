@@ -25,32 +25,7 @@
 #define TINYI_VPTQ_PAD 16                   /* floats of a vector of a book, at most */
 #define TINYI_VPTQ_CHUNK 128                /* vectors of a book that become floats at once */
 
-#define TINYI_PASS_FILE "llm/lab/vptq/kernels.h"
-#define TINYI_PASSES (TINYI_PASSES_PLAIN)
-#include "core/each_target.h"
-
-TINYI_FN const tinyi_vptq_kernels *tinyi_vptq_kernels_of(const tinyi_kernels *k)
-{
-    switch ((tiny_target)k->from[TINYI_K_gemm_f32_tile]) {
-#if TINYI_HAVE_W128
-    case TINY_TARGET_W128: return &tinyi_vptq_table_w128;
-#endif
-#if TINYI_HAVE_NEON
-    case TINY_TARGET_NEON: return &tinyi_vptq_table_neon;
-#endif
-#if TINYI_HAVE_AVX2
-    case TINY_TARGET_AVX2: return &tinyi_vptq_table_avx2;
-#endif
-#if TINYI_HAVE_AVX512
-    case TINY_TARGET_AVX512: return &tinyi_vptq_table_avx512;
-#endif
-#if TINYI_HAVE_SCALAR
-    default: return &tinyi_vptq_table_scalar;
-#else
-    default: return NULL;                   /* no kernels come from it */
-#endif
-    }
-}
+TINYI_TABLE_CHOICE(tinyi_vptq_kernels, tinyi_vptq_kernels)
 
 /* ---- what a call is ------------------------------------------------------------------------------------------------------ */
 

@@ -31,40 +31,7 @@
 #include "math/bits_inside.h"
 #include "math/rows_inside.h"
 
-/* into the second cache: lines of many blocks meet in few sets of the first one, and it is full of numbers */
-#if TINYI_GCC || TINYI_CLANG
-#define TINYI_WEAVE_AHEAD(p) __builtin_prefetch(p, 0, 2)
-#else
-#define TINYI_WEAVE_AHEAD(p) ((void)(p))
-#endif
-
-#define TINYI_PASS_FILE "llm/lab/weave/kernels.h"
-#define TINYI_PASSES (TINYI_PASSES_PLAIN)
-#include "core/each_target.h"
-
-/* Every pass has an int8 product of its own: where that one comes from is the target of the context. */
-TINYI_FN const tinyi_weave_kernels *tinyi_weave_kernels_of(const tinyi_kernels *k)
-{
-    switch ((tiny_target)k->from[TINYI_K_gemm_i8_tile]) {
-#if TINYI_HAVE_W128
-    case TINY_TARGET_W128: return &tinyi_weave_table_w128;
-#endif
-#if TINYI_HAVE_NEON
-    case TINY_TARGET_NEON: return &tinyi_weave_table_neon;
-#endif
-#if TINYI_HAVE_AVX2
-    case TINY_TARGET_AVX2: return &tinyi_weave_table_avx2;
-#endif
-#if TINYI_HAVE_AVX512
-    case TINY_TARGET_AVX512: case TINY_TARGET_AMX: return &tinyi_weave_table_avx512;
-#endif
-#if TINYI_HAVE_SCALAR
-    default: return &tinyi_weave_table_scalar;
-#else
-    default: return NULL;                   /* no kernels come from it */
-#endif
-    }
-}
+TINYI_TABLE_CHOICE(tinyi_weave_kernels, tinyi_weave_kernels)
 
 /* ---- sizes and checks -------------------------------------------------------------------------------------------- */
 

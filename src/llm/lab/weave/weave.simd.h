@@ -251,3 +251,4 @@ static float TINY_FN(tinyi_weave_masked)(const unsigned char *group, size_t samp
 static const tinyi_weave_kernels TINY_FN(tinyi_weave_table) = {
     TINYI_PASS_TARGET, V_LANES, V_AVX512 ? 1 : 0, TINY_FN(tinyi_weave_take), TINY_FN(tinyi_weave_expand), TINY_FN(tinyi_weave_products), TINY_FN(tinyi_weave_collect), TINY_FN(tinyi_weave_across), TINY_FN(tinyi_weave_add), TINY_FN(tinyi_weave_step),
     TINY_FN(tinyi_weave_masked) };
+TINYI_TABLE(tinyi_weave_kernels, tinyi_weave_kernels, TINY_FN(tinyi_weave_table))

@@ -36,7 +36,14 @@ typedef struct tinyi_weave_kernels {
     void (*step)(float *w, const float *g, const float *scale, size_t n, const tinyi_weave_step *s);    /* scale[32]: of each bit, as tinyi_weave_scale */
     float (*masked)(const unsigned char *group, size_t sample, size_t chunks, int bits, const float *w);    /* w: 64 chunks features in their order, zeros behind the last */
 } tinyi_weave_kernels;
-TINYI_FN const tinyi_weave_kernels *tinyi_weave_kernels_of(const tinyi_kernels *k);
+TINYI_TABLES(tinyi_weave_kernels, tinyi_weave_kernels)
+
+/* into the second cache: lines of many blocks meet in few sets of the first one, and it is full of numbers */
+#if TINYI_GCC || TINYI_CLANG
+#define TINYI_WEAVE_AHEAD(p) __builtin_prefetch(p, 0, 2)
+#else
+#define TINYI_WEAVE_AHEAD(p) ((void)(p))
+#endif
 
 TINYI_INLINE size_t tinyi_weave_chunks(tiny_idx n_feature) { return ((size_t)n_feature + 63) / 64; }
 TINYI_INLINE size_t tinyi_weave_parts(tiny_idx n_feature, int lanes) { return (2 * tinyi_weave_chunks(n_feature) + (size_t)lanes - 1) / (size_t)lanes; }

@@ -1,4 +1,4 @@
-/* src/llm/block/kernels.h - the kernels of block formats for one target (included once per pass, see core/target.h) */
+/* src/llm/kernels.h - every kernel of tinyllm.h's own for one target (included once per pass, see core/target.h) */
 #include "core/simd.h"
 #if V_AMX
 #include "llm/block/tile.simd.h"
@@ -9,7 +9,11 @@
 #else
 #include "llm/block/block.simd.h"
 #endif
-#if !V_EXTRA && !V_AMX && !defined TINYI_NO_FLASH
+#if !V_EXTRA && !V_AMX
 #include "llm/lab/flashllm/flashllm.simd.h"
+#include "llm/lab/bipolar/bipolar.simd.h"
+#include "llm/lab/weave/weave.simd.h"
+#include "llm/lab/vptq/vptq.simd.h"
+#include "llm/lab/vptq/kmeans.simd.h"
 #endif
 #include "core/simd_unname.h"

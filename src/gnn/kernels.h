@@ -1,0 +1,6 @@
+/* src/gnn/kernels.h - every kernel of tinygnn.h's own for one target (included once per pass, see core/target.h) */
+#include "core/simd.h"
+#if !V_EXTRA && !V_AMX
+#include "gnn/quant/nibble.simd.h"
+#endif
+#include "core/simd_unname.h"

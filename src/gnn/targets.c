@@ -1,0 +1,6 @@
+/* src/gnn/targets.c - compiles the kernels of tinygnn.h's own once for each target */
+#include "gnn/quant/nibble_inside.h"
+#include "core/target.h"
+
+#define TINYI_PASS_FILE "gnn/kernels.h"
+#include "core/each_target.h"

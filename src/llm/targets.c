@@ -1,0 +1,11 @@
+/* src/llm/targets.c - compiles the kernels of tinyllm.h's own once for each target */
+#include "llm/block/block_inside.h"
+#include "llm/lab/bipolar/bipolar_inside.h"
+#include "llm/lab/flashllm/flash_inside.h"
+#include "llm/lab/vptq/kmeans_inside.h"
+#include "llm/lab/vptq/vptq_inside.h"
+#include "llm/lab/weave/weave_inside.h"
+#include "core/target.h"
+
+#define TINYI_PASS_FILE "llm/kernels.h"
+#include "core/each_target.h"
