@@ -14,7 +14,6 @@
 #ifndef TINYI_GNN_POOL_H
 #define TINYI_GNN_POOL_H
 #include "gnn/graph/graph.h"
-#include "math/tape.h"
 TINYI_C_BEGIN
 
 typedef struct tgnn_pool {

@@ -1,5 +1,6 @@
 /* src/gnn/train/tape_pool.c - top-k pooling on the tape: gradients flow through the scores of the nodes that are kept */
 #include "gnn/train/train.h"
+#include "math/layer.h"
 #include <string.h>
 
 TINY_API tiny_tensor tgnn_tape_pool_score(tiny_tape *tape, const tiny_tensor *x, const tiny_tensor *p)
