@@ -7,35 +7,28 @@
 #define TINYI_BIN_MIN(p, q) v_select(v_isnan(p), p, v_min(p, q))
 #define TINYI_BIN_MAX(p, q) v_select(v_isnan(p), p, v_max(p, q))
 
-/* P(at), Q(at): the operands at an element; PN, QN: the r last ones */
-#define TINYI_BIN_LOOP(F, P, Q, PN, QN)                                                 \
-    do {                                                                                \
+/* P(at), Q(at): the operands at an element; P_N, Q_N: the r that are left there */
+#define TINYI_BIN_LOOP(F, P, Q, P_N, Q_N)                                               \
+    {                                                                                   \
         for (; i + 2 * V_LANES <= n; i += 2 * V_LANES) {                                \
-            v_f32 p0 = P(i), q0 = Q(i), p1 = P(i + V_LANES), q1 = Q(i + V_LANES);       \
+            const v_f32 p0 = P(i), q0 = Q(i), p1 = P(i + V_LANES), q1 = Q(i + V_LANES); \
             v_store(y + i, F(p0, q0));                                                  \
             v_store(y + i + V_LANES, F(p1, q1));                                        \
         }                                                                               \
-        if (i + V_LANES <= n) {                                                         \
-            v_f32 p0 = P(i), q0 = Q(i);                                                 \
-            v_store(y + i, F(p0, q0));                                                  \
-            i += V_LANES;                                                               \
+        for (; i < n; i += V_LANES) {                                                   \
+            const size_t r = TINYI_MIN(n - i, V_LANES);                                 \
+            const v_f32 p = P_N, q = Q_N;                                               \
+            TINY_FN(tinyi_elem_put)(y + i, F(p, q), r);                                      \
         }                                                                               \
-        if (i < n) {                                                                    \
-            v_f32 p0 = PN, q0 = QN;                                                     \
-            v_store_n(y + i, F(p0, q0), n - i);                                         \
-        }                                                                               \
-    } while (0)
+    }
 #define TINYI_BIN_A(at) v_load(a + (at))
 #define TINYI_BIN_B(at) v_load(b + (at))
 #define TINYI_BIN_VA(at) va
 #define TINYI_BIN_VB(at) vb
 #define TINYI_BIN(F)                                                                                                \
-    do {                                                                                                            \
-        if (a_step && b_step) TINYI_BIN_LOOP(F, TINYI_BIN_A, TINYI_BIN_B, v_load_n(a + i, n - i), v_load_n(b + i, n - i));  \
-        else if (a_step) TINYI_BIN_LOOP(F, TINYI_BIN_A, TINYI_BIN_VB, v_load_n(a + i, n - i), vb);                  \
-        else if (b_step) TINYI_BIN_LOOP(F, TINYI_BIN_VA, TINYI_BIN_B, va, v_load_n(b + i, n - i));                  \
-        else TINYI_BIN_LOOP(F, TINYI_BIN_VA, TINYI_BIN_VB, va, vb);                                                 \
-    } while (0)
+    if (!b_step) TINYI_BIN_LOOP(F, TINYI_BIN_A, TINYI_BIN_VB, v_load_n(a + i, r), vb)                               \
+    else if (!a_step) TINYI_BIN_LOOP(F, TINYI_BIN_VA, TINYI_BIN_B, va, v_load_n(b + i, r))                          \
+    else TINYI_BIN_LOOP(F, TINYI_BIN_A, TINYI_BIN_B, v_load_n(a + i, r), v_load_n(b + i, r))
 
 static void TINY_FN(tinyi_binary_f32)(int f, float *y, const float *a, const float *b, size_t n, tiny_idx a_step, tiny_idx b_step)
 {
@@ -44,13 +37,19 @@ static void TINY_FN(tinyi_binary_f32)(int f, float *y, const float *a, const flo
     if (!n) return;
     va = v_set(*a);
     vb = v_set(*b);
+    if (!a_step && !b_step) {               /* all are the first one */
+        TINY_FN(tinyi_binary_f32)(f, y, a, b, 1, 1, 1);
+        va = v_set(*y);
+        for (; i < n; i += V_LANES) v_store_n(y + i, va, TINYI_MIN(n - i, V_LANES));
+        return;
+    }
     switch (f) {
-    case TINYI_BINARY_ADD: TINYI_BIN(TINYI_BIN_ADD); break;
-    case TINYI_BINARY_SUB: TINYI_BIN(TINYI_BIN_SUB); break;
-    case TINYI_BINARY_MUL: TINYI_BIN(TINYI_BIN_MUL); break;
-    case TINYI_BINARY_DIV: TINYI_BIN(TINYI_BIN_DIV); break;
-    case TINYI_BINARY_MIN: TINYI_BIN(TINYI_BIN_MIN); break;
-    default: TINYI_BIN(TINYI_BIN_MAX); break;
+    case TINYI_BINARY_ADD: TINYI_BIN(TINYI_BIN_ADD) break;
+    case TINYI_BINARY_SUB: TINYI_BIN(TINYI_BIN_SUB) break;
+    case TINYI_BINARY_MUL: TINYI_BIN(TINYI_BIN_MUL) break;
+    case TINYI_BINARY_DIV: TINYI_BIN(TINYI_BIN_DIV) break;
+    case TINYI_BINARY_MIN: TINYI_BIN(TINYI_BIN_MIN) break;
+    default: TINYI_BIN(TINYI_BIN_MAX) break;
     }
 }
 

@@ -82,14 +82,13 @@ static TINYI_NOINLINE void TINY_FN(tinyi_edge_heads)(float *y, const tinyi_edges
     for (h = 0; h < (many ? 1 : heads); h++) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, h, h * each, many ? j->f : (h + 1) * each, many, fetch);
 }
 #else
-TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_heads)(float *y, const tinyi_edges *j, int64_t p0, int64_t p1, const float *w, size_t heads, size_t w_row, const float *keep, float times,
-                                                  int fetch)
+static TINYI_NOINLINE void TINY_FN(tinyi_edge_heads)(float *y, const tinyi_edges *j, int64_t p0, int64_t p1, const float *w, size_t heads, size_t w_row, const float *keep, float times,
+                                                     int fetch)
 {
     const size_t each = j->f / heads;
     size_t h;
-    if (heads == 1) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, 1, keep, times, 0, 0, j->f, 0, fetch);
-    else if (each == V_LANES) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, 0, 0, j->f, 1, fetch);
-    else if (each == 2 * V_LANES) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, 0, 0, j->f, 2, fetch);
+    if (heads > 1 && each == V_LANES) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, 0, 0, j->f, 1, fetch);
+    else if (heads > 1 && each == 2 * V_LANES) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, 0, 0, j->f, 2, fetch);
     else for (h = 0; h < heads; h++) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, h, h * each, (h + 1) * each, 0, fetch);
 }
 #endif
@@ -102,6 +101,7 @@ static void TINY_FN(tinyi_spmm_f32)(float *y, ptrdiff_t y_row, const tinyi_edges
         const int64_t p0 = offset[i], p1 = offset[i + 1];
         const float times = j->reduce == TINY_EDGE_MEAN && p1 > p0 ? 1.0f / (float)(p1 - p0) : 1.0f;
         if (!(V_SCALAR || V_W128) && !j->w) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, NULL, 1, NULL, times, 0, 0, j->f, 0, 1);
+        else if (!(V_SCALAR || V_W128) && heads == 1) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, j->w + p0, 1, NULL, times, 0, 0, j->f, 0, 1);
         else TINY_FN(tinyi_edge_heads)(y, j, p0, p1, j->w ? j->w + (size_t)p0 * heads : NULL, heads, heads, NULL, times, 1);
     }
 }

@@ -311,6 +311,13 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_elem_relu)(v_f32 x) { return v_max(v_zero
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_elem_relu2)(v_f32 x) { const v_f32 r = v_max(v_zero(), x); return v_mul(r, r); }
 
 #if !V_EXTRA && !V_AMX                      /* those passes take the functions above only */
+/* n <= V_LANES values: a masked store of all of them would be slow on avx2 */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_elem_put)(float *y, v_f32 v, size_t n)
+{
+    if (n == V_LANES) v_store(y, v);
+    else v_store_n(y, v, n);
+}
+
 /* ---- kernels
  * Two vectors in flight, one at p and one at p + gap, or four, with two more at p + pair. A run is one block with a gap of one vector. A long one, for results
  * that no cache would keep, is cut into four stretches side by side, and stored past the caches: four streams that go on for
@@ -378,110 +385,108 @@ TINYI_FORCE_INLINE TINY_FN(tinyi_elem_block) TINY_FN(tinyi_elem_cut)(const float
     return b;
 }
 
-/* f of the two vectors at p + at and p + at + b.gap */
+/* f of the two vectors at p + at and p + at + gap */
 #define TINYI_ELEM_BLOCK(f, p, q, AGAIN)                                                \
-    for (i = 0; i < b.width; i += b.step) {                                             \
-        for (at = i; at < b.end; at += b.pair) {                                        \
+    for (i = 0; i < width; i += step) {                                             \
+        for (at = i; at < end; at += pair) {                                        \
             v_f32 c, d;                                                                 \
-            TINYI_ELEM_AHEAD(p + at, b.ahead);                                          \
-            TINYI_ELEM_AHEAD(p + at + b.gap, b.ahead);                                  \
+            TINYI_ELEM_AHEAD(p + at, ahead);                                          \
+            TINYI_ELEM_AHEAD(p + at + gap, ahead);                                  \
             c = f(v_load(p + at));                                                      \
-            d = f(v_load(p + at + b.gap));                                              \
+            d = f(v_load(p + at + gap));                                              \
             AGAIN                                                                       \
-            if (b.past == 1) {                                                          \
+            if (past == 1) {                                                          \
                 TINYI_ELEM_PAST(q + at, c);                                             \
-                TINYI_ELEM_PAST(q + at + b.gap, d);                                     \
+                TINYI_ELEM_PAST(q + at + gap, d);                                     \
             } else {                                                                    \
-                TINYI_ELEM_AHEAD(q + at, b.ahead);                                      \
-                TINYI_ELEM_AHEAD(q + at + b.gap, b.ahead);                              \
+                TINYI_ELEM_AHEAD(q + at, ahead);                                      \
+                TINYI_ELEM_AHEAD(q + at + gap, ahead);                              \
                 v_store(q + at, c);                                                     \
-                v_store(q + at + b.gap, d);                                             \
+                v_store(q + at + gap, d);                                             \
             }                                                                           \
         }                                                                               \
     }
 
 /* f of |x| at four places, and the signs */
-#define TINYI_ELEM_PLACE(j) (at + ((j) & 1 ? b.gap : 0) + ((j) & 2 ? b.pair : 0))
+#define TINYI_ELEM_PLACE(j) (at + ((j) & 1 ? gap : 0) + ((j) & 2 ? pair : 0))
 #define TINYI_ELEM_LINE(j) (!((j) & 1) || V_LANES == 16)   /* the first place in its line: two share one where vectors are shorter */
 #define TINYI_ELEM_ODD(f, p, q)                                                         \
-    for (i = 0; i < b.width; i += b.step) {                                             \
-        for (at = i; at < b.end; at += 2 * b.pair) {                                    \
+    for (i = 0; i < width; i += step) {                                             \
+        for (at = i; at < end; at += 2 * pair) {                                    \
             v_f32 a[4];                                                                 \
             TINYI_UNROLL for (j = 0; j < 4; j++) {                                      \
-                if (TINYI_ELEM_LINE(j)) TINYI_ELEM_AHEAD(p + TINYI_ELEM_PLACE(j), b.ahead); \
+                if (TINYI_ELEM_LINE(j)) TINYI_ELEM_AHEAD(p + TINYI_ELEM_PLACE(j), ahead); \
                 a[j] = v_abs(v_load(p + TINYI_ELEM_PLACE(j)));                          \
             }                                                                           \
             TINY_FN(f)(a, 4);                                                           \
             TINYI_UNROLL for (j = 0; j < 4; j++) {                                      \
                 const v_f32 c = TINY_FN(tinyi_elem_sign_of)(v_load(p + TINYI_ELEM_PLACE(j)), a[j]); \
-                if (b.past == 1) {                                                      \
+                if (past == 1) {                                                      \
                     TINYI_ELEM_PAST(q + TINYI_ELEM_PLACE(j), c);                        \
                 } else {                                                                \
-                    if (TINYI_ELEM_LINE(j)) TINYI_ELEM_AHEAD(q + TINYI_ELEM_PLACE(j), b.ahead); \
+                    if (TINYI_ELEM_LINE(j)) TINYI_ELEM_AHEAD(q + TINYI_ELEM_PLACE(j), ahead); \
                     v_store(q + TINYI_ELEM_PLACE(j), c);                                \
                 }                                                                       \
             }                                                                           \
         }                                                                               \
     }
 
-#define TINYI_ELEM_KERNEL_OF(name, STEP, BLOCK)                                         \
+/* the blocks of y = f(x), or with a gate f(x) gate; which f, says body */
+typedef void (*TINY_FN(tinyi_elem_body))(float *q, const float *p, const float *r, const TINY_FN(tinyi_elem_block) *of);
+static TINYI_NOINLINE void TINY_FN(tinyi_elem_run)(TINY_FN(tinyi_elem_body) body, float *y, const float *x, const float *gate, size_t n, size_t step)
+{
+    const int past = n >= TINYI_ELEM_LONG && y != x && y != gate;
+    float rest[2 * TINYI_ELEM_STEP], rest_gate[2 * TINYI_ELEM_STEP];
+    while (n) {
+        const TINY_FN(tinyi_elem_block) b = TINY_FN(tinyi_elem_cut)(y, n, past, step);
+        if (b.past < 0) {
+            size_t j;                       /* by vectors: what was stored in pieces is slow to load as a whole */
+            memset(rest, 0, sizeof rest);
+            memset(rest_gate, 0, sizeof rest_gate);
+            for (j = 0; j < b.n; j += V_LANES) {
+                v_store(rest + j, v_load_n(x + j, TINYI_MIN(b.n - j, V_LANES)));
+                if (gate) v_store(rest_gate + j, v_load_n(gate + j, TINYI_MIN(b.n - j, V_LANES)));
+            }
+            body(rest, rest, gate ? rest_gate : NULL, &b);
+            memcpy(y, rest, b.n * sizeof *y);
+        } else body(y, x, gate, &b);
+        n -= b.n;
+        x += b.n;
+        y += b.n;
+        if (gate) gate += b.n;
+    }
+    if (past) TINYI_ELEM_PAST_END();
+}
+
+#define TINYI_ELEM_BODY(name, BLOCK)                                                    \
+    static void TINY_FN(tinyi_elem_body_##name)(float *q, const float *p, const float *r, const TINY_FN(tinyi_elem_block) *of) \
+    {                                                                                   \
+        const size_t width = of->width, end = of->end, step = of->step, gap = of->gap, pair = of->pair, ahead = of->ahead; \
+        const int past = of->past;                                                      \
+        size_t i, at;                                                                   \
+        (void)r;                                                                        \
+        BLOCK                                                                           \
+    }
+#define TINYI_ELEM_OF(name, STEP)                                                       \
     static void TINY_FN(tinyi_##name##_f32)(float *y, const float *x, size_t n)         \
     {                                                                                   \
-        const int past = n >= TINYI_ELEM_LONG && y != x;                                \
-        float rest[STEP];                                                               \
-        while (n) {                                                                     \
-            const TINY_FN(tinyi_elem_block) b = TINY_FN(tinyi_elem_cut)(y, n, past, STEP); \
-            const float *p = x;                                                         \
-            float *q = y;                                                               \
-            size_t i, at;                                                               \
-            if (b.past < 0) {                                                           \
-                memset(rest, 0, sizeof rest);                                           \
-                memcpy(rest, x, b.n * sizeof *x);                                       \
-                p = q = rest;                                                           \
-            }                                                                           \
-            BLOCK                                                                       \
-            if (b.past < 0) memcpy(y, rest, b.n * sizeof *y);                           \
-            n -= b.n;                                                                   \
-            x += b.n;                                                                   \
-            y += b.n;                                                                   \
-        }                                                                               \
-        if (past) TINYI_ELEM_PAST_END();                                                \
+        TINY_FN(tinyi_elem_run)(TINY_FN(tinyi_elem_body_##name), y, x, NULL, n, STEP);  \
     }
-#define TINYI_ELEM_KERNEL(name, f) TINYI_ELEM_KERNEL_OF(name, TINYI_ELEM_STEP, TINYI_ELEM_BLOCK(f, p, q, ))
-#define TINYI_ELEM_KERNEL_ODD(name, f) TINYI_ELEM_KERNEL_OF(name, 2 * TINYI_ELEM_STEP, int j; TINYI_ELEM_ODD(f, p, q))
-
-/* y = f(u) v: the gated forms */
-#define TINYI_ELEM_GATE                                                                 \
-    TINYI_ELEM_AHEAD(r + at, b.ahead);                                                  \
-    TINYI_ELEM_AHEAD(r + at + b.gap, b.ahead);                                          \
-    c = v_mul(c, v_load(r + at));                                                       \
-    d = v_mul(d, v_load(r + at + b.gap));
-#define TINYI_ELEM_GATED(name, f)                                                       \
+#define TINYI_ELEM_GATED(name, body)                                                    \
     static void TINY_FN(tinyi_##name##_f32)(float *y, const float *u, const float *v, size_t n) \
     {                                                                                   \
-        const int past = n >= TINYI_ELEM_LONG && y != u && y != v;                      \
-        float rest[2 * TINYI_ELEM_STEP];                                                \
-        while (n) {                                                                     \
-            const TINY_FN(tinyi_elem_block) b = TINY_FN(tinyi_elem_cut)(y, n, past, TINYI_ELEM_STEP);    \
-            const float *p = u, *r = v;                                                 \
-            float *q = y;                                                               \
-            size_t i, at;                                                               \
-            if (b.past < 0) {                                                           \
-                memset(rest, 0, sizeof rest);                                           \
-                memcpy(rest, u, b.n * sizeof *u);                                       \
-                memcpy(rest + TINYI_ELEM_STEP, v, b.n * sizeof *v);                     \
-                p = q = rest;                                                           \
-                r = rest + TINYI_ELEM_STEP;                                             \
-            }                                                                           \
-            TINYI_ELEM_BLOCK(f, p, q, TINYI_ELEM_GATE)                                  \
-            if (b.past < 0) memcpy(y, rest, b.n * sizeof *y);                           \
-            n -= b.n;                                                                   \
-            u += b.n;                                                                   \
-            v += b.n;                                                                   \
-            y += b.n;                                                                   \
-        }                                                                               \
-        if (past) TINYI_ELEM_PAST_END();                                                \
+        TINY_FN(tinyi_elem_run)(TINY_FN(tinyi_elem_body_##body), y, u, v, n, TINYI_ELEM_STEP); \
     }
+#define TINYI_ELEM_GATE                                                                 \
+    TINYI_ELEM_AHEAD(r + at, ahead);                                                  \
+    TINYI_ELEM_AHEAD(r + at + gap, ahead);                                          \
+    c = v_mul(c, v_load(r + at));                                                       \
+    d = v_mul(d, v_load(r + at + gap));
+#define TINYI_ELEM_KERNEL(name, f) TINYI_ELEM_BODY(name, TINYI_ELEM_BLOCK(f, p, q, )) TINYI_ELEM_OF(name, TINYI_ELEM_STEP)
+#define TINYI_ELEM_KERNEL_ODD(name, f) TINYI_ELEM_BODY(name, int j; TINYI_ELEM_ODD(f, p, q)) TINYI_ELEM_OF(name, 2 * TINYI_ELEM_STEP)
+/* y = f(u) v: the gated form shares the body, where no target loses by the branch */
+#define TINYI_ELEM_KERNEL_GATED(name, gated, f)                                         \
+    TINYI_ELEM_BODY(name, TINYI_ELEM_BLOCK(f, p, q, if (r) { TINYI_ELEM_GATE })) TINYI_ELEM_OF(name, TINYI_ELEM_STEP) TINYI_ELEM_GATED(gated, name)
 
 TINYI_ELEM_KERNEL(exp, v_exp)
 TINYI_ELEM_KERNEL(log, v_log)
@@ -496,13 +501,13 @@ TINYI_ELEM_KERNEL(abs, v_abs)
 TINYI_ELEM_KERNEL(neg, v_neg)
 TINYI_ELEM_KERNEL(relu, TINY_FN(tinyi_elem_relu))
 TINYI_ELEM_KERNEL(relu2, TINY_FN(tinyi_elem_relu2))
-TINYI_ELEM_KERNEL(silu, v_silu)
-TINYI_ELEM_KERNEL(gelu, v_gelu)
+TINYI_ELEM_KERNEL_GATED(silu, swiglu, v_silu)
+TINYI_ELEM_KERNEL_GATED(gelu, geglu, v_gelu)
 TINYI_ELEM_KERNEL(gelu_tanh, v_gelu_tanh)
-TINYI_ELEM_GATED(swiglu, v_silu)
-TINYI_ELEM_GATED(geglu, v_gelu)
-TINYI_ELEM_GATED(geglu_tanh, v_gelu_tanh)
-TINYI_ELEM_GATED(reglu, TINY_FN(tinyi_elem_relu))
+TINYI_ELEM_BODY(geglu_tanh, TINYI_ELEM_BLOCK(v_gelu_tanh, p, q, TINYI_ELEM_GATE))
+TINYI_ELEM_GATED(geglu_tanh, geglu_tanh)
+TINYI_ELEM_BODY(reglu, TINYI_ELEM_BLOCK(TINY_FN(tinyi_elem_relu), p, q, TINYI_ELEM_GATE))
+TINYI_ELEM_GATED(reglu, reglu)
 
 #undef TINYI_ELEM_AHEAD
 #undef TINYI_ELEM_PAST
@@ -510,7 +515,9 @@ TINYI_ELEM_GATED(reglu, TINY_FN(tinyi_elem_relu))
 #undef TINYI_ELEM_STEP
 #undef TINYI_ELEM_BLOCK
 #undef TINYI_ELEM_KERNEL
-#undef TINYI_ELEM_KERNEL_OF
+#undef TINYI_ELEM_BODY
+#undef TINYI_ELEM_OF
+#undef TINYI_ELEM_KERNEL_GATED
 #undef TINYI_ELEM_KERNEL_ODD
 #undef TINYI_ELEM_ODD
 #undef TINYI_ELEM_PLACE

@@ -42,25 +42,33 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_slope_one)(v_f32 x) { (void)x; return v_s
     X(RELU, TINY_FN(tinyi_slope_relu)) X(RELU2, TINY_FN(tinyi_slope_relu2)) X(SILU, TINY_FN(tinyi_slope_silu))              \
     X(GELU, TINY_FN(tinyi_slope_gelu)) X(GELU_TANH, TINY_FN(tinyi_slope_gelu_tanh))
 
-/* a function each: in one, RISC-V's jumps do not reach over what gcc -O0 makes of it */
+/* of whole vectors; a function each: in one, RISC-V's jumps do not reach over what gcc -O0 makes of it */
 #define TINYI_SLOPE_RUN(of, f)                                                                                              \
     static void TINY_FN(tinyi_slope_run_##of)(float *dx, const float *x, const float *dy, size_t n)                         \
     {                                                                                                                       \
-        size_t i = 0;                                                                                                       \
-        for (; i + V_LANES <= n; i += V_LANES) v_store(dx + i, v_mul(v_load(dy + i), f(v_load(x + i))));                    \
-        if (i < n) v_store_n(dx + i, v_mul(v_load_n(dy + i, n - i), f(v_load_n(x + i, n - i))), n - i);                     \
+        size_t i;                                                                                                           \
+        for (i = 0; i < n; i += V_LANES) v_store(dx + i, v_mul(v_load(dy + i), f(v_load(x + i))));                          \
     }
 TINYI_SLOPES(TINYI_SLOPE_RUN)
 TINYI_SLOPE_RUN(ONE, TINY_FN(tinyi_slope_one))
 
 static void TINY_FN(tinyi_slope_f32)(int of, float *dx, const float *x, const float *dy, size_t n)
 {
+    const size_t r = n % V_LANES, i = n - r;
+    float a[V_LANES], b[V_LANES];
+    void (*run)(float *, const float *, const float *, size_t);
     switch (of) {
-#define TINYI_SLOPE_CASE(of, f) case TINY_OP_##of: TINY_FN(tinyi_slope_run_##of)(dx, x, dy, n); break;
+#define TINYI_SLOPE_CASE(of, f) case TINY_OP_##of: run = TINY_FN(tinyi_slope_run_##of); break;
     TINYI_SLOPES(TINYI_SLOPE_CASE)
 #undef TINYI_SLOPE_CASE
-    default: TINY_FN(tinyi_slope_run_ONE)(dx, x, dy, n); break;
+    default: run = TINY_FN(tinyi_slope_run_ONE); break;
     }
+    run(dx, x, dy, i);
+    if (!r) return;
+    v_store(a, v_load_n(x + i, r));
+    v_store(b, v_load_n(dy + i, r));
+    run(a, a, b, V_LANES);
+    v_store_n(dx + i, v_load(a), r);
 }
 #undef TINYI_SLOPES
 #undef TINYI_SLOPE_RUN

@@ -14,6 +14,7 @@
 #else
 #define TINYI_SM_FETCH4(p) TINYI_SM_FETCH(p)
 #endif
+#define TINYI_SM_PAST (V_AVX2 || V_AVX512)
 #if V_AVX512
 #define TINYI_SM_STREAM(p, v) _mm512_stream_ps(p, v)
 #define TINYI_SM_STREAM_END() _mm_sfence()
@@ -24,7 +25,6 @@
 #define TINYI_SM_STREAM(p, v) v_store(p, v)
 #define TINYI_SM_STREAM_END() ((void)0)
 #endif
-#define TINYI_SM_SKIP(p, v) ((void)0)
 
 /* ---- e^x = p 2^n, the polynomial of entry 1 of the specification
  * v_exp and v_extexp take four instructions more for half an ulp, for infinite arguments and for results that a row of
@@ -106,11 +106,23 @@ static float TINY_FN(tinyi_softmax_top_f32)(const float *x, size_t n, float scal
     return scale * v_hmax(a);
 }
 
-/* scale * x, rounded as the reference does; most rows have scale 1 and a loop of their own */
-#define TINYI_SM_P1(v) (v)
-#define TINYI_SM_PS(v) v_mul(v, vs)
-/* exp(scale x - top) of the vector at x + at, and of the last r values */
-#define TINYI_SM_E(S, at) TINY_FN(tinyi_sm_exp)(v_sub(S(v_load(x + (at))), vt))
+/* scale * x of four vectors, rounded as the reference does; most rows have scale 1, for which a multiplication would take a tenth of the time */
+#define TINYI_SM_FOUR(p, at)                                                            \
+    v_f32 p##0 = v_load(x + (at)), p##1 = v_load(x + (at) + V_LANES), p##2 = v_load(x + (at) + 2 * V_LANES), p##3 = v_load(x + (at) + 3 * V_LANES); \
+    if (scale != 1.0f) {                                                                \
+        p##0 = v_mul(p##0, vs);                                                         \
+        p##1 = v_mul(p##1, vs);                                                         \
+        p##2 = v_mul(p##2, vs);                                                         \
+        p##3 = v_mul(p##3, vs);                                                         \
+    }
+#define TINYI_SM_PUT(PUT)                                                               \
+    {                                                                                   \
+        PUT(y + i, p0);                                                                 \
+        PUT(y + i + V_LANES, p1);                                                       \
+        PUT(y + i + 2 * V_LANES, p2);                                                   \
+        PUT(y + i + 3 * V_LANES, p3);                                                   \
+    }
+/* exp(scale x - top) of the last r values */
 #define TINYI_SM_E_LAST(r) TINY_FN(tinyi_sm_exp)(v_sub(v_mul(v_load_n(x + i, r), vs), vt))
 
 static float TINY_FN(tinyi_softmax_sum_f32)(float *y, const float *x, size_t n, float scale, float top)
@@ -118,35 +130,23 @@ static float TINY_FN(tinyi_softmax_sum_f32)(float *y, const float *x, size_t n, 
     const v_f32 vs = v_set(scale), vt = v_set(top);
     v_f32 a = v_zero(), b = a, c = a, d = a;
     size_t i = 0;
-#define TINYI_SM_SUM(S, PUT)                                                        \
-    for (; i + 4 * V_LANES <= n; i += 4 * V_LANES) {                                \
-        v_f32 p = TINYI_SM_E(S, i), q = TINYI_SM_E(S, i + V_LANES);                       \
-        v_f32 r = TINYI_SM_E(S, i + 2 * V_LANES), s = TINYI_SM_E(S, i + 3 * V_LANES);     \
-        TINYI_SM_FETCH4(x + i);                                                     \
-        PUT(y + i, p);                                                              \
-        PUT(y + i + V_LANES, q);                                                    \
-        PUT(y + i + 2 * V_LANES, r);                                                \
-        PUT(y + i + 3 * V_LANES, s);                                                \
-        a = v_add(a, p);                                                            \
-        b = v_add(b, q);                                                            \
-        c = v_add(c, r);                                                            \
-        d = v_add(d, s);                                                            \
+    for (; i + 4 * V_LANES <= n; i += 4 * V_LANES) {
+        TINYI_SM_FOUR(p, i)
+        TINYI_SM_FETCH4(x + i);
+        p0 = TINY_FN(tinyi_sm_exp)(v_sub(p0, vt));
+        p1 = TINY_FN(tinyi_sm_exp)(v_sub(p1, vt));
+        p2 = TINY_FN(tinyi_sm_exp)(v_sub(p2, vt));
+        p3 = TINY_FN(tinyi_sm_exp)(v_sub(p3, vt));
+        if (y) TINYI_SM_PUT(v_store)
+        a = v_add(a, p0);
+        b = v_add(b, p1);
+        c = v_add(c, p2);
+        d = v_add(d, p3);
     }
-    if (scale == 1.0f) {
-        if (y) TINYI_SM_SUM(TINYI_SM_P1, v_store)
-        else TINYI_SM_SUM(TINYI_SM_P1, TINYI_SM_SKIP)
-    } else {
-        if (y) TINYI_SM_SUM(TINYI_SM_PS, v_store)
-        else TINYI_SM_SUM(TINYI_SM_PS, TINYI_SM_SKIP)
-    }
-    for (; i + V_LANES <= n; i += V_LANES) {
-        v_f32 p = TINYI_SM_E(TINYI_SM_PS, i);
-        if (y) v_store(y + i, p);
-        a = v_add(a, p);
-    }
-    if (i < n) {
-        v_f32 p = v_select(v_first(n - i), TINYI_SM_E_LAST(n - i), v_zero());
-        if (y) v_store_n(y + i, p, n - i);
+    for (; i < n; i += V_LANES) {
+        const size_t r = TINYI_MIN(n - i, (size_t)V_LANES);
+        const v_f32 p = v_select(v_first(r), TINYI_SM_E_LAST(r), v_zero());
+        if (y) TINY_FN(tinyi_elem_put)(y + i, p, r);
         a = v_add(a, p);
     }
     return v_sum(v_add(v_add(a, b), v_add(c, d)));
@@ -156,26 +156,21 @@ static void TINY_FN(tinyi_softmax_exp_f32)(float *y, const float *x, size_t n, f
 {
     const v_f32 vs = v_set(scale), vt = v_set(top), vl = v_set(lambda);
     size_t i = 0;
-#define TINYI_SM_EXP(S, PUT)                                                        \
-    for (; i + 4 * V_LANES <= n; i += 4 * V_LANES) {                                \
-        v_f32 p = TINYI_SM_E(S, i), q = TINYI_SM_E(S, i + V_LANES);                       \
-        v_f32 r = TINYI_SM_E(S, i + 2 * V_LANES), s = TINYI_SM_E(S, i + 3 * V_LANES);     \
-        TINYI_SM_FETCH4(x + i);                                                     \
-        PUT(y + i, v_mul(p, vl));                                                   \
-        PUT(y + i + V_LANES, v_mul(q, vl));                                         \
-        PUT(y + i + 2 * V_LANES, v_mul(r, vl));                                     \
-        PUT(y + i + 3 * V_LANES, v_mul(s, vl));                                     \
+    for (; i + 4 * V_LANES <= n; i += 4 * V_LANES) {
+        TINYI_SM_FOUR(p, i)
+        TINYI_SM_FETCH4(x + i);
+        p0 = v_mul(TINY_FN(tinyi_sm_exp)(v_sub(p0, vt)), vl);
+        p1 = v_mul(TINY_FN(tinyi_sm_exp)(v_sub(p1, vt)), vl);
+        p2 = v_mul(TINY_FN(tinyi_sm_exp)(v_sub(p2, vt)), vl);
+        p3 = v_mul(TINY_FN(tinyi_sm_exp)(v_sub(p3, vt)), vl);
+        if (TINYI_SM_PAST && stream) TINYI_SM_PUT(TINYI_SM_STREAM)
+        else TINYI_SM_PUT(v_store)
     }
-    if (stream) {
-        if (scale == 1.0f) TINYI_SM_EXP(TINYI_SM_P1, TINYI_SM_STREAM)
-        else TINYI_SM_EXP(TINYI_SM_PS, TINYI_SM_STREAM)
-        TINYI_SM_STREAM_END();
-    } else {
-        if (scale == 1.0f) TINYI_SM_EXP(TINYI_SM_P1, v_store)
-        else TINYI_SM_EXP(TINYI_SM_PS, v_store)
+    if (stream) TINYI_SM_STREAM_END();
+    for (; i < n; i += V_LANES) {
+        const size_t r = TINYI_MIN(n - i, (size_t)V_LANES);
+        TINY_FN(tinyi_elem_put)(y + i, v_mul(TINYI_SM_E_LAST(r), vl), r);
     }
-    for (; i + V_LANES <= n; i += V_LANES) v_store(y + i, v_mul(TINYI_SM_E(TINYI_SM_PS, i), vl));
-    if (i < n) v_store_n(y + i, v_mul(TINYI_SM_E_LAST(n - i), vl), n - i);
 }
 
 /* the three passes with a reload, over a row that stays in the first cache */
@@ -244,12 +239,14 @@ static void TINY_FN(tinyi_softmax_log_f32)(float *y, const float *x, size_t n, f
 
 /* One lane of an accumulator holds s 2^e. A group of vectors and the accumulator find their largest exponent, the sum is
  * brought to it once, and the values are added: two accumulators, groups of four. Exponents stay in the form n + COUNT. */
-#define TINYI_SM_GROUP(S, at, s, e)                                                     \
-    do {                                                                                \
-        v_f32 c0, c1, c2, c3, most, p0 = TINY_FN(tinyi_sm_ext)(S(v_load(x + (at))), &c0);  \
-        v_f32 p1 = TINY_FN(tinyi_sm_ext)(S(v_load(x + (at) + V_LANES)), &c1);           \
-        v_f32 p2 = TINY_FN(tinyi_sm_ext)(S(v_load(x + (at) + 2 * V_LANES)), &c2);       \
-        v_f32 p3 = TINY_FN(tinyi_sm_ext)(S(v_load(x + (at) + 3 * V_LANES)), &c3);       \
+#define TINYI_SM_GROUP(at, s, e)                                                        \
+    {                                                                                   \
+        v_f32 c0, c1, c2, c3, most;                                                     \
+        TINYI_SM_FOUR(p, at)                                                            \
+        p0 = TINY_FN(tinyi_sm_ext)(p0, &c0);                                            \
+        p1 = TINY_FN(tinyi_sm_ext)(p1, &c1);                                            \
+        p2 = TINY_FN(tinyi_sm_ext)(p2, &c2);                                            \
+        p3 = TINY_FN(tinyi_sm_ext)(p3, &c3);                                            \
         most = v_max(v_max(v_max(c0, c1), v_max(c2, c3)), e);                           \
         s = TINY_FN(tinyi_sm_add)(v_zero(), s, e, most);                                \
         s = TINY_FN(tinyi_sm_add)(s, p0, c0, most);                                     \
@@ -257,7 +254,7 @@ static void TINY_FN(tinyi_softmax_log_f32)(float *y, const float *x, size_t n, f
         s = TINY_FN(tinyi_sm_add)(s, p2, c2, most);                                     \
         s = TINY_FN(tinyi_sm_add)(s, p3, c3, most);                                     \
         e = most;                                                                       \
-    } while (0)
+    }
 
 static void TINY_FN(tinyi_softmax_extsum_f32)(const float *x, size_t n, float scale, float *m, float *e)
 {
@@ -265,20 +262,12 @@ static void TINY_FN(tinyi_softmax_extsum_f32)(const float *x, size_t n, float sc
     v_f32 s0 = v_zero(), s1 = s0, e0 = v_set(TINYI_SM_COUNT - 4194304.0f), e1 = e0, high;
     float top;
     size_t i = 0;
-    if (scale == 1.0f)
-        for (; i + 8 * V_LANES <= n; i += 8 * V_LANES) {
-            TINYI_SM_FETCH4(x + i);
-            TINYI_SM_FETCH4(x + i + 4 * V_LANES);
-            TINYI_SM_GROUP(TINYI_SM_P1, i, s0, e0);
-            TINYI_SM_GROUP(TINYI_SM_P1, i + 4 * V_LANES, s1, e1);
-        }
-    else
-        for (; i + 8 * V_LANES <= n; i += 8 * V_LANES) {
-            TINYI_SM_FETCH4(x + i);
-            TINYI_SM_FETCH4(x + i + 4 * V_LANES);
-            TINYI_SM_GROUP(TINYI_SM_PS, i, s0, e0);
-            TINYI_SM_GROUP(TINYI_SM_PS, i + 4 * V_LANES, s1, e1);
-        }
+    for (; i + 8 * V_LANES <= n; i += 8 * V_LANES) {
+        TINYI_SM_FETCH4(x + i);
+        TINYI_SM_FETCH4(x + i + 4 * V_LANES);
+        TINYI_SM_GROUP(i, s0, e0)
+        TINYI_SM_GROUP(i + 4 * V_LANES, s1, e1)
+    }
     for (; i < n; i += V_LANES) {
         const size_t r = TINYI_MIN(n - i, (size_t)V_LANES);
         v_f32 c, p = TINY_FN(tinyi_sm_ext)(v_mul(v_load_n(x + i, r), vs), &c);
@@ -313,26 +302,17 @@ static void TINY_FN(tinyi_softmax_extexp_f32)(float *y, const float *x, size_t n
 {
     const v_f32 vs = v_set(scale), vl = v_set(lambda), count = v_set(TINYI_SM_COUNT + (127.0f - e)), low = v_set((e - 127.2f) * 0.693147182f);
     size_t i = 0;
-#define TINYI_SM_EXT(S, PUT)                                                            \
-    for (; i + 4 * V_LANES <= n; i += 4 * V_LANES) {                                    \
-        v_f32 p = TINY_FN(tinyi_sm_down)(S(v_load(x + i)), vl, low, count);             \
-        v_f32 q = TINY_FN(tinyi_sm_down)(S(v_load(x + i + V_LANES)), vl, low, count);   \
-        v_f32 r = TINY_FN(tinyi_sm_down)(S(v_load(x + i + 2 * V_LANES)), vl, low, count);  \
-        v_f32 s = TINY_FN(tinyi_sm_down)(S(v_load(x + i + 3 * V_LANES)), vl, low, count);  \
-        TINYI_SM_FETCH4(x + i);                                                         \
-        PUT(y + i, p);                                                                  \
-        PUT(y + i + V_LANES, q);                                                        \
-        PUT(y + i + 2 * V_LANES, r);                                                    \
-        PUT(y + i + 3 * V_LANES, s);                                                    \
+    for (; i + 4 * V_LANES <= n; i += 4 * V_LANES) {
+        TINYI_SM_FOUR(p, i)
+        TINYI_SM_FETCH4(x + i);
+        p0 = TINY_FN(tinyi_sm_down)(p0, vl, low, count);
+        p1 = TINY_FN(tinyi_sm_down)(p1, vl, low, count);
+        p2 = TINY_FN(tinyi_sm_down)(p2, vl, low, count);
+        p3 = TINY_FN(tinyi_sm_down)(p3, vl, low, count);
+        if (TINYI_SM_PAST && stream) TINYI_SM_PUT(TINYI_SM_STREAM)
+        else TINYI_SM_PUT(v_store)
     }
-    if (stream) {
-        if (scale == 1.0f) TINYI_SM_EXT(TINYI_SM_P1, TINYI_SM_STREAM)
-        else TINYI_SM_EXT(TINYI_SM_PS, TINYI_SM_STREAM)
-        TINYI_SM_STREAM_END();
-    } else {
-        if (scale == 1.0f) TINYI_SM_EXT(TINYI_SM_P1, v_store)
-        else TINYI_SM_EXT(TINYI_SM_PS, v_store)
-    }
+    if (stream) TINYI_SM_STREAM_END();
     for (; i < n; i += V_LANES) {
         const size_t r = TINYI_MIN(n - i, (size_t)V_LANES);
         v_store_n(y + i, TINY_FN(tinyi_sm_down)(v_mul(v_load_n(x + i, r), vs), vl, low, count), r);
@@ -351,21 +331,17 @@ static void TINY_FN(tinyi_use_softmax)(tinyi_kernels *k)
     TINYI_USE(k, softmax_extexp_f32);
 }
 #undef TINYI_SM_COUNT
-#undef TINYI_SM_E
-#undef TINYI_SM_EXP
-#undef TINYI_SM_EXT
 #undef TINYI_SM_E_LAST
 #undef TINYI_SM_FETCH
 #undef TINYI_SM_FETCH4
+#undef TINYI_SM_FOUR
+#undef TINYI_SM_PUT
 #undef TINYI_SM_GROUP
 #undef TINYI_SM_LIMIT
 #undef TINYI_SM_LOG2E
-#undef TINYI_SM_P1
-#undef TINYI_SM_PS
+#undef TINYI_SM_PAST
 #undef TINYI_SM_REDUCE
 #undef TINYI_SM_REDUCE_FAR
-#undef TINYI_SM_SKIP
 #undef TINYI_SM_STREAM
 #undef TINYI_SM_STREAM_END
-#undef TINYI_SM_SUM
 #undef TINYI_SM_TOP

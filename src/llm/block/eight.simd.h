@@ -176,13 +176,14 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_eight_step)(v_f32 *acc, const unsigned cha
         }
         TINYI_BLK_EACH(r, rows) acc[r] = v_fma(TINY_FN(tinyi_eight_halves)(w), part[r], acc[r]);
     } else {
+        const int together = five ? 1 : 2;  /* codes of four bits lie by twos in bytes */
         unsigned char k[128];
         v_f32 part[TINYI_EIGHT_ROWS], low[TINYI_EIGHT_ROWS];
         TINY_FN(tinyi_eight_scales)(k, w + 32);
         TINYI_BLK_EACH(r, rows) part[r] = low[r] = v_zero();
-        for (g = 0; g < 8; g += 2) {
+        for (g = 0; g < 8; g += together) {
             int h;
-            TINYI_BLK_EACH(h, 2) {
+            TINYI_BLK_EACH(h, together) {
                 const v_i32 k0 = TINY_FN(tinyi_eight_pairs)(k + 8 * (g + h), 0);
                 const v_f32 m = v_from_i32(vi_load_u8(k + 64 + 8 * (g + h)));
                 TINY_FN(tinyi_eight_codes)(c, w + TINYI_EIGHT_AT(blk, five, g + h), blk, h);
@@ -251,7 +252,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_eight_one)(v_f32 *acc, const unsigned char
     const int five = TINY_FN(tinyi_eight_five)(blk), minima = (traits & TINYI_BLK_MINIMA) != 0, fit = TINYI_TREE_FIT(traits);
     const float offset = blk == TINYI_BLK_Q8_0 ? V_VNNI ? -128.0f : 0.0f : minima ? 0.0f : five ? -16.0f : -8.0f, *d = x->d + 16 * b + g;
     const int8_t *q = x->code + 256 * b + 32 * g;
-    v_i32 t[2 * TINYI_EIGHT_TOGETHER][2], k[2 * TINYI_EIGHT_TOGETHER][2];
+    v_i32 t[TINYI_EIGHT_TOGETHER][2], k[TINYI_EIGHT_TOGETHER][2];
     int p, h;
     (void)fit;
     if (!TINY_FN(tinyi_eight_wide)(blk)) {
@@ -303,25 +304,20 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_eight_one)(v_f32 *acc, const unsigned char
         }
         TINYI_BLK_EACH(p, many) acc[p] = v_fma(TINY_FN(tinyi_eight_halves)(w + p * place), part[p], acc[p]);
     } else {
+        const int halves = five ? 1 : 2;
         unsigned char scale[TINYI_EIGHT_TOGETHER][128];
         v_f32 part[TINYI_EIGHT_TOGETHER], low[TINYI_EIGHT_TOGETHER];
         TINYI_BLK_EACH(p, many) {
             TINY_FN(tinyi_eight_scales)(scale[p], w + p * place + 32);
             part[p] = low[p] = v_zero();
         }
-        for (g = 0; g < 8; g += 2, q += 64) {
+        for (g = 0; g < 8; g += halves, q += 32 * halves) {
             const unsigned char *at = w + TINYI_EIGHT_AT(blk, five, g);
-            TINY_FN(tinyi_eight_ask)(w + g * bytes, place, 2 * bytes, many);
+            TINY_FN(tinyi_eight_ask)(w + g * bytes, place, halves * bytes, many);
             if (V_VNNI || fit < 8)
-                TINYI_BLK_EACH(p, many) TINYI_BLK_EACH(h, 2) k[p][h] = TINY_FN(tinyi_eight_pairs)(scale[p] + 8 * (g + h), 0);
-            if (five) {
-                v_i32 (*second)[2] = k + TINYI_EIGHT_TOGETHER, (*to)[2] = t + TINYI_EIGHT_TOGETHER;
-                TINYI_BLK_EACH(p, many) second[p][0] = k[p][1];
-                TINY_FN(tinyi_eight_meet)(t, at, place, q, NULL, 8, 1, many, blk, traits, k);
-                TINY_FN(tinyi_eight_meet)(to, at + 160, place, q + 32, NULL, 8, 1, many, blk, traits, second);
-                TINYI_BLK_EACH(p, many) t[p][1] = to[p][0];
-            } else TINY_FN(tinyi_eight_meet)(t, at, place, q, q + 32, 8, 2, many, blk, traits, k);
-            TINYI_BLK_EACH(h, 2)
+                TINYI_BLK_EACH(p, many) TINYI_BLK_EACH(h, halves) k[p][h] = TINY_FN(tinyi_eight_pairs)(scale[p] + 8 * (g + h), 0);
+            TINY_FN(tinyi_eight_meet)(t, at, place, q, q + 32, 8, halves, many, blk, traits, k);
+            TINYI_BLK_EACH(h, halves)
                 TINYI_BLK_EACH(p, many) {
                     v_i32 sum;
 #if V_VNNI
@@ -469,6 +465,7 @@ static int TINY_FN(tinyi_eight_ready)(const int8_t *code, float *d, float *sum, 
         }                                                                                                                               \
         for (; groups; groups--, w += group_step, y += 8 * y_row) {                                                                     \
             tinyi_q8 at = *x;                                                                                                           \
+            if (n == 1) at.blocks = 0, y_x = 0;     /* the row twice: only the last groups come here so */                              \
             float *to = y;                                                                                                              \
             size_t left = n, step;                                                                                                      \
             for (; left; left -= step, to += (ptrdiff_t)step * y_x, at.code += step * 256 * x->blocks, at.d += step * 16 * x->blocks, at.sum += step * 16 * x->blocks) { \
@@ -476,8 +473,7 @@ static int TINY_FN(tinyi_eight_ready)(const int8_t *code, float *d, float *sum, 
                 switch (step) {                                                                                                         \
                 case 4: TINY_FN(tinyi_eight_groups)(to, y_row, y_x, 0, w, 0, &at, k, 1, 4, values, bytes, TINYI_BLK_##name, traits); break; \
                 case 3: TINY_FN(tinyi_eight_groups)(to, y_row, y_x, 0, w, 0, &at, k, 1, 3, values, bytes, TINYI_BLK_##name, traits); break; \
-                case 2: TINY_FN(tinyi_eight_groups)(to, y_row, y_x, 0, w, 0, &at, k, 1, 2, values, bytes, TINYI_BLK_##name, traits); break; \
-                default: TINY_FN(tinyi_eight_groups)(to, y_row, y_x, 0, w, 0, &at, k, 1, 1, values, bytes, TINYI_BLK_##name, traits); break; \
+                default: TINY_FN(tinyi_eight_groups)(to, y_row, y_x, 0, w, 0, &at, k, 1, 2, values, bytes, TINYI_BLK_##name, traits); break; \
                 }                                                                                                                       \
             }                                                                                                                           \
         }                                                                                                                               \

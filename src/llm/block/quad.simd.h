@@ -14,6 +14,11 @@
  * registers for all of them; with i8mm they are multiplied two by two.                                                   */
 
 #define TINYI_BLK_EACH(i, n) TINYI_UNROLL for (i = 0; i < (n); i++)
+#if V_W128                                  /* one text for both */
+#define TINYI_QUAD_HALVES(h) for (h = 0; h < 2; h++)
+#else
+#define TINYI_QUAD_HALVES(h) TINYI_BLK_EACH(h, 2)
+#endif
 
 /* ---- sums of groups */
 
@@ -371,6 +376,110 @@ TINYI_BLKS_PLAIN(TINYI_BLK_KERNELS)
 #else
 /* ---- products, and rows of weights expanded: codes in order, 16 scales and 16 offsets */
 
+/* vector i of scales to the 16 of a super-block, in order */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_spread)(float *to, v_f32 s, int i, int fine)
+{
+    float t[4];
+    int l;
+    v_store(t, s);
+    for (l = 0; l < 4; l++)
+        if (fine) to[i / 2 * 8 + 2 * l + i % 2] = t[l];
+        else to[8 * i + 2 * l] = to[8 * i + 2 * l + 1] = t[l];
+}
+
+#if V_W128
+/* a format is what takes its blocks apart: what comes after stands here once for each kind of format. SIZES: of all formats the largest */
+typedef float (*tinyi_quad_get)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b);
+#define TINYI_QUAD_SIZES (8 * 34)
+TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_few_of)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n,
+                                                   tinyi_quad_get get, size_t values, size_t bytes, int traits)
+{
+    const size_t each = 256 / values * bytes;
+    for (; n_row; n_row--, w += w_row, y += y_row) {
+        unsigned char last[TINYI_QUAD_SIZES];
+        const unsigned char *b = w;
+        float acc[TINYI_BLK_FEW][4];
+        size_t at, r, ask;
+        for (r = 0; r < n; r++) v_store(acc[r], v_zero());
+        for (at = 0; at < k; at += 256, b += each) {
+            v_i8 c[16];
+            v_f32 s[4], m[4];
+            float shared;
+            int h, i;
+            if (k - at < 256) b = tinyi_blk_last(last, each, b, (k - at) / values * bytes);
+            else for (ask = 0; ask < each; ask += 64) TINYI_BLK_AHEAD(b + 2048 + ask);
+            shared = get(c, s, m, b);
+            for (r = 0; r < n; r++) {
+                const size_t from = r * 256 * x->blocks + at;
+                v_f32 sum = v_load(acc[r]);
+                TINYI_BLK_EACH(h, 2) {
+                    v_i8 part[8];
+                    TINYI_BLK_EACH(i, 8) part[i] = vb_load(x->code + from + 128 * h + 16 * i);
+                    sum = TINY_FN(tinyi_quad_step)(sum, c + 8 * h, part, s, m, shared, x->d + from / 16, x->sum + from / 16, h, traits);
+                }
+                v_store(acc[r], sum);
+            }
+        }
+        for (r = 0; r < n; r++) y[(ptrdiff_t)r * y_x] = v_sum(v_load(acc[r]));
+    }
+}
+static void TINY_FN(tinyi_quad_few_by)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n, tinyi_quad_get get,
+                                       size_t values, size_t bytes, int traits)
+{
+    const int minima = traits & TINYI_BLK_MINIMA;
+    if (traits & TINYI_BLK_HAS_SIGN) TINY_FN(tinyi_quad_few_of)(y, y_row, y_x, w, w_row, n_row, x, k, n, get, values, bytes, TINYI_BLK_HAS_SIGN);
+    else if (traits & TINYI_BLK_FINE) TINY_FN(tinyi_quad_few_of)(y, y_row, y_x, w, w_row, n_row, x, k, n, get, values, bytes, TINYI_BLK_FINE | minima);
+    else TINY_FN(tinyi_quad_few_of)(y, y_row, y_x, w, w_row, n_row, x, k, n, get, values, bytes, minima);
+}
+static void TINY_FN(tinyi_quad_expand_by)(unsigned char *code, float *s16, float *m16, const unsigned char *w, size_t k, ptrdiff_t ahead, tinyi_quad_get get, size_t values, size_t bytes, int traits)
+{
+    const size_t each = 256 / values * bytes;
+    unsigned char last[TINYI_QUAD_SIZES];
+    size_t ask;
+    for (; k; k -= 256, w += each, code += 256, s16 += 16, m16 += 16) {
+        v_i8 c[16];
+        v_f32 s[4], m[4];                   /* two of each where groups are coarse */
+        float shared;
+        int i;
+        if (k < 256) {
+            w = tinyi_blk_last(last, each, w, k / values * bytes);
+            k = 256;
+        } else
+            for (ask = 0; ask < each; ask += 64) TINYI_BLK_AHEAD(w + ahead + (ptrdiff_t)ask);
+        shared = get(c, s, m, w);
+        for (i = 0; i < 16; i++) vb_store(code + 16 * i, c[i]);
+        TINYI_BLK_EACH(i, 4) {
+            const v_f32 low = traits & TINYI_BLK_MINIMA ? m[i] : v_mul(s[i], v_set(shared));
+            if (traits & TINYI_BLK_FINE) {
+                TINY_FN(tinyi_quad_spread)(s16, s[i], i, 1);
+                TINY_FN(tinyi_quad_spread)(m16, low, i, 1);
+            } else {
+                if (i == 2) break;
+                TINY_FN(tinyi_quad_spread)(s16, s[i], i, 0);
+                TINY_FN(tinyi_quad_spread)(m16, low, i, 0);
+            }
+        }
+    }
+}
+#define TINYI_BLK_KERNELS(name, values, bytes, traits)                                                                                  \
+    static float TINY_FN(tinyi_quad_get_##name)(v_i8 *c, v_f32 *s, v_f32 *m, const unsigned char *b)                                    \
+    {                                                                                                                                   \
+        TINY_FN(tinyi_quad_codes_##name)(c, b, 0);                                                                                      \
+        TINY_FN(tinyi_quad_codes_##name)(c + 8, b, 1);                                                                                  \
+        return TINY_FN(tinyi_quad_scales_##name)(s, m, b);                                                                              \
+    }                                                                                                                                   \
+    static void TINY_FN(tinyi_quad_few_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n) \
+    {                                                                                                                                   \
+        TINY_FN(tinyi_quad_few_by)(y, y_row, y_x, w, w_row, n_row, x, k, n, TINY_FN(tinyi_quad_get_##name), values, bytes, traits);     \
+    }                                                                                                                                   \
+    static void TINY_FN(tinyi_quad_expand_##name)(unsigned char *code, float *s16, float *m16, const unsigned char *w, size_t k, ptrdiff_t ahead) \
+    {                                                                                                                                   \
+        TINY_FN(tinyi_quad_expand_by)(code, s16, m16, w, k, ahead, TINY_FN(tinyi_quad_get_##name), values, bytes, traits);              \
+    }
+TINYI_BLKS_PLAIN(TINYI_BLK_KERNELS)
+#undef TINYI_QUAD_SIZES
+
+#else
 #define TINYI_BLK_KERNELS(name, values, bytes, traits)                                                                                  \
     static void TINY_FN(tinyi_quad_few_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n) \
     {                                                                                                                                   \
@@ -425,17 +534,8 @@ TINYI_BLKS_PLAIN(TINYI_BLK_KERNELS)
             }                                                                                                                           \
         }                                                                                                                               \
     }
-/* vector i of scales to the 16 of a super-block, in order */
-TINYI_FORCE_INLINE void TINY_FN(tinyi_quad_spread)(float *to, v_f32 s, int i, int fine)
-{
-    float t[4];
-    int l;
-    v_store(t, s);
-    for (l = 0; l < 4; l++)
-        if (fine) to[i / 2 * 8 + 2 * l + i % 2] = t[l];
-        else to[8 * i + 2 * l] = to[8 * i + 2 * l + 1] = t[l];
-}
 TINYI_BLKS_PLAIN(TINYI_BLK_KERNELS)
+#endif
 
 #if V_W128                                  /* two rows of weights at a time gain less there than they cost in compiling */
 #define TINYI_BLK_DOTS(name, values, bytes, traits)                                                                                     \
@@ -515,7 +615,7 @@ static void TINY_FN(tinyi_quad_book)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, c
             for (i = 0; i < (int)bytes; i += 64) TINYI_BLK_AHEAD(b + 2048 + i);
             get(&t, b);
             TINY_FN(tinyi_quad_times)(s, v_set(t.d), TINY_FN(tinyi_quad_order)(t.k));
-            TINYI_BLK_EACH(h, 2) {
+            TINYI_QUAD_HALVES(h) {
                 v_i8 c[8];
                 TINYI_BLK_EACH(i, 8) {
                     const v_i8 minus = vb_bits(t.sign + 16 * h + 2 * i);
@@ -633,6 +733,7 @@ TINYI_TABLE(tinyi_blk_kernels, tinyi_blk_kernels, TINY_FN(tinyi_quad_table))
 
 #undef TINYI_BLK_EACH
 #undef TINYI_QUAD_CODES
+#undef TINYI_QUAD_HALVES
 #undef TINYI_QUAD_SCALES
 #undef TINYI_QUAD_FLOATS
 #undef TINYI_BLK_KERNELS

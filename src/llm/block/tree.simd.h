@@ -437,7 +437,7 @@ static void TINY_FN(tinyi_tree_rows4)(float *y, const unsigned char *w, ptrdiff_
                     TINY_FN(tinyi_tree_two)(&acc[0], &acc[1], b, b + w_row, q, q, d, d);
                 }
             } else {                        /* two blocks of a row: from memory one stream is faster than two */
-                TINYI_BLK_EACH(j, 2) {
+                for (j = 0; j < 2; j++) {
                     v_f32 sum = v_zero(), none = v_zero();
                     b = w + j * w_row;
                     q = x->code;
@@ -466,6 +466,8 @@ static void TINY_FN(tinyi_tree_rows4)(float *y, const unsigned char *w, ptrdiff_
 
 /* ---- one row of activations, and rows of weights expanded: codes in order, 16 scales and 16 offsets, 8 of them used where groups are coarse */
 
+/* one row of activations has a form of its own; where it is for a few rows of weights or ends only, that of several rows serves */
+#define TINYI_TREE_BY_FEW(format) (TINYI_ORDER_HAS(format) || (format) == TINYI_BLK_Q4_0)
 #define TINYI_BLK_KERNELS(name, values, bytes, traits)                                                                                  \
     TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_dots_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n) \
     {                                                                                                                                   \
@@ -494,6 +496,10 @@ static void TINY_FN(tinyi_tree_rows4)(float *y, const unsigned char *w, ptrdiff_
             for (r = 0; r < n; r++) y[(ptrdiff_t)r * y_x] = v_sum(v_add(acc[r][0], acc[r][1]));                                         \
         }                                                                                                                               \
     }                                                                                                                                   \
+    static void TINY_FN(tinyi_tree_few_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n) \
+    {                                                                                                                                   \
+        TINY_FN(tinyi_tree_dots_##name)(y, y_row, y_x, w, w_row, n_row, x, k, n);                                                       \
+    }                                                                                                                                   \
     static void TINY_FN(tinyi_tree_dot_##name)(float *y, ptrdiff_t y_row, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k) \
     {                                                                                                                                   \
         if (TINYI_BLK_##name == TINYI_BLK_Q4_0 && n_row >= 4 && k % 256 == 0 && y_row == 1) { \
@@ -505,11 +511,8 @@ static void TINY_FN(tinyi_tree_rows4)(float *y, const unsigned char *w, ptrdiff_
         } \
         if (TINYI_ORDER_HAS(TINYI_BLK_##name) && n_row && k && k % 256 == 0)                                                            \
             TINY_FN(tinyi_order_rows)(y, y_row, w, w_row, n_row, x, 256 / (values) * (bytes), TINYI_BLK_##name, (traits));              \
+        else if (TINYI_TREE_BY_FEW(TINYI_BLK_##name)) TINY_FN(tinyi_tree_few_##name)(y, y_row, 0, w, w_row, n_row, x, k, 1);            \
         else TINY_FN(tinyi_tree_dots_##name)(y, y_row, 0, w, w_row, n_row, x, k, 1);                                                    \
-    }                                                                                                                                   \
-    static void TINY_FN(tinyi_tree_few_##name)(float *y, ptrdiff_t y_row, ptrdiff_t y_x, const unsigned char *w, ptrdiff_t w_row, size_t n_row, const tinyi_q8 *x, size_t k, size_t n) \
-    {                                                                                                                                   \
-        TINY_FN(tinyi_tree_dots_##name)(y, y_row, y_x, w, w_row, n_row, x, k, n);                                                       \
     }                                                                                                                                   \
     static void TINY_FN(tinyi_tree_expand_##name)(unsigned char *code, float *s16, float *m16, const unsigned char *w, size_t k, ptrdiff_t ahead) \
     {                                                                                                                                   \
@@ -586,7 +589,7 @@ TINYI_BLKS_BOOKS(TINYI_BLK_WITH_BOOK)
 #undef TINYI_BLK_WITH_BOOK
 #endif
 
-/* an expanded row is used by formats of one kind alike: what fits is what the largest codes of the kind need */
+/* an expanded row is used by formats of one kind alike: what fits is what the largest codes of the kind need; with VNNI there is nothing to fit */
 #define TINYI_TREE_SMALL (8 * TINYI_BLK_FITS | TINYI_BLK_MINIMA)
 #define TINYI_TREE_FIVE (4 * TINYI_BLK_FITS | TINYI_BLK_MINIMA)
 #define TINYI_TREE_SIX (2 * TINYI_BLK_FITS | TINYI_BLK_MINIMA | TINYI_BLK_FINE)
@@ -620,9 +623,9 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_rest_of)(float *acc, const unsigned c
 }
 static void TINY_FN(tinyi_tree_rest)(float *acc, const unsigned char *code, int traits, size_t rows, const tinyi_q8 *x, size_t b, size_t n)
 {
-    if (traits & TINYI_BLK_HAS_SIGN) TINY_FN(tinyi_tree_rest_of)(acc, code, rows, x, b, n, TINYI_TREE_BYTES);
-    else if (traits & TINYI_BLK_FINE) TINY_FN(tinyi_tree_rest_of)(acc, code, rows, x, b, n, TINYI_TREE_SIX);
-    else if (traits / TINYI_BLK_FITS < 8) TINY_FN(tinyi_tree_rest_of)(acc, code, rows, x, b, n, TINYI_TREE_FIVE);
+    if (traits & TINYI_BLK_FINE) TINY_FN(tinyi_tree_rest_of)(acc, code, rows, x, b, n, TINYI_TREE_SIX);
+    else if (!V_VNNI && (traits & TINYI_BLK_HAS_SIGN)) TINY_FN(tinyi_tree_rest_of)(acc, code, rows, x, b, n, TINYI_TREE_BYTES);
+    else if (!V_VNNI && traits / TINYI_BLK_FITS < 8) TINY_FN(tinyi_tree_rest_of)(acc, code, rows, x, b, n, TINYI_TREE_FIVE);
     else TINY_FN(tinyi_tree_rest_of)(acc, code, rows, x, b, n, TINYI_TREE_SMALL);
 }
 static void TINY_FN(tinyi_tree_total)(float *y, const float *acc, size_t n)
@@ -733,9 +736,9 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_tree_panel)(float *y, const unsigned char 
 }
 static void TINY_FN(tinyi_tree_all)(float *y, const unsigned char *code, int traits, size_t rows, const unsigned char *x, ptrdiff_t x_group, size_t count)
 {
-    if (traits & TINYI_BLK_HAS_SIGN) TINY_FN(tinyi_tree_panel)(y, code, rows, x, x_group, count, TINYI_TREE_BYTES);
-    else if (traits & TINYI_BLK_FINE) TINY_FN(tinyi_tree_panel)(y, code, rows, x, x_group, count, TINYI_TREE_SIX);
-    else if (traits / TINYI_BLK_FITS < 8) TINY_FN(tinyi_tree_panel)(y, code, rows, x, x_group, count, TINYI_TREE_FIVE);
+    if (traits & TINYI_BLK_FINE) TINY_FN(tinyi_tree_panel)(y, code, rows, x, x_group, count, TINYI_TREE_SIX);
+    else if (!V_VNNI && (traits & TINYI_BLK_HAS_SIGN)) TINY_FN(tinyi_tree_panel)(y, code, rows, x, x_group, count, TINYI_TREE_BYTES);
+    else if (!V_VNNI && traits / TINYI_BLK_FITS < 8) TINY_FN(tinyi_tree_panel)(y, code, rows, x, x_group, count, TINYI_TREE_FIVE);
     else TINY_FN(tinyi_tree_panel)(y, code, rows, x, x_group, count, TINYI_TREE_SMALL);
 }
 
@@ -814,6 +817,7 @@ TINYI_TABLE(tinyi_blk_kernels, tinyi_blk_kernels, TINY_FN(tinyi_tree_table))
 #undef TINYI_BLK_TABLE_BOOK
 #undef TINYI_TREE_EIGHT
 #undef TINYI_TREE_FIT
+#undef TINYI_TREE_BY_FEW
 #undef TINYI_TREE_SIGNED
 #undef TINYI_TREE_TRAITS
 #undef TINYI_ORDER_HAS
