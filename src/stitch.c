@@ -709,8 +709,8 @@ static void check_uses(const source *f, const int *sorted)
         if (layer(path) > layer(f->path) && !is_hook(s, n)) die("src/%s uses %.*s of src/%s: calls go from llm and gnn to math to core, never upward", f->path, (int)n, s, path);
         k = feature_of(path);
         if (needs(f->feature, k)) continue;
-        skip = sizeof "TINYI_GRAD(" - 1;
-        if (!strcmp(features[k].name, "TRAIN") && s - f->code > (long)skip && !strncmp(s - skip, "TINYI_GRAD(", skip)) continue;
+        skip = sizeof "GRADIENT(" - 1;
+        if (!strcmp(features[k].name, "TRAIN") && s - f->code > (long)skip && !strncmp(s - skip, "GRADIENT(", skip)) continue;
         {
             char ask[100];
             int i, asked = 0;

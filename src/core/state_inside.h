@@ -19,23 +19,46 @@
 #endif
 TINYI_C_BEGIN
 
-/* what a row has of a feature */
+/* A row of the table, part by part:
+ *
+ *     TINYI_ROW tinyi_row_rmsnorm = TINYI_ROW_OF("rmsnorm", TINY_OP_RMSNORM, TAKES(2, 1), GIVES(1), PARAMS(tiny_norm_params), ...);
+ *
+ * All parts are there, in this order; NULL is "none". A column that is added to tiny_op_row is added here, with its default
+ * for every row; rows that have something else in it get a second macro that takes one part more. The parts are pasted to a
+ * prefix before anything expands them, so no macro of a program with such a name is in the way. */
+#define TINYI_ROW_OF(name, kind, takes, gives, params, flags, shape, reference, fast, cost, cases, bound, terms, gradient, kernels, says) \
+    { name, kind, TINYI_PART_##takes, TINYI_PART_##gives, TINYI_PART_##params, TINYI_PART_##flags, TINYI_PART_##shape,                    \
+      TINYI_PART_##reference, TINYI_PART_##fast, TINYI_PART_##cost, TINYI_PART_##cases, TINYI_PART_##bound, TINYI_PART_##terms,           \
+      TINYI_PART_##gradient, NULL /* relevance */, TINYI_PART_##kernels, TINYI_PART_##says }
+#define TINYI_PART_TAKES(n_in, n_in_needed) n_in, n_in_needed
+#define TINYI_PART_GIVES(n_out) n_out
+#define TINYI_PART_PARAMS(type) sizeof(type)
+#define TINYI_PART_NO_PARAMS 0
+#define TINYI_PART_FLAGS(flags) flags
+#define TINYI_PART_FAST(function, work) function, work
+#define TINYI_PART_COST(function) function
+#define TINYI_PART_BOUND(kind, k, k_per_n) { kind, k, k_per_n }
+#define TINYI_PART_TERMS(function) function
+#define TINYI_PART_KERNELS(slots) slots
+#define TINYI_PART_SAYS(formula) formula
+/* what a program without the feature has not */
 #ifdef TINYI_NO_TRAIN
-#define TINYI_GRAD(function) NULL
+#define TINYI_PART_GRADIENT(function) NULL
 #else
-#define TINYI_GRAD(function) function
+#define TINYI_PART_GRADIENT(function) function
 #endif
-
 #ifdef TINYI_NO_CONFORM
-#define TINYI_CASES(function) (1 ? NULL : function)
+#define TINYI_PART_CASES(function) (1 ? NULL : function)
 #else
-#define TINYI_CASES(function) function
+#define TINYI_PART_CASES(function) function
 #endif
 /* what tiny_run, the reference and accelerators want of a row, and a model does not */
 #if TINYI_CHAT
-#define TINYI_DOOR(function) (1 ? NULL : function)
+#define TINYI_PART_SHAPE(function) (1 ? NULL : function)
+#define TINYI_PART_REFERENCE(function) (1 ? NULL : function)
 #else
-#define TINYI_DOOR(function) function
+#define TINYI_PART_SHAPE(function) function
+#define TINYI_PART_REFERENCE(function) function
 #endif
 
 #define TINYI_CTX_MAGIC 0x796e6974u         /* "tiny" */

@@ -567,12 +567,12 @@ static void tinyi_attention_cases(tiny_case *c)
 static const short tinyi_attention_kernels[] = { TINYI_K_attention_scores_f32, TINYI_K_attention_cap_f32, TINYI_K_attention_weights_f32, TINYI_K_attention_mix_f32,
                                                  TINYI_K_attention_finite_f32, TINYI_K_attention_peak_f32, TINYI_K_attention_level_f32,
                                                  TINYI_K_attention_weigh_f32, TINYI_K_attention_split_f32, TINYI_K_gemv_dot, -1 };
-TINYI_ROW tinyi_row_attention = {
-    "attention", TINY_OP_ATTENTION, 5, 3, 1, sizeof(tiny_attention_params), TINY_OP_F64,
-    TINYI_DOOR(tinyi_attention_shape), TINYI_DOOR(tinyi_attention_ref), tinyi_attention_fast, tinyi_attention_work, tinyi_attention_cost, TINYI_CASES(tinyi_attention_cases),
-    { TINY_BOUND_SCALE, 200.0, 0.0 }, NULL, TINYI_GRAD(tinyi_grad_attention), NULL, tinyi_attention_kernels,
-    "o = softmax(scale q k^T + bias) v, grouped heads, causal or not"
-};
+TINYI_ROW tinyi_row_attention = TINYI_ROW_OF("attention", TINY_OP_ATTENTION, TAKES(5, 3), GIVES(1),
+    PARAMS(tiny_attention_params), FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_attention_shape), REFERENCE(tinyi_attention_ref), FAST(tinyi_attention_fast, tinyi_attention_work),
+    COST(tinyi_attention_cost), CASES(tinyi_attention_cases), BOUND(TINY_BOUND_SCALE, 200.0, 0.0), TERMS(NULL),
+    GRADIENT(tinyi_grad_attention), KERNELS(tinyi_attention_kernels),
+    SAYS("o = softmax(scale q k^T + bias) v, grouped heads, causal or not"));
 
 TINY_API tiny_status tiny_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *bias,
                                     const tiny_attention_params *params, const tiny_tensor *o)

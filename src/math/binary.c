@@ -262,30 +262,46 @@ static const short tinyi_kernels_of_binary[] = { TINYI_K_binary_f32, -1 };
 static const short tinyi_kernels_of_scale[] = { TINYI_K_scale_f32, -1 };
 static const short tinyi_kernels_of_axpy[] = { TINYI_K_axpy_f32, -1 };
 
-TINYI_ROW tinyi_row_add = { "add", TINY_OP_ADD, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    TINYI_DOOR(tinyi_binary_shape), TINYI_DOOR(tinyi_binary_ref), tinyi_binary_fast, NULL, tinyi_binary_cost, TINYI_CASES(tinyi_binary_cases), { TINY_BOUND_EXACT, 0, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_binary, "y = a + b" };
-TINYI_ROW tinyi_row_sub = { "sub", TINY_OP_SUB, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    TINYI_DOOR(tinyi_binary_shape), TINYI_DOOR(tinyi_binary_ref), tinyi_binary_fast, NULL, tinyi_binary_cost, TINYI_CASES(tinyi_binary_cases), { TINY_BOUND_EXACT, 0, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_binary, "y = a - b" };
-TINYI_ROW tinyi_row_mul = { "mul", TINY_OP_MUL, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    TINYI_DOOR(tinyi_binary_shape), TINYI_DOOR(tinyi_binary_ref), tinyi_binary_fast, NULL, tinyi_binary_cost, TINYI_CASES(tinyi_binary_cases), { TINY_BOUND_EXACT, 0, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_binary, "y = a * b" };
-TINYI_ROW tinyi_row_div = { "div", TINY_OP_DIV, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    TINYI_DOOR(tinyi_binary_shape), TINYI_DOOR(tinyi_binary_ref), tinyi_binary_fast, NULL, tinyi_binary_cost, TINYI_CASES(tinyi_binary_cases), { TINY_BOUND_EXACT, 0, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_binary, "y = a / b" };
-TINYI_ROW tinyi_row_minimum = { "minimum", TINY_OP_MINIMUM, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    TINYI_DOOR(tinyi_binary_shape), TINYI_DOOR(tinyi_binary_ref), tinyi_binary_fast, NULL, tinyi_binary_cost, TINYI_CASES(tinyi_binary_cases), { TINY_BOUND_EXACT, 0, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_binary, "y = min(a, b), NaN where one is" };
-TINYI_ROW tinyi_row_maximum = { "maximum", TINY_OP_MAXIMUM, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    TINYI_DOOR(tinyi_binary_shape), TINYI_DOOR(tinyi_binary_ref), tinyi_binary_fast, NULL, tinyi_binary_cost, TINYI_CASES(tinyi_binary_cases), { TINY_BOUND_EXACT, 0, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_binary, "y = max(a, b), NaN where one is" };
-TINYI_ROW tinyi_row_scale = { "scale", TINY_OP_SCALE, 1, 1, 1, sizeof(tiny_scale_params), TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_scale_shape), TINYI_DOOR(tinyi_scale_ref), tinyi_scale_fast, NULL, tinyi_binary_cost, TINYI_CASES(tinyi_scale_cases), { TINY_BOUND_EXACT, 0, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_scale, "y = alpha x + beta" };
-TINYI_ROW tinyi_row_axpy = { "axpy", TINY_OP_AXPY, 1, 1, 1, sizeof(tiny_scale_params), TINY_OP_ACCUMULATES | TINY_OP_F64,
-    TINYI_DOOR(tinyi_scale_shape), TINYI_DOOR(tinyi_scale_ref), tinyi_scale_fast, NULL, tinyi_binary_cost, TINYI_CASES(tinyi_scale_cases), { TINY_BOUND_EXACT, 0, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_axpy, "y = y + alpha x" };
+TINYI_ROW tinyi_row_add = TINYI_ROW_OF("add", TINY_OP_ADD, TAKES(2, 1), GIVES(1), PARAMS(tiny_binary_params),
+    FLAGS(TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64),
+    SHAPE(tinyi_binary_shape), REFERENCE(tinyi_binary_ref), FAST(tinyi_binary_fast, NULL), COST(tinyi_binary_cost),
+    CASES(tinyi_binary_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL), GRADIENT(tinyi_grad_binary),
+    KERNELS(tinyi_kernels_of_binary), SAYS("y = a + b"));
+TINYI_ROW tinyi_row_sub = TINYI_ROW_OF("sub", TINY_OP_SUB, TAKES(2, 1), GIVES(1), PARAMS(tiny_binary_params),
+    FLAGS(TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64),
+    SHAPE(tinyi_binary_shape), REFERENCE(tinyi_binary_ref), FAST(tinyi_binary_fast, NULL), COST(tinyi_binary_cost),
+    CASES(tinyi_binary_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL), GRADIENT(tinyi_grad_binary),
+    KERNELS(tinyi_kernels_of_binary), SAYS("y = a - b"));
+TINYI_ROW tinyi_row_mul = TINYI_ROW_OF("mul", TINY_OP_MUL, TAKES(2, 1), GIVES(1), PARAMS(tiny_binary_params),
+    FLAGS(TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64),
+    SHAPE(tinyi_binary_shape), REFERENCE(tinyi_binary_ref), FAST(tinyi_binary_fast, NULL), COST(tinyi_binary_cost),
+    CASES(tinyi_binary_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL), GRADIENT(tinyi_grad_binary),
+    KERNELS(tinyi_kernels_of_binary), SAYS("y = a * b"));
+TINYI_ROW tinyi_row_div = TINYI_ROW_OF("div", TINY_OP_DIV, TAKES(2, 1), GIVES(1), PARAMS(tiny_binary_params),
+    FLAGS(TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64),
+    SHAPE(tinyi_binary_shape), REFERENCE(tinyi_binary_ref), FAST(tinyi_binary_fast, NULL), COST(tinyi_binary_cost),
+    CASES(tinyi_binary_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL), GRADIENT(tinyi_grad_binary),
+    KERNELS(tinyi_kernels_of_binary), SAYS("y = a / b"));
+TINYI_ROW tinyi_row_minimum = TINYI_ROW_OF("minimum", TINY_OP_MINIMUM, TAKES(2, 1), GIVES(1),
+    PARAMS(tiny_binary_params), FLAGS(TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64),
+    SHAPE(tinyi_binary_shape), REFERENCE(tinyi_binary_ref), FAST(tinyi_binary_fast, NULL), COST(tinyi_binary_cost),
+    CASES(tinyi_binary_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL), GRADIENT(tinyi_grad_binary),
+    KERNELS(tinyi_kernels_of_binary), SAYS("y = min(a, b), NaN where one is"));
+TINYI_ROW tinyi_row_maximum = TINYI_ROW_OF("maximum", TINY_OP_MAXIMUM, TAKES(2, 1), GIVES(1),
+    PARAMS(tiny_binary_params), FLAGS(TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64),
+    SHAPE(tinyi_binary_shape), REFERENCE(tinyi_binary_ref), FAST(tinyi_binary_fast, NULL), COST(tinyi_binary_cost),
+    CASES(tinyi_binary_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL), GRADIENT(tinyi_grad_binary),
+    KERNELS(tinyi_kernels_of_binary), SAYS("y = max(a, b), NaN where one is"));
+TINYI_ROW tinyi_row_scale = TINYI_ROW_OF("scale", TINY_OP_SCALE, TAKES(1, 1), GIVES(1), PARAMS(tiny_scale_params),
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_scale_shape), REFERENCE(tinyi_scale_ref), FAST(tinyi_scale_fast, NULL), COST(tinyi_binary_cost),
+    CASES(tinyi_scale_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL), GRADIENT(tinyi_grad_binary),
+    KERNELS(tinyi_kernels_of_scale), SAYS("y = alpha x + beta"));
+TINYI_ROW tinyi_row_axpy = TINYI_ROW_OF("axpy", TINY_OP_AXPY, TAKES(1, 1), GIVES(1), PARAMS(tiny_scale_params),
+    FLAGS(TINY_OP_ACCUMULATES | TINY_OP_F64),
+    SHAPE(tinyi_scale_shape), REFERENCE(tinyi_scale_ref), FAST(tinyi_scale_fast, NULL), COST(tinyi_binary_cost),
+    CASES(tinyi_scale_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL), GRADIENT(tinyi_grad_binary),
+    KERNELS(tinyi_kernels_of_axpy), SAYS("y = y + alpha x"));
 
 /* ---- typed calls */
 

@@ -490,12 +490,18 @@ static void tinyi_conv1d_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_conv[] = { TINYI_K_conv_strip_f32, TINYI_K_conv_depth_f32, TINYI_K_conv_depth3_f32, TINYI_K_conv_pack_f32, -1 };
-TINYI_ROW tinyi_row_conv2d = { "conv2d", TINY_OP_CONV2D, 3, 2, 1, sizeof(tiny_conv2d_params), TINY_OP_F64,
-    TINYI_DOOR(tinyi_conv2d_shape), TINYI_DOOR(tinyi_conv_ref_op), tinyi_conv_fast, tinyi_conv_work, tinyi_conv_cost, TINYI_CASES(tinyi_conv2d_cases), { TINY_BOUND_LINEAR, 3.0, 1.0 }, tinyi_conv_terms,
-    TINYI_GRAD(tinyi_grad_conv), NULL, tinyi_kernels_of_conv, "y[k,i,j] = bias[k] + sum_crs w[k,c,r,s] x[c, i*sh-pt+r*dh, j*sw-pl+s*dw]" };
-TINYI_ROW tinyi_row_conv1d = { "conv1d", TINY_OP_CONV1D, 3, 2, 1, sizeof(tiny_conv1d_params), TINY_OP_F64,
-    TINYI_DOOR(tinyi_conv1d_shape), TINYI_DOOR(tinyi_conv_ref_op), tinyi_conv_fast, tinyi_conv_work, tinyi_conv_cost, TINYI_CASES(tinyi_conv1d_cases), { TINY_BOUND_LINEAR, 3.0, 1.0 }, tinyi_conv_terms,
-    TINYI_GRAD(tinyi_grad_conv), NULL, tinyi_kernels_of_conv, "y[k,j] = bias[k] + sum_cs w[k,c,s] x[c, j*stride-pad+s*dilation]" };
+TINYI_ROW tinyi_row_conv2d = TINYI_ROW_OF("conv2d", TINY_OP_CONV2D, TAKES(3, 2), GIVES(1), PARAMS(tiny_conv2d_params),
+    FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_conv2d_shape), REFERENCE(tinyi_conv_ref_op), FAST(tinyi_conv_fast, tinyi_conv_work),
+    COST(tinyi_conv_cost), CASES(tinyi_conv2d_cases), BOUND(TINY_BOUND_LINEAR, 3.0, 1.0), TERMS(tinyi_conv_terms),
+    GRADIENT(tinyi_grad_conv), KERNELS(tinyi_kernels_of_conv),
+    SAYS("y[k,i,j] = bias[k] + sum_crs w[k,c,r,s] x[c, i*sh-pt+r*dh, j*sw-pl+s*dw]"));
+TINYI_ROW tinyi_row_conv1d = TINYI_ROW_OF("conv1d", TINY_OP_CONV1D, TAKES(3, 2), GIVES(1), PARAMS(tiny_conv1d_params),
+    FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_conv1d_shape), REFERENCE(tinyi_conv_ref_op), FAST(tinyi_conv_fast, tinyi_conv_work),
+    COST(tinyi_conv_cost), CASES(tinyi_conv1d_cases), BOUND(TINY_BOUND_LINEAR, 3.0, 1.0), TERMS(tinyi_conv_terms),
+    GRADIENT(tinyi_grad_conv), KERNELS(tinyi_kernels_of_conv),
+    SAYS("y[k,j] = bias[k] + sum_cs w[k,c,s] x[c, j*stride-pad+s*dilation]"));
 
 /* ---- the typed calls */
 

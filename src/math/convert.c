@@ -448,15 +448,21 @@ static const short tinyi_kernels_of_convert[] = { TINYI_K_f32_to_f16, TINYI_K_f1
 static const short tinyi_kernels_of_quantize_i8[] = { TINYI_K_quantize_i8, -1 };
 static const short tinyi_kernels_of_dequantize_i8[] = { TINYI_K_dequantize_i8, -1 };
 
-TINYI_ROW tinyi_row_convert = { "convert", TINY_OP_CONVERT, 1, 1, 1, sizeof(tiny_convert_params), 0,
-    TINYI_DOOR(tinyi_convert_shape), TINYI_DOOR(tinyi_convert_ref), tinyi_convert_fast, NULL, tinyi_convert_cost, TINYI_CASES(tinyi_convert_cases), { TINY_BOUND_EXACT, 0, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_convert, "y = x in another data type, rounded once" };
-TINYI_ROW tinyi_row_quantize_i8 = { "quantize_i8", TINY_OP_QUANTIZE_I8, 2, 2, 1, 0, 0,
-    TINYI_DOOR(tinyi_quantize_shape), TINYI_DOOR(tinyi_quantize_i8_ref), tinyi_quantize_fast, NULL, tinyi_convert_cost, TINYI_CASES(tinyi_quantize_cases), { TINY_BOUND_EXACT, 0, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_quantize_i8, "y = round(x / scale) within -128 .. 127" };
-TINYI_ROW tinyi_row_dequantize_i8 = { "dequantize_i8", TINY_OP_DEQUANTIZE_I8, 2, 2, 1, 0, 0,
-    TINYI_DOOR(tinyi_quantize_shape), TINYI_DOOR(tinyi_dequantize_i8_ref), tinyi_quantize_fast, NULL, tinyi_convert_cost, TINYI_CASES(tinyi_dequantize_cases), { TINY_BOUND_EXACT, 0, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_dequantize_i8, "y = x scale" };
+TINYI_ROW tinyi_row_convert = TINYI_ROW_OF("convert", TINY_OP_CONVERT, TAKES(1, 1), GIVES(1),
+    PARAMS(tiny_convert_params), FLAGS(0),
+    SHAPE(tinyi_convert_shape), REFERENCE(tinyi_convert_ref), FAST(tinyi_convert_fast, NULL), COST(tinyi_convert_cost),
+    CASES(tinyi_convert_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL), GRADIENT(NULL),
+    KERNELS(tinyi_kernels_of_convert), SAYS("y = x in another data type, rounded once"));
+TINYI_ROW tinyi_row_quantize_i8 = TINYI_ROW_OF("quantize_i8", TINY_OP_QUANTIZE_I8, TAKES(2, 2), GIVES(1), NO_PARAMS,
+    FLAGS(0),
+    SHAPE(tinyi_quantize_shape), REFERENCE(tinyi_quantize_i8_ref), FAST(tinyi_quantize_fast, NULL),
+    COST(tinyi_convert_cost), CASES(tinyi_quantize_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL), GRADIENT(NULL),
+    KERNELS(tinyi_kernels_of_quantize_i8), SAYS("y = round(x / scale) within -128 .. 127"));
+TINYI_ROW tinyi_row_dequantize_i8 = TINYI_ROW_OF("dequantize_i8", TINY_OP_DEQUANTIZE_I8, TAKES(2, 2), GIVES(1),
+    NO_PARAMS, FLAGS(0),
+    SHAPE(tinyi_quantize_shape), REFERENCE(tinyi_dequantize_i8_ref), FAST(tinyi_quantize_fast, NULL),
+    COST(tinyi_convert_cost), CASES(tinyi_dequantize_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL), GRADIENT(NULL),
+    KERNELS(tinyi_kernels_of_dequantize_i8), SAYS("y = x scale"));
 
 /* ---- typed calls */
 

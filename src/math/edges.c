@@ -430,9 +430,11 @@ static void tinyi_spmm_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_spmm[] = { TINYI_K_spmm_f32, TINYI_K_spmm_any_f32, TINYI_K_scale_f32, -1 };
-TINYI_ROW tinyi_row_spmm = { "spmm", TINY_OP_SPMM, 5, 2, 1, sizeof(tiny_spmm_params), TINY_OP_F64, TINYI_DOOR(tinyi_spmm_shape), TINYI_DOOR(tinyi_spmm_ref), tinyi_spmm_fast, tinyi_spmm_work,
-    tinyi_spmm_cost, TINYI_CASES(tinyi_spmm_cases), { TINY_BOUND_LINEAR, 5, 1 }, tinyi_spmm_terms, TINYI_GRAD(tinyi_grad_spmm), NULL, tinyi_kernels_of_spmm,
-    "y[r] = reduce_p w[p] act(x[col[p]] + e[p])" };
+TINYI_ROW tinyi_row_spmm = TINYI_ROW_OF("spmm", TINY_OP_SPMM, TAKES(5, 2), GIVES(1), PARAMS(tiny_spmm_params),
+    FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_spmm_shape), REFERENCE(tinyi_spmm_ref), FAST(tinyi_spmm_fast, tinyi_spmm_work), COST(tinyi_spmm_cost),
+    CASES(tinyi_spmm_cases), BOUND(TINY_BOUND_LINEAR, 5, 1), TERMS(tinyi_spmm_terms), GRADIENT(tinyi_grad_spmm),
+    KERNELS(tinyi_kernels_of_spmm), SAYS("y[r] = reduce_p w[p] act(x[col[p]] + e[p])"));
 
 TINY_API tiny_status tiny_spmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *w, const tiny_tensor *e,
                                const tiny_spmm_params *params, const tiny_tensor *y)

@@ -187,9 +187,11 @@ static void tinyi_sddmm_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_sddmm[] = { TINYI_K_sddmm_f32, -1 };
-TINYI_ROW tinyi_row_sddmm = { "sddmm", TINY_OP_SDDMM, 6, 4, 1, sizeof(tiny_sddmm_params), TINY_OP_F64, TINYI_DOOR(tinyi_sddmm_shape), TINYI_DOOR(tinyi_sddmm_ref), tinyi_sddmm_fast, NULL,
-    tinyi_sddmm_cost, TINYI_CASES(tinyi_sddmm_cases), { TINY_BOUND_LINEAR, 6, 1 }, tinyi_sddmm_terms, TINYI_GRAD(tinyi_grad_sddmm), NULL, tinyi_kernels_of_sddmm,
-    "s[p] = a[r] . b[col[p]], or att . leaky(a[r] + b[col[p]])" };
+TINYI_ROW tinyi_row_sddmm = TINYI_ROW_OF("sddmm", TINY_OP_SDDMM, TAKES(6, 4), GIVES(1), PARAMS(tiny_sddmm_params),
+    FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_sddmm_shape), REFERENCE(tinyi_sddmm_ref), FAST(tinyi_sddmm_fast, NULL), COST(tinyi_sddmm_cost),
+    CASES(tinyi_sddmm_cases), BOUND(TINY_BOUND_LINEAR, 6, 1), TERMS(tinyi_sddmm_terms), GRADIENT(tinyi_grad_sddmm),
+    KERNELS(tinyi_kernels_of_sddmm), SAYS("s[p] = a[r] . b[col[p]], or att . leaky(a[r] + b[col[p]])"));
 
 TINY_API tiny_status tiny_sddmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att,
                                 const tiny_tensor *e, const tiny_sddmm_params *params, const tiny_tensor *s)
@@ -281,9 +283,12 @@ static void tinyi_segment_softmax_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_segment_softmax[] = { TINYI_K_segment_softmax_f32, -1 };
-TINYI_ROW tinyi_row_segment_softmax = { "segment_softmax", TINY_OP_SEGMENT_SOFTMAX, 2, 2, 1, 0, TINY_OP_INPLACE_1 | TINY_OP_F64, TINYI_DOOR(tinyi_segment_softmax_shape), TINYI_DOOR(tinyi_segment_softmax_ref),
-    tinyi_segment_softmax_fast, NULL, tinyi_segment_softmax_cost, TINYI_CASES(tinyi_segment_softmax_cases), { TINY_BOUND_SCALE, 10, 1 }, tinyi_edge_longest, TINYI_GRAD(tinyi_grad_segment_softmax), NULL,
-    tinyi_kernels_of_segment_softmax, "p = exp(s - max) / sum exp(s - max) over the edges of a row" };
+TINYI_ROW tinyi_row_segment_softmax = TINYI_ROW_OF("segment_softmax", TINY_OP_SEGMENT_SOFTMAX, TAKES(2, 2), GIVES(1),
+    NO_PARAMS, FLAGS(TINY_OP_INPLACE_1 | TINY_OP_F64),
+    SHAPE(tinyi_segment_softmax_shape), REFERENCE(tinyi_segment_softmax_ref), FAST(tinyi_segment_softmax_fast, NULL),
+    COST(tinyi_segment_softmax_cost), CASES(tinyi_segment_softmax_cases), BOUND(TINY_BOUND_SCALE, 10, 1),
+    TERMS(tinyi_edge_longest), GRADIENT(tinyi_grad_segment_softmax), KERNELS(tinyi_kernels_of_segment_softmax),
+    SAYS("p = exp(s - max) / sum exp(s - max) over the edges of a row"));
 
 TINY_API tiny_status tiny_segment_softmax(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *s, const tiny_tensor *p)
 {
@@ -417,9 +422,13 @@ static void tinyi_edge_attention_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_edge_attention[] = { TINYI_K_edge_mix_f32, TINYI_K_sddmm_f32, -1 };
-TINYI_ROW tinyi_row_edge_attention = { "edge_attention", TINY_OP_EDGE_ATTENTION, 6, 5, 1, sizeof(tiny_sddmm_params), TINY_OP_F64, TINYI_DOOR(tinyi_edge_attention_shape),
-    TINYI_DOOR(tinyi_edge_attention_ref), tinyi_edge_attention_fast, tinyi_edge_attention_work, tinyi_edge_attention_cost, TINYI_CASES(tinyi_edge_attention_cases), { TINY_BOUND_SCALE, 60, 1 },
-    tinyi_edge_attention_terms, TINYI_GRAD(tinyi_grad_edge_attention), NULL, tinyi_kernels_of_edge_attention, "y[r] = sum_p softmax_p(s[p]) v[col[p]]" };
+TINYI_ROW tinyi_row_edge_attention = TINYI_ROW_OF("edge_attention", TINY_OP_EDGE_ATTENTION, TAKES(6, 5), GIVES(1),
+    PARAMS(tiny_sddmm_params), FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_edge_attention_shape), REFERENCE(tinyi_edge_attention_ref),
+    FAST(tinyi_edge_attention_fast, tinyi_edge_attention_work), COST(tinyi_edge_attention_cost),
+    CASES(tinyi_edge_attention_cases), BOUND(TINY_BOUND_SCALE, 60, 1), TERMS(tinyi_edge_attention_terms),
+    GRADIENT(tinyi_grad_edge_attention), KERNELS(tinyi_kernels_of_edge_attention),
+    SAYS("y[r] = sum_p softmax_p(s[p]) v[col[p]]"));
 
 TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *v,
                                          const tiny_tensor *att, const tiny_sddmm_params *params, const tiny_tensor *y)

@@ -672,67 +672,107 @@ TINYI_ELEM_KERNELS(geglu_tanh)
 TINYI_ELEM_KERNELS(reglu)
 #undef TINYI_ELEM_KERNELS
 
-TINYI_ROW tinyi_row_exp = { "exp", TINY_OP_EXP, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 2.5, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_exp, "y = e^x" };
-TINYI_ROW tinyi_row_log = { "log", TINY_OP_LOG, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases_positive), { TINY_BOUND_ULP, 2.5, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_log, "y = log x, natural; -inf at 0, NaN below" };
-TINYI_ROW tinyi_row_tanh = { "tanh", TINY_OP_TANH, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 2.5, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_tanh, "y = tanh x" };
-TINYI_ROW tinyi_row_erf = { "erf", TINY_OP_ERF, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 2.5, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_erf, "y = erf x = 2/sqrt(pi) * integral of e^(-t^2) from 0 to x" };
-TINYI_ROW tinyi_row_sigmoid = { "sigmoid", TINY_OP_SIGMOID, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 2.5, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_sigmoid, "y = 1 / (1 + e^-x)" };
-TINYI_ROW tinyi_row_sin = { "sin", TINY_OP_SIN, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 2.5, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_sin, "y = sin x" };
-TINYI_ROW tinyi_row_cos = { "cos", TINY_OP_COS, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 2.5, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_cos, "y = cos x" };
-TINYI_ROW tinyi_row_rsqrt = { "rsqrt", TINY_OP_RSQRT, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases_positive), { TINY_BOUND_ULP, 2.5, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_rsqrt, "y = 1 / sqrt(x)" };
-TINYI_ROW tinyi_row_sqrt = { "sqrt", TINY_OP_SQRT, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases_positive), { TINY_BOUND_EXACT, 0, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_sqrt, "y = sqrt(x), correctly rounded" };
-TINYI_ROW tinyi_row_abs = { "abs", TINY_OP_ABS, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_EXACT, 0, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_abs, "y = |x|" };
-TINYI_ROW tinyi_row_neg = { "neg", TINY_OP_NEG, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_EXACT, 0, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_neg, "y = -x" };
+TINYI_ROW tinyi_row_exp = TINYI_ROW_OF("exp", TINY_OP_EXP, TAKES(1, 1), GIVES(1), NO_PARAMS,
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_elem_shape), REFERENCE(tinyi_elem_ref), FAST(tinyi_elem_fast, NULL), COST(tinyi_elem_cost),
+    CASES(tinyi_elem_cases), BOUND(TINY_BOUND_ULP, 2.5, 0), TERMS(NULL), GRADIENT(tinyi_grad_elem),
+    KERNELS(tinyi_kernels_of_exp), SAYS("y = e^x"));
+TINYI_ROW tinyi_row_log = TINYI_ROW_OF("log", TINY_OP_LOG, TAKES(1, 1), GIVES(1), NO_PARAMS,
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_elem_shape), REFERENCE(tinyi_elem_ref), FAST(tinyi_elem_fast, NULL), COST(tinyi_elem_cost),
+    CASES(tinyi_elem_cases_positive), BOUND(TINY_BOUND_ULP, 2.5, 0), TERMS(NULL), GRADIENT(tinyi_grad_elem),
+    KERNELS(tinyi_kernels_of_log), SAYS("y = log x, natural; -inf at 0, NaN below"));
+TINYI_ROW tinyi_row_tanh = TINYI_ROW_OF("tanh", TINY_OP_TANH, TAKES(1, 1), GIVES(1), NO_PARAMS,
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_elem_shape), REFERENCE(tinyi_elem_ref), FAST(tinyi_elem_fast, NULL), COST(tinyi_elem_cost),
+    CASES(tinyi_elem_cases), BOUND(TINY_BOUND_ULP, 2.5, 0), TERMS(NULL), GRADIENT(tinyi_grad_elem),
+    KERNELS(tinyi_kernels_of_tanh), SAYS("y = tanh x"));
+TINYI_ROW tinyi_row_erf = TINYI_ROW_OF("erf", TINY_OP_ERF, TAKES(1, 1), GIVES(1), NO_PARAMS,
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_elem_shape), REFERENCE(tinyi_elem_ref), FAST(tinyi_elem_fast, NULL), COST(tinyi_elem_cost),
+    CASES(tinyi_elem_cases), BOUND(TINY_BOUND_ULP, 2.5, 0), TERMS(NULL), GRADIENT(tinyi_grad_elem),
+    KERNELS(tinyi_kernels_of_erf), SAYS("y = erf x = 2/sqrt(pi) * integral of e^(-t^2) from 0 to x"));
+TINYI_ROW tinyi_row_sigmoid = TINYI_ROW_OF("sigmoid", TINY_OP_SIGMOID, TAKES(1, 1), GIVES(1), NO_PARAMS,
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_elem_shape), REFERENCE(tinyi_elem_ref), FAST(tinyi_elem_fast, NULL), COST(tinyi_elem_cost),
+    CASES(tinyi_elem_cases), BOUND(TINY_BOUND_ULP, 2.5, 0), TERMS(NULL), GRADIENT(tinyi_grad_elem),
+    KERNELS(tinyi_kernels_of_sigmoid), SAYS("y = 1 / (1 + e^-x)"));
+TINYI_ROW tinyi_row_sin = TINYI_ROW_OF("sin", TINY_OP_SIN, TAKES(1, 1), GIVES(1), NO_PARAMS,
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_elem_shape), REFERENCE(tinyi_elem_ref), FAST(tinyi_elem_fast, NULL), COST(tinyi_elem_cost),
+    CASES(tinyi_elem_cases), BOUND(TINY_BOUND_ULP, 2.5, 0), TERMS(NULL), GRADIENT(tinyi_grad_elem),
+    KERNELS(tinyi_kernels_of_sin), SAYS("y = sin x"));
+TINYI_ROW tinyi_row_cos = TINYI_ROW_OF("cos", TINY_OP_COS, TAKES(1, 1), GIVES(1), NO_PARAMS,
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_elem_shape), REFERENCE(tinyi_elem_ref), FAST(tinyi_elem_fast, NULL), COST(tinyi_elem_cost),
+    CASES(tinyi_elem_cases), BOUND(TINY_BOUND_ULP, 2.5, 0), TERMS(NULL), GRADIENT(tinyi_grad_elem),
+    KERNELS(tinyi_kernels_of_cos), SAYS("y = cos x"));
+TINYI_ROW tinyi_row_rsqrt = TINYI_ROW_OF("rsqrt", TINY_OP_RSQRT, TAKES(1, 1), GIVES(1), NO_PARAMS,
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_elem_shape), REFERENCE(tinyi_elem_ref), FAST(tinyi_elem_fast, NULL), COST(tinyi_elem_cost),
+    CASES(tinyi_elem_cases_positive), BOUND(TINY_BOUND_ULP, 2.5, 0), TERMS(NULL), GRADIENT(tinyi_grad_elem),
+    KERNELS(tinyi_kernels_of_rsqrt), SAYS("y = 1 / sqrt(x)"));
+TINYI_ROW tinyi_row_sqrt = TINYI_ROW_OF("sqrt", TINY_OP_SQRT, TAKES(1, 1), GIVES(1), NO_PARAMS,
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_elem_shape), REFERENCE(tinyi_elem_ref), FAST(tinyi_elem_fast, NULL), COST(tinyi_elem_cost),
+    CASES(tinyi_elem_cases_positive), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL), GRADIENT(tinyi_grad_elem),
+    KERNELS(tinyi_kernels_of_sqrt), SAYS("y = sqrt(x), correctly rounded"));
+TINYI_ROW tinyi_row_abs = TINYI_ROW_OF("abs", TINY_OP_ABS, TAKES(1, 1), GIVES(1), NO_PARAMS,
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_elem_shape), REFERENCE(tinyi_elem_ref), FAST(tinyi_elem_fast, NULL), COST(tinyi_elem_cost),
+    CASES(tinyi_elem_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL), GRADIENT(tinyi_grad_elem),
+    KERNELS(tinyi_kernels_of_abs), SAYS("y = |x|"));
+TINYI_ROW tinyi_row_neg = TINYI_ROW_OF("neg", TINY_OP_NEG, TAKES(1, 1), GIVES(1), NO_PARAMS,
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_elem_shape), REFERENCE(tinyi_elem_ref), FAST(tinyi_elem_fast, NULL), COST(tinyi_elem_cost),
+    CASES(tinyi_elem_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL), GRADIENT(tinyi_grad_elem),
+    KERNELS(tinyi_kernels_of_neg), SAYS("y = -x"));
 /* The value exactly; max(-0, 0) may be either zero, and compilers and processors choose differently. */
-TINYI_ROW tinyi_row_relu = { "relu", TINY_OP_RELU, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 0, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_relu, "y = max(x, 0)" };
-TINYI_ROW tinyi_row_relu2 = { "relu2", TINY_OP_RELU2, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_EXACT, 0, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_relu2, "y = max(x, 0)^2" };
-TINYI_ROW tinyi_row_silu = { "silu", TINY_OP_SILU, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 3.5, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_silu, "y = x / (1 + e^-x)" };
-TINYI_ROW tinyi_row_gelu = { "gelu", TINY_OP_GELU, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 6.5, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_gelu, "y = x/2 (1 + erf(x / sqrt(2)))" };
-TINYI_ROW tinyi_row_gelu_tanh = { "gelu_tanh", TINY_OP_GELU_TANH, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_LINEAR, 4, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_gelu_tanh, "y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))" };
-TINYI_ROW tinyi_row_swiglu = { "swiglu", TINY_OP_SWIGLU, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    TINYI_DOOR(tinyi_glu_shape), TINYI_DOOR(tinyi_glu_ref), tinyi_swiglu_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_glu_cases), { TINY_BOUND_LINEAR, 6, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_glu), NULL, tinyi_kernels_of_swiglu, "y = silu(a) b" };
-TINYI_ROW tinyi_row_geglu = { "geglu", TINY_OP_GEGLU, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    TINYI_DOOR(tinyi_glu_shape), TINYI_DOOR(tinyi_glu_ref), tinyi_geglu_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_glu_cases), { TINY_BOUND_LINEAR, 7, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_glu), NULL, tinyi_kernels_of_geglu, "y = gelu(a) b" };
-TINYI_ROW tinyi_row_geglu_tanh = { "geglu_tanh", TINY_OP_GEGLU_TANH, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    TINYI_DOOR(tinyi_glu_shape), TINYI_DOOR(tinyi_glu_ref), tinyi_geglu_tanh_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_glu_cases), { TINY_BOUND_LINEAR, 6, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_glu), NULL, tinyi_kernels_of_geglu_tanh, "y = gelu_tanh(a) b" };
-TINYI_ROW tinyi_row_reglu = { "reglu", TINY_OP_REGLU, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    TINYI_DOOR(tinyi_glu_shape), TINYI_DOOR(tinyi_glu_ref), tinyi_reglu_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_glu_cases), { TINY_BOUND_ULP, 0, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_glu), NULL, tinyi_kernels_of_reglu, "y = max(a, 0) b" };
+TINYI_ROW tinyi_row_relu = TINYI_ROW_OF("relu", TINY_OP_RELU, TAKES(1, 1), GIVES(1), NO_PARAMS,
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_elem_shape), REFERENCE(tinyi_elem_ref), FAST(tinyi_elem_fast, NULL), COST(tinyi_elem_cost),
+    CASES(tinyi_elem_cases), BOUND(TINY_BOUND_ULP, 0, 0), TERMS(NULL), GRADIENT(tinyi_grad_elem),
+    KERNELS(tinyi_kernels_of_relu), SAYS("y = max(x, 0)"));
+TINYI_ROW tinyi_row_relu2 = TINYI_ROW_OF("relu2", TINY_OP_RELU2, TAKES(1, 1), GIVES(1), NO_PARAMS,
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_elem_shape), REFERENCE(tinyi_elem_ref), FAST(tinyi_elem_fast, NULL), COST(tinyi_elem_cost),
+    CASES(tinyi_elem_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL), GRADIENT(tinyi_grad_elem),
+    KERNELS(tinyi_kernels_of_relu2), SAYS("y = max(x, 0)^2"));
+TINYI_ROW tinyi_row_silu = TINYI_ROW_OF("silu", TINY_OP_SILU, TAKES(1, 1), GIVES(1), NO_PARAMS,
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_elem_shape), REFERENCE(tinyi_elem_ref), FAST(tinyi_elem_fast, NULL), COST(tinyi_elem_cost),
+    CASES(tinyi_elem_cases), BOUND(TINY_BOUND_ULP, 3.5, 0), TERMS(NULL), GRADIENT(tinyi_grad_elem),
+    KERNELS(tinyi_kernels_of_silu), SAYS("y = x / (1 + e^-x)"));
+TINYI_ROW tinyi_row_gelu = TINYI_ROW_OF("gelu", TINY_OP_GELU, TAKES(1, 1), GIVES(1), NO_PARAMS,
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_elem_shape), REFERENCE(tinyi_elem_ref), FAST(tinyi_elem_fast, NULL), COST(tinyi_elem_cost),
+    CASES(tinyi_elem_cases), BOUND(TINY_BOUND_ULP, 6.5, 0), TERMS(NULL), GRADIENT(tinyi_grad_elem),
+    KERNELS(tinyi_kernels_of_gelu), SAYS("y = x/2 (1 + erf(x / sqrt(2)))"));
+TINYI_ROW tinyi_row_gelu_tanh = TINYI_ROW_OF("gelu_tanh", TINY_OP_GELU_TANH, TAKES(1, 1), GIVES(1), NO_PARAMS,
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_elem_shape), REFERENCE(tinyi_elem_ref), FAST(tinyi_elem_fast, NULL), COST(tinyi_elem_cost),
+    CASES(tinyi_elem_cases), BOUND(TINY_BOUND_LINEAR, 4, 0), TERMS(NULL), GRADIENT(tinyi_grad_elem),
+    KERNELS(tinyi_kernels_of_gelu_tanh), SAYS("y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))"));
+TINYI_ROW tinyi_row_swiglu = TINYI_ROW_OF("swiglu", TINY_OP_SWIGLU, TAKES(2, 2), GIVES(1), NO_PARAMS,
+    FLAGS(TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64),
+    SHAPE(tinyi_glu_shape), REFERENCE(tinyi_glu_ref), FAST(tinyi_swiglu_fast, NULL), COST(tinyi_elem_cost),
+    CASES(tinyi_glu_cases), BOUND(TINY_BOUND_LINEAR, 6, 0), TERMS(NULL), GRADIENT(tinyi_grad_glu),
+    KERNELS(tinyi_kernels_of_swiglu), SAYS("y = silu(a) b"));
+TINYI_ROW tinyi_row_geglu = TINYI_ROW_OF("geglu", TINY_OP_GEGLU, TAKES(2, 2), GIVES(1), NO_PARAMS,
+    FLAGS(TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64),
+    SHAPE(tinyi_glu_shape), REFERENCE(tinyi_glu_ref), FAST(tinyi_geglu_fast, NULL), COST(tinyi_elem_cost),
+    CASES(tinyi_glu_cases), BOUND(TINY_BOUND_LINEAR, 7, 0), TERMS(NULL), GRADIENT(tinyi_grad_glu),
+    KERNELS(tinyi_kernels_of_geglu), SAYS("y = gelu(a) b"));
+TINYI_ROW tinyi_row_geglu_tanh = TINYI_ROW_OF("geglu_tanh", TINY_OP_GEGLU_TANH, TAKES(2, 2), GIVES(1), NO_PARAMS,
+    FLAGS(TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64),
+    SHAPE(tinyi_glu_shape), REFERENCE(tinyi_glu_ref), FAST(tinyi_geglu_tanh_fast, NULL), COST(tinyi_elem_cost),
+    CASES(tinyi_glu_cases), BOUND(TINY_BOUND_LINEAR, 6, 0), TERMS(NULL), GRADIENT(tinyi_grad_glu),
+    KERNELS(tinyi_kernels_of_geglu_tanh), SAYS("y = gelu_tanh(a) b"));
+TINYI_ROW tinyi_row_reglu = TINYI_ROW_OF("reglu", TINY_OP_REGLU, TAKES(2, 2), GIVES(1), NO_PARAMS,
+    FLAGS(TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64),
+    SHAPE(tinyi_glu_shape), REFERENCE(tinyi_glu_ref), FAST(tinyi_reglu_fast, NULL), COST(tinyi_elem_cost),
+    CASES(tinyi_glu_cases), BOUND(TINY_BOUND_ULP, 0, 0), TERMS(NULL), GRADIENT(tinyi_grad_glu),
+    KERNELS(tinyi_kernels_of_reglu), SAYS("y = max(a, 0) b"));
 
 /* ---- typed calls */
 

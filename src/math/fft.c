@@ -312,24 +312,19 @@ static const short tinyi_rfft_kernels[] = { TINYI_K_fft_pass, TINYI_K_fft_real, 
 static const short tinyi_irfft_kernels[] = { TINYI_K_fft_pass, TINYI_K_fft_unreal, TINYI_K_fft_lanes, TINYI_K_fft_in, TINYI_K_fft_in_rows, TINYI_K_fft_out_rows,
                                              TINYI_K_fft_last, TINYI_K_fft_mul, -1 };
 
-TINYI_ROW tinyi_row_fft = {
-    "fft", TINY_OP_FFT, 1, 1, 1, sizeof(tiny_fft_params), 0,
-    TINYI_DOOR(tinyi_fft_shape_op), TINYI_DOOR(tinyi_fft_ref_op), tinyi_fft_fast, tinyi_fft_work, tinyi_fft_cost, TINYI_CASES(tinyi_fft_cases),
-    { TINY_BOUND_SCALE, 4.0, 3.0 }, tinyi_fft_terms, NULL, NULL, tinyi_fft_kernels,
-    "y[k] = c sum_j x[j] exp(-2 pi i j k / n), complex rows"
-};
-TINYI_ROW tinyi_row_rfft = {
-    "rfft", TINY_OP_RFFT, 1, 1, 1, sizeof(tiny_fft_params), 0,
-    TINYI_DOOR(tinyi_fft_shape_op), TINYI_DOOR(tinyi_fft_ref_op), tinyi_fft_fast, tinyi_fft_work, tinyi_fft_cost, TINYI_CASES(tinyi_rfft_cases),
-    { TINY_BOUND_SCALE, 4.0, 3.0 }, tinyi_fft_terms, NULL, NULL, tinyi_rfft_kernels,
-    "y[k] = c sum_j x[j] exp(-2 pi i j k / n), real rows, k <= n/2"
-};
-TINYI_ROW tinyi_row_irfft = {
-    "irfft", TINY_OP_IRFFT, 1, 1, 1, sizeof(tiny_fft_params), 0,
-    TINYI_DOOR(tinyi_fft_shape_op), TINYI_DOOR(tinyi_fft_ref_op), tinyi_fft_fast, tinyi_fft_work, tinyi_fft_cost, TINYI_CASES(tinyi_irfft_cases),
-    { TINY_BOUND_SCALE, 4.0, 3.0 }, tinyi_fft_terms, NULL, NULL, tinyi_irfft_kernels,
-    "real y[j] = c sum_k x[k] exp(2 pi i j k / n), half spectra"
-};
+TINYI_ROW tinyi_row_fft = TINYI_ROW_OF("fft", TINY_OP_FFT, TAKES(1, 1), GIVES(1), PARAMS(tiny_fft_params), FLAGS(0),
+    SHAPE(tinyi_fft_shape_op), REFERENCE(tinyi_fft_ref_op), FAST(tinyi_fft_fast, tinyi_fft_work), COST(tinyi_fft_cost),
+    CASES(tinyi_fft_cases), BOUND(TINY_BOUND_SCALE, 4.0, 3.0), TERMS(tinyi_fft_terms), GRADIENT(NULL),
+    KERNELS(tinyi_fft_kernels), SAYS("y[k] = c sum_j x[j] exp(-2 pi i j k / n), complex rows"));
+TINYI_ROW tinyi_row_rfft = TINYI_ROW_OF("rfft", TINY_OP_RFFT, TAKES(1, 1), GIVES(1), PARAMS(tiny_fft_params), FLAGS(0),
+    SHAPE(tinyi_fft_shape_op), REFERENCE(tinyi_fft_ref_op), FAST(tinyi_fft_fast, tinyi_fft_work), COST(tinyi_fft_cost),
+    CASES(tinyi_rfft_cases), BOUND(TINY_BOUND_SCALE, 4.0, 3.0), TERMS(tinyi_fft_terms), GRADIENT(NULL),
+    KERNELS(tinyi_rfft_kernels), SAYS("y[k] = c sum_j x[j] exp(-2 pi i j k / n), real rows, k <= n/2"));
+TINYI_ROW tinyi_row_irfft = TINYI_ROW_OF("irfft", TINY_OP_IRFFT, TAKES(1, 1), GIVES(1), PARAMS(tiny_fft_params),
+    FLAGS(0),
+    SHAPE(tinyi_fft_shape_op), REFERENCE(tinyi_fft_ref_op), FAST(tinyi_fft_fast, tinyi_fft_work), COST(tinyi_fft_cost),
+    CASES(tinyi_irfft_cases), BOUND(TINY_BOUND_SCALE, 4.0, 3.0), TERMS(tinyi_fft_terms), GRADIENT(NULL),
+    KERNELS(tinyi_irfft_kernels), SAYS("real y[j] = c sum_k x[k] exp(2 pi i j k / n), half spectra"));
 
 TINY_API tiny_status tiny_fft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y)
 {

@@ -174,12 +174,11 @@ static void tinyi_fwht_cases(tiny_case *c)
 }
 
 static const short tinyi_fwht_kernels[] = { TINYI_K_fwht_f32, TINYI_K_fwht_mix_f32, -1 };
-TINYI_ROW tinyi_row_fwht = {
-    "fwht", TINY_OP_FWHT, 1, 1, 1, sizeof(tiny_fwht_params), TINY_OP_F64,
-    TINYI_DOOR(tinyi_fwht_shape), TINYI_DOOR(tinyi_fwht_ref), tinyi_fwht_fast, tinyi_fwht_work, tinyi_fwht_cost, TINYI_CASES(tinyi_fwht_cases),
-    { TINY_BOUND_SCALE, 0.0, 1.0 }, tinyi_fwht_terms, TINYI_GRAD(tinyi_grad_fwht), NULL, tinyi_fwht_kernels,
-    "y[i] = scale sum_j H_r[i / m][j / m] (-1)^popcount(i % m & j % m) x[j]"
-};
+TINYI_ROW tinyi_row_fwht = TINYI_ROW_OF("fwht", TINY_OP_FWHT, TAKES(1, 1), GIVES(1), PARAMS(tiny_fwht_params),
+    FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_fwht_shape), REFERENCE(tinyi_fwht_ref), FAST(tinyi_fwht_fast, tinyi_fwht_work), COST(tinyi_fwht_cost),
+    CASES(tinyi_fwht_cases), BOUND(TINY_BOUND_SCALE, 0.0, 1.0), TERMS(tinyi_fwht_terms), GRADIENT(tinyi_grad_fwht),
+    KERNELS(tinyi_fwht_kernels), SAYS("y[i] = scale sum_j H_r[i / m][j / m] (-1)^popcount(i % m & j % m) x[j]"));
 
 TINY_API tiny_status tiny_fwht(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fwht_params *params, const tiny_tensor *y)
 {

@@ -477,12 +477,11 @@ static void tinyi_gla_cases(tiny_case *c)
 
 static const short tinyi_gla_kernels[] = { TINYI_K_gla_step_f32, TINYI_K_gla_near_f32, TINYI_K_gla_span_f32, TINYI_K_gla_gates_f32, TINYI_K_attention_scores_f32, TINYI_K_attention_mix_f32,
                                            TINYI_K_attention_finite_f32, TINYI_K_exp_f32, TINYI_K_scale_f32, TINYI_K_binary_f32, TINYI_K_transpose_b4, -1 };
-TINYI_ROW tinyi_row_gla = {
-    "gla", TINY_OP_GLA, 5, 4, 2, sizeof(tiny_gla_params), TINY_OP_F64 | TINY_OP_INPLACE,
-    TINYI_DOOR(tinyi_gla_shape), TINYI_DOOR(tinyi_gla_ref), tinyi_gla_fast, tinyi_gla_work, tinyi_gla_cost, TINYI_CASES(tinyi_gla_cases),
-    { TINY_BOUND_SCALE, 100.0, 0.0 }, NULL, TINYI_GRAD(tinyi_grad_gla), NULL, tinyi_gla_kernels,
-    "S = diag(e^g) S + k v^T, o = scale S^T q, token by token or in chunks"
-};
+TINYI_ROW tinyi_row_gla = TINYI_ROW_OF("gla", TINY_OP_GLA, TAKES(5, 4), GIVES(2), PARAMS(tiny_gla_params),
+    FLAGS(TINY_OP_F64 | TINY_OP_INPLACE),
+    SHAPE(tinyi_gla_shape), REFERENCE(tinyi_gla_ref), FAST(tinyi_gla_fast, tinyi_gla_work), COST(tinyi_gla_cost),
+    CASES(tinyi_gla_cases), BOUND(TINY_BOUND_SCALE, 100.0, 0.0), TERMS(NULL), GRADIENT(tinyi_grad_gla),
+    KERNELS(tinyi_gla_kernels), SAYS("S = diag(e^g) S + k v^T, o = scale S^T q, token by token or in chunks"));
 
 TINY_API tiny_status tiny_gla(tiny_ctx *ctx, const tiny_tensor *state, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *g,
                               const tiny_gla_params *params, const tiny_tensor *state_out, const tiny_tensor *o)

@@ -297,12 +297,13 @@ static void tinyi_gla_backward_cases(tiny_case *c)
 }
 
 static const short tinyi_gla_backward_kernels[] = { TINYI_K_gla_query_f32, TINYI_K_gla_back_f32, TINYI_K_gla_gates_f32, TINYI_K_exp_f32, TINYI_K_scale_f32, -1 };
-TINYI_ROW tinyi_row_gla_backward = {
-    "gla_backward", TINY_OP_GLA_BACKWARD, 7, 5, 3, sizeof(tiny_gla_params), TINY_OP_F64,
-    TINYI_DOOR(tinyi_gla_backward_shape), TINYI_DOOR(tinyi_gla_backward_ref), tinyi_gla_backward_fast, tinyi_gla_backward_work, tinyi_gla_backward_cost, TINYI_CASES(tinyi_gla_backward_cases),
-    { TINY_BOUND_SCALE, 200.0, 0.0 }, NULL, NULL, NULL, tinyi_gla_backward_kernels,
-    "dq = scale S d_o, dk = R v, dv = R^T k, dg = sum (q dq - k dk); R = diag(e^g) R + scale q d_o^T from the end"
-};
+TINYI_ROW tinyi_row_gla_backward = TINYI_ROW_OF("gla_backward", TINY_OP_GLA_BACKWARD, TAKES(7, 5), GIVES(3),
+    PARAMS(tiny_gla_params), FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_gla_backward_shape), REFERENCE(tinyi_gla_backward_ref),
+    FAST(tinyi_gla_backward_fast, tinyi_gla_backward_work), COST(tinyi_gla_backward_cost),
+    CASES(tinyi_gla_backward_cases), BOUND(TINY_BOUND_SCALE, 200.0, 0.0), TERMS(NULL), GRADIENT(NULL),
+    KERNELS(tinyi_gla_backward_kernels),
+    SAYS("dq = scale S d_o, dk = R v, dv = R^T k, dg = sum (q dq - k dk); R = diag(e^g) R + scale q d_o^T from the end"));
 
 TINY_API tiny_status tiny_gla_backward(tiny_ctx *ctx, const tiny_tensor *state, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *d_o,
                                        const tiny_tensor *g, const tiny_tensor *d_state_out, const tiny_gla_params *params, const tiny_tensor *d_qkg,

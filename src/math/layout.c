@@ -334,12 +334,15 @@ static void tinyi_permute_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_copy[] = { TINYI_K_copy_rows, TINYI_K_transpose_b1, TINYI_K_transpose_b2, TINYI_K_transpose_b4, TINYI_K_transpose_b8, TINYI_K_transpose_past_b4, -1 };
-TINYI_ROW tinyi_row_copy = { "copy", TINY_OP_COPY, 1, 1, 1, 0, TINY_OP_INPLACE,
-    TINYI_DOOR(tinyi_copy_shape), TINYI_DOOR(tinyi_copy_ref_op), tinyi_copy_fast, tinyi_copy_work, tinyi_copy_cost, TINYI_CASES(tinyi_copy_cases), { TINY_BOUND_EXACT, 0, 0 }, NULL,
-    TINYI_GRAD(tinyi_grad_copy), NULL, tinyi_kernels_of_copy, "y = x, any strides" };
-TINYI_ROW tinyi_row_permute = { "permute", TINY_OP_PERMUTE, 1, 1, 1, sizeof(tiny_permute_params), 0,
-    TINYI_DOOR(tinyi_permute_shape), TINYI_DOOR(tinyi_copy_ref_op), tinyi_copy_fast, tinyi_copy_work, tinyi_copy_cost, TINYI_CASES(tinyi_permute_cases), { TINY_BOUND_EXACT, 0, 0 }, NULL,
-    TINYI_GRAD(tinyi_grad_copy), NULL, tinyi_kernels_of_copy, "y.axis[i] = x.axis[axes[i]]" };
+TINYI_ROW tinyi_row_copy = TINYI_ROW_OF("copy", TINY_OP_COPY, TAKES(1, 1), GIVES(1), NO_PARAMS, FLAGS(TINY_OP_INPLACE),
+    SHAPE(tinyi_copy_shape), REFERENCE(tinyi_copy_ref_op), FAST(tinyi_copy_fast, tinyi_copy_work),
+    COST(tinyi_copy_cost), CASES(tinyi_copy_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL),
+    GRADIENT(tinyi_grad_copy), KERNELS(tinyi_kernels_of_copy), SAYS("y = x, any strides"));
+TINYI_ROW tinyi_row_permute = TINYI_ROW_OF("permute", TINY_OP_PERMUTE, TAKES(1, 1), GIVES(1),
+    PARAMS(tiny_permute_params), FLAGS(0),
+    SHAPE(tinyi_permute_shape), REFERENCE(tinyi_copy_ref_op), FAST(tinyi_copy_fast, tinyi_copy_work),
+    COST(tinyi_copy_cost), CASES(tinyi_permute_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL),
+    GRADIENT(tinyi_grad_copy), KERNELS(tinyi_kernels_of_copy), SAYS("y.axis[i] = x.axis[axes[i]]"));
 
 TINY_API tiny_status tiny_copy(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y)
 {
@@ -583,9 +586,10 @@ static void tinyi_gather_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_gather[] = { TINYI_K_gather_rows, -1 };
-TINYI_ROW tinyi_row_gather_rows = { "gather", TINY_OP_GATHER, 2, 2, 1, 0, 0,
-    TINYI_DOOR(tinyi_gather_shape), TINYI_DOOR(tinyi_gather_ref_op), tinyi_gather_fast, NULL, tinyi_gather_cost, TINYI_CASES(tinyi_gather_cases), { TINY_BOUND_EXACT, 0, 0 }, NULL,
-    TINYI_GRAD(tinyi_grad_gather), NULL, tinyi_kernels_of_gather, "y[p] = x[index[p]]" };
+TINYI_ROW tinyi_row_gather_rows = TINYI_ROW_OF("gather", TINY_OP_GATHER, TAKES(2, 2), GIVES(1), NO_PARAMS, FLAGS(0),
+    SHAPE(tinyi_gather_shape), REFERENCE(tinyi_gather_ref_op), FAST(tinyi_gather_fast, NULL), COST(tinyi_gather_cost),
+    CASES(tinyi_gather_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL), GRADIENT(tinyi_grad_gather),
+    KERNELS(tinyi_kernels_of_gather), SAYS("y[p] = x[index[p]]"));
 
 TINY_API tiny_status tiny_gather(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *index, const tiny_tensor *y)
 {
@@ -732,9 +736,12 @@ static void tinyi_scatter_add_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_scatter_add[] = { TINYI_K_scatter_rows_f32, -1 };
-TINYI_ROW tinyi_row_scatter_add = { "scatter_add", TINY_OP_SCATTER_ADD, 2, 2, 1, sizeof(tiny_scatter_params), TINY_OP_ACCUMULATES | TINY_OP_F64,
-    TINYI_DOOR(tinyi_scatter_add_shape), TINYI_DOOR(tinyi_scatter_add_ref_op), tinyi_scatter_add_fast, NULL, tinyi_scatter_add_cost, TINYI_CASES(tinyi_scatter_add_cases), { TINY_BOUND_EXACT, 0, 0 }, NULL,
-    TINYI_GRAD(tinyi_grad_scatter_add), NULL, tinyi_kernels_of_scatter_add, "y[index[p]] += x[p], in the order of p" };
+TINYI_ROW tinyi_row_scatter_add = TINYI_ROW_OF("scatter_add", TINY_OP_SCATTER_ADD, TAKES(2, 2), GIVES(1),
+    PARAMS(tiny_scatter_params), FLAGS(TINY_OP_ACCUMULATES | TINY_OP_F64),
+    SHAPE(tinyi_scatter_add_shape), REFERENCE(tinyi_scatter_add_ref_op), FAST(tinyi_scatter_add_fast, NULL),
+    COST(tinyi_scatter_add_cost), CASES(tinyi_scatter_add_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL),
+    GRADIENT(tinyi_grad_scatter_add), KERNELS(tinyi_kernels_of_scatter_add),
+    SAYS("y[index[p]] += x[p], in the order of p"));
 
 TINY_API tiny_status tiny_scatter_add(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *index, const tiny_tensor *y)
 {

@@ -160,9 +160,12 @@ static void tinyi_loss_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_loss[] = { TINYI_K_softmax_online_f32, TINYI_K_sum_f32, -1 };
-TINYI_ROW tinyi_row_cross_entropy = { "cross_entropy", TINY_OP_CROSS_ENTROPY, 2, 2, 1, sizeof(tiny_cross_entropy_params), TINY_OP_F64,
-    TINYI_DOOR(tinyi_loss_shape), TINYI_DOOR(tinyi_loss_ref), tinyi_loss_fast, tinyi_loss_work, tinyi_loss_cost, TINYI_CASES(tinyi_loss_cases), { TINY_BOUND_SCALE, 80, 3 }, tinyi_loss_terms,
-    TINYI_GRAD(tinyi_grad_cross_entropy), NULL, tinyi_kernels_of_loss, "y = mean(log sum e^x - (1 - e) x[label] - e mean(x))" };
+TINYI_ROW tinyi_row_cross_entropy = TINYI_ROW_OF("cross_entropy", TINY_OP_CROSS_ENTROPY, TAKES(2, 2), GIVES(1),
+    PARAMS(tiny_cross_entropy_params), FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_loss_shape), REFERENCE(tinyi_loss_ref), FAST(tinyi_loss_fast, tinyi_loss_work), COST(tinyi_loss_cost),
+    CASES(tinyi_loss_cases), BOUND(TINY_BOUND_SCALE, 80, 3), TERMS(tinyi_loss_terms),
+    GRADIENT(tinyi_grad_cross_entropy), KERNELS(tinyi_kernels_of_loss),
+    SAYS("y = mean(log sum e^x - (1 - e) x[label] - e mean(x))"));
 
 TINY_API tiny_status tiny_cross_entropy(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *label, const tiny_cross_entropy_params *params, const tiny_tensor *y)
 {

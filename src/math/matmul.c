@@ -320,12 +320,18 @@ static const short tinyi_kernels_of_matmul[] = { TINYI_K_gemm_f32_tile, TINYI_K_
 static const short tinyi_kernels_of_matmul_i8[] = { TINYI_K_gemm_i8_tile, TINYI_K_gemm_i8_dot, TINYI_K_gemm_i8_shape, TINYI_K_gemm_i8_row, TINYI_K_gemm_i8_start, TINYI_K_gemm_i8_weave, TINYI_K_gemm_i8_begin,
     TINYI_K_gemm_i8_end, TINYI_K_transpose_b4, TINYI_K_copy_rows, TINYI_MATMUL_ENDS, -1 };
 
-TINYI_ROW tinyi_row_matmul = { "matmul", TINY_OP_MATMUL, 3, 2, 1, sizeof(tiny_matmul_params), TINY_OP_F64 | TINY_OP_LATE,
-    TINYI_DOOR(tinyi_matmul_shape), TINYI_DOOR(tinyi_matmul_ref), tinyi_matmul_fast, tinyi_matmul_work, tinyi_matmul_cost, TINYI_CASES(tinyi_matmul_cases),
-    { TINY_BOUND_LINEAR, 0, 1.01 }, tinyi_matmul_terms, TINYI_GRAD(tinyi_grad_matmul), NULL, tinyi_kernels_of_matmul, "y[i][j] = act(sum_k a[i][k] b[k][j] + bias[j])" };
-TINYI_ROW tinyi_row_matmul_i8 = { "matmul_i8", TINY_OP_MATMUL_I8, 5, 2, 1, sizeof(tiny_matmul_params), TINY_OP_LATE,
-    TINYI_DOOR(tinyi_matmul_i8_shape), TINYI_DOOR(tinyi_matmul_i8_ref), tinyi_matmul_i8_fast, tinyi_matmul_i8_work, tinyi_matmul_cost, TINYI_CASES(tinyi_matmul_i8_cases),
-    { TINY_BOUND_LINEAR, 0, 1 }, tinyi_matmul_i8_terms, NULL, NULL, tinyi_kernels_of_matmul_i8, "y[i][j] = act(scale_a[i] scale_b[j] sum_k a[i][k] b[k][j] + bias[j])" };
+TINYI_ROW tinyi_row_matmul = TINYI_ROW_OF("matmul", TINY_OP_MATMUL, TAKES(3, 2), GIVES(1), PARAMS(tiny_matmul_params),
+    FLAGS(TINY_OP_F64 | TINY_OP_LATE),
+    SHAPE(tinyi_matmul_shape), REFERENCE(tinyi_matmul_ref), FAST(tinyi_matmul_fast, tinyi_matmul_work),
+    COST(tinyi_matmul_cost), CASES(tinyi_matmul_cases), BOUND(TINY_BOUND_LINEAR, 0, 1.01), TERMS(tinyi_matmul_terms),
+    GRADIENT(tinyi_grad_matmul), KERNELS(tinyi_kernels_of_matmul),
+    SAYS("y[i][j] = act(sum_k a[i][k] b[k][j] + bias[j])"));
+TINYI_ROW tinyi_row_matmul_i8 = TINYI_ROW_OF("matmul_i8", TINY_OP_MATMUL_I8, TAKES(5, 2), GIVES(1),
+    PARAMS(tiny_matmul_params), FLAGS(TINY_OP_LATE),
+    SHAPE(tinyi_matmul_i8_shape), REFERENCE(tinyi_matmul_i8_ref), FAST(tinyi_matmul_i8_fast, tinyi_matmul_i8_work),
+    COST(tinyi_matmul_cost), CASES(tinyi_matmul_i8_cases), BOUND(TINY_BOUND_LINEAR, 0, 1), TERMS(tinyi_matmul_i8_terms),
+    GRADIENT(NULL), KERNELS(tinyi_kernels_of_matmul_i8),
+    SAYS("y[i][j] = act(scale_a[i] scale_b[j] sum_k a[i][k] b[k][j] + bias[j])"));
 
 TINY_API tiny_status tiny_matmul(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *bias, int act, const tiny_tensor *y)
 {

@@ -440,24 +440,38 @@ static const short tinyi_kernels_of_layernorm[] = { TINYI_K_layernorm_f32, -1 };
 static const short tinyi_kernels_of_l2norm[] = { TINYI_K_dot_f32, TINYI_K_scale_f32, -1 };
 static const short tinyi_kernels_of_groupnorm[] = { TINYI_K_norm_affine_f32, TINYI_K_norm_moments_f32, -1 };
 
-TINYI_ROW tinyi_row_rmsnorm = { "rmsnorm", TINY_OP_RMSNORM, 2, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, TINYI_DOOR(tinyi_norm_shape), TINYI_DOOR(tinyi_norm_ref), tinyi_norm_fast,
-    tinyi_norm_work, tinyi_norm_cost, TINYI_CASES(tinyi_rmsnorm_cases), { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_rmsnorm,
-    "y = g x / sqrt(mean x^2 + eps)" };
-TINYI_ROW tinyi_row_layernorm = { "layernorm", TINY_OP_LAYERNORM, 3, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, TINYI_DOOR(tinyi_norm_shape), TINYI_DOOR(tinyi_norm_ref), tinyi_norm_fast,
-    tinyi_norm_work, tinyi_norm_cost, TINYI_CASES(tinyi_layernorm_cases), { TINY_BOUND_NORM, 16, 0.4 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_layernorm,
-    "y = g (x - mean) / sqrt(variance + eps) + b" };
-TINYI_ROW tinyi_row_l2norm = { "l2norm", TINY_OP_L2NORM, 1, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, TINYI_DOOR(tinyi_norm_shape), TINYI_DOOR(tinyi_norm_ref), tinyi_norm_fast,
-    tinyi_norm_work, tinyi_norm_cost, TINYI_CASES(tinyi_l2norm_cases), { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_l2norm,
-    "y = x / max(sqrt(sum x^2), eps)" };
-TINYI_ROW tinyi_row_groupnorm = { "groupnorm", TINY_OP_GROUPNORM, 3, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, TINYI_DOOR(tinyi_norm_shape), TINYI_DOOR(tinyi_groupnorm_ref),
-    tinyi_groupnorm_fast, tinyi_groupnorm_work, tinyi_norm_cost, TINYI_CASES(tinyi_groupnorm_cases), { TINY_BOUND_SCALE, 16, 0.4 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL,
-    tinyi_kernels_of_groupnorm, "y = g (x - mean) / sqrt(variance + eps) + b in groups of channels" };
-TINYI_ROW tinyi_row_add_rmsnorm = { "add_rmsnorm", TINY_OP_ADD_RMSNORM, 3, 2, 2, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, TINYI_DOOR(tinyi_norm_shape), TINYI_DOOR(tinyi_norm_ref),
-    tinyi_norm_fast, tinyi_norm_work, tinyi_norm_cost, TINYI_CASES(tinyi_add_rmsnorm_cases), { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_add_rmsnorm,
-    "s = x + r; y = g s / sqrt(mean s^2 + eps)" };
-TINYI_ROW tinyi_row_add_layernorm = { "add_layernorm", TINY_OP_ADD_LAYERNORM, 4, 2, 2, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, TINYI_DOOR(tinyi_norm_shape), TINYI_DOOR(tinyi_norm_ref),
-    tinyi_norm_fast, tinyi_norm_work, tinyi_norm_cost, TINYI_CASES(tinyi_add_layernorm_cases), { TINY_BOUND_NORM, 16, 0.4 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_add_layernorm,
-    "s = x + r; y = g (s - mean) / sqrt(variance + eps) + b" };
+TINYI_ROW tinyi_row_rmsnorm = TINYI_ROW_OF("rmsnorm", TINY_OP_RMSNORM, TAKES(2, 1), GIVES(1), PARAMS(tiny_norm_params),
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_norm_shape), REFERENCE(tinyi_norm_ref), FAST(tinyi_norm_fast, tinyi_norm_work), COST(tinyi_norm_cost),
+    CASES(tinyi_rmsnorm_cases), BOUND(TINY_BOUND_ULP, 5, 0.125), TERMS(tinyi_norm_terms), GRADIENT(tinyi_grad_norm),
+    KERNELS(tinyi_kernels_of_rmsnorm), SAYS("y = g x / sqrt(mean x^2 + eps)"));
+TINYI_ROW tinyi_row_layernorm = TINYI_ROW_OF("layernorm", TINY_OP_LAYERNORM, TAKES(3, 1), GIVES(1),
+    PARAMS(tiny_norm_params), FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_norm_shape), REFERENCE(tinyi_norm_ref), FAST(tinyi_norm_fast, tinyi_norm_work), COST(tinyi_norm_cost),
+    CASES(tinyi_layernorm_cases), BOUND(TINY_BOUND_NORM, 16, 0.4), TERMS(tinyi_norm_terms), GRADIENT(tinyi_grad_norm),
+    KERNELS(tinyi_kernels_of_layernorm), SAYS("y = g (x - mean) / sqrt(variance + eps) + b"));
+TINYI_ROW tinyi_row_l2norm = TINYI_ROW_OF("l2norm", TINY_OP_L2NORM, TAKES(1, 1), GIVES(1), PARAMS(tiny_norm_params),
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_norm_shape), REFERENCE(tinyi_norm_ref), FAST(tinyi_norm_fast, tinyi_norm_work), COST(tinyi_norm_cost),
+    CASES(tinyi_l2norm_cases), BOUND(TINY_BOUND_ULP, 5, 0.125), TERMS(tinyi_norm_terms), GRADIENT(tinyi_grad_norm),
+    KERNELS(tinyi_kernels_of_l2norm), SAYS("y = x / max(sqrt(sum x^2), eps)"));
+TINYI_ROW tinyi_row_groupnorm = TINYI_ROW_OF("groupnorm", TINY_OP_GROUPNORM, TAKES(3, 1), GIVES(1),
+    PARAMS(tiny_norm_params), FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_norm_shape), REFERENCE(tinyi_groupnorm_ref), FAST(tinyi_groupnorm_fast, tinyi_groupnorm_work),
+    COST(tinyi_norm_cost), CASES(tinyi_groupnorm_cases), BOUND(TINY_BOUND_SCALE, 16, 0.4), TERMS(tinyi_norm_terms),
+    GRADIENT(tinyi_grad_norm), KERNELS(tinyi_kernels_of_groupnorm),
+    SAYS("y = g (x - mean) / sqrt(variance + eps) + b in groups of channels"));
+TINYI_ROW tinyi_row_add_rmsnorm = TINYI_ROW_OF("add_rmsnorm", TINY_OP_ADD_RMSNORM, TAKES(3, 2), GIVES(2),
+    PARAMS(tiny_norm_params), FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_norm_shape), REFERENCE(tinyi_norm_ref), FAST(tinyi_norm_fast, tinyi_norm_work), COST(tinyi_norm_cost),
+    CASES(tinyi_add_rmsnorm_cases), BOUND(TINY_BOUND_ULP, 5, 0.125), TERMS(tinyi_norm_terms), GRADIENT(tinyi_grad_norm),
+    KERNELS(tinyi_kernels_of_add_rmsnorm), SAYS("s = x + r; y = g s / sqrt(mean s^2 + eps)"));
+TINYI_ROW tinyi_row_add_layernorm = TINYI_ROW_OF("add_layernorm", TINY_OP_ADD_LAYERNORM, TAKES(4, 2), GIVES(2),
+    PARAMS(tiny_norm_params), FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_norm_shape), REFERENCE(tinyi_norm_ref), FAST(tinyi_norm_fast, tinyi_norm_work), COST(tinyi_norm_cost),
+    CASES(tinyi_add_layernorm_cases), BOUND(TINY_BOUND_NORM, 16, 0.4), TERMS(tinyi_norm_terms),
+    GRADIENT(tinyi_grad_norm), KERNELS(tinyi_kernels_of_add_layernorm),
+    SAYS("s = x + r; y = g (s - mean) / sqrt(variance + eps) + b"));
 
 /* in and out ended by NULL only at the end: optional inputs may be NULL between */
 static tiny_status tinyi_norm_call(tiny_ctx *ctx, int kind, const tiny_tensor *const *in, int n_in, float eps, int groups, const tiny_tensor *out0, const tiny_tensor *out1)

@@ -282,18 +282,26 @@ static void tinyi_col2im_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_patch[] = { TINYI_K_copy_rows, -1 };
-TINYI_ROW tinyi_row_im2col = { "im2col", TINY_OP_IM2COL, 1, 1, 1, sizeof(tiny_patch_params), TINY_OP_F64,
-    TINYI_DOOR(tinyi_patch_shape), TINYI_DOOR(tinyi_patch_ref), tinyi_patch_fast, NULL, tinyi_patch_cost, TINYI_CASES(tinyi_im2col_cases), { TINY_BOUND_EXACT, 0, 0 }, NULL,
-    TINYI_GRAD(tinyi_grad_im2col), NULL, tinyi_kernels_of_patch, "y[c r s, n i j] = x[n, c, window (i, j), tap (r, s)]" };
-TINYI_ROW tinyi_row_col2im = { "col2im", TINY_OP_COL2IM, 1, 1, 1, sizeof(tiny_patch_params), TINY_OP_F64,
-    TINYI_DOOR(tinyi_patch_shape), TINYI_DOOR(tinyi_patch_ref), tinyi_patch_fast, NULL, tinyi_patch_cost, TINYI_CASES(tinyi_col2im_cases), { TINY_BOUND_LINEAR, 1, 1 }, tinyi_patch_terms,
-    TINYI_GRAD(tinyi_grad_im2col), NULL, tinyi_kernels_of_patch, "y[n, c, h, w] = sum of the columns' numbers of that pixel" };
-TINYI_ROW tinyi_row_max_pool = { "max_pool", TINY_OP_MAX_POOL, 1, 1, 1, sizeof(tiny_patch_params), TINY_OP_F64,
-    TINYI_DOOR(tinyi_patch_shape), TINYI_DOOR(tinyi_patch_ref), tinyi_patch_fast, NULL, tinyi_patch_cost, TINYI_CASES(tinyi_pool_cases), { TINY_BOUND_ULP, 0, 0 }, NULL,
-    TINYI_GRAD(tinyi_grad_max_pool), NULL, tinyi_kernels_of_patch, "y = max over each window" };
-TINYI_ROW tinyi_row_avg_pool = { "avg_pool", TINY_OP_AVG_POOL, 1, 1, 1, sizeof(tiny_patch_params), TINY_OP_F64,
-    TINYI_DOOR(tinyi_patch_shape), TINYI_DOOR(tinyi_patch_ref), tinyi_patch_fast, NULL, tinyi_patch_cost, TINYI_CASES(tinyi_pool_cases), { TINY_BOUND_LINEAR, 2, 1 }, tinyi_patch_terms,
-    TINYI_GRAD(tinyi_grad_avg_pool), NULL, tinyi_kernels_of_patch, "y = mean over each window, zeros outside" };
+TINYI_ROW tinyi_row_im2col = TINYI_ROW_OF("im2col", TINY_OP_IM2COL, TAKES(1, 1), GIVES(1), PARAMS(tiny_patch_params),
+    FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_patch_shape), REFERENCE(tinyi_patch_ref), FAST(tinyi_patch_fast, NULL), COST(tinyi_patch_cost),
+    CASES(tinyi_im2col_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL), GRADIENT(tinyi_grad_im2col),
+    KERNELS(tinyi_kernels_of_patch), SAYS("y[c r s, n i j] = x[n, c, window (i, j), tap (r, s)]"));
+TINYI_ROW tinyi_row_col2im = TINYI_ROW_OF("col2im", TINY_OP_COL2IM, TAKES(1, 1), GIVES(1), PARAMS(tiny_patch_params),
+    FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_patch_shape), REFERENCE(tinyi_patch_ref), FAST(tinyi_patch_fast, NULL), COST(tinyi_patch_cost),
+    CASES(tinyi_col2im_cases), BOUND(TINY_BOUND_LINEAR, 1, 1), TERMS(tinyi_patch_terms), GRADIENT(tinyi_grad_im2col),
+    KERNELS(tinyi_kernels_of_patch), SAYS("y[n, c, h, w] = sum of the columns' numbers of that pixel"));
+TINYI_ROW tinyi_row_max_pool = TINYI_ROW_OF("max_pool", TINY_OP_MAX_POOL, TAKES(1, 1), GIVES(1),
+    PARAMS(tiny_patch_params), FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_patch_shape), REFERENCE(tinyi_patch_ref), FAST(tinyi_patch_fast, NULL), COST(tinyi_patch_cost),
+    CASES(tinyi_pool_cases), BOUND(TINY_BOUND_ULP, 0, 0), TERMS(NULL), GRADIENT(tinyi_grad_max_pool),
+    KERNELS(tinyi_kernels_of_patch), SAYS("y = max over each window"));
+TINYI_ROW tinyi_row_avg_pool = TINYI_ROW_OF("avg_pool", TINY_OP_AVG_POOL, TAKES(1, 1), GIVES(1),
+    PARAMS(tiny_patch_params), FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_patch_shape), REFERENCE(tinyi_patch_ref), FAST(tinyi_patch_fast, NULL), COST(tinyi_patch_cost),
+    CASES(tinyi_pool_cases), BOUND(TINY_BOUND_LINEAR, 2, 1), TERMS(tinyi_patch_terms), GRADIENT(tinyi_grad_avg_pool),
+    KERNELS(tinyi_kernels_of_patch), SAYS("y = mean over each window, zeros outside"));
 
 TINY_API tiny_status tiny_im2col(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_IM2COL, x, NULL, params, y); }
 TINY_API tiny_status tiny_col2im(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_COL2IM, x, NULL, params, y); }

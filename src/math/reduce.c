@@ -493,22 +493,46 @@ static const short tinyi_kernels_of_min[] = { TINYI_K_min_f32, TINYI_K_reduce_co
 static const short tinyi_kernels_of_argmax[] = { TINYI_K_max_f32, TINYI_K_find_f32, -1 };
 static const short tinyi_kernels_of_logsumexp[] = { TINYI_K_softmax_extsum_f32, TINYI_K_softmax_online_f32, -1 };
 
-TINYI_ROW tinyi_row_dot = { "dot", TINY_OP_DOT, 2, 2, 1, sizeof(tiny_reduce_params), TINY_OP_F64, TINYI_DOOR(tinyi_reduce_shape), TINYI_DOOR(tinyi_reduce_ref), tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, TINYI_CASES(tinyi_dot_cases), { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_dot, "y = sum a b" };
-TINYI_ROW tinyi_row_sum = { "sum", TINY_OP_SUM, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, TINYI_DOOR(tinyi_reduce_shape), TINYI_DOOR(tinyi_reduce_ref), tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, TINYI_CASES(tinyi_reduce_cases), { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_sum, "y = sum x" };
-TINYI_ROW tinyi_row_mean = { "mean", TINY_OP_MEAN, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, TINYI_DOOR(tinyi_reduce_shape), TINYI_DOOR(tinyi_reduce_ref), tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, TINYI_CASES(tinyi_reduce_cases), { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_sum, "y = sum x / n" };
-TINYI_ROW tinyi_row_norm2 = { "norm2", TINY_OP_NORM2, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, TINYI_DOOR(tinyi_reduce_shape), TINYI_DOOR(tinyi_reduce_ref), tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, TINYI_CASES(tinyi_reduce_cases), { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_norm2, "y = sum x^2" };
-TINYI_ROW tinyi_row_max = { "max", TINY_OP_MAX, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, TINYI_DOOR(tinyi_reduce_shape), TINYI_DOOR(tinyi_reduce_ref), tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, TINYI_CASES(tinyi_reduce_cases), { TINY_BOUND_ULP, 0, 0 }, NULL, TINYI_GRAD(tinyi_grad_extreme), NULL, tinyi_kernels_of_max, "y = max x" };
-TINYI_ROW tinyi_row_min = { "min", TINY_OP_MIN, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, TINYI_DOOR(tinyi_reduce_shape), TINYI_DOOR(tinyi_reduce_ref), tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, TINYI_CASES(tinyi_reduce_cases), { TINY_BOUND_ULP, 0, 0 }, NULL, TINYI_GRAD(tinyi_grad_extreme), NULL, tinyi_kernels_of_min, "y = min x" };
-TINYI_ROW tinyi_row_argmax = { "argmax", TINY_OP_ARGMAX, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, TINYI_DOOR(tinyi_reduce_shape), TINYI_DOOR(tinyi_reduce_ref), tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, TINYI_CASES(tinyi_reduce_cases), { TINY_BOUND_EXACT, 0, 0 }, NULL, NULL, NULL, tinyi_kernels_of_argmax, "y = the first i with the largest x[i]" };
-TINYI_ROW tinyi_row_logsumexp = { "logsumexp", TINY_OP_LOGSUMEXP, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, TINYI_DOOR(tinyi_reduce_shape), TINYI_DOOR(tinyi_reduce_ref), tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, TINYI_CASES(tinyi_logsumexp_cases), { TINY_BOUND_LINEAR, 10, 0.4 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_logsumexp, "y = log sum exp(x)" };
+TINYI_ROW tinyi_row_dot = TINYI_ROW_OF("dot", TINY_OP_DOT, TAKES(2, 2), GIVES(1), PARAMS(tiny_reduce_params),
+    FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_reduce_shape), REFERENCE(tinyi_reduce_ref), FAST(tinyi_reduce_fast, tinyi_reduce_work),
+    COST(tinyi_reduce_cost), CASES(tinyi_dot_cases), BOUND(TINY_BOUND_LINEAR, 5, 0.25), TERMS(tinyi_reduce_terms),
+    GRADIENT(tinyi_grad_reduce), KERNELS(tinyi_kernels_of_dot), SAYS("y = sum a b"));
+TINYI_ROW tinyi_row_sum = TINYI_ROW_OF("sum", TINY_OP_SUM, TAKES(1, 1), GIVES(1), PARAMS(tiny_reduce_params),
+    FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_reduce_shape), REFERENCE(tinyi_reduce_ref), FAST(tinyi_reduce_fast, tinyi_reduce_work),
+    COST(tinyi_reduce_cost), CASES(tinyi_reduce_cases), BOUND(TINY_BOUND_LINEAR, 5, 0.25), TERMS(tinyi_reduce_terms),
+    GRADIENT(tinyi_grad_reduce), KERNELS(tinyi_kernels_of_sum), SAYS("y = sum x"));
+TINYI_ROW tinyi_row_mean = TINYI_ROW_OF("mean", TINY_OP_MEAN, TAKES(1, 1), GIVES(1), PARAMS(tiny_reduce_params),
+    FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_reduce_shape), REFERENCE(tinyi_reduce_ref), FAST(tinyi_reduce_fast, tinyi_reduce_work),
+    COST(tinyi_reduce_cost), CASES(tinyi_reduce_cases), BOUND(TINY_BOUND_LINEAR, 5, 0.25), TERMS(tinyi_reduce_terms),
+    GRADIENT(tinyi_grad_reduce), KERNELS(tinyi_kernels_of_sum), SAYS("y = sum x / n"));
+TINYI_ROW tinyi_row_norm2 = TINYI_ROW_OF("norm2", TINY_OP_NORM2, TAKES(1, 1), GIVES(1), PARAMS(tiny_reduce_params),
+    FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_reduce_shape), REFERENCE(tinyi_reduce_ref), FAST(tinyi_reduce_fast, tinyi_reduce_work),
+    COST(tinyi_reduce_cost), CASES(tinyi_reduce_cases), BOUND(TINY_BOUND_LINEAR, 5, 0.25), TERMS(tinyi_reduce_terms),
+    GRADIENT(tinyi_grad_reduce), KERNELS(tinyi_kernels_of_norm2), SAYS("y = sum x^2"));
+TINYI_ROW tinyi_row_max = TINYI_ROW_OF("max", TINY_OP_MAX, TAKES(1, 1), GIVES(1), PARAMS(tiny_reduce_params),
+    FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_reduce_shape), REFERENCE(tinyi_reduce_ref), FAST(tinyi_reduce_fast, tinyi_reduce_work),
+    COST(tinyi_reduce_cost), CASES(tinyi_reduce_cases), BOUND(TINY_BOUND_ULP, 0, 0), TERMS(NULL),
+    GRADIENT(tinyi_grad_extreme), KERNELS(tinyi_kernels_of_max), SAYS("y = max x"));
+TINYI_ROW tinyi_row_min = TINYI_ROW_OF("min", TINY_OP_MIN, TAKES(1, 1), GIVES(1), PARAMS(tiny_reduce_params),
+    FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_reduce_shape), REFERENCE(tinyi_reduce_ref), FAST(tinyi_reduce_fast, tinyi_reduce_work),
+    COST(tinyi_reduce_cost), CASES(tinyi_reduce_cases), BOUND(TINY_BOUND_ULP, 0, 0), TERMS(NULL),
+    GRADIENT(tinyi_grad_extreme), KERNELS(tinyi_kernels_of_min), SAYS("y = min x"));
+TINYI_ROW tinyi_row_argmax = TINYI_ROW_OF("argmax", TINY_OP_ARGMAX, TAKES(1, 1), GIVES(1), PARAMS(tiny_reduce_params),
+    FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_reduce_shape), REFERENCE(tinyi_reduce_ref), FAST(tinyi_reduce_fast, tinyi_reduce_work),
+    COST(tinyi_reduce_cost), CASES(tinyi_reduce_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL), GRADIENT(NULL),
+    KERNELS(tinyi_kernels_of_argmax), SAYS("y = the first i with the largest x[i]"));
+TINYI_ROW tinyi_row_logsumexp = TINYI_ROW_OF("logsumexp", TINY_OP_LOGSUMEXP, TAKES(1, 1), GIVES(1),
+    PARAMS(tiny_reduce_params), FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_reduce_shape), REFERENCE(tinyi_reduce_ref), FAST(tinyi_reduce_fast, tinyi_reduce_work),
+    COST(tinyi_reduce_cost), CASES(tinyi_logsumexp_cases), BOUND(TINY_BOUND_LINEAR, 10, 0.4), TERMS(tinyi_reduce_terms),
+    GRADIENT(tinyi_grad_reduce), KERNELS(tinyi_kernels_of_logsumexp), SAYS("y = log sum exp(x)"));
 
 TINY_API tiny_status tiny_sum(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_SUM, x, NULL, params, y); }
 TINY_API tiny_status tiny_mean(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_MEAN, x, NULL, params, y); }

@@ -136,9 +136,11 @@ static void tinyi_rope_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_rope[] = { TINYI_K_copy_rows, -1 };
-TINYI_ROW tinyi_row_rope = { "rope", TINY_OP_ROPE, 2, 1, 1, sizeof(tiny_rope_params), TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_rope_shape), TINYI_DOOR(tinyi_rope_ref), tinyi_rope_fast, tinyi_rope_work, tinyi_rope_cost, TINYI_CASES(tinyi_rope_cases), { TINY_BOUND_NORM, 7, 0 }, NULL,
-    TINYI_GRAD(tinyi_grad_rope), NULL, tinyi_kernels_of_rope, "pairs of a head turned by position * scale * base^(-2i/n)" };
+TINYI_ROW tinyi_row_rope = TINYI_ROW_OF("rope", TINY_OP_ROPE, TAKES(2, 1), GIVES(1), PARAMS(tiny_rope_params),
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_rope_shape), REFERENCE(tinyi_rope_ref), FAST(tinyi_rope_fast, tinyi_rope_work), COST(tinyi_rope_cost),
+    CASES(tinyi_rope_cases), BOUND(TINY_BOUND_NORM, 7, 0), TERMS(NULL), GRADIENT(tinyi_grad_rope),
+    KERNELS(tinyi_kernels_of_rope), SAYS("pairs of a head turned by position * scale * base^(-2i/n)"));
 
 TINY_API tiny_status tiny_rope(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *position, const tiny_rope_params *params, const tiny_tensor *y)
 {

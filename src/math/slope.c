@@ -168,12 +168,16 @@ static void tinyi_round_cases(tiny_case *c)
 
 static const short tinyi_kernels_of_slope[] = { TINYI_K_slope_f32, -1 };
 static const short tinyi_kernels_of_round[] = { TINYI_K_nearest_f32, -1 };
-TINYI_ROW tinyi_row_slope = { "slope", TINY_OP_SLOPE, 2, 2, 1, sizeof(tiny_slope_params), TINY_OP_INPLACE_1 | TINY_OP_F64,
-    TINYI_DOOR(tinyi_slope_shape), TINYI_DOOR(tinyi_slope_ref), tinyi_slope_fast, NULL, tinyi_slope_cost, TINYI_CASES(tinyi_slope_cases), { TINY_BOUND_LINEAR, 48, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_slope, "dx = dy f'(x)" };
-TINYI_ROW tinyi_row_round = { "round", TINY_OP_ROUND, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_round_shape), TINYI_DOOR(tinyi_round_ref), tinyi_slope_fast, NULL, tinyi_slope_cost, TINYI_CASES(tinyi_round_cases), { TINY_BOUND_EXACT, 0, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_round, "y = x rounded, ties to even; its gradient passes straight through" };
+TINYI_ROW tinyi_row_slope = TINYI_ROW_OF("slope", TINY_OP_SLOPE, TAKES(2, 2), GIVES(1), PARAMS(tiny_slope_params),
+    FLAGS(TINY_OP_INPLACE_1 | TINY_OP_F64),
+    SHAPE(tinyi_slope_shape), REFERENCE(tinyi_slope_ref), FAST(tinyi_slope_fast, NULL), COST(tinyi_slope_cost),
+    CASES(tinyi_slope_cases), BOUND(TINY_BOUND_LINEAR, 48, 0), TERMS(NULL), GRADIENT(NULL),
+    KERNELS(tinyi_kernels_of_slope), SAYS("dx = dy f'(x)"));
+TINYI_ROW tinyi_row_round = TINYI_ROW_OF("round", TINY_OP_ROUND, TAKES(1, 1), GIVES(1), NO_PARAMS,
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_round_shape), REFERENCE(tinyi_round_ref), FAST(tinyi_slope_fast, NULL), COST(tinyi_slope_cost),
+    CASES(tinyi_round_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL), GRADIENT(tinyi_grad_elem),
+    KERNELS(tinyi_kernels_of_round), SAYS("y = x rounded, ties to even; its gradient passes straight through"));
 
 TINY_API tiny_status tiny_slope(tiny_ctx *ctx, int of, const tiny_tensor *x, const tiny_tensor *dy, const tiny_tensor *dx)
 {

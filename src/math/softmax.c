@@ -351,12 +351,17 @@ static const short tinyi_kernels_of_softmax[] = { TINYI_K_softmax_row_f32, TINYI
 static const short tinyi_kernels_of_log_softmax[] = { TINYI_K_softmax_log_f32, TINYI_K_softmax_top_f32, TINYI_K_softmax_sum_f32,
     TINYI_K_softmax_online_f32, TINYI_K_softmax_extsum_f32, -1 };
 
-TINYI_ROW tinyi_row_softmax = { "softmax", TINY_OP_SOFTMAX, 1, 1, 1, sizeof(tiny_softmax_params), TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_softmax_shape), TINYI_DOOR(tinyi_softmax_ref), tinyi_softmax_fast, tinyi_softmax_work, tinyi_softmax_cost, TINYI_CASES(tinyi_softmax_cases),
-    { TINY_BOUND_NORM, 8, 0.25 }, tinyi_softmax_terms, TINYI_GRAD(tinyi_grad_softmax), NULL, tinyi_kernels_of_softmax, "y = exp(scale x - max) / sum exp(scale x - max)" };
-TINYI_ROW tinyi_row_log_softmax = { "log_softmax", TINY_OP_LOG_SOFTMAX, 1, 1, 1, sizeof(tiny_softmax_params), TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_softmax_shape), TINYI_DOOR(tinyi_softmax_ref), tinyi_softmax_fast, tinyi_softmax_work, tinyi_softmax_cost, TINYI_CASES(tinyi_softmax_cases),
-    { TINY_BOUND_NORM, 8, 0.4 }, tinyi_softmax_terms, TINYI_GRAD(tinyi_grad_softmax), NULL, tinyi_kernels_of_log_softmax, "y = scale x - log sum exp(scale x)" };
+TINYI_ROW tinyi_row_softmax = TINYI_ROW_OF("softmax", TINY_OP_SOFTMAX, TAKES(1, 1), GIVES(1),
+    PARAMS(tiny_softmax_params), FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_softmax_shape), REFERENCE(tinyi_softmax_ref), FAST(tinyi_softmax_fast, tinyi_softmax_work),
+    COST(tinyi_softmax_cost), CASES(tinyi_softmax_cases), BOUND(TINY_BOUND_NORM, 8, 0.25), TERMS(tinyi_softmax_terms),
+    GRADIENT(tinyi_grad_softmax), KERNELS(tinyi_kernels_of_softmax),
+    SAYS("y = exp(scale x - max) / sum exp(scale x - max)"));
+TINYI_ROW tinyi_row_log_softmax = TINYI_ROW_OF("log_softmax", TINY_OP_LOG_SOFTMAX, TAKES(1, 1), GIVES(1),
+    PARAMS(tiny_softmax_params), FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_softmax_shape), REFERENCE(tinyi_softmax_ref), FAST(tinyi_softmax_fast, tinyi_softmax_work),
+    COST(tinyi_softmax_cost), CASES(tinyi_softmax_cases), BOUND(TINY_BOUND_NORM, 8, 0.4), TERMS(tinyi_softmax_terms),
+    GRADIENT(tinyi_grad_softmax), KERNELS(tinyi_kernels_of_log_softmax), SAYS("y = scale x - log sum exp(scale x)"));
 
 TINY_API tiny_status tiny_softmax(tiny_ctx *ctx, const tiny_tensor *x, const tiny_softmax_params *params, const tiny_tensor *y)
 {

@@ -760,9 +760,10 @@ static void tinyi_topk_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_topk[] = { TINYI_K_topk_scan_f32, -1 };
-TINYI_ROW tinyi_row_topk = { "topk", TINY_OP_TOPK, 1, 1, 2, sizeof(tiny_topk_params), 0,
-    TINYI_DOOR(tinyi_topk_shape), TINYI_DOOR(tinyi_topk_ref_op), tinyi_topk_fast, tinyi_topk_work, tinyi_topk_cost, TINYI_CASES(tinyi_topk_cases), { TINY_BOUND_EXACT, 0, 0 }, NULL,
-    NULL, NULL, tinyi_kernels_of_topk, "value, index = the k largest of each row, largest first" };
+TINYI_ROW tinyi_row_topk = TINYI_ROW_OF("topk", TINY_OP_TOPK, TAKES(1, 1), GIVES(2), PARAMS(tiny_topk_params), FLAGS(0),
+    SHAPE(tinyi_topk_shape), REFERENCE(tinyi_topk_ref_op), FAST(tinyi_topk_fast, tinyi_topk_work),
+    COST(tinyi_topk_cost), CASES(tinyi_topk_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL), GRADIENT(NULL),
+    KERNELS(tinyi_kernels_of_topk), SAYS("value, index = the k largest of each row, largest first"));
 
 TINY_API tiny_status tiny_topk(tiny_ctx *ctx, const tiny_tensor *x, tiny_idx k, const tiny_tensor *value, const tiny_tensor *index)
 {
@@ -882,9 +883,11 @@ static void tinyi_cumsum_cases(tiny_case *c)
 static double tinyi_cumsum_terms(const tiny_op *op) { return (double)op->in[0]->dim[op->in[0]->rank - 1]; }
 
 static const short tinyi_kernels_of_cumsum[] = { TINYI_K_cumsum_f32, TINYI_K_cumsum_total_f32, -1 };
-TINYI_ROW tinyi_row_cumsum = { "cumsum", TINY_OP_CUMSUM, 1, 1, 1, sizeof(tiny_cumsum_params), TINY_OP_INPLACE,
-    TINYI_DOOR(tinyi_cumsum_shape), TINYI_DOOR(tinyi_cumsum_ref_op), tinyi_cumsum_fast, tinyi_cumsum_work, tinyi_cumsum_cost, TINYI_CASES(tinyi_cumsum_cases),
-    { TINY_BOUND_LINEAR, 2.0, 1.0 / 536870912.0 }, tinyi_cumsum_terms, NULL, NULL, tinyi_kernels_of_cumsum, "y[i] = x[0] + ... + x[i]" };
+TINYI_ROW tinyi_row_cumsum = TINYI_ROW_OF("cumsum", TINY_OP_CUMSUM, TAKES(1, 1), GIVES(1), PARAMS(tiny_cumsum_params),
+    FLAGS(TINY_OP_INPLACE),
+    SHAPE(tinyi_cumsum_shape), REFERENCE(tinyi_cumsum_ref_op), FAST(tinyi_cumsum_fast, tinyi_cumsum_work),
+    COST(tinyi_cumsum_cost), CASES(tinyi_cumsum_cases), BOUND(TINY_BOUND_LINEAR, 2.0, 1.0 / 536870912.0),
+    TERMS(tinyi_cumsum_terms), GRADIENT(NULL), KERNELS(tinyi_kernels_of_cumsum), SAYS("y[i] = x[0] + ... + x[i]"));
 
 TINY_API tiny_status tiny_cumsum(tiny_ctx *ctx, const tiny_tensor *x, int exclusive, const tiny_tensor *y)
 {

@@ -272,14 +272,19 @@ static void tinyi_twist_backward_cases(tiny_case *c)
 static const short tinyi_twist_kernels[] = { TINYI_K_twist_write_f32, TINYI_K_twist_sum_f32, TINYI_K_softmax_top_f32, -1 };
 static const short tinyi_twist_backward_kernels[] = { TINYI_K_twist_back_f32, TINYI_K_twist_dot_f32, TINYI_K_twist_sum_f32, TINYI_K_softmax_top_f32, -1 };
 
-TINYI_ROW tinyi_row_twist = { "twist", TINY_OP_TWIST, 2, 1, 1, sizeof(tiny_twist_params), TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_twist_shape), TINYI_DOOR(tinyi_twist_ref), tinyi_twist_fast, tinyi_twist_work, tinyi_twist_cost, TINYI_CASES(tinyi_twist_cases),
-    { TINY_BOUND_NORM, 8, 0.25 }, tinyi_twist_terms, TINYI_GRAD(tinyi_grad_twist), NULL, tinyi_twist_kernels,
-    "y = s a^2 / sum of the trivial where a <= t max a, else a" };
-TINYI_ROW tinyi_row_twist_backward = { "twist_backward", TINY_OP_TWIST_BACKWARD, 3, 2, 2, sizeof(tiny_twist_params), TINY_OP_F64,
-    TINYI_DOOR(tinyi_twist_backward_shape), TINYI_DOOR(tinyi_twist_backward_ref), tinyi_twist_backward_fast, tinyi_twist_backward_work, tinyi_twist_backward_cost, TINYI_CASES(tinyi_twist_backward_cases),
-    { TINY_BOUND_NORM, 32, 1.25 }, tinyi_twist_terms, NULL, NULL, tinyi_twist_backward_kernels,
-    "da = s (2 a dy / D - Q / D^2) where a <= t max a, else dy; ds = Q / D; Q = sum dy a^2, D = sum a of these" };
+TINYI_ROW tinyi_row_twist = TINYI_ROW_OF("twist", TINY_OP_TWIST, TAKES(2, 1), GIVES(1), PARAMS(tiny_twist_params),
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_twist_shape), REFERENCE(tinyi_twist_ref), FAST(tinyi_twist_fast, tinyi_twist_work),
+    COST(tinyi_twist_cost), CASES(tinyi_twist_cases), BOUND(TINY_BOUND_NORM, 8, 0.25), TERMS(tinyi_twist_terms),
+    GRADIENT(tinyi_grad_twist), KERNELS(tinyi_twist_kernels),
+    SAYS("y = s a^2 / sum of the trivial where a <= t max a, else a"));
+TINYI_ROW tinyi_row_twist_backward = TINYI_ROW_OF("twist_backward", TINY_OP_TWIST_BACKWARD, TAKES(3, 2), GIVES(2),
+    PARAMS(tiny_twist_params), FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_twist_backward_shape), REFERENCE(tinyi_twist_backward_ref),
+    FAST(tinyi_twist_backward_fast, tinyi_twist_backward_work), COST(tinyi_twist_backward_cost),
+    CASES(tinyi_twist_backward_cases), BOUND(TINY_BOUND_NORM, 32, 1.25), TERMS(tinyi_twist_terms), GRADIENT(NULL),
+    KERNELS(tinyi_twist_backward_kernels),
+    SAYS("da = s (2 a dy / D - Q / D^2) where a <= t max a, else dy; ds = Q / D; Q = sum dy a^2, D = sum a of these"));
 
 TINY_API tiny_status tiny_twist(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *s, const tiny_twist_params *params, const tiny_tensor *y)
 {

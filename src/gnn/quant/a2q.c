@@ -330,12 +330,11 @@ static void tinyi_a2q_cases(tiny_case *c)
 }
 
 static const short tinyi_a2q_kernels[] = { -1 };
-static const tiny_op_row tinyi_row_a2q_back = {
-    "a2q_back", TGNN_OP_A2Q_BACK, 5, 2, 3, sizeof(tgnn_a2q_params), TINY_OP_LOOSE,
-    tinyi_a2q_shape, tinyi_a2q_back_ref, tinyi_a2q_back_fast, tinyi_a2q_back_work, tinyi_a2q_cost, tinyi_a2q_cases,
-    { TINY_BOUND_EXACT, 0.0, 0.0 }, NULL, NULL, NULL, tinyi_a2q_kernels,
-    "the gradient of a2q: straight through for x, local or of the task for steps and bits"
-};
+static const tiny_op_row tinyi_row_a2q_back = TINYI_ROW_OF("a2q_back", TGNN_OP_A2Q_BACK, TAKES(5, 2), GIVES(3),
+    PARAMS(tgnn_a2q_params), FLAGS(TINY_OP_LOOSE),
+    SHAPE(tinyi_a2q_shape), REFERENCE(tinyi_a2q_back_ref), FAST(tinyi_a2q_back_fast, tinyi_a2q_back_work), COST(tinyi_a2q_cost), CASES(tinyi_a2q_cases),
+    BOUND(TINY_BOUND_EXACT, 0.0, 0.0), TERMS(NULL), GRADIENT(NULL), KERNELS(tinyi_a2q_kernels),
+    SAYS("the gradient of a2q: straight through for x, local or of the task for steps and bits"));
 
 static tiny_status tinyi_a2q_grad(tiny_grad *g, const tiny_op *op)
 {
@@ -359,12 +358,11 @@ static tiny_status tinyi_a2q_grad(tiny_grad *g, const tiny_op *op)
     return st;
 }
 
-static const tiny_op_row tinyi_row_a2q = {
-    "a2q", TGNN_OP_A2Q, 4, 2, 1, sizeof(tgnn_a2q_params), TINY_OP_LOOSE,
-    tinyi_a2q_shape, tinyi_a2q_ref, tinyi_a2q_fast, NULL, tinyi_a2q_cost, tinyi_a2q_cases,
-    { TINY_BOUND_EXACT, 0.0, 0.0 }, NULL, TINYI_GRAD(tinyi_a2q_grad), NULL, tinyi_a2q_kernels,
-    "xq = a sign(x) floor(min(|x| / a, 2^(b - 1) - 1) + 1/2), a and b of each row, column or group"
-};
+static const tiny_op_row tinyi_row_a2q = TINYI_ROW_OF("a2q", TGNN_OP_A2Q, TAKES(4, 2), GIVES(1),
+    PARAMS(tgnn_a2q_params), FLAGS(TINY_OP_LOOSE),
+    SHAPE(tinyi_a2q_shape), REFERENCE(tinyi_a2q_ref), FAST(tinyi_a2q_fast, NULL), COST(tinyi_a2q_cost), CASES(tinyi_a2q_cases),
+    BOUND(TINY_BOUND_EXACT, 0.0, 0.0), TERMS(NULL), GRADIENT(tinyi_a2q_grad), KERNELS(tinyi_a2q_kernels),
+    SAYS("xq = a sign(x) floor(min(|x| / a, 2^(b - 1) - 1) + 1/2), a and b of each row, column or group"));
 TINY_API const tiny_op_row *tgnn_a2q_row(void) { return &tinyi_row_a2q; }
 TINY_API const tiny_op_row *tgnn_a2q_back_row(void) { return &tinyi_row_a2q_back; }
 

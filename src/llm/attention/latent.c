@@ -651,12 +651,12 @@ static void tinyi_latent_cases(tiny_case *c)
 
 static const short tinyi_latent_kernels[] = { TINYI_K_gemv_dot, TINYI_K_gemv_axpy, TINYI_K_attention_dot, TINYI_K_attention_blend, TINYI_K_attention_scores_f32, TINYI_K_attention_weights_f32, TINYI_K_attention_mix_f32,
                                               TINYI_K_attention_finite_f32, TINYI_K_f16_to_f32, TINYI_K_bf16_to_f32, TINYI_K_dequantize_i8, -1 };
-static const tiny_op_row tinyi_row_latent_attention = {
-    "latent_attention", TLLM_OP_LATENT_ATTENTION, 5, 5, 1, sizeof(tllm_latent_params), TINY_OP_LOOSE,
-    TINYI_DOOR(tinyi_latent_shape), TINYI_DOOR(tinyi_latent_ref), tinyi_latent_fast, tinyi_latent_work, tinyi_latent_cost, TINYI_CASES(tinyi_latent_cases),
-    { TINY_BOUND_SCALE, 200.0, 0.0 }, NULL, NULL, NULL, tinyi_latent_kernels,
-    "o = V softmax(scale [K^T q, q_r] [c, r]^T) c over the pages of each sequence"
-};
+static const tiny_op_row tinyi_row_latent_attention = TINYI_ROW_OF("latent_attention", TLLM_OP_LATENT_ATTENTION,
+    TAKES(5, 5), GIVES(1), PARAMS(tllm_latent_params), FLAGS(TINY_OP_LOOSE),
+    SHAPE(tinyi_latent_shape), REFERENCE(tinyi_latent_ref), FAST(tinyi_latent_fast, tinyi_latent_work),
+    COST(tinyi_latent_cost), CASES(tinyi_latent_cases), BOUND(TINY_BOUND_SCALE, 200.0, 0.0), TERMS(NULL),
+    GRADIENT(NULL), KERNELS(tinyi_latent_kernels),
+    SAYS("o = V softmax(scale [K^T q, q_r] [c, r]^T) c over the pages of each sequence"));
 TINY_API const tiny_op_row *tllm_latent_attention_row(void) { return &tinyi_row_latent_attention; }
 
 TINY_API tiny_status tllm_latent_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *latents, const tiny_tensor *table, const tiny_tensor *rows,

@@ -853,12 +853,11 @@ static void tinyi_paged_cases(tiny_case *c)
 
 static const short tinyi_paged_kernels[] = { TINYI_K_gemv_dot, TINYI_K_attention_dot, TINYI_K_attention_blend, TINYI_K_attention_scores_f32, TINYI_K_attention_weights_f32, TINYI_K_attention_mix_f32,
                                              TINYI_K_attention_cap_f32, TINYI_K_attention_finite_f32, TINYI_K_f16_to_f32, TINYI_K_dequantize_i8, -1 };
-static const tiny_op_row tinyi_row_paged_attention = {
-    "paged_attention", TLLM_OP_PAGED_ATTENTION, 8, 4, 1, sizeof(tllm_paged_params), TINY_OP_LOOSE,
-    TINYI_DOOR(tinyi_paged_shape), TINYI_DOOR(tinyi_paged_ref), tinyi_paged_fast, tinyi_paged_work, tinyi_paged_cost, TINYI_CASES(tinyi_paged_cases),
-    { TINY_BOUND_SCALE, 200.0, 0.0 }, NULL, NULL, NULL, tinyi_paged_kernels,
-    "o = softmax(scale q k^T) v over the pages of each sequence"
-};
+static const tiny_op_row tinyi_row_paged_attention = TINYI_ROW_OF("paged_attention", TLLM_OP_PAGED_ATTENTION,
+    TAKES(8, 4), GIVES(1), PARAMS(tllm_paged_params), FLAGS(TINY_OP_LOOSE),
+    SHAPE(tinyi_paged_shape), REFERENCE(tinyi_paged_ref), FAST(tinyi_paged_fast, tinyi_paged_work),
+    COST(tinyi_paged_cost), CASES(tinyi_paged_cases), BOUND(TINY_BOUND_SCALE, 200.0, 0.0), TERMS(NULL), GRADIENT(NULL),
+    KERNELS(tinyi_paged_kernels), SAYS("o = softmax(scale q k^T) v over the pages of each sequence"));
 TINY_API const tiny_op_row *tllm_paged_attention_row(void) { return &tinyi_row_paged_attention; }
 
 TINY_API tiny_status tllm_paged_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *table,

@@ -763,9 +763,11 @@ static void tinyi_blk_cases(tiny_case *c)
 
 /* of the plain products that unpacked blocks go through; the kernels of formats stand in no slots of the table */
 static const short tinyi_blk_slots[] = { TINYI_K_gemv_dot, TINYI_K_transpose_b4, TINYI_K_gemm_f32_shape, TINYI_K_gemm_f32_turn, TINYI_K_gemm_f32_rows, -1 };
-static const tiny_op_row tinyi_blk_row = { "matmul_blocks", TLLM_OP_MATMUL_BLOCKS, 3, 2, 1, sizeof(tllm_matmul_params), TINY_OP_LOOSE,
-    TINYI_DOOR(tinyi_blk_shape), TINYI_DOOR(tinyi_blk_ref), tinyi_blk_fast, tinyi_blk_work, tinyi_blk_cost, TINYI_CASES(tinyi_blk_cases),
-    { TINY_BOUND_LINEAR, 131400, 1.01 }, tinyi_blk_terms, NULL, NULL, tinyi_blk_slots, "y[i][j] = sum_k x[i][k] w[j][k] + bias[j], w in a block format" };
+static const tiny_op_row tinyi_blk_row = TINYI_ROW_OF("matmul_blocks", TLLM_OP_MATMUL_BLOCKS, TAKES(3, 2), GIVES(1),
+    PARAMS(tllm_matmul_params), FLAGS(TINY_OP_LOOSE),
+    SHAPE(tinyi_blk_shape), REFERENCE(tinyi_blk_ref), FAST(tinyi_blk_fast, tinyi_blk_work), COST(tinyi_blk_cost),
+    CASES(tinyi_blk_cases), BOUND(TINY_BOUND_LINEAR, 131400, 1.01), TERMS(tinyi_blk_terms), GRADIENT(NULL),
+    KERNELS(tinyi_blk_slots), SAYS("y[i][j] = sum_k x[i][k] w[j][k] + bias[j], w in a block format"));
 
 TINY_API const tiny_op_row *tllm_matmul_row(void) { return &tinyi_blk_row; }
 

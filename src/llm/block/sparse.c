@@ -245,12 +245,11 @@ static void tinyi_mix_cases(tiny_case *c)
 }
 
 static const short tinyi_mix_kernels[] = { TINYI_K_gemv_axpy, TINYI_K_gemv_pick, TINYI_K_dequantize_i8, -1 };
-static const tiny_op_row tinyi_row_mix_rows = {
-    "mix_rows", TLLM_OP_MIX_ROWS, 3, 2, 1, sizeof(tllm_mix_params), TINY_OP_LOOSE,
-    TINYI_DOOR(tinyi_mix_shape), TINYI_DOOR(tinyi_mix_ref), tinyi_mix_fast, tinyi_mix_work, tinyi_mix_cost, TINYI_CASES(tinyi_mix_cases),
-    { TINY_BOUND_LINEAR, 2.0, 1.01 }, tinyi_mix_terms, NULL, NULL, tinyi_mix_kernels,
-    "y[t] = sum over i in list of x[t][i] w[i], w plain or in a block format"
-};
+static const tiny_op_row tinyi_row_mix_rows = TINYI_ROW_OF("mix_rows", TLLM_OP_MIX_ROWS, TAKES(3, 2), GIVES(1),
+    PARAMS(tllm_mix_params), FLAGS(TINY_OP_LOOSE),
+    SHAPE(tinyi_mix_shape), REFERENCE(tinyi_mix_ref), FAST(tinyi_mix_fast, tinyi_mix_work), COST(tinyi_mix_cost),
+    CASES(tinyi_mix_cases), BOUND(TINY_BOUND_LINEAR, 2.0, 1.01), TERMS(tinyi_mix_terms), GRADIENT(NULL),
+    KERNELS(tinyi_mix_kernels), SAYS("y[t] = sum over i in list of x[t][i] w[i], w plain or in a block format"));
 TINY_API const tiny_op_row *tllm_mix_rows_row(void) { return &tinyi_row_mix_rows; }
 
 TINY_API tiny_status tllm_mix_rows(tiny_ctx *ctx, const tiny_tensor *x, int format, const tiny_tensor *w, const tiny_tensor *list, const tiny_tensor *y)

@@ -690,12 +690,11 @@ static void tinyi_bip_cases(tiny_case *c)
     c->fill[2] = c->fill[3] = TINY_FILL_POSITIVE;
 }
 
-static const tiny_op_row tinyi_row_bipolar = {
-    "bipolar", TLLM_OP_BIPOLAR, 5, 2, 1, sizeof(tllm_bipolar_params), TINY_OP_LOOSE,
-    TINYI_DOOR(tinyi_bip_shape), TINYI_DOOR(tinyi_bip_ref), tinyi_bip_fast, tinyi_bip_work, tinyi_bip_cost, TINYI_CASES(tinyi_bip_cases),
-    { TINY_BOUND_LINEAR, 3.0, 1.01 }, tinyi_bip_terms, NULL, NULL, NULL,
-    "y[t][j] = sum_g s_w s_x (K (2^p - 1)(2^q - 1) - 2 sum_ab 2^(a+b) popcount(w_ja xor x_tb))"
-};
+static const tiny_op_row tinyi_row_bipolar = TINYI_ROW_OF("bipolar", TLLM_OP_BIPOLAR, TAKES(5, 2), GIVES(1),
+    PARAMS(tllm_bipolar_params), FLAGS(TINY_OP_LOOSE),
+    SHAPE(tinyi_bip_shape), REFERENCE(tinyi_bip_ref), FAST(tinyi_bip_fast, tinyi_bip_work), COST(tinyi_bip_cost),
+    CASES(tinyi_bip_cases), BOUND(TINY_BOUND_LINEAR, 3.0, 1.01), TERMS(tinyi_bip_terms), GRADIENT(NULL), KERNELS(NULL),
+    SAYS("y[t][j] = sum_g s_w s_x (K (2^p - 1)(2^q - 1) - 2 sum_ab 2^(a+b) popcount(w_ja xor x_tb))"));
 TINY_API const tiny_op_row *tllm_bipolar_row(void) { return &tinyi_row_bipolar; }
 
 TINY_API tiny_status tllm_bipolar_matmul(tiny_ctx *ctx, const tllm_bipolar *w, const tiny_tensor *x, int abits, const tiny_tensor *scale_x, const tiny_tensor *y)

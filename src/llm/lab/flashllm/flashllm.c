@@ -434,12 +434,12 @@ static void tinyi_flash_cases(tiny_case *c)
 }
 
 static const short tinyi_flash_kernels[] = { TINYI_K_gemm_f32_tile, TINYI_K_gemm_f32_shape, TINYI_K_gemm_f32_turn, -1 };
-static const tiny_op_row tinyi_row_flash = {
-    "flash_matmul", TLLM_OP_FLASH_MATMUL, 3, 3, 1, sizeof(tllm_flash_params), TINY_OP_LOOSE,
-    TINYI_DOOR(tinyi_flash_shape), TINYI_DOOR(tinyi_flash_ref), tinyi_flash_fast, tinyi_flash_work, tinyi_flash_cost, TINYI_CASES(tinyi_flash_cases),
-    { TINY_BOUND_LINEAR, 2.0, 1.01 }, tinyi_flash_terms, NULL, NULL, tinyi_flash_kernels,
-    "y[t][r] = sum over the stored numbers of row r of x[t][c] a[r][c], a in tiles of compressed lists"
-};
+static const tiny_op_row tinyi_row_flash = TINYI_ROW_OF("flash_matmul", TLLM_OP_FLASH_MATMUL, TAKES(3, 3), GIVES(1),
+    PARAMS(tllm_flash_params), FLAGS(TINY_OP_LOOSE),
+    SHAPE(tinyi_flash_shape), REFERENCE(tinyi_flash_ref), FAST(tinyi_flash_fast, tinyi_flash_work),
+    COST(tinyi_flash_cost), CASES(tinyi_flash_cases), BOUND(TINY_BOUND_LINEAR, 2.0, 1.01), TERMS(tinyi_flash_terms),
+    GRADIENT(NULL), KERNELS(tinyi_flash_kernels),
+    SAYS("y[t][r] = sum over the stored numbers of row r of x[t][c] a[r][c], a in tiles of compressed lists"));
 TINY_API const tiny_op_row *tllm_flash_row(void) { return &tinyi_row_flash; }
 
 /* whether its tiles and what they need can be counted: the sizes are the caller's */

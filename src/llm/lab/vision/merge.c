@@ -619,18 +619,18 @@ static void tinyi_tmerge_backward_cases(tiny_case *c) { tinyi_tmerge_cases_of(c,
 
 static tiny_status tinyi_grad_merge(tiny_grad *g, const tiny_op *op);
 static const short tinyi_tmerge_kernels[] = { TINYI_K_axpy_f32, TINYI_K_scale_f32, TINYI_K_binary_f32, TINYI_K_layernorm_f32, TINYI_K_dot_f32, TINYI_K_sum_f32, TINYI_K_sigmoid_f32, -1 };
-static const tiny_op_row tinyi_row_merge = {
-    "tome_merge", TLLM_OP_TOME_MERGE, 7, 3, 1, sizeof(tllm_merge_params), TINY_OP_F64 | TINY_OP_LOOSE,
-    TINYI_DOOR(tinyi_tmerge_shape), TINYI_DOOR(tinyi_tmerge_ref_run), tinyi_tmerge_fast_run, tinyi_tmerge_work, tinyi_tmerge_cost, TINYI_CASES(tinyi_tmerge_cases),
-    { TINY_BOUND_SCALE, 400.0, 0.0 }, NULL, TINYI_GRAD(tinyi_grad_merge), NULL, tinyi_tmerge_kernels,
-    "y = sums of size x over merged tokens / sums of size; sources times 1 + w1 w2 (PYRA)"
-};
-static const tiny_op_row tinyi_row_merge_backward = {
-    "tome_merge_backward", TLLM_OP_TOME_MERGE_BACKWARD, 8, 4, 3, sizeof(tllm_merge_params), TINY_OP_F64 | TINY_OP_LOOSE,
-    TINYI_DOOR(tinyi_tmerge_backward_shape), TINYI_DOOR(tinyi_tmerge_ref_back), tinyi_tmerge_fast_back, tinyi_tmerge_backward_work, tinyi_tmerge_cost, TINYI_CASES(tinyi_tmerge_backward_cases),
-    { TINY_BOUND_SCALE, 2000.0, 0.0 }, NULL, NULL, NULL, tinyi_tmerge_kernels,
-    "dx, d_pa and (d_pb, d_g, d_b) of tome_merge"
-};
+static const tiny_op_row tinyi_row_merge = TINYI_ROW_OF("tome_merge", TLLM_OP_TOME_MERGE, TAKES(7, 3), GIVES(1),
+    PARAMS(tllm_merge_params), FLAGS(TINY_OP_F64 | TINY_OP_LOOSE),
+    SHAPE(tinyi_tmerge_shape), REFERENCE(tinyi_tmerge_ref_run), FAST(tinyi_tmerge_fast_run, tinyi_tmerge_work),
+    COST(tinyi_tmerge_cost), CASES(tinyi_tmerge_cases), BOUND(TINY_BOUND_SCALE, 400.0, 0.0), TERMS(NULL),
+    GRADIENT(tinyi_grad_merge), KERNELS(tinyi_tmerge_kernels),
+    SAYS("y = sums of size x over merged tokens / sums of size; sources times 1 + w1 w2 (PYRA)"));
+static const tiny_op_row tinyi_row_merge_backward = TINYI_ROW_OF("tome_merge_backward", TLLM_OP_TOME_MERGE_BACKWARD,
+    TAKES(8, 4), GIVES(3), PARAMS(tllm_merge_params), FLAGS(TINY_OP_F64 | TINY_OP_LOOSE),
+    SHAPE(tinyi_tmerge_backward_shape), REFERENCE(tinyi_tmerge_ref_back),
+    FAST(tinyi_tmerge_fast_back, tinyi_tmerge_backward_work), COST(tinyi_tmerge_cost),
+    CASES(tinyi_tmerge_backward_cases), BOUND(TINY_BOUND_SCALE, 2000.0, 0.0), TERMS(NULL), GRADIENT(NULL),
+    KERNELS(tinyi_tmerge_kernels), SAYS("dx, d_pa and (d_pb, d_g, d_b) of tome_merge"));
 TINY_API const tiny_op_row *tllm_tome_merge_row(void) { return &tinyi_row_merge; }
 TINY_API const tiny_op_row *tllm_tome_merge_backward_row(void) { return &tinyi_row_merge_backward; }
 

@@ -509,12 +509,12 @@ static void tinyi_vptq_cases(tiny_case *c)
 }
 
 static const short tinyi_vptq_slots[] = { TINYI_K_gemm_f32_tile, TINYI_K_gemm_f32_shape, TINYI_K_gemm_f32_turn, TINYI_K_f16_to_f32, -1 };
-static const tiny_op_row tinyi_row_vptq = {
-    "vptq_matmul", TLLM_OP_VPTQ_MATMUL, 2, 2, 1, sizeof(tllm_vptq_params), TINY_OP_LOOSE,
-    TINYI_DOOR(tinyi_vptq_shape_rule), TINYI_DOOR(tinyi_vptq_ref), tinyi_vptq_fast, tinyi_vptq_work, tinyi_vptq_cost, TINYI_CASES(tinyi_vptq_cases),
-    { TINY_BOUND_LINEAR, 8.0, 1.01 }, tinyi_vptq_terms, NULL, NULL, tinyi_vptq_slots,
-    "y[t][s v + j] = sum over inputs of x[t][i] (scale_i (C[c1(s, i)][j] + D[c2(s, i)][j]) + bias_i), C and D books of vectors of v"
-};
+static const tiny_op_row tinyi_row_vptq = TINYI_ROW_OF("vptq_matmul", TLLM_OP_VPTQ_MATMUL, TAKES(2, 2), GIVES(1),
+    PARAMS(tllm_vptq_params), FLAGS(TINY_OP_LOOSE),
+    SHAPE(tinyi_vptq_shape_rule), REFERENCE(tinyi_vptq_ref), FAST(tinyi_vptq_fast, tinyi_vptq_work),
+    COST(tinyi_vptq_cost), CASES(tinyi_vptq_cases), BOUND(TINY_BOUND_LINEAR, 8.0, 1.01), TERMS(tinyi_vptq_terms),
+    GRADIENT(NULL), KERNELS(tinyi_vptq_slots),
+    SAYS("y[t][s v + j] = sum over inputs of x[t][i] (scale_i (C[c1(s, i)][j] + D[c2(s, i)][j]) + bias_i), C and D books of vectors of v"));
 TINY_API const tiny_op_row *tllm_vptq_row(void) { return &tinyi_row_vptq; }
 
 TINY_API tiny_status tllm_vptq_matmul_as(tiny_ctx *ctx, const tiny_tensor *x, const tllm_vptq *q, tllm_vptq_form form, const tiny_tensor *y)
