@@ -2,7 +2,7 @@
  * it runs a few tokens, by itself and in a session
  *
  * The first byte chooses the model, those that tests/place.h finds and those of examples/models. The others are changes:
- * what (a number of a key, one of its items, a dimension, a type, a name, any byte before the data, bytes of the data), where, and to what.
+ * what (a number of a key, one of its items, a dimension, a type, a name, any byte before the data, bytes of the data, the end), where, and to what.
  * So the pass of each architecture is reached from the first input on, and what it trusts in a file is what the engine looks for.   */
 #include "tinyllm.h"
 #include "place.h"
@@ -20,7 +20,8 @@ enum { N_MODELS = sizeof names / sizeof *names, N_FIRST = 32, EDITS = 12 };
 /* first bytes from 160 on choose among the later ones, those of the corpus in order: more models leave each of its files its own */
 static unsigned model_of(unsigned first) { return first < 160 ? first % N_FIRST : N_FIRST + (first - 160) % (N_MODELS - N_FIRST); }
 
-typedef struct sample { int asked; unsigned char *bytes, *good; size_t n, head; tllm_gguf *view; } sample;      /* bytes: good with the changes */
+/* bytes: good with the changes, of which the first `left` are the file */
+typedef struct sample { int asked; unsigned char *bytes, *good; size_t n, head, left; tllm_gguf *view; } sample;
 
 static tiny_ctx *keeper;                    /* of the unchanged files */
 
@@ -73,7 +74,7 @@ static uint64_t number(bytes *b)
 }
 
 /* one change; those that hit nothing do nothing */
-static void change(const sample *s, bytes *b)
+static void change(sample *s, bytes *b)
 {
     const unsigned raw = take(b), what = raw % 7, where = take(b) | take(b) << 8;
     const uint64_t v = number(b);
@@ -81,6 +82,10 @@ static void change(const sample *s, bytes *b)
     const tllm_gguf_tensor *t = tllm_gguf_tensor_at(s->view, where % tllm_gguf_n_tensors(s->view));
     const size_t info = (size_t)((const unsigned char *)t->name.at - s->good) + t->name.n;  /* u32 rank, u64 dims, u32 type, u64 offset */
     size_t at = 0, width = 0;
+    if (raw >= 248 && raw < 252) {          /* the end is missing: of the head, or of the data */
+        s->left = (where | (size_t)take(b) << 16) % (raw < 250 ? s->head : s->n);
+        return;
+    }
     if (raw >= 252) {                       /* numbers and scales of weights */
         at = s->head + (where | (size_t)take(b) << 16) % (s->n - s->head);
         kit_put_le(s->bytes + at, v, s->n - at < 4 ? 1 : (size_t)1 << raw % 3);
@@ -188,6 +193,7 @@ static void target(tiny_ctx *ctx, const uint8_t *data, size_t size)
     tllm_gguf *g;
     tllm_model *model = NULL;
     tllm_vocab *v = NULL;
+    unsigned char *file, *cut = NULL;
     unsigned first, i;
     b.at = data;
     b.left = size;
@@ -196,8 +202,11 @@ static void target(tiny_ctx *ctx, const uint8_t *data, size_t size)
     if (!load(s, names[model_of(first)])) return;
     first = take(&b);
     if (!n_inputs++) (void)atexit(count);
+    s->left = s->n;
     for (i = 0; i < EDITS && b.left; i++) change(s, &b);
-    if (!tllm_gguf_open_memory(ctx, s->bytes, s->n, &g)) {
+    if (s->left < s->n && (cut = (unsigned char *)malloc(s->left ? s->left : 1)) == NULL) exit(2);
+    file = cut ? (unsigned char *)memcpy(cut, s->bytes, s->left) : s->bytes;
+    if (!tllm_gguf_open_memory(ctx, file, s->left, &g)) {
         int runs = 0;
         if (tllm_vocab_open(ctx, g, &v) && (v || !*tiny_ctx_message(ctx))) abort();
         if (!tllm_model_open(ctx, g, &model)) {
@@ -207,9 +216,10 @@ static void target(tiny_ctx *ctx, const uint8_t *data, size_t size)
         tllm_vocab_close(ctx, v);
         tllm_model_close(ctx, model);
         tllm_gguf_close(ctx, g);
-        if (runs) talk(ctx, s->bytes, s->n, first >> 2);
+        if (runs) talk(ctx, file, s->left, first >> 2);
     } else if (g || !*tiny_ctx_message(ctx)) abort();
     memcpy(s->bytes, s->good, s->n);
+    free(cut);
 }
 
 #define FUZZ_NAME "model"
