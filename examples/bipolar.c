@@ -11,7 +11,16 @@
 #include "options.h"
 #include <math.h>
 
-static const char usage[] = "usage: bipolar [--size N] [--rows M] [--weights P] [--activations Q] [--group G] [--seed S] [--threads N] [--target NAME]\n";
+static const char usage[] =
+    "bipolar [options]      products of few bits next to the product of floats: size, time, error\n"
+    "  --size N         inputs and outputs of the layer; 1024 without this\n"
+    "  --rows M         of inputs at once; 1 without this\n"
+    "  --weights P      bits of a weight, 1 to 8; without this 1, 2, 3, 4 and 8 are tried\n"
+    "  --activations Q  bits of an input, in the same way\n"
+    "  --group G        inputs that share a scale of the weights; a whole row without this\n"
+    "  --seed S         of weights and inputs; 1 without this\n"
+    "  --threads N      one per processor without this\n"
+    "  --target T       scalar, w128, neon, avx2, avx512, amx, reference; the best one without this\n";
 
 typedef struct product { tiny_ctx *ctx; const tllm_bipolar *w; tiny_tensor x, dense, y; int bits; } product;
 

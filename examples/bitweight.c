@@ -21,6 +21,7 @@ static const char usage[] =
     "  --zero-slot  a weight of 0 takes a cycle, too\n"
     "  --sync-k     lanes of sparse designs wait for each other at every k\n"
     "  --quiet      the whole model only, not each matrix\n"
+    "  --threads N  one per processor without this\n"
     "  --nest D     prints the loops of design D and what stands inside of them\n"
     "  --list       prints the designs\n";
 

@@ -19,6 +19,8 @@ static const char usage[] =
     "cache load MODEL FILE [--tables TABLES] [--n N]\n"
     "cache info FILE ...\n"
     "cache stream [--deadline S] [--tokens N] [--numbers N] [--recompute S] [--traces N] [--seed S]\n"
+    "  -o FILE          what is written: TABLES, or the cache\n"
+    "  --tables TABLES  that profile made; without this a file carries tables of its own\n"
     "  --level L        1 few bits, 2 without this, 3 more; 4: 8 bits, no differences\n"
     "  --chunk N        tokens of a chunk; 1500 without this\n"
     "  --n N            tokens to go on for; 64 without this\n"

@@ -11,7 +11,11 @@
 #define PROGRAM "fusemax"
 #include "options.h"
 
-static const char usage[] = "usage: fusemax FILE|1-pass|2-pass|deferred|3-pass [--fiber \"m1 m0\"] [RANK=SIZE ...]\n       fusemax --plan E F KEYS QUERIES [HEADS]\n";
+static const char usage[] =
+    "fusemax FILE|1-pass|2-pass|deferred|3-pass [RANK=SIZE ...] [options]     passes, live data and operations of a cascade of Einsums\n"
+    "fusemax --plan E F KEYS QUERIES [HEADS]\n"
+    "  --fiber RANKS    whose passes are counted; \"m1 m0\" without this where the text cuts a rank so, else m\n"
+    "  --plan           the best cascade and tile for this processor, by the model of the paper; E and F: numbers of a key and of a value\n";
 
 static int failed(const tiny_ctx *ctx) { return say(tiny_ctx_message(ctx)), 1; }
 

@@ -12,6 +12,16 @@
 #include "options.h"
 #include <math.h>
 
+static const char usage[] =
+    "needle [options]      a small vision transformer on small data, with and without suppressed trivial attention\n"
+    "  --seeds N        runs of each form, 1 to 100; 5 without this\n"
+    "  --first K        the first of these seeds; 1 without this\n"
+    "  --epochs E       times that all images are seen; 20 without this\n"
+    "  --strength R     length of what two tokens of an image get added; 3.5 without this\n"
+    "  --t T            attention weights up to this share of the largest of their row are trivial; 0.1 without this\n"
+    "  --s S            the factor of trivial weights at the start, which is learnt; 0.5 without this\n"
+    "  --threads N      one per processor without this\n";
+
 enum { SIDE = 8, TOKENS = SIDE * SIDE, WIDE = 16, CLASSES = 4, BLOCKS = 2, TRAIN = 500, TEST = 2000, SEEDS = 100 };
 
 typedef struct set { float x[(TRAIN + TEST) * WIDE * TOKENS]; int32_t label[TRAIN + TEST]; } set;
@@ -144,7 +154,7 @@ int main(int argc, char **argv)
     const option options[] = {
         A_WHOLE("--seeds", &c.seeds, 1, SEEDS), A_WHOLE("--first", &c.first, 0, 1e9), A_WHOLE("--epochs", &c.epochs, 1, 1e6), A_NUMBER("--strength", &c.strength, 0, 1e6), A_NUMBER("--t", &c.t, 0, 1e6),
         A_NUMBER("--s", &c.s, -1e6, 1e6), A_WHOLE("--threads", &cd.n_threads, 1, TINY_MAX_THREADS) };
-    READ_OPTIONS(argc, argv, "needle [--seeds 1..100] [--first K] [--epochs E] [--strength R] [--t T] [--s S] [--threads N]\n", options);
+    READ_OPTIONS(argc, argv, usage, options);
     data = (set *)malloc(sizeof *data);
     if (!data) return fputs("needle: no memory\n", stderr), 1;
     cd.log = hear;

@@ -17,6 +17,12 @@
 #include "options.h"
 #include <time.h>
 
+static const char usage[] =
+    "story [MODEL.gguf] [options]      a model tells stories of a generated language\n"
+    "  --seed S         of the first story; of the clock without this\n"
+    "  --stories N      one without this\n"
+    "  --machine        the targets of this machine, each against the reference\n";
+
 /* Words with blanks between them, printed as a book has them; and kept as they came. */
 typedef struct printer { char word[64], said[4096]; size_t n, n_said, column; int begins, quoted, behind_quote; } printer;
 
@@ -130,7 +136,7 @@ int main(int argc, char **argv)
     size_t made = 0;
     tiny_status st;
     const option options[] = { A_WORD("model", &given), A_SEED("--seed", &seed), A_WHOLE("--stories", &stories, 0, 1e6), A_FLAG("--machine", &tell_machine) };
-    READ_OPTIONS(argc, argv, "story [MODEL.gguf] [--seed S] [--stories N] [--machine]\n", options);
+    READ_OPTIONS(argc, argv, usage, options);
     if (given) path = given;
     memset(&desc, 0, sizeof desc);
     memset(&how, 0, sizeof how);

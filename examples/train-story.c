@@ -12,6 +12,7 @@
 
 static const char usage[] =
     "train-story --out MODEL.gguf [options]\n"
+    "  --out MODEL.gguf  the model; its checkpoint is MODEL.gguf.ckpt, the course of its loss MODEL.gguf.tsv\n"
     "  --config FILE     sizes and rates, key = value; examples/story.cfg is one\n"
     "  --seed S          first weights and stories; what the configuration says, or 1\n"
     "  --format F        of the matrices in the model file; Q8_0 without this\n"

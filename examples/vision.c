@@ -31,7 +31,19 @@ typedef struct run {
     double sum;
 } run;
 
-static const char usage[] = "usage: vision [--seeds N] [--seed FIRST] [--train IMAGES] [--test IMAGES] [--epochs N] [--tune EPOCHS] [--noise X] [--merge A,B,C,D] [--random] [--recursive]\n              [--picture FILE.pgm]\n";
+static const char usage[] =
+    "vision [options]      ten textures learnt by a small vision transformer, and again with fewer tokens\n"
+    "  --seeds N        networks that are trained; 3 without this\n"
+    "  --seed FIRST     the first of their seeds; 1 without this\n"
+    "  --train IMAGES   to learn from; 800 without this\n"
+    "  --test IMAGES    to be judged by; 500 without this\n"
+    "  --epochs N       times that all images are seen; 6 without this\n"
+    "  --tune EPOCHS    for what is tuned after the merge; 3 without this\n"
+    "  --noise X        deviation of the noise; 1 without this, pixels are about -1 to 1\n"
+    "  --merge A,B,C,D  pairs of tokens that each block merges; 28,16,9,5 without this\n"
+    "  --random         all but the head stays as it was drawn\n"
+    "  --recursive      blocks that run twice, with sliced and with whole attention, next to blocks that run once (SReT)\n"
+    "  --picture FILE   a .pgm of eight images, and below them what is left of their tokens\n";
 
 static double between(tiny_rng *r, double low, double high) { return low + (high - low) * tiny_rng_uniform64(r); }
 

@@ -14,6 +14,7 @@
 
 static const char usage[] =
     "vptq MODEL --text FILE [options]      MODEL: a GGUF file; FILE: text as the model will see it\n"
+    "  --text FILE       what the model reads, to know its inputs\n"
     "  --tensor NAME     this matrix, as blk.0.ffn_up.weight; all matrices of the layers without this\n"
     "  --v N             outputs of a vector, 1 to 16     (without --v and --k three settings are tried: 8 and 256, 4 and 256, 4 and 256 + 256)\n"
     "  --k N             vectors of the book, from 2 on\n"

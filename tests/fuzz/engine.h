@@ -5,7 +5,7 @@
  *     #define FUZZ_NAME "gguf"
  *     #include "engine.h"      last
  *
- *     build/fuzz/gguf-random SECONDS SEED FILE ...                                                                  */
+ *     build/fuzz/gguf-random SECONDS SEED FILE ...     for that long; 25000x in place of seconds: so many inputs     */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,7 +120,9 @@ static size_t fuzz_change(tiny_rng *r, unsigned char *p, size_t n, size_t room)
 
 int main(int argc, char **argv)
 {
-    double seconds = argc > 1 ? atof(argv[1]) : 10;
+    const char *far = argc > 1 ? argv[1] : "10";
+    const int counted = *far && far[strlen(far) - 1] == 'x';
+    const double most = atof(far);              /* inputs or seconds */
     tiny_rng r = tiny_rng_make(argc > 2 ? (uint64_t)atoll(argv[2]) : 1, 77);
     uint64_t start = tiny_now_ns();
     size_t n_seeds = argc > 3 ? (size_t)argc - 3 : 0, i, room = 1u << 18;
@@ -131,7 +133,7 @@ int main(int argc, char **argv)
         seeds[i] = fuzz_load(argv[i + 3]);
         (void)LLVMFuzzerTestOneInput(seeds[i].bytes, seeds[i].n);
     }
-    while ((double)(tiny_now_ns() - start) * 1e-9 < seconds) {
+    while ((counted ? (double)n : (double)(tiny_now_ns() - start) * 1e-9) < most) {
         const fuzz_seed *s = &seeds[n_seeds ? tiny_rng_u32(&r) % n_seeds : 0];
         unsigned char *work = (unsigned char *)malloc(room), *exact;
         size_t size = s->n;

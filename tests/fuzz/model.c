@@ -1,9 +1,9 @@
 /* tests/fuzz/model.c - a good model of each family with its numbers, names, types and shapes changed: it is refused with a sentence, or
  * it runs a few tokens, by itself and in a session
  *
- * The first byte chooses the model, those that tests/place.h finds. The others are changes:
- * what (a number of a key, one of its items, a dimension, a type, a name, any byte before the data), where, and to what. So the pass of each
- * architecture is reached from the first input on, and what it trusts in a file is what the engine looks for.            */
+ * The first byte chooses the model, those that tests/place.h finds and those of examples/models. The others are changes:
+ * what (a number of a key, one of its items, a dimension, a type, a name, any byte before the data, bytes of the data, the end), where, and to what.
+ * So the pass of each architecture is reached from the first input on, and what it trusts in a file is what the engine looks for.   */
 #include "tinyllm.h"
 #include "place.h"
 #include "llm/file/kit.h"
@@ -12,28 +12,31 @@ static const char *const names[] = {
     "llama", "mamba", "deepseek2", "bert", "gpt2", "gpt-oss-mxfp4", "qwen3next", "rwkv7-b", "rwkv6", "jamba", "mamba2-b", "falcon-h1", "gemma3n", "gemma4", "t5", "mixtral", "lfm2", "plamo2",
     "kimi-linear", "deepseek32", "llama4-b", "granitehybrid-moe", "nemotron_h", "modern-bert", "phi3", "bloom", "glm4moe", "minimax-m2", "qwen3-rerank", "smallthinker", "bitnet", "llama-q4_k",
     "hy_v3", "minimax-m3", "bailingmoe3", "bailingmoe3-lora", "kimi-k3", "kimi-k3-plain", "deepseek4", "granite_swa", "granite_swa-moe", "nanbeige", "nanbeige-skip", "plamo3",
-    "mellum", "afmoe", "mimo2", "step35", "laguna", "laguna-each"
+    "mellum", "afmoe", "mimo2", "step35", "laguna", "laguna-each",
+    "plm", "laguna-dense", "minimax-m3-dense", "step35-same", "llama-q4_0", "llama-q8_0", "llama-q4_k_m", "story", "story-small", "story-gla", "story-latent"
 };
 enum { N_MODELS = sizeof names / sizeof *names, N_FIRST = 32, EDITS = 12 };
 
-/* first bytes from 160 on choose among the later ones, so that the files of the corpus keep their model */
+/* first bytes from 160 on choose among the later ones, those of the corpus in order: more models leave each of its files its own */
 static unsigned model_of(unsigned first) { return first < 160 ? first % N_FIRST : N_FIRST + (first - 160) % (N_MODELS - N_FIRST); }
 
-typedef struct sample { int asked; unsigned char *bytes, *good; size_t n, head; tllm_gguf *view; } sample;      /* bytes: good with the changes */
+/* bytes: good with the changes, of which the first `left` are the file */
+typedef struct sample { int asked; unsigned char *bytes, *good; size_t n, head, left; tllm_gguf *view; } sample;
 
 static tiny_ctx *keeper;                    /* of the unchanged files */
 
 static int load(sample *s, const char *name)
 {
-    const char *place;
+    const char *place = "";
     size_t i;
     if (s->asked) return s->view != NULL;
     s->asked = 1;
     if (!keeper && tiny_ctx_open(NULL, &keeper)) abort();
-    for (i = 0; (place = t_place((int)i)) != NULL && !s->good; i++) {
+    for (i = 0; place && !s->good; i++) {
         char path[200];
         tiny_file f;
-        (void)snprintf(path, sizeof path, "%s/oracle/llm/%s.gguf", place, name);
+        place = t_place((int)i);
+        (void)snprintf(path, sizeof path, "%s%s/%s.gguf", place ? place : "examples/models", place ? "/oracle/llm" : "", name);
         if (tiny_file_open(keeper, path, &f)) continue;
         s->n = f.n_bytes;
         s->good = (unsigned char *)malloc(s->n);
@@ -71,14 +74,23 @@ static uint64_t number(bytes *b)
 }
 
 /* one change; those that hit nothing do nothing */
-static void change(const sample *s, bytes *b)
+static void change(sample *s, bytes *b)
 {
-    const unsigned what = take(b) % 7, where = take(b) | take(b) << 8;
+    const unsigned raw = take(b), what = raw % 7, where = take(b) | take(b) << 8;
     const uint64_t v = number(b);
     const tllm_meta *m = tllm_gguf_meta_at(s->view, where % tllm_gguf_n_meta(s->view));
     const tllm_gguf_tensor *t = tllm_gguf_tensor_at(s->view, where % tllm_gguf_n_tensors(s->view));
     const size_t info = (size_t)((const unsigned char *)t->name.at - s->good) + t->name.n;  /* u32 rank, u64 dims, u32 type, u64 offset */
     size_t at = 0, width = 0;
+    if (raw >= 248 && raw < 252) {          /* the end is missing: of the head, or of the data */
+        s->left = (where | (size_t)take(b) << 16) % (raw < 250 ? s->head : s->n);
+        return;
+    }
+    if (raw >= 252) {                       /* numbers and scales of weights */
+        at = s->head + (where | (size_t)take(b) << 16) % (s->n - s->head);
+        kit_put_le(s->bytes + at, v, s->n - at < 4 ? 1 : (size_t)1 << raw % 3);
+        return;
+    }
     switch (what) {
     case 0: case 1:
         if (m->item_type == TLLM_STRING || !m->count) return;
@@ -102,6 +114,12 @@ static void change(const sample *s, bytes *b)
     if (at <= s->head && width <= s->head - at) kit_put_le(s->bytes + at, v, width);
 }
 
+static unsigned long n_inputs, n_opened, n_ran, n_answered, n_said;  /* all; taken as models; run; gave numbers; wrote text in a session */
+static void count(void)
+{
+    fprintf(stderr, "model: %lu files, %lu refused, %lu opened, %lu ran, %lu to their numbers, %lu wrote\n", n_inputs, n_inputs - n_opened, n_opened, n_ran, n_answered, n_said);
+}
+
 /* 1: it was small enough to be run */
 static int run(tiny_ctx *ctx, const tllm_model *model, unsigned how)
 {
@@ -112,6 +130,7 @@ static int run(tiny_ctx *ctx, const tllm_model *model, unsigned how)
     tllm_state *s = NULL;
     size_t need = 0;
     float *out;
+    int answered = 0;
     memset(&d, 0, sizeof d);
     d.n_ctx = 6;
     d.n_page = 4;
@@ -121,14 +140,15 @@ static int run(tiny_ctx *ctx, const tllm_model *model, unsigned how)
     if (tllm_state_memory(ctx, model, &d, &need) || need > (size_t)1 << 26 || about.n_out > 1 << 16 || tllm_state_open(ctx, model, &d, &s)) return 0;
     out = (float *)malloc((size_t)about.n_out * 3 * sizeof *out + 1);
     if (!out) exit(2);
-    if (about.is_encoder || about.has_decoder || about.output != TLLM_LOGITS) (void)tllm_forward_all(s, token, 3, about.has_decoder ? NULL : out);
+    if (about.is_encoder || about.has_decoder || about.output != TLLM_LOGITS) answered = !tllm_forward_all(s, token, 3, about.has_decoder ? NULL : out) && !about.has_decoder;
     if (!about.is_encoder && about.output == TLLM_LOGITS) {
-        if (!tllm_forward(s, token, 3, 0, 1, out) && !tllm_seq_fork(s, 0, 1) && !tllm_forward(s, token, 1, 3, 1, out)) {
+        if (!tllm_forward(s, token, 3, 0, 1, out) && ++answered && !tllm_seq_fork(s, 0, 1) && !tllm_forward(s, token, 1, 3, 1, out)) {
             (void)tllm_seq_shift(s, 0, 1, 1);
             (void)tllm_state_trim(s, 2);
             (void)tllm_forward(s, token, 1, 5, 1, out);
         }
     }
+    n_answered += answered != 0;
     free(out);
     tllm_state_close(ctx, s);
     return 1;
@@ -154,7 +174,8 @@ static void talk(tiny_ctx *ctx, const unsigned char *bytes, size_t n, unsigned h
     if (tllm_session_open_memory(ctx, bytes, n, &d, &s)) return;
     tllm_model_about(tllm_session_model(s), &about);
     if (about.n_out <= 1 << 16 && about.n_vocab <= 1 << 20) {
-        if (tllm_generate(s, "an a", 4, &g, NULL) && !*tiny_ctx_message(ctx)) abort();
+        if (!tllm_generate(s, "an a", 4, &g, NULL)) n_said++;
+        else if (!*tiny_ctx_message(ctx)) abort();
         if (!tllm_session_feed(s, NULL, 0, &logits) && logits && about.n_vocab) last = logits[about.n_vocab - 1];     /* it is there */
         out = (float *)malloc((size_t)about.n_out * sizeof *out + 1);
         if (!out) exit(2);
@@ -164,9 +185,6 @@ static void talk(tiny_ctx *ctx, const unsigned char *bytes, size_t n, unsigned h
     tllm_session_close(s);
 }
 
-static unsigned long n_opened, n_ran;       /* files that were taken as models; those that were run */
-static void count(void) { fprintf(stderr, "model: %lu files opened, %lu ran\n", n_opened, n_ran); }
-
 static void target(tiny_ctx *ctx, const uint8_t *data, size_t size)
 {
     static sample samples[N_MODELS];
@@ -175,6 +193,7 @@ static void target(tiny_ctx *ctx, const uint8_t *data, size_t size)
     tllm_gguf *g;
     tllm_model *model = NULL;
     tllm_vocab *v = NULL;
+    unsigned char *file, *cut = NULL;
     unsigned first, i;
     b.at = data;
     b.left = size;
@@ -182,20 +201,25 @@ static void target(tiny_ctx *ctx, const uint8_t *data, size_t size)
     s = &samples[model_of(first)];
     if (!load(s, names[model_of(first)])) return;
     first = take(&b);
+    if (!n_inputs++) (void)atexit(count);
+    s->left = s->n;
     for (i = 0; i < EDITS && b.left; i++) change(s, &b);
-    if (!tllm_gguf_open_memory(ctx, s->bytes, s->n, &g)) {
+    if (s->left < s->n && (cut = (unsigned char *)malloc(s->left ? s->left : 1)) == NULL) exit(2);
+    file = cut ? (unsigned char *)memcpy(cut, s->bytes, s->left) : s->bytes;
+    if (!tllm_gguf_open_memory(ctx, file, s->left, &g)) {
         int runs = 0;
         if (tllm_vocab_open(ctx, g, &v) && (v || !*tiny_ctx_message(ctx))) abort();
         if (!tllm_model_open(ctx, g, &model)) {
-            if (!n_opened++) (void)atexit(count);
+            n_opened++;
             n_ran += (unsigned long)(runs = run(ctx, model, first));
         } else if (model || !*tiny_ctx_message(ctx)) abort();
         tllm_vocab_close(ctx, v);
         tllm_model_close(ctx, model);
         tllm_gguf_close(ctx, g);
-        if (runs) talk(ctx, s->bytes, s->n, first >> 2);
+        if (runs) talk(ctx, file, s->left, first >> 2);
     } else if (g || !*tiny_ctx_message(ctx)) abort();
-    memcpy(s->bytes, s->good, s->head);
+    memcpy(s->bytes, s->good, s->n);
+    free(cut);
 }
 
 #define FUZZ_NAME "model"

@@ -124,6 +124,7 @@ find "$dir/verdict" -type f | while read -r verdict; do grep -q '^red' "$verdict
 "$dir/faults-of" pick "$SEED" $((N * 2 + 40)) $(find src -name '*.c' -o -name '*.simd.h' | grep -v 'src/stitch' | sort) | grep "^[^$tab]*$tab[^$tab]*$ONLY" >"$dir/drawn"
 grep -v '^#' $here/listed.tsv | grep "^[^$tab]*$tab[^$tab]*$ONLY" >"$dir/listed"
 cat "$dir/listed" "$dir/drawn" >"$dir/faults"
+cut -f5 "$dir/listed" | tr ',' '\n' | sort -u | while read -r test; do [ -e "tests/$test.c" ] || echo "listed.tsv names a test that is not there: $test"; done
 echo "$(wc -l <"$dir/listed") listed faults and up to $N of seed $SEED, $JOBS at a time"
 cut -f1 "$dir/faults" | xargs -P "$JOBS" -n 1 sh $here/run.sh --compile
 # those that change the code: all of the list, the first N drawn
