@@ -16,7 +16,7 @@
 #include "core/safetensors.h"
 #include "core/file.h"
 #include "core/forget.h"
-#include "core/checkpoint.h"
+#include "core/box/checkpoint.h"
 #include "core/time.h"
 #include "core/net.h"
 #include "core/comm.h"

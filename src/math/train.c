@@ -4,7 +4,7 @@
 #include "math/train.h"
 #include "math/grad_inside.h"
 #include "math/table_inside.h"
-#include "core/checkpoint.h"
+#include "core/box/checkpoint.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -43,7 +43,7 @@ TINY_API tiny_status tiny_train(tiny_ctx *ctx, const tiny_train_desc *desc, tiny
 /* Rows sample[0..n) of dense data of any type, copied to the tape. */
 TINY_API tiny_tensor tiny_tape_rows(tiny_tape *tape, const tiny_tensor *data, const uint32_t *sample, tiny_idx n);
 
-/* Parameters by name, and the state of the optimiser where opt is not NULL (core/checkpoint.h). Loading wants every parameter
+/* Parameters by name, and the state of the optimiser where opt is not NULL (core/box/checkpoint.h). Loading wants every parameter
  * to be there, of the same type and shape. */
 TINY_API tiny_status tiny_params_save(tiny_ctx *ctx, const char *path, const tiny_param *params, size_t n, const tiny_optim *opt);
 TINY_API tiny_status tiny_params_load(tiny_ctx *ctx, const char *path, const tiny_param *params, size_t n, tiny_optim *opt);

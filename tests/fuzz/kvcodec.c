@@ -3,9 +3,10 @@
  * The first byte chooses: bit 0 tables or a chunk, bit 1 the checksum is put right first. The rest is the file. The tables that chunks
  * are read with are made here. After a change of the format the corpus is written anew:
  *
- *     cc -std=c99 -DKVCODEC_CORPUS -DTINYLLM_ALL -DTINYLLM_IMPLEMENTATION -I. -Itests tests/fuzz/kvcodec.c -o build/kvcodec-corpus -pthread -lm
+ *     cc -std=c99 -DKVCODEC_CORPUS -DTINYLLM_ALL -DTINYLLM_IMPLEMENTATION -I. -Itests -Itests/fuzz tests/fuzz/kvcodec.c -o build/kvcodec-corpus -pthread -lm
  *     build/kvcodec-corpus tests/fuzz/corpus/kvcodec                                                                     */
 #include "tinyllm.h"
+#include "boxed.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,6 +72,7 @@ static void spill(const char *folder, const char *name, int what, const void *by
 int main(int argc, char **argv)
 {
     tllm_kvcodec_desc d;
+    tiny_file f;
     void *bytes;
     size_t n;
     int level;
@@ -78,6 +80,9 @@ int main(int argc, char **argv)
     open_all();
     if (tllm_kvcodec_tables_pack(ctx, tables, &bytes, &n)) abort();
     spill(argv[1], "tables", 3, bytes, n);
+    if (tllm_kvcodec_tables_save(ctx, tables, "build/kvcodec-corpus.tmp") || tiny_file_open(ctx, "build/kvcodec-corpus.tmp", &f)) abort();
+    spill(argv[1], "box-tables", 3, f.bytes, f.n_bytes);
+    tiny_file_close(ctx, &f);
     for (level = 1; level <= TLLM_KVCODEC_LEVELS; level++) {
         char name[40];
         memset(&d, 0, sizeof d);
@@ -92,15 +97,6 @@ int main(int argc, char **argv)
     return 0;
 }
 #else
-static void seal(unsigned char *p, size_t n)
-{
-    uint32_t c = 0xffffffffu;
-    size_t i;
-    int k;
-    for (i = 0; i + 4 < n; i++) for (c ^= p[i], k = 0; k < 8; k++) c = c & 1 ? c >> 1 ^ 0xedb88320u : c >> 1;
-    for (i = 0; i < 4; i++) p[n - 4 + i] = (unsigned char)(~c >> 8 * i);
-}
-
 static void target(tiny_ctx *outer, const uint8_t *data, size_t size)
 {
     static unsigned char room[1 << 18];
@@ -111,7 +107,7 @@ static void target(tiny_ctx *outer, const uint8_t *data, size_t size)
     open_all();
     if (size < 1 || size > sizeof room) return;
     memcpy(room, data + 1, n);
-    if (data[0] & 2 && n >= 4) seal(room, n);
+    if (data[0] & 2) reseal(room, n, 4, 1);
     if (data[0] & 1) {
         tllm_kvcodec_tables *t;
         void *again;

@@ -3,10 +3,10 @@
  * The first byte chooses: bit 0 all sequences or one, bit 1 the checksum is put right first, bits 2 and 3 the format of keys and
  * values. The rest is the file. The model is made here, of one layer. After a change of the format the corpus is written anew:
  *
- *     cc -std=c99 -DSTATE_CORPUS -DTINYLLM_ALL -DTINYLLM_IMPLEMENTATION -I. -Itests tests/fuzz/state.c -o build/state-corpus -pthread -lm
+ *     cc -std=c99 -DSTATE_CORPUS -DTINYLLM_ALL -DTINYLLM_IMPLEMENTATION -I. -Itests -Itests/fuzz tests/fuzz/state.c -o build/state-corpus -pthread -lm
  *     build/state-corpus tests/fuzz/corpus/state                                                                         */
 #include "tinyllm.h"
-#include "llm/file/kit.h"
+#include "boxed.h"
 
 enum { D = 32, V = 40 };
 
@@ -94,7 +94,7 @@ int main(int argc, char **argv)
             feed(state[i], 0, all ? 3 : 5);
             if (all) feed(state[i], 1, 4);
             if (tllm_state_pack(state[i], all ? -1 : 0, NULL, 0, &bytes, &n)) abort();
-            (void)snprintf(path, sizeof path, "%s/%s-%s", argv[1], all ? "all" : "one", types[i].name);
+            (void)snprintf(path, sizeof path, "%s/box-%s-%s", argv[1], all ? "all" : "one", types[i].name);
             f = fopen(path, "wb");
             if (!f || fputc(i << 2 | 2 | all, f) == EOF || fwrite(bytes, 1, n, f) != n || fclose(f)) return 1;
             tiny_free(ctx, bytes);
@@ -116,7 +116,7 @@ static void target(tiny_ctx *outer, const uint8_t *data, size_t size)
     seq = data[0] & 1 ? -1 : 0;
     n = (tiny_idx)size - 1;
     memcpy(room, data + 1, (size_t)n);
-    if (data[0] & 2 && n >= 8) kit_put_le(room + n - 8, kit_xxh64(room, (size_t)n - 8), 8);
+    if (data[0] & 2) reseal(room, (size_t)n, 8, 0);
     tllm_state_clear(s);
     if (tllm_state_unpack(s, seq, room, (size_t)n, NULL, 0, NULL)) {
         if (!*tiny_ctx_message(ctx) || tllm_seq_length(s, 0) || tllm_seq_length(s, 1)) abort();

@@ -3,9 +3,10 @@
  * The first byte chooses: bit 0 the checksum is put right first, bit 1 the number of bytes in the head too, bits 2 and 3 what is done with a matrix that was refused: through the door
  * of the operation, which does not look at codes. The rest is the file. After a change of the format the corpus is written anew:
  *
- *     cc -std=c99 -DVPTQ_CORPUS -DTINYLLM_ALL -DTINYLLM_IMPLEMENTATION -I. -Itests tests/fuzz/vptq.c -o build/vptq-corpus -pthread -lm
+ *     cc -std=c99 -DVPTQ_CORPUS -DTINYLLM_ALL -DTINYLLM_IMPLEMENTATION -I. -Itests -Itests/fuzz tests/fuzz/vptq.c -o build/vptq-corpus -pthread -lm
  *     build/vptq-corpus tests/fuzz/corpus/vptq                                                                    */
 #include "tinyllm.h"
+#include "boxed.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,20 +39,20 @@ int main(int argc, char **argv)
         if (tllm_vptq_random(ctx, &d, all[i].rows, all[i].n, i, &q)) abort();
         f = fopen(path, "wb");
         if (!f || fputc(3, f) == EOF || fwrite(q.bytes, 1, q.n_bytes, f) != q.n_bytes || fclose(f)) abort();
+        if (i % 2) {                        /* every other one in a box too */
+            tiny_file in;
+            (void)snprintf(path, sizeof path, "%s/box-%s", argv[1], all[i].name);
+            if (tllm_vptq_save(ctx, &q, "build/vptq-corpus.tmp") || tiny_file_open(ctx, "build/vptq-corpus.tmp", &in)) abort();
+            f = fopen(path, "wb");
+            if (!f || fputc(1, f) == EOF || fwrite(in.bytes, 1, in.n_bytes, f) != in.n_bytes || fclose(f)) abort();
+            tiny_file_close(ctx, &in);
+        }
         tllm_vptq_close(ctx, &q);
     }
     tiny_ctx_close(ctx);
     return 0;
 }
 #else
-static void seal(unsigned char *p, size_t n)
-{
-    uint32_t c = 0xffffffffu;
-    size_t i;
-    int k;
-    for (i = 0; i + 4 < n; i++) for (c ^= p[i], k = 0; k < 8; k++) c = c & 1 ? c >> 1 ^ 0xedb88320u : c >> 1;
-    for (i = 0; i < 4; i++) p[n - 4 + i] = (unsigned char)(~c >> 8 * i);
-}
 static uint64_t number_at(const unsigned char *p, int n)
 {
     uint64_t x = 0;
@@ -97,9 +98,9 @@ static void target(tiny_ctx *ctx, const uint8_t *data, size_t size)
         for (i = 0; i < 3 * MOST; i++) x[i] = (float)((int)(i * 37 % 101) - 50) / 64.0f;
     }
     memcpy(room, data + 1, n);
-    if (data[0] & 2 && n >= 88)
+    if (data[0] & 2 && n >= 88 && room[0] == 'T')
         for (i = 0; i < 8; i++) room[64 + i] = (unsigned char)((uint64_t)n >> 8 * i);
-    if (data[0] & 1 && n >= 4) seal(room, n);
+    if (data[0] & 1) reseal(room, n, 4, 1);
     if (tllm_vptq_open(ctx, room, n, &q)) {
         if (!*tiny_ctx_message(ctx) || q.bytes || q.block) abort();
         if (!(data[0] & 12) || n < 88) return;

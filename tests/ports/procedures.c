@@ -19,6 +19,22 @@ static void hash_floats(const float *x, size_t n)
         hash_bits(u, 4);
     }
 }
+static void hash_bytes(const void *p, size_t n);
+/* the body of a box of tiles in the form that was written, and recorded, before there were boxes */
+static void hash_older(const void *box, size_t n)
+{
+    const unsigned char *body = (const unsigned char *)box + 192, head[13] = "TINYCSL\0\1\0\0";
+    uint32_t c = 0xffffffffu;
+    size_t i;
+    int k;
+    for (i = 0; i < 12 + n; i++) for (c ^= i < 12 ? head[i] : body[i - 12], k = 0; k < 8; k++) c = c & 1 ? c >> 1 ^ 0xedb88320u : c >> 1;
+    hash_bytes(head, 12);
+    hash_bytes(body, n);
+    for (c = ~c, i = 0; i < 4; i++, c >>= 8) {
+        const unsigned char byte = (unsigned char)c;
+        hash_bytes(&byte, 1);
+    }
+}
 static void hash_bytes(const void *p, size_t n)
 {
     size_t i;
@@ -121,7 +137,7 @@ static tiny_status packed(tiny_ctx *ctx, uint64_t seed, float *w, int *n)
         if (st) break;
         st = tllm_csl_pack(ctx, &csl, &bytes, &n_bytes);
         if (!st) {
-            hash_bytes(bytes, n_bytes);
+            hash_older(bytes, 36 + tllm_csl_bytes(&csl));
             tiny_free(ctx, bytes);
         }
         tllm_csl_free(ctx, &csl);

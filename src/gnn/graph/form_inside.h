@@ -2,6 +2,7 @@
 #ifndef TINYI_GRAPH_FORM_H
 #define TINYI_GRAPH_FORM_H
 #include "gnn/graph/graph_inside.h"
+#include "core/box/box_inside.h"
 TINYI_C_BEGIN
 
 typedef enum tinyi_form { TINYI_FORM_EDGES, TINYI_FORM_MARKET, TINYI_FORM_NPY, TINYI_FORM_ZIP, TINYI_FORM_GZIP, TINYI_FORM_TGRAPH } tinyi_form;
@@ -18,9 +19,10 @@ TINYI_FN tiny_status tinyi_read_pairs_shape(tiny_ctx *ctx, const char *name, con
 TINYI_FN int tinyi_read_node(const tiny_tensor *t, tiny_idx i, int32_t *v);
 TINYI_FN tiny_status tinyi_read_pairs_fail(tiny_ctx *ctx, const char *name, tiny_idx i);       /* edge i names no node */
 
-/* .tgraph: where the parts begin, and the size of the file; 0: it does not fit this machine. Its first 64 bytes. */
+/* .tgraph: where the parts begin in the body of the box, and its size; 0: it does not fit this machine. Its first 64 bytes. */
 #define TINYI_TGRAPH_WEIGHTS 1u
 #define TINYI_TGRAPH_NUMBERS 2u
+TINYI_UNUSED static const tinyi_box_kind tinyi_tgraph_box = { "graph", ".tgraph file", 2, "tgraph\r\n", 1, 0, 0, 64 };
 TINYI_FN int tinyi_tgraph_plan(uint64_t n, uint64_t m, uint32_t flags, size_t part[4], size_t *total);
 TINYI_FN void tinyi_tgraph_head(unsigned char head[64], uint32_t flags, uint64_t n_dst, uint64_t n_src, uint64_t m, uint64_t total);
 

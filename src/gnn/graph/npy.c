@@ -444,8 +444,7 @@ TINY_API tiny_status tgnn_array_write(tiny_ctx *ctx, const char *path, const tin
     if (!path) return tinyi_fail(ctx, TINY_E_ARGUMENT, "npy: a file to write needs a path");
     memset(bytes, ' ', n_head);
     memcpy(bytes, "\x93NUMPY\1\0", 8);
-    bytes[8] = (unsigned char)((n_head - 10) & 255);
-    bytes[9] = (unsigned char)((n_head - 10) >> 8);
+    tinyi_put_le16(bytes + 8, (unsigned)(n_head - 10));
     memcpy(bytes + 10, head, (size_t)n);
     bytes[n_head - 1] = '\n';
     st = tinyi_out_open(ctx, path, &out);

@@ -1,13 +1,13 @@
 /* src/gnn/graph/read.c - the readers of graphs
  *
  * Formats  Matrix Market: R. Boisvert, R. Pozo, K. Remington, "The Matrix Market Exchange Formats", NISTIR 5935, 1996.
- *          .tgraph, all numbers little-endian:
- *              0   "tgraph\r\n"                     8 bytes
- *              8   u32 version (1), u32 flags       1 weights, 2 numbers of edges
+ *          .tgraph, a box "graph 2" (core/box/box_inside.h); its body, all numbers little-endian:
+ *              0   12 zeros, u32 flags              1 weights, 2 numbers of edges
  *              16  u64 destinations n, u64 sources, u64 edges m
- *              40  u64 bytes of the file, 16 zeros
+ *              40  u64 bytes of the body, 16 zeros
  *              64  i64 offset[n + 1], i32 source[m], f32 weight[m], i64 number[m]; each begins at a multiple of 64, zeros between;
  *                  the sources of a destination ascend
+ *              older: the same without a box, and "tgraph\r\n", u32 1 in place of the 12 zeros
  * Checks   Every count is compared with the bytes that are there before anything is taken; what is read goes through the checks of
  *          tgnn_graph_make, a mapped file through tiny_sparse_check. A mapped file that changes between calls cannot lead one
  *          outside its arrays: they look at the numbers that they use. One that changes within a call: docs/limits.md.
@@ -20,7 +20,7 @@
 #include "gnn/graph/npy.h"
 #include "gnn/graph/words_inside.h"
 #include "gnn/graph/form_inside.h"
-#include "core/bytes.h"
+#include "core/box/box_inside.h"
 #include "core/half_inside.h"
 
 /* Edges on the way from a file; e has the matrix' own size where the file says it, nodes: sources and destinations at least. */
@@ -270,7 +270,7 @@ static tiny_status tinyi_scipy_read(tiny_ctx *ctx, const char *name, const unsig
 
 /* ---- ours */
 
-static size_t tinyi_tgraph_up(size_t n) { return (n + 63) / 64 * 64; }
+static size_t tinyi_tgraph_up(size_t n) { return TINYI_BOX_UP(n, 64); }
 
 int tinyi_tgraph_plan(uint64_t n, uint64_t m, uint32_t flags, size_t part[4], size_t *total)
 {
@@ -288,9 +288,7 @@ void tinyi_tgraph_head(unsigned char head[64], uint32_t flags, uint64_t n_dst, u
     tinyi_writer w;
     memset(head, 0, 64);
     w.at = head;
-    w.n = 0;
-    tinyi_wr_bytes(&w, "tgraph\r\n", 8);
-    tinyi_wr(&w, 1, 4);
+    w.n = 12;
     tinyi_wr(&w, flags, 4);
     tinyi_wr(&w, n_dst, 8);
     tinyi_wr(&w, n_src, 8);
@@ -323,19 +321,20 @@ tiny_status tinyi_read_far(tiny_ctx *ctx, const char *name, int32_t most, uint64
 /* keep: the file that the bytes are of, when the graph may use them in place */
 static tiny_status tinyi_tgraph_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, const tgnn_graph_desc *desc, tiny_file *keep, tgnn_graph **out)
 {
-    tinyi_cursor c = tinyi_cursor_make(bytes, n_bytes);
+    tinyi_cursor c;
     const unsigned char *skip;
-    uint32_t version, flags;
-    uint64_t n_dst, n_src, m, size, p;
+    uint32_t flags = 0;
+    uint64_t n_dst = 0, n_src = 0, m = 0, size = 0, p;
     size_t part[4], total;
     tiny_sparse a;
     char says[TINYI_MESSAGE_BYTES];
-    tiny_status st;
-    if (!tinyi_rd_bytes(&c, 8, &skip) || !tinyi_rd_u32(&c, &version) || !tinyi_rd_u32(&c, &flags) || !tinyi_rd_u64(&c, &n_dst) || !tinyi_rd_u64(&c, &n_src) ||
-        !tinyi_rd_u64(&c, &m) || !tinyi_rd_u64(&c, &size) || !tinyi_rd_bytes(&c, 16, &skip))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: a .tgraph file ends in its head", name);
-    if (version != 1 || flags & ~(TINYI_TGRAPH_WEIGHTS | TINYI_TGRAPH_NUMBERS))
-        return tinyi_fail(ctx, TINY_E_VERSION, "%s: version %lu with flags 0x%lx of the .tgraph format, this is version 1", name, (unsigned long)version, (unsigned long)flags);
+    int old;
+    tiny_status st = tinyi_box_body(ctx, name, &tinyi_tgraph_box, bytes, n_bytes, 0, &c, &old);
+    if (st) return st;
+    bytes = c.at;
+    n_bytes = c.left;
+    (void)(tinyi_rd_bytes(&c, 12, &skip) && tinyi_rd_u32(&c, &flags) && tinyi_rd_u64(&c, &n_dst) && tinyi_rd_u64(&c, &n_src) && tinyi_rd_u64(&c, &m) && tinyi_rd_u64(&c, &size));
+    if (flags & ~(TINYI_TGRAPH_WEIGHTS | TINYI_TGRAPH_NUMBERS)) return tinyi_fail(ctx, TINY_E_VERSION, "%s: flags 0x%lx of the .tgraph format; up to 0x3 are known", name, (unsigned long)flags);
     if (n_src > 0x7fffffffu || !tinyi_tgraph_plan(n_dst, m, flags, part, &total))
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %llu destinations, %llu sources, %llu edges", name, (unsigned long long)n_dst, (unsigned long long)n_src, (unsigned long long)m);
     if (size != total || n_bytes != total)
@@ -460,7 +459,7 @@ static tiny_status tinyi_graph_again(tiny_ctx *ctx, const char *name, tgnn_graph
 tinyi_form tinyi_read_form(const unsigned char *bytes, size_t n)
 {
     tinyi_word first;
-    if (n >= 8 && !memcmp(bytes, "tgraph\r\n", 8)) return TINYI_FORM_TGRAPH;
+    if (tinyi_box_is(bytes, n) || (n >= 8 && !memcmp(bytes, tinyi_tgraph_box.magic, 8))) return TINYI_FORM_TGRAPH;
     if (n >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b) return TINYI_FORM_GZIP;
     if (n >= 6 && !memcmp(bytes, "\x93NUMPY", 6)) return TINYI_FORM_NPY;
     if (n >= 6 && !memcmp(bytes, "PK\3\4", 4)) return TINYI_FORM_ZIP;
@@ -560,7 +559,7 @@ TINY_API tiny_status tgnn_graph_read(tiny_ctx *ctx, const char *path, const tgnn
 
 TINY_API tiny_status tgnn_graph_write(tiny_ctx *ctx, const char *path, const tgnn_graph *g)
 {
-    unsigned char *bytes;
+    unsigned char *box, *bytes;
     const tiny_sparse *a;
     tinyi_writer w;
     size_t part[4], total;
@@ -573,8 +572,9 @@ TINY_API tiny_status tgnn_graph_write(tiny_ctx *ctx, const char *path, const tgn
     a = &g->in;
     flags = (a->value ? TINYI_TGRAPH_WEIGHTS : 0) | (a->source ? TINYI_TGRAPH_NUMBERS : 0);
     if (!tinyi_tgraph_plan((uint64_t)a->n_rows, (uint64_t)a->n, flags, part, &total)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: %lld edges are too many for a file", (long long)a->n);
-    bytes = (unsigned char *)tiny_alloc(ctx, total);
-    if (!bytes) return tiny_ctx_status(ctx);
+    box = (unsigned char *)tiny_alloc(ctx, TINYI_BOX_BYTES(total));
+    if (!box) return tiny_ctx_status(ctx);
+    bytes = box + TINYI_BOX_FRONT;
     memset(bytes, 0, total);
     tinyi_tgraph_head(bytes, flags, (uint64_t)a->n_rows, (uint64_t)a->n_cols, (uint64_t)a->n, (uint64_t)total);
     w.n = 0;
@@ -583,8 +583,9 @@ TINY_API tiny_status tgnn_graph_write(tiny_ctx *ctx, const char *path, const tgn
     for (w.at = bytes + part[1], w.n = 0, p = 0; p < a->n; p++) tinyi_wr(&w, (uint32_t)a->col[p], 4);
     for (w.at = bytes + part[2], w.n = 0, p = 0; a->value && p < a->n; p++) tinyi_wr(&w, tinyi_f32_bits(a->value[p]), 4);
     for (w.at = bytes + part[3], w.n = 0, p = 0; a->source && p < a->n; p++) tinyi_wr(&w, (uint64_t)a->source[p], 8);
-    st = tiny_file_write(ctx, path, bytes, total);
-    tiny_free(ctx, bytes);
+    tinyi_box_seal(&tinyi_tgraph_box, box, total);
+    st = tiny_file_write(ctx, path, box, TINYI_BOX_BYTES(total));
+    tiny_free(ctx, box);
     return st;
 }
 

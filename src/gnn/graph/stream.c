@@ -550,7 +550,7 @@ static tiny_status tinyi_bulk_last(tinyi_bulk *c, tinyi_bulk_rows *w, int only)
     return st ? st : tinyi_bulk_close(c, w, (int64_t)c->info.n_dst);
 }
 
-/* what is left in the parts, and zeros up to the next one */
+/* what is left in the parts, and zeros up to the next one; part and total as in the file */
 static tiny_status tinyi_bulk_ends(tinyi_bulk *c, tinyi_bulk_rows *w, const size_t part[4], size_t total)
 {
     static const unsigned char zero[64] = { 0 };
@@ -566,13 +566,33 @@ static tiny_status tinyi_bulk_ends(tinyi_bulk *c, tinyi_bulk_rows *w, const size
     return st;
 }
 
+/* the end of the box, for which the file is read once more: its parts were not written one after the other */
+static tiny_status tinyi_bulk_seal(tinyi_bulk *c, uint64_t total)
+{
+    unsigned char end[TINYI_BOX_END];
+    tinyi_hash hash;
+    tinyi_in in;
+    size_t n = c->n_room;
+    tiny_status st = tinyi_out_look(c->ctx, &c->out, &in);
+    tinyi_hash_start(&hash);
+    while (!st && n == c->n_room) {
+        st = tinyi_in_read(c->ctx, &in, c->room, c->n_room, &n);
+        if (!st) tinyi_hash_add(&hash, c->room, n);
+    }
+    tinyi_in_close(&in);
+    if (!st && hash.n_bytes != total) st = tinyi_bulk_changed(c);
+    if (!st) st = tinyi_out_seek(c->ctx, &c->out, total);
+    tinyi_box_end(2, total + TINYI_BOX_END, &hash, end);
+    return st ? st : tinyi_out_add(c->ctx, &c->out, end, sizeof end);
+}
+
 /* the number of edges is known before the last merge only where each edge stays one */
 static int tinyi_bulk_twice(const tinyi_bulk *c) { return c->d.duplicates != TINY_DUPLICATES_KEEP || c->d.add_loops; }
 
 static tiny_status tinyi_bulk_write(tinyi_bulk *c, const char *out)
 {
     tinyi_bulk_rows w;
-    unsigned char head[64];
+    unsigned char front[TINYI_BOX_FRONT], head[64];
     size_t part[4], total;
     uint32_t flags;
     int k;
@@ -589,10 +609,14 @@ static tiny_status tinyi_bulk_write(tinyi_bulk *c, const char *out)
     if (!st) st = tinyi_out_open(c->ctx, out, &c->out);
     if (st) return st;
     tinyi_tgraph_head(head, flags, (uint64_t)c->info.n_dst, (uint64_t)c->info.n_src, (uint64_t)w.m, (uint64_t)total);
-    st = tinyi_out_add(c->ctx, &c->out, head, sizeof head);
-    for (k = 0; k < 4; k++) w.part[k].place = part[k];
+    tinyi_box_front(&tinyi_tgraph_box, total, front);
+    st = tinyi_out_add(c->ctx, &c->out, front, sizeof front);
+    if (!st) st = tinyi_out_add(c->ctx, &c->out, head, sizeof head);
+    for (k = 0; k < 4; k++) w.part[k].place = part[k] += TINYI_BOX_FRONT;
+    total += TINYI_BOX_FRONT;
     if (!st) st = tinyi_bulk_last(c, &w, 0);
     if (!st) st = tinyi_bulk_ends(c, &w, part, total);
+    if (!st) st = tinyi_bulk_seal(c, total);
     if (!st) st = tinyi_bulk_heard(c, 1.0);
     if (!st) return tinyi_out_finish(c->ctx, &c->out);
     tinyi_out_abandon(c->ctx, &c->out);

@@ -114,6 +114,7 @@ enum {
 #define TINYI_LM_T_TYPES            0x200u
 #define TINYI_LM_T_MAY_POSITIONS    0x400u  /* position_embd is taken where it is */
 #define TINYI_LM_T_CAP_30           0x800u  /* final_logit_softcapping where the key is missing */
+#define TINYI_LM_T_MASK_STRIPS      0x1000u /* its tokenizer: <mask> takes the white space in front of it along */
 
 /* numbers that a file of this architecture may name; in files of all others they are passed over, as in llama.cpp: converters
  * copy what a configuration says, whether the model reads it or not */
@@ -273,9 +274,9 @@ static const tinyi_lm_arch tinyi_lm_archs[] TINYI_UNUSED = {
     ROW(rwkv7, "rwkv7",        LN,  NONE,   M(RELU2),    M(PRE),      M(RWKV7), 0, M(NEVER),              0, 0, F(CHANNEL), T(EMBD_NORM), 0)
     ROW(bert, "bert",         LN,  NONE,   M(GELU),     M(POST),     ATTN,                               0, A(ENCODER), F(PLAIN), T(EMBD_NORM) | T(POSITIONS) | T(HIDDEN) | T(NO_OUTPUT_NORM) | T(TYPES), 0)
     ROW(nomic_bert, "nomic-bert",   LN,  HALVES, M(SILU),     M(POST),     ATTN,                               0, A(ENCODER), 0, T(EMBD_NORM) | T(HIDDEN) | T(NO_OUTPUT_NORM), 0)
-    ROW(nomic_bert_moe, "nomic-bert-moe", LN, HALVES, M(GELU),    M(POST),     ATTN,                               0, A(ENCODER), F(PLAIN), T(EMBD_NORM) | T(HIDDEN) | T(NO_OUTPUT_NORM), 0)
+    ROW(nomic_bert_moe, "nomic-bert-moe", LN, HALVES, M(GELU),    M(POST),     ATTN,                               0, A(ENCODER), F(PLAIN), T(EMBD_NORM) | T(HIDDEN) | T(NO_OUTPUT_NORM) | T(MASK_STRIPS), 0)
     ROW(jina_bert_v2, "jina-bert-v2", LN,  NONE,   M(GELU),     M(POST),     ATTN,                               0, A(ENCODER) | A(ALIBI), 0, T(EMBD_NORM) | T(HIDDEN) | T(NO_OUTPUT_NORM), 0)
-    ROW(jina_bert_v3, "jina-bert-v3", LN,  HALVES, M(GELU),     M(POST),     ATTN,                               0, A(ENCODER), F(PLAIN), T(EMBD_NORM) | T(HIDDEN) | T(NO_OUTPUT_NORM), 0)
+    ROW(jina_bert_v3, "jina-bert-v3", LN,  HALVES, M(GELU),     M(POST),     ATTN,                               0, A(ENCODER), F(PLAIN), T(EMBD_NORM) | T(HIDDEN) | T(NO_OUTPUT_NORM) | T(MASK_STRIPS), 0)
     ROW(eurobert, "eurobert",     RMS, HALVES, M(SILU),     M(PRE),      ATTN,                               0, A(ENCODER), 0, T(HIDDEN), 0)
     ROW(modern_bert, "modern-bert",  LN,  HALVES, M(GELU),     M(PRE),      ATTN,                               -3, A(ENCODER) | A(FIRST_NO_NORM) | A(LOCAL_10000), 0, T(EMBD_NORM) | T(HIDDEN), K(LOCAL_BASE))
     ROW(t5, "t5",           RMS, NONE,   M(GELU),     M(PRE),      ATTN,                               0, A(SCALE_ONE) | A(RELATIVE), F(PLAIN), T(T5), 0)

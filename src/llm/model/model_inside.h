@@ -12,6 +12,7 @@
 #include "llm/model/model.h"
 #include "llm/model/rotated.h"
 #include "llm/block/format.h"
+#include "core/bytes.h"
 #include "core/file.h"
 #include "core/hash_inside.h"
 TINYI_C_BEGIN
@@ -374,6 +375,8 @@ TINYI_FN void tinyi_lm_hash_u64(tinyi_hash *h, uint64_t v);
 /* of the model and its adapters, as saved states carry it */
 TINYI_FN const tinyi_pool *tinyi_lm_pool_at(const tllm_state *s, tiny_idx layer, int k);     /* 0 keys, 1 values, 2 keys of an indexer */
 TINYI_FN uint64_t tinyi_lm_fingerprint(const tllm_state *s);
+/* what tllm_state_pack has written, in front of it: u32 what, ... (save.c) */
+TINYI_FN tiny_status tinyi_lm_saved_body(tiny_ctx *ctx, const char *where, const void *bytes, size_t n_bytes, int no_checksum, tinyi_cursor *body);
 TINYI_FN int tinyi_lm_long_rope(const tllm_state *s);     /* its keys are turned as those of long contexts */
 TINYI_FN tiny_idx tinyi_lm_seq_room(const tllm_state *s, tiny_idx seq);
 /* Pages that were computed with other weights than those of the next call are not found by tllm_seq_share from here on. */

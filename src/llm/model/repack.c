@@ -1,10 +1,12 @@
 /* src/llm/model/repack.c - the matrices of a model with eight rows side by side (llm/block/eight.h), in memory or in a file beside the model
  *
- * File     all little endian
- *          0   8 bytes "tinyeigh"; u32 version (1); u32 rows side by side (8); u64 matrices; u64 bytes of the file
- *          32  for each matrix, in the order in which the model holds them: u32 format; u32 matrices in it (experts); u64 numbers of a row; u64 rows; u64 where
+ * File     a box "eight-rows 2" (core/box/box_inside.h); its body, all little endian
+ *          0   u32 rows side by side (8); u64 matrices; u64 bytes of the body
+ *          20  for each matrix, in the order in which the model holds them: u32 format; u32 matrices in it (experts); u64 numbers of a row; u64 rows; u64 where
  *              its bytes begin, a multiple of 64; u64 how many; u64 checksum of the bytes that it was made of; u64 checksum of its own
- *          then u64 checksum of all bytes before it (core/hash_inside.h); zeros to a multiple of 64; the matrices
+ *          then u64 checksum of all bytes of the body before it (core/hash_inside.h); zeros to a multiple of 64; the matrices
+ *          Older: 8 bytes "tinyeigh", u32 1, the same, where places and the checksum count from the start of the file.
+ *          The checksum of the box is left to whoever wants it: those of the matrices are computed by all threads.
  * It is compared with the model number by number, and both checksums of every matrix are computed anew, before any of it is used: each open reads model and
  * form once. A file that does not fit is made again, or refused; one that is not empty and does not begin like ours is never written over. Which target wrote it
  * does not matter: the layout is one for all.
@@ -13,10 +15,8 @@
 #include "llm/model/model_inside.h"
 #include "llm/file/store_inside.h"
 #include "llm/block/eight.h"
-#include "core/bytes.h"
-#include "core/file.h"
+#include "core/box/box_inside.h"
 #include "core/forget.h"
-#include "core/hash_inside.h"
 #include "core/state_inside.h"
 #include <string.h>
 #ifndef TINY_NO_STDIO
@@ -35,10 +35,10 @@ TINYI_FN void tinyi_lm_eights_free(tiny_ctx *ctx, tllm_model *m) { (void)ctx; (v
 TINYI_FN void tinyi_lm_eight_unpack(const tinyi_lm_w *w, tiny_idx row, float *y) { (void)w; (void)row; (void)y; }
 #else
 
-#define TINYI_LM_EIGHT_VERSION 1
-#define TINYI_LM_EIGHT_HEAD 32
+#define TINYI_LM_EIGHT_HEAD 20
 #define TINYI_LM_EIGHT_RECORD 56
-static const char tinyi_lm_eight_magic[8] = { 't', 'i', 'n', 'y', 'e', 'i', 'g', 'h' };
+#define TINYI_LM_EIGHT_OLD 12               /* bytes in front of the head, in the older form */
+static const tinyi_box_kind tinyi_lm_eight_box = { "eight-rows", "repacked model", 2, "tinyeigh", 1, TINYI_LM_EIGHT_OLD, 0, TINYI_LM_EIGHT_HEAD };
 
 typedef struct tinyi_lm_eight {             /* one matrix */
     tinyi_lm_w *w;
@@ -165,15 +165,17 @@ static tiny_status tinyi_lm_eight_make(tinyi_lm_eights *e)
 
 /* ---- the file ---------------------------------------------------------------------------------------------------- */
 
-static size_t tinyi_lm_eight_data(const tinyi_lm_eights *e) { return (TINYI_LM_EIGHT_HEAD + e->n * TINYI_LM_EIGHT_RECORD + 8 + 63) & ~(size_t)63; }
+/* where the matrices begin: in the body, or in a file of the older form */
+static size_t tinyi_lm_eight_data(const tinyi_lm_eights *e, int old) 
+{
+    return TINYI_BOX_UP((old ? (size_t)TINYI_LM_EIGHT_OLD : 0) + TINYI_LM_EIGHT_HEAD + e->n * TINYI_LM_EIGHT_RECORD + 8, 64);
+}
 
 /* head and records, without the checksum behind them */
 static void tinyi_lm_eight_head(const tinyi_lm_eights *e, tinyi_writer *o)
 {
-    const size_t data = tinyi_lm_eight_data(e);
+    const size_t data = tinyi_lm_eight_data(e, 0);
     size_t i;
-    tinyi_wr_bytes(o, tinyi_lm_eight_magic, sizeof tinyi_lm_eight_magic);
-    tinyi_wr(o, TINYI_LM_EIGHT_VERSION, 4);
     tinyi_wr(o, 8, 4);
     tinyi_wr(o, e->n, 8);
     tinyi_wr(o, data + e->bytes, 8);
@@ -192,10 +194,10 @@ static void tinyi_lm_eight_head(const tinyi_lm_eights *e, tinyi_writer *o)
 
 static tiny_status tinyi_lm_eight_write(tinyi_lm_eights *e, const char *path)
 {
-    const size_t data = tinyi_lm_eight_data(e), step = (size_t)1 << 24;
+    const size_t data = tinyi_lm_eight_data(e, 0), step = (size_t)1 << 24;
     unsigned char *head;
     tinyi_writer o;
-    tinyi_out out;
+    tinyi_box box;
     size_t i;
     tiny_status st = tinyi_lm_eight_sum(e, NULL);
     if (!st) st = tinyi_lm_eight_sum(e, e->base);
@@ -207,36 +209,36 @@ static tiny_status tinyi_lm_eight_write(tinyi_lm_eights *e, const char *path)
     o.n = 0;
     tinyi_lm_eight_head(e, &o);
     tinyi_wr(&o, tinyi_hash_of(head, o.n), 8);
-    st = tinyi_out_open(e->ctx, path, &out);
-    if (!st) {
-        st = tinyi_out_add(e->ctx, &out, head, data);
-        for (i = 0; i < e->bytes && !st; i += step) st = tinyi_out_add(e->ctx, &out, e->base + i, TINYI_MIN(step, e->bytes - i));
-        if (!st) st = tinyi_out_finish(e->ctx, &out);
-        else tinyi_out_abandon(e->ctx, &out);
-    }
+    st = tinyi_box_open(e->ctx, &box, path, &tinyi_lm_eight_box, data + e->bytes);
+    if (!st) st = tinyi_box_add(e->ctx, &box, head, data);
+    for (i = 0; i < e->bytes && !st; i += step) st = tinyi_box_add(e->ctx, &box, e->base + i, TINYI_MIN(step, e->bytes - i));
+    st = tinyi_box_done(e->ctx, &box, st);
     tiny_free(e->ctx, head);
     return st;
 }
 
-/* Is f what e would write? The sentence says what is wrong. Sets the checksums of e. */
-static tiny_status tinyi_lm_eight_check(tinyi_lm_eights *e, const tiny_file *f, const char *path)
+/* Is f what e would write? The sentence says what is wrong. Sets the checksums of e; *first: the matrices. */
+static tiny_status tinyi_lm_eight_check(tinyi_lm_eights *e, const tiny_file *f, const char *path, const unsigned char **first)
 {
-    const size_t data = tinyi_lm_eight_data(e);
-    tinyi_cursor c = tinyi_cursor_make(f->bytes, f->n_bytes);
-    const unsigned char *magic;
-    uint32_t version, rows, format, n_mat;
-    uint64_t n, bytes, n_in, n_out, at, size, made_of, own, sum;
+    const unsigned char *base;              /* what places count from */
+    size_t data, n_base;
+    tinyi_cursor c;
+    uint32_t rows = 0, format, n_mat;
+    uint64_t n = 0, bytes = 0, n_in, n_out, at, size, made_of, own, sum;
     char name[TINYI_SHOW];
     size_t i;
-    tiny_status st;
+    int old;
     tiny_ctx *ctx = e->ctx;
-    if (!tinyi_rd_bytes(&c, 8, &magic) || memcmp(magic, tinyi_lm_eight_magic, 8)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: no repacked model: it does not begin with \"tinyeigh\"; what is something else is not written over", path);
-    if (!tinyi_rd_u32(&c, &version) || !tinyi_rd_u32(&c, &rows) || !tinyi_rd_u64(&c, &n) || !tinyi_rd_u64(&c, &bytes)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: ends within its first 32 bytes", path);
-    if (version != TINYI_LM_EIGHT_VERSION || rows != 8)
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: version %lu of a layout of %lu rows; version %d of 8 rows is known here", path, (unsigned long)version, (unsigned long)rows, TINYI_LM_EIGHT_VERSION);
+    tiny_status st = tinyi_box_body(ctx, path, &tinyi_lm_eight_box, f->bytes, f->n_bytes, 1, &c, &old);
+    if (st) return st;
+    data = tinyi_lm_eight_data(e, old);
+    base = old ? f->bytes : c.at;
+    n_base = old ? f->n_bytes : c.left;
+    (void)(tinyi_rd_u32(&c, &rows) && tinyi_rd_u64(&c, &n) && tinyi_rd_u64(&c, &bytes));       /* the shortest body has them */
+    if (rows != 8) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: a layout of %lu rows; 8 rows are known here", path, (unsigned long)rows);
     if (n != e->n) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: has %llu matrices, the model has %zu to repack", path, (unsigned long long)n, e->n);
-    if (bytes != (uint64_t)data + e->bytes || f->n_bytes != data + e->bytes)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: has %zu bytes and says %llu; this model would fill %zu", path, f->n_bytes, (unsigned long long)bytes, data + e->bytes);
+    if (bytes != (uint64_t)data + e->bytes || n_base != data + e->bytes)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: has %zu bytes and says %llu; this model would fill %zu", path, n_base, (unsigned long long)bytes, data + e->bytes);
     for (i = 0; i < e->n; i++) {
         tinyi_lm_eight *k = &e->list[i];
         const tinyi_lm_w *w = k->w;
@@ -250,15 +252,16 @@ static tiny_status tinyi_lm_eight_check(tinyi_lm_eights *e, const tiny_file *f, 
         k->made_of = made_of;
         k->own = own;
     }
-    at = f->n_bytes - c.left;
-    if (!tinyi_rd_u64(&c, &sum) || sum != tinyi_hash_of(f->bytes, (size_t)at))
+    at = (uint64_t)(c.at - base);
+    if (!tinyi_rd_u64(&c, &sum) || sum != tinyi_hash_of(base, (size_t)at))
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the checksum of its first %llu bytes is another: the file was changed", path, (unsigned long long)at);
     {                                       /* all checksums anew, beside those that were read */
         tinyi_lm_eight *list = e->list;
         e->list = (tinyi_lm_eight *)tinyi_alloc(ctx, e->n, sizeof *e->list);
         if (!e->list) { e->list = list; return tiny_ctx_status(ctx); }
         memcpy(e->list, list, e->n * sizeof *list);
-        st = tinyi_lm_eight_sum(e, f->bytes + data);
+        *first = base + data;
+        st = tinyi_lm_eight_sum(e, *first);
         if (!st) st = tinyi_lm_eight_sum(e, NULL);
         for (i = 0; i < e->n && !st; i++) {
             if (e->list[i].own != list[i].own)
@@ -293,6 +296,7 @@ TINY_API tiny_status tllm_model_repack(tiny_ctx *ctx, tllm_model *m, const tllm_
     tinyi_lm_eights e;
     tinyi_lm_load ld;
     tiny_file file = tiny_file_memory(NULL, 0);
+    const unsigned char *base = NULL;
     size_t i;
     int found = 0, written = 0;
     tiny_status st = tinyi_ctx_check(ctx);
@@ -319,8 +323,8 @@ TINY_API tiny_status tllm_model_repack(tiny_ctx *ctx, tllm_model *m, const tllm_
     if (!st && path && tinyi_lm_eight_there(path)) {
         int ours;
         st = tiny_file_open(ctx, path, &file);
-        ours = !st && (!file.n_bytes || (file.n_bytes >= 8 && !memcmp(file.bytes, tinyi_lm_eight_magic, 8)));
-        if (!st) st = tinyi_lm_eight_check(&e, &file, path);
+        ours = !st && (!file.n_bytes || tinyi_box_says(&tinyi_lm_eight_box, file.bytes, file.n_bytes));
+        if (!st) st = tinyi_lm_eight_check(&e, &file, path, &base);
         found = !st;
         if (st) tiny_file_close(ctx, &file);
         if (st && ours && st != TINY_E_CANCELLED && st != TINY_E_MEMORY && !desc->refuse) st = TINY_OK;     /* made again */
@@ -334,7 +338,7 @@ TINY_API tiny_status tllm_model_repack(tiny_ctx *ctx, tllm_model *m, const tllm_
         }
     }
     if (!st) {
-        const unsigned char *base = found ? file.bytes + tinyi_lm_eight_data(&e) : e.base;
+        if (!found) base = e.base;
         for (i = 0; i < e.n; i++) {
             const tinyi_lm_eight *k = &e.list[i];
             *k->t = *k->w->t;

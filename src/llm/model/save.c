@@ -1,27 +1,24 @@
 /* src/llm/model/save.c - a state as bytes, and back
  *
- * Layout   all little endian
- *          0   8 bytes "tinystat"; u32 version (2); u32 what: 0 one sequence, 1 all
- *          16  u64 fingerprint of the model; u32 format of keys, u32 format of values; u32 n_layer; u32 rope of long contexts (0, 1)
- *          40  u64 floats of recurrent state; u32 sequences; u32 tokens of an encoder; u64 tokens kept beside
- *          64  i32 for each token kept beside
+ * Body     of a box "state 3" (core/box/box_inside.h), all little endian
+ *          0   u32 what: 0 one sequence, 1 all; u64 fingerprint of the model; u32 format of keys, u32 format of values; u32 n_layer;
+ *              u32 rope of long contexts (0, 1)
+ *          28  u64 floats of recurrent state; u32 sequences; u32 tokens of an encoder; u64 tokens kept beside
+ *          52  i32 for each token kept beside
  *          then for each sequence: u64 cells, i32 position for each, f32 recurrent state, and for each layer with pages the
  *          rows of its keys, values and indexer keys, cell by cell, in their format; then, where there is an encoder, for
  *          each layer the keys and values that the decoder looks at, f32
- *          end u64 checksum of all bytes before it (core/hash_inside.h)
+ * Older    8 bytes "tinystat", u32 2, the same body, u64 checksum of all bytes before it; version 1 had another checksum and fingerprint
  * Numbers are compared with what the bytes could hold, and everything with the state, before anything is written: a refused file changes
  * nothing. The fingerprint covers the shape of the model, its routes and the rank of a cut one, samples of its weights and of the
  * adapters that are merged or attached when it is saved, with their strength; not each number of them.                                                                 */
 #include "llm/model/model_inside.h"
-#include "core/bytes.h"
-#include "core/file.h"
-#include "core/hash_inside.h"
+#include "core/box/box_inside.h"
 #include "core/half_inside.h"
 #include <string.h>
 
-#define TINYI_LM_SAVE_HEAD 64
-#define TINYI_LM_SAVE_VERSION 2             /* 1 had another checksum and fingerprint */
-static const char tinyi_lm_save_magic[8] = { 't', 'i', 'n', 'y', 's', 't', 'a', 't' };
+#define TINYI_LM_SAVE_HEAD 52
+static const tinyi_box_kind tinyi_lm_save_box = { "state", "saved state", 3, "tinystat", 2, 12, 8, TINYI_LM_SAVE_HEAD };
 
 TINYI_FN void tinyi_lm_hash_u64(tinyi_hash *h, uint64_t v)
 {
@@ -122,8 +119,6 @@ static void tinyi_lm_put_all(tinyi_writer *o, const tllm_state *s, tiny_idx seq,
 {
     const tiny_idx first = seq < 0 ? 0 : seq, end = seq < 0 ? s->n_seq : seq + 1;
     tiny_idx i;
-    for (i = 0; i < 8; i++) tinyi_wr(o, (unsigned char)tinyi_lm_save_magic[i], 1);
-    tinyi_wr(o, TINYI_LM_SAVE_VERSION, 4);
     tinyi_wr(o, seq < 0, 4);
     tinyi_wr(o, o->at ? tinyi_lm_fingerprint(s) : 0, 8);
     tinyi_wr(o, (uint32_t)s->type_k->id, 4);
@@ -158,19 +153,20 @@ static tiny_status tinyi_lm_save_check(tllm_state *s, tiny_idx seq)
 TINY_API tiny_status tllm_state_pack(tllm_state *s, tiny_idx seq, const int32_t *tokens, tiny_idx n_tokens, void **bytes, size_t *n_bytes)
 {
     tinyi_writer o;
+    unsigned char *box;
     tiny_status st = tinyi_lm_save_check(s, seq);
     if (bytes) *bytes = NULL;
     if (st) return st;
     if (!bytes || !n_bytes || n_tokens < 0 || (n_tokens && !tokens)) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: packing a state needs a place for the bytes and their count", s->m->path);
     memset(&o, 0, sizeof o);
     tinyi_lm_put_all(&o, s, seq, tokens, n_tokens);
-    *n_bytes = o.n + 8;
-    o.at = (unsigned char *)tiny_alloc(s->ctx, o.n + 8);
-    if (!o.at) return tiny_ctx_status(s->ctx);
+    if (!(box = (unsigned char *)tiny_alloc(s->ctx, TINYI_BOX_BYTES(o.n)))) return tiny_ctx_status(s->ctx);
+    o.at = box + TINYI_BOX_FRONT;
     o.n = 0;
     tinyi_lm_put_all(&o, s, seq, tokens, n_tokens);
-    tinyi_wr(&o, tinyi_hash_of(o.at, o.n), 8);
-    *bytes = o.at;
+    tinyi_box_seal(&tinyi_lm_save_box, box, o.n);
+    *bytes = box;
+    *n_bytes = TINYI_BOX_BYTES(o.n);
     return TINY_OK;
 }
 
@@ -234,28 +230,30 @@ TINYI_FN tiny_idx tinyi_lm_seq_room(const tllm_state *s, tiny_idx seq)
     return room;
 }
 
-/* Everything is looked at, nothing is touched; c stands behind the tokens afterwards. */
-static tiny_status tinyi_lm_unpack_check(tllm_state *s, tiny_idx seq, const unsigned char *bytes, size_t n_bytes, tinyi_cursor *after, tiny_idx *n_tokens, tiny_idx *n_encoded)
+TINYI_FN tiny_status tinyi_lm_saved_body(tiny_ctx *ctx, const char *where, const void *bytes, size_t n_bytes, int no_checksum, tinyi_cursor *body)
+{
+    int old;
+    return tinyi_box_body(ctx, where, &tinyi_lm_save_box, bytes, n_bytes, no_checksum, body, &old);
+}
+
+typedef struct tinyi_lm_saved { tiny_idx n_tokens, n_encoded, n_seq; tinyi_cursor tokens, after; } tinyi_lm_saved;
+
+/* Everything is looked at, nothing is touched. */
+static tiny_status tinyi_lm_unpack_check(tllm_state *s, tiny_idx seq, const void *bytes, size_t n_bytes, tinyi_lm_saved *o)
 {
     const tinyi_lm_w *table = s->m->top.w[TINYI_T_POSITION_EMBD];
     const size_t cell = tinyi_lm_cell_bytes(s);
-    const unsigned char *magic, *skip;
-    tinyi_cursor c = tinyi_cursor_make(bytes, n_bytes), end;
-    uint32_t version = 0, what = 0, type_k = 0, type_v = 0, n_layer = 0, rope = 0, n_seq = 0, encoded = 0, v = 0;
-    uint64_t print = 0, kept = 0, tokens = 0, sum = 0, n;
+    const unsigned char *skip;
+    tinyi_cursor c;
+    uint32_t what = 0, type_k = 0, type_v = 0, n_layer = 0, rope = 0, n_seq = 0, encoded = 0, v = 0;
+    uint64_t print = 0, kept = 0, tokens = 0, n;
     tiny_idx blocks = 0, room, i, j;
     size_t cross = 0;
-    if (n_bytes < TINYI_LM_SAVE_HEAD + 8 || !tinyi_rd_bytes(&c, 8, &magic) || memcmp(magic, tinyi_lm_save_magic, 8))
-        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: %zu bytes that are no saved state", s->m->path, n_bytes);
-    (void)(tinyi_rd_u32(&c, &version) && tinyi_rd_u32(&c, &what) && tinyi_rd_u64(&c, &print) && tinyi_rd_u32(&c, &type_k) && tinyi_rd_u32(&c, &type_v) &&
-           tinyi_rd_u32(&c, &n_layer) && tinyi_rd_u32(&c, &rope) && tinyi_rd_u64(&c, &kept) && tinyi_rd_u32(&c, &n_seq) && tinyi_rd_u32(&c, &encoded) && tinyi_rd_u64(&c, &tokens));
-    if (version != TINYI_LM_SAVE_VERSION)
-        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: a saved state of version %u, this header knows version %d", s->m->path, (unsigned)version, TINYI_LM_SAVE_VERSION);
-    end = tinyi_cursor_make(bytes + n_bytes - 8, 8);
-    (void)tinyi_rd_u64(&end, &sum);
-    if (sum != tinyi_hash_of(bytes, n_bytes - 8))
-        return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: the saved state is damaged or cut: its checksum does not agree", s->m->path);
-    c.left -= 8;
+    tiny_status st = tinyi_lm_saved_body(s->ctx, s->m->path, bytes, n_bytes, 0, &c);
+    memset(o, 0, sizeof *o);
+    if (st) return st;
+    (void)(tinyi_rd_u32(&c, &what) && tinyi_rd_u64(&c, &print) && tinyi_rd_u32(&c, &type_k) && tinyi_rd_u32(&c, &type_v) && tinyi_rd_u32(&c, &n_layer) &&
+           tinyi_rd_u32(&c, &rope) && tinyi_rd_u64(&c, &kept) && tinyi_rd_u32(&c, &n_seq) && tinyi_rd_u32(&c, &encoded) && tinyi_rd_u64(&c, &tokens));
     if (print != tinyi_lm_fingerprint(s) || n_layer != (uint32_t)s->m->n_layer || kept != (uint64_t)s->n_kept)
         return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: the saved state belongs to another model, or to other adapters than those of now", s->m->path);
     if (type_k != (uint32_t)s->type_k->id || type_v != (uint32_t)s->type_v->id)
@@ -269,9 +267,10 @@ static tiny_status tinyi_lm_unpack_check(tllm_state *s, tiny_idx seq, const unsi
         return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: the saved state has %u sequences, this one has room for %td", s->m->path, (unsigned)n_seq, seq < 0 ? s->n_seq : 1);
     if (encoded > (uint32_t)s->n_ctx || (encoded && !s->m->n_enc))
         return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: the saved state looks at %u tokens of an encoder, this one has room for %td", s->m->path, (unsigned)encoded, s->m->n_enc ? s->n_ctx : 0);
+    o->tokens = c;
     if (tokens > (uint64_t)s->n_ctx * (uint64_t)s->n_seq || !tinyi_rd_bytes(&c, (size_t)tokens * 4, &skip))
         return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: the saved state keeps %llu tokens beside, more than its bytes or this state hold", s->m->path, (unsigned long long)tokens);
-    *after = c;
+    o->after = c;
     for (i = 0; i < (tiny_idx)n_seq; i++) {
         int64_t before = -1;
         if (!tinyi_rd_u64(&c, &n) || n > (uint64_t)s->n_ctx || !tinyi_count_fits(&c, n, cell) || c.left - (size_t)n * cell < (size_t)s->n_kept * 4)
@@ -291,46 +290,47 @@ static tiny_status tinyi_lm_unpack_check(tllm_state *s, tiny_idx seq, const unsi
     room = seq < 0 ? s->pages.n_block : tinyi_lm_seq_room(s, seq);
     if (blocks > room)
         return tinyi_fail(s->ctx, TINY_E_WORKSPACE, "%s: the saved state wants %td pages of %td tokens, there are %td", s->m->path, blocks, s->pages.block, room);
-    *n_tokens = (tiny_idx)tokens;
-    *n_encoded = (tiny_idx)encoded;
+    o->n_tokens = (tiny_idx)tokens;
+    o->n_encoded = (tiny_idx)encoded;
+    o->n_seq = (tiny_idx)n_seq;
     return TINY_OK;
 }
 
 TINY_API tiny_status tllm_state_unpack(tllm_state *s, tiny_idx seq, const void *bytes, size_t n_bytes, int32_t *tokens, tiny_idx room, tiny_idx *n_tokens)
 {
+    tinyi_lm_saved o;
     tinyi_cursor c, t;
-    tiny_idx i, n = 0, encoded = 0;
+    tiny_idx i, n;
     uint32_t v = 0;
     tiny_status st = tinyi_lm_save_check(s, seq);
     if (n_tokens) *n_tokens = 0;
     if (st) return st;
     if (!bytes) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: there are no bytes of a saved state", s->m->path);
-    st = tinyi_lm_unpack_check(s, seq, (const unsigned char *)bytes, n_bytes, &c, &n, &encoded);
+    st = tinyi_lm_unpack_check(s, seq, bytes, n_bytes, &o);
     if (st) return st;
+    n = o.n_tokens;
+    c = o.after;
     if (tokens && n > room) return tinyi_fail(s->ctx, TINY_E_WORKSPACE, "%s: the saved state keeps %td tokens beside, there is room for %td", s->m->path, n, room);
-    t = tinyi_cursor_make((const unsigned char *)bytes + TINYI_LM_SAVE_HEAD, (size_t)n * 4);
-    for (i = 0; i < n; i++) {
+    for (i = 0, t = o.tokens; i < n; i++) {
         (void)tinyi_rd_u32(&t, &v);
         if (v >= (uint32_t)s->m->n_vocab)
             return tinyi_fail(s->ctx, TINY_E_FORMAT, "%s: token %td beside the saved state is %u, the vocabulary has %td", s->m->path, i, (unsigned)v, s->m->n_vocab);
     }
-    t = tinyi_cursor_make((const unsigned char *)bytes + TINYI_LM_SAVE_HEAD, (size_t)n * 4);
-    for (i = 0; i < n && tokens; i++) {
+    for (i = 0, t = o.tokens; i < n && tokens; i++) {
         (void)tinyi_rd_u32(&t, &v);
         tokens[i] = (int32_t)v;
     }
     if (n_tokens) *n_tokens = n;
     if (seq < 0) {
-        const tiny_idx n_seq = (tiny_idx)tinyi_le32((const unsigned char *)bytes + 48);
         tllm_state_clear(s);
-        for (i = 0; i < n_seq; i++) tinyi_lm_get_seq(&c, s, i);
+        for (i = 0; i < o.n_seq; i++) tinyi_lm_get_seq(&c, s, i);
     } else tinyi_lm_get_seq(&c, s, seq);
     for (i = 0; i < s->m->n_layer && s->m->n_enc; i++) {
         const tinyi_lm_layer *l = &s->m->layer[i];
-        tinyi_lm_get_floats(&c, s->held[i].cross_k, encoded * l->n_kv * l->d_k);
-        tinyi_lm_get_floats(&c, s->held[i].cross_v, encoded * l->n_kv * l->d_v);
+        tinyi_lm_get_floats(&c, s->held[i].cross_k, o.n_encoded * l->n_kv * l->d_k);
+        tinyi_lm_get_floats(&c, s->held[i].cross_v, o.n_encoded * l->n_kv * l->d_v);
     }
-    s->n_encoded = encoded;
+    s->n_encoded = o.n_encoded;
     return TINY_OK;
 }
 

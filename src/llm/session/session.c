@@ -1,5 +1,6 @@
 /* src/llm/session/session.c - the loop around the model: feed, sample, print */
 #include "llm/session/session_inside.h"
+#include "llm/model/model_inside.h"
 #include "core/bytes.h"
 #include "core/state_inside.h"
 #include "core/time.h"
@@ -233,12 +234,13 @@ TINY_API tiny_status tllm_session_save(tllm_session *s, const char *path)
 TINY_API tiny_status tllm_session_load(tllm_session *s, const char *path)
 {
     tiny_file f;
+    tinyi_cursor c;
+    const unsigned char *skip;
     tiny_idx n = 0;
     tiny_status st = s ? tiny_file_open(s->ctx, path, &f) : TINY_E_ARGUMENT;
     if (st) return st;
-    if (f.n_bytes >= 72) {                  /* a text as long as its sequence, at positions 0, 1, ...: else nothing is touched */
-        tinyi_cursor c = tinyi_cursor_make(f.bytes + 56, f.n_bytes - 64);
-        const unsigned char *skip;
+    st = tinyi_lm_saved_body(s->ctx, path, f.bytes, f.n_bytes, 1, &c);
+    if (!st && tinyi_rd_bytes(&c, 44, &skip)) {     /* a text as long as its sequence, at positions 0, 1, ...: else nothing is touched */
         uint64_t kept = 0, cells = 0;
         uint32_t last = 0;
         if (tinyi_rd_u64(&c, &kept) && kept <= (uint64_t)s->n_ctx && tinyi_rd_bytes(&c, (size_t)kept * 4, &skip) && tinyi_rd_u64(&c, &cells) && cells <= (uint64_t)s->n_ctx) {

@@ -3,6 +3,7 @@
  * What files leave open follows the engine that most of them are made for: its defaults for special tokens, and the texts
  * by which it knows tokens that end an answer.                                                                          */
 #include "llm/token/parts_inside.h"
+#include "llm/model/arch_inside.h"
 #include "core/time.h"
 #include <string.h>
 
@@ -155,11 +156,11 @@ static void tinyi_vocab_strips(tllm_vocab *v, tllm_text name, tllm_text arch)
     static const char *const end[] = { "</s>", NULL };
     static const char *const mask[] = { "<mask>", NULL };
     static const char *const modern[] = { "[MASK]", NULL };
+    const tinyi_lm_arch *row = tinyi_lm_arch_find(arch.at, arch.n);
     const char *pre = v->pre ? v->pre->name : "";
     size_t i;
     int32_t id = -1;
-    if (!strcmp(pre, "jina-v2-de") || !strcmp(pre, "jina-v2-es") || !strcmp(pre, "jina-v2-code") || tinyi_vocab_holds(arch, "nomic-bert-moe") ||
-        tinyi_vocab_holds(arch, "jina-bert-v3")) {
+    if (!strcmp(pre, "jina-v2-de") || !strcmp(pre, "jina-v2-es") || !strcmp(pre, "jina-v2-code") || (row && row->top & TINYI_LM_T_MASK_STRIPS)) {
         id = tinyi_vocab_first(v, mask);
     } else if (tinyi_vocab_holds(name, "phi-3") || tinyi_vocab_holds(name, "phi3")) {
         for (i = 0; i < v->n; i++)

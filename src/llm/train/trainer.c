@@ -13,7 +13,7 @@
 #include "llm/train/story.h"
 #include "llm/block/format.h"
 #include "core/state_inside.h"
-#include "core/checkpoint.h"
+#include "core/box/checkpoint.h"
 #include "math/table_inside.h"
 #include "math/optim.h"
 #include "math/elem.h"

@@ -42,7 +42,7 @@ static void test_good(void)
         { "good.tsv", 5, 1, 0, 1 }, { "good-crlf.txt", 5, 0, 0, 1 }, { "good.csv", 5, 0, 0, 1 }, { "good.mtx", 6, 1, 0, 1 }, { "good-csr.npz", 6, 1, 1, 0 },
         { "good-csc.npz", 6, 1, 1, 0 }, { "good-coo.npz", 6, 1, 0, 1 }, { "good-edges.npz", 5, 0, 0, 1 }, { "good-index.npy", 5, 0, 0, 1 },
         { "good-big-endian.npy", 5, 0, 0, 1 }, { "good-fortran.npy", 5, 0, 0, 1 }, { "good.tsv.gz", 5, 1, 0, 1 }, { "good-two.tsv.gz", 5, 1, 0, 1 },
-        { "good-stored.tsv.gz", 5, 1, 0, 1 }, { "good.tgraph", 6, 1, 0, 1 }
+        { "good-stored.tsv.gz", 5, 1, 0, 1 }, { "good.tgraph", 6, 1, 0, 1 }, { "good-box.tgraph", 6, 1, 0, 1 }
     };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 2);
     tgnn_graph *g;
@@ -136,10 +136,11 @@ static void test_bad(void)
         { "bad-edges-2e61.tgraph", "2305843009213693952 edges" },
         { "bad-edges-2e31.tgraph", "6 nodes and 2147483648 edges need" },
         { "bad-nodes-2e32.tgraph", "4294967296 destinations" },
-        { "bad-version-2.tgraph", "version 2 with flags 0x3" },
-        { "bad-flags.tgraph", "version 1 with flags 0x8" },
+        { "bad-version-2.tgraph", "version 2 of the older form" },
+        { "bad-flags.tgraph", "flags 0x8 of the .tgraph format" },
         { "bad-one-byte-more.tgraph", "its head says 320, it has 321" },
-        { "bad-head.tgraph", "a .tgraph file ends in its head" }
+        { "bad-head.tgraph", "cut off: a body of 40 bytes" }, { "bad-box-cut.tgraph", "damaged or cut: its 400 bytes" },
+        { "bad-box-of-tiles.tgraph", "this is \"csl 2\" and no .tgraph file" }
     };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     tgnn_graph *g;
@@ -175,7 +176,7 @@ static size_t load(const char *name, unsigned char *b, size_t room)
 /* every prefix and every flipped bit: an answer or a sentence, within the memory that a file may make us take */
 static void test_cut_and_flipped(void)
 {
-    static const char *const names[] = { "good.tsv", "good.mtx", "good-coo.npz", "good-index.npy", "good.tsv.gz", "good-dynamic.gz", "good.tgraph" };
+    static const char *const names[] = { "good.tsv", "good.mtx", "good-coo.npz", "good-index.npy", "good.tsv.gz", "good-dynamic.gz", "good.tgraph", "good-box.tgraph" };
     tiny_ctx *ctx = t_ctx(TINY_TARGET_AUTO, 1);
     unsigned char *b = (unsigned char *)t_keep(8192);
     size_t i, k, n;
@@ -213,7 +214,7 @@ static void test_cut_and_flipped(void)
 
 static void test_no_memory(void)
 {
-    static const char *const names[] = { "good.tsv", "good.mtx", "good-csr.npz", "good-two.tsv.gz", "good.tgraph", "good-edges.npz" };
+    static const char *const names[] = { "good.tsv", "good.mtx", "good-csr.npz", "good-two.tsv.gz", "good.tgraph", "good-box.tgraph", "good-edges.npz" };
     static unsigned char b[8192];
     size_t i, n;
     for (i = 0; i < T_COUNT(names); i++) {
@@ -254,15 +255,15 @@ static void test_written_and_read(void)
     T_OK(tgnn_graph_make(ctx, &e, NULL, &g));
     T_OK(tgnn_graph_write(ctx, "t-read.tgraph", g));
     {
-        unsigned char *want = (unsigned char *)t_keep(512), *got = (unsigned char *)t_keep(512);
+        unsigned char *want = (unsigned char *)t_keep(512), *got = (unsigned char *)t_keep(1024);
         size_t n = load("good.tgraph", want, 512), m = 0;
         FILE *f = fopen("t-read.tgraph", "rb");
         if (f) {
-            m = fread(got, 1, 512, f);
+            m = fread(got, 1, 1024, f);
             (void)fclose(f);
         }
-        T_EQ_INT(m, n);                     /* byte for byte what the description says */
-        if (m == n) T_SAME(got, want, n);
+        T_EQ_INT(m, 192 + n + 32);          /* the body of the box, byte for byte what the description says */
+        if (m == 192 + n + 32) T_SAME(got + 192 + 12, want + 12, n - 12);
     }
     T_OK(tgnn_graph_read(ctx, "t-read.tgraph", NULL, &h));
     a = tgnn_graph_in(g);

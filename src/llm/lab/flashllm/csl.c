@@ -9,19 +9,17 @@
 #include <string.h>
 #include "llm/lab/flashllm/csl.h"
 #include "llm/lab/flashllm/flash_inside.h"
-#include "core/bytes.h"
-#include "core/file.h"
+#include "core/box/box_inside.h"
 #include "core/half_inside.h"
-#include "core/hash_inside.h"
 #include "core/state_inside.h"
 #include "core/thread.h"
 #include "math/sort.h"
 
 #define TINYI_CSL_MOST (128 * TLLM_CSL_WIDE)    /* places of the largest tile */
 #define TINYI_CSL_BANKS 32
-#define TINYI_CSL_HEAD 48                       /* bytes before the offsets */
+#define TINYI_CSL_HEAD 36
+static const tinyi_box_kind tinyi_csl_box = { "csl", "matrix of tiles", 2, "TINYCSL", 1, 12, 4, TINYI_CSL_HEAD };
 
-static const unsigned char tinyi_csl_magic[8] = { 'T', 'I', 'N', 'Y', 'C', 'S', 'L', 0 };
 
 static tiny_idx tinyi_csl_high(int profile) { return profile == TLLM_CSL_PUBLISHED ? 128 : 64; }
 
@@ -463,7 +461,8 @@ TINY_API tiny_status tllm_csl_decode(tiny_ctx *ctx, const tllm_csl *a, const tin
 TINY_API tiny_status tllm_csl_pack(tiny_ctx *ctx, const tllm_csl *a, void **bytes, size_t *n)
 {
     tinyi_writer w;
-    size_t room, i;
+    unsigned char *box;
+    size_t i;
     tiny_idx t;
     tiny_status st = tinyi_ctx_check(ctx);
     if (bytes) *bytes = NULL;
@@ -471,12 +470,10 @@ TINY_API tiny_status tllm_csl_pack(tiny_ctx *ctx, const tllm_csl *a, void **byte
     if (!st) st = tinyi_csl_check(ctx, "csl_pack", a);
     if (st) return st;
     if (!bytes || !n) return tinyi_fail(ctx, TINY_E_ARGUMENT, "csl_pack: a place for the bytes and one for their number are needed");
-    room = TINYI_CSL_HEAD + tllm_csl_bytes(a) + 4;
-    w.at = (unsigned char *)tinyi_alloc(ctx, room, 1);
+    box = (unsigned char *)tinyi_alloc(ctx, TINYI_BOX_BYTES(TINYI_CSL_HEAD + tllm_csl_bytes(a)), 1);
+    if (!box) return tiny_ctx_status(ctx);
+    w.at = box + TINYI_BOX_FRONT;
     w.n = 0;
-    if (!w.at) return tiny_ctx_status(ctx);
-    tinyi_wr_bytes(&w, tinyi_csl_magic, sizeof tinyi_csl_magic);
-    tinyi_wr(&w, 1, 4);
     tinyi_wr(&w, (a->profile == TLLM_CSL_PUBLISHED ? 1u : a->profile == TLLM_CSL_WOVEN ? 4u : 0u) | (a->bf16 ? 2u : 0u), 4);
     tinyi_wr(&w, (uint64_t)a->n_out, 8);
     tinyi_wr(&w, (uint64_t)a->k, 8);
@@ -484,38 +481,33 @@ TINY_API tiny_status tllm_csl_pack(tiny_ctx *ctx, const tllm_csl *a, void **byte
     tinyi_wr(&w, a->n_item, 8);
     for (t = 0; t < a->down * a->across + 2; t++) tinyi_wr(&w, (uint32_t)a->offset[t], 4);
     for (i = 0; i < a->n_item; i++) tinyi_wr(&w, a->item[i], 4);
-    tinyi_wr(&w, tinyi_crc32(0, w.at, w.n), 4);
-    *bytes = w.at;
-    *n = w.n;
+    tinyi_box_seal(&tinyi_csl_box, box, w.n);
+    *bytes = box;
+    *n = TINYI_BOX_BYTES(w.n);
     return TINY_OK;
 }
 
 static tiny_status tinyi_csl_read(tiny_ctx *ctx, const char *where, const void *bytes, size_t n, tllm_csl *out)
 {
-    tinyi_cursor c = tinyi_cursor_make(bytes, n);
-    const unsigned char *p = NULL;
-    uint32_t version = 0, flags = 0, sum = 0, v = 0;
+    tinyi_cursor c;
+    uint32_t flags = 0, v = 0;
     uint64_t n_out = 0, k = 0, n_nonzero = 0, n_item = 0, tiles;
     int32_t *offset;
     uint32_t *item;
     tllm_csl a;
-    tiny_status st;
     size_t i;
-    if (!bytes || n < TINYI_CSL_HEAD + 4 || !tinyi_rd_bytes(&c, 8, &p) || memcmp(p, tinyi_csl_magic, 8))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes that are no matrix of tiles", where, bytes ? n : 0);
-    (void)(tinyi_rd_u32(&c, &version) && tinyi_rd_u32(&c, &flags) && tinyi_rd_u64(&c, &n_out) && tinyi_rd_u64(&c, &k) && tinyi_rd_u64(&c, &n_nonzero) && tinyi_rd_u64(&c, &n_item));
-    if (version != 1 || flags > 7 || (flags & 5) == 5)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: version %u with flags %u; version 1 with flags up to 7, and not both 1 and 4, is known", where, (unsigned)version, (unsigned)flags);
+    int old;
+    tiny_status st = tinyi_box_body(ctx, where, &tinyi_csl_box, bytes, n, 0, &c, &old);
+    if (st) return st;
+    (void)(tinyi_rd_u32(&c, &flags) && tinyi_rd_u64(&c, &n_out) && tinyi_rd_u64(&c, &k) && tinyi_rd_u64(&c, &n_nonzero) && tinyi_rd_u64(&c, &n_item));
+    if (flags > 7 || (flags & 5) == 5) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: flags %u; those up to 7, and not both 1 and 4, are known", where, (unsigned)flags);
     memset(&a, 0, sizeof a);
     st = tinyi_csl_tiles(ctx, where, flags & 1 ? TLLM_CSL_PUBLISHED : flags & 4 ? TLLM_CSL_WOVEN : TLLM_CSL_ORDERED, n_out, k, &a);
     if (st) return st;
     tiles = (uint64_t)(a.down * a.across);
-    if (n_item % 4 || n_item / 4 > INT32_MAX || n_nonzero > n_item || c.left % 4 || c.left / 4 != tiles + 2 + n_item + 1)     /* no sum wraps: each is below 2^34 */
+    if (n_item % 4 || n_item / 4 > INT32_MAX || n_nonzero > n_item || c.left % 4 || c.left / 4 != tiles + 2 + n_item)     /* no sum wraps: each is below 2^34 */
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %llu tiles with %llu items, %llu of them values, are not the %zu bytes that follow", where, (unsigned long long)tiles, (unsigned long long)n_item,
                        (unsigned long long)n_nonzero, c.left);
-    sum = tinyi_le32((const unsigned char *)bytes + n - 4);
-    if (sum != tinyi_crc32(0, (const unsigned char *)bytes, n - 4))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: damaged or cut: the CRC-32 does not agree", where);
     a.bf16 = flags >> 1 & 1;
     a.n_nonzero = n_nonzero;
     a.n_item = (size_t)n_item;

@@ -57,8 +57,8 @@ TINY_API void tllm_csl_free(tiny_ctx *ctx, tllm_csl *a);    /* takes NULL, and o
 TINY_API tiny_status tllm_csl_check(tiny_ctx *ctx, const tllm_csl *a);
 
 /* The same as bytes, little-endian:
- *   "TINYCSL\0", u32 version 1, u32 flags (1: published, 2: bf16, 4: woven), u64 n_out, k, n_nonzero, n_item, then the offsets, the items, and a
- *   CRC-32 of everything before it. */
+ *   a box "csl 2" (core/box/checkpoint.h reads it too) whose body is u32 flags (1: published, 2: bf16, 4: woven), u64 n_out, k, n_nonzero, n_item,
+ *   then the offsets and the items; older: "TINYCSL\0", u32 version 1, the same, and a CRC-32 of everything before it, which is still read. */
 TINY_API tiny_status tllm_csl_pack(tiny_ctx *ctx, const tllm_csl *a, void **bytes, size_t *n);     /* for tiny_free */
 TINY_API tiny_status tllm_csl_open(tiny_ctx *ctx, const void *bytes, size_t n, tllm_csl *out);     /* copies */
 TINY_API tiny_status tllm_csl_save(tiny_ctx *ctx, const tllm_csl *a, const char *path);

@@ -1,19 +1,18 @@
 /* src/llm/lab/kvcodec/kvsession.c - a session's text and cache in a file, in chunks of llm/lab/kvcodec/kvcodec.c
  *
- * Layout   all little endian
- *          0   8 bytes "tinykvse"; u32 version (1); u32 chunks; u64 fingerprint of the model; u64 tokens
- *          32  u32 rope of long contexts (0, 1); u32 zero; i32 for each token; u64 bytes of each chunk; u32 CRC-32 of all before it
- *          then the chunks, one behind the other, which cover the tokens in order
+ * Body     of a box "kept-cache 2" (core/box/box_inside.h), all little endian
+ *          0   u32 chunks; u64 fingerprint of the model; u64 tokens; u32 rope of long contexts (0, 1); u32 zero
+ *          28  i32 for each token; u64 bytes of each chunk; then the chunks, one behind the other, which cover the tokens in order
+ * Older    8 bytes "tinykvse", u32 1, the same body with a u32 CRC-32 of all before it in front of the chunks
  * Every chunk is looked through before the first is written.                                                            */
 #include "llm/lab/kvcodec/kv_inside.h"
 #include "llm/session/session_inside.h"
 #include "llm/model/model_inside.h"
-#include "core/file.h"
+#include "core/box/box_inside.h"
 #include <string.h>
 
-#define TINYI_KVS_VERSION 1
-#define TINYI_KVS_HEAD 40
-static const char tinyi_kvs_magic[8] = { 't', 'i', 'n', 'y', 'k', 'v', 's', 'e' };
+#define TINYI_KVS_HEAD 28
+static const tinyi_box_kind tinyi_kvs_box = { "kept-cache", "kept cache", 2, "tinykvse", 1, 12, 0, TINYI_KVS_HEAD };
 
 /* ---- a sequence of a state as keys and values ---------------------------------------------------------------------- */
 
@@ -107,8 +106,6 @@ typedef struct tinyi_kvs_chunk { void *bytes; size_t n; } tinyi_kvs_chunk;
 static void tinyi_kvs_head(tinyi_writer *w, const tllm_session *s, const tinyi_kvs_chunk *c, size_t n_chunk)
 {
     size_t i;
-    tinyi_wr_bytes(w, tinyi_kvs_magic, 8);
-    tinyi_wr(w, TINYI_KVS_VERSION, 4);
     tinyi_wr(w, n_chunk, 4);
     tinyi_wr(w, w->at ? tinyi_lm_fingerprint(s->state) : 0, 8);
     tinyi_wr(w, s->n, 8);
@@ -121,22 +118,21 @@ static void tinyi_kvs_head(tinyi_writer *w, const tllm_session *s, const tinyi_k
 static tiny_status tinyi_kvs_write_file(const tllm_session *s, const tinyi_kvs_chunk *c, size_t n_chunk, const char *path)
 {
     tinyi_writer w;
-    tinyi_out out;
-    size_t i;
+    tinyi_box box;
+    size_t i, n;
     tiny_status st;
     memset(&w, 0, sizeof w);
-    memset(&out, 0, sizeof out);
     tinyi_kvs_head(&w, s, c, n_chunk);
-    w.at = (unsigned char *)tiny_alloc(s->ctx, w.n + 4);
+    n = w.n;
+    w.at = (unsigned char *)tiny_alloc(s->ctx, n);
     if (!w.at) return tiny_ctx_status(s->ctx);
     w.n = 0;
     tinyi_kvs_head(&w, s, c, n_chunk);
-    tinyi_wr(&w, tinyi_crc32(0, w.at, w.n), 4);
-    st = tinyi_out_open(s->ctx, path, &out);
-    if (!st) st = tinyi_out_add(s->ctx, &out, w.at, w.n);
-    for (i = 0; i < n_chunk && !st; i++) st = tinyi_out_add(s->ctx, &out, c[i].bytes, c[i].n);
-    if (!st) st = tinyi_out_finish(s->ctx, &out);
-    else tinyi_out_abandon(s->ctx, &out);
+    for (i = 0; i < n_chunk; i++) n += c[i].n;
+    st = tinyi_box_open(s->ctx, &box, path, &tinyi_kvs_box, n);
+    if (!st) st = tinyi_box_add(s->ctx, &box, w.at, w.n);
+    for (i = 0; i < n_chunk && !st; i++) st = tinyi_box_add(s->ctx, &box, c[i].bytes, c[i].n);
+    st = tinyi_box_done(s->ctx, &box, st);
     tiny_free(s->ctx, w.at);
     return st;
 }
@@ -184,17 +180,16 @@ typedef struct tinyi_kvs_file { uint64_t print; uint32_t rope; size_t n_token, n
 
 static tiny_status tinyi_kvs_look(tiny_ctx *ctx, const char *path, const tiny_file *f, tinyi_kvs_file *o)
 {
-    tinyi_cursor c = tinyi_cursor_make(f->bytes, f->n_bytes), at;
+    tinyi_cursor c, at;
     const unsigned char *p;
-    uint32_t version = 0, n_chunk = 0, zero = 0, sum = 0;
+    uint32_t n_chunk = 0, zero = 0, sum = 0;
     uint64_t n_token = 0, size = 0, left;
     size_t i;
+    int old;
+    const tiny_status st = tinyi_box_body(ctx, path, &tinyi_kvs_box, f->bytes, f->n_bytes, 0, &c, &old);
     memset(o, 0, sizeof *o);
-    if (f->n_bytes < TINYI_KVS_HEAD + 4 || !tinyi_rd_bytes(&c, 8, &p) || memcmp(p, tinyi_kvs_magic, 8))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: this is no kept cache", path);
-    (void)(tinyi_rd_u32(&c, &version) && tinyi_rd_u32(&c, &n_chunk) && tinyi_rd_u64(&c, &o->print) && tinyi_rd_u64(&c, &n_token) && tinyi_rd_u32(&c, &o->rope) && tinyi_rd_u32(&c, &zero));
-    if (version != TINYI_KVS_VERSION)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: a kept cache of version %u, this header knows version %d", path, (unsigned)version, TINYI_KVS_VERSION);
+    if (st) return st;
+    (void)(tinyi_rd_u32(&c, &n_chunk) && tinyi_rd_u64(&c, &o->print) && tinyi_rd_u64(&c, &n_token) && tinyi_rd_u32(&c, &o->rope) && tinyi_rd_u32(&c, &zero));
     if (!n_token || !tinyi_count_fits(&c, n_token, 4))
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %llu tokens cannot stand in %zu bytes", path, (unsigned long long)n_token, c.left);
     o->token = c;
@@ -204,7 +199,7 @@ static tiny_status tinyi_kvs_look(tiny_ctx *ctx, const char *path, const tiny_fi
     o->size = at = c;
     (void)tinyi_rd_bytes(&c, (size_t)n_chunk * 8, &p);
     i = (size_t)(c.at - f->bytes);
-    if (!tinyi_rd_u32(&c, &sum) || sum != tinyi_crc32(0, f->bytes, i))
+    if (old && (!tinyi_rd_u32(&c, &sum) || sum != tinyi_crc32(0, f->bytes, i)))
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the head of the kept cache is damaged or cut: its CRC-32 does not agree", path);
     if (zero || o->rope > 1)
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: a kept cache with %lx and %lx where 0, and 0 or 1, stand", path, (unsigned long)zero, (unsigned long)o->rope);

@@ -9,7 +9,7 @@
  *          end u32 CRC-32 of all bytes before it
  * The name of tables (their id) is the XXH64 of these bytes.                                                            */
 #include "llm/lab/kvcodec/kv_inside.h"
-#include "core/file.h"
+#include "core/box/box_inside.h"
 #include <string.h>
 
 #define TINYI_KVT_VERSION 1
@@ -383,21 +383,30 @@ TINYI_FN tiny_status tinyi_kvc_tables_read(tiny_ctx *ctx, const char *where, tin
     return st;
 }
 
-TINY_API tiny_status tllm_kvcodec_tables_open(tiny_ctx *ctx, const void *bytes, size_t n, tllm_kvcodec_tables **out)
+/* tables as they stand in a chunk, or a file, which is a box around them */
+static const tinyi_box_kind tinyi_kvt_box = { "cache-tables", "tables of a cache codec", 2, "tinykvta", 0, 0, 0, TINYI_KVT_HEAD + 4 };
+
+static tiny_status tinyi_kvt_read(tiny_ctx *ctx, const char *where, const void *bytes, size_t n, tllm_kvcodec_tables **out)
 {
     tinyi_cursor c;
-    tiny_status st = tinyi_ctx_check(ctx);
-    if (out) *out = NULL;
-    if (st) return st;
-    if (!bytes || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: bytes of tables and a place for them are needed");
-    c = tinyi_cursor_make(bytes, n);
-    st = tinyi_kvc_tables_read(ctx, "cache codec", &c, out);
+    int plain;
+    tiny_status st = tinyi_box_body(ctx, where, &tinyi_kvt_box, bytes, n, 0, &c, &plain);
+    if (!st) st = tinyi_kvc_tables_read(ctx, where, &c, out);
     if (!st && c.left) {
-        st = tinyi_fail(ctx, TINY_E_FORMAT, "cache codec: %zu bytes follow the tables", c.left);
+        st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes follow the tables", where, c.left);
         tllm_kvcodec_tables_close(ctx, *out);
         *out = NULL;
     }
     return st;
+}
+
+TINY_API tiny_status tllm_kvcodec_tables_open(tiny_ctx *ctx, const void *bytes, size_t n, tllm_kvcodec_tables **out)
+{
+    const tiny_status st = tinyi_ctx_check(ctx);
+    if (out) *out = NULL;
+    if (st) return st;
+    if (!bytes || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: bytes of tables and a place for them are needed");
+    return tinyi_kvt_read(ctx, "cache codec", bytes, n, out);
 }
 
 TINY_API tiny_status tllm_kvcodec_tables_load(tiny_ctx *ctx, const char *path, tllm_kvcodec_tables **out)
@@ -408,26 +417,21 @@ TINY_API tiny_status tllm_kvcodec_tables_load(tiny_ctx *ctx, const char *path, t
     if (st) return st;
     if (!path || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "cache codec: a path of tables and a place for them are needed");
     st = tiny_file_copy(ctx, path, &f);
-    if (!st) {
-        tinyi_cursor c = tinyi_cursor_make(f.bytes, f.n_bytes);
-        st = tinyi_kvc_tables_read(ctx, path, &c, out);
-        if (!st && c.left) {
-            st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes follow the tables", path, c.left);
-            tllm_kvcodec_tables_close(ctx, *out);
-            *out = NULL;
-        }
-    }
+    if (!st) st = tinyi_kvt_read(ctx, path, f.bytes, f.n_bytes, out);
     tiny_file_close(ctx, &f);
     return st;
 }
 
 TINY_API tiny_status tllm_kvcodec_tables_save(tiny_ctx *ctx, const tllm_kvcodec_tables *t, const char *path)
 {
+    tinyi_box box;
     void *bytes;
     size_t n;
     tiny_status st = tllm_kvcodec_tables_pack(ctx, t, &bytes, &n);
     if (st) return st;
-    st = tiny_file_write(ctx, path, bytes, n);
+    st = tinyi_box_open(ctx, &box, path, &tinyi_kvt_box, n);
+    if (!st) st = tinyi_box_add(ctx, &box, bytes, n);
+    st = tinyi_box_done(ctx, &box, st);
     tiny_free(ctx, bytes);
     return st;
 }

@@ -7,9 +7,7 @@
  *          that is permuted (32 from 65537 inputs on), and twice for each that is normalized; over rows n
  * Left out books as bf16: their numbers are rounded to 11 bits as halves and to 8 as bf16, in the same room                                    */
 #include <string.h>
-#include "core/bytes.h"
-#include "core/file.h"
-#include "core/hash_inside.h"
+#include "core/box/box_inside.h"
 #include "core/state_inside.h"
 #include "llm/lab/vptq/vptq.h"
 #include "llm/lab/vptq/vptq_inside.h"
@@ -360,12 +358,21 @@ static tiny_status tinyi_vptq_codes(tiny_ctx *ctx, const char *where, const tllm
     return TINY_OK;
 }
 
+/* What an operation takes, or a file, which is a box around that. */
+static const tinyi_box_kind tinyi_vptq_box = { "vptq", "matrix of vectors", 2, "TINYVPQ", 0, 0, 0, TINYI_VPTQ_HEAD + TINYI_VPTQ_TAIL };
+
 static tiny_status tinyi_vptq_read(tiny_ctx *ctx, const char *where, const unsigned char *bytes, size_t n_bytes, tllm_vptq *q)
 {
     tinyi_vptq_part part;
+    tinyi_cursor body;
     size_t at, from;
     tiny_idx p, i;
-    tiny_status st = tinyi_vptq_head(ctx, where, bytes, n_bytes, q);
+    int plain;
+    tiny_status st = tinyi_box_body(ctx, where, &tinyi_vptq_box, bytes, n_bytes, 0, &body, &plain);
+    if (st) return st;
+    bytes = body.at;
+    n_bytes = body.left;
+    st = tinyi_vptq_head(ctx, where, bytes, n_bytes, q);
     if (st) return st;
     if (tinyi_crc32(0, bytes, n_bytes - 4) != tinyi_le32(bytes + n_bytes - 4))
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: damaged or cut: the CRC-32 does not agree", where);
@@ -434,10 +441,14 @@ static tiny_status tinyi_vptq_given(tiny_ctx *ctx, const char *where, const tllm
 
 TINY_API tiny_status tllm_vptq_save(tiny_ctx *ctx, const tllm_vptq *q, const char *path)
 {
+    tinyi_box box;
     tiny_status st = tinyi_ctx_check(ctx);
     if (!st && !path) st = tinyi_fail(ctx, TINY_E_ARGUMENT, "vptq_save: a path is wanted");
     if (!st) st = tinyi_vptq_given(ctx, "vptq_save", q);
-    return st ? st : tiny_file_write(ctx, path, q->bytes, q->n_bytes);
+    if (st) return st;
+    st = tinyi_box_open(ctx, &box, path, &tinyi_vptq_box, q->n_bytes);
+    if (!st) st = tinyi_box_add(ctx, &box, q->bytes, q->n_bytes);
+    return tinyi_box_done(ctx, &box, st);
 }
 
 /* ---- back to numbers ----------------------------------------------------------------------------------------------------- */

@@ -72,7 +72,8 @@ TINY_API tiny_status tllm_vptq_rate(tiny_ctx *ctx, const tllm_vptq_desc *desc, t
  *   permuted: which input each place is, u16 or, from 65537 inputs on, u32; normalized: n scales, n biases, f16; filled up to a multiple of 4;
  *   codes, of the inputs set apart and of each group: a row of vectors after the other, (c2 << bits(k)) | c1 after the other, lowest bits first, each row filled up to 32 bits;
  *   books as f16: of those set apart, then of each group the first and the second; filled up to a multiple of 4; u32 0; a CRC-32 of everything before it.
- * All little-endian. There is one way to write a matrix. */
+ * All little-endian. There is one way to write a matrix. A file is a box "vptq 2" (core/box/checkpoint.h reads it too) with these bytes as its body; open and
+ * load take both, and files without a box, as they were written before. */
 TINY_API tiny_status tllm_vptq_open(tiny_ctx *ctx, const void *bytes, size_t n_bytes, tllm_vptq *out);
 TINY_API tiny_status tllm_vptq_load(tiny_ctx *ctx, const char *path, tllm_vptq *out);       /* copies */
 TINY_API tiny_status tllm_vptq_save(tiny_ctx *ctx, const tllm_vptq *q, const char *path);

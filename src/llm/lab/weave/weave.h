@@ -11,7 +11,7 @@
  * A store is read only once it is filled: any number of contexts may use it. llm/lab/weave/weave_sgd.h trains linear models on it.        */
 #ifndef TINYI_WEAVE_H
 #define TINYI_WEAVE_H
-#include "core/checkpoint.h"
+#include "core/box/checkpoint.h"
 TINYI_C_BEGIN
 
 /* ---- the store ---- */
@@ -49,7 +49,7 @@ enum { TLLM_WEAVE_AUTO, TLLM_WEAVE_MASKED, TLLM_WEAVE_TURNED, TLLM_WEAVE_SHIFTED
 /* y[i] = sum over j of x_s[first + i][j] v[j], for m samples; v (n_feature), y (m) */
 TINY_API tiny_status tllm_weave_dot(tiny_ctx *ctx, const tllm_weave *data, tiny_idx first, tiny_idx m, int bits, int form, const float *v, float *y);
 
-/* A file of the store, and of label (n) unless it is NULL, as core/checkpoint.h writes them. Of a file that was loaded the lines stay where they are
+/* A file of the store, and of label (n) unless it is NULL, as core/box/checkpoint.h writes them. Of a file that was loaded the lines stay where they are
  * mapped; every byte is checked once. */
 TINY_API tiny_status tllm_weave_save(tiny_ctx *ctx, const tllm_weave *data, const float *label, const char *path);
 TINY_API tiny_status tllm_weave_load(tiny_ctx *ctx, const char *path, tllm_weave *out);

@@ -1,4 +1,4 @@
-/* src/core/checkpoint.h - named tensors, numbers and texts in one file: what a trainer must find again
+/* src/core/box/checkpoint.h - named tensors, numbers and texts in one file: what a trainer must find again
  *
  *   tiny_checkpoint_writer_desc wd = { 0 };
  *   wd.path = "run.ckpt";

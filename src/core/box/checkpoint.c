@@ -1,30 +1,16 @@
-/* src/core/checkpoint.c
+/* src/core/box/checkpoint.c
  *
- *   head    8 bytes 89 't' 'i' 'n' 'y' 'c' 'k' 0a, u32 version, u32 64
- *   entry   u32 kind, u32 dtype, u32 rank, u32 n_name, u64 dim[4], u64 n_bytes, the name, zeros, the values, zeros
- *   end     8 bytes "tinyend" 0a, u64 entries, u64 bytes of the file, u64 XXH64 of all before it
- *
- * Everything is little endian. Zeros go up to the next multiple of 8, at least one after a name and a text, and before the
- * values of a tensor up to the next multiple of 64. dtype, rank and dims that mean nothing are 0. So an entry has one form only.
- *
- * The count and the checksum stand at the end, so that a pipe or a flash memory can be written to.
+ * A box (core/box/box_inside.h) of sections with names. dtype, rank and dims that mean nothing are 0, so that an entry has one form only.
  *
  * Left out: compression, and views of the values as numbers: on a big-endian machine there are none.                   */
 #include "core/state_inside.h"
-#include "core/checkpoint.h"
-#include "core/bytes.h"
-#include "core/file.h"
-#include "core/hash_inside.h"
+#include "core/box/box_inside.h"
+#include "core/box/checkpoint.h"
 #include <string.h>
 
-#define TINYI_CKPT_HEAD 16
-#define TINYI_CKPT_ENTRY 56                 /* without name and values */
-#define TINYI_CKPT_LEAST 64                 /* with the shortest name */
-#define TINYI_CKPT_END 32
+#define TINYI_CKPT_LEAST 64                 /* bytes of an entry with the shortest name */
 #define TINYI_CKPT_STAGE 512                /* bytes that are turned round at a time */
 
-static const unsigned char tinyi_ckpt_magic[8] = { 0x89, 't', 'i', 'n', 'y', 'c', 'k', '\n' };
-static const unsigned char tinyi_ckpt_end_magic[8] = { 't', 'i', 'n', 'y', 'e', 'n', 'd', '\n' };
 static const char *const tinyi_ckpt_kind_name[] = { "tensor", "u64", "f64", "text", "bytes" };
 
 /* Are the bytes of numbers in memory in another order than in the file? */
@@ -93,10 +79,7 @@ typedef struct tinyi_ckpt_name {
 
 struct tiny_checkpoint_writer {
     tiny_status status;                     /* the first failure */
-    tiny_checkpoint_writer_desc desc;
-    char *path;                             /* as in the sentences */
-    tinyi_out out;
-    tinyi_hash hash;
+    tinyi_box box;
     tinyi_ckpt_name *root, *newest;
     uint64_t n_entries;
     size_t values_left, value_bytes;        /* of the tensor at work */
@@ -109,7 +92,7 @@ static tiny_status tinyi_ckpt_enter(tiny_ctx *ctx, const tiny_checkpoint_writer 
     if (st) return st;
     if (!w) return tinyi_fail(ctx, TINY_E_ARGUMENT, "there is no writer of a checkpoint");
     if (w->status) return w->status;
-    if (w->finished) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the checkpoint is finished", w->path);
+    if (w->finished) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the checkpoint is finished", w->box.path);
     return TINY_OK;
 }
 
@@ -119,27 +102,9 @@ static tiny_status tinyi_ckpt_keep(tiny_checkpoint_writer *w, tiny_status st)
     return st;
 }
 
-static tiny_status tinyi_ckpt_emit(tiny_ctx *ctx, tiny_checkpoint_writer *w, const void *bytes, size_t n)
-{
-    if (!n) return TINY_OK;
-    tinyi_hash_add(&w->hash, bytes, n);
-    if (w->desc.path) return tinyi_out_add(ctx, &w->out, bytes, n);
-    if (w->desc.write(w->desc.user, bytes, n))
-        return tinyi_fail(ctx, TINY_E_IO, "%s: the callback could not write %zu bytes, up to byte %llu", w->path, n, (unsigned long long)w->hash.n_bytes);
-    return TINY_OK;
-}
-
-static tiny_status tinyi_ckpt_zeros(tiny_ctx *ctx, tiny_checkpoint_writer *w, size_t least, size_t align)
-{
-    static const unsigned char zeros[2 * TINY_CHECKPOINT_ALIGN] = { 0 };
-    size_t over = (size_t)((w->hash.n_bytes + least) % align);
-    return tinyi_ckpt_emit(ctx, w, zeros, least + (over ? align - over : 0));
-}
-
 TINY_API tiny_status tiny_checkpoint_create(tiny_ctx *ctx, const tiny_checkpoint_writer_desc *desc, tiny_checkpoint_writer **out)
 {
     tiny_status st = tinyi_ctx_check(ctx);
-    unsigned char head[TINYI_CKPT_HEAD];
     tiny_checkpoint_writer *w;
     const char *path;
     size_t n_path;
@@ -152,16 +117,8 @@ TINY_API tiny_status tiny_checkpoint_create(tiny_ctx *ctx, const tiny_checkpoint
     w = (tiny_checkpoint_writer *)tinyi_alloc(ctx, sizeof *w + n_path + 1, 1);
     if (!w) return tiny_ctx_status(ctx);
     memset(w, 0, sizeof *w);
-    w->path = (char *)(w + 1);
-    memcpy(w->path, path, n_path + 1);
-    w->desc = *desc;
-    if (desc->path) w->desc.path = w->path;
-    tinyi_hash_start(&w->hash);
-    memcpy(head, tinyi_ckpt_magic, 8);
-    tinyi_put_le(head + 8, TINY_CHECKPOINT_VERSION, 4);
-    tinyi_put_le(head + 12, TINY_CHECKPOINT_ALIGN, 4);
-    if (desc->path) st = tinyi_out_open(ctx, w->path, &w->out);
-    if (!st) st = tinyi_ckpt_emit(ctx, w, head, sizeof head);
+    memcpy(w + 1, path, n_path + 1);
+    st = tinyi_box_begin(ctx, &w->box, (char *)(w + 1), desc->write, desc->user);
     if (st) tiny_checkpoint_writer_close(ctx, w);
     else *out = w;
     return st;
@@ -173,7 +130,7 @@ static tiny_status tinyi_ckpt_new_name(tiny_ctx *ctx, tiny_checkpoint_writer *w,
     tinyi_ckpt_name **at = &w->root, *fresh;
     while (*at) {
         int order = hash != (*at)->hash ? (hash > (*at)->hash ? 1 : -1) : strcmp(name, (*at)->text);
-        if (!order) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %s was put before; names stand once", w->path, name);
+        if (!order) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %s was put before; names stand once", w->box.path, name);
         at = &(*at)->side[order > 0];
     }
     fresh = (tinyi_ckpt_name *)tinyi_alloc(ctx, sizeof *fresh + n + 1, 1);
@@ -191,37 +148,30 @@ static tiny_status tinyi_ckpt_new_name(tiny_ctx *ctx, tiny_checkpoint_writer *w,
 static tiny_status tinyi_ckpt_begin(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, tiny_checkpoint_kind kind, tiny_dtype dtype, int rank,
                                     const tiny_idx *dim, uint64_t n_bytes)
 {
-    unsigned char head[TINYI_CKPT_ENTRY];
+    unsigned char head[TINYI_BOX_SECTION];
     size_t n = name ? strlen(name) : 0;
     tiny_status st;
-    int a;
     if (!tinyi_ckpt_name_fits((const unsigned char *)name, n))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %llu: its name has %zu bytes; 1 to %d without control characters are possible", w->path,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %llu: its name has %zu bytes; 1 to %d without control characters are possible", w->box.path,
                           (unsigned long long)w->n_entries, n, TINY_CHECKPOINT_MAX_NAME);
     if (w->values_left)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %s: %zu values of tensor %s have not come yet", w->path, name, w->values_left, w->newest->text);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %s: %zu values of tensor %s have not come yet", w->box.path, name, w->values_left, w->newest->text);
     st = tinyi_ckpt_new_name(ctx, w, name, n);
     if (st) return st;
-    memset(head, 0, sizeof head);
-    tinyi_put_le(head, (uint64_t)kind, 4);
-    tinyi_put_le(head + 4, (uint64_t)dtype, 4);
-    tinyi_put_le(head + 8, (uint64_t)rank, 4);
-    tinyi_put_le(head + 12, n, 4);
-    for (a = 0; a < rank; a++) tinyi_put_le(head + 16 + 8 * a, (uint64_t)dim[a], 8);
-    tinyi_put_le(head + 48, n_bytes, 8);
+    tinyi_box_section(head, (unsigned)kind, (unsigned)dtype, rank, n, dim, n_bytes);
     w->n_entries++;
-    st = tinyi_ckpt_emit(ctx, w, head, sizeof head);
-    if (!st) st = tinyi_ckpt_emit(ctx, w, name, n);
-    if (!st) st = tinyi_ckpt_zeros(ctx, w, 1, 8);
-    if (!st && kind == TINY_CHECKPOINT_TENSOR) st = tinyi_ckpt_zeros(ctx, w, 0, TINY_CHECKPOINT_ALIGN);
+    st = tinyi_box_add(ctx, &w->box, head, sizeof head);
+    if (!st) st = tinyi_box_add(ctx, &w->box, name, n);
+    if (!st) st = tinyi_box_zeros(ctx, &w->box, 1, 8);
+    if (!st && kind == TINY_CHECKPOINT_TENSOR) st = tinyi_box_zeros(ctx, &w->box, 0, TINY_CHECKPOINT_ALIGN);
     return st;
 }
 
 static tiny_status tinyi_ckpt_put(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, tiny_checkpoint_kind kind, const void *bytes, size_t n)
 {
     tiny_status st = tinyi_ckpt_begin(ctx, w, name, kind, TINY_F32, 0, NULL, n);
-    if (!st) st = tinyi_ckpt_emit(ctx, w, bytes, n);
-    if (!st) st = tinyi_ckpt_zeros(ctx, w, kind == TINY_CHECKPOINT_TEXT, 8);
+    if (!st) st = tinyi_box_add(ctx, &w->box, bytes, n);
+    if (!st) st = tinyi_box_zeros(ctx, &w->box, kind == TINY_CHECKPOINT_TEXT, 8);
     return tinyi_ckpt_keep(w, st);
 }
 
@@ -247,7 +197,7 @@ TINY_API tiny_status tiny_checkpoint_put_text(tiny_ctx *ctx, tiny_checkpoint_wri
 {
     tiny_status st = tinyi_ckpt_enter(ctx, w);
     if (st) return st;
-    if (!text) return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %s: the text is missing", w->path, name ? name : "?"));
+    if (!text) return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %s: the text is missing", w->box.path, name ? name : "?"));
     return tinyi_ckpt_put(ctx, w, name, TINY_CHECKPOINT_TEXT, text, strlen(text));
 }
 
@@ -256,7 +206,7 @@ TINY_API tiny_status tiny_checkpoint_put_bytes(tiny_ctx *ctx, tiny_checkpoint_wr
     tiny_status st = tinyi_ckpt_enter(ctx, w);
     if (st) return st;
     if (!bytes && n_bytes)
-        return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %s: its %zu bytes are missing", w->path, name ? name : "?", n_bytes));
+        return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %s: its %zu bytes are missing", w->box.path, name ? name : "?", n_bytes));
     return tinyi_ckpt_put(ctx, w, name, TINY_CHECKPOINT_BYTES, bytes, n_bytes);
 }
 
@@ -265,7 +215,7 @@ TINY_API tiny_status tiny_checkpoint_put_begin(tiny_ctx *ctx, tiny_checkpoint_wr
     tiny_status st = tinyi_ckpt_enter(ctx, w);
     size_t count = 0;
     if (st) return st;
-    st = tinyi_ckpt_shape(ctx, w->path, name ? name : "?", dtype, rank, dim, &count);
+    st = tinyi_ckpt_shape(ctx, w->box.path, name ? name : "?", dtype, rank, dim, &count);
     if (!st) st = tinyi_ckpt_begin(ctx, w, name, TINY_CHECKPOINT_TENSOR, dtype, rank, dim, (uint64_t)count * tiny_dtype_bytes(dtype));
     if (!st) {
         w->values_left = count;
@@ -282,19 +232,19 @@ TINY_API tiny_status tiny_checkpoint_put_values(tiny_ctx *ctx, tiny_checkpoint_w
     size_t size;
     if (st || !n_values) return st;
     if (!values || n_values > w->values_left)
-        return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %zu values%s come where %zu are left%s%s", w->path, n_values, values ? "" : " at NULL",
+        return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %zu values%s come where %zu are left%s%s", w->box.path, n_values, values ? "" : " at NULL",
                                              w->values_left, w->values_left ? " of tensor " : "", w->values_left ? w->newest->text : ""));
     size = w->value_bytes;
     w->values_left -= n_values;
-    if (!tinyi_ckpt_turned()) st = tinyi_ckpt_emit(ctx, w, p, n_values * size);
+    if (!tinyi_ckpt_turned()) st = tinyi_box_add(ctx, &w->box, p, n_values * size);
     while (tinyi_ckpt_turned() && n_values && !st) {
         size_t n = TINYI_MIN(n_values, sizeof stage / size);
         tinyi_ckpt_turn(stage, p, n, size, 1);
-        st = tinyi_ckpt_emit(ctx, w, stage, n * size);
+        st = tinyi_box_add(ctx, &w->box, stage, n * size);
         p += n * size;
         n_values -= n;
     }
-    if (!st && !w->values_left) st = tinyi_ckpt_zeros(ctx, w, 0, 8);
+    if (!st && !w->values_left) st = tinyi_box_zeros(ctx, &w->box, 0, 8);
     return tinyi_ckpt_keep(w, st);
 }
 
@@ -304,9 +254,9 @@ TINY_API tiny_status tiny_checkpoint_put_tensor(tiny_ctx *ctx, tiny_checkpoint_w
     unsigned char stage[TINYI_CKPT_STAGE];
     size_t i = 0, count, size, k;
     if (st) return st;
-    if (!t) return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: tensor %s is missing", w->path, name ? name : "?"));
+    if (!t) return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: tensor %s is missing", w->box.path, name ? name : "?"));
     st = tiny_tensor_check(t);
-    if (st) return tinyi_ckpt_keep(w, tinyi_fail(ctx, st, "%s: tensor %s cannot be read: %s", w->path, name ? name : "?", tiny_status_text(st)));
+    if (st) return tinyi_ckpt_keep(w, tinyi_fail(ctx, st, "%s: tensor %s cannot be read: %s", w->box.path, name ? name : "?", tiny_status_text(st)));
     st = tiny_checkpoint_put_begin(ctx, w, name, t->dtype, t->rank, t->dim);
     if (st) return st;
     count = (size_t)tiny_tensor_count(t);
@@ -324,17 +274,10 @@ TINY_API tiny_status tiny_checkpoint_put_tensor(tiny_ctx *ctx, tiny_checkpoint_w
 TINY_API tiny_status tiny_checkpoint_finish(tiny_ctx *ctx, tiny_checkpoint_writer *w)
 {
     tiny_status st = tinyi_ckpt_enter(ctx, w);
-    unsigned char end[TINYI_CKPT_END];
     if (st) return st;
     if (w->values_left)
-        return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %zu values of tensor %s have not come", w->path, w->values_left, w->newest->text));
-    memcpy(end, tinyi_ckpt_end_magic, 8);
-    tinyi_put_le(end + 8, w->n_entries, 8);
-    tinyi_put_le(end + 16, w->hash.n_bytes + TINYI_CKPT_END, 8);
-    st = tinyi_ckpt_emit(ctx, w, end, 24);
-    tinyi_put_le(end + 24, tinyi_hash_value(&w->hash), 8);
-    if (!st) st = tinyi_ckpt_emit(ctx, w, end + 24, 8);
-    if (!st && w->desc.path) st = tinyi_out_finish(ctx, &w->out);
+        return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %zu values of tensor %s have not come", w->box.path, w->values_left, w->newest->text));
+    st = tinyi_box_finish(ctx, &w->box, w->n_entries);
     w->finished = !st;
     return tinyi_ckpt_keep(w, st);
 }
@@ -342,7 +285,7 @@ TINY_API tiny_status tiny_checkpoint_finish(tiny_ctx *ctx, tiny_checkpoint_write
 TINY_API void tiny_checkpoint_writer_close(tiny_ctx *ctx, tiny_checkpoint_writer *w)
 {
     if (!w) return;
-    if (w->desc.path) tinyi_out_abandon(ctx, &w->out);      /* nothing after finish */
+    tinyi_box_abandon(ctx, &w->box);        /* nothing after finish */
     while (w->newest) {
         tinyi_ckpt_name *older = w->newest->older;
         tiny_free(ctx, w->newest);
@@ -468,33 +411,12 @@ static tiny_status tinyi_ckpt_entry_read(tiny_ctx *ctx, const char *path, tinyi_
 
 static tiny_status tinyi_ckpt_read(tiny_ctx *ctx, tiny_checkpoint *c, int no_checksum)
 {
-    const unsigned char *base = c->file.bytes, *p = NULL;
-    size_t n = c->file.n_bytes, i;
-    tinyi_cursor at = tinyi_cursor_make(base, n), end;
-    uint32_t version = 0, align = 0;
-    uint64_t n_entries = 0, n_bytes = 0, hash = 0;
-    tiny_status st = TINY_OK;
-    if (!tinyi_rd_bytes(&at, 8, &p) || memcmp(p, tinyi_ckpt_magic, 8))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: no checkpoint: its %zu bytes do not begin as one", c->path, n);
-    if (tinyi_rd_u32(&at, &version) && version != TINY_CHECKPOINT_VERSION)
-        return tinyi_fail(ctx, TINY_E_VERSION, "%s: version %lu of the format; version %d is read here", c->path, (unsigned long)version, TINY_CHECKPOINT_VERSION);
-    if (tinyi_rd_u32(&at, &align) && align != TINY_CHECKPOINT_ALIGN)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: alignment %lu; version %d has %d", c->path, (unsigned long)align, TINY_CHECKPOINT_VERSION, TINY_CHECKPOINT_ALIGN);
-    if (at.left < TINYI_CKPT_END) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: cut off: it has %zu bytes, an empty one %d", c->path, n, TINYI_CKPT_HEAD + TINYI_CKPT_END);
-    at.left -= TINYI_CKPT_END;
-    end = tinyi_cursor_make(base + n - TINYI_CKPT_END, TINYI_CKPT_END);
-    (void)tinyi_rd_bytes(&end, 8, &p);
-    (void)tinyi_rd_u64(&end, &n_entries);
-    (void)tinyi_rd_u64(&end, &n_bytes);
-    (void)tinyi_rd_u64(&end, &hash);
-    if (memcmp(p, tinyi_ckpt_end_magic, 8)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: cut off, or changed: its %zu bytes do not end as a checkpoint", c->path, n);
-    if (n_bytes != (uint64_t)n) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: says it has %llu bytes; they are %zu", c->path, (unsigned long long)n_bytes, n);
-    if (!no_checksum) {
-        uint64_t is = tinyi_hash_of(base, n - 8);
-        if (is != hash)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: changed: the checksum of its %zu bytes is %016llx, and it says %016llx", c->path, n, (unsigned long long)is,
-                              (unsigned long long)hash);
-    }
+    const unsigned char *base = c->file.bytes;
+    size_t i;
+    tinyi_cursor at;
+    uint64_t n_entries = 0;
+    tiny_status st = tinyi_box_frame(ctx, c->path, "checkpoint", base, c->file.n_bytes, no_checksum, &at, &n_entries);
+    if (st) return st;
     if (!tinyi_count_fits(&at, n_entries, TINYI_CKPT_LEAST))
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: says it has %llu entries; %zu bytes can hold %zu", c->path, (unsigned long long)n_entries, at.left,
                           at.left / TINYI_CKPT_LEAST);
