@@ -1,225 +1,227 @@
 /* tinygnn.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
- *     225  the manual
- *     316  options and names
- *     353  what is chosen
- *    1165  core/config.h
- *    1325  core/status.h
- *    1367  core/tensor.h
- *    1420  core/ctx.h
- *    1497  core/mem.h
- *    1544  core/thread.h
- *    1598  core/rng.h
- *    1624  core/op.h
- *    1724  core/record.h
- *    1746  core/accel.h
- *    1783  core/bytes.h
- *    1846  core/json.h
- *    1892  core/safetensors.h
- *    1944  core/file.h
- *    2004  core/forget.h
- *    2012  core/checkpoint.h
- *    2120  core/time.h
- *    2130  core/net.h
- *    2197  core/comm.h
- *    2262  core/conform.h
- *    2348  math/binary.h
- *    2389  math/elem.h
- *    2456  math/convert.h
- *    2497  math/reduce.h
- *    2544  math/softmax.h
- *    2595  math/norm.h
- *    2644  math/matmul.h
- *    2724  math/layout.h
- *    2777  math/conv.h
- *    2840  math/sort.h
- *    2901  math/linalg_lu.h
- *    2927  math/linalg_qr.h
- *    2952  math/linalg_eig.h
- *    2974  math/linalg_svd.h
- *    2996  math/linalg.h
- *    3061  math/fft.h
- *    3139  math/fwht.h
- *    3179  math/attention.h
- *    3264  math/gla.h
- *    3328  math/gla_grad.h
- *    3353  math/twist.h
- *    3408  math/slope.h
- *    3438  math/loss.h
- *    3466  math/rope.h
- *    3487  math/patch.h
- *    3525  math/sparse.h
- *    3607  math/edges.h
- *    3681  math/edges_score.h
- *    3720  math/ops.h
- *    3741  math/init.h
- *    3754  math/optim.h
- *    3866  math/tape.h
- *    3977  math/layer.h
- *    4029  math/train.h
- *    4090  math/all.h
- *    4096  the shared functions again, where the other header came first
- *    4401  gnn/ops.h
- *    4418  gnn/graph/graph.h
- *    4511  gnn/graph/community.h
- *    4548  gnn/graph/partition.h
- *    4600  gnn/graph/halo.h
- *    4641  gnn/graph/sample.h
- *    4695  gnn/graph/npy.h
- *    4743  gnn/graph/read.h
- *    4789  gnn/graph/stream.h
- *    4835  gnn/layer/layer.h
- *    4911  gnn/layer/net.h
- *    5026  gnn/layer/pool.h
- *    5061  gnn/train/train.h
- *    5158  gnn/quant/bits.h
- *    5184  gnn/quant/a2q.h
- *    5265  gnn/quant/a2q_net.h
- *    5338  gnn/quant/packed.h
- *    5394  gnn/quant/quant.h
- *    5458  gnn/embed/fastrp.h
- *    5498  gnn/train/data.h
- *    5532  gnn/tinygnn.h
- *    5963  internal functions
- *    6101  core/status.c
- *    6154  core/atomic_inside.h
- *    6206  core/state_inside.h
- *    6364  core/tensor.c
- *    6529  core/cpu_inside.h
- *    6570  core/half_inside.h
- *    6623  core/target.h
- *    7101  core/ctx.c
- *    7371  core/mem.c
- *    7506  core/thread.c
- *    8106  core/rng.c
- *    8196  core/op.c
- *    8689  core/record.c
- *    8791  core/bytes.c
- *    8901  core/json.c
- *    9198  core/safetensors.c
- *    9449  core/file.c
- *    9907  core/forget.c
- *    9941  core/hash_inside.h
- *    9964  core/checkpoint.c
- *   10623  core/time.c
- *   10676  core/net.c
- *   10957  core/comm.c
- *   11459  core/conform.c
- *   12209  math/grad_inside.h
- *   12263  math/table_inside.h
- *   12428  math/rows_inside.h
- *   12493  math/walk_inside.h
- *   12612  math/binary.c
- *   12925  math/elem.c
- *   13694  math/convert.c
- *   14171  math/reduce.c
- *   14691  math/softmax.c
- *   15059  math/norm.c
- *   15588  math/gemm_inside.h
- *   15680  math/gemm_i8_inside.h
- *   15709  math/matmul.c
- *   16069  math/layout.c
- *   16815  math/conv.c
- *   17343  math/sort.c
- *   18237  math/linalg_block_inside.h
- *   18385  math/linalg_lu.c
- *   18734  math/linalg_qr.c
- *   19085  math/linalg_eig.c
- *   19597  math/linalg_svd.c
- *   19996  math/linalg.c
- *   20268  math/fft_way_inside.h
- *   20337  math/fft.c
- *   20813  math/hadamard_inside.h
- *   20840  math/fwht.c
- *   21028  math/attention.c
- *   21614  math/gla.c
- *   22112  math/gla_grad.c
- *   22473  math/twist.c
- *   22807  math/slope.c
- *   22992  math/loss.c
- *   23162  math/rope.c
- *   23307  math/patch.c
- *   23609  math/bits_inside.h
- *   23648  math/sparse_lines_inside.h
- *   23675  math/sparse_forms_inside.h
- *   23696  math/sparse.c
- *   24004  math/edges_inside.h
- *   24043  math/edges.c
- *   24503  math/edges_score.c
- *   24933  math/ops.c
- *   25023  math/init.c
- *   25087  math/optim.c
- *   25648  math/tape.c
- *   26510  math/layer.c
- *   26975  math/train.c
- *   27171  math/edges_grad.c
- *   27645  math/normal.c
- *   27666  math/targets.c
- *   27730  math/all.c
- *   27736  core/cpu.c
- *   27993  core/hash.c
- *   28101  math/grad.c
- *   28903  math/matvec_inside.h
- *   28914  math/gemm.c
- *   29533  math/gemm_i8.c
- *   29810  math/linalg_block.c
- *   30347  math/fft_way.c
- *   30763  math/hadamard.c
- *   30848  math/bits.c
- *   30867  math/sparse_lines.c
- *   31330  math/sparse_forms.c
- *   31537  math/matvec.c
- *   31591  the shared functions forwarded, where the other header has their bodies
- *   32161  internal functions of this header
- *   32195  gnn/ops.c
- *   32220  gnn/graph/graph_inside.h
- *   32273  gnn/graph/graph.c
- *   33031  gnn/graph/community.c
- *   33246  gnn/graph/coarsen_inside.h
- *   33273  gnn/graph/refine_inside.h
- *   33318  gnn/graph/partition.c
- *   33708  gnn/graph/halo.c
- *   33870  gnn/graph/sample.c
- *   34235  gnn/graph/inflate_inside.h
- *   34263  gnn/graph/words_inside.h
- *   34301  gnn/graph/npy.c
- *   34805  gnn/graph/form_inside.h
- *   34833  gnn/graph/read.c
- *   35648  gnn/graph/stream.c
- *   36331  gnn/layer/layer.c
- *   36861  gnn/layer/net_file_inside.h
- *   36885  gnn/layer/net.c
- *   37422  gnn/layer/pool.c
- *   37562  gnn/quant/bits.c
- *   37680  gnn/quant/a2q.c
- *   38159  gnn/train/pass_inside.h
- *   38253  gnn/quant/a2q_net.c
- *   38811  gnn/quant/nibble_inside.h
- *   38837  gnn/quant/packed.c
- *   39266  gnn/quant/quant.c
- *   39560  gnn/embed/fastrp.c
- *   40069  gnn/train/data.c
- *   40270  gnn/graph/coarsen.c
- *   40674  gnn/graph/refine.c
- *   41046  gnn/graph/inflate.c
- *   41389  gnn/graph/words.c
- *   41596  gnn/layer/net_file.c
- *   42036  gnn/train/pass.c
- *   42640  gnn/quant/nibble.c
- *   42648  gnn/train/kit_inside.h
- *   42680  gnn/train/kit.c
- *   42801  gnn/train/nodes.c
- *   42958  gnn/train/graphs.c
- *   43238  gnn/train/links.c
- *   43521  gnn/train/tape_pool.c
- *   43546  gnn/quant/quant_file.c
- *   43880  gnn/targets.c
- *   43884  gnn/tinygnn.c
- *   43890  the kernels of each target: this header again
- *   44049  core/simd.h, the vectors of one target
- *   45572  math/kernels.h
- *   51684  gnn/kernels.h
- *   51955  the licence
+ *     227  the manual
+ *     318  options and names
+ *     355  what is chosen
+ *    1167  core/config.h
+ *    1327  core/status.h
+ *    1369  core/tensor.h
+ *    1422  core/ctx.h
+ *    1499  core/mem.h
+ *    1526  core/thread.h
+ *    1579  core/rng.h
+ *    1605  core/op.h
+ *    1705  core/record.h
+ *    1727  core/accel.h
+ *    1764  core/bytes.h
+ *    1827  core/json.h
+ *    1873  core/safetensors.h
+ *    1925  core/file.h
+ *    1966  core/forget.h
+ *    1974  core/box/checkpoint.h
+ *    2082  core/time.h
+ *    2092  core/net.h
+ *    2159  core/comm.h
+ *    2224  core/conform.h
+ *    2310  math/binary.h
+ *    2340  math/elem.h
+ *    2378  math/convert.h
+ *    2411  math/reduce.h
+ *    2444  math/softmax.h
+ *    2476  math/norm.h
+ *    2509  math/matmul.h
+ *    2536  math/layout.h
+ *    2572  math/conv.h
+ *    2618  math/sort.h
+ *    2659  math/linalg_lu.h
+ *    2685  math/linalg_qr.h
+ *    2710  math/linalg_eig.h
+ *    2732  math/linalg_svd.h
+ *    2754  math/linalg.h
+ *    2806  math/fft.h
+ *    2872  math/fwht.h
+ *    2908  math/attention.h
+ *    2932  math/gla.h
+ *    2972  math/gla_grad.h
+ *    2997  math/twist.h
+ *    3040  math/slope.h
+ *    3067  math/loss.h
+ *    3095  math/rope.h
+ *    3116  math/patch.h
+ *    3152  math/sparse.h
+ *    3234  math/edges.h
+ *    3277  math/edges_score.h
+ *    3316  math/ops.h
+ *    3337  math/init.h
+ *    3350  math/optim.h
+ *    3456  math/tape.h
+ *    3567  math/layer.h
+ *    3619  math/train.h
+ *    3680  math/all.h
+ *    3686  the shared functions again, where the other header came first
+ *    3991  gnn/ops.h
+ *    4008  gnn/graph/graph.h
+ *    4101  gnn/graph/community.h
+ *    4138  gnn/graph/partition.h
+ *    4190  gnn/graph/halo.h
+ *    4231  gnn/graph/sample.h
+ *    4285  gnn/graph/npy.h
+ *    4317  gnn/graph/read.h
+ *    4363  gnn/graph/stream.h
+ *    4409  gnn/layer/layer.h
+ *    4485  gnn/layer/net.h
+ *    4590  gnn/layer/pool.h
+ *    4625  gnn/train/train.h
+ *    4722  gnn/quant/bits.h
+ *    4748  gnn/quant/a2q.h
+ *    4817  gnn/quant/a2q_net.h
+ *    4890  gnn/quant/packed.h
+ *    4946  gnn/quant/quant.h
+ *    5005  gnn/embed/fastrp.h
+ *    5045  gnn/train/data.h
+ *    5079  gnn/tinygnn.h
+ *    5525  internal functions
+ *    6129  core/status.c
+ *    6182  core/atomic_inside.h
+ *    6234  core/state_inside.h
+ *    6415  core/tensor.c
+ *    6580  core/cpu_inside.h
+ *    6621  core/half_inside.h
+ *    6674  core/target.h
+ *    7152  core/ctx.c
+ *    7422  core/mem.c
+ *    7557  core/thread.c
+ *    8158  core/rng.c
+ *    8248  core/op.c
+ *    8741  core/record.c
+ *    8843  core/bytes.c
+ *    8953  core/json.c
+ *    9250  core/safetensors.c
+ *    9501  core/file.c
+ *    9959  core/forget.c
+ *    9993  core/hash_inside.h
+ *   10016  core/box/box_inside.h
+ *   10099  core/box/checkpoint.c
+ *   10682  core/time.c
+ *   10735  core/net.c
+ *   11016  core/comm.c
+ *   11518  core/conform.c
+ *   12268  math/grad_inside.h
+ *   12322  math/table_inside.h
+ *   12487  math/rows_inside.h
+ *   12552  math/walk_inside.h
+ *   12671  math/binary.c
+ *   13000  math/elem.c
+ *   13809  math/convert.c
+ *   14292  math/reduce.c
+ *   14836  math/softmax.c
+ *   15209  math/norm.c
+ *   15752  math/gemm_inside.h
+ *   15844  math/gemm_i8_inside.h
+ *   15873  math/matmul.c
+ *   16239  math/layout.c
+ *   16992  math/conv.c
+ *   17526  math/sort.c
+ *   18423  math/linalg_block_inside.h
+ *   18571  math/linalg_lu.c
+ *   18920  math/linalg_qr.c
+ *   19271  math/linalg_eig.c
+ *   19783  math/linalg_svd.c
+ *   20182  math/linalg.c
+ *   20454  math/fft_way_inside.h
+ *   20523  math/fft.c
+ *   20994  math/hadamard_inside.h
+ *   21021  math/fwht.c
+ *   21208  math/attention.c
+ *   21794  math/gla.c
+ *   22291  math/gla_grad.c
+ *   22653  math/twist.c
+ *   22992  math/slope.c
+ *   23181  math/loss.c
+ *   23354  math/rope.c
+ *   23501  math/patch.c
+ *   23811  math/bits_inside.h
+ *   23850  math/sparse_lines_inside.h
+ *   23877  math/sparse_forms_inside.h
+ *   23898  math/sparse.c
+ *   24206  math/edges_inside.h
+ *   24245  math/edges.c
+ *   24707  math/edges_score.c
+ *   25146  math/ops.c
+ *   25236  math/init.c
+ *   25300  math/optim.c
+ *   25861  math/tape.c
+ *   26723  math/layer.c
+ *   27188  math/train.c
+ *   27384  math/edges_grad.c
+ *   27858  math/normal.c
+ *   27879  math/targets.c
+ *   27943  math/all.c
+ *   27949  core/cpu.c
+ *   28206  core/hash.c
+ *   28314  core/box/box.c
+ *   28541  math/grad.c
+ *   29343  math/matvec_inside.h
+ *   29354  math/gemm.c
+ *   29973  math/gemm_i8.c
+ *   30250  math/linalg_block.c
+ *   30787  math/fft_way.c
+ *   31203  math/hadamard.c
+ *   31288  math/bits.c
+ *   31307  math/sparse_lines.c
+ *   31770  math/sparse_forms.c
+ *   31977  math/matvec.c
+ *   32031  the shared functions forwarded, where the other header has their bodies
+ *   32601  internal functions of this header
+ *   32689  gnn/ops.c
+ *   32714  gnn/graph/graph_inside.h
+ *   32767  gnn/graph/graph.c
+ *   33525  gnn/graph/community.c
+ *   33740  gnn/graph/coarsen_inside.h
+ *   33767  gnn/graph/refine_inside.h
+ *   33812  gnn/graph/partition.c
+ *   34202  gnn/graph/halo.c
+ *   34364  gnn/graph/sample.c
+ *   34729  gnn/graph/inflate_inside.h
+ *   34757  gnn/graph/words_inside.h
+ *   34795  gnn/graph/npy.c
+ *   35298  gnn/graph/form_inside.h
+ *   35327  gnn/graph/read.c
+ *   36143  gnn/graph/stream.c
+ *   36850  gnn/layer/layer.c
+ *   37380  gnn/layer/net_file_inside.h
+ *   37404  gnn/layer/net.c
+ *   37941  gnn/layer/pool.c
+ *   38081  gnn/quant/bits.c
+ *   38199  gnn/quant/a2q.c
+ *   38676  gnn/train/pass_inside.h
+ *   38770  gnn/quant/a2q_net.c
+ *   39328  gnn/quant/nibble_inside.h
+ *   39354  gnn/quant/packed.c
+ *   39783  gnn/quant/quant.c
+ *   40077  gnn/embed/fastrp.c
+ *   40586  gnn/train/data.c
+ *   40787  gnn/graph/coarsen.c
+ *   41191  gnn/graph/refine.c
+ *   41563  gnn/graph/inflate.c
+ *   41906  gnn/graph/words.c
+ *   42113  gnn/layer/net_file.c
+ *   42553  gnn/train/pass.c
+ *   43157  gnn/quant/nibble.c
+ *   43165  gnn/train/kit_inside.h
+ *   43197  gnn/train/kit.c
+ *   43318  gnn/train/nodes.c
+ *   43475  gnn/train/graphs.c
+ *   43755  gnn/train/links.c
+ *   44038  gnn/train/tape_pool.c
+ *   44063  gnn/quant/quant_file.c
+ *   44397  gnn/targets.c
+ *   44401  gnn/tinygnn.c
+ *   44407  the kernels of each target: this header again
+ *   44566  core/simd.h, the vectors of one target
+ *   46089  math/kernels.h
+ *   52191  gnn/kernels.h
+ *   52462  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -555,7 +557,7 @@
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x5ab00852
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x392ef48e
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -1160,7 +1162,7 @@
 #endif
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0x5ab00852
+#define TINYI_SHARED_DECLARED 0x392ef48e
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -1499,22 +1501,6 @@ TINYI_C_END
 #define TINYI_MEM_H
 TINYI_C_BEGIN
 
-/* Every size that comes from a file, a peer or a shape goes through these. 0: it does not fit. */
-TINYI_INLINE int tinyi_size_mul(size_t a, size_t b, size_t *r)
-{
-    if ((a | b) >> 4 * sizeof(size_t) && b && a > SIZE_MAX / b) return 0;      /* two halves always fit: no division */
-    *r = a * b;
-    return 1;
-}
-TINYI_INLINE int tinyi_size_add(size_t a, size_t b, size_t *r)
-{
-    if (a > SIZE_MAX - b) return 0;
-    *r = a + b;
-    return 1;
-}
-
-#define TINYI_ALIGN 64                      /* a cache line, and the widest vector */
-
 /* Memory of the context's allocator, 64-byte aligned, not cleared. NULL: the context has the sentence.
  * 0 bytes give a pointer that may be freed. Everything is given back by hand before the context is closed.
  * On Linux, blocks of 4 MB and more of the default allocator begin at a multiple of 2 MB, and the system is asked for pages of that size. A
@@ -1522,10 +1508,6 @@ TINYI_INLINE int tinyi_size_add(size_t a, size_t b, size_t *r)
  * allocator is asked for what is needed, and decides itself. */
 TINY_API void *tiny_alloc(tiny_ctx *ctx, size_t bytes);
 TINY_API void tiny_free(tiny_ctx *ctx, void *memory);      /* takes NULL */
-/* A caller that gets NULL returns tiny_ctx_status(ctx), the status of that sentence: TINY_E_MEMORY or TINY_E_OVERFLOW. */
-/* In small pages: what is reserved for the most that may come and written in many places as it fills, like the keys and
- * values of all layers for a context of 100 000 tokens, is resident only where it was written. */
-
 /* A block that is handed out from its start and given back at once: sessions take their memory so. */
 typedef struct tiny_arena {
     unsigned char *base;
@@ -1565,14 +1547,13 @@ TINYI_C_END
 #define TINYI_THREAD_H
 TINYI_C_BEGIN
 
-typedef struct tinyi_region tinyi_region;
 typedef struct tiny_team {
     int i, n;                               /* this thread, of how many */
     void *shared;                           /* workspace of the whole team, 64-byte aligned */
     void *own;                              /* workspace of this thread, 64-byte aligned */
-    const struct tinyi_kernels *k;          /* of the context's target */
+    const struct tiny_kernels *k;           /* of the context's target */
     tiny_target ran_on;                     /* where the last kernel came from */
-    tinyi_region *region;
+    struct tiny_region *region;
     tiny_idx phase, from;                   /* barriers passed; and how many there had been when this thread came in */
 } tiny_team;
 
@@ -1979,25 +1960,6 @@ TINY_API void tiny_file_close(tiny_ctx *ctx, tiny_file *file);     /* takes one 
  * writing is refused (where the system has flock). */
 TINY_API tiny_status tiny_file_write(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes);
 
-/* The same in pieces. All zero: nothing is open. After finish (whatever it answers) and after abandon it is all zero again. */
-typedef struct tinyi_out {
-    char *path, *part;                      /* one block: the name, and the one it is written under */
-    uint64_t n_bytes;                       /* so far */
-    void *file;                             /* a FILE */
-    int special;                            /* a device or a pipe: written in its place */
-    int lock;
-} tinyi_out;
-/* Its steps, for a writer of several files: *file is a FILE; close answers 0, with errno set, where not all bytes arrived. Nobody else
- * may open the part until its file is closed and *lock (may be NULL; 0: none) given back, after it was renamed or removed. */
-
-/* A file in pieces, for what is larger than memory. All zero: nothing is open. */
-typedef struct tinyi_in {
-    const char *path;                       /* the caller's */
-    void *file;                             /* a FILE */
-    uint64_t n_bytes;                       /* its size; 0 for a pipe, which cannot be sought in either */
-} tinyi_in;
-/* What was added so far, to be read while more is added. */
-
 TINYI_C_END
 #endif
 
@@ -2013,7 +1975,7 @@ TINYI_C_END
 #undef TINY_API
 #define TINY_API
 #endif
-/* src/core/checkpoint.h - named tensors, numbers and texts in one file: what a trainer must find again
+/* src/core/box/checkpoint.h - named tensors, numbers and texts in one file: what a trainer must find again
  *
  *   tiny_checkpoint_writer_desc wd = { 0 };
  *   wd.path = "run.ckpt";
@@ -2369,19 +2331,8 @@ typedef struct tiny_scale_params { float alpha, beta; } tiny_scale_params;
 TINY_API tiny_status tiny_scale(tiny_ctx *ctx, const tiny_tensor *x, float alpha, float beta, const tiny_tensor *y);
 TINY_API tiny_status tiny_axpy(tiny_ctx *ctx, const tiny_tensor *x, float alpha, const tiny_tensor *y);
 
-/* the first six in the order of the kinds */
-typedef enum tinyi_binary_f {
-    TINYI_BINARY_ADD, TINYI_BINARY_SUB, TINYI_BINARY_MUL, TINYI_BINARY_DIV, TINYI_BINARY_MIN, TINYI_BINARY_MAX, TINYI_BINARY_SCALE, TINYI_BINARY_AXPY
-} tinyi_binary_f;
-
 #define TINYI_OPS_BINARY(ROW) \
     ROW(ADD, add) ROW(SUB, sub) ROW(MUL, mul) ROW(DIV, div) ROW(MINIMUM, minimum) ROW(MAXIMUM, maximum) ROW(SCALE, scale) ROW(AXPY, axpy)
-
-/* a_step and b_step: 1, or 0 for one value that is used n times. y may be a or b. */
-#define TINYI_KERNELS_BINARY(K)                                                                                         \
-    K(binary_f32, void, (int f, float *y, const float *a, const float *b, size_t n, tiny_idx a_step, tiny_idx b_step))  \
-    K(scale_f32, void, (float *y, const float *x, size_t n, float alpha, float beta))                                   \
-    K(axpy_f32, void, (float *y, const float *x, size_t n, float alpha))
 
 TINYI_C_END
 #endif
@@ -2391,9 +2342,6 @@ TINYI_C_END
 #define TINYI_ELEM_H
 #include <string.h>
 TINYI_C_BEGIN
-
-TINYI_INLINE uint64_t tinyi_f64_bits(double x) { uint64_t u; memcpy(&u, &x, 8); return u; }
-TINYI_INLINE double tinyi_bits_f64(uint64_t u) { double x; memcpy(&x, &u, 8); return x; }
 
 /* y = f(x), f32, any strides, y may be x. */
 TINY_API tiny_status tiny_exp(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
@@ -2423,32 +2371,6 @@ TINY_API tiny_status tiny_reglu(tiny_ctx *ctx, const tiny_tensor *a, const tiny_
     ROW(RSQRT, rsqrt) ROW(SQRT, sqrt) ROW(ABS, abs) ROW(NEG, neg) ROW(RELU, relu) ROW(RELU2, relu2) \
     ROW(SILU, silu) ROW(GELU, gelu) ROW(GELU_TANH, gelu_tanh) \
     ROW(SWIGLU, swiglu) ROW(GEGLU, geglu) ROW(GEGLU_TANH, geglu_tanh) ROW(REGLU, reglu)
-
-/* The kernels below store pieces of at least so many elements past the caches, unless y is an input: results that large are
- * not found there by whoever reads them next. Shorter pieces are stored as usual. */
-#define TINYI_ELEM_LONG 65536
-
-#define TINYI_KERNELS_ELEM(K) \
-    K(exp_f32, void, (float *y, const float *x, size_t n)) \
-    K(log_f32, void, (float *y, const float *x, size_t n)) \
-    K(tanh_f32, void, (float *y, const float *x, size_t n)) \
-    K(erf_f32, void, (float *y, const float *x, size_t n)) \
-    K(sigmoid_f32, void, (float *y, const float *x, size_t n)) \
-    K(sin_f32, void, (float *y, const float *x, size_t n)) \
-    K(cos_f32, void, (float *y, const float *x, size_t n)) \
-    K(rsqrt_f32, void, (float *y, const float *x, size_t n)) \
-    K(sqrt_f32, void, (float *y, const float *x, size_t n)) \
-    K(abs_f32, void, (float *y, const float *x, size_t n)) \
-    K(neg_f32, void, (float *y, const float *x, size_t n)) \
-    K(relu_f32, void, (float *y, const float *x, size_t n)) \
-    K(relu2_f32, void, (float *y, const float *x, size_t n)) \
-    K(silu_f32, void, (float *y, const float *x, size_t n)) \
-    K(gelu_f32, void, (float *y, const float *x, size_t n)) \
-    K(gelu_tanh_f32, void, (float *y, const float *x, size_t n)) \
-    K(swiglu_f32, void, (float *y, const float *a, const float *b, size_t n)) \
-    K(geglu_f32, void, (float *y, const float *a, const float *b, size_t n)) \
-    K(geglu_tanh_f32, void, (float *y, const float *a, const float *b, size_t n)) \
-    K(reglu_f32, void, (float *y, const float *a, const float *b, size_t n))
 
 TINYI_C_END
 #endif
@@ -2483,14 +2405,6 @@ TINY_API tiny_status tiny_dequantize_i8(tiny_ctx *ctx, const tiny_tensor *x, con
 #define TINYI_OPS_CONVERT(ROW) \
     ROW(CONVERT, convert) ROW(QUANTIZE_I8, quantize_i8) ROW(DEQUANTIZE_I8, dequantize_i8)
 
-#define TINYI_KERNELS_CONVERT(K) \
-    K(f32_to_f16, void, (uint16_t *y, const float *x, size_t n)) \
-    K(f16_to_f32, void, (float *y, const uint16_t *x, size_t n)) \
-    K(f32_to_bf16, void, (uint16_t *y, const float *x, size_t n)) \
-    K(bf16_to_f32, void, (float *y, const uint16_t *x, size_t n)) \
-    K(quantize_i8, void, (int8_t *y, const float *x, size_t n, float scale)) \
-    K(dequantize_i8, void, (float *y, const int8_t *x, size_t n, float scale))
-
 TINYI_C_END
 #endif
 
@@ -2524,20 +2438,6 @@ TINY_API tiny_status tiny_dot(tiny_ctx *ctx, const tiny_tensor *a, const tiny_te
 #define TINYI_OPS_REDUCE(ROW) \
     ROW(DOT, dot) ROW(SUM, sum) ROW(MEAN, mean) ROW(NORM2, norm2) ROW(MAX, max) ROW(MIN, min) ROW(ARGMAX, argmax) ROW(LOGSUMEXP, logsumexp)
 
-typedef enum tinyi_reduce_f { TINYI_REDUCE_SUM, TINYI_REDUCE_NORM2, TINYI_REDUCE_MAX, TINYI_REDUCE_MIN } tinyi_reduce_f;
-
-/* Values that are summed in float at most; blocks are added in double. */
-#define TINYI_REDUCE_BLOCK 4096
-
-/* max and min: NaN where one is; find: the first place of v, or of a NaN when v is one, n where there is none; cols: acc[c] = acc[c] f x[r][c] over rows that lie stride apart */
-#define TINYI_KERNELS_REDUCE(K)                                                                                         \
-    K(sum_f32, float, (const float *x, size_t n))                                                                       \
-    K(dot_f32, float, (const float *a, const float *b, size_t n))                                                       \
-    K(max_f32, float, (const float *x, size_t n))                                                                       \
-    K(min_f32, float, (const float *x, size_t n))                                                                       \
-    K(find_f32, size_t, (const float *x, size_t n, float v))                                                            \
-    K(reduce_cols_f32, void, (int f, float *acc, const float *x, tiny_idx stride, size_t rows, size_t cols))
-
 TINYI_C_END
 #endif
 
@@ -2568,26 +2468,7 @@ typedef struct tiny_softmax_params {
 TINY_API tiny_status tiny_softmax(tiny_ctx *ctx, const tiny_tensor *x, const tiny_softmax_params *params, const tiny_tensor *y);
 TINY_API tiny_status tiny_log_softmax(tiny_ctx *ctx, const tiny_tensor *x, const tiny_softmax_params *params, const tiny_tensor *y);
 
-/* Rows are summed in blocks of at most this many values: float inside a block, double over the blocks. */
-#define TINYI_SOFTMAX_BLOCK 4096
-
 #define TINYI_OPS_SOFTMAX(ROW) ROW(SOFTMAX, softmax) ROW(LOG_SOFTMAX, log_softmax)
-
-/* s = scale * x throughout; stream: store past the caches, y is 64-byte aligned then.
- *   row      a whole row of at most a block            top      max s, ignoring NaN; -inf for n = 0
- *   sum      sum exp(s - top), stored too unless y is NULL          exp   y = lambda exp(s - top)
- *   online   max and sum in one pass                   log      y = (s - top) - log_sum
- *   extsum   sum exp(s) = *m 2^*e; *e is inf where an s is too large for n to be exact, and -inf (*m 0) where all are too
- *            small                                     extexp   y = lambda exp(s) 2^-e */
-#define TINYI_KERNELS_SOFTMAX(K)                                                                                            \
-    K(softmax_row_f32, void, (float *y, const float *x, size_t n, float scale))                                             \
-    K(softmax_top_f32, float, (const float *x, size_t n, float scale))                                                      \
-    K(softmax_sum_f32, float, (float *y, const float *x, size_t n, float scale, float top))                                 \
-    K(softmax_exp_f32, void, (float *y, const float *x, size_t n, float scale, float top, float lambda, int stream))        \
-    K(softmax_online_f32, void, (const float *x, size_t n, float scale, float *top, float *sum))                            \
-    K(softmax_log_f32, void, (float *y, const float *x, size_t n, float scale, float top, float log_sum))                   \
-    K(softmax_extsum_f32, void, (const float *x, size_t n, float scale, float *m, float *e))                                \
-    K(softmax_extexp_f32, void, (float *y, const float *x, size_t n, float scale, float lambda, float e, int stream))
 
 TINYI_C_END
 #endif
@@ -2622,22 +2503,6 @@ TINY_API tiny_status tiny_add_layernorm(tiny_ctx *ctx, const tiny_tensor *x, con
     ROW(RMSNORM, rmsnorm) ROW(LAYERNORM, layernorm) ROW(L2NORM, l2norm) ROW(GROUPNORM, groupnorm) \
     ROW(ADD_RMSNORM, add_rmsnorm) ROW(ADD_LAYERNORM, add_layernorm)
 
-/* (x - mid - rest) * r is the normed value; mid is a float near the mean */
-typedef struct tinyi_norm_fit { float mid, rest, r; } tinyi_norm_fit;
-
-/* g and b may be NULL, y may be x. moments: sum and sum of squares of x - mid. affine: y = g ((x - mid - rest) r) + b */
-#define TINYI_KERNELS_NORM(K)                                                                                       \
-    K(rmsnorm_f32, void, (float *y, const float *x, const float *g, size_t n, float eps))                           \
-    K(layernorm_f32, void, (float *y, const float *x, const float *g, const float *b, size_t n, float eps))         \
-    K(norm_moments_f32, void, (const float *x, size_t n, float mid, double *sum, double *squares))                  \
-    K(norm_affine_f32, void, (float *y, const float *x, size_t n, const tinyi_norm_fit *fit, float g, float b))
-
-/* Squares of floats leave the range of float above 1e19 and below 1e-19. Sums from outside these limits are taken again
- * in double, value by value: it is rare. The small ones matter only beside a small eps. */
-#define TINYI_NORM_BLOCK 4096               /* values summed in float at most */
-TINYI_INLINE int tinyi_norm_doubtful(double squares, float eps) { return !(squares < 1e37) || (squares < 1e-20 && eps < 1e-10f); }
-/* fit from sum and squares about fit->mid over n values; x: the values, for a doubtful row */
-
 TINYI_C_END
 #endif
 
@@ -2664,59 +2529,6 @@ TINY_API tiny_status tiny_matmul_i8(tiny_ctx *ctx, const tiny_tensor *a, const t
                                     const tiny_tensor *bias, int act, const tiny_tensor *y);
 
 #define TINYI_OPS_MATMUL(ROW) ROW(MATMUL, matmul) ROW(MATMUL_I8, matmul_i8)
-
-/* What the drivers must know of a target: tile rows and columns, and the blocks that its caches hold. */
-typedef struct tinyi_gemm_shape {
-    int mr, nr;                             /* a tile is mr x nr; mr is 12 or 6, with smaller tiles for what is left */
-    int kc, nc, mc;                         /* depth of a block, columns of a block, rows of a piece of work */
-} tinyi_gemm_shape;
-
-/* The same of the int8 product. */
-typedef struct tinyi_gemm_i8_shape {
-    int bytes;                              /* of a packed number: 1, or 2 in the form of pairs */
-    int rows, columns;                      /* of a tile at most: parts of 128, and 16 or 32 */
-} tinyi_gemm_i8_shape;
-
-/* What a tile asks the second-level cache to fetch while it computes, from two addresses on: a line with each two steps of k, and step
- * bytes further the next time. */
-typedef struct tinyi_gemm_ahead { const unsigned char *a, *b; ptrdiff_t step; } tinyi_gemm_ahead;
-
-/* Panels: v holds nr columns side by side, [k][nr], zeros where there are none; s holds rows, [k][w] with w the tile height
- * that tinyi_gemm_height gives for their number. add: y += instead of y =.
- *   gemm_f32_pack   k rows of n columns (f32, f16, bf16; ld elements apart) to panels
- *   gemm_f32_turn   rows that are dense along k (f32, f16, bf16; at most 32 of halves), step elements apart, to [k][width]; rows <= width
- *   gemm_f32_tile   y (mr x nr) from one s and one v panel; fetches lines from two other places on the way
- *   gemm_f32_rows   the same with rows of s in place, and v with its rows v_k apart: only nr columns are read
- *   gemv_*_dot      y[r * y_row + c * y_col] = sum_k w[r][k] x[c][k], n_x <= 4
- *   gemv_axpy       y[j] += sum_k x[k * x_k] w[k][j]
- *   gemv_pick       y[j] += sum_k x[k] w[list[k]][j]
- *   gemm_i8_*       see math/gemm_i8_inside.h                                                                               */
-/* A matrix times vectors: bytes of the matrix in a piece, and how far ahead of a row is fetched; see gemv.simd.h. */
-#ifndef TINYI_GEMV_BYTES
-#define TINYI_GEMV_BYTES (256 << 10)
-#endif
-#define TINYI_GEMV_AHEAD 1024
-
-#define TINYI_KERNELS_MATMUL(K)                                                                                             \
-    K(gemm_f32_shape, void, (tinyi_gemm_shape *shape))                                                                      \
-    K(gemm_f32_pack, void, (float *v, const void *b, int dtype, ptrdiff_t ld, size_t k, size_t n))                          \
-    K(gemm_f32_turn, void, (float *to, ptrdiff_t width, const void *x, int dtype, ptrdiff_t step, size_t rows, size_t k))   \
-    K(gemm_f32_tile, void, (float *y, ptrdiff_t y_row, const float *s, const float *v, size_t k, int mr, int nr, int add,   \
-                            const tinyi_gemm_ahead *ahead))                                                                 \
-    K(gemm_f32_rows, void, (float *y, ptrdiff_t y_row, const float *s, ptrdiff_t s_row, const float *v, ptrdiff_t v_k,      \
-                            size_t k, int mr, int nr, int add))                                                             \
-    K(gemv_dot, void, (float *y, ptrdiff_t y_row, ptrdiff_t y_col, const void *w, int dtype, ptrdiff_t w_row, size_t n_row, \
-                       const float *x, ptrdiff_t x_row, int n_x, size_t k))                                                 \
-    K(gemv_axpy, void, (float *y, const void *w, int dtype, ptrdiff_t w_k, const float *x, ptrdiff_t x_k, size_t k, size_t n)) \
-    K(gemv_pick, void, (float *y, const void *w, int dtype, ptrdiff_t w_k, const int32_t *list, const float *x, size_t k, size_t n)) \
-    K(gemm_i8_begin, void, (void)) K(gemm_i8_end, void, (void))                                                             \
-    K(gemm_i8_tile, void, (int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel, \
-                           size_t k, const int32_t *start_a, const int32_t *start_b, int rows, int columns))                \
-    K(gemm_i8_shape, void, (tinyi_gemm_i8_shape *shape))                                                                    \
-    K(gemm_i8_row, int32_t, (uint8_t *to, const uint8_t *x, int is_signed, size_t n))                                       \
-    K(gemm_i8_start, void, (int32_t *sums, int8_t *to, const int8_t *panel, size_t k))                                                \
-    K(gemm_i8_weave, void, (int8_t *to, const int8_t *x, ptrdiff_t row, size_t n))                                          \
-    K(gemm_i8_dot, void, (int32_t *y, ptrdiff_t y_step, const int8_t *b, ptrdiff_t b_row, size_t n, const uint8_t *a, int a_signed, size_t k))
 
 TINYI_C_END
 #endif
@@ -2753,23 +2565,6 @@ TINY_API tiny_status tiny_scatter_add(tiny_ctx *ctx, const tiny_tensor *x, const
 #endif
 
 #define TINYI_OPS_LAYOUT(ROW) ROW(COPY, copy) ROW(PERMUTE, permute) ROW(GATHER, gather_rows) ROW(SCATTER_ADD, scatter_add)
-
-/* Steps are in bytes, those of index in elements; wide: the index is i64, else i32. */
-#define TINYI_KERNELS_LAYOUT(K)                                                                                             \
-    K(copy_rows, void, (unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs, size_t n, size_t bytes))      \
-    /* row a of y is column a of x: na rows of nb elements */                                                               \
-    K(transpose_b1, void, (unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs, size_t na, size_t nb))     \
-    K(transpose_b2, void, (unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs, size_t na, size_t nb))     \
-    K(transpose_b4, void, (unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs, size_t na, size_t nb))     \
-    K(transpose_b8, void, (unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs, size_t na, size_t nb))     \
-    /* b4 for a y much larger than the caches: na and nb multiples of 16, y and ys of 64 */                               \
-    K(transpose_past_b4, void, (unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs, size_t na, size_t nb)) \
-    /* every index is in range */                                                                                           \
-    K(gather_rows, void, (unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs, const void *index,          \
-                          ptrdiff_t index_step, int wide, size_t n, size_t bytes))                                          \
-    /* only rows low <= index < high take part */                                                                           \
-    K(scatter_rows_f32, void, (float *y, ptrdiff_t ys, const float *x, ptrdiff_t xs, const void *index,                     \
-                               ptrdiff_t index_step, int wide, size_t n, size_t cols, int64_t low, int64_t high))
 
 TINYI_C_END
 #endif
@@ -2811,23 +2606,6 @@ TINY_API tiny_status tiny_conv1d(tiny_ctx *ctx, const tiny_tensor *x, const tiny
                                  const tiny_tensor *y);
 
 #define TINYI_OPS_CONV(ROW) ROW(CONV2D, conv2d) ROW(CONV1D, conv1d)
-
-#define TINYI_CONV_SLACK 16                 /* floats after a slab that the kernel may read, never use, when !first or n < 16 */
-
-/* conv_pack: each row of the slab is width long: 0 up to low, then x[0], x[step] ... up to high, then 0.
- * conv_strip: y[k * ys + i] = act(start + sum over t of w[k * ws + t] * x[off[t] + i]) for k < rows, i < n; start is bias[k] (0 without
- * bias) when first, else what y holds. act is ReLU or nothing. */
-/* conv_depth: y[i * ys + j] = act(start + sum over t of w[t] * x[off[t] + i * pitch + j]) for i < rows, j < n; conv_depth3:
- * 3 x 3 taps next to each other, w[3 r + s] * x[(i + r) * pitch + j + s]. */
-#define TINYI_KERNELS_CONV(K)                                                                                               \
-    K(conv_pack_f32, void, (float *slab, ptrdiff_t pitch, const float *x, ptrdiff_t row, ptrdiff_t step, size_t rows,       \
-                            size_t low, size_t high, size_t width))                                                         \
-    K(conv_strip_f32, void, (float *y, ptrdiff_t ys, const float *x, const int32_t *off, size_t taps, const float *w,       \
-                             ptrdiff_t ws, const float *bias, size_t rows, size_t n, int first, int relu))                  \
-    K(conv_depth_f32, void, (float *y, ptrdiff_t ys, const float *x, ptrdiff_t pitch, const int32_t *off, size_t taps,      \
-                             const float *w, float start, size_t rows, size_t n, int relu))                                 \
-    K(conv_depth3_f32, void, (float *y, ptrdiff_t ys, const float *x, ptrdiff_t pitch, const float *w, float start,         \
-                              size_t rows, size_t n, int relu))
 
 TINYI_C_END
 #endif
@@ -2873,27 +2651,7 @@ TINY_API tiny_status tiny_topk(tiny_ctx *ctx, const tiny_tensor *x, tiny_idx k, 
 typedef struct tiny_cumsum_params { int exclusive; } tiny_cumsum_params;
 TINY_API tiny_status tiny_cumsum(tiny_ctx *ctx, const tiny_tensor *x, int exclusive, const tiny_tensor *y);
 
-/* number of the lowest set bit of a word that is not 0 */
-#if defined __GNUC__ || defined __clang__
-#define TINYI_LOW_BIT(m) __builtin_ctzll((unsigned long long)(m))
-#else
-TINYI_INLINE int tinyi_low_bit(uint64_t m)
-{
-    int n = 0;
-    for (; !(m & 255); m >>= 8) n += 8;
-    for (; !(m & 1); m >>= 1) n++;
-    return n;
-}
-#define TINYI_LOW_BIT(m) tinyi_low_bit(m)
-#endif
-
 #define TINYI_OPS_SORT(ROW) ROW(TOPK, topk) ROW(CUMSUM, cumsum)
-
-#define TINYI_KERNELS_SORT(K)                                                                           \
-    /* writes the positions of all x[i] that are not <= limit, ascending; returns how many */           \
-    K(topk_scan_f32, size_t, (uint32_t *hit, const float *x, size_t n, float limit))                    \
-    K(cumsum_f32, double, (float *y, const float *x, size_t n, double start, int exclusive))            \
-    K(cumsum_total_f32, double, (const float *x, size_t n))
 
 TINYI_C_END
 #endif
@@ -3037,19 +2795,6 @@ TINY_API tiny_status tiny_tri_solve(tiny_ctx *ctx, const tiny_tensor *t, const t
 /* T^-1 with zeros in the other triangle */
 TINY_API tiny_status tiny_tri_inverse(tiny_ctx *ctx, const tiny_tensor *t, const tiny_tri_params *params, const tiny_tensor *inverse);
 
-/* kernels: see math/linalg.simd.h */
-#define TINYI_KERNELS_LINALG(K)                                                                                                          \
-    K(la_peak, int, (const double *x, size_t n, double *largest))                                                                        \
-    K(la_turn, void, (double *to, size_t wide, const double *b, size_t ldb, size_t k, size_t n))                                         \
-    K(la_shape, int, (void))                                                                                                             \
-    K(la_tile, void, (double *c, size_t ldc, const double *a, const double *b, size_t k, double alpha, size_t m, size_t n))             \
-    K(la_comb, void, (double *y, size_t n, const double *a, size_t lda, size_t k, const double *c, size_t cs, double alpha))            \
-    K(la_dots, void, (double *y, size_t ys, const double *a, size_t lda, size_t m, size_t n, const double *x, double alpha))            \
-    K(la_rank1, void, (double *a, size_t lda, size_t m, size_t n, const double *v, size_t vs, const double *x, double alpha))           \
-    K(la_symv, void, (double *y, const double *x, const double *a, size_t lda, size_t i0, size_t i1, size_t n))                         \
-    K(la_rot, void, (double *p, double *q, size_t n, double c, double s))                                                               \
-    K(la_rot4, void, (double *z, size_t ld, size_t n, const double *const *cs, size_t lo, size_t hi))
-
 TINYI_C_END
 #endif
 
@@ -3116,18 +2861,6 @@ TINY_API tiny_status tiny_fft_plan_run(const tiny_fft_plan *plan, const tiny_ten
 
 #define TINYI_OPS_FFT(ROW) ROW(FFT, fft) ROW(RFFT, rfft) ROW(IRFFT, irfft)
 
-#define TINYI_KERNELS_FFT(K)                                                                                                                \
-    K(fft_lanes, size_t, (void))                                                                                                            \
-    K(fft_pass, void, (float *to, const float *from, const float *w, const float *roots, size_t r, size_t m, size_t s))                     \
-    K(fft_in, void, (float *z, const float *x, size_t n, ptrdiff_t step, size_t lanes, int swap))                                           \
-    K(fft_out, void, (float *y, const float *z, size_t n, ptrdiff_t step, size_t lanes, float scale, int swap))                             \
-    K(fft_in_rows, void, (float *z, const float *const *rows, size_t n_rows, size_t n, int swap))                                           \
-    K(fft_out_rows, void, (float *const *rows, const float *z, size_t n_rows, size_t n, float scale, int swap))                             \
-    K(fft_last, void, (float *y, const float *z, const float *tw, const float *roots, size_t m, size_t split, float scale, int swap))       \
-    K(fft_mul, void, (float *y, const float *x, const float *w, size_t n, float scale, int swap_in, int swap_out))                          \
-    K(fft_real, void, (float *y, const float *z, const float *w, size_t h))                                                                 \
-    K(fft_unreal, void, (float *z, const float *x, const float *w, size_t h))
-
 TINYI_C_END
 #endif
 
@@ -3163,10 +2896,6 @@ TINY_API tiny_idx tiny_fwht_block(tiny_idx n);
 TINY_API tiny_status tiny_fwht(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fwht_params *params, const tiny_tensor *y);
 
 #define TINYI_OPS_FWHT(ROW) ROW(FWHT, fwht)
-#define TINYI_KERNELS_FWHT(K)                                                                                                      \
-    K(fwht_f32, void, (float *y, const float *x, size_t n, float scale))                                                           \
-    K(fwht_mix_f32, void, (float *y, const float *x, const float *h, size_t r, size_t n))                                          \
-    K(few_bits_f32, void, (float *x, size_t n, float clip, float high))
 
 TINYI_C_END
 #endif
@@ -3195,68 +2924,7 @@ typedef struct tiny_attention_params {
 TINY_API tiny_status tiny_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *bias,
                                     const tiny_attention_params *params, const tiny_tensor *o);
 
-/* ---- the tile of every form of attention: this one, over pages (llm/attention/paged.c), over trees (llm/attention/tree.c)
- *
- * Up to TINYI_ATT_ROWS rows of queries that read the same keys, and their softmax states (m, l, acc): the running maximum, the
- * sum of the weights under it, the sum of weighted values; (-inf, 0, 0) is the empty one. One task of one thread:
- *
- *   tinyi_att_tile_open(&tile, memory, d, d_v, n_row);                 names the parts of the memory; again later: the same tile
- *   tinyi_att_tile_begin(&tile);                                       empty states
- *   tinyi_att_tile_query(&tile, j, q, step, scale);                    for each row
- *   for each TINYI_ATT_KEYS keys, of which the rows j0 <= j < j1 may see some:
- *       tinyi_att_tile_scores(team, &tile, k, ldk, n, j0, j1);
- *       change scores in tile.s[c * tile.ld + j]: soft-cap, bias, and -inf where a key is hidden
- *       tinyi_att_tile_absorb(team, &tile, v, ldv, n, hides, j0, j1);
- *   the states are in tile.m, tile.l, tile.acc; tinyi_att_merge joins those of several parts
- *
- * j0 is a multiple of TINYI_ATT_STEP, j1 too or the number of rows. Up to TINYI_ATT_FEW rows meet keys by dot products; more rows by tiles of registers.
- * Weights of hidden keys are exactly 0 and their values never matter, whatever they hold.
- *
- * Few rows take keys and values of pages where they lie, in spans and in the types below, each number once (math/attention_few.simd.h): tinyi_att_tile_dots
- * is tinyi_att_tile_scores then, and tinyi_att_tile_blend is tinyi_att_tile_absorb where no key is hidden. Rows of them follow each other; keys
- * that lie apart, as in a tensor of all heads, are better off with tinyi_att_tile_scores, which asks for the next rows wherever they begin. */
-#define TINYI_ATT_ROWS 96
-#define TINYI_ATT_KEYS 64
-#define TINYI_ATT_STEP 32
-#define TINYI_ATT_FEW 8
-#define TINYI_ATT_FEW_LD 16                 /* the longest vector */
-#define TINYI_ATT_BLOCKS 16                 /* of a row of TINYI_ATT_Q8, at most */
-
-enum { TINYI_ATT_F32, TINYI_ATT_F16, TINYI_ATT_Q8 };    /* numbers of a span; Q8: blocks of an f16, little-endian, and 32 signed bytes that it multiplies */
-
-typedef struct tinyi_att_span {             /* n rows that follow each other */
-    const void *at, *ahead;                 /* ahead: where n rows lie that are wanted next; NULL: nobody knows */
-    tiny_idx n;
-} tinyi_att_span;
-
-typedef struct tinyi_att_tile {
-    float *q;                               /* few: (rows, d); else (d, TINYI_ATT_ROWS) */
-    float *acc;                             /* (rows, d_v) */
-    float *s;                               /* (TINYI_ATT_KEYS, ld) */
-    float *m, *l, *f;                       /* (rows) */
-    tiny_idx d, d_v, ld;
-    int n, few;
-} tinyi_att_tile;
-
-TINYI_INLINE size_t tinyi_att_tile_floats(size_t d, size_t d_v) { return TINYI_ATT_ROWS * (d + d_v + TINYI_ATT_KEYS + 3) + 16; }
-/* the first float behind the tile */
-/* hides: some score may be -inf */
-/* spans of TINYI_ATT_KEYS rows at most in all, row: bytes from one to the next */
-/* The merge rule: state (m, l, acc) takes in another one. The order of merges is the caller's, and decides the last bits. */
-
 #define TINYI_OPS_ATTENTION(ROW) ROW(ATTENTION, attention)
-#define TINYI_KERNELS_ATTENTION(K)                                                                                                \
-    K(attention_scores_f32, void, (float *s, tiny_idx ld, const float *k, tiny_idx ldk, int n, const float *q, tiny_idx ldq, int j0, int j1, tiny_idx d)) \
-    K(attention_cap_f32, void, (float *s, tiny_idx ld, int n, int j0, int j1, float cap))                                         \
-    K(attention_weights_f32, void, (float *s, tiny_idx ld, int n, float *m, float *l, float *f, int j0, int j1))                  \
-    K(attention_peak_f32, void, (const float *s, tiny_idx ld, int n, float *m, int j0, int j1))                                   \
-    K(attention_level_f32, void, (float *s, tiny_idx ld, int n, const float *m, float *l, float *low_sum, float t, int j0, int j1)) \
-    K(attention_weigh_f32, void, (float *s, tiny_idx ld, int n, const float *f, float t, int j0, int j1))                         \
-    K(attention_split_f32, int, (float *s, float *big, tiny_idx ld, int n, float t, int j0, int j1))                              \
-    K(attention_mix_f32, void, (float *acc, tiny_idx d_v, const float *p, tiny_idx ld, const float *f, const float *v, tiny_idx ldv, int n, int n_row)) \
-    K(attention_dot, void, (float *s, tiny_idx ld, const tinyi_att_span *x, int n_x, int type, tiny_idx row, const float *q, int n_row, tiny_idx d)) \
-    K(attention_blend, void, (float *acc, tiny_idx d_v, const float *p, tiny_idx ld, const float *f, const tinyi_att_span *x, int n_x, int type, tiny_idx row, int n_row)) \
-    K(attention_finite_f32, int, (const float *v, tiny_idx ldv, int n, tiny_idx d_v))
 
 TINYI_C_END
 #endif
@@ -3297,30 +2965,6 @@ TINY_API tiny_status tiny_gla(tiny_ctx *ctx, const tiny_tensor *state, const tin
                               const tiny_gla_params *params, const tiny_tensor *state_out, const tiny_tensor *o);
 
 #define TINYI_OPS_GLA(ROW) ROW(GLA, gla)
-/* S (K, V), rows ld apart; e: what the gates leave, K numbers. q has the scale in it.
- * step   S = diag(e) S + k v^T;  o = S^T q
- * query  the same S;  dq = S d_o
- * back   S += q d_o^T;  dk = S v;  dv = S^T k;  dg = e (sum over a row of S before), before (K, V) dense;  S = diag(e) S
- * span   qd[t] = q[t] e[0] .. e[t], kd[t] = k[t] e[t + 1] .. e[n - 1], left = e[0] .. e[n - 1]; products below 2^-126 count as 0
- * near   a[u][t] = sum_d q[t][d] k[u][d] e[u + 1][d] .. e[t][d] for u <= t < n, 0 for t < u; rows K apart, those of a ld apart */
-#define TINYI_KERNELS_GLA(K)                                                                                                                                  \
-    K(gla_step_f32, void, (float *s, tiny_idx ld, const float *e, const float *k, const float *v, const float *q, float *o, tiny_idx n_key, tiny_idx n_value)) \
-    K(gla_query_f32, void, (float *s, tiny_idx ld, const float *e, const float *k, const float *v, const float *d_o, float *dq, tiny_idx n_key, tiny_idx n_value)) \
-    K(gla_back_f32, void, (float *s, tiny_idx ld, const float *e, const float *q, const float *d_o, const float *k, const float *v, const float *before, float *dk, float *dv, float *dg, tiny_idx n_key, tiny_idx n_value)) \
-    K(gla_span_f32, void, (float *qd, float *kd, float *left, const float *q, const float *k, const float *e, int n, tiny_idx n_key))                          \
-    K(gla_near_f32, void, (float *a, tiny_idx ld, const float *q, const float *k, const float *e, int n, tiny_idx n_key))                                          \
-    K(gla_gates_f32, int, (const float *g, tiny_idx n))
-
-/* one call as its drivers see it, forward and back (gla_grad.c) */
-typedef struct tinyi_gla {
-    const tiny_tensor *state, *q, *k, *v, *g;
-    tiny_idx n, n_head, n_key, n_value;
-    double scale;
-    int form, chunk, sub, clamp;
-    tiny_dtype type;
-} tinyi_gla;
-/* what gate d of token t and head h leaves: exp(min(g, 0)) */
-/* row (t, h) of x dense, from column j on: where it lies, or copied to room */
 
 TINYI_C_END
 #endif
@@ -3383,19 +3027,7 @@ TINY_API tiny_status tiny_twist(tiny_ctx *ctx, const tiny_tensor *a, const tiny_
 TINY_API tiny_status tiny_twist_backward(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *dy, const tiny_tensor *s, const tiny_twist_params *params,
                                          const tiny_tensor *d_a, const tiny_tensor *d_s);
 
-/* for the operations that have such params */
-#define TINYI_TWIST_LEAST 1e-6              /* what the sum of the trivial weights has at least, so that nothing is divided by 0 */
-
 #define TINYI_OPS_TWIST(ROW) ROW(TWIST, twist) ROW(TWIST_BACKWARD, twist_backward)
-/* trivial: a[i] <= low
- *   sum    of the trivial ones; not finite where some number is not
- *   write  y = f a^2 where trivial, else a                     dot   sum g a^2 over the trivial ones
- *   back   da = f a g - c where trivial, else g                                                                  */
-#define TINYI_KERNELS_TWIST(K)                                                                                          \
-    K(twist_sum_f32, float, (const float *a, size_t n, float low))                                                      \
-    K(twist_write_f32, void, (float *y, const float *a, size_t n, float low, float f))                                  \
-    K(twist_dot_f32, float, (const float *a, const float *g, size_t n, float low))                                      \
-    K(twist_back_f32, void, (float *da, const float *a, const float *g, size_t n, float low, float f, float c))
 
 TINYI_C_END
 #endif
@@ -3423,9 +3055,6 @@ TINY_API tiny_status tiny_slope(tiny_ctx *ctx, int of, const tiny_tensor *x, con
 TINY_API tiny_status tiny_round(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
 
 #define TINYI_OPS_SLOPE(ROW) ROW(SLOPE, slope) ROW(ROUND, round)
-#define TINYI_KERNELS_SLOPE(K)                                                              \
-    K(slope_f32, void, (int of, float *dx, const float *x, const float *dy, size_t n))      \
-    K(nearest_f32, void, (float *y, const float *x, size_t n))
 
 TINYI_C_END
 #endif
@@ -3511,8 +3140,6 @@ TINY_API tiny_status tiny_max_pool(tiny_ctx *ctx, const tiny_tensor *x, const ti
 TINY_API tiny_status tiny_avg_pool(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y);
 
 #define TINYI_OPS_PATCH(ROW) ROW(IM2COL, im2col) ROW(COL2IM, col2im) ROW(MAX_POOL, max_pool) ROW(AVG_POOL, avg_pool)
-
-typedef struct tinyi_patch { tiny_idx n, c, h, w, r, s, oh, ow, sh, sw, dh, dw, pt, pl; } tinyi_patch;
 
 TINYI_C_END
 #endif
@@ -3636,39 +3263,8 @@ TINY_API tiny_status tiny_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const ti
 
 #define TINYI_OPS_EDGES(ROW) ROW(SPMM, spmm)
 
-/* where the inputs stand */
-enum { TINYI_SPMM_X = 1, TINYI_SPMM_COL, TINYI_SPMM_W, TINYI_SPMM_E };
-
-/* What the kernels get of an operation; rows are dense along their features. */
-typedef struct tinyi_edges {
-    const int32_t *col;                     /* NULL: p itself */
-    int64_t m, ahead;                       /* edges of the whole matrix; how many before its use a row is fetched */
-    const float *x, *then;                  /* rows of sources; rows that are wanted after the scores, NULL: none */
-    ptrdiff_t x_row, then_row;
-    size_t then_f;
-    int askew;                              /* rows of x do not begin where lines of the cache do */
-    size_t f, heads;
-    const float *w, *e, *att;
-    int reduce, relu, add;
-    float scale, slope;
-} tinyi_edges;
-
 #define TINYI_EDGE_CHUNK 64                 /* edges whose scores are held at once */
 #define TINYI_EDGE_LANES 16                 /* of the widest target: buffers have so much room behind their ends */
-#define TINYI_EDGE_SCORES(heads) (TINYI_EDGE_CHUNK * (size_t)(heads) + TINYI_EDGE_LANES)
-#define TINYI_EDGE_STATE(heads) ((3 + TINYI_EDGE_CHUNK) * ((size_t)(heads) + TINYI_EDGE_LANES))
-#define TINYI_KERNELS_EDGES(K)                                                                                          \
-    /* n rows of y: sum, or mean, over edges offset[i] .. offset[i + 1] of w[p] x[col[p]]; without e, relu, max and min */ \
-    K(spmm_f32, void, (float *y, ptrdiff_t y_row, const tinyi_edges *j, const int64_t *offset, tiny_idx n))             \
-    /* the same with everything else there is, but without the division of a mean; p0 < p1 */                           \
-    K(spmm_any_f32, void, (float *y, const tinyi_edges *j, int64_t p0, int64_t p1))                                     \
-    /* s[(p - p0) heads + h] */                                                                                         \
-    K(sddmm_f32, void, (float *s, const tinyi_edges *j, const float *a, int64_t p0, int64_t p1))                        \
-    /* n edges of one row; p may be s */                                                                                \
-    K(segment_softmax_f32, void, (float *p, const float *s, size_t n, size_t heads))                                    \
-    /* y = keep y + sum exp(s - max) x[col], max and keep as in softmax by chunks: first and last chunk of a row, the last  \
-     * divides by the sum; s: TINYI_EDGE_SCORES(heads) floats, overwritten; state: TINYI_EDGE_STATE(heads) */                                   \
-    K(edge_mix_f32, void, (float *y, float *state, float *s, const tinyi_edges *j, int64_t p0, int64_t p1, int first, int last))
 
 TINYI_C_END
 #endif
@@ -3848,12 +3444,6 @@ TINY_API double tiny_plateau_next(tiny_plateau *p, double loss);            /* t
 
 /* Rows (or columns, where there are more rows) orthonormal times gain: Q of the QR of a Gaussian matrix. */
 TINY_API tiny_status tiny_init_orthogonal(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, double gain);
-
-typedef struct tinyi_adam_step { float scale, b1, b2, rate, root, eps, keep, decay; } tinyi_adam_step;
-typedef struct tinyi_sgd_step { float scale, momentum, rate, decay; int nesterov; } tinyi_sgd_step;
-#define TINYI_KERNELS_OPTIM(K)                                                                                  \
-    K(optim_adam_f32, void, (float *w, float *m, float *v, const float *g, size_t n, const tinyi_adam_step *s)) \
-    K(optim_sgd_f32, void, (float *w, float *m, const float *g, size_t n, const tinyi_sgd_step *s))
 
 TINYI_C_END
 #endif
@@ -4074,7 +3664,7 @@ TINY_API tiny_status tiny_train(tiny_ctx *ctx, const tiny_train_desc *desc, tiny
 /* Rows sample[0..n) of dense data of any type, copied to the tape. */
 TINY_API tiny_tensor tiny_tape_rows(tiny_tape *tape, const tiny_tensor *data, const uint32_t *sample, tiny_idx n);
 
-/* Parameters by name, and the state of the optimiser where opt is not NULL (core/checkpoint.h). Loading wants every parameter
+/* Parameters by name, and the state of the optimiser where opt is not NULL (core/box/checkpoint.h). Loading wants every parameter
  * to be there, of the same type and shape. */
 TINY_API tiny_status tiny_params_save(tiny_ctx *ctx, const char *path, const tiny_param *params, size_t n, const tiny_optim *opt);
 TINY_API tiny_status tiny_params_load(tiny_ctx *ctx, const char *path, const tiny_param *params, size_t n, tiny_optim *opt);
@@ -4717,22 +4307,6 @@ TINY_API tiny_status tgnn_array_write(tiny_ctx *ctx, const char *path, const tin
 /* One integer a line (labels, graph numbers, orders); "-" and an empty list stand for -1. */
 TINY_API tiny_status tgnn_integers_read(tiny_ctx *ctx, const char *path, int32_t **out, tiny_idx *n);      /* tiny_free gives it back */
 
-TINYI_INLINE int tinyi_little_endian(void)
-{
-    const uint32_t one = 1;
-    return *(const unsigned char *)&one == 1;
-}
-
-/* The head of a .npy file: where its numbers begin, as what they are handed out, in which order they stand. */
-typedef struct tinyi_npy_head {
-    char type;                              /* as numpy names it: f, i, u, b */
-    int size, big, fortran;
-    tiny_tensor t;                          /* dtype and shape of the array; no data */
-    uint64_t at, count;                     /* of the numbers in the file */
-} tinyi_npy_head;
-/* bytes: n_bytes of the start of a file of n_file; the sentence names what is wrong */
-/* number i of the file, which lies at from, as one of ours */
-
 /* A file may unpack to so many times its size, and this. */
 #define TGNN_UNPACK_TIMES 64
 #define TGNN_UNPACK_EXTRA ((size_t)1 << 20)
@@ -5010,16 +4584,6 @@ typedef struct tgnn_net_input {
  * the nodes is drawn from it. Two threads may run one net in two contexts. */
 TINY_API tiny_status tgnn_net_run(tiny_ctx *ctx, const tgnn_net *net, const tgnn_net_input *in, const tiny_tensor *y, const tiny_tensor *before);
 
-/* tgnn_net_run, with another way through convolutions and linear layers; their act follows, readouts are the net's own. by NULL: none. */
-typedef tiny_status (*tinyi_net_stage_fn)(void *arg, int i, const tgnn_graph *g, const tiny_tensor *x, const tiny_tensor *y);
-
-/* Weight i of a stage: its name in the layer, and what its shape must be. 0: the stage has no such weight. */
-typedef struct tinyi_net_weight { const char *name; int rank, optional; tiny_idx dim[3]; } tinyi_net_weight;
-
-/* The graphs that the stages sum over; stages that want the same share it. */
-typedef struct tinyi_net_graphs { tgnn_graph *of[TGNN_NET_MOST]; int shared[TGNN_NET_MOST]; } tinyi_net_graphs;
-/* rows of x into y, each divided by its sum; y may be x */
-
 TINYI_C_END
 #endif
 
@@ -5242,18 +4806,6 @@ TINY_API int32_t tgnn_nearest_find(const tgnn_nearest *nearest, float largest);
 /* x (n, f) f32: the group of each row */
 TINY_API tiny_status tgnn_nearest_assign(tiny_ctx *ctx, const tgnn_nearest *nearest, const tiny_tensor *x, int32_t *group);
 
-/* For others in this house. */
-TINY_REF_BEGIN
-TINYI_INLINE float tinyi_a2q_step(float s) { const float a = s < 0.0f ? -s : s; return a > TGNN_A2Q_STEP ? a : TGNN_A2Q_STEP; }
-/* the code of x without its sign; x is no NaN */
-TINYI_INLINE int tinyi_a2q_code(float x, float step, float limit)
-{
-    const float z = (x < 0.0f ? -x : x) / step;
-    return (int)((z < limit ? z : limit) + 0.5f);
-}
-TINY_REF_END
-/* Fills the arrays of a tgnn_nearest that has room for n. */
-
 TINYI_C_END
 #endif
 
@@ -5442,11 +4994,6 @@ TINY_API tiny_status tgnn_quant_read_memory(tiny_ctx *ctx, const char *name, con
 /* Whether the description beside path is one of a quantized net. */
 TINY_API tiny_status tgnn_quant_known(tiny_ctx *ctx, const char *path, int *is);
 
-/* What the description says, as a number from 1 on (0: not quantized): 1 + 3 input + steps, in the order of the head. */
-enum { TINYI_QUANT_RAW, TINYI_QUANT_POSITIVE, TINYI_QUANT_SIGNED };
-enum { TINYI_QUANT_NODES, TINYI_QUANT_GROUPS, TINYI_QUANT_PUBLISHED };
-/* codes -> the form that a raw input wants */
-
 TINYI_C_END
 #endif
 
@@ -5548,7 +5095,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0005552
+#line 0005099
 #endif
 #if TINYI_PARTED
 #define tinyi_alloc tinygnn_tinyi_alloc
@@ -5832,6 +5379,21 @@ TINYI_C_END
 #define tinyi_cpu_faults tinygnn_tinyi_cpu_faults
 #define tinyi_cpu_used tinygnn_tinyi_cpu_used
 #define tinyi_cpu_cache tinygnn_tinyi_cpu_cache
+#define tinyi_box_is tinygnn_tinyi_box_is
+#define tinyi_box_begin tinygnn_tinyi_box_begin
+#define tinyi_box_add tinygnn_tinyi_box_add
+#define tinyi_box_zeros tinygnn_tinyi_box_zeros
+#define tinyi_box_finish tinygnn_tinyi_box_finish
+#define tinyi_box_abandon tinygnn_tinyi_box_abandon
+#define tinyi_box_section tinygnn_tinyi_box_section
+#define tinyi_box_frame tinygnn_tinyi_box_frame
+#define tinyi_box_front tinygnn_tinyi_box_front
+#define tinyi_box_end tinygnn_tinyi_box_end
+#define tinyi_box_seal tinygnn_tinyi_box_seal
+#define tinyi_box_open tinygnn_tinyi_box_open
+#define tinyi_box_done tinygnn_tinyi_box_done
+#define tinyi_box_says tinygnn_tinyi_box_says
+#define tinyi_box_body tinygnn_tinyi_box_body
 #define tinyi_hash_start tinygnn_tinyi_hash_start
 #define tinyi_hash_add tinygnn_tinyi_hash_add
 #define tinyi_hash_value tinygnn_tinyi_hash_value
@@ -5961,7 +5523,28 @@ TINYI_C_END
 #define TINYI_PASS_SHARED 1
 
 TINYI_C_BEGIN
+/* core/mem.h */
+
+/* Every size that comes from a file, a peer or a shape goes through these. 0: it does not fit. */
+TINYI_INLINE int tinyi_size_mul(size_t a, size_t b, size_t *r)
+{
+    if ((a | b) >> 4 * sizeof(size_t) && b && a > SIZE_MAX / b) return 0;      /* two halves always fit: no division */
+    *r = a * b;
+    return 1;
+}
+TINYI_INLINE int tinyi_size_add(size_t a, size_t b, size_t *r)
+{
+    if (a > SIZE_MAX - b) return 0;
+    *r = a + b;
+    return 1;
+}
+
+#define TINYI_ALIGN 64                      /* a cache line, and the widest vector */
+
+/* A caller that gets NULL returns tiny_ctx_status(ctx), the status of that sentence: TINY_E_MEMORY or TINY_E_OVERFLOW. */
 TINYI_FN void *tinyi_alloc(tiny_ctx *ctx, size_t n, size_t bytes_each);
+/* In small pages: what is reserved for the most that may come and written in many places as it fills, like the keys and
+ * values of all layers for a context of 100 000 tokens, is resident only where it was written. */
 TINYI_FN void *tinyi_reserve(tiny_ctx *ctx, size_t bytes);
 
 TINYI_FN int tinyi_rd_u8(tinyi_cursor *c, uint8_t *v);
@@ -6006,7 +5589,19 @@ TINYI_FN tiny_status tinyi_st_walk(tiny_ctx *ctx, const char *path, const void *
 TINYI_FN void tinyi_st_begin(tinyi_st_head *h, void *to, size_t room);
 TINYI_FN void tinyi_st_entry(tinyi_st_head *h, const char *name, tinyi_st_type type, int rank, const tiny_idx *dim);
 TINYI_FN unsigned char *tinyi_st_end(tinyi_st_head *h);    /* where the data go */
+/* core/file.h */
+
+/* The same in pieces. All zero: nothing is open. After finish (whatever it answers) and after abandon it is all zero again. */
+typedef struct tinyi_out {
+    char *path, *part;                      /* one block: the name, and the one it is written under */
+    uint64_t n_bytes;                       /* so far */
+    void *file;                             /* a FILE */
+    int special;                            /* a device or a pipe: written in its place */
+    int lock;
+} tinyi_out;
 TINYI_FN int tinyi_file_special(const char *path);     /* there, and neither a plain file nor a folder */
+/* Its steps, for a writer of several files: *file is a FILE; close answers 0, with errno set, where not all bytes arrived. Nobody else
+ * may open the part until its file is closed and *lock (may be NULL; 0: none) given back, after it was renamed or removed. */
 TINYI_FN tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void **file, int *lock);
 TINYI_FN int tinyi_part_close(void *file, int special);
 TINYI_FN tiny_status tinyi_part_rename(tiny_ctx *ctx, const char *part, const char *path);
@@ -6016,20 +5611,50 @@ TINYI_FN tiny_status tinyi_out_add(tiny_ctx *ctx, tinyi_out *out, const void *by
 TINYI_FN tiny_status tinyi_out_finish(tiny_ctx *ctx, tinyi_out *out);
 TINYI_FN void tinyi_out_abandon(tiny_ctx *ctx, tinyi_out *out);        /* removes the part */
 TINYI_FN tiny_status tinyi_out_seek(tiny_ctx *ctx, tinyi_out *out, uint64_t at);       /* what is added next stands there; devices and pipes are refused */
+
+/* A file in pieces, for what is larger than memory. All zero: nothing is open. */
+typedef struct tinyi_in {
+    const char *path;                       /* the caller's */
+    void *file;                             /* a FILE */
+    uint64_t n_bytes;                       /* its size; 0 for a pipe, which cannot be sought in either */
+} tinyi_in;
 TINYI_FN tiny_status tinyi_in_open(tiny_ctx *ctx, const char *path, tinyi_in *in);
 TINYI_FN tiny_status tinyi_in_read(tiny_ctx *ctx, tinyi_in *in, void *bytes, size_t room, size_t *n);  /* *n < room: it ends here */
 TINYI_FN tiny_status tinyi_in_seek(tiny_ctx *ctx, tinyi_in *in, uint64_t at);
 TINYI_FN void tinyi_in_close(tinyi_in *in);
+/* What was added so far, to be read while more is added. */
 TINYI_FN tiny_status tinyi_out_look(tiny_ctx *ctx, tinyi_out *out, tinyi_in *in);
+
+/* core/forget.h */
 
 /* The whole pages of n bytes from `at` on, which lie in the file, leave the memory of this process; who reads them again gets them from the file again. Nothing
  * happens where the file is not mapped, or the system cannot. 1: they are gone. */
 TINYI_FN int tinyi_file_forget(const tiny_file *file, const unsigned char *at, size_t n);
 
+/* core/box/checkpoint.h */
+
 #ifndef TINYI_NO_CHECKPOINT
 /* n values of size bytes from the order of memory into that of the file or back: turned or not */
 TINYI_FN void tinyi_ckpt_turn(unsigned char *to, const unsigned char *from, size_t n, size_t size, int turned);
 #endif
+
+/* math/binary.h */
+
+/* the first six in the order of the kinds */
+typedef enum tinyi_binary_f {
+    TINYI_BINARY_ADD, TINYI_BINARY_SUB, TINYI_BINARY_MUL, TINYI_BINARY_DIV, TINYI_BINARY_MIN, TINYI_BINARY_MAX, TINYI_BINARY_SCALE, TINYI_BINARY_AXPY
+} tinyi_binary_f;
+
+/* a_step and b_step: 1, or 0 for one value that is used n times. y may be a or b. */
+#define TINYI_KERNELS_BINARY(K)                                                                                         \
+    K(binary_f32, void, (int f, float *y, const float *a, const float *b, size_t n, tiny_idx a_step, tiny_idx b_step))  \
+    K(scale_f32, void, (float *y, const float *x, size_t n, float alpha, float beta))                                   \
+    K(axpy_f32, void, (float *y, const float *x, size_t n, float alpha))
+
+/* math/elem.h */
+
+TINYI_INLINE uint64_t tinyi_f64_bits(double x) { uint64_t u; memcpy(&u, &x, 8); return u; }
+TINYI_INLINE double tinyi_bits_f64(uint64_t u) { double x; memcpy(&x, &u, 8); return x; }
 
 /* The references: the same bits on every machine. Each computes in double and rounds to float once. */
 TINYI_FN double tinyi_elem_ref_of(int kind, double x);      /* any row of one argument, in double, not rounded */
@@ -6062,7 +5687,193 @@ TINYI_FN double tinyi_erf64(double x);
 TINYI_FN double tinyi_sqrt64(double x);         /* tinyi_sqrt */
 /* cos and sin of 2 pi k / n, 0 < n <= 2^60: exact zeros and ones, exact symmetries, 2e-16 off. */
 TINYI_FN void tinyi_cis64(uint64_t k, uint64_t n, double *c, double *s);
+
+/* The kernels below store pieces of at least so many elements past the caches, unless y is an input: results that large are
+ * not found there by whoever reads them next. Shorter pieces are stored as usual. */
+#define TINYI_ELEM_LONG 65536
+
+#define TINYI_KERNELS_ELEM(K) \
+    K(exp_f32, void, (float *y, const float *x, size_t n)) \
+    K(log_f32, void, (float *y, const float *x, size_t n)) \
+    K(tanh_f32, void, (float *y, const float *x, size_t n)) \
+    K(erf_f32, void, (float *y, const float *x, size_t n)) \
+    K(sigmoid_f32, void, (float *y, const float *x, size_t n)) \
+    K(sin_f32, void, (float *y, const float *x, size_t n)) \
+    K(cos_f32, void, (float *y, const float *x, size_t n)) \
+    K(rsqrt_f32, void, (float *y, const float *x, size_t n)) \
+    K(sqrt_f32, void, (float *y, const float *x, size_t n)) \
+    K(abs_f32, void, (float *y, const float *x, size_t n)) \
+    K(neg_f32, void, (float *y, const float *x, size_t n)) \
+    K(relu_f32, void, (float *y, const float *x, size_t n)) \
+    K(relu2_f32, void, (float *y, const float *x, size_t n)) \
+    K(silu_f32, void, (float *y, const float *x, size_t n)) \
+    K(gelu_f32, void, (float *y, const float *x, size_t n)) \
+    K(gelu_tanh_f32, void, (float *y, const float *x, size_t n)) \
+    K(swiglu_f32, void, (float *y, const float *a, const float *b, size_t n)) \
+    K(geglu_f32, void, (float *y, const float *a, const float *b, size_t n)) \
+    K(geglu_tanh_f32, void, (float *y, const float *a, const float *b, size_t n)) \
+    K(reglu_f32, void, (float *y, const float *a, const float *b, size_t n))
+
+/* math/convert.h */
+
+#define TINYI_KERNELS_CONVERT(K) \
+    K(f32_to_f16, void, (uint16_t *y, const float *x, size_t n)) \
+    K(f16_to_f32, void, (float *y, const uint16_t *x, size_t n)) \
+    K(f32_to_bf16, void, (uint16_t *y, const float *x, size_t n)) \
+    K(bf16_to_f32, void, (float *y, const uint16_t *x, size_t n)) \
+    K(quantize_i8, void, (int8_t *y, const float *x, size_t n, float scale)) \
+    K(dequantize_i8, void, (float *y, const int8_t *x, size_t n, float scale))
+
+/* math/reduce.h */
+
+typedef enum tinyi_reduce_f { TINYI_REDUCE_SUM, TINYI_REDUCE_NORM2, TINYI_REDUCE_MAX, TINYI_REDUCE_MIN } tinyi_reduce_f;
+
+/* Values that are summed in float at most; blocks are added in double. */
+#define TINYI_REDUCE_BLOCK 4096
+
+/* max and min: NaN where one is; find: the first place of v, or of a NaN when v is one, n where there is none; cols: acc[c] = acc[c] f x[r][c] over rows that lie stride apart */
+#define TINYI_KERNELS_REDUCE(K)                                                                                         \
+    K(sum_f32, float, (const float *x, size_t n))                                                                       \
+    K(dot_f32, float, (const float *a, const float *b, size_t n))                                                       \
+    K(max_f32, float, (const float *x, size_t n))                                                                       \
+    K(min_f32, float, (const float *x, size_t n))                                                                       \
+    K(find_f32, size_t, (const float *x, size_t n, float v))                                                            \
+    K(reduce_cols_f32, void, (int f, float *acc, const float *x, tiny_idx stride, size_t rows, size_t cols))
+
+/* math/softmax.h */
+
+/* Rows are summed in blocks of at most this many values: float inside a block, double over the blocks. */
+#define TINYI_SOFTMAX_BLOCK 4096
+
+/* s = scale * x throughout; stream: store past the caches, y is 64-byte aligned then.
+ *   row      a whole row of at most a block            top      max s, ignoring NaN; -inf for n = 0
+ *   sum      sum exp(s - top), stored too unless y is NULL          exp   y = lambda exp(s - top)
+ *   online   max and sum in one pass                   log      y = (s - top) - log_sum
+ *   extsum   sum exp(s) = *m 2^*e; *e is inf where an s is too large for n to be exact, and -inf (*m 0) where all are too
+ *            small                                     extexp   y = lambda exp(s) 2^-e */
+#define TINYI_KERNELS_SOFTMAX(K)                                                                                            \
+    K(softmax_row_f32, void, (float *y, const float *x, size_t n, float scale))                                             \
+    K(softmax_top_f32, float, (const float *x, size_t n, float scale))                                                      \
+    K(softmax_sum_f32, float, (float *y, const float *x, size_t n, float scale, float top))                                 \
+    K(softmax_exp_f32, void, (float *y, const float *x, size_t n, float scale, float top, float lambda, int stream))        \
+    K(softmax_online_f32, void, (const float *x, size_t n, float scale, float *top, float *sum))                            \
+    K(softmax_log_f32, void, (float *y, const float *x, size_t n, float scale, float top, float log_sum))                   \
+    K(softmax_extsum_f32, void, (const float *x, size_t n, float scale, float *m, float *e))                                \
+    K(softmax_extexp_f32, void, (float *y, const float *x, size_t n, float scale, float lambda, float e, int stream))
+
+/* math/norm.h */
+
+/* (x - mid - rest) * r is the normed value; mid is a float near the mean */
+typedef struct tinyi_norm_fit { float mid, rest, r; } tinyi_norm_fit;
+
+/* g and b may be NULL, y may be x. moments: sum and sum of squares of x - mid. affine: y = g ((x - mid - rest) r) + b */
+#define TINYI_KERNELS_NORM(K)                                                                                       \
+    K(rmsnorm_f32, void, (float *y, const float *x, const float *g, size_t n, float eps))                           \
+    K(layernorm_f32, void, (float *y, const float *x, const float *g, const float *b, size_t n, float eps))         \
+    K(norm_moments_f32, void, (const float *x, size_t n, float mid, double *sum, double *squares))                  \
+    K(norm_affine_f32, void, (float *y, const float *x, size_t n, const tinyi_norm_fit *fit, float g, float b))
+
+/* Squares of floats leave the range of float above 1e19 and below 1e-19. Sums from outside these limits are taken again
+ * in double, value by value: it is rare. The small ones matter only beside a small eps. */
+#define TINYI_NORM_BLOCK 4096               /* values summed in float at most */
+TINYI_INLINE int tinyi_norm_doubtful(double squares, float eps) { return !(squares < 1e37) || (squares < 1e-20 && eps < 1e-10f); }
+/* fit from sum and squares about fit->mid over n values; x: the values, for a doubtful row */
 TINYI_FN void tinyi_norm_finish(tinyi_norm_fit *fit, const float *x, size_t n, double sum, double squares, float eps);
+
+/* math/matmul.h */
+
+/* What the drivers must know of a target: tile rows and columns, and the blocks that its caches hold. */
+typedef struct tinyi_gemm_shape {
+    int mr, nr;                             /* a tile is mr x nr; mr is 12 or 6, with smaller tiles for what is left */
+    int kc, nc, mc;                         /* depth of a block, columns of a block, rows of a piece of work */
+} tinyi_gemm_shape;
+
+/* The same of the int8 product. */
+typedef struct tinyi_gemm_i8_shape {
+    int bytes;                              /* of a packed number: 1, or 2 in the form of pairs */
+    int rows, columns;                      /* of a tile at most: parts of 128, and 16 or 32 */
+} tinyi_gemm_i8_shape;
+
+/* What a tile asks the second-level cache to fetch while it computes, from two addresses on: a line with each two steps of k, and step
+ * bytes further the next time. */
+typedef struct tinyi_gemm_ahead { const unsigned char *a, *b; ptrdiff_t step; } tinyi_gemm_ahead;
+
+/* Panels: v holds nr columns side by side, [k][nr], zeros where there are none; s holds rows, [k][w] with w the tile height
+ * that tinyi_gemm_height gives for their number. add: y += instead of y =.
+ *   gemm_f32_pack   k rows of n columns (f32, f16, bf16; ld elements apart) to panels
+ *   gemm_f32_turn   rows that are dense along k (f32, f16, bf16; at most 32 of halves), step elements apart, to [k][width]; rows <= width
+ *   gemm_f32_tile   y (mr x nr) from one s and one v panel; fetches lines from two other places on the way
+ *   gemm_f32_rows   the same with rows of s in place, and v with its rows v_k apart: only nr columns are read
+ *   gemv_*_dot      y[r * y_row + c * y_col] = sum_k w[r][k] x[c][k], n_x <= 4
+ *   gemv_axpy       y[j] += sum_k x[k * x_k] w[k][j]
+ *   gemv_pick       y[j] += sum_k x[k] w[list[k]][j]
+ *   gemm_i8_*       see math/gemm_i8_inside.h                                                                               */
+/* A matrix times vectors: bytes of the matrix in a piece, and how far ahead of a row is fetched; see gemv.simd.h. */
+#ifndef TINYI_GEMV_BYTES
+#define TINYI_GEMV_BYTES (256 << 10)
+#endif
+#define TINYI_GEMV_AHEAD 1024
+
+#define TINYI_KERNELS_MATMUL(K)                                                                                             \
+    K(gemm_f32_shape, void, (tinyi_gemm_shape *shape))                                                                      \
+    K(gemm_f32_pack, void, (float *v, const void *b, int dtype, ptrdiff_t ld, size_t k, size_t n))                          \
+    K(gemm_f32_turn, void, (float *to, ptrdiff_t width, const void *x, int dtype, ptrdiff_t step, size_t rows, size_t k))   \
+    K(gemm_f32_tile, void, (float *y, ptrdiff_t y_row, const float *s, const float *v, size_t k, int mr, int nr, int add,   \
+                            const tinyi_gemm_ahead *ahead))                                                                 \
+    K(gemm_f32_rows, void, (float *y, ptrdiff_t y_row, const float *s, ptrdiff_t s_row, const float *v, ptrdiff_t v_k,      \
+                            size_t k, int mr, int nr, int add))                                                             \
+    K(gemv_dot, void, (float *y, ptrdiff_t y_row, ptrdiff_t y_col, const void *w, int dtype, ptrdiff_t w_row, size_t n_row, \
+                       const float *x, ptrdiff_t x_row, int n_x, size_t k))                                                 \
+    K(gemv_axpy, void, (float *y, const void *w, int dtype, ptrdiff_t w_k, const float *x, ptrdiff_t x_k, size_t k, size_t n)) \
+    K(gemv_pick, void, (float *y, const void *w, int dtype, ptrdiff_t w_k, const int32_t *list, const float *x, size_t k, size_t n)) \
+    K(gemm_i8_begin, void, (void)) K(gemm_i8_end, void, (void))                                                             \
+    K(gemm_i8_tile, void, (int32_t *y, ptrdiff_t y_row, const uint8_t *a, ptrdiff_t a_row, const int8_t *b, ptrdiff_t b_panel, \
+                           size_t k, const int32_t *start_a, const int32_t *start_b, int rows, int columns))                \
+    K(gemm_i8_shape, void, (tinyi_gemm_i8_shape *shape))                                                                    \
+    K(gemm_i8_row, int32_t, (uint8_t *to, const uint8_t *x, int is_signed, size_t n))                                       \
+    K(gemm_i8_start, void, (int32_t *sums, int8_t *to, const int8_t *panel, size_t k))                                                \
+    K(gemm_i8_weave, void, (int8_t *to, const int8_t *x, ptrdiff_t row, size_t n))                                          \
+    K(gemm_i8_dot, void, (int32_t *y, ptrdiff_t y_step, const int8_t *b, ptrdiff_t b_row, size_t n, const uint8_t *a, int a_signed, size_t k))
+
+/* math/layout.h */
+
+/* Steps are in bytes, those of index in elements; wide: the index is i64, else i32. */
+#define TINYI_KERNELS_LAYOUT(K)                                                                                             \
+    K(copy_rows, void, (unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs, size_t n, size_t bytes))      \
+    /* row a of y is column a of x: na rows of nb elements */                                                               \
+    K(transpose_b1, void, (unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs, size_t na, size_t nb))     \
+    K(transpose_b2, void, (unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs, size_t na, size_t nb))     \
+    K(transpose_b4, void, (unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs, size_t na, size_t nb))     \
+    K(transpose_b8, void, (unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs, size_t na, size_t nb))     \
+    /* b4 for a y much larger than the caches: na and nb multiples of 16, y and ys of 64 */                               \
+    K(transpose_past_b4, void, (unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs, size_t na, size_t nb)) \
+    /* every index is in range */                                                                                           \
+    K(gather_rows, void, (unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs, const void *index,          \
+                          ptrdiff_t index_step, int wide, size_t n, size_t bytes))                                          \
+    /* only rows low <= index < high take part */                                                                           \
+    K(scatter_rows_f32, void, (float *y, ptrdiff_t ys, const float *x, ptrdiff_t xs, const void *index,                     \
+                               ptrdiff_t index_step, int wide, size_t n, size_t cols, int64_t low, int64_t high))
+
+/* math/conv.h */
+
+#define TINYI_CONV_SLACK 16                 /* floats after a slab that the kernel may read, never use, when !first or n < 16 */
+
+/* conv_pack: each row of the slab is width long: 0 up to low, then x[0], x[step] ... up to high, then 0.
+ * conv_strip: y[k * ys + i] = act(start + sum over t of w[k * ws + t] * x[off[t] + i]) for k < rows, i < n; start is bias[k] (0 without
+ * bias) when first, else what y holds. act is ReLU or nothing. */
+/* conv_depth: y[i * ys + j] = act(start + sum over t of w[t] * x[off[t] + i * pitch + j]) for i < rows, j < n; conv_depth3:
+ * 3 x 3 taps next to each other, w[3 r + s] * x[(i + r) * pitch + j + s]. */
+#define TINYI_KERNELS_CONV(K)                                                                                               \
+    K(conv_pack_f32, void, (float *slab, ptrdiff_t pitch, const float *x, ptrdiff_t row, ptrdiff_t step, size_t rows,       \
+                            size_t low, size_t high, size_t width))                                                         \
+    K(conv_strip_f32, void, (float *y, ptrdiff_t ys, const float *x, const int32_t *off, size_t taps, const float *w,       \
+                             ptrdiff_t ws, const float *bias, size_t rows, size_t n, int first, int relu))                  \
+    K(conv_depth_f32, void, (float *y, ptrdiff_t ys, const float *x, ptrdiff_t pitch, const int32_t *off, size_t taps,      \
+                             const float *w, float start, size_t rows, size_t n, int relu))                                 \
+    K(conv_depth3_f32, void, (float *y, ptrdiff_t ys, const float *x, ptrdiff_t pitch, const float *w, float start,         \
+                              size_t rows, size_t n, int relu))
+
+/* math/sort.h */
 
 /* For others in this house: an unsigned key that orders floats as above, and the sort of items (key << 32 | value)
  * by key on the caller's own scratch: no context, no failure. */
@@ -6072,21 +5883,173 @@ TINYI_FN void tinyi_sort_pairs(uint64_t *item, uint64_t *scratch, size_t n);
  * complement of its index. own holds uint64_t, tinyi_topk_own_bytes of them, never more than 16 n + 8192. scan: the target's kernel. */
 TINYI_FN size_t tinyi_topk_own_bytes(size_t n, size_t k);
 TINYI_FN const uint64_t *tinyi_topk_row(void *own, const float *x, size_t n, size_t k, size_t (*scan)(uint32_t *hit, const float *x, size_t n, float limit));
+
+/* number of the lowest set bit of a word that is not 0 */
+#if defined __GNUC__ || defined __clang__
+#define TINYI_LOW_BIT(m) __builtin_ctzll((unsigned long long)(m))
+#else
+TINYI_INLINE int tinyi_low_bit(uint64_t m)
+{
+    int n = 0;
+    for (; !(m & 255); m >>= 8) n += 8;
+    for (; !(m & 1); m >>= 1) n++;
+    return n;
+}
+#define TINYI_LOW_BIT(m) tinyi_low_bit(m)
+#endif
+
+#define TINYI_KERNELS_SORT(K)                                                                           \
+    /* writes the positions of all x[i] that are not <= limit, ascending; returns how many */           \
+    K(topk_scan_f32, size_t, (uint32_t *hit, const float *x, size_t n, float limit))                    \
+    K(cumsum_f32, double, (float *y, const float *x, size_t n, double start, int exclusive))            \
+    K(cumsum_total_f32, double, (const float *x, size_t n))
+
+/* math/linalg.h */
+
+/* kernels: see math/linalg.simd.h */
+#define TINYI_KERNELS_LINALG(K)                                                                                                          \
+    K(la_peak, int, (const double *x, size_t n, double *largest))                                                                        \
+    K(la_turn, void, (double *to, size_t wide, const double *b, size_t ldb, size_t k, size_t n))                                         \
+    K(la_shape, int, (void))                                                                                                             \
+    K(la_tile, void, (double *c, size_t ldc, const double *a, const double *b, size_t k, double alpha, size_t m, size_t n))             \
+    K(la_comb, void, (double *y, size_t n, const double *a, size_t lda, size_t k, const double *c, size_t cs, double alpha))            \
+    K(la_dots, void, (double *y, size_t ys, const double *a, size_t lda, size_t m, size_t n, const double *x, double alpha))            \
+    K(la_rank1, void, (double *a, size_t lda, size_t m, size_t n, const double *v, size_t vs, const double *x, double alpha))           \
+    K(la_symv, void, (double *y, const double *x, const double *a, size_t lda, size_t i0, size_t i1, size_t n))                         \
+    K(la_rot, void, (double *p, double *q, size_t n, double c, double s))                                                               \
+    K(la_rot4, void, (double *z, size_t ld, size_t n, const double *const *cs, size_t lo, size_t hi))
+
+/* math/fft.h */
+
+#define TINYI_KERNELS_FFT(K)                                                                                                                \
+    K(fft_lanes, size_t, (void))                                                                                                            \
+    K(fft_pass, void, (float *to, const float *from, const float *w, const float *roots, size_t r, size_t m, size_t s))                     \
+    K(fft_in, void, (float *z, const float *x, size_t n, ptrdiff_t step, size_t lanes, int swap))                                           \
+    K(fft_out, void, (float *y, const float *z, size_t n, ptrdiff_t step, size_t lanes, float scale, int swap))                             \
+    K(fft_in_rows, void, (float *z, const float *const *rows, size_t n_rows, size_t n, int swap))                                           \
+    K(fft_out_rows, void, (float *const *rows, const float *z, size_t n_rows, size_t n, float scale, int swap))                             \
+    K(fft_last, void, (float *y, const float *z, const float *tw, const float *roots, size_t m, size_t split, float scale, int swap))       \
+    K(fft_mul, void, (float *y, const float *x, const float *w, size_t n, float scale, int swap_in, int swap_out))                          \
+    K(fft_real, void, (float *y, const float *z, const float *w, size_t h))                                                                 \
+    K(fft_unreal, void, (float *z, const float *x, const float *w, size_t h))
+
+/* math/fwht.h */
+
+#define TINYI_KERNELS_FWHT(K)                                                                                                      \
+    K(fwht_f32, void, (float *y, const float *x, size_t n, float scale))                                                           \
+    K(fwht_mix_f32, void, (float *y, const float *x, const float *h, size_t r, size_t n))                                          \
+    K(few_bits_f32, void, (float *x, size_t n, float clip, float high))
+
+/* math/attention.h */
+
+/* ---- the tile of every form of attention: this one, over pages (llm/attention/paged.c), over trees (llm/attention/tree.c)
+ *
+ * Up to TINYI_ATT_ROWS rows of queries that read the same keys, and their softmax states (m, l, acc): the running maximum, the
+ * sum of the weights under it, the sum of weighted values; (-inf, 0, 0) is the empty one. One task of one thread:
+ *
+ *   tinyi_att_tile_open(&tile, memory, d, d_v, n_row);                 names the parts of the memory; again later: the same tile
+ *   tinyi_att_tile_begin(&tile);                                       empty states
+ *   tinyi_att_tile_query(&tile, j, q, step, scale);                    for each row
+ *   for each TINYI_ATT_KEYS keys, of which the rows j0 <= j < j1 may see some:
+ *       tinyi_att_tile_scores(team, &tile, k, ldk, n, j0, j1);
+ *       change scores in tile.s[c * tile.ld + j]: soft-cap, bias, and -inf where a key is hidden
+ *       tinyi_att_tile_absorb(team, &tile, v, ldv, n, hides, j0, j1);
+ *   the states are in tile.m, tile.l, tile.acc; tinyi_att_merge joins those of several parts
+ *
+ * j0 is a multiple of TINYI_ATT_STEP, j1 too or the number of rows. Up to TINYI_ATT_FEW rows meet keys by dot products; more rows by tiles of registers.
+ * Weights of hidden keys are exactly 0 and their values never matter, whatever they hold.
+ *
+ * Few rows take keys and values of pages where they lie, in spans and in the types below, each number once (math/attention_few.simd.h): tinyi_att_tile_dots
+ * is tinyi_att_tile_scores then, and tinyi_att_tile_blend is tinyi_att_tile_absorb where no key is hidden. Rows of them follow each other; keys
+ * that lie apart, as in a tensor of all heads, are better off with tinyi_att_tile_scores, which asks for the next rows wherever they begin. */
+#define TINYI_ATT_ROWS 96
+#define TINYI_ATT_KEYS 64
+#define TINYI_ATT_STEP 32
+#define TINYI_ATT_FEW 8
+#define TINYI_ATT_FEW_LD 16                 /* the longest vector */
+#define TINYI_ATT_BLOCKS 16                 /* of a row of TINYI_ATT_Q8, at most */
+
+enum { TINYI_ATT_F32, TINYI_ATT_F16, TINYI_ATT_Q8 };    /* numbers of a span; Q8: blocks of an f16, little-endian, and 32 signed bytes that it multiplies */
+
+typedef struct tinyi_att_span {             /* n rows that follow each other */
+    const void *at, *ahead;                 /* ahead: where n rows lie that are wanted next; NULL: nobody knows */
+    tiny_idx n;
+} tinyi_att_span;
+
+typedef struct tinyi_att_tile {
+    float *q;                               /* few: (rows, d); else (d, TINYI_ATT_ROWS) */
+    float *acc;                             /* (rows, d_v) */
+    float *s;                               /* (TINYI_ATT_KEYS, ld) */
+    float *m, *l, *f;                       /* (rows) */
+    tiny_idx d, d_v, ld;
+    int n, few;
+} tinyi_att_tile;
+
+TINYI_INLINE size_t tinyi_att_tile_floats(size_t d, size_t d_v) { return TINYI_ATT_ROWS * (d + d_v + TINYI_ATT_KEYS + 3) + 16; }
+/* the first float behind the tile */
 TINYI_FN float *tinyi_att_tile_open(tinyi_att_tile *t, float *memory, tiny_idx d, tiny_idx d_v, int n_row);
 TINYI_FN void tinyi_att_tile_begin(tinyi_att_tile *t);
 TINYI_FN void tinyi_att_tile_query(tinyi_att_tile *t, int j, const float *q, tiny_idx step, float scale);
 TINYI_FN void tinyi_att_tile_scores(tiny_team *team, tinyi_att_tile *t, const float *k, tiny_idx ldk, int n, int j0, int j1);
 TINYI_FN void tinyi_att_tile_cap(tiny_team *team, tinyi_att_tile *t, int n, float cap, int j0, int j1);
+/* hides: some score may be -inf */
 TINYI_FN void tinyi_att_tile_absorb(tiny_team *team, tinyi_att_tile *t, const float *v, tiny_idx ldv, int n, int hides, int j0, int j1);
+/* spans of TINYI_ATT_KEYS rows at most in all, row: bytes from one to the next */
 TINYI_FN void tinyi_att_tile_dots(tiny_team *team, tinyi_att_tile *t, const tinyi_att_span *k, int n_k, int type, tiny_idx row);
 TINYI_FN void tinyi_att_tile_blend(tiny_team *team, tinyi_att_tile *t, const tinyi_att_span *v, int n_v, int type, tiny_idx row);
+/* The merge rule: state (m, l, acc) takes in another one. The order of merges is the caller's, and decides the last bits. */
 TINYI_FN void tinyi_att_merge(float *m, float *l, float *acc, float m2, float l2, const float *acc2, tiny_idx d_v);
+
+#define TINYI_KERNELS_ATTENTION(K)                                                                                                \
+    K(attention_scores_f32, void, (float *s, tiny_idx ld, const float *k, tiny_idx ldk, int n, const float *q, tiny_idx ldq, int j0, int j1, tiny_idx d)) \
+    K(attention_cap_f32, void, (float *s, tiny_idx ld, int n, int j0, int j1, float cap))                                         \
+    K(attention_weights_f32, void, (float *s, tiny_idx ld, int n, float *m, float *l, float *f, int j0, int j1))                  \
+    K(attention_peak_f32, void, (const float *s, tiny_idx ld, int n, float *m, int j0, int j1))                                   \
+    K(attention_level_f32, void, (float *s, tiny_idx ld, int n, const float *m, float *l, float *low_sum, float t, int j0, int j1)) \
+    K(attention_weigh_f32, void, (float *s, tiny_idx ld, int n, const float *f, float t, int j0, int j1))                         \
+    K(attention_split_f32, int, (float *s, float *big, tiny_idx ld, int n, float t, int j0, int j1))                              \
+    K(attention_mix_f32, void, (float *acc, tiny_idx d_v, const float *p, tiny_idx ld, const float *f, const float *v, tiny_idx ldv, int n, int n_row)) \
+    K(attention_dot, void, (float *s, tiny_idx ld, const tinyi_att_span *x, int n_x, int type, tiny_idx row, const float *q, int n_row, tiny_idx d)) \
+    K(attention_blend, void, (float *acc, tiny_idx d_v, const float *p, tiny_idx ld, const float *f, const tinyi_att_span *x, int n_x, int type, tiny_idx row, int n_row)) \
+    K(attention_finite_f32, int, (const float *v, tiny_idx ldv, int n, tiny_idx d_v))
+
+/* math/gla.h */
+
+/* S (K, V), rows ld apart; e: what the gates leave, K numbers. q has the scale in it.
+ * step   S = diag(e) S + k v^T;  o = S^T q
+ * query  the same S;  dq = S d_o
+ * back   S += q d_o^T;  dk = S v;  dv = S^T k;  dg = e (sum over a row of S before), before (K, V) dense;  S = diag(e) S
+ * span   qd[t] = q[t] e[0] .. e[t], kd[t] = k[t] e[t + 1] .. e[n - 1], left = e[0] .. e[n - 1]; products below 2^-126 count as 0
+ * near   a[u][t] = sum_d q[t][d] k[u][d] e[u + 1][d] .. e[t][d] for u <= t < n, 0 for t < u; rows K apart, those of a ld apart */
+#define TINYI_KERNELS_GLA(K)                                                                                                                                  \
+    K(gla_step_f32, void, (float *s, tiny_idx ld, const float *e, const float *k, const float *v, const float *q, float *o, tiny_idx n_key, tiny_idx n_value)) \
+    K(gla_query_f32, void, (float *s, tiny_idx ld, const float *e, const float *k, const float *v, const float *d_o, float *dq, tiny_idx n_key, tiny_idx n_value)) \
+    K(gla_back_f32, void, (float *s, tiny_idx ld, const float *e, const float *q, const float *d_o, const float *k, const float *v, const float *before, float *dk, float *dv, float *dg, tiny_idx n_key, tiny_idx n_value)) \
+    K(gla_span_f32, void, (float *qd, float *kd, float *left, const float *q, const float *k, const float *e, int n, tiny_idx n_key))                          \
+    K(gla_near_f32, void, (float *a, tiny_idx ld, const float *q, const float *k, const float *e, int n, tiny_idx n_key))                                          \
+    K(gla_gates_f32, int, (const float *g, tiny_idx n))
+
+/* one call as its drivers see it, forward and back (gla_grad.c) */
+typedef struct tinyi_gla {
+    const tiny_tensor *state, *q, *k, *v, *g;
+    tiny_idx n, n_head, n_key, n_value;
+    double scale;
+    int form, chunk, sub, clamp;
+    tiny_dtype type;
+} tinyi_gla;
 TINYI_FN void tinyi_gla_read(const tiny_op *op, int g, tinyi_gla *a);                   /* g: which input holds the gates */
 TINYI_FN tiny_status tinyi_gla_check(tiny_ctx *ctx, const char *name, const tiny_op *op, int g, tinyi_gla *a);
+/* what gate d of token t and head h leaves: exp(min(g, 0)) */
 TINYI_FN double tinyi_gla_left(const tinyi_gla *a, tiny_idx t, tiny_idx h, tiny_idx d);
 TINYI_FN void tinyi_gla_table(tiny_case *c, int i_input, void *data);                   /* gates for generated cases */
+/* row (t, h) of x dense, from column j on: where it lies, or copied to room */
 TINYI_FN const float *tinyi_gla_row(const tiny_tensor *x, tiny_idx t, tiny_idx h, tiny_idx j, tiny_idx n, float *room);
 TINYI_FN void tinyi_gla_leave(tiny_team *team, const tinyi_gla *a, tiny_idx t, tiny_idx h, float *e);    /* e = exp(min(g, 0)) of a token */
+
+/* math/twist.h */
+
+/* for the operations that have such params */
+#define TINYI_TWIST_LEAST 1e-6              /* what the sum of the trivial weights has at least, so that nothing is divided by 0 */
 #ifndef TINYI_NO_TRAIN
 TINYI_FN double tinyi_twist_s(float s, const tiny_tensor *given);
 #endif
@@ -6094,8 +6057,73 @@ TINYI_FN double tinyi_twist_s(float s, const tiny_tensor *given);
 TINYI_FN tiny_status tinyi_twist_check(tiny_ctx *ctx, const char *name, const tiny_op *op, float t, float s, const tiny_tensor *given);
 #endif
 
+/* trivial: a[i] <= low
+ *   sum    of the trivial ones; not finite where some number is not
+ *   write  y = f a^2 where trivial, else a                     dot   sum g a^2 over the trivial ones
+ *   back   da = f a g - c where trivial, else g                                                                  */
+#define TINYI_KERNELS_TWIST(K)                                                                                          \
+    K(twist_sum_f32, float, (const float *a, size_t n, float low))                                                      \
+    K(twist_write_f32, void, (float *y, const float *a, size_t n, float low, float f))                                  \
+    K(twist_dot_f32, float, (const float *a, const float *g, size_t n, float low))                                      \
+    K(twist_back_f32, void, (float *da, const float *a, const float *g, size_t n, float low, float f, float c))
+
+/* math/slope.h */
+
+#define TINYI_KERNELS_SLOPE(K)                                                              \
+    K(slope_f32, void, (int of, float *dx, const float *x, const float *dy, size_t n))      \
+    K(nearest_f32, void, (float *y, const float *x, size_t n))
+
+/* math/patch.h */
+
+typedef struct tinyi_patch { tiny_idx n, c, h, w, r, s, oh, ow, sh, sw, dh, dw, pt, pl; } tinyi_patch;
+
+/* math/edges.h */
+
+/* where the inputs stand */
+enum { TINYI_SPMM_X = 1, TINYI_SPMM_COL, TINYI_SPMM_W, TINYI_SPMM_E };
+
+/* What the kernels get of an operation; rows are dense along their features. */
+typedef struct tinyi_edges {
+    const int32_t *col;                     /* NULL: p itself */
+    int64_t m, ahead;                       /* edges of the whole matrix; how many before its use a row is fetched */
+    const float *x, *then;                  /* rows of sources; rows that are wanted after the scores, NULL: none */
+    ptrdiff_t x_row, then_row;
+    size_t then_f;
+    int askew;                              /* rows of x do not begin where lines of the cache do */
+    size_t f, heads;
+    const float *w, *e, *att;
+    int reduce, relu, add;
+    float scale, slope;
+} tinyi_edges;
+
+#define TINYI_EDGE_SCORES(heads) (TINYI_EDGE_CHUNK * (size_t)(heads) + TINYI_EDGE_LANES)
+#define TINYI_EDGE_STATE(heads) ((3 + TINYI_EDGE_CHUNK) * ((size_t)(heads) + TINYI_EDGE_LANES))
+#define TINYI_KERNELS_EDGES(K)                                                                                          \
+    /* n rows of y: sum, or mean, over edges offset[i] .. offset[i + 1] of w[p] x[col[p]]; without e, relu, max and min */ \
+    K(spmm_f32, void, (float *y, ptrdiff_t y_row, const tinyi_edges *j, const int64_t *offset, tiny_idx n))             \
+    /* the same with everything else there is, but without the division of a mean; p0 < p1 */                           \
+    K(spmm_any_f32, void, (float *y, const tinyi_edges *j, int64_t p0, int64_t p1))                                     \
+    /* s[(p - p0) heads + h] */                                                                                         \
+    K(sddmm_f32, void, (float *s, const tinyi_edges *j, const float *a, int64_t p0, int64_t p1))                        \
+    /* n edges of one row; p may be s */                                                                                \
+    K(segment_softmax_f32, void, (float *p, const float *s, size_t n, size_t heads))                                    \
+    /* y = keep y + sum exp(s - max) x[col], max and keep as in softmax by chunks: first and last chunk of a row, the last  \
+     * divides by the sum; s: TINYI_EDGE_SCORES(heads) floats, overwritten; state: TINYI_EDGE_STATE(heads) */                                   \
+    K(edge_mix_f32, void, (float *y, float *state, float *s, const tinyi_edges *j, int64_t p0, int64_t p1, int first, int last))
+
+/* math/init.h */
+
 TINYI_FN tiny_status tinyi_init_check(tiny_ctx *ctx, const tiny_tensor *w);
 TINYI_FN void tinyi_init_put(const tiny_tensor *w, tiny_idx i, double x);
+
+/* math/optim.h */
+
+typedef struct tinyi_adam_step { float scale, b1, b2, rate, root, eps, keep, decay; } tinyi_adam_step;
+typedef struct tinyi_sgd_step { float scale, momentum, rate, decay; int nesterov; } tinyi_sgd_step;
+#define TINYI_KERNELS_OPTIM(K)                                                                                  \
+    K(optim_adam_f32, void, (float *w, float *m, float *v, const float *g, size_t n, const tinyi_adam_step *s)) \
+    K(optim_sgd_f32, void, (float *w, float *m, const float *g, size_t n, const tinyi_sgd_step *s))
+
 TINYI_C_END
 
 #if TINYI_SLICE(0)
@@ -6221,23 +6249,46 @@ TINYI_INLINE void tinyi_pause(void)
 #endif
 TINYI_C_BEGIN
 
-/* what a row has of a feature */
+/* A row of the table, part by part:
+ *
+ *     TINYI_ROW tinyi_row_rmsnorm = TINYI_ROW_OF("rmsnorm", TINY_OP_RMSNORM, TAKES(2, 1), GIVES(1), PARAMS(tiny_norm_params), ...);
+ *
+ * All parts are there, in this order; NULL is "none". A column that is added to tiny_op_row is added here, with its default
+ * for every row; rows that have something else in it get a second macro that takes one part more. The parts are pasted to a
+ * prefix before anything expands them, so no macro of a program with such a name is in the way. */
+#define TINYI_ROW_OF(name, kind, takes, gives, params, flags, shape, reference, fast, cost, cases, bound, terms, gradient, kernels, says) \
+    { name, kind, TINYI_PART_##takes, TINYI_PART_##gives, TINYI_PART_##params, TINYI_PART_##flags, TINYI_PART_##shape,                    \
+      TINYI_PART_##reference, TINYI_PART_##fast, TINYI_PART_##cost, TINYI_PART_##cases, TINYI_PART_##bound, TINYI_PART_##terms,           \
+      TINYI_PART_##gradient, NULL /* relevance */, TINYI_PART_##kernels, TINYI_PART_##says }
+#define TINYI_PART_TAKES(n_in, n_in_needed) n_in, n_in_needed
+#define TINYI_PART_GIVES(n_out) n_out
+#define TINYI_PART_PARAMS(type) sizeof(type)
+#define TINYI_PART_NO_PARAMS 0
+#define TINYI_PART_FLAGS(flags) flags
+#define TINYI_PART_FAST(function, work) function, work
+#define TINYI_PART_COST(function) function
+#define TINYI_PART_BOUND(kind, k, k_per_n) { kind, k, k_per_n }
+#define TINYI_PART_TERMS(function) function
+#define TINYI_PART_KERNELS(slots) slots
+#define TINYI_PART_SAYS(formula) formula
+/* what a program without the feature has not */
 #ifdef TINYI_NO_TRAIN
-#define TINYI_GRAD(function) NULL
+#define TINYI_PART_GRADIENT(function) NULL
 #else
-#define TINYI_GRAD(function) function
+#define TINYI_PART_GRADIENT(function) function
 #endif
-
 #ifdef TINYI_NO_CONFORM
-#define TINYI_CASES(function) (1 ? NULL : function)
+#define TINYI_PART_CASES(function) (1 ? NULL : function)
 #else
-#define TINYI_CASES(function) function
+#define TINYI_PART_CASES(function) function
 #endif
 /* what tiny_run, the reference and accelerators want of a row, and a model does not */
 #if TINYI_CHAT
-#define TINYI_DOOR(function) (1 ? NULL : function)
+#define TINYI_PART_SHAPE(function) (1 ? NULL : function)
+#define TINYI_PART_REFERENCE(function) (1 ? NULL : function)
 #else
-#define TINYI_DOOR(function) function
+#define TINYI_PART_SHAPE(function) function
+#define TINYI_PART_REFERENCE(function) function
 #endif
 
 #define TINYI_CTX_MAGIC 0x796e6974u         /* "tiny" */
@@ -6258,14 +6309,14 @@ struct tiny_ctx {
     unsigned cpu;                           /* TINY_CPU_ bits */
     int n_threads, n_cpus, own_malloc;      /* own_malloc: the allocator is the default one */
     size_t bytes_held;                      /* of tiny_alloc, as asked for */
-    struct tinyi_kernels *k;
+    struct tiny_kernels *k;
     tiny_arena work;                        /* workspace of the running operation */
     tiny_recording *recording;
     uint64_t accel_answered, accel_declined, accel_failed;
     int accel_said;                         /* the failure of the accelerator was told */
     int in_region;
     tiny_idx gate;                          /* of the region: see core/thread.c */
-    tinyi_region *region;
+    struct tiny_region *region;
     tinyi_helper *helpers;                  /* n_threads - 1; the first n_helpers of them run, in the process helpers_of */
     int n_helpers;
     tiny_idx helpers_of;
@@ -6298,8 +6349,8 @@ TINYI_FN tiny_status tinyi_work_reserve(tiny_ctx *ctx, size_t bytes);
 
 /* the table of kernels for a target; math knows its layout */
 TINYI_FN size_t tinyi_kernels_bytes(void);
-TINYI_FN void tinyi_kernels_fill(struct tinyi_kernels *k, tiny_target target, unsigned cpu);
-TINYI_FN tiny_target tinyi_kernel_from(const struct tinyi_kernels *k, int slot);
+TINYI_FN void tinyi_kernels_fill(struct tiny_kernels *k, tiny_target target, unsigned cpu);
+TINYI_FN tiny_target tinyi_kernel_from(const struct tiny_kernels *k, int slot);
 TINYI_FN const char *tinyi_kernel_name(int slot);
 TINYI_FN int tinyi_target_available(tiny_target target, unsigned cpu);
 
@@ -7290,7 +7341,7 @@ tiny_status tinyi_ctx_open(const tiny_ctx_desc *desc, const tinyi_wing *const *w
     ctx->cpu = cpu;
     ctx->n_cpus = tinyi_cpu_count();
     ctx->n_threads = d.n_threads ? d.n_threads : TINYI_MIN(ctx->n_cpus, TINY_MAX_THREADS);
-    ctx->k = (struct tinyi_kernels *)tinyi_alloc(ctx, 1, tinyi_kernels_bytes());
+    ctx->k = (struct tiny_kernels *)tinyi_alloc(ctx, 1, tinyi_kernels_bytes());
     if (!ctx->k) {
         d.allocator.realloc_fn(d.allocator.user, ctx, sizeof *ctx, 0);
         return TINY_E_MEMORY;
@@ -7568,7 +7619,8 @@ tiny_status tinyi_work_reserve(tiny_ctx *ctx, size_t bytes)
 #define TINYI_GATE_PHASES (SIZE_MAX / TINYI_GATE_PHASE)
 #define TINYI_GATE_HERE(g) ((g) / TINYI_GATE_ARRIVED & TINYI_GATE_COUNT)
 
-struct tinyi_region {
+typedef struct tiny_region tinyi_region;
+struct tiny_region {
     tiny_ctx *ctx;
     int n;
     tiny_idx next[2];                       /* first piece of work that nobody took, of even and of odd phases */
@@ -9961,30 +10013,101 @@ TINYI_FN uint32_t tinyi_crc32(uint32_t crc, const unsigned char *bytes, size_t n
 TINYI_C_END
 #endif
 
+/* src/core/box/box_inside.h - the container that all files of our own are
+ *
+ *   front     8 bytes 89 "tinyck" 0a, u32 version, u32 64
+ *   section   u32 kind, u32 dtype, u32 rank, u32 n_name, u64 dim[4], u64 n_bytes, the name, zeros, the values, zeros
+ *   end       8 bytes "tinyend" 0a, u64 sections, u64 bytes of the file, u64 XXH64 of all before it
+ *
+ * All little endian. Zeros go up to the next multiple of 8, at least one after a name and a text, and before the values of a
+ * tensor up to the next multiple of 64, so that a mapped file is used in place. What means nothing is 0: there is one way to
+ * write a box. Count and checksum stand at the end, so that a pipe can be written to. core/box/checkpoint.h writes and reads
+ * boxes of many sections.
+ *
+ * A format with a layout of its own is a box of two: a text "what" with its name and version, and a tensor of bytes "body".
+ * Its first TINYI_BOX_FRONT bytes are the same for all bodies of one length. Files from before there were boxes begin with a
+ * magic of their own and are still read: tinyi_box_body answers with the body of either.
+ *
+ * Not boxes: what travels in pieces over a line (chunks of llm/lab/kvcodec, frames of core/net) or is the operand of an
+ * operation (a matrix of llm/lab/vptq in memory). 224 bytes around each would cost more than they tell.                  */
+#ifndef TINYI_BOX_H
+#define TINYI_BOX_H
+TINYI_C_BEGIN
+
+#define TINYI_BOX_VERSION 1
+#define TINYI_BOX_ALIGN 64
+#define TINYI_BOX_HEAD 16
+#define TINYI_BOX_SECTION 56                /* without name and values */
+#define TINYI_BOX_END 32
+
+TINYI_FN int tinyi_box_is(const void *bytes, size_t n);        /* do these bytes begin a box? */
+
+/* ---- writing: a stream, to a file that is whole or not there, or to a function */
+
+typedef struct tinyi_box {
+    const char *path;                       /* as in sentences */
+    int (*write)(void *user, const void *bytes, size_t n);     /* NULL: to the file */
+    void *user;
+    tinyi_out out;
+    tinyi_hash hash;                        /* of all so far, and how many bytes */
+} tinyi_box;
+
+/* Opens the file and writes the front. After a failure of any of these the caller abandons; after finish it may. */
+TINYI_FN tiny_status tinyi_box_begin(tiny_ctx *ctx, tinyi_box *b, const char *path, int (*write)(void *, const void *, size_t), void *user);
+TINYI_FN tiny_status tinyi_box_add(tiny_ctx *ctx, tinyi_box *b, const void *bytes, size_t n);
+TINYI_FN tiny_status tinyi_box_zeros(tiny_ctx *ctx, tinyi_box *b, size_t least, size_t align);
+TINYI_FN tiny_status tinyi_box_finish(tiny_ctx *ctx, tinyi_box *b, uint64_t n_sections);
+TINYI_FN void tinyi_box_abandon(tiny_ctx *ctx, tinyi_box *b);
+/* Everything of a section before its name. */
+TINYI_FN void tinyi_box_section(unsigned char head[TINYI_BOX_SECTION], unsigned kind, unsigned dtype, int rank, size_t n_name, const tiny_idx *dim, uint64_t n_bytes);
+
+/* ---- reading: version, end, size and checksum are looked at; *inside: the sections, of which it says there are *n_sections */
+
+TINYI_FN tiny_status tinyi_box_frame(tiny_ctx *ctx, const char *path, const char *called, const void *bytes, size_t n, int no_checksum, tinyi_cursor *inside,
+                                     uint64_t *n_sections);
+
+/* ---- boxes of one body */
+
+typedef struct tinyi_box_kind {
+    const char *what, *called;              /* "csl", and in the sentence that it is none "matrix of tiles" */
+    int version;                            /* "csl 2" stands in the box */
+    const char *magic;                      /* 8 bytes at the start of the older form, a u32 version after them */
+    int old_version, old_skip, old_sum;     /* 0: its reader looks; bytes before the body, 12 or 0; of the checksum at the end: 4 CRC-32, 8 XXH64, 0: its reader looks */
+    size_t least;                           /* bytes of a body */
+} tinyi_box_kind;
+
+#define TINYI_BOX_FRONT 192                 /* bytes before a body */
+#define TINYI_BOX_UP(n, align) (((n) + (align) - 1) / (align) * (align))
+#define TINYI_BOX_BYTES(n_body) (TINYI_BOX_FRONT + TINYI_BOX_UP(n_body, 8) + TINYI_BOX_END)
+
+TINYI_FN void tinyi_box_front(const tinyi_box_kind *kind, uint64_t n_body, unsigned char front[TINYI_BOX_FRONT]);
+TINYI_FN void tinyi_box_end(uint64_t n_sections, uint64_t n_bytes, const tinyi_hash *hash, unsigned char end[TINYI_BOX_END]);   /* hash: of what stands before it */
+/* The box around a body that stands at box + TINYI_BOX_FRONT; TINYI_BOX_BYTES of room. */
+TINYI_FN void tinyi_box_seal(const tinyi_box_kind *kind, unsigned char *box, size_t n_body);
+/* The same into a file: the body follows by tinyi_box_add, then tinyi_box_done, which abandons where st is a failure. */
+TINYI_FN tiny_status tinyi_box_open(tiny_ctx *ctx, tinyi_box *b, const char *path, const tinyi_box_kind *kind, uint64_t n_body);
+TINYI_FN tiny_status tinyi_box_done(tiny_ctx *ctx, tinyi_box *b, tiny_status st);
+/* Do these bytes begin as a box of this kind, of any version, or as its older form? */
+TINYI_FN int tinyi_box_says(const tinyi_box_kind *kind, const void *bytes, size_t n);
+/* *body: all of it; *old: it is of the older form. where: of the bytes, for sentences. */
+TINYI_FN tiny_status tinyi_box_body(tiny_ctx *ctx, const char *where, const tinyi_box_kind *kind, const void *bytes, size_t n, int no_checksum, tinyi_cursor *body,
+                                    int *old);
+
+TINYI_C_END
+#endif
+
 #ifndef TINYI_NO_CHECKPOINT
 #if TINYI_SLICE(1)
-/* src/core/checkpoint.c
+/* src/core/box/checkpoint.c
  *
- *   head    8 bytes 89 't' 'i' 'n' 'y' 'c' 'k' 0a, u32 version, u32 64
- *   entry   u32 kind, u32 dtype, u32 rank, u32 n_name, u64 dim[4], u64 n_bytes, the name, zeros, the values, zeros
- *   end     8 bytes "tinyend" 0a, u64 entries, u64 bytes of the file, u64 XXH64 of all before it
- *
- * Everything is little endian. Zeros go up to the next multiple of 8, at least one after a name and a text, and before the
- * values of a tensor up to the next multiple of 64. dtype, rank and dims that mean nothing are 0. So an entry has one form only.
- *
- * The count and the checksum stand at the end, so that a pipe or a flash memory can be written to.
+ * A box (core/box/box_inside.h) of sections with names. dtype, rank and dims that mean nothing are 0, so that an entry has one form only.
  *
  * Left out: compression, and views of the values as numbers: on a big-endian machine there are none.                   */
 #include <string.h>
 
-#define TINYI_CKPT_HEAD 16
-#define TINYI_CKPT_ENTRY 56                 /* without name and values */
-#define TINYI_CKPT_LEAST 64                 /* with the shortest name */
-#define TINYI_CKPT_END 32
+#define TINYI_CKPT_LEAST 64                 /* bytes of an entry with the shortest name */
 #define TINYI_CKPT_STAGE 512                /* bytes that are turned round at a time */
 
-static const unsigned char tinyi_ckpt_magic[8] = { 0x89, 't', 'i', 'n', 'y', 'c', 'k', '\n' };
-static const unsigned char tinyi_ckpt_end_magic[8] = { 't', 'i', 'n', 'y', 'e', 'n', 'd', '\n' };
 static const char *const tinyi_ckpt_kind_name[] = { "tensor", "u64", "f64", "text", "bytes" };
 
 /* Are the bytes of numbers in memory in another order than in the file? */
@@ -10053,10 +10176,7 @@ typedef struct tinyi_ckpt_name {
 
 struct tiny_checkpoint_writer {
     tiny_status status;                     /* the first failure */
-    tiny_checkpoint_writer_desc desc;
-    char *path;                             /* as in the sentences */
-    tinyi_out out;
-    tinyi_hash hash;
+    tinyi_box box;
     tinyi_ckpt_name *root, *newest;
     uint64_t n_entries;
     size_t values_left, value_bytes;        /* of the tensor at work */
@@ -10069,7 +10189,7 @@ static tiny_status tinyi_ckpt_enter(tiny_ctx *ctx, const tiny_checkpoint_writer 
     if (st) return st;
     if (!w) return tinyi_fail(ctx, TINY_E_ARGUMENT, "there is no writer of a checkpoint");
     if (w->status) return w->status;
-    if (w->finished) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the checkpoint is finished", w->path);
+    if (w->finished) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the checkpoint is finished", w->box.path);
     return TINY_OK;
 }
 
@@ -10079,27 +10199,9 @@ static tiny_status tinyi_ckpt_keep(tiny_checkpoint_writer *w, tiny_status st)
     return st;
 }
 
-static tiny_status tinyi_ckpt_emit(tiny_ctx *ctx, tiny_checkpoint_writer *w, const void *bytes, size_t n)
-{
-    if (!n) return TINY_OK;
-    tinyi_hash_add(&w->hash, bytes, n);
-    if (w->desc.path) return tinyi_out_add(ctx, &w->out, bytes, n);
-    if (w->desc.write(w->desc.user, bytes, n))
-        return tinyi_fail(ctx, TINY_E_IO, "%s: the callback could not write %zu bytes, up to byte %llu", w->path, n, (unsigned long long)w->hash.n_bytes);
-    return TINY_OK;
-}
-
-static tiny_status tinyi_ckpt_zeros(tiny_ctx *ctx, tiny_checkpoint_writer *w, size_t least, size_t align)
-{
-    static const unsigned char zeros[2 * TINY_CHECKPOINT_ALIGN] = { 0 };
-    size_t over = (size_t)((w->hash.n_bytes + least) % align);
-    return tinyi_ckpt_emit(ctx, w, zeros, least + (over ? align - over : 0));
-}
-
 TINY_API tiny_status tiny_checkpoint_create(tiny_ctx *ctx, const tiny_checkpoint_writer_desc *desc, tiny_checkpoint_writer **out)
 {
     tiny_status st = tinyi_ctx_check(ctx);
-    unsigned char head[TINYI_CKPT_HEAD];
     tiny_checkpoint_writer *w;
     const char *path;
     size_t n_path;
@@ -10112,16 +10214,8 @@ TINY_API tiny_status tiny_checkpoint_create(tiny_ctx *ctx, const tiny_checkpoint
     w = (tiny_checkpoint_writer *)tinyi_alloc(ctx, sizeof *w + n_path + 1, 1);
     if (!w) return tiny_ctx_status(ctx);
     memset(w, 0, sizeof *w);
-    w->path = (char *)(w + 1);
-    memcpy(w->path, path, n_path + 1);
-    w->desc = *desc;
-    if (desc->path) w->desc.path = w->path;
-    tinyi_hash_start(&w->hash);
-    memcpy(head, tinyi_ckpt_magic, 8);
-    tinyi_put_le(head + 8, TINY_CHECKPOINT_VERSION, 4);
-    tinyi_put_le(head + 12, TINY_CHECKPOINT_ALIGN, 4);
-    if (desc->path) st = tinyi_out_open(ctx, w->path, &w->out);
-    if (!st) st = tinyi_ckpt_emit(ctx, w, head, sizeof head);
+    memcpy(w + 1, path, n_path + 1);
+    st = tinyi_box_begin(ctx, &w->box, (char *)(w + 1), desc->write, desc->user);
     if (st) tiny_checkpoint_writer_close(ctx, w);
     else *out = w;
     return st;
@@ -10133,7 +10227,7 @@ static tiny_status tinyi_ckpt_new_name(tiny_ctx *ctx, tiny_checkpoint_writer *w,
     tinyi_ckpt_name **at = &w->root, *fresh;
     while (*at) {
         int order = hash != (*at)->hash ? (hash > (*at)->hash ? 1 : -1) : strcmp(name, (*at)->text);
-        if (!order) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %s was put before; names stand once", w->path, name);
+        if (!order) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %s was put before; names stand once", w->box.path, name);
         at = &(*at)->side[order > 0];
     }
     fresh = (tinyi_ckpt_name *)tinyi_alloc(ctx, sizeof *fresh + n + 1, 1);
@@ -10151,37 +10245,30 @@ static tiny_status tinyi_ckpt_new_name(tiny_ctx *ctx, tiny_checkpoint_writer *w,
 static tiny_status tinyi_ckpt_begin(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, tiny_checkpoint_kind kind, tiny_dtype dtype, int rank,
                                     const tiny_idx *dim, uint64_t n_bytes)
 {
-    unsigned char head[TINYI_CKPT_ENTRY];
+    unsigned char head[TINYI_BOX_SECTION];
     size_t n = name ? strlen(name) : 0;
     tiny_status st;
-    int a;
     if (!tinyi_ckpt_name_fits((const unsigned char *)name, n))
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %llu: its name has %zu bytes; 1 to %d without control characters are possible", w->path,
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %llu: its name has %zu bytes; 1 to %d without control characters are possible", w->box.path,
                           (unsigned long long)w->n_entries, n, TINY_CHECKPOINT_MAX_NAME);
     if (w->values_left)
-        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %s: %zu values of tensor %s have not come yet", w->path, name, w->values_left, w->newest->text);
+        return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %s: %zu values of tensor %s have not come yet", w->box.path, name, w->values_left, w->newest->text);
     st = tinyi_ckpt_new_name(ctx, w, name, n);
     if (st) return st;
-    memset(head, 0, sizeof head);
-    tinyi_put_le(head, (uint64_t)kind, 4);
-    tinyi_put_le(head + 4, (uint64_t)dtype, 4);
-    tinyi_put_le(head + 8, (uint64_t)rank, 4);
-    tinyi_put_le(head + 12, n, 4);
-    for (a = 0; a < rank; a++) tinyi_put_le(head + 16 + 8 * a, (uint64_t)dim[a], 8);
-    tinyi_put_le(head + 48, n_bytes, 8);
+    tinyi_box_section(head, (unsigned)kind, (unsigned)dtype, rank, n, dim, n_bytes);
     w->n_entries++;
-    st = tinyi_ckpt_emit(ctx, w, head, sizeof head);
-    if (!st) st = tinyi_ckpt_emit(ctx, w, name, n);
-    if (!st) st = tinyi_ckpt_zeros(ctx, w, 1, 8);
-    if (!st && kind == TINY_CHECKPOINT_TENSOR) st = tinyi_ckpt_zeros(ctx, w, 0, TINY_CHECKPOINT_ALIGN);
+    st = tinyi_box_add(ctx, &w->box, head, sizeof head);
+    if (!st) st = tinyi_box_add(ctx, &w->box, name, n);
+    if (!st) st = tinyi_box_zeros(ctx, &w->box, 1, 8);
+    if (!st && kind == TINY_CHECKPOINT_TENSOR) st = tinyi_box_zeros(ctx, &w->box, 0, TINY_CHECKPOINT_ALIGN);
     return st;
 }
 
 static tiny_status tinyi_ckpt_put(tiny_ctx *ctx, tiny_checkpoint_writer *w, const char *name, tiny_checkpoint_kind kind, const void *bytes, size_t n)
 {
     tiny_status st = tinyi_ckpt_begin(ctx, w, name, kind, TINY_F32, 0, NULL, n);
-    if (!st) st = tinyi_ckpt_emit(ctx, w, bytes, n);
-    if (!st) st = tinyi_ckpt_zeros(ctx, w, kind == TINY_CHECKPOINT_TEXT, 8);
+    if (!st) st = tinyi_box_add(ctx, &w->box, bytes, n);
+    if (!st) st = tinyi_box_zeros(ctx, &w->box, kind == TINY_CHECKPOINT_TEXT, 8);
     return tinyi_ckpt_keep(w, st);
 }
 
@@ -10207,7 +10294,7 @@ TINY_API tiny_status tiny_checkpoint_put_text(tiny_ctx *ctx, tiny_checkpoint_wri
 {
     tiny_status st = tinyi_ckpt_enter(ctx, w);
     if (st) return st;
-    if (!text) return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %s: the text is missing", w->path, name ? name : "?"));
+    if (!text) return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %s: the text is missing", w->box.path, name ? name : "?"));
     return tinyi_ckpt_put(ctx, w, name, TINY_CHECKPOINT_TEXT, text, strlen(text));
 }
 
@@ -10216,7 +10303,7 @@ TINY_API tiny_status tiny_checkpoint_put_bytes(tiny_ctx *ctx, tiny_checkpoint_wr
     tiny_status st = tinyi_ckpt_enter(ctx, w);
     if (st) return st;
     if (!bytes && n_bytes)
-        return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %s: its %zu bytes are missing", w->path, name ? name : "?", n_bytes));
+        return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: entry %s: its %zu bytes are missing", w->box.path, name ? name : "?", n_bytes));
     return tinyi_ckpt_put(ctx, w, name, TINY_CHECKPOINT_BYTES, bytes, n_bytes);
 }
 
@@ -10225,7 +10312,7 @@ TINY_API tiny_status tiny_checkpoint_put_begin(tiny_ctx *ctx, tiny_checkpoint_wr
     tiny_status st = tinyi_ckpt_enter(ctx, w);
     size_t count = 0;
     if (st) return st;
-    st = tinyi_ckpt_shape(ctx, w->path, name ? name : "?", dtype, rank, dim, &count);
+    st = tinyi_ckpt_shape(ctx, w->box.path, name ? name : "?", dtype, rank, dim, &count);
     if (!st) st = tinyi_ckpt_begin(ctx, w, name, TINY_CHECKPOINT_TENSOR, dtype, rank, dim, (uint64_t)count * tiny_dtype_bytes(dtype));
     if (!st) {
         w->values_left = count;
@@ -10242,19 +10329,19 @@ TINY_API tiny_status tiny_checkpoint_put_values(tiny_ctx *ctx, tiny_checkpoint_w
     size_t size;
     if (st || !n_values) return st;
     if (!values || n_values > w->values_left)
-        return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %zu values%s come where %zu are left%s%s", w->path, n_values, values ? "" : " at NULL",
+        return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %zu values%s come where %zu are left%s%s", w->box.path, n_values, values ? "" : " at NULL",
                                              w->values_left, w->values_left ? " of tensor " : "", w->values_left ? w->newest->text : ""));
     size = w->value_bytes;
     w->values_left -= n_values;
-    if (!tinyi_ckpt_turned()) st = tinyi_ckpt_emit(ctx, w, p, n_values * size);
+    if (!tinyi_ckpt_turned()) st = tinyi_box_add(ctx, &w->box, p, n_values * size);
     while (tinyi_ckpt_turned() && n_values && !st) {
         size_t n = TINYI_MIN(n_values, sizeof stage / size);
         tinyi_ckpt_turn(stage, p, n, size, 1);
-        st = tinyi_ckpt_emit(ctx, w, stage, n * size);
+        st = tinyi_box_add(ctx, &w->box, stage, n * size);
         p += n * size;
         n_values -= n;
     }
-    if (!st && !w->values_left) st = tinyi_ckpt_zeros(ctx, w, 0, 8);
+    if (!st && !w->values_left) st = tinyi_box_zeros(ctx, &w->box, 0, 8);
     return tinyi_ckpt_keep(w, st);
 }
 
@@ -10264,9 +10351,9 @@ TINY_API tiny_status tiny_checkpoint_put_tensor(tiny_ctx *ctx, tiny_checkpoint_w
     unsigned char stage[TINYI_CKPT_STAGE];
     size_t i = 0, count, size, k;
     if (st) return st;
-    if (!t) return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: tensor %s is missing", w->path, name ? name : "?"));
+    if (!t) return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: tensor %s is missing", w->box.path, name ? name : "?"));
     st = tiny_tensor_check(t);
-    if (st) return tinyi_ckpt_keep(w, tinyi_fail(ctx, st, "%s: tensor %s cannot be read: %s", w->path, name ? name : "?", tiny_status_text(st)));
+    if (st) return tinyi_ckpt_keep(w, tinyi_fail(ctx, st, "%s: tensor %s cannot be read: %s", w->box.path, name ? name : "?", tiny_status_text(st)));
     st = tiny_checkpoint_put_begin(ctx, w, name, t->dtype, t->rank, t->dim);
     if (st) return st;
     count = (size_t)tiny_tensor_count(t);
@@ -10284,17 +10371,10 @@ TINY_API tiny_status tiny_checkpoint_put_tensor(tiny_ctx *ctx, tiny_checkpoint_w
 TINY_API tiny_status tiny_checkpoint_finish(tiny_ctx *ctx, tiny_checkpoint_writer *w)
 {
     tiny_status st = tinyi_ckpt_enter(ctx, w);
-    unsigned char end[TINYI_CKPT_END];
     if (st) return st;
     if (w->values_left)
-        return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %zu values of tensor %s have not come", w->path, w->values_left, w->newest->text));
-    memcpy(end, tinyi_ckpt_end_magic, 8);
-    tinyi_put_le(end + 8, w->n_entries, 8);
-    tinyi_put_le(end + 16, w->hash.n_bytes + TINYI_CKPT_END, 8);
-    st = tinyi_ckpt_emit(ctx, w, end, 24);
-    tinyi_put_le(end + 24, tinyi_hash_value(&w->hash), 8);
-    if (!st) st = tinyi_ckpt_emit(ctx, w, end + 24, 8);
-    if (!st && w->desc.path) st = tinyi_out_finish(ctx, &w->out);
+        return tinyi_ckpt_keep(w, tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %zu values of tensor %s have not come", w->box.path, w->values_left, w->newest->text));
+    st = tinyi_box_finish(ctx, &w->box, w->n_entries);
     w->finished = !st;
     return tinyi_ckpt_keep(w, st);
 }
@@ -10302,7 +10382,7 @@ TINY_API tiny_status tiny_checkpoint_finish(tiny_ctx *ctx, tiny_checkpoint_write
 TINY_API void tiny_checkpoint_writer_close(tiny_ctx *ctx, tiny_checkpoint_writer *w)
 {
     if (!w) return;
-    if (w->desc.path) tinyi_out_abandon(ctx, &w->out);      /* nothing after finish */
+    tinyi_box_abandon(ctx, &w->box);        /* nothing after finish */
     while (w->newest) {
         tinyi_ckpt_name *older = w->newest->older;
         tiny_free(ctx, w->newest);
@@ -10428,33 +10508,12 @@ static tiny_status tinyi_ckpt_entry_read(tiny_ctx *ctx, const char *path, tinyi_
 
 static tiny_status tinyi_ckpt_read(tiny_ctx *ctx, tiny_checkpoint *c, int no_checksum)
 {
-    const unsigned char *base = c->file.bytes, *p = NULL;
-    size_t n = c->file.n_bytes, i;
-    tinyi_cursor at = tinyi_cursor_make(base, n), end;
-    uint32_t version = 0, align = 0;
-    uint64_t n_entries = 0, n_bytes = 0, hash = 0;
-    tiny_status st = TINY_OK;
-    if (!tinyi_rd_bytes(&at, 8, &p) || memcmp(p, tinyi_ckpt_magic, 8))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: no checkpoint: its %zu bytes do not begin as one", c->path, n);
-    if (tinyi_rd_u32(&at, &version) && version != TINY_CHECKPOINT_VERSION)
-        return tinyi_fail(ctx, TINY_E_VERSION, "%s: version %lu of the format; version %d is read here", c->path, (unsigned long)version, TINY_CHECKPOINT_VERSION);
-    if (tinyi_rd_u32(&at, &align) && align != TINY_CHECKPOINT_ALIGN)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: alignment %lu; version %d has %d", c->path, (unsigned long)align, TINY_CHECKPOINT_VERSION, TINY_CHECKPOINT_ALIGN);
-    if (at.left < TINYI_CKPT_END) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: cut off: it has %zu bytes, an empty one %d", c->path, n, TINYI_CKPT_HEAD + TINYI_CKPT_END);
-    at.left -= TINYI_CKPT_END;
-    end = tinyi_cursor_make(base + n - TINYI_CKPT_END, TINYI_CKPT_END);
-    (void)tinyi_rd_bytes(&end, 8, &p);
-    (void)tinyi_rd_u64(&end, &n_entries);
-    (void)tinyi_rd_u64(&end, &n_bytes);
-    (void)tinyi_rd_u64(&end, &hash);
-    if (memcmp(p, tinyi_ckpt_end_magic, 8)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: cut off, or changed: its %zu bytes do not end as a checkpoint", c->path, n);
-    if (n_bytes != (uint64_t)n) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: says it has %llu bytes; they are %zu", c->path, (unsigned long long)n_bytes, n);
-    if (!no_checksum) {
-        uint64_t is = tinyi_hash_of(base, n - 8);
-        if (is != hash)
-            return tinyi_fail(ctx, TINY_E_FORMAT, "%s: changed: the checksum of its %zu bytes is %016llx, and it says %016llx", c->path, n, (unsigned long long)is,
-                              (unsigned long long)hash);
-    }
+    const unsigned char *base = c->file.bytes;
+    size_t i;
+    tinyi_cursor at;
+    uint64_t n_entries = 0;
+    tiny_status st = tinyi_box_frame(ctx, c->path, "checkpoint", base, c->file.n_bytes, no_checksum, &at, &n_entries);
+    if (st) return st;
     if (!tinyi_count_fits(&at, n_entries, TINYI_CKPT_LEAST))
         return tinyi_fail(ctx, TINY_E_FORMAT, "%s: says it has %llu entries; %zu bytes can hold %zu", c->path, (unsigned long long)n_entries, at.left,
                           at.left / TINYI_CKPT_LEAST);
@@ -12316,7 +12375,7 @@ TINYI_KERNELS(TINYI_SLOT_TYPE)
 #else
 #define TINYI_SLOT_FIELD(name, type, params) tinyi_fn_##name name;
 #endif
-typedef struct tinyi_kernels {
+typedef struct tiny_kernels {
     TINYI_KERNELS(TINYI_SLOT_FIELD)
     unsigned cpu;                           /* features of this processor, for variants inside a target */
     tiny_target target;
@@ -12871,30 +12930,46 @@ static const short tinyi_kernels_of_binary[] = { TINYI_K_binary_f32, -1 };
 static const short tinyi_kernels_of_scale[] = { TINYI_K_scale_f32, -1 };
 static const short tinyi_kernels_of_axpy[] = { TINYI_K_axpy_f32, -1 };
 
-TINYI_ROW tinyi_row_add = { "add", TINY_OP_ADD, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    TINYI_DOOR(tinyi_binary_shape), TINYI_DOOR(tinyi_binary_ref), tinyi_binary_fast, NULL, tinyi_binary_cost, TINYI_CASES(tinyi_binary_cases), { TINY_BOUND_EXACT, 0, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_binary, "y = a + b" };
-TINYI_ROW tinyi_row_sub = { "sub", TINY_OP_SUB, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    TINYI_DOOR(tinyi_binary_shape), TINYI_DOOR(tinyi_binary_ref), tinyi_binary_fast, NULL, tinyi_binary_cost, TINYI_CASES(tinyi_binary_cases), { TINY_BOUND_EXACT, 0, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_binary, "y = a - b" };
-TINYI_ROW tinyi_row_mul = { "mul", TINY_OP_MUL, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    TINYI_DOOR(tinyi_binary_shape), TINYI_DOOR(tinyi_binary_ref), tinyi_binary_fast, NULL, tinyi_binary_cost, TINYI_CASES(tinyi_binary_cases), { TINY_BOUND_EXACT, 0, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_binary, "y = a * b" };
-TINYI_ROW tinyi_row_div = { "div", TINY_OP_DIV, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    TINYI_DOOR(tinyi_binary_shape), TINYI_DOOR(tinyi_binary_ref), tinyi_binary_fast, NULL, tinyi_binary_cost, TINYI_CASES(tinyi_binary_cases), { TINY_BOUND_EXACT, 0, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_binary, "y = a / b" };
-TINYI_ROW tinyi_row_minimum = { "minimum", TINY_OP_MINIMUM, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    TINYI_DOOR(tinyi_binary_shape), TINYI_DOOR(tinyi_binary_ref), tinyi_binary_fast, NULL, tinyi_binary_cost, TINYI_CASES(tinyi_binary_cases), { TINY_BOUND_EXACT, 0, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_binary, "y = min(a, b), NaN where one is" };
-TINYI_ROW tinyi_row_maximum = { "maximum", TINY_OP_MAXIMUM, 2, 1, 1, sizeof(tiny_binary_params), TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    TINYI_DOOR(tinyi_binary_shape), TINYI_DOOR(tinyi_binary_ref), tinyi_binary_fast, NULL, tinyi_binary_cost, TINYI_CASES(tinyi_binary_cases), { TINY_BOUND_EXACT, 0, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_binary, "y = max(a, b), NaN where one is" };
-TINYI_ROW tinyi_row_scale = { "scale", TINY_OP_SCALE, 1, 1, 1, sizeof(tiny_scale_params), TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_scale_shape), TINYI_DOOR(tinyi_scale_ref), tinyi_scale_fast, NULL, tinyi_binary_cost, TINYI_CASES(tinyi_scale_cases), { TINY_BOUND_EXACT, 0, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_scale, "y = alpha x + beta" };
-TINYI_ROW tinyi_row_axpy = { "axpy", TINY_OP_AXPY, 1, 1, 1, sizeof(tiny_scale_params), TINY_OP_ACCUMULATES | TINY_OP_F64,
-    TINYI_DOOR(tinyi_scale_shape), TINYI_DOOR(tinyi_scale_ref), tinyi_scale_fast, NULL, tinyi_binary_cost, TINYI_CASES(tinyi_scale_cases), { TINY_BOUND_EXACT, 0, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_binary), NULL, tinyi_kernels_of_axpy, "y = y + alpha x" };
+TINYI_ROW tinyi_row_add = TINYI_ROW_OF("add", TINY_OP_ADD, TAKES(2, 1), GIVES(1), PARAMS(tiny_binary_params),
+    FLAGS(TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64),
+    SHAPE(tinyi_binary_shape), REFERENCE(tinyi_binary_ref), FAST(tinyi_binary_fast, NULL), COST(tinyi_binary_cost),
+    CASES(tinyi_binary_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL), GRADIENT(tinyi_grad_binary),
+    KERNELS(tinyi_kernels_of_binary), SAYS("y = a + b"));
+TINYI_ROW tinyi_row_sub = TINYI_ROW_OF("sub", TINY_OP_SUB, TAKES(2, 1), GIVES(1), PARAMS(tiny_binary_params),
+    FLAGS(TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64),
+    SHAPE(tinyi_binary_shape), REFERENCE(tinyi_binary_ref), FAST(tinyi_binary_fast, NULL), COST(tinyi_binary_cost),
+    CASES(tinyi_binary_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL), GRADIENT(tinyi_grad_binary),
+    KERNELS(tinyi_kernels_of_binary), SAYS("y = a - b"));
+TINYI_ROW tinyi_row_mul = TINYI_ROW_OF("mul", TINY_OP_MUL, TAKES(2, 1), GIVES(1), PARAMS(tiny_binary_params),
+    FLAGS(TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64),
+    SHAPE(tinyi_binary_shape), REFERENCE(tinyi_binary_ref), FAST(tinyi_binary_fast, NULL), COST(tinyi_binary_cost),
+    CASES(tinyi_binary_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL), GRADIENT(tinyi_grad_binary),
+    KERNELS(tinyi_kernels_of_binary), SAYS("y = a * b"));
+TINYI_ROW tinyi_row_div = TINYI_ROW_OF("div", TINY_OP_DIV, TAKES(2, 1), GIVES(1), PARAMS(tiny_binary_params),
+    FLAGS(TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64),
+    SHAPE(tinyi_binary_shape), REFERENCE(tinyi_binary_ref), FAST(tinyi_binary_fast, NULL), COST(tinyi_binary_cost),
+    CASES(tinyi_binary_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL), GRADIENT(tinyi_grad_binary),
+    KERNELS(tinyi_kernels_of_binary), SAYS("y = a / b"));
+TINYI_ROW tinyi_row_minimum = TINYI_ROW_OF("minimum", TINY_OP_MINIMUM, TAKES(2, 1), GIVES(1),
+    PARAMS(tiny_binary_params), FLAGS(TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64),
+    SHAPE(tinyi_binary_shape), REFERENCE(tinyi_binary_ref), FAST(tinyi_binary_fast, NULL), COST(tinyi_binary_cost),
+    CASES(tinyi_binary_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL), GRADIENT(tinyi_grad_binary),
+    KERNELS(tinyi_kernels_of_binary), SAYS("y = min(a, b), NaN where one is"));
+TINYI_ROW tinyi_row_maximum = TINYI_ROW_OF("maximum", TINY_OP_MAXIMUM, TAKES(2, 1), GIVES(1),
+    PARAMS(tiny_binary_params), FLAGS(TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64),
+    SHAPE(tinyi_binary_shape), REFERENCE(tinyi_binary_ref), FAST(tinyi_binary_fast, NULL), COST(tinyi_binary_cost),
+    CASES(tinyi_binary_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL), GRADIENT(tinyi_grad_binary),
+    KERNELS(tinyi_kernels_of_binary), SAYS("y = max(a, b), NaN where one is"));
+TINYI_ROW tinyi_row_scale = TINYI_ROW_OF("scale", TINY_OP_SCALE, TAKES(1, 1), GIVES(1), PARAMS(tiny_scale_params),
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_scale_shape), REFERENCE(tinyi_scale_ref), FAST(tinyi_scale_fast, NULL), COST(tinyi_binary_cost),
+    CASES(tinyi_scale_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL), GRADIENT(tinyi_grad_binary),
+    KERNELS(tinyi_kernels_of_scale), SAYS("y = alpha x + beta"));
+TINYI_ROW tinyi_row_axpy = TINYI_ROW_OF("axpy", TINY_OP_AXPY, TAKES(1, 1), GIVES(1), PARAMS(tiny_scale_params),
+    FLAGS(TINY_OP_ACCUMULATES | TINY_OP_F64),
+    SHAPE(tinyi_scale_shape), REFERENCE(tinyi_scale_ref), FAST(tinyi_scale_fast, NULL), COST(tinyi_binary_cost),
+    CASES(tinyi_scale_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL), GRADIENT(tinyi_grad_binary),
+    KERNELS(tinyi_kernels_of_axpy), SAYS("y = y + alpha x"));
 
 /* ---- typed calls */
 
@@ -13593,67 +13668,107 @@ TINYI_ELEM_KERNELS(geglu_tanh)
 TINYI_ELEM_KERNELS(reglu)
 #undef TINYI_ELEM_KERNELS
 
-TINYI_ROW tinyi_row_exp = { "exp", TINY_OP_EXP, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 2.5, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_exp, "y = e^x" };
-TINYI_ROW tinyi_row_log = { "log", TINY_OP_LOG, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases_positive), { TINY_BOUND_ULP, 2.5, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_log, "y = log x, natural; -inf at 0, NaN below" };
-TINYI_ROW tinyi_row_tanh = { "tanh", TINY_OP_TANH, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 2.5, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_tanh, "y = tanh x" };
-TINYI_ROW tinyi_row_erf = { "erf", TINY_OP_ERF, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 2.5, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_erf, "y = erf x = 2/sqrt(pi) * integral of e^(-t^2) from 0 to x" };
-TINYI_ROW tinyi_row_sigmoid = { "sigmoid", TINY_OP_SIGMOID, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 2.5, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_sigmoid, "y = 1 / (1 + e^-x)" };
-TINYI_ROW tinyi_row_sin = { "sin", TINY_OP_SIN, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 2.5, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_sin, "y = sin x" };
-TINYI_ROW tinyi_row_cos = { "cos", TINY_OP_COS, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 2.5, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_cos, "y = cos x" };
-TINYI_ROW tinyi_row_rsqrt = { "rsqrt", TINY_OP_RSQRT, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases_positive), { TINY_BOUND_ULP, 2.5, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_rsqrt, "y = 1 / sqrt(x)" };
-TINYI_ROW tinyi_row_sqrt = { "sqrt", TINY_OP_SQRT, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases_positive), { TINY_BOUND_EXACT, 0, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_sqrt, "y = sqrt(x), correctly rounded" };
-TINYI_ROW tinyi_row_abs = { "abs", TINY_OP_ABS, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_EXACT, 0, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_abs, "y = |x|" };
-TINYI_ROW tinyi_row_neg = { "neg", TINY_OP_NEG, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_EXACT, 0, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_neg, "y = -x" };
+TINYI_ROW tinyi_row_exp = TINYI_ROW_OF("exp", TINY_OP_EXP, TAKES(1, 1), GIVES(1), NO_PARAMS,
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_elem_shape), REFERENCE(tinyi_elem_ref), FAST(tinyi_elem_fast, NULL), COST(tinyi_elem_cost),
+    CASES(tinyi_elem_cases), BOUND(TINY_BOUND_ULP, 2.5, 0), TERMS(NULL), GRADIENT(tinyi_grad_elem),
+    KERNELS(tinyi_kernels_of_exp), SAYS("y = e^x"));
+TINYI_ROW tinyi_row_log = TINYI_ROW_OF("log", TINY_OP_LOG, TAKES(1, 1), GIVES(1), NO_PARAMS,
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_elem_shape), REFERENCE(tinyi_elem_ref), FAST(tinyi_elem_fast, NULL), COST(tinyi_elem_cost),
+    CASES(tinyi_elem_cases_positive), BOUND(TINY_BOUND_ULP, 2.5, 0), TERMS(NULL), GRADIENT(tinyi_grad_elem),
+    KERNELS(tinyi_kernels_of_log), SAYS("y = log x, natural; -inf at 0, NaN below"));
+TINYI_ROW tinyi_row_tanh = TINYI_ROW_OF("tanh", TINY_OP_TANH, TAKES(1, 1), GIVES(1), NO_PARAMS,
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_elem_shape), REFERENCE(tinyi_elem_ref), FAST(tinyi_elem_fast, NULL), COST(tinyi_elem_cost),
+    CASES(tinyi_elem_cases), BOUND(TINY_BOUND_ULP, 2.5, 0), TERMS(NULL), GRADIENT(tinyi_grad_elem),
+    KERNELS(tinyi_kernels_of_tanh), SAYS("y = tanh x"));
+TINYI_ROW tinyi_row_erf = TINYI_ROW_OF("erf", TINY_OP_ERF, TAKES(1, 1), GIVES(1), NO_PARAMS,
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_elem_shape), REFERENCE(tinyi_elem_ref), FAST(tinyi_elem_fast, NULL), COST(tinyi_elem_cost),
+    CASES(tinyi_elem_cases), BOUND(TINY_BOUND_ULP, 2.5, 0), TERMS(NULL), GRADIENT(tinyi_grad_elem),
+    KERNELS(tinyi_kernels_of_erf), SAYS("y = erf x = 2/sqrt(pi) * integral of e^(-t^2) from 0 to x"));
+TINYI_ROW tinyi_row_sigmoid = TINYI_ROW_OF("sigmoid", TINY_OP_SIGMOID, TAKES(1, 1), GIVES(1), NO_PARAMS,
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_elem_shape), REFERENCE(tinyi_elem_ref), FAST(tinyi_elem_fast, NULL), COST(tinyi_elem_cost),
+    CASES(tinyi_elem_cases), BOUND(TINY_BOUND_ULP, 2.5, 0), TERMS(NULL), GRADIENT(tinyi_grad_elem),
+    KERNELS(tinyi_kernels_of_sigmoid), SAYS("y = 1 / (1 + e^-x)"));
+TINYI_ROW tinyi_row_sin = TINYI_ROW_OF("sin", TINY_OP_SIN, TAKES(1, 1), GIVES(1), NO_PARAMS,
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_elem_shape), REFERENCE(tinyi_elem_ref), FAST(tinyi_elem_fast, NULL), COST(tinyi_elem_cost),
+    CASES(tinyi_elem_cases), BOUND(TINY_BOUND_ULP, 2.5, 0), TERMS(NULL), GRADIENT(tinyi_grad_elem),
+    KERNELS(tinyi_kernels_of_sin), SAYS("y = sin x"));
+TINYI_ROW tinyi_row_cos = TINYI_ROW_OF("cos", TINY_OP_COS, TAKES(1, 1), GIVES(1), NO_PARAMS,
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_elem_shape), REFERENCE(tinyi_elem_ref), FAST(tinyi_elem_fast, NULL), COST(tinyi_elem_cost),
+    CASES(tinyi_elem_cases), BOUND(TINY_BOUND_ULP, 2.5, 0), TERMS(NULL), GRADIENT(tinyi_grad_elem),
+    KERNELS(tinyi_kernels_of_cos), SAYS("y = cos x"));
+TINYI_ROW tinyi_row_rsqrt = TINYI_ROW_OF("rsqrt", TINY_OP_RSQRT, TAKES(1, 1), GIVES(1), NO_PARAMS,
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_elem_shape), REFERENCE(tinyi_elem_ref), FAST(tinyi_elem_fast, NULL), COST(tinyi_elem_cost),
+    CASES(tinyi_elem_cases_positive), BOUND(TINY_BOUND_ULP, 2.5, 0), TERMS(NULL), GRADIENT(tinyi_grad_elem),
+    KERNELS(tinyi_kernels_of_rsqrt), SAYS("y = 1 / sqrt(x)"));
+TINYI_ROW tinyi_row_sqrt = TINYI_ROW_OF("sqrt", TINY_OP_SQRT, TAKES(1, 1), GIVES(1), NO_PARAMS,
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_elem_shape), REFERENCE(tinyi_elem_ref), FAST(tinyi_elem_fast, NULL), COST(tinyi_elem_cost),
+    CASES(tinyi_elem_cases_positive), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL), GRADIENT(tinyi_grad_elem),
+    KERNELS(tinyi_kernels_of_sqrt), SAYS("y = sqrt(x), correctly rounded"));
+TINYI_ROW tinyi_row_abs = TINYI_ROW_OF("abs", TINY_OP_ABS, TAKES(1, 1), GIVES(1), NO_PARAMS,
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_elem_shape), REFERENCE(tinyi_elem_ref), FAST(tinyi_elem_fast, NULL), COST(tinyi_elem_cost),
+    CASES(tinyi_elem_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL), GRADIENT(tinyi_grad_elem),
+    KERNELS(tinyi_kernels_of_abs), SAYS("y = |x|"));
+TINYI_ROW tinyi_row_neg = TINYI_ROW_OF("neg", TINY_OP_NEG, TAKES(1, 1), GIVES(1), NO_PARAMS,
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_elem_shape), REFERENCE(tinyi_elem_ref), FAST(tinyi_elem_fast, NULL), COST(tinyi_elem_cost),
+    CASES(tinyi_elem_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL), GRADIENT(tinyi_grad_elem),
+    KERNELS(tinyi_kernels_of_neg), SAYS("y = -x"));
 /* The value exactly; max(-0, 0) may be either zero, and compilers and processors choose differently. */
-TINYI_ROW tinyi_row_relu = { "relu", TINY_OP_RELU, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 0, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_relu, "y = max(x, 0)" };
-TINYI_ROW tinyi_row_relu2 = { "relu2", TINY_OP_RELU2, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_EXACT, 0, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_relu2, "y = max(x, 0)^2" };
-TINYI_ROW tinyi_row_silu = { "silu", TINY_OP_SILU, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 3.5, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_silu, "y = x / (1 + e^-x)" };
-TINYI_ROW tinyi_row_gelu = { "gelu", TINY_OP_GELU, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_ULP, 6.5, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_gelu, "y = x/2 (1 + erf(x / sqrt(2)))" };
-TINYI_ROW tinyi_row_gelu_tanh = { "gelu_tanh", TINY_OP_GELU_TANH, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_elem_shape), TINYI_DOOR(tinyi_elem_ref), tinyi_elem_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_elem_cases), { TINY_BOUND_LINEAR, 4, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_gelu_tanh, "y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))" };
-TINYI_ROW tinyi_row_swiglu = { "swiglu", TINY_OP_SWIGLU, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    TINYI_DOOR(tinyi_glu_shape), TINYI_DOOR(tinyi_glu_ref), tinyi_swiglu_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_glu_cases), { TINY_BOUND_LINEAR, 6, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_glu), NULL, tinyi_kernels_of_swiglu, "y = silu(a) b" };
-TINYI_ROW tinyi_row_geglu = { "geglu", TINY_OP_GEGLU, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    TINYI_DOOR(tinyi_glu_shape), TINYI_DOOR(tinyi_glu_ref), tinyi_geglu_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_glu_cases), { TINY_BOUND_LINEAR, 7, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_glu), NULL, tinyi_kernels_of_geglu, "y = gelu(a) b" };
-TINYI_ROW tinyi_row_geglu_tanh = { "geglu_tanh", TINY_OP_GEGLU_TANH, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    TINYI_DOOR(tinyi_glu_shape), TINYI_DOOR(tinyi_glu_ref), tinyi_geglu_tanh_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_glu_cases), { TINY_BOUND_LINEAR, 6, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_glu), NULL, tinyi_kernels_of_geglu_tanh, "y = gelu_tanh(a) b" };
-TINYI_ROW tinyi_row_reglu = { "reglu", TINY_OP_REGLU, 2, 2, 1, 0, TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64,
-    TINYI_DOOR(tinyi_glu_shape), TINYI_DOOR(tinyi_glu_ref), tinyi_reglu_fast, NULL, tinyi_elem_cost, TINYI_CASES(tinyi_glu_cases), { TINY_BOUND_ULP, 0, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_glu), NULL, tinyi_kernels_of_reglu, "y = max(a, 0) b" };
+TINYI_ROW tinyi_row_relu = TINYI_ROW_OF("relu", TINY_OP_RELU, TAKES(1, 1), GIVES(1), NO_PARAMS,
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_elem_shape), REFERENCE(tinyi_elem_ref), FAST(tinyi_elem_fast, NULL), COST(tinyi_elem_cost),
+    CASES(tinyi_elem_cases), BOUND(TINY_BOUND_ULP, 0, 0), TERMS(NULL), GRADIENT(tinyi_grad_elem),
+    KERNELS(tinyi_kernels_of_relu), SAYS("y = max(x, 0)"));
+TINYI_ROW tinyi_row_relu2 = TINYI_ROW_OF("relu2", TINY_OP_RELU2, TAKES(1, 1), GIVES(1), NO_PARAMS,
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_elem_shape), REFERENCE(tinyi_elem_ref), FAST(tinyi_elem_fast, NULL), COST(tinyi_elem_cost),
+    CASES(tinyi_elem_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL), GRADIENT(tinyi_grad_elem),
+    KERNELS(tinyi_kernels_of_relu2), SAYS("y = max(x, 0)^2"));
+TINYI_ROW tinyi_row_silu = TINYI_ROW_OF("silu", TINY_OP_SILU, TAKES(1, 1), GIVES(1), NO_PARAMS,
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_elem_shape), REFERENCE(tinyi_elem_ref), FAST(tinyi_elem_fast, NULL), COST(tinyi_elem_cost),
+    CASES(tinyi_elem_cases), BOUND(TINY_BOUND_ULP, 3.5, 0), TERMS(NULL), GRADIENT(tinyi_grad_elem),
+    KERNELS(tinyi_kernels_of_silu), SAYS("y = x / (1 + e^-x)"));
+TINYI_ROW tinyi_row_gelu = TINYI_ROW_OF("gelu", TINY_OP_GELU, TAKES(1, 1), GIVES(1), NO_PARAMS,
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_elem_shape), REFERENCE(tinyi_elem_ref), FAST(tinyi_elem_fast, NULL), COST(tinyi_elem_cost),
+    CASES(tinyi_elem_cases), BOUND(TINY_BOUND_ULP, 6.5, 0), TERMS(NULL), GRADIENT(tinyi_grad_elem),
+    KERNELS(tinyi_kernels_of_gelu), SAYS("y = x/2 (1 + erf(x / sqrt(2)))"));
+TINYI_ROW tinyi_row_gelu_tanh = TINYI_ROW_OF("gelu_tanh", TINY_OP_GELU_TANH, TAKES(1, 1), GIVES(1), NO_PARAMS,
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_elem_shape), REFERENCE(tinyi_elem_ref), FAST(tinyi_elem_fast, NULL), COST(tinyi_elem_cost),
+    CASES(tinyi_elem_cases), BOUND(TINY_BOUND_LINEAR, 4, 0), TERMS(NULL), GRADIENT(tinyi_grad_elem),
+    KERNELS(tinyi_kernels_of_gelu_tanh), SAYS("y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))"));
+TINYI_ROW tinyi_row_swiglu = TINYI_ROW_OF("swiglu", TINY_OP_SWIGLU, TAKES(2, 2), GIVES(1), NO_PARAMS,
+    FLAGS(TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64),
+    SHAPE(tinyi_glu_shape), REFERENCE(tinyi_glu_ref), FAST(tinyi_swiglu_fast, NULL), COST(tinyi_elem_cost),
+    CASES(tinyi_glu_cases), BOUND(TINY_BOUND_LINEAR, 6, 0), TERMS(NULL), GRADIENT(tinyi_grad_glu),
+    KERNELS(tinyi_kernels_of_swiglu), SAYS("y = silu(a) b"));
+TINYI_ROW tinyi_row_geglu = TINYI_ROW_OF("geglu", TINY_OP_GEGLU, TAKES(2, 2), GIVES(1), NO_PARAMS,
+    FLAGS(TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64),
+    SHAPE(tinyi_glu_shape), REFERENCE(tinyi_glu_ref), FAST(tinyi_geglu_fast, NULL), COST(tinyi_elem_cost),
+    CASES(tinyi_glu_cases), BOUND(TINY_BOUND_LINEAR, 7, 0), TERMS(NULL), GRADIENT(tinyi_grad_glu),
+    KERNELS(tinyi_kernels_of_geglu), SAYS("y = gelu(a) b"));
+TINYI_ROW tinyi_row_geglu_tanh = TINYI_ROW_OF("geglu_tanh", TINY_OP_GEGLU_TANH, TAKES(2, 2), GIVES(1), NO_PARAMS,
+    FLAGS(TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64),
+    SHAPE(tinyi_glu_shape), REFERENCE(tinyi_glu_ref), FAST(tinyi_geglu_tanh_fast, NULL), COST(tinyi_elem_cost),
+    CASES(tinyi_glu_cases), BOUND(TINY_BOUND_LINEAR, 6, 0), TERMS(NULL), GRADIENT(tinyi_grad_glu),
+    KERNELS(tinyi_kernels_of_geglu_tanh), SAYS("y = gelu_tanh(a) b"));
+TINYI_ROW tinyi_row_reglu = TINYI_ROW_OF("reglu", TINY_OP_REGLU, TAKES(2, 2), GIVES(1), NO_PARAMS,
+    FLAGS(TINY_OP_INPLACE | TINY_OP_INPLACE_1 | TINY_OP_F64),
+    SHAPE(tinyi_glu_shape), REFERENCE(tinyi_glu_ref), FAST(tinyi_reglu_fast, NULL), COST(tinyi_elem_cost),
+    CASES(tinyi_glu_cases), BOUND(TINY_BOUND_ULP, 0, 0), TERMS(NULL), GRADIENT(tinyi_grad_glu),
+    KERNELS(tinyi_kernels_of_reglu), SAYS("y = max(a, 0) b"));
 
 /* ---- typed calls */
 
@@ -14139,15 +14254,21 @@ static const short tinyi_kernels_of_convert[] = { TINYI_K_f32_to_f16, TINYI_K_f1
 static const short tinyi_kernels_of_quantize_i8[] = { TINYI_K_quantize_i8, -1 };
 static const short tinyi_kernels_of_dequantize_i8[] = { TINYI_K_dequantize_i8, -1 };
 
-TINYI_ROW tinyi_row_convert = { "convert", TINY_OP_CONVERT, 1, 1, 1, sizeof(tiny_convert_params), 0,
-    TINYI_DOOR(tinyi_convert_shape), TINYI_DOOR(tinyi_convert_ref), tinyi_convert_fast, NULL, tinyi_convert_cost, TINYI_CASES(tinyi_convert_cases), { TINY_BOUND_EXACT, 0, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_convert, "y = x in another data type, rounded once" };
-TINYI_ROW tinyi_row_quantize_i8 = { "quantize_i8", TINY_OP_QUANTIZE_I8, 2, 2, 1, 0, 0,
-    TINYI_DOOR(tinyi_quantize_shape), TINYI_DOOR(tinyi_quantize_i8_ref), tinyi_quantize_fast, NULL, tinyi_convert_cost, TINYI_CASES(tinyi_quantize_cases), { TINY_BOUND_EXACT, 0, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_quantize_i8, "y = round(x / scale) within -128 .. 127" };
-TINYI_ROW tinyi_row_dequantize_i8 = { "dequantize_i8", TINY_OP_DEQUANTIZE_I8, 2, 2, 1, 0, 0,
-    TINYI_DOOR(tinyi_quantize_shape), TINYI_DOOR(tinyi_dequantize_i8_ref), tinyi_quantize_fast, NULL, tinyi_convert_cost, TINYI_CASES(tinyi_dequantize_cases), { TINY_BOUND_EXACT, 0, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_dequantize_i8, "y = x scale" };
+TINYI_ROW tinyi_row_convert = TINYI_ROW_OF("convert", TINY_OP_CONVERT, TAKES(1, 1), GIVES(1),
+    PARAMS(tiny_convert_params), FLAGS(0),
+    SHAPE(tinyi_convert_shape), REFERENCE(tinyi_convert_ref), FAST(tinyi_convert_fast, NULL), COST(tinyi_convert_cost),
+    CASES(tinyi_convert_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL), GRADIENT(NULL),
+    KERNELS(tinyi_kernels_of_convert), SAYS("y = x in another data type, rounded once"));
+TINYI_ROW tinyi_row_quantize_i8 = TINYI_ROW_OF("quantize_i8", TINY_OP_QUANTIZE_I8, TAKES(2, 2), GIVES(1), NO_PARAMS,
+    FLAGS(0),
+    SHAPE(tinyi_quantize_shape), REFERENCE(tinyi_quantize_i8_ref), FAST(tinyi_quantize_fast, NULL),
+    COST(tinyi_convert_cost), CASES(tinyi_quantize_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL), GRADIENT(NULL),
+    KERNELS(tinyi_kernels_of_quantize_i8), SAYS("y = round(x / scale) within -128 .. 127"));
+TINYI_ROW tinyi_row_dequantize_i8 = TINYI_ROW_OF("dequantize_i8", TINY_OP_DEQUANTIZE_I8, TAKES(2, 2), GIVES(1),
+    NO_PARAMS, FLAGS(0),
+    SHAPE(tinyi_quantize_shape), REFERENCE(tinyi_dequantize_i8_ref), FAST(tinyi_quantize_fast, NULL),
+    COST(tinyi_convert_cost), CASES(tinyi_dequantize_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL), GRADIENT(NULL),
+    KERNELS(tinyi_kernels_of_dequantize_i8), SAYS("y = x scale"));
 
 /* ---- typed calls */
 
@@ -14661,22 +14782,46 @@ static const short tinyi_kernels_of_min[] = { TINYI_K_min_f32, TINYI_K_reduce_co
 static const short tinyi_kernels_of_argmax[] = { TINYI_K_max_f32, TINYI_K_find_f32, -1 };
 static const short tinyi_kernels_of_logsumexp[] = { TINYI_K_softmax_extsum_f32, TINYI_K_softmax_online_f32, -1 };
 
-TINYI_ROW tinyi_row_dot = { "dot", TINY_OP_DOT, 2, 2, 1, sizeof(tiny_reduce_params), TINY_OP_F64, TINYI_DOOR(tinyi_reduce_shape), TINYI_DOOR(tinyi_reduce_ref), tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, TINYI_CASES(tinyi_dot_cases), { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_dot, "y = sum a b" };
-TINYI_ROW tinyi_row_sum = { "sum", TINY_OP_SUM, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, TINYI_DOOR(tinyi_reduce_shape), TINYI_DOOR(tinyi_reduce_ref), tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, TINYI_CASES(tinyi_reduce_cases), { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_sum, "y = sum x" };
-TINYI_ROW tinyi_row_mean = { "mean", TINY_OP_MEAN, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, TINYI_DOOR(tinyi_reduce_shape), TINYI_DOOR(tinyi_reduce_ref), tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, TINYI_CASES(tinyi_reduce_cases), { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_sum, "y = sum x / n" };
-TINYI_ROW tinyi_row_norm2 = { "norm2", TINY_OP_NORM2, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, TINYI_DOOR(tinyi_reduce_shape), TINYI_DOOR(tinyi_reduce_ref), tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, TINYI_CASES(tinyi_reduce_cases), { TINY_BOUND_LINEAR, 5, 0.25 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_norm2, "y = sum x^2" };
-TINYI_ROW tinyi_row_max = { "max", TINY_OP_MAX, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, TINYI_DOOR(tinyi_reduce_shape), TINYI_DOOR(tinyi_reduce_ref), tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, TINYI_CASES(tinyi_reduce_cases), { TINY_BOUND_ULP, 0, 0 }, NULL, TINYI_GRAD(tinyi_grad_extreme), NULL, tinyi_kernels_of_max, "y = max x" };
-TINYI_ROW tinyi_row_min = { "min", TINY_OP_MIN, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, TINYI_DOOR(tinyi_reduce_shape), TINYI_DOOR(tinyi_reduce_ref), tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, TINYI_CASES(tinyi_reduce_cases), { TINY_BOUND_ULP, 0, 0 }, NULL, TINYI_GRAD(tinyi_grad_extreme), NULL, tinyi_kernels_of_min, "y = min x" };
-TINYI_ROW tinyi_row_argmax = { "argmax", TINY_OP_ARGMAX, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, TINYI_DOOR(tinyi_reduce_shape), TINYI_DOOR(tinyi_reduce_ref), tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, TINYI_CASES(tinyi_reduce_cases), { TINY_BOUND_EXACT, 0, 0 }, NULL, NULL, NULL, tinyi_kernels_of_argmax, "y = the first i with the largest x[i]" };
-TINYI_ROW tinyi_row_logsumexp = { "logsumexp", TINY_OP_LOGSUMEXP, 1, 1, 1, sizeof(tiny_reduce_params), TINY_OP_F64, TINYI_DOOR(tinyi_reduce_shape), TINYI_DOOR(tinyi_reduce_ref), tinyi_reduce_fast,
-    tinyi_reduce_work, tinyi_reduce_cost, TINYI_CASES(tinyi_logsumexp_cases), { TINY_BOUND_LINEAR, 10, 0.4 }, tinyi_reduce_terms, TINYI_GRAD(tinyi_grad_reduce), NULL, tinyi_kernels_of_logsumexp, "y = log sum exp(x)" };
+TINYI_ROW tinyi_row_dot = TINYI_ROW_OF("dot", TINY_OP_DOT, TAKES(2, 2), GIVES(1), PARAMS(tiny_reduce_params),
+    FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_reduce_shape), REFERENCE(tinyi_reduce_ref), FAST(tinyi_reduce_fast, tinyi_reduce_work),
+    COST(tinyi_reduce_cost), CASES(tinyi_dot_cases), BOUND(TINY_BOUND_LINEAR, 5, 0.25), TERMS(tinyi_reduce_terms),
+    GRADIENT(tinyi_grad_reduce), KERNELS(tinyi_kernels_of_dot), SAYS("y = sum a b"));
+TINYI_ROW tinyi_row_sum = TINYI_ROW_OF("sum", TINY_OP_SUM, TAKES(1, 1), GIVES(1), PARAMS(tiny_reduce_params),
+    FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_reduce_shape), REFERENCE(tinyi_reduce_ref), FAST(tinyi_reduce_fast, tinyi_reduce_work),
+    COST(tinyi_reduce_cost), CASES(tinyi_reduce_cases), BOUND(TINY_BOUND_LINEAR, 5, 0.25), TERMS(tinyi_reduce_terms),
+    GRADIENT(tinyi_grad_reduce), KERNELS(tinyi_kernels_of_sum), SAYS("y = sum x"));
+TINYI_ROW tinyi_row_mean = TINYI_ROW_OF("mean", TINY_OP_MEAN, TAKES(1, 1), GIVES(1), PARAMS(tiny_reduce_params),
+    FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_reduce_shape), REFERENCE(tinyi_reduce_ref), FAST(tinyi_reduce_fast, tinyi_reduce_work),
+    COST(tinyi_reduce_cost), CASES(tinyi_reduce_cases), BOUND(TINY_BOUND_LINEAR, 5, 0.25), TERMS(tinyi_reduce_terms),
+    GRADIENT(tinyi_grad_reduce), KERNELS(tinyi_kernels_of_sum), SAYS("y = sum x / n"));
+TINYI_ROW tinyi_row_norm2 = TINYI_ROW_OF("norm2", TINY_OP_NORM2, TAKES(1, 1), GIVES(1), PARAMS(tiny_reduce_params),
+    FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_reduce_shape), REFERENCE(tinyi_reduce_ref), FAST(tinyi_reduce_fast, tinyi_reduce_work),
+    COST(tinyi_reduce_cost), CASES(tinyi_reduce_cases), BOUND(TINY_BOUND_LINEAR, 5, 0.25), TERMS(tinyi_reduce_terms),
+    GRADIENT(tinyi_grad_reduce), KERNELS(tinyi_kernels_of_norm2), SAYS("y = sum x^2"));
+TINYI_ROW tinyi_row_max = TINYI_ROW_OF("max", TINY_OP_MAX, TAKES(1, 1), GIVES(1), PARAMS(tiny_reduce_params),
+    FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_reduce_shape), REFERENCE(tinyi_reduce_ref), FAST(tinyi_reduce_fast, tinyi_reduce_work),
+    COST(tinyi_reduce_cost), CASES(tinyi_reduce_cases), BOUND(TINY_BOUND_ULP, 0, 0), TERMS(NULL),
+    GRADIENT(tinyi_grad_extreme), KERNELS(tinyi_kernels_of_max), SAYS("y = max x"));
+TINYI_ROW tinyi_row_min = TINYI_ROW_OF("min", TINY_OP_MIN, TAKES(1, 1), GIVES(1), PARAMS(tiny_reduce_params),
+    FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_reduce_shape), REFERENCE(tinyi_reduce_ref), FAST(tinyi_reduce_fast, tinyi_reduce_work),
+    COST(tinyi_reduce_cost), CASES(tinyi_reduce_cases), BOUND(TINY_BOUND_ULP, 0, 0), TERMS(NULL),
+    GRADIENT(tinyi_grad_extreme), KERNELS(tinyi_kernels_of_min), SAYS("y = min x"));
+TINYI_ROW tinyi_row_argmax = TINYI_ROW_OF("argmax", TINY_OP_ARGMAX, TAKES(1, 1), GIVES(1), PARAMS(tiny_reduce_params),
+    FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_reduce_shape), REFERENCE(tinyi_reduce_ref), FAST(tinyi_reduce_fast, tinyi_reduce_work),
+    COST(tinyi_reduce_cost), CASES(tinyi_reduce_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL), GRADIENT(NULL),
+    KERNELS(tinyi_kernels_of_argmax), SAYS("y = the first i with the largest x[i]"));
+TINYI_ROW tinyi_row_logsumexp = TINYI_ROW_OF("logsumexp", TINY_OP_LOGSUMEXP, TAKES(1, 1), GIVES(1),
+    PARAMS(tiny_reduce_params), FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_reduce_shape), REFERENCE(tinyi_reduce_ref), FAST(tinyi_reduce_fast, tinyi_reduce_work),
+    COST(tinyi_reduce_cost), CASES(tinyi_logsumexp_cases), BOUND(TINY_BOUND_LINEAR, 10, 0.4), TERMS(tinyi_reduce_terms),
+    GRADIENT(tinyi_grad_reduce), KERNELS(tinyi_kernels_of_logsumexp), SAYS("y = log sum exp(x)"));
 
 TINY_API tiny_status tiny_sum(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_SUM, x, NULL, params, y); }
 TINY_API tiny_status tiny_mean(tiny_ctx *ctx, const tiny_tensor *x, const tiny_reduce_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_MEAN, x, NULL, params, y); }
@@ -15038,12 +15183,17 @@ static const short tinyi_kernels_of_softmax[] = { TINYI_K_softmax_row_f32, TINYI
 static const short tinyi_kernels_of_log_softmax[] = { TINYI_K_softmax_log_f32, TINYI_K_softmax_top_f32, TINYI_K_softmax_sum_f32,
     TINYI_K_softmax_online_f32, TINYI_K_softmax_extsum_f32, -1 };
 
-TINYI_ROW tinyi_row_softmax = { "softmax", TINY_OP_SOFTMAX, 1, 1, 1, sizeof(tiny_softmax_params), TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_softmax_shape), TINYI_DOOR(tinyi_softmax_ref), tinyi_softmax_fast, tinyi_softmax_work, tinyi_softmax_cost, TINYI_CASES(tinyi_softmax_cases),
-    { TINY_BOUND_NORM, 8, 0.25 }, tinyi_softmax_terms, TINYI_GRAD(tinyi_grad_softmax), NULL, tinyi_kernels_of_softmax, "y = exp(scale x - max) / sum exp(scale x - max)" };
-TINYI_ROW tinyi_row_log_softmax = { "log_softmax", TINY_OP_LOG_SOFTMAX, 1, 1, 1, sizeof(tiny_softmax_params), TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_softmax_shape), TINYI_DOOR(tinyi_softmax_ref), tinyi_softmax_fast, tinyi_softmax_work, tinyi_softmax_cost, TINYI_CASES(tinyi_softmax_cases),
-    { TINY_BOUND_NORM, 8, 0.4 }, tinyi_softmax_terms, TINYI_GRAD(tinyi_grad_softmax), NULL, tinyi_kernels_of_log_softmax, "y = scale x - log sum exp(scale x)" };
+TINYI_ROW tinyi_row_softmax = TINYI_ROW_OF("softmax", TINY_OP_SOFTMAX, TAKES(1, 1), GIVES(1),
+    PARAMS(tiny_softmax_params), FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_softmax_shape), REFERENCE(tinyi_softmax_ref), FAST(tinyi_softmax_fast, tinyi_softmax_work),
+    COST(tinyi_softmax_cost), CASES(tinyi_softmax_cases), BOUND(TINY_BOUND_NORM, 8, 0.25), TERMS(tinyi_softmax_terms),
+    GRADIENT(tinyi_grad_softmax), KERNELS(tinyi_kernels_of_softmax),
+    SAYS("y = exp(scale x - max) / sum exp(scale x - max)"));
+TINYI_ROW tinyi_row_log_softmax = TINYI_ROW_OF("log_softmax", TINY_OP_LOG_SOFTMAX, TAKES(1, 1), GIVES(1),
+    PARAMS(tiny_softmax_params), FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_softmax_shape), REFERENCE(tinyi_softmax_ref), FAST(tinyi_softmax_fast, tinyi_softmax_work),
+    COST(tinyi_softmax_cost), CASES(tinyi_softmax_cases), BOUND(TINY_BOUND_NORM, 8, 0.4), TERMS(tinyi_softmax_terms),
+    GRADIENT(tinyi_grad_softmax), KERNELS(tinyi_kernels_of_log_softmax), SAYS("y = scale x - log sum exp(scale x)"));
 
 TINY_API tiny_status tiny_softmax(tiny_ctx *ctx, const tiny_tensor *x, const tiny_softmax_params *params, const tiny_tensor *y)
 {
@@ -15496,24 +15646,38 @@ static const short tinyi_kernels_of_layernorm[] = { TINYI_K_layernorm_f32, -1 };
 static const short tinyi_kernels_of_l2norm[] = { TINYI_K_dot_f32, TINYI_K_scale_f32, -1 };
 static const short tinyi_kernels_of_groupnorm[] = { TINYI_K_norm_affine_f32, TINYI_K_norm_moments_f32, -1 };
 
-TINYI_ROW tinyi_row_rmsnorm = { "rmsnorm", TINY_OP_RMSNORM, 2, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, TINYI_DOOR(tinyi_norm_shape), TINYI_DOOR(tinyi_norm_ref), tinyi_norm_fast,
-    tinyi_norm_work, tinyi_norm_cost, TINYI_CASES(tinyi_rmsnorm_cases), { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_rmsnorm,
-    "y = g x / sqrt(mean x^2 + eps)" };
-TINYI_ROW tinyi_row_layernorm = { "layernorm", TINY_OP_LAYERNORM, 3, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, TINYI_DOOR(tinyi_norm_shape), TINYI_DOOR(tinyi_norm_ref), tinyi_norm_fast,
-    tinyi_norm_work, tinyi_norm_cost, TINYI_CASES(tinyi_layernorm_cases), { TINY_BOUND_NORM, 16, 0.4 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_layernorm,
-    "y = g (x - mean) / sqrt(variance + eps) + b" };
-TINYI_ROW tinyi_row_l2norm = { "l2norm", TINY_OP_L2NORM, 1, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, TINYI_DOOR(tinyi_norm_shape), TINYI_DOOR(tinyi_norm_ref), tinyi_norm_fast,
-    tinyi_norm_work, tinyi_norm_cost, TINYI_CASES(tinyi_l2norm_cases), { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_l2norm,
-    "y = x / max(sqrt(sum x^2), eps)" };
-TINYI_ROW tinyi_row_groupnorm = { "groupnorm", TINY_OP_GROUPNORM, 3, 1, 1, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, TINYI_DOOR(tinyi_norm_shape), TINYI_DOOR(tinyi_groupnorm_ref),
-    tinyi_groupnorm_fast, tinyi_groupnorm_work, tinyi_norm_cost, TINYI_CASES(tinyi_groupnorm_cases), { TINY_BOUND_SCALE, 16, 0.4 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL,
-    tinyi_kernels_of_groupnorm, "y = g (x - mean) / sqrt(variance + eps) + b in groups of channels" };
-TINYI_ROW tinyi_row_add_rmsnorm = { "add_rmsnorm", TINY_OP_ADD_RMSNORM, 3, 2, 2, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, TINYI_DOOR(tinyi_norm_shape), TINYI_DOOR(tinyi_norm_ref),
-    tinyi_norm_fast, tinyi_norm_work, tinyi_norm_cost, TINYI_CASES(tinyi_add_rmsnorm_cases), { TINY_BOUND_ULP, 5, 0.125 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_add_rmsnorm,
-    "s = x + r; y = g s / sqrt(mean s^2 + eps)" };
-TINYI_ROW tinyi_row_add_layernorm = { "add_layernorm", TINY_OP_ADD_LAYERNORM, 4, 2, 2, sizeof(tiny_norm_params), TINY_OP_INPLACE | TINY_OP_F64, TINYI_DOOR(tinyi_norm_shape), TINYI_DOOR(tinyi_norm_ref),
-    tinyi_norm_fast, tinyi_norm_work, tinyi_norm_cost, TINYI_CASES(tinyi_add_layernorm_cases), { TINY_BOUND_NORM, 16, 0.4 }, tinyi_norm_terms, TINYI_GRAD(tinyi_grad_norm), NULL, tinyi_kernels_of_add_layernorm,
-    "s = x + r; y = g (s - mean) / sqrt(variance + eps) + b" };
+TINYI_ROW tinyi_row_rmsnorm = TINYI_ROW_OF("rmsnorm", TINY_OP_RMSNORM, TAKES(2, 1), GIVES(1), PARAMS(tiny_norm_params),
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_norm_shape), REFERENCE(tinyi_norm_ref), FAST(tinyi_norm_fast, tinyi_norm_work), COST(tinyi_norm_cost),
+    CASES(tinyi_rmsnorm_cases), BOUND(TINY_BOUND_ULP, 5, 0.125), TERMS(tinyi_norm_terms), GRADIENT(tinyi_grad_norm),
+    KERNELS(tinyi_kernels_of_rmsnorm), SAYS("y = g x / sqrt(mean x^2 + eps)"));
+TINYI_ROW tinyi_row_layernorm = TINYI_ROW_OF("layernorm", TINY_OP_LAYERNORM, TAKES(3, 1), GIVES(1),
+    PARAMS(tiny_norm_params), FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_norm_shape), REFERENCE(tinyi_norm_ref), FAST(tinyi_norm_fast, tinyi_norm_work), COST(tinyi_norm_cost),
+    CASES(tinyi_layernorm_cases), BOUND(TINY_BOUND_NORM, 16, 0.4), TERMS(tinyi_norm_terms), GRADIENT(tinyi_grad_norm),
+    KERNELS(tinyi_kernels_of_layernorm), SAYS("y = g (x - mean) / sqrt(variance + eps) + b"));
+TINYI_ROW tinyi_row_l2norm = TINYI_ROW_OF("l2norm", TINY_OP_L2NORM, TAKES(1, 1), GIVES(1), PARAMS(tiny_norm_params),
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_norm_shape), REFERENCE(tinyi_norm_ref), FAST(tinyi_norm_fast, tinyi_norm_work), COST(tinyi_norm_cost),
+    CASES(tinyi_l2norm_cases), BOUND(TINY_BOUND_ULP, 5, 0.125), TERMS(tinyi_norm_terms), GRADIENT(tinyi_grad_norm),
+    KERNELS(tinyi_kernels_of_l2norm), SAYS("y = x / max(sqrt(sum x^2), eps)"));
+TINYI_ROW tinyi_row_groupnorm = TINYI_ROW_OF("groupnorm", TINY_OP_GROUPNORM, TAKES(3, 1), GIVES(1),
+    PARAMS(tiny_norm_params), FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_norm_shape), REFERENCE(tinyi_groupnorm_ref), FAST(tinyi_groupnorm_fast, tinyi_groupnorm_work),
+    COST(tinyi_norm_cost), CASES(tinyi_groupnorm_cases), BOUND(TINY_BOUND_SCALE, 16, 0.4), TERMS(tinyi_norm_terms),
+    GRADIENT(tinyi_grad_norm), KERNELS(tinyi_kernels_of_groupnorm),
+    SAYS("y = g (x - mean) / sqrt(variance + eps) + b in groups of channels"));
+TINYI_ROW tinyi_row_add_rmsnorm = TINYI_ROW_OF("add_rmsnorm", TINY_OP_ADD_RMSNORM, TAKES(3, 2), GIVES(2),
+    PARAMS(tiny_norm_params), FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_norm_shape), REFERENCE(tinyi_norm_ref), FAST(tinyi_norm_fast, tinyi_norm_work), COST(tinyi_norm_cost),
+    CASES(tinyi_add_rmsnorm_cases), BOUND(TINY_BOUND_ULP, 5, 0.125), TERMS(tinyi_norm_terms), GRADIENT(tinyi_grad_norm),
+    KERNELS(tinyi_kernels_of_add_rmsnorm), SAYS("s = x + r; y = g s / sqrt(mean s^2 + eps)"));
+TINYI_ROW tinyi_row_add_layernorm = TINYI_ROW_OF("add_layernorm", TINY_OP_ADD_LAYERNORM, TAKES(4, 2), GIVES(2),
+    PARAMS(tiny_norm_params), FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_norm_shape), REFERENCE(tinyi_norm_ref), FAST(tinyi_norm_fast, tinyi_norm_work), COST(tinyi_norm_cost),
+    CASES(tinyi_add_layernorm_cases), BOUND(TINY_BOUND_NORM, 16, 0.4), TERMS(tinyi_norm_terms),
+    GRADIENT(tinyi_grad_norm), KERNELS(tinyi_kernels_of_add_layernorm),
+    SAYS("s = x + r; y = g (s - mean) / sqrt(variance + eps) + b"));
 
 /* in and out ended by NULL only at the end: optional inputs may be NULL between */
 static tiny_status tinyi_norm_call(tiny_ctx *ctx, int kind, const tiny_tensor *const *in, int n_in, float eps, int groups, const tiny_tensor *out0, const tiny_tensor *out1)
@@ -16025,12 +16189,18 @@ static const short tinyi_kernels_of_matmul[] = { TINYI_K_gemm_f32_tile, TINYI_K_
 static const short tinyi_kernels_of_matmul_i8[] = { TINYI_K_gemm_i8_tile, TINYI_K_gemm_i8_dot, TINYI_K_gemm_i8_shape, TINYI_K_gemm_i8_row, TINYI_K_gemm_i8_start, TINYI_K_gemm_i8_weave, TINYI_K_gemm_i8_begin,
     TINYI_K_gemm_i8_end, TINYI_K_transpose_b4, TINYI_K_copy_rows, TINYI_MATMUL_ENDS, -1 };
 
-TINYI_ROW tinyi_row_matmul = { "matmul", TINY_OP_MATMUL, 3, 2, 1, sizeof(tiny_matmul_params), TINY_OP_F64 | TINY_OP_LATE,
-    TINYI_DOOR(tinyi_matmul_shape), TINYI_DOOR(tinyi_matmul_ref), tinyi_matmul_fast, tinyi_matmul_work, tinyi_matmul_cost, TINYI_CASES(tinyi_matmul_cases),
-    { TINY_BOUND_LINEAR, 0, 1.01 }, tinyi_matmul_terms, TINYI_GRAD(tinyi_grad_matmul), NULL, tinyi_kernels_of_matmul, "y[i][j] = act(sum_k a[i][k] b[k][j] + bias[j])" };
-TINYI_ROW tinyi_row_matmul_i8 = { "matmul_i8", TINY_OP_MATMUL_I8, 5, 2, 1, sizeof(tiny_matmul_params), TINY_OP_LATE,
-    TINYI_DOOR(tinyi_matmul_i8_shape), TINYI_DOOR(tinyi_matmul_i8_ref), tinyi_matmul_i8_fast, tinyi_matmul_i8_work, tinyi_matmul_cost, TINYI_CASES(tinyi_matmul_i8_cases),
-    { TINY_BOUND_LINEAR, 0, 1 }, tinyi_matmul_i8_terms, NULL, NULL, tinyi_kernels_of_matmul_i8, "y[i][j] = act(scale_a[i] scale_b[j] sum_k a[i][k] b[k][j] + bias[j])" };
+TINYI_ROW tinyi_row_matmul = TINYI_ROW_OF("matmul", TINY_OP_MATMUL, TAKES(3, 2), GIVES(1), PARAMS(tiny_matmul_params),
+    FLAGS(TINY_OP_F64 | TINY_OP_LATE),
+    SHAPE(tinyi_matmul_shape), REFERENCE(tinyi_matmul_ref), FAST(tinyi_matmul_fast, tinyi_matmul_work),
+    COST(tinyi_matmul_cost), CASES(tinyi_matmul_cases), BOUND(TINY_BOUND_LINEAR, 0, 1.01), TERMS(tinyi_matmul_terms),
+    GRADIENT(tinyi_grad_matmul), KERNELS(tinyi_kernels_of_matmul),
+    SAYS("y[i][j] = act(sum_k a[i][k] b[k][j] + bias[j])"));
+TINYI_ROW tinyi_row_matmul_i8 = TINYI_ROW_OF("matmul_i8", TINY_OP_MATMUL_I8, TAKES(5, 2), GIVES(1),
+    PARAMS(tiny_matmul_params), FLAGS(TINY_OP_LATE),
+    SHAPE(tinyi_matmul_i8_shape), REFERENCE(tinyi_matmul_i8_ref), FAST(tinyi_matmul_i8_fast, tinyi_matmul_i8_work),
+    COST(tinyi_matmul_cost), CASES(tinyi_matmul_i8_cases), BOUND(TINY_BOUND_LINEAR, 0, 1), TERMS(tinyi_matmul_i8_terms),
+    GRADIENT(NULL), KERNELS(tinyi_kernels_of_matmul_i8),
+    SAYS("y[i][j] = act(scale_a[i] scale_b[j] sum_k a[i][k] b[k][j] + bias[j])"));
 
 TINY_API tiny_status tiny_matmul(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *bias, int act, const tiny_tensor *y)
 {
@@ -16402,12 +16572,15 @@ static void tinyi_permute_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_copy[] = { TINYI_K_copy_rows, TINYI_K_transpose_b1, TINYI_K_transpose_b2, TINYI_K_transpose_b4, TINYI_K_transpose_b8, TINYI_K_transpose_past_b4, -1 };
-TINYI_ROW tinyi_row_copy = { "copy", TINY_OP_COPY, 1, 1, 1, 0, TINY_OP_INPLACE,
-    TINYI_DOOR(tinyi_copy_shape), TINYI_DOOR(tinyi_copy_ref_op), tinyi_copy_fast, tinyi_copy_work, tinyi_copy_cost, TINYI_CASES(tinyi_copy_cases), { TINY_BOUND_EXACT, 0, 0 }, NULL,
-    TINYI_GRAD(tinyi_grad_copy), NULL, tinyi_kernels_of_copy, "y = x, any strides" };
-TINYI_ROW tinyi_row_permute = { "permute", TINY_OP_PERMUTE, 1, 1, 1, sizeof(tiny_permute_params), 0,
-    TINYI_DOOR(tinyi_permute_shape), TINYI_DOOR(tinyi_copy_ref_op), tinyi_copy_fast, tinyi_copy_work, tinyi_copy_cost, TINYI_CASES(tinyi_permute_cases), { TINY_BOUND_EXACT, 0, 0 }, NULL,
-    TINYI_GRAD(tinyi_grad_copy), NULL, tinyi_kernels_of_copy, "y.axis[i] = x.axis[axes[i]]" };
+TINYI_ROW tinyi_row_copy = TINYI_ROW_OF("copy", TINY_OP_COPY, TAKES(1, 1), GIVES(1), NO_PARAMS, FLAGS(TINY_OP_INPLACE),
+    SHAPE(tinyi_copy_shape), REFERENCE(tinyi_copy_ref_op), FAST(tinyi_copy_fast, tinyi_copy_work),
+    COST(tinyi_copy_cost), CASES(tinyi_copy_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL),
+    GRADIENT(tinyi_grad_copy), KERNELS(tinyi_kernels_of_copy), SAYS("y = x, any strides"));
+TINYI_ROW tinyi_row_permute = TINYI_ROW_OF("permute", TINY_OP_PERMUTE, TAKES(1, 1), GIVES(1),
+    PARAMS(tiny_permute_params), FLAGS(0),
+    SHAPE(tinyi_permute_shape), REFERENCE(tinyi_copy_ref_op), FAST(tinyi_copy_fast, tinyi_copy_work),
+    COST(tinyi_copy_cost), CASES(tinyi_permute_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL),
+    GRADIENT(tinyi_grad_copy), KERNELS(tinyi_kernels_of_copy), SAYS("y.axis[i] = x.axis[axes[i]]"));
 
 TINY_API tiny_status tiny_copy(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y)
 {
@@ -16651,9 +16824,10 @@ static void tinyi_gather_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_gather[] = { TINYI_K_gather_rows, -1 };
-TINYI_ROW tinyi_row_gather_rows = { "gather", TINY_OP_GATHER, 2, 2, 1, 0, 0,
-    TINYI_DOOR(tinyi_gather_shape), TINYI_DOOR(tinyi_gather_ref_op), tinyi_gather_fast, NULL, tinyi_gather_cost, TINYI_CASES(tinyi_gather_cases), { TINY_BOUND_EXACT, 0, 0 }, NULL,
-    TINYI_GRAD(tinyi_grad_gather), NULL, tinyi_kernels_of_gather, "y[p] = x[index[p]]" };
+TINYI_ROW tinyi_row_gather_rows = TINYI_ROW_OF("gather", TINY_OP_GATHER, TAKES(2, 2), GIVES(1), NO_PARAMS, FLAGS(0),
+    SHAPE(tinyi_gather_shape), REFERENCE(tinyi_gather_ref_op), FAST(tinyi_gather_fast, NULL), COST(tinyi_gather_cost),
+    CASES(tinyi_gather_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL), GRADIENT(tinyi_grad_gather),
+    KERNELS(tinyi_kernels_of_gather), SAYS("y[p] = x[index[p]]"));
 
 TINY_API tiny_status tiny_gather(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *index, const tiny_tensor *y)
 {
@@ -16800,9 +16974,12 @@ static void tinyi_scatter_add_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_scatter_add[] = { TINYI_K_scatter_rows_f32, -1 };
-TINYI_ROW tinyi_row_scatter_add = { "scatter_add", TINY_OP_SCATTER_ADD, 2, 2, 1, sizeof(tiny_scatter_params), TINY_OP_ACCUMULATES | TINY_OP_F64,
-    TINYI_DOOR(tinyi_scatter_add_shape), TINYI_DOOR(tinyi_scatter_add_ref_op), tinyi_scatter_add_fast, NULL, tinyi_scatter_add_cost, TINYI_CASES(tinyi_scatter_add_cases), { TINY_BOUND_EXACT, 0, 0 }, NULL,
-    TINYI_GRAD(tinyi_grad_scatter_add), NULL, tinyi_kernels_of_scatter_add, "y[index[p]] += x[p], in the order of p" };
+TINYI_ROW tinyi_row_scatter_add = TINYI_ROW_OF("scatter_add", TINY_OP_SCATTER_ADD, TAKES(2, 2), GIVES(1),
+    PARAMS(tiny_scatter_params), FLAGS(TINY_OP_ACCUMULATES | TINY_OP_F64),
+    SHAPE(tinyi_scatter_add_shape), REFERENCE(tinyi_scatter_add_ref_op), FAST(tinyi_scatter_add_fast, NULL),
+    COST(tinyi_scatter_add_cost), CASES(tinyi_scatter_add_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL),
+    GRADIENT(tinyi_grad_scatter_add), KERNELS(tinyi_kernels_of_scatter_add),
+    SAYS("y[index[p]] += x[p], in the order of p"));
 
 TINY_API tiny_status tiny_scatter_add(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *index, const tiny_tensor *y)
 {
@@ -17304,12 +17481,18 @@ static void tinyi_conv1d_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_conv[] = { TINYI_K_conv_strip_f32, TINYI_K_conv_depth_f32, TINYI_K_conv_depth3_f32, TINYI_K_conv_pack_f32, -1 };
-TINYI_ROW tinyi_row_conv2d = { "conv2d", TINY_OP_CONV2D, 3, 2, 1, sizeof(tiny_conv2d_params), TINY_OP_F64,
-    TINYI_DOOR(tinyi_conv2d_shape), TINYI_DOOR(tinyi_conv_ref_op), tinyi_conv_fast, tinyi_conv_work, tinyi_conv_cost, TINYI_CASES(tinyi_conv2d_cases), { TINY_BOUND_LINEAR, 3.0, 1.0 }, tinyi_conv_terms,
-    TINYI_GRAD(tinyi_grad_conv), NULL, tinyi_kernels_of_conv, "y[k,i,j] = bias[k] + sum_crs w[k,c,r,s] x[c, i*sh-pt+r*dh, j*sw-pl+s*dw]" };
-TINYI_ROW tinyi_row_conv1d = { "conv1d", TINY_OP_CONV1D, 3, 2, 1, sizeof(tiny_conv1d_params), TINY_OP_F64,
-    TINYI_DOOR(tinyi_conv1d_shape), TINYI_DOOR(tinyi_conv_ref_op), tinyi_conv_fast, tinyi_conv_work, tinyi_conv_cost, TINYI_CASES(tinyi_conv1d_cases), { TINY_BOUND_LINEAR, 3.0, 1.0 }, tinyi_conv_terms,
-    TINYI_GRAD(tinyi_grad_conv), NULL, tinyi_kernels_of_conv, "y[k,j] = bias[k] + sum_cs w[k,c,s] x[c, j*stride-pad+s*dilation]" };
+TINYI_ROW tinyi_row_conv2d = TINYI_ROW_OF("conv2d", TINY_OP_CONV2D, TAKES(3, 2), GIVES(1), PARAMS(tiny_conv2d_params),
+    FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_conv2d_shape), REFERENCE(tinyi_conv_ref_op), FAST(tinyi_conv_fast, tinyi_conv_work),
+    COST(tinyi_conv_cost), CASES(tinyi_conv2d_cases), BOUND(TINY_BOUND_LINEAR, 3.0, 1.0), TERMS(tinyi_conv_terms),
+    GRADIENT(tinyi_grad_conv), KERNELS(tinyi_kernels_of_conv),
+    SAYS("y[k,i,j] = bias[k] + sum_crs w[k,c,r,s] x[c, i*sh-pt+r*dh, j*sw-pl+s*dw]"));
+TINYI_ROW tinyi_row_conv1d = TINYI_ROW_OF("conv1d", TINY_OP_CONV1D, TAKES(3, 2), GIVES(1), PARAMS(tiny_conv1d_params),
+    FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_conv1d_shape), REFERENCE(tinyi_conv_ref_op), FAST(tinyi_conv_fast, tinyi_conv_work),
+    COST(tinyi_conv_cost), CASES(tinyi_conv1d_cases), BOUND(TINY_BOUND_LINEAR, 3.0, 1.0), TERMS(tinyi_conv_terms),
+    GRADIENT(tinyi_grad_conv), KERNELS(tinyi_kernels_of_conv),
+    SAYS("y[k,j] = bias[k] + sum_cs w[k,c,s] x[c, j*stride-pad+s*dilation]"));
 
 /* ---- the typed calls */
 
@@ -18100,9 +18283,10 @@ static void tinyi_topk_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_topk[] = { TINYI_K_topk_scan_f32, -1 };
-TINYI_ROW tinyi_row_topk = { "topk", TINY_OP_TOPK, 1, 1, 2, sizeof(tiny_topk_params), 0,
-    TINYI_DOOR(tinyi_topk_shape), TINYI_DOOR(tinyi_topk_ref_op), tinyi_topk_fast, tinyi_topk_work, tinyi_topk_cost, TINYI_CASES(tinyi_topk_cases), { TINY_BOUND_EXACT, 0, 0 }, NULL,
-    NULL, NULL, tinyi_kernels_of_topk, "value, index = the k largest of each row, largest first" };
+TINYI_ROW tinyi_row_topk = TINYI_ROW_OF("topk", TINY_OP_TOPK, TAKES(1, 1), GIVES(2), PARAMS(tiny_topk_params), FLAGS(0),
+    SHAPE(tinyi_topk_shape), REFERENCE(tinyi_topk_ref_op), FAST(tinyi_topk_fast, tinyi_topk_work),
+    COST(tinyi_topk_cost), CASES(tinyi_topk_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL), GRADIENT(NULL),
+    KERNELS(tinyi_kernels_of_topk), SAYS("value, index = the k largest of each row, largest first"));
 
 TINY_API tiny_status tiny_topk(tiny_ctx *ctx, const tiny_tensor *x, tiny_idx k, const tiny_tensor *value, const tiny_tensor *index)
 {
@@ -18222,9 +18406,11 @@ static void tinyi_cumsum_cases(tiny_case *c)
 static double tinyi_cumsum_terms(const tiny_op *op) { return (double)op->in[0]->dim[op->in[0]->rank - 1]; }
 
 static const short tinyi_kernels_of_cumsum[] = { TINYI_K_cumsum_f32, TINYI_K_cumsum_total_f32, -1 };
-TINYI_ROW tinyi_row_cumsum = { "cumsum", TINY_OP_CUMSUM, 1, 1, 1, sizeof(tiny_cumsum_params), TINY_OP_INPLACE,
-    TINYI_DOOR(tinyi_cumsum_shape), TINYI_DOOR(tinyi_cumsum_ref_op), tinyi_cumsum_fast, tinyi_cumsum_work, tinyi_cumsum_cost, TINYI_CASES(tinyi_cumsum_cases),
-    { TINY_BOUND_LINEAR, 2.0, 1.0 / 536870912.0 }, tinyi_cumsum_terms, NULL, NULL, tinyi_kernels_of_cumsum, "y[i] = x[0] + ... + x[i]" };
+TINYI_ROW tinyi_row_cumsum = TINYI_ROW_OF("cumsum", TINY_OP_CUMSUM, TAKES(1, 1), GIVES(1), PARAMS(tiny_cumsum_params),
+    FLAGS(TINY_OP_INPLACE),
+    SHAPE(tinyi_cumsum_shape), REFERENCE(tinyi_cumsum_ref_op), FAST(tinyi_cumsum_fast, tinyi_cumsum_work),
+    COST(tinyi_cumsum_cost), CASES(tinyi_cumsum_cases), BOUND(TINY_BOUND_LINEAR, 2.0, 1.0 / 536870912.0),
+    TERMS(tinyi_cumsum_terms), GRADIENT(NULL), KERNELS(tinyi_kernels_of_cumsum), SAYS("y[i] = x[0] + ... + x[i]"));
 
 TINY_API tiny_status tiny_cumsum(tiny_ctx *ctx, const tiny_tensor *x, int exclusive, const tiny_tensor *y)
 {
@@ -20646,24 +20832,19 @@ static const short tinyi_rfft_kernels[] = { TINYI_K_fft_pass, TINYI_K_fft_real, 
 static const short tinyi_irfft_kernels[] = { TINYI_K_fft_pass, TINYI_K_fft_unreal, TINYI_K_fft_lanes, TINYI_K_fft_in, TINYI_K_fft_in_rows, TINYI_K_fft_out_rows,
                                              TINYI_K_fft_last, TINYI_K_fft_mul, -1 };
 
-TINYI_ROW tinyi_row_fft = {
-    "fft", TINY_OP_FFT, 1, 1, 1, sizeof(tiny_fft_params), 0,
-    TINYI_DOOR(tinyi_fft_shape_op), TINYI_DOOR(tinyi_fft_ref_op), tinyi_fft_fast, tinyi_fft_work, tinyi_fft_cost, TINYI_CASES(tinyi_fft_cases),
-    { TINY_BOUND_SCALE, 4.0, 3.0 }, tinyi_fft_terms, NULL, NULL, tinyi_fft_kernels,
-    "y[k] = c sum_j x[j] exp(-2 pi i j k / n), complex rows"
-};
-TINYI_ROW tinyi_row_rfft = {
-    "rfft", TINY_OP_RFFT, 1, 1, 1, sizeof(tiny_fft_params), 0,
-    TINYI_DOOR(tinyi_fft_shape_op), TINYI_DOOR(tinyi_fft_ref_op), tinyi_fft_fast, tinyi_fft_work, tinyi_fft_cost, TINYI_CASES(tinyi_rfft_cases),
-    { TINY_BOUND_SCALE, 4.0, 3.0 }, tinyi_fft_terms, NULL, NULL, tinyi_rfft_kernels,
-    "y[k] = c sum_j x[j] exp(-2 pi i j k / n), real rows, k <= n/2"
-};
-TINYI_ROW tinyi_row_irfft = {
-    "irfft", TINY_OP_IRFFT, 1, 1, 1, sizeof(tiny_fft_params), 0,
-    TINYI_DOOR(tinyi_fft_shape_op), TINYI_DOOR(tinyi_fft_ref_op), tinyi_fft_fast, tinyi_fft_work, tinyi_fft_cost, TINYI_CASES(tinyi_irfft_cases),
-    { TINY_BOUND_SCALE, 4.0, 3.0 }, tinyi_fft_terms, NULL, NULL, tinyi_irfft_kernels,
-    "real y[j] = c sum_k x[k] exp(2 pi i j k / n), half spectra"
-};
+TINYI_ROW tinyi_row_fft = TINYI_ROW_OF("fft", TINY_OP_FFT, TAKES(1, 1), GIVES(1), PARAMS(tiny_fft_params), FLAGS(0),
+    SHAPE(tinyi_fft_shape_op), REFERENCE(tinyi_fft_ref_op), FAST(tinyi_fft_fast, tinyi_fft_work), COST(tinyi_fft_cost),
+    CASES(tinyi_fft_cases), BOUND(TINY_BOUND_SCALE, 4.0, 3.0), TERMS(tinyi_fft_terms), GRADIENT(NULL),
+    KERNELS(tinyi_fft_kernels), SAYS("y[k] = c sum_j x[j] exp(-2 pi i j k / n), complex rows"));
+TINYI_ROW tinyi_row_rfft = TINYI_ROW_OF("rfft", TINY_OP_RFFT, TAKES(1, 1), GIVES(1), PARAMS(tiny_fft_params), FLAGS(0),
+    SHAPE(tinyi_fft_shape_op), REFERENCE(tinyi_fft_ref_op), FAST(tinyi_fft_fast, tinyi_fft_work), COST(tinyi_fft_cost),
+    CASES(tinyi_rfft_cases), BOUND(TINY_BOUND_SCALE, 4.0, 3.0), TERMS(tinyi_fft_terms), GRADIENT(NULL),
+    KERNELS(tinyi_rfft_kernels), SAYS("y[k] = c sum_j x[j] exp(-2 pi i j k / n), real rows, k <= n/2"));
+TINYI_ROW tinyi_row_irfft = TINYI_ROW_OF("irfft", TINY_OP_IRFFT, TAKES(1, 1), GIVES(1), PARAMS(tiny_fft_params),
+    FLAGS(0),
+    SHAPE(tinyi_fft_shape_op), REFERENCE(tinyi_fft_ref_op), FAST(tinyi_fft_fast, tinyi_fft_work), COST(tinyi_fft_cost),
+    CASES(tinyi_irfft_cases), BOUND(TINY_BOUND_SCALE, 4.0, 3.0), TERMS(tinyi_fft_terms), GRADIENT(NULL),
+    KERNELS(tinyi_irfft_kernels), SAYS("real y[j] = c sum_k x[k] exp(2 pi i j k / n), half spectra"));
 
 TINY_API tiny_status tiny_fft(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fft_params *params, const tiny_tensor *y)
 {
@@ -21011,12 +21192,11 @@ static void tinyi_fwht_cases(tiny_case *c)
 }
 
 static const short tinyi_fwht_kernels[] = { TINYI_K_fwht_f32, TINYI_K_fwht_mix_f32, -1 };
-TINYI_ROW tinyi_row_fwht = {
-    "fwht", TINY_OP_FWHT, 1, 1, 1, sizeof(tiny_fwht_params), TINY_OP_F64,
-    TINYI_DOOR(tinyi_fwht_shape), TINYI_DOOR(tinyi_fwht_ref), tinyi_fwht_fast, tinyi_fwht_work, tinyi_fwht_cost, TINYI_CASES(tinyi_fwht_cases),
-    { TINY_BOUND_SCALE, 0.0, 1.0 }, tinyi_fwht_terms, TINYI_GRAD(tinyi_grad_fwht), NULL, tinyi_fwht_kernels,
-    "y[i] = scale sum_j H_r[i / m][j / m] (-1)^popcount(i % m & j % m) x[j]"
-};
+TINYI_ROW tinyi_row_fwht = TINYI_ROW_OF("fwht", TINY_OP_FWHT, TAKES(1, 1), GIVES(1), PARAMS(tiny_fwht_params),
+    FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_fwht_shape), REFERENCE(tinyi_fwht_ref), FAST(tinyi_fwht_fast, tinyi_fwht_work), COST(tinyi_fwht_cost),
+    CASES(tinyi_fwht_cases), BOUND(TINY_BOUND_SCALE, 0.0, 1.0), TERMS(tinyi_fwht_terms), GRADIENT(tinyi_grad_fwht),
+    KERNELS(tinyi_fwht_kernels), SAYS("y[i] = scale sum_j H_r[i / m][j / m] (-1)^popcount(i % m & j % m) x[j]"));
 
 TINY_API tiny_status tiny_fwht(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fwht_params *params, const tiny_tensor *y)
 {
@@ -21591,12 +21771,12 @@ static void tinyi_attention_cases(tiny_case *c)
 static const short tinyi_attention_kernels[] = { TINYI_K_attention_scores_f32, TINYI_K_attention_cap_f32, TINYI_K_attention_weights_f32, TINYI_K_attention_mix_f32,
                                                  TINYI_K_attention_finite_f32, TINYI_K_attention_peak_f32, TINYI_K_attention_level_f32,
                                                  TINYI_K_attention_weigh_f32, TINYI_K_attention_split_f32, TINYI_K_gemv_dot, -1 };
-TINYI_ROW tinyi_row_attention = {
-    "attention", TINY_OP_ATTENTION, 5, 3, 1, sizeof(tiny_attention_params), TINY_OP_F64,
-    TINYI_DOOR(tinyi_attention_shape), TINYI_DOOR(tinyi_attention_ref), tinyi_attention_fast, tinyi_attention_work, tinyi_attention_cost, TINYI_CASES(tinyi_attention_cases),
-    { TINY_BOUND_SCALE, 200.0, 0.0 }, NULL, TINYI_GRAD(tinyi_grad_attention), NULL, tinyi_attention_kernels,
-    "o = softmax(scale q k^T + bias) v, grouped heads, causal or not"
-};
+TINYI_ROW tinyi_row_attention = TINYI_ROW_OF("attention", TINY_OP_ATTENTION, TAKES(5, 3), GIVES(1),
+    PARAMS(tiny_attention_params), FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_attention_shape), REFERENCE(tinyi_attention_ref), FAST(tinyi_attention_fast, tinyi_attention_work),
+    COST(tinyi_attention_cost), CASES(tinyi_attention_cases), BOUND(TINY_BOUND_SCALE, 200.0, 0.0), TERMS(NULL),
+    GRADIENT(tinyi_grad_attention), KERNELS(tinyi_attention_kernels),
+    SAYS("o = softmax(scale q k^T + bias) v, grouped heads, causal or not"));
 
 TINY_API tiny_status tiny_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *bias,
                                     const tiny_attention_params *params, const tiny_tensor *o)
@@ -22088,12 +22268,11 @@ static void tinyi_gla_cases(tiny_case *c)
 
 static const short tinyi_gla_kernels[] = { TINYI_K_gla_step_f32, TINYI_K_gla_near_f32, TINYI_K_gla_span_f32, TINYI_K_gla_gates_f32, TINYI_K_attention_scores_f32, TINYI_K_attention_mix_f32,
                                            TINYI_K_attention_finite_f32, TINYI_K_exp_f32, TINYI_K_scale_f32, TINYI_K_binary_f32, TINYI_K_transpose_b4, -1 };
-TINYI_ROW tinyi_row_gla = {
-    "gla", TINY_OP_GLA, 5, 4, 2, sizeof(tiny_gla_params), TINY_OP_F64 | TINY_OP_INPLACE,
-    TINYI_DOOR(tinyi_gla_shape), TINYI_DOOR(tinyi_gla_ref), tinyi_gla_fast, tinyi_gla_work, tinyi_gla_cost, TINYI_CASES(tinyi_gla_cases),
-    { TINY_BOUND_SCALE, 100.0, 0.0 }, NULL, TINYI_GRAD(tinyi_grad_gla), NULL, tinyi_gla_kernels,
-    "S = diag(e^g) S + k v^T, o = scale S^T q, token by token or in chunks"
-};
+TINYI_ROW tinyi_row_gla = TINYI_ROW_OF("gla", TINY_OP_GLA, TAKES(5, 4), GIVES(2), PARAMS(tiny_gla_params),
+    FLAGS(TINY_OP_F64 | TINY_OP_INPLACE),
+    SHAPE(tinyi_gla_shape), REFERENCE(tinyi_gla_ref), FAST(tinyi_gla_fast, tinyi_gla_work), COST(tinyi_gla_cost),
+    CASES(tinyi_gla_cases), BOUND(TINY_BOUND_SCALE, 100.0, 0.0), TERMS(NULL), GRADIENT(tinyi_grad_gla),
+    KERNELS(tinyi_gla_kernels), SAYS("S = diag(e^g) S + k v^T, o = scale S^T q, token by token or in chunks"));
 
 TINY_API tiny_status tiny_gla(tiny_ctx *ctx, const tiny_tensor *state, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *g,
                               const tiny_gla_params *params, const tiny_tensor *state_out, const tiny_tensor *o)
@@ -22407,12 +22586,13 @@ static void tinyi_gla_backward_cases(tiny_case *c)
 }
 
 static const short tinyi_gla_backward_kernels[] = { TINYI_K_gla_query_f32, TINYI_K_gla_back_f32, TINYI_K_gla_gates_f32, TINYI_K_exp_f32, TINYI_K_scale_f32, -1 };
-TINYI_ROW tinyi_row_gla_backward = {
-    "gla_backward", TINY_OP_GLA_BACKWARD, 7, 5, 3, sizeof(tiny_gla_params), TINY_OP_F64,
-    TINYI_DOOR(tinyi_gla_backward_shape), TINYI_DOOR(tinyi_gla_backward_ref), tinyi_gla_backward_fast, tinyi_gla_backward_work, tinyi_gla_backward_cost, TINYI_CASES(tinyi_gla_backward_cases),
-    { TINY_BOUND_SCALE, 200.0, 0.0 }, NULL, NULL, NULL, tinyi_gla_backward_kernels,
-    "dq = scale S d_o, dk = R v, dv = R^T k, dg = sum (q dq - k dk); R = diag(e^g) R + scale q d_o^T from the end"
-};
+TINYI_ROW tinyi_row_gla_backward = TINYI_ROW_OF("gla_backward", TINY_OP_GLA_BACKWARD, TAKES(7, 5), GIVES(3),
+    PARAMS(tiny_gla_params), FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_gla_backward_shape), REFERENCE(tinyi_gla_backward_ref),
+    FAST(tinyi_gla_backward_fast, tinyi_gla_backward_work), COST(tinyi_gla_backward_cost),
+    CASES(tinyi_gla_backward_cases), BOUND(TINY_BOUND_SCALE, 200.0, 0.0), TERMS(NULL), GRADIENT(NULL),
+    KERNELS(tinyi_gla_backward_kernels),
+    SAYS("dq = scale S d_o, dk = R v, dv = R^T k, dg = sum (q dq - k dk); R = diag(e^g) R + scale q d_o^T from the end"));
 
 TINY_API tiny_status tiny_gla_backward(tiny_ctx *ctx, const tiny_tensor *state, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *d_o,
                                        const tiny_tensor *g, const tiny_tensor *d_state_out, const tiny_gla_params *params, const tiny_tensor *d_qkg,
@@ -22744,14 +22924,19 @@ static void tinyi_twist_backward_cases(tiny_case *c)
 static const short tinyi_twist_kernels[] = { TINYI_K_twist_write_f32, TINYI_K_twist_sum_f32, TINYI_K_softmax_top_f32, -1 };
 static const short tinyi_twist_backward_kernels[] = { TINYI_K_twist_back_f32, TINYI_K_twist_dot_f32, TINYI_K_twist_sum_f32, TINYI_K_softmax_top_f32, -1 };
 
-TINYI_ROW tinyi_row_twist = { "twist", TINY_OP_TWIST, 2, 1, 1, sizeof(tiny_twist_params), TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_twist_shape), TINYI_DOOR(tinyi_twist_ref), tinyi_twist_fast, tinyi_twist_work, tinyi_twist_cost, TINYI_CASES(tinyi_twist_cases),
-    { TINY_BOUND_NORM, 8, 0.25 }, tinyi_twist_terms, TINYI_GRAD(tinyi_grad_twist), NULL, tinyi_twist_kernels,
-    "y = s a^2 / sum of the trivial where a <= t max a, else a" };
-TINYI_ROW tinyi_row_twist_backward = { "twist_backward", TINY_OP_TWIST_BACKWARD, 3, 2, 2, sizeof(tiny_twist_params), TINY_OP_F64,
-    TINYI_DOOR(tinyi_twist_backward_shape), TINYI_DOOR(tinyi_twist_backward_ref), tinyi_twist_backward_fast, tinyi_twist_backward_work, tinyi_twist_backward_cost, TINYI_CASES(tinyi_twist_backward_cases),
-    { TINY_BOUND_NORM, 32, 1.25 }, tinyi_twist_terms, NULL, NULL, tinyi_twist_backward_kernels,
-    "da = s (2 a dy / D - Q / D^2) where a <= t max a, else dy; ds = Q / D; Q = sum dy a^2, D = sum a of these" };
+TINYI_ROW tinyi_row_twist = TINYI_ROW_OF("twist", TINY_OP_TWIST, TAKES(2, 1), GIVES(1), PARAMS(tiny_twist_params),
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_twist_shape), REFERENCE(tinyi_twist_ref), FAST(tinyi_twist_fast, tinyi_twist_work),
+    COST(tinyi_twist_cost), CASES(tinyi_twist_cases), BOUND(TINY_BOUND_NORM, 8, 0.25), TERMS(tinyi_twist_terms),
+    GRADIENT(tinyi_grad_twist), KERNELS(tinyi_twist_kernels),
+    SAYS("y = s a^2 / sum of the trivial where a <= t max a, else a"));
+TINYI_ROW tinyi_row_twist_backward = TINYI_ROW_OF("twist_backward", TINY_OP_TWIST_BACKWARD, TAKES(3, 2), GIVES(2),
+    PARAMS(tiny_twist_params), FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_twist_backward_shape), REFERENCE(tinyi_twist_backward_ref),
+    FAST(tinyi_twist_backward_fast, tinyi_twist_backward_work), COST(tinyi_twist_backward_cost),
+    CASES(tinyi_twist_backward_cases), BOUND(TINY_BOUND_NORM, 32, 1.25), TERMS(tinyi_twist_terms), GRADIENT(NULL),
+    KERNELS(tinyi_twist_backward_kernels),
+    SAYS("da = s (2 a dy / D - Q / D^2) where a <= t max a, else dy; ds = Q / D; Q = sum dy a^2, D = sum a of these"));
 
 TINY_API tiny_status tiny_twist(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *s, const tiny_twist_params *params, const tiny_tensor *y)
 {
@@ -22971,12 +23156,16 @@ static void tinyi_round_cases(tiny_case *c)
 
 static const short tinyi_kernels_of_slope[] = { TINYI_K_slope_f32, -1 };
 static const short tinyi_kernels_of_round[] = { TINYI_K_nearest_f32, -1 };
-TINYI_ROW tinyi_row_slope = { "slope", TINY_OP_SLOPE, 2, 2, 1, sizeof(tiny_slope_params), TINY_OP_INPLACE_1 | TINY_OP_F64,
-    TINYI_DOOR(tinyi_slope_shape), TINYI_DOOR(tinyi_slope_ref), tinyi_slope_fast, NULL, tinyi_slope_cost, TINYI_CASES(tinyi_slope_cases), { TINY_BOUND_LINEAR, 48, 0 },
-    NULL, NULL, NULL, tinyi_kernels_of_slope, "dx = dy f'(x)" };
-TINYI_ROW tinyi_row_round = { "round", TINY_OP_ROUND, 1, 1, 1, 0, TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_round_shape), TINYI_DOOR(tinyi_round_ref), tinyi_slope_fast, NULL, tinyi_slope_cost, TINYI_CASES(tinyi_round_cases), { TINY_BOUND_EXACT, 0, 0 },
-    NULL, TINYI_GRAD(tinyi_grad_elem), NULL, tinyi_kernels_of_round, "y = x rounded, ties to even; its gradient passes straight through" };
+TINYI_ROW tinyi_row_slope = TINYI_ROW_OF("slope", TINY_OP_SLOPE, TAKES(2, 2), GIVES(1), PARAMS(tiny_slope_params),
+    FLAGS(TINY_OP_INPLACE_1 | TINY_OP_F64),
+    SHAPE(tinyi_slope_shape), REFERENCE(tinyi_slope_ref), FAST(tinyi_slope_fast, NULL), COST(tinyi_slope_cost),
+    CASES(tinyi_slope_cases), BOUND(TINY_BOUND_LINEAR, 48, 0), TERMS(NULL), GRADIENT(NULL),
+    KERNELS(tinyi_kernels_of_slope), SAYS("dx = dy f'(x)"));
+TINYI_ROW tinyi_row_round = TINYI_ROW_OF("round", TINY_OP_ROUND, TAKES(1, 1), GIVES(1), NO_PARAMS,
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_round_shape), REFERENCE(tinyi_round_ref), FAST(tinyi_slope_fast, NULL), COST(tinyi_slope_cost),
+    CASES(tinyi_round_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL), GRADIENT(tinyi_grad_elem),
+    KERNELS(tinyi_kernels_of_round), SAYS("y = x rounded, ties to even; its gradient passes straight through"));
 
 TINY_API tiny_status tiny_slope(tiny_ctx *ctx, int of, const tiny_tensor *x, const tiny_tensor *dy, const tiny_tensor *dx)
 {
@@ -23148,9 +23337,12 @@ static void tinyi_loss_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_loss[] = { TINYI_K_softmax_online_f32, TINYI_K_sum_f32, -1 };
-TINYI_ROW tinyi_row_cross_entropy = { "cross_entropy", TINY_OP_CROSS_ENTROPY, 2, 2, 1, sizeof(tiny_cross_entropy_params), TINY_OP_F64,
-    TINYI_DOOR(tinyi_loss_shape), TINYI_DOOR(tinyi_loss_ref), tinyi_loss_fast, tinyi_loss_work, tinyi_loss_cost, TINYI_CASES(tinyi_loss_cases), { TINY_BOUND_SCALE, 80, 3 }, tinyi_loss_terms,
-    TINYI_GRAD(tinyi_grad_cross_entropy), NULL, tinyi_kernels_of_loss, "y = mean(log sum e^x - (1 - e) x[label] - e mean(x))" };
+TINYI_ROW tinyi_row_cross_entropy = TINYI_ROW_OF("cross_entropy", TINY_OP_CROSS_ENTROPY, TAKES(2, 2), GIVES(1),
+    PARAMS(tiny_cross_entropy_params), FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_loss_shape), REFERENCE(tinyi_loss_ref), FAST(tinyi_loss_fast, tinyi_loss_work), COST(tinyi_loss_cost),
+    CASES(tinyi_loss_cases), BOUND(TINY_BOUND_SCALE, 80, 3), TERMS(tinyi_loss_terms),
+    GRADIENT(tinyi_grad_cross_entropy), KERNELS(tinyi_kernels_of_loss),
+    SAYS("y = mean(log sum e^x - (1 - e) x[label] - e mean(x))"));
 
 TINY_API tiny_status tiny_cross_entropy(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *label, const tiny_cross_entropy_params *params, const tiny_tensor *y)
 {
@@ -23294,9 +23486,11 @@ static void tinyi_rope_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_rope[] = { TINYI_K_copy_rows, -1 };
-TINYI_ROW tinyi_row_rope = { "rope", TINY_OP_ROPE, 2, 1, 1, sizeof(tiny_rope_params), TINY_OP_INPLACE | TINY_OP_F64,
-    TINYI_DOOR(tinyi_rope_shape), TINYI_DOOR(tinyi_rope_ref), tinyi_rope_fast, tinyi_rope_work, tinyi_rope_cost, TINYI_CASES(tinyi_rope_cases), { TINY_BOUND_NORM, 7, 0 }, NULL,
-    TINYI_GRAD(tinyi_grad_rope), NULL, tinyi_kernels_of_rope, "pairs of a head turned by position * scale * base^(-2i/n)" };
+TINYI_ROW tinyi_row_rope = TINYI_ROW_OF("rope", TINY_OP_ROPE, TAKES(2, 1), GIVES(1), PARAMS(tiny_rope_params),
+    FLAGS(TINY_OP_INPLACE | TINY_OP_F64),
+    SHAPE(tinyi_rope_shape), REFERENCE(tinyi_rope_ref), FAST(tinyi_rope_fast, tinyi_rope_work), COST(tinyi_rope_cost),
+    CASES(tinyi_rope_cases), BOUND(TINY_BOUND_NORM, 7, 0), TERMS(NULL), GRADIENT(tinyi_grad_rope),
+    KERNELS(tinyi_kernels_of_rope), SAYS("pairs of a head turned by position * scale * base^(-2i/n)"));
 
 TINY_API tiny_status tiny_rope(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *position, const tiny_rope_params *params, const tiny_tensor *y)
 {
@@ -23586,18 +23780,26 @@ static void tinyi_col2im_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_patch[] = { TINYI_K_copy_rows, -1 };
-TINYI_ROW tinyi_row_im2col = { "im2col", TINY_OP_IM2COL, 1, 1, 1, sizeof(tiny_patch_params), TINY_OP_F64,
-    TINYI_DOOR(tinyi_patch_shape), TINYI_DOOR(tinyi_patch_ref), tinyi_patch_fast, NULL, tinyi_patch_cost, TINYI_CASES(tinyi_im2col_cases), { TINY_BOUND_EXACT, 0, 0 }, NULL,
-    TINYI_GRAD(tinyi_grad_im2col), NULL, tinyi_kernels_of_patch, "y[c r s, n i j] = x[n, c, window (i, j), tap (r, s)]" };
-TINYI_ROW tinyi_row_col2im = { "col2im", TINY_OP_COL2IM, 1, 1, 1, sizeof(tiny_patch_params), TINY_OP_F64,
-    TINYI_DOOR(tinyi_patch_shape), TINYI_DOOR(tinyi_patch_ref), tinyi_patch_fast, NULL, tinyi_patch_cost, TINYI_CASES(tinyi_col2im_cases), { TINY_BOUND_LINEAR, 1, 1 }, tinyi_patch_terms,
-    TINYI_GRAD(tinyi_grad_im2col), NULL, tinyi_kernels_of_patch, "y[n, c, h, w] = sum of the columns' numbers of that pixel" };
-TINYI_ROW tinyi_row_max_pool = { "max_pool", TINY_OP_MAX_POOL, 1, 1, 1, sizeof(tiny_patch_params), TINY_OP_F64,
-    TINYI_DOOR(tinyi_patch_shape), TINYI_DOOR(tinyi_patch_ref), tinyi_patch_fast, NULL, tinyi_patch_cost, TINYI_CASES(tinyi_pool_cases), { TINY_BOUND_ULP, 0, 0 }, NULL,
-    TINYI_GRAD(tinyi_grad_max_pool), NULL, tinyi_kernels_of_patch, "y = max over each window" };
-TINYI_ROW tinyi_row_avg_pool = { "avg_pool", TINY_OP_AVG_POOL, 1, 1, 1, sizeof(tiny_patch_params), TINY_OP_F64,
-    TINYI_DOOR(tinyi_patch_shape), TINYI_DOOR(tinyi_patch_ref), tinyi_patch_fast, NULL, tinyi_patch_cost, TINYI_CASES(tinyi_pool_cases), { TINY_BOUND_LINEAR, 2, 1 }, tinyi_patch_terms,
-    TINYI_GRAD(tinyi_grad_avg_pool), NULL, tinyi_kernels_of_patch, "y = mean over each window, zeros outside" };
+TINYI_ROW tinyi_row_im2col = TINYI_ROW_OF("im2col", TINY_OP_IM2COL, TAKES(1, 1), GIVES(1), PARAMS(tiny_patch_params),
+    FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_patch_shape), REFERENCE(tinyi_patch_ref), FAST(tinyi_patch_fast, NULL), COST(tinyi_patch_cost),
+    CASES(tinyi_im2col_cases), BOUND(TINY_BOUND_EXACT, 0, 0), TERMS(NULL), GRADIENT(tinyi_grad_im2col),
+    KERNELS(tinyi_kernels_of_patch), SAYS("y[c r s, n i j] = x[n, c, window (i, j), tap (r, s)]"));
+TINYI_ROW tinyi_row_col2im = TINYI_ROW_OF("col2im", TINY_OP_COL2IM, TAKES(1, 1), GIVES(1), PARAMS(tiny_patch_params),
+    FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_patch_shape), REFERENCE(tinyi_patch_ref), FAST(tinyi_patch_fast, NULL), COST(tinyi_patch_cost),
+    CASES(tinyi_col2im_cases), BOUND(TINY_BOUND_LINEAR, 1, 1), TERMS(tinyi_patch_terms), GRADIENT(tinyi_grad_im2col),
+    KERNELS(tinyi_kernels_of_patch), SAYS("y[n, c, h, w] = sum of the columns' numbers of that pixel"));
+TINYI_ROW tinyi_row_max_pool = TINYI_ROW_OF("max_pool", TINY_OP_MAX_POOL, TAKES(1, 1), GIVES(1),
+    PARAMS(tiny_patch_params), FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_patch_shape), REFERENCE(tinyi_patch_ref), FAST(tinyi_patch_fast, NULL), COST(tinyi_patch_cost),
+    CASES(tinyi_pool_cases), BOUND(TINY_BOUND_ULP, 0, 0), TERMS(NULL), GRADIENT(tinyi_grad_max_pool),
+    KERNELS(tinyi_kernels_of_patch), SAYS("y = max over each window"));
+TINYI_ROW tinyi_row_avg_pool = TINYI_ROW_OF("avg_pool", TINY_OP_AVG_POOL, TAKES(1, 1), GIVES(1),
+    PARAMS(tiny_patch_params), FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_patch_shape), REFERENCE(tinyi_patch_ref), FAST(tinyi_patch_fast, NULL), COST(tinyi_patch_cost),
+    CASES(tinyi_pool_cases), BOUND(TINY_BOUND_LINEAR, 2, 1), TERMS(tinyi_patch_terms), GRADIENT(tinyi_grad_avg_pool),
+    KERNELS(tinyi_kernels_of_patch), SAYS("y = mean over each window, zeros outside"));
 
 TINY_API tiny_status tiny_im2col(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_IM2COL, x, NULL, params, y); }
 TINY_API tiny_status tiny_col2im(tiny_ctx *ctx, const tiny_tensor *x, const tiny_patch_params *params, const tiny_tensor *y) { return tinyi_call(ctx, TINY_OP_COL2IM, x, NULL, params, y); }
@@ -24472,9 +24674,11 @@ static void tinyi_spmm_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_spmm[] = { TINYI_K_spmm_f32, TINYI_K_spmm_any_f32, TINYI_K_scale_f32, -1 };
-TINYI_ROW tinyi_row_spmm = { "spmm", TINY_OP_SPMM, 5, 2, 1, sizeof(tiny_spmm_params), TINY_OP_F64, TINYI_DOOR(tinyi_spmm_shape), TINYI_DOOR(tinyi_spmm_ref), tinyi_spmm_fast, tinyi_spmm_work,
-    tinyi_spmm_cost, TINYI_CASES(tinyi_spmm_cases), { TINY_BOUND_LINEAR, 5, 1 }, tinyi_spmm_terms, TINYI_GRAD(tinyi_grad_spmm), NULL, tinyi_kernels_of_spmm,
-    "y[r] = reduce_p w[p] act(x[col[p]] + e[p])" };
+TINYI_ROW tinyi_row_spmm = TINYI_ROW_OF("spmm", TINY_OP_SPMM, TAKES(5, 2), GIVES(1), PARAMS(tiny_spmm_params),
+    FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_spmm_shape), REFERENCE(tinyi_spmm_ref), FAST(tinyi_spmm_fast, tinyi_spmm_work), COST(tinyi_spmm_cost),
+    CASES(tinyi_spmm_cases), BOUND(TINY_BOUND_LINEAR, 5, 1), TERMS(tinyi_spmm_terms), GRADIENT(tinyi_grad_spmm),
+    KERNELS(tinyi_kernels_of_spmm), SAYS("y[r] = reduce_p w[p] act(x[col[p]] + e[p])"));
 
 TINY_API tiny_status tiny_spmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *x, const tiny_tensor *col, const tiny_tensor *w, const tiny_tensor *e,
                                const tiny_spmm_params *params, const tiny_tensor *y)
@@ -24687,9 +24891,11 @@ static void tinyi_sddmm_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_sddmm[] = { TINYI_K_sddmm_f32, -1 };
-TINYI_ROW tinyi_row_sddmm = { "sddmm", TINY_OP_SDDMM, 6, 4, 1, sizeof(tiny_sddmm_params), TINY_OP_F64, TINYI_DOOR(tinyi_sddmm_shape), TINYI_DOOR(tinyi_sddmm_ref), tinyi_sddmm_fast, NULL,
-    tinyi_sddmm_cost, TINYI_CASES(tinyi_sddmm_cases), { TINY_BOUND_LINEAR, 6, 1 }, tinyi_sddmm_terms, TINYI_GRAD(tinyi_grad_sddmm), NULL, tinyi_kernels_of_sddmm,
-    "s[p] = a[r] . b[col[p]], or att . leaky(a[r] + b[col[p]])" };
+TINYI_ROW tinyi_row_sddmm = TINYI_ROW_OF("sddmm", TINY_OP_SDDMM, TAKES(6, 4), GIVES(1), PARAMS(tiny_sddmm_params),
+    FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_sddmm_shape), REFERENCE(tinyi_sddmm_ref), FAST(tinyi_sddmm_fast, NULL), COST(tinyi_sddmm_cost),
+    CASES(tinyi_sddmm_cases), BOUND(TINY_BOUND_LINEAR, 6, 1), TERMS(tinyi_sddmm_terms), GRADIENT(tinyi_grad_sddmm),
+    KERNELS(tinyi_kernels_of_sddmm), SAYS("s[p] = a[r] . b[col[p]], or att . leaky(a[r] + b[col[p]])"));
 
 TINY_API tiny_status tiny_sddmm(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *att,
                                 const tiny_tensor *e, const tiny_sddmm_params *params, const tiny_tensor *s)
@@ -24781,9 +24987,12 @@ static void tinyi_segment_softmax_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_segment_softmax[] = { TINYI_K_segment_softmax_f32, -1 };
-TINYI_ROW tinyi_row_segment_softmax = { "segment_softmax", TINY_OP_SEGMENT_SOFTMAX, 2, 2, 1, 0, TINY_OP_INPLACE_1 | TINY_OP_F64, TINYI_DOOR(tinyi_segment_softmax_shape), TINYI_DOOR(tinyi_segment_softmax_ref),
-    tinyi_segment_softmax_fast, NULL, tinyi_segment_softmax_cost, TINYI_CASES(tinyi_segment_softmax_cases), { TINY_BOUND_SCALE, 10, 1 }, tinyi_edge_longest, TINYI_GRAD(tinyi_grad_segment_softmax), NULL,
-    tinyi_kernels_of_segment_softmax, "p = exp(s - max) / sum exp(s - max) over the edges of a row" };
+TINYI_ROW tinyi_row_segment_softmax = TINYI_ROW_OF("segment_softmax", TINY_OP_SEGMENT_SOFTMAX, TAKES(2, 2), GIVES(1),
+    NO_PARAMS, FLAGS(TINY_OP_INPLACE_1 | TINY_OP_F64),
+    SHAPE(tinyi_segment_softmax_shape), REFERENCE(tinyi_segment_softmax_ref), FAST(tinyi_segment_softmax_fast, NULL),
+    COST(tinyi_segment_softmax_cost), CASES(tinyi_segment_softmax_cases), BOUND(TINY_BOUND_SCALE, 10, 1),
+    TERMS(tinyi_edge_longest), GRADIENT(tinyi_grad_segment_softmax), KERNELS(tinyi_kernels_of_segment_softmax),
+    SAYS("p = exp(s - max) / sum exp(s - max) over the edges of a row"));
 
 TINY_API tiny_status tiny_segment_softmax(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *s, const tiny_tensor *p)
 {
@@ -24917,9 +25126,13 @@ static void tinyi_edge_attention_cases(tiny_case *c)
 }
 
 static const short tinyi_kernels_of_edge_attention[] = { TINYI_K_edge_mix_f32, TINYI_K_sddmm_f32, -1 };
-TINYI_ROW tinyi_row_edge_attention = { "edge_attention", TINY_OP_EDGE_ATTENTION, 6, 5, 1, sizeof(tiny_sddmm_params), TINY_OP_F64, TINYI_DOOR(tinyi_edge_attention_shape),
-    TINYI_DOOR(tinyi_edge_attention_ref), tinyi_edge_attention_fast, tinyi_edge_attention_work, tinyi_edge_attention_cost, TINYI_CASES(tinyi_edge_attention_cases), { TINY_BOUND_SCALE, 60, 1 },
-    tinyi_edge_attention_terms, TINYI_GRAD(tinyi_grad_edge_attention), NULL, tinyi_kernels_of_edge_attention, "y[r] = sum_p softmax_p(s[p]) v[col[p]]" };
+TINYI_ROW tinyi_row_edge_attention = TINYI_ROW_OF("edge_attention", TINY_OP_EDGE_ATTENTION, TAKES(6, 5), GIVES(1),
+    PARAMS(tiny_sddmm_params), FLAGS(TINY_OP_F64),
+    SHAPE(tinyi_edge_attention_shape), REFERENCE(tinyi_edge_attention_ref),
+    FAST(tinyi_edge_attention_fast, tinyi_edge_attention_work), COST(tinyi_edge_attention_cost),
+    CASES(tinyi_edge_attention_cases), BOUND(TINY_BOUND_SCALE, 60, 1), TERMS(tinyi_edge_attention_terms),
+    GRADIENT(tinyi_grad_edge_attention), KERNELS(tinyi_kernels_of_edge_attention),
+    SAYS("y[r] = sum_p softmax_p(s[p]) v[col[p]]"));
 
 TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offset, const tiny_tensor *col, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *v,
                                          const tiny_tensor *att, const tiny_sddmm_params *params, const tiny_tensor *y)
@@ -27642,7 +27855,7 @@ tiny_status tinyi_grad_edge_attention(tiny_grad *g, const tiny_op *op)
 
 #endif
 #endif
-#if TINYI_SLICE(7)
+#if TINYI_SLICE(6)
 /* src/math/normal.c - the normal numbers of core/rng.h: they need our own log, sin and cos
  *
  * Formula  z = sqrt(-2 ln u) cos(2 pi v), u in (0, 1], v in [0, 1), in double, rounded once */
@@ -27663,7 +27876,7 @@ TINY_API void tiny_rng_fill_normal(tiny_rng *r, float *x, size_t n)
 }
 
 #endif
-#if TINYI_SLICE(7)
+#if TINYI_SLICE(6)
 /* src/math/targets.c - compiles the kernels of math once for each target, and fills the table for the one that was chosen */
 #include <string.h>
 
@@ -28095,6 +28308,233 @@ uint32_t tinyi_crc32(uint32_t crc, const unsigned char *bytes, size_t n_bytes)
     crc = ~crc;
     for (i = 0; i < n_bytes; i++) crc = crc >> 8 ^ table[(crc ^ bytes[i]) & 255];
     return ~crc;
+}
+
+#endif
+#if TINYI_SLICE(9)
+/* src/core/box/box.c */
+#include <stdio.h>
+#include <string.h>
+
+static const unsigned char tinyi_box_magic[8] = { 0x89, 't', 'i', 'n', 'y', 'c', 'k', '\n' };
+static const unsigned char tinyi_box_end_magic[8] = { 't', 'i', 'n', 'y', 'e', 'n', 'd', '\n' };
+
+int tinyi_box_is(const void *bytes, size_t n) { return n >= 8 && !memcmp(bytes, tinyi_box_magic, 8); }
+
+/* ---- writing */
+
+static void tinyi_box_head(unsigned char head[TINYI_BOX_HEAD])
+{
+    memcpy(head, tinyi_box_magic, 8);
+    tinyi_put_le32(head + 8, TINYI_BOX_VERSION);
+    tinyi_put_le32(head + 12, TINYI_BOX_ALIGN);
+}
+
+void tinyi_box_section(unsigned char head[TINYI_BOX_SECTION], unsigned kind, unsigned dtype, int rank, size_t n_name, const tiny_idx *dim, uint64_t n_bytes)
+{
+    int a;
+    memset(head, 0, TINYI_BOX_SECTION);
+    tinyi_put_le32(head, kind);
+    tinyi_put_le32(head + 4, dtype);
+    tinyi_put_le32(head + 8, (uint32_t)rank);
+    tinyi_put_le32(head + 12, (uint32_t)n_name);
+    for (a = 0; a < rank; a++) tinyi_put_le(head + 16 + 8 * a, (uint64_t)dim[a], 8);
+    tinyi_put_le(head + 48, n_bytes, 8);
+}
+
+tiny_status tinyi_box_begin(tiny_ctx *ctx, tinyi_box *b, const char *path, int (*write)(void *, const void *, size_t), void *user)
+{
+    unsigned char head[TINYI_BOX_HEAD];
+    tiny_status st = TINY_OK;
+    memset(b, 0, sizeof *b);
+    b->path = path;
+    b->write = write;
+    b->user = user;
+    tinyi_hash_start(&b->hash);
+    tinyi_box_head(head);
+    if (!write) st = tinyi_out_open(ctx, path, &b->out);
+    return st ? st : tinyi_box_add(ctx, b, head, sizeof head);
+}
+
+tiny_status tinyi_box_add(tiny_ctx *ctx, tinyi_box *b, const void *bytes, size_t n)
+{
+    if (!n) return TINY_OK;
+    tinyi_hash_add(&b->hash, bytes, n);
+    if (!b->write) return tinyi_out_add(ctx, &b->out, bytes, n);
+    if (b->write(b->user, bytes, n))
+        return tinyi_fail(ctx, TINY_E_IO, "%s: the callback could not write %zu bytes, up to byte %llu", b->path, n, (unsigned long long)b->hash.n_bytes);
+    return TINY_OK;
+}
+
+tiny_status tinyi_box_zeros(tiny_ctx *ctx, tinyi_box *b, size_t least, size_t align)
+{
+    static const unsigned char zeros[2 * TINYI_BOX_ALIGN] = { 0 };
+    const size_t over = (size_t)((b->hash.n_bytes + least) % align);
+    return tinyi_box_add(ctx, b, zeros, least + (over ? align - over : 0));
+}
+
+void tinyi_box_end(uint64_t n_sections, uint64_t n_bytes, const tinyi_hash *hash, unsigned char end[TINYI_BOX_END])
+{
+    tinyi_hash all = *hash;
+    memcpy(end, tinyi_box_end_magic, 8);
+    tinyi_put_le(end + 8, n_sections, 8);
+    tinyi_put_le(end + 16, n_bytes, 8);
+    tinyi_hash_add(&all, end, 24);
+    tinyi_put_le(end + 24, tinyi_hash_value(&all), 8);
+}
+
+tiny_status tinyi_box_finish(tiny_ctx *ctx, tinyi_box *b, uint64_t n_sections)
+{
+    unsigned char end[TINYI_BOX_END];
+    tiny_status st;
+    tinyi_box_end(n_sections, b->hash.n_bytes + TINYI_BOX_END, &b->hash, end);
+    st = tinyi_box_add(ctx, b, end, sizeof end);
+    return st || b->write ? st : tinyi_out_finish(ctx, &b->out);
+}
+
+void tinyi_box_abandon(tiny_ctx *ctx, tinyi_box *b) { if (!b->write) tinyi_out_abandon(ctx, &b->out); }
+
+/* ---- reading */
+
+tiny_status tinyi_box_frame(tiny_ctx *ctx, const char *path, const char *called, const void *bytes, size_t n, int no_checksum, tinyi_cursor *inside, uint64_t *n_sections)
+{
+    const unsigned char *p = NULL;
+    tinyi_cursor at = tinyi_cursor_make(bytes, n), end;
+    uint32_t version = 0, align = 0;
+    uint64_t n_bytes = 0, hash = 0, is;
+    if (!tinyi_box_is(bytes, n)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: no %s: its %zu bytes do not begin as one", path, called, n);
+    (void)tinyi_rd_bytes(&at, 8, &p);
+    if (tinyi_rd_u32(&at, &version) && version != TINYI_BOX_VERSION)
+        return tinyi_fail(ctx, TINY_E_VERSION, "%s: version %lu of the format; version %d is read here", path, (unsigned long)version, TINYI_BOX_VERSION);
+    if (tinyi_rd_u32(&at, &align) && align != TINYI_BOX_ALIGN)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: alignment %lu; version %d has %d", path, (unsigned long)align, TINYI_BOX_VERSION, TINYI_BOX_ALIGN);
+    if (at.left < TINYI_BOX_END) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: cut off: it has %zu bytes, an empty one %d", path, n, TINYI_BOX_HEAD + TINYI_BOX_END);
+    at.left -= TINYI_BOX_END;
+    end = tinyi_cursor_make(at.at + at.left, TINYI_BOX_END);
+    (void)tinyi_rd_bytes(&end, 8, &p);
+    (void)tinyi_rd_u64(&end, n_sections);
+    (void)tinyi_rd_u64(&end, &n_bytes);
+    (void)tinyi_rd_u64(&end, &hash);
+    if (memcmp(p, tinyi_box_end_magic, 8)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: damaged or cut: its %zu bytes do not end as those of a box", path, n);
+    if (n_bytes != (uint64_t)n) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: says it has %llu bytes; they are %zu", path, (unsigned long long)n_bytes, n);
+    is = no_checksum ? hash : tinyi_hash_of(bytes, n - 8);
+    if (is != hash)
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: damaged or cut: the checksum of its %zu bytes is %016llx, and it says %016llx", path, n, (unsigned long long)is,
+                          (unsigned long long)hash);
+    *inside = at;
+    return TINY_OK;
+}
+
+/* ---- boxes of one body */
+
+#define TINYI_BOX_WHAT 80                   /* where the text "what" begins */
+
+void tinyi_box_front(const tinyi_box_kind *kind, uint64_t n_body, unsigned char front[TINYI_BOX_FRONT])
+{
+    char text[24];
+    const tiny_idx n = (tiny_idx)n_body;
+    const size_t n_text = (size_t)snprintf(text, sizeof text, "%s %d", kind->what, kind->version), at = TINYI_BOX_UP(TINYI_BOX_WHAT + n_text + 1, 8);
+    memset(front, 0, TINYI_BOX_FRONT);
+    tinyi_box_head(front);
+    tinyi_box_section(front + TINYI_BOX_HEAD, TINY_CHECKPOINT_TEXT, 0, 0, 4, NULL, n_text);
+    memcpy(front + TINYI_BOX_HEAD + TINYI_BOX_SECTION, "what", 4);
+    memcpy(front + TINYI_BOX_WHAT, text, n_text);
+    tinyi_box_section(front + at, TINY_CHECKPOINT_TENSOR, TINY_U8, 1, 4, &n, n_body);
+    memcpy(front + at + TINYI_BOX_SECTION, "body", 4);
+}
+
+void tinyi_box_seal(const tinyi_box_kind *kind, unsigned char *box, size_t n_body)
+{
+    const size_t n = TINYI_BOX_BYTES(n_body) - TINYI_BOX_END;
+    tinyi_hash hash;
+    tinyi_box_front(kind, n_body, box);
+    memset(box + TINYI_BOX_FRONT + n_body, 0, n - TINYI_BOX_FRONT - n_body);
+    tinyi_hash_start(&hash);
+    tinyi_hash_add(&hash, box, n);
+    tinyi_box_end(2, TINYI_BOX_BYTES(n_body), &hash, box + n);
+}
+
+tiny_status tinyi_box_open(tiny_ctx *ctx, tinyi_box *b, const char *path, const tinyi_box_kind *kind, uint64_t n_body)
+{
+    unsigned char front[TINYI_BOX_FRONT];
+    const tiny_status st = tinyi_box_begin(ctx, b, path, NULL, NULL);
+    tinyi_box_front(kind, n_body, front);
+    return st ? st : tinyi_box_add(ctx, b, front + TINYI_BOX_HEAD, sizeof front - TINYI_BOX_HEAD);
+}
+
+tiny_status tinyi_box_done(tiny_ctx *ctx, tinyi_box *b, tiny_status st)
+{
+    if (!st) st = tinyi_box_zeros(ctx, b, 0, 8);
+    if (!st) return tinyi_box_finish(ctx, b, 2);
+    tinyi_box_abandon(ctx, b);
+    return st;
+}
+
+/* The form before boxes: a magic, a version, the body, a checksum. */
+static tiny_status tinyi_box_older(tiny_ctx *ctx, const char *where, const tinyi_box_kind *kind, const unsigned char *bytes, size_t n, int no_checksum, tinyi_cursor *body)
+{
+    const size_t n_sum = (size_t)kind->old_sum;
+    uint64_t is;
+    if (n < 12 + n_sum) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes that are no %s", where, n, kind->called);
+    if (kind->old_version && tinyi_le32(bytes + 8) != (uint32_t)kind->old_version)
+        return tinyi_fail(ctx, TINY_E_VERSION, "%s: version %lu of the older form, version %d is read here", where, (unsigned long)tinyi_le32(bytes + 8), kind->old_version);
+    is = no_checksum || !n_sum ? 0 : n_sum == 4 ? tinyi_crc32(0, bytes, n - 4) : tinyi_hash_of(bytes, n - 8);
+    if (n_sum && !no_checksum && is != tinyi_le(bytes + n - n_sum, n_sum))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: damaged or cut: the checksum of its %zu bytes does not agree", where, n);
+    *body = tinyi_cursor_make(bytes + kind->old_skip, n - n_sum - (size_t)kind->old_skip);
+    return TINY_OK;
+}
+
+int tinyi_box_says(const tinyi_box_kind *kind, const void *bytes, size_t n)
+{
+    const unsigned char *p = (const unsigned char *)bytes;
+    const size_t n_what = strlen(kind->what);
+    if (n >= 8 && !memcmp(p, kind->magic, 8)) return 1;
+    return tinyi_box_is(p, n) && n > TINYI_BOX_FRONT && !memcmp(p + 72, "what", 5) && !memcmp(p + TINYI_BOX_WHAT, kind->what, n_what) && p[TINYI_BOX_WHAT + n_what] == ' ';
+}
+
+/* The front has one form for a body of n bytes; where it has another, the sentence says what it is. */
+static tiny_status tinyi_box_other(tiny_ctx *ctx, const char *where, const tinyi_box_kind *kind, const unsigned char *bytes)
+{
+    char shown[TINYI_SHOW];
+    const unsigned char *text = bytes + TINYI_BOX_WHAT;
+    size_t n_text = 0;
+    while (n_text < 23 && text[n_text]) n_text++;
+    if (tinyi_le(bytes + 16, 4) != TINY_CHECKPOINT_TEXT || memcmp(bytes + 72, "what", 5))
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: a box that does not say what it holds, and no %s", where, kind->called);
+    (void)tinyi_show_bytes(text, n_text, shown);
+    if (tinyi_box_says(kind, bytes, TINYI_BOX_FRONT + 1))
+        return tinyi_fail(ctx, TINY_E_VERSION, "%s: this is \"%s\", version %d is read here", where, shown, kind->version);
+    return tinyi_fail(ctx, TINY_E_FORMAT, "%s: this is \"%s\" and no %s", where, shown, kind->called);
+}
+
+tiny_status tinyi_box_body(tiny_ctx *ctx, const char *where, const tinyi_box_kind *kind, const void *bytes, size_t n, int no_checksum, tinyi_cursor *body, int *old)
+{
+    const unsigned char *p = (const unsigned char *)bytes;
+    unsigned char front[TINYI_BOX_FRONT];
+    uint64_t n_sections = 0;
+    size_t n_body = 0, i;
+    tiny_status st;
+    *old = bytes && n >= 8 && !memcmp(bytes, kind->magic, 8);
+    if (*old) st = tinyi_box_older(ctx, where, kind, p, n, no_checksum, body);
+    else if (!bytes || !tinyi_box_is(bytes, n)) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes that are no %s", where, bytes ? n : 0, kind->called);
+    else st = tinyi_box_frame(ctx, where, kind->called, bytes, n, no_checksum, body, &n_sections);
+    if (st) return st;
+    if (!*old) {
+        if (n < TINYI_BOX_BYTES(1) || n % 8) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes that are no %s", where, n, kind->called);
+        n_body = n - TINYI_BOX_FRONT - TINYI_BOX_END;           /* with the zeros after it */
+        for (i = 0; i < 8; i++) {
+            tinyi_box_front(kind, n_body - i, front);
+            if (!memcmp(front, bytes, sizeof front)) break;
+        }
+        if (i == 8) return tinyi_box_other(ctx, where, kind, p);
+        n_body -= i;
+        for (; i; i--) if (p[TINYI_BOX_FRONT + n_body + i - 1]) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the bytes after the body are not 0", where);
+        if (n_sections != 2) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: it says %llu sections; there are 2", where, (unsigned long long)n_sections);
+        *body = tinyi_cursor_make(p + TINYI_BOX_FRONT, n_body);
+    }
+    if (body->left < kind->least) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: cut off: a body of %zu bytes; the shortest has %zu", where, body->left, kind->least);
+    return TINY_OK;
 }
 
 #endif
@@ -32159,19 +32599,65 @@ TINY_API tiny_status tinygnn_params_load(tiny_ctx *ctx, const char *path, const 
 #endif
 
 TINYI_C_BEGIN
+/* gnn/graph/npy.h */
+
+TINYI_INLINE int tinyi_little_endian(void)
+{
+    const uint32_t one = 1;
+    return *(const unsigned char *)&one == 1;
+}
+
 /* the bytes of a member of a zip file, unpacked, in a block of the context; names of members end with a 0 */
 TINYI_FN tiny_status tinyi_zip_member(tiny_ctx *ctx, const char *path, const unsigned char *bytes, size_t n_bytes, const char *name, unsigned char **out, size_t *n_out);
 TINYI_FN int tinyi_zip_has(const unsigned char *bytes, size_t n_bytes, const char *name);
+
+/* The head of a .npy file: where its numbers begin, as what they are handed out, in which order they stand. */
+typedef struct tinyi_npy_head {
+    char type;                              /* as numpy names it: f, i, u, b */
+    int size, big, fortran;
+    tiny_tensor t;                          /* dtype and shape of the array; no data */
+    uint64_t at, count;                     /* of the numbers in the file */
+} tinyi_npy_head;
+/* bytes: n_bytes of the start of a file of n_file; the sentence names what is wrong */
 TINYI_FN tiny_status tinyi_npy_open(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, uint64_t n_file, tinyi_npy_head *h);
+/* number i of the file, which lies at from, as one of ours */
 TINYI_FN tiny_status tinyi_npy_take(tiny_ctx *ctx, const char *name, const tinyi_npy_head *h, uint64_t i, const unsigned char *from, void *to);
+
+/* gnn/layer/net.h */
+
+/* tgnn_net_run, with another way through convolutions and linear layers; their act follows, readouts are the net's own. by NULL: none. */
+typedef tiny_status (*tinyi_net_stage_fn)(void *arg, int i, const tgnn_graph *g, const tiny_tensor *x, const tiny_tensor *y);
 TINYI_FN tiny_status tinyi_net_run_by(tiny_ctx *ctx, const tgnn_net *net, const tgnn_net_input *in, const tiny_tensor *y, const tiny_tensor *before, tinyi_net_stage_fn by, void *arg);
+
+/* Weight i of a stage: its name in the layer, and what its shape must be. 0: the stage has no such weight. */
+typedef struct tinyi_net_weight { const char *name; int rank, optional; tiny_idx dim[3]; } tinyi_net_weight;
 TINYI_FN int tinyi_net_wants(const tgnn_stage *s, int i, tinyi_net_weight *w);
+
+/* The graphs that the stages sum over; stages that want the same share it. */
+typedef struct tinyi_net_graphs { tgnn_graph *of[TGNN_NET_MOST]; int shared[TGNN_NET_MOST]; } tinyi_net_graphs;
 TINYI_FN tiny_status tinyi_net_graphs_open(tiny_ctx *ctx, const tgnn_net *net, const tgnn_graph *g, const int32_t *relation, int64_t n_relation, tinyi_net_graphs *out);
 TINYI_FN void tinyi_net_graphs_close(tiny_ctx *ctx, tinyi_net_graphs *g);
+/* rows of x into y, each divided by its sum; y may be x */
 TINYI_FN void tinyi_net_rows(const tiny_tensor *x, float *y);
+
+/* gnn/quant/a2q.h */
+
+/* For others in this house. */
+TINY_REF_BEGIN
+TINYI_INLINE float tinyi_a2q_step(float s) { const float a = s < 0.0f ? -s : s; return a > TGNN_A2Q_STEP ? a : TGNN_A2Q_STEP; }
+/* the code of x without its sign; x is no NaN */
+TINYI_INLINE int tinyi_a2q_code(float x, float step, float limit)
+{
+    const float z = (x < 0.0f ? -x : x) / step;
+    return (int)((z < limit ? z : limit) + 0.5f);
+}
+TINY_REF_END
+/* Fills the arrays of a tgnn_nearest that has room for n. */
 #ifndef TINYI_NO_QUANT
 TINYI_FN void tinyi_nearest_fill(tgnn_nearest *to, const float *step, const float *bits, tiny_idx n, int published, uint64_t *room);
 #endif
+
+/* gnn/quant/a2q_net.h */
 
 #ifndef TINYI_NO_QUANT
 /* The products of a net; raw, positive: of the features of the input. A layer of another kind is refused. */
@@ -32187,9 +32673,17 @@ TINYI_FN tiny_status tinyi_a2q_matrix(tiny_ctx *ctx, tiny_idx rows, tiny_idx col
 /* 1 / sqrt(edges into each node), 0 where there are none */
 TINYI_FN void tinyi_a2q_degrees(const tiny_sparse *g, float *root);
 #endif
+
+/* gnn/quant/quant.h */
+
+/* What the description says, as a number from 1 on (0: not quantized): 1 + 3 input + steps, in the order of the head. */
+enum { TINYI_QUANT_RAW, TINYI_QUANT_POSITIVE, TINYI_QUANT_SIGNED };
+enum { TINYI_QUANT_NODES, TINYI_QUANT_GROUPS, TINYI_QUANT_PUBLISHED };
+/* codes -> the form that a raw input wants */
 #ifndef TINYI_NO_QUANT
 TINYI_FN tiny_status tinyi_quant_turn(tiny_ctx *ctx, tgnn_quant *quant);
 #endif
+
 TINYI_C_END
 
 #if TINYI_SLICE(7)
@@ -34738,8 +35232,7 @@ TINY_API tiny_status tgnn_array_write(tiny_ctx *ctx, const char *path, const tin
     if (!path) return tinyi_fail(ctx, TINY_E_ARGUMENT, "npy: a file to write needs a path");
     memset(bytes, ' ', n_head);
     memcpy(bytes, "\x93NUMPY\1\0", 8);
-    bytes[8] = (unsigned char)((n_head - 10) & 255);
-    bytes[9] = (unsigned char)((n_head - 10) >> 8);
+    tinyi_put_le16(bytes + 8, (unsigned)(n_head - 10));
     memcpy(bytes + 10, head, (size_t)n);
     bytes[n_head - 1] = '\n';
     st = tinyi_out_open(ctx, path, &out);
@@ -34821,9 +35314,10 @@ TINYI_FN tiny_status tinyi_read_pairs_shape(tiny_ctx *ctx, const char *name, con
 TINYI_FN int tinyi_read_node(const tiny_tensor *t, tiny_idx i, int32_t *v);
 TINYI_FN tiny_status tinyi_read_pairs_fail(tiny_ctx *ctx, const char *name, tiny_idx i);       /* edge i names no node */
 
-/* .tgraph: where the parts begin, and the size of the file; 0: it does not fit this machine. Its first 64 bytes. */
+/* .tgraph: where the parts begin in the body of the box, and its size; 0: it does not fit this machine. Its first 64 bytes. */
 #define TINYI_TGRAPH_WEIGHTS 1u
 #define TINYI_TGRAPH_NUMBERS 2u
+TINYI_UNUSED static const tinyi_box_kind tinyi_tgraph_box = { "graph", ".tgraph file", 2, "tgraph\r\n", 1, 0, 0, 64 };
 TINYI_FN int tinyi_tgraph_plan(uint64_t n, uint64_t m, uint32_t flags, size_t part[4], size_t *total);
 TINYI_FN void tinyi_tgraph_head(unsigned char head[64], uint32_t flags, uint64_t n_dst, uint64_t n_src, uint64_t m, uint64_t total);
 
@@ -34834,13 +35328,13 @@ TINYI_C_END
 /* src/gnn/graph/read.c - the readers of graphs
  *
  * Formats  Matrix Market: R. Boisvert, R. Pozo, K. Remington, "The Matrix Market Exchange Formats", NISTIR 5935, 1996.
- *          .tgraph, all numbers little-endian:
- *              0   "tgraph\r\n"                     8 bytes
- *              8   u32 version (1), u32 flags       1 weights, 2 numbers of edges
+ *          .tgraph, a box "graph 2" (core/box/box_inside.h); its body, all numbers little-endian:
+ *              0   12 zeros, u32 flags              1 weights, 2 numbers of edges
  *              16  u64 destinations n, u64 sources, u64 edges m
- *              40  u64 bytes of the file, 16 zeros
+ *              40  u64 bytes of the body, 16 zeros
  *              64  i64 offset[n + 1], i32 source[m], f32 weight[m], i64 number[m]; each begins at a multiple of 64, zeros between;
  *                  the sources of a destination ascend
+ *              older: the same without a box, and "tgraph\r\n", u32 1 in place of the 12 zeros
  * Checks   Every count is compared with the bytes that are there before anything is taken; what is read goes through the checks of
  *          tgnn_graph_make, a mapped file through tiny_sparse_check. A mapped file that changes between calls cannot lead one
  *          outside its arrays: they look at the numbers that they use. One that changes within a call: docs/limits.md.
@@ -35095,7 +35589,7 @@ static tiny_status tinyi_scipy_read(tiny_ctx *ctx, const char *name, const unsig
 
 /* ---- ours */
 
-static size_t tinyi_tgraph_up(size_t n) { return (n + 63) / 64 * 64; }
+static size_t tinyi_tgraph_up(size_t n) { return TINYI_BOX_UP(n, 64); }
 
 int tinyi_tgraph_plan(uint64_t n, uint64_t m, uint32_t flags, size_t part[4], size_t *total)
 {
@@ -35113,9 +35607,7 @@ void tinyi_tgraph_head(unsigned char head[64], uint32_t flags, uint64_t n_dst, u
     tinyi_writer w;
     memset(head, 0, 64);
     w.at = head;
-    w.n = 0;
-    tinyi_wr_bytes(&w, "tgraph\r\n", 8);
-    tinyi_wr(&w, 1, 4);
+    w.n = 12;
     tinyi_wr(&w, flags, 4);
     tinyi_wr(&w, n_dst, 8);
     tinyi_wr(&w, n_src, 8);
@@ -35148,19 +35640,20 @@ tiny_status tinyi_read_far(tiny_ctx *ctx, const char *name, int32_t most, uint64
 /* keep: the file that the bytes are of, when the graph may use them in place */
 static tiny_status tinyi_tgraph_read(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, const tgnn_graph_desc *desc, tiny_file *keep, tgnn_graph **out)
 {
-    tinyi_cursor c = tinyi_cursor_make(bytes, n_bytes);
+    tinyi_cursor c;
     const unsigned char *skip;
-    uint32_t version, flags;
-    uint64_t n_dst, n_src, m, size, p;
+    uint32_t flags = 0;
+    uint64_t n_dst = 0, n_src = 0, m = 0, size = 0, p;
     size_t part[4], total;
     tiny_sparse a;
     char says[TINYI_MESSAGE_BYTES];
-    tiny_status st;
-    if (!tinyi_rd_bytes(&c, 8, &skip) || !tinyi_rd_u32(&c, &version) || !tinyi_rd_u32(&c, &flags) || !tinyi_rd_u64(&c, &n_dst) || !tinyi_rd_u64(&c, &n_src) ||
-        !tinyi_rd_u64(&c, &m) || !tinyi_rd_u64(&c, &size) || !tinyi_rd_bytes(&c, 16, &skip))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: a .tgraph file ends in its head", name);
-    if (version != 1 || flags & ~(TINYI_TGRAPH_WEIGHTS | TINYI_TGRAPH_NUMBERS))
-        return tinyi_fail(ctx, TINY_E_VERSION, "%s: version %lu with flags 0x%lx of the .tgraph format, this is version 1", name, (unsigned long)version, (unsigned long)flags);
+    int old;
+    tiny_status st = tinyi_box_body(ctx, name, &tinyi_tgraph_box, bytes, n_bytes, 0, &c, &old);
+    if (st) return st;
+    bytes = c.at;
+    n_bytes = c.left;
+    (void)(tinyi_rd_bytes(&c, 12, &skip) && tinyi_rd_u32(&c, &flags) && tinyi_rd_u64(&c, &n_dst) && tinyi_rd_u64(&c, &n_src) && tinyi_rd_u64(&c, &m) && tinyi_rd_u64(&c, &size));
+    if (flags & ~(TINYI_TGRAPH_WEIGHTS | TINYI_TGRAPH_NUMBERS)) return tinyi_fail(ctx, TINY_E_VERSION, "%s: flags 0x%lx of the .tgraph format; up to 0x3 are known", name, (unsigned long)flags);
     if (n_src > 0x7fffffffu || !tinyi_tgraph_plan(n_dst, m, flags, part, &total))
         return tinyi_fail(ctx, TINY_E_OVERFLOW, "%s: %llu destinations, %llu sources, %llu edges", name, (unsigned long long)n_dst, (unsigned long long)n_src, (unsigned long long)m);
     if (size != total || n_bytes != total)
@@ -35285,7 +35778,7 @@ static tiny_status tinyi_graph_again(tiny_ctx *ctx, const char *name, tgnn_graph
 tinyi_form tinyi_read_form(const unsigned char *bytes, size_t n)
 {
     tinyi_word first;
-    if (n >= 8 && !memcmp(bytes, "tgraph\r\n", 8)) return TINYI_FORM_TGRAPH;
+    if (tinyi_box_is(bytes, n) || (n >= 8 && !memcmp(bytes, tinyi_tgraph_box.magic, 8))) return TINYI_FORM_TGRAPH;
     if (n >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b) return TINYI_FORM_GZIP;
     if (n >= 6 && !memcmp(bytes, "\x93NUMPY", 6)) return TINYI_FORM_NPY;
     if (n >= 6 && !memcmp(bytes, "PK\3\4", 4)) return TINYI_FORM_ZIP;
@@ -35385,7 +35878,7 @@ TINY_API tiny_status tgnn_graph_read(tiny_ctx *ctx, const char *path, const tgnn
 
 TINY_API tiny_status tgnn_graph_write(tiny_ctx *ctx, const char *path, const tgnn_graph *g)
 {
-    unsigned char *bytes;
+    unsigned char *box, *bytes;
     const tiny_sparse *a;
     tinyi_writer w;
     size_t part[4], total;
@@ -35398,8 +35891,9 @@ TINY_API tiny_status tgnn_graph_write(tiny_ctx *ctx, const char *path, const tgn
     a = &g->in;
     flags = (a->value ? TINYI_TGRAPH_WEIGHTS : 0) | (a->source ? TINYI_TGRAPH_NUMBERS : 0);
     if (!tinyi_tgraph_plan((uint64_t)a->n_rows, (uint64_t)a->n, flags, part, &total)) return tinyi_fail(ctx, TINY_E_OVERFLOW, "graph: %lld edges are too many for a file", (long long)a->n);
-    bytes = (unsigned char *)tiny_alloc(ctx, total);
-    if (!bytes) return tiny_ctx_status(ctx);
+    box = (unsigned char *)tiny_alloc(ctx, TINYI_BOX_BYTES(total));
+    if (!box) return tiny_ctx_status(ctx);
+    bytes = box + TINYI_BOX_FRONT;
     memset(bytes, 0, total);
     tinyi_tgraph_head(bytes, flags, (uint64_t)a->n_rows, (uint64_t)a->n_cols, (uint64_t)a->n, (uint64_t)total);
     w.n = 0;
@@ -35408,8 +35902,9 @@ TINY_API tiny_status tgnn_graph_write(tiny_ctx *ctx, const char *path, const tgn
     for (w.at = bytes + part[1], w.n = 0, p = 0; p < a->n; p++) tinyi_wr(&w, (uint32_t)a->col[p], 4);
     for (w.at = bytes + part[2], w.n = 0, p = 0; a->value && p < a->n; p++) tinyi_wr(&w, tinyi_f32_bits(a->value[p]), 4);
     for (w.at = bytes + part[3], w.n = 0, p = 0; a->source && p < a->n; p++) tinyi_wr(&w, (uint64_t)a->source[p], 8);
-    st = tiny_file_write(ctx, path, bytes, total);
-    tiny_free(ctx, bytes);
+    tinyi_box_seal(&tinyi_tgraph_box, box, total);
+    st = tiny_file_write(ctx, path, box, TINYI_BOX_BYTES(total));
+    tiny_free(ctx, box);
     return st;
 }
 
@@ -36190,7 +36685,7 @@ static tiny_status tinyi_bulk_last(tinyi_bulk *c, tinyi_bulk_rows *w, int only)
     return st ? st : tinyi_bulk_close(c, w, (int64_t)c->info.n_dst);
 }
 
-/* what is left in the parts, and zeros up to the next one */
+/* what is left in the parts, and zeros up to the next one; part and total as in the file */
 static tiny_status tinyi_bulk_ends(tinyi_bulk *c, tinyi_bulk_rows *w, const size_t part[4], size_t total)
 {
     static const unsigned char zero[64] = { 0 };
@@ -36206,13 +36701,33 @@ static tiny_status tinyi_bulk_ends(tinyi_bulk *c, tinyi_bulk_rows *w, const size
     return st;
 }
 
+/* the end of the box, for which the file is read once more: its parts were not written one after the other */
+static tiny_status tinyi_bulk_seal(tinyi_bulk *c, uint64_t total)
+{
+    unsigned char end[TINYI_BOX_END];
+    tinyi_hash hash;
+    tinyi_in in;
+    size_t n = c->n_room;
+    tiny_status st = tinyi_out_look(c->ctx, &c->out, &in);
+    tinyi_hash_start(&hash);
+    while (!st && n == c->n_room) {
+        st = tinyi_in_read(c->ctx, &in, c->room, c->n_room, &n);
+        if (!st) tinyi_hash_add(&hash, c->room, n);
+    }
+    tinyi_in_close(&in);
+    if (!st && hash.n_bytes != total) st = tinyi_bulk_changed(c);
+    if (!st) st = tinyi_out_seek(c->ctx, &c->out, total);
+    tinyi_box_end(2, total + TINYI_BOX_END, &hash, end);
+    return st ? st : tinyi_out_add(c->ctx, &c->out, end, sizeof end);
+}
+
 /* the number of edges is known before the last merge only where each edge stays one */
 static int tinyi_bulk_twice(const tinyi_bulk *c) { return c->d.duplicates != TINY_DUPLICATES_KEEP || c->d.add_loops; }
 
 static tiny_status tinyi_bulk_write(tinyi_bulk *c, const char *out)
 {
     tinyi_bulk_rows w;
-    unsigned char head[64];
+    unsigned char front[TINYI_BOX_FRONT], head[64];
     size_t part[4], total;
     uint32_t flags;
     int k;
@@ -36229,10 +36744,14 @@ static tiny_status tinyi_bulk_write(tinyi_bulk *c, const char *out)
     if (!st) st = tinyi_out_open(c->ctx, out, &c->out);
     if (st) return st;
     tinyi_tgraph_head(head, flags, (uint64_t)c->info.n_dst, (uint64_t)c->info.n_src, (uint64_t)w.m, (uint64_t)total);
-    st = tinyi_out_add(c->ctx, &c->out, head, sizeof head);
-    for (k = 0; k < 4; k++) w.part[k].place = part[k];
+    tinyi_box_front(&tinyi_tgraph_box, total, front);
+    st = tinyi_out_add(c->ctx, &c->out, front, sizeof front);
+    if (!st) st = tinyi_out_add(c->ctx, &c->out, head, sizeof head);
+    for (k = 0; k < 4; k++) w.part[k].place = part[k] += TINYI_BOX_FRONT;
+    total += TINYI_BOX_FRONT;
     if (!st) st = tinyi_bulk_last(c, &w, 0);
     if (!st) st = tinyi_bulk_ends(c, &w, part, total);
+    if (!st) st = tinyi_bulk_seal(c, total);
     if (!st) st = tinyi_bulk_heard(c, 1.0);
     if (!st) return tinyi_out_finish(c->ctx, &c->out);
     tinyi_out_abandon(c->ctx, &c->out);
@@ -38005,12 +38524,11 @@ static void tinyi_a2q_cases(tiny_case *c)
 }
 
 static const short tinyi_a2q_kernels[] = { -1 };
-static const tiny_op_row tinyi_row_a2q_back = {
-    "a2q_back", TGNN_OP_A2Q_BACK, 5, 2, 3, sizeof(tgnn_a2q_params), TINY_OP_LOOSE,
-    tinyi_a2q_shape, tinyi_a2q_back_ref, tinyi_a2q_back_fast, tinyi_a2q_back_work, tinyi_a2q_cost, tinyi_a2q_cases,
-    { TINY_BOUND_EXACT, 0.0, 0.0 }, NULL, NULL, NULL, tinyi_a2q_kernels,
-    "the gradient of a2q: straight through for x, local or of the task for steps and bits"
-};
+static const tiny_op_row tinyi_row_a2q_back = TINYI_ROW_OF("a2q_back", TGNN_OP_A2Q_BACK, TAKES(5, 2), GIVES(3),
+    PARAMS(tgnn_a2q_params), FLAGS(TINY_OP_LOOSE),
+    SHAPE(tinyi_a2q_shape), REFERENCE(tinyi_a2q_back_ref), FAST(tinyi_a2q_back_fast, tinyi_a2q_back_work), COST(tinyi_a2q_cost), CASES(tinyi_a2q_cases),
+    BOUND(TINY_BOUND_EXACT, 0.0, 0.0), TERMS(NULL), GRADIENT(NULL), KERNELS(tinyi_a2q_kernels),
+    SAYS("the gradient of a2q: straight through for x, local or of the task for steps and bits"));
 
 static tiny_status tinyi_a2q_grad(tiny_grad *g, const tiny_op *op)
 {
@@ -38034,12 +38552,11 @@ static tiny_status tinyi_a2q_grad(tiny_grad *g, const tiny_op *op)
     return st;
 }
 
-static const tiny_op_row tinyi_row_a2q = {
-    "a2q", TGNN_OP_A2Q, 4, 2, 1, sizeof(tgnn_a2q_params), TINY_OP_LOOSE,
-    tinyi_a2q_shape, tinyi_a2q_ref, tinyi_a2q_fast, NULL, tinyi_a2q_cost, tinyi_a2q_cases,
-    { TINY_BOUND_EXACT, 0.0, 0.0 }, NULL, TINYI_GRAD(tinyi_a2q_grad), NULL, tinyi_a2q_kernels,
-    "xq = a sign(x) floor(min(|x| / a, 2^(b - 1) - 1) + 1/2), a and b of each row, column or group"
-};
+static const tiny_op_row tinyi_row_a2q = TINYI_ROW_OF("a2q", TGNN_OP_A2Q, TAKES(4, 2), GIVES(1),
+    PARAMS(tgnn_a2q_params), FLAGS(TINY_OP_LOOSE),
+    SHAPE(tinyi_a2q_shape), REFERENCE(tinyi_a2q_ref), FAST(tinyi_a2q_fast, NULL), COST(tinyi_a2q_cost), CASES(tinyi_a2q_cases),
+    BOUND(TINY_BOUND_EXACT, 0.0, 0.0), TERMS(NULL), GRADIENT(tinyi_a2q_grad), KERNELS(tinyi_a2q_kernels),
+    SAYS("xq = a sign(x) floor(min(|x| / a, 2^(b - 1) - 1) + 1/2), a and b of each row, column or group"));
 TINY_API const tiny_op_row *tgnn_a2q_row(void) { return &tinyi_row_a2q; }
 TINY_API const tiny_op_row *tgnn_a2q_back_row(void) { return &tinyi_row_a2q_back; }
 
@@ -45889,6 +46406,13 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_elem_relu)(v_f32 x) { return v_max(v_zero
 TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_elem_relu2)(v_f32 x) { const v_f32 r = v_max(v_zero(), x); return v_mul(r, r); }
 
 #if !V_EXTRA && !V_AMX                      /* those passes take the functions above only */
+/* n <= V_LANES values: a masked store of all of them would be slow on avx2 */
+TINYI_FORCE_INLINE void TINY_FN(tinyi_elem_put)(float *y, v_f32 v, size_t n)
+{
+    if (n == V_LANES) v_store(y, v);
+    else v_store_n(y, v, n);
+}
+
 /* ---- kernels
  * Two vectors in flight, one at p and one at p + gap, or four, with two more at p + pair. A run is one block with a gap of one vector. A long one, for results
  * that no cache would keep, is cut into four stretches side by side, and stored past the caches: four streams that go on for
@@ -45956,110 +46480,108 @@ TINYI_FORCE_INLINE TINY_FN(tinyi_elem_block) TINY_FN(tinyi_elem_cut)(const float
     return b;
 }
 
-/* f of the two vectors at p + at and p + at + b.gap */
+/* f of the two vectors at p + at and p + at + gap */
 #define TINYI_ELEM_BLOCK(f, p, q, AGAIN)                                                \
-    for (i = 0; i < b.width; i += b.step) {                                             \
-        for (at = i; at < b.end; at += b.pair) {                                        \
+    for (i = 0; i < width; i += step) {                                             \
+        for (at = i; at < end; at += pair) {                                        \
             v_f32 c, d;                                                                 \
-            TINYI_ELEM_AHEAD(p + at, b.ahead);                                          \
-            TINYI_ELEM_AHEAD(p + at + b.gap, b.ahead);                                  \
+            TINYI_ELEM_AHEAD(p + at, ahead);                                          \
+            TINYI_ELEM_AHEAD(p + at + gap, ahead);                                  \
             c = f(v_load(p + at));                                                      \
-            d = f(v_load(p + at + b.gap));                                              \
+            d = f(v_load(p + at + gap));                                              \
             AGAIN                                                                       \
-            if (b.past == 1) {                                                          \
+            if (past == 1) {                                                          \
                 TINYI_ELEM_PAST(q + at, c);                                             \
-                TINYI_ELEM_PAST(q + at + b.gap, d);                                     \
+                TINYI_ELEM_PAST(q + at + gap, d);                                     \
             } else {                                                                    \
-                TINYI_ELEM_AHEAD(q + at, b.ahead);                                      \
-                TINYI_ELEM_AHEAD(q + at + b.gap, b.ahead);                              \
+                TINYI_ELEM_AHEAD(q + at, ahead);                                      \
+                TINYI_ELEM_AHEAD(q + at + gap, ahead);                              \
                 v_store(q + at, c);                                                     \
-                v_store(q + at + b.gap, d);                                             \
+                v_store(q + at + gap, d);                                             \
             }                                                                           \
         }                                                                               \
     }
 
 /* f of |x| at four places, and the signs */
-#define TINYI_ELEM_PLACE(j) (at + ((j) & 1 ? b.gap : 0) + ((j) & 2 ? b.pair : 0))
+#define TINYI_ELEM_PLACE(j) (at + ((j) & 1 ? gap : 0) + ((j) & 2 ? pair : 0))
 #define TINYI_ELEM_LINE(j) (!((j) & 1) || V_LANES == 16)   /* the first place in its line: two share one where vectors are shorter */
 #define TINYI_ELEM_ODD(f, p, q)                                                         \
-    for (i = 0; i < b.width; i += b.step) {                                             \
-        for (at = i; at < b.end; at += 2 * b.pair) {                                    \
+    for (i = 0; i < width; i += step) {                                             \
+        for (at = i; at < end; at += 2 * pair) {                                    \
             v_f32 a[4];                                                                 \
             TINYI_UNROLL for (j = 0; j < 4; j++) {                                      \
-                if (TINYI_ELEM_LINE(j)) TINYI_ELEM_AHEAD(p + TINYI_ELEM_PLACE(j), b.ahead); \
+                if (TINYI_ELEM_LINE(j)) TINYI_ELEM_AHEAD(p + TINYI_ELEM_PLACE(j), ahead); \
                 a[j] = v_abs(v_load(p + TINYI_ELEM_PLACE(j)));                          \
             }                                                                           \
             TINY_FN(f)(a, 4);                                                           \
             TINYI_UNROLL for (j = 0; j < 4; j++) {                                      \
                 const v_f32 c = TINY_FN(tinyi_elem_sign_of)(v_load(p + TINYI_ELEM_PLACE(j)), a[j]); \
-                if (b.past == 1) {                                                      \
+                if (past == 1) {                                                      \
                     TINYI_ELEM_PAST(q + TINYI_ELEM_PLACE(j), c);                        \
                 } else {                                                                \
-                    if (TINYI_ELEM_LINE(j)) TINYI_ELEM_AHEAD(q + TINYI_ELEM_PLACE(j), b.ahead); \
+                    if (TINYI_ELEM_LINE(j)) TINYI_ELEM_AHEAD(q + TINYI_ELEM_PLACE(j), ahead); \
                     v_store(q + TINYI_ELEM_PLACE(j), c);                                \
                 }                                                                       \
             }                                                                           \
         }                                                                               \
     }
 
-#define TINYI_ELEM_KERNEL_OF(name, STEP, BLOCK)                                         \
+/* the blocks of y = f(x), or with a gate f(x) gate; which f, says body */
+typedef void (*TINY_FN(tinyi_elem_body))(float *q, const float *p, const float *r, const TINY_FN(tinyi_elem_block) *of);
+static TINYI_NOINLINE void TINY_FN(tinyi_elem_run)(TINY_FN(tinyi_elem_body) body, float *y, const float *x, const float *gate, size_t n, size_t step)
+{
+    const int past = n >= TINYI_ELEM_LONG && y != x && y != gate;
+    float rest[2 * TINYI_ELEM_STEP], rest_gate[2 * TINYI_ELEM_STEP];
+    while (n) {
+        const TINY_FN(tinyi_elem_block) b = TINY_FN(tinyi_elem_cut)(y, n, past, step);
+        if (b.past < 0) {
+            size_t j;                       /* by vectors: what was stored in pieces is slow to load as a whole */
+            memset(rest, 0, sizeof rest);
+            memset(rest_gate, 0, sizeof rest_gate);
+            for (j = 0; j < b.n; j += V_LANES) {
+                v_store(rest + j, v_load_n(x + j, TINYI_MIN(b.n - j, V_LANES)));
+                if (gate) v_store(rest_gate + j, v_load_n(gate + j, TINYI_MIN(b.n - j, V_LANES)));
+            }
+            body(rest, rest, gate ? rest_gate : NULL, &b);
+            memcpy(y, rest, b.n * sizeof *y);
+        } else body(y, x, gate, &b);
+        n -= b.n;
+        x += b.n;
+        y += b.n;
+        if (gate) gate += b.n;
+    }
+    if (past) TINYI_ELEM_PAST_END();
+}
+
+#define TINYI_ELEM_BODY(name, BLOCK)                                                    \
+    static void TINY_FN(tinyi_elem_body_##name)(float *q, const float *p, const float *r, const TINY_FN(tinyi_elem_block) *of) \
+    {                                                                                   \
+        const size_t width = of->width, end = of->end, step = of->step, gap = of->gap, pair = of->pair, ahead = of->ahead; \
+        const int past = of->past;                                                      \
+        size_t i, at;                                                                   \
+        (void)r;                                                                        \
+        BLOCK                                                                           \
+    }
+#define TINYI_ELEM_OF(name, STEP)                                                       \
     static void TINY_FN(tinyi_##name##_f32)(float *y, const float *x, size_t n)         \
     {                                                                                   \
-        const int past = n >= TINYI_ELEM_LONG && y != x;                                \
-        float rest[STEP];                                                               \
-        while (n) {                                                                     \
-            const TINY_FN(tinyi_elem_block) b = TINY_FN(tinyi_elem_cut)(y, n, past, STEP); \
-            const float *p = x;                                                         \
-            float *q = y;                                                               \
-            size_t i, at;                                                               \
-            if (b.past < 0) {                                                           \
-                memset(rest, 0, sizeof rest);                                           \
-                memcpy(rest, x, b.n * sizeof *x);                                       \
-                p = q = rest;                                                           \
-            }                                                                           \
-            BLOCK                                                                       \
-            if (b.past < 0) memcpy(y, rest, b.n * sizeof *y);                           \
-            n -= b.n;                                                                   \
-            x += b.n;                                                                   \
-            y += b.n;                                                                   \
-        }                                                                               \
-        if (past) TINYI_ELEM_PAST_END();                                                \
+        TINY_FN(tinyi_elem_run)(TINY_FN(tinyi_elem_body_##name), y, x, NULL, n, STEP);  \
     }
-#define TINYI_ELEM_KERNEL(name, f) TINYI_ELEM_KERNEL_OF(name, TINYI_ELEM_STEP, TINYI_ELEM_BLOCK(f, p, q, ))
-#define TINYI_ELEM_KERNEL_ODD(name, f) TINYI_ELEM_KERNEL_OF(name, 2 * TINYI_ELEM_STEP, int j; TINYI_ELEM_ODD(f, p, q))
-
-/* y = f(u) v: the gated forms */
-#define TINYI_ELEM_GATE                                                                 \
-    TINYI_ELEM_AHEAD(r + at, b.ahead);                                                  \
-    TINYI_ELEM_AHEAD(r + at + b.gap, b.ahead);                                          \
-    c = v_mul(c, v_load(r + at));                                                       \
-    d = v_mul(d, v_load(r + at + b.gap));
-#define TINYI_ELEM_GATED(name, f)                                                       \
+#define TINYI_ELEM_GATED(name, body)                                                    \
     static void TINY_FN(tinyi_##name##_f32)(float *y, const float *u, const float *v, size_t n) \
     {                                                                                   \
-        const int past = n >= TINYI_ELEM_LONG && y != u && y != v;                      \
-        float rest[2 * TINYI_ELEM_STEP];                                                \
-        while (n) {                                                                     \
-            const TINY_FN(tinyi_elem_block) b = TINY_FN(tinyi_elem_cut)(y, n, past, TINYI_ELEM_STEP);    \
-            const float *p = u, *r = v;                                                 \
-            float *q = y;                                                               \
-            size_t i, at;                                                               \
-            if (b.past < 0) {                                                           \
-                memset(rest, 0, sizeof rest);                                           \
-                memcpy(rest, u, b.n * sizeof *u);                                       \
-                memcpy(rest + TINYI_ELEM_STEP, v, b.n * sizeof *v);                     \
-                p = q = rest;                                                           \
-                r = rest + TINYI_ELEM_STEP;                                             \
-            }                                                                           \
-            TINYI_ELEM_BLOCK(f, p, q, TINYI_ELEM_GATE)                                  \
-            if (b.past < 0) memcpy(y, rest, b.n * sizeof *y);                           \
-            n -= b.n;                                                                   \
-            u += b.n;                                                                   \
-            v += b.n;                                                                   \
-            y += b.n;                                                                   \
-        }                                                                               \
-        if (past) TINYI_ELEM_PAST_END();                                                \
+        TINY_FN(tinyi_elem_run)(TINY_FN(tinyi_elem_body_##body), y, u, v, n, TINYI_ELEM_STEP); \
     }
+#define TINYI_ELEM_GATE                                                                 \
+    TINYI_ELEM_AHEAD(r + at, ahead);                                                  \
+    TINYI_ELEM_AHEAD(r + at + gap, ahead);                                          \
+    c = v_mul(c, v_load(r + at));                                                       \
+    d = v_mul(d, v_load(r + at + gap));
+#define TINYI_ELEM_KERNEL(name, f) TINYI_ELEM_BODY(name, TINYI_ELEM_BLOCK(f, p, q, )) TINYI_ELEM_OF(name, TINYI_ELEM_STEP)
+#define TINYI_ELEM_KERNEL_ODD(name, f) TINYI_ELEM_BODY(name, int j; TINYI_ELEM_ODD(f, p, q)) TINYI_ELEM_OF(name, 2 * TINYI_ELEM_STEP)
+/* y = f(u) v: the gated form shares the body, where no target loses by the branch */
+#define TINYI_ELEM_KERNEL_GATED(name, gated, f)                                         \
+    TINYI_ELEM_BODY(name, TINYI_ELEM_BLOCK(f, p, q, if (r) { TINYI_ELEM_GATE })) TINYI_ELEM_OF(name, TINYI_ELEM_STEP) TINYI_ELEM_GATED(gated, name)
 
 TINYI_ELEM_KERNEL(exp, v_exp)
 TINYI_ELEM_KERNEL(log, v_log)
@@ -46074,13 +46596,13 @@ TINYI_ELEM_KERNEL(abs, v_abs)
 TINYI_ELEM_KERNEL(neg, v_neg)
 TINYI_ELEM_KERNEL(relu, TINY_FN(tinyi_elem_relu))
 TINYI_ELEM_KERNEL(relu2, TINY_FN(tinyi_elem_relu2))
-TINYI_ELEM_KERNEL(silu, v_silu)
-TINYI_ELEM_KERNEL(gelu, v_gelu)
+TINYI_ELEM_KERNEL_GATED(silu, swiglu, v_silu)
+TINYI_ELEM_KERNEL_GATED(gelu, geglu, v_gelu)
 TINYI_ELEM_KERNEL(gelu_tanh, v_gelu_tanh)
-TINYI_ELEM_GATED(swiglu, v_silu)
-TINYI_ELEM_GATED(geglu, v_gelu)
-TINYI_ELEM_GATED(geglu_tanh, v_gelu_tanh)
-TINYI_ELEM_GATED(reglu, TINY_FN(tinyi_elem_relu))
+TINYI_ELEM_BODY(geglu_tanh, TINYI_ELEM_BLOCK(v_gelu_tanh, p, q, TINYI_ELEM_GATE))
+TINYI_ELEM_GATED(geglu_tanh, geglu_tanh)
+TINYI_ELEM_BODY(reglu, TINYI_ELEM_BLOCK(TINY_FN(tinyi_elem_relu), p, q, TINYI_ELEM_GATE))
+TINYI_ELEM_GATED(reglu, reglu)
 
 #undef TINYI_ELEM_AHEAD
 #undef TINYI_ELEM_PAST
@@ -46088,7 +46610,9 @@ TINYI_ELEM_GATED(reglu, TINY_FN(tinyi_elem_relu))
 #undef TINYI_ELEM_STEP
 #undef TINYI_ELEM_BLOCK
 #undef TINYI_ELEM_KERNEL
-#undef TINYI_ELEM_KERNEL_OF
+#undef TINYI_ELEM_BODY
+#undef TINYI_ELEM_OF
+#undef TINYI_ELEM_KERNEL_GATED
 #undef TINYI_ELEM_KERNEL_ODD
 #undef TINYI_ELEM_ODD
 #undef TINYI_ELEM_PLACE
@@ -46135,35 +46659,28 @@ static void TINY_FN(tinyi_use_elem)(tinyi_kernels *k)
 #define TINYI_BIN_MIN(p, q) v_select(v_isnan(p), p, v_min(p, q))
 #define TINYI_BIN_MAX(p, q) v_select(v_isnan(p), p, v_max(p, q))
 
-/* P(at), Q(at): the operands at an element; PN, QN: the r last ones */
-#define TINYI_BIN_LOOP(F, P, Q, PN, QN)                                                 \
-    do {                                                                                \
+/* P(at), Q(at): the operands at an element; P_N, Q_N: the r that are left there */
+#define TINYI_BIN_LOOP(F, P, Q, P_N, Q_N)                                               \
+    {                                                                                   \
         for (; i + 2 * V_LANES <= n; i += 2 * V_LANES) {                                \
-            v_f32 p0 = P(i), q0 = Q(i), p1 = P(i + V_LANES), q1 = Q(i + V_LANES);       \
+            const v_f32 p0 = P(i), q0 = Q(i), p1 = P(i + V_LANES), q1 = Q(i + V_LANES); \
             v_store(y + i, F(p0, q0));                                                  \
             v_store(y + i + V_LANES, F(p1, q1));                                        \
         }                                                                               \
-        if (i + V_LANES <= n) {                                                         \
-            v_f32 p0 = P(i), q0 = Q(i);                                                 \
-            v_store(y + i, F(p0, q0));                                                  \
-            i += V_LANES;                                                               \
+        for (; i < n; i += V_LANES) {                                                   \
+            const size_t r = TINYI_MIN(n - i, V_LANES);                                 \
+            const v_f32 p = P_N, q = Q_N;                                               \
+            TINY_FN(tinyi_elem_put)(y + i, F(p, q), r);                                      \
         }                                                                               \
-        if (i < n) {                                                                    \
-            v_f32 p0 = PN, q0 = QN;                                                     \
-            v_store_n(y + i, F(p0, q0), n - i);                                         \
-        }                                                                               \
-    } while (0)
+    }
 #define TINYI_BIN_A(at) v_load(a + (at))
 #define TINYI_BIN_B(at) v_load(b + (at))
 #define TINYI_BIN_VA(at) va
 #define TINYI_BIN_VB(at) vb
 #define TINYI_BIN(F)                                                                                                \
-    do {                                                                                                            \
-        if (a_step && b_step) TINYI_BIN_LOOP(F, TINYI_BIN_A, TINYI_BIN_B, v_load_n(a + i, n - i), v_load_n(b + i, n - i));  \
-        else if (a_step) TINYI_BIN_LOOP(F, TINYI_BIN_A, TINYI_BIN_VB, v_load_n(a + i, n - i), vb);                  \
-        else if (b_step) TINYI_BIN_LOOP(F, TINYI_BIN_VA, TINYI_BIN_B, va, v_load_n(b + i, n - i));                  \
-        else TINYI_BIN_LOOP(F, TINYI_BIN_VA, TINYI_BIN_VB, va, vb);                                                 \
-    } while (0)
+    if (!b_step) TINYI_BIN_LOOP(F, TINYI_BIN_A, TINYI_BIN_VB, v_load_n(a + i, r), vb)                               \
+    else if (!a_step) TINYI_BIN_LOOP(F, TINYI_BIN_VA, TINYI_BIN_B, va, v_load_n(b + i, r))                          \
+    else TINYI_BIN_LOOP(F, TINYI_BIN_A, TINYI_BIN_B, v_load_n(a + i, r), v_load_n(b + i, r))
 
 static void TINY_FN(tinyi_binary_f32)(int f, float *y, const float *a, const float *b, size_t n, tiny_idx a_step, tiny_idx b_step)
 {
@@ -46172,13 +46689,19 @@ static void TINY_FN(tinyi_binary_f32)(int f, float *y, const float *a, const flo
     if (!n) return;
     va = v_set(*a);
     vb = v_set(*b);
+    if (!a_step && !b_step) {               /* all are the first one */
+        TINY_FN(tinyi_binary_f32)(f, y, a, b, 1, 1, 1);
+        va = v_set(*y);
+        for (; i < n; i += V_LANES) v_store_n(y + i, va, TINYI_MIN(n - i, V_LANES));
+        return;
+    }
     switch (f) {
-    case TINYI_BINARY_ADD: TINYI_BIN(TINYI_BIN_ADD); break;
-    case TINYI_BINARY_SUB: TINYI_BIN(TINYI_BIN_SUB); break;
-    case TINYI_BINARY_MUL: TINYI_BIN(TINYI_BIN_MUL); break;
-    case TINYI_BINARY_DIV: TINYI_BIN(TINYI_BIN_DIV); break;
-    case TINYI_BINARY_MIN: TINYI_BIN(TINYI_BIN_MIN); break;
-    default: TINYI_BIN(TINYI_BIN_MAX); break;
+    case TINYI_BINARY_ADD: TINYI_BIN(TINYI_BIN_ADD) break;
+    case TINYI_BINARY_SUB: TINYI_BIN(TINYI_BIN_SUB) break;
+    case TINYI_BINARY_MUL: TINYI_BIN(TINYI_BIN_MUL) break;
+    case TINYI_BINARY_DIV: TINYI_BIN(TINYI_BIN_DIV) break;
+    case TINYI_BINARY_MIN: TINYI_BIN(TINYI_BIN_MIN) break;
+    default: TINYI_BIN(TINYI_BIN_MAX) break;
     }
 }
 
@@ -46486,6 +47009,7 @@ static void TINY_FN(tinyi_use_reduce)(tinyi_kernels *k)
 #else
 #define TINYI_SM_FETCH4(p) TINYI_SM_FETCH(p)
 #endif
+#define TINYI_SM_PAST (V_AVX2 || V_AVX512)
 #if V_AVX512
 #define TINYI_SM_STREAM(p, v) _mm512_stream_ps(p, v)
 #define TINYI_SM_STREAM_END() _mm_sfence()
@@ -46496,7 +47020,6 @@ static void TINY_FN(tinyi_use_reduce)(tinyi_kernels *k)
 #define TINYI_SM_STREAM(p, v) v_store(p, v)
 #define TINYI_SM_STREAM_END() ((void)0)
 #endif
-#define TINYI_SM_SKIP(p, v) ((void)0)
 
 /* ---- e^x = p 2^n, the polynomial of entry 1 of the specification
  * v_exp and v_extexp take four instructions more for half an ulp, for infinite arguments and for results that a row of
@@ -46578,11 +47101,23 @@ static float TINY_FN(tinyi_softmax_top_f32)(const float *x, size_t n, float scal
     return scale * v_hmax(a);
 }
 
-/* scale * x, rounded as the reference does; most rows have scale 1 and a loop of their own */
-#define TINYI_SM_P1(v) (v)
-#define TINYI_SM_PS(v) v_mul(v, vs)
-/* exp(scale x - top) of the vector at x + at, and of the last r values */
-#define TINYI_SM_E(S, at) TINY_FN(tinyi_sm_exp)(v_sub(S(v_load(x + (at))), vt))
+/* scale * x of four vectors, rounded as the reference does; most rows have scale 1, for which a multiplication would take a tenth of the time */
+#define TINYI_SM_FOUR(p, at)                                                            \
+    v_f32 p##0 = v_load(x + (at)), p##1 = v_load(x + (at) + V_LANES), p##2 = v_load(x + (at) + 2 * V_LANES), p##3 = v_load(x + (at) + 3 * V_LANES); \
+    if (scale != 1.0f) {                                                                \
+        p##0 = v_mul(p##0, vs);                                                         \
+        p##1 = v_mul(p##1, vs);                                                         \
+        p##2 = v_mul(p##2, vs);                                                         \
+        p##3 = v_mul(p##3, vs);                                                         \
+    }
+#define TINYI_SM_PUT(PUT)                                                               \
+    {                                                                                   \
+        PUT(y + i, p0);                                                                 \
+        PUT(y + i + V_LANES, p1);                                                       \
+        PUT(y + i + 2 * V_LANES, p2);                                                   \
+        PUT(y + i + 3 * V_LANES, p3);                                                   \
+    }
+/* exp(scale x - top) of the last r values */
 #define TINYI_SM_E_LAST(r) TINY_FN(tinyi_sm_exp)(v_sub(v_mul(v_load_n(x + i, r), vs), vt))
 
 static float TINY_FN(tinyi_softmax_sum_f32)(float *y, const float *x, size_t n, float scale, float top)
@@ -46590,35 +47125,23 @@ static float TINY_FN(tinyi_softmax_sum_f32)(float *y, const float *x, size_t n, 
     const v_f32 vs = v_set(scale), vt = v_set(top);
     v_f32 a = v_zero(), b = a, c = a, d = a;
     size_t i = 0;
-#define TINYI_SM_SUM(S, PUT)                                                        \
-    for (; i + 4 * V_LANES <= n; i += 4 * V_LANES) {                                \
-        v_f32 p = TINYI_SM_E(S, i), q = TINYI_SM_E(S, i + V_LANES);                       \
-        v_f32 r = TINYI_SM_E(S, i + 2 * V_LANES), s = TINYI_SM_E(S, i + 3 * V_LANES);     \
-        TINYI_SM_FETCH4(x + i);                                                     \
-        PUT(y + i, p);                                                              \
-        PUT(y + i + V_LANES, q);                                                    \
-        PUT(y + i + 2 * V_LANES, r);                                                \
-        PUT(y + i + 3 * V_LANES, s);                                                \
-        a = v_add(a, p);                                                            \
-        b = v_add(b, q);                                                            \
-        c = v_add(c, r);                                                            \
-        d = v_add(d, s);                                                            \
+    for (; i + 4 * V_LANES <= n; i += 4 * V_LANES) {
+        TINYI_SM_FOUR(p, i)
+        TINYI_SM_FETCH4(x + i);
+        p0 = TINY_FN(tinyi_sm_exp)(v_sub(p0, vt));
+        p1 = TINY_FN(tinyi_sm_exp)(v_sub(p1, vt));
+        p2 = TINY_FN(tinyi_sm_exp)(v_sub(p2, vt));
+        p3 = TINY_FN(tinyi_sm_exp)(v_sub(p3, vt));
+        if (y) TINYI_SM_PUT(v_store)
+        a = v_add(a, p0);
+        b = v_add(b, p1);
+        c = v_add(c, p2);
+        d = v_add(d, p3);
     }
-    if (scale == 1.0f) {
-        if (y) TINYI_SM_SUM(TINYI_SM_P1, v_store)
-        else TINYI_SM_SUM(TINYI_SM_P1, TINYI_SM_SKIP)
-    } else {
-        if (y) TINYI_SM_SUM(TINYI_SM_PS, v_store)
-        else TINYI_SM_SUM(TINYI_SM_PS, TINYI_SM_SKIP)
-    }
-    for (; i + V_LANES <= n; i += V_LANES) {
-        v_f32 p = TINYI_SM_E(TINYI_SM_PS, i);
-        if (y) v_store(y + i, p);
-        a = v_add(a, p);
-    }
-    if (i < n) {
-        v_f32 p = v_select(v_first(n - i), TINYI_SM_E_LAST(n - i), v_zero());
-        if (y) v_store_n(y + i, p, n - i);
+    for (; i < n; i += V_LANES) {
+        const size_t r = TINYI_MIN(n - i, (size_t)V_LANES);
+        const v_f32 p = v_select(v_first(r), TINYI_SM_E_LAST(r), v_zero());
+        if (y) TINY_FN(tinyi_elem_put)(y + i, p, r);
         a = v_add(a, p);
     }
     return v_sum(v_add(v_add(a, b), v_add(c, d)));
@@ -46628,26 +47151,21 @@ static void TINY_FN(tinyi_softmax_exp_f32)(float *y, const float *x, size_t n, f
 {
     const v_f32 vs = v_set(scale), vt = v_set(top), vl = v_set(lambda);
     size_t i = 0;
-#define TINYI_SM_EXP(S, PUT)                                                        \
-    for (; i + 4 * V_LANES <= n; i += 4 * V_LANES) {                                \
-        v_f32 p = TINYI_SM_E(S, i), q = TINYI_SM_E(S, i + V_LANES);                       \
-        v_f32 r = TINYI_SM_E(S, i + 2 * V_LANES), s = TINYI_SM_E(S, i + 3 * V_LANES);     \
-        TINYI_SM_FETCH4(x + i);                                                     \
-        PUT(y + i, v_mul(p, vl));                                                   \
-        PUT(y + i + V_LANES, v_mul(q, vl));                                         \
-        PUT(y + i + 2 * V_LANES, v_mul(r, vl));                                     \
-        PUT(y + i + 3 * V_LANES, v_mul(s, vl));                                     \
+    for (; i + 4 * V_LANES <= n; i += 4 * V_LANES) {
+        TINYI_SM_FOUR(p, i)
+        TINYI_SM_FETCH4(x + i);
+        p0 = v_mul(TINY_FN(tinyi_sm_exp)(v_sub(p0, vt)), vl);
+        p1 = v_mul(TINY_FN(tinyi_sm_exp)(v_sub(p1, vt)), vl);
+        p2 = v_mul(TINY_FN(tinyi_sm_exp)(v_sub(p2, vt)), vl);
+        p3 = v_mul(TINY_FN(tinyi_sm_exp)(v_sub(p3, vt)), vl);
+        if (TINYI_SM_PAST && stream) TINYI_SM_PUT(TINYI_SM_STREAM)
+        else TINYI_SM_PUT(v_store)
     }
-    if (stream) {
-        if (scale == 1.0f) TINYI_SM_EXP(TINYI_SM_P1, TINYI_SM_STREAM)
-        else TINYI_SM_EXP(TINYI_SM_PS, TINYI_SM_STREAM)
-        TINYI_SM_STREAM_END();
-    } else {
-        if (scale == 1.0f) TINYI_SM_EXP(TINYI_SM_P1, v_store)
-        else TINYI_SM_EXP(TINYI_SM_PS, v_store)
+    if (stream) TINYI_SM_STREAM_END();
+    for (; i < n; i += V_LANES) {
+        const size_t r = TINYI_MIN(n - i, (size_t)V_LANES);
+        TINY_FN(tinyi_elem_put)(y + i, v_mul(TINYI_SM_E_LAST(r), vl), r);
     }
-    for (; i + V_LANES <= n; i += V_LANES) v_store(y + i, v_mul(TINYI_SM_E(TINYI_SM_PS, i), vl));
-    if (i < n) v_store_n(y + i, v_mul(TINYI_SM_E_LAST(n - i), vl), n - i);
 }
 
 /* the three passes with a reload, over a row that stays in the first cache */
@@ -46716,12 +47234,14 @@ static void TINY_FN(tinyi_softmax_log_f32)(float *y, const float *x, size_t n, f
 
 /* One lane of an accumulator holds s 2^e. A group of vectors and the accumulator find their largest exponent, the sum is
  * brought to it once, and the values are added: two accumulators, groups of four. Exponents stay in the form n + COUNT. */
-#define TINYI_SM_GROUP(S, at, s, e)                                                     \
-    do {                                                                                \
-        v_f32 c0, c1, c2, c3, most, p0 = TINY_FN(tinyi_sm_ext)(S(v_load(x + (at))), &c0);  \
-        v_f32 p1 = TINY_FN(tinyi_sm_ext)(S(v_load(x + (at) + V_LANES)), &c1);           \
-        v_f32 p2 = TINY_FN(tinyi_sm_ext)(S(v_load(x + (at) + 2 * V_LANES)), &c2);       \
-        v_f32 p3 = TINY_FN(tinyi_sm_ext)(S(v_load(x + (at) + 3 * V_LANES)), &c3);       \
+#define TINYI_SM_GROUP(at, s, e)                                                        \
+    {                                                                                   \
+        v_f32 c0, c1, c2, c3, most;                                                     \
+        TINYI_SM_FOUR(p, at)                                                            \
+        p0 = TINY_FN(tinyi_sm_ext)(p0, &c0);                                            \
+        p1 = TINY_FN(tinyi_sm_ext)(p1, &c1);                                            \
+        p2 = TINY_FN(tinyi_sm_ext)(p2, &c2);                                            \
+        p3 = TINY_FN(tinyi_sm_ext)(p3, &c3);                                            \
         most = v_max(v_max(v_max(c0, c1), v_max(c2, c3)), e);                           \
         s = TINY_FN(tinyi_sm_add)(v_zero(), s, e, most);                                \
         s = TINY_FN(tinyi_sm_add)(s, p0, c0, most);                                     \
@@ -46729,7 +47249,7 @@ static void TINY_FN(tinyi_softmax_log_f32)(float *y, const float *x, size_t n, f
         s = TINY_FN(tinyi_sm_add)(s, p2, c2, most);                                     \
         s = TINY_FN(tinyi_sm_add)(s, p3, c3, most);                                     \
         e = most;                                                                       \
-    } while (0)
+    }
 
 static void TINY_FN(tinyi_softmax_extsum_f32)(const float *x, size_t n, float scale, float *m, float *e)
 {
@@ -46737,20 +47257,12 @@ static void TINY_FN(tinyi_softmax_extsum_f32)(const float *x, size_t n, float sc
     v_f32 s0 = v_zero(), s1 = s0, e0 = v_set(TINYI_SM_COUNT - 4194304.0f), e1 = e0, high;
     float top;
     size_t i = 0;
-    if (scale == 1.0f)
-        for (; i + 8 * V_LANES <= n; i += 8 * V_LANES) {
-            TINYI_SM_FETCH4(x + i);
-            TINYI_SM_FETCH4(x + i + 4 * V_LANES);
-            TINYI_SM_GROUP(TINYI_SM_P1, i, s0, e0);
-            TINYI_SM_GROUP(TINYI_SM_P1, i + 4 * V_LANES, s1, e1);
-        }
-    else
-        for (; i + 8 * V_LANES <= n; i += 8 * V_LANES) {
-            TINYI_SM_FETCH4(x + i);
-            TINYI_SM_FETCH4(x + i + 4 * V_LANES);
-            TINYI_SM_GROUP(TINYI_SM_PS, i, s0, e0);
-            TINYI_SM_GROUP(TINYI_SM_PS, i + 4 * V_LANES, s1, e1);
-        }
+    for (; i + 8 * V_LANES <= n; i += 8 * V_LANES) {
+        TINYI_SM_FETCH4(x + i);
+        TINYI_SM_FETCH4(x + i + 4 * V_LANES);
+        TINYI_SM_GROUP(i, s0, e0)
+        TINYI_SM_GROUP(i + 4 * V_LANES, s1, e1)
+    }
     for (; i < n; i += V_LANES) {
         const size_t r = TINYI_MIN(n - i, (size_t)V_LANES);
         v_f32 c, p = TINY_FN(tinyi_sm_ext)(v_mul(v_load_n(x + i, r), vs), &c);
@@ -46785,26 +47297,17 @@ static void TINY_FN(tinyi_softmax_extexp_f32)(float *y, const float *x, size_t n
 {
     const v_f32 vs = v_set(scale), vl = v_set(lambda), count = v_set(TINYI_SM_COUNT + (127.0f - e)), low = v_set((e - 127.2f) * 0.693147182f);
     size_t i = 0;
-#define TINYI_SM_EXT(S, PUT)                                                            \
-    for (; i + 4 * V_LANES <= n; i += 4 * V_LANES) {                                    \
-        v_f32 p = TINY_FN(tinyi_sm_down)(S(v_load(x + i)), vl, low, count);             \
-        v_f32 q = TINY_FN(tinyi_sm_down)(S(v_load(x + i + V_LANES)), vl, low, count);   \
-        v_f32 r = TINY_FN(tinyi_sm_down)(S(v_load(x + i + 2 * V_LANES)), vl, low, count);  \
-        v_f32 s = TINY_FN(tinyi_sm_down)(S(v_load(x + i + 3 * V_LANES)), vl, low, count);  \
-        TINYI_SM_FETCH4(x + i);                                                         \
-        PUT(y + i, p);                                                                  \
-        PUT(y + i + V_LANES, q);                                                        \
-        PUT(y + i + 2 * V_LANES, r);                                                    \
-        PUT(y + i + 3 * V_LANES, s);                                                    \
+    for (; i + 4 * V_LANES <= n; i += 4 * V_LANES) {
+        TINYI_SM_FOUR(p, i)
+        TINYI_SM_FETCH4(x + i);
+        p0 = TINY_FN(tinyi_sm_down)(p0, vl, low, count);
+        p1 = TINY_FN(tinyi_sm_down)(p1, vl, low, count);
+        p2 = TINY_FN(tinyi_sm_down)(p2, vl, low, count);
+        p3 = TINY_FN(tinyi_sm_down)(p3, vl, low, count);
+        if (TINYI_SM_PAST && stream) TINYI_SM_PUT(TINYI_SM_STREAM)
+        else TINYI_SM_PUT(v_store)
     }
-    if (stream) {
-        if (scale == 1.0f) TINYI_SM_EXT(TINYI_SM_P1, TINYI_SM_STREAM)
-        else TINYI_SM_EXT(TINYI_SM_PS, TINYI_SM_STREAM)
-        TINYI_SM_STREAM_END();
-    } else {
-        if (scale == 1.0f) TINYI_SM_EXT(TINYI_SM_P1, v_store)
-        else TINYI_SM_EXT(TINYI_SM_PS, v_store)
-    }
+    if (stream) TINYI_SM_STREAM_END();
     for (; i < n; i += V_LANES) {
         const size_t r = TINYI_MIN(n - i, (size_t)V_LANES);
         v_store_n(y + i, TINY_FN(tinyi_sm_down)(v_mul(v_load_n(x + i, r), vs), vl, low, count), r);
@@ -46823,23 +47326,19 @@ static void TINY_FN(tinyi_use_softmax)(tinyi_kernels *k)
     TINYI_USE(k, softmax_extexp_f32);
 }
 #undef TINYI_SM_COUNT
-#undef TINYI_SM_E
-#undef TINYI_SM_EXP
-#undef TINYI_SM_EXT
 #undef TINYI_SM_E_LAST
 #undef TINYI_SM_FETCH
 #undef TINYI_SM_FETCH4
+#undef TINYI_SM_FOUR
+#undef TINYI_SM_PUT
 #undef TINYI_SM_GROUP
 #undef TINYI_SM_LIMIT
 #undef TINYI_SM_LOG2E
-#undef TINYI_SM_P1
-#undef TINYI_SM_PS
+#undef TINYI_SM_PAST
 #undef TINYI_SM_REDUCE
 #undef TINYI_SM_REDUCE_FAR
-#undef TINYI_SM_SKIP
 #undef TINYI_SM_STREAM
 #undef TINYI_SM_STREAM_END
-#undef TINYI_SM_SUM
 #undef TINYI_SM_TOP
 
 /* src/math/norm.simd.h */
@@ -50477,25 +50976,33 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_slope_one)(v_f32 x) { (void)x; return v_s
     X(RELU, TINY_FN(tinyi_slope_relu)) X(RELU2, TINY_FN(tinyi_slope_relu2)) X(SILU, TINY_FN(tinyi_slope_silu))              \
     X(GELU, TINY_FN(tinyi_slope_gelu)) X(GELU_TANH, TINY_FN(tinyi_slope_gelu_tanh))
 
-/* a function each: in one, RISC-V's jumps do not reach over what gcc -O0 makes of it */
+/* of whole vectors; a function each: in one, RISC-V's jumps do not reach over what gcc -O0 makes of it */
 #define TINYI_SLOPE_RUN(of, f)                                                                                              \
     static void TINY_FN(tinyi_slope_run_##of)(float *dx, const float *x, const float *dy, size_t n)                         \
     {                                                                                                                       \
-        size_t i = 0;                                                                                                       \
-        for (; i + V_LANES <= n; i += V_LANES) v_store(dx + i, v_mul(v_load(dy + i), f(v_load(x + i))));                    \
-        if (i < n) v_store_n(dx + i, v_mul(v_load_n(dy + i, n - i), f(v_load_n(x + i, n - i))), n - i);                     \
+        size_t i;                                                                                                           \
+        for (i = 0; i < n; i += V_LANES) v_store(dx + i, v_mul(v_load(dy + i), f(v_load(x + i))));                          \
     }
 TINYI_SLOPES(TINYI_SLOPE_RUN)
 TINYI_SLOPE_RUN(ONE, TINY_FN(tinyi_slope_one))
 
 static void TINY_FN(tinyi_slope_f32)(int of, float *dx, const float *x, const float *dy, size_t n)
 {
+    const size_t r = n % V_LANES, i = n - r;
+    float a[V_LANES], b[V_LANES];
+    void (*run)(float *, const float *, const float *, size_t);
     switch (of) {
-#define TINYI_SLOPE_CASE(of, f) case TINY_OP_##of: TINY_FN(tinyi_slope_run_##of)(dx, x, dy, n); break;
+#define TINYI_SLOPE_CASE(of, f) case TINY_OP_##of: run = TINY_FN(tinyi_slope_run_##of); break;
     TINYI_SLOPES(TINYI_SLOPE_CASE)
 #undef TINYI_SLOPE_CASE
-    default: TINY_FN(tinyi_slope_run_ONE)(dx, x, dy, n); break;
+    default: run = TINY_FN(tinyi_slope_run_ONE); break;
     }
+    run(dx, x, dy, i);
+    if (!r) return;
+    v_store(a, v_load_n(x + i, r));
+    v_store(b, v_load_n(dy + i, r));
+    run(a, a, b, V_LANES);
+    v_store_n(dx + i, v_load(a), r);
 }
 #undef TINYI_SLOPES
 #undef TINYI_SLOPE_RUN
@@ -50599,14 +51106,13 @@ static TINYI_NOINLINE void TINY_FN(tinyi_edge_heads)(float *y, const tinyi_edges
     for (h = 0; h < (many ? 1 : heads); h++) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, h, h * each, many ? j->f : (h + 1) * each, many, fetch);
 }
 #else
-TINYI_FORCE_INLINE void TINY_FN(tinyi_edge_heads)(float *y, const tinyi_edges *j, int64_t p0, int64_t p1, const float *w, size_t heads, size_t w_row, const float *keep, float times,
-                                                  int fetch)
+static TINYI_NOINLINE void TINY_FN(tinyi_edge_heads)(float *y, const tinyi_edges *j, int64_t p0, int64_t p1, const float *w, size_t heads, size_t w_row, const float *keep, float times,
+                                                     int fetch)
 {
     const size_t each = j->f / heads;
     size_t h;
-    if (heads == 1) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, 1, keep, times, 0, 0, j->f, 0, fetch);
-    else if (each == V_LANES) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, 0, 0, j->f, 1, fetch);
-    else if (each == 2 * V_LANES) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, 0, 0, j->f, 2, fetch);
+    if (heads > 1 && each == V_LANES) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, 0, 0, j->f, 1, fetch);
+    else if (heads > 1 && each == 2 * V_LANES) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, 0, 0, j->f, 2, fetch);
     else for (h = 0; h < heads; h++) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, w, w_row, keep, times, h, h * each, (h + 1) * each, 0, fetch);
 }
 #endif
@@ -50619,6 +51125,7 @@ static void TINY_FN(tinyi_spmm_f32)(float *y, ptrdiff_t y_row, const tinyi_edges
         const int64_t p0 = offset[i], p1 = offset[i + 1];
         const float times = j->reduce == TINY_EDGE_MEAN && p1 > p0 ? 1.0f / (float)(p1 - p0) : 1.0f;
         if (!(V_SCALAR || V_W128) && !j->w) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, NULL, 1, NULL, times, 0, 0, j->f, 0, 1);
+        else if (!(V_SCALAR || V_W128) && heads == 1) TINY_FN(tinyi_edge_sum)(y, j, p0, p1, j->w + p0, 1, NULL, times, 0, 0, j->f, 0, 1);
         else TINY_FN(tinyi_edge_heads)(y, j, p0, p1, j->w ? j->w + (size_t)p0 * heads : NULL, heads, heads, NULL, times, 1);
     }
 }

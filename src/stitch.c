@@ -750,8 +750,9 @@ static void guard(text *t, int f) { if (optional(f)) put(t, "#ifndef TINYI_NO_%s
 static void unguard(text *t, int f) { if (optional(f)) put(t, "#endif\n"); }
 
 /* One file: includes of ours go, or are put in place; runs of empty lines become one. skip: bytes of a comment moved
- * elsewhere. Internal functions that a public header declares move to the implementation: a compiler would warn of static
- * functions without a body where only declarations are included. A paragraph of nothing else moves as a whole. */
+ * elsewhere. What stands behind the mark of a public header moves to the implementation, and so do internal functions that it declares: a compiler
+ * would warn of static functions without a body where only declarations are included. A paragraph of nothing else moves as a whole. */
+#define INSIDE "/* ---- inside:"
 static text inner[2];
 
 static int is_inner(const char *code) { return !strncmp(code, "TINYI_FN ", 9); }
@@ -782,7 +783,7 @@ static void emit(text *t, const source *f, size_t skip)
     const char *s = f->raw + skip, *c = f->code + skip, *e;
     int is_public = f->part == SHARED_DECL || f->part == OWN_DECL, fresh = 1;
     char inc[200], word[20];
-    int open = 0;
+    int open = 0, inside = 0;
     for (; *s; s += e - c, c = e) {
         e = line_end(c);
         if (project_include(c, inc, 0)) {
@@ -804,6 +805,8 @@ static void emit(text *t, const source *f, size_t skip)
         if (is_public) {
             text *in = &inner[f->part == OWN_DECL];
             const char *whole = fresh ? inner_paragraph(f, s, c) : NULL;
+            if (!strncmp(s, INSIDE, sizeof INSIDE - 1)) { inside = 1; put(in, "/* %s */\n", f->path); continue; }
+            if (inside && !strncmp(c, "TINYI_C_END", 11)) inside = 0;
             if (directive(c, word)) open += !strncmp(word, "if", 2) - !strcmp(word, "endif");
             fresh = *s == '\n';
             if (whole || is_inner(c)) {
@@ -813,6 +816,10 @@ static void emit(text *t, const source *f, size_t skip)
                 guard(in, f->feature);
                 put_n(in, s, (size_t)(e - c));
                 unguard(in, f->feature);
+                continue;
+            }
+            if (inside) {
+                if (*s != '\n' || in->s[in->n - 2] != '\n') put_n(in, s, (size_t)(e - c));
                 continue;
             }
         }

@@ -192,7 +192,7 @@ tiny_status tinyi_ctx_open(const tiny_ctx_desc *desc, const tinyi_wing *const *w
     ctx->cpu = cpu;
     ctx->n_cpus = tinyi_cpu_count();
     ctx->n_threads = d.n_threads ? d.n_threads : TINYI_MIN(ctx->n_cpus, TINY_MAX_THREADS);
-    ctx->k = (struct tinyi_kernels *)tinyi_alloc(ctx, 1, tinyi_kernels_bytes());
+    ctx->k = (struct tiny_kernels *)tinyi_alloc(ctx, 1, tinyi_kernels_bytes());
     if (!ctx->k) {
         d.allocator.realloc_fn(d.allocator.user, ctx, sizeof *ctx, 0);
         return TINY_E_MEMORY;

@@ -79,14 +79,14 @@ struct tiny_ctx {
     unsigned cpu;                           /* TINY_CPU_ bits */
     int n_threads, n_cpus, own_malloc;      /* own_malloc: the allocator is the default one */
     size_t bytes_held;                      /* of tiny_alloc, as asked for */
-    struct tinyi_kernels *k;
+    struct tiny_kernels *k;
     tiny_arena work;                        /* workspace of the running operation */
     tiny_recording *recording;
     uint64_t accel_answered, accel_declined, accel_failed;
     int accel_said;                         /* the failure of the accelerator was told */
     int in_region;
     tiny_idx gate;                          /* of the region: see core/thread.c */
-    tinyi_region *region;
+    struct tiny_region *region;
     tinyi_helper *helpers;                  /* n_threads - 1; the first n_helpers of them run, in the process helpers_of */
     int n_helpers;
     tiny_idx helpers_of;
@@ -119,8 +119,8 @@ TINYI_FN tiny_status tinyi_work_reserve(tiny_ctx *ctx, size_t bytes);
 
 /* the table of kernels for a target; math knows its layout */
 TINYI_FN size_t tinyi_kernels_bytes(void);
-TINYI_FN void tinyi_kernels_fill(struct tinyi_kernels *k, tiny_target target, unsigned cpu);
-TINYI_FN tiny_target tinyi_kernel_from(const struct tinyi_kernels *k, int slot);
+TINYI_FN void tinyi_kernels_fill(struct tiny_kernels *k, tiny_target target, unsigned cpu);
+TINYI_FN tiny_target tinyi_kernel_from(const struct tiny_kernels *k, int slot);
 TINYI_FN const char *tinyi_kernel_name(int slot);
 TINYI_FN int tinyi_target_available(tiny_target target, unsigned cpu);
 

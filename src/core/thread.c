@@ -65,7 +65,8 @@
 #define TINYI_GATE_PHASES (SIZE_MAX / TINYI_GATE_PHASE)
 #define TINYI_GATE_HERE(g) ((g) / TINYI_GATE_ARRIVED & TINYI_GATE_COUNT)
 
-struct tinyi_region {
+typedef struct tiny_region tinyi_region;
+struct tiny_region {
     tiny_ctx *ctx;
     int n;
     tiny_idx next[2];                       /* first piece of work that nobody took, of even and of odd phases */

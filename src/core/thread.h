@@ -23,14 +23,13 @@
 #include "core/ctx.h"
 TINYI_C_BEGIN
 
-typedef struct tinyi_region tinyi_region;
 typedef struct tiny_team {
     int i, n;                               /* this thread, of how many */
     void *shared;                           /* workspace of the whole team, 64-byte aligned */
     void *own;                              /* workspace of this thread, 64-byte aligned */
-    const struct tinyi_kernels *k;          /* of the context's target */
+    const struct tiny_kernels *k;           /* of the context's target */
     tiny_target ran_on;                     /* where the last kernel came from */
-    tinyi_region *region;
+    struct tiny_region *region;
     tiny_idx phase, from;                   /* barriers passed; and how many there had been when this thread came in */
 } tiny_team;
 

@@ -18,6 +18,10 @@ typedef struct tiny_attention_params {
 TINY_API tiny_status tiny_attention(tiny_ctx *ctx, const tiny_tensor *q, const tiny_tensor *k, const tiny_tensor *v, const tiny_tensor *bias,
                                     const tiny_attention_params *params, const tiny_tensor *o);
 
+#define TINYI_OPS_ATTENTION(ROW) ROW(ATTENTION, attention)
+
+/* ---- inside: what the bodies share ---- */
+
 /* ---- the tile of every form of attention: this one, over pages (llm/attention/paged.c), over trees (llm/attention/tree.c)
  *
  * Up to TINYI_ATT_ROWS rows of queries that read the same keys, and their softmax states (m, l, acc): the running maximum, the
@@ -76,7 +80,6 @@ TINYI_FN void tinyi_att_tile_blend(tiny_team *team, tinyi_att_tile *t, const tin
 /* The merge rule: state (m, l, acc) takes in another one. The order of merges is the caller's, and decides the last bits. */
 TINYI_FN void tinyi_att_merge(float *m, float *l, float *acc, float m2, float l2, const float *acc2, tiny_idx d_v);
 
-#define TINYI_OPS_ATTENTION(ROW) ROW(ATTENTION, attention)
 #define TINYI_KERNELS_ATTENTION(K)                                                                                                \
     K(attention_scores_f32, void, (float *s, tiny_idx ld, const float *k, tiny_idx ldk, int n, const float *q, tiny_idx ldq, int j0, int j1, tiny_idx d)) \
     K(attention_cap_f32, void, (float *s, tiny_idx ld, int n, int j0, int j1, float cap))                                         \

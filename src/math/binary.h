@@ -23,13 +23,15 @@ typedef struct tiny_scale_params { float alpha, beta; } tiny_scale_params;
 TINY_API tiny_status tiny_scale(tiny_ctx *ctx, const tiny_tensor *x, float alpha, float beta, const tiny_tensor *y);
 TINY_API tiny_status tiny_axpy(tiny_ctx *ctx, const tiny_tensor *x, float alpha, const tiny_tensor *y);
 
+#define TINYI_OPS_BINARY(ROW) \
+    ROW(ADD, add) ROW(SUB, sub) ROW(MUL, mul) ROW(DIV, div) ROW(MINIMUM, minimum) ROW(MAXIMUM, maximum) ROW(SCALE, scale) ROW(AXPY, axpy)
+
+/* ---- inside: what the bodies share ---- */
+
 /* the first six in the order of the kinds */
 typedef enum tinyi_binary_f {
     TINYI_BINARY_ADD, TINYI_BINARY_SUB, TINYI_BINARY_MUL, TINYI_BINARY_DIV, TINYI_BINARY_MIN, TINYI_BINARY_MAX, TINYI_BINARY_SCALE, TINYI_BINARY_AXPY
 } tinyi_binary_f;
-
-#define TINYI_OPS_BINARY(ROW) \
-    ROW(ADD, add) ROW(SUB, sub) ROW(MUL, mul) ROW(DIV, div) ROW(MINIMUM, minimum) ROW(MAXIMUM, maximum) ROW(SCALE, scale) ROW(AXPY, axpy)
 
 /* a_step and b_step: 1, or 0 for one value that is used n times. y may be a or b. */
 #define TINYI_KERNELS_BINARY(K)                                                                                         \

@@ -33,6 +33,8 @@ TINY_API tiny_status tiny_conv1d(tiny_ctx *ctx, const tiny_tensor *x, const tiny
 
 #define TINYI_OPS_CONV(ROW) ROW(CONV2D, conv2d) ROW(CONV1D, conv1d)
 
+/* ---- inside: what the bodies share ---- */
+
 #define TINYI_CONV_SLACK 16                 /* floats after a slab that the kernel may read, never use, when !first or n < 16 */
 
 /* conv_pack: each row of the slab is width long: 0 up to low, then x[0], x[step] ... up to high, then 0.

@@ -29,6 +29,8 @@ TINY_API tiny_status tiny_dequantize_i8(tiny_ctx *ctx, const tiny_tensor *x, con
 #define TINYI_OPS_CONVERT(ROW) \
     ROW(CONVERT, convert) ROW(QUANTIZE_I8, quantize_i8) ROW(DEQUANTIZE_I8, dequantize_i8)
 
+/* ---- inside: what the bodies share ---- */
+
 #define TINYI_KERNELS_CONVERT(K) \
     K(f32_to_f16, void, (uint16_t *y, const float *x, size_t n)) \
     K(f16_to_f32, void, (float *y, const uint16_t *x, size_t n)) \

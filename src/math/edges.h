@@ -28,6 +28,11 @@ TINY_API tiny_status tiny_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const ti
 
 #define TINYI_OPS_EDGES(ROW) ROW(SPMM, spmm)
 
+#define TINYI_EDGE_CHUNK 64                 /* edges whose scores are held at once */
+#define TINYI_EDGE_LANES 16                 /* of the widest target: buffers have so much room behind their ends */
+
+/* ---- inside: what the bodies share ---- */
+
 /* where the inputs stand */
 enum { TINYI_SPMM_X = 1, TINYI_SPMM_COL, TINYI_SPMM_W, TINYI_SPMM_E };
 
@@ -45,8 +50,6 @@ typedef struct tinyi_edges {
     float scale, slope;
 } tinyi_edges;
 
-#define TINYI_EDGE_CHUNK 64                 /* edges whose scores are held at once */
-#define TINYI_EDGE_LANES 16                 /* of the widest target: buffers have so much room behind their ends */
 #define TINYI_EDGE_SCORES(heads) (TINYI_EDGE_CHUNK * (size_t)(heads) + TINYI_EDGE_LANES)
 #define TINYI_EDGE_STATE(heads) ((3 + TINYI_EDGE_CHUNK) * ((size_t)(heads) + TINYI_EDGE_LANES))
 #define TINYI_KERNELS_EDGES(K)                                                                                          \

@@ -5,9 +5,6 @@
 #include "core/op.h"
 TINYI_C_BEGIN
 
-TINYI_INLINE uint64_t tinyi_f64_bits(double x) { uint64_t u; memcpy(&u, &x, 8); return u; }
-TINYI_INLINE double tinyi_bits_f64(uint64_t u) { double x; memcpy(&x, &u, 8); return x; }
-
 /* y = f(x), f32, any strides, y may be x. */
 TINY_API tiny_status tiny_exp(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
 TINY_API tiny_status tiny_log(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
@@ -30,6 +27,17 @@ TINY_API tiny_status tiny_swiglu(tiny_ctx *ctx, const tiny_tensor *a, const tiny
 TINY_API tiny_status tiny_geglu(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y);
 TINY_API tiny_status tiny_geglu_tanh(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y);
 TINY_API tiny_status tiny_reglu(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *b, const tiny_tensor *y);
+
+#define TINYI_OPS_ELEM(ROW) \
+    ROW(EXP, exp) ROW(LOG, log) ROW(TANH, tanh) ROW(ERF, erf) ROW(SIGMOID, sigmoid) ROW(SIN, sin) ROW(COS, cos) \
+    ROW(RSQRT, rsqrt) ROW(SQRT, sqrt) ROW(ABS, abs) ROW(NEG, neg) ROW(RELU, relu) ROW(RELU2, relu2) \
+    ROW(SILU, silu) ROW(GELU, gelu) ROW(GELU_TANH, gelu_tanh) \
+    ROW(SWIGLU, swiglu) ROW(GEGLU, geglu) ROW(GEGLU_TANH, geglu_tanh) ROW(REGLU, reglu)
+
+/* ---- inside: what the bodies share ---- */
+
+TINYI_INLINE uint64_t tinyi_f64_bits(double x) { uint64_t u; memcpy(&u, &x, 8); return u; }
+TINYI_INLINE double tinyi_bits_f64(uint64_t u) { double x; memcpy(&x, &u, 8); return x; }
 
 /* The references: the same bits on every machine. Each computes in double and rounds to float once. */
 TINYI_FN double tinyi_elem_ref_of(int kind, double x);      /* any row of one argument, in double, not rounded */
@@ -62,12 +70,6 @@ TINYI_FN double tinyi_erf64(double x);
 TINYI_FN double tinyi_sqrt64(double x);         /* tinyi_sqrt */
 /* cos and sin of 2 pi k / n, 0 < n <= 2^60: exact zeros and ones, exact symmetries, 2e-16 off. */
 TINYI_FN void tinyi_cis64(uint64_t k, uint64_t n, double *c, double *s);
-
-#define TINYI_OPS_ELEM(ROW) \
-    ROW(EXP, exp) ROW(LOG, log) ROW(TANH, tanh) ROW(ERF, erf) ROW(SIGMOID, sigmoid) ROW(SIN, sin) ROW(COS, cos) \
-    ROW(RSQRT, rsqrt) ROW(SQRT, sqrt) ROW(ABS, abs) ROW(NEG, neg) ROW(RELU, relu) ROW(RELU2, relu2) \
-    ROW(SILU, silu) ROW(GELU, gelu) ROW(GELU_TANH, gelu_tanh) \
-    ROW(SWIGLU, swiglu) ROW(GEGLU, geglu) ROW(GEGLU_TANH, geglu_tanh) ROW(REGLU, reglu)
 
 /* The kernels below store pieces of at least so many elements past the caches, unless y is an input: results that large are
  * not found there by whoever reads them next. Shorter pieces are stored as usual. */

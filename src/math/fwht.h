@@ -22,6 +22,9 @@ TINY_API tiny_idx tiny_fwht_block(tiny_idx n);
 TINY_API tiny_status tiny_fwht(tiny_ctx *ctx, const tiny_tensor *x, const tiny_fwht_params *params, const tiny_tensor *y);
 
 #define TINYI_OPS_FWHT(ROW) ROW(FWHT, fwht)
+
+/* ---- inside: what the bodies share ---- */
+
 #define TINYI_KERNELS_FWHT(K)                                                                                                      \
     K(fwht_f32, void, (float *y, const float *x, size_t n, float scale))                                                           \
     K(fwht_mix_f32, void, (float *y, const float *x, const float *h, size_t r, size_t n))                                          \

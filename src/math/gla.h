@@ -35,6 +35,9 @@ TINY_API tiny_status tiny_gla(tiny_ctx *ctx, const tiny_tensor *state, const tin
                               const tiny_gla_params *params, const tiny_tensor *state_out, const tiny_tensor *o);
 
 #define TINYI_OPS_GLA(ROW) ROW(GLA, gla)
+
+/* ---- inside: what the bodies share ---- */
+
 /* S (K, V), rows ld apart; e: what the gates leave, K numbers. q has the scale in it.
  * step   S = diag(e) S + k v^T;  o = S^T q
  * query  the same S;  dq = S d_o

@@ -10,6 +10,8 @@ TINY_API tiny_status tiny_init_normal(tiny_ctx *ctx, tiny_rng *rng, const tiny_t
 TINY_API tiny_status tiny_init_he(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, int fan_out);     /* N(0, 2 / fan) */
 TINY_API tiny_status tiny_init_xavier(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w);  /* uniform, +-sqrt(6 / (in + out)) */
 
+/* ---- inside: what the bodies share ---- */
+
 TINYI_FN tiny_status tinyi_init_check(tiny_ctx *ctx, const tiny_tensor *w);
 TINYI_FN void tinyi_init_put(const tiny_tensor *w, tiny_idx i, double x);
 

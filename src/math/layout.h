@@ -32,6 +32,8 @@ TINY_API tiny_status tiny_scatter_add(tiny_ctx *ctx, const tiny_tensor *x, const
 
 #define TINYI_OPS_LAYOUT(ROW) ROW(COPY, copy) ROW(PERMUTE, permute) ROW(GATHER, gather_rows) ROW(SCATTER_ADD, scatter_add)
 
+/* ---- inside: what the bodies share ---- */
+
 /* Steps are in bytes, those of index in elements; wide: the index is i64, else i32. */
 #define TINYI_KERNELS_LAYOUT(K)                                                                                             \
     K(copy_rows, void, (unsigned char *y, ptrdiff_t ys, const unsigned char *x, ptrdiff_t xs, size_t n, size_t bytes))      \

@@ -43,6 +43,8 @@ TINY_API tiny_status tiny_tri_solve(tiny_ctx *ctx, const tiny_tensor *t, const t
 /* T^-1 with zeros in the other triangle */
 TINY_API tiny_status tiny_tri_inverse(tiny_ctx *ctx, const tiny_tensor *t, const tiny_tri_params *params, const tiny_tensor *inverse);
 
+/* ---- inside: what the bodies share ---- */
+
 /* kernels: see math/linalg.simd.h */
 #define TINYI_KERNELS_LINALG(K)                                                                                                          \
     K(la_peak, int, (const double *x, size_t n, double *largest))                                                                        \

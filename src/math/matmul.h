@@ -23,6 +23,8 @@ TINY_API tiny_status tiny_matmul_i8(tiny_ctx *ctx, const tiny_tensor *a, const t
 
 #define TINYI_OPS_MATMUL(ROW) ROW(MATMUL, matmul) ROW(MATMUL_I8, matmul_i8)
 
+/* ---- inside: what the bodies share ---- */
+
 /* What the drivers must know of a target: tile rows and columns, and the blocks that its caches hold. */
 typedef struct tinyi_gemm_shape {
     int mr, nr;                             /* a tile is mr x nr; mr is 12 or 6, with smaller tiles for what is left */

@@ -29,6 +29,8 @@ TINY_API tiny_status tiny_add_layernorm(tiny_ctx *ctx, const tiny_tensor *x, con
     ROW(RMSNORM, rmsnorm) ROW(LAYERNORM, layernorm) ROW(L2NORM, l2norm) ROW(GROUPNORM, groupnorm) \
     ROW(ADD_RMSNORM, add_rmsnorm) ROW(ADD_LAYERNORM, add_layernorm)
 
+/* ---- inside: what the bodies share ---- */
+
 /* (x - mid - rest) * r is the normed value; mid is a float near the mean */
 typedef struct tinyi_norm_fit { float mid, rest, r; } tinyi_norm_fit;
 

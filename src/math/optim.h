@@ -93,6 +93,8 @@ TINY_API double tiny_plateau_next(tiny_plateau *p, double loss);            /* t
 /* Rows (or columns, where there are more rows) orthonormal times gain: Q of the QR of a Gaussian matrix. */
 TINY_API tiny_status tiny_init_orthogonal(tiny_ctx *ctx, tiny_rng *rng, const tiny_tensor *w, double gain);
 
+/* ---- inside: what the bodies share ---- */
+
 typedef struct tinyi_adam_step { float scale, b1, b2, rate, root, eps, keep, decay; } tinyi_adam_step;
 typedef struct tinyi_sgd_step { float scale, momentum, rate, decay; int nesterov; } tinyi_sgd_step;
 #define TINYI_KERNELS_OPTIM(K)                                                                                  \

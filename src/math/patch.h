@@ -23,6 +23,8 @@ TINY_API tiny_status tiny_avg_pool(tiny_ctx *ctx, const tiny_tensor *x, const ti
 
 #define TINYI_OPS_PATCH(ROW) ROW(IM2COL, im2col) ROW(COL2IM, col2im) ROW(MAX_POOL, max_pool) ROW(AVG_POOL, avg_pool)
 
+/* ---- inside: what the bodies share ---- */
+
 typedef struct tinyi_patch { tiny_idx n, c, h, w, r, s, oh, ow, sh, sw, dh, dw, pt, pl; } tinyi_patch;
 
 TINYI_C_END

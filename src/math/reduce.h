@@ -29,6 +29,8 @@ TINY_API tiny_status tiny_dot(tiny_ctx *ctx, const tiny_tensor *a, const tiny_te
 #define TINYI_OPS_REDUCE(ROW) \
     ROW(DOT, dot) ROW(SUM, sum) ROW(MEAN, mean) ROW(NORM2, norm2) ROW(MAX, max) ROW(MIN, min) ROW(ARGMAX, argmax) ROW(LOGSUMEXP, logsumexp)
 
+/* ---- inside: what the bodies share ---- */
+
 typedef enum tinyi_reduce_f { TINYI_REDUCE_SUM, TINYI_REDUCE_NORM2, TINYI_REDUCE_MAX, TINYI_REDUCE_MIN } tinyi_reduce_f;
 
 /* Values that are summed in float at most; blocks are added in double. */

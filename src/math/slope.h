@@ -13,6 +13,9 @@ TINY_API tiny_status tiny_slope(tiny_ctx *ctx, int of, const tiny_tensor *x, con
 TINY_API tiny_status tiny_round(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *y);
 
 #define TINYI_OPS_SLOPE(ROW) ROW(SLOPE, slope) ROW(ROUND, round)
+
+/* ---- inside: what the bodies share ---- */
+
 #define TINYI_KERNELS_SLOPE(K)                                                              \
     K(slope_f32, void, (int of, float *dx, const float *x, const float *dy, size_t n))      \
     K(nearest_f32, void, (float *y, const float *x, size_t n))

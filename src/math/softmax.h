@@ -26,10 +26,12 @@ typedef struct tiny_softmax_params {
 TINY_API tiny_status tiny_softmax(tiny_ctx *ctx, const tiny_tensor *x, const tiny_softmax_params *params, const tiny_tensor *y);
 TINY_API tiny_status tiny_log_softmax(tiny_ctx *ctx, const tiny_tensor *x, const tiny_softmax_params *params, const tiny_tensor *y);
 
+#define TINYI_OPS_SOFTMAX(ROW) ROW(SOFTMAX, softmax) ROW(LOG_SOFTMAX, log_softmax)
+
+/* ---- inside: what the bodies share ---- */
+
 /* Rows are summed in blocks of at most this many values: float inside a block, double over the blocks. */
 #define TINYI_SOFTMAX_BLOCK 4096
-
-#define TINYI_OPS_SOFTMAX(ROW) ROW(SOFTMAX, softmax) ROW(LOG_SOFTMAX, log_softmax)
 
 /* s = scale * x throughout; stream: store past the caches, y is 64-byte aligned then.
  *   row      a whole row of at most a block            top      max s, ignoring NaN; -inf for n = 0

@@ -35,6 +35,10 @@ TINY_API tiny_status tiny_topk(tiny_ctx *ctx, const tiny_tensor *x, tiny_idx k, 
 typedef struct tiny_cumsum_params { int exclusive; } tiny_cumsum_params;
 TINY_API tiny_status tiny_cumsum(tiny_ctx *ctx, const tiny_tensor *x, int exclusive, const tiny_tensor *y);
 
+#define TINYI_OPS_SORT(ROW) ROW(TOPK, topk) ROW(CUMSUM, cumsum)
+
+/* ---- inside: what the bodies share ---- */
+
 /* For others in this house: an unsigned key that orders floats as above, and the sort of items (key << 32 | value)
  * by key on the caller's own scratch: no context, no failure. */
 TINYI_FN uint32_t tinyi_sort_key_f32(uint32_t bits);
@@ -57,8 +61,6 @@ TINYI_INLINE int tinyi_low_bit(uint64_t m)
 }
 #define TINYI_LOW_BIT(m) tinyi_low_bit(m)
 #endif
-
-#define TINYI_OPS_SORT(ROW) ROW(TOPK, topk) ROW(CUMSUM, cumsum)
 
 #define TINYI_KERNELS_SORT(K)                                                                           \
     /* writes the positions of all x[i] that are not <= limit, ascending; returns how many */           \

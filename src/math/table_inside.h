@@ -61,7 +61,7 @@ TINYI_KERNELS(TINYI_SLOT_TYPE)
 #else
 #define TINYI_SLOT_FIELD(name, type, params) tinyi_fn_##name name;
 #endif
-typedef struct tinyi_kernels {
+typedef struct tiny_kernels {
     TINYI_KERNELS(TINYI_SLOT_FIELD)
     unsigned cpu;                           /* features of this processor, for variants inside a target */
     tiny_target target;

@@ -28,12 +28,15 @@ TINY_API tiny_status tiny_twist(tiny_ctx *ctx, const tiny_tensor *a, const tiny_
 TINY_API tiny_status tiny_twist_backward(tiny_ctx *ctx, const tiny_tensor *a, const tiny_tensor *dy, const tiny_tensor *s, const tiny_twist_params *params,
                                          const tiny_tensor *d_a, const tiny_tensor *d_s);
 
+#define TINYI_OPS_TWIST(ROW) ROW(TWIST, twist) ROW(TWIST_BACKWARD, twist_backward)
+
+/* ---- inside: what the bodies share ---- */
+
 /* for the operations that have such params */
 #define TINYI_TWIST_LEAST 1e-6              /* what the sum of the trivial weights has at least, so that nothing is divided by 0 */
 TINYI_FN double tinyi_twist_s(float s, const tiny_tensor *given);
 TINYI_FN tiny_status tinyi_twist_check(tiny_ctx *ctx, const char *name, const tiny_op *op, float t, float s, const tiny_tensor *given);
 
-#define TINYI_OPS_TWIST(ROW) ROW(TWIST, twist) ROW(TWIST_BACKWARD, twist_backward)
 /* trivial: a[i] <= low
  *   sum    of the trivial ones; not finite where some number is not
  *   write  y = f a^2 where trivial, else a                     dot   sum g a^2 over the trivial ones

@@ -95,6 +95,8 @@ TINY_API tiny_status tiny_checkpoint_get_tensor(tiny_ctx *ctx, const tiny_checkp
 /* The check of get_tensor alone (data may be NULL): ask for all, then read all, and nothing is half restored. */
 TINY_API tiny_status tiny_checkpoint_expect(tiny_ctx *ctx, const tiny_checkpoint *c, const char *name, const tiny_tensor *t);
 
+/* ---- inside: what the bodies share ---- */
+
 /* n values of size bytes from the order of memory into that of the file or back: turned or not */
 TINYI_FN void tinyi_ckpt_turn(unsigned char *to, const unsigned char *from, size_t n, size_t size, int turned);
 

@@ -25,6 +25,12 @@ TINY_API tiny_status tgnn_array_write(tiny_ctx *ctx, const char *path, const tin
 /* One integer a line (labels, graph numbers, orders); "-" and an empty list stand for -1. */
 TINY_API tiny_status tgnn_integers_read(tiny_ctx *ctx, const char *path, int32_t **out, tiny_idx *n);      /* tiny_free gives it back */
 
+/* A file may unpack to so many times its size, and this. */
+#define TGNN_UNPACK_TIMES 64
+#define TGNN_UNPACK_EXTRA ((size_t)1 << 20)
+
+/* ---- inside: what the bodies share ---- */
+
 TINYI_INLINE int tinyi_little_endian(void)
 {
     const uint32_t one = 1;
@@ -46,10 +52,6 @@ typedef struct tinyi_npy_head {
 TINYI_FN tiny_status tinyi_npy_open(tiny_ctx *ctx, const char *name, const unsigned char *bytes, size_t n_bytes, uint64_t n_file, tinyi_npy_head *h);
 /* number i of the file, which lies at from, as one of ours */
 TINYI_FN tiny_status tinyi_npy_take(tiny_ctx *ctx, const char *name, const tinyi_npy_head *h, uint64_t i, const unsigned char *from, void *to);
-
-/* A file may unpack to so many times its size, and this. */
-#define TGNN_UNPACK_TIMES 64
-#define TGNN_UNPACK_EXTRA ((size_t)1 << 20)
 
 TINYI_C_END
 #endif

@@ -101,6 +101,8 @@ typedef struct tgnn_net_input {
  * the nodes is drawn from it. Two threads may run one net in two contexts. */
 TINY_API tiny_status tgnn_net_run(tiny_ctx *ctx, const tgnn_net *net, const tgnn_net_input *in, const tiny_tensor *y, const tiny_tensor *before);
 
+/* ---- inside: what the bodies share ---- */
+
 /* tgnn_net_run, with another way through convolutions and linear layers; their act follows, readouts are the net's own. by NULL: none. */
 typedef tiny_status (*tinyi_net_stage_fn)(void *arg, int i, const tgnn_graph *g, const tiny_tensor *x, const tiny_tensor *y);
 TINYI_FN tiny_status tinyi_net_run_by(tiny_ctx *ctx, const tgnn_net *net, const tgnn_net_input *in, const tiny_tensor *y, const tiny_tensor *before, tinyi_net_stage_fn by, void *arg);

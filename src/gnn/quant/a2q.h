@@ -56,6 +56,8 @@ TINY_API int32_t tgnn_nearest_find(const tgnn_nearest *nearest, float largest);
 /* x (n, f) f32: the group of each row */
 TINY_API tiny_status tgnn_nearest_assign(tiny_ctx *ctx, const tgnn_nearest *nearest, const tiny_tensor *x, int32_t *group);
 
+/* ---- inside: what the bodies share ---- */
+
 /* For others in this house. */
 TINY_REF_BEGIN
 TINYI_INLINE float tinyi_a2q_step(float s) { const float a = s < 0.0f ? -s : s; return a > TGNN_A2Q_STEP ? a : TGNN_A2Q_STEP; }

@@ -61,6 +61,8 @@ TINY_API void tgnn_a2q_net_close(tiny_ctx *ctx, tgnn_a2q_net *q);      /* takes 
 /* The net with everything quantized, in floats: what training judges, and what gnn/quant/quant.h must give in whole numbers. As tgnn_net_run. */
 TINY_API tiny_status tgnn_a2q_net_run(tiny_ctx *ctx, const tgnn_net *net, const tgnn_a2q_net *q, const tgnn_net_input *in, const tiny_tensor *y, const tiny_tensor *before);
 
+/* ---- inside: what the bodies share ---- */
+
 /* The products of a net; raw, positive: of the features of the input. A layer of another kind is refused. */
 TINYI_FN tiny_status tinyi_a2q_maps(tiny_ctx *ctx, const tgnn_net *net, int raw, int positive, tgnn_a2q_net *q);
 /* The values of all maps in one block, n_steps for each that is not raw; cleared. */

@@ -47,6 +47,8 @@ TINY_API tiny_status tgnn_quant_read_memory(tiny_ctx *ctx, const char *name, con
 /* Whether the description beside path is one of a quantized net. */
 TINY_API tiny_status tgnn_quant_known(tiny_ctx *ctx, const char *path, int *is);
 
+/* ---- inside: what the bodies share ---- */
+
 /* What the description says, as a number from 1 on (0: not quantized): 1 + 3 input + steps, in the order of the head. */
 enum { TINYI_QUANT_RAW, TINYI_QUANT_POSITIVE, TINYI_QUANT_SIGNED };
 enum { TINYI_QUANT_NODES, TINYI_QUANT_GROUPS, TINYI_QUANT_PUBLISHED };

@@ -38,6 +38,8 @@ TINY_API tiny_status tllm_paged_attention(tiny_ctx *ctx, const tiny_tensor *q, c
 /* the row of the operation: for conformance tests, recorders and accelerators */
 TINY_API const tiny_op_row *tllm_paged_attention_row(void);
 
+/* ---- inside: what the bodies share ---- */
+
 /* How many queries from t on are computed together without a plan: of one sequence, next to each other, their windows without a gap between
  * them. cells: those of all their windows, which lie together. */
 TINYI_FN tiny_idx tinyi_paged_run(const int32_t *rows, tiny_idx n_query, tiny_idx t, tiny_idx *cells);

@@ -56,8 +56,10 @@ TINY_API tiny_status tllm_pages_share(tllm_pages *pages, tiny_idx seq, const int
  * sequences with cells put behind it. Whoever holds it keeps it. */
 TINY_API void tllm_pages_forget(tllm_pages *pages);
 
+/* ---- inside: what the bodies share ---- */
+
 /* ---- for one who keeps the pool inside a block of his own ---- */
-typedef struct tinyi_pages_seq { tiny_idx length, noted; } tinyi_pages_seq;     /* noted -1: not to be found until it is empty */
+typedef struct tllm_pages_seq { tiny_idx length, noted; } tinyi_pages_seq;     /* noted -1: not to be found until it is empty */
 struct tllm_pages {
     tiny_ctx *ctx;
     tiny_idx n_block, block, n_seq, n_table;        /* n_table: blocks of a table */

@@ -35,6 +35,8 @@ TINY_API tiny_status tllm_rope_frequencies(tiny_ctx *ctx, const tllm_rope_desc *
 /* slope (n_head): ALiBi, -slope[h] (position of the query - position of the key) is added to a score; most: 8 in the paper */
 TINY_API tiny_status tllm_alibi_slopes(tiny_ctx *ctx, tiny_idx n_head, float most, float *slope);
 
+/* ---- inside: what the bodies share ---- */
+
 TINYI_FN float tinyi_alibi_slope(float most, tiny_idx n_head, tiny_idx h);
 /* the numbers of the pairs between which YaRN fades from what is kept to what is divided */
 TINYI_FN void tinyi_yarn_range(double beta_fast, double beta_slow, tiny_idx n_rot, double trained, double base, double *low, double *high);

@@ -15,7 +15,7 @@
 
 #define TINYI_TREE_MOST (1 << 26)           /* cells, as in pages.c */
 
-typedef struct tinyi_tree_run {             /* pages i0 .. i1 of the sequences of its queries, which are the same ones throughout */
+typedef struct tllm_tree_run {             /* pages i0 .. i1 of the sequences of its queries, which are the same ones throughout */
     int32_t seq, i0, i1, level;
     int32_t member, n_member;               /* in list */
 } tinyi_tree_run;

@@ -83,6 +83,8 @@ TINY_API tiny_idx tllm_tree_leaves(const tllm_tree *tree, int32_t node);       /
 TINY_API tiny_idx tllm_tree_cells(const tllm_tree *tree, int32_t node);        /* of the node alone */
 TINY_API tiny_idx tllm_tree_seq(const tllm_tree *tree, int32_t leaf);          /* its sequence of pages; -1: no live leaf */
 
+/* ---- inside: what the bodies share ---- */
+
 /* ---- for tllm_paged_attention ---- */
 struct tllm_tree_plan {
     tiny_ctx *ctx;
@@ -97,7 +99,7 @@ struct tllm_tree_plan {
     uint64_t *mask;
     int32_t *scratch;
     tiny_idx n_item, n_piece, n_list, n_mask;
-    struct tinyi_tree_run *run;             /* pages that are read by the same queries, depth first */
+    struct tllm_tree_run *run;             /* pages that are read by the same queries, depth first */
     int32_t *member, *piece_run;            /* queries of the runs; the run of each piece */
     tiny_idx n_run;
     tiny_idx most_item, most_piece, most_piece_run, most_list, most_mask, most_query, most_part, most_run, most_member, most_scratch;   /* room */

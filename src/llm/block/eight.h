@@ -20,6 +20,8 @@ TINY_API int tllm_repack_has(const tiny_ctx *ctx, int format);
 TINY_API tiny_status tllm_repack(tiny_ctx *ctx, int format, const void *w, tiny_idx n_out, tiny_idx k, void *to);
 TINY_API tiny_status tllm_repack_back(tiny_ctx *ctx, int format, const void *repacked, tiny_idx n_out, tiny_idx k, void *w);
 
+/* ---- inside: what the bodies share ---- */
+
 /* Blocks b .. b + n of row r out of a repacked matrix whose rows have row_bytes: to n blocks, side by side. n_out: rows of the matrix. */
 TINYI_FN void tinyi_eight_row(int format, const unsigned char *w, tiny_idx row_bytes, tiny_idx n_out, tiny_idx r, tiny_idx b, tiny_idx n, unsigned char *to);
 /* up to eight rows, row_step bytes apart, to one group; rows that are not there become blocks of zeros */

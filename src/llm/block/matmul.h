@@ -32,6 +32,8 @@ TINY_API const char *tllm_matmul_pass(const tiny_ctx *ctx);
 /* Its row: for tiny_op.row, recordings, tiny_conform_desc.rows. */
 TINY_API const tiny_op_row *tllm_matmul_row(void);
 
+/* ---- inside: what the bodies share ---- */
+
 /* the same for operations that their caller has put together rightly */
 TINYI_FN tiny_status tinyi_blk_products(tiny_ctx *ctx, const tiny_op *const *ops, size_t n);
 

@@ -18,6 +18,8 @@ TINY_API tiny_status tllm_pieces_open(tiny_ctx *ctx, const char *bytes, const ui
 TINY_API void tllm_pieces_close(tiny_ctx *ctx, tllm_pieces *p);     /* takes NULL */
 TINY_API size_t tllm_pieces_count(const tllm_pieces *p);
 
+/* ---- inside: what the bodies share ---- */
+
 /* Place i of those that are not empty: the piece, its bytes, and how many of them the one before has too. */
 typedef struct tinyi_piece { const unsigned char *at; uint32_t n, same, id; } tinyi_piece;
 TINYI_FN size_t tinyi_pieces_filled(const tllm_pieces *p);

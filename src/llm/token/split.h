@@ -27,6 +27,8 @@ TINY_API const tllm_pre *tllm_pre_at(size_t i);
 /* The row of a name of n bytes; NULL: unknown. */
 TINY_API const tllm_pre *tllm_pre_find(const char *name, size_t n);
 
+/* ---- inside: what the bodies share ---- */
+
 enum { TINYI_SPLIT_STEPS = 8, TINYI_SPLIT_LETTERS = 12 };
 
 /* what a step remembers, so that long runs are measured once */

@@ -8,13 +8,15 @@
 #include "core/config.h"
 TINYI_C_BEGIN
 
+/* "15.1.0" */
+TINY_API const char *tllm_unicode_version(void);
+
+/* ---- inside: what the bodies share ---- */
+
 /* classes; white space has TINYI_UC_SPACE added to its class */
 enum { TINYI_UC_OTHER, TINYI_UC_L, TINYI_UC_N, TINYI_UC_P, TINYI_UC_S, TINYI_UC_M, TINYI_UC_Z, TINYI_UC_C, TINYI_UC_SPACE };
 
 #define TINYI_REPLACEMENT 0xfffdu
-
-/* "15.1.0" */
-TINY_API const char *tllm_unicode_version(void);
 
 TINYI_FN unsigned tinyi_unicode_class(uint32_t c);
 TINYI_FN uint32_t tinyi_unicode_lower(uint32_t c);

@@ -87,6 +87,8 @@ TINY_API tiny_status tllm_cascade_analyse(tiny_ctx *ctx, const tllm_cascade *c, 
  * what was done, counted as it was done. Parsed cascades only. */
 TINY_API tiny_status tllm_cascade_run(tiny_ctx *ctx, const tllm_cascade *c, double *const *data, tllm_cascade_ops *ops);
 
+/* ---- inside: what the bodies share ---- */
+
 /* points of the space that ranks (bits) span */
 TINYI_FN double tinyi_cascade_points(const tllm_cascade *c, unsigned ranks);
 

@@ -28,6 +28,8 @@ TINY_API tiny_status tllm_tome_merge_backward(tiny_ctx *ctx, const tiny_tensor *
 TINY_API const tiny_op_row *tllm_tome_merge_row(void);
 TINY_API const tiny_op_row *tllm_tome_merge_backward_row(void);
 
+/* ---- inside: what the bodies share ---- */
+
 /* inputs of the first row; backward: dy in the place of pa, and the weights behind it */
 enum { TINYI_TMERGE_X, TINYI_TMERGE_SIZE, TINYI_TMERGE_MATCH, TINYI_TMERGE_W };
 TINYI_FN void tinyi_tmerge_op(tiny_op *op, int back, const tiny_tensor *x, const tiny_tensor *size, const tiny_tensor *match, const tllm_pyra_weights *w);

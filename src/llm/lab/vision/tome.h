@@ -47,6 +47,8 @@ typedef enum tllm_tome_schedule { TLLM_TOME_BASE_LOW, TLLM_TOME_BASE_HIGH, TLLM_
 TINY_API const tiny_idx *tllm_tome_scheduled(tllm_tome_schedule schedule, tiny_idx *n_block);     /* NULL: there is none */
 TINY_API tiny_status tllm_tome_inflected(tiny_ctx *ctx, tiny_idx r, double f, tiny_idx n_block, tiny_idx *each);
 
+/* ---- inside: what the bodies share ---- */
+
 /* For merge and its gradient: the numbers of a match are looked at, fault has a sentence. */
 typedef struct tinyi_tome { tiny_idx t, r, batch; const int32_t *to, *from, *src, *dst; } tinyi_tome;
 TINYI_FN int tinyi_tome_read(const tiny_tensor *match, tiny_idx t, tiny_idx batch, tinyi_tome *m);        /* 0: not of this shape */
