@@ -1,227 +1,227 @@
 /* tinygnn.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
  *     227  the manual
- *     318  options and names
- *     355  what is chosen
- *    1167  core/config.h
- *    1327  core/status.h
- *    1369  core/tensor.h
- *    1422  core/ctx.h
- *    1499  core/mem.h
- *    1526  core/thread.h
- *    1579  core/rng.h
- *    1605  core/op.h
- *    1705  core/record.h
- *    1727  core/accel.h
- *    1764  core/bytes.h
- *    1827  core/json.h
- *    1873  core/safetensors.h
- *    1925  core/file.h
- *    1966  core/forget.h
- *    1974  core/box/checkpoint.h
- *    2082  core/time.h
- *    2092  core/net.h
- *    2159  core/comm.h
- *    2224  core/conform.h
- *    2310  math/binary.h
- *    2340  math/elem.h
- *    2378  math/convert.h
- *    2411  math/reduce.h
- *    2444  math/softmax.h
- *    2476  math/norm.h
- *    2509  math/matmul.h
- *    2536  math/layout.h
- *    2572  math/conv.h
- *    2618  math/sort.h
- *    2659  math/linalg_lu.h
- *    2685  math/linalg_qr.h
- *    2710  math/linalg_eig.h
- *    2732  math/linalg_svd.h
- *    2754  math/linalg.h
- *    2806  math/fft.h
- *    2872  math/fwht.h
- *    2908  math/attention.h
- *    2932  math/gla.h
- *    2972  math/gla_grad.h
- *    2997  math/twist.h
- *    3040  math/slope.h
- *    3067  math/loss.h
- *    3095  math/rope.h
- *    3116  math/patch.h
- *    3152  math/sparse.h
- *    3234  math/edges.h
- *    3277  math/edges_score.h
- *    3316  math/ops.h
- *    3337  math/init.h
- *    3350  math/optim.h
- *    3456  math/tape.h
- *    3567  math/layer.h
- *    3619  math/train.h
- *    3680  math/all.h
- *    3686  the shared functions again, where the other header came first
- *    3991  gnn/ops.h
- *    4008  gnn/graph/graph.h
- *    4101  gnn/graph/community.h
- *    4138  gnn/graph/partition.h
- *    4190  gnn/graph/halo.h
- *    4231  gnn/graph/sample.h
- *    4285  gnn/graph/npy.h
- *    4317  gnn/graph/read.h
- *    4363  gnn/graph/stream.h
- *    4409  gnn/layer/layer.h
- *    4485  gnn/layer/net.h
- *    4590  gnn/layer/pool.h
- *    4625  gnn/train/train.h
- *    4722  gnn/quant/bits.h
- *    4748  gnn/quant/a2q.h
- *    4817  gnn/quant/a2q_net.h
- *    4890  gnn/quant/packed.h
- *    4946  gnn/quant/quant.h
- *    5005  gnn/embed/fastrp.h
- *    5045  gnn/train/data.h
- *    5079  gnn/tinygnn.h
- *    5525  internal functions
- *    6129  core/status.c
- *    6182  core/atomic_inside.h
- *    6234  core/state_inside.h
- *    6415  core/tensor.c
- *    6580  core/cpu_inside.h
- *    6621  core/half_inside.h
- *    6674  core/target.h
- *    7152  core/ctx.c
- *    7422  core/mem.c
- *    7557  core/thread.c
- *    8158  core/rng.c
- *    8248  core/op.c
- *    8741  core/record.c
- *    8843  core/bytes.c
- *    8953  core/json.c
- *    9250  core/safetensors.c
- *    9501  core/file.c
- *    9959  core/forget.c
- *    9993  core/hash_inside.h
- *   10016  core/box/box_inside.h
- *   10099  core/box/checkpoint.c
- *   10682  core/time.c
- *   10735  core/net.c
- *   11016  core/comm.c
- *   11518  core/conform.c
- *   12268  math/grad_inside.h
- *   12322  math/table_inside.h
- *   12487  math/rows_inside.h
- *   12552  math/walk_inside.h
- *   12671  math/binary.c
- *   13000  math/elem.c
- *   13809  math/convert.c
- *   14292  math/reduce.c
- *   14836  math/softmax.c
- *   15209  math/norm.c
- *   15752  math/gemm_inside.h
- *   15844  math/gemm_i8_inside.h
- *   15873  math/matmul.c
- *   16239  math/layout.c
- *   16992  math/conv.c
- *   17526  math/sort.c
- *   18423  math/linalg_block_inside.h
- *   18571  math/linalg_lu.c
- *   18920  math/linalg_qr.c
- *   19271  math/linalg_eig.c
- *   19783  math/linalg_svd.c
- *   20182  math/linalg.c
- *   20454  math/fft_way_inside.h
- *   20523  math/fft.c
- *   20994  math/hadamard_inside.h
- *   21021  math/fwht.c
- *   21208  math/attention.c
- *   21794  math/gla.c
- *   22291  math/gla_grad.c
- *   22653  math/twist.c
- *   22992  math/slope.c
- *   23181  math/loss.c
- *   23354  math/rope.c
- *   23501  math/patch.c
- *   23811  math/bits_inside.h
- *   23850  math/sparse_lines_inside.h
- *   23877  math/sparse_forms_inside.h
- *   23898  math/sparse.c
- *   24206  math/edges_inside.h
- *   24245  math/edges.c
- *   24707  math/edges_score.c
- *   25146  math/ops.c
- *   25236  math/init.c
- *   25300  math/optim.c
- *   25861  math/tape.c
- *   26723  math/layer.c
- *   27188  math/train.c
- *   27384  math/edges_grad.c
- *   27858  math/normal.c
- *   27879  math/targets.c
- *   27943  math/all.c
- *   27949  core/cpu.c
- *   28206  core/hash.c
- *   28314  core/box/box.c
- *   28541  math/grad.c
- *   29343  math/matvec_inside.h
- *   29354  math/gemm.c
- *   29973  math/gemm_i8.c
- *   30250  math/linalg_block.c
- *   30787  math/fft_way.c
- *   31203  math/hadamard.c
- *   31288  math/bits.c
- *   31307  math/sparse_lines.c
- *   31770  math/sparse_forms.c
- *   31977  math/matvec.c
- *   32031  the shared functions forwarded, where the other header has their bodies
- *   32601  internal functions of this header
- *   32689  gnn/ops.c
- *   32714  gnn/graph/graph_inside.h
- *   32767  gnn/graph/graph.c
- *   33525  gnn/graph/community.c
- *   33740  gnn/graph/coarsen_inside.h
- *   33767  gnn/graph/refine_inside.h
- *   33812  gnn/graph/partition.c
- *   34202  gnn/graph/halo.c
- *   34364  gnn/graph/sample.c
- *   34729  gnn/graph/inflate_inside.h
- *   34757  gnn/graph/words_inside.h
- *   34795  gnn/graph/npy.c
- *   35298  gnn/graph/form_inside.h
- *   35327  gnn/graph/read.c
- *   36143  gnn/graph/stream.c
- *   36850  gnn/layer/layer.c
- *   37380  gnn/layer/net_file_inside.h
- *   37404  gnn/layer/net.c
- *   37941  gnn/layer/pool.c
- *   38081  gnn/quant/bits.c
- *   38199  gnn/quant/a2q.c
- *   38676  gnn/train/pass_inside.h
- *   38770  gnn/quant/a2q_net.c
- *   39328  gnn/quant/nibble_inside.h
- *   39354  gnn/quant/packed.c
- *   39783  gnn/quant/quant.c
- *   40077  gnn/embed/fastrp.c
- *   40586  gnn/train/data.c
- *   40787  gnn/graph/coarsen.c
- *   41191  gnn/graph/refine.c
- *   41563  gnn/graph/inflate.c
- *   41906  gnn/graph/words.c
- *   42113  gnn/layer/net_file.c
- *   42553  gnn/train/pass.c
- *   43157  gnn/quant/nibble.c
- *   43165  gnn/train/kit_inside.h
- *   43197  gnn/train/kit.c
- *   43318  gnn/train/nodes.c
- *   43475  gnn/train/graphs.c
- *   43755  gnn/train/links.c
- *   44038  gnn/train/tape_pool.c
- *   44063  gnn/quant/quant_file.c
- *   44397  gnn/targets.c
- *   44401  gnn/tinygnn.c
- *   44407  the kernels of each target: this header again
- *   44566  core/simd.h, the vectors of one target
- *   46089  math/kernels.h
- *   52191  gnn/kernels.h
- *   52462  the licence
+ *     333  options and names
+ *     370  what is chosen
+ *    1182  core/config.h
+ *    1342  core/status.h
+ *    1384  core/tensor.h
+ *    1437  core/ctx.h
+ *    1514  core/mem.h
+ *    1541  core/thread.h
+ *    1594  core/rng.h
+ *    1620  core/op.h
+ *    1720  core/record.h
+ *    1742  core/accel.h
+ *    1779  core/bytes.h
+ *    1842  core/json.h
+ *    1888  core/safetensors.h
+ *    1940  core/file.h
+ *    1981  core/forget.h
+ *    1989  core/box/checkpoint.h
+ *    2097  core/time.h
+ *    2107  core/net.h
+ *    2174  core/comm.h
+ *    2239  core/conform.h
+ *    2325  math/binary.h
+ *    2355  math/elem.h
+ *    2393  math/convert.h
+ *    2426  math/reduce.h
+ *    2459  math/softmax.h
+ *    2491  math/norm.h
+ *    2524  math/matmul.h
+ *    2551  math/layout.h
+ *    2587  math/conv.h
+ *    2633  math/sort.h
+ *    2674  math/linalg_lu.h
+ *    2700  math/linalg_qr.h
+ *    2725  math/linalg_eig.h
+ *    2747  math/linalg_svd.h
+ *    2769  math/linalg.h
+ *    2821  math/fft.h
+ *    2887  math/fwht.h
+ *    2923  math/attention.h
+ *    2947  math/gla.h
+ *    2987  math/gla_grad.h
+ *    3012  math/twist.h
+ *    3055  math/slope.h
+ *    3082  math/loss.h
+ *    3110  math/rope.h
+ *    3131  math/patch.h
+ *    3167  math/sparse.h
+ *    3249  math/edges.h
+ *    3292  math/edges_score.h
+ *    3331  math/ops.h
+ *    3352  math/init.h
+ *    3365  math/optim.h
+ *    3471  math/tape.h
+ *    3582  math/layer.h
+ *    3634  math/train.h
+ *    3695  math/all.h
+ *    3701  the shared functions again, where the other header came first
+ *    4006  gnn/ops.h
+ *    4023  gnn/graph/graph.h
+ *    4116  gnn/graph/community.h
+ *    4153  gnn/graph/partition.h
+ *    4205  gnn/graph/halo.h
+ *    4246  gnn/graph/sample.h
+ *    4300  gnn/graph/npy.h
+ *    4332  gnn/graph/read.h
+ *    4378  gnn/graph/stream.h
+ *    4424  gnn/layer/layer.h
+ *    4500  gnn/layer/net.h
+ *    4605  gnn/layer/pool.h
+ *    4640  gnn/train/train.h
+ *    4737  gnn/quant/bits.h
+ *    4763  gnn/quant/a2q.h
+ *    4832  gnn/quant/a2q_net.h
+ *    4905  gnn/quant/packed.h
+ *    4961  gnn/quant/quant.h
+ *    5020  gnn/embed/fastrp.h
+ *    5060  gnn/train/data.h
+ *    5094  gnn/tinygnn.h
+ *    5540  internal functions
+ *    6144  core/status.c
+ *    6197  core/atomic_inside.h
+ *    6249  core/state_inside.h
+ *    6430  core/tensor.c
+ *    6595  core/cpu_inside.h
+ *    6636  core/half_inside.h
+ *    6689  core/target.h
+ *    7167  core/ctx.c
+ *    7437  core/mem.c
+ *    7572  core/thread.c
+ *    8173  core/rng.c
+ *    8263  core/op.c
+ *    8756  core/record.c
+ *    8858  core/bytes.c
+ *    8968  core/json.c
+ *    9265  core/safetensors.c
+ *    9516  core/file.c
+ *    9974  core/forget.c
+ *   10008  core/hash_inside.h
+ *   10031  core/box/box_inside.h
+ *   10114  core/box/checkpoint.c
+ *   10697  core/time.c
+ *   10750  core/net.c
+ *   11031  core/comm.c
+ *   11533  core/conform.c
+ *   12283  math/grad_inside.h
+ *   12337  math/table_inside.h
+ *   12502  math/rows_inside.h
+ *   12567  math/walk_inside.h
+ *   12686  math/binary.c
+ *   13015  math/elem.c
+ *   13824  math/convert.c
+ *   14307  math/reduce.c
+ *   14851  math/softmax.c
+ *   15224  math/norm.c
+ *   15767  math/gemm_inside.h
+ *   15859  math/gemm_i8_inside.h
+ *   15888  math/matmul.c
+ *   16254  math/layout.c
+ *   17007  math/conv.c
+ *   17541  math/sort.c
+ *   18438  math/linalg_block_inside.h
+ *   18586  math/linalg_lu.c
+ *   18935  math/linalg_qr.c
+ *   19286  math/linalg_eig.c
+ *   19798  math/linalg_svd.c
+ *   20197  math/linalg.c
+ *   20469  math/fft_way_inside.h
+ *   20538  math/fft.c
+ *   21009  math/hadamard_inside.h
+ *   21036  math/fwht.c
+ *   21223  math/attention.c
+ *   21809  math/gla.c
+ *   22306  math/gla_grad.c
+ *   22668  math/twist.c
+ *   23007  math/slope.c
+ *   23196  math/loss.c
+ *   23369  math/rope.c
+ *   23516  math/patch.c
+ *   23826  math/bits_inside.h
+ *   23865  math/sparse_lines_inside.h
+ *   23892  math/sparse_forms_inside.h
+ *   23913  math/sparse.c
+ *   24221  math/edges_inside.h
+ *   24260  math/edges.c
+ *   24722  math/edges_score.c
+ *   25161  math/ops.c
+ *   25251  math/init.c
+ *   25315  math/optim.c
+ *   25876  math/tape.c
+ *   26738  math/layer.c
+ *   27203  math/train.c
+ *   27399  math/edges_grad.c
+ *   27873  math/normal.c
+ *   27894  math/targets.c
+ *   27958  math/all.c
+ *   27964  core/cpu.c
+ *   28221  core/hash.c
+ *   28329  core/box/box.c
+ *   28556  math/grad.c
+ *   29358  math/matvec_inside.h
+ *   29369  math/gemm.c
+ *   29988  math/gemm_i8.c
+ *   30265  math/linalg_block.c
+ *   30802  math/fft_way.c
+ *   31218  math/hadamard.c
+ *   31303  math/bits.c
+ *   31322  math/sparse_lines.c
+ *   31785  math/sparse_forms.c
+ *   31992  math/matvec.c
+ *   32046  the shared functions forwarded, where the other header has their bodies
+ *   32616  internal functions of this header
+ *   32704  gnn/ops.c
+ *   32729  gnn/graph/graph_inside.h
+ *   32782  gnn/graph/graph.c
+ *   33540  gnn/graph/community.c
+ *   33755  gnn/graph/coarsen_inside.h
+ *   33782  gnn/graph/refine_inside.h
+ *   33827  gnn/graph/partition.c
+ *   34217  gnn/graph/halo.c
+ *   34379  gnn/graph/sample.c
+ *   34744  gnn/graph/inflate_inside.h
+ *   34772  gnn/graph/words_inside.h
+ *   34810  gnn/graph/npy.c
+ *   35313  gnn/graph/form_inside.h
+ *   35342  gnn/graph/read.c
+ *   36158  gnn/graph/stream.c
+ *   36865  gnn/layer/layer.c
+ *   37395  gnn/layer/net_file_inside.h
+ *   37419  gnn/layer/net.c
+ *   37956  gnn/layer/pool.c
+ *   38096  gnn/quant/bits.c
+ *   38214  gnn/quant/a2q.c
+ *   38691  gnn/train/pass_inside.h
+ *   38785  gnn/quant/a2q_net.c
+ *   39343  gnn/quant/nibble_inside.h
+ *   39369  gnn/quant/packed.c
+ *   39798  gnn/quant/quant.c
+ *   40092  gnn/embed/fastrp.c
+ *   40601  gnn/train/data.c
+ *   40802  gnn/graph/coarsen.c
+ *   41206  gnn/graph/refine.c
+ *   41578  gnn/graph/inflate.c
+ *   41921  gnn/graph/words.c
+ *   42128  gnn/layer/net_file.c
+ *   42568  gnn/train/pass.c
+ *   43172  gnn/quant/nibble.c
+ *   43180  gnn/train/kit_inside.h
+ *   43212  gnn/train/kit.c
+ *   43333  gnn/train/nodes.c
+ *   43490  gnn/train/graphs.c
+ *   43770  gnn/train/links.c
+ *   44053  gnn/train/tape_pool.c
+ *   44078  gnn/quant/quant_file.c
+ *   44412  gnn/targets.c
+ *   44416  gnn/tinygnn.c
+ *   44422  the kernels of each target: this header again
+ *   44581  core/simd.h, the vectors of one target
+ *   46104  math/kernels.h
+ *   52206  gnn/kernels.h
+ *   52477  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -234,14 +234,27 @@
  *
  *     int main(void)
  *     {
- *         float a[6] = { 1, 2, 3, 4, 5, 6 }, y[6];
- *         tiny_tensor x = tiny_tensor_2d(a, TINY_F32, 2, 3), out = tiny_tensor_2d(y, TINY_F32, 2, 3);
- *         tiny_ctx *ctx;
- *         if (tiny_ctx_open(NULL, &ctx)) return 1;
- *         if (tiny_softmax(ctx, &x, NULL, &out)) puts(tiny_ctx_message(ctx));
- *         else printf("%g %g %g\n", y[0], y[1], y[2]);
+ *         static tgnn_layer spread;
+ *         tgnn_graph *graph = NULL, *sums = NULL;
+ *         tgnn_array x = { 0 };
+ *         tiny_tensor y = { 0 };
+ *         tiny_ctx *ctx = NULL;
+ *         tiny_status st = tiny_ctx_open(NULL, &ctx);
+ *         spread.kind = TGNN_LAYER_APPNP;
+ *         if (!st) st = tgnn_graph_read(ctx, "edges.txt", NULL, &graph);
+ *         if (!st) st = tgnn_array_read(ctx, "features.npy", NULL, &x);
+ *         if (!st) st = tgnn_layer_graph(ctx, &spread, graph, NULL, 0, &sums);
+ *         if (!st) y = x.t, y.data = tiny_alloc(ctx, sizeof(float) * (size_t)tiny_tensor_count(&x.t));
+ *         if (!st && !y.data) st = tiny_ctx_status(ctx);
+ *         if (!st) st = tgnn_layer_run(ctx, &spread, sums, &x.t, NULL, &y, NULL);
+ *         if (!st) st = tgnn_array_write(ctx, "answer.npy", &y);
+ *         if (st) puts(ctx ? tiny_ctx_message(ctx) : tiny_status_text(st));
+ *         tiny_free(ctx, y.data);
+ *         tgnn_array_free(ctx, &x);
+ *         tgnn_graph_close(ctx, sums);
+ *         tgnn_graph_close(ctx, graph);
  *         tiny_ctx_close(ctx);
- *         return 0;
+ *         return st != TINY_OK;
  *     }
  *
  * How to include it
@@ -255,6 +268,8 @@
  * Options (each defined before the include, the same in all files of a program)
  *     TINY_STATIC        every function static: a private copy in each file that defines TINYGNN_IMPLEMENTATION
  *     TINYGNN_LINKED     TINYGNN_IMPLEMENTATION asks for nothing: the bodies are linked from elsewhere
+ *     TINYGNN_PARTS      the bodies come in this many files of the program, 1 to 12, each with TINYGNN_IMPLEMENTATION and its TINYGNN_PART,
+ *                        from 1 on, and the same other options: make -j compiles them side by side
  *     TINY_NO_OPENMP     no OpenMP even where the compiler offers it
  *     TINY_NO_SIMD       the scalar target only
  *     TINY_NO_SIMDE      no w128 target through SIMDe (x86 has a native one)
@@ -286,16 +301,17 @@
  *     TINYGNN_WITH_QUANT       LAB    nets of graphs in few bits
  *
  * Memory
- *     All memory comes from the allocator of the context (malloc unless you give one), before the work starts: kernels
- *     never allocate. What a context took is given back by tiny_ctx_close.
+ *     All memory comes from the allocator of the context: realloc and free, unless you give one. Kernels never allocate.
+ *     What you opened or read, you close or free before tiny_ctx_close.
  *
  * Threads
- *     One context serves one caller at a time; two contexts share nothing. A context uses as many threads as its
- *     description says, from OpenMP or from your pool, and none of them runs between two calls.
+ *     One context serves one caller at a time. Two contexts share nothing. A context uses as many threads as its description
+ *     says: its own where the system has POSIX threads, those of OpenMP elsewhere, or your pool. Compile with -fopenmp or
+ *     define TINY_PTHREAD. Threads of the context sleep between calls and end in tiny_ctx_close.
  *
  * Errors
  *     Every call that can fail returns a tiny_status, 0 for success; tiny_ctx_message has the sentence. Nothing prints,
- *     exits or aborts.
+ *     exits or aborts. A call that failed leaves nothing behind.
  *
  * Formats and limits
  *     Tensors have up to four dimensions, of f32, f16, bf16, f64 or integers, with any strides. Sizes are ptrdiff_t.
@@ -307,8 +323,7 @@
  *     Training and sampling of graphs that do not fit into the address space, training of features of edges, quantization of attention.
  *
  * Changes
- *     0.1.0  core, math, the table of operations, accelerators, the conformance kit; graphs, operations along edges, ten layers, gradients along edges, FastRP, partitions, communities, halo lists, sampling;
- *            files of graphs larger than memory, networks from PyTorch, training of nodes, links and graphs; A2Q: nets of whole numbers, bits learnt for each node
+ *     0.1.0  the first version; CHANGELOG.md lists what it has
  *
  * Licence
  *     MIT, at the end of this file.
@@ -5095,7 +5110,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0005099
+#line 0005114
 #endif
 #if TINYI_PARTED
 #define tinyi_alloc tinygnn_tinyi_alloc
@@ -35492,8 +35507,8 @@ tiny_status tinyi_read_pairs_fail(tiny_ctx *ctx, const char *name, tiny_idx i)
 
 static tiny_status tinyi_read_pairs(tiny_ctx *ctx, const char *name, const tiny_tensor *t, tinyi_read_edges *r)
 {
-    tiny_idx n, i;
-    int by_row;
+    tiny_idx n = 0, i;
+    int by_row = 0;
     tiny_status st = tinyi_read_pairs_shape(ctx, name, t, &n, &by_row);
     if (!st) st = tinyi_read_take(ctx, r, (size_t)n, 0);
     if (st) return st;

@@ -8,14 +8,27 @@
  *
  *     int main(void)
  *     {
- *         float a[6] = { 1, 2, 3, 4, 5, 6 }, y[6];
- *         tiny_tensor x = tiny_tensor_2d(a, TINY_F32, 2, 3), out = tiny_tensor_2d(y, TINY_F32, 2, 3);
- *         tiny_ctx *ctx;
- *         if (tiny_ctx_open(NULL, &ctx)) return 1;
- *         if (tiny_softmax(ctx, &x, NULL, &out)) puts(tiny_ctx_message(ctx));
- *         else printf("%g %g %g\n", y[0], y[1], y[2]);
+ *         static tgnn_layer spread;
+ *         tgnn_graph *graph = NULL, *sums = NULL;
+ *         tgnn_array x = { 0 };
+ *         tiny_tensor y = { 0 };
+ *         tiny_ctx *ctx = NULL;
+ *         tiny_status st = tiny_ctx_open(NULL, &ctx);
+ *         spread.kind = TGNN_LAYER_APPNP;
+ *         if (!st) st = tgnn_graph_read(ctx, "edges.txt", NULL, &graph);
+ *         if (!st) st = tgnn_array_read(ctx, "features.npy", NULL, &x);
+ *         if (!st) st = tgnn_layer_graph(ctx, &spread, graph, NULL, 0, &sums);
+ *         if (!st) y = x.t, y.data = tiny_alloc(ctx, sizeof(float) * (size_t)tiny_tensor_count(&x.t));
+ *         if (!st && !y.data) st = tiny_ctx_status(ctx);
+ *         if (!st) st = tgnn_layer_run(ctx, &spread, sums, &x.t, NULL, &y, NULL);
+ *         if (!st) st = tgnn_array_write(ctx, "answer.npy", &y);
+ *         if (st) puts(ctx ? tiny_ctx_message(ctx) : tiny_status_text(st));
+ *         tiny_free(ctx, y.data);
+ *         tgnn_array_free(ctx, &x);
+ *         tgnn_graph_close(ctx, sums);
+ *         tgnn_graph_close(ctx, graph);
  *         tiny_ctx_close(ctx);
- *         return 0;
+ *         return st != TINY_OK;
  *     }
  *
  * How to include it
@@ -29,6 +42,8 @@
  * Options (each defined before the include, the same in all files of a program)
  *     TINY_STATIC        every function static: a private copy in each file that defines TINYGNN_IMPLEMENTATION
  *     TINYGNN_LINKED     TINYGNN_IMPLEMENTATION asks for nothing: the bodies are linked from elsewhere
+ *     TINYGNN_PARTS      the bodies come in this many files of the program, 1 to 12, each with TINYGNN_IMPLEMENTATION and its TINYGNN_PART,
+ *                        from 1 on, and the same other options: make -j compiles them side by side
  *     TINY_NO_OPENMP     no OpenMP even where the compiler offers it
  *     TINY_NO_SIMD       the scalar target only
  *     TINY_NO_SIMDE      no w128 target through SIMDe (x86 has a native one)
@@ -49,16 +64,17 @@
 @features
  *
  * Memory
- *     All memory comes from the allocator of the context (malloc unless you give one), before the work starts: kernels
- *     never allocate. What a context took is given back by tiny_ctx_close.
+ *     All memory comes from the allocator of the context: realloc and free, unless you give one. Kernels never allocate.
+ *     What you opened or read, you close or free before tiny_ctx_close.
  *
  * Threads
- *     One context serves one caller at a time; two contexts share nothing. A context uses as many threads as its
- *     description says, from OpenMP or from your pool, and none of them runs between two calls.
+ *     One context serves one caller at a time. Two contexts share nothing. A context uses as many threads as its description
+ *     says: its own where the system has POSIX threads, those of OpenMP elsewhere, or your pool. Compile with -fopenmp or
+ *     define TINY_PTHREAD. Threads of the context sleep between calls and end in tiny_ctx_close.
  *
  * Errors
  *     Every call that can fail returns a tiny_status, 0 for success; tiny_ctx_message has the sentence. Nothing prints,
- *     exits or aborts.
+ *     exits or aborts. A call that failed leaves nothing behind.
  *
  * Formats and limits
  *     Tensors have up to four dimensions, of f32, f16, bf16, f64 or integers, with any strides. Sizes are ptrdiff_t.
@@ -70,8 +86,7 @@
  *     Training and sampling of graphs that do not fit into the address space, training of features of edges, quantization of attention.
  *
  * Changes
- *     0.1.0  core, math, the table of operations, accelerators, the conformance kit; graphs, operations along edges, ten layers, gradients along edges, FastRP, partitions, communities, halo lists, sampling;
- *            files of graphs larger than memory, networks from PyTorch, training of nodes, links and graphs; A2Q: nets of whole numbers, bits learnt for each node
+ *     0.1.0  the first version; CHANGELOG.md lists what it has
  *
  * Licence
  *     MIT, at the end of this file.

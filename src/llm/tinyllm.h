@@ -5,17 +5,25 @@
  *     #define TINYLLM_IMPLEMENTATION
  *     #include "tinyllm.h"
  *     #include <stdio.h>
+ *     #include <string.h>
+ *
+ *     static int print(void *user, const char *text, size_t n) { (void)user; return fwrite(text, 1, n, stdout) != n; }
  *
  *     int main(void)
  *     {
- *         float a[6] = { 1, 2, 3, 4, 5, 6 }, y[6];
- *         tiny_tensor x = tiny_tensor_2d(a, TINY_F32, 2, 3), out = tiny_tensor_2d(y, TINY_F32, 2, 3);
- *         tiny_ctx *ctx;
- *         if (tiny_ctx_open(NULL, &ctx)) return 1;
- *         if (tiny_softmax(ctx, &x, NULL, &out)) puts(tiny_ctx_message(ctx));
- *         else printf("%g %g %g\n", y[0], y[1], y[2]);
+ *         const char *prompt = "Once upon a time";
+ *         tllm_generate_desc how = { 0 };
+ *         tllm_session *session = NULL;
+ *         tiny_ctx *ctx = NULL;
+ *         tiny_status st = tiny_ctx_open(NULL, &ctx);
+ *         how.text = print;
+ *         how.n_most = 100;
+ *         if (!st) st = tllm_session_open(ctx, "model.gguf", NULL, &session);
+ *         if (!st) st = tllm_generate(session, prompt, strlen(prompt), &how, NULL);
+ *         if (st) puts(ctx ? tiny_ctx_message(ctx) : tiny_status_text(st));
+ *         tllm_session_close(session);
  *         tiny_ctx_close(ctx);
- *         return 0;
+ *         return st != TINY_OK;
  *     }
  *
  * How to include it
@@ -29,6 +37,8 @@
  * Options (each defined before the include, the same in all files of a program)
  *     TINY_STATIC        every function static: a private copy in each file that defines TINYLLM_IMPLEMENTATION
  *     TINYLLM_LINKED     TINYLLM_IMPLEMENTATION asks for nothing: the bodies are linked from elsewhere
+ *     TINYLLM_PARTS      the bodies come in this many files of the program, 1 to 12, each with TINYLLM_IMPLEMENTATION and its TINYLLM_PART,
+ *                        from 1 on, and the same other options: make -j compiles them side by side
  *     TINY_NO_OPENMP     no OpenMP even where the compiler offers it
  *     TINY_NO_SIMD       the scalar target only
  *     TINY_NO_SIMDE      no w128 target through SIMDe (x86 has a native one)
@@ -56,25 +66,30 @@
 @features
  *
  * Memory
- *     All memory comes from the allocator of the context (malloc unless you give one), before the work starts: kernels
- *     never allocate. What a context took is given back by tiny_ctx_close.
+ *     All memory comes from the allocator of the context: realloc and free, unless you give one. Kernels never allocate.
+ *     A session takes what it needs when it is opened; tllm_session_memory reports how much that will be.
+ *     What you opened or read, you close or free before tiny_ctx_close.
  *
  * Threads
- *     One context serves one caller at a time; two contexts share nothing. A context uses as many threads as its
- *     description says, from OpenMP or from your pool, and none of them runs between two calls.
+ *     One context serves one caller at a time. Two contexts share nothing. A context uses as many threads as its description
+ *     says: its own where the system has POSIX threads, those of OpenMP elsewhere, or your pool. Compile with -fopenmp or
+ *     define TINY_PTHREAD. Threads of the context sleep between calls and end in tiny_ctx_close.
  *
  * Errors
  *     Every call that can fail returns a tiny_status, 0 for success; tiny_ctx_message has the sentence. Nothing prints,
- *     exits or aborts.
+ *     exits or aborts. A call that failed leaves nothing behind.
  *
  * Formats and limits
+ *     Model files: GGUF 2 and 3, also split; safetensors are read by tensor; the .bin files of llama2.c. Architectures and
+ *     tokenizers are listed in docs/architectures.md and docs/tokenizers.md, block formats in docs/formats.md.
  *     Tensors have up to four dimensions, of f32, f16, bf16, f64 or integers, with any strides. Sizes are ptrdiff_t.
  *
  * What is not there
- *     Kernels that multiply IQ1 to IQ3 and some rare block formats without unpacking them.
+ *     Integer kernels for NVFP4, Q1_0 and Q2_0: their rows are unpacked to floats. Images and sound as input of models. A server:
+ *     see examples/ for programs. docs/limits.md has the rest.
  *
  * Changes
- *     0.1.0  core, math, the table of operations, accelerators, the conformance kit
+ *     0.1.0  the first version; CHANGELOG.md lists what it has
  *
  * Licence
  *     MIT, at the end of this file.

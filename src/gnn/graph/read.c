@@ -173,8 +173,8 @@ tiny_status tinyi_read_pairs_fail(tiny_ctx *ctx, const char *name, tiny_idx i)
 
 static tiny_status tinyi_read_pairs(tiny_ctx *ctx, const char *name, const tiny_tensor *t, tinyi_read_edges *r)
 {
-    tiny_idx n, i;
-    int by_row;
+    tiny_idx n = 0, i;
+    int by_row = 0;
     tiny_status st = tinyi_read_pairs_shape(ctx, name, t, &n, &by_row);
     if (!st) st = tinyi_read_take(ctx, r, (size_t)n, 0);
     if (st) return st;
