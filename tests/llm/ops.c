@@ -17,7 +17,7 @@ static void test_numbers(void)
     T_EQ_INT(TLLM_OP_VPTQ_MATMUL, 1007);
     T_EQ_INT(TLLM_OP_TOME_MERGE, 1008);
     T_EQ_INT(TLLM_OP_TOME_MERGE_BACKWARD, 1009);
-    T_TRUE(TINY_OP_COUNT < TINY_OP_BASE_LLM && TLLM_OP_END <= TINY_OP_BASE_GNN);
+    T_TRUE((int)TINY_OP_COUNT < TINY_OP_BASE_LLM && (int)TLLM_OP_END <= TINY_OP_BASE_GNN);
 }
 
 static void test_table(void)
