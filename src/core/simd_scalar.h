@@ -18,10 +18,11 @@ TINYI_FORCE_INLINE v_f32 v_load(const float *p) { return *p; }
 TINYI_FORCE_INLINE void v_store(float *p, v_f32 v) { *p = v; }
 TINYI_FORCE_INLINE v_f32 v_load_n(const float *p, size_t n) { return n ? *p : 0.0f; }
 TINYI_FORCE_INLINE void v_store_n(float *p, v_f32 v, size_t n) { if (n) *p = v; }
-TINYI_FORCE_INLINE v_f32 v_load_f16(const uint16_t *p) { return tinyi_f16_to_f32(*p); }
-TINYI_FORCE_INLINE v_f32 v_load_f16_n(const uint16_t *p, size_t n) { return n ? tinyi_f16_to_f32(*p) : 0.0f; }
-TINYI_FORCE_INLINE void v_store_f16(uint16_t *p, v_f32 v) { *p = tinyi_f32_to_f16(v); }
-TINYI_FORCE_INLINE void v_store_f16_n(uint16_t *p, v_f32 v, size_t n) { if (n) *p = tinyi_f32_to_f16(v); }
+/* halves out of line: a hundred bytes each */
+static TINYI_UNUSED TINYI_NOINLINE v_f32 v_load_f16(const uint16_t *p) { return tinyi_f16_to_f32(*p); }
+static TINYI_UNUSED TINYI_NOINLINE void v_store_f16(uint16_t *p, v_f32 v) { *p = tinyi_f32_to_f16(v); }
+TINYI_FORCE_INLINE v_f32 v_load_f16_n(const uint16_t *p, size_t n) { return n ? v_load_f16(p) : 0.0f; }
+TINYI_FORCE_INLINE void v_store_f16_n(uint16_t *p, v_f32 v, size_t n) { if (n) v_store_f16(p, v); }
 TINYI_FORCE_INLINE v_f32 v_load_bf16(const uint16_t *p) { return tinyi_bf16_to_f32(*p); }
 TINYI_FORCE_INLINE v_f32 v_load_bf16_n(const uint16_t *p, size_t n) { return n ? tinyi_bf16_to_f32(*p) : 0.0f; }
 TINYI_FORCE_INLINE void v_store_bf16(uint16_t *p, v_f32 v) { *p = tinyi_f32_to_bf16(v); }

@@ -23,7 +23,7 @@
 #define TINYI_CONV_SUM(j, v) v_f32 a##j##v = b##j;
 #define TINYI_CONV_SUMS(j, N) const v_f32 b##j = v_set(first && bias ? bias[j] : 0.0f); TINYI_CONV_EACH##N(TINYI_CONV_SUM, j)
 #define TINYI_CONV_READ(j, v) \
-    a##j##v = (v) * V_LANES + V_LANES <= m ? v_load(y + (j) * ys + i + (v) * V_LANES) : v_load_n(y + (j) * ys + i + (v) * V_LANES, m - (v) * V_LANES);
+    a##j##v = (v) < LAST || m == (LAST + 1) * V_LANES ? v_load(y + (j) * ys + i + (v) * V_LANES) : v_load_n(y + (j) * ys + i + (v) * V_LANES, m - (v) * V_LANES);
 #define TINYI_CONV_READS(j, N) TINYI_CONV_EACH##N(TINYI_CONV_READ, j)
 #define TINYI_CONV_X(j, v) const v_f32 x##v = v_load(p + (v) * V_LANES);
 #define TINYI_CONV_FMA(j, v) a##j##v = v_fma(c##j, x##v, a##j##v);
@@ -31,13 +31,14 @@
 #define TINYI_CONV_CLIP(j, v) a##j##v = v_max(v_zero(), a##j##v);
 #define TINYI_CONV_CLIPS(j, N) TINYI_CONV_EACH##N(TINYI_CONV_CLIP, j)
 #define TINYI_CONV_WRITE(j, v)                                                                              \
-    if ((v) * V_LANES + V_LANES <= m) v_store(y + (j) * ys + i + (v) * V_LANES, a##j##v);                   \
+    if ((v) < LAST || m == (LAST + 1) * V_LANES) v_store(y + (j) * ys + i + (v) * V_LANES, a##j##v);        \
     else v_store_n(y + (j) * ys + i + (v) * V_LANES, a##j##v, m - (v) * V_LANES);
 #define TINYI_CONV_WRITES(j, N) TINYI_CONV_EACH##N(TINYI_CONV_WRITE, j)
 
 /* m outputs from i on, (N - 1) * V_LANES < m <= N * V_LANES, of R rows */
 #define TINYI_CONV_TILE(R, N)                                                                               \
     do {                                                                                                    \
+        enum { LAST = (N) - 1 };            /* the only vector that may have fewer */                       \
         size_t t;                                                                                           \
         TINYI_CONV_##R(TINYI_CONV_SUMS, N)                                                       \
         if (!first) { TINYI_CONV_##R(TINYI_CONV_READS, N) }                                      \

@@ -6,6 +6,11 @@
  * steps round. Many branches are computed for all lanes and selected, since lanes differ.                              */
 
 #define TINYI_ELEM_FMA (V_AVX2 || V_AVX512 || V_NEON)
+#if V_SCALAR                                /* one text for all that want it */
+#define TINYI_ELEM_FN static TINYI_UNUSED TINYI_NOINLINE
+#else
+#define TINYI_ELEM_FN TINYI_FORCE_INLINE
+#endif
 
 /* ---- exponential: e^x = 2^n p
  * A float of size 2^23 counts in ones: t = x log2(e) + 1.5 * 2^23 + 254 has n + 254 in its lowest bits. */
@@ -40,14 +45,14 @@ TINYI_FORCE_INLINE v_f32 v_ldexp(v_f32 p, v_f32 n)
 }
 
 /* p and n of e^x, |x| < 170 */
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_elem_exp_parts)(v_f32 x, v_f32 *n)
+TINYI_ELEM_FN v_f32 TINY_FN(tinyi_elem_exp_parts)(v_f32 x, v_f32 *n)
 {
     *n = v_sub(v_fma(x, v_set(1.44269502f), v_set(TINYI_ELEM_COUNT)), v_set(TINYI_ELEM_COUNT));
     return TINY_FN(tinyi_elem_exp_near)(TINY_FN(tinyi_elem_exp_reduce)(x, *n));
 }
 
 /* e^89 is infinite and e^-104 rounds to 0 */
-TINYI_FORCE_INLINE v_f32 v_exp(v_f32 x)
+TINYI_ELEM_FN v_f32 v_exp(v_f32 x)
 {
     v_f32 n, p;
     x = v_min(v_set(89.0f), v_max(v_set(-104.0f), x));      /* in this order NaN comes through */
@@ -56,7 +61,7 @@ TINYI_FORCE_INLINE v_f32 v_exp(v_f32 x)
 }
 
 /* ---- logarithm: x = 2^k m, m in [2/3, 4/3), f = m - 1, log m = f - f^2/2 + f^3 P(f), P 0.05 off */
-TINYI_FORCE_INLINE v_f32 v_log(v_f32 x)
+TINYI_ELEM_FN v_f32 v_log(v_f32 x)
 {
     const v_mask plain = vm_and(v_le(v_set(1.17549435e-38f), x), v_lt(x, v_set(INFINITY)));
     const int special = !vm_all(plain);
@@ -158,7 +163,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_elem_erf)(v_f32 *a, int n)
     TINYI_ELEM_EACH a[j] = v_fma(a[j], t[j], v_max(t[j], v_table4(of_centre, i[j])));
 }
 
-TINYI_FORCE_INLINE v_f32 v_tanh(v_f32 x)
+TINYI_ELEM_FN v_f32 v_tanh(v_f32 x)
 {
     v_f32 a[1];
     a[0] = v_abs(x);
@@ -166,7 +171,7 @@ TINYI_FORCE_INLINE v_f32 v_tanh(v_f32 x)
     return TINY_FN(tinyi_elem_sign_of)(x, a[0]);
 }
 
-TINYI_FORCE_INLINE v_f32 v_erf(v_f32 x)
+TINYI_ELEM_FN v_f32 v_erf(v_f32 x)
 {
     v_f32 a[1];
     a[0] = v_abs(x);
@@ -176,7 +181,7 @@ TINYI_FORCE_INLINE v_f32 v_erf(v_f32 x)
 
 /* ---- 1 / (1 + e^-x), for negative x as e^x / (1 + e^x), which keeps its last bits down to denormals. By how
  * much the sum came out too large is known exactly, and the quotient gets it back. */
-TINYI_FORCE_INLINE v_f32 v_sigmoid(v_f32 x)
+TINYI_ELEM_FN v_f32 v_sigmoid(v_f32 x)
 {
     const v_f32 e = v_exp(v_neg(v_abs(x))), d = v_add(v_set(1.0f), e), more = v_sub(v_sub(d, v_set(1.0f)), e);
     const v_f32 y = v_div(v_select(v_lt(x, v_zero()), e, v_set(1.0f)), d);
@@ -233,7 +238,7 @@ static TINYI_NOINLINE v_f32 TINY_FN(tinyi_elem_turn_far)(v_f32 x, v_f32 y, int c
     return v_load(b);
 }
 
-TINYI_FORCE_INLINE v_f32 v_sin(v_f32 x)
+TINYI_ELEM_FN v_f32 v_sin(v_f32 x)
 {
     const v_f32 t = v_fma(x, v_set(0.318309873f), v_set(12582912.0f)), n = v_sub(t, v_set(12582912.0f));
     v_f32 y = TINY_FN(tinyi_elem_sin_near)(TINY_FN(tinyi_elem_turn)(x, n, 1.0f), v_bits(t));
@@ -242,7 +247,7 @@ TINYI_FORCE_INLINE v_f32 v_sin(v_f32 x)
 }
 
 /* n here is the odd number of quarter turns: t = x/pi - 1/2 rounded, n = 2t + 1; the sine of the middle is -1 for odd t + 1 */
-TINYI_FORCE_INLINE v_f32 v_cos(v_f32 x)
+TINYI_ELEM_FN v_f32 v_cos(v_f32 x)
 {
     const v_f32 a = v_abs(x), t = v_add(v_fma(a, v_set(0.318309873f), v_set(-0.5f)), v_set(12582913.0f));
     const v_f32 n = v_fma(v_sub(t, v_set(12582913.0f)), v_set(2.0f), v_set(1.0f));
@@ -265,7 +270,7 @@ TINYI_FORCE_INLINE v_f32 v_rsqrt(v_f32 x)
 /* ---- activations */
 
 /* x / (1 + e^-x); for negative x as x e^x / (1 + e^x) with the power of two last */
-TINYI_FORCE_INLINE v_f32 v_silu(v_f32 x)
+TINYI_ELEM_FN v_f32 v_silu(v_f32 x)
 {
     const v_f32 c = v_max(v_set(-110.0f), x), b = v_min(v_set(110.0f), v_abs(c));
     const v_mask minus = v_lt(c, v_zero());
@@ -279,7 +284,7 @@ TINYI_FORCE_INLINE v_f32 v_silu(v_f32 x)
 /* x Phi(x) = max(x, 0) - t Phi(-t), t = |x|, and Phi(-t) = e^(-t^2/2) g(t), g a ratio of polynomials with positive
  * coefficients, 0.7 off. The square is split, t = h + l with 12 bits in h, since e^ makes its absolute error a relative
  * one: h^2/2 is exact, and l (t + h) / 2 is small. At 14.6 the product is 0. */
-TINYI_FORCE_INLINE v_f32 v_gelu(v_f32 x)
+TINYI_ELEM_FN v_f32 v_gelu(v_f32 x)
 {
     const v_f32 t = v_min(v_set(14.6f), v_abs(x)), h = v_float(vi_and(v_bits(t), vi_set(-4096)));
     const v_f32 s = v_mul(v_mul(h, h), v_set(-0.5f)), l = v_mul(v_mul(v_sub(t, h), v_add(t, h)), v_set(-0.5f));
@@ -300,7 +305,7 @@ TINYI_FORCE_INLINE v_f32 v_gelu(v_f32 x)
 
 /* x / (1 + e^-w), w = x (1.5957691 + 0.0713548 x^2), by the same symmetry: max(x, 0) - t e / (1 + e), e = e^-w(t).
  * At 10.8 the quotient is 0. Far below zero the error of w, times w, is one of e: small against |x|, not against the result. */
-TINYI_FORCE_INLINE v_f32 v_gelu_tanh(v_f32 x)
+TINYI_ELEM_FN v_f32 v_gelu_tanh(v_f32 x)
 {
     const v_f32 t = v_min(v_set(10.8f), v_abs(x));
     const v_f32 e = v_exp(v_neg(v_mul(t, v_fma(v_mul(t, t), v_set(0.0713548163f), v_set(1.59576912f)))));
@@ -554,3 +559,4 @@ static void TINY_FN(tinyi_use_elem)(tinyi_kernels *k)
 #undef TINYI_ELEM_TURN_LIMIT
 #undef TINYI_ELEM_COUNT
 #undef TINYI_ELEM_FMA
+#undef TINYI_ELEM_FN

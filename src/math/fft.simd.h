@@ -253,6 +253,14 @@ static void TINY_FN(tinyi_fft_dft)(float *y, size_t ys, const float *x, size_t x
 
 #define F_AT(u) f_get(x + (u) * xs)
 #define F_TO(t, a) f_put(y + (t) * ys, p ? f_by(a, w + 2 * ((t) - 1)) : (a))
+#if V_SCALAR || V_W128                      /* one loop, with a branch where a number is written */
+#define F_LOOP(R, BODY)                                              \
+    for (p = 0; p < m; p++, w += 2 * (R - 1)) {                      \
+        const float *x = from + p * ys;                              \
+        float *y = to + p * R * ys;                                  \
+        for (q = 0; q < s; q++, x += F_W, y += F_W) { BODY }         \
+    }
+#else
 /* the first of the p has no twiddles: the compiler makes two loops of it */
 #define F_LOOP(R, BODY)                                              \
     for (p = 0; p < m; p++, w += 2 * (R - 1)) {                      \
@@ -263,6 +271,7 @@ static void TINY_FN(tinyi_fft_dft)(float *y, size_t ys, const float *x, size_t x
         else                                                         \
             for (q = 0; q < s; q++, x += F_W, y += F_W) { BODY }     \
     }
+#endif
 
 /* tw: r - 1 twiddles for each p */
 static void TINY_FN(tinyi_fft_pass)(float *to, const float *from, const float *w, const float *roots, size_t r, size_t m, size_t s)
@@ -317,7 +326,12 @@ static void TINY_FN(tinyi_fft_out)(float *y, const float *z, size_t n, ptrdiff_t
     float *const name = (float *)(void *)(((uintptr_t)name##_room + 63) & ~(uintptr_t)63);
 
 /* One block of V_LANES rows of V_LANES floats, re and im apart: rows ys and xs floats apart. */
-TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_turn)(float *y, size_t ys, const float *x, size_t xs)
+#if V_AVX512                                /* 64 shuffles */
+static TINYI_NOINLINE
+#else
+TINYI_FORCE_INLINE
+#endif
+void TINY_FN(tinyi_fft_turn)(float *y, size_t ys, const float *x, size_t xs)
 {
 #if V_SCALAR
     *y = *x;

@@ -121,7 +121,8 @@ static void TINY_FN(tinyi_gemv_dot)(float *y, ptrdiff_t y_row, ptrdiff_t y_col, 
 /* y + x0 w0 + x1 w1 + x2 w2 + x3 w3, in this order */
 #define TINYI_GEMV_ADD(at, LOAD, W) \
     v_fma(v_set(x3), LOAD(W##3 + (at)), v_fma(v_set(x2), LOAD(W##2 + (at)), v_fma(v_set(x1), LOAD(W##1 + (at)), v_fma(v_set(x0), LOAD(W##0 + (at)), v_load(y + (at))))))
-#if V_SCALAR || V_W128                      /* one form for both */
+#define TINYI_GEMV_WIDE ((V_SCALAR || V_W128 ? 1 : 2) * V_LANES)
+/* Four lines at a time, neighbours or those of a list. While four of a list are added the next four are asked for: nothing else would, as they lie anywhere. */
 #define TINYI_GEMV_LINE(i) (w + (list ? list[i] : (ptrdiff_t)(i)) * w_k)
 #define TINYI_GEMV_LINES(name, W_TYPE, LOAD, LOAD_N)                                                                            \
     static void TINY_FN(name)(float *y, const W_TYPE *w, ptrdiff_t w_k, const int32_t *list, const float *x, ptrdiff_t x_k, size_t k, size_t n) \
@@ -129,10 +130,22 @@ static void TINY_FN(tinyi_gemv_dot)(float *y, ptrdiff_t y_row, ptrdiff_t y_col, 
         size_t i = 0, j;                                                                                                        \
         for (; i + 4 <= k; i += 4, x += 4 * x_k) {                                                                              \
             const W_TYPE *w0 = TINYI_GEMV_LINE(i), *w1 = TINYI_GEMV_LINE(i + 1), *w2 = TINYI_GEMV_LINE(i + 2), *w3 = TINYI_GEMV_LINE(i + 3); \
+            const size_t next = i + 8 <= k ? i + 4 : i;                                                                         \
+            const W_TYPE *p0 = TINYI_GEMV_LINE(next), *p1 = TINYI_GEMV_LINE(next + 1), *p2 = TINYI_GEMV_LINE(next + 2), *p3 = TINYI_GEMV_LINE(next + 3); \
             const float x0 = x[0], x1 = x[x_k], x2 = x[2 * x_k], x3 = x[3 * x_k];                                               \
-            for (j = 0; j + V_LANES <= n; j += V_LANES) v_store(y + j, TINYI_GEMV_ADD(j, LOAD, w));                             \
-            if (j < n) {                                                                                                        \
-                const size_t r = n - j;                                                                                         \
+            for (j = 0; j + TINYI_GEMV_WIDE <= n; j += TINYI_GEMV_WIDE) {                                                       \
+                v_f32 a, b = v_zero();                                                                                          \
+                if (list && TINYI_GEMV_WIDE > V_LANES) {                                                                        \
+                    TINYI_PREFETCH(p0 + j); TINYI_PREFETCH(p1 + j);                                                             \
+                    TINYI_PREFETCH(p2 + j); TINYI_PREFETCH(p3 + j);                                                             \
+                }                                                                                                               \
+                a = TINYI_GEMV_ADD(j, LOAD, w);                                                                                 \
+                if (TINYI_GEMV_WIDE > V_LANES) b = TINYI_GEMV_ADD(j + V_LANES, LOAD, w);                                        \
+                v_store(y + j, a);                                                                                              \
+                if (TINYI_GEMV_WIDE > V_LANES) v_store(y + j + V_LANES, b);                                                     \
+            }                                                                                                                   \
+            for (; j < n; j += V_LANES) {                                                                                       \
+                const size_t r = TINYI_MIN(n - j, V_LANES);                                                                     \
                 v_f32 a = v_fma(v_set(x0), LOAD_N(w0 + j, r), v_load_n(y + j, r));                                              \
                 a = v_fma(v_set(x1), LOAD_N(w1 + j, r), a);                                                                     \
                 a = v_fma(v_set(x2), LOAD_N(w2 + j, r), a);                                                                     \
@@ -164,93 +177,6 @@ static void TINY_FN(tinyi_gemv_pick)(float *y, const void *w, int dtype, ptrdiff
 {
     TINY_FN(tinyi_gemv_lines)(y, w, dtype, w_k, list, x, 1, k, n);
 }
-#else
-#define TINYI_GEMV_AXPY(name, W_TYPE, LOAD, LOAD_N)                                                                             \
-    static void TINY_FN(name)(float *y, const W_TYPE *w, ptrdiff_t w_k, const float *x, ptrdiff_t x_k, size_t k, size_t n)      \
-    {                                                                                                                           \
-        size_t i = 0, j;                                                                                                        \
-        for (; i + 4 <= k; i += 4, w += 4 * w_k, x += 4 * x_k) {                                                                \
-            const W_TYPE *w0 = w, *w1 = w + w_k, *w2 = w1 + w_k, *w3 = w2 + w_k;                                                \
-            const float x0 = x[0], x1 = x[x_k], x2 = x[2 * x_k], x3 = x[3 * x_k];                                               \
-            for (j = 0; j + 2 * V_LANES <= n; j += 2 * V_LANES) {                                                               \
-                const v_f32 a = TINYI_GEMV_ADD(j, LOAD, w), b = TINYI_GEMV_ADD(j + V_LANES, LOAD, w);                           \
-                v_store(y + j, a);                                                                                              \
-                v_store(y + j + V_LANES, b);                                                                                    \
-            }                                                                                                                   \
-            for (; j < n; j += V_LANES) {                                                                                       \
-                const size_t r = TINYI_MIN(n - j, V_LANES);                                                                     \
-                v_f32 a = v_load_n(y + j, r);                                                                                   \
-                a = v_fma(v_set(x0), LOAD_N(w0 + j, r), a);                                                                     \
-                a = v_fma(v_set(x1), LOAD_N(w1 + j, r), a);                                                                     \
-                a = v_fma(v_set(x2), LOAD_N(w2 + j, r), a);                                                                     \
-                a = v_fma(v_set(x3), LOAD_N(w3 + j, r), a);                                                                     \
-                v_store_n(y + j, a, r);                                                                                         \
-            }                                                                                                                   \
-        }                                                                                                                       \
-        for (; i < k; i++, w += w_k, x += x_k)                                                                                  \
-            for (j = 0; j < n; j += V_LANES) {                                                                                  \
-                const size_t r = TINYI_MIN(n - j, V_LANES);                                                                     \
-                v_store_n(y + j, v_fma(v_set(x[0]), LOAD_N(w + j, r), v_load_n(y + j, r)), r);                                  \
-            }                                                                                                                   \
-    }
-TINYI_GEMV_AXPY(tinyi_gemv_axpy_f32, float, v_load, v_load_n)
-TINYI_GEMV_AXPY(tinyi_gemv_axpy_f16, uint16_t, v_load_f16, v_load_f16_n)
-TINYI_GEMV_AXPY(tinyi_gemv_axpy_bf16, uint16_t, v_load_bf16, v_load_bf16_n)
-
-static void TINY_FN(tinyi_gemv_axpy)(float *y, const void *w, int dtype, ptrdiff_t w_k, const float *x, ptrdiff_t x_k, size_t k, size_t n)
-{
-    if (dtype == TINY_F16) TINY_FN(tinyi_gemv_axpy_f16)(y, (const uint16_t *)w, w_k, x, x_k, k, n);
-    else if (dtype == TINY_BF16) TINY_FN(tinyi_gemv_axpy_bf16)(y, (const uint16_t *)w, w_k, x, x_k, k, n);
-    else TINY_FN(tinyi_gemv_axpy_f32)(y, (const float *)w, w_k, x, x_k, k, n);
-}
-
-/* The same for the rows that a list names, in its order. While four are added the next four are asked for: nothing else would, as they
- * lie anywhere. */
-#define TINYI_GEMV_PICK(name, W_TYPE, LOAD, LOAD_N)                                                                             \
-    static void TINY_FN(name)(float *y, const W_TYPE *w, ptrdiff_t w_k, const int32_t *list, const float *x, size_t k, size_t n) \
-    {                                                                                                                           \
-        size_t i = 0, j;                                                                                                        \
-        for (; i + 4 <= k; i += 4) {                                                                                            \
-            const W_TYPE *w0 = w + list[i] * w_k, *w1 = w + list[i + 1] * w_k, *w2 = w + list[i + 2] * w_k, *w3 = w + list[i + 3] * w_k; \
-            const size_t next = i + 8 <= k ? i + 4 : i;                                                                         \
-            const W_TYPE *p0 = w + list[next] * w_k, *p1 = w + list[next + 1] * w_k, *p2 = w + list[next + 2] * w_k, *p3 = w + list[next + 3] * w_k; \
-            const float x0 = x[i], x1 = x[i + 1], x2 = x[i + 2], x3 = x[i + 3];                                                 \
-            for (j = 0; j + 2 * V_LANES <= n; j += 2 * V_LANES) {                                                               \
-                v_f32 a, b;                                                                                                     \
-                TINYI_PREFETCH(p0 + j); TINYI_PREFETCH(p1 + j);                                                                 \
-                TINYI_PREFETCH(p2 + j); TINYI_PREFETCH(p3 + j);                                                                 \
-                a = TINYI_GEMV_ADD(j, LOAD, w);                                                                                 \
-                b = TINYI_GEMV_ADD(j + V_LANES, LOAD, w);                                                                       \
-                v_store(y + j, a);                                                                                              \
-                v_store(y + j + V_LANES, b);                                                                                    \
-            }                                                                                                                   \
-            for (; j < n; j += V_LANES) {                                                                                       \
-                const size_t r = TINYI_MIN(n - j, V_LANES);                                                                     \
-                v_f32 a = v_load_n(y + j, r);                                                                                   \
-                a = v_fma(v_set(x0), LOAD_N(w0 + j, r), a);                                                                     \
-                a = v_fma(v_set(x1), LOAD_N(w1 + j, r), a);                                                                     \
-                a = v_fma(v_set(x2), LOAD_N(w2 + j, r), a);                                                                     \
-                a = v_fma(v_set(x3), LOAD_N(w3 + j, r), a);                                                                     \
-                v_store_n(y + j, a, r);                                                                                         \
-            }                                                                                                                   \
-        }                                                                                                                       \
-        for (; i < k; i++)                                                                                                      \
-            for (j = 0; j < n; j += V_LANES) {                                                                                  \
-                const size_t r = TINYI_MIN(n - j, V_LANES);                                                                     \
-                v_store_n(y + j, v_fma(v_set(x[i]), LOAD_N(w + list[i] * w_k + j, r), v_load_n(y + j, r)), r);                  \
-            }                                                                                                                   \
-    }
-TINYI_GEMV_PICK(tinyi_gemv_pick_f32, float, v_load, v_load_n)
-TINYI_GEMV_PICK(tinyi_gemv_pick_f16, uint16_t, v_load_f16, v_load_f16_n)
-TINYI_GEMV_PICK(tinyi_gemv_pick_bf16, uint16_t, v_load_bf16, v_load_bf16_n)
-
-static void TINY_FN(tinyi_gemv_pick)(float *y, const void *w, int dtype, ptrdiff_t w_k, const int32_t *list, const float *x, size_t k, size_t n)
-{
-    if (dtype == TINY_F16) TINY_FN(tinyi_gemv_pick_f16)(y, (const uint16_t *)w, w_k, list, x, k, n);
-    else if (dtype == TINY_BF16) TINY_FN(tinyi_gemv_pick_bf16)(y, (const uint16_t *)w, w_k, list, x, k, n);
-    else TINY_FN(tinyi_gemv_pick_f32)(y, (const float *)w, w_k, list, x, k, n);
-}
-#endif
 
 static void TINY_FN(tinyi_use_gemv)(tinyi_kernels *k)
 {
@@ -275,5 +201,4 @@ static void TINY_FN(tinyi_use_gemv)(tinyi_kernels *k)
 #undef TINYI_GEMV_ADD
 #undef TINYI_GEMV_LINE
 #undef TINYI_GEMV_LINES
-#undef TINYI_GEMV_AXPY
-#undef TINYI_GEMV_PICK
+#undef TINYI_GEMV_WIDE

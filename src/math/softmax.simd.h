@@ -29,6 +29,11 @@
 /* ---- e^x = p 2^n, the polynomial of entry 1 of the specification
  * v_exp and v_extexp take four instructions more for half an ulp, for infinite arguments and for results that a row of
  * weights does not have. A float of size 2^23 counts in ones: x log2(e) + 1.5 * 2^23 + b has n + b in its lowest bits. */
+#if V_SCALAR
+#define TINYI_SM_FN static TINYI_UNUSED TINYI_NOINLINE
+#else
+#define TINYI_SM_FN TINYI_FORCE_INLINE
+#endif
 #define TINYI_SM_COUNT 12582912.0f
 #define TINYI_SM_LOG2E v_set(1.44269502f)
 #if V_AVX2 || V_AVX512 || V_NEON
@@ -53,7 +58,7 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_sm_near)(v_f32 t)
 }
 
 /* e^d for d <= 0; 0 below -126.5 ln 2 (and for -inf), since some processors are slow with denormals; NaN stays */
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_sm_exp)(v_f32 d)
+TINYI_SM_FN v_f32 TINY_FN(tinyi_sm_exp)(v_f32 d)
 {
     const v_f32 x = v_max(v_set(-88.03f), d), c = v_fma(x, TINYI_SM_LOG2E, v_set(TINYI_SM_COUNT + 127.0f));
     const v_f32 n = v_sub(c, v_set(TINYI_SM_COUNT + 127.0f));
@@ -61,7 +66,7 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_sm_exp)(v_f32 d)
 }
 
 /* p of e^s; *c: n + TINYI_SM_COUNT. An s below the limit (and -inf) counts as the limit. */
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_sm_ext)(v_f32 s, v_f32 *c)
+TINYI_SM_FN v_f32 TINY_FN(tinyi_sm_ext)(v_f32 s, v_f32 *c)
 {
     const v_f32 x = v_max(v_set(-TINYI_SM_LIMIT), s);
     *c = v_fma(x, TINYI_SM_LOG2E, v_set(TINYI_SM_COUNT));
@@ -291,7 +296,7 @@ static void TINY_FN(tinyi_softmax_extsum_f32)(const float *x, size_t n, float sc
 }
 
 /* lambda e^s 2^-e, and 0 below 2^-126. low: (e - 127) ln 2 and a little less, count: COUNT + 127 - e. */
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_sm_down)(v_f32 s, v_f32 lambda, v_f32 low, v_f32 count)
+TINYI_SM_FN v_f32 TINY_FN(tinyi_sm_down)(v_f32 s, v_f32 lambda, v_f32 low, v_f32 count)
 {
     const v_f32 x = v_max(low, s), c = v_fma(x, TINYI_SM_LOG2E, count);
     const v_f32 p = TINY_FN(tinyi_sm_near)(TINYI_SM_REDUCE_FAR(x, v_sub(c, count)));
@@ -334,6 +339,7 @@ static void TINY_FN(tinyi_use_softmax)(tinyi_kernels *k)
 #undef TINYI_SM_E_LAST
 #undef TINYI_SM_FETCH
 #undef TINYI_SM_FETCH4
+#undef TINYI_SM_FN
 #undef TINYI_SM_FOUR
 #undef TINYI_SM_PUT
 #undef TINYI_SM_GROUP

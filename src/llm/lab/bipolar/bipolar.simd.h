@@ -212,7 +212,7 @@ TINYI_FORCE_INLINE TINYI_BIP_NATIVE void TINY_FN(tinyi_bip_native)(int32_t *sum,
 #endif
 
 /* a tile of one row of x, and one of as many as pay (TINYI_BIP_SHAPES); 16 shapes of a block */
-#if V_SCALAR || V_AVX512                    /* avx512 without VPOPCNTDQ is one generation of servers: not worth the code */
+#if V_SCALAR || V_W128 || V_AVX512          /* avx512 without VPOPCNTDQ is one generation of servers: not worth the code */
 #define TINYI_BIP_TILES(S) TINYI_BIP_ALONE(S)
 #else
 #define TINYI_BIP_TILES(S) TINYI_BIP_SHAPES(S)

@@ -70,6 +70,15 @@ static void TINY_FN(tinyi_vptq_gather)(float *y, const tinyi_vptq_run *r, int pa
         LIST(TINYI_VQ_KEEP, 0)                                                                                      \
         (void)low;                                                                                                  \
     }
+#if V_W128                                  /* one text for words of all widths */
+#define TINYI_VQ_WIDTHS(VECS)                                                                                       \
+    TINYI_VQ_GATHER(tinyi_vptq_one_##VECS, TINYI_VQ_LIST##VECS, VECS, TINYI_VQ_ONE, (unsigned)r->bits)              \
+    TINYI_VQ_GATHER(tinyi_vptq_two_##VECS, TINYI_VQ_LIST##VECS, VECS, TINYI_VQ_TWO, (unsigned)(r->bits + r->bits2)) \
+    static void TINY_FN(tinyi_vptq_gather_##VECS)(float *y, const tinyi_vptq_run *r)                                \
+    {                                                                                                               \
+        (r->d ? TINY_FN(tinyi_vptq_two_##VECS) : TINY_FN(tinyi_vptq_one_##VECS))(y, r);                             \
+    }
+#else
 #define TINYI_VQ_WIDTHS(VECS)                                                                                       \
     TINYI_VQ_GATHER(tinyi_vptq_one8_##VECS, TINYI_VQ_LIST##VECS, VECS, TINYI_VQ_ONE, 8)                             \
     TINYI_VQ_GATHER(tinyi_vptq_one12_##VECS, TINYI_VQ_LIST##VECS, VECS, TINYI_VQ_ONE, 12)                           \
@@ -86,6 +95,7 @@ static void TINY_FN(tinyi_vptq_gather)(float *y, const tinyi_vptq_run *r, int pa
         else (width == 16 ? TINY_FN(tinyi_vptq_two16_##VECS) : width == 24 ? TINY_FN(tinyi_vptq_two24_##VECS) :     \
               TINY_FN(tinyi_vptq_two_##VECS))(y, r);                                                                \
     }
+#endif
 TINYI_VQ_WIDTHS(1)
 #if V_LANES <= 8
 TINYI_VQ_WIDTHS(2)
