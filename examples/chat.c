@@ -185,6 +185,7 @@ int main(int argc, char **argv)
     char *own = NULL;
     size_t n_own = 0;
     chat c;
+    const float *logits;
     tiny_status st;
     const tllm_meta *meta = NULL;
     tllm_text source;
@@ -213,6 +214,7 @@ int main(int argc, char **argv)
     how.shift = 1;
     st = tiny_ctx_open(&desc, &c.ctx);
     if (!st) st = tllm_session_open(c.ctx, path, &room, &c.session);
+    if (!st) st = tllm_session_feed(c.session, NULL, 0, &logits);      /* refused by a model that gives no text */
     if (keep.path) repack = 1;
     if (!st && repack) st = tllm_session_repack(c.session, &keep, &repacked);
     if (!st && keep.path && !repacked.n) fprintf(stderr, "chat: --repack-file %s: nothing was written, as there is nothing to repack\n", keep.path);

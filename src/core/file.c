@@ -166,12 +166,19 @@ static tiny_status tinyi_file_enter(tiny_ctx *ctx, const char *path, tiny_file *
     return TINY_OK;
 }
 
-/* A file has an end, a device (/dev/zero) need not have one, and whoever fills a pipe may never stop. */
-static uint64_t tinyi_file_most(const char *path)
+/* A file has an end, a device (/dev/zero) need not have one, and whoever fills a pipe may never stop: it gets half of the memory. */
+TINYI_FN uint64_t tinyi_file_most(const char *path)
 {
 #if TINYI_HAVE_MMAP
     struct stat info;
-    if (!stat(path, &info) && !S_ISREG(info.st_mode)) return S_ISCHR(info.st_mode) ? TINY_FILE_MOST_DEVICE : TINY_FILE_MOST_PIPE;
+    if (!stat(path, &info) && !S_ISREG(info.st_mode)) {
+        uint64_t half = TINY_FILE_MOST_PIPE;
+#ifdef _SC_PHYS_PAGES
+        const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+        if (pages > 0 && page > 0) half = (uint64_t)pages / 2 * (uint64_t)page;
+#endif
+        return S_ISCHR(info.st_mode) ? TINY_FILE_MOST_DEVICE : TINYI_MIN(half, TINY_FILE_MOST_PIPE);
+    }
 #endif
     (void)path;
     return UINT64_MAX;

@@ -24,8 +24,8 @@ typedef struct tiny_file {
 /* Bytes that are there already: no copy, nothing to free. */
 TINY_API tiny_file tiny_file_memory(const void *bytes, size_t n_bytes);
 TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *out);
-/* Anything but a regular file may never end. At most this many bytes are read from a device (a terminal, /dev/zero) and from a pipe; a longer
- * one is refused. */
+/* Anything but a regular file may never end. At most this many bytes are read from a device (a terminal, /dev/zero) and from a pipe, from a
+ * pipe no more than half of the machine's memory either; a longer one is refused. */
 #define TINY_FILE_MOST_DEVICE ((uint64_t)64 << 20)
 #define TINY_FILE_MOST_PIPE   ((uint64_t)16 << 30)
 TINY_API tiny_status tiny_file_copy(tiny_ctx *ctx, const char *path, tiny_file *out);   /* read, never mapped */
@@ -47,6 +47,9 @@ typedef struct tinyi_out {
     int special;                            /* a device or a pipe: written in its place */
     int lock;
 } tinyi_out;
+#ifndef TINY_NO_STDIO
+TINYI_FN uint64_t tinyi_file_most(const char *path);   /* bytes that are read of it */
+#endif
 TINYI_FN int tinyi_file_special(const char *path);     /* there, and neither a plain file nor a folder */
 /* Its steps, for a writer of several files: *file is a FILE; close answers 0, with errno set, where not all bytes arrived. Nobody else
  * may open the part until its file is closed and *lock (may be NULL; 0: none) given back, after it was renamed or removed. */

@@ -209,6 +209,16 @@ static void test_no_end(void)
         T_EQ_INT(file.n_bytes, 0);
         tiny_file_close(ctx, &file);
     }
+    T_TRUE(tinyi_file_most("tests/t.h") == UINT64_MAX);
+    (void)remove("tiny-other");
+    if (!mkfifo("tiny-other", 0600)) {      /* `yes | graph info /dev/stdin` took all the memory of the machine */
+        const uint64_t most = tinyi_file_most("tiny-other");
+        T_TRUE(most >= TINY_FILE_MOST_DEVICE && most <= TINY_FILE_MOST_PIPE);
+#ifdef _SC_PHYS_PAGES
+        T_TRUE(most <= (uint64_t)sysconf(_SC_PHYS_PAGES) / 2 * (uint64_t)sysconf(_SC_PAGESIZE));
+#endif
+    }
+    (void)remove("tiny-other");
     t_close(ctx);
 #endif
 }

@@ -40,7 +40,8 @@ TINY_API void tllm_tree_plan_close(tiny_ctx *ctx, tllm_tree_plan *plan);       /
 TINY_API tiny_status tllm_tree_plan_set(tllm_tree_plan *plan, const tiny_tensor *rows, const tiny_tensor *table, tiny_idx block);
 
 typedef struct tllm_tree_counts {
-    /* Cells that a call takes out of pages for each part (n_load of its parameters), with the plan and without. n_tree: cells that a query sees, each once.
+    /* Cells that a call takes out of pages for each part (n_load of its parameters), with the plan and without. n_tree: cells that a query sees, each once;
+     * those of a page that two sequences have after different pages (entries without a page that differ, too) once for each.
      * n_path: the same for queries that tllm_paged_attention computes together (neighbours of one sequence, no gap between their windows), summed over
      * all such groups. Counted as one thread reads them and, without the plan, while the heads of a group times its queries fit one tile of 96 rows. */
     tiny_idx n_tree, n_path;

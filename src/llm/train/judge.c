@@ -256,7 +256,9 @@ TINY_API tiny_status tllm_judge(tiny_ctx *ctx, const tllm_model *model, const tl
     for (i = 0; i < 2; i++) {
         if (i && !base) continue;
         tllm_model_about(i ? base : model, &about);
-        if (about.output != TLLM_LOGITS || about.is_encoder || about.has_decoder || about.n_vocab != TLLM_STORY_VOCAB)
+        if (about.output != TLLM_LOGITS || about.is_encoder || about.has_decoder)
+            return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "judge: this %s model does not foresee its text", about.arch);
+        if (about.n_vocab != TLLM_STORY_VOCAB)
             return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "judge: a %s model of %lld tokens does not read stories, whose vocabulary has %d", about.arch, (long long)about.n_vocab, TLLM_STORY_VOCAB);
     }
     j = (tinyi_judge *)tinyi_alloc(ctx, 1, sizeof *j);
