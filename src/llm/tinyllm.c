@@ -11,7 +11,6 @@
 #include "llm/token/wordpiece.c"
 #include "llm/token/unigram.c"
 #include "llm/token/rwkv.c"
-#include "llm/chat/value_text.c"
 #include "llm/chat/filters.c"
 #include "llm/chat/methods.c"
 #include "llm/chat/emit.c"
