@@ -26,7 +26,7 @@
 #include "llm/model/rwkv.c"
 #include "llm/model/ffn.c"
 #include "llm/model/sparse.c"
-#include "llm/model/cut.c"
+#include "llm/dist/cut.c"
 #include "llm/model/repack.c"
 #include "llm/model/streams.c"
 #include "llm/model/compressed.c"
