@@ -3,7 +3,7 @@
  *     fusemax FILE|1-pass|2-pass|deferred|3-pass [--fiber "m1 m0"] [RANK=SIZE ...]        prints passes, levels, live data, operations
  *     fusemax --plan E F KEYS QUERIES [HEADS]                                            cascade and tile for this processor, by the model
  *
- * FILE: a cascade of Einsums as llm/lab/fusemax/cascade.h says ("-": standard input). Ranks without a size get 64, m and p 1024, m0 256.
+ * FILE: a cascade of Einsums as llm/plan/cascade.h says ("-": standard input). Ranks without a size get 64, m and p 1024, m0 256.
  * Without --fiber it is "m1 m0" where the text cuts a rank so, else "m".                                                               */
 #define TINYLLM_LAB
 #define TINYLLM_IMPLEMENTATION

@@ -102,6 +102,49 @@ size_t tinyi_utf8_char(const unsigned char *p, size_t n)
     return p[1] < least || (c == 0xed && p[1] > 0x9f) || (c == 0xf4 && p[1] > 0x8f) ? 0 : k;
 }
 
+size_t tinyi_utf8_get(const unsigned char *p, size_t n, uint32_t *c)
+{
+    uint32_t v = p[0];
+    size_t k, i;
+    if (v < 0x80) { *c = v; return 1; }
+    *c = TINYI_REPLACEMENT;
+    if (v < 0xc0 || v >= 0xf8) return 1;
+    k = tinyi_utf8_promise((unsigned char)v);
+    if (k > n) return 1;
+    v &= 0x7fu >> k;
+    for (i = 1; i < k; i++) {
+        if ((p[i] & 0xc0) != 0x80) return 1;
+        v = v << 6 | (p[i] & 0x3f);
+    }
+    if (v > 0x10ffff) return 1;
+    *c = v;
+    return k;
+}
+
+size_t tinyi_utf8_put(uint32_t c, unsigned char *p)
+{
+    if (c < 0x80) {
+        p[0] = (unsigned char)c;
+        return 1;
+    }
+    if (c < 0x800) {
+        p[0] = (unsigned char)(0xc0 | c >> 6);
+        p[1] = (unsigned char)(0x80 | (c & 0x3f));
+        return 2;
+    }
+    if (c < 0x10000) {
+        p[0] = (unsigned char)(0xe0 | c >> 12);
+        p[1] = (unsigned char)(0x80 | (c >> 6 & 0x3f));
+        p[2] = (unsigned char)(0x80 | (c & 0x3f));
+        return 3;
+    }
+    p[0] = (unsigned char)(0xf0 | (c >> 18 & 7));
+    p[1] = (unsigned char)(0x80 | (c >> 12 & 0x3f));
+    p[2] = (unsigned char)(0x80 | (c >> 6 & 0x3f));
+    p[3] = (unsigned char)(0x80 | (c & 0x3f));
+    return 4;
+}
+
 const char *tinyi_show_bytes(const void *text, size_t n, char shown[TINYI_SHOW])
 {
     (void)tiny_plain(shown, TINYI_SHOW, text, n);

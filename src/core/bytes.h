@@ -74,6 +74,14 @@ TINYI_FN void tinyi_wr_bytes(tinyi_writer *w, const void *bytes, size_t n);
 /* bytes of the UTF-8 character at p, 0 when there is none: no long forms, no surrogates, nothing above U+10FFFF; n >= 1 */
 TINYI_FN size_t tinyi_utf8_char(const unsigned char *p, size_t n);
 
+#define TINYI_REPLACEMENT 0xfffdu
+/* bytes of the character at p, and its number; n >= 1. An impossible byte is one U+FFFD of one byte. */
+TINYI_FN size_t tinyi_utf8_get(const unsigned char *p, size_t n, uint32_t *c);
+/* writes 1 to 4 bytes */
+TINYI_FN size_t tinyi_utf8_put(uint32_t c, unsigned char *p);
+/* what the first byte promises, 1 for a byte that cannot be first */
+TINYI_INLINE size_t tinyi_utf8_promise(unsigned char first) { return first < 0xc0 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4; }
+
 /* tiny_plain: a text from outside, shortened for a sentence */
 #define TINYI_SHOW 80
 TINYI_FN const char *tinyi_show_bytes(const void *text, size_t n, char shown[TINYI_SHOW]);

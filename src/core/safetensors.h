@@ -9,7 +9,7 @@
  * are as many bytes as there are. Whether two names are the same, or two tensors overlap, is the matter of who has a table. */
 #ifndef TINYI_CORE_SAFETENSORS_H
 #define TINYI_CORE_SAFETENSORS_H
-#include "core/json.h"
+#include "core/doc/json.h"
 TINYI_C_BEGIN
 
 #define TINYI_SAFETENSORS_MAX_HEADER 100000000  /* bytes, as in the format's own reader */

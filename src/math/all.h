@@ -12,7 +12,7 @@
 #include "core/record.h"
 #include "core/accel.h"
 #include "core/bytes.h"
-#include "core/json.h"
+#include "core/doc/json.h"
 #include "core/safetensors.h"
 #include "core/file.h"
 #include "core/forget.h"

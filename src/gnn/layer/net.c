@@ -7,7 +7,7 @@
 #include "gnn/layer/net.h"
 #include "gnn/graph/graph_inside.h"
 #include "core/bytes.h"
-#include "core/json.h"
+#include "core/doc/json.h"
 #include "math/elem.h"
 #include "math/ops.h"
 #include "gnn/layer/net_file_inside.h"

@@ -84,17 +84,17 @@ TINYI_FN int tinyi_targ(tinyi_targs *a, int i, const char *name, tinyi_tv *v)
         }
     return 0;
 }
-TINYI_FN int tinyi_targ_text(tinyi_tm *m, tinyi_targs *a, int i, const char *name, tinyi_tv *v)
+TINYI_FN int tinyi_targ_text(tinyi_doc *m, tinyi_targs *a, int i, const char *name, tinyi_tv *v)
 {
-    if (!tinyi_targ(a, i, name, v) || v->type == TINYI_TM_NONE) return 0;
-    if (v->type == TINYI_TM_STRING) return 1;
-    return tinyi_tm_fail(m, TINY_E_ARGUMENT, "the argument %s is %s, not a string", name, tinyi_tv_type_name(v));
+    if (!tinyi_targ(a, i, name, v) || v->type == TINYI_DOC_NONE) return 0;
+    if (v->type == TINYI_DOC_STRING) return 1;
+    return tinyi_doc_fail(m, TINY_E_ARGUMENT, "the argument %s is %s, not a string", name, tinyi_tv_type_name(v));
 }
-TINYI_FN int tinyi_targ_int(tinyi_tm *m, tinyi_targs *a, int i, const char *name, int64_t *v)
+TINYI_FN int tinyi_targ_int(tinyi_doc *m, tinyi_targs *a, int i, const char *name, int64_t *v)
 {
     tinyi_tv x;
-    if (!tinyi_targ(a, i, name, &x) || x.type == TINYI_TM_NONE) return 0;
-    if (x.type != TINYI_TM_INT && x.type != TINYI_TM_BOOL) return tinyi_tm_fail(m, TINY_E_ARGUMENT, "the argument %s is %s, not a whole number", name, tinyi_tv_type_name(&x));
+    if (!tinyi_targ(a, i, name, &x) || x.type == TINYI_DOC_NONE) return 0;
+    if (x.type != TINYI_DOC_INT && x.type != TINYI_DOC_BOOL) return tinyi_doc_fail(m, TINY_E_ARGUMENT, "the argument %s is %s, not a whole number", name, tinyi_tv_type_name(&x));
     *v = x.u.i;
     return 1;
 }
@@ -104,39 +104,39 @@ TINYI_FN int tinyi_targ_true(tinyi_targs *a, int i, const char *name)
     return tinyi_targ(a, i, name, &x) && tinyi_tv_true(&x);
 }
 /* Asked before the call for too many, and after it for names that nobody asked for. */
-TINYI_FN int tinyi_targ_fit(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_targs *a, int after)
+TINYI_FN int tinyi_targ_fit(tinyi_doc *m, const tinyi_tm_builtin *row, const tinyi_targs *a, int after)
 {
     int k;
     char shown[80];
     if (m->status) return 0;
-    if (!after && a->n > row->args) return tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s takes at most %d arguments, not %d", row->name, row->args, a->n);
+    if (!after && a->n > row->args) return tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s takes at most %d arguments, not %d", row->name, row->args, a->n);
     for (k = 0; after && k < a->n_named; k++) {
         if (a->used[k / 32] >> k % 32 & 1) continue;
-        tinyi_tm_show(a->named[2 * k].u.s, a->named[2 * k].n, shown);
-        return tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s takes no argument named %s", row->name, shown);
+        tinyi_doc_show(a->named[2 * k].u.s, a->named[2 * k].n, shown);
+        return tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s takes no argument named %s", row->name, shown);
     }
     return 1;
 }
-TINYI_FN int tinyi_targ_want(tinyi_tm *m, const tinyi_tm_builtin *row, tinyi_targs *a, int i, const char *name, tinyi_tv *v)
+TINYI_FN int tinyi_targ_want(tinyi_doc *m, const tinyi_tm_builtin *row, tinyi_targs *a, int i, const char *name, tinyi_tv *v)
 {
     if (tinyi_targ(a, i, name, v)) return 1;
-    *v = tinyi_tv_of(TINYI_TM_UNDEFINED);
-    return tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s wants the argument %s", row->name, name);
+    *v = tinyi_tv_of(TINYI_DOC_UNDEFINED);
+    return tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s wants the argument %s", row->name, name);
 }
 
-int tinyi_tm_undefined(tinyi_tm *m, const tinyi_tv *v)
+int tinyi_tm_undefined(tinyi_doc *m, const tinyi_tv *v)
 {
     char shown[80];
-    tinyi_tm_show(v->n ? v->u.s : "", v->n, shown);
-    if (v->n) return tinyi_tm_fail(m, TINY_E_ARGUMENT, "'%s' is undefined", shown);
-    return tinyi_tm_fail(m, TINY_E_ARGUMENT, "a value is undefined");
+    tinyi_doc_show(v->n ? v->u.s : "", v->n, shown);
+    if (v->n) return tinyi_doc_fail(m, TINY_E_ARGUMENT, "'%s' is undefined", shown);
+    return tinyi_doc_fail(m, TINY_E_ARGUMENT, "a value is undefined");
 }
 
 /* ---- members --------------------------------------------------------------------------------------------------------------- */
 
 TINYI_FN tinyi_tv tinyi_tm_no(const char *s, size_t n)
 {
-    tinyi_tv v = tinyi_tv_of(TINYI_TM_UNDEFINED);
+    tinyi_tv v = tinyi_tv_of(TINYI_DOC_UNDEFINED);
     v.u.s = s;
     v.n = n;
     return v;
@@ -164,36 +164,36 @@ static tinyi_tv tinyi_tm_loop_member(const tinyi_tv *v, const char *s, size_t n)
     }
 }
 
-static tinyi_tv tinyi_tm_method(tinyi_tm *m, const tinyi_tv *v, const char *s, size_t n)
+static tinyi_tv tinyi_tm_method(tinyi_doc *m, const tinyi_tv *v, const char *s, size_t n)
 {
-    int kind = v->type == TINYI_TM_STRING ? TINYI_TR_STRING : v->type == TINYI_TM_LIST ? TINYI_TR_LIST : v->type == TINYI_TM_MAP ? TINYI_TR_MAP :
-               v->type == TINYI_TM_LOOP ? TINYI_TR_LOOP : 0;
+    int kind = v->type == TINYI_DOC_STRING ? TINYI_TR_STRING : v->type == TINYI_DOC_LIST ? TINYI_TR_LIST : v->type == TINYI_DOC_MAP ? TINYI_TR_MAP :
+               v->type == TINYI_DOC_LOOP ? TINYI_TR_LOOP : 0;
     int id = kind ? tinyi_tm_id(kind, s, n) : -1;
     tinyi_tv method;
     if (id < 0) return tinyi_tm_no(s, n);
-    method = tinyi_tv_of(TINYI_TM_METHOD);
+    method = tinyi_tv_of(TINYI_DOC_METHOD);
     method.id = (uint32_t)id;
-    method.u.self = (tinyi_tv *)tinyi_tm_alloc(m, 1, sizeof *v);
+    method.u.self = (tinyi_tv *)tinyi_doc_alloc(m, 1, sizeof *v);
     if (!method.u.self) return tinyi_tm_no(s, n);
     *method.u.self = *v;
     return method;
 }
 
-tinyi_tv tinyi_tm_attr(tinyi_tm *m, const tinyi_tv *v, const char *s, size_t n)
+tinyi_tv tinyi_tm_attr(tinyi_doc *m, const tinyi_tv *v, const char *s, size_t n)
 {
     const tinyi_tv *found;
     tinyi_tv made;
     switch (v->type) {
-    case TINYI_TM_UNDEFINED: (void)tinyi_tm_undefined(m, v); return *v;
-    case TINYI_TM_NAMESPACE:
+    case TINYI_DOC_UNDEFINED: (void)tinyi_tm_undefined(m, v); return *v;
+    case TINYI_DOC_NAMESPACE:
         found = tinyi_map_find_text(m, v->u.map, s, n);
         return found ? *found : tinyi_tm_no(s, n);
-    case TINYI_TM_LOOP:
+    case TINYI_DOC_LOOP:
         made = tinyi_tm_loop_member(v, s, n);
-        return made.type == TINYI_TM_UNDEFINED ? tinyi_tm_method(m, v, s, n) : made;
+        return made.type == TINYI_DOC_UNDEFINED ? tinyi_tm_method(m, v, s, n) : made;
     default:
         made = tinyi_tm_method(m, v, s, n);
-        if (v->type == TINYI_TM_MAP && made.type == TINYI_TM_UNDEFINED) {
+        if (v->type == TINYI_DOC_MAP && made.type == TINYI_DOC_UNDEFINED) {
             found = tinyi_map_find_text(m, v->u.map, s, n);
             if (found) return *found;
         }
@@ -201,50 +201,50 @@ tinyi_tv tinyi_tm_attr(tinyi_tm *m, const tinyi_tv *v, const char *s, size_t n)
     }
 }
 
-tinyi_tv tinyi_tm_index(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *key)
+tinyi_tv tinyi_tm_index(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *key)
 {
     const tinyi_tv *found;
-    if (v->type == TINYI_TM_UNDEFINED) { (void)tinyi_tm_undefined(m, v); return *v; }
-    if (v->type == TINYI_TM_MAP || v->type == TINYI_TM_NAMESPACE) {
-        if (key->type == TINYI_TM_LIST || key->type == TINYI_TM_MAP || key->type == TINYI_TM_UNDEFINED) return tinyi_tm_no("", 0);
+    if (v->type == TINYI_DOC_UNDEFINED) { (void)tinyi_tm_undefined(m, v); return *v; }
+    if (v->type == TINYI_DOC_MAP || v->type == TINYI_DOC_NAMESPACE) {
+        if (key->type == TINYI_DOC_LIST || key->type == TINYI_DOC_MAP || key->type == TINYI_DOC_UNDEFINED) return tinyi_tm_no("", 0);
         found = tinyi_map_find(m, v->u.map, key);
         if (found) return *found;
     }
-    if (v->type == TINYI_TM_LIST || v->type == TINYI_TM_STRING) {
-        if (key->type == TINYI_TM_INT || key->type == TINYI_TM_BOOL) {
-            int64_t n = (int64_t)(v->type == TINYI_TM_LIST ? v->u.list->n : tinyi_ts_length(m, v)), i = key->u.i < 0 ? key->u.i + n : key->u.i;
+    if (v->type == TINYI_DOC_LIST || v->type == TINYI_DOC_STRING) {
+        if (key->type == TINYI_DOC_INT || key->type == TINYI_DOC_BOOL) {
+            int64_t n = (int64_t)(v->type == TINYI_DOC_LIST ? v->u.list->n : tinyi_ts_length(m, v)), i = key->u.i < 0 ? key->u.i + n : key->u.i;
             size_t at, c;
             uint32_t code;
             if (i < 0 || i >= n) return tinyi_tm_no("", 0);
-            if (v->type == TINYI_TM_LIST) return v->u.list->item[i];
+            if (v->type == TINYI_DOC_LIST) return v->u.list->item[i];
             at = tinyi_ts_place(v, (size_t)i);
             c = tinyi_ts_char(v, at, &code);
             return tinyi_ts_part(v, at, at + c);
         }
     }
-    return key->type == TINYI_TM_STRING ? tinyi_tm_attr(m, v, key->u.s, key->n) : tinyi_tm_no("", 0);
+    return key->type == TINYI_DOC_STRING ? tinyi_tm_attr(m, v, key->u.s, key->n) : tinyi_tm_no("", 0);
 }
 
-static int tinyi_tm_bound(tinyi_tm *m, const tinyi_tv *v, int64_t *i)
+static int tinyi_tm_bound(tinyi_doc *m, const tinyi_tv *v, int64_t *i)
 {
-    if (v->type == TINYI_TM_NONE) return 0;
-    if (v->type != TINYI_TM_INT && v->type != TINYI_TM_BOOL) return tinyi_tm_fail(m, TINY_E_ARGUMENT, "a side of a slice is %s, not a whole number", tinyi_tv_type_name(v));
+    if (v->type == TINYI_DOC_NONE) return 0;
+    if (v->type != TINYI_DOC_INT && v->type != TINYI_DOC_BOOL) return tinyi_doc_fail(m, TINY_E_ARGUMENT, "a side of a slice is %s, not a whole number", tinyi_tv_type_name(v));
     *i = v->u.i;
     return 1;
 }
 
-tinyi_tv tinyi_tm_slice(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *from, const tinyi_tv *to, const tinyi_tv *step)
+tinyi_tv tinyi_tm_slice(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *from, const tinyi_tv *to, const tinyi_tv *step)
 {
     int64_t n, a = 0, b = 0, by = 1, i;
     int has_a, has_b;
     tinyi_tv list, items = *v;
-    if (v->type == TINYI_TM_UNDEFINED) { (void)tinyi_tm_undefined(m, v); return *v; }
-    if (v->type != TINYI_TM_LIST && v->type != TINYI_TM_STRING) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "a slice of %s", tinyi_tv_type_name(v)); return *v; }
+    if (v->type == TINYI_DOC_UNDEFINED) { (void)tinyi_tm_undefined(m, v); return *v; }
+    if (v->type != TINYI_DOC_LIST && v->type != TINYI_DOC_STRING) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "a slice of %s", tinyi_tv_type_name(v)); return *v; }
     (void)tinyi_tm_bound(m, step, &by);
     has_a = tinyi_tm_bound(m, from, &a);
     has_b = tinyi_tm_bound(m, to, &b);
-    if (!by) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "a slice in steps of 0");
-    n = (int64_t)(v->type == TINYI_TM_LIST ? v->u.list->n : tinyi_ts_length(m, v));
+    if (!by) (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "a slice in steps of 0");
+    n = (int64_t)(v->type == TINYI_DOC_LIST ? v->u.list->n : tinyi_ts_length(m, v));
     if (m->status) return *v;
     if (a < 0) a = a < -n ? -1 : a + n;     /* below the first: -1 for the while, 0 forward */
     if (b < 0) b = b < -n ? -1 : b + n;
@@ -257,19 +257,19 @@ tinyi_tv tinyi_tm_slice(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *from, co
         b = !has_b ? -1 : b >= n ? n - 1 : b;
         if (b > a) b = a;
     }
-    if (v->type == TINYI_TM_STRING && by == 1) {
+    if (v->type == TINYI_DOC_STRING && by == 1) {
         size_t p = tinyi_ts_place(v, (size_t)a), q = p;
         uint32_t c;
         for (i = a; i < b; i++) q += tinyi_ts_char(v, q, &c);
         return tinyi_ts_part(v, p, q);
     }
-    if (v->type == TINYI_TM_STRING && !tinyi_tv_items(m, v, &items)) return *v;
+    if (v->type == TINYI_DOC_STRING && !tinyi_tv_items(m, v, &items)) return *v;
     list = tinyi_tv_list(m, 0);
-    list.id = v->type == TINYI_TM_LIST ? v->id : 0;
+    list.id = v->type == TINYI_DOC_LIST ? v->id : 0;
     if (by < -n - 1) by = -n - 1;
     if (by > n + 1) by = n + 1;
     for (i = a; !m->status && (by > 0 ? i < b : i > b); i += by) (void)tinyi_list_add(m, list.u.list, items.u.list->item[i]);
-    if (v->type == TINYI_TM_STRING && !m->status) {
+    if (v->type == TINYI_DOC_STRING && !m->status) {
         tinyi_tv nothing = tinyi_tv_view("", 0);
         return tinyi_ts_join(m, &nothing, list.u.list);
     }
@@ -277,12 +277,12 @@ tinyi_tv tinyi_tm_slice(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *from, co
 }
 
 /* "function.name", "0": as attribute= takes them */
-TINYI_FN tinyi_tv tinyi_tm_path(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *path)
+TINYI_FN tinyi_tv tinyi_tm_path(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *path)
 {
     tinyi_tv at = *v;
     size_t i = 0, k, d;
-    if (path->type == TINYI_TM_INT) return tinyi_tm_index(m, v, path);
-    if (path->type != TINYI_TM_STRING) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "the name of an attribute is %s", tinyi_tv_type_name(path)); return at; }
+    if (path->type == TINYI_DOC_INT) return tinyi_tm_index(m, v, path);
+    if (path->type != TINYI_DOC_STRING) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "the name of an attribute is %s", tinyi_tv_type_name(path)); return at; }
     for (;;) {
         tinyi_tv key;
         for (k = i; k < path->n && path->u.s[k] != '.'; k++) {}
@@ -294,7 +294,7 @@ TINYI_FN tinyi_tv tinyi_tm_path(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *
             key = tinyi_tv_int(whole);
         }
         at = tinyi_tm_index(m, &at, &key);
-        if (m->status || k == path->n || !tinyi_tm_work(m, 1)) return at;
+        if (m->status || k == path->n || !tinyi_doc_work(m, 1)) return at;
         i = k + 1;
     }
 }
@@ -315,10 +315,10 @@ TINYI_FN int tinyi_tt_case(const tinyi_tv *v, int up)
     }
     return any != 0;
 }
-TINYI_FN int tinyi_tt_all(tinyi_tm *m, const tinyi_tv *v, int id)
+TINYI_FN int tinyi_tt_all(tinyi_doc *m, const tinyi_tv *v, int id)
 {
     size_t i, n;
-    (void)tinyi_tm_work(m, v->n);
+    (void)tinyi_doc_work(m, v->n);
     for (i = 0; i < v->n; i += n) {
         uint32_t c;
         unsigned kind;
@@ -330,7 +330,7 @@ TINYI_FN int tinyi_tt_all(tinyi_tm *m, const tinyi_tv *v, int id)
     return v->n != 0;
 }
 
-TINYI_FN int tinyi_tm_whole(const tinyi_tv *v) { return v->type == TINYI_TM_INT || v->type == TINYI_TM_BOOL; }
+TINYI_FN int tinyi_tm_whole(const tinyi_tv *v) { return v->type == TINYI_DOC_INT || v->type == TINYI_DOC_BOOL; }
 
 TINYI_FN double tinyi_tm_floor(double x)
 {
@@ -340,30 +340,30 @@ TINYI_FN double tinyi_tm_floor(double x)
     return whole > x ? whole - 1 : whole;
 }
 
-int tinyi_tm_call_test(tinyi_tm *m, int row_id, const tinyi_tv *v, tinyi_targs *a)
+int tinyi_tm_call_test(tinyi_doc *m, int row_id, const tinyi_tv *v, tinyi_targs *a)
 {
     const tinyi_tm_builtin *row = &tinyi_tm_rows[row_id];
-    tinyi_tv x = tinyi_tv_of(TINYI_TM_UNDEFINED);
+    tinyi_tv x = tinyi_tv_of(TINYI_DOC_UNDEFINED);
     double f;
     int c;
     if (!tinyi_targ_fit(m, row, a, 0) || (row->args && !tinyi_targ_want(m, row, a, 0, "other", &x)) || !tinyi_targ_fit(m, row, a, 1)) return 0;
     switch (row->id) {
-    case TINYI_TF_IS_BOOLEAN: return v->type == TINYI_TM_BOOL;
-    case TINYI_TF_IS_CALLABLE: return v->type == TINYI_TM_FUNCTION || v->type == TINYI_TM_METHOD || v->type == TINYI_TM_MACRO;
-    case TINYI_TF_IS_DEFINED: return v->type != TINYI_TM_UNDEFINED;
-    case TINYI_TF_IS_UNDEFINED: return v->type == TINYI_TM_UNDEFINED;
-    case TINYI_TF_IS_NONE: return v->type == TINYI_TM_NONE;
-    case TINYI_TF_IS_TRUE: return v->type == TINYI_TM_BOOL && v->u.i;
-    case TINYI_TF_IS_FALSE: return v->type == TINYI_TM_BOOL && !v->u.i;
-    case TINYI_TF_IS_FLOAT: return v->type == TINYI_TM_FLOAT;
-    case TINYI_TF_IS_INTEGER: return v->type == TINYI_TM_INT;
+    case TINYI_TF_IS_BOOLEAN: return v->type == TINYI_DOC_BOOL;
+    case TINYI_TF_IS_CALLABLE: return v->type == TINYI_DOC_FUNCTION || v->type == TINYI_DOC_METHOD || v->type == TINYI_DOC_MACRO;
+    case TINYI_TF_IS_DEFINED: return v->type != TINYI_DOC_UNDEFINED;
+    case TINYI_TF_IS_UNDEFINED: return v->type == TINYI_DOC_UNDEFINED;
+    case TINYI_TF_IS_NONE: return v->type == TINYI_DOC_NONE;
+    case TINYI_TF_IS_TRUE: return v->type == TINYI_DOC_BOOL && v->u.i;
+    case TINYI_TF_IS_FALSE: return v->type == TINYI_DOC_BOOL && !v->u.i;
+    case TINYI_TF_IS_FLOAT: return v->type == TINYI_DOC_FLOAT;
+    case TINYI_TF_IS_INTEGER: return v->type == TINYI_DOC_INT;
     case TINYI_TF_IS_NUMBER: return tinyi_tv_number(v, &f);
-    case TINYI_TF_IS_STRING: return v->type == TINYI_TM_STRING;
-    case TINYI_TF_IS_MAPPING: return v->type == TINYI_TM_MAP;
-    case TINYI_TF_IS_SEQUENCE: return v->type == TINYI_TM_LIST || v->type == TINYI_TM_MAP || v->type == TINYI_TM_STRING || v->type == TINYI_TM_UNDEFINED;
-    case TINYI_TF_IS_ITERABLE: return v->type == TINYI_TM_LIST || v->type == TINYI_TM_MAP || v->type == TINYI_TM_STRING || v->type == TINYI_TM_UNDEFINED || v->type == TINYI_TM_LOOP;
-    case TINYI_TF_IS_FILTER: return v->type == TINYI_TM_STRING && tinyi_tm_filter(v->u.s, v->n) >= 0;
-    case TINYI_TF_IS_TEST: return v->type == TINYI_TM_STRING && tinyi_tm_test(v->u.s, v->n) >= 0;
+    case TINYI_TF_IS_STRING: return v->type == TINYI_DOC_STRING;
+    case TINYI_TF_IS_MAPPING: return v->type == TINYI_DOC_MAP;
+    case TINYI_TF_IS_SEQUENCE: return v->type == TINYI_DOC_LIST || v->type == TINYI_DOC_MAP || v->type == TINYI_DOC_STRING || v->type == TINYI_DOC_UNDEFINED;
+    case TINYI_TF_IS_ITERABLE: return v->type == TINYI_DOC_LIST || v->type == TINYI_DOC_MAP || v->type == TINYI_DOC_STRING || v->type == TINYI_DOC_UNDEFINED || v->type == TINYI_DOC_LOOP;
+    case TINYI_TF_IS_FILTER: return v->type == TINYI_DOC_STRING && tinyi_tm_filter(v->u.s, v->n) >= 0;
+    case TINYI_TF_IS_TEST: return v->type == TINYI_DOC_STRING && tinyi_tm_test(v->u.s, v->n) >= 0;
     case TINYI_TF_IS_EQ: return tinyi_tv_equal(m, v, &x);
     case TINYI_TF_IS_NE: return !tinyi_tv_equal(m, v, &x);
     case TINYI_TF_IS_IN: return tinyi_tv_in(m, v, &x);
@@ -376,13 +376,13 @@ int tinyi_tm_call_test(tinyi_tm *m, int row_id, const tinyi_tv *v, tinyi_targs *
         double g = 2;
         if (tinyi_tv_number(v, &f) && (!row->args || tinyi_tv_number(&x, &g)) && !(tinyi_tm_whole(v) && (!row->args || tinyi_tm_whole(&x))) && g != 0)
             return f - g * tinyi_tm_floor(f / g) == (row->id == TINYI_TF_IS_ODD);
-        if (!tinyi_tm_whole(v) || (row->args && !tinyi_tm_whole(&x))) return tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s asks whole numbers, not %s", row->name, tinyi_tv_type_name(tinyi_tm_whole(v) ? &x : v));
-        if (!by) return tinyi_tm_fail(m, TINY_E_ARGUMENT, "a division by 0");
+        if (!tinyi_tm_whole(v) || (row->args && !tinyi_tm_whole(&x))) return tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s asks whole numbers, not %s", row->name, tinyi_tv_type_name(tinyi_tm_whole(v) ? &x : v));
+        if (!by) return tinyi_doc_fail(m, TINY_E_ARGUMENT, "a division by 0");
         return by == -1 || (v->u.i % by != 0) == (row->id == TINYI_TF_IS_ODD);
     }
     default:
-        if (v->type == TINYI_TM_UNDEFINED) return tinyi_tm_undefined(m, v);
-        c = tinyi_tv_compare(m, v, &x, 0);
+        if (v->type == TINYI_DOC_UNDEFINED) return tinyi_tm_undefined(m, v);
+        c = tinyi_tv_compare(m, v, &x, NULL);
         if (m->status || c == 2) return 0;
         return row->id == TINYI_TF_IS_LT ? c < 0 : row->id == TINYI_TF_IS_LE ? c <= 0 : row->id == TINYI_TF_IS_GT ? c > 0 : c >= 0;
     }

@@ -19,7 +19,7 @@ static tinyi_tblock *tinyi_tp_block(tinyi_tparse *p, int kind, size_t pos)
     if (p->m->status) return NULL;
     if (p->n_blocks == TLLM_TEMPLATE_MAX_DEPTH) {
         p->m->pos = pos;
-        (void)tinyi_tm_fail(p->m, TINY_E_FORMAT, "blocks nested more than %d deep", TLLM_TEMPLATE_MAX_DEPTH);
+        (void)tinyi_doc_fail(p->m, TINY_E_FORMAT, "blocks nested more than %d deep", TLLM_TEMPLATE_MAX_DEPTH);
         return NULL;
     }
     b = &p->block[p->n_blocks++];
@@ -47,7 +47,7 @@ static int32_t tinyi_tp_targets(tinyi_tparse *p, int32_t *first, int *tuple)
             (void)tinyi_tp_unexpected(p, "the name of a variable");
             return 0;
         }
-        if (!tinyi_tm_grow(p->m, &param, t->n_params, &t->param_room, t->n_params + 1, sizeof *t->param)) return 0;
+        if (!tinyi_doc_grow(p->m, &param, t->n_params, &t->param_room, t->n_params + 1, sizeof *t->param)) return 0;
         t->param = (int32_t *)param;
         t->param[t->n_params++] = tinyi_tp_name(p, p->tok.s, p->tok.n);
         n++;
@@ -114,7 +114,7 @@ static int tinyi_tp_params(tinyi_tparse *p, tinyi_tmacro_def *def)
         for (i = 0; i < def->n_params; i++)
             if (t->param[def->first_param + i] == name) return tinyi_tp_unexpected(p, "a parameter of another name");
         if (def->n_params == TLLM_TEMPLATE_MAX_ARGS) return tinyi_tp_fail_at(p, p->tok.pos, "a macro with more than 100 parameters");
-        if (!tinyi_tm_grow(p->m, &param, t->n_params, &t->param_room, t->n_params + 1, sizeof *t->param)) return 0;
+        if (!tinyi_doc_grow(p->m, &param, t->n_params, &t->param_room, t->n_params + 1, sizeof *t->param)) return 0;
         t->param = (int32_t *)param;
         t->param[t->n_params++] = name;
         def->n_params++;
@@ -140,7 +140,7 @@ static int tinyi_tp_macro_begin(tinyi_tparse *p, tinyi_tmacro_def *def)
 {
     tllm_template *t = p->t;
     void *macro = t->macro;
-    if (!tinyi_tm_grow(p->m, &macro, t->n_macros, &t->macro_room, t->n_macros + 1, sizeof *t->macro)) return 0;
+    if (!tinyi_doc_grow(p->m, &macro, t->n_macros, &t->macro_room, t->n_macros + 1, sizeof *t->macro)) return 0;
     t->macro = (tinyi_tmacro_def *)macro;
     (void)tinyi_tp_emit(p, TINYI_TO_MACRO, (int32_t)t->n_macros);
     def->start = tinyi_tp_here(p);
@@ -318,9 +318,9 @@ static int tinyi_tp_close_block(tinyi_tparse *p, size_t pos, const char *s, size
     if (!b || strlen(name) + 3 != n || memcmp(s + 3, name, n - 3)) {
         char shown[80];
         p->m->pos = pos;
-        tinyi_tm_show(s, n, shown);
-        if (!b) return tinyi_tm_fail(p->m, TINY_E_FORMAT, "%s ends nothing", shown);
-        return tinyi_tm_fail(p->m, TINY_E_FORMAT, "%s stands where end%s should", shown, name);
+        tinyi_doc_show(s, n, shown);
+        if (!b) return tinyi_doc_fail(p->m, TINY_E_FORMAT, "%s ends nothing", shown);
+        return tinyi_doc_fail(p->m, TINY_E_FORMAT, "%s stands where end%s should", shown, name);
     }
     if (!tinyi_tp_next(p)) return 0;
     if (b->kind == TINYI_TB_MACRO && p->tok.kind == TINYI_TT_NAME && !tinyi_tp_next(p)) return 0;      /* endmacro may say which */
@@ -421,7 +421,7 @@ static int tinyi_tp_with(tinyi_tparse *p, size_t pos)
     first = (int32_t)t->n_params;
     while (p->tok.kind == TINYI_TT_NAME) {             /* all values are found before the first name is set */
         void *param = t->param;
-        if (!tinyi_tm_grow(p->m, &param, t->n_params, &t->param_room, t->n_params + 1, sizeof *t->param)) return 0;
+        if (!tinyi_doc_grow(p->m, &param, t->n_params, &t->param_room, t->n_params + 1, sizeof *t->param)) return 0;
         t->param = (int32_t *)param;
         t->param[t->n_params++] = tinyi_tp_name(p, p->tok.s, p->tok.n);
         n++;
@@ -467,7 +467,7 @@ static int tinyi_tp_raw(tinyi_tparse *p, size_t pos)
         if (tinyi_tp_peek(p, i + 1) != '%') continue;
         k = i + 2;
         if (tinyi_tp_peek(p, k) == '-' || tinyi_tp_peek(p, k) == '+') sign = p->s[k++];
-        if (!tinyi_tm_work(p->m, 1)) return 0;
+        if (!tinyi_doc_work(p->m, 1)) return 0;
         while (k < p->n && tinyi_tp_blank((unsigned char)p->s[k])) k++;
         if (p->n - k < 6 || memcmp(p->s + k, "endraw", 6)) continue;
         tinyi_tp_text(p, from, tinyi_tp_strip(p, from, i, sign, 1));
@@ -524,16 +524,16 @@ static int tinyi_tp_statement(tinyi_tparse *p)
         return tinyi_tp_next(p) && tinyi_tp_end_of_tag(p);
     }
     if (n > 3 && !memcmp(s, "end", 3)) return tinyi_tp_close_block(p, pos, s, n);
-    tinyi_tm_show(s, n, shown);
+    tinyi_doc_show(s, n, shown);
     p->m->pos = pos;
     for (i = 0; i < TINYI_COUNT(files); i++)
-        if (tinyi_tp_is(p, files[i])) return tinyi_tm_fail(p->m, TINY_E_UNSUPPORTED, "the statement %s reads other files, which a chat template has not", shown);
-    return tinyi_tm_fail(p->m, TINY_E_FORMAT, "there is no statement '%s'", shown);
+        if (tinyi_tp_is(p, files[i])) return tinyi_doc_fail(p->m, TINY_E_UNSUPPORTED, "the statement %s reads other files, which a chat template has not", shown);
+    return tinyi_doc_fail(p->m, TINY_E_FORMAT, "there is no statement '%s'", shown);
 }
 
 tiny_status tinyi_tm_compile(tllm_template *t)
 {
-    tinyi_tm *m = &t->mem;
+    tinyi_doc *m = &t->mem;
     tinyi_tparse *p = (tinyi_tparse *)tinyi_alloc(m->ctx, 1, sizeof *p);
     size_t from;
     if (!p) return m->status = tiny_ctx_status(m->ctx);
@@ -605,7 +605,7 @@ tiny_status tinyi_tm_compile(tllm_template *t)
     if (!m->status && p->n_blocks) {
         const tinyi_tblock *b = &p->block[p->n_blocks - 1];
         m->pos = b->pos;
-        (void)tinyi_tm_fail(m, TINY_E_FORMAT, "%s is never ended by end%s", tinyi_tp_block_name(b->kind), tinyi_tp_block_name(b->kind));
+        (void)tinyi_doc_fail(m, TINY_E_FORMAT, "%s is never ended by end%s", tinyi_tp_block_name(b->kind), tinyi_tp_block_name(b->kind));
     }
     p->tok.pos = p->n;
     (void)tinyi_tp_emit(p, TINYI_TO_END, 0);

@@ -47,7 +47,7 @@ typedef struct tinyi_tmacro_def {
 enum { TINYI_TN_LOOP, TINYI_TN_CALLER, TINYI_TN_VARARGS, TINYI_TN_KWARGS };     /* names with fixed numbers */
 
 struct tllm_template {
-    tinyi_tm mem;
+    tinyi_doc mem;
     tinyi_top *code;
     tinyi_tv *konst;
     tinyi_tname *name;

@@ -6,16 +6,16 @@
 TINYI_FN int tinyi_tp_fail_at(tinyi_tparse *p, size_t pos, const char *what)
 {
     p->m->pos = pos;
-    return tinyi_tm_fail(p->m, TINY_E_FORMAT, "%s", what);
+    return tinyi_doc_fail(p->m, TINY_E_FORMAT, "%s", what);
 }
 
 TINYI_FN int tinyi_tp_unexpected(tinyi_tparse *p, const char *wanted)
 {
     char shown[80];
     p->m->pos = p->tok.pos;
-    if (p->tok.pos >= p->n) return tinyi_tm_fail(p->m, TINY_E_FORMAT, "the template ends where %s should stand", wanted);
-    tinyi_tm_show(p->tok.s, p->tok.n, shown);
-    return tinyi_tm_fail(p->m, TINY_E_FORMAT, "'%s' stands where %s should", shown, wanted);
+    if (p->tok.pos >= p->n) return tinyi_doc_fail(p->m, TINY_E_FORMAT, "the template ends where %s should stand", wanted);
+    tinyi_doc_show(p->tok.s, p->tok.n, shown);
+    return tinyi_doc_fail(p->m, TINY_E_FORMAT, "'%s' stands where %s should", shown, wanted);
 }
 
 /* ---- what the code is made of ------------------------------------------------------------------------------------- */
@@ -25,7 +25,7 @@ TINYI_FN int32_t tinyi_tp_emit(tinyi_tparse *p, int op, int32_t a)
     tllm_template *t = p->t;
     void *code = t->code;
     tinyi_top *o;
-    if (p->m->status || !tinyi_tm_grow(p->m, &code, t->n_code, &t->code_room, t->n_code + 1, sizeof *t->code)) return 0;
+    if (p->m->status || !tinyi_doc_grow(p->m, &code, t->n_code, &t->code_room, t->n_code + 1, sizeof *t->code)) return 0;
     t->code = (tinyi_top *)code;
     o = &t->code[t->n_code];
     memset(o, 0, sizeof *o);
@@ -51,7 +51,7 @@ TINYI_FN int32_t tinyi_tp_konst(tinyi_tparse *p, tinyi_tv v)
 {
     tllm_template *t = p->t;
     void *konst = t->konst;
-    if (p->m->status || !tinyi_tm_grow(p->m, &konst, t->n_konst, &t->konst_room, t->n_konst + 1, sizeof v)) return 0;
+    if (p->m->status || !tinyi_doc_grow(p->m, &konst, t->n_konst, &t->konst_room, t->n_konst + 1, sizeof v)) return 0;
     t->konst = (tinyi_tv *)konst;
     t->konst[t->n_konst] = v;
     return (int32_t)t->n_konst++;
@@ -68,7 +68,7 @@ TINYI_FN int32_t tinyi_tp_name(tinyi_tparse *p, const char *s, size_t n)
     for (i = 0; i < n; i++) h = (h ^ (unsigned char)s[i]) * 16777619u;
     if ((t->n_names + 1) * 2 > t->n_slots) {
         size_t n_slots = t->n_slots ? t->n_slots * 4 : 64;
-        uint32_t *slot = (uint32_t *)tinyi_tm_alloc(p->m, n_slots, sizeof *slot);
+        uint32_t *slot = (uint32_t *)tinyi_doc_alloc(p->m, n_slots, sizeof *slot);
         if (!slot) return 0;
         memset(slot, 0, n_slots * sizeof *slot);
         for (i = 0; i < t->n_names; i++) {
@@ -80,10 +80,10 @@ TINYI_FN int32_t tinyi_tp_name(tinyi_tparse *p, const char *s, size_t n)
     }
     for (k = h & (t->n_slots - 1); t->name_slot[k]; k = (k + 1) & (t->n_slots - 1)) {
         const tinyi_tname *old = &t->name[t->name_slot[k] - 1];
-        if (!tinyi_tm_work(p->m, 1)) return 0;
+        if (!tinyi_doc_work(p->m, 1)) return 0;
         if (old->hash == h && old->n == n && !memcmp(old->s, s, n)) return (int32_t)t->name_slot[k] - 1;
     }
-    if (!tinyi_tm_grow(p->m, &name, t->n_names, &t->name_room, t->n_names + 1, sizeof *t->name)) return 0;
+    if (!tinyi_doc_grow(p->m, &name, t->n_names, &t->name_room, t->n_names + 1, sizeof *t->name)) return 0;
     t->name = (tinyi_tname *)name;
     t->name[t->n_names].s = s;
     t->name[t->n_names].n = n;

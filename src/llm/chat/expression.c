@@ -12,7 +12,7 @@ TINYI_FN tinyi_topen *tinyi_tp_open(tinyi_tparse *p, int kind, int prec, int op)
     if (p->m->status) return NULL;
     if (p->n_open == TLLM_TEMPLATE_MAX_DEPTH) {
         p->m->pos = p->tok.pos;
-        (void)tinyi_tm_fail(p->m, TINY_E_FORMAT, "an expression nested more than %d deep", TLLM_TEMPLATE_MAX_DEPTH);
+        (void)tinyi_doc_fail(p->m, TINY_E_FORMAT, "an expression nested more than %d deep", TLLM_TEMPLATE_MAX_DEPTH);
         return NULL;
     }
     e = &p->open[p->n_open++];
@@ -68,7 +68,7 @@ static void tinyi_tp_settle(tinyi_tparse *p)
         e = &p->open[p->n_open - 1];
         if (e->kind == TINYI_TE_IF) {
             (void)tinyi_tp_emit(p, TINYI_TO_JUMP_IF, e->start + 1);
-            tinyi_tp_push(p, tinyi_tv_of(TINYI_TM_UNDEFINED));
+            tinyi_tp_push(p, tinyi_tv_of(TINYI_DOC_UNDEFINED));
         } else if (e->kind != TINYI_TE_ELSE) {
             return;
         }
@@ -125,9 +125,9 @@ static int tinyi_tp_filter_id(tinyi_tparse *p, int test, size_t pos, const char 
     int id = test ? tinyi_tm_test(s, n) : tinyi_tm_filter(s, n);
     char shown[80];
     if (id >= 0) return id;
-    tinyi_tm_show(s, n, shown);
+    tinyi_doc_show(s, n, shown);
     p->m->pos = pos;
-    (void)tinyi_tm_fail(p->m, TINY_E_FORMAT, test ? "there is no test '%s'" : "there is no filter '%s'", shown);
+    (void)tinyi_doc_fail(p->m, TINY_E_FORMAT, test ? "there is no test '%s'" : "there is no filter '%s'", shown);
     return -1;
 }
 
@@ -203,12 +203,12 @@ static int tinyi_tp_operand(tinyi_tparse *p)
         size_t start = p->m->n_out;
         if (!tinyi_tp_next(p)) return 0;
         if (p->tok.kind == TINYI_TT_STRING) {           /* neighbours are one string */
-            (void)tinyi_tm_put(p->m, v.u.s, v.n);
+            (void)tinyi_doc_put(p->m, v.u.s, v.n);
             while (!p->m->status && p->tok.kind == TINYI_TT_STRING) {
-                (void)tinyi_tm_put(p->m, p->tok.v.u.s, p->tok.v.n);
+                (void)tinyi_doc_put(p->m, p->tok.v.u.s, p->tok.v.n);
                 (void)tinyi_tp_next(p);
             }
-            v = tinyi_tm_take(p->m, start);
+            v = tinyi_doc_take(p->m, start);
         }
         tinyi_tp_push(p, v);
         return 1;
@@ -228,7 +228,7 @@ static int tinyi_tp_operand(tinyi_tparse *p)
             return tinyi_tp_unexpected(p, "a value");
         if (tinyi_tp_is(p, "true") || tinyi_tp_is(p, "True")) tinyi_tp_push(p, tinyi_tv_bool(1));
         else if (tinyi_tp_is(p, "false") || tinyi_tp_is(p, "False")) tinyi_tp_push(p, tinyi_tv_bool(0));
-        else if (tinyi_tp_is(p, "none") || tinyi_tp_is(p, "None")) tinyi_tp_push(p, tinyi_tv_of(TINYI_TM_NONE));
+        else if (tinyi_tp_is(p, "none") || tinyi_tp_is(p, "None")) tinyi_tp_push(p, tinyi_tv_of(TINYI_DOC_NONE));
         else {
             int32_t name = tinyi_tp_name(p, p->tok.s, p->tok.n);
             int i;
@@ -286,13 +286,13 @@ TINYI_FN int tinyi_tp_close(tinyi_tparse *p, int item)
             (void)tinyi_tp_emit(p, TINYI_TO_INDEX, 0);
             break;
         }
-        for (; e->named + 1 - (item ? 0 : 1) < 3; e->named++) tinyi_tp_push(p, tinyi_tv_of(TINYI_TM_NONE));
+        for (; e->named + 1 - (item ? 0 : 1) < 3; e->named++) tinyi_tp_push(p, tinyi_tv_of(TINYI_DOC_NONE));
         (void)tinyi_tp_emit(p, TINYI_TO_SLICE, 0);
         break;
     default:
         if (e->count + e->named > TLLM_TEMPLATE_MAX_ARGS) {
             p->m->pos = e->pos;
-            return tinyi_tm_fail(p->m, TINY_E_FORMAT, "a call with %d arguments; the most are %d", (int)(e->count + e->named), TLLM_TEMPLATE_MAX_ARGS);
+            return tinyi_doc_fail(p->m, TINY_E_FORMAT, "a call with %d arguments; the most are %d", (int)(e->count + e->named), TLLM_TEMPLATE_MAX_ARGS);
         }
         tinyi_tp_call(p, e);
     }
@@ -317,7 +317,7 @@ TINYI_FN int tinyi_tp_expression(tinyi_tparse *p, int flags)
                 have = tinyi_tp_close(p, 0);
             } else if (c == ':' && e->kind == TINYI_TE_INDEX) {
                 if (++e->named > 2) return tinyi_tp_unexpected(p, "]");
-                tinyi_tp_push(p, tinyi_tv_of(TINYI_TM_NONE));
+                tinyi_tp_push(p, tinyi_tv_of(TINYI_DOC_NONE));
                 (void)tinyi_tp_next(p);
             } else if (e->kind == TINYI_TE_BASE && e->count && p->tok.kind == TINYI_TT_END) {
                 (void)tinyi_tp_emit(p, TINYI_TO_TUPLE, e->count);
@@ -334,7 +334,7 @@ TINYI_FN int tinyi_tp_expression(tinyi_tparse *p, int flags)
                 if (!tinyi_tp_next(p)) return 0;
                 if (p->tok.kind == TINYI_TT_NAME) {
                     (void)tinyi_tp_emit(p, TINYI_TO_ATTR, tinyi_tp_name(p, p->tok.s, p->tok.n));
-                } else if (p->tok.kind == TINYI_TT_NUMBER && p->tok.v.type == TINYI_TM_INT) {
+                } else if (p->tok.kind == TINYI_TT_NUMBER && p->tok.v.type == TINYI_DOC_INT) {
                     tinyi_tp_push(p, p->tok.v);
                     (void)tinyi_tp_emit(p, TINYI_TO_INDEX, 0);
                 } else {

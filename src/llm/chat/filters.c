@@ -2,16 +2,16 @@
 #include "llm/chat/rows_inside.h"
 #include "llm/chat/text_inside.h"
 #include "llm/chat/template.h"
-#include "core/json.h"
+#include "core/doc/json.h"
 #include "llm/token/unicode.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* n items in order, by their keys: a merge sort from below, so that equals keep their order */
-static int tinyi_tm_sort(tinyi_tm *m, tinyi_tv *item, tinyi_tv *key, size_t n, int fold, int reverse)
+static int tinyi_tm_sort(tinyi_doc *m, tinyi_tv *item, tinyi_tv *key, size_t n, int fold, int reverse)
 {
-    tinyi_tv *from[2], *to[2], *spare = (tinyi_tv *)tinyi_tm_alloc(m, n, 2 * sizeof *spare);
+    tinyi_tv *from[2], *to[2], *spare = (tinyi_tv *)tinyi_doc_alloc(m, n, 2 * sizeof *spare);
     size_t width, i;
     int turn = 0;
     if (!spare) return 0;
@@ -25,7 +25,7 @@ static int tinyi_tm_sort(tinyi_tm *m, tinyi_tv *item, tinyi_tv *key, size_t n, i
             for (k = i; k < end; k++) {
                 int left = q == end;
                 if (p < mid && q < end) {
-                    int c = tinyi_tv_compare(m, &from[1][p], &from[1][q], fold);
+                    int c = tinyi_tv_compare(m, &from[1][p], &from[1][q], fold ? tinyi_unicode_lower : NULL);
                     left = reverse ? c >= 0 : c <= 0;
                     if (m->status) return 0;
                 }
@@ -42,7 +42,7 @@ static int tinyi_tm_sort(tinyi_tm *m, tinyi_tv *item, tinyi_tv *key, size_t n, i
     return 1;
 }
 
-static tinyi_tv tinyi_tm_pair(tinyi_tm *m, const tinyi_tpair *p)
+static tinyi_tv tinyi_tm_pair(tinyi_doc *m, const tinyi_tpair *p)
 {
     tinyi_tv v = tinyi_tv_list(m, 2);
     if (m->status) return v;
@@ -52,7 +52,7 @@ static tinyi_tv tinyi_tm_pair(tinyi_tm *m, const tinyi_tpair *p)
     return v;
 }
 /* what: 0 pairs, 1 keys, 2 values */
-TINYI_FN tinyi_tv tinyi_tm_pairs(tinyi_tm *m, const tinyi_tmap *map, int what)
+TINYI_FN tinyi_tv tinyi_tm_pairs(tinyi_doc *m, const tinyi_tmap *map, int what)
 {
     tinyi_tv list = tinyi_tv_list(m, map->n);
     size_t i;
@@ -62,14 +62,14 @@ TINYI_FN tinyi_tv tinyi_tm_pairs(tinyi_tm *m, const tinyi_tmap *map, int what)
 }
 
 /* sort, unique, min and max, dictsort */
-static tinyi_tv tinyi_tf_sorted(tinyi_tm *m, int id, const tinyi_tv *v, tinyi_targs *a)
+static tinyi_tv tinyi_tf_sorted(tinyi_doc *m, int id, const tinyi_tv *v, tinyi_targs *a)
 {
-    tinyi_tv list = tinyi_tv_of(TINYI_TM_UNDEFINED), keys, attribute, made;
+    tinyi_tv list = tinyi_tv_of(TINYI_DOC_UNDEFINED), keys, attribute, made;
     int extreme = id == TINYI_TF_MIN || id == TINYI_TF_MAX, base = id == TINYI_TF_SORT ? 1 : 0;
     int reverse = 0, fold, has_attribute = 0;
     size_t i, n;
     if (id == TINYI_TF_DICTSORT) {
-        if (v->type != TINYI_TM_MAP) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "dictsort sorts maps, not %s", tinyi_tv_type_name(v)); return list; }
+        if (v->type != TINYI_DOC_MAP) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "dictsort sorts maps, not %s", tinyi_tv_type_name(v)); return list; }
         fold = !tinyi_targ_true(a, 0, "case_sensitive");
         attribute = tinyi_tv_int(tinyi_targ(a, 1, "by", &made) && tinyi_tv_is(&made, "value"));
         has_attribute = 1;
@@ -78,7 +78,7 @@ static tinyi_tv tinyi_tf_sorted(tinyi_tm *m, int id, const tinyi_tv *v, tinyi_ta
     } else {
         if (id == TINYI_TF_SORT) reverse = tinyi_targ_true(a, 0, "reverse");
         fold = !tinyi_targ_true(a, base, "case_sensitive");
-        has_attribute = tinyi_targ(a, base + 1, "attribute", &attribute) && attribute.type != TINYI_TM_NONE;
+        has_attribute = tinyi_targ(a, base + 1, "attribute", &attribute) && attribute.type != TINYI_DOC_NONE;
         if (!tinyi_tv_items(m, v, &list)) return list;
     }
     if (m->status) return list;
@@ -94,7 +94,7 @@ static tinyi_tv tinyi_tf_sorted(tinyi_tm *m, int id, const tinyi_tv *v, tinyi_ta
         tinyi_tv seen = tinyi_tv_map(m), first = tinyi_tv_list(m, 0);
         for (i = 0; i < n && !m->status; i++) {
             tinyi_tv key = keys.u.list->item[i];
-            if (key.type == TINYI_TM_STRING && fold) key = tinyi_ts_case(m, &key, TINYI_TS_LOWER);
+            if (key.type == TINYI_DOC_STRING && fold) key = tinyi_ts_case(m, &key, TINYI_TS_LOWER);
             if (tinyi_map_find(m, seen.u.map, &key)) continue;
             (void)tinyi_map_set(m, seen.u.map, key, tinyi_tv_int(1));
             (void)tinyi_list_add(m, first.u.list, made.u.list->item[i]);
@@ -105,7 +105,7 @@ static tinyi_tv tinyi_tf_sorted(tinyi_tm *m, int id, const tinyi_tv *v, tinyi_ta
         size_t best = 0;
         if (!n) return tinyi_tm_no("", 0);
         for (i = 1; i < n && !m->status; i++) {
-            int c = tinyi_tv_compare(m, &keys.u.list->item[i], &keys.u.list->item[best], fold);
+            int c = tinyi_tv_compare(m, &keys.u.list->item[i], &keys.u.list->item[best], fold ? tinyi_unicode_lower : NULL);
             if (id == TINYI_TF_MIN ? c < 0 : c == 1) best = i;
         }
         return made.u.list->item[best];
@@ -114,10 +114,10 @@ static tinyi_tv tinyi_tf_sorted(tinyi_tm *m, int id, const tinyi_tv *v, tinyi_ta
     return made;
 }
 
-static tinyi_tv tinyi_tf_choose(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_tv *v, tinyi_targs *a)
+static tinyi_tv tinyi_tf_choose(tinyi_doc *m, const tinyi_tm_builtin *row, const tinyi_tv *v, tinyi_targs *a)
 {
     int attr = row->id == TINYI_TF_SELECTATTR || row->id == TINYI_TF_REJECTATTR, keep = row->id == TINYI_TF_SELECT || row->id == TINYI_TF_SELECTATTR, test = -1;
-    tinyi_tv list, made = tinyi_tv_list(m, 0), path = tinyi_tv_of(TINYI_TM_UNDEFINED), name;
+    tinyi_tv list, made = tinyi_tv_list(m, 0), path = tinyi_tv_of(TINYI_DOC_UNDEFINED), name;
     tinyi_targs rest = *a;
     size_t i;
     memset(a->used, 0xff, sizeof a->used);
@@ -126,12 +126,12 @@ static tinyi_tv tinyi_tf_choose(tinyi_tm *m, const tinyi_tm_builtin *row, const 
     if (attr) { rest.arg++; rest.n--; }
     if (rest.n > 0) {
         name = rest.arg[0];
-        test = name.type == TINYI_TM_STRING ? tinyi_tm_test(name.u.s, name.n) : -1;
-        if (test < 0) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s is given a test that there is not", row->name); return made; }
+        test = name.type == TINYI_DOC_STRING ? tinyi_tm_test(name.u.s, name.n) : -1;
+        if (test < 0) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s is given a test that there is not", row->name); return made; }
         rest.arg++;
         rest.n--;
     }
-    for (i = 0; i < list.u.list->n && tinyi_tm_work(m, 1); i++) {
+    for (i = 0; i < list.u.list->n && tinyi_doc_work(m, 1); i++) {
         tinyi_tv x = attr ? tinyi_tm_path(m, &list.u.list->item[i], &path) : list.u.list->item[i];
         int yes = m->status ? 0 : test < 0 ? tinyi_tv_true(&x) : tinyi_tm_call_test(m, test, &x, &rest);
         if (yes == keep) (void)tinyi_list_add(m, made.u.list, list.u.list->item[i]);
@@ -139,9 +139,9 @@ static tinyi_tv tinyi_tf_choose(tinyi_tm *m, const tinyi_tm_builtin *row, const 
     return made;
 }
 
-static tinyi_tv tinyi_tf_map(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
+static tinyi_tv tinyi_tf_map(tinyi_doc *m, const tinyi_tv *v, tinyi_targs *a)
 {
-    tinyi_tv list, made = tinyi_tv_list(m, 0), attribute, other = tinyi_tv_of(TINYI_TM_UNDEFINED);
+    tinyi_tv list, made = tinyi_tv_list(m, 0), attribute, other = tinyi_tv_of(TINYI_DOC_UNDEFINED);
     tinyi_targs rest = *a;
     size_t i;
     int filter = -1, has_default;
@@ -151,20 +151,20 @@ static tinyi_tv tinyi_tf_map(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
     }
     if (!tinyi_tv_items(m, v, &list)) return made;
     if (!a->n) {
-        if (!tinyi_targ(a, 0, "attribute", &attribute)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "map wants a filter or attribute="); return made; }
+        if (!tinyi_targ(a, 0, "attribute", &attribute)) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "map wants a filter or attribute="); return made; }
         has_default = tinyi_targ(a, 1, "default", &other);
-        for (i = 0; i < list.u.list->n && tinyi_tm_work(m, 1); i++) {
+        for (i = 0; i < list.u.list->n && tinyi_doc_work(m, 1); i++) {
             tinyi_tv x = tinyi_tm_path(m, &list.u.list->item[i], &attribute);
-            (void)tinyi_list_add(m, made.u.list, x.type == TINYI_TM_UNDEFINED && has_default ? other : x);
+            (void)tinyi_list_add(m, made.u.list, x.type == TINYI_DOC_UNDEFINED && has_default ? other : x);
         }
         return made;
     }
-    if (a->arg[0].type == TINYI_TM_STRING) filter = tinyi_tm_filter(a->arg[0].u.s, a->arg[0].n);
-    if (filter < 0) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "map is given a filter that there is not"); return made; }
-    if (tinyi_tm_row_at(filter)->id == TINYI_TF_MAP) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "map is not applied by map"); return made; }
+    if (a->arg[0].type == TINYI_DOC_STRING) filter = tinyi_tm_filter(a->arg[0].u.s, a->arg[0].n);
+    if (filter < 0) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "map is given a filter that there is not"); return made; }
+    if (tinyi_tm_row_at(filter)->id == TINYI_TF_MAP) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "map is not applied by map"); return made; }
     rest.arg++;
     rest.n--;
-    for (i = 0; i < list.u.list->n && tinyi_tm_work(m, 1); i++) {
+    for (i = 0; i < list.u.list->n && tinyi_doc_work(m, 1); i++) {
         memset(rest.used, 0, sizeof rest.used);
         (void)tinyi_list_add(m, made.u.list, tinyi_tm_call_filter(m, filter, &list.u.list->item[i], &rest));
     }
@@ -172,7 +172,7 @@ static tinyi_tv tinyi_tf_map(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
     return made;
 }
 
-static tinyi_tv tinyi_tf_int(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
+static tinyi_tv tinyi_tf_int(tinyi_doc *m, const tinyi_tv *v, tinyi_targs *a)
 {
     tinyi_tv other = tinyi_tv_int(0), s;
     int64_t base = 10, i = 0;
@@ -182,8 +182,8 @@ static tinyi_tv tinyi_tf_int(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
     (void)tinyi_targ(a, 0, "default", &other);
     (void)tinyi_targ_int(m, a, 1, "base", &base);
     if (tinyi_tm_whole(v)) return tinyi_tv_int(v->u.i);
-    if (v->type == TINYI_TM_FLOAT) return v->u.f > -9.2e18 && v->u.f < 9.2e18 ? tinyi_tv_int((int64_t)v->u.f) : other;
-    if (v->type != TINYI_TM_STRING || base < 2 || base > 36) return other;
+    if (v->type == TINYI_DOC_FLOAT) return v->u.f > -9.2e18 && v->u.f < 9.2e18 ? tinyi_tv_int((int64_t)v->u.f) : other;
+    if (v->type != TINYI_DOC_STRING || base < 2 || base > 36) return other;
     s = tinyi_ts_strip(m, *v, NULL, 3);
     if (k < s.n && (s.u.s[k] == '-' || s.u.s[k] == '+')) negative = s.u.s[k++] == '-';
     if (k + 1 < s.n && s.u.s[k] == '0' && ((base == 16 && (s.u.s[k + 1] | 32) == 'x') || (base == 8 && (s.u.s[k + 1] | 32) == 'o') || (base == 2 && (s.u.s[k + 1] | 32) == 'b'))) k += 2;
@@ -198,16 +198,16 @@ static tinyi_tv tinyi_tf_int(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
     return other;
 }
 
-static tinyi_tv tinyi_tf_round(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
+static tinyi_tv tinyi_tf_round(tinyi_doc *m, const tinyi_tv *v, tinyi_targs *a)
 {
     int64_t digits = 0, i;
     double x, ten = 1;
     tinyi_tv how = tinyi_tv_view("common", 6);
     char text[400], *p;
-    if (!tinyi_tv_number(v, &x)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "round takes numbers, not %s", tinyi_tv_type_name(v)); return *v; }
+    if (!tinyi_tv_number(v, &x)) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "round takes numbers, not %s", tinyi_tv_type_name(v)); return *v; }
     (void)tinyi_targ_int(m, a, 0, "precision", &digits);
     (void)tinyi_targ_text(m, a, 1, "method", &how);
-    if (digits < -20 || digits > 20) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "round to %lld digits; -20 to 20 are taken", (long long)digits); return *v; }
+    if (digits < -20 || digits > 20) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "round to %lld digits; -20 to 20 are taken", (long long)digits); return *v; }
     for (i = 0; i < (digits < 0 ? -digits : digits); i++) ten *= 10;
     if (tinyi_tv_is(&how, "common") && digits >= 0) {
         if (tinyi_tm_whole(v)) return tinyi_tv_int(v->u.i);
@@ -218,7 +218,7 @@ static tinyi_tv tinyi_tf_round(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
     if (tinyi_tv_is(&how, "ceil")) x = 0.0 - tinyi_tm_floor(-x);     /* never -0: an int in Python */
     else if (tinyi_tv_is(&how, "floor")) x = tinyi_tm_floor(x) + 0.0;
     else if (!tinyi_tv_is(&how, "common")) {
-        (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "round takes the methods common, ceil and floor");
+        (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "round takes the methods common, ceil and floor");
         return *v;
     } else {
         (void)snprintf(text, sizeof text, "%.0f", x);
@@ -229,91 +229,92 @@ static tinyi_tv tinyi_tf_round(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
     return tinyi_tv_float(x);
 }
 
-static tinyi_tv tinyi_tf_indent(tinyi_tm *m, const tinyi_tv *s, tinyi_targs *a)
+static tinyi_tv tinyi_tf_indent(tinyi_doc *m, const tinyi_tv *s, tinyi_targs *a)
 {
     size_t start = m->n_out, i, from = 0;
     tinyi_tv width = tinyi_tv_int(4), blank = tinyi_tv_view(" ", 1);
     int first = tinyi_targ_true(a, 1, "first"), blanks = tinyi_targ_true(a, 2, "blank"), line = 0;
     (void)tinyi_targ(a, 0, "width", &width);
-    if (width.type == TINYI_TM_INT) width = tinyi_tm_repeat(m, &blank, width.u.i);
-    if (m->status || width.type != TINYI_TM_STRING) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "the width of indent is %s", tinyi_tv_type_name(&width)); return *s; }
+    if (width.type == TINYI_DOC_INT) width = tinyi_tm_repeat(m, &blank, width.u.i);
+    if (m->status || width.type != TINYI_DOC_STRING) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "the width of indent is %s", tinyi_tv_type_name(&width)); return *s; }
     for (i = 0; i <= s->n && !m->status; i++) {
         if (i < s->n && s->u.s[i] != '\n') continue;
-        if (line ? i > from || blanks : first) (void)tinyi_tm_put(m, width.u.s, width.n);
-        (void)tinyi_tm_put(m, s->u.s + from, i - from);
-        if (i < s->n) (void)tinyi_tm_put(m, "\n", 1);
+        if (line ? i > from || blanks : first) (void)tinyi_doc_put(m, width.u.s, width.n);
+        (void)tinyi_doc_put(m, s->u.s + from, i - from);
+        if (i < s->n) (void)tinyi_doc_put(m, "\n", 1);
         from = i + 1;
         line = 1;
     }
-    return tinyi_tm_take(m, start);
+    return tinyi_doc_take(m, start);
 }
 
-static tinyi_tv tinyi_tf_tojson(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
+static tinyi_tv tinyi_tf_tojson(tinyi_doc *m, const tinyi_tv *v, tinyi_targs *a)
 {
-    tinyi_tm_json_form form;
+    tinyi_doc_form form;
     tinyi_tv x;
     int64_t indent = -1;
     size_t start = m->n_out;
+    form.leaf = NULL;
     form.ascii = tinyi_targ_true(a, 0, "ensure_ascii");
     (void)tinyi_targ_int(m, a, 1, "indent", &indent);
-    if (indent > 64) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "tojson with an indent of %lld; at most 64", (long long)indent);
+    if (indent > 64) (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "tojson with an indent of %lld; at most 64", (long long)indent);
     form.indent = indent < 0 ? -1 : (int)indent;
     form.sort = tinyi_targ_true(a, 3, "sort_keys");
     form.item_mark = form.indent < 0 ? tinyi_tv_view(", ", 2) : tinyi_tv_view(",", 1);
     form.key_mark = tinyi_tv_view(": ", 2);
-    if (tinyi_targ(a, 2, "separators", &x) && x.type != TINYI_TM_NONE) {
-        if (x.type != TINYI_TM_LIST || x.u.list->n != 2 || x.u.list->item[0].type != TINYI_TM_STRING || x.u.list->item[1].type != TINYI_TM_STRING)
-            (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "separators of tojson are two strings");
+    if (tinyi_targ(a, 2, "separators", &x) && x.type != TINYI_DOC_NONE) {
+        if (x.type != TINYI_DOC_LIST || x.u.list->n != 2 || x.u.list->item[0].type != TINYI_DOC_STRING || x.u.list->item[1].type != TINYI_DOC_STRING)
+            (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "separators of tojson are two strings");
         else {
             form.item_mark = x.u.list->item[0];
             form.key_mark = x.u.list->item[1];
         }
     }
     if (!m->status) (void)tinyi_tv_put_json(m, v, &form);
-    return tinyi_tm_take(m, start);
+    return tinyi_doc_take(m, start);
 }
 
-static tinyi_tv tinyi_tf_sum(tinyi_tm *m, const tinyi_tv *v, tinyi_targs *a)
+static tinyi_tv tinyi_tf_sum(tinyi_doc *m, const tinyi_tv *v, tinyi_targs *a)
 {
     tinyi_tv list, attribute, x, start = tinyi_tv_int(0);
-    int has = tinyi_targ(a, 0, "attribute", &attribute) && attribute.type != TINYI_TM_NONE, whole = 1;
+    int has = tinyi_targ(a, 0, "attribute", &attribute) && attribute.type != TINYI_DOC_NONE, whole = 1;
     double f = 0, y;
     int64_t n = 0;
     size_t i;
     (void)tinyi_targ(a, 1, "start", &start);
     if (!tinyi_tv_items(m, v, &list)) return start;
-    for (i = 0; i <= list.u.list->n && tinyi_tm_work(m, 1); i++) {
+    for (i = 0; i <= list.u.list->n && tinyi_doc_work(m, 1); i++) {
         x = i == list.u.list->n ? start : has ? tinyi_tm_path(m, &list.u.list->item[i], &attribute) : list.u.list->item[i];
-        if (!tinyi_tv_number(&x, &y)) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "sum adds numbers, not %s", tinyi_tv_type_name(&x)); break; }
+        if (!tinyi_tv_number(&x, &y)) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "sum adds numbers, not %s", tinyi_tv_type_name(&x)); break; }
         if (!tinyi_tm_whole(&x)) whole = 0;
-        else if (x.u.i > 0 ? n > INT64_MAX - x.u.i : n < INT64_MIN - x.u.i) { (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "a sum of 2^63 or more"); break; }
+        else if (x.u.i > 0 ? n > INT64_MAX - x.u.i : n < INT64_MIN - x.u.i) { (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "a sum of 2^63 or more"); break; }
         else n += x.u.i;
         f += y;
     }
     return whole ? tinyi_tv_int(n) : tinyi_tv_float(f);
 }
 
-static tinyi_tv tinyi_tf_escape(tinyi_tm *m, const tinyi_tv *s)
+static tinyi_tv tinyi_tf_escape(tinyi_doc *m, const tinyi_tv *s)
 {
     size_t start = m->n_out, i;
     for (i = 0; i < s->n && !m->status; i++) {
         const char *to = s->u.s[i] == '&' ? "&amp;" : s->u.s[i] == '<' ? "&lt;" : s->u.s[i] == '>' ? "&gt;" : s->u.s[i] == '"' ? "&#34;" : s->u.s[i] == '\'' ? "&#39;" : NULL;
-        (void)(to ? tinyi_tm_put(m, to, strlen(to)) : tinyi_tm_put(m, s->u.s + i, 1));
-        (void)tinyi_tm_work(m, 1);
+        (void)(to ? tinyi_doc_put(m, to, strlen(to)) : tinyi_doc_put(m, s->u.s + i, 1));
+        (void)tinyi_doc_work(m, 1);
     }
-    return tinyi_tm_take(m, start);
+    return tinyi_doc_take(m, start);
 }
 
-static tinyi_tv tinyi_tm_reversed(tinyi_tm *m, const tinyi_tv *v)
+static tinyi_tv tinyi_tm_reversed(tinyi_doc *m, const tinyi_tv *v)
 {
-    tinyi_tv none = tinyi_tv_of(TINYI_TM_NONE), back = tinyi_tv_int(-1), list;
-    if (v->type == TINYI_TM_STRING) return tinyi_tm_slice(m, v, &none, &none, &back);
+    tinyi_tv none = tinyi_tv_of(TINYI_DOC_NONE), back = tinyi_tv_int(-1), list;
+    if (v->type == TINYI_DOC_STRING) return tinyi_tm_slice(m, v, &none, &none, &back);
     if (!tinyi_tv_items(m, v, &list)) return *v;
     list.id = 0;
     return tinyi_tm_slice(m, &list, &none, &none, &back);
 }
 
-tinyi_tv tinyi_tm_call_filter(tinyi_tm *m, int row_id, const tinyi_tv *v, tinyi_targs *a)
+tinyi_tv tinyi_tm_call_filter(tinyi_doc *m, int row_id, const tinyi_tv *v, tinyi_targs *a)
 {
     const tinyi_tm_builtin *row = tinyi_tm_row_at(row_id);
     tinyi_tv out = *v, s, x, y;
@@ -322,8 +323,8 @@ tinyi_tv tinyi_tm_call_filter(tinyi_tm *m, int row_id, const tinyi_tv *v, tinyi_
     if (!tinyi_targ_fit(m, row, a, 0)) return out;
     switch (row->id) {
     case TINYI_TF_ABS:
-        if (v->type == TINYI_TM_FLOAT) out.u.f = v->u.f < 0 ? -v->u.f : v->u.f;
-        else if (!tinyi_tm_whole(v) || v->u.i == INT64_MIN) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "abs takes numbers above -2^63, not %s", tinyi_tv_type_name(v));
+        if (v->type == TINYI_DOC_FLOAT) out.u.f = v->u.f < 0 ? -v->u.f : v->u.f;
+        else if (!tinyi_tm_whole(v) || v->u.i == INT64_MIN) (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "abs takes numbers above -2^63, not %s", tinyi_tv_type_name(v));
         else out = tinyi_tv_int(v->u.i < 0 ? -v->u.i : v->u.i);
         break;
     case TINYI_TF_ATTR:
@@ -331,7 +332,7 @@ tinyi_tv tinyi_tm_call_filter(tinyi_tm *m, int row_id, const tinyi_tv *v, tinyi_
         break;
     case TINYI_TF_DEFAULT: {
         int all = tinyi_targ_true(a, 1, "boolean"), given = tinyi_targ(a, 0, "default_value", &x);
-        if (v->type == TINYI_TM_UNDEFINED || (all && !tinyi_tv_true(v))) out = given ? x : tinyi_tv_view("", 0);
+        if (v->type == TINYI_DOC_UNDEFINED || (all && !tinyi_tv_true(v))) out = given ? x : tinyi_tv_view("", 0);
         break;
     }
     case TINYI_TF_CAPITALIZE: case TINYI_TF_LOWER: case TINYI_TF_UPPER: case TINYI_TF_TITLE:
@@ -339,11 +340,11 @@ tinyi_tv tinyi_tm_call_filter(tinyi_tm *m, int row_id, const tinyi_tv *v, tinyi_
         out = tinyi_ts_case(m, &s, row->id == TINYI_TF_CAPITALIZE ? TINYI_TS_CAPITALIZE : row->id == TINYI_TF_LOWER ? TINYI_TS_LOWER : row->id == TINYI_TF_UPPER ? TINYI_TS_UPPER : TINYI_TS_TITLE_JINJA);
         break;
     case TINYI_TF_LENGTH:
-        if (v->type == TINYI_TM_STRING) out = tinyi_tv_int((int64_t)tinyi_ts_length(m, v));
-        else if (v->type == TINYI_TM_LIST) out = tinyi_tv_int((int64_t)v->u.list->n);
-        else if (v->type == TINYI_TM_MAP) out = tinyi_tv_int((int64_t)v->u.map->n);
-        else if (v->type == TINYI_TM_UNDEFINED) out = tinyi_tv_int(0);
-        else (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "%s has no length", tinyi_tv_type_name(v));
+        if (v->type == TINYI_DOC_STRING) out = tinyi_tv_int((int64_t)tinyi_ts_length(m, v));
+        else if (v->type == TINYI_DOC_LIST) out = tinyi_tv_int((int64_t)v->u.list->n);
+        else if (v->type == TINYI_DOC_MAP) out = tinyi_tv_int((int64_t)v->u.map->n);
+        else if (v->type == TINYI_DOC_UNDEFINED) out = tinyi_tv_int(0);
+        else (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s has no length", tinyi_tv_type_name(v));
         break;
     case TINYI_TF_ESCAPE: s = tinyi_tv_string(m, v); out = tinyi_tf_escape(m, &s); break;
     case TINYI_TF_SAFE: case TINYI_TF_STRING: out = tinyi_tv_string(m, v); break;
@@ -354,7 +355,7 @@ tinyi_tv tinyi_tm_call_filter(tinyi_tm *m, int row_id, const tinyi_tv *v, tinyi_
     case TINYI_TF_FLOAT:
         if (tinyi_tv_number(v, &f)) { out = tinyi_tv_float(f); break; }
         out = tinyi_targ(a, 0, "default", &x) ? x : tinyi_tv_float(0);
-        if (v->type == TINYI_TM_STRING) {
+        if (v->type == TINYI_DOC_STRING) {
             s = tinyi_ts_strip(m, *v, NULL, 3);
             if (tinyi_json_f64(s.u.s, s.n, &f)) out = tinyi_tv_float(f);
         }
@@ -363,15 +364,15 @@ tinyi_tv tinyi_tm_call_filter(tinyi_tm *m, int row_id, const tinyi_tv *v, tinyi_
     case TINYI_TF_INDENT: s = tinyi_tv_string(m, v); out = tinyi_tf_indent(m, &s, a); break;
     case TINYI_TF_INT: out = tinyi_tf_int(m, v, a); break;
     case TINYI_TF_ITEMS:
-        if (v->type == TINYI_TM_UNDEFINED) out = tinyi_tv_list(m, 0);
-        else if (v->type != TINYI_TM_MAP) (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "items takes maps, not %s", tinyi_tv_type_name(v));
+        if (v->type == TINYI_DOC_UNDEFINED) out = tinyi_tv_list(m, 0);
+        else if (v->type != TINYI_DOC_MAP) (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "items takes maps, not %s", tinyi_tv_type_name(v));
         else out = tinyi_tm_pairs(m, v->u.map, 0);
         break;
     case TINYI_TF_JOIN: {
         tinyi_tv mark = tinyi_tv_view("", 0), list;
         if (tinyi_targ(a, 0, "d", &x)) mark = tinyi_tv_string(m, &x);
         if (!tinyi_tv_items(m, v, &list)) break;
-        if (tinyi_targ(a, 1, "attribute", &x) && x.type != TINYI_TM_NONE) {
+        if (tinyi_targ(a, 1, "attribute", &x) && x.type != TINYI_DOC_NONE) {
             size_t i;
             y = tinyi_tv_list(m, 0);
             for (i = 0; i < list.u.list->n && !m->status; i++) (void)tinyi_list_add(m, y.u.list, tinyi_tm_path(m, &list.u.list->item[i], &x));

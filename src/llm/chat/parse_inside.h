@@ -30,7 +30,7 @@ typedef struct tinyi_tblock {
 
 typedef struct tinyi_tparse {
     tllm_template *t;
-    tinyi_tm *m;
+    tinyi_doc *m;
     const char *s;
     size_t n, at;
     int brackets, variable;                 /* variable: inside {{ }} */

@@ -33,20 +33,20 @@ typedef struct tinyi_tm_builtin { const char *name; unsigned char kinds, id, arg
 TINYI_FN const tinyi_tm_builtin *tinyi_tm_row_at(int id);
 
 TINYI_FN int tinyi_targ(tinyi_targs *a, int i, const char *name, tinyi_tv *v);
-TINYI_FN int tinyi_targ_text(tinyi_tm *m, tinyi_targs *a, int i, const char *name, tinyi_tv *v);
-TINYI_FN int tinyi_targ_int(tinyi_tm *m, tinyi_targs *a, int i, const char *name, int64_t *v);
+TINYI_FN int tinyi_targ_text(tinyi_doc *m, tinyi_targs *a, int i, const char *name, tinyi_tv *v);
+TINYI_FN int tinyi_targ_int(tinyi_doc *m, tinyi_targs *a, int i, const char *name, int64_t *v);
 TINYI_FN int tinyi_targ_true(tinyi_targs *a, int i, const char *name);
-TINYI_FN int tinyi_targ_fit(tinyi_tm *m, const tinyi_tm_builtin *row, const tinyi_targs *a, int after);
-TINYI_FN int tinyi_targ_want(tinyi_tm *m, const tinyi_tm_builtin *row, tinyi_targs *a, int i, const char *name, tinyi_tv *v);
+TINYI_FN int tinyi_targ_fit(tinyi_doc *m, const tinyi_tm_builtin *row, const tinyi_targs *a, int after);
+TINYI_FN int tinyi_targ_want(tinyi_doc *m, const tinyi_tm_builtin *row, tinyi_targs *a, int i, const char *name, tinyi_tv *v);
 TINYI_FN tinyi_tv tinyi_tm_no(const char *s, size_t n);
-TINYI_FN tinyi_tv tinyi_tm_path(tinyi_tm *m, const tinyi_tv *v, const tinyi_tv *path);
+TINYI_FN tinyi_tv tinyi_tm_path(tinyi_doc *m, const tinyi_tv *v, const tinyi_tv *path);
 TINYI_FN int tinyi_tt_case(const tinyi_tv *v, int up);
-TINYI_FN int tinyi_tt_all(tinyi_tm *m, const tinyi_tv *v, int id);
+TINYI_FN int tinyi_tt_all(tinyi_doc *m, const tinyi_tv *v, int id);
 TINYI_FN int tinyi_tm_whole(const tinyi_tv *v);
 TINYI_FN double tinyi_tm_floor(double x);
 
 /* filters.c */
-TINYI_FN tinyi_tv tinyi_tm_pairs(tinyi_tm *m, const tinyi_tmap *map, int what);
+TINYI_FN tinyi_tv tinyi_tm_pairs(tinyi_doc *m, const tinyi_tmap *map, int what);
 
 TINYI_C_END
 #endif

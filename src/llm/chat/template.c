@@ -25,7 +25,7 @@ typedef struct tinyi_tmacro {
 } tinyi_tmacro;
 
 typedef struct tinyi_trun {
-    tinyi_tm m;
+    tinyi_doc m;
     const tllm_template *t;
     tinyi_tv *global, *stack;
     int32_t *top;                           /* of each name: 1 + place of its innermost local, 0 none */
@@ -42,14 +42,14 @@ typedef struct tinyi_trun {
 static void tinyi_tr_push(tinyi_trun *r, tinyi_tv v)
 {
     void *stack = r->stack;
-    if (r->m.status || !tinyi_tm_grow(&r->m, &stack, r->n_stack, &r->stack_room, r->n_stack + 1, sizeof v)) return;
+    if (r->m.status || !tinyi_doc_grow(&r->m, &stack, r->n_stack, &r->stack_room, r->n_stack + 1, sizeof v)) return;
     r->stack = (tinyi_tv *)stack;
     r->stack[r->n_stack++] = v;
 }
 static tinyi_tv tinyi_tr_pop(tinyi_trun *r)
 {
     TINY_ASSERT(r->n_stack);
-    return r->n_stack ? r->stack[--r->n_stack] : tinyi_tv_of(TINYI_TM_UNDEFINED);
+    return r->n_stack ? r->stack[--r->n_stack] : tinyi_tv_of(TINYI_DOC_UNDEFINED);
 }
 static size_t tinyi_tr_base(const tinyi_trun *r) { return r->n_frames ? r->frame[r->n_frames - 1].base : 0; }
 
@@ -63,7 +63,7 @@ static void tinyi_tr_drop_locals(tinyi_trun *r, size_t n)
 static void tinyi_tr_scope(tinyi_trun *r)
 {
     void *scope = r->scope;
-    if (!tinyi_tm_grow(&r->m, &scope, r->n_scopes, &r->scope_room, r->n_scopes + 1, sizeof *r->scope)) return;
+    if (!tinyi_doc_grow(&r->m, &scope, r->n_scopes, &r->scope_room, r->n_scopes + 1, sizeof *r->scope)) return;
     r->scope = (size_t *)scope;
     r->scope[r->n_scopes++] = r->n_locals;
 }
@@ -76,7 +76,7 @@ static void tinyi_tr_scope_end(tinyi_trun *r, size_t n_scopes)
 static void tinyi_tr_capture(tinyi_trun *r)
 {
     void *capture = r->capture;
-    if (!tinyi_tm_grow(&r->m, &capture, r->n_captures, &r->capture_room, r->n_captures + 1, sizeof *r->capture)) return;
+    if (!tinyi_doc_grow(&r->m, &capture, r->n_captures, &r->capture_room, r->n_captures + 1, sizeof *r->capture)) return;
     r->capture = (size_t *)capture;
     r->capture[r->n_captures++] = r->m.n_out;
 }
@@ -93,13 +93,13 @@ static tinyi_tv *tinyi_tr_find(tinyi_trun *r, int32_t name)
 {
     int32_t at = r->top[name];
     if (at && (size_t)at > tinyi_tr_base(r)) return &r->local[at - 1].v;
-    return r->global[name].type == TINYI_TM_MISSING ? NULL : &r->global[name];
+    return r->global[name].type == TINYI_DOC_MISSING ? NULL : &r->global[name];
 }
 
 static void tinyi_tr_local(tinyi_trun *r, int32_t name, tinyi_tv v)
 {
     void *local = r->local;
-    if (r->m.status || !tinyi_tm_grow(&r->m, &local, r->n_locals, &r->local_room, r->n_locals + 1, sizeof *r->local)) return;
+    if (r->m.status || !tinyi_doc_grow(&r->m, &local, r->n_locals, &r->local_room, r->n_locals + 1, sizeof *r->local)) return;
     r->local = (tinyi_tlocal *)local;
     r->local[r->n_locals].v = v;
     r->local[r->n_locals].name = name;
@@ -121,8 +121,8 @@ static void tinyi_tr_load(tinyi_trun *r, int32_t name)
     const tinyi_tv *v = tinyi_tr_find(r, name);
     const tinyi_tname *n = &r->t->name[name];
     tinyi_tv made;
-    if (v && v->type != TINYI_TM_MISSING) { tinyi_tr_push(r, *v); return; }
-    made = tinyi_tv_of(n->function ? TINYI_TM_FUNCTION : TINYI_TM_UNDEFINED);
+    if (v && v->type != TINYI_DOC_MISSING) { tinyi_tr_push(r, *v); return; }
+    made = tinyi_tv_of(n->function ? TINYI_DOC_FUNCTION : TINYI_DOC_UNDEFINED);
     if (n->function) made.id = (uint32_t)(n->function - 1);
     else { made.u.s = n->s; made.n = n->n; }
     tinyi_tr_push(r, made);
@@ -132,16 +132,16 @@ static void tinyi_tr_load(tinyi_trun *r, int32_t name)
 
 static void tinyi_tr_define(tinyi_trun *r, int32_t which)
 {
-    tinyi_tv v = tinyi_tv_of(TINYI_TM_MACRO);
+    tinyi_tv v = tinyi_tv_of(TINYI_DOC_MACRO);
     size_t i, base = tinyi_tr_base(r);
-    tinyi_tmacro *macro = (tinyi_tmacro *)tinyi_tm_alloc(&r->m, 1, sizeof *macro);
+    tinyi_tmacro *macro = (tinyi_tmacro *)tinyi_doc_alloc(&r->m, 1, sizeof *macro);
     if (!macro) return;
     macro->def = &r->t->macro[which];
     macro->n_around = r->n_locals - base;
     macro->around = NULL;
     if (macro->n_around) {
-        macro->around = (tinyi_tlocal *)tinyi_tm_alloc(&r->m, macro->n_around, sizeof *macro->around);
-        if (!macro->around || !tinyi_tm_work(&r->m, macro->n_around)) return;
+        macro->around = (tinyi_tlocal *)tinyi_doc_alloc(&r->m, macro->n_around, sizeof *macro->around);
+        if (!macro->around || !tinyi_doc_work(&r->m, macro->n_around)) return;
         for (i = 0; i < macro->n_around; i++) macro->around[i] = r->local[base + i];
     }
     v.u.macro = macro;
@@ -157,8 +157,8 @@ static int tinyi_tr_enter(tinyi_trun *r, const tinyi_tmacro *macro, const tinyi_
     char shown[80], name[80];
     size_t i;
     int k, p;
-    tinyi_tm_show(r->t->name[def->name].s, r->t->name[def->name].n, name);
-    if (r->n_frames == TLLM_TEMPLATE_MAX_CALLS) return tinyi_tm_fail(&r->m, TINY_E_WORKSPACE, "macro %s: macros call one another more than %d deep", name, TLLM_TEMPLATE_MAX_CALLS);
+    tinyi_doc_show(r->t->name[def->name].s, r->t->name[def->name].n, name);
+    if (r->n_frames == TLLM_TEMPLATE_MAX_CALLS) return tinyi_doc_fail(&r->m, TINY_E_WORKSPACE, "macro %s: macros call one another more than %d deep", name, TLLM_TEMPLATE_MAX_CALLS);
     f = &r->frame[r->n_frames];
     f->back = back;
     f->def = def;
@@ -168,28 +168,28 @@ static int tinyi_tr_enter(tinyi_trun *r, const tinyi_tmacro *macro, const tinyi_
     f->n_captures = r->n_captures;
     f->n_stack = n_stack;
     r->n_frames++;
-    if (!tinyi_tm_work(&r->m, macro->n_around + 1)) return 0;
+    if (!tinyi_doc_work(&r->m, macro->n_around + 1)) return 0;
     for (i = 0; i < macro->n_around; i++) tinyi_tr_local(r, macro->around[i].name, macro->around[i].v);
     tinyi_tr_scope(r);
-    if (a->n > def->n_params && !def->varargs) return tinyi_tm_fail(&r->m, TINY_E_ARGUMENT, "macro %s takes %d arguments, not %d", name, (int)def->n_params, a->n);
-    for (p = 0; p < def->n_params; p++) tinyi_tr_local(r, r->t->param[def->first_param + p], p < a->n ? a->arg[p] : tinyi_tv_of(TINYI_TM_MISSING));
-    named = def->kwargs ? tinyi_tv_map(&r->m) : tinyi_tv_of(TINYI_TM_NONE);
+    if (a->n > def->n_params && !def->varargs) return tinyi_doc_fail(&r->m, TINY_E_ARGUMENT, "macro %s takes %d arguments, not %d", name, (int)def->n_params, a->n);
+    for (p = 0; p < def->n_params; p++) tinyi_tr_local(r, r->t->param[def->first_param + p], p < a->n ? a->arg[p] : tinyi_tv_of(TINYI_DOC_MISSING));
+    named = def->kwargs ? tinyi_tv_map(&r->m) : tinyi_tv_of(TINYI_DOC_NONE);
     for (k = 0; k < a->n_named && !r->m.status; k++) {
         const tinyi_tv *key = &a->named[2 * k];
         for (p = 0; p < def->n_params; p++) {
             const tinyi_tname *pn = &r->t->name[r->t->param[def->first_param + p]];
             if (pn->n == key->n && !memcmp(pn->s, key->u.s, key->n)) break;
         }
-        tinyi_tm_show(key->u.s, key->n, shown);
+        tinyi_doc_show(key->u.s, key->n, shown);
         if (p < def->n_params) {
-            if (p < a->n) return tinyi_tm_fail(&r->m, TINY_E_ARGUMENT, "macro %s is given %s twice", name, shown);
+            if (p < a->n) return tinyi_doc_fail(&r->m, TINY_E_ARGUMENT, "macro %s is given %s twice", name, shown);
             r->local[r->n_locals - (size_t)(def->n_params - p)].v = a->named[2 * k + 1];
         } else if (tinyi_tv_is(key, "caller")) {
             continue;
         } else if (def->kwargs) {
             (void)tinyi_map_set(&r->m, named.u.map, *key, a->named[2 * k + 1]);
         } else {
-            return tinyi_tm_fail(&r->m, TINY_E_ARGUMENT, "macro %s has no parameter %s", name, shown);
+            return tinyi_doc_fail(&r->m, TINY_E_ARGUMENT, "macro %s has no parameter %s", name, shown);
         }
     }
     for (k = 0; k < a->n_named && !r->m.status; k++)
@@ -208,7 +208,7 @@ static int tinyi_tr_enter(tinyi_trun *r, const tinyi_tmacro *macro, const tinyi_
 static int32_t tinyi_tr_return(tinyi_trun *r)
 {
     const tinyi_tframe *f = &r->frame[--r->n_frames];
-    tinyi_tv v = tinyi_tm_take(&r->m, r->capture[f->n_captures]);
+    tinyi_tv v = tinyi_doc_take(&r->m, r->capture[f->n_captures]);
     r->n_captures = f->n_captures;
     r->n_scopes = f->n_scopes;
     r->n_loops = f->n_loops;
@@ -239,18 +239,18 @@ static void tinyi_tr_call(tinyi_trun *r, const tinyi_top *o, int32_t *next)
     tinyi_tr_args(r, o, &a);
     f = r->stack[r->n_stack - n - 1];
     switch (f.type) {
-    case TINYI_TM_MACRO:
+    case TINYI_DOC_MACRO:
         if (tinyi_tr_enter(r, f.u.macro, &a, r->n_stack - n - 1, *next)) *next = f.u.macro->def->start;
         return;
-    case TINYI_TM_FUNCTION: v = tinyi_tm_call_function(&r->m, (int)f.id, &a); break;
-    case TINYI_TM_METHOD:
+    case TINYI_DOC_FUNCTION: v = tinyi_tm_call_function(&r->m, (int)f.id, &a); break;
+    case TINYI_DOC_METHOD:
         self = f.u.self;
         v = tinyi_tm_call_method(&r->m, (int)f.id, self, &a);
         break;
-    case TINYI_TM_UNDEFINED: (void)tinyi_tm_undefined(&r->m, &f); return;
+    case TINYI_DOC_UNDEFINED: (void)tinyi_tm_undefined(&r->m, &f); return;
     default:
-        tinyi_tm_show(tinyi_tv_type_name(&f), strlen(tinyi_tv_type_name(&f)), shown);
-        (void)tinyi_tm_fail(&r->m, TINY_E_ARGUMENT, "%s is called like a function", shown);
+        tinyi_doc_show(tinyi_tv_type_name(&f), strlen(tinyi_tv_type_name(&f)), shown);
+        (void)tinyi_doc_fail(&r->m, TINY_E_ARGUMENT, "%s is called like a function", shown);
         return;
     }
     r->n_stack -= n + 1;
@@ -259,7 +259,7 @@ static void tinyi_tr_call(tinyi_trun *r, const tinyi_top *o, int32_t *next)
 
 /* ---- operators -------------------------------------------------------------------------------------------------------------- */
 
-static int tinyi_tr_whole(const tinyi_tv *v) { return v->type == TINYI_TM_INT || v->type == TINYI_TM_BOOL; }
+static int tinyi_tr_whole(const tinyi_tv *v) { return v->type == TINYI_DOC_INT || v->type == TINYI_DOC_BOOL; }
 
 static int tinyi_tr_mul(int64_t a, int64_t b, int64_t *out)
 {
@@ -294,14 +294,14 @@ static tinyi_tv tinyi_tr_number(tinyi_trun *r, int op, const tinyi_tv *a, const 
             else for (; y > 0 && fits; y--) fits = tinyi_tr_mul(z, x, &z);
             break;
         default:
-            if (!y) { (void)tinyi_tm_fail(&r->m, TINY_E_ARGUMENT, "a division by 0"); return tinyi_tv_int(0); }
+            if (!y) { (void)tinyi_doc_fail(&r->m, TINY_E_ARGUMENT, "a division by 0"); return tinyi_tv_int(0); }
             fits = !(x == INT64_MIN && y == -1);
             if (!fits) break;
             z = x / y;
             if (x % y != 0 && (x % y < 0) != (y < 0)) z--;
             if (op == TINYI_TO_MOD) z = x - z * y;
         }
-        if (!fits) (void)tinyi_tm_fail(&r->m, TINY_E_ARGUMENT, "a whole number grows past 64 bits");
+        if (!fits) (void)tinyi_doc_fail(&r->m, TINY_E_ARGUMENT, "a whole number grows past 64 bits");
         return tinyi_tv_int(z);
     }
     (void)tinyi_tv_number(a, &f);
@@ -312,13 +312,13 @@ static tinyi_tv tinyi_tr_number(tinyi_trun *r, int op, const tinyi_tv *a, const 
     case TINYI_TO_MUL: return tinyi_tv_float(f * g);
     case TINYI_TO_POW: {
         double p = 1;
-        if (g != tinyi_tr_floor(g) || g > 1100 || g < -1100) { (void)tinyi_tm_fail(&r->m, TINY_E_ARGUMENT, "a power that is not a whole number of at most 1100"); break; }
+        if (g != tinyi_tr_floor(g) || g > 1100 || g < -1100) { (void)tinyi_doc_fail(&r->m, TINY_E_ARGUMENT, "a power that is not a whole number of at most 1100"); break; }
         for (i = (int)(g < 0 ? -g : g); i > 0; i--) p *= f;
-        if (g < 0 && p == 0) { (void)tinyi_tm_fail(&r->m, TINY_E_ARGUMENT, "a division by 0"); break; }
+        if (g < 0 && p == 0) { (void)tinyi_doc_fail(&r->m, TINY_E_ARGUMENT, "a division by 0"); break; }
         return tinyi_tv_float(g < 0 ? 1 / p : p);
     }
     default:
-        if (g == 0) { (void)tinyi_tm_fail(&r->m, TINY_E_ARGUMENT, "a division by 0"); break; }
+        if (g == 0) { (void)tinyi_doc_fail(&r->m, TINY_E_ARGUMENT, "a division by 0"); break; }
         if (op == TINYI_TO_DIV) return tinyi_tv_float(f / g);
         if (op == TINYI_TO_FLOOR_DIV) return tinyi_tv_float(tinyi_tr_floor(f / g));
         return tinyi_tv_float(f - tinyi_tr_floor(f / g) * g);
@@ -338,25 +338,25 @@ static tinyi_tv tinyi_tr_arithmetic(tinyi_trun *r, int op, const tinyi_tv *a, co
     tinyi_tv list;
     size_t i;
     if (tinyi_tv_number(a, &f) && tinyi_tv_number(b, &f)) return tinyi_tr_number(r, op, a, b);
-    if (a->type == TINYI_TM_UNDEFINED || b->type == TINYI_TM_UNDEFINED) {
-        (void)tinyi_tm_undefined(&r->m, a->type == TINYI_TM_UNDEFINED ? a : b);
+    if (a->type == TINYI_DOC_UNDEFINED || b->type == TINYI_DOC_UNDEFINED) {
+        (void)tinyi_tm_undefined(&r->m, a->type == TINYI_DOC_UNDEFINED ? a : b);
         return *a;
     }
-    if (op == TINYI_TO_ADD && a->type == TINYI_TM_STRING && b->type == TINYI_TM_STRING) return tinyi_tm_concat(&r->m, a, b);
-    if (op == TINYI_TO_ADD && a->type == TINYI_TM_LIST && b->type == TINYI_TM_LIST && a->id == b->id) {
+    if (op == TINYI_TO_ADD && a->type == TINYI_DOC_STRING && b->type == TINYI_DOC_STRING) return tinyi_doc_concat(&r->m, a, b);
+    if (op == TINYI_TO_ADD && a->type == TINYI_DOC_LIST && b->type == TINYI_DOC_LIST && a->id == b->id) {
         list = tinyi_tv_list(&r->m, a->u.list->n + b->u.list->n);
         list.id = a->id;
         for (i = 0; i < a->u.list->n && !r->m.status; i++) (void)tinyi_list_add(&r->m, list.u.list, a->u.list->item[i]);
         for (i = 0; i < b->u.list->n && !r->m.status; i++) (void)tinyi_list_add(&r->m, list.u.list, b->u.list->item[i]);
         return list;
     }
-    if (op == TINYI_TO_MUL && (a->type == TINYI_TM_STRING || a->type == TINYI_TM_LIST) && tinyi_tr_whole(b)) return tinyi_tm_repeat(&r->m, a, b->u.i);
-    if (op == TINYI_TO_MUL && (b->type == TINYI_TM_STRING || b->type == TINYI_TM_LIST) && tinyi_tr_whole(a)) return tinyi_tm_repeat(&r->m, b, a->u.i);
-    if (op == TINYI_TO_MOD && a->type == TINYI_TM_STRING) {
-        if (b->type == TINYI_TM_LIST && b->id) return tinyi_tm_format(&r->m, a, b->u.list->item, b->u.list->n);
+    if (op == TINYI_TO_MUL && (a->type == TINYI_DOC_STRING || a->type == TINYI_DOC_LIST) && tinyi_tr_whole(b)) return tinyi_tm_repeat(&r->m, a, b->u.i);
+    if (op == TINYI_TO_MUL && (b->type == TINYI_DOC_STRING || b->type == TINYI_DOC_LIST) && tinyi_tr_whole(a)) return tinyi_tm_repeat(&r->m, b, a->u.i);
+    if (op == TINYI_TO_MOD && a->type == TINYI_DOC_STRING) {
+        if (b->type == TINYI_DOC_LIST && b->id) return tinyi_tm_format(&r->m, a, b->u.list->item, b->u.list->n);
         return tinyi_tm_format(&r->m, a, b, 1);
     }
-    (void)tinyi_tm_fail(&r->m, TINY_E_ARGUMENT, "%s does not go between %s and %s", tinyi_tr_sign(op), tinyi_tv_type_name(a), tinyi_tv_type_name(b));
+    (void)tinyi_doc_fail(&r->m, TINY_E_ARGUMENT, "%s does not go between %s and %s", tinyi_tr_sign(op), tinyi_tv_type_name(a), tinyi_tv_type_name(b));
     return *a;
 }
 
@@ -370,8 +370,8 @@ static int tinyi_tr_compare(tinyi_trun *r, int op, const tinyi_tv *a, const tiny
     case TINYI_TO_NOT_IN: return !tinyi_tv_in(&r->m, a, b);
     default: break;
     }
-    if (a->type == TINYI_TM_UNDEFINED || b->type == TINYI_TM_UNDEFINED) return tinyi_tm_undefined(&r->m, a->type == TINYI_TM_UNDEFINED ? a : b);
-    c = tinyi_tv_compare(&r->m, a, b, 0);
+    if (a->type == TINYI_DOC_UNDEFINED || b->type == TINYI_DOC_UNDEFINED) return tinyi_tm_undefined(&r->m, a->type == TINYI_DOC_UNDEFINED ? a : b);
+    c = tinyi_tv_compare(&r->m, a, b, NULL);
     if (r->m.status || c == 2) return 0;
     return op == TINYI_TO_LT ? c < 0 : op == TINYI_TO_LE ? c <= 0 : op == TINYI_TO_GT ? c > 0 : c >= 0;
 }
@@ -383,10 +383,10 @@ static void tinyi_tr_for(tinyi_trun *r)
     tinyi_tv v = tinyi_tr_pop(r), list;
     tinyi_tlooping *l;
     void *loop = r->loop;
-    if (!tinyi_tv_items(&r->m, &v, &list) || !tinyi_tm_grow(&r->m, &loop, r->n_loops, &r->loop_room, r->n_loops + 1, sizeof *r->loop)) return;
+    if (!tinyi_tv_items(&r->m, &v, &list) || !tinyi_doc_grow(&r->m, &loop, r->n_loops, &r->loop_room, r->n_loops + 1, sizeof *r->loop)) return;
     r->loop = (tinyi_tlooping *)loop;
     l = &r->loop[r->n_loops];
-    l->loop = (tinyi_tloop *)tinyi_tm_alloc(&r->m, 1, sizeof *l->loop);
+    l->loop = (tinyi_tloop *)tinyi_doc_alloc(&r->m, 1, sizeof *l->loop);
     if (!l->loop) return;
     memset(l->loop, 0, sizeof *l->loop);
     l->loop->list = list.u.list;
@@ -411,7 +411,7 @@ static tinyi_tlooping *tinyi_tr_reset(tinyi_trun *r)
 static void tinyi_tr_for_next(tinyi_trun *r, const tinyi_top *o, int32_t *next)
 {
     tinyi_tlooping *l = tinyi_tr_reset(r);
-    tinyi_tv v = tinyi_tv_of(TINYI_TM_LOOP);
+    tinyi_tv v = tinyi_tv_of(TINYI_DOC_LOOP);
     if (l->loop->n_done >= l->loop->list->n) { *next = o->a; return; }
     l->loop->i = l->loop->n_done++;
     v.u.loop = l->loop;
@@ -445,7 +445,7 @@ static void tinyi_tr_unpack(tinyi_trun *r, int32_t n)
     int32_t i;
     if (!tinyi_tv_items(&r->m, &v, &list)) return;
     if (list.u.list->n != (size_t)n) {
-        (void)tinyi_tm_fail(&r->m, TINY_E_ARGUMENT, "%zu values for %d names", list.u.list->n, (int)n);
+        (void)tinyi_doc_fail(&r->m, TINY_E_ARGUMENT, "%zu values for %d names", list.u.list->n, (int)n);
         return;
     }
     for (i = n; i-- > 0;) tinyi_tr_push(r, list.u.list->item[i]);
@@ -472,23 +472,23 @@ static void tinyi_tr_store_attr(tinyi_trun *r, int32_t name)
 {
     tinyi_tv to = tinyi_tr_pop(r), v = tinyi_tr_pop(r);
     const tinyi_tname *n = &r->t->name[name];
-    if (to.type != TINYI_TM_NAMESPACE) (void)tinyi_tm_fail(&r->m, TINY_E_ARGUMENT, "a member is set in %s; only a namespace takes it", tinyi_tv_type_name(&to));
+    if (to.type != TINYI_DOC_NAMESPACE) (void)tinyi_doc_fail(&r->m, TINY_E_ARGUMENT, "a member is set in %s; only a namespace takes it", tinyi_tv_type_name(&to));
     else (void)tinyi_map_set(&r->m, to.u.map, tinyi_tv_view(n->s, n->n), v);
 }
 
 static void tinyi_tr_go(tinyi_trun *r)
 {
-    tinyi_tm *m = &r->m;
+    tinyi_doc *m = &r->m;
     int32_t next = 0;
     while (!m->status) {
         const tinyi_top *o = &r->t->code[next++];
         tinyi_tv a, b, c, d;
         tinyi_targs args;
         m->pos = o->pos;
-        if (!tinyi_tm_work(m, 1)) return;
+        if (!tinyi_doc_work(m, 1)) return;
         switch (o->op) {
         case TINYI_TO_NOP: break;
-        case TINYI_TO_TEXT: (void)tinyi_tm_put(m, r->t->konst[o->a].u.s, r->t->konst[o->a].n); break;
+        case TINYI_TO_TEXT: (void)tinyi_doc_put(m, r->t->konst[o->a].u.s, r->t->konst[o->a].n); break;
         case TINYI_TO_OUT: a = tinyi_tr_pop(r); (void)tinyi_tv_put(m, &a); break;
         case TINYI_TO_POP: (void)tinyi_tr_pop(r); break;
         case TINYI_TO_CONST: tinyi_tr_push(r, r->t->konst[o->a]); break;
@@ -509,10 +509,10 @@ static void tinyi_tr_go(tinyi_trun *r)
         case TINYI_TO_NEG: case TINYI_TO_POS:
             a = tinyi_tr_pop(r);
             b = tinyi_tv_int(o->op == TINYI_TO_NEG ? -1 : 1);
-            if (a.type == TINYI_TM_FLOAT) tinyi_tr_push(r, tinyi_tv_float(o->op == TINYI_TO_NEG ? -a.u.f : a.u.f));
+            if (a.type == TINYI_DOC_FLOAT) tinyi_tr_push(r, tinyi_tv_float(o->op == TINYI_TO_NEG ? -a.u.f : a.u.f));
             else if (tinyi_tr_whole(&a)) tinyi_tr_push(r, tinyi_tr_number(r, TINYI_TO_MUL, &a, &b));
-            else if (a.type == TINYI_TM_UNDEFINED) (void)tinyi_tm_undefined(m, &a);
-            else (void)tinyi_tm_fail(m, TINY_E_ARGUMENT, "a sign before %s", tinyi_tv_type_name(&a));
+            else if (a.type == TINYI_DOC_UNDEFINED) (void)tinyi_tm_undefined(m, &a);
+            else (void)tinyi_doc_fail(m, TINY_E_ARGUMENT, "a sign before %s", tinyi_tv_type_name(&a));
             break;
         case TINYI_TO_NOT: a = tinyi_tr_pop(r); tinyi_tr_push(r, tinyi_tv_bool(!tinyi_tv_true(&a))); break;
         case TINYI_TO_ADD: case TINYI_TO_SUB: case TINYI_TO_MUL: case TINYI_TO_DIV: case TINYI_TO_FLOOR_DIV: case TINYI_TO_MOD: case TINYI_TO_POW:
@@ -525,7 +525,7 @@ static void tinyi_tr_go(tinyi_trun *r)
             a = tinyi_tr_pop(r);
             c = tinyi_tv_string(m, &a);
             d = tinyi_tv_string(m, &b);
-            tinyi_tr_push(r, tinyi_tm_concat(m, &c, &d));
+            tinyi_tr_push(r, tinyi_doc_concat(m, &c, &d));
             break;
         case TINYI_TO_EQ: case TINYI_TO_NE: case TINYI_TO_LT: case TINYI_TO_LE: case TINYI_TO_GT: case TINYI_TO_GE: case TINYI_TO_IN: case TINYI_TO_NOT_IN:
             b = tinyi_tr_pop(r);
@@ -574,7 +574,7 @@ static void tinyi_tr_go(tinyi_trun *r)
         case TINYI_TO_CAPTURE: tinyi_tr_scope(r); tinyi_tr_capture(r); break;
         case TINYI_TO_CAPTURE_END:
             tinyi_tr_scope_end(r, r->n_scopes - 1);
-            a = tinyi_tm_take(m, r->capture[r->n_captures - 1]);
+            a = tinyi_doc_take(m, r->capture[r->n_captures - 1]);
             r->n_captures--;
             tinyi_tr_push(r, a);
             break;
@@ -582,7 +582,7 @@ static void tinyi_tr_go(tinyi_trun *r)
         case TINYI_TO_DEFAULT: {
             const tinyi_tmacro_def *def = r->frame[r->n_frames - 1].def;
             const tinyi_tv *v = tinyi_tr_find(r, r->t->param[def->first_param + o->b]);
-            if (!v || v->type != TINYI_TM_MISSING) next = o->a;
+            if (!v || v->type != TINYI_DOC_MISSING) next = o->a;
             break;
         }
         case TINYI_TO_RETURN: next = tinyi_tr_return(r); break;
@@ -607,7 +607,7 @@ static int tinyi_tr_json(tinyi_trun *r, const char *what, const char *text, size
 {
     if (!tinyi_tv_read_json(&r->m, what, text, n ? n : strlen(text), v)) return 0;
     if ((int)v->type == type) return 1;
-    r->m.status = tinyi_fail(r->m.ctx, TINY_E_FORMAT, "%s: the JSON is %s; it must be %s", what, tinyi_tv_type_name(v), type == TINYI_TM_LIST ? "a list" : "an object");
+    r->m.status = tinyi_fail(r->m.ctx, TINY_E_FORMAT, "%s: the JSON is %s; it must be %s", what, tinyi_tv_type_name(v), type == TINYI_DOC_LIST ? "a list" : "an object");
     return 0;
 }
 
@@ -616,7 +616,7 @@ static void tinyi_tr_values(tinyi_trun *r, const tllm_template_values *values)
     tinyi_tv v;
     size_t i;
     if (values->messages_json) {
-        if (!tinyi_tr_json(r, "messages", values->messages_json, values->messages_json_bytes, TINYI_TM_LIST, &v)) return;
+        if (!tinyi_tr_json(r, "messages", values->messages_json, values->messages_json_bytes, TINYI_DOC_LIST, &v)) return;
     } else {
         v = tinyi_tv_list(&r->m, values->n_messages);
         for (i = 0; i < values->n_messages && !r->m.status; i++) {
@@ -626,19 +626,19 @@ static void tinyi_tr_values(tinyi_trun *r, const tllm_template_values *values)
             if (!talk->role) { r->m.status = tinyi_fail(r->m.ctx, TINY_E_ARGUMENT, "message %zu has no role", i); return; }
             (void)tinyi_map_set(&r->m, one.u.map, tinyi_tv_view("role", 4), tinyi_tv_view(talk->role, strlen(talk->role)));
             (void)tinyi_map_set(&r->m, one.u.map, tinyi_tv_view("content", 7),
-                                talk->content ? tinyi_tv_view(talk->content, talk->content_bytes ? talk->content_bytes : strlen(talk->content)) : tinyi_tv_of(TINYI_TM_NONE));
+                                talk->content ? tinyi_tv_view(talk->content, talk->content_bytes ? talk->content_bytes : strlen(talk->content)) : tinyi_tv_of(TINYI_DOC_NONE));
             (void)tinyi_list_add(&r->m, v.u.list, one);
         }
     }
     tinyi_tr_set(r, "messages", 8, v);
-    v = tinyi_tv_of(TINYI_TM_NONE);
+    v = tinyi_tv_of(TINYI_DOC_NONE);
     tinyi_tr_set(r, "documents", 9, v);
-    if (values->tools_json && !tinyi_tr_json(r, "tools", values->tools_json, values->tools_json_bytes, TINYI_TM_LIST, &v)) return;
+    if (values->tools_json && !tinyi_tr_json(r, "tools", values->tools_json, values->tools_json_bytes, TINYI_DOC_LIST, &v)) return;
     tinyi_tr_set(r, "tools", 5, v);
     tinyi_tr_set(r, "add_generation_prompt", 21, tinyi_tv_bool(values->add_generation_prompt));
     if (values->bos_token) tinyi_tr_set(r, "bos_token", 9, tinyi_tv_view(values->bos_token, strlen(values->bos_token)));
     if (values->eos_token) tinyi_tr_set(r, "eos_token", 9, tinyi_tv_view(values->eos_token, strlen(values->eos_token)));
-    if (!values->more_json || !tinyi_tr_json(r, "more", values->more_json, values->more_json_bytes, TINYI_TM_MAP, &v)) return;
+    if (!values->more_json || !tinyi_tr_json(r, "more", values->more_json, values->more_json_bytes, TINYI_DOC_MAP, &v)) return;
     for (i = 0; i < r->t->n_names && !r->m.status; i++) {           /* by the names of the template, of which there are few */
         const tinyi_tv *found = tinyi_map_find_text(&r->m, v.u.map, r->t->name[i].s, r->t->name[i].n);
         if (found) r->global[i] = *found;
@@ -670,12 +670,13 @@ TINY_API tiny_status tllm_template_open(tiny_ctx *ctx, const char *text, size_t 
     t->mem.ctx = ctx;
     t->mem.max_steps = UINT64_C(1) << 32;
     t->mem.max_held = t->mem.max_out = (size_t)64 << 20;
-    copy = (char *)tinyi_tm_alloc(&t->mem, n + 1, 1);
+    copy = (char *)tinyi_doc_alloc(&t->mem, n + 1, 1);
     for (i = 0; copy && i < n; i++) {       /* \r\n and \r are lines' ends too */
         copy[k++] = text[i] == '\r' ? '\n' : text[i];
         if (text[i] == '\r' && i + 1 < n && text[i + 1] == '\n') i++;
     }
     if (k && copy[k - 1] == '\n') k--;      /* the newline that ends the text is not part of it */
+    t->mem.what = "template";
     t->mem.source = copy;
     t->mem.n_source = k;
     if (!t->mem.status) (void)tinyi_tm_compile(t);
@@ -690,7 +691,7 @@ TINY_API void tllm_template_close(tiny_ctx *ctx, tllm_template *t)
 {
     if (!t) return;
 #ifndef TINYI_NO_TEMPLATES
-    tinyi_tm_end(&t->mem);
+    tinyi_doc_end(&t->mem);
 #endif
     tiny_free(ctx, t);
 }
@@ -715,28 +716,29 @@ TINY_API tiny_status tllm_template_run(tiny_ctx *ctx, const tllm_template *t, co
     memset(r, 0, sizeof *r);
     r->t = t;
     r->m.ctx = ctx;
+    r->m.what = t->mem.what;
     r->m.source = t->mem.source;
     r->m.n_source = t->mem.n_source;
     r->m.max_steps = values->max_steps ? values->max_steps : TLLM_TEMPLATE_STEPS;
     r->m.max_held = values->max_memory ? values->max_memory : TLLM_TEMPLATE_MEMORY;
     r->m.max_out = values->max_text ? values->max_text : TLLM_TEMPLATE_TEXT;
     r->m.now = values->now ? values->now : (int64_t)time(NULL);
-    r->global = (tinyi_tv *)tinyi_tm_alloc(&r->m, t->n_names, sizeof *r->global);
-    r->top = (int32_t *)tinyi_tm_alloc(&r->m, t->n_names, sizeof *r->top);
+    r->global = (tinyi_tv *)tinyi_doc_alloc(&r->m, t->n_names, sizeof *r->global);
+    r->top = (int32_t *)tinyi_doc_alloc(&r->m, t->n_names, sizeof *r->top);
     for (i = 0; i < t->n_names && !r->m.status; i++) {
-        r->global[i] = tinyi_tv_of(TINYI_TM_MISSING);
+        r->global[i] = tinyi_tv_of(TINYI_DOC_MISSING);
         r->top[i] = 0;
     }
     if (!r->m.status) tinyi_tr_values(r, values);
     if (!r->m.status) tinyi_tr_go(r);
-    if (!r->m.status) (void)tinyi_tm_put(&r->m, "", 1);
+    if (!r->m.status) (void)tinyi_doc_put(&r->m, "", 1);
     st = r->m.status;
     if (!st) {
         *text = r->m.out;
         if (n) *n = r->m.n_out - 1;
         r->m.out = NULL;
     }
-    tinyi_tm_end(&r->m);
+    tinyi_doc_end(&r->m);
     tiny_free(ctx, r);
     return st;
 #endif

@@ -1,7 +1,7 @@
 /* src/llm/chat/words.c - words inside of tags: names, strings, numbers, marks */
 #include "llm/chat/parse_inside.h"
 #include "llm/chat/builtin_inside.h"
-#include "core/json.h"
+#include "core/doc/json.h"
 #include "llm/token/unicode.h"
 #include <string.h>
 
@@ -43,13 +43,13 @@ static int tinyi_tp_string(tinyi_tparse *p)
         const char *f;
         char c = p->s[from];
         size_t hex;
-        if (c != '\\') { (void)tinyi_tm_put(p->m, &c, 1); continue; }
+        if (c != '\\') { (void)tinyi_doc_put(p->m, &c, 1); continue; }
         c = p->s[++from];
         if (c == '\n') continue;
         hex = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
         for (f = plain; *f && *f != c; f += 2) {}
         if (*f && c) {
-            (void)tinyi_tm_put(p->m, f + 1, 1);
+            (void)tinyi_doc_put(p->m, f + 1, 1);
         } else if (hex || (c >= '0' && c <= '7')) {
             int ok = 1;
             uint32_t code = 0;
@@ -63,13 +63,13 @@ static int tinyi_tp_string(tinyi_tparse *p)
                 from += k - 1;
             }
             if (!ok || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) return tinyi_tp_fail_at(p, p->tok.pos, "a string with a broken escape");
-            (void)tinyi_tm_put(p->m, (const char *)utf8, tinyi_utf8_put(code, utf8));
+            (void)tinyi_doc_put(p->m, (const char *)utf8, tinyi_utf8_put(code, utf8));
         } else {
-            (void)tinyi_tm_put(p->m, "\\", 1);
-            (void)tinyi_tm_put(p->m, &c, 1);
+            (void)tinyi_doc_put(p->m, "\\", 1);
+            (void)tinyi_doc_put(p->m, &c, 1);
         }
     }
-    p->tok.v = tinyi_tm_take(p->m, start);
+    p->tok.v = tinyi_doc_take(p->m, start);
     return !p->m->status;
 }
 
@@ -148,7 +148,7 @@ TINYI_FN int tinyi_tp_next(tinyi_tparse *p)
         while (p->at < p->n && (tinyi_tp_letter((unsigned char)p->s[p->at]) || tinyi_tp_digit(p->s[p->at]) || (unsigned char)p->s[p->at] >= 0x80)) p->at++;
         p->tok.kind = TINYI_TT_NAME;
         p->tok.n = p->at - p->tok.pos;
-        return tinyi_tm_work(p->m, 1);
+        return tinyi_doc_work(p->m, 1);
     }
     if (tinyi_tp_digit(c)) return tinyi_tp_number(p);
     if (c == '"' || c == '\'') return tinyi_tp_string(p);

@@ -18,7 +18,7 @@
 #ifndef TINYI_MODEL_H
 #define TINYI_MODEL_H
 #include "core/mem.h"
-#include "llm/model/ladder.h"
+#include "llm/dist/ladder.h"
 #include "llm/file/gguf.h"
 TINYI_C_BEGIN
 
@@ -87,7 +87,7 @@ TINY_API tiny_status tllm_model_repack(tiny_ctx *ctx, tllm_model *model, const t
  * be open. Then tllm_state_desc.comm, and all ranks make the same calls with the same tokens: results are the same bits in each. */
 TINY_API tiny_status tllm_model_cut(tiny_ctx *ctx, tllm_model *model, int rank, int world);
 /* Other routes than the file says, a tllm_route for both halves of each layer: route (n_layer, 2), n = 2 n_layer. It gives another
- * function of the same weights: see llm/model/ladder.h. No state may be open. */
+ * function of the same weights: see llm/dist/ladder.h. No state may be open. */
 TINY_API tiny_status tllm_model_routes(tiny_ctx *ctx, tllm_model *model, const unsigned char *route, tiny_idx n);
 
 typedef struct tllm_state_desc {            /* all zero: the sensible default */

@@ -8,7 +8,7 @@
 #include "llm/attention/position.h"
 #include "llm/attention/pages.h"
 #include "llm/model/arch_inside.h"
-#include "llm/model/ladder.h"
+#include "llm/dist/ladder.h"
 #include "llm/model/model.h"
 #include "llm/model/rotated.h"
 #include "llm/block/format.h"

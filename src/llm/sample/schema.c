@@ -4,11 +4,11 @@
  * takes the place of recursion. The members of an object are two chains of rules, sNfI before the first member that stands and
  * sNmI behind it, which is linear where writing out all choices of optional members would be exponential.                  */
 #include "llm/sample/schema.h"
-#include "llm/chat/value_inside.h"
+#include "core/doc/value_inside.h"
 #include <string.h>
 
 typedef struct tinyi_sc {
-    tinyi_tm m;
+    tinyi_doc m;
     tinyi_tv root, index;                   /* index: place of a schema in memory -> its number */
     const tinyi_tv **schema;
     tinyi_tv *path;
@@ -28,11 +28,10 @@ static const char tinyi_sc_rules[] =
     "boolean ::= \"true\" | \"false\"\n"
     "null ::= \"null\"\n";
 
-static void tinyi_sc_put(tinyi_sc *c, const char *s) { (void)tinyi_tm_put(&c->m, s, strlen(s)); }
+static void tinyi_sc_put(tinyi_sc *c, const char *s) { (void)tinyi_doc_put(&c->m, s, strlen(s)); }
 static void tinyi_sc_int(tinyi_sc *c, size_t i)
 {
-    tinyi_tv v = tinyi_tv_int((int64_t)i);
-    (void)tinyi_tv_put(&c->m, &v);
+    (void)tinyi_doc_put_int(&c->m, (int64_t)i);
 }
 static void tinyi_sc_rule(tinyi_sc *c, size_t i)
 {
@@ -51,8 +50,8 @@ static int tinyi_sc_fail(tinyi_sc *c, const tinyi_tv *path, const char *what, co
 {
     char at[80], shown[80];
     if (c->m.status) return 0;
-    tinyi_tm_show(path->u.s, path->n, at);
-    tinyi_tm_show(name, n, shown);
+    tinyi_doc_show(path->u.s, path->n, at);
+    tinyi_doc_show(name, n, shown);
     c->m.status = tinyi_fail(c->m.ctx, TINY_E_UNSUPPORTED, "JSON schema, %s: %s%s%s", at, what, n ? " " : "", shown);
     return 0;
 }
@@ -60,10 +59,10 @@ static int tinyi_sc_fail(tinyi_sc *c, const tinyi_tv *path, const char *what, co
 static tinyi_tv tinyi_sc_path(tinyi_sc *c, const tinyi_tv *path, const char *s, size_t n)
 {
     size_t start = c->m.n_out;
-    (void)tinyi_tm_put(&c->m, path->u.s, path->n);
-    (void)tinyi_tm_put(&c->m, "/", 1);
-    (void)tinyi_tm_put(&c->m, s, TINYI_MIN(n, 100));
-    return tinyi_tm_take(&c->m, start);
+    (void)tinyi_doc_put(&c->m, path->u.s, path->n);
+    (void)tinyi_doc_put(&c->m, "/", 1);
+    (void)tinyi_doc_put(&c->m, s, TINYI_MIN(n, 100));
+    return tinyi_doc_take(&c->m, start);
 }
 
 /* the number of the rule of a schema, which is put on the list when it is new */
@@ -72,8 +71,8 @@ static size_t tinyi_sc_number(tinyi_sc *c, const tinyi_tv *v, tinyi_tv path)
     tinyi_tv key = tinyi_tv_int((int64_t)(intptr_t)v), *old = tinyi_map_find(&c->m, c->index.u.map, &key);
     void *schema = (void *)c->schema, *paths = c->path;
     if (old) return (size_t)old->u.i;
-    if (c->m.status || !tinyi_tm_grow(&c->m, &schema, c->n, &c->room, c->n + 1, sizeof *c->schema) ||
-        !tinyi_tm_grow(&c->m, &paths, c->n, &c->path_room, c->n + 1, sizeof *c->path)) return 0;
+    if (c->m.status || !tinyi_doc_grow(&c->m, &schema, c->n, &c->room, c->n + 1, sizeof *c->schema) ||
+        !tinyi_doc_grow(&c->m, &paths, c->n, &c->path_room, c->n + 1, sizeof *c->path)) return 0;
     c->schema = (const tinyi_tv **)schema;
     c->path = (tinyi_tv *)paths;
     c->schema[c->n] = v;
@@ -89,7 +88,7 @@ static void tinyi_sc_child(tinyi_sc *c, const tinyi_tv *v, const tinyi_tv *path,
 /* a JSON value as a literal of the grammar */
 static void tinyi_sc_literal(tinyi_sc *c, const tinyi_tv *v)
 {
-    tinyi_tm_json_form form;
+    tinyi_doc_form form;
     tinyi_tv text;
     size_t start = c->m.n_out, i;
     memset(&form, 0, sizeof form);
@@ -97,11 +96,11 @@ static void tinyi_sc_literal(tinyi_sc *c, const tinyi_tv *v)
     form.item_mark = tinyi_tv_view(",", 1);
     form.key_mark = tinyi_tv_view(":", 1);
     (void)tinyi_tv_put_json(&c->m, v, &form);
-    text = tinyi_tm_take(&c->m, start);
+    text = tinyi_doc_take(&c->m, start);
     tinyi_sc_put(c, "\"");
-    for (i = 0; i < text.n && tinyi_tm_work(&c->m, 1); i++) {
+    for (i = 0; i < text.n && tinyi_doc_work(&c->m, 1); i++) {
         if (text.u.s[i] == '"' || text.u.s[i] == '\\') tinyi_sc_put(c, "\\");
-        (void)tinyi_tm_put(&c->m, text.u.s + i, 1);
+        (void)tinyi_doc_put(&c->m, text.u.s + i, 1);
     }
     tinyi_sc_put(c, "\"");
 }
@@ -117,9 +116,9 @@ static void tinyi_sc_bounds(tinyi_sc *c, const tinyi_tv *v, const tinyi_tv *path
     const tinyi_tv *a = tinyi_sc_get(c, v, least), *b = tinyi_sc_get(c, v, most);
     *lo = 0;
     *hi = -1;
-    if (a && (a->type != TINYI_TM_INT || a->u.i < 0 || a->u.i > TLLM_SCHEMA_MAX_REPEAT)) (void)tinyi_sc_fail(c, path, "a number from 0 to 10000 is wanted for", least, strlen(least));
+    if (a && (a->type != TINYI_DOC_INT || a->u.i < 0 || a->u.i > TLLM_SCHEMA_MAX_REPEAT)) (void)tinyi_sc_fail(c, path, "a number from 0 to 10000 is wanted for", least, strlen(least));
     else if (a) *lo = a->u.i;
-    if (b && (b->type != TINYI_TM_INT || b->u.i < 0 || b->u.i > TLLM_SCHEMA_MAX_REPEAT)) (void)tinyi_sc_fail(c, path, "a number from 0 to 10000 is wanted for", most, strlen(most));
+    if (b && (b->type != TINYI_DOC_INT || b->u.i < 0 || b->u.i > TLLM_SCHEMA_MAX_REPEAT)) (void)tinyi_sc_fail(c, path, "a number from 0 to 10000 is wanted for", most, strlen(most));
     else if (b) *hi = b->u.i;
     if (*hi >= 0 && *hi < *lo) (void)tinyi_sc_fail(c, path, "the maximum lies below the minimum:", most, strlen(most));
 }
@@ -138,19 +137,19 @@ static void tinyi_sc_object(tinyi_sc *c, size_t self, const tinyi_tv *v, const t
     size_t n = 0, i, k;
     int others;
     tinyi_tv must = tinyi_tv_map(&c->m);
-    if (props && props->type != TINYI_TM_MAP) { (void)tinyi_sc_fail(c, path, "an object is wanted for", "properties", 10); return; }
-    if (more && more->type != TINYI_TM_MAP && more->type != TINYI_TM_BOOL) { (void)tinyi_sc_fail(c, path, "true, false or an object is wanted for", "additionalProperties", 20); return; }
+    if (props && props->type != TINYI_DOC_MAP) { (void)tinyi_sc_fail(c, path, "an object is wanted for", "properties", 10); return; }
+    if (more && more->type != TINYI_DOC_MAP && more->type != TINYI_DOC_BOOL) { (void)tinyi_sc_fail(c, path, "true, false or an object is wanted for", "additionalProperties", 20); return; }
     if (props) n = props->u.map->n;
-    if (required && required->type != TINYI_TM_LIST) { (void)tinyi_sc_fail(c, path, "a list is wanted for", "required", 8); return; }
+    if (required && required->type != TINYI_DOC_LIST) { (void)tinyi_sc_fail(c, path, "a list is wanted for", "required", 8); return; }
     for (i = 0; required && i < required->u.list->n && !c->m.status; i++) {
         const tinyi_tv *name = &required->u.list->item[i];
-        if (name->type != TINYI_TM_STRING || !props || !tinyi_map_find(&c->m, props->u.map, name)) {
-            (void)tinyi_sc_fail(c, path, "required names what properties has not:", name->type == TINYI_TM_STRING ? name->u.s : "", name->type == TINYI_TM_STRING ? name->n : 0);
+        if (name->type != TINYI_DOC_STRING || !props || !tinyi_map_find(&c->m, props->u.map, name)) {
+            (void)tinyi_sc_fail(c, path, "required names what properties has not:", name->type == TINYI_DOC_STRING ? name->u.s : "", name->type == TINYI_DOC_STRING ? name->n : 0);
             return;
         }
         (void)tinyi_map_set(&c->m, must.u.map, *name, tinyi_tv_bool(1));
     }
-    others = more ? !(more->type == TINYI_TM_BOOL && !more->u.i) : !props;
+    others = more ? !(more->type == TINYI_DOC_BOOL && !more->u.i) : !props;
     tinyi_sc_put(c, "\"{\" ws ");
     tinyi_sc_name(c, self, "f", 0);
     tinyi_sc_put(c, " ws \"}\"\n");
@@ -199,7 +198,7 @@ static void tinyi_sc_object(tinyi_sc *c, size_t self, const tinyi_tv *v, const t
         tinyi_sc_put(c, ")*\n");
         tinyi_sc_name(c, self, "a", 0);
         tinyi_sc_put(c, " ::= string ws \":\" ws ");
-        if (more && more->type == TINYI_TM_MAP) tinyi_sc_child(c, more, path, "additionalProperties", 20);
+        if (more && more->type == TINYI_DOC_MAP) tinyi_sc_child(c, more, path, "additionalProperties", 20);
         else tinyi_sc_put(c, "value");
     } else {
         tinyi_sc_put(c, "\"\"");
@@ -212,9 +211,9 @@ static void tinyi_sc_array(tinyi_sc *c, size_t self, const tinyi_tv *v, const ti
     const tinyi_tv *items = tinyi_sc_get(c, v, "items"), *prefix = tinyi_sc_get(c, v, "prefixItems");
     int64_t lo, hi;
     size_t i, n = 0;
-    int none = items && items->type == TINYI_TM_BOOL && !items->u.i;
+    int none = items && items->type == TINYI_DOC_BOOL && !items->u.i;
     tinyi_sc_bounds(c, v, path, "minItems", "maxItems", &lo, &hi);
-    if (prefix && prefix->type != TINYI_TM_LIST) { (void)tinyi_sc_fail(c, path, "a list is wanted for", "prefixItems", 11); return; }
+    if (prefix && prefix->type != TINYI_DOC_LIST) { (void)tinyi_sc_fail(c, path, "a list is wanted for", "prefixItems", 11); return; }
     if (prefix && !prefix->u.list->n) {     /* only what items allows, and nothing without them */
         none = none || !items;
         prefix = NULL;
@@ -262,8 +261,8 @@ static const tinyi_tv *tinyi_sc_refer(tinyi_sc *c, const tinyi_tv *ref, const ti
 {
     const tinyi_tv *at = &c->root;
     size_t i = 1, start;
-    if (ref->type != TINYI_TM_STRING || !ref->n || ref->u.s[0] != '#' || (ref->n > 1 && ref->u.s[1] != '/')) {
-        (void)tinyi_sc_fail(c, path, "$ref leads out of the schema:", ref->type == TINYI_TM_STRING ? ref->u.s : "", ref->type == TINYI_TM_STRING ? ref->n : 0);
+    if (ref->type != TINYI_DOC_STRING || !ref->n || ref->u.s[0] != '#' || (ref->n > 1 && ref->u.s[1] != '/')) {
+        (void)tinyi_sc_fail(c, path, "$ref leads out of the schema:", ref->type == TINYI_DOC_STRING ? ref->u.s : "", ref->type == TINYI_DOC_STRING ? ref->n : 0);
         return NULL;
     }
     while (i < ref->n && at && !c->m.status) {
@@ -272,10 +271,10 @@ static const tinyi_tv *tinyi_sc_refer(tinyi_sc *c, const tinyi_tv *ref, const ti
         for (i++; i < ref->n && ref->u.s[i] != '/'; i++) {
             char ch = ref->u.s[i];
             if (ch == '~' && i + 1 < ref->n && (ref->u.s[i + 1] == '0' || ref->u.s[i + 1] == '1')) ch = ref->u.s[++i] == '0' ? '~' : '/';
-            (void)tinyi_tm_put(&c->m, &ch, 1);
+            (void)tinyi_doc_put(&c->m, &ch, 1);
         }
-        name = tinyi_tm_take(&c->m, start);
-        at = at->type == TINYI_TM_MAP ? tinyi_map_find(&c->m, at->u.map, &name) : NULL;
+        name = tinyi_doc_take(&c->m, start);
+        at = at->type == TINYI_DOC_MAP ? tinyi_map_find(&c->m, at->u.map, &name) : NULL;
     }
     if (!at) (void)tinyi_sc_fail(c, path, "$ref leads to nothing:", ref->u.s, ref->n);
     return at;
@@ -302,7 +301,7 @@ static void tinyi_sc_type(tinyi_sc *c, size_t self, const tinyi_tv *v, const tin
     } else if (tinyi_tv_is(type, "array")) {
         tinyi_sc_name(c, self, "l", 0);
     } else {
-        (void)tinyi_sc_fail(c, path, "there is no type", type->type == TINYI_TM_STRING ? type->u.s : "", type->type == TINYI_TM_STRING ? type->n : 0);
+        (void)tinyi_sc_fail(c, path, "there is no type", type->type == TINYI_DOC_STRING ? type->u.s : "", type->type == TINYI_DOC_STRING ? type->n : 0);
     }
 }
 
@@ -326,8 +325,8 @@ static void tinyi_sc_one(tinyi_sc *c, size_t self)
     int object = 0, array = 0;
     tinyi_sc_rule(c, self);
     tinyi_sc_put(c, " ::= ");
-    if (v->type == TINYI_TM_BOOL && v->u.i) { tinyi_sc_put(c, "value\n"); return; }
-    if (v->type != TINYI_TM_MAP) { (void)tinyi_sc_fail(c, &path, "a schema is an object or true, not", tinyi_tv_type_name(v), strlen(tinyi_tv_type_name(v))); return; }
+    if (v->type == TINYI_DOC_BOOL && v->u.i) { tinyi_sc_put(c, "value\n"); return; }
+    if (v->type != TINYI_DOC_MAP) { (void)tinyi_sc_fail(c, &path, "a schema is an object or true, not", tinyi_tv_type_name(v), strlen(tinyi_tv_type_name(v))); return; }
     for (i = 0; i < v->u.map->n; i++) {
         const tinyi_tv *key = &v->u.map->pair[i].key;
         if (tinyi_sc_among(key, passed, TINYI_COUNT(passed))) continue;
@@ -346,7 +345,7 @@ static void tinyi_sc_one(tinyi_sc *c, size_t self)
         tinyi_sc_put(c, "\n");
     } else if ((x = tinyi_sc_get(c, v, "enum")) != NULL) {
         if (n_constraints > 1 + (type != NULL)) (void)tinyi_sc_fail(c, &path, "other keywords than type beside enum are not taken", "", 0);
-        if (x->type != TINYI_TM_LIST || !x->u.list->n) { (void)tinyi_sc_fail(c, &path, "a list that is not empty is wanted for", "enum", 4); return; }
+        if (x->type != TINYI_DOC_LIST || !x->u.list->n) { (void)tinyi_sc_fail(c, &path, "a list that is not empty is wanted for", "enum", 4); return; }
         for (i = 0; i < x->u.list->n && !c->m.status; i++) {
             if (i) tinyi_sc_put(c, " | ");
             tinyi_sc_literal(c, &x->u.list->item[i]);
@@ -354,7 +353,7 @@ static void tinyi_sc_one(tinyi_sc *c, size_t self)
         tinyi_sc_put(c, "\n");
     } else if ((x = tinyi_sc_get(c, v, "anyOf")) != NULL || (x = tinyi_sc_get(c, v, "oneOf")) != NULL) {
         if (n_constraints > 1) (void)tinyi_sc_fail(c, &path, "other keywords beside anyOf and oneOf are not taken", "", 0);
-        if (x->type != TINYI_TM_LIST || !x->u.list->n) { (void)tinyi_sc_fail(c, &path, "a list that is not empty is wanted for", "anyOf", 5); return; }
+        if (x->type != TINYI_DOC_LIST || !x->u.list->n) { (void)tinyi_sc_fail(c, &path, "a list that is not empty is wanted for", "anyOf", 5); return; }
         for (i = 0; i < x->u.list->n && !c->m.status; i++) {
             if (i) tinyi_sc_put(c, " | ");
             tinyi_sc_child(c, &x->u.list->item[i], &path, "anyOf", 5);
@@ -370,7 +369,7 @@ static void tinyi_sc_one(tinyi_sc *c, size_t self)
             word = o ? tinyi_tv_view("object", 6) : a ? tinyi_tv_view("array", 5) : tinyi_tv_view("string", 6);
             type = &word;
         }
-        if (type->type == TINYI_TM_LIST) {
+        if (type->type == TINYI_DOC_LIST) {
             if (!type->u.list->n) (void)tinyi_sc_fail(c, &path, "an empty list of types", "", 0);
             for (i = 0; i < type->u.list->n && !c->m.status; i++) {
                 const tinyi_tv *t = &type->u.list->item[i];
@@ -402,13 +401,13 @@ static void tinyi_sc_one(tinyi_sc *c, size_t self)
 static size_t tinyi_sc_inner(tinyi_sc *c, size_t i, size_t j)
 {
     const tinyi_tv *v = c->schema[i], *x, *to;
-    if (v->type != TINYI_TM_MAP || c->m.status) return 0;
+    if (v->type != TINYI_DOC_MAP || c->m.status) return 0;
     if ((x = tinyi_sc_get(c, v, "$ref")) != NULL) {
         to = j ? NULL : tinyi_sc_refer(c, x, &c->path[i]);
         return to ? tinyi_sc_number(c, to, *x) + 1 : 0;
     }
     if ((x = tinyi_sc_get(c, v, "anyOf")) == NULL && (x = tinyi_sc_get(c, v, "oneOf")) == NULL) return 0;
-    return x->type == TINYI_TM_LIST && j < x->u.list->n ? tinyi_sc_number(c, &x->u.list->item[j], c->path[i]) + 1 : 0;
+    return x->type == TINYI_DOC_LIST && j < x->u.list->n ? tinyi_sc_number(c, &x->u.list->item[j], c->path[i]) + 1 : 0;
 }
 
 /* A $ref that leads back to itself, with nothing but $ref and anyOf on the way, describes no value. */
@@ -460,7 +459,7 @@ TINY_API tiny_status tllm_schema_grammar(tiny_ctx *ctx, const char *schema, size
     if (!c) return tiny_ctx_status(ctx);
     memset(c, 0, sizeof *c);
     c->m.ctx = ctx;
-    c->m.source = "";
+    c->m.what = "JSON schema";
     c->m.max_steps = UINT64_C(1) << 30;
     c->m.max_held = c->m.max_out = (size_t)256 << 20;
     c->index = tinyi_tv_map(&c->m);
@@ -470,7 +469,7 @@ TINY_API tiny_status tllm_schema_grammar(tiny_ctx *ctx, const char *schema, size
         for (i = 0; i < c->n && !c->m.status; i++) tinyi_sc_one(c, i);
         if (!c->m.status) tinyi_sc_cycles(c);
         tinyi_sc_put(c, tinyi_sc_rules);
-        (void)tinyi_tm_put(&c->m, "", 1);
+        (void)tinyi_doc_put(&c->m, "", 1);
     }
     st = c->m.status;
     if (!st) {
@@ -478,7 +477,7 @@ TINY_API tiny_status tllm_schema_grammar(tiny_ctx *ctx, const char *schema, size
         if (n_text) *n_text = c->m.n_out - 1;
         c->m.out = NULL;
     }
-    tinyi_tm_end(&c->m);
+    tinyi_doc_end(&c->m);
     tiny_free(ctx, c);
     return st;
 }

@@ -5,7 +5,7 @@
  * number that their bits spell, and each byte that cannot start or finish a character counts as one U+FFFD.            */
 #ifndef TINYI_UNICODE_H
 #define TINYI_UNICODE_H
-#include "core/config.h"
+#include "core/bytes.h"
 TINYI_C_BEGIN
 
 /* "15.1.0" */
@@ -16,19 +16,11 @@ TINY_API const char *tllm_unicode_version(void);
 /* classes; white space has TINYI_UC_SPACE added to its class */
 enum { TINYI_UC_OTHER, TINYI_UC_L, TINYI_UC_N, TINYI_UC_P, TINYI_UC_S, TINYI_UC_M, TINYI_UC_Z, TINYI_UC_C, TINYI_UC_SPACE };
 
-#define TINYI_REPLACEMENT 0xfffdu
-
 TINYI_FN unsigned tinyi_unicode_class(uint32_t c);
 TINYI_FN uint32_t tinyi_unicode_lower(uint32_t c);
 /* first code point of the canonical decomposition: the letter without its accents */
 TINYI_FN uint32_t tinyi_unicode_base(uint32_t c);
 
-/* bytes of the character at p, and its number; n >= 1. An impossible byte is one U+FFFD of one byte. */
-TINYI_FN size_t tinyi_utf8_get(const unsigned char *p, size_t n, uint32_t *c);
-/* writes 1 to 4 bytes */
-TINYI_FN size_t tinyi_utf8_put(uint32_t c, unsigned char *p);
-/* what the first byte promises, 1 for a byte that cannot be first */
-TINYI_INLINE size_t tinyi_utf8_promise(unsigned char first) { return first < 0xc0 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4; }
 /* how many bytes at the end of p are the beginning of a character that more bytes could finish: 0..3 */
 TINYI_FN size_t tinyi_utf8_unfinished(const unsigned char *p, size_t n);
 /* how many bytes from the start of p tinyi_utf8_get and tinyi_utf8_put would give back unchanged */

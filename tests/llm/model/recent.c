@@ -3,7 +3,7 @@
  * Their numbers are held against another program's by oracle.c, with tests/golden/oracle/llm. Here: layers that are run several times
  * over ranks, repacked, on routes and folded; gates over ranks; and files that leave out or shorten what these rows need.            */
 #include "llm/model/apart.h"
-#include "llm/model/rank.h"
+#include "llm/dist/rank.h"
 
 static const char *golden(const char *name)
 {

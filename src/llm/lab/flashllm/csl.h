@@ -64,9 +64,5 @@ TINY_API tiny_status tllm_csl_open(tiny_ctx *ctx, const void *bytes, size_t n, t
 TINY_API tiny_status tllm_csl_save(tiny_ctx *ctx, const tllm_csl *a, const char *path);
 TINY_API tiny_status tllm_csl_load(tiny_ctx *ctx, const char *path, tllm_csl *out);
 
-/* One-shot pruning: of each row of w (n_out, k) f32 the share of the numbers with the smallest |w[r][c]| norm[c] becomes 0 (of equal ones
- * those further left); norm (k), the size of what column c meets, or NULL: 1. */
-TINY_API tiny_status tllm_csl_prune(tiny_ctx *ctx, const tiny_tensor *w, const float *norm, double share);
-
 TINYI_C_END
 #endif

@@ -9,10 +9,10 @@
  * 2_PASS      exp under the maximum of a chunk of keys, corrected afterwards   keeps the weights of all keys
  * 1_PASS      exp under a running maximum: what tiny_attention does            keeps one chunk, however many keys there are
  *
- * The texts of tllm_fusemax_text are the specification: the reference runs them, the counts follow from them (llm/lab/fusemax/cascade.h). */
+ * The texts of tllm_fusemax_text are the specification: the reference runs them, the counts follow from them (llm/plan/cascade.h). */
 #ifndef TINYI_FUSEMAX_H
 #define TINYI_FUSEMAX_H
-#include "llm/lab/fusemax/cascade.h"
+#include "llm/plan/cascade.h"
 TINYI_C_BEGIN
 
 typedef enum tllm_fusemax_cascade { TLLM_FUSEMAX_1_PASS, TLLM_FUSEMAX_2_PASS, TLLM_FUSEMAX_DEFERRED, TLLM_FUSEMAX_3_PASS, TLLM_FUSEMAX_CASCADES } tllm_fusemax_cascade;

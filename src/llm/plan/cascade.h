@@ -1,4 +1,4 @@
-/* src/llm/lab/fusemax/cascade.h - cascades of Einsums: what an algorithm reads, how often, and what it must keep, before it runs
+/* src/llm/plan/cascade.h - cascades of Einsums: what an algorithm reads, how often, and what it must keep, before it runs
  *
  *   static const char text[] =
  *       "input Q[p,e] K[m,e] V[m,f]\n"

@@ -1,4 +1,4 @@
-/* src/core/json.h - JSON from outside: its words for readers of one fixed form, and any document item by item
+/* src/core/doc/json.h - JSON from outside: its words for readers of one fixed form, and any document item by item
  *
  * Nothing here takes memory or calls itself: texts stay views of the bytes, and a walk keeps one byte for each of at most
  * TINYI_JSON_NEST open lists and maps. Texts are checked when they are taken (UTF-8, escapes, pairs of surrogates), so

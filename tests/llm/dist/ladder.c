@@ -1,7 +1,7 @@
-/* tests/llm/model/ladder.c - routes of layers: what waits for which sum
+/* tests/llm/dist/ladder.c - routes of layers: what waits for which sum
  *
  * Truth    the worked numbers of the specification; the schedule written out in double for scalars, in every pattern of 8 halves. Times
- *          come from a virtual clock. Models: tests/llm/model/cut.c.                                                         */
+ *          come from a virtual clock. Models: tests/llm/dist/cut.c.                                                         */
 #include "t.h"
 
 enum { MOST = 4 };

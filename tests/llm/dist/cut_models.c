@@ -1,4 +1,4 @@
-/* tests/llm/model/cut_models.c - the models of ../shared/oracle/llm over 2 and 4 ranks: norms behind a half, fused matrices, windows, biases, norms of heads
+/* tests/llm/dist/cut_models.c - the models of ../shared/oracle/llm over 2 and 4 ranks: norms behind a half, fused matrices, windows, biases, norms of heads
  *
  * Truth    the same model whole, on one rank, which oracle.c holds against its golden numbers. A model is the same cut, or refused in a
  *          sentence; those that must not be refused are named here, and looked for among those that the index lists.                                                          */

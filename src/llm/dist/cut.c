@@ -1,4 +1,4 @@
-/* src/llm/model/cut.c - a rank's part of a model: rows and columns of the matrices that the file holds
+/* src/llm/dist/cut.c - a rank's part of a model: rows and columns of the matrices that the file holds
  * Method   M. Shoeybi et al., "Megatron-LM", 2019 (arXiv 1909.08053), 3: of W_q, W_k, W_v, gate and up the rows of the rank's heads and
  *          neurons, of W_o and down the columns that meet them. So each half of a layer ends in one sum over ranks, and in none before.
  * Views    rows lie together; columns are the same part of each row, which is whole blocks or refused. A bias behind the sum is added by

@@ -1,4 +1,4 @@
-/* src/llm/model/ladder.c - which sums a half of a layer waits for
+/* src/llm/dist/ladder.c - which sums a half of a layer waits for
  * Paper    M. Zhang et al., "Ladder-Residual: Parallelism-Aware Architecture for Accelerating Large Model Inference with Communication
  *          Overlapping", ICML 2025 (arXiv 2501.06589); "local" and "join" are its desynchronised residual.
  * Formula  standard  x += R(A_l(x)); x += R(M_l(x)), R the sum over ranks
@@ -7,7 +7,7 @@
  * Cost     of a half, t the time of its arithmetic and c of its sum: standard t + c. Ladder max(t, c) where sums follow each other on
  *          the line; sums that are in the air together (latency, direct way) max(t, (t + c) / 2).
  * Left out nothing of the order; how models are trained for it is the trainer's.                                          */
-#include "llm/model/ladder.h"
+#include "llm/dist/ladder.h"
 #include "core/state_inside.h"
 #include "math/ops.h"
 #include <string.h>

@@ -1,8 +1,8 @@
-/* src/core/json.c
+/* src/core/doc/json.c
  *
  * Floats are read by strtod, with the point of the locale put in. */
 #include "core/bytes.h"
-#include "core/json.h"
+#include "core/doc/json.h"
 #include "core/state_inside.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,7 +83,7 @@ size_t tinyi_json_plain(unsigned char *to, size_t room, tinyi_json_text t)
     while (p < end) {
         unsigned char utf8[4];
         unsigned v, low;
-        size_t n = 1;
+        size_t n;
         if (*p != '\\') {
             if (to && n_all < room) to[n_all] = *p;
             n_all++;
@@ -108,23 +108,7 @@ size_t tinyi_json_plain(unsigned char *to, size_t room, tinyi_json_text t)
             break;
         default: v = p[-1];
         }
-        if (v < 0x80) utf8[0] = (unsigned char)v;
-        else if (v < 0x800) {
-            utf8[0] = (unsigned char)(0xc0 | v >> 6);
-            utf8[1] = (unsigned char)(0x80 | (v & 63));
-            n = 2;
-        } else if (v < 0x10000) {
-            utf8[0] = (unsigned char)(0xe0 | v >> 12);
-            utf8[1] = (unsigned char)(0x80 | (v >> 6 & 63));
-            utf8[2] = (unsigned char)(0x80 | (v & 63));
-            n = 3;
-        } else {
-            utf8[0] = (unsigned char)(0xf0 | v >> 18);
-            utf8[1] = (unsigned char)(0x80 | (v >> 12 & 63));
-            utf8[2] = (unsigned char)(0x80 | (v >> 6 & 63));
-            utf8[3] = (unsigned char)(0x80 | (v & 63));
-            n = 4;
-        }
+        n = tinyi_utf8_put(v, utf8);
         if (to && n_all < room && n <= room - n_all) memcpy(to + n_all, utf8, n);
         n_all += n;
     }

@@ -1,4 +1,4 @@
-/* src/llm/lab/fusemax/cascade.c - cascades of Einsums: reading them, counting their passes, running them slowly
+/* src/llm/plan/cascade.c - cascades of Einsums: reading them, counting their passes, running them slowly
  * Paper    N. Nayak, X. Wu, T. O. Odemuyiwa, M. Pellauer, J. S. Emer, C. W. Fletcher, "FuseMax: Leveraging Extended Einsums to
  *          Optimize Attention Accelerator Design", 2024 (arXiv 2406.10491), sections 3 and 4.
  * Levels   Over a fiber R with the traversal rank r (its first): an input has level 1 if it has r, else 0. An Einsum that involves
@@ -12,7 +12,7 @@
  * Error    double, in index order. Sizes and counts in double: exact below 2^53.
  * Left out ranks that are not cut evenly other than at the end, indices that are sums, more than two operands.                */
 #include <string.h>
-#include "llm/lab/fusemax/cascade.h"
+#include "llm/plan/cascade.h"
 #include "core/state_inside.h"
 #include "math/elem.h"
 #include <math.h>

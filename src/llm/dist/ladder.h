@@ -1,4 +1,4 @@
-/* src/llm/model/ladder.h - the order in which layers wait for their all-reduces
+/* src/llm/dist/ladder.h - the order in which layers wait for their all-reduces
  *
  * A layer cut over ranks (tllm_model_cut) ends both of its halves, attention and network, with a sum over all ranks. What waits for that
  * sum, and when, is the route of a half:

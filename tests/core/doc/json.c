@@ -1,4 +1,4 @@
-/* tests/core/json.c - JSON and safetensors through tinygnn.h: items in order, what is refused and with which words, depth and size */
+/* tests/core/doc/json.c - JSON and safetensors through tinygnn.h: items in order, what is refused and with which words, depth and size */
 #define T_INTERNALS
 #include "t.h"
 

@@ -1,4 +1,4 @@
-/* tests/llm/model/rank.h - a model on one of the ranks that it is cut over, for functions of t_ranks
+/* tests/llm/dist/rank.h - a model on one of the ranks that it is cut over, for functions of t_ranks
  *
  * Each call does nothing after a failure; t_rank_leave says what it was and gives everything back. */
 #ifndef T_RANK_H
