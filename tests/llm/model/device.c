@@ -260,11 +260,37 @@ static void test_hands(tiny_target target)
     t_close(here);
 }
 
+/* Weights that change their place: what was uploaded is forgotten, and the new place is not mistaken for it. */
+static void test_moved(tiny_target target)
+{
+    const row *r = row_of("llama-q8_0");
+    device *d = dev_open(target);
+    tiny_ctx *ctx = dev_ctx(d, target), *here = t_ctx(target, 1);
+    opened a, b;
+    tllm_repacked about;
+    float *want, *got;
+    int n_upload;
+    if (!r || !open_model(ctx, r->path, TLLM_FORMAT_F32, 0, &a) || !open_model(here, r->path, TLLM_FORMAT_F32, 0, &b)) return;
+    n_upload = d->n_upload;
+    T_OK(tllm_model_repack(ctx, a.model, NULL, &about));
+    T_OK(tllm_model_repack(here, b.model, NULL, NULL));
+    T_EQ_INT(d->n_forget, about.n ? n_upload : 0);          /* scalar has no such form */
+    want = answers(&b, &r->t);
+    got = answers(&a, &r->t);
+    T_SAME(got, want, (size_t)((2 + ALONE) * a.about.n_out));
+    close_model(ctx, &a);
+    close_model(here, &b);
+    t_close(ctx);
+    t_close(here);
+    dev_close(d);
+}
+
 int main(void)
 {
     read_rows();
     T_RUN_TARGETS(test_same_bits);
     T_RUN_TARGETS(test_one_wait);
     T_RUN_TARGETS(test_hands);
+    T_RUN_TARGETS(test_moved);
     return t_done();
 }
