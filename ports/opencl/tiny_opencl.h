@@ -11,12 +11,15 @@
  *     tiny_ctx_close(ctx);
  *     tiny_opencl_close(cl);
  *
- * Runs      matmul (f32; f32, f16, bf16 weights; int8), softmax, rmsnorm, layernorm, attention; declines the rest.
+ * Runs      what a llama-like model calls: matmul (f32; f32, f16, bf16 weights; int8) and matmul_blocks (Q8_0, Q4_0), rmsnorm,
+ *           layernorm, turn_pairs, put_rows and paged_attention (pages of f32 and f16), add, mul, swiglu; softmax and attention.
+ *           Declines the rest.
  * Device    TINY_OPENCL_DEVICE in the environment: a number counted over all platforms, or a part of a device's name.
  *           Without it the first GPU, else the first accelerator, else the first device.
- * Memory    Inputs are sent for each operation, unless tiny_upload sent the memory they lie in before: views of it, also
- *           transposed ones, are then read from the device. Upload again after the host changed it. Outputs always come
- *           back to the host; where they lie in uploaded memory that copy is kept in step.
+ * Memory    Inputs are sent for each operation, unless tiny_upload sent the memory they lie in before (views of it, also
+ *           transposed ones, are then read from the device; upload again after the host changed it), or they are outputs that
+ *           stayed. Outputs without gaps stay until they are fetched; those with gaps go to the host at once. An output in
+ *           uploaded memory changes the uploaded copy when it is fetched.
  * Threads   One tiny_opencl serves one context at a time.
  * Numbers   Denormals are kept where the device keeps them (CL_FP_DENORM), which the conformance kit asks for.          */
 #ifndef TINY_OPENCL_H
@@ -30,6 +33,7 @@
 #else
 #include <CL/cl.h>
 #endif
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,12 +44,19 @@
 #define TINY_OPENCL_FN static
 #endif
 
+#ifdef TLLM_MAX_RANK                        /* tinyllm.h is there, and its operations */
+#define TINY_OPENCL_LLM
+#endif
+
 typedef struct tiny_opencl tiny_opencl;
 
 /* On failure *out is NULL and says, 256 bytes, has a sentence: TINY_E_ACCEL, or TINY_E_MEMORY. */
 TINY_OPENCL_FN tiny_status tiny_opencl_open(tiny_opencl **out, char *says);
 TINY_OPENCL_FN const tiny_accel *tiny_opencl_accel(tiny_opencl *cl);    /* lives as long as cl */
 TINY_OPENCL_FN const char *tiny_opencl_device(const tiny_opencl *cl);   /* its name */
+/* What travelled since it was opened: tensors that were uploaded; inputs that were sent for one operation; waits for results. */
+typedef struct tiny_opencl_traffic { size_t n_upload, upload_bytes, n_send, send_bytes, n_wait, wait_bytes; } tiny_opencl_traffic;
+TINY_OPENCL_FN tiny_opencl_traffic tiny_opencl_travelled(const tiny_opencl *cl);
 TINY_OPENCL_FN void tiny_opencl_close(tiny_opencl *cl);                 /* takes NULL; after the contexts that use it */
 
 /* ---- the device's side ----
@@ -254,6 +265,118 @@ static const char tiny_opencl_rescale[] =
     "    y[i] = activation(x, act);\n"
     "}\n";
 
+/* Element by element: out is dense, inputs are views of its shape, so that repeated axes need nothing. */
+static const char tiny_opencl_pairs[] =
+    "kernel void pairs(VIEW(float, a), VIEW(float, b), global float *y, int d1, int d2, int n, int total, int how)\n"
+    "{\n"
+    "    int at = (int)get_global_id(0), row = at / n, i = at % n;\n"
+    "    float u, v;\n"
+    "    if (at >= total) return;\n"
+    "    u = a[AT4(a, row / d2 / d1, row / d2 % d1, row % d2, i)];\n"
+    "    v = b[AT4(b, row / d2 / d1, row / d2 % d1, row % d2, i)];\n"
+    "    y[at] = how == 0 ? u + v : how == 1 ? u * v : activation(u, 3) * v;\n"
+    "}\n"
+    /* rotary positions: one work item a pair, or a number past the pairs */
+    "kernel void turn(VIEW(float, x), VIEW(float, c), VIEW(float, s), global float *y, int n_head, int d, int n_pair, int halves, int total)\n"
+    "{\n"
+    "    int items = d - n_pair, at = (int)get_global_id(0), j = at % items, h = at / items % n_head, t = at / items / n_head;\n"
+    "    int p = halves ? j : 2 * j, q = halves ? j + n_pair : 2 * j + 1;\n"
+    "    global float *out = y + ((long)t * n_head + h) * d;\n"
+    "    if (at >= total) return;\n"
+    "    if (j < n_pair) {\n"
+    "        float u = x[AT4(x, 0, t, h, p)], v = x[AT4(x, 0, t, h, q)], a = c[AT4(c, 0, 0, t, j)], b = s[AT4(s, 0, 0, t, j)];\n"
+    "        out[p] = u * a - v * b;\n"
+    "        out[q] = u * b + v * a;\n"
+    "    } else out[j + n_pair] = x[AT4(x, 0, t, h, j + n_pair)];\n"
+    "}\n";
+
+/* y = x w^T, w in blocks of 32 as the file has them: one group an output, its items take blocks in turn. Defined before each copy of the
+ * text: PRODUCT, BYTES of a block, NUMBER(b, j) without the scale that the block begins with. */
+static const char tiny_opencl_blocks[] =
+    "kernel void PRODUCT(VIEW(float, x), VIEW(uchar, w), VIEW(float, bias), global float *y, int n_out, int n_block, int has_bias)\n"
+    "{\n"
+    "    local float r[GROUP];\n"
+    "    int c = (int)get_group_id(0), t = (int)get_group_id(1), me = (int)get_local_id(0), i, j;\n"
+    "    global const uchar *row = w + AT4(w, 0, 0, c, 0);\n"
+    "    float sum = 0.0f;\n"
+    "    for (i = me; i < n_block; i += GROUP) {\n"
+    "        global const uchar *b = row + (long)i * BYTES;\n"
+    "        ushort scale = (ushort)(b[0] | b[1] << 8);\n"
+    "        float part = 0.0f;\n"
+    "        for (j = 0; j < 32; j++) part += NUMBER(b, j) * x[AT4(x, 0, 0, t, 32 * i + j)];\n"
+    "        sum += vload_half(0, (const half *)&scale) * part;\n"
+    "    }\n"
+    "    sum = group_sum(sum, r);\n"
+    "    if (me == 0) y[(long)t * n_out + c] = has_bias ? sum + bias[AT4(bias, 0, 0, 0, c)] : sum;\n"
+    "}\n"
+    "#undef PRODUCT\n#undef BYTES\n#undef NUMBER\n";
+static const char *const tiny_opencl_block_text[2] = {
+    "#define PRODUCT blocks_q8_0\n#define BYTES 34\n#define NUMBER(b, j) (float)(char)(b)[2 + (j)]\n",
+    "#define PRODUCT blocks_q4_0\n#define BYTES 18\n#define NUMBER(b, j) ((float)((j) < 16 ? (b)[2 + (j)] & 15 : (b)[(j) - 14] >> 4) - 8.0f)\n"
+};
+
+/* Keys and values in pages (n_block, n_part, block, row), of float or half: PAGED, PUT, PT, and LOAD(p, i), SAVE(v, p, i). Attention as
+ * above, over the cells rows[1] .. rows[2] of a sequence. */
+static const char tiny_opencl_paged[] =
+    "kernel void PAGED(VIEW(float, q), VIEW(PT, k), VIEW(int, table), VIEW(int, rows), VIEW(PT, v), global float *o, int n_head, int n_part,\n"
+    "    int block, int n_table, int n_kv, int d, int d_v, float scale, float softcap, local float *qs)\n"
+    "{\n"
+    "    local float p[GROUP], r[GROUP];\n"
+    "    int t = (int)get_group_id(0) / n_head, h = (int)get_group_id(0) % n_head, g = h / (n_head / n_kv), me = (int)get_local_id(0);\n"
+    "    int heads = n_kv / n_part, part = g / heads, in = g % heads, c0, i, j;\n"
+    "    global const int *row = rows + rows_at + 4 * t, *pages = table + table_at + (long)row[0] * n_table;\n"
+    "    int lo = row[1], hi = row[2];\n"
+    "    float m = -INFINITY, l = 0.0f, acc[8];\n"
+    "    for (j = 0; j < 8; j++) acc[j] = 0.0f;\n"
+    "    for (i = me; i < d; i += GROUP) qs[i] = q[AT4(q, 0, t, h, i)] * scale;\n"
+    "    barrier(CLK_LOCAL_MEM_FENCE);\n"
+    "    for (c0 = lo; c0 < hi; c0 += GROUP) {\n"
+    "        int c = c0 + me, n = min(GROUP, hi - c0);\n"
+    "        float s = -INFINITY, e, f, top;\n"
+    "        if (c < hi) {\n"
+    "            long at = k_at + (((long)pages[c / block] * n_part + part) * block + c % block) * (long)(heads * d) + in * d;\n"
+    "            s = 0.0f;\n"
+    "            for (i = 0; i < d; i++) s += qs[i] * LOAD(k, at + i);\n"
+    "            if (softcap > 0.0f) s = softcap * tanh(s / softcap);\n"
+    "        }\n"
+    "        top = fmax(m, group_max(s, r));\n"
+    "        f = top == -INFINITY ? 1.0f : exp(m - top);\n"
+    "        e = s == -INFINITY ? 0.0f : exp(s - top);\n"
+    "        p[me] = e;\n"
+    "        l = l * f + group_sum(e, r);\n"
+    "        m = top;\n"
+    "        for (j = 0; j < 8; j++) {\n"
+    "            i = me + j * GROUP;\n"
+    "            if (i < d_v) {\n"
+    "                float a = acc[j] * f;\n"
+    "                for (c = 0; c < n; c++)\n"
+    "                    a += p[c] * LOAD(v, v_at + (((long)pages[(c0 + c) / block] * n_part + part) * block + (c0 + c) % block) * (long)(heads * d_v) + in * d_v + i);\n"
+    "                acc[j] = a;\n"
+    "            }\n"
+    "        }\n"
+    "        barrier(CLK_LOCAL_MEM_FENCE);\n"
+    "    }\n"
+    "    for (j = 0; j < 8; j++) {\n"
+    "        i = me + j * GROUP;\n"
+    "        if (i < d_v) o[((long)t * n_head + h) * d_v + i] = l != 0.0f ? acc[j] / l : 0.0f;\n"
+    "    }\n"
+    "}\n"
+    /* one work item a number of a row of all parts, which goes through the tokens: of two for one place the later stays */
+    "kernel void PUT(VIEW(float, x), VIEW(int, place), global PT *out, int n, int n_part, int block, int wide)\n"
+    "{\n"
+    "    int at = (int)get_global_id(0), part = at / wide, i = at % wide, t;\n"
+    "    if (part >= n_part) return;\n"
+    "    for (t = 0; t < n; t++) {\n"
+    "        global const int *to = place + place_at + 2 * t;\n"
+    "        SAVE(x[AT4(x, 0, 0, t, at)], out, (((long)to[0] * n_part + part) * block + to[1]) * wide + i);\n"
+    "    }\n"
+    "}\n"
+    "#undef PAGED\n#undef PUT\n#undef PT\n#undef LOAD\n#undef SAVE\n";
+static const char *const tiny_opencl_page_text[2] = {
+    "#define PAGED paged_f32\n#define PUT put_f32\n#define PT float\n#define LOAD(p, i) (p)[i]\n#define SAVE(v, p, i) (p)[i] = (v)\n",
+    "#define PAGED paged_f16\n#define PUT put_f16\n#define PT half\n#define LOAD(p, i) vload_half(i, p)\n#define SAVE(v, p, i) vstore_half_rte(v, i, p)\n"
+};
+
 enum { TINY_OPENCL_F32, TINY_OPENCL_F16, TINY_OPENCL_BF16, TINY_OPENCL_I8, TINY_OPENCL_U8, TINY_OPENCL_TYPES };    /* of b; for int8 of a */
 
 #define TINY_OPENCL_FLOAT_TYPE(name, type, load)                                                                     \
@@ -275,21 +398,31 @@ enum {
     TINY_OPENCL_SOFTMAX, TINY_OPENCL_NORM, TINY_OPENCL_ATTENTION, TINY_OPENCL_RESCALE,
     TINY_OPENCL_MATMUL,                     /* one for each type */
     TINY_OPENCL_VECMAT = TINY_OPENCL_MATMUL + TINY_OPENCL_TYPES,
-    TINY_OPENCL_KERNELS = TINY_OPENCL_VECMAT + TINY_OPENCL_TYPES
+    TINY_OPENCL_PAIRS = TINY_OPENCL_VECMAT + TINY_OPENCL_TYPES,
+    TINY_OPENCL_TURN,
+    TINY_OPENCL_BLOCKS,                     /* Q8_0, Q4_0 */
+    TINY_OPENCL_PAGED = TINY_OPENCL_BLOCKS + 2,     /* f32, f16 */
+    TINY_OPENCL_PUT = TINY_OPENCL_PAGED + 2,
+    TINY_OPENCL_KERNELS = TINY_OPENCL_PUT + 2
 };
 static const char *const tiny_opencl_kernel_name[TINY_OPENCL_KERNELS] = {
     "softmax", "norm", "attention", "rescale", "matmul_f32", "matmul_f16", "matmul_bf16", "matmul_i8", "matmul_u8",
-    "vecmat_f32", "vecmat_f16", "vecmat_bf16", "vecmat_i8", "vecmat_u8"
+    "vecmat_f32", "vecmat_f16", "vecmat_bf16", "vecmat_i8", "vecmat_u8",
+    "pairs", "turn", "blocks_q8_0", "blocks_q4_0", "paged_f32", "paged_f16", "put_f32", "put_f16"
 };
 
 /* ---- the host's side ---- */
 
 enum { TINY_OPENCL_SLOTS = TINY_OP_MAX_IN + TINY_OP_MAX_OUT };
 
-typedef struct tiny_opencl_copy {           /* uploaded memory: bytes [low, end) of the host */
+typedef struct tiny_opencl_copy {           /* bytes [low, end) of the host: uploaded, or an output that is away */
     uintptr_t low, end;
     cl_mem mem;
+    size_t bytes;                           /* of mem: outputs take one that is free */
+    int away;
 } tiny_opencl_copy;
+
+enum { TINY_OPENCL_SPARE = 32 };            /* buffers of outputs that are over, for others */
 
 struct tiny_opencl {
     tiny_accel accel;
@@ -302,6 +435,10 @@ struct tiny_opencl {
     size_t max_group, local_bytes;
     tiny_opencl_copy *copies;
     size_t n_copies, cap_copies;
+    struct { cl_mem mem; size_t bytes; } spare[TINY_OPENCL_SPARE];
+    cl_mem sent[TINY_OP_MAX_IN];            /* inputs of the operation that runs */
+    int n_sent, fresh;                      /* fresh: its output is new in the list */
+    tiny_opencl_traffic travelled;
     struct { cl_mem mem; size_t bytes; void *stage; size_t stage_bytes; } slot[TINY_OPENCL_SLOTS];   /* grow, and stay for the next operation */
     char *says;                             /* of the call that runs */
     tiny_status status;
@@ -382,12 +519,83 @@ static void tiny_opencl_range(const tiny_tensor *t, uintptr_t *low, uintptr_t *e
     *end = (uintptr_t)t->data + (uintptr_t)b;
 }
 
+/* The copy that holds these bytes: an output that is away before what was uploaded. */
 static tiny_opencl_copy *tiny_opencl_find(tiny_opencl *cl, uintptr_t low, uintptr_t end)
+{
+    tiny_opencl_copy *up = NULL;
+    size_t i;
+    for (i = 0; i < cl->n_copies; i++)
+        if (cl->copies[i].low <= low && end <= cl->copies[i].end) {
+            if (cl->copies[i].away) return &cl->copies[i];
+            up = &cl->copies[i];
+        }
+    return up;
+}
+
+/* A new entry of the list, without memory yet; NULL: no host memory. */
+static tiny_opencl_copy *tiny_opencl_entry(tiny_opencl *cl, uintptr_t low, uintptr_t end, int away)
+{
+    tiny_opencl_copy *c;
+    if (cl->n_copies == cl->cap_copies) {
+        size_t cap = cl->cap_copies ? 2 * cl->cap_copies : 64;
+        tiny_opencl_copy *more = (tiny_opencl_copy *)realloc(cl->copies, cap * sizeof *more);
+        if (!more) {
+            tiny_opencl_fail(cl, TINY_E_MEMORY, "no host memory for the list of tensors", 0);
+            return NULL;
+        }
+        cl->copies = more;
+        cl->cap_copies = cap;
+    }
+    c = &cl->copies[cl->n_copies];
+    c->low = low;
+    c->end = end;
+    c->mem = NULL;
+    c->bytes = (size_t)(end - low);
+    c->away = away;
+    return c;
+}
+
+static tiny_opencl_copy *tiny_opencl_away(tiny_opencl *cl, uintptr_t low, uintptr_t end)
 {
     size_t i;
     for (i = 0; i < cl->n_copies; i++)
-        if (cl->copies[i].low <= low && end <= cl->copies[i].end) return &cl->copies[i];
+        if (cl->copies[i].away && cl->copies[i].low == low && cl->copies[i].end == end) return &cl->copies[i];
     return NULL;
+}
+
+static void tiny_opencl_let_go(tiny_opencl *cl, tiny_opencl_copy *c)
+{
+    int i, at = 0;
+    for (i = 1; i < TINY_OPENCL_SPARE; i++) if (cl->spare[i].bytes < cl->spare[at].bytes) at = i;
+    if (c->away && cl->spare[at].bytes < c->bytes) {        /* the smallest spare one makes room */
+        cl_mem old = cl->spare[at].mem;
+        cl->spare[at].mem = c->mem;
+        cl->spare[at].bytes = c->bytes;
+        c->mem = old;
+    }
+    if (c->mem) (void)clReleaseMemObject(c->mem);
+    *c = cl->copies[--cl->n_copies];
+}
+
+/* A buffer for an output that stays: a spare one of about its size, or a new one. */
+static cl_mem tiny_opencl_room(tiny_opencl *cl, size_t bytes, size_t *got)
+{
+    int i, best = -1;
+    cl_int code = CL_SUCCESS;
+    cl_mem mem;
+    for (i = 0; i < TINY_OPENCL_SPARE; i++)
+        if (cl->spare[i].mem && cl->spare[i].bytes >= bytes && cl->spare[i].bytes / 2 <= bytes + 1024 && (best < 0 || cl->spare[i].bytes < cl->spare[best].bytes)) best = i;
+    if (best >= 0) {
+        mem = cl->spare[best].mem;
+        *got = cl->spare[best].bytes;
+        cl->spare[best].mem = NULL;
+        cl->spare[best].bytes = 0;
+        return mem;
+    }
+    *got = bytes < 256 ? 256 : bytes;
+    mem = clCreateBuffer(cl->context, CL_MEM_READ_WRITE, *got, NULL, &code);
+    tiny_opencl_check(cl, code, "the device has no memory for a result");
+    return mem;
 }
 
 /* ---- arguments ---- */
@@ -450,18 +658,75 @@ static void tiny_opencl_arg_view(tiny_opencl *cl, int slot, const tiny_tensor *t
         span = count;
         at = 0;
     } else if (t) at = (cl_long)(((uintptr_t)t->data - low) / tiny_dtype_bytes(t->dtype));
-    mem = tiny_opencl_buffer(cl, slot, span);
-    if (span && mem) tiny_opencl_check(cl, clEnqueueWriteBuffer(cl->queue, mem, CL_FALSE, 0, span, (const void *)low, 0, NULL, NULL), "sending an input");
+    if (span) {                             /* copied at once: the host may change it when the operation is queued, and nothing waits for the queue */
+        cl_int code = CL_SUCCESS;
+        mem = clCreateBuffer(cl->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, span, (void *)low, &code);
+        tiny_opencl_check(cl, code, "sending an input");
+        if (mem) cl->sent[cl->n_sent++] = mem;
+        cl->travelled.n_send++;
+        cl->travelled.send_bytes += span;
+    } else mem = tiny_opencl_buffer(cl, slot, 0);
     tiny_opencl_arg(cl, sizeof mem, &mem);
     tiny_opencl_arg(cl, sizeof at, &at);
     tiny_opencl_arg(cl, sizeof by, &by);
 }
 
-static void tiny_opencl_arg_out(tiny_opencl *cl, int j, const tiny_tensor *t)
+/* Output j: dense, in the buffer where it is away, in a new one that stays, or in the slot's where it has gaps. begin: it
+ * starts with what in holds, in place or not. */
+static void tiny_opencl_arg_out_from(tiny_opencl *cl, int j, const tiny_tensor *t, const tiny_tensor *in)
+{
+    const size_t bytes = (size_t)tiny_tensor_count(t) * tiny_dtype_bytes(t->dtype);
+    tiny_opencl_copy *c = NULL, *from;
+    uintptr_t low, end, in_low, in_end;
+    cl_mem mem;
+    if (cl->status) return;
+    tiny_opencl_range(t, &low, &end);
+    if (!tiny_tensor_is_dense(t)) mem = tiny_opencl_buffer(cl, TINY_OP_MAX_IN + j, bytes);
+    else {
+        c = tiny_opencl_away(cl, low, end);
+        if (!c) {
+            c = tiny_opencl_entry(cl, low, end, 1);
+            if (!c) return;
+            c->mem = tiny_opencl_room(cl, bytes, &c->bytes);
+            if (!c->mem || cl->status) return;
+            cl->n_copies++;
+            cl->fresh = 1;
+        } else if (in && in->data == t->data) in = NULL;    /* in place, and there already */
+        mem = c->mem;
+    }
+    if (in) {
+        tiny_opencl_range(in, &in_low, &in_end);
+        from = NULL;
+        if (tiny_tensor_is_dense(in)) {
+            size_t i;
+            for (i = 0; i < cl->n_copies; i++)
+                if (&cl->copies[i] != c && cl->copies[i].low <= in_low && in_end <= cl->copies[i].end && (!from || cl->copies[i].away)) from = &cl->copies[i];
+        }
+        if (from) tiny_opencl_check(cl, clEnqueueCopyBuffer(cl->queue, from->mem, mem, (size_t)(in_low - from->low), 0, bytes, 0, NULL, NULL), "copying on the device");
+        else {
+            const void *p = in->data;
+            if (!tiny_tensor_is_dense(in)) {
+                unsigned char *stage = (unsigned char *)tiny_opencl_stage(cl, TINY_OP_MAX_IN + j, bytes);
+                if (!stage) return;
+                tiny_opencl_copy_view(in, stage, 0);
+                p = stage;
+            }
+            cl->travelled.n_send++;
+            cl->travelled.send_bytes += bytes;
+            tiny_opencl_check(cl, clEnqueueWriteBuffer(cl->queue, mem, CL_TRUE, 0, bytes, p, 0, NULL, NULL), "sending what an operation adds to");
+        }
+    }
+    tiny_opencl_arg(cl, sizeof mem, &mem);
+}
+
+static void tiny_opencl_arg_out(tiny_opencl *cl, int j, const tiny_tensor *t) { tiny_opencl_arg_out_from(cl, j, t, NULL); }
+
+/* Sums that no one sees, of the size of an output. */
+static void tiny_opencl_arg_between(tiny_opencl *cl, const tiny_tensor *t)
 {
     cl_mem mem;
     if (cl->status) return;
-    mem = tiny_opencl_buffer(cl, TINY_OP_MAX_IN + j, (size_t)tiny_tensor_count(t) * tiny_dtype_bytes(t->dtype));
+    mem = tiny_opencl_buffer(cl, TINY_OP_MAX_IN + 1, (size_t)tiny_tensor_count(t) * tiny_dtype_bytes(t->dtype));
     tiny_opencl_arg(cl, sizeof mem, &mem);
 }
 
@@ -470,26 +735,66 @@ static void tiny_opencl_launch(tiny_opencl *cl, cl_uint n_dim, const size_t *glo
     if (!cl->status) tiny_opencl_check(cl, clEnqueueNDRangeKernel(cl->queue, cl->k, n_dim, NULL, global, local, 0, NULL, NULL), "starting a kernel");
 }
 
-/* The answer back to the host, and to every uploaded copy that it lies in. */
-static void tiny_opencl_fetch(tiny_opencl *cl, int j, const tiny_tensor *t)
+/* Uploaded copies of bytes that the host has got. */
+static void tiny_opencl_in_step(tiny_opencl *cl, uintptr_t low, uintptr_t end)
 {
-    size_t bytes = (size_t)tiny_tensor_count(t) * tiny_dtype_bytes(t->dtype), i;
-    int dense = tiny_tensor_is_dense(t);
-    void *to;
-    uintptr_t low, end;
-    if (cl->status || bytes == 0) return;
-    to = dense ? t->data : tiny_opencl_stage(cl, TINY_OP_MAX_IN + j, bytes);
-    if (!to) return;
-    tiny_opencl_check(cl, clEnqueueReadBuffer(cl->queue, cl->slot[TINY_OP_MAX_IN + j].mem, CL_TRUE, 0, bytes, to, 0, NULL, NULL), "bringing a result back");
-    if (cl->status) return;
-    if (!dense) tiny_opencl_copy_view(t, (unsigned char *)to, 1);
-    tiny_opencl_range(t, &low, &end);
+    size_t i;
     for (i = 0; i < cl->n_copies; i++) {
         uintptr_t a = low > cl->copies[i].low ? low : cl->copies[i].low, b = end < cl->copies[i].end ? end : cl->copies[i].end;
-        if (a < b)
+        if (a < b && !cl->copies[i].away)
             tiny_opencl_check(cl, clEnqueueWriteBuffer(cl->queue, cl->copies[i].mem, CL_TRUE, (size_t)(a - cl->copies[i].low), (size_t)(b - a), (const void *)a,
                                                        0, NULL, NULL), "keeping an uploaded tensor in step");
     }
+}
+
+static void tiny_opencl_bring(tiny_opencl *cl, cl_mem mem, size_t bytes, void *to)
+{
+    cl->travelled.n_wait++;
+    cl->travelled.wait_bytes += bytes;
+    tiny_opencl_check(cl, clEnqueueReadBuffer(cl->queue, mem, CL_TRUE, 0, bytes, to, 0, NULL, NULL), "bringing a result back");
+}
+
+/* An output with gaps goes to the host at once. */
+static void tiny_opencl_scatter(tiny_opencl *cl, int j, const tiny_tensor *t)
+{
+    const size_t bytes = (size_t)tiny_tensor_count(t) * tiny_dtype_bytes(t->dtype);
+    uintptr_t low, end;
+    void *to;
+    if (cl->status || bytes == 0 || tiny_tensor_is_dense(t)) return;
+    to = tiny_opencl_stage(cl, TINY_OP_MAX_IN + j, bytes);
+    if (!to) return;
+    tiny_opencl_bring(cl, cl->slot[TINY_OP_MAX_IN + j].mem, bytes, to);
+    if (cl->status) return;
+    tiny_opencl_copy_view(t, (unsigned char *)to, 1);
+    tiny_opencl_range(t, &low, &end);
+    tiny_opencl_in_step(cl, low, end);
+}
+
+static tiny_status tiny_opencl_fetch(void *user, const tiny_tensor *out, char *says)
+{
+    tiny_opencl *cl = (tiny_opencl *)user;
+    tiny_opencl_copy *c;
+    uintptr_t low, end;
+    cl->says = says;
+    cl->status = TINY_OK;
+    tiny_opencl_range(out, &low, &end);
+    c = tiny_tensor_is_dense(out) ? tiny_opencl_away(cl, low, end) : NULL;
+    if (!c) return TINY_OK;                 /* it has gaps, and is there */
+    tiny_opencl_bring(cl, c->mem, (size_t)(end - low), out->data);
+    tiny_opencl_let_go(cl, c);
+    if (!cl->status) tiny_opencl_in_step(cl, low, end);
+    cl->says = NULL;
+    return cl->status;
+}
+
+static void tiny_opencl_discard(void *user, const tiny_tensor *out)
+{
+    tiny_opencl *cl = (tiny_opencl *)user;
+    tiny_opencl_copy *c;
+    uintptr_t low, end;
+    tiny_opencl_range(out, &low, &end);
+    c = tiny_tensor_is_dense(out) ? tiny_opencl_away(cl, low, end) : NULL;
+    if (c) tiny_opencl_let_go(cl, c);
 }
 
 /* ---- operations ---- */
@@ -510,7 +815,27 @@ static int tiny_opencl_can_run(void *user, const tiny_op *op, const tiny_op_row 
     case TINY_OP_LOG_SOFTMAX:
     case TINY_OP_RMSNORM:
     case TINY_OP_LAYERNORM:
+    case TINY_OP_SWIGLU:
         return 1;
+    case TINY_OP_ADD:
+    case TINY_OP_MUL:                       /* with a number in the place of a tensor: the processor's */
+        return op->in[1] != NULL;
+#ifdef TINY_OPENCL_LLM
+    case TLLM_OP_TURN_PAIRS:
+        return 1;
+    case TLLM_OP_PUT_ROWS:                  /* blocks are packed by the processor */
+        return op->in[0]->dtype != TINY_U8;
+    case TLLM_OP_MATMUL_BLOCKS: {
+        const tllm_matmul_params *p = (const tllm_matmul_params *)op->params;
+        return p && !p->magnitude && (p->format == TLLM_FORMAT_Q8_0 || p->format == TLLM_FORMAT_Q4_0);
+    }
+    case TLLM_OP_PAGED_ATTENTION: {         /* pages of numbers, both of one type; no slopes, no sinks; a plan only says how to read less */
+        const tllm_paged_params *p = (const tllm_paged_params *)op->params;
+        return op->in[1]->dtype != TINY_U8 && op->in[4] && op->in[4]->dtype == op->in[1]->dtype && !op->in[6] && !op->in[7] && !(p && p->n_load) &&
+               (p && p->d_v ? p->d_v : op->in[0]->dim[2]) <= 8 * TINY_OPENCL_GROUP && (size_t)op->in[0]->dim[2] * 4 + 4096 <= cl->local_bytes &&
+               tiny_tensor_is_dense(op->in[1]) && tiny_tensor_is_dense(op->in[4]);
+    }
+#endif
     case TINY_OP_ATTENTION:                 /* no kernel for suppressed weights */
         return !op->in[4] && (!op->params || ((const tiny_attention_params *)op->params)->twist_s == 0.0f) && op->in[2]->dim[2] <= 8 * TINY_OPENCL_GROUP && (size_t)op->in[0]->dim[2] * 4 + 4096 <= cl->local_bytes;
     default:
@@ -576,7 +901,8 @@ static void tiny_opencl_run_matmul(tiny_opencl *cl, const tiny_op *op)
     tiny_opencl_arg_view(cl, 0, a);
     tiny_opencl_arg_view(cl, 1, b);
     tiny_opencl_arg_view(cl, 2, bias);
-    tiny_opencl_arg_out(cl, scaled ? 1 : 0, y);     /* sums that are still to be scaled have a buffer of their own */
+    if (scaled) tiny_opencl_arg_between(cl, y);     /* sums that are still to be scaled have a buffer of their own */
+    else tiny_opencl_arg_out(cl, 0, y);
     tiny_opencl_arg_int(cl, d1);
     tiny_opencl_arg_int(cl, m);
     tiny_opencl_arg_int(cl, n);
@@ -593,7 +919,7 @@ static void tiny_opencl_run_matmul(tiny_opencl *cl, const tiny_op *op)
     if (!scaled || cl->status) return;
     cl->k = cl->kernel[TINY_OPENCL_RESCALE];
     cl->n_arg = 0;
-    tiny_opencl_arg_out(cl, 1, y);
+    tiny_opencl_arg_between(cl, y);
     for (i = 2; i < 5; i++) tiny_opencl_arg_view(cl, i, op->in[i]);
     tiny_opencl_arg_out(cl, 0, y);
     tiny_opencl_arg_int(cl, d1);
@@ -630,6 +956,94 @@ static void tiny_opencl_run_attention(tiny_opencl *cl, const tiny_op *op)
     tiny_opencl_launch(cl, 1, &global, &local);
 }
 
+static void tiny_opencl_run_pairs(tiny_opencl *cl, const tiny_op *op)
+{
+    const tiny_idx total = tiny_tensor_count(op->out[0]);
+    size_t local = TINY_OPENCL_GROUP, global = ((size_t)total + local - 1) / local * local;
+    cl->k = cl->kernel[TINY_OPENCL_PAIRS];
+    tiny_opencl_arg_view(cl, 0, op->in[0]);
+    tiny_opencl_arg_view(cl, 1, op->in[1]);
+    tiny_opencl_arg_out(cl, 0, op->out[0]);
+    (void)tiny_opencl_arg_rows(cl, op->out[0]);
+    tiny_opencl_arg_int(cl, total);
+    tiny_opencl_arg_int(cl, op->kind == TINY_OP_ADD ? 0 : op->kind == TINY_OP_MUL ? 1 : 2);
+    tiny_opencl_launch(cl, 1, &global, &local);
+}
+
+#ifdef TINY_OPENCL_LLM
+static void tiny_opencl_run_blocks(tiny_opencl *cl, const tiny_op *op)
+{
+    const tiny_tensor *x = op->in[0], *y = op->out[0];
+    size_t local[2] = { TINY_OPENCL_GROUP, 1 }, global[2];
+    cl->k = cl->kernel[TINY_OPENCL_BLOCKS + (((const tllm_matmul_params *)op->params)->format == TLLM_FORMAT_Q4_0)];
+    tiny_opencl_arg_view(cl, 0, x);
+    tiny_opencl_arg_view(cl, 1, op->in[1]);
+    tiny_opencl_arg_view(cl, 2, op->in[2]);
+    tiny_opencl_arg_out(cl, 0, y);
+    tiny_opencl_arg_int(cl, y->dim[1]);
+    tiny_opencl_arg_int(cl, x->dim[1] / 32);
+    tiny_opencl_arg_int(cl, op->in[2] != NULL);
+    global[0] = (size_t)y->dim[1] * TINY_OPENCL_GROUP;
+    global[1] = (size_t)y->dim[0];
+    tiny_opencl_launch(cl, 2, global, local);
+}
+
+static void tiny_opencl_run_turn(tiny_opencl *cl, const tiny_op *op)
+{
+    const tllm_turn_params *p = (const tllm_turn_params *)op->params;
+    const tiny_tensor *x = op->in[0];
+    const tiny_idx n_pair = op->in[1]->dim[1], total = x->dim[0] * x->dim[1] * (x->dim[2] - n_pair);
+    size_t local = TINY_OPENCL_GROUP, global = ((size_t)total + local - 1) / local * local;
+    int i;
+    cl->k = cl->kernel[TINY_OPENCL_TURN];
+    for (i = 0; i < 3; i++) tiny_opencl_arg_view(cl, i, op->in[i]);
+    tiny_opencl_arg_out(cl, 0, op->out[0]);
+    tiny_opencl_arg_int(cl, x->dim[1]);
+    tiny_opencl_arg_int(cl, x->dim[2]);
+    tiny_opencl_arg_int(cl, n_pair);
+    tiny_opencl_arg_int(cl, p && p->halves);
+    tiny_opencl_arg_int(cl, total);
+    tiny_opencl_launch(cl, 1, &global, &local);
+}
+
+static void tiny_opencl_run_put(tiny_opencl *cl, const tiny_op *op)
+{
+    const tiny_tensor *pages = op->in[0], *x = op->in[1];
+    size_t local = TINY_OPENCL_GROUP, global = ((size_t)x->dim[1] + local - 1) / local * local;
+    cl->k = cl->kernel[TINY_OPENCL_PUT + (pages->dtype == TINY_F16)];
+    tiny_opencl_arg_view(cl, 1, x);
+    tiny_opencl_arg_view(cl, 2, op->in[2]);
+    tiny_opencl_arg_out_from(cl, 0, op->out[0], pages);
+    tiny_opencl_arg_int(cl, x->dim[0]);
+    tiny_opencl_arg_int(cl, pages->dim[1]);
+    tiny_opencl_arg_int(cl, pages->dim[2]);
+    tiny_opencl_arg_int(cl, pages->dim[3]);
+    if (x->dim[0]) tiny_opencl_launch(cl, 1, &global, &local);
+}
+
+static void tiny_opencl_run_paged(tiny_opencl *cl, const tiny_op *op)
+{
+    const tllm_paged_params *p = (const tllm_paged_params *)op->params;
+    const tiny_tensor *q = op->in[0], *k = op->in[1];
+    size_t local = TINY_OPENCL_GROUP, global = (size_t)q->dim[0] * (size_t)q->dim[1] * local;
+    int i;
+    cl->k = cl->kernel[TINY_OPENCL_PAGED + (k->dtype == TINY_F16)];
+    for (i = 0; i < 5; i++) tiny_opencl_arg_view(cl, i, op->in[i]);
+    tiny_opencl_arg_out(cl, 0, op->out[0]);
+    tiny_opencl_arg_int(cl, q->dim[1]);
+    tiny_opencl_arg_int(cl, k->dim[1]);
+    tiny_opencl_arg_int(cl, k->dim[2]);
+    tiny_opencl_arg_int(cl, op->in[2]->dim[1]);
+    tiny_opencl_arg_int(cl, p && p->n_kv ? p->n_kv : k->dim[1]);
+    tiny_opencl_arg_int(cl, q->dim[2]);
+    tiny_opencl_arg_int(cl, p && p->d_v ? p->d_v : q->dim[2]);
+    tiny_opencl_arg_float(cl, p && p->scale != 0.0f ? p->scale : (float)(1.0 / sqrt((double)q->dim[2])));
+    tiny_opencl_arg_float(cl, p ? p->softcap : 0.0f);
+    tiny_opencl_arg(cl, sizeof(cl_float) * (size_t)q->dim[2], NULL);
+    tiny_opencl_launch(cl, 1, &global, &local);
+}
+#endif
+
 static tiny_status tiny_opencl_run(void *user, const tiny_op *op, const tiny_op_row *row, char *says)
 {
     tiny_opencl *cl = (tiny_opencl *)user;
@@ -638,6 +1052,7 @@ static tiny_status tiny_opencl_run(void *user, const tiny_op *op, const tiny_op_
     cl->says = says;
     cl->status = TINY_OK;
     cl->n_arg = 0;
+    cl->fresh = 0;
     switch (op->kind) {
     case TINY_OP_MATMUL:
     case TINY_OP_MATMUL_I8: tiny_opencl_run_matmul(cl, op); break;
@@ -646,10 +1061,20 @@ static tiny_status tiny_opencl_run(void *user, const tiny_op *op, const tiny_op_
     case TINY_OP_RMSNORM:
     case TINY_OP_LAYERNORM: tiny_opencl_run_norm(cl, op); break;
     case TINY_OP_ATTENTION: tiny_opencl_run_attention(cl, op); break;
+    case TINY_OP_ADD:
+    case TINY_OP_MUL:
+    case TINY_OP_SWIGLU: tiny_opencl_run_pairs(cl, op); break;
+#ifdef TINY_OPENCL_LLM
+    case TLLM_OP_MATMUL_BLOCKS: tiny_opencl_run_blocks(cl, op); break;
+    case TLLM_OP_TURN_PAIRS: tiny_opencl_run_turn(cl, op); break;
+    case TLLM_OP_PUT_ROWS: tiny_opencl_run_put(cl, op); break;
+    case TLLM_OP_PAGED_ATTENTION: tiny_opencl_run_paged(cl, op); break;
+#endif
     default: tiny_opencl_fail(cl, TINY_E_UNSUPPORTED, "it has no kernel for this operation", 0);
     }
-    for (j = 0; j < row->n_out; j++) tiny_opencl_fetch(cl, j, op->out[j]);
-    if (cl->status) (void)clFinish(cl->queue);      /* nothing may still read the caller's memory */
+    for (j = 0; j < row->n_out; j++) tiny_opencl_scatter(cl, j, op->out[j]);
+    while (cl->n_sent) (void)clReleaseMemObject(cl->sent[--cl->n_sent]);    /* the queue holds what it still reads */
+    if (cl->status && cl->fresh) tiny_opencl_let_go(cl, &cl->copies[cl->n_copies - 1]);
     cl->says = NULL;
     return cl->status;
 }
@@ -668,26 +1093,16 @@ static tiny_status tiny_opencl_upload(void *user, const tiny_tensor *host, char 
     cl->status = TINY_OK;
     c = tiny_opencl_find(cl, low, end);
     if (!c) {
-        cl_mem mem;
         tiny_opencl_forget(user, host);     /* copies of parts of it */
-        if (cl->n_copies == cl->cap_copies) {
-            size_t cap = cl->cap_copies ? 2 * cl->cap_copies : 64;
-            tiny_opencl_copy *more = (tiny_opencl_copy *)realloc(cl->copies, cap * sizeof *more);
-            if (!more) {
-                tiny_opencl_fail(cl, TINY_E_MEMORY, "no host memory for the list of uploaded tensors", 0);
-                return cl->status;
-            }
-            cl->copies = more;
-            cl->cap_copies = cap;
-        }
-        mem = clCreateBuffer(cl->context, CL_MEM_READ_WRITE, (size_t)(end - low), NULL, &code);
+        c = tiny_opencl_entry(cl, low, end, 0);
+        if (!c) return cl->status;
+        c->mem = clCreateBuffer(cl->context, CL_MEM_READ_WRITE, (size_t)(end - low), NULL, &code);
         tiny_opencl_check(cl, code, "the device has no memory for a tensor");
         if (cl->status) return cl->status;
-        c = &cl->copies[cl->n_copies++];
-        c->low = low;
-        c->end = end;
-        c->mem = mem;
+        cl->n_copies++;
     }
+    cl->travelled.n_upload++;
+    cl->travelled.upload_bytes += (size_t)(end - low);
     tiny_opencl_check(cl, clEnqueueWriteBuffer(cl->queue, c->mem, CL_TRUE, (size_t)(low - c->low), (size_t)(end - low), (const void *)low, 0, NULL, NULL),
                       "sending a tensor");
     if (cl->status) tiny_opencl_forget(user, host);
@@ -715,10 +1130,8 @@ static void tiny_opencl_forget(void *user, const tiny_tensor *host)
     size_t i = 0;
     tiny_opencl_range(host, &low, &end);
     while (low < end && i < cl->n_copies) {
-        if (cl->copies[i].low < end && low < cl->copies[i].end) {
-            (void)clReleaseMemObject(cl->copies[i].mem);
-            cl->copies[i] = cl->copies[--cl->n_copies];
-        } else i++;
+        if (!cl->copies[i].away && cl->copies[i].low < end && low < cl->copies[i].end) tiny_opencl_let_go(cl, &cl->copies[i]);
+        else i++;
     }
 }
 
@@ -756,7 +1169,7 @@ static cl_device_id tiny_opencl_choose(const char *wish)
 
 static tiny_status tiny_opencl_build(tiny_opencl *cl)
 {
-    const char *text[2 * TINY_OPENCL_TYPES + 5];
+    const char *text[2 * TINY_OPENCL_TYPES + 16];
     cl_uint n = 0, i;
     cl_int code = CL_SUCCESS;
     cl_device_fp_config fp = 0;
@@ -769,6 +1182,13 @@ static tiny_status tiny_opencl_build(tiny_opencl *cl)
     text[n++] = tiny_opencl_softmax;
     text[n++] = tiny_opencl_norm;
     text[n++] = tiny_opencl_attention;
+    text[n++] = tiny_opencl_pairs;
+    for (i = 0; i < 2; i++) {
+        text[n++] = tiny_opencl_block_text[i];
+        text[n++] = tiny_opencl_blocks;
+        text[n++] = tiny_opencl_page_text[i];
+        text[n++] = tiny_opencl_paged;
+    }
     cl->program = clCreateProgramWithSource(cl->context, n, text, NULL, &code);
     tiny_opencl_check(cl, code, "clCreateProgramWithSource");
     (void)clGetDeviceInfo(cl->device, CL_DEVICE_SINGLE_FP_CONFIG, sizeof fp, &fp, NULL);
@@ -840,6 +1260,8 @@ TINY_OPENCL_FN tiny_status tiny_opencl_open(tiny_opencl **out, char *says)
     cl->accel.upload = tiny_opencl_upload;
     cl->accel.download = tiny_opencl_download;
     cl->accel.forget = tiny_opencl_forget;
+    cl->accel.fetch = tiny_opencl_fetch;
+    cl->accel.discard = tiny_opencl_discard;
     *out = cl;
     return TINY_OK;
 }
@@ -847,12 +1269,20 @@ TINY_OPENCL_FN tiny_status tiny_opencl_open(tiny_opencl **out, char *says)
 TINY_OPENCL_FN const tiny_accel *tiny_opencl_accel(tiny_opencl *cl) { return cl ? &cl->accel : NULL; }
 TINY_OPENCL_FN const char *tiny_opencl_device(const tiny_opencl *cl) { return cl ? cl->name : ""; }
 
+TINY_OPENCL_FN tiny_opencl_traffic tiny_opencl_travelled(const tiny_opencl *cl)
+{
+    tiny_opencl_traffic t;
+    memset(&t, 0, sizeof t);
+    return cl ? cl->travelled : t;
+}
+
 TINY_OPENCL_FN void tiny_opencl_close(tiny_opencl *cl)
 {
     size_t i;
     if (!cl) return;
     if (cl->queue) (void)clFinish(cl->queue);
     for (i = 0; i < cl->n_copies; i++) (void)clReleaseMemObject(cl->copies[i].mem);
+    for (i = 0; i < TINY_OPENCL_SPARE; i++) if (cl->spare[i].mem) (void)clReleaseMemObject(cl->spare[i].mem);
     for (i = 0; i < TINY_OPENCL_SLOTS; i++) {
         if (cl->slot[i].mem) (void)clReleaseMemObject(cl->slot[i].mem);
         free(cl->slot[i].stage);

@@ -8,6 +8,8 @@
 #include "core/status.h"
 TINYI_C_BEGIN
 
+/* ---- inside: what the bodies share ---- */
+
 typedef struct tinyi_cursor {
     const unsigned char *at;
     size_t left;

@@ -502,6 +502,8 @@ static void tinyi_conform_candidate(tinyi_conform *t, int in_place, int uploaded
                                     unsigned char *got, int *declined)
 {
     const char *how = in_place ? "in place: " : uploaded ? "uploaded: " : "";
+    const tiny_accel *a = t->ctx->desc.accel;
+    const int stays = a && a->version > 1 && a->fetch && t->c.index & 1;        /* every other case leaves its outputs on the device first */
     tiny_op op = t->op;
     uint64_t answered, failed, answered_before, failed_before;
     tiny_status st = TINY_OK;
@@ -522,7 +524,10 @@ static void tinyi_conform_candidate(tinyi_conform *t, int in_place, int uploaded
             n_up = i + 1;
         }
     tiny_accel_counts(t->ctx, &answered_before, NULL, &failed_before);
+    if (stays) tiny_stay(t->ctx, 1);
     if (!st) st = tiny_run(t->ctx, &op);
+    if (stays) tiny_stay(t->ctx, 0);
+    for (j = 0; !st && stays && j < t->row->n_out; j++) st = tiny_download(t->ctx, op.out[j]);
     tiny_accel_counts(t->ctx, &answered, NULL, &failed);
     for (i = 0; i < n_up; i++)
         if (op.in[i]) (void)tiny_forget(t->ctx, op.in[i]);

@@ -164,12 +164,16 @@ tiny_status tinyi_ctx_open(const tiny_ctx_desc *desc, const tinyi_wing *const *w
         (void)snprintf(text, sizeof text, "the reference and accelerators are left out of this program");
         st = TINY_E_UNSUPPORTED;
     }
-    if (!st && d.accel && d.accel->version != TINY_ACCEL_VERSION) {
-        (void)snprintf(text, sizeof text, "the accelerator speaks version %d of the hook, this library version %d", d.accel->version, TINY_ACCEL_VERSION);
+    if (!st && d.accel && (d.accel->version < 1 || d.accel->version > TINY_ACCEL_VERSION)) {
+        (void)snprintf(text, sizeof text, "the accelerator speaks version %d of the hook, this library versions 1 to %d", d.accel->version, TINY_ACCEL_VERSION);
         st = TINY_E_VERSION;
     }
     if (!st && d.accel && (!d.accel->can_run || !d.accel->run)) {
         (void)snprintf(text, sizeof text, "the accelerator lacks can_run or run");
+        st = TINY_E_ARGUMENT;
+    }
+    if (!st && d.accel && d.accel->version > 1 && !d.accel->fetch != !d.accel->discard) {
+        (void)snprintf(text, sizeof text, "the accelerator has one of fetch and discard: it needs both or neither");
         st = TINY_E_ARGUMENT;
     }
     if (st) {
@@ -213,6 +217,8 @@ TINY_API void tiny_ctx_close(tiny_ctx *ctx)
 #if TINYI_HAVE_HELPERS
     tinyi_helpers_close(ctx);
 #endif
+    tinyi_accel_drop(ctx, NULL, SIZE_MAX);
+    tiny_free(ctx, ctx->away);
     tiny_free(ctx, ctx->k);
     tiny_arena_close(ctx, &ctx->work);
 #if TINYI_HAVE_PTHREAD

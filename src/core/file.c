@@ -64,6 +64,11 @@ tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void *
     *file = NULL;
     return tinyi_file_none(ctx, part);
 }
+uint64_t tinyi_file_most(const char *path)
+{
+    (void)path;
+    return 0;
+}
 int tinyi_part_close(void *file, int special)
 {
     (void)file;

@@ -47,9 +47,7 @@ typedef struct tinyi_out {
     int special;                            /* a device or a pipe: written in its place */
     int lock;
 } tinyi_out;
-#ifndef TINY_NO_STDIO
 TINYI_FN uint64_t tinyi_file_most(const char *path);   /* bytes that are read of it */
-#endif
 TINYI_FN int tinyi_file_special(const char *path);     /* there, and neither a plain file nor a folder */
 /* Its steps, for a writer of several files: *file is a FILE; close answers 0, with errno set, where not all bytes arrived. Nobody else
  * may open the part until its file is closed and *lock (may be NULL; 0: none) given back, after it was renamed or removed. */

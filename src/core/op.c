@@ -240,39 +240,6 @@ TINYI_FORCE_INLINE tiny_status tinyi_op_fast(tiny_ctx *ctx, const tiny_op *op, c
     return tinyi_region_open(ctx, n, shared, own, tinyi_op_only, &job, !tinyi_op_strict(op));
 }
 
-/* 1: the accelerator gave the answer */
-static int tinyi_op_accel(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
-{
-    const tiny_accel *a = ctx->desc.accel;
-    char says[256];
-    tiny_status st;
-    tiny_op whole;
-    if (op->kind != row->kind) {
-        whole = *op;
-        whole.kind = row->kind;
-        op = &whole;
-    }
-    if (!a->can_run(a->user, op, row)) {
-        ctx->accel_declined++;
-        return 0;
-    }
-    says[0] = 0;
-    st = a->run(a->user, op, row, says);
-    if (!st && a->synchronize) st = a->synchronize(a->user, says);
-    says[sizeof says - 1] = 0;
-    if (!st) {
-        ctx->accel_answered++;
-        return 1;
-    }
-    ctx->accel_failed++;
-    if (!ctx->accel_said) {
-        ctx->accel_said = 1;
-        tinyi_log(ctx, TINY_LOG_WARNING, "accelerator %s failed at %s (%s); the processor answers from here on where it fails", a->name ? a->name : "?",
-                  row->name, says[0] ? says : tiny_status_text(st));
-    }
-    return 0;
-}
-
 /* A row that came with the call was written by somebody else: what we index and copy by must hold. Accelerators and shared
  * references look at the kind: it must not say something else than the row. With a row of a wing it may say nothing: no
  * reference there looks at it, and accelerators and recordings are given the row's. */
@@ -305,6 +272,10 @@ TINYI_FORCE_INLINE tiny_status tinyi_op_enter(tiny_ctx *ctx, const tiny_op *op, 
         st = tinyi_op_own_row(ctx, op);
         if (st) return st;
     }
+    if (!TINYI_CHAT && ctx->n_away) {
+        st = tinyi_accel_home_numbers(ctx, op, *row);
+        if (st) return st;
+    }
     return tinyi_op_check(ctx, op, *row);
 }
 
@@ -320,8 +291,15 @@ TINY_API tiny_status tiny_run(tiny_ctx *ctx, const tiny_op *op)
     tiny_status st = tinyi_op_enter(ctx, op, &row);
     if (st) return st;
     if (ctx->desc.cancel && ctx->desc.cancel(ctx->desc.user)) return tinyi_fail(ctx, TINY_E_CANCELLED, "%s: the cancel callback asked to stop", row->name);
-    if (ctx->desc.accel && !tinyi_op_wide(op, row) && tinyi_op_accel(ctx, op, row)) st = TINY_OK;
-    else if (ctx->target == TINY_TARGET_REFERENCE || tinyi_op_wide(op, row)) {
+    if (!TINYI_CHAT && ctx->desc.accel) {
+        int answered = 0;
+        st = tinyi_accel_run(ctx, op, row, tinyi_op_wide(op, row), &answered);
+        if (st || answered) {
+            if (!st && ctx->recording) tinyi_record(ctx, op, row);
+            return st;
+        }
+    }
+    if (ctx->target == TINY_TARGET_REFERENCE || tinyi_op_wide(op, row)) {
         row->ref(op);
         ctx->ran_on = TINY_TARGET_REFERENCE;
     } else st = tinyi_op_fast(ctx, op, row);
@@ -345,6 +323,7 @@ TINY_API tiny_status tiny_run_reference(tiny_ctx *ctx, const tiny_op *op)
 {
     const tiny_op_row *row = NULL;
     tiny_status st = tinyi_op_enter(ctx, op, &row);
+    if (!st && !TINYI_CHAT && ctx->n_away) st = tinyi_accel_home_op(ctx, op, row);
     if (st) return st;
     row->ref(op);
     ctx->ran_on = TINY_TARGET_REFERENCE;
@@ -445,36 +424,6 @@ TINY_API tiny_target tiny_op_target(const tiny_ctx *ctx, int kind)
     const tiny_op_row *row = tinyi_ctx_check(ctx) ? NULL : tinyi_op_row_of(ctx->wings, kind);
     if (!row || !row->fast || ctx->target == TINY_TARGET_REFERENCE) return TINY_TARGET_REFERENCE;
     return row->kernels && row->kernels[0] >= 0 ? tinyi_kernel_from(ctx->k, row->kernels[0]) : TINY_TARGET_SCALAR;
-}
-
-static tiny_status tinyi_accel_pass(tiny_ctx *ctx, const tiny_tensor *host, int which)
-{
-    const tiny_accel *a;
-    char says[256];
-    tiny_status st = tinyi_ctx_check(ctx);
-    if (st) return st;
-    st = tiny_tensor_check(host);
-    if (st) return tinyi_fail(ctx, st, "the tensor for the accelerator: %s", tinyi_op_tensor_fault(st));
-    a = ctx->desc.accel;
-    if (!a) return TINY_OK;
-    says[0] = 0;
-    if (which == 0 && a->upload) st = a->upload(a->user, host, says);
-    if (which == 1 && a->download) st = a->download(a->user, host, says);
-    if (which == 2 && a->forget) a->forget(a->user, host);
-    says[sizeof says - 1] = 0;
-    return st ? tinyi_fail(ctx, st, "accelerator %s: %s", a->name ? a->name : "?", says[0] ? says : tiny_status_text(st)) : TINY_OK;
-}
-
-TINY_API tiny_status tiny_upload(tiny_ctx *ctx, const tiny_tensor *host) { return tinyi_accel_pass(ctx, host, 0); }
-TINY_API tiny_status tiny_download(tiny_ctx *ctx, const tiny_tensor *host) { return tinyi_accel_pass(ctx, host, 1); }
-TINY_API tiny_status tiny_forget(tiny_ctx *ctx, const tiny_tensor *host) { return tinyi_accel_pass(ctx, host, 2); }
-
-TINY_API void tiny_accel_counts(const tiny_ctx *ctx, uint64_t *answered, uint64_t *declined, uint64_t *failed)
-{
-    int none = tinyi_ctx_check(ctx) != TINY_OK;
-    if (answered) *answered = none ? 0 : ctx->accel_answered;
-    if (declined) *declined = none ? 0 : ctx->accel_declined;
-    if (failed) *failed = none ? 0 : ctx->accel_failed;
 }
 
 TINY_API int tiny_case_pick(tiny_case *c, int n) { return c && n > 0 ? (int)tiny_rng_below(&c->rng, (uint32_t)n) : 0; }

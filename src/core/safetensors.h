@@ -12,6 +12,8 @@
 #include "core/doc/json.h"
 TINYI_C_BEGIN
 
+/* ---- inside: what the bodies share ---- */
+
 #define TINYI_SAFETENSORS_MAX_HEADER 100000000  /* bytes, as in the format's own reader */
 #define TINYI_SAFETENSORS_MAX_RANK 6
 #define TINYI_SAFETENSORS_MAX_NAME 65535    /* bytes */

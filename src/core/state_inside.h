@@ -82,8 +82,11 @@ struct tiny_ctx {
     struct tiny_kernels *k;
     tiny_arena work;                        /* workspace of the running operation */
     tiny_recording *recording;
-    uint64_t accel_answered, accel_declined, accel_failed;
+    uint64_t accel_answered, accel_declined, accel_failed, accel_kept, accel_fetched;
     int accel_said;                         /* the failure of the accelerator was told */
+    int stay;                               /* depth of tiny_stay */
+    struct tinyi_away *away;                /* outputs that are on the device only: see core/accel.c */
+    size_t n_away, cap_away;
     int in_region;
     tiny_idx gate;                          /* of the region: see core/thread.c */
     struct tiny_region *region;
@@ -141,6 +144,17 @@ TINYI_FN tiny_status tinyi_ctx_open(const tiny_ctx_desc *desc, const tinyi_wing 
 #define TINYI_WING_CASE(kind, row, here) TINYI_CAT(TINYI_WING_CASE_, here)(kind, row)
 #define TINYI_WING_CASE_1(kind, row) case kind: return row();
 #define TINYI_WING_CASE_0(kind, row)
+
+/* The accelerator's part of the door, in core/accel.c; a context without one has nothing away.
+ *   run           *answered: it gave the answer. Not: all that the operation touches is in the host's memory again.
+ *   home_numbers  before the checks, which read integers
+ *   home, drop    what is newer on the device, of bytes from p on: brought back, or not wanted any more */
+TINYI_FN tiny_status tinyi_accel_run(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row, int wide, int *answered);
+TINYI_FN tiny_status tinyi_accel_home_op(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row);
+TINYI_FN tiny_status tinyi_accel_home_numbers(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row);
+TINYI_FN tiny_status tinyi_accel_home(tiny_ctx *ctx, const void *p, size_t bytes);
+TINYI_FN void tinyi_accel_drop(tiny_ctx *ctx, const void *p, size_t bytes);
+#define TINYI_HOME(ctx, p, bytes) (!TINYI_CHAT && (ctx)->n_away ? tinyi_accel_home(ctx, p, bytes) : TINY_OK)
 
 /* The row of an operation, its own or that of its kind; NULL: unknown. Where there is no context it is one of core or math. */
 TINYI_FN const tiny_op_row *tinyi_op_row_in(const tiny_ctx *ctx, const tiny_op *op);

@@ -8,6 +8,7 @@
 #include "llm/lab/vptq/vptq.h"
 #include "llm/attention/paged.h"
 #include "llm/attention/latent.h"
+#include "llm/attention/place.h"
 #include "llm/lab/vision/merge.h"
 
 #ifdef TINYI_NO_BIPOLAR

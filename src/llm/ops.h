@@ -17,7 +17,9 @@ TINYI_C_BEGIN
     ROW(TLLM_OP_FLASH_MATMUL, tllm_flash_row, TINYI_HAS_FLASH)              \
     ROW(TLLM_OP_VPTQ_MATMUL, tllm_vptq_row, TINYI_HAS_VPTQ)                 \
     ROW(TLLM_OP_TOME_MERGE, tllm_tome_merge_row, TINYI_HAS_VISION)          \
-    ROW(TLLM_OP_TOME_MERGE_BACKWARD, tllm_tome_merge_backward_row, TINYI_HAS_VISION)
+    ROW(TLLM_OP_TOME_MERGE_BACKWARD, tllm_tome_merge_backward_row, TINYI_HAS_VISION) \
+    ROW(TLLM_OP_TURN_PAIRS, tllm_turn_pairs_row, 1)                         \
+    ROW(TLLM_OP_PUT_ROWS, tllm_put_rows_row, 1)
 
 #define TINYI_LLM_KIND(kind, row, here) kind,
 enum { TLLM_OP_NONE = TINY_OP_BASE_LLM, TINYI_OPS_LLM(TINYI_LLM_KIND) TLLM_OP_END };

@@ -17,6 +17,7 @@
 #include "llm/chat/words.c"
 #include "llm/chat/expression.c"
 #include "llm/model/load.c"
+#include "llm/model/device.c"
 #include "llm/round/fold_list.c"
 #include "llm/model/step.c"
 #include "llm/model/attn.c"

@@ -128,6 +128,7 @@
 #include "llm/attention/pages.h"
 #include "llm/attention/paged.h"
 #include "llm/attention/latent.h"
+#include "llm/attention/place.h"
 #include "llm/attention/position.h"
 #include "llm/lab/gla/gla.h"
 #include "llm/plan/cascade.h"

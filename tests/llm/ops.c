@@ -17,6 +17,8 @@ static void test_numbers(void)
     T_EQ_INT(TLLM_OP_VPTQ_MATMUL, 1007);
     T_EQ_INT(TLLM_OP_TOME_MERGE, 1008);
     T_EQ_INT(TLLM_OP_TOME_MERGE_BACKWARD, 1009);
+    T_EQ_INT(TLLM_OP_TURN_PAIRS, 1010);
+    T_EQ_INT(TLLM_OP_PUT_ROWS, 1011);
     T_TRUE((int)TINY_OP_COUNT < TINY_OP_BASE_LLM && (int)TLLM_OP_END <= TINY_OP_BASE_GNN);
 }
 
@@ -119,7 +121,7 @@ static void test_by_kind(tiny_target target)
     T_STATUS(tiny_run(ctx, &op), TINY_E_ARGUMENT, "its row is of kind 1001, the operation says kind 1004");
     op.kind = TLLM_OP_END;
     op.row = NULL;
-    T_STATUS(tiny_run(ctx, &op), TINY_E_ARGUMENT, "operation kind 1010 is unknown");
+    T_STATUS(tiny_run(ctx, &op), TINY_E_ARGUMENT, "operation kind 1012 is unknown");
     tiny_ctx_close(watched);
     t_close(ctx);
 }

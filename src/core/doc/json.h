@@ -14,6 +14,8 @@
 #include "core/ctx.h"
 TINYI_C_BEGIN
 
+/* ---- inside: what the bodies share ---- */
+
 #define TINYI_JSON_NEST 100                 /* lists and maps inside one another */
 #define TINYI_JSON_NUMBER 400               /* characters of the longest number with a point or an exponent */
 

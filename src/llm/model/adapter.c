@@ -78,6 +78,8 @@ static void tinyi_lm_thin_team(tiny_team *team, void *arg)
 
 static void tinyi_lm_thin_run(tinyi_lm_fwd *f, tinyi_lm_thin *p)
 {
+    tinyi_lm_host(f, p->x, (p->n - 1) * p->ld_x + p->k);
+    tinyi_lm_host(f, p->y, (p->n - 1) * p->ld_y + p->rows);
     if (f->st) return;
     p->reference = f->ctx->target == TINY_TARGET_REFERENCE;
     f->st = tiny_parallel(f->ctx, (double)p->rows * (double)p->k * (double)p->n < 50000.0 ? 1 : 0, 0, 0, tinyi_lm_thin_team, p);
@@ -445,6 +447,7 @@ TINY_API tiny_status tllm_adapter_merge(tiny_ctx *ctx, tllm_model *model, const 
         }
         data += (t[i].bytes + 63) & ~(size_t)63;
     }
+    if (!st) tinyi_lm_weights_up(ctx, model, 0);
     for (i = 0; i < n && !st; i++) {
         tinyi_lm_w *w = (tinyi_lm_w *)(uintptr_t)(i < a->n ? a->pair[i].w : a->embd.w);     /* memory of the model, which is ours to change here */
         if (i == a->n) {                    /* an output that is the embedding stays what it was */
@@ -458,6 +461,7 @@ TINY_API tiny_status tllm_adapter_merge(tiny_ctx *ctx, tllm_model *model, const 
         w->turned = NULL;                   /* it was of the weights before */
     }
     if (!st) {
+        tinyi_lm_weights_up(ctx, model, 1);
         model->n_merged++;
         model->merged += tinyi_lm_adapter_print(a, weight) + (uint64_t)dtype + 1;      /* merged is not attached: the weights were rounded */
     }

@@ -8,6 +8,7 @@
  * range of cells; tiny_attention for encoders, and for what that operation does not know: there distances of an encoder,
  * windows to both sides and choices of an indexer are told by its bias, a matrix of numbers and -inf.                   */
 #include "llm/model/model_inside.h"
+#include "llm/attention/place.h"
 #include <string.h>
 
 typedef struct tinyi_lm_mask {
@@ -173,6 +174,15 @@ static void tinyi_lm_hold_fn(const void *arg, tiny_idx t0, tiny_idx t1)
 TINYI_FN void tinyi_lm_hold(tinyi_lm_fwd *f, const tinyi_pool *p, const float *x, tiny_idx ld)
 {
     tinyi_lm_hold_arg q;
+    if (!TINYI_CHAT && !f->st && tinyi_op_watched(f->ctx)) {
+        tiny_tensor pages = tinyi_pool_tensor(p, f->s->pages.n_block), tx = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, f->n, p->n_part * p->d_part);
+        tiny_tensor place = tiny_tensor_2d(f->s->place, TINY_I32, f->n, 2);
+        tllm_put_params params;
+        tx.stride[0] = ld;
+        params.format = p->type->id;
+        f->st = tllm_put_rows(f->ctx, &pages, &tx, &place, &params, &pages);
+        return;
+    }
     q.s = f->s;
     q.p = p;
     q.row = f->row;
@@ -198,6 +208,7 @@ static void tinyi_lm_attention_laid(tinyi_lm_fwd *f, const tinyi_lm_attend *a, c
     b.head_k = a->d_k;
     b.head_v = h->v.type ? a->d_v : a->d_k;
     if (f->dry) tinyi_lm_attention(f, &b);
+    else if (!f->st) f->st = tinyi_lm_pages_home(f->s);
     for (i = 0; i < f->n_run && !f->st; i++) {
         const tinyi_lm_span *r = &f->run[i];
         const int32_t *table = tllm_pages_table(&f->s->pages, r->seq);

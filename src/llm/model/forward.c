@@ -357,6 +357,7 @@ static int tinyi_lm_layout(tllm_state *s, unsigned char *base, size_t *bytes)
     s->row = (int32_t *)tinyi_lm_part(base, &at, batch, 4, sizeof(int32_t), &ok);
     s->token = (int32_t *)tinyi_lm_part(base, &at, batch, 1, sizeof(int32_t), &ok);
     s->want = (int32_t *)tinyi_lm_part(base, &at, batch, 1, sizeof(int32_t), &ok);
+    s->place = (int32_t *)tinyi_lm_part(base, &at, batch, 2, sizeof(int32_t), &ok);
     s->run = (tinyi_lm_span *)tinyi_lm_part(base, &at, batch, 1, sizeof *s->run, &ok);
     if (!tinyi_pages_layout(&s->pages, base ? base + at : NULL, &pages) || !tinyi_size_add(at, pages, &at) || at > SIZE_MAX / 4) return 0;
     held = s->held = (tinyi_lm_held *)tinyi_lm_part(base, &at, (size_t)m->n_layer, 1, sizeof *s->held, &ok);
@@ -483,6 +484,7 @@ TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, con
         return st;
     }
     *s = plan;
+    s->stays = tinyi_lm_stays(ctx, s);
     s->magic = TINYI_LM_STATE_MAGIC;
     s->bytes = bytes;
     (void)tinyi_lm_layout(s, (unsigned char *)s, &fixed);
@@ -506,6 +508,7 @@ TINY_API void tllm_state_close(tiny_ctx *ctx, tllm_state *state)
 {
     if (!state) return;
     tinyi_lm_attached_free(state);
+    if (!TINYI_CHAT && !tinyi_ctx_check(ctx) && ctx->n_away) tinyi_accel_drop(ctx, state, state->bytes);
     if (!TINYI_CHAT) tllm_tree_plan_close(ctx, state->tree);
     tiny_free(ctx, state);
 }
@@ -588,16 +591,20 @@ static tiny_status tinyi_lm_check_items(tllm_state *s, const tinyi_lm_source *q)
 }
 
 /* a private copy of a page, in all layers */
-TINYI_FN void tinyi_lm_page_copy(tllm_state *s, const tllm_page_copy *c)
+TINYI_FN tiny_status tinyi_lm_page_copy(tllm_state *s, const tllm_page_copy *c)
 {
+    tiny_status st;
     tiny_idx i;
-    if (c->from < 0) return;
+    if (c->from < 0) return TINY_OK;
+    st = tinyi_lm_pages_home(s);
+    if (st) return st;
     for (i = 0; i < s->m->n_layer; i++) {
         const tinyi_lm_held *h = &s->held[i];
         if (h->k.type) tinyi_pool_copy(&h->k, c->from, c->to, c->n);
         if (h->v.type) tinyi_pool_copy(&h->v, c->from, c->to, c->n);
         if (h->index.type) tinyi_pool_copy(&h->index, c->from, c->to, c->n);
     }
+    return TINY_OK;
 }
 
 static void tinyi_lm_forget(tllm_state *s, int started)
@@ -621,7 +628,7 @@ static tiny_status tinyi_lm_batch(tllm_state *s, const tinyi_lm_source *q, float
     for (i = 0; i < s->n_seq && !st; i++) {
         if (!s->mark[i].more) continue;
         st = tllm_pages_append(&s->pages, i, s->mark[i].more, &copy);
-        if (!st) tinyi_lm_page_copy(s, &copy);
+        if (!st) st = tinyi_lm_page_copy(s, &copy);
     }
     if (st) {
         if (TINYI_LM_COMM(s)) tiny_comm_abort(TINYI_LM_COMM(s));
@@ -646,6 +653,8 @@ static tiny_status tinyi_lm_batch(tllm_state *s, const tinyi_lm_source *q, float
             s->row[4 * i + 1] = 0;
             s->row[4 * i + 2] = (int32_t)(at + 1);
             s->row[4 * i + 3] = s->pos[x.seq * s->n_ctx + at] = (int32_t)pos;
+            s->place[2 * i] = tllm_pages_table(&s->pages, x.seq)[at / s->pages.block];
+            s->place[2 * i + 1] = (int32_t)(at % s->pages.block);
             m->next = pos + 1;
             if (x.want) s->want[rows++] = (int32_t)i;
             if (!i || s->run[f.n_run - 1].seq != x.seq) {
@@ -658,7 +667,13 @@ static tiny_status tinyi_lm_batch(tllm_state *s, const tinyi_lm_source *q, float
             f.n_key = TINYI_MAX(f.n_key, at + 1);
         }
         f.tree = tinyi_lm_tree(&f);
+        if (s->stays) {                     /* what the last pass left in scratch memory nobody reads any more */
+            tinyi_accel_drop(s->ctx, s->scratch, s->scratch_bytes);
+            tiny_stay(s->ctx, 1);
+        }
         tinyi_lm_piece(&f, rows, s->want, rows ? out + made * s->m->n_out : NULL);
+        if (s->stays) tiny_stay(s->ctx, 0);
+        if (rows) tinyi_lm_host(&f, out + made * s->m->n_out, rows * s->m->n_out);
         st = f.st;
         made += rows;
     }

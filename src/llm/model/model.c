@@ -692,6 +692,7 @@ TINY_API tiny_status tllm_model_open(tiny_ctx *ctx, const tllm_gguf *file, tllm_
         tllm_model_close(ctx, ld.m);
         return ld.st;
     }
+    tinyi_lm_weights_up(ctx, ld.m, 1);
     *out = ld.m;
     return TINY_OK;
 }
@@ -699,6 +700,7 @@ TINY_API tiny_status tllm_model_open(tiny_ctx *ctx, const tllm_gguf *file, tllm_
 TINY_API void tllm_model_close(tiny_ctx *ctx, tllm_model *model)
 {
     if (!model) return;
+    if (!tinyi_ctx_check(ctx)) tinyi_lm_weights_up(ctx, model, 0);
     tinyi_lm_eights_free(ctx, model);
     tinyi_lm_blocks_free(ctx, model->blocks);
     tiny_free(ctx, model);

@@ -285,6 +285,8 @@ struct tllm_state {
     tinyi_lm_mark *mark;                    /* (n_seq) */
     int32_t *row;                           /* (n_batch, 4) of the piece: sequence, 0, cells with this one, position */
     int32_t *token, *want;                  /* (n_batch) */
+    int32_t *place;                         /* (n_batch, 2): page and row of the cell of each token */
+    int stays;                              /* what operations give stays on the accelerator: see device.c */
     tinyi_lm_span *run;                      /* (n_batch) */
     tinyi_lm_held *held;                    /* for each layer */
     float *kept;                            /* (n_seq, n_kept): recurrent states of all layers, one after the other */
@@ -402,7 +404,13 @@ TINYI_FN void tinyi_lm_rotate(tinyi_lm_fwd *f, int rope, int style, tinyi_lm_hea
 TINYI_FN void tinyi_lm_rope_tables(tinyi_lm_fwd *f);
 
 TINYI_FN void tinyi_lm_begin(tinyi_lm_fwd *f, tllm_state *s);
-TINYI_FN void tinyi_lm_page_copy(tllm_state *s, const tllm_page_copy *c);   /* in all layers */
+TINYI_FN tiny_status tinyi_lm_page_copy(tllm_state *s, const tllm_page_copy *c);    /* in all layers */
+/* device.c: weights to the accelerator, or forgotten there; whether a state's passes stay there; its pages, and n floats, for our own hands */
+TINYI_FN int tinyi_lm_fires(const tllm_model *m);        /* sparse.c: few of its activations are not 0 */
+TINYI_FN void tinyi_lm_weights_up(tiny_ctx *ctx, const tllm_model *m, int up);
+TINYI_FN int tinyi_lm_stays(const tiny_ctx *ctx, const tllm_state *s);
+TINYI_FN tiny_status tinyi_lm_pages_home(const tllm_state *s);
+TINYI_FN void tinyi_lm_host(tinyi_lm_fwd *f, const void *p, tiny_idx n);
 /* the recurrent state of a run */
 TINYI_INLINE float *tinyi_lm_of(const tinyi_lm_fwd *f, const tinyi_lm_span *r, float *x) { return x ? x + r->seq * f->s->n_kept : NULL; }
 

@@ -337,6 +337,7 @@ TINY_API tiny_status tllm_model_repack(tiny_ctx *ctx, tllm_model *m, const tllm_
             if (st == TINY_E_IO && !desc->refuse) st = TINY_OK;     /* a full disk, or another program that writes it: the form is here all the same */
         }
     }
+    if (!st) tinyi_lm_weights_up(ctx, m, 0);
     if (!st) {
         if (!found) base = e.base;
         for (i = 0; i < e.n; i++) {
@@ -346,6 +347,7 @@ TINY_API tiny_status tllm_model_repack(tiny_ctx *ctx, tllm_model *m, const tllm_
             k->w->t = k->t;
             k->w->repacked = TLLM_REPACKED;
         }
+        tinyi_lm_weights_up(ctx, m, 1);
         *m->eight_file = file;
         m->eight_memory = e.base;
         m->eights = e.n;

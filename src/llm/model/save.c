@@ -158,6 +158,8 @@ TINY_API tiny_status tllm_state_pack(tllm_state *s, tiny_idx seq, const int32_t 
     if (bytes) *bytes = NULL;
     if (st) return st;
     if (!bytes || !n_bytes || n_tokens < 0 || (n_tokens && !tokens)) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: packing a state needs a place for the bytes and their count", s->m->path);
+    st = tinyi_lm_pages_home(s);
+    if (st) return st;
     memset(&o, 0, sizeof o);
     tinyi_lm_put_all(&o, s, seq, tokens, n_tokens);
     if (!(box = (unsigned char *)tiny_alloc(s->ctx, TINYI_BOX_BYTES(o.n)))) return tiny_ctx_status(s->ctx);
@@ -306,7 +308,8 @@ TINY_API tiny_status tllm_state_unpack(tllm_state *s, tiny_idx seq, const void *
     if (n_tokens) *n_tokens = 0;
     if (st) return st;
     if (!bytes) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: there are no bytes of a saved state", s->m->path);
-    st = tinyi_lm_unpack_check(s, seq, bytes, n_bytes, &o);
+    st = tinyi_lm_pages_home(s);
+    if (!st) st = tinyi_lm_unpack_check(s, seq, bytes, n_bytes, &o);
     if (st) return st;
     n = o.n_tokens;
     c = o.after;

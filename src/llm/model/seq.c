@@ -86,7 +86,9 @@ TINY_API tiny_status tllm_seq_copy(tllm_state *s, tiny_idx from, tiny_idx to, ti
         return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "%s: position %d does not come after those that are held by sequence %td", s->m->path, (int)s->pos[from * s->n_ctx + first], to);
     st = tllm_pages_append(&s->pages, to, n, &copy);
     if (st) return st;
-    tinyi_lm_page_copy(s, &copy);
+    st = tinyi_lm_page_copy(s, &copy);
+    if (!st) st = tinyi_lm_pages_home(s);
+    if (st) return st;
     memcpy(s->pos + to * s->n_ctx + there, s->pos + from * s->n_ctx + first, (size_t)n * sizeof *s->pos);
     for (i = 0; i < s->m->n_layer; i++) {
         const tinyi_lm_held *h = &s->held[i];
@@ -175,10 +177,12 @@ TINY_API tiny_status tllm_seq_shift(tllm_state *s, tiny_idx seq, tiny_idx first,
     if (f.st) return f.st;
     for (i = first / s->pages.block; i * s->pages.block < held && !st; i++) {      /* what is written must be its own */
         st = tllm_pages_own(&s->pages, seq, i, &copy);
-        if (!st) tinyi_lm_page_copy(s, &copy);
+        if (!st) st = tinyi_lm_page_copy(s, &copy);
     }
     if (st) return st;
     pos = s->pos + seq * s->n_ctx;
+    st = tinyi_lm_pages_home(s);
+    if (st) return st;
     by = (int64_t)pos[first + n] - pos[first];
     for (i = 0; i < s->m->n_layer; i++) {
         const tinyi_lm_layer *l = &s->m->layer[i];

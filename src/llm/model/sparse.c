@@ -9,7 +9,7 @@
 
 #define TINYI_LM_FIRED 8                    /* tokens of a step at most: of many some neuron fires almost everywhere */
 
-static int tinyi_lm_fires(const tllm_model *m) { return TINYI_LM_ARCH(m)->act == TINYI_LM_RELU2 && (TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_PLAIN) != 0; }
+TINYI_FN int tinyi_lm_fires(const tllm_model *m) { return TINYI_LM_ARCH(m)->act == TINYI_LM_RELU2 && (TINYI_LM_ARCH(m)->ffn & TINYI_LM_F_PLAIN) != 0; }
 
 TINY_API tiny_status tllm_model_sparse(tiny_ctx *ctx, tllm_model *m, int format, size_t *bytes)
 {

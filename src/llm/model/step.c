@@ -7,6 +7,7 @@
 #include "llm/model/model_inside.h"
 #include "llm/block/matmul.h"
 #include "llm/block/sparse.h"
+#include "llm/attention/place.h"
 #include <string.h>
 
 #if TINYI_CHAT
@@ -72,6 +73,7 @@ TINYI_FN float *tinyi_lm_take(tinyi_lm_fwd *f, tiny_idx a, tiny_idx b)
         f->st = tinyi_fail(f->ctx, TINY_E_WORKSPACE, "%s: a state of %zu bytes of scratch is too small", f->m->path, f->size);
         return NULL;
     }
+    if (!TINYI_CHAT && f->ctx->n_away) tinyi_accel_drop(f->ctx, f->base + at, bytes);       /* what stood here is over */
     return (float *)(void *)(f->base + at);
 }
 
@@ -96,6 +98,7 @@ static void tinyi_lm_each_team(tiny_team *team, void *arg)
 TINYI_FN void tinyi_lm_each(tinyi_lm_fwd *f, tiny_idx n, tiny_idx grain, tinyi_lm_fn fn, const void *arg)
 {
     tinyi_lm_each_arg e;
+    tinyi_lm_host(f, f->base, (tiny_idx)(f->size / sizeof(float)));
     if (f->st || f->dry || n <= 0) return;
     if (n <= grain || f->n * f->m->n_embd < TINYI_LM_ALONE) { fn(arg, 0, n); return; }
     e.fn = fn;
@@ -169,11 +172,16 @@ TINYI_FN void tinyi_lm_scale(tinyi_lm_fwd *f, float *y, const float *x, float al
 TINYI_FN void tinyi_lm_copy(tinyi_lm_fwd *f, float *y, tiny_idx ld_y, const float *x, tiny_idx ld_x, tiny_idx n, tiny_idx d)
 {
     tiny_idx i;
+    if (n > 0 && d > 0) {
+        tinyi_lm_host(f, y, (n - 1) * ld_y + d);
+        tinyi_lm_host(f, x, (n - 1) * ld_x + d);
+    }
     if (f->st || f->dry || d <= 0) return;
     for (i = 0; i < n; i++) memmove(y + i * ld_y, x + i * ld_x, (size_t)d * sizeof *y);
 }
 TINYI_FN void tinyi_lm_zero(tinyi_lm_fwd *f, float *y, tiny_idx n)
 {
+    tinyi_lm_host(f, y, n);
     if (f->st || f->dry || n <= 0) return;
     memset(y, 0, (size_t)n * sizeof *y);
 }
@@ -276,6 +284,7 @@ TINYI_FN void tinyi_lm_linear_at(tinyi_lm_fwd *f, const tinyi_lm_w *w, tiny_idx 
     if (f->dry || w->dtype >= 0) tinyi_lm_door(f, op);
     else f->st = tinyi_blk_products(f->ctx, &op, 1);
     if (f->dry) return;
+    if (scale != 1.0f) tinyi_lm_host(f, y, (n - 1) * ld_y + w->n_out);
     if (scale != 1.0f && !f->st) tinyi_lm_scale_rows(y, ld_y, bias, scale, n, w->n_out);
     tinyi_lm_adapt(f, w, mat, y, ld_y, x, ld_x, n);
 }
@@ -422,6 +431,7 @@ TINYI_FN void tinyi_lm_cap(tinyi_lm_fwd *f, float *y, float cap, tiny_idx n)
     memset(&q, 0, sizeof q);
     q.y = y;
     q.cap = cap;
+    tinyi_lm_host(f, y, n);
     tinyi_lm_each(f, n, 1024, tinyi_lm_cap_fn, &q);
 }
 
@@ -570,6 +580,17 @@ TINYI_FN void tinyi_lm_rotate(tinyi_lm_fwd *f, int rope, int style, tinyi_lm_hea
 {
     tinyi_lm_rope_arg q;
     if (f->st || f->dry || rope < 0 || style == TINYI_LM_NO_ROPE) return;
+    if (!TINYI_CHAT && tinyi_op_watched(f->ctx) && 2 * (f->m->rope[rope].n_rot / 2) <= x.d) {
+        const tiny_idx half = f->m->rope[rope].n_rot / 2;
+        tiny_tensor tx = tiny_tensor_3d(x.p, TINY_F32, f->n, x.n_head, x.d), tc = tiny_tensor_2d(f->rope_cos[rope], TINY_F32, f->n, half), ts = tc;
+        tllm_turn_params p;
+        tx.stride[0] = x.ld;
+        tx.stride[1] = x.head;
+        ts.data = f->rope_sin[rope];
+        p.halves = style != TINYI_LM_PAIRS;
+        f->st = tllm_turn_pairs(f->ctx, &tx, &tc, &ts, &p, &tx);
+        return;
+    }
     memset(&q, 0, sizeof q);
     q.half = f->m->rope[rope].n_rot / 2;
     q.c = f->rope_cos[rope];

@@ -39,6 +39,7 @@ static tiny_status tinyi_kvs_view_of(tllm_session *s, tinyi_kvs_view *v, tllm_kv
     *width = NULL;
     if (s->about.is_encoder || s->about.has_decoder || state->m->recurrent || state->n_kept || n < 1)
         return tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "%s: the cache codec takes keys and values of tokens; encoders and recurrent layers keep others", state->m->path);
+    if (tinyi_lm_pages_home(state)) return tiny_ctx_status(s->ctx);
     *width = (int32_t *)tinyi_alloc(s->ctx, (size_t)n * TLLM_KV_PARTS, sizeof **width);
     if (!*width) return tiny_ctx_status(s->ctx);
     for (i = 0; i < n * TLLM_KV_PARTS; i++) {
