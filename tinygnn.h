@@ -1,227 +1,231 @@
 /* tinygnn.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
- *     227  the manual
- *     333  options and names
- *     370  what is chosen
- *    1182  core/config.h
- *    1342  core/status.h
- *    1384  core/tensor.h
- *    1437  core/ctx.h
- *    1514  core/mem.h
- *    1541  core/thread.h
- *    1594  core/rng.h
- *    1620  core/op.h
- *    1720  core/record.h
- *    1742  core/accel.h
- *    1779  core/bytes.h
- *    1842  core/json.h
- *    1888  core/safetensors.h
- *    1940  core/file.h
- *    1981  core/forget.h
- *    1989  core/box/checkpoint.h
- *    2097  core/time.h
- *    2107  core/net.h
- *    2174  core/comm.h
- *    2239  core/conform.h
- *    2325  math/binary.h
- *    2355  math/elem.h
- *    2393  math/convert.h
- *    2426  math/reduce.h
- *    2459  math/softmax.h
- *    2491  math/norm.h
- *    2524  math/matmul.h
- *    2551  math/layout.h
- *    2587  math/conv.h
- *    2633  math/sort.h
- *    2674  math/linalg_lu.h
- *    2700  math/linalg_qr.h
- *    2725  math/linalg_eig.h
- *    2747  math/linalg_svd.h
- *    2769  math/linalg.h
- *    2821  math/fft.h
- *    2887  math/fwht.h
- *    2923  math/attention.h
- *    2947  math/gla.h
- *    2987  math/gla_grad.h
- *    3012  math/twist.h
- *    3055  math/slope.h
- *    3082  math/loss.h
- *    3110  math/rope.h
- *    3131  math/patch.h
- *    3167  math/sparse.h
- *    3249  math/edges.h
- *    3292  math/edges_score.h
- *    3331  math/ops.h
- *    3352  math/init.h
- *    3365  math/optim.h
- *    3471  math/tape.h
- *    3582  math/layer.h
- *    3634  math/train.h
- *    3695  math/all.h
- *    3701  the shared functions again, where the other header came first
- *    4006  gnn/ops.h
- *    4023  gnn/graph/graph.h
- *    4116  gnn/graph/community.h
- *    4153  gnn/graph/partition.h
- *    4205  gnn/graph/halo.h
- *    4246  gnn/graph/sample.h
- *    4300  gnn/graph/npy.h
- *    4332  gnn/graph/read.h
- *    4378  gnn/graph/stream.h
- *    4424  gnn/layer/layer.h
- *    4500  gnn/layer/net.h
- *    4605  gnn/layer/pool.h
- *    4640  gnn/train/train.h
- *    4737  gnn/quant/bits.h
- *    4763  gnn/quant/a2q.h
- *    4832  gnn/quant/a2q_net.h
- *    4905  gnn/quant/packed.h
- *    4961  gnn/quant/quant.h
- *    5020  gnn/embed/fastrp.h
- *    5060  gnn/train/data.h
- *    5094  gnn/tinygnn.h
- *    5540  internal functions
- *    6144  core/status.c
- *    6197  core/atomic_inside.h
- *    6249  core/state_inside.h
- *    6430  core/tensor.c
- *    6595  core/cpu_inside.h
- *    6636  core/half_inside.h
- *    6689  core/target.h
- *    7167  core/ctx.c
- *    7437  core/mem.c
- *    7572  core/thread.c
- *    8173  core/rng.c
- *    8263  core/op.c
- *    8756  core/record.c
- *    8858  core/bytes.c
- *    8968  core/json.c
- *    9265  core/safetensors.c
- *    9516  core/file.c
- *    9974  core/forget.c
- *   10008  core/hash_inside.h
- *   10031  core/box/box_inside.h
- *   10114  core/box/checkpoint.c
- *   10697  core/time.c
- *   10750  core/net.c
- *   11031  core/comm.c
- *   11533  core/conform.c
- *   12283  math/grad_inside.h
- *   12337  math/table_inside.h
- *   12502  math/rows_inside.h
- *   12567  math/walk_inside.h
- *   12686  math/binary.c
- *   13015  math/elem.c
- *   13824  math/convert.c
- *   14307  math/reduce.c
- *   14851  math/softmax.c
- *   15224  math/norm.c
- *   15767  math/gemm_inside.h
- *   15859  math/gemm_i8_inside.h
- *   15888  math/matmul.c
- *   16254  math/layout.c
- *   17007  math/conv.c
- *   17541  math/sort.c
- *   18438  math/linalg_block_inside.h
- *   18586  math/linalg_lu.c
- *   18935  math/linalg_qr.c
- *   19286  math/linalg_eig.c
- *   19798  math/linalg_svd.c
- *   20197  math/linalg.c
- *   20469  math/fft_way_inside.h
- *   20538  math/fft.c
- *   21009  math/hadamard_inside.h
- *   21036  math/fwht.c
- *   21223  math/attention.c
- *   21809  math/gla.c
- *   22306  math/gla_grad.c
- *   22668  math/twist.c
- *   23007  math/slope.c
- *   23196  math/loss.c
- *   23369  math/rope.c
- *   23516  math/patch.c
- *   23826  math/bits_inside.h
- *   23865  math/sparse_lines_inside.h
- *   23892  math/sparse_forms_inside.h
- *   23913  math/sparse.c
- *   24221  math/edges_inside.h
- *   24260  math/edges.c
- *   24722  math/edges_score.c
- *   25161  math/ops.c
- *   25251  math/init.c
- *   25315  math/optim.c
- *   25876  math/tape.c
- *   26738  math/layer.c
- *   27203  math/train.c
- *   27399  math/edges_grad.c
- *   27873  math/normal.c
- *   27894  math/targets.c
- *   27958  math/all.c
- *   27964  core/cpu.c
- *   28221  core/hash.c
- *   28329  core/box/box.c
- *   28556  math/grad.c
- *   29358  math/matvec_inside.h
- *   29369  math/gemm.c
- *   29988  math/gemm_i8.c
- *   30265  math/linalg_block.c
- *   30802  math/fft_way.c
- *   31218  math/hadamard.c
- *   31303  math/bits.c
- *   31322  math/sparse_lines.c
- *   31785  math/sparse_forms.c
- *   31992  math/matvec.c
- *   32046  the shared functions forwarded, where the other header has their bodies
- *   32616  internal functions of this header
- *   32704  gnn/ops.c
- *   32729  gnn/graph/graph_inside.h
- *   32782  gnn/graph/graph.c
- *   33540  gnn/graph/community.c
- *   33755  gnn/graph/coarsen_inside.h
- *   33782  gnn/graph/refine_inside.h
- *   33827  gnn/graph/partition.c
- *   34217  gnn/graph/halo.c
- *   34379  gnn/graph/sample.c
- *   34744  gnn/graph/inflate_inside.h
- *   34772  gnn/graph/words_inside.h
- *   34810  gnn/graph/npy.c
- *   35313  gnn/graph/form_inside.h
- *   35342  gnn/graph/read.c
- *   36158  gnn/graph/stream.c
- *   36865  gnn/layer/layer.c
- *   37395  gnn/layer/net_file_inside.h
- *   37419  gnn/layer/net.c
- *   37956  gnn/layer/pool.c
- *   38096  gnn/quant/bits.c
- *   38214  gnn/quant/a2q.c
- *   38691  gnn/train/pass_inside.h
- *   38785  gnn/quant/a2q_net.c
- *   39343  gnn/quant/nibble_inside.h
- *   39369  gnn/quant/packed.c
- *   39798  gnn/quant/quant.c
- *   40092  gnn/embed/fastrp.c
- *   40601  gnn/train/data.c
- *   40802  gnn/graph/coarsen.c
- *   41206  gnn/graph/refine.c
- *   41578  gnn/graph/inflate.c
- *   41921  gnn/graph/words.c
- *   42128  gnn/layer/net_file.c
- *   42568  gnn/train/pass.c
- *   43172  gnn/quant/nibble.c
- *   43180  gnn/train/kit_inside.h
- *   43212  gnn/train/kit.c
- *   43333  gnn/train/nodes.c
- *   43490  gnn/train/graphs.c
- *   43770  gnn/train/links.c
- *   44053  gnn/train/tape_pool.c
- *   44078  gnn/quant/quant_file.c
- *   44412  gnn/targets.c
- *   44416  gnn/tinygnn.c
- *   44422  the kernels of each target: this header again
- *   44581  core/simd.h, the vectors of one target
- *   46104  math/kernels.h
- *   52206  gnn/kernels.h
- *   52477  the licence
+ *     231  the manual
+ *     338  options and names
+ *     375  what is chosen
+ *    1207  core/config.h
+ *    1367  core/status.h
+ *    1409  core/tensor.h
+ *    1462  core/ctx.h
+ *    1539  core/mem.h
+ *    1566  core/thread.h
+ *    1619  core/rng.h
+ *    1645  core/op.h
+ *    1745  core/record.h
+ *    1767  core/accel.h
+ *    1826  core/bytes.h
+ *    1838  core/doc/json.h
+ *    1856  core/safetensors.h
+ *    1872  core/file.h
+ *    1913  core/forget.h
+ *    1921  core/box/checkpoint.h
+ *    2029  core/time.h
+ *    2039  core/net.h
+ *    2106  core/comm.h
+ *    2171  core/conform.h
+ *    2257  math/binary.h
+ *    2287  math/elem.h
+ *    2325  math/convert.h
+ *    2358  math/reduce.h
+ *    2391  math/softmax.h
+ *    2423  math/norm.h
+ *    2456  math/matmul.h
+ *    2483  math/layout.h
+ *    2519  math/conv.h
+ *    2565  math/sort.h
+ *    2606  math/linalg_lu.h
+ *    2632  math/linalg_qr.h
+ *    2657  math/linalg_eig.h
+ *    2679  math/linalg_svd.h
+ *    2701  math/linalg.h
+ *    2753  math/fft.h
+ *    2819  math/fwht.h
+ *    2855  math/attention.h
+ *    2879  math/gla.h
+ *    2919  math/gla_grad.h
+ *    2944  math/twist.h
+ *    2987  math/slope.h
+ *    3014  math/loss.h
+ *    3042  math/rope.h
+ *    3063  math/patch.h
+ *    3099  math/sparse.h
+ *    3181  math/edges.h
+ *    3224  math/edges_score.h
+ *    3263  math/ops.h
+ *    3284  math/init.h
+ *    3297  math/optim.h
+ *    3403  math/tape.h
+ *    3514  math/layer.h
+ *    3566  math/train.h
+ *    3627  math/all.h
+ *    3633  the shared functions again, where the other header came first
+ *    3940  gnn/ops.h
+ *    3957  gnn/graph/graph.h
+ *    4050  gnn/graph/community.h
+ *    4087  gnn/graph/partition.h
+ *    4139  gnn/graph/halo.h
+ *    4180  gnn/graph/sample.h
+ *    4234  gnn/graph/npy.h
+ *    4266  gnn/graph/read.h
+ *    4312  gnn/graph/stream.h
+ *    4358  gnn/layer/layer.h
+ *    4434  gnn/layer/net.h
+ *    4539  gnn/layer/pool.h
+ *    4574  gnn/train/train.h
+ *    4671  gnn/quant/bits.h
+ *    4697  gnn/quant/a2q.h
+ *    4766  gnn/quant/a2q_net.h
+ *    4839  gnn/quant/packed.h
+ *    4895  gnn/quant/quant.h
+ *    4954  gnn/embed/fastrp.h
+ *    4994  gnn/train/data.h
+ *    5028  gnn/tinygnn.h
+ *    5515  internal functions
+ *    6250  core/status.c
+ *    6303  core/atomic_inside.h
+ *    6355  core/state_inside.h
+ *    6550  core/tensor.c
+ *    6715  core/cpu_inside.h
+ *    6756  core/half_inside.h
+ *    6809  core/target.h
+ *    7287  core/ctx.c
+ *    7563  core/mem.c
+ *    7698  core/thread.c
+ *    8299  core/rng.c
+ *    8389  core/op.c
+ *    8831  core/record.c
+ *    8933  core/accel.c
+ *    9201  core/bytes.c
+ *    9354  core/doc/json.c
+ *    9635  core/safetensors.c
+ *    9886  core/file.c
+ *   10356  core/forget.c
+ *   10390  core/hash_inside.h
+ *   10413  core/box/box_inside.h
+ *   10496  core/box/checkpoint.c
+ *   11079  core/time.c
+ *   11132  core/net.c
+ *   11413  core/comm.c
+ *   11915  core/conform.c
+ *   12670  math/grad_inside.h
+ *   12724  math/table_inside.h
+ *   12889  math/rows_inside.h
+ *   12954  math/walk_inside.h
+ *   13073  math/binary.c
+ *   13402  math/elem.c
+ *   14211  math/convert.c
+ *   14694  math/reduce.c
+ *   15238  math/softmax.c
+ *   15611  math/norm.c
+ *   16154  math/gemm_inside.h
+ *   16246  math/gemm_i8_inside.h
+ *   16275  math/matmul.c
+ *   16641  math/layout.c
+ *   17394  math/conv.c
+ *   17928  math/sort.c
+ *   18825  math/linalg_block_inside.h
+ *   18973  math/linalg_lu.c
+ *   19322  math/linalg_qr.c
+ *   19673  math/linalg_eig.c
+ *   20185  math/linalg_svd.c
+ *   20584  math/linalg.c
+ *   20856  math/fft_way_inside.h
+ *   20925  math/fft.c
+ *   21396  math/hadamard_inside.h
+ *   21423  math/fwht.c
+ *   21610  math/attention.c
+ *   22196  math/gla.c
+ *   22693  math/gla_grad.c
+ *   23055  math/twist.c
+ *   23394  math/slope.c
+ *   23583  math/loss.c
+ *   23756  math/rope.c
+ *   23903  math/patch.c
+ *   24213  math/bits_inside.h
+ *   24252  math/sparse_lines_inside.h
+ *   24279  math/sparse_forms_inside.h
+ *   24300  math/sparse.c
+ *   24608  math/edges_inside.h
+ *   24647  math/edges.c
+ *   25109  math/edges_score.c
+ *   25548  math/ops.c
+ *   25638  math/init.c
+ *   25702  math/optim.c
+ *   26263  math/tape.c
+ *   27125  math/layer.c
+ *   27590  math/train.c
+ *   27786  core/doc/value_inside.h
+ *   27902  core/doc/value_text.c
+ *   28129  math/edges_grad.c
+ *   28603  math/normal.c
+ *   28624  math/targets.c
+ *   28688  math/all.c
+ *   28694  core/cpu.c
+ *   28951  core/hash.c
+ *   29059  core/box/box.c
+ *   29286  math/grad.c
+ *   30088  math/matvec_inside.h
+ *   30099  math/gemm.c
+ *   30718  math/gemm_i8.c
+ *   30995  math/linalg_block.c
+ *   31532  math/fft_way.c
+ *   31948  math/hadamard.c
+ *   32033  math/bits.c
+ *   32052  math/sparse_lines.c
+ *   32515  math/sparse_forms.c
+ *   32722  core/doc/value.c
+ *   33258  math/matvec.c
+ *   33312  the shared functions forwarded, where the other header has their bodies
+ *   33884  internal functions of this header
+ *   33972  gnn/ops.c
+ *   33997  gnn/graph/graph_inside.h
+ *   34050  gnn/graph/graph.c
+ *   34808  gnn/graph/community.c
+ *   35023  gnn/graph/coarsen_inside.h
+ *   35050  gnn/graph/refine_inside.h
+ *   35095  gnn/graph/partition.c
+ *   35485  gnn/graph/halo.c
+ *   35647  gnn/graph/sample.c
+ *   36012  gnn/graph/inflate_inside.h
+ *   36040  gnn/graph/words_inside.h
+ *   36078  gnn/graph/npy.c
+ *   36581  gnn/graph/form_inside.h
+ *   36610  gnn/graph/read.c
+ *   37426  gnn/graph/stream.c
+ *   38133  gnn/layer/layer.c
+ *   38663  gnn/layer/net_file_inside.h
+ *   38687  gnn/layer/net.c
+ *   39224  gnn/layer/pool.c
+ *   39364  gnn/quant/bits.c
+ *   39482  gnn/quant/a2q.c
+ *   39959  gnn/train/pass_inside.h
+ *   40053  gnn/quant/a2q_net.c
+ *   40611  gnn/quant/nibble_inside.h
+ *   40637  gnn/quant/packed.c
+ *   41066  gnn/quant/quant.c
+ *   41360  gnn/embed/fastrp.c
+ *   41869  gnn/train/data.c
+ *   42070  gnn/graph/coarsen.c
+ *   42474  gnn/graph/refine.c
+ *   42846  gnn/graph/inflate.c
+ *   43189  gnn/graph/words.c
+ *   43396  gnn/layer/net_file.c
+ *   43836  gnn/train/pass.c
+ *   44440  gnn/quant/nibble.c
+ *   44448  gnn/train/kit_inside.h
+ *   44480  gnn/train/kit.c
+ *   44601  gnn/train/nodes.c
+ *   44758  gnn/train/graphs.c
+ *   45038  gnn/train/links.c
+ *   45321  gnn/train/tape_pool.c
+ *   45346  gnn/quant/quant_file.c
+ *   45680  gnn/targets.c
+ *   45684  gnn/tinygnn.c
+ *   45690  the kernels of each target: this header again
+ *   45849  core/simd.h, the vectors of one target
+ *   47373  math/kernels.h
+ *   53427  gnn/kernels.h
+ *   53698  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -289,6 +293,7 @@
  *     TINYGNN_IMPLEMENTATION reads these switches. A unit with both implementations defines both before the first include.
  *     TINY_WITH_CONFORM        TOOLS  the conformance kit: every form of every operation against its reference
  *     TINY_WITH_CHECKPOINT     TOOLS  states of training that are written whole or not at all
+ *     TINY_WITH_DOC            TOOLS  trees of values, from JSON and as JSON
  *     TINY_WITH_LINALG         TOOLS  factorisations of matrices, linear systems, eigenvalues and singular values
  *     TINY_WITH_TRANSFORM      TOOLS  Fourier and Hadamard transforms
  *     TINY_WITH_CONV           TOOLS  convolutions and windows
@@ -385,6 +390,13 @@
 #define TINYI_CANT_CHECKPOINT 1
 #ifdef TINY_WITH_CHECKPOINT
 #error "tinygnn.h: TINY_WITH_CHECKPOINT, and TINY_NO_CHECKPOINT leaves out what it needs: choose one"
+#endif
+#endif
+#if defined TINY_NO_DOC
+#undef TINYI_CANT_DOC
+#define TINYI_CANT_DOC 1
+#ifdef TINY_WITH_DOC
+#error "tinygnn.h: TINY_WITH_DOC, and TINY_NO_DOC leaves out what it needs: choose one"
 #endif
 #endif
 #if defined TINY_NO_LINALG
@@ -521,6 +533,12 @@
 #else
 #define TINYI_NO_LINALG 1
 #endif
+#undef TINYI_ON_DOC
+#if !defined TINYI_CANT_DOC && (defined TINY_WITH_DOC || defined TINYGNN_TOOLS || defined TINYLLM_IMPLEMENTATION)
+#define TINYI_ON_DOC 1
+#else
+#define TINYI_NO_DOC 1
+#endif
 #undef TINYI_ON_CHECKPOINT
 #if !defined TINYI_CANT_CHECKPOINT && (defined TINY_WITH_CHECKPOINT || defined TINYGNN_TOOLS || defined TINYLLM_IMPLEMENTATION || defined TINYI_ON_TRAIN)
 #define TINYI_ON_CHECKPOINT 1
@@ -539,6 +557,9 @@
 #endif
 #if defined TINYI_NO_CHECKPOINT && (0)
 #error "tinygnn.h: CHECKPOINT is left out of the implementation that stands before it: define TINYGNN_IMPLEMENTATION and its switches before the first of the two headers is included"
+#endif
+#if defined TINYI_NO_DOC && (0)
+#error "tinygnn.h: DOC is left out of the implementation that stands before it: define TINYGNN_IMPLEMENTATION and its switches before the first of the two headers is included"
 #endif
 #if defined TINYI_NO_LINALG && (0)
 #error "tinygnn.h: LINALG is left out of the implementation that stands before it: define TINYGNN_IMPLEMENTATION and its switches before the first of the two headers is included"
@@ -572,7 +593,7 @@
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x392ef48e
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x91295d44
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -712,6 +733,10 @@
 #define tiny_download tinygnn_download
 #undef tiny_forget
 #define tiny_forget tinygnn_forget
+#undef tiny_stay
+#define tiny_stay tinygnn_stay
+#undef tiny_stay_counts
+#define tiny_stay_counts tinygnn_stay_counts
 #undef tiny_accel_counts
 #define tiny_accel_counts tinygnn_accel_counts
 #undef tiny_file_memory
@@ -1177,7 +1202,7 @@
 #endif
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0x392ef48e
+#define TINYI_SHARED_DECLARED 0x91295d44
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -1743,16 +1768,22 @@ TINYI_C_END
  *
  * A back end is a struct of functions. The door asks can_run for each operation; when it says yes, run gets the
  * operation with host tensors. op->kind is that of the row, whatever the caller gave. A back end that declines, or fails,
- * costs nothing but time: the processor path answers and the context says so once. Buffers are for back ends with memory of their own: a caller uploads a tensor once
- * (weights), and the back end finds its copy again by the host address.                                             */
+ * costs nothing but time: the processor path answers and the context says so once.
+ *
+ * Back ends with memory of their own have two kinds of copies, both found again by the address on the host:
+ *   uploaded   inputs that stay as they are, such as weights: tiny_upload once, and the host's bytes are the same
+ *   away       outputs that were left on the device (version 2, between tiny_stay(ctx, 1) and tiny_stay(ctx, 0)). They
+ *              belong to the device until they are fetched; the host neither reads nor writes those bytes before.
+ * The door keeps the list of what is away. It fetches before the processor runs an operation on such memory;
+ * whoever touches it without an operation asks by tiny_download.                                                    */
 #ifndef TINYI_ACCEL_H
 #define TINYI_ACCEL_H
 TINYI_C_BEGIN
 
-#define TINY_ACCEL_VERSION 1
+#define TINY_ACCEL_VERSION 2                /* version 1 is taken as well: the members from fetch on are not read then */
 
 struct tiny_accel {
-    int version;                            /* TINY_ACCEL_VERSION */
+    int version;                            /* TINY_ACCEL_VERSION, or 1 */
     const char *name;
     void *user;                             /* handed to every function */
     int (*can_run)(void *user, const tiny_op *op, const tiny_op_row *row);      /* nonzero: yes */
@@ -1764,12 +1795,28 @@ struct tiny_accel {
     tiny_status (*upload)(void *user, const tiny_tensor *host, char *says);     /* keep a copy; may be NULL */
     tiny_status (*download)(void *user, const tiny_tensor *host, char *says);   /* bring it back; may be NULL */
     void (*forget)(void *user, const tiny_tensor *host);                        /* drop the copy; may be NULL */
+    /* From version 2 on, both or neither. With them each output of run stays on the device, queued or complete, until the
+     * door fetches it or discards it: synchronize is not called then, fetch waits for what it needs. The tensor is the
+     * output as run got it. An output that has no gaps may be an input of further operations, whole or in part, and the
+     * whole of it an output again, or in place, also in other axes; one with gaps as the same view only. What other uses
+     * touch is fetched before run is called.
+     * fetch brings the numbers to the host and ends the stay; when it fails they are lost, and so is the call that
+     * needs them. A back end may also write an output to the host at once, and find nothing to do in fetch. */
+    tiny_status (*fetch)(void *user, const tiny_tensor *out, char *says);
+    void (*discard)(void *user, const tiny_tensor *out);                        /* nobody wants the numbers any more */
 };
 
-/* Through the accelerator of the context; TINY_OK without one. */
+/* Through the accelerator of the context; TINY_OK without one. Download also fetches all that is away of these bytes,
+ * forget gives up what is newer on the device: before memory is freed that outputs were left in. */
 TINY_API tiny_status tiny_upload(tiny_ctx *ctx, const tiny_tensor *host);
 TINY_API tiny_status tiny_download(tiny_ctx *ctx, const tiny_tensor *host);
 TINY_API tiny_status tiny_forget(tiny_ctx *ctx, const tiny_tensor *host);
+/* With 1, outputs of the operations that follow may stay on the device, until the same call with 0; calls nest. What stayed
+ * is away until it is asked for: tiny_download before the host touches it. Without tiny_stay every output is fetched when
+ * its operation is done. */
+TINY_API void tiny_stay(tiny_ctx *ctx, int on);
+/* Outputs that were left on the device, and those that were fetched from it: each fetch may wait for the device. */
+TINY_API void tiny_stay_counts(const tiny_ctx *ctx, uint64_t *kept, uint64_t *fetched);
 /* How many operations the accelerator answered, and how many it declined or failed. */
 TINY_API void tiny_accel_counts(const tiny_ctx *ctx, uint64_t *answered, uint64_t *declined, uint64_t *failed);
 
@@ -1785,61 +1832,10 @@ TINYI_C_END
 #define TINYI_BYTES_H
 TINYI_C_BEGIN
 
-typedef struct tinyi_cursor {
-    const unsigned char *at;
-    size_t left;
-} tinyi_cursor;
-
-TINYI_INLINE tinyi_cursor tinyi_cursor_make(const void *bytes, size_t n)
-{
-    tinyi_cursor c;
-    c.at = (const unsigned char *)bytes;
-    c.left = n;
-    return c;
-}
-
-/* Numbers at p whose bytes are known to be there. Those of a known width are written out: compilers make one load or store of them. */
-TINYI_INLINE uint16_t tinyi_le16(const unsigned char *p) { return (uint16_t)(p[0] | p[1] << 8); }
-TINYI_INLINE uint32_t tinyi_le32(const unsigned char *p) { return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24; }
-TINYI_INLINE uint64_t tinyi_le64(const unsigned char *p)
-{
-    return (uint64_t)p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16 | (uint64_t)p[3] << 24 |
-           (uint64_t)p[4] << 32 | (uint64_t)p[5] << 40 | (uint64_t)p[6] << 48 | (uint64_t)p[7] << 56;
-}
-TINYI_INLINE uint64_t tinyi_le(const unsigned char *p, size_t n)                    /* n <= 8 bytes */
-{
-    uint64_t v = 0;
-    while (n--) v = v << 8 | p[n];
-    return v;
-}
-TINYI_INLINE void tinyi_put_le16(unsigned char *p, unsigned v)
-{
-    p[0] = (unsigned char)v;
-    p[1] = (unsigned char)(v >> 8);
-}
-TINYI_INLINE void tinyi_put_le32(unsigned char *p, uint32_t v)
-{
-    p[0] = (unsigned char)v;
-    p[1] = (unsigned char)(v >> 8);
-    p[2] = (unsigned char)(v >> 16);
-    p[3] = (unsigned char)(v >> 24);
-}
-TINYI_INLINE void tinyi_put_le(unsigned char *p, uint64_t v, size_t n)              /* the lower n <= 8 bytes of v */
-{
-    size_t i;
-    for (i = 0; i < n; i++) p[i] = (unsigned char)(v >> 8 * i);
-}
-
-/* Writing: counted with at NULL, then written into as many bytes. */
-typedef struct tinyi_writer { unsigned char *at; size_t n; } tinyi_writer;
-
-/* tiny_plain: a text from outside, shortened for a sentence */
-#define TINYI_SHOW 80
-
 TINYI_C_END
 #endif
 
-/* src/core/json.h - JSON from outside: its words for readers of one fixed form, and any document item by item
+/* src/core/doc/json.h - JSON from outside: its words for readers of one fixed form, and any document item by item
  *
  * Nothing here takes memory or calls itself: texts stay views of the bytes, and a walk keeps one byte for each of at most
  * TINYI_JSON_NEST open lists and maps. Texts are checked when they are taken (UTF-8, escapes, pairs of surrogates), so
@@ -1853,34 +1849,6 @@ TINYI_C_END
 #ifndef TINYI_JSON_H
 #define TINYI_JSON_H
 TINYI_C_BEGIN
-
-#define TINYI_JSON_NEST 100                 /* lists and maps inside one another */
-#define TINYI_JSON_NUMBER 400               /* characters of the longest number with a point or an exponent */
-
-/* path: the file or the argument; what: "the header" */
-typedef struct tinyi_json { tiny_ctx *ctx; const char *path, *what; const unsigned char *start, *at, *end; } tinyi_json;
-typedef struct tinyi_json_text { const unsigned char *at; size_t n; int escapes; } tinyi_json_text;      /* between the quotes */
-
-/* LIST and MAP open, CLOSE ends the innermost of them, END: the document is whole */
-typedef enum tinyi_json_type {
-    TINYI_JSON_NULL, TINYI_JSON_BOOL, TINYI_JSON_INT, TINYI_JSON_FLOAT, TINYI_JSON_TEXT, TINYI_JSON_LIST, TINYI_JSON_MAP, TINYI_JSON_CLOSE,
-    TINYI_JSON_END
-} tinyi_json_type;
-
-typedef struct tinyi_json_item {
-    tinyi_json_type type;
-    int depth;                              /* open lists and maps around it */
-    tinyi_json_text key;                    /* at NULL unless the item stands in a map; a key may come twice */
-    tinyi_json_text text;
-    int64_t i;                              /* of INT and BOOL */
-    double f;                               /* of FLOAT: what has a point or an exponent */
-} tinyi_json_item;
-
-typedef struct tinyi_json_walk {
-    tinyi_json j;
-    int depth, state;
-    unsigned char is_map[TINYI_JSON_NEST];
-} tinyi_json_walk;
 
 TINYI_C_END
 #endif
@@ -1897,42 +1865,6 @@ TINYI_C_END
 #ifndef TINYI_CORE_SAFETENSORS_H
 #define TINYI_CORE_SAFETENSORS_H
 TINYI_C_BEGIN
-
-#define TINYI_SAFETENSORS_MAX_HEADER 100000000  /* bytes, as in the format's own reader */
-#define TINYI_SAFETENSORS_MAX_RANK 6
-#define TINYI_SAFETENSORS_MAX_NAME 65535    /* bytes */
-
-/* name in the file, bytes of a value */
-#define TINYI_SAFETENSORS_TYPES(T)                                                                                      \
-    T(F32, 4) T(F16, 2) T(BF16, 2) T(F64, 8) T(I8, 1) T(I16, 2) T(I32, 4) T(I64, 8) T(BOOL, 1) T(U8, 1) T(U16, 2)       \
-    T(U32, 4) T(U64, 8) T(F8_E4M3, 1) T(F8_E5M2, 1)
-#define TINYI_SAFETENSORS_ENUM(name, bytes) TINYI_ST_##name,
-typedef enum tinyi_st_type { TINYI_SAFETENSORS_TYPES(TINYI_SAFETENSORS_ENUM) TINYI_ST_TYPES } tinyi_st_type;
-#undef TINYI_SAFETENSORS_ENUM
-
-typedef struct tinyi_st_tensor {
-    tinyi_json_text name;
-    tinyi_st_type type;
-    int rank;
-    uint64_t dim[TINYI_SAFETENSORS_MAX_RANK];   /* as in the file: the last is the innermost */
-    const unsigned char *data;
-    size_t bytes;
-} tinyi_st_tensor;
-
-/* either may be NULL */
-typedef struct tinyi_st_sink {
-    void *arg;
-    void (*meta)(void *arg, tinyi_json_text key, tinyi_json_text value);
-    void (*tensor)(void *arg, const tinyi_st_tensor *tensor);
-} tinyi_st_sink;
-
-/* The header of a file to write, into `room` bytes at `to`, which TINYI_ST_HEAD(tensors, bytes of the longest name) are: an entry for each
- * tensor in the order of its data, then the end. Names need no escapes. */
-#define TINYI_ST_HEAD(n, name) (64 + (size_t)(n) * ((size_t)(name) + 100 + 21 * TINYI_SAFETENSORS_MAX_RANK))
-typedef struct tinyi_st_head {
-    unsigned char *to;
-    size_t room, n, data;                   /* bytes in all, of header, of the data that entries stand for */
-} tinyi_st_head;
 
 TINYI_C_END
 #endif
@@ -1962,8 +1894,8 @@ typedef struct tiny_file {
 /* Bytes that are there already: no copy, nothing to free. */
 TINY_API tiny_file tiny_file_memory(const void *bytes, size_t n_bytes);
 TINY_API tiny_status tiny_file_open(tiny_ctx *ctx, const char *path, tiny_file *out);
-/* Anything but a regular file may never end. At most this many bytes are read from a device (a terminal, /dev/zero) and from a pipe; a longer
- * one is refused. */
+/* Anything but a regular file may never end. At most this many bytes are read from a device (a terminal, /dev/zero) and from a pipe, from a
+ * pipe no more than half of the machine's memory either; a longer one is refused. */
 #define TINY_FILE_MOST_DEVICE ((uint64_t)64 << 20)
 #define TINY_FILE_MOST_PIPE   ((uint64_t)16 << 30)
 TINY_API tiny_status tiny_file_copy(tiny_ctx *ctx, const char *path, tiny_file *out);   /* read, never mapped */
@@ -2310,7 +2242,7 @@ typedef struct tiny_conform_desc {
  *   - integers agree exactly; a 16-bit float output of a LINEAR, NORM or SCALE row may be one of its own ulp further;
  *     a 64-bit one has u = 2^-53;
  *   - inputs are left as they were, and nothing is written outside the outputs or into the gaps of their strides;
- *   - the same in place where the row allows it, and with inputs uploaded where the back end can.
+ *   - the same in place where the row allows it, and with inputs uploaded and outputs left on the device where the back end can.
  * The reference computes on dense copies; the candidate gets gaps, transposed, repeated and reversed axes. */
 TINY_API tiny_status tiny_conform(tiny_ctx *ctx, const tiny_conform_desc *desc, int *n_failed);
 
@@ -3766,6 +3698,8 @@ TINY_API void tinygnn_recording_free(tiny_ctx *ctx, tiny_recording *recording);
 TINY_API tiny_status tinygnn_upload(tiny_ctx *ctx, const tiny_tensor *host);
 TINY_API tiny_status tinygnn_download(tiny_ctx *ctx, const tiny_tensor *host);
 TINY_API tiny_status tinygnn_forget(tiny_ctx *ctx, const tiny_tensor *host);
+TINY_API void tinygnn_stay(tiny_ctx *ctx, int on);
+TINY_API void tinygnn_stay_counts(const tiny_ctx *ctx, uint64_t *kept, uint64_t *fetched);
 TINY_API void tinygnn_accel_counts(const tiny_ctx *ctx, uint64_t *answered, uint64_t *declined, uint64_t *failed);
 TINY_API tiny_file tinygnn_file_memory(const void *bytes, size_t n_bytes);
 TINY_API tiny_status tinygnn_file_open(tiny_ctx *ctx, const char *path, tiny_file *out);
@@ -5110,7 +5044,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0005114
+#line 0005048
 #endif
 #if TINYI_PARTED
 #define tinyi_alloc tinygnn_tinyi_alloc
@@ -5129,6 +5063,8 @@ TINYI_C_END
 #define tinyi_wr tinygnn_tinyi_wr
 #define tinyi_wr_bytes tinygnn_tinyi_wr_bytes
 #define tinyi_utf8_char tinygnn_tinyi_utf8_char
+#define tinyi_utf8_get tinygnn_tinyi_utf8_get
+#define tinyi_utf8_put tinygnn_tinyi_utf8_put
 #define tinyi_show_bytes tinygnn_tinyi_show_bytes
 #define tinyi_json_fail tinygnn_tinyi_json_fail
 #define tinyi_json_space tinygnn_tinyi_json_space
@@ -5143,6 +5079,7 @@ TINYI_C_END
 #define tinyi_st_begin tinygnn_tinyi_st_begin
 #define tinyi_st_entry tinygnn_tinyi_st_entry
 #define tinyi_st_end tinygnn_tinyi_st_end
+#define tinyi_file_most tinygnn_tinyi_file_most
 #define tinyi_file_special tinygnn_tinyi_file_special
 #define tinyi_part_open tinygnn_tinyi_part_open
 #define tinyi_part_close tinygnn_tinyi_part_close
@@ -5159,6 +5096,7 @@ TINYI_C_END
 #define tinyi_in_close tinygnn_tinyi_in_close
 #define tinyi_out_look tinygnn_tinyi_out_look
 #define tinyi_file_special tinygnn_tinyi_file_special
+#define tinyi_file_most tinygnn_tinyi_file_most
 #define tinyi_file_special tinygnn_tinyi_file_special
 #define tinyi_file_forget tinygnn_tinyi_file_forget
 #define tinyi_file_forget tinygnn_tinyi_file_forget
@@ -5357,6 +5295,11 @@ TINYI_C_END
 #define tinyi_op_row_find tinygnn_tinyi_op_row_find
 #define tinyi_op_row_cost tinygnn_tinyi_op_row_cost
 #define tinyi_ctx_open tinygnn_tinyi_ctx_open
+#define tinyi_accel_run tinygnn_tinyi_accel_run
+#define tinyi_accel_home_op tinygnn_tinyi_accel_home_op
+#define tinyi_accel_home_numbers tinygnn_tinyi_accel_home_numbers
+#define tinyi_accel_home tinygnn_tinyi_accel_home
+#define tinyi_accel_drop tinygnn_tinyi_accel_drop
 #define tinyi_op_row_in tinygnn_tinyi_op_row_in
 #define tinyi_op_row tinygnn_tinyi_op_row
 #define tinyi_op_known tinygnn_tinyi_op_known
@@ -5518,6 +5461,38 @@ TINYI_C_END
 #define tinyi_edge_bytes tinygnn_tinyi_edge_bytes
 #define tinyi_edge_fill tinygnn_tinyi_edge_fill
 #define tinyi_edge_case tinygnn_tinyi_edge_case
+#define tinyi_doc_end tinygnn_tinyi_doc_end
+#define tinyi_doc_fail tinygnn_tinyi_doc_fail
+#define tinyi_doc_work tinygnn_tinyi_doc_work
+#define tinyi_doc_alloc tinygnn_tinyi_doc_alloc
+#define tinyi_doc_grow tinygnn_tinyi_doc_grow
+#define tinyi_doc_put tinygnn_tinyi_doc_put
+#define tinyi_doc_take tinygnn_tinyi_doc_take
+#define tinyi_doc_concat tinygnn_tinyi_doc_concat
+#define tinyi_tv_of tinygnn_tinyi_tv_of
+#define tinyi_tv_int tinygnn_tinyi_tv_int
+#define tinyi_tv_bool tinygnn_tinyi_tv_bool
+#define tinyi_tv_float tinygnn_tinyi_tv_float
+#define tinyi_tv_view tinygnn_tinyi_tv_view
+#define tinyi_tv_list tinygnn_tinyi_tv_list
+#define tinyi_tv_map tinygnn_tinyi_tv_map
+#define tinyi_list_add tinygnn_tinyi_list_add
+#define tinyi_map_find tinygnn_tinyi_map_find
+#define tinyi_map_find_text tinygnn_tinyi_map_find_text
+#define tinyi_map_set tinygnn_tinyi_map_set
+#define tinyi_map_drop tinygnn_tinyi_map_drop
+#define tinyi_tv_type_name tinygnn_tinyi_tv_type_name
+#define tinyi_tv_true tinygnn_tinyi_tv_true
+#define tinyi_tv_is tinygnn_tinyi_tv_is
+#define tinyi_tv_number tinygnn_tinyi_tv_number
+#define tinyi_tv_equal tinygnn_tinyi_tv_equal
+#define tinyi_tv_compare tinygnn_tinyi_tv_compare
+#define tinyi_tv_put_json tinygnn_tinyi_tv_put_json
+#define tinyi_doc_put_int tinygnn_tinyi_doc_put_int
+#define tinyi_doc_put_float tinygnn_tinyi_doc_put_float
+#define tinyi_doc_put_quoted tinygnn_tinyi_doc_put_quoted
+#define tinyi_tv_read_json tinygnn_tinyi_tv_read_json
+#define tinyi_doc_show tinygnn_tinyi_doc_show
 #define tinyi_use_all_scalar tinygnn_tinyi_use_all_scalar
 #define tinyi_use_all_w128 tinygnn_tinyi_use_all_w128
 #define tinyi_use_all_neon tinygnn_tinyi_use_all_neon
@@ -5562,6 +5537,53 @@ TINYI_FN void *tinyi_alloc(tiny_ctx *ctx, size_t n, size_t bytes_each);
  * values of all layers for a context of 100 000 tokens, is resident only where it was written. */
 TINYI_FN void *tinyi_reserve(tiny_ctx *ctx, size_t bytes);
 
+/* core/bytes.h */
+
+typedef struct tinyi_cursor {
+    const unsigned char *at;
+    size_t left;
+} tinyi_cursor;
+
+TINYI_INLINE tinyi_cursor tinyi_cursor_make(const void *bytes, size_t n)
+{
+    tinyi_cursor c;
+    c.at = (const unsigned char *)bytes;
+    c.left = n;
+    return c;
+}
+
+/* Numbers at p whose bytes are known to be there. Those of a known width are written out: compilers make one load or store of them. */
+TINYI_INLINE uint16_t tinyi_le16(const unsigned char *p) { return (uint16_t)(p[0] | p[1] << 8); }
+TINYI_INLINE uint32_t tinyi_le32(const unsigned char *p) { return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24; }
+TINYI_INLINE uint64_t tinyi_le64(const unsigned char *p)
+{
+    return (uint64_t)p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16 | (uint64_t)p[3] << 24 |
+           (uint64_t)p[4] << 32 | (uint64_t)p[5] << 40 | (uint64_t)p[6] << 48 | (uint64_t)p[7] << 56;
+}
+TINYI_INLINE uint64_t tinyi_le(const unsigned char *p, size_t n)                    /* n <= 8 bytes */
+{
+    uint64_t v = 0;
+    while (n--) v = v << 8 | p[n];
+    return v;
+}
+TINYI_INLINE void tinyi_put_le16(unsigned char *p, unsigned v)
+{
+    p[0] = (unsigned char)v;
+    p[1] = (unsigned char)(v >> 8);
+}
+TINYI_INLINE void tinyi_put_le32(unsigned char *p, uint32_t v)
+{
+    p[0] = (unsigned char)v;
+    p[1] = (unsigned char)(v >> 8);
+    p[2] = (unsigned char)(v >> 16);
+    p[3] = (unsigned char)(v >> 24);
+}
+TINYI_INLINE void tinyi_put_le(unsigned char *p, uint64_t v, size_t n)              /* the lower n <= 8 bytes of v */
+{
+    size_t i;
+    for (i = 0; i < n; i++) p[i] = (unsigned char)(v >> 8 * i);
+}
+
 TINYI_FN int tinyi_rd_u8(tinyi_cursor *c, uint8_t *v);
 TINYI_FN int tinyi_rd_u16(tinyi_cursor *c, uint16_t *v);
 TINYI_FN int tinyi_rd_u32(tinyi_cursor *c, uint32_t *v);
@@ -5574,12 +5596,35 @@ TINYI_FN int tinyi_rd_bytes(tinyi_cursor *c, size_t n, const unsigned char **p);
  * element. 64-bit on purpose: a count is checked before it becomes a size_t. */
 TINYI_FN int tinyi_rd_count(tinyi_cursor *c, uint64_t least_bytes_each, size_t *count);     /* reads a u64 */
 TINYI_FN int tinyi_count_fits(const tinyi_cursor *c, uint64_t count, uint64_t least_bytes_each);
+
+/* Writing: counted with at NULL, then written into as many bytes. */
+typedef struct tinyi_writer { unsigned char *at; size_t n; } tinyi_writer;
 TINYI_FN void tinyi_wr(tinyi_writer *w, uint64_t v, int bytes);                     /* tinyi_put_le */
 TINYI_FN void tinyi_wr_bytes(tinyi_writer *w, const void *bytes, size_t n);
 
 /* bytes of the UTF-8 character at p, 0 when there is none: no long forms, no surrogates, nothing above U+10FFFF; n >= 1 */
 TINYI_FN size_t tinyi_utf8_char(const unsigned char *p, size_t n);
+
+#define TINYI_REPLACEMENT 0xfffdu
+/* bytes of the character at p, and its number; n >= 1. An impossible byte is one U+FFFD of one byte. */
+TINYI_FN size_t tinyi_utf8_get(const unsigned char *p, size_t n, uint32_t *c);
+/* writes 1 to 4 bytes */
+TINYI_FN size_t tinyi_utf8_put(uint32_t c, unsigned char *p);
+/* what the first byte promises, 1 for a byte that cannot be first */
+TINYI_INLINE size_t tinyi_utf8_promise(unsigned char first) { return first < 0xc0 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4; }
+
+/* tiny_plain: a text from outside, shortened for a sentence */
+#define TINYI_SHOW 80
 TINYI_FN const char *tinyi_show_bytes(const void *text, size_t n, char shown[TINYI_SHOW]);
+
+/* core/doc/json.h */
+
+#define TINYI_JSON_NEST 100                 /* lists and maps inside one another */
+#define TINYI_JSON_NUMBER 400               /* characters of the longest number with a point or an exponent */
+
+/* path: the file or the argument; what: "the header" */
+typedef struct tinyi_json { tiny_ctx *ctx; const char *path, *what; const unsigned char *start, *at, *end; } tinyi_json;
+typedef struct tinyi_json_text { const unsigned char *at; size_t n; int escapes; } tinyi_json_text;      /* between the quotes */
 
 /* the sentence that says what stands at the cursor, and what should */
 TINYI_FN tiny_status tinyi_json_fail(const tinyi_json *j, const char *wanted);
@@ -5592,6 +5637,27 @@ TINYI_FN tiny_status tinyi_json_string(tinyi_json *j, tinyi_json_text *t, const 
 TINYI_FN size_t tinyi_json_plain(unsigned char *to, size_t room, tinyi_json_text t);
 TINYI_FN int tinyi_json_text_is(tinyi_json_text t, const char *s);
 
+/* LIST and MAP open, CLOSE ends the innermost of them, END: the document is whole */
+typedef enum tinyi_json_type {
+    TINYI_JSON_NULL, TINYI_JSON_BOOL, TINYI_JSON_INT, TINYI_JSON_FLOAT, TINYI_JSON_TEXT, TINYI_JSON_LIST, TINYI_JSON_MAP, TINYI_JSON_CLOSE,
+    TINYI_JSON_END
+} tinyi_json_type;
+
+typedef struct tinyi_json_item {
+    tinyi_json_type type;
+    int depth;                              /* open lists and maps around it */
+    tinyi_json_text key;                    /* at NULL unless the item stands in a map; a key may come twice */
+    tinyi_json_text text;
+    int64_t i;                              /* of INT and BOOL */
+    double f;                               /* of FLOAT: what has a point or an exponent */
+} tinyi_json_item;
+
+typedef struct tinyi_json_walk {
+    tinyi_json j;
+    int depth, state;
+    unsigned char is_map[TINYI_JSON_NEST];
+} tinyi_json_walk;
+
 /* n bytes, refused when they are more than most */
 TINYI_FN tiny_status tinyi_json_begin(tinyi_json_walk *w, tiny_ctx *ctx, const char *path, const char *what, const void *bytes, size_t n, size_t most);
 TINYI_FN tiny_status tinyi_json_next(tinyi_json_walk *w, tinyi_json_item *item);
@@ -5599,11 +5665,50 @@ TINYI_FN tiny_status tinyi_json_next(tinyi_json_walk *w, tinyi_json_item *item);
 /* The whole of s as a number of digits, sign, point and exponent, whatever the locale; 0 when it is none, or too long. */
 TINYI_FN int tinyi_json_f64(const char *s, size_t n, double *f);
 
+/* core/safetensors.h */
+
+#define TINYI_SAFETENSORS_MAX_HEADER 100000000  /* bytes, as in the format's own reader */
+#define TINYI_SAFETENSORS_MAX_RANK 6
+#define TINYI_SAFETENSORS_MAX_NAME 65535    /* bytes */
+
+/* name in the file, bytes of a value */
+#define TINYI_SAFETENSORS_TYPES(T)                                                                                      \
+    T(F32, 4) T(F16, 2) T(BF16, 2) T(F64, 8) T(I8, 1) T(I16, 2) T(I32, 4) T(I64, 8) T(BOOL, 1) T(U8, 1) T(U16, 2)       \
+    T(U32, 4) T(U64, 8) T(F8_E4M3, 1) T(F8_E5M2, 1)
+#define TINYI_SAFETENSORS_ENUM(name, bytes) TINYI_ST_##name,
+typedef enum tinyi_st_type { TINYI_SAFETENSORS_TYPES(TINYI_SAFETENSORS_ENUM) TINYI_ST_TYPES } tinyi_st_type;
+#undef TINYI_SAFETENSORS_ENUM
+
+typedef struct tinyi_st_tensor {
+    tinyi_json_text name;
+    tinyi_st_type type;
+    int rank;
+    uint64_t dim[TINYI_SAFETENSORS_MAX_RANK];   /* as in the file: the last is the innermost */
+    const unsigned char *data;
+    size_t bytes;
+} tinyi_st_tensor;
+
+/* either may be NULL */
+typedef struct tinyi_st_sink {
+    void *arg;
+    void (*meta)(void *arg, tinyi_json_text key, tinyi_json_text value);
+    void (*tensor)(void *arg, const tinyi_st_tensor *tensor);
+} tinyi_st_sink;
+
 /* path stands in the sentences; the bytes are those of the whole file. */
 TINYI_FN tiny_status tinyi_st_walk(tiny_ctx *ctx, const char *path, const void *bytes, size_t n_bytes, const tinyi_st_sink *sink);
+
+/* The header of a file to write, into `room` bytes at `to`, which TINYI_ST_HEAD(tensors, bytes of the longest name) are: an entry for each
+ * tensor in the order of its data, then the end. Names need no escapes. */
+#define TINYI_ST_HEAD(n, name) (64 + (size_t)(n) * ((size_t)(name) + 100 + 21 * TINYI_SAFETENSORS_MAX_RANK))
+typedef struct tinyi_st_head {
+    unsigned char *to;
+    size_t room, n, data;                   /* bytes in all, of header, of the data that entries stand for */
+} tinyi_st_head;
 TINYI_FN void tinyi_st_begin(tinyi_st_head *h, void *to, size_t room);
 TINYI_FN void tinyi_st_entry(tinyi_st_head *h, const char *name, tinyi_st_type type, int rank, const tiny_idx *dim);
 TINYI_FN unsigned char *tinyi_st_end(tinyi_st_head *h);    /* where the data go */
+
 /* core/file.h */
 
 /* The same in pieces. All zero: nothing is open. After finish (whatever it answers) and after abandon it is all zero again. */
@@ -5614,6 +5719,7 @@ typedef struct tinyi_out {
     int special;                            /* a device or a pipe: written in its place */
     int lock;
 } tinyi_out;
+TINYI_FN uint64_t tinyi_file_most(const char *path);   /* bytes that are read of it */
 TINYI_FN int tinyi_file_special(const char *path);     /* there, and neither a plain file nor a folder */
 /* Its steps, for a writer of several files: *file is a FILE; close answers 0, with errno set, where not all bytes arrived. Nobody else
  * may open the part until its file is closed and *lock (may be NULL; 0: none) given back, after it was renamed or removed. */
@@ -6327,8 +6433,11 @@ struct tiny_ctx {
     struct tiny_kernels *k;
     tiny_arena work;                        /* workspace of the running operation */
     tiny_recording *recording;
-    uint64_t accel_answered, accel_declined, accel_failed;
+    uint64_t accel_answered, accel_declined, accel_failed, accel_kept, accel_fetched;
     int accel_said;                         /* the failure of the accelerator was told */
+    int stay;                               /* depth of tiny_stay */
+    struct tinyi_away *away;                /* outputs that are on the device only: see core/accel.c */
+    size_t n_away, cap_away;
     int in_region;
     tiny_idx gate;                          /* of the region: see core/thread.c */
     struct tiny_region *region;
@@ -6386,6 +6495,17 @@ TINYI_FN tiny_status tinyi_ctx_open(const tiny_ctx_desc *desc, const tinyi_wing 
 #define TINYI_WING_CASE(kind, row, here) TINYI_CAT(TINYI_WING_CASE_, here)(kind, row)
 #define TINYI_WING_CASE_1(kind, row) case kind: return row();
 #define TINYI_WING_CASE_0(kind, row)
+
+/* The accelerator's part of the door, in core/accel.c; a context without one has nothing away.
+ *   run           *answered: it gave the answer. Not: all that the operation touches is in the host's memory again.
+ *   home_numbers  before the checks, which read integers
+ *   home, drop    what is newer on the device, of bytes from p on: brought back, or not wanted any more */
+TINYI_FN tiny_status tinyi_accel_run(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row, int wide, int *answered);
+TINYI_FN tiny_status tinyi_accel_home_op(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row);
+TINYI_FN tiny_status tinyi_accel_home_numbers(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row);
+TINYI_FN tiny_status tinyi_accel_home(tiny_ctx *ctx, const void *p, size_t bytes);
+TINYI_FN void tinyi_accel_drop(tiny_ctx *ctx, const void *p, size_t bytes);
+#define TINYI_HOME(ctx, p, bytes) (!TINYI_CHAT && (ctx)->n_away ? tinyi_accel_home(ctx, p, bytes) : TINY_OK)
 
 /* The row of an operation, its own or that of its kind; NULL: unknown. Where there is no context it is one of core or math. */
 TINYI_FN const tiny_op_row *tinyi_op_row_in(const tiny_ctx *ctx, const tiny_op *op);
@@ -7328,12 +7448,16 @@ tiny_status tinyi_ctx_open(const tiny_ctx_desc *desc, const tinyi_wing *const *w
         (void)snprintf(text, sizeof text, "the reference and accelerators are left out of this program");
         st = TINY_E_UNSUPPORTED;
     }
-    if (!st && d.accel && d.accel->version != TINY_ACCEL_VERSION) {
-        (void)snprintf(text, sizeof text, "the accelerator speaks version %d of the hook, this library version %d", d.accel->version, TINY_ACCEL_VERSION);
+    if (!st && d.accel && (d.accel->version < 1 || d.accel->version > TINY_ACCEL_VERSION)) {
+        (void)snprintf(text, sizeof text, "the accelerator speaks version %d of the hook, this library versions 1 to %d", d.accel->version, TINY_ACCEL_VERSION);
         st = TINY_E_VERSION;
     }
     if (!st && d.accel && (!d.accel->can_run || !d.accel->run)) {
         (void)snprintf(text, sizeof text, "the accelerator lacks can_run or run");
+        st = TINY_E_ARGUMENT;
+    }
+    if (!st && d.accel && d.accel->version > 1 && !d.accel->fetch != !d.accel->discard) {
+        (void)snprintf(text, sizeof text, "the accelerator has one of fetch and discard: it needs both or neither");
         st = TINY_E_ARGUMENT;
     }
     if (st) {
@@ -7377,6 +7501,8 @@ TINY_API void tiny_ctx_close(tiny_ctx *ctx)
 #if TINYI_HAVE_HELPERS
     tinyi_helpers_close(ctx);
 #endif
+    tinyi_accel_drop(ctx, NULL, SIZE_MAX);
+    tiny_free(ctx, ctx->away);
     tiny_free(ctx, ctx->k);
     tiny_arena_close(ctx, &ctx->work);
 #if TINYI_HAVE_PTHREAD
@@ -8501,39 +8627,6 @@ TINYI_FORCE_INLINE tiny_status tinyi_op_fast(tiny_ctx *ctx, const tiny_op *op, c
     return tinyi_region_open(ctx, n, shared, own, tinyi_op_only, &job, !tinyi_op_strict(op));
 }
 
-/* 1: the accelerator gave the answer */
-static int tinyi_op_accel(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
-{
-    const tiny_accel *a = ctx->desc.accel;
-    char says[256];
-    tiny_status st;
-    tiny_op whole;
-    if (op->kind != row->kind) {
-        whole = *op;
-        whole.kind = row->kind;
-        op = &whole;
-    }
-    if (!a->can_run(a->user, op, row)) {
-        ctx->accel_declined++;
-        return 0;
-    }
-    says[0] = 0;
-    st = a->run(a->user, op, row, says);
-    if (!st && a->synchronize) st = a->synchronize(a->user, says);
-    says[sizeof says - 1] = 0;
-    if (!st) {
-        ctx->accel_answered++;
-        return 1;
-    }
-    ctx->accel_failed++;
-    if (!ctx->accel_said) {
-        ctx->accel_said = 1;
-        tinyi_log(ctx, TINY_LOG_WARNING, "accelerator %s failed at %s (%s); the processor answers from here on where it fails", a->name ? a->name : "?",
-                  row->name, says[0] ? says : tiny_status_text(st));
-    }
-    return 0;
-}
-
 /* A row that came with the call was written by somebody else: what we index and copy by must hold. Accelerators and shared
  * references look at the kind: it must not say something else than the row. With a row of a wing it may say nothing: no
  * reference there looks at it, and accelerators and recordings are given the row's. */
@@ -8566,6 +8659,10 @@ TINYI_FORCE_INLINE tiny_status tinyi_op_enter(tiny_ctx *ctx, const tiny_op *op, 
         st = tinyi_op_own_row(ctx, op);
         if (st) return st;
     }
+    if (!TINYI_CHAT && ctx->n_away) {
+        st = tinyi_accel_home_numbers(ctx, op, *row);
+        if (st) return st;
+    }
     return tinyi_op_check(ctx, op, *row);
 }
 
@@ -8581,8 +8678,15 @@ TINY_API tiny_status tiny_run(tiny_ctx *ctx, const tiny_op *op)
     tiny_status st = tinyi_op_enter(ctx, op, &row);
     if (st) return st;
     if (ctx->desc.cancel && ctx->desc.cancel(ctx->desc.user)) return tinyi_fail(ctx, TINY_E_CANCELLED, "%s: the cancel callback asked to stop", row->name);
-    if (ctx->desc.accel && !tinyi_op_wide(op, row) && tinyi_op_accel(ctx, op, row)) st = TINY_OK;
-    else if (ctx->target == TINY_TARGET_REFERENCE || tinyi_op_wide(op, row)) {
+    if (!TINYI_CHAT && ctx->desc.accel) {
+        int answered = 0;
+        st = tinyi_accel_run(ctx, op, row, tinyi_op_wide(op, row), &answered);
+        if (st || answered) {
+            if (!st && ctx->recording) tinyi_record(ctx, op, row);
+            return st;
+        }
+    }
+    if (ctx->target == TINY_TARGET_REFERENCE || tinyi_op_wide(op, row)) {
         row->ref(op);
         ctx->ran_on = TINY_TARGET_REFERENCE;
     } else st = tinyi_op_fast(ctx, op, row);
@@ -8606,6 +8710,7 @@ TINY_API tiny_status tiny_run_reference(tiny_ctx *ctx, const tiny_op *op)
 {
     const tiny_op_row *row = NULL;
     tiny_status st = tinyi_op_enter(ctx, op, &row);
+    if (!st && !TINYI_CHAT && ctx->n_away) st = tinyi_accel_home_op(ctx, op, row);
     if (st) return st;
     row->ref(op);
     ctx->ran_on = TINY_TARGET_REFERENCE;
@@ -8706,36 +8811,6 @@ TINY_API tiny_target tiny_op_target(const tiny_ctx *ctx, int kind)
     const tiny_op_row *row = tinyi_ctx_check(ctx) ? NULL : tinyi_op_row_of(ctx->wings, kind);
     if (!row || !row->fast || ctx->target == TINY_TARGET_REFERENCE) return TINY_TARGET_REFERENCE;
     return row->kernels && row->kernels[0] >= 0 ? tinyi_kernel_from(ctx->k, row->kernels[0]) : TINY_TARGET_SCALAR;
-}
-
-static tiny_status tinyi_accel_pass(tiny_ctx *ctx, const tiny_tensor *host, int which)
-{
-    const tiny_accel *a;
-    char says[256];
-    tiny_status st = tinyi_ctx_check(ctx);
-    if (st) return st;
-    st = tiny_tensor_check(host);
-    if (st) return tinyi_fail(ctx, st, "the tensor for the accelerator: %s", tinyi_op_tensor_fault(st));
-    a = ctx->desc.accel;
-    if (!a) return TINY_OK;
-    says[0] = 0;
-    if (which == 0 && a->upload) st = a->upload(a->user, host, says);
-    if (which == 1 && a->download) st = a->download(a->user, host, says);
-    if (which == 2 && a->forget) a->forget(a->user, host);
-    says[sizeof says - 1] = 0;
-    return st ? tinyi_fail(ctx, st, "accelerator %s: %s", a->name ? a->name : "?", says[0] ? says : tiny_status_text(st)) : TINY_OK;
-}
-
-TINY_API tiny_status tiny_upload(tiny_ctx *ctx, const tiny_tensor *host) { return tinyi_accel_pass(ctx, host, 0); }
-TINY_API tiny_status tiny_download(tiny_ctx *ctx, const tiny_tensor *host) { return tinyi_accel_pass(ctx, host, 1); }
-TINY_API tiny_status tiny_forget(tiny_ctx *ctx, const tiny_tensor *host) { return tinyi_accel_pass(ctx, host, 2); }
-
-TINY_API void tiny_accel_counts(const tiny_ctx *ctx, uint64_t *answered, uint64_t *declined, uint64_t *failed)
-{
-    int none = tinyi_ctx_check(ctx) != TINY_OK;
-    if (answered) *answered = none ? 0 : ctx->accel_answered;
-    if (declined) *declined = none ? 0 : ctx->accel_declined;
-    if (failed) *failed = none ? 0 : ctx->accel_failed;
 }
 
 TINY_API int tiny_case_pick(tiny_case *c, int n) { return c && n > 0 ? (int)tiny_rng_below(&c->rng, (uint32_t)n) : 0; }
@@ -8856,6 +8931,274 @@ TINY_API void tiny_recording_free(tiny_ctx *ctx, tiny_recording *recording)
 
 #endif
 #if TINYI_SLICE(0)
+/* src/core/accel.c - the accelerator's part of the door, and what is away on a device
+ *
+ * A back end of version 2 leaves outputs in its own memory. The context lists them, each as the tensor that it was: an
+ * entry is away from the moment its operation was answered until it is fetched or given up. No two entries share a byte.
+ *   input    in one entry without gaps, or the same view as an entry (without gaps: the same numbers, in whatever axes): the
+ *            device has it. Else what it touches is fetched.
+ *   output   the same view as an entry: the entry stays. An entry that it covers, without gaps: given up. Else fetched.
+ * A list that cannot grow costs nothing but time: the output is fetched at once.                                      */
+#include <string.h>
+
+typedef struct tinyi_away { tiny_tensor t; uintptr_t first, end; } tinyi_away;
+
+static int tinyi_accel_stays(const tiny_ctx *ctx) { return ctx->desc.accel && ctx->desc.accel->version > 1 && ctx->desc.accel->fetch; }
+
+static void tinyi_accel_gone(tiny_ctx *ctx, size_t i) { ctx->away[i] = ctx->away[--ctx->n_away]; }
+
+static tiny_status tinyi_accel_fetch(tiny_ctx *ctx, const tiny_tensor *t, char says[256])
+{
+    tiny_status st;
+    says[0] = 0;
+    st = ctx->desc.accel->fetch(ctx->desc.accel->user, t, says);
+    says[255] = 0;
+    ctx->accel_fetched++;
+    return st;
+}
+
+static tiny_status tinyi_accel_home_at(tiny_ctx *ctx, size_t i)
+{
+    char says[256];
+    const tiny_tensor t = ctx->away[i].t;
+    tiny_status st;
+    tinyi_accel_gone(ctx, i);
+    st = tinyi_accel_fetch(ctx, &t, says);
+    if (!st) return st;
+    ctx->accel_failed++;
+    return tinyi_fail(ctx, st, "accelerator %s: results that stayed there are lost: %s", ctx->desc.accel->name ? ctx->desc.accel->name : "?", says[0] ? says : tiny_status_text(st));
+}
+
+static int tinyi_accel_meets(const tinyi_away *e, uintptr_t first, uintptr_t end) { return e->first < end && first < e->end; }
+
+/* from first to before end */
+static tiny_status tinyi_accel_home_range(tiny_ctx *ctx, uintptr_t first, uintptr_t end)
+{
+    tiny_status st = TINY_OK;
+    size_t i;
+    for (i = ctx->n_away; i-- > 0 && !st;)
+        if (tinyi_accel_meets(&ctx->away[i], first, end)) st = tinyi_accel_home_at(ctx, i);
+    return st;
+}
+
+static uintptr_t tinyi_accel_end(const void *p, size_t bytes) { return bytes > UINTPTR_MAX - (uintptr_t)p ? UINTPTR_MAX : (uintptr_t)p + bytes; }
+
+tiny_status tinyi_accel_home(tiny_ctx *ctx, const void *p, size_t bytes) { return tinyi_accel_home_range(ctx, (uintptr_t)p, tinyi_accel_end(p, bytes)); }
+
+void tinyi_accel_drop(tiny_ctx *ctx, const void *p, size_t bytes)
+{
+    const uintptr_t first = (uintptr_t)p, end = tinyi_accel_end(p, bytes);
+    size_t i;
+    for (i = ctx->n_away; i-- > 0;)
+        if (tinyi_accel_meets(&ctx->away[i], first, end)) {
+            const tiny_tensor t = ctx->away[i].t;
+            tinyi_accel_gone(ctx, i);
+            ctx->desc.accel->discard(ctx->desc.accel->user, &t);
+        }
+}
+
+/* one view, or the same numbers without gaps in other axes */
+static int tinyi_accel_same(const tiny_tensor *a, const tiny_tensor *b)
+{
+    int i;
+    if (a->data != b->data || a->dtype != b->dtype) return 0;
+    if (tiny_tensor_is_dense(a) && tiny_tensor_is_dense(b)) return tiny_tensor_count(a) == tiny_tensor_count(b);
+    if (a->rank != b->rank) return 0;
+    for (i = 0; i < a->rank; i++)
+        if (a->dim[i] != b->dim[i] || (a->dim[i] > 1 && a->stride[i] != b->stride[i])) return 0;
+    return 1;
+}
+
+static tiny_status tinyi_accel_home_tensor(tiny_ctx *ctx, const tiny_tensor *t)
+{
+    uintptr_t first = 0, end = 0;
+    if (!t || tinyi_tensor_reach(t, &first, &end)) return TINY_OK;      /* the checks say what is wrong with it */
+    return tinyi_accel_home_range(ctx, first, end);
+}
+
+tiny_status tinyi_accel_home_numbers(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
+{
+    tiny_status st = TINY_OK;
+    int i;
+    for (i = 0; i < row->n_in && !st; i++)
+        if (op->in[i] && op->in[i]->dtype == TINY_I32) st = tinyi_accel_home_tensor(ctx, op->in[i]);
+    return st;
+}
+
+tiny_status tinyi_accel_home_op(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
+{
+    tiny_status st = TINY_OK;
+    int i;
+    for (i = 0; i < row->n_in && !st; i++) st = tinyi_accel_home_tensor(ctx, op->in[i]);
+    for (i = 0; i < row->n_out && !st; i++) st = tinyi_accel_home_tensor(ctx, op->out[i]);
+    return st;
+}
+
+/* What the device cannot be asked for comes home; what an output covers is given up. */
+static tiny_status tinyi_accel_ready(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
+{
+    uintptr_t first, end;
+    tiny_status st = TINY_OK;
+    size_t k;
+    int i;
+    for (i = 0; i < row->n_in && !st; i++) {
+        if (!op->in[i] || tinyi_tensor_reach(op->in[i], &first, &end)) continue;
+        for (k = ctx->n_away; k-- > 0 && !st;) {
+            const tinyi_away *e = &ctx->away[k];
+            const int there = tinyi_accel_same(&e->t, op->in[i]) || (tiny_tensor_is_dense(&e->t) && e->t.dtype == op->in[i]->dtype && e->first <= first && end <= e->end);
+            if (tinyi_accel_meets(e, first, end) && !there) st = tinyi_accel_home_at(ctx, k);
+        }
+    }
+    for (i = 0; i < row->n_out && !st; i++) {
+        if (tinyi_tensor_reach(op->out[i], &first, &end)) continue;
+        for (k = ctx->n_away; k-- > 0 && !st;) {
+            const tinyi_away *e = &ctx->away[k];
+            if (!tinyi_accel_meets(e, first, end) || tinyi_accel_same(&e->t, op->out[i])) continue;
+            if (tiny_tensor_is_dense(op->out[i]) && first <= e->first && e->end <= end && !(row->flags & TINY_OP_ACCUMULATES)) {
+                const tiny_tensor t = e->t;
+                tinyi_accel_gone(ctx, k);
+                ctx->desc.accel->discard(ctx->desc.accel->user, &t);
+            } else st = tinyi_accel_home_at(ctx, k);
+        }
+    }
+    return st;
+}
+
+/* 0: no memory for it */
+static int tinyi_accel_note(tiny_ctx *ctx, const tiny_tensor *t)
+{
+    tinyi_away *more;
+    size_t k;
+    for (k = 0; k < ctx->n_away; k++)
+        if (tinyi_accel_same(&ctx->away[k].t, t)) return 1;
+    if (ctx->n_away == ctx->cap_away) {
+        more = (tinyi_away *)tinyi_alloc(ctx, ctx->cap_away ? 2 * ctx->cap_away : 64, sizeof *more);
+        if (!more) return 0;
+        if (ctx->n_away) memcpy(more, ctx->away, ctx->n_away * sizeof *more);
+        tiny_free(ctx, ctx->away);
+        ctx->away = more;
+        ctx->cap_away = ctx->cap_away ? 2 * ctx->cap_away : 64;
+    }
+    ctx->away[ctx->n_away].t = *t;
+    (void)tinyi_tensor_reach(t, &ctx->away[ctx->n_away].first, &ctx->away[ctx->n_away].end);
+    ctx->n_away++;
+    return 1;
+}
+
+/* After an answer: outputs are noted, or fetched at once. *lost: what was an entry before cannot be computed again. */
+static tiny_status tinyi_accel_settle(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row, char says[256], int *lost)
+{
+    tiny_status st = TINY_OK, now;
+    size_t k;
+    int j, was;
+    for (j = 0; j < row->n_out; j++) {
+        if (tiny_tensor_count(op->out[j]) == 0) continue;
+        if (ctx->stay && !st && tinyi_accel_note(ctx, op->out[j])) { ctx->accel_kept++; continue; }
+        for (k = 0; k < ctx->n_away && !tinyi_accel_same(&ctx->away[k].t, op->out[j]); k++) {}
+        was = k < ctx->n_away;
+        if (was) now = tinyi_accel_home_at(ctx, k);
+        else now = tinyi_accel_fetch(ctx, op->out[j], says);
+        *lost |= was && now;
+        if (now && !st) st = now;
+    }
+    return st;
+}
+
+tiny_status tinyi_accel_run(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row, int wide, int *answered)
+{
+    const tiny_accel *a = ctx->desc.accel;
+    const int stays = tinyi_accel_stays(ctx);
+    char says[256];
+    tiny_status st;
+    tiny_op whole;
+    int lost = 0;
+    *answered = 0;
+    if (op->kind != row->kind) {
+        whole = *op;
+        whole.kind = row->kind;
+        op = &whole;
+    }
+    if (wide || !a->can_run(a->user, op, row)) {
+        if (!wide) ctx->accel_declined++;
+        return ctx->n_away ? tinyi_accel_home_op(ctx, op, row) : TINY_OK;
+    }
+    if (ctx->n_away) {
+        st = tinyi_accel_ready(ctx, op, row);
+        if (st) return st;
+    }
+    says[0] = 0;
+    st = a->run(a->user, op, row, says);
+    if (!st && stays) st = tinyi_accel_settle(ctx, op, row, says, &lost);
+    else if (!st && a->synchronize) st = a->synchronize(a->user, says);
+    says[sizeof says - 1] = 0;
+    if (!st) {
+        ctx->accel_answered++;
+        *answered = 1;
+        return st;
+    }
+    if (lost) return st;
+    ctx->accel_failed++;
+    if (!ctx->accel_said) {
+        ctx->accel_said = 1;
+        tinyi_log(ctx, TINY_LOG_WARNING, "accelerator %s failed at %s (%s); the processor answers from here on where it fails", a->name ? a->name : "?",
+                  row->name, says[0] ? says : tiny_status_text(st));
+    }
+    return ctx->n_away ? tinyi_accel_home_op(ctx, op, row) : TINY_OK;
+}
+
+/* ---- the functions that programs call ---------------------------------------------------------------------------- */
+
+static tiny_status tinyi_accel_pass(tiny_ctx *ctx, const tiny_tensor *host, int which)
+{
+    const tiny_accel *a;
+    char says[256];
+    uintptr_t first = 0, end = 0;
+    tiny_status st = tinyi_ctx_check(ctx);
+    if (st) return st;
+    st = tiny_tensor_check(host);
+    if (!st) st = tinyi_tensor_reach(host, &first, &end);
+    if (st) return tinyi_fail(ctx, st, "the tensor for the accelerator: %s", st == TINY_E_ARGUMENT ? "its data is missing or its rank is not 0 to 4" : tiny_status_text(st));
+    a = ctx->desc.accel;
+    if (!a) return TINY_OK;
+    if (which == 2) tinyi_accel_drop(ctx, (const void *)first, (size_t)(end - first));
+    else st = tinyi_accel_home_range(ctx, first, end);
+    if (st) return st;
+    says[0] = 0;
+    if (which == 0 && a->upload) st = a->upload(a->user, host, says);
+    if (which == 1 && a->download) st = a->download(a->user, host, says);
+    if (which == 2 && a->forget) a->forget(a->user, host);
+    says[sizeof says - 1] = 0;
+    return st ? tinyi_fail(ctx, st, "accelerator %s: %s", a->name ? a->name : "?", says[0] ? says : tiny_status_text(st)) : TINY_OK;
+}
+
+TINY_API tiny_status tiny_upload(tiny_ctx *ctx, const tiny_tensor *host) { return tinyi_accel_pass(ctx, host, 0); }
+TINY_API tiny_status tiny_download(tiny_ctx *ctx, const tiny_tensor *host) { return tinyi_accel_pass(ctx, host, 1); }
+TINY_API tiny_status tiny_forget(tiny_ctx *ctx, const tiny_tensor *host) { return tinyi_accel_pass(ctx, host, 2); }
+
+TINY_API void tiny_stay(tiny_ctx *ctx, int on)
+{
+    if (tinyi_ctx_check(ctx)) return;
+    if (on) ctx->stay++;
+    else if (ctx->stay > 0) ctx->stay--;
+}
+
+TINY_API void tiny_stay_counts(const tiny_ctx *ctx, uint64_t *kept, uint64_t *fetched)
+{
+    const int none = tinyi_ctx_check(ctx) != TINY_OK;
+    if (kept) *kept = none ? 0 : ctx->accel_kept;
+    if (fetched) *fetched = none ? 0 : ctx->accel_fetched;
+}
+
+TINY_API void tiny_accel_counts(const tiny_ctx *ctx, uint64_t *answered, uint64_t *declined, uint64_t *failed)
+{
+    const int none = tinyi_ctx_check(ctx) != TINY_OK;
+    if (answered) *answered = none ? 0 : ctx->accel_answered;
+    if (declined) *declined = none ? 0 : ctx->accel_declined;
+    if (failed) *failed = none ? 0 : ctx->accel_failed;
+}
+
+#endif
+#if TINYI_SLICE(0)
 /* src/core/bytes.c */
 #include <string.h>
 
@@ -8958,6 +9301,49 @@ size_t tinyi_utf8_char(const unsigned char *p, size_t n)
     return p[1] < least || (c == 0xed && p[1] > 0x9f) || (c == 0xf4 && p[1] > 0x8f) ? 0 : k;
 }
 
+size_t tinyi_utf8_get(const unsigned char *p, size_t n, uint32_t *c)
+{
+    uint32_t v = p[0];
+    size_t k, i;
+    if (v < 0x80) { *c = v; return 1; }
+    *c = TINYI_REPLACEMENT;
+    if (v < 0xc0 || v >= 0xf8) return 1;
+    k = tinyi_utf8_promise((unsigned char)v);
+    if (k > n) return 1;
+    v &= 0x7fu >> k;
+    for (i = 1; i < k; i++) {
+        if ((p[i] & 0xc0) != 0x80) return 1;
+        v = v << 6 | (p[i] & 0x3f);
+    }
+    if (v > 0x10ffff) return 1;
+    *c = v;
+    return k;
+}
+
+size_t tinyi_utf8_put(uint32_t c, unsigned char *p)
+{
+    if (c < 0x80) {
+        p[0] = (unsigned char)c;
+        return 1;
+    }
+    if (c < 0x800) {
+        p[0] = (unsigned char)(0xc0 | c >> 6);
+        p[1] = (unsigned char)(0x80 | (c & 0x3f));
+        return 2;
+    }
+    if (c < 0x10000) {
+        p[0] = (unsigned char)(0xe0 | c >> 12);
+        p[1] = (unsigned char)(0x80 | (c >> 6 & 0x3f));
+        p[2] = (unsigned char)(0x80 | (c & 0x3f));
+        return 3;
+    }
+    p[0] = (unsigned char)(0xf0 | (c >> 18 & 7));
+    p[1] = (unsigned char)(0x80 | (c >> 12 & 0x3f));
+    p[2] = (unsigned char)(0x80 | (c >> 6 & 0x3f));
+    p[3] = (unsigned char)(0x80 | (c & 0x3f));
+    return 4;
+}
+
 const char *tinyi_show_bytes(const void *text, size_t n, char shown[TINYI_SHOW])
 {
     (void)tiny_plain(shown, TINYI_SHOW, text, n);
@@ -8966,7 +9352,7 @@ const char *tinyi_show_bytes(const void *text, size_t n, char shown[TINYI_SHOW])
 
 #endif
 #if TINYI_SLICE(0)
-/* src/core/json.c
+/* src/core/doc/json.c
  *
  * Floats are read by strtod, with the point of the locale put in. */
 #include <stdio.h>
@@ -9048,7 +9434,7 @@ size_t tinyi_json_plain(unsigned char *to, size_t room, tinyi_json_text t)
     while (p < end) {
         unsigned char utf8[4];
         unsigned v, low;
-        size_t n = 1;
+        size_t n;
         if (*p != '\\') {
             if (to && n_all < room) to[n_all] = *p;
             n_all++;
@@ -9073,23 +9459,7 @@ size_t tinyi_json_plain(unsigned char *to, size_t room, tinyi_json_text t)
             break;
         default: v = p[-1];
         }
-        if (v < 0x80) utf8[0] = (unsigned char)v;
-        else if (v < 0x800) {
-            utf8[0] = (unsigned char)(0xc0 | v >> 6);
-            utf8[1] = (unsigned char)(0x80 | (v & 63));
-            n = 2;
-        } else if (v < 0x10000) {
-            utf8[0] = (unsigned char)(0xe0 | v >> 12);
-            utf8[1] = (unsigned char)(0x80 | (v >> 6 & 63));
-            utf8[2] = (unsigned char)(0x80 | (v & 63));
-            n = 3;
-        } else {
-            utf8[0] = (unsigned char)(0xf0 | v >> 18);
-            utf8[1] = (unsigned char)(0x80 | (v >> 12 & 63));
-            utf8[2] = (unsigned char)(0x80 | (v >> 6 & 63));
-            utf8[3] = (unsigned char)(0x80 | (v & 63));
-            n = 4;
-        }
+        n = tinyi_utf8_put(v, utf8);
         if (to && n_all < room && n <= room - n_all) memcpy(to + n_all, utf8, n);
         n_all += n;
     }
@@ -9513,7 +9883,7 @@ unsigned char *tinyi_st_end(tinyi_st_head *h)
 }
 
 #endif
-#if TINYI_SLICE(0)
+#if TINYI_SLICE(1)
 /* src/core/file.c */
 #include <string.h>
 #ifndef TINY_NO_STDIO
@@ -9577,6 +9947,11 @@ tiny_status tinyi_part_open(tiny_ctx *ctx, const char *part, int special, void *
     (void)lock;
     *file = NULL;
     return tinyi_file_none(ctx, part);
+}
+uint64_t tinyi_file_most(const char *path)
+{
+    (void)path;
+    return 0;
 }
 int tinyi_part_close(void *file, int special)
 {
@@ -9680,12 +10055,19 @@ static tiny_status tinyi_file_enter(tiny_ctx *ctx, const char *path, tiny_file *
     return TINY_OK;
 }
 
-/* A file has an end, a device (/dev/zero) need not have one, and whoever fills a pipe may never stop. */
-static uint64_t tinyi_file_most(const char *path)
+/* A file has an end, a device (/dev/zero) need not have one, and whoever fills a pipe may never stop: it gets half of the memory. */
+TINYI_FN uint64_t tinyi_file_most(const char *path)
 {
 #if TINYI_HAVE_MMAP
     struct stat info;
-    if (!stat(path, &info) && !S_ISREG(info.st_mode)) return S_ISCHR(info.st_mode) ? TINY_FILE_MOST_DEVICE : TINY_FILE_MOST_PIPE;
+    if (!stat(path, &info) && !S_ISREG(info.st_mode)) {
+        uint64_t half = TINY_FILE_MOST_PIPE;
+#ifdef _SC_PHYS_PAGES
+        const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+        if (pages > 0 && page > 0) half = (uint64_t)pages / 2 * (uint64_t)page;
+#endif
+        return S_ISCHR(info.st_mode) ? TINY_FILE_MOST_DEVICE : TINYI_MIN(half, TINY_FILE_MOST_PIPE);
+    }
 #endif
     (void)path;
     return UINT64_MAX;
@@ -12033,6 +12415,8 @@ static void tinyi_conform_candidate(tinyi_conform *t, int in_place, int uploaded
                                     unsigned char *got, int *declined)
 {
     const char *how = in_place ? "in place: " : uploaded ? "uploaded: " : "";
+    const tiny_accel *a = t->ctx->desc.accel;
+    const int stays = a && a->version > 1 && a->fetch && t->c.index & 1;        /* every other case leaves its outputs on the device first */
     tiny_op op = t->op;
     uint64_t answered, failed, answered_before, failed_before;
     tiny_status st = TINY_OK;
@@ -12053,7 +12437,10 @@ static void tinyi_conform_candidate(tinyi_conform *t, int in_place, int uploaded
             n_up = i + 1;
         }
     tiny_accel_counts(t->ctx, &answered_before, NULL, &failed_before);
+    if (stays) tiny_stay(t->ctx, 1);
     if (!st) st = tiny_run(t->ctx, &op);
+    if (stays) tiny_stay(t->ctx, 0);
+    for (j = 0; !st && stays && j < t->row->n_out; j++) st = tiny_download(t->ctx, op.out[j]);
     tiny_accel_counts(t->ctx, &answered, NULL, &failed);
     for (i = 0; i < n_up; i++)
         if (op.in[i]) (void)tiny_forget(t->ctx, op.in[i]);
@@ -24720,7 +25107,7 @@ TINY_API tiny_status tiny_spmm_csr(tiny_ctx *ctx, const tiny_sparse *a, const ti
 #endif
 #endif
 #ifndef TINYI_NO_EDGES
-#if TINYI_SLICE(6)
+#if TINYI_SLICE(5)
 /* src/math/edges_score.c - products along edges, softmax over the edges of a row, attention over a row
  * Papers   P. Velickovic et al., "Graph Attention Networks", 2018, eq. 1-4, and S. Brody et al., "How Attentive are Graph Attention
  *          Networks?", 2022, eq. 7 (the two scores by addition); M. Milakov, N. Gimelshein, 2018 (arXiv 1805.02867), algorithm 3 (one
@@ -27392,6 +27779,349 @@ TINY_API tiny_status tiny_train(tiny_ctx *ctx, const tiny_train_desc *d, tiny_tr
     tiny_free(ctx, order);
     if (last) *last = s;
     return st;
+}
+
+#endif
+#endif
+#ifndef TINYI_NO_DOC
+/* src/core/doc/value_inside.h - a tree of values: what a JSON text is in memory, what a schema is read from, what a template works with
+ *
+ * A document owns an arena: values are never freed one by one, and everything goes when it ends. Memory, steps and text are
+ * counted against its limits. The first failure stays in doc->status with its sentence in the context; whatever fails
+ * afterwards changes nothing, so that a caller may look at it once in a while.
+ *
+ * Maps keep the order of insertion, and find a key of any text by hashing. The kinds from NAMESPACE on are of chat templates
+ * (llm/chat): here they can be compared, and have no form in JSON.                                                       */
+#ifndef TINYI_DOC_VALUE_H
+#define TINYI_DOC_VALUE_H
+TINYI_C_BEGIN
+
+enum {
+    TINYI_DOC_UNDEFINED, TINYI_DOC_NONE, TINYI_DOC_BOOL, TINYI_DOC_INT, TINYI_DOC_FLOAT, TINYI_DOC_STRING, TINYI_DOC_LIST, TINYI_DOC_MAP,
+    TINYI_DOC_NAMESPACE, TINYI_DOC_FUNCTION, TINYI_DOC_METHOD, TINYI_DOC_MACRO, TINYI_DOC_LOOP, TINYI_DOC_MISSING
+};
+
+#define TINYI_DOC_NEST 100                   /* lists and maps inside one another, of what is printed or compared */
+#define TINYI_DOC_MOST ((size_t)1 << 30) /* bytes of a JSON text; what is made of it counts against the limits of the run */
+
+typedef struct tinyi_tv {
+    uint32_t type;
+    uint32_t id;                            /* of a function or method; of a list 1 when it is a tuple */
+    size_t n;                               /* bytes of a string; of an undefined value those of its name */
+    union {
+        int64_t i;
+        double f;
+        const char *s;
+        struct tinyi_tlist *list;
+        struct tinyi_tmap *map;             /* also of a namespace */
+        struct tinyi_tv *self;              /* what a method was taken from */
+        struct tinyi_tmacro *macro;
+        struct tinyi_tloop *loop;
+    } u;
+} tinyi_tv;
+
+typedef struct tinyi_tlist { tinyi_tv *item; size_t n, room; } tinyi_tlist;
+typedef struct tinyi_tpair { tinyi_tv key, value; uint32_t hash; } tinyi_tpair;
+typedef struct tinyi_tmap {                 /* in the order of insertion */
+    tinyi_tpair *pair;
+    size_t n, room;
+    uint32_t *slot;                         /* open addressing: 1 + place of the pair; NULL in a small map */
+    size_t n_slots;
+} tinyi_tmap;
+typedef struct tinyi_doc_chunk { struct tinyi_doc_chunk *next; size_t bytes, used; } tinyi_doc_chunk;
+
+typedef struct tinyi_doc {
+    tiny_ctx *ctx;
+    tiny_status status;
+    const char *what;                       /* "template": for sentences */
+    const char *source;                     /* a text that is worked through, for line and column; or NULL */
+    size_t n_source, pos;                   /* pos: where in it the operation that runs was written */
+    tinyi_doc_chunk *chunk;
+    size_t held, max_held;
+    uint64_t steps, max_steps;
+    char *out;                              /* the text, and above it what is being put together */
+    size_t n_out, out_room, max_out;
+    int64_t now;                            /* the time that a template may ask for */
+    tinyi_tlist no_list;                    /* empty, what is handed out when there is no memory */
+    tinyi_tmap no_map;
+} tinyi_doc;
+
+TINYI_FN void tinyi_doc_end(tinyi_doc *m);
+/* "template line 3, column 7: ..." */
+TINYI_FN int tinyi_doc_fail(tinyi_doc *m, tiny_status status, const char *format, ...) TINYI_PRINTF(3, 4);
+/* Counts n units of work; 0 when it was too much. */
+TINYI_FN int tinyi_doc_work(tinyi_doc *m, size_t n);
+TINYI_FN void *tinyi_doc_alloc(tinyi_doc *m, size_t n, size_t bytes_each);
+/* *array with room for want items of bytes_each; the n first are kept */
+TINYI_FN int tinyi_doc_grow(tinyi_doc *m, void **array, size_t n, size_t *room, size_t want, size_t bytes_each);
+
+/* text at the end of out; take makes a string of what stands from start on, and takes it away there */
+TINYI_FN int tinyi_doc_put(tinyi_doc *m, const char *s, size_t n);
+TINYI_FN tinyi_tv tinyi_doc_take(tinyi_doc *m, size_t start);
+TINYI_FN tinyi_tv tinyi_doc_concat(tinyi_doc *m, const tinyi_tv *a, const tinyi_tv *b);      /* strings */
+
+TINYI_FN tinyi_tv tinyi_tv_of(int type);
+TINYI_FN tinyi_tv tinyi_tv_int(int64_t i);
+TINYI_FN tinyi_tv tinyi_tv_bool(int b);
+TINYI_FN tinyi_tv tinyi_tv_float(double f);
+TINYI_FN tinyi_tv tinyi_tv_view(const char *s, size_t n);                       /* no copy */
+TINYI_FN tinyi_tv tinyi_tv_list(tinyi_doc *m, size_t room);
+TINYI_FN tinyi_tv tinyi_tv_map(tinyi_doc *m);
+TINYI_FN int tinyi_list_add(tinyi_doc *m, tinyi_tlist *list, tinyi_tv v);
+TINYI_FN tinyi_tv *tinyi_map_find(tinyi_doc *m, const tinyi_tmap *map, const tinyi_tv *key);       /* NULL: not there */
+TINYI_FN tinyi_tv *tinyi_map_find_text(tinyi_doc *m, const tinyi_tmap *map, const char *s, size_t n);
+TINYI_FN int tinyi_map_set(tinyi_doc *m, tinyi_tmap *map, tinyi_tv key, tinyi_tv value);
+TINYI_FN int tinyi_map_drop(tinyi_doc *m, tinyi_tmap *map, const tinyi_tv *key);
+
+TINYI_FN const char *tinyi_tv_type_name(const tinyi_tv *v);
+TINYI_FN int tinyi_tv_true(const tinyi_tv *v);
+TINYI_FN int tinyi_tv_is(const tinyi_tv *v, const char *s);                     /* a string with these bytes */
+TINYI_FN int tinyi_tv_number(const tinyi_tv *v, double *f);                     /* bool, int, float */
+TINYI_FN int tinyi_tv_equal(tinyi_doc *m, const tinyi_tv *a, const tinyi_tv *b);
+/* -1, 0, 1; values that have no order fail. fold: what a character counts as, or NULL: texts byte by byte */
+TINYI_FN int tinyi_tv_compare(tinyi_doc *m, const tinyi_tv *a, const tinyi_tv *b, uint32_t (*fold)(uint32_t));
+/* As JSON. indent < 0: one line. Another language brings leaf, which puts what is no list and no map, and its brackets. */
+typedef struct tinyi_doc_form {
+    int indent, sort, ascii;
+    tinyi_tv item_mark, key_mark;
+    int (*leaf)(tinyi_doc *m, const tinyi_tv *v);
+} tinyi_doc_form;
+TINYI_FN int tinyi_tv_put_json(tinyi_doc *m, const tinyi_tv *v, const tinyi_doc_form *form);
+TINYI_FN int tinyi_doc_put_int(tinyi_doc *m, int64_t i);
+TINYI_FN int tinyi_doc_put_float(tinyi_doc *m, double f, int json);              /* the shortest digits that are read back as f; else as Python's repr */
+/* hidden: characters that are written as \\x, \\u and \\U though JSON would not; NULL: as JSON, ascii: those above 127 too */
+TINYI_FN int tinyi_doc_put_quoted(tinyi_doc *m, const char *s, size_t n, int ascii, int (*hidden)(uint32_t c));
+/* name: what the text is, for the sentence. Strings without escapes stay views of the text. */
+TINYI_FN int tinyi_tv_read_json(tinyi_doc *m, const char *name, const char *text, size_t n, tinyi_tv *out);
+TINYI_FN void tinyi_doc_show(const char *s, size_t n, char shown[80]);
+
+TINYI_C_END
+#endif
+
+#endif
+#ifndef TINYI_NO_DOC
+#if TINYI_SLICE(6)
+/* src/core/doc/value_text.c - values as text, as JSON and, for templates, Python write them
+ *
+ * Nested values keep a stack of their own, TINYI_DOC_NEST deep. A float is the shortest of 1 to 17 digits that strtod reads
+ * back, with the decimal point of the locale put back. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- numbers -------------------------------------------------------------------------------------------------------------- */
+
+int tinyi_doc_put_int(tinyi_doc *m, int64_t i)
+{
+    char text[24];
+    size_t k = sizeof text;
+    uint64_t u = i < 0 ? 0 - (uint64_t)i : (uint64_t)i;
+    do text[--k] = (char)('0' + u % 10);
+    while (u /= 10);
+    if (i < 0) text[--k] = '-';
+    return tinyi_doc_put(m, text + k, sizeof text - k);
+}
+
+int tinyi_doc_put_float(tinyi_doc *m, double f, int json)
+{
+    char text[48], digits[24], made[64];
+    int precision, n_digits = 0, exponent = 0, i;
+    size_t k = 0;
+    if (f != f) return tinyi_doc_put(m, json ? "NaN" : "nan", 3);
+    if (f - f != 0) return f < 0 && !tinyi_doc_put(m, "-", 1) ? 0 : json ? tinyi_doc_put(m, "Infinity", 8) : tinyi_doc_put(m, "inf", 3);
+    for (precision = 0; precision < 17; precision++) {
+        (void)snprintf(text, sizeof text, "%.*e", precision, f);
+        if (strtod(text, NULL) == f) break;
+    }
+    for (i = 0; text[i] && text[i] != 'e'; i++)
+        if (text[i] >= '0' && text[i] <= '9' && n_digits < 20) digits[n_digits++] = text[i];
+    if (text[i]) exponent = atoi(text + i + 1);
+    while (n_digits > 1 && digits[n_digits - 1] == '0') n_digits--;
+    if (text[0] == '-') made[k++] = '-';
+    if (exponent < -4 || exponent >= 16) {
+        made[k++] = digits[0];
+        if (n_digits > 1) made[k++] = '.';
+        for (i = 1; i < n_digits; i++) made[k++] = digits[i];
+        (void)snprintf(made + k, sizeof made - k, "e%c%02d", exponent < 0 ? '-' : '+', exponent < 0 ? -exponent : exponent);
+        k = strlen(made);
+    } else {
+        if (exponent < 0) {
+            made[k++] = '0';
+            made[k++] = '.';
+            for (i = -1; i > exponent; i--) made[k++] = '0';
+            for (i = 0; i < n_digits; i++) made[k++] = digits[i];
+        } else {
+            for (i = 0; i <= exponent; i++) made[k++] = i < n_digits ? digits[i] : '0';
+            made[k++] = '.';
+            if (n_digits <= exponent + 1) made[k++] = '0';
+            for (i = exponent + 1; i < n_digits; i++) made[k++] = digits[i];
+        }
+    }
+    return tinyi_doc_put(m, made, k);
+}
+
+/* ---- printing ------------------------------------------------------------------------------------------------------------ */
+
+static int tinyi_doc_put_escaped(tinyi_doc *m, unsigned kind, uint32_t c)
+{
+    char text[12];
+    (void)snprintf(text, sizeof text, kind == 'x' ? "\\x%02x" : kind == 'u' ? "\\u%04x" : "\\U%08x", (unsigned)c);
+    return tinyi_doc_put(m, text, strlen(text));
+}
+
+int tinyi_doc_put_quoted(tinyi_doc *m, const char *s, size_t n, int ascii, int (*hidden)(uint32_t c))
+{
+    const int json = !hidden;
+    char quote = json || (memchr(s, '\'', n) && !memchr(s, '"', n)) ? '"' : '\'';
+    size_t i, k, from = 0;
+    if (!tinyi_doc_put(m, &quote, 1)) return 0;
+    for (i = 0; i < n && !m->status; i += k) {
+        unsigned char b = (unsigned char)s[i];
+        const char *escape = NULL;
+        uint32_t c = b;
+        int hard = b < 0x20 || (b == 0x7f && !json), wide;
+        k = b < 0x80 ? 1 : tinyi_utf8_get((const unsigned char *)s + i, n - i, &c);
+        wide = b >= 0x80 && (json ? ascii : hidden(c));
+        if (!hard && !wide && b != '\\' && b != (unsigned char)quote) continue;
+        (void)tinyi_doc_put(m, s + from, i - from);
+        from = i + k;
+        switch (b) {
+        case '\\': escape = "\\\\"; break;
+        case '"': escape = "\\\""; break;
+        case '\'': escape = "\\'"; break;
+        case '\n': escape = "\\n"; break;
+        case '\r': escape = "\\r"; break;
+        case '\t': escape = "\\t"; break;
+        case '\b': escape = json ? "\\b" : NULL; break;
+        case '\f': escape = json ? "\\f" : NULL; break;
+        default: break;
+        }
+        if (escape) (void)tinyi_doc_put(m, escape, 2);
+        else if (!json) (void)tinyi_doc_put_escaped(m, c < 0x100 ? 'x' : c < 0x10000 ? 'u' : 'U', c);
+        else if (c < 0x10000) (void)tinyi_doc_put_escaped(m, 'u', c);
+        else {
+            (void)tinyi_doc_put_escaped(m, 'u', 0xd800 + ((c - 0x10000) >> 10));
+            (void)tinyi_doc_put_escaped(m, 'u', 0xdc00 + ((c - 0x10000) & 0x3ff));
+        }
+    }
+    (void)tinyi_doc_put(m, s + from, n - from);
+    return tinyi_doc_put(m, &quote, 1);
+}
+
+static int tinyi_doc_put_text(tinyi_doc *m, const char *s) { return tinyi_doc_put(m, s, strlen(s)); }
+
+static int tinyi_doc_put_leaf(tinyi_doc *m, const tinyi_tv *v, const tinyi_doc_form *form)
+{
+    if (form->leaf) return form->leaf(m, v);
+    switch (v->type) {
+    case TINYI_DOC_NONE: return tinyi_doc_put_text(m, "null");
+    case TINYI_DOC_BOOL: return tinyi_doc_put_text(m, v->u.i ? "true" : "false");
+    case TINYI_DOC_INT: return tinyi_doc_put_int(m, v->u.i);
+    case TINYI_DOC_FLOAT: return tinyi_doc_put_float(m, v->u.f, 1);
+    case TINYI_DOC_STRING: return tinyi_doc_put_quoted(m, v->u.s, v->n, form->ascii, NULL);
+    default: break;
+    }
+    return tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s%s%.*s has no form in JSON", tinyi_tv_type_name(v), v->type == TINYI_DOC_UNDEFINED && v->n ? ": " : "",
+                         v->type == TINYI_DOC_UNDEFINED ? (int)TINYI_MIN(v->n, 60) : 0, v->type == TINYI_DOC_UNDEFINED && v->n ? v->u.s : "");
+}
+
+static int tinyi_doc_put_line(tinyi_doc *m, int indent, int depth)
+{
+    static const char blanks[] = "                                ";
+    size_t n = (size_t)indent * (size_t)depth;
+    (void)tinyi_doc_put(m, "\n", 1);
+    while (n && !m->status) {
+        size_t part = TINYI_MIN(n, sizeof blanks - 1);
+        (void)tinyi_doc_put(m, blanks, part);
+        n -= part;
+    }
+    return !m->status;
+}
+
+/* the places of a map's pairs in the order of their keys: a merge sort from below */
+static uint32_t *tinyi_map_order(tinyi_doc *m, const tinyi_tmap *map)
+{
+    uint32_t *a = (uint32_t *)tinyi_doc_alloc(m, map->n, sizeof *a), *b = (uint32_t *)tinyi_doc_alloc(m, map->n, sizeof *b), *t;
+    size_t width, i;
+    if (!a || !b) return NULL;
+    for (i = 0; i < map->n; i++) a[i] = (uint32_t)i;
+    for (width = 1; width < map->n; width *= 2) {
+        for (i = 0; i < map->n; i += 2 * width) {
+            size_t p = i, q = TINYI_MIN(i + width, map->n), mid = q, end = TINYI_MIN(i + 2 * width, map->n), k = i;
+            while (p < mid || q < end) {
+                int left = q == end || (p < mid && tinyi_tv_compare(m, &map->pair[a[p]].key, &map->pair[a[q]].key, NULL) <= 0);
+                b[k++] = left ? a[p++] : a[q++];
+            }
+        }
+        t = a;
+        a = b;
+        b = t;
+    }
+    return m->status ? NULL : a;
+}
+
+int tinyi_tv_put_json(tinyi_doc *m, const tinyi_tv *v, const tinyi_doc_form *form)
+{
+    struct { const tinyi_tv *v; uint32_t *order; size_t i; } at[TINYI_DOC_NEST];
+    int depth = 0;
+    const int indent = form->indent, python = form->leaf != NULL;
+    const tinyi_tv *next = v;
+    for (;;) {
+        size_t n, i;
+        const tinyi_tv *x;
+        int list;
+        if (m->status || !tinyi_doc_work(m, 1)) return 0;
+        if (next) {
+            v = next;
+            next = NULL;
+            if (v->type != TINYI_DOC_LIST && v->type != TINYI_DOC_MAP) {
+                if (!tinyi_doc_put_leaf(m, v, form) || !depth) return !m->status;
+                continue;
+            }
+            list = v->type == TINYI_DOC_LIST;
+            n = list ? v->u.list->n : v->u.map->n;
+            (void)tinyi_doc_put(m, list ? (v->id && python ? "(" : "[") : "{", 1);
+            if (!n) {
+                (void)tinyi_doc_put(m, list ? (v->id && python ? ")" : "]") : "}", 1);
+                if (!depth) return !m->status;
+                continue;
+            }
+            if (depth == TINYI_DOC_NEST) return tinyi_doc_fail(m, TINY_E_WORKSPACE, "a value nested more than %d deep is printed", TINYI_DOC_NEST);
+            at[depth].v = v;
+            at[depth].i = 0;
+            at[depth].order = form->sort && !list ? tinyi_map_order(m, v->u.map) : NULL;
+            depth++;
+            continue;
+        }
+        x = at[depth - 1].v;
+        list = x->type == TINYI_DOC_LIST;
+        n = list ? x->u.list->n : x->u.map->n;
+        i = at[depth - 1].i++;
+        if (i == n) {
+            depth--;
+            if (indent >= 0) (void)tinyi_doc_put_line(m, indent, depth);
+            if (list && x->id && python && n == 1) (void)tinyi_doc_put(m, ",", 1);
+            (void)tinyi_doc_put(m, list ? (x->id && python ? ")" : "]") : "}", 1);
+            if (!depth) return !m->status;
+            continue;
+        }
+        if (i) (void)tinyi_doc_put(m, form->item_mark.u.s, form->item_mark.n);
+        if (indent >= 0) (void)tinyi_doc_put_line(m, indent, depth);
+        if (list) {
+            next = &x->u.list->item[i];
+        } else {
+            const tinyi_tpair *p = &x->u.map->pair[at[depth - 1].order ? at[depth - 1].order[i] : i];
+            if (!python && p->key.type != TINYI_DOC_STRING) {
+                (void)tinyi_doc_put(m, "\"", 1);
+                (void)tinyi_doc_put_leaf(m, &p->key, form);
+                (void)tinyi_doc_put(m, "\"", 1);
+            } else {
+                (void)tinyi_doc_put_leaf(m, &p->key, form);
+            }
+            (void)tinyi_doc_put(m, form->key_mark.u.s, form->key_mark.n);
+            next = &p->value;
+        }
+    }
 }
 
 #endif
@@ -31989,6 +32719,542 @@ tiny_status tinyi_sparse_to_lists(tiny_ctx *ctx, tinyi_lines *l, tiny_sparse *ou
 
 #endif
 #endif
+#ifndef TINYI_NO_DOC
+#if TINYI_SLICE(10)
+/* src/core/doc/value.c
+ *
+ * Comparing nested values and reading them from JSON keep a stack of their own, TINYI_DOC_NEST deep. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TINYI_DOC_CHUNK_LEAST ((size_t)16 << 10)
+#define TINYI_DOC_CHUNK_MOST ((size_t)1 << 20)
+
+void tinyi_doc_end(tinyi_doc *m)
+{
+    while (m->chunk) {
+        tinyi_doc_chunk *next = m->chunk->next;
+        tiny_free(m->ctx, m->chunk);
+        m->chunk = next;
+    }
+    tiny_free(m->ctx, m->out);
+    m->out = NULL;
+    m->n_out = m->out_room = m->held = 0;
+}
+
+void tinyi_doc_show(const char *s, size_t n, char shown[80])
+{
+    (void)tiny_plain(shown, 64, s, n);
+}
+
+int tinyi_doc_fail(tinyi_doc *m, tiny_status status, const char *format, ...)
+{
+    char text[400];
+    size_t line = 1, column = 1, i;
+    va_list args;
+    if (m->status) return 0;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    for (i = 0; i < m->pos && i < m->n_source; i++) {
+        column++;
+        if (m->source[i] == '\n') { line++; column = 1; }
+        else if (((unsigned char)m->source[i] & 0xc0) == 0x80) column--;
+    }
+    m->status = m->source ? tinyi_fail(m->ctx, status, "%s line %zu, column %zu: %s", m->what, line, column, text) : tinyi_fail(m->ctx, status, "%s: %s", m->what, text);
+    return 0;
+}
+
+int tinyi_doc_work(tinyi_doc *m, size_t n)
+{
+    m->steps += n;
+    if (m->steps > m->max_steps) return tinyi_doc_fail(m, TINY_E_WORKSPACE, "the %s takes more than %llu steps", m->what, (unsigned long long)m->max_steps);
+    return 1;
+}
+
+/* a place for bytes at the end of the last chunk, aligned when asked */
+static char *tinyi_doc_place(tinyi_doc *m, size_t bytes, int aligned)
+{
+    tinyi_doc_chunk *c = m->chunk;
+    size_t used = c ? c->used : 0, size;
+    if (m->status) return NULL;
+    if (aligned) used = (used + 15) & ~(size_t)15;
+    if (!c || used > c->bytes || bytes > c->bytes - used) {
+        size = c ? TINYI_MIN(c->bytes * 2, TINYI_DOC_CHUNK_MOST) : TINYI_DOC_CHUNK_LEAST;
+        if (bytes > size) size = bytes;
+        if (size > m->max_held - m->held) size = bytes;
+        if (bytes > m->max_held - m->held) {
+            (void)tinyi_doc_fail(m, TINY_E_WORKSPACE, "the %s wants %zu bytes more and holds %zu; the limit is %zu", m->what, bytes, m->held, m->max_held);
+            return NULL;
+        }
+        c = (tinyi_doc_chunk *)tinyi_alloc(m->ctx, 1, sizeof *c + 16 + size);
+        if (!c) {
+            m->status = tiny_ctx_status(m->ctx);
+            return NULL;
+        }
+        m->held += size;
+        c->next = m->chunk;
+        c->bytes = sizeof *c + 16 + size;
+        used = (sizeof *c + 15) & ~(size_t)15;
+        m->chunk = c;
+    }
+    c->used = used + bytes;
+    return (char *)c + used;
+}
+
+void *tinyi_doc_alloc(tinyi_doc *m, size_t n, size_t bytes_each)
+{
+    size_t bytes;
+    if (!tinyi_size_mul(n, bytes_each, &bytes) || bytes > (size_t)TINY_IDX_MAX / 2) {
+        (void)tinyi_doc_fail(m, TINY_E_WORKSPACE, "the %s wants %zu items of %zu bytes; the limit is %zu bytes", m->what, n, bytes_each, m->max_held);
+        return NULL;
+    }
+    return tinyi_doc_place(m, bytes ? bytes : 1, 1);
+}
+
+int tinyi_doc_grow(tinyi_doc *m, void **array, size_t n, size_t *room, size_t want, size_t bytes_each)
+{
+    size_t more = *room ? *room : 4;
+    void *fresh;
+    if (want <= *room) return 1;
+    while (more < want) more = more > SIZE_MAX / 4 ? want : more * 2;
+    fresh = tinyi_doc_alloc(m, more, bytes_each);
+    if (!fresh) return 0;
+    if (n) memcpy(fresh, *array, n * bytes_each);
+    *array = fresh;
+    *room = more;
+    return 1;
+}
+
+int tinyi_doc_put(tinyi_doc *m, const char *s, size_t n)
+{
+    if (m->status) return 0;
+    if (n > m->max_out - m->n_out) return tinyi_doc_fail(m, TINY_E_WORKSPACE, "the text grows past %zu bytes, the limit", m->max_out);
+    if (n > m->out_room - m->n_out) {
+        size_t room = m->out_room ? m->out_room : 1024;
+        char *fresh;
+        while (room - m->n_out < n) room = room > SIZE_MAX / 4 ? m->n_out + n : room * 2;
+        fresh = (char *)tinyi_alloc(m->ctx, room, 1);
+        if (!fresh) {
+            m->status = tiny_ctx_status(m->ctx);
+            return 0;
+        }
+        if (m->n_out) memcpy(fresh, m->out, m->n_out);
+        tiny_free(m->ctx, m->out);
+        m->out = fresh;
+        m->out_room = room;
+    }
+    if (n) memcpy(m->out + m->n_out, s, n);
+    m->n_out += n;
+    return tinyi_doc_work(m, n / 16);
+}
+
+tinyi_tv tinyi_doc_take(tinyi_doc *m, size_t start)
+{
+    size_t n = m->status ? 0 : m->n_out - start;
+    char *s = n ? tinyi_doc_place(m, n, 0) : NULL;
+    if (s) memcpy(s, m->out + start, n);
+    if (!m->status) m->n_out = start;
+    return tinyi_tv_view(s ? s : "", s ? n : 0);
+}
+
+/* a followed by b. Where a ends at the end of the arena it is grown in place, so that a text put together piece by piece
+ * costs its length and not the square of it. */
+tinyi_tv tinyi_doc_concat(tinyi_doc *m, const tinyi_tv *a, const tinyi_tv *b)
+{
+    tinyi_doc_chunk *c = m->chunk;
+    size_t n = a->n + b->n, spare = a->n > 256 ? a->n : 0;
+    char *s;
+    if (m->status || !b->n) return *a;
+    if (!a->n) return *b;
+    if (c && a->u.s + a->n == (char *)c + c->used && b->n <= c->bytes - c->used) {
+        memcpy((char *)c + c->used, b->u.s, b->n);
+        c->used += b->n;
+        (void)tinyi_doc_work(m, b->n / 16);
+        return tinyi_tv_view(a->u.s, n);
+    }
+    if (spare + n > m->max_held - m->held) spare = 0;
+    s = tinyi_doc_place(m, n + spare, 0);
+    if (!s || !tinyi_doc_work(m, n / 16)) return *a;
+    m->chunk->used -= spare;
+    memcpy(s, a->u.s, a->n);
+    memcpy(s + a->n, b->u.s, b->n);
+    return tinyi_tv_view(s, n);
+}
+
+/* ---- making values ---------------------------------------------------------------------------------------------- */
+
+tinyi_tv tinyi_tv_of(int type)
+{
+    tinyi_tv v;
+    memset(&v, 0, sizeof v);
+    v.type = (uint32_t)type;
+    return v;
+}
+tinyi_tv tinyi_tv_int(int64_t i)
+{
+    tinyi_tv v = tinyi_tv_of(TINYI_DOC_INT);
+    v.u.i = i;
+    return v;
+}
+tinyi_tv tinyi_tv_bool(int b)
+{
+    tinyi_tv v = tinyi_tv_of(TINYI_DOC_BOOL);
+    v.u.i = b != 0;
+    return v;
+}
+tinyi_tv tinyi_tv_float(double f)
+{
+    tinyi_tv v = tinyi_tv_of(TINYI_DOC_FLOAT);
+    v.u.f = f;
+    return v;
+}
+tinyi_tv tinyi_tv_view(const char *s, size_t n)
+{
+    tinyi_tv v = tinyi_tv_of(TINYI_DOC_STRING);
+    v.u.s = s;
+    v.n = n;
+    return v;
+}
+tinyi_tv tinyi_tv_list(tinyi_doc *m, size_t room)
+{
+    tinyi_tv v = tinyi_tv_of(TINYI_DOC_LIST);
+    tinyi_tlist *list = (tinyi_tlist *)tinyi_doc_alloc(m, 1, sizeof *list);
+    v.u.list = &m->no_list;
+    if (!list) return v;
+    memset(list, 0, sizeof *list);
+    if (room) (void)tinyi_doc_grow(m, (void **)&list->item, 0, &list->room, room, sizeof *list->item);
+    v.u.list = list;
+    return v;
+}
+tinyi_tv tinyi_tv_map(tinyi_doc *m)
+{
+    tinyi_tv v = tinyi_tv_of(TINYI_DOC_MAP);
+    tinyi_tmap *map = (tinyi_tmap *)tinyi_doc_alloc(m, 1, sizeof *map);
+    v.u.map = &m->no_map;
+    if (!map) return v;
+    memset(map, 0, sizeof *map);
+    v.u.map = map;
+    return v;
+}
+
+int tinyi_list_add(tinyi_doc *m, tinyi_tlist *list, tinyi_tv v)
+{
+    void *item = list->item;
+    if (m->status || !tinyi_doc_work(m, 1) || !tinyi_doc_grow(m, &item, list->n, &list->room, list->n + 1, sizeof v)) return 0;
+    list->item = (tinyi_tv *)item;
+    list->item[list->n++] = v;
+    return 1;
+}
+
+/* ---- maps ---------------------------------------------------------------------------------------------------------- */
+
+/* Equal keys have equal hashes: true, 1 and 1.0 are one key. Every probe is a step, so that chosen keys of one hash end at
+ * the limit of the run. */
+static int tinyi_map_hash(tinyi_doc *m, const tinyi_tv *key, uint32_t *hash)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+    double f;
+    size_t i;
+    if (key->type == TINYI_DOC_STRING) {
+        for (i = 0; i < key->n; i++) h = (h ^ (unsigned char)key->u.s[i]) * UINT64_C(0x100000001b3);
+        (void)tinyi_doc_work(m, key->n / 16);
+    } else if (tinyi_tv_number(key, &f)) {
+        memcpy(&h, &f, sizeof h);
+        if (f == 0) h = 0;
+        h *= UINT64_C(0x9e3779b97f4a7c15);
+    } else if (key->type != TINYI_DOC_NONE) {
+        return tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s cannot be a key", tinyi_tv_type_name(key));
+    }
+    *hash = (uint32_t)(h ^ h >> 32);
+    return 1;
+}
+
+static size_t tinyi_map_at(tinyi_doc *m, const tinyi_tmap *map, const tinyi_tv *key, uint32_t hash)
+{
+    size_t i;
+    if (!map->slot) {
+        for (i = 0; i < map->n; i++)
+            if (map->pair[i].hash == hash && tinyi_tv_equal(m, &map->pair[i].key, key)) return i;
+        return map->n;
+    }
+    for (i = hash & (map->n_slots - 1); map->slot[i]; i = (i + 1) & (map->n_slots - 1)) {
+        const tinyi_tpair *p = &map->pair[map->slot[i] - 1];
+        if (p->hash == hash && tinyi_tv_equal(m, &p->key, key)) return map->slot[i] - 1;
+        if (!tinyi_doc_work(m, 1)) break;
+    }
+    return map->n;
+}
+
+static int tinyi_map_index(tinyi_doc *m, tinyi_tmap *map, size_t n_slots)
+{
+    size_t i, k;
+    uint32_t *slot = map->slot;
+    if (n_slots != map->n_slots) {
+        slot = (uint32_t *)tinyi_doc_alloc(m, n_slots, sizeof *slot);
+        if (!slot) return 0;
+    }
+    memset(slot, 0, n_slots * sizeof *slot);
+    for (i = 0; i < map->n; i++) {
+        for (k = map->pair[i].hash & (n_slots - 1); slot[k]; k = (k + 1) & (n_slots - 1))
+            if (!tinyi_doc_work(m, 1)) return 0;
+        slot[k] = (uint32_t)i + 1;
+    }
+    map->slot = slot;
+    map->n_slots = n_slots;
+    return tinyi_doc_work(m, map->n);
+}
+
+tinyi_tv *tinyi_map_find(tinyi_doc *m, const tinyi_tmap *map, const tinyi_tv *key)
+{
+    uint32_t hash;
+    size_t i;
+    if (m->status || !tinyi_map_hash(m, key, &hash)) return NULL;
+    i = tinyi_map_at(m, map, key, hash);
+    return m->status || i == map->n ? NULL : &map->pair[i].value;
+}
+tinyi_tv *tinyi_map_find_text(tinyi_doc *m, const tinyi_tmap *map, const char *s, size_t n)
+{
+    tinyi_tv key = tinyi_tv_view(s, n);
+    return tinyi_map_find(m, map, &key);
+}
+
+int tinyi_map_set(tinyi_doc *m, tinyi_tmap *map, tinyi_tv key, tinyi_tv value)
+{
+    uint32_t hash;
+    void *pair = map->pair;
+    size_t i;
+    if (m->status || !tinyi_doc_work(m, 1) || !tinyi_map_hash(m, &key, &hash)) return 0;
+    i = tinyi_map_at(m, map, &key, hash);
+    if (m->status) return 0;
+    if (i < map->n) {
+        map->pair[i].value = value;
+        return 1;
+    }
+    if (map->n >= UINT32_MAX / 4) return tinyi_doc_fail(m, TINY_E_WORKSPACE, "a map of more than %zu keys", map->n);
+    if (!tinyi_doc_grow(m, &pair, map->n, &map->room, map->n + 1, sizeof *map->pair)) return 0;
+    map->pair = (tinyi_tpair *)pair;
+    map->pair[map->n].key = key;
+    map->pair[map->n].value = value;
+    map->pair[map->n].hash = hash;
+    map->n++;
+    if (map->n > 8 && map->n * 2 > map->n_slots) return tinyi_map_index(m, map, map->n_slots ? map->n_slots * 4 : 64);
+    if (map->slot) {
+        for (i = hash & (map->n_slots - 1); map->slot[i]; i = (i + 1) & (map->n_slots - 1)) {}
+        map->slot[i] = (uint32_t)map->n;
+    }
+    return 1;
+}
+
+int tinyi_map_drop(tinyi_doc *m, tinyi_tmap *map, const tinyi_tv *key)
+{
+    uint32_t hash;
+    size_t i;
+    if (m->status || !tinyi_map_hash(m, key, &hash)) return 0;
+    i = tinyi_map_at(m, map, key, hash);
+    if (m->status || i == map->n) return 0;
+    memmove(map->pair + i, map->pair + i + 1, (map->n - i - 1) * sizeof *map->pair);
+    map->n--;
+    return map->slot ? tinyi_map_index(m, map, map->n_slots) : tinyi_doc_work(m, map->n);
+}
+
+/* ---- asking values --------------------------------------------------------------------------------------------------- */
+
+const char *tinyi_tv_type_name(const tinyi_tv *v)
+{
+    static const char *const name[] = { "an undefined value", "none", "a bool", "a whole number", "a float", "a string", "a list", "a map",
+                                        "a namespace", "a function", "a method", "a macro", "a loop", "nothing" };
+    return name[v->type];
+}
+
+int tinyi_tv_true(const tinyi_tv *v)
+{
+    switch (v->type) {
+    case TINYI_DOC_BOOL: case TINYI_DOC_INT: return v->u.i != 0;
+    case TINYI_DOC_FLOAT: return !(v->u.f == 0);
+    case TINYI_DOC_STRING: return v->n != 0;
+    case TINYI_DOC_LIST: return v->u.list->n != 0;
+    case TINYI_DOC_MAP: return v->u.map->n != 0;
+    case TINYI_DOC_UNDEFINED: case TINYI_DOC_NONE: case TINYI_DOC_MISSING: return 0;
+    default: return 1;
+    }
+}
+
+int tinyi_tv_is(const tinyi_tv *v, const char *s)
+{
+    return v->type == TINYI_DOC_STRING && strlen(s) == v->n && !memcmp(v->u.s, s, v->n);
+}
+
+int tinyi_tv_number(const tinyi_tv *v, double *f)
+{
+    if (v->type == TINYI_DOC_FLOAT) *f = v->u.f;
+    else if (v->type == TINYI_DOC_INT || v->type == TINYI_DOC_BOOL) *f = (double)v->u.i;
+    else return 0;
+    return 1;
+}
+
+static int tinyi_tv_whole(const tinyi_tv *v) { return v->type == TINYI_DOC_INT || v->type == TINYI_DOC_BOOL; }
+
+/* 1 equal, 0 not, -1: containers of one length, whose items decide */
+static int tinyi_tv_equal_flat(tinyi_doc *m, const tinyi_tv *a, const tinyi_tv *b)
+{
+    double x, y;
+    if (tinyi_tv_whole(a) && tinyi_tv_whole(b)) return a->u.i == b->u.i;
+    if (tinyi_tv_number(a, &x) && tinyi_tv_number(b, &y)) return x == y;
+    if (a->type != b->type) return 0;
+    switch (a->type) {
+    case TINYI_DOC_STRING:
+        if (a->n != b->n) return 0;
+        (void)tinyi_doc_work(m, a->n / 16);
+        return !memcmp(a->u.s, b->u.s, a->n);
+    case TINYI_DOC_LIST: return a->id != b->id || a->u.list->n != b->u.list->n ? 0 : a->u.list == b->u.list || !a->u.list->n ? 1 : -1;
+    case TINYI_DOC_MAP: return a->u.map->n != b->u.map->n ? 0 : a->u.map == b->u.map || !a->u.map->n ? 1 : -1;
+    case TINYI_DOC_FUNCTION: return a->id == b->id;
+    case TINYI_DOC_METHOD: return 0;
+    case TINYI_DOC_NAMESPACE: case TINYI_DOC_MACRO: case TINYI_DOC_LOOP: return a->u.map == b->u.map;
+    default: return 1;
+    }
+}
+
+int tinyi_tv_equal(tinyi_doc *m, const tinyi_tv *a, const tinyi_tv *b)
+{
+    struct { const tinyi_tv *a, *b; size_t i; } at[TINYI_DOC_NEST];
+    int n = 0, eq = tinyi_tv_equal_flat(m, a, b);
+    if (eq >= 0) return eq;
+    at[0].a = a;
+    at[0].b = b;
+    at[0].i = 0;
+    n = 1;
+    while (n) {
+        size_t i = at[n - 1].i++;
+        const tinyi_tv *x = at[n - 1].a, *y = at[n - 1].b;
+        if (!tinyi_doc_work(m, 1)) return 0;
+        if (i == (x->type == TINYI_DOC_LIST ? x->u.list->n : x->u.map->n)) {
+            n--;
+            continue;
+        }
+        if (x->type == TINYI_DOC_LIST) {
+            y = &y->u.list->item[i];
+            x = &x->u.list->item[i];
+        } else {
+            y = tinyi_map_find(m, y->u.map, &x->u.map->pair[i].key);
+            if (!y) return 0;
+            x = &x->u.map->pair[i].value;
+        }
+        eq = tinyi_tv_equal_flat(m, x, y);
+        if (!eq) return 0;
+        if (eq > 0) continue;
+        if (n == TINYI_DOC_NEST) return tinyi_doc_fail(m, TINY_E_WORKSPACE, "values nested more than %d deep are compared", TINYI_DOC_NEST);
+        at[n].a = x;
+        at[n].b = y;
+        at[n++].i = 0;
+    }
+    return 1;
+}
+
+static int tinyi_tv_order_text(const tinyi_tv *a, const tinyi_tv *b, uint32_t (*fold)(uint32_t))
+{
+    size_t i = 0, k = 0;
+    while (i < a->n && k < b->n) {
+        uint32_t x = (unsigned char)a->u.s[i], y = (unsigned char)b->u.s[k];
+        if (fold) {
+            i += tinyi_utf8_get((const unsigned char *)a->u.s + i, a->n - i, &x);
+            k += tinyi_utf8_get((const unsigned char *)b->u.s + k, b->n - k, &y);
+            x = fold(x);
+            y = fold(y);
+        } else {
+            i++;
+            k++;
+        }
+        if (x != y) return x < y ? -1 : 1;
+    }
+    return i < a->n ? 1 : k < b->n ? -1 : 0;
+}
+
+int tinyi_tv_compare(tinyi_doc *m, const tinyi_tv *a, const tinyi_tv *b, uint32_t (*fold)(uint32_t))
+{
+    double x, y;
+    size_t i = 0;
+    if (a->type == TINYI_DOC_LIST && b->type == TINYI_DOC_LIST) {
+        const tinyi_tlist *p = a->u.list, *q = b->u.list;
+        while (i < p->n && i < q->n && tinyi_tv_equal(m, &p->item[i], &q->item[i])) i++;
+        if (m->status) return 0;
+        if (i == p->n || i == q->n) return p->n < q->n ? -1 : p->n > q->n;
+        a = &p->item[i];
+        b = &q->item[i];
+    }
+    (void)tinyi_doc_work(m, 1 + (a->type == TINYI_DOC_STRING ? a->n / 16 : 0));
+    if (tinyi_tv_whole(a) && tinyi_tv_whole(b)) return a->u.i < b->u.i ? -1 : a->u.i > b->u.i;
+    if (tinyi_tv_number(a, &x) && tinyi_tv_number(b, &y)) return x < y ? -1 : x > y ? 1 : x == y ? 0 : 2;
+    if (a->type == TINYI_DOC_STRING && b->type == TINYI_DOC_STRING) return tinyi_tv_order_text(a, b, fold);
+    return tinyi_doc_fail(m, TINY_E_ARGUMENT, "%s and %s have no order", tinyi_tv_type_name(a), tinyi_tv_type_name(b));
+}
+
+/* ---- from JSON ------------------------------------------------------------------------------------------------------ */
+
+static tinyi_tv tinyi_tv_of_text(tinyi_doc *m, tinyi_json_text t)
+{
+    char *at;
+    if (!tinyi_doc_work(m, t.n / 16)) return tinyi_tv_view("", 0);
+    if (!t.escapes) return tinyi_tv_view((const char *)t.at, t.n);
+    at = tinyi_doc_place(m, t.n, 0);         /* an escape is longer than what it stands for */
+    return at ? tinyi_tv_view(at, tinyi_json_plain((unsigned char *)at, t.n, t)) : tinyi_tv_view("", 0);
+}
+
+static tinyi_tv tinyi_tv_of_item(tinyi_doc *m, const tinyi_json_item *item)
+{
+    switch (item->type) {
+    case TINYI_JSON_LIST: return tinyi_tv_list(m, 0);
+    case TINYI_JSON_MAP: return tinyi_tv_map(m);
+    case TINYI_JSON_TEXT: return tinyi_tv_of_text(m, item->text);
+    case TINYI_JSON_INT: return tinyi_tv_int(item->i);
+    case TINYI_JSON_FLOAT: return tinyi_tv_float(item->f);
+    case TINYI_JSON_BOOL: return tinyi_tv_bool(item->i != 0);
+    default: return tinyi_tv_of(TINYI_DOC_NONE);
+    }
+}
+
+int tinyi_tv_read_json(tinyi_doc *m, const char *name, const char *text, size_t n, tinyi_tv *out)
+{
+    struct { tinyi_tv v, key; } at[TINYI_JSON_NEST + 1];   /* [0]: the document; [d]: what is open, and its key in [d - 1] */
+    tinyi_json_walk w;
+    tinyi_json_item item;
+    if (m->status) return 0;
+    m->status = tinyi_json_begin(&w, m->ctx, name, "the JSON", text, n, TINYI_DOC_MOST);
+    while (!m->status) {
+        tinyi_tv v, key;
+        int depth;
+        m->status = tinyi_json_next(&w, &item);
+        if (m->status) break;
+        if (item.type == TINYI_JSON_END) {
+            *out = at[0].v;
+            return 1;
+        }
+        depth = item.depth;
+        if (item.type == TINYI_JSON_CLOSE) {            /* it is whole: only here it goes into what is around it */
+            v = at[depth + 1].v;
+            key = at[depth + 1].key;
+        } else {
+            if (!tinyi_doc_work(m, 1)) break;
+            key = item.key.at ? tinyi_tv_of_text(m, item.key) : tinyi_tv_of(TINYI_DOC_NONE);
+            v = tinyi_tv_of_item(m, &item);
+            if (m->status) break;
+            if (item.type == TINYI_JSON_LIST || item.type == TINYI_JSON_MAP) {
+                at[depth + 1].v = v;
+                at[depth + 1].key = key;
+                continue;
+            }
+        }
+        if (!depth) at[0].v = v;
+        else if (at[depth].v.type == TINYI_DOC_LIST) (void)tinyi_list_add(m, at[depth].v.u.list, v);
+        else (void)tinyi_map_set(m, at[depth].v.u.map, key, v);
+    }
+    return 0;
+}
+
+#endif
+#endif
 #if TINYI_SLICE(11)
 /* src/math/matvec.c - a few vectors times a large matrix
  * Formula  y[c][r] = act(sum_k x[c][k] w[r][k] + bias), 1 to 8 vectors x.
@@ -32110,6 +33376,8 @@ TINY_API void tinygnn_recording_free(tiny_ctx *ctx, tiny_recording *recording) {
 TINY_API tiny_status tinygnn_upload(tiny_ctx *ctx, const tiny_tensor *host) { return tinyllm_upload(ctx, host); }
 TINY_API tiny_status tinygnn_download(tiny_ctx *ctx, const tiny_tensor *host) { return tinyllm_download(ctx, host); }
 TINY_API tiny_status tinygnn_forget(tiny_ctx *ctx, const tiny_tensor *host) { return tinyllm_forget(ctx, host); }
+TINY_API void tinygnn_stay(tiny_ctx *ctx, int on) { tinyllm_stay(ctx, on); }
+TINY_API void tinygnn_stay_counts(const tiny_ctx *ctx, uint64_t *kept, uint64_t *fetched) { tinyllm_stay_counts(ctx, kept, fetched); }
 TINY_API void tinygnn_accel_counts(const tiny_ctx *ctx, uint64_t *answered, uint64_t *declined, uint64_t *failed) { tinyllm_accel_counts(ctx, answered, declined, failed); }
 TINY_API tiny_file tinygnn_file_memory(const void *bytes, size_t n_bytes) { return tinyllm_file_memory(bytes, n_bytes); }
 TINY_API tiny_status tinygnn_file_open(tiny_ctx *ctx, const char *path, tiny_file *out) { return tinyllm_file_open(ctx, path, out); }
@@ -38783,7 +40051,7 @@ TINYI_C_END
 
 #endif
 #ifndef TINYI_NO_QUANT
-#if TINYI_SLICE(9)
+#if TINYI_SLICE(8)
 /* src/gnn/quant/a2q_net.c - steps and bits of a net as parameters of its training
  * Paper    Z. Zhu et al., A2Q (arXiv 2302.00193), sections 3.1 to 3.3; the settings are those of the authors' program for a GCN on Cora.
  * Method   The quantizers are operations on the tape of the pass. After the way back the penalty adds its slope to the bits,
@@ -44893,10 +46161,11 @@ TINYI_FORCE_INLINE v_f32 v_load(const float *p) { return *p; }
 TINYI_FORCE_INLINE void v_store(float *p, v_f32 v) { *p = v; }
 TINYI_FORCE_INLINE v_f32 v_load_n(const float *p, size_t n) { return n ? *p : 0.0f; }
 TINYI_FORCE_INLINE void v_store_n(float *p, v_f32 v, size_t n) { if (n) *p = v; }
-TINYI_FORCE_INLINE v_f32 v_load_f16(const uint16_t *p) { return tinyi_f16_to_f32(*p); }
-TINYI_FORCE_INLINE v_f32 v_load_f16_n(const uint16_t *p, size_t n) { return n ? tinyi_f16_to_f32(*p) : 0.0f; }
-TINYI_FORCE_INLINE void v_store_f16(uint16_t *p, v_f32 v) { *p = tinyi_f32_to_f16(v); }
-TINYI_FORCE_INLINE void v_store_f16_n(uint16_t *p, v_f32 v, size_t n) { if (n) *p = tinyi_f32_to_f16(v); }
+/* halves out of line: a hundred bytes each */
+static TINYI_UNUSED TINYI_NOINLINE v_f32 v_load_f16(const uint16_t *p) { return tinyi_f16_to_f32(*p); }
+static TINYI_UNUSED TINYI_NOINLINE void v_store_f16(uint16_t *p, v_f32 v) { *p = tinyi_f32_to_f16(v); }
+TINYI_FORCE_INLINE v_f32 v_load_f16_n(const uint16_t *p, size_t n) { return n ? v_load_f16(p) : 0.0f; }
+TINYI_FORCE_INLINE void v_store_f16_n(uint16_t *p, v_f32 v, size_t n) { if (n) v_store_f16(p, v); }
 TINYI_FORCE_INLINE v_f32 v_load_bf16(const uint16_t *p) { return tinyi_bf16_to_f32(*p); }
 TINYI_FORCE_INLINE v_f32 v_load_bf16_n(const uint16_t *p, size_t n) { return n ? tinyi_bf16_to_f32(*p) : 0.0f; }
 TINYI_FORCE_INLINE void v_store_bf16(uint16_t *p, v_f32 v) { *p = tinyi_f32_to_bf16(v); }
@@ -46116,6 +47385,11 @@ TINYI_FORCE_INLINE v_i32 v_dot_u7i8(v_i32 acc, v_i8 a, v_i8 b) { return _mm512_d
  * steps round. Many branches are computed for all lanes and selected, since lanes differ.                              */
 
 #define TINYI_ELEM_FMA (V_AVX2 || V_AVX512 || V_NEON)
+#if V_SCALAR                                /* one text for all that want it */
+#define TINYI_ELEM_FN static TINYI_UNUSED TINYI_NOINLINE
+#else
+#define TINYI_ELEM_FN TINYI_FORCE_INLINE
+#endif
 
 /* ---- exponential: e^x = 2^n p
  * A float of size 2^23 counts in ones: t = x log2(e) + 1.5 * 2^23 + 254 has n + 254 in its lowest bits. */
@@ -46150,14 +47424,14 @@ TINYI_FORCE_INLINE v_f32 v_ldexp(v_f32 p, v_f32 n)
 }
 
 /* p and n of e^x, |x| < 170 */
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_elem_exp_parts)(v_f32 x, v_f32 *n)
+TINYI_ELEM_FN v_f32 TINY_FN(tinyi_elem_exp_parts)(v_f32 x, v_f32 *n)
 {
     *n = v_sub(v_fma(x, v_set(1.44269502f), v_set(TINYI_ELEM_COUNT)), v_set(TINYI_ELEM_COUNT));
     return TINY_FN(tinyi_elem_exp_near)(TINY_FN(tinyi_elem_exp_reduce)(x, *n));
 }
 
 /* e^89 is infinite and e^-104 rounds to 0 */
-TINYI_FORCE_INLINE v_f32 v_exp(v_f32 x)
+TINYI_ELEM_FN v_f32 v_exp(v_f32 x)
 {
     v_f32 n, p;
     x = v_min(v_set(89.0f), v_max(v_set(-104.0f), x));      /* in this order NaN comes through */
@@ -46166,7 +47440,7 @@ TINYI_FORCE_INLINE v_f32 v_exp(v_f32 x)
 }
 
 /* ---- logarithm: x = 2^k m, m in [2/3, 4/3), f = m - 1, log m = f - f^2/2 + f^3 P(f), P 0.05 off */
-TINYI_FORCE_INLINE v_f32 v_log(v_f32 x)
+TINYI_ELEM_FN v_f32 v_log(v_f32 x)
 {
     const v_mask plain = vm_and(v_le(v_set(1.17549435e-38f), x), v_lt(x, v_set(INFINITY)));
     const int special = !vm_all(plain);
@@ -46268,7 +47542,7 @@ TINYI_FORCE_INLINE void TINY_FN(tinyi_elem_erf)(v_f32 *a, int n)
     TINYI_ELEM_EACH a[j] = v_fma(a[j], t[j], v_max(t[j], v_table4(of_centre, i[j])));
 }
 
-TINYI_FORCE_INLINE v_f32 v_tanh(v_f32 x)
+TINYI_ELEM_FN v_f32 v_tanh(v_f32 x)
 {
     v_f32 a[1];
     a[0] = v_abs(x);
@@ -46276,7 +47550,7 @@ TINYI_FORCE_INLINE v_f32 v_tanh(v_f32 x)
     return TINY_FN(tinyi_elem_sign_of)(x, a[0]);
 }
 
-TINYI_FORCE_INLINE v_f32 v_erf(v_f32 x)
+TINYI_ELEM_FN v_f32 v_erf(v_f32 x)
 {
     v_f32 a[1];
     a[0] = v_abs(x);
@@ -46286,7 +47560,7 @@ TINYI_FORCE_INLINE v_f32 v_erf(v_f32 x)
 
 /* ---- 1 / (1 + e^-x), for negative x as e^x / (1 + e^x), which keeps its last bits down to denormals. By how
  * much the sum came out too large is known exactly, and the quotient gets it back. */
-TINYI_FORCE_INLINE v_f32 v_sigmoid(v_f32 x)
+TINYI_ELEM_FN v_f32 v_sigmoid(v_f32 x)
 {
     const v_f32 e = v_exp(v_neg(v_abs(x))), d = v_add(v_set(1.0f), e), more = v_sub(v_sub(d, v_set(1.0f)), e);
     const v_f32 y = v_div(v_select(v_lt(x, v_zero()), e, v_set(1.0f)), d);
@@ -46343,7 +47617,7 @@ static TINYI_NOINLINE v_f32 TINY_FN(tinyi_elem_turn_far)(v_f32 x, v_f32 y, int c
     return v_load(b);
 }
 
-TINYI_FORCE_INLINE v_f32 v_sin(v_f32 x)
+TINYI_ELEM_FN v_f32 v_sin(v_f32 x)
 {
     const v_f32 t = v_fma(x, v_set(0.318309873f), v_set(12582912.0f)), n = v_sub(t, v_set(12582912.0f));
     v_f32 y = TINY_FN(tinyi_elem_sin_near)(TINY_FN(tinyi_elem_turn)(x, n, 1.0f), v_bits(t));
@@ -46352,7 +47626,7 @@ TINYI_FORCE_INLINE v_f32 v_sin(v_f32 x)
 }
 
 /* n here is the odd number of quarter turns: t = x/pi - 1/2 rounded, n = 2t + 1; the sine of the middle is -1 for odd t + 1 */
-TINYI_FORCE_INLINE v_f32 v_cos(v_f32 x)
+TINYI_ELEM_FN v_f32 v_cos(v_f32 x)
 {
     const v_f32 a = v_abs(x), t = v_add(v_fma(a, v_set(0.318309873f), v_set(-0.5f)), v_set(12582913.0f));
     const v_f32 n = v_fma(v_sub(t, v_set(12582913.0f)), v_set(2.0f), v_set(1.0f));
@@ -46375,7 +47649,7 @@ TINYI_FORCE_INLINE v_f32 v_rsqrt(v_f32 x)
 /* ---- activations */
 
 /* x / (1 + e^-x); for negative x as x e^x / (1 + e^x) with the power of two last */
-TINYI_FORCE_INLINE v_f32 v_silu(v_f32 x)
+TINYI_ELEM_FN v_f32 v_silu(v_f32 x)
 {
     const v_f32 c = v_max(v_set(-110.0f), x), b = v_min(v_set(110.0f), v_abs(c));
     const v_mask minus = v_lt(c, v_zero());
@@ -46389,7 +47663,7 @@ TINYI_FORCE_INLINE v_f32 v_silu(v_f32 x)
 /* x Phi(x) = max(x, 0) - t Phi(-t), t = |x|, and Phi(-t) = e^(-t^2/2) g(t), g a ratio of polynomials with positive
  * coefficients, 0.7 off. The square is split, t = h + l with 12 bits in h, since e^ makes its absolute error a relative
  * one: h^2/2 is exact, and l (t + h) / 2 is small. At 14.6 the product is 0. */
-TINYI_FORCE_INLINE v_f32 v_gelu(v_f32 x)
+TINYI_ELEM_FN v_f32 v_gelu(v_f32 x)
 {
     const v_f32 t = v_min(v_set(14.6f), v_abs(x)), h = v_float(vi_and(v_bits(t), vi_set(-4096)));
     const v_f32 s = v_mul(v_mul(h, h), v_set(-0.5f)), l = v_mul(v_mul(v_sub(t, h), v_add(t, h)), v_set(-0.5f));
@@ -46410,7 +47684,7 @@ TINYI_FORCE_INLINE v_f32 v_gelu(v_f32 x)
 
 /* x / (1 + e^-w), w = x (1.5957691 + 0.0713548 x^2), by the same symmetry: max(x, 0) - t e / (1 + e), e = e^-w(t).
  * At 10.8 the quotient is 0. Far below zero the error of w, times w, is one of e: small against |x|, not against the result. */
-TINYI_FORCE_INLINE v_f32 v_gelu_tanh(v_f32 x)
+TINYI_ELEM_FN v_f32 v_gelu_tanh(v_f32 x)
 {
     const v_f32 t = v_min(v_set(10.8f), v_abs(x));
     const v_f32 e = v_exp(v_neg(v_mul(t, v_fma(v_mul(t, t), v_set(0.0713548163f), v_set(1.59576912f)))));
@@ -46664,6 +47938,7 @@ static void TINY_FN(tinyi_use_elem)(tinyi_kernels *k)
 #undef TINYI_ELEM_TURN_LIMIT
 #undef TINYI_ELEM_COUNT
 #undef TINYI_ELEM_FMA
+#undef TINYI_ELEM_FN
 
 /* src/math/binary.simd.h */
 #define TINYI_BIN_ADD(p, q) v_add(p, q)
@@ -47039,6 +48314,11 @@ static void TINY_FN(tinyi_use_reduce)(tinyi_kernels *k)
 /* ---- e^x = p 2^n, the polynomial of entry 1 of the specification
  * v_exp and v_extexp take four instructions more for half an ulp, for infinite arguments and for results that a row of
  * weights does not have. A float of size 2^23 counts in ones: x log2(e) + 1.5 * 2^23 + b has n + b in its lowest bits. */
+#if V_SCALAR
+#define TINYI_SM_FN static TINYI_UNUSED TINYI_NOINLINE
+#else
+#define TINYI_SM_FN TINYI_FORCE_INLINE
+#endif
 #define TINYI_SM_COUNT 12582912.0f
 #define TINYI_SM_LOG2E v_set(1.44269502f)
 #if V_AVX2 || V_AVX512 || V_NEON
@@ -47063,7 +48343,7 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_sm_near)(v_f32 t)
 }
 
 /* e^d for d <= 0; 0 below -126.5 ln 2 (and for -inf), since some processors are slow with denormals; NaN stays */
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_sm_exp)(v_f32 d)
+TINYI_SM_FN v_f32 TINY_FN(tinyi_sm_exp)(v_f32 d)
 {
     const v_f32 x = v_max(v_set(-88.03f), d), c = v_fma(x, TINYI_SM_LOG2E, v_set(TINYI_SM_COUNT + 127.0f));
     const v_f32 n = v_sub(c, v_set(TINYI_SM_COUNT + 127.0f));
@@ -47071,7 +48351,7 @@ TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_sm_exp)(v_f32 d)
 }
 
 /* p of e^s; *c: n + TINYI_SM_COUNT. An s below the limit (and -inf) counts as the limit. */
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_sm_ext)(v_f32 s, v_f32 *c)
+TINYI_SM_FN v_f32 TINY_FN(tinyi_sm_ext)(v_f32 s, v_f32 *c)
 {
     const v_f32 x = v_max(v_set(-TINYI_SM_LIMIT), s);
     *c = v_fma(x, TINYI_SM_LOG2E, v_set(TINYI_SM_COUNT));
@@ -47301,7 +48581,7 @@ static void TINY_FN(tinyi_softmax_extsum_f32)(const float *x, size_t n, float sc
 }
 
 /* lambda e^s 2^-e, and 0 below 2^-126. low: (e - 127) ln 2 and a little less, count: COUNT + 127 - e. */
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_sm_down)(v_f32 s, v_f32 lambda, v_f32 low, v_f32 count)
+TINYI_SM_FN v_f32 TINY_FN(tinyi_sm_down)(v_f32 s, v_f32 lambda, v_f32 low, v_f32 count)
 {
     const v_f32 x = v_max(low, s), c = v_fma(x, TINYI_SM_LOG2E, count);
     const v_f32 p = TINY_FN(tinyi_sm_near)(TINYI_SM_REDUCE_FAR(x, v_sub(c, count)));
@@ -47344,6 +48624,7 @@ static void TINY_FN(tinyi_use_softmax)(tinyi_kernels *k)
 #undef TINYI_SM_E_LAST
 #undef TINYI_SM_FETCH
 #undef TINYI_SM_FETCH4
+#undef TINYI_SM_FN
 #undef TINYI_SM_FOUR
 #undef TINYI_SM_PUT
 #undef TINYI_SM_GROUP
@@ -49181,7 +50462,8 @@ static void TINY_FN(tinyi_gemv_dot)(float *y, ptrdiff_t y_row, ptrdiff_t y_col, 
 /* y + x0 w0 + x1 w1 + x2 w2 + x3 w3, in this order */
 #define TINYI_GEMV_ADD(at, LOAD, W) \
     v_fma(v_set(x3), LOAD(W##3 + (at)), v_fma(v_set(x2), LOAD(W##2 + (at)), v_fma(v_set(x1), LOAD(W##1 + (at)), v_fma(v_set(x0), LOAD(W##0 + (at)), v_load(y + (at))))))
-#if V_SCALAR || V_W128                      /* one form for both */
+#define TINYI_GEMV_WIDE ((V_SCALAR || V_W128 ? 1 : 2) * V_LANES)
+/* Four lines at a time, neighbours or those of a list. While four of a list are added the next four are asked for: nothing else would, as they lie anywhere. */
 #define TINYI_GEMV_LINE(i) (w + (list ? list[i] : (ptrdiff_t)(i)) * w_k)
 #define TINYI_GEMV_LINES(name, W_TYPE, LOAD, LOAD_N)                                                                            \
     static void TINY_FN(name)(float *y, const W_TYPE *w, ptrdiff_t w_k, const int32_t *list, const float *x, ptrdiff_t x_k, size_t k, size_t n) \
@@ -49189,10 +50471,22 @@ static void TINY_FN(tinyi_gemv_dot)(float *y, ptrdiff_t y_row, ptrdiff_t y_col, 
         size_t i = 0, j;                                                                                                        \
         for (; i + 4 <= k; i += 4, x += 4 * x_k) {                                                                              \
             const W_TYPE *w0 = TINYI_GEMV_LINE(i), *w1 = TINYI_GEMV_LINE(i + 1), *w2 = TINYI_GEMV_LINE(i + 2), *w3 = TINYI_GEMV_LINE(i + 3); \
+            const size_t next = i + 8 <= k ? i + 4 : i;                                                                         \
+            const W_TYPE *p0 = TINYI_GEMV_LINE(next), *p1 = TINYI_GEMV_LINE(next + 1), *p2 = TINYI_GEMV_LINE(next + 2), *p3 = TINYI_GEMV_LINE(next + 3); \
             const float x0 = x[0], x1 = x[x_k], x2 = x[2 * x_k], x3 = x[3 * x_k];                                               \
-            for (j = 0; j + V_LANES <= n; j += V_LANES) v_store(y + j, TINYI_GEMV_ADD(j, LOAD, w));                             \
-            if (j < n) {                                                                                                        \
-                const size_t r = n - j;                                                                                         \
+            for (j = 0; j + TINYI_GEMV_WIDE <= n; j += TINYI_GEMV_WIDE) {                                                       \
+                v_f32 a, b = v_zero();                                                                                          \
+                if (list && TINYI_GEMV_WIDE > V_LANES) {                                                                        \
+                    TINYI_PREFETCH(p0 + j); TINYI_PREFETCH(p1 + j);                                                             \
+                    TINYI_PREFETCH(p2 + j); TINYI_PREFETCH(p3 + j);                                                             \
+                }                                                                                                               \
+                a = TINYI_GEMV_ADD(j, LOAD, w);                                                                                 \
+                if (TINYI_GEMV_WIDE > V_LANES) b = TINYI_GEMV_ADD(j + V_LANES, LOAD, w);                                        \
+                v_store(y + j, a);                                                                                              \
+                if (TINYI_GEMV_WIDE > V_LANES) v_store(y + j + V_LANES, b);                                                     \
+            }                                                                                                                   \
+            for (; j < n; j += V_LANES) {                                                                                       \
+                const size_t r = TINYI_MIN(n - j, V_LANES);                                                                     \
                 v_f32 a = v_fma(v_set(x0), LOAD_N(w0 + j, r), v_load_n(y + j, r));                                              \
                 a = v_fma(v_set(x1), LOAD_N(w1 + j, r), a);                                                                     \
                 a = v_fma(v_set(x2), LOAD_N(w2 + j, r), a);                                                                     \
@@ -49224,93 +50518,6 @@ static void TINY_FN(tinyi_gemv_pick)(float *y, const void *w, int dtype, ptrdiff
 {
     TINY_FN(tinyi_gemv_lines)(y, w, dtype, w_k, list, x, 1, k, n);
 }
-#else
-#define TINYI_GEMV_AXPY(name, W_TYPE, LOAD, LOAD_N)                                                                             \
-    static void TINY_FN(name)(float *y, const W_TYPE *w, ptrdiff_t w_k, const float *x, ptrdiff_t x_k, size_t k, size_t n)      \
-    {                                                                                                                           \
-        size_t i = 0, j;                                                                                                        \
-        for (; i + 4 <= k; i += 4, w += 4 * w_k, x += 4 * x_k) {                                                                \
-            const W_TYPE *w0 = w, *w1 = w + w_k, *w2 = w1 + w_k, *w3 = w2 + w_k;                                                \
-            const float x0 = x[0], x1 = x[x_k], x2 = x[2 * x_k], x3 = x[3 * x_k];                                               \
-            for (j = 0; j + 2 * V_LANES <= n; j += 2 * V_LANES) {                                                               \
-                const v_f32 a = TINYI_GEMV_ADD(j, LOAD, w), b = TINYI_GEMV_ADD(j + V_LANES, LOAD, w);                           \
-                v_store(y + j, a);                                                                                              \
-                v_store(y + j + V_LANES, b);                                                                                    \
-            }                                                                                                                   \
-            for (; j < n; j += V_LANES) {                                                                                       \
-                const size_t r = TINYI_MIN(n - j, V_LANES);                                                                     \
-                v_f32 a = v_load_n(y + j, r);                                                                                   \
-                a = v_fma(v_set(x0), LOAD_N(w0 + j, r), a);                                                                     \
-                a = v_fma(v_set(x1), LOAD_N(w1 + j, r), a);                                                                     \
-                a = v_fma(v_set(x2), LOAD_N(w2 + j, r), a);                                                                     \
-                a = v_fma(v_set(x3), LOAD_N(w3 + j, r), a);                                                                     \
-                v_store_n(y + j, a, r);                                                                                         \
-            }                                                                                                                   \
-        }                                                                                                                       \
-        for (; i < k; i++, w += w_k, x += x_k)                                                                                  \
-            for (j = 0; j < n; j += V_LANES) {                                                                                  \
-                const size_t r = TINYI_MIN(n - j, V_LANES);                                                                     \
-                v_store_n(y + j, v_fma(v_set(x[0]), LOAD_N(w + j, r), v_load_n(y + j, r)), r);                                  \
-            }                                                                                                                   \
-    }
-TINYI_GEMV_AXPY(tinyi_gemv_axpy_f32, float, v_load, v_load_n)
-TINYI_GEMV_AXPY(tinyi_gemv_axpy_f16, uint16_t, v_load_f16, v_load_f16_n)
-TINYI_GEMV_AXPY(tinyi_gemv_axpy_bf16, uint16_t, v_load_bf16, v_load_bf16_n)
-
-static void TINY_FN(tinyi_gemv_axpy)(float *y, const void *w, int dtype, ptrdiff_t w_k, const float *x, ptrdiff_t x_k, size_t k, size_t n)
-{
-    if (dtype == TINY_F16) TINY_FN(tinyi_gemv_axpy_f16)(y, (const uint16_t *)w, w_k, x, x_k, k, n);
-    else if (dtype == TINY_BF16) TINY_FN(tinyi_gemv_axpy_bf16)(y, (const uint16_t *)w, w_k, x, x_k, k, n);
-    else TINY_FN(tinyi_gemv_axpy_f32)(y, (const float *)w, w_k, x, x_k, k, n);
-}
-
-/* The same for the rows that a list names, in its order. While four are added the next four are asked for: nothing else would, as they
- * lie anywhere. */
-#define TINYI_GEMV_PICK(name, W_TYPE, LOAD, LOAD_N)                                                                             \
-    static void TINY_FN(name)(float *y, const W_TYPE *w, ptrdiff_t w_k, const int32_t *list, const float *x, size_t k, size_t n) \
-    {                                                                                                                           \
-        size_t i = 0, j;                                                                                                        \
-        for (; i + 4 <= k; i += 4) {                                                                                            \
-            const W_TYPE *w0 = w + list[i] * w_k, *w1 = w + list[i + 1] * w_k, *w2 = w + list[i + 2] * w_k, *w3 = w + list[i + 3] * w_k; \
-            const size_t next = i + 8 <= k ? i + 4 : i;                                                                         \
-            const W_TYPE *p0 = w + list[next] * w_k, *p1 = w + list[next + 1] * w_k, *p2 = w + list[next + 2] * w_k, *p3 = w + list[next + 3] * w_k; \
-            const float x0 = x[i], x1 = x[i + 1], x2 = x[i + 2], x3 = x[i + 3];                                                 \
-            for (j = 0; j + 2 * V_LANES <= n; j += 2 * V_LANES) {                                                               \
-                v_f32 a, b;                                                                                                     \
-                TINYI_PREFETCH(p0 + j); TINYI_PREFETCH(p1 + j);                                                                 \
-                TINYI_PREFETCH(p2 + j); TINYI_PREFETCH(p3 + j);                                                                 \
-                a = TINYI_GEMV_ADD(j, LOAD, w);                                                                                 \
-                b = TINYI_GEMV_ADD(j + V_LANES, LOAD, w);                                                                       \
-                v_store(y + j, a);                                                                                              \
-                v_store(y + j + V_LANES, b);                                                                                    \
-            }                                                                                                                   \
-            for (; j < n; j += V_LANES) {                                                                                       \
-                const size_t r = TINYI_MIN(n - j, V_LANES);                                                                     \
-                v_f32 a = v_load_n(y + j, r);                                                                                   \
-                a = v_fma(v_set(x0), LOAD_N(w0 + j, r), a);                                                                     \
-                a = v_fma(v_set(x1), LOAD_N(w1 + j, r), a);                                                                     \
-                a = v_fma(v_set(x2), LOAD_N(w2 + j, r), a);                                                                     \
-                a = v_fma(v_set(x3), LOAD_N(w3 + j, r), a);                                                                     \
-                v_store_n(y + j, a, r);                                                                                         \
-            }                                                                                                                   \
-        }                                                                                                                       \
-        for (; i < k; i++)                                                                                                      \
-            for (j = 0; j < n; j += V_LANES) {                                                                                  \
-                const size_t r = TINYI_MIN(n - j, V_LANES);                                                                     \
-                v_store_n(y + j, v_fma(v_set(x[i]), LOAD_N(w + list[i] * w_k + j, r), v_load_n(y + j, r)), r);                  \
-            }                                                                                                                   \
-    }
-TINYI_GEMV_PICK(tinyi_gemv_pick_f32, float, v_load, v_load_n)
-TINYI_GEMV_PICK(tinyi_gemv_pick_f16, uint16_t, v_load_f16, v_load_f16_n)
-TINYI_GEMV_PICK(tinyi_gemv_pick_bf16, uint16_t, v_load_bf16, v_load_bf16_n)
-
-static void TINY_FN(tinyi_gemv_pick)(float *y, const void *w, int dtype, ptrdiff_t w_k, const int32_t *list, const float *x, size_t k, size_t n)
-{
-    if (dtype == TINY_F16) TINY_FN(tinyi_gemv_pick_f16)(y, (const uint16_t *)w, w_k, list, x, k, n);
-    else if (dtype == TINY_BF16) TINY_FN(tinyi_gemv_pick_bf16)(y, (const uint16_t *)w, w_k, list, x, k, n);
-    else TINY_FN(tinyi_gemv_pick_f32)(y, (const float *)w, w_k, list, x, k, n);
-}
-#endif
 
 static void TINY_FN(tinyi_use_gemv)(tinyi_kernels *k)
 {
@@ -49335,8 +50542,7 @@ static void TINY_FN(tinyi_use_gemv)(tinyi_kernels *k)
 #undef TINYI_GEMV_ADD
 #undef TINYI_GEMV_LINE
 #undef TINYI_GEMV_LINES
-#undef TINYI_GEMV_AXPY
-#undef TINYI_GEMV_PICK
+#undef TINYI_GEMV_WIDE
 
 #ifndef TINYI_NO_TRAIN
 /* src/math/optim.simd.h - the steps of one run of parameters; each is written once, n a vector at most */
@@ -49429,7 +50635,7 @@ static void TINY_FN(tinyi_use_optim)(tinyi_kernels *k)
 #define TINYI_CONV_SUM(j, v) v_f32 a##j##v = b##j;
 #define TINYI_CONV_SUMS(j, N) const v_f32 b##j = v_set(first && bias ? bias[j] : 0.0f); TINYI_CONV_EACH##N(TINYI_CONV_SUM, j)
 #define TINYI_CONV_READ(j, v) \
-    a##j##v = (v) * V_LANES + V_LANES <= m ? v_load(y + (j) * ys + i + (v) * V_LANES) : v_load_n(y + (j) * ys + i + (v) * V_LANES, m - (v) * V_LANES);
+    a##j##v = (v) < LAST || m == (LAST + 1) * V_LANES ? v_load(y + (j) * ys + i + (v) * V_LANES) : v_load_n(y + (j) * ys + i + (v) * V_LANES, m - (v) * V_LANES);
 #define TINYI_CONV_READS(j, N) TINYI_CONV_EACH##N(TINYI_CONV_READ, j)
 #define TINYI_CONV_X(j, v) const v_f32 x##v = v_load(p + (v) * V_LANES);
 #define TINYI_CONV_FMA(j, v) a##j##v = v_fma(c##j, x##v, a##j##v);
@@ -49437,13 +50643,14 @@ static void TINY_FN(tinyi_use_optim)(tinyi_kernels *k)
 #define TINYI_CONV_CLIP(j, v) a##j##v = v_max(v_zero(), a##j##v);
 #define TINYI_CONV_CLIPS(j, N) TINYI_CONV_EACH##N(TINYI_CONV_CLIP, j)
 #define TINYI_CONV_WRITE(j, v)                                                                              \
-    if ((v) * V_LANES + V_LANES <= m) v_store(y + (j) * ys + i + (v) * V_LANES, a##j##v);                   \
+    if ((v) < LAST || m == (LAST + 1) * V_LANES) v_store(y + (j) * ys + i + (v) * V_LANES, a##j##v);        \
     else v_store_n(y + (j) * ys + i + (v) * V_LANES, a##j##v, m - (v) * V_LANES);
 #define TINYI_CONV_WRITES(j, N) TINYI_CONV_EACH##N(TINYI_CONV_WRITE, j)
 
 /* m outputs from i on, (N - 1) * V_LANES < m <= N * V_LANES, of R rows */
 #define TINYI_CONV_TILE(R, N)                                                                               \
     do {                                                                                                    \
+        enum { LAST = (N) - 1 };            /* the only vector that may have fewer */                       \
         size_t t;                                                                                           \
         TINYI_CONV_##R(TINYI_CONV_SUMS, N)                                                       \
         if (!first) { TINYI_CONV_##R(TINYI_CONV_READS, N) }                                      \
@@ -49955,6 +51162,14 @@ static void TINY_FN(tinyi_fft_dft)(float *y, size_t ys, const float *x, size_t x
 
 #define F_AT(u) f_get(x + (u) * xs)
 #define F_TO(t, a) f_put(y + (t) * ys, p ? f_by(a, w + 2 * ((t) - 1)) : (a))
+#if V_SCALAR || V_W128                      /* one loop, with a branch where a number is written */
+#define F_LOOP(R, BODY)                                              \
+    for (p = 0; p < m; p++, w += 2 * (R - 1)) {                      \
+        const float *x = from + p * ys;                              \
+        float *y = to + p * R * ys;                                  \
+        for (q = 0; q < s; q++, x += F_W, y += F_W) { BODY }         \
+    }
+#else
 /* the first of the p has no twiddles: the compiler makes two loops of it */
 #define F_LOOP(R, BODY)                                              \
     for (p = 0; p < m; p++, w += 2 * (R - 1)) {                      \
@@ -49965,6 +51180,7 @@ static void TINY_FN(tinyi_fft_dft)(float *y, size_t ys, const float *x, size_t x
         else                                                         \
             for (q = 0; q < s; q++, x += F_W, y += F_W) { BODY }     \
     }
+#endif
 
 /* tw: r - 1 twiddles for each p */
 static void TINY_FN(tinyi_fft_pass)(float *to, const float *from, const float *w, const float *roots, size_t r, size_t m, size_t s)
@@ -50019,7 +51235,12 @@ static void TINY_FN(tinyi_fft_out)(float *y, const float *z, size_t n, ptrdiff_t
     float *const name = (float *)(void *)(((uintptr_t)name##_room + 63) & ~(uintptr_t)63);
 
 /* One block of V_LANES rows of V_LANES floats, re and im apart: rows ys and xs floats apart. */
-TINYI_FORCE_INLINE void TINY_FN(tinyi_fft_turn)(float *y, size_t ys, const float *x, size_t xs)
+#if V_AVX512                                /* 64 shuffles */
+static TINYI_NOINLINE
+#else
+TINYI_FORCE_INLINE
+#endif
+void TINY_FN(tinyi_fft_turn)(float *y, size_t ys, const float *x, size_t xs)
 {
 #if V_SCALAR
     *y = *x;

@@ -755,6 +755,12 @@ static void unguard(text *t, int f) { if (optional(f)) put(t, "#endif\n"); }
 #define INSIDE "/* ---- inside:"
 static text inner[2];
 
+static int find_in(const char *from, const char *end, const char *what)
+{
+    const char *at = strstr(from, what);
+    return at && at < end;
+}
+
 static int is_inner(const char *code) { return !strncmp(code, "TINYI_FN ", 9); }
 
 static const char *inner_end(const source *f, const char *code)
@@ -818,6 +824,7 @@ static void emit(text *t, const source *f, size_t skip)
                 unguard(in, f->feature);
                 continue;
             }
+            if (!inside && find_in(c, e, "tinyi_")) die("src/%s: what is not the user's stands behind the mark " INSIDE ": %.60s", f->path, c);
             if (inside) {
                 if (*s != '\n' || in->s[in->n - 2] != '\n') put_n(in, s, (size_t)(e - c));
                 continue;
@@ -879,7 +886,7 @@ static void emit_kernels(text *t)
 {
     int shared, i;
     section(t, "core/simd.h, the vectors of one target");
-    emit(t, load("core/simd.h", NULL), 0);
+    emit(t, load("core/simd.h", "stitch.c"), 0);
     for (shared = 1; shared >= 0; shared--)
         for (i = 0; i < n_files; i++) {
             if (files[i].part != PASS || (layer(files[i].path) < 2) != shared) continue;
@@ -889,7 +896,7 @@ static void emit_kernels(text *t)
             if (shared) put(t, "#endif\n\n");
         }
     put(t, "static TINYI_UNUSED void TINY_FN(tinyi_pass_of_%s)(void) {}        /* clang warns of a pass without a function */\n", low);
-    emit(t, load("core/simd_unname.h", NULL), 0);
+    emit(t, load("core/simd_unname.h", "stitch.c"), 0);
 }
 
 /* What core and math share inside gets names of this header where it has external linkage: two headers may be split in one program. */
@@ -1120,7 +1127,7 @@ static text make_header(const char *dir, const char *name, const char *licence)
     emit_part(&t, OWN_BODY, root, 0);
     section(&t, "the kernels of each target: this header again");
     put(&t, "#define TINYI_STITCH_PART 1\n#define TINYI_PASS_FILE %s_FILE\n", up);
-    emit(&t, load("core/each_target.h", NULL), 0);
+    emit(&t, load("core/each_target.h", "stitch.c"), 0);
     put(&t, "#undef TINYI_STITCH_PART\n#undef TINYI_PASS_SHARED\n");
     put(&t, "#if TINYI_PARTED                          /* each part asks for all others, by name: one too few, or with other tiers, does not link */\n");
     put(&t, "TINYI_C_BEGIN\n");

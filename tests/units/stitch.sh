@@ -36,8 +36,11 @@ TINY_API const char *tiny_text(const char *s) { return s; }
 int tinyi_inner(int x) { return x; }
 X
     printf '/* b */\n#ifndef B_H\n#define B_H\n#include "core/a.h"\nTINY_API float tiny_b(float x);\n#endif\n' >math/b.h
-    printf '/* b.c */\n#include "math/b.h"\n#define TINYI_PASS_FILE "math/kernels.h"\n#include TINYI_PASS_FILE\nTINY_API float tiny_b(float x) { return tinyi_k(x); }\n' >math/b.c
-    printf '/* kernels */\n#include "math/one.simd.h"\n' >math/kernels.h
+    printf '/* b.c */\n#include "math/b.h"\n#define TINYI_PASS_FILE "math/kernels.h"\n#include "core/each_target.h"\nTINY_API float tiny_b(float x) { return tinyi_k(x); }\n' >math/b.c
+    printf '/* kernels */\n#include "core/simd.h"\n#include "math/one.simd.h"\n#include "core/simd_unname.h"\n' >math/kernels.h
+    printf '/* vectors */\n#define V_LANES 1\n' >core/simd.h
+    printf '/* and their end */\n#undef V_LANES\n' >core/simd_unname.h
+    printf '/* passes */\n#include TINYI_PASS_FILE\n#undef TINYI_PASS_FILE\n' >core/each_target.h
     printf 'static float tinyi_k(float x) { return x; }\n' >math/one.simd.h
     for w in llm gnn; do
         printf '/* manual of %s\n@features\n */\n#ifndef %s_H\n#define %s_H\n#include "math/b.h"\n#endif\n' $w $w $w >$w/tiny$w.h
@@ -99,8 +102,8 @@ tree; printf 'static const int tinyi_tab[2] = { 1, 2 };\n' | tee -a "$dir/src/ma
 refused 'tinyi_tab is defined in src/core/a.c and in src/math/b.c'
 tree; printf 'typedef struct tinyi_t { int x; } tinyi_a_once;\n' >>"$dir/src/math/b.c"
 refused 'tinyi_a_once is defined in src/core/a.c and in src/math/b.c'
-tree; printf '#ifndef TINYI_SAME_H\n#define TINYI_SAME_H\n#endif\n' | tee "$dir/src/core/c.h" >"$dir/src/core/d.h"
-printf '#include "core/c.h"\n#include "core/d.h"\n' >>"$dir/src/core/a.c"
+tree; printf '#ifndef TINYI_SAME_H\n#define TINYI_SAME_H\n#endif\n' | tee "$dir/src/core/c_inside.h" >"$dir/src/core/d_inside.h"
+printf '#include "core/c_inside.h"\n#include "core/d_inside.h"\n' >>"$dir/src/core/a.c"
 refused 'TINYI_SAME_H is defined in src/core/'
 tree; printf 'static int tinyi_a_once(void) { return 3; }\n' >>"$dir/src/gnn/tinygnn.c"
 refused 'tinyi_a_once is defined in src/'
@@ -118,10 +121,21 @@ tree; printf 'static int tinyi_x(void) { tiny_nothing(); return 1; }\n' >>"$dir/
 refused 'tiny_nothing is a public function; inline code and types of a header cannot use its name'
 tree; printf 'static int tinyi_x(int far) { return far; }\n' >>"$dir/src/core/a.c"
 refused 'src/core/a.c uses the name far'
-tree; printf '/* c */\n#ifndef C_H\n#define C_H\n#endif\n' >"$dir/src/core/c.h"; printf '#include "core/c.h"\n' >>"$dir/src/llm/tinyllm.c"
+tree; printf '/* c */\n#ifndef C_H\n#define C_H\n#endif\n' >"$dir/src/core/c_inside.h"; printf '#include "core/c_inside.h"\n' >>"$dir/src/llm/tinyllm.c"
 refused 'do not include the same files of core/ and math/'
 tree; sed 1d "$dir/src/llm/tinyllm.h" >"$dir/x"; mv "$dir/x" "$dir/src/llm/tinyllm.h"
 refused 'does not begin with its manual'
+
+tree; printf '#ifndef C_H\n#define C_H\n#endif\n' >"$dir/src/core/c.h"; printf '#include "core/c.h"\n' >>"$dir/src/core/a.c"
+refused 'src/core/c.h is no public header: its name ends in _inside.h'
+tree; printf 'typedef struct tinyi_b { int x; } tinyi_b;\n' >>"$dir/src/math/b.h"
+refused 'src/math/b.h: what is not the user'
+tree; printf '/* ---- inside: of b */\ntypedef struct tinyi_b { int x; } tinyi_b;\n' >>"$dir/src/math/b.h"
+ok tinyllm 'typedef struct tinyi_b { int x; } tinyi_b;'
+# from the top: declarations, then bodies with what they share, then kernels
+if awk '/tiny_b\(float x\);/ && !a { a = NR } /typedef struct tinyi_b/ { b = NR } /return tinyi_k\(x\)/ { c = NR } /^static float tinyi_k/ { d = NR } END { exit !(a && a < b && b < c && c < d) }' "$dir/out.h"; then passed=$((passed + 1))
+else failed=$((failed + 1)); echo 'FAILED: the order of the header'; fi
+if [ "$(grep -c '^#include TINYI_PASS_FILE' "$dir/out.h")" = 1 ] && [ "$(grep -c '^#define V_LANES' "$dir/out.h")" = 1 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo 'FAILED: more than one pass, or one text of vectors'; fi
 
 # features
 more() { # a file of a feature that can be left out, which the shared text includes
@@ -139,6 +153,8 @@ more; printf 'static int tinyi_b_more(void) { return tiny_more(); }\n' >>"$dir/s
 refused 'src/math/b.c of CORE uses tiny_more of MORE (src/core/more.c)'
 more; printf 'int tinyi_up(void);\nint tinyi_up(void) { return 1; }\n' >>"$dir/src/math/b.c"; printf 'static int tinyi_a_up(void) { return tinyi_up(); }\n' >>"$dir/src/core/a.c"
 refused 'src/core/a.c uses tinyi_up of src/math/b.c: calls go from llm and gnn to math to core, never upward'
+more; printf '#ifndef TINYI_NO_MORE\nTINY_API int tiny_d(void) { return 1; }\n#endif\n' >>"$dir/src/math/b.c"; printf 'TINY_API int tiny_d(void);\n' >>"$dir/src/math/b.h"
+refused 'the public function tiny_d stands under #ifndef TINYI_NO_'
 tree; sed '/core/d' "$dir/src/features.txt" >"$dir/x"; mv "$dir/x" "$dir/src/features.txt"
 refused 'src/core/a.h belongs to no feature'
 tree; printf 'LATE all LAB: LATER\n' >>"$dir/src/features.txt"
