@@ -40,7 +40,7 @@ EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
 GNN_EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(shell grep -l '"tinygnn.h"' examples/*.c))
 COMPILE = $(CC) $(CFLAGS) $(OPENMP) -I$(INC) -I.
 
-.PHONY: help all demo machine retrain retrain-check test test-clone sweep run-tests programs bench bench-quick bench-peers check-scripts mutants conformance test-ports fuzz asan tsan stitch stitch-check docs setup examples clean
+.PHONY: help all try demo machine retrain retrain-check test test-clone sweep run-tests programs bench bench-quick bench-peers check-scripts mutants conformance test-ports fuzz asan tsan stitch stitch-check docs setup examples clean
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -83,6 +83,24 @@ sweep: $(BUILD)/tests/math/elem    ## the functions of one argument over all 2^3
 run-tests:
 	@$(MAKE) -s --no-print-directory -k -j$(JOBS) programs || true
 	@BUILD=$(BUILD) INC=$(INC) ONLY='$(ONLY)' CC='$(CC)' JOBS=$(JOBS) sh tests/run.sh $(TESTS)
+
+# each file of src by itself, so that a change compiles one file; a test of both kinds links with these
+TRY = $(BUILD)/try
+TRY_OBJECTS := $(patsubst src/%.c,$(TRY)/%.o,$(filter-out src/stitch.c src/math/all.c src/llm/tinyllm.c src/gnn/tinygnn.c,$(filter %.c,$(SOURCES))))
+$(TRY)/%.o: src/%.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(OPENMP) -Isrc -MMD -c $< -o $@
+-include $(TRY_OBJECTS:.o=.d)
+$(TRY)/libtinyllm.a: $(filter-out $(TRY)/gnn/%,$(TRY_OBJECTS))
+	ar rcs $@ $?
+$(TRY)/libtinygnn.a: $(filter-out $(TRY)/llm/%,$(TRY_OBJECTS))
+	ar rcs $@ $?
+try:             ## the developer's loop: the tests named by ONLY=llm/sample/grammar, over each file of src by itself
+	@$(MAKE) -s --no-print-directory stitch INC=$(TRY)
+	@$(MAKE) -s --no-print-directory -j$(shell getconf _NPROCESSORS_ONLN || echo 1) $(TRY)/libtinyllm.a $(TRY)/libtinygnn.a INC=$(TRY) ONLY=
+	@for t in $(PROGRAMS:$(BUILD)/%=%); do \
+	    mkdir -p $(TRY)/$$(dirname $$t); lib=tinyllm; case $$t in tests/gnn/*) lib=tinygnn ;; esac; \
+	    $(CC) $(CFLAGS) $(OPENMP) -I$(TRY) -I. -Isrc -Itests -DTINYI_OPEN $$t.c -o $(TRY)/$$t $(TRY)/lib$$lib.a -pthread -lm && echo $$t && $(TRY)/$$t || exit 1; done
 
 programs: $(PROGRAMS) $(EXAMPLES) $(BUILD)/checksums $(BUILD)/conformance
 
@@ -162,14 +180,26 @@ $(HEADERS): $(INC)/%.h: $(BUILD)/stitch $(SOURCES)
 	$(BUILD)/stitch src $* $@
 endif
 
-# one copy of the implementation for every test that needs only the public face
-$(BUILD)/%.o: $(INC)/%.h
-	@mkdir -p $(@D)
-	up=$$(echo $* | tr a-z A-Z); printf '#define %s_ALL\n#define %s_IMPLEMENTATION\n#include <%s.h>\n' $$up $$up $* | $(COMPILE) -x c -c - -o $@
-# an archive: a program with an implementation of its own takes nothing from it
-$(BUILD)/lib%.a: $(BUILD)/%.o
+# one copy of the implementation for every test that needs only the public face, in parts that compile side by side; an archive: a
+# program with an implementation of its own takes nothing from it
+PARTS = 1 2 3 4
+define PART
+$$(BUILD)/tinyllm-$(1).o $$(BUILD)/tinygnn-$(1).o: $$(BUILD)/%-$(1).o: $$(INC)/%.h
+	@mkdir -p $$(@D)
+	up=$$$$(echo $$* | tr a-z A-Z); printf "#define $$$${up}_ALL\n#define $$$${up}_IMPLEMENTATION\n#define $$$${up}_PARTS $(lastword $(PARTS))\n#define $$$${up}_PART $(1)\n#include <$$*.h>\n" | \
+	    $$(COMPILE) -x c -c - -o $$@
+endef
+$(foreach k,$(PARTS),$(eval $(call PART,$(k))))
+$(BUILD)/libtinyllm.a: $(PARTS:%=$(BUILD)/tinyllm-%.o)
 	rm -f $@
-	ar rcs $@ $<
+	ar rcs $@ $^
+ifdef ONE_FORM
+$(BUILD)/libtinygnn.a: $(BUILD)/open/tinygnn.o
+else
+$(BUILD)/libtinygnn.a: $(PARTS:%=$(BUILD)/tinygnn-%.o)
+endif
+	rm -f $@
+	ar rcs $@ $^
 
 # tests of internal functions: of core and math, which both headers hold; the shorter one is compiled with them in the open, without
 # what this processor cannot run
@@ -178,11 +208,6 @@ INNER := $(patsubst %.c,$(BUILD)/%,$(shell grep -l 'define T_INTERNALS' $(TESTS)
 $(BUILD)/open/tinygnn.o: $(INC)/tinygnn.h
 	@mkdir -p $(@D)
 	printf '#define TINYGNN_ALL\n#define TINYGNN_IMPLEMENTATION\n#include <tinygnn.h>\n' | $(COMPILE) $(INNER_CODE) -DTINYI_OPEN -x c -c - -o $@
-ifdef ONE_FORM
-$(BUILD)/tinygnn.o: $(BUILD)/open/tinygnn.o
-	@mkdir -p $(@D)
-	cp $< $@
-endif
 $(INNER): $(BUILD)/tests/%: tests/%.c tests/t.h tests/place.h $(BUILD)/open/tinygnn.o $(SOURCES)
 	@mkdir -p $(@D)
 	$(COMPILE) $(INNER_CODE) -Isrc -Itests $< -o $@ $(BUILD)/open/tinygnn.o -pthread -lm

@@ -21,7 +21,7 @@ seconds=${FUZZ_SECONDS:-60}
 flags="-O1 -g -std=c99 -I$INC -Itests -Itests/fuzz -DTINY_NO_OPENMP -fsanitize=address,undefined -fno-sanitize-recover=undefined"
 bodies() { # compiler, further flags: the implementation once for all targets of a header
     for header in $headers; do
-        printf '#define %s_ALL\n#define %s_IMPLEMENTATION\n#include <%s.h>\n' "$(echo $header | tr a-z A-Z)" "$(echo $header | tr a-z A-Z)" $header | $1 $flags $2 -x c -c - -o "$out/$header.o" || return 1
+        printf '#define %s_ALL\n#define %s_IMPLEMENTATION\n#include <%s.h>\n' "$(echo $header | tr a-z A-Z)" "$(echo $header | tr a-z A-Z)" $header | $1 $flags $2 -x c -c - -o "$out/$header.o" && ar rcs "$out/$header.a" "$out/$header.o" || return 1
     done
 }
 header_of() { # the one that a target includes
@@ -30,8 +30,8 @@ header_of() { # the one that a target includes
 headers=$(for source in "$@"; do header_of "$source"; done | sort -u)
 engine= open=
 sanitized=$BUILD/asan
-if [ -n "$check" ] && [ -e "$sanitized/tinyllm.o" ] && [ -e "$sanitized/tinygnn.o" ]; then
-    cp "$sanitized/tinyllm.o" "$sanitized/tinygnn.o" "$out"
+if [ -n "$check" ] && [ -e "$sanitized/libtinyllm.a" ] && [ -e "$sanitized/libtinygnn.a" ]; then
+    for header in tinyllm tinygnn; do cp "$sanitized/lib$header.a" "$out/$header.a"; done
     flags="$flags -fopenmp" open=-DTINYI_OPEN       # as the Makefile compiles tinygnn.h there
 elif [ -n "$check" ]; then
     bodies "$CC" '-DTINY_NO_SIMD' || exit 1
@@ -50,7 +50,7 @@ for source in "$@"; do
     log=$out/$name.log
     ran=$((ran + 1))
     if [ "$engine" ]; then
-        clang $flags -DWITH_LIBFUZZER -fsanitize=fuzzer "$source" "$out/$(header_of "$source").o" -o "$out/$name" -pthread -lm || { failed=$((failed + 1)); continue; }
+        clang $flags -DWITH_LIBFUZZER -fsanitize=fuzzer "$source" "$out/$(header_of "$source").a" -o "$out/$name" -pthread -lm || { failed=$((failed + 1)); continue; }
         mkdir -p "$out/$name.found"
         length=512
         [ -d "$corpus" ] && length=16384 || corpus=
@@ -63,7 +63,7 @@ for source in "$@"; do
     else
         header=$(header_of "$source")
         # shellcheck disable=SC2046
-        $CC $flags $([ "$header" = tinyllm ] || echo "$open") "$source" "$out/$header.o" -o "$out/$name-random" -pthread -lm || { failed=$((failed + 1)); continue; }
+        $CC $flags $([ "$header" = tinyllm ] || echo "$open") "$source" "$out/$header.a" -o "$out/$name-random" -pthread -lm || { failed=$((failed + 1)); continue; }
         files=
         [ -d "$corpus" ] && files=$(find "$corpus" -type f)
         "$out/$name-random" "$seconds" 1 $files >"$log" 2>&1
