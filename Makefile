@@ -40,7 +40,7 @@ EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
 GNN_EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(shell grep -l '"tinygnn.h"' examples/*.c))
 COMPILE = $(CC) $(CFLAGS) $(OPENMP) -I$(INC) -I.
 
-.PHONY: help all try demo machine retrain retrain-check test test-clone sweep run-tests programs bench bench-quick bench-peers check-scripts mutants conformance test-ports fuzz asan tsan stitch stitch-check docs setup examples clean
+.PHONY: help all try demo machine retrain retrain-check test test-clone sweep run-tests programs bench bench-quick bench-compile bench-peers check-scripts mutants conformance test-ports fuzz asan tsan stitch stitch-check docs setup examples clean
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -109,6 +109,9 @@ conformance: $(BUILD)/conformance  ## the conformance kit over all operations an
 
 bench: $(BUILD)/bench              ## measures every row against this machine's limits, writes docs/bench.md and .tsv
 	$(BUILD)/bench
+
+bench-compile: $(BUILD)/stitch     ## what each tier and feature costs to compile, into docs/options.tsv; BASE=FOLDER: older headers beside; half an hour
+	BUILD=$(BUILD) INC=$(INC) CC='$(CC)' BASE='$(BASE)' sh bench/compile.sh
 
 bench-quick: $(BUILD)/bench        ## the same in under a minute, printed only
 	$(BUILD)/bench --quick

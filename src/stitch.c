@@ -951,12 +951,39 @@ static unsigned long hash_shared(void)                  /* FNV-1a of what both h
     return h;
 }
 
+/* What docs/options.tsv says of a tier or feature: "seconds KB", or nothing. */
+static const char *figures, *figures_path;
+static void figure(text *t, const char *header, const char *what)
+{
+    char start[100];
+    const char *at;
+    snprintf(start, sizeof start, "\n%s\t%s\t", header, what);
+    at = figures ? strstr(figures, start) : NULL;
+    if (!at) { put(t, " | |"); return; }
+    at += strlen(start);
+    put(t, " %.*s |", (int)strcspn(at, "\t\n"), at);
+    at += strcspn(at, "\t\n");
+    put(t, " %.*s |", *at == '\t' ? (int)strcspn(at + 1, "\n") : 0, at + 1);
+}
+
 /* A line for each feature: for tests, or as the table of docs/options.md. */
 static text list_features(int table)
 {
+    static const char *const rows[] = { "DECLARATIONS", "RUN", "TOOLS", "LAB", "ALL", "BASE" };
+    static const char *const says[] = { "declarations alone", "RUN, the default", "RUN and `_TOOLS`", "RUN and `_LAB`", "`_ALL`", "everything, before features could be chosen" };
     text t = { 0, 0, 0 };
     int i, k, tier;
-    put(&t, "%s", table ? "| feature | switch | needs | |\n|---|---|---|---|\n" : "");
+    if (table) {
+        figures = read_whole(figures_path);
+        put(&t, "| | tinyllm.h: seconds | KB | tinygnn.h: seconds | KB |\n|---|---|---|---|---|\n");
+        for (i = 0; i < 6; i++) {
+            put(&t, "| %s |", says[i]);
+            figure(&t, "tinyllm", rows[i]);
+            figure(&t, "tinygnn", rows[i]);
+            put(&t, "\n");
+        }
+        put(&t, "\n| feature | switch | needs | | seconds | KB |\n|---|---|---|---|---|---|\n");
+    }
     for (tier = table ? RUN : BASE; tier <= LAB; tier++)
         for (i = 0; i < n_features; i++) {
             const feature *f = &features[i];
@@ -964,7 +991,8 @@ static text list_features(int table)
             if (table) put(&t, "| %s | %s: `%s_WITH_%s`, `%s_NO_%s` |", f->name, tier_names[f->tier], wing_macros[f->wing], f->name, wing_macros[f->wing], f->name);
             else put(&t, "%s %s %s", wing_names[f->wing], tier_names[f->tier], f->name);
             for (k = 0; k < f->n_need; k++) put(&t, " %s", features[f->need[k]].name);
-            put(&t, table ? " | %s |\n" : "\n", f->what);
+            put(&t, table ? " | %s |" : "\n", f->what);
+            if (table) { figure(&t, f->wing == 3 ? "tinygnn" : "tinyllm", f->name); put(&t, "\n"); }
         }
     return t;
 }
@@ -1180,6 +1208,8 @@ int main(int argc, char **argv)
     if (argc != 4) die("usage: stitch SRCDIR tinyllm|tinygnn|options|features OUT");
     src_dir = argv[1];
     read_features();
+    snprintf(path, sizeof path, "%s/../docs/options.tsv", src_dir);
+    figures_path = path;
     if (!strcmp(argv[2], "options") || !strcmp(argv[2], "features")) {
         out = list_features(argv[2][0] == 'o');
         f = fopen(argv[3], "wb");
