@@ -28,7 +28,12 @@ static void TINY_FN(tinyi_attention_cap_f32)(float *s, tiny_idx ld, int n, int j
 }
 
 /* e^x of x <= 0, 0 below e^-87: one factor 2^n is enough then */
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_attention_exp)(v_f32 x)
+#if V_SCALAR
+static TINYI_NOINLINE
+#else
+TINYI_FORCE_INLINE
+#endif
+v_f32 TINY_FN(tinyi_attention_exp)(v_f32 x)
 {
     const v_mask low = v_lt(x, v_set(-87.0f));
     const v_f32 y = v_max(v_set(-87.0f), x), t = v_fma(y, v_set(1.44269502f), v_set(12582912.0f)), n = v_sub(t, v_set(12582912.0f));
