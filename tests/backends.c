@@ -95,8 +95,10 @@ static void test_opencl_no_device(void)
 
 static void test_opencl(void)
 {
-    static const char *const ops[] = { "matmul", "matmul_i8", "softmax", "log_softmax", "rmsnorm", "layernorm", "attention", "add", "mul", "swiglu", "turn_pairs" };
-    static const char *const some[] = { "matmul_blocks", "paged_attention", "put_rows" };       /* of many formats and forms it takes a few */
+    static const char *const ops[] = { "matmul",    "matmul_i8", "softmax", "log_softmax", "rmsnorm",   "layernorm",
+                                       "attention", "add",       "mul",     "swiglu",      "turn_pairs" };
+    static const char *const some[] = { "matmul_blocks", "paged_attention",
+                                        "put_rows" }; /* of many formats and forms it takes a few */
     tiny_opencl *cl;
     char says[256];
     size_t i;
@@ -194,7 +196,11 @@ static int hear(void *user, const char *text, size_t n)
 }
 
 /* the port, with a count by kind around it */
-typedef struct counted { tiny_accel accel; const tiny_accel *in; int asked[TINY_OP_BASE_YOURS], ran[TINY_OP_BASE_YOURS]; } counted;
+typedef struct counted {
+    tiny_accel accel;
+    const tiny_accel *in;
+    int asked[TINY_OP_BASE_YOURS], ran[TINY_OP_BASE_YOURS];
+} counted;
 static int counted_can_run(void *user, const tiny_op *op, const tiny_op_row *row)
 {
     counted *c = (counted *)user;
@@ -208,10 +214,26 @@ static tiny_status counted_run(void *user, const tiny_op *op, const tiny_op_row 
     c->ran[op->kind] += !st;
     return st;
 }
-static tiny_status counted_upload(void *user, const tiny_tensor *t, char *says) { counted *c = (counted *)user; return c->in->upload(c->in->user, t, says); }
-static tiny_status counted_fetch(void *user, const tiny_tensor *t, char *says) { counted *c = (counted *)user; return c->in->fetch(c->in->user, t, says); }
-static void counted_discard(void *user, const tiny_tensor *t) { counted *c = (counted *)user; c->in->discard(c->in->user, t); }
-static void counted_forget(void *user, const tiny_tensor *t) { counted *c = (counted *)user; c->in->forget(c->in->user, t); }
+static tiny_status counted_upload(void *user, const tiny_tensor *t, char *says)
+{
+    counted *c = (counted *)user;
+    return c->in->upload(c->in->user, t, says);
+}
+static tiny_status counted_fetch(void *user, const tiny_tensor *t, char *says)
+{
+    counted *c = (counted *)user;
+    return c->in->fetch(c->in->user, t, says);
+}
+static void counted_discard(void *user, const tiny_tensor *t)
+{
+    counted *c = (counted *)user;
+    c->in->discard(c->in->user, t);
+}
+static void counted_forget(void *user, const tiny_tensor *t)
+{
+    counted *c = (counted *)user;
+    c->in->forget(c->in->user, t);
+}
 
 /* What the model tells after the prompt, greedily. */
 static int tell(tiny_ctx *ctx, const char *path, heard *h)
@@ -243,7 +265,8 @@ static void chain(tiny_ctx *ctx, const char *path, int type, int32_t token[CHAIN
     memset(&sd, 0, sizeof sd);
     sd.type_k = sd.type_v = type;
     sd.n_ctx = 128;
-    if (T_OK(tllm_gguf_open(ctx, path, &g)) && T_OK(tllm_model_open(ctx, g, &m)) && T_OK(tllm_state_open(ctx, m, &sd, &s))) {
+    if (T_OK(tllm_gguf_open(ctx, path, &g)) && T_OK(tllm_model_open(ctx, g, &m)) &&
+        T_OK(tllm_state_open(ctx, m, &sd, &s))) {
         float *out;
         tllm_model_about(m, &about);
         *n_layer = about.n_layer;
@@ -262,8 +285,8 @@ static void chain(tiny_ctx *ctx, const char *path, int type, int32_t token[CHAIN
     tllm_gguf_close(ctx, g);
 }
 
-/* The same text as the processor's; every operation of every pass was the device's; weights went there once, and the host waited
- * for logits alone. */
+/* The same text as the processor's; every operation of every pass was the device's; weights went there once, and the
+ * host waited for logits alone. */
 static void whole_model(tiny_target target, const char *path, int type, int tells)
 {
     static counted c;
@@ -302,12 +325,14 @@ static void whole_model(tiny_target target, const char *path, int type, int tell
     tiny_accel_counts(ctx, &n_answered, &n_declined, &n_failed);
     T_EQ_INT(n_declined, 0);
     T_EQ_INT(n_failed, 0);
-    T_EQ_INT(c.ran[TLLM_OP_MATMUL_BLOCKS] + c.ran[TINY_OP_MATMUL], passes * (7 * (int)n_layer + 1));        /* seven products a layer, and the logits */
+    T_EQ_INT(c.ran[TLLM_OP_MATMUL_BLOCKS] + c.ran[TINY_OP_MATMUL],
+             passes * (7 * (int)n_layer + 1)); /* seven products a layer, and the logits */
     T_EQ_INT(c.ran[TLLM_OP_PAGED_ATTENTION], passes * (int)n_layer);
     for (kind = 0; kind < TINY_OP_BASE_YOURS; kind++) T_EQ_INT(c.ran[kind], c.asked[kind]);
     t = tiny_opencl_travelled(cl);
     tiny_stay_counts(ctx, &kept, &fetched);
-    T_EQ_INT(t.n_upload, 9 * n_layer + 2);                  /* seven matrices and two norms a layer, the last norm, the output: each once */
+    T_EQ_INT(t.n_upload,
+             9 * n_layer + 2); /* seven matrices and two norms a layer, the last norm, the output: each once */
     T_EQ_INT(t.n_wait, fetched);
     T_EQ_INT(fetched, passes + 1);                          /* logits of each pass; of the first also its last row */
     T_TRUE(kept > 10 * fetched);
@@ -325,8 +350,8 @@ static void test_opencl_model(void)
     whole_model(TINY_TARGET_AUTO, "examples/models/story.gguf", TLLM_FORMAT_F32, 1);    /* Q8_0 */
     whole_model(TINY_TARGET_AUTO, "examples/models/story.gguf", TLLM_FORMAT_F16, 0);
     whole_model(TINY_TARGET_AUTO, "tests/golden/oracle/llm/llama.gguf", TLLM_FORMAT_F16, 0);
-    /* weights drawn by chance, whose best tokens lead by little: against the reference, which does not round activations to 8 bits as
-     * the processor's products with blocks do, and as the device does not */
+    /* weights drawn by chance, whose best tokens lead by little: against the reference, which does not round
+     * activations to 8 bits as the processor's products with blocks do, and as the device does not */
     whole_model(TINY_TARGET_REFERENCE, "tests/golden/oracle/llm/llama-q4_0.gguf", TLLM_FORMAT_F32, 0);
 }
 #else

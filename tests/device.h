@@ -1,8 +1,8 @@
 /* tests/device.h - a device of the tests: memory of its own in this process, every operation of the house
  *
- * Uploaded inputs and outputs that stay are copies; an operation runs on the copies alone, through a context of the device's
- * own. The host's memory of an output is filled with NaN when its operation is done, until somebody fetches it: who reads
- * too early reads NaN. What the device has no copy of is sent, and counted. */
+ * Uploaded inputs and outputs that stay are copies; an operation runs on the copies alone, through a context of the
+ * device's own. The host's memory of an output is filled with NaN when its operation is done, until it is fetched: a
+ * read that comes too early reads NaN. Inputs that the device has no copy of are sent, and counted. */
 #ifndef TESTS_DEVICE_H
 #define TESTS_DEVICE_H
 #include "t.h"
@@ -97,7 +97,8 @@ static tiny_status dev_run(void *user, const tiny_op *op, const tiny_op_row *row
             const int k = was ? (int)(was - d->copy) : -1;
             c = dev_make(d, low, end, 0);
             if (k >= 0) memcpy(c->mem, d->copy[k].mem + (low - d->copy[k].low), (size_t)(end - low));
-            else if ((op->in[0] && op->in[0]->data == op->out[j]->data) || row->flags & TINY_OP_ACCUMULATES) d->sent += (size_t)(end - low);
+            else if ((op->in[0] && op->in[0]->data == op->out[j]->data) || row->flags & TINY_OP_ACCUMULATES)
+                d->sent += (size_t)(end - low);
         }
     }
     for (i = 0; i < row->n_in; i++) {
@@ -177,7 +178,10 @@ static void dev_forget(void *user, const tiny_tensor *host)
     int i;
     dev_range(host, &low, &end);
     for (i = d->n_copies; i-- > 0;)
-        if (d->copy[i].uploaded && d->copy[i].low < end && low < d->copy[i].end) { dev_drop(d, &d->copy[i]); d->n_forget++; }
+        if (d->copy[i].uploaded && d->copy[i].low < end && low < d->copy[i].end) {
+            dev_drop(d, &d->copy[i]);
+            d->n_forget++;
+        }
 }
 
 TINYI_UNUSED static int dev_away(const device *d)

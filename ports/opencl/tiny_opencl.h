@@ -11,17 +11,16 @@
  *     tiny_ctx_close(ctx);
  *     tiny_opencl_close(cl);
  *
- * Runs      what a llama-like model calls: matmul (f32; f32, f16, bf16 weights; int8) and matmul_blocks (Q8_0, Q4_0), rmsnorm,
- *           layernorm, turn_pairs, put_rows and paged_attention (pages of f32 and f16), add, mul, swiglu; softmax and attention.
- *           Declines the rest.
- * Device    TINY_OPENCL_DEVICE in the environment: a number counted over all platforms, or a part of a device's name.
- *           Without it the first GPU, else the first accelerator, else the first device.
- * Memory    Inputs are sent for each operation, unless tiny_upload sent the memory they lie in before (views of it, also
- *           transposed ones, are then read from the device; upload again after the host changed it), or they are outputs that
- *           stayed. Outputs without gaps stay until they are fetched; those with gaps go to the host at once. An output in
- *           uploaded memory changes the uploaded copy when it is fetched.
- * Threads   One tiny_opencl serves one context at a time.
- * Numbers   Denormals are kept where the device keeps them (CL_FP_DENORM), which the conformance kit asks for.          */
+ * Runs      what a llama-like model calls: matmul (f32; f32, f16, bf16 weights; int8) and matmul_blocks (Q8_0, Q4_0),
+ * rmsnorm, layernorm, turn_pairs, put_rows and paged_attention (pages of f32 and f16), add, mul, swiglu; softmax and
+ * attention. Declines the rest. Device    TINY_OPENCL_DEVICE in the environment: a number counted over all platforms,
+ * or a part of a device's name. Without it the first GPU, else the first accelerator, else the first device. Memory
+ * Inputs are sent for each operation, unless tiny_upload sent the memory they lie in before (views of it, also
+ *           transposed ones, are then read from the device; upload again after the host changed it), or they are
+ * outputs that stayed. Outputs without gaps stay until they are fetched; those with gaps go to the host at once. An
+ * output in uploaded memory changes the uploaded copy when it is fetched. Threads   One tiny_opencl serves one context
+ * at a time. Numbers   Denormals are kept where the device keeps them (CL_FP_DENORM), which the conformance kit asks
+ * for.          */
 #ifndef TINY_OPENCL_H
 #define TINY_OPENCL_H
 
@@ -54,8 +53,11 @@ typedef struct tiny_opencl tiny_opencl;
 TINY_OPENCL_FN tiny_status tiny_opencl_open(tiny_opencl **out, char *says);
 TINY_OPENCL_FN const tiny_accel *tiny_opencl_accel(tiny_opencl *cl);    /* lives as long as cl */
 TINY_OPENCL_FN const char *tiny_opencl_device(const tiny_opencl *cl);   /* its name */
-/* What travelled since it was opened: tensors that were uploaded; inputs that were sent for one operation; waits for results. */
-typedef struct tiny_opencl_traffic { size_t n_upload, upload_bytes, n_send, send_bytes, n_wait, wait_bytes; } tiny_opencl_traffic;
+/* What travelled since it was opened: tensors that were uploaded; inputs that were sent for one operation; waits for
+ * results. */
+typedef struct tiny_opencl_traffic {
+    size_t n_upload, upload_bytes, n_send, send_bytes, n_wait, wait_bytes;
+} tiny_opencl_traffic;
 TINY_OPENCL_FN tiny_opencl_traffic tiny_opencl_travelled(const tiny_opencl *cl);
 TINY_OPENCL_FN void tiny_opencl_close(tiny_opencl *cl);                 /* takes NULL; after the contexts that use it */
 
@@ -277,23 +279,27 @@ static const char tiny_opencl_pairs[] =
     "    y[at] = how == 0 ? u + v : how == 1 ? u * v : activation(u, 3) * v;\n"
     "}\n"
     /* rotary positions: one work item a pair, or a number past the pairs */
-    "kernel void turn(VIEW(float, x), VIEW(float, c), VIEW(float, s), global float *y, int n_head, int d, int n_pair, int halves, int total)\n"
+    "kernel void turn(VIEW(float, x), VIEW(float, c), VIEW(float, s), global float *y, int n_head, int d,\n"
+    "    int n_pair, int halves, int total)\n"
     "{\n"
-    "    int items = d - n_pair, at = (int)get_global_id(0), j = at % items, h = at / items % n_head, t = at / items / n_head;\n"
+    "    int items = d - n_pair, at = (int)get_global_id(0);\n"
+    "    int j = at % items, h = at / items % n_head, t = at / items / n_head;\n"
     "    int p = halves ? j : 2 * j, q = halves ? j + n_pair : 2 * j + 1;\n"
     "    global float *out = y + ((long)t * n_head + h) * d;\n"
     "    if (at >= total) return;\n"
     "    if (j < n_pair) {\n"
-    "        float u = x[AT4(x, 0, t, h, p)], v = x[AT4(x, 0, t, h, q)], a = c[AT4(c, 0, 0, t, j)], b = s[AT4(s, 0, 0, t, j)];\n"
+    "        float u = x[AT4(x, 0, t, h, p)], v = x[AT4(x, 0, t, h, q)];\n"
+    "        float a = c[AT4(c, 0, 0, t, j)], b = s[AT4(s, 0, 0, t, j)];\n"
     "        out[p] = u * a - v * b;\n"
     "        out[q] = u * b + v * a;\n"
     "    } else out[j + n_pair] = x[AT4(x, 0, t, h, j + n_pair)];\n"
     "}\n";
 
-/* y = x w^T, w in blocks of 32 as the file has them: one group an output, its items take blocks in turn. Defined before each copy of the
- * text: PRODUCT, BYTES of a block, NUMBER(b, j) without the scale that the block begins with. */
+/* y = x w^T, w in blocks of 32 as the file has them: one group an output, its items take blocks in turn. Defined before
+ * each copy of the text: PRODUCT, BYTES of a block, NUMBER(b, j) without the scale that the block begins with. */
 static const char tiny_opencl_blocks[] =
-    "kernel void PRODUCT(VIEW(float, x), VIEW(uchar, w), VIEW(float, bias), global float *y, int n_out, int n_block, int has_bias)\n"
+    "kernel void PRODUCT(VIEW(float, x), VIEW(uchar, w), VIEW(float, bias), global float *y, int n_out, int n_block,\n"
+    "    int has_bias)\n"
     "{\n"
     "    local float r[GROUP];\n"
     "    int c = (int)get_group_id(0), t = (int)get_group_id(1), me = (int)get_local_id(0), i, j;\n"
@@ -312,17 +318,20 @@ static const char tiny_opencl_blocks[] =
     "#undef PRODUCT\n#undef BYTES\n#undef NUMBER\n";
 static const char *const tiny_opencl_block_text[2] = {
     "#define PRODUCT blocks_q8_0\n#define BYTES 34\n#define NUMBER(b, j) (float)(char)(b)[2 + (j)]\n",
-    "#define PRODUCT blocks_q4_0\n#define BYTES 18\n#define NUMBER(b, j) ((float)((j) < 16 ? (b)[2 + (j)] & 15 : (b)[(j) - 14] >> 4) - 8.0f)\n"
+    "#define PRODUCT blocks_q4_0\n#define BYTES 18\n"
+    "#define NUMBER(b, j) ((float)((j) < 16 ? (b)[2 + (j)] & 15 : (b)[(j) - 14] >> 4) - 8.0f)\n"
 };
 
-/* Keys and values in pages (n_block, n_part, block, row), of float or half: PAGED, PUT, PT, and LOAD(p, i), SAVE(v, p, i). Attention as
- * above, over the cells rows[1] .. rows[2] of a sequence. */
+/* Keys and values in pages (n_block, n_part, block, row), of float or half: PAGED, PUT, PT, and LOAD(p, i), SAVE(v, p,
+ * i). Attention as above, over the cells rows[1] .. rows[2] of a sequence. */
 static const char tiny_opencl_paged[] =
-    "kernel void PAGED(VIEW(float, q), VIEW(PT, k), VIEW(int, table), VIEW(int, rows), VIEW(PT, v), global float *o, int n_head, int n_part,\n"
+    "kernel void PAGED(VIEW(float, q), VIEW(PT, k), VIEW(int, table), VIEW(int, rows), VIEW(PT, v), global float *o, "
+    "int n_head, int n_part,\n"
     "    int block, int n_table, int n_kv, int d, int d_v, float scale, float softcap, local float *qs)\n"
     "{\n"
     "    local float p[GROUP], r[GROUP];\n"
-    "    int t = (int)get_group_id(0) / n_head, h = (int)get_group_id(0) % n_head, g = h / (n_head / n_kv), me = (int)get_local_id(0);\n"
+    "    int t = (int)get_group_id(0) / n_head, h = (int)get_group_id(0) % n_head, g = h / (n_head / n_kv), me = "
+    "(int)get_local_id(0);\n"
     "    int heads = n_kv / n_part, part = g / heads, in = g % heads, c0, i, j;\n"
     "    global const int *row = rows + rows_at + 4 * t, *pages = table + table_at + (long)row[0] * n_table;\n"
     "    int lo = row[1], hi = row[2];\n"
@@ -334,7 +343,8 @@ static const char tiny_opencl_paged[] =
     "        int c = c0 + me, n = min(GROUP, hi - c0);\n"
     "        float s = -INFINITY, e, f, top;\n"
     "        if (c < hi) {\n"
-    "            long at = k_at + (((long)pages[c / block] * n_part + part) * block + c % block) * (long)(heads * d) + in * d;\n"
+    "            long at = k_at + (((long)pages[c / block] * n_part + part) * block + c % block) * (long)(heads * d) + "
+    "in * d;\n"
     "            s = 0.0f;\n"
     "            for (i = 0; i < d; i++) s += qs[i] * LOAD(k, at + i);\n"
     "            if (softcap > 0.0f) s = softcap * tanh(s / softcap);\n"
@@ -350,7 +360,8 @@ static const char tiny_opencl_paged[] =
     "            if (i < d_v) {\n"
     "                float a = acc[j] * f;\n"
     "                for (c = 0; c < n; c++)\n"
-    "                    a += p[c] * LOAD(v, v_at + (((long)pages[(c0 + c) / block] * n_part + part) * block + (c0 + c) % block) * (long)(heads * d_v) + in * d_v + i);\n"
+    "                    a += p[c] * LOAD(v, v_at + (((long)pages[(c0 + c) / block] * n_part + part) * block + (c0 + "
+    "c) % block) * (long)(heads * d_v) + in * d_v + i);\n"
     "                acc[j] = a;\n"
     "            }\n"
     "        }\n"
@@ -361,7 +372,8 @@ static const char tiny_opencl_paged[] =
     "        if (i < d_v) o[((long)t * n_head + h) * d_v + i] = l != 0.0f ? acc[j] / l : 0.0f;\n"
     "    }\n"
     "}\n"
-    /* one work item a number of a row of all parts, which goes through the tokens: of two for one place the later stays */
+    /* one work item a number of a row of all parts, which goes through the tokens: of two for one place the later stays
+     */
     "kernel void PUT(VIEW(float, x), VIEW(int, place), global PT *out, int n, int n_part, int block, int wide)\n"
     "{\n"
     "    int at = (int)get_global_id(0), part = at / wide, i = at % wide, t;\n"
@@ -373,8 +385,10 @@ static const char tiny_opencl_paged[] =
     "}\n"
     "#undef PAGED\n#undef PUT\n#undef PT\n#undef LOAD\n#undef SAVE\n";
 static const char *const tiny_opencl_page_text[2] = {
-    "#define PAGED paged_f32\n#define PUT put_f32\n#define PT float\n#define LOAD(p, i) (p)[i]\n#define SAVE(v, p, i) (p)[i] = (v)\n",
-    "#define PAGED paged_f16\n#define PUT put_f16\n#define PT half\n#define LOAD(p, i) vload_half(i, p)\n#define SAVE(v, p, i) vstore_half_rte(v, i, p)\n"
+    "#define PAGED paged_f32\n#define PUT put_f32\n#define PT float\n"
+    "#define LOAD(p, i) (p)[i]\n#define SAVE(v, p, i) (p)[i] = (v)\n",
+    "#define PAGED paged_f16\n#define PUT put_f16\n#define PT half\n"
+    "#define LOAD(p, i) vload_half(i, p)\n#define SAVE(v, p, i) vstore_half_rte(v, i, p)\n"
 };
 
 enum { TINY_OPENCL_F32, TINY_OPENCL_F16, TINY_OPENCL_BF16, TINY_OPENCL_I8, TINY_OPENCL_U8, TINY_OPENCL_TYPES };    /* of b; for int8 of a */
@@ -584,7 +598,9 @@ static cl_mem tiny_opencl_room(tiny_opencl *cl, size_t bytes, size_t *got)
     cl_int code = CL_SUCCESS;
     cl_mem mem;
     for (i = 0; i < TINY_OPENCL_SPARE; i++)
-        if (cl->spare[i].mem && cl->spare[i].bytes >= bytes && cl->spare[i].bytes / 2 <= bytes + 1024 && (best < 0 || cl->spare[i].bytes < cl->spare[best].bytes)) best = i;
+        if (cl->spare[i].mem && cl->spare[i].bytes >= bytes && cl->spare[i].bytes / 2 <= bytes + 1024 &&
+            (best < 0 || cl->spare[i].bytes < cl->spare[best].bytes))
+            best = i;
     if (best >= 0) {
         mem = cl->spare[best].mem;
         *got = cl->spare[best].bytes;
@@ -658,7 +674,8 @@ static void tiny_opencl_arg_view(tiny_opencl *cl, int slot, const tiny_tensor *t
         span = count;
         at = 0;
     } else if (t) at = (cl_long)(((uintptr_t)t->data - low) / tiny_dtype_bytes(t->dtype));
-    if (span) {                             /* copied at once: the host may change it when the operation is queued, and nothing waits for the queue */
+    if (span) { /* copied at once: the host may change it when the operation is queued, and nothing waits for the queue
+                 */
         cl_int code = CL_SUCCESS;
         mem = clCreateBuffer(cl->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, span, (void *)low, &code);
         tiny_opencl_check(cl, code, "sending an input");
@@ -671,8 +688,8 @@ static void tiny_opencl_arg_view(tiny_opencl *cl, int slot, const tiny_tensor *t
     tiny_opencl_arg(cl, sizeof by, &by);
 }
 
-/* Output j: dense, in the buffer where it is away, in a new one that stays, or in the slot's where it has gaps. begin: it
- * starts with what in holds, in place or not. */
+/* Output j: dense, in the buffer where it is away, in a new one that stays, or in the slot's where it has gaps. begin:
+ * it starts with what in holds, in place or not. */
 static void tiny_opencl_arg_out_from(tiny_opencl *cl, int j, const tiny_tensor *t, const tiny_tensor *in)
 {
     const size_t bytes = (size_t)tiny_tensor_count(t) * tiny_dtype_bytes(t->dtype);
@@ -700,9 +717,15 @@ static void tiny_opencl_arg_out_from(tiny_opencl *cl, int j, const tiny_tensor *
         if (tiny_tensor_is_dense(in)) {
             size_t i;
             for (i = 0; i < cl->n_copies; i++)
-                if (&cl->copies[i] != c && cl->copies[i].low <= in_low && in_end <= cl->copies[i].end && (!from || cl->copies[i].away)) from = &cl->copies[i];
+                if (&cl->copies[i] != c && cl->copies[i].low <= in_low && in_end <= cl->copies[i].end &&
+                    (!from || cl->copies[i].away))
+                    from = &cl->copies[i];
         }
-        if (from) tiny_opencl_check(cl, clEnqueueCopyBuffer(cl->queue, from->mem, mem, (size_t)(in_low - from->low), 0, bytes, 0, NULL, NULL), "copying on the device");
+        if (from)
+            tiny_opencl_check(
+                cl,
+                clEnqueueCopyBuffer(cl->queue, from->mem, mem, (size_t)(in_low - from->low), 0, bytes, 0, NULL, NULL),
+                "copying on the device");
         else {
             const void *p = in->data;
             if (!tiny_tensor_is_dense(in)) {
@@ -713,13 +736,17 @@ static void tiny_opencl_arg_out_from(tiny_opencl *cl, int j, const tiny_tensor *
             }
             cl->travelled.n_send++;
             cl->travelled.send_bytes += bytes;
-            tiny_opencl_check(cl, clEnqueueWriteBuffer(cl->queue, mem, CL_TRUE, 0, bytes, p, 0, NULL, NULL), "sending what an operation adds to");
+            tiny_opencl_check(cl, clEnqueueWriteBuffer(cl->queue, mem, CL_TRUE, 0, bytes, p, 0, NULL, NULL),
+                              "sending what an operation adds to");
         }
     }
     tiny_opencl_arg(cl, sizeof mem, &mem);
 }
 
-static void tiny_opencl_arg_out(tiny_opencl *cl, int j, const tiny_tensor *t) { tiny_opencl_arg_out_from(cl, j, t, NULL); }
+static void tiny_opencl_arg_out(tiny_opencl *cl, int j, const tiny_tensor *t)
+{
+    tiny_opencl_arg_out_from(cl, j, t, NULL);
+}
 
 /* Sums that no one sees, of the size of an output. */
 static void tiny_opencl_arg_between(tiny_opencl *cl, const tiny_tensor *t)
@@ -751,7 +778,8 @@ static void tiny_opencl_bring(tiny_opencl *cl, cl_mem mem, size_t bytes, void *t
 {
     cl->travelled.n_wait++;
     cl->travelled.wait_bytes += bytes;
-    tiny_opencl_check(cl, clEnqueueReadBuffer(cl->queue, mem, CL_TRUE, 0, bytes, to, 0, NULL, NULL), "bringing a result back");
+    tiny_opencl_check(cl, clEnqueueReadBuffer(cl->queue, mem, CL_TRUE, 0, bytes, to, 0, NULL, NULL),
+                      "bringing a result back");
 }
 
 /* An output with gaps goes to the host at once. */
@@ -829,11 +857,13 @@ static int tiny_opencl_can_run(void *user, const tiny_op *op, const tiny_op_row 
         const tllm_matmul_params *p = (const tllm_matmul_params *)op->params;
         return p && !p->magnitude && (p->format == TLLM_FORMAT_Q8_0 || p->format == TLLM_FORMAT_Q4_0);
     }
-    case TLLM_OP_PAGED_ATTENTION: {         /* pages of numbers, both of one type; no slopes, no sinks; a plan only says how to read less */
+    case TLLM_OP_PAGED_ATTENTION: { /* pages of numbers, both of one type; no slopes, no sinks; a plan only says how to
+                                       read less */
         const tllm_paged_params *p = (const tllm_paged_params *)op->params;
-        return op->in[1]->dtype != TINY_U8 && op->in[4] && op->in[4]->dtype == op->in[1]->dtype && !op->in[6] && !op->in[7] && !(p && p->n_load) &&
-               (p && p->d_v ? p->d_v : op->in[0]->dim[2]) <= 8 * TINY_OPENCL_GROUP && (size_t)op->in[0]->dim[2] * 4 + 4096 <= cl->local_bytes &&
-               tiny_tensor_is_dense(op->in[1]) && tiny_tensor_is_dense(op->in[4]);
+        return op->in[1]->dtype != TINY_U8 && op->in[4] && op->in[4]->dtype == op->in[1]->dtype && !op->in[6] &&
+               !op->in[7] && !(p && p->n_load) && (p && p->d_v ? p->d_v : op->in[0]->dim[2]) <= 8 * TINY_OPENCL_GROUP &&
+               (size_t)op->in[0]->dim[2] * 4 + 4096 <= cl->local_bytes && tiny_tensor_is_dense(op->in[1]) &&
+               tiny_tensor_is_dense(op->in[4]);
     }
 #endif
     case TINY_OP_ATTENTION:                 /* no kernel for suppressed weights */
@@ -1130,7 +1160,8 @@ static void tiny_opencl_forget(void *user, const tiny_tensor *host)
     size_t i = 0;
     tiny_opencl_range(host, &low, &end);
     while (low < end && i < cl->n_copies) {
-        if (!cl->copies[i].away && cl->copies[i].low < end && low < cl->copies[i].end) tiny_opencl_let_go(cl, &cl->copies[i]);
+        if (!cl->copies[i].away && cl->copies[i].low < end && low < cl->copies[i].end)
+            tiny_opencl_let_go(cl, &cl->copies[i]);
         else i++;
     }
 }

@@ -1,17 +1,21 @@
 /* src/core/accel.c - the accelerator's part of the door, and what is away on a device
  *
  * A back end of version 2 leaves outputs in its own memory. The context lists them, each as the tensor that it was: an
- * entry is away from the moment its operation was answered until it is fetched or given up. No two entries share a byte.
- *   input    in one entry without gaps, or the same view as an entry (without gaps: the same numbers, in whatever axes): the
- *            device has it. Else what it touches is fetched.
+ * entry is away from the moment its operation was answered until it is fetched or given up. No two entries share a
+ * byte.
+ *   input    in one entry without gaps, or the same view as an entry (without gaps: the same numbers, in whatever
+ *            axes): the device has it. Else what it touches is fetched.
  *   output   the same view as an entry: the entry stays. An entry that it covers, without gaps: given up. Else fetched.
- * A list that cannot grow costs nothing but time: the output is fetched at once.                                      */
+ * A list that cannot grow costs nothing but time: the output is fetched at once. */
 #include "core/state_inside.h"
 #include <string.h>
 
 typedef struct tinyi_away { tiny_tensor t; uintptr_t first, end; } tinyi_away;
 
-static int tinyi_accel_stays(const tiny_ctx *ctx) { return ctx->desc.accel && ctx->desc.accel->version > 1 && ctx->desc.accel->fetch; }
+static int tinyi_accel_stays(const tiny_ctx *ctx)
+{
+    return ctx->desc.accel && ctx->desc.accel->version > 1 && ctx->desc.accel->fetch;
+}
 
 static void tinyi_accel_gone(tiny_ctx *ctx, size_t i) { ctx->away[i] = ctx->away[--ctx->n_away]; }
 
@@ -34,10 +38,14 @@ static tiny_status tinyi_accel_home_at(tiny_ctx *ctx, size_t i)
     st = tinyi_accel_fetch(ctx, &t, says);
     if (!st) return st;
     ctx->accel_failed++;
-    return tinyi_fail(ctx, st, "accelerator %s: results that stayed there are lost: %s", ctx->desc.accel->name ? ctx->desc.accel->name : "?", says[0] ? says : tiny_status_text(st));
+    return tinyi_fail(ctx, st, "accelerator %s: results that stayed there are lost: %s",
+                      ctx->desc.accel->name ? ctx->desc.accel->name : "?", says[0] ? says : tiny_status_text(st));
 }
 
-static int tinyi_accel_meets(const tinyi_away *e, uintptr_t first, uintptr_t end) { return e->first < end && first < e->end; }
+static int tinyi_accel_meets(const tinyi_away *e, uintptr_t first, uintptr_t end)
+{
+    return e->first < end && first < e->end;
+}
 
 /* from first to before end */
 static tiny_status tinyi_accel_home_range(tiny_ctx *ctx, uintptr_t first, uintptr_t end)
@@ -49,9 +57,15 @@ static tiny_status tinyi_accel_home_range(tiny_ctx *ctx, uintptr_t first, uintpt
     return st;
 }
 
-static uintptr_t tinyi_accel_end(const void *p, size_t bytes) { return bytes > UINTPTR_MAX - (uintptr_t)p ? UINTPTR_MAX : (uintptr_t)p + bytes; }
+static uintptr_t tinyi_accel_end(const void *p, size_t bytes)
+{
+    return bytes > UINTPTR_MAX - (uintptr_t)p ? UINTPTR_MAX : (uintptr_t)p + bytes;
+}
 
-tiny_status tinyi_accel_home(tiny_ctx *ctx, const void *p, size_t bytes) { return tinyi_accel_home_range(ctx, (uintptr_t)p, tinyi_accel_end(p, bytes)); }
+tiny_status tinyi_accel_home(tiny_ctx *ctx, const void *p, size_t bytes)
+{
+    return tinyi_accel_home_range(ctx, (uintptr_t)p, tinyi_accel_end(p, bytes));
+}
 
 void tinyi_accel_drop(tiny_ctx *ctx, const void *p, size_t bytes)
 {
@@ -102,7 +116,7 @@ tiny_status tinyi_accel_home_op(tiny_ctx *ctx, const tiny_op *op, const tiny_op_
     return st;
 }
 
-/* What the device cannot be asked for comes home; what an output covers is given up. */
+/* Fetches what the device cannot read in place, and gives up what an output covers. */
 static tiny_status tinyi_accel_ready(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
 {
     uintptr_t first, end;
@@ -113,7 +127,9 @@ static tiny_status tinyi_accel_ready(tiny_ctx *ctx, const tiny_op *op, const tin
         if (!op->in[i] || tinyi_tensor_reach(op->in[i], &first, &end)) continue;
         for (k = ctx->n_away; k-- > 0 && !st;) {
             const tinyi_away *e = &ctx->away[k];
-            const int there = tinyi_accel_same(&e->t, op->in[i]) || (tiny_tensor_is_dense(&e->t) && e->t.dtype == op->in[i]->dtype && e->first <= first && end <= e->end);
+            const int there =
+                tinyi_accel_same(&e->t, op->in[i]) ||
+                (tiny_tensor_is_dense(&e->t) && e->t.dtype == op->in[i]->dtype && e->first <= first && end <= e->end);
             if (tinyi_accel_meets(e, first, end) && !there) st = tinyi_accel_home_at(ctx, k);
         }
     }
@@ -122,7 +138,8 @@ static tiny_status tinyi_accel_ready(tiny_ctx *ctx, const tiny_op *op, const tin
         for (k = ctx->n_away; k-- > 0 && !st;) {
             const tinyi_away *e = &ctx->away[k];
             if (!tinyi_accel_meets(e, first, end) || tinyi_accel_same(&e->t, op->out[i])) continue;
-            if (tiny_tensor_is_dense(op->out[i]) && first <= e->first && e->end <= end && !(row->flags & TINY_OP_ACCUMULATES)) {
+            if (tiny_tensor_is_dense(op->out[i]) && first <= e->first && e->end <= end &&
+                !(row->flags & TINY_OP_ACCUMULATES)) {
                 const tiny_tensor t = e->t;
                 tinyi_accel_gone(ctx, k);
                 ctx->desc.accel->discard(ctx->desc.accel->user, &t);
@@ -154,7 +171,8 @@ static int tinyi_accel_note(tiny_ctx *ctx, const tiny_tensor *t)
 }
 
 /* After an answer: outputs are noted, or fetched at once. *lost: what was an entry before cannot be computed again. */
-static tiny_status tinyi_accel_settle(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row, char says[256], int *lost)
+static tiny_status tinyi_accel_settle(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row, char says[256],
+                                      int *lost)
 {
     tiny_status st = TINY_OK, now;
     size_t k;
@@ -208,8 +226,9 @@ tiny_status tinyi_accel_run(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row 
     ctx->accel_failed++;
     if (!ctx->accel_said) {
         ctx->accel_said = 1;
-        tinyi_log(ctx, TINY_LOG_WARNING, "accelerator %s failed at %s (%s); the processor answers from here on where it fails", a->name ? a->name : "?",
-                  row->name, says[0] ? says : tiny_status_text(st));
+        tinyi_log(ctx, TINY_LOG_WARNING,
+                  "accelerator %s failed at %s (%s); the processor answers from here on where it fails",
+                  a->name ? a->name : "?", row->name, says[0] ? says : tiny_status_text(st));
     }
     return ctx->n_away ? tinyi_accel_home_op(ctx, op, row) : TINY_OK;
 }
@@ -225,7 +244,10 @@ static tiny_status tinyi_accel_pass(tiny_ctx *ctx, const tiny_tensor *host, int 
     if (st) return st;
     st = tiny_tensor_check(host);
     if (!st) st = tinyi_tensor_reach(host, &first, &end);
-    if (st) return tinyi_fail(ctx, st, "the tensor for the accelerator: %s", st == TINY_E_ARGUMENT ? "its data is missing or its rank is not 0 to 4" : tiny_status_text(st));
+    if (st)
+        return tinyi_fail(ctx, st, "the tensor for the accelerator: %s",
+                          st == TINY_E_ARGUMENT ? "its data is missing or its rank is not 0 to 4"
+                                                : tiny_status_text(st));
     a = ctx->desc.accel;
     if (!a) return TINY_OK;
     if (which == 2) tinyi_accel_drop(ctx, (const void *)first, (size_t)(end - first));
@@ -236,7 +258,9 @@ static tiny_status tinyi_accel_pass(tiny_ctx *ctx, const tiny_tensor *host, int 
     if (which == 1 && a->download) st = a->download(a->user, host, says);
     if (which == 2 && a->forget) a->forget(a->user, host);
     says[sizeof says - 1] = 0;
-    return st ? tinyi_fail(ctx, st, "accelerator %s: %s", a->name ? a->name : "?", says[0] ? says : tiny_status_text(st)) : TINY_OK;
+    return st ? tinyi_fail(ctx, st, "accelerator %s: %s", a->name ? a->name : "?",
+                           says[0] ? says : tiny_status_text(st))
+              : TINY_OK;
 }
 
 TINY_API tiny_status tiny_upload(tiny_ctx *ctx, const tiny_tensor *host) { return tinyi_accel_pass(ctx, host, 0); }

@@ -9,13 +9,13 @@
  *   away       outputs that were left on the device (version 2, between tiny_stay(ctx, 1) and tiny_stay(ctx, 0)). They
  *              belong to the device until they are fetched; the host neither reads nor writes those bytes before.
  * The door keeps the list of what is away. It fetches before the processor runs an operation on such memory;
- * whoever touches it without an operation asks by tiny_download.                                                    */
+ * code that touches it without an operation asks by tiny_download. */
 #ifndef TINYI_ACCEL_H
 #define TINYI_ACCEL_H
 #include "core/op.h"
 TINYI_C_BEGIN
 
-#define TINY_ACCEL_VERSION 2                /* version 1 is taken as well: the members from fetch on are not read then */
+#define TINY_ACCEL_VERSION 2                /* 1 is taken as well: the members from fetch on are not read then */
 
 struct tiny_accel {
     int version;                            /* TINY_ACCEL_VERSION, or 1 */
@@ -30,11 +30,11 @@ struct tiny_accel {
     tiny_status (*upload)(void *user, const tiny_tensor *host, char *says);     /* keep a copy; may be NULL */
     tiny_status (*download)(void *user, const tiny_tensor *host, char *says);   /* bring it back; may be NULL */
     void (*forget)(void *user, const tiny_tensor *host);                        /* drop the copy; may be NULL */
-    /* From version 2 on, both or neither. With them each output of run stays on the device, queued or complete, until the
-     * door fetches it or discards it: synchronize is not called then, fetch waits for what it needs. The tensor is the
-     * output as run got it. An output that has no gaps may be an input of further operations, whole or in part, and the
-     * whole of it an output again, or in place, also in other axes; one with gaps as the same view only. What other uses
-     * touch is fetched before run is called.
+    /* From version 2 on, both or neither. With them each output of run stays on the device, queued or complete, until
+     * the door fetches it or discards it: synchronize is not called then, fetch waits for what it needs. The tensor is
+     * the output as run got it. An output that has no gaps may be an input of further operations, whole or in part, and
+     * the whole of it an output again, or in place, also in other axes; one with gaps as the same view only. What other
+     * uses touch is fetched before run is called.
      * fetch brings the numbers to the host and ends the stay; when it fails they are lost, and so is the call that
      * needs them. A back end may also write an output to the host at once, and find nothing to do in fetch. */
     tiny_status (*fetch)(void *user, const tiny_tensor *out, char *says);
@@ -46,9 +46,9 @@ struct tiny_accel {
 TINY_API tiny_status tiny_upload(tiny_ctx *ctx, const tiny_tensor *host);
 TINY_API tiny_status tiny_download(tiny_ctx *ctx, const tiny_tensor *host);
 TINY_API tiny_status tiny_forget(tiny_ctx *ctx, const tiny_tensor *host);
-/* With 1, outputs of the operations that follow may stay on the device, until the same call with 0; calls nest. What stayed
- * is away until it is asked for: tiny_download before the host touches it. Without tiny_stay every output is fetched when
- * its operation is done. */
+/* With 1, outputs of the operations that follow may stay on the device, until the same call with 0; calls nest. They
+ * are away until they are asked for: tiny_download before the host touches them. Without tiny_stay every output is
+ * fetched when its operation is done. */
 TINY_API void tiny_stay(tiny_ctx *ctx, int on);
 /* Outputs that were left on the device, and those that were fetched from it: each fetch may wait for the device. */
 TINY_API void tiny_stay_counts(const tiny_ctx *ctx, uint64_t *kept, uint64_t *fetched);

@@ -503,7 +503,7 @@ static void tinyi_conform_candidate(tinyi_conform *t, int in_place, int uploaded
 {
     const char *how = in_place ? "in place: " : uploaded ? "uploaded: " : "";
     const tiny_accel *a = t->ctx->desc.accel;
-    const int stays = a && a->version > 1 && a->fetch && t->c.index & 1;        /* every other case leaves its outputs on the device first */
+    const int stays = a && a->version > 1 && a->fetch && t->c.index & 1; /* every other case: outputs stay first */
     tiny_op op = t->op;
     uint64_t answered, failed, answered_before, failed_before;
     tiny_status st = TINY_OK;

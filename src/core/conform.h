@@ -69,7 +69,8 @@ typedef struct tiny_conform_desc {
  *   - integers agree exactly; a 16-bit float output of a LINEAR, NORM or SCALE row may be one of its own ulp further;
  *     a 64-bit one has u = 2^-53;
  *   - inputs are left as they were, and nothing is written outside the outputs or into the gaps of their strides;
- *   - the same in place where the row allows it, and with inputs uploaded and outputs left on the device where the back end can.
+ *   - the same in place where the row allows it, and with inputs uploaded and outputs left on the device where the
+ *     back end can.
  * The reference computes on dense copies; the candidate gets gaps, transposed, repeated and reversed axes. */
 TINY_API tiny_status tiny_conform(tiny_ctx *ctx, const tiny_conform_desc *desc, int *n_failed);
 

@@ -217,7 +217,7 @@ TINY_API void tiny_ctx_close(tiny_ctx *ctx)
 #if TINYI_HAVE_HELPERS
     tinyi_helpers_close(ctx);
 #endif
-    tinyi_accel_drop(ctx, NULL, SIZE_MAX);
+    if (!TINYI_CHAT && ctx->n_away) tinyi_accel_drop(ctx, NULL, SIZE_MAX);
     tiny_free(ctx, ctx->away);
     tiny_free(ctx, ctx->k);
     tiny_arena_close(ctx, &ctx->work);

@@ -21,15 +21,16 @@ TINYI_C_BEGIN
 
 /* A row of the table, part by part:
  *
- *     TINYI_ROW tinyi_row_rmsnorm = TINYI_ROW_OF("rmsnorm", TINY_OP_RMSNORM, TAKES(2, 1), GIVES(1), PARAMS(tiny_norm_params), ...);
+ *     TINYI_ROW tinyi_row_rmsnorm = TINYI_ROW_OF("rmsnorm", TINY_OP_RMSNORM, TAKES(2, 1), GIVES(1), ...);
  *
- * All parts are there, in this order; NULL is "none". A column that is added to tiny_op_row is added here, with its default
- * for every row; rows that have something else in it get a second macro that takes one part more. The parts are pasted to a
- * prefix before anything expands them, so no macro of a program with such a name is in the way. */
-#define TINYI_ROW_OF(name, kind, takes, gives, params, flags, shape, reference, fast, cost, cases, bound, terms, gradient, kernels, says) \
-    { name, kind, TINYI_PART_##takes, TINYI_PART_##gives, TINYI_PART_##params, TINYI_PART_##flags, TINYI_PART_##shape,                    \
-      TINYI_PART_##reference, TINYI_PART_##fast, TINYI_PART_##cost, TINYI_PART_##cases, TINYI_PART_##bound, TINYI_PART_##terms,           \
-      TINYI_PART_##gradient, NULL /* relevance */, TINYI_PART_##kernels, TINYI_PART_##says }
+ * All parts are there, in this order; NULL is "none". A column that is added to tiny_op_row is added here, with its
+ * default for every row; rows that have something else in it get a second macro that takes one part more. The parts are
+ * pasted to a prefix before anything expands them, so no macro of a program with such a name is in the way. */
+#define TINYI_ROW_OF(name, kind, takes, gives, params, flags, shape, reference, fast, cost, cases, bound, terms,       \
+                     gradient, kernels, says)                                                                          \
+    { name, kind, TINYI_PART_##takes, TINYI_PART_##gives, TINYI_PART_##params, TINYI_PART_##flags, TINYI_PART_##shape, \
+      TINYI_PART_##reference, TINYI_PART_##fast, TINYI_PART_##cost, TINYI_PART_##cases, TINYI_PART_##bound,            \
+      TINYI_PART_##terms, TINYI_PART_##gradient, NULL /* relevance */, TINYI_PART_##kernels, TINYI_PART_##says }
 #define TINYI_PART_TAKES(n_in, n_in_needed) n_in, n_in_needed
 #define TINYI_PART_GIVES(n_out) n_out
 #define TINYI_PART_PARAMS(type) sizeof(type)

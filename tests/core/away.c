@@ -1,4 +1,4 @@
-/* tests/core/away.c - outputs that stay on a device: whoever needs them on the host gets them, and nobody else waits */
+/* tests/core/away.c - outputs that stay on a device: the host gets what it needs, and waits for nothing else */
 #include "device.h"
 
 enum { N = 12 };
@@ -184,7 +184,8 @@ static void test_integers(void)
     tiny_ctx *ctx = dev_ctx(d, TINY_TARGET_AUTO);
     float x[8] = { 1, 9, 2, 3, 4, 5, 6, 7 }, rows[8] = { 0, 1, 10, 11, 20, 21, 30, 31 }, y[4];
     int32_t best[2] = { 99, 99 };
-    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 2, 4), tb = tiny_tensor_1d(best, TINY_I32, 2), tr = tiny_tensor_2d(rows, TINY_F32, 4, 2), ty = tiny_tensor_2d(y, TINY_F32, 2, 2);
+    tiny_tensor tx = tiny_tensor_2d(x, TINY_F32, 2, 4), tb = tiny_tensor_1d(best, TINY_I32, 2),
+                tr = tiny_tensor_2d(rows, TINY_F32, 4, 2), ty = tiny_tensor_2d(y, TINY_F32, 2, 2);
     tiny_reduce_params p;
     tiny_op op;
     memset(&p, 0, sizeof p);
@@ -206,7 +207,8 @@ static void test_integers(void)
     dev_close(d);
 }
 
-/* A fetch that fails: in a chain the results are lost, and the call says so; of an operation alone the processor answers. */
+/* A fetch that fails: in a chain the results are lost, and the call says so; of an operation alone the processor
+ * answers. */
 static void test_lost(void)
 {
     device *d = dev_open(TINY_TARGET_AUTO);
@@ -224,7 +226,8 @@ static void test_lost(void)
     T_STATUS(unary(ctx, TINY_OP_ABS, y, z, N), TINY_E_ACCEL, "are lost");
     T_OK(unary(ctx, TINY_OP_NEG, x, y, N));
     tiny_stay(ctx, 0);
-    T_STATUS(unary(ctx, TINY_OP_NEG, y, y, N), TINY_E_ACCEL, "are lost");       /* computed from what was away: no second time */
+    T_STATUS(unary(ctx, TINY_OP_NEG, y, y, N), TINY_E_ACCEL,
+             "are lost"); /* computed from what was away: no second time */
     t_close(ctx);
     dev_close(d);
 }

@@ -126,10 +126,29 @@ static void test_by_kind(tiny_target target)
     t_close(ctx);
 }
 
+/* The kit finds them by name, without rows. */
+static void test_by_name(tiny_target target)
+{
+    static const char *const names[] = { "matmul_blocks", "paged_attention", "latent_attention", "mix_rows", "turn_pairs", "put_rows" };
+    tiny_ctx *ctx = t_ctx(target, 2);
+    size_t i;
+    for (i = 0; i < T_COUNT(names); i++) {
+        tiny_conform_desc kit;
+        int n_failed = -1;
+        memset(&kit, 0, sizeof kit);
+        kit.op = names[i];
+        kit.n_cases = 4;
+        T_OK(tiny_conform(ctx, &kit, &n_failed));
+        T_EQ_INT(n_failed, 0);
+    }
+    t_close(ctx);
+}
+
 int main(void)
 {
     T_RUN(test_numbers);
     T_RUN(test_table);
     T_RUN_TARGETS(test_by_kind);
+    T_RUN_TARGETS(test_by_name);
     return t_done();
 }

@@ -14,7 +14,8 @@ int main(void) { return t_done(); }
 #define PROBES 24                           /* numbers of each input that are moved */
 
 static const char *const without[] = { "convert", "quantize_i8", "dequantize_i8", "argmax", "matmul_i8", "topk", "cumsum", "fft", "rfft", "irfft", "slope", "gla_backward", "twist_backward",
-    "matmul_blocks", "paged_attention", "latent_attention", "mix_rows", "bipolar", "flash_matmul", "vptq_matmul", "tome_merge_backward", "turn_pairs", "put_rows" };
+    "matmul_blocks", "paged_attention", "latent_attention", "mix_rows", "bipolar", "flash_matmul", "vptq_matmul", "tome_merge_backward",
+    "turn_pairs", "put_rows" };
 
 static int is_real(tiny_dtype t) { return t == TINY_F32 || t == TINY_F16 || t == TINY_BF16 || t == TINY_F64; }
 

@@ -1,10 +1,12 @@
 /* src/llm/attention/place.c - rotary positions, and rows put into pages
- * Paper    J. Su et al., "RoFormer: enhanced transformer with rotary position embedding", 2021 (arXiv 2104.09864), eq. 34
+ * Paper    J. Su et al., "RoFormer: enhanced transformer with rotary position embedding", 2021 (arXiv 2104.09864),
+ *          eq. 34
  * Formula  turn_pairs  (a, b) -> (a c - b s, a s + b c)
  *          put_rows    out = pages; out[page, part, row, .] = x[t, part, .] in the format of the pages
  * Cost     6 operations a pair; put_rows moves its numbers once, and all pages where it is not in place.
- * Error    turn_pairs: of a pair of length L = |(a, b)| |(c, s)| an answer has at most 2 u L, the reference too, and one number of the turned
- *          pair is at least L / sqrt(2): together 4 sqrt(2) < 6 u of the largest of its row. put_rows: the same bits.          */
+ * Error    turn_pairs: of a pair of length L = |(a, b)| |(c, s)| an answer has at most 2 u L, the reference too, and
+ *          one number of the turned pair is at least L / sqrt(2): together 4 sqrt(2) < 6 u of the largest of its row.
+ *          put_rows: the same bits. */
 #include "core/state_inside.h"
 #include "core/conform.h"
 #include "core/half_inside.h"
@@ -31,7 +33,8 @@ static void tinyi_turn_rows(const tiny_op *op, tiny_idx t0, tiny_idx t1)
             for (j = 0; j < n; j++) {
                 const tiny_idx ja = halves ? j : 2 * j, jb = halves ? j + n : 2 * j + 1;
                 const float a = in[ja * x->stride[2]], b = in[jb * x->stride[2]];
-                const float cj = ((const float *)c->data)[t * c->stride[0] + j * c->stride[1]], sj = ((const float *)s->data)[t * s->stride[0] + j * s->stride[1]];
+                const float cj = ((const float *)c->data)[t * c->stride[0] + j * c->stride[1]];
+                const float sj = ((const float *)s->data)[t * s->stride[0] + j * s->stride[1]];
                 out[ja * y->stride[2]] = a * cj - b * sj;
                 out[jb * y->stride[2]] = a * sj + b * cj;
             }
@@ -55,11 +58,15 @@ static tiny_status tinyi_turn_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tenso
     const tiny_tensor *x = op->in[0];
     char text[96];
     int i;
-    if (x->dtype != TINY_F32 || x->rank != 3) return tinyi_fail(ctx, TINY_E_SHAPE, "turn pairs: x is %s, it must be (rows, heads, numbers) of f32", tinyi_shape_text(x, text));
+    if (x->dtype != TINY_F32 || x->rank != 3)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "turn pairs: x is %s, it must be (rows, heads, numbers) of f32",
+                          tinyi_shape_text(x, text));
     for (i = 1; i < 3; i++)
-        if (op->in[i]->dtype != TINY_F32 || op->in[i]->rank != 2 || op->in[i]->dim[0] != x->dim[0] || op->in[i]->dim[1] > x->dim[2] / 2 || op->in[i]->dim[1] != op->in[1]->dim[1])
-            return tinyi_fail(ctx, TINY_E_SHAPE, "turn pairs: the %s are %s, they must be (%td rows, pairs) of f32, up to %td pairs", i == 1 ? "cosines" : "sines",
-                              tinyi_shape_text(op->in[i], text), x->dim[0], x->dim[2] / 2);
+        if (op->in[i]->dtype != TINY_F32 || op->in[i]->rank != 2 || op->in[i]->dim[0] != x->dim[0] ||
+            op->in[i]->dim[1] > x->dim[2] / 2 || op->in[i]->dim[1] != op->in[1]->dim[1])
+            return tinyi_fail(
+                ctx, TINY_E_SHAPE, "turn pairs: the %s are %s, they must be (%td rows, pairs) of f32, up to %td pairs",
+                i == 1 ? "cosines" : "sines", tinyi_shape_text(op->in[i], text), x->dim[0], x->dim[2] / 2);
     tinyi_want(&want[0], TINY_F32, 3, x->dim);
     return TINY_OK;
 }
@@ -73,7 +80,8 @@ static void tinyi_turn_cases(tiny_case *c)
     c->in[0].dim[2] = tiny_case_dim(c, 160);
     c->in[1].rank = c->in[2].rank = 2;
     c->in[1].dim[0] = c->in[2].dim[0] = c->in[0].dim[0];
-    c->in[1].dim[1] = c->in[2].dim[1] = tiny_case_pick(c, 3) ? c->in[0].dim[2] / 2 : tiny_case_pick(c, 1 + (int)c->in[0].dim[2] / 2);
+    c->in[1].dim[1] = c->in[2].dim[1] =
+        tiny_case_pick(c, 3) ? c->in[0].dim[2] / 2 : tiny_case_pick(c, 1 + (int)c->in[0].dim[2] / 2);
     c->in[0].dtype = c->in[1].dtype = c->in[2].dtype = TINY_F32;
     c->no_specials = 1;                     /* with an infinite number a pair has no length */
     memcpy(c->params.bytes, &p, sizeof p);
@@ -85,7 +93,8 @@ static const tiny_op_row tinyi_row_turn_pairs = TINYI_ROW_OF("turn_pairs", TLLM_
     SAYS("pairs of each head turned by given angles: (a c - b s, a s + b c)"));
 TINY_API const tiny_op_row *tllm_turn_pairs_row(void) { return &tinyi_row_turn_pairs; }
 
-TINY_API tiny_status tllm_turn_pairs(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *c, const tiny_tensor *s, const tllm_turn_params *params, const tiny_tensor *y)
+TINY_API tiny_status tllm_turn_pairs(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *c, const tiny_tensor *s,
+                                     const tllm_turn_params *params, const tiny_tensor *y)
 {
     tiny_op op;
     memset(&op, 0, sizeof op);
@@ -107,7 +116,10 @@ static const tllm_format *tinyi_put_format(const tiny_op *op)
 {
     const tllm_put_params *p = (const tllm_put_params *)op->params;
     const tiny_dtype type = op->in[0]->dtype;
-    return tllm_format_of(type == TINY_F32 ? (int)TLLM_FORMAT_F32 : type == TINY_F16 ? (int)TLLM_FORMAT_F16 : p ? p->format : -1);
+    return tllm_format_of(type == TINY_F32   ? (int)TLLM_FORMAT_F32
+                          : type == TINY_F16 ? (int)TLLM_FORMAT_F16
+                          : p                ? p->format
+                                             : -1);
 }
 
 TINY_REF_BEGIN
@@ -121,13 +133,20 @@ static void tinyi_put_block(const tllm_format *f, const float *x, unsigned char 
     } else f->pack(x, to, (size_t)f->values, NULL);
 }
 
+static unsigned char *tinyi_put_at(const tiny_tensor *t, tiny_idx page, tiny_idx part, tiny_idx row, tiny_idx k)
+{
+    const tiny_idx at = page * t->stride[0] + part * t->stride[1] + row * t->stride[2] + k * t->stride[3];
+    return (unsigned char *)t->data + at * (tiny_idx)tiny_dtype_bytes(t->dtype);
+}
+
 /* the parts from p0 to before p1: one after the other, so that of two rows for one place the later stays */
 static void tinyi_put_parts(const tiny_op *op, tiny_idx p0, tiny_idx p1)
 {
     const tiny_tensor *in = op->in[0], *x = op->in[1], *place = op->in[2], *out = op->out[0];
     const tllm_format *f = tinyi_put_format(op);
     const size_t size = tiny_dtype_bytes(in->dtype);
-    const tiny_idx each = f->bytes / (tiny_idx)size, n_block = out->dim[3] / each, values = f->values;    /* elements of a block; blocks of a row */
+    const tiny_idx each = f->bytes / (tiny_idx)size;        /* elements of a block */
+    const tiny_idx n_block = out->dim[3] / each, values = f->values;
     unsigned char block[TINYI_PUT_MOST + 2];
     float number[TINYI_PUT_MOST];
     tiny_idx p, a, i, k, t, b;
@@ -135,15 +154,15 @@ static void tinyi_put_parts(const tiny_op *op, tiny_idx p0, tiny_idx p1)
         for (a = 0; a < in->dim[0] && in->data != out->data; a++)
             for (i = 0; i < in->dim[2]; i++)
                 for (k = 0; k < in->dim[3]; k++)
-                    memcpy((unsigned char *)out->data + (a * out->stride[0] + p * out->stride[1] + i * out->stride[2] + k * out->stride[3]) * (tiny_idx)size,
-                           (const unsigned char *)in->data + (a * in->stride[0] + p * in->stride[1] + i * in->stride[2] + k * in->stride[3]) * (tiny_idx)size, size);
+                    memcpy(tinyi_put_at(out, a, p, i, k), tinyi_put_at(in, a, p, i, k), size);
         for (t = 0; t < x->dim[0]; t++) {
             const int32_t *at = (const int32_t *)place->data + 2 * t;
-            unsigned char *row = (unsigned char *)out->data + (at[0] * out->stride[0] + p * out->stride[1] + at[1] * out->stride[2]) * (tiny_idx)size;
+            const float *from = (const float *)x->data + t * x->stride[0];
             for (b = 0; b < n_block; b++) {
-                for (k = 0; k < values; k++) number[k] = ((const float *)x->data)[t * x->stride[0] + ((p * n_block + b) * values + k) * x->stride[1]];
+                for (k = 0; k < values; k++) number[k] = from[((p * n_block + b) * values + k) * x->stride[1]];
                 tinyi_put_block(f, number, block);
-                for (k = 0; k < each; k++) memcpy(row + (b * each + k) * out->stride[3] * (tiny_idx)size, block + (size_t)k * size, size);
+                for (k = 0; k < each; k++)
+                    memcpy(tinyi_put_at(out, at[0], p, at[1], b * each + k), block + (size_t)k * size, size);
             }
         }
     }
@@ -160,7 +179,8 @@ static void tinyi_put_cost(const tiny_op *op, tiny_cost *cost)
     const tiny_tensor *pages = op->in[0];
     cost->flops = 0.0;
     cost->bytes = 6.0 * (double)tiny_tensor_count(op->in[1]);
-    if (op->out[0] && op->out[0]->data != pages->data) cost->bytes += 2.0 * (double)tiny_tensor_count(pages) * (double)tiny_dtype_bytes(pages->dtype);
+    if (op->out[0] && op->out[0]->data != pages->data)
+        cost->bytes += 2.0 * (double)tiny_tensor_count(pages) * (double)tiny_dtype_bytes(pages->dtype);
 }
 static tiny_status tinyi_put_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor *want)
 {
@@ -169,19 +189,29 @@ static tiny_status tinyi_put_shape(tiny_ctx *ctx, const tiny_op *op, tiny_tensor
     char text[96];
     tiny_idx t, each;
     if (pages->rank != 4 || (pages->dtype != TINY_F32 && pages->dtype != TINY_F16 && pages->dtype != TINY_U8))
-        return tinyi_fail(ctx, TINY_E_SHAPE, "put rows: pages are %s, they must be (blocks, parts, tokens, numbers) of f32, f16 or u8", tinyi_shape_text(pages, text));
+        return tinyi_fail(ctx, TINY_E_SHAPE,
+                          "put rows: pages are %s, they must be (blocks, parts, tokens, numbers) of f32, f16 or u8",
+                          tinyi_shape_text(pages, text));
     if (!f || (pages->dtype == TINY_U8 && f->id != TLLM_FORMAT_Q8_0 && f->id != TLLM_FORMAT_Q4_0))
-        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "put rows: pages of bytes hold blocks of Q8_0 or Q4_0, not of %s", f ? f->name : "an unknown format");
+        return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "put rows: pages of bytes hold blocks of Q8_0 or Q4_0, not of %s",
+                          f ? f->name : "an unknown format");
     each = f->bytes / (tiny_idx)tiny_dtype_bytes(pages->dtype);
-    if (pages->dim[3] % each) return tinyi_fail(ctx, TINY_E_SHAPE, "put rows: rows of %td bytes are no whole blocks of %s", pages->dim[3], f->name);
+    if (pages->dim[3] % each)
+        return tinyi_fail(ctx, TINY_E_SHAPE, "put rows: rows of %td bytes are no whole blocks of %s", pages->dim[3],
+                          f->name);
     if (x->dtype != TINY_F32 || x->rank != 2 || x->dim[1] != pages->dim[1] * (pages->dim[3] / each) * f->values)
-        return tinyi_fail(ctx, TINY_E_SHAPE, "put rows: x is %s, it must be (rows, %td) of f32", tinyi_shape_text(x, text), pages->dim[1] * (pages->dim[3] / each) * f->values);
-    if (place->dtype != TINY_I32 || place->rank != 2 || place->dim[0] != x->dim[0] || place->dim[1] != 2 || !tiny_tensor_is_dense(place))
-        return tinyi_fail(ctx, TINY_E_SHAPE, "put rows: place is %s, it must be (%td rows, 2) of i32, dense", tinyi_shape_text(place, text), x->dim[0]);
+        return tinyi_fail(ctx, TINY_E_SHAPE, "put rows: x is %s, it must be (rows, %td) of f32",
+                          tinyi_shape_text(x, text), pages->dim[1] * (pages->dim[3] / each) * f->values);
+    if (place->dtype != TINY_I32 || place->rank != 2 || place->dim[0] != x->dim[0] || place->dim[1] != 2 ||
+        !tiny_tensor_is_dense(place))
+        return tinyi_fail(ctx, TINY_E_SHAPE, "put rows: place is %s, it must be (%td rows, 2) of i32, dense",
+                          tinyi_shape_text(place, text), x->dim[0]);
     for (t = 0; t < x->dim[0] && place->data; t++) {        /* data that leads to memory */
         const int32_t *at = (const int32_t *)place->data + 2 * t;
         if (at[0] < 0 || at[0] >= pages->dim[0] || at[1] < 0 || at[1] >= pages->dim[2])
-            return tinyi_fail(ctx, TINY_E_ARGUMENT, "put rows: row %td goes to row %d of page %d; there are %td pages of %td", t, (int)at[1], (int)at[0], pages->dim[0], pages->dim[2]);
+            return tinyi_fail(ctx, TINY_E_ARGUMENT,
+                              "put rows: row %td goes to row %d of page %d; there are %td pages of %td", t, (int)at[1],
+                              (int)at[0], pages->dim[0], pages->dim[2]);
     }
     tinyi_want(&want[0], pages->dtype, 4, pages->dim);
     return TINY_OK;
@@ -229,7 +259,8 @@ static const tiny_op_row tinyi_row_put_rows = TINYI_ROW_OF("put_rows", TLLM_OP_P
     SAYS("pages with rows of numbers put into them, in the format of the pages"));
 TINY_API const tiny_op_row *tllm_put_rows_row(void) { return &tinyi_row_put_rows; }
 
-TINY_API tiny_status tllm_put_rows(tiny_ctx *ctx, const tiny_tensor *pages, const tiny_tensor *x, const tiny_tensor *place, const tllm_put_params *params, const tiny_tensor *out)
+TINY_API tiny_status tllm_put_rows(tiny_ctx *ctx, const tiny_tensor *pages, const tiny_tensor *x,
+                                   const tiny_tensor *place, const tllm_put_params *params, const tiny_tensor *out)
 {
     tiny_op op;
     memset(&op, 0, sizeof op);

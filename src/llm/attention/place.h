@@ -1,22 +1,28 @@
 /* src/llm/attention/place.h - what stands between the products of a layer and its attention, as operations
  *
  *   turn_pairs   y = x with pairs of numbers of each head turned by the angles of its row: rotary positions
- *                x, y (n, n_head, d) f32; c, s (n, n_pair) f32, cosines and sines, 2 n_pair <= d; the numbers after the pairs stay
+ *                x, y (n, n_head, d) f32; c, s (n, n_pair) f32, cosines and sines, 2 n_pair <= d; the numbers after
+ *                the pairs stay
  *   put_rows     out = pages with rows of numbers put into them: keys and values of new tokens
- *                pages, out (n_block, n_part, block, x), as paged attention reads them: F32 or F16 numbers, or blocks of Q8_0 or Q4_0 (u8)
- *                x (n, n_part * numbers of a row of a part) f32; place (n, 2) i32: page and row of each; of two for one place the later stays
+ *                pages, out (n_block, n_part, block, x), as paged attention reads them: F32 or F16 numbers, or blocks
+ *                of Q8_0 or Q4_0 (u8)
+ *                x (n, n_part * numbers of a row of a part) f32; place (n, 2) i32: page and row of each; of two for
+ *                one place the later stays
  *
- * Both may be in place, and are there. A model runs them as operations where an accelerator, a recording or the reference sees each. */
+ * Both may be in place. A model runs them as operations where an accelerator, a recording or the reference sees each.
+ */
 #ifndef TINYI_PLACE_H
 #define TINYI_PLACE_H
 #include "core/op.h"
 TINYI_C_BEGIN
 
-typedef struct tllm_turn_params { int halves; } tllm_turn_params;      /* pair j is (2j, 2j + 1), or with halves (j, j + n_pair) */
-typedef struct tllm_put_params { int format; } tllm_put_params;        /* of pages of bytes, TLLM_FORMAT_...; for f32 and f16 not read */
+typedef struct tllm_turn_params { int halves; } tllm_turn_params;      /* pairs (j, j + n_pair); 0: (2j, 2j + 1) */
+typedef struct tllm_put_params { int format; } tllm_put_params;        /* of pages of bytes, TLLM_FORMAT_... */
 
-TINY_API tiny_status tllm_turn_pairs(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *c, const tiny_tensor *s, const tllm_turn_params *params, const tiny_tensor *y);
-TINY_API tiny_status tllm_put_rows(tiny_ctx *ctx, const tiny_tensor *pages, const tiny_tensor *x, const tiny_tensor *place, const tllm_put_params *params, const tiny_tensor *out);
+TINY_API tiny_status tllm_turn_pairs(tiny_ctx *ctx, const tiny_tensor *x, const tiny_tensor *c, const tiny_tensor *s,
+                                     const tllm_turn_params *params, const tiny_tensor *y);
+TINY_API tiny_status tllm_put_rows(tiny_ctx *ctx, const tiny_tensor *pages, const tiny_tensor *x,
+                                   const tiny_tensor *place, const tllm_put_params *params, const tiny_tensor *out);
 TINY_API const tiny_op_row *tllm_turn_pairs_row(void);
 TINY_API const tiny_op_row *tllm_put_rows_row(void);
 

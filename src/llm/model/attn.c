@@ -175,7 +175,8 @@ TINYI_FN void tinyi_lm_hold(tinyi_lm_fwd *f, const tinyi_pool *p, const float *x
 {
     tinyi_lm_hold_arg q;
     if (!TINYI_CHAT && !f->st && tinyi_op_watched(f->ctx)) {
-        tiny_tensor pages = tinyi_pool_tensor(p, f->s->pages.n_block), tx = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, f->n, p->n_part * p->d_part);
+        tiny_tensor pages = tinyi_pool_tensor(p, f->s->pages.n_block),
+                    tx = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, f->n, p->n_part * p->d_part);
         tiny_tensor place = tiny_tensor_2d(f->s->place, TINY_I32, f->n, 2);
         tllm_put_params params;
         tx.stride[0] = ld;

@@ -1,10 +1,10 @@
 /* src/llm/model/device.c - models on an accelerator with memory of its own
  *
- * Weights are uploaded when the model is opened, and forgotten when it is closed. In a pass of a model that stays, outputs
- * of operations are left on the device: keys and values from call to call, scratch memory until its place is taken again.
- * Code of ours that touches such memory asks before: tinyi_lm_each for the scratch memory of the pass, tinyi_lm_copy,
- * tinyi_lm_zero and the few steps written out for what they touch, tinyi_lm_pages_home for pages. Models whose steps touch it in
- * further places do not stay: their outputs come back after each operation.                                           */
+ * Weights are uploaded when the model is opened, and forgotten when it is closed. In a pass of a model that stays,
+ * outputs of operations are left on the device: keys and values from call to call, scratch memory until its place is
+ * taken again. Code of ours that touches such memory asks before: tinyi_lm_each for the scratch memory of the pass,
+ * tinyi_lm_copy, tinyi_lm_zero and the few steps written out for what they touch, tinyi_lm_pages_home for pages. Models
+ * whose steps touch it in further places do not stay: their outputs come back after each operation. */
 #include "llm/model/model_inside.h"
 #include <string.h>
 
@@ -26,12 +26,15 @@ static tiny_status tinyi_lm_weights_of(tiny_ctx *ctx, const tllm_model *m, const
     int t, j;
     for (t = 0; t < TINYI_T_COUNT && !st; t++) {
         const tinyi_lm_w *w = l->w[t];
-        if (!w || (t == TINYI_T_TOKEN_EMBD && w != m->output_w) || t == TINYI_T_TOKEN_TYPES || t == TINYI_T_POSITION_EMBD || t == TINYI_T_PLE_EMBD || t == TINYI_T_ATTN_REL_B || (up && w->repacked)) continue;
+        if (!w || (t == TINYI_T_TOKEN_EMBD && w != m->output_w) || t == TINYI_T_TOKEN_TYPES ||
+            t == TINYI_T_POSITION_EMBD || t == TINYI_T_PLE_EMBD || t == TINYI_T_ATTN_REL_B || (up && w->repacked))
+            continue;
         for (j = 0; j < t && !(l->w[j] && l->w[j]->t == w->t); j++) {}
         if (j < t) continue;                /* one tensor by two names */
         if (w->v) st = tinyi_lm_weight_pass(ctx, w->v, (size_t)w->n_in, sizeof(float), up);
         else if (w->t) st = tinyi_lm_weight_pass(ctx, w->t->data, (size_t)w->n_out * (size_t)w->n_mat, w->row_step, up);
-        if (!st && w->bias) st = tinyi_lm_weight_pass(ctx, w->bias, (size_t)w->n_out * (size_t)w->n_mat, sizeof(float), up);
+        if (!st && w->bias)
+            st = tinyi_lm_weight_pass(ctx, w->bias, (size_t)w->n_out * (size_t)w->n_mat, sizeof(float), up);
     }
     return st;
 }
@@ -43,8 +46,11 @@ TINYI_FN void tinyi_lm_weights_up(tiny_ctx *ctx, const tllm_model *m, int up)
     if (!tinyi_lm_has_device(ctx) || !(up ? ctx->desc.accel->upload != NULL : ctx->desc.accel->forget != NULL)) return;
     st = tinyi_lm_weights_of(ctx, m, &m->top, up);
     for (i = 0; i < m->n_enc && m->enc && !st; i++) st = tinyi_lm_weights_of(ctx, m, &m->enc[i], up);
-    for (i = 0; i < (m->n_once > 0 ? m->n_once : m->n_layer) && m->layer && !st; i++) st = tinyi_lm_weights_of(ctx, m, &m->layer[i], up);
-    if (st && up) tinyi_log(ctx, TINY_LOG_WARNING, "%s: not all weights fit on the accelerator: the others are sent for each operation", m->path);
+    for (i = 0; i < (m->n_once > 0 ? m->n_once : m->n_layer) && m->layer && !st; i++)
+        st = tinyi_lm_weights_of(ctx, m, &m->layer[i], up);
+    if (st && up)
+        tinyi_log(ctx, TINY_LOG_WARNING,
+                  "%s: not all weights fit on the accelerator: the others are sent for each operation", m->path);
 }
 
 /* Its passes touch scratch memory only where this file's head says so. */
@@ -54,11 +60,19 @@ TINYI_FN int tinyi_lm_stays(const tiny_ctx *ctx, const tllm_state *s)
     const tinyi_lm_arch *a = TINYI_LM_ARCH(m);
     tiny_idx i;
     if (!tinyi_lm_has_device(ctx) || ctx->desc.accel->version < 2 || !ctx->desc.accel->fetch) return 0;
-    if (TINYI_LM_ENCODER(m) || TINYI_LM_N_ENC(m) || !m->n_layer || TINYI_LM_COMM(s) || TINYI_LM_ROUTES(m) || TINYI_LM_X_BITS(s) || TINYI_LM_ROTATED(m)) return 0;
-    if (m->block != a->block || (m->block != TINYI_LM_PRE && m->block != TINYI_LM_PARALLEL && m->block != TINYI_LM_POST)) return 0;
-    if (m->n_ple || m->bank > 0 || m->index_heads || m->n_expert || tinyi_lm_fires(m) || a->ffn & (TINYI_LM_F_CHANNEL | TINYI_LM_F_SIDE_BY_SIDE | TINYI_LM_F_ROUTER_EARLY)) return 0;
+    if (TINYI_LM_ENCODER(m) || TINYI_LM_N_ENC(m) || !m->n_layer || TINYI_LM_COMM(s) || TINYI_LM_ROUTES(m) ||
+        TINYI_LM_X_BITS(s) || TINYI_LM_ROTATED(m))
+        return 0;
+    if (m->block != a->block ||
+        (m->block != TINYI_LM_PRE && m->block != TINYI_LM_PARALLEL && m->block != TINYI_LM_POST))
+        return 0;
+    if (m->n_ple || m->bank > 0 || m->index_heads || m->n_expert || tinyi_lm_fires(m) ||
+        a->ffn & (TINYI_LM_F_CHANNEL | TINYI_LM_F_SIDE_BY_SIDE | TINYI_LM_F_ROUTER_EARLY))
+        return 0;
     for (i = 0; i < m->n_layer; i++)
-        if (m->layer[i].mix != TINYI_LM_ATTN || m->layer[i].mix2 != TINYI_LM_NO_MIX || m->layer[i].cross || m->layer[i].moe) return 0;
+        if (m->layer[i].mix != TINYI_LM_ATTN || m->layer[i].mix2 != TINYI_LM_NO_MIX || m->layer[i].cross ||
+            m->layer[i].moe)
+            return 0;
     return 1;
 }
 

@@ -667,7 +667,7 @@ static tiny_status tinyi_lm_batch(tllm_state *s, const tinyi_lm_source *q, float
             f.n_key = TINYI_MAX(f.n_key, at + 1);
         }
         f.tree = tinyi_lm_tree(&f);
-        if (s->stays) {                     /* what the last pass left in scratch memory nobody reads any more */
+        if (s->stays) {                     /* nobody reads what the last pass left in scratch memory */
             tinyi_accel_drop(s->ctx, s->scratch, s->scratch_bytes);
             tiny_stay(s->ctx, 1);
         }

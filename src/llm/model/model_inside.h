@@ -405,7 +405,8 @@ TINYI_FN void tinyi_lm_rope_tables(tinyi_lm_fwd *f);
 
 TINYI_FN void tinyi_lm_begin(tinyi_lm_fwd *f, tllm_state *s);
 TINYI_FN tiny_status tinyi_lm_page_copy(tllm_state *s, const tllm_page_copy *c);    /* in all layers */
-/* device.c: weights to the accelerator, or forgotten there; whether a state's passes stay there; its pages, and n floats, for our own hands */
+/* device.c: weights to the accelerator, or forgotten there; whether a state's passes stay there; its pages, and n
+ * floats, for our own hands */
 TINYI_FN int tinyi_lm_fires(const tllm_model *m);        /* sparse.c: few of its activations are not 0 */
 TINYI_FN void tinyi_lm_weights_up(tiny_ctx *ctx, const tllm_model *m, int up);
 TINYI_FN int tinyi_lm_stays(const tiny_ctx *ctx, const tllm_state *s);

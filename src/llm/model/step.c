@@ -73,7 +73,8 @@ TINYI_FN float *tinyi_lm_take(tinyi_lm_fwd *f, tiny_idx a, tiny_idx b)
         f->st = tinyi_fail(f->ctx, TINY_E_WORKSPACE, "%s: a state of %zu bytes of scratch is too small", f->m->path, f->size);
         return NULL;
     }
-    if (!TINYI_CHAT && f->ctx->n_away) tinyi_accel_drop(f->ctx, f->base + at, bytes);       /* what stood here is over */
+    if (!TINYI_CHAT && f->ctx->n_away)
+        tinyi_accel_drop(f->ctx, f->base + at, bytes); /* the old content of this place is dead */
     return (float *)(void *)(f->base + at);
 }
 
@@ -582,7 +583,8 @@ TINYI_FN void tinyi_lm_rotate(tinyi_lm_fwd *f, int rope, int style, tinyi_lm_hea
     if (f->st || f->dry || rope < 0 || style == TINYI_LM_NO_ROPE) return;
     if (!TINYI_CHAT && tinyi_op_watched(f->ctx) && 2 * (f->m->rope[rope].n_rot / 2) <= x.d) {
         const tiny_idx half = f->m->rope[rope].n_rot / 2;
-        tiny_tensor tx = tiny_tensor_3d(x.p, TINY_F32, f->n, x.n_head, x.d), tc = tiny_tensor_2d(f->rope_cos[rope], TINY_F32, f->n, half), ts = tc;
+        tiny_tensor tx = tiny_tensor_3d(x.p, TINY_F32, f->n, x.n_head, x.d),
+                    tc = tiny_tensor_2d(f->rope_cos[rope], TINY_F32, f->n, half), ts = tc;
         tllm_turn_params p;
         tx.stride[0] = x.ld;
         tx.stride[1] = x.head;

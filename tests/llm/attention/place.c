@@ -1,4 +1,5 @@
-/* tests/llm/attention/place.c - rotary positions and rows of pages as operations: by hand, against what models did before, and by the kit */
+/* tests/llm/attention/place.c - rotary positions and rows of pages as operations: by hand, against what models did
+ * before, and by the kit */
 #include "t.h"
 #include <math.h>
 
@@ -7,7 +8,8 @@ static void test_turn(tiny_target target)
     tiny_ctx *ctx = t_ctx(target, 2);
     float x[2 * 6] = { 3, 4, 1, 0, 9, 9, 1, 2, 3, 4, 5, 6 }, y[12];
     const float c[4] = { 0, 1, 0.6f, 0.8f }, s[4] = { 1, 0, 0.8f, 0.6f };
-    tiny_tensor tx = tiny_tensor_3d(x, TINY_F32, 2, 1, 6), ty = tiny_tensor_3d(y, TINY_F32, 2, 1, 6), tc = tiny_tensor_2d((void *)(uintptr_t)c, TINY_F32, 2, 2), ts = tc;
+    tiny_tensor tx = tiny_tensor_3d(x, TINY_F32, 2, 1, 6), ty = tiny_tensor_3d(y, TINY_F32, 2, 1, 6),
+                tc = tiny_tensor_2d((void *)(uintptr_t)c, TINY_F32, 2, 2), ts = tc;
     tllm_turn_params p = { 0 };
     ts.data = (void *)(uintptr_t)s;
     T_OK(tllm_turn_pairs(ctx, &tx, &tc, &ts, NULL, &ty));
@@ -26,7 +28,8 @@ static void test_turn(tiny_target target)
     T_CLOSE(x[3], 0, 0);
     T_CLOSE(x[5], 9, 0);
     tc.dim[1] = ts.dim[1] = 4;
-    T_STATUS(tllm_turn_pairs(ctx, &tx, &tc, &ts, &p, &tx), TINY_E_SHAPE, "the cosines are 2x4 f32, they must be (2 rows, pairs) of f32, up to 3 pairs");
+    T_STATUS(tllm_turn_pairs(ctx, &tx, &tc, &ts, &p, &tx), TINY_E_SHAPE,
+             "the cosines are 2x4 f32, they must be (2 rows, pairs) of f32, up to 3 pairs");
     tc.dim[1] = 2;
     ts.dim[1] = 1;
     T_STATUS(tllm_turn_pairs(ctx, &tx, &tc, &ts, &p, &tx), TINY_E_SHAPE, "the sines are 2x1 f32");
@@ -48,8 +51,10 @@ static void test_put(tiny_target target)
         const tiny_dtype type = k == 0 ? TINY_F32 : k == 1 ? TINY_F16 : TINY_U8;
         const size_t row = (size_t)tllm_format_bytes(f, 32), size = 3 * 2 * 4 * row;
         float *x = t_rand(4 * 64, -2, 2);
-        unsigned char *pages = (unsigned char *)t_keep(size), *want = (unsigned char *)t_keep(size), *other = (unsigned char *)t_keep(size);
-        tiny_tensor t = tiny_tensor_4d(pages, type, 3, 2, 4, (tiny_idx)(row / tiny_dtype_bytes(type))), to = t, tx = tiny_tensor_2d(x, TINY_F32, 4, 64);
+        unsigned char *pages = (unsigned char *)t_keep(size), *want = (unsigned char *)t_keep(size),
+                      *other = (unsigned char *)t_keep(size);
+        tiny_tensor t = tiny_tensor_4d(pages, type, 3, 2, 4, (tiny_idx)(row / tiny_dtype_bytes(type))), to = t,
+                    tx = tiny_tensor_2d(x, TINY_F32, 4, 64);
         tllm_put_params p;
         int i, part;
         p.format = f->id;
@@ -70,13 +75,16 @@ static void test_put(tiny_target target)
         T_STATUS(tllm_put_rows(ctx, &t, &tx, &tp, &p, &t), TINY_E_SHAPE, "it must be (rows, 64) of f32");
         tx.dim[1] = 64;
         place[6] = 3;
-        T_STATUS(tllm_put_rows(ctx, &t, &tx, &tp, &p, &t), TINY_E_ARGUMENT, "row 3 goes to row 0 of page 3; there are 3 pages of 4");
+        T_STATUS(tllm_put_rows(ctx, &t, &tx, &tp, &p, &t), TINY_E_ARGUMENT,
+                 "row 3 goes to row 0 of page 3; there are 3 pages of 4");
         place[6] = 1;
         place[7] = -1;
         T_STATUS(tllm_put_rows(ctx, &t, &tx, &tp, &p, &t), TINY_E_ARGUMENT, "row 3 goes to row -1");
         place[7] = 0;
         p.format = TLLM_FORMAT_Q6_K;
-        if (k > 1) T_STATUS(tllm_put_rows(ctx, &t, &tx, &tp, &p, &t), TINY_E_UNSUPPORTED, "blocks of Q8_0 or Q4_0, not of Q6_K");
+        if (k > 1)
+            T_STATUS(tllm_put_rows(ctx, &t, &tx, &tp, &p, &t), TINY_E_UNSUPPORTED,
+                     "blocks of Q8_0 or Q4_0, not of Q6_K");
         if (k > 1) T_STATUS(tllm_put_rows(ctx, &t, &tx, &tp, NULL, &t), TINY_E_UNSUPPORTED, "not of");
         T_TRUE(!memcmp(pages, want, size));
     }

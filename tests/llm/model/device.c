@@ -1,7 +1,8 @@
 /* tests/llm/model/device.c - whole models on a device with memory of its own
  *
- * The device (tests/device.h) computes what the processor would, in its own memory, and fills the host's with NaN: the same bits must
- * come out. Models that stay there wait for it once a pass, for the logits; weights are uploaded once. */
+ * The device (tests/device.h) computes what the processor would, in its own memory, and fills the host's with NaN: the
+ * same bits must come out. Models that stay there wait for it once a pass, for the logits; weights are uploaded once.
+ */
 #include "device.h"
 
 enum { MOST = 64, ALONE = 3 };              /* tokens of a prompt; of those that come one by one */
@@ -26,9 +27,11 @@ static void read_rows(void)
             (void)snprintf(r->name, sizeof r->name, "%.*s", (int)strcspn(line, "\t"), line);
             p += strlen(r->name);
             *p = 0;
-            (void)snprintf(r->path, sizeof r->path, "%.*s%.60s.gguf", (int)(strlen(path) - strlen("index.tsv")), path, line);
+            (void)snprintf(r->path, sizeof r->path, "%.*s%.60s.gguf", (int)(strlen(path) - strlen("index.tsv")), path,
+                           line);
             for (*p = '\t', p = line, field = 0; *p && field < 6; p++) field += *p == '\t';
-            for (r->t.n = 0; r->t.n < MOST && *p >= '0' && *p <= '9'; p += *p == ',') r->t.token[r->t.n++] = (int32_t)strtol(p, &p, 10);
+            for (r->t.n = 0; r->t.n < MOST && *p >= '0' && *p <= '9'; p += *p == ',')
+                r->t.token[r->t.n++] = (int32_t)strtol(p, &p, 10);
             for (i = 0; strcmp(rows[i].name, r->name); i++) {}
             n_rows += i == n_rows && r->t.n > ALONE;
         }
@@ -97,7 +100,9 @@ static int open_model(tiny_ctx *ctx, const char *path, int type, int grows, open
     sd.n_page = 4;
     sd.n_batch = 7;                         /* prompts come in pieces */
     sd.type_k = sd.type_v = type;
-    if (!T_OK(grows ? growing(ctx, path, &o->file) : tllm_gguf_open(ctx, path, &o->file)) || !T_OK(tllm_model_open(ctx, o->file, &o->model))) return 0;
+    if (!T_OK(grows ? growing(ctx, path, &o->file) : tllm_gguf_open(ctx, path, &o->file)) ||
+        !T_OK(tllm_model_open(ctx, o->file, &o->model)))
+        return 0;
     tllm_model_about(o->model, &o->about);
     if (o->about.is_encoder || o->about.has_decoder) sd.n_batch = 0;
     if (o->about.is_recurrent) sd.n_seq = 1;
@@ -122,7 +127,8 @@ static float *answers(const opened *o, const text *t)
     }
     if (o->about.has_decoder) T_OK(tllm_forward_all(o->state, t->token, t->n, NULL));
     T_OK(tllm_forward(o->state, t->token, t->n - ALONE, 0, 2, out));
-    for (i = 0; i < ALONE; i++) T_OK(tllm_forward(o->state, t->token + t->n - ALONE + i, 1, t->n - ALONE + i, 1, out + (2 + i) * n_out));
+    for (i = 0; i < ALONE; i++)
+        T_OK(tllm_forward(o->state, t->token + t->n - ALONE + i, 1, t->n - ALONE + i, 1, out + (2 + i) * n_out));
     return out;
 }
 
@@ -136,7 +142,9 @@ static void same_bits(tiny_target target, const row *r, int type, int grows)
         want = answers(&a, &r->t);
         if (open_model(there, r->path, type, grows, &b)) {
             got = answers(&b, &r->t);
-            if (!T_TRUE(!memcmp(got, want, (size_t)((a.about.is_encoder ? 1 : 2 + ALONE) * a.about.n_out) * sizeof *got))) printf("    %s\n", r->name);
+            if (!T_TRUE(
+                    !memcmp(got, want, (size_t)((a.about.is_encoder ? 1 : 2 + ALONE) * a.about.n_out) * sizeof *got)))
+                printf("    %s\n", r->name);
             T_TRUE(d->ran[TINY_OP_MATMUL] + d->ran[TLLM_OP_MATMUL_BLOCKS] > 0);
             if (!T_TRUE(d->n_again == 0)) printf("    %s sends %d twice\n", r->name, d->n_again);
             close_model(there, &b);
@@ -158,7 +166,8 @@ static void test_same_bits(tiny_target target)
     if (llama) same_bits(target, llama, TLLM_FORMAT_F32, 1);
 }
 
-/* A token of a model that stays: every operation on the device, one wait, for the logits; neither weights nor pages travel. */
+/* A token of a model that stays: every operation on the device, one wait, for the logits; neither weights nor pages
+ * travel. */
 static void test_one_wait(tiny_target target)
 {
     static const char *const names[] = { "llama", "llama-q8_0", "llama-q4_0" };
@@ -182,7 +191,10 @@ static void test_one_wait(tiny_target target)
             T_OK(tllm_forward(o.state, r->t.token + i, 1, i, 1, out));
             T_EQ_INT(d->n_fetch, n_fetch + 1);
             T_TRUE(out[0] == out[0]);
-            if (i) T_TRUE(d->sent - sent < 4096 + 1024 * (size_t)o.about.n_layer);      /* angles, places and the embedding: pages alone are more */
+            if (i)
+                T_TRUE(d->sent - sent <
+                       4096 +
+                           1024 * (size_t)o.about.n_layer); /* angles, places and the embedding: pages alone are more */
             products += 7 * (int)o.about.n_layer + 1;
         }
         tiny_accel_counts(ctx, &answered, &declined, &failed);
@@ -198,7 +210,8 @@ static void test_one_wait(tiny_target target)
     }
 }
 
-/* Pages in our own hands while they are away: forks that part, copies, cuts, saved states; and a device that declines a kind. */
+/* Pages in our own hands while they are away: forks that part, copies, cuts, saved states; and a device that declines a
+ * kind. */
 static float *hands(tiny_ctx *ctx, const row *r, size_t *n_out)
 {
     const text *t = &r->t;
@@ -220,7 +233,7 @@ static float *hands(tiny_ctx *ctx, const row *r, size_t *n_out)
     item[1].seq = 1;
     item[0].pos = item[1].pos = 6;
     item[0].want = item[1].want = 1;
-    T_OK(tllm_forward_batch(o.state, item, 2, out + n));    /* both write into the page that they share: one gets a copy */
+    T_OK(tllm_forward_batch(o.state, item, 2, out + n)); /* both write into the page that they share: one gets a copy */
     T_OK(tllm_seq_shift(o.state, 1, 1, 2));
     item[1].pos = -1;
     item[1].token = t->token[8];
@@ -240,7 +253,9 @@ static float *hands(tiny_ctx *ctx, const row *r, size_t *n_out)
 }
 static void test_hands(tiny_target target)
 {
-    static const int declines[] = { -1, TLLM_OP_PUT_ROWS, TLLM_OP_TURN_PAIRS, TLLM_OP_PAGED_ATTENTION, TINY_OP_RMSNORM, TLLM_OP_MATMUL_BLOCKS };
+    static const int declines[] = {
+        -1, TLLM_OP_PUT_ROWS, TLLM_OP_TURN_PAIRS, TLLM_OP_PAGED_ATTENTION, TINY_OP_RMSNORM, TLLM_OP_MATMUL_BLOCKS
+    };
     tiny_ctx *here = t_ctx(target, 1);
     const row *r = row_of("llama-q8_0");
     size_t i, n_out = 0;
@@ -270,7 +285,8 @@ static void test_moved(tiny_target target)
     tllm_repacked about;
     float *want, *got;
     int n_upload;
-    if (!r || !open_model(ctx, r->path, TLLM_FORMAT_F32, 0, &a) || !open_model(here, r->path, TLLM_FORMAT_F32, 0, &b)) return;
+    if (!r || !open_model(ctx, r->path, TLLM_FORMAT_F32, 0, &a) || !open_model(here, r->path, TLLM_FORMAT_F32, 0, &b))
+        return;
     n_upload = d->n_upload;
     T_OK(tllm_model_repack(ctx, a.model, NULL, &about));
     T_OK(tllm_model_repack(here, b.model, NULL, NULL));
