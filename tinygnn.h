@@ -23,209 +23,209 @@
  *    2039  core/net.h
  *    2106  core/comm.h
  *    2171  core/conform.h
- *    2257  math/binary.h
- *    2287  math/elem.h
- *    2325  math/convert.h
- *    2358  math/reduce.h
- *    2391  math/softmax.h
- *    2423  math/norm.h
- *    2456  math/matmul.h
- *    2483  math/layout.h
- *    2519  math/conv.h
- *    2565  math/sort.h
- *    2606  math/linalg_lu.h
- *    2632  math/linalg_qr.h
- *    2657  math/linalg_eig.h
- *    2679  math/linalg_svd.h
- *    2701  math/linalg.h
- *    2753  math/fft.h
- *    2819  math/fwht.h
- *    2855  math/attention.h
- *    2879  math/gla.h
- *    2919  math/gla_grad.h
- *    2944  math/twist.h
- *    2987  math/slope.h
- *    3014  math/loss.h
- *    3042  math/rope.h
- *    3063  math/patch.h
- *    3099  math/sparse.h
- *    3181  math/edges.h
- *    3224  math/edges_score.h
- *    3263  math/ops.h
- *    3284  math/init.h
- *    3297  math/optim.h
- *    3403  math/tape.h
- *    3514  math/layer.h
- *    3566  math/train.h
- *    3627  math/all.h
- *    3633  the shared functions again, where the other header came first
- *    3940  gnn/ops.h
- *    3957  gnn/graph/graph.h
- *    4050  gnn/graph/community.h
- *    4087  gnn/graph/partition.h
- *    4139  gnn/graph/halo.h
- *    4180  gnn/graph/sample.h
- *    4234  gnn/graph/npy.h
- *    4266  gnn/graph/read.h
- *    4312  gnn/graph/stream.h
- *    4358  gnn/layer/layer.h
- *    4434  gnn/layer/net.h
- *    4539  gnn/layer/pool.h
- *    4574  gnn/train/train.h
- *    4671  gnn/quant/bits.h
- *    4697  gnn/quant/a2q.h
- *    4766  gnn/quant/a2q_net.h
- *    4839  gnn/quant/packed.h
- *    4895  gnn/quant/quant.h
- *    4954  gnn/embed/fastrp.h
- *    4994  gnn/train/data.h
- *    5028  gnn/tinygnn.h
- *    5515  internal functions
- *    6250  core/status.c
- *    6303  core/atomic_inside.h
- *    6355  core/state_inside.h
- *    6550  core/tensor.c
- *    6715  core/cpu_inside.h
- *    6756  core/half_inside.h
- *    6809  core/target.h
- *    7287  core/ctx.c
- *    7563  core/mem.c
- *    7698  core/thread.c
- *    8299  core/rng.c
- *    8389  core/op.c
- *    8831  core/record.c
- *    8933  core/accel.c
- *    9201  core/bytes.c
- *    9354  core/doc/json.c
- *    9635  core/safetensors.c
- *    9886  core/file.c
- *   10356  core/forget.c
- *   10390  core/hash_inside.h
- *   10413  core/box/box_inside.h
- *   10496  core/box/checkpoint.c
- *   11079  core/time.c
- *   11132  core/net.c
- *   11413  core/comm.c
- *   11915  core/conform.c
- *   12670  math/grad_inside.h
- *   12724  math/table_inside.h
- *   12889  math/rows_inside.h
- *   12954  math/walk_inside.h
- *   13073  math/binary.c
- *   13402  math/elem.c
- *   14211  math/convert.c
- *   14694  math/reduce.c
- *   15238  math/softmax.c
- *   15611  math/norm.c
- *   16154  math/gemm_inside.h
- *   16246  math/gemm_i8_inside.h
- *   16275  math/matmul.c
- *   16641  math/layout.c
- *   17394  math/conv.c
- *   17928  math/sort.c
- *   18825  math/linalg_block_inside.h
- *   18973  math/linalg_lu.c
- *   19322  math/linalg_qr.c
- *   19673  math/linalg_eig.c
- *   20185  math/linalg_svd.c
- *   20584  math/linalg.c
- *   20856  math/fft_way_inside.h
- *   20925  math/fft.c
- *   21396  math/hadamard_inside.h
- *   21423  math/fwht.c
- *   21610  math/attention.c
- *   22196  math/gla.c
- *   22693  math/gla_grad.c
- *   23055  math/twist.c
- *   23394  math/slope.c
- *   23583  math/loss.c
- *   23756  math/rope.c
- *   23903  math/patch.c
- *   24213  math/bits_inside.h
- *   24252  math/sparse_lines_inside.h
- *   24279  math/sparse_forms_inside.h
- *   24300  math/sparse.c
- *   24608  math/edges_inside.h
- *   24647  math/edges.c
- *   25109  math/edges_score.c
- *   25548  math/ops.c
- *   25638  math/init.c
- *   25702  math/optim.c
- *   26263  math/tape.c
- *   27125  math/layer.c
- *   27590  math/train.c
- *   27786  core/doc/value_inside.h
- *   27902  core/doc/value_text.c
- *   28129  math/edges_grad.c
- *   28603  math/normal.c
- *   28624  math/targets.c
- *   28688  math/all.c
- *   28694  core/cpu.c
- *   28951  core/hash.c
- *   29059  core/box/box.c
- *   29286  math/grad.c
- *   30088  math/matvec_inside.h
- *   30099  math/gemm.c
- *   30718  math/gemm_i8.c
- *   30995  math/linalg_block.c
- *   31532  math/fft_way.c
- *   31948  math/hadamard.c
- *   32033  math/bits.c
- *   32052  math/sparse_lines.c
- *   32515  math/sparse_forms.c
- *   32722  core/doc/value.c
- *   33258  math/matvec.c
- *   33312  the shared functions forwarded, where the other header has their bodies
- *   33884  internal functions of this header
- *   33972  gnn/ops.c
- *   33997  gnn/graph/graph_inside.h
- *   34050  gnn/graph/graph.c
- *   34808  gnn/graph/community.c
- *   35023  gnn/graph/coarsen_inside.h
- *   35050  gnn/graph/refine_inside.h
- *   35095  gnn/graph/partition.c
- *   35485  gnn/graph/halo.c
- *   35647  gnn/graph/sample.c
- *   36012  gnn/graph/inflate_inside.h
- *   36040  gnn/graph/words_inside.h
- *   36078  gnn/graph/npy.c
- *   36581  gnn/graph/form_inside.h
- *   36610  gnn/graph/read.c
- *   37426  gnn/graph/stream.c
- *   38133  gnn/layer/layer.c
- *   38663  gnn/layer/net_file_inside.h
- *   38687  gnn/layer/net.c
- *   39224  gnn/layer/pool.c
- *   39364  gnn/quant/bits.c
- *   39482  gnn/quant/a2q.c
- *   39959  gnn/train/pass_inside.h
- *   40053  gnn/quant/a2q_net.c
- *   40611  gnn/quant/nibble_inside.h
- *   40637  gnn/quant/packed.c
- *   41066  gnn/quant/quant.c
- *   41360  gnn/embed/fastrp.c
- *   41869  gnn/train/data.c
- *   42070  gnn/graph/coarsen.c
- *   42474  gnn/graph/refine.c
- *   42846  gnn/graph/inflate.c
- *   43189  gnn/graph/words.c
- *   43396  gnn/layer/net_file.c
- *   43836  gnn/train/pass.c
- *   44440  gnn/quant/nibble.c
- *   44448  gnn/train/kit_inside.h
- *   44480  gnn/train/kit.c
- *   44601  gnn/train/nodes.c
- *   44758  gnn/train/graphs.c
- *   45038  gnn/train/links.c
- *   45321  gnn/train/tape_pool.c
- *   45346  gnn/quant/quant_file.c
- *   45680  gnn/targets.c
- *   45684  gnn/tinygnn.c
- *   45690  the kernels of each target: this header again
- *   45849  core/simd.h, the vectors of one target
- *   47373  math/kernels.h
- *   53427  gnn/kernels.h
- *   53698  the licence
+ *    2258  math/binary.h
+ *    2288  math/elem.h
+ *    2326  math/convert.h
+ *    2359  math/reduce.h
+ *    2392  math/softmax.h
+ *    2424  math/norm.h
+ *    2457  math/matmul.h
+ *    2484  math/layout.h
+ *    2520  math/conv.h
+ *    2566  math/sort.h
+ *    2607  math/linalg_lu.h
+ *    2633  math/linalg_qr.h
+ *    2658  math/linalg_eig.h
+ *    2680  math/linalg_svd.h
+ *    2702  math/linalg.h
+ *    2754  math/fft.h
+ *    2820  math/fwht.h
+ *    2856  math/attention.h
+ *    2880  math/gla.h
+ *    2920  math/gla_grad.h
+ *    2945  math/twist.h
+ *    2988  math/slope.h
+ *    3015  math/loss.h
+ *    3043  math/rope.h
+ *    3064  math/patch.h
+ *    3100  math/sparse.h
+ *    3182  math/edges.h
+ *    3225  math/edges_score.h
+ *    3264  math/ops.h
+ *    3285  math/init.h
+ *    3298  math/optim.h
+ *    3404  math/tape.h
+ *    3515  math/layer.h
+ *    3567  math/train.h
+ *    3628  math/all.h
+ *    3634  the shared functions again, where the other header came first
+ *    3941  gnn/ops.h
+ *    3958  gnn/graph/graph.h
+ *    4051  gnn/graph/community.h
+ *    4088  gnn/graph/partition.h
+ *    4140  gnn/graph/halo.h
+ *    4181  gnn/graph/sample.h
+ *    4235  gnn/graph/npy.h
+ *    4267  gnn/graph/read.h
+ *    4313  gnn/graph/stream.h
+ *    4359  gnn/layer/layer.h
+ *    4435  gnn/layer/net.h
+ *    4540  gnn/layer/pool.h
+ *    4575  gnn/train/train.h
+ *    4672  gnn/quant/bits.h
+ *    4698  gnn/quant/a2q.h
+ *    4767  gnn/quant/a2q_net.h
+ *    4840  gnn/quant/packed.h
+ *    4896  gnn/quant/quant.h
+ *    4955  gnn/embed/fastrp.h
+ *    4995  gnn/train/data.h
+ *    5029  gnn/tinygnn.h
+ *    5516  internal functions
+ *    6251  core/status.c
+ *    6304  core/atomic_inside.h
+ *    6356  core/state_inside.h
+ *    6552  core/tensor.c
+ *    6717  core/cpu_inside.h
+ *    6758  core/half_inside.h
+ *    6811  core/target.h
+ *    7289  core/ctx.c
+ *    7565  core/mem.c
+ *    7700  core/thread.c
+ *    8301  core/rng.c
+ *    8391  core/op.c
+ *    8833  core/record.c
+ *    8935  core/accel.c
+ *    9227  core/bytes.c
+ *    9380  core/doc/json.c
+ *    9661  core/safetensors.c
+ *    9912  core/file.c
+ *   10382  core/forget.c
+ *   10416  core/hash_inside.h
+ *   10439  core/box/box_inside.h
+ *   10522  core/box/checkpoint.c
+ *   11105  core/time.c
+ *   11158  core/net.c
+ *   11439  core/comm.c
+ *   11941  core/conform.c
+ *   12696  math/grad_inside.h
+ *   12750  math/table_inside.h
+ *   12915  math/rows_inside.h
+ *   12980  math/walk_inside.h
+ *   13099  math/binary.c
+ *   13428  math/elem.c
+ *   14237  math/convert.c
+ *   14720  math/reduce.c
+ *   15264  math/softmax.c
+ *   15637  math/norm.c
+ *   16180  math/gemm_inside.h
+ *   16272  math/gemm_i8_inside.h
+ *   16301  math/matmul.c
+ *   16667  math/layout.c
+ *   17420  math/conv.c
+ *   17954  math/sort.c
+ *   18851  math/linalg_block_inside.h
+ *   18999  math/linalg_lu.c
+ *   19348  math/linalg_qr.c
+ *   19699  math/linalg_eig.c
+ *   20211  math/linalg_svd.c
+ *   20610  math/linalg.c
+ *   20882  math/fft_way_inside.h
+ *   20951  math/fft.c
+ *   21422  math/hadamard_inside.h
+ *   21449  math/fwht.c
+ *   21636  math/attention.c
+ *   22222  math/gla.c
+ *   22719  math/gla_grad.c
+ *   23081  math/twist.c
+ *   23420  math/slope.c
+ *   23609  math/loss.c
+ *   23782  math/rope.c
+ *   23929  math/patch.c
+ *   24239  math/bits_inside.h
+ *   24278  math/sparse_lines_inside.h
+ *   24305  math/sparse_forms_inside.h
+ *   24326  math/sparse.c
+ *   24634  math/edges_inside.h
+ *   24673  math/edges.c
+ *   25135  math/edges_score.c
+ *   25574  math/ops.c
+ *   25664  math/init.c
+ *   25728  math/optim.c
+ *   26289  math/tape.c
+ *   27151  math/layer.c
+ *   27616  math/train.c
+ *   27812  core/doc/value_inside.h
+ *   27928  core/doc/value_text.c
+ *   28155  math/edges_grad.c
+ *   28629  math/normal.c
+ *   28650  math/targets.c
+ *   28714  math/all.c
+ *   28720  core/cpu.c
+ *   28977  core/hash.c
+ *   29085  core/box/box.c
+ *   29312  math/grad.c
+ *   30114  math/matvec_inside.h
+ *   30125  math/gemm.c
+ *   30744  math/gemm_i8.c
+ *   31021  math/linalg_block.c
+ *   31558  math/fft_way.c
+ *   31974  math/hadamard.c
+ *   32059  math/bits.c
+ *   32078  math/sparse_lines.c
+ *   32541  math/sparse_forms.c
+ *   32748  core/doc/value.c
+ *   33284  math/matvec.c
+ *   33338  the shared functions forwarded, where the other header has their bodies
+ *   33910  internal functions of this header
+ *   33998  gnn/ops.c
+ *   34023  gnn/graph/graph_inside.h
+ *   34076  gnn/graph/graph.c
+ *   34834  gnn/graph/community.c
+ *   35049  gnn/graph/coarsen_inside.h
+ *   35076  gnn/graph/refine_inside.h
+ *   35121  gnn/graph/partition.c
+ *   35511  gnn/graph/halo.c
+ *   35673  gnn/graph/sample.c
+ *   36038  gnn/graph/inflate_inside.h
+ *   36066  gnn/graph/words_inside.h
+ *   36104  gnn/graph/npy.c
+ *   36607  gnn/graph/form_inside.h
+ *   36636  gnn/graph/read.c
+ *   37452  gnn/graph/stream.c
+ *   38159  gnn/layer/layer.c
+ *   38689  gnn/layer/net_file_inside.h
+ *   38713  gnn/layer/net.c
+ *   39250  gnn/layer/pool.c
+ *   39390  gnn/quant/bits.c
+ *   39508  gnn/quant/a2q.c
+ *   39985  gnn/train/pass_inside.h
+ *   40079  gnn/quant/a2q_net.c
+ *   40637  gnn/quant/nibble_inside.h
+ *   40663  gnn/quant/packed.c
+ *   41092  gnn/quant/quant.c
+ *   41386  gnn/embed/fastrp.c
+ *   41895  gnn/train/data.c
+ *   42096  gnn/graph/coarsen.c
+ *   42500  gnn/graph/refine.c
+ *   42872  gnn/graph/inflate.c
+ *   43215  gnn/graph/words.c
+ *   43422  gnn/layer/net_file.c
+ *   43862  gnn/train/pass.c
+ *   44466  gnn/quant/nibble.c
+ *   44474  gnn/train/kit_inside.h
+ *   44506  gnn/train/kit.c
+ *   44627  gnn/train/nodes.c
+ *   44784  gnn/train/graphs.c
+ *   45064  gnn/train/links.c
+ *   45347  gnn/train/tape_pool.c
+ *   45372  gnn/quant/quant_file.c
+ *   45706  gnn/targets.c
+ *   45710  gnn/tinygnn.c
+ *   45716  the kernels of each target: this header again
+ *   45875  core/simd.h, the vectors of one target
+ *   47399  math/kernels.h
+ *   53458  gnn/kernels.h
+ *   53729  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -1775,12 +1775,12 @@ TINYI_C_END
  *   away       outputs that were left on the device (version 2, between tiny_stay(ctx, 1) and tiny_stay(ctx, 0)). They
  *              belong to the device until they are fetched; the host neither reads nor writes those bytes before.
  * The door keeps the list of what is away. It fetches before the processor runs an operation on such memory;
- * whoever touches it without an operation asks by tiny_download.                                                    */
+ * code that touches it without an operation asks by tiny_download. */
 #ifndef TINYI_ACCEL_H
 #define TINYI_ACCEL_H
 TINYI_C_BEGIN
 
-#define TINY_ACCEL_VERSION 2                /* version 1 is taken as well: the members from fetch on are not read then */
+#define TINY_ACCEL_VERSION 2                /* 1 is taken as well: the members from fetch on are not read then */
 
 struct tiny_accel {
     int version;                            /* TINY_ACCEL_VERSION, or 1 */
@@ -1795,11 +1795,11 @@ struct tiny_accel {
     tiny_status (*upload)(void *user, const tiny_tensor *host, char *says);     /* keep a copy; may be NULL */
     tiny_status (*download)(void *user, const tiny_tensor *host, char *says);   /* bring it back; may be NULL */
     void (*forget)(void *user, const tiny_tensor *host);                        /* drop the copy; may be NULL */
-    /* From version 2 on, both or neither. With them each output of run stays on the device, queued or complete, until the
-     * door fetches it or discards it: synchronize is not called then, fetch waits for what it needs. The tensor is the
-     * output as run got it. An output that has no gaps may be an input of further operations, whole or in part, and the
-     * whole of it an output again, or in place, also in other axes; one with gaps as the same view only. What other uses
-     * touch is fetched before run is called.
+    /* From version 2 on, both or neither. With them each output of run stays on the device, queued or complete, until
+     * the door fetches it or discards it: synchronize is not called then, fetch waits for what it needs. The tensor is
+     * the output as run got it. An output that has no gaps may be an input of further operations, whole or in part, and
+     * the whole of it an output again, or in place, also in other axes; one with gaps as the same view only. What other
+     * uses touch is fetched before run is called.
      * fetch brings the numbers to the host and ends the stay; when it fails they are lost, and so is the call that
      * needs them. A back end may also write an output to the host at once, and find nothing to do in fetch. */
     tiny_status (*fetch)(void *user, const tiny_tensor *out, char *says);
@@ -1811,9 +1811,9 @@ struct tiny_accel {
 TINY_API tiny_status tiny_upload(tiny_ctx *ctx, const tiny_tensor *host);
 TINY_API tiny_status tiny_download(tiny_ctx *ctx, const tiny_tensor *host);
 TINY_API tiny_status tiny_forget(tiny_ctx *ctx, const tiny_tensor *host);
-/* With 1, outputs of the operations that follow may stay on the device, until the same call with 0; calls nest. What stayed
- * is away until it is asked for: tiny_download before the host touches it. Without tiny_stay every output is fetched when
- * its operation is done. */
+/* With 1, outputs of the operations that follow may stay on the device, until the same call with 0; calls nest. They
+ * are away until they are asked for: tiny_download before the host touches them. Without tiny_stay every output is
+ * fetched when its operation is done. */
 TINY_API void tiny_stay(tiny_ctx *ctx, int on);
 /* Outputs that were left on the device, and those that were fetched from it: each fetch may wait for the device. */
 TINY_API void tiny_stay_counts(const tiny_ctx *ctx, uint64_t *kept, uint64_t *fetched);
@@ -2242,7 +2242,8 @@ typedef struct tiny_conform_desc {
  *   - integers agree exactly; a 16-bit float output of a LINEAR, NORM or SCALE row may be one of its own ulp further;
  *     a 64-bit one has u = 2^-53;
  *   - inputs are left as they were, and nothing is written outside the outputs or into the gaps of their strides;
- *   - the same in place where the row allows it, and with inputs uploaded and outputs left on the device where the back end can.
+ *   - the same in place where the row allows it, and with inputs uploaded and outputs left on the device where the
+ *     back end can.
  * The reference computes on dense copies; the candidate gets gaps, transposed, repeated and reversed axes. */
 TINY_API tiny_status tiny_conform(tiny_ctx *ctx, const tiny_conform_desc *desc, int *n_failed);
 
@@ -5044,7 +5045,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0005048
+#line 0005049
 #endif
 #if TINYI_PARTED
 #define tinyi_alloc tinygnn_tinyi_alloc
@@ -6372,15 +6373,16 @@ TINYI_C_BEGIN
 
 /* A row of the table, part by part:
  *
- *     TINYI_ROW tinyi_row_rmsnorm = TINYI_ROW_OF("rmsnorm", TINY_OP_RMSNORM, TAKES(2, 1), GIVES(1), PARAMS(tiny_norm_params), ...);
+ *     TINYI_ROW tinyi_row_rmsnorm = TINYI_ROW_OF("rmsnorm", TINY_OP_RMSNORM, TAKES(2, 1), GIVES(1), ...);
  *
- * All parts are there, in this order; NULL is "none". A column that is added to tiny_op_row is added here, with its default
- * for every row; rows that have something else in it get a second macro that takes one part more. The parts are pasted to a
- * prefix before anything expands them, so no macro of a program with such a name is in the way. */
-#define TINYI_ROW_OF(name, kind, takes, gives, params, flags, shape, reference, fast, cost, cases, bound, terms, gradient, kernels, says) \
-    { name, kind, TINYI_PART_##takes, TINYI_PART_##gives, TINYI_PART_##params, TINYI_PART_##flags, TINYI_PART_##shape,                    \
-      TINYI_PART_##reference, TINYI_PART_##fast, TINYI_PART_##cost, TINYI_PART_##cases, TINYI_PART_##bound, TINYI_PART_##terms,           \
-      TINYI_PART_##gradient, NULL /* relevance */, TINYI_PART_##kernels, TINYI_PART_##says }
+ * All parts are there, in this order; NULL is "none". A column that is added to tiny_op_row is added here, with its
+ * default for every row; rows that have something else in it get a second macro that takes one part more. The parts are
+ * pasted to a prefix before anything expands them, so no macro of a program with such a name is in the way. */
+#define TINYI_ROW_OF(name, kind, takes, gives, params, flags, shape, reference, fast, cost, cases, bound, terms,       \
+                     gradient, kernels, says)                                                                          \
+    { name, kind, TINYI_PART_##takes, TINYI_PART_##gives, TINYI_PART_##params, TINYI_PART_##flags, TINYI_PART_##shape, \
+      TINYI_PART_##reference, TINYI_PART_##fast, TINYI_PART_##cost, TINYI_PART_##cases, TINYI_PART_##bound,            \
+      TINYI_PART_##terms, TINYI_PART_##gradient, NULL /* relevance */, TINYI_PART_##kernels, TINYI_PART_##says }
 #define TINYI_PART_TAKES(n_in, n_in_needed) n_in, n_in_needed
 #define TINYI_PART_GIVES(n_out) n_out
 #define TINYI_PART_PARAMS(type) sizeof(type)
@@ -7501,7 +7503,7 @@ TINY_API void tiny_ctx_close(tiny_ctx *ctx)
 #if TINYI_HAVE_HELPERS
     tinyi_helpers_close(ctx);
 #endif
-    tinyi_accel_drop(ctx, NULL, SIZE_MAX);
+    if (!TINYI_CHAT && ctx->n_away) tinyi_accel_drop(ctx, NULL, SIZE_MAX);
     tiny_free(ctx, ctx->away);
     tiny_free(ctx, ctx->k);
     tiny_arena_close(ctx, &ctx->work);
@@ -8934,16 +8936,20 @@ TINY_API void tiny_recording_free(tiny_ctx *ctx, tiny_recording *recording)
 /* src/core/accel.c - the accelerator's part of the door, and what is away on a device
  *
  * A back end of version 2 leaves outputs in its own memory. The context lists them, each as the tensor that it was: an
- * entry is away from the moment its operation was answered until it is fetched or given up. No two entries share a byte.
- *   input    in one entry without gaps, or the same view as an entry (without gaps: the same numbers, in whatever axes): the
- *            device has it. Else what it touches is fetched.
+ * entry is away from the moment its operation was answered until it is fetched or given up. No two entries share a
+ * byte.
+ *   input    in one entry without gaps, or the same view as an entry (without gaps: the same numbers, in whatever
+ *            axes): the device has it. Else what it touches is fetched.
  *   output   the same view as an entry: the entry stays. An entry that it covers, without gaps: given up. Else fetched.
- * A list that cannot grow costs nothing but time: the output is fetched at once.                                      */
+ * A list that cannot grow costs nothing but time: the output is fetched at once. */
 #include <string.h>
 
 typedef struct tinyi_away { tiny_tensor t; uintptr_t first, end; } tinyi_away;
 
-static int tinyi_accel_stays(const tiny_ctx *ctx) { return ctx->desc.accel && ctx->desc.accel->version > 1 && ctx->desc.accel->fetch; }
+static int tinyi_accel_stays(const tiny_ctx *ctx)
+{
+    return ctx->desc.accel && ctx->desc.accel->version > 1 && ctx->desc.accel->fetch;
+}
 
 static void tinyi_accel_gone(tiny_ctx *ctx, size_t i) { ctx->away[i] = ctx->away[--ctx->n_away]; }
 
@@ -8966,10 +8972,14 @@ static tiny_status tinyi_accel_home_at(tiny_ctx *ctx, size_t i)
     st = tinyi_accel_fetch(ctx, &t, says);
     if (!st) return st;
     ctx->accel_failed++;
-    return tinyi_fail(ctx, st, "accelerator %s: results that stayed there are lost: %s", ctx->desc.accel->name ? ctx->desc.accel->name : "?", says[0] ? says : tiny_status_text(st));
+    return tinyi_fail(ctx, st, "accelerator %s: results that stayed there are lost: %s",
+                      ctx->desc.accel->name ? ctx->desc.accel->name : "?", says[0] ? says : tiny_status_text(st));
 }
 
-static int tinyi_accel_meets(const tinyi_away *e, uintptr_t first, uintptr_t end) { return e->first < end && first < e->end; }
+static int tinyi_accel_meets(const tinyi_away *e, uintptr_t first, uintptr_t end)
+{
+    return e->first < end && first < e->end;
+}
 
 /* from first to before end */
 static tiny_status tinyi_accel_home_range(tiny_ctx *ctx, uintptr_t first, uintptr_t end)
@@ -8981,9 +8991,15 @@ static tiny_status tinyi_accel_home_range(tiny_ctx *ctx, uintptr_t first, uintpt
     return st;
 }
 
-static uintptr_t tinyi_accel_end(const void *p, size_t bytes) { return bytes > UINTPTR_MAX - (uintptr_t)p ? UINTPTR_MAX : (uintptr_t)p + bytes; }
+static uintptr_t tinyi_accel_end(const void *p, size_t bytes)
+{
+    return bytes > UINTPTR_MAX - (uintptr_t)p ? UINTPTR_MAX : (uintptr_t)p + bytes;
+}
 
-tiny_status tinyi_accel_home(tiny_ctx *ctx, const void *p, size_t bytes) { return tinyi_accel_home_range(ctx, (uintptr_t)p, tinyi_accel_end(p, bytes)); }
+tiny_status tinyi_accel_home(tiny_ctx *ctx, const void *p, size_t bytes)
+{
+    return tinyi_accel_home_range(ctx, (uintptr_t)p, tinyi_accel_end(p, bytes));
+}
 
 void tinyi_accel_drop(tiny_ctx *ctx, const void *p, size_t bytes)
 {
@@ -9034,7 +9050,7 @@ tiny_status tinyi_accel_home_op(tiny_ctx *ctx, const tiny_op *op, const tiny_op_
     return st;
 }
 
-/* What the device cannot be asked for comes home; what an output covers is given up. */
+/* Fetches what the device cannot read in place, and gives up what an output covers. */
 static tiny_status tinyi_accel_ready(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row)
 {
     uintptr_t first, end;
@@ -9045,7 +9061,9 @@ static tiny_status tinyi_accel_ready(tiny_ctx *ctx, const tiny_op *op, const tin
         if (!op->in[i] || tinyi_tensor_reach(op->in[i], &first, &end)) continue;
         for (k = ctx->n_away; k-- > 0 && !st;) {
             const tinyi_away *e = &ctx->away[k];
-            const int there = tinyi_accel_same(&e->t, op->in[i]) || (tiny_tensor_is_dense(&e->t) && e->t.dtype == op->in[i]->dtype && e->first <= first && end <= e->end);
+            const int there =
+                tinyi_accel_same(&e->t, op->in[i]) ||
+                (tiny_tensor_is_dense(&e->t) && e->t.dtype == op->in[i]->dtype && e->first <= first && end <= e->end);
             if (tinyi_accel_meets(e, first, end) && !there) st = tinyi_accel_home_at(ctx, k);
         }
     }
@@ -9054,7 +9072,8 @@ static tiny_status tinyi_accel_ready(tiny_ctx *ctx, const tiny_op *op, const tin
         for (k = ctx->n_away; k-- > 0 && !st;) {
             const tinyi_away *e = &ctx->away[k];
             if (!tinyi_accel_meets(e, first, end) || tinyi_accel_same(&e->t, op->out[i])) continue;
-            if (tiny_tensor_is_dense(op->out[i]) && first <= e->first && e->end <= end && !(row->flags & TINY_OP_ACCUMULATES)) {
+            if (tiny_tensor_is_dense(op->out[i]) && first <= e->first && e->end <= end &&
+                !(row->flags & TINY_OP_ACCUMULATES)) {
                 const tiny_tensor t = e->t;
                 tinyi_accel_gone(ctx, k);
                 ctx->desc.accel->discard(ctx->desc.accel->user, &t);
@@ -9086,7 +9105,8 @@ static int tinyi_accel_note(tiny_ctx *ctx, const tiny_tensor *t)
 }
 
 /* After an answer: outputs are noted, or fetched at once. *lost: what was an entry before cannot be computed again. */
-static tiny_status tinyi_accel_settle(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row, char says[256], int *lost)
+static tiny_status tinyi_accel_settle(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row, char says[256],
+                                      int *lost)
 {
     tiny_status st = TINY_OK, now;
     size_t k;
@@ -9140,8 +9160,9 @@ tiny_status tinyi_accel_run(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row 
     ctx->accel_failed++;
     if (!ctx->accel_said) {
         ctx->accel_said = 1;
-        tinyi_log(ctx, TINY_LOG_WARNING, "accelerator %s failed at %s (%s); the processor answers from here on where it fails", a->name ? a->name : "?",
-                  row->name, says[0] ? says : tiny_status_text(st));
+        tinyi_log(ctx, TINY_LOG_WARNING,
+                  "accelerator %s failed at %s (%s); the processor answers from here on where it fails",
+                  a->name ? a->name : "?", row->name, says[0] ? says : tiny_status_text(st));
     }
     return ctx->n_away ? tinyi_accel_home_op(ctx, op, row) : TINY_OK;
 }
@@ -9157,7 +9178,10 @@ static tiny_status tinyi_accel_pass(tiny_ctx *ctx, const tiny_tensor *host, int 
     if (st) return st;
     st = tiny_tensor_check(host);
     if (!st) st = tinyi_tensor_reach(host, &first, &end);
-    if (st) return tinyi_fail(ctx, st, "the tensor for the accelerator: %s", st == TINY_E_ARGUMENT ? "its data is missing or its rank is not 0 to 4" : tiny_status_text(st));
+    if (st)
+        return tinyi_fail(ctx, st, "the tensor for the accelerator: %s",
+                          st == TINY_E_ARGUMENT ? "its data is missing or its rank is not 0 to 4"
+                                                : tiny_status_text(st));
     a = ctx->desc.accel;
     if (!a) return TINY_OK;
     if (which == 2) tinyi_accel_drop(ctx, (const void *)first, (size_t)(end - first));
@@ -9168,7 +9192,9 @@ static tiny_status tinyi_accel_pass(tiny_ctx *ctx, const tiny_tensor *host, int 
     if (which == 1 && a->download) st = a->download(a->user, host, says);
     if (which == 2 && a->forget) a->forget(a->user, host);
     says[sizeof says - 1] = 0;
-    return st ? tinyi_fail(ctx, st, "accelerator %s: %s", a->name ? a->name : "?", says[0] ? says : tiny_status_text(st)) : TINY_OK;
+    return st ? tinyi_fail(ctx, st, "accelerator %s: %s", a->name ? a->name : "?",
+                           says[0] ? says : tiny_status_text(st))
+              : TINY_OK;
 }
 
 TINY_API tiny_status tiny_upload(tiny_ctx *ctx, const tiny_tensor *host) { return tinyi_accel_pass(ctx, host, 0); }
@@ -12416,7 +12442,7 @@ static void tinyi_conform_candidate(tinyi_conform *t, int in_place, int uploaded
 {
     const char *how = in_place ? "in place: " : uploaded ? "uploaded: " : "";
     const tiny_accel *a = t->ctx->desc.accel;
-    const int stays = a && a->version > 1 && a->fetch && t->c.index & 1;        /* every other case leaves its outputs on the device first */
+    const int stays = a && a->version > 1 && a->fetch && t->c.index & 1; /* every other case: outputs stay first */
     tiny_op op = t->op;
     uint64_t answered, failed, answered_before, failed_before;
     tiny_status st = TINY_OK;
@@ -49698,7 +49724,12 @@ static void TINY_FN(tinyi_attention_cap_f32)(float *s, tiny_idx ld, int n, int j
 }
 
 /* e^x of x <= 0, 0 below e^-87: one factor 2^n is enough then */
-TINYI_FORCE_INLINE v_f32 TINY_FN(tinyi_attention_exp)(v_f32 x)
+#if V_SCALAR
+static TINYI_NOINLINE
+#else
+TINYI_FORCE_INLINE
+#endif
+v_f32 TINY_FN(tinyi_attention_exp)(v_f32 x)
 {
     const v_mask low = v_lt(x, v_set(-87.0f));
     const v_f32 y = v_max(v_set(-87.0f), x), t = v_fma(y, v_set(1.44269502f), v_set(12582912.0f)), n = v_sub(t, v_set(12582912.0f));
