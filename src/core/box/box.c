@@ -19,7 +19,8 @@ static void tinyi_box_head(unsigned char head[TINYI_BOX_HEAD])
     tinyi_put_le32(head + 12, TINYI_BOX_ALIGN);
 }
 
-void tinyi_box_section(unsigned char head[TINYI_BOX_SECTION], unsigned kind, unsigned dtype, int rank, size_t n_name, const tiny_idx *dim, uint64_t n_bytes)
+void tinyi_box_section(unsigned char head[TINYI_BOX_SECTION], unsigned kind, unsigned dtype, int rank, size_t n_name,
+                       const tiny_idx *dim, uint64_t n_bytes)
 {
     int a;
     memset(head, 0, TINYI_BOX_SECTION);
@@ -31,7 +32,8 @@ void tinyi_box_section(unsigned char head[TINYI_BOX_SECTION], unsigned kind, uns
     tinyi_put_le(head + 48, n_bytes, 8);
 }
 
-tiny_status tinyi_box_begin(tiny_ctx *ctx, tinyi_box *b, const char *path, int (*write)(void *, const void *, size_t), void *user)
+tiny_status tinyi_box_begin(tiny_ctx *ctx, tinyi_box *b, const char *path, int (*write)(void *, const void *, size_t),
+                            void *user)
 {
     unsigned char head[TINYI_BOX_HEAD];
     tiny_status st = TINY_OK;
@@ -51,7 +53,8 @@ tiny_status tinyi_box_add(tiny_ctx *ctx, tinyi_box *b, const void *bytes, size_t
     tinyi_hash_add(&b->hash, bytes, n);
     if (!b->write) return tinyi_out_add(ctx, &b->out, bytes, n);
     if (b->write(b->user, bytes, n))
-        return tinyi_fail(ctx, TINY_E_IO, "%s: the callback could not write %zu bytes, up to byte %llu", b->path, n, (unsigned long long)b->hash.n_bytes);
+        return tinyi_fail(ctx, TINY_E_IO, "%s: the callback could not write %zu bytes, up to byte %llu", b->path, n,
+                          (unsigned long long)b->hash.n_bytes);
     return TINY_OK;
 }
 
@@ -85,30 +88,38 @@ void tinyi_box_abandon(tiny_ctx *ctx, tinyi_box *b) { if (!b->write) tinyi_out_a
 
 /* ---- reading */
 
-tiny_status tinyi_box_frame(tiny_ctx *ctx, const char *path, const char *called, const void *bytes, size_t n, int no_checksum, tinyi_cursor *inside, uint64_t *n_sections)
+tiny_status tinyi_box_frame(tiny_ctx *ctx, const char *path, const char *called, const void *bytes, size_t n,
+                            int no_checksum, tinyi_cursor *inside, uint64_t *n_sections)
 {
     const unsigned char *p = NULL;
     tinyi_cursor at = tinyi_cursor_make(bytes, n), end;
     uint32_t version = 0, align = 0;
     uint64_t n_bytes = 0, hash = 0, is;
-    if (!tinyi_box_is(bytes, n)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: no %s: its %zu bytes do not begin as one", path, called, n);
+    if (!tinyi_box_is(bytes, n)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: no %s: its %zu bytes do not begin as one",
+                                                   path, called, n);
     (void)tinyi_rd_bytes(&at, 8, &p);
     if (tinyi_rd_u32(&at, &version) && version != TINYI_BOX_VERSION)
-        return tinyi_fail(ctx, TINY_E_VERSION, "%s: version %lu of the format; version %d is read here", path, (unsigned long)version, TINYI_BOX_VERSION);
+        return tinyi_fail(ctx, TINY_E_VERSION, "%s: version %lu of the format; version %d is read here", path,
+                          (unsigned long)version, TINYI_BOX_VERSION);
     if (tinyi_rd_u32(&at, &align) && align != TINYI_BOX_ALIGN)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: alignment %lu; version %d has %d", path, (unsigned long)align, TINYI_BOX_VERSION, TINYI_BOX_ALIGN);
-    if (at.left < TINYI_BOX_END) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: cut off: it has %zu bytes, an empty one %d", path, n, TINYI_BOX_HEAD + TINYI_BOX_END);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: alignment %lu; version %d has %d", path, (unsigned long)align,
+                          TINYI_BOX_VERSION, TINYI_BOX_ALIGN);
+    if (at.left < TINYI_BOX_END) return tinyi_fail(ctx, TINY_E_FORMAT,
+                                                   "%s: cut off: it has %zu bytes, an empty one %d", path, n, TINYI_BOX_HEAD + TINYI_BOX_END);
     at.left -= TINYI_BOX_END;
     end = tinyi_cursor_make(at.at + at.left, TINYI_BOX_END);
     (void)tinyi_rd_bytes(&end, 8, &p);
     (void)tinyi_rd_u64(&end, n_sections);
     (void)tinyi_rd_u64(&end, &n_bytes);
     (void)tinyi_rd_u64(&end, &hash);
-    if (memcmp(p, tinyi_box_end_magic, 8)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: damaged or cut: its %zu bytes do not end as those of a box", path, n);
-    if (n_bytes != (uint64_t)n) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: says it has %llu bytes; they are %zu", path, (unsigned long long)n_bytes, n);
+    if (memcmp(p, tinyi_box_end_magic, 8)) return tinyi_fail(ctx, TINY_E_FORMAT,
+                                                             "%s: damaged or cut: its %zu bytes do not end as those of a box", path, n);
+    if (n_bytes != (uint64_t)n) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: says it has %llu bytes; they are %zu",
+                                                  path, (unsigned long long)n_bytes, n);
     is = no_checksum ? hash : tinyi_hash_of(bytes, n - 8);
     if (is != hash)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: damaged or cut: the checksum of its %zu bytes is %016llx, and it says %016llx", path, n, (unsigned long long)is,
+        return tinyi_fail(ctx, TINY_E_FORMAT,
+                          "%s: damaged or cut: the checksum of its %zu bytes is %016llx, and it says %016llx", path, n, (unsigned long long)is,
                           (unsigned long long)hash);
     *inside = at;
     return TINY_OK;
@@ -122,7 +133,8 @@ void tinyi_box_front(const tinyi_box_kind *kind, uint64_t n_body, unsigned char 
 {
     char text[24];
     const tiny_idx n = (tiny_idx)n_body;
-    const size_t n_text = (size_t)snprintf(text, sizeof text, "%s %d", kind->what, kind->version), at = TINYI_BOX_UP(TINYI_BOX_WHAT + n_text + 1, 8);
+    const size_t n_text = (size_t)snprintf(text, sizeof text, "%s %d", kind->what,
+                                           kind->version), at = TINYI_BOX_UP(TINYI_BOX_WHAT + n_text + 1, 8);
     memset(front, 0, TINYI_BOX_FRONT);
     tinyi_box_head(front);
     tinyi_box_section(front + TINYI_BOX_HEAD, TINY_CHECKPOINT_TEXT, 0, 0, 4, NULL, n_text);
@@ -160,16 +172,19 @@ tiny_status tinyi_box_done(tiny_ctx *ctx, tinyi_box *b, tiny_status st)
 }
 
 /* The form before boxes: a magic, a version, the body, a checksum. */
-static tiny_status tinyi_box_older(tiny_ctx *ctx, const char *where, const tinyi_box_kind *kind, const unsigned char *bytes, size_t n, int no_checksum, tinyi_cursor *body)
+static tiny_status tinyi_box_older(tiny_ctx *ctx, const char *where, const tinyi_box_kind *kind,
+                                   const unsigned char *bytes, size_t n, int no_checksum, tinyi_cursor *body)
 {
     const size_t n_sum = (size_t)kind->old_sum;
     uint64_t is;
     if (n < 12 + n_sum) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes that are no %s", where, n, kind->called);
     if (kind->old_version && tinyi_le32(bytes + 8) != (uint32_t)kind->old_version)
-        return tinyi_fail(ctx, TINY_E_VERSION, "%s: version %lu of the older form, version %d is read here", where, (unsigned long)tinyi_le32(bytes + 8), kind->old_version);
+        return tinyi_fail(ctx, TINY_E_VERSION, "%s: version %lu of the older form, version %d is read here", where,
+                          (unsigned long)tinyi_le32(bytes + 8), kind->old_version);
     is = no_checksum || !n_sum ? 0 : n_sum == 4 ? tinyi_crc32(0, bytes, n - 4) : tinyi_hash_of(bytes, n - 8);
     if (n_sum && !no_checksum && is != tinyi_le(bytes + n - n_sum, n_sum))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: damaged or cut: the checksum of its %zu bytes does not agree", where, n);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: damaged or cut: the checksum of its %zu bytes does not agree",
+                          where, n);
     *body = tinyi_cursor_make(bytes + kind->old_skip, n - n_sum - (size_t)kind->old_skip);
     return TINY_OK;
 }
@@ -179,25 +194,30 @@ int tinyi_box_says(const tinyi_box_kind *kind, const void *bytes, size_t n)
     const unsigned char *p = (const unsigned char *)bytes;
     const size_t n_what = strlen(kind->what);
     if (n >= 8 && !memcmp(p, kind->magic, 8)) return 1;
-    return tinyi_box_is(p, n) && n > TINYI_BOX_FRONT && !memcmp(p + 72, "what", 5) && !memcmp(p + TINYI_BOX_WHAT, kind->what, n_what) && p[TINYI_BOX_WHAT + n_what] == ' ';
+    return tinyi_box_is(p, n) && n > TINYI_BOX_FRONT && !memcmp(p + 72, "what", 5) && !memcmp(p + TINYI_BOX_WHAT,
+            kind->what, n_what) && p[TINYI_BOX_WHAT + n_what] == ' ';
 }
 
 /* The front has one form for a body of n bytes; where it has another, the sentence says what it is. */
-static tiny_status tinyi_box_other(tiny_ctx *ctx, const char *where, const tinyi_box_kind *kind, const unsigned char *bytes)
+static tiny_status tinyi_box_other(tiny_ctx *ctx, const char *where, const tinyi_box_kind *kind,
+                                   const unsigned char *bytes)
 {
     char shown[TINYI_SHOW];
     const unsigned char *text = bytes + TINYI_BOX_WHAT;
     size_t n_text = 0;
     while (n_text < 23 && text[n_text]) n_text++;
     if (tinyi_le(bytes + 16, 4) != TINY_CHECKPOINT_TEXT || memcmp(bytes + 72, "what", 5))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: a box that does not say what it holds, and no %s", where, kind->called);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: a box that does not say what it holds, and no %s", where,
+                          kind->called);
     (void)tinyi_show_bytes(text, n_text, shown);
     if (tinyi_box_says(kind, bytes, TINYI_BOX_FRONT + 1))
-        return tinyi_fail(ctx, TINY_E_VERSION, "%s: this is \"%s\", version %d is read here", where, shown, kind->version);
+        return tinyi_fail(ctx, TINY_E_VERSION, "%s: this is \"%s\", version %d is read here", where, shown,
+                          kind->version);
     return tinyi_fail(ctx, TINY_E_FORMAT, "%s: this is \"%s\" and no %s", where, shown, kind->called);
 }
 
-tiny_status tinyi_box_body(tiny_ctx *ctx, const char *where, const tinyi_box_kind *kind, const void *bytes, size_t n, int no_checksum, tinyi_cursor *body, int *old)
+tiny_status tinyi_box_body(tiny_ctx *ctx, const char *where, const tinyi_box_kind *kind, const void *bytes, size_t n,
+                           int no_checksum, tinyi_cursor *body, int *old)
 {
     const unsigned char *p = (const unsigned char *)bytes;
     unsigned char front[TINYI_BOX_FRONT];
@@ -206,11 +226,13 @@ tiny_status tinyi_box_body(tiny_ctx *ctx, const char *where, const tinyi_box_kin
     tiny_status st;
     *old = bytes && n >= 8 && !memcmp(bytes, kind->magic, 8);
     if (*old) st = tinyi_box_older(ctx, where, kind, p, n, no_checksum, body);
-    else if (!bytes || !tinyi_box_is(bytes, n)) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes that are no %s", where, bytes ? n : 0, kind->called);
+    else if (!bytes || !tinyi_box_is(bytes, n)) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes that are no %s",
+                                                                where, bytes ? n : 0, kind->called);
     else st = tinyi_box_frame(ctx, where, kind->called, bytes, n, no_checksum, body, &n_sections);
     if (st) return st;
     if (!*old) {
-        if (n < TINYI_BOX_BYTES(1) || n % 8) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes that are no %s", where, n, kind->called);
+        if (n < TINYI_BOX_BYTES(1) || n % 8) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes that are no %s",
+                                                               where, n, kind->called);
         n_body = n - TINYI_BOX_FRONT - TINYI_BOX_END;           /* with the zeros after it */
         for (i = 0; i < 8; i++) {
             tinyi_box_front(kind, n_body - i, front);
@@ -218,10 +240,13 @@ tiny_status tinyi_box_body(tiny_ctx *ctx, const char *where, const tinyi_box_kin
         }
         if (i == 8) return tinyi_box_other(ctx, where, kind, p);
         n_body -= i;
-        for (; i; i--) if (p[TINYI_BOX_FRONT + n_body + i - 1]) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the bytes after the body are not 0", where);
-        if (n_sections != 2) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: it says %llu sections; there are 2", where, (unsigned long long)n_sections);
+        for (; i; i--) if (p[TINYI_BOX_FRONT + n_body + i - 1]) return tinyi_fail(ctx, TINY_E_FORMAT,
+                "%s: the bytes after the body are not 0", where);
+        if (n_sections != 2) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: it says %llu sections; there are 2", where,
+                                               (unsigned long long)n_sections);
         *body = tinyi_cursor_make(p + TINYI_BOX_FRONT, n_body);
     }
-    if (body->left < kind->least) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: cut off: a body of %zu bytes; the shortest has %zu", where, body->left, kind->least);
+    if (body->left < kind->least) return tinyi_fail(ctx, TINY_E_FORMAT,
+                                                    "%s: cut off: a body of %zu bytes; the shortest has %zu", where, body->left, kind->least);
     return TINY_OK;
 }

@@ -1,11 +1,11 @@
 /* src/core/doc/value_inside.h - a tree of values: what a JSON text is in memory, what a schema is read from, what a template works with
  *
- * A document owns an arena: values are never freed one by one, and everything goes when it ends. Memory, steps and text are
- * counted against its limits. The first failure stays in doc->status with its sentence in the context; whatever fails
- * afterwards changes nothing, so that a caller may look at it once in a while.
+ * A document owns an arena: values are never freed one by one, and everything goes when it ends. Memory, steps and
+ * text are counted against its limits. The first failure stays in doc->status with its sentence in the context;
+ * whatever fails afterwards changes nothing, so that a caller may look at it once in a while.
  *
- * Maps keep the order of insertion, and find a key of any text by hashing. The kinds from NAMESPACE on are of chat templates
- * (llm/chat): here they can be compared, and have no form in JSON.                                                       */
+ * Maps keep the order of insertion, and find a key of any text by hashing. The kinds from NAMESPACE on are of chat
+ * templates (llm/chat): here they can be compared, and have no form in JSON.  */
 #ifndef TINYI_DOC_VALUE_H
 #define TINYI_DOC_VALUE_H
 #include "core/state_inside.h"
@@ -103,8 +103,9 @@ typedef struct tinyi_doc_form {
 } tinyi_doc_form;
 TINYI_FN int tinyi_tv_put_json(tinyi_doc *m, const tinyi_tv *v, const tinyi_doc_form *form);
 TINYI_FN int tinyi_doc_put_int(tinyi_doc *m, int64_t i);
-TINYI_FN int tinyi_doc_put_float(tinyi_doc *m, double f, int json);              /* the shortest digits that are read back as f; else as Python's repr */
-/* hidden: characters that are written as \\x, \\u and \\U though JSON would not; NULL: as JSON, ascii: those above 127 too */
+/* the shortest digits that are read back as f; infinity and NaN as JSON's readers take them, or as Python's repr writes them */
+TINYI_FN int tinyi_doc_put_float(tinyi_doc *m, double f, int json);
+/* hidden: characters that are written as \x, \u and \U though JSON would not; NULL: as JSON, ascii: those above 127 too */
 TINYI_FN int tinyi_doc_put_quoted(tinyi_doc *m, const char *s, size_t n, int ascii, int (*hidden)(uint32_t c));
 /* name: what the text is, for the sentence. Strings without escapes stay views of the text. */
 TINYI_FN int tinyi_tv_read_json(tinyi_doc *m, const char *name, const char *text, size_t n, tinyi_tv *out);
