@@ -1,231 +1,231 @@
 /* tinygnn.h - made from src/ by src/stitch.c: change src/ and run make stitch, never this file
  *
  *     231  the manual
- *     338  options and names
- *     375  what is chosen
- *    1207  core/config.h
- *    1367  core/status.h
- *    1409  core/tensor.h
- *    1462  core/ctx.h
- *    1539  core/mem.h
- *    1566  core/thread.h
- *    1619  core/rng.h
- *    1645  core/op.h
- *    1745  core/record.h
- *    1767  core/accel.h
- *    1826  core/bytes.h
- *    1838  core/doc/json.h
- *    1856  core/safetensors.h
- *    1872  core/file.h
- *    1913  core/forget.h
- *    1921  core/box/checkpoint.h
- *    2029  core/time.h
- *    2039  core/net.h
- *    2106  core/comm.h
- *    2171  core/conform.h
- *    2258  math/binary.h
- *    2288  math/elem.h
- *    2326  math/convert.h
- *    2359  math/reduce.h
- *    2392  math/softmax.h
- *    2424  math/norm.h
- *    2457  math/matmul.h
- *    2484  math/layout.h
- *    2520  math/conv.h
- *    2566  math/sort.h
- *    2607  math/linalg_lu.h
- *    2633  math/linalg_qr.h
- *    2658  math/linalg_eig.h
- *    2680  math/linalg_svd.h
- *    2702  math/linalg.h
- *    2754  math/fft.h
- *    2820  math/fwht.h
- *    2856  math/attention.h
- *    2880  math/gla.h
- *    2920  math/gla_grad.h
- *    2945  math/twist.h
- *    2988  math/slope.h
- *    3015  math/loss.h
- *    3043  math/rope.h
- *    3064  math/patch.h
- *    3100  math/sparse.h
- *    3182  math/edges.h
- *    3225  math/edges_score.h
- *    3264  math/ops.h
- *    3285  math/init.h
- *    3298  math/optim.h
- *    3404  math/tape.h
- *    3515  math/layer.h
- *    3567  math/train.h
- *    3628  math/all.h
- *    3634  the shared functions again, where the other header came first
- *    3941  gnn/ops.h
- *    3958  gnn/graph/graph.h
- *    4051  gnn/graph/community.h
- *    4088  gnn/graph/partition.h
- *    4140  gnn/graph/halo.h
- *    4181  gnn/graph/sample.h
- *    4235  gnn/graph/npy.h
- *    4267  gnn/graph/read.h
- *    4313  gnn/graph/stream.h
- *    4359  gnn/layer/layer.h
- *    4435  gnn/layer/net.h
- *    4540  gnn/layer/pool.h
- *    4575  gnn/train/train.h
- *    4672  gnn/quant/bits.h
- *    4698  gnn/quant/a2q.h
- *    4767  gnn/quant/a2q_net.h
- *    4840  gnn/quant/packed.h
- *    4896  gnn/quant/quant.h
- *    4955  gnn/embed/fastrp.h
- *    4995  gnn/train/data.h
- *    5029  gnn/tinygnn.h
- *    5516  internal functions
- *    6251  core/status.c
- *    6304  core/atomic_inside.h
- *    6356  core/state_inside.h
- *    6552  core/tensor.c
- *    6717  core/cpu_inside.h
- *    6758  core/half_inside.h
- *    6811  core/target.h
- *    7289  core/ctx.c
- *    7565  core/mem.c
- *    7700  core/thread.c
- *    8301  core/rng.c
- *    8391  core/op.c
- *    8833  core/record.c
- *    8935  core/accel.c
- *    9227  core/bytes.c
- *    9380  core/doc/json.c
- *    9661  core/safetensors.c
- *    9912  core/file.c
- *   10382  core/forget.c
- *   10416  core/hash_inside.h
- *   10439  core/box/box_inside.h
- *   10522  core/box/checkpoint.c
- *   11105  core/time.c
- *   11158  core/net.c
- *   11439  core/comm.c
- *   11941  core/conform.c
- *   12696  math/grad_inside.h
- *   12750  math/table_inside.h
- *   12915  math/rows_inside.h
- *   12980  math/walk_inside.h
- *   13099  math/binary.c
- *   13428  math/elem.c
- *   14237  math/convert.c
- *   14720  math/reduce.c
- *   15264  math/softmax.c
- *   15637  math/norm.c
- *   16180  math/gemm_inside.h
- *   16272  math/gemm_i8_inside.h
- *   16301  math/matmul.c
- *   16667  math/layout.c
- *   17420  math/conv.c
- *   17954  math/sort.c
- *   18851  math/linalg_block_inside.h
- *   18999  math/linalg_lu.c
- *   19348  math/linalg_qr.c
- *   19699  math/linalg_eig.c
- *   20211  math/linalg_svd.c
- *   20610  math/linalg.c
- *   20882  math/fft_way_inside.h
- *   20951  math/fft.c
- *   21422  math/hadamard_inside.h
- *   21449  math/fwht.c
- *   21636  math/attention.c
- *   22222  math/gla.c
- *   22719  math/gla_grad.c
- *   23081  math/twist.c
- *   23420  math/slope.c
- *   23609  math/loss.c
- *   23782  math/rope.c
- *   23929  math/patch.c
- *   24239  math/bits_inside.h
- *   24278  math/sparse_lines_inside.h
- *   24305  math/sparse_forms_inside.h
- *   24326  math/sparse.c
- *   24634  math/edges_inside.h
- *   24673  math/edges.c
- *   25135  math/edges_score.c
- *   25574  math/ops.c
- *   25664  math/init.c
- *   25728  math/optim.c
- *   26289  math/tape.c
- *   27151  math/layer.c
- *   27616  math/train.c
- *   27812  core/doc/value_inside.h
- *   27928  core/doc/value_text.c
- *   28155  math/edges_grad.c
- *   28629  math/normal.c
- *   28650  math/targets.c
- *   28714  math/all.c
- *   28720  core/cpu.c
- *   28977  core/hash.c
- *   29085  core/box/box.c
- *   29312  math/grad.c
- *   30114  math/matvec_inside.h
- *   30125  math/gemm.c
- *   30744  math/gemm_i8.c
- *   31021  math/linalg_block.c
- *   31558  math/fft_way.c
- *   31974  math/hadamard.c
- *   32059  math/bits.c
- *   32078  math/sparse_lines.c
- *   32541  math/sparse_forms.c
- *   32748  core/doc/value.c
- *   33284  math/matvec.c
- *   33338  the shared functions forwarded, where the other header has their bodies
- *   33910  internal functions of this header
- *   33998  gnn/ops.c
- *   34023  gnn/graph/graph_inside.h
- *   34076  gnn/graph/graph.c
- *   34834  gnn/graph/community.c
- *   35049  gnn/graph/coarsen_inside.h
- *   35076  gnn/graph/refine_inside.h
- *   35121  gnn/graph/partition.c
- *   35511  gnn/graph/halo.c
- *   35673  gnn/graph/sample.c
- *   36038  gnn/graph/inflate_inside.h
- *   36066  gnn/graph/words_inside.h
- *   36104  gnn/graph/npy.c
- *   36607  gnn/graph/form_inside.h
- *   36636  gnn/graph/read.c
- *   37452  gnn/graph/stream.c
- *   38159  gnn/layer/layer.c
- *   38689  gnn/layer/net_file_inside.h
- *   38713  gnn/layer/net.c
- *   39250  gnn/layer/pool.c
- *   39390  gnn/quant/bits.c
- *   39508  gnn/quant/a2q.c
- *   39985  gnn/train/pass_inside.h
- *   40079  gnn/quant/a2q_net.c
- *   40637  gnn/quant/nibble_inside.h
- *   40663  gnn/quant/packed.c
- *   41092  gnn/quant/quant.c
- *   41386  gnn/embed/fastrp.c
- *   41895  gnn/train/data.c
- *   42096  gnn/graph/coarsen.c
- *   42500  gnn/graph/refine.c
- *   42872  gnn/graph/inflate.c
- *   43215  gnn/graph/words.c
- *   43422  gnn/layer/net_file.c
- *   43862  gnn/train/pass.c
- *   44466  gnn/quant/nibble.c
- *   44474  gnn/train/kit_inside.h
- *   44506  gnn/train/kit.c
- *   44627  gnn/train/nodes.c
- *   44784  gnn/train/graphs.c
- *   45064  gnn/train/links.c
- *   45347  gnn/train/tape_pool.c
- *   45372  gnn/quant/quant_file.c
- *   45706  gnn/targets.c
- *   45710  gnn/tinygnn.c
- *   45716  the kernels of each target: this header again
- *   45875  core/simd.h, the vectors of one target
- *   47399  math/kernels.h
- *   53458  gnn/kernels.h
- *   53729  the licence
+ *     339  options and names
+ *     376  what is chosen
+ *    1227  core/config.h
+ *    1386  core/status.h
+ *    1428  core/tensor.h
+ *    1481  core/ctx.h
+ *    1558  core/mem.h
+ *    1585  core/thread.h
+ *    1638  core/rng.h
+ *    1664  core/op.h
+ *    1764  core/record.h
+ *    1786  core/accel.h
+ *    1845  core/bytes.h
+ *    1857  core/doc/json.h
+ *    1875  core/safetensors.h
+ *    1891  core/file.h
+ *    1932  core/forget.h
+ *    1940  core/box/checkpoint.h
+ *    2048  core/time.h
+ *    2058  core/net.h
+ *    2125  core/comm.h
+ *    2190  core/conform.h
+ *    2277  math/binary.h
+ *    2307  math/elem.h
+ *    2345  math/convert.h
+ *    2378  math/reduce.h
+ *    2411  math/softmax.h
+ *    2443  math/norm.h
+ *    2476  math/matmul.h
+ *    2503  math/layout.h
+ *    2539  math/conv.h
+ *    2585  math/sort.h
+ *    2626  math/linalg_lu.h
+ *    2652  math/linalg_qr.h
+ *    2677  math/linalg_eig.h
+ *    2699  math/linalg_svd.h
+ *    2721  math/linalg.h
+ *    2773  math/fft.h
+ *    2839  math/fwht.h
+ *    2875  math/attention.h
+ *    2899  math/gla.h
+ *    2939  math/gla_grad.h
+ *    2964  math/twist.h
+ *    3007  math/slope.h
+ *    3034  math/loss.h
+ *    3062  math/rope.h
+ *    3083  math/patch.h
+ *    3119  math/sparse.h
+ *    3201  math/edges.h
+ *    3244  math/edges_score.h
+ *    3283  math/ops.h
+ *    3304  math/init.h
+ *    3317  math/optim.h
+ *    3423  math/tape.h
+ *    3534  math/layer.h
+ *    3586  math/train.h
+ *    3647  math/all.h
+ *    3653  the shared functions again, where the other header came first
+ *    3960  gnn/ops.h
+ *    3977  gnn/graph/graph.h
+ *    4070  gnn/graph/community.h
+ *    4107  gnn/graph/partition.h
+ *    4159  gnn/graph/halo.h
+ *    4200  gnn/graph/sample.h
+ *    4254  gnn/graph/npy.h
+ *    4286  gnn/graph/read.h
+ *    4332  gnn/graph/stream.h
+ *    4378  gnn/layer/layer.h
+ *    4454  gnn/layer/net.h
+ *    4559  gnn/layer/pool.h
+ *    4594  gnn/train/train.h
+ *    4691  gnn/quant/bits.h
+ *    4717  gnn/quant/a2q.h
+ *    4786  gnn/quant/a2q_net.h
+ *    4859  gnn/quant/packed.h
+ *    4915  gnn/quant/quant.h
+ *    4974  gnn/embed/fastrp.h
+ *    5014  gnn/train/data.h
+ *    5048  gnn/tinygnn.h
+ *    5531  internal functions
+ *    6266  core/status.c
+ *    6319  core/atomic_inside.h
+ *    6371  core/state_inside.h
+ *    6567  core/tensor.c
+ *    6732  core/cpu_inside.h
+ *    6773  core/half_inside.h
+ *    6826  core/target.h
+ *    7304  core/ctx.c
+ *    7580  core/mem.c
+ *    7715  core/thread.c
+ *    8316  core/rng.c
+ *    8406  core/op.c
+ *    8848  core/record.c
+ *    8950  core/accel.c
+ *    9242  core/bytes.c
+ *    9395  core/doc/json.c
+ *    9676  core/safetensors.c
+ *    9927  core/file.c
+ *   10397  core/forget.c
+ *   10431  core/hash_inside.h
+ *   10454  core/box/box_inside.h
+ *   10546  core/box/checkpoint.c
+ *   11129  core/time.c
+ *   11182  core/net.c
+ *   11463  core/comm.c
+ *   11965  core/conform.c
+ *   12720  math/grad_inside.h
+ *   12774  math/table_inside.h
+ *   12936  math/rows_inside.h
+ *   13001  math/walk_inside.h
+ *   13120  math/binary.c
+ *   13449  math/elem.c
+ *   14258  math/convert.c
+ *   14741  math/reduce.c
+ *   15285  math/softmax.c
+ *   15658  math/norm.c
+ *   16201  math/gemm_inside.h
+ *   16293  math/gemm_i8_inside.h
+ *   16322  math/matmul.c
+ *   16688  math/layout.c
+ *   17441  math/conv.c
+ *   17975  math/sort.c
+ *   18872  math/linalg_block_inside.h
+ *   19020  math/linalg_lu.c
+ *   19369  math/linalg_qr.c
+ *   19720  math/linalg_eig.c
+ *   20232  math/linalg_svd.c
+ *   20631  math/linalg.c
+ *   20903  math/fft_way_inside.h
+ *   20972  math/fft.c
+ *   21443  math/hadamard_inside.h
+ *   21470  math/fwht.c
+ *   21657  math/attention.c
+ *   22243  math/gla.c
+ *   22740  math/gla_grad.c
+ *   23102  math/twist.c
+ *   23441  math/slope.c
+ *   23630  math/loss.c
+ *   23803  math/rope.c
+ *   23950  math/patch.c
+ *   24260  math/bits_inside.h
+ *   24299  math/sparse_lines_inside.h
+ *   24326  math/sparse_forms_inside.h
+ *   24347  math/sparse.c
+ *   24655  math/edges_inside.h
+ *   24694  math/edges.c
+ *   25156  math/edges_score.c
+ *   25595  math/ops.c
+ *   25689  math/init.c
+ *   25753  math/optim.c
+ *   26314  math/tape.c
+ *   27176  math/layer.c
+ *   27641  math/train.c
+ *   27837  core/doc/value_inside.h
+ *   27954  core/doc/value_text.c
+ *   28181  math/edges_grad.c
+ *   28655  math/normal.c
+ *   28676  math/targets.c
+ *   28740  math/all.c
+ *   28746  core/cpu.c
+ *   29003  core/hash.c
+ *   29111  core/box/box.c
+ *   29363  math/grad.c
+ *   30165  math/matvec_inside.h
+ *   30176  math/gemm.c
+ *   30795  math/gemm_i8.c
+ *   31072  math/linalg_block.c
+ *   31609  math/fft_way.c
+ *   32025  math/hadamard.c
+ *   32110  math/bits.c
+ *   32129  math/sparse_lines.c
+ *   32592  math/sparse_forms.c
+ *   32799  core/doc/value.c
+ *   33335  math/matvec.c
+ *   33389  the shared functions forwarded, where the other header has their bodies
+ *   33961  internal functions of this header
+ *   34049  gnn/ops.c
+ *   34074  gnn/graph/graph_inside.h
+ *   34127  gnn/graph/graph.c
+ *   34885  gnn/graph/community.c
+ *   35100  gnn/graph/coarsen_inside.h
+ *   35127  gnn/graph/refine_inside.h
+ *   35172  gnn/graph/partition.c
+ *   35562  gnn/graph/halo.c
+ *   35724  gnn/graph/sample.c
+ *   36089  gnn/graph/inflate_inside.h
+ *   36117  gnn/graph/words_inside.h
+ *   36155  gnn/graph/npy.c
+ *   36658  gnn/graph/form_inside.h
+ *   36687  gnn/graph/read.c
+ *   37503  gnn/graph/stream.c
+ *   38210  gnn/layer/layer.c
+ *   38740  gnn/layer/net_file_inside.h
+ *   38764  gnn/layer/net.c
+ *   39301  gnn/layer/pool.c
+ *   39441  gnn/quant/bits.c
+ *   39559  gnn/quant/a2q.c
+ *   40036  gnn/train/pass_inside.h
+ *   40130  gnn/quant/a2q_net.c
+ *   40688  gnn/quant/nibble_inside.h
+ *   40714  gnn/quant/packed.c
+ *   41143  gnn/quant/quant.c
+ *   41437  gnn/embed/fastrp.c
+ *   41946  gnn/train/data.c
+ *   42147  gnn/graph/coarsen.c
+ *   42551  gnn/graph/refine.c
+ *   42923  gnn/graph/inflate.c
+ *   43266  gnn/graph/words.c
+ *   43473  gnn/layer/net_file.c
+ *   43913  gnn/train/pass.c
+ *   44517  gnn/quant/nibble.c
+ *   44525  gnn/train/kit_inside.h
+ *   44557  gnn/train/kit.c
+ *   44678  gnn/train/nodes.c
+ *   44835  gnn/train/graphs.c
+ *   45115  gnn/train/links.c
+ *   45398  gnn/train/tape_pool.c
+ *   45423  gnn/quant/quant_file.c
+ *   45757  gnn/targets.c
+ *   45761  gnn/tinygnn.c
+ *   45767  the kernels of each target: this header again
+ *   45926  core/simd.h, the vectors of one target
+ *   47450  math/kernels.h
+ *   53509  gnn/kernels.h
+ *   53780  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -291,6 +291,7 @@
  *     systems, TINYGNN_ALL both. One by one: TINYGNN_WITH_X adds X and what it needs, TINYGNN_NO_X leaves X out and what
  *     needs it. Everything is declared whatever is chosen; a call of what is left out does not link. Only the file with
  *     TINYGNN_IMPLEMENTATION reads these switches. A unit with both implementations defines both before the first include.
+ *     TINY_WITH_OPS            RUN    operations one by one: tiny_run and the functions that fill it, references, accelerators, recordings
  *     TINY_WITH_CONFORM        TOOLS  the conformance kit: every form of every operation against its reference
  *     TINY_WITH_CHECKPOINT     TOOLS  states of training that are written whole or not at all
  *     TINY_WITH_DOC            TOOLS  trees of values, from JSON and as JSON
@@ -378,11 +379,18 @@
 #undef TINYGNN_LAB
 #define TINYGNN_LAB 1
 #endif
-#if defined TINY_NO_CONFORM
+#if defined TINY_NO_OPS
+#undef TINYI_CANT_OPS
+#define TINYI_CANT_OPS 1
+#ifdef TINY_WITH_OPS
+#error "tinygnn.h: TINY_WITH_OPS, and TINY_NO_OPS leaves out what it needs: choose one"
+#endif
+#endif
+#if defined TINY_NO_CONFORM || defined TINYI_CANT_OPS
 #undef TINYI_CANT_CONFORM
 #define TINYI_CANT_CONFORM 1
 #ifdef TINY_WITH_CONFORM
-#error "tinygnn.h: TINY_WITH_CONFORM, and TINY_NO_CONFORM leaves out what it needs: choose one"
+#error "tinygnn.h: TINY_WITH_CONFORM, and TINY_NO_CONFORM or TINY_NO_OPS leaves out what it needs: choose one"
 #endif
 #endif
 #if defined TINY_NO_CHECKPOINT
@@ -406,18 +414,18 @@
 #error "tinygnn.h: TINY_WITH_LINALG, and TINY_NO_LINALG leaves out what it needs: choose one"
 #endif
 #endif
-#if defined TINY_NO_TRANSFORM
+#if defined TINY_NO_TRANSFORM || defined TINYI_CANT_OPS
 #undef TINYI_CANT_TRANSFORM
 #define TINYI_CANT_TRANSFORM 1
 #ifdef TINY_WITH_TRANSFORM
-#error "tinygnn.h: TINY_WITH_TRANSFORM, and TINY_NO_TRANSFORM leaves out what it needs: choose one"
+#error "tinygnn.h: TINY_WITH_TRANSFORM, and TINY_NO_TRANSFORM or TINY_NO_OPS leaves out what it needs: choose one"
 #endif
 #endif
-#if defined TINY_NO_CONV
+#if defined TINY_NO_CONV || defined TINYI_CANT_OPS
 #undef TINYI_CANT_CONV
 #define TINYI_CANT_CONV 1
 #ifdef TINY_WITH_CONV
-#error "tinygnn.h: TINY_WITH_CONV, and TINY_NO_CONV leaves out what it needs: choose one"
+#error "tinygnn.h: TINY_WITH_CONV, and TINY_NO_CONV or TINY_NO_OPS leaves out what it needs: choose one"
 #endif
 #endif
 #if defined TINY_NO_SPARSE
@@ -427,19 +435,22 @@
 #error "tinygnn.h: TINY_WITH_SPARSE, and TINY_NO_SPARSE leaves out what it needs: choose one"
 #endif
 #endif
-#if defined TINY_NO_EDGES || defined TINYI_CANT_SPARSE
+#if defined TINY_NO_EDGES || defined TINYI_CANT_OPS || defined TINYI_CANT_SPARSE
 #undef TINYI_CANT_EDGES
 #define TINYI_CANT_EDGES 1
 #ifdef TINY_WITH_EDGES
-#error "tinygnn.h: TINY_WITH_EDGES, and TINY_NO_EDGES or TINY_NO_SPARSE leaves out what it needs: choose one"
+#error "tinygnn.h: TINY_WITH_EDGES, and TINY_NO_EDGES or TINY_NO_OPS or TINY_NO_SPARSE leaves out what it needs: choose one"
 #endif
 #endif
-#if defined TINY_NO_TRAIN || defined TINYI_CANT_LINALG || defined TINYI_CANT_CONV || defined TINYI_CANT_CHECKPOINT
+#if defined TINY_NO_TRAIN || defined TINYI_CANT_OPS || defined TINYI_CANT_LINALG || defined TINYI_CANT_CONV || defined TINYI_CANT_CHECKPOINT
 #undef TINYI_CANT_TRAIN
 #define TINYI_CANT_TRAIN 1
 #ifdef TINY_WITH_TRAIN
-#error "tinygnn.h: TINY_WITH_TRAIN, and TINY_NO_TRAIN or TINY_NO_CHECKPOINT or TINY_NO_LINALG or TINY_NO_CONV leaves out what it needs: choose one"
+#error "tinygnn.h: TINY_WITH_TRAIN, and TINY_NO_TRAIN or TINY_NO_OPS or TINY_NO_CHECKPOINT or TINY_NO_LINALG or TINY_NO_CONV leaves out what it needs: choose one"
 #endif
+#endif
+#ifdef TINYI_CANT_OPS
+#error "tinygnn.h cannot do without OPS: leave TINY_NO_OPS and what it needs out"
 #endif
 #ifdef TINYI_CANT_EDGES
 #error "tinygnn.h cannot do without EDGES: leave TINY_NO_EDGES and what it needs out"
@@ -462,14 +473,14 @@
 #undef TINYI_CANT_FIT
 #define TINYI_CANT_FIT 1
 #ifdef TINYGNN_WITH_FIT
-#error "tinygnn.h: TINYGNN_WITH_FIT, and TINYGNN_NO_FIT or TINY_NO_CHECKPOINT or TINY_NO_LINALG or TINY_NO_CONV or TINY_NO_TRAIN leaves out what it needs: choose one"
+#error "tinygnn.h: TINYGNN_WITH_FIT, and TINYGNN_NO_FIT or TINY_NO_OPS or TINY_NO_CHECKPOINT or TINY_NO_LINALG or TINY_NO_CONV or TINY_NO_TRAIN leaves out what it needs: choose one"
 #endif
 #endif
 #if defined TINYGNN_NO_QUANT || defined TINYI_CANT_FIT
 #undef TINYI_CANT_QUANT
 #define TINYI_CANT_QUANT 1
 #ifdef TINYGNN_WITH_QUANT
-#error "tinygnn.h: TINYGNN_WITH_QUANT, and TINYGNN_NO_QUANT or TINY_NO_CHECKPOINT or TINY_NO_LINALG or TINY_NO_CONV or TINY_NO_TRAIN or TINYGNN_NO_FIT leaves out what it needs: choose one"
+#error "tinygnn.h: TINYGNN_WITH_QUANT, and TINYGNN_NO_QUANT or TINY_NO_OPS or TINY_NO_CHECKPOINT or TINY_NO_LINALG or TINY_NO_CONV or TINY_NO_TRAIN or TINYGNN_NO_FIT leaves out what it needs: choose one"
 #endif
 #endif
 #undef TINYI_ON_QUANT
@@ -551,7 +562,16 @@
 #else
 #define TINYI_NO_CONFORM 1
 #endif
+#undef TINYI_ON_OPS
+#if !defined TINYI_CANT_OPS && (defined TINY_WITH_OPS || 1 || defined TINYLLM_IMPLEMENTATION || defined TINYI_ON_CONFORM || defined TINYI_ON_TRANSFORM || defined TINYI_ON_CONV || defined TINYI_ON_EDGES || defined TINYI_ON_TRAIN || 1)
+#define TINYI_ON_OPS 1
 #else
+#define TINYI_NO_OPS 1
+#endif
+#else
+#if defined TINYI_NO_OPS && (0 || 1)
+#error "tinygnn.h: OPS is left out of the implementation that stands before it: define TINYGNN_IMPLEMENTATION and its switches before the first of the two headers is included"
+#endif
 #if defined TINYI_NO_CONFORM && (0)
 #error "tinygnn.h: CONFORM is left out of the implementation that stands before it: define TINYGNN_IMPLEMENTATION and its switches before the first of the two headers is included"
 #endif
@@ -593,7 +613,7 @@
 #else
 #define TINY_API
 #endif
-#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0x91295d44
+#if defined TINYI_SHARED_DECLARED && TINYI_SHARED_DECLARED != 0xcfbc66c2
 #error "tinyllm.h and tinygnn.h come from different versions: take both from the same one"
 #endif
 
@@ -1202,7 +1222,7 @@
 #endif
 
 #ifndef TINYI_SHARED_DECLARED
-#define TINYI_SHARED_DECLARED 0x91295d44
+#define TINYI_SHARED_DECLARED 0xcfbc66c2
 
 /* src/core/config.h - what the compiler is, and what the user may switch
  *
@@ -1233,14 +1253,13 @@
 #if defined TINY_ONLY_TARGET && !defined TINY_NO_CONFORM
 #define TINY_NO_CONFORM                     /* the kit wants the scalar kernels beside those that it tests */
 #endif
-#ifdef TINYLLM_ONLY_CHAT
-#define TINYI_CHAT 1
-#if defined TINYLLM_ALL || defined TINYLLM_TOOLS || defined TINYLLM_LAB
-#error "tiny: TINYLLM_ONLY_CHAT leaves out what TINYLLM_TOOLS, TINYLLM_LAB or TINYLLM_ALL bring: choose one"
-#endif
-#else
-#define TINYI_CHAT 0
-#endif
+/* Is the feature X of src/features.txt in this program? 1 or 0, also for the preprocessor. What is left out has TINYI_NO_X, which is 1. */
+#define TINYI_HAS(X) TINYI_HAS_1(TINYI_NO_##X)
+#define TINYI_HAS_1(no) TINYI_HAS_2(no)
+#define TINYI_HAS_2(no) TINYI_HAS_3(TINYI_LEFT_OUT_##no)
+#define TINYI_HAS_3(comma) TINYI_SECOND_OF(comma 0, 1, 0)
+#define TINYI_LEFT_OUT_1 0,
+#define TINYI_SECOND_OF(a, b, ...) b
 
 #include <stddef.h>
 #include <stdint.h>
@@ -5028,9 +5047,6 @@ TINYI_C_END
 
 #ifndef TINYI_TINYGNN_H
 #define TINYI_TINYGNN_H
-#ifdef TINYLLM_ONLY_CHAT
-#error "tinygnn.h: TINYLLM_ONLY_CHAT leaves out what graphs are computed with"
-#endif
 #endif
 
 #endif
@@ -5045,7 +5061,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0005049
+#line 0005065
 #endif
 #if TINYI_PARTED
 #define tinyi_alloc tinygnn_tinyi_alloc
@@ -5358,7 +5374,6 @@ TINYI_C_END
 #define tinyi_hash_value tinygnn_tinyi_hash_value
 #define tinyi_hash_of tinygnn_tinyi_hash_of
 #define tinyi_crc32 tinygnn_tinyi_crc32
-#define tinyi_chat_row tinygnn_tinyi_chat_row
 #define tinyi_softmax_block tinygnn_tinyi_softmax_block
 #define tinyi_loss_label tinygnn_tinyi_loss_label
 #define tinyi_patch_read tinygnn_tinyi_patch_read
@@ -6406,7 +6421,7 @@ TINYI_C_BEGIN
 #define TINYI_PART_CASES(function) function
 #endif
 /* what tiny_run, the reference and accelerators want of a row, and a model does not */
-#if TINYI_CHAT
+#ifdef TINYI_NO_OPS
 #define TINYI_PART_SHAPE(function) (1 ? NULL : function)
 #define TINYI_PART_REFERENCE(function) (1 ? NULL : function)
 #else
@@ -6507,7 +6522,7 @@ TINYI_FN tiny_status tinyi_accel_home_op(tiny_ctx *ctx, const tiny_op *op, const
 TINYI_FN tiny_status tinyi_accel_home_numbers(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row);
 TINYI_FN tiny_status tinyi_accel_home(tiny_ctx *ctx, const void *p, size_t bytes);
 TINYI_FN void tinyi_accel_drop(tiny_ctx *ctx, const void *p, size_t bytes);
-#define TINYI_HOME(ctx, p, bytes) (!TINYI_CHAT && (ctx)->n_away ? tinyi_accel_home(ctx, p, bytes) : TINY_OK)
+#define TINYI_HOME(ctx, p, bytes) (TINYI_HAS(OPS) && (ctx)->n_away ? tinyi_accel_home(ctx, p, bytes) : TINY_OK)
 
 /* The row of an operation, its own or that of its kind; NULL: unknown. Where there is no context it is one of core or math. */
 TINYI_FN const tiny_op_row *tinyi_op_row_in(const tiny_ctx *ctx, const tiny_op *op);
@@ -7446,7 +7461,7 @@ tiny_status tinyi_ctx_open(const tiny_ctx_desc *desc, const tinyi_wing *const *w
 #endif
     }
     st = tinyi_ctx_choose(&d, cpu, &target, text, sizeof text);
-    if (TINYI_CHAT && !st && (d.accel || target == TINY_TARGET_REFERENCE)) {
+    if (!TINYI_HAS(OPS) && !st && (d.accel || target == TINY_TARGET_REFERENCE)) {
         (void)snprintf(text, sizeof text, "the reference and accelerators are left out of this program");
         st = TINY_E_UNSUPPORTED;
     }
@@ -7503,7 +7518,7 @@ TINY_API void tiny_ctx_close(tiny_ctx *ctx)
 #if TINYI_HAVE_HELPERS
     tinyi_helpers_close(ctx);
 #endif
-    if (!TINYI_CHAT && ctx->n_away) tinyi_accel_drop(ctx, NULL, SIZE_MAX);
+    if (TINYI_HAS(OPS) && ctx->n_away) tinyi_accel_drop(ctx, NULL, SIZE_MAX);
     tiny_free(ctx, ctx->away);
     tiny_free(ctx, ctx->k);
     tiny_arena_close(ctx, &ctx->work);
@@ -8656,12 +8671,12 @@ TINYI_FORCE_INLINE tiny_status tinyi_op_enter(tiny_ctx *ctx, const tiny_op *op, 
     if (!op) return tinyi_fail(ctx, TINY_E_ARGUMENT, "there is no operation to run");
     *row = tinyi_op_row_in(ctx, op);
     if (!*row) return tinyi_fail(ctx, TINY_E_ARGUMENT, "operation kind %d is unknown", op->kind);
-    if (TINYI_CHAT && !(*row)->shape) return tinyi_op_left_out(ctx, *row);
+    if (!TINYI_HAS(OPS) && !(*row)->shape) return tinyi_op_left_out(ctx, *row);
     if (op->row) {
         st = tinyi_op_own_row(ctx, op);
         if (st) return st;
     }
-    if (!TINYI_CHAT && ctx->n_away) {
+    if (TINYI_HAS(OPS) && ctx->n_away) {
         st = tinyi_accel_home_numbers(ctx, op, *row);
         if (st) return st;
     }
@@ -8680,7 +8695,7 @@ TINY_API tiny_status tiny_run(tiny_ctx *ctx, const tiny_op *op)
     tiny_status st = tinyi_op_enter(ctx, op, &row);
     if (st) return st;
     if (ctx->desc.cancel && ctx->desc.cancel(ctx->desc.user)) return tinyi_fail(ctx, TINY_E_CANCELLED, "%s: the cancel callback asked to stop", row->name);
-    if (!TINYI_CHAT && ctx->desc.accel) {
+    if (TINYI_HAS(OPS) && ctx->desc.accel) {
         int answered = 0;
         st = tinyi_accel_run(ctx, op, row, tinyi_op_wide(op, row), &answered);
         if (st || answered) {
@@ -8712,7 +8727,7 @@ TINY_API tiny_status tiny_run_reference(tiny_ctx *ctx, const tiny_op *op)
 {
     const tiny_op_row *row = NULL;
     tiny_status st = tinyi_op_enter(ctx, op, &row);
-    if (!st && !TINYI_CHAT && ctx->n_away) st = tinyi_accel_home_op(ctx, op, row);
+    if (!st && TINYI_HAS(OPS) && ctx->n_away) st = tinyi_accel_home_op(ctx, op, row);
     if (st) return st;
     row->ref(op);
     ctx->ran_on = TINY_TARGET_REFERENCE;
@@ -8763,13 +8778,13 @@ TINY_API tiny_status tiny_run_list(tiny_ctx *ctx, const tiny_op *const *ops, siz
 }
 
 /* somebody wants to see each operation; who wants to stop is asked by those who take pieces of it */
-int tinyi_op_watched(const tiny_ctx *ctx) { return !TINYI_CHAT && (ctx->target == TINY_TARGET_REFERENCE || ctx->desc.accel || ctx->recording); }
+int tinyi_op_watched(const tiny_ctx *ctx) { return TINYI_HAS(OPS) && (ctx->target == TINY_TARGET_REFERENCE || ctx->desc.accel || ctx->recording); }
 
 tiny_status tinyi_op_known(tiny_ctx *ctx, const tiny_op *op)
 {
     const tiny_op_row *row = tinyi_op_row_in(ctx, op);
-    if (TINYI_CHAT && !row) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "operation %d is left out of this program", op->kind);
-    return !TINYI_CHAT && (tinyi_op_watched(ctx) || !row || !row->fast) ? tiny_run(ctx, op) : tinyi_op_fast(ctx, op, row);
+    if (!TINYI_HAS(OPS) && !row) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "operation %d is left out of this program", op->kind);
+    return TINYI_HAS(OPS) && (tinyi_op_watched(ctx) || !row || !row->fast) ? tiny_run(ctx, op) : tinyi_op_fast(ctx, op, row);
 }
 
 tiny_status tinyi_ops_known(tiny_ctx *ctx, const tiny_op *const *ops, size_t n)
@@ -8860,7 +8875,7 @@ TINY_API tiny_status tiny_record_start(tiny_ctx *ctx, tiny_recording **out)
     if (out) *out = NULL;
     if (st) return st;
     if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_record_start needs a place for the recording");
-    if (TINYI_CHAT) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "recordings are left out of this program");
+    if (!TINYI_HAS(OPS)) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "recordings are left out of this program");
     if (ctx->recording) return tinyi_fail(ctx, TINY_E_ARGUMENT, "this context is recording already");
     rec = (tiny_recording *)tinyi_alloc(ctx, 1, sizeof *rec);
     if (!rec) return tiny_ctx_status(ctx);
@@ -10442,17 +10457,17 @@ TINYI_C_END
  *   section   u32 kind, u32 dtype, u32 rank, u32 n_name, u64 dim[4], u64 n_bytes, the name, zeros, the values, zeros
  *   end       8 bytes "tinyend" 0a, u64 sections, u64 bytes of the file, u64 XXH64 of all before it
  *
- * All little endian. Zeros go up to the next multiple of 8, at least one after a name and a text, and before the values of a
- * tensor up to the next multiple of 64, so that a mapped file is used in place. What means nothing is 0: there is one way to
- * write a box. Count and checksum stand at the end, so that a pipe can be written to. core/box/checkpoint.h writes and reads
- * boxes of many sections.
+ * All little endian. Zeros go up to the next multiple of 8, at least one after a name and a text, and before the
+ * values of a tensor up to the next multiple of 64, so that a mapped file is used in place. What means nothing is
+ * 0: there is one way to write a box. Count and checksum stand at the end, so that a pipe can be written to.
+ * core/box/checkpoint.h writes and reads boxes of many sections.
  *
- * A format with a layout of its own is a box of two: a text "what" with its name and version, and a tensor of bytes "body".
- * Its first TINYI_BOX_FRONT bytes are the same for all bodies of one length. Files from before there were boxes begin with a
- * magic of their own and are still read: tinyi_box_body answers with the body of either.
+ * A format with a layout of its own is a box of two: a text "what", its name and version, and a tensor of bytes
+ * "body". Its first TINYI_BOX_FRONT bytes are the same for all bodies of one length. Files from before there were
+ * boxes begin with a magic of their own and are still read: tinyi_box_body answers with the body of either.
  *
- * Not boxes: what travels in pieces over a line (chunks of llm/lab/kvcodec, frames of core/net) or is the operand of an
- * operation (a matrix of llm/lab/vptq in memory). 224 bytes around each would cost more than they tell.                  */
+ * Not boxes: what travels in pieces over a line (chunks of llm/lab/kvcodec, frames of core/net) or is the operand
+ * of an operation (a matrix of llm/lab/vptq in memory). 224 bytes around each would cost more than they tell.  */
 #ifndef TINYI_BOX_H
 #define TINYI_BOX_H
 TINYI_C_BEGIN
@@ -10476,17 +10491,20 @@ typedef struct tinyi_box {
 } tinyi_box;
 
 /* Opens the file and writes the front. After a failure of any of these the caller abandons; after finish it may. */
-TINYI_FN tiny_status tinyi_box_begin(tiny_ctx *ctx, tinyi_box *b, const char *path, int (*write)(void *, const void *, size_t), void *user);
+TINYI_FN tiny_status tinyi_box_begin(tiny_ctx *ctx, tinyi_box *b, const char *path, int (*write)(void *, const void *,
+                                     size_t), void *user);
 TINYI_FN tiny_status tinyi_box_add(tiny_ctx *ctx, tinyi_box *b, const void *bytes, size_t n);
 TINYI_FN tiny_status tinyi_box_zeros(tiny_ctx *ctx, tinyi_box *b, size_t least, size_t align);
 TINYI_FN tiny_status tinyi_box_finish(tiny_ctx *ctx, tinyi_box *b, uint64_t n_sections);
 TINYI_FN void tinyi_box_abandon(tiny_ctx *ctx, tinyi_box *b);
 /* Everything of a section before its name. */
-TINYI_FN void tinyi_box_section(unsigned char head[TINYI_BOX_SECTION], unsigned kind, unsigned dtype, int rank, size_t n_name, const tiny_idx *dim, uint64_t n_bytes);
+TINYI_FN void tinyi_box_section(unsigned char head[TINYI_BOX_SECTION], unsigned kind, unsigned dtype, int rank,
+                                size_t n_name, const tiny_idx *dim, uint64_t n_bytes);
 
-/* ---- reading: version, end, size and checksum are looked at; *inside: the sections, of which it says there are *n_sections */
+/* ---- reading: version, end, size and checksum are looked at; *inside: the sections, *n_sections as it says */
 
-TINYI_FN tiny_status tinyi_box_frame(tiny_ctx *ctx, const char *path, const char *called, const void *bytes, size_t n, int no_checksum, tinyi_cursor *inside,
+TINYI_FN tiny_status tinyi_box_frame(tiny_ctx *ctx, const char *path, const char *called, const void *bytes, size_t n,
+                                     int no_checksum, tinyi_cursor *inside,
                                      uint64_t *n_sections);
 
 /* ---- boxes of one body */
@@ -10495,7 +10513,9 @@ typedef struct tinyi_box_kind {
     const char *what, *called;              /* "csl", and in the sentence that it is none "matrix of tiles" */
     int version;                            /* "csl 2" stands in the box */
     const char *magic;                      /* 8 bytes at the start of the older form, a u32 version after them */
-    int old_version, old_skip, old_sum;     /* 0: its reader looks; bytes before the body, 12 or 0; of the checksum at the end: 4 CRC-32, 8 XXH64, 0: its reader looks */
+    int old_version;                        /* 0: its reader looks */
+    int old_skip;                           /* bytes before its body: 12, or 0 */
+    int old_sum;                            /* bytes of its checksum at the end: 4 CRC-32, 8 XXH64, 0: its reader looks */
     size_t least;                           /* bytes of a body */
 } tinyi_box_kind;
 
@@ -10504,16 +10524,20 @@ typedef struct tinyi_box_kind {
 #define TINYI_BOX_BYTES(n_body) (TINYI_BOX_FRONT + TINYI_BOX_UP(n_body, 8) + TINYI_BOX_END)
 
 TINYI_FN void tinyi_box_front(const tinyi_box_kind *kind, uint64_t n_body, unsigned char front[TINYI_BOX_FRONT]);
-TINYI_FN void tinyi_box_end(uint64_t n_sections, uint64_t n_bytes, const tinyi_hash *hash, unsigned char end[TINYI_BOX_END]);   /* hash: of what stands before it */
+/* hash: of what stands before the end */
+TINYI_FN void tinyi_box_end(uint64_t n_sections, uint64_t n_bytes, const tinyi_hash *hash,
+                            unsigned char end[TINYI_BOX_END]);
 /* The box around a body that stands at box + TINYI_BOX_FRONT; TINYI_BOX_BYTES of room. */
 TINYI_FN void tinyi_box_seal(const tinyi_box_kind *kind, unsigned char *box, size_t n_body);
 /* The same into a file: the body follows by tinyi_box_add, then tinyi_box_done, which abandons where st is a failure. */
-TINYI_FN tiny_status tinyi_box_open(tiny_ctx *ctx, tinyi_box *b, const char *path, const tinyi_box_kind *kind, uint64_t n_body);
+TINYI_FN tiny_status tinyi_box_open(tiny_ctx *ctx, tinyi_box *b, const char *path, const tinyi_box_kind *kind,
+                                    uint64_t n_body);
 TINYI_FN tiny_status tinyi_box_done(tiny_ctx *ctx, tinyi_box *b, tiny_status st);
 /* Do these bytes begin as a box of this kind, of any version, or as its older form? */
 TINYI_FN int tinyi_box_says(const tinyi_box_kind *kind, const void *bytes, size_t n);
 /* *body: all of it; *old: it is of the older form. where: of the bytes, for sentences. */
-TINYI_FN tiny_status tinyi_box_body(tiny_ctx *ctx, const char *where, const tinyi_box_kind *kind, const void *bytes, size_t n, int no_checksum, tinyi_cursor *body,
+TINYI_FN tiny_status tinyi_box_body(tiny_ctx *ctx, const char *where, const tinyi_box_kind *kind, const void *bytes,
+                                    size_t n, int no_checksum, tinyi_cursor *body,
                                     int *old);
 
 TINYI_C_END
@@ -12812,9 +12836,6 @@ typedef struct tiny_kernels {
 } tinyi_kernels;
 #undef TINYI_SLOT_FIELD
 
-#if TINYI_CHAT
-TINYI_FN const tiny_op_row *tinyi_chat_row(int kind);               /* the table of such a program: models know which rows they want (llm/model/step.c) */
-#endif
 TINYI_FN tiny_idx tinyi_softmax_block(const tinyi_kernels *k);      /* values that may be summed in float */
 
 /* Each family's .c defines its rows as TINYI_ROW tinyi_row_name = { ... };  math/ops.c stands after them all. */
@@ -25575,7 +25596,7 @@ TINY_API tiny_status tiny_edge_attention(tiny_ctx *ctx, const tiny_tensor *offse
 /* src/math/ops.c - the table itself */
 #include <string.h>
 
-#if !TINYI_CHAT
+#ifndef TINYI_NO_OPS
 #define TINYI_ROW_POINTER(KIND, name) &tinyi_row_##name,
 #define TINYI_ROW_NONE(KIND, name) NULL,
 #ifdef TINYI_NO_CONV
@@ -25611,13 +25632,14 @@ static const tiny_op_row *const tinyi_rows[] = { NULL, TINYI_OPS_OF(TINYI_ROW_PO
 static const char *const tinyi_slot_names[] = { TINYI_KERNELS(TINYI_SLOT_NAME) "" };
 #undef TINYI_SLOT_NAME
 
+/* A program without OPS has no table: its wings name the few rows of math that they call. */
 static const tiny_op_row *tinyi_op_row_shared(int kind)
 {
-#if TINYI_CHAT
-    return tinyi_chat_row(kind);
-#else
-    return kind > TINY_OP_NONE && kind < TINY_OP_COUNT ? tinyi_rows[kind] : NULL;
+#ifndef TINYI_NO_OPS
+    if (kind > TINY_OP_NONE && kind < TINY_OP_COUNT) return tinyi_rows[kind];
 #endif
+    (void)kind;
+    return NULL;
 }
 
 static TINYI_NOINLINE const tiny_op_row *tinyi_op_row_of_wing(const tinyi_wing *const *wings, int kind)
@@ -25627,7 +25649,10 @@ static TINYI_NOINLINE const tiny_op_row *tinyi_op_row_of_wing(const tinyi_wing *
     return NULL;
 }
 
-const tiny_op_row *tinyi_op_row_of(const tinyi_wing *const *wings, int kind) { return kind < TINY_OP_COUNT ? tinyi_op_row_shared(kind) : TINYI_CHAT ? NULL : tinyi_op_row_of_wing(wings, kind); }
+const tiny_op_row *tinyi_op_row_of(const tinyi_wing *const *wings, int kind)
+{
+    return TINYI_HAS(OPS) && kind < TINY_OP_COUNT ? tinyi_op_row_shared(kind) : tinyi_op_row_of_wing(wings, kind);
+}
 
 const tiny_op_row *tinyi_op_row(const tiny_op *op) { return op->row ? op->row : tinyi_op_row_shared(op->kind); }
 
@@ -25646,7 +25671,7 @@ static const tiny_op_row *tinyi_op_row_among(const tinyi_wing *wing, int first, 
 static const tiny_op_row *tinyi_op_row_walk(const tinyi_wing *const *wings, size_t i, const char *name)
 {
     const tiny_op_row *row = tinyi_op_row_among(NULL, TINY_OP_NONE + 1, TINY_OP_COUNT, &i, name);
-    for (; !TINYI_CHAT && !row && *wings; wings++) row = tinyi_op_row_among(*wings, (*wings)->first, (*wings)->end, &i, name);
+    for (; !row && *wings; wings++) row = tinyi_op_row_among(*wings, (*wings)->first, (*wings)->end, &i, name);
     return row;
 }
 
@@ -27812,12 +27837,12 @@ TINY_API tiny_status tiny_train(tiny_ctx *ctx, const tiny_train_desc *d, tiny_tr
 #ifndef TINYI_NO_DOC
 /* src/core/doc/value_inside.h - a tree of values: what a JSON text is in memory, what a schema is read from, what a template works with
  *
- * A document owns an arena: values are never freed one by one, and everything goes when it ends. Memory, steps and text are
- * counted against its limits. The first failure stays in doc->status with its sentence in the context; whatever fails
- * afterwards changes nothing, so that a caller may look at it once in a while.
+ * A document owns an arena: values are never freed one by one, and everything goes when it ends. Memory, steps and
+ * text are counted against its limits. The first failure stays in doc->status with its sentence in the context;
+ * whatever fails afterwards changes nothing, so that a caller may look at it once in a while.
  *
- * Maps keep the order of insertion, and find a key of any text by hashing. The kinds from NAMESPACE on are of chat templates
- * (llm/chat): here they can be compared, and have no form in JSON.                                                       */
+ * Maps keep the order of insertion, and find a key of any text by hashing. The kinds from NAMESPACE on are of chat
+ * templates (llm/chat): here they can be compared, and have no form in JSON.  */
 #ifndef TINYI_DOC_VALUE_H
 #define TINYI_DOC_VALUE_H
 TINYI_C_BEGIN
@@ -27914,8 +27939,9 @@ typedef struct tinyi_doc_form {
 } tinyi_doc_form;
 TINYI_FN int tinyi_tv_put_json(tinyi_doc *m, const tinyi_tv *v, const tinyi_doc_form *form);
 TINYI_FN int tinyi_doc_put_int(tinyi_doc *m, int64_t i);
-TINYI_FN int tinyi_doc_put_float(tinyi_doc *m, double f, int json);              /* the shortest digits that are read back as f; else as Python's repr */
-/* hidden: characters that are written as \\x, \\u and \\U though JSON would not; NULL: as JSON, ascii: those above 127 too */
+/* the shortest digits that are read back as f; infinity and NaN as JSON's readers take them, or as Python's repr writes them */
+TINYI_FN int tinyi_doc_put_float(tinyi_doc *m, double f, int json);
+/* hidden: characters that are written as \x, \u and \U though JSON would not; NULL: as JSON, ascii: those above 127 too */
 TINYI_FN int tinyi_doc_put_quoted(tinyi_doc *m, const char *s, size_t n, int ascii, int (*hidden)(uint32_t c));
 /* name: what the text is, for the sentence. Strings without escapes stay views of the text. */
 TINYI_FN int tinyi_tv_read_json(tinyi_doc *m, const char *name, const char *text, size_t n, tinyi_tv *out);
@@ -29101,7 +29127,8 @@ static void tinyi_box_head(unsigned char head[TINYI_BOX_HEAD])
     tinyi_put_le32(head + 12, TINYI_BOX_ALIGN);
 }
 
-void tinyi_box_section(unsigned char head[TINYI_BOX_SECTION], unsigned kind, unsigned dtype, int rank, size_t n_name, const tiny_idx *dim, uint64_t n_bytes)
+void tinyi_box_section(unsigned char head[TINYI_BOX_SECTION], unsigned kind, unsigned dtype, int rank, size_t n_name,
+                       const tiny_idx *dim, uint64_t n_bytes)
 {
     int a;
     memset(head, 0, TINYI_BOX_SECTION);
@@ -29113,7 +29140,8 @@ void tinyi_box_section(unsigned char head[TINYI_BOX_SECTION], unsigned kind, uns
     tinyi_put_le(head + 48, n_bytes, 8);
 }
 
-tiny_status tinyi_box_begin(tiny_ctx *ctx, tinyi_box *b, const char *path, int (*write)(void *, const void *, size_t), void *user)
+tiny_status tinyi_box_begin(tiny_ctx *ctx, tinyi_box *b, const char *path, int (*write)(void *, const void *, size_t),
+                            void *user)
 {
     unsigned char head[TINYI_BOX_HEAD];
     tiny_status st = TINY_OK;
@@ -29133,7 +29161,8 @@ tiny_status tinyi_box_add(tiny_ctx *ctx, tinyi_box *b, const void *bytes, size_t
     tinyi_hash_add(&b->hash, bytes, n);
     if (!b->write) return tinyi_out_add(ctx, &b->out, bytes, n);
     if (b->write(b->user, bytes, n))
-        return tinyi_fail(ctx, TINY_E_IO, "%s: the callback could not write %zu bytes, up to byte %llu", b->path, n, (unsigned long long)b->hash.n_bytes);
+        return tinyi_fail(ctx, TINY_E_IO, "%s: the callback could not write %zu bytes, up to byte %llu", b->path, n,
+                          (unsigned long long)b->hash.n_bytes);
     return TINY_OK;
 }
 
@@ -29167,30 +29196,38 @@ void tinyi_box_abandon(tiny_ctx *ctx, tinyi_box *b) { if (!b->write) tinyi_out_a
 
 /* ---- reading */
 
-tiny_status tinyi_box_frame(tiny_ctx *ctx, const char *path, const char *called, const void *bytes, size_t n, int no_checksum, tinyi_cursor *inside, uint64_t *n_sections)
+tiny_status tinyi_box_frame(tiny_ctx *ctx, const char *path, const char *called, const void *bytes, size_t n,
+                            int no_checksum, tinyi_cursor *inside, uint64_t *n_sections)
 {
     const unsigned char *p = NULL;
     tinyi_cursor at = tinyi_cursor_make(bytes, n), end;
     uint32_t version = 0, align = 0;
     uint64_t n_bytes = 0, hash = 0, is;
-    if (!tinyi_box_is(bytes, n)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: no %s: its %zu bytes do not begin as one", path, called, n);
+    if (!tinyi_box_is(bytes, n)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: no %s: its %zu bytes do not begin as one",
+                                                   path, called, n);
     (void)tinyi_rd_bytes(&at, 8, &p);
     if (tinyi_rd_u32(&at, &version) && version != TINYI_BOX_VERSION)
-        return tinyi_fail(ctx, TINY_E_VERSION, "%s: version %lu of the format; version %d is read here", path, (unsigned long)version, TINYI_BOX_VERSION);
+        return tinyi_fail(ctx, TINY_E_VERSION, "%s: version %lu of the format; version %d is read here", path,
+                          (unsigned long)version, TINYI_BOX_VERSION);
     if (tinyi_rd_u32(&at, &align) && align != TINYI_BOX_ALIGN)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: alignment %lu; version %d has %d", path, (unsigned long)align, TINYI_BOX_VERSION, TINYI_BOX_ALIGN);
-    if (at.left < TINYI_BOX_END) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: cut off: it has %zu bytes, an empty one %d", path, n, TINYI_BOX_HEAD + TINYI_BOX_END);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: alignment %lu; version %d has %d", path, (unsigned long)align,
+                          TINYI_BOX_VERSION, TINYI_BOX_ALIGN);
+    if (at.left < TINYI_BOX_END) return tinyi_fail(ctx, TINY_E_FORMAT,
+                                                   "%s: cut off: it has %zu bytes, an empty one %d", path, n, TINYI_BOX_HEAD + TINYI_BOX_END);
     at.left -= TINYI_BOX_END;
     end = tinyi_cursor_make(at.at + at.left, TINYI_BOX_END);
     (void)tinyi_rd_bytes(&end, 8, &p);
     (void)tinyi_rd_u64(&end, n_sections);
     (void)tinyi_rd_u64(&end, &n_bytes);
     (void)tinyi_rd_u64(&end, &hash);
-    if (memcmp(p, tinyi_box_end_magic, 8)) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: damaged or cut: its %zu bytes do not end as those of a box", path, n);
-    if (n_bytes != (uint64_t)n) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: says it has %llu bytes; they are %zu", path, (unsigned long long)n_bytes, n);
+    if (memcmp(p, tinyi_box_end_magic, 8)) return tinyi_fail(ctx, TINY_E_FORMAT,
+                                                             "%s: damaged or cut: its %zu bytes do not end as those of a box", path, n);
+    if (n_bytes != (uint64_t)n) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: says it has %llu bytes; they are %zu",
+                                                  path, (unsigned long long)n_bytes, n);
     is = no_checksum ? hash : tinyi_hash_of(bytes, n - 8);
     if (is != hash)
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: damaged or cut: the checksum of its %zu bytes is %016llx, and it says %016llx", path, n, (unsigned long long)is,
+        return tinyi_fail(ctx, TINY_E_FORMAT,
+                          "%s: damaged or cut: the checksum of its %zu bytes is %016llx, and it says %016llx", path, n, (unsigned long long)is,
                           (unsigned long long)hash);
     *inside = at;
     return TINY_OK;
@@ -29204,7 +29241,8 @@ void tinyi_box_front(const tinyi_box_kind *kind, uint64_t n_body, unsigned char 
 {
     char text[24];
     const tiny_idx n = (tiny_idx)n_body;
-    const size_t n_text = (size_t)snprintf(text, sizeof text, "%s %d", kind->what, kind->version), at = TINYI_BOX_UP(TINYI_BOX_WHAT + n_text + 1, 8);
+    const size_t n_text = (size_t)snprintf(text, sizeof text, "%s %d", kind->what,
+                                           kind->version), at = TINYI_BOX_UP(TINYI_BOX_WHAT + n_text + 1, 8);
     memset(front, 0, TINYI_BOX_FRONT);
     tinyi_box_head(front);
     tinyi_box_section(front + TINYI_BOX_HEAD, TINY_CHECKPOINT_TEXT, 0, 0, 4, NULL, n_text);
@@ -29242,16 +29280,19 @@ tiny_status tinyi_box_done(tiny_ctx *ctx, tinyi_box *b, tiny_status st)
 }
 
 /* The form before boxes: a magic, a version, the body, a checksum. */
-static tiny_status tinyi_box_older(tiny_ctx *ctx, const char *where, const tinyi_box_kind *kind, const unsigned char *bytes, size_t n, int no_checksum, tinyi_cursor *body)
+static tiny_status tinyi_box_older(tiny_ctx *ctx, const char *where, const tinyi_box_kind *kind,
+                                   const unsigned char *bytes, size_t n, int no_checksum, tinyi_cursor *body)
 {
     const size_t n_sum = (size_t)kind->old_sum;
     uint64_t is;
     if (n < 12 + n_sum) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes that are no %s", where, n, kind->called);
     if (kind->old_version && tinyi_le32(bytes + 8) != (uint32_t)kind->old_version)
-        return tinyi_fail(ctx, TINY_E_VERSION, "%s: version %lu of the older form, version %d is read here", where, (unsigned long)tinyi_le32(bytes + 8), kind->old_version);
+        return tinyi_fail(ctx, TINY_E_VERSION, "%s: version %lu of the older form, version %d is read here", where,
+                          (unsigned long)tinyi_le32(bytes + 8), kind->old_version);
     is = no_checksum || !n_sum ? 0 : n_sum == 4 ? tinyi_crc32(0, bytes, n - 4) : tinyi_hash_of(bytes, n - 8);
     if (n_sum && !no_checksum && is != tinyi_le(bytes + n - n_sum, n_sum))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: damaged or cut: the checksum of its %zu bytes does not agree", where, n);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: damaged or cut: the checksum of its %zu bytes does not agree",
+                          where, n);
     *body = tinyi_cursor_make(bytes + kind->old_skip, n - n_sum - (size_t)kind->old_skip);
     return TINY_OK;
 }
@@ -29261,25 +29302,30 @@ int tinyi_box_says(const tinyi_box_kind *kind, const void *bytes, size_t n)
     const unsigned char *p = (const unsigned char *)bytes;
     const size_t n_what = strlen(kind->what);
     if (n >= 8 && !memcmp(p, kind->magic, 8)) return 1;
-    return tinyi_box_is(p, n) && n > TINYI_BOX_FRONT && !memcmp(p + 72, "what", 5) && !memcmp(p + TINYI_BOX_WHAT, kind->what, n_what) && p[TINYI_BOX_WHAT + n_what] == ' ';
+    return tinyi_box_is(p, n) && n > TINYI_BOX_FRONT && !memcmp(p + 72, "what", 5) && !memcmp(p + TINYI_BOX_WHAT,
+            kind->what, n_what) && p[TINYI_BOX_WHAT + n_what] == ' ';
 }
 
 /* The front has one form for a body of n bytes; where it has another, the sentence says what it is. */
-static tiny_status tinyi_box_other(tiny_ctx *ctx, const char *where, const tinyi_box_kind *kind, const unsigned char *bytes)
+static tiny_status tinyi_box_other(tiny_ctx *ctx, const char *where, const tinyi_box_kind *kind,
+                                   const unsigned char *bytes)
 {
     char shown[TINYI_SHOW];
     const unsigned char *text = bytes + TINYI_BOX_WHAT;
     size_t n_text = 0;
     while (n_text < 23 && text[n_text]) n_text++;
     if (tinyi_le(bytes + 16, 4) != TINY_CHECKPOINT_TEXT || memcmp(bytes + 72, "what", 5))
-        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: a box that does not say what it holds, and no %s", where, kind->called);
+        return tinyi_fail(ctx, TINY_E_FORMAT, "%s: a box that does not say what it holds, and no %s", where,
+                          kind->called);
     (void)tinyi_show_bytes(text, n_text, shown);
     if (tinyi_box_says(kind, bytes, TINYI_BOX_FRONT + 1))
-        return tinyi_fail(ctx, TINY_E_VERSION, "%s: this is \"%s\", version %d is read here", where, shown, kind->version);
+        return tinyi_fail(ctx, TINY_E_VERSION, "%s: this is \"%s\", version %d is read here", where, shown,
+                          kind->version);
     return tinyi_fail(ctx, TINY_E_FORMAT, "%s: this is \"%s\" and no %s", where, shown, kind->called);
 }
 
-tiny_status tinyi_box_body(tiny_ctx *ctx, const char *where, const tinyi_box_kind *kind, const void *bytes, size_t n, int no_checksum, tinyi_cursor *body, int *old)
+tiny_status tinyi_box_body(tiny_ctx *ctx, const char *where, const tinyi_box_kind *kind, const void *bytes, size_t n,
+                           int no_checksum, tinyi_cursor *body, int *old)
 {
     const unsigned char *p = (const unsigned char *)bytes;
     unsigned char front[TINYI_BOX_FRONT];
@@ -29288,11 +29334,13 @@ tiny_status tinyi_box_body(tiny_ctx *ctx, const char *where, const tinyi_box_kin
     tiny_status st;
     *old = bytes && n >= 8 && !memcmp(bytes, kind->magic, 8);
     if (*old) st = tinyi_box_older(ctx, where, kind, p, n, no_checksum, body);
-    else if (!bytes || !tinyi_box_is(bytes, n)) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes that are no %s", where, bytes ? n : 0, kind->called);
+    else if (!bytes || !tinyi_box_is(bytes, n)) st = tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes that are no %s",
+                                                                where, bytes ? n : 0, kind->called);
     else st = tinyi_box_frame(ctx, where, kind->called, bytes, n, no_checksum, body, &n_sections);
     if (st) return st;
     if (!*old) {
-        if (n < TINYI_BOX_BYTES(1) || n % 8) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes that are no %s", where, n, kind->called);
+        if (n < TINYI_BOX_BYTES(1) || n % 8) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: %zu bytes that are no %s",
+                                                               where, n, kind->called);
         n_body = n - TINYI_BOX_FRONT - TINYI_BOX_END;           /* with the zeros after it */
         for (i = 0; i < 8; i++) {
             tinyi_box_front(kind, n_body - i, front);
@@ -29300,11 +29348,14 @@ tiny_status tinyi_box_body(tiny_ctx *ctx, const char *where, const tinyi_box_kin
         }
         if (i == 8) return tinyi_box_other(ctx, where, kind, p);
         n_body -= i;
-        for (; i; i--) if (p[TINYI_BOX_FRONT + n_body + i - 1]) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: the bytes after the body are not 0", where);
-        if (n_sections != 2) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: it says %llu sections; there are 2", where, (unsigned long long)n_sections);
+        for (; i; i--) if (p[TINYI_BOX_FRONT + n_body + i - 1]) return tinyi_fail(ctx, TINY_E_FORMAT,
+                "%s: the bytes after the body are not 0", where);
+        if (n_sections != 2) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: it says %llu sections; there are 2", where,
+                                               (unsigned long long)n_sections);
         *body = tinyi_cursor_make(p + TINYI_BOX_FRONT, n_body);
     }
-    if (body->left < kind->least) return tinyi_fail(ctx, TINY_E_FORMAT, "%s: cut off: a body of %zu bytes; the shortest has %zu", where, body->left, kind->least);
+    if (body->left < kind->least) return tinyi_fail(ctx, TINY_E_FORMAT,
+                                                    "%s: cut off: a body of %zu bytes; the shortest has %zu", where, body->left, kind->least);
     return TINY_OK;
 }
 
@@ -30240,7 +30291,7 @@ TINYI_FN void tinyi_gemm_finish(const tinyi_kernels *k, const tinyi_gemm *g, flo
         else
             for (q = 0; q < n; q++) row[q] += b[q * g->bias_n];
     }
-#if !TINYI_CHAT                              /* models have operations of their own for activations: llm/model/step.c */
+#ifndef TINYI_NO_OPS                              /* models have operations of their own for activations: llm/model/step.c */
     switch (g->act) {
     case TINY_ACT_RELU: TINYI_OF(k, relu_f32)(row, row, (size_t)n); break;
     case TINY_ACT_RELU2: TINYI_OF(k, relu2_f32)(row, row, (size_t)n); break;

@@ -38,7 +38,7 @@
 
 enum { SHARED_DECL, OWN_DECL, SHARED_BODY, OWN_BODY, INLINE_TEXT, PASS };
 enum { MAX_FILES = 1000, MAX_NAMES = 20000, MAX_FUNCS = 2000, MAX_FEATURES = 200 };
-enum { BASE, RUN, TOOLS, LAB };
+enum { BASE, CHAT, RUN, TOOLS, LAB };
 
 typedef struct text { char *s; size_t n, cap; } text;
 typedef struct source { char path[200]; char *raw, *code; int part, guarded, feature; } source;  /* code: raw, comments blanked */
@@ -191,7 +191,7 @@ static void check_direction(const char *from, const char *to)
 
 /* ---- features ----------------------------------------------------------------------------------------------- */
 
-static const char *const tier_names[] = { "BASE", "RUN", "TOOLS", "LAB" };
+static const char *const tier_names[] = { "BASE", "CHAT", "RUN", "TOOLS", "LAB" };
 static const char *const wing_names[] = { "all", NULL, "llm", "gnn" };
 static const char *const wing_macros[] = { "TINY", NULL, "TINYLLM", "TINYGNN" };
 
@@ -263,7 +263,7 @@ static void read_features(void)
             n = next_word(&s, word) ? strlen(word) : 0;
             if (!n || word[n - 1] != ':') die("src/features.txt: %s: behind the tier stands a colon", f->name);
             word[n - 1] = 0;
-            f->tier = one_of(word, tier_names, 4, "tier: BASE, RUN, TOOLS or LAB");
+            f->tier = one_of(word, tier_names, 5, "tier: BASE, CHAT, RUN, TOOLS or LAB");
             while (next_word(&s, word)) {
                 const int k = feature_named(word, strlen(word));
                 if (k < 0) die("src/features.txt: %s needs %s, which does not stand before it", f->name, word);
@@ -651,11 +651,10 @@ static const char *defined_in(const int *sorted, const char *s, size_t n)
     return NULL;
 }
 
-/* What a lower floor asks of a higher one by name: the table of operations, the kernels, normal numbers, and the door of a chat
- * program. Everything else goes downward. */
+/* What core asks of math by name: the table of operations, the kernels, normal numbers. Everything else goes downward. */
 static int is_hook(const char *s, size_t n)
 {
-    static const char *const hooks[] = { "tinyi_op_row_at", "tinyi_op_row_in", "tinyi_op_row_of", "tinyi_chat_row", "tinyi_kernel_from", "tinyi_kernel_name",
+    static const char *const hooks[] = { "tinyi_op_row_at", "tinyi_op_row_in", "tinyi_op_row_of", "tinyi_kernel_from", "tinyi_kernel_name",
                                          "tinyi_kernels_bytes", "tinyi_kernels_fill", "tinyi_target_available", "tiny_rng_normal" };
     size_t i;
     for (i = 0; i < sizeof hooks / sizeof hooks[0]; i++)
@@ -984,7 +983,7 @@ static text list_features(int table)
         }
         put(&t, "\n| feature | switch | needs | | seconds | KB |\n|---|---|---|---|---|---|\n");
     }
-    for (tier = table ? RUN : BASE; tier <= LAB; tier++)
+    for (tier = table ? CHAT : BASE; tier <= LAB; tier++)
         for (i = 0; i < n_features; i++) {
             const feature *f = &features[i];
             if (f->tier != tier) continue;
@@ -1000,7 +999,7 @@ static text list_features(int table)
 static void manual_features(text *t, int wing)
 {
     int i, tier;
-    for (tier = RUN; tier <= LAB; tier++)
+    for (tier = CHAT; tier <= LAB; tier++)
         for (i = 0; i < n_features; i++)
             if (features[i].tier == tier && (!features[i].wing || features[i].wing == wing))
                 put(t, " *     %s_WITH_%-*s %-5s  %s\n", wing_macros[features[i].wing], 24 - (int)strlen(wing_macros[features[i].wing]) - 6, features[i].name, tier_names[tier], features[i].what);
@@ -1013,6 +1012,8 @@ static void emit_choice(text *t, int wing)
     const char *mine = wing_macros[wing], *theirs = wing_macros[wing == 2 ? 3 : 2];
     int i, k, shared;
     section(t, "what is chosen");
+    if (wing == 2) put(t, "#if defined TINYLLM_ONLY_CHAT && (defined TINYLLM_ALL || defined TINYLLM_TOOLS || defined TINYLLM_LAB)\n"
+                          "#error \"tinyllm.h: TINYLLM_ONLY_CHAT leaves out what TINYLLM_TOOLS, TINYLLM_LAB or TINYLLM_ALL bring: choose one\"\n#endif\n");
     put(t, "#ifdef %s_ALL\n#undef %s_TOOLS\n#define %s_TOOLS 1\n#undef %s_LAB\n#define %s_LAB 1\n#endif\n", mine, mine, mine, mine, mine);
     for (i = 0; i < n_features; i++) {
         const feature *f = &features[i];
@@ -1039,8 +1040,8 @@ static void emit_choice(text *t, int wing)
             int j;
             if (f->tier == BASE || (shared ? f->wing != 0 : f->wing != wing)) continue;
             put(t, "#undef TINYI_ON_%s\n#if !defined TINYI_CANT_%s && (defined %s_WITH_%s", f->name, f->name, wing_macros[f->wing], f->name);
-            if (f->tier != RUN) put(t, " || defined %s_%s", mine, tier_names[f->tier]);
-            else put(t, " || 1");
+            if (f->tier > RUN) put(t, " || defined %s_%s", mine, tier_names[f->tier]);
+            else put(t, f->tier == CHAT || wing != 2 ? " || 1" : " || !defined TINYLLM_ONLY_CHAT");
             if (shared) put(t, " || defined %s_IMPLEMENTATION", theirs);
             for (j = i + 1; j < n_features; j++)
                 for (k = 0; k < features[j].n_need; k++)

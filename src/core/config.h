@@ -27,14 +27,13 @@
 #if defined TINY_ONLY_TARGET && !defined TINY_NO_CONFORM
 #define TINY_NO_CONFORM                     /* the kit wants the scalar kernels beside those that it tests */
 #endif
-#ifdef TINYLLM_ONLY_CHAT
-#define TINYI_CHAT 1
-#if defined TINYLLM_ALL || defined TINYLLM_TOOLS || defined TINYLLM_LAB
-#error "tiny: TINYLLM_ONLY_CHAT leaves out what TINYLLM_TOOLS, TINYLLM_LAB or TINYLLM_ALL bring: choose one"
-#endif
-#else
-#define TINYI_CHAT 0
-#endif
+/* Is the feature X of src/features.txt in this program? 1 or 0, also for the preprocessor. What is left out has TINYI_NO_X, which is 1. */
+#define TINYI_HAS(X) TINYI_HAS_1(TINYI_NO_##X)
+#define TINYI_HAS_1(no) TINYI_HAS_2(no)
+#define TINYI_HAS_2(no) TINYI_HAS_3(TINYI_LEFT_OUT_##no)
+#define TINYI_HAS_3(comma) TINYI_SECOND_OF(comma 0, 1, 0)
+#define TINYI_LEFT_OUT_1 0,
+#define TINYI_SECOND_OF(a, b, ...) b
 
 #include <stddef.h>
 #include <stdint.h>

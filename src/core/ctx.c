@@ -160,7 +160,7 @@ tiny_status tinyi_ctx_open(const tiny_ctx_desc *desc, const tinyi_wing *const *w
 #endif
     }
     st = tinyi_ctx_choose(&d, cpu, &target, text, sizeof text);
-    if (TINYI_CHAT && !st && (d.accel || target == TINY_TARGET_REFERENCE)) {
+    if (!TINYI_HAS(OPS) && !st && (d.accel || target == TINY_TARGET_REFERENCE)) {
         (void)snprintf(text, sizeof text, "the reference and accelerators are left out of this program");
         st = TINY_E_UNSUPPORTED;
     }
@@ -217,7 +217,7 @@ TINY_API void tiny_ctx_close(tiny_ctx *ctx)
 #if TINYI_HAVE_HELPERS
     tinyi_helpers_close(ctx);
 #endif
-    if (!TINYI_CHAT && ctx->n_away) tinyi_accel_drop(ctx, NULL, SIZE_MAX);
+    if (TINYI_HAS(OPS) && ctx->n_away) tinyi_accel_drop(ctx, NULL, SIZE_MAX);
     tiny_free(ctx, ctx->away);
     tiny_free(ctx, ctx->k);
     tiny_arena_close(ctx, &ctx->work);

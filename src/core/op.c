@@ -267,12 +267,12 @@ TINYI_FORCE_INLINE tiny_status tinyi_op_enter(tiny_ctx *ctx, const tiny_op *op, 
     if (!op) return tinyi_fail(ctx, TINY_E_ARGUMENT, "there is no operation to run");
     *row = tinyi_op_row_in(ctx, op);
     if (!*row) return tinyi_fail(ctx, TINY_E_ARGUMENT, "operation kind %d is unknown", op->kind);
-    if (TINYI_CHAT && !(*row)->shape) return tinyi_op_left_out(ctx, *row);
+    if (!TINYI_HAS(OPS) && !(*row)->shape) return tinyi_op_left_out(ctx, *row);
     if (op->row) {
         st = tinyi_op_own_row(ctx, op);
         if (st) return st;
     }
-    if (!TINYI_CHAT && ctx->n_away) {
+    if (TINYI_HAS(OPS) && ctx->n_away) {
         st = tinyi_accel_home_numbers(ctx, op, *row);
         if (st) return st;
     }
@@ -291,7 +291,7 @@ TINY_API tiny_status tiny_run(tiny_ctx *ctx, const tiny_op *op)
     tiny_status st = tinyi_op_enter(ctx, op, &row);
     if (st) return st;
     if (ctx->desc.cancel && ctx->desc.cancel(ctx->desc.user)) return tinyi_fail(ctx, TINY_E_CANCELLED, "%s: the cancel callback asked to stop", row->name);
-    if (!TINYI_CHAT && ctx->desc.accel) {
+    if (TINYI_HAS(OPS) && ctx->desc.accel) {
         int answered = 0;
         st = tinyi_accel_run(ctx, op, row, tinyi_op_wide(op, row), &answered);
         if (st || answered) {
@@ -323,7 +323,7 @@ TINY_API tiny_status tiny_run_reference(tiny_ctx *ctx, const tiny_op *op)
 {
     const tiny_op_row *row = NULL;
     tiny_status st = tinyi_op_enter(ctx, op, &row);
-    if (!st && !TINYI_CHAT && ctx->n_away) st = tinyi_accel_home_op(ctx, op, row);
+    if (!st && TINYI_HAS(OPS) && ctx->n_away) st = tinyi_accel_home_op(ctx, op, row);
     if (st) return st;
     row->ref(op);
     ctx->ran_on = TINY_TARGET_REFERENCE;
@@ -374,13 +374,13 @@ TINY_API tiny_status tiny_run_list(tiny_ctx *ctx, const tiny_op *const *ops, siz
 }
 
 /* somebody wants to see each operation; who wants to stop is asked by those who take pieces of it */
-int tinyi_op_watched(const tiny_ctx *ctx) { return !TINYI_CHAT && (ctx->target == TINY_TARGET_REFERENCE || ctx->desc.accel || ctx->recording); }
+int tinyi_op_watched(const tiny_ctx *ctx) { return TINYI_HAS(OPS) && (ctx->target == TINY_TARGET_REFERENCE || ctx->desc.accel || ctx->recording); }
 
 tiny_status tinyi_op_known(tiny_ctx *ctx, const tiny_op *op)
 {
     const tiny_op_row *row = tinyi_op_row_in(ctx, op);
-    if (TINYI_CHAT && !row) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "operation %d is left out of this program", op->kind);
-    return !TINYI_CHAT && (tinyi_op_watched(ctx) || !row || !row->fast) ? tiny_run(ctx, op) : tinyi_op_fast(ctx, op, row);
+    if (!TINYI_HAS(OPS) && !row) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "operation %d is left out of this program", op->kind);
+    return TINYI_HAS(OPS) && (tinyi_op_watched(ctx) || !row || !row->fast) ? tiny_run(ctx, op) : tinyi_op_fast(ctx, op, row);
 }
 
 tiny_status tinyi_ops_known(tiny_ctx *ctx, const tiny_op *const *ops, size_t n)

@@ -29,7 +29,7 @@ TINY_API tiny_status tiny_record_start(tiny_ctx *ctx, tiny_recording **out)
     if (out) *out = NULL;
     if (st) return st;
     if (!out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "tiny_record_start needs a place for the recording");
-    if (TINYI_CHAT) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "recordings are left out of this program");
+    if (!TINYI_HAS(OPS)) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "recordings are left out of this program");
     if (ctx->recording) return tinyi_fail(ctx, TINY_E_ARGUMENT, "this context is recording already");
     rec = (tiny_recording *)tinyi_alloc(ctx, 1, sizeof *rec);
     if (!rec) return tiny_ctx_status(ctx);

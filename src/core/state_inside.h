@@ -54,7 +54,7 @@ TINYI_C_BEGIN
 #define TINYI_PART_CASES(function) function
 #endif
 /* what tiny_run, the reference and accelerators want of a row, and a model does not */
-#if TINYI_CHAT
+#ifdef TINYI_NO_OPS
 #define TINYI_PART_SHAPE(function) (1 ? NULL : function)
 #define TINYI_PART_REFERENCE(function) (1 ? NULL : function)
 #else
@@ -155,7 +155,7 @@ TINYI_FN tiny_status tinyi_accel_home_op(tiny_ctx *ctx, const tiny_op *op, const
 TINYI_FN tiny_status tinyi_accel_home_numbers(tiny_ctx *ctx, const tiny_op *op, const tiny_op_row *row);
 TINYI_FN tiny_status tinyi_accel_home(tiny_ctx *ctx, const void *p, size_t bytes);
 TINYI_FN void tinyi_accel_drop(tiny_ctx *ctx, const void *p, size_t bytes);
-#define TINYI_HOME(ctx, p, bytes) (!TINYI_CHAT && (ctx)->n_away ? tinyi_accel_home(ctx, p, bytes) : TINY_OK)
+#define TINYI_HOME(ctx, p, bytes) (TINYI_HAS(OPS) && (ctx)->n_away ? tinyi_accel_home(ctx, p, bytes) : TINY_OK)
 
 /* The row of an operation, its own or that of its kind; NULL: unknown. Where there is no context it is one of core or math. */
 TINYI_FN const tiny_op_row *tinyi_op_row_in(const tiny_ctx *ctx, const tiny_op *op);

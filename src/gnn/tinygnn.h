@@ -93,9 +93,6 @@
  */
 #ifndef TINYI_TINYGNN_H
 #define TINYI_TINYGNN_H
-#ifdef TINYLLM_ONLY_CHAT
-#error "tinygnn.h: TINYLLM_ONLY_CHAT leaves out what graphs are computed with"
-#endif
 #include "math/all.h"
 #include "gnn/ops.h"
 #include "gnn/graph/graph.h"

@@ -1,6 +1,7 @@
 /* src/llm/ops.c - the rows of language models beside those of core and math, and the functions that know both */
 #include "core/state_inside.h"
 #include "llm/ops.h"
+#include "llm/model/model_inside.h"
 #include "llm/block/matmul.h"
 #include "llm/block/sparse.h"
 #include "llm/lab/bipolar/bipolar.h"
@@ -32,17 +33,19 @@
 #define TINYI_HAS_VISION 1
 #endif
 
+#ifdef TINYI_NO_OPS
+static const tinyi_wing tinyi_llm_wing = { TINY_OP_NONE + 1, TINY_OP_COUNT, tinyi_lm_row_of };     /* the rows of math that models call */
+#else
 static const tiny_op_row *tinyi_llm_row(int kind)
 {
     switch (kind) {
-#if !TINYI_CHAT                             /* there models bring the rows that they call */
     TINYI_OPS_LLM(TINYI_WING_CASE)
-#endif
     default: return NULL;
     }
 }
 
 static const tinyi_wing tinyi_llm_wing = { TLLM_OP_NONE + 1, TLLM_OP_END, tinyi_llm_row };
+#endif
 static const tinyi_wing *const tinyi_llm_wings[] = { &tinyi_llm_wing, TINYI_WINGS_BEFORE NULL };
 #undef TINYI_WINGS_BEFORE
 #define TINYI_WINGS_BEFORE &tinyi_llm_wing,

@@ -120,7 +120,7 @@ TINYI_FN void tinyi_gemm_finish(const tinyi_kernels *k, const tinyi_gemm *g, flo
         else
             for (q = 0; q < n; q++) row[q] += b[q * g->bias_n];
     }
-#if !TINYI_CHAT                              /* models have operations of their own for activations: llm/model/step.c */
+#ifndef TINYI_NO_OPS                              /* models have operations of their own for activations: llm/model/step.c */
     switch (g->act) {
     case TINY_ACT_RELU: TINYI_OF(k, relu_f32)(row, row, (size_t)n); break;
     case TINY_ACT_RELU2: TINYI_OF(k, relu2_f32)(row, row, (size_t)n); break;

@@ -2,7 +2,7 @@
 #include "math/table_inside.h"
 #include <string.h>
 
-#if !TINYI_CHAT
+#ifndef TINYI_NO_OPS
 #define TINYI_ROW_POINTER(KIND, name) &tinyi_row_##name,
 #define TINYI_ROW_NONE(KIND, name) NULL,
 #ifdef TINYI_NO_CONV
@@ -38,13 +38,14 @@ static const tiny_op_row *const tinyi_rows[] = { NULL, TINYI_OPS_OF(TINYI_ROW_PO
 static const char *const tinyi_slot_names[] = { TINYI_KERNELS(TINYI_SLOT_NAME) "" };
 #undef TINYI_SLOT_NAME
 
+/* A program without OPS has no table: its wings name the few rows of math that they call. */
 static const tiny_op_row *tinyi_op_row_shared(int kind)
 {
-#if TINYI_CHAT
-    return tinyi_chat_row(kind);
-#else
-    return kind > TINY_OP_NONE && kind < TINY_OP_COUNT ? tinyi_rows[kind] : NULL;
+#ifndef TINYI_NO_OPS
+    if (kind > TINY_OP_NONE && kind < TINY_OP_COUNT) return tinyi_rows[kind];
 #endif
+    (void)kind;
+    return NULL;
 }
 
 static TINYI_NOINLINE const tiny_op_row *tinyi_op_row_of_wing(const tinyi_wing *const *wings, int kind)
@@ -54,7 +55,10 @@ static TINYI_NOINLINE const tiny_op_row *tinyi_op_row_of_wing(const tinyi_wing *
     return NULL;
 }
 
-const tiny_op_row *tinyi_op_row_of(const tinyi_wing *const *wings, int kind) { return kind < TINY_OP_COUNT ? tinyi_op_row_shared(kind) : TINYI_CHAT ? NULL : tinyi_op_row_of_wing(wings, kind); }
+const tiny_op_row *tinyi_op_row_of(const tinyi_wing *const *wings, int kind)
+{
+    return TINYI_HAS(OPS) && kind < TINY_OP_COUNT ? tinyi_op_row_shared(kind) : tinyi_op_row_of_wing(wings, kind);
+}
 
 const tiny_op_row *tinyi_op_row(const tiny_op *op) { return op->row ? op->row : tinyi_op_row_shared(op->kind); }
 
@@ -73,7 +77,7 @@ static const tiny_op_row *tinyi_op_row_among(const tinyi_wing *wing, int first, 
 static const tiny_op_row *tinyi_op_row_walk(const tinyi_wing *const *wings, size_t i, const char *name)
 {
     const tiny_op_row *row = tinyi_op_row_among(NULL, TINY_OP_NONE + 1, TINY_OP_COUNT, &i, name);
-    for (; !TINYI_CHAT && !row && *wings; wings++) row = tinyi_op_row_among(*wings, (*wings)->first, (*wings)->end, &i, name);
+    for (; !row && *wings; wings++) row = tinyi_op_row_among(*wings, (*wings)->first, (*wings)->end, &i, name);
     return row;
 }
 

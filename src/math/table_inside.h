@@ -70,9 +70,6 @@ typedef struct tiny_kernels {
 } tinyi_kernels;
 #undef TINYI_SLOT_FIELD
 
-#if TINYI_CHAT
-TINYI_FN const tiny_op_row *tinyi_chat_row(int kind);               /* the table of such a program: models know which rows they want (llm/model/step.c) */
-#endif
 TINYI_FN tiny_idx tinyi_softmax_block(const tinyi_kernels *k);      /* values that may be summed in float */
 
 /* Each family's .c defines its rows as TINYI_ROW tinyi_row_name = { ... };  math/ops.c stands after them all. */

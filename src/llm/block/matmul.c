@@ -46,7 +46,7 @@
 
 static int tinyi_blk_told(const tiny_op *op) { return op->params ? ((const tllm_matmul_params *)op->params)->format : 0; }
 static int tinyi_blk_format(const tiny_op *op) { return tinyi_blk_told(op) & ~TLLM_REPACKED; }
-#ifdef TINYLLM_ONLY_CHAT
+#ifdef TINYI_NO_REPACK
 static int tinyi_blk_repacked(const tiny_op *op) { (void)op; return 0; }
 #else
 static int tinyi_blk_repacked(const tiny_op *op) { return (tinyi_blk_told(op) & TLLM_REPACKED) != 0; }

@@ -787,7 +787,7 @@ static int TINY_FN(tinyi_tree_quantize)(int8_t *code, float *d, float *sum, cons
     return v_sum(odd) == 0.0f;
 }
 
-#ifdef TINYLLM_ONLY_CHAT
+#ifdef TINYI_NO_REPACK
 #define TINYI_TREE_EIGHT NULL               /* repacked weights are left out */
 #else
 #include "llm/block/eight.simd.h"

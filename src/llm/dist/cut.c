@@ -117,7 +117,7 @@ TINY_API tiny_status tllm_model_cut(tiny_ctx *ctx, tllm_model *m, int rank, int 
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!m) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a model is cut over ranks, and there is none");
-    if (TINYI_CHAT && world > 1) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: ranks are left out of this program", m->path);
+    if (!TINYI_HAS(RANKS) && world > 1) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: ranks are left out of this program", m->path);
     if (world < 1 || world > TINY_NET_RANKS || rank < 0 || rank >= world)
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: rank %d of %d: ranks are 0 to one below their number, which is at most %d", m->path, rank, world, TINY_NET_RANKS);
     if (m->world > 1) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the model is cut already, for rank %d of %d", m->path, m->rank, m->world);
@@ -153,7 +153,7 @@ TINY_API tiny_status tllm_model_routes(tiny_ctx *ctx, tllm_model *m, const unsig
     tiny_status st = tinyi_ctx_check(ctx);
     if (st) return st;
     if (!m || !route) return tinyi_fail(ctx, TINY_E_ARGUMENT, "routes are those of a model, and there is none, or no routes");
-    if (TINYI_CHAT) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: routes of ladder layers are left out of this program", m->path);
+    if (!TINYI_HAS(RANKS)) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: routes of ladder layers are left out of this program", m->path);
     if (n != 2 * m->n_layer) return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: %td routes for the two halves of %td layers", m->path, n, m->n_layer);
     for (i = 0; i < n; i++) {
         const tinyi_lm_layer *l = &m->layer[i / 2];

@@ -31,7 +31,7 @@ static tiny_status tinyi_open_unknown(tiny_ctx *ctx, const char *path, const uns
                       p[1], p[2], p[3], p[4], p[5], p[6], p[7]);
 }
 
-#if !defined TINY_NO_STDIO && !TINYI_CHAT
+#if !defined TINY_NO_STDIO && TINYI_HAS(IMPORT)
 /* With the tokenizer that lies beside a .bin and fits it, or without one. */
 static tiny_status tinyi_open_bin(tiny_ctx *ctx, const char *path, tllm_gguf **out)
 {
@@ -87,7 +87,7 @@ TINY_API tiny_status tllm_file_open(tiny_ctx *ctx, const char *path, tllm_gguf *
     if (!st && kind == TLLM_FILE_GGUF) return tinyi_gguf_build(ctx, path, 1, &file, out);   /* as it is open: a pipe is read but once */
     tiny_file_close(ctx, &file);
     if (st) return st;
-#if TINYI_CHAT
+#ifdef TINYI_NO_IMPORT
     return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: this program reads GGUF files, other model files are left out of it", path);
 #else
 #ifndef TINY_NO_STDIO
@@ -110,7 +110,7 @@ TINY_API tiny_status tllm_file_open_memory(tiny_ctx *ctx, const void *bytes, siz
     if (!bytes || !out) return tinyi_fail(ctx, TINY_E_ARGUMENT, "a model file needs its bytes, and a place for the view");
     switch (tllm_file_looks(bytes, n_bytes)) {
     case TLLM_FILE_GGUF: return tllm_gguf_open_memory(ctx, bytes, n_bytes, out);
-#if !TINYI_CHAT
+#ifndef TINYI_NO_IMPORT
     case TLLM_FILE_SAFETENSORS: return tllm_safetensors_open_memory(ctx, bytes, n_bytes, out);
     case TLLM_FILE_LLAMA2C: return tllm_llama2c_open_memory(ctx, bytes, n_bytes, NULL, 0, out);
 #else

@@ -174,7 +174,7 @@ static void tinyi_lm_hold_fn(const void *arg, tiny_idx t0, tiny_idx t1)
 TINYI_FN void tinyi_lm_hold(tinyi_lm_fwd *f, const tinyi_pool *p, const float *x, tiny_idx ld)
 {
     tinyi_lm_hold_arg q;
-    if (!TINYI_CHAT && !f->st && tinyi_op_watched(f->ctx)) {
+    if (TINYI_HAS(OPS) && !f->st && tinyi_op_watched(f->ctx)) {
         tiny_tensor pages = tinyi_pool_tensor(p, f->s->pages.n_block),
                     tx = tiny_tensor_2d((void *)(uintptr_t)x, TINY_F32, f->n, p->n_part * p->d_part);
         tiny_tensor place = tiny_tensor_2d(f->s->place, TINY_I32, f->n, 2);
@@ -241,7 +241,7 @@ TINYI_FN const tllm_tree_plan *tinyi_lm_tree(tinyi_lm_fwd *f)
     tiny_idx i, together = 0;
     for (i = 1; i < f->n_run; i++)          /* they begin with the same page */
         together += f->run[i].at0 > 0 && f->run[i - 1].at0 > 0 && tllm_pages_table(&s->pages, f->run[i].seq)[0] == tllm_pages_table(&s->pages, f->run[i - 1].seq)[0];
-    if (TINYI_CHAT || !together || together * f->n_key < TINYI_LM_TREE_SAVES) return NULL;
+    if (!TINYI_HAS(TREES) || !together || together * f->n_key < TINYI_LM_TREE_SAVES) return NULL;
     if (!s->tree && tllm_tree_plan_open(f->ctx, &d, &s->tree)) return NULL;
     if (tllm_tree_plan_set(s->tree, &rows, &table, s->pages.block)) return NULL;
     c = tllm_tree_plan_counts(s->tree);
@@ -559,7 +559,7 @@ TINYI_FN void tinyi_lm_attn_run(tinyi_lm_fwd *f, const tinyi_lm_layer *l, float 
     const uint64_t how = TINYI_LM_ARCH(m)->attn;
     const tiny_idx n = f->n, nq = l->n_head * l->d_k, nk = l->n_kv * l->d_k, nv = l->n_kv * l->d_v;
     const size_t used = f->used;
-    const int keeps = TINYI_CHAT || (!f->encoding && !TINYI_LM_ENCODER(m));
+    const int keeps = !TINYI_HAS(ENCODERS) || (!f->encoding && !TINYI_LM_ENCODER(m));
     const float *gate = NULL;
     tinyi_lm_heads q, k, v;
     const tinyi_lm_w *w[3];

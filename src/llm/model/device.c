@@ -8,7 +8,7 @@
 #include "llm/model/model_inside.h"
 #include <string.h>
 
-static int tinyi_lm_has_device(const tiny_ctx *ctx) { return !TINYI_CHAT && ctx->desc.accel != NULL; }
+static int tinyi_lm_has_device(const tiny_ctx *ctx) { return TINYI_HAS(OPS) && ctx->desc.accel != NULL; }
 
 /* bytes of w that operations read */
 static tiny_status tinyi_lm_weight_pass(tiny_ctx *ctx, const void *p, size_t n, size_t bytes_each, int up)

@@ -54,13 +54,13 @@ static tiny_status tinyi_lm_land(void *user, tiny_idx layer, int half, float *y)
 /* the place for the result of a half, x being what it reads */
 static float *tinyi_lm_enter_half(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int half, float *x, float *y)
 {
-    if (TINYI_CHAT || !f->ladder.y[0] || f->encoding) return y;
+    if (!TINYI_HAS(RANKS) || !f->ladder.y[0] || f->encoding) return y;
     if (!f->st && !f->dry) f->st = tllm_ladder_enter(&f->ladder, l->route[half], half, x);
     return f->ladder.y[half];
 }
 static void tinyi_lm_leave_half(tinyi_lm_fwd *f, const tinyi_lm_layer *l, int half, float *x, float *y)
 {
-    if (TINYI_CHAT || !f->ladder.y[0] || f->encoding || f->dry) {
+    if (!TINYI_HAS(RANKS) || !f->ladder.y[0] || f->encoding || f->dry) {
         tinyi_lm_settle(f, l, half, y);
         tinyi_lm_add(f, x, x, y, f->n * f->m->n_embd);
     } else if (!f->st) f->st = tllm_ladder_leave(&f->ladder, l->route[half], half, l->i, x);
@@ -215,7 +215,7 @@ static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, const int32_t *want, 
     const tllm_model *m = f->m;
     const int several = TINYI_LM_ARCH(m)->block == TINYI_LM_HYPER, altup = TINYI_LM_ARCH(m)->block == TINYI_LM_ALTUP;
     const tiny_idx streams = altup ? 4 : several ? m->n_hyper : 1;
-    const int enc = !TINYI_CHAT && f->encoding && TINYI_LM_N_ENC(m) > 0;
+    const int enc = TINYI_HAS(ENCODERS) && f->encoding && TINYI_LM_N_ENC(m) > 0;
     const tiny_idx n = f->n, D = m->n_embd, n_layer = enc ? TINYI_LM_N_ENC(m) : m->n_layer;
     const tinyi_lm_layer *layer = enc ? m->enc : m->layer;
     float *x;
@@ -251,7 +251,7 @@ static void tinyi_lm_piece(tinyi_lm_fwd *f, tiny_idx rows, const int32_t *want, 
         tinyi_lm_steer(f, i, x);
         if (m->loop_norm && !enc && (i + 1) % m->n_once == 0 && i + 1 < n_layer) tinyi_lm_norm(f, m->top.w[TINYI_T_OUTPUT_NORM], x, x, n, D);
     }
-    if (!TINYI_CHAT && f->ladder.y[0] && !f->st && !f->dry) f->st = tllm_ladder_end(&f->ladder, x);
+    if (TINYI_HAS(RANKS) && f->ladder.y[0] && !f->st && !f->dry) f->st = tllm_ladder_end(&f->ladder, x);
     if (altup) tinyi_lm_altup_end(f, x);
     if (several) tinyi_lm_hyper_end(f, x);
     if (TINYI_LM_ARCH(m)->keys & TINYI_LM_K_BANK && m->bank > 0) tinyi_lm_bank_mix(f, m->top.w[TINYI_T_OUTPUT_RES], x, x);
@@ -280,8 +280,8 @@ static tiny_status tinyi_lm_desc(tiny_ctx *ctx, const tllm_model *m, const tllm_
     s->ctx = ctx;
     s->m = m;
     s->comm = desc ? desc->comm : NULL;
-    if (TINYI_CHAT && s->comm) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: other ranks are left out of this program", m->path);
-    if (!TINYI_CHAT && (tiny_comm_world(TINYI_LM_COMM(s)) != m->world || tiny_comm_rank(TINYI_LM_COMM(s)) != m->rank))
+    if (!TINYI_HAS(RANKS) && s->comm) return tinyi_fail(ctx, TINY_E_UNSUPPORTED, "%s: other ranks are left out of this program", m->path);
+    if (TINYI_HAS(RANKS) && (tiny_comm_world(TINYI_LM_COMM(s)) != m->world || tiny_comm_rank(TINYI_LM_COMM(s)) != m->rank))
         return tinyi_fail(ctx, TINY_E_ARGUMENT, "%s: the model is cut for rank %d of %d, the comm is that of rank %d of %d", m->path, m->rank, m->world,
                           tiny_comm_rank(TINYI_LM_COMM(s)), tiny_comm_world(TINYI_LM_COMM(s)));
     s->n_ctx = desc && desc->n_ctx ? desc->n_ctx : TINYI_MIN(m->n_context, 4096);
@@ -479,7 +479,7 @@ TINY_API tiny_status tllm_state_open(tiny_ctx *ctx, const tllm_model *model, con
     s = (tllm_state *)tinyi_reserve(ctx, bytes);
     st = s ? tinyi_work_reserve(ctx, plan.work) : tiny_ctx_status(ctx);
     if (st) {
-        if (!TINYI_CHAT && plan.comm) tiny_comm_abort(plan.comm);      /* nobody waits for a rank that does not come */
+        if (TINYI_HAS(RANKS) && plan.comm) tiny_comm_abort(plan.comm);      /* nobody waits for a rank that does not come */
         tiny_free(ctx, s);
         return st;
     }
@@ -508,8 +508,8 @@ TINY_API void tllm_state_close(tiny_ctx *ctx, tllm_state *state)
 {
     if (!state) return;
     tinyi_lm_attached_free(state);
-    if (!TINYI_CHAT && !tinyi_ctx_check(ctx) && ctx->n_away) tinyi_accel_drop(ctx, state, state->bytes);
-    if (!TINYI_CHAT) tllm_tree_plan_close(ctx, state->tree);
+    if (TINYI_HAS(OPS) && !tinyi_ctx_check(ctx) && ctx->n_away) tinyi_accel_drop(ctx, state, state->bytes);
+    if (TINYI_HAS(TREES)) tllm_tree_plan_close(ctx, state->tree);
     tiny_free(ctx, state);
 }
 
@@ -678,7 +678,7 @@ static tiny_status tinyi_lm_batch(tllm_state *s, const tinyi_lm_source *q, float
         made += rows;
     }
     if (st) {
-        if (!TINYI_CHAT) tiny_comm_abort(TINYI_LM_COMM(s)); /* the others wait for sums that this rank will not give; and nothing writes into scratch any more */
+        if (TINYI_HAS(RANKS)) tiny_comm_abort(TINYI_LM_COMM(s)); /* the others wait for sums that this rank will not give; and nothing writes into scratch any more */
         tinyi_lm_forget(s, 1);
         return st;
     }

@@ -17,22 +17,28 @@
 #include "core/hash_inside.h"
 TINYI_C_BEGIN
 
-/* ---- what TINYLLM_ONLY_CHAT leaves out ------------------------------------------------------------------------- */
+/* ---- what a program may leave out --------------------------------------------------------------------------------- */
 
-/* Models that give no logits, other ranks, routes, adapters: tllm_model_open and tllm_state_open refuse them there, so that these are constants. */
-#if TINYI_CHAT
+/* Models that give no logits, other ranks, routes, adapters: tllm_model_open and tllm_state_open refuse them then, so that these are constants. */
+#ifdef TINYI_NO_ENCODERS
 #define TINYI_LM_ENCODER(m) ((void)(m), 0)
 #define TINYI_LM_N_ENC(m) ((void)(m), (tiny_idx)0)
 #define TINYI_LM_OUTPUT(m) ((void)(m), (int)TLLM_LOGITS)
-#define TINYI_LM_ROUTES(m) ((void)(m), 0)
-#define TINYI_LM_COMM(s) ((void)(s), (tiny_comm *)NULL)
-#define TINYI_LM_ATTACHED(s) ((void)(s), (struct tinyi_lm_attached *)NULL)
 #else
 #define TINYI_LM_ENCODER(m) ((m)->encoder)
 #define TINYI_LM_N_ENC(m) ((m)->n_enc)
 #define TINYI_LM_OUTPUT(m) ((m)->output)
+#endif
+#ifdef TINYI_NO_RANKS
+#define TINYI_LM_ROUTES(m) ((void)(m), 0)
+#define TINYI_LM_COMM(s) ((void)(s), (tiny_comm *)NULL)
+#else
 #define TINYI_LM_ROUTES(m) ((m)->routes)
 #define TINYI_LM_COMM(s) ((s)->comm)
+#endif
+#ifdef TINYI_NO_ADAPTERS
+#define TINYI_LM_ATTACHED(s) ((void)(s), (struct tinyi_lm_attached *)NULL)
+#else
 #define TINYI_LM_ATTACHED(s) ((s)->attached)
 #endif
 
@@ -534,6 +540,10 @@ TINYI_INLINE float tinyi_lm_dot(const float *a, const float *b, tiny_idx n)
 }
 /* ln(1 + e^x) */
 TINYI_FN double tinyi_lm_softplus(double x);
+
+#ifdef TINYI_NO_OPS
+TINYI_FN const tiny_op_row *tinyi_lm_row_of(int kind);     /* of the operations of math that a model of this program calls (step.c) */
+#endif
 
 TINYI_C_END
 #endif

@@ -10,7 +10,7 @@
 #include "llm/attention/place.h"
 #include <string.h>
 
-#if TINYI_CHAT
+#ifdef TINYI_NO_OPS
 /* TINYI_LM_ACTS, TINYI_LM_NORMS: may a model of this program have it? */
 #if defined TINYLLM_ONLY_ARCH && TINYI_WHOLE
 #define TINYI_LM_ACTS(a, plain) (TINYI_LM_ONLY.act == TINYI_LM_##a && ((TINYI_LM_ONLY.ffn & TINYI_LM_F_PLAIN) != 0) == (plain))
@@ -25,7 +25,7 @@
 #endif
 #define TINYI_LM_ALL_ATTN (TINYI_LM_MIXES(TINYI_LM_ATTN) && !TINYI_LM_MIXES(TINYI_LM_DELTA) && !TINYI_LM_MIXES(TINYI_LM_KDA) && !TINYI_LM_MIXES(TINYI_LM_RWKV6) && \
     !TINYI_LM_MIXES(TINYI_LM_RWKV7) && !TINYI_LM_MIXES(TINYI_LM_MAMBA) && !TINYI_LM_MIXES(TINYI_LM_MAMBA2) && !TINYI_LM_MIXES(TINYI_LM_PLAMO))
-TINYI_FN const tiny_op_row *tinyi_chat_row(int kind)
+TINYI_FN const tiny_op_row *tinyi_lm_row_of(int kind)
 {
     switch (kind) {
 #define TINYI_LM_ROW(KIND, name, when) case TINY_OP_##KIND: return (when) ? &tinyi_row_##name : NULL;
@@ -73,7 +73,7 @@ TINYI_FN float *tinyi_lm_take(tinyi_lm_fwd *f, tiny_idx a, tiny_idx b)
         f->st = tinyi_fail(f->ctx, TINY_E_WORKSPACE, "%s: a state of %zu bytes of scratch is too small", f->m->path, f->size);
         return NULL;
     }
-    if (!TINYI_CHAT && f->ctx->n_away)
+    if (TINYI_HAS(OPS) && f->ctx->n_away)
         tinyi_accel_drop(f->ctx, f->base + at, bytes); /* the old content of this place is dead */
     return (float *)(void *)(f->base + at);
 }
@@ -581,7 +581,7 @@ TINYI_FN void tinyi_lm_rotate(tinyi_lm_fwd *f, int rope, int style, tinyi_lm_hea
 {
     tinyi_lm_rope_arg q;
     if (f->st || f->dry || rope < 0 || style == TINYI_LM_NO_ROPE) return;
-    if (!TINYI_CHAT && tinyi_op_watched(f->ctx) && 2 * (f->m->rope[rope].n_rot / 2) <= x.d) {
+    if (TINYI_HAS(OPS) && tinyi_op_watched(f->ctx) && 2 * (f->m->rope[rope].n_rot / 2) <= x.d) {
         const tiny_idx half = f->m->rope[rope].n_rot / 2;
         tiny_tensor tx = tiny_tensor_3d(x.p, TINY_F32, f->n, x.n_head, x.d),
                     tc = tiny_tensor_2d(f->rope_cos[rope], TINY_F32, f->n, half), ts = tc;

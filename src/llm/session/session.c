@@ -14,7 +14,7 @@ static double tinyi_session_clock(void) { return 1e-9 * (double)tiny_now_ns(); }
 static tiny_status tinyi_session_model(tllm_session *s, const tllm_state_desc *desc, tllm_state_desc *full)
 {
     tiny_status st = tllm_model_open(s->ctx, s->file, &s->model);
-    if (!TINYI_CHAT && !st && desc && desc->comm) st = tllm_model_cut(s->ctx, s->model, tiny_comm_rank(desc->comm), tiny_comm_world(desc->comm));
+    if (TINYI_HAS(RANKS) && !st && desc && desc->comm) st = tllm_model_cut(s->ctx, s->model, tiny_comm_rank(desc->comm), tiny_comm_world(desc->comm));
     if (!st) st = tllm_vocab_open(s->ctx, s->file, &s->vocab);
     if (st) return st;
     tllm_model_about(s->model, &s->about);
@@ -107,7 +107,7 @@ TINY_API void tllm_session_close(tllm_session *s)
     if (!s) return;
     ctx = s->ctx;
     tllm_state_close(ctx, s->state);
-    if (!TINYI_CHAT) tllm_pieces_close(ctx, s->pieces);
+    if (TINYI_HAS(GRAMMAR)) tllm_pieces_close(ctx, s->pieces);
     tllm_vocab_close(ctx, s->vocab);
     tllm_model_close(ctx, s->model);
     tllm_gguf_close(ctx, s->file);
@@ -399,7 +399,7 @@ static tiny_status tinyi_generate_loop(tllm_session *s, tinyi_generate *g, const
     r->end = TLLM_END_LENGTH;
     while (!st && !ended && (!d->n_most || r->n_made < d->n_most)) {
         int32_t token;
-        st = !TINYI_CHAT && g->state ? tinyi_generate_guided(s, g, logits, &token) : tllm_sample(g->sampler, logits, &token);
+        st = TINYI_HAS(GRAMMAR) && g->state ? tinyi_generate_guided(s, g, logits, &token) : tllm_sample(g->sampler, logits, &token);
         if (st) break;
         if (token < 0) {
             r->end = TLLM_END_GRAMMAR;
@@ -458,8 +458,8 @@ TINY_API tiny_status tllm_generate_tokens(tllm_session *s, const int32_t *prompt
     if (!n || !prompt) return tinyi_fail(s->ctx, TINY_E_ARGUMENT, "the prompt has no tokens");
     st = tllm_sampler_open(s->ctx, d.chain, d.n_steps, (int32_t)s->about.n_vocab, d.seed, &g.sampler);
     if (!st) st = tllm_stop_open(s->ctx, d.stop, d.n_stop, &g.stop);
-    if (TINYI_CHAT && !st && d.grammar) st = tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "grammars are left out of this program");
-    if (!TINYI_CHAT && !st && d.grammar) {
+    if (!TINYI_HAS(GRAMMAR) && !st && d.grammar) st = tinyi_fail(s->ctx, TINY_E_UNSUPPORTED, "grammars are left out of this program");
+    if (TINYI_HAS(GRAMMAR) && !st && d.grammar) {
         st = tllm_grammar_begin(s->ctx, d.grammar, &g.state);
         g.piece = (char *)tiny_alloc(s->ctx, tllm_piece_most(s->vocab));
         g.masked = (float *)tinyi_alloc(s->ctx, (size_t)s->about.n_vocab, sizeof *g.masked);
@@ -469,7 +469,7 @@ TINY_API tiny_status tllm_generate_tokens(tllm_session *s, const int32_t *prompt
     for (i = 0; !st && i < n; i++) st = tllm_sampler_accept(g.sampler, prompt[i]);
     r.n_prompt = n;
     start = tinyi_session_clock();
-    if (!TINYI_CHAT && !st && s->about.has_decoder) {
+    if (TINYI_HAS(ENCODERS) && !st && s->about.has_decoder) {
         const int32_t first = (int32_t)s->about.first_token;
         if (first < 0) st = tinyi_fail(s->ctx, TINY_E_FORMAT, "the file does not name the token that a decoder starts with");
         if (!st) st = tllm_forward_all(s->state, prompt, (tiny_idx)n, NULL);
@@ -485,7 +485,7 @@ TINY_API tiny_status tllm_generate_tokens(tllm_session *s, const int32_t *prompt
     tllm_stop_close(g.stop);
     tllm_bytes_free(s->ctx, &g.bytes);
     tiny_free(s->ctx, g.out);
-    if (!TINYI_CHAT) tllm_grammar_free(s->ctx, g.state);
+    if (TINYI_HAS(GRAMMAR)) tllm_grammar_free(s->ctx, g.state);
     tiny_free(s->ctx, g.piece);
     tiny_free(s->ctx, g.masked);
     tiny_free(s->ctx, g.may);
