@@ -80,152 +80,152 @@
  *    4974  gnn/embed/fastrp.h
  *    5014  gnn/train/data.h
  *    5048  gnn/tinygnn.h
- *    5531  internal functions
- *    6266  core/status.c
- *    6319  core/atomic_inside.h
- *    6371  core/state_inside.h
- *    6567  core/tensor.c
- *    6732  core/cpu_inside.h
- *    6773  core/half_inside.h
- *    6826  core/target.h
- *    7304  core/ctx.c
- *    7580  core/mem.c
- *    7715  core/thread.c
- *    8316  core/rng.c
- *    8406  core/op.c
- *    8848  core/record.c
- *    8950  core/accel.c
- *    9242  core/bytes.c
- *    9395  core/doc/json.c
- *    9676  core/safetensors.c
- *    9927  core/file.c
- *   10397  core/forget.c
- *   10431  core/hash_inside.h
- *   10454  core/box/box_inside.h
- *   10546  core/box/checkpoint.c
- *   11129  core/time.c
- *   11182  core/net.c
- *   11463  core/comm.c
- *   11965  core/conform.c
- *   12720  math/grad_inside.h
- *   12774  math/table_inside.h
- *   12936  math/rows_inside.h
- *   13001  math/walk_inside.h
- *   13120  math/binary.c
- *   13449  math/elem.c
- *   14258  math/convert.c
- *   14741  math/reduce.c
- *   15285  math/softmax.c
- *   15658  math/norm.c
- *   16201  math/gemm_inside.h
- *   16293  math/gemm_i8_inside.h
- *   16322  math/matmul.c
- *   16688  math/layout.c
- *   17441  math/conv.c
- *   17975  math/sort.c
- *   18872  math/linalg_block_inside.h
- *   19020  math/linalg_lu.c
- *   19369  math/linalg_qr.c
- *   19720  math/linalg_eig.c
- *   20232  math/linalg_svd.c
- *   20631  math/linalg.c
- *   20903  math/fft_way_inside.h
- *   20972  math/fft.c
- *   21443  math/hadamard_inside.h
- *   21470  math/fwht.c
- *   21657  math/attention.c
- *   22243  math/gla.c
- *   22740  math/gla_grad.c
- *   23102  math/twist.c
- *   23441  math/slope.c
- *   23630  math/loss.c
- *   23803  math/rope.c
- *   23950  math/patch.c
- *   24260  math/bits_inside.h
- *   24299  math/sparse_lines_inside.h
- *   24326  math/sparse_forms_inside.h
- *   24347  math/sparse.c
- *   24655  math/edges_inside.h
- *   24694  math/edges.c
- *   25156  math/edges_score.c
- *   25595  math/ops.c
- *   25689  math/init.c
- *   25753  math/optim.c
- *   26314  math/tape.c
- *   27176  math/layer.c
- *   27641  math/train.c
- *   27837  core/doc/value_inside.h
- *   27954  core/doc/value_text.c
- *   28181  math/edges_grad.c
- *   28655  math/normal.c
- *   28676  math/targets.c
- *   28740  math/all.c
- *   28746  core/cpu.c
- *   29003  core/hash.c
- *   29111  core/box/box.c
- *   29363  math/grad.c
- *   30165  math/matvec_inside.h
- *   30176  math/gemm.c
- *   30795  math/gemm_i8.c
- *   31072  math/linalg_block.c
- *   31609  math/fft_way.c
- *   32025  math/hadamard.c
- *   32110  math/bits.c
- *   32129  math/sparse_lines.c
- *   32592  math/sparse_forms.c
- *   32799  core/doc/value.c
- *   33335  math/matvec.c
- *   33389  the shared functions forwarded, where the other header has their bodies
- *   33961  internal functions of this header
- *   34049  gnn/ops.c
- *   34074  gnn/graph/graph_inside.h
- *   34127  gnn/graph/graph.c
- *   34885  gnn/graph/community.c
- *   35100  gnn/graph/coarsen_inside.h
- *   35127  gnn/graph/refine_inside.h
- *   35172  gnn/graph/partition.c
- *   35562  gnn/graph/halo.c
- *   35724  gnn/graph/sample.c
- *   36089  gnn/graph/inflate_inside.h
- *   36117  gnn/graph/words_inside.h
- *   36155  gnn/graph/npy.c
- *   36658  gnn/graph/form_inside.h
- *   36687  gnn/graph/read.c
- *   37503  gnn/graph/stream.c
- *   38210  gnn/layer/layer.c
- *   38740  gnn/layer/net_file_inside.h
- *   38764  gnn/layer/net.c
- *   39301  gnn/layer/pool.c
- *   39441  gnn/quant/bits.c
- *   39559  gnn/quant/a2q.c
- *   40036  gnn/train/pass_inside.h
- *   40130  gnn/quant/a2q_net.c
- *   40688  gnn/quant/nibble_inside.h
- *   40714  gnn/quant/packed.c
- *   41143  gnn/quant/quant.c
- *   41437  gnn/embed/fastrp.c
- *   41946  gnn/train/data.c
- *   42147  gnn/graph/coarsen.c
- *   42551  gnn/graph/refine.c
- *   42923  gnn/graph/inflate.c
- *   43266  gnn/graph/words.c
- *   43473  gnn/layer/net_file.c
- *   43913  gnn/train/pass.c
- *   44517  gnn/quant/nibble.c
- *   44525  gnn/train/kit_inside.h
- *   44557  gnn/train/kit.c
- *   44678  gnn/train/nodes.c
- *   44835  gnn/train/graphs.c
- *   45115  gnn/train/links.c
- *   45398  gnn/train/tape_pool.c
- *   45423  gnn/quant/quant_file.c
- *   45757  gnn/targets.c
- *   45761  gnn/tinygnn.c
- *   45767  the kernels of each target: this header again
- *   45926  core/simd.h, the vectors of one target
- *   47450  math/kernels.h
- *   53509  gnn/kernels.h
- *   53780  the licence
+ *    5774  internal functions
+ *    6509  core/status.c
+ *    6562  core/atomic_inside.h
+ *    6614  core/state_inside.h
+ *    6810  core/tensor.c
+ *    6975  core/cpu_inside.h
+ *    7016  core/half_inside.h
+ *    7069  core/target.h
+ *    7547  core/ctx.c
+ *    7823  core/mem.c
+ *    7958  core/thread.c
+ *    8559  core/rng.c
+ *    8649  core/op.c
+ *    9091  core/record.c
+ *    9193  core/accel.c
+ *    9485  core/bytes.c
+ *    9638  core/doc/json.c
+ *    9919  core/safetensors.c
+ *   10170  core/file.c
+ *   10640  core/forget.c
+ *   10674  core/hash_inside.h
+ *   10697  core/box/box_inside.h
+ *   10789  core/box/checkpoint.c
+ *   11372  core/time.c
+ *   11425  core/net.c
+ *   11706  core/comm.c
+ *   12208  core/conform.c
+ *   12963  math/grad_inside.h
+ *   13017  math/table_inside.h
+ *   13179  math/rows_inside.h
+ *   13244  math/walk_inside.h
+ *   13363  math/binary.c
+ *   13692  math/elem.c
+ *   14501  math/convert.c
+ *   14984  math/reduce.c
+ *   15528  math/softmax.c
+ *   15901  math/norm.c
+ *   16444  math/gemm_inside.h
+ *   16536  math/gemm_i8_inside.h
+ *   16565  math/matmul.c
+ *   16931  math/layout.c
+ *   17684  math/conv.c
+ *   18218  math/sort.c
+ *   19115  math/linalg_block_inside.h
+ *   19263  math/linalg_lu.c
+ *   19612  math/linalg_qr.c
+ *   19963  math/linalg_eig.c
+ *   20475  math/linalg_svd.c
+ *   20874  math/linalg.c
+ *   21146  math/fft_way_inside.h
+ *   21215  math/fft.c
+ *   21686  math/hadamard_inside.h
+ *   21713  math/fwht.c
+ *   21900  math/attention.c
+ *   22486  math/gla.c
+ *   22983  math/gla_grad.c
+ *   23345  math/twist.c
+ *   23684  math/slope.c
+ *   23873  math/loss.c
+ *   24046  math/rope.c
+ *   24193  math/patch.c
+ *   24503  math/bits_inside.h
+ *   24542  math/sparse_lines_inside.h
+ *   24569  math/sparse_forms_inside.h
+ *   24590  math/sparse.c
+ *   24898  math/edges_inside.h
+ *   24937  math/edges.c
+ *   25399  math/edges_score.c
+ *   25838  math/ops.c
+ *   25932  math/init.c
+ *   25996  math/optim.c
+ *   26557  math/tape.c
+ *   27419  math/layer.c
+ *   27884  math/train.c
+ *   28080  core/doc/value_inside.h
+ *   28197  core/doc/value_text.c
+ *   28424  math/edges_grad.c
+ *   28898  math/normal.c
+ *   28919  math/targets.c
+ *   28983  math/all.c
+ *   28989  core/cpu.c
+ *   29246  core/hash.c
+ *   29354  core/box/box.c
+ *   29606  math/grad.c
+ *   30408  math/matvec_inside.h
+ *   30419  math/gemm.c
+ *   31038  math/gemm_i8.c
+ *   31315  math/linalg_block.c
+ *   31852  math/fft_way.c
+ *   32268  math/hadamard.c
+ *   32353  math/bits.c
+ *   32372  math/sparse_lines.c
+ *   32835  math/sparse_forms.c
+ *   33042  core/doc/value.c
+ *   33578  math/matvec.c
+ *   33632  the shared functions forwarded, where the other header has their bodies
+ *   34204  internal functions of this header
+ *   34292  gnn/ops.c
+ *   34317  gnn/graph/graph_inside.h
+ *   34370  gnn/graph/graph.c
+ *   35128  gnn/graph/community.c
+ *   35343  gnn/graph/coarsen_inside.h
+ *   35370  gnn/graph/refine_inside.h
+ *   35415  gnn/graph/partition.c
+ *   35805  gnn/graph/halo.c
+ *   35967  gnn/graph/sample.c
+ *   36332  gnn/graph/inflate_inside.h
+ *   36360  gnn/graph/words_inside.h
+ *   36398  gnn/graph/npy.c
+ *   36901  gnn/graph/form_inside.h
+ *   36930  gnn/graph/read.c
+ *   37746  gnn/graph/stream.c
+ *   38453  gnn/layer/layer.c
+ *   38983  gnn/layer/net_file_inside.h
+ *   39007  gnn/layer/net.c
+ *   39544  gnn/layer/pool.c
+ *   39684  gnn/quant/bits.c
+ *   39802  gnn/quant/a2q.c
+ *   40279  gnn/train/pass_inside.h
+ *   40373  gnn/quant/a2q_net.c
+ *   40931  gnn/quant/nibble_inside.h
+ *   40957  gnn/quant/packed.c
+ *   41386  gnn/quant/quant.c
+ *   41680  gnn/embed/fastrp.c
+ *   42189  gnn/train/data.c
+ *   42390  gnn/graph/coarsen.c
+ *   42794  gnn/graph/refine.c
+ *   43166  gnn/graph/inflate.c
+ *   43509  gnn/graph/words.c
+ *   43716  gnn/layer/net_file.c
+ *   44156  gnn/train/pass.c
+ *   44760  gnn/quant/nibble.c
+ *   44768  gnn/train/kit_inside.h
+ *   44800  gnn/train/kit.c
+ *   44921  gnn/train/nodes.c
+ *   45078  gnn/train/graphs.c
+ *   45358  gnn/train/links.c
+ *   45641  gnn/train/tape_pool.c
+ *   45666  gnn/quant/quant_file.c
+ *   46000  gnn/targets.c
+ *   46004  gnn/tinygnn.c
+ *   46010  the kernels of each target: this header again
+ *   46169  core/simd.h, the vectors of one target
+ *   47693  math/kernels.h
+ *   53752  gnn/kernels.h
+ *   54023  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -5064,10 +5064,36 @@ TINYI_C_END
 #line 0005065
 #endif
 #if TINYI_PARTED
+#define tinyi_tensor_reach tinygnn_tinyi_tensor_reach
+#define tinyi_want tinygnn_tinyi_want
+#define tinyi_shape_text tinygnn_tinyi_shape_text
+#define tinyi_fail_short tinygnn_tinyi_fail_short
+#define tinyi_fail tinygnn_tinyi_fail
+#define tinyi_log tinygnn_tinyi_log
+#define tinyi_ctx_check tinygnn_tinyi_ctx_check
+#define tinyi_ctx_open tinygnn_tinyi_ctx_open
 #define tinyi_alloc tinygnn_tinyi_alloc
 #define tinyi_reserve tinygnn_tinyi_reserve
+#define tinyi_alloc tinygnn_tinyi_alloc
+#define tinyi_reserve tinygnn_tinyi_reserve
+#define tinyi_work_reserve tinygnn_tinyi_work_reserve
 #define tinyi_team_until tinygnn_tinyi_team_until
 #define tinyi_team_stopped tinygnn_tinyi_team_stopped
+#define tinyi_helpers_close tinygnn_tinyi_helpers_close
+#define tinyi_region_open tinygnn_tinyi_region_open
+#define tinyi_cost_threads tinygnn_tinyi_cost_threads
+#define tinyi_op_checked tinygnn_tinyi_op_checked
+#define tinyi_call tinygnn_tinyi_call
+#define tinyi_op_watched tinygnn_tinyi_op_watched
+#define tinyi_op_known tinygnn_tinyi_op_known
+#define tinyi_ops_known tinygnn_tinyi_ops_known
+#define tinyi_op_row_cost tinygnn_tinyi_op_row_cost
+#define tinyi_record tinygnn_tinyi_record
+#define tinyi_accel_home tinygnn_tinyi_accel_home
+#define tinyi_accel_drop tinygnn_tinyi_accel_drop
+#define tinyi_accel_home_numbers tinygnn_tinyi_accel_home_numbers
+#define tinyi_accel_home_op tinygnn_tinyi_accel_home_op
+#define tinyi_accel_run tinygnn_tinyi_accel_run
 #define tinyi_rd_u8 tinygnn_tinyi_rd_u8
 #define tinyi_rd_u16 tinygnn_tinyi_rd_u16
 #define tinyi_rd_u32 tinygnn_tinyi_rd_u32
@@ -5083,6 +5109,21 @@ TINYI_C_END
 #define tinyi_utf8_get tinygnn_tinyi_utf8_get
 #define tinyi_utf8_put tinygnn_tinyi_utf8_put
 #define tinyi_show_bytes tinygnn_tinyi_show_bytes
+#define tinyi_rd_bytes tinygnn_tinyi_rd_bytes
+#define tinyi_rd_u8 tinygnn_tinyi_rd_u8
+#define tinyi_rd_u16 tinygnn_tinyi_rd_u16
+#define tinyi_rd_u32 tinygnn_tinyi_rd_u32
+#define tinyi_rd_u64 tinygnn_tinyi_rd_u64
+#define tinyi_rd_f32 tinygnn_tinyi_rd_f32
+#define tinyi_rd_f64 tinygnn_tinyi_rd_f64
+#define tinyi_count_fits tinygnn_tinyi_count_fits
+#define tinyi_rd_count tinygnn_tinyi_rd_count
+#define tinyi_wr tinygnn_tinyi_wr
+#define tinyi_wr_bytes tinygnn_tinyi_wr_bytes
+#define tinyi_utf8_char tinygnn_tinyi_utf8_char
+#define tinyi_utf8_get tinygnn_tinyi_utf8_get
+#define tinyi_utf8_put tinygnn_tinyi_utf8_put
+#define tinyi_show_bytes tinygnn_tinyi_show_bytes
 #define tinyi_json_fail tinygnn_tinyi_json_fail
 #define tinyi_json_space tinygnn_tinyi_json_space
 #define tinyi_json_is tinygnn_tinyi_json_is
@@ -5092,6 +5133,19 @@ TINYI_C_END
 #define tinyi_json_begin tinygnn_tinyi_json_begin
 #define tinyi_json_next tinygnn_tinyi_json_next
 #define tinyi_json_f64 tinygnn_tinyi_json_f64
+#define tinyi_json_fail tinygnn_tinyi_json_fail
+#define tinyi_json_space tinygnn_tinyi_json_space
+#define tinyi_json_is tinygnn_tinyi_json_is
+#define tinyi_json_string tinygnn_tinyi_json_string
+#define tinyi_json_plain tinygnn_tinyi_json_plain
+#define tinyi_json_text_is tinygnn_tinyi_json_text_is
+#define tinyi_json_f64 tinygnn_tinyi_json_f64
+#define tinyi_json_begin tinygnn_tinyi_json_begin
+#define tinyi_json_next tinygnn_tinyi_json_next
+#define tinyi_st_walk tinygnn_tinyi_st_walk
+#define tinyi_st_begin tinygnn_tinyi_st_begin
+#define tinyi_st_entry tinygnn_tinyi_st_entry
+#define tinyi_st_end tinygnn_tinyi_st_end
 #define tinyi_st_walk tinygnn_tinyi_st_walk
 #define tinyi_st_begin tinygnn_tinyi_st_begin
 #define tinyi_st_entry tinygnn_tinyi_st_entry
@@ -5115,8 +5169,38 @@ TINYI_C_END
 #define tinyi_file_special tinygnn_tinyi_file_special
 #define tinyi_file_most tinygnn_tinyi_file_most
 #define tinyi_file_special tinygnn_tinyi_file_special
+#define tinyi_part_open tinygnn_tinyi_part_open
+#define tinyi_file_most tinygnn_tinyi_file_most
+#define tinyi_part_close tinygnn_tinyi_part_close
+#define tinyi_part_rename tinygnn_tinyi_part_rename
+#define tinyi_part_unlock tinygnn_tinyi_part_unlock
+#define tinyi_out_open tinygnn_tinyi_out_open
+#define tinyi_out_add tinygnn_tinyi_out_add
+#define tinyi_out_finish tinygnn_tinyi_out_finish
+#define tinyi_out_abandon tinygnn_tinyi_out_abandon
+#define tinyi_out_seek tinygnn_tinyi_out_seek
+#define tinyi_in_open tinygnn_tinyi_in_open
+#define tinyi_in_read tinygnn_tinyi_in_read
+#define tinyi_in_seek tinygnn_tinyi_in_seek
+#define tinyi_in_close tinygnn_tinyi_in_close
+#define tinyi_out_look tinygnn_tinyi_out_look
+#define tinyi_part_open tinygnn_tinyi_part_open
+#define tinyi_part_unlock tinygnn_tinyi_part_unlock
+#define tinyi_part_close tinygnn_tinyi_part_close
+#define tinyi_part_rename tinygnn_tinyi_part_rename
+#define tinyi_out_open tinygnn_tinyi_out_open
+#define tinyi_out_add tinygnn_tinyi_out_add
+#define tinyi_out_finish tinygnn_tinyi_out_finish
+#define tinyi_out_seek tinygnn_tinyi_out_seek
+#define tinyi_in_open tinygnn_tinyi_in_open
+#define tinyi_in_read tinygnn_tinyi_in_read
+#define tinyi_in_seek tinygnn_tinyi_in_seek
+#define tinyi_in_close tinygnn_tinyi_in_close
+#define tinyi_out_look tinygnn_tinyi_out_look
+#define tinyi_out_abandon tinygnn_tinyi_out_abandon
 #define tinyi_file_forget tinygnn_tinyi_file_forget
 #define tinyi_file_forget tinygnn_tinyi_file_forget
+#define tinyi_ckpt_turn tinygnn_tinyi_ckpt_turn
 #define tinyi_ckpt_turn tinygnn_tinyi_ckpt_turn
 #define tinyi_row_add tinygnn_tinyi_row_add
 #define tinyi_row_sub tinygnn_tinyi_row_sub
@@ -5232,8 +5316,19 @@ TINYI_C_END
 #define tinyi_topk_row tinygnn_tinyi_topk_row
 #define tinyi_topk_own_bytes tinygnn_tinyi_topk_own_bytes
 #define tinyi_topk_row tinygnn_tinyi_topk_row
+#define tinyi_sort_key_f32 tinygnn_tinyi_sort_key_f32
+#define tinyi_sort_pairs tinygnn_tinyi_sort_pairs
 #define tinyi_row_topk tinygnn_tinyi_row_topk
 #define tinyi_row_cumsum tinygnn_tinyi_row_cumsum
+#define tinyi_la_qr_ref tinygnn_tinyi_la_qr_ref
+#define tinyi_la_qr_back_ref tinygnn_tinyi_la_qr_back_ref
+#define tinyi_la_qr tinygnn_tinyi_la_qr
+#define tinyi_la_qr_back tinygnn_tinyi_la_qr_back
+#define tinyi_la_sign tinygnn_tinyi_la_sign
+#define tinyi_la_eig_run tinygnn_tinyi_la_eig_run
+#define tinyi_la_eig_alloc tinygnn_tinyi_la_eig_alloc
+#define tinyi_la_eig_free tinygnn_tinyi_la_eig_free
+#define tinyi_la_solve tinygnn_tinyi_la_solve
 #define tinyi_row_fft tinygnn_tinyi_row_fft
 #define tinyi_row_rfft tinygnn_tinyi_row_rfft
 #define tinyi_row_irfft tinygnn_tinyi_row_irfft
@@ -5272,9 +5367,12 @@ TINYI_C_END
 #define tinyi_gla_leave tinygnn_tinyi_gla_leave
 #define tinyi_gla_table tinygnn_tinyi_gla_table
 #define tinyi_row_gla tinygnn_tinyi_row_gla
+#define tinyi_grad_gla tinygnn_tinyi_grad_gla
 #define tinyi_row_gla_backward tinygnn_tinyi_row_gla_backward
 #define tinyi_twist_s tinygnn_tinyi_twist_s
 #define tinyi_twist_check tinygnn_tinyi_twist_check
+#define tinyi_grad_twisted tinygnn_tinyi_grad_twisted
+#define tinyi_grad_twist tinygnn_tinyi_grad_twist
 #define tinyi_row_twist tinygnn_tinyi_row_twist
 #define tinyi_row_twist_backward tinygnn_tinyi_row_twist_backward
 #define tinyi_row_slope tinygnn_tinyi_row_slope
@@ -5288,15 +5386,40 @@ TINYI_C_END
 #define tinyi_row_max_pool tinygnn_tinyi_row_max_pool
 #define tinyi_row_avg_pool tinygnn_tinyi_row_avg_pool
 #define tinyi_spmm_params_of tinygnn_tinyi_spmm_params_of
+#define tinyi_edge_read tinygnn_tinyi_edge_read
+#define tinyi_edge_first tinygnn_tinyi_edge_first
+#define tinyi_edge_refused tinygnn_tinyi_edge_refused
+#define tinyi_edge_shapes tinygnn_tinyi_edge_shapes
+#define tinyi_edge_rows tinygnn_tinyi_edge_rows
+#define tinyi_edge_float tinygnn_tinyi_edge_float
+#define tinyi_edge_longest tinygnn_tinyi_edge_longest
+#define tinyi_edge_call tinygnn_tinyi_edge_call
+#define tinyi_edge_bytes tinygnn_tinyi_edge_bytes
+#define tinyi_edge_fill tinygnn_tinyi_edge_fill
+#define tinyi_edge_case tinygnn_tinyi_edge_case
 #define tinyi_row_spmm tinygnn_tinyi_row_spmm
 #define tinyi_sddmm_params_of tinygnn_tinyi_sddmm_params_of
 #define tinyi_row_sddmm tinygnn_tinyi_row_sddmm
 #define tinyi_row_segment_softmax tinygnn_tinyi_row_segment_softmax
 #define tinyi_row_edge_attention tinygnn_tinyi_row_edge_attention
+#define tinyi_op_row_of tinygnn_tinyi_op_row_of
+#define tinyi_op_row tinygnn_tinyi_op_row
+#define tinyi_op_row_in tinygnn_tinyi_op_row_in
+#define tinyi_op_row_at tinygnn_tinyi_op_row_at
+#define tinyi_op_row_find tinygnn_tinyi_op_row_find
+#define tinyi_kernels_bytes tinygnn_tinyi_kernels_bytes
+#define tinyi_kernel_from tinygnn_tinyi_kernel_from
+#define tinyi_kernel_name tinygnn_tinyi_kernel_name
 #define tinyi_init_check tinygnn_tinyi_init_check
 #define tinyi_init_put tinygnn_tinyi_init_put
 #define tinyi_init_check tinygnn_tinyi_init_check
 #define tinyi_init_put tinygnn_tinyi_init_put
+#define tinyi_tape_refuse tinygnn_tinyi_tape_refuse
+#define tinyi_grad_put tinygnn_tinyi_grad_put
+#define tinyi_grad_scratch tinygnn_tinyi_grad_scratch
+#define tinyi_grad_drop tinygnn_tinyi_grad_drop
+#define tinyi_grad_begin tinygnn_tinyi_grad_begin
+#define tinyi_grad_make tinygnn_tinyi_grad_make
 #define tinyi_fail tinygnn_tinyi_fail
 #define tinyi_log tinygnn_tinyi_log
 #define tinyi_fail_short tinygnn_tinyi_fail_short
@@ -5374,6 +5497,26 @@ TINYI_C_END
 #define tinyi_hash_value tinygnn_tinyi_hash_value
 #define tinyi_hash_of tinygnn_tinyi_hash_of
 #define tinyi_crc32 tinygnn_tinyi_crc32
+#define tinyi_hash_start tinygnn_tinyi_hash_start
+#define tinyi_hash_add tinygnn_tinyi_hash_add
+#define tinyi_hash_value tinygnn_tinyi_hash_value
+#define tinyi_hash_of tinygnn_tinyi_hash_of
+#define tinyi_crc32 tinygnn_tinyi_crc32
+#define tinyi_box_is tinygnn_tinyi_box_is
+#define tinyi_box_section tinygnn_tinyi_box_section
+#define tinyi_box_begin tinygnn_tinyi_box_begin
+#define tinyi_box_add tinygnn_tinyi_box_add
+#define tinyi_box_zeros tinygnn_tinyi_box_zeros
+#define tinyi_box_end tinygnn_tinyi_box_end
+#define tinyi_box_finish tinygnn_tinyi_box_finish
+#define tinyi_box_abandon tinygnn_tinyi_box_abandon
+#define tinyi_box_frame tinygnn_tinyi_box_frame
+#define tinyi_box_front tinygnn_tinyi_box_front
+#define tinyi_box_seal tinygnn_tinyi_box_seal
+#define tinyi_box_open tinygnn_tinyi_box_open
+#define tinyi_box_done tinygnn_tinyi_box_done
+#define tinyi_box_says tinygnn_tinyi_box_says
+#define tinyi_box_body tinygnn_tinyi_box_body
 #define tinyi_softmax_block tinygnn_tinyi_softmax_block
 #define tinyi_loss_label tinygnn_tinyi_loss_label
 #define tinyi_patch_read tinygnn_tinyi_patch_read
@@ -5390,6 +5533,29 @@ TINYI_C_END
 #define tinyi_grad_begin tinygnn_tinyi_grad_begin
 #define tinyi_grad_scratch tinygnn_tinyi_grad_scratch
 #define tinyi_grad_drop tinygnn_tinyi_grad_drop
+#define tinyi_grad_number tinygnn_tinyi_grad_number
+#define tinyi_grad_times tinygnn_tinyi_grad_times
+#define tinyi_grad_dense tinygnn_tinyi_grad_dense
+#define tinyi_grad_as tinygnn_tinyi_grad_as
+#define tinyi_grad_binary tinygnn_tinyi_grad_binary
+#define tinyi_grad_elem tinygnn_tinyi_grad_elem
+#define tinyi_grad_glu tinygnn_tinyi_grad_glu
+#define tinyi_grad_reduce tinygnn_tinyi_grad_reduce
+#define tinyi_grad_extreme tinygnn_tinyi_grad_extreme
+#define tinyi_grad_softmax tinygnn_tinyi_grad_softmax
+#define tinyi_grad_cross_entropy tinygnn_tinyi_grad_cross_entropy
+#define tinyi_grad_norm tinygnn_tinyi_grad_norm
+#define tinyi_grad_matmul tinygnn_tinyi_grad_matmul
+#define tinyi_grad_copy tinygnn_tinyi_grad_copy
+#define tinyi_grad_gather tinygnn_tinyi_grad_gather
+#define tinyi_grad_scatter_add tinygnn_tinyi_grad_scatter_add
+#define tinyi_grad_rope tinygnn_tinyi_grad_rope
+#define tinyi_grad_fwht tinygnn_tinyi_grad_fwht
+#define tinyi_grad_im2col tinygnn_tinyi_grad_im2col
+#define tinyi_grad_avg_pool tinygnn_tinyi_grad_avg_pool
+#define tinyi_grad_max_pool tinygnn_tinyi_grad_max_pool
+#define tinyi_grad_conv tinygnn_tinyi_grad_conv
+#define tinyi_grad_attention tinygnn_tinyi_grad_attention
 #define tinyi_gemm_of tinygnn_tinyi_gemm_of
 #define tinyi_gemm_swap tinygnn_tinyi_gemm_swap
 #define tinyi_gemm_batch tinygnn_tinyi_gemm_batch
@@ -5442,6 +5608,29 @@ TINYI_C_END
 #define tinyi_la_eig_free tinygnn_tinyi_la_eig_free
 #define tinyi_la_eig_run tinygnn_tinyi_la_eig_run
 #define tinyi_la_sign tinygnn_tinyi_la_sign
+#define tinyi_la_look tinygnn_tinyi_la_look
+#define tinyi_la_want tinygnn_tinyi_la_want
+#define tinyi_la_square tinygnn_tinyi_la_square
+#define tinyi_la_apart tinygnn_tinyi_la_apart
+#define tinyi_la_turned tinygnn_tinyi_la_turned
+#define tinyi_la_upward tinygnn_tinyi_la_upward
+#define tinyi_la_backward tinygnn_tinyi_la_backward
+#define tinyi_la_ld tinygnn_tinyi_la_ld
+#define tinyi_la_alloc tinygnn_tinyi_la_alloc
+#define tinyi_la_fail tinygnn_tinyi_la_fail
+#define tinyi_la_load tinygnn_tinyi_la_load
+#define tinyi_la_store tinygnn_tinyi_la_store
+#define tinyi_la_fill tinygnn_tinyi_la_fill
+#define tinyi_la_flip tinygnn_tinyi_la_flip
+#define tinyi_la_rescale tinygnn_tinyi_la_rescale
+#define tinyi_la_go tinygnn_tinyi_la_go
+#define tinyi_la_gemm tinygnn_tinyi_la_gemm
+#define tinyi_la_sub tinygnn_tinyi_la_sub
+#define tinyi_la_lower_solve tinygnn_tinyi_la_lower_solve
+#define tinyi_la_lower_square tinygnn_tinyi_la_lower_square
+#define tinyi_la_house tinygnn_tinyi_la_house
+#define tinyi_la_wy tinygnn_tinyi_la_wy
+#define tinyi_la_reflect tinygnn_tinyi_la_reflect
 #define tinyi_fft_row tinygnn_tinyi_fft_row
 #define tinyi_fft_smooth tinygnn_tinyi_fft_smooth
 #define tinyi_fft_way_for tinygnn_tinyi_fft_way_for
@@ -5451,6 +5640,15 @@ TINYI_C_END
 #define tinyi_fft_go tinygnn_tinyi_fft_go
 #define tinyi_fft_group tinygnn_tinyi_fft_group
 #define tinyi_fft_at_once tinygnn_tinyi_fft_at_once
+#define tinyi_fft_row tinygnn_tinyi_fft_row
+#define tinyi_fft_smooth tinygnn_tinyi_fft_smooth
+#define tinyi_fft_scratch tinygnn_tinyi_fft_scratch
+#define tinyi_fft_fill tinygnn_tinyi_fft_fill
+#define tinyi_fft_at_once tinygnn_tinyi_fft_at_once
+#define tinyi_fft_way_for tinygnn_tinyi_fft_way_for
+#define tinyi_fft_way_of_shape tinygnn_tinyi_fft_way_of_shape
+#define tinyi_fft_group tinygnn_tinyi_fft_group
+#define tinyi_fft_go tinygnn_tinyi_fft_go
 #define tinyi_had_of tinygnn_tinyi_had_of
 #define tinyi_had_row tinygnn_tinyi_had_row
 #define tinyi_had_of tinygnn_tinyi_had_of
@@ -5466,6 +5664,15 @@ TINYI_C_END
 #define tinyi_lines_make tinygnn_tinyi_lines_make
 #define tinyi_lines_free tinygnn_tinyi_lines_free
 #define tinyi_sparse_words tinygnn_tinyi_sparse_words
+#define tinyi_sparse_words tinygnn_tinyi_sparse_words
+#define tinyi_lines_free tinygnn_tinyi_lines_free
+#define tinyi_lines_make tinygnn_tinyi_lines_make
+#define tinyi_sparse_block_rows tinygnn_tinyi_sparse_block_rows
+#define tinyi_sparse_block_cols tinygnn_tinyi_sparse_block_cols
+#define tinyi_sparse_to_bsr tinygnn_tinyi_sparse_to_bsr
+#define tinyi_sparse_to_ell tinygnn_tinyi_sparse_to_ell
+#define tinyi_sparse_to_bitmap tinygnn_tinyi_sparse_to_bitmap
+#define tinyi_sparse_to_lists tinygnn_tinyi_sparse_to_lists
 #define tinyi_edge_read tinygnn_tinyi_edge_read
 #define tinyi_edge_first tinygnn_tinyi_edge_first
 #define tinyi_edge_refused tinygnn_tinyi_edge_refused
@@ -5477,6 +5684,10 @@ TINYI_C_END
 #define tinyi_edge_bytes tinygnn_tinyi_edge_bytes
 #define tinyi_edge_fill tinygnn_tinyi_edge_fill
 #define tinyi_edge_case tinygnn_tinyi_edge_case
+#define tinyi_doc_put_int tinygnn_tinyi_doc_put_int
+#define tinyi_doc_put_float tinygnn_tinyi_doc_put_float
+#define tinyi_doc_put_quoted tinygnn_tinyi_doc_put_quoted
+#define tinyi_tv_put_json tinygnn_tinyi_tv_put_json
 #define tinyi_doc_end tinygnn_tinyi_doc_end
 #define tinyi_doc_fail tinygnn_tinyi_doc_fail
 #define tinyi_doc_work tinygnn_tinyi_doc_work
@@ -5509,6 +5720,38 @@ TINYI_C_END
 #define tinyi_doc_put_quoted tinygnn_tinyi_doc_put_quoted
 #define tinyi_tv_read_json tinygnn_tinyi_tv_read_json
 #define tinyi_doc_show tinygnn_tinyi_doc_show
+#define tinyi_doc_end tinygnn_tinyi_doc_end
+#define tinyi_doc_show tinygnn_tinyi_doc_show
+#define tinyi_doc_fail tinygnn_tinyi_doc_fail
+#define tinyi_doc_work tinygnn_tinyi_doc_work
+#define tinyi_doc_alloc tinygnn_tinyi_doc_alloc
+#define tinyi_doc_grow tinygnn_tinyi_doc_grow
+#define tinyi_doc_put tinygnn_tinyi_doc_put
+#define tinyi_doc_take tinygnn_tinyi_doc_take
+#define tinyi_doc_concat tinygnn_tinyi_doc_concat
+#define tinyi_tv_of tinygnn_tinyi_tv_of
+#define tinyi_tv_int tinygnn_tinyi_tv_int
+#define tinyi_tv_bool tinygnn_tinyi_tv_bool
+#define tinyi_tv_float tinygnn_tinyi_tv_float
+#define tinyi_tv_view tinygnn_tinyi_tv_view
+#define tinyi_tv_list tinygnn_tinyi_tv_list
+#define tinyi_tv_map tinygnn_tinyi_tv_map
+#define tinyi_list_add tinygnn_tinyi_list_add
+#define tinyi_map_find tinygnn_tinyi_map_find
+#define tinyi_map_find_text tinygnn_tinyi_map_find_text
+#define tinyi_map_set tinygnn_tinyi_map_set
+#define tinyi_map_drop tinygnn_tinyi_map_drop
+#define tinyi_tv_type_name tinygnn_tinyi_tv_type_name
+#define tinyi_tv_true tinygnn_tinyi_tv_true
+#define tinyi_tv_is tinygnn_tinyi_tv_is
+#define tinyi_tv_number tinygnn_tinyi_tv_number
+#define tinyi_tv_equal tinygnn_tinyi_tv_equal
+#define tinyi_tv_compare tinygnn_tinyi_tv_compare
+#define tinyi_tv_read_json tinygnn_tinyi_tv_read_json
+#define tinyi_grad_spmm tinygnn_tinyi_grad_spmm
+#define tinyi_grad_sddmm tinygnn_tinyi_grad_sddmm
+#define tinyi_grad_segment_softmax tinygnn_tinyi_grad_segment_softmax
+#define tinyi_grad_edge_attention tinygnn_tinyi_grad_edge_attention
 #define tinyi_use_all_scalar tinygnn_tinyi_use_all_scalar
 #define tinyi_use_all_w128 tinygnn_tinyi_use_all_w128
 #define tinyi_use_all_neon tinygnn_tinyi_use_all_neon

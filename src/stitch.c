@@ -915,6 +915,13 @@ static void emit_part_names(text *t)
             else if (*b != 'x' && e[-7] == '#')
                 for (j = 0; j < 9; j++) put(t, "#define %.*s%s %s_%.*s%s\n", (int)(e - b) - 8, b, suffix[j], low, (int)(e - b) - 8, b, suffix[j]);
         }
+        for (s = files[i].code; *s && ends_with(files[i].path, ".c"); s = line_end(s)) {     /* those that a macro declares */
+            if (!is_name(*s) || !strncmp(s, "static", 6) || !strncmp(s, "typedef", 7) || !strncmp(s, "TINY", 4)) continue;
+            e = s + strcspn(s, "(=;,\n");
+            if (*e != '(') continue;
+            for (b = e; b > s && is_name(b[-1]); b--) {}
+            if (b > s && !strncmp(b, "tinyi_", 6)) put(t, "#define %.*s %s_%.*s\n", (int)(e - b), b, low, (int)(e - b), b);
+        }
         for (s = files[i].code; (s = strstr(s, "\nTINYI_ROW tinyi_row_")) != NULL; s += 11)
             put(t, "#define %.*s %s_%.*s\n", (int)strcspn(s + 11, " "), s + 11, low, (int)strcspn(s + 11, " "), s + 11);
     }

@@ -87,7 +87,7 @@ static int is_there(void)
 static void test_words(void)
 {
     static const struct { const char *line, *complaint; } bad[] = {
-        { "graph", "usage" }, { "gnn", "usage" }, { "graph look", "look: there is no such command" }, { "gnn learn", "learn: there is no such command" },
+        { "graph", "graph info FILE" }, { "gnn", "gnn train [FOLDER]" }, { "graph look", "look: there is no such command" }, { "gnn learn", "learn: there is no such command" },
         { "graph info", "info takes FILE" }, { "graph info a b", "b: one word too many" }, { "graph info a --nonsense", "unknown option: --nonsense" },
         { "graph info a --fanout 3", "info takes no --fanout" }, { "graph convert a b.tgraph --seed 1", "convert takes no --seed" },
         { "graph convert a b.csv", "b.csv: a graph is written as .tgraph" }, { "graph convert a b.mtx", "b.mtx" }, { "graph convert a b.npz", "b.npz" }, { "graph make planted b.npy", "b.npy" },

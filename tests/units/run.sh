@@ -104,14 +104,14 @@ shapes() {
 parts() {
     one=$1
     for i in 1 2 3; do
-        unit "$one" "$2part$i" L -O0 -DTINY_NO_SIMD -DTINYLLM_PARTS=3 -DTINYLLM_PART=$i $3
-        [ $i = 3 ] || unit "$one" "$2gpart$i" G -O0 -DTINY_NO_SIMD -DTINYGNN_PARTS=2 -DTINYGNN_PART=$i $3
+        unit "$one" "$2part$i" L -O0 -DTINY_NO_SIMD -DUNIT_MORE -DTINYLLM_ALL -DTINYLLM_PARTS=3 -DTINYLLM_PART=$i $3
+        [ $i = 3 ] || unit "$one" "$2gpart$i" G -O0 -DTINY_NO_SIMD -DUNIT_MORE -DTINYGNN_ALL -DTINYGNN_PARTS=2 -DTINYGNN_PART=$i $3
     done
     program "$one" "an implementation in three units" ${2}part1 ${2}part2 ${2}part3
     program "$one" "both implementations, each in several units" ${2}part1 ${2}part2 ${2}part3 ${2}gpart1 ${2}gpart2
     # shellcheck disable=SC2046
     if $(compiler ${quick:-$one}) "$dir/${2}part1.o" "$dir/${2}part3.o" $pthread -o "$dir/program" >"$dir/log" 2>&1; then bad "$one: a part too few is accepted"
-    elif grep -q 'tinyllm_part_2_of_3_run' "$dir/log"; then good
+    elif grep -q 'tinyllm_part_2_of_3_all' "$dir/log"; then good
     else bad "$one: a part too few" "$dir/log"; fi
 }
 # every exported name has the prefix of its header (or is the unit's own function)
@@ -198,13 +198,16 @@ features() {
     command -v "$BUILD/stitch" >/dev/null 2>&1 && "$BUILD/stitch" src features "$dir/features" 2>"$dir/log" || { skip "features: build/stitch and src/ are not here"; return; }
     for t in TOOLS LAB ALL; do
         unit $first tier_$t LG -O0 -DTINY_NO_SIMD -DUNIT_MORE -DTINYLLM_$t -DTINYGNN_$t && program $first "tier $t" tier_$t
-        if there clang; then unit clang tier_clang_$t L -fsyntax-only -DTINY_NO_SIMD -DTINYLLM_$t && good; fi
+        for c in clang g++ clang++; do
+            if there $c; then unit $c tier_$c$t L -fsyntax-only -DTINY_NO_SIMD -DTINYLLM_$t && good; fi
+        done
     done
     unit $first all_L L -O0 -DTINY_NO_SIMD -DUNIT_ALL && program $first "all of tinyllm.h" all_L
     unit $first all_G G -O0 -DTINY_NO_SIMD -DUNIT_ALL && program $first "all of tinygnn.h" all_G
     refuses "what needs what is left out" 'TINYLLM_WITH_GPTQ, and' L -DTINYLLM_WITH_GPTQ -DTINY_NO_LINALG
     refuses "a graph without edges" 'cannot do without EDGES' G -DTINY_NO_EDGES
     refuses "chat and everything" 'choose one' L -DTINYLLM_ONLY_CHAT -DTINYLLM_ALL
+    unit $first chat_more L -O0 $small -DTINYLLM_WITH_GRAMMAR -DTINYLLM_WITH_ADAPTERS -DTINY_WITH_OPS -fsyntax-only && good     # a chat program, and more
     refuses "the old name of the default" 'is the default now' L -DTINY_ONLY_MODELS
     refuses "a second header that finds too little" 'before the first of the two headers' Lg -DUNIT_LATE
     # each by itself: by tcc, which is quick; `run.sh all` has it from a compiler that warns
@@ -215,7 +218,7 @@ features() {
         case $wing in all) macro=TINY shapes='L G' ;; llm) macro=TINYLLM shapes=L ;; gnn) macro=TINYGNN shapes=G ;; esac
         [ "$tier" != BASE ] || continue
         for s in $shapes; do
-            [ "$s$part" != GEDGES ] && [ "$s$part" != GSPARSE ] || continue     # graphs are nothing without
+            case $s$part in GEDGES | GSPARSE | GOPS | LDOC) continue ;; esac      # graphs are nothing without, nor is a schema
             unit $one "with_$part$s" $s -O0 -DTINY_NO_SIMD -DUNIT_MORE -D${macro}_WITH_$part && program $one "feature $part alone" "with_$part$s"
             unit $one "no_$part$s" $s -O0 -DTINY_NO_SIMD -DUNIT_MORE -DTINYLLM_ALL -DTINYGNN_ALL -D${macro}_NO_$part && program $one "everything but $part" "no_$part$s"
         done

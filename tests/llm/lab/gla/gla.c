@@ -1,4 +1,4 @@
-/* tests/llm/lab/gla/gla_layer.c - the layer of gated linear attention: against plain loops, and every gradient against central differences */
+/* tests/llm/lab/gla/gla.c - the layer of gated linear attention: against plain loops, and every gradient against central differences */
 #include "t.h"
 
 #ifdef TINY_NO_TRAIN
