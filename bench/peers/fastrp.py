@@ -141,6 +141,7 @@ def made(folder, n):
 def both_ways(path):
     """a .tgraph as build/fastrp reads it: both directions, each once"""
     raw = np.memmap(path, mode='r')
+    raw = raw[192:]                        # the body of its box (docs/checkpoints.md)
     n, _, m = (int(v) for v in raw[16:40].view('<i8'))
     at = 64 + (8 * (n + 1) + 63) // 64 * 64
     g = sp.csr_matrix((np.ones(m), raw[at:at + 4 * m].view('<i4').copy(), raw[64:64 + 8 * (n + 1)].view('<i8').astype('i4')), shape=(n, n))
