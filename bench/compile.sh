@@ -45,7 +45,7 @@ while read -r wing tier part _; do
     up=$(echo $header | tr a-z A-Z)
     # shellcheck disable=SC2046
     set -- $(cost $header "$INC" -D${up}_IMPLEMENTATION -D${macro}_WITH_$part) $(awk -v h=$header '$1 == h && $2 == "RUN" { print $3, $4 }' "$dir/options.tsv")
-    row $header $part "$(awk -v a="$1" -v b="$3" 'BEGIN { d = a - b; printf "%.1f", d < 0 ? 0 : d }')" $(($2 - $4))
+    row $header $part "$(awk -v a="$1" -v b="$3" 'BEGIN { d = a - b; printf "%.0f", d < 0 ? 0 : d }')" $(($2 - $4))
 done <"$dir/features" >>"$dir/options.tsv"
 {
     echo "# header	what	processor seconds	KB; a feature: on top of RUN, with what it needs. $FLAGS, $($CC --version | head -n 1), $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"
