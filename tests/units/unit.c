@@ -161,7 +161,7 @@ int UNIT(void)
 #else
     if (!bad && (!tllm_format_by_name("Q5_K") || !tllm_format_of(TLLM_FORMAT_IQ2_S) || !tllm_format_by_name("Q6_K"))) bad = 10;
 #endif
-#if defined UNIT_ALL && !defined TINY_NO_CONFORM    /* the kit asks for formats that are there only */
+#if (defined UNIT_ALL || defined TINY_WITH_CONFORM) && !defined TINY_NO_CONFORM    /* the kit asks for formats that are there only, and can be packed */
     {
         const tiny_op_row *rows[2] = { NULL, NULL };
         tiny_conform_desc kit;

@@ -735,7 +735,7 @@ static void tinyi_blk_cases(tiny_case *c)
     const tllm_format *f;
     tiny_idx n, k, n_out;
     size_t i = (size_t)c->index;
-    while (!(f = tllm_format_of(formats[i % TINYI_COUNT(formats)]))) i++;      /* TINYLLM_FEW_FORMATS */
+    while (!(f = tllm_format_of(formats[i % TINYI_COUNT(formats)])) || !f->pack) i++;      /* TINYLLM_FEW_FORMATS; without PACK */
     memset(&params, 0, sizeof params);
     params.format = f->id;
     memcpy(c->params.bytes, &params, sizeof params);

@@ -223,6 +223,7 @@ static void tinyi_mix_cases(tiny_case *c)
     static const short formats[] = { TLLM_FORMAT_F32, TLLM_FORMAT_F16, TLLM_FORMAT_BF16, TLLM_FORMAT_Q8_0, TLLM_FORMAT_Q4_0, TLLM_FORMAT_Q4_K };
     tllm_mix_params params;
     const tllm_format *f = tllm_format_of(formats[(size_t)c->index % TINYI_COUNT(formats)]);
+    if (!f->pack) f = tllm_format_of(TLLM_FORMAT_Q8_0);        /* without PACK */
     memset(&params, 0, sizeof params);
     params.format = f->id;
     c->in[0].rank = c->in[1].rank = 2;
