@@ -250,10 +250,14 @@ $(GNN_EXAMPLES): $(BUILD)/%: examples/%.c examples/options.h $(HEADERS) $(BUILD)
 	@mkdir -p $(@D)
 	$(COMPILE) $(if $(ONE_FORM),-DTINYI_OPEN) -DTINYGNN_LINKED $< -o $@ $(BUILD)/libtinygnn.a -pthread -lm
 
-# one program with its own implementation, compiled for a short wait: the targets and formats that most machines and models have
-$(BUILD)/story-demo: examples/story.c examples/options.h $(HEADERS)
+# compiled for a short wait: the targets and formats that most machines and models have, in two parts side by side
+DEMO = $(CC) -O1 -std=c99 $(WARNINGS) -DTINY_NO_W128 -DTINY_NO_AVX512 -DTINY_NO_AMX -DTINY_NO_VNNI -DTINYLLM_FEW_FORMATS -DTINYLLM_WITH_JUDGE= -DTINY_WITH_CONFORM= $(OPENMP) -I$(INC)
+$(BUILD)/demo-%.o: $(INC)/tinyllm.h
 	@mkdir -p $(@D)
-	$(CC) -O1 -std=c99 $(WARNINGS) -DTINY_NO_W128 -DTINY_NO_AVX512 -DTINY_NO_AMX -DTINY_NO_VNNI -DTINYLLM_FEW_FORMATS $(OPENMP) -I$(INC) $< -o $@ -pthread -lm
+	printf '#define TINYLLM_IMPLEMENTATION\n#include <tinyllm.h>\n' | $(DEMO) -DTINYLLM_PARTS=2 -DTINYLLM_PART=$* -x c -c - -o $@
+$(BUILD)/story-demo: examples/story.c examples/options.h $(HEADERS)
+	@$(MAKE) -s --no-print-directory -j2 $(BUILD)/demo-1.o $(BUILD)/demo-2.o
+	$(DEMO) -DTINYLLM_LINKED $< $(BUILD)/demo-1.o $(BUILD)/demo-2.o -o $@ -pthread -lm
 
 # the small model as bytes, and a program that carries it
 $(BUILD)/story-model.h: $(BUILD)/bytes examples/models/story-small.gguf
