@@ -4,228 +4,228 @@
  *     339  options and names
  *     376  what is chosen
  *    1227  core/config.h
- *    1386  core/status.h
- *    1428  core/tensor.h
- *    1481  core/ctx.h
- *    1558  core/mem.h
- *    1585  core/thread.h
- *    1638  core/rng.h
- *    1664  core/op.h
- *    1764  core/record.h
- *    1786  core/accel.h
- *    1845  core/bytes.h
- *    1857  core/doc/json.h
- *    1875  core/safetensors.h
- *    1891  core/file.h
- *    1932  core/forget.h
- *    1940  core/box/checkpoint.h
- *    2048  core/time.h
- *    2058  core/net.h
- *    2125  core/comm.h
- *    2190  core/conform.h
- *    2277  math/binary.h
- *    2307  math/elem.h
- *    2345  math/convert.h
- *    2378  math/reduce.h
- *    2411  math/softmax.h
- *    2443  math/norm.h
- *    2476  math/matmul.h
- *    2503  math/layout.h
- *    2539  math/conv.h
- *    2585  math/sort.h
- *    2626  math/linalg_lu.h
- *    2652  math/linalg_qr.h
- *    2677  math/linalg_eig.h
- *    2699  math/linalg_svd.h
- *    2721  math/linalg.h
- *    2773  math/fft.h
- *    2839  math/fwht.h
- *    2875  math/attention.h
- *    2899  math/gla.h
- *    2939  math/gla_grad.h
- *    2964  math/twist.h
- *    3007  math/slope.h
- *    3034  math/loss.h
- *    3062  math/rope.h
- *    3083  math/patch.h
- *    3119  math/sparse.h
- *    3201  math/edges.h
- *    3244  math/edges_score.h
- *    3283  math/ops.h
- *    3304  math/init.h
- *    3317  math/optim.h
- *    3423  math/tape.h
- *    3534  math/layer.h
- *    3586  math/train.h
- *    3647  math/all.h
- *    3653  the shared functions again, where the other header came first
- *    3960  gnn/ops.h
- *    3977  gnn/graph/graph.h
- *    4070  gnn/graph/community.h
- *    4107  gnn/graph/partition.h
- *    4159  gnn/graph/halo.h
- *    4200  gnn/graph/sample.h
- *    4254  gnn/graph/npy.h
- *    4286  gnn/graph/read.h
- *    4332  gnn/graph/stream.h
- *    4378  gnn/layer/layer.h
- *    4454  gnn/layer/net.h
- *    4559  gnn/layer/pool.h
- *    4594  gnn/train/train.h
- *    4691  gnn/quant/bits.h
- *    4717  gnn/quant/a2q.h
- *    4786  gnn/quant/a2q_net.h
- *    4859  gnn/quant/packed.h
- *    4915  gnn/quant/quant.h
- *    4974  gnn/embed/fastrp.h
- *    5014  gnn/train/data.h
- *    5048  gnn/tinygnn.h
- *    5774  internal functions
- *    6509  core/status.c
- *    6562  core/atomic_inside.h
- *    6614  core/state_inside.h
- *    6810  core/tensor.c
- *    6975  core/cpu_inside.h
- *    7016  core/half_inside.h
- *    7069  core/target.h
- *    7547  core/ctx.c
- *    7823  core/mem.c
- *    7958  core/thread.c
- *    8559  core/rng.c
- *    8649  core/op.c
- *    9091  core/record.c
- *    9193  core/accel.c
- *    9485  core/bytes.c
- *    9638  core/doc/json.c
- *    9919  core/safetensors.c
- *   10170  core/file.c
- *   10640  core/forget.c
- *   10674  core/hash_inside.h
- *   10697  core/box/box_inside.h
- *   10789  core/box/checkpoint.c
- *   11372  core/time.c
- *   11425  core/net.c
- *   11706  core/comm.c
- *   12208  core/conform.c
- *   12963  math/grad_inside.h
- *   13017  math/table_inside.h
- *   13179  math/rows_inside.h
- *   13244  math/walk_inside.h
- *   13363  math/binary.c
- *   13692  math/elem.c
- *   14501  math/convert.c
- *   14984  math/reduce.c
- *   15528  math/softmax.c
- *   15901  math/norm.c
- *   16444  math/gemm_inside.h
- *   16536  math/gemm_i8_inside.h
- *   16565  math/matmul.c
- *   16931  math/layout.c
- *   17684  math/conv.c
- *   18218  math/sort.c
- *   19115  math/linalg_block_inside.h
- *   19263  math/linalg_lu.c
- *   19612  math/linalg_qr.c
- *   19963  math/linalg_eig.c
- *   20475  math/linalg_svd.c
- *   20874  math/linalg.c
- *   21146  math/fft_way_inside.h
- *   21215  math/fft.c
- *   21686  math/hadamard_inside.h
- *   21713  math/fwht.c
- *   21900  math/attention.c
- *   22486  math/gla.c
- *   22983  math/gla_grad.c
- *   23345  math/twist.c
- *   23684  math/slope.c
- *   23873  math/loss.c
- *   24046  math/rope.c
- *   24193  math/patch.c
- *   24503  math/bits_inside.h
- *   24542  math/sparse_lines_inside.h
- *   24569  math/sparse_forms_inside.h
- *   24590  math/sparse.c
- *   24898  math/edges_inside.h
- *   24937  math/edges.c
- *   25399  math/edges_score.c
- *   25838  math/ops.c
- *   25932  math/init.c
- *   25996  math/optim.c
- *   26557  math/tape.c
- *   27419  math/layer.c
- *   27884  math/train.c
- *   28080  core/doc/value_inside.h
- *   28197  core/doc/value_text.c
- *   28424  math/edges_grad.c
- *   28898  math/normal.c
- *   28919  math/targets.c
- *   28983  math/all.c
- *   28989  core/cpu.c
- *   29246  core/hash.c
- *   29354  core/box/box.c
- *   29606  math/grad.c
- *   30408  math/matvec_inside.h
- *   30419  math/gemm.c
- *   31038  math/gemm_i8.c
- *   31315  math/linalg_block.c
- *   31852  math/fft_way.c
- *   32268  math/hadamard.c
- *   32353  math/bits.c
- *   32372  math/sparse_lines.c
- *   32835  math/sparse_forms.c
- *   33042  core/doc/value.c
- *   33578  math/matvec.c
- *   33632  the shared functions forwarded, where the other header has their bodies
- *   34204  internal functions of this header
- *   34292  gnn/ops.c
- *   34317  gnn/graph/graph_inside.h
- *   34370  gnn/graph/graph.c
- *   35128  gnn/graph/community.c
- *   35343  gnn/graph/coarsen_inside.h
- *   35370  gnn/graph/refine_inside.h
- *   35415  gnn/graph/partition.c
- *   35805  gnn/graph/halo.c
- *   35967  gnn/graph/sample.c
- *   36332  gnn/graph/inflate_inside.h
- *   36360  gnn/graph/words_inside.h
- *   36398  gnn/graph/npy.c
- *   36901  gnn/graph/form_inside.h
- *   36930  gnn/graph/read.c
- *   37746  gnn/graph/stream.c
- *   38453  gnn/layer/layer.c
- *   38983  gnn/layer/net_file_inside.h
- *   39007  gnn/layer/net.c
- *   39544  gnn/layer/pool.c
- *   39684  gnn/quant/bits.c
- *   39802  gnn/quant/a2q.c
- *   40279  gnn/train/pass_inside.h
- *   40373  gnn/quant/a2q_net.c
- *   40931  gnn/quant/nibble_inside.h
- *   40957  gnn/quant/packed.c
- *   41386  gnn/quant/quant.c
- *   41680  gnn/embed/fastrp.c
- *   42189  gnn/train/data.c
- *   42390  gnn/graph/coarsen.c
- *   42794  gnn/graph/refine.c
- *   43166  gnn/graph/inflate.c
- *   43509  gnn/graph/words.c
- *   43716  gnn/layer/net_file.c
- *   44156  gnn/train/pass.c
- *   44760  gnn/quant/nibble.c
- *   44768  gnn/train/kit_inside.h
- *   44800  gnn/train/kit.c
- *   44921  gnn/train/nodes.c
- *   45078  gnn/train/graphs.c
- *   45358  gnn/train/links.c
- *   45641  gnn/train/tape_pool.c
- *   45666  gnn/quant/quant_file.c
- *   46000  gnn/targets.c
- *   46004  gnn/tinygnn.c
- *   46010  the kernels of each target: this header again
- *   46169  core/simd.h, the vectors of one target
- *   47693  math/kernels.h
- *   53752  gnn/kernels.h
- *   54023  the licence
+ *    1387  core/status.h
+ *    1429  core/tensor.h
+ *    1482  core/ctx.h
+ *    1559  core/mem.h
+ *    1586  core/thread.h
+ *    1639  core/rng.h
+ *    1665  core/op.h
+ *    1765  core/record.h
+ *    1787  core/accel.h
+ *    1846  core/bytes.h
+ *    1858  core/doc/json.h
+ *    1876  core/safetensors.h
+ *    1892  core/file.h
+ *    1933  core/forget.h
+ *    1941  core/box/checkpoint.h
+ *    2049  core/time.h
+ *    2059  core/net.h
+ *    2126  core/comm.h
+ *    2191  core/conform.h
+ *    2278  math/binary.h
+ *    2308  math/elem.h
+ *    2346  math/convert.h
+ *    2379  math/reduce.h
+ *    2412  math/softmax.h
+ *    2444  math/norm.h
+ *    2477  math/matmul.h
+ *    2504  math/layout.h
+ *    2540  math/conv.h
+ *    2586  math/sort.h
+ *    2627  math/linalg_lu.h
+ *    2653  math/linalg_qr.h
+ *    2678  math/linalg_eig.h
+ *    2700  math/linalg_svd.h
+ *    2722  math/linalg.h
+ *    2774  math/fft.h
+ *    2840  math/fwht.h
+ *    2876  math/attention.h
+ *    2900  math/gla.h
+ *    2940  math/gla_grad.h
+ *    2965  math/twist.h
+ *    3008  math/slope.h
+ *    3035  math/loss.h
+ *    3063  math/rope.h
+ *    3084  math/patch.h
+ *    3120  math/sparse.h
+ *    3202  math/edges.h
+ *    3245  math/edges_score.h
+ *    3284  math/ops.h
+ *    3305  math/init.h
+ *    3318  math/optim.h
+ *    3424  math/tape.h
+ *    3535  math/layer.h
+ *    3587  math/train.h
+ *    3648  math/all.h
+ *    3654  the shared functions again, where the other header came first
+ *    3961  gnn/ops.h
+ *    3978  gnn/graph/graph.h
+ *    4071  gnn/graph/community.h
+ *    4108  gnn/graph/partition.h
+ *    4160  gnn/graph/halo.h
+ *    4201  gnn/graph/sample.h
+ *    4255  gnn/graph/npy.h
+ *    4287  gnn/graph/read.h
+ *    4333  gnn/graph/stream.h
+ *    4379  gnn/layer/layer.h
+ *    4455  gnn/layer/net.h
+ *    4560  gnn/layer/pool.h
+ *    4595  gnn/train/train.h
+ *    4692  gnn/quant/bits.h
+ *    4718  gnn/quant/a2q.h
+ *    4787  gnn/quant/a2q_net.h
+ *    4860  gnn/quant/packed.h
+ *    4916  gnn/quant/quant.h
+ *    4975  gnn/embed/fastrp.h
+ *    5015  gnn/train/data.h
+ *    5049  gnn/tinygnn.h
+ *    5775  internal functions
+ *    6510  core/status.c
+ *    6563  core/atomic_inside.h
+ *    6615  core/state_inside.h
+ *    6811  core/tensor.c
+ *    6976  core/cpu_inside.h
+ *    7017  core/half_inside.h
+ *    7070  core/target.h
+ *    7549  core/ctx.c
+ *    7825  core/mem.c
+ *    7960  core/thread.c
+ *    8561  core/rng.c
+ *    8651  core/op.c
+ *    9093  core/record.c
+ *    9195  core/accel.c
+ *    9487  core/bytes.c
+ *    9640  core/doc/json.c
+ *    9921  core/safetensors.c
+ *   10172  core/file.c
+ *   10642  core/forget.c
+ *   10676  core/hash_inside.h
+ *   10699  core/box/box_inside.h
+ *   10791  core/box/checkpoint.c
+ *   11374  core/time.c
+ *   11427  core/net.c
+ *   11708  core/comm.c
+ *   12210  core/conform.c
+ *   12965  math/grad_inside.h
+ *   13019  math/table_inside.h
+ *   13184  math/rows_inside.h
+ *   13249  math/walk_inside.h
+ *   13368  math/binary.c
+ *   13697  math/elem.c
+ *   14506  math/convert.c
+ *   14989  math/reduce.c
+ *   15533  math/softmax.c
+ *   15906  math/norm.c
+ *   16449  math/gemm_inside.h
+ *   16541  math/gemm_i8_inside.h
+ *   16570  math/matmul.c
+ *   16936  math/layout.c
+ *   17689  math/conv.c
+ *   18223  math/sort.c
+ *   19120  math/linalg_block_inside.h
+ *   19268  math/linalg_lu.c
+ *   19617  math/linalg_qr.c
+ *   19968  math/linalg_eig.c
+ *   20480  math/linalg_svd.c
+ *   20879  math/linalg.c
+ *   21151  math/fft_way_inside.h
+ *   21220  math/fft.c
+ *   21691  math/hadamard_inside.h
+ *   21718  math/fwht.c
+ *   21905  math/attention.c
+ *   22491  math/gla.c
+ *   22988  math/gla_grad.c
+ *   23350  math/twist.c
+ *   23689  math/slope.c
+ *   23878  math/loss.c
+ *   24051  math/rope.c
+ *   24198  math/patch.c
+ *   24508  math/bits_inside.h
+ *   24547  math/sparse_lines_inside.h
+ *   24574  math/sparse_forms_inside.h
+ *   24595  math/sparse.c
+ *   24903  math/edges_inside.h
+ *   24942  math/edges.c
+ *   25404  math/edges_score.c
+ *   25843  math/ops.c
+ *   25937  math/init.c
+ *   26001  math/optim.c
+ *   26562  math/tape.c
+ *   27424  math/layer.c
+ *   27889  math/train.c
+ *   28085  core/doc/value_inside.h
+ *   28202  core/doc/value_text.c
+ *   28429  math/edges_grad.c
+ *   28903  math/normal.c
+ *   28924  math/targets.c
+ *   28988  math/all.c
+ *   28994  core/cpu.c
+ *   29251  core/hash.c
+ *   29359  core/box/box.c
+ *   29611  math/grad.c
+ *   30413  math/matvec_inside.h
+ *   30424  math/gemm.c
+ *   31043  math/gemm_i8.c
+ *   31320  math/linalg_block.c
+ *   31857  math/fft_way.c
+ *   32273  math/hadamard.c
+ *   32358  math/bits.c
+ *   32377  math/sparse_lines.c
+ *   32840  math/sparse_forms.c
+ *   33047  core/doc/value.c
+ *   33583  math/matvec.c
+ *   33637  the shared functions forwarded, where the other header has their bodies
+ *   34209  internal functions of this header
+ *   34297  gnn/ops.c
+ *   34316  gnn/graph/graph_inside.h
+ *   34369  gnn/graph/graph.c
+ *   35127  gnn/graph/community.c
+ *   35342  gnn/graph/coarsen_inside.h
+ *   35369  gnn/graph/refine_inside.h
+ *   35414  gnn/graph/partition.c
+ *   35804  gnn/graph/halo.c
+ *   35966  gnn/graph/sample.c
+ *   36331  gnn/graph/inflate_inside.h
+ *   36359  gnn/graph/words_inside.h
+ *   36397  gnn/graph/npy.c
+ *   36900  gnn/graph/form_inside.h
+ *   36929  gnn/graph/read.c
+ *   37745  gnn/graph/stream.c
+ *   38452  gnn/layer/layer.c
+ *   38982  gnn/layer/net_file_inside.h
+ *   39006  gnn/layer/net.c
+ *   39543  gnn/layer/pool.c
+ *   39683  gnn/quant/bits.c
+ *   39801  gnn/quant/a2q.c
+ *   40278  gnn/train/pass_inside.h
+ *   40372  gnn/quant/a2q_net.c
+ *   40930  gnn/quant/nibble_inside.h
+ *   40956  gnn/quant/packed.c
+ *   41385  gnn/quant/quant.c
+ *   41679  gnn/embed/fastrp.c
+ *   42188  gnn/train/data.c
+ *   42389  gnn/graph/coarsen.c
+ *   42793  gnn/graph/refine.c
+ *   43165  gnn/graph/inflate.c
+ *   43508  gnn/graph/words.c
+ *   43715  gnn/layer/net_file.c
+ *   44155  gnn/train/pass.c
+ *   44759  gnn/quant/nibble.c
+ *   44767  gnn/train/kit_inside.h
+ *   44799  gnn/train/kit.c
+ *   44920  gnn/train/nodes.c
+ *   45077  gnn/train/graphs.c
+ *   45357  gnn/train/links.c
+ *   45640  gnn/train/tape_pool.c
+ *   45665  gnn/quant/quant_file.c
+ *   45999  gnn/targets.c
+ *   46003  gnn/tinygnn.c
+ *   46009  the kernels of each target: this header again
+ *   46168  core/simd.h, the vectors of one target
+ *   47692  math/kernels.h
+ *   53751  gnn/kernels.h
+ *   54022  the licence
  */
 
 /* tinygnn.h - graph networks in one C header, version 0.1.0: every algorithm as a readable reference and as a fast form
@@ -1253,7 +1253,8 @@
 #if defined TINY_ONLY_TARGET && !defined TINY_NO_CONFORM
 #define TINY_NO_CONFORM                     /* the kit wants the scalar kernels beside those that it tests */
 #endif
-/* Is the feature X of src/features.txt in this program? 1 or 0, also for the preprocessor. What is left out has TINYI_NO_X, which is 1. */
+/* Is the feature X of src/features.txt in this program? 1 or 0, also for the preprocessor. A feature that is left out
+ * has TINYI_NO_X, which is 1. */
 #define TINYI_HAS(X) TINYI_HAS_1(TINYI_NO_##X)
 #define TINYI_HAS_1(no) TINYI_HAS_2(no)
 #define TINYI_HAS_2(no) TINYI_HAS_3(TINYI_LEFT_OUT_##no)
@@ -3964,8 +3965,8 @@ TINYI_C_BEGIN
 
 /* ROW(kind, function that gives its row, 1 or 0: it is in this program); a new operation goes to the end */
 #define TINYI_OPS_GNN(ROW)                                                  \
-    ROW(TGNN_OP_A2Q, tgnn_a2q_row, TINYI_HAS_QUANT)                                 \
-    ROW(TGNN_OP_A2Q_BACK, tgnn_a2q_back_row, TINYI_HAS_QUANT)
+    ROW(TGNN_OP_A2Q, tgnn_a2q_row, TINYI_HAS(QUANT))                                 \
+    ROW(TGNN_OP_A2Q_BACK, tgnn_a2q_back_row, TINYI_HAS(QUANT))
 
 #define TINYI_GNN_KIND(kind, row, here) kind,
 enum { TGNN_OP_NONE = TINY_OP_BASE_GNN, TINYI_OPS_GNN(TINYI_GNN_KIND) TGNN_OP_END };
@@ -5061,7 +5062,7 @@ TINYI_C_END
 /* gcc -Wall would say that it stops comparing indentations, since the passes are more text than it counts columns for; behind a
  * #line, though it only tells the truth, it does not begin to */
 #if defined __GNUC__ && !defined __clang__
-#line 0005065
+#line 0005066
 #endif
 #if TINYI_PARTED
 #define tinyi_tensor_reach tinygnn_tinyi_tensor_reach
@@ -7483,15 +7484,16 @@ TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return tinyi_simd_sqrt_bits(
 #define TINYI_ATTR_AVX512BF16 TINYI_ATTR(TINYI_LIST_AVX512 ",avx512bf16")               /* in avx512 */
 #define TINYI_ATTR_AMX TINYI_ATTR(TINYI_LIST_AMX)                                       /* in amx, where the pass has it anyway */
 
-/* Around a declaration that stands before the pass which has the function: clang wants to know the target there too. gcc does not, and loses
- * what follows several of its pragmas in one macro. */
+/* Around a declaration that stands before the pass which has the function. clang wants to know the target there too.
+ * gcc does not, and loses what follows several of its pragmas in one macro. */
 #if TINYI_CLANG
 #define TINYI_AHEAD(PASS, declaration) TINYI_TARGET_BEGIN_##PASS declaration TINYI_TARGET_END_##PASS
 #else
 #define TINYI_AHEAD(PASS, declaration) declaration
 #endif
 
-/* X(PASS, its suffix, a, b), where this program has the pass; TINYI_FOR_PLAIN: for each target, TINYI_FOR_EACH: for each pass */
+/* X(PASS, its suffix, a, b), where this program has the pass.
+ * TINYI_FOR_PLAIN: for each target. TINYI_FOR_EACH: for each pass. */
 #if TINYI_HAVE_SCALAR
 #define TINYI_FOR_SCALAR(X, a, b) X(SCALAR, scalar, a, b)
 #else
@@ -13128,9 +13130,9 @@ TINYI_ONLY_END
 /* A kernel of the team's target; notes where it came from, so that a test can prove which one ran. */
 #define TINYI_K(team, name) ((team)->ran_on = (tiny_target)(team)->k->from[TINYI_K_##name], TINYI_OF((team)->k, name))
 
-/* A family of llm or gnn gives its kernels as a table for each target. Its header declares them, TINYI_TABLES(type, x), its kernels
- * make them, TINYI_TABLE(type, x, table), and one .c file has x_of, which chooses by the target: TINYI_TABLE_CHOICE(type, x). With
- * _EXTRA there is a table for each further pass of avx2 and neon too. */
+/* A family of llm or gnn gives its kernels as a table for each target. Its header declares the tables with
+ * TINYI_TABLES(type, x), its kernels make them with TINYI_TABLE(type, x, table), and one .c file makes x_of, which chooses
+ * by the target, with TINYI_TABLE_CHOICE(type, x). The _EXTRA forms have a table for each further pass of avx2 and neon. */
 #define TINYI_TEXT_OF(x) #x
 #define TINYI_TEXT(x) TINYI_TEXT_OF(x)
 #define TINYI_PASS_NAME &TINYI_TEXT(TINYI_SUFFIX)[1]     /* of a pass, in its kernels: without the underscore */
@@ -13149,7 +13151,10 @@ TINYI_ONLY_END
     if ((k->cpu & TINY_CPU_DOTPROD) && (k->cpu & TINY_CPU_I8MM)) return x##_##suffix(k->cpu);
 #define TINYI_TABLE_WITH_VNNI(PASS, suffix, type, x) if (k->cpu & TINY_CPU_AVXVNNI) return x##_##suffix(k->cpu);
 #define TINYI_TABLE_NEON(PASS, suffix, type, x) \
-    case TINY_TARGET_NEON: TINYI_FOR_NEONMM(TINYI_TABLE_WITH_MM, type, x) TINYI_FOR_NEONDOT(TINYI_TABLE_WITH_DOT, type, x) return x##_##suffix(k->cpu);
+    case TINY_TARGET_NEON:                                                                      \
+        TINYI_FOR_NEONMM(TINYI_TABLE_WITH_MM, type, x)                                          \
+        TINYI_FOR_NEONDOT(TINYI_TABLE_WITH_DOT, type, x)                                        \
+        return x##_##suffix(k->cpu);
 #define TINYI_TABLE_AVX2(PASS, suffix, type, x) \
     case TINY_TARGET_AVX2: TINYI_FOR_AVX2VNNI(TINYI_TABLE_WITH_VNNI, type, x) return x##_##suffix(k->cpu);
 #define TINYI_TABLE_CHOOSE(type, x, NEON, AVX2)                                                 \
@@ -34292,12 +34297,6 @@ TINYI_C_END
 #if TINYI_SLICE(7)
 /* src/gnn/ops.c - the rows of graph networks beside those of core and math, and the functions that know both */
 
-#ifdef TINYI_NO_QUANT
-#define TINYI_HAS_QUANT 0
-#else
-#define TINYI_HAS_QUANT 1
-#endif
-
 static const tiny_op_row *tinyi_gnn_row(int kind)
 {
     switch (kind) {
@@ -35998,7 +35997,7 @@ struct tgnn_sampler {
 
 /* ---- one node */
 
-/* the specification: f places of 0 .. d - 1 into out; returns how many */
+/* plainly: f places of 0 .. d - 1 into out; returns how many */
 static int64_t tinyi_sample_ref(const tgnn_sampler *s, int32_t v, int64_t d, int64_t f, int64_t *out)
 {
     tiny_rng rng = tiny_rng_make(s->seed, (uint64_t)s->layer << 32 | (uint32_t)v);
@@ -42619,7 +42618,7 @@ typedef struct tinyi_shrink {
     int plain;
 } tinyi_shrink;
 
-/* the specification: each edge of the pair is looked for in the row so far */
+/* plainly: each edge of the pair is looked for in the row so far */
 static int64_t tinyi_shrink_row_ref(const tinyi_shrink *s, int32_t c, int32_t v, int64_t at)
 {
     int64_t p, q;
@@ -48631,7 +48630,7 @@ static void TINY_FN(tinyi_use_reduce)(tinyi_kernels *k)
 #define TINYI_SM_STREAM_END() ((void)0)
 #endif
 
-/* ---- e^x = p 2^n, the polynomial of entry 1 of the specification
+/* ---- e^x = p 2^n, the polynomial of the paper
  * v_exp and v_extexp take four instructions more for half an ulp, for infinite arguments and for results that a row of
  * weights does not have. A float of size 2^23 counts in ones: x log2(e) + 1.5 * 2^23 + b has n + b in its lowest bits. */
 #if V_SCALAR

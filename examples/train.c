@@ -1,6 +1,6 @@
 /* examples/train.c - trains two small networks on data that it makes itself, and prints how well they do on data they have not seen
  *
- *     train mlp      M128 on MIX60: 32-128-128-10, ReLU, 21760 weights; the specification expects 96.97 % of the test set
+ *     train mlp      M128 on MIX60: 32-128-128-10, ReLU, 21760 weights; expected are 96.97 % of the test set
  *     train conv     conv 16, 32 + batch norm, dense 88, about 50 000 weights, on TEX16: 16 x 16 textures of 10 classes
  *     options: --seed S  --epochs E  --threads N  --save FILE  --resume                                                     */
 #define TINYLLM_TOOLS

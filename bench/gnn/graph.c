@@ -417,10 +417,10 @@ static void bg_deepwalk(tiny_ctx *ctx)
     memcpy(a[0].d.weight, weight, sizeof weight);
     a[0].d.beta = -0.628;
     a[0].d.standardize = 1;
-    ratio = bg_embed_contest(there ? "Embeddings of BlogCatalog" : "Embeddings of planted classes (no ../shared: not BlogCatalog)", a, rows, 2, share, there ? "10312" : "10312 planted");
+    ratio = bg_embed_contest(there ? "Embeddings of BlogCatalog" : "Embeddings of planted classes (not BlogCatalog, whose data is not here)", a, rows, 2, share, there ? "10312" : "10312 planted");
     if (rows[1].run) {
         (void)snprintf(on, sizeof on, "%s, %td nodes, %lld edges, d = 128; FastRP with four powers, DeepWalk of our own in C (`bench/gnn/deepwalk.c`): 1/%.0f of its 80 walks of 40 from each node, times %.0f; both with %d threads",
-                       there ? "BlogCatalog" : "planted classes (no ../shared)", tgnn_graph_nodes(a[0].g), (long long)(tgnn_graph_edges(a[0].g) / 2), 1.0 / share, 1.0 / share, b_threads);
+                       there ? "BlogCatalog" : "planted classes", tgnn_graph_nodes(a[0].g), (long long)(tgnn_graph_edges(a[0].g) / 2), 1.0 / share, 1.0 / share, b_threads);
         b_headline("graphs", "7 FastRP: over 4000 times faster than DeepWalk", on, "%.0f times: %.3f s, DeepWalk %.1f s", ratio, rows[0].median_ns * 1e-9, rows[1].median_ns / share * 1e-9);
     }
     tgnn_graph_close(ctx, a[0].g);

@@ -1,6 +1,6 @@
 /* bench/llm/gptq.c - weights in few bits: how much less is lost, and what it costs
  *
- * GPTQ (arXiv 2210.17323): the loss of a layer beside plain rounding on the specification's synthetic layer; the story model with its matrices on
+ * GPTQ (arXiv 2210.17323): the loss of a layer beside plain rounding on a synthetic layer; the story model with its matrices on
  * plain grids, judged; and the time of one large layer, beside the products of matrices that it is made of.                     */
 #include "grids.h"
 #include <math.h>
@@ -17,7 +17,7 @@ void bg_normal(float *x, size_t n, uint64_t seed)
     for (i = 0; i < n; i++) x[i] = tiny_rng_normal(&draw);
 }
 
-/* X (tokens, n) = normal numbers times a random n x n matrix: the scaled headline of the specification */
+/* X (tokens, n) = normal numbers times a random n x n matrix: the headline at our scale */
 static void bg_ratios(tiny_ctx *ctx)
 {
     enum { N = 64, TOKENS = 256, SEEDS = 20 };
@@ -62,7 +62,7 @@ static void bg_ratios(tiny_ctx *ctx)
         (void)snprintf(text, sizeof text, "J(RTN) / J(GPTQ), 64 x 64 weights, 256 correlated inputs, %d bits", bits);
         b_verdict(text, ratio[bits], ">", 1.9);
     }
-    b_headline("gptq", "GPTQ: 3 to 4 bits with 0.1 to 0.3 perplexity lost at 7B", "the specification's scale: 64 x 64 random weights, 256 correlated inputs, a scale for each row, mean of 20 layers; 1.9 to 2.0 are wanted",
+    b_headline("gptq", "GPTQ: 3 to 4 bits with 0.1 to 0.3 perplexity lost at 7B", "our scale: 64 x 64 random weights, 256 correlated inputs, a scale for each row, mean of 20 layers; 1.9 to 2.0 are wanted",
                "J(RTN) / J(GPTQ): 2 bits %.2f, 3 bits %.2f, 4 bits %.2f", ratio[2], ratio[3], ratio[4]);
 }
 

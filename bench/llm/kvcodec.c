@@ -1,6 +1,6 @@
 /* bench/llm/kvcodec.c - the cache codec: bits an element against the error, and the speed of reading and writing
  *
- * CacheGen (arXiv 2310.07240) reports caches 3.5 to 4.3 times smaller than 8-bit ones at equal quality. Here: the specification's synthetic
+ * CacheGen (arXiv 2310.07240) reports caches 3.5 to 4.3 times smaller than 8-bit ones at equal quality. Here: a synthetic
  * cache (256 channels, log-normal scales, AR(1) over 1500 tokens; tables from four other texts, bytes really written) and the cache of
  * examples/models/story.gguf. The other way: rows quantized by themselves, in bins of any number or of whole bits; and these coded by channels
  * without differences, under tables of the text itself. */
@@ -174,7 +174,7 @@ static void bk_curves(tiny_ctx *ctx, float *x, float *y, double sigma, double rh
                       (sigma < 0.9 ? ceil(log2(2 * m + 1)) + 16.0 / CHANNELS : log2(2 * m + 1) + 16.0 / CHANNELS) / b[0][i], ">", 2.2);
             if (sigma < 0.9) b_verdict("12 bins: plain quantization of equal error, any number of bins / bytes written", (log2(2 * m + 1) + 16.0 / CHANNELS) / b[0][i], ">", 2.2);
             if (sigma < 0.9)
-                b_headline("attention", "CacheGen: 3.5 to 4.3 times smaller than the quantization baseline", "synthetic keys of the specification: 256 channels, scales of sigma 0.63, rho 0.96, 1500 tokens, tables of other texts; error 11.5 % there",
+                b_headline("attention", "CacheGen: 3.5 to 4.3 times smaller than the quantization baseline", "synthetic keys: 256 channels, scales of sigma 0.63, rho 0.96, 1500 tokens, tables of other texts; error 11.5 % there",
                            "12 bins: %.3f bits an element, error %.1f %%; %.2f times smaller than 8 bits, %.2f than whole-bit quantization of no larger error, %.2f than any number of bins of equal error", b[0][i], e[0][i],
                            (8 + 16.0 / CHANNELS) / b[0][i], (ceil(log2(2 * m + 1)) + 16.0 / CHANNELS) / b[0][i], (log2(2 * m + 1) + 16.0 / CHANNELS) / b[0][i]);
             if (sigma < 0.9) b_verdict("12 bins: 8 bits / bytes written (paper, at equal quality: 3.5 to 4.3)", (8 + 16.0 / CHANNELS) / b[0][i], ">", 3.5);

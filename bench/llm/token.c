@@ -132,7 +132,7 @@ void bench_token(void)
             b_note("(its best round: %.1f encoding, %.1f decoding)", rows[k].bytes / rows[k].best_ns * 1e3, rows[k + 1].bytes / rows[k + 1].best_ns * 1e3);
         }
     } else {
-        b_note("Tokenizers: no ../shared/oracle/tokenizer, nothing was measured");
+        b_note("Tokenizers: the vocabularies are not here, nothing was measured");
     }
     for (k = 0; k < VOCABS; k++) {
         tllm_tokens_free(a[k].ctx, &a[k].t);

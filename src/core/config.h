@@ -27,7 +27,8 @@
 #if defined TINY_ONLY_TARGET && !defined TINY_NO_CONFORM
 #define TINY_NO_CONFORM                     /* the kit wants the scalar kernels beside those that it tests */
 #endif
-/* Is the feature X of src/features.txt in this program? 1 or 0, also for the preprocessor. What is left out has TINYI_NO_X, which is 1. */
+/* Is the feature X of src/features.txt in this program? 1 or 0, also for the preprocessor. A feature that is left out
+ * has TINYI_NO_X, which is 1. */
 #define TINYI_HAS(X) TINYI_HAS_1(TINYI_NO_##X)
 #define TINYI_HAS_1(no) TINYI_HAS_2(no)
 #define TINYI_HAS_2(no) TINYI_HAS_3(TINYI_LEFT_OUT_##no)

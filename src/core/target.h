@@ -416,15 +416,16 @@ TINYI_FORCE_INLINE float tinyi_simd_sqrt(float x) { return tinyi_simd_sqrt_bits(
 #define TINYI_ATTR_AVX512BF16 TINYI_ATTR(TINYI_LIST_AVX512 ",avx512bf16")               /* in avx512 */
 #define TINYI_ATTR_AMX TINYI_ATTR(TINYI_LIST_AMX)                                       /* in amx, where the pass has it anyway */
 
-/* Around a declaration that stands before the pass which has the function: clang wants to know the target there too. gcc does not, and loses
- * what follows several of its pragmas in one macro. */
+/* Around a declaration that stands before the pass which has the function. clang wants to know the target there too.
+ * gcc does not, and loses what follows several of its pragmas in one macro. */
 #if TINYI_CLANG
 #define TINYI_AHEAD(PASS, declaration) TINYI_TARGET_BEGIN_##PASS declaration TINYI_TARGET_END_##PASS
 #else
 #define TINYI_AHEAD(PASS, declaration) declaration
 #endif
 
-/* X(PASS, its suffix, a, b), where this program has the pass; TINYI_FOR_PLAIN: for each target, TINYI_FOR_EACH: for each pass */
+/* X(PASS, its suffix, a, b), where this program has the pass.
+ * TINYI_FOR_PLAIN: for each target. TINYI_FOR_EACH: for each pass. */
 #if TINYI_HAVE_SCALAR
 #define TINYI_FOR_SCALAR(X, a, b) X(SCALAR, scalar, a, b)
 #else

@@ -3,11 +3,6 @@
 #include "gnn/ops.h"
 #include "gnn/quant/a2q.h"
 
-#ifdef TINYI_NO_QUANT
-#define TINYI_HAS_QUANT 0
-#else
-#define TINYI_HAS_QUANT 1
-#endif
 
 static const tiny_op_row *tinyi_gnn_row(int kind)
 {

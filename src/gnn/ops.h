@@ -6,8 +6,8 @@ TINYI_C_BEGIN
 
 /* ROW(kind, function that gives its row, 1 or 0: it is in this program); a new operation goes to the end */
 #define TINYI_OPS_GNN(ROW)                                                  \
-    ROW(TGNN_OP_A2Q, tgnn_a2q_row, TINYI_HAS_QUANT)                                 \
-    ROW(TGNN_OP_A2Q_BACK, tgnn_a2q_back_row, TINYI_HAS_QUANT)
+    ROW(TGNN_OP_A2Q, tgnn_a2q_row, TINYI_HAS(QUANT))                                 \
+    ROW(TGNN_OP_A2Q_BACK, tgnn_a2q_back_row, TINYI_HAS(QUANT))
 
 #define TINYI_GNN_KIND(kind, row, here) kind,
 enum { TGNN_OP_NONE = TINY_OP_BASE_GNN, TINYI_OPS_GNN(TINYI_GNN_KIND) TGNN_OP_END };

@@ -12,29 +12,9 @@
 #include "llm/attention/place.h"
 #include "llm/lab/vision/merge.h"
 
-#ifdef TINYI_NO_BIPOLAR
-#define TINYI_HAS_BIPOLAR 0
-#else
-#define TINYI_HAS_BIPOLAR 1
-#endif
-#ifdef TINYI_NO_FLASH
-#define TINYI_HAS_FLASH 0
-#else
-#define TINYI_HAS_FLASH 1
-#endif
-#ifdef TINYI_NO_VPTQ
-#define TINYI_HAS_VPTQ 0
-#else
-#define TINYI_HAS_VPTQ 1
-#endif
-#ifdef TINYI_NO_VISION
-#define TINYI_HAS_VISION 0
-#else
-#define TINYI_HAS_VISION 1
-#endif
-
 #ifdef TINYI_NO_OPS
-static const tinyi_wing tinyi_llm_wing = { TINY_OP_NONE + 1, TINY_OP_COUNT, tinyi_lm_row_of };     /* the rows of math that models call */
+/* the rows of math that models call */
+static const tinyi_wing tinyi_llm_wing = { TINY_OP_NONE + 1, TINY_OP_COUNT, tinyi_lm_row_of };
 #else
 static const tiny_op_row *tinyi_llm_row(int kind)
 {

@@ -13,11 +13,11 @@ TINYI_C_BEGIN
     ROW(TLLM_OP_PAGED_ATTENTION, tllm_paged_attention_row, 1)               \
     ROW(TLLM_OP_LATENT_ATTENTION, tllm_latent_attention_row, 1)             \
     ROW(TLLM_OP_MIX_ROWS, tllm_mix_rows_row, 1)                             \
-    ROW(TLLM_OP_BIPOLAR, tllm_bipolar_row, TINYI_HAS_BIPOLAR)               \
-    ROW(TLLM_OP_FLASH_MATMUL, tllm_flash_row, TINYI_HAS_FLASH)              \
-    ROW(TLLM_OP_VPTQ_MATMUL, tllm_vptq_row, TINYI_HAS_VPTQ)                 \
-    ROW(TLLM_OP_TOME_MERGE, tllm_tome_merge_row, TINYI_HAS_VISION)          \
-    ROW(TLLM_OP_TOME_MERGE_BACKWARD, tllm_tome_merge_backward_row, TINYI_HAS_VISION) \
+    ROW(TLLM_OP_BIPOLAR, tllm_bipolar_row, TINYI_HAS(BIPOLAR))               \
+    ROW(TLLM_OP_FLASH_MATMUL, tllm_flash_row, TINYI_HAS(FLASH))              \
+    ROW(TLLM_OP_VPTQ_MATMUL, tllm_vptq_row, TINYI_HAS(VPTQ))                 \
+    ROW(TLLM_OP_TOME_MERGE, tllm_tome_merge_row, TINYI_HAS(VISION))          \
+    ROW(TLLM_OP_TOME_MERGE_BACKWARD, tllm_tome_merge_backward_row, TINYI_HAS(VISION)) \
     ROW(TLLM_OP_TURN_PAIRS, tllm_turn_pairs_row, 1)                         \
     ROW(TLLM_OP_PUT_ROWS, tllm_put_rows_row, 1)
 

@@ -26,7 +26,7 @@
 #define TINYI_SM_STREAM_END() ((void)0)
 #endif
 
-/* ---- e^x = p 2^n, the polynomial of entry 1 of the specification
+/* ---- e^x = p 2^n, the polynomial of the paper
  * v_exp and v_extexp take four instructions more for half an ulp, for infinite arguments and for results that a row of
  * weights does not have. A float of size 2^23 counts in ones: x log2(e) + 1.5 * 2^23 + b has n + b in its lowest bits. */
 #if V_SCALAR

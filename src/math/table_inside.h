@@ -119,9 +119,9 @@ TINYI_ONLY_END
 /* A kernel of the team's target; notes where it came from, so that a test can prove which one ran. */
 #define TINYI_K(team, name) ((team)->ran_on = (tiny_target)(team)->k->from[TINYI_K_##name], TINYI_OF((team)->k, name))
 
-/* A family of llm or gnn gives its kernels as a table for each target. Its header declares them, TINYI_TABLES(type, x), its kernels
- * make them, TINYI_TABLE(type, x, table), and one .c file has x_of, which chooses by the target: TINYI_TABLE_CHOICE(type, x). With
- * _EXTRA there is a table for each further pass of avx2 and neon too. */
+/* A family of llm or gnn gives its kernels as a table for each target. Its header declares the tables with
+ * TINYI_TABLES(type, x), its kernels make them with TINYI_TABLE(type, x, table), and one .c file makes x_of, which chooses
+ * by the target, with TINYI_TABLE_CHOICE(type, x). The _EXTRA forms have a table for each further pass of avx2 and neon. */
 #define TINYI_TEXT_OF(x) #x
 #define TINYI_TEXT(x) TINYI_TEXT_OF(x)
 #define TINYI_PASS_NAME &TINYI_TEXT(TINYI_SUFFIX)[1]     /* of a pass, in its kernels: without the underscore */
@@ -140,7 +140,10 @@ TINYI_ONLY_END
     if ((k->cpu & TINY_CPU_DOTPROD) && (k->cpu & TINY_CPU_I8MM)) return x##_##suffix(k->cpu);
 #define TINYI_TABLE_WITH_VNNI(PASS, suffix, type, x) if (k->cpu & TINY_CPU_AVXVNNI) return x##_##suffix(k->cpu);
 #define TINYI_TABLE_NEON(PASS, suffix, type, x) \
-    case TINY_TARGET_NEON: TINYI_FOR_NEONMM(TINYI_TABLE_WITH_MM, type, x) TINYI_FOR_NEONDOT(TINYI_TABLE_WITH_DOT, type, x) return x##_##suffix(k->cpu);
+    case TINY_TARGET_NEON:                                                                      \
+        TINYI_FOR_NEONMM(TINYI_TABLE_WITH_MM, type, x)                                          \
+        TINYI_FOR_NEONDOT(TINYI_TABLE_WITH_DOT, type, x)                                        \
+        return x##_##suffix(k->cpu);
 #define TINYI_TABLE_AVX2(PASS, suffix, type, x) \
     case TINY_TARGET_AVX2: TINYI_FOR_AVX2VNNI(TINYI_TABLE_WITH_VNNI, type, x) return x##_##suffix(k->cpu);
 #define TINYI_TABLE_CHOOSE(type, x, NEON, AVX2)                                                 \

@@ -230,7 +230,7 @@ typedef struct tinyi_shrink {
     int plain;
 } tinyi_shrink;
 
-/* the specification: each edge of the pair is looked for in the row so far */
+/* plainly: each edge of the pair is looked for in the row so far */
 static int64_t tinyi_shrink_row_ref(const tinyi_shrink *s, int32_t c, int32_t v, int64_t at)
 {
     int64_t p, q;

@@ -34,7 +34,7 @@ struct tgnn_sampler {
 
 /* ---- one node */
 
-/* the specification: f places of 0 .. d - 1 into out; returns how many */
+/* plainly: f places of 0 .. d - 1 into out; returns how many */
 static int64_t tinyi_sample_ref(const tgnn_sampler *s, int32_t v, int64_t d, int64_t f, int64_t *out)
 {
     tiny_rng rng = tiny_rng_make(s->seed, (uint64_t)s->layer << 32 | (uint32_t)v);

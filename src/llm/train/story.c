@@ -6,7 +6,7 @@
  *          u = ((z >> 32) W) >> 32, the item at which the cumulative weights pass u. Three choices have two draws and one
  *          token (the sentence and who; the kind of a look and its first word; a noun and its number): their items have
  *          the products as weights.
- * Checked  against the recorded story, sums and CRC of the specification.                                              */
+ * Checked  against the recorded story, its sums and CRC.                                              */
 #include "llm/train/story.h"
 #include "core/state_inside.h"
 #include "math/elem.h"

@@ -6,7 +6,7 @@
  * Fast     statistics need the bytes once: 256 counters, eight sets of them, since a counter that was just raised cannot be raised again at once.
  *          Codes by the target's quantize_i8, row by row in the first-level cache, by all threads.
  * Cost     count: n bytes read. A table of digits is made anew in each call (256 encodings): nothing is kept between two of them.
- * Choices  Where the specification leaves the split of names open: OPT3 has an encoder in each PE, OPT4 (OPT4C) one for all PEs of a column, GROUP
+ * Choices  Where the paper leaves the split of names open: OPT3 has an encoder in each PE, OPT4 (OPT4C) one for all PEs of a column, GROUP
  *          (OPT4E) lanes of k that share the registers of a PE; its lanes run ahead of each other and meet at the end of a tile. Adders
  *          of one weight's narrow sum are counted by themselves (OPT2 has four of them for each wide one).
  * Left out tiles of a memory hierarchy (one loop in time and one parallel for each of m, n, k), and the floating-point forms.            */

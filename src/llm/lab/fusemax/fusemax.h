@@ -9,7 +9,7 @@
  * 2_PASS      exp under the maximum of a chunk of keys, corrected afterwards   keeps the weights of all keys
  * 1_PASS      exp under a running maximum: what tiny_attention does            keeps one chunk, however many keys there are
  *
- * The texts of tllm_fusemax_text are the specification: the reference runs them, the counts follow from them (llm/plan/cascade.h). */
+ * The texts of tllm_fusemax_text define the passes: the reference runs them, the counts follow from them (llm/plan/cascade.h). */
 #ifndef TINYI_FUSEMAX_H
 #define TINYI_FUSEMAX_H
 #include "llm/plan/cascade.h"

@@ -12,7 +12,7 @@
  *              ...                                                              s bits: the first s lines of each block, 64 s bytes in a row
  *              line 31
  *
- *          As 32-bit words that is the formula of the specification. Short last groups and chunks are zeros. The same bytes on every machine.
+ *          As 32-bit words that is the formula of the paper. Short last groups and chunks are zeros. The same bytes on every machine.
  * Products w . x_s = sum over k < s of 2^-(k + 1) times the sum of the w_j whose bit is set, in three ways that TLLM_WEAVE_ names:
  *          masked   bits decide over lanes of w, s additions for 64 features, from the lowest bit up (Horner)
  *          turned   codes are rebuilt, eight or so bits at a time, by transposes of bits between registers (weave.simd.h), then one product. It costs about
